@@ -1,0 +1,115 @@
+// Bulge chasing: the cycles of one time step of a reduction step. Twin: src/cpu/chase.rs.
+//
+//   Sweep R runs its cycle i = time - 3 R on the index range c0 ..= c1,
+//     c0 = R + target + i bandwidth,  c1 = min(c0 + tile_width, n - 1),  row = R if i = 0, else c0 - bandwidth:
+//   right  H = I - tau v v^T from x = A[row, c0..=c1];   A[row..=c1, c0..=c1] <- A[row..=c1, c0..=c1] H
+//   left   H = I - tau v v^T from x = A[c0..=c1, c0];    A[c0..=c1, c0..=last] <- H A[c0..=c1, c0..=last],
+//          last = min(c1 + bandwidth, n - 1)
+//
+//   band   A in band storage, in and out
+//
+// Workgroup g runs the active sweeps first + g, first + g + (number of workgroups), ...; they touch disjoint entries. On the right a
+// thread applies H to a row at a time, on the left to a column. TAIL > c1 - c0.
+
+import package::tuning::{TAIL, CHASE_THREADS};
+import package::scalar::{Real, Reflector, Squares, larfg, add_square, norm};
+import package::band::{Layout, band_index};
+
+struct Params {
+    n: u32,
+    ld: u32,
+    ku: u32,
+    bandwidth: u32,
+    tile_width: u32,
+    time: u32,
+    /// First active sweep, and how many there are.
+    first: u32,
+    count: u32,
+}
+
+@group(0) @binding(0) var<storage, read_write> band: array<Real>;
+@if(immediates) var<immediate> params: Params;
+@else @group(0) @binding(1) var<uniform> params: Params;
+
+var<workgroup> x: array<Real, TAIL>;
+
+/// The reflector of x_0 ..= x_last; every thread makes it for itself.
+fn reflector(last: u32) -> Reflector {
+    var sum = Squares();
+    for (var k = 1u; k <= last; k++) {
+        sum = add_square(sum, x[k]);
+    }
+    return larfg(x[0], norm(sum));
+}
+
+/// y <- H y for the entries y_k at `start` + k * `stride`, 0 <= k <= last.
+fn apply(h: Reflector, start: u32, stride: u32, last: u32) {
+    var dot = band[start];
+    for (var k = 1u; k <= last; k++) {
+        dot += x[k] * h.inverse * band[start + k * stride];
+    }
+    let w = h.tau * dot;
+    band[start] -= w;
+    for (var k = 1u; k <= last; k++) {
+        band[start + k * stride] -= w * (x[k] * h.inverse);
+    }
+}
+
+/// `apply` for y = x: beta, then zeros.
+fn annihilate(h: Reflector, start: u32, stride: u32, last: u32) {
+    band[start] = h.beta;
+    for (var k = 1u; k <= last; k++) {
+        band[start + k * stride] = Real(0.0);
+    }
+}
+
+@compute @workgroup_size(CHASE_THREADS)
+fn chase(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let shape = Layout(params.n, params.ld, params.ku);
+    for (var g = workgroup.x; g < params.count; g += workgroups.x) {
+        let sweep = params.first + g;
+        let i = params.time - 3u * sweep;
+        let c0 = sweep + (params.bandwidth - params.tile_width) + i * params.bandwidth;
+        let c1 = min(c0 + params.tile_width, params.n - 1u);
+        let tail = c1 - c0;
+        let row = select(c0 - params.bandwidth, sweep, i == 0u);
+        let last = min(c1 + params.bandwidth, params.n - 1u);
+        // Neighbours in a row of A lie this far apart; in a column they lie side by side.
+        let along_row = params.ld - 1u;
+
+        for (var k = thread; k <= tail; k += CHASE_THREADS) {
+            x[k] = band[band_index(shape, row, c0) + k * along_row];
+        }
+        // x, from the row, is there before it is read.
+        workgroupBarrier();
+        let right = reflector(tail);
+        if thread == 0u {
+            annihilate(right, band_index(shape, row, c0), along_row, tail);
+        }
+        for (var r = row + 1u + thread; r <= c1; r += CHASE_THREADS) {
+            apply(right, band_index(shape, r, c0), along_row, tail);
+        }
+        // Everyone is done with x before it is replaced, and the columns that the left side reads have been written.
+        storageBarrier();
+        workgroupBarrier();
+
+        for (var k = thread; k <= tail; k += CHASE_THREADS) {
+            x[k] = band[band_index(shape, c0, c0) + k];
+        }
+        // x, from the column, is there before it is read.
+        workgroupBarrier();
+        let left = reflector(tail);
+        if thread == 0u {
+            annihilate(left, band_index(shape, c0, c0), 1u, tail);
+        }
+        for (var c = c0 + 1u + thread; c <= last; c += CHASE_THREADS) {
+            apply(left, band_index(shape, c0, c), 1u, tail);
+        }
+        // Everyone is done with x before the next cycle replaces it.
+        workgroupBarrier();
+    }
+}

@@ -1,0 +1,119 @@
+// QR factorisation of the blocks of a panel, in compact WY form. Twin: src/cpu/geqrt.rs.
+//
+//   Block X (rows x width)  =  (I - V T V^T) R,    rows <= ROWS = SPLIT * SLICE, width <= TS, r = min(rows, width) reflectors
+//
+//   a   the matrix, strides (rs, cs): X in, R over zeros out
+//   v   V, unit lower trapezoidal, one row of TS for each stacked row of the level (columns from r on zero)
+//   t   T, upper triangular, TS x TS row-major for each block (rows and columns from r on zero)
+//
+// Workgroup = block. Thread (c, s) of TS x SPLIT holds x_k = X[s + k SPLIT, c] in registers. Column after column:
+//
+//   v_j from X[j.., j];   u_c = v_j^T X[j.., c] for every c
+//   c > j:  X[j.., c] -= tau u_c v_j          c < j:  registers hold v_c, so u_c = (V^T V)_cj, which T needs
+
+import package::tuning::{TS, SPLIT, SLICE, ROWS, GEQRT_THREADS};
+import package::scalar::{Real, Squares, larfg, add_square, norm};
+import package::level::{Level, row_offset};
+import package::compact_wy::{gram, make_row_of_t, entry_of_t};
+
+@group(0) @binding(0) var<storage, read_write> a: array<Real>;
+@group(0) @binding(1) var<storage, read_write> v: array<Real>;
+@group(0) @binding(2) var<storage, read_write> t: array<Real>;
+@if(immediates) var<immediate> level: Level;
+@else @group(0) @binding(3) var<uniform> level: Level;
+
+/// Column j, and the SPLIT shares of its tail's sum of squares; twice, for even and for odd j.
+var<workgroup> column: array<Real, 2 * ROWS>;
+var<workgroup> squares: array<Squares, 2 * SPLIT>;
+/// The shares of u_c below row j, and X[j, c].
+var<workgroup> shares: array<Real, SPLIT * TS>;
+var<workgroup> top: array<Real, TS>;
+
+@compute @workgroup_size(GEQRT_THREADS)
+fn geqrt(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let q = workgroup.x + workgroup.y * workgroups.x;
+    if q >= level.blocks { return; }
+    let c = thread % TS;
+    let s = thread / TS;
+    let first = q * level.block_rows;
+    let rows = min(level.block_rows, level.rows - first);
+    let reflectors = min(rows, level.width);
+    let column_offset = (level.col + c) * level.cs;
+
+    var x: array<Real, SLICE>;
+    for (var k = 0u; k < SLICE; k++) {
+        let r = s + k * SPLIT;
+        x[k] = Real(0.0);
+        if r < rows && c < level.width {
+            x[k] = a[row_offset(level, first + r) + column_offset];
+        }
+    }
+
+    for (var j = 0u; j < reflectors; j++) {
+        let side = j % 2u;
+        if c == j {
+            var sum = Squares();
+            for (var k = 0u; k < SLICE; k++) {
+                let r = s + k * SPLIT;
+                column[side * ROWS + r] = x[k];
+                if r > j { sum = add_square(sum, x[k]); }
+            }
+            squares[side * SPLIT + s] = sum;
+        }
+        // Column j is complete before any thread reads it. (Two sides: nobody still reads this one, from column j - 2.)
+        workgroupBarrier();
+
+        var sum = Squares();
+        for (var p = 0u; p < SPLIT; p++) {
+            sum.plain += squares[side * SPLIT + p].plain;
+            sum.scaled += squares[side * SPLIT + p].scaled;
+        }
+        let h = larfg(column[side * ROWS + j], norm(sum));
+        var share = Real(0.0);
+        for (var k = 0u; k < SLICE; k++) {
+            let r = s + k * SPLIT;
+            if r > j { share += column[side * ROWS + r] * h.inverse * x[k]; }
+            if r == j { top[c] = x[k]; }
+        }
+        shares[s * TS + c] = share;
+        // The shares of every u_c are complete before they are added; those of column j - 1 were read before the last barrier.
+        workgroupBarrier();
+
+        var u = top[c];
+        for (var p = 0u; p < SPLIT; p++) { u += shares[p * TS + c]; }
+        for (var k = 0u; k < SLICE; k++) {
+            let r = s + k * SPLIT;
+            let v_r = column[side * ROWS + r] * h.inverse;
+            if c > j && r >= j {
+                x[k] -= h.tau * u * select(v_r, Real(1.0), r == j);
+            } else if c == j && r >= j {
+                x[k] = select(v_r, h.beta, r == j);
+            }
+        }
+        if s == 0u && c <= j { gram[c * TS + j] = select(u, h.tau, c == j); }
+    }
+
+    for (var k = 0u; k < SLICE; k++) {
+        let r = s + k * SPLIT;
+        if r < rows {
+            let below = select(Real(0.0), x[k], c < reflectors && r > c);
+            v[(first + r) * TS + c] = select(below, Real(1.0), c < reflectors && r == c);
+            if c < level.width {
+                a[row_offset(level, first + r) + column_offset] = select(Real(0.0), x[k], r <= c);
+            }
+        }
+    }
+
+    // The upper triangle and the diagonal of `gram`, written by all columns' threads, are complete before rows of T are made of them.
+    workgroupBarrier();
+    if s == 0u { make_row_of_t(c, reflectors); }
+    // All of T is there before the workgroup copies it out.
+    workgroupBarrier();
+    for (var e = thread; e < TS * TS; e += GEQRT_THREADS) {
+        t[q * TS * TS + e] = entry_of_t(e / TS, e % TS, reflectors);
+    }
+}

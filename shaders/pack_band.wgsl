@@ -1,0 +1,45 @@
+// Dense to band storage. Twin: src/cpu/pack_band.rs.
+//
+//   B(i, j) = A(i, j) for j - bandwidth <= i <= j, else 0, over all n x ld places of the band
+//
+//   a      the matrix, strides (rs, cs); its leading n x n part is read
+//   band   B in band storage, out
+//
+// Thread = place in the band.
+
+import package::tuning::{LINEAR_THREADS};
+import package::scalar::{Real};
+
+struct Params {
+    n: u32,
+    ld: u32,
+    ku: u32,
+    bandwidth: u32,
+    rs: u32,
+    cs: u32,
+}
+
+@group(0) @binding(0) var<storage, read_write> a: array<Real>;
+@group(0) @binding(1) var<storage, read_write> band: array<Real>;
+@if(immediates) var<immediate> params: Params;
+@else @group(0) @binding(2) var<uniform> params: Params;
+
+@compute @workgroup_size(LINEAR_THREADS)
+fn pack_band(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let place = (workgroup.x + workgroup.y * workgroups.x) * LINEAR_THREADS + thread;
+    let j = place / params.ld;
+    if j >= params.n {
+        return;
+    }
+    // Place p of column j holds row i = j + p - ku.
+    let p = place % params.ld;
+    var entry = Real(0.0);
+    if p <= params.ku && j + p >= params.ku && p + params.bandwidth >= params.ku {
+        entry = a[(j + p - params.ku) * params.rs + j * params.cs];
+    }
+    band[place] = entry;
+}

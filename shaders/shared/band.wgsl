@@ -1,0 +1,13 @@
+// Band storage (kernels.rs: BandLayout).
+
+/// Column after column, `ld` elements each, `ku` of them above the diagonal.
+struct Layout {
+    n: u32,
+    ld: u32,
+    ku: u32,
+}
+
+/// Position of entry (i, j); j - ku <= i < j - ku + ld.
+fn band_index(shape: Layout, i: u32, j: u32) -> u32 {
+    return j * shape.ld + shape.ku + i - j;
+}

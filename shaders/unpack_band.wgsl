@@ -1,0 +1,43 @@
+// Upper band out of band storage, packed tight for reading back. Twin: download_band and bidiagonal in src/cpu/mod.rs.
+//
+//   out[j (bandwidth + 1) + p] = B(j + p - bandwidth, j),  0 <= p <= bandwidth;  0 above row 0
+//
+//   band   B in band storage, in
+//   out    n columns of bandwidth + 1
+//
+// Thread = place in `out`.
+
+import package::tuning::{LINEAR_THREADS};
+import package::scalar::{Real};
+import package::band::{Layout, band_index};
+
+struct Params {
+    n: u32,
+    ld: u32,
+    ku: u32,
+    bandwidth: u32,
+}
+
+@group(0) @binding(0) var<storage, read_write> band: array<Real>;
+@group(0) @binding(1) var<storage, read_write> out: array<Real>;
+@if(immediates) var<immediate> params: Params;
+@else @group(0) @binding(2) var<uniform> params: Params;
+
+@compute @workgroup_size(LINEAR_THREADS)
+fn unpack_band(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let place = (workgroup.x + workgroup.y * workgroups.x) * LINEAR_THREADS + thread;
+    let j = place / (params.bandwidth + 1u);
+    if j >= params.n {
+        return;
+    }
+    let p = place % (params.bandwidth + 1u);
+    var entry = Real(0.0);
+    if j + p >= params.bandwidth && p + params.ku >= params.bandwidth {
+        entry = band[band_index(Layout(params.n, params.ld, params.ku), j + p - params.bandwidth, j)];
+    }
+    out[place] = entry;
+}

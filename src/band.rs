@@ -1,0 +1,101 @@
+//! The upper band matrix between stages 1 and 2.
+
+use crate::{
+    bidiagonal::Bidiagonal,
+    error::{Result, SvdError},
+    options::SvdOptions,
+    scalar::{Element, RealElement},
+};
+
+/// An n x n upper triangular matrix with `bandwidth` superdiagonals: B(i, j) = 0 unless i <= j <= i + bandwidth.
+///
+/// What [`to_band`](crate::SvdValsGpu::to_band) returns and [`band_to_bidiag`](Self::band_to_bidiag) takes; also an input of its own.
+///
+/// ```
+/// use svdvals_gpu::{Band, SvdOptions};
+/// // 2 on the diagonal, -1 on two superdiagonals
+/// let band = Band::from_fn(100, 2, |i, j| if i == j { 2.0f64 } else { -1.0 })?;
+/// assert_eq!((band.n(), band.bandwidth(), band.get(3, 5), band.get(5, 3)), (100, 2, -1.0, 0.0));
+/// let sigma = band.band_to_bidiag(&SvdOptions::default())?.svdvals()?;
+/// assert_eq!(sigma.len(), 100);
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Band<T> {
+    n: usize,
+    bandwidth: usize,
+    /// Column after column, bandwidth + 1 entries each: B(i, j) at j * (bandwidth + 1) + bandwidth + i - j.
+    entries: Vec<T>,
+}
+
+impl<T: Element> Band<T> {
+    /// The band matrix of order `n` whose entry (i, j) is `entry(i, j)`, for i <= j <= i + bandwidth.
+    ///
+    /// # Errors
+    /// [`SvdError::NonFinite`] with the indices of a NaN or infinite entry; [`SvdError::InvalidOption`] where n x (bandwidth + 1)
+    /// entries cannot be addressed.
+    pub fn from_fn(n: usize, bandwidth: usize, mut entry: impl FnMut(usize, usize) -> T) -> Result<Band<T>> {
+        let bandwidth = bandwidth.min(n.saturating_sub(1));
+        let size = n.checked_mul(bandwidth + 1).filter(|s| s.checked_mul(size_of::<T>()).is_some_and(|b| b <= isize::MAX as usize));
+        let size = size.ok_or_else(|| SvdError::invalid("n", format!("{n} x {} entries overflow the address space", bandwidth + 1)))?;
+        let mut entries = vec![T::zero_impl(); size];
+        for j in 0..n {
+            for i in j.saturating_sub(bandwidth)..=j {
+                let value = entry(i, j);
+                if value.magnitude().is_none() {
+                    return Err(SvdError::NonFinite { row: i, col: j, value: format!("{value:?}") });
+                }
+                entries[j * (bandwidth + 1) + bandwidth + i - j] = value;
+            }
+        }
+        Ok(Band { n, bandwidth, entries })
+    }
+
+    /// Order n.
+    pub fn n(&self) -> usize {
+        self.n
+    }
+
+    /// Number of superdiagonals; at most n - 1.
+    pub fn bandwidth(&self) -> usize {
+        self.bandwidth
+    }
+
+    /// Entry (i, j); zero outside the band, and outside the matrix.
+    pub fn get(&self, i: usize, j: usize) -> T {
+        if i <= j && j < self.n && j - i <= self.bandwidth { self.entries[j * (self.bandwidth + 1) + self.bandwidth + i - j] } else { T::zero_impl() }
+    }
+
+    /// The entries of column j from row `j - bandwidth` (or 0) to row j, and that first row.
+    pub(crate) fn column(&self, j: usize) -> (usize, &[T]) {
+        let first = j.saturating_sub(self.bandwidth);
+        let at = j * (self.bandwidth + 1) + self.bandwidth;
+        (first, &self.entries[at + first - j..=at])
+    }
+
+    /// The dense n x n matrix.
+    #[cfg(feature = "ndarray")]
+    pub fn to_array2(&self) -> ndarray::Array2<T> {
+        ndarray::Array2::from_shape_fn((self.n, self.n), |(i, j)| self.get(i, j))
+    }
+
+    /// The dense n x n matrix.
+    #[cfg(feature = "faer")]
+    pub fn to_mat(&self) -> faer::Mat<T> {
+        faer::Mat::from_fn(self.n, self.n, |i, j| self.get(i, j))
+    }
+
+}
+
+impl<T: RealElement> Band<T> {
+    /// Stage 2: B = Q2 C P2^H with C real upper bidiagonal, which has B's singular values.
+    ///
+    /// Successive band reduction by bulge chasing (bulge-chasing paper, section III), [`Tuning::tile_width`](crate::Tuning)
+    /// superdiagonals at a time.
+    ///
+    /// # Errors
+    /// As [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with).
+    pub fn band_to_bidiag(&self, options: &SvdOptions) -> Result<Bidiagonal<T>> {
+        crate::svdvals::band_to_bidiag(self, options)
+    }
+}

@@ -1,0 +1,27 @@
+//! Stage 2: band to bidiagonal.
+//!
+//! ```text
+//! B = Q2 C P2^H        B n x n upper band;  C n x n real upper bidiagonal
+//! ```
+//!
+//! Successive band reduction: each step takes `tile_width` superdiagonals off by bulge chasing (bulge-chasing paper, section III).
+
+use crate::{
+    error::Result,
+    kernels::{ReductionStep, TileKernels},
+    scalar::Element,
+};
+
+/// Reduces `band` of order `n` with `bandwidth` superdiagonals to bidiagonal form.
+pub(crate) fn band_to_bidiag<T: Element, K: TileKernels<T>>(
+    kernels: &K,
+    band: &mut K::Banded,
+    n: usize,
+    bandwidth: usize,
+    tile_width: usize,
+) -> Result<()> {
+    for step in ReductionStep::all(n, bandwidth, tile_width) {
+        kernels.chase(band, &step)?;
+    }
+    Ok(())
+}

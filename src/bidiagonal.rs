@@ -1,0 +1,130 @@
+//! The real upper bidiagonal matrix between stages 2 and 3.
+
+use crate::{
+    bidiag_svdvals,
+    error::{Result, SvdError},
+    scalar::RealElement,
+};
+
+/// A real upper bidiagonal matrix of order n.
+///
+/// ```
+/// use svdvals_gpu::Bidiagonal;
+/// // All ones: sigma_k = 2 cos(k pi / (2n + 1)).
+/// let sigma = Bidiagonal::new(vec![1.0f64; 4], vec![1.0; 3])?.svdvals()?;
+/// for (k, s) in sigma.iter().enumerate() {
+///     assert!((s - 2.0 * ((k + 1) as f64 * std::f64::consts::PI / 9.0).cos()).abs() < 1e-15);
+/// }
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bidiagonal<R> {
+    diagonal: Vec<R>,
+    superdiagonal: Vec<R>,
+}
+
+impl<R: RealElement> Bidiagonal<R> {
+    /// The matrix with this `diagonal` (n values) and `superdiagonal` (n - 1 values).
+    ///
+    /// # Errors
+    /// [`SvdError::InvalidOption`] where the lengths do not fit, [`SvdError::NonFinite`] for a NaN or an infinity.
+    pub fn new(diagonal: Vec<R>, superdiagonal: Vec<R>) -> Result<Self> {
+        if superdiagonal.len() != diagonal.len().saturating_sub(1) {
+            let (n, e) = (diagonal.len(), superdiagonal.len());
+            return Err(SvdError::invalid("superdiagonal", format!("{e} values, where a diagonal of {n} needs {}", n.saturating_sub(1))));
+        }
+        for (offset, values) in [&diagonal, &superdiagonal].into_iter().enumerate() {
+            if let Some(row) = values.iter().position(|v| !num_traits::Float::is_finite(*v)) {
+                return Err(SvdError::NonFinite { row, col: row + offset, value: format!("{:?}", values[row]) });
+            }
+        }
+        Ok(Bidiagonal { diagonal, superdiagonal })
+    }
+
+    /// The n diagonal entries.
+    pub fn diagonal(&self) -> &[R] {
+        &self.diagonal
+    }
+
+    /// The n - 1 superdiagonal entries.
+    pub fn superdiagonal(&self) -> &[R] {
+        &self.superdiagonal
+    }
+
+    /// Stage 3: all n singular values, descending, each with high relative accuracy, computed in f64 whatever `R` is.
+    ///
+    /// The method is [`Stage3::Dqds`]; see [`svdvals_by`](Self::svdvals_by) for others.
+    ///
+    /// # Errors
+    /// None for the default method; the signature leaves room for methods that can fail.
+    pub fn svdvals(&self) -> Result<Vec<R>> {
+        self.svdvals_by(Stage3::Dqds)
+    }
+
+    /// The number of singular values below `x`, by one Sturm count: O(n), whatever their number.
+    ///
+    /// ```
+    /// use svdvals_gpu::Bidiagonal;
+    /// let c = Bidiagonal::new(vec![3.0f64, 2.0, 1.0], vec![0.0, 0.0])?;
+    /// assert_eq!(c.count_below(2.5), 2);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn count_below(&self, x: R) -> usize {
+        let (diagonal, superdiagonal) = self.widened();
+        bidiag_svdvals::bisection::count_below(&diagonal, &superdiagonal, x.to_double())
+    }
+
+    /// Stage 3 by a method of the caller's choice.
+    ///
+    /// ```
+    /// use svdvals_gpu::{Bidiagonal, Stage3};
+    /// let c = Bidiagonal::new(vec![1.0f64, 1e-20, 3.0], vec![0.5, 1e-10])?;
+    /// let (dqds, bisection) = (c.svdvals_by(Stage3::Dqds)?, c.svdvals_by(Stage3::Bisection)?);
+    /// assert!(dqds.iter().zip(&bisection).all(|(x, y)| (x - y).abs() <= 1e-14 * y));
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// With `Stage3::Bdsqr` (feature `lapack`) [`SvdError::NotConverged`] where LAPACK says so; none for the others.
+    pub fn svdvals_by(&self, method: Stage3) -> Result<Vec<R>> {
+        let (diagonal, superdiagonal) = self.widened();
+        let values = match method {
+            Stage3::Dqds => bidiag_svdvals::svdvals(&diagonal, &superdiagonal),
+            Stage3::Bisection => bidiag_svdvals::bisection::svdvals(&diagonal, &superdiagonal),
+            #[cfg(feature = "lapack")]
+            Stage3::Bdsqr => bidiag_svdvals::bdsqr(diagonal, superdiagonal)?,
+        };
+        Ok(values.into_iter().map(R::from_double).collect())
+    }
+
+    /// Both diagonals in double precision.
+    fn widened(&self) -> (Vec<f64>, Vec<f64>) {
+        let widen = |v: &[R]| v.iter().map(|x| x.to_double()).collect();
+        (widen(&self.diagonal), widen(&self.superdiagonal))
+    }
+}
+
+/// How stage 3 finds the singular values of a bidiagonal matrix, always in f64.
+///
+/// | method | operations | accuracy |
+/// | --- | --- | --- |
+/// | `Dqds` | about 2 n^2 rows of a division each | every value relatively |
+/// | `Bisection` | about 60 n^2, in parallel | every value relatively |
+/// | `Bdsqr` (feature `lapack`) | LAPACK `dbdsqr` without vectors, which is its `dlasq1` | every value relatively |
+///
+/// ```
+/// assert_eq!(svdvals_gpu::Stage3::default(), svdvals_gpu::Stage3::Dqds);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Stage3 {
+    /// Differential quotient-difference algorithm with shifts (Fernando and Parlett 1994; Parlett and Marques 2000), and one Newton
+    /// step for every value.
+    #[default]
+    Dqds,
+    /// Bisection on Sturm counts of the Golub-Kahan matrix (Demmel and Kahan 1990; Fernando 1998).
+    Bisection,
+    /// LAPACK's `dbdsqr`.
+    #[cfg(feature = "lapack")]
+    Bdsqr,
+}

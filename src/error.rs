@@ -1,0 +1,86 @@
+//! The one error type of the crate.
+
+/// What can go wrong; every public function that can fail returns it.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SvdError {
+    /// An entry of the input is NaN or infinite. Indices are the caller's: row and column of the matrix the method was called on.
+    #[error("entry ({row}, {col}) is {value}: singular values need finite entries")]
+    NonFinite {
+        /// Row of the first such entry found.
+        row: usize,
+        /// Column of the first such entry found.
+        col: usize,
+        /// The entry, as text (`NaN`, `inf`, `-inf`).
+        value: String,
+    },
+    /// The matrix and its workspace do not fit on the device. Found before anything is allocated there.
+    #[error("{what} needs {needed} bytes on {adapter}, which allows {available}; Backend::Cpu has no such limit")]
+    TooLarge {
+        /// What was to be allocated.
+        what: &'static str,
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes the device allows.
+        available: u64,
+        /// Name of the adapter.
+        adapter: String,
+    },
+    /// The device has no arithmetic for this element type.
+    #[error("{adapter} has no {element} arithmetic in shaders; Backend::Auto or Backend::Cpu computes {element} on the CPU")]
+    UnsupportedElement {
+        /// The element type (`f64`).
+        element: &'static str,
+        /// Name of the adapter.
+        adapter: String,
+    },
+    /// No GPU adapter was found, hardware or software.
+    #[error("no GPU adapter found: {reason}; Backend::Auto or Backend::Cpu computes on the CPU")]
+    NoAdapter {
+        /// What the search said.
+        reason: String,
+    },
+    /// The GPU device was lost (driver reset, unplugged, time-out). Make a new [`GpuContext`](crate::GpuContext).
+    #[error("the GPU device was lost: {reason}")]
+    DeviceLost {
+        /// What the driver said.
+        reason: String,
+    },
+    /// The device ran out of memory at run time.
+    #[error("the GPU is out of memory: {reason}")]
+    OutOfMemory {
+        /// What the driver said.
+        reason: String,
+    },
+    /// The device or its shader compiler refused something that this crate asked for: a bug here or in the driver.
+    #[error("the GPU refused {what}: {reason}")]
+    Gpu {
+        /// What was asked for.
+        what: &'static str,
+        /// What the driver said.
+        reason: String,
+    },
+    /// LAPACK's iteration did not converge (feature `lapack` only: the crate's own methods always do).
+    #[error("{unreduced} superdiagonal entries did not converge to zero")]
+    NotConverged {
+        /// Superdiagonal entries that are left.
+        unreduced: usize,
+    },
+    /// An option, a hyperparameter or a shape is outside its range.
+    #[error("invalid {option}: {reason}")]
+    InvalidOption {
+        /// Name of the option, field or argument.
+        option: &'static str,
+        /// Why it is refused and what is allowed.
+        reason: String,
+    },
+}
+
+impl SvdError {
+    pub(crate) fn invalid(option: &'static str, reason: impl Into<String>) -> Self {
+        SvdError::InvalidOption { option, reason: reason.into() }
+    }
+}
+
+/// `Result` with [`SvdError`].
+pub type Result<T> = std::result::Result<T, SvdError>;

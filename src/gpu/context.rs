@@ -1,0 +1,216 @@
+//! A device, its queue and its compiled pipelines; what goes wrong on it, as values.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use wgpu::{AdapterInfo, Device, DeviceType, ErrorFilter, Features, PollError, PollType, Queue, SubmissionIndex};
+
+use super::{adapter::AdapterChoice, pipeline::Pipelines};
+use crate::{
+    error::{Result, SvdError},
+    scalar::Element,
+};
+
+/// A GPU that is ready to compute: device, queue and compiled kernels. Cheap to clone; many threads may use one at once.
+///
+/// ```
+/// use svdvals_gpu::{GpuContext, SvdError, SvdOptions};
+/// match GpuContext::global() {
+///     Ok(context) => {
+///         println!("{} through {}", context.adapter_name(), context.backend());
+///         let _options = SvdOptions::default().context(context);
+///     }
+///     Err(SvdError::NoAdapter { reason }) => println!("no GPU here: {reason}"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok::<(), SvdError>(())
+/// ```
+#[derive(Clone)]
+pub struct GpuContext(Arc<Inner>);
+
+struct Inner {
+    device: Device,
+    queue: Queue,
+    info: AdapterInfo,
+    limits: wgpu::Limits,
+    checked: bool,
+    /// What the driver said when the device was lost.
+    lost: Arc<OnceLock<String>>,
+    pipelines: Pipelines,
+}
+
+/// What [`GpuContext::global`] found.
+static GLOBAL: Mutex<Option<Result<GpuContext>>> = Mutex::new(None);
+
+/// Longest wait for work that is bounded to about a second (see `stream.rs`): after that the device hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+impl GpuContext {
+    /// Opens a device on the adapter chosen.
+    ///
+    /// # Errors
+    /// [`SvdError::NoAdapter`] where there is none that fits; [`SvdError::Gpu`] where the driver refuses the device.
+    pub fn new(choice: &AdapterChoice) -> Result<Self> {
+        let (device, queue, info) = choice.open()?;
+        // wgpu panics on errors that no scope catches. All of ours are made within scopes; what else there is is logged.
+        device.on_uncaptured_error(Arc::new(|error| log::error!("svdvals-gpu: wgpu error outside any call: {error}")));
+        let lost = Arc::new(OnceLock::new());
+        let told = lost.clone();
+        device.set_device_lost_callback(move |reason, message| {
+            // The first message is the cause.
+            let _ = told.set(format!("{reason:?}: {message}"));
+        });
+        Ok(Self::assemble(device, queue, info, choice.is_checked(), lost))
+    }
+
+    /// The context that calls use by default: made by the first call, on the best adapter there is (hardware before software).
+    ///
+    /// That there is no adapter is remembered; other failures are tried anew by the next call, and a lost device is replaced.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn global() -> Result<Self> {
+        let mut global = GLOBAL.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*global {
+            Some(Ok(context)) if !context.is_lost() => Ok(context.clone()),
+            Some(Err(error @ SvdError::NoAdapter { .. })) => Err(error.clone()),
+            _ => {
+                let made = Self::new(&AdapterChoice::default());
+                *global = Some(made.clone());
+                made
+            }
+        }
+    }
+
+    /// A context on a device that you own. Ask the device for as many limits and features as you can: kernels use
+    /// `max_compute_workgroup_storage_size`, `max_compute_invocations_per_workgroup` and the buffer sizes that it has, and f64 needs
+    /// `Features::SHADER_F64`.
+    ///
+    /// The device's error handler and device-lost callback stay yours. Shaders are checked at run time if `SVDVALS_GPU_CHECKED=1`.
+    pub fn from_wgpu(device: Device, queue: Queue, info: AdapterInfo) -> Self {
+        Self::assemble(device, queue, info, AdapterChoice::default().is_checked(), Arc::new(OnceLock::new()))
+    }
+
+    fn assemble(device: Device, queue: Queue, info: AdapterInfo, checked: bool, lost: Arc<OnceLock<String>>) -> Self {
+        let limits = device.limits();
+        let pipelines = Pipelines::default();
+        GpuContext(Arc::new(Inner { device, queue, info, limits, checked, lost, pipelines }))
+    }
+
+    /// The adapter's name, as its driver gives it.
+    pub fn adapter_name(&self) -> &str {
+        &self.0.info.name
+    }
+
+    /// The graphics interface that the device is reached through.
+    pub fn backend(&self) -> wgpu::Backend {
+        self.0.info.backend
+    }
+
+    /// Whether the adapter is a program that runs on the CPU.
+    pub fn is_software(&self) -> bool {
+        self.0.info.device_type == DeviceType::Cpu
+    }
+
+    /// The device's limits.
+    pub fn limits(&self) -> &wgpu::Limits {
+        &self.0.limits
+    }
+
+    /// Whether the device computes with elements of type `T`.
+    pub fn supports<T: Element>(&self) -> bool {
+        size_of::<T::Real>() < size_of::<f64>() || self.0.device.features().contains(Features::SHADER_F64)
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+
+    /// The device's queue.
+    pub fn queue(&self) -> &Queue {
+        &self.0.queue
+    }
+
+    /// Whether shaders check their indices at run time.
+    pub fn is_checked(&self) -> bool {
+        self.0.checked
+    }
+
+    /// Whether the device is known to be lost: nothing more can be computed on it.
+    pub fn is_lost(&self) -> bool {
+        self.0.lost.get().is_some()
+    }
+
+    pub(super) fn pipelines(&self) -> &Pipelines {
+        &self.0.pipelines
+    }
+
+    /// Most bytes that one storage buffer may have.
+    pub(super) fn max_buffer_bytes(&self) -> u64 {
+        self.0.limits.max_buffer_size.min(self.0.limits.max_storage_buffer_binding_size)
+    }
+
+    fn lost(&self, fallback: impl FnOnce() -> String) -> SvdError {
+        SvdError::DeviceLost { reason: self.0.lost.get().cloned().unwrap_or_else(fallback) }
+    }
+
+    /// Runs `body`, which uses the device, and returns what the device finds wrong meanwhile. (Error scopes are per thread.)
+    pub(super) fn scoped<R>(&self, what: &'static str, body: impl FnOnce() -> Result<R>) -> Result<R> {
+        if self.is_lost() {
+            return Err(self.lost(String::new));
+        }
+        let filters = [ErrorFilter::Internal, ErrorFilter::Validation, ErrorFilter::OutOfMemory];
+        let mut scopes = Vec::from(filters.map(|filter| self.0.device.push_error_scope(filter)));
+        let result = body();
+        // Innermost first.
+        let errors: Vec<_> = std::iter::from_fn(|| scopes.pop()).filter_map(|scope| pollster::block_on(scope.pop())).collect();
+        if result.is_err() || !errors.is_empty() {
+            // A loss comes to light when the device is polled, and explains whatever else went wrong.
+            let _ = self.poll(PollType::Poll);
+        }
+        if self.is_lost() {
+            return Err(self.lost(String::new));
+        }
+        match errors.into_iter().next() {
+            None => result,
+            Some(error @ wgpu::Error::OutOfMemory { .. }) => Err(SvdError::OutOfMemory {
+                reason: std::error::Error::source(&error).map_or(what.into(), |e| format!("{what}: {e}")),
+            }),
+            Some(error) => Err(SvdError::Gpu { what, reason: error.to_string() }),
+        }
+    }
+
+    /// Waits until `submission` is done.
+    pub(super) fn wait(&self, submission: SubmissionIndex) -> Result<()> {
+        let result = self.poll(PollType::Wait { submission_index: Some(submission), timeout: Some(PATIENCE) });
+        if self.is_lost() { Err(self.lost(String::new)) } else { result }
+    }
+
+    /// `Device::poll`, with its panic as an error: wgpu 30 panics there where the device is lost (backend/wgpu_core.rs,
+    /// `handle_error_fatal`).
+    fn poll(&self, poll: PollType) -> Result<()> {
+        // Unwind safe: nothing of ours is on the stack below but callbacks that send a message, and wgpu's locks do not poison.
+        match catch_unwind(AssertUnwindSafe(|| self.0.device.poll(poll))) {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(PollError::Timeout)) => Err(self.lost(|| format!("no answer for {} seconds", PATIENCE.as_secs()))),
+            Ok(Err(error)) => Err(self.lost(|| error.to_string())),
+            Err(_) => Err(self.lost(|| "lost while waited for".into())),
+        }
+    }
+}
+
+impl std::fmt::Debug for GpuContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Inner { info, checked, lost, .. } = &*self.0;
+        let mut out = f.debug_struct("GpuContext");
+        out.field("adapter", &info.name)
+            .field("backend", &info.backend)
+            .field("checked", checked)
+            .field("lost", lost)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,24 @@
+//! The GPU backend: the tile kernels as compute shaders, through wgpu. `shaders/NAME.wgsl` is the twin of `src/cpu/NAME.rs`.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `context.rs` | adapter, device and queue; errors of the device as values |
+//! | `adapter.rs` | which adapter, with which limits and features |
+//! | `pipeline.rs` | shader sources, their constants, compiled pipelines |
+//! | `stream.rs` | dispatches gathered into submissions; upload and read-back |
+//! | `tuning.rs` | hyperparameters against the device's limits |
+//! | `storage.rs` | the matrices on the device |
+//! | `kernels.rs` | [`TileKernels`](crate::kernels::TileKernels) |
+
+mod adapter;
+mod context;
+mod kernels;
+mod pipeline;
+mod storage;
+mod stream;
+mod tuning;
+
+pub use adapter::{AdapterChoice, DeviceLimits};
+pub use context::GpuContext;
+pub use kernels::GpuKernels;
+pub(crate) use storage::required_bytes;

@@ -1,0 +1,200 @@
+//! Shader sources, the constants that are written into them, and the pipelines compiled from both.
+
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    fmt::Write,
+    sync::{Mutex, PoisonError},
+};
+
+use wesl::{CompileOptions, VirtualResolver, Wesl};
+use wgpu::{
+    BindGroup, BindGroupDescriptor, BindGroupEntry, BindGroupLayout, BindGroupLayoutDescriptor, BindGroupLayoutEntry,
+    BindingType, Buffer, BufferBinding, BufferBindingType, BufferSize, ComputePipeline, ComputePipelineDescriptor, Features,
+    PipelineCompilationOptions, PipelineLayoutDescriptor, ShaderModuleDescriptor, ShaderRuntimeChecks, ShaderSource,
+    ShaderStages,
+};
+
+use super::context::GpuContext;
+use crate::{
+    error::{Result, SvdError},
+    scalar::RealElement,
+};
+
+/// A shader: its entry point has the file's name; it binds `buffers` storage buffers and takes `words` u32 parameters.
+pub(super) struct Shader {
+    pub name: &'static str,
+    source: &'static str,
+    pub buffers: u32,
+    pub words: u32,
+}
+
+macro_rules! shader {
+    ($name:literal, $buffers:literal, $words:literal) => {
+        Shader { name: $name, source: include_str!(concat!("../../shaders/", $name, ".wgsl")), buffers: $buffers, words: $words }
+    };
+}
+
+pub(super) const GEQRT: Shader = shader!("geqrt", 3, 11);
+pub(super) const UNMQR: Shader = shader!("unmqr", 3, 11);
+pub(super) const PACK_BAND: Shader = shader!("pack_band", 2, 6);
+pub(super) const UNPACK_BAND: Shader = shader!("unpack_band", 2, 4);
+pub(super) const CHASE: Shader = shader!("chase", 1, 8);
+
+/// What shaders share.
+const MODULES: [(&str, &str); 5] = [
+    ("scalar", include_str!("../../shaders/shared/scalar.wgsl")),
+    ("level", include_str!("../../shaders/shared/level.wgsl")),
+    ("tiles", include_str!("../../shaders/shared/tiles.wgsl")),
+    ("compact_wy", include_str!("../../shaders/shared/compact_wy.wgsl")),
+    ("band", include_str!("../../shaders/shared/band.wgsl")),
+];
+
+/// Threads of a workgroup of the kernels that have one thread for an element.
+pub(super) const LINEAR_THREADS: u32 = 128;
+
+/// A compiled shader with the layout of its bindings.
+#[derive(Clone)]
+pub(super) struct Pipeline {
+    pub compute: ComputePipeline,
+    layout: BindGroupLayout,
+    words: u32,
+}
+
+/// The pipelines compiled so far, by shader and constants.
+#[derive(Default)]
+pub(super) struct Pipelines(Mutex<HashMap<(&'static str, String), Pipeline>>);
+
+/// `package::tuning`: the constants of a shader for elements of type `T`.
+fn constants<T: RealElement>(values: &[(&str, u32)]) -> String {
+    let mut text = String::new();
+    let real = [
+        ("NORM_FLOOR", T::norm_floor()),
+        ("NORM_SCALE", T::norm_scale()),
+        // Twice the largest entry of a vector whose sum of squares is below the floor.
+        ("NORM_CLAMP", num_traits::Float::sqrt(T::norm_floor()) * T::from_double(2.0)),
+        ("SMALLEST_NORMAL", T::min_positive_value()),
+    ];
+    for (name, value) in real {
+        let _ = writeln!(text, "const {name}: {} = {:e};", T::NAME, value.to_double());
+    }
+    for (name, value) in values.iter().chain(&[("LINEAR_THREADS", LINEAR_THREADS)]) {
+        let _ = writeln!(text, "const {name}: u32 = {value}u;");
+    }
+    text
+}
+
+/// The shader's WGSL, imports resolved and constants written in.
+fn wgsl(shader: &Shader, constants: &str, f64: bool, immediates: bool) -> Result<String> {
+    let failed = |reason: String| SvdError::Gpu { what: "the source of a shader", reason: format!("{}: {reason}", shader.name) };
+    let mut resolver = VirtualResolver::new();
+    for (name, source) in MODULES.into_iter().chain([(shader.name, shader.source), ("tuning", constants)]) {
+        let path = format!("package::{name}").parse().map_err(|e| failed(format!("{e}")))?;
+        resolver.add_module(path, Cow::Borrowed(source));
+    }
+    let mut compiler = Wesl::new("shaders").set_custom_resolver(resolver);
+    compiler.set_options(CompileOptions { validate: false, mangle_root: false, strip: true, lower: false, ..Default::default() });
+    compiler.set_feature("f64", f64).set_feature("immediates", immediates);
+    let root = format!("package::{}", shader.name).parse().map_err(|e| failed(format!("{e}")))?;
+    compiler.compile(&root).map(|module| module.to_string()).map_err(|e| failed(e.to_string()))
+}
+
+impl GpuContext {
+    /// Whether parameters travel as immediates; else they lie in a uniform buffer.
+    pub(super) fn immediates(&self) -> bool {
+        self.device().features().contains(Features::IMMEDIATES) && self.limits().max_immediate_size >= 64
+    }
+
+    /// `shader` with the constants `values`, for elements of type `T`.
+    pub(super) fn pipeline<T: RealElement>(&self, shader: &Shader, values: &[(&str, u32)]) -> Result<Pipeline> {
+        let key = (shader.name, constants::<T>(values));
+        // Compiled under the lock: threads that want the same pipeline wait for the one that makes it.
+        let mut pipelines = self.pipelines().0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pipeline) = pipelines.get(&key) {
+            return Ok(pipeline.clone());
+        }
+        let source = wgsl(shader, &key.1, size_of::<T>() == size_of::<f64>(), self.immediates())?;
+        let pipeline = self.scoped("a compute pipeline", || Ok(self.compile(shader, source)))?;
+        pipelines.insert(key, pipeline.clone());
+        Ok(pipeline)
+    }
+
+    fn compile(&self, shader: &Shader, source: String) -> Pipeline {
+        let device = self.device();
+        let descriptor = ShaderModuleDescriptor { label: Some(shader.name), source: ShaderSource::Wgsl(source.into()) };
+        let checks = if self.is_checked() { ShaderRuntimeChecks::checked() } else { ShaderRuntimeChecks::unchecked() };
+        // SAFETY: without checks a shader must not index out of bounds, loop without end, or divide by zero. The sources are ours
+        // alone (`include_str!`), every loop in them counts up to a bound, and their indices and divisors depend on nothing but the
+        // parameters and the constants, never on matrix entries. `storage.rs` and `kernels.rs` refuse parameters that reach outside
+        // the buffers bound (`Dense::parameters`, `Banded::parameters`), and `Shape::new` makes workgroup arrays and constants agree.
+        // tests/gpu.rs runs every kernel with the checks on and off and compares.
+        let module = unsafe { device.create_shader_module_trusted(descriptor, checks) };
+
+        let entry = |binding: u32, ty: BufferBindingType, has_dynamic_offset: bool| BindGroupLayoutEntry {
+            binding,
+            visibility: ShaderStages::COMPUTE,
+            ty: BindingType::Buffer { ty, has_dynamic_offset, min_binding_size: None },
+            count: None,
+        };
+        let mut entries: Vec<_> =
+            (0..shader.buffers).map(|b| entry(b, BufferBindingType::Storage { read_only: false }, false)).collect();
+        if !self.immediates() {
+            entries.push(entry(shader.buffers, BufferBindingType::Uniform, true));
+        }
+        let layout = device.create_bind_group_layout(&BindGroupLayoutDescriptor { label: Some(shader.name), entries: &entries });
+        let pipeline_layout = device.create_pipeline_layout(&PipelineLayoutDescriptor {
+            label: Some(shader.name),
+            bind_group_layouts: &[Some(&layout)],
+            immediate_size: if self.immediates() { 4 * shader.words } else { 0 },
+        });
+        let compute = device.create_compute_pipeline(&ComputePipelineDescriptor {
+            label: Some(shader.name),
+            layout: Some(&pipeline_layout),
+            module: &module,
+            entry_point: Some(shader.name),
+            compilation_options: PipelineCompilationOptions {
+                constants: &[],
+                // Kernels write workgroup memory before they read it.
+                zero_initialize_workgroup_memory: self.is_checked(),
+            },
+            cache: None,
+        });
+        Pipeline { compute, layout, words: shader.words }
+    }
+
+    /// Binds `buffers` in order, and the parameters' uniform buffer where there is one.
+    pub(super) fn bind(&self, pipeline: &Pipeline, buffers: &[&Buffer], uniforms: Option<&Buffer>) -> BindGroup {
+        let parameters =
+            uniforms.map(|buffer| BufferBinding { buffer, offset: 0, size: BufferSize::new(u64::from(pipeline.words) * 4) });
+        let resources = buffers.iter().map(|buffer| buffer.as_entire_buffer_binding()).chain(parameters);
+        let entries: Vec<_> = (0..)
+            .zip(resources)
+            .map(|(binding, buffer)| BindGroupEntry { binding, resource: wgpu::BindingResource::Buffer(buffer) })
+            .collect();
+        self.device().create_bind_group(&BindGroupDescriptor { label: None, layout: &pipeline.layout, entries: &entries })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every shader resolves, for both element types and both ways of passing parameters, to WGSL with one entry point.
+    #[test]
+    fn sources_resolve() {
+        for shader in [GEQRT, UNMQR, PACK_BAND, UNPACK_BAND, CHASE] {
+            for (f64, immediates) in [(false, false), (false, true), (true, false), (true, true)] {
+                let values: Vec<_> = ["TS", "TS4", "SPLIT", "SLICE", "ROWS", "GEQRT_THREADS", "CPB", "CPB4", "UNMQR_THREADS"]
+                    .into_iter()
+                    .chain(["TAIL", "CHASE_THREADS"])
+                    .map(|name| (name, 4))
+                    .collect();
+                let constants = if f64 { constants::<f64>(&values) } else { constants::<f32>(&values) };
+                let source = wgsl(&shader, &constants, f64, immediates).unwrap();
+                assert_eq!(source.matches("@compute").count(), 1, "{source}");
+                assert_eq!(source.contains("var<immediate>"), immediates);
+                assert_eq!(source.contains("f64"), f64, "{source}");
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The matrices on the device: a dense one with stage 1's workspace, and a band.
+
+use std::marker::PhantomData;
+
+use wgpu::{BindGroup, Buffer, BufferUsages};
+
+use super::{
+    context::GpuContext,
+    pipeline::{CHASE, GEQRT, Pipeline, UNMQR},
+    stream::{Parameters, Stream, buffer},
+    tuning::Shape,
+};
+use crate::{
+    error::{Result, SvdError},
+    kernels::{BandLayout, Level, ReductionStep},
+    options::Tuning,
+    scalar::RealElement,
+};
+
+/// A dense matrix on the device, in the memory order it came in, with what `geqrt` leaves for `unmqr`.
+pub struct Dense<T> {
+    /// Entry (i, j) at i * strides.0 + j * strides.1.
+    pub(super) a: Buffer,
+    /// V of every block: one row of `shape.ts` for each stacked row of a level.
+    pub(super) v: Buffer,
+    /// T of every block: `shape.ts` x `shape.ts`, row-major.
+    pub(super) t: Buffer,
+    pub(super) size: (usize, usize),
+    pub(super) strides: (usize, usize),
+    pub(super) geqrt: Pipeline,
+    pub(super) unmqr: Pipeline,
+    /// Both kernels bind (a, v, t).
+    pub(super) bindings: [BindGroup; 2],
+    shape: Shape,
+    element: PhantomData<T>,
+}
+
+/// A band on the device, in [`BandLayout`].
+pub struct Banded<T> {
+    pub(super) band: Buffer,
+    pub(super) layout: BandLayout,
+    pub(super) chase: Pipeline,
+    pub(super) bindings: BindGroup,
+    element: PhantomData<T>,
+}
+
+/// Elements of each buffer of a dense matrix.
+struct DenseSizes {
+    by_rows: bool,
+    /// Distance between neighbouring rows (`by_rows`) or columns: whole vectors of four.
+    ld: usize,
+    a: usize,
+    v: usize,
+    t: usize,
+}
+
+/// Bytes of `len` elements, where a shader can index so many and a buffer can hold them.
+fn fitting_bytes<T>(context: &GpuContext, what: &'static str, len: Option<usize>) -> Result<u64> {
+    let needed = len.and_then(|len| len.checked_mul(size_of::<T>())).map_or(u64::MAX, |bytes| bytes as u64);
+    // Indices are u32.
+    let available = context.max_buffer_bytes().min(u64::from(u32::MAX) * size_of::<T>() as u64);
+    if needed > available {
+        return Err(SvdError::TooLarge { what, needed, available, adapter: context.adapter_name().to_owned() });
+    }
+    Ok(needed)
+}
+
+/// Sizes of the buffers for an m x n matrix, and their bytes in all.
+fn dense_sizes<T>(
+    context: &GpuContext,
+    (m, n): (usize, usize),
+    by_rows: bool,
+    shape: Shape,
+    leaf: usize,
+) -> Result<(DenseSizes, u64)> {
+    let (inner, outer) = if by_rows { (n, m) } else { (m, n) };
+    let ld = inner.checked_next_multiple_of(4);
+    let a = ld.and_then(|ld| ld.checked_mul(outer));
+    // Of all levels the leaves of the longest panel have most rows and most blocks; a block of R factors has at least 2.
+    let longest = m.max(n).max(2 * shape.ts);
+    let v = longest.checked_mul(shape.ts);
+    let t = longest.div_ceil(leaf.max(2)).checked_mul(shape.ts * shape.ts);
+    let bytes = fitting_bytes::<T>(context, "the matrix", a)?
+        .saturating_add(fitting_bytes::<T>(context, "the reflectors", v)?)
+        .saturating_add(fitting_bytes::<T>(context, "the reflectors' triangular factors", t)?);
+    let count = |len: Option<usize>| len.unwrap_or_default();
+    Ok((DenseSizes { by_rows, ld: count(ld), a: count(a), v: count(v), t: count(t) }, bytes))
+}
+
+/// Bytes that an m x n matrix of `T` takes on the device, workspace and band included.
+///
+/// # Errors
+/// [`SvdError::TooLarge`] where one of its buffers is more than the device allows; [`SvdError::InvalidOption`] where the device cannot
+/// have these hyperparameters.
+pub(crate) fn required_bytes<T: RealElement>(context: &GpuContext, m: usize, n: usize, tuning: &Tuning) -> Result<u64> {
+    let shape = Shape::new::<T>(context, tuning)?;
+    let (_, dense) = dense_sizes::<T>(context, (m, n), m < n, shape, tuning.leaf)?;
+    let order = m.min(n);
+    let layout = BandLayout::new(order, tuning.tile_size.min(order.saturating_sub(1)), tuning.tile_width);
+    let band = fitting_bytes::<T>(context, "the band", layout.len().ok())?;
+    Ok(dense.saturating_add(band))
+}
+
+impl<T: RealElement> Dense<T> {
+    /// Room for an m x n matrix, row after row if `by_rows`, else column after column.
+    pub(super) fn new(
+        context: &GpuContext,
+        stream: &Stream,
+        size: (usize, usize),
+        by_rows: bool,
+        shape: Shape,
+        leaf: usize,
+    ) -> Result<Self> {
+        let (sizes, _) = dense_sizes::<T>(context, size, by_rows, shape, leaf)?;
+        let storage = |what, len: usize, more| buffer(context, what, (len * size_of::<T>()) as u64, BufferUsages::STORAGE | more);
+        let a = storage("the matrix", sizes.a, BufferUsages::COPY_DST | BufferUsages::COPY_SRC)?;
+        let v = storage("the reflectors", sizes.v, BufferUsages::COPY_SRC)?;
+        let t = storage("the reflectors' triangular factors", sizes.t, BufferUsages::COPY_SRC)?;
+        let geqrt = context.pipeline::<T>(&GEQRT, &shape.geqrt_constants())?;
+        let unmqr = context.pipeline::<T>(&UNMQR, &shape.unmqr_constants())?;
+        let bindings = [stream.bind(&geqrt, &[&a, &v, &t])?, stream.bind(&unmqr, &[&a, &v, &t])?];
+        let strides = if sizes.by_rows { (sizes.ld, 1) } else { (1, sizes.ld) };
+        Ok(Dense { a, v, t, size, strides, geqrt, unmqr, bindings, shape, element: PhantomData })
+    }
+
+    /// Elements from one row or column to the next.
+    pub(super) fn ld(&self) -> usize {
+        self.strides.0.max(self.strides.1)
+    }
+
+    /// Elements of the matrix's buffer.
+    pub(super) fn len(&self) -> usize {
+        self.ld() * if self.strides.1 == 1 { self.size.0 } else { self.size.1 }
+    }
+
+    /// Rows and columns that a sweep sees.
+    pub(super) fn size(&self, transposed: bool) -> (usize, usize) {
+        if transposed { (self.size.1, self.size.0) } else { self.size }
+    }
+
+    /// The shaders' `Level`, once it is certain that nothing in it reaches outside the buffers or the shaders' workgroup arrays.
+    pub(super) fn parameters(&self, level: &Level) -> Result<Parameters> {
+        let &Level { transposed, col, width, map } = level;
+        let (rows, cols) = self.size(transposed);
+        let (rs, cs) = if transposed { (self.strides.1, self.strides.0) } else { self.strides };
+        let Shape { ts, .. } = self.shape;
+        let elements = |buffer: &Buffer| buffer.size() / size_of::<T>() as u64;
+        // Rows ascend with g where groups do not overlap, so the last stacked row is the last row.
+        let fits = width <= ts
+            && col.checked_add(width).is_some_and(|end| end <= cols)
+            && map.group > 0
+            && map.spacing >= map.group
+            && (1..=self.shape.rows()).contains(&map.block_rows)
+            && (map.rows == 0 || map.row(map.rows - 1) < rows)
+            && (map.rows * ts) as u64 <= elements(&self.v)
+            && (map.blocks() * ts * ts) as u64 <= elements(&self.t);
+        if !fits {
+            return Err(SvdError::invalid(
+                "level",
+                format!("{level:?} does not fit a {rows} x {cols} matrix with {:?}", self.shape),
+            ));
+        }
+        let words = [rs, cs, cols, col, width, map.start, map.group, map.spacing, map.rows, map.block_rows, map.blocks()];
+        Ok(words.map(|word| word as u32).into())
+    }
+}
+
+impl<T: RealElement> Banded<T> {
+    /// Room for a band in `layout`, to be chased with `tuning`.
+    pub(super) fn new(context: &GpuContext, stream: &Stream, layout: BandLayout, tuning: &Tuning) -> Result<Self> {
+        let bytes = fitting_bytes::<T>(context, "the band", layout.len().ok())?;
+        // The longest reflector has kl + 1 entries; rounded up, so that bands share pipelines.
+        let tail = (layout.kl + 1).next_multiple_of(32);
+        let (needed, available) = (tail * size_of::<T>(), context.limits().max_compute_workgroup_storage_size as usize);
+        if needed > available {
+            let reason = format!("{} needs {needed} bytes of workgroup memory, but the device has {available}", layout.kl);
+            return Err(SvdError::invalid("tile_width", reason));
+        }
+        let band = buffer(context, "the band", bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC)?;
+        let chase =
+            context.pipeline::<T>(&CHASE, &[("TAIL", tail as u32), ("CHASE_THREADS", tuning.threads_per_block as u32)])?;
+        let bindings = stream.bind(&chase, &[&band])?;
+        Ok(Banded { band, layout, chase, bindings, element: PhantomData })
+    }
+
+    /// Whether `step` stays within the layout, so that `chase` does.
+    pub(super) fn check(&self, step: &ReductionStep) -> Result<()> {
+        let BandLayout { n, ku, kl } = self.layout;
+        let bulge = step.bandwidth.checked_add(step.tile_width);
+        if step.n != n
+            || !(1..step.bandwidth).contains(&step.tile_width)
+            || step.tile_width > kl
+            || bulge.is_none_or(|bulge| bulge > ku)
+        {
+            return Err(SvdError::invalid("step", format!("{step:?} does not fit a band in {:?}", self.layout)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,293 @@
+//! Dispatches, gathered into submissions; data to the device and back.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        mpsc::{RecvTimeoutError, channel},
+    },
+    time::Duration,
+};
+
+use bytemuck::Pod;
+use wgpu::{
+    BindGroup, Buffer, BufferDescriptor, BufferSize, BufferUsages, CommandEncoderDescriptor, ComputePassDescriptor,
+    ComputePipeline, MapMode, SubmissionIndex,
+};
+
+use super::{context::GpuContext, pipeline::Pipeline};
+use crate::{
+    error::{Result, SvdError},
+    report::Counts,
+};
+
+/// Most dispatches in a submission.
+const DISPATCHES: usize = 1024;
+/// Most estimated flops in a submission of several dispatches: about a tenth of a second on a small GPU.
+const FLOPS: u64 = 50_000_000_000;
+/// The same on a software adapter.
+const FLOPS_SOFTWARE: u64 = 2_000_000_000;
+/// Submissions that may wait on the device; with more, the host waits.
+const IN_FLIGHT: usize = 8;
+/// Bytes sent or read back at a time.
+const CHUNK_BYTES: u64 = 16 << 20;
+/// Bytes scaled on the host at a time, before they are copied to memory that the device sees.
+const PIECE_BYTES: usize = 16 << 10;
+/// Longest wait for a callback that is due.
+const CALLBACK_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Most parameters that a kernel takes; with room to spare they fit 64 bytes.
+const WORDS: usize = 12;
+
+/// A kernel's parameters.
+#[derive(Clone, Copy)]
+pub(super) struct Parameters {
+    words: [u32; WORDS],
+    len: usize,
+}
+
+impl<const N: usize> From<[u32; N]> for Parameters {
+    fn from(values: [u32; N]) -> Self {
+        const { assert!(N <= WORDS) };
+        let mut words = [0; WORDS];
+        words[..N].copy_from_slice(&values);
+        Parameters { words, len: N }
+    }
+}
+
+/// One dispatch.
+struct Dispatch {
+    pipeline: ComputePipeline,
+    bindings: BindGroup,
+    parameters: Parameters,
+    grid: [u32; 3],
+}
+
+/// What one call asks of the device, in order.
+pub(super) struct Stream {
+    context: GpuContext,
+    /// Parameters of a submission's dispatches, one slot each, where the device has no immediates.
+    uniforms: Option<Buffer>,
+    slot_bytes: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    pending: Vec<Dispatch>,
+    flops: u64,
+    in_flight: VecDeque<SubmissionIndex>,
+    counts: Counts,
+}
+
+impl Stream {
+    pub fn new(context: &GpuContext) -> Result<Self> {
+        let slot_bytes = (context.limits().min_uniform_buffer_offset_alignment as usize).max(4 * WORDS).next_power_of_two();
+        let uniforms = if context.immediates() {
+            None
+        } else {
+            let size = (slot_bytes * DISPATCHES) as u64;
+            Some(buffer(context, "parameters", size, BufferUsages::UNIFORM | BufferUsages::COPY_DST)?)
+        };
+        Ok(Stream { context: context.clone(), uniforms, slot_bytes, state: Mutex::default() })
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.state().counts
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Binds `buffers` and the parameters.
+    pub fn bind(&self, pipeline: &Pipeline, buffers: &[&Buffer]) -> Result<BindGroup> {
+        self.context.scoped("a bind group", || Ok(self.context.bind(pipeline, buffers, self.uniforms.as_ref())))
+    }
+
+    /// Appends one dispatch of `grid` workgroups, about `flops` of work. Each dimension of the grid must be within the device's limit
+    /// (see [`fold`](Self::fold)); an empty grid is nothing to do.
+    pub fn dispatch(
+        &self,
+        pipeline: &Pipeline,
+        bindings: &BindGroup,
+        parameters: Parameters,
+        grid: [u32; 3],
+        flops: u64,
+    ) -> Result<()> {
+        if grid.contains(&0) {
+            return Ok(());
+        }
+        let state = &mut *self.state();
+        let most = if self.context.is_software() { FLOPS_SOFTWARE } else { FLOPS };
+        if state.pending.len() == DISPATCHES || (!state.pending.is_empty() && state.flops + flops > most) {
+            self.submit(state)?;
+        }
+        state.flops += flops;
+        state.pending.push(Dispatch { pipeline: pipeline.compute.clone(), bindings: bindings.clone(), parameters, grid });
+        Ok(())
+    }
+
+    /// `count` workgroups as two dimensions of a grid, each within the device's limit. The last may reach beyond `count`.
+    pub fn fold(&self, count: usize) -> Result<[u32; 2]> {
+        let limit = self.context.limits().max_compute_workgroups_per_dimension as usize;
+        let rows = count.div_ceil(limit.max(1)).max(1);
+        if rows > limit {
+            return Err(SvdError::invalid(
+                "matrix",
+                format!("{count} workgroups, but the device runs at most {limit} x {limit}"),
+            ));
+        }
+        Ok([count.div_ceil(rows) as u32, rows as u32])
+    }
+
+    /// Submits what is pending.
+    fn submit(&self, state: &mut State) -> Result<()> {
+        let pending = std::mem::take(&mut state.pending);
+        state.flops = 0;
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let index = self.context.scoped("a submission of kernels", || {
+            let queue = self.context.queue();
+            if let Some(uniforms) = &self.uniforms {
+                let mut slots = vec![0u8; pending.len() * self.slot_bytes];
+                for (slot, dispatch) in slots.chunks_exact_mut(self.slot_bytes).zip(&pending) {
+                    let words: &[u8] = bytemuck::cast_slice(&dispatch.parameters.words);
+                    slot[..words.len()].copy_from_slice(words);
+                }
+                state.counts.bytes_parameters += slots.len() as u64;
+                queue.write_buffer(uniforms, 0, &slots);
+            }
+            let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
+            {
+                let mut pass = encoder.begin_compute_pass(&ComputePassDescriptor::default());
+                for (slot, Dispatch { pipeline, bindings, parameters, grid }) in pending.iter().enumerate() {
+                    pass.set_pipeline(pipeline);
+                    if self.uniforms.is_some() {
+                        pass.set_bind_group(0, bindings, &[(slot * self.slot_bytes) as u32]);
+                    } else {
+                        let words = bytemuck::cast_slice(&parameters.words[..parameters.len]);
+                        state.counts.bytes_parameters += words.len() as u64;
+                        pass.set_bind_group(0, bindings, &[]);
+                        pass.set_immediates(0, words);
+                    }
+                    pass.dispatch_workgroups(grid[0], grid[1], grid[2]);
+                }
+            }
+            Ok(queue.submit([encoder.finish()]))
+        })?;
+        state.counts.dispatches += pending.len() as u64;
+        self.submitted(state, index)
+    }
+
+    /// Counts a submission, and waits for an earlier one where too many are under way.
+    fn submitted(&self, state: &mut State, index: SubmissionIndex) -> Result<()> {
+        state.counts.submissions += 1;
+        state.in_flight.push_back(index);
+        if state.in_flight.len() > IN_FLIGHT
+            && let Some(oldest) = state.in_flight.pop_front()
+        {
+            self.context.wait(oldest)?;
+        }
+        Ok(())
+    }
+
+    /// Submits what is pending and waits until all is done.
+    pub fn finish(&self) -> Result<()> {
+        let state = &mut *self.state();
+        self.submit(state)?;
+        match state.in_flight.drain(..).next_back() {
+            Some(last) => self.context.wait(last),
+            None => Ok(()),
+        }
+    }
+
+    /// Fills a new buffer's first `len` elements: `fill(at, piece)` writes those from `at` on.
+    pub fn upload<T: Pod>(&self, target: &Buffer, len: usize, mut fill: impl FnMut(usize, &mut [T])) -> Result<()> {
+        let size = size_of::<T>();
+        let chunk = CHUNK_BYTES as usize / size;
+        let mut piece = vec![T::zeroed(); (PIECE_BYTES / size).min(len)];
+        let state = &mut *self.state();
+        for start in (0..len).step_by(chunk) {
+            let index = self.context.scoped("an upload", || {
+                let count = chunk.min(len - start);
+                let bytes = BufferSize::new((count * size) as u64);
+                let view = bytes.and_then(|bytes| self.context.queue().write_buffer_with(target, (start * size) as u64, bytes));
+                // Where there is no staging memory, the scope's out-of-memory error comes before this one.
+                let mut view = view.ok_or_else(|| SvdError::DeviceLost { reason: "it takes no uploads".into() })?;
+                for at in (0..count).step_by(piece.len()) {
+                    let piece = &mut piece[..(count - at).min(PIECE_BYTES / size)];
+                    fill(start + at, piece);
+                    view.slice(at * size..(at + piece.len()) * size).copy_from_slice(bytemuck::cast_slice(piece));
+                }
+                drop(view);
+                // Starts the copy, and frees the staging memory after it.
+                Ok(self.context.queue().submit([]))
+            })?;
+            self.submitted(state, index)?;
+        }
+        state.counts.bytes_uploaded += (len * size) as u64;
+        Ok(())
+    }
+
+    /// The first `len` elements of `source`, once all that was asked for before is done.
+    pub fn read_back<T: Pod>(&self, source: &Buffer, len: usize) -> Result<Vec<T>> {
+        let size = size_of::<T>();
+        let chunk = (CHUNK_BYTES as usize / size).min(len);
+        let mut result = Vec::new();
+        result.try_reserve_exact(len).map_err(|e| SvdError::OutOfMemory { reason: format!("read-back: {e}") })?;
+        if len == 0 {
+            return Ok(result);
+        }
+        let state = &mut *self.state();
+        self.submit(state)?;
+        let staging = buffer(&self.context, "read-back", (chunk * size) as u64, BufferUsages::MAP_READ | BufferUsages::COPY_DST)?;
+        for start in (0..len).step_by(chunk) {
+            let bytes = (chunk.min(len - start) * size) as u64;
+            let (tell, told) = channel();
+            let index = self.context.scoped("a read-back", || {
+                let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
+                encoder.copy_buffer_to_buffer(source, (start * size) as u64, &staging, 0, bytes);
+                let index = self.context.queue().submit([encoder.finish()]);
+                staging.slice(..bytes).map_async(MapMode::Read, move |mapped| {
+                    // Nobody listens after an error elsewhere.
+                    let _ = tell.send(mapped);
+                });
+                Ok(index)
+            })?;
+            state.counts.submissions += 1;
+            self.context.wait(index)?;
+            let unmapped = |reason: String| SvdError::Gpu { what: "a read-back", reason };
+            // Another thread's poll may be about to run the callback.
+            match told.recv_timeout(CALLBACK_PATIENCE) {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return Err(SvdError::DeviceLost { reason: format!("a read-back failed: {error}") }),
+                Err(error @ (RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) => {
+                    return Err(unmapped(error.to_string()));
+                }
+            }
+            {
+                let view = staging.slice(..bytes).get_mapped_range().map_err(|e| unmapped(e.to_string()))?;
+                // The mapping need not be aligned for T.
+                result.extend(view.chunks_exact(size).map(bytemuck::pod_read_unaligned::<T>));
+            }
+            staging.unmap();
+            state.counts.bytes_read_back += bytes;
+        }
+        Ok(result)
+    }
+}
+
+/// A new buffer. Its size is checked against the device's limits before it is allocated.
+pub(super) fn buffer(context: &GpuContext, what: &'static str, bytes: u64, usage: BufferUsages) -> Result<Buffer> {
+    let available =
+        if usage.contains(BufferUsages::STORAGE) { context.max_buffer_bytes() } else { context.limits().max_buffer_size };
+    if bytes > available {
+        return Err(SvdError::TooLarge { what, needed: bytes, available, adapter: context.adapter_name().to_owned() });
+    }
+    // A binding may not be empty.
+    let size = bytes.max(16).next_multiple_of(16);
+    let descriptor = BufferDescriptor { label: Some(what), size, usage, mapped_at_creation: false };
+    context.scoped(what, || Ok(context.device().create_buffer(&descriptor)))
+}

@@ -1,0 +1,89 @@
+//! All singular values of `ndarray` and `faer` matrices, on any GPU or on the CPU.
+//!
+//! ```
+//! # #[cfg(feature = "ndarray")] {
+//! use ndarray::array;
+//! use svdvals_gpu::SvdValsGpu;
+//!
+//! let a = array![[1.0f32, 2.0], [3.0, 4.0], [5.0, 6.0]];
+//! let s = a.svdvals_gpu()?; // Array1<f32>, descending
+//! assert!((s[0] - 9.525518).abs() < 1e-5 && (s[1] - 0.514300).abs() < 1e-5);
+//! # }
+//! # Ok::<(), svdvals_gpu::SvdError>(())
+//! ```
+//!
+//! [`SvdValsGpu`] gives the method to matrices; [`SvdOptions`] chooses the backend, the GPU and the hyperparameters; every failure is an
+//! [`SvdError`]; [`svdvals_gpu_report`](SvdValsGpu::svdvals_gpu_report) says what ran, why, and how long each stage took.
+//!
+//! # The algorithm
+//!
+//! Two stages of tile kernels, and a third on two vectors. A is m x n, m >= n; a wide matrix is read as its transpose, and nothing is ever
+//! transposed in memory.
+//!
+//! | stage | formula | shapes | flops | how |
+//! | --- | --- | --- | --- | --- |
+//! | 0 scale | A <- 2^k A | | m n | a power of two that brings max \|a_ij\| near 1; NaN and infinities are found here |
+//! | 1 [`to_band`](SvdValsGpu::to_band) | A = Q1 B P1^H | B: n x n, b superdiagonals | 8/3 n^3 | QR and LQ sweeps over panels, each a reduction tree of Householder QRs |
+//! | 2 [`band_to_bidiag`](Band::band_to_bidiag) | B = Q2 C P2^H | C: n x n, one superdiagonal | 8 n^2 b | bulge chasing, tile width by tile width |
+//! | 3 [`svdvals`](Bidiagonal::svdvals) | sigma(C) | n values | O(n^2) | dqds with shifts, in f64, each value to high relative accuracy |
+//!
+//! A tall matrix, 3 m >= 5 n, is first reduced to its n x n triangular factor by the same panels.
+//!
+//! The stages and their sources: Ringoot, Alomairy, Churavy and Edelman, *Performant Unified GPU Kernels for Portable Singular Value
+//! Computation Across Hardware and Precision* (2025); Ringoot, Alomairy and Edelman, *Accelerating Bidiagonalization of Banded Matrices
+//! through Memory-Aware Bulge-Chasing on GPUs* (2025); with the panel's chain of tiles replaced by the reduction tree of
+//! communication-avoiding QR (Demmel, Grigori, Hoemmen and Langou 2012).
+//!
+//! # Backends
+//!
+//! One driver runs over a small set of tile kernels that exist twice: as WGSL shaders through `wgpu` (Vulkan, Metal, DX12, WebGPU), and on
+//! the CPU through `rayon` and run-time SIMD. [`Backend::Auto`] takes a hardware GPU for large matrices where there is one, and the CPU
+//! otherwise; it logs (crate `log`) why.
+//!
+//! # Cargo features
+//!
+//! | feature | default | what |
+//! | --- | --- | --- |
+//! | `ndarray` | yes | the method on `ndarray::ArrayBase`, versions 0.15 to 0.17 |
+//! | `faer` | yes | the method on `faer::{Mat, MatRef, MatMut}` |
+//! | `lapack` | no | LAPACK's `dbdsqr` as a stage 3; the binary links a LAPACK of its choice |
+//! | `lapack-openblas` | no | the same, linked to the system's OpenBLAS |
+#![deny(missing_docs)]
+
+// The LAPACK that feature `lapack-openblas` links.
+#[cfg(feature = "lapack-openblas")]
+use openblas_src as _;
+
+mod band;
+mod band_to_bidiag;
+mod bidiag_svdvals;
+mod bidiagonal;
+mod cpu;
+mod error;
+#[cfg(feature = "faer")]
+mod faer;
+mod gpu;
+mod kernels;
+#[cfg(feature = "ndarray")]
+mod ndarray;
+mod options;
+mod report;
+mod scalar;
+mod svdvals;
+mod to_band;
+
+pub use band::Band;
+pub use bidiagonal::{Bidiagonal, Stage3};
+pub use error::{Result, SvdError};
+pub use gpu::{AdapterChoice, DeviceLimits, GpuContext};
+pub use kernels::PanelTree;
+pub use options::{Backend, SvdOptions, Tuning};
+pub use report::{Counts, StageSeconds, SvdReport};
+pub use scalar::{Element, RealElement};
+pub use svdvals::SvdValsGpu;
+
+/// The kernels of both backends, for the tests that compare them. Not part of the interface.
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::{cpu::CpuKernels, gpu::GpuKernels, kernels::*};
+}

@@ -1,0 +1,161 @@
+//! What a caller may choose: the backend, the context, the hyperparameters.
+
+use crate::{
+    error::{Result, SvdError},
+    gpu::GpuContext,
+    kernels::PanelTree,
+    scalar::Element,
+};
+
+/// Where stages 1 and 2 run.
+///
+/// ```
+/// use svdvals_gpu::{Backend, SvdOptions};
+/// assert_eq!(SvdOptions::default().backend, Backend::Auto);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Backend {
+    /// A hardware GPU if there is one that can hold the matrix in its element type and the matrix is large enough to gain from it, else
+    /// the CPU. Never a software rasteriser. Why the CPU was taken is logged and stands in the report.
+    #[default]
+    Auto,
+    /// A GPU, a software rasteriser if that is all there is, or an error.
+    Gpu,
+    /// The CPU, through rayon, in the thread pool that the call is made in.
+    Cpu,
+}
+
+/// Options of a call.
+///
+/// ```
+/// use svdvals_gpu::{Backend, SvdOptions, Tuning};
+/// let options = SvdOptions::default().backend(Backend::Cpu).tuning(Tuning::for_cpu::<f32>(100).tile_width(8));
+/// assert_eq!(options.tuning.unwrap().tile_width, 8);
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SvdOptions {
+    /// Where to compute.
+    pub backend: Backend,
+    /// The GPU context; None is [`GpuContext::global`].
+    pub context: Option<GpuContext>,
+    /// The hyperparameters; None takes the backend's defaults.
+    pub tuning: Option<Tuning>,
+}
+
+impl SvdOptions {
+    /// Chooses where to compute.
+    pub fn backend(mut self, backend: Backend) -> Self {
+        self.backend = backend;
+        self
+    }
+
+    /// Chooses the GPU.
+    pub fn context(mut self, context: GpuContext) -> Self {
+        self.context = Some(context);
+        self
+    }
+
+    /// Sets the hyperparameters.
+    pub fn tuning(mut self, tuning: Tuning) -> Self {
+        self.tuning = Some(tuning);
+        self
+    }
+}
+
+/// The hyperparameters of stages 1 and 2. They change speed and rounding, never what is computed.
+///
+/// ```
+/// use svdvals_gpu::{PanelTree, Tuning};
+/// let tuning = Tuning::for_cpu::<f64>(1000).tile_size(32).leaf(128).tree(PanelTree::Reduction).tile_width(16);
+/// assert_eq!(tuning.arity(), 4);
+/// assert!(tuning.check().is_ok());
+/// assert!(tuning.tile_size(0).check().is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Tuning {
+    /// Tile size b of stage 1, which is the bandwidth it leaves; at least 1. (Unified-kernels paper: TILESIZE.)
+    pub tile_size: usize,
+    /// Rows of a leaf block of the panel's reduction tree, at least 2 `tile_size`; its quotient by the tile size is the tree's arity.
+    pub leaf: usize,
+    /// Shape of the panel's reduction tree.
+    pub tree: PanelTree,
+    /// GPU: threads that share one column in `geqrt`. (SPLITK)
+    pub split_k: usize,
+    /// Trailing columns that one workgroup (GPU) or one task (CPU) updates. (COLPERBLOCK)
+    pub cols_per_block: usize,
+    /// Superdiagonals that one reduction step of stage 2 removes; more than b - 1 means b - 1. (Bulge-chasing paper: TW.)
+    pub tile_width: usize,
+    /// GPU: threads of a `chase` workgroup. (TPB)
+    pub threads_per_block: usize,
+    /// GPU: cap on the `chase` workgroups of one dispatch; each runs several cycles where there are more.
+    pub max_blocks: usize,
+}
+
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident: $t:ty),* $(,)?) => {$(
+        $(#[$doc])*
+        pub fn $name(mut self, $name: $t) -> Self {
+            self.$name = $name;
+            self
+        }
+    )*};
+}
+
+impl Tuning {
+    setters! {
+        /// Sets the tile size, which is the bandwidth after stage 1.
+        tile_size: usize,
+        /// Sets the rows of a leaf block.
+        leaf: usize,
+        /// Sets the shape of the panel's tree.
+        tree: PanelTree,
+        /// Sets the threads that share a column.
+        split_k: usize,
+        /// Sets the trailing columns of a block.
+        cols_per_block: usize,
+        /// Sets the superdiagonals removed in one reduction step.
+        tile_width: usize,
+        /// Sets the threads of a `chase` workgroup.
+        threads_per_block: usize,
+        /// Sets the cap on concurrent `chase` workgroups.
+        max_blocks: usize,
+    }
+
+    /// Defaults for the CPU, for elements of type `T` and a matrix whose smaller side is `n`.
+    pub fn for_cpu<T: Element>(n: usize) -> Tuning {
+        // Up to here one block and one chase, which is then Golub and Kahan's bidiagonalisation of R, beat two stages.
+        const ONE_TILE: usize = 64;
+        let tile_size = if n >= 1024 { 64 } else if n > ONE_TILE { 32 } else { n.max(1) };
+        Tuning {
+            tile_size,
+            leaf: 8 * tile_size,
+            tree: PanelTree::Reduction,
+            split_k: 1,
+            cols_per_block: 256,
+            tile_width: tile_size,
+            threads_per_block: 1,
+            max_blocks: 1,
+        }
+    }
+
+    /// The number of R factors that a node of the panel's tree stacks.
+    pub fn arity(&self) -> usize {
+        (self.leaf / self.tile_size.max(1)).max(2)
+    }
+
+    /// Whether the values make sense together; a device's limits are checked where a device is chosen.
+    pub fn check(&self) -> Result<()> {
+        let at_least = |option, value: usize, least: usize| {
+            if value < least { Err(SvdError::invalid(option, format!("{value}, but it must be at least {least}"))) } else { Ok(()) }
+        };
+        at_least("tile_size", self.tile_size, 1)?;
+        at_least("leaf", self.leaf, self.tile_size.saturating_mul(2))?;
+        at_least("split_k", self.split_k, 1)?;
+        at_least("cols_per_block", self.cols_per_block, 1)?;
+        at_least("tile_width", self.tile_width, 1)?;
+        at_least("threads_per_block", self.threads_per_block, 1)?;
+        at_least("max_blocks", self.max_blocks, 1)
+    }
+}

@@ -1,0 +1,77 @@
+//! What a call did, beside its values.
+
+use crate::options::{Backend, Tuning};
+
+/// The values, with what was run to get them and how long each stage took.
+///
+/// ```
+/// # #[cfg(feature = "faer")] {
+/// use svdvals_gpu::{Backend, SvdOptions, SvdValsGpu};
+/// let a = faer::Mat::<f64>::identity(20, 20);
+/// let report = a.svdvals_gpu_report(&SvdOptions::default())?;
+/// assert_eq!(report.values[0], 1.0);
+/// assert_eq!(report.backend, Backend::Cpu); // a 20 x 20 matrix gains nothing on a GPU
+/// println!("{}: {}", report.reason, report.seconds.total);
+/// # }
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SvdReport<V> {
+    /// The singular values, descending.
+    pub values: V,
+    /// What ran stages 1 and 2: [`Backend::Gpu`] or [`Backend::Cpu`].
+    pub backend: Backend,
+    /// Why that backend.
+    pub reason: String,
+    /// The adapter's name, where a GPU ran.
+    pub adapter: Option<String>,
+    /// The hyperparameters used.
+    pub tuning: Tuning,
+    /// Wall-clock seconds of each stage.
+    pub seconds: StageSeconds,
+    /// What was sent to the GPU and back; zeros on the CPU.
+    pub counts: Counts,
+}
+
+/// Wall-clock seconds, stage by stage.
+///
+/// ```
+/// assert_eq!(svdvals_gpu::StageSeconds::default().total, 0.0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct StageSeconds {
+    /// Stage 0: search for NaN, infinities and the largest entry.
+    pub scale: f64,
+    /// Copy of the scaled matrix to where the backend works on it.
+    pub upload: f64,
+    /// Stage 1: dense to band, the QR of a tall matrix included.
+    pub to_band: f64,
+    /// Stage 2: band to bidiagonal, the reading back of the bidiagonal included.
+    pub band_to_bidiag: f64,
+    /// Stage 3: singular values of the bidiagonal.
+    pub svdvals: f64,
+    /// All of the call.
+    pub total: f64,
+}
+
+/// What was sent to a GPU and back.
+///
+/// ```
+/// assert_eq!(svdvals_gpu::Counts::default().dispatches, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Compute dispatches.
+    pub dispatches: u64,
+    /// Command buffers submitted.
+    pub submissions: u64,
+    /// Bytes of matrix uploaded.
+    pub bytes_uploaded: u64,
+    /// Bytes of results read back.
+    pub bytes_read_back: u64,
+    /// Bytes of kernel parameters.
+    pub bytes_parameters: u64,
+}

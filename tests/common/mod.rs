@@ -1,0 +1,167 @@
+//! Matrices for the tests, with known singular values or good condition, and distances.
+#![allow(dead_code)] // every test target uses a part
+
+use faer::{Mat, MatRef};
+use svdvals_gpu::RealElement;
+
+/// A small random generator (SplitMix64, Steele, Lea and Flood 2014), so that every run sees the same matrices.
+pub struct Random(pub u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform in [0, 1).
+    pub fn uniform(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Standard normal (Box and Muller).
+    pub fn normal(&mut self) -> f64 {
+        (-2.0 * (1.0 - self.uniform()).ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+}
+
+/// m x n, entries standard normal.
+pub fn gaussian<T: RealElement>(m: usize, n: usize, seed: u64) -> Mat<T> {
+    let mut random = Random(seed);
+    Mat::from_fn(m, n, |_, _| T::from_double(random.normal()))
+}
+
+/// The three spectra in [0, 1] that the papers measure with (DESIGN of Table 1 of the unified-kernels paper), descending.
+#[derive(Clone, Copy, Debug)]
+pub enum Spectrum {
+    /// Evenly spaced.
+    Arithmetic,
+    /// Evenly spaced logarithms, 1 down to 1e-5.
+    Logarithmic,
+    /// The quantiles of the quarter-circle law, which square Gaussian matrices follow.
+    QuarterCircle,
+}
+
+impl Spectrum {
+    pub const ALL: [Spectrum; 3] = [Spectrum::Arithmetic, Spectrum::Logarithmic, Spectrum::QuarterCircle];
+
+    pub fn values(self, n: usize) -> Vec<f64> {
+        let step = |i: usize| (n - i) as f64 / n as f64;
+        (0..n)
+            .map(|i| match self {
+                Spectrum::Arithmetic => step(i),
+                Spectrum::Logarithmic => 10f64.powf(-5.0 * i as f64 / (n.max(2) - 1) as f64),
+                Spectrum::QuarterCircle => {
+                    // Distribution function on [0, 1]: (2 / pi) (x sqrt(1 - x^2) + asin x), inverted by bisection.
+                    let (mut low, mut high) = (0.0f64, 1.0f64);
+                    for _ in 0..60 {
+                        let x = (low + high) / 2.0;
+                        let below = std::f64::consts::FRAC_2_PI * (x * (1.0 - x * x).sqrt() + x.asin());
+                        if below < step(i) { low = x } else { high = x }
+                    }
+                    high
+                }
+            })
+            .collect()
+    }
+}
+
+/// U diag(sigma) V^T for n = sigma.len() a power of 4, without a rounding error; `sigma` is rounded to multiples of 2^-26 first.
+///
+/// U and V are products (1/n) H D P H of Hadamard matrices with random signs D and a random permutation P: exactly orthogonal, dense,
+/// and their entries are multiples of 1/n, so that for n <= 1024 every sum in the product has at most 10 + 26 + 10 bits.
+pub fn with_singular_values(sigma: &mut [f64], seed: u64) -> Mat<f64> {
+    let n = sigma.len();
+    assert!(n.is_power_of_two() && n.trailing_zeros() % 2 == 0 && n <= 1024);
+    sigma.iter_mut().for_each(|s| *s = (*s * 2f64.powi(26)).round() * 2f64.powi(-26));
+    let mut random = Random(seed);
+    let hadamard = Mat::from_fn(n, n, |i, j| if (i & j).count_ones() % 2 == 0 { 1.0 } else { -1.0 });
+    let mut orthogonal = || {
+        let mut order: Vec<usize> = (0..n).collect();
+        for i in (1..n).rev() {
+            order.swap(i, (random.uniform() * (i + 1) as f64) as usize);
+        }
+        let signs: Vec<f64> = (0..n).map(|_| if random.uniform() < 0.5 { 1.0 } else { -1.0 }).collect();
+        let mixed = Mat::from_fn(n, n, |i, j| signs[i] * hadamard[(order[i], j)]);
+        &hadamard * mixed * faer::Scale(1.0 / n as f64)
+    };
+    let (u, v) = (orthogonal(), orthogonal());
+    let scaled = Mat::from_fn(n, n, |i, j| u[(i, j)] * sigma[j]);
+    scaled * v.transpose()
+}
+
+/// Rounded to `T`.
+pub fn rounded<T: RealElement>(a: MatRef<'_, f64>) -> Mat<T> {
+    Mat::from_fn(a.nrows(), a.ncols(), |i, j| T::from_double(a[(i, j)]))
+}
+
+/// Singular values in f64 by faer, descending.
+pub fn reference<T: RealElement>(a: MatRef<'_, T>) -> Vec<f64> {
+    Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].to_double()).singular_values().expect("faer converges")
+}
+
+/// ||computed - exact||_2 / ||exact||_2, DESIGN's measure. Infinite where the lengths differ or an entry is NaN.
+pub fn error<T: RealElement>(computed: impl IntoIterator<Item = T>, exact: &[f64]) -> f64 {
+    let computed: Vec<f64> = computed.into_iter().map(|x| x.to_double()).collect();
+    if computed.len() != exact.len() || computed.iter().any(|x| x.is_nan()) {
+        return f64::INFINITY;
+    }
+    let distance = computed.iter().zip(exact).map(|(x, y)| (x - y).powi(2)).sum::<f64>().sqrt();
+    let norm = exact.iter().map(|y| y * y).sum::<f64>().sqrt();
+    if norm == 0.0 { distance } else { distance / norm }
+}
+
+/// What a backward stable method may be off, in the measure of [`error`]: 4 n eps. Householder reductions have a backward error of a
+/// modest multiple of n eps in the Frobenius norm (Higham 2002, theorem 19.4 and after), and sqrt(n) is what one sees.
+pub fn stable<T: RealElement>(n: usize) -> f64 {
+    4.0 * n.max(4) as f64 * eps::<T>()
+}
+
+/// A number in [-1, 1) that depends on nothing but its arguments (splitmix64's finaliser).
+pub fn noise(seed: u64, i: usize, j: usize) -> f64 {
+    let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ((i as u64) << 32 | j as u64).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+}
+
+/// Identity matrices of order `period` side by side and on top of each other, and noise of a tenth: every block of rows and columns
+/// of at most `period` that starts at a multiple of `period` is well conditioned (below 6 up to period 32), so that two ways of
+/// factoring it agree entry by entry.
+pub fn stacked_identities<T: RealElement>(seed: u64, m: usize, n: usize, period: usize) -> Mat<T> {
+    Mat::from_fn(m, n, |i, j| T::from_double(0.1 * noise(seed, i, j) + if i % period == j % period { 1.0 } else { 0.0 }))
+}
+
+/// The matrix in double precision (exact).
+pub fn widen<T: RealElement>(a: MatRef<'_, T>) -> Mat<f64> {
+    Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].to_double())
+}
+
+/// Largest absolute value, infinite where there is a NaN.
+pub fn largest(a: MatRef<'_, f64>) -> f64 {
+    furthest((0..a.ncols()).flat_map(|j| (0..a.nrows()).map(move |i| a[(i, j)])))
+}
+
+/// Largest absolute value, infinite where there is a NaN.
+pub fn furthest(values: impl IntoIterator<Item = f64>) -> f64 {
+    values.into_iter().fold(0.0, |most, x| if x.is_nan() { f64::INFINITY } else { f64::max(most, x.abs()) })
+}
+
+/// A kind of matrix: its name, and its entries.
+pub type Kind<'a> = (&'a str, &'a dyn Fn(usize, usize) -> f64);
+
+/// Distance from 1 to the next number of type `T`.
+pub fn eps<T: RealElement>() -> f64 {
+    <T as num_traits::Float>::epsilon().to_double()
+}
+
+/// The same matrix, row-major.
+pub fn row_major<T: RealElement>(a: &Mat<T>) -> Mat<T> {
+    a.transpose().to_owned()
+}
+
+/// Largest entry of |a - b|, infinite where the shapes differ or an entry is NaN.
+pub fn distance<T: RealElement>(a: MatRef<'_, T>, b: MatRef<'_, T>) -> f64 {
+    if a.shape() == b.shape() { largest((widen(a) - widen(b)).as_ref()) } else { f64::INFINITY }
+}

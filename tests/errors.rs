@@ -1,0 +1,88 @@
+//! Bad input: an error that says where, and a next call that works.
+
+mod common;
+
+use common::gaussian;
+use faer::Mat;
+use svdvals_gpu::{Backend, Band, Bidiagonal, SvdError, SvdOptions, SvdValsGpu, Tuning};
+
+fn cpu() -> SvdOptions {
+    SvdOptions::default().backend(Backend::Cpu)
+}
+
+/// A NaN or an infinity is found at its row and column in the caller's view, whatever the view's order, and nothing is left behind.
+#[test]
+fn non_finite_entries_are_located() {
+    for (row, col, value) in [(0, 0, f64::NAN), (17, 3, f64::INFINITY), (39, 29, f64::NEG_INFINITY)] {
+        let mut a: Mat<f64> = gaussian(40, 30, 1);
+        a[(row, col)] = value;
+        let expect = |result: svdvals_gpu::Result<faer::Col<f64>>, row, col| match result {
+            Err(SvdError::NonFinite { row: r, col: c, value: v }) => assert_eq!((r, c, v), (row, col, format!("{value:?}"))),
+            other => panic!("{other:?}"),
+        };
+        expect(a.svdvals_gpu_with(&cpu()), row, col);
+        expect(a.transpose().svdvals_gpu_with(&cpu()), col, row);
+        expect(a.as_ref().reverse_rows().svdvals_gpu_with(&cpu()), 39 - row, col);
+        expect(a.as_ref().transpose().reverse_cols().svdvals_gpu_with(&cpu()), col, 39 - row);
+        assert!(matches!(SvdValsGpu::to_band(&a, &cpu()), Err(SvdError::NonFinite { .. })));
+        a[(row, col)] = 1.0;
+        assert!(a.svdvals_gpu_with(&cpu()).is_ok());
+    }
+    assert!(matches!(Band::from_fn(5, 2, |i, _| if i == 3 { f32::NAN } else { 1.0 }), Err(SvdError::NonFinite { row: 3, col: 3, .. })));
+    assert!(matches!(Bidiagonal::new(vec![1.0, 2.0], vec![f64::NAN]), Err(SvdError::NonFinite { row: 0, col: 1, .. })));
+}
+
+/// Options outside their range are refused by name.
+#[test]
+fn options_are_checked() {
+    let a: Mat<f32> = gaussian(20, 20, 2);
+    let base = Tuning::for_cpu::<f32>(20);
+    let bad: [(Tuning, &str); 6] = [
+        (base.clone().tile_size(0), "tile_size"),
+        (base.clone().tile_size(16).leaf(31), "leaf"),
+        (base.clone().cols_per_block(0), "cols_per_block"),
+        (base.clone().tile_width(0), "tile_width"),
+        (base.clone().split_k(0), "split_k"),
+        (base.clone().tile_size(usize::MAX).leaf(usize::MAX - 1), "leaf"),
+    ];
+    for (tuning, name) in bad {
+        match a.svdvals_gpu_with(&cpu().tuning(tuning)) {
+            Err(SvdError::InvalidOption { option, .. }) => assert_eq!(option, name),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    assert!(matches!(Bidiagonal::new(vec![1.0f32; 3], vec![1.0; 3]), Err(SvdError::InvalidOption { option: "superdiagonal", .. })));
+    assert!(matches!(Band::from_fn(usize::MAX, 3, |_, _| 1.0f32), Err(SvdError::InvalidOption { .. })));
+}
+
+/// Large hyperparameters are no error: they are cut to what the matrix needs.
+#[test]
+fn oversized_hyperparameters_work() {
+    let a: Mat<f64> = gaussian(50, 50, 3);
+    let exact = common::reference(a.as_ref());
+    let tuning = Tuning::for_cpu::<f64>(50).tile_size(1000).leaf(4000).tile_width(9999).cols_per_block(usize::MAX / 8);
+    let s = a.svdvals_gpu_with(&cpu().tuning(tuning)).unwrap();
+    assert!(common::error(s.iter().copied(), &exact) <= common::stable::<f64>(50));
+}
+
+/// `Backend::Auto` on a small matrix takes the CPU and says why.
+#[test]
+fn auto_says_why() {
+    let a: Mat<f64> = gaussian(10, 10, 4);
+    let report = a.svdvals_gpu_report(&SvdOptions::default()).unwrap();
+    assert_eq!(report.backend, Backend::Cpu);
+    assert!(report.reason.contains("10"), "{}", report.reason);
+    assert!(report.seconds.total > 0.0);
+}
+
+/// Eight threads calling at once get what one gets.
+#[test]
+fn threads_do_not_disturb_each_other() {
+    let matrices: Vec<Mat<f32>> = (0..8).map(|k| gaussian(60 + 7 * k, 50, k as u64)).collect();
+    let alone: Vec<_> = matrices.iter().map(|a| a.svdvals_gpu_with(&cpu()).unwrap()).collect();
+    std::thread::scope(|scope| {
+        for (a, s) in matrices.iter().zip(&alone) {
+            scope.spawn(move || (0..5).for_each(|_| assert_eq!(&a.svdvals_gpu_with(&cpu()).unwrap(), s)));
+        }
+    });
+}

@@ -1,0 +1,86 @@
+//! What the GPU backend promises as a whole: accuracy, whatever the hyperparameters and the memory order, and what it sends.
+
+use faer::{Mat, MatRef};
+use svdvals_gpu::{Backend, GpuContext, PanelTree, SvdOptions, SvdValsGpu, Tuning};
+
+use crate::{
+    Elements, Outcome, check,
+    common::{Spectrum, error, gaussian, reference, rounded, stable, with_singular_values},
+    tuning,
+};
+
+fn gpu(context: &GpuContext) -> SvdOptions {
+    SvdOptions::default().context(context.clone()).backend(Backend::Gpu)
+}
+
+/// Table 1 of the unified-kernels paper at n = 64 and 256, with the default hyperparameters: the bounds are the paper's figures.
+pub fn table_1<T: Elements>(context: &GpuContext) -> Outcome {
+    for (n, matrices, f32_bound, f64_bound) in [(64, 10, 9.6e-8, 5.8e-16), (256, 3, 8.1e-8, 8.3e-16)] {
+        let bound = if T::NAME == "f32" { f32_bound } else { f64_bound };
+        for spectrum in Spectrum::ALL {
+            let mut worst = 0f64;
+            for seed in 0..matrices {
+                let mut sigma = spectrum.values(n);
+                let a: Mat<T> = rounded(with_singular_values(&mut sigma, seed).as_ref());
+                worst = worst.max(error(T::values(&a, &gpu(context))?, &sigma));
+            }
+            println!("GPU {} n = {n}, {spectrum:?}: {worst:.2e}", T::NAME);
+            check!(worst <= bound, "n = {n}, {spectrum:?}: {worst:.2e}, bound {bound:.1e}");
+        }
+    }
+    Ok(())
+}
+
+/// Panel trees of several arities, the flat chain, and four tile widths give the same values, to the error of a backward stable method.
+pub fn hyperparameters_do_not_change_values<T: Elements>(context: &GpuContext) -> Outcome {
+    let a: Mat<T> = gaussian(90, 75, 21);
+    let exact = reference(a.as_ref());
+    for (leaf, tree) in [(16, PanelTree::Reduction), (24, PanelTree::Reduction), (64, PanelTree::Reduction), (16, PanelTree::Flat)] {
+        for tile_width in [1, 3, 5, 7] {
+            let options = gpu(context).tuning(tuning(8, leaf).tree(tree).tile_width(tile_width));
+            let off = error(T::values(&a, &options)?, &exact);
+            check!(off <= stable::<T>(90), "leaf {leaf}, {tree:?}, tile width {tile_width}: {off:.1e}");
+        }
+    }
+    Ok(())
+}
+
+/// Every way a matrix can lie in memory gives the values of the dense copy, to the error of a backward stable method.
+pub fn memory_orders_do_not_matter<T: Elements>(context: &GpuContext) -> Outcome {
+    let big: Mat<T> = gaussian(70, 60, 22);
+    // SAFETY: entry (i, j) of the view is an entry of `big`: the farthest is (2 * 29 + 1, 3 * 18 + 2).
+    let stepped = unsafe { MatRef::from_raw_parts(&raw const big[(1, 2)], 30, 19, 2 * big.row_stride(), 3 * big.col_stride()) };
+    let views = [
+        big.as_ref(),
+        big.transpose(),
+        big.as_ref().reverse_rows(),
+        big.as_ref().reverse_rows_and_cols().transpose(),
+        stepped,
+        stepped.transpose().reverse_cols(),
+    ];
+    for (k, view) in views.into_iter().enumerate() {
+        let off = error(T::view_values(view, &gpu(context))?, &reference(view));
+        check!(off <= stable::<T>(70), "view {k}: {off:.1e}");
+    }
+    Ok(())
+}
+
+/// One upload of the matrix, one read-back of 2n numbers, and a number of dispatches that grows with n and not with n^2 / b: for each
+/// of the n / b panels and both its sweeps two a level of the tree, and 3n in stage 2's one reduction step.
+pub fn counts_are_linear<T: Elements>(context: &GpuContext) -> Outcome {
+    for n in [40, 80, 120] {
+        let a: Mat<T> = gaussian(n, n, 23);
+        let tuning = tuning(8, 16).tile_width(7);
+        let counts = a.svdvals_gpu_report(&gpu(context).tuning(tuning.clone()))?.counts;
+        let size = size_of::<T>() as u64;
+        check!(counts.bytes_uploaded == n.next_multiple_of(4) as u64 * n as u64 * size, "{} bytes up", counts.bytes_uploaded);
+        check!(counts.bytes_read_back == 2 * n as u64 * size, "{} bytes back", counts.bytes_read_back);
+        let levels = 1 + (n.div_ceil(16) as f64).log2().ceil() as u64;
+        let bound = 4 * (n as u64).div_ceil(8) * levels + 3 * n as u64 + 2;
+        check!(counts.dispatches <= bound, "n = {n}: {} dispatches, bound {bound}", counts.dispatches);
+    }
+    let a: Mat<T> = gaussian(64, 64, 24);
+    let defaults = Tuning::for_adapter::<T>(context, 64);
+    check!(a.svdvals_gpu_report(&gpu(context).tuning(defaults))?.counts.submissions <= 8, "one short submission after the other");
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! The backend as a whole: values, errors, threads, devices.
+
+use std::{sync::Arc, thread};
+
+use faer::{Mat, MatRef};
+use svdvals_gpu::{
+    AdapterChoice, Backend, Band, DeviceLimits, GpuContext, PanelTree, SvdError, SvdOptions, Tuning,
+    internals::{GpuKernels, Level, TileKernels, levels},
+};
+
+use crate::{
+    Elements, Outcome, check,
+    common::{eps, furthest, noise},
+    dense, tuning,
+};
+
+/// The whole pipeline on the GPU gives the CPU's values: for square, tall and wide matrices, with the device's default hyperparameters
+/// and with odd ones.
+///
+/// Bound: 4 max(m, n) eps times the largest value: twice the backward error of the two-sided reduction.
+pub fn values_agree_with_the_cpu<T: Elements>(context: &GpuContext) -> Outcome {
+    for (m, n) in [(1, 1), (2, 3), (64, 64), (100, 71), (70, 129), (400, 20)] {
+        let a = Mat::<T>::from_fn(m, n, |i, j| T::from_double(noise(14, i, j)));
+        let options = SvdOptions::default().context(context.clone());
+        let want = T::values(&a, &options.clone().backend(Backend::Cpu))?;
+        let defaults = Tuning::for_adapter::<T>(context, m.min(n));
+        for tuning in [defaults.clone(), defaults.tree(PanelTree::Flat), tuning(8, 16), tuning(5, 20).tree(PanelTree::Flat)] {
+            let got = T::values(&a, &options.clone().backend(Backend::Gpu).tuning(tuning.clone()))?;
+            check!(got.len() == want.len(), "{} values, not {}", got.len(), want.len());
+            let found = furthest(got.iter().zip(&want).map(|(a, b)| a - b));
+            let bound = 4.0 * m.max(n) as f64 * eps::<T>() * want[0];
+            check!(found <= bound, "{m} x {n}, {tuning:?}: {found:.1e}, bound {bound:.1e}");
+        }
+    }
+    Ok(())
+}
+
+/// Matrices and hyperparameters that the device cannot have are refused by name, before anything is allocated, and the next call works.
+pub fn errors_leave_the_context_usable<T: Elements>(context: &GpuContext) -> Outcome {
+    let good = tuning(8, 16);
+    let kernels = GpuKernels::<T>::new(context, &good)?;
+    let entry = T::from_double(1.0);
+    // SAFETY: every entry of this matrix of 2^20 x 2^20 is the one number behind the pointer.
+    let huge = unsafe { MatRef::from_raw_parts(&entry, 1 << 20, 1 << 20, 0, 0) };
+    match kernels.upload(huge, entry).map(|_| ()) {
+        Err(SvdError::TooLarge { needed, available, .. }) => {
+            check!(needed == (1 << 40) * size_of::<T>() as u64 && available < needed, "{needed} of {available}");
+        }
+        other => return Err(format!("2^40 entries: {other:?}").into()),
+    }
+    let bad = [
+        ("tile_size", good.clone().tile_size(4096).leaf(1 << 14)),
+        ("tile_size", good.clone().tile_size(usize::MAX / 2).leaf(usize::MAX)),
+        ("split_k", good.clone().split_k(1 << 20)),
+        ("leaf", good.clone().leaf(1 << 20)),
+        ("cols_per_block", good.clone().cols_per_block(1 << 20)),
+        ("threads_per_block", good.clone().threads_per_block(1 << 20)),
+        ("tile_size", good.clone().tile_size(0)),
+    ];
+    for (option, tuning) in bad {
+        match GpuKernels::<T>::new(context, &tuning).map(|_| ()) {
+            Err(SvdError::InvalidOption { option: named, .. }) => check!(named == option, "{named}, not {option}"),
+            other => return Err(format!("{option}: {other:?}").into()),
+        }
+    }
+    let wide = Band::<T>::from_fn(20_000, 15_000, |_, _| T::from_double(0.0))?;
+    match kernels.upload_band(&wide, entry, 14_999).map(|_| ()) {
+        Err(SvdError::InvalidOption { option: "tile_width", .. } | SvdError::TooLarge { .. }) => {}
+        other => return Err(format!("a tile width of 14999: {other:?}").into()),
+    }
+    // A level that reaches outside the matrix never gets to the device.
+    let mut device = kernels.upload(Mat::<T>::identity(20, 20).as_ref(), entry)?;
+    for map in levels(PanelTree::Reduction, 8, 20, 8, 16, 2) {
+        check!(kernels.geqrt(&mut device, &Level { transposed: false, col: 0, width: 8, map }).is_err(), "{map:?} was taken");
+    }
+    dense::unmqr_is_its_formula::<T>(context)
+}
+
+/// Eight threads that share a context get what one gets.
+pub fn eight_threads<T: Elements>(context: &GpuContext) -> Outcome {
+    let options = SvdOptions::default().context(context.clone()).backend(Backend::Gpu).tuning(tuning(8, 16));
+    let matrices: Arc<Vec<Mat<T>>> =
+        Arc::new((0..8).map(|k| Mat::from_fn(40 + k, 30, |i, j| T::from_double(noise(15 + k as u64, i, j)))).collect());
+    let alone = matrices.iter().map(|a| T::values(a, &options)).collect::<Result<Vec<_>, _>>()?;
+    let together: Vec<_> = (0..8)
+        .map(|k| {
+            let (matrices, options) = (matrices.clone(), options.clone());
+            thread::spawn(move || T::values(&matrices[k], &options))
+        })
+        .collect();
+    for (k, thread) in together.into_iter().enumerate() {
+        let values = thread.join().map_err(|_| "a thread panicked")??;
+        check!(values == alone[k], "thread {k} got other values");
+    }
+    Ok(())
+}
+
+/// The default hyperparameters fit the device, whatever the size.
+pub fn defaults_fit<T: Elements>(context: &GpuContext) -> Outcome {
+    for n in [0, 1, 100, 1000, 100_000] {
+        GpuKernels::<T>::new(context, &Tuning::for_adapter::<T>(context, n))?;
+    }
+    Ok(())
+}
+
+/// A lost device is an error, at once and in every later call; a new context works.
+pub fn lost_device() -> Outcome {
+    let choice = AdapterChoice::default();
+    let context = GpuContext::new(&choice)?;
+    let options = SvdOptions::default().context(context.clone()).backend(Backend::Gpu);
+    let a = Mat::<f32>::from_fn(30, 30, |i, j| noise(30, i, j) as f32);
+    let values = f32::values(&a, &options)?;
+    context.device().destroy();
+    for _ in 0..2 {
+        match f32::values(&a, &options) {
+            Err(SvdError::DeviceLost { .. }) => {}
+            other => return Err(format!("{other:?}").into()),
+        }
+    }
+    let options = options.context(GpuContext::new(&choice)?);
+    check!(f32::values(&a, &options)? == values, "other values on a new context");
+    Ok(())
+}
+
+/// The global context is made once and shared.
+pub fn global_context() -> Outcome {
+    let (first, second) = (GpuContext::global()?, GpuContext::global()?);
+    check!(first.device() == second.device(), "two devices");
+    Ok(())
+}
+
+/// A device that the caller owns computes, and keeps its own error handler.
+pub fn own_device() -> Outcome {
+    let lent = GpuContext::new(&AdapterChoice::default().limits(DeviceLimits::WebGpuDefault))?;
+    let context = GpuContext::from_wgpu(lent.device().clone(), lent.queue().clone(), lent.device().adapter_info());
+    values_agree_with_the_cpu::<f32>(&context)
+}

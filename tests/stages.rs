@@ -1,0 +1,201 @@
+//! Each stage on the CPU against a dense reference, for every shape of panel tree and several tile widths, and inputs in every memory
+//! order.
+
+mod common;
+
+use common::{error, gaussian, reference, stable};
+use faer::{Mat, MatRef};
+use svdvals_gpu::{Backend, Band, PanelTree, RealElement, Stage3, SvdOptions, SvdValsGpu, Tuning};
+
+fn cpu(tuning: Tuning) -> SvdOptions {
+    SvdOptions::default().backend(Backend::Cpu).tuning(tuning)
+}
+
+fn tuning(tile_size: usize, arity: usize, tree: PanelTree, tile_width: usize) -> Tuning {
+    Tuning::for_cpu::<f64>(1).tile_size(tile_size).leaf(arity * tile_size).tree(tree).tile_width(tile_width).cols_per_block(20)
+}
+
+/// m, n: sizes at, before and after tile and leaf boundaries, tall, wide, tall enough for QR first, thin, single.
+const SHAPES: [(usize, usize); 14] = [
+    (64, 64),
+    (65, 63),
+    (33, 33),
+    (32, 31),
+    (7, 7),
+    (1, 1),
+    (1, 9),
+    (9, 1),
+    (100, 40),
+    (40, 100),
+    (70, 60),
+    (300, 17),
+    (17, 300),
+    (129, 128),
+];
+
+/// The band has A's singular values, up to the error of a backward stable reduction, and the width that was asked for.
+fn band_keeps_values<T: RealElement>() {
+    for (seed, &(m, n)) in SHAPES.iter().enumerate() {
+        let a: Mat<T> = gaussian(m, n, seed as u64);
+        let exact = reference(a.as_ref());
+        for (tile, arity, tree) in [(8, 2, PanelTree::Reduction), (16, 4, PanelTree::Reduction), (5, 3, PanelTree::Reduction), (8, 2, PanelTree::Flat)] {
+            let band = SvdValsGpu::to_band(&a, &cpu(tuning(tile, arity, tree, tile))).unwrap();
+            assert_eq!((band.n(), band.bandwidth()), (m.min(n), tile.min(m.min(n) - 1)));
+            let off = error(reference(band.to_mat().as_ref()), &exact);
+            assert!(off <= stable::<T>(m.max(n)), "{m} x {n}, tile {tile}, {tree:?}: {off:.1e}");
+        }
+    }
+}
+
+#[test]
+fn band_keeps_values_f32() {
+    band_keeps_values::<f32>();
+}
+
+#[test]
+fn band_keeps_values_f64() {
+    band_keeps_values::<f64>();
+}
+
+/// The bidiagonal has the band's singular values, up to the error of a backward stable reduction, for one and for many reduction steps.
+#[test]
+fn bidiagonal_keeps_values() {
+    for (seed, (n, bandwidth)) in [(1, 0), (2, 1), (3, 2), (50, 7), (64, 63), (65, 16), (200, 24)].into_iter().enumerate() {
+        let dense: Mat<f64> = gaussian(n, n, seed as u64);
+        let band = Band::from_fn(n, bandwidth, |i, j| dense[(i, j)]).unwrap();
+        let exact = reference(band.to_mat().as_ref());
+        for tile_width in [1, 2, 3, 8, 100] {
+            let c = band.band_to_bidiag(&cpu(tuning(8, 2, PanelTree::Reduction, tile_width))).unwrap();
+            assert_eq!((c.diagonal().len(), c.superdiagonal().len()), (n, n - 1));
+            let dense = Mat::from_fn(n, n, |i, j| match j.wrapping_sub(i) {
+                0 => c.diagonal()[i],
+                1 => c.superdiagonal()[i],
+                _ => 0.0,
+            });
+            let off = error(reference(dense.as_ref()), &exact);
+            assert!(off <= stable::<f64>(n), "n = {n}, bandwidth {bandwidth}, tile width {tile_width}: {off:.1e}");
+        }
+    }
+}
+
+/// A band that fits one thread's group of sweeps and one that needs many groups give the same bidiagonal, whatever number of threads runs
+/// them: cycles active together touch disjoint data, so their order cannot change a rounding.
+#[test]
+fn chase_does_not_depend_on_threads() {
+    let dense: Mat<f64> = gaussian(700, 700, 5);
+    let band = Band::from_fn(700, 32, |i, j| dense[(i, j)]).unwrap();
+    let on = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| band.band_to_bidiag(&cpu(tuning(32, 4, PanelTree::Reduction, 32)))).unwrap()
+    };
+    let one = on(1);
+    for threads in [2, 3, 8] {
+        assert_eq!(on(threads), one, "{threads} threads");
+    }
+}
+
+/// All tree shapes and tile widths give the same values, to twice the bound of each.
+fn hyperparameters_do_not_change_values<T: RealElement>() {
+    let a: Mat<T> = gaussian(150, 130, 3);
+    let exact = reference(a.as_ref());
+    for tree in [PanelTree::Reduction, PanelTree::Flat] {
+        for arity in [2, 3, 4, 8, 100] {
+            for tile_width in [1, 4, 15, 16] {
+                let s = a.svdvals_gpu_with(&cpu(tuning(16, arity, tree, tile_width))).unwrap();
+                let off = error(s.iter().copied(), &exact);
+                assert!(off <= stable::<T>(150), "{tree:?} {arity} {tile_width}: {off:.1e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn hyperparameters_do_not_change_values_f32() {
+    hyperparameters_do_not_change_values::<f32>();
+}
+
+#[test]
+fn hyperparameters_do_not_change_values_f64() {
+    hyperparameters_do_not_change_values::<f64>();
+}
+
+/// Every way a matrix can lie in memory gives the values of the dense copy: transposes, reversals, steps and their combinations.
+#[test]
+fn memory_orders_do_not_matter() {
+    let big: Mat<f64> = gaussian(90, 80, 9);
+    let options = cpu(tuning(8, 2, PanelTree::Reduction, 8));
+    // SAFETY: entry (i, j) of each view is an entry of `big`: the farthest is (2 * 39 + 1, 3 * 24 + 2).
+    let stepped = unsafe { MatRef::from_raw_parts(&raw const big[(1, 2)], 40, 25, 2 * big.row_stride(), 3 * big.col_stride()) };
+    let views: [MatRef<'_, f64>; 6] = [
+        big.as_ref(),
+        big.transpose(),
+        big.as_ref().reverse_rows(),
+        big.as_ref().reverse_rows_and_cols().transpose(),
+        stepped,
+        stepped.transpose().reverse_cols(),
+    ];
+    for (k, view) in views.into_iter().enumerate() {
+        let off = error(view.svdvals_gpu_with(&options).unwrap().iter().copied(), &reference(view));
+        assert!(off <= stable::<f64>(90), "view {k}: {off:.1e}");
+    }
+}
+
+/// A multiplication by a power of two multiplies every value by it exactly: the scaling is exact and the rest sees the same numbers.
+#[test]
+fn powers_of_two_scale_exactly() {
+    let a: Mat<f32> = gaussian(40, 30, 4);
+    let options = SvdOptions::default().backend(Backend::Cpu);
+    let s = a.svdvals_gpu_with(&options).unwrap();
+    for power in [-100, -3, 5, 100] {
+        let factor = 2f32.powi(power);
+        let scaled = Mat::from_fn(40, 30, |i, j| a[(i, j)] * factor).svdvals_gpu_with(&options).unwrap();
+        assert!((0..30).all(|k| scaled[k] == s[k] * factor), "2^{power}");
+    }
+}
+
+/// Matrices whose entries, or whose small values, would underflow when squared: right to backward stability all the same.
+#[test]
+fn extreme_scales() {
+    for scale in [1e-300, 1e-150, 1e150, 1e300] {
+        let a = Mat::from_fn(50, 40, |i, j| scale * (((i * 7 + j * 3) % 11) as f64 - 5.0) / if i % 5 == 0 { 1e200 } else { 1.0 });
+        let exact: Vec<f64> = reference(Mat::from_fn(50, 40, |i, j| a[(i, j)] / scale).as_ref());
+        let s = a.svdvals_gpu_with(&SvdOptions::default().backend(Backend::Cpu)).unwrap();
+        let off = error(s.iter().map(|x| x / scale), &exact);
+        assert!(off <= stable::<f64>(50), "{scale:e}: {off:.1e}");
+    }
+}
+
+/// Degenerate matrices: the rank shows. Zero entries of the spectrum are below the backward error; an all-zero matrix has exact zeros.
+#[test]
+fn degenerate_matrices() {
+    let options = SvdOptions::default().backend(Backend::Cpu);
+    assert!(Mat::<f64>::zeros(30, 20).svdvals_gpu_with(&options).unwrap().iter().all(|&s| s == 0.0));
+    for (m, n) in [(0, 0), (0, 5), (5, 0)] {
+        assert_eq!(Mat::<f64>::zeros(m, n).svdvals_gpu_with(&options).unwrap().nrows(), 0);
+    }
+    let identity = Mat::<f32>::identity(100, 70).svdvals_gpu_with(&options).unwrap();
+    assert!(identity.iter().all(|&s| s == 1.0));
+    let rank_one = Mat::from_fn(80, 60, |i, j| ((i + 1) * (j + 1)) as f64).svdvals_gpu_with(&options).unwrap();
+    assert!(rank_one[1] <= stable::<f64>(80) * rank_one[0]);
+}
+
+/// The three methods of stage 3 agree to the relative accuracy that each has: a few n units, here with 40 orders between the ends.
+#[test]
+fn stage_3_methods_agree() {
+    let mut random = common::Random(8);
+    for grade in [0.0, -40.0 / 300.0, 40.0 / 300.0] {
+        let mut entry = |i: usize| random.normal() * 10f64.powf(grade * i as f64);
+        let (d, e): (Vec<f64>, Vec<f64>) = ((0..300).map(&mut entry).collect(), (0..299).map(&mut entry).collect());
+        let c = svdvals_gpu::Bidiagonal::new(d, e).unwrap();
+        let s = c.svdvals_by(Stage3::Dqds).unwrap();
+        let mut others = vec![c.svdvals_by(Stage3::Bisection).unwrap()];
+        #[cfg(feature = "lapack-openblas")]
+        others.push(c.svdvals_by(Stage3::Bdsqr).unwrap());
+        others.iter_mut().for_each(|o| assert_eq!(o.len(), s.len()));
+        for other in &others {
+            for (k, (x, y)) in s.iter().zip(other).enumerate() {
+                assert!((x - y).abs() <= 300.0 * f64::EPSILON * y, "grade {grade}, value {k}: {x:e} and {y:e}");
+            }
+        }
+    }
+}
