@@ -64,7 +64,10 @@ fn print_run(report: &SvdReport<Array1<f32>>) {
     if report.backend == Backend::Gpu {
         let c = &report.counts;
         println!("work      {} dispatches in {} submissions", c.dispatches, c.submissions);
-        println!("bytes     {} uploaded, {} read back, {} of parameters", c.bytes_uploaded, c.bytes_read_back, c.bytes_parameters);
+        println!(
+            "bytes     {} uploaded, {} read back, {} of parameters",
+            c.bytes_uploaded, c.bytes_read_back, c.bytes_parameters
+        );
     }
 }
 

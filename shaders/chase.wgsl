@@ -12,7 +12,8 @@
 // thread applies H to a row at a time, on the left to a column. TAIL > c1 - c0.
 
 import package::tuning::{TAIL, CHASE_THREADS};
-import package::scalar::{Real, Reflector, Squares, larfg, add_square, norm};
+import package::scalar::{Real, Reflector, Squares, larfg, add_square};
+import package::pair::{Pair, zero, add, two_over_one_plus, product};
 import package::band::{Layout, band_index};
 
 struct Params {
@@ -35,23 +36,40 @@ var<workgroup> x: array<Real, TAIL>;
 
 /// The reflector of x_0 ..= x_last; every thread makes it for itself.
 fn reflector(last: u32) -> Reflector {
-    var sum = Squares();
+    var squares = Squares();
+    var plain = Pair();
     for (var k = 1u; k <= last; k++) {
-        sum = add_square(sum, x[k]);
+        squares = add_square(squares, x[k]);
+        plain = add(plain, x[k] * x[k]);
     }
-    return larfg(x[0], norm(sum));
+    squares.plain = plain.hi + plain.lo;
+    return larfg(x[0], squares, plain);
+}
+
+/// tau = 2 / (v^T v), or zero where H = I.
+fn tau_of(h: Reflector, last: u32) -> Pair {
+    if h.inverse == Real(0.0) {
+        return Pair();
+    }
+    var q = Pair();
+    for (var k = 1u; k <= last; k++) {
+        let v = x[k] * h.inverse;
+        q = add(q, v * v);
+    }
+    return two_over_one_plus(q);
 }
 
 /// y <- H y for the entries y_k at `start` + k * `stride`, 0 <= k <= last.
-fn apply(h: Reflector, start: u32, stride: u32, last: u32) {
-    var dot = band[start];
+fn apply(h: Reflector, tau: Pair, start: u32, stride: u32, last: u32) {
+    var dot = Pair(band[start], Real(0.0));
     for (var k = 1u; k <= last; k++) {
-        dot += x[k] * h.inverse * band[start + k * stride];
+        dot = add(dot, x[k] * h.inverse * band[start + k * stride]);
     }
-    let w = h.tau * dot;
+    let w = product(tau, dot);
     band[start] -= w;
     for (var k = 1u; k <= last; k++) {
-        band[start + k * stride] -= w * (x[k] * h.inverse);
+        let at = start + k * stride;
+        band[at] = fma(-w, x[k] * h.inverse, band[at]);
     }
 }
 
@@ -69,6 +87,7 @@ fn chase(
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
+    zero = params.n >> 31u;
     let shape = Layout(params.n, params.ld, params.ku);
     for (var g = workgroup.x; g < params.count; g += workgroups.x) {
         let sweep = params.first + g;
@@ -87,11 +106,12 @@ fn chase(
         // x, from the row, is there before it is read.
         workgroupBarrier();
         let right = reflector(tail);
+        let right_tau = tau_of(right, tail);
         if thread == 0u {
             annihilate(right, band_index(shape, row, c0), along_row, tail);
         }
         for (var r = row + 1u + thread; r <= c1; r += CHASE_THREADS) {
-            apply(right, band_index(shape, r, c0), along_row, tail);
+            apply(right, right_tau, band_index(shape, r, c0), along_row, tail);
         }
         // Everyone is done with x before it is replaced, and the columns that the left side reads have been written.
         storageBarrier();
@@ -103,11 +123,12 @@ fn chase(
         // x, from the column, is there before it is read.
         workgroupBarrier();
         let left = reflector(tail);
+        let left_tau = tau_of(left, tail);
         if thread == 0u {
             annihilate(left, band_index(shape, c0, c0), 1u, tail);
         }
         for (var c = c0 + 1u + thread; c <= last; c += CHASE_THREADS) {
-            apply(left, band_index(shape, c0, c), 1u, tail);
+            apply(left, left_tau, band_index(shape, c0, c), 1u, tail);
         }
         // Everyone is done with x before the next cycle replaces it.
         workgroupBarrier();

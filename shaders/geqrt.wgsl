@@ -12,8 +12,9 @@
 //   c > j:  X[j.., c] -= tau u_c v_j          c < j:  registers hold v_c, so u_c = (V^T V)_cj, which T needs
 
 import package::tuning::{TS, SPLIT, SLICE, ROWS, GEQRT_THREADS};
-import package::scalar::{Real, Squares, larfg, add_square, norm};
+import package::scalar::{Real, Squares, larfg, add_square};
 import package::level::{Level, row_offset};
+import package::pair::{Pair, zero, add, two_over_one_plus, product};
 import package::compact_wy::{gram, make_row_of_t, entry_of_t};
 
 @group(0) @binding(0) var<storage, read_write> a: array<Real>;
@@ -25,7 +26,7 @@ import package::compact_wy::{gram, make_row_of_t, entry_of_t};
 /// Column j, and the SPLIT shares of its tail's sum of squares; twice, for even and for odd j.
 var<workgroup> column: array<Real, 2 * ROWS>;
 var<workgroup> squares: array<Squares, 2 * SPLIT>;
-/// The shares of u_c below row j, and X[j, c].
+/// The shares of u_c below row j (of v_j^T v_j for c = j), and X[j, c].
 var<workgroup> shares: array<Real, SPLIT * TS>;
 var<workgroup> top: array<Real, TS>;
 
@@ -35,6 +36,7 @@ fn geqrt(
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
+    zero = level.rows >> 31u;
     let q = workgroup.x + workgroup.y * workgroups.x;
     if q >= level.blocks { return; }
     let c = thread % TS;
@@ -72,29 +74,40 @@ fn geqrt(
             sum.plain += squares[side * SPLIT + p].plain;
             sum.scaled += squares[side * SPLIT + p].scaled;
         }
-        let h = larfg(column[side * ROWS + j], norm(sum));
+        let h = larfg(column[side * ROWS + j], sum, Pair(sum.plain, Real(0.0)));
         var share = Real(0.0);
         for (var k = 0u; k < SLICE; k++) {
             let r = s + k * SPLIT;
-            if r > j { share += column[side * ROWS + r] * h.inverse * x[k]; }
+            if r > j {
+                let v_r = column[side * ROWS + r] * h.inverse;
+                share += v_r * select(x[k], v_r, c == j);
+            }
             if r == j { top[c] = x[k]; }
         }
         shares[s * TS + c] = share;
         // The shares of every u_c are complete before they are added; those of column j - 1 were read before the last barrier.
         workgroupBarrier();
 
-        var u = top[c];
-        for (var p = 0u; p < SPLIT; p++) { u += shares[p * TS + c]; }
+        var dot = Pair(top[c], Real(0.0));
+        var square = Pair();
+        for (var p = 0u; p < SPLIT; p++) {
+            dot = add(dot, shares[p * TS + c]);
+            square = add(square, shares[p * TS + j]);
+        }
+        // tau = 2 / v^T v, or zero where H = I.
+        var tau = Pair();
+        if h.inverse != Real(0.0) { tau = two_over_one_plus(square); }
+        let w = product(tau, dot);
         for (var k = 0u; k < SLICE; k++) {
             let r = s + k * SPLIT;
             let v_r = column[side * ROWS + r] * h.inverse;
             if c > j && r >= j {
-                x[k] -= h.tau * u * select(v_r, Real(1.0), r == j);
+                x[k] = fma(-w, select(v_r, Real(1.0), r == j), x[k]);
             } else if c == j && r >= j {
                 x[k] = select(v_r, h.beta, r == j);
             }
         }
-        if s == 0u && c <= j { gram[c * TS + j] = select(u, h.tau, c == j); }
+        if s == 0u && c <= j { gram[c * TS + j] = select(dot.hi, tau.hi, c == j); }
     }
 
     for (var k = 0u; k < SLICE; k++) {

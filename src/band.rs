@@ -36,8 +36,10 @@ impl<T: Element> Band<T> {
     /// entries cannot be addressed.
     pub fn from_fn(n: usize, bandwidth: usize, mut entry: impl FnMut(usize, usize) -> T) -> Result<Band<T>> {
         let bandwidth = bandwidth.min(n.saturating_sub(1));
-        let size = n.checked_mul(bandwidth + 1).filter(|s| s.checked_mul(size_of::<T>()).is_some_and(|b| b <= isize::MAX as usize));
-        let size = size.ok_or_else(|| SvdError::invalid("n", format!("{n} x {} entries overflow the address space", bandwidth + 1)))?;
+        let size =
+            n.checked_mul(bandwidth + 1).filter(|s| s.checked_mul(size_of::<T>()).is_some_and(|b| b <= isize::MAX as usize));
+        let size =
+            size.ok_or_else(|| SvdError::invalid("n", format!("{n} x {} entries overflow the address space", bandwidth + 1)))?;
         let mut entries = vec![T::zero_impl(); size];
         for j in 0..n {
             for i in j.saturating_sub(bandwidth)..=j {
@@ -63,7 +65,11 @@ impl<T: Element> Band<T> {
 
     /// Entry (i, j); zero outside the band, and outside the matrix.
     pub fn get(&self, i: usize, j: usize) -> T {
-        if i <= j && j < self.n && j - i <= self.bandwidth { self.entries[j * (self.bandwidth + 1) + self.bandwidth + i - j] } else { T::zero_impl() }
+        if i <= j && j < self.n && j - i <= self.bandwidth {
+            self.entries[j * (self.bandwidth + 1) + self.bandwidth + i - j]
+        } else {
+            T::zero_impl()
+        }
     }
 
     /// The entries of column j from row `j - bandwidth` (or 0) to row j, and that first row.
@@ -84,7 +90,6 @@ impl<T: Element> Band<T> {
     pub fn to_mat(&self) -> faer::Mat<T> {
         faer::Mat::from_fn(self.n, self.n, |i, j| self.get(i, j))
     }
-
 }
 
 impl<T: RealElement> Band<T> {

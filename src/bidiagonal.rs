@@ -31,7 +31,10 @@ impl<R: RealElement> Bidiagonal<R> {
     pub fn new(diagonal: Vec<R>, superdiagonal: Vec<R>) -> Result<Self> {
         if superdiagonal.len() != diagonal.len().saturating_sub(1) {
             let (n, e) = (diagonal.len(), superdiagonal.len());
-            return Err(SvdError::invalid("superdiagonal", format!("{e} values, where a diagonal of {n} needs {}", n.saturating_sub(1))));
+            return Err(SvdError::invalid(
+                "superdiagonal",
+                format!("{e} values, where a diagonal of {n} needs {}", n.saturating_sub(1)),
+            ));
         }
         for (offset, values) in [&diagonal, &superdiagonal].into_iter().enumerate() {
             if let Some(row) = values.iter().position(|v| !num_traits::Float::is_finite(*v)) {

@@ -260,7 +260,7 @@ impl BandLayout {
     }
 
     /// Elements in all, or an error if they cannot be counted.
-    pub fn len(&self) -> Result<usize> {
+    pub fn size(&self) -> Result<usize> {
         self.n.checked_mul(self.ld()).ok_or_else(|| SvdError::invalid("matrix", "the band's size overflows the address space"))
     }
 
@@ -317,9 +317,14 @@ mod tests {
     #[test]
     fn levels_stack_the_factors_of_the_level_before() {
         for tree in [PanelTree::Reduction, PanelTree::Flat] {
-            for (start, rows, width, leaf, arity) in
-                [(0, 100, 8, 16, 2), (3, 130, 8, 24, 3), (5, 7, 8, 16, 2), (0, 17, 8, 16, 2), (2, 1000, 5, 64, 8), (0, 1, 1, 2, 2)]
-            {
+            for (start, rows, width, leaf, arity) in [
+                (0, 100, 8, 16, 2),
+                (3, 130, 8, 24, 3),
+                (5, 7, 8, 16, 2),
+                (0, 17, 8, 16, 2),
+                (2, 1000, 5, 64, 8),
+                (0, 1, 1, 2, 2),
+            ] {
                 let maps: Vec<RowMap> = levels(tree, start, rows, width, leaf, arity).collect();
                 let mut tops: Vec<usize> = (start..start + rows).collect();
                 let mut joined: Vec<usize> = Vec::new();
@@ -348,7 +353,9 @@ mod tests {
     /// The closed forms for cycles, time steps and active sweeps agree with walking the chain as its definition says.
     #[test]
     fn cycles_follow_their_definition() {
-        for (n, bandwidth, tile_width) in [(50, 8, 3), (41, 8, 7), (9, 8, 4), (3, 8, 7), (2, 4, 3), (1, 4, 3), (64, 63, 62), (30, 2, 1)] {
+        for (n, bandwidth, tile_width) in
+            [(50, 8, 3), (41, 8, 7), (9, 8, 4), (3, 8, 7), (2, 4, 3), (1, 4, 3), (64, 63, 62), (30, 2, 1)]
+        {
             let step = ReductionStep { n, bandwidth, tile_width };
             let mut sweeps = Vec::new();
             for sweep in 0..n {

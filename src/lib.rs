@@ -81,6 +81,8 @@ pub use options::{Backend, SvdOptions, Tuning};
 pub use report::{Counts, StageSeconds, SvdReport};
 pub use scalar::{Element, RealElement};
 pub use svdvals::SvdValsGpu;
+/// The `wgpu` that [`GpuContext`] speaks: its version must be the caller's.
+pub use wgpu;
 
 /// The kernels of both backends, for the tests that compare them. Not part of the interface.
 #[doc(hidden)]

@@ -127,7 +127,13 @@ impl Tuning {
     pub fn for_cpu<T: Element>(n: usize) -> Tuning {
         // Up to here one block and one chase, which is then Golub and Kahan's bidiagonalisation of R, beat two stages.
         const ONE_TILE: usize = 64;
-        let tile_size = if n >= 1024 { 64 } else if n > ONE_TILE { 32 } else { n.max(1) };
+        let tile_size = if n >= 1024 {
+            64
+        } else if n > ONE_TILE {
+            32
+        } else {
+            n.max(1)
+        };
         Tuning {
             tile_size,
             leaf: 8 * tile_size,
@@ -148,7 +154,11 @@ impl Tuning {
     /// Whether the values make sense together; a device's limits are checked where a device is chosen.
     pub fn check(&self) -> Result<()> {
         let at_least = |option, value: usize, least: usize| {
-            if value < least { Err(SvdError::invalid(option, format!("{value}, but it must be at least {least}"))) } else { Ok(()) }
+            if value < least {
+                Err(SvdError::invalid(option, format!("{value}, but it must be at least {least}")))
+            } else {
+                Ok(())
+            }
         };
         at_least("tile_size", self.tile_size, 1)?;
         at_least("leaf", self.leaf, self.tile_size.saturating_mul(2))?;

@@ -181,9 +181,15 @@ impl<T: RealElement> Solve<'_, T> {
 }
 
 /// Stage 1, with the QR of a tall matrix before it.
-fn stage_one<T: RealElement, K: TileKernels<T>>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {
+fn stage_one<T: RealElement, K: TileKernels<T>>(
+    kernels: &K,
+    a: &mut K::Dense,
+    m: usize,
+    n: usize,
+    tuning: &Tuning,
+) -> Result<()> {
     // From m = 5/3 n on, QR first needs fewer flops (Chan 1982; LAPACK's gesdd takes 11/6).
-    if m / 5 >= n / 3 && 3 * (m as u128) >= 5 * (n as u128) && m > n {
+    if m > n && 3 * m as u128 >= 5 * n as u128 {
         triangular_factor(kernels, a, m, n, tuning)?;
         reduce_dense(kernels, a, n, n, tuning)
     } else {
@@ -253,7 +259,8 @@ pub(crate) fn band_to_bidiag<T: RealElement>(band: &Band<T>, options: &SvdOption
         let unscale = |values: Vec<f64>| values.into_iter().map(|x| T::from_double(x / scale.to_double())).collect();
         Bidiagonal::new(unscale(diagonal), unscale(superdiagonal))
     }
-    let largest = (0..band.n()).flat_map(|j| band.column(j).1.iter().copied()).fold(T::zero_impl(), |m, x| Float::max(m, Float::abs(x)));
+    let largest =
+        (0..band.n()).flat_map(|j| band.column(j).1.iter().copied()).fold(T::zero_impl(), |m, x| Float::max(m, Float::abs(x)));
     let scale = scale_for(largest);
     on_chosen(
         options,
@@ -334,7 +341,10 @@ fn fallback(reason: &str) -> String {
 impl SvdError {
     /// Whether the device is to blame, and not the input or the options.
     fn is_of_device(&self) -> bool {
-        matches!(self, SvdError::DeviceLost { .. } | SvdError::OutOfMemory { .. } | SvdError::Gpu { .. } | SvdError::TooLarge { .. })
+        matches!(
+            self,
+            SvdError::DeviceLost { .. } | SvdError::OutOfMemory { .. } | SvdError::Gpu { .. } | SvdError::TooLarge { .. }
+        )
     }
 }
 
@@ -367,10 +377,12 @@ fn power_of_two_scale<T: RealElement>(a: MatRef<'_, T>) -> Result<T> {
 
 /// The largest magnitude, or None where an entry is not finite.
 fn largest_of<T: RealElement>(line: impl Iterator<Item = T>) -> Option<T> {
-    // x - x is 0 for finite x and NaN otherwise; sums of it stay so, and the loop has no branch.
-    let start = (T::zero_impl(), T::zero_impl());
-    let (largest, check) = line.fold(start, |(largest, check), x| (if Float::abs(x) > largest { Float::abs(x) } else { largest }, check + (x - x)));
-    (check == T::zero_impl()).then_some(largest)
+    // 0 x is 0 for finite x and NaN otherwise; sums of it stay so, and the loop has no branch.
+    let zero = T::zero_impl();
+    let (largest, check) = line.fold((zero, zero), |(largest, check), x| {
+        (if Float::abs(x) > largest { Float::abs(x) } else { largest }, check + zero * x)
+    });
+    (check == zero).then_some(largest)
 }
 
 /// 2^-e for `largest` in [2^(e-1), 2^e); 1 for zero. Clamped so that it and its reciprocal are normal numbers.

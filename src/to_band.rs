@@ -17,7 +17,13 @@ use crate::{
 };
 
 /// Reduces the m x n matrix `a` (m >= n) to the upper band of width `tuning.tile_size` in its leading n x n part.
-pub(crate) fn to_band<T: Element, K: TileKernels<T>>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {
+pub(crate) fn to_band<T: Element, K: TileKernels<T>>(
+    kernels: &K,
+    a: &mut K::Dense,
+    m: usize,
+    n: usize,
+    tuning: &Tuning,
+) -> Result<()> {
     let b = tuning.tile_size;
     for k in (0..n).step_by(b) {
         sweep(kernels, a, false, Panel { row: k, rows: m - k, col: k, width: b.min(n - k) }, tuning)?;
@@ -52,7 +58,13 @@ struct Panel {
 }
 
 /// Makes a panel upper triangular and updates the columns right of it, level after level of the panel's tree.
-fn sweep<T: Element, K: TileKernels<T>>(kernels: &K, a: &mut K::Dense, transposed: bool, panel: Panel, tuning: &Tuning) -> Result<()> {
+fn sweep<T: Element, K: TileKernels<T>>(
+    kernels: &K,
+    a: &mut K::Dense,
+    transposed: bool,
+    panel: Panel,
+    tuning: &Tuning,
+) -> Result<()> {
     let Panel { row, rows, col, width } = panel;
     for map in levels(tuning.tree, row, rows, width, tuning.leaf, tuning.arity()) {
         let level = Level { transposed, col, width, map };

@@ -28,7 +28,10 @@ fn non_finite_entries_are_located() {
         a[(row, col)] = 1.0;
         assert!(a.svdvals_gpu_with(&cpu()).is_ok());
     }
-    assert!(matches!(Band::from_fn(5, 2, |i, _| if i == 3 { f32::NAN } else { 1.0 }), Err(SvdError::NonFinite { row: 3, col: 3, .. })));
+    assert!(matches!(
+        Band::from_fn(5, 2, |i, _| if i == 3 { f32::NAN } else { 1.0 }),
+        Err(SvdError::NonFinite { row: 3, col: 3, .. })
+    ));
     assert!(matches!(Bidiagonal::new(vec![1.0, 2.0], vec![f64::NAN]), Err(SvdError::NonFinite { row: 0, col: 1, .. })));
 }
 
@@ -51,7 +54,10 @@ fn options_are_checked() {
             other => panic!("{name}: {other:?}"),
         }
     }
-    assert!(matches!(Bidiagonal::new(vec![1.0f32; 3], vec![1.0; 3]), Err(SvdError::InvalidOption { option: "superdiagonal", .. })));
+    assert!(matches!(
+        Bidiagonal::new(vec![1.0f32; 3], vec![1.0; 3]),
+        Err(SvdError::InvalidOption { option: "superdiagonal", .. })
+    ));
     assert!(matches!(Band::from_fn(usize::MAX, 3, |_, _| 1.0f32), Err(SvdError::InvalidOption { .. })));
 }
 

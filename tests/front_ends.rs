@@ -23,7 +23,8 @@ mod ndarray {
     #[test]
     fn views_and_orders() {
         let options = SvdOptions::default().backend(Backend::Cpu);
-        let mut a = Array2::from_shape_fn((40, 30), |(i, j)| ((i * 31 + j * 17) % 23) as f64 - 11.0 + if i == j { 30.0 } else { 0.0 });
+        let mut a =
+            Array2::from_shape_fn((40, 30), |(i, j)| ((i * 31 + j * 17) % 23) as f64 - 11.0 + if i == j { 30.0 } else { 0.0 });
         let want = a.svdvals_gpu_with(&options).unwrap();
         let mut fortran = Array2::zeros((40, 30).f());
         fortran.assign(&a);

@@ -38,7 +38,9 @@ fn band_keeps_values<T: RealElement>() {
     for (seed, &(m, n)) in SHAPES.iter().enumerate() {
         let a: Mat<T> = gaussian(m, n, seed as u64);
         let exact = reference(a.as_ref());
-        for (tile, arity, tree) in [(8, 2, PanelTree::Reduction), (16, 4, PanelTree::Reduction), (5, 3, PanelTree::Reduction), (8, 2, PanelTree::Flat)] {
+        for (tile, arity, tree) in
+            [(8, 2, PanelTree::Reduction), (16, 4, PanelTree::Reduction), (5, 3, PanelTree::Reduction), (8, 2, PanelTree::Flat)]
+        {
             let band = SvdValsGpu::to_band(&a, &cpu(tuning(tile, arity, tree, tile))).unwrap();
             assert_eq!((band.n(), band.bandwidth()), (m.min(n), tile.min(m.min(n) - 1)));
             let off = error(reference(band.to_mat().as_ref()), &exact);

@@ -1,5 +1,6 @@
 // The element type, and Householder reflectors as LAPACK's larfg makes them.
 
+import package::pair::{Pair, add, exact_product, root};
 import package::tuning::{NORM_FLOOR, NORM_SCALE, NORM_CLAMP, SMALLEST_NORMAL};
 
 @if(f64) alias Real = f64;
@@ -11,7 +12,6 @@ import package::tuning::{NORM_FLOOR, NORM_SCALE, NORM_CLAMP, SMALLEST_NORMAL};
 /// H = I - tau v v^T with v_0 = 1, v_i = inverse * x_i for i > 0, and H x = beta e_1.
 struct Reflector {
     beta: Real,
-    tau: Real,
     inverse: Real,
 }
 
@@ -35,15 +35,23 @@ fn norm(sum: Squares) -> Real {
     return sqrt(sum.plain);
 }
 
-/// The reflector of x = (alpha, tail), beta = -sign(alpha) ||x||. tau = 0 for a tail that is zero (or so small that 1 / norm
-/// overflows, where a sum with entries near 1 could not see it).
-fn larfg(alpha: Real, tail_norm: Real) -> Reflector {
+/// The reflector of x = (alpha, tail), beta = -sign(alpha) ||x||, but for its tau: 2 / (v^T v) for the v that `inverse` really gives,
+/// which keeps H orthogonal whatever the rounding of `inverse`. inverse = 0 for a tail that is zero (or so small that 1 / norm
+/// overflows, where a sum with entries near 1 could not see it): then tau = 0 and H = I. `plain` is tail.plain, as accurate as known.
+fn larfg(alpha: Real, tail: Squares, plain: Pair) -> Reflector {
+    let tail_norm = norm(tail);
     if tail_norm < SMALLEST_NORMAL {
-        return Reflector(alpha, Real(0.0), Real(0.0));
+        return Reflector(alpha, Real(0.0));
     }
-    let larger = max(abs(alpha), tail_norm);
-    let ratio = min(abs(alpha), tail_norm) / larger;
-    let norm = larger * sqrt(Real(1.0) + ratio * ratio);
-    let beta = select(norm, -norm, alpha >= Real(0.0));
-    return Reflector(beta, (beta - alpha) / beta, Real(1.0) / (alpha - beta));
+    let square = exact_product(alpha, alpha);
+    let sum = add(square, plain.hi);
+    var length = root(Pair(sum.hi, sum.lo + plain.lo));
+    if tail.plain < NORM_FLOOR {
+        // The squares have lost digits; the quotient of the norms has not.
+        let larger = max(abs(alpha), tail_norm);
+        let ratio = min(abs(alpha), tail_norm) / larger;
+        length = larger * sqrt(Real(1.0) + ratio * ratio);
+    }
+    let beta = select(length, -length, alpha >= Real(0.0));
+    return Reflector(beta, Real(1.0) / (alpha - beta));
 }

@@ -66,7 +66,25 @@ pub(crate) fn bdsqr(mut diagonal: Vec<f64>, mut superdiagonal: Vec<f64>) -> crat
     let (mut vt, mut u) = ([0.0; 1], [0.0; 1]);
     // SAFETY: `diagonal` holds n values, `superdiagonal` n >= n - 1, `work` 4n as the routine asks for; with no vectors wanted
     // (ncvt = nru = ncc = 0) the three matrices are not touched.
-    unsafe { lapack::dbdsqr(b'U', n, 0, 0, 0, &mut diagonal, &mut superdiagonal, &mut vt, 1, &mut u, 1, &mut none, 1, &mut work, &mut info) };
+    unsafe {
+        lapack::dbdsqr(
+            b'U',
+            n,
+            0,
+            0,
+            0,
+            &mut diagonal,
+            &mut superdiagonal,
+            &mut vt,
+            1,
+            &mut u,
+            1,
+            &mut none,
+            1,
+            &mut work,
+            &mut info,
+        )
+    };
     if info == 0 { Ok(diagonal) } else { Err(SvdError::NotConverged { unreduced: info.unsigned_abs() as usize }) }
 }
 

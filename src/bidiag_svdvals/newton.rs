@@ -22,7 +22,8 @@ const LONGEST: f64 = 256.0 * f64::EPSILON;
 /// Takes one Newton step from each of `values`, which are near singular values of the bidiagonal matrix of `a` and `b`, and restores
 /// the descending order.
 pub fn refine(a: &[f64], b: &[f64], values: &mut [f64]) {
-    let squares: Vec<f64> = (0..(2 * a.len()).saturating_sub(1)).map(|k| if k % 2 == 0 { a[k / 2] } else { b[k / 2] }).map(|z| z * z).collect();
+    let squares: Vec<f64> =
+        (0..(2 * a.len()).saturating_sub(1)).map(|k| if k % 2 == 0 { a[k / 2] } else { b[k / 2] }).map(|z| z * z).collect();
     let arch = pulp::Arch::new();
     values.par_chunks_mut(LANES).for_each(|chunk| {
         let mut s = [1.0; LANES];

@@ -210,8 +210,8 @@ unsafe fn right_rows<T: RealElement, S: Simd, const K: usize>(
         let mut w = [lanes.zero(); K];
         for (k, &v) in v.iter().enumerate() {
             let (column, v) = (x.add(k * next), lanes.splat(v));
-            for r in 0..K - 1 {
-                w[r] = lanes.mul_add(lanes.load(column.add(r * n)), v, w[r]);
+            for (r, w) in w[..K - 1].iter_mut().enumerate() {
+                *w = lanes.mul_add(lanes.load(column.add(r * n)), v, *w);
             }
             w[K - 1] = lanes.mul_add(lanes.load_masked(mask, column.add((K - 1) * n)), v, w[K - 1]);
         }
@@ -219,9 +219,9 @@ unsafe fn right_rows<T: RealElement, S: Simd, const K: usize>(
         w.iter_mut().for_each(|w| *w = lanes.mul(tau, *w));
         for (k, &v) in v.iter().enumerate() {
             let (column, v) = (x.add(k * next), lanes.splat(v));
-            for r in 0..K - 1 {
+            for (r, &w) in w[..K - 1].iter().enumerate() {
                 let at = column.add(r * n);
-                lanes.store(at, lanes.mul_add(w[r], v, lanes.load(at)));
+                lanes.store(at, lanes.mul_add(w, v, lanes.load(at)));
             }
             let at = column.add((K - 1) * n);
             lanes.store_masked(mask, at, lanes.mul_add(w[K - 1], v, lanes.load_masked(mask, at)));
@@ -271,11 +271,12 @@ unsafe fn left_columns<T: RealElement, S: Simd, const K: usize>(
     let mask = lanes.first(v.len() - (K - 1) * n);
     // SAFETY: registers 0 .. K - 1 are full, the last is masked to v's length.
     unsafe {
-        let load = |from: *const T| -> [Lane<T, S>; K] {
-            std::array::from_fn(|r| {
-                if r < K - 1 { lanes.load(from.add(r * n)) } else { lanes.load_masked(mask, from.add(r * n)) }
-            })
-        };
+        let load =
+            |from: *const T| -> [Lane<T, S>; K] {
+                std::array::from_fn(|r| {
+                    if r < K - 1 { lanes.load(from.add(r * n)) } else { lanes.load_masked(mask, from.add(r * n)) }
+                })
+            };
         let v = load(v.as_ptr());
         for k in 0..cols {
             let at = x.add(k * next);
@@ -288,8 +289,8 @@ unsafe fn left_columns<T: RealElement, S: Simd, const K: usize>(
             for r in 0..K {
                 column[r] = lanes.mul_add(v[r], w, column[r]);
             }
-            for r in 0..K - 1 {
-                lanes.store(at.add(r * n), column[r]);
+            for (r, &piece) in column[..K - 1].iter().enumerate() {
+                lanes.store(at.add(r * n), piece);
             }
             lanes.store_masked(mask, at.add((K - 1) * n), column[K - 1]);
         }

@@ -4,8 +4,6 @@
 //! Recursive in columns, so that all but the narrowest panels are matrix products (Elmroth and Gustavson 2000; the tensor-core QR
 //! paper, section III); a panel of at most [`BASE`] columns is done one reflector after the other.
 
-use std::sync::Mutex;
-
 use faer::prelude::{Reborrow, ReborrowMut};
 use faer::{
     Accum, MatMut, Par,
@@ -15,7 +13,7 @@ use faer::{
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::{Factors, lanes::Lanes, larfg::larfg, with_buffer};
+use super::{Factors, Pool, lanes::Lanes, larfg::larfg, with_buffer};
 use crate::{kernels::Level, scalar::RealElement};
 
 /// Columns below which the recursion ends: a leaf of this width stays in the first-level cache.
@@ -23,7 +21,7 @@ const BASE: usize = 8;
 
 /// Factors every block of `level` in panel `a[.., col..col + width]`; V, T and R go to `factors`, R also into the block's first rows of
 /// `a`, whose other rows become zero.
-pub(super) fn geqrt<T: RealElement>(a: MatMut<'_, T>, factors: &mut Factors<T>, pool: &Mutex<Vec<Vec<T>>>, level: &Level) {
+pub(super) fn geqrt<T: RealElement>(a: MatMut<'_, T>, factors: &mut Factors<T>, pool: &Pool<T>, level: &Level) {
     let &Level { col, width, map, .. } = level;
     let mut panel = a.get_mut(.., col..col + width);
     let source = panel.as_ref();

@@ -37,6 +37,9 @@ impl CpuKernels {
     }
 }
 
+/// Buffers that tasks take and give back.
+type Pool<T> = Mutex<Vec<Vec<T>>>;
+
 /// A dense matrix: column-major, or row-major and read through swapped strides. Entry (i, j) is at i * strides.0 + j * strides.1.
 pub struct Dense<T> {
     entries: Vec<T>,
@@ -44,7 +47,7 @@ pub struct Dense<T> {
     strides: (usize, usize),
     factors: Factors<T>,
     /// The W of the updates that are under way, one for each; taken and given back.
-    products: Mutex<Vec<Vec<T>>>,
+    products: Pool<T>,
 }
 
 /// What `geqrt` leaves for `unmqr`: block q of a level has V at `q * block_rows * width` (column-major, `block_rows` rows to a column),
@@ -85,7 +88,7 @@ impl<T: RealElement> Dense<T> {
     }
 
     /// As [`view`](Self::view), to be changed, with the workspaces beside it.
-    fn parts(&mut self, transposed: bool) -> (MatMut<'_, T>, &mut Factors<T>, &Mutex<Vec<Vec<T>>>) {
+    fn parts(&mut self, transposed: bool) -> (MatMut<'_, T>, &mut Factors<T>, &Pool<T>) {
         let (rows, cols) = self.shape;
         let view = if self.strides.0 == 1 {
             MatMut::from_column_major_slice_with_stride_mut(&mut self.entries, rows, cols, self.strides.1)
@@ -103,7 +106,7 @@ impl<T: RealElement> Dense<T> {
 }
 
 /// Runs `body` with a buffer from the pool, and gives it back.
-fn with_buffer<T, R>(pool: &Mutex<Vec<Vec<T>>>, body: impl FnOnce(&mut Vec<T>) -> R) -> R {
+fn with_buffer<T, R>(pool: &Pool<T>, body: impl FnOnce(&mut Vec<T>) -> R) -> R {
     let mut buffer = pool.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
     let result = body(&mut buffer);
     pool.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
@@ -167,14 +170,14 @@ impl<T: RealElement> TileKernels<T> for CpuKernels {
 
     fn pack_band(&self, a: Dense<T>, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded> {
         let layout = BandLayout::new(n, bandwidth, tile_width);
-        let mut entries = zeros("band", layout.len()?)?;
+        let mut entries = zeros("band", layout.size()?)?;
         pack_band::pack_band(a.view(false), &mut entries, layout, bandwidth);
         Ok(Banded { entries, layout })
     }
 
     fn upload_band(&self, band: &Band<T>, scale: T, tile_width: usize) -> Result<Banded> {
         let layout = BandLayout::new(band.n(), band.bandwidth(), tile_width);
-        let mut entries = zeros("band", layout.len()?)?;
+        let mut entries = zeros("band", layout.size()?)?;
         for j in 0..band.n() {
             let (first, column) = band.column(j);
             let at = layout.index(first, j);

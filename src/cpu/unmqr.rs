@@ -2,20 +2,18 @@
 //!
 //! For every block of rows X of the trailing columns:  X <- X - V (T^T (V^T X)),  three matrix products (LAPACK's `larfb`).
 
-use std::sync::Mutex;
-
 use faer::prelude::{Reborrow, ReborrowMut};
 use faer::{Accum, MatMut, MatRef, Par, linalg::matmul::matmul};
 use rayon::prelude::*;
 
-use super::{Factors, with_buffer};
+use super::{Factors, Pool, with_buffer};
 use crate::{kernels::Level, scalar::RealElement};
 
 /// Updates `a[.., col + width..]`, at most `cols_per_block` columns a task.
 pub(super) fn unmqr<T: RealElement>(
     a: MatMut<'_, T>,
     factors: &Factors<T>,
-    pool: &Mutex<Vec<Vec<T>>>,
+    pool: &Pool<T>,
     level: &Level,
     cols_per_block: usize,
 ) {
@@ -41,7 +39,14 @@ pub(super) fn unmqr<T: RealElement>(
 }
 
 /// Block q: W = V^T X, W <- T^T W, X <- X - V W.
-fn update<T: RealElement>(mut x: MatMut<'_, T>, factors: &Factors<T>, level: &Level, q: usize, mut w: MatMut<'_, T>, mut tw: MatMut<'_, T>) {
+fn update<T: RealElement>(
+    mut x: MatMut<'_, T>,
+    factors: &Factors<T>,
+    level: &Level,
+    q: usize,
+    mut w: MatMut<'_, T>,
+    mut tw: MatMut<'_, T>,
+) {
     let &Level { width, map, .. } = level;
     let block = map.block(q);
     let (one, minus) = (T::one_impl(), -T::one_impl());

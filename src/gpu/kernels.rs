@@ -169,7 +169,7 @@ impl<T: RealElement> TileKernels<T> for GpuKernels<T> {
         let layout = BandLayout::new(band.n(), band.bandwidth(), tile_width);
         let device = Banded::new(&self.context, &self.stream, layout, &self.tuning)?;
         let ld = layout.ld();
-        self.stream.upload(&device.band, layout.len()?, |start, piece: &mut [T]| {
+        self.stream.upload(&device.band, layout.size()?, |start, piece: &mut [T]| {
             for (place, to) in (start..).zip(piece) {
                 // Place p of column j holds row j + p - ku.
                 let (j, p) = (place / ld, place % ld);

@@ -42,7 +42,8 @@ pub(super) const UNPACK_BAND: Shader = shader!("unpack_band", 2, 4);
 pub(super) const CHASE: Shader = shader!("chase", 1, 8);
 
 /// What shaders share.
-const MODULES: [(&str, &str); 5] = [
+const MODULES: [(&str, &str); 6] = [
+    ("pair", include_str!("../../shaders/shared/pair.wgsl")),
     ("scalar", include_str!("../../shaders/shared/scalar.wgsl")),
     ("level", include_str!("../../shaders/shared/level.wgsl")),
     ("tiles", include_str!("../../shaders/shared/tiles.wgsl")),

@@ -97,7 +97,7 @@ pub(crate) fn required_bytes<T: RealElement>(context: &GpuContext, m: usize, n: 
     let (_, dense) = dense_sizes::<T>(context, (m, n), m < n, shape, tuning.leaf)?;
     let order = m.min(n);
     let layout = BandLayout::new(order, tuning.tile_size.min(order.saturating_sub(1)), tuning.tile_width);
-    let band = fitting_bytes::<T>(context, "the band", layout.len().ok())?;
+    let band = fitting_bytes::<T>(context, "the band", layout.size().ok())?;
     Ok(dense.saturating_add(band))
 }
 
@@ -168,7 +168,7 @@ impl<T: RealElement> Dense<T> {
 impl<T: RealElement> Banded<T> {
     /// Room for a band in `layout`, to be chased with `tuning`.
     pub(super) fn new(context: &GpuContext, stream: &Stream, layout: BandLayout, tuning: &Tuning) -> Result<Self> {
-        let bytes = fitting_bytes::<T>(context, "the band", layout.len().ok())?;
+        let bytes = fitting_bytes::<T>(context, "the band", layout.size().ok())?;
         // The longest reflector has kl + 1 entries; rounded up, so that bands share pipelines.
         let tail = (layout.kl + 1).next_multiple_of(32);
         let (needed, available) = (tail * size_of::<T>(), context.limits().max_compute_workgroup_storage_size as usize);

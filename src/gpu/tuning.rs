@@ -141,11 +141,10 @@ impl Tuning {
             threads_per_block: if context.is_software() { 32 } else { 64 }.min(threads),
             max_blocks: limits.max_compute_workgroups_per_dimension as usize,
         };
-        // Small matrices have few tiles to go round: smaller ones, and shorter trees.
-        let large = if n >= 256 { 32 } else { 16 };
-        [(large, 8, 64), (large, 4, 64), (large, 4, 32), (16, 8, 64), (16, 4, 32), (8, 4, 32), (4, 4, 16)]
+        [(32, 8, 64), (32, 4, 64), (32, 4, 32), (16, 8, 64), (16, 4, 32), (8, 4, 32), (4, 4, 16)]
             .into_iter()
-            .map(|(tile_size, blocks, cols)| with(tile_size, blocks, cols))
+            // A matrix of at most 16 needs no larger tile.
+            .map(|(tile_size, blocks, cols)| with(if n <= 16 { tile_size.min(16) } else { tile_size }, blocks, cols))
             .find(|tuning| Shape::new::<T>(context, tuning).is_ok())
             .unwrap_or_else(|| with(4, 2, 4))
     }

@@ -73,7 +73,7 @@ impl Spectrum {
 /// and their entries are multiples of 1/n, so that for n <= 1024 every sum in the product has at most 10 + 26 + 10 bits.
 pub fn with_singular_values(sigma: &mut [f64], seed: u64) -> Mat<f64> {
     let n = sigma.len();
-    assert!(n.is_power_of_two() && n.trailing_zeros() % 2 == 0 && n <= 1024);
+    assert!(n.is_power_of_two() && n.trailing_zeros().is_multiple_of(2) && n <= 1024);
     sigma.iter_mut().for_each(|s| *s = (*s * 2f64.powi(26)).round() * 2f64.powi(-26));
     let mut random = Random(seed);
     let hadamard = Mat::from_fn(n, n, |i, j| if (i & j).count_ones() % 2 == 0 { 1.0 } else { -1.0 });

@@ -35,7 +35,9 @@ pub fn table_1<T: Elements>(context: &GpuContext) -> Outcome {
 pub fn hyperparameters_do_not_change_values<T: Elements>(context: &GpuContext) -> Outcome {
     let a: Mat<T> = gaussian(90, 75, 21);
     let exact = reference(a.as_ref());
-    for (leaf, tree) in [(16, PanelTree::Reduction), (24, PanelTree::Reduction), (64, PanelTree::Reduction), (16, PanelTree::Flat)] {
+    for (leaf, tree) in
+        [(16, PanelTree::Reduction), (24, PanelTree::Reduction), (64, PanelTree::Reduction), (16, PanelTree::Flat)]
+    {
         for tile_width in [1, 3, 5, 7] {
             let options = gpu(context).tuning(tuning(8, leaf).tree(tree).tile_width(tile_width));
             let off = error(T::values(&a, &options)?, &exact);

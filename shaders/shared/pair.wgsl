@@ -1,0 +1,84 @@
+// Sums carried with their rounding errors, for the few products whose last bits decide how orthogonal a reflector is.
+//
+// A pair stands for hi + lo, |lo| well below an ulp of hi (Dekker 1971; compensated summation: Neumaier 1974). In f64 the plain sum is
+// far better than anybody asks for: lo stays zero.
+//
+// Shader compilers take (a + b) - a for b. `opaque` keeps them from it: it changes nothing, in a way that no compiler can see.
+
+import package::scalar::{Real};
+
+struct Pair {
+    hi: Real,
+    lo: Real,
+}
+
+/// Zero, from a parameter: the kernel sets it first of all.
+var<private> zero: u32;
+
+/// x.
+@if(!f64)
+fn opaque(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) ^ zero);
+}
+
+/// sum + x.
+fn add(sum: Pair, x: Real) -> Pair {
+    @if(f64) {
+        return Pair(sum.hi + x, sum.lo);
+    }
+    @else {
+        let hi = opaque(sum.hi + x);
+        let took = opaque(hi - sum.hi);
+        return Pair(hi, sum.lo + ((sum.hi - (hi - took)) + (x - took)));
+    }
+}
+
+/// a b without a rounding error (f64: rounded), by halves that multiply exactly.
+fn exact_product(a: Real, b: Real) -> Pair {
+    let hi = a * b;
+    @if(f64) {
+        return Pair(hi, Real(0.0));
+    }
+    @else {
+        let c = half(a);
+        let d = half(b);
+        return Pair(hi, (((c * d - hi) + c * (b - d)) + (a - c) * d) + (a - c) * (b - d));
+    }
+}
+
+/// sqrt(sum), rounded once or nearly so: one Newton step from the device's own square root.
+fn root(sum: Pair) -> Real {
+    let length = sqrt(sum.hi + sum.lo);
+    @if(f64) {
+        return length;
+    }
+    @else {
+        let square = exact_product(length, length);
+        return length + (((sum.hi - square.hi) - square.lo) + sum.lo) / (length + length);
+    }
+}
+
+/// 2 / (1 + q), to about twice the precision of its parts.
+fn two_over_one_plus(q: Pair) -> Pair {
+    let denominator = add(Pair(Real(1.0), q.lo), q.hi);
+    let hi = Real(2.0) / (denominator.hi + denominator.lo);
+    @if(f64) {
+        return Pair(hi, Real(0.0));
+    }
+    @else {
+        let back = exact_product(hi, denominator.hi);
+        return Pair(hi, (((Real(2.0) - back.hi) - back.lo) - hi * denominator.lo) / denominator.hi);
+    }
+}
+
+/// The upper 12 bits of x's 24 (Veltkamp 1968).
+@if(!f64)
+fn half(x: f32) -> f32 {
+    let y = opaque(4097.0 * x);
+    return y - opaque(y - x);
+}
+
+/// The product, rounded once or nearly so.
+fn product(a: Pair, b: Pair) -> Real {
+    return a.hi * b.hi + (a.hi * b.lo + a.lo * b.hi);
+}
