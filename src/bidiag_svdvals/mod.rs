@@ -62,29 +62,13 @@ pub(crate) fn bdsqr(mut diagonal: Vec<f64>, mut superdiagonal: Vec<f64>) -> crat
     }
     superdiagonal.push(0.0); // never empty
     let mut work = vec![0.0; 4 * diagonal.len()];
-    let (mut none, mut info) = ([0.0; 1], 0);
-    let (mut vt, mut u) = ([0.0; 1], [0.0; 1]);
-    // SAFETY: `diagonal` holds n values, `superdiagonal` n >= n - 1, `work` 4n as the routine asks for; with no vectors wanted
-    // (ncvt = nru = ncc = 0) the three matrices are not touched.
+    let mut info = 0;
+    // SAFETY: `diagonal` holds n values, `superdiagonal` n >= n - 1, `work` 4n as the routine asks for; with no vectors wanted (ncvt =
+    // nru = ncc = 0) the three matrices are not touched.
     unsafe {
-        lapack::dbdsqr(
-            b'U',
-            n,
-            0,
-            0,
-            0,
-            &mut diagonal,
-            &mut superdiagonal,
-            &mut vt,
-            1,
-            &mut u,
-            1,
-            &mut none,
-            1,
-            &mut work,
-            &mut info,
-        )
-    };
+        let (d, e) = (&mut diagonal, &mut superdiagonal);
+        lapack::dbdsqr(b'U', n, &[0], &[0], &[0], d, e, &mut [0.0], 1, &mut [0.0], 1, &mut [0.0], 1, &mut work, &mut info);
+    }
     if info == 0 { Ok(diagonal) } else { Err(SvdError::NotConverged { unreduced: info.unsigned_abs() as usize }) }
 }
 

@@ -86,3 +86,20 @@ pub fn counts_are_linear<T: Elements>(context: &GpuContext) -> Outcome {
     check!(a.svdvals_gpu_report(&gpu(context).tuning(defaults))?.counts.submissions <= 8, "one short submission after the other");
     Ok(())
 }
+
+/// n = 1024 in f32 with tiles of 32: a small multiple of n dispatches, where n^2 / b would be 32768; the matrix up once, 2n numbers back.
+pub fn counts_at_1024() -> Outcome {
+    let context = GpuContext::global()?;
+    let tuning = Tuning::for_adapter::<f32>(&context, 1024);
+    let a: Mat<f32> = gaussian(1024, 1024, 25);
+    let report = a.svdvals_gpu_report(&gpu(&context).tuning(tuning.clone()))?;
+    println!("n = 1024 f32, tile size {}, leaf {}, tile width {}:", tuning.tile_size, tuning.leaf, tuning.tile_width);
+    println!("{:?}", report.counts);
+    let exact = a.svdvals_gpu_with(&SvdOptions::default().backend(Backend::Cpu))?;
+    let exact: Vec<f64> = exact.iter().map(|&s| s.into()).collect();
+    let off = error(report.values.iter().copied(), &exact);
+    check!(off <= stable::<f32>(1024), "{off:.1e} from the CPU's values");
+    check!(report.counts.dispatches <= 4 * 1024, "{} dispatches", report.counts.dispatches);
+    check!(report.counts.bytes_uploaded == 4 << 20 && report.counts.bytes_read_back == 8 << 10, "{:?}", report.counts);
+    Ok(())
+}

@@ -62,7 +62,8 @@ fn main() -> ExitCode {
     }
     let absent = matches!(GpuContext::global(), Err(SvdError::NoAdapter { .. })) && !required;
     for (name, body) in [
-        ("lost_device", whole::lost_device as fn() -> Outcome),
+        ("counts_at_1024", accuracy::counts_at_1024 as fn() -> Outcome),
+        ("lost_device", whole::lost_device),
         ("global_context", whole::global_context),
         ("own_device", whole::own_device),
     ] {
