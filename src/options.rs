@@ -136,7 +136,8 @@ impl Tuning {
         };
         Tuning {
             tile_size,
-            leaf: 8 * tile_size,
+            // 512 rows of a panel stay in a second-level cache; a smaller matrix then has no tree, and one rounding less for it.
+            leaf: 512.max(2 * tile_size),
             tree: PanelTree::Reduction,
             split_k: 1,
             cols_per_block: 256,

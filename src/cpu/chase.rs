@@ -161,7 +161,7 @@ unsafe fn cycle<T: RealElement, S: Simd>(lanes: Lanes<T, S>, band: *mut T, layou
 #[inline(always)]
 fn reflector<T: RealElement, S: Simd>(lanes: Lanes<T, S>, x: &mut [T]) -> (T, T) {
     let Some((alpha, tail)) = x.split_first_mut() else { return (<T as Zero>::zero(), <T as Zero>::zero()) };
-    let h = larfg(lanes, *alpha, tail);
+    let h = larfg(*alpha, tail);
     *alpha = <T as One>::one();
     lanes.scal(h.scale, tail);
     (h.beta, h.tau)

@@ -13,7 +13,12 @@ use faer::{
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::{Factors, Pool, lanes::Lanes, larfg::larfg, with_buffer};
+use super::{
+    Factors, Pool,
+    lanes::Lanes,
+    larfg::{larfg, wide_dot},
+    with_buffer,
+};
 use crate::{kernels::Level, scalar::RealElement};
 
 /// Columns below which the recursion ends: a leaf of this width stays in the first-level cache.
@@ -61,7 +66,7 @@ pub(super) fn geqrt<T: RealElement>(a: MatMut<'_, T>, factors: &mut Factors<T>, 
 /// X (rows x w, in `v`) becomes V; `t` and `r` (w x w, zeroed) become T and R. `work` holds w x w elements.
 fn factor<T: RealElement>(v: MatMut<'_, T>, t: MatMut<'_, T>, r: MatMut<'_, T>, work: &mut [T]) {
     let (rows, w) = v.shape();
-    if w <= BASE || rows <= BASE {
+    if w <= BASE {
         <T as ComplexField>::Arch::default().dispatch(Base { v, t, r });
         return;
     }
@@ -121,7 +126,7 @@ impl<T: RealElement> WithSimd for Base<'_, T> {
                 continue; // fewer rows than columns: no reflector is left, V's column is zero, T's too
             }
             let (alpha, tail) = x[j..].split_first_mut().expect("j < rows");
-            let h = larfg(lanes, *alpha, tail);
+            let h = larfg(*alpha, tail);
             r[(j, j)] = h.beta;
             *alpha = T::one_impl();
             lanes.scal(h.scale, tail);
@@ -132,17 +137,15 @@ impl<T: RealElement> WithSimd for Base<'_, T> {
                 let product = lanes.dot(x, y);
                 lanes.axpy(-(h.tau * product), x, y);
             }
-            // T(0..j, j) = -tau T(0..j, 0..j) (V(:, 0..j)^T v_j)
-            for k in 0..j {
+            // T(0..j, j) = -tau T(0..j, 0..j) (V(:, 0..j)^T v_j), in f64: what T is off by is common to all columns that it meets.
+            let mut gram = [0.0; BASE];
+            for (k, product) in gram.iter_mut().enumerate().take(j) {
                 let vk = done.rb().col(k).try_as_col_major().expect("V is column-major").as_slice();
-                t[(k, j)] = lanes.dot(&vk[j..], x);
+                *product = wide_dot(&vk[j..], x);
             }
             for k in 0..j {
-                let mut sum = T::zero_impl();
-                for l in k..j {
-                    sum += t[(k, l)] * t[(l, j)];
-                }
-                t[(k, j)] = -h.tau * sum;
+                let sum: f64 = (k..j).map(|l| t[(k, l)].to_double() * gram[l]).sum();
+                t[(k, j)] = T::from_double(-h.tau.to_double() * sum);
             }
             t[(j, j)] = h.tau;
         }

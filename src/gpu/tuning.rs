@@ -133,7 +133,7 @@ impl Tuning {
             tile_size,
             leaf: blocks * tile_size,
             tree: PanelTree::Reduction,
-            split_k: (threads / tile_size).clamp(1, 8),
+            split_k: (threads / tile_size).clamp(1, if blocks > 8 { 16 } else { 8 }),
             cols_per_block,
             // One step from a bandwidth of 32 to bidiagonal: dispatches bound stage 2, and every step costs about 3 n of them.
             tile_width: 32,
@@ -141,8 +141,12 @@ impl Tuning {
             threads_per_block: if context.is_software() { 32 } else { 64 }.min(threads),
             max_blocks: limits.max_compute_workgroups_per_dimension as usize,
         };
-        [(32, 8, 64), (32, 4, 64), (32, 4, 32), (16, 8, 64), (16, 4, 32), (8, 4, 32), (4, 4, 16)]
+        // Up to 512 rows a panel is one block of 16 tiles: no tree, and half the dispatches of stage 1.
+        let one_block = (n <= 512).then_some((32, 16, 64));
+        let any = [(32, 8, 64), (32, 4, 64), (32, 4, 32), (16, 8, 64), (16, 4, 32), (8, 4, 32), (4, 4, 16)];
+        one_block
             .into_iter()
+            .chain(any)
             // A matrix of at most 16 needs no larger tile.
             .map(|(tile_size, blocks, cols)| with(if n <= 16 { tile_size.min(16) } else { tile_size }, blocks, cols))
             .find(|tuning| Shape::new::<T>(context, tuning).is_ok())
