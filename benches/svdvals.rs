@@ -4,6 +4,7 @@
 //! cargo bench                                 n = 64 .. 4096 against faer
 //! cargo bench --features lapack-openblas      against faer and the system's OpenBLAS
 //! cargo bench -- 1024                         n = 64 .. 1024
+//! cargo bench -- 4096 2048                    n = 2048 .. 4096
 //! ```
 //!
 //! The programs take turns, matrix by matrix, so that what else the machine does meets all of them; a figure is the median of its
@@ -19,15 +20,17 @@ use faer::Mat;
 use svdvals_gpu::{Backend, RealElement, StageSeconds, SvdOptions, SvdValsGpu};
 
 const SIZES: [usize; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
-/// Time for the turns of one table row; at least `FEWEST` of them are taken all the same.
+/// Time for the turns of one table row; `FEWEST` of them are taken all the same, unless the first took longer than `LONG`.
 const BUDGET: Duration = Duration::from_secs(5);
+const LONG: Duration = Duration::from_secs(20);
 const FEWEST: usize = 3;
 const MOST: usize = 51;
 
 fn main() {
-    // cargo passes `--bench`; whatever else is a number is the largest size.
-    let largest = env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(usize::MAX);
-    let sizes: Vec<usize> = SIZES.into_iter().filter(|&n| n <= largest).collect();
+    // cargo passes `--bench`; the numbers are the largest and the smallest size.
+    let mut numbers = env::args().skip(1).filter_map(|argument| argument.parse().ok());
+    let (largest, smallest) = (numbers.next().unwrap_or(usize::MAX), numbers.next().unwrap_or(0));
+    let sizes: Vec<usize> = SIZES.into_iter().filter(|n| (smallest..=largest).contains(n)).collect();
     println!(
         "{} threads, random n x n matrices, all singular values and no vectors; medians in seconds",
         rayon::current_num_threads()
@@ -153,7 +156,8 @@ fn take_turns<const P: usize>(mut programs: [&mut dyn FnMut(); P]) -> [Timing; P
     };
     round(&mut seconds);
     let first: f64 = seconds.iter().flatten().sum();
-    let turns = ((BUDGET.as_secs_f64() / first) as usize).clamp(FEWEST, MOST);
+    let fewest = if first > LONG.as_secs_f64() { 1 } else { FEWEST };
+    let turns = ((BUDGET.as_secs_f64() / first) as usize).clamp(fewest, MOST);
     if turns > FEWEST {
         seconds.iter_mut().for_each(Vec::clear);
     }

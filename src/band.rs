@@ -31,6 +31,14 @@ pub struct Band<T> {
 impl<T: Element> Band<T> {
     /// The band matrix of order `n` whose entry (i, j) is `entry(i, j)`, for i <= j <= i + bandwidth.
     ///
+    /// ```
+    /// use svdvals_gpu::{Band, SvdError};
+    /// let band = Band::from_fn(4, 1, |i, j| (10 * i + j) as f32)?;
+    /// assert_eq!((band.get(2, 3), band.get(0, 3)), (23.0, 0.0));
+    /// assert!(matches!(Band::from_fn(4, 1, |_, j| if j == 2 { f32::NAN } else { 0.0 }), Err(SvdError::NonFinite { row: 1, col: 2, .. })));
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`SvdError::NonFinite`] with the indices of a NaN or infinite entry; [`SvdError::InvalidOption`] where n x (bandwidth + 1)
     /// entries cannot be addressed.
@@ -80,12 +88,24 @@ impl<T: Element> Band<T> {
     }
 
     /// The dense n x n matrix.
+    ///
+    /// ```
+    /// let band = svdvals_gpu::Band::from_fn(3, 1, |i, j| (i + j) as f64)?;
+    /// assert_eq!(band.to_array2(), ndarray::array![[0.0, 1.0, 0.0], [0.0, 2.0, 3.0], [0.0, 0.0, 4.0]]);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     #[cfg(feature = "ndarray")]
     pub fn to_array2(&self) -> ndarray::Array2<T> {
         ndarray::Array2::from_shape_fn((self.n, self.n), |(i, j)| self.get(i, j))
     }
 
     /// The dense n x n matrix.
+    ///
+    /// ```
+    /// let band = svdvals_gpu::Band::from_fn(2, 1, |i, j| (i + j) as f64)?;
+    /// assert_eq!(band.to_mat(), faer::mat![[0.0, 1.0], [0.0, 2.0]]);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     #[cfg(feature = "faer")]
     pub fn to_mat(&self) -> faer::Mat<T> {
         faer::Mat::from_fn(self.n, self.n, |i, j| self.get(i, j))
@@ -97,6 +117,15 @@ impl<T: RealElement> Band<T> {
     ///
     /// Successive band reduction by bulge chasing (bulge-chasing paper, section III), [`Tuning::tile_width`](crate::Tuning)
     /// superdiagonals at a time.
+    ///
+    /// ```
+    /// use svdvals_gpu::{Backend, Band, SvdOptions, Tuning};
+    /// let band = Band::from_fn(50, 6, |i, j| 1.0 / (1 + i + j) as f64)?;
+    /// let two_at_a_time = SvdOptions::default().backend(Backend::Cpu).tuning(Tuning::for_cpu::<f64>(50).tile_width(2));
+    /// let c = band.band_to_bidiag(&two_at_a_time)?;
+    /// assert_eq!((c.diagonal().len(), c.superdiagonal().len()), (50, 49));
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with).

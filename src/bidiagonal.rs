@@ -26,6 +26,14 @@ pub struct Bidiagonal<R> {
 impl<R: RealElement> Bidiagonal<R> {
     /// The matrix with this `diagonal` (n values) and `superdiagonal` (n - 1 values).
     ///
+    /// ```
+    /// use svdvals_gpu::{Bidiagonal, SvdError};
+    /// let c = Bidiagonal::new(vec![3.0f32, 4.0], vec![0.0])?;
+    /// assert_eq!((c.diagonal(), c.superdiagonal()), ([3.0, 4.0].as_slice(), [0.0].as_slice()));
+    /// assert!(matches!(Bidiagonal::new(vec![1.0f32], vec![1.0]), Err(SvdError::InvalidOption { .. })));
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`SvdError::InvalidOption`] where the lengths do not fit, [`SvdError::NonFinite`] for a NaN or an infinity.
     pub fn new(diagonal: Vec<R>, superdiagonal: Vec<R>) -> Result<Self> {
@@ -57,6 +65,12 @@ impl<R: RealElement> Bidiagonal<R> {
     /// Stage 3: all n singular values, descending, each with high relative accuracy, computed in f64 whatever `R` is.
     ///
     /// The method is [`Stage3::Dqds`]; see [`svdvals_by`](Self::svdvals_by) for others.
+    ///
+    /// ```
+    /// let c = svdvals_gpu::Bidiagonal::new(vec![3.0f32, -4.0], vec![0.0])?;
+    /// assert_eq!(c.svdvals()?, [4.0, 3.0]);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     ///
     /// # Errors
     /// None for the default method; the signature leaves room for methods that can fail.

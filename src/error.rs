@@ -1,6 +1,14 @@
 //! The one error type of the crate.
 
 /// What can go wrong; every public function that can fail returns it.
+///
+/// ```
+/// use svdvals_gpu::{Bidiagonal, SvdError};
+/// match Bidiagonal::new(vec![1.0, f64::NAN], vec![0.5]) {
+///     Err(SvdError::NonFinite { row, col, .. }) => assert_eq!((row, col), (1, 1)),
+///     other => panic!("{other:?}"),
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SvdError {
@@ -83,4 +91,12 @@ impl SvdError {
 }
 
 /// `Result` with [`SvdError`].
+///
+/// ```
+/// fn largest(c: &svdvals_gpu::Bidiagonal<f64>) -> svdvals_gpu::Result<f64> {
+///     Ok(c.svdvals()?[0])
+/// }
+/// assert_eq!(largest(&svdvals_gpu::Bidiagonal::new(vec![2.0], vec![])?)?, 2.0);
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
 pub type Result<T> = std::result::Result<T, SvdError>;

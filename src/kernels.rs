@@ -77,6 +77,12 @@ pub struct Level {
 }
 
 /// Shape of the panel's reduction tree.
+///
+/// ```
+/// use svdvals_gpu::{PanelTree, Tuning};
+/// let chain = Tuning::for_cpu::<f32>(500).tree(PanelTree::Flat);
+/// assert_ne!(chain, Tuning::for_cpu::<f32>(500));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum PanelTree {

@@ -124,6 +124,11 @@ impl Tuning {
     }
 
     /// Defaults for the CPU, for elements of type `T` and a matrix whose smaller side is `n`.
+    ///
+    /// ```
+    /// use svdvals_gpu::Tuning;
+    /// assert!(Tuning::for_cpu::<f32>(4096).tile_size >= Tuning::for_cpu::<f32>(100).tile_size);
+    /// ```
     pub fn for_cpu<T: Element>(n: usize) -> Tuning {
         // Up to here one block and one chase, which is then Golub and Kahan's bidiagonalisation of R, beat two stages.
         const ONE_TILE: usize = 64;
@@ -148,11 +153,19 @@ impl Tuning {
     }
 
     /// The number of R factors that a node of the panel's tree stacks.
+    ///
+    /// ```
+    /// assert_eq!(svdvals_gpu::Tuning::for_cpu::<f32>(100).tile_size(16).leaf(64).arity(), 4);
+    /// ```
     pub fn arity(&self) -> usize {
         (self.leaf / self.tile_size.max(1)).max(2)
     }
 
     /// Whether the values make sense together; a device's limits are checked where a device is chosen.
+    ///
+    /// ```
+    /// assert!(svdvals_gpu::Tuning::for_cpu::<f32>(100).leaf(1).check().is_err());
+    /// ```
     pub fn check(&self) -> Result<()> {
         let at_least = |option, value: usize, least: usize| {
             if value < least {

@@ -29,6 +29,14 @@ pub struct AdapterChoice {
 }
 
 /// Limits and features that a device is opened with.
+///
+/// ```
+/// use svdvals_gpu::{AdapterChoice, DeviceLimits, GpuContext};
+/// let portable = AdapterChoice::default().limits(DeviceLimits::WebGpuDefault);
+/// if let Ok(context) = GpuContext::new(&portable) {
+///     assert_eq!(context.limits().max_compute_invocations_per_workgroup, 256);
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeviceLimits {

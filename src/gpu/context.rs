@@ -90,6 +90,15 @@ impl GpuContext {
     /// `Features::SHADER_F64`.
     ///
     /// The device's error handler and device-lost callback stay yours. Shaders are checked at run time if `SVDVALS_GPU_CHECKED=1`.
+    ///
+    /// ```
+    /// use svdvals_gpu::GpuContext;
+    /// # let Ok(own) = GpuContext::global() else { return };
+    /// # let (device, queue) = (own.device().clone(), own.queue().clone());
+    /// let info = device.adapter_info(); // of your `wgpu::Device`
+    /// let context = GpuContext::from_wgpu(device, queue, info);
+    /// println!("computing on {}", context.adapter_name());
+    /// ```
     pub fn from_wgpu(device: Device, queue: Queue, info: AdapterInfo) -> Self {
         Self::assemble(device, queue, info, AdapterChoice::default().is_checked(), Arc::new(OnceLock::new()))
     }
