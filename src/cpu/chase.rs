@@ -129,7 +129,7 @@ unsafe fn cycle<T: RealElement, S: Simd>(lanes: Lanes<T, S>, band: *mut T, layou
     let v = &mut v[..c1 - c0 + 1];
     // From a column to the next in the same row.
     let next = layout.ld() - 1;
-    // SAFETY (all pointers below): entries (row.., c0..=c1) and (c0..=c1, c0..=last) are the cycle's own.
+    // SAFETY: for all pointers below, entries (row.., c0..=c1) and (c0..=c1, c0..=last) are the cycle's own.
     unsafe {
         let x = band.add(layout.index(row, c0));
         for (k, v) in v.iter_mut().enumerate() {

@@ -128,7 +128,8 @@ impl GpuContext {
         // alone (`include_str!`), every loop in them counts up to a bound, and their indices and divisors depend on nothing but the
         // parameters and the constants, never on matrix entries. `storage.rs` and `kernels.rs` refuse parameters that reach outside
         // the buffers bound (`Dense::parameters`, `Banded::parameters`), and `Shape::new` makes workgroup arrays and constants agree.
-        // tests/gpu.rs runs every kernel with the checks on and off and compares.
+        // tests/gpu runs every kernel with the checks on and off and compares.
+        // SAFETY: as said above: our own sources, indices from checked parameters alone.
         let module = unsafe { device.create_shader_module_trusted(descriptor, checks) };
 
         let entry = |binding: u32, ty: BufferBindingType, has_dynamic_offset: bool| BindGroupLayoutEntry {
