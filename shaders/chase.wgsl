@@ -2,18 +2,20 @@
 //
 //   Sweep R runs its cycle i = time - 3 R on the index range c0 ..= c1,
 //     c0 = R + target + i bandwidth,  c1 = min(c0 + tile_width, n - 1),  row = R if i = 0, else c0 - bandwidth:
-//   right  H = I - tau v v^T from x = A[row, c0..=c1];   A[row..=c1, c0..=c1] <- A[row..=c1, c0..=c1] H
-//   left   H = I - tau v v^T from x = A[c0..=c1, c0];    A[c0..=c1, c0..=last] <- H A[c0..=c1, c0..=last],
+//   right  H = I - tau v v^H from x = A[row, c0..=c1]^T;   A[row..=c1, c0..=c1]^T <- H A[row..=c1, c0..=c1]^T
+//   left   H = I - tau v v^H from x = A[c0..=c1, c0];      A[c0..=c1, c0..=last] <- H A[c0..=c1, c0..=last],
 //          last = min(c1 + bandwidth, n - 1)
+//   A row is transposed, not conjugated, so that both sides are y <- H y.
 //
-//   band   A in band storage, in and out
+//   band   A in band storage, entries as stored, in and out
 //
 // Workgroup g runs the active sweeps first + g, first + g + (number of workgroups), ...; they touch disjoint entries. On the right a
 // thread applies H to a row at a time, on the left to a column. TAIL > c1 - c0.
 
 import package::tuning::{TAIL, CHASE_THREADS};
-import package::scalar::{Real, Reflector, Squares, larfg, add_square};
-import package::pair::{Pair, zero, add, two_over_one_plus, product};
+import package::scalar::{Scalar, Stored, conjugate, load, multiply_add, store, times};
+import package::reflector::{Reflector, Squares, larfg, add_square};
+import package::pair::{Pair, zero, add_modulus_squared, add_scalar, exactly, product, two_over_one_plus};
 import package::band::{Layout, band_index};
 
 struct Params {
@@ -28,11 +30,11 @@ struct Params {
     count: u32,
 }
 
-@group(0) @binding(0) var<storage, read_write> band: array<Real>;
+@group(0) @binding(0) var<storage, read_write> band: array<Stored>;
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(1) var<uniform> params: Params;
 
-var<workgroup> x: array<Real, TAIL>;
+var<workgroup> x: array<Scalar, TAIL>;
 
 /// The reflector of x_0 ..= x_last; every thread makes it for itself.
 fn reflector(last: u32) -> Reflector {
@@ -40,44 +42,44 @@ fn reflector(last: u32) -> Reflector {
     var plain = Pair();
     for (var k = 1u; k <= last; k++) {
         squares = add_square(squares, x[k]);
-        plain = add(plain, x[k] * x[k]);
+        plain = add_modulus_squared(plain, x[k]);
     }
     squares.plain = plain.hi + plain.lo;
     return larfg(x[0], squares, plain);
 }
 
-/// tau = 2 / (v^T v), or zero where H = I.
+/// tau = 2 / (v^H v), or zero where H = I.
 fn tau_of(h: Reflector, last: u32) -> Pair {
-    if h.inverse == Real(0.0) {
+    if all(h.inverse == Scalar()) {
         return Pair();
     }
     var q = Pair();
     for (var k = 1u; k <= last; k++) {
-        let v = x[k] * h.inverse;
-        q = add(q, v * v);
+        q = add_modulus_squared(q, times(x[k], h.inverse));
     }
     return two_over_one_plus(q);
 }
 
 /// y <- H y for the entries y_k at `start` + k * `stride`, 0 <= k <= last.
 fn apply(h: Reflector, tau: Pair, start: u32, stride: u32, last: u32) {
-    var dot = Pair(band[start], Real(0.0));
+    var dot = exactly(load(band[start]));
     for (var k = 1u; k <= last; k++) {
-        dot = add(dot, x[k] * h.inverse * band[start + k * stride]);
+        let v = times(x[k], h.inverse);
+        dot = add_scalar(dot, times(conjugate(v), load(band[start + k * stride])));
     }
     let w = product(tau, dot);
-    band[start] -= w;
+    band[start] = store(load(band[start]) - w);
     for (var k = 1u; k <= last; k++) {
         let at = start + k * stride;
-        band[at] = fma(-w, x[k] * h.inverse, band[at]);
+        band[at] = store(multiply_add(-w, times(x[k], h.inverse), load(band[at])));
     }
 }
 
 /// `apply` for y = x: beta, then zeros.
 fn annihilate(h: Reflector, start: u32, stride: u32, last: u32) {
-    band[start] = h.beta;
+    band[start] = store(h.beta);
     for (var k = 1u; k <= last; k++) {
-        band[start + k * stride] = Real(0.0);
+        band[start + k * stride] = Stored();
     }
 }
 
@@ -101,7 +103,7 @@ fn chase(
         let along_row = params.ld - 1u;
 
         for (var k = thread; k <= tail; k += CHASE_THREADS) {
-            x[k] = band[band_index(shape, row, c0) + k * along_row];
+            x[k] = load(band[band_index(shape, row, c0) + k * along_row]);
         }
         // x, from the row, is there before it is read.
         workgroupBarrier();
@@ -118,7 +120,7 @@ fn chase(
         workgroupBarrier();
 
         for (var k = thread; k <= tail; k += CHASE_THREADS) {
-            x[k] = band[band_index(shape, c0, c0) + k];
+            x[k] = load(band[band_index(shape, c0, c0) + k]);
         }
         // x, from the column, is there before it is read.
         workgroupBarrier();

@@ -1,34 +1,35 @@
 // QR factorisation of the blocks of a panel, in compact WY form. Twin: src/cpu/geqrt.rs.
 //
-//   Block X (rows x width)  =  (I - V T V^T) R,    rows <= ROWS = SPLIT * SLICE, width <= TS, r = min(rows, width) reflectors
+//   Block X (rows x width)  =  (I - V T V^H) R,    rows <= ROWS = SPLIT * SLICE, width <= TS, r = min(rows, width) reflectors
 //
-//   a   the matrix, strides (rs, cs): X in, R over zeros out
+//   a   the matrix as stored, strides (rs, cs): X in, R over zeros out
 //   v   V, unit lower trapezoidal, one row of TS for each stacked row of the level (columns from r on zero)
 //   t   T, upper triangular, TS x TS row-major for each block (rows and columns from r on zero)
 //
 // Workgroup = block. Thread (c, s) of TS x SPLIT holds x_k = X[s + k SPLIT, c] in registers. Column after column:
 //
-//   v_j from X[j.., j];   u_c = v_j^T X[j.., c] for every c
-//   c > j:  X[j.., c] -= tau u_c v_j          c < j:  registers hold v_c, so u_c = (V^T V)_cj, which T needs
+//   v_j from X[j.., j];   u_c = v_j^H X[j.., c] for every c
+//   c > j:  X[j.., c] -= tau u_c v_j          c < j:  registers hold v_c, so conj(u_c) = (V^H V)_cj, which T needs
 
 import package::tuning::{TS, SPLIT, SLICE, ROWS, GEQRT_THREADS};
-import package::scalar::{Real, Squares, larfg, add_square};
+import package::scalar::{Scalar, Stored, ONE, conjugate, load, multiply_add, real_part, store, times};
+import package::reflector::{Squares, larfg, add_square};
 import package::level::{Level, row_offset};
-import package::pair::{Pair, zero, add, two_over_one_plus, product};
+import package::pair::{Pair, zero, add, add_scalar, exactly, leading, product, two_over_one_plus};
 import package::compact_wy::{gram, make_row_of_t, entry_of_t};
 
-@group(0) @binding(0) var<storage, read_write> a: array<Real>;
-@group(0) @binding(1) var<storage, read_write> v: array<Real>;
-@group(0) @binding(2) var<storage, read_write> t: array<Real>;
+@group(0) @binding(0) var<storage, read_write> a: array<Stored>;
+@group(0) @binding(1) var<storage, read_write> v: array<Scalar>;
+@group(0) @binding(2) var<storage, read_write> t: array<Scalar>;
 @if(immediates) var<immediate> level: Level;
 @else @group(0) @binding(3) var<uniform> level: Level;
 
 /// Column j, and the SPLIT shares of its tail's sum of squares; twice, for even and for odd j.
-var<workgroup> column: array<Real, 2 * ROWS>;
+var<workgroup> column: array<Scalar, 2 * ROWS>;
 var<workgroup> squares: array<Squares, 2 * SPLIT>;
-/// The shares of u_c below row j (of v_j^T v_j for c = j), and X[j, c].
-var<workgroup> shares: array<Real, SPLIT * TS>;
-var<workgroup> top: array<Real, TS>;
+/// The shares of u_c below row j (of v_j^H v_j for c = j), and X[j, c].
+var<workgroup> shares: array<Scalar, SPLIT * TS>;
+var<workgroup> top: array<Scalar, TS>;
 
 @compute @workgroup_size(GEQRT_THREADS)
 fn geqrt(
@@ -46,12 +47,12 @@ fn geqrt(
     let reflectors = min(rows, level.width);
     let column_offset = (level.col + c) * level.cs;
 
-    var x: array<Real, SLICE>;
+    var x: array<Scalar, SLICE>;
     for (var k = 0u; k < SLICE; k++) {
         let r = s + k * SPLIT;
-        x[k] = Real(0.0);
+        x[k] = Scalar();
         if r < rows && c < level.width {
-            x[k] = a[row_offset(level, first + r) + column_offset];
+            x[k] = load(a[row_offset(level, first + r) + column_offset]);
         }
     }
 
@@ -74,13 +75,13 @@ fn geqrt(
             sum.plain += squares[side * SPLIT + p].plain;
             sum.scaled += squares[side * SPLIT + p].scaled;
         }
-        let h = larfg(column[side * ROWS + j], sum, Pair(sum.plain, Real(0.0)));
-        var share = Real(0.0);
+        let h = larfg(column[side * ROWS + j], sum, Pair(sum.plain, 0.0));
+        var share = Scalar();
         for (var k = 0u; k < SLICE; k++) {
             let r = s + k * SPLIT;
             if r > j {
-                let v_r = column[side * ROWS + r] * h.inverse;
-                share += v_r * select(x[k], v_r, c == j);
+                let v_r = times(column[side * ROWS + r], h.inverse);
+                share += times(conjugate(v_r), select(x[k], v_r, c == j));
             }
             if r == j { top[c] = x[k]; }
         }
@@ -88,35 +89,35 @@ fn geqrt(
         // The shares of every u_c are complete before they are added; those of column j - 1 were read before the last barrier.
         workgroupBarrier();
 
-        var dot = Pair(top[c], Real(0.0));
+        var dot = exactly(top[c]);
         var square = Pair();
         for (var p = 0u; p < SPLIT; p++) {
-            dot = add(dot, shares[p * TS + c]);
-            square = add(square, shares[p * TS + j]);
+            dot = add_scalar(dot, shares[p * TS + c]);
+            square = add(square, real_part(shares[p * TS + j]));
         }
-        // tau = 2 / v^T v, or zero where H = I.
+        // tau = 2 / v^H v, or zero where H = I.
         var tau = Pair();
-        if h.inverse != Real(0.0) { tau = two_over_one_plus(square); }
+        if any(h.inverse != Scalar()) { tau = two_over_one_plus(square); }
         let w = product(tau, dot);
         for (var k = 0u; k < SLICE; k++) {
             let r = s + k * SPLIT;
-            let v_r = column[side * ROWS + r] * h.inverse;
+            let v_r = times(column[side * ROWS + r], h.inverse);
             if c > j && r >= j {
-                x[k] = fma(-w, select(v_r, Real(1.0), r == j), x[k]);
+                x[k] = multiply_add(-w, select(v_r, ONE, r == j), x[k]);
             } else if c == j && r >= j {
                 x[k] = select(v_r, h.beta, r == j);
             }
         }
-        if s == 0u && c <= j { gram[c * TS + j] = select(dot.hi, tau.hi, c == j); }
+        if s == 0u && c <= j { gram[c * TS + j] = select(conjugate(leading(dot)), tau.hi * ONE, c == j); }
     }
 
     for (var k = 0u; k < SLICE; k++) {
         let r = s + k * SPLIT;
         if r < rows {
-            let below = select(Real(0.0), x[k], c < reflectors && r > c);
-            v[(first + r) * TS + c] = select(below, Real(1.0), c < reflectors && r == c);
+            let below = select(Scalar(), x[k], c < reflectors && r > c);
+            v[(first + r) * TS + c] = select(below, ONE, c < reflectors && r == c);
             if c < level.width {
-                a[row_offset(level, first + r) + column_offset] = select(Real(0.0), x[k], r <= c);
+                a[row_offset(level, first + r) + column_offset] = store(select(Scalar(), x[k], r <= c));
             }
         }
     }

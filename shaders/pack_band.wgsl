@@ -2,13 +2,13 @@
 //
 //   B(i, j) = A(i, j) for j - bandwidth <= i <= j, else 0, over all n x ld places of the band
 //
-//   a      the matrix, strides (rs, cs); its leading n x n part is read
-//   band   B in band storage, out
+//   a      the matrix as stored, strides (rs, cs); its leading n x n part is read
+//   band   B in band storage, entries as stored, out
 //
 // Thread = place in the band.
 
 import package::tuning::{LINEAR_THREADS};
-import package::scalar::{Real};
+import package::scalar::{Stored};
 
 struct Params {
     n: u32,
@@ -19,8 +19,8 @@ struct Params {
     cs: u32,
 }
 
-@group(0) @binding(0) var<storage, read_write> a: array<Real>;
-@group(0) @binding(1) var<storage, read_write> band: array<Real>;
+@group(0) @binding(0) var<storage, read_write> a: array<Stored>;
+@group(0) @binding(1) var<storage, read_write> band: array<Stored>;
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(2) var<uniform> params: Params;
 
@@ -37,7 +37,7 @@ fn pack_band(
     }
     // Place p of column j holds row i = j + p - ku.
     let p = place % params.ld;
-    var entry = Real(0.0);
+    var entry = Stored();
     if p <= params.ku && j + p >= params.ku && p + params.bandwidth >= params.ku {
         entry = a[(j + p - params.ku) * params.rs + j * params.cs];
     }

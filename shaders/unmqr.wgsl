@@ -1,8 +1,8 @@
 // The reflectors of a panel's blocks, applied to the columns right of it. Twin: src/cpu/unmqr.rs.
 //
-//   X <- X - V (T^T (V^T X))     X rows x CPB,  V rows x TS,  T TS x TS,  W = T^T (V^T X) TS x CPB
+//   X <- X - V (T^H (V^H X))     X rows x CPB,  V rows x TS,  T TS x TS,  W = T^H (V^H X) TS x CPB
 //
-//   a   the matrix, strides (rs, cs): X in and out
+//   a   the matrix as stored, strides (rs, cs): X in and out
 //   v   V as geqrt leaves it: one row of TS for each stacked row of the level, zeros outside the trapezoid
 //   t   T as geqrt leaves it: TS x TS row-major for each block
 //
@@ -10,13 +10,13 @@
 // 4 x 4 piece of every product: of W rows 4 i.. and columns 4 j..; of X rows i, i + TS/4, ... and columns 4 j.. .
 
 import package::tuning::{TS, TS4, CPB, CPB4, UNMQR_THREADS};
-import package::scalar::{Real, Real4};
+import package::scalar::{Scalar, Scalar4, Stored, Lanes, join, lanes, load, store};
 import package::level::{Level, row_offset};
 import package::tiles::{Tile, left, right, LEFT_LD, RIGHT_LD, transposed_product, product_row, store_right};
 
-@group(0) @binding(0) var<storage, read_write> a: array<Real>;
-@group(0) @binding(1) var<storage, read_write> v: array<Real4>;
-@group(0) @binding(2) var<storage, read_write> t: array<Real4>;
+@group(0) @binding(0) var<storage, read_write> a: array<Stored>;
+@group(0) @binding(1) var<storage, read_write> v: array<Scalar4>;
+@group(0) @binding(2) var<storage, read_write> t: array<Scalar4>;
 @if(immediates) var<immediate> level: Level;
 @else @group(0) @binding(3) var<uniform> level: Level;
 
@@ -24,7 +24,7 @@ import package::tiles::{Tile, left, right, LEFT_LD, RIGHT_LD, transposed_product
 fn stage_left(thread: u32, g: u32, count: u32, from_t: bool) {
     for (var e = thread; e < TS * TS4; e += UNMQR_THREADS) {
         let r = e / TS4;
-        var four = Real4();
+        var four = Scalar4();
         if r < count && from_t {
             four = t[g * TS4 + e];
         } else if r < count {
@@ -41,16 +41,16 @@ fn stage_right(thread: u32, g: u32, count: u32, col: u32) {
         let by_rows = level.cs == 1u;
         let r = select(e % TS, e / CPB4, by_rows);
         let j = select(e / TS, e % CPB4, by_rows);
-        var four = Real4();
+        var four = Lanes();
         if r < count {
             let row = row_offset(level, g + r);
             let c = col + 4u * j;
-            if c < level.cols { four.x = a[row + c * level.cs]; }
-            if c + 1u < level.cols { four.y = a[row + (c + 1u) * level.cs]; }
-            if c + 2u < level.cols { four.z = a[row + (c + 2u) * level.cs]; }
-            if c + 3u < level.cols { four.w = a[row + (c + 3u) * level.cs]; }
+            if c < level.cols { four.x = load(a[row + c * level.cs]); }
+            if c + 1u < level.cols { four.y = load(a[row + (c + 1u) * level.cs]); }
+            if c + 2u < level.cols { four.z = load(a[row + (c + 2u) * level.cs]); }
+            if c + 3u < level.cols { four.w = load(a[row + (c + 3u) * level.cs]); }
         }
-        right[r * RIGHT_LD + j] = four;
+        right[r * RIGHT_LD + j] = join(four);
     }
 }
 
@@ -72,7 +72,7 @@ fn unmqr(
     let i = select(thread % TS4, thread / CPB4, by_rows);
     let j = select(thread / TS4, thread % CPB4, by_rows);
 
-    // W = V^T X
+    // W = V^H X
     var w = Tile();
     for (var g = 0u; g < rows; g += TS) {
         stage_left(thread, first + g, rows - g, false);
@@ -84,7 +84,7 @@ fn unmqr(
         workgroupBarrier();
     }
 
-    // W <- T^T W
+    // W <- T^H W
     store_right(w, i, j);
     stage_left(thread, q * TS, TS, true);
     // T and W are there before they are multiplied.
@@ -100,7 +100,7 @@ fn unmqr(
         // The rows of V, and the new W, are there before they are multiplied.
         workgroupBarrier();
         for (var r = i; r < min(TS, rows - g); r += TS4) {
-            subtract(row_offset(level, first + g + r), col + 4u * j, product_row(r, j));
+            subtract(row_offset(level, first + g + r), col + 4u * j, lanes(product_row(r, j)));
         }
         // Everyone is done with these rows of V before they are replaced.
         workgroupBarrier();
@@ -108,9 +108,14 @@ fn unmqr(
 }
 
 /// X[row, c..c + 4] -= four, where the matrix has these columns.
-fn subtract(row: u32, c: u32, four: Real4) {
-    if c < level.cols { a[row + c * level.cs] -= four.x; }
-    if c + 1u < level.cols { a[row + (c + 1u) * level.cs] -= four.y; }
-    if c + 2u < level.cols { a[row + (c + 2u) * level.cs] -= four.z; }
-    if c + 3u < level.cols { a[row + (c + 3u) * level.cs] -= four.w; }
+fn subtract(row: u32, c: u32, four: Lanes) {
+    if c < level.cols { subtract_entry(row + c * level.cs, four.x); }
+    if c + 1u < level.cols { subtract_entry(row + (c + 1u) * level.cs, four.y); }
+    if c + 2u < level.cols { subtract_entry(row + (c + 2u) * level.cs, four.z); }
+    if c + 3u < level.cols { subtract_entry(row + (c + 3u) * level.cs, four.w); }
+}
+
+/// a[at] -= x
+fn subtract_entry(at: u32, x: Scalar) {
+    a[at] = store(load(a[at]) - x);
 }

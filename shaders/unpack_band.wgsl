@@ -2,13 +2,13 @@
 //
 //   out[j (bandwidth + 1) + p] = B(j + p - bandwidth, j),  0 <= p <= bandwidth;  0 above row 0
 //
-//   band   B in band storage, in
-//   out    n columns of bandwidth + 1
+//   band   B in band storage, entries as stored, in
+//   out    Scalars, n columns of bandwidth + 1
 //
 // Thread = place in `out`.
 
 import package::tuning::{LINEAR_THREADS};
-import package::scalar::{Real};
+import package::scalar::{Scalar, Stored, load};
 import package::band::{Layout, band_index};
 
 struct Params {
@@ -18,8 +18,8 @@ struct Params {
     bandwidth: u32,
 }
 
-@group(0) @binding(0) var<storage, read_write> band: array<Real>;
-@group(0) @binding(1) var<storage, read_write> out: array<Real>;
+@group(0) @binding(0) var<storage, read_write> band: array<Stored>;
+@group(0) @binding(1) var<storage, read_write> out: array<Scalar>;
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(2) var<uniform> params: Params;
 
@@ -35,9 +35,9 @@ fn unpack_band(
         return;
     }
     let p = place % (params.bandwidth + 1u);
-    var entry = Real(0.0);
+    var entry = Scalar();
     if j + p >= params.bandwidth && p + params.ku >= params.bandwidth {
-        entry = band[band_index(Layout(params.n, params.ld, params.ku), j + p - params.bandwidth, j)];
+        entry = load(band[band_index(Layout(params.n, params.ld, params.ku), j + p - params.bandwidth, j)]);
     }
     out[place] = entry;
 }

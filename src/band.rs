@@ -4,7 +4,7 @@ use crate::{
     bidiagonal::Bidiagonal,
     error::{Result, SvdError},
     options::SvdOptions,
-    scalar::{Element, RealElement},
+    scalar::Element,
 };
 
 /// An n x n upper triangular matrix with `bandwidth` superdiagonals: B(i, j) = 0 unless i <= j <= i + bandwidth.
@@ -48,12 +48,12 @@ impl<T: Element> Band<T> {
             n.checked_mul(bandwidth + 1).filter(|s| s.checked_mul(size_of::<T>()).is_some_and(|b| b <= isize::MAX as usize));
         let size =
             size.ok_or_else(|| SvdError::invalid("n", format!("{n} x {} entries overflow the address space", bandwidth + 1)))?;
-        let mut entries = vec![T::zero_impl(); size];
+        let mut entries = vec![T::zeroed(); size];
         for j in 0..n {
             for i in j.saturating_sub(bandwidth)..=j {
                 let value = entry(i, j);
                 if value.magnitude().is_none() {
-                    return Err(SvdError::NonFinite { row: i, col: j, value: format!("{value:?}") });
+                    return Err(SvdError::NonFinite { row: i, col: j, value: value.to_string() });
                 }
                 entries[j * (bandwidth + 1) + bandwidth + i - j] = value;
             }
@@ -76,7 +76,7 @@ impl<T: Element> Band<T> {
         if i <= j && j < self.n && j - i <= self.bandwidth {
             self.entries[j * (self.bandwidth + 1) + self.bandwidth + i - j]
         } else {
-            T::zero_impl()
+            T::zeroed()
         }
     }
 
@@ -112,8 +112,8 @@ impl<T: Element> Band<T> {
     }
 }
 
-impl<T: RealElement> Band<T> {
-    /// Stage 2: B = Q2 C P2^H with C real upper bidiagonal, which has B's singular values.
+impl<T: Element> Band<T> {
+    /// Stage 2: B = Q2 C P2^H with C real upper bidiagonal, which has B's singular values. Its entries are non-negative.
     ///
     /// Successive band reduction by bulge chasing (bulge-chasing paper, section III), [`Tuning::tile_width`](crate::Tuning)
     /// superdiagonals at a time.
@@ -129,7 +129,7 @@ impl<T: RealElement> Band<T> {
     ///
     /// # Errors
     /// As [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with).
-    pub fn band_to_bidiag(&self, options: &SvdOptions) -> Result<Bidiagonal<T>> {
+    pub fn band_to_bidiag(&self, options: &SvdOptions) -> Result<Bidiagonal<T::Real>> {
         crate::svdvals::band_to_bidiag(self, options)
     }
 }

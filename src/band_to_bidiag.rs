@@ -9,11 +9,10 @@
 use crate::{
     error::Result,
     kernels::{ReductionStep, TileKernels},
-    scalar::Element,
 };
 
 /// Reduces `band` of order `n` with `bandwidth` superdiagonals to bidiagonal form.
-pub(crate) fn band_to_bidiag<T: Element, K: TileKernels<T>>(
+pub(crate) fn band_to_bidiag<K: TileKernels>(
     kernels: &K,
     band: &mut K::Banded,
     n: usize,

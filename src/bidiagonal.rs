@@ -46,7 +46,7 @@ impl<R: RealElement> Bidiagonal<R> {
         }
         for (offset, values) in [&diagonal, &superdiagonal].into_iter().enumerate() {
             if let Some(row) = values.iter().position(|v| !num_traits::Float::is_finite(*v)) {
-                return Err(SvdError::NonFinite { row, col: row + offset, value: format!("{:?}", values[row]) });
+                return Err(SvdError::NonFinite { row, col: row + offset, value: values[row].to_string() });
             }
         }
         Ok(Bidiagonal { diagonal, superdiagonal })
@@ -102,14 +102,16 @@ impl<R: RealElement> Bidiagonal<R> {
     /// ```
     ///
     /// # Errors
-    /// With `Stage3::Bdsqr` (feature `lapack`) [`SvdError::NotConverged`] where LAPACK says so; none for the others.
+    /// With `Stage3::Bdsqr` or `Stage3::Bdsdc` (feature `lapack`) [`SvdError::NotConverged`] where LAPACK says so; none for the others.
     pub fn svdvals_by(&self, method: Stage3) -> Result<Vec<R>> {
         let (diagonal, superdiagonal) = self.widened();
         let values = match method {
             Stage3::Dqds => bidiag_svdvals::svdvals(&diagonal, &superdiagonal),
             Stage3::Bisection => bidiag_svdvals::bisection::svdvals(&diagonal, &superdiagonal),
             #[cfg(feature = "lapack")]
-            Stage3::Bdsqr => bidiag_svdvals::bdsqr(diagonal, superdiagonal)?,
+            Stage3::Bdsqr => bidiag_svdvals::lapack::bdsqr(diagonal, superdiagonal)?,
+            #[cfg(feature = "lapack")]
+            Stage3::Bdsdc => bidiag_svdvals::lapack::bdsdc(diagonal, superdiagonal)?,
         };
         Ok(values.into_iter().map(R::from_double).collect())
     }
@@ -128,6 +130,7 @@ impl<R: RealElement> Bidiagonal<R> {
 /// | `Dqds` | about 2 n^2 rows of a division each | every value relatively |
 /// | `Bisection` | about 60 n^2, in parallel | every value relatively |
 /// | `Bdsqr` (feature `lapack`) | LAPACK `dbdsqr` without vectors, which is its `dlasq1` | every value relatively |
+/// | `Bdsdc` (feature `lapack`) | LAPACK `dbdsdc` without vectors, which is its `dlasdq` | every value relatively |
 ///
 /// ```
 /// assert_eq!(svdvals_gpu::Stage3::default(), svdvals_gpu::Stage3::Dqds);
@@ -144,4 +147,7 @@ pub enum Stage3 {
     /// LAPACK's `dbdsqr`.
     #[cfg(feature = "lapack")]
     Bdsqr,
+    /// LAPACK's `dbdsdc`.
+    #[cfg(feature = "lapack")]
+    Bdsdc,
 }

@@ -15,11 +15,11 @@ pub enum SvdError {
     /// An entry of the input is NaN or infinite. Indices are the caller's: row and column of the matrix the method was called on.
     #[error("entry ({row}, {col}) is {value}: singular values need finite entries")]
     NonFinite {
-        /// Row of the first such entry found.
+        /// Row of the first such entry: there is none in the rows above.
         row: usize,
-        /// Column of the first such entry found.
+        /// Its column: there is none to the left in its row.
         col: usize,
-        /// The entry, as text (`NaN`, `inf`, `-inf`).
+        /// The entry, as text (`NaN`, `inf`, `-inf`, `1+NaNi`).
         value: String,
     },
     /// The matrix and its workspace do not fit on the device. Found before anything is allocated there.
@@ -34,13 +34,26 @@ pub enum SvdError {
         /// Name of the adapter.
         adapter: String,
     },
-    /// The device has no arithmetic for this element type.
-    #[error("{adapter} has no {element} arithmetic in shaders; Backend::Auto or Backend::Cpu computes {element} on the CPU")]
+    /// The device has no arithmetic, or no storage, for this element type.
+    #[error("{adapter} lacks {feature}, which {element} needs; Backend::Auto or Backend::Cpu computes on the CPU{}",
+        if *.feature == "SHADER_F16" { ", and HalfStorage::Single holds half types in f32" } else { "" })]
     UnsupportedElement {
-        /// The element type (`f64`).
+        /// The element type (`f64`, `c64`; `f16` and `bf16` with [`HalfStorage::Half`](crate::HalfStorage)).
         element: &'static str,
+        /// The `wgpu` feature that is missing.
+        feature: &'static str,
         /// Name of the adapter.
         adapter: String,
+    },
+    /// A result is too large for its type, though all entries are finite.
+    #[error("{what} exceed the largest {element}, {largest:e}; multiply the matrix by a power of two below 1")]
+    Overflow {
+        /// What overflows (`singular values`).
+        what: &'static str,
+        /// The type of the result.
+        element: &'static str,
+        /// The largest finite number of that type.
+        largest: f64,
     },
     /// No GPU adapter was found, hardware or software.
     #[error("no GPU adapter found: {reason}; Backend::Auto or Backend::Cpu computes on the CPU")]

@@ -4,25 +4,25 @@ use faer::prelude::Reborrow;
 use faer::{Col, Mat, MatMut, MatRef};
 
 use crate::{
-    scalar::RealElement,
+    scalar::Element,
     svdvals::{SvdValsGpu, sealed},
 };
 
 macro_rules! front_end {
     ($matrix:ty, $self:ident => $view:expr) => {
-        impl<T: RealElement> sealed::Matrix<T, Col<T>> for $matrix {
+        impl<T: Element> sealed::Matrix<T, Col<T::Real>> for $matrix {
             fn as_faer(&$self) -> MatRef<'_, T> {
                 $view
             }
 
-            fn collect(values: Vec<T>) -> Col<T> {
+            fn collect(values: Vec<T::Real>) -> Col<T::Real> {
                 Col::from_fn(values.len(), |i| values[i])
             }
         }
 
-        impl<T: RealElement> SvdValsGpu for $matrix {
+        impl<T: Element> SvdValsGpu for $matrix {
             type Element = T;
-            type Values = Col<T>;
+            type Values = Col<T::Real>;
         }
     };
 }

@@ -10,7 +10,7 @@ use faer::MatRef;
 use crate::{
     band::Band,
     error::{Result, SvdError},
-    scalar::Element,
+    scalar::{Element, Re},
 };
 
 /// Which rows the blocks of one level of a panel's reduction tree are made of.
@@ -49,7 +49,7 @@ impl RowMap {
     }
 
     /// The runs of adjacent matrix rows that block `q` consists of, as (stacked rows, first matrix row).
-    pub fn runs(self, q: usize) -> impl Iterator<Item = (Range<usize>, usize)> {
+    pub fn runs(self, q: usize) -> impl Iterator<Item = (Range<usize>, usize)> + Clone {
         let block = self.block(q);
         let mut g = block.start;
         std::iter::from_fn(move || {
@@ -97,6 +97,8 @@ pub enum PanelTree {
 ///
 /// `leaf` is the number of rows of a leaf block, `arity` the number of R factors that a node stacks.
 pub fn levels(tree: PanelTree, start: usize, rows: usize, width: usize, leaf: usize, arity: usize) -> Levels {
+    // A leaf longer than the panel is the panel.
+    let leaf = leaf.min(rows);
     Levels { tree, start, rows, width, leaf, arity, count: usize::MAX, spacing: leaf, last: 0 }
 }
 
@@ -276,18 +278,30 @@ impl BandLayout {
     }
 }
 
-/// The tile kernels, as one backend runs them. `T` is the element type of the input.
+/// Elements that a backend `K` can hold: those with the arithmetic of its storage.
+pub trait HeldBy<K: TileKernels + ?Sized>: Element<Real = Re<K::Storage>, Scalar = <K::Storage as Element>::Scalar> {}
+
+impl<K, T> HeldBy<K> for T
+where
+    K: TileKernels + ?Sized,
+    T: Element<Real = Re<K::Storage>, Scalar = <K::Storage as Element>::Scalar>,
+{
+}
+
+/// The tile kernels, as one backend runs them on matrices stored as `Storage`.
 ///
 /// A value of the implementing type is a backend ready to run (a thread pool, or a device with its pipelines); the matrices that it
 /// works on are the associated types, which own their workspace, so that no kernel allocates.
-pub trait TileKernels<T: Element> {
+pub trait TileKernels {
+    /// What matrices are stored as; arithmetic is in its [`Scalar`](Element::Scalar).
+    type Storage: Element;
     /// A dense matrix where the backend keeps it, with stage 1's workspace.
     type Dense;
     /// A band where the backend keeps it, with room for bulges.
     type Banded;
 
-    /// Brings `scale * source` to the backend, in the memory order that it has. `scale` is a power of two.
-    fn upload(&self, source: MatRef<'_, T>, scale: T::Real) -> Result<Self::Dense>;
+    /// Brings `scale * source` to the backend, in the memory order that it has, rounded to `Storage`. `scale` is a power of two.
+    fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Self::Dense>;
 
     /// Factors every block X (r x w) of `level`: X = (I - V T V^H) R with V unit lower trapezoidal (r x w) and T upper triangular
     /// (w x w). The block's first w rows become R, the others zero; V and T stay in the workspace for [`unmqr`](Self::unmqr).
@@ -300,15 +314,21 @@ pub trait TileKernels<T: Element> {
     fn pack_band(&self, a: Self::Dense, n: usize, bandwidth: usize, tile_width: usize) -> Result<Self::Banded>;
 
     /// Brings `scale * band` to the backend.
-    fn upload_band(&self, band: &Band<T>, scale: T::Real, tile_width: usize) -> Result<Self::Banded>;
+    fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Self::Banded>;
 
     /// Reads the upper band back, multiplied by `scale`.
-    fn download_band(&self, band: Self::Banded, bandwidth: usize, scale: T::Real) -> Result<Band<T>>;
+    fn download_band(
+        &self,
+        band: Self::Banded,
+        bandwidth: usize,
+        scale: Re<Self::Storage>,
+    ) -> Result<Band<<Self::Storage as Element>::Scalar>>;
 
     /// Runs all cycles of one reduction step, in an order that [`ReductionStep`] allows.
     fn chase(&self, band: &mut Self::Banded, step: &ReductionStep) -> Result<()>;
 
-    /// Reads the diagonal (n) and the superdiagonal (n - 1) back, as stage 3 takes them.
+    /// Reads the diagonal (n) and the superdiagonal (n - 1) back, as stage 3 takes them. Of complex numbers the moduli: a diagonal
+    /// unitary matrix on either side takes the phases out of a bidiagonal.
     fn bidiagonal(&self, band: Self::Banded) -> Result<(Vec<f64>, Vec<f64>)>;
 
     /// Waits until all that was asked for is done, so that stages can be timed.

@@ -77,9 +77,9 @@ pub use bidiagonal::{Bidiagonal, Stage3};
 pub use error::{Result, SvdError};
 pub use gpu::{AdapterChoice, DeviceLimits, GpuContext};
 pub use kernels::PanelTree;
-pub use options::{Backend, SvdOptions, Tuning};
+pub use options::{Backend, HalfStorage, SvdOptions, Tuning};
 pub use report::{Counts, StageSeconds, SvdReport};
-pub use scalar::{Element, RealElement};
+pub use scalar::{Element, RealElement, Scalar};
 pub use svdvals::SvdValsGpu;
 /// The `wgpu` that [`GpuContext`] speaks: its version must be the caller's.
 pub use wgpu;

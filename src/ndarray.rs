@@ -4,14 +4,14 @@ use faer::MatRef;
 use ndarray::{Array1, ArrayBase, Data, Ix2};
 
 use crate::{
-    scalar::RealElement,
+    scalar::Element,
     svdvals::{SvdValsGpu, sealed},
 };
 
-impl<S, T> sealed::Matrix<T, Array1<T>> for ArrayBase<S, Ix2>
+impl<S, T> sealed::Matrix<T, Array1<T::Real>> for ArrayBase<S, Ix2>
 where
     S: Data<Elem = T>,
-    T: RealElement,
+    T: Element,
 {
     fn as_faer(&self) -> MatRef<'_, T> {
         let (rows, cols) = self.dim();
@@ -21,7 +21,7 @@ where
         unsafe { MatRef::from_raw_parts(self.as_ptr(), rows, cols, strides[0], strides[1]) }
     }
 
-    fn collect(values: Vec<T>) -> Array1<T> {
+    fn collect(values: Vec<T::Real>) -> Array1<T::Real> {
         Array1::from_vec(values)
     }
 }
@@ -29,8 +29,8 @@ where
 impl<S, T> SvdValsGpu for ArrayBase<S, Ix2>
 where
     S: Data<Elem = T>,
-    T: RealElement,
+    T: Element,
 {
     type Element = T;
-    type Values = Array1<T>;
+    type Values = Array1<T::Real>;
 }

@@ -1,6 +1,7 @@
 //! What a caller may choose: the backend, the context, the hyperparameters.
 
 use crate::{
+    bidiagonal::Stage3,
     error::{Result, SvdError},
     gpu::GpuContext,
     kernels::PanelTree,
@@ -25,6 +26,23 @@ pub enum Backend {
     Cpu,
 }
 
+/// What a matrix of `half::f16` or `half::bf16` is held in while it is reduced. Arithmetic is f32 either way.
+///
+/// ```
+/// use svdvals_gpu::HalfStorage;
+/// assert_eq!(HalfStorage::default(), HalfStorage::Single);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum HalfStorage {
+    /// In f32: twice the memory, and the error is little more than that of the input's own rounding.
+    #[default]
+    Single,
+    /// In f16, on either backend; a GPU needs `SHADER_F16`. Half the memory; every sweep of stage 1 and every cycle of stage 2 rounds
+    /// what it stores, which gives the accuracy of the papers (a relative error of some 1e-3). `bf16` is kept as f16 too: after the
+    /// scaling of stage 0 f16 has the range that matters, and three more bits.
+    Half,
+}
+
 /// Options of a call.
 ///
 /// ```
@@ -41,6 +59,10 @@ pub struct SvdOptions {
     pub context: Option<GpuContext>,
     /// The hyperparameters; None takes the backend's defaults.
     pub tuning: Option<Tuning>,
+    /// What half-precision matrices are held in.
+    pub half_storage: HalfStorage,
+    /// How the singular values of the bidiagonal are found.
+    pub stage3: Stage3,
 }
 
 impl SvdOptions {
@@ -53,6 +75,35 @@ impl SvdOptions {
     /// Chooses the GPU.
     pub fn context(mut self, context: GpuContext) -> Self {
         self.context = Some(context);
+        self
+    }
+
+    /// Chooses what half-precision matrices are held in.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use half::f16;
+    /// use svdvals_gpu::{Backend, HalfStorage, SvdOptions, SvdValsGpu};
+    /// let a = faer::Mat::from_fn(40, 30, |i, j| f16::from_f32(((3 * i + 7 * j) % 11) as f32));
+    /// let options = SvdOptions::default().backend(Backend::Cpu);
+    /// let (single, half) = (a.svdvals_gpu_with(&options)?, a.svdvals_gpu_with(&options.half_storage(HalfStorage::Half))?);
+    /// assert!((single[0] - half[0]).abs() < 4e-3 * single[0]);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn half_storage(mut self, half_storage: HalfStorage) -> Self {
+        self.half_storage = half_storage;
+        self
+    }
+
+    /// Chooses the method of stage 3.
+    ///
+    /// ```
+    /// use svdvals_gpu::{Stage3, SvdOptions};
+    /// assert_eq!(SvdOptions::default().stage3(Stage3::Bisection).stage3, Stage3::Bisection);
+    /// ```
+    pub fn stage3(mut self, stage3: Stage3) -> Self {
+        self.stage3 = stage3;
         self
     }
 

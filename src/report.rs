@@ -26,6 +26,8 @@ pub struct SvdReport<V> {
     pub reason: String,
     /// The adapter's name, where a GPU ran.
     pub adapter: Option<String>,
+    /// What the matrix was stored as on the backend: `f16`, `f32`, `f64`, `c32` or `c64`.
+    pub storage: &'static str,
     /// The hyperparameters used.
     pub tuning: Tuning,
     /// Wall-clock seconds of each stage.

@@ -1,46 +1,99 @@
 //! The element types: which there are, and what the algorithms need to know of each.
 
-use faer::traits::{ComplexField, RealField};
-use num_traits::Float;
+use std::{
+    fmt::{Debug, Display},
+    ops::Neg,
+};
+
+use bytemuck::Pod;
+use faer::{MatMut, traits::ComplexField};
+use half::{bf16, f16, slice::HalfFloatSliceExt};
+use num_complex::Complex;
+use num_traits::{Float, NumAssign};
 
 mod sealed {
     pub trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for f64 {}
 }
 
-/// An element type of a matrix: `f32` or `f64`. Sealed.
+/// An element type of a matrix. Sealed.
 ///
-/// | element | GPU arithmetic | CPU arithmetic | singular values |
-/// | --- | --- | --- | --- |
-/// | `f32` | f32 | f32 | `f32` |
-/// | `f64` | f64, the device needs `SHADER_F64` | f64 | `f64` |
+/// | element | in memory on the GPU | GPU arithmetic | CPU arithmetic | singular values |
+/// | --- | --- | --- | --- | --- |
+/// | `half::f16`, `half::bf16` | f32, or f16 ([`HalfStorage::Half`](crate::HalfStorage)) | f32 | f32 | `f32` |
+/// | `f32` | f32 | f32 | f32 | `f32` |
+/// | `f64` | f64, the device needs `SHADER_F64` | f64 | f64 | `f64` |
+/// | `Complex<f32>` | two f32 | f32 | f32 | `f32` |
+/// | `Complex<f64>` | two f64, the device needs `SHADER_F64` | f64 | f64 | `f64` |
 ///
-/// Stage 3 is f64 for both. The type of the singular values is `T::Real`, from [`faer::traits::ComplexField`].
+/// On the CPU stage 2 is f64 for all of them; stage 3 is f64 everywhere.
 ///
 /// ```
+/// use half::f16;
+/// use num_complex::Complex;
 /// use svdvals_gpu::Element;
-/// assert_eq!(<f32 as Element>::NAME, "f32");
+/// assert_eq!((f16::NAME, <Complex<f64>>::NAME), ("f16", "c64"));
+/// assert_eq!(f16::from_complex(Complex::new(0.1, 7.0)).to_complex(), Complex::new(0.0999755859375, 0.0));
 /// ```
-pub trait Element: sealed::Sealed + ComplexField + bytemuck::Pod + Send + Sync + std::fmt::Debug {
-    /// The type's name, as messages and shaders spell it.
+pub trait Element: sealed::Sealed + Pod + PartialEq + Debug + Display + Send + Sync {
+    /// The type's name, as messages and shaders spell it: `f16`, `bf16`, `f32`, `f64`, `c32`, `c64`.
     const NAME: &'static str;
-    /// Largest absolute value of the entry's parts, or None where the entry is NaN or infinite.
+    /// The type of the singular values.
+    type Real: RealElement;
+    /// The type that stage 1's arithmetic is done in: `f32` for the half types, else the type itself.
+    type Scalar: Scalar + Element<Real = Self::Real, Scalar = Self::Scalar>;
+    /// What a matrix is stored as with [`HalfStorage::Half`](crate::HalfStorage): `f16` for the half types, else the type itself.
+    #[doc(hidden)]
+    type Compact: Element<Real = Self::Real, Scalar = Self::Scalar>;
+    /// What the CPU backend stores the band of a matrix of this storage type as.
+    #[doc(hidden)]
+    type InBand: Element;
+
+    /// Whether the type is `f16` or `bf16`.
+    #[doc(hidden)]
+    const IS_HALF: bool = false;
+    /// The largest power of two of the type has this exponent.
+    #[doc(hidden)]
+    const MAX_EXPONENT: i32;
+
+    /// The value as a complex number in double precision (exact).
+    fn to_complex(self) -> Complex<f64>;
+    /// The nearest value of this type; a real type takes the real part.
+    fn from_complex(value: Complex<f64>) -> Self;
+    /// Largest absolute value of the real and the imaginary part, or None where one is NaN or infinite.
     #[doc(hidden)]
     fn magnitude(self) -> Option<Self::Real>;
-    /// The product with a power of two.
+    /// The largest [`magnitude`](Self::magnitude) of a slice (zero for none), or None where an entry is not finite.
     #[doc(hidden)]
-    fn scale(self, factor: Self::Real) -> Self;
+    fn largest(of: &[Self]) -> Option<Self::Real>;
+    /// The value in the type of the arithmetic (exact).
+    #[doc(hidden)]
+    fn widen(self) -> Self::Scalar;
+    /// The nearest value of this type.
+    #[doc(hidden)]
+    fn narrow(value: Self::Scalar) -> Self;
+    /// The same matrix, where the type is its own [`Scalar`](Self::Scalar).
+    #[doc(hidden)]
+    fn as_scalars(a: MatMut<'_, Self>) -> Option<MatMut<'_, Self::Scalar>>;
+    /// [`widen`](Self::widen) for slices of one length.
+    #[doc(hidden)]
+    fn widen_slice(from: &[Self], to: &mut [Self::Scalar]) {
+        to.iter_mut().zip(from).for_each(|(to, &x)| *to = x.widen());
+    }
+    /// [`narrow`](Self::narrow) for slices of one length.
+    #[doc(hidden)]
+    fn narrow_slice(from: &[Self::Scalar], to: &mut [Self]) {
+        to.iter_mut().zip(from).for_each(|(to, &x)| *to = Self::narrow(x));
+    }
 }
 
-/// A real element type: `f32` or `f64`. Sealed.
+/// A real type that singular values come in: `f32` or `f64`. Sealed.
 ///
 /// ```
 /// use svdvals_gpu::RealElement;
 /// assert_eq!(1.5f32.to_double(), 1.5);
 /// assert_eq!(f32::from_double(0.1), 0.1);
 /// ```
-pub trait RealElement: Element<Real = Self> + RealField + Float + std::fmt::Display {
+pub trait RealElement: Scalar<Wide = f64> + Element<Real = Self, Scalar = Self> + Float {
     /// The value in double precision (exact).
     fn to_double(self) -> f64;
     /// The nearest value of this type.
@@ -56,14 +109,81 @@ pub trait RealElement: Element<Real = Self> + RealField + Float + std::fmt::Disp
     fn exponent_limit() -> i32;
 }
 
-macro_rules! real_element {
+/// A type that arithmetic is done in: `f32`, `f64`, `Complex<f32>` or `Complex<f64>`. Sealed.
+///
+/// ```
+/// fn trace<T: svdvals_gpu::Scalar>(a: faer::MatRef<'_, T>) -> T {
+///     a.diagonal().column_vector().sum()
+/// }
+/// assert_eq!(trace(faer::mat![[1.0, 2.0], [3.0, 4.0f64]].as_ref()), 5.0);
+/// ```
+pub trait Scalar: Element<Scalar = Self> + ComplexField<Real = <Self as Element>::Real> + NumAssign + Neg<Output = Self> {
+    /// `f64` or `Complex<f64>`: what stage 2 computes with on the CPU.
+    #[doc(hidden)]
+    type Wide: Scalar<Wide = Self::Wide> + Element<Real = f64, Scalar = Self::Wide>;
+    /// Whether the type is complex.
+    #[doc(hidden)]
+    const IS_COMPLEX: bool;
+    /// The value in double precision (exact).
+    #[doc(hidden)]
+    fn to_wide(self) -> Self::Wide;
+    /// The nearest value of this type.
+    #[doc(hidden)]
+    fn from_wide(value: Self::Wide) -> Self;
+    /// The product with a real number.
+    #[doc(hidden)]
+    fn times(self, factor: Re<Self>) -> Self;
+}
+
+/// The real type of an element type.
+pub(crate) type Re<T> = <T as Element>::Real;
+
+macro_rules! real {
     ($t:ident, $norm_scale:expr) => {
+        impl sealed::Sealed for $t {}
         impl Element for $t {
             const NAME: &'static str = stringify!($t);
+            type Real = $t;
+            type Scalar = $t;
+            type Compact = $t;
+            type InBand = f64;
+            fn to_complex(self) -> Complex<f64> {
+                Complex::new(self.into(), 0.0)
+            }
+            fn from_complex(value: Complex<f64>) -> $t {
+                value.re as $t
+            }
+            const MAX_EXPONENT: i32 = $t::MAX_EXP - 1;
             fn magnitude(self) -> Option<$t> {
                 self.is_finite().then(|| Float::abs(self))
             }
-            fn scale(self, factor: $t) -> $t {
+            fn largest(of: &[$t]) -> Option<$t> {
+                // 0 x is 0 for finite x and NaN otherwise; sums of it stay so, and the loop has no branch.
+                let (largest, check) = of.iter().fold((0.0, 0.0), |(largest, check): ($t, $t), &x| {
+                    (if Float::abs(x) > largest { Float::abs(x) } else { largest }, check + 0.0 * x)
+                });
+                (check == 0.0).then_some(largest)
+            }
+            fn widen(self) -> $t {
+                self
+            }
+            fn as_scalars(a: MatMut<'_, $t>) -> Option<MatMut<'_, $t>> {
+                Some(a)
+            }
+            fn narrow(value: $t) -> $t {
+                value
+            }
+        }
+        impl Scalar for $t {
+            type Wide = f64;
+            const IS_COMPLEX: bool = false;
+            fn to_wide(self) -> f64 {
+                self.into()
+            }
+            fn from_wide(value: f64) -> $t {
+                value as $t
+            }
+            fn times(self, factor: $t) -> $t {
                 self * factor
             }
         }
@@ -88,5 +208,105 @@ macro_rules! real_element {
 }
 
 // Powers of two written as bit patterns: 2^80 in f32, 2^700 in f64.
-real_element!(f32, f32::from_bits((80 + 127) << 23));
-real_element!(f64, f64::from_bits((700 + 1023) << 52));
+real!(f32, f32::from_bits((80 + 127) << 23));
+real!(f64, f64::from_bits((700 + 1023) << 52));
+
+macro_rules! complex {
+    ($t:ident, $name:literal) => {
+        impl sealed::Sealed for Complex<$t> {}
+        impl Element for Complex<$t> {
+            const NAME: &'static str = $name;
+            type Real = $t;
+            type Scalar = Self;
+            type Compact = Self;
+            type InBand = Complex<f64>;
+            const MAX_EXPONENT: i32 = $t::MAX_EXP - 1;
+            fn to_complex(self) -> Complex<f64> {
+                self.to_wide()
+            }
+            fn from_complex(value: Complex<f64>) -> Self {
+                Self::from_wide(value)
+            }
+            fn magnitude(self) -> Option<$t> {
+                let (re, im) = (Float::abs(self.re), Float::abs(self.im));
+                self.is_finite().then_some(if re > im { re } else { im })
+            }
+            fn largest(of: &[Self]) -> Option<$t> {
+                $t::largest(bytemuck::cast_slice(of))
+            }
+            fn widen(self) -> Self {
+                self
+            }
+            fn as_scalars(a: MatMut<'_, Self>) -> Option<MatMut<'_, Self>> {
+                Some(a)
+            }
+            fn narrow(value: Self) -> Self {
+                value
+            }
+        }
+        impl Scalar for Complex<$t> {
+            type Wide = Complex<f64>;
+            const IS_COMPLEX: bool = true;
+            fn to_wide(self) -> Complex<f64> {
+                Complex::new(self.re.into(), self.im.into())
+            }
+            fn from_wide(value: Complex<f64>) -> Self {
+                Complex::new(value.re as $t, value.im as $t)
+            }
+            fn times(self, factor: $t) -> Self {
+                Complex::new(self.re * factor, self.im * factor)
+            }
+        }
+    };
+}
+
+complex!(f32, "c32");
+complex!(f64, "c64");
+
+macro_rules! half_float {
+    ($t:ident, $in_band:ident) => {
+        impl sealed::Sealed for $t {}
+        impl Element for $t {
+            const NAME: &'static str = stringify!($t);
+            type Real = f32;
+            type Scalar = f32;
+            type Compact = f16;
+            type InBand = $in_band;
+            const IS_HALF: bool = true;
+            const MAX_EXPONENT: i32 = $t::MAX_EXP - 1;
+            fn to_complex(self) -> Complex<f64> {
+                Complex::new(self.to_f64(), 0.0)
+            }
+            fn from_complex(value: Complex<f64>) -> $t {
+                $t::from_f64(value.re)
+            }
+            fn magnitude(self) -> Option<f32> {
+                self.is_finite().then(|| self.to_f32().abs())
+            }
+            fn largest(of: &[$t]) -> Option<f32> {
+                // Without their sign bit, finite numbers and infinities are ordered as their bits are.
+                let bits = of.iter().fold(0, |most, x| most.max(x.to_bits() & 0x7fff));
+                $t::from_bits(bits).magnitude()
+            }
+            fn widen(self) -> f32 {
+                self.to_f32()
+            }
+            fn narrow(value: f32) -> $t {
+                $t::from_f32(value)
+            }
+            fn as_scalars(_: MatMut<'_, $t>) -> Option<MatMut<'_, f32>> {
+                None
+            }
+            fn widen_slice(from: &[$t], to: &mut [f32]) {
+                from.convert_to_f32_slice(to);
+            }
+            fn narrow_slice(from: &[f32], to: &mut [$t]) {
+                to.convert_from_f32_slice(from);
+            }
+        }
+    };
+}
+
+half_float!(f16, f16);
+// Stored as f16 or f32, never as itself.
+half_float!(bf16, f16);

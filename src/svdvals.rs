@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use faer::MatRef;
-use num_traits::{Float, One};
+use num_traits::Float;
 use rayon::prelude::*;
 
 use crate::{
@@ -13,10 +13,10 @@ use crate::{
     cpu::CpuKernels,
     error::{Result, SvdError},
     gpu::{GpuContext, GpuKernels, required_bytes},
-    kernels::TileKernels,
-    options::{Backend, SvdOptions, Tuning},
+    kernels::{HeldBy, TileKernels},
+    options::{Backend, HalfStorage, SvdOptions, Tuning},
     report::{Counts, StageSeconds, SvdReport},
-    scalar::RealElement,
+    scalar::{Element, Re, RealElement},
     to_band::{to_band as reduce_dense, triangular_factor},
 };
 
@@ -37,7 +37,7 @@ use crate::{
 /// ```
 pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as SvdValsGpu>::Values> {
     /// The element type.
-    type Element: RealElement;
+    type Element: Element;
     /// A vector of real numbers of the matrix's library: `ndarray::Array1` or `faer::Col`.
     type Values;
 
@@ -64,7 +64,8 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
     /// # Errors
     /// [`SvdError::NonFinite`] for a NaN or an infinity, with its row and column; [`SvdError::InvalidOption`] for a hyperparameter
     /// outside its range; with [`Backend::Gpu`] [`SvdError::NoAdapter`], [`SvdError::UnsupportedElement`], [`SvdError::TooLarge`], and
-    /// what a device may report while it runs ([`SvdError::DeviceLost`], [`SvdError::OutOfMemory`], [`SvdError::Gpu`]).
+    /// what a device may report while it runs ([`SvdError::DeviceLost`], [`SvdError::OutOfMemory`], [`SvdError::Gpu`]);
+    /// [`SvdError::Overflow`] where entries are so near the end of their type's range that singular values are beyond it.
     fn svdvals_gpu_with(&self, options: &SvdOptions) -> Result<Self::Values> {
         Ok(self.svdvals_gpu_report(options)?.values)
     }
@@ -74,13 +75,14 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
     /// # Errors
     /// As [`svdvals_gpu_with`](Self::svdvals_gpu_with).
     fn svdvals_gpu_report(&self, options: &SvdOptions) -> Result<SvdReport<Self::Values>> {
-        let SvdReport { values, backend, reason, adapter, tuning, seconds, counts } = svdvals(self.as_faer(), options)?;
-        Ok(SvdReport { values: Self::collect(values), backend, reason, adapter, tuning, seconds, counts })
+        let SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts } = svdvals(self.as_faer(), options)?;
+        Ok(SvdReport { values: Self::collect(values), backend, reason, adapter, storage, tuning, seconds, counts })
     }
 
     /// Stage 1: an upper band matrix of order min(m, n), with [`Tuning::tile_size`] superdiagonals, that has A's singular values.
     ///
-    /// A = Q1 B P1^H with Q1 and P1 orthogonal (not kept); of a wide matrix, the band of its transpose.
+    /// A = Q1 B P1^H with Q1 and P1 unitary (not kept); of a wide matrix, the band of its transpose. The band of a half-precision matrix
+    /// is f32, so that nothing is lost in handing it over.
     /// (Unified-kernels paper, section 3.)
     ///
     /// ```
@@ -99,20 +101,21 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
     ///
     /// # Errors
     /// As [`svdvals_gpu_with`](Self::svdvals_gpu_with).
-    fn to_band(&self, options: &SvdOptions) -> Result<Band<Self::Element>> {
+    fn to_band(&self, options: &SvdOptions) -> Result<Band<<Self::Element as Element>::Scalar>> {
         to_band(self.as_faer(), options)
     }
 }
 
 pub(crate) mod sealed {
+    use crate::scalar::Element;
     use faer::MatRef;
 
     /// What a front end supplies. Nobody else can name it, so the public trait is ours to extend, and its methods are never in scope.
-    pub trait Matrix<T, V> {
+    pub trait Matrix<T: Element, V> {
         /// The matrix, seen as faer sees one.
         fn as_faer(&self) -> MatRef<'_, T>;
         /// The values as the matrix's library holds a vector.
-        fn collect(values: Vec<T>) -> V;
+        fn collect(values: Vec<T::Real>) -> V;
     }
 }
 
@@ -127,17 +130,28 @@ const GPU_WORTHWHILE: usize = 1024;
 /// 2  band_to_bidiag   B = Q2 C P2^H
 /// 3  svdvals          singular values of C; unscale
 /// ```
-fn svdvals<T: RealElement>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<SvdReport<Vec<T>>> {
+fn svdvals<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<SvdReport<Vec<T::Real>>> {
+    match options.half_storage {
+        HalfStorage::Single => svdvals_in::<T, T::Scalar>(a, options),
+        HalfStorage::Half => svdvals_in::<T, T::Compact>(a, options),
+    }
+}
+
+/// [`svdvals`] with the matrix stored as `S`.
+fn svdvals_in<T, S>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<SvdReport<Vec<T::Real>>>
+where
+    T: Element,
+    S: Element<Real = T::Real, Scalar = T::Scalar>,
+{
     let start = Instant::now();
-    let scale = power_of_two_scale(a)?;
+    let scale = power_of_two_scale::<T, S>(a)?;
     let scan = start.elapsed().as_secs_f64();
-    let a = upright(a);
-    let solve = Solve { a, scale };
-    let mut report = match choose::<T>(options, a.nrows(), a.ncols())? {
-        Choice::Cpu(reason) => on_cpu(&solve, options, reason)?,
-        Choice::Gpu(context, reason) => match on_gpu(&solve, options, &context, reason) {
+    let solve = Solve { a: upright(a), scale, options };
+    let mut report = match choose::<T, S>(options, solve.a.nrows(), solve.a.ncols())? {
+        Choice::Cpu(reason) => on_cpu::<T, S>(&solve, reason)?,
+        Choice::Gpu(context, reason) => match on_gpu::<T, S>(&solve, &context, reason) {
             Err(error) if options.backend == Backend::Auto && error.is_of_device() => {
-                on_cpu(&solve, options, fallback(&format!("the GPU failed: {error}")))?
+                on_cpu::<T, S>(&solve, fallback(&format!("the GPU failed: {error}")))?
             }
             result => result?,
         },
@@ -147,15 +161,19 @@ fn svdvals<T: RealElement>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Svd
     Ok(report)
 }
 
-/// A matrix with m >= n, and the power of two that it is to be multiplied with.
-struct Solve<'a, T> {
+/// A matrix with m >= n, the power of two that it is to be multiplied with, and what was asked for.
+struct Solve<'a, T: Element> {
     a: MatRef<'a, T>,
-    scale: T,
+    scale: Re<T>,
+    options: &'a SvdOptions,
 }
 
-impl<T: RealElement> Solve<'_, T> {
+impl<T: Element> Solve<'_, T> {
     /// Stages 1 to 3 on one backend.
-    fn run<K: TileKernels<T>>(&self, kernels: &K, tuning: &Tuning) -> Result<(Vec<T>, StageSeconds)> {
+    fn run<K: TileKernels>(&self, kernels: &K, tuning: &Tuning) -> Result<(Vec<T::Real>, StageSeconds)>
+    where
+        T: HeldBy<K>,
+    {
         let mut clock = Clock(Instant::now());
         let mut seconds = StageSeconds::default();
         let n = self.a.ncols();
@@ -172,22 +190,22 @@ impl<T: RealElement> Solve<'_, T> {
         let (diagonal, superdiagonal) = kernels.bidiagonal(band)?;
         seconds.band_to_bidiag = clock.lap(kernels)?;
 
-        let unscale = 1.0 / self.scale.to_double();
-        let values = Bidiagonal::new(diagonal, superdiagonal)?.svdvals()?;
-        let values = values.into_iter().map(|s| T::from_double(s * unscale)).collect();
+        let values = Bidiagonal::new(diagonal, superdiagonal)?.svdvals_by(self.options.stage3)?;
+        let values = unscaled(values, self.scale, "singular values")?;
         seconds.svdvals = clock.lap(kernels)?;
         Ok((values, seconds))
     }
 }
 
+/// `values / scale`, rounded to `R`.
+fn unscaled<R: RealElement>(values: Vec<f64>, scale: R, what: &'static str) -> Result<Vec<R>> {
+    let unscale = 1.0 / scale.to_double();
+    let values: Vec<R> = values.into_iter().map(|x| R::from_double(x * unscale)).collect();
+    if values.iter().any(|x| !Float::is_finite(*x)) { Err(SvdError::overflow::<R>(what)) } else { Ok(values) }
+}
+
 /// Stage 1, with the QR of a tall matrix before it.
-fn stage_one<T: RealElement, K: TileKernels<T>>(
-    kernels: &K,
-    a: &mut K::Dense,
-    m: usize,
-    n: usize,
-    tuning: &Tuning,
-) -> Result<()> {
+fn stage_one<K: TileKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {
     // From m = 5/3 n on, QR first needs fewer flops (Chan 1982; LAPACK's gesdd takes 11/6).
     if m > n && 3 * m as u128 >= 5 * n as u128 {
         triangular_factor(kernels, a, m, n, tuning)?;
@@ -201,7 +219,7 @@ fn stage_one<T: RealElement, K: TileKernels<T>>(
 struct Clock(Instant);
 
 impl Clock {
-    fn lap<T: RealElement, K: TileKernels<T>>(&mut self, kernels: &K) -> Result<f64> {
+    fn lap<K: TileKernels>(&mut self, kernels: &K) -> Result<f64> {
         kernels.finish()?;
         let seconds = self.0.elapsed().as_secs_f64();
         self.0 = Instant::now();
@@ -209,82 +227,123 @@ impl Clock {
     }
 }
 
-fn on_cpu<T: RealElement>(solve: &Solve<'_, T>, options: &SvdOptions, reason: String) -> Result<SvdReport<Vec<T>>> {
-    let tuning = options.tuning.clone().unwrap_or_else(|| Tuning::for_cpu::<T>(solve.a.ncols()));
-    let (values, seconds) = solve.run(&CpuKernels::new(&tuning)?, &tuning)?;
-    Ok(SvdReport { values, backend: Backend::Cpu, reason, adapter: None, tuning, seconds, counts: Counts::default() })
+fn on_cpu<T, S>(solve: &Solve<'_, T>, reason: String) -> Result<SvdReport<Vec<T::Real>>>
+where
+    T: Element,
+    S: Element<Real = T::Real, Scalar = T::Scalar>,
+{
+    let tuning = solve.options.tuning.clone().unwrap_or_else(|| Tuning::for_cpu::<S>(solve.a.ncols()));
+    let (values, seconds) = solve.run(&CpuKernels::<S>::new(&tuning)?, &tuning)?;
+    let (backend, adapter, storage, counts) = (Backend::Cpu, None, S::NAME, Counts::default());
+    Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts })
 }
 
-fn on_gpu<T: RealElement>(
-    solve: &Solve<'_, T>,
-    options: &SvdOptions,
-    context: &GpuContext,
-    reason: String,
-) -> Result<SvdReport<Vec<T>>> {
-    let tuning = options.tuning.clone().unwrap_or_else(|| Tuning::for_adapter::<T>(context, solve.a.ncols()));
-    let kernels = GpuKernels::<T>::new(context, &tuning)?;
+fn on_gpu<T, S>(solve: &Solve<'_, T>, context: &GpuContext, reason: String) -> Result<SvdReport<Vec<T::Real>>>
+where
+    T: Element,
+    S: Element<Real = T::Real, Scalar = T::Scalar>,
+{
+    let (m, n) = solve.a.shape();
+    context.require::<T, S>()?;
+    let tuning = solve.options.tuning.clone().unwrap_or_else(|| Tuning::for_adapter::<S>(context, n));
+    required_bytes::<S>(context, m, n, &tuning)?;
+    let kernels = GpuKernels::<S>::new(context, &tuning)?;
     let (values, seconds) = solve.run(&kernels, &tuning)?;
-    let (adapter, counts) = (Some(context.adapter_name().to_owned()), kernels.counts());
-    Ok(SvdReport { values, backend: Backend::Gpu, reason, adapter, tuning, seconds, counts })
+    let (adapter, storage, counts) = (Some(context.adapter_name().to_owned()), S::NAME, kernels.counts());
+    Ok(SvdReport { values, backend: Backend::Gpu, reason, adapter, storage, tuning, seconds, counts })
 }
 
 /// Stage 1 alone: see [`SvdValsGpu::to_band`].
-fn to_band<T: RealElement>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T>> {
-    fn run<T: RealElement, K: TileKernels<T>>(kernels: &K, solve: &Solve<'_, T>, tuning: &Tuning) -> Result<Band<T>> {
+fn to_band<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T::Scalar>> {
+    fn run<T: HeldBy<K>, K: TileKernels>(kernels: &K, solve: &Solve<'_, T>, tuning: &Tuning) -> Result<Band<T::Scalar>> {
         let (m, n) = solve.a.shape();
         let mut a = kernels.upload(solve.a, solve.scale)?;
         stage_one(kernels, &mut a, m, n, tuning)?;
         let bandwidth = tuning.tile_size.min(n.saturating_sub(1));
         let band = kernels.pack_band(a, n, bandwidth, 1)?;
-        kernels.download_band(band, bandwidth, Float::recip(solve.scale))
+        kernels.download_band(band, bandwidth, Float::recip(solve.scale)).map_err(|error| match error {
+            // What stage 1 makes of finite entries is finite, until it is scaled back.
+            SvdError::NonFinite { .. } => SvdError::overflow::<Re<T>>("entries of the band"),
+            error => error,
+        })
     }
-    let solve = Solve { scale: power_of_two_scale(a)?, a: upright(a) };
-    let (m, n) = solve.a.shape();
-    on_chosen(
-        options,
-        choose::<T>(options, m, n)?,
-        n,
-        |kernels, tuning| run(kernels, &solve, tuning),
-        |kernels, tuning| run(kernels, &solve, tuning),
-    )
+    fn within<T, S>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T::Scalar>>
+    where
+        T: Element,
+        S: Element<Real = T::Real, Scalar = T::Scalar>,
+    {
+        let solve = Solve { scale: power_of_two_scale::<T, S>(a)?, a: upright(a), options };
+        let (m, n) = solve.a.shape();
+        on_chosen::<T, S, _>(
+            options,
+            choose::<T, S>(options, m, n)?,
+            n,
+            |kernels, tuning| run(kernels, &solve, tuning),
+            |kernels, tuning| run(kernels, &solve, tuning),
+        )
+    }
+    match options.half_storage {
+        HalfStorage::Single => within::<T, T::Scalar>(a, options),
+        HalfStorage::Half => within::<T, T::Compact>(a, options),
+    }
 }
 
 /// Stage 2 alone: see [`Band::band_to_bidiag`].
-pub(crate) fn band_to_bidiag<T: RealElement>(band: &Band<T>, options: &SvdOptions) -> Result<Bidiagonal<T>> {
-    fn run<T: RealElement, K: TileKernels<T>>(kernels: &K, band: &Band<T>, scale: T, tuning: &Tuning) -> Result<Bidiagonal<T>> {
+pub(crate) fn band_to_bidiag<T: Element>(band: &Band<T>, options: &SvdOptions) -> Result<Bidiagonal<T::Real>> {
+    fn run<T: HeldBy<K>, K: TileKernels>(
+        kernels: &K,
+        band: &Band<T>,
+        scale: Re<T>,
+        tuning: &Tuning,
+    ) -> Result<Bidiagonal<Re<T>>> {
         let (n, bandwidth) = (band.n(), band.bandwidth());
         let mut device = kernels.upload_band(band, scale, tuning.tile_width)?;
         reduce_band(kernels, &mut device, n, bandwidth, tuning.tile_width)?;
         let (diagonal, superdiagonal) = kernels.bidiagonal(device)?;
-        let unscale = |values: Vec<f64>| values.into_iter().map(|x| T::from_double(x / scale.to_double())).collect();
-        Bidiagonal::new(unscale(diagonal), unscale(superdiagonal))
+        let unscale = |values| unscaled(values, scale, "entries of the bidiagonal");
+        Bidiagonal::new(unscale(diagonal)?, unscale(superdiagonal)?)
     }
-    let largest =
-        (0..band.n()).flat_map(|j| band.column(j).1.iter().copied()).fold(T::zero_impl(), |m, x| Float::max(m, Float::abs(x)));
-    let scale = scale_for(largest);
-    on_chosen(
-        options,
-        choose::<T>(options, band.n(), band.n())?,
-        band.n(),
-        |kernels, tuning| run(kernels, band, scale, tuning),
-        |kernels, tuning| run(kernels, band, scale, tuning),
-    )
+    fn within<T, S>(band: &Band<T>, options: &SvdOptions) -> Result<Bidiagonal<T::Real>>
+    where
+        T: Element,
+        S: Element<Real = T::Real, Scalar = T::Scalar>,
+    {
+        let n = band.n();
+        let largest = (0..n).filter_map(|j| T::largest(band.column(j).1)).fold(Re::<T>::from_double(0.0), Float::max);
+        let scale = scale_for::<S>(largest, n, n);
+        on_chosen::<T, S, _>(
+            options,
+            choose::<T, S>(options, n, n)?,
+            n,
+            |kernels, tuning| run(kernels, band, scale, tuning),
+            |kernels, tuning| run(kernels, band, scale, tuning),
+        )
+    }
+    match options.half_storage {
+        HalfStorage::Single => within::<T, T::Scalar>(band, options),
+        HalfStorage::Half => within::<T, T::Compact>(band, options),
+    }
 }
 
 /// Runs one stage on the backend chosen, and on the CPU where [`Backend::Auto`]'s GPU fails.
-fn on_chosen<T: RealElement, R>(
+fn on_chosen<T, S, R>(
     options: &SvdOptions,
     choice: Choice,
     n: usize,
-    cpu: impl Fn(&CpuKernels, &Tuning) -> Result<R>,
-    gpu: impl Fn(&GpuKernels<T>, &Tuning) -> Result<R>,
-) -> Result<R> {
+    cpu: impl Fn(&CpuKernels<S>, &Tuning) -> Result<R>,
+    gpu: impl Fn(&GpuKernels<S>, &Tuning) -> Result<R>,
+) -> Result<R>
+where
+    T: Element,
+    S: Element<Real = T::Real, Scalar = T::Scalar>,
+{
     let on_cpu = || {
-        let tuning = options.tuning.clone().unwrap_or_else(|| Tuning::for_cpu::<T>(n));
+        let tuning = options.tuning.clone().unwrap_or_else(|| Tuning::for_cpu::<S>(n));
         cpu(&CpuKernels::new(&tuning)?, &tuning)
     };
     let Choice::Gpu(context, _) = choice else { return on_cpu() };
-    let tuning = options.tuning.clone().unwrap_or_else(|| Tuning::for_adapter::<T>(&context, n));
+    context.require::<T, S>()?;
+    let tuning = options.tuning.clone().unwrap_or_else(|| Tuning::for_adapter::<S>(&context, n));
     match GpuKernels::new(&context, &tuning).and_then(|kernels| gpu(&kernels, &tuning)) {
         Err(error) if options.backend == Backend::Auto && error.is_of_device() => {
             fallback(&format!("the GPU failed: {error}"));
@@ -299,8 +358,12 @@ enum Choice {
     Gpu(GpuContext, String),
 }
 
-/// Where an m x n matrix of `T` is computed, and why.
-fn choose<T: RealElement>(options: &SvdOptions, m: usize, n: usize) -> Result<Choice> {
+/// Where an m x n matrix of `T`, stored as `S`, is computed, and why.
+fn choose<T, S>(options: &SvdOptions, m: usize, n: usize) -> Result<Choice>
+where
+    T: Element,
+    S: Element<Real = T::Real, Scalar = T::Scalar>,
+{
     let context = || options.context.clone().map_or_else(GpuContext::global, Ok);
     match options.backend {
         Backend::Cpu => Ok(Choice::Cpu("Backend::Cpu was asked for".into())),
@@ -316,13 +379,12 @@ fn choose<T: RealElement>(options: &SvdOptions, m: usize, n: usize) -> Result<Ch
                 Err(error) => return Ok(Choice::Cpu(fallback(&error.to_string()))),
             };
             let name = context.adapter_name();
-            let tuning = options.tuning.clone().unwrap_or_else(|| Tuning::for_adapter::<T>(&context, n));
             let refusal = if context.is_software() {
                 Some(format!("{name} is a software rasteriser"))
-            } else if !context.supports::<T>() {
-                Some(format!("{name} has no {} arithmetic", T::NAME))
             } else {
-                required_bytes::<T>(&context, m, n, &tuning).err().map(|error| error.to_string())
+                let tuning = || options.tuning.clone().unwrap_or_else(|| Tuning::for_adapter::<S>(&context, n));
+                let fits = context.require::<T, S>().and_then(|()| required_bytes::<S>(&context, m, n, &tuning()));
+                fits.err().map(|error| error.to_string())
             };
             Ok(match refusal {
                 Some(reason) => Choice::Cpu(fallback(&reason)),
@@ -339,6 +401,11 @@ fn fallback(reason: &str) -> String {
 }
 
 impl SvdError {
+    /// `what` of type `R` exceed its range.
+    fn overflow<R: RealElement>(what: &'static str) -> Self {
+        SvdError::Overflow { what, element: R::NAME, largest: <R as Float>::max_value().to_double() }
+    }
+
     /// Whether the device is to blame, and not the input or the options.
     fn is_of_device(&self) -> bool {
         matches!(
@@ -355,42 +422,62 @@ fn upright<T>(a: MatRef<'_, T>) -> MatRef<'_, T> {
     if a.col_stride() < 0 { a.reverse_cols() } else { a }
 }
 
-/// Stage 0: the power of two that brings the largest entry into [1/2, 1), or the first entry (in memory's order) that is not finite.
-fn power_of_two_scale<T: RealElement>(a: MatRef<'_, T>) -> Result<T> {
+/// Entries gathered at a time from lines that are not contiguous.
+const PIECE: usize = 64;
+
+/// Stage 0: the power of two that brings the largest entry into [1/2, 1), or the first entry that is not finite.
+fn power_of_two_scale<T, S>(a: MatRef<'_, T>) -> Result<Re<T>>
+where
+    T: Element,
+    S: Element<Real = T::Real, Scalar = T::Scalar>,
+{
     let by_rows = a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs();
     let lines = if by_rows { a.transpose() } else { a };
-    let largest = (0..lines.ncols()).into_par_iter().with_min_len(64).try_fold(T::zero_impl, |largest, j| {
+    let zero = || Re::<T>::from_double(0.0);
+    let largest_of = |j: usize| {
         let line = lines.col(j);
-        let of_line = match line.try_as_col_major() {
-            Some(line) => largest_of(line.as_slice().iter().copied()),
-            None => largest_of(line.iter().copied()),
-        };
-        of_line.map(|x| Float::max(largest, x)).ok_or(j)
-    });
-    let largest = largest.try_reduce(T::zero_impl, |x, y| Ok(Float::max(x, y)));
-    largest.map(scale_for).map_err(|j| {
-        let i = lines.col(j).iter().position(|x| x.magnitude().is_none()).unwrap_or_default();
-        let (row, col) = if by_rows { (j, i) } else { (i, j) };
-        SvdError::NonFinite { row, col, value: format!("{:?}", a[(row, col)]) }
-    })
+        match line.try_as_col_major() {
+            Some(line) => T::largest(line.as_slice()),
+            None => {
+                let mut piece = [T::zeroed(); PIECE];
+                (0..line.nrows()).step_by(PIECE).try_fold(zero(), |largest, start| {
+                    let piece = &mut piece[..PIECE.min(line.nrows() - start)];
+                    piece.iter_mut().enumerate().for_each(|(k, x)| *x = line[start + k]);
+                    T::largest(piece).map(|x| Float::max(x, largest))
+                })
+            }
+        }
+    };
+    let lines_at_once = (1 << 14) / lines.nrows().max(1) + 1;
+    let largest = (0..lines.ncols())
+        .into_par_iter()
+        .with_min_len(lines_at_once)
+        .try_fold(zero, |largest, j| largest_of(j).map(|x| Float::max(x, largest)))
+        .try_reduce(zero, |x, y| Some(Float::max(x, y)));
+    match largest {
+        Some(largest) => Ok(scale_for::<S>(largest, a.nrows(), a.ncols())),
+        None => Err(first_non_finite(a)),
+    }
 }
 
-/// The largest magnitude, or None where an entry is not finite.
-fn largest_of<T: RealElement>(line: impl Iterator<Item = T>) -> Option<T> {
-    // 0 x is 0 for finite x and NaN otherwise; sums of it stay so, and the loop has no branch.
-    let zero = T::zero_impl();
-    let (largest, check) = line.fold((zero, zero), |(largest, check), x| {
-        (if Float::abs(x) > largest { Float::abs(x) } else { largest }, check + zero * x)
-    });
-    (check == zero).then_some(largest)
+/// The entry of `a` that is not finite, in the first row that has one the first.
+fn first_non_finite<T: Element>(a: MatRef<'_, T>) -> SvdError {
+    let in_row = |i: usize| (0..a.ncols()).find(|&j| a[(i, j)].magnitude().is_none()).map(|j| (i, j));
+    let (row, col) = (0..a.nrows()).into_par_iter().find_map_first(in_row).unwrap_or_default();
+    SvdError::NonFinite { row, col, value: a[(row, col)].to_string() }
 }
 
-/// 2^-e for `largest` in [2^(e-1), 2^e); 1 for zero. Clamped so that it and its reciprocal are normal numbers.
-fn scale_for<T: RealElement>(largest: T) -> T {
-    if largest == T::zero_impl() {
-        return <T as One>::one();
+/// 2^k that brings `largest` into [1/2, 1), or where an m x n matrix of such entries could have a norm beyond `S`'s range, as much lower
+/// as it takes; 1 for zero. Clamped so that it and its reciprocal are normal numbers.
+fn scale_for<S: Element>(largest: Re<S>, m: usize, n: usize) -> Re<S> {
+    if largest == Re::<S>::from_double(0.0) {
+        return Re::<S>::from_double(1.0);
     }
     let (mantissa, exponent, _) = Float::integer_decode(largest);
     let e = i32::from(exponent) + 64 - mantissa.leading_zeros() as i32;
-    T::from_double(2f64.powi((-e).clamp(-T::exponent_limit(), T::exponent_limit())))
+    // ||A|| <= sqrt(m n) max |a_ij|, and twice that for complex entries and rounding.
+    let growth = (m as f64 * n as f64).max(1.0).log2() / 2.0;
+    let target = (S::MAX_EXPONENT - 1 - growth.ceil() as i32).min(0);
+    let limit = Re::<S>::exponent_limit();
+    Re::<S>::from_double(2f64.powi((target - e).clamp(-limit, limit)))
 }

@@ -13,17 +13,10 @@ use crate::{
     error::Result,
     kernels::{Level, TileKernels, levels},
     options::Tuning,
-    scalar::Element,
 };
 
 /// Reduces the m x n matrix `a` (m >= n) to the upper band of width `tuning.tile_size` in its leading n x n part.
-pub(crate) fn to_band<T: Element, K: TileKernels<T>>(
-    kernels: &K,
-    a: &mut K::Dense,
-    m: usize,
-    n: usize,
-    tuning: &Tuning,
-) -> Result<()> {
+pub(crate) fn to_band<K: TileKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {
     let b = tuning.tile_size;
     for k in (0..n).step_by(b) {
         sweep(kernels, a, false, Panel { row: k, rows: m - k, col: k, width: b.min(n - k) }, tuning)?;
@@ -35,7 +28,7 @@ pub(crate) fn to_band<T: Element, K: TileKernels<T>>(
 }
 
 /// Tall-and-skinny QR: reduces the m x n matrix `a` (m >= n) to its n x n triangular factor, zeros below.
-pub(crate) fn triangular_factor<T: Element, K: TileKernels<T>>(
+pub(crate) fn triangular_factor<K: TileKernels>(
     kernels: &K,
     a: &mut K::Dense,
     m: usize,
@@ -58,13 +51,7 @@ struct Panel {
 }
 
 /// Makes a panel upper triangular and updates the columns right of it, level after level of the panel's tree.
-fn sweep<T: Element, K: TileKernels<T>>(
-    kernels: &K,
-    a: &mut K::Dense,
-    transposed: bool,
-    panel: Panel,
-    tuning: &Tuning,
-) -> Result<()> {
+fn sweep<K: TileKernels>(kernels: &K, a: &mut K::Dense, transposed: bool, panel: Panel, tuning: &Tuning) -> Result<()> {
     let Panel { row, rows, col, width } = panel;
     for map in levels(tuning.tree, row, rows, width, tuning.leaf, tuning.arity()) {
         let level = Level { transposed, col, width, map };

@@ -5,7 +5,8 @@ mod common;
 
 use common::{error, gaussian, reference, stable};
 use faer::{Mat, MatRef};
-use svdvals_gpu::{Backend, Band, PanelTree, RealElement, Stage3, SvdOptions, SvdValsGpu, Tuning};
+use num_complex::Complex;
+use svdvals_gpu::{Backend, Band, Element, PanelTree, RealElement, Stage3, SvdOptions, SvdValsGpu, Tuning};
 
 fn cpu(tuning: Tuning) -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu).tuning(tuning)
@@ -34,14 +35,14 @@ const SHAPES: [(usize, usize); 14] = [
 ];
 
 /// The band has A's singular values, up to the error of a backward stable reduction, and the width that was asked for.
-fn band_keeps_values<T: RealElement>() {
+fn band_keeps_values<T: Element>() {
     for (seed, &(m, n)) in SHAPES.iter().enumerate() {
         let a: Mat<T> = gaussian(m, n, seed as u64);
         let exact = reference(a.as_ref());
         for (tile, arity, tree) in
             [(8, 2, PanelTree::Reduction), (16, 4, PanelTree::Reduction), (5, 3, PanelTree::Reduction), (8, 2, PanelTree::Flat)]
         {
-            let band = SvdValsGpu::to_band(&a, &cpu(tuning(tile, arity, tree, tile))).unwrap();
+            let band: Band<T::Scalar> = SvdValsGpu::to_band(&a, &cpu(tuning(tile, arity, tree, tile))).unwrap();
             assert_eq!((band.n(), band.bandwidth()), (m.min(n), tile.min(m.min(n) - 1)));
             let off = error(reference(band.to_mat().as_ref()), &exact);
             assert!(off <= stable::<T>(m.max(n)), "{m} x {n}, tile {tile}, {tree:?}: {off:.1e}");
@@ -59,32 +60,56 @@ fn band_keeps_values_f64() {
     band_keeps_values::<f64>();
 }
 
-/// The bidiagonal has the band's singular values, up to the error of a backward stable reduction, for one and for many reduction steps.
 #[test]
-fn bidiagonal_keeps_values() {
+fn band_keeps_values_c32() {
+    band_keeps_values::<Complex<f32>>();
+}
+
+#[test]
+fn band_keeps_values_c64() {
+    band_keeps_values::<Complex<f64>>();
+}
+
+/// The bidiagonal has the band's singular values, up to the error of a backward stable reduction, for one and for many reduction steps.
+fn bidiagonal_keeps_values<T: Element>() {
     for (seed, (n, bandwidth)) in [(1, 0), (2, 1), (3, 2), (50, 7), (64, 63), (65, 16), (200, 24)].into_iter().enumerate() {
-        let dense: Mat<f64> = gaussian(n, n, seed as u64);
+        let dense: Mat<T> = gaussian(n, n, seed as u64);
         let band = Band::from_fn(n, bandwidth, |i, j| dense[(i, j)]).unwrap();
         let exact = reference(band.to_mat().as_ref());
         for tile_width in [1, 2, 3, 8, 100] {
             let c = band.band_to_bidiag(&cpu(tuning(8, 2, PanelTree::Reduction, tile_width))).unwrap();
             assert_eq!((c.diagonal().len(), c.superdiagonal().len()), (n, n - 1));
             let dense = Mat::from_fn(n, n, |i, j| match j.wrapping_sub(i) {
-                0 => c.diagonal()[i],
-                1 => c.superdiagonal()[i],
+                0 => c.diagonal()[i].to_double(),
+                1 => c.superdiagonal()[i].to_double(),
                 _ => 0.0,
             });
             let off = error(reference(dense.as_ref()), &exact);
-            assert!(off <= stable::<f64>(n), "n = {n}, bandwidth {bandwidth}, tile width {tile_width}: {off:.1e}");
+            assert!(off <= stable::<T>(n), "n = {n}, bandwidth {bandwidth}, tile width {tile_width}: {off:.1e}");
         }
     }
+}
+
+#[test]
+fn bidiagonal_keeps_values_f64() {
+    bidiagonal_keeps_values::<f64>();
+}
+
+#[test]
+fn bidiagonal_keeps_values_c64() {
+    bidiagonal_keeps_values::<Complex<f64>>();
+}
+
+#[test]
+fn bidiagonal_keeps_values_f16() {
+    bidiagonal_keeps_values::<half::f16>();
 }
 
 /// A band that fits one thread's group of sweeps and one that needs many groups give the same bidiagonal, whatever number of threads runs
 /// them: cycles active together touch disjoint data, so their order cannot change a rounding.
 #[test]
 fn chase_does_not_depend_on_threads() {
-    let dense: Mat<f64> = gaussian(700, 700, 5);
+    let dense: Mat<Complex<f64>> = gaussian(700, 700, 5);
     let band = Band::from_fn(700, 32, |i, j| dense[(i, j)]).unwrap();
     let on = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -97,7 +122,7 @@ fn chase_does_not_depend_on_threads() {
 }
 
 /// All tree shapes and tile widths give the same values, to twice the bound of each.
-fn hyperparameters_do_not_change_values<T: RealElement>() {
+fn hyperparameters_do_not_change_values<T: Element>() {
     let a: Mat<T> = gaussian(150, 130, 3);
     let exact = reference(a.as_ref());
     for tree in [PanelTree::Reduction, PanelTree::Flat] {
@@ -119,6 +144,11 @@ fn hyperparameters_do_not_change_values_f32() {
 #[test]
 fn hyperparameters_do_not_change_values_f64() {
     hyperparameters_do_not_change_values::<f64>();
+}
+
+#[test]
+fn hyperparameters_do_not_change_values_c64() {
+    hyperparameters_do_not_change_values::<Complex<f64>>();
 }
 
 /// Every way a matrix can lie in memory gives the values of the dense copy: transposes, reversals, steps and their combinations.
@@ -192,7 +222,7 @@ fn stage_3_methods_agree() {
         let s = c.svdvals_by(Stage3::Dqds).unwrap();
         let mut others = vec![c.svdvals_by(Stage3::Bisection).unwrap()];
         #[cfg(feature = "lapack-openblas")]
-        others.push(c.svdvals_by(Stage3::Bdsqr).unwrap());
+        others.extend([c.svdvals_by(Stage3::Bdsqr).unwrap(), c.svdvals_by(Stage3::Bdsdc).unwrap()]);
         others.iter_mut().for_each(|o| assert_eq!(o.len(), s.len()));
         for other in &others {
             for (k, (x, y)) in s.iter().zip(other).enumerate() {

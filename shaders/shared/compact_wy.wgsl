@@ -1,27 +1,27 @@
-// The triangular factor of the compact WY form:  H_0 H_1 .. H_(r-1) = I - V T V^T  for H_k = I - tau_k v_k v_k^T
-// (Schreiber and Van Loan 1989).
+// The triangular factor of the compact WY form:  H_0 H_1 .. H_(r-1) = I - V T V^H  for H_k = I - tau_k v_k v_k^H
+// and real tau_k (Schreiber and Van Loan 1989).
 
 import package::tuning::{TS};
-import package::scalar::{Real};
+import package::scalar::{Scalar, times};
 
-/// (V^T V)_ik at [i][k] for i < k, and T_ik at [k][i] for i <= k. The diagonal, T_kk = tau_k, is the caller's to set.
-var<workgroup> gram: array<Real, TS * TS>;
+/// (V^H V)_ik at [i][k] for i < k, and T_ik at [k][i] for i <= k. The diagonal, T_kk = tau_k, is the caller's to set.
+var<workgroup> gram: array<Scalar, TS * TS>;
 
-/// T_ik = -tau_k sum_{i <= l < k} T_il (V^T V)_lk for i < k < r. Row i depends on itself alone, so that a thread makes one.
+/// T_ik = -tau_k sum_{i <= l < k} T_il (V^H V)_lk for i < k < r. Row i depends on itself alone, so that a thread makes one.
 fn make_row_of_t(i: u32, r: u32) {
     for (var k = i + 1u; k < r; k++) {
-        var sum = Real(0.0);
+        var sum = Scalar();
         for (var l = i; l < k; l++) {
-            sum += gram[l * TS + i] * gram[l * TS + k];
+            sum += times(gram[l * TS + i], gram[l * TS + k]);
         }
-        gram[k * TS + i] = -gram[k * TS + k] * sum;
+        gram[k * TS + i] = times(-gram[k * TS + k], sum);
     }
 }
 
 /// T_ik, zero below the diagonal and outside r x r.
-fn entry_of_t(i: u32, k: u32, r: u32) -> Real {
+fn entry_of_t(i: u32, k: u32, r: u32) -> Scalar {
     if i <= k && k < r {
         return gram[k * TS + i];
     }
-    return Real(0.0);
+    return Scalar();
 }

@@ -5,12 +5,19 @@
 //
 // Shader compilers take (a + b) - a for b. `opaque` keeps them from it: it changes nothing, in a way that no compiler can see.
 
-import package::scalar::{Real};
+import package::scalar::{Real, Scalar};
 
 struct Pair {
     hi: Real,
     lo: Real,
 }
+
+/// A Scalar carried likewise, part by part.
+@if(complex) struct ScalarPair {
+    re: Pair,
+    im: Pair,
+}
+@else alias ScalarPair = Pair;
 
 /// Zero, from a parameter: the kernel sets it first of all.
 var<private> zero: u32;
@@ -33,6 +40,30 @@ fn add(sum: Pair, x: Real) -> Pair {
     }
 }
 
+/// sum + x.
+fn add_scalar(sum: ScalarPair, x: Scalar) -> ScalarPair {
+    @if(complex) return ScalarPair(add(sum.re, x.x), add(sum.im, x.y));
+    @else return add(sum, x);
+}
+
+/// sum + |x|^2, the squares rounded.
+fn add_modulus_squared(sum: Pair, x: Scalar) -> Pair {
+    @if(complex) return add(add(sum, x.x * x.x), x.y * x.y);
+    @else return add(sum, x * x);
+}
+
+/// x, without an error.
+fn exactly(x: Scalar) -> ScalarPair {
+    @if(complex) return ScalarPair(Pair(x.x, Real(0.0)), Pair(x.y, Real(0.0)));
+    @else return Pair(x, Real(0.0));
+}
+
+/// x, without what its parts carry.
+fn leading(x: ScalarPair) -> Scalar {
+    @if(complex) return Scalar(x.re.hi, x.im.hi);
+    @else return x.hi;
+}
+
 /// a b without a rounding error (f64: rounded), by halves that multiply exactly.
 fn exact_product(a: Real, b: Real) -> Pair {
     let hi = a * b;
@@ -46,6 +77,16 @@ fn exact_product(a: Real, b: Real) -> Pair {
     }
 }
 
+/// |x|^2 without a rounding error (f64: rounded).
+fn exact_square(x: Scalar) -> Pair {
+    @if(complex) {
+        let im = exact_product(x.y, x.y);
+        let sum = add(exact_product(x.x, x.x), im.hi);
+        return Pair(sum.hi, sum.lo + im.lo);
+    }
+    @else return exact_product(x, x);
+}
+
 /// sqrt(sum), rounded once or nearly so: one Newton step from the device's own square root.
 fn root(sum: Pair) -> Real {
     let length = sqrt(sum.hi + sum.lo);
@@ -55,6 +96,17 @@ fn root(sum: Pair) -> Real {
     @else {
         let square = exact_product(length, length);
         return length + (((sum.hi - square.hi) - square.lo) + sum.lo) / (length + length);
+    }
+}
+
+/// a / b, rounded once or nearly so, likewise.
+@if(complex)
+fn quotient(a: Real, b: Real) -> Real {
+    let q = a / b;
+    @if(f64) return q;
+    @else {
+        let back = exact_product(q, b);
+        return q + ((a - back.hi) - back.lo) / b;
     }
 }
 
@@ -79,6 +131,11 @@ fn half(x: f32) -> f32 {
 }
 
 /// The product, rounded once or nearly so.
-fn product(a: Pair, b: Pair) -> Real {
+fn product(a: Pair, b: ScalarPair) -> Scalar {
+    @if(complex) return Scalar(real_product(a, b.re), real_product(a, b.im));
+    @else return real_product(a, b);
+}
+
+fn real_product(a: Pair, b: Pair) -> Real {
     return a.hi * b.hi + (a.hi * b.lo + a.lo * b.hi);
 }

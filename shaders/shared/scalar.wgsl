@@ -1,57 +1,97 @@
-// The element type, and Householder reflectors as LAPACK's larfg makes them.
+// The element type: real or complex, stored as it is or in half precision.
+//
+// Kernels are written once, over Scalar. For real types the operations below are the plain ones (conj(a) = a); for complex ones every
+// product is a fixed chain of fused operations, so that what is computed twice is the same twice.
 
-import package::pair::{Pair, add, exact_product, root};
-import package::tuning::{NORM_FLOOR, NORM_SCALE, NORM_CLAMP, SMALLEST_NORMAL};
+@if(f16) enable f16;
 
 @if(f64) alias Real = f64;
 @else alias Real = f32;
-/// Four neighbours, for 16-byte (f32) or 32-byte (f64) loads.
-@if(f64) alias Real4 = vec4<f64>;
-@else alias Real4 = vec4<f32>;
 
-/// H = I - tau v v^T with v_0 = 1, v_i = inverse * x_i for i > 0, and H x = beta e_1.
-struct Reflector {
-    beta: Real,
-    inverse: Real,
+/// What is computed with; complex: (re, im).
+@if(complex) alias Scalar = vec2<Real>;
+@else alias Scalar = Real;
+
+/// What matrix and band are kept as.
+@if(f16) alias Stored = f16;
+@else alias Stored = Scalar;
+
+/// Four neighbours, laid out as in array<Scalar>, in vectors as wide as they can be: for 16-byte or 32-byte loads.
+@if(complex) struct Scalar4 {
+    /// re, im, re, im.
+    xy: vec4<Real>,
+    zw: vec4<Real>,
+}
+@else alias Scalar4 = vec4<Real>;
+
+/// The same four, one by one.
+@if(complex) struct Lanes {
+    x: Scalar,
+    y: Scalar,
+    z: Scalar,
+    w: Scalar,
+}
+@else alias Lanes = Scalar4;
+
+@if(complex) const ONE = Scalar(Real(1.0), Real(0.0));
+@else const ONE = Real(1.0);
+
+/// Without a rounding error.
+fn load(x: Stored) -> Scalar {
+    return Scalar(x);
 }
 
-/// Sums of squares: plain, and of entries scaled up so far that squares cannot underflow where it matters.
-struct Squares {
-    plain: Real,
-    scaled: Real,
+/// The nearest number that can be stored.
+fn store(x: Scalar) -> Stored {
+    return Stored(x);
 }
 
-/// Adds x^2. The clamp acts only where the plain sum is used.
-fn add_square(sum: Squares, x: Real) -> Squares {
-    let y = clamp(x, -NORM_CLAMP, NORM_CLAMP) * NORM_SCALE;
-    return Squares(sum.plain + x * x, sum.scaled + y * y);
+fn lanes(four: Scalar4) -> Lanes {
+    @if(complex) return Lanes(four.xy.xy, four.xy.zw, four.zw.xy, four.zw.zw);
+    @else return four;
 }
 
-/// The square root of a sum of squares.
-fn norm(sum: Squares) -> Real {
-    if sum.plain < NORM_FLOOR {
-        return sqrt(sum.scaled) / NORM_SCALE;
+fn join(four: Lanes) -> Scalar4 {
+    @if(complex) return Scalar4(vec4(four.x, four.y), vec4(four.z, four.w));
+    @else return four;
+}
+
+/// conj(a)
+fn conjugate(a: Scalar) -> Scalar {
+    @if(complex) return Scalar(a.x, -a.y);
+    @else return a;
+}
+
+/// Re(a)
+fn real_part(a: Scalar) -> Real {
+    @if(complex) return a.x;
+    @else return a;
+}
+
+/// a b
+fn times(a: Scalar, b: Scalar) -> Scalar {
+    @if(complex) return fma(Scalar(-a.y, a.y), b.yx, a.x * b);
+    @else return a * b;
+}
+
+/// a b + c, fused.
+fn multiply_add(a: Scalar, b: Scalar, c: Scalar) -> Scalar {
+    @if(complex) return fma(Scalar(a.x), b, fma(Scalar(-a.y, a.y), b.yx, c));
+    @else return fma(a, b, c);
+}
+
+/// a + b, four times.
+fn sum4(a: Scalar4, b: Scalar4) -> Scalar4 {
+    @if(complex) return Scalar4(a.xy + b.xy, a.zw + b.zw);
+    @else return a + b;
+}
+
+/// sum + a b, for four b.
+fn add_product4(sum: Scalar4, a: Scalar, b: Scalar4) -> Scalar4 {
+    @if(complex) {
+        let re = vec4(a.x);
+        let im = vec4(-a.y, a.y, -a.y, a.y);
+        return Scalar4(fma(re, b.xy, fma(im, b.xy.yxwz, sum.xy)), fma(re, b.zw, fma(im, b.zw.yxwz, sum.zw)));
     }
-    return sqrt(sum.plain);
-}
-
-/// The reflector of x = (alpha, tail), beta = -sign(alpha) ||x||, but for its tau: 2 / (v^T v) for the v that `inverse` really gives,
-/// which keeps H orthogonal whatever the rounding of `inverse`. inverse = 0 for a tail that is zero (or so small that 1 / norm
-/// overflows, where a sum with entries near 1 could not see it): then tau = 0 and H = I. `plain` is tail.plain, as accurate as known.
-fn larfg(alpha: Real, tail: Squares, plain: Pair) -> Reflector {
-    let tail_norm = norm(tail);
-    if tail_norm < SMALLEST_NORMAL {
-        return Reflector(alpha, Real(0.0));
-    }
-    let square = exact_product(alpha, alpha);
-    let sum = add(square, plain.hi);
-    var length = root(Pair(sum.hi, sum.lo + plain.lo));
-    if tail.plain < NORM_FLOOR {
-        // The squares have lost digits; the quotient of the norms has not.
-        let larger = max(abs(alpha), tail_norm);
-        let ratio = min(abs(alpha), tail_norm) / larger;
-        length = larger * sqrt(Real(1.0) + ratio * ratio);
-    }
-    let beta = select(length, -length, alpha >= Real(0.0));
-    return Reflector(beta, Real(1.0) / (alpha - beta));
+    @else return sum + a * b;
 }

@@ -6,43 +6,46 @@
 // A row has one vector more than it needs, so that neighbouring rows start in different banks.
 
 import package::tuning::{TS, TS4, CPB4};
-import package::scalar::{Real4};
+import package::scalar::{Scalar4, add_product4, conjugate, lanes, sum4};
 
 const LEFT_LD = TS4 + 1u;
 const RIGHT_LD = CPB4 + 1u;
-var<workgroup> left: array<Real4, TS * LEFT_LD>;
-var<workgroup> right: array<Real4, TS * RIGHT_LD>;
+var<workgroup> left: array<Scalar4, TS * LEFT_LD>;
+var<workgroup> right: array<Scalar4, TS * RIGHT_LD>;
 
 /// Four rows of four entries.
 struct Tile {
-    r0: Real4,
-    r1: Real4,
-    r2: Real4,
-    r3: Real4,
+    r0: Scalar4,
+    r1: Scalar4,
+    r2: Scalar4,
+    r3: Scalar4,
 }
 
-/// sum + left^T right, rows 4 i.. and columns 4 j..
+/// sum + left^H right, rows 4 i.. and columns 4 j..
 fn transposed_product(sum: Tile, i: u32, j: u32) -> Tile {
     var w = sum;
     for (var r = 0u; r < TS; r++) {
-        let l = left[r * LEFT_LD + i];
+        let l = lanes(left[r * LEFT_LD + i]);
         let x = right[r * RIGHT_LD + j];
-        w.r0 += l.x * x;
-        w.r1 += l.y * x;
-        w.r2 += l.z * x;
-        w.r3 += l.w * x;
+        w.r0 = add_product4(w.r0, conjugate(l.x), x);
+        w.r1 = add_product4(w.r1, conjugate(l.y), x);
+        w.r2 = add_product4(w.r2, conjugate(l.z), x);
+        w.r3 = add_product4(w.r3, conjugate(l.w), x);
     }
     return w;
 }
 
 /// Row r of left right, columns 4 j..
-fn product_row(r: u32, j: u32) -> Real4 {
-    var sum = Real4();
+fn product_row(r: u32, j: u32) -> Scalar4 {
+    var sum = Scalar4();
     for (var i = 0u; i < TS4; i++) {
-        let l = left[r * LEFT_LD + i];
+        let l = lanes(left[r * LEFT_LD + i]);
         let from_row = 4u * i * RIGHT_LD + j;
-        sum += l.x * right[from_row] + l.y * right[from_row + RIGHT_LD]
-            + l.z * right[from_row + 2u * RIGHT_LD] + l.w * right[from_row + 3u * RIGHT_LD];
+        var four = add_product4(Scalar4(), l.x, right[from_row]);
+        four = add_product4(four, l.y, right[from_row + RIGHT_LD]);
+        four = add_product4(four, l.z, right[from_row + 2u * RIGHT_LD]);
+        four = add_product4(four, l.w, right[from_row + 3u * RIGHT_LD]);
+        sum = sum4(sum, four);
     }
     return sum;
 }

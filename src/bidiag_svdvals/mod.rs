@@ -21,6 +21,8 @@
 
 pub(crate) mod bisection;
 mod dqds;
+#[cfg(feature = "lapack")]
+pub(crate) mod lapack;
 mod newton;
 mod shift;
 mod sweep;
@@ -50,26 +52,6 @@ pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64]) -> Vec<f64> {
         *value = scaling.undo(*value);
     }
     values
-}
-
-/// The singular values by LAPACK's `dbdsqr`, descending.
-#[cfg(feature = "lapack")]
-pub(crate) fn bdsqr(mut diagonal: Vec<f64>, mut superdiagonal: Vec<f64>) -> crate::error::Result<Vec<f64>> {
-    use crate::error::SvdError;
-    let n = i32::try_from(diagonal.len()).map_err(|_| SvdError::invalid("diagonal", "LAPACK counts in 32 bits"))?;
-    if n == 0 {
-        return Ok(diagonal);
-    }
-    superdiagonal.push(0.0); // never empty
-    let mut work = vec![0.0; 4 * diagonal.len()];
-    let mut info = 0;
-    // SAFETY: `diagonal` holds n values, `superdiagonal` n >= n - 1, `work` 4n as the routine asks for; with no vectors wanted (ncvt =
-    // nru = ncc = 0) the three matrices are not touched.
-    unsafe {
-        let (d, e) = (&mut diagonal, &mut superdiagonal);
-        lapack::dbdsqr(b'U', n, &[0], &[0], &[0], d, e, &mut [0.0], 1, &mut [0.0], 1, &mut [0.0], 1, &mut work, &mut info);
-    }
-    if info == 0 { Ok(diagonal) } else { Err(SvdError::NotConverged { unreduced: info.unsigned_abs() as usize }) }
 }
 
 /// Replaces those of the descending `values` of the scaled matrix which are too small for the

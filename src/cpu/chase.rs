@@ -1,17 +1,19 @@
 //! Bulge chasing: one reduction step of a band, sweeps pipelined over the threads of the rayon pool.
 //!
-//! A cycle (row, c0, c1):  H = I - tau v v^T from A[row, c0..=c1] applied from the right to rows row..=c1, then from
-//! A[c0..=c1, c0] applied from the left to columns c0..=last. Columns are contiguous in the band's storage, and both products run
-//! down columns, so both sides stream.
+//! A cycle (row, c0, c1):  H = I - tau v v^H from x = A[row, c0..=c1]^T, applied to rows row..=c1 read as columns (A <- A H^T), then
+//! from x = A[c0..=c1, c0], applied to columns c0..=last (A <- H A). Columns are contiguous in the band's storage, and both products
+//! run down columns, so both sides stream. All arithmetic is in double precision.
 //!
 //! Sweeps are taken in groups of neighbours. A thread owns a group and runs it as a wave front, its sweep j three cycles behind its
 //! sweep j - 1, so that the piece of the band they share is read into the second-level cache once; it follows the group before
 //! through that group's progress counter.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    any::TypeId,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use faer::traits::{ComplexField, SimdArch};
-use num_traits::{One, Zero};
 use pulp::{Simd, WithSimd};
 
 use super::{
@@ -20,7 +22,7 @@ use super::{
 };
 use crate::{
     kernels::{BandLayout, Cycle, ReductionStep, SWEEP_SEPARATION},
-    scalar::RealElement,
+    scalar::{Element, Scalar},
 };
 
 /// Bytes of band that a group may keep in use: half of a second-level cache of 1 MiB.
@@ -28,14 +30,17 @@ const GROUP_BYTES: usize = 1 << 19;
 /// Most sweeps in a group.
 const GROUP_MOST: usize = 8;
 
+/// The type that a band of `B` is chased in.
+type Wide<B> = <<B as Element>::Scalar as Scalar>::Wide;
+
 /// Runs all cycles of `step` on `band`, kept in `layout`.
-pub(super) fn chase<T: RealElement>(band: &mut [T], layout: BandLayout, step: &ReductionStep) {
+pub(super) fn chase<B: Element>(band: &mut [B], layout: BandLayout, step: &ReductionStep) {
     let sweeps = step.sweeps();
     if sweeps == 0 {
         return;
     }
     let threads = rayon::current_num_threads();
-    let cycle_bytes = step.bandwidth * layout.ld() * size_of::<T>();
+    let cycle_bytes = step.bandwidth * layout.ld() * size_of::<B>();
     let fits = GROUP_BYTES / (SWEEP_SEPARATION * cycle_bytes);
     let feeds = step.cycles(0) / (SWEEP_SEPARATION * threads);
     let group = fits.min(if threads > 1 { feeds } else { fits }).clamp(1, GROUP_MOST);
@@ -51,15 +56,15 @@ pub(super) fn chase<T: RealElement>(band: &mut [T], layout: BandLayout, step: &R
     let schedule = &schedule;
     rayon::scope(|scope| {
         for _ in 1..threads.min(groups) {
-            scope.spawn(move |_| <T as ComplexField>::Arch::default().dispatch(Worker(schedule)));
+            scope.spawn(move |_| <Wide<B> as ComplexField>::Arch::default().dispatch(Worker(schedule)));
         }
-        <T as ComplexField>::Arch::default().dispatch(Worker(schedule));
+        <Wide<B> as ComplexField>::Arch::default().dispatch(Worker(schedule));
     });
 }
 
 /// What the threads of one reduction step share.
-struct Schedule<T> {
-    band: *mut T,
+struct Schedule<B> {
+    band: *mut B,
     layout: BandLayout,
     step: ReductionStep,
     /// Sweeps in a group.
@@ -72,19 +77,20 @@ struct Schedule<T> {
 
 // SAFETY: `band` is one exclusive borrow, held by `chase` for as long as the schedule lives; threads read and write disjoint entries of
 // it (the cycles active at one time are disjoint), and the release stores and acquire loads of `progress` order the rest.
-unsafe impl<T: Send> Sync for Schedule<T> {}
+unsafe impl<B: Send> Sync for Schedule<B> {}
 
 /// One thread's share of a reduction step.
-struct Worker<'a, T>(&'a Schedule<T>);
+struct Worker<'a, B>(&'a Schedule<B>);
 
-impl<T: RealElement> WithSimd for Worker<'_, T> {
+impl<B: Element> WithSimd for Worker<'_, B> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let lanes = Lanes::<T, S>::new(simd);
+        let lanes = Lanes::<Wide<B>, S>::new(simd);
         let Schedule { band, layout, step, group, ref next, ref progress } = *self.0;
-        let mut v = vec![T::zero_impl(); step.tile_width + 1];
+        let mut v = vec![Wide::<B>::zero_impl(); step.tile_width + 1];
+        let mut copy = Vec::new();
         loop {
             let g = next.fetch_add(1, Ordering::Relaxed);
             let Some(done) = progress.get(g) else { return };
@@ -109,7 +115,7 @@ impl<T: RealElement> WithSimd for Worker<'_, T> {
                         // SAFETY: the cycle's entries lie inside the band (`BandLayout::new` makes room for every cycle of the step),
                         // and no other thread touches them now: sweeps before are at least three cycles ahead (awaited above, or run
                         // earlier by this thread), sweeps after wait for this one.
-                        unsafe { cycle(lanes, band, layout, step.cycle(sweep, i), &mut v) };
+                        unsafe { cycle_in_band(lanes, band, layout, step.cycle(sweep, i), &mut v, &mut copy) };
                     }
                 }
                 done.store(s + 1, Ordering::Release);
@@ -119,60 +125,105 @@ impl<T: RealElement> WithSimd for Worker<'_, T> {
     }
 }
 
-/// One cycle. `v` holds at least `c1 - c0 + 1` elements.
+/// One cycle on the band: in place, or where the band is stored in a narrower type by way of `copy`. `v` holds at least `c1 - c0 + 1`
+/// elements.
 ///
 /// # Safety
 /// `band` holds `layout.n * layout.ld()` elements, the cycle's entries are inside `layout`, and nobody else uses them meanwhile.
 #[inline(always)]
-unsafe fn cycle<T: RealElement, S: Simd>(lanes: Lanes<T, S>, band: *mut T, layout: BandLayout, cycle: Cycle, v: &mut [T]) {
-    let Cycle { row, c0, c1, last } = cycle;
-    let v = &mut v[..c1 - c0 + 1];
-    // From a column to the next in the same row.
-    let next = layout.ld() - 1;
-    // SAFETY: for all pointers below, entries (row.., c0..=c1) and (c0..=c1, c0..=last) are the cycle's own.
+unsafe fn cycle_in_band<B: Element, S: Simd>(
+    lanes: Lanes<Wide<B>, S>,
+    band: *mut B,
+    layout: BandLayout,
+    at: Cycle,
+    v: &mut [Wide<B>],
+    copy: &mut Vec<Wide<B>>,
+) {
+    // SAFETY: for all pointers below, entries (row..=c1, c0..=c1) and (c0..=c1, c0..=last) are the cycle's own.
     unsafe {
-        let x = band.add(layout.index(row, c0));
+        let first = band.add(layout.index(at.row, at.c0));
+        // From a column to the next in the same row.
+        let next = layout.ld() - 1;
+        if TypeId::of::<B>() == TypeId::of::<Wide<B>>() {
+            return cycle(lanes, first.cast(), next, at, v);
+        }
+        let rows = at.c1 - at.row + 1;
+        copy.resize(copy.len().max(rows * (at.last - at.c0 + 1)), Wide::<B>::zero_impl());
+        let entries = |j: usize| (if j <= at.c1 { 0 } else { at.c0 - at.row }..rows).map(move |i| (i, j - at.c0));
+        for (i, j) in (at.c0..=at.last).flat_map(entries) {
+            copy[j * rows + i] = (*first.add(j * next + i)).widen().to_wide();
+        }
+        cycle(lanes, copy.as_mut_ptr(), rows, at, v);
+        for (i, j) in (at.c0..=at.last).flat_map(entries) {
+            *first.add(j * next + i) = B::narrow(B::Scalar::from_wide(copy[j * rows + i]));
+        }
+    }
+}
+
+/// One cycle on the entries A(i, j) at `first + (j - c0) * next + (i - row)`.
+///
+/// # Safety
+/// Entries (row..=c1, c0..=c1) and (c0..=c1, c0..=last) are there, and nobody else uses them meanwhile.
+#[inline(always)]
+unsafe fn cycle<T: Scalar + Element<Real = f64>, S: Simd>(
+    lanes: Lanes<T, S>,
+    first: *mut T,
+    next: usize,
+    at: Cycle,
+    v: &mut [T],
+) {
+    let Cycle { row, c0, c1, last } = at;
+    let v = &mut v[..c1 - c0 + 1];
+    // SAFETY: all entries used are the cycle's own.
+    unsafe {
         for (k, v) in v.iter_mut().enumerate() {
-            *v = *x.add(k * next);
+            *v = *first.add(k * next);
         }
-        let tau = reflector(lanes, v);
-        *x = tau.0;
+        let (beta, tau) = reflector(lanes, v);
+        *first = beta;
         for k in 1..v.len() {
-            *x.add(k * next) = <T as Zero>::zero();
+            *first.add(k * next) = T::zero_impl();
         }
-        if tau.1 != <T as Zero>::zero() {
-            apply_right(lanes, x.add(1), next, c1 - row, v, tau.1);
+        if tau != 0.0 {
+            apply_right(lanes, first.add(1), next, c1 - row, v, tau);
         }
 
-        let x = band.add(layout.index(c0, c0));
+        let x = first.add(c0 - row);
         v.copy_from_slice(std::slice::from_raw_parts(x, v.len()));
-        let tau = reflector(lanes, v);
-        *x = tau.0;
+        let (beta, tau) = reflector(lanes, v);
+        *x = beta;
         for k in 1..v.len() {
-            *x.add(k) = <T as Zero>::zero();
+            *x.add(k) = T::zero_impl();
         }
-        if tau.1 != <T as Zero>::zero() {
-            apply_left(lanes, x.add(next), next, last - c0, v, tau.1);
+        if tau != 0.0 {
+            apply_left(lanes, x.add(next), next, last - c0, v, tau);
         }
     }
 }
 
 /// Turns x into v of its reflector; returns (beta, tau).
 #[inline(always)]
-fn reflector<T: RealElement, S: Simd>(lanes: Lanes<T, S>, x: &mut [T]) -> (T, T) {
-    let Some((alpha, tail)) = x.split_first_mut() else { return (<T as Zero>::zero(), <T as Zero>::zero()) };
+fn reflector<T: Scalar + Element<Real = f64>, S: Simd>(lanes: Lanes<T, S>, x: &mut [T]) -> (T, f64) {
+    let Some((alpha, tail)) = x.split_first_mut() else { return (T::zero_impl(), 0.0) };
     let h = larfg(*alpha, tail);
-    *alpha = <T as One>::one();
+    *alpha = T::one_impl();
     lanes.scal(h.scale, tail);
     (h.beta, h.tau)
 }
 
-/// X <- X - tau (X v) v^T for X (`rows` x `v.len()`), whose column k starts at `x + k * next`.
+/// X <- X - tau (X conj(v)) v^T for X (`rows` x `v.len()`), whose column k starts at `x + k * next`.
 ///
 /// # Safety
 /// X is valid for reads and writes, and nobody else uses it meanwhile.
 #[inline(always)]
-unsafe fn apply_right<T: RealElement, S: Simd>(lanes: Lanes<T, S>, x: *mut T, next: usize, rows: usize, v: &[T], tau: T) {
+unsafe fn apply_right<T: Scalar + Element<Real = f64>, S: Simd>(
+    lanes: Lanes<T, S>,
+    x: *mut T,
+    next: usize,
+    rows: usize,
+    v: &[T],
+    tau: f64,
+) {
     let n = Lanes::<T, S>::N;
     let mut i = 0;
     // SAFETY: each call covers rows i .. i + 4n (or what is left) of X.
@@ -195,13 +246,13 @@ unsafe fn apply_right<T: RealElement, S: Simd>(lanes: Lanes<T, S>, x: *mut T, ne
 /// # Safety
 /// As for [`apply_right`].
 #[inline(always)]
-unsafe fn right_rows<T: RealElement, S: Simd, const K: usize>(
+unsafe fn right_rows<T: Scalar + Element<Real = f64>, S: Simd, const K: usize>(
     lanes: Lanes<T, S>,
     x: *mut T,
     next: usize,
     rows: usize,
     v: &[T],
-    tau: T,
+    tau: f64,
 ) {
     let n = Lanes::<T, S>::N;
     let mask = lanes.first((rows - (K - 1) * n).min(n));
@@ -211,11 +262,11 @@ unsafe fn right_rows<T: RealElement, S: Simd, const K: usize>(
         for (k, &v) in v.iter().enumerate() {
             let (column, v) = (x.add(k * next), lanes.splat(v));
             for (r, w) in w[..K - 1].iter_mut().enumerate() {
-                *w = lanes.mul_add(lanes.load(column.add(r * n)), v, *w);
+                *w = lanes.conj_mul_add(v, lanes.load(column.add(r * n)), *w);
             }
-            w[K - 1] = lanes.mul_add(lanes.load_masked(mask, column.add((K - 1) * n)), v, w[K - 1]);
+            w[K - 1] = lanes.conj_mul_add(v, lanes.load_masked(mask, column.add((K - 1) * n)), w[K - 1]);
         }
-        let tau = lanes.splat(-tau);
+        let tau = lanes.splat(T::from_real_impl(&-tau));
         w.iter_mut().for_each(|w| *w = lanes.mul(tau, *w));
         for (k, &v) in v.iter().enumerate() {
             let (column, v) = (x.add(k * next), lanes.splat(v));
@@ -229,12 +280,19 @@ unsafe fn right_rows<T: RealElement, S: Simd, const K: usize>(
     }
 }
 
-/// X <- X - tau v (v^T X) for X (`v.len()` x `cols`), whose column k starts at `x + k * next`.
+/// X <- X - tau v (v^H X) for X (`v.len()` x `cols`), whose column k starts at `x + k * next`.
 ///
 /// # Safety
 /// X is valid for reads and writes, and nobody else uses it meanwhile.
 #[inline(always)]
-unsafe fn apply_left<T: RealElement, S: Simd>(lanes: Lanes<T, S>, x: *mut T, next: usize, cols: usize, v: &[T], tau: T) {
+unsafe fn apply_left<T: Scalar + Element<Real = f64>, S: Simd>(
+    lanes: Lanes<T, S>,
+    x: *mut T,
+    next: usize,
+    cols: usize,
+    v: &[T],
+    tau: f64,
+) {
     // SAFETY: passed on.
     unsafe {
         match v.len().div_ceil(Lanes::<T, S>::N) {
@@ -247,7 +305,7 @@ unsafe fn apply_left<T: RealElement, S: Simd>(lanes: Lanes<T, S>, x: *mut T, nex
                 for k in 0..cols {
                     let column = std::slice::from_raw_parts_mut(x.add(k * next), v.len());
                     let product = lanes.dot(v, column);
-                    lanes.axpy(-(tau * product), v, column);
+                    lanes.axpy(product.times(-tau), v, column);
                 }
             }
         }
@@ -259,13 +317,13 @@ unsafe fn apply_left<T: RealElement, S: Simd>(lanes: Lanes<T, S>, x: *mut T, nex
 /// # Safety
 /// As for [`apply_left`].
 #[inline(always)]
-unsafe fn left_columns<T: RealElement, S: Simd, const K: usize>(
+unsafe fn left_columns<T: Scalar + Element<Real = f64>, S: Simd, const K: usize>(
     lanes: Lanes<T, S>,
     x: *mut T,
     next: usize,
     cols: usize,
     v: &[T],
-    tau: T,
+    tau: f64,
 ) {
     let n = Lanes::<T, S>::N;
     let mask = lanes.first(v.len() - (K - 1) * n);
@@ -285,7 +343,7 @@ unsafe fn left_columns<T: RealElement, S: Simd, const K: usize>(
             for r in 0..K {
                 sum = lanes.conj_mul_add(v[r], column[r], sum);
             }
-            let w = lanes.splat(-(tau * lanes.sum(sum)));
+            let w = lanes.splat(lanes.sum(sum).times(-tau));
             for r in 0..K {
                 column[r] = lanes.mul_add(v[r], w, column[r]);
             }

@@ -1,6 +1,6 @@
 //! QR factorisation of the blocks of a panel, in compact WY form.
 //!
-//! Block X (r x w):  X = (I - V T V^T) R,  V (r x w) unit lower trapezoidal, T (w x w) upper triangular, R (w x w) upper triangular.
+//! Block X (r x w):  X = (I - V T V^H) R,  V (r x w) unit lower trapezoidal, T (w x w) upper triangular, R (w x w) upper triangular.
 //! Recursive in columns, so that all but the narrowest panels are matrix products (Elmroth and Gustavson 2000; the tensor-core QR
 //! paper, section III); a panel of at most [`BASE`] columns is done one reflector after the other.
 
@@ -15,18 +15,26 @@ use rayon::prelude::*;
 
 use super::{
     Factors, Pool,
+    convert::{narrow_into, widen_into},
     lanes::Lanes,
     larfg::{larfg, wide_dot},
     with_buffer,
 };
-use crate::{kernels::Level, scalar::RealElement};
+use crate::{
+    kernels::Level,
+    scalar::{Element, RealElement, Scalar},
+};
 
 /// Columns below which the recursion ends: a leaf of this width stays in the first-level cache.
 const BASE: usize = 8;
 
 /// Factors every block of `level` in panel `a[.., col..col + width]`; V, T and R go to `factors`, R also into the block's first rows of
 /// `a`, whose other rows become zero.
-pub(super) fn geqrt<T: RealElement>(a: MatMut<'_, T>, factors: &mut Factors<T>, pool: &Pool<T>, level: &Level) {
+pub(super) fn geqrt<S, T>(a: MatMut<'_, S>, factors: &mut Factors<T>, pool: &Pool<T>, level: &Level)
+where
+    S: Element<Scalar = T>,
+    T: Scalar,
+{
     let &Level { col, width, map, .. } = level;
     let mut panel = a.get_mut(.., col..col + width);
     let source = panel.as_ref();
@@ -38,7 +46,7 @@ pub(super) fn geqrt<T: RealElement>(a: MatMut<'_, T>, factors: &mut Factors<T>, 
         let mut v = MatMut::from_column_major_slice_with_stride_mut(v, rows, width, map.block_rows);
         for (stacked, row) in map.runs(q) {
             let at = stacked.start - map.block(q).start;
-            v.rb_mut().subrows_mut(at, stacked.len()).copy_from(source.subrows(row, stacked.len()));
+            widen_into(source.subrows(row, stacked.len()), v.rb_mut().subrows_mut(at, stacked.len()));
         }
         t.fill(T::zero_impl());
         r.fill(T::zero_impl());
@@ -57,14 +65,14 @@ pub(super) fn geqrt<T: RealElement>(a: MatMut<'_, T>, factors: &mut Factors<T>, 
             let mut target = panel.rb_mut().subrows_mut(row, stacked.len());
             let at = stacked.start - block.start;
             let of_r = width.saturating_sub(at).min(stacked.len());
-            target.rb_mut().subrows_mut(0, of_r).copy_from(r.rb().subrows(at.min(width), of_r));
-            target.subrows_mut(of_r, stacked.len() - of_r).fill(T::zero_impl());
+            narrow_into(r.rb().subrows(at.min(width), of_r), target.rb_mut().subrows_mut(0, of_r));
+            target.subrows_mut(of_r, stacked.len() - of_r).fill(S::zeroed());
         }
     }
 }
 
 /// X (rows x w, in `v`) becomes V; `t` and `r` (w x w, zeroed) become T and R. `work` holds w x w elements.
-fn factor<T: RealElement>(v: MatMut<'_, T>, t: MatMut<'_, T>, r: MatMut<'_, T>, work: &mut [T]) {
+fn factor<T: Scalar>(v: MatMut<'_, T>, t: MatMut<'_, T>, r: MatMut<'_, T>, work: &mut [T]) {
     let (rows, w) = v.shape();
     if w <= BASE {
         <T as ComplexField>::Arch::default().dispatch(Base { v, t, r });
@@ -80,10 +88,10 @@ fn factor<T: RealElement>(v: MatMut<'_, T>, t: MatMut<'_, T>, r: MatMut<'_, T>, 
     factor(left.rb_mut(), t11.rb_mut(), r11, work);
     let left = left.rb();
     {
-        // X2 <- X2 - V1 T1^T (V1^T X2); T12 serves as the second product's place.
+        // X2 <- X2 - V1 T1^H (V1^H X2); T12 serves as the second product's place.
         let mut w12 = MatMut::from_column_major_slice_mut(&mut work[..w1 * w2], w1, w2);
-        matmul(w12.rb_mut(), Accum::Replace, left.transpose(), right.rb(), one, Par::Seq);
-        matmul(t12.rb_mut(), Accum::Replace, t11.rb().transpose(), w12.rb(), one, Par::Seq);
+        matmul(w12.rb_mut(), Accum::Replace, left.adjoint(), right.rb(), one, Par::Seq);
+        matmul(t12.rb_mut(), Accum::Replace, t11.rb().adjoint(), w12.rb(), one, Par::Seq);
         matmul(right.rb_mut(), Accum::Add, left, t12.rb(), minus, Par::Seq);
     }
     let top = w1.min(rows);
@@ -92,9 +100,9 @@ fn factor<T: RealElement>(v: MatMut<'_, T>, t: MatMut<'_, T>, r: MatMut<'_, T>, 
     let mut below = right.subrows_mut(top, rows - top);
     factor(below.rb_mut(), t22.rb_mut(), r22, work);
 
-    // T12 = -T1 (V1^T V2) T2; V2 is zero in its first w1 rows.
+    // T12 = -T1 (V1^H V2) T2; V2 is zero in its first w1 rows.
     let mut w12 = MatMut::from_column_major_slice_mut(&mut work[..w1 * w2], w1, w2);
-    matmul(t12.rb_mut(), Accum::Replace, left.subrows(top, rows - top).transpose(), below.rb(), one, Par::Seq);
+    matmul(t12.rb_mut(), Accum::Replace, left.subrows(top, rows - top).adjoint(), below.rb(), one, Par::Seq);
     matmul(w12.rb_mut(), Accum::Replace, t11.rb(), t12.rb(), minus, Par::Seq);
     matmul(t12, Accum::Replace, w12.rb(), t22.rb(), one, Par::Seq);
 }
@@ -106,7 +114,7 @@ struct Base<'a, T> {
     r: MatMut<'a, T>,
 }
 
-impl<T: RealElement> WithSimd for Base<'_, T> {
+impl<T: Scalar> WithSimd for Base<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -135,19 +143,19 @@ impl<T: RealElement> WithSimd for Base<'_, T> {
                 let y = right.rb_mut().col_mut(c).try_as_col_major_mut().expect("V is column-major").as_slice_mut();
                 let y = &mut y[j..];
                 let product = lanes.dot(x, y);
-                lanes.axpy(-(h.tau * product), x, y);
+                lanes.axpy(-product.times(h.tau), x, y);
             }
-            // T(0..j, j) = -tau T(0..j, 0..j) (V(:, 0..j)^T v_j), in f64: what T is off by is common to all columns that it meets.
-            let mut gram = [0.0; BASE];
+            // T(0..j, j) = -tau T(0..j, 0..j) (V(:, 0..j)^H v_j), in f64: what T is off by is common to all columns that it meets.
+            let mut gram = [T::Wide::zero_impl(); BASE];
             for (k, product) in gram.iter_mut().enumerate().take(j) {
                 let vk = done.rb().col(k).try_as_col_major().expect("V is column-major").as_slice();
                 *product = wide_dot(&vk[j..], x);
             }
             for k in 0..j {
-                let sum: f64 = (k..j).map(|l| t[(k, l)].to_double() * gram[l]).sum();
-                t[(k, j)] = T::from_double(-h.tau.to_double() * sum);
+                let sum = (k..j).fold(T::Wide::zero_impl(), |sum, l| sum + t[(k, l)].to_wide() * gram[l]);
+                t[(k, j)] = T::from_wide(sum.times(-h.tau.to_double()));
             }
-            t[(j, j)] = h.tau;
+            t[(j, j)] = T::from_real_impl(&h.tau);
         }
     }
 }

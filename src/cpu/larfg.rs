@@ -1,23 +1,28 @@
-//! Householder reflectors as LAPACK's `larfg` makes them.
+//! Householder reflectors as LAPACK's `larfg` makes them, with a real tau: H is Hermitian, and beta complex where alpha is.
 
-use crate::scalar::RealElement;
+use faer::traits::ComplexField;
+use num_complex::Complex;
+use num_traits::{Float, One, Zero};
 
-/// H = I - tau v v^T with v_0 = 1 and H x = beta e_1.
-pub(super) struct Reflector<R> {
-    pub beta: R,
-    pub tau: R,
+use crate::scalar::{Re, RealElement, Scalar};
+
+/// H = I - tau v v^H with v_0 = 1 and H x = beta e_1.
+pub(super) struct Reflector<T: Scalar> {
+    pub beta: T,
+    pub tau: Re<T>,
     /// What to multiply the tail of x with to get the tail of v: 1 / (alpha - beta).
-    pub scale: R,
+    pub scale: T,
 }
 
-/// The reflector of x = (alpha, tail). beta = -sign(alpha) ||x||; a zero tail gives tau = 0, beta = alpha.
+/// The reflector of x = (alpha, tail). beta = -sign(alpha) ||x||, sign(alpha) = alpha / |alpha|; a zero tail gives tau = 0, beta = alpha.
 ///
-/// tau is 2 / (v^T v) for the v that `scale` really gives, and not (beta - alpha) / beta: the rounding of `scale` then does not make H
+/// tau is 2 / (v^H v) for the v that `scale` really gives, and not (beta - alpha) / beta: the rounding of `scale` then does not make H
 /// less orthogonal. The scalars and the sum of squares are f64 for every type: an error in them is common to all columns that H is
 /// applied to, and would not average out. A sum so small that squares have lost digits is made again from scaled entries, as `larfg` does.
 #[inline(always)]
-pub(super) fn larfg<R: RealElement>(alpha: R, tail: &[R]) -> Reflector<R> {
-    let none = Reflector { beta: alpha, tau: R::zero_impl(), scale: R::zero_impl() };
+pub(super) fn larfg<T: Scalar>(alpha: T, tail: &[T]) -> Reflector<T> {
+    let none = Reflector { beta: alpha, tau: Re::<T>::zero_impl(), scale: T::zero_impl() };
+    let tail: &[Re<T>] = bytemuck::cast_slice(tail);
     let mut square = sum_of_squares(tail, 1.0);
     let mut unit = 1.0;
     if square < f64::norm_floor() {
@@ -27,17 +32,37 @@ pub(super) fn larfg<R: RealElement>(alpha: R, tail: &[R]) -> Reflector<R> {
             return none;
         }
     }
+    let (modulus, sign) = polar::<T>(alpha);
     // ||x|| / unit; an alpha whose scaled square overflows is so much larger than the tail that it is the norm.
-    let alpha = alpha.to_double();
-    let scaled_square = (alpha / unit) * (alpha / unit) + square;
-    let norm = if scaled_square.is_finite() { scaled_square.sqrt() * unit } else { alpha.abs() };
-    if norm < R::min_positive_value().to_double() {
+    let scaled_square = (modulus / unit) * (modulus / unit) + square;
+    let norm = if scaled_square.is_finite() { scaled_square.sqrt() * unit } else { modulus };
+    if norm < Re::<T>::min_positive_value().to_double() {
         return none; // nothing that a sum with entries near 1 could see, and its reciprocal would overflow
     }
-    let beta = R::from_double(if alpha.is_sign_negative() { norm } else { -norm });
-    let scale = R::from_double(1.0 / (alpha - beta.to_double()));
-    let unit_scale = unit * scale.to_double();
-    Reflector { beta, tau: R::from_double(2.0 / (1.0 + square * unit_scale * unit_scale)), scale }
+    let scale = T::from_complex(sign.conj() / (modulus + norm));
+    let rounded = scale.to_complex() * unit;
+    let tau = 2.0 / (1.0 + square * rounded.norm_sqr());
+    Reflector { beta: T::from_complex(-sign * norm), tau: Re::<T>::from_double(tau), scale }
+}
+
+/// |alpha| and alpha / |alpha| (1 for zero).
+#[inline(always)]
+fn polar<T: Scalar>(alpha: T) -> (f64, Complex<f64>) {
+    let alpha = alpha.to_complex();
+    if !T::IS_COMPLEX {
+        return (alpha.re.abs(), Complex::new(1f64.copysign(alpha.re), 0.0));
+    }
+    let modulus = alpha.norm();
+    if modulus == 0.0 {
+        return (modulus, Complex::one());
+    }
+    // The modulus of a number near the smallest has lost digits; its multiple's has not.
+    let (alpha, length) = if modulus < f64::norm_floor() {
+        (alpha * f64::norm_scale(), (alpha * f64::norm_scale()).norm())
+    } else {
+        (alpha, modulus)
+    };
+    (modulus, alpha / length)
 }
 
 /// sum (factor x_i)^2 in f64.
@@ -46,26 +71,68 @@ fn sum_of_squares<R: RealElement>(x: &[R], factor: f64) -> f64 {
     sum_of_products(x, x, |x, y| (factor * x) * (factor * y))
 }
 
-/// x^T y in f64.
+/// x^H y in f64.
 #[inline(always)]
-pub(super) fn wide_dot<R: RealElement>(x: &[R], y: &[R]) -> f64 {
-    sum_of_products(x, y, |x, y| x * y)
+pub(super) fn wide_dot<T: Scalar>(x: &[T], y: &[T]) -> T::Wide {
+    sum_of_products(x, y, |x, y| T::Wide::conj_impl(&x) * y)
 }
 
 /// sum of `product(x_i, y_i)`, many partial sums at once so that they are registers.
 #[inline(always)]
-fn sum_of_products<R: RealElement>(x: &[R], y: &[R], product: impl Fn(f64, f64) -> f64) -> f64 {
+fn sum_of_products<T: Scalar>(x: &[T], y: &[T], product: impl Fn(T::Wide, T::Wide) -> T::Wide) -> T::Wide {
     const LANES: usize = 16;
-    let mut sums = [0.0; LANES];
+    let mut sums = [T::Wide::zero(); LANES];
     let (xs, ys) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
     let rest = xs.remainder().iter().zip(ys.remainder());
     for (x, y) in xs.zip(ys) {
         for ((sum, x), y) in sums.iter_mut().zip(x).zip(y) {
-            *sum += product(x.to_double(), y.to_double());
+            *sum += product(x.to_wide(), y.to_wide());
         }
     }
     for (sum, (x, y)) in sums.iter_mut().zip(rest) {
-        *sum += product(x.to_double(), y.to_double());
+        *sum += product(x.to_wide(), y.to_wide());
     }
-    sums.iter().sum()
+    sums.into_iter().fold(T::Wide::zero(), |sum, x| sum + x)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// H x = beta e_1 and H^H H = I, for real and complex x whose parts lie anywhere in the type's range.
+    ///
+    /// Bounds: 8 eps of f64 for both (four entries, two or three roundings each); tails that cannot be seen beside alpha give H = I.
+    fn reflects<T: Scalar>(x: [Complex<f64>; 4]) {
+        let x = x.map(T::from_complex);
+        let h = larfg(x[0], &x[1..]);
+        let (beta, tau) = (h.beta.to_complex(), h.tau.to_double());
+        let norm = x.iter().map(|x| x.to_complex().norm()).fold(0.0, f64::hypot);
+        if tau == 0.0 {
+            assert!(x[1..].iter().all(|x| x.to_complex().norm() < f64::MIN_POSITIVE) && beta == x[0].to_complex());
+            return;
+        }
+        let mut v = x.map(|x| x.to_complex() * h.scale.to_complex());
+        v[0] = Complex::one();
+        let squares: f64 = v.iter().map(|v| v.norm_sqr()).sum();
+        assert!((tau * squares - 2.0).abs() <= 8.0 * f64::EPSILON, "tau v^H v = {}", tau * squares);
+        assert!((beta.norm() / norm - 1.0).abs() <= 8.0 * f64::EPSILON, "|beta| {} for {norm}", beta.norm());
+        let dot: Complex<f64> = v.iter().zip(&x).map(|(v, x)| v.conj() * (x.to_complex() / norm)).sum();
+        for (k, (v, x)) in v.iter().zip(&x).enumerate() {
+            let want = if k == 0 { beta / norm } else { Complex::zero() };
+            let off = (x.to_complex() / norm - v * dot * tau - want).norm();
+            assert!(off <= 8.0 * f64::EPSILON, "entry {k}: {off:e}");
+        }
+    }
+
+    #[test]
+    fn reflectors_reflect() {
+        let sizes = [1.0, 1e-160, 1e-300, 1e-320, 0.0, 1e150];
+        for (first, others) in sizes.into_iter().flat_map(|a| sizes.map(|b| (a, b))) {
+            let x = [Complex::new(0.3, -0.4), Complex::new(-0.7, 0.1), Complex::new(0.0, 0.9), Complex::new(0.2, 0.0)];
+            let x = std::array::from_fn(|k| x[k] * if k == 0 { first } else { others });
+            reflects::<f64>(x);
+            reflects::<Complex<f64>>(x);
+            reflects::<f64>(x.map(|x| -x));
+        }
+    }
 }

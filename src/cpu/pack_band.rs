@@ -3,14 +3,14 @@
 use faer::MatRef;
 use rayon::prelude::*;
 
-use crate::{kernels::BandLayout, scalar::RealElement};
+use crate::{kernels::BandLayout, scalar::Element};
 
 /// Copies B(i, j) = A(i, j), i <= j <= i + bandwidth, of the leading n x n part of `a` into `band` (zeroed, in `layout`).
-pub(super) fn pack_band<T: RealElement>(a: MatRef<'_, T>, band: &mut [f64], layout: BandLayout, bandwidth: usize) {
+pub(super) fn pack_band<S: Element, B: Element>(a: MatRef<'_, S>, band: &mut [B], layout: BandLayout, bandwidth: usize) {
     band.par_chunks_mut(layout.ld()).enumerate().for_each(|(j, column)| {
         let first = j.saturating_sub(bandwidth);
         for i in first..=j {
-            column[layout.ku + i - j] = a[(i, j)].to_double();
+            column[layout.ku + i - j] = B::from_complex(a[(i, j)].to_complex());
         }
     });
 }

@@ -1,22 +1,27 @@
 //! Application of a panel's block reflectors to the columns right of it.
 //!
-//! For every block of rows X of the trailing columns:  X <- X - V (T^T (V^T X)),  three matrix products (LAPACK's `larfb`).
+//! For every block of rows X of the trailing columns:  X <- X - V (T^H (V^H X)),  three matrix products (LAPACK's `larfb`).
 
 use faer::prelude::{Reborrow, ReborrowMut};
 use faer::{Accum, MatMut, MatRef, Par, linalg::matmul::matmul};
 use rayon::prelude::*;
 
-use super::{Factors, Pool, with_buffer};
-use crate::{kernels::Level, scalar::RealElement};
+use super::{
+    Factors, Pool,
+    convert::{narrow_into, widen_into},
+    with_buffer,
+};
+use crate::{
+    kernels::Level,
+    scalar::{Element, Scalar},
+};
 
 /// Updates `a[.., col + width..]`, at most `cols_per_block` columns a task.
-pub(super) fn unmqr<T: RealElement>(
-    a: MatMut<'_, T>,
-    factors: &Factors<T>,
-    pool: &Pool<T>,
-    level: &Level,
-    cols_per_block: usize,
-) {
+pub(super) fn unmqr<S, T>(a: MatMut<'_, S>, factors: &Factors<T>, pool: &Pool<T>, level: &Level, cols_per_block: usize)
+where
+    S: Element<Scalar = T>,
+    T: Scalar,
+{
     let trailing = a.get_mut(.., level.col + level.width..);
     let cols = trailing.ncols();
     if cols == 0 {
@@ -31,16 +36,55 @@ pub(super) fn unmqr<T: RealElement>(
             let (w, tw) = work.split_at_mut(size);
             let mut w = MatMut::from_column_major_slice_mut(w, level.width, x.ncols());
             let mut tw = MatMut::from_column_major_slice_mut(&mut tw[..size], level.width, x.ncols());
-            for q in 0..level.map.blocks() {
-                update(x.rb_mut(), factors, level, q, w.rb_mut(), tw.rb_mut());
+            match S::as_scalars(x.rb_mut()) {
+                Some(mut x) => {
+                    for q in 0..level.map.blocks() {
+                        let runs = level.map.runs(q).map(|(stacked, row)| (stacked.start, row, stacked.len()));
+                        update(x.rb_mut(), runs, factors, level, q, w.rb_mut(), tw.rb_mut());
+                    }
+                }
+                None => with_buffer(pool, |wide| {
+                    for q in 0..level.map.blocks() {
+                        update_narrow(x.rb_mut(), wide, factors, level, q, w.rb_mut(), tw.rb_mut());
+                    }
+                }),
             }
         })
     });
 }
 
-/// Block q: W = V^T X, W <- T^T W, X <- X - V W.
-fn update<T: RealElement>(
+/// [`update`] for rows stored in a narrower type: by way of a copy in `wide`.
+fn update_narrow<S, T>(
+    mut x: MatMut<'_, S>,
+    wide: &mut Vec<T>,
+    factors: &Factors<T>,
+    level: &Level,
+    q: usize,
+    w: MatMut<'_, T>,
+    tw: MatMut<'_, T>,
+) where
+    S: Element<Scalar = T>,
+    T: Scalar,
+{
+    let block = level.map.block(q);
+    let size = block.len() * x.ncols();
+    wide.resize(wide.len().max(size), T::zero_impl());
+    let mut copy = MatMut::from_column_major_slice_mut(&mut wide[..size], block.len(), x.ncols());
+    for (stacked, row) in level.map.runs(q) {
+        let to = copy.rb_mut().subrows_mut(stacked.start - block.start, stacked.len());
+        widen_into(x.rb().subrows(row, stacked.len()), to);
+    }
+    update(copy.rb_mut(), std::iter::once((block.start, 0, block.len())), factors, level, q, w, tw);
+    for (stacked, row) in level.map.runs(q) {
+        let from = copy.rb().subrows(stacked.start - block.start, stacked.len());
+        narrow_into(from, x.rb_mut().subrows_mut(row, stacked.len()));
+    }
+}
+
+/// Block q: W = V^H X, W <- T^H W, X <- X - V W. `runs`: (first stacked row, first row of X, number of rows) of the block's rows in X.
+fn update<T: Scalar>(
     mut x: MatMut<'_, T>,
+    runs: impl Iterator<Item = (usize, usize, usize)> + Clone,
     factors: &Factors<T>,
     level: &Level,
     q: usize,
@@ -55,14 +99,14 @@ fn update<T: RealElement>(
     let t = MatRef::from_column_major_slice(&factors.t[q * width * width..(q + 1) * width * width], width, width);
 
     let mut accum = Accum::Replace;
-    for (stacked, row) in map.runs(q) {
-        let v = v.subrows(stacked.start - block.start, stacked.len());
-        matmul(w.rb_mut(), accum, v.transpose(), x.rb().subrows(row, stacked.len()), one, Par::Seq);
+    for (stacked, row, rows) in runs.clone() {
+        let v = v.subrows(stacked - block.start, rows);
+        matmul(w.rb_mut(), accum, v.adjoint(), x.rb().subrows(row, rows), one, Par::Seq);
         accum = Accum::Add;
     }
-    matmul(tw.rb_mut(), Accum::Replace, t.transpose(), w.rb(), one, Par::Seq);
-    for (stacked, row) in map.runs(q) {
-        let v = v.subrows(stacked.start - block.start, stacked.len());
-        matmul(x.rb_mut().subrows_mut(row, stacked.len()), Accum::Add, v, tw.rb(), minus, Par::Seq);
+    matmul(tw.rb_mut(), Accum::Replace, t.adjoint(), w.rb(), one, Par::Seq);
+    for (stacked, row, rows) in runs {
+        let v = v.subrows(stacked - block.start, rows);
+        matmul(x.rb_mut().subrows_mut(row, rows), Accum::Add, v, tw.rb(), minus, Par::Seq);
     }
 }

@@ -43,9 +43,11 @@ pub enum DeviceLimits {
     /// All that the adapter has.
     #[default]
     Adapter,
-    /// What every WebGPU implementation promises (16 KiB of workgroup memory, 256 threads a workgroup, no immediates), and f64
-    /// arithmetic where the adapter has it. For tests: a program that runs so runs everywhere.
+    /// What every WebGPU implementation promises (16 KiB of workgroup memory, 256 threads a workgroup, no immediates), and f64 and f16
+    /// where the adapter has them. For tests: a program that runs so runs everywhere.
     WebGpuDefault,
+    /// As [`WebGpuDefault`](Self::WebGpuDefault), with neither f64 nor f16.
+    Plain,
 }
 
 impl AdapterChoice {
@@ -118,7 +120,8 @@ impl AdapterChoice {
             | Features::PIPELINE_CACHE;
         let (features, limits) = match self.limits {
             DeviceLimits::Adapter => (of_adapter, adapter.limits()),
-            DeviceLimits::WebGpuDefault => (Features::SHADER_F64, wgpu::Limits::defaults()),
+            DeviceLimits::WebGpuDefault => (Features::SHADER_F64 | Features::SHADER_F16, wgpu::Limits::defaults()),
+            DeviceLimits::Plain => (Features::empty(), wgpu::Limits::defaults()),
         };
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("svdvals-gpu"),

@@ -11,7 +11,8 @@ use wgpu::{AdapterInfo, Device, DeviceType, ErrorFilter, Features, PollError, Po
 use super::{adapter::AdapterChoice, pipeline::Pipelines};
 use crate::{
     error::{Result, SvdError},
-    scalar::Element,
+    options::HalfStorage,
+    scalar::{Element, Re},
 };
 
 /// A GPU that is ready to compute: device, queue and compiled kernels. Cheap to clone; many threads may use one at once.
@@ -86,8 +87,8 @@ impl GpuContext {
     }
 
     /// A context on a device that you own. Ask the device for as many limits and features as you can: kernels use
-    /// `max_compute_workgroup_storage_size`, `max_compute_invocations_per_workgroup` and the buffer sizes that it has, and f64 needs
-    /// `Features::SHADER_F64`.
+    /// `max_compute_workgroup_storage_size`, `max_compute_invocations_per_workgroup` and the buffer sizes that it has, f64 and c64 need
+    /// `Features::SHADER_F64`, and [`HalfStorage::Half`] needs `Features::SHADER_F16`.
     ///
     /// The device's error handler and device-lost callback stay yours. Shaders are checked at run time if `SVDVALS_GPU_CHECKED=1`.
     ///
@@ -129,9 +130,33 @@ impl GpuContext {
         &self.0.limits
     }
 
-    /// Whether the device computes with elements of type `T`.
-    pub fn supports<T: Element>(&self) -> bool {
-        size_of::<T::Real>() < size_of::<f64>() || self.0.device.features().contains(Features::SHADER_F64)
+    /// Whether the device computes with elements of type `T`, half types held as `half` says.
+    ///
+    /// ```
+    /// use svdvals_gpu::{GpuContext, HalfStorage};
+    /// if let Ok(context) = GpuContext::global() {
+    ///     assert!(context.supports::<f32>(HalfStorage::Single) && context.supports::<half::bf16>(HalfStorage::Single));
+    /// }
+    /// ```
+    pub fn supports<T: Element>(&self, half: HalfStorage) -> bool {
+        match half {
+            HalfStorage::Single => self.require::<T, T::Scalar>().is_ok(),
+            HalfStorage::Half => self.require::<T, T::Compact>().is_ok(),
+        }
+    }
+
+    /// That the device computes with `T` stored as `S`, or what it lacks.
+    pub(crate) fn require<T: Element, S: Element>(&self) -> Result<()> {
+        let features = self.0.device.features();
+        let lacks = |needed, feature: Features, name| (needed && !features.contains(feature)).then_some(name);
+        let f64 = lacks(size_of::<Re<S>>() == size_of::<f64>(), Features::SHADER_F64, "SHADER_F64");
+        let f16 = lacks(S::IS_HALF, Features::SHADER_F16, "SHADER_F16");
+        match f64.or(f16) {
+            Some(feature) => {
+                Err(SvdError::UnsupportedElement { element: T::NAME, feature, adapter: self.adapter_name().to_owned() })
+            }
+            None => Ok(()),
+        }
     }
 
     /// The device.

@@ -15,34 +15,32 @@ use super::{
 use crate::{
     band::Band,
     error::{Result, SvdError},
-    kernels::{BandLayout, Level, ReductionStep, SWEEP_SEPARATION, TileKernels},
+    kernels::{BandLayout, HeldBy, Level, ReductionStep, SWEEP_SEPARATION, TileKernels},
     options::Tuning,
     report::Counts,
-    scalar::RealElement,
+    scalar::{Element, Re, Scalar},
 };
 
-/// The GPU backend for one call: a context, hyperparameters that its device can have, and the commands not yet submitted.
-pub struct GpuKernels<T> {
+/// The GPU backend for one call, for matrices stored as `S`: a context, hyperparameters that its device can have, and the commands not yet submitted.
+pub struct GpuKernels<S> {
     context: GpuContext,
     tuning: Tuning,
     shape: Shape,
     stream: Stream,
-    element: PhantomData<T>,
+    storage: PhantomData<S>,
 }
 
-impl<T: RealElement> GpuKernels<T> {
+impl<S: Element> GpuKernels<S> {
     /// The backend on `context` with these hyperparameters.
     ///
     /// # Errors
-    /// [`SvdError::UnsupportedElement`] where the device does not compute with `T`; [`SvdError::InvalidOption`] for a hyperparameter
+    /// [`SvdError::UnsupportedElement`] where the device does not compute with `S`; [`SvdError::InvalidOption`] for a hyperparameter
     /// that [`Tuning::check`] refuses or that exceeds the device's limits.
     pub fn new(context: &GpuContext, tuning: &Tuning) -> Result<Self> {
-        if !context.supports::<T>() {
-            return Err(SvdError::UnsupportedElement { element: T::NAME, adapter: context.adapter_name().to_owned() });
-        }
-        let shape = Shape::new::<T>(context, tuning)?;
+        context.require::<S, S>()?;
+        let shape = Shape::new::<S>(context, tuning)?;
         let stream = Stream::new(context)?;
-        Ok(GpuKernels { context: context.clone(), tuning: tuning.clone(), shape, stream, element: PhantomData })
+        Ok(GpuKernels { context: context.clone(), tuning: tuning.clone(), shape, stream, storage: PhantomData })
     }
 
     /// What was sent to the device and back so far.
@@ -52,35 +50,35 @@ impl<T: RealElement> GpuKernels<T> {
 
     /// The matrix as it stands, for tests.
     #[doc(hidden)]
-    pub fn read_matrix(&self, a: &Dense<T>) -> Result<faer::Mat<T>> {
-        let entries: Vec<T> = self.stream.read_back(&a.a, a.len())?;
-        Ok(faer::Mat::from_fn(a.size.0, a.size.1, |i, j| entries[i * a.strides.0 + j * a.strides.1]))
+    pub fn read_matrix(&self, a: &Dense<S>) -> Result<faer::Mat<S::Scalar>> {
+        let entries: Vec<S> = self.stream.read_back(&a.a, a.len())?;
+        Ok(faer::Mat::from_fn(a.size.0, a.size.1, |i, j| entries[i * a.strides.0 + j * a.strides.1].widen()))
     }
 
     /// V of stacked rows `0..rows` of the last level (rows x tile size), for tests.
     #[doc(hidden)]
-    pub fn read_v(&self, a: &Dense<T>, rows: usize) -> Result<faer::Mat<T>> {
+    pub fn read_v(&self, a: &Dense<S>, rows: usize) -> Result<faer::Mat<S::Scalar>> {
         let ts = self.shape.ts;
-        let entries: Vec<T> = self.stream.read_back(&a.v, rows * ts)?;
+        let entries: Vec<S::Scalar> = self.stream.read_back(&a.v, rows * ts)?;
         Ok(faer::Mat::from_fn(rows, ts, |i, j| entries[i * ts + j]))
     }
 
     /// T of block `q` of the last level (tile size x tile size), for tests.
     #[doc(hidden)]
-    pub fn read_t(&self, a: &Dense<T>, q: usize) -> Result<faer::Mat<T>> {
+    pub fn read_t(&self, a: &Dense<S>, q: usize) -> Result<faer::Mat<S::Scalar>> {
         let ts = self.shape.ts;
-        let entries: Vec<T> = self.stream.read_back(&a.t, (q + 1) * ts * ts)?;
+        let entries: Vec<S::Scalar> = self.stream.read_back(&a.t, (q + 1) * ts * ts)?;
         Ok(faer::Mat::from_fn(ts, ts, |i, j| entries[(q * ts + i) * ts + j]))
     }
 
     /// Columns of `bandwidth + 1` entries: B(i, j) at j * (bandwidth + 1) + bandwidth + i - j.
-    fn unpack_band(&self, band: &Banded<T>, bandwidth: usize) -> Result<Vec<T>> {
+    fn unpack_band(&self, band: &Banded<S>, bandwidth: usize) -> Result<Vec<S::Scalar>> {
         let BandLayout { n, ku, .. } = band.layout;
         let len = n.checked_mul(bandwidth + 1).filter(|&len| len <= u32::MAX as usize);
         let len = len.ok_or_else(|| SvdError::invalid("bandwidth", format!("{n} x {} entries", bandwidth + 1)))?;
-        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
+        let bytes = (len as u64).saturating_mul(size_of::<S::Scalar>() as u64);
         let out = buffer(&self.context, "the band to be read back", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
-        let pipeline = self.context.pipeline::<T>(&UNPACK_BAND, &[])?;
+        let pipeline = self.context.pipeline::<S>(&UNPACK_BAND, &[])?;
         let bindings = self.stream.bind(&pipeline, &[&band.band, &out])?;
         let words = [n, band.layout.ld(), ku, bandwidth].map(|word| word as u32);
         let [x, y] = self.stream.fold(len.div_ceil(LINEAR_THREADS as usize))?;
@@ -89,16 +87,17 @@ impl<T: RealElement> GpuKernels<T> {
     }
 }
 
-impl<T: RealElement> TileKernels<T> for GpuKernels<T> {
-    type Dense = Dense<T>;
-    type Banded = Banded<T>;
+impl<S: Element> TileKernels for GpuKernels<S> {
+    type Storage = S;
+    type Dense = Dense<S>;
+    type Banded = Banded<S>;
 
-    fn upload(&self, source: MatRef<'_, T>, scale: T) -> Result<Dense<T>> {
+    fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Dense<S>> {
         let by_rows = source.col_stride().unsigned_abs() < source.row_stride().unsigned_abs();
         let a = Dense::new(&self.context, &self.stream, source.shape(), by_rows, self.shape, self.tuning.leaf)?;
         let lines = if by_rows { source.transpose() } else { source };
         let ld = a.ld();
-        self.stream.upload(&a.a, a.len(), |start, piece: &mut [T]| {
+        self.stream.upload(&a.a, a.len(), |start, piece: &mut [S]| {
             let mut at = 0;
             while at < piece.len() {
                 // From place k of line j to the end of the line, or of the piece.
@@ -107,12 +106,14 @@ impl<T: RealElement> TileKernels<T> for GpuKernels<T> {
                 let (target, line) = (&mut piece[at..end], lines.col(j));
                 let filled = target.len().min(lines.nrows().saturating_sub(k));
                 let (target, padding) = target.split_at_mut(filled);
-                padding.fill(T::zero_impl());
+                padding.fill(S::zeroed());
                 let first = k.min(lines.nrows());
                 let line = line.subrows(first, filled);
                 match line.try_as_col_major() {
-                    Some(line) => target.iter_mut().zip(line.as_slice()).for_each(|(to, &x)| *to = x * scale),
-                    None => target.iter_mut().zip(line.iter()).for_each(|(to, &x)| *to = x * scale),
+                    Some(line) => {
+                        target.iter_mut().zip(line.as_slice()).for_each(|(to, &x)| *to = S::narrow(x.widen().times(scale)))
+                    }
+                    None => target.iter_mut().zip(line.iter()).for_each(|(to, &x)| *to = S::narrow(x.widen().times(scale))),
                 }
                 at = end;
             }
@@ -120,7 +121,7 @@ impl<T: RealElement> TileKernels<T> for GpuKernels<T> {
         Ok(a)
     }
 
-    fn geqrt(&self, a: &mut Dense<T>, level: &Level) -> Result<()> {
+    fn geqrt(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
         let parameters = a.parameters(level)?;
         let flops = 4 * (level.map.rows * level.width * level.width) as u64;
         let [x, y] = self.stream.fold(level.map.blocks())?;
@@ -130,7 +131,7 @@ impl<T: RealElement> TileKernels<T> for GpuKernels<T> {
         self.stream.dispatch(&a.geqrt, &a.bindings[0], parameters, [x, y, 1], flops)
     }
 
-    fn unmqr(&self, a: &mut Dense<T>, level: &Level) -> Result<()> {
+    fn unmqr(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
         let parameters = a.parameters(level)?;
         let trailing = a.size(level.transposed).1 - level.col - level.width;
         if trailing == 0 || level.map.rows == 0 || level.width == 0 {
@@ -148,7 +149,7 @@ impl<T: RealElement> TileKernels<T> for GpuKernels<T> {
         self.stream.dispatch(&a.unmqr, &a.bindings[1], parameters, [chunks, y, z], flops)
     }
 
-    fn pack_band(&self, a: Dense<T>, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded<T>> {
+    fn pack_band(&self, a: Dense<S>, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded<S>> {
         if n > a.size.0.min(a.size.1) {
             return Err(SvdError::invalid("n", format!("{n}, of a {} x {} matrix", a.size.0, a.size.1)));
         }
@@ -157,7 +158,7 @@ impl<T: RealElement> TileKernels<T> for GpuKernels<T> {
         if n == 0 {
             return Ok(band);
         }
-        let pipeline = self.context.pipeline::<T>(&PACK_BAND, &[])?;
+        let pipeline = self.context.pipeline::<S>(&PACK_BAND, &[])?;
         let bindings = self.stream.bind(&pipeline, &[&a.a, &band.band])?;
         let words = [n, layout.ld(), layout.ku, bandwidth, a.strides.0, a.strides.1].map(|word| word as u32);
         let [x, y] = self.stream.fold((n * layout.ld()).div_ceil(LINEAR_THREADS as usize))?;
@@ -165,28 +166,29 @@ impl<T: RealElement> TileKernels<T> for GpuKernels<T> {
         Ok(band)
     }
 
-    fn upload_band(&self, band: &Band<T>, scale: T, tile_width: usize) -> Result<Banded<T>> {
+    fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Banded<S>> {
         let layout = BandLayout::new(band.n(), band.bandwidth(), tile_width);
         let device = Banded::new(&self.context, &self.stream, layout, &self.tuning)?;
         let ld = layout.ld();
-        self.stream.upload(&device.band, layout.size()?, |start, piece: &mut [T]| {
+        self.stream.upload(&device.band, layout.size()?, |start, piece: &mut [S]| {
             for (place, to) in (start..).zip(piece) {
                 // Place p of column j holds row j + p - ku.
                 let (j, p) = (place / ld, place % ld);
-                *to = if j + p >= layout.ku { band.get(j + p - layout.ku, j) * scale } else { T::zero_impl() };
+                *to =
+                    if j + p >= layout.ku { S::narrow(band.get(j + p - layout.ku, j).widen().times(scale)) } else { S::zeroed() };
             }
         })?;
         Ok(device)
     }
 
-    fn download_band(&self, band: Banded<T>, bandwidth: usize, scale: T) -> Result<Band<T>> {
+    fn download_band(&self, band: Banded<S>, bandwidth: usize, scale: Re<S>) -> Result<Band<S::Scalar>> {
         let n = band.layout.n;
         let bandwidth = bandwidth.min(n.saturating_sub(1));
         let entries = self.unpack_band(&band, bandwidth)?;
-        Band::from_fn(n, bandwidth, |i, j| entries[j * (bandwidth + 1) + bandwidth + i - j] * scale)
+        Band::from_fn(n, bandwidth, |i, j| entries[j * (bandwidth + 1) + bandwidth + i - j].times(scale))
     }
 
-    fn chase(&self, band: &mut Banded<T>, step: &ReductionStep) -> Result<()> {
+    fn chase(&self, band: &mut Banded<S>, step: &ReductionStep) -> Result<()> {
         band.check(step)?;
         let most = self.tuning.max_blocks.min(self.context.limits().max_compute_workgroups_per_dimension as usize);
         let &ReductionStep { n, bandwidth, tile_width } = step;
@@ -205,10 +207,10 @@ impl<T: RealElement> TileKernels<T> for GpuKernels<T> {
         Ok(())
     }
 
-    fn bidiagonal(&self, band: Banded<T>) -> Result<(Vec<f64>, Vec<f64>)> {
+    fn bidiagonal(&self, band: Banded<S>) -> Result<(Vec<f64>, Vec<f64>)> {
         // Pairs (B(j - 1, j), B(j, j)).
         let pairs = self.unpack_band(&band, 1)?;
-        let every_other = |first| pairs.iter().skip(first).step_by(2).map(|x| x.to_double()).collect();
+        let every_other = |first| pairs.iter().skip(first).step_by(2).map(|x| x.to_complex().norm()).collect();
         Ok((every_other(1), every_other(2)))
     }
 

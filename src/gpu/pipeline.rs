@@ -18,7 +18,7 @@ use wgpu::{
 use super::context::GpuContext;
 use crate::{
     error::{Result, SvdError},
-    scalar::RealElement,
+    scalar::{Element, Re, RealElement, Scalar},
 };
 
 /// A shader: its entry point has the file's name; it binds `buffers` storage buffers and takes `words` u32 parameters.
@@ -42,8 +42,9 @@ pub(super) const UNPACK_BAND: Shader = shader!("unpack_band", 2, 4);
 pub(super) const CHASE: Shader = shader!("chase", 1, 8);
 
 /// What shaders share.
-const MODULES: [(&str, &str); 6] = [
+const MODULES: [(&str, &str); 7] = [
     ("pair", include_str!("../../shaders/shared/pair.wgsl")),
+    ("reflector", include_str!("../../shaders/shared/reflector.wgsl")),
     ("scalar", include_str!("../../shaders/shared/scalar.wgsl")),
     ("level", include_str!("../../shaders/shared/level.wgsl")),
     ("tiles", include_str!("../../shaders/shared/tiles.wgsl")),
@@ -62,22 +63,22 @@ pub(super) struct Pipeline {
     words: u32,
 }
 
-/// The pipelines compiled so far, by shader and constants.
+/// The pipelines compiled so far, by shader, storage type and constants.
 #[derive(Default)]
-pub(super) struct Pipelines(Mutex<HashMap<(&'static str, String), Pipeline>>);
+pub(super) struct Pipelines(Mutex<HashMap<(&'static str, &'static str, String), Pipeline>>);
 
-/// `package::tuning`: the constants of a shader for elements of type `T`.
-fn constants<T: RealElement>(values: &[(&str, u32)]) -> String {
+/// `package::tuning`: the constants of a shader for arithmetic in `R`.
+fn constants<R: RealElement>(values: &[(&str, u32)]) -> String {
     let mut text = String::new();
     let real = [
-        ("NORM_FLOOR", T::norm_floor()),
-        ("NORM_SCALE", T::norm_scale()),
+        ("NORM_FLOOR", R::norm_floor()),
+        ("NORM_SCALE", R::norm_scale()),
         // Twice the largest entry of a vector whose sum of squares is below the floor.
-        ("NORM_CLAMP", num_traits::Float::sqrt(T::norm_floor()) * T::from_double(2.0)),
-        ("SMALLEST_NORMAL", T::min_positive_value()),
+        ("NORM_CLAMP", num_traits::Float::sqrt(R::norm_floor()) * R::from_double(2.0)),
+        ("SMALLEST_NORMAL", R::min_positive_value()),
     ];
     for (name, value) in real {
-        let _ = writeln!(text, "const {name}: {} = {:e};", T::NAME, value.to_double());
+        let _ = writeln!(text, "const {name}: {} = {:e};", R::NAME, value.to_double());
     }
     for (name, value) in values.iter().chain(&[("LINEAR_THREADS", LINEAR_THREADS)]) {
         let _ = writeln!(text, "const {name}: u32 = {value}u;");
@@ -85,8 +86,8 @@ fn constants<T: RealElement>(values: &[(&str, u32)]) -> String {
     text
 }
 
-/// The shader's WGSL, imports resolved and constants written in.
-fn wgsl(shader: &Shader, constants: &str, f64: bool, immediates: bool) -> Result<String> {
+/// The shader's WGSL for matrices stored as `S`, imports resolved and constants written in.
+fn wgsl<S: Element>(shader: &Shader, constants: &str, immediates: bool) -> Result<String> {
     let failed = |reason: String| SvdError::Gpu { what: "the source of a shader", reason: format!("{}: {reason}", shader.name) };
     let mut resolver = VirtualResolver::new();
     for (name, source) in MODULES.into_iter().chain([(shader.name, shader.source), ("tuning", constants)]) {
@@ -95,7 +96,11 @@ fn wgsl(shader: &Shader, constants: &str, f64: bool, immediates: bool) -> Result
     }
     let mut compiler = Wesl::new("shaders").set_custom_resolver(resolver);
     compiler.set_options(CompileOptions { validate: false, mangle_root: false, strip: true, lower: false, ..Default::default() });
-    compiler.set_feature("f64", f64).set_feature("immediates", immediates);
+    compiler
+        .set_feature("f64", size_of::<Re<S>>() == size_of::<f64>())
+        .set_feature("complex", S::Scalar::IS_COMPLEX)
+        .set_feature("f16", S::IS_HALF)
+        .set_feature("immediates", immediates);
     let root = format!("package::{}", shader.name).parse().map_err(|e| failed(format!("{e}")))?;
     compiler.compile(&root).map(|module| module.to_string()).map_err(|e| failed(e.to_string()))
 }
@@ -106,15 +111,15 @@ impl GpuContext {
         self.device().features().contains(Features::IMMEDIATES) && self.limits().max_immediate_size >= 64
     }
 
-    /// `shader` with the constants `values`, for elements of type `T`.
-    pub(super) fn pipeline<T: RealElement>(&self, shader: &Shader, values: &[(&str, u32)]) -> Result<Pipeline> {
-        let key = (shader.name, constants::<T>(values));
+    /// `shader` with the constants `values`, for matrices stored as `S`.
+    pub(super) fn pipeline<S: Element>(&self, shader: &Shader, values: &[(&str, u32)]) -> Result<Pipeline> {
+        let key = (shader.name, S::NAME, constants::<Re<S>>(values));
         // Compiled under the lock: threads that want the same pipeline wait for the one that makes it.
         let mut pipelines = self.pipelines().0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pipeline) = pipelines.get(&key) {
             return Ok(pipeline.clone());
         }
-        let source = wgsl(shader, &key.1, size_of::<T>() == size_of::<f64>(), self.immediates())?;
+        let source = wgsl::<S>(shader, &key.2, self.immediates())?;
         let pipeline = self.scoped("a compute pipeline", || Ok(self.compile(shader, source)))?;
         pipelines.insert(key, pipeline.clone());
         Ok(pipeline)
@@ -181,22 +186,29 @@ impl GpuContext {
 mod tests {
     use super::*;
 
-    /// Every shader resolves, for both element types and both ways of passing parameters, to WGSL with one entry point.
+    /// Every shader resolves, for every storage type and both ways of passing parameters, to WGSL with one entry point.
     #[test]
     fn sources_resolve() {
-        for shader in [GEQRT, UNMQR, PACK_BAND, UNPACK_BAND, CHASE] {
-            for (f64, immediates) in [(false, false), (false, true), (true, false), (true, true)] {
-                let values: Vec<_> = ["TS", "TS4", "SPLIT", "SLICE", "ROWS", "GEQRT_THREADS", "CPB", "CPB4", "UNMQR_THREADS"]
-                    .into_iter()
-                    .chain(["TAIL", "CHASE_THREADS"])
-                    .map(|name| (name, 4))
-                    .collect();
-                let constants = if f64 { constants::<f64>(&values) } else { constants::<f32>(&values) };
-                let source = wgsl(&shader, &constants, f64, immediates).unwrap();
-                assert_eq!(source.matches("@compute").count(), 1, "{source}");
-                assert_eq!(source.contains("var<immediate>"), immediates);
-                assert_eq!(source.contains("f64"), f64, "{source}");
+        fn resolve<S: Element>() {
+            for shader in [GEQRT, UNMQR, PACK_BAND, UNPACK_BAND, CHASE] {
+                for immediates in [false, true] {
+                    let values: Vec<_> = ["TS", "TS4", "SPLIT", "SLICE", "ROWS", "GEQRT_THREADS", "CPB", "CPB4", "UNMQR_THREADS"]
+                        .into_iter()
+                        .chain(["TAIL", "CHASE_THREADS"])
+                        .map(|name| (name, 4))
+                        .collect();
+                    let source = wgsl::<S>(&shader, &constants::<Re<S>>(&values), immediates).unwrap();
+                    assert_eq!(source.matches("@compute").count(), 1, "{source}");
+                    assert_eq!(source.contains("var<immediate>"), immediates);
+                    assert_eq!(source.contains("f64"), size_of::<Re<S>>() == 8, "{source}");
+                    assert_eq!(source.contains("enable f16"), S::IS_HALF, "{source}");
+                }
             }
         }
+        resolve::<half::f16>();
+        resolve::<f32>();
+        resolve::<f64>();
+        resolve::<num_complex::Complex<f32>>();
+        resolve::<num_complex::Complex<f64>>();
     }
 }

@@ -14,10 +14,10 @@ use crate::{
     error::{Result, SvdError},
     kernels::{BandLayout, Level, ReductionStep},
     options::Tuning,
-    scalar::RealElement,
+    scalar::Element,
 };
 
-/// A dense matrix on the device, in the memory order it came in, with what `geqrt` leaves for `unmqr`.
+/// A dense matrix on the device, stored as `T` in the memory order it came in, with what `geqrt` leaves for `unmqr`.
 pub struct Dense<T> {
     /// Entry (i, j) at i * strides.0 + j * strides.1.
     pub(super) a: Buffer,
@@ -35,7 +35,7 @@ pub struct Dense<T> {
     element: PhantomData<T>,
 }
 
-/// A band on the device, in [`BandLayout`].
+/// A band on the device, stored as `T` in [`BandLayout`].
 pub struct Banded<T> {
     pub(super) band: Buffer,
     pub(super) layout: BandLayout,
@@ -65,8 +65,8 @@ fn fitting_bytes<T>(context: &GpuContext, what: &'static str, len: Option<usize>
     Ok(needed)
 }
 
-/// Sizes of the buffers for an m x n matrix, and their bytes in all.
-fn dense_sizes<T>(
+/// Sizes of the buffers for an m x n matrix stored as `T`, and their bytes in all.
+fn dense_sizes<T: Element>(
     context: &GpuContext,
     (m, n): (usize, usize),
     by_rows: bool,
@@ -81,18 +81,18 @@ fn dense_sizes<T>(
     let v = longest.checked_mul(shape.ts);
     let t = longest.div_ceil(leaf.max(2)).checked_mul(shape.ts * shape.ts);
     let bytes = fitting_bytes::<T>(context, "the matrix", a)?
-        .saturating_add(fitting_bytes::<T>(context, "the reflectors", v)?)
-        .saturating_add(fitting_bytes::<T>(context, "the reflectors' triangular factors", t)?);
+        .saturating_add(fitting_bytes::<T::Scalar>(context, "the reflectors", v)?)
+        .saturating_add(fitting_bytes::<T::Scalar>(context, "the reflectors' triangular factors", t)?);
     let count = |len: Option<usize>| len.unwrap_or_default();
     Ok((DenseSizes { by_rows, ld: count(ld), a: count(a), v: count(v), t: count(t) }, bytes))
 }
 
-/// Bytes that an m x n matrix of `T` takes on the device, workspace and band included.
+/// Bytes that an m x n matrix stored as `T` takes on the device, workspace and band included.
 ///
 /// # Errors
 /// [`SvdError::TooLarge`] where one of its buffers is more than the device allows; [`SvdError::InvalidOption`] where the device cannot
 /// have these hyperparameters.
-pub(crate) fn required_bytes<T: RealElement>(context: &GpuContext, m: usize, n: usize, tuning: &Tuning) -> Result<u64> {
+pub(crate) fn required_bytes<T: Element>(context: &GpuContext, m: usize, n: usize, tuning: &Tuning) -> Result<u64> {
     let shape = Shape::new::<T>(context, tuning)?;
     let (_, dense) = dense_sizes::<T>(context, (m, n), m < n, shape, tuning.leaf)?;
     let order = m.min(n);
@@ -101,7 +101,7 @@ pub(crate) fn required_bytes<T: RealElement>(context: &GpuContext, m: usize, n: 
     Ok(dense.saturating_add(band))
 }
 
-impl<T: RealElement> Dense<T> {
+impl<T: Element> Dense<T> {
     /// Room for an m x n matrix, row after row if `by_rows`, else column after column.
     pub(super) fn new(
         context: &GpuContext,
@@ -112,10 +112,11 @@ impl<T: RealElement> Dense<T> {
         leaf: usize,
     ) -> Result<Self> {
         let (sizes, _) = dense_sizes::<T>(context, size, by_rows, shape, leaf)?;
-        let storage = |what, len: usize, more| buffer(context, what, (len * size_of::<T>()) as u64, BufferUsages::STORAGE | more);
-        let a = storage("the matrix", sizes.a, BufferUsages::COPY_DST | BufferUsages::COPY_SRC)?;
-        let v = storage("the reflectors", sizes.v, BufferUsages::COPY_SRC)?;
-        let t = storage("the reflectors' triangular factors", sizes.t, BufferUsages::COPY_SRC)?;
+        let storage = |what, bytes: usize, more| buffer(context, what, bytes as u64, BufferUsages::STORAGE | more);
+        let scalar = size_of::<T::Scalar>();
+        let a = storage("the matrix", sizes.a * size_of::<T>(), BufferUsages::COPY_DST | BufferUsages::COPY_SRC)?;
+        let v = storage("the reflectors", sizes.v * scalar, BufferUsages::COPY_SRC)?;
+        let t = storage("the reflectors' triangular factors", sizes.t * scalar, BufferUsages::COPY_SRC)?;
         let geqrt = context.pipeline::<T>(&GEQRT, &shape.geqrt_constants())?;
         let unmqr = context.pipeline::<T>(&UNMQR, &shape.unmqr_constants())?;
         let bindings = [stream.bind(&geqrt, &[&a, &v, &t])?, stream.bind(&unmqr, &[&a, &v, &t])?];
@@ -144,7 +145,7 @@ impl<T: RealElement> Dense<T> {
         let (rows, cols) = self.size(transposed);
         let (rs, cs) = if transposed { (self.strides.1, self.strides.0) } else { self.strides };
         let Shape { ts, .. } = self.shape;
-        let elements = |buffer: &Buffer| buffer.size() / size_of::<T>() as u64;
+        let elements = |buffer: &Buffer| buffer.size() / size_of::<T::Scalar>() as u64;
         // Rows ascend with g where groups do not overlap, so the last stacked row is the last row.
         let fits = width <= ts
             && col.checked_add(width).is_some_and(|end| end <= cols)
@@ -165,13 +166,13 @@ impl<T: RealElement> Dense<T> {
     }
 }
 
-impl<T: RealElement> Banded<T> {
+impl<T: Element> Banded<T> {
     /// Room for a band in `layout`, to be chased with `tuning`.
     pub(super) fn new(context: &GpuContext, stream: &Stream, layout: BandLayout, tuning: &Tuning) -> Result<Self> {
         let bytes = fitting_bytes::<T>(context, "the band", layout.size().ok())?;
         // The longest reflector has kl + 1 entries; rounded up, so that bands share pipelines.
         let tail = (layout.kl + 1).next_multiple_of(32);
-        let (needed, available) = (tail * size_of::<T>(), context.limits().max_compute_workgroup_storage_size as usize);
+        let (needed, available) = (tail * size_of::<T::Scalar>(), context.limits().max_compute_workgroup_storage_size as usize);
         if needed > available {
             let reason = format!("{} needs {needed} bytes of workgroup memory, but the device has {available}", layout.kl);
             return Err(SvdError::invalid("tile_width", reason));

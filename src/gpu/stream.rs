@@ -203,7 +203,8 @@ impl Stream {
         }
     }
 
-    /// Fills a new buffer's first `len` elements: `fill(at, piece)` writes those from `at` on.
+    /// Fills a new buffer's first `len` elements: `fill(at, piece)` writes those from `at` on. (Copies are whole words of four bytes, so
+    /// that an odd number of f16 is followed by a zero.)
     pub fn upload<T: Pod>(&self, target: &Buffer, len: usize, mut fill: impl FnMut(usize, &mut [T])) -> Result<()> {
         let size = size_of::<T>();
         let chunk = CHUNK_BYTES as usize / size;
@@ -212,7 +213,7 @@ impl Stream {
         for start in (0..len).step_by(chunk) {
             let index = self.context.scoped("an upload", || {
                 let count = chunk.min(len - start);
-                let bytes = BufferSize::new((count * size) as u64);
+                let bytes = BufferSize::new(whole_words(count * size));
                 let view = bytes.and_then(|bytes| self.context.queue().write_buffer_with(target, (start * size) as u64, bytes));
                 // Where there is no staging memory, the scope's out-of-memory error comes before this one.
                 let mut view = view.ok_or_else(|| SvdError::DeviceLost { reason: "it takes no uploads".into() })?;
@@ -221,6 +222,8 @@ impl Stream {
                     fill(start + at, piece);
                     view.slice(at * size..(at + piece.len()) * size).copy_from_slice(bytemuck::cast_slice(piece));
                 }
+                let padding = whole_words(count * size) as usize - count * size;
+                view.slice(count * size..).copy_from_slice(&[0; 4][..padding]);
                 drop(view);
                 // Starts the copy, and frees the staging memory after it.
                 Ok(self.context.queue().submit([]))
@@ -242,9 +245,11 @@ impl Stream {
         }
         let state = &mut *self.state();
         self.submit(state)?;
-        let staging = buffer(&self.context, "read-back", (chunk * size) as u64, BufferUsages::MAP_READ | BufferUsages::COPY_DST)?;
+        let staging =
+            buffer(&self.context, "read-back", whole_words(chunk * size), BufferUsages::MAP_READ | BufferUsages::COPY_DST)?;
         for start in (0..len).step_by(chunk) {
-            let bytes = (chunk.min(len - start) * size) as u64;
+            let count = chunk.min(len - start);
+            let bytes = whole_words(count * size);
             let (tell, told) = channel();
             let index = self.context.scoped("a read-back", || {
                 let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
@@ -270,13 +275,18 @@ impl Stream {
             {
                 let view = staging.slice(..bytes).get_mapped_range().map_err(|e| unmapped(e.to_string()))?;
                 // The mapping need not be aligned for T.
-                result.extend(view.chunks_exact(size).map(bytemuck::pod_read_unaligned::<T>));
+                result.extend(view.chunks_exact(size).take(count).map(bytemuck::pod_read_unaligned::<T>));
             }
             staging.unmap();
             state.counts.bytes_read_back += bytes;
         }
         Ok(result)
     }
+}
+
+/// Bytes in whole words of four: what copies are made of.
+fn whole_words(bytes: usize) -> u64 {
+    bytes.next_multiple_of(4) as u64
 }
 
 /// A new buffer. Its size is checked against the device's limits before it is allocated.

@@ -21,8 +21,9 @@ pub(super) struct Shape {
     pub cpb: usize,
 }
 
-/// Most rows of a column in one thread's registers. Beyond this they spill, and compilers choke.
+/// Most rows of a column in one thread's registers, and most bytes. Beyond this they spill, and compilers choke.
 const MOST_SLICE: usize = 256;
+const MOST_SLICE_BYTES: usize = 2048;
 
 impl Shape {
     /// The sizes for `tuning`, unchecked.
@@ -46,17 +47,17 @@ impl Shape {
     }
 
     /// Bytes of workgroup memory that `geqrt` takes, as its shader declares them.
-    pub fn geqrt_bytes<T>(&self) -> usize {
+    pub fn geqrt_bytes<T: Element>(&self) -> usize {
         let Shape { ts, split, .. } = *self;
-        (2 * self.rows() + 4 * split + split * ts + ts + ts * ts) * size_of::<T>()
+        (2 * self.rows() + split * ts + ts + ts * ts) * size_of::<T::Scalar>() + 4 * split * size_of::<T::Real>()
     }
 
     /// Bytes of workgroup memory that `unmqr` takes.
-    pub fn unmqr_bytes<T>(&self) -> usize {
-        self.ts * (self.ts / 4 + 1 + self.cpb / 4 + 1) * 4 * size_of::<T>()
+    pub fn unmqr_bytes<T: Element>(&self) -> usize {
+        self.ts * (self.ts / 4 + 1 + self.cpb / 4 + 1) * 4 * size_of::<T::Scalar>()
     }
 
-    /// The sizes for `tuning`, or which hyperparameter the device cannot have.
+    /// The sizes for `tuning` and matrices stored as `T`, or which hyperparameter the device cannot have.
     pub fn new<T: Element>(context: &GpuContext, tuning: &Tuning) -> Result<Shape> {
         tuning.check()?;
         let limits = context.limits();
@@ -75,7 +76,7 @@ impl Shape {
         most("split_k", tuning.split_k, threads / ts)?;
         most("cols_per_block", tuning.cols_per_block, threads / (ts / 4) * 4)?;
         most("threads_per_block", tuning.threads_per_block, threads)?;
-        most("leaf", tuning.leaf, tuning.split_k * MOST_SLICE)?;
+        most("leaf", tuning.leaf, tuning.split_k * MOST_SLICE.min(MOST_SLICE_BYTES / size_of::<T::Scalar>()))?;
         let shape = Shape::of(tuning);
         let memory = |option, needed: usize, kernel: &str| {
             if needed > bytes {

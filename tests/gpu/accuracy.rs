@@ -1,11 +1,11 @@
 //! What the GPU backend promises as a whole: accuracy, whatever the hyperparameters and the memory order, and what it sends.
 
 use faer::{Mat, MatRef};
-use svdvals_gpu::{Backend, GpuContext, PanelTree, SvdOptions, SvdValsGpu, Tuning};
+use svdvals_gpu::{Backend, GpuContext, HalfStorage, PanelTree, SvdOptions, SvdValsGpu, Tuning};
 
 use crate::{
     Elements, Outcome, check,
-    common::{Spectrum, error, gaussian, reference, rounded, stable, with_singular_values},
+    common::{Spectrum, complex_with_singular_values, error, gaussian, reference, rounded, stable, with_singular_values},
     tuning,
 };
 
@@ -13,15 +13,27 @@ fn gpu(context: &GpuContext) -> SvdOptions {
     SvdOptions::default().context(context.clone()).backend(Backend::Gpu)
 }
 
-/// Table 1 of the unified-kernels paper at n = 64 and 256, with the default hyperparameters: the bounds are the paper's figures.
+/// Table 1 of the unified-kernels paper at n = 64 and 256, with the default hyperparameters: the bounds are the paper's figures, for f16
+/// stored as f16, and for complex numbers twice those of the real type.
 pub fn table_1<T: Elements>(context: &GpuContext) -> Outcome {
-    for (n, matrices, f32_bound, f64_bound) in [(64, 10, 9.6e-8, 5.8e-16), (256, 10, 8.1e-8, 8.3e-16)] {
-        let bound = if T::NAME == "f32" { f32_bound } else { f64_bound };
+    for (n, matrices, f16_bound, f32_bound, f64_bound) in [(64, 10, 4.3e-3, 9.6e-8, 5.8e-16), (256, 10, 3.3e-3, 8.1e-8, 8.3e-16)]
+    {
+        let bound = match T::NAME {
+            "f16" => f16_bound,
+            "f32" => f32_bound,
+            "c32" => 2.0 * f32_bound,
+            "c64" => 2.0 * f64_bound,
+            _ => f64_bound,
+        };
         for spectrum in Spectrum::ALL {
             let mut worst = 0f64;
             for seed in 0..matrices {
                 let mut sigma = spectrum.values(n);
-                let a: Mat<T> = rounded(with_singular_values(&mut sigma, seed).as_ref());
+                let a: Mat<T> = if T::NAME.starts_with('c') {
+                    rounded(complex_with_singular_values(&mut sigma, seed).as_ref())
+                } else {
+                    rounded(with_singular_values(&mut sigma, seed).as_ref())
+                };
                 worst = worst.max(error(T::values(&a, &gpu(context))?, &sigma));
             }
             println!("GPU {} n = {n}, {spectrum:?}: {worst:.2e}", T::NAME);
@@ -41,7 +53,7 @@ pub fn hyperparameters_do_not_change_values<T: Elements>(context: &GpuContext) -
         for tile_width in [1, 3, 5, 7] {
             let options = gpu(context).tuning(tuning(8, leaf).tree(tree).tile_width(tile_width));
             let off = error(T::values(&a, &options)?, &exact);
-            check!(off <= stable::<T>(90), "leaf {leaf}, {tree:?}, tile width {tile_width}: {off:.1e}");
+            check!(off <= stable::<T>(90) + T::stored(4), "leaf {leaf}, {tree:?}, tile width {tile_width}: {off:.1e}");
         }
     }
     Ok(())
@@ -62,7 +74,7 @@ pub fn memory_orders_do_not_matter<T: Elements>(context: &GpuContext) -> Outcome
     ];
     for (k, view) in views.into_iter().enumerate() {
         let off = error(T::view_values(view, &gpu(context))?, &reference(view));
-        check!(off <= stable::<T>(70), "view {k}: {off:.1e}");
+        check!(off <= stable::<T>(70) + T::stored(4), "view {k}: {off:.1e}");
     }
     Ok(())
 }
@@ -70,13 +82,14 @@ pub fn memory_orders_do_not_matter<T: Elements>(context: &GpuContext) -> Outcome
 /// One upload of the matrix, one read-back of 2n numbers, and a number of dispatches that grows with n and not with n^2 / b: for each
 /// of the n / b panels and both its sweeps two a level of the tree, and 3n in stage 2's one reduction step.
 pub fn counts_are_linear<T: Elements>(context: &GpuContext) -> Outcome {
+    let gpu = |context| gpu(context).half_storage(HalfStorage::Half);
     for n in [40, 80, 120] {
         let a: Mat<T> = gaussian(n, n, 23);
         let tuning = tuning(8, 16).tile_width(7);
         let counts = a.svdvals_gpu_report(&gpu(context).tuning(tuning.clone()))?.counts;
         let size = size_of::<T>() as u64;
         check!(counts.bytes_uploaded == n.next_multiple_of(4) as u64 * n as u64 * size, "{} bytes up", counts.bytes_uploaded);
-        check!(counts.bytes_read_back == 2 * n as u64 * size, "{} bytes back", counts.bytes_read_back);
+        check!(counts.bytes_read_back == 2 * (n * size_of::<T::Scalar>()) as u64, "{} bytes back", counts.bytes_read_back);
         let levels = 1 + (n.div_ceil(16) as f64).log2().ceil() as u64;
         let bound = 4 * (n as u64).div_ceil(8) * levels + 3 * n as u64 + 2;
         check!(counts.dispatches <= bound, "n = {n}: {} dispatches, bound {bound}", counts.dispatches);

@@ -1,14 +1,15 @@
 //! Stage 1's kernels: upload, `geqrt`, `unmqr`.
 
 use faer::{Mat, MatRef};
+use num_complex::Complex;
 use svdvals_gpu::{
-    GpuContext, PanelTree,
+    Element, GpuContext, PanelTree, RealElement,
     internals::{CpuKernels, GpuKernels, Level, TileKernels, levels},
 };
 
 use crate::{
     Elements, Outcome, check,
-    common::{Kind, distance, eps, largest, noise, row_major, stacked_identities, widen},
+    common::{Kind, complex_noise, distance, eps, largest, row_major, stacked_identities, widen},
     tuning,
 };
 
@@ -17,19 +18,19 @@ use crate::{
 pub fn upload_is_exact<T: Elements>(context: &GpuContext) -> Outcome {
     let kernels = GpuKernels::<T>::new(context, &tuning(8, 16))?;
     for (m, n) in [(1, 1), (3, 1), (1, 5), (4, 4), (7, 13), (130, 70), (5000, 2)] {
-        let a = Mat::<T>::from_fn(2 * m + 3, 2 * n + 5, |i, j| T::from_double(noise(1, i, j)));
+        let a = Mat::<T>::from_fn(2 * m + 3, 2 * n + 5, |i, j| T::noise(1, i, j));
         let plain = a.as_ref().submatrix(2, 3, m, n);
         let skipping = plain.reverse_rows();
         // SAFETY: rows 0, 2, .. and columns 0, 2, .. of a (2 m + 3) x (2 n + 5) matrix.
         let strided = unsafe { MatRef::from_raw_parts(a.as_ptr(), m, n, 2, 2 * a.col_stride()) };
-        let by_rows = row_major(&plain.to_owned());
+        let by_rows = Mat::from_fn(n, m, |j, i| plain[(i, j)]);
         let views = [plain, skipping, plain.reverse_cols(), plain.reverse_rows_and_cols(), strided, by_rows.as_ref().transpose()];
         for (k, view) in views.into_iter().enumerate() {
-            let device = kernels.upload(view, T::from_double(0.25))?;
+            let device = kernels.upload(view, T::Real::from_double(4.0))?;
             let back = kernels.read_matrix(&device)?;
             for j in 0..n {
                 for i in 0..m {
-                    check!(back[(i, j)] == view[(i, j)] * T::from_double(0.25), "{m} x {n}, view {k}: entry ({i}, {j})");
+                    check!(back[(i, j)].to_complex() == view[(i, j)].to_complex() * 4.0, "{m} x {n}, view {k}: entry ({i}, {j})");
                 }
             }
         }
@@ -53,28 +54,28 @@ const PANELS: [(usize, usize, usize, usize, usize, usize, usize); 10] = [
     (130, 64, 0, 0, 16, 16, 128), // one long block, then a short one
 ];
 
-/// X = (I - V T V^T) R with orthogonal Q = I - V T V^T, V unit lower trapezoidal, T upper triangular and zero outside its r x r part:
+/// X = (I - V T V^H) R with unitary Q = I - V T V^H, V unit lower trapezoidal, T upper triangular and zero outside its r x r part:
 /// for random panels and for ones with zero, tiny, huge-ratio and dependent columns.
 ///
 /// Bound: 4 rows eps for both defects, relative to the panel's largest entry: backward error of Householder QR is a small multiple of
-/// rows * eps (Higham 2002, theorem 19.4).
+/// rows * eps (Higham 2002, theorem 19.4). R in f16 is a rounding of each of its up to sqrt(rows) times larger entries more.
 pub fn geqrt_is_a_qr_factorisation<T: Elements>(context: &GpuContext) -> Outcome {
     // About sqrt of the smallest normal number, and near it: where squares underflow.
-    let (small, tiny) = if size_of::<T>() == 4 { (1e-19, 1e-36) } else { (1e-154, 1e-300) };
+    let (small, tiny) = if size_of::<T::Real>() == 4 { (1e-19, 1e-36) } else { (1e-154, 1e-300) };
     let kinds: [Kind<'_>; 6] = [
-        ("random", &|i, j| noise(2, i, j)),
-        ("zero", &|_, _| 0.0),
-        ("columns of very different size", &|i, j| noise(3, i, j) * [1.0, small, tiny, 0.0][j % 4]),
-        ("small", &|i, j| noise(4, i, j) * small),
-        ("rank one", &|i, j| (1.0 + noise(5, i, 0)) * (1.0 + noise(5, 0, j))),
-        ("triangular", &|i, j| if i > j { 0.0 } else { noise(6, i, j) }),
+        ("random", &|i, j| complex_noise(2, i, j)),
+        ("zero", &|_, _| 0.0.into()),
+        ("columns of very different size", &|i, j| complex_noise(3, i, j) * [1.0, small, tiny, 0.0][j % 4]),
+        ("small", &|i, j| complex_noise(4, i, j) * small),
+        ("rank one", &|i, j| (complex_noise(5, i, 0) + 1.0) * (complex_noise(5, 0, j) + 1.0)),
+        ("triangular", &|i, j| if i > j { 0.0.into() } else { complex_noise(6, i, j) }),
     ];
     for (m, n, start, col, width, tile, leaf) in PANELS {
         let kernels = GpuKernels::<T>::new(context, &tuning(tile, leaf))?;
         let map = levels(PanelTree::Reduction, start, m - start, width, leaf, leaf / tile).next().ok_or("no level")?;
         for (name, entry) in kinds {
-            let a = Mat::<T>::from_fn(m, n, |i, j| T::from_double(entry(i, j)));
-            let mut device = kernels.upload(a.as_ref(), T::from_double(1.0))?;
+            let a = Mat::<T>::from_fn(m, n, |i, j| T::from_complex(entry(i, j)));
+            let mut device = kernels.upload(a.as_ref(), T::Real::from_double(1.0))?;
             kernels.geqrt(&mut device, &Level { transposed: false, col, width, map })?;
             let (after, v) = (widen(kernels.read_matrix(&device)?.as_ref()), widen(kernels.read_v(&device, map.rows)?.as_ref()));
             let before = widen(a.as_ref());
@@ -88,23 +89,25 @@ pub fn geqrt_is_a_qr_factorisation<T: Elements>(context: &GpuContext) -> Outcome
                 for j in 0..v.ncols() {
                     for i in 0..=j {
                         let unit = if i == j && j < reflectors { 1.0 } else { 0.0 };
-                        check!(i >= rows || v[(i, j)] == unit, "{at}: V({i}, {j}) = {}", v[(i, j)]);
-                        check!(i == j || t[(j, i)] == 0.0, "{at}: T({j}, {i}) = {}", t[(j, i)]);
-                        check!(j < reflectors || t[(i, j)] == 0.0, "{at}: T({i}, {j}) = {}", t[(i, j)]);
+                        check!(i >= rows || v[(i, j)] == unit.into(), "{at}: V({i}, {j}) = {}", v[(i, j)]);
+                        check!(i == j || t[(j, i)] == 0.0.into(), "{at}: T({j}, {i}) = {}", t[(j, i)]);
+                        check!(j < reflectors || t[(i, j)] == 0.0.into(), "{at}: T({i}, {j}) = {}", t[(i, j)]);
                     }
                 }
                 let r = after.as_ref().submatrix(first, col, rows, width);
                 for j in 0..width {
                     for i in j + 1..rows {
-                        check!(r[(i, j)] == 0.0, "{at}: R({i}, {j}) = {}", r[(i, j)]);
+                        check!(r[(i, j)] == 0.0.into(), "{at}: R({i}, {j}) = {}", r[(i, j)]);
                     }
                 }
-                let q_matrix = Mat::<f64>::identity(rows, rows) - v * &t * v.transpose();
-                let orthogonal = largest((q_matrix.transpose() * &q_matrix - Mat::<f64>::identity(rows, rows)).as_ref());
+                let identity = Mat::<Complex<f64>>::identity(rows, rows);
+                let q_matrix = &identity - v * &t * v.adjoint();
+                let orthogonal = largest((q_matrix.adjoint() * &q_matrix - identity).as_ref());
                 let x = before.as_ref().submatrix(first, col, rows, width);
                 let defect = largest((&q_matrix * r - x).as_ref());
                 let bound = 4.0 * rows.max(4) as f64 * eps::<T>();
-                check!(orthogonal <= bound, "{at}: |Q^T Q - I| = {orthogonal:.1e}, bound {bound:.1e}");
+                check!(orthogonal <= bound, "{at}: |Q^H Q - I| = {orthogonal:.1e}, bound {bound:.1e}");
+                let bound = bound + T::stored(rows);
                 check!(defect <= bound * largest(x), "{at}: |Q R - X| = {defect:.1e}, bound {bound:.1e} * {:.1e}", largest(x));
             }
         }
@@ -112,18 +115,19 @@ pub fn geqrt_is_a_qr_factorisation<T: Elements>(context: &GpuContext) -> Outcome
     Ok(())
 }
 
-/// X after = X - V (T^T (V^T X)) with the V and T that are on the device, and nothing else changes.
+/// X after = X - V (T^H (V^H X)) with the V and T that are on the device, and nothing else changes.
 ///
-/// Bound: 4 (rows + 2 width) eps: three products of inner dimensions rows, width, width, of numbers of size up to 2.
+/// Bound: 4 (rows + 2 width) eps: three products of inner dimensions rows, width, width, of numbers of size up to 2. What is stored may
+/// be sqrt(rows) times as large, 16 at the most.
 pub fn unmqr_is_its_formula<T: Elements>(context: &GpuContext) -> Outcome {
     for (m, n, start, col, width, tile, leaf) in PANELS {
         let kernels = GpuKernels::<T>::new(context, &tuning(tile, leaf))?;
         let map = levels(PanelTree::Reduction, start, m - start, width, leaf, leaf / tile).next().ok_or("no level")?;
         let level = Level { transposed: false, col, width, map };
-        let a = Mat::<T>::from_fn(m, n, |i, j| T::from_double(noise(7, i, j)));
+        let a = Mat::<T>::from_fn(m, n, |i, j| T::noise(7, i, j));
         let swapped = row_major(&a);
         for source in [a.as_ref(), swapped.as_ref().transpose()] {
-            let mut device = kernels.upload(source, T::from_double(1.0))?;
+            let mut device = kernels.upload(source, T::Real::from_double(1.0))?;
             kernels.geqrt(&mut device, &level)?;
             let before = widen(kernels.read_matrix(&device)?.as_ref());
             kernels.unmqr(&mut device, &level)?;
@@ -135,10 +139,10 @@ pub fn unmqr_is_its_formula<T: Elements>(context: &GpuContext) -> Outcome {
                 let t = widen(kernels.read_t(&device, q)?.as_ref());
                 let v = v.as_ref().subrows(block.start, block.len());
                 let x = before.as_ref().submatrix(map.row(block.start), col + width, block.len(), n - col - width);
-                let new = x - v * (t.transpose() * (v.transpose() * x));
+                let new = x - v * (t.adjoint() * (v.adjoint() * x));
                 want.as_mut().submatrix_mut(map.row(block.start), col + width, block.len(), n - col - width).copy_from(&new);
             }
-            let bound = 4.0 * (leaf.min(m) + 2 * width) as f64 * eps::<T>();
+            let bound = 4.0 * (leaf.min(m) + 2 * width) as f64 * eps::<T>() + T::stored(16);
             let found = largest((&after - &want).as_ref());
             check!(found <= bound, "{m} x {n} from ({start}, {col}), leaf {leaf}: {found:.1e}, bound {bound:.1e}");
         }
@@ -149,19 +153,20 @@ pub fn unmqr_is_its_formula<T: Elements>(context: &GpuContext) -> Outcome {
 /// Level by level, the matrix is the twin's, after `geqrt` and after `unmqr`: on QR and LQ sweeps, in both memory orders, for both
 /// trees, with short last blocks, narrow panels, and R factors stacked from far apart.
 ///
-/// Bound: 64 rows eps: backward errors of both sides (a few rows * eps each), times the panels' condition number (below 6).
+/// Bound: 64 rows eps: backward errors of both sides (a few rows * eps each), times the panels' condition number (below 6). In f16 every
+/// level may differ by a rounding of entries of size up to 2, again times the condition number: 64 for five levels.
 pub fn sweeps_follow_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
     for (m, n, tile, leaf) in
         [(64, 64, 8, 16), (90, 61, 8, 24), (61, 90, 8, 32), (131, 70, 16, 64), (45, 33, 5, 10), (100, 70, 32, 64)]
     {
         for tree in [PanelTree::Reduction, PanelTree::Flat] {
             let tuning = tuning(tile, leaf).tree(tree);
-            let (gpu, cpu) = (GpuKernels::<T>::new(context, &tuning)?, CpuKernels::new(&tuning)?);
+            let (gpu, cpu) = (GpuKernels::<T>::new(context, &tuning)?, CpuKernels::<T>::new(&tuning)?);
             let a = stacked_identities::<T>(8, m, n, tile);
             let swapped = row_major(&a);
             for (order, source) in [("columns", a.as_ref()), ("rows", swapped.as_ref().transpose())] {
-                let one = T::from_double(1.0);
-                let (mut there, mut here) = (gpu.upload(source, one)?, TileKernels::<T>::upload(&cpu, source, one)?);
+                let one = T::Real::from_double(1.0);
+                let (mut there, mut here) = (gpu.upload(source, one)?, cpu.upload(source, one)?);
                 // Two diagonal tiles, the second an odd one out.
                 for k in [0, (m.min(n) - 1) / tile * tile] {
                     for transposed in [false, true] {
@@ -170,7 +175,7 @@ pub fn sweeps_follow_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
                         let width = tile.min(cols - k);
                         for map in levels(tree, start, rows.saturating_sub(start), width, leaf, tuning.arity()) {
                             let level = Level { transposed, col: k, width, map };
-                            let bound = 64.0 * m.max(n) as f64 * eps::<T>();
+                            let bound = 64.0 * m.max(n) as f64 * eps::<T>() + T::stored(64);
                             let at = format!("{m} x {n} by {order}, {tree:?}, {level:?}");
                             gpu.geqrt(&mut there, &level)?;
                             cpu.geqrt(&mut here, &level)?;

@@ -3,8 +3,11 @@
 use std::{sync::Arc, thread};
 
 use faer::{Mat, MatRef};
+use half::{bf16, f16};
+use num_complex::Complex;
 use svdvals_gpu::{
-    AdapterChoice, Backend, Band, DeviceLimits, GpuContext, PanelTree, SvdError, SvdOptions, Tuning,
+    AdapterChoice, Backend, Band, DeviceLimits, GpuContext, HalfStorage, PanelTree, RealElement, SvdError, SvdOptions,
+    SvdValsGpu, Tuning,
     internals::{GpuKernels, Level, TileKernels, levels},
 };
 
@@ -17,10 +20,11 @@ use crate::{
 /// The whole pipeline on the GPU gives the CPU's values: for square, tall and wide matrices, with the device's default hyperparameters
 /// and with odd ones.
 ///
-/// Bound: 4 max(m, n) eps times the largest value: twice the backward error of the two-sided reduction.
+/// Bound: 4 max(m, n) eps times the largest value: twice the backward error of the two-sided reduction. In f16 16 roundings of the
+/// largest.
 pub fn values_agree_with_the_cpu<T: Elements>(context: &GpuContext) -> Outcome {
     for (m, n) in [(1, 1), (2, 3), (64, 64), (100, 71), (70, 129), (400, 20)] {
-        let a = Mat::<T>::from_fn(m, n, |i, j| T::from_double(noise(14, i, j)));
+        let a = Mat::<T>::from_fn(m, n, |i, j| T::noise(14, i, j));
         let options = SvdOptions::default().context(context.clone());
         let want = T::values(&a, &options.clone().backend(Backend::Cpu))?;
         let defaults = Tuning::for_adapter::<T>(context, m.min(n));
@@ -28,7 +32,7 @@ pub fn values_agree_with_the_cpu<T: Elements>(context: &GpuContext) -> Outcome {
             let got = T::values(&a, &options.clone().backend(Backend::Gpu).tuning(tuning.clone()))?;
             check!(got.len() == want.len(), "{} values, not {}", got.len(), want.len());
             let found = furthest(got.iter().zip(&want).map(|(a, b)| a - b));
-            let bound = 4.0 * m.max(n) as f64 * eps::<T>() * want[0];
+            let bound = (4.0 * m.max(n) as f64 * eps::<T>() + T::stored(16)) * want[0];
             check!(found <= bound, "{m} x {n}, {tuning:?}: {found:.1e}, bound {bound:.1e}");
         }
     }
@@ -39,10 +43,10 @@ pub fn values_agree_with_the_cpu<T: Elements>(context: &GpuContext) -> Outcome {
 pub fn errors_leave_the_context_usable<T: Elements>(context: &GpuContext) -> Outcome {
     let good = tuning(8, 16);
     let kernels = GpuKernels::<T>::new(context, &good)?;
-    let entry = T::from_double(1.0);
+    let (entry, one) = (T::real(1.0), T::Real::from_double(1.0));
     // SAFETY: every entry of this matrix of 2^20 x 2^20 is the one number behind the pointer.
     let huge = unsafe { MatRef::from_raw_parts(&entry, 1 << 20, 1 << 20, 0, 0) };
-    match kernels.upload(huge, entry).map(|_| ()) {
+    match kernels.upload(huge, one).map(|_| ()) {
         Err(SvdError::TooLarge { needed, available, .. }) => {
             check!(needed == (1 << 40) * size_of::<T>() as u64 && available < needed, "{needed} of {available}");
         }
@@ -63,13 +67,13 @@ pub fn errors_leave_the_context_usable<T: Elements>(context: &GpuContext) -> Out
             other => return Err(format!("{option}: {other:?}").into()),
         }
     }
-    let wide = Band::<T>::from_fn(20_000, 15_000, |_, _| T::from_double(0.0))?;
-    match kernels.upload_band(&wide, entry, 14_999).map(|_| ()) {
+    let wide = Band::<T>::from_fn(20_000, 15_000, |_, _| T::real(0.0))?;
+    match kernels.upload_band(&wide, one, 14_999).map(|_| ()) {
         Err(SvdError::InvalidOption { option: "tile_width", .. } | SvdError::TooLarge { .. }) => {}
         other => return Err(format!("a tile width of 14999: {other:?}").into()),
     }
     // A level that reaches outside the matrix never gets to the device.
-    let mut device = kernels.upload(Mat::<T>::identity(20, 20).as_ref(), entry)?;
+    let mut device = kernels.upload(Mat::from_fn(20, 20, |i, j| T::noise(31, i, j)).as_ref(), one)?;
     for map in levels(PanelTree::Reduction, 8, 20, 8, 16, 2) {
         check!(kernels.geqrt(&mut device, &Level { transposed: false, col: 0, width: 8, map }).is_err(), "{map:?} was taken");
     }
@@ -80,7 +84,7 @@ pub fn errors_leave_the_context_usable<T: Elements>(context: &GpuContext) -> Out
 pub fn eight_threads<T: Elements>(context: &GpuContext) -> Outcome {
     let options = SvdOptions::default().context(context.clone()).backend(Backend::Gpu).tuning(tuning(8, 16));
     let matrices: Arc<Vec<Mat<T>>> =
-        Arc::new((0..8).map(|k| Mat::from_fn(40 + k, 30, |i, j| T::from_double(noise(15 + k as u64, i, j)))).collect());
+        Arc::new((0..8).map(|k| Mat::from_fn(40 + k, 30, |i, j| T::noise(15 + k as u64, i, j))).collect());
     let alone = matrices.iter().map(|a| T::values(a, &options)).collect::<Result<Vec<_>, _>>()?;
     let together: Vec<_> = (0..8)
         .map(|k| {
@@ -127,6 +131,48 @@ pub fn global_context() -> Outcome {
     let (first, second) = (GpuContext::global()?, GpuContext::global()?);
     check!(first.device() == second.device(), "two devices");
     Ok(())
+}
+
+/// On a device without f64 and f16 the types that need them are refused by name where a GPU was asked for, and computed on the CPU
+/// otherwise; the others compute.
+pub fn device_without_optional_types() -> Outcome {
+    fn lacks<T: Elements>(context: &GpuContext, feature: &str) -> Outcome {
+        let a = Mat::<T>::from_fn(40, 30, |i, j| T::noise(32, i, j));
+        let options = SvdOptions::default().context(context.clone());
+        match T::values(&a, &options.clone().backend(Backend::Gpu)) {
+            Err(SvdError::UnsupportedElement { element, feature: named, .. }) => {
+                check!(element == T::NAME && named == feature, "{element} and {named}, not {} and {feature}", T::NAME);
+            }
+            other => return Err(format!("{}: {other:?}", T::NAME).into()),
+        }
+        check!(T::values(&a, &options)? == T::values(&a, &options.backend(Backend::Cpu))?, "{} on the CPU", T::NAME);
+        Ok(())
+    }
+    let adapter = AdapterChoice::default();
+    let full = GpuContext::new(&adapter)?;
+    let context = GpuContext::new(&adapter.limits(DeviceLimits::Plain))?;
+    lacks::<f64>(&context, "SHADER_F64")?;
+    lacks::<Complex<f64>>(&context, "SHADER_F64")?;
+    lacks::<f16>(&context, "SHADER_F16")?;
+    lacks::<bf16>(&context, "SHADER_F16")?;
+    values_agree_with_the_cpu::<f32>(&context)?;
+    halves_in_single_are_exact(&context)?;
+    halves_in_single_are_exact(&full)
+}
+
+/// Half types held in f32 give bit for bit what the f32 matrix of the same numbers gives.
+pub fn halves_in_single_are_exact(context: &GpuContext) -> Outcome {
+    fn exact<T: Elements<Real = f32>>(context: &GpuContext) -> Outcome {
+        let a = Mat::<T>::from_fn(70, 50, |i, j| T::noise(33, i, j));
+        let wide = Mat::from_fn(70, 50, |i, j| a[(i, j)].to_complex().re as f32);
+        for backend in [Backend::Gpu, Backend::Cpu] {
+            let options = SvdOptions::default().context(context.clone()).backend(backend).half_storage(HalfStorage::Single);
+            check!(a.svdvals_gpu_with(&options)? == wide.svdvals_gpu_with(&options)?, "{} on {backend:?}", T::NAME);
+        }
+        Ok(())
+    }
+    exact::<f16>(context)?;
+    exact::<bf16>(context)
 }
 
 /// A device that the caller owns computes, and keeps its own error handler.

@@ -1,0 +1,95 @@
+// Householder reflectors as LAPACK's larfg makes them, but with a real tau for complex entries too, so that H = H^H.
+
+import package::pair::{Pair, add, exact_square, quotient, root};
+import package::scalar::{Real, Scalar, ONE, conjugate};
+import package::tuning::{NORM_FLOOR, NORM_SCALE, NORM_CLAMP, SMALLEST_NORMAL};
+
+/// H = I - tau v v^H with v_0 = 1, v_i = inverse * x_i for i > 0, and H x = beta e_1.
+struct Reflector {
+    beta: Scalar,
+    inverse: Scalar,
+}
+
+/// Sums of squares: plain, and of entries scaled up so far that squares cannot underflow where it matters.
+struct Squares {
+    plain: Real,
+    scaled: Real,
+}
+
+/// Adds |x|^2. The clamp acts only where the plain sum is used.
+fn add_square(sum: Squares, x: Scalar) -> Squares {
+    @if(complex) return add_real_square(add_real_square(sum, x.x), x.y);
+    @else return add_real_square(sum, x);
+}
+
+/// Adds x^2.
+fn add_real_square(sum: Squares, x: Real) -> Squares {
+    let y = clamp(x, -NORM_CLAMP, NORM_CLAMP) * NORM_SCALE;
+    return Squares(sum.plain + x * x, sum.scaled + y * y);
+}
+
+/// The square root of a sum of squares.
+fn norm(sum: Squares) -> Real {
+    if sum.plain < NORM_FLOOR {
+        return sqrt(sum.scaled) / NORM_SCALE;
+    }
+    return sqrt(sum.plain);
+}
+
+/// |x|
+fn modulus(x: Scalar) -> Real {
+    @if(complex) {
+        let sum = add_square(Squares(), x);
+        if sum.plain < NORM_FLOOR {
+            return norm(sum);
+        }
+        return root(exact_square(x));
+    }
+    @else return abs(x);
+}
+
+/// -(x / |x|) length, for |x| <= length. Where x is so much shorter that its phase makes no difference (zero, say), the phase is 1.
+fn opposite(x: Scalar, length: Real) -> Scalar {
+    @if(complex) {
+        let part = x / length;
+        let square = exact_square(part);
+        if square.hi < NORM_FLOOR {
+            return -length * ONE;
+        }
+        // The quotients in `part` have turned it a little, which costs no more than any rounding. Its modulus must be right.
+        return -quotient(length, root(square)) * part;
+    }
+    @else return select(length, -length, x >= Real(0.0));
+}
+
+/// 1 / x, for |x| between `length` and twice that.
+fn reciprocal(x: Scalar, length: Real) -> Scalar {
+    @if(complex) {
+        let part = x / length;
+        return conjugate(part) / ((part.x * part.x + part.y * part.y) * length);
+    }
+    @else return Real(1.0) / x;
+}
+
+/// The reflector of x = (alpha, tail), beta = -(alpha / |alpha|) ||x||, but for its tau: 2 / (v^H v) for the v that `inverse` really
+/// gives, which keeps H unitary whatever the rounding of `inverse` and of beta's phase. inverse = 0 for a tail that is zero (or so
+/// small that 1 / norm overflows, where a sum with entries near 1 could not see it): then tau = 0 and H = I. `plain` is tail.plain,
+/// as accurate as known.
+fn larfg(alpha: Scalar, tail: Squares, plain: Pair) -> Reflector {
+    let tail_norm = norm(tail);
+    if tail_norm < SMALLEST_NORMAL {
+        return Reflector(alpha, Scalar());
+    }
+    let square = exact_square(alpha);
+    let sum = add(square, plain.hi);
+    var length = root(Pair(sum.hi, sum.lo + plain.lo));
+    if tail.plain < NORM_FLOOR {
+        // The squares have lost digits; the quotient of the norms has not.
+        let size = modulus(alpha);
+        let larger = max(size, tail_norm);
+        let ratio = min(size, tail_norm) / larger;
+        length = larger * sqrt(Real(1.0) + ratio * ratio);
+    }
+    let beta = opposite(alpha, length);
+    return Reflector(beta, reciprocal(alpha - beta, length));
+}

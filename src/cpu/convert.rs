@@ -1,0 +1,85 @@
+//! Between the type that a matrix is stored in and the type of the arithmetic. Equal types are plainly copied.
+
+use faer::{MatMut, MatRef};
+
+use crate::scalar::Element;
+
+/// Elements converted at a time where they have to be scattered.
+const PIECE: usize = 64;
+
+/// `to` <- `from`, of one shape; `to` is column-major.
+pub(super) fn widen_into<S: Element>(from: MatRef<'_, S>, mut to: MatMut<'_, S::Scalar>) {
+    if from.row_stride() == 1 {
+        for j in 0..from.ncols() {
+            let (x, y) = (from.col(j).try_as_col_major(), to.as_mut().col_mut(j).try_as_col_major_mut());
+            if let (Some(x), Some(y)) = (x, y) {
+                S::widen_slice(x.as_slice(), y.as_slice_mut());
+            }
+        }
+        return;
+    }
+    let mut piece = [bytemuck::Zeroable::zeroed(); PIECE];
+    for i in 0..from.nrows() {
+        for start in (0..from.ncols()).step_by(PIECE) {
+            let end = (start + PIECE).min(from.ncols());
+            let piece = &mut piece[..end - start];
+            match from.row(i).transpose().subrows(start, end - start).try_as_col_major() {
+                Some(x) => S::widen_slice(x.as_slice(), piece),
+                None => (start..end).zip(piece.iter_mut()).for_each(|(j, to)| *to = from[(i, j)].widen()),
+            }
+            (start..end).zip(piece.iter()).for_each(|(j, &x)| to[(i, j)] = x);
+        }
+    }
+}
+
+/// `to` <- `from`, of one shape, rounded to nearest; `from` is column-major.
+pub(super) fn narrow_into<S: Element>(from: MatRef<'_, S::Scalar>, mut to: MatMut<'_, S>) {
+    if to.row_stride() == 1 {
+        for j in 0..from.ncols() {
+            let (x, y) = (from.col(j).try_as_col_major(), to.as_mut().col_mut(j).try_as_col_major_mut());
+            if let (Some(x), Some(y)) = (x, y) {
+                S::narrow_slice(x.as_slice(), y.as_slice_mut());
+            }
+        }
+        return;
+    }
+    let mut piece = [bytemuck::Zeroable::zeroed(); PIECE];
+    for i in 0..from.nrows() {
+        for start in (0..from.ncols()).step_by(PIECE) {
+            let end = (start + PIECE).min(from.ncols());
+            let piece = &mut piece[..end - start];
+            (start..end).zip(piece.iter_mut()).for_each(|(j, to)| *to = from[(i, j)]);
+            match to.as_mut().row_mut(i).transpose_mut().subrows_mut(start, end - start).try_as_col_major_mut() {
+                Some(y) => S::narrow_slice(piece, y.as_slice_mut()),
+                None => (start..end).zip(piece.iter()).for_each(|(j, &x)| to[(i, j)] = S::narrow(x)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faer::Mat;
+    use half::f16;
+
+    /// Both ways, in every memory order, past a whole piece: f16 to f32 is exact, and f32 back rounds each entry to nearest.
+    #[test]
+    fn every_order_converts() {
+        let entry = |i: usize, j: usize| (i as f32 - 3.0) * 1.0009 + j as f32 * 0.37;
+        for (m, n) in [(5, 7), (3, 130), (130, 3), (1, 64), (65, 1)] {
+            let wide = Mat::from_fn(m, n, entry);
+            let narrow = Mat::from_fn(m, n, |i, j| f16::from_f32(entry(i, j)));
+            let swapped = Mat::from_fn(n, m, |j, i| f16::from_f32(entry(i, j)));
+            for view in [narrow.as_ref(), swapped.transpose(), narrow.as_ref().reverse_rows()] {
+                let mut to = Mat::zeros(m, n);
+                widen_into(view, to.as_mut());
+                assert_eq!(to, Mat::from_fn(m, n, |i, j| view[(i, j)].to_f32()));
+            }
+            let (mut by_columns, mut by_rows) = (Mat::from_fn(m, n, |_, _| f16::ZERO), Mat::from_fn(n, m, |_, _| f16::ZERO));
+            narrow_into(wide.as_ref(), by_columns.as_mut());
+            narrow_into(wide.as_ref(), by_rows.as_mut().transpose_mut());
+            assert_eq!((by_columns, by_rows), (narrow, swapped));
+        }
+    }
+}
