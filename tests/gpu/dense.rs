@@ -10,7 +10,7 @@ use svdvals_gpu::{
 use crate::{
     Elements, Outcome, check,
     common::{Kind, complex_noise, distance, eps, largest, row_major, stacked_identities, widen},
-    tuning,
+    tile_fits, tuning,
 };
 
 /// What comes back is what was sent, times the power of two: for both memory orders, for submatrices, for reversed and for skipping
@@ -70,7 +70,7 @@ pub fn geqrt_is_a_qr_factorisation<T: Elements>(context: &GpuContext) -> Outcome
         ("rank one", &|i, j| (complex_noise(5, i, 0) + 1.0) * (complex_noise(5, 0, j) + 1.0)),
         ("triangular", &|i, j| if i > j { 0.0.into() } else { complex_noise(6, i, j) }),
     ];
-    for (m, n, start, col, width, tile, leaf) in PANELS {
+    for (m, n, start, col, width, tile, leaf) in PANELS.into_iter().filter(|panel| tile_fits::<T>(context, panel.5)) {
         let kernels = GpuKernels::<T>::new(context, &tuning(tile, leaf))?;
         let map = levels(PanelTree::Reduction, start, m - start, width, leaf, leaf / tile).next().ok_or("no level")?;
         for (name, entry) in kinds {
@@ -120,7 +120,7 @@ pub fn geqrt_is_a_qr_factorisation<T: Elements>(context: &GpuContext) -> Outcome
 /// Bound: 4 (rows + 2 width) eps: three products of inner dimensions rows, width, width, of numbers of size up to 2. What is stored may
 /// be sqrt(rows) times as large, 16 at the most.
 pub fn unmqr_is_its_formula<T: Elements>(context: &GpuContext) -> Outcome {
-    for (m, n, start, col, width, tile, leaf) in PANELS {
+    for (m, n, start, col, width, tile, leaf) in PANELS.into_iter().filter(|panel| tile_fits::<T>(context, panel.5)) {
         let kernels = GpuKernels::<T>::new(context, &tuning(tile, leaf))?;
         let map = levels(PanelTree::Reduction, start, m - start, width, leaf, leaf / tile).next().ok_or("no level")?;
         let level = Level { transposed: false, col, width, map };
@@ -159,6 +159,9 @@ pub fn sweeps_follow_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
     for (m, n, tile, leaf) in
         [(64, 64, 8, 16), (90, 61, 8, 24), (61, 90, 8, 32), (131, 70, 16, 64), (45, 33, 5, 10), (100, 70, 32, 64)]
     {
+        if !tile_fits::<T>(context, tile) {
+            continue;
+        }
         for tree in [PanelTree::Reduction, PanelTree::Flat] {
             let tuning = tuning(tile, leaf).tree(tree);
             let (gpu, cpu) = (GpuKernels::<T>::new(context, &tuning)?, CpuKernels::<T>::new(&tuning)?);

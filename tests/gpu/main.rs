@@ -150,6 +150,12 @@ trait Elements: Element {
 
 impl<T: Element> Elements for T {}
 
+/// Whether the device's workgroup memory holds the shaders' tiles of this size: those of 32 x 32 numbers of 16 bytes need more than the
+/// 16 KiB that WebGPU promises, and are refused there by name.
+fn tile_fits<T: Elements>(context: &GpuContext, tile_size: usize) -> bool {
+    tile_size * size_of::<T::Scalar>() < 512 || context.limits().max_compute_workgroup_storage_size > 16 << 10
+}
+
 /// Hyperparameters that fit every device here, with the sizes that shaders branch on set small and odd.
 fn tuning(tile_size: usize, leaf: usize) -> Tuning {
     Tuning::for_cpu::<f32>(64)

@@ -14,7 +14,7 @@ use svdvals_gpu::{
 use crate::{
     Elements, Outcome, check,
     common::{eps, furthest, noise},
-    dense, tuning,
+    dense, tile_fits, tuning,
 };
 
 /// The whole pipeline on the GPU gives the CPU's values: for square, tall and wide matrices, with the device's default hyperparameters
@@ -61,6 +61,11 @@ pub fn errors_leave_the_context_usable<T: Elements>(context: &GpuContext) -> Out
         ("threads_per_block", good.clone().threads_per_block(1 << 20)),
         ("tile_size", good.clone().tile_size(0)),
     ];
+    if !tile_fits::<T>(context, 32) {
+        let wide = good.clone().tile_size(32).leaf(64);
+        let refused = GpuKernels::<T>::new(context, &wide).map(|_| ());
+        check!(matches!(refused, Err(SvdError::InvalidOption { option: "tile_size", .. })), "{refused:?}");
+    }
     for (option, tuning) in bad {
         match GpuKernels::<T>::new(context, &tuning).map(|_| ()) {
             Err(SvdError::InvalidOption { option: named, .. }) => check!(named == option, "{named}, not {option}"),
