@@ -46,7 +46,8 @@ fn sweep(columns: &mut [Vec<Dd>], complex: bool) -> bool {
     columns.sort_by(|x, y| norm(y).total_cmp(&norm(x)));
     // Columns below this are rounding errors of the largest: their scalar products cannot become small against themselves.
     let nothing = columns.first().map_or(0.0, norm) * 1e-56;
-    let mut squares: Vec<f64> = columns.iter().map(norm).collect();
+    // In double-double, for the difference of two decides the angle, and columns of a cluster of values have nearly equal norms.
+    let mut squares: Vec<Dd> = columns.iter().map(|x| dot(x, x)).collect();
     let mut done = true;
     for p in 0..columns.len() {
         let (head, tail) = columns.split_at_mut(p + 1);
@@ -54,7 +55,7 @@ fn sweep(columns: &mut [Vec<Dd>], complex: bool) -> bool {
         for (y, q) in tail.iter_mut().zip(p + 1..) {
             let product = (dot(x, y).high, if complex { imaginary_dot(x, y).high } else { 0.0 });
             let size = product.0.hypot(product.1);
-            if squares[q] <= nothing || size <= 1e-28 * (squares[p] * squares[q]).sqrt() {
+            if squares[q].high <= nothing || size <= 1e-28 * (squares[p].high * squares[q].high).sqrt() {
                 continue;
             }
             done = false;
@@ -62,11 +63,11 @@ fn sweep(columns: &mut [Vec<Dd>], complex: bool) -> bool {
                 turn(y, (product.0 / size, -product.1 / size));
             }
             let size = if complex { size } else { product.0 };
-            let zeta = (squares[q] - squares[p]) / (2.0 * size);
+            let zeta = (squares[q] - squares[p]).high / (2.0 * size);
             let tangent = zeta.signum() / (zeta.abs() + zeta.hypot(1.0));
             rotate(x, y, tangent);
-            squares[p] -= tangent * size;
-            squares[q] += tangent * size;
+            let moved = Dd::from(tangent) * Dd::from(size);
+            (squares[p], squares[q]) = (squares[p] - moved, squares[q] + moved);
         }
     }
     done

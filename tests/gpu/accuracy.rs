@@ -1,7 +1,7 @@
 //! What the GPU backend promises as a whole: accuracy, whatever the hyperparameters and the memory order, and what it sends.
 
 use faer::{Mat, MatRef};
-use svdvals_gpu::{Backend, GpuContext, HalfStorage, PanelTree, SvdOptions, SvdValsGpu, Tuning, wgpu};
+use svdvals_gpu::{Backend, GpuContext, HalfStorage, PanelTree, SvdOptions, SvdValsGpu, Tuning};
 
 use crate::{
     Elements, Outcome, check,

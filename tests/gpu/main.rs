@@ -9,12 +9,13 @@ mod common;
 mod accuracy;
 mod band;
 mod dense;
+mod properties;
 mod whole;
 
 use std::process::ExitCode;
 
 use faer::{Mat, MatRef};
-use half::f16;
+use half::{bf16, f16};
 use libtest_mimic::{Arguments, Failed, Trial};
 use num_complex::Complex;
 use svdvals_gpu::{
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
             per_element::<Complex<f32>>(context_of),
             per_element::<Complex<f64>>(context_of),
             per_element::<f16>(context_of),
+            named::<bf16>(properties::trials::<bf16>(), context_of),
         ];
         for (name, body, unsupported) in elements.into_iter().flatten() {
             let name = format!("{label}::{name}");
@@ -95,7 +97,6 @@ type Body = fn(&GpuContext) -> Outcome;
 
 /// The trials of one storage type, and whether the device lacks that type. f16 is [`HalfStorage::Half`].
 fn per_element<T: Elements>(context: Option<&GpuContext>) -> Vec<(String, Body, bool)> {
-    let unsupported = context.is_some_and(|context| !context.supports::<T>(HalfStorage::Half));
     let mut bodies: Vec<(&str, Body)> = vec![
         ("upload_is_exact", dense::upload_is_exact::<T>),
         ("geqrt_is_a_qr_factorisation", dense::geqrt_is_a_qr_factorisation::<T>),
@@ -117,6 +118,13 @@ fn per_element<T: Elements>(context: Option<&GpuContext>) -> Vec<(String, Body, 
     if T::NAME != "f16" {
         bodies.push(("chase_follows_the_twin", band::chase_follows_the_twin::<T>));
     }
+    bodies.extend(properties::trials::<T>());
+    named::<T>(bodies, context)
+}
+
+/// Trials with their element type in their names, and whether the device lacks that type.
+fn named<T: Elements>(bodies: Vec<(&str, Body)>, context: Option<&GpuContext>) -> Vec<(String, Body, bool)> {
+    let unsupported = context.is_some_and(|context| !context.supports::<T>(HalfStorage::Half));
     bodies.into_iter().map(|(name, body)| (format!("{}::{name}", T::NAME), body, unsupported)).collect()
 }
 

@@ -4,22 +4,36 @@ use std::thread;
 
 use faer::{Mat, MatRef};
 use num_complex::Complex;
-use proptest::{prelude::*, sample::select};
+use proptest::sample::select;
 use svdvals_gpu::{
     Backend, Band, Element, GpuContext, HalfStorage, PanelTree, RealElement, SvdError, SvdOptions, SvdValsGpu, Tuning,
 };
 
 use crate::{
-    Elements, Outcome, check,
+    Body, Elements, Outcome, check,
     common::{
         eps, hard,
         jacobi::exact,
         noise,
-        problems::{Layout, Problem, Stored, close, fail, forall},
+        problems::{Layout, Problem, Stored, close, fail, forall, smallest},
         stable,
     },
     tuning,
 };
+
+/// The trials of one element type.
+pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
+    vec![
+        ("random_problems", random_problems::<T>),
+        ("sides_around_every_boundary", sides_around_every_boundary::<T>),
+        ("tall_and_wide", tall_and_wide::<T>),
+        ("structured_matrices", structured_matrices::<T>),
+        ("scales", scales::<T>),
+        ("hard_matrices", hard_matrices::<T>),
+        ("half_storage", half_storage::<T>),
+        ("failures_stay_with_their_caller", failures_stay_with_their_caller::<T>),
+    ]
+}
 
 fn gpu(context: &GpuContext) -> SvdOptions {
     SvdOptions::default().context(context.clone()).backend(Backend::Gpu)
@@ -39,7 +53,7 @@ fn tunings<T: Element>(context: &GpuContext) -> [Tuning; 3] {
 /// Random problems of every kind, scale and memory order, as on the CPU (tests/properties.rs), and their bands.
 ///
 /// Bound, for each value and relative to the largest: [`stable`], the backward error, by Weyl's theorem; twice that by stages.
-pub fn random_problems<T: Elements>(context: &GpuContext) -> Outcome {
+fn random_problems<T: Elements>(context: &GpuContext) -> Outcome {
     let tunings = tunings::<T>(context);
     forall(10, (Problem::any(), Layout::any(), select(tunings.to_vec())), |(problem, layout, tuning)| {
         let a: Mat<T> = problem.matrix();
@@ -59,9 +73,24 @@ pub fn random_problems<T: Elements>(context: &GpuContext) -> Outcome {
 }
 
 /// Sides at, before and after tiles and leaves, thin ones, none at all; bound [`stable`], the backward error.
-pub fn sides_around_every_boundary<T: Elements>(context: &GpuContext) -> Outcome {
+fn sides_around_every_boundary<T: Elements>(context: &GpuContext) -> Outcome {
     let options = gpu(context).tuning(tuning(8, 16));
-    let sides = [(0, 0), (0, 9), (9, 0), (1, 1), (1, 40), (40, 1), (7, 8), (8, 7), (8, 8), (9, 9), (15, 17), (17, 16), (33, 15), (16, 33)];
+    let sides = [
+        (0, 0),
+        (0, 9),
+        (9, 0),
+        (1, 1),
+        (1, 40),
+        (40, 1),
+        (7, 8),
+        (8, 7),
+        (8, 8),
+        (9, 9),
+        (15, 17),
+        (17, 16),
+        (33, 15),
+        (16, 33),
+    ];
     for (m, n) in sides {
         let a: Mat<T> = integers(m, n);
         let values = a.svdvals_gpu_with(&options)?;
@@ -72,8 +101,8 @@ pub fn sides_around_every_boundary<T: Elements>(context: &GpuContext) -> Outcome
 
 /// 2^14 x 8 and its transpose, columns Walsh functions times 1 to 8: the values are 128 k. Bound: 16 units for the tree's levels (seen
 /// are a quarter of it), times the 8 columns.
-pub fn tall_and_wide<T: Elements>(context: &GpuContext) -> Outcome {
-    let walsh = |i: usize, j: usize| if (i & j).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+fn tall_and_wide<T: Elements>(context: &GpuContext) -> Outcome {
+    let walsh = |i: usize, j: usize| if (i & j).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
     let tall: Mat<T> = Mat::from_fn(1 << 14, 8, |i, j| T::from_complex(Complex::from(walsh(i, j) * (j + 1) as f64)));
     let reference: Vec<f64> = (1..=8).rev().map(|k| 128.0 * f64::from(k)).collect();
     for a in [tall.as_ref(), tall.transpose()] {
@@ -84,7 +113,7 @@ pub fn tall_and_wide<T: Elements>(context: &GpuContext) -> Outcome {
 }
 
 /// Structure that makes reflectors trivial, zero rows and columns in places; zero matrices have exact zeros. Bound: [`stable`].
-pub fn structured_matrices<T: Elements>(context: &GpuContext) -> Outcome {
+fn structured_matrices<T: Elements>(context: &GpuContext) -> Outcome {
     type Keep = fn(usize, usize) -> bool;
     let kinds: [(&str, Keep); 9] = [
         ("zero", |_, _| false),
@@ -111,7 +140,7 @@ pub fn structured_matrices<T: Elements>(context: &GpuContext) -> Outcome {
 
 /// A power of two multiplies every value exactly, from subnormal entries to ones whose squares overflow; full mantissas at both ends of
 /// the exponents, alone and mixed, give values right to [`stable`].
-pub fn scales<T: Elements>(context: &GpuContext) -> Outcome {
+fn scales<T: Elements>(context: &GpuContext) -> Outcome {
     let options = gpu(context).tuning(tuning(8, 16));
     let (low, high, ends): (i32, i32, &[f64]) = match T::NAME {
         "f16" => (-24, 12, &[65504.0, 6e-5, 6e-8]),
@@ -128,8 +157,8 @@ pub fn scales<T: Elements>(context: &GpuContext) -> Outcome {
         for (found, x) in a.svdvals_gpu_with(&options)?.iter().zip(values.iter()) {
             let (found, want) = (found.to_double(), T::Real::from_double(times(x.to_double(), power)).to_double());
             // Values that are not normal numbers of their type have been rounded once more.
-            let smallest = T::Real::min_positive_value().to_double();
-            let allowed = if want < smallest { smallest * eps::<T::Real>() } else { 0.0 };
+            let (normal, unit) = smallest::<T::Real>();
+            let allowed = if want < normal { unit } else { 0.0 };
             check!((found - want).abs() <= allowed, "2^{power}: {found:e}, not {want:e}");
         }
     }
@@ -144,7 +173,7 @@ pub fn scales<T: Elements>(context: &GpuContext) -> Outcome {
 }
 
 /// The classical hard matrices, rounded to the type. Bound: [`stable`].
-pub fn hard_matrices<T: Elements>(context: &GpuContext) -> Outcome {
+fn hard_matrices<T: Elements>(context: &GpuContext) -> Outcome {
     for (name, a) in hard::matrices() {
         let a: Mat<T> = Mat::from_fn(a.nrows(), a.ncols(), |i, j| T::from_complex(a[(i, j)].into()));
         let values = match a.svdvals_gpu_with(&gpu(context)) {
@@ -158,7 +187,7 @@ pub fn hard_matrices<T: Elements>(context: &GpuContext) -> Outcome {
 
 /// Half types stored as f16 on the device: values within some roundings of f16 (8 times the square root of a generous number of them,
 /// 4 n), at every scale; or a refusal that names what the device lacks. Other types do not change.
-pub fn half_storage<T: Elements>(context: &GpuContext) -> Outcome {
+fn half_storage<T: Elements>(context: &GpuContext) -> Outcome {
     let options = gpu(context).tuning(tuning(8, 16));
     for scale in [0.0, -1.0, 1.0] {
         let entries = crate::common::problems::Entries::Uniform;
@@ -179,7 +208,7 @@ pub fn half_storage<T: Elements>(context: &GpuContext) -> Outcome {
 
 /// Eight threads on one context, of which every other makes calls that fail: NaN, absurd hyperparameters, a matrix of 2^40 entries. Each
 /// gets its own error, the first entry in reading order where that is the matter, and the others the values that one thread alone gets.
-pub fn failures_stay_with_their_caller<T: Elements>(context: &GpuContext) -> Outcome {
+fn failures_stay_with_their_caller<T: Elements>(context: &GpuContext) -> Outcome {
     let options = gpu(context).tuning(tuning(8, 16));
     let good: Mat<T> = integers(33, 21);
     let mut bad = good.clone();

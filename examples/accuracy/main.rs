@@ -1,0 +1,77 @@
+//! The accuracy experiments of the two papers that stages 1 and 2 come from, with this crate, and with LAPACK on the same matrices.
+//!
+//! ```text
+//! cargo run --release --example accuracy                                  both experiments, small, in a few minutes
+//! cargo run --release --example accuracy --features lapack-openblas       and LAPACK (the system's OpenBLAS)
+//! cargo run --release --example accuracy -- --table --backend cpu 4096    one experiment, one backend, one order
+//! cargo run --release --example accuracy -- --help
+//! ```
+//!
+//! Prints Markdown tables, and draws the same as `table_1.png` and `figure_4.png` in `target/accuracy`. Errors are
+//! ||s - s'||_2 / ||s'||_2 on matrices whose singular values s' are known exactly; ACCURACY.md has results.
+
+mod arguments;
+mod figure;
+mod lapack;
+mod markdown;
+mod paper;
+mod places;
+mod plot;
+mod table;
+
+#[path = "../../tests/common/mod.rs"]
+#[allow(unused)] // the tests' part
+mod common;
+
+use std::{error::Error, process::ExitCode};
+
+use arguments::{Arguments, USAGE};
+
+fn main() -> ExitCode {
+    match Arguments::parse(std::env::args().skip(1)) {
+        Ok(Some(arguments)) => match run(&arguments) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("accuracy: {error}");
+                ExitCode::FAILURE
+            }
+        },
+        Ok(None) => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        Err(message) => {
+            eprintln!("accuracy: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let places = places::places(arguments.backends)?;
+    std::fs::create_dir_all(&arguments.out).map_err(|error| format!("{}: {error}", arguments.out.display()))?;
+    for place in &places {
+        println!("{}: {}", place.name, place.machine);
+    }
+    if !lapack::LINKED {
+        println!("LAPACK: left out; `--features lapack-openblas` adds it (system OpenBLAS, `libopenblas-dev` on Debian)");
+    }
+    if arguments.table {
+        let picture = table::run(&places, arguments.orders_or(&[64, 256, 1024]), arguments.matrices)?;
+        save(&picture, &arguments.out.join("table_1.png"))?;
+    }
+    if arguments.figure {
+        let picture = figure::run(&places, arguments.orders_or(&[256]), arguments.matrices)?;
+        save(&picture, &arguments.out.join("figure_4.png"))?;
+    }
+    Ok(())
+}
+
+fn save(picture: &plot::Picture, path: &std::path::Path) -> Result<(), Box<dyn Error>> {
+    if picture.panels.is_empty() {
+        return Ok(());
+    }
+    picture.save(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    println!("\nPicture: {}", path.display());
+    Ok(())
+}

@@ -1,0 +1,190 @@
+//! LAPACK beside this crate: `?gesdd` on the same dense matrices, `dbdsqr` and `dbdsdc` on the same bidiagonals.
+
+mod common;
+
+use common::{Random, Spectrum, complex_with_singular_values, eps, error, hard, jacobi::exact, noise, with_singular_values};
+use faer::{Mat, MatRef};
+use num_complex::Complex;
+use svdvals_gpu::{Backend, Bidiagonal, Element, Stage3, SvdOptions, SvdValsGpu};
+
+/// Element types of LAPACK.
+trait Lapack: Element {
+    /// The singular values by `?gesdd`, without vectors.
+    fn gesdd(a: MatRef<'_, Self>) -> Vec<f64>;
+
+    /// U diag(sigma) V^H, exact before the rounding to this type.
+    fn known(sigma: &mut [f64], seed: u64) -> Mat<Self>;
+}
+
+macro_rules! lapack {
+    ($t:ty, $gesdd:ident, $known:ident, ($($rwork:ident)?)) => {
+        impl Lapack for $t {
+            fn gesdd(a: MatRef<'_, $t>) -> Vec<f64> {
+                let (m, n) = a.shape();
+                let least = m.min(n);
+                let mut copy: Vec<$t> = (0..n).flat_map(|j| (0..m).map(move |i| a[(i, j)])).collect();
+                let zero = <$t>::from_complex(Complex::ZERO);
+                let (mut s, mut iwork) = (vec![0.0; least], vec![0; 8 * least]);
+                $(let mut $rwork = vec![0.0; 7 * least];)?
+                let (mut u, mut vt, mut info) = ([zero], [zero], 0);
+                let (rows, cols) = (m as i32, n as i32);
+                // The first call asks how much workspace it wants.
+                let mut work = vec![zero];
+                for lwork in [-1, 0] {
+                    let lwork = if lwork == 0 { work[0].to_complex().re as i32 } else { lwork };
+                    work.resize(lwork.max(1) as usize, zero);
+                    // SAFETY: `copy` holds m x n entries, `s` min(m, n), `iwork` 8 and `rwork` 7 times that, and `work` what the
+                    // routine asked for; with jobz = 'N' it does not touch u and vt.
+                    unsafe {
+                        lapack::$gesdd(
+                            b'N', rows, cols, &mut copy, rows, &mut s, &mut u, 1, &mut vt, 1, &mut work, lwork,
+                            $(&mut $rwork,)? &mut iwork, &mut info,
+                        );
+                    }
+                    assert_eq!(info, 0, stringify!($gesdd));
+                }
+                s.into_iter().map(f64::from).collect()
+            }
+
+            fn known(sigma: &mut [f64], seed: u64) -> Mat<$t> {
+                let a = $known(sigma, seed);
+                Mat::from_fn(a.nrows(), a.ncols(), |i, j| <$t>::from_complex(a[(i, j)].to_complex()))
+            }
+        }
+    };
+}
+
+lapack!(f32, sgesdd, with_singular_values, ());
+lapack!(f64, dgesdd, with_singular_values, ());
+lapack!(Complex<f32>, cgesdd, complex_with_singular_values, (rwork));
+lapack!(Complex<f64>, zgesdd, complex_with_singular_values, (rwork));
+
+/// The errors of this crate and of `?gesdd` on a kind of matrices, root mean squares over its members; and their quotient.
+///
+/// The unit roundoff is an error that rounding the exact values would make: errors below it count as it.
+fn compare<T: Lapack>(name: &str, members: &[(Mat<T>, Vec<f64>)]) -> f64 {
+    let rms = |of: &dyn Fn(&Mat<T>, &[f64]) -> f64| {
+        (members.iter().map(|(a, sigma)| of(a, sigma).powi(2)).sum::<f64>() / members.len() as f64).sqrt()
+    };
+    let options = SvdOptions::default().backend(Backend::Cpu);
+    let ours = rms(&|a, sigma| error(a.svdvals_gpu_with(&options).unwrap().iter().copied(), sigma));
+    let theirs = rms(&|a, sigma| error(T::gesdd(a.as_ref()), sigma));
+    let unit = eps::<T::Real>() / 2.0;
+    let ratio = ours.max(unit) / theirs.max(unit);
+    let (m, n) = members[0].0.shape();
+    println!("{} {name}, {m} x {n}: {ours:.2e}, gesdd {theirs:.2e}, ratio {ratio:.2}", T::NAME);
+    assert!(ratio <= 2.0, "{} {name}, {m} x {n}: {ours:.2e}, gesdd {theirs:.2e}", T::NAME);
+    ratio
+}
+
+/// The error is at most twice that of `?gesdd` on any kind of matrix, and at most 1.2 times that in the geometric mean: on spectra that
+/// are known exactly, on random matrices of several shapes and on the classical hard ones, the last two against Jacobi in double-double.
+///
+/// Of each kind there are many, and all count: the error of a single matrix with one dominant value is one rounding error, which is small
+/// by luck for one side or the other. Hard matrices are multiplied by random numbers, which changes every rounding and no structure, and
+/// taken as they are, transposed and reversed.
+fn no_worse_than_gesdd<T: Lapack>() {
+    let mut ratios = Vec::new();
+    for (n, matrices) in [(16, 10), (64, 10), (256, 2)] {
+        for spectrum in Spectrum::ALL {
+            let mut sigma = spectrum.values(n);
+            let members: Vec<_> = (0..matrices).map(|seed| (T::known(&mut sigma, 80 + seed), sigma.clone())).collect();
+            ratios.push(compare(&format!("{spectrum:?}"), &members));
+        }
+    }
+    for (m, n) in [(2, 2), (10, 10), (30, 30), (48, 31), (25, 40), (200, 20), (1, 50)] {
+        let random = |k: u64| Mat::from_fn(m, n, |i, j| T::from_complex(Complex::new(noise(81 + k, i, j), noise(181 + k, i, j))));
+        let members: Vec<_> = (0..20).map(random).map(|a: Mat<T>| (a.clone(), exact(a.as_ref()))).collect();
+        ratios.push(compare("random", &members));
+    }
+    for (name, a) in hard::matrices() {
+        let mut members = Vec::new();
+        for k in 0..4 {
+            let factor = Complex::new(1.5 + 0.5 * noise(64, k, 0), noise(64, k, 1));
+            let entry = |i, j| T::from_complex(factor * Complex::new(1.0, noise(63, i, j)) * a[(i, j)]);
+            let a: Mat<T> = Mat::from_fn(a.nrows(), a.ncols(), entry);
+            let sigma = exact(a.as_ref());
+            let views = [a.as_ref(), a.as_ref().reverse_rows(), a.as_ref().reverse_cols(), a.as_ref().reverse_rows_and_cols()];
+            let owned = |view: MatRef<'_, T>| Mat::from_fn(view.nrows(), view.ncols(), |i, j| view[(i, j)]);
+            members.extend(views.into_iter().flat_map(|view| [view, view.transpose()]).map(|view| (owned(view), sigma.clone())));
+        }
+        ratios.push(compare(name, &members));
+    }
+    let mean = (ratios.iter().map(|x| x.ln()).sum::<f64>() / ratios.len() as f64).exp();
+    let most = ratios.iter().copied().fold(0.0, f64::max);
+    println!("{}: {} kinds of matrix, geometric mean {mean:.3}, largest ratio {most:.2}", T::NAME, ratios.len());
+    assert!(mean <= 1.2, "{}: geometric mean {mean:.3}", T::NAME);
+}
+
+#[test]
+fn no_worse_than_sgesdd() {
+    no_worse_than_gesdd::<f32>();
+}
+
+#[test]
+fn no_worse_than_dgesdd() {
+    no_worse_than_gesdd::<f64>();
+}
+
+#[test]
+fn no_worse_than_cgesdd() {
+    no_worse_than_gesdd::<Complex<f32>>();
+}
+
+#[test]
+fn no_worse_than_zgesdd() {
+    no_worse_than_gesdd::<Complex<f64>>();
+}
+
+/// Every value of a bidiagonal, however small, is LAPACK's, by `dbdsqr` and by `dbdsdc`: graded in all directions over 40 orders of
+/// magnitude, glued, split by zeros above the diagonal, with zeros on it, with clusters.
+///
+/// Bound: 2 (n + 30) units relatively, n for each of two methods whose error bounds are small multiples of n units.
+#[test]
+fn bidiagonals_have_lapacks_values() {
+    for n in [1, 2, 3, 10, 65, 300] {
+        let mut random = Random(64 + n as u64);
+        let grade = |i: usize, peak: usize| 10f64.powf(-40.0 * i.abs_diff(peak) as f64 / n as f64);
+        let wilkinson = |i: usize| (i % 21) as f64 - 10.0;
+        let mut normal = || random.normal();
+        let mut list = |n: usize, entry: &dyn Fn(usize, f64) -> f64| -> Vec<f64> { (0..n).map(|i| entry(i, normal())).collect() };
+        type Entry<'a> = &'a dyn Fn(usize, f64) -> f64;
+        let kinds: [(&str, Entry<'_>, Entry<'_>); 10] = [
+            ("random", &|_, x| x, &|_, x| x),
+            ("graded down", &|i, x| x * grade(i, 0), &|i, x| x * grade(i, 0)),
+            ("graded up", &|i, x| x * grade(i, n), &|i, x| x * grade(i, n)),
+            ("peak", &|i, x| x * grade(i, n / 2), &|i, x| x * grade(i, n / 2)),
+            ("graded diagonal only", &|i, x| x * grade(i, 0), &|_, _| 1.0),
+            ("glued", &|i, _| wilkinson(i), &|i, _| if i % 21 == 20 { 1e-10 } else { 1.0 }),
+            ("split", &|_, x| x, &|i, x| if i % 7 == 3 { 0.0 } else { x }),
+            ("zeros on the diagonal", &|i, x| if i % 11 == 5 { 0.0 } else { x }, &|_, x| x),
+            ("zeros on both", &|i, x| if i % 5 == 2 { 0.0 } else { x * grade(i, 0) }, &|i, x| {
+                if i % 8 == 2 { 0.0 } else { x * grade(i, 0) }
+            }),
+            ("clusters", &|_, _| 1.0, &|_, x| 1e-9 * x),
+        ];
+        for (name, diagonal, superdiagonal) in kinds {
+            let c = Bidiagonal::new(list(n, diagonal), list(n - 1, superdiagonal)).unwrap();
+            let ours = [Stage3::Dqds, Stage3::Bisection].map(|method| c.svdvals_by(method).unwrap());
+            let lapack = [Stage3::Bdsqr, Stage3::Bdsdc].map(|method| c.svdvals_by(method).unwrap());
+            for (a, b) in ours.iter().flat_map(|a| lapack.iter().map(move |b| (a, b))) {
+                assert_eq!((a.len(), b.len()), (n, n), "{name}");
+                for (k, (x, y)) in a.iter().zip(b).enumerate() {
+                    let bound = 2.0 * (n + 30) as f64 * f64::EPSILON;
+                    assert!((x - y).abs() <= bound * y, "{name}, n = {n}, value {k}: {x:e} and LAPACK's {y:e}");
+                }
+            }
+        }
+    }
+}
+
+/// The whole with LAPACK as stage 3 has the values of the whole with dqds: to the rounding of the values, and the bound above.
+#[test]
+fn lapack_is_a_stage_3() {
+    let a = Mat::from_fn(70, 50, |i, j| noise(65, i, j));
+    let by = |method| a.svdvals_gpu_with(&SvdOptions::default().backend(Backend::Cpu).stage3(method)).unwrap();
+    let dqds = by(Stage3::Dqds);
+    for other in [by(Stage3::Bdsqr), by(Stage3::Bdsdc)] {
+        assert!(dqds.iter().zip(other.iter()).all(|(x, y): (&f64, &f64)| (x - y).abs() <= 160.0 * f64::EPSILON * y));
+    }
+}
