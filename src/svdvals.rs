@@ -12,7 +12,7 @@ use crate::{
     bidiagonal::Bidiagonal,
     cpu::CpuKernels,
     error::{Result, SvdError},
-    gpu::{GpuContext, GpuKernels, required_bytes},
+    gpu::{GpuContext, GpuKernels, required_band_bytes, required_bytes},
     kernels::{HeldBy, TileKernels},
     options::{Backend, HalfStorage, SvdOptions, Tuning},
     report::{Counts, StageSeconds, SvdReport},
@@ -144,10 +144,11 @@ where
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
     let start = Instant::now();
-    let scale = power_of_two_scale::<T, S>(a)?;
-    let scan = start.elapsed().as_secs_f64();
-    let solve = Solve { a: upright(a), scale, options };
-    let mut report = match choose::<T, S>(options, solve.a.nrows(), solve.a.ncols())? {
+    let choice = choose_for_dense::<T, S>(options, a)?;
+    let chosen = start.elapsed();
+    let solve = Solve { scale: power_of_two_scale::<T, S>(a)?, a: upright(a), options };
+    let scan = (start.elapsed() - chosen).as_secs_f64();
+    let mut report = match choice {
         Choice::Cpu(reason) => on_cpu::<T, S>(&solve, reason)?,
         Choice::Gpu(context, reason) => match on_gpu::<T, S>(&solve, &context, reason) {
             Err(error) if options.backend == Backend::Auto && error.is_of_device() => {
@@ -243,10 +244,7 @@ where
     T: Element,
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
-    let (m, n) = solve.a.shape();
-    context.require::<T, S>()?;
-    let tuning = solve.options.tuning.clone().unwrap_or_else(|| Tuning::for_adapter::<S>(context, n));
-    required_bytes::<S>(context, m, n, &tuning)?;
+    let tuning = tuning_for::<S>(context, solve.options, solve.a.ncols());
     let kernels = GpuKernels::<S>::new(context, &tuning)?;
     let (values, seconds) = solve.run(&kernels, &tuning)?;
     let (adapter, storage, counts) = (Some(context.adapter_name().to_owned()), S::NAME, kernels.counts());
@@ -272,12 +270,12 @@ fn to_band<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T:
         T: Element,
         S: Element<Real = T::Real, Scalar = T::Scalar>,
     {
+        let choice = choose_for_dense::<T, S>(options, a)?;
         let solve = Solve { scale: power_of_two_scale::<T, S>(a)?, a: upright(a), options };
-        let (m, n) = solve.a.shape();
         on_chosen::<T, S, _>(
             options,
-            choose::<T, S>(options, m, n)?,
-            n,
+            choice,
+            solve.a.ncols(),
             |kernels, tuning| run(kernels, &solve, tuning),
             |kernels, tuning| run(kernels, &solve, tuning),
         )
@@ -311,9 +309,10 @@ pub(crate) fn band_to_bidiag<T: Element>(band: &Band<T>, options: &SvdOptions) -
         let n = band.n();
         let largest = (0..n).filter_map(|j| T::largest(band.column(j).1)).fold(Re::<T>::from_double(0.0), Float::max);
         let scale = scale_for::<S>(largest, n, n);
+        let fits = |context: &GpuContext, tuning: &Tuning| required_band_bytes::<S>(context, n, band.bandwidth(), tuning);
         on_chosen::<T, S, _>(
             options,
-            choose::<T, S>(options, n, n)?,
+            choose::<T, S>(options, n, fits)?,
             n,
             |kernels, tuning| run(kernels, band, scale, tuning),
             |kernels, tuning| run(kernels, band, scale, tuning),
@@ -342,8 +341,7 @@ where
         cpu(&CpuKernels::new(&tuning)?, &tuning)
     };
     let Choice::Gpu(context, _) = choice else { return on_cpu() };
-    context.require::<T, S>()?;
-    let tuning = options.tuning.clone().unwrap_or_else(|| Tuning::for_adapter::<S>(&context, n));
+    let tuning = tuning_for::<S>(&context, options, n);
     match GpuKernels::new(&context, &tuning).and_then(|kernels| gpu(&kernels, &tuning)) {
         Err(error) if options.backend == Backend::Auto && error.is_of_device() => {
             fallback(&format!("the GPU failed: {error}"));
@@ -358,16 +356,39 @@ enum Choice {
     Gpu(GpuContext, String),
 }
 
-/// Where an m x n matrix of `T`, stored as `S`, is computed, and why.
-fn choose<T, S>(options: &SvdOptions, m: usize, n: usize) -> Result<Choice>
+/// The hyperparameters that were asked for, or else the device's.
+fn tuning_for<S: Element>(context: &GpuContext, options: &SvdOptions, n: usize) -> Tuning {
+    options.tuning.clone().unwrap_or_else(|| Tuning::for_adapter::<S>(context, n))
+}
+
+/// Where a matrix of `T`, stored as `S`, is computed, and why. No entry is read.
+fn choose_for_dense<T, S>(options: &SvdOptions, a: MatRef<'_, T>) -> Result<Choice>
 where
     T: Element,
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
+    let (m, n) = (a.nrows().max(a.ncols()), a.nrows().min(a.ncols()));
+    choose::<T, S>(options, n, |context, tuning| required_bytes::<S>(context, m, n, tuning))
+}
+
+/// Where a matrix of order `n` of `T`, stored as `S`, is computed, and why. On a GPU it computes with these types, and `fits` agrees.
+fn choose<T, S>(options: &SvdOptions, n: usize, fits: impl Fn(&GpuContext, &Tuning) -> Result<u64>) -> Result<Choice>
+where
+    T: Element,
+    S: Element<Real = T::Real, Scalar = T::Scalar>,
+{
+    let check = |context: &GpuContext| -> Result<u64> {
+        context.require::<T, S>()?;
+        fits(context, &tuning_for::<S>(context, options, n))
+    };
     let context = || options.context.clone().map_or_else(GpuContext::global, Ok);
     match options.backend {
         Backend::Cpu => Ok(Choice::Cpu("Backend::Cpu was asked for".into())),
-        Backend::Gpu => Ok(Choice::Gpu(context()?, "Backend::Gpu was asked for".into())),
+        Backend::Gpu => {
+            let context = context()?;
+            check(&context)?;
+            Ok(Choice::Gpu(context, "Backend::Gpu was asked for".into()))
+        }
         Backend::Auto if n < GPU_WORTHWHILE => {
             let reason = format!("a smaller side of {n} gains nothing on a GPU (from {GPU_WORTHWHILE} on it does)");
             log::debug!("svdvals-gpu computes on the CPU: {reason}");
@@ -382,9 +403,7 @@ where
             let refusal = if context.is_software() {
                 Some(format!("{name} is a software rasteriser"))
             } else {
-                let tuning = || options.tuning.clone().unwrap_or_else(|| Tuning::for_adapter::<S>(&context, n));
-                let fits = context.require::<T, S>().and_then(|()| required_bytes::<S>(&context, m, n, &tuning()));
-                fits.err().map(|error| error.to_string())
+                check(&context).err().map(|error| error.to_string())
             };
             Ok(match refusal {
                 Some(reason) => Choice::Cpu(fallback(&reason)),

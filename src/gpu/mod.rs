@@ -21,4 +21,4 @@ mod tuning;
 pub use adapter::{AdapterChoice, DeviceLimits};
 pub use context::GpuContext;
 pub use kernels::GpuKernels;
-pub(crate) use storage::required_bytes;
+pub(crate) use storage::{required_band_bytes, required_bytes};

@@ -74,7 +74,8 @@ fn dense_sizes<T: Element>(
     leaf: usize,
 ) -> Result<(DenseSizes, u64)> {
     let (inner, outer) = if by_rows { (n, m) } else { (m, n) };
-    let ld = inner.checked_next_multiple_of(4);
+    // Not zero, so that strides tell the order of an empty matrix too.
+    let ld = inner.max(1).checked_next_multiple_of(4);
     let a = ld.and_then(|ld| ld.checked_mul(outer));
     // Of all levels the leaves of the longest panel have most rows and most blocks; a block of R factors has at least 2.
     let longest = m.max(n).max(2 * shape.ts);
@@ -96,9 +97,16 @@ pub(crate) fn required_bytes<T: Element>(context: &GpuContext, m: usize, n: usiz
     let shape = Shape::new::<T>(context, tuning)?;
     let (_, dense) = dense_sizes::<T>(context, (m, n), m < n, shape, tuning.leaf)?;
     let order = m.min(n);
-    let layout = BandLayout::new(order, tuning.tile_size.min(order.saturating_sub(1)), tuning.tile_width);
-    let band = fitting_bytes::<T>(context, "the band", layout.size().ok())?;
+    let band = required_band_bytes::<T>(context, order, tuning.tile_size.min(order.saturating_sub(1)), tuning)?;
     Ok(dense.saturating_add(band))
+}
+
+/// Bytes that a band of order n, stored as `T`, takes on the device.
+///
+/// # Errors
+/// As [`required_bytes`].
+pub(crate) fn required_band_bytes<T: Element>(context: &GpuContext, n: usize, bandwidth: usize, tuning: &Tuning) -> Result<u64> {
+    fitting_bytes::<T>(context, "the band", BandLayout::new(n, bandwidth, tuning.tile_width).size().ok())
 }
 
 impl<T: Element> Dense<T> {

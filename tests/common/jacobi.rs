@@ -55,7 +55,8 @@ fn sweep(columns: &mut [Vec<Dd>], complex: bool) -> bool {
         for (y, q) in tail.iter_mut().zip(p + 1..) {
             let product = (dot(x, y).high, if complex { imaginary_dot(x, y).high } else { 0.0 });
             let size = product.0.hypot(product.1);
-            if squares[q].high <= nothing || size <= 1e-28 * (squares[p].high * squares[q].high).sqrt() {
+            let (a, b) = (squares[p].high, squares[q].high);
+            if a <= nothing || b <= nothing || size <= 1e-28 * (a * b).sqrt() {
                 continue;
             }
             done = false;
