@@ -126,6 +126,9 @@ impl SvdOptions {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Tuning {
+    /// Order up to which the CPU takes a matrix, or the triangular factor of a tall one, straight to bidiagonal form, with no band between
+    /// and on one thread; 0 for never. (Matrices held as f16 always go by way of a band.)
+    pub direct: usize,
     /// Tile size b of stage 1, which is the bandwidth it leaves; at least 1. (Unified-kernels paper: TILESIZE.)
     pub tile_size: usize,
     /// Rows of a leaf block of the panel's reduction tree, at least 2 `tile_size`; its quotient by the tile size is the tree's arity.
@@ -156,6 +159,8 @@ macro_rules! setters {
 
 impl Tuning {
     setters! {
+        /// Sets the order up to which there is no band.
+        direct: usize,
         /// Sets the tile size, which is the bandwidth after stage 1.
         tile_size: usize,
         /// Sets the rows of a leaf block.
@@ -181,16 +186,10 @@ impl Tuning {
     /// assert!(Tuning::for_cpu::<f32>(4096).tile_size >= Tuning::for_cpu::<f32>(100).tile_size);
     /// ```
     pub fn for_cpu<T: Element>(n: usize) -> Tuning {
-        // Up to here one block and one chase, which is then Golub and Kahan's bidiagonalisation of R, beat two stages.
-        const ONE_TILE: usize = 64;
-        let tile_size = if n >= 1024 {
-            64
-        } else if n > ONE_TILE {
-            32
-        } else {
-            n.max(1)
-        };
+        let tile_size = if n >= 1024 { 64 } else { 32.min(n.max(1)) };
         Tuning {
+            // The whole matrix is in the second-level cache, in double precision.
+            direct: 128,
             tile_size,
             // 512 rows of a panel stay in a second-level cache; a smaller matrix then has no tree, and one rounding less for it.
             leaf: 512.max(2 * tile_size),

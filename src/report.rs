@@ -50,7 +50,7 @@ pub struct StageSeconds {
     pub upload: f64,
     /// Stage 1: dense to band, the QR of a tall matrix included.
     pub to_band: f64,
-    /// Stage 2: band to bidiagonal, the reading back of the bidiagonal included.
+    /// Stage 2: band to bidiagonal (or the whole way for a small matrix, see [`Tuning::direct`]), the reading back of the bidiagonal included.
     pub band_to_bidiag: f64,
     /// Stage 3: singular values of the bidiagonal.
     pub svdvals: f64,

@@ -10,7 +10,7 @@ use crate::{
     band::Band,
     band_to_bidiag::band_to_bidiag as reduce_band,
     bidiagonal::Bidiagonal,
-    cpu::CpuKernels,
+    cpu::{CpuKernels, bidiagonal_directly},
     error::{Result, SvdError},
     gpu::{GpuContext, GpuKernels, required_band_bytes, required_bytes},
     kernels::{HeldBy, TileKernels},
@@ -131,6 +131,7 @@ const GPU_WORTHWHILE: usize = 1024;
 /// 3  svdvals          singular values of C; unscale
 /// ```
 fn svdvals<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<SvdReport<Vec<T::Real>>> {
+    let a = trimmed(a);
     match options.half_storage {
         HalfStorage::Single => svdvals_in::<T, T::Scalar>(a, options),
         HalfStorage::Half => svdvals_in::<T, T::Compact>(a, options),
@@ -191,11 +192,43 @@ impl<T: Element> Solve<'_, T> {
         let (diagonal, superdiagonal) = kernels.bidiagonal(band)?;
         seconds.band_to_bidiag = clock.lap(kernels)?;
 
-        let values = Bidiagonal::new(diagonal, superdiagonal)?.svdvals_by(self.options.stage3)?;
-        let values = unscaled(values, self.scale, "singular values")?;
+        let values = self.stage_three(diagonal, superdiagonal)?;
         seconds.svdvals = clock.lap(kernels)?;
         Ok((values, seconds))
     }
+
+    /// All of it on the CPU, for a matrix so small that a band between would cost more than it saves.
+    fn run_small<S>(&self, kernels: &CpuKernels<S>, tuning: &Tuning) -> Result<(Vec<T::Real>, StageSeconds)>
+    where
+        S: Element<Real = T::Real, Scalar = T::Scalar>,
+    {
+        let mut clock = Clock(Instant::now());
+        let mut seconds = StageSeconds::default();
+        let (m, n) = self.a.shape();
+        let (diagonal, superdiagonal) = if qr_first(m, n) {
+            let mut a = kernels.upload(self.a, self.scale)?;
+            seconds.upload = clock.lap(kernels)?;
+            triangular_factor(kernels, &mut a, m, n, tuning)?;
+            seconds.to_band = clock.lap(kernels)?;
+            bidiagonal_directly(a.leading(n), Re::<T>::from_double(1.0))?
+        } else {
+            bidiagonal_directly(self.a, self.scale)?
+        };
+        seconds.band_to_bidiag = clock.lap(kernels)?;
+        let values = self.stage_three(diagonal, superdiagonal)?;
+        seconds.svdvals = clock.lap(kernels)?;
+        Ok((values, seconds))
+    }
+
+    fn stage_three(&self, diagonal: Vec<f64>, superdiagonal: Vec<f64>) -> Result<Vec<T::Real>> {
+        let values = Bidiagonal::new(diagonal, superdiagonal)?.svdvals_by(self.options.stage3)?;
+        unscaled(values, self.scale, "singular values")
+    }
+}
+
+/// Whether a matrix is so tall that QR first needs fewer flops (Chan 1982, from m = 5/3 n on; LAPACK's gesdd takes 11/6).
+fn qr_first(m: usize, n: usize) -> bool {
+    m > n && 3 * m as u128 >= 5 * n as u128
 }
 
 /// `values / scale`, rounded to `R`.
@@ -207,8 +240,7 @@ fn unscaled<R: RealElement>(values: Vec<f64>, scale: R, what: &'static str) -> R
 
 /// Stage 1, with the QR of a tall matrix before it.
 fn stage_one<K: TileKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {
-    // From m = 5/3 n on, QR first needs fewer flops (Chan 1982; LAPACK's gesdd takes 11/6).
-    if m > n && 3 * m as u128 >= 5 * n as u128 {
+    if qr_first(m, n) {
         triangular_factor(kernels, a, m, n, tuning)?;
         reduce_dense(kernels, a, n, n, tuning)
     } else {
@@ -234,7 +266,9 @@ where
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
     let tuning = solve.options.tuning.clone().unwrap_or_else(|| Tuning::for_cpu::<S>(solve.a.ncols()));
-    let (values, seconds) = solve.run(&CpuKernels::<S>::new(&tuning)?, &tuning)?;
+    let kernels = CpuKernels::<S>::new(&tuning)?;
+    let direct = solve.a.ncols() <= tuning.direct && !S::IS_HALF;
+    let (values, seconds) = if direct { solve.run_small(&kernels, &tuning)? } else { solve.run(&kernels, &tuning)? };
     let (backend, adapter, storage, counts) = (Backend::Cpu, None, S::NAME, Counts::default());
     Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts })
 }
@@ -280,6 +314,7 @@ fn to_band<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T:
             |kernels, tuning| run(kernels, &solve, tuning),
         )
     }
+    let a = trimmed(a);
     match options.half_storage {
         HalfStorage::Single => within::<T, T::Scalar>(a, options),
         HalfStorage::Half => within::<T, T::Compact>(a, options),
@@ -432,6 +467,11 @@ impl SvdError {
             SvdError::DeviceLost { .. } | SvdError::OutOfMemory { .. } | SvdError::Gpu { .. } | SvdError::TooLarge { .. }
         )
     }
+}
+
+/// A matrix with no entries as 0 x 0, so that nobody goes through its rows or columns.
+fn trimmed<T>(a: MatRef<'_, T>) -> MatRef<'_, T> {
+    if a.nrows() == 0 || a.ncols() == 0 { a.get(..0, ..0) } else { a }
 }
 
 /// The matrix or its transpose, whichever has m >= n, with reversed axes set right: none of it changes singular values.

@@ -6,11 +6,16 @@ use common::{Spectrum, complex_with_singular_values, error, rounded, with_singul
 use faer::Mat;
 use half::f16;
 use num_complex::Complex;
-use svdvals_gpu::{Backend, Element, HalfStorage, SvdOptions, SvdValsGpu};
+use svdvals_gpu::{Backend, Element, HalfStorage, SvdOptions, SvdValsGpu, Tuning};
 
-/// The largest error over `matrices` matrices of each of the three spectra.
+/// The largest error over `matrices` matrices of each of the three spectra, also by way of a band where the default is without.
 fn worst<T: Element>(n: usize, matrices: u64, half: HalfStorage) -> f64 {
     let options = SvdOptions::default().backend(Backend::Cpu).half_storage(half);
+    let defaults = Tuning::for_cpu::<T>(n);
+    let mut ways = vec![options.clone()];
+    if n <= defaults.direct {
+        ways.push(options.tuning(defaults.direct(0)));
+    }
     let mut worst = 0f64;
     for spectrum in Spectrum::ALL {
         let mut sigma = spectrum.values(n);
@@ -20,8 +25,10 @@ fn worst<T: Element>(n: usize, matrices: u64, half: HalfStorage) -> f64 {
             } else {
                 rounded(with_singular_values(&mut sigma, seed).as_ref())
             };
-            let s = a.svdvals_gpu_with(&options).unwrap();
-            worst = worst.max(error(s.iter().copied(), &sigma));
+            for options in &ways {
+                let s = a.svdvals_gpu_with(options).unwrap();
+                worst = worst.max(error(s.iter().copied(), &sigma));
+            }
         }
     }
     println!("{} {half:?} n = {n}: {worst:.2e}", T::NAME);

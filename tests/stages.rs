@@ -13,7 +13,13 @@ fn cpu(tuning: Tuning) -> SvdOptions {
 }
 
 fn tuning(tile_size: usize, arity: usize, tree: PanelTree, tile_width: usize) -> Tuning {
-    Tuning::for_cpu::<f64>(1).tile_size(tile_size).leaf(arity * tile_size).tree(tree).tile_width(tile_width).cols_per_block(20)
+    Tuning::for_cpu::<f64>(1)
+        .direct(0)
+        .tile_size(tile_size)
+        .leaf(arity * tile_size)
+        .tree(tree)
+        .tile_width(tile_width)
+        .cols_per_block(20)
 }
 
 /// m, n: sizes at, before and after tile and leaf boundaries, tall, wide, tall enough for QR first, thin, single.

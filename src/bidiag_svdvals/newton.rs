@@ -19,6 +19,9 @@ const LANES: usize = 16;
 /// A step longer than this, relative to the value, is no correction of roundoff: the value is one of a tight cluster, and stays.
 const LONGEST: f64 = 256.0 * f64::EPSILON;
 
+/// A step shorter than this, half a unit in the last place or more, may be the rounding of its own pivots: a value that is exact stays.
+const SHORTEST: f64 = f64::EPSILON / 2.0;
+
 /// Takes one Newton step from each of `values`, which are near singular values of the bidiagonal matrix of `a` and `b`, and restores
 /// the descending order.
 pub fn refine(a: &[f64], b: &[f64], values: &mut [f64]) {
@@ -31,7 +34,7 @@ pub fn refine(a: &[f64], b: &[f64], values: &mut [f64]) {
         let slope = arch.dispatch(|| logarithmic_derivative(&squares, &s));
         for (value, slope) in chunk.iter_mut().zip(slope) {
             let step = slope.recip();
-            if step.abs() <= LONGEST * *value {
+            if step.abs() > SHORTEST * *value && step.abs() <= LONGEST * *value {
                 *value -= step;
             }
         }

@@ -2,6 +2,7 @@
 
 mod chase;
 mod convert;
+mod gebd2;
 mod geqrt;
 mod lanes;
 mod larfg;
@@ -103,12 +104,42 @@ impl<S: Element> Dense<S> {
         (if transposed { view.transpose_mut() } else { view }, &mut self.factors, &self.products)
     }
 
+    /// The leading n x n part.
+    pub(crate) fn leading(&self, n: usize) -> MatRef<'_, S> {
+        self.view(false).get(..n, ..n)
+    }
+
     /// The matrix as it stands, for tests.
     #[doc(hidden)]
     pub fn to_mat(&self) -> faer::Mat<S::Scalar> {
         let a = self.view(false);
         faer::Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].widen())
     }
+}
+
+/// The moduli of the diagonal and of the superdiagonal of a small m x n matrix's bidiagonal form, m >= n, with no band between.
+pub(crate) fn bidiagonal_directly<T: Element>(source: MatRef<'_, T>, scale: Re<T>) -> Result<(Vec<f64>, Vec<f64>)> {
+    let (m, n) = source.shape();
+    if n == 0 {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let ld = m.checked_next_multiple_of(gebd2::PADDING).filter(|ld| ld.checked_mul(n).is_some());
+    let ld = ld.ok_or_else(|| SvdError::invalid("matrix", "its size overflows the address space"))?;
+    let mut a = zeros("copy of the matrix", ld * n)?;
+    let wide = |x: T| x.widen().times(scale).to_wide();
+    if source.row_stride().unsigned_abs() <= source.col_stride().unsigned_abs() {
+        for (j, column) in a.chunks_exact_mut(ld).enumerate() {
+            match source.col(j).try_as_col_major() {
+                Some(from) => column.iter_mut().zip(from.as_slice()).for_each(|(to, &x)| *to = wide(x)),
+                None => column.iter_mut().zip(source.col(j).iter()).for_each(|(to, &x)| *to = wide(x)),
+            }
+        }
+    } else {
+        for i in 0..m {
+            source.row(i).iter().enumerate().for_each(|(j, &x)| a[j * ld + i] = wide(x));
+        }
+    }
+    Ok(gebd2::gebd2(&mut a, ld, m, n))
 }
 
 /// Runs `body` with a buffer from the pool, and gives it back.
@@ -155,7 +186,7 @@ impl<S: Element> TileKernels for CpuKernels<S> {
         });
 
         let Tuning { tile_size, leaf, tree, .. } = self.tuning;
-        let width = tile_size.min(n.max(1)).min(m.max(1));
+        let width = tile_size.min(n).min(m);
         let longest = m.max(n).max(1);
         let leaf = leaf.min(longest);
         let (rows, blocks) = match tree {

@@ -131,6 +131,7 @@ impl Tuning {
         let limits = context.limits();
         let threads = limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x) as usize;
         let with = |tile_size: usize, blocks: usize, cols_per_block: usize| Tuning {
+            direct: 0,
             tile_size,
             leaf: blocks * tile_size,
             tree: PanelTree::Reduction,

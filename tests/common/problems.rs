@@ -163,10 +163,11 @@ fn exponents<T: Element>() -> (i32, i32) {
 /// Hyperparameters that fit everywhere, around the sizes of the problems.
 pub fn tunings() -> impl Strategy<Value = Tuning> {
     let tree = select(vec![PanelTree::Reduction, PanelTree::Flat]);
-    (1usize..18, 2usize..6, 0usize..5, tree, 1usize..20, 1usize..40).prop_map(
-        |(tile, arity, extra, tree, tile_width, cols_per_block)| {
-            let leaf = arity * tile + extra;
-            Tuning::for_cpu::<f32>(1).tile_size(tile).leaf(leaf).tree(tree).tile_width(tile_width).cols_per_block(cols_per_block)
+    let direct = select(vec![0, 0, 12]);
+    (direct, 1usize..18, 2usize..6, 0usize..5, tree, 1usize..20, 1usize..40).prop_map(
+        |(direct, tile, arity, extra, tree, tile_width, cols_per_block)| {
+            let tuning = Tuning::for_cpu::<f32>(1).direct(direct).tile_size(tile).leaf(arity * tile + extra).tree(tree);
+            tuning.tile_width(tile_width).cols_per_block(cols_per_block)
         },
     )
 }

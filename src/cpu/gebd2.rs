@@ -1,0 +1,175 @@
+//! Small matrices: straight to bidiagonal form, one reflector after the other (LAPACK's `gebd2`), on one thread.
+//!
+//! A (m x n, m >= n) = Q C P^H. Step j: a reflector from column j below the diagonal, applied to the columns right of it, and one from
+//! row j right of the superdiagonal, applied to the rows below it:
+//!
+//! ```text
+//! y = v^H A        A <- A - tau v y        w = A conj(u)        A <- A - sigma w u^T
+//! ```
+//!
+//! Each product is made while the update before it is applied, so that a step reads and writes what is left of A twice, and not four
+//! times (Howell, Demmel, Fulton, Hammarling and Marmol 2008). Arithmetic is in double precision.
+
+use faer::traits::{ComplexField, SimdArch};
+use pulp::{Simd, WithSimd};
+
+use super::{lanes::Lanes, larfg::larfg};
+use crate::scalar::{Element, Scalar};
+
+/// Columns that one pass takes together, so that the vectors it shares among them are read once.
+const COLUMNS: usize = 4;
+
+/// Rows are padded to a multiple of this, which every register's length divides.
+pub(super) const PADDING: usize = 16;
+
+/// The moduli of the diagonal and of the superdiagonal that `a` is reduced to: m x n, m >= n, column-major, `ld` rows to a column, a
+/// multiple of [`PADDING`], those from m on zero. `a` is overwritten.
+pub(super) fn gebd2<W>(a: &mut [W], ld: usize, m: usize, n: usize) -> (Vec<f64>, Vec<f64>)
+where
+    W: Scalar + Element<Real = f64>,
+{
+    <W as ComplexField>::Arch::default().dispatch(Gebd2 { a, ld, m, n })
+}
+
+struct Gebd2<'a, W> {
+    a: &'a mut [W],
+    ld: usize,
+    m: usize,
+    n: usize,
+}
+
+impl<W: Scalar + Element<Real = f64>> WithSimd for Gebd2<'_, W> {
+    type Output = (Vec<f64>, Vec<f64>);
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
+        let lanes = Lanes::<W, S>::new(simd);
+        let Gebd2 { a, ld, m, n } = self;
+        let (mut d, mut e) = (Vec::with_capacity(n), Vec::with_capacity(n.saturating_sub(1)));
+        let mut work = vec![W::zero_impl(); 2 * ld + 3 * n];
+        let (v, rest) = work.split_at_mut(ld);
+        let (w, rest) = rest.split_at_mut(ld);
+        let (y, rest) = rest.split_at_mut(n);
+        // The row reflector, and sigma times it: A still lacks - w su^T.
+        let (u, su) = rest.split_at_mut(n);
+
+        for j in 0..n {
+            // From here on v and w are zero above row j: registers may start earlier.
+            let first = j / PADDING * PADDING;
+            let (left, right) = a.split_at_mut((j + 1) * ld);
+            let column = &mut left[j * ld..];
+            lanes.axpy(-su[j], &w[first..], &mut column[first..]);
+            v[first..j].fill(W::zero_impl());
+            v[j..].copy_from_slice(&column[j..]);
+            let (alpha, tail) = v[j..m].split_first_mut().expect("j < n <= m");
+            let h = larfg(*alpha, tail);
+            *alpha = W::one_impl();
+            lanes.scal(h.scale, tail);
+            d.push(h.beta.to_complex().norm());
+            if right.is_empty() {
+                break;
+            }
+
+            let columns = || (j + 1..n).step_by(COLUMNS).map(|c| (c, COLUMNS.min(n - c)));
+            for (c, count) in columns() {
+                let x = &mut right[(c - j - 1) * ld..][..count * ld];
+                let (y, su) = (&mut y[c..c + count], &su[c..c + count]);
+                match count {
+                    4 => finish_and_multiply::<W, S, 4>(lanes, x, ld, first, w, su, v, y),
+                    3 => finish_and_multiply::<W, S, 3>(lanes, x, ld, first, w, su, v, y),
+                    2 => finish_and_multiply::<W, S, 2>(lanes, x, ld, first, w, su, v, y),
+                    _ => finish_and_multiply::<W, S, 1>(lanes, x, ld, first, w, su, v, y),
+                }
+            }
+            for c in j + 1..n {
+                y[c] = y[c].times(h.tau);
+                u[c] = right[(c - j - 1) * ld + j] - y[c];
+            }
+            let (alpha, tail) = u[j + 1..n].split_first_mut().expect("j + 1 < n");
+            let g = larfg(*alpha, tail);
+            *alpha = W::one_impl();
+            lanes.scal(g.scale, tail);
+            e.push(g.beta.to_complex().norm());
+
+            w[first..].fill(W::zero_impl());
+            for (c, count) in columns() {
+                let x = &mut right[(c - j - 1) * ld..][..count * ld];
+                let (y, u) = (&y[c..c + count], &u[c..c + count]);
+                match count {
+                    4 => update_and_multiply::<W, S, 4>(lanes, x, ld, first, v, y, u, w),
+                    3 => update_and_multiply::<W, S, 3>(lanes, x, ld, first, v, y, u, w),
+                    2 => update_and_multiply::<W, S, 2>(lanes, x, ld, first, v, y, u, w),
+                    _ => update_and_multiply::<W, S, 1>(lanes, x, ld, first, v, y, u, w),
+                }
+            }
+            w[first..=j].fill(W::zero_impl());
+            su[j + 1..].iter_mut().zip(&u[j + 1..]).for_each(|(su, u)| *su = u.times(g.tau));
+        }
+        (d, e)
+    }
+}
+
+/// X <- X - w su^T, y = v^H X, for `C` columns of X, from row `first` on.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+fn finish_and_multiply<W: Scalar, S: Simd, const C: usize>(
+    lanes: Lanes<W, S>,
+    x: &mut [W],
+    ld: usize,
+    first: usize,
+    w: &[W],
+    su: &[W],
+    v: &[W],
+    y: &mut [W],
+) {
+    assert!(x.len() == C * ld && w.len() == ld && v.len() == ld && su.len() == C && y.len() == C && ld.is_multiple_of(PADDING));
+    let factors: [_; C] = std::array::from_fn(|c| lanes.splat(-su[c]));
+    let mut sums = [lanes.zero(); C];
+    let x = x.as_mut_ptr();
+    for i in (first..ld).step_by(Lanes::<W, S>::N) {
+        // SAFETY: `first`, and so i, and `ld` are multiples of the register's length: rows i .. i + N are inside every column.
+        unsafe {
+            let (w, v) = (lanes.load(w.as_ptr().add(i)), lanes.load(v.as_ptr().add(i)));
+            for c in 0..C {
+                let at = x.add(c * ld + i);
+                let column = lanes.mul_add(factors[c], w, lanes.load(at));
+                lanes.store(at, column);
+                sums[c] = lanes.conj_mul_add(v, column, sums[c]);
+            }
+        }
+    }
+    y.iter_mut().zip(sums).for_each(|(y, sum)| *y = lanes.sum(sum));
+}
+
+/// X <- X - v y, w <- w + X conj(u), for `C` columns of X, from row `first` on.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+fn update_and_multiply<W: Scalar, S: Simd, const C: usize>(
+    lanes: Lanes<W, S>,
+    x: &mut [W],
+    ld: usize,
+    first: usize,
+    v: &[W],
+    y: &[W],
+    u: &[W],
+    w: &mut [W],
+) {
+    assert!(x.len() == C * ld && w.len() == ld && v.len() == ld && u.len() == C && y.len() == C && ld.is_multiple_of(PADDING));
+    let factors: [_; C] = std::array::from_fn(|c| lanes.splat(-y[c]));
+    let us: [_; C] = std::array::from_fn(|c| lanes.splat(u[c]));
+    let (x, w) = (x.as_mut_ptr(), w.as_mut_ptr());
+    for i in (first..ld).step_by(Lanes::<W, S>::N) {
+        // SAFETY: as in `finish_and_multiply`.
+        unsafe {
+            let v = lanes.load(v.as_ptr().add(i));
+            let mut sum = lanes.load(w.add(i));
+            for c in 0..C {
+                let at = x.add(c * ld + i);
+                let column = lanes.mul_add(factors[c], v, lanes.load(at));
+                lanes.store(at, column);
+                sum = lanes.conj_mul_add(us[c], column, sum);
+            }
+            lanes.store(w.add(i), sum);
+        }
+    }
+}
