@@ -73,7 +73,7 @@ impl<R: RealElement> Bidiagonal<R> {
     /// ```
     ///
     /// # Errors
-    /// None for the default method; the signature leaves room for methods that can fail.
+    /// [`SvdError::Overflow`] where a value is beyond `R`'s range.
     pub fn svdvals(&self) -> Result<Vec<R>> {
         self.svdvals_by(Stage3::Dqds)
     }
@@ -102,7 +102,8 @@ impl<R: RealElement> Bidiagonal<R> {
     /// ```
     ///
     /// # Errors
-    /// With `Stage3::Bdsqr` or `Stage3::Bdsdc` (feature `lapack`) [`SvdError::NotConverged`] where LAPACK says so; none for the others.
+    /// [`SvdError::Overflow`] where a value is beyond `R`'s range; with `Stage3::Bdsqr` or `Stage3::Bdsdc` (feature `lapack`)
+    /// [`SvdError::NotConverged`] where LAPACK says so.
     pub fn svdvals_by(&self, method: Stage3) -> Result<Vec<R>> {
         let (diagonal, superdiagonal) = self.widened();
         let values = match method {
@@ -113,7 +114,10 @@ impl<R: RealElement> Bidiagonal<R> {
             #[cfg(feature = "lapack")]
             Stage3::Bdsdc => bidiag_svdvals::lapack::bdsdc(diagonal, superdiagonal)?,
         };
-        Ok(values.into_iter().map(R::from_double).collect())
+        let values: Vec<R> = values.into_iter().map(R::from_double).collect();
+        // Descending: the first is the largest.
+        let finite = values.first().is_none_or(|&x| num_traits::Float::is_finite(x));
+        if finite { Ok(values) } else { Err(SvdError::overflow::<R>("singular values")) }
     }
 
     /// Both diagonals in double precision.

@@ -1,5 +1,9 @@
 //! The one error type of the crate.
 
+use num_traits::Float;
+
+use crate::scalar::RealElement;
+
 /// What can go wrong; every public function that can fail returns it.
 ///
 /// ```
@@ -100,6 +104,11 @@ pub enum SvdError {
 impl SvdError {
     pub(crate) fn invalid(option: &'static str, reason: impl Into<String>) -> Self {
         SvdError::InvalidOption { option, reason: reason.into() }
+    }
+
+    /// `what` of type `R` exceed its range.
+    pub(crate) fn overflow<R: RealElement>(what: &'static str) -> Self {
+        SvdError::Overflow { what, element: R::NAME, largest: <R as Float>::max_value().to_double() }
     }
 }
 

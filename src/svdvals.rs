@@ -455,11 +455,6 @@ fn fallback(reason: &str) -> String {
 }
 
 impl SvdError {
-    /// `what` of type `R` exceed its range.
-    fn overflow<R: RealElement>(what: &'static str) -> Self {
-        SvdError::Overflow { what, element: R::NAME, largest: <R as Float>::max_value().to_double() }
-    }
-
     /// Whether the device is to blame, and not the input or the options.
     fn is_of_device(&self) -> bool {
         matches!(

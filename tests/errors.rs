@@ -4,7 +4,9 @@ mod common;
 
 use common::gaussian;
 use faer::Mat;
-use svdvals_gpu::{Backend, Band, Bidiagonal, SvdError, SvdOptions, SvdValsGpu, Tuning};
+use num_complex::Complex;
+use num_traits::Float;
+use svdvals_gpu::{Backend, Band, Bidiagonal, Element, RealElement, Stage3, SvdError, SvdOptions, SvdValsGpu, Tuning};
 
 fn cpu() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu)
@@ -33,6 +35,29 @@ fn non_finite_entries_are_located() {
         Err(SvdError::NonFinite { row: 3, col: 3, .. })
     ));
     assert!(matches!(Bidiagonal::new(vec![1.0, 2.0], vec![f64::NAN]), Err(SvdError::NonFinite { row: 0, col: 1, .. })));
+}
+
+/// Values beyond the type's range are an error on every route, and not infinities (half types give f32, and have none): 2 x 2 entries of the largest number have twice it.
+#[test]
+fn overflow_is_an_error() {
+    fn check<T: Element>() {
+        let largest: T::Real = Float::max_value();
+        let a: Mat<T> = Mat::from_fn(2, 2, |_, _| T::from_complex(largest.to_double().into()));
+        let overflows = |error| matches!(error, Some(SvdError::Overflow { .. }));
+        for direct in [0, 2] {
+            let options = cpu().tuning(Tuning::for_cpu::<T>(2).direct(direct));
+            assert!(overflows(a.svdvals_gpu_with(&options).err()), "{} direct {direct}", T::NAME);
+        }
+        assert!(overflows(SvdValsGpu::to_band(&a, &cpu()).err()), "{}: band", T::NAME);
+        let c = Bidiagonal::new(vec![largest; 2], vec![largest]).unwrap();
+        for method in [Stage3::Dqds, Stage3::Bisection] {
+            assert!(overflows(c.svdvals_by(method).err()), "{}: {method:?}", T::NAME);
+        }
+    }
+    check::<f32>();
+    check::<f64>();
+    check::<Complex<f32>>();
+    check::<Complex<f64>>();
 }
 
 /// Options outside their range are refused by name.
