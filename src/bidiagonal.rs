@@ -1,7 +1,7 @@
 //! The real upper bidiagonal matrix between stages 2 and 3.
 
 use crate::{
-    bidiag_svdvals,
+    bidiag_svdvals::{self, Method},
     error::{Result, SvdError},
     scalar::RealElement,
 };
@@ -64,7 +64,7 @@ impl<R: RealElement> Bidiagonal<R> {
 
     /// Stage 3: all n singular values, descending, each with high relative accuracy, computed in f64 whatever `R` is.
     ///
-    /// The method is [`Stage3::Dqds`]; see [`svdvals_by`](Self::svdvals_by) for others.
+    /// The method is [`Stage3::Newton`]; see [`svdvals_by`](Self::svdvals_by) for others.
     ///
     /// ```
     /// let c = svdvals_gpu::Bidiagonal::new(vec![3.0f32, -4.0], vec![0.0])?;
@@ -75,7 +75,7 @@ impl<R: RealElement> Bidiagonal<R> {
     /// # Errors
     /// [`SvdError::Overflow`] where a value is beyond `R`'s range.
     pub fn svdvals(&self) -> Result<Vec<R>> {
-        self.svdvals_by(Stage3::Dqds)
+        self.svdvals_by(Stage3::default())
     }
 
     /// The number of singular values below `x`, by one Sturm count: O(n), whatever their number.
@@ -105,19 +105,25 @@ impl<R: RealElement> Bidiagonal<R> {
     /// [`SvdError::Overflow`] where a value is beyond `R`'s range; with `Stage3::Bdsqr` or `Stage3::Bdsdc` (feature `lapack`)
     /// [`SvdError::NotConverged`] where LAPACK says so.
     pub fn svdvals_by(&self, method: Stage3) -> Result<Vec<R>> {
+        let values: Vec<R> = self.svdvals_for::<R>(method)?.into_iter().map(R::from_double).collect();
+        // Descending: the first is the largest.
+        let finite = values.first().is_none_or(|&x| num_traits::Float::is_finite(x));
+        if finite { Ok(values) } else { Err(SvdError::overflow::<R>("singular values")) }
+    }
+
+    /// The values before they are rounded to `T`, as accurate as that needs; infinite where they overflow f64.
+    pub(crate) fn svdvals_for<T: RealElement>(&self, method: Stage3) -> Result<Vec<f64>> {
         let (diagonal, superdiagonal) = self.widened();
-        let values = match method {
-            Stage3::Dqds => bidiag_svdvals::svdvals(&diagonal, &superdiagonal),
+        let by = |method| bidiag_svdvals::svdvals(&diagonal, &superdiagonal, method, T::epsilon().to_double());
+        Ok(match method {
+            Stage3::Newton => by(Method::Newton),
+            Stage3::Dqds => by(Method::Dqds),
             Stage3::Bisection => bidiag_svdvals::bisection::svdvals(&diagonal, &superdiagonal),
             #[cfg(feature = "lapack")]
             Stage3::Bdsqr => bidiag_svdvals::lapack::bdsqr(diagonal, superdiagonal)?,
             #[cfg(feature = "lapack")]
             Stage3::Bdsdc => bidiag_svdvals::lapack::bdsdc(diagonal, superdiagonal)?,
-        };
-        let values: Vec<R> = values.into_iter().map(R::from_double).collect();
-        // Descending: the first is the largest.
-        let finite = values.first().is_none_or(|&x| num_traits::Float::is_finite(x));
-        if finite { Ok(values) } else { Err(SvdError::overflow::<R>("singular values")) }
+        })
     }
 
     /// Both diagonals in double precision.
@@ -131,20 +137,23 @@ impl<R: RealElement> Bidiagonal<R> {
 ///
 /// | method | operations | accuracy |
 /// | --- | --- | --- |
+/// | `Newton` | about 6 n^2 rows of a division each, in parallel | every value relatively |
 /// | `Dqds` | about 2 n^2 rows of a division each | every value relatively |
 /// | `Bisection` | about 60 n^2, in parallel | every value relatively |
 /// | `Bdsqr` (feature `lapack`) | LAPACK `dbdsqr` without vectors, which is its `dlasq1` | every value relatively |
 /// | `Bdsdc` (feature `lapack`) | LAPACK `dbdsdc` without vectors, which is its `dlasdq` | every value relatively |
 ///
 /// ```
-/// assert_eq!(svdvals_gpu::Stage3::default(), svdvals_gpu::Stage3::Dqds);
+/// assert_eq!(svdvals_gpu::Stage3::default(), svdvals_gpu::Stage3::Newton);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Stage3 {
+    /// Newton's method in brackets that eigenvalue counts keep, for all values side by side, in vector registers and on all threads.
+    #[default]
+    Newton,
     /// Differential quotient-difference algorithm with shifts (Fernando and Parlett 1994; Parlett and Marques 2000), and one Newton
     /// step for every value.
-    #[default]
     Dqds,
     /// Bisection on Sturm counts of the Golub-Kahan matrix (Demmel and Kahan 1990; Fernando 1998).
     Bisection,

@@ -25,7 +25,7 @@
 //! | 0 scale | A <- 2^k A | | m n | a power of two that brings max \|a_ij\| near 1; NaN and infinities are found here |
 //! | 1 [`to_band`](SvdValsGpu::to_band) | A = Q1 B P1^H | B: n x n, b superdiagonals | 8/3 n^3 | QR and LQ sweeps over panels, each a reduction tree of Householder QRs |
 //! | 2 [`band_to_bidiag`](Band::band_to_bidiag) | B = Q2 C P2^H | C: n x n, one superdiagonal | 8 n^2 b | bulge chasing, tile width by tile width |
-//! | 3 [`svdvals`](Bidiagonal::svdvals) | sigma(C) | n values | O(n^2) | dqds with shifts, in f64, each value to high relative accuracy |
+//! | 3 [`svdvals`](Bidiagonal::svdvals) | sigma(C) | n values | O(n^2) | Newton's method in brackets, in f64, each value to high relative accuracy |
 //!
 //! A tall matrix, 3 m >= 5 n, is first reduced to its n x n triangular factor by the same panels.
 //!

@@ -188,8 +188,8 @@ impl Tuning {
     pub fn for_cpu<T: Element>(n: usize) -> Tuning {
         let tile_size = if n >= 1024 { 64 } else { 32.min(n.max(1)) };
         Tuning {
-            // The whole matrix is in the second-level cache, in double precision.
-            direct: 128,
+            // The whole matrix is in a second-level cache, in double precision.
+            direct: 192,
             tile_size,
             // 512 rows of a panel stay in a second-level cache; a smaller matrix then has no tree, and one rounding less for it.
             leaf: 512.max(2 * tile_size),

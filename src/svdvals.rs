@@ -221,7 +221,7 @@ impl<T: Element> Solve<'_, T> {
     }
 
     fn stage_three(&self, diagonal: Vec<f64>, superdiagonal: Vec<f64>) -> Result<Vec<T::Real>> {
-        let values = Bidiagonal::new(diagonal, superdiagonal)?.svdvals_by(self.options.stage3)?;
+        let values = Bidiagonal::new(diagonal, superdiagonal)?.svdvals_for::<T::Real>(self.options.stage3)?;
         unscaled(values, self.scale, "singular values")
     }
 }

@@ -39,7 +39,7 @@ fn values_are_right<T: Element>() {
 
 /// One stage at a time, and all of them with bisection as the last: the same values, and a band of the width asked for.
 ///
-/// Bounds: by stages, twice that of the whole, for the band and the bidiagonal are rounded on their way. Bisection and dqds see the same
+/// Bounds: by stages, twice that of the whole, for the band and the bidiagonal are rounded on their way. Bisection and Newton's method see the same
 /// bidiagonal, and each is relatively right to 8 (n + 8) units of f64 (src/bidiag_svdvals), beside one rounding to the type returned.
 fn stages_agree<T: Element>() {
     forall(4000, (Problem::any(), tunings()), |(problem, tuning)| {
@@ -55,7 +55,7 @@ fn stages_agree<T: Element>() {
         let bound = 8.0 * (n + 8) as f64 * f64::EPSILON + eps::<T::Real>();
         for (&x, &y) in values.iter().zip(bisected.iter()) {
             let (x, y) = (x.to_double(), y.to_double());
-            prop_assert!((x - y).abs() <= bound * y, "{:e} by dqds, {:e} by bisection", x, y);
+            prop_assert!((x - y).abs() <= bound * y, "{:e} by default, {:e} by bisection", x, y);
         }
         Ok(())
     })

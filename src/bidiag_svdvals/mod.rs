@@ -4,15 +4,17 @@
 //! changes of the entries make only small relative changes of every singular value, however
 //! small (Demmel & Kahan, SIAM J. Sci. Stat. Comput. 11, 1990): a change of each entry by a
 //! factor between `1 - eta` and `1 + eta` moves no singular value by more than `(2n - 1) eta`,
-//! to first order. Both methods here keep their roundoff of that kind:
+//! to first order. All methods here keep their roundoff of that kind:
 //!
-//! * [`dqds`], the differential quotient-difference algorithm with shifts, finds all values in
-//!   `O(n^2)` operations and is what [`svdvals`] runs;
+//! * [`newton`]'s method in brackets finds all values side by side, in vector registers and on all
+//!   threads, and is the default;
+//! * [`dqds`], the differential quotient-difference algorithm with shifts, finds them one after the
+//!   other, in fewer operations;
 //! * [`bisection`] on Sturm counts is slower, but fails for no matrix: it finishes what `dqds`
-//!   does not, and checks it in the tests.
+//!   does not, and checks both in the tests.
 //!
 //! *Scaling and range.* The entries are first scaled by a power of two that puts the largest in
-//! `[1, 2)`, and the results are scaled back; both are exact short of underflow. `dqds` works
+//! `[1, 2)`, and the results are scaled back; both are exact short of underflow. The first two work
 //! with squares, and underflow there moves a scaled singular value by about `n 2^-537` at most,
 //! absolutely. Values above `2^-450` (`3e-136`) are thus right relatively; those below it, if any
 //! are, are computed afresh by bisection, which does not square. So every singular value has
@@ -24,11 +26,19 @@ mod dqds;
 #[cfg(feature = "lapack")]
 pub(crate) mod lapack;
 mod newton;
+mod refine;
 mod shift;
 mod sweep;
 
-/// A scaled singular value from `dqds` below this limit is computed afresh by bisection.
-const DQDS_RANGE: f64 = f64::from_bits((1023 - 450) << 52);
+/// A scaled singular value from squares below this limit is computed afresh by bisection.
+const SQUARES_RANGE: f64 = f64::from_bits((1023 - 450) << 52);
+
+/// How the values are found.
+#[derive(Clone, Copy, Debug)]
+pub enum Method {
+    Newton,
+    Dqds,
+}
 
 /// The singular values, in descending order, of the upper bidiagonal matrix with the given
 /// diagonal and superdiagonal.
@@ -37,16 +47,26 @@ const DQDS_RANGE: f64 = f64::from_bits((1023 - 450) << 52);
 /// exact zeros among its values as its rank deficiency. A value above the largest finite number
 /// comes out infinite. Any entries of `superdiagonal` past the `n - 1` first are ignored, and
 /// missing ones are taken as zero.
-pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64]) -> Vec<f64> {
+///
+/// `unit` is the relative rounding error of the type that the values are for: double precision, or
+/// less where less is enough.
+pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64], method: Method, unit: f64) -> Vec<f64> {
     let superdiagonal = &superdiagonal[..superdiagonal.len().min(diagonal.len().saturating_sub(1))];
     let scaling = Scaling::of(diagonal, superdiagonal);
     let scaled = |entries: &[f64]| -> Vec<f64> { entries.iter().map(|entry| scaling.apply(entry.abs())).collect() };
     let (a, mut b) = (scaled(diagonal), scaled(superdiagonal));
     b.resize(a.len().saturating_sub(1), 0.0);
-    let mut values = dqds::svdvals(&a, &b);
+    let full = unit <= f64::EPSILON;
+    let mut values = match method {
+        // Two thousand times closer than what the rounding at the end leaves.
+        Method::Newton => newton::svdvals(&a, &b, if full { f64::EPSILON } else { unit / 2048.0 }),
+        Method::Dqds => dqds::svdvals(&a, &b),
+    };
     values.sort_unstable_by(|x, y| y.total_cmp(x));
-    let head = values.partition_point(|&value| value >= DQDS_RANGE);
-    newton::refine(&a, &b, &mut values[..head]);
+    if full {
+        let head = values.partition_point(|&value| value >= SQUARES_RANGE);
+        refine::refine(&a, &b, &mut values[..head]);
+    }
     refine_tail(&a, &b, &mut values);
     for value in &mut values {
         *value = scaling.undo(*value);
@@ -55,9 +75,9 @@ pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64]) -> Vec<f64> {
 }
 
 /// Replaces those of the descending `values` of the scaled matrix which are too small for the
-/// squares of `dqds`, and not zero because of its structure, by the results of bisection.
+/// squares, and not zero because of its structure, by the results of bisection.
 fn refine_tail(a: &[f64], b: &[f64], values: &mut [f64]) {
-    let head = values.partition_point(|&value| value >= DQDS_RANGE);
+    let head = values.partition_point(|&value| value >= SQUARES_RANGE);
     let tail = values.len() - head;
     if tail > structural_zeros(a, b) {
         let refined = bisection::smallest(a, b, tail);
@@ -126,7 +146,7 @@ fn binary_exponent(x: f64) -> i32 {
 }
 
 /// The power of two with an exponent between -1022 and 1023.
-fn power_of_two(exponent: i32) -> f64 {
+const fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
@@ -151,6 +171,19 @@ mod tests {
         assert!(x.is_sorted_by(|a, b| a >= b) && x.iter().all(|&x| x >= 0.0));
         let relative = |(x, y): (&f64, &f64)| if x == y { 0.0 } else { (x - y).abs() / x.max(*y) };
         x.iter().zip(y).map(relative).fold(0.0, f64::max)
+    }
+
+    /// The values by the default method, once it is certain that the others have them too: dqds to the
+    /// tolerance of both, and the short form for single precision to a hundredth of a unit.
+    fn svdvals(a: &[f64], b: &[f64]) -> Vec<f64> {
+        let by = |method, unit| super::svdvals(a, b, method, unit);
+        let values = by(Method::Newton, f64::EPSILON);
+        let error = difference(&values, &by(Method::Dqds, f64::EPSILON));
+        assert!(error <= tolerance(a.len()), "dqds: n = {}, {error:.2e}", a.len());
+        let unit = f64::from(f32::EPSILON);
+        let error = difference(&values, &by(Method::Newton, unit));
+        assert!(error <= unit / 128.0 + tolerance(a.len()), "single: n = {}, {error:.2e}", a.len());
+        values
     }
 
     /// Checks the values against bisection, and the product of all of them against that of the
@@ -230,7 +263,8 @@ mod tests {
     fn zeros_are_exact() {
         assert_eq!(svdvals(&[], &[]), []);
         assert_eq!(svdvals(&[0.0; 5], &[0.0; 4]), [0.0; 5]);
-        assert_eq!(svdvals(&[0.0; 3], &[1.0; 2]), [1.0, 1.0, 0.0]);
+        let values = svdvals(&[0.0; 3], &[1.0; 2]);
+        assert!(difference(&values, &[1.0, 1.0, 0.0]) <= tolerance(3) && values[2] == 0.0);
         assert_eq!(svdvals(&[-0.0], &[]), [0.0]);
         for n in [2, 3, 10, 60, 200] {
             let mut random = uniform(n as u64);
