@@ -1,14 +1,16 @@
 //! The CPU path against faer's `singular_values` and LAPACK's `gesdd` (no vectors), and each stage on its own.
 //!
 //! ```text
-//! cargo bench                                 n = 64 .. 4096 against faer
+//! cargo bench                                 everything, against faer
 //! cargo bench --features lapack-openblas      against faer and the system's OpenBLAS
-//! cargo bench -- 1024                         n = 64 .. 1024
-//! cargo bench -- 4096 2048                    n = 2048 .. 4096
+//! cargo bench -- 1024                         square matrices no larger than 1024
+//! cargo bench -- 4096 2048                    and no smaller than 2048
+//! cargo bench -- square complex               some of: square, tall, complex, half, threads, stages
 //! ```
 //!
 //! The programs take turns, matrix by matrix, so that what else the machine does meets all of them; a figure is the median of its
-//! turns. `difference` is ||s - s'||_2 / ||s'||_2 with s' by faer in f64. `RAYON_NUM_THREADS` sets the threads of this crate and of faer, `OPENBLAS_NUM_THREADS` those of OpenBLAS.
+//! turns. `difference` is ||s - s'||_2 / ||s'||_2 with s' by faer in double precision. `RAYON_NUM_THREADS` sets the threads of this
+//! crate and of faer, `OPENBLAS_NUM_THREADS` those of OpenBLAS.
 
 use std::{
     env,
@@ -17,9 +19,11 @@ use std::{
 };
 
 use faer::Mat;
-use svdvals_gpu::{Backend, RealElement, StageSeconds, SvdOptions, SvdValsGpu};
+use half::{bf16, f16};
+use num_complex::Complex;
+use svdvals_gpu::{Backend, Element, HalfStorage, RealElement, StageSeconds, SvdOptions, SvdValsGpu};
 
-const SIZES: [usize; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
+const SIZES: [usize; 10] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 /// Time for the turns of one table row; `FEWEST` of them are taken all the same, unless the first took longer than `LONG`.
 const BUDGET: Duration = Duration::from_secs(5);
 const LONG: Duration = Duration::from_secs(20);
@@ -28,58 +32,133 @@ const MOST: usize = 51;
 
 fn main() {
     // cargo passes `--bench`; the numbers are the largest and the smallest size.
-    let mut numbers = env::args().skip(1).filter_map(|argument| argument.parse().ok());
+    let arguments: Vec<String> = env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let mut numbers = arguments.iter().filter_map(|argument| argument.parse().ok());
     let (largest, smallest) = (numbers.next().unwrap_or(usize::MAX), numbers.next().unwrap_or(0));
+    let names: Vec<&String> = arguments.iter().filter(|argument| argument.parse::<usize>().is_err()).collect();
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|other| *other == name);
     let sizes: Vec<usize> = SIZES.into_iter().filter(|n| (smallest..=largest).contains(n)).collect();
-    println!(
-        "{} threads, random n x n matrices, all singular values and no vectors; medians in seconds",
-        rayon::current_num_threads()
-    );
+    println!("{} threads, random matrices, all singular values and no vectors; medians in seconds", rayon::current_num_threads());
     if !cfg!(feature = "lapack-openblas") {
         println!(
             "without LAPACK: `cargo bench --features lapack-openblas` adds it (system OpenBLAS, `libopenblas-dev` on Debian)"
         );
     }
-    compare::<f32>(&sizes);
-    compare::<f64>(&sizes);
-    stages::<f32>(&sizes);
-    stages::<f64>(&sizes);
+    let square: Vec<(usize, usize)> = sizes.iter().map(|&n| (n, n)).collect();
+    if wanted("square") {
+        compare::<f32>(&square);
+        compare::<f64>(&square);
+    }
+    if wanted("tall") {
+        let shapes = [(1000, 8), (8, 1000), (100_000, 64), (64, 100_000)];
+        compare::<f32>(&shapes);
+        compare::<f64>(&shapes);
+    }
+    if wanted("complex") {
+        let some: Vec<_> = square.iter().copied().filter(|&(n, _)| [16, 64, 256, 1024].contains(&n)).collect();
+        compare::<Complex<f32>>(&some);
+        compare::<Complex<f64>>(&some);
+    }
+    if wanted("half") {
+        half(&sizes);
+    }
+    if wanted("threads") {
+        threads::<f32>(&sizes);
+        threads::<f64>(&sizes);
+    }
+    if wanted("stages") {
+        stages::<f32>(&sizes);
+        stages::<f64>(&sizes);
+    }
 }
 
-fn compare<T: Peer>(sizes: &[usize]) {
+fn compare<T: Peer>(shapes: &[(usize, usize)]) {
     println!("\n{}: the whole, and how many times longer the others take", T::NAME);
     println!(
-        "{:>6} {:>12} {:>12} {:>12} {:>11} {:>11} {:>6} {:>11}",
-        "n", "this crate", "faer", "gesdd", "faer/this", "gesdd/this", "turns", "difference"
+        "{:>16} {:>12} {:>12} {:>12} {:>11} {:>11} {:>6} {:>11} {:>7}",
+        "m x n", "this crate", "faer", "gesdd", "faer/this", "gesdd/this", "turns", "difference", "GB/s"
     );
-    for &n in sizes {
-        let a = random::<T>(n);
+    for &(m, n) in shapes {
+        let a = random::<T>(m, n);
         let options = options();
         let [ours, faer, gesdd] = take_turns([
             &mut || {
                 black_box(a.svdvals_gpu_with(&options).expect("a finite matrix"));
             },
-            &mut || {
-                black_box(a.singular_values().expect("faer converges"));
-            },
+            &mut || T::faer(&a),
             &mut || T::gesdd(&a),
         ]);
         let values = a.svdvals_gpu_with(&options).expect("a finite matrix");
-        let reference = Mat::from_fn(n, n, |i, j| a[(i, j)].to_double()).singular_values().expect("faer converges");
+        let reference = Mat::from_fn(m, n, |i, j| a[(i, j)].to_complex()).singular_values().expect("faer converges");
         let norm = reference.iter().fold(0f64, |norm, s| norm.hypot(*s));
         let difference =
             values.iter().zip(&reference).fold(0f64, |sum, (ours, theirs)| sum.hypot(ours.to_double() - theirs)) / norm;
         let lapack = |text: String| if cfg!(feature = "lapack-openblas") { text } else { "-".into() };
         println!(
-            "{n:>6} {:>12.6} {:>12.6} {:>12} {:>11.2} {:>11} {:>6} {:>11.1e}",
+            "{:>16} {:>12.7} {:>12.7} {:>12} {:>11.2} {:>11} {:>6} {:>11.1e} {:>7.2}",
+            format!("{m} x {n}"),
             ours.median,
             faer.median,
-            lapack(format!("{:.6}", gesdd.median)),
+            lapack(format!("{:.7}", gesdd.median)),
             faer.median / ours.median,
             lapack(format!("{:.2}", gesdd.median / ours.median)),
             ours.turns,
             difference,
+            (m * n * size_of::<T>()) as f64 / ours.median / 1e9,
         );
+    }
+}
+
+/// Half types beside f32.
+fn half(sizes: &[usize]) {
+    println!("\nhalf types: seconds, and how many times longer f32 takes");
+    println!(
+        "{:>16} {:>12} {:>12} {:>12} {:>12} {:>9} {:>9} {:>9}",
+        "n", "f32", "f16", "bf16", "f16 stored", "f32/f16", "f32/bf16", "f32/st."
+    );
+    for &n in sizes {
+        let (single, half, brain) = (random::<f32>(n, n), random::<f16>(n, n), random::<bf16>(n, n));
+        let (options, stored) = (options(), options().half_storage(HalfStorage::Half));
+        let [f32, f16, bf16, stored] = take_turns([
+            &mut || {
+                black_box(single.svdvals_gpu_with(&options).expect("a finite matrix"));
+            },
+            &mut || {
+                black_box(half.svdvals_gpu_with(&options).expect("a finite matrix"));
+            },
+            &mut || {
+                black_box(brain.svdvals_gpu_with(&options).expect("a finite matrix"));
+            },
+            &mut || {
+                black_box(half.svdvals_gpu_with(&stored).expect("a finite matrix"));
+            },
+        ])
+        .map(|timing| timing.median);
+        println!(
+            "{n:>16} {f32:>12.7} {f16:>12.7} {bf16:>12.7} {stored:>12.7} {:>9.2} {:>9.2} {:>9.2}",
+            f32 / f16,
+            f32 / bf16,
+            f32 / stored
+        );
+    }
+}
+
+/// One thread beside all.
+fn threads<T: Peer>(sizes: &[usize]) {
+    let all = rayon::current_num_threads();
+    println!("\n{}: one thread, {all}, and the quotient", T::NAME);
+    for &n in sizes {
+        let a = random::<T>(n, n);
+        let (one, many) = (options().threads(1), options());
+        let [one, many] = take_turns([
+            &mut || {
+                black_box(a.svdvals_gpu_with(&one).expect("a finite matrix"));
+            },
+            &mut || {
+                black_box(a.svdvals_gpu_with(&many).expect("a finite matrix"));
+            },
+        ]);
+        println!("{n:>16} {:>12.7} {:>12.7} {:>9.2}", one.median, many.median, one.median / many.median);
     }
 }
 
@@ -90,7 +169,7 @@ fn stages<T: Peer>(sizes: &[usize]) {
         "n", "0 scale", "upload", "1 to_band", "2 to_bidi", "3 svdvals", "total", "1 alone", "2 alone", "3 alone"
     );
     for &n in sizes {
-        let a = random::<T>(n);
+        let a = random::<T>(n, n);
         let options = options();
         let band = a.to_band(&options).expect("a finite matrix");
         let bidiagonal = band.band_to_bidiag(&options).expect("a finite band");
@@ -128,14 +207,15 @@ fn options() -> SvdOptions {
 }
 
 /// Entries uniform in -1/2 .. 1/2, from a xorshift generator: the same on every machine.
-fn random<T: RealElement>(n: usize) -> Mat<T> {
+fn random<T: Element>(m: usize, n: usize) -> Mat<T> {
     let mut state = 88_172_645_463_325_252u64;
-    Mat::from_fn(n, n, |_, _| {
+    let mut uniform = || {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        T::from_double((state >> 11) as f64 / (1u64 << 53) as f64 - 0.5)
-    })
+        (state >> 11) as f64 / (1u64 << 53) as f64 - 0.5
+    };
+    Mat::from_fn(m, n, |_, _| T::from_complex(Complex::new(uniform(), uniform())))
 }
 
 struct Timing {
@@ -172,30 +252,34 @@ fn median(mut seconds: Vec<f64>) -> f64 {
     seconds[seconds.len() / 2]
 }
 
-/// What the peers need of an element type.
-trait Peer: RealElement {
-    /// LAPACK's singular values of a copy of `a`.
+/// The peers' singular values.
+trait Peer: Element {
+    fn faer(a: &Mat<Self>);
+    /// LAPACK's, of a copy of `a`.
     fn gesdd(a: &Mat<Self>);
-}
-
-#[cfg(not(feature = "lapack-openblas"))]
-impl<T: RealElement> Peer for T {
-    fn gesdd(_: &Mat<Self>) {}
 }
 
 #[cfg(feature = "lapack-openblas")]
 use openblas_src as _;
 
-#[cfg(feature = "lapack-openblas")]
 macro_rules! peer {
-    ($t:ident, $gesdd:ident) => {
+    ($t:ty, $real:ty, $gesdd:ident, ($($rwork:ident)?)) => {
         impl Peer for $t {
+            fn faer(a: &Mat<$t>) {
+                black_box(a.singular_values().expect("faer converges"));
+            }
+
+            #[cfg(not(feature = "lapack-openblas"))]
+            fn gesdd(_: &Mat<$t>) {}
+
+            #[cfg(feature = "lapack-openblas")]
             fn gesdd(a: &Mat<$t>) {
-                let n = a.nrows();
-                let order = i32::try_from(n).expect("an order that LAPACK can count");
+                let [m, n] = [a.nrows(), a.ncols()].map(|side| i32::try_from(side).expect("a side that LAPACK can count"));
+                let least = a.nrows().min(a.ncols());
                 let mut copy: Vec<$t> = a.col_iter().flat_map(|column| column.iter().copied()).collect();
-                let (mut s, mut iwork, mut info) = (vec![0.0; n], vec![0; 8 * n], 0);
-                let mut work = vec![0.0];
+                let (mut s, mut iwork, mut info) = (vec![<$real>::default(); least], vec![0; 8 * least], 0);
+                $(let mut $rwork = vec![<$real>::default(); 7 * least];)?
+                let mut work = vec![<$t>::default()];
                 for query in [true, false] {
                     let lwork = if query { -1 } else { work.len() as i32 };
                     // SAFETY: the arrays have the sizes that gesdd asks for with jobz = 'N' (u and vt are not used), `work` the one that
@@ -203,10 +287,10 @@ macro_rules! peer {
                     unsafe {
                         lapack::$gesdd(
                             b'N',
-                            order,
-                            order,
+                            m,
+                            n,
                             &mut copy,
-                            order,
+                            m,
                             &mut s,
                             &mut [],
                             1,
@@ -214,13 +298,14 @@ macro_rules! peer {
                             1,
                             &mut work,
                             lwork,
+                            $(&mut $rwork,)?
                             &mut iwork,
                             &mut info,
                         );
                     }
                     assert_eq!(info, 0, "gesdd failed");
                     if query {
-                        work = vec![0.0; work[0] as usize];
+                        work = vec![<$t>::default(); work[0].to_complex().re as usize];
                     }
                 }
                 black_box(s);
@@ -229,7 +314,7 @@ macro_rules! peer {
     };
 }
 
-#[cfg(feature = "lapack-openblas")]
-peer!(f32, sgesdd);
-#[cfg(feature = "lapack-openblas")]
-peer!(f64, dgesdd);
+peer!(f32, f32, sgesdd, ());
+peer!(f64, f64, dgesdd, ());
+peer!(Complex<f32>, f32, cgesdd, (rwork));
+peer!(Complex<f64>, f64, zgesdd, (rwork));

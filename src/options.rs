@@ -63,6 +63,8 @@ pub struct SvdOptions {
     pub half_storage: HalfStorage,
     /// How the singular values of the bidiagonal are found.
     pub stage3: Stage3,
+    /// The number of CPU threads; None takes the rayon pool that the call is made in.
+    pub threads: Option<usize>,
 }
 
 impl SvdOptions {
@@ -105,6 +107,33 @@ impl SvdOptions {
     pub fn stage3(mut self, stage3: Stage3) -> Self {
         self.stage3 = stage3;
         self
+    }
+
+    /// Sets the number of CPU threads, at least 1: the call makes a rayon pool of its own, which takes some 50 microseconds. Without this
+    /// it uses the pool that it is called in, by default rayon's global one.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{Backend, SvdOptions, SvdValsGpu};
+    /// let a = faer::Mat::from_fn(300, 300, |i, j| ((i * j) as f64).sin());
+    /// let options = SvdOptions::default().backend(Backend::Cpu);
+    /// assert_eq!(a.svdvals_gpu_with(&options.clone().threads(1))?, a.svdvals_gpu_with(&options.threads(2))?);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Runs `body` on the threads that were asked for.
+    pub(crate) fn on_threads<R: Send>(&self, body: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+        let Some(threads) = self.threads else { return body() };
+        if threads == 0 {
+            return Err(SvdError::invalid("threads", "0, but it must be at least 1"));
+        }
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        pool.map_err(|error| SvdError::invalid("threads", format!("{threads}: {error}")))?.install(body)
     }
 
     /// Sets the hyperparameters.

@@ -132,10 +132,10 @@ const GPU_WORTHWHILE: usize = 1024;
 /// ```
 fn svdvals<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<SvdReport<Vec<T::Real>>> {
     let a = trimmed(a);
-    match options.half_storage {
+    options.on_threads(|| match options.half_storage {
         HalfStorage::Single => svdvals_in::<T, T::Scalar>(a, options),
         HalfStorage::Half => svdvals_in::<T, T::Compact>(a, options),
-    }
+    })
 }
 
 /// [`svdvals`] with the matrix stored as `S`.
@@ -315,10 +315,10 @@ fn to_band<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T:
         )
     }
     let a = trimmed(a);
-    match options.half_storage {
+    options.on_threads(|| match options.half_storage {
         HalfStorage::Single => within::<T, T::Scalar>(a, options),
         HalfStorage::Half => within::<T, T::Compact>(a, options),
-    }
+    })
 }
 
 /// Stage 2 alone: see [`Band::band_to_bidiag`].
@@ -353,10 +353,10 @@ pub(crate) fn band_to_bidiag<T: Element>(band: &Band<T>, options: &SvdOptions) -
             |kernels, tuning| run(kernels, band, scale, tuning),
         )
     }
-    match options.half_storage {
+    options.on_threads(|| match options.half_storage {
         HalfStorage::Single => within::<T, T::Scalar>(band, options),
         HalfStorage::Half => within::<T, T::Compact>(band, options),
-    }
+    })
 }
 
 /// Runs one stage on the backend chosen, and on the CPU where [`Backend::Auto`]'s GPU fails.

@@ -106,6 +106,25 @@ fn auto_says_why() {
     assert!(report.seconds.total > 0.0);
 }
 
+/// The number of threads is checked, kept to and without influence on the values: every task's arithmetic is its own.
+#[test]
+fn threads_are_the_callers() {
+    let a: Mat<f32> = gaussian(230, 210, 5);
+    let values = a.svdvals_gpu_with(&cpu()).unwrap();
+    for threads in [1, 2, 3] {
+        let mut options = cpu().threads(threads);
+        assert_eq!(a.svdvals_gpu_with(&options).unwrap(), values, "{threads} threads");
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        options.threads = None;
+        assert_eq!(pool.install(|| a.svdvals_gpu_with(&options)).unwrap(), values, "a pool of {threads}");
+    }
+    let refused = |result| matches!(result, Err(SvdError::InvalidOption { option: "threads", .. }));
+    assert!(refused(a.svdvals_gpu_with(&cpu().threads(0)).map(drop)));
+    assert!(refused(SvdValsGpu::to_band(&a, &cpu().threads(0)).map(drop)));
+    let band = Band::from_fn(9, 3, |_, _| 1.0f64).unwrap();
+    assert!(refused(band.band_to_bidiag(&cpu().threads(0)).map(drop)));
+}
+
 /// Eight threads calling at once get what one gets.
 #[test]
 fn threads_do_not_disturb_each_other() {
