@@ -215,13 +215,14 @@ impl Tuning {
     /// assert!(Tuning::for_cpu::<f32>(4096).tile_size >= Tuning::for_cpu::<f32>(100).tile_size);
     /// ```
     pub fn for_cpu<T: Element>(n: usize) -> Tuning {
-        let tile_size = if n >= 1024 { 64 } else { 32.min(n.max(1)) };
+        // Stage 2 grows with the bandwidth, the memory that stage 1 moves shrinks with it.
+        let tile_size = if n >= 3072 { 48 } else { 32.min(n.max(1)) };
         Tuning {
             // The whole matrix is in a second-level cache, in double precision.
             direct: 192,
             tile_size,
-            // 512 rows of a panel stay in a second-level cache; a smaller matrix then has no tree, and one rounding less for it.
-            leaf: 512.max(2 * tile_size),
+            // A leaf of the panel stays in a second-level cache; a smaller matrix has no tree, and one rounding less for it.
+            leaf: 1024,
             tree: PanelTree::Reduction,
             split_k: 1,
             cols_per_block: 256,

@@ -10,7 +10,7 @@ use crate::{
     band::Band,
     band_to_bidiag::band_to_bidiag as reduce_band,
     bidiagonal::Bidiagonal,
-    cpu::{CpuKernels, bidiagonal_directly},
+    cpu::{CpuKernels, bidiagonal_directly, narrow_triangular_factor},
     error::{Result, SvdError},
     gpu::{GpuContext, GpuKernels, required_band_bytes, required_bytes},
     kernels::{HeldBy, TileKernels},
@@ -198,7 +198,7 @@ impl<T: Element> Solve<'_, T> {
     }
 
     /// All of it on the CPU, for a matrix so small that a band between would cost more than it saves.
-    fn run_small<S>(&self, kernels: &CpuKernels<S>, tuning: &Tuning) -> Result<(Vec<T::Real>, StageSeconds)>
+    fn run_small<S>(&self, kernels: &CpuKernels<S>) -> Result<(Vec<T::Real>, StageSeconds)>
     where
         S: Element<Real = T::Real, Scalar = T::Scalar>,
     {
@@ -206,11 +206,9 @@ impl<T: Element> Solve<'_, T> {
         let mut seconds = StageSeconds::default();
         let (m, n) = self.a.shape();
         let (diagonal, superdiagonal) = if qr_first(m, n) {
-            let mut a = kernels.upload(self.a, self.scale)?;
-            seconds.upload = clock.lap(kernels)?;
-            triangular_factor(kernels, &mut a, m, n, tuning)?;
+            let r = narrow_triangular_factor(self.a, self.scale)?;
             seconds.to_band = clock.lap(kernels)?;
-            bidiagonal_directly(a.leading(n), Re::<T>::from_double(1.0))?
+            bidiagonal_directly(r.as_ref(), Re::<T>::from_double(1.0))?
         } else {
             bidiagonal_directly(self.a, self.scale)?
         };
@@ -268,7 +266,7 @@ where
     let tuning = solve.options.tuning.clone().unwrap_or_else(|| Tuning::for_cpu::<S>(solve.a.ncols()));
     let kernels = CpuKernels::<S>::new(&tuning)?;
     let direct = solve.a.ncols() <= tuning.direct && !S::IS_HALF;
-    let (values, seconds) = if direct { solve.run_small(&kernels, &tuning)? } else { solve.run(&kernels, &tuning)? };
+    let (values, seconds) = if direct { solve.run_small(&kernels)? } else { solve.run(&kernels, &tuning)? };
     let (backend, adapter, storage, counts) = (Backend::Cpu, None, S::NAME, Counts::default());
     Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts })
 }

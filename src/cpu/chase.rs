@@ -14,6 +14,7 @@ use std::{
 };
 
 use faer::traits::{ComplexField, SimdArch};
+use num_complex::Complex;
 use pulp::{Simd, WithSimd};
 
 use super::{
@@ -87,9 +88,9 @@ impl<B: Element> WithSimd for Worker<'_, B> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let lanes = Lanes::<Wide<B>, S>::new(simd);
+        let lanes = Lanes::<f64, S>::new(simd);
         let Schedule { band, layout, step, group, ref next, ref progress } = *self.0;
-        let mut v = vec![Wide::<B>::zero_impl(); step.tile_width + 1];
+        let mut v = Reflector::<Wide<B>>::with_capacity(step.tile_width + 1);
         let mut copy = Vec::new();
         loop {
             let g = next.fetch_add(1, Ordering::Relaxed);
@@ -102,11 +103,11 @@ impl<B: Element> WithSimd for Worker<'_, B> {
             for s in 0..steps {
                 // Sweep R may run cycle s once sweep R-1, the last of the group before, has finished cycle s + 2.
                 let needed = s + SWEEP_SEPARATION * group;
+                let mut looks = 0;
                 while before < needed {
                     before = progress[g - 1].load(Ordering::Acquire);
                     if before < needed {
-                        std::hint::spin_loop();
-                        std::thread::yield_now();
+                        wait(&mut looks);
                     }
                 }
                 for (j, sweep) in sweeps.clone().enumerate().take(s / SWEEP_SEPARATION + 1) {
@@ -125,18 +126,27 @@ impl<B: Element> WithSimd for Worker<'_, B> {
     }
 }
 
-/// One cycle on the band: in place, or where the band is stored in a narrower type by way of `copy`. `v` holds at least `c1 - c0 + 1`
+/// A short wait, until something has been looked at in vain about a cycle's time: then the core goes to whoever needs it, the awaited
+/// thread perhaps.
+#[inline(always)]
+fn wait(looks: &mut u32) {
+    const PATIENCE: u32 = 200;
+    *looks += 1;
+    if *looks < PATIENCE { std::hint::spin_loop() } else { std::thread::yield_now() }
+}
+
+/// One cycle on the band: in place, or where the band is stored in a narrower type by way of `copy`. `v` has room for `c1 - c0 + 1`
 /// elements.
 ///
 /// # Safety
 /// `band` holds `layout.n * layout.ld()` elements, the cycle's entries are inside `layout`, and nobody else uses them meanwhile.
 #[inline(always)]
 unsafe fn cycle_in_band<B: Element, S: Simd>(
-    lanes: Lanes<Wide<B>, S>,
+    lanes: Lanes<f64, S>,
     band: *mut B,
     layout: BandLayout,
     at: Cycle,
-    v: &mut [Wide<B>],
+    v: &mut Reflector<Wide<B>>,
     copy: &mut Vec<Wide<B>>,
 ) {
     // SAFETY: for all pointers below, entries (row..=c1, c0..=c1) and (c0..=c1, c0..=last) are the cycle's own.
@@ -166,49 +176,88 @@ unsafe fn cycle_in_band<B: Element, S: Simd>(
 /// Entries (row..=c1, c0..=c1) and (c0..=c1, c0..=last) are there, and nobody else uses them meanwhile.
 #[inline(always)]
 unsafe fn cycle<T: Scalar + Element<Real = f64>, S: Simd>(
-    lanes: Lanes<T, S>,
+    lanes: Lanes<f64, S>,
     first: *mut T,
     next: usize,
     at: Cycle,
-    v: &mut [T],
+    v: &mut Reflector<T>,
 ) {
     let Cycle { row, c0, c1, last } = at;
-    let v = &mut v[..c1 - c0 + 1];
+    let len = c1 - c0 + 1;
     // SAFETY: all entries used are the cycle's own.
     unsafe {
-        for (k, v) in v.iter_mut().enumerate() {
+        for (k, v) in v.v[..len].iter_mut().enumerate() {
             *v = *first.add(k * next);
         }
-        let (beta, tau) = reflector(lanes, v);
-        *first = beta;
-        for k in 1..v.len() {
+        *first = v.make(len);
+        for k in 1..len {
             *first.add(k * next) = T::zero_impl();
         }
-        if tau != 0.0 {
-            apply_right(lanes, first.add(1), next, c1 - row, v, tau);
+        if v.tau != 0.0 {
+            apply_right(lanes, first.add(1), next, c1 - row, v);
         }
 
         let x = first.add(c0 - row);
-        v.copy_from_slice(std::slice::from_raw_parts(x, v.len()));
-        let (beta, tau) = reflector(lanes, v);
-        *x = beta;
-        for k in 1..v.len() {
+        v.v[..len].copy_from_slice(std::slice::from_raw_parts(x, len));
+        *x = v.make(len);
+        for k in 1..len {
             *x.add(k) = T::zero_impl();
         }
-        if tau != 0.0 {
-            apply_left(lanes, x.add(next), next, last - c0, v, tau);
+        if v.tau != 0.0 {
+            apply_left(lanes, x.add(next), next, last - c0, v);
         }
     }
 }
 
-/// Turns x into v of its reflector; returns (beta, tau).
+/// I - tau v v^H, and i v where v is complex: with both, complex products are sums of real ones over (re, im, re, im, ..), in which no
+/// register has to be shuffled.
+struct Reflector<T> {
+    v: Vec<T>,
+    iv: Vec<T>,
+    len: usize,
+    tau: f64,
+}
+
+impl<T: Scalar + Element<Real = f64>> Reflector<T> {
+    fn with_capacity(len: usize) -> Self {
+        Reflector { v: vec![T::zero_impl(); len], iv: vec![T::zero_impl(); len], len: 0, tau: 0.0 }
+    }
+
+    /// Turns the first `len` entries x of `v` into v of their reflector; returns the beta of H x = beta e_1.
+    #[inline(always)]
+    fn make(&mut self, len: usize) -> T {
+        let Some((alpha, tail)) = self.v[..len].split_first_mut() else { return T::zero_impl() };
+        let h = larfg(*alpha, tail);
+        *alpha = T::one_impl();
+        tail.iter_mut().for_each(|x| *x = *x * h.scale);
+        if T::IS_COMPLEX {
+            self.iv.iter_mut().zip(&self.v[..len]).for_each(|(iv, v)| *iv = times_i(*v));
+        }
+        (self.len, self.tau) = (len, h.tau);
+        h.beta
+    }
+
+    /// v as the real numbers it consists of.
+    fn reals(&self) -> &[f64] {
+        bytemuck::cast_slice(&self.v[..self.len])
+    }
+
+    /// The same of i v.
+    fn reals_of_i_times(&self) -> &[f64] {
+        bytemuck::cast_slice(&self.iv[..self.len])
+    }
+}
+
+/// i x.
 #[inline(always)]
-fn reflector<T: Scalar + Element<Real = f64>, S: Simd>(lanes: Lanes<T, S>, x: &mut [T]) -> (T, f64) {
-    let Some((alpha, tail)) = x.split_first_mut() else { return (T::zero_impl(), 0.0) };
-    let h = larfg(*alpha, tail);
-    *alpha = T::one_impl();
-    lanes.scal(h.scale, tail);
-    (h.beta, h.tau)
+fn times_i<T: Scalar>(x: T) -> T {
+    let x = x.to_complex();
+    T::from_complex(Complex::new(-x.im, x.re))
+}
+
+/// Real numbers in one element.
+const fn parts<T: Scalar>() -> usize {
+    if T::IS_COMPLEX { 2 } else { 1 }
 }
 
 /// X <- X - tau (X conj(v)) v^T for X (`rows` x `v.len()`), whose column k starts at `x + k * next`.
@@ -217,65 +266,94 @@ fn reflector<T: Scalar + Element<Real = f64>, S: Simd>(lanes: Lanes<T, S>, x: &m
 /// X is valid for reads and writes, and nobody else uses it meanwhile.
 #[inline(always)]
 unsafe fn apply_right<T: Scalar + Element<Real = f64>, S: Simd>(
-    lanes: Lanes<T, S>,
+    lanes: Lanes<f64, S>,
     x: *mut T,
     next: usize,
     rows: usize,
-    v: &[T],
-    tau: f64,
+    v: &Reflector<T>,
 ) {
-    let n = Lanes::<T, S>::N;
+    let n = Lanes::<f64, S>::N;
+    let (x, next, rows) = (x.cast::<f64>(), next * parts::<T>(), rows * parts::<T>());
     let mut i = 0;
-    // SAFETY: each call covers rows i .. i + 4n (or what is left) of X.
+    // SAFETY: each call covers the real numbers i .. i + 4n (or what is left) of X's columns.
     unsafe {
         while i < rows {
             let left = rows - i;
             match left.div_ceil(n) {
-                1 => right_rows::<T, S, 1>(lanes, x.add(i), next, left, v, tau),
-                2 => right_rows::<T, S, 2>(lanes, x.add(i), next, left, v, tau),
-                3 => right_rows::<T, S, 3>(lanes, x.add(i), next, left, v, tau),
-                _ => right_rows::<T, S, 4>(lanes, x.add(i), next, left, v, tau),
+                1 => right_rows::<T, S, 1>(lanes, x.add(i), next, left, v),
+                2 => right_rows::<T, S, 2>(lanes, x.add(i), next, left, v),
+                3 => right_rows::<T, S, 3>(lanes, x.add(i), next, left, v),
+                _ => right_rows::<T, S, 4>(lanes, x.add(i), next, left, v),
             }
             i += 4 * n;
         }
     }
 }
 
-/// [`apply_right`] on the first `K` registers of rows, of which `rows` are inside X.
+/// [`apply_right`] on the first `K` registers of real numbers in a column, of which `rows` are inside X.
 ///
 /// # Safety
 /// As for [`apply_right`].
 #[inline(always)]
 unsafe fn right_rows<T: Scalar + Element<Real = f64>, S: Simd, const K: usize>(
-    lanes: Lanes<T, S>,
-    x: *mut T,
+    lanes: Lanes<f64, S>,
+    x: *mut f64,
     next: usize,
     rows: usize,
-    v: &[T],
-    tau: f64,
+    v: &Reflector<T>,
 ) {
-    let n = Lanes::<T, S>::N;
+    let n = Lanes::<f64, S>::N;
     let mask = lanes.first((rows - (K - 1) * n).min(n));
+    let parts = parts::<T>();
     // SAFETY: registers 0 .. K - 1 are full, the last is masked to the rows inside X.
     unsafe {
-        let mut w = [lanes.zero(); K];
-        for (k, &v) in v.iter().enumerate() {
-            let (column, v) = (x.add(k * next), lanes.splat(v));
-            for (r, w) in w[..K - 1].iter_mut().enumerate() {
-                *w = lanes.conj_mul_add(v, lanes.load(column.add(r * n)), *w);
+        let load = |column: *const f64| -> [Lane<f64, S>; K] {
+            std::array::from_fn(|r| {
+                if r < K - 1 { lanes.load(column.add(r * n)) } else { lanes.load_masked(mask, column.add(r * n)) }
+            })
+        };
+        // w = X Re(v), and wi = X Im(v).
+        let (mut w, mut wi) = ([lanes.zero(); K], [lanes.zero(); K]);
+        for (k, v) in v.reals().chunks_exact(parts).enumerate() {
+            let column = load(x.add(k * next));
+            let re = lanes.splat(v[0]);
+            for r in 0..K {
+                w[r] = lanes.mul_add(re, column[r], w[r]);
             }
-            w[K - 1] = lanes.conj_mul_add(v, lanes.load_masked(mask, column.add((K - 1) * n)), w[K - 1]);
+            if T::IS_COMPLEX {
+                let im = lanes.splat(v[1]);
+                for r in 0..K {
+                    wi[r] = lanes.mul_add(im, column[r], wi[r]);
+                }
+            }
         }
-        let tau = lanes.splat(T::from_real_impl(&-tau));
-        w.iter_mut().for_each(|w| *w = lanes.mul(tau, *w));
-        for (k, &v) in v.iter().enumerate() {
-            let (column, v) = (x.add(k * next), lanes.splat(v));
-            for (r, &w) in w[..K - 1].iter().enumerate() {
-                let at = column.add(r * n);
-                lanes.store(at, lanes.mul_add(w, v, lanes.load(at)));
+        if T::IS_COMPLEX {
+            // w <- w - i wi, and wi <- i w.
+            let (w, wi): (&mut [T], &mut [T]) = (lanes.elements(&mut w), lanes.elements(&mut wi));
+            for (w, wi) in w.iter_mut().zip(wi) {
+                *w -= times_i(*wi);
+                *wi = times_i(*w);
             }
-            let at = column.add((K - 1) * n);
-            lanes.store_masked(mask, at, lanes.mul_add(w[K - 1], v, lanes.load_masked(mask, at)));
+        }
+        let tau = lanes.splat(-v.tau);
+        w.iter_mut().chain(&mut wi).for_each(|w| *w = lanes.mul(tau, *w));
+        for (k, v) in v.reals().chunks_exact(parts).enumerate() {
+            let at = x.add(k * next);
+            let mut column = load(at);
+            let re = lanes.splat(v[0]);
+            for r in 0..K {
+                column[r] = lanes.mul_add(w[r], re, column[r]);
+            }
+            if T::IS_COMPLEX {
+                let im = lanes.splat(v[1]);
+                for r in 0..K {
+                    column[r] = lanes.mul_add(wi[r], im, column[r]);
+                }
+            }
+            for (r, &piece) in column[..K - 1].iter().enumerate() {
+                lanes.store(at.add(r * n), piece);
+            }
+            lanes.store_masked(mask, at.add((K - 1) * n), column[K - 1]);
         }
     }
 }
@@ -286,66 +364,85 @@ unsafe fn right_rows<T: Scalar + Element<Real = f64>, S: Simd, const K: usize>(
 /// X is valid for reads and writes, and nobody else uses it meanwhile.
 #[inline(always)]
 unsafe fn apply_left<T: Scalar + Element<Real = f64>, S: Simd>(
-    lanes: Lanes<T, S>,
+    lanes: Lanes<f64, S>,
     x: *mut T,
     next: usize,
     cols: usize,
-    v: &[T],
-    tau: f64,
+    v: &Reflector<T>,
 ) {
+    let (x, next) = (x.cast::<f64>(), next * parts::<T>());
     // SAFETY: passed on.
     unsafe {
-        match v.len().div_ceil(Lanes::<T, S>::N) {
-            1 => left_columns::<T, S, 1>(lanes, x, next, cols, v, tau),
-            2 => left_columns::<T, S, 2>(lanes, x, next, cols, v, tau),
-            3 => left_columns::<T, S, 3>(lanes, x, next, cols, v, tau),
-            4 => left_columns::<T, S, 4>(lanes, x, next, cols, v, tau),
-            5 => left_columns::<T, S, 5>(lanes, x, next, cols, v, tau),
+        match v.reals().len().div_ceil(Lanes::<f64, S>::N) {
+            1 => left_columns::<T, S, 1>(lanes, x, next, cols, v),
+            2 => left_columns::<T, S, 2>(lanes, x, next, cols, v),
+            3 => left_columns::<T, S, 3>(lanes, x, next, cols, v),
+            4 => left_columns::<T, S, 4>(lanes, x, next, cols, v),
+            5 => left_columns::<T, S, 5>(lanes, x, next, cols, v),
+            6 => left_columns::<T, S, 6>(lanes, x, next, cols, v),
+            7 => left_columns::<T, S, 7>(lanes, x, next, cols, v),
+            8 => left_columns::<T, S, 8>(lanes, x, next, cols, v),
             _ => {
+                let (re, im) = (v.reals(), v.reals_of_i_times());
                 for k in 0..cols {
-                    let column = std::slice::from_raw_parts_mut(x.add(k * next), v.len());
-                    let product = lanes.dot(v, column);
-                    lanes.axpy(product.times(-tau), v, column);
+                    let column = std::slice::from_raw_parts_mut(x.add(k * next), re.len());
+                    let (w, wi) = (lanes.dot(re, column), if T::IS_COMPLEX { lanes.dot(im, column) } else { 0.0 });
+                    lanes.axpy(-v.tau * w, re, column);
+                    if T::IS_COMPLEX {
+                        lanes.axpy(-v.tau * wi, im, column);
+                    }
                 }
             }
         }
     }
 }
 
-/// [`apply_left`] with v and a column of X in `K` registers each.
+/// [`apply_left`] with v, i v and a column of X in `K` registers each.
 ///
 /// # Safety
 /// As for [`apply_left`].
 #[inline(always)]
 unsafe fn left_columns<T: Scalar + Element<Real = f64>, S: Simd, const K: usize>(
-    lanes: Lanes<T, S>,
-    x: *mut T,
+    lanes: Lanes<f64, S>,
+    x: *mut f64,
     next: usize,
     cols: usize,
-    v: &[T],
-    tau: f64,
+    v: &Reflector<T>,
 ) {
-    let n = Lanes::<T, S>::N;
-    let mask = lanes.first(v.len() - (K - 1) * n);
+    let n = Lanes::<f64, S>::N;
+    let mask = lanes.first(v.reals().len() - (K - 1) * n);
     // SAFETY: registers 0 .. K - 1 are full, the last is masked to v's length.
     unsafe {
         let load =
-            |from: *const T| -> [Lane<T, S>; K] {
+            |from: *const f64| -> [Lane<f64, S>; K] {
                 std::array::from_fn(|r| {
                     if r < K - 1 { lanes.load(from.add(r * n)) } else { lanes.load_masked(mask, from.add(r * n)) }
                 })
             };
-        let v = load(v.as_ptr());
+        let re = load(v.reals().as_ptr());
+        let im = if T::IS_COMPLEX { load(v.reals_of_i_times().as_ptr()) } else { [lanes.zero(); K] };
         for k in 0..cols {
             let at = x.add(k * next);
             let mut column = load(at);
-            let mut sum = lanes.zero();
+            // Re and Im of v^H x.
+            let (mut w, mut wi) = (lanes.zero(), lanes.zero());
             for r in 0..K {
-                sum = lanes.conj_mul_add(v[r], column[r], sum);
+                w = lanes.mul_add(re[r], column[r], w);
             }
-            let w = lanes.splat(lanes.sum(sum).times(-tau));
+            if T::IS_COMPLEX {
+                for r in 0..K {
+                    wi = lanes.mul_add(im[r], column[r], wi);
+                }
+            }
+            let w = lanes.splat(-v.tau * lanes.sum(w));
             for r in 0..K {
-                column[r] = lanes.mul_add(v[r], w, column[r]);
+                column[r] = lanes.mul_add(re[r], w, column[r]);
+            }
+            if T::IS_COMPLEX {
+                let wi = lanes.splat(-v.tau * lanes.sum(wi));
+                for r in 0..K {
+                    column[r] = lanes.mul_add(im[r], wi, column[r]);
+                }
             }
             for (r, &piece) in column[..K - 1].iter().enumerate() {
                 lanes.store(at.add(r * n), piece);

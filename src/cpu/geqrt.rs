@@ -72,7 +72,7 @@ where
 }
 
 /// X (rows x w, in `v`) becomes V; `t` and `r` (w x w, zeroed) become T and R. `work` holds w x w elements.
-fn factor<T: Scalar>(v: MatMut<'_, T>, t: MatMut<'_, T>, r: MatMut<'_, T>, work: &mut [T]) {
+pub(super) fn factor<T: Scalar>(v: MatMut<'_, T>, t: MatMut<'_, T>, r: MatMut<'_, T>, work: &mut [T]) {
     let (rows, w) = v.shape();
     if w <= BASE {
         <T as ComplexField>::Arch::default().dispatch(Base { v, t, r });

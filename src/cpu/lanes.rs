@@ -65,6 +65,12 @@ impl<T: ComplexField + Copy, S: Simd> Lanes<T, S> {
         self.ctx.add(a, b)
     }
 
+    /// The contents of registers, as numbers of `U`, which must have no stricter alignment.
+    #[inline(always)]
+    pub fn elements<U: bytemuck::Pod>(self, registers: &mut [Lane<T, S>]) -> &mut [U] {
+        bytemuck::cast_slice_mut(registers)
+    }
+
     /// The mask of the first `count` lanes.
     #[inline(always)]
     pub fn first(self, count: usize) -> T::SimdMemMask<S> {

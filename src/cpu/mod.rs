@@ -7,6 +7,7 @@ mod geqrt;
 mod lanes;
 mod larfg;
 mod pack_band;
+mod tsqr;
 mod unmqr;
 
 use std::{
@@ -104,11 +105,6 @@ impl<S: Element> Dense<S> {
         (if transposed { view.transpose_mut() } else { view }, &mut self.factors, &self.products)
     }
 
-    /// The leading n x n part.
-    pub(crate) fn leading(&self, n: usize) -> MatRef<'_, S> {
-        self.view(false).get(..n, ..n)
-    }
-
     /// The matrix as it stands, for tests.
     #[doc(hidden)]
     pub fn to_mat(&self) -> faer::Mat<S::Scalar> {
@@ -140,6 +136,11 @@ pub(crate) fn bidiagonal_directly<T: Element>(source: MatRef<'_, T>, scale: Re<T
         }
     }
     Ok(gebd2::gebd2(&mut a, ld, m, n))
+}
+
+/// The n x n triangular factor of `scale` times a tall, narrow m x n matrix, with no copy of the matrix.
+pub(crate) fn narrow_triangular_factor<T: Element>(source: MatRef<'_, T>, scale: Re<T>) -> Result<faer::Mat<T::Scalar>> {
+    tsqr::tsqr(source, scale)
 }
 
 /// Runs `body` with a buffer from the pool, and gives it back.
