@@ -9,7 +9,7 @@ use num_complex::Complex;
 use svdvals_gpu::{Element, HalfStorage, SvdError, SvdOptions, SvdValsGpu};
 
 use crate::{
-    common::{Spectrum, complex_with_singular_values, error, rounded, with_singular_values},
+    common::{Spectrum, complex_with_singular_values, eps, error, rounded, with_singular_values},
     lapack::{self, Lapack},
     markdown::{Table, cell},
     paper,
@@ -59,6 +59,8 @@ struct Kind {
     storage: HalfStorage,
     published: Option<paper::Column>,
     ours: Ours,
+    /// Half a unit in the last place of the values.
+    unit: f64,
     /// None where LAPACK has nothing alike.
     gesdd: Option<(&'static str, Gesdd)>,
 }
@@ -66,7 +68,8 @@ struct Kind {
 impl Kind {
     fn of<T: Element<Scalar: Lapack>>(name: &'static str, panel: Option<usize>, gesdd: &'static str) -> Kind {
         let (ours, theirs): (Ours, Gesdd) = (Sample::ours::<T>, Sample::gesdd::<T>);
-        Kind { name, panel, storage: HalfStorage::Single, published: None, ours, gesdd: Some((gesdd, theirs)) }
+        let unit = eps::<T::Real>() / 2.0;
+        Kind { name, panel, storage: HalfStorage::Single, published: None, unit, ours, gesdd: Some((gesdd, theirs)) }
     }
 }
 
@@ -96,12 +99,15 @@ struct Row {
     /// For every place the error of every matrix, or none at all.
     ours: Vec<Vec<f64>>,
     gesdd: Vec<f64>,
+    unit: f64,
 }
 
 impl Row {
-    /// Our error over LAPACK's on each matrix: the largest, and the geometric mean.
+    /// Our error over LAPACK's on each matrix: the largest, and the geometric mean. Errors below half a unit in the last place, which is
+    /// what the values resolve, count as that.
     fn over_gesdd(&self, place: usize) -> Option<(f64, f64)> {
-        let ratios: Vec<f64> = self.ours[place].iter().zip(&self.gesdd).map(|(ours, theirs)| ours / theirs).collect();
+        let ratios: Vec<f64> =
+            self.ours[place].iter().zip(&self.gesdd).map(|(ours, theirs)| ours.max(self.unit) / theirs.max(self.unit)).collect();
         Some((largest(&ratios)?, (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()))
     }
 }
@@ -144,7 +150,7 @@ pub fn run(places: &[Place], orders: &[usize], matrices: u64) -> Result<Picture,
 
 /// All kinds at one order, on the same matrices.
 fn measure(places: &[Place], kinds: &[Kind], n: usize, matrices: u64) -> Result<Vec<Row>, Box<dyn Error>> {
-    let empty = |kind| Row { n, kind, ours: vec![Vec::new(); places.len()], gesdd: Vec::new() };
+    let empty = |kind: usize| Row { n, kind, ours: vec![Vec::new(); places.len()], gesdd: Vec::new(), unit: kinds[kind].unit };
     let mut rows: Vec<Row> = (0..kinds.len()).map(empty).collect();
     let bar = ProgressBar::new(3 * matrices * kinds.len() as u64);
     for spectrum in Spectrum::ALL {
