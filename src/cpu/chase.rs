@@ -229,7 +229,7 @@ impl<T: Scalar + Element<Real = f64>> Reflector<T> {
         let Some((alpha, tail)) = self.v[..len].split_first_mut() else { return T::zero_impl() };
         let h = larfg(*alpha, tail);
         *alpha = T::one_impl();
-        tail.iter_mut().for_each(|x| *x = *x * h.scale);
+        tail.iter_mut().for_each(|x| *x *= h.scale);
         if T::IS_COMPLEX {
             self.iv.iter_mut().zip(&self.v[..len]).for_each(|(iv, v)| *iv = times_i(*v));
         }
