@@ -69,6 +69,7 @@ mod ndarray;
 mod options;
 mod report;
 mod scalar;
+mod scale;
 mod svdvals;
 mod to_band;
 
