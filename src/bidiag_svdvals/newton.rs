@@ -86,6 +86,7 @@ fn count_passes(a: &[f64], b: &[f64], tolerance: f64) -> (Vec<f64>, usize) {
             let (large, small) = two_by_two(a1 * a1, a2 * a2, b[0] * b[0]);
             return (vec![large.sqrt(), small.sqrt()], 0);
         }
+        _ if b.iter().all(|&b| b == 0.0) => return (a.to_vec(), 0),
         _ => {}
     }
     let rows: Vec<[f64; 2]> = (0..n).map(|i| [a[i] * a[i], b.get(i).map_or(0.0, |b| b * b)]).collect();
