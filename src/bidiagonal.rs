@@ -1,7 +1,7 @@
 //! The real upper bidiagonal matrix between stages 2 and 3.
 
 use crate::{
-    bidiag_svdvals::{self, Method},
+    bidiag_svdvals,
     error::{Result, SvdError},
     scalar::RealElement,
 };
@@ -114,10 +114,9 @@ impl<R: RealElement> Bidiagonal<R> {
     /// The values before they are rounded to `T`, as accurate as that needs; infinite where they overflow f64.
     pub(crate) fn svdvals_for<T: RealElement>(&self, method: Stage3) -> Result<Vec<f64>> {
         let (diagonal, superdiagonal) = self.widened();
-        let by = |method| bidiag_svdvals::svdvals(&diagonal, &superdiagonal, method, T::epsilon().to_double());
         Ok(match method {
-            Stage3::Newton => by(Method::Newton),
-            Stage3::Dqds => by(Method::Dqds),
+            Stage3::Newton => bidiag_svdvals::svdvals(&diagonal, &superdiagonal, T::epsilon().to_double()),
+            Stage3::Dqds => bidiag_svdvals::svdvals_by_dqds(&diagonal, &superdiagonal),
             Stage3::Bisection => bidiag_svdvals::bisection::svdvals(&diagonal, &superdiagonal),
             #[cfg(feature = "lapack")]
             Stage3::Bdsqr => bidiag_svdvals::lapack::bdsqr(diagonal, superdiagonal)?,

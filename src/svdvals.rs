@@ -9,7 +9,7 @@ use crate::{
     band::Band,
     band_to_bidiag::band_to_bidiag as reduce_band,
     bidiagonal::Bidiagonal,
-    cpu::{CpuKernels, bidiagonal_directly, narrow_triangular_factor},
+    cpu::{CpuKernels, bidiagonal_directly, tsqr},
     error::{Result, SvdError},
     gpu::{GpuContext, GpuKernels, required_band_bytes, required_bytes},
     kernels::{HeldBy, TileKernels},
@@ -151,7 +151,7 @@ where
     let scan = (start.elapsed() - chosen).as_secs_f64();
     let mut report = match choice {
         Choice::Cpu(reason) => on_cpu::<T, S>(&solve, reason)?,
-        Choice::Gpu(context, reason) => match on_gpu::<T, S>(&solve, &context, reason) {
+        Choice::Gpu { context, tuning, reason } => match on_gpu::<T, S>(&solve, &context, tuning, reason) {
             Err(error) if options.backend == Backend::Auto && error.is_of_device() => {
                 on_cpu::<T, S>(&solve, fallback(&format!("the GPU failed: {error}")))?
             }
@@ -206,7 +206,7 @@ impl<T: Element> Solve<'_, T> {
         let mut seconds = StageSeconds::default();
         let (m, n) = self.a.shape();
         let (diagonal, superdiagonal) = if qr_first(m, n) {
-            let r = narrow_triangular_factor(self.a, self.scale)?;
+            let r = tsqr(self.a, self.scale)?;
             seconds.to_band = clock.lap(kernels)?;
             bidiagonal_directly(r.as_ref(), Re::<T>::from_double(1.0))?
         } else {
@@ -271,12 +271,11 @@ where
     Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts })
 }
 
-fn on_gpu<T, S>(solve: &Solve<'_, T>, context: &GpuContext, reason: String) -> Result<SvdReport<Vec<T::Real>>>
+fn on_gpu<T, S>(solve: &Solve<'_, T>, context: &GpuContext, tuning: Tuning, reason: String) -> Result<SvdReport<Vec<T::Real>>>
 where
     T: Element,
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
-    let tuning = tuning_for::<S>(context, solve.options, solve.a.ncols());
     let kernels = GpuKernels::<S>::new(context, &tuning)?;
     let (values, seconds) = solve.run(&kernels, &tuning)?;
     let (adapter, storage, counts) = (Some(context.adapter_name().to_owned()), S::NAME, kernels.counts());
@@ -373,8 +372,7 @@ where
         let tuning = options.tuning.clone().unwrap_or_else(|| Tuning::for_cpu::<S>(n));
         cpu(&CpuKernels::new(&tuning)?, &tuning)
     };
-    let Choice::Gpu(context, _) = choice else { return on_cpu() };
-    let tuning = tuning_for::<S>(&context, options, n);
+    let Choice::Gpu { context, tuning, .. } = choice else { return on_cpu() };
     match GpuKernels::new(&context, &tuning).and_then(|kernels| gpu(&kernels, &tuning)) {
         Err(error) if options.backend == Backend::Auto && error.is_of_device() => {
             fallback(&format!("the GPU failed: {error}"));
@@ -386,12 +384,7 @@ where
 
 enum Choice {
     Cpu(String),
-    Gpu(GpuContext, String),
-}
-
-/// The hyperparameters that were asked for, or else the device's.
-fn tuning_for<S: Element>(context: &GpuContext, options: &SvdOptions, n: usize) -> Tuning {
-    options.tuning.clone().unwrap_or_else(|| Tuning::for_adapter::<S>(context, n))
+    Gpu { context: GpuContext, tuning: Tuning, reason: String },
 }
 
 /// Where a matrix of `T`, stored as `S`, is computed, and why. No entry is read.
@@ -410,17 +403,19 @@ where
     T: Element,
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
-    let check = |context: &GpuContext| -> Result<u64> {
+    let check = |context: &GpuContext| -> Result<Tuning> {
         context.require::<T, S>()?;
-        fits(context, &tuning_for::<S>(context, options, n))
+        let tuning = options.tuning.clone().unwrap_or_else(|| Tuning::for_adapter::<S>(context, n));
+        fits(context, &tuning)?;
+        Ok(tuning)
     };
     let context = || options.context.clone().map_or_else(GpuContext::global, Ok);
     match options.backend {
         Backend::Cpu => Ok(Choice::Cpu("Backend::Cpu was asked for".into())),
         Backend::Gpu => {
             let context = context()?;
-            check(&context)?;
-            Ok(Choice::Gpu(context, "Backend::Gpu was asked for".into()))
+            let tuning = check(&context)?;
+            Ok(Choice::Gpu { context, tuning, reason: "Backend::Gpu was asked for".into() })
         }
         Backend::Auto if n < GPU_WORTHWHILE => {
             let reason = format!("a smaller side of {n} gains nothing on a GPU (from {GPU_WORTHWHILE} on it does)");
@@ -432,15 +427,14 @@ where
                 Ok(context) => context,
                 Err(error) => return Ok(Choice::Cpu(fallback(&error.to_string()))),
             };
-            let name = context.adapter_name();
-            let refusal = if context.is_software() {
-                Some(format!("{name} is a software rasteriser"))
+            let checked = if context.is_software() {
+                Err(format!("{} is a software rasteriser", context.adapter_name()))
             } else {
-                check(&context).err().map(|error| error.to_string())
+                check(&context).map_err(|error| error.to_string())
             };
-            Ok(match refusal {
-                Some(reason) => Choice::Cpu(fallback(&reason)),
-                None => Choice::Gpu(context.clone(), "a hardware GPU that can hold the matrix".into()),
+            Ok(match checked {
+                Ok(tuning) => Choice::Gpu { context, tuning, reason: "a hardware GPU that can hold the matrix".into() },
+                Err(reason) => Choice::Cpu(fallback(&reason)),
             })
         }
     }

@@ -22,12 +22,8 @@
 //! Values that cannot be separated share the passes of a bisection.
 
 use pulp::{Simd, WithSimd};
-use rayon::prelude::*;
 
-use super::{power_of_two, sweep::two_by_two};
-
-/// Points of a task: two registers of the widest instruction set.
-const LANES: usize = 16;
+use super::{in_lockstep, power_of_two, sweep::two_by_two};
 
 /// Pivots smaller than this are made this small and negative.
 const SMALLEST_PIVOT: f64 = power_of_two(-1000);
@@ -40,9 +36,6 @@ const CANCELLATION: f64 = 4.0 * f64::EPSILON;
 
 /// The lowest point. (At zero itself a zero pivot would hide what comes after it.)
 const LOWEST: f64 = power_of_two(-950);
-
-/// Rows times points from which passes are worth handing to other threads.
-pub(super) const PARALLEL: usize = 1 << 15;
 
 /// More rounds than the halvings that separate any two numbers; they end the search where rounding errors contradict one another.
 const MAX_ROUNDS: usize = 400;
@@ -71,7 +64,8 @@ struct Bracket {
 }
 
 /// The singular values, in no order, of the bidiagonal matrix with diagonal `a` and superdiagonal `b`, which are not negative and of which
-/// the largest is in `[1, 2)`. Each to about `tolerance` relatively, or to rounding; those below `2^-450` are zero.
+/// the largest is in `[1, 2)`. Each to about `tolerance` relatively, or to rounding; those below `2^-450` are zero. A row with no
+/// neighbour but zeros has its entry for a value, exactly.
 pub fn svdvals(a: &[f64], b: &[f64], tolerance: f64) -> Vec<f64> {
     count_passes(a, b, tolerance).0
 }
@@ -79,26 +73,31 @@ pub fn svdvals(a: &[f64], b: &[f64], tolerance: f64) -> Vec<f64> {
 /// [`svdvals`], and the number of points at which it looked.
 fn count_passes(a: &[f64], b: &[f64], tolerance: f64) -> (Vec<f64>, usize) {
     let n = a.len();
-    match *a {
-        [] => return (Vec::new(), 0),
-        [a] => return (vec![a], 0),
-        [a1, a2] => {
-            let (large, small) = two_by_two(a1 * a1, a2 * a2, b[0] * b[0]);
-            return (vec![large.sqrt(), small.sqrt()], 0);
-        }
-        _ if b.iter().all(|&b| b == 0.0) => return (a.to_vec(), 0),
-        _ => {}
+    if let [a1, a2] = *a {
+        let (large, small) = two_by_two(a1 * a1, a2 * a2, b[0] * b[0]);
+        return (vec![large.sqrt(), small.sqrt()], 0);
     }
-    let rows: Vec<[f64; 2]> = (0..n).map(|i| [a[i] * a[i], b.get(i).map_or(0.0, |b| b * b)]).collect();
+    let right_of = |i: usize| b.get(i).map_or(0.0, |b| *b);
+    let left_of = |i: usize| if i > 0 { right_of(i - 1) } else { 0.0 };
+    let (mut rows, mut alone) = (Vec::with_capacity(n), Vec::new());
     // Gershgorin's bound for the Golub-Kahan matrix: no row sum is larger than two neighbouring entries.
-    let beside = |i: usize| b.get(i).map_or(0.0, |b| *b);
-    let bound = (0..n).map(|i| a[i] + if i > 0 { beside(i - 1).max(beside(i)) } else { beside(i) }).fold(0.0, f64::max);
+    let mut bound = 0.0f64;
+    for (i, &a) in a.iter().enumerate() {
+        let (left, right) = (left_of(i), right_of(i));
+        if left == 0.0 && right == 0.0 {
+            alone.push(a);
+        } else {
+            rows.push([a * a, right * right]);
+            bound = bound.max(a + left.max(right));
+        }
+    }
+    let n = rows.len();
+    if n == 0 {
+        return (alone, 0);
+    }
     let bound = bound * (1.0 + 4.0 * f64::EPSILON);
 
     let mut values = vec![0.0; n];
-    if bound == 0.0 {
-        return (values, 0);
-    }
     let mut points: Vec<Point> = (0..n).map(|k| Point::new((bound * (k as f64 / n as f64)).powi(2).max(LOWEST))).collect();
     evaluate(&rows, &mut points);
     let mut passes = n;
@@ -131,8 +130,9 @@ fn count_passes(a: &[f64], b: &[f64], tolerance: f64) -> (Vec<f64>, usize) {
         next.clear();
     }
     for bracket in brackets {
-        values[bracket.low.below..bracket.high.below].fill((0.5 * (bracket.low.at + bracket.high.at)).sqrt());
+        values[bracket.low.below..bracket.high.below].fill(bracket.high.at.sqrt());
     }
+    values.extend(alone);
     (values, passes)
 }
 
@@ -199,8 +199,9 @@ impl Bracket {
         if high.at < RANGE {
             return Divided::Found(0.0);
         }
-        if high.at - low.at <= 8.0 * tolerance * low.at {
-            return Divided::Found(0.5 * (low.at + high.at));
+        // At full accuracy nothing is left between the ends; eigenvalues that are the upper one are counted below it.
+        if high.at - low.at <= 8.0 * (tolerance - f64::EPSILON) * low.at || high.at <= low.at.next_up() {
+            return Divided::Found(high.at);
         }
         let half = |low, high| Bracket { low, high, next, last_step: length };
         Divided::Halves([half(low, point), half(point, high)])
@@ -221,12 +222,7 @@ fn middle(low: Point, high: Point) -> f64 {
 /// Fills in counts and steps.
 fn evaluate(rows: &[[f64; 2]], points: &mut [Point]) {
     let arch = pulp::Arch::new();
-    let pass = |points: &mut [Point]| arch.dispatch(Pass { rows, points });
-    if rows.len() * points.len() < PARALLEL {
-        pass(points);
-    } else {
-        points.par_chunks_mut(LANES).with_min_len(PARALLEL / (4 * LANES * rows.len()) + 1).for_each(pass);
-    }
+    in_lockstep(points, rows.len(), |points| arch.dispatch(Pass { rows, points }));
 }
 
 /// One pass over the rows for every two registers of points.

@@ -11,12 +11,7 @@
 //! a step is `s <- s - p/p'` with `p'/p = sum d_k'/d_k`. The computed pivots are exact for entries that differ by a few units in the
 //! last place, so what the step aims at is as accurate as what bisection finds; unlike bisection it takes one pass.
 
-use rayon::prelude::*;
-
-use super::newton::PARALLEL;
-
-/// Values done in lockstep: two registers of the widest instruction set.
-const LANES: usize = 16;
+use super::{LANES, in_lockstep};
 
 /// A step longer than this, relative to the value, is no correction of roundoff: the value is one of a tight cluster, and stays.
 const LONGEST: f64 = 256.0 * f64::EPSILON;
@@ -30,7 +25,7 @@ pub fn refine(a: &[f64], b: &[f64], values: &mut [f64]) {
     let squares: Vec<f64> =
         (0..(2 * a.len()).saturating_sub(1)).map(|k| if k % 2 == 0 { a[k / 2] } else { b[k / 2] }).map(|z| z * z).collect();
     let arch = pulp::Arch::new();
-    let step = |chunk: &mut [f64]| {
+    in_lockstep(values, squares.len(), |chunk| {
         let mut s = [1.0; LANES];
         s[..chunk.len()].copy_from_slice(chunk);
         let slope = arch.dispatch(|| logarithmic_derivative(&squares, &s));
@@ -40,12 +35,7 @@ pub fn refine(a: &[f64], b: &[f64], values: &mut [f64]) {
                 *value -= step;
             }
         }
-    };
-    if squares.len() * values.len() < PARALLEL {
-        values.chunks_mut(LANES).for_each(step);
-    } else {
-        values.par_chunks_mut(LANES).for_each(step);
-    }
+    });
     values.sort_unstable_by(|x, y| y.total_cmp(x));
 }
 

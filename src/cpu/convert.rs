@@ -1,11 +1,31 @@
 //! Between the type that a matrix is stored in and the type of the arithmetic. Equal types are plainly copied.
 
+use bytemuck::Pod;
 use faer::{MatMut, MatRef};
 
 use crate::scalar::Element;
 
 /// Elements converted at a time where they have to be scattered.
 const PIECE: usize = 64;
+
+/// Rows read together where rows are contiguous.
+const ROWS: usize = 16;
+
+/// `to` <- `f(from)`, of one shape; `to` is column-major.
+pub(super) fn map_into<T: Pod, U: Pod>(from: MatRef<'_, T>, mut to: MatMut<'_, U>, f: impl Fn(T) -> U) {
+    let (m, n) = from.shape();
+    let at_once = if from.row_stride().unsigned_abs() <= from.col_stride().unsigned_abs() { m } else { ROWS };
+    for first in (0..m).step_by(at_once.max(1)) {
+        let rows = at_once.min(m - first);
+        for j in 0..n {
+            let (from, mut to) = (from.col(j).subrows(first, rows), to.as_mut().col_mut(j).subrows_mut(first, rows));
+            match (from.try_as_col_major(), to.as_mut().try_as_col_major_mut()) {
+                (Some(from), Some(to)) => to.as_slice_mut().iter_mut().zip(from.as_slice()).for_each(|(to, &x)| *to = f(x)),
+                _ => to.iter_mut().zip(from.iter()).for_each(|(to, &x)| *to = f(x)),
+            }
+        }
+    }
+}
 
 /// `to` <- `from`, of one shape; `to` is column-major.
 pub(super) fn widen_into<S: Element>(from: MatRef<'_, S>, mut to: MatMut<'_, S::Scalar>) {

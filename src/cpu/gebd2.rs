@@ -10,6 +10,8 @@
 //! Each product is made while the update before it is applied, so that a step reads and writes what is left of A twice, and not four
 //! times (Howell, Demmel, Fulton, Hammarling and Marmol 2008). Arithmetic is in double precision.
 
+use std::ops::Range;
+
 use faer::traits::{ComplexField, SimdArch};
 use pulp::{Simd, WithSimd};
 
@@ -70,20 +72,18 @@ impl<W: Scalar + Element<Real = f64>> WithSimd for Gebd2<'_, W> {
                 break;
             }
 
-            let columns = || (j + 1..n).step_by(COLUMNS).map(|c| (c, COLUMNS.min(n - c)));
-            for (c, count) in columns() {
-                let x = &mut right[(c - j - 1) * ld..][..count * ld];
-                let (y, su) = (&mut y[c..c + count], &su[c..c + count]);
-                match count {
-                    4 => finish_and_multiply::<W, S, 4>(lanes, x, ld, first, w, su, v, y),
-                    3 => finish_and_multiply::<W, S, 3>(lanes, x, ld, first, w, su, v, y),
-                    2 => finish_and_multiply::<W, S, 2>(lanes, x, ld, first, w, su, v, y),
-                    _ => finish_and_multiply::<W, S, 1>(lanes, x, ld, first, w, su, v, y),
+            let mut trailing = Trailing { lanes, x: right, ld, first };
+            for c in groups(n - j - 1) {
+                let (y, su) = (&mut y[j + 1..], &su[j + 1..]);
+                if c.len() == COLUMNS {
+                    trailing.finish_and_multiply::<COLUMNS>(c.start, w, su, v, y);
+                } else {
+                    trailing.finish_and_multiply::<1>(c.start, w, su, v, y);
                 }
             }
             for c in j + 1..n {
                 y[c] = y[c].times(h.tau);
-                u[c] = right[(c - j - 1) * ld + j] - y[c];
+                u[c] = trailing.x[(c - j - 1) * ld + j] - y[c];
             }
             let (alpha, tail) = u[j + 1..n].split_first_mut().expect("j + 1 < n");
             let g = larfg(*alpha, tail);
@@ -92,14 +92,12 @@ impl<W: Scalar + Element<Real = f64>> WithSimd for Gebd2<'_, W> {
             e.push(g.beta.to_complex().norm());
 
             w[first..].fill(W::zero_impl());
-            for (c, count) in columns() {
-                let x = &mut right[(c - j - 1) * ld..][..count * ld];
-                let (y, u) = (&y[c..c + count], &u[c..c + count]);
-                match count {
-                    4 => update_and_multiply::<W, S, 4>(lanes, x, ld, first, v, y, u, w),
-                    3 => update_and_multiply::<W, S, 3>(lanes, x, ld, first, v, y, u, w),
-                    2 => update_and_multiply::<W, S, 2>(lanes, x, ld, first, v, y, u, w),
-                    _ => update_and_multiply::<W, S, 1>(lanes, x, ld, first, v, y, u, w),
+            for c in groups(n - j - 1) {
+                let (y, u) = (&y[j + 1..], &u[j + 1..]);
+                if c.len() == COLUMNS {
+                    trailing.update_and_multiply::<COLUMNS>(c.start, v, y, u, w);
+                } else {
+                    trailing.update_and_multiply::<1>(c.start, v, y, u, w);
                 }
             }
             w[first..=j].fill(W::zero_impl());
@@ -109,67 +107,67 @@ impl<W: Scalar + Element<Real = f64>> WithSimd for Gebd2<'_, W> {
     }
 }
 
-/// X <- X - w su^T, y = v^H X, for `C` columns of X, from row `first` on.
-#[inline(always)]
-#[allow(clippy::too_many_arguments)]
-fn finish_and_multiply<W: Scalar, S: Simd, const C: usize>(
-    lanes: Lanes<W, S>,
-    x: &mut [W],
-    ld: usize,
-    first: usize,
-    w: &[W],
-    su: &[W],
-    v: &[W],
-    y: &mut [W],
-) {
-    assert!(x.len() == C * ld && w.len() == ld && v.len() == ld && su.len() == C && y.len() == C && ld.is_multiple_of(PADDING));
-    let factors: [_; C] = std::array::from_fn(|c| lanes.splat(-su[c]));
-    let mut sums = [lanes.zero(); C];
-    let x = x.as_mut_ptr();
-    for i in (first..ld).step_by(Lanes::<W, S>::N) {
-        // SAFETY: `first`, and so i, and `ld` are multiples of the register's length: rows i .. i + N are inside every column.
-        unsafe {
-            let (w, v) = (lanes.load(w.as_ptr().add(i)), lanes.load(v.as_ptr().add(i)));
-            for c in 0..C {
-                let at = x.add(c * ld + i);
-                let column = lanes.mul_add(factors[c], w, lanes.load(at));
-                lanes.store(at, column);
-                sums[c] = lanes.conj_mul_add(v, column, sums[c]);
-            }
-        }
-    }
-    y.iter_mut().zip(sums).for_each(|(y, sum)| *y = lanes.sum(sum));
+/// `0..n` in runs of [`COLUMNS`], what is left one by one.
+fn groups(n: usize) -> impl Iterator<Item = Range<usize>> {
+    let whole = n / COLUMNS * COLUMNS;
+    (0..whole).step_by(COLUMNS).map(|c| c..c + COLUMNS).chain((whole..n).map(|c| c..c + 1))
 }
 
-/// X <- X - v y, w <- w + X conj(u), for `C` columns of X, from row `first` on.
-#[inline(always)]
-#[allow(clippy::too_many_arguments)]
-fn update_and_multiply<W: Scalar, S: Simd, const C: usize>(
+/// The columns X that are left, `ld` rows each, of which those before `first` are done.
+struct Trailing<'a, W: Scalar, S: Simd> {
     lanes: Lanes<W, S>,
-    x: &mut [W],
+    x: &'a mut [W],
     ld: usize,
     first: usize,
-    v: &[W],
-    y: &[W],
-    u: &[W],
-    w: &mut [W],
-) {
-    assert!(x.len() == C * ld && w.len() == ld && v.len() == ld && u.len() == C && y.len() == C && ld.is_multiple_of(PADDING));
-    let factors: [_; C] = std::array::from_fn(|c| lanes.splat(-y[c]));
-    let us: [_; C] = std::array::from_fn(|c| lanes.splat(u[c]));
-    let (x, w) = (x.as_mut_ptr(), w.as_mut_ptr());
-    for i in (first..ld).step_by(Lanes::<W, S>::N) {
-        // SAFETY: as in `finish_and_multiply`.
-        unsafe {
-            let v = lanes.load(v.as_ptr().add(i));
-            let mut sum = lanes.load(w.add(i));
-            for c in 0..C {
-                let at = x.add(c * ld + i);
-                let column = lanes.mul_add(factors[c], v, lanes.load(at));
-                lanes.store(at, column);
-                sum = lanes.conj_mul_add(us[c], column, sum);
+}
+
+impl<W: Scalar, S: Simd> Trailing<'_, W, S> {
+    /// X <- X - w su^T, y = v^H X, for the `C` columns from `c` on.
+    #[inline(always)]
+    fn finish_and_multiply<const C: usize>(&mut self, c: usize, w: &[W], su: &[W], v: &[W], y: &mut [W]) {
+        let Trailing { lanes, ref mut x, ld, first } = *self;
+        let (x, su, y) = (&mut x[c * ld..][..C * ld], &su[c..][..C], &mut y[c..][..C]);
+        assert!(w.len() == ld && v.len() == ld && ld.is_multiple_of(PADDING) && first.is_multiple_of(PADDING));
+        let factors: [_; C] = std::array::from_fn(|c| lanes.splat(-su[c]));
+        let mut sums = [lanes.zero(); C];
+        let x = x.as_mut_ptr();
+        for i in (first..ld).step_by(Lanes::<W, S>::N) {
+            // SAFETY: `first`, and so i, and `ld` are multiples of the register's length: rows i .. i + N are inside every column.
+            unsafe {
+                let (w, v) = (lanes.load(w.as_ptr().add(i)), lanes.load(v.as_ptr().add(i)));
+                for c in 0..C {
+                    let at = x.add(c * ld + i);
+                    let column = lanes.mul_add(factors[c], w, lanes.load(at));
+                    lanes.store(at, column);
+                    sums[c] = lanes.conj_mul_add(v, column, sums[c]);
+                }
             }
-            lanes.store(w.add(i), sum);
+        }
+        y.iter_mut().zip(sums).for_each(|(y, sum)| *y = lanes.sum(sum));
+    }
+
+    /// X <- X - v y, w <- w + X conj(u), for the `C` columns from `c` on.
+    #[inline(always)]
+    fn update_and_multiply<const C: usize>(&mut self, c: usize, v: &[W], y: &[W], u: &[W], w: &mut [W]) {
+        let Trailing { lanes, ref mut x, ld, first } = *self;
+        let (x, y, u) = (&mut x[c * ld..][..C * ld], &y[c..][..C], &u[c..][..C]);
+        assert!(w.len() == ld && v.len() == ld && ld.is_multiple_of(PADDING) && first.is_multiple_of(PADDING));
+        let factors: [_; C] = std::array::from_fn(|c| lanes.splat(-y[c]));
+        let us: [_; C] = std::array::from_fn(|c| lanes.splat(u[c]));
+        let (x, w) = (x.as_mut_ptr(), w.as_mut_ptr());
+        for i in (first..ld).step_by(Lanes::<W, S>::N) {
+            // SAFETY: as in `finish_and_multiply`.
+            unsafe {
+                let v = lanes.load(v.as_ptr().add(i));
+                let mut sum = lanes.load(w.add(i));
+                for c in 0..C {
+                    let at = x.add(c * ld + i);
+                    let column = lanes.mul_add(factors[c], v, lanes.load(at));
+                    lanes.store(at, column);
+                    sum = lanes.conj_mul_add(us[c], column, sum);
+                }
+                lanes.store(w.add(i), sum);
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use num_traits::{Float, One, Zero};
 use crate::scalar::{Re, RealElement, Scalar};
 
 /// H = I - tau v v^H with v_0 = 1 and H x = beta e_1.
-pub(super) struct Reflector<T: Scalar> {
+pub(super) struct ReflectorScalars<T: Scalar> {
     pub beta: T,
     pub tau: Re<T>,
     /// What to multiply the tail of x with to get the tail of v: 1 / (alpha - beta).
@@ -20,8 +20,8 @@ pub(super) struct Reflector<T: Scalar> {
 /// less orthogonal. The scalars and the sum of squares are f64 for every type: an error in them is common to all columns that H is
 /// applied to, and would not average out. A sum so small that squares have lost digits is made again from scaled entries, as `larfg` does.
 #[inline(always)]
-pub(super) fn larfg<T: Scalar>(alpha: T, tail: &[T]) -> Reflector<T> {
-    let none = Reflector { beta: alpha, tau: Re::<T>::zero_impl(), scale: T::zero_impl() };
+pub(super) fn larfg<T: Scalar>(alpha: T, tail: &[T]) -> ReflectorScalars<T> {
+    let none = ReflectorScalars { beta: alpha, tau: Re::<T>::zero_impl(), scale: T::zero_impl() };
     let tail: &[Re<T>] = bytemuck::cast_slice(tail);
     let mut square = sum_of_squares(tail, 1.0);
     let mut unit = 1.0;
@@ -42,7 +42,7 @@ pub(super) fn larfg<T: Scalar>(alpha: T, tail: &[T]) -> Reflector<T> {
     let scale = T::from_complex(sign.conj() / (modulus + norm));
     let rounded = scale.to_complex() * unit;
     let tau = 2.0 / (1.0 + square * rounded.norm_sqr());
-    Reflector { beta: T::from_complex(-sign * norm), tau: Re::<T>::from_double(tau), scale }
+    ReflectorScalars { beta: T::from_complex(-sign * norm), tau: Re::<T>::from_double(tau), scale }
 }
 
 /// |alpha| and alpha / |alpha| (1 for zero).

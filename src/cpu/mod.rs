@@ -18,6 +18,8 @@ use std::{
 use faer::{MatMut, MatRef};
 use rayon::prelude::*;
 
+pub(crate) use tsqr::tsqr;
+
 use crate::{
     band::Band,
     error::{Result, SvdError},
@@ -122,25 +124,9 @@ pub(crate) fn bidiagonal_directly<T: Element>(source: MatRef<'_, T>, scale: Re<T
     let ld = m.checked_next_multiple_of(gebd2::PADDING).filter(|ld| ld.checked_mul(n).is_some());
     let ld = ld.ok_or_else(|| SvdError::invalid("matrix", "its size overflows the address space"))?;
     let mut a = zeros("copy of the matrix", ld * n)?;
-    let wide = |x: T| x.widen().times(scale).to_wide();
-    if source.row_stride().unsigned_abs() <= source.col_stride().unsigned_abs() {
-        for (j, column) in a.chunks_exact_mut(ld).enumerate() {
-            match source.col(j).try_as_col_major() {
-                Some(from) => column.iter_mut().zip(from.as_slice()).for_each(|(to, &x)| *to = wide(x)),
-                None => column.iter_mut().zip(source.col(j).iter()).for_each(|(to, &x)| *to = wide(x)),
-            }
-        }
-    } else {
-        for i in 0..m {
-            source.row(i).iter().enumerate().for_each(|(j, &x)| a[j * ld + i] = wide(x));
-        }
-    }
+    let copy = MatMut::from_column_major_slice_with_stride_mut(&mut a, m, n, ld);
+    convert::map_into(source, copy, |x| x.widen().times(scale).to_wide());
     Ok(gebd2::gebd2(&mut a, ld, m, n))
-}
-
-/// The n x n triangular factor of `scale` times a tall, narrow m x n matrix, with no copy of the matrix.
-pub(crate) fn narrow_triangular_factor<T: Element>(source: MatRef<'_, T>, scale: Re<T>) -> Result<faer::Mat<T::Scalar>> {
-    tsqr::tsqr(source, scale)
 }
 
 /// Runs `body` with a buffer from the pool, and gives it back.
@@ -179,11 +165,8 @@ impl<S: Element> TileKernels for CpuKernels<S> {
         let mut entries: Vec<S> = zeros("copy of the matrix", len)?;
         let source = if by_rows { source.transpose() } else { source };
         entries.par_chunks_mut(ld).enumerate().for_each(|(j, column)| {
-            let from = source.col(j);
-            match from.try_as_col_major() {
-                Some(from) => column.iter_mut().zip(from.as_slice()).for_each(|(to, &x)| *to = scaled(x, scale)),
-                None => column.iter_mut().zip(from.iter()).for_each(|(to, &x)| *to = scaled(x, scale)),
-            }
+            let to = MatMut::from_column_major_slice_mut(&mut column[..inner], inner, 1);
+            convert::map_into(source.subcols(j, 1), to, |x| scaled(x, scale));
         });
 
         let Tuning { tile_size, leaf, tree, .. } = self.tuning;

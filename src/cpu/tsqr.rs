@@ -8,7 +8,7 @@ use faer::prelude::ReborrowMut;
 use faer::{Mat, MatMut, MatRef, traits::ComplexField};
 use rayon::prelude::*;
 
-use super::{geqrt::factor, zeros};
+use super::{convert::map_into, geqrt::factor, zeros};
 use crate::{
     error::Result,
     scalar::{Element, Re, RealElement, Scalar},
@@ -18,22 +18,17 @@ use crate::{
 const LEAF_BYTES: usize = 1 << 18;
 /// Leaves of a run.
 const RUN: usize = 4;
-/// Rows read together where rows are contiguous.
-const ROWS: usize = 16;
 
-/// The upper triangular n x n factor of `scale` times the m x n matrix `a`, m >= n >= 1.
-pub(super) fn tsqr<T: Element>(a: MatRef<'_, T>, scale: Re<T>) -> Result<Mat<T::Scalar>> {
+/// The upper triangular n x n factor of `scale` times the m x n matrix `a`, m >= n >= 1, with no copy of the matrix.
+pub(crate) fn tsqr<T: Element>(a: MatRef<'_, T>, scale: Re<T>) -> Result<Mat<T::Scalar>> {
     let (m, n) = a.shape();
     let leaf = (LEAF_BYTES / (n * size_of::<T::Scalar>())).max(4 * n);
-    if m <= leaf {
+    if m <= RUN * leaf {
         return run(a, scale, leaf);
     }
     let starts: Vec<usize> = (0..m).step_by(RUN * leaf).collect();
     let runs = starts.into_par_iter().map(|start| run(a.subrows(start, (RUN * leaf).min(m - start)), scale, leaf));
     let factors = runs.collect::<Result<Vec<Mat<T::Scalar>>>>()?;
-    if let [factor] = factors.as_slice() {
-        return Ok(factor.clone());
-    }
     let stacked = Mat::from_fn(factors.len() * n, n, |i, j| factors[i / n][(i % n, j)]);
     tsqr(stacked.as_ref(), Re::<T>::from_double(1.0))
 }
@@ -51,28 +46,10 @@ fn run<T: Element>(a: MatRef<'_, T>, scale: Re<T>, leaf: usize) -> Result<Mat<T:
         let above = if start > 0 { n } else { 0 };
         let mut v = MatMut::from_column_major_slice_with_stride_mut(&mut v, above + rows.nrows(), n, ld);
         v.rb_mut().subrows_mut(0, above).copy_from(r.get(..above, ..));
-        copy_scaled(rows, scale, v.rb_mut().subrows_mut(above, rows.nrows()));
+        map_into(rows, v.rb_mut().subrows_mut(above, rows.nrows()), |x| x.widen().times(scale));
         t.fill(T::Scalar::zero_impl());
         r.fill(T::Scalar::zero_impl());
         factor(v, t.as_mut(), r.as_mut(), &mut work);
     }
     Ok(r)
-}
-
-/// `to <- scale * from`, along the lines that are contiguous in `from`.
-fn copy_scaled<T: Element>(from: MatRef<'_, T>, scale: Re<T>, mut to: MatMut<'_, T::Scalar>) {
-    let (m, n) = from.shape();
-    let at_once = if from.row_stride().unsigned_abs() <= from.col_stride().unsigned_abs() { m } else { ROWS };
-    for first in (0..m).step_by(at_once.max(1)) {
-        let rows = at_once.min(m - first);
-        for j in 0..n {
-            let (from, mut to) = (from.col(j).subrows(first, rows), to.rb_mut().col_mut(j).subrows_mut(first, rows));
-            match (from.try_as_col_major(), to.rb_mut().try_as_col_major_mut()) {
-                (Some(from), Some(to)) => {
-                    to.as_slice_mut().iter_mut().zip(from.as_slice()).for_each(|(to, &x)| *to = x.widen().times(scale))
-                }
-                _ => to.iter_mut().zip(from.iter()).for_each(|(to, &x)| *to = x.widen().times(scale)),
-            }
-        }
-    }
 }
