@@ -55,7 +55,7 @@ fn tunings<T: Element>(context: &GpuContext) -> [Tuning; 3] {
 /// Bound, for each value and relative to the largest: [`stable`], the backward error, by Weyl's theorem; twice that by stages.
 fn random_problems<T: Elements>(context: &GpuContext) -> Outcome {
     let tunings = tunings::<T>(context);
-    forall(150, (Problem::any(), Layout::any(), select(tunings.to_vec())), |(problem, layout, tuning)| {
+    forall(1500, (Problem::any(), Layout::any(), select(tunings.to_vec())), |(problem, layout, tuning)| {
         if problem.rows * problem.cols == 0 {
             return Ok(());
         }
