@@ -215,8 +215,8 @@ impl Tuning {
     /// assert!(Tuning::for_cpu::<f32>(4096).tile_size >= Tuning::for_cpu::<f32>(100).tile_size);
     /// ```
     pub fn for_cpu<T: Element>(n: usize) -> Tuning {
-        // Stage 2 grows with the bandwidth, the memory that stage 1 moves shrinks with it.
-        let tile_size = if n >= 3072 { 48 } else { 32.min(n.max(1)) };
+        // Stage 2's work grows with the bandwidth; wider tiles than this make stage 1 hardly faster.
+        let tile_size = 32.min(n.max(1));
         Tuning {
             // The whole matrix is in a second-level cache, in double precision.
             direct: 192,

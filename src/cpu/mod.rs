@@ -76,12 +76,10 @@ pub struct Banded<B> {
     layout: BandLayout,
 }
 
-/// Zeros, or an error where the allocator has no room.
-fn zeros<T: bytemuck::Pod>(what: &'static str, len: usize) -> Result<Vec<T>> {
-    let mut entries = Vec::new();
-    entries.try_reserve_exact(len).map_err(|e| SvdError::OutOfMemory { reason: format!("{what}: {e}") })?;
-    entries.resize(len, T::zeroed());
-    Ok(entries)
+/// Zeros, or an error where the allocator has no room. The system makes their pages when they are first written, on whichever thread.
+fn zeros<T: bytemuck::Zeroable>(what: &'static str, len: usize) -> Result<Vec<T>> {
+    bytemuck::try_zeroed_vec(len)
+        .map_err(|()| SvdError::OutOfMemory { reason: format!("{what}: {len} elements of {} bytes", size_of::<T>()) })
 }
 
 impl<S: Element> Dense<S> {
