@@ -76,6 +76,17 @@ pub struct Level {
     pub map: RowMap,
 }
 
+impl Level {
+    /// Whether `next` is all in the first rows that this level updates, all that both do is one block, and the level's other rows may be
+    /// updated while `next` is factored.
+    pub fn looks_ahead_to(&self, next: &Level) -> bool {
+        let one_block = |map: RowMap| map.blocks() == 1 && map.group == map.spacing;
+        let turned = self.transposed != next.transposed;
+        let in_first_rows = next.col == self.map.start && next.map.start == self.col + self.width && next.width <= self.map.rows;
+        turned && in_first_rows && one_block(self.map) && one_block(next.map)
+    }
+}
+
 /// Shape of the panel's reduction tree.
 ///
 /// ```
@@ -309,6 +320,13 @@ pub trait TileKernels {
 
     /// Applies what [`geqrt`](Self::geqrt) left to the columns right of the panel: X <- X - V (T^H (V^H X)) for every block of rows.
     fn unmqr(&self, a: &mut Self::Dense, level: &Level) -> Result<()>;
+
+    /// [`unmqr`](Self::unmqr) of `level`, then [`geqrt`](Self::geqrt) of `next`; a backend may factor `next` while the rest of the update
+    /// runs (look-ahead).
+    fn unmqr_and_geqrt(&self, a: &mut Self::Dense, level: &Level, next: &Level) -> Result<()> {
+        self.unmqr(a, level)?;
+        self.geqrt(a, next)
+    }
 
     /// Copies the leading n x n upper band of `a` into band storage, zeros elsewhere.
     fn pack_band(&self, a: Self::Dense, n: usize, bandwidth: usize, tile_width: usize) -> Result<Self::Banded>;

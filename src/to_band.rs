@@ -18,13 +18,8 @@ use crate::{
 /// Reduces the m x n matrix `a` (m >= n) to the upper band of width `tuning.tile_size` in its leading n x n part.
 pub(crate) fn to_band<K: TileKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {
     let b = tuning.tile_size;
-    for k in (0..n).step_by(b) {
-        sweep(kernels, a, false, Panel { row: k, rows: m - k, col: k, width: b.min(n - k) }, tuning)?;
-        if k + b < n {
-            sweep(kernels, a, true, Panel { row: k + b, rows: n - k - b, col: k, width: b }, tuning)?;
-        }
-    }
-    Ok(())
+    let row_panel = |k: usize| (k + b < n).then(|| Panel { transposed: true, row: k + b, rows: n - k - b, col: k, width: b });
+    sweeps(kernels, a, column_panels(m, n, b).flat_map(|panel| [Some(panel), row_panel(panel.col)]).flatten(), tuning)
 }
 
 /// Tall-and-skinny QR: reduces the m x n matrix `a` (m >= n) to its n x n triangular factor, zeros below.
@@ -35,28 +30,39 @@ pub(crate) fn triangular_factor<K: TileKernels>(
     n: usize,
     tuning: &Tuning,
 ) -> Result<()> {
-    let b = tuning.tile_size;
-    for k in (0..n).step_by(b) {
-        sweep(kernels, a, false, Panel { row: k, rows: m - k, col: k, width: b.min(n - k) }, tuning)?;
-    }
-    Ok(())
+    sweeps(kernels, a, column_panels(m, n, tuning.tile_size), tuning)
 }
 
 /// Columns `col..col + width` from row `row` down, of A or of its transpose.
+#[derive(Clone, Copy)]
 struct Panel {
+    transposed: bool,
     row: usize,
     rows: usize,
     col: usize,
     width: usize,
 }
 
-/// Makes a panel upper triangular and updates the columns right of it, level after level of the panel's tree.
-fn sweep<K: TileKernels>(kernels: &K, a: &mut K::Dense, transposed: bool, panel: Panel, tuning: &Tuning) -> Result<()> {
-    let Panel { row, rows, col, width } = panel;
-    for map in levels(tuning.tree, row, rows, width, tuning.leaf, tuning.arity()) {
-        let level = Level { transposed, col, width, map };
-        kernels.geqrt(a, &level)?;
-        kernels.unmqr(a, &level)?;
+/// The panels of `b` columns, each from its diagonal tile down.
+fn column_panels(m: usize, n: usize, b: usize) -> impl Iterator<Item = Panel> {
+    (0..n).step_by(b).map(move |k| Panel { transposed: false, row: k, rows: m - k, col: k, width: b.min(n - k) })
+}
+
+/// Makes one panel after the other upper triangular, level after level of its tree, and updates the columns right of it.
+fn sweeps<K: TileKernels>(kernels: &K, a: &mut K::Dense, panels: impl Iterator<Item = Panel>, tuning: &Tuning) -> Result<()> {
+    let levels = panels.flat_map(|Panel { transposed, row, rows, col, width }| {
+        let maps = levels(tuning.tree, row, rows, width, tuning.leaf, tuning.arity());
+        maps.map(move |map| Level { transposed, col, width, map })
+    });
+    let mut levels = levels.peekable();
+    if let Some(first) = levels.peek() {
+        kernels.geqrt(a, first)?;
+    }
+    while let Some(level) = levels.next() {
+        match levels.peek() {
+            Some(next) => kernels.unmqr_and_geqrt(a, &level, next)?,
+            None => kernels.unmqr(a, &level)?,
+        }
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use faer::{MatMut, MatRef};
+use faer::{MatMut, MatRef, prelude::ReborrowMut};
 use rayon::prelude::*;
 
 pub(crate) use tsqr::tsqr;
@@ -46,6 +46,9 @@ impl<S: Element> CpuKernels<S> {
     }
 }
 
+/// What a kernel of stage 1 works on: a sweep's view of the matrix, and the workspaces beside it.
+type Parts<'a, S> = (MatMut<'a, S>, &'a mut [Factors<<S as Element>::Scalar>; 2], &'a Pool<<S as Element>::Scalar>);
+
 /// Buffers that tasks take and give back.
 type Pool<T> = Mutex<Vec<Vec<T>>>;
 
@@ -54,7 +57,8 @@ pub struct Dense<S: Element> {
     entries: Vec<S>,
     shape: (usize, usize),
     strides: (usize, usize),
-    factors: Factors<S::Scalar>,
+    /// Of the level in work, and of the one that is made ready meanwhile.
+    factors: [Factors<S::Scalar>; 2],
     /// The W of the updates that are under way, one for each; taken and given back.
     products: Pool<S::Scalar>,
 }
@@ -65,6 +69,21 @@ pub(crate) struct Factors<T> {
     v: Vec<T>,
     t: Vec<T>,
     r: Vec<T>,
+}
+
+impl<T: Scalar> Factors<T> {
+    /// V and T of block q.
+    fn of_block(&self, level: &Level, q: usize) -> (MatRef<'_, T>, MatRef<'_, T>) {
+        let &Level { width, map, .. } = level;
+        let (block, square) = (map.block_rows * width, width * width);
+        let v = MatRef::from_column_major_slice_with_stride(
+            &self.v[q * block..(q + 1) * block],
+            map.block(q).len(),
+            width,
+            map.block_rows,
+        );
+        (v, MatRef::from_column_major_slice(&self.t[q * square..(q + 1) * square], width, width))
+    }
 }
 
 /// A band in [`BandLayout`], in double precision, or as `f16` where the matrix is.
@@ -95,7 +114,7 @@ impl<S: Element> Dense<S> {
     }
 
     /// As [`view`](Self::view), to be changed, with the workspaces beside it.
-    fn parts(&mut self, transposed: bool) -> (MatMut<'_, S>, &mut Factors<S::Scalar>, &Pool<S::Scalar>) {
+    fn parts(&mut self, transposed: bool) -> Parts<'_, S> {
         let (rows, cols) = self.shape;
         let view = if self.strides.0 == 1 {
             MatMut::from_column_major_slice_with_stride_mut(&mut self.entries, rows, cols, self.strides.1)
@@ -175,25 +194,44 @@ impl<S: Element> TileKernels for CpuKernels<S> {
             PanelTree::Flat => (2 * width, 1),
             PanelTree::Reduction => (longest.next_multiple_of(leaf), longest.div_ceil(leaf)),
         };
-        let factors = Factors {
-            v: zeros("reflectors", rows * width)?,
-            t: zeros("triangular factors", blocks * width * width)?,
-            r: zeros("triangular factors", blocks * width * width)?,
+        let factors = || -> Result<_> {
+            Ok(Factors {
+                v: zeros("reflectors", rows * width)?,
+                t: zeros("triangular factors", blocks * width * width)?,
+                r: zeros("triangular factors", blocks * width * width)?,
+            })
         };
         let strides = if by_rows { (ld, 1) } else { (1, ld) };
-        Ok(Dense { entries, shape: (m, n), strides, factors, products: Mutex::new(Vec::new()) })
+        Ok(Dense { entries, shape: (m, n), strides, factors: [factors()?, factors()?], products: Mutex::new(Vec::new()) })
     }
 
     fn geqrt(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
         let (a, factors, pool) = a.parts(level.transposed);
-        geqrt::geqrt(a, factors, pool, level);
+        geqrt::geqrt(a, &mut factors[0], pool, level);
         Ok(())
     }
 
     fn unmqr(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
         let (a, factors, pool) = a.parts(level.transposed);
-        unmqr::unmqr(a, factors, pool, level, self.tuning.cols_per_block);
+        unmqr::unmqr(a, &factors[0], pool, level, self.tuning.cols_per_block);
         Ok(())
+    }
+
+    fn unmqr_and_geqrt(&self, a: &mut Dense<S>, level: &Level, next: &Level) -> Result<()> {
+        let (mut view, [factors, of_next], pool) = a.parts(level.transposed);
+        match S::as_scalars(view.rb_mut()) {
+            Some(view) if level.looks_ahead_to(next) => {
+                unmqr::unmqr_meanwhile(view, factors, pool, level, self.tuning.cols_per_block, next.width, |rows| {
+                    geqrt::geqrt(rows.transpose_mut(), of_next, pool, &Level { col: 0, ..*next });
+                });
+                a.factors.swap(0, 1);
+                Ok(())
+            }
+            _ => {
+                self.unmqr(a, level)?;
+                self.geqrt(a, next)
+            }
+        }
     }
 
     fn pack_band(&self, a: Dense<S>, n: usize, bandwidth: usize, tile_width: usize) -> Result<Self::Banded> {

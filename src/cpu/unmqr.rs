@@ -53,6 +53,51 @@ where
     });
 }
 
+/// [`unmqr`] of a level that is one block of rows: once the `top` first of them are done, the others go on beside `meanwhile`, which gets
+/// those `top` rows. They read the entries a second time; that is less than a thread that waits, as long as caches hold them.
+pub(super) fn unmqr_meanwhile<T: Scalar>(
+    a: MatMut<'_, T>,
+    factors: &Factors<T>,
+    pool: &Pool<T>,
+    level: &Level,
+    cols_per_block: usize,
+    top: usize,
+    meanwhile: impl FnOnce(MatMut<'_, T>) + Send,
+) {
+    let &Level { col, width, map, .. } = level;
+    let (_, rows) = a.split_at_row_mut(map.start);
+    let (mut above, below) = rows.get_mut(..map.rows, ..).split_at_row_mut(top);
+    let below = below.get_mut(.., col + width..);
+    let cols = below.ncols();
+    let (v, t) = factors.of_block(level, 0);
+    let (v_above, v_below) = v.split_at_row(top);
+    let (one, minus) = (T::one_impl(), -T::one_impl());
+    let share = cols.div_ceil(4 * rayon::current_num_threads()).next_multiple_of(16).min(cols_per_block);
+    with_buffer(pool, |products| {
+        products.resize(products.len().max(width * cols), T::zero_impl());
+        let products = &mut products[..width * cols];
+        let tops = above.rb_mut().get_mut(.., col + width..).par_col_chunks_mut(share);
+        tops.zip(below.rb().par_col_chunks(share)).zip(products.par_chunks_mut(width * share)).for_each(|((top, rest), tw)| {
+            with_buffer(pool, |w| {
+                w.resize(w.len().max(tw.len()), T::zero_impl());
+                let mut w = MatMut::from_column_major_slice_mut(&mut w[..tw.len()], width, top.ncols());
+                let mut tw = MatMut::from_column_major_slice_mut(tw, width, top.ncols());
+                matmul(w.rb_mut(), Accum::Replace, v_above.adjoint(), top.rb(), one, Par::Seq);
+                matmul(w.rb_mut(), Accum::Add, v_below.adjoint(), rest, one, Par::Seq);
+                matmul(tw.rb_mut(), Accum::Replace, t.adjoint(), w.rb(), one, Par::Seq);
+                matmul(top, Accum::Add, v_above, tw.rb(), minus, Par::Seq);
+            });
+        });
+        let rest = || {
+            below.par_col_chunks_mut(share).zip(products.par_chunks(width * share)).for_each(|(x, tw)| {
+                let tw = MatRef::from_column_major_slice(tw, width, x.ncols());
+                matmul(x, Accum::Add, v_below, tw, minus, Par::Seq);
+            });
+        };
+        rayon::join(|| meanwhile(above), rest);
+    });
+}
+
 /// [`update`] for rows stored in a narrower type: by way of a copy in `wide`.
 fn update_narrow<S, T>(
     mut x: MatMut<'_, S>,
@@ -91,12 +136,9 @@ fn update<T: Scalar>(
     mut w: MatMut<'_, T>,
     mut tw: MatMut<'_, T>,
 ) {
-    let &Level { width, map, .. } = level;
-    let block = map.block(q);
+    let block = level.map.block(q);
     let (one, minus) = (T::one_impl(), -T::one_impl());
-    let v = &factors.v[q * map.block_rows * width..][..map.block_rows * width];
-    let v = MatRef::from_column_major_slice_with_stride(v, block.len(), width, map.block_rows);
-    let t = MatRef::from_column_major_slice(&factors.t[q * width * width..(q + 1) * width * width], width, width);
+    let (v, t) = factors.of_block(level, q);
 
     let mut accum = Accum::Replace;
     for (stacked, row, rows) in runs.clone() {
