@@ -5,7 +5,7 @@
 //! cargo bench --features lapack-openblas      against faer and the system's OpenBLAS
 //! cargo bench -- 1024                         square matrices no larger than 1024
 //! cargo bench -- 4096 2048                    and no smaller than 2048
-//! cargo bench -- square complex               some of: square, tall, complex, half, threads, stages
+//! cargo bench -- square complex               some of: square, tall, complex, half, threads, stages, methods, machine
 //! ```
 //!
 //! The programs take turns, matrix by matrix, so that what else the machine does meets all of them; a figure is the median of its
@@ -18,12 +18,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use faer::Mat;
+use faer::{Mat, traits::ComplexField};
 use half::{bf16, f16};
 use num_complex::Complex;
-use svdvals_gpu::{Backend, Element, HalfStorage, RealElement, StageSeconds, SvdOptions, SvdValsGpu};
+use rayon::prelude::*;
+use svdvals_gpu::{Backend, Element, HalfStorage, RealElement, Stage3, StageSeconds, SvdOptions, SvdValsGpu};
 
-const SIZES: [usize; 10] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
+const SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 /// Time for the turns of one table row; `FEWEST` of them are taken all the same, unless the first took longer than `LONG`.
 const BUDGET: Duration = Duration::from_secs(5);
 const LONG: Duration = Duration::from_secs(20);
@@ -69,6 +70,15 @@ fn main() {
     if wanted("stages") {
         stages::<f32>(&sizes);
         stages::<f64>(&sizes);
+    }
+    if wanted("methods") {
+        methods::<f32>(&sizes);
+        methods::<f64>(&sizes);
+    }
+    if wanted("machine") {
+        bandwidth();
+        products::<f32>();
+        products::<f64>();
     }
 }
 
@@ -200,6 +210,86 @@ fn stages<T: Peer>(sizes: &[usize]) {
             third.median,
         );
     }
+}
+
+/// Stage 3 on the bidiagonal forms of random matrices, by each method.
+fn methods<T: Peer>(sizes: &[usize]) {
+    println!("\n{}: stage 3 alone, seconds\n{:>16} {:>12} {:>12} {:>12}", T::NAME, "n", "Newton", "Dqds", "Bisection");
+    for &n in sizes {
+        let band = random::<T>(n, n).to_band(&options()).expect("a finite matrix");
+        let bidiagonal = band.band_to_bidiag(&options()).expect("a finite band");
+        let by = |method| {
+            black_box(bidiagonal.svdvals_by(method).expect("values in range"));
+        };
+        let [newton, dqds, bisection] =
+            take_turns([&mut || by(Stage3::Newton), &mut || by(Stage3::Dqds), &mut || by(Stage3::Bisection)]).map(|t| t.median);
+        println!("{n:>16} {newton:>12.7} {dqds:>12.7} {bisection:>12.7}");
+    }
+}
+
+/// Bytes a second that all threads read together, and read and write.
+fn bandwidth() {
+    let mut memory = vec![1f64; 1 << 24];
+    let gigabytes = size_of_val(memory.as_slice()) as f64 / 1e9;
+    let [read] = take_turns([&mut || {
+        let sums = memory.par_chunks(1 << 16).map(|piece| {
+            let mut sums = [0.0; 32];
+            piece.chunks_exact(32).for_each(|x| sums.iter_mut().zip(x).for_each(|(sum, x)| *sum += x));
+            sums.iter().sum::<f64>()
+        });
+        black_box(sums.sum::<f64>());
+    }]);
+    let [update] =
+        take_turns([&mut || memory.par_chunks_mut(1 << 16).for_each(|piece| piece.iter_mut().for_each(|x| *x += 1e-9))]);
+    println!(
+        "\nmemory: {:.0} GB/s read, {:.0} GB/s read and written in place",
+        gigabytes / read.median,
+        2.0 * gigabytes / update.median
+    );
+}
+
+/// The speed of faer's matrix product: of square matrices, and of the shapes of stage 1, each thread on its own, with X in a cache
+/// (the same again) or far off (a matrix of 4096 x 4096, piece by piece), and with X's columns or its rows contiguous.
+fn products<T: Peer + ComplexField>() {
+    use faer::{Accum, MatMut, Par, linalg::matmul::matmul, prelude::*};
+    let one = T::one_impl();
+    let threads = rayon::current_num_threads();
+    let square = random::<T>(2048, 2048);
+    let mut product = Mat::<T>::zeros(2048, 2048);
+    let [whole] = take_turns([&mut || {
+        matmul(product.as_mut(), Accum::Replace, square.as_ref(), square.as_ref(), one, Par::rayon(threads));
+    }]);
+    println!("\n{}: matrix product, GF/s: {:.0} at n = 2048", T::NAME, 2.0 * 2048f64.powi(3) / whole.median / 1e9);
+    let (n, rows, b, cols) = (4096, 1024, 32, 256);
+    let tiny = T::from_complex((-1e-9).into());
+    // W = V^T X, X <- X - V W, for every piece of rows x cols.
+    let pass = |v: &Mat<T>, x: MatMut<'_, T>| {
+        x.par_col_chunks_mut(cols).for_each(|mut x| {
+            let mut w = Mat::<T>::zeros(b, cols);
+            for row in (0..x.nrows()).step_by(rows) {
+                let mut x = x.rb_mut().subrows_mut(row, rows);
+                matmul(w.as_mut(), Accum::Replace, v.transpose(), x.rb(), one, Par::Seq);
+                matmul(x.rb_mut(), Accum::Add, v.as_ref(), w.as_ref(), tiny, Par::Seq);
+            }
+        });
+    };
+    let v = random::<T>(rows, b);
+    let (mut near, mut near_turned) = (random::<T>(rows, threads * cols), random::<T>(threads * cols, rows));
+    // Columns that do not fall on the same few cache sets.
+    let mut far = random::<T>(n + 64 / size_of::<T>(), n);
+    let again = n / rows * n / (threads * cols);
+    let [near, near_turned, far_columns, far_rows] = {
+        let far = std::cell::RefCell::new(&mut far);
+        take_turns([
+            &mut || (0..again).for_each(|_| pass(&v, near.as_mut())),
+            &mut || (0..again).for_each(|_| pass(&v, near_turned.transpose_mut())),
+            &mut || pass(&v, far.borrow_mut().get_mut(..n, ..)),
+            &mut || pass(&v, far.borrow_mut().get_mut(..n, ..).transpose_mut()),
+        ])
+        .map(|timing| 4.0 * (n * n * b) as f64 / timing.median / 1e9)
+    };
+    println!("    {rows} x {b} on {rows} x {cols}: columns contiguous {near:.0}, far {far_columns:.0}");
+    println!("    {:>29}: rows contiguous {near_turned:.0}, far {far_rows:.0}", "");
 }
 
 fn options() -> SvdOptions {

@@ -86,6 +86,15 @@ pub trait Element: sealed::Sealed + Pod + PartialEq + Debug + Display + Send + S
     }
 }
 
+/// The largest of the numbers that `bits` makes of entries: their bits without the sign, which are ordered as the magnitudes of finite
+/// numbers, infinity and NaN are, one after the other. With no rounding and no branch, any number of entries is compared at once.
+fn most_bits<T: Copy, U: Ord + Copy + Default>(of: &[T], bits: impl Fn(T) -> U) -> U {
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || of.iter().fold(U::default(), |most, &x| most.max(bits(x))),
+    )
+}
+
 /// A real type that singular values come in: `f32` or `f64`. Sealed.
 ///
 /// ```
@@ -158,11 +167,7 @@ macro_rules! real {
                 self.is_finite().then(|| Float::abs(self))
             }
             fn largest(of: &[$t]) -> Option<$t> {
-                // 0 x is 0 for finite x and NaN otherwise; sums of it stay so, and the loop has no branch.
-                let (largest, check) = of.iter().fold((0.0, 0.0), |(largest, check): ($t, $t), &x| {
-                    (if Float::abs(x) > largest { Float::abs(x) } else { largest }, check + 0.0 * x)
-                });
-                (check == 0.0).then_some(largest)
+                <$t>::from_bits(most_bits(of, |x| Float::abs(x).to_bits())).magnitude()
             }
             fn widen(self) -> $t {
                 self
@@ -284,9 +289,7 @@ macro_rules! half_float {
                 self.is_finite().then(|| self.to_f32().abs())
             }
             fn largest(of: &[$t]) -> Option<f32> {
-                // Without their sign bit, finite numbers and infinities are ordered as their bits are.
-                let bits = of.iter().fold(0, |most, x| most.max(x.to_bits() & 0x7fff));
-                $t::from_bits(bits).magnitude()
+                $t::from_bits(most_bits(of, |x| x.to_bits() & 0x7fff)).magnitude()
             }
             fn widen(self) -> f32 {
                 self.to_f32()

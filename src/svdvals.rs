@@ -67,7 +67,7 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
     /// what a device may report while it runs ([`SvdError::DeviceLost`], [`SvdError::OutOfMemory`], [`SvdError::Gpu`]);
     /// [`SvdError::Overflow`] where entries are so near the end of their type's range that singular values are beyond it.
     fn svdvals_gpu_with(&self, options: &SvdOptions) -> Result<Self::Values> {
-        Ok(self.svdvals_gpu_report(options)?.values)
+        Ok(Self::collect(svdvals(self.as_faer(), options, false)?.values))
     }
 
     /// As [`svdvals_gpu_with`](Self::svdvals_gpu_with), with what ran, why, and the seconds of each stage.
@@ -75,7 +75,8 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
     /// # Errors
     /// As [`svdvals_gpu_with`](Self::svdvals_gpu_with).
     fn svdvals_gpu_report(&self, options: &SvdOptions) -> Result<SvdReport<Self::Values>> {
-        let SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts } = svdvals(self.as_faer(), options)?;
+        let SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts } =
+            svdvals(self.as_faer(), options, true)?;
         Ok(SvdReport { values: Self::collect(values), backend, reason, adapter, storage, tuning, seconds, counts })
     }
 
@@ -130,25 +131,27 @@ const GPU_WORTHWHILE: usize = 1024;
 /// 2  band_to_bidiag   B = Q2 C P2^H
 /// 3  svdvals          singular values of C; unscale
 /// ```
-fn svdvals<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<SvdReport<Vec<T::Real>>> {
+///
+/// Unless `timed`, the report's seconds are zero: reading clocks takes longer than some small matrices do.
+fn svdvals<T: Element>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<T::Real>>> {
     let a = trimmed(a);
     options.on_threads(|| match options.half_storage {
-        HalfStorage::Single => svdvals_in::<T, T::Scalar>(a, options),
-        HalfStorage::Half => svdvals_in::<T, T::Compact>(a, options),
+        HalfStorage::Single => svdvals_in::<T, T::Scalar>(a, options, timed),
+        HalfStorage::Half => svdvals_in::<T, T::Compact>(a, options, timed),
     })
 }
 
 /// [`svdvals`] with the matrix stored as `S`.
-fn svdvals_in<T, S>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<SvdReport<Vec<T::Real>>>
+fn svdvals_in<T, S>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<T::Real>>>
 where
     T: Element,
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
-    let start = Instant::now();
+    let (whole, mut clock) = (Clock::new(timed), Clock::new(timed));
     let choice = choose_for_dense::<T, S>(options, a)?;
-    let chosen = start.elapsed();
-    let solve = Solve { scale: power_of_two_scale::<T, S>(a)?, a: upright(a), options };
-    let scan = (start.elapsed() - chosen).as_secs_f64();
+    clock.restart();
+    let solve = Solve { scale: power_of_two_scale::<T, S>(a)?, a: upright(a), options, timed };
+    let scan = clock.seconds();
     let mut report = match choice {
         Choice::Cpu(reason) => on_cpu::<T, S>(&solve, reason)?,
         Choice::Gpu { context, tuning, reason } => match on_gpu::<T, S>(&solve, &context, tuning, reason) {
@@ -159,7 +162,7 @@ where
         },
     };
     report.seconds.scale = scan;
-    report.seconds.total = start.elapsed().as_secs_f64();
+    report.seconds.total = whole.seconds();
     Ok(report)
 }
 
@@ -168,6 +171,7 @@ struct Solve<'a, T: Element> {
     a: MatRef<'a, T>,
     scale: Re<T>,
     options: &'a SvdOptions,
+    timed: bool,
 }
 
 impl<T: Element> Solve<'_, T> {
@@ -176,7 +180,7 @@ impl<T: Element> Solve<'_, T> {
     where
         T: HeldBy<K>,
     {
-        let mut clock = Clock(Instant::now());
+        let mut clock = Clock::new(self.timed);
         let mut seconds = StageSeconds::default();
         let n = self.a.ncols();
 
@@ -202,7 +206,7 @@ impl<T: Element> Solve<'_, T> {
     where
         S: Element<Real = T::Real, Scalar = T::Scalar>,
     {
-        let mut clock = Clock(Instant::now());
+        let mut clock = Clock::new(self.timed);
         let mut seconds = StageSeconds::default();
         let (m, n) = self.a.shape();
         let (diagonal, superdiagonal) = if qr_first(m, n) {
@@ -246,14 +250,26 @@ fn stage_one<K: TileKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, 
     }
 }
 
-/// Seconds from lap to lap, with the backend idle at each.
-struct Clock(Instant);
+/// Seconds from lap to lap, with the backend idle at each; or zeros, at no cost.
+struct Clock(Option<Instant>);
 
 impl Clock {
+    fn new(timed: bool) -> Clock {
+        Clock(timed.then(Instant::now))
+    }
+
+    fn restart(&mut self) {
+        *self = Clock::new(self.0.is_some());
+    }
+
+    fn seconds(&self) -> f64 {
+        self.0.map_or(0.0, |start| start.elapsed().as_secs_f64())
+    }
+
     fn lap<K: TileKernels>(&mut self, kernels: &K) -> Result<f64> {
         kernels.finish()?;
-        let seconds = self.0.elapsed().as_secs_f64();
-        self.0 = Instant::now();
+        let seconds = self.seconds();
+        self.restart();
         Ok(seconds)
     }
 }
@@ -302,7 +318,7 @@ fn to_band<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T:
         S: Element<Real = T::Real, Scalar = T::Scalar>,
     {
         let choice = choose_for_dense::<T, S>(options, a)?;
-        let solve = Solve { scale: power_of_two_scale::<T, S>(a)?, a: upright(a), options };
+        let solve = Solve { scale: power_of_two_scale::<T, S>(a)?, a: upright(a), options, timed: false };
         on_chosen::<T, S, _>(
             options,
             choice,

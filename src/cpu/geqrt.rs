@@ -54,7 +54,7 @@ where
         let r = MatMut::from_column_major_slice_mut(r, width, width);
         with_buffer(pool, |work| {
             work.resize(work.len().max(square), T::zero_impl());
-            factor(v, t, r, work);
+            factor(v, t, r, work, true);
         });
     });
 
@@ -71,11 +71,12 @@ where
     }
 }
 
-/// X (rows x w, in `v`) becomes V; `t` and `r` (w x w, zeroed) become T and R. `work` holds w x w elements.
-pub(super) fn factor<T: Scalar>(v: MatMut<'_, T>, t: MatMut<'_, T>, r: MatMut<'_, T>, work: &mut [T]) {
+/// X (rows x w, in `v`) becomes V; `t` and `r` (w x w, zeroed) become T and R. `work` holds w x w elements. Unless `whole_t`, of T there
+/// is what R needs on the way.
+pub(super) fn factor<T: Scalar>(v: MatMut<'_, T>, t: MatMut<'_, T>, r: MatMut<'_, T>, work: &mut [T], whole_t: bool) {
     let (rows, w) = v.shape();
     if w <= BASE {
-        <T as ComplexField>::Arch::default().dispatch(Base { v, t, r });
+        <T as ComplexField>::Arch::default().dispatch(Base { v, t, r, whole_t });
         return;
     }
     let w1 = (w / 2).next_multiple_of(BASE).min(w - 1);
@@ -85,7 +86,7 @@ pub(super) fn factor<T: Scalar>(v: MatMut<'_, T>, t: MatMut<'_, T>, r: MatMut<'_
     let (r11, mut r12, _, r22) = r.split_at_mut(w1, w1);
     let (one, minus) = (T::one_impl(), -T::one_impl());
 
-    factor(left.rb_mut(), t11.rb_mut(), r11, work);
+    factor(left.rb_mut(), t11.rb_mut(), r11, work, true);
     let left = left.rb();
     {
         // X2 <- X2 - V1 T1^H (V1^H X2); T12 serves as the second product's place.
@@ -98,7 +99,10 @@ pub(super) fn factor<T: Scalar>(v: MatMut<'_, T>, t: MatMut<'_, T>, r: MatMut<'_
     r12.rb_mut().subrows_mut(0, top).copy_from(right.rb().subrows(0, top));
     right.rb_mut().subrows_mut(0, top).fill(T::zero_impl());
     let mut below = right.subrows_mut(top, rows - top);
-    factor(below.rb_mut(), t22.rb_mut(), r22, work);
+    factor(below.rb_mut(), t22.rb_mut(), r22, work, whole_t);
+    if !whole_t {
+        return;
+    }
 
     // T12 = -T1 (V1^H V2) T2; V2 is zero in its first w1 rows.
     let mut w12 = MatMut::from_column_major_slice_mut(&mut work[..w1 * w2], w1, w2);
@@ -112,6 +116,7 @@ struct Base<'a, T> {
     v: MatMut<'a, T>,
     t: MatMut<'a, T>,
     r: MatMut<'a, T>,
+    whole_t: bool,
 }
 
 impl<T: Scalar> WithSimd for Base<'_, T> {
@@ -120,7 +125,7 @@ impl<T: Scalar> WithSimd for Base<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let lanes = Lanes::<T, S>::new(simd);
-        let Base { mut v, mut t, mut r } = self;
+        let Base { mut v, mut t, mut r, whole_t } = self;
         let (rows, w) = v.shape();
         for j in 0..w {
             let (done, rest) = v.rb_mut().split_at_col_mut(j);
@@ -145,6 +150,10 @@ impl<T: Scalar> WithSimd for Base<'_, T> {
                 let product = lanes.dot(x, y);
                 lanes.axpy(-product.times(h.tau), x, y);
             }
+            t[(j, j)] = T::from_real_impl(&h.tau);
+            if !whole_t {
+                continue;
+            }
             // T(0..j, j) = -tau T(0..j, 0..j) (V(:, 0..j)^H v_j), in f64: what T is off by is common to all columns that it meets.
             let mut gram = [T::Wide::zero_impl(); BASE];
             for (k, product) in gram.iter_mut().enumerate().take(j) {
@@ -155,7 +164,6 @@ impl<T: Scalar> WithSimd for Base<'_, T> {
                 let sum = (k..j).fold(T::Wide::zero_impl(), |sum, l| sum + t[(k, l)].to_wide() * gram[l]);
                 t[(k, j)] = T::from_wide(sum.times(-h.tau.to_double()));
             }
-            t[(j, j)] = T::from_real_impl(&h.tau);
         }
     }
 }

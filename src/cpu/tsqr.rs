@@ -14,8 +14,8 @@ use crate::{
     scalar::{Element, Re, RealElement, Scalar},
 };
 
-/// Bytes of a leaf: a quarter of a second-level cache of 1 MiB.
-const LEAF_BYTES: usize = 1 << 18;
+/// Bytes of a leaf: half of a second-level cache of 1 MiB.
+const LEAF_BYTES: usize = 1 << 19;
 /// Leaves of a run.
 const RUN: usize = 4;
 
@@ -49,7 +49,7 @@ fn run<T: Element>(a: MatRef<'_, T>, scale: Re<T>, leaf: usize) -> Result<Mat<T:
         map_into(rows, v.rb_mut().subrows_mut(above, rows.nrows()), |x| x.widen().times(scale));
         t.fill(T::Scalar::zero_impl());
         r.fill(T::Scalar::zero_impl());
-        factor(v, t.as_mut(), r.as_mut(), &mut work);
+        factor(v, t.as_mut(), r.as_mut(), &mut work, false);
     }
     Ok(r)
 }
