@@ -11,8 +11,8 @@ const PIECE: usize = 64;
 /// Rows read together where rows are contiguous.
 const ROWS: usize = 16;
 
-/// `to` <- `f(from)`, of one shape; `to` is column-major.
-pub(super) fn map_into<T: Pod, U: Pod>(from: MatRef<'_, T>, mut to: MatMut<'_, U>, f: impl Fn(T) -> U) {
+/// `to` <- `f(from)`, widened, of one shape; `to` is column-major.
+pub(super) fn map_into<T: Element, U: Pod>(from: MatRef<'_, T>, mut to: MatMut<'_, U>, f: impl Fn(T::Scalar) -> U) {
     let (m, n) = from.shape();
     let at_once = if from.row_stride().unsigned_abs() <= from.col_stride().unsigned_abs() { m } else { ROWS };
     for first in (0..m).step_by(at_once.max(1)) {
@@ -20,8 +20,15 @@ pub(super) fn map_into<T: Pod, U: Pod>(from: MatRef<'_, T>, mut to: MatMut<'_, U
         for j in 0..n {
             let (from, mut to) = (from.col(j).subrows(first, rows), to.as_mut().col_mut(j).subrows_mut(first, rows));
             match (from.try_as_col_major(), to.as_mut().try_as_col_major_mut()) {
-                (Some(from), Some(to)) => to.as_slice_mut().iter_mut().zip(from.as_slice()).for_each(|(to, &x)| *to = f(x)),
-                _ => to.iter_mut().zip(from.iter()).for_each(|(to, &x)| *to = f(x)),
+                (Some(from), Some(to)) => {
+                    let mut piece = [bytemuck::Zeroable::zeroed(); PIECE];
+                    for (from, to) in from.as_slice().chunks(PIECE).zip(to.as_slice_mut().chunks_mut(PIECE)) {
+                        let piece = &mut piece[..from.len()];
+                        T::widen_slice(from, piece);
+                        to.iter_mut().zip(&*piece).for_each(|(to, &x)| *to = f(x));
+                    }
+                }
+                _ => to.iter_mut().zip(from.iter()).for_each(|(to, &x)| *to = f(x.widen())),
             }
         }
     }

@@ -142,7 +142,7 @@ pub(crate) fn bidiagonal_directly<T: Element>(source: MatRef<'_, T>, scale: Re<T
     let ld = ld.ok_or_else(|| SvdError::invalid("matrix", "its size overflows the address space"))?;
     let mut a = zeros("copy of the matrix", ld * n)?;
     let copy = MatMut::from_column_major_slice_with_stride_mut(&mut a, m, n, ld);
-    convert::map_into(source, copy, |x| x.widen().times(scale).to_wide());
+    convert::map_into(source, copy, |x| x.times(scale).to_wide());
     Ok(gebd2::gebd2(&mut a, ld, m, n))
 }
 
@@ -162,11 +162,6 @@ fn leading_dimension<T>(len: usize) -> Option<usize> {
     if padded.checked_mul(size_of::<T>())?.is_multiple_of(2048) { padded.checked_add(line) } else { Some(padded) }
 }
 
-/// `scale * x`, rounded to `S`.
-fn scaled<T: Element, S: Element<Real = T::Real, Scalar = T::Scalar>>(x: T, scale: Re<T>) -> S {
-    S::narrow(x.widen().times(scale))
-}
-
 impl<S: Element> TileKernels for CpuKernels<S> {
     type Storage = S;
     type Dense = Dense<S>;
@@ -183,7 +178,7 @@ impl<S: Element> TileKernels for CpuKernels<S> {
         let source = if by_rows { source.transpose() } else { source };
         entries.par_chunks_mut(ld).enumerate().for_each(|(j, column)| {
             let to = MatMut::from_column_major_slice_mut(&mut column[..inner], inner, 1);
-            convert::map_into(source.subcols(j, 1), to, |x| scaled(x, scale));
+            convert::map_into(source.subcols(j, 1), to, |x| S::narrow(x.times(scale)));
         });
 
         let Tuning { tile_size, leaf, tree, .. } = self.tuning;
@@ -248,7 +243,7 @@ impl<S: Element> TileKernels for CpuKernels<S> {
             let (first, column) = band.column(j);
             let at = layout.index(first, j);
             let to = entries[at..at + column.len()].iter_mut();
-            to.zip(column).for_each(|(to, &x)| *to = S::InBand::from_complex(scaled::<T, T::Scalar>(x, scale).to_complex()));
+            to.zip(column).for_each(|(to, &x)| *to = S::InBand::from_complex(x.widen().times(scale).to_complex()));
         }
         Ok(Banded { entries, layout })
     }

@@ -46,7 +46,7 @@ fn run<T: Element>(a: MatRef<'_, T>, scale: Re<T>, leaf: usize) -> Result<Mat<T:
         let above = if start > 0 { n } else { 0 };
         let mut v = MatMut::from_column_major_slice_with_stride_mut(&mut v, above + rows.nrows(), n, ld);
         v.rb_mut().subrows_mut(0, above).copy_from(r.get(..above, ..));
-        map_into(rows, v.rb_mut().subrows_mut(above, rows.nrows()), |x| x.widen().times(scale));
+        map_into(rows, v.rb_mut().subrows_mut(above, rows.nrows()), |x| x.times(scale));
         t.fill(T::Scalar::zero_impl());
         r.fill(T::Scalar::zero_impl());
         factor(v, t.as_mut(), r.as_mut(), &mut work, false);
