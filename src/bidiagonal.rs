@@ -1,5 +1,7 @@
 //! The real upper bidiagonal matrix between stages 2 and 3.
 
+use std::{any::TypeId, borrow::Cow};
+
 use crate::{
     bidiag_svdvals,
     error::{Result, SvdError},
@@ -87,7 +89,7 @@ impl<R: RealElement> Bidiagonal<R> {
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```
     pub fn count_below(&self, x: R) -> usize {
-        let (diagonal, superdiagonal) = self.widened();
+        let (diagonal, superdiagonal) = (widened(&self.diagonal), widened(&self.superdiagonal));
         bidiag_svdvals::bisection::count_below(&diagonal, &superdiagonal, x.to_double())
     }
 
@@ -113,22 +115,25 @@ impl<R: RealElement> Bidiagonal<R> {
 
     /// The values before they are rounded to `T`, as accurate as that needs; infinite where they overflow f64.
     pub(crate) fn svdvals_for<T: RealElement>(&self, method: Stage3) -> Result<Vec<f64>> {
-        let (diagonal, superdiagonal) = self.widened();
+        let (diagonal, superdiagonal) = (widened(&self.diagonal), widened(&self.superdiagonal));
         Ok(match method {
             Stage3::Newton => bidiag_svdvals::svdvals(&diagonal, &superdiagonal, T::epsilon().to_double()),
             Stage3::Dqds => bidiag_svdvals::svdvals_by_dqds(&diagonal, &superdiagonal),
             Stage3::Bisection => bidiag_svdvals::bisection::svdvals(&diagonal, &superdiagonal),
             #[cfg(feature = "lapack")]
-            Stage3::Bdsqr => bidiag_svdvals::lapack::bdsqr(diagonal, superdiagonal)?,
+            Stage3::Bdsqr => bidiag_svdvals::lapack::bdsqr(diagonal.into_owned(), superdiagonal.into_owned())?,
             #[cfg(feature = "lapack")]
-            Stage3::Bdsdc => bidiag_svdvals::lapack::bdsdc(diagonal, superdiagonal)?,
+            Stage3::Bdsdc => bidiag_svdvals::lapack::bdsdc(diagonal.into_owned(), superdiagonal.into_owned())?,
         })
     }
+}
 
-    /// Both diagonals in double precision.
-    fn widened(&self) -> (Vec<f64>, Vec<f64>) {
-        let widen = |v: &[R]| v.iter().map(|x| x.to_double()).collect();
-        (widen(&self.diagonal), widen(&self.superdiagonal))
+/// The values in double precision, which they may be in already.
+fn widened<R: RealElement>(values: &[R]) -> Cow<'_, [f64]> {
+    if TypeId::of::<R>() == TypeId::of::<f64>() {
+        Cow::Borrowed(bytemuck::cast_slice(values))
+    } else {
+        Cow::Owned(values.iter().map(|x| x.to_double()).collect())
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a call did, beside its values.
 
+use std::borrow::Cow;
+
 use crate::options::{Backend, Tuning};
 
 /// The values, with what was run to get them and how long each stage took.
@@ -23,7 +25,7 @@ pub struct SvdReport<V> {
     /// What ran stages 1 and 2: [`Backend::Gpu`] or [`Backend::Cpu`].
     pub backend: Backend,
     /// Why that backend.
-    pub reason: String,
+    pub reason: Cow<'static, str>,
     /// The adapter's name, where a GPU ran.
     pub adapter: Option<String>,
     /// What the matrix was stored as on the backend: `f16`, `f32`, `f64`, `c32` or `c64`.

@@ -1,6 +1,6 @@
 //! The trait that matrices get, and the driver: the algorithm, in order.
 
-use std::time::Instant;
+use std::{borrow::Cow, time::Instant};
 
 use faer::MatRef;
 use num_traits::Float;
@@ -274,7 +274,7 @@ impl Clock {
     }
 }
 
-fn on_cpu<T, S>(solve: &Solve<'_, T>, reason: String) -> Result<SvdReport<Vec<T::Real>>>
+fn on_cpu<T, S>(solve: &Solve<'_, T>, reason: Cow<'static, str>) -> Result<SvdReport<Vec<T::Real>>>
 where
     T: Element,
     S: Element<Real = T::Real, Scalar = T::Scalar>,
@@ -287,7 +287,12 @@ where
     Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts })
 }
 
-fn on_gpu<T, S>(solve: &Solve<'_, T>, context: &GpuContext, tuning: Tuning, reason: String) -> Result<SvdReport<Vec<T::Real>>>
+fn on_gpu<T, S>(
+    solve: &Solve<'_, T>,
+    context: &GpuContext,
+    tuning: Tuning,
+    reason: Cow<'static, str>,
+) -> Result<SvdReport<Vec<T::Real>>>
 where
     T: Element,
     S: Element<Real = T::Real, Scalar = T::Scalar>,
@@ -399,8 +404,8 @@ where
 }
 
 enum Choice {
-    Cpu(String),
-    Gpu { context: GpuContext, tuning: Tuning, reason: String },
+    Cpu(Cow<'static, str>),
+    Gpu { context: GpuContext, tuning: Tuning, reason: Cow<'static, str> },
 }
 
 /// Where a matrix of `T`, stored as `S`, is computed, and why. No entry is read.
@@ -436,7 +441,7 @@ where
         Backend::Auto if n < GPU_WORTHWHILE => {
             let reason = format!("a smaller side of {n} gains nothing on a GPU (from {GPU_WORTHWHILE} on it does)");
             log::debug!("svdvals-gpu computes on the CPU: {reason}");
-            Ok(Choice::Cpu(reason))
+            Ok(Choice::Cpu(reason.into()))
         }
         Backend::Auto => {
             let context = match context() {
@@ -457,9 +462,9 @@ where
 }
 
 /// Logs why the CPU computes what a GPU might have.
-fn fallback(reason: &str) -> String {
+fn fallback(reason: &str) -> Cow<'static, str> {
     log::warn!("svdvals-gpu computes on the CPU: {reason}");
-    reason.to_owned()
+    reason.to_owned().into()
 }
 
 impl SvdError {

@@ -17,13 +17,13 @@
 //! and `x - p/p'` is a Newton step. Both are had in one pass with one division a row, and passes for different `x` do not depend on one
 //! another: they share vector registers and go to different threads.
 //!
-//! A first round looks at `n` points, evenly spaced as singular values. Intervals with more than one value are halved; once a value is
+//! A first round looks at `n` points or more, evenly spaced as singular values. Intervals with more than one value are halved; once a value is
 //! alone, Newton steps that stay inside its interval take over. For spectra that are not clustered this takes about six passes a value.
 //! Values that cannot be separated share the passes of a bisection.
 
 use pulp::{Simd, WithSimd};
 
-use super::{in_lockstep, power_of_two, sweep::two_by_two};
+use super::{LANES, in_lockstep, power_of_two, sweep::two_by_two};
 
 /// Pivots smaller than this are made this small and negative.
 const SMALLEST_PIVOT: f64 = power_of_two(-1000);
@@ -98,9 +98,12 @@ fn count_passes(a: &[f64], b: &[f64], tolerance: f64) -> (Vec<f64>, usize) {
     let bound = bound * (1.0 + 4.0 * f64::EPSILON);
 
     let mut values = vec![0.0; n];
-    let mut points: Vec<Point> = (0..n).map(|k| Point::new((bound * (k as f64 / n as f64)).powi(2).max(LOWEST))).collect();
+    // A whole register's points cost no more than one.
+    let first = n.max(LANES);
+    let mut points: Vec<Point> =
+        (0..first).map(|k| Point::new((bound * (k as f64 / first as f64)).powi(2).max(LOWEST))).collect();
     evaluate(&rows, &mut points);
-    let mut passes = n;
+    let mut passes = first;
     points.push(Point { below: n, ..Point::new(bound * bound) });
     let mut below = 0;
     for point in &mut points {
