@@ -277,7 +277,8 @@ fn products<T: Peer + ComplexField>() {
     let (mut near, mut near_turned) = (random::<T>(rows, threads * cols), random::<T>(threads * cols, rows));
     // Columns that do not fall on the same few cache sets.
     let mut far = random::<T>(n + 64 / size_of::<T>(), n);
-    let again = n / rows * n / (threads * cols);
+    let again = (n * n).div_ceil(rows * threads * cols);
+    let near_size = again * rows * threads * cols;
     let [near, near_turned, far_columns, far_rows] = {
         let far = std::cell::RefCell::new(&mut far);
         take_turns([
@@ -286,8 +287,10 @@ fn products<T: Peer + ComplexField>() {
             &mut || pass(&v, far.borrow_mut().get_mut(..n, ..)),
             &mut || pass(&v, far.borrow_mut().get_mut(..n, ..).transpose_mut()),
         ])
-        .map(|timing| 4.0 * (n * n * b) as f64 / timing.median / 1e9)
+        .map(|timing| 4.0 * b as f64 / timing.median / 1e9)
     };
+    let [near, near_turned] = [near, near_turned].map(|rate| rate * near_size as f64);
+    let [far_columns, far_rows] = [far_columns, far_rows].map(|rate| rate * (n * n) as f64);
     println!("    {rows} x {b} on {rows} x {cols}: columns contiguous {near:.0}, far {far_columns:.0}");
     println!("    {:>29}: rows contiguous {near_turned:.0}, far {far_rows:.0}", "");
 }

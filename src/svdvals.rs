@@ -250,7 +250,7 @@ fn stage_one<K: TileKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, 
     }
 }
 
-/// Seconds from lap to lap, with the backend idle at each; or zeros, at no cost.
+/// Seconds from lap to lap, with the backend idle at each; or zeros, and no clock is read.
 struct Clock(Option<Instant>);
 
 impl Clock {

@@ -106,18 +106,32 @@ fn auto_says_why() {
     assert!(report.seconds.total > 0.0);
 }
 
-/// The number of threads is checked, kept to and without influence on the values: every task's arithmetic is its own.
+/// The number of threads is checked, kept to and without influence on the values, nor on the band before them: every task's arithmetic is
+/// its own, however many columns it gets. (With 225 columns the tasks of some number of threads would get a single one if they could.)
 #[test]
 fn threads_are_the_callers() {
-    let a: Mat<f32> = gaussian(230, 210, 5);
-    let values = a.svdvals_gpu_with(&cpu()).unwrap();
-    for threads in [1, 2, 3] {
-        let mut options = cpu().threads(threads);
-        assert_eq!(a.svdvals_gpu_with(&options).unwrap(), values, "{threads} threads");
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        options.threads = None;
-        assert_eq!(pool.install(|| a.svdvals_gpu_with(&options)).unwrap(), values, "a pool of {threads}");
+    fn check<T: Element>(m: usize, n: usize) {
+        let a: Mat<T> = gaussian(m, n, 5);
+        let (values, band) = (a.svdvals_gpu_with(&cpu()).unwrap(), SvdValsGpu::to_band(&a, &cpu()).unwrap());
+        for threads in [1, 2, 3, 7] {
+            let mut options = cpu().threads(threads);
+            assert!(a.svdvals_gpu_with(&options).unwrap() == values, "{} {m} x {n}, {threads} threads", T::NAME);
+            assert!(SvdValsGpu::to_band(&a, &options).unwrap() == band, "{} {m} x {n}, band, {threads} threads", T::NAME);
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            options.threads = None;
+            assert!(
+                pool.install(|| a.svdvals_gpu_with(&options)).unwrap() == values,
+                "{} {m} x {n}, a pool of {threads}",
+                T::NAME
+            );
+        }
     }
+    for (m, n) in [(230, 210), (225, 225), (700, 193), (1100, 1090)] {
+        check::<f32>(m, n);
+        check::<f64>(m, n);
+    }
+    check::<Complex<f64>>(225, 225);
+    let a: Mat<f32> = gaussian(9, 9, 5);
     let refused = |result| matches!(result, Err(SvdError::InvalidOption { option: "threads", .. }));
     assert!(refused(a.svdvals_gpu_with(&cpu().threads(0)).map(drop)));
     assert!(refused(SvdValsGpu::to_band(&a, &cpu().threads(0)).map(drop)));

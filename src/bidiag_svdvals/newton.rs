@@ -64,8 +64,8 @@ struct Bracket {
 }
 
 /// The singular values, in no order, of the bidiagonal matrix with diagonal `a` and superdiagonal `b`, which are not negative and of which
-/// the largest is in `[1, 2)`. Each to about `tolerance` relatively, or to rounding; those below `2^-450` are zero. A row with no
-/// neighbour but zeros has its entry for a value, exactly.
+/// the largest is in `[1, 2)`. Each to about `tolerance` relatively, those of a cluster to four times as much, or to rounding; those
+/// below `2^-450` are zero. Of more than two rows, one with no neighbour but zeros has its entry for a value, exactly, however small.
 pub fn svdvals(a: &[f64], b: &[f64], tolerance: f64) -> Vec<f64> {
     count_passes(a, b, tolerance).0
 }
@@ -98,7 +98,7 @@ fn count_passes(a: &[f64], b: &[f64], tolerance: f64) -> (Vec<f64>, usize) {
     let bound = bound * (1.0 + 4.0 * f64::EPSILON);
 
     let mut values = vec![0.0; n];
-    // A whole register's points cost no more than one.
+    // A task's points cost hardly more than one.
     let first = n.max(LANES);
     let mut points: Vec<Point> =
         (0..first).map(|k| Point::new((bound * (k as f64 / first as f64)).powi(2).max(LOWEST))).collect();

@@ -1,4 +1,4 @@
-//! Between the type that a matrix is stored in and the type of the arithmetic. Equal types are plainly copied.
+//! Between the type that a matrix is stored in and the type of the arithmetic.
 
 use bytemuck::Pod;
 use faer::{MatMut, MatRef};

@@ -3,7 +3,7 @@
 //! For every block of rows X of the trailing columns:  X <- X - V (T^H (V^H X)),  three matrix products (LAPACK's `larfb`).
 
 use faer::prelude::{Reborrow, ReborrowMut};
-use faer::{Accum, MatMut, MatRef, Par, linalg::matmul::matmul};
+use faer::{Accum, MatMut, Par, linalg::matmul::matmul};
 use rayon::prelude::*;
 
 use super::{
@@ -27,9 +27,7 @@ where
     if cols == 0 {
         return;
     }
-    // Fewer columns a task near the end, so that all threads have work.
-    let share = cols.div_ceil(2 * rayon::current_num_threads()).next_multiple_of(16);
-    trailing.par_col_chunks_mut(cols_per_block.min(share)).for_each(|mut x| {
+    trailing.par_col_partition_mut(tasks(cols, cols_per_block, 2)).for_each(|mut x| {
         with_buffer(pool, |work| {
             let size = level.width * x.ncols();
             work.resize(work.len().max(2 * size), T::zero_impl());
@@ -53,6 +51,14 @@ where
     });
 }
 
+/// The number of tasks that `cols` columns are shared out to evenly: at most `cols_per_block` each, `of_each_thread` for each thread, so that
+/// near the end all have work, but none because of the number of threads with fewer than 16: products of few columns are summed in another
+/// order, and values would depend on that number.
+fn tasks(cols: usize, cols_per_block: usize, of_each_thread: usize) -> usize {
+    let for_threads = (of_each_thread * rayon::current_num_threads()).min(cols / 16);
+    cols.div_ceil(cols_per_block).max(for_threads).max(1)
+}
+
 /// [`unmqr`] of a level that is one block of rows: once the `top` first of them are done, the others go on beside `meanwhile`, which gets
 /// those `top` rows. They read the entries a second time; that is less than a thread that waits, as long as caches hold them.
 pub(super) fn unmqr_meanwhile<T: Scalar>(
@@ -72,16 +78,17 @@ pub(super) fn unmqr_meanwhile<T: Scalar>(
     let (v, t) = factors.of_block(level, 0);
     let (v_above, v_below) = v.split_at_row(top);
     let (one, minus) = (T::one_impl(), -T::one_impl());
-    let share = cols.div_ceil(4 * rayon::current_num_threads()).next_multiple_of(16).min(cols_per_block);
+    let tasks = tasks(cols, cols_per_block, 4);
     with_buffer(pool, |products| {
         products.resize(products.len().max(width * cols), T::zero_impl());
-        let products = &mut products[..width * cols];
-        let tops = above.rb_mut().get_mut(.., col + width..).par_col_chunks_mut(share);
-        tops.zip(below.rb().par_col_chunks(share)).zip(products.par_chunks_mut(width * share)).for_each(|((top, rest), tw)| {
+        let mut products = MatMut::from_column_major_slice_mut(&mut products[..width * cols], width, cols);
+        let tops = above.rb_mut().get_mut(.., col + width..).par_col_partition_mut(tasks);
+        let rests = below.rb().par_col_partition(tasks);
+        tops.zip(rests).zip(products.rb_mut().par_col_partition_mut(tasks)).for_each(|((top, rest), mut tw)| {
             with_buffer(pool, |w| {
-                w.resize(w.len().max(tw.len()), T::zero_impl());
-                let mut w = MatMut::from_column_major_slice_mut(&mut w[..tw.len()], width, top.ncols());
-                let mut tw = MatMut::from_column_major_slice_mut(tw, width, top.ncols());
+                let size = width * top.ncols();
+                w.resize(w.len().max(size), T::zero_impl());
+                let mut w = MatMut::from_column_major_slice_mut(&mut w[..size], width, top.ncols());
                 matmul(w.rb_mut(), Accum::Replace, v_above.adjoint(), top.rb(), one, Par::Seq);
                 matmul(w.rb_mut(), Accum::Add, v_below.adjoint(), rest, one, Par::Seq);
                 matmul(tw.rb_mut(), Accum::Replace, t.adjoint(), w.rb(), one, Par::Seq);
@@ -89,8 +96,7 @@ pub(super) fn unmqr_meanwhile<T: Scalar>(
             });
         });
         let rest = || {
-            below.par_col_chunks_mut(share).zip(products.par_chunks(width * share)).for_each(|(x, tw)| {
-                let tw = MatRef::from_column_major_slice(tw, width, x.ncols());
+            below.par_col_partition_mut(tasks).zip(products.rb().par_col_partition(tasks)).for_each(|(x, tw)| {
                 matmul(x, Accum::Add, v_below, tw, minus, Par::Seq);
             });
         };
