@@ -28,6 +28,9 @@ use crate::{
     scalar::{Element, Re, Scalar},
 };
 
+/// Bytes of an update that is made in two halves, the second beside the next panel: two second-level caches of 1 MiB hold them.
+const LOOK_AHEAD_BYTES: usize = 1 << 21;
+
 /// The CPU backend, for matrices stored as `S`. Runs in the rayon pool that its caller is in.
 #[derive(Clone, Debug)]
 pub struct CpuKernels<S> {
@@ -214,8 +217,9 @@ impl<S: Element> TileKernels for CpuKernels<S> {
 
     fn unmqr_and_geqrt(&self, a: &mut Dense<S>, level: &Level, next: &Level) -> Result<()> {
         let (mut view, [factors, of_next], pool) = a.parts(level.transposed);
+        let trailing = level.map.rows * (view.ncols() - level.col - level.width) * size_of::<S>();
         match S::as_scalars(view.rb_mut()) {
-            Some(view) if level.looks_ahead_to(next) => {
+            Some(view) if trailing <= LOOK_AHEAD_BYTES && level.looks_ahead_to(next) => {
                 unmqr::unmqr_meanwhile(view, factors, pool, level, self.tuning.cols_per_block, next.width, |rows| {
                     geqrt::geqrt(rows.transpose_mut(), of_next, pool, &Level { col: 0, ..*next });
                 });
