@@ -128,7 +128,7 @@ impl<S: Element> TileKernels for GpuKernels<S> {
         if level.map.rows == 0 || level.width == 0 {
             return Ok(());
         }
-        self.stream.dispatch(&a.geqrt, &a.bindings[0], parameters, [x, y, 1], flops)
+        self.stream.dispatch(&a.geqrt.0, &a.geqrt.1, parameters, [x, y, 1], flops)
     }
 
     fn unmqr(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
@@ -146,7 +146,8 @@ impl<S: Element> TileKernels for GpuKernels<S> {
                 format!("{} makes more column chunks than a grid has", self.shape.cpb),
             ));
         }
-        self.stream.dispatch(&a.unmqr, &a.bindings[1], parameters, [chunks, y, z], flops)
+        let (pipeline, bindings) = a.unmqr(&self.context, &self.stream, level)?;
+        self.stream.dispatch(pipeline, bindings, parameters, [chunks, y, z], flops)
     }
 
     fn pack_band(&self, a: Dense<S>, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded<S>> {

@@ -17,7 +17,7 @@ pub(super) struct Shape {
     pub split: usize,
     /// Rows that one of them holds.
     pub slice: usize,
-    /// Trailing columns of a workgroup of `unmqr`, rounded up likewise.
+    /// Trailing columns of a workgroup of `unmqr`, rounded up to whole pairs of vectors.
     pub cpb: usize,
 }
 
@@ -30,7 +30,7 @@ impl Shape {
     pub fn of(tuning: &Tuning) -> Shape {
         let ts = tuning.tile_size.next_multiple_of(4);
         let rows = tuning.leaf.max(2 * tuning.tile_size);
-        Shape { ts, split: tuning.split_k, slice: rows.div_ceil(tuning.split_k), cpb: tuning.cols_per_block.next_multiple_of(4) }
+        Shape { ts, split: tuning.split_k, slice: rows.div_ceil(tuning.split_k), cpb: tuning.cols_per_block.next_multiple_of(8) }
     }
 
     /// Most rows of a block.
@@ -43,13 +43,13 @@ impl Shape {
     }
 
     pub fn unmqr_threads(&self) -> usize {
-        self.ts / 4 * (self.cpb / 4)
+        self.ts / 4 * (self.cpb / 8)
     }
 
     /// Bytes of workgroup memory that `geqrt` takes, as its shader declares them.
     pub fn geqrt_bytes<T: Element>(&self) -> usize {
         let Shape { ts, split, .. } = *self;
-        (2 * self.rows() + split * ts + ts + ts * ts) * size_of::<T::Scalar>() + 4 * split * size_of::<T::Real>()
+        (2 * self.rows() + split * (ts + 4) + ts + ts * ts) * size_of::<T::Scalar>() + 4 * split * size_of::<T::Real>()
     }
 
     /// Bytes of workgroup memory that `unmqr` takes.
@@ -74,7 +74,7 @@ impl Shape {
         most("tile_size", tuning.tile_size, threads / 4 * 4)?;
         let ts = tuning.tile_size.next_multiple_of(4);
         most("split_k", tuning.split_k, threads / ts)?;
-        most("cols_per_block", tuning.cols_per_block, threads / (ts / 4) * 4)?;
+        most("cols_per_block", tuning.cols_per_block, threads / (ts / 4) * 8)?;
         most("threads_per_block", tuning.threads_per_block, threads)?;
         most("leaf", tuning.leaf, tuning.split_k * MOST_SLICE.min(MOST_SLICE_BYTES / size_of::<T::Scalar>()))?;
         let shape = Shape::of(tuning);
@@ -87,7 +87,7 @@ impl Shape {
                 Ok(())
             }
         };
-        let least = Shape { slice: (2 * tuning.tile_size).div_ceil(shape.split), cpb: 4, ..shape };
+        let least = Shape { slice: (2 * tuning.tile_size).div_ceil(shape.split), cpb: 8, ..shape };
         memory("tile_size", least.geqrt_bytes::<T>().max(least.unmqr_bytes::<T>()), "a tile")?;
         memory("leaf", shape.geqrt_bytes::<T>(), "geqrt")?;
         memory("cols_per_block", shape.unmqr_bytes::<T>(), "unmqr")?;
@@ -106,12 +106,17 @@ impl Shape {
     }
 
     /// The constants of `unmqr`.
-    pub fn unmqr_constants(&self) -> [(&'static str, u32); 5] {
+    pub fn unmqr_constants(&self) -> [(&'static str, u32); 8] {
+        let (ts4, cpb4) = (self.ts as u32 / 4, self.cpb as u32 / 4);
         [
             ("TS", self.ts as u32),
-            ("TS4", self.ts as u32 / 4),
+            ("TS4", ts4),
             ("CPB", self.cpb as u32),
-            ("CPB4", self.cpb as u32 / 4),
+            ("CPB4", cpb4),
+            ("CPB8", self.cpb as u32 / 8),
+            // Eight threads that follow one another stage two by four blocks, or as many of them as divide a tile.
+            ("I_LOW", 2 - ts4 % 2),
+            ("J_LOW", if cpb4.is_multiple_of(4) { 4 } else { 2 }),
             ("UNMQR_THREADS", self.unmqr_threads() as u32),
         ]
     }
