@@ -199,7 +199,7 @@ pub struct Cycle {
     pub last: usize,
 }
 
-/// Distance in time between the starts of neighbouring sweeps.
+/// Cycles that a sweep stays behind the one before: it may run cycle i once that has finished cycle i + 2.
 pub const SWEEP_SEPARATION: usize = 3;
 
 impl ReductionStep {
@@ -238,20 +238,50 @@ impl ReductionStep {
         Cycle { row, c0, c1, last: (c1 + self.bandwidth).min(self.n - 1) }
     }
 
-    /// Number of time steps.
-    pub fn times(&self) -> usize {
-        (SWEEP_SEPARATION * self.sweeps()).saturating_sub(SWEEP_SEPARATION - 1)
+    /// The order of the step's cycles in time steps of `cycles` consecutive cycles of each sweep (at least 1).
+    pub fn schedule(self, cycles: usize) -> Schedule {
+        Schedule { step: self, cycles }
+    }
+}
+
+/// The cycles of a reduction step in time steps. Those of one time step may run in any order, but for the consecutive ones of one sweep.
+///
+/// Sweep R runs its cycle i at clock (`cycles` + 2) R + i, and a time step is `cycles` ticks of the clock: then sweep R - 1 has finished
+/// cycle i + 2 in an earlier time step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    step: ReductionStep,
+    cycles: usize,
+}
+
+impl Schedule {
+    /// Ticks between the starts of neighbouring sweeps.
+    pub fn separation(&self) -> usize {
+        self.cycles + SWEEP_SEPARATION - 1
     }
 
-    /// The sweeps that have a cycle at `time`: sweep R runs its cycle `time - 3R`.
+    /// Number of time steps.
+    pub fn times(&self) -> usize {
+        // The last sweep, of one cycle, ends last.
+        self.step.sweeps().checked_sub(1).map_or(0, |last| (self.separation() * last + 1).div_ceil(self.cycles))
+    }
+
+    /// The sweeps that have a cycle in time step `time`.
     pub fn active(&self, time: usize) -> Range<usize> {
-        // 3 R + cycles(R) grows with R, so the sweeps that are not finished yet form a tail.
-        let (mut low, mut high) = (0, self.sweeps());
+        let (clock, separation, sweeps) = (self.cycles * time, self.separation(), self.step.sweeps());
+        // The end of a sweep, separation R + cycles(R), grows with R, so the sweeps that are not finished yet form a tail.
+        let (mut low, mut high) = (0, sweeps);
         while low < high {
             let middle = (low + high) / 2;
-            if SWEEP_SEPARATION * middle + self.cycles(middle) > time { high = middle } else { low = middle + 1 }
+            if separation * middle + self.step.cycles(middle) > clock { high = middle } else { low = middle + 1 }
         }
-        low..(time / SWEEP_SEPARATION + 1).min(self.sweeps()).max(low)
+        low..(clock + self.cycles).div_ceil(separation).min(sweeps).max(low)
+    }
+
+    /// The cycles that an active sweep runs in time step `time`.
+    pub fn cycles(&self, sweep: usize, time: usize) -> Range<usize> {
+        let (clock, start) = (self.cycles * time, self.separation() * sweep);
+        clock.max(start) - start..(clock + self.cycles - start).min(self.step.cycles(sweep))
     }
 }
 
@@ -413,11 +443,24 @@ mod tests {
                 assert_eq!(closed, chain);
                 sweeps.push(chain.len());
             }
-            let times = (0..n).filter(|&s| sweeps[s] > 0).map(|s| 3 * s + sweeps[s]).max().unwrap_or(0);
-            assert_eq!(step.times(), times);
-            for time in 0..times + 2 {
-                let want: Vec<usize> = (0..n).filter(|s| (3 * s..3 * s + sweeps[*s]).contains(&time)).collect();
-                assert_eq!(step.active(time).collect::<Vec<_>>(), want);
+            for cycles in [1, 2, 3, 7] {
+                let schedule = step.schedule(cycles);
+                let start = |sweep: usize| (cycles + 2) * sweep;
+                let ticks = (0..n).filter(|&s| sweeps[s] > 0).map(|s| start(s) + sweeps[s]).max().unwrap_or(0);
+                assert_eq!(schedule.times(), ticks.div_ceil(cycles));
+                for time in 0..schedule.times() + 2 {
+                    let step = cycles * time..cycles * (time + 1);
+                    let of_sweep = |s: usize| (0..sweeps[s]).filter(|i| step.contains(&(start(s) + i))).collect::<Vec<_>>();
+                    let want: Vec<usize> = (0..n).filter(|&s| !of_sweep(s).is_empty()).collect();
+                    assert_eq!(schedule.active(time).collect::<Vec<_>>(), want);
+                    for s in want {
+                        let of_sweep = of_sweep(s);
+                        assert_eq!(schedule.cycles(s, time).collect::<Vec<_>>(), of_sweep);
+                        // Sweep s - 1 finished two cycles more in earlier time steps, or all that it has.
+                        let needed = (of_sweep[of_sweep.len() - 1] + 3).min(if s > 0 { sweeps[s - 1] } else { 0 });
+                        assert!(s == 0 || start(s - 1) + needed <= cycles * time, "{step:?}, sweep {s}");
+                    }
+                }
             }
         }
     }

@@ -170,8 +170,11 @@ pub struct Tuning {
     pub cols_per_block: usize,
     /// Superdiagonals that one reduction step of stage 2 removes; more than b - 1 means b - 1. (Bulge-chasing paper: TW.)
     pub tile_width: usize,
-    /// GPU: threads of a `chase` workgroup. (TPB)
+    /// GPU: most threads of a `chase` workgroup. (TPB)
     pub threads_per_block: usize,
+    /// GPU: consecutive cycles of a sweep that one dispatch runs. With m of them stage 2 has about (1 + 2 / m) n dispatches, each m cycles
+    /// long: more of them pay where a dispatch costs more than a cycle.
+    pub cycles_per_dispatch: usize,
     /// GPU: cap on the `chase` workgroups of one dispatch; each runs several cycles where there are more.
     pub max_blocks: usize,
 }
@@ -202,8 +205,10 @@ impl Tuning {
         cols_per_block: usize,
         /// Sets the superdiagonals removed in one reduction step.
         tile_width: usize,
-        /// Sets the threads of a `chase` workgroup.
+        /// Sets the most threads of a `chase` workgroup.
         threads_per_block: usize,
+        /// Sets the consecutive cycles of a sweep in one dispatch.
+        cycles_per_dispatch: usize,
         /// Sets the cap on concurrent `chase` workgroups.
         max_blocks: usize,
     }
@@ -228,6 +233,7 @@ impl Tuning {
             cols_per_block: 256,
             tile_width: tile_size,
             threads_per_block: 1,
+            cycles_per_dispatch: 1,
             max_blocks: 1,
         }
     }
@@ -260,6 +266,7 @@ impl Tuning {
         at_least("cols_per_block", self.cols_per_block, 1)?;
         at_least("tile_width", self.tile_width, 1)?;
         at_least("threads_per_block", self.threads_per_block, 1)?;
+        at_least("cycles_per_dispatch", self.cycles_per_dispatch, 1)?;
         at_least("max_blocks", self.max_blocks, 1)
     }
 }

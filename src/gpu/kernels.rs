@@ -193,16 +193,20 @@ impl<S: Element> TileKernels for GpuKernels<S> {
         band.check(step)?;
         let most = self.tuning.max_blocks.min(self.context.limits().max_compute_workgroups_per_dimension as usize);
         let &ReductionStep { n, bandwidth, tile_width } = step;
+        let cycles = self.tuning.cycles_per_dispatch;
+        let schedule = step.schedule(cycles);
         let flops_of_cycle = 8 * tile_width as u64 * (bandwidth + tile_width) as u64;
-        // The last start of a sweep must be countable in the shader's u32.
-        if n.checked_mul(SWEEP_SEPARATION).is_none_or(|times| times > u32::MAX as usize) {
-            return Err(SvdError::invalid("n", format!("{n} is too large")));
+        // The last tick of the clock must be countable in the shader's u32.
+        let ticks = cycles.checked_add(SWEEP_SEPARATION).and_then(|separation| separation.checked_mul(n.checked_add(1)?));
+        if ticks.is_none_or(|ticks| ticks > u32::MAX as usize) {
+            return Err(SvdError::invalid("cycles_per_dispatch", format!("{cycles} is too many for n = {n}")));
         }
-        for time in 0..step.times() {
-            let active = step.active(time);
-            let words = [n, band.layout.ld(), band.layout.ku, bandwidth, tile_width, time, active.start, active.len()];
+        for time in 0..schedule.times() {
+            let active = schedule.active(time);
+            let (ld, ku) = (band.layout.ld(), band.layout.ku);
+            let words = [n, ld, ku, bandwidth, tile_width, cycles, cycles * time, active.start, active.len()];
             let grid = [active.len().min(most) as u32, 1, 1];
-            let flops = flops_of_cycle * active.len() as u64;
+            let flops = flops_of_cycle * (active.len() * cycles) as u64;
             self.stream.dispatch(&band.chase, &band.bindings, words.map(|word| word as u32).into(), grid, flops)?;
         }
         Ok(())

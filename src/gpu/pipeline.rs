@@ -52,7 +52,7 @@ pub(super) const UNMQR: Shader = shader!("unmqr", 3, 11);
 pub(super) const UNMQR_IN_VECTORS: Shader = shader!("unmqr", 3, 11, Some("vectors"));
 pub(super) const PACK_BAND: Shader = shader!("pack_band", 2, 6);
 pub(super) const UNPACK_BAND: Shader = shader!("unpack_band", 2, 4);
-pub(super) const CHASE: Shader = shader!("chase", 1, 8);
+pub(super) const CHASE: Shader = shader!("chase", 1, 9);
 
 /// What shaders share.
 const MODULES: [(&str, &str); 7] = [
@@ -209,7 +209,7 @@ mod tests {
                     let values: Vec<_> =
                         ["TS", "TS4", "SPLIT", "SLICE", "ROWS", "GEQRT_THREADS", "CPB", "CPB4", "CPB8", "I_LOW", "J_LOW"]
                             .into_iter()
-                            .chain(["UNMQR_THREADS", "TAIL", "CHASE_THREADS"])
+                            .chain(["UNMQR_THREADS", "TAIL", "LINES", "PARTS", "EACH", "CHASE_THREADS"])
                             .map(|name| (name, 4))
                             .collect();
                     let source = wgsl::<S>(&shader, &constants::<Re<S>>(&values), immediates).unwrap();

@@ -8,7 +8,7 @@ use super::{
     context::GpuContext,
     pipeline::{CHASE, GEQRT, Pipeline, UNMQR, UNMQR_IN_VECTORS},
     stream::{Parameters, Stream, buffer},
-    tuning::Shape,
+    tuning::{ChaseShape, Shape},
 };
 use crate::{
     error::{Result, SvdError},
@@ -199,16 +199,9 @@ impl<T: Element> Banded<T> {
     /// Room for a band in `layout`, to be chased with `tuning`.
     pub(super) fn new(context: &GpuContext, stream: &Stream, layout: BandLayout, tuning: &Tuning) -> Result<Self> {
         let bytes = fitting_bytes::<T>(context, "the band", layout.size().ok())?;
-        // The longest reflector has kl + 1 entries; rounded up, so that bands share pipelines.
-        let tail = (layout.kl + 1).next_multiple_of(32);
-        let (needed, available) = (tail * size_of::<T::Scalar>(), context.limits().max_compute_workgroup_storage_size as usize);
-        if needed > available {
-            let reason = format!("{} needs {needed} bytes of workgroup memory, but the device has {available}", layout.kl);
-            return Err(SvdError::invalid("tile_width", reason));
-        }
+        let shape = ChaseShape::new::<T>(context, layout, tuning)?;
         let band = buffer(context, "the band", bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC)?;
-        let chase =
-            context.pipeline::<T>(&CHASE, &[("TAIL", tail as u32), ("CHASE_THREADS", tuning.threads_per_block as u32)])?;
+        let chase = context.pipeline::<T>(&CHASE, &shape.constants())?;
         let bindings = stream.bind(&chase, &[&band])?;
         Ok(Banded { band, layout, chase, bindings, element: PhantomData })
     }

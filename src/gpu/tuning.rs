@@ -3,7 +3,7 @@
 use super::context::GpuContext;
 use crate::{
     error::{Result, SvdError},
-    kernels::PanelTree,
+    kernels::{BandLayout, PanelTree},
     options::Tuning,
     scalar::Element,
 };
@@ -122,6 +122,67 @@ impl Shape {
     }
 }
 
+/// The sizes that `chase` is compiled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ChaseShape {
+    /// Most entries of a reflector.
+    pub tail: usize,
+    /// Lines that are in work at once.
+    pub lines: usize,
+    /// Threads that share a line.
+    pub parts: usize,
+}
+
+/// Groups that a reflector's entries are added up in (`chase.wgsl`).
+const GROUPS: usize = 8;
+
+impl ChaseShape {
+    /// The sizes for a band, unchecked: all lines of a cycle at once where threads suffice, and then up to eight threads a line.
+    pub fn of(layout: BandLayout, tuning: &Tuning) -> ChaseShape {
+        // Powers of two, so that bands share pipelines. A cycle applies reflectors of kl + 1 entries to at most ku lines.
+        let tail = (layout.kl + 1).next_power_of_two().max(8);
+        let parts = (tuning.threads_per_block / layout.ku.max(1).next_power_of_two()).clamp(1, 8);
+        let parts = 1 << parts.ilog2();
+        ChaseShape { tail, lines: tuning.threads_per_block / parts, parts }
+    }
+
+    pub fn threads(&self) -> usize {
+        self.lines * self.parts
+    }
+
+    /// Bytes of workgroup memory, as the shader declares them.
+    pub fn bytes<T: Element>(&self) -> usize {
+        (self.tail + 2 * self.threads()) * size_of::<T::Scalar>() + 6 * GROUPS * size_of::<T::Real>()
+    }
+
+    /// The sizes for a band stored as `T`, or which hyperparameter the device cannot have.
+    pub fn new<T: Element>(context: &GpuContext, layout: BandLayout, tuning: &Tuning) -> Result<ChaseShape> {
+        let shape = ChaseShape::of(layout, tuning);
+        let available = context.limits().max_compute_workgroup_storage_size as usize;
+        let least = ChaseShape { lines: 1, parts: 1, ..shape };
+        for (option, value, needed) in
+            [("tile_width", layout.kl, least.bytes::<T>()), ("threads_per_block", tuning.threads_per_block, shape.bytes::<T>())]
+        {
+            if needed > available {
+                let reason = format!("{value} needs {needed} bytes of workgroup memory, but the device has {available}");
+                return Err(SvdError::invalid(option, reason));
+            }
+        }
+        Ok(shape)
+    }
+
+    /// The constants of `chase`.
+    pub fn constants(&self) -> [(&'static str, u32); 5] {
+        [
+            ("TAIL", self.tail as u32),
+            ("LINES", self.lines as u32),
+            ("PARTS", self.parts as u32),
+            ("EACH", self.tail.div_ceil(self.parts) as u32),
+            ("CHASE_THREADS", self.threads() as u32),
+        ]
+    }
+}
+
 impl Tuning {
     /// Defaults for a GPU, for elements of type `T` and a matrix whose smaller side is `n`: the largest that fit the device's
     /// workgroup memory and threads.
@@ -144,8 +205,9 @@ impl Tuning {
             cols_per_block,
             // One step from a bandwidth of 32 to bidiagonal: dispatches bound stage 2, and every step costs about 3 n of them.
             tile_width: 32,
-            // A cycle has about 2 tile_size rows, then columns, one a thread; a program that plays GPU gains nothing from threads.
-            threads_per_block: if context.is_software() { 32 } else { 64 }.min(threads),
+            // A cycle has about 2 tile_size rows, then columns, four threads each; a program that plays GPU gains nothing from threads.
+            threads_per_block: if context.is_software() { 32 } else { 256 }.min(threads),
+            cycles_per_dispatch: 1,
             max_blocks: limits.max_compute_workgroups_per_dimension as usize,
         };
         // Up to 512 rows a panel is one block of 16 tiles: no tree, and half the dispatches of stage 1.

@@ -59,6 +59,7 @@ pub fn errors_leave_the_context_usable<T: Elements>(context: &GpuContext) -> Out
         ("leaf", good.clone().leaf(1 << 20)),
         ("cols_per_block", good.clone().cols_per_block(1 << 20)),
         ("threads_per_block", good.clone().threads_per_block(1 << 20)),
+        ("cycles_per_dispatch", good.clone().cycles_per_dispatch(0)),
         ("tile_size", good.clone().tile_size(0)),
     ];
     if !tile_fits::<T>(context, 32) {
