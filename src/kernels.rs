@@ -1,6 +1,6 @@
 //! The tile kernels that stages 1 and 2 are made of, and the index arithmetic that their CPU and GPU versions share.
 //!
-//! The drivers ([`crate::to_band`], [`crate::band_to_bidiag`]) are written over [`TileKernels`]; `cpu/NAME.rs` and
+//! The drivers ([`crate::to_band`], [`crate::band_to_bidiag`]) are written over [`StageKernels`]; `cpu/NAME.rs` and
 //! `shaders/NAME.wgsl` are the two versions of the kernel `NAME`, and a test runs each pair on the same data.
 
 use std::ops::Range;
@@ -329,20 +329,14 @@ where
 {
 }
 
-/// The tile kernels, as one backend runs them on matrices stored as `Storage`.
+/// What the drivers of stages 1 and 2 are written over.
 ///
-/// A value of the implementing type is a backend ready to run (a thread pool, or a device with its pipelines); the matrices that it
-/// works on are the associated types, which own their workspace, so that no kernel allocates.
-pub trait TileKernels {
-    /// What matrices are stored as; arithmetic is in its [`Scalar`](Element::Scalar).
-    type Storage: Element;
+/// The matrices are the associated types, which own their workspace, so that no kernel allocates.
+pub trait StageKernels {
     /// A dense matrix where the backend keeps it, with stage 1's workspace.
     type Dense;
     /// A band where the backend keeps it, with room for bulges.
     type Banded;
-
-    /// Brings `scale * source` to the backend, in the memory order that it has, rounded to `Storage`. `scale` is a power of two.
-    fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Self::Dense>;
 
     /// Factors every block X (r x w) of `level`: X = (I - V T V^H) R with V unit lower trapezoidal (r x w) and T upper triangular
     /// (w x w). The block's first w rows become R, the others zero; V and T stay in the workspace for [`unmqr`](Self::unmqr).
@@ -361,6 +355,20 @@ pub trait TileKernels {
     /// Copies the leading n x n upper band of `a` into band storage, zeros elsewhere.
     fn pack_band(&self, a: Self::Dense, n: usize, bandwidth: usize, tile_width: usize) -> Result<Self::Banded>;
 
+    /// Runs all cycles of one reduction step, in an order that [`ReductionStep`] allows.
+    fn chase(&self, band: &mut Self::Banded, step: &ReductionStep) -> Result<()>;
+}
+
+/// The tile kernels, as one backend runs them on matrices stored as `Storage`, and the ways there and back.
+///
+/// A value of the implementing type is a backend ready to run: a thread pool, or a device with its pipelines.
+pub trait TileKernels: StageKernels {
+    /// What matrices are stored as; arithmetic is in its [`Scalar`](Element::Scalar).
+    type Storage: Element;
+
+    /// Brings `scale * source` to the backend, in the memory order that it has, rounded to `Storage`. `scale` is a power of two.
+    fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Self::Dense>;
+
     /// Brings `scale * band` to the backend.
     fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Self::Banded>;
 
@@ -371,9 +379,6 @@ pub trait TileKernels {
         bandwidth: usize,
         scale: Re<Self::Storage>,
     ) -> Result<Band<<Self::Storage as Element>::Scalar>>;
-
-    /// Runs all cycles of one reduction step, in an order that [`ReductionStep`] allows.
-    fn chase(&self, band: &mut Self::Banded, step: &ReductionStep) -> Result<()>;
 
     /// Reads the diagonal (n) and the superdiagonal (n - 1) back, as stage 3 takes them. Of complex numbers the moduli: a diagonal
     /// unitary matrix on either side takes the phases out of a bidiagonal.

@@ -65,6 +65,8 @@ pub struct SvdOptions {
     pub stage3: Stage3,
     /// The number of CPU threads; None takes the rayon pool that the call is made in.
     pub threads: Option<usize>,
+    /// Whether a GPU times its kernels one by one, for [`SvdReport::kernel_seconds`](crate::SvdReport).
+    pub time_kernels: bool,
 }
 
 impl SvdOptions {
@@ -123,6 +125,25 @@ impl SvdOptions {
     /// ```
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
+        self
+    }
+
+    /// Has a GPU time each kernel by its own clock (`TIMESTAMP_QUERY`), for [`SvdReport::kernel_seconds`](crate::SvdReport). The host then
+    /// waits for each submission, so that the call takes longer.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{Backend, GpuContext, SvdOptions, SvdValsGpu};
+    /// if let Ok(context) = GpuContext::global() {
+    ///     let a = faer::Mat::from_fn(60, 60, |i, j| ((i * j) as f32).sin());
+    ///     let report = a.svdvals_gpu_report(&SvdOptions::default().context(context).backend(Backend::Gpu).time_kernels(true))?;
+    ///     println!("{:?}, counted {}", report.kernel_seconds, report.cost()?);
+    /// }
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn time_kernels(mut self, time_kernels: bool) -> Self {
+        self.time_kernels = time_kernels;
         self
     }
 
@@ -245,6 +266,11 @@ impl Tuning {
     /// ```
     pub fn arity(&self) -> usize {
         (self.leaf / self.tile_size.max(1)).max(2)
+    }
+
+    /// The bandwidth that stage 1 leaves of a matrix of order `n`.
+    pub(crate) fn bandwidth(&self, n: usize) -> usize {
+        self.tile_size.min(n.saturating_sub(1))
     }
 
     /// Whether the values make sense together; a device's limits are checked where a device is chosen.

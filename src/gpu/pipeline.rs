@@ -66,7 +66,7 @@ const MODULES: [(&str, &str); 7] = [
 ];
 
 /// Threads of a workgroup of the kernels that have one thread for an element.
-pub(super) const LINEAR_THREADS: u32 = 128;
+pub(crate) const LINEAR_THREADS: u32 = 128;
 
 /// A compiled shader with the layout of its bindings.
 #[derive(Clone)]
@@ -76,9 +76,12 @@ pub(super) struct Pipeline {
     words: u32,
 }
 
-/// The pipelines compiled so far, by shader, its variant, storage type and constants.
+/// What a pipeline is compiled from: shader, its variant, storage type and constants.
+type Key = (&'static str, Option<&'static str>, &'static str, String);
+
+/// The pipelines compiled so far.
 #[derive(Default)]
-pub(super) struct Pipelines(Mutex<HashMap<(&'static str, Option<&'static str>, &'static str, String), Pipeline>>);
+pub(super) struct Pipelines(Mutex<HashMap<Key, Pipeline>>);
 
 /// `package::tuning`: the constants of a shader for arithmetic in `R`.
 fn constants<R: RealElement>(values: &[(&str, u32)]) -> String {

@@ -8,7 +8,7 @@ use super::{
     context::GpuContext,
     pipeline::{CHASE, GEQRT, Pipeline, UNMQR, UNMQR_IN_VECTORS},
     stream::{Parameters, Stream, buffer},
-    tuning::{ChaseShape, Shape},
+    tuning::{Bounds, ChaseShape, Shape},
 };
 use crate::{
     error::{Result, SvdError},
@@ -94,10 +94,10 @@ fn dense_sizes<T: Element>(
 /// [`SvdError::TooLarge`] where one of its buffers is more than the device allows; [`SvdError::InvalidOption`] where the device cannot
 /// have these hyperparameters.
 pub(crate) fn required_bytes<T: Element>(context: &GpuContext, m: usize, n: usize, tuning: &Tuning) -> Result<u64> {
-    let shape = Shape::new::<T>(context, tuning)?;
+    let shape = Shape::new::<T>(&Bounds::of(context), tuning)?;
     let (_, dense) = dense_sizes::<T>(context, (m, n), m < n, shape, tuning.leaf)?;
     let order = m.min(n);
-    let band = required_band_bytes::<T>(context, order, tuning.tile_size.min(order.saturating_sub(1)), tuning)?;
+    let band = required_band_bytes::<T>(context, order, tuning.bandwidth(order), tuning)?;
     Ok(dense.saturating_add(band))
 }
 
@@ -199,7 +199,7 @@ impl<T: Element> Banded<T> {
     /// Room for a band in `layout`, to be chased with `tuning`.
     pub(super) fn new(context: &GpuContext, stream: &Stream, layout: BandLayout, tuning: &Tuning) -> Result<Self> {
         let bytes = fitting_bytes::<T>(context, "the band", layout.size().ok())?;
-        let shape = ChaseShape::new::<T>(context, layout, tuning)?;
+        let shape = ChaseShape::new::<T>(&Bounds::of(context), layout, tuning)?;
         let band = buffer(context, "the band", bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC)?;
         let chase = context.pipeline::<T>(&CHASE, &shape.constants())?;
         let bindings = stream.bind(&chase, &[&band])?;

@@ -8,9 +8,36 @@ use crate::{
     scalar::Element,
 };
 
+/// The limits of a device that hyperparameters must keep to.
+pub(crate) struct Bounds<'a> {
+    /// Its name, for messages.
+    pub name: &'a str,
+    /// Threads of a workgroup.
+    pub threads: usize,
+    /// Bytes of workgroup memory.
+    pub bytes: usize,
+    /// Workgroups in one dimension of a grid.
+    pub workgroups: usize,
+    /// Whether it is a program that runs on the CPU.
+    pub software: bool,
+}
+
+impl Bounds<'_> {
+    pub fn of(context: &GpuContext) -> Bounds<'_> {
+        let limits = context.limits();
+        Bounds {
+            name: context.adapter_name(),
+            threads: limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x) as usize,
+            bytes: limits.max_compute_workgroup_storage_size as usize,
+            workgroups: limits.max_compute_workgroups_per_dimension as usize,
+            software: context.is_software(),
+        }
+    }
+}
+
 /// The sizes that stage 1's shaders are compiled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// Tile size, rounded up to whole vectors of four.
     pub ts: usize,
     /// Threads that share a column in `geqrt`.
@@ -58,15 +85,13 @@ impl Shape {
     }
 
     /// The sizes for `tuning` and matrices stored as `T`, or which hyperparameter the device cannot have.
-    pub fn new<T: Element>(context: &GpuContext, tuning: &Tuning) -> Result<Shape> {
+    pub fn new<T: Element>(bounds: &Bounds<'_>, tuning: &Tuning) -> Result<Shape> {
         tuning.check()?;
-        let limits = context.limits();
-        let threads = limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x) as usize;
-        let bytes = limits.max_compute_workgroup_storage_size as usize;
+        let &Bounds { name, threads, bytes, .. } = bounds;
         // Checked one after the other, so that none of the products below overflows.
         let most = |option, value: usize, most: usize| {
             if value > most {
-                Err(SvdError::invalid(option, format!("{value}, but {} allows at most {most}", context.adapter_name())))
+                Err(SvdError::invalid(option, format!("{value}, but {name} allows at most {most}")))
             } else {
                 Ok(())
             }
@@ -80,7 +105,6 @@ impl Shape {
         let shape = Shape::of(tuning);
         let memory = |option, needed: usize, kernel: &str| {
             if needed > bytes {
-                let name = context.adapter_name();
                 let reason = format!("{kernel} needs {needed} bytes of workgroup memory for {}, but {name} has {bytes}", T::NAME);
                 Err(SvdError::invalid(option, reason))
             } else {
@@ -124,7 +148,7 @@ impl Shape {
 
 /// The sizes that `chase` is compiled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ChaseShape {
+pub(crate) struct ChaseShape {
     /// Most entries of a reflector.
     pub tail: usize,
     /// Lines that are in work at once.
@@ -156,9 +180,9 @@ impl ChaseShape {
     }
 
     /// The sizes for a band stored as `T`, or which hyperparameter the device cannot have.
-    pub fn new<T: Element>(context: &GpuContext, layout: BandLayout, tuning: &Tuning) -> Result<ChaseShape> {
+    pub fn new<T: Element>(bounds: &Bounds<'_>, layout: BandLayout, tuning: &Tuning) -> Result<ChaseShape> {
         let shape = ChaseShape::of(layout, tuning);
-        let available = context.limits().max_compute_workgroup_storage_size as usize;
+        let available = bounds.bytes;
         let least = ChaseShape { lines: 1, parts: 1, ..shape };
         for (option, value, needed) in
             [("tile_width", layout.kl, least.bytes::<T>()), ("threads_per_block", tuning.threads_per_block, shape.bytes::<T>())]
@@ -194,8 +218,12 @@ impl Tuning {
     /// }
     /// ```
     pub fn for_adapter<T: Element>(context: &GpuContext, n: usize) -> Tuning {
-        let limits = context.limits();
-        let threads = limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x) as usize;
+        Tuning::within::<T>(&Bounds::of(context), n)
+    }
+
+    /// [`for_adapter`](Self::for_adapter), for a device of which the limits are known.
+    pub(crate) fn within<T: Element>(bounds: &Bounds<'_>, n: usize) -> Tuning {
+        let &Bounds { threads, workgroups, software, .. } = bounds;
         let with = |tile_size: usize, blocks: usize, cols_per_block: usize| Tuning {
             direct: 0,
             tile_size,
@@ -206,9 +234,9 @@ impl Tuning {
             // One step from a bandwidth of 32 to bidiagonal: dispatches bound stage 2, and every step costs about 3 n of them.
             tile_width: 32,
             // A cycle has about 2 tile_size rows, then columns, four threads each; a program that plays GPU gains nothing from threads.
-            threads_per_block: if context.is_software() { 32 } else { 256 }.min(threads),
+            threads_per_block: if software { 32 } else { 256 }.min(threads),
             cycles_per_dispatch: 1,
-            max_blocks: limits.max_compute_workgroups_per_dimension as usize,
+            max_blocks: workgroups,
         };
         // Up to 512 rows a panel is one block of 16 tiles: no tree, and half the dispatches of stage 1.
         let one_block = (n <= 512).then_some((32, 16, 64));
@@ -218,7 +246,7 @@ impl Tuning {
             .chain(any)
             // A matrix of at most 16 needs no larger tile.
             .map(|(tile_size, blocks, cols)| with(if n <= 16 { tile_size.min(16) } else { tile_size }, blocks, cols))
-            .find(|tuning| Shape::new::<T>(context, tuning).is_ok())
+            .find(|tuning| Shape::new::<T>(bounds, tuning).is_ok())
             .unwrap_or_else(|| with(4, 2, 4))
     }
 }

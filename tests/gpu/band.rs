@@ -5,7 +5,7 @@ use libtest_mimic::Failed;
 use num_complex::Complex;
 use svdvals_gpu::{
     Band, Element, GpuContext, RealElement,
-    internals::{CpuKernels, GpuKernels, ReductionStep, TileKernels},
+    internals::{CpuKernels, GpuKernels, ReductionStep, StageKernels, TileKernels},
 };
 
 use crate::{

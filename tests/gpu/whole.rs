@@ -8,7 +8,7 @@ use num_complex::Complex;
 use svdvals_gpu::{
     AdapterChoice, Backend, Band, DeviceLimits, GpuContext, HalfStorage, PanelTree, RealElement, SvdError, SvdOptions,
     SvdValsGpu, Tuning,
-    internals::{GpuKernels, Level, TileKernels, levels},
+    internals::{GpuKernels, Level, StageKernels, TileKernels, levels},
 };
 
 use crate::{
