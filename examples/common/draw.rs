@@ -1,6 +1,6 @@
 //! What the examples' pictures are drawn with. The font is compiled in, so that every machine draws the same.
 
-use std::{error::Error, ops::Range};
+use std::{error::Error, fs::File, io::BufWriter, ops::Range, path::Path};
 
 use plotters::{
     coord::{
@@ -23,9 +23,37 @@ pub const GREY: RGBColor = RGBColor(125, 125, 125);
 
 const FONT: &str = "sans-serif";
 
-/// Before anything is written.
+/// Pixels that [`save_smooth`] makes one of, in each direction.
+pub const FINE: u32 = 3;
+
+/// Before anything is drawn or measured.
 pub fn load_font() -> Outcome {
     register_font(FONT, FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT).map_err(|_| "the font cannot be read".into())
+}
+
+/// Draws a picture of this size into a PNG file, smoothly: `draw` gets an area [`FINE`] times as wide and as high, of which the means are kept.
+pub fn save_smooth(path: &Path, (width, height): (u32, u32), draw: impl FnOnce(&Area) -> Outcome) -> Outcome {
+    let (fine, row) = (FINE as usize, 3 * (FINE * width) as usize);
+    let mut pixels = vec![255; row * (FINE * height) as usize];
+    {
+        let area = BitMapBackend::with_buffer(&mut pixels, (FINE * width, FINE * height)).into_drawing_area();
+        draw(&area)?;
+        area.present()?;
+    }
+    let mean = |x: usize, y: usize, colour: usize| {
+        let line = |dy: usize| (0..fine).map(move |dx| row * (fine * y + dy) + 3 * (fine * x + dx) + colour);
+        let sum: u32 = (0..fine).flat_map(line).map(|at| u32::from(pixels[at])).sum();
+        ((sum / (FINE * FINE) + 8) / 17 * 17) as u8 // in 16 steps, which look the same and make half the file
+    };
+    let (columns, rows) = (width as usize, height as usize);
+    let means: Vec<u8> =
+        (0..rows).flat_map(|y| (0..3 * columns).map(move |k| (k, y))).map(|(k, y)| mean(k / 3, y, k % 3)).collect();
+    let mut encoder = png::Encoder::new(BufWriter::new(File::create(path)?), width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_compression(png::Compression::Best);
+    encoder.set_filter(png::FilterType::NoFilter); // the best for lines and even areas
+    encoder.write_header()?.write_image_data(&means)?;
+    Ok(())
 }
 
 /// Lengths of dashes and gaps, in pixels.

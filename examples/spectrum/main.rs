@@ -10,6 +10,7 @@
 
 mod arguments;
 mod image;
+mod legend;
 mod matrix;
 mod npy;
 mod picture;
@@ -32,6 +33,7 @@ mod tests;
 use std::process::ExitCode;
 
 use arguments::{Arguments, USAGE};
+use markdown::print;
 use matrix::Solved;
 use progress::Progress;
 use source::Source;
@@ -47,7 +49,7 @@ fn main() -> ExitCode {
             }
         }
         Ok(None) => {
-            println!("{USAGE}");
+            print(USAGE);
             ExitCode::SUCCESS
         }
         Err(message) => {
@@ -137,8 +139,8 @@ fn compute(sources: Vec<Source>, arguments: &Arguments, outcome: &mut Outcome) {
 fn print_largest(rows: &[Row], top: Option<usize>) {
     let Some(top) = top else { return };
     for row in rows {
-        println!("\n{}", row.name);
-        row.solved.values.iter().take(top).enumerate().for_each(|(k, sigma)| println!("{:6}  {sigma:.7e}", k + 1));
+        print(format!("\n{}", row.name));
+        row.solved.values.iter().take(top).enumerate().for_each(|(k, sigma)| print(format!("{:6}  {sigma:.7e}", k + 1)));
     }
 }
 
@@ -163,6 +165,6 @@ fn write_files(arguments: &Arguments, outcome: &mut Outcome) {
             Err(line) => outcome.complain(line),
         }
     }
-    println!();
-    written.iter().for_each(|path| println!("wrote {}", path.display()));
+    print("");
+    written.iter().for_each(|path| print(format!("wrote {}", path.display())));
 }

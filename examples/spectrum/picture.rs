@@ -2,12 +2,17 @@
 
 use std::{ops::Range, path::Path};
 
-use plotters::prelude::*;
+use plotters::{
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
 
 use crate::{
     Row,
-    draw::{Area, Axis, BLACK, GREY, Outcome, Pixel, load_font, stroke, text, text_width, ticks},
-    statistics::energies,
+    draw::{Area, Axis, BLACK, FINE, GREY, Outcome, Pixel, load_font, save_smooth, stroke, text, ticks},
+    legend::{Legend, short_names},
+    statistics::{PARTS, energies},
+    table::four_digits,
     write::make_folder,
 };
 
@@ -21,24 +26,23 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(230, 159, 0),
 ];
-const DASHES: [&[f64]; 3] = [&[], &[14.0, 7.0], &[4.0, 6.0]];
+const DASHES: [&[f64]; 2] = [&[], &[33.0, 18.0]];
 /// More curves than this have no style each, but a place on a scale.
-const STYLES: usize = COLOURS.len() * 2;
+pub const STYLES: usize = COLOURS.len() * DASHES.len();
 /// From dark to light; a colour-blind eye sees the same order. (Matplotlib's cividis, at six places.)
 const SCALE: [(u8, u8, u8); 6] = [(0, 32, 77), (46, 70, 108), (97, 101, 111), (139, 137, 120), (187, 175, 113), (229, 209, 92)];
 
-const PANEL: (u32, u32) = (760, 520);
-const HEAD: u32 = 84;
-const LEGEND_LINE: u32 = 30;
-const LEGEND_TEXT: u32 = 21;
-/// Longer names lose their middle.
-const LONGEST_NAME: usize = 60;
+// Lengths are in fine pixels.
+pub const PANEL: (u32, u32) = (FINE * 700, FINE * 480);
+const HEAD: u32 = FINE * 84;
+pub const THICK: u32 = FINE * 5 / 2;
 
-struct Curve<'a> {
-    name: String,
+/// A matrix, and how it is drawn.
+pub struct Curve<'a> {
+    pub name: String,
     row: &'a Row,
-    colour: RGBColor,
-    dashes: &'static [f64],
+    pub colour: RGBColor,
+    pub dashes: &'static [f64],
 }
 
 /// Draws the picture into a PNG file.
@@ -46,35 +50,50 @@ pub fn save(path: &Path, rows: &[Row]) -> Outcome {
     load_font()?;
     let curves = curves(rows);
     let legend = Legend::of(&curves);
-    let size = (2 * PANEL.0, HEAD + PANEL.1 + legend.height());
+    let size = (2 * PANEL.0 / FINE, (HEAD + PANEL.1 + legend.height()) / FINE);
     make_folder(path)?;
-    let root = BitMapBackend::new(path, size).into_drawing_area();
-    root.fill(&WHITE)?;
-    let what = if rows.len() == 1 { rows[0].name.clone() } else { format!("{} matrices", rows.len()) };
-    root.draw(&Text::new(format!("Singular values of {what}"), (24, 14), text(31)))?;
-    root.draw(&Text::new(remark(rows), (24, 54), text(20)))?;
-    let (_, below) = root.split_vertically(HEAD);
-    let (panels, below) = below.split_vertically(PANEL.1);
-    let (left, right) = panels.split_horizontally(PANEL.0);
-    spectra(&root, &left, &curves)?;
-    energy(&root, &right, &curves)?;
-    legend.draw(&below, &curves)?;
-    root.present()?;
-    Ok(())
+    save_smooth(path, size, |root| {
+        let (title, subtitle) = titles(rows);
+        let fine = FINE as i32;
+        root.draw(&Text::new(title, (24 * fine, 14 * fine), text(FINE * 29)))?;
+        root.draw(&Text::new(subtitle, (24 * fine, 52 * fine), text(FINE * 19)))?;
+        let (_, below) = root.split_vertically(HEAD);
+        let (panels, below) = below.split_vertically(PANEL.1);
+        let (left, right) = panels.split_horizontally(PANEL.0);
+        spectra(root, &left, &curves)?;
+        energy(root, &right, &curves)?;
+        legend.draw(&below, &curves)
+    })
 }
 
-fn remark(rows: &[Row]) -> String {
-    let zeros = rows.iter().filter(|row| row.solved.values[0] == 0.0).count();
-    let mut parts = Vec::new();
-    if rows.iter().any(|row| row.is_rounding() && row.solved.values[0] > 0.0) {
-        parts.push(
-            "A circle ends a spectrum whose further values are zero, or below the rounding error eps · largest.".to_owned(),
+/// What the matrices are, and what is not drawn.
+fn titles(rows: &[Row]) -> (String, String) {
+    let file = &rows[0].source.file;
+    let mut says = Vec::new();
+    let what = if let [row] = rows {
+        let (m, n) = row.source.shape;
+        says.push(format!("{m} x {n}, {}; the largest is {}.", row.source.element(), four_digits(row.statistics.largest)));
+        row.name.clone()
+    } else {
+        let largest = rows.iter().map(|row| row.statistics.largest);
+        let (low, high) = largest.fold((f64::INFINITY, 0.0), |(low, high), largest| (low.min(largest), largest.max(high)));
+        says.push(format!("Each over its own largest, {} to {}.", four_digits(low), four_digits(high)));
+        if rows.iter().all(|row| row.source.file == *file) {
+            format!("{} matrices of {}", rows.len(), file.file_name().unwrap_or_default().display())
+        } else {
+            format!("{} matrices", rows.len())
+        }
+    };
+    let zeros = rows.iter().filter(|row| row.statistics.largest == 0.0).count();
+    if rows.iter().any(|row| row.is_rounding() && row.statistics.largest > 0.0) {
+        says.push(
+            "A circle ends a spectrum whose further values are zero, or below the rounding error eps x largest.".to_owned(),
         );
     }
     if zeros > 0 {
-        parts.push(format!("Not drawn: {zeros} of zeros only."));
+        says.push(format!("Not drawn: {zeros} of zeros only."));
     }
-    parts.join(" ")
+    (format!("Singular values of {what}"), says.join(" "))
 }
 
 fn curves(rows: &[Row]) -> Vec<Curve<'_>> {
@@ -100,28 +119,6 @@ fn on_scale(part: f64) -> RGBColor {
     RGBColor(mix(low.0, high.0), mix(low.1, high.1), mix(low.2, high.2))
 }
 
-/// The names without the dotted words that all begin with, or end with.
-fn short_names(rows: &[Row]) -> Vec<String> {
-    let split: Vec<Vec<&str>> = rows.iter().map(|row| row.name.split('.').collect()).collect();
-    let mut words: Vec<&[&str]> = split.iter().map(Vec::as_slice).collect();
-    // While a word is left for the name.
-    while words.len() > 1 && words.iter().all(|w| w.len() > 1 && w.first() == words[0].first()) {
-        words.iter_mut().for_each(|w| *w = &w[1..]);
-    }
-    while words.len() > 1 && words.iter().all(|w| w.len() > 1 && w.last() == words[0].last()) {
-        words.iter_mut().for_each(|w| *w = &w[..w.len() - 1]);
-    }
-    let shorten = |name: String| {
-        let letters: Vec<char> = name.chars().collect();
-        if letters.len() <= LONGEST_NAME {
-            return name;
-        }
-        let end = |letters: &[char]| letters.iter().collect::<String>();
-        format!("{} ... {}", end(&letters[..LONGEST_NAME / 2 - 3]), end(&letters[letters.len() - LONGEST_NAME / 2 + 2..]))
-    };
-    words.into_iter().map(|words| shorten(words.join("."))).collect()
-}
-
 /// sigma_i / sigma_1 over i.
 fn spectra(root: &Area, area: &Area, curves: &[Curve<'_>]) -> Outcome {
     let drawn = |curve: &Curve<'_>| -> Vec<f64> {
@@ -134,14 +131,14 @@ fn spectra(root: &Area, area: &Area, curves: &[Curve<'_>]) -> Outcome {
     let x = 0.5_f64.min(1.0 - 0.02 * longest)..longest * 1.02 + 0.5;
     let y_ticks = ticks(&y).into_iter().map(|(at, label)| (at, decimal(label))).collect();
     let axes = (Axis { ticks: even_ticks(&x), range: x }, Axis { range: y, ticks: y_ticks });
-    panel(area, axes, ["index i", "i-th singular value / largest"], |pixel| {
+    panel(area, axes, ["index, i", "i-th singular value / largest"], |pixel| {
         for curve in curves {
             let points: Vec<Pixel> =
                 drawn(curve).into_iter().enumerate().map(|(i, level)| pixel((i + 1) as f64, level)).collect();
             line(root, curve, &points)?;
             if let (true, Some(&end)) = (curve.row.is_rounding(), points.last()) {
-                root.draw(&Circle::new(end, 7, curve.colour.filled()))?;
-                root.draw(&Circle::new(end, 4, WHITE.filled()))?;
+                root.draw(&Circle::new(end, FINE * 6, curve.colour.filled()))?;
+                root.draw(&Circle::new(end, FINE * 7 / 2, WHITE.filled()))?;
             }
         }
         Ok(())
@@ -158,20 +155,31 @@ fn energy(root: &Area, area: &Area, curves: &[Curve<'_>]) -> Outcome {
     let lowest = curves.iter().map(|(_, parts)| parts[0]).fold(0.9, f64::min);
     // From zero on, unless one value holds nearly all.
     let y = if lowest < 0.7 { 0.0 } else { 100.0 * lowest - 1.0 }..100.0 + 2.0 * (1.0 - lowest).max(0.1);
-    let y_ticks = even_ticks(&y);
-    panel(
-        area,
-        (Axis { range: x, ticks: x_ticks }, Axis { range: y, ticks: y_ticks }),
-        ["number k of largest values", "% of the energy in them"],
-        |pixel| {
-            for (curve, parts) in &curves {
-                let points: Vec<Pixel> =
-                    parts.iter().enumerate().map(|(i, part)| pixel(((i + 1) as f64).log2(), 100.0 * part)).collect();
-                line(root, curve, &points)?;
-            }
-            Ok(())
-        },
-    )
+    let (ends, y_ticks) = ((x.clone(), y.clone()), even_ticks(&y));
+    let axes = (Axis { range: x, ticks: x_ticks }, Axis { range: y, ticks: y_ticks });
+    panel(area, axes, ["number of largest values, k", "% of the energy in the k largest"], |pixel| {
+        for (curve, parts) in &curves {
+            let points: Vec<Pixel> =
+                parts.iter().enumerate().map(|(i, part)| pixel(((i + 1) as f64).log2(), 100.0 * part)).collect();
+            line(root, curve, &points)?;
+        }
+        rules(root, ends, pixel)
+    })
+}
+
+/// Lines at the parts of the energy that the table has ranks for, with labels as far as there is room.
+fn rules(root: &Area, (x, y): (Range<f64>, Range<f64>), pixel: &dyn Fn(f64, f64) -> Pixel) -> Outcome {
+    let style = text(FINE * 18).pos(Pos::new(HPos::Left, VPos::Center));
+    let mut free = i32::MAX;
+    for percent in PARTS.map(|part| 100.0 * part).into_iter().filter(|percent| y.contains(percent)) {
+        let (from, to) = (pixel(x.start, percent), pixel(x.end, percent));
+        if to.1 <= free {
+            stroke(root, &[from, to], &[12.0, 12.0], ShapeStyle::from(GREY).stroke_width(FINE))?;
+            root.draw(&Text::new(format!("{percent}%"), (to.0 + 6 * FINE as i32, to.1), style.clone()))?;
+            free = to.1 - 18 * FINE as i32;
+        }
+    }
+    Ok(())
 }
 
 fn panel(
@@ -181,17 +189,18 @@ fn panel(
     draw: impl FnOnce(&dyn Fn(f64, f64) -> Pixel) -> Outcome,
 ) -> Outcome {
     let mut chart = ChartBuilder::on(area)
-        .margin(12)
-        .margin_right(28)
-        .x_label_area_size(62)
-        .y_label_area_size(96)
+        .margin(FINE * 8)
+        .margin_right(FINE * 56)
+        .x_label_area_size(FINE * 58)
+        .y_label_area_size(FINE * 88)
         .build_cartesian_2d(x, y)?;
     chart
         .configure_mesh()
-        .bold_line_style(RGBColor(225, 225, 225))
-        .axis_style(GREY)
-        .label_style(text(21))
-        .axis_desc_style(text(23))
+        .bold_line_style(ShapeStyle::from(RGBColor(225, 225, 225)).stroke_width(FINE))
+        .axis_style(ShapeStyle::from(GREY).stroke_width(FINE))
+        .label_style(text(FINE * 20))
+        .axis_desc_style(text(FINE * 21))
+        .set_all_tick_mark_size(FINE * 5)
         .x_desc(x_label)
         .y_desc(y_label)
         .draw()?;
@@ -200,9 +209,9 @@ fn panel(
 
 /// A line, with dots where the values are few.
 fn line(root: &Area, curve: &Curve<'_>, points: &[Pixel]) -> Outcome {
-    stroke(root, points, curve.dashes, ShapeStyle::from(curve.colour).stroke_width(3))?;
+    stroke(root, points, curve.dashes, ShapeStyle::from(curve.colour).stroke_width(THICK))?;
     if points.len() <= 40 {
-        points.iter().try_for_each(|&at| root.draw(&Circle::new(at, 5, curve.colour.filled())))?;
+        points.iter().try_for_each(|&at| root.draw(&Circle::new(at, FINE * 4, curve.colour.filled())))?;
     }
     Ok(())
 }
@@ -222,46 +231,5 @@ fn decimal(label: String) -> String {
     match label.parse::<f64>() {
         Ok(value) if value >= 0.001 => value.to_string(),
         _ => label,
-    }
-}
-
-/// Names beside pieces of their lines, in columns below the panels.
-struct Legend {
-    /// Which curves have a place: of many only some.
-    places: Vec<usize>,
-    columns: usize,
-    column_width: u32,
-}
-
-impl Legend {
-    fn of(curves: &[Curve<'_>]) -> Legend {
-        let places: Vec<usize> = match curves.len() {
-            0 | 1 => Vec::new(),
-            count if count <= STYLES => (0..count).collect(),
-            count => (0..8).map(|k| k * (count - 1) / 7).collect(),
-        };
-        let widest = places.iter().map(|&k| text_width(&curves[k].name, LEGEND_TEXT)).max().unwrap_or(0);
-        let column_width = widest + 110;
-        let columns = ((2 * PANEL.0 - 100) / column_width).clamp(1, places.len().max(1) as u32) as usize;
-        Legend { places, columns, column_width }
-    }
-
-    fn lines(&self) -> usize {
-        self.places.len().div_ceil(self.columns)
-    }
-
-    fn height(&self) -> u32 {
-        if self.places.is_empty() { 8 } else { 24 + LEGEND_LINE * self.lines() as u32 }
-    }
-
-    fn draw(&self, area: &Area, curves: &[Curve<'_>]) -> Outcome {
-        for (k, place) in self.places.iter().enumerate() {
-            let (column, line) = (k / self.lines(), k % self.lines());
-            let (x, y) = (96 + (column as u32 * self.column_width) as i32, 18 + (LEGEND_LINE as usize * line) as i32);
-            let curve = &curves[*place];
-            stroke(area, &[(x, y), (x + 56, y)], curve.dashes, ShapeStyle::from(curve.colour).stroke_width(3))?;
-            area.draw(&Text::new(curve.name.as_str(), (x + 68, y - 11), text(LEGEND_TEXT)))?;
-        }
-        Ok(())
     }
 }

@@ -79,17 +79,16 @@ mod tests {
         }
     }
 
-    /// By hand: sigma = 3, 1, 0. The bound: a handful of roundings in f64.
+    /// By hand: sigma = 4, 1, 0. The bound: a handful of roundings in f64.
     #[test]
     fn a_small_spectrum_by_hand() {
-        let s = Statistics::of(&[3.0, 1.0, 0.0], f64::EPSILON);
-        assert_eq!((s.largest, s.smallest, s.condition), (3.0, 0.0, Some(f64::INFINITY)));
-        assert!((s.stable_rank.unwrap() - 10.0 / 9.0).abs() < 1e-15);
-        // exp(-(3/4) ln(3/4) - (1/4) ln(1/4)) = 4 / 3^(3/4)
-        assert!((s.effective_rank.unwrap() - 4.0 / 3f64.powf(0.75)).abs() < 1e-14);
-        assert_eq!(s.energy_ranks, [1, 2, 2]); // 9/10 in the first: just enough
-        assert_eq!(s.resolved, 2);
-        assert_eq!(energies(&[3.0, 1.0, 0.0]), [0.9, 1.0, 1.0]);
+        let s = Statistics::of(&[4.0, 1.0, 0.0], f64::EPSILON);
+        assert_eq!((s.largest, s.smallest, s.condition), (4.0, 0.0, Some(f64::INFINITY)));
+        assert_eq!(s.stable_rank, Some(17.0 / 16.0));
+        // exp(-(4/5) ln(4/5) - (1/5) ln(1/5)) = 5 / 4^(4/5)
+        assert!((s.effective_rank.unwrap() - 5.0 / 4f64.powf(0.8)).abs() < 1e-14);
+        assert_eq!((s.energy_ranks, s.resolved), ([1, 2, 2], 2)); // 16/17 in the first
+        assert_eq!(energies(&[4.0, 1.0, 0.0]), [16.0 / 17.0, 1.0, 1.0]);
     }
 
     /// Zeros have no condition number and no rank, and nothing divides by zero.

@@ -2,7 +2,7 @@
 
 use crate::{
     Row,
-    markdown::{self, cell},
+    markdown::{self, cell, print},
     source::Source,
     statistics::PARTS,
 };
@@ -11,6 +11,9 @@ const EXPLANATION: &str = "\
 seconds: of the whole call, the first one of a GPU with its shaders' compilation; stable rank: ||A||_F^2 / sigma_max^2;
 effective rank: exp of the entropy of p_i = sigma_i / sum sigma_j (Roy and Vetterli 2007); energy ranks: how many of the largest
 values hold that part of ||A||_F^2.";
+
+const ROUNDING: &str = "\
+~, >: the smallest value is below the rounding error, eps sigma_max; the matrix may have any smaller one there, or zero.";
 
 pub struct Table {
     table: markdown::Table,
@@ -37,14 +40,12 @@ impl Table {
     }
 
     pub fn finish(&self, adapter: Option<&str>) {
-        println!("\n{EXPLANATION}");
+        print(format!("\n{EXPLANATION}"));
         if self.rounding {
-            println!(
-                "~, >: the smallest value is below the rounding error, eps sigma_max; the matrix may have any smaller one there, or zero."
-            );
+            print(ROUNDING);
         }
         if let Some(adapter) = adapter {
-            println!("gpu: {adapter}");
+            print(format!("gpu: {adapter}"));
         }
     }
 }
@@ -55,7 +56,6 @@ fn shape(source: &Source) -> String {
 
 fn cells(row: &Row) -> Vec<String> {
     let s = &row.statistics;
-    let short = |value: f64| if (0.01..1e5).contains(&value) { significant(value, 4) } else { format!("{value:.3e}") };
     let (about, beyond) = if row.is_rounding() { ("~", ">") } else { ("", "") };
     let condition = if row.is_rounding() { s.condition.map(|_| 1.0 / row.solved.eps) } else { s.condition };
     let mut cells = vec![
@@ -64,9 +64,9 @@ fn cells(row: &Row) -> Vec<String> {
         row.source.element().to_owned(),
         row.solved.backend.to_owned(),
         format!("{:.4}", row.solved.seconds),
-        short(s.largest),
-        format!("{about}{}", short(s.smallest)),
-        cell(condition, |condition| format!("{beyond}{condition:.3e}")),
+        four_digits(s.largest),
+        format!("{about}{}", four_digits(s.smallest)),
+        cell(condition, |condition| format!("{beyond}{}", four_digits(condition))),
         cell(s.stable_rank, |rank| format!("{rank:.2}")),
         cell(s.effective_rank, |rank| format!("{rank:.1}")),
     ];
@@ -74,9 +74,15 @@ fn cells(row: &Row) -> Vec<String> {
     cells
 }
 
-/// A number of a size that needs no exponent.
-fn significant(value: f64, digits: i32) -> String {
-    let decimals = digits - 1 - value.log10().floor() as i32;
+/// A number with four digits that count, and an exponent only where it would be long without.
+pub fn four_digits(value: f64) -> String {
+    if value == 0.0 {
+        return "0".into();
+    }
+    if !(0.01..99999.5).contains(&value) {
+        return format!("{value:.3e}");
+    }
+    let decimals = 3 - value.log10().floor() as i32;
     format!("{value:.*}", decimals.max(0) as usize)
 }
 
@@ -84,12 +90,10 @@ fn significant(value: f64, digits: i32) -> String {
 mod tests {
     use super::*;
 
-    /// As many digits as are asked for, before and after the point.
+    /// Four digits, before and after the point.
     #[test]
     fn digits() {
-        assert_eq!(
-            [0.0123456, 0.5, 7.0, 123.456, 99999.0].map(|x| significant(x, 4)),
-            ["0.01235", "0.5000", "7.000", "123.5", "99999"]
-        );
+        let numbers = [0.0, 0.0123456, 0.5, 7.0, 123.456, 99999.0, 123456.0, 1e-9];
+        assert_eq!(numbers.map(four_digits), ["0", "0.01235", "0.5000", "7.000", "123.5", "99999", "1.235e5", "1.000e-9"]);
     }
 }
