@@ -78,13 +78,13 @@ pub fn short_names(rows: &[Row]) -> Vec<String> {
             |(tensor, words)| format!("{}{}", row.name.strip_suffix(tensor.as_str()).unwrap_or_default(), words.join(".")),
         )
     };
-    rows.iter().map(short).map(shorten).collect()
+    rows.iter().map(short).map(|name| shorten(&name)).collect()
 }
 
-fn shorten(name: String) -> String {
+pub fn shorten(name: &str) -> String {
     let letters: Vec<char> = name.chars().collect();
     if letters.len() <= LONGEST_NAME {
-        return name;
+        return name.to_owned();
     }
     let end = |letters: &[char]| letters.iter().collect::<String>();
     format!("{} ... {}", end(&letters[..LONGEST_NAME / 2 - 3]), end(&letters[letters.len() - LONGEST_NAME / 2 + 2..]))

@@ -10,7 +10,7 @@ use plotters::{
 use crate::{
     Row,
     draw::{Area, Axis, BLACK, FINE, GREY, Outcome, Pixel, load_font, save_smooth, stroke, text, ticks},
-    legend::{Legend, short_names},
+    legend::{Legend, short_names, shorten},
     statistics::{PARTS, energies},
     table::four_digits,
     write::make_folder,
@@ -29,7 +29,7 @@ const COLOURS: [RGBColor; 7] = [
 const DASHES: [&[f64]; 2] = [&[], &[33.0, 18.0]];
 /// More curves than this have no style each, but a place on a scale.
 pub const STYLES: usize = COLOURS.len() * DASHES.len();
-/// From dark to light; a colour-blind eye sees the same order. (Matplotlib's cividis, at six places.)
+/// From dark blue by grey to yellow, ever lighter: a colour-blind eye sees the same order.
 const SCALE: [(u8, u8, u8); 6] = [(0, 32, 77), (46, 70, 108), (97, 101, 111), (139, 137, 120), (187, 175, 113), (229, 209, 92)];
 
 // Lengths are in fine pixels.
@@ -73,17 +73,20 @@ fn titles(rows: &[Row]) -> (String, String) {
     let what = if let [row] = rows {
         let (m, n) = row.source.shape;
         says.push(format!("{m} x {n}, {}; the largest is {}.", row.source.element(), four_digits(row.statistics.largest)));
-        row.name.clone()
+        shorten(&row.name)
     } else {
         let largest = rows.iter().map(|row| row.statistics.largest);
         let (low, high) = largest.fold((f64::INFINITY, 0.0), |(low, high), largest| (low.min(largest), largest.max(high)));
         says.push(format!("Each over its own largest, {} to {}.", four_digits(low), four_digits(high)));
         if rows.iter().all(|row| row.source.file == *file) {
-            format!("{} matrices of {}", rows.len(), file.file_name().unwrap_or_default().display())
+            format!("{} matrices of {}", rows.len(), shorten(&file.file_name().unwrap_or_default().to_string_lossy()))
         } else {
             format!("{} matrices", rows.len())
         }
     };
+    if rows.len() > STYLES {
+        says.push("Dark to light as in the table, top to bottom.".to_owned());
+    }
     let zeros = rows.iter().filter(|row| row.statistics.largest == 0.0).count();
     if rows.iter().any(|row| row.is_rounding() && row.statistics.largest > 0.0) {
         says.push(
@@ -91,7 +94,7 @@ fn titles(rows: &[Row]) -> (String, String) {
         );
     }
     if zeros > 0 {
-        says.push(format!("Not drawn: {zeros} of zeros only."));
+        says.push(format!("Of zeros only, and not drawn: {zeros}."));
     }
     (format!("Singular values of {what}"), says.join(" "))
 }
@@ -210,7 +213,7 @@ fn panel(
 /// A line, with dots where the values are few.
 fn line(root: &Area, curve: &Curve<'_>, points: &[Pixel]) -> Outcome {
     stroke(root, points, curve.dashes, ShapeStyle::from(curve.colour).stroke_width(THICK))?;
-    if points.len() <= 40 {
+    if points.len() <= 24 {
         points.iter().try_for_each(|&at| root.draw(&Circle::new(at, FINE * 4, curve.colour.filled())))?;
     }
     Ok(())

@@ -28,7 +28,7 @@ impl Table {
         let element = widest(&mut sources.iter().map(|source| source.element().len()));
         let mut headings = vec![format!("{:name$}", "matrix"), format!("{:shape$}", "shape"), format!("{:element$}", "type")];
         headings.extend(
-            ["backend", "seconds", "sigma_max", "sigma_min", "condition", "stable rank", "effective rank"].map(String::from),
+            ["backend", "seconds", "sigma_max ", "sigma_min ", "condition", "stable rank", "effective rank"].map(String::from),
         );
         headings.extend(PARTS.map(|part| format!("{}%", 100.0 * part)));
         Table { table: markdown::Table::start(&headings), rounding: false }
