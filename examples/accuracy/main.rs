@@ -19,6 +19,7 @@ mod plot;
 mod table;
 
 #[path = "../common/draw.rs"]
+#[allow(unused)] // the other examples' part
 mod draw;
 #[path = "../common/markdown.rs"]
 mod markdown;
