@@ -93,7 +93,9 @@ pub struct Solved {
     pub adapter: Option<String>,
     pub reason: String,
     pub seconds: f64,
-    /// The machine epsilon of what the matrix was held in.
+    /// What the matrix was held in: `f16`, `f32`, `f64`, `c32` or `c64`.
+    pub held_in: &'static str,
+    /// The machine epsilon of that.
     pub eps: f64,
 }
 
@@ -170,6 +172,7 @@ where
         adapter,
         reason: reason.into_owned(),
         seconds: seconds.total,
+        held_in: storage,
         eps: match storage {
             "f16" => f16::EPSILON.to_f64(),
             "f32" | "c32" => f32::EPSILON.into(),

@@ -126,6 +126,9 @@ fn known_spectra_in_every_format() {
 fn a_photograph() {
     let folder = Folder::new("photograph");
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data");
+    if !data.exists() {
+        return; // the crate's package has no data
+    }
     let camera = data.join("camera.npy").display().to_string();
     let pixels: Array2<u8> = ndarray_npy::read_npy(&camera).unwrap();
     let reference: ndarray::Array1<f64> = ndarray_npy::read_npy(data.join("camera.sv.npy")).unwrap();
@@ -240,7 +243,7 @@ fn csv() {
     let table = fs::read_to_string(csv).unwrap();
     assert_eq!(table.lines().count(), 2);
     assert!(
-        table.lines().nth(1).unwrap().starts_with(&format!("\"{},\"\"b\"\".npy\",,4,3,f64,cpu,,", folder.at("a"))),
+        table.lines().nth(1).unwrap().starts_with(&format!("\"{},\"\"b\"\".npy\",,4,3,f64,f64,cpu,,", folder.at("a"))),
         "{table}"
     );
     let values = fs::read_to_string(folder.at("out.values.csv")).unwrap();

@@ -15,7 +15,7 @@ pub fn csv(path: &Path, rows: &[Row], top: Option<usize>) -> Result<(), String> 
     write(path, |file| {
         writeln!(
             file,
-            "file,tensor,rows,columns,type,backend,adapter,seconds,sigma_max,sigma_min,condition,stable_rank,effective_rank,\
+            "file,tensor,rows,columns,type,held_in,backend,adapter,seconds,sigma_max,sigma_min,condition,stable_rank,effective_rank,\
              rank_90,rank_99,rank_99.9,values_above_rounding"
         )?;
         for row in rows {
@@ -24,12 +24,13 @@ pub fn csv(path: &Path, rows: &[Row], top: Option<usize>) -> Result<(), String> 
             let [r90, r99, r999] = s.energy_ranks;
             writeln!(
                 file,
-                "{},{},{},{},{},{},{},{:.6},{:e},{:e},{},{},{},{r90},{r99},{r999},{}",
+                "{},{},{},{},{},{},{},{},{:.6},{:e},{:e},{},{},{},{r90},{r99},{r999},{}",
                 field(&source.file.to_string_lossy()),
                 field(source.tensor.as_deref().unwrap_or_default()),
                 source.shape.0,
                 source.shape.1,
                 source.element(),
+                row.solved.held_in,
                 row.solved.backend,
                 field(row.solved.adapter.as_deref().unwrap_or_default()),
                 row.solved.seconds,
@@ -80,6 +81,7 @@ pub fn json(path: &Path, rows: &[Row], complaints: &[String], top: Option<usize>
                 "rows": source.shape.0,
                 "columns": source.shape.1,
                 "type": source.element(),
+                "held_in": solved.held_in,
                 "backend": solved.backend,
                 "backend_reason": solved.reason,
                 "adapter": solved.adapter,
