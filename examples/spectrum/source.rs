@@ -1,7 +1,7 @@
 //! From files to matrices: what is in a file is found first, and read when its turn comes.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{BufReader, Read, Seek},
     path::{Path, PathBuf},
 };
@@ -59,15 +59,12 @@ pub fn find(path: &Path, pattern: Option<&str>) -> Found {
 }
 
 fn open(path: &Path) -> Result<(BufReader<File>, u64), String> {
-    let open = || {
-        let file = File::open(path)?;
-        let metadata = file.metadata()?;
-        Ok((file, metadata))
-    };
-    let (file, metadata) = open().map_err(|error: std::io::Error| error.to_string())?;
+    // A pipe is not even opened: that would wait for its writer.
+    let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
     if !metadata.is_file() {
         return Err("not a file".into());
     }
+    let file = File::open(path).map_err(|error| error.to_string())?;
     Ok((BufReader::new(file), metadata.len()))
 }
 
