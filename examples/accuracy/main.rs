@@ -13,11 +13,16 @@
 mod arguments;
 mod figure;
 mod lapack;
-mod markdown;
 mod paper;
 mod places;
 mod plot;
 mod table;
+
+#[path = "../common/draw.rs"]
+#[allow(unused)] // the other examples' part
+mod draw;
+#[path = "../common/markdown.rs"]
+mod markdown;
 
 #[path = "../../tests/common/mod.rs"]
 #[allow(unused)] // the tests' part

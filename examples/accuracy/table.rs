@@ -10,11 +10,12 @@ use svdvals_gpu::{Element, HalfStorage, SvdError, SvdOptions, SvdValsGpu};
 
 use crate::{
     common::{Spectrum, complex_with_singular_values, eps, error, rounded, with_singular_values},
+    draw::{BLACK, BLUE, GREEN, GREY, ORANGE},
     lapack::{self, Lapack},
     markdown::{Table, cell},
     paper,
     places::{Place, machines},
-    plot::{BLACK, BLUE, GREEN, GREY, Mark, ORANGE, Panel, Picture, Series, Shape},
+    plot::{Mark, Panel, Picture, Series, Shape},
 };
 
 /// Matrices with known singular values.
