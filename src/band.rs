@@ -130,6 +130,6 @@ impl<T: Element> Band<T> {
     /// # Errors
     /// As [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with).
     pub fn band_to_bidiag(&self, options: &SvdOptions) -> Result<Bidiagonal<T::Real>> {
-        crate::svdvals::band_to_bidiag(self, options)
+        T::band_to_bidiag(self, options)
     }
 }

@@ -6,10 +6,12 @@ use std::{
 };
 
 use bytemuck::Pod;
-use faer::{MatMut, traits::ComplexField};
+use faer::{MatMut, MatRef, traits::ComplexField};
 use half::{bf16, f16, slice::HalfFloatSliceExt};
 use num_complex::Complex;
 use num_traits::{Float, NumAssign};
+
+use crate::{band::Band, bidiagonal::Bidiagonal, error::Result, options::SvdOptions, report::SvdReport, svdvals};
 
 mod sealed {
     pub trait Sealed {}
@@ -84,6 +86,17 @@ pub trait Element: sealed::Sealed + Pod + PartialEq + Debug + Display + Send + S
     fn narrow_slice(from: &[Self::Scalar], to: &mut [Self]) {
         to.iter_mut().zip(from).for_each(|(to, &x)| *to = Self::narrow(x));
     }
+
+    /// [`SvdValsGpu::svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with), compiled in this crate for each type, so that no caller
+    /// compiles it again. So are the next two.
+    #[doc(hidden)]
+    fn svdvals(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>>;
+    /// Stage 1.
+    #[doc(hidden)]
+    fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>>;
+    /// Stage 2.
+    #[doc(hidden)]
+    fn band_to_bidiag(band: &Band<Self>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>>;
 }
 
 /// The largest of the numbers that `bits` makes of entries: their bits without the sign, which are ordered as the magnitudes of finite
@@ -147,10 +160,25 @@ pub trait Scalar: Element<Scalar = Self> + ComplexField<Real = <Self as Element>
 /// The real type of an element type.
 pub(crate) type Re<T> = <T as Element>::Real;
 
+macro_rules! drivers {
+    () => {
+        fn svdvals(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>> {
+            svdvals::svdvals(a, options, timed)
+        }
+        fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>> {
+            svdvals::to_band(a, options)
+        }
+        fn band_to_bidiag(band: &Band<Self>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>> {
+            svdvals::band_to_bidiag(band, options)
+        }
+    };
+}
+
 macro_rules! real {
     ($t:ident, $norm_scale:expr) => {
         impl sealed::Sealed for $t {}
         impl Element for $t {
+            drivers!();
             const NAME: &'static str = stringify!($t);
             type Real = $t;
             type Scalar = $t;
@@ -220,6 +248,7 @@ macro_rules! complex {
     ($t:ident, $name:literal) => {
         impl sealed::Sealed for Complex<$t> {}
         impl Element for Complex<$t> {
+            drivers!();
             const NAME: &'static str = $name;
             type Real = $t;
             type Scalar = Self;
@@ -272,6 +301,7 @@ macro_rules! half_float {
     ($t:ident, $in_band:ident) => {
         impl sealed::Sealed for $t {}
         impl Element for $t {
+            drivers!();
             const NAME: &'static str = stringify!($t);
             type Real = f32;
             type Scalar = f32;

@@ -67,7 +67,7 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
     /// what a device may report while it runs ([`SvdError::DeviceLost`], [`SvdError::OutOfMemory`], [`SvdError::Gpu`]);
     /// [`SvdError::Overflow`] where entries are so near the end of their type's range that singular values are beyond it.
     fn svdvals_gpu_with(&self, options: &SvdOptions) -> Result<Self::Values> {
-        Ok(Self::collect(svdvals(self.as_faer(), options, false)?.values))
+        Ok(Self::collect(Self::Element::svdvals(self.as_faer(), options, false)?.values))
     }
 
     /// As [`svdvals_gpu_with`](Self::svdvals_gpu_with), with what ran, why, and the seconds of each stage.
@@ -75,7 +75,7 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
     /// # Errors
     /// As [`svdvals_gpu_with`](Self::svdvals_gpu_with).
     fn svdvals_gpu_report(&self, options: &SvdOptions) -> Result<SvdReport<Self::Values>> {
-        Ok(svdvals(self.as_faer(), options, true)?.with_values(Self::collect))
+        Ok(Self::Element::svdvals(self.as_faer(), options, true)?.with_values(Self::collect))
     }
 
     /// Stage 1: an upper band matrix of order min(m, n), with [`Tuning::tile_size`] superdiagonals, that has A's singular values.
@@ -101,7 +101,7 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
     /// # Errors
     /// As [`svdvals_gpu_with`](Self::svdvals_gpu_with).
     fn to_band(&self, options: &SvdOptions) -> Result<Band<<Self::Element as Element>::Scalar>> {
-        to_band(self.as_faer(), options)
+        Self::Element::to_band(self.as_faer(), options)
     }
 }
 
@@ -131,7 +131,7 @@ const GPU_WORTHWHILE: usize = 1024;
 /// ```
 ///
 /// Unless `timed`, the report's seconds are zero: reading clocks takes longer than some small matrices do.
-fn svdvals<T: Element>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<T::Real>>> {
+pub(crate) fn svdvals<T: Element>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<T::Real>>> {
     let a = trimmed(a);
     options.on_threads(|| match options.half_storage {
         HalfStorage::Single => svdvals_in::<T, T::Scalar>(a, options, timed),
@@ -305,7 +305,7 @@ where
 }
 
 /// Stage 1 alone: see [`SvdValsGpu::to_band`].
-fn to_band<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T::Scalar>> {
+pub(crate) fn to_band<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T::Scalar>> {
     fn run<T: HeldBy<K>, K: TileKernels>(kernels: &K, solve: &Solve<'_, T>, tuning: &Tuning) -> Result<Band<T::Scalar>> {
         let (m, n) = solve.a.shape();
         let mut a = kernels.upload(solve.a, solve.scale)?;
