@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytemuck::Pod;
-use faer::{MatMut, traits::ComplexField};
+use faer::{MatMut, MatRef, traits::ComplexField};
 use half::{bf16, f16, slice::HalfFloatSliceExt};
 use num_complex::Complex;
 use num_traits::{Float, NumAssign};
@@ -74,6 +74,9 @@ pub trait Element: sealed::Sealed + Pod + PartialEq + Debug + Display + Send + S
     /// The same matrix, where the type is its own [`Scalar`](Self::Scalar).
     #[doc(hidden)]
     fn as_scalars(a: MatMut<'_, Self>) -> Option<MatMut<'_, Self::Scalar>>;
+    /// As [`as_scalars`](Self::as_scalars), to be read.
+    #[doc(hidden)]
+    fn as_scalars_ref(a: MatRef<'_, Self>) -> Option<MatRef<'_, Self::Scalar>>;
     /// [`widen`](Self::widen) for slices of one length.
     #[doc(hidden)]
     fn widen_slice(from: &[Self], to: &mut [Self::Scalar]) {
@@ -175,6 +178,9 @@ macro_rules! real {
             fn as_scalars(a: MatMut<'_, $t>) -> Option<MatMut<'_, $t>> {
                 Some(a)
             }
+            fn as_scalars_ref(a: MatRef<'_, $t>) -> Option<MatRef<'_, $t>> {
+                Some(a)
+            }
             fn narrow(value: $t) -> $t {
                 value
             }
@@ -245,6 +251,9 @@ macro_rules! complex {
             fn as_scalars(a: MatMut<'_, Self>) -> Option<MatMut<'_, Self>> {
                 Some(a)
             }
+            fn as_scalars_ref(a: MatRef<'_, Self>) -> Option<MatRef<'_, Self>> {
+                Some(a)
+            }
             fn narrow(value: Self) -> Self {
                 value
             }
@@ -298,6 +307,9 @@ macro_rules! half_float {
                 $t::from_f32(value)
             }
             fn as_scalars(_: MatMut<'_, $t>) -> Option<MatMut<'_, f32>> {
+                None
+            }
+            fn as_scalars_ref(_: MatRef<'_, $t>) -> Option<MatRef<'_, f32>> {
                 None
             }
             fn widen_slice(from: &[$t], to: &mut [f32]) {

@@ -7,6 +7,9 @@ mod geqrt;
 mod lanes;
 mod larfg;
 mod pack_band;
+mod triangular;
+mod trmm;
+mod trsm;
 mod tsqr;
 mod unmqr;
 
@@ -18,6 +21,7 @@ use std::{
 use faer::{MatMut, MatRef, prelude::ReborrowMut};
 use rayon::prelude::*;
 
+pub(crate) use triangular::triangular;
 pub(crate) use tsqr::tsqr;
 
 use crate::{

@@ -7,6 +7,7 @@ use wgpu::BufferUsages;
 
 use super::{
     context::GpuContext,
+    matrix::copy_lines,
     pipeline::{LINEAR_THREADS, PACK_BAND, UNPACK_BAND},
     storage::{Banded, Dense},
     stream::{Stream, buffer},
@@ -98,25 +99,7 @@ impl<S: Element> TileKernels for GpuKernels<S> {
         let lines = if by_rows { source.transpose() } else { source };
         let ld = a.ld();
         self.stream.upload(&a.a, a.len(), |start, piece: &mut [S]| {
-            let mut at = 0;
-            while at < piece.len() {
-                // From place k of line j to the end of the line, or of the piece.
-                let (j, k) = ((start + at) / ld, (start + at) % ld);
-                let end = (at + ld - k).min(piece.len());
-                let (target, line) = (&mut piece[at..end], lines.col(j));
-                let filled = target.len().min(lines.nrows().saturating_sub(k));
-                let (target, padding) = target.split_at_mut(filled);
-                padding.fill(S::zeroed());
-                let first = k.min(lines.nrows());
-                let line = line.subrows(first, filled);
-                match line.try_as_col_major() {
-                    Some(line) => {
-                        target.iter_mut().zip(line.as_slice()).for_each(|(to, &x)| *to = S::narrow(x.widen().times(scale)))
-                    }
-                    None => target.iter_mut().zip(line.iter()).for_each(|(to, &x)| *to = S::narrow(x.widen().times(scale))),
-                }
-                at = end;
-            }
+            copy_lines(lines, ld, start, piece, |_| 0..lines.nrows(), |x| S::narrow(x.widen().times(scale)));
         })?;
         Ok(a)
     }

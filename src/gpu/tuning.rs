@@ -105,6 +105,11 @@ impl Shape {
         ]
     }
 
+    /// The constants of `gemm`, whose tiles are those of `unmqr`.
+    pub fn gemm_constants(&self) -> [(&'static str, u32); 5] {
+        self.unmqr_constants().map(|(name, value)| (if name == "UNMQR_THREADS" { "GEMM_THREADS" } else { name }, value))
+    }
+
     /// The constants of `unmqr`.
     pub fn unmqr_constants(&self) -> [(&'static str, u32); 5] {
         [
@@ -114,6 +119,53 @@ impl Shape {
             ("CPB4", self.cpb as u32 / 4),
             ("UNMQR_THREADS", self.unmqr_threads() as u32),
         ]
+    }
+}
+
+/// Most threads of a workgroup of the triangular base kernels: each step of a row waits for all of them.
+const MOST_TRIANGLE_THREADS: usize = 256;
+
+/// The sizes that the triangular base kernels are compiled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TriangleShape {
+    /// Order of the largest triangle: whole vectors of four.
+    pub base: usize,
+    /// Groups of four columns of a workgroup.
+    pub groups: usize,
+}
+
+impl TriangleShape {
+    /// Bytes of workgroup memory that `trmm` takes; `trsm` takes no more.
+    fn bytes<T: Element>(&self) -> usize {
+        let TriangleShape { base, groups } = *self;
+        (base * (base + 1) + 4 * groups * base.max(2)) * size_of::<T::Scalar>()
+    }
+
+    /// The sizes for `tuning` and matrices stored as `T`, or that the device cannot have them.
+    pub fn new<T: Element>(context: &GpuContext, tuning: &Tuning) -> Result<TriangleShape> {
+        tuning.check()?;
+        let limits = context.limits();
+        let threads = limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x) as usize;
+        let bytes = limits.max_compute_workgroup_storage_size as usize;
+        let name = context.adapter_name();
+        let most = threads.min(MOST_TRIANGLE_THREADS) / 4 * 4;
+        if tuning.triangle > most {
+            return Err(SvdError::invalid("triangle", format!("{}, but {name} allows at most {most}", tuning.triangle)));
+        }
+        let base = tuning.triangle.next_multiple_of(4);
+        let fitting = (0..).map(|k| (most / base) >> k).take_while(|&groups| groups > 0);
+        let mut fitting = fitting.map(|groups| TriangleShape { base, groups }).filter(|shape| shape.bytes::<T>() <= bytes);
+        fitting.next().ok_or_else(|| {
+            let needed = TriangleShape { base, groups: 1 }.bytes::<T>();
+            let reason = format!("{base} needs {needed} bytes of workgroup memory for {}, but {name} has {bytes}", T::NAME);
+            SvdError::invalid("triangle", reason)
+        })
+    }
+
+    /// The constants of `trmm` and `trsm`.
+    pub fn constants(&self) -> [(&'static str, u32); 3] {
+        let TriangleShape { base, groups } = *self;
+        [("BASE", base as u32), ("GROUPS", groups as u32), ("TRIANGLE_THREADS", (base * groups) as u32)]
     }
 }
 
@@ -142,6 +194,7 @@ impl Tuning {
             // A cycle has about 2 tile_size rows, then columns, one a thread; a program that plays GPU gains nothing from threads.
             threads_per_block: if context.is_software() { 32 } else { 64 }.min(threads),
             max_blocks: limits.max_compute_workgroups_per_dimension as usize,
+            triangle: tile_size,
         };
         // Up to 512 rows a panel is one block of 16 tiles: no tree, and half the dispatches of stage 1.
         let one_block = (n <= 512).then_some((32, 16, 64));
