@@ -306,16 +306,7 @@ where
 /// Stage 1 alone: see [`SvdValsGpu::to_band`].
 fn to_band<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T::Scalar>> {
     fn run<T: HeldBy<K>, K: TileKernels>(kernels: &K, solve: &Solve<'_, T>, tuning: &Tuning) -> Result<Band<T::Scalar>> {
-        let (m, n) = solve.a.shape();
-        let mut a = kernels.upload(solve.a, solve.scale)?;
-        stage_one(kernels, &mut a, m, n, tuning)?;
-        let bandwidth = tuning.tile_size.min(n.saturating_sub(1));
-        let band = kernels.pack_band(a, n, bandwidth, 1)?;
-        kernels.download_band(band, bandwidth, Float::recip(solve.scale)).map_err(|error| match error {
-            // What stage 1 makes of finite entries is finite, until it is scaled back.
-            SvdError::NonFinite { .. } => SvdError::overflow::<Re<T>>("entries of the band"),
-            error => error,
-        })
+        band_of(kernels, kernels.upload(solve.a, solve.scale)?, solve.a.shape(), solve.scale, tuning)
     }
     fn within<T, S>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T::Scalar>>
     where
@@ -336,6 +327,24 @@ fn to_band<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T:
     options.on_threads(|| match options.half_storage {
         HalfStorage::Single => within::<T, T::Scalar>(a, options),
         HalfStorage::Half => within::<T, T::Compact>(a, options),
+    })
+}
+
+/// Stage 1 of a scaled m x n matrix, m >= n, that the backend has, and its band read back.
+pub(crate) fn band_of<K: TileKernels>(
+    kernels: &K,
+    mut a: K::Dense,
+    (m, n): (usize, usize),
+    scale: Re<K::Storage>,
+    tuning: &Tuning,
+) -> Result<Band<<K::Storage as Element>::Scalar>> {
+    stage_one(kernels, &mut a, m, n, tuning)?;
+    let bandwidth = tuning.tile_size.min(n.saturating_sub(1));
+    let band = kernels.pack_band(a, n, bandwidth, 1)?;
+    kernels.download_band(band, bandwidth, Float::recip(scale)).map_err(|error| match error {
+        // What stage 1 makes of finite entries is finite, until it is scaled back.
+        SvdError::NonFinite { .. } => SvdError::overflow::<Re<K::Storage>>("entries of the band"),
+        error => error,
     })
 }
 

@@ -2,13 +2,13 @@
 
 use std::marker::PhantomData;
 
-use faer::MatRef;
-use wgpu::BufferUsages;
+use faer::{MatRef, traits::ComplexField};
+use wgpu::{Buffer, BufferUsages};
 
 use super::{
     context::GpuContext,
     matrix::copy_lines,
-    pipeline::{LINEAR_THREADS, PACK_BAND, UNPACK_BAND},
+    pipeline::{LINEAR_THREADS, PACK_BAND, SCALE, UNPACK_BAND},
     storage::{Banded, Dense},
     stream::{Stream, buffer},
     tuning::Shape,
@@ -70,6 +70,25 @@ impl<S: Element> GpuKernels<S> {
         let ts = self.shape.ts;
         let entries: Vec<S::Scalar> = self.stream.read_back(&a.t, (q + 1) * ts * ts)?;
         Ok(faer::Mat::from_fn(ts, ts, |i, j| entries[(q * ts + i) * ts + j]))
+    }
+
+    /// As [`upload`](TileKernels::upload), of a matrix that is on the device: `from` holds an m x n matrix, row after row if `by_rows`, in the
+    /// layout of [`Dense`].
+    pub(super) fn adopt(&self, from: &Buffer, size: (usize, usize), by_rows: bool, scale: Re<S>) -> Result<Dense<S>> {
+        let a = Dense::new(&self.context, &self.stream, size, by_rows, self.shape, self.tuning.leaf)?;
+        let len = a.len();
+        if (len * size_of::<S::Scalar>()) as u64 > from.size() {
+            return Err(SvdError::invalid("matrix", format!("{} x {} of a buffer of {} bytes", size.0, size.1, from.size())));
+        }
+        let factor = S::Scalar::from_real_impl(&scale);
+        let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST;
+        let factors = buffer(&self.context, "factors", size_of_val(&factor) as u64, usage)?;
+        self.stream.upload(&factors, 1, |_, piece: &mut [S::Scalar]| piece.fill(factor))?;
+        let pipeline = self.context.pipeline::<S>(&SCALE, &[])?;
+        let bindings = self.stream.bind(&pipeline, &[from, &a.a, &factors])?;
+        let [x, y] = self.stream.fold(len.div_ceil(LINEAR_THREADS as usize))?;
+        self.stream.dispatch(&pipeline, &bindings, [len as u32].into(), [x, y, 1], 0)?;
+        Ok(a)
     }
 
     /// Columns of `bandwidth + 1` entries: B(i, j) at j * (bandwidth + 1) + bandwidth + i - j.

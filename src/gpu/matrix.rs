@@ -3,20 +3,24 @@
 use std::{marker::PhantomData, ops::Range};
 
 use faer::{MatMut, MatRef};
+use num_traits::Float;
 use wgpu::{Buffer, BufferUsages};
 
 use super::{
     context::GpuContext,
-    pipeline::{DIAGONAL, LINEAR_THREADS},
-    storage::fitting_bytes,
+    kernels::GpuKernels,
+    pipeline::{DIAGONAL, LARGEST, LINEAR_THREADS},
+    storage::{fitting_bytes, required_bytes},
     stream::{Stream, buffer},
     triangular,
 };
 use crate::{
+    band::Band,
     error::{Result, SvdError},
-    options::{Backend, SvdOptions, Tuning},
-    scalar::Element,
-    svdvals::SvdValsGpu,
+    options::{Backend, HalfStorage, SvdOptions, Tuning},
+    scalar::{Element, RealElement},
+    scale::{power_of_two_scale, scale_for},
+    svdvals::{SvdValsGpu, band_of},
     triangular::{Call, TriangularGpu, Uplo, alpha_is_zero, check_diagonal, sealed},
 };
 
@@ -47,6 +51,9 @@ pub struct GpuMatrix<T> {
     strides: (usize, usize),
     element: PhantomData<T>,
 }
+
+/// Most workgroups that look for the largest entry.
+const LARGEST_GROUPS: usize = 256;
 
 /// A window's place in a buffer: entry (i, j) is at `offset + i * rs + j * cs`.
 #[derive(Clone, Copy, Debug)]
@@ -175,14 +182,19 @@ impl<T: Element> GpuMatrix<T> {
     }
 
     /// Reads the entries back; half types are rounded to nearest. `b` is written when all have come.
-    pub(super) fn download_to(&self, stream: &Stream, mut b: MatMut<'_, T>) -> Result<()> {
+    pub(super) fn download_to(&self, stream: &Stream, b: MatMut<'_, T>) -> Result<()> {
+        self.copy_back(stream, b, T::narrow)
+    }
+
+    /// `b` <- the entries, each as `convert` makes it.
+    fn copy_back<U>(&self, stream: &Stream, mut b: MatMut<'_, U>, convert: impl Fn(T::Scalar) -> U) -> Result<()> {
         let entries: Vec<T::Scalar> = stream.read_back(&self.entries, self.len())?;
         let (rs, cs) = self.strides;
         let by_rows = cs == 1;
         let lines = if by_rows { b.as_mut().transpose_mut() } else { b.as_mut() };
         let ld = rs.max(cs);
         for (line, from) in lines.col_iter_mut().zip(entries.chunks(ld)) {
-            line.iter_mut().zip(from).for_each(|(to, &x)| *to = T::narrow(x));
+            line.iter_mut().zip(from).for_each(|(to, &x)| *to = convert(x));
         }
         Ok(())
     }
@@ -217,6 +229,80 @@ impl<T: Element> GpuMatrix<T> {
         Ok(b)
     }
 
+    /// Stage 1 (see [`SvdValsGpu::to_band`]) of the matrix where it is: the largest entry is found, and the scaled copy made, on the device;
+    /// the band comes back.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions, SvdValsGpu, Tuning};
+    /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
+    /// let a = faer::Mat::from_fn(60, 40, |i, j| ((i * j) as f32).sin());
+    /// let options = SvdOptions::default();
+    /// let band = GpuMatrix::upload(&GpuContext::global()?, &a)?.to_band(&options)?;
+    /// let s = band.band_to_bidiag(&options)?.svdvals()?;
+    /// assert!((s[0] - a.svdvals_gpu()?[0]).abs() < 1e-4);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`svdvals_gpu_with`](SvdValsGpu::svdvals_gpu_with) with [`Backend::Gpu`]; [`SvdError::InvalidOption`] for [`Backend::Cpu`] and for
+    /// another device.
+    pub fn to_band(&self, options: &SvdOptions) -> Result<Band<T::Scalar>> {
+        self.check_options(options)?;
+        match options.half_storage {
+            HalfStorage::Single => self.band_in::<T::Scalar>(options),
+            HalfStorage::Half => self.band_in::<T::Compact>(options),
+        }
+    }
+
+    fn band_in<S: Element<Real = T::Real, Scalar = T::Scalar>>(&self, options: &SvdOptions) -> Result<Band<T::Scalar>> {
+        let context = &self.context;
+        context.require::<T, S>()?;
+        let (rows, cols) = self.size;
+        // One with no entries is 0 x 0, and a wide one is read as its transpose.
+        let upright = if rows >= cols { (rows, cols) } else { (cols, rows) };
+        let size = if rows.min(cols) == 0 { (0, 0) } else { upright };
+        let by_rows = if rows >= cols { self.strides.1 == 1 } else { self.strides.0 == 1 };
+        let tuning = options.tuning.clone().unwrap_or_else(|| Tuning::for_adapter::<S>(context, size.1));
+        required_bytes::<S>(context, size.0, size.1, &tuning)?;
+        let scale = scale_for::<S>(self.largest()?, size.0, size.1);
+        let kernels = GpuKernels::<S>::new(context, &tuning)?;
+        band_of(&kernels, kernels.adopt(&self.entries, size, by_rows, scale)?, size, scale, &tuning)
+    }
+
+    /// The largest real or imaginary part, or the first entry that is not finite, as an error.
+    fn largest(&self) -> Result<T::Real> {
+        let stream = Stream::new(&self.context)?;
+        let len = self.len();
+        let groups = len.div_ceil(LINEAR_THREADS as usize).clamp(1, LARGEST_GROUPS);
+        let threads = groups * LINEAR_THREADS as usize;
+        let bytes = (threads * size_of::<T::Real>()) as u64;
+        let found = buffer(&self.context, "largest entries", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
+        let pipeline = self.context.pipeline::<T::Scalar>(&LARGEST, &[])?;
+        let bindings = stream.bind(&pipeline, &[&self.entries, &found])?;
+        let words = [len, len.div_ceil(threads)].map(|word| word as u32);
+        stream.dispatch(&pipeline, &bindings, words.into(), [groups as u32, 1, 1], 0)?;
+        let zero = T::Real::from_double(0.0);
+        let found: Vec<T::Real> = stream.read_back(&found, threads)?;
+        if found.iter().all(|&x| x >= zero) {
+            return Ok(found.into_iter().fold(zero, Float::max));
+        }
+        let mut here = faer::Mat::<T::Scalar>::zeros(self.size.0, self.size.1);
+        self.copy_back(&stream, here.as_mut(), |x| x)?;
+        power_of_two_scale::<T::Scalar, T::Scalar>(here.as_ref())
+    }
+
+    /// That the options ask for nothing that a matrix on this device cannot have.
+    fn check_options(&self, options: &SvdOptions) -> Result<()> {
+        let elsewhere = |option, what| Err(SvdError::invalid(option, format!("{what}, but a GpuMatrix is computed where it is")));
+        match &options.context {
+            _ if options.backend == Backend::Cpu => elsewhere("backend", "Backend::Cpu"),
+            Some(context) if !context.is_same(&self.context) => elsewhere("context", "another device"),
+            _ => Ok(()),
+        }
+    }
+
     /// The entries (i, i).
     fn diagonal(&self, stream: &Stream) -> Result<Vec<T::Scalar>> {
         let n = self.size.0.min(self.size.1);
@@ -245,12 +331,9 @@ impl<T: Element> sealed::Operate<GpuMatrix<T>, T> for GpuMatrix<T> {
     fn operate(&mut self, call: Call<T>, a: &GpuMatrix<T>, options: &SvdOptions) -> Result<()> {
         let Call { variant, alpha } = call;
         variant.check_shapes(a.size, self.size)?;
-        let elsewhere = |option, what| Err(SvdError::invalid(option, format!("{what}, but a GpuMatrix is computed where it is")));
-        if options.backend == Backend::Cpu {
-            return elsewhere("backend", "Backend::Cpu");
-        }
-        if options.context.as_ref().is_some_and(|context| !context.is_same(&self.context)) || !a.context.is_same(&self.context) {
-            return elsewhere("context", "another device");
+        self.check_options(options)?;
+        if !a.context.is_same(&self.context) {
+            return Err(SvdError::invalid("a", "it is on another device than B"));
         }
         let (rows, cols) = self.size;
         let tuning = match &options.tuning {

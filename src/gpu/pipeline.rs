@@ -44,6 +44,8 @@ pub(super) const GEMM: Shader = shader!("gemm", 3, 11);
 pub(super) const TRMM: Shader = shader!("trmm", 3, 9);
 pub(super) const TRSM: Shader = shader!("trsm", 3, 9);
 pub(super) const DIAGONAL: Shader = shader!("diagonal", 2, 2);
+pub(super) const LARGEST: Shader = shader!("largest", 2, 2);
+pub(super) const SCALE: Shader = shader!("scale", 3, 1);
 
 /// What shaders share.
 const MODULES: [(&str, &str); 8] = [
@@ -196,7 +198,8 @@ mod tests {
     #[test]
     fn sources_resolve() {
         fn resolve<S: Element>() {
-            for shader in [GEQRT, UNMQR, PACK_BAND, UNPACK_BAND, CHASE, GEMM, TRMM, TRSM, DIAGONAL] {
+            let ours = [GEMM, TRMM, TRSM, DIAGONAL, LARGEST, SCALE];
+            for shader in [GEQRT, UNMQR, PACK_BAND, UNPACK_BAND, CHASE].into_iter().chain(ours) {
                 for immediates in [false, true] {
                     let values: Vec<_> = ["TS", "TS4", "SPLIT", "SLICE", "ROWS", "GEQRT_THREADS", "CPB", "CPB4", "UNMQR_THREADS"]
                         .into_iter()

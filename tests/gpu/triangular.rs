@@ -5,8 +5,8 @@ use faer::Mat;
 use num_complex::Complex;
 use proptest::sample::select;
 use svdvals_gpu::{
-    Backend, Element, GpuContext, GpuMatrix, SvdError, SvdOptions, Tuning,
-    triangular::{Diag, TriangularGpu},
+    Backend, Element, GpuContext, GpuMatrix, HalfStorage, SvdError, SvdOptions, SvdValsGpu, Tuning,
+    triangular::{Diag, Op, Side, TriangularGpu, Uplo},
 };
 
 use crate::{
@@ -25,6 +25,7 @@ pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
         ("random_problems", random_problems::<T>),
         ("all_variants_stay_on_the_device", all_variants_stay_on_the_device::<T>),
         ("refusals", refusals::<T>),
+        ("bands_of_matrices_on_the_device", bands_of_matrices_on_the_device::<T>),
     ]
 }
 
@@ -135,5 +136,49 @@ fn refusals<T: Elements>(context: &GpuContext) -> Outcome {
         nothing.trsm_gpu_with(side, uplo, op, diag, one, &none, &options)?;
         check!(nothing.to_mat()?.shape() == shape, "{shape:?}");
     }
+    Ok(())
+}
+
+/// Stage 1 of a matrix that is on the device is stage 1 of one that is uploaded, to the last bit: it finds the same power of two, at both
+/// ends of the range, too, and the same entry that is not finite. And it takes what an operation left there.
+fn bands_of_matrices_on_the_device<T: Elements>(context: &GpuContext) -> Outcome {
+    let mut all = vec![HalfStorage::Single];
+    all.extend((T::IS_HALF && context.supports::<T>(HalfStorage::Half)).then_some(HalfStorage::Half));
+    let options = gpu(context).tuning(tuning(8, 16).triangle(8));
+    let largest = f64::from(<T as Element>::MAX_EXPONENT - 12).exp2();
+    for (m, n) in [(1, 1), (30, 30), (45, 20), (20, 45), (300, 7), (0, 4)] {
+        for scale in [1.0, largest, 1.0 / largest, 0.0] {
+            let a = Mat::<T>::from_fn(m, n, |i, j| T::from_complex(crate::common::complex_noise(31, i, j) * scale));
+            let turned = crate::common::row_major(&a);
+            for half in &all {
+                let options = options.clone().half_storage(*half);
+                let want = SvdValsGpu::to_band(&a, &options)?;
+                check!(GpuMatrix::upload(context, &a)?.to_band(&options)? == want, "{m} x {n}, {scale:e}, {half:?}");
+                let want = SvdValsGpu::to_band(&turned.transpose(), &options)?;
+                let band = GpuMatrix::upload(context, &turned.transpose())?.to_band(&options)?;
+                check!(band == want, "{m} x {n} by rows, {scale:e}, {half:?}");
+            }
+        }
+    }
+    for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        let mut a = Mat::<T>::from_fn(40, 30, |i, j| T::noise(32, i, j));
+        a[(17, 5)] = T::real(value);
+        a[(18, 2)] = T::real(f64::NAN);
+        let found = GpuMatrix::upload(context, &a)?.to_band(&options);
+        check!(matches!(found, Err(SvdError::NonFinite { row: 17, col: 5, .. })), "{found:?}");
+    }
+    // Q A with Q = 2 I has twice the band of A.
+    let (a, q) = (Mat::<T>::from_fn(20, 20, |i, j| T::noise(33, i, j)), Mat::<T>::from_fn(20, 20, |_, _| T::real(f64::NAN)));
+    let want = SvdValsGpu::to_band(&a, &options)?;
+    let mut there = GpuMatrix::upload(context, &a)?;
+    let q = GpuMatrix::upload(context, &q)?;
+    there.trmm_gpu_with(Side::Left, Uplo::Lower, Op::NoTrans, Diag::Unit, T::real(0.0), &q, &options)?;
+    check!(there.to_band(&options)?.to_mat() == Mat::zeros(20, 20), "the band of zero");
+    let q = GpuMatrix::upload(context, &Mat::<T>::from_fn(20, 20, |i, j| T::real(f64::from(u8::from(i == j)))))?;
+    let mut there = GpuMatrix::upload(context, &a)?;
+    there.trmm_gpu_with(Side::Right, Uplo::Upper, Op::Trans, Diag::NonUnit, T::real(2.0), &q, &options)?;
+    let band = there.to_band(&options)?;
+    let twice = |i, j| T::Scalar::from_complex(want.get(i, j).to_complex() * 2.0);
+    check!(band.to_mat() == Mat::from_fn(20, 20, twice), "twice the band");
     Ok(())
 }
