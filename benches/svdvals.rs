@@ -12,11 +12,9 @@
 //! turns. `difference` is ||s - s'||_2 / ||s'||_2 with s' by faer in double precision. `RAYON_NUM_THREADS` sets the threads of this
 //! crate and of faer, `OPENBLAS_NUM_THREADS` those of OpenBLAS.
 
-use std::{
-    env,
-    hint::black_box,
-    time::{Duration, Instant},
-};
+mod turns;
+
+use std::{env, hint::black_box};
 
 use faer::{Mat, traits::ComplexField};
 use half::{bf16, f16};
@@ -24,12 +22,9 @@ use num_complex::Complex;
 use rayon::prelude::*;
 use svdvals_gpu::{Backend, Element, HalfStorage, RealElement, Stage3, StageSeconds, SvdOptions, SvdValsGpu};
 
+use turns::{median, random, take_turns};
+
 const SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
-/// Time for the turns of one table row; `FEWEST` of them are taken all the same, unless the first took longer than `LONG`.
-const BUDGET: Duration = Duration::from_secs(5);
-const LONG: Duration = Duration::from_secs(20);
-const FEWEST: usize = 3;
-const MOST: usize = 51;
 
 fn main() {
     // cargo passes `--bench`; the numbers are the largest and the smallest size.
@@ -297,52 +292,6 @@ fn products<T: Peer + ComplexField>() {
 
 fn options() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu)
-}
-
-/// Entries uniform in -1/2 .. 1/2, from a xorshift generator: the same on every machine.
-fn random<T: Element>(m: usize, n: usize) -> Mat<T> {
-    let mut state = 88_172_645_463_325_252u64;
-    let mut uniform = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) as f64 / (1u64 << 53) as f64 - 0.5
-    };
-    Mat::from_fn(m, n, |_, _| T::from_complex(Complex::new(uniform(), uniform())))
-}
-
-struct Timing {
-    median: f64,
-    turns: usize,
-}
-
-/// Runs the programs one after the other, again and again, and times each. The first round decides how many follow; it counts only
-/// where there are few.
-fn take_turns<const P: usize>(mut programs: [&mut dyn FnMut(); P]) -> [Timing; P] {
-    let mut seconds: [Vec<f64>; P] = std::array::from_fn(|_| Vec::new());
-    let mut round = |seconds: &mut [Vec<f64>; P]| {
-        for (program, seconds) in programs.iter_mut().zip(seconds) {
-            let start = Instant::now();
-            program();
-            seconds.push(start.elapsed().as_secs_f64());
-        }
-    };
-    round(&mut seconds);
-    let first: f64 = seconds.iter().flatten().sum();
-    let fewest = if first > LONG.as_secs_f64() { 1 } else { FEWEST };
-    let turns = ((BUDGET.as_secs_f64() / first) as usize).clamp(fewest, MOST);
-    if turns > FEWEST {
-        seconds.iter_mut().for_each(Vec::clear);
-    }
-    while seconds[0].len() < turns {
-        round(&mut seconds);
-    }
-    seconds.map(|seconds| Timing { turns: seconds.len(), median: median(seconds) })
-}
-
-fn median(mut seconds: Vec<f64>) -> f64 {
-    seconds.sort_unstable_by(f64::total_cmp);
-    seconds[seconds.len() / 2]
 }
 
 /// The peers' singular values.

@@ -85,6 +85,27 @@ pub enum SvdError {
         /// What the driver said.
         reason: String,
     },
+    /// The triangle and the matrix that it multiplies, or is solved for, don't fit.
+    #[error("{operation} from the {side}: A is {} x {} and B {} x {}, but A must be square and of the order of B's {}",
+        a.0, a.1, b.0, b.1, if *.side == "left" { "rows" } else { "columns" })]
+    Shapes {
+        /// `trmm` or `trsm`.
+        operation: &'static str,
+        /// `left` or `right`.
+        side: &'static str,
+        /// Rows and columns of A.
+        a: (usize, usize),
+        /// Rows and columns of B.
+        b: (usize, usize),
+    },
+    /// An entry on the diagonal of a triangle to be solved with is zero, NaN or infinite.
+    #[error("diagonal entry {index} of the triangle is {value}: solving divides by it")]
+    Singular {
+        /// Row and column of the first such entry.
+        index: usize,
+        /// The entry, as text.
+        value: String,
+    },
     /// LAPACK's iteration did not converge (feature `lapack` only: the crate's own methods always do).
     #[error("{unreduced} superdiagonal entries did not converge to zero")]
     NotConverged {

@@ -1,11 +1,12 @@
 //! The `faer` front end.
 
-use faer::prelude::Reborrow;
+use faer::prelude::{Reborrow, ReborrowMut};
 use faer::{Col, Mat, MatMut, MatRef};
 
 use crate::{
     scalar::Element,
     svdvals::{SvdValsGpu, sealed},
+    triangular::{self, TriangularGpu},
 };
 
 macro_rules! front_end {
@@ -30,3 +31,20 @@ macro_rules! front_end {
 front_end!(Mat<T>, self => self.as_ref());
 front_end!(MatRef<'_, T>, self => *self);
 front_end!(MatMut<'_, T>, self => self.rb());
+
+macro_rules! front_end_mut {
+    ($matrix:ty, $self:ident => $view:expr) => {
+        impl<T: Element> triangular::sealed::MatrixMut<T> for $matrix {
+            fn as_faer_mut(&mut $self) -> MatMut<'_, T> {
+                $view
+            }
+        }
+
+        impl<T: Element> TriangularGpu for $matrix {
+            type Element = T;
+        }
+    };
+}
+
+front_end_mut!(Mat<T>, self => self.as_mut());
+front_end_mut!(MatMut<'_, T>, self => self.rb_mut());

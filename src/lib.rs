@@ -34,6 +34,11 @@
 //! through Memory-Aware Bulge-Chasing on GPUs* (2025); with the panel's chain of tiles replaced by the reduction tree of
 //! communication-avoiding QR (Demmel, Grigori, Hoemmen and Langou 2012).
 //!
+//! # Triangles
+//!
+//! [`triangular`] multiplies by a triangular matrix, and solves with one, in place (BLAS's `trmm` and `trsm`), for the same matrices, element
+//! types and backends: [`TriangularGpu`](triangular::TriangularGpu). [`GpuMatrix`] stays on the device between operations.
+//!
 //! # Backends
 //!
 //! One driver runs over a small set of tile kernels that exist twice: as WGSL shaders through `wgpu` (Vulkan, Metal, DX12, WebGPU), and on
@@ -113,8 +118,8 @@
 //!
 //! | feature | default | what |
 //! | --- | --- | --- |
-//! | `ndarray` | yes | the method on `ndarray::ArrayBase`, versions 0.15 to 0.17 |
-//! | `faer` | yes | the method on `faer::{Mat, MatRef, MatMut}` |
+//! | `ndarray` | yes | the methods on `ndarray::ArrayBase`, versions 0.15 to 0.17 |
+//! | `faer` | yes | the methods on `faer::{Mat, MatRef, MatMut}` |
 //! | `lapack` | no | LAPACK's `dbdsqr` as a stage 3; the binary links a LAPACK of its choice |
 //! | `lapack-openblas` | no | the same, linked to the system's OpenBLAS |
 #![deny(missing_docs)]
@@ -142,11 +147,12 @@ mod scalar;
 mod scale;
 mod svdvals;
 mod to_band;
+pub mod triangular;
 
 pub use band::Band;
 pub use bidiagonal::{Bidiagonal, Stage3};
 pub use error::{Result, SvdError};
-pub use gpu::{AdapterChoice, DeviceLimits, GpuContext};
+pub use gpu::{AdapterChoice, DeviceLimits, GpuContext, GpuMatrix};
 pub use kernels::PanelTree;
 pub use options::{Backend, HalfStorage, SvdOptions, Tuning};
 pub use report::{Counts, StageSeconds, SvdReport};

@@ -164,7 +164,7 @@ impl SvdOptions {
     }
 }
 
-/// The hyperparameters of stages 1 and 2. They change speed and rounding, never what is computed.
+/// The hyperparameters of stages 1 and 2, and of the triangular operations. They change speed and rounding, never what is computed.
 ///
 /// ```
 /// use svdvals_gpu::{PanelTree, Tuning};
@@ -198,6 +198,9 @@ pub struct Tuning {
     pub cycles_per_dispatch: usize,
     /// GPU: cap on the `chase` workgroups of one dispatch; each runs several cycles where there are more.
     pub max_blocks: usize,
+    /// Order up to which a triangle is multiplied, or solved with, by a base kernel; larger ones are cut in two
+    /// ([`triangular`](crate::triangular)). A GPU rounds it up to a multiple of 4.
+    pub triangle: usize,
 }
 
 macro_rules! setters {
@@ -232,6 +235,8 @@ impl Tuning {
         cycles_per_dispatch: usize,
         /// Sets the cap on concurrent `chase` workgroups.
         max_blocks: usize,
+        /// Sets the order of the triangles that are not cut any further.
+        triangle: usize,
     }
 
     /// Defaults for the CPU, for elements of type `T` and a matrix whose smaller side is `n`.
@@ -256,6 +261,8 @@ impl Tuning {
             threads_per_block: 1,
             cycles_per_dispatch: 1,
             max_blocks: 1,
+            // Its base kernel's triangle and columns stay in a first-level cache, and products with fewer columns of A are slower.
+            triangle: 64,
         }
     }
 
@@ -293,6 +300,7 @@ impl Tuning {
         at_least("tile_width", self.tile_width, 1)?;
         at_least("threads_per_block", self.threads_per_block, 1)?;
         at_least("cycles_per_dispatch", self.cycles_per_dispatch, 1)?;
-        at_least("max_blocks", self.max_blocks, 1)
+        at_least("max_blocks", self.max_blocks, 1)?;
+        at_least("triangle", self.triangle, 1)
     }
 }

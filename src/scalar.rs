@@ -11,7 +11,15 @@ use half::{bf16, f16, slice::HalfFloatSliceExt};
 use num_complex::Complex;
 use num_traits::{Float, NumAssign};
 
-use crate::{band::Band, bidiagonal::Bidiagonal, error::Result, options::SvdOptions, report::SvdReport, svdvals};
+use crate::{
+    band::Band,
+    bidiagonal::Bidiagonal,
+    error::Result,
+    options::SvdOptions,
+    report::SvdReport,
+    svdvals,
+    triangular::{self, Call},
+};
 
 mod sealed {
     pub trait Sealed {}
@@ -76,6 +84,9 @@ pub trait Element: sealed::Sealed + Pod + PartialEq + Debug + Display + Send + S
     /// The same matrix, where the type is its own [`Scalar`](Self::Scalar).
     #[doc(hidden)]
     fn as_scalars(a: MatMut<'_, Self>) -> Option<MatMut<'_, Self::Scalar>>;
+    /// As [`as_scalars`](Self::as_scalars), to be read.
+    #[doc(hidden)]
+    fn as_scalars_ref(a: MatRef<'_, Self>) -> Option<MatRef<'_, Self::Scalar>>;
     /// [`widen`](Self::widen) for slices of one length.
     #[doc(hidden)]
     fn widen_slice(from: &[Self], to: &mut [Self::Scalar]) {
@@ -88,7 +99,7 @@ pub trait Element: sealed::Sealed + Pod + PartialEq + Debug + Display + Send + S
     }
 
     /// [`SvdValsGpu::svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with), compiled in this crate for each type, so that no caller
-    /// compiles it again. So are the next two.
+    /// compiles it again. So are the next three.
     #[doc(hidden)]
     fn svdvals(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>>;
     /// Stage 1.
@@ -97,6 +108,9 @@ pub trait Element: sealed::Sealed + Pod + PartialEq + Debug + Display + Send + S
     /// Stage 2.
     #[doc(hidden)]
     fn band_to_bidiag(band: &Band<Self>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>>;
+    /// Triangular multiply and solve.
+    #[doc(hidden)]
+    fn triangular(call: Call<Self>, a: MatRef<'_, Self>, b: MatMut<'_, Self>, options: &SvdOptions) -> Result<()>;
 }
 
 /// The largest of the numbers that `bits` makes of entries: their bits without the sign, which are ordered as the magnitudes of finite
@@ -171,6 +185,9 @@ macro_rules! drivers {
         fn band_to_bidiag(band: &Band<Self>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>> {
             svdvals::band_to_bidiag(band, options)
         }
+        fn triangular(call: Call<Self>, a: MatRef<'_, Self>, b: MatMut<'_, Self>, options: &SvdOptions) -> Result<()> {
+            triangular::on_host(call, a, b, options)
+        }
     };
 }
 
@@ -201,6 +218,9 @@ macro_rules! real {
                 self
             }
             fn as_scalars(a: MatMut<'_, $t>) -> Option<MatMut<'_, $t>> {
+                Some(a)
+            }
+            fn as_scalars_ref(a: MatRef<'_, $t>) -> Option<MatRef<'_, $t>> {
                 Some(a)
             }
             fn narrow(value: $t) -> $t {
@@ -274,6 +294,9 @@ macro_rules! complex {
             fn as_scalars(a: MatMut<'_, Self>) -> Option<MatMut<'_, Self>> {
                 Some(a)
             }
+            fn as_scalars_ref(a: MatRef<'_, Self>) -> Option<MatRef<'_, Self>> {
+                Some(a)
+            }
             fn narrow(value: Self) -> Self {
                 value
             }
@@ -328,6 +351,9 @@ macro_rules! half_float {
                 $t::from_f32(value)
             }
             fn as_scalars(_: MatMut<'_, $t>) -> Option<MatMut<'_, f32>> {
+                None
+            }
+            fn as_scalars_ref(_: MatRef<'_, $t>) -> Option<MatRef<'_, f32>> {
                 None
             }
             fn widen_slice(from: &[$t], to: &mut [f32]) {

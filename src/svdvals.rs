@@ -307,16 +307,7 @@ where
 /// Stage 1 alone: see [`SvdValsGpu::to_band`].
 pub(crate) fn to_band<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T::Scalar>> {
     fn run<T: HeldBy<K>, K: TileKernels>(kernels: &K, solve: &Solve<'_, T>, tuning: &Tuning) -> Result<Band<T::Scalar>> {
-        let (m, n) = solve.a.shape();
-        let mut a = kernels.upload(solve.a, solve.scale)?;
-        stage_one(kernels, &mut a, m, n, tuning)?;
-        let bandwidth = tuning.bandwidth(n);
-        let band = kernels.pack_band(a, n, bandwidth, 1)?;
-        kernels.download_band(band, bandwidth, Float::recip(solve.scale)).map_err(|error| match error {
-            // What stage 1 makes of finite entries is finite, until it is scaled back.
-            SvdError::NonFinite { .. } => SvdError::overflow::<Re<T>>("entries of the band"),
-            error => error,
-        })
+        band_of(kernels, kernels.upload(solve.a, solve.scale)?, solve.a.shape(), solve.scale, tuning)
     }
     fn within<T, S>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T::Scalar>>
     where
@@ -337,6 +328,24 @@ pub(crate) fn to_band<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Res
     options.on_threads(|| match options.half_storage {
         HalfStorage::Single => within::<T, T::Scalar>(a, options),
         HalfStorage::Half => within::<T, T::Compact>(a, options),
+    })
+}
+
+/// Stage 1 of a scaled m x n matrix, m >= n, that the backend has, and its band read back.
+pub(crate) fn band_of<K: TileKernels>(
+    kernels: &K,
+    mut a: K::Dense,
+    (m, n): (usize, usize),
+    scale: Re<K::Storage>,
+    tuning: &Tuning,
+) -> Result<Band<<K::Storage as Element>::Scalar>> {
+    stage_one(kernels, &mut a, m, n, tuning)?;
+    let bandwidth = tuning.bandwidth(n);
+    let band = kernels.pack_band(a, n, bandwidth, 1)?;
+    kernels.download_band(band, bandwidth, Float::recip(scale)).map_err(|error| match error {
+        // What stage 1 makes of finite entries is finite, until it is scaled back.
+        SvdError::NonFinite { .. } => SvdError::overflow::<Re<K::Storage>>("entries of the band"),
+        error => error,
     })
 }
 
@@ -366,7 +375,7 @@ pub(crate) fn band_to_bidiag<T: Element>(band: &Band<T>, options: &SvdOptions) -
         let fits = |context: &GpuContext, tuning: &Tuning| required_band_bytes::<S>(context, n, band.bandwidth(), tuning);
         on_chosen::<T, S, _>(
             options,
-            choose::<T, S>(options, n, fits)?,
+            choose::<T, S>(options, n, || too_small(n), fits)?,
             n,
             |kernels, tuning| run(kernels, band, scale, tuning),
             |kernels, tuning| run(kernels, band, scale, tuning),
@@ -404,7 +413,8 @@ where
     }
 }
 
-enum Choice {
+/// Where to compute, and why.
+pub(crate) enum Choice {
     Cpu(Cow<'static, str>),
     Gpu { context: GpuContext, tuning: Tuning, reason: Cow<'static, str> },
 }
@@ -416,11 +426,22 @@ where
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
     let (m, n) = (a.nrows().max(a.ncols()), a.nrows().min(a.ncols()));
-    choose::<T, S>(options, n, |context, tuning| required_bytes::<S>(context, m, n, tuning))
+    choose::<T, S>(options, n, || too_small(n), |context, tuning| required_bytes::<S>(context, m, n, tuning))
 }
 
-/// Where a matrix of order `n` of `T`, stored as `S`, is computed, and why. On a GPU it computes with these types, and `fits` agrees.
-fn choose<T, S>(options: &SvdOptions, n: usize, fits: impl Fn(&GpuContext, &Tuning) -> Result<u64>) -> Result<Choice>
+/// Why a matrix of order `n` is too small for a GPU, if it is.
+fn too_small(n: usize) -> Option<String> {
+    (n < GPU_WORTHWHILE).then(|| format!("a smaller side of {n} gains nothing on a GPU (from {GPU_WORTHWHILE} on it does)"))
+}
+
+/// Where a matrix of order `n` of `T`, stored as `S`, is computed, and why. On a GPU it computes with these types, and `fits` agrees;
+/// `too_small` says why it would gain nothing there.
+pub(crate) fn choose<T, S>(
+    options: &SvdOptions,
+    n: usize,
+    too_small: impl Fn() -> Option<String>,
+    fits: impl Fn(&GpuContext, &Tuning) -> Result<u64>,
+) -> Result<Choice>
 where
     T: Element,
     S: Element<Real = T::Real, Scalar = T::Scalar>,
@@ -439,12 +460,11 @@ where
             let tuning = check(&context)?;
             Ok(Choice::Gpu { context, tuning, reason: "Backend::Gpu was asked for".into() })
         }
-        Backend::Auto if n < GPU_WORTHWHILE => {
-            let reason = format!("a smaller side of {n} gains nothing on a GPU (from {GPU_WORTHWHILE} on it does)");
-            log::debug!("svdvals-gpu computes on the CPU: {reason}");
-            Ok(Choice::Cpu(reason.into()))
-        }
         Backend::Auto => {
+            if let Some(reason) = too_small() {
+                log::debug!("svdvals-gpu computes on the CPU: {reason}");
+                return Ok(Choice::Cpu(reason.into()));
+            }
             let context = match context() {
                 Ok(context) => context,
                 Err(error) => return Ok(Choice::Cpu(fallback(&error.to_string()))),
@@ -463,14 +483,14 @@ where
 }
 
 /// Logs why the CPU computes what a GPU might have.
-fn fallback(reason: &str) -> Cow<'static, str> {
+pub(crate) fn fallback(reason: &str) -> Cow<'static, str> {
     log::warn!("svdvals-gpu computes on the CPU: {reason}");
     reason.to_owned().into()
 }
 
 impl SvdError {
     /// Whether the device is to blame, and not the input or the options.
-    fn is_of_device(&self) -> bool {
+    pub(crate) fn is_of_device(&self) -> bool {
         matches!(
             self,
             SvdError::DeviceLost { .. } | SvdError::OutOfMemory { .. } | SvdError::Gpu { .. } | SvdError::TooLarge { .. }

@@ -10,7 +10,7 @@ use crate::{
     scalar::{Element, Scalar},
 };
 
-/// A shader of stages 1 and 2.
+/// A shader.
 ///
 /// ```
 /// assert_eq!(svdvals_gpu::cost::Kernel::Unmqr.to_string(), "unmqr");
@@ -28,10 +28,22 @@ pub enum Kernel {
     Chase,
     /// After stage 2: band storage to what is read back.
     UnpackBand,
+    /// Triangular operations: a matrix product.
+    Gemm,
+    /// Triangular operations: a small triangle times columns of B.
+    Trmm,
+    /// Triangular operations: a small triangle's inverse times columns of B.
+    Trsm,
+    /// [`GpuMatrix`](crate::GpuMatrix): the diagonal, to be looked at.
+    Diagonal,
+    /// [`GpuMatrix`](crate::GpuMatrix): the largest entry.
+    Largest,
+    /// [`GpuMatrix`](crate::GpuMatrix): the scaled copy that stage 1 works on.
+    Scale,
 }
 
 impl Kernel {
-    /// All of them, in the order in which they run.
+    /// Those of stages 1 and 2, in the order in which they run.
     pub const ALL: [Kernel; 5] = [Kernel::Geqrt, Kernel::Unmqr, Kernel::PackBand, Kernel::Chase, Kernel::UnpackBand];
 }
 
@@ -43,6 +55,12 @@ impl fmt::Display for Kernel {
             Kernel::PackBand => "pack_band",
             Kernel::Chase => "chase",
             Kernel::UnpackBand => "unpack_band",
+            Kernel::Gemm => "gemm",
+            Kernel::Trmm => "trmm",
+            Kernel::Trsm => "trsm",
+            Kernel::Diagonal => "diagonal",
+            Kernel::Largest => "largest",
+            Kernel::Scale => "scale",
         })
     }
 }
@@ -146,6 +164,11 @@ impl Work {
     pub fn unpack_band<S: Element>(n: usize, bandwidth: usize, threads: u64) -> Work {
         let places = (n * (bandwidth + 1)) as u64;
         Work::copy(Kernel::UnpackBand, places, threads, places * (size_of::<S>() + size_of::<S::Scalar>()) as u64)
+    }
+
+    /// A dispatch outside stages 1 and 2, of which the flops are all that is asked.
+    pub fn other(kernel: Kernel, flops: u64) -> Work {
+        Work { flops, ..Work::copy(kernel, 1, 1, 0) }
     }
 
     fn copy(kernel: Kernel, places: u64, threads: u64, bytes: u64) -> Work {

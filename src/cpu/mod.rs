@@ -7,6 +7,9 @@ mod geqrt;
 mod lanes;
 mod larfg;
 mod pack_band;
+mod triangular;
+mod trmm;
+mod trsm;
 mod tsqr;
 mod unmqr;
 
@@ -19,6 +22,7 @@ use faer::{MatMut, MatRef, prelude::ReborrowMut};
 use rayon::prelude::*;
 
 pub(crate) use convert::map_into;
+pub(crate) use triangular::triangular;
 pub(crate) use tsqr::tsqr;
 
 use crate::{

@@ -179,6 +179,11 @@ impl GpuContext {
         self.0.lost.get().is_some()
     }
 
+    /// Whether both are one device.
+    pub(super) fn is_same(&self, other: &GpuContext) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     pub(super) fn pipelines(&self) -> &Pipelines {
         &self.0.pipelines
     }

@@ -2,12 +2,13 @@
 
 use std::marker::PhantomData;
 
-use faer::{MatMut, MatRef};
-use wgpu::BufferUsages;
+use faer::{MatRef, traits::ComplexField};
+use wgpu::{Buffer, BufferUsages};
 
 use super::{
     context::GpuContext,
-    pipeline::{LINEAR_THREADS, PACK_BAND, UNPACK_BAND},
+    matrix::copy_lines,
+    pipeline::{LINEAR_THREADS, PACK_BAND, SCALE, UNPACK_BAND},
     storage::{Banded, Dense, rows_at_once},
     stream::{Stream, buffer},
     tuning::{Bounds, ChaseShape, Shape},
@@ -15,7 +16,6 @@ use super::{
 use crate::{
     band::Band,
     cost::{Kernel, Work},
-    cpu::map_into,
     error::{Result, SvdError},
     kernels::{BandLayout, HeldBy, Level, ReductionStep, SWEEP_SEPARATION, StageKernels, TileKernels},
     options::Tuning,
@@ -84,6 +84,28 @@ impl<S: Element> GpuKernels<S> {
         let ts = self.shape.ts;
         let entries: Vec<S::Scalar> = self.stream.read_back(&a.t, (q + 1) * ts * ts)?;
         Ok(faer::Mat::from_fn(ts, ts, |i, j| entries[(q * ts + i) * ts + j]))
+    }
+
+    /// As [`upload`](TileKernels::upload), of a matrix that is on the device: `from` holds an m x n matrix, row after row if `by_rows`, in the
+    /// layout of [`Dense`].
+    pub(super) fn adopt(&self, from: &Buffer, size: (usize, usize), by_rows: bool, scale: Re<S>) -> Result<Dense<S>> {
+        let a = Dense::new(&self.context, &self.stream, size, by_rows, self.shape, self.tuning.leaf)?;
+        let [out] = &a.a[..] else {
+            return Err(SvdError::invalid("matrix", format!("{} x {} is more than one buffer holds", size.0, size.1)));
+        };
+        let len = a.lines_of().map(|(lines, _)| lines.len() * a.ld()).sum::<usize>();
+        if (len * size_of::<S::Scalar>()) as u64 > from.size() {
+            return Err(SvdError::invalid("matrix", format!("{} x {} of a buffer of {} bytes", size.0, size.1, from.size())));
+        }
+        let factor = S::Scalar::from_real_impl(&scale);
+        let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST;
+        let factors = buffer(&self.context, "factors", size_of_val(&factor) as u64, usage)?;
+        self.stream.upload(&factors, 1, |_, piece: &mut [S::Scalar]| piece.fill(factor))?;
+        let pipeline = self.context.pipeline::<S>(&SCALE, &[], 0)?;
+        let bindings = self.stream.bind(&pipeline, &[from, out, &factors], &[])?;
+        let [x, y] = self.stream.fold(len.div_ceil(LINEAR_THREADS as usize))?;
+        self.stream.dispatch(&pipeline, &bindings, [len as u32].into(), [x, y, 1], Work::other(Kernel::Scale, 0))?;
+        Ok(a)
     }
 
     /// Columns of `bandwidth + 1` entries: B(i, j) at j * (bandwidth + 1) + bandwidth + i - j.
@@ -189,23 +211,10 @@ impl<S: Element> TileKernels for GpuKernels<S> {
         let by_rows = source.col_stride().unsigned_abs() < source.row_stride().unsigned_abs();
         let a = Dense::new(&self.context, &self.stream, source.shape(), by_rows, self.shape, self.tuning.leaf)?;
         let source = if by_rows { source.transpose() } else { source };
-        let ld = a.ld();
         for (lines, buffer) in a.lines_of() {
-            self.stream.upload(buffer, lines.len() * ld, |start, piece: &mut [S]| {
-                let mut at = 0;
-                while at < piece.len() {
-                    // From place k of line j to the end of the line, or of the piece.
-                    let (j, k) = (lines.start + (start + at) / ld, (start + at) % ld);
-                    let end = (at + ld - k).min(piece.len());
-                    let target = &mut piece[at..end];
-                    let first = k.min(source.nrows());
-                    let filled = target.len().min(source.nrows() - first);
-                    let (target, padding) = target.split_at_mut(filled);
-                    padding.fill(S::zeroed());
-                    let line = source.submatrix(first, j, filled, 1);
-                    map_into(line, MatMut::from_column_major_slice_mut(target, filled, 1), |x| S::narrow(x.times(scale)));
-                    at = end;
-                }
+            let source = source.subcols(lines.start, lines.len());
+            self.stream.upload(buffer, lines.len() * a.ld(), |start, piece: &mut [S]| {
+                copy_lines(source, a.ld(), start, piece, |_| 0..source.nrows(), |x| S::narrow(x.times(scale)));
             })?;
         }
         Ok(a)

@@ -10,19 +10,24 @@
 //! | `tuning.rs` | hyperparameters against the device's limits |
 //! | `storage.rs` | the matrices on the device |
 //! | `kernels.rs` | [`TileKernels`](crate::kernels::TileKernels) |
+//! | `matrix.rs`, `triangular.rs` | [`GpuMatrix`], and the triangular operations on such |
 
 mod adapter;
 mod context;
 mod kernels;
+mod matrix;
 mod pipeline;
 mod storage;
 mod stream;
 mod timer;
+mod triangular;
 mod tuning;
 
 pub use adapter::{AdapterChoice, DeviceLimits};
 pub use context::GpuContext;
 pub use kernels::GpuKernels;
+pub use matrix::GpuMatrix;
 pub(crate) use pipeline::LINEAR_THREADS;
 pub(crate) use storage::{required_band_bytes, required_bytes};
+pub(crate) use triangular::{required_triangular_bytes, triangular};
 pub(crate) use tuning::{Bounds, ChaseShape, Shape};

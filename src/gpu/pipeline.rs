@@ -54,13 +54,20 @@ pub(super) const UNMQR_IN_VECTORS: Shader = shader!("unmqr", 2, 12, Some("vector
 pub(super) const PACK_BAND: Shader = shader!("pack_band", 1, 7);
 pub(super) const UNPACK_BAND: Shader = shader!("unpack_band", 2, 4);
 pub(super) const CHASE: Shader = shader!("chase", 1, 9);
+pub(super) const GEMM: Shader = shader!("gemm", 3, 11);
+pub(super) const TRMM: Shader = shader!("trmm", 3, 9);
+pub(super) const TRSM: Shader = shader!("trsm", 3, 9);
+pub(super) const DIAGONAL: Shader = shader!("diagonal", 2, 2);
+pub(super) const LARGEST: Shader = shader!("largest", 2, 2);
+pub(super) const SCALE: Shader = shader!("scale", 3, 1);
 
 /// What shaders share.
-const MODULES: [(&str, &str); 7] = [
+const MODULES: [(&str, &str); 8] = [
     ("pair", include_str!("../../shaders/shared/pair.wgsl")),
     ("reflector", include_str!("../../shaders/shared/reflector.wgsl")),
     ("scalar", include_str!("../../shaders/shared/scalar.wgsl")),
     ("level", include_str!("../../shaders/shared/level.wgsl")),
+    ("triangle", include_str!("../../shaders/shared/triangle.wgsl")),
     ("tiles", include_str!("../../shaders/shared/tiles.wgsl")),
     ("compact_wy", include_str!("../../shaders/shared/compact_wy.wgsl")),
     ("band", include_str!("../../shaders/shared/band.wgsl")),
@@ -173,7 +180,8 @@ impl GpuContext {
         // SAFETY: without checks a shader must not index out of bounds, loop without end, or divide by zero. The sources are ours
         // alone (`include_str!`), every loop in them counts up to a bound, and their indices and divisors depend on nothing but the
         // parameters and the constants, never on matrix entries. `storage.rs` and `kernels.rs` refuse parameters that reach outside
-        // the buffers bound (`Dense::parameters`, `Banded::parameters`), and `Shape::new` makes workgroup arrays and constants agree.
+        // the buffers bound (`Dense::parameters`, `Banded::parameters`), as `triangular.rs` does (`check_rows`, of matrices whose shapes
+        // fit); `Shape::new` and `TriangleShape::new` make workgroup arrays and constants agree.
         // tests/gpu runs every kernel with the checks on and off and compares.
         // SAFETY: as said above: our own sources, indices from checked parameters alone.
         let module = unsafe { device.create_shader_module_trusted(descriptor, checks) };
@@ -244,12 +252,15 @@ mod tests {
     #[test]
     fn sources_resolve() {
         fn resolve<S: Element>() {
-            for shader in [GEQRT, UNMQR, UNMQR_IN_VECTORS, PACK_BAND, UNPACK_BAND, CHASE] {
+            let triangular = [GEMM, TRMM, TRSM, DIAGONAL, LARGEST, SCALE];
+            let stages = [GEQRT, UNMQR, UNMQR_IN_VECTORS, PACK_BAND, UNPACK_BAND, CHASE];
+            for shader in stages.into_iter().chain(triangular) {
                 for (immediates, count) in [(false, 1), (true, 1), (true, 3)] {
                     let values: Vec<_> =
                         ["TS", "TS4", "SPLIT", "SLICE", "ROWS", "GEQRT_THREADS", "CPB", "CPB4", "CPB8", "I_LOW", "J_LOW"]
                             .into_iter()
                             .chain(["UNMQR_THREADS", "TAIL", "LINES", "PARTS", "EACH", "CHASE_THREADS"])
+                            .chain(["GEMM_THREADS", "BASE", "GROUPS", "TRIANGLE_THREADS"])
                             .map(|name| (name, 4))
                             .collect();
                     let source = wgsl::<S>(&shader, count, &constants::<Re<S>>(&values), immediates).unwrap();

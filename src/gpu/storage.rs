@@ -82,7 +82,7 @@ fn lines_of_a_buffer<T>(context: &GpuContext, ld: Option<usize>, outer: usize) -
 }
 
 /// Bytes of `len` elements, where a shader can index so many and a buffer can hold them.
-fn fitting_bytes<T>(context: &GpuContext, what: &'static str, len: Option<usize>) -> Result<u64> {
+pub(super) fn fitting_bytes<T>(context: &GpuContext, what: &'static str, len: Option<usize>) -> Result<u64> {
     let needed = len.and_then(|len| len.checked_mul(size_of::<T>())).map_or(u64::MAX, |bytes| bytes as u64);
     // Indices are u32.
     let available = context.max_buffer_bytes().min(u64::from(u32::MAX) * size_of::<T>() as u64);

@@ -130,14 +130,30 @@ impl Stream {
             return Ok(());
         }
         let state = &mut *self.state();
-        let most = if self.context.is_software() { FLOPS_SOFTWARE } else { FLOPS };
-        if state.pending.len() == DISPATCHES || (!state.pending.is_empty() && state.flops + work.flops > most) {
+        if state.pending.len() == DISPATCHES || (!state.pending.is_empty() && state.flops + work.flops > self.most_flops()) {
             self.submit(state)?;
         }
         state.flops += work.flops;
         let (pipeline, bindings) = (pipeline.compute.clone(), bindings.clone());
         state.pending.push(Dispatch { kernel: work.kernel, pipeline, bindings, parameters, grid });
         Ok(())
+    }
+
+    /// Most estimated flops that a submission should have, and so a dispatch that can be made in several.
+    pub fn most_flops(&self) -> u64 {
+        if self.context.is_software() { FLOPS_SOFTWARE } else { FLOPS }
+    }
+
+    /// Makes all of a buffer zero.
+    pub fn clear(&self, target: &Buffer) -> Result<()> {
+        let state = &mut *self.state();
+        self.submit(state)?;
+        let index = self.context.scoped("clearing a buffer", || {
+            let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
+            encoder.clear_buffer(target, 0, None);
+            Ok(self.context.queue().submit([encoder.finish()]))
+        })?;
+        self.submitted(state, index)
     }
 
     /// `count` workgroups as two dimensions of a grid, each within the device's limit. The last may reach beyond `count`.

@@ -129,6 +129,11 @@ impl Shape {
         ]
     }
 
+    /// The constants of `gemm`, whose tiles are those of `unmqr`.
+    pub fn gemm_constants(&self) -> [(&'static str, u32); 8] {
+        self.unmqr_constants().map(|(name, value)| (if name == "UNMQR_THREADS" { "GEMM_THREADS" } else { name }, value))
+    }
+
     /// The constants of `unmqr`.
     pub fn unmqr_constants(&self) -> [(&'static str, u32); 8] {
         let (ts4, cpb4) = (self.ts as u32 / 4, self.cpb as u32 / 4);
@@ -207,6 +212,50 @@ impl ChaseShape {
     }
 }
 
+/// Most threads of a workgroup of the triangular base kernels: each step of a row waits for all of them.
+const MOST_TRIANGLE_THREADS: usize = 256;
+
+/// The sizes that the triangular base kernels are compiled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TriangleShape {
+    /// Order of the largest triangle: whole vectors of four.
+    pub base: usize,
+    /// Groups of four columns of a workgroup.
+    pub groups: usize,
+}
+
+impl TriangleShape {
+    /// Bytes of workgroup memory that `trmm` takes; `trsm` takes no more.
+    fn bytes<T: Element>(&self) -> usize {
+        let TriangleShape { base, groups } = *self;
+        (base * (base + 1) + 4 * groups * base.max(2)) * size_of::<T::Scalar>()
+    }
+
+    /// The sizes for `tuning` and matrices stored as `T`, or that the device cannot have them.
+    pub fn new<T: Element>(bounds: &Bounds<'_>, tuning: &Tuning) -> Result<TriangleShape> {
+        tuning.check()?;
+        let &Bounds { name, threads, bytes, .. } = bounds;
+        let most = threads.min(MOST_TRIANGLE_THREADS) / 4 * 4;
+        if tuning.triangle > most {
+            return Err(SvdError::invalid("triangle", format!("{}, but {name} allows at most {most}", tuning.triangle)));
+        }
+        let base = tuning.triangle.next_multiple_of(4);
+        let fitting = (0..).map(|k| (most / base) >> k).take_while(|&groups| groups > 0);
+        let mut fitting = fitting.map(|groups| TriangleShape { base, groups }).filter(|shape| shape.bytes::<T>() <= bytes);
+        fitting.next().ok_or_else(|| {
+            let needed = TriangleShape { base, groups: 1 }.bytes::<T>();
+            let reason = format!("{base} needs {needed} bytes of workgroup memory for {}, but {name} has {bytes}", T::NAME);
+            SvdError::invalid("triangle", reason)
+        })
+    }
+
+    /// The constants of `trmm` and `trsm`.
+    pub fn constants(&self) -> [(&'static str, u32); 3] {
+        let TriangleShape { base, groups } = *self;
+        [("BASE", base as u32), ("GROUPS", groups as u32), ("TRIANGLE_THREADS", (base * groups) as u32)]
+    }
+}
+
 impl Tuning {
     /// Defaults for a GPU, for elements of type `T` and a matrix whose smaller side is `n`: the largest that fit the device's
     /// workgroup memory and threads.
@@ -237,6 +286,7 @@ impl Tuning {
             threads_per_block: if software { 32 } else { 256 }.min(threads),
             cycles_per_dispatch: 1,
             max_blocks: workgroups,
+            triangle: tile_size,
         };
         // Up to 512 rows a panel is one block of 16 tiles: no tree, and half the dispatches of stage 1.
         let one_block = (n <= 512).then_some((32, 16, 64));

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use faer::{Mat, MatRef};
+use faer::{Mat, MatMut, MatRef};
 use num_complex::Complex;
 use proptest::{
     prelude::*,
@@ -227,6 +227,34 @@ impl<T: Element> Stored<T> {
         let a = unsafe { MatRef::from_raw_parts(self.data.as_ptr(), m, n, row as isize, col as isize) };
         let a = if self.reversed.0 { a.reverse_rows() } else { a };
         if self.reversed.1 { a.reverse_cols() } else { a }
+    }
+
+    /// As faer sees it, to be changed.
+    pub fn faer_mut(&mut self) -> MatMut<'_, T> {
+        let ((m, n), (row, col)) = (self.shape, self.strides);
+        // SAFETY: entry (i, j) is element i * row + j * col of `data`, which `new` made, for all i < m and j < n, no two of them the same.
+        let a = unsafe { MatMut::from_raw_parts_mut(self.data.as_mut_ptr(), m, n, row as isize, col as isize) };
+        let a = if self.reversed.0 { a.reverse_rows_mut() } else { a };
+        if self.reversed.1 { a.reverse_cols_mut() } else { a }
+    }
+
+    /// Whether all elements that are no entries are still NaN.
+    pub fn is_untouched_between(&self) -> bool {
+        let entries = self.shape.0 * self.shape.1;
+        self.data.iter().filter(|x| x.to_complex().re.is_nan()).count() >= self.data.len() - entries
+    }
+
+    /// As ndarray sees it, to be changed.
+    #[cfg(feature = "ndarray")]
+    pub fn ndarray_mut(&mut self) -> ndarray::ArrayViewMut2<'_, T> {
+        use ndarray::{ArrayViewMut2, Axis, ShapeBuilder};
+        let mut a = ArrayViewMut2::from_shape(self.shape.strides(self.strides), &mut self.data).expect("the layout is valid");
+        for (axis, reversed) in [self.reversed.0, self.reversed.1].into_iter().enumerate() {
+            if reversed {
+                a.invert_axis(Axis(axis));
+            }
+        }
+        a
     }
 
     /// As ndarray sees it.

@@ -10,6 +10,7 @@ mod accuracy;
 mod band;
 mod dense;
 mod properties;
+mod triangular;
 mod whole;
 
 use std::process::ExitCode;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
             per_element::<Complex<f64>>(context_of),
             per_element::<f16>(context_of),
             named::<bf16>(properties::trials::<bf16>(), context_of),
+            triangular_trials(context_of),
         ];
         for (name, body, unsupported) in elements.into_iter().flatten() {
             let name = format!("{label}::{name}");
@@ -123,6 +125,18 @@ fn per_element<T: Elements>(context: Option<&GpuContext>) -> Vec<(String, Body, 
     }
     bodies.extend(properties::trials::<T>());
     named::<T>(bodies, context)
+}
+
+/// The trials of the triangular operations, which hold half types in f32 on any device.
+fn triangular_trials(context: Option<&GpuContext>) -> Vec<(String, Body, bool)> {
+    fn of<T: Elements>(context: Option<&GpuContext>) -> Vec<(String, Body, bool)> {
+        let unsupported = context.is_some_and(|context| !context.supports::<T>(HalfStorage::Single));
+        let name = |name| format!("{}::triangular::{name}", T::NAME);
+        triangular::trials::<T>().into_iter().map(|(trial, body)| (name(trial), body, unsupported)).collect()
+    }
+    let real = [of::<f16>(context), of::<bf16>(context), of::<f32>(context), of::<f64>(context)];
+    let complex = [of::<Complex<f32>>(context), of::<Complex<f64>>(context)];
+    real.into_iter().chain(complex).flatten().collect()
 }
 
 /// Trials with their element type in their names, and whether the device lacks that type.

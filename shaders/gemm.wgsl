@@ -1,0 +1,136 @@
+// The matrix product, on windows of two matrices.
+//
+//   C <- beta C + alpha M X     C rows x cols,  M rows x inner,  X inner x cols
+//
+//   a         the matrix that M is a window of: M_ij = a[params.a + i a_rs + j a_cs], conjugated if asked for
+//   b         the matrix that both X and C are windows of, of disjoint rows: X in at params.x, C in and out at params.c, strides (b_rs, b_cs)
+//   factors   the scalars that alpha and beta are chosen from, by index
+//
+// Workgroup (chunk of CPB columns, chunk of TS rows) of C. M and X pass through workgroup memory TS columns and rows at a time. Each of
+// TS/4 x CPB/8 threads owns a 4 x 8 piece of C. Beyond the edges tiles are zero, so that products know no edges.
+
+import package::tuning::{TS, TS4, CPB, CPB4, CPB8, GEMM_THREADS};
+import package::scalar::{Scalar, Scalar4, Stored, Lanes, conjugate, join, lanes, load, multiply_add, store, times};
+import package::tiles::{Tile, Piece, left, right, LEFT_LD, RIGHT_LD, transposed_product};
+
+struct Params {
+    rows: u32,
+    cols: u32,
+    inner: u32,
+    a: u32,
+    a_rs: u32,
+    a_cs: u32,
+    x: u32,
+    c: u32,
+    b_rs: u32,
+    b_cs: u32,
+    /// 1 if M's entries are the conjugates of a's; 256 times alpha's index; 65536 times beta's.
+    flags: u32,
+}
+
+@group(0) @binding(0) var<storage, read_write> a: array<Stored>;
+@group(0) @binding(1) var<storage, read_write> b: array<Stored>;
+@group(0) @binding(2) var<storage, read_write> factors: array<Scalar>;
+@if(immediates) var<immediate> params: Params;
+@else @group(0) @binding(3) var<uniform> params: Params;
+
+/// The conjugate of M_ij, or zero outside M.
+fn conjugate_of_m(i: u32, j: u32) -> Scalar {
+    if i < params.rows && j < params.inner {
+        let entry = load(a[params.a + i * params.a_rs + j * params.a_cs]);
+        return select(conjugate(entry), entry, (params.flags & 1u) != 0u);
+    }
+    return Scalar();
+}
+
+/// X_ij, or zero outside X.
+fn of_x(i: u32, j: u32) -> Scalar {
+    if i < params.inner && j < params.cols {
+        return load(b[params.x + i * params.b_rs + j * params.b_cs]);
+    }
+    return Scalar();
+}
+
+/// Copies TS x TS of M, from row `row` and column `k` on, into `left` as M^H. Neighbouring threads take neighbours in memory.
+fn stage_left(thread: u32, row: u32, k: u32) {
+    for (var e = thread; e < TS * TS4; e += GEMM_THREADS) {
+        let by_columns = params.a_rs == 1u;
+        let r = select(e % TS, e / TS4, by_columns);
+        let i = select(e / TS, e % TS4, by_columns);
+        let first = row + 4u * i;
+        left[r * LEFT_LD + i] = join(Lanes(
+            conjugate_of_m(first, k + r),
+            conjugate_of_m(first + 1u, k + r),
+            conjugate_of_m(first + 2u, k + r),
+            conjugate_of_m(first + 3u, k + r),
+        ));
+    }
+}
+
+/// Copies TS x CPB of X, from row `k` and column `col` on, into `right`. Neighbouring threads take neighbours in memory.
+fn stage_right(thread: u32, k: u32, col: u32) {
+    for (var e = thread; e < TS * CPB4; e += GEMM_THREADS) {
+        let by_rows = params.b_cs == 1u;
+        let r = select(e % TS, e / CPB4, by_rows);
+        let j = select(e / TS, e % CPB4, by_rows);
+        let first = col + 4u * j;
+        right[r * RIGHT_LD + j] =
+            join(Lanes(of_x(k + r, first), of_x(k + r, first + 1u), of_x(k + r, first + 2u), of_x(k + r, first + 3u)));
+    }
+}
+
+@compute @workgroup_size(GEMM_THREADS)
+fn gemm(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let row = (workgroup.y + workgroup.z * workgroups.y) * TS;
+    if row >= params.rows {
+        return;
+    }
+    let col = workgroup.x * CPB;
+    // Neighbouring threads own neighbours in memory.
+    let by_rows = params.b_cs == 1u;
+    let i = select(thread % TS4, thread / CPB8, by_rows);
+    let j = select(thread / TS4, thread % CPB8, by_rows);
+
+    var sum = Piece();
+    for (var k = 0u; k < params.inner; k += TS) {
+        stage_left(thread, row, k);
+        stage_right(thread, k, col);
+        // Both tiles are there before they are multiplied.
+        workgroupBarrier();
+        sum = transposed_product(sum, i, j);
+        // Everyone is done with the tiles before they are replaced.
+        workgroupBarrier();
+    }
+    update_tile(row + 4u * i, col + 4u * j, sum.near);
+    update_tile(row + 4u * i, col + 4u * (j + CPB8), sum.far);
+}
+
+/// `update_row` for four rows from row i and column j on.
+fn update_tile(i: u32, j: u32, tile: Tile) {
+    update_row(i, j, lanes(tile.r0));
+    update_row(i + 1u, j, lanes(tile.r1));
+    update_row(i + 2u, j, lanes(tile.r2));
+    update_row(i + 3u, j, lanes(tile.r3));
+}
+
+/// C[i, j..j + 4] <- beta C[i, j..j + 4] + alpha four, where C has these entries.
+fn update_row(i: u32, j: u32, four: Lanes) {
+    if i < params.rows {
+        let at = params.c + i * params.b_rs;
+        if j < params.cols { update(at + j * params.b_cs, four.x); }
+        if j + 1u < params.cols { update(at + (j + 1u) * params.b_cs, four.y); }
+        if j + 2u < params.cols { update(at + (j + 2u) * params.b_cs, four.z); }
+        if j + 3u < params.cols { update(at + (j + 3u) * params.b_cs, four.w); }
+    }
+}
+
+/// b[at] <- beta b[at] + alpha x
+fn update(at: u32, x: Scalar) {
+    let alpha = factors[(params.flags >> 8u) & 255u];
+    let beta = factors[params.flags >> 16u];
+    b[at] = store(multiply_add(alpha, x, times(beta, load(b[at]))));
+}

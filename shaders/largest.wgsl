@@ -1,0 +1,60 @@
+// The largest entry of a matrix, for stage 0 of one that is on the device.
+//
+//   found_t = max of |Re a_e| and |Im a_e| over e = t, t + T, t + 2 T, ... < len, T = number of threads;  -1 if one is NaN or infinite
+//
+//   a         len numbers, in
+//   found     T real numbers, out
+//
+// Thread = t, and `each` entries.
+
+import package::tuning::{LINEAR_THREADS, SMALLEST_NORMAL};
+import package::scalar::{Real, Scalar};
+
+struct Params {
+    len: u32,
+    each: u32,
+}
+
+@group(0) @binding(0) var<storage, read_write> a: array<Scalar>;
+@group(0) @binding(1) var<storage, read_write> found: array<Real>;
+@if(immediates) var<immediate> params: Params;
+@else @group(0) @binding(2) var<uniform> params: Params;
+
+/// Whether x is neither NaN nor infinite: by its bits, for compilers may take it that there is no NaN. (A finite f64 times the smallest
+/// normal number is a finite f32.)
+fn is_finite(x: Real) -> bool {
+    @if(f64) let near = f32(x * SMALLEST_NORMAL);
+    @else let near = x;
+    return (bitcast<u32>(near) & 0x7f800000u) != 0x7f800000u;
+}
+
+/// The larger one, or -1.
+fn larger(most: Real, x: Real) -> Real {
+    if most < Real(0.0) || !is_finite(x) {
+        return Real(-1.0);
+    }
+    return max(most, abs(x));
+}
+
+@compute @workgroup_size(LINEAR_THREADS)
+fn largest(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let t = workgroup.x * LINEAR_THREADS + thread;
+    var most = Real(0.0);
+    for (var k = 0u; k < params.each; k++) {
+        let e = t + k * workgroups.x * LINEAR_THREADS;
+        if e < params.len {
+            let x = a[e];
+            @if(complex) {
+                most = larger(larger(most, x.x), x.y);
+            }
+            @else {
+                most = larger(most, x);
+            }
+        }
+    }
+    found[t] = most;
+}

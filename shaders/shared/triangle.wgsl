@@ -1,0 +1,97 @@
+// What the two base kernels of the triangular recursion share: bindings, the triangle, and a piece of B.
+//
+//   a         the matrix that the triangle is a window of: M_ij = a[params.a + i a_rs + j a_cs], conjugated if asked for
+//   b         the matrix that B is a window of: B_ij = b[params.b + i b_rs + j b_cs], in and out
+//   factors   the scalars that alpha is chosen from, by index
+//
+// Rows are counted in the order in which they are known, so that M is lower triangular: the p-th row is row p of a lower and row
+// order - 1 - p of an upper triangle. Of M, entries (p, q) with q < p are read, and with q = p unless the diagonal is ones.
+//
+// A workgroup has BASE x GROUPS threads and 4 GROUPS columns of B; thread (p, g) has row p and columns 4 g.. .
+
+import package::tuning::{BASE, GROUPS, TRIANGLE_THREADS};
+import package::scalar::{Scalar, Scalar4, Stored, Lanes, ONE, conjugate, join, lanes, load, store, times};
+
+struct Params {
+    /// Order of the triangle, at most BASE.
+    order: u32,
+    /// Columns of B.
+    cols: u32,
+    a: u32,
+    a_rs: u32,
+    a_cs: u32,
+    b: u32,
+    b_rs: u32,
+    b_cs: u32,
+    /// 1: conjugated, 2: lower, 4: unit diagonal; 256 times alpha's index.
+    flags: u32,
+}
+
+@group(0) @binding(0) var<storage, read_write> a: array<Stored>;
+@group(0) @binding(1) var<storage, read_write> b: array<Stored>;
+@group(0) @binding(2) var<storage, read_write> factors: array<Scalar>;
+@if(immediates) var<immediate> params: Params;
+@else @group(0) @binding(3) var<uniform> params: Params;
+
+/// Entry (p, q) at p * TRIANGLE_LD + q, q <= p; one more than BASE, so that neighbouring rows start in different banks.
+const TRIANGLE_LD = BASE + 1u;
+var<workgroup> triangle: array<Scalar, BASE * TRIANGLE_LD>;
+
+/// The row that is the p-th to be known.
+fn row_of(p: u32) -> u32 {
+    return select(params.order - 1u - p, p, (params.flags & 2u) != 0u);
+}
+
+/// Copies the triangle to workgroup memory. Neighbouring threads take neighbours in memory.
+fn stage_triangle(thread: u32) {
+    let unit = (params.flags & 4u) != 0u;
+    for (var e = thread; e < BASE * BASE; e += TRIANGLE_THREADS) {
+        let by_columns = params.a_rs == 1u;
+        let p = select(e / BASE, e % BASE, by_columns);
+        let q = select(e % BASE, e / BASE, by_columns);
+        if p < params.order && q <= p {
+            if unit && p == q {
+                triangle[p * TRIANGLE_LD + q] = ONE;
+            } else {
+                let entry = load(a[params.a + row_of(p) * params.a_rs + row_of(q) * params.a_cs]);
+                triangle[p * TRIANGLE_LD + q] = select(entry, conjugate(entry), (params.flags & 1u) != 0u);
+            }
+        }
+    }
+}
+
+/// The row p of a thread.
+fn own_row(thread: u32) -> u32 {
+    return select(thread / GROUPS, thread % BASE, params.b_rs == 1u);
+}
+
+/// The group g of a thread.
+fn own_group(thread: u32) -> u32 {
+    return select(thread % GROUPS, thread / BASE, params.b_rs == 1u);
+}
+
+/// alpha B[p, col..col + 4], zeros outside B.
+fn load_four(p: u32, col: u32) -> Scalar4 {
+    var four = Lanes();
+    if p < params.order {
+        let alpha = factors[params.flags >> 8u];
+        let at = params.b + row_of(p) * params.b_rs;
+        if col < params.cols { four.x = times(alpha, load(b[at + col * params.b_cs])); }
+        if col + 1u < params.cols { four.y = times(alpha, load(b[at + (col + 1u) * params.b_cs])); }
+        if col + 2u < params.cols { four.z = times(alpha, load(b[at + (col + 2u) * params.b_cs])); }
+        if col + 3u < params.cols { four.w = times(alpha, load(b[at + (col + 3u) * params.b_cs])); }
+    }
+    return join(four);
+}
+
+/// B[p, col..col + 4] <- x, where B has these entries.
+fn store_four(p: u32, col: u32, x: Scalar4) {
+    if p < params.order {
+        let four = lanes(x);
+        let at = params.b + row_of(p) * params.b_rs;
+        if col < params.cols { b[at + col * params.b_cs] = store(four.x); }
+        if col + 1u < params.cols { b[at + (col + 1u) * params.b_cs] = store(four.y); }
+        if col + 2u < params.cols { b[at + (col + 2u) * params.b_cs] = store(four.z); }
+        if col + 3u < params.cols { b[at + (col + 3u) * params.b_cs] = store(four.w); }
+    }
+}

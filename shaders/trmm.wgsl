@@ -1,0 +1,38 @@
+// The base of the triangular recursion, multiplying. Twin: src/cpu/trmm.rs.
+//
+//   B <- alpha M B     M order x order triangular, order <= BASE;  B order x cols
+//
+//   bindings, and the order in which rows are known: shared/triangle.wgsl
+//
+// Workgroup = chunk of 4 GROUPS columns of B; thread (p, g) of BASE x GROUPS makes row p, columns 4 g.. of the chunk:
+//
+//   x_p <- sum_{q <= p} M_pq x_q
+
+import package::tuning::{BASE, GROUPS, TRIANGLE_THREADS};
+import package::scalar::{Scalar4, add_product4};
+import package::triangle::{TRIANGLE_LD, params, triangle, stage_triangle, own_row, own_group, load_four, store_four};
+
+/// alpha B, row p of group g at p * GROUPS + g.
+var<workgroup> old: array<Scalar4, BASE * GROUPS>;
+
+@compute @workgroup_size(TRIANGLE_THREADS)
+fn trmm(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let p = own_row(thread);
+    let g = own_group(thread);
+    let col = (workgroup.x + workgroup.y * workgroups.x) * 4u * GROUPS + 4u * g;
+    stage_triangle(thread);
+    old[p * GROUPS + g] = load_four(p, col);
+    // Triangle and old rows are there before they are multiplied, and every row has been read before any is replaced.
+    workgroupBarrier();
+    if p < params.order {
+        var sum = Scalar4();
+        for (var q = 0u; q <= p; q++) {
+            sum = add_product4(sum, triangle[p * TRIANGLE_LD + q], old[q * GROUPS + g]);
+        }
+        store_four(p, col, sum);
+    }
+}

@@ -1,0 +1,55 @@
+// The base of the triangular recursion, solving. Twin: src/cpu/trsm.rs.
+//
+//   B <- alpha M^-1 B     M order x order triangular, order <= BASE;  B order x cols
+//
+//   bindings, and the order in which rows are known: shared/triangle.wgsl
+//
+// Workgroup = chunk of 4 GROUPS columns of B; thread (p, g) of BASE x GROUPS has row p, columns 4 g.. of the chunk, in registers. One
+// step a row, by substitution:
+//
+//   x_k <- x_k / M_kk;    p > k:  x_p <- x_p - M_pk x_k
+
+import package::tuning::{BASE, GROUPS, TRIANGLE_THREADS};
+import package::scalar::{Scalar, Scalar4, add_product4, conjugate};
+import package::triangle::{TRIANGLE_LD, params, triangle, stage_triangle, own_row, own_group, load_four, store_four};
+
+/// Row k of the solution; twice, for even and for odd k.
+var<workgroup> solved: array<Scalar4, 2 * GROUPS>;
+
+/// x / d
+fn divide4(x: Scalar4, d: Scalar) -> Scalar4 {
+    @if(complex) {
+        // By d / |d|_max, whose modulus is in 1 .. sqrt(2): no square overflows.
+        let size = max(abs(d.x), abs(d.y));
+        let e = d / size;
+        return add_product4(Scalar4(), conjugate(e) / (e.x * e.x + e.y * e.y), Scalar4(x.xy / size, x.zw / size));
+    }
+    @else return x / d;
+}
+
+@compute @workgroup_size(TRIANGLE_THREADS)
+fn trsm(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let p = own_row(thread);
+    let g = own_group(thread);
+    let col = (workgroup.x + workgroup.y * workgroups.x) * 4u * GROUPS + 4u * g;
+    stage_triangle(thread);
+    // The triangle is there before its rows are used.
+    workgroupBarrier();
+    var x = load_four(p, col);
+    for (var k = 0u; k < params.order; k++) {
+        if p == k {
+            x = divide4(x, triangle[k * TRIANGLE_LD + k]);
+            solved[(k % 2u) * GROUPS + g] = x;
+        }
+        // Row k is there before it is read. (Two sides: nobody still reads this one, from row k - 2.)
+        workgroupBarrier();
+        if p > k && p < params.order {
+            x = add_product4(x, -triangle[p * TRIANGLE_LD + k], solved[(k % 2u) * GROUPS + g]);
+        }
+    }
+    store_four(p, col, x);
+}

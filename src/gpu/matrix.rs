@@ -1,0 +1,358 @@
+//! A matrix that stays on the device between operations.
+
+use std::{marker::PhantomData, ops::Range};
+
+use faer::{MatMut, MatRef};
+use num_traits::Float;
+use wgpu::{Buffer, BufferUsages};
+
+use super::{
+    context::GpuContext,
+    kernels::GpuKernels,
+    pipeline::{DIAGONAL, LARGEST, LINEAR_THREADS},
+    storage::{fitting_bytes, required_bytes},
+    stream::{Stream, buffer},
+    triangular,
+};
+use crate::{
+    band::Band,
+    cost::{Kernel, Work},
+    cpu::map_into,
+    error::{Result, SvdError},
+    options::{Backend, HalfStorage, SvdOptions, Tuning},
+    scalar::{Element, RealElement},
+    scale::{power_of_two_scale, scale_for},
+    svdvals::{SvdValsGpu, band_of},
+    triangular::{Call, TriangularGpu, Uplo, alpha_is_zero, check_diagonal, sealed},
+};
+
+/// A matrix in a GPU's memory: uploaded once, operated on any number of times, read back when it is wanted.
+///
+/// Entries are held in the type that arithmetic is done in: f16 and bf16 in f32. [`TriangularGpu`] multiplies it by a triangle and
+/// solves for it, where the triangle is a `GpuMatrix` on the same device.
+///
+/// ```
+/// # #[cfg(feature = "faer")] {
+/// use svdvals_gpu::triangular::{Diag, Op, Side, TriangularGpu, Uplo};
+/// use svdvals_gpu::{GpuContext, GpuMatrix};
+/// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
+/// let context = GpuContext::global()?;
+/// let l = faer::mat![[2.0f32, 0.0], [1.0, 4.0]];
+/// let (l, mut x) = (GpuMatrix::upload(&context, &l)?, GpuMatrix::upload(&context, &faer::mat![[4.0f32], [10.0]])?);
+/// x.trsm_gpu(Side::Left, Uplo::Lower, Op::NoTrans, Diag::NonUnit, 1.0, &l)?;
+/// x.trsm_gpu(Side::Left, Uplo::Lower, Op::Trans, Diag::NonUnit, 1.0, &l)?; // (L L^T) X = B
+/// assert_eq!(x.to_mat()?, faer::mat![[0.75], [0.5]]);
+/// # }
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+pub struct GpuMatrix<T> {
+    context: GpuContext,
+    entries: Buffer,
+    size: (usize, usize),
+    /// Entry (i, j) at i * strides.0 + j * strides.1.
+    strides: (usize, usize),
+    element: PhantomData<T>,
+}
+
+/// Most workgroups that look for the largest entry.
+const LARGEST_GROUPS: usize = 256;
+
+/// A window's place in a buffer: entry (i, j) is at `offset + i * rs + j * cs`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub offset: usize,
+    pub rs: usize,
+    pub cs: usize,
+}
+
+impl Window {
+    pub fn transposed(self) -> Window {
+        Window { rs: self.cs, cs: self.rs, ..self }
+    }
+
+    /// The position of entry (i, j), as shaders count; of matrices that [`fitting_bytes`] let pass, it fits.
+    pub fn at(&self, i: usize, j: usize) -> u32 {
+        (self.offset + i * self.rs + j * self.cs) as u32
+    }
+}
+
+/// Distance between neighbouring lines of `inner` entries, and entries of `outer` such lines.
+fn layout(inner: usize, outer: usize) -> (usize, Option<usize>) {
+    match inner.max(1).checked_next_multiple_of(4) {
+        Some(ld) => (ld, ld.checked_mul(outer)),
+        None => (0, None),
+    }
+}
+
+/// Bytes of a rows x cols matrix of `T`, or why the device cannot have it.
+pub(super) fn matrix_bytes<T: Element>(context: &GpuContext, (rows, cols): (usize, usize), by_rows: bool) -> Result<u64> {
+    let (_, len) = if by_rows { layout(cols, rows) } else { layout(rows, cols) };
+    fitting_bytes::<T::Scalar>(context, "the matrix", len)
+}
+
+/// Writes places `start..` of `lines`, each a column of the matrix `lines` padded to `ld`, to `piece`: what `convert` makes of entries in
+/// `wanted` of a line, zeros elsewhere.
+pub(super) fn copy_lines<T: Element, S: Element>(
+    lines: MatRef<'_, T>,
+    ld: usize,
+    start: usize,
+    piece: &mut [S],
+    wanted: impl Fn(usize) -> Range<usize>,
+    convert: impl Fn(T::Scalar) -> S,
+) {
+    let mut at = 0;
+    while at < piece.len() {
+        // From place k of line j to the end of the line, or of the piece.
+        let (j, k) = ((start + at) / ld, (start + at) % ld);
+        let end = (at + ld - k).min(piece.len());
+        let target = &mut piece[at..end];
+        let wanted = wanted(j);
+        let first = wanted.start.clamp(k, k + target.len());
+        let last = wanted.end.min(lines.nrows()).clamp(first, k + target.len());
+        target[..first - k].fill(S::zeroed());
+        target[last - k..].fill(S::zeroed());
+        let target = &mut target[first - k..last - k];
+        let first = first.min(lines.nrows());
+        let line = lines.submatrix(first, j, target.len(), 1);
+        let filled = target.len();
+        map_into(line, MatMut::from_column_major_slice_mut(target, filled, 1), &convert);
+        at = end;
+    }
+}
+
+impl<T: Element> GpuMatrix<T> {
+    /// Copies a matrix to the device, in the memory order that it has.
+    ///
+    /// # Errors
+    /// [`SvdError::UnsupportedElement`] where the device does not compute with `T`; [`SvdError::TooLarge`] where it cannot hold the
+    /// matrix; [`SvdError::OutOfMemory`], [`SvdError::DeviceLost`] and [`SvdError::Gpu`], as the device says.
+    pub fn upload<M: SvdValsGpu<Element = T>>(context: &GpuContext, a: &M) -> Result<Self> {
+        let stream = Stream::new(context, false)?;
+        Self::from_faer(context, &stream, a.as_faer(), None)
+    }
+
+    /// [`upload`](Self::upload) of the triangle that is `referenced`, if not all is, with zeros elsewhere.
+    pub(super) fn from_faer(context: &GpuContext, stream: &Stream, a: MatRef<'_, T>, referenced: Option<Uplo>) -> Result<Self> {
+        context.require::<T, T::Scalar>()?;
+        let by_rows = a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs();
+        let bytes = matrix_bytes::<T>(context, a.shape(), by_rows)?;
+        let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC;
+        let entries = buffer(context, "the matrix", bytes, usage)?;
+        let lines = if by_rows { a.transpose() } else { a };
+        let (inner, outer) = lines.shape();
+        let (ld, len) = layout(inner, outer);
+        let strides = if by_rows { (ld, 1) } else { (1, ld) };
+        // Of line j, a row or a column.
+        let wanted = |j: usize| match referenced {
+            None => 0..inner,
+            Some(uplo) if (uplo == Uplo::Lower) == by_rows => 0..j + 1,
+            Some(_) => j..inner,
+        };
+        stream.upload(&entries, len.unwrap_or_default(), |start, piece: &mut [T::Scalar]| {
+            copy_lines(lines, ld, start, piece, wanted, |x| x);
+        })?;
+        Ok(GpuMatrix { context: context.clone(), entries, size: a.shape(), strides, element: PhantomData })
+    }
+
+    /// Rows.
+    pub fn nrows(&self) -> usize {
+        self.size.0
+    }
+
+    /// Columns.
+    pub fn ncols(&self) -> usize {
+        self.size.1
+    }
+
+    /// The device that the matrix is on.
+    pub fn context(&self) -> &GpuContext {
+        &self.context
+    }
+
+    pub(super) fn window(&self) -> Window {
+        Window { offset: 0, rs: self.strides.0, cs: self.strides.1 }
+    }
+
+    pub(super) fn entries(&self) -> &Buffer {
+        &self.entries
+    }
+
+    fn len(&self) -> usize {
+        self.strides.0.max(self.strides.1) * if self.strides.1 == 1 { self.size.0 } else { self.size.1 }
+    }
+
+    /// Reads the entries back; half types are rounded to nearest. `b` is written when all have come.
+    pub(super) fn download_to(&self, stream: &Stream, b: MatMut<'_, T>) -> Result<()> {
+        self.copy_back(stream, b, T::narrow)
+    }
+
+    /// `b` <- the entries, each as `convert` makes it.
+    fn copy_back<U>(&self, stream: &Stream, mut b: MatMut<'_, U>, convert: impl Fn(T::Scalar) -> U) -> Result<()> {
+        let entries: Vec<T::Scalar> = stream.read_back(&self.entries, self.len())?;
+        let (rs, cs) = self.strides;
+        let by_rows = cs == 1;
+        let lines = if by_rows { b.as_mut().transpose_mut() } else { b.as_mut() };
+        let ld = rs.max(cs);
+        for (line, from) in lines.col_iter_mut().zip(entries.chunks(ld)) {
+            line.iter_mut().zip(from).for_each(|(to, &x)| *to = convert(x));
+        }
+        Ok(())
+    }
+
+    /// Reads the matrix back.
+    ///
+    /// # Errors
+    /// [`SvdError::OutOfMemory`], [`SvdError::DeviceLost`] and [`SvdError::Gpu`], as the device says.
+    #[cfg(feature = "faer")]
+    pub fn to_mat(&self) -> Result<faer::Mat<T>> {
+        let mut b = faer::Mat::from_fn(self.size.0, self.size.1, |_, _| T::zeroed());
+        self.download_to(&Stream::new(&self.context, false)?, b.as_mut())?;
+        Ok(b)
+    }
+
+    /// Reads the matrix back.
+    ///
+    /// ```
+    /// use svdvals_gpu::{GpuContext, GpuMatrix};
+    /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
+    /// let a = ndarray::array![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]];
+    /// assert_eq!(GpuMatrix::upload(&GpuContext::global()?, &a.t())?.to_array2()?, a.t());
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As `to_mat`.
+    #[cfg(feature = "ndarray")]
+    pub fn to_array2(&self) -> Result<ndarray::Array2<T>> {
+        let mut b = ndarray::Array2::from_elem(self.size, T::zeroed());
+        self.download_to(&Stream::new(&self.context, false)?, sealed::MatrixMut::as_faer_mut(&mut b))?;
+        Ok(b)
+    }
+
+    /// Stage 1 (see [`SvdValsGpu::to_band`]) of the matrix where it is: the largest entry is found, and the scaled copy made, on the device;
+    /// the band comes back.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions, SvdValsGpu, Tuning};
+    /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
+    /// let a = faer::Mat::from_fn(60, 40, |i, j| ((i * j) as f32).sin());
+    /// let options = SvdOptions::default();
+    /// let band = GpuMatrix::upload(&GpuContext::global()?, &a)?.to_band(&options)?;
+    /// let s = band.band_to_bidiag(&options)?.svdvals()?;
+    /// assert!((s[0] - a.svdvals_gpu()?[0]).abs() < 1e-4);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`svdvals_gpu_with`](SvdValsGpu::svdvals_gpu_with) with [`Backend::Gpu`]; [`SvdError::InvalidOption`] for [`Backend::Cpu`] and for
+    /// another device.
+    pub fn to_band(&self, options: &SvdOptions) -> Result<Band<T::Scalar>> {
+        self.check_options(options)?;
+        match options.half_storage {
+            HalfStorage::Single => self.band_in::<T::Scalar>(options),
+            HalfStorage::Half => self.band_in::<T::Compact>(options),
+        }
+    }
+
+    fn band_in<S: Element<Real = T::Real, Scalar = T::Scalar>>(&self, options: &SvdOptions) -> Result<Band<T::Scalar>> {
+        let context = &self.context;
+        context.require::<T, S>()?;
+        let (rows, cols) = self.size;
+        // One with no entries is 0 x 0, and a wide one is read as its transpose.
+        let upright = if rows >= cols { (rows, cols) } else { (cols, rows) };
+        let size = if rows.min(cols) == 0 { (0, 0) } else { upright };
+        let by_rows = if rows >= cols { self.strides.1 == 1 } else { self.strides.0 == 1 };
+        let tuning = options.tuning.clone().unwrap_or_else(|| Tuning::for_adapter::<S>(context, size.1));
+        required_bytes::<S>(context, size.0, size.1, &tuning)?;
+        let scale = scale_for::<S>(self.largest()?, size.0, size.1);
+        let kernels = GpuKernels::<S>::new(context, &tuning)?;
+        band_of(&kernels, kernels.adopt(&self.entries, size, by_rows, scale)?, size, scale, &tuning)
+    }
+
+    /// The largest real or imaginary part, or the first entry that is not finite, as an error.
+    fn largest(&self) -> Result<T::Real> {
+        let stream = Stream::new(&self.context, false)?;
+        let len = self.len();
+        let groups = len.div_ceil(LINEAR_THREADS as usize).clamp(1, LARGEST_GROUPS);
+        let threads = groups * LINEAR_THREADS as usize;
+        let bytes = (threads * size_of::<T::Real>()) as u64;
+        let found = buffer(&self.context, "largest entries", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
+        let pipeline = self.context.pipeline::<T::Scalar>(&LARGEST, &[], 0)?;
+        let bindings = stream.bind(&pipeline, &[&self.entries, &found], &[])?;
+        let words = [len, len.div_ceil(threads)].map(|word| word as u32);
+        stream.dispatch(&pipeline, &bindings, words.into(), [groups as u32, 1, 1], Work::other(Kernel::Largest, 0))?;
+        let zero = T::Real::from_double(0.0);
+        let found: Vec<T::Real> = stream.read_back(&found, threads)?;
+        if found.iter().all(|&x| x >= zero) {
+            return Ok(found.into_iter().fold(zero, Float::max));
+        }
+        let mut here = faer::Mat::<T::Scalar>::zeros(self.size.0, self.size.1);
+        self.copy_back(&stream, here.as_mut(), |x| x)?;
+        power_of_two_scale::<T::Scalar, T::Scalar>(here.as_ref())
+    }
+
+    /// That the options ask for nothing that a matrix on this device cannot have.
+    fn check_options(&self, options: &SvdOptions) -> Result<()> {
+        let elsewhere = |option, what| Err(SvdError::invalid(option, format!("{what}, but a GpuMatrix is computed where it is")));
+        match &options.context {
+            _ if options.backend == Backend::Cpu => elsewhere("backend", "Backend::Cpu"),
+            Some(context) if !context.is_same(&self.context) => elsewhere("context", "another device"),
+            _ => Ok(()),
+        }
+    }
+
+    /// The entries (i, i).
+    fn diagonal(&self, stream: &Stream) -> Result<Vec<T::Scalar>> {
+        let n = self.size.0.min(self.size.1);
+        let bytes = (n * size_of::<T::Scalar>()) as u64;
+        let out = buffer(&self.context, "the diagonal", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
+        let pipeline = self.context.pipeline::<T::Scalar>(&DIAGONAL, &[], 0)?;
+        let bindings = stream.bind(&pipeline, &[&self.entries, &out], &[])?;
+        let words = [n, self.strides.0 + self.strides.1].map(|word| word as u32);
+        let [x, y] = stream.fold(n.div_ceil(LINEAR_THREADS as usize))?;
+        stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], Work::other(Kernel::Diagonal, 0))?;
+        stream.read_back(&out, n)
+    }
+}
+
+impl<T: Element> std::fmt::Debug for GpuMatrix<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "GpuMatrix<{}>({} x {} on {})", T::NAME, self.size.0, self.size.1, self.context.adapter_name())
+    }
+}
+
+impl<T: Element> TriangularGpu for GpuMatrix<T> {
+    type Element = T;
+}
+
+impl<T: Element> sealed::Operate<GpuMatrix<T>, T> for GpuMatrix<T> {
+    fn operate(&mut self, call: Call<T>, a: &GpuMatrix<T>, options: &SvdOptions) -> Result<()> {
+        let Call { variant, alpha } = call;
+        variant.check_shapes(a.size, self.size)?;
+        self.check_options(options)?;
+        if !a.context.is_same(&self.context) {
+            return Err(SvdError::invalid("a", "it is on another device than B"));
+        }
+        let (rows, cols) = self.size;
+        let tuning = match &options.tuning {
+            Some(tuning) => tuning.clone(),
+            None => Tuning::for_adapter::<T::Scalar>(&self.context, a.size.0),
+        };
+        triangular::check::<T>(&self.context, &tuning)?;
+        if rows == 0 || cols == 0 {
+            return Ok(());
+        }
+        let stream = Stream::new(&self.context, false)?;
+        if alpha_is_zero(alpha) {
+            stream.clear(&self.entries)?;
+            return stream.finish();
+        }
+        if variant.divides() {
+            check_diagonal(a.diagonal(&stream)?)?;
+        }
+        triangular::on_device(&self.context, &stream, &tuning, &variant, alpha, a, self)?;
+        stream.finish()
+    }
+}
