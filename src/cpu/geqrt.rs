@@ -52,10 +52,7 @@ where
         r.fill(T::zero_impl());
         let t = MatMut::from_column_major_slice_mut(t, width, width);
         let r = MatMut::from_column_major_slice_mut(r, width, width);
-        with_buffer(pool, |work| {
-            work.resize(work.len().max(square), T::zero_impl());
-            factor(v, t, r, work, true);
-        });
+        with_buffer(pool, square, |work| factor(v, t, r, work, true));
     });
 
     for q in 0..map.blocks() {

@@ -154,10 +154,11 @@ pub(crate) fn bidiagonal_directly<T: Element>(source: MatRef<'_, T>, scale: Re<T
     Ok(gebd2::gebd2(&mut a, ld, m, n))
 }
 
-/// Runs `body` with a buffer from the pool, and gives it back.
-fn with_buffer<T, R>(pool: &Pool<T>, body: impl FnOnce(&mut Vec<T>) -> R) -> R {
+/// Runs `body` with `len` elements, of any values, from the pool, and gives them back.
+fn with_buffer<T: Scalar, R>(pool: &Pool<T>, len: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
     let mut buffer = pool.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-    let result = body(&mut buffer);
+    buffer.resize(buffer.len().max(len), T::zero_impl());
+    let result = body(&mut buffer[..len]);
     pool.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
     result
 }

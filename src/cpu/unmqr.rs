@@ -3,7 +3,7 @@
 //! For every block of rows X of the trailing columns:  X <- X - V (T^H (V^H X)),  three matrix products (LAPACK's `larfb`).
 
 use faer::prelude::{Reborrow, ReborrowMut};
-use faer::{Accum, MatMut, Par, linalg::matmul::matmul};
+use faer::{Accum, MatMut, MatRef, Par, linalg::matmul::matmul};
 use rayon::prelude::*;
 
 use super::{
@@ -28,12 +28,11 @@ where
         return;
     }
     trailing.par_col_partition_mut(tasks(cols, cols_per_block, 2)).for_each(|mut x| {
-        with_buffer(pool, |work| {
-            let size = level.width * x.ncols();
-            work.resize(work.len().max(2 * size), T::zero_impl());
+        let size = level.width * x.ncols();
+        with_buffer(pool, 2 * size, |work| {
             let (w, tw) = work.split_at_mut(size);
             let mut w = MatMut::from_column_major_slice_mut(w, level.width, x.ncols());
-            let mut tw = MatMut::from_column_major_slice_mut(&mut tw[..size], level.width, x.ncols());
+            let mut tw = MatMut::from_column_major_slice_mut(tw, level.width, x.ncols());
             match S::as_scalars(x.rb_mut()) {
                 Some(mut x) => {
                     for q in 0..level.map.blocks() {
@@ -41,7 +40,7 @@ where
                         update(x.rb_mut(), runs, factors, level, q, w.rb_mut(), tw.rb_mut());
                     }
                 }
-                None => with_buffer(pool, |wide| {
+                None => with_buffer(pool, level.map.block_rows * x.ncols(), |wide| {
                     for q in 0..level.map.blocks() {
                         update_narrow(x.rb_mut(), wide, factors, level, q, w.rb_mut(), tw.rb_mut());
                     }
@@ -77,21 +76,16 @@ pub(super) fn unmqr_meanwhile<T: Scalar>(
     let cols = below.ncols();
     let (v, t) = factors.of_block(level, 0);
     let (v_above, v_below) = v.split_at_row(top);
-    let (one, minus) = (T::one_impl(), -T::one_impl());
+    let minus = -T::one_impl();
     let tasks = tasks(cols, cols_per_block, 4);
-    with_buffer(pool, |products| {
-        products.resize(products.len().max(width * cols), T::zero_impl());
-        let mut products = MatMut::from_column_major_slice_mut(&mut products[..width * cols], width, cols);
+    with_buffer(pool, width * cols, |products| {
+        let mut products = MatMut::from_column_major_slice_mut(products, width, cols);
         let tops = above.rb_mut().get_mut(.., col + width..).par_col_partition_mut(tasks);
         let rests = below.rb().par_col_partition(tasks);
         tops.zip(rests).zip(products.rb_mut().par_col_partition_mut(tasks)).for_each(|((top, rest), mut tw)| {
-            with_buffer(pool, |w| {
-                let size = width * top.ncols();
-                w.resize(w.len().max(size), T::zero_impl());
-                let mut w = MatMut::from_column_major_slice_mut(&mut w[..size], width, top.ncols());
-                matmul(w.rb_mut(), Accum::Replace, v_above.adjoint(), top.rb(), one, Par::Seq);
-                matmul(w.rb_mut(), Accum::Add, v_below.adjoint(), rest, one, Par::Seq);
-                matmul(tw.rb_mut(), Accum::Replace, t.adjoint(), w.rb(), one, Par::Seq);
+            with_buffer(pool, width * top.ncols(), |w| {
+                let w = MatMut::from_column_major_slice_mut(w, width, top.ncols());
+                project([(v_above, top.rb()), (v_below, rest)].into_iter(), t, w, tw.rb_mut());
                 matmul(top, Accum::Add, v_above, tw.rb(), minus, Par::Seq);
             });
         });
@@ -107,7 +101,7 @@ pub(super) fn unmqr_meanwhile<T: Scalar>(
 /// [`update`] for rows stored in a narrower type: by way of a copy in `wide`.
 fn update_narrow<S, T>(
     mut x: MatMut<'_, S>,
-    wide: &mut Vec<T>,
+    wide: &mut [T],
     factors: &Factors<T>,
     level: &Level,
     q: usize,
@@ -119,7 +113,6 @@ fn update_narrow<S, T>(
 {
     let block = level.map.block(q);
     let size = block.len() * x.ncols();
-    wide.resize(wide.len().max(size), T::zero_impl());
     let mut copy = MatMut::from_column_major_slice_mut(&mut wide[..size], block.len(), x.ncols());
     for (stacked, row) in level.map.runs(q) {
         let to = copy.rb_mut().subrows_mut(stacked.start - block.start, stacked.len());
@@ -139,22 +132,30 @@ fn update<T: Scalar>(
     factors: &Factors<T>,
     level: &Level,
     q: usize,
-    mut w: MatMut<'_, T>,
+    w: MatMut<'_, T>,
     mut tw: MatMut<'_, T>,
 ) {
     let block = level.map.block(q);
-    let (one, minus) = (T::one_impl(), -T::one_impl());
     let (v, t) = factors.of_block(level, q);
+    let of_run = |(stacked, _, rows)| v.subrows(stacked - block.start, rows);
+    project(runs.clone().map(|run| (of_run(run), x.rb().subrows(run.1, run.2))), t, w, tw.rb_mut());
+    for run in runs {
+        matmul(x.rb_mut().subrows_mut(run.1, run.2), Accum::Add, of_run(run), tw.rb(), -T::one_impl(), Par::Seq);
+    }
+}
 
+/// tw <- T^H (V^H X), of V and X in `pieces` of rows; `w` is for V^H X.
+fn project<'a, T: Scalar>(
+    pieces: impl Iterator<Item = (MatRef<'a, T>, MatRef<'a, T>)>,
+    t: MatRef<'_, T>,
+    mut w: MatMut<'_, T>,
+    tw: MatMut<'_, T>,
+) {
+    let one = T::one_impl();
     let mut accum = Accum::Replace;
-    for (stacked, row, rows) in runs.clone() {
-        let v = v.subrows(stacked - block.start, rows);
-        matmul(w.rb_mut(), accum, v.adjoint(), x.rb().subrows(row, rows), one, Par::Seq);
+    for (v, x) in pieces {
+        matmul(w.rb_mut(), accum, v.adjoint(), x, one, Par::Seq);
         accum = Accum::Add;
     }
-    matmul(tw.rb_mut(), Accum::Replace, t.adjoint(), w.rb(), one, Par::Seq);
-    for (stacked, row, rows) in runs {
-        let v = v.subrows(stacked - block.start, rows);
-        matmul(x.rb_mut().subrows_mut(row, rows), Accum::Add, v, tw.rb(), minus, Par::Seq);
-    }
+    matmul(tw, Accum::Replace, t.adjoint(), w.rb(), one, Par::Seq);
 }
