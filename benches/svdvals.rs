@@ -12,6 +12,9 @@
 //! turns. `difference` is ||s - s'||_2 / ||s'||_2 with s' by faer in double precision. `RAYON_NUM_THREADS` sets the threads of this
 //! crate and of faer, `OPENBLAS_NUM_THREADS` those of OpenBLAS.
 
+#[path = "../examples/shared/mod.rs"]
+mod shared;
+
 use std::{
     env,
     hint::black_box,
@@ -22,6 +25,7 @@ use faer::{Mat, traits::ComplexField};
 use half::{bf16, f16};
 use num_complex::Complex;
 use rayon::prelude::*;
+use shared::median;
 use svdvals_gpu::{Backend, Element, HalfStorage, RealElement, Stage3, StageSeconds, SvdOptions, SvdValsGpu};
 
 const SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
@@ -338,11 +342,6 @@ fn take_turns<const P: usize>(mut programs: [&mut dyn FnMut(); P]) -> [Timing; P
         round(&mut seconds);
     }
     seconds.map(|seconds| Timing { turns: seconds.len(), median: median(seconds) })
-}
-
-fn median(mut seconds: Vec<f64>) -> f64 {
-    seconds.sort_unstable_by(f64::total_cmp);
-    seconds[seconds.len() / 2]
 }
 
 /// The peers' singular values.

@@ -176,7 +176,7 @@ fn picture(rows: &[Row], places: &[Place], matrices: u64) -> Picture {
                 samples: vec![(0.0, vec![precision.epsilon])],
             });
             let x_ticks = rows.iter().enumerate().map(|(at, row)| (at as f64, row.bandwidth.to_string())).collect();
-            panels.push(Panel { title: format!("{}, n = {n}", precision.name), x_ticks, series });
+            panels.push(Panel { title: format!("{}, n = {n}", precision.name), x_ticks, series, beside: true });
         }
     }
     Picture {

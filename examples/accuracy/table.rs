@@ -247,6 +247,7 @@ fn picture(rows: &[Row], kinds: &[Kind], places: &[Place], matrices: u64) -> Pic
         title: title.to_owned(),
         x_ticks: orders.iter().map(|&n| (at(n), n.to_string())).collect(),
         series: Vec::new(),
+        beside: true,
     });
     for (k, kind) in kinds.iter().enumerate() {
         let Some(panel) = kind.panel.map(|panel| &mut panels[panel].series) else { continue };
