@@ -48,7 +48,8 @@ def signed_uniform(bits):
 def generator_check():
     bits = splitmix64(SEED, np.arange(4096, dtype=np.uint64))
     total = int(np.sum(bits, dtype=np.uint64))
-    return f"generator check {total:#018x}, entry 4095 {signed_uniform(bits)[-1]:.16f}"
+    entry = matrix(16, 16, np.complex128)[0][3, 5]
+    return f"generator check {total:#018x}, entry (3, 5) of a complex 16 x 16 matrix {entry.real:.16f} {entry.imag:.16f}"
 
 
 def matrix(n, columns, dtype, seed=SEED):

@@ -137,10 +137,11 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     table.finish()
 }
 
-/// The same number from every implementation of the generator, bit by bit.
+/// The same from every implementation of the generator, bit by bit, and an entry that shows the order of the numbers.
 fn generator_check() -> String {
     let sum = (0..4096).fold(0u64, |sum, index| sum.wrapping_add(common::splitmix64(SEED, index)));
-    format!("generator check {sum:#018x}, entry 4095 {:.16}", common::signed_uniform(common::splitmix64(SEED, 4095)))
+    let entry = matrix::<Complex<f64>>(16).map_or(Complex::ZERO, |a| a[3 + 5 * 16]);
+    format!("generator check {sum:#018x}, entry (3, 5) of a complex 16 x 16 matrix {:.16} {:.16}", entry.re, entry.im)
 }
 
 /// One type's rows, up to the first size that the device does not hold.
