@@ -1,21 +1,24 @@
 // Bulge chasing: the cycles of one time step of a reduction step. Twin: src/cpu/chase.rs.
 //
-//   Sweep R runs its cycle i = time - 3 R on the index range c0 ..= c1,
-//     c0 = R + target + i bandwidth,  c1 = min(c0 + tile_width, n - 1),  row = R if i = 0, else c0 - bandwidth:
+//   Sweep R runs its cycle i at clock (cycles + 2) R + i; a time step is `cycles` ticks of the clock. A cycle is on the index range c0 ..= c1,
+//     c0 = R + bandwidth - tile_width + i bandwidth,  c1 = min(c0 + tile_width, n - 1),  row = R if i = 0, else c0 - bandwidth:
 //   right  H = I - tau v v^H from x = A[row, c0..=c1]^T;   A[row..=c1, c0..=c1]^T <- H A[row..=c1, c0..=c1]^T
 //   left   H = I - tau v v^H from x = A[c0..=c1, c0];      A[c0..=c1, c0..=last] <- H A[c0..=c1, c0..=last],
 //          last = min(c1 + bandwidth, n - 1)
-//   A row is transposed, not conjugated, so that both sides are y <- H y.
+//   A row is transposed, not conjugated, so that both sides are y <- H y for lines y: the rows, or the columns, after x.
 //
 //   band   A in band storage, entries as stored, in and out
 //
-// Workgroup g runs the active sweeps first + g, first + g + (number of workgroups), ...; they touch disjoint entries. On the right a
-// thread applies H to a row at a time, on the left to a column. TAIL > c1 - c0.
+// Workgroup g runs the active sweeps first + g, first + g + (number of workgroups), ...; they touch disjoint entries. PARTS threads hold
+// a line in registers, every PARTS-th entry each, and LINES lines are in work at once; neighbouring threads hold neighbours in memory:
+// of different rows on the right, of one column on the left. TAIL > c1 - c0, EACH = TAIL / PARTS rounded up.
 
-import package::tuning::{TAIL, CHASE_THREADS};
-import package::scalar::{Scalar, Stored, conjugate, load, multiply_add, store, times};
+import package::tuning::{TAIL, LINES, PARTS, EACH, CHASE_THREADS};
+import package::scalar::{Scalar, Stored, ONE, conjugate, load, multiply_add, store, times};
 import package::reflector::{Reflector, Squares, larfg, add_square};
-import package::pair::{Pair, zero, add_modulus_squared, add_scalar, exactly, product, two_over_one_plus};
+import package::pair::{
+    Pair, ScalarPair, zero, add_modulus_squared, add_pair, add_scalar, add_scalar_pair, product, two_over_one_plus
+};
 import package::band::{Layout, band_index};
 
 struct Params {
@@ -24,7 +27,9 @@ struct Params {
     ku: u32,
     bandwidth: u32,
     tile_width: u32,
-    time: u32,
+    /// Ticks of a time step, and the first of this one.
+    cycles: u32,
+    clock: u32,
     /// First active sweep, and how many there are.
     first: u32,
     count: u32,
@@ -34,53 +39,128 @@ struct Params {
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(1) var<uniform> params: Params;
 
+/// What a reflector is made of, and its partial sums: entry k is in group k % GROUPS.
+const GROUPS = 8u;
 var<workgroup> x: array<Scalar, TAIL>;
+var<workgroup> squares: array<Squares, GROUPS>;
+var<workgroup> lengths: array<Pair, GROUPS>;
+var<workgroup> v_lengths: array<Pair, GROUPS>;
+/// Each thread's share of v^H y.
+var<workgroup> shares: array<ScalarPair, CHASE_THREADS>;
 
-/// The reflector of x_0 ..= x_last; every thread makes it for itself.
-fn reflector(last: u32) -> Reflector {
-    var squares = Squares();
-    var plain = Pair();
-    for (var k = 1u; k <= last; k++) {
-        squares = add_square(squares, x[k]);
-        plain = add_modulus_squared(plain, x[k]);
+/// The reflector of x_0 ..= x_last. Every thread calls it, and adds the groups up for itself.
+fn reflector(thread: u32, last: u32) -> Reflector {
+    for (var g = thread; g < GROUPS; g += CHASE_THREADS) {
+        var sum = Squares();
+        var length = Pair();
+        for (var k = g; k <= last; k += GROUPS) {
+            if k > 0u {
+                sum = add_square(sum, x[k]);
+                length = add_modulus_squared(length, x[k]);
+            }
+        }
+        squares[g] = sum;
+        lengths[g] = length;
     }
-    squares.plain = plain.hi + plain.lo;
-    return larfg(x[0], squares, plain);
+    // All groups' sums are there before they are added.
+    workgroupBarrier();
+    var sum = Squares();
+    var length = Pair();
+    for (var g = 0u; g < GROUPS; g++) {
+        sum.scaled += squares[g].scaled;
+        length = add_pair(length, lengths[g]);
+    }
+    sum.plain = length.hi + length.lo;
+    return larfg(x[0], sum, length);
 }
 
-/// tau = 2 / (v^H v), or zero where H = I.
-fn tau_of(h: Reflector, last: u32) -> Pair {
+/// tau = 2 / (v^H v), or zero where H = I. Every thread calls it.
+fn tau_of(h: Reflector, thread: u32, last: u32) -> Pair {
+    for (var g = thread; g < GROUPS; g += CHASE_THREADS) {
+        var length = Pair();
+        for (var k = g; k <= last; k += GROUPS) {
+            if k > 0u { length = add_modulus_squared(length, times(x[k], h.inverse)); }
+        }
+        v_lengths[g] = length;
+    }
+    // All groups' sums are there before they are added.
+    workgroupBarrier();
     if all(h.inverse == Scalar()) {
         return Pair();
     }
-    var q = Pair();
-    for (var k = 1u; k <= last; k++) {
-        q = add_modulus_squared(q, times(x[k], h.inverse));
+    var length = Pair();
+    for (var g = 0u; g < GROUPS; g++) {
+        length = add_pair(length, v_lengths[g]);
     }
-    return two_over_one_plus(q);
+    return two_over_one_plus(length);
 }
 
-/// y <- H y for the entries y_k at `start` + k * `stride`, 0 <= k <= last.
-fn apply(h: Reflector, tau: Pair, start: u32, stride: u32, last: u32) {
-    var dot = exactly(load(band[start]));
-    for (var k = 1u; k <= last; k++) {
-        let v = times(x[k], h.inverse);
-        dot = add_scalar(dot, times(conjugate(v), load(band[start + k * stride])));
+/// Entry k of v.
+fn entry_of_v(h: Reflector, k: u32) -> Scalar {
+    if k == 0u {
+        return ONE;
     }
-    let w = product(tau, dot);
-    band[start] = store(load(band[start]) - w);
-    for (var k = 1u; k <= last; k++) {
-        let at = start + k * stride;
-        band[at] = store(multiply_add(-w, times(x[k], h.inverse), load(band[at])));
-    }
+    return times(x[k], h.inverse);
 }
 
-/// `apply` for y = x: beta, then zeros.
-fn annihilate(h: Reflector, start: u32, stride: u32, last: u32) {
-    band[start] = store(h.beta);
-    for (var k = 1u; k <= last; k++) {
-        band[start + k * stride] = Stored();
+/// One side of a cycle: x_k is at `start` + k `stride`, 0 <= k <= last, and line l at `start` + (l + 1) `across` + k `stride`, l < lines.
+fn one_side(thread: u32, start: u32, stride: u32, across: u32, lines: u32, last: u32) {
+    let by_lines = across == 1u;
+    let part = select(thread % PARTS, thread / LINES, by_lines);
+    let line = select(thread / PARTS, thread % LINES, by_lines);
+
+    for (var k = thread; k <= last; k += CHASE_THREADS) {
+        x[k] = load(band[start + k * stride]);
     }
+    // The first lines are on their way while the reflector is made.
+    var y: array<Scalar, EACH>;
+    for (var e = 0u; e < EACH; e++) {
+        let k = part + e * PARTS;
+        if line < lines && k <= last { y[e] = load(band[start + (line + 1u) * across + k * stride]); }
+    }
+    // x is there before it is read.
+    workgroupBarrier();
+    let h = reflector(thread, last);
+    let tau = tau_of(h, thread, last);
+    for (var k = thread; k <= last; k += CHASE_THREADS) {
+        band[start + k * stride] = store(select(Scalar(), h.beta, k == 0u));
+    }
+
+    for (var first = 0u; first < lines; first += LINES) {
+        let l = first + line;
+        let at = start + (l + 1u) * across + part * stride;
+        var share = ScalarPair();
+        for (var e = 0u; e < EACH; e++) {
+            let k = part + e * PARTS;
+            if l < lines && k <= last {
+                if first > 0u { y[e] = load(band[at + e * PARTS * stride]); }
+                share = add_scalar(share, times(conjugate(entry_of_v(h, k)), y[e]));
+            }
+        }
+        if PARTS > 1u {
+            shares[thread] = share;
+            // All shares of a line are there before they are added.
+            workgroupBarrier();
+            share = ScalarPair();
+            for (var p = 0u; p < PARTS; p++) {
+                share = add_scalar_pair(share, shares[select(line * PARTS + p, p * LINES + line, by_lines)]);
+            }
+        }
+        let w = product(tau, share);
+        for (var e = 0u; e < EACH; e++) {
+            let k = part + e * PARTS;
+            if l < lines && k <= last {
+                band[at + e * PARTS * stride] = store(multiply_add(-w, entry_of_v(h, k), y[e]));
+            }
+        }
+        if PARTS > 1u {
+            // Everyone has added the shares up before the next lines' replace them.
+            workgroupBarrier();
+        }
+    }
+    // Everyone is done with x before it is replaced, and what the next side reads has been written.
+    storageBarrier();
+    workgroupBarrier();
 }
 
 @compute @workgroup_size(CHASE_THREADS)
@@ -91,48 +171,22 @@ fn chase(
 ) {
     zero = params.n >> 31u;
     let shape = Layout(params.n, params.ld, params.ku);
+    let left_over = params.bandwidth - params.tile_width;
+    // Neighbours in a row of A lie this far apart; in a column they lie side by side.
+    let along_row = params.ld - 1u;
     for (var g = workgroup.x; g < params.count; g += workgroups.x) {
         let sweep = params.first + g;
-        let i = params.time - 3u * sweep;
-        let c0 = sweep + (params.bandwidth - params.tile_width) + i * params.bandwidth;
-        let c1 = min(c0 + params.tile_width, params.n - 1u);
-        let tail = c1 - c0;
-        let row = select(c0 - params.bandwidth, sweep, i == 0u);
-        let last = min(c1 + params.bandwidth, params.n - 1u);
-        // Neighbours in a row of A lie this far apart; in a column they lie side by side.
-        let along_row = params.ld - 1u;
-
-        for (var k = thread; k <= tail; k += CHASE_THREADS) {
-            x[k] = load(band[band_index(shape, row, c0) + k * along_row]);
+        let start = (params.cycles + 2u) * sweep;
+        // The sweep's cycles in all, and those of this time step.
+        let all = (params.n - 1u - left_over - sweep + params.bandwidth - 1u) / params.bandwidth;
+        let end = min(params.clock + params.cycles - start, all);
+        for (var i = max(params.clock, start) - start; i < end; i++) {
+            let c0 = sweep + left_over + i * params.bandwidth;
+            let c1 = min(c0 + params.tile_width, params.n - 1u);
+            let row = select(c0 - params.bandwidth, sweep, i == 0u);
+            let last = min(c1 + params.bandwidth, params.n - 1u);
+            one_side(thread, band_index(shape, row, c0), along_row, 1u, c1 - row, c1 - c0);
+            one_side(thread, band_index(shape, c0, c0), 1u, along_row, last - c0, c1 - c0);
         }
-        // x, from the row, is there before it is read.
-        workgroupBarrier();
-        let right = reflector(tail);
-        let right_tau = tau_of(right, tail);
-        if thread == 0u {
-            annihilate(right, band_index(shape, row, c0), along_row, tail);
-        }
-        for (var r = row + 1u + thread; r <= c1; r += CHASE_THREADS) {
-            apply(right, right_tau, band_index(shape, r, c0), along_row, tail);
-        }
-        // Everyone is done with x before it is replaced, and the columns that the left side reads have been written.
-        storageBarrier();
-        workgroupBarrier();
-
-        for (var k = thread; k <= tail; k += CHASE_THREADS) {
-            x[k] = load(band[band_index(shape, c0, c0) + k]);
-        }
-        // x, from the column, is there before it is read.
-        workgroupBarrier();
-        let left = reflector(tail);
-        let left_tau = tau_of(left, tail);
-        if thread == 0u {
-            annihilate(left, band_index(shape, c0, c0), 1u, tail);
-        }
-        for (var c = c0 + 1u + thread; c <= last; c += CHASE_THREADS) {
-            apply(left, left_tau, band_index(shape, c0, c), 1u, tail);
-        }
-        // Everyone is done with x before the next cycle replaces it.
-        workgroupBarrier();
     }
 }

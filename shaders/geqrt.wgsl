@@ -6,7 +6,8 @@
 //   v   V, unit lower trapezoidal, one row of TS for each stacked row of the level (columns from r on zero)
 //   t   T, upper triangular, TS x TS row-major for each block (rows and columns from r on zero)
 //
-// Workgroup = block. Thread (c, s) of TS x SPLIT holds x_k = X[s + k SPLIT, c] in registers. Column after column:
+// Workgroup = block. Thread (c, s) of TS x SPLIT holds x_k = X[s + k SPLIT, c] in registers; neighbouring threads hold neighbours in
+// memory, of a row or of a column. Column after column:
 //
 //   v_j from X[j.., j];   u_c = v_j^H X[j.., c] for every c
 //   c > j:  X[j.., c] -= tau u_c v_j          c < j:  registers hold v_c, so conj(u_c) = (V^H V)_cj, which T needs
@@ -14,7 +15,7 @@
 import package::tuning::{TS, SPLIT, SLICE, ROWS, GEQRT_THREADS};
 import package::scalar::{Scalar, Stored, ONE, conjugate, load, multiply_add, real_part, store, times};
 import package::reflector::{Squares, larfg, add_square};
-import package::level::{Level, row_offset};
+import package::level::{Level, matrix_row};
 import package::pair::{Pair, zero, add, add_scalar, exactly, leading, product, two_over_one_plus};
 import package::compact_wy::{gram, make_row_of_t, entry_of_t};
 
@@ -27,8 +28,10 @@ import package::compact_wy::{gram, make_row_of_t, entry_of_t};
 /// Column j, and the SPLIT shares of its tail's sum of squares; twice, for even and for odd j.
 var<workgroup> column: array<Scalar, 2 * ROWS>;
 var<workgroup> squares: array<Squares, 2 * SPLIT>;
-/// The shares of u_c below row j (of v_j^H v_j for c = j), and X[j, c].
-var<workgroup> shares: array<Scalar, SPLIT * TS>;
+/// The shares of u_c below row j (of v_j^H v_j for c = j), SPLIT rows, and X[j, c]. With four more to a row, neither neighbours in a row
+/// nor 4 x 8 neighbours meet in a bank.
+const SHARES_LD = TS + 4u;
+var<workgroup> shares: array<Scalar, SPLIT * SHARES_LD>;
 var<workgroup> top: array<Scalar, TS>;
 
 @compute @workgroup_size(GEQRT_THREADS)
@@ -40,8 +43,9 @@ fn geqrt(
     zero = level.rows >> 31u;
     let q = workgroup.x + workgroup.y * workgroups.x;
     if q >= level.blocks { return; }
-    let c = thread % TS;
-    let s = thread / TS;
+    let by_rows = level.cs == 1u;
+    let c = select(thread / SPLIT, thread % TS, by_rows);
+    let s = select(thread % SPLIT, thread / TS, by_rows);
     let first = q * level.block_rows;
     let rows = min(level.block_rows, level.rows - first);
     let reflectors = min(rows, level.width);
@@ -52,7 +56,7 @@ fn geqrt(
         let r = s + k * SPLIT;
         x[k] = Scalar();
         if r < rows && c < level.width {
-            x[k] = load(a[row_offset(level, first + r) + column_offset]);
+            x[k] = load(a[matrix_row(level, first + r) * level.rs + column_offset]);
         }
     }
 
@@ -85,15 +89,15 @@ fn geqrt(
             }
             if r == j { top[c] = x[k]; }
         }
-        shares[s * TS + c] = share;
+        shares[s * SHARES_LD + c] = share;
         // The shares of every u_c are complete before they are added; those of column j - 1 were read before the last barrier.
         workgroupBarrier();
 
         var dot = exactly(top[c]);
         var square = Pair();
         for (var p = 0u; p < SPLIT; p++) {
-            dot = add_scalar(dot, shares[p * TS + c]);
-            square = add(square, real_part(shares[p * TS + j]));
+            dot = add_scalar(dot, shares[p * SHARES_LD + c]);
+            square = add(square, real_part(shares[p * SHARES_LD + j]));
         }
         // tau = 2 / v^H v, or zero where H = I.
         var tau = Pair();
@@ -117,7 +121,7 @@ fn geqrt(
             let below = select(Scalar(), x[k], c < reflectors && r > c);
             v[(first + r) * TS + c] = select(below, ONE, c < reflectors && r == c);
             if c < level.width {
-                a[row_offset(level, first + r) + column_offset] = store(select(Scalar(), x[k], r <= c));
+                a[matrix_row(level, first + r) * level.rs + column_offset] = store(select(Scalar(), x[k], r <= c));
             }
         }
     }

@@ -2,23 +2,107 @@
 //
 //   X <- X - V (T^H (V^H X))     X rows x CPB,  V rows x TS,  T TS x TS,  W = T^H (V^H X) TS x CPB
 //
-//   a   the matrix as stored, strides (rs, cs): X in and out
+//   a   the matrix as stored, strides (rs, cs), one of them 1: X in and out
 //   v   V as geqrt leaves it: one row of TS for each stacked row of the level, zeros outside the trapezoid
 //   t   T as geqrt leaves it: TS x TS row-major for each block
 //
-// Workgroup (chunk of CPB columns, block). Rows pass through workgroup memory TS at a time. Each of TS/4 x CPB/4 threads owns a
-// 4 x 4 piece of every product: of W rows 4 i.. and columns 4 j..; of X rows i, i + TS/4, ... and columns 4 j.. .
+// Workgroup (chunk of CPB columns, block). Rows pass through workgroup memory TS at a time, and all three products are left^H right of
+// tiles there: V^H X, T^H W, and (conj(V)^T)^H W. Each of TS/4 x CPB/8 threads owns a 4 x 8 piece of every product.
+//
+// X is read and written in 4 x 4 blocks: in vectors of four neighbours in memory (`vectors`), where rows and columns start at multiples of
+// four, else entry by entry. Vectors may reach beyond the matrix's last row or column, into what pads it in memory: zeros, which stay zeros.
 
-import package::tuning::{TS, TS4, CPB, CPB4, UNMQR_THREADS};
-import package::scalar::{Scalar, Scalar4, Stored, Lanes, join, lanes, load, store};
-import package::level::{Level, row_offset};
-import package::tiles::{Tile, left, right, LEFT_LD, RIGHT_LD, transposed_product, product_row, store_right};
+import package::tuning::{TS, TS4, CPB, CPB4, CPB8, I_LOW, J_LOW, UNMQR_THREADS};
+import package::scalar::{Scalar, Scalar4, Stored, Stored4, Lanes, conjugate, difference4, join, lanes, load, load4, store, store4};
+import package::level::{Level, matrix_row};
+import package::tiles::{Tile, Piece, left, right, LEFT_LD, RIGHT_LD, transposed, transposed_product, store_right, store_tile};
 
-@group(0) @binding(0) var<storage, read_write> a: array<Stored>;
+@if(vectors) @group(0) @binding(0) var<storage, read_write> a: array<Stored4>;
+@else @group(0) @binding(0) var<storage, read_write> a: array<Stored>;
 @group(0) @binding(1) var<storage, read_write> v: array<Scalar4>;
 @group(0) @binding(2) var<storage, read_write> t: array<Scalar4>;
 @if(immediates) var<immediate> level: Level;
 @else @group(0) @binding(3) var<uniform> level: Level;
+
+/// The 4 x 4 block of X at stacked row g and column c, zeros from row `end` and from the matrix's last column on.
+fn load_block(g: u32, end: u32, c: u32) -> Tile {
+    var block = Tile();
+    if g >= end || c >= level.cols { return block; }
+    @if(vectors) {
+        // Lines of memory: columns or rows of X, of which the first is always there.
+        let by_rows = level.cs == 1u;
+        let at = (matrix_row(level, g) * level.rs + c * level.cs) / 4u;
+        let ld = max(level.rs, level.cs) / 4u;
+        let lines = select(level.cols - c, end - g, by_rows);
+        block.r0 = load4(a[at]);
+        if lines > 1u { block.r1 = load4(a[at + ld]); }
+        if lines > 2u { block.r2 = load4(a[at + 2u * ld]); }
+        if lines > 3u { block.r3 = load4(a[at + 3u * ld]); }
+        if !by_rows { block = transposed(block); }
+    } @else {
+        block.r0 = load_row(g, c);
+        if g + 1u < end { block.r1 = load_row(g + 1u, c); }
+        if g + 2u < end { block.r2 = load_row(g + 2u, c); }
+        if g + 3u < end { block.r3 = load_row(g + 3u, c); }
+    }
+    return block;
+}
+
+/// The same block of X, less `block`.
+fn subtract_block(g: u32, end: u32, c: u32, block: Tile) {
+    if g >= end || c >= level.cols { return; }
+    @if(vectors) {
+        let by_rows = level.cs == 1u;
+        let at = (matrix_row(level, g) * level.rs + c * level.cs) / 4u;
+        let ld = max(level.rs, level.cs) / 4u;
+        let lines = select(level.cols - c, end - g, by_rows);
+        var these = block;
+        if !by_rows { these = transposed(block); }
+        subtract_four(at, these.r0);
+        if lines > 1u { subtract_four(at + ld, these.r1); }
+        if lines > 2u { subtract_four(at + 2u * ld, these.r2); }
+        if lines > 3u { subtract_four(at + 3u * ld, these.r3); }
+    } @else {
+        subtract_row(g, c, lanes(block.r0));
+        if g + 1u < end { subtract_row(g + 1u, c, lanes(block.r1)); }
+        if g + 2u < end { subtract_row(g + 2u, c, lanes(block.r2)); }
+        if g + 3u < end { subtract_row(g + 3u, c, lanes(block.r3)); }
+    }
+}
+
+/// a[at] -= four
+@if(vectors)
+fn subtract_four(at: u32, four: Scalar4) {
+    a[at] = store4(difference4(load4(a[at]), four));
+}
+
+/// X[g, c .. c + 4]
+@if(!vectors)
+fn load_row(g: u32, c: u32) -> Scalar4 {
+    let at = matrix_row(level, g) * level.rs + c * level.cs;
+    var four = Lanes();
+    four.x = load(a[at]);
+    if c + 1u < level.cols { four.y = load(a[at + level.cs]); }
+    if c + 2u < level.cols { four.z = load(a[at + 2u * level.cs]); }
+    if c + 3u < level.cols { four.w = load(a[at + 3u * level.cs]); }
+    return join(four);
+}
+
+/// X[g, c .. c + 4] -= four
+@if(!vectors)
+fn subtract_row(g: u32, c: u32, four: Lanes) {
+    let at = matrix_row(level, g) * level.rs + c * level.cs;
+    subtract_entry(at, four.x);
+    if c + 1u < level.cols { subtract_entry(at + level.cs, four.y); }
+    if c + 2u < level.cols { subtract_entry(at + 2u * level.cs, four.z); }
+    if c + 3u < level.cols { subtract_entry(at + 3u * level.cs, four.w); }
+}
+
+/// a[at] -= x
+@if(!vectors)
+fn subtract_entry(at: u32, x: Scalar) {
+    a[at] = store(load(a[at]) - x);
+}
 
 /// Copies `count` rows of V from stacked row g on, or of T, into `left`; zeros below them.
 fn stage_left(thread: u32, g: u32, count: u32, from_t: bool) {
@@ -34,23 +118,42 @@ fn stage_left(thread: u32, g: u32, count: u32, from_t: bool) {
     }
 }
 
-/// Copies `count` rows of X from stacked row g on, columns `col` .. `col + CPB`, into `right`; zeros outside the matrix. Neighbouring
-/// threads take neighbours in memory.
-fn stage_right(thread: u32, g: u32, count: u32, col: u32) {
-    for (var e = thread; e < TS * CPB4; e += UNMQR_THREADS) {
+/// conj(V)^T of `count` rows of V from stacked row g on, into `left`; zeros right of them. A thread turns blocks of 4 x 4.
+fn stage_left_transposed(thread: u32, g: u32, count: u32) {
+    for (var e = thread; e < TS4 * TS4; e += UNMQR_THREADS) {
+        // Neighbours in a row of `left` are stored by neighbouring threads.
+        let r = 4u * (e % TS4);
+        let k = e / TS4;
+        let at = (g + r) * TS4 + k;
+        var block = Tile();
+        if r < count { block.r0 = v[at]; }
+        if r + 1u < count { block.r1 = v[at + TS4]; }
+        if r + 2u < count { block.r2 = v[at + 2u * TS4]; }
+        if r + 3u < count { block.r3 = v[at + 3u * TS4]; }
+        let turned = transposed(block);
+        let to_row = 4u * k * LEFT_LD + e % TS4;
+        left[to_row] = conjugate4(turned.r0);
+        left[to_row + LEFT_LD] = conjugate4(turned.r1);
+        left[to_row + 2u * LEFT_LD] = conjugate4(turned.r2);
+        left[to_row + 3u * LEFT_LD] = conjugate4(turned.r3);
+    }
+}
+
+/// conj(four)
+fn conjugate4(four: Scalar4) -> Scalar4 {
+    let each = lanes(four);
+    return join(Lanes(conjugate(each.x), conjugate(each.y), conjugate(each.z), conjugate(each.w)));
+}
+
+/// Copies rows of X from stacked row g on, columns `col` .. `col + CPB`, into `right`; zeros from row `end` and outside the matrix.
+/// Neighbouring threads take neighbours in memory; where those are rows, eight threads take two by four blocks, which they store
+/// in different banks.
+fn stage_right(thread: u32, g: u32, end: u32, col: u32) {
+    for (var e = thread; e < TS4 * CPB4; e += UNMQR_THREADS) {
         let by_rows = level.cs == 1u;
-        let r = select(e % TS, e / CPB4, by_rows);
-        let j = select(e / TS, e % CPB4, by_rows);
-        var four = Lanes();
-        if r < count {
-            let row = row_offset(level, g + r);
-            let c = col + 4u * j;
-            if c < level.cols { four.x = load(a[row + c * level.cs]); }
-            if c + 1u < level.cols { four.y = load(a[row + (c + 1u) * level.cs]); }
-            if c + 2u < level.cols { four.z = load(a[row + (c + 2u) * level.cs]); }
-            if c + 3u < level.cols { four.w = load(a[row + (c + 3u) * level.cs]); }
-        }
-        right[r * RIGHT_LD + j] = join(four);
+        let i = select(e % I_LOW + I_LOW * (e / (I_LOW * J_LOW) % (TS4 / I_LOW)), e / CPB4, by_rows);
+        let j = select(e / I_LOW % J_LOW + J_LOW * (e / (J_LOW * TS4)), e % CPB4, by_rows);
+        store_tile(load_block(g + 4u * i, end, col + 4u * j), i, j);
     }
 }
 
@@ -66,17 +169,18 @@ fn unmqr(
     }
     let first = q * level.block_rows;
     let rows = min(level.block_rows, level.rows - first);
+    let end = first + rows;
     let col = level.col + level.width + workgroup.x * CPB;
     // Neighbouring threads own neighbours in memory.
     let by_rows = level.cs == 1u;
-    let i = select(thread % TS4, thread / CPB4, by_rows);
-    let j = select(thread / TS4, thread % CPB4, by_rows);
+    let i = select(thread % TS4, thread / CPB8, by_rows);
+    let j = select(thread / TS4, thread % CPB8, by_rows);
 
     // W = V^H X
-    var w = Tile();
+    var w = Piece();
     for (var g = 0u; g < rows; g += TS) {
         stage_left(thread, first + g, rows - g, false);
-        stage_right(thread, first + g, rows - g, col);
+        stage_right(thread, first + g, end, col);
         // Both tiles are there before they are multiplied.
         workgroupBarrier();
         w = transposed_product(w, i, j);
@@ -89,33 +193,20 @@ fn unmqr(
     stage_left(thread, q * TS, TS, true);
     // T and W are there before they are multiplied.
     workgroupBarrier();
-    w = transposed_product(Tile(), i, j);
+    w = transposed_product(Piece(), i, j);
     // Everyone is done with the old W, and with T, before they are replaced.
     workgroupBarrier();
     store_right(w, i, j);
 
     // X <- X - V W
     for (var g = 0u; g < rows; g += TS) {
-        stage_left(thread, first + g, rows - g, false);
+        stage_left_transposed(thread, first + g, rows - g);
         // The rows of V, and the new W, are there before they are multiplied.
         workgroupBarrier();
-        for (var r = i; r < min(TS, rows - g); r += TS4) {
-            subtract(row_offset(level, first + g + r), col + 4u * j, lanes(product_row(r, j)));
-        }
+        let product = transposed_product(Piece(), i, j);
+        subtract_block(first + g + 4u * i, end, col + 4u * j, product.near);
+        subtract_block(first + g + 4u * i, end, col + 4u * (j + CPB8), product.far);
         // Everyone is done with these rows of V before they are replaced.
         workgroupBarrier();
     }
-}
-
-/// X[row, c..c + 4] -= four, where the matrix has these columns.
-fn subtract(row: u32, c: u32, four: Lanes) {
-    if c < level.cols { subtract_entry(row + c * level.cs, four.x); }
-    if c + 1u < level.cols { subtract_entry(row + (c + 1u) * level.cs, four.y); }
-    if c + 2u < level.cols { subtract_entry(row + (c + 2u) * level.cs, four.z); }
-    if c + 3u < level.cols { subtract_entry(row + (c + 3u) * level.cs, four.w); }
-}
-
-/// a[at] -= x
-fn subtract_entry(at: u32, x: Scalar) {
-    a[at] = store(load(a[at]) - x);
 }

@@ -8,11 +8,11 @@
 
 use crate::{
     error::Result,
-    kernels::{ReductionStep, TileKernels},
+    kernels::{ReductionStep, StageKernels},
 };
 
 /// Reduces `band` of order `n` with `bandwidth` superdiagonals to bidiagonal form.
-pub(crate) fn band_to_bidiag<K: TileKernels>(
+pub(crate) fn band_to_bidiag<K: StageKernels>(
     kernels: &K,
     band: &mut K::Banded,
     n: usize,

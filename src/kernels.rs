@@ -1,6 +1,6 @@
 //! The tile kernels that stages 1 and 2 are made of, and the index arithmetic that their CPU and GPU versions share.
 //!
-//! The drivers ([`crate::to_band`], [`crate::band_to_bidiag`]) are written over [`TileKernels`]; `cpu/NAME.rs` and
+//! The drivers ([`crate::to_band`], [`crate::band_to_bidiag`]) are written over [`StageKernels`]; `cpu/NAME.rs` and
 //! `shaders/NAME.wgsl` are the two versions of the kernel `NAME`, and a test runs each pair on the same data.
 
 use std::ops::Range;
@@ -200,7 +200,7 @@ pub struct Cycle {
     pub last: usize,
 }
 
-/// Distance in time between the starts of neighbouring sweeps.
+/// Cycles that a sweep stays behind the one before: it may run cycle i once that has finished cycle i + 2.
 pub const SWEEP_SEPARATION: usize = 3;
 
 impl ReductionStep {
@@ -239,20 +239,50 @@ impl ReductionStep {
         Cycle { row, c0, c1, last: (c1 + self.bandwidth).min(self.n - 1) }
     }
 
-    /// Number of time steps.
-    pub fn times(&self) -> usize {
-        (SWEEP_SEPARATION * self.sweeps()).saturating_sub(SWEEP_SEPARATION - 1)
+    /// The order of the step's cycles in time steps of `cycles` consecutive cycles of each sweep (at least 1).
+    pub fn schedule(self, cycles: usize) -> Schedule {
+        Schedule { step: self, cycles }
+    }
+}
+
+/// The cycles of a reduction step in time steps. Those of one time step may run in any order, but for the consecutive ones of one sweep.
+///
+/// Sweep R runs its cycle i at clock (`cycles` + 2) R + i, and a time step is `cycles` ticks of the clock: then sweep R - 1 has finished
+/// cycle i + 2 in an earlier time step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    step: ReductionStep,
+    cycles: usize,
+}
+
+impl Schedule {
+    /// Ticks between the starts of neighbouring sweeps.
+    pub fn separation(&self) -> usize {
+        self.cycles + SWEEP_SEPARATION - 1
     }
 
-    /// The sweeps that have a cycle at `time`: sweep R runs its cycle `time - 3R`.
+    /// Number of time steps.
+    pub fn times(&self) -> usize {
+        // The last sweep, of one cycle, ends last.
+        self.step.sweeps().checked_sub(1).map_or(0, |last| (self.separation() * last + 1).div_ceil(self.cycles))
+    }
+
+    /// The sweeps that have a cycle in time step `time`.
     pub fn active(&self, time: usize) -> Range<usize> {
-        // 3 R + cycles(R) grows with R, so the sweeps that are not finished yet form a tail.
-        let (mut low, mut high) = (0, self.sweeps());
+        let (clock, separation, sweeps) = (self.cycles * time, self.separation(), self.step.sweeps());
+        // The end of a sweep, separation R + cycles(R), grows with R, so the sweeps that are not finished yet form a tail.
+        let (mut low, mut high) = (0, sweeps);
         while low < high {
             let middle = (low + high) / 2;
-            if SWEEP_SEPARATION * middle + self.cycles(middle) > time { high = middle } else { low = middle + 1 }
+            if separation * middle + self.step.cycles(middle) > clock { high = middle } else { low = middle + 1 }
         }
-        low..(time / SWEEP_SEPARATION + 1).min(self.sweeps()).max(low)
+        low..(clock + self.cycles).div_ceil(separation).min(sweeps).max(low)
+    }
+
+    /// The cycles that an active sweep runs in time step `time`.
+    pub fn cycles(&self, sweep: usize, time: usize) -> Range<usize> {
+        let (clock, start) = (self.cycles * time, self.separation() * sweep);
+        clock.max(start) - start..(clock + self.cycles - start).min(self.step.cycles(sweep))
     }
 }
 
@@ -300,20 +330,14 @@ where
 {
 }
 
-/// The tile kernels, as one backend runs them on matrices stored as `Storage`.
+/// What the drivers of stages 1 and 2 are written over.
 ///
-/// A value of the implementing type is a backend ready to run (a thread pool, or a device with its pipelines); the matrices that it
-/// works on are the associated types, which own their workspace, so that no kernel allocates.
-pub trait TileKernels {
-    /// What matrices are stored as; arithmetic is in its [`Scalar`](Element::Scalar).
-    type Storage: Element;
+/// The matrices are the associated types, which own their workspace, so that no kernel allocates.
+pub trait StageKernels {
     /// A dense matrix where the backend keeps it, with stage 1's workspace.
     type Dense;
     /// A band where the backend keeps it, with room for bulges.
     type Banded;
-
-    /// Brings `scale * source` to the backend, in the memory order that it has, rounded to `Storage`. `scale` is a power of two.
-    fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Self::Dense>;
 
     /// Factors every block X (r x w) of `level`: X = (I - V T V^H) R with V unit lower trapezoidal (r x w) and T upper triangular
     /// (w x w). The block's first w rows become R, the others zero; V and T stay in the workspace for [`unmqr`](Self::unmqr).
@@ -332,6 +356,20 @@ pub trait TileKernels {
     /// Copies the leading n x n upper band of `a` into band storage, zeros elsewhere.
     fn pack_band(&self, a: Self::Dense, n: usize, bandwidth: usize, tile_width: usize) -> Result<Self::Banded>;
 
+    /// Runs all cycles of one reduction step, in an order that [`ReductionStep`] allows.
+    fn chase(&self, band: &mut Self::Banded, step: &ReductionStep) -> Result<()>;
+}
+
+/// The tile kernels, as one backend runs them on matrices stored as `Storage`, and the ways there and back.
+///
+/// A value of the implementing type is a backend ready to run: a thread pool, or a device with its pipelines.
+pub trait TileKernels: StageKernels {
+    /// What matrices are stored as; arithmetic is in its [`Scalar`](Element::Scalar).
+    type Storage: Element;
+
+    /// Brings `scale * source` to the backend, in the memory order that it has, rounded to `Storage`. `scale` is a power of two.
+    fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Self::Dense>;
+
     /// Brings `scale * band` to the backend.
     fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Self::Banded>;
 
@@ -342,9 +380,6 @@ pub trait TileKernels {
         bandwidth: usize,
         scale: Re<Self::Storage>,
     ) -> Result<Band<<Self::Storage as Element>::Scalar>>;
-
-    /// Runs all cycles of one reduction step, in an order that [`ReductionStep`] allows.
-    fn chase(&self, band: &mut Self::Banded, step: &ReductionStep) -> Result<()>;
 
     /// Reads the diagonal (n) and the superdiagonal (n - 1) back, as stage 3 takes them. Of complex numbers the moduli: a diagonal
     /// unitary matrix on either side takes the phases out of a bidiagonal.
@@ -414,11 +449,24 @@ mod tests {
                 assert_eq!(closed, chain);
                 sweeps.push(chain.len());
             }
-            let times = (0..n).filter(|&s| sweeps[s] > 0).map(|s| 3 * s + sweeps[s]).max().unwrap_or(0);
-            assert_eq!(step.times(), times);
-            for time in 0..times + 2 {
-                let want: Vec<usize> = (0..n).filter(|s| (3 * s..3 * s + sweeps[*s]).contains(&time)).collect();
-                assert_eq!(step.active(time).collect::<Vec<_>>(), want);
+            for cycles in [1, 2, 3, 7] {
+                let schedule = step.schedule(cycles);
+                let start = |sweep: usize| (cycles + 2) * sweep;
+                let ticks = (0..n).filter(|&s| sweeps[s] > 0).map(|s| start(s) + sweeps[s]).max().unwrap_or(0);
+                assert_eq!(schedule.times(), ticks.div_ceil(cycles));
+                for time in 0..schedule.times() + 2 {
+                    let step = cycles * time..cycles * (time + 1);
+                    let of_sweep = |s: usize| (0..sweeps[s]).filter(|i| step.contains(&(start(s) + i))).collect::<Vec<_>>();
+                    let want: Vec<usize> = (0..n).filter(|&s| !of_sweep(s).is_empty()).collect();
+                    assert_eq!(schedule.active(time).collect::<Vec<_>>(), want);
+                    for s in want {
+                        let of_sweep = of_sweep(s);
+                        assert_eq!(schedule.cycles(s, time).collect::<Vec<_>>(), of_sweep);
+                        // Sweep s - 1 finished two cycles more in earlier time steps, or all that it has.
+                        let needed = (of_sweep[of_sweep.len() - 1] + 3).min(if s > 0 { sweeps[s - 1] } else { 0 });
+                        assert!(s == 0 || start(s - 1) + needed <= cycles * time, "{step:?}, sweep {s}");
+                    }
+                }
             }
         }
     }

@@ -59,6 +59,7 @@ mod band;
 mod band_to_bidiag;
 mod bidiag_svdvals;
 mod bidiagonal;
+pub mod cost;
 mod cpu;
 mod error;
 #[cfg(feature = "faer")]

@@ -70,6 +70,8 @@ pub struct SvdOptions {
     pub stage3: Stage3,
     /// The number of CPU threads; None takes the rayon pool that the call is made in.
     pub threads: Option<usize>,
+    /// Whether a GPU times its kernels one by one, for [`SvdReport::kernel_seconds`](crate::SvdReport).
+    pub time_kernels: bool,
 }
 
 impl SvdOptions {
@@ -131,6 +133,25 @@ impl SvdOptions {
         self
     }
 
+    /// Has a GPU time each kernel by its own clock (`TIMESTAMP_QUERY`), for [`SvdReport::kernel_seconds`](crate::SvdReport). The host then
+    /// waits for each submission, so that the call takes longer.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{Backend, GpuContext, SvdOptions, SvdValsGpu};
+    /// if let Ok(context) = GpuContext::global() {
+    ///     let a = faer::Mat::from_fn(60, 60, |i, j| ((i * j) as f32).sin());
+    ///     let report = a.svdvals_gpu_report(&SvdOptions::default().context(context).backend(Backend::Gpu).time_kernels(true))?;
+    ///     println!("{:?}, counted {}", report.kernel_seconds, report.cost()?);
+    /// }
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn time_kernels(mut self, time_kernels: bool) -> Self {
+        self.time_kernels = time_kernels;
+        self
+    }
+
     /// Runs `body` on the threads that were asked for.
     pub(crate) fn on_threads<R: Send>(&self, body: impl FnOnce() -> Result<R> + Send) -> Result<R> {
         let Some(threads) = self.threads else { return body() };
@@ -176,8 +197,11 @@ pub struct Tuning {
     pub cols_per_block: usize,
     /// Superdiagonals that one reduction step of stage 2 removes; more than b - 1 means b - 1. (Bulge-chasing paper: TW.)
     pub tile_width: usize,
-    /// GPU: threads of a `chase` workgroup. (TPB)
+    /// GPU: most threads of a `chase` workgroup. (TPB)
     pub threads_per_block: usize,
+    /// GPU: consecutive cycles of a sweep that one dispatch runs. With m of them stage 2 has about (1 + 2 / m) n dispatches, each m cycles
+    /// long: more of them pay where a dispatch costs more than a cycle.
+    pub cycles_per_dispatch: usize,
     /// GPU: cap on the `chase` workgroups of one dispatch; each runs several cycles where there are more.
     pub max_blocks: usize,
 }
@@ -208,8 +232,10 @@ impl Tuning {
         cols_per_block: usize,
         /// Sets the superdiagonals removed in one reduction step.
         tile_width: usize,
-        /// Sets the threads of a `chase` workgroup.
+        /// Sets the most threads of a `chase` workgroup.
         threads_per_block: usize,
+        /// Sets the consecutive cycles of a sweep in one dispatch.
+        cycles_per_dispatch: usize,
         /// Sets the cap on concurrent `chase` workgroups.
         max_blocks: usize,
     }
@@ -234,6 +260,7 @@ impl Tuning {
             cols_per_block: 256,
             tile_width: tile_size,
             threads_per_block: 1,
+            cycles_per_dispatch: 1,
             max_blocks: 1,
         }
     }
@@ -245,6 +272,11 @@ impl Tuning {
     /// ```
     pub fn arity(&self) -> usize {
         (self.leaf / self.tile_size.max(1)).max(2)
+    }
+
+    /// The bandwidth that stage 1 leaves of a matrix of order `n`.
+    pub(crate) fn bandwidth(&self, n: usize) -> usize {
+        self.tile_size.min(n.saturating_sub(1))
     }
 
     /// Whether the values make sense together; a device's limits are checked where a device is chosen.
@@ -266,6 +298,7 @@ impl Tuning {
         at_least("cols_per_block", self.cols_per_block, 1)?;
         at_least("tile_width", self.tile_width, 1)?;
         at_least("threads_per_block", self.threads_per_block, 1)?;
+        at_least("cycles_per_dispatch", self.cycles_per_dispatch, 1)?;
         at_least("max_blocks", self.max_blocks, 1)
     }
 }

@@ -2,7 +2,14 @@
 
 use std::borrow::Cow;
 
-use crate::options::{Backend, Tuning};
+use half::f16;
+use num_complex::Complex;
+
+use crate::{
+    cost::{Cost, Kernel},
+    error::Result,
+    options::{Backend, Tuning},
+};
 
 /// The values, with what was run to get them and how long each stage took.
 ///
@@ -37,9 +44,39 @@ pub struct SvdReport<V> {
     pub seconds: StageSeconds,
     /// What was sent to the GPU and back; zeros on the CPU.
     pub counts: Counts,
+    /// Seconds of each kernel by the GPU's clock, where [`SvdOptions::time_kernels`](crate::SvdOptions) asked for them and the device has
+    /// a clock; else empty.
+    pub kernel_seconds: Vec<(Kernel, f64)>,
+    /// Rows and columns of the matrix.
+    pub shape: (usize, usize),
 }
 
 impl<V> SvdReport<V> {
+    /// What stages 1 and 2 cost on a GPU for this matrix, with these hyperparameters: for a call that ran on one, what it dispatched.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{SvdOptions, SvdValsGpu, cost::{DeviceModel, Kernel}};
+    /// let a = faer::Mat::<f32>::identity(300, 300);
+    /// let cost = a.svdvals_gpu_report(&SvdOptions::default())?.cost()?;
+    /// println!("{cost}\nup to {} workgroups of unmqr at once", cost.kernel(Kernel::Unmqr).most_workgroups);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Cost::new`].
+    pub fn cost(&self) -> Result<Cost> {
+        let (m, n) = self.shape;
+        match self.storage {
+            "f16" => Cost::new::<f16>(m, n, &self.tuning),
+            "f64" => Cost::new::<f64>(m, n, &self.tuning),
+            "c32" => Cost::new::<Complex<f32>>(m, n, &self.tuning),
+            "c64" => Cost::new::<Complex<f64>>(m, n, &self.tuning),
+            _ => Cost::new::<f32>(m, n, &self.tuning),
+        }
+    }
+
     /// The same report with its values in another form.
     ///
     /// ```
@@ -53,8 +90,8 @@ impl<V> SvdReport<V> {
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```
     pub fn map<W>(self, values: impl FnOnce(V) -> W) -> SvdReport<W> {
-        let SvdReport { values: v, backend, reason, adapter, storage, tuning, seconds, counts } = self;
-        SvdReport { values: values(v), backend, reason, adapter, storage, tuning, seconds, counts }
+        let SvdReport { values: v, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape } = self;
+        SvdReport { values: values(v), backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     cpu::{CpuKernels, bidiagonal_directly, tsqr},
     error::{Result, SvdError},
     gpu::{GpuContext, GpuKernels, required_band_bytes, required_bytes},
-    kernels::{HeldBy, TileKernels},
+    kernels::{HeldBy, StageKernels, TileKernels},
     options::{Backend, HalfStorage, SvdOptions, Tuning},
     report::{Counts, StageSeconds, SvdReport},
     scalar::{Element, Re, RealElement},
@@ -149,7 +149,7 @@ where
     let choice = choose_for_dense::<T, S>(options, a)?;
     clock.restart();
     let solve = Solve { scale: power_of_two_scale::<T, S>(a)?, a: upright(a), options, timed };
-    let scan = clock.seconds();
+    let (scan, shape) = (clock.seconds(), a.shape());
     let mut report = match choice {
         Choice::Cpu(reason) => on_cpu::<T, S>(&solve, reason)?,
         Choice::Gpu { context, tuning, reason } => match on_gpu::<T, S>(&solve, &context, tuning, reason) {
@@ -159,6 +159,7 @@ where
             result => result?,
         },
     };
+    report.shape = shape;
     report.seconds.scale = scan;
     report.seconds.total = whole.seconds();
     Ok(report)
@@ -186,7 +187,7 @@ impl<T: Element> Solve<'_, T> {
         seconds.upload = clock.lap(kernels)?;
 
         stage_one(kernels, &mut a, self.a.nrows(), n, tuning)?;
-        let bandwidth = tuning.tile_size.min(n.saturating_sub(1));
+        let bandwidth = tuning.bandwidth(n);
         let mut band = kernels.pack_band(a, n, bandwidth, tuning.tile_width)?;
         seconds.to_band = clock.lap(kernels)?;
 
@@ -239,7 +240,7 @@ fn unscaled<R: RealElement>(values: Vec<f64>, scale: R, what: &'static str) -> R
 }
 
 /// Stage 1, with the QR of a tall matrix before it.
-fn stage_one<K: TileKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {
+pub(crate) fn stage_one<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {
     if qr_first(m, n) {
         triangular_factor(kernels, a, m, n, tuning)?;
         reduce_dense(kernels, a, n, n, tuning)
@@ -282,7 +283,8 @@ where
     let direct = solve.a.ncols() <= tuning.direct && !S::IS_HALF;
     let (values, seconds) = if direct { solve.run_small(&kernels)? } else { solve.run(&kernels, &tuning)? };
     let (backend, adapter, storage, counts) = (Backend::Cpu, None, S::NAME, Counts::default());
-    Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts })
+    let (kernel_seconds, shape) = (Vec::new(), solve.a.shape());
+    Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape })
 }
 
 fn on_gpu<T, S>(
@@ -295,10 +297,11 @@ where
     T: Element,
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
-    let kernels = GpuKernels::<S>::new(context, &tuning)?;
+    let kernels = GpuKernels::<S>::timed(context, &tuning, solve.options.time_kernels)?;
     let (values, seconds) = solve.run(&kernels, &tuning)?;
-    let (adapter, storage, counts) = (Some(context.adapter_name().to_owned()), S::NAME, kernels.counts());
-    Ok(SvdReport { values, backend: Backend::Gpu, reason, adapter, storage, tuning, seconds, counts })
+    let (backend, adapter, storage) = (Backend::Gpu, Some(context.adapter_name().to_owned()), S::NAME);
+    let (counts, kernel_seconds, shape) = (kernels.counts(), kernels.kernel_seconds(), solve.a.shape());
+    Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape })
 }
 
 /// Stage 1 alone: see [`SvdValsGpu::to_band`].
@@ -307,7 +310,7 @@ fn to_band<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T:
         let (m, n) = solve.a.shape();
         let mut a = kernels.upload(solve.a, solve.scale)?;
         stage_one(kernels, &mut a, m, n, tuning)?;
-        let bandwidth = tuning.tile_size.min(n.saturating_sub(1));
+        let bandwidth = tuning.bandwidth(n);
         let band = kernels.pack_band(a, n, bandwidth, 1)?;
         kernels.download_band(band, bandwidth, Float::recip(solve.scale)).map_err(|error| match error {
             // What stage 1 makes of finite entries is finite, until it is scaled back.

@@ -11,19 +11,19 @@
 
 use crate::{
     error::Result,
-    kernels::{Level, TileKernels, levels},
+    kernels::{Level, StageKernels, levels},
     options::Tuning,
 };
 
 /// Reduces the m x n matrix `a` (m >= n) to the upper band of width `tuning.tile_size` in its leading n x n part.
-pub(crate) fn to_band<K: TileKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {
+pub(crate) fn to_band<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {
     let b = tuning.tile_size;
     let row_panel = |k: usize| (k + b < n).then(|| Panel { transposed: true, row: k + b, rows: n - k - b, col: k, width: b });
     sweeps(kernels, a, column_panels(m, n, b).flat_map(|panel| [Some(panel), row_panel(panel.col)]).flatten(), tuning)
 }
 
 /// Tall-and-skinny QR: reduces the m x n matrix `a` (m >= n) to its n x n triangular factor, zeros below.
-pub(crate) fn triangular_factor<K: TileKernels>(
+pub(crate) fn triangular_factor<K: StageKernels>(
     kernels: &K,
     a: &mut K::Dense,
     m: usize,
@@ -49,7 +49,7 @@ fn column_panels(m: usize, n: usize, b: usize) -> impl Iterator<Item = Panel> {
 }
 
 /// Makes one panel after the other upper triangular, level after level of its tree, and updates the columns right of it.
-fn sweeps<K: TileKernels>(kernels: &K, a: &mut K::Dense, panels: impl Iterator<Item = Panel>, tuning: &Tuning) -> Result<()> {
+fn sweeps<K: StageKernels>(kernels: &K, a: &mut K::Dense, panels: impl Iterator<Item = Panel>, tuning: &Tuning) -> Result<()> {
     let levels = panels.flat_map(|Panel { transposed, row, rows, col, width }| {
         let maps = levels(tuning.tree, row, rows, width, tuning.leaf, tuning.arity());
         maps.map(move |map| Level { transposed, col, width, map })

@@ -140,6 +140,7 @@ partial_tuning! {
     cols_per_block: usize,
     tile_width: usize,
     threads_per_block: usize,
+    cycles_per_dispatch: usize,
     max_blocks: usize,
 }
 
@@ -290,7 +291,6 @@ mod file {
     use super::{PartialTuning, TuningEntry, TuningTable};
     use crate::{
         error::{Result, SvdError},
-        kernels::PanelTree,
         options::Tuning,
         scalar::Element,
     };
@@ -365,18 +365,8 @@ mod file {
     /// Hyperparameters, each in its range, as far as that is known without a device and a matrix.
     pub(super) fn tuning<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<PartialTuning, D::Error> {
         let partial = PartialTuning::deserialize(deserializer)?;
-        // Values that nothing can be wrong with.
-        let any = Tuning {
-            direct: 0,
-            tile_size: 1,
-            leaf: usize::MAX,
-            tree: PanelTree::Reduction,
-            split_k: 1,
-            cols_per_block: 1,
-            tile_width: 1,
-            threads_per_block: 1,
-            max_blocks: 1,
-        };
+        // Beside these nothing can be wrong with a value but itself.
+        let any = Tuning::for_cpu::<f32>(1).leaf(usize::MAX);
         partial.over(any).check().map_err(Error::custom)?;
         Ok(partial)
     }

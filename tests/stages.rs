@@ -6,7 +6,7 @@ mod common;
 use common::{distance, eps, error, gaussian, reference, stable, stacked_identities};
 use faer::{Mat, MatRef};
 use num_complex::Complex;
-use svdvals_gpu::internals::{CpuKernels, Level, RowMap, TileKernels};
+use svdvals_gpu::internals::{CpuKernels, Level, RowMap, StageKernels, TileKernels};
 use svdvals_gpu::{Backend, Band, Element, PanelTree, RealElement, Stage3, SvdOptions, SvdValsGpu, Tuning};
 
 fn cpu(tuning: Tuning) -> SvdOptions {

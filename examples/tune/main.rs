@@ -13,7 +13,7 @@
 //!
 //! The search is a sum, not a product. A call's seconds are those of its stages, and besides the tile size, which is the bandwidth
 //! between them, no hyperparameter touches both: for every tile size, stage 1's (`leaf`, `split_k`, `cols_per_block`) are judged by the seconds
-//! of stage 1, and stage 2's (`tile_width`, `threads_per_block`, `max_blocks`) by those of stage 2. One call tries one combination of each.
+//! of stage 1, and stage 2's (`tile_width`, `threads_per_block`, `cycles_per_dispatch`, `max_blocks`) by those of stage 2. One call tries one combination of each.
 
 mod parallel;
 mod search;
@@ -127,7 +127,7 @@ fn print(found: &Found, place: &Place, n: usize) {
                 of_value.map(|trial| trial.seconds).fold(f64::INFINITY, f64::min)
             };
             let values: Vec<String> = axis.values(trials).into_iter().map(|value| format!("{value}: {:.6}", of(value))).collect();
-            println!("  {:<18} {}", axis.name, values.join("  "));
+            println!("  {:<19} {}", axis.name, values.join("  "));
         }
     }
     println!("Best together: {} ({:.6} s + {:.6} s)", described(&place.partial(&found.best)), found.seconds[0], found.seconds[1]);
@@ -135,7 +135,17 @@ fn print(found: &Found, place: &Place, n: usize) {
 
 /// The hyperparameters that are set.
 fn described(partial: &PartialTuning) -> String {
-    let PartialTuning { tile_size, leaf, split_k, cols_per_block, tile_width, threads_per_block, max_blocks, .. } = *partial;
+    let PartialTuning {
+        tile_size,
+        leaf,
+        split_k,
+        cols_per_block,
+        tile_width,
+        threads_per_block,
+        cycles_per_dispatch,
+        max_blocks,
+        ..
+    } = *partial;
     let all = [
         ("tile_size", tile_size),
         ("leaf", leaf),
@@ -143,6 +153,7 @@ fn described(partial: &PartialTuning) -> String {
         ("cols_per_block", cols_per_block),
         ("tile_width", tile_width),
         ("threads_per_block", threads_per_block),
+        ("cycles_per_dispatch", cycles_per_dispatch),
         ("max_blocks", max_blocks),
     ];
     all.iter().filter_map(|(name, value)| value.map(|value| format!("{name} {value}"))).collect::<Vec<_>>().join(", ")

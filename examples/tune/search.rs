@@ -29,6 +29,7 @@ const SPLIT_K: Axis = Axis { name: "split_k", get: |t| t.split_k, set: Tuning::s
 const COLS_PER_BLOCK: Axis = Axis { name: "cols_per_block", get: |t| t.cols_per_block, set: Tuning::cols_per_block };
 const TILE_WIDTH: Axis = Axis { name: "tile_width", get: |t| t.tile_width, set: Tuning::tile_width };
 const THREADS: Axis = Axis { name: "threads_per_block", get: |t| t.threads_per_block, set: Tuning::threads_per_block };
+const CYCLES: Axis = Axis { name: "cycles_per_dispatch", get: |t| t.cycles_per_dispatch, set: Tuning::cycles_per_dispatch };
 const MAX_BLOCKS: Axis = Axis { name: "max_blocks", get: |t| t.max_blocks, set: Tuning::max_blocks };
 
 impl Axis {
@@ -74,7 +75,7 @@ impl Place {
     pub fn axes(&self, stage: usize) -> &'static [Axis] {
         match (self, stage) {
             (Place::Gpu(_), 0) => &[TILE_SIZE, LEAF, SPLIT_K, COLS_PER_BLOCK],
-            (Place::Gpu(_), _) => &[TILE_SIZE, MAX_BLOCKS, TILE_WIDTH, THREADS],
+            (Place::Gpu(_), _) => &[TILE_SIZE, MAX_BLOCKS, TILE_WIDTH, THREADS, CYCLES],
             (Place::Cpu, 0) => &[TILE_SIZE, LEAF, COLS_PER_BLOCK],
             (Place::Cpu, _) => &[TILE_SIZE, TILE_WIDTH],
         }
@@ -106,7 +107,17 @@ impl Place {
 
     /// What was searched for.
     pub fn partial(&self, best: &Tuning) -> PartialTuning {
-        let &Tuning { tile_size, leaf, split_k, cols_per_block, tile_width, threads_per_block, max_blocks, .. } = best;
+        let &Tuning {
+            tile_size,
+            leaf,
+            split_k,
+            cols_per_block,
+            tile_width,
+            threads_per_block,
+            cycles_per_dispatch,
+            max_blocks,
+            ..
+        } = best;
         let on_gpu = |value| matches!(self, Place::Gpu(_)).then_some(value);
         PartialTuning {
             // An entry is for smaller matrices too, and those that need no band on the CPU go on without.
@@ -118,6 +129,7 @@ impl Place {
             cols_per_block: Some(cols_per_block),
             tile_width: Some(tile_width),
             threads_per_block: on_gpu(threads_per_block),
+            cycles_per_dispatch: on_gpu(cycles_per_dispatch),
             max_blocks: on_gpu(max_blocks),
         }
     }
@@ -144,6 +156,8 @@ impl Place {
             ("tile_width", _, false) => &[4, 8, 16, 32, 64],
             ("threads_per_block", _, true) => &[32, 64],
             ("threads_per_block", _, false) => &[16, 32, 64, 128, 256],
+            ("cycles_per_dispatch", _, true) => &[1, 2],
+            ("cycles_per_dispatch", _, false) => &[1, 2, 4, 8],
             ("max_blocks", ..) => &[8, 32, 128, 512, 2048],
             _ => &[],
         };

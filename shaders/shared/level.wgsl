@@ -19,7 +19,7 @@ struct Level {
     blocks: u32,
 }
 
-/// Where the row of stacked row g begins.
-fn row_offset(level: Level, g: u32) -> u32 {
-    return (level.start + g / level.group * level.spacing + g % level.group) * level.rs;
+/// The matrix row of stacked row g.
+fn matrix_row(level: Level, g: u32) -> u32 {
+    return level.start + g / level.group * level.spacing + g % level.group;
 }

@@ -41,6 +41,18 @@ fn add(sum: Pair, x: Real) -> Pair {
 }
 
 /// sum + x.
+fn add_pair(sum: Pair, x: Pair) -> Pair {
+    let result = add(sum, x.hi);
+    return Pair(result.hi, result.lo + x.lo);
+}
+
+/// sum + x.
+fn add_scalar_pair(sum: ScalarPair, x: ScalarPair) -> ScalarPair {
+    @if(complex) return ScalarPair(add_pair(sum.re, x.re), add_pair(sum.im, x.im));
+    @else return add_pair(sum, x);
+}
+
+/// sum + x.
 fn add_scalar(sum: ScalarPair, x: Scalar) -> ScalarPair {
     @if(complex) return ScalarPair(add(sum.re, x.x), add(sum.im, x.y));
     @else return add(sum, x);

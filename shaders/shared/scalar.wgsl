@@ -24,6 +24,10 @@
 }
 @else alias Scalar4 = vec4<Real>;
 
+/// Four neighbours as stored.
+@if(f16) alias Stored4 = vec4<f16>;
+@else alias Stored4 = Scalar4;
+
 /// The same four, one by one.
 @if(complex) struct Lanes {
     x: Scalar,
@@ -44,6 +48,18 @@ fn load(x: Stored) -> Scalar {
 /// The nearest number that can be stored.
 fn store(x: Scalar) -> Stored {
     return Stored(x);
+}
+
+/// `load`, four times.
+fn load4(four: Stored4) -> Scalar4 {
+    @if(f16) return vec4<f32>(four);
+    @else return four;
+}
+
+/// `store`, four times.
+fn store4(four: Scalar4) -> Stored4 {
+    @if(f16) return vec4<f16>(four);
+    @else return four;
 }
 
 fn lanes(four: Scalar4) -> Lanes {
@@ -80,10 +96,10 @@ fn multiply_add(a: Scalar, b: Scalar, c: Scalar) -> Scalar {
     @else return fma(a, b, c);
 }
 
-/// a + b, four times.
-fn sum4(a: Scalar4, b: Scalar4) -> Scalar4 {
-    @if(complex) return Scalar4(a.xy + b.xy, a.zw + b.zw);
-    @else return a + b;
+/// a - b, four times.
+fn difference4(a: Scalar4, b: Scalar4) -> Scalar4 {
+    @if(complex) return Scalar4(a.xy - b.xy, a.zw - b.zw);
+    @else return a - b;
 }
 
 /// sum + a b, for four b.

@@ -1,12 +1,14 @@
-// Products of tiles in workgroup memory, a 4 x 4 piece a thread.
+// Products of tiles in workgroup memory, a 4 x 8 piece a thread.
 //
 //   left    TS x TS,   row r at r * LEFT_LD, in vectors of four columns
 //   right   TS x CPB,  row r at r * RIGHT_LD, likewise
 //
-// A row has one vector more than it needs, so that neighbouring rows start in different banks.
+// A row has one vector more than it needs, so that neighbouring rows start in different banks. A thread's eight columns are two vectors
+// half a row apart, so that neighbouring threads read neighbouring vectors. For each of TS steps a thread reads three vectors (48 bytes in
+// f32) and does 32 multiplications.
 
-import package::tuning::{TS, TS4, CPB4};
-import package::scalar::{Scalar4, add_product4, conjugate, lanes, sum4};
+import package::tuning::{TS, TS4, CPB4, CPB8};
+import package::scalar::{Scalar4, Lanes, add_product4, conjugate, join, lanes};
 
 const LEFT_LD = TS4 + 1u;
 const RIGHT_LD = CPB4 + 1u;
@@ -21,40 +23,60 @@ struct Tile {
     r3: Scalar4,
 }
 
-/// sum + left^H right, rows 4 i.. and columns 4 j..
-fn transposed_product(sum: Tile, i: u32, j: u32) -> Tile {
+/// Four rows of columns 4 j .. and 4 (j + CPB8) ..
+struct Piece {
+    near: Tile,
+    far: Tile,
+}
+
+/// tile^T
+fn transposed(tile: Tile) -> Tile {
+    let a = lanes(tile.r0);
+    let b = lanes(tile.r1);
+    let c = lanes(tile.r2);
+    let d = lanes(tile.r3);
+    return Tile(
+        join(Lanes(a.x, b.x, c.x, d.x)),
+        join(Lanes(a.y, b.y, c.y, d.y)),
+        join(Lanes(a.z, b.z, c.z, d.z)),
+        join(Lanes(a.w, b.w, c.w, d.w)),
+    );
+}
+
+/// sum + l^H x, for four entries of a row of `left` and of `right`.
+fn add_outer_product(sum: Tile, l: Lanes, x: Scalar4) -> Tile {
+    return Tile(
+        add_product4(sum.r0, conjugate(l.x), x),
+        add_product4(sum.r1, conjugate(l.y), x),
+        add_product4(sum.r2, conjugate(l.z), x),
+        add_product4(sum.r3, conjugate(l.w), x),
+    );
+}
+
+/// sum + left^H right, rows 4 i.. and the thread's columns.
+fn transposed_product(sum: Piece, i: u32, j: u32) -> Piece {
     var w = sum;
     for (var r = 0u; r < TS; r++) {
         let l = lanes(left[r * LEFT_LD + i]);
         let x = right[r * RIGHT_LD + j];
-        w.r0 = add_product4(w.r0, conjugate(l.x), x);
-        w.r1 = add_product4(w.r1, conjugate(l.y), x);
-        w.r2 = add_product4(w.r2, conjugate(l.z), x);
-        w.r3 = add_product4(w.r3, conjugate(l.w), x);
+        let y = right[r * RIGHT_LD + j + CPB8];
+        w.near = add_outer_product(w.near, l, x);
+        w.far = add_outer_product(w.far, l, y);
     }
     return w;
 }
 
-/// Row r of left right, columns 4 j..
-fn product_row(r: u32, j: u32) -> Scalar4 {
-    var sum = Scalar4();
-    for (var i = 0u; i < TS4; i++) {
-        let l = lanes(left[r * LEFT_LD + i]);
-        let from_row = 4u * i * RIGHT_LD + j;
-        var four = add_product4(Scalar4(), l.x, right[from_row]);
-        four = add_product4(four, l.y, right[from_row + RIGHT_LD]);
-        four = add_product4(four, l.z, right[from_row + 2u * RIGHT_LD]);
-        four = add_product4(four, l.w, right[from_row + 3u * RIGHT_LD]);
-        sum = sum4(sum, four);
-    }
-    return sum;
-}
-
-/// right[4 i.., 4 j..] = w
-fn store_right(w: Tile, i: u32, j: u32) {
+/// right[4 i .., 4 j ..] = w
+fn store_tile(w: Tile, i: u32, j: u32) {
     let to_row = 4u * i * RIGHT_LD + j;
     right[to_row] = w.r0;
     right[to_row + RIGHT_LD] = w.r1;
     right[to_row + 2u * RIGHT_LD] = w.r2;
     right[to_row + 3u * RIGHT_LD] = w.r3;
+}
+
+/// `store_tile` of both halves of a thread's piece.
+fn store_right(w: Piece, i: u32, j: u32) {
+    store_tile(w.near, i, j);
+    store_tile(w.far, i, j + CPB8);
 }

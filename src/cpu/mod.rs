@@ -23,7 +23,7 @@ pub(crate) use tsqr::tsqr;
 use crate::{
     band::Band,
     error::{Result, SvdError},
-    kernels::{BandLayout, HeldBy, Level, PanelTree, ReductionStep, TileKernels},
+    kernels::{BandLayout, HeldBy, Level, PanelTree, ReductionStep, StageKernels, TileKernels},
     options::Tuning,
     scalar::{Element, Re, Scalar},
 };
@@ -165,43 +165,9 @@ fn leading_dimension<T>(len: usize) -> Option<usize> {
     if padded.checked_mul(size_of::<T>())?.is_multiple_of(2048) { padded.checked_add(line) } else { Some(padded) }
 }
 
-impl<S: Element> TileKernels for CpuKernels<S> {
-    type Storage = S;
+impl<S: Element> StageKernels for CpuKernels<S> {
     type Dense = Dense<S>;
     type Banded = Banded<S::InBand>;
-
-    fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Dense<S>> {
-        let (m, n) = source.shape();
-        let by_rows = source.col_stride().unsigned_abs() < source.row_stride().unsigned_abs();
-        let (inner, outer) = if by_rows { (n, m) } else { (m, n) };
-        let too_large = || SvdError::invalid("matrix", "its size overflows the address space");
-        let ld = leading_dimension::<S>(inner).ok_or_else(too_large)?;
-        let len = ld.checked_mul(outer).ok_or_else(too_large)?;
-        let mut entries: Vec<S> = zeros("copy of the matrix", len)?;
-        let source = if by_rows { source.transpose() } else { source };
-        entries.par_chunks_mut(ld).enumerate().for_each(|(j, column)| {
-            let to = MatMut::from_column_major_slice_mut(&mut column[..inner], inner, 1);
-            convert::map_into(source.subcols(j, 1), to, |x| S::narrow(x.times(scale)));
-        });
-
-        let Tuning { tile_size, leaf, tree, .. } = self.tuning;
-        let width = tile_size.min(n).min(m);
-        let longest = m.max(n).max(1);
-        let leaf = leaf.min(longest);
-        let (rows, blocks) = match tree {
-            PanelTree::Flat => (2 * width, 1),
-            PanelTree::Reduction => (longest.next_multiple_of(leaf), longest.div_ceil(leaf)),
-        };
-        let factors = || -> Result<_> {
-            Ok(Factors {
-                v: zeros("reflectors", rows * width)?,
-                t: zeros("triangular factors", blocks * width * width)?,
-                r: zeros("triangular factors", blocks * width * width)?,
-            })
-        };
-        let strides = if by_rows { (ld, 1) } else { (1, ld) };
-        Ok(Dense { entries, shape: (m, n), strides, factors: [factors()?, factors()?], products: Mutex::new(Vec::new()) })
-    }
 
     fn geqrt(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
         let (a, factors, pool) = a.parts(level.transposed);
@@ -240,6 +206,48 @@ impl<S: Element> TileKernels for CpuKernels<S> {
         Ok(Banded { entries, layout })
     }
 
+    fn chase(&self, band: &mut Self::Banded, step: &ReductionStep) -> Result<()> {
+        chase::chase(&mut band.entries, band.layout, step);
+        Ok(())
+    }
+}
+
+impl<S: Element> TileKernels for CpuKernels<S> {
+    type Storage = S;
+
+    fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Dense<S>> {
+        let (m, n) = source.shape();
+        let by_rows = source.col_stride().unsigned_abs() < source.row_stride().unsigned_abs();
+        let (inner, outer) = if by_rows { (n, m) } else { (m, n) };
+        let too_large = || SvdError::invalid("matrix", "its size overflows the address space");
+        let ld = leading_dimension::<S>(inner).ok_or_else(too_large)?;
+        let len = ld.checked_mul(outer).ok_or_else(too_large)?;
+        let mut entries: Vec<S> = zeros("copy of the matrix", len)?;
+        let source = if by_rows { source.transpose() } else { source };
+        entries.par_chunks_mut(ld).enumerate().for_each(|(j, column)| {
+            let to = MatMut::from_column_major_slice_mut(&mut column[..inner], inner, 1);
+            convert::map_into(source.subcols(j, 1), to, |x| S::narrow(x.times(scale)));
+        });
+
+        let Tuning { tile_size, leaf, tree, .. } = self.tuning;
+        let width = tile_size.min(n).min(m);
+        let longest = m.max(n).max(1);
+        let leaf = leaf.min(longest);
+        let (rows, blocks) = match tree {
+            PanelTree::Flat => (2 * width, 1),
+            PanelTree::Reduction => (longest.next_multiple_of(leaf), longest.div_ceil(leaf)),
+        };
+        let factors = || -> Result<_> {
+            Ok(Factors {
+                v: zeros("reflectors", rows * width)?,
+                t: zeros("triangular factors", blocks * width * width)?,
+                r: zeros("triangular factors", blocks * width * width)?,
+            })
+        };
+        let strides = if by_rows { (ld, 1) } else { (1, ld) };
+        Ok(Dense { entries, shape: (m, n), strides, factors: [factors()?, factors()?], products: Mutex::new(Vec::new()) })
+    }
+
     fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Self::Banded> {
         let layout = BandLayout::new(band.n(), band.bandwidth(), tile_width);
         let mut entries = zeros("band", layout.size()?)?;
@@ -255,11 +263,6 @@ impl<S: Element> TileKernels for CpuKernels<S> {
     fn download_band(&self, band: Self::Banded, bandwidth: usize, scale: Re<S>) -> Result<Band<S::Scalar>> {
         let Banded { entries, layout } = band;
         Band::from_fn(layout.n, bandwidth, |i, j| S::Scalar::from_complex(entries[layout.index(i, j)].to_complex()).times(scale))
-    }
-
-    fn chase(&self, band: &mut Self::Banded, step: &ReductionStep) -> Result<()> {
-        chase::chase(&mut band.entries, band.layout, step);
-        Ok(())
     }
 
     fn bidiagonal(&self, band: Self::Banded) -> Result<(Vec<f64>, Vec<f64>)> {

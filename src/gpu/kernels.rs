@@ -10,12 +10,13 @@ use super::{
     pipeline::{LINEAR_THREADS, PACK_BAND, UNPACK_BAND},
     storage::{Banded, Dense},
     stream::{Stream, buffer},
-    tuning::Shape,
+    tuning::{Bounds, ChaseShape, Shape},
 };
 use crate::{
     band::Band,
+    cost::{Kernel, Work},
     error::{Result, SvdError},
-    kernels::{BandLayout, HeldBy, Level, ReductionStep, SWEEP_SEPARATION, TileKernels},
+    kernels::{BandLayout, HeldBy, Level, ReductionStep, SWEEP_SEPARATION, StageKernels, TileKernels},
     options::Tuning,
     report::Counts,
     scalar::{Element, Re, Scalar},
@@ -37,15 +38,25 @@ impl<S: Element> GpuKernels<S> {
     /// [`SvdError::UnsupportedElement`] where the device does not compute with `S`; [`SvdError::InvalidOption`] for a hyperparameter
     /// that [`Tuning::check`] refuses or that exceeds the device's limits.
     pub fn new(context: &GpuContext, tuning: &Tuning) -> Result<Self> {
+        Self::timed(context, tuning, false)
+    }
+
+    /// [`new`](Self::new), with kernels timed on the device where `timed` says so and the device can.
+    pub(crate) fn timed(context: &GpuContext, tuning: &Tuning, timed: bool) -> Result<Self> {
         context.require::<S, S>()?;
-        let shape = Shape::new::<S>(context, tuning)?;
-        let stream = Stream::new(context)?;
+        let shape = Shape::new::<S>(&Bounds::of(context), tuning)?;
+        let stream = Stream::new(context, timed)?;
         Ok(GpuKernels { context: context.clone(), tuning: tuning.clone(), shape, stream, storage: PhantomData })
     }
 
     /// What was sent to the device and back so far.
     pub fn counts(&self) -> Counts {
         self.stream.counts()
+    }
+
+    /// Seconds that each kernel took so far, where kernels are timed.
+    pub(crate) fn kernel_seconds(&self) -> Vec<(Kernel, f64)> {
+        self.stream.kernel_seconds()
     }
 
     /// The matrix as it stands, for tests.
@@ -82,15 +93,89 @@ impl<S: Element> GpuKernels<S> {
         let bindings = self.stream.bind(&pipeline, &[&band.band, &out])?;
         let words = [n, band.layout.ld(), ku, bandwidth].map(|word| word as u32);
         let [x, y] = self.stream.fold(len.div_ceil(LINEAR_THREADS as usize))?;
-        self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], 0)?;
+        let work = Work::unpack_band::<S>(n, bandwidth, LINEAR_THREADS.into());
+        self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], work)?;
         self.stream.read_back(&out, len)
+    }
+}
+
+impl<S: Element> StageKernels for GpuKernels<S> {
+    type Dense = Dense<S>;
+    type Banded = Banded<S>;
+
+    fn geqrt(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
+        let parameters = a.parameters(level)?;
+        let [x, y] = self.stream.fold(level.map.blocks())?;
+        if level.map.rows == 0 || level.width == 0 {
+            return Ok(());
+        }
+        let work = Work::geqrt::<S>(&self.shape, level);
+        self.stream.dispatch(&a.geqrt.0, &a.geqrt.1, parameters, [x, y, 1], work)
+    }
+
+    fn unmqr(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
+        let parameters = a.parameters(level)?;
+        let trailing = a.size(level.transposed).1 - level.col - level.width;
+        if trailing == 0 || level.map.rows == 0 || level.width == 0 {
+            return Ok(());
+        }
+        let work = Work::unmqr::<S>(&self.shape, level, trailing);
+        let [chunks, rows] = self.stream.fold(trailing.div_ceil(self.shape.cpb))?;
+        let [y, z] = self.stream.fold(level.map.blocks())?;
+        if rows > 1 {
+            return Err(SvdError::invalid(
+                "cols_per_block",
+                format!("{} makes more column chunks than a grid has", self.shape.cpb),
+            ));
+        }
+        let (pipeline, bindings) = a.unmqr(&self.context, &self.stream, level)?;
+        self.stream.dispatch(pipeline, bindings, parameters, [chunks, y, z], work)
+    }
+
+    fn pack_band(&self, a: Dense<S>, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded<S>> {
+        if n > a.size.0.min(a.size.1) {
+            return Err(SvdError::invalid("n", format!("{n}, of a {} x {} matrix", a.size.0, a.size.1)));
+        }
+        let layout = BandLayout::new(n, bandwidth, tile_width);
+        let band = Banded::new(&self.context, &self.stream, layout, &self.tuning)?;
+        if n == 0 {
+            return Ok(band);
+        }
+        let pipeline = self.context.pipeline::<S>(&PACK_BAND, &[])?;
+        let bindings = self.stream.bind(&pipeline, &[&a.a, &band.band])?;
+        let words = [n, layout.ld(), layout.ku, bandwidth, a.strides.0, a.strides.1].map(|word| word as u32);
+        let [x, y] = self.stream.fold((n * layout.ld()).div_ceil(LINEAR_THREADS as usize))?;
+        let work = Work::pack_band::<S>(layout, bandwidth, LINEAR_THREADS.into());
+        self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], work)?;
+        Ok(band)
+    }
+
+    fn chase(&self, band: &mut Banded<S>, step: &ReductionStep) -> Result<()> {
+        band.check(step)?;
+        let most = self.tuning.max_blocks.min(self.context.limits().max_compute_workgroups_per_dimension as usize);
+        let &ReductionStep { n, bandwidth, tile_width } = step;
+        let cycles = self.tuning.cycles_per_dispatch;
+        let schedule = step.schedule(cycles);
+        let shape = ChaseShape::of(band.layout, &self.tuning);
+        // The last tick of the clock must be countable in the shader's u32.
+        let ticks = cycles.checked_add(SWEEP_SEPARATION).and_then(|separation| separation.checked_mul(n.checked_add(1)?));
+        if ticks.is_none_or(|ticks| ticks > u32::MAX as usize) {
+            return Err(SvdError::invalid("cycles_per_dispatch", format!("{cycles} is too many for n = {n}")));
+        }
+        for time in 0..schedule.times() {
+            let active = schedule.active(time);
+            let (ld, ku) = (band.layout.ld(), band.layout.ku);
+            let words = [n, ld, ku, bandwidth, tile_width, cycles, cycles * time, active.start, active.len()];
+            let grid = [active.len().min(most) as u32, 1, 1];
+            let work = Work::chase::<S>(&shape, step, active.len(), cycles, most);
+            self.stream.dispatch(&band.chase, &band.bindings, words.map(|word| word as u32).into(), grid, work)?;
+        }
+        Ok(())
     }
 }
 
 impl<S: Element> TileKernels for GpuKernels<S> {
     type Storage = S;
-    type Dense = Dense<S>;
-    type Banded = Banded<S>;
 
     fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Dense<S>> {
         let by_rows = source.col_stride().unsigned_abs() < source.row_stride().unsigned_abs();
@@ -121,51 +206,6 @@ impl<S: Element> TileKernels for GpuKernels<S> {
         Ok(a)
     }
 
-    fn geqrt(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
-        let parameters = a.parameters(level)?;
-        let flops = 4 * (level.map.rows * level.width * level.width) as u64;
-        let [x, y] = self.stream.fold(level.map.blocks())?;
-        if level.map.rows == 0 || level.width == 0 {
-            return Ok(());
-        }
-        self.stream.dispatch(&a.geqrt, &a.bindings[0], parameters, [x, y, 1], flops)
-    }
-
-    fn unmqr(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
-        let parameters = a.parameters(level)?;
-        let trailing = a.size(level.transposed).1 - level.col - level.width;
-        if trailing == 0 || level.map.rows == 0 || level.width == 0 {
-            return Ok(());
-        }
-        let flops = 4 * level.map.rows as u64 * level.width as u64 * trailing as u64;
-        let [chunks, rows] = self.stream.fold(trailing.div_ceil(self.shape.cpb))?;
-        let [y, z] = self.stream.fold(level.map.blocks())?;
-        if rows > 1 {
-            return Err(SvdError::invalid(
-                "cols_per_block",
-                format!("{} makes more column chunks than a grid has", self.shape.cpb),
-            ));
-        }
-        self.stream.dispatch(&a.unmqr, &a.bindings[1], parameters, [chunks, y, z], flops)
-    }
-
-    fn pack_band(&self, a: Dense<S>, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded<S>> {
-        if n > a.size.0.min(a.size.1) {
-            return Err(SvdError::invalid("n", format!("{n}, of a {} x {} matrix", a.size.0, a.size.1)));
-        }
-        let layout = BandLayout::new(n, bandwidth, tile_width);
-        let band = Banded::new(&self.context, &self.stream, layout, &self.tuning)?;
-        if n == 0 {
-            return Ok(band);
-        }
-        let pipeline = self.context.pipeline::<S>(&PACK_BAND, &[])?;
-        let bindings = self.stream.bind(&pipeline, &[&a.a, &band.band])?;
-        let words = [n, layout.ld(), layout.ku, bandwidth, a.strides.0, a.strides.1].map(|word| word as u32);
-        let [x, y] = self.stream.fold((n * layout.ld()).div_ceil(LINEAR_THREADS as usize))?;
-        self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], 0)?;
-        Ok(band)
-    }
-
     fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Banded<S>> {
         let layout = BandLayout::new(band.n(), band.bandwidth(), tile_width);
         let device = Banded::new(&self.context, &self.stream, layout, &self.tuning)?;
@@ -186,25 +226,6 @@ impl<S: Element> TileKernels for GpuKernels<S> {
         let bandwidth = bandwidth.min(n.saturating_sub(1));
         let entries = self.unpack_band(&band, bandwidth)?;
         Band::from_fn(n, bandwidth, |i, j| entries[j * (bandwidth + 1) + bandwidth + i - j].times(scale))
-    }
-
-    fn chase(&self, band: &mut Banded<S>, step: &ReductionStep) -> Result<()> {
-        band.check(step)?;
-        let most = self.tuning.max_blocks.min(self.context.limits().max_compute_workgroups_per_dimension as usize);
-        let &ReductionStep { n, bandwidth, tile_width } = step;
-        let flops_of_cycle = 8 * tile_width as u64 * (bandwidth + tile_width) as u64;
-        // The last start of a sweep must be countable in the shader's u32.
-        if n.checked_mul(SWEEP_SEPARATION).is_none_or(|times| times > u32::MAX as usize) {
-            return Err(SvdError::invalid("n", format!("{n} is too large")));
-        }
-        for time in 0..step.times() {
-            let active = step.active(time);
-            let words = [n, band.layout.ld(), band.layout.ku, bandwidth, tile_width, time, active.start, active.len()];
-            let grid = [active.len().min(most) as u32, 1, 1];
-            let flops = flops_of_cycle * active.len() as u64;
-            self.stream.dispatch(&band.chase, &band.bindings, words.map(|word| word as u32).into(), grid, flops)?;
-        }
-        Ok(())
     }
 
     fn bidiagonal(&self, band: Banded<S>) -> Result<(Vec<f64>, Vec<f64>)> {

@@ -6,6 +6,7 @@
 //! | `adapter.rs` | which adapter, with which limits and features |
 //! | `pipeline.rs` | shader sources, their constants, compiled pipelines |
 //! | `stream.rs` | dispatches gathered into submissions; upload and read-back |
+//! | `timer.rs` | the device's clock |
 //! | `tuning.rs` | hyperparameters against the device's limits |
 //! | `storage.rs` | the matrices on the device |
 //! | `kernels.rs` | [`TileKernels`](crate::kernels::TileKernels) |
@@ -16,9 +17,12 @@ mod kernels;
 mod pipeline;
 mod storage;
 mod stream;
+mod timer;
 mod tuning;
 
 pub use adapter::{AdapterChoice, DeviceLimits};
 pub use context::GpuContext;
 pub use kernels::GpuKernels;
+pub(crate) use pipeline::LINEAR_THREADS;
 pub(crate) use storage::{required_band_bytes, required_bytes};
+pub(crate) use tuning::{Bounds, ChaseShape, Shape};

@@ -27,19 +27,32 @@ pub(super) struct Shader {
     source: &'static str,
     pub buffers: u32,
     pub words: u32,
+    /// A condition that its source is compiled under.
+    variant: Option<&'static str>,
 }
 
 macro_rules! shader {
     ($name:literal, $buffers:literal, $words:literal) => {
-        Shader { name: $name, source: include_str!(concat!("../../shaders/", $name, ".wgsl")), buffers: $buffers, words: $words }
+        shader!($name, $buffers, $words, None)
+    };
+    ($name:literal, $buffers:literal, $words:literal, $variant:expr) => {
+        Shader {
+            name: $name,
+            source: include_str!(concat!("../../shaders/", $name, ".wgsl")),
+            buffers: $buffers,
+            words: $words,
+            variant: $variant,
+        }
     };
 }
 
 pub(super) const GEQRT: Shader = shader!("geqrt", 3, 11);
 pub(super) const UNMQR: Shader = shader!("unmqr", 3, 11);
+/// For levels whose rows and columns start at multiples of four.
+pub(super) const UNMQR_IN_VECTORS: Shader = shader!("unmqr", 3, 11, Some("vectors"));
 pub(super) const PACK_BAND: Shader = shader!("pack_band", 2, 6);
 pub(super) const UNPACK_BAND: Shader = shader!("unpack_band", 2, 4);
-pub(super) const CHASE: Shader = shader!("chase", 1, 8);
+pub(super) const CHASE: Shader = shader!("chase", 1, 9);
 
 /// What shaders share.
 const MODULES: [(&str, &str); 7] = [
@@ -53,7 +66,7 @@ const MODULES: [(&str, &str); 7] = [
 ];
 
 /// Threads of a workgroup of the kernels that have one thread for an element.
-pub(super) const LINEAR_THREADS: u32 = 128;
+pub(crate) const LINEAR_THREADS: u32 = 128;
 
 /// A compiled shader with the layout of its bindings.
 #[derive(Clone)]
@@ -63,9 +76,12 @@ pub(super) struct Pipeline {
     words: u32,
 }
 
-/// The pipelines compiled so far, by shader, storage type and constants.
+/// What a pipeline is compiled from: shader, its variant, storage type and constants.
+type Key = (&'static str, Option<&'static str>, &'static str, String);
+
+/// The pipelines compiled so far.
 #[derive(Default)]
-pub(super) struct Pipelines(Mutex<HashMap<(&'static str, &'static str, String), Pipeline>>);
+pub(super) struct Pipelines(Mutex<HashMap<Key, Pipeline>>);
 
 /// `package::tuning`: the constants of a shader for arithmetic in `R`.
 fn constants<R: RealElement>(values: &[(&str, u32)]) -> String {
@@ -100,7 +116,8 @@ fn wgsl<S: Element>(shader: &Shader, constants: &str, immediates: bool) -> Resul
         .set_feature("f64", size_of::<Re<S>>() == size_of::<f64>())
         .set_feature("complex", S::Scalar::IS_COMPLEX)
         .set_feature("f16", S::IS_HALF)
-        .set_feature("immediates", immediates);
+        .set_feature("immediates", immediates)
+        .set_feature("vectors", shader.variant == Some("vectors"));
     let root = format!("package::{}", shader.name).parse().map_err(|e| failed(format!("{e}")))?;
     compiler.compile(&root).map(|module| module.to_string()).map_err(|e| failed(e.to_string()))
 }
@@ -113,13 +130,13 @@ impl GpuContext {
 
     /// `shader` with the constants `values`, for matrices stored as `S`.
     pub(super) fn pipeline<S: Element>(&self, shader: &Shader, values: &[(&str, u32)]) -> Result<Pipeline> {
-        let key = (shader.name, S::NAME, constants::<Re<S>>(values));
+        let key = (shader.name, shader.variant, S::NAME, constants::<Re<S>>(values));
         // Compiled under the lock: threads that want the same pipeline wait for the one that makes it.
         let mut pipelines = self.pipelines().0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pipeline) = pipelines.get(&key) {
             return Ok(pipeline.clone());
         }
-        let source = wgsl::<S>(shader, &key.2, self.immediates())?;
+        let source = wgsl::<S>(shader, &key.3, self.immediates())?;
         let pipeline = self.scoped("a compute pipeline", || Ok(self.compile(shader, source)))?;
         pipelines.insert(key, pipeline.clone());
         Ok(pipeline)
@@ -190,13 +207,14 @@ mod tests {
     #[test]
     fn sources_resolve() {
         fn resolve<S: Element>() {
-            for shader in [GEQRT, UNMQR, PACK_BAND, UNPACK_BAND, CHASE] {
+            for shader in [GEQRT, UNMQR, UNMQR_IN_VECTORS, PACK_BAND, UNPACK_BAND, CHASE] {
                 for immediates in [false, true] {
-                    let values: Vec<_> = ["TS", "TS4", "SPLIT", "SLICE", "ROWS", "GEQRT_THREADS", "CPB", "CPB4", "UNMQR_THREADS"]
-                        .into_iter()
-                        .chain(["TAIL", "CHASE_THREADS"])
-                        .map(|name| (name, 4))
-                        .collect();
+                    let values: Vec<_> =
+                        ["TS", "TS4", "SPLIT", "SLICE", "ROWS", "GEQRT_THREADS", "CPB", "CPB4", "CPB8", "I_LOW", "J_LOW"]
+                            .into_iter()
+                            .chain(["UNMQR_THREADS", "TAIL", "LINES", "PARTS", "EACH", "CHASE_THREADS"])
+                            .map(|name| (name, 4))
+                            .collect();
                     let source = wgsl::<S>(&shader, &constants::<Re<S>>(&values), immediates).unwrap();
                     assert_eq!(source.matches("@compute").count(), 1, "{source}");
                     assert_eq!(source.contains("var<immediate>"), immediates);

@@ -1,18 +1,18 @@
 //! The matrices on the device: a dense one with stage 1's workspace, and a band.
 
-use std::marker::PhantomData;
+use std::{cell::OnceCell, marker::PhantomData};
 
 use wgpu::{BindGroup, Buffer, BufferUsages};
 
 use super::{
     context::GpuContext,
-    pipeline::{CHASE, GEQRT, Pipeline, UNMQR},
+    pipeline::{CHASE, GEQRT, Pipeline, UNMQR, UNMQR_IN_VECTORS},
     stream::{Parameters, Stream, buffer},
-    tuning::Shape,
+    tuning::{Bounds, ChaseShape, Shape},
 };
 use crate::{
     error::{Result, SvdError},
-    kernels::{BandLayout, Level, ReductionStep},
+    kernels::{BandLayout, Level, ReductionStep, RowMap},
     options::Tuning,
     scalar::Element,
 };
@@ -27,10 +27,10 @@ pub struct Dense<T> {
     pub(super) t: Buffer,
     pub(super) size: (usize, usize),
     pub(super) strides: (usize, usize),
-    pub(super) geqrt: Pipeline,
-    pub(super) unmqr: Pipeline,
-    /// Both kernels bind (a, v, t).
-    pub(super) bindings: [BindGroup; 2],
+    /// Each kernel of stage 1 with its binding of (a, v, t).
+    pub(super) geqrt: (Pipeline, BindGroup),
+    unmqr: OnceCell<(Pipeline, BindGroup)>,
+    unmqr_in_vectors: OnceCell<(Pipeline, BindGroup)>,
     shape: Shape,
     element: PhantomData<T>,
 }
@@ -94,10 +94,10 @@ fn dense_sizes<T: Element>(
 /// [`SvdError::TooLarge`] where one of its buffers is more than the device allows; [`SvdError::InvalidOption`] where the device cannot
 /// have these hyperparameters.
 pub(crate) fn required_bytes<T: Element>(context: &GpuContext, m: usize, n: usize, tuning: &Tuning) -> Result<u64> {
-    let shape = Shape::new::<T>(context, tuning)?;
+    let shape = Shape::new::<T>(&Bounds::of(context), tuning)?;
     let (_, dense) = dense_sizes::<T>(context, (m, n), m < n, shape, tuning.leaf)?;
     let order = m.min(n);
-    let band = required_band_bytes::<T>(context, order, tuning.tile_size.min(order.saturating_sub(1)), tuning)?;
+    let band = required_band_bytes::<T>(context, order, tuning.bandwidth(order), tuning)?;
     Ok(dense.saturating_add(band))
 }
 
@@ -126,10 +126,31 @@ impl<T: Element> Dense<T> {
         let v = storage("the reflectors", sizes.v * scalar, BufferUsages::COPY_SRC)?;
         let t = storage("the reflectors' triangular factors", sizes.t * scalar, BufferUsages::COPY_SRC)?;
         let geqrt = context.pipeline::<T>(&GEQRT, &shape.geqrt_constants())?;
-        let unmqr = context.pipeline::<T>(&UNMQR, &shape.unmqr_constants())?;
-        let bindings = [stream.bind(&geqrt, &[&a, &v, &t])?, stream.bind(&unmqr, &[&a, &v, &t])?];
+        let bindings = stream.bind(&geqrt, &[&a, &v, &t])?;
+        let geqrt = (geqrt, bindings);
         let strides = if sizes.by_rows { (sizes.ld, 1) } else { (1, sizes.ld) };
-        Ok(Dense { a, v, t, size, strides, geqrt, unmqr, bindings, shape, element: PhantomData })
+        let (unmqr, unmqr_in_vectors) = Default::default();
+        Ok(Dense { a, v, t, size, strides, geqrt, unmqr, unmqr_in_vectors, shape, element: PhantomData })
+    }
+
+    /// `unmqr` for this level, with its bindings: in vectors where every four stacked rows from a multiple of four on are neighbours in
+    /// the matrix, and they and the columns start at multiples of four there too.
+    pub(super) fn unmqr(&self, context: &GpuContext, stream: &Stream, level: &Level) -> Result<&(Pipeline, BindGroup)> {
+        let RowMap { start, group, spacing, block_rows, .. } = level.map;
+        let fours = |x: usize| x.is_multiple_of(4);
+        let blocks = level.map.blocks() == 1 || fours(block_rows);
+        let rows = blocks && fours(start) && (group == spacing || (fours(group) && fours(spacing)));
+        let (shader, cell) = if rows && fours(level.col + level.width) {
+            (&UNMQR_IN_VECTORS, &self.unmqr_in_vectors)
+        } else {
+            (&UNMQR, &self.unmqr)
+        };
+        if let Some(made) = cell.get() {
+            return Ok(made);
+        }
+        let pipeline = context.pipeline::<T>(shader, &self.shape.unmqr_constants())?;
+        let bindings = stream.bind(&pipeline, &[&self.a, &self.v, &self.t])?;
+        Ok(cell.get_or_init(|| (pipeline, bindings)))
     }
 
     /// Elements from one row or column to the next.
@@ -178,16 +199,9 @@ impl<T: Element> Banded<T> {
     /// Room for a band in `layout`, to be chased with `tuning`.
     pub(super) fn new(context: &GpuContext, stream: &Stream, layout: BandLayout, tuning: &Tuning) -> Result<Self> {
         let bytes = fitting_bytes::<T>(context, "the band", layout.size().ok())?;
-        // The longest reflector has kl + 1 entries; rounded up, so that bands share pipelines.
-        let tail = (layout.kl + 1).next_multiple_of(32);
-        let (needed, available) = (tail * size_of::<T::Scalar>(), context.limits().max_compute_workgroup_storage_size as usize);
-        if needed > available {
-            let reason = format!("{} needs {needed} bytes of workgroup memory, but the device has {available}", layout.kl);
-            return Err(SvdError::invalid("tile_width", reason));
-        }
+        let shape = ChaseShape::new::<T>(&Bounds::of(context), layout, tuning)?;
         let band = buffer(context, "the band", bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC)?;
-        let chase =
-            context.pipeline::<T>(&CHASE, &[("TAIL", tail as u32), ("CHASE_THREADS", tuning.threads_per_block as u32)])?;
+        let chase = context.pipeline::<T>(&CHASE, &shape.constants())?;
         let bindings = stream.bind(&chase, &[&band])?;
         Ok(Banded { band, layout, chase, bindings, element: PhantomData })
     }

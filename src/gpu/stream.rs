@@ -1,7 +1,7 @@
 //! Dispatches, gathered into submissions; data to the device and back.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     sync::{
         Mutex, MutexGuard, PoisonError,
         mpsc::{RecvTimeoutError, channel},
@@ -11,12 +11,13 @@ use std::{
 
 use bytemuck::Pod;
 use wgpu::{
-    BindGroup, Buffer, BufferDescriptor, BufferSize, BufferUsages, CommandEncoderDescriptor, ComputePassDescriptor,
-    ComputePipeline, MapMode, SubmissionIndex,
+    BindGroup, Buffer, BufferDescriptor, BufferSize, BufferUsages, CommandEncoder, CommandEncoderDescriptor,
+    ComputePassDescriptor, ComputePipeline, MapMode, SubmissionIndex,
 };
 
-use super::{context::GpuContext, pipeline::Pipeline};
+use super::{context::GpuContext, pipeline::Pipeline, timer::Timer};
 use crate::{
+    cost::{Kernel, Work},
     error::{Result, SvdError},
     report::Counts,
 };
@@ -57,6 +58,7 @@ impl<const N: usize> From<[u32; N]> for Parameters {
 
 /// One dispatch.
 struct Dispatch {
+    kernel: Kernel,
     pipeline: ComputePipeline,
     bindings: BindGroup,
     parameters: Parameters,
@@ -69,6 +71,7 @@ pub(super) struct Stream {
     /// Parameters of a submission's dispatches, one slot each, where the device has no immediates.
     uniforms: Option<Buffer>,
     slot_bytes: usize,
+    timer: Option<Timer>,
     state: Mutex<State>,
 }
 
@@ -78,10 +81,12 @@ struct State {
     flops: u64,
     in_flight: VecDeque<SubmissionIndex>,
     counts: Counts,
+    kernel_seconds: BTreeMap<Kernel, f64>,
 }
 
 impl Stream {
-    pub fn new(context: &GpuContext) -> Result<Self> {
+    /// With `timed` each kernel is timed on the device, where it can do that.
+    pub fn new(context: &GpuContext, timed: bool) -> Result<Self> {
         let slot_bytes = (context.limits().min_uniform_buffer_offset_alignment as usize).max(4 * WORDS).next_power_of_two();
         let uniforms = if context.immediates() {
             None
@@ -89,11 +94,17 @@ impl Stream {
             let size = (slot_bytes * DISPATCHES) as u64;
             Some(buffer(context, "parameters", size, BufferUsages::UNIFORM | BufferUsages::COPY_DST)?)
         };
-        Ok(Stream { context: context.clone(), uniforms, slot_bytes, state: Mutex::default() })
+        let timer = if timed { Timer::new(context, DISPATCHES)? } else { None };
+        Ok(Stream { context: context.clone(), uniforms, slot_bytes, timer, state: Mutex::default() })
     }
 
     pub fn counts(&self) -> Counts {
         self.state().counts
+    }
+
+    /// Seconds that each kernel took so far, where kernels are timed.
+    pub fn kernel_seconds(&self) -> Vec<(Kernel, f64)> {
+        self.state().kernel_seconds.iter().map(|(&kernel, &seconds)| (kernel, seconds)).collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -105,7 +116,7 @@ impl Stream {
         self.context.scoped("a bind group", || Ok(self.context.bind(pipeline, buffers, self.uniforms.as_ref())))
     }
 
-    /// Appends one dispatch of `grid` workgroups, about `flops` of work. Each dimension of the grid must be within the device's limit
+    /// Appends one dispatch of `grid` workgroups. Each dimension of the grid must be within the device's limit
     /// (see [`fold`](Self::fold)); an empty grid is nothing to do.
     pub fn dispatch(
         &self,
@@ -113,18 +124,19 @@ impl Stream {
         bindings: &BindGroup,
         parameters: Parameters,
         grid: [u32; 3],
-        flops: u64,
+        work: Work,
     ) -> Result<()> {
         if grid.contains(&0) {
             return Ok(());
         }
         let state = &mut *self.state();
         let most = if self.context.is_software() { FLOPS_SOFTWARE } else { FLOPS };
-        if state.pending.len() == DISPATCHES || (!state.pending.is_empty() && state.flops + flops > most) {
+        if state.pending.len() == DISPATCHES || (!state.pending.is_empty() && state.flops + work.flops > most) {
             self.submit(state)?;
         }
-        state.flops += flops;
-        state.pending.push(Dispatch { pipeline: pipeline.compute.clone(), bindings: bindings.clone(), parameters, grid });
+        state.flops += work.flops;
+        let (pipeline, bindings) = (pipeline.compute.clone(), bindings.clone());
+        state.pending.push(Dispatch { kernel: work.kernel, pipeline, bindings, parameters, grid });
         Ok(())
     }
 
@@ -160,9 +172,13 @@ impl Stream {
                 queue.write_buffer(uniforms, 0, &slots);
             }
             let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
-            {
-                let mut pass = encoder.begin_compute_pass(&ComputePassDescriptor::default());
-                for (slot, Dispatch { pipeline, bindings, parameters, grid }) in pending.iter().enumerate() {
+            // One pass, or where kernels are timed one for each run of dispatches of a kernel.
+            let passes = pending.chunk_by(|a, b| self.timer.is_none() || a.kernel == b.kernel);
+            let mut slot = 0;
+            for (k, dispatches) in passes.enumerate() {
+                let timestamp_writes = self.timer.as_ref().map(|timer| timer.writes(k));
+                let mut pass = encoder.begin_compute_pass(&ComputePassDescriptor { label: None, timestamp_writes });
+                for Dispatch { pipeline, bindings, parameters, grid, .. } in dispatches {
                     pass.set_pipeline(pipeline);
                     if self.uniforms.is_some() {
                         pass.set_bind_group(0, bindings, &[(slot * self.slot_bytes) as u32]);
@@ -173,12 +189,27 @@ impl Stream {
                         pass.set_immediates(0, words);
                     }
                     pass.dispatch_workgroups(grid[0], grid[1], grid[2]);
+                    slot += 1;
                 }
             }
             Ok(queue.submit([encoder.finish()]))
         })?;
         state.counts.dispatches += pending.len() as u64;
-        self.submitted(state, index)
+        self.submitted(state, index)?;
+        if let Some(timer) = &self.timer {
+            let kernels: Vec<_> = pending.chunk_by(|a, b| a.kernel == b.kernel).map(|run| run[0].kernel).collect();
+            let seconds = self.copied(
+                state,
+                &timer.staging,
+                timer.bytes(kernels.len()),
+                |encoder| timer.resolve(encoder, kernels.len()),
+                |bytes| timer.seconds(self.context.queue(), bytes),
+            )?;
+            for (kernel, seconds) in kernels.into_iter().zip(seconds) {
+                *state.kernel_seconds.entry(kernel).or_default() += seconds;
+            }
+        }
+        Ok(())
     }
 
     /// Counts a submission, and waits for an earlier one where too many are under way.
@@ -234,6 +265,45 @@ impl Stream {
         Ok(())
     }
 
+    /// What `copy` copies to the first `bytes` bytes of `staging`, seen by `read` once it is there.
+    fn copied<R>(
+        &self,
+        state: &mut State,
+        staging: &Buffer,
+        bytes: u64,
+        copy: impl FnOnce(&mut CommandEncoder),
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R> {
+        let (tell, told) = channel();
+        let index = self.context.scoped("a read-back", || {
+            let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
+            copy(&mut encoder);
+            let index = self.context.queue().submit([encoder.finish()]);
+            staging.slice(..bytes).map_async(MapMode::Read, move |mapped| {
+                // Nobody listens after an error elsewhere.
+                let _ = tell.send(mapped);
+            });
+            Ok(index)
+        })?;
+        state.counts.submissions += 1;
+        self.context.wait(index)?;
+        let unmapped = |reason: String| SvdError::Gpu { what: "a read-back", reason };
+        // Another thread's poll may be about to run the callback.
+        match told.recv_timeout(CALLBACK_PATIENCE) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(SvdError::DeviceLost { reason: format!("a read-back failed: {error}") }),
+            Err(error @ (RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) => {
+                return Err(unmapped(error.to_string()));
+            }
+        }
+        let result = {
+            let view = staging.slice(..bytes).get_mapped_range().map_err(|e| unmapped(e.to_string()))?;
+            read(&view)
+        };
+        staging.unmap();
+        Ok(result)
+    }
+
     /// The first `len` elements of `source`, once all that was asked for before is done.
     pub fn read_back<T: Pod>(&self, source: &Buffer, len: usize) -> Result<Vec<T>> {
         let size = size_of::<T>();
@@ -250,34 +320,13 @@ impl Stream {
         for start in (0..len).step_by(chunk) {
             let count = chunk.min(len - start);
             let bytes = whole_words(count * size);
-            let (tell, told) = channel();
-            let index = self.context.scoped("a read-back", || {
-                let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
+            let copy = |encoder: &mut CommandEncoder| {
                 encoder.copy_buffer_to_buffer(source, (start * size) as u64, &staging, 0, bytes);
-                let index = self.context.queue().submit([encoder.finish()]);
-                staging.slice(..bytes).map_async(MapMode::Read, move |mapped| {
-                    // Nobody listens after an error elsewhere.
-                    let _ = tell.send(mapped);
-                });
-                Ok(index)
-            })?;
-            state.counts.submissions += 1;
-            self.context.wait(index)?;
-            let unmapped = |reason: String| SvdError::Gpu { what: "a read-back", reason };
-            // Another thread's poll may be about to run the callback.
-            match told.recv_timeout(CALLBACK_PATIENCE) {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => return Err(SvdError::DeviceLost { reason: format!("a read-back failed: {error}") }),
-                Err(error @ (RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) => {
-                    return Err(unmapped(error.to_string()));
-                }
-            }
-            {
-                let view = staging.slice(..bytes).get_mapped_range().map_err(|e| unmapped(e.to_string()))?;
+            };
+            self.copied(state, &staging, bytes, copy, |view| {
                 // The mapping need not be aligned for T.
                 result.extend(view.chunks_exact(size).take(count).map(bytemuck::pod_read_unaligned::<T>));
-            }
-            staging.unmap();
+            })?;
             state.counts.bytes_read_back += bytes;
         }
         Ok(result)

@@ -3,21 +3,48 @@
 use super::context::GpuContext;
 use crate::{
     error::{Result, SvdError},
-    kernels::PanelTree,
+    kernels::{BandLayout, PanelTree},
     options::Tuning,
     scalar::Element,
 };
 
+/// The limits of a device that hyperparameters must keep to.
+pub(crate) struct Bounds<'a> {
+    /// Its name, for messages.
+    pub name: &'a str,
+    /// Threads of a workgroup.
+    pub threads: usize,
+    /// Bytes of workgroup memory.
+    pub bytes: usize,
+    /// Workgroups in one dimension of a grid.
+    pub workgroups: usize,
+    /// Whether it is a program that runs on the CPU.
+    pub software: bool,
+}
+
+impl Bounds<'_> {
+    pub fn of(context: &GpuContext) -> Bounds<'_> {
+        let limits = context.limits();
+        Bounds {
+            name: context.adapter_name(),
+            threads: limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x) as usize,
+            bytes: limits.max_compute_workgroup_storage_size as usize,
+            workgroups: limits.max_compute_workgroups_per_dimension as usize,
+            software: context.is_software(),
+        }
+    }
+}
+
 /// The sizes that stage 1's shaders are compiled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// Tile size, rounded up to whole vectors of four.
     pub ts: usize,
     /// Threads that share a column in `geqrt`.
     pub split: usize,
     /// Rows that one of them holds.
     pub slice: usize,
-    /// Trailing columns of a workgroup of `unmqr`, rounded up likewise.
+    /// Trailing columns of a workgroup of `unmqr`, rounded up to whole pairs of vectors.
     pub cpb: usize,
 }
 
@@ -30,7 +57,7 @@ impl Shape {
     pub fn of(tuning: &Tuning) -> Shape {
         let ts = tuning.tile_size.next_multiple_of(4);
         let rows = tuning.leaf.max(2 * tuning.tile_size);
-        Shape { ts, split: tuning.split_k, slice: rows.div_ceil(tuning.split_k), cpb: tuning.cols_per_block.next_multiple_of(4) }
+        Shape { ts, split: tuning.split_k, slice: rows.div_ceil(tuning.split_k), cpb: tuning.cols_per_block.next_multiple_of(8) }
     }
 
     /// Most rows of a block.
@@ -43,13 +70,13 @@ impl Shape {
     }
 
     pub fn unmqr_threads(&self) -> usize {
-        self.ts / 4 * (self.cpb / 4)
+        self.ts / 4 * (self.cpb / 8)
     }
 
     /// Bytes of workgroup memory that `geqrt` takes, as its shader declares them.
     pub fn geqrt_bytes<T: Element>(&self) -> usize {
         let Shape { ts, split, .. } = *self;
-        (2 * self.rows() + split * ts + ts + ts * ts) * size_of::<T::Scalar>() + 4 * split * size_of::<T::Real>()
+        (2 * self.rows() + split * (ts + 4) + ts + ts * ts) * size_of::<T::Scalar>() + 4 * split * size_of::<T::Real>()
     }
 
     /// Bytes of workgroup memory that `unmqr` takes.
@@ -58,15 +85,13 @@ impl Shape {
     }
 
     /// The sizes for `tuning` and matrices stored as `T`, or which hyperparameter the device cannot have.
-    pub fn new<T: Element>(context: &GpuContext, tuning: &Tuning) -> Result<Shape> {
+    pub fn new<T: Element>(bounds: &Bounds<'_>, tuning: &Tuning) -> Result<Shape> {
         tuning.check()?;
-        let limits = context.limits();
-        let threads = limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x) as usize;
-        let bytes = limits.max_compute_workgroup_storage_size as usize;
+        let &Bounds { name, threads, bytes, .. } = bounds;
         // Checked one after the other, so that none of the products below overflows.
         let most = |option, value: usize, most: usize| {
             if value > most {
-                Err(SvdError::invalid(option, format!("{value}, but {} allows at most {most}", context.adapter_name())))
+                Err(SvdError::invalid(option, format!("{value}, but {name} allows at most {most}")))
             } else {
                 Ok(())
             }
@@ -74,20 +99,19 @@ impl Shape {
         most("tile_size", tuning.tile_size, threads / 4 * 4)?;
         let ts = tuning.tile_size.next_multiple_of(4);
         most("split_k", tuning.split_k, threads / ts)?;
-        most("cols_per_block", tuning.cols_per_block, threads / (ts / 4) * 4)?;
+        most("cols_per_block", tuning.cols_per_block, threads / (ts / 4) * 8)?;
         most("threads_per_block", tuning.threads_per_block, threads)?;
         most("leaf", tuning.leaf, tuning.split_k * MOST_SLICE.min(MOST_SLICE_BYTES / size_of::<T::Scalar>()))?;
         let shape = Shape::of(tuning);
         let memory = |option, needed: usize, kernel: &str| {
             if needed > bytes {
-                let name = context.adapter_name();
                 let reason = format!("{kernel} needs {needed} bytes of workgroup memory for {}, but {name} has {bytes}", T::NAME);
                 Err(SvdError::invalid(option, reason))
             } else {
                 Ok(())
             }
         };
-        let least = Shape { slice: (2 * tuning.tile_size).div_ceil(shape.split), cpb: 4, ..shape };
+        let least = Shape { slice: (2 * tuning.tile_size).div_ceil(shape.split), cpb: 8, ..shape };
         memory("tile_size", least.geqrt_bytes::<T>().max(least.unmqr_bytes::<T>()), "a tile")?;
         memory("leaf", shape.geqrt_bytes::<T>(), "geqrt")?;
         memory("cols_per_block", shape.unmqr_bytes::<T>(), "unmqr")?;
@@ -106,13 +130,79 @@ impl Shape {
     }
 
     /// The constants of `unmqr`.
-    pub fn unmqr_constants(&self) -> [(&'static str, u32); 5] {
+    pub fn unmqr_constants(&self) -> [(&'static str, u32); 8] {
+        let (ts4, cpb4) = (self.ts as u32 / 4, self.cpb as u32 / 4);
         [
             ("TS", self.ts as u32),
-            ("TS4", self.ts as u32 / 4),
+            ("TS4", ts4),
             ("CPB", self.cpb as u32),
-            ("CPB4", self.cpb as u32 / 4),
+            ("CPB4", cpb4),
+            ("CPB8", self.cpb as u32 / 8),
+            // Eight threads that follow one another stage two by four blocks, or as many of them as divide a tile.
+            ("I_LOW", 2 - ts4 % 2),
+            ("J_LOW", if cpb4.is_multiple_of(4) { 4 } else { 2 }),
             ("UNMQR_THREADS", self.unmqr_threads() as u32),
+        ]
+    }
+}
+
+/// The sizes that `chase` is compiled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChaseShape {
+    /// Most entries of a reflector.
+    pub tail: usize,
+    /// Lines that are in work at once.
+    pub lines: usize,
+    /// Threads that share a line.
+    pub parts: usize,
+}
+
+/// Groups that a reflector's entries are added up in (`chase.wgsl`).
+const GROUPS: usize = 8;
+
+impl ChaseShape {
+    /// The sizes for a band, unchecked: all lines of a cycle at once where threads suffice, and then up to eight threads a line.
+    pub fn of(layout: BandLayout, tuning: &Tuning) -> ChaseShape {
+        // Powers of two, so that bands share pipelines. A cycle applies reflectors of kl + 1 entries to at most ku lines.
+        let tail = (layout.kl + 1).next_power_of_two().max(8);
+        let parts = (tuning.threads_per_block / layout.ku.max(1).next_power_of_two()).clamp(1, 8);
+        let parts = 1 << parts.ilog2();
+        ChaseShape { tail, lines: tuning.threads_per_block / parts, parts }
+    }
+
+    pub fn threads(&self) -> usize {
+        self.lines * self.parts
+    }
+
+    /// Bytes of workgroup memory, as the shader declares them.
+    pub fn bytes<T: Element>(&self) -> usize {
+        (self.tail + 2 * self.threads()) * size_of::<T::Scalar>() + 6 * GROUPS * size_of::<T::Real>()
+    }
+
+    /// The sizes for a band stored as `T`, or which hyperparameter the device cannot have.
+    pub fn new<T: Element>(bounds: &Bounds<'_>, layout: BandLayout, tuning: &Tuning) -> Result<ChaseShape> {
+        let shape = ChaseShape::of(layout, tuning);
+        let available = bounds.bytes;
+        let least = ChaseShape { lines: 1, parts: 1, ..shape };
+        for (option, value, needed) in
+            [("tile_width", layout.kl, least.bytes::<T>()), ("threads_per_block", tuning.threads_per_block, shape.bytes::<T>())]
+        {
+            if needed > available {
+                let reason = format!("{value} needs {needed} bytes of workgroup memory, but the device has {available}");
+                return Err(SvdError::invalid(option, reason));
+            }
+        }
+        Ok(shape)
+    }
+
+    /// The constants of `chase`.
+    pub fn constants(&self) -> [(&'static str, u32); 5] {
+        [
+            ("TAIL", self.tail as u32),
+            ("LINES", self.lines as u32),
+            ("PARTS", self.parts as u32),
+            ("EACH", self.tail.div_ceil(self.parts) as u32),
+            ("CHASE_THREADS", self.threads() as u32),
         ]
     }
 }
@@ -128,8 +218,12 @@ impl Tuning {
     /// }
     /// ```
     pub fn for_adapter<T: Element>(context: &GpuContext, n: usize) -> Tuning {
-        let limits = context.limits();
-        let threads = limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x) as usize;
+        Tuning::within::<T>(&Bounds::of(context), n)
+    }
+
+    /// [`for_adapter`](Self::for_adapter), for a device of which the limits are known.
+    pub(crate) fn within<T: Element>(bounds: &Bounds<'_>, n: usize) -> Tuning {
+        let &Bounds { threads, workgroups, software, .. } = bounds;
         let with = |tile_size: usize, blocks: usize, cols_per_block: usize| Tuning {
             direct: 0,
             tile_size,
@@ -139,9 +233,10 @@ impl Tuning {
             cols_per_block,
             // One step from a bandwidth of 32 to bidiagonal: dispatches bound stage 2, and every step costs about 3 n of them.
             tile_width: 32,
-            // A cycle has about 2 tile_size rows, then columns, one a thread; a program that plays GPU gains nothing from threads.
-            threads_per_block: if context.is_software() { 32 } else { 64 }.min(threads),
-            max_blocks: limits.max_compute_workgroups_per_dimension as usize,
+            // A cycle has about 2 tile_size rows, then columns, four threads each; a program that plays GPU gains nothing from threads.
+            threads_per_block: if software { 32 } else { 256 }.min(threads),
+            cycles_per_dispatch: 1,
+            max_blocks: workgroups,
         };
         // Up to 512 rows a panel is one block of 16 tiles: no tree, and half the dispatches of stage 1.
         let one_block = (n <= 512).then_some((32, 16, 64));
@@ -151,11 +246,11 @@ impl Tuning {
             .chain(any)
             // A matrix of at most 16 needs no larger tile.
             .map(|(tile_size, blocks, cols)| with(if n <= 16 { tile_size.min(16) } else { tile_size }, blocks, cols))
-            .find(|tuning| Shape::new::<T>(context, tuning).is_ok())
+            .find(|tuning| Shape::new::<T>(bounds, tuning).is_ok())
             .unwrap_or_else(|| with(4, 2, 4))
     }
 
-    /// Whether the device of `context` can have these values, for matrices stored as `T`: what every call checks.
+    /// Whether the device of `context` can have these values, for matrices stored as `T` and no smaller than a tile: what every call checks.
     ///
     /// ```
     /// use svdvals_gpu::{GpuContext, Tuning};
@@ -169,7 +264,10 @@ impl Tuning {
     /// # Errors
     /// [`SvdError::InvalidOption`], with the hyperparameter and what the device allows.
     pub fn check_for_adapter<T: Element>(&self, context: &GpuContext) -> Result<()> {
-        Shape::new::<T>(context, self).map(drop)
+        let bounds = Bounds::of(context);
+        Shape::new::<T>(&bounds, self)?;
+        // Of a matrix that is no smaller than a tile; its order does not matter.
+        ChaseShape::new::<T>(&bounds, BandLayout::new(self.tile_size, self.tile_size, self.tile_width), self).map(drop)
     }
 }
 

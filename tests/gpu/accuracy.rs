@@ -1,7 +1,7 @@
 //! What the GPU backend promises as a whole: accuracy, whatever the hyperparameters and the memory order, and what it sends.
 
 use faer::{Mat, MatRef};
-use svdvals_gpu::{Backend, GpuContext, HalfStorage, PanelTree, SvdOptions, SvdValsGpu, Tuning};
+use svdvals_gpu::{Backend, GpuContext, HalfStorage, PanelTree, SvdOptions, SvdValsGpu, Tuning, cost::Kernel, wgpu::Features};
 
 use crate::{
     Elements, Outcome, check,
@@ -80,7 +80,8 @@ pub fn memory_orders_do_not_matter<T: Elements>(context: &GpuContext) -> Outcome
 }
 
 /// One upload of the matrix, one read-back of 2n numbers, and a number of dispatches that grows with n and not with n^2 / b: for each
-/// of the n / b panels and both its sweeps two a level of the tree, and 3n in stage 2's one reduction step.
+/// of the n / b panels and both its sweeps two a level of the tree, and 3n in stage 2's one reduction step. It is the cost model's number,
+/// for square, tall and wide matrices.
 pub fn counts_are_linear<T: Elements>(context: &GpuContext) -> Outcome {
     let gpu = |context| gpu(context).half_storage(HalfStorage::Half);
     for n in [40, 80, 120] {
@@ -94,9 +95,31 @@ pub fn counts_are_linear<T: Elements>(context: &GpuContext) -> Outcome {
         let bound = 4 * (n as u64).div_ceil(8) * levels + 3 * n as u64 + 2;
         check!(counts.dispatches <= bound, "n = {n}: {} dispatches, bound {bound}", counts.dispatches);
     }
+    for (m, n, cycles) in [(70, 70, 1), (61, 50, 2), (130, 33, 3), (20, 90, 4), (1, 7, 1)] {
+        let tuning = tuning(8, 24).cycles_per_dispatch(cycles);
+        let report = gaussian::<T>(m, n, 26).svdvals_gpu_report(&gpu(context).tuning(tuning))?;
+        let (found, want) = (report.counts.dispatches, report.cost()?.dispatches());
+        check!(found == want, "{m} x {n}: {found} dispatches, the model counts {want}");
+    }
     let a: Mat<T> = gaussian(64, 64, 24);
     let defaults = Tuning::for_adapter::<T>(context, 64);
     check!(a.svdvals_gpu_report(&gpu(context).tuning(defaults))?.counts.submissions <= 8, "one short submission after the other");
+    Ok(())
+}
+
+/// Timing the kernels changes no value, and gives each kernel a time where the device has a clock; together no more than the call took.
+pub fn kernels_are_timed<T: Elements>(context: &GpuContext) -> Outcome {
+    let a: Mat<T> = gaussian(100, 100, 27);
+    let options = gpu(context).half_storage(HalfStorage::Half).tuning(tuning(8, 16));
+    let (plain, timed) = (a.svdvals_gpu_report(&options)?, a.svdvals_gpu_report(&options.time_kernels(true))?);
+    check!(plain.values == timed.values && plain.kernel_seconds.is_empty(), "{:?}", plain.kernel_seconds);
+    check!(plain.counts.dispatches == timed.counts.dispatches, "{:?} and {:?}", plain.counts, timed.counts);
+    let kernels: Vec<Kernel> = timed.kernel_seconds.iter().map(|&(kernel, _)| kernel).collect();
+    let has_clock = context.device().features().contains(Features::TIMESTAMP_QUERY);
+    check!(kernels == if has_clock { &Kernel::ALL[..] } else { &[] }, "{kernels:?}");
+    let seconds: Vec<f64> = timed.kernel_seconds.iter().map(|&(_, seconds)| seconds).collect();
+    check!(seconds.iter().all(|&seconds| seconds > 0.0), "{:?}", timed.kernel_seconds);
+    check!(seconds.iter().sum::<f64>() <= timed.seconds.total, "{:?} of {:?}", timed.kernel_seconds, timed.seconds);
     Ok(())
 }
 
@@ -113,6 +136,7 @@ pub fn counts_at_1024() -> Outcome {
     let off = error(report.values.iter().copied(), &exact);
     check!(off <= stable::<f32>(1024), "{off:.1e} from the CPU's values");
     check!(report.counts.dispatches <= 4 * 1024, "{} dispatches", report.counts.dispatches);
+    check!(report.cost()?.dispatches() == report.counts.dispatches, "the model counts\n{}", report.cost()?);
     check!(report.counts.bytes_uploaded == 4 << 20 && report.counts.bytes_read_back == 8 << 10, "{:?}", report.counts);
     Ok(())
 }

@@ -5,7 +5,7 @@ use libtest_mimic::Failed;
 use num_complex::Complex;
 use svdvals_gpu::{
     Band, Element, GpuContext, RealElement,
-    internals::{CpuKernels, GpuKernels, ReductionStep, TileKernels},
+    internals::{CpuKernels, GpuKernels, ReductionStep, StageKernels, TileKernels},
 };
 
 use crate::{
@@ -55,7 +55,7 @@ const BANDS: [(usize, usize, usize); 11] = [
 ];
 
 /// Step by step, the band is the twin's; with one workgroup for all cycles of a time step, with fewer than there are cycles, and with
-/// enough.
+/// enough; with one cycle of a sweep in a dispatch, and with several; with one thread a line, and with several.
 ///
 /// Bound: 32 times what it does to the twin's band to move every entry of the first band by eps. Reflectors are backward stable: the
 /// device's band is the twin's of a band that differs by some eps, about one for each of the reflectors that touch an entry, and how far
@@ -71,8 +71,9 @@ pub fn chase_follows_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
         };
         let first = band(0, 0.0)?;
         let moved = [14, 15, 16].map(|seed| band(seed, MOVED * eps::<T>()));
-        for (most, threads) in [(1, 32), (2, 7), (1000, 64)] {
-            let tuning = tuning(8, 16).max_blocks(most).threads_per_block(threads).tile_width(tile_width);
+        for (most, threads, cycles) in [(1, 32, 1), (2, 7, 2), (1000, 64, 5)] {
+            let tuning = tuning(8, 16).max_blocks(most).threads_per_block(threads).cycles_per_dispatch(cycles);
+            let tuning = tuning.tile_width(tile_width);
             let (gpu, cpu) = (GpuKernels::<T>::new(context, &tuning)?, CpuKernels::<T>::new(&tuning)?);
             let steps: Vec<_> = ReductionStep::all(n, bandwidth.min(n.saturating_sub(1)), tile_width).collect();
             for done in (1..=steps.len()).map(|count| &steps[..count]) {
@@ -86,7 +87,7 @@ pub fn chase_follows_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
                 let (found, bound) = (distance(there.as_ref(), here.as_ref()), 32.0 * carried);
                 check!(
                     found <= bound,
-                    "n {n}, {bandwidth} by {tile_width}, {} steps, {most} blocks: {found:.1e}, bound {bound:.1e}",
+                    "n {n}, {bandwidth} by {tile_width}, {} steps, {most} blocks, {threads} threads: {found:.1e}, bound {bound:.1e}",
                     done.len()
                 );
             }

@@ -4,7 +4,7 @@ use faer::{Mat, MatRef};
 use num_complex::Complex;
 use svdvals_gpu::{
     Element, GpuContext, PanelTree, RealElement,
-    internals::{CpuKernels, GpuKernels, Level, TileKernels, levels},
+    internals::{CpuKernels, GpuKernels, Level, StageKernels, TileKernels, levels},
 };
 
 use crate::{

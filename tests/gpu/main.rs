@@ -112,6 +112,7 @@ fn per_element<T: Elements>(context: Option<&GpuContext>) -> Vec<(String, Body, 
         ("hyperparameters_do_not_change_values", accuracy::hyperparameters_do_not_change_values::<T>),
         ("memory_orders_do_not_matter", accuracy::memory_orders_do_not_matter::<T>),
         ("counts_are_linear", accuracy::counts_are_linear::<T>),
+        ("kernels_are_timed", accuracy::kernels_are_timed::<T>),
     ];
     // In f16 a difference of one rounding between the twins grows by a factor in each of hundreds of cycles: what can be said is that
     // singular values are kept.

@@ -8,7 +8,7 @@ use num_complex::Complex;
 use svdvals_gpu::{
     AdapterChoice, Backend, Band, DeviceLimits, GpuContext, HalfStorage, PanelTree, RealElement, SvdError, SvdOptions,
     SvdValsGpu, Tuning,
-    internals::{GpuKernels, Level, TileKernels, levels},
+    internals::{GpuKernels, Level, StageKernels, TileKernels, levels},
 };
 
 use crate::{
@@ -59,6 +59,7 @@ pub fn errors_leave_the_context_usable<T: Elements>(context: &GpuContext) -> Out
         ("leaf", good.clone().leaf(1 << 20)),
         ("cols_per_block", good.clone().cols_per_block(1 << 20)),
         ("threads_per_block", good.clone().threads_per_block(1 << 20)),
+        ("cycles_per_dispatch", good.clone().cycles_per_dispatch(0)),
         ("tile_size", good.clone().tile_size(0)),
     ];
     if !tile_fits::<T>(context, 32) {

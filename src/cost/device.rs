@@ -1,0 +1,147 @@
+//! Devices as far as the cost model knows them.
+
+/// What a device can do, for [`Cost::on`](super::Cost::on).
+///
+/// The figures of [`H100`](Self::H100) and the others are those of the two papers' tables of hardware, completed from the vendors' data
+/// sheets. `dispatch_seconds` and `barrier_cycles` are assumptions.
+///
+/// ```
+/// use svdvals_gpu::cost::DeviceModel;
+/// let boosted = DeviceModel { clock_hz: 1.98e9, ..DeviceModel::H100 };
+/// assert!(boosted.fills_at(32) > 50_000); // the bulge-chasing paper's Table I
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DeviceModel {
+    /// Name.
+    pub name: &'static str,
+    /// Multiprocessors (compute units, cores): what a workgroup runs on one of.
+    pub units: u64,
+    /// Instructions that one of them starts in a cycle (warp schedulers).
+    pub schedulers: u64,
+    /// Cycles a second.
+    pub clock_hz: f64,
+    /// Flops a second in f32, a fused multiply-add being two.
+    pub f32_flops: f64,
+    /// Flops a second in f64; zero where there is no f64.
+    pub f64_flops: f64,
+    /// Bytes a second from memory.
+    pub bandwidth: f64,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Bytes of workgroup memory of one multiprocessor.
+    pub workgroup_memory: u64,
+    /// Bytes of it that one multiprocessor reads in a cycle.
+    pub workgroup_bytes_per_cycle: f64,
+    /// Threads that one multiprocessor keeps.
+    pub threads: u64,
+    /// Cycles of a load that the second-level cache has.
+    pub load_cycles: f64,
+    /// Cycles of an arithmetic operation whose result the next one needs.
+    pub step_cycles: f64,
+    /// Cycles of a barrier in a workgroup.
+    pub barrier_cycles: f64,
+    /// Seconds from the end of a dispatch to the start of the next one that depends on it.
+    pub dispatch_seconds: f64,
+}
+
+const GB: u64 = 1 << 30;
+const KB: u64 = 1 << 10;
+
+impl DeviceModel {
+    /// NVIDIA H100 (80 GB).
+    pub const H100: DeviceModel = DeviceModel {
+        name: "H100",
+        units: 132,
+        schedulers: 4,
+        clock_hz: 1.98e9,
+        f32_flops: 67e12,
+        f64_flops: 34e12,
+        bandwidth: 3.35e12,
+        memory: 80 * GB,
+        workgroup_memory: 228 * KB,
+        workgroup_bytes_per_cycle: 128.0,
+        threads: 2048,
+        load_cycles: 300.0,
+        step_cycles: 4.0,
+        barrier_cycles: 30.0,
+        dispatch_seconds: 3e-6,
+    };
+
+    /// NVIDIA A100 (80 GB).
+    pub const A100: DeviceModel = DeviceModel {
+        name: "A100",
+        units: 108,
+        clock_hz: 1.41e9,
+        f32_flops: 19.5e12,
+        f64_flops: 9.7e12,
+        bandwidth: 1.94e12,
+        workgroup_memory: 164 * KB,
+        load_cycles: 200.0,
+        ..Self::H100
+    };
+
+    /// NVIDIA RTX 4060 (laptop, 8 GB).
+    pub const RTX_4060: DeviceModel = DeviceModel {
+        name: "RTX 4060",
+        units: 24,
+        clock_hz: 2.46e9,
+        f32_flops: 15.1e12,
+        f64_flops: 15.1e12 / 64.0,
+        bandwidth: 272e9,
+        memory: 8 * GB,
+        workgroup_memory: 100 * KB,
+        threads: 1536,
+        ..Self::H100
+    };
+
+    /// AMD Instinct MI300X.
+    pub const MI300X: DeviceModel = DeviceModel {
+        name: "MI300X",
+        units: 304,
+        schedulers: 1,
+        clock_hz: 2.1e9,
+        f32_flops: 163.4e12,
+        f64_flops: 81.7e12,
+        bandwidth: 5.3e12,
+        memory: 192 * GB,
+        workgroup_memory: 64 * KB,
+        workgroup_bytes_per_cycle: 128.0,
+        threads: 2048,
+        load_cycles: 200.0,
+        step_cycles: 8.0,
+        barrier_cycles: 60.0,
+        dispatch_seconds: 5e-6,
+    };
+
+    /// Apple M1 (8 cores).
+    pub const M1: DeviceModel = DeviceModel {
+        name: "M1",
+        units: 8,
+        schedulers: 4,
+        clock_hz: 1.27e9,
+        f32_flops: 2.6e12,
+        f64_flops: 0.0,
+        bandwidth: 67e9,
+        memory: 8 * GB,
+        workgroup_memory: 60 * KB,
+        workgroup_bytes_per_cycle: 128.0,
+        threads: 1024,
+        load_cycles: 300.0,
+        step_cycles: 4.0,
+        barrier_cycles: 30.0,
+        dispatch_seconds: 5e-6,
+    };
+
+    /// The devices above.
+    pub const ALL: [DeviceModel; 5] = [Self::H100, Self::A100, Self::RTX_4060, Self::MI300X, Self::M1];
+
+    /// Smallest order n for which bulge chasing at this bandwidth has a sweep for each execution unit: n / (3 bandwidth) of them are
+    /// active at once (bulge-chasing paper, equation 1 and Table I).
+    ///
+    /// ```
+    /// assert_eq!(svdvals_gpu::cost::DeviceModel::MI300X.fills_at(32), 29_184);
+    /// ```
+    pub fn fills_at(&self, bandwidth: usize) -> usize {
+        3 * bandwidth * (self.units * self.schedulers) as usize
+    }
+}

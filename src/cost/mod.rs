@@ -1,0 +1,257 @@
+//! What stages 1 and 2 cost on a GPU: dispatches, workgroups, flops, bytes, and the time that each limit of a device implies.
+//!
+//! [`Cost::new`] runs the stages' own drivers over kernels that count in place of computing; it needs no device, and takes as long as
+//! the driver takes to ask for its dispatches (milliseconds). What it counts is what the GPU backend dispatches: both take it
+//! from one place, and the tests compare them.
+//!
+//! ```
+//! use svdvals_gpu::cost::{Cost, DeviceModel, Kernel};
+//! let cost = Cost::new::<f32>(4096, 4096, &Cost::tuning::<f32>(4096))?;
+//! let update = cost.kernel(Kernel::Unmqr);
+//! assert!(update.flops as f64 > 8.0 / 3.0 * 4096f64.powi(3));
+//! println!("{cost}");
+//! println!("{:.3} s", cost.on(&DeviceModel::H100).iter().map(|kernel| kernel.total).sum::<f64>());
+//! # Ok::<(), svdvals_gpu::SvdError>(())
+//! ```
+
+mod count;
+mod device;
+mod work;
+
+use std::fmt;
+
+pub use device::DeviceModel;
+pub use work::Kernel;
+pub(crate) use work::Work;
+
+use crate::{
+    band_to_bidiag::band_to_bidiag,
+    error::{Result, SvdError},
+    gpu::{Bounds, ChaseShape, LINEAR_THREADS, Shape},
+    kernels::StageKernels,
+    options::Tuning,
+    scalar::{Element, Re},
+    svdvals::stage_one,
+};
+
+/// The dispatches of one call's stages 1 and 2. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Cost {
+    /// Dispatches in order, those that are the same one after the other taken together.
+    work: Vec<(Work, u64)>,
+    /// Whether arithmetic is f64.
+    double: bool,
+}
+
+/// What all dispatches of one kernel have to do.
+///
+/// ```
+/// use svdvals_gpu::cost::{Cost, Kernel};
+/// let cost = Cost::new::<f32>(1000, 1000, &Cost::tuning::<f32>(1000))?;
+/// let chase = cost.kernel(Kernel::Chase);
+/// assert!(chase.dispatches < 3 * 1000 && chase.most_workgroups <= 1000 / (3 * 32) + 1);
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KernelCost {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Dispatches.
+    pub dispatches: u64,
+    /// Workgroups, all dispatches together.
+    pub workgroups: u64,
+    /// Most workgroups of one dispatch: those that may be in flight together.
+    pub most_workgroups: u64,
+    /// Threads of a workgroup.
+    pub threads: u64,
+    /// Bytes of workgroup memory of a workgroup.
+    pub workgroup_memory: u64,
+    /// Real additions and multiplications that the results need.
+    pub flops: u64,
+    /// Bytes of global memory that are read and written. Each access to a matrix or a band counts, whatever caches hold; V and T, which many
+    /// workgroups read, count once a dispatch.
+    pub bytes: u64,
+    /// Bytes of workgroup memory that threads read and write.
+    pub workgroup_bytes: u64,
+}
+
+/// Seconds that each limit of a device implies for one kernel, all its dispatches together.
+///
+/// A dispatch is taken to last for its overhead and the longest chain of one of its workgroups, once for each round of workgroups that
+/// the device holds at a time, or for the longest of the throughputs (arithmetic, memory, workgroup memory), whichever is longer.
+///
+/// ```
+/// use svdvals_gpu::cost::{Cost, DeviceModel};
+/// let cost = Cost::new::<f32>(2000, 2000, &Cost::tuning::<f32>(2000))?;
+/// for kernel in cost.on(&DeviceModel::A100) {
+///     assert!(kernel.total >= kernel.overhead && kernel.total >= kernel.arithmetic);
+/// }
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct KernelSeconds {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Arithmetic, at the rate of as much of the device as its workgroups fill.
+    pub arithmetic: f64,
+    /// Global memory, likewise.
+    pub memory: f64,
+    /// Workgroup memory, likewise.
+    pub workgroup_memory: f64,
+    /// Chains of barriers, loads and operations that wait for one another.
+    pub latency: f64,
+    /// From dispatch to dispatch.
+    pub overhead: f64,
+    /// Of all that, what a dispatch is taken to last, added up.
+    pub total: f64,
+}
+
+impl Cost {
+    /// The cost of an m x n matrix (or n x m: a wide matrix is read as its transpose) stored as `S`, with these hyperparameters. `f16`
+    /// stands for [`HalfStorage::Half`](crate::HalfStorage).
+    ///
+    /// # Errors
+    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) where [`Tuning::check`] refuses the hyperparameters, or the sizes
+    /// overflow.
+    pub fn new<S: Element>(m: usize, n: usize, tuning: &Tuning) -> Result<Cost> {
+        tuning.check()?;
+        let kernels = count::CountingKernels::<S>::new(tuning);
+        let (m, n) = (m.max(n), m.min(n));
+        // The flops of complex matrices, with room to spare, can be counted.
+        let flops = (m as u128).checked_mul(n as u128).and_then(|mn| mn.checked_mul(64 * n as u128));
+        if flops.is_none_or(|flops| flops > u64::MAX.into()) {
+            return Err(SvdError::invalid("matrix", format!("the flops for {m} x {n} entries cannot be counted in 64 bits")));
+        }
+        let (mut a, bandwidth) = (count::Size { m, n }, tuning.bandwidth(n));
+        stage_one(&kernels, &mut a, m, n, tuning)?;
+        let mut band = kernels.pack_band(a, n, bandwidth, tuning.tile_width)?;
+        band_to_bidiag(&kernels, &mut band, n, bandwidth, tuning.tile_width)?;
+        kernels.unpack(&band, 1);
+        Ok(Cost { work: kernels.done(), double: size_of::<Re<S>>() == size_of::<f64>() })
+    }
+
+    /// Default hyperparameters for a matrix of order `n` stored as `S` on a device with 32 KiB of workgroup memory and 1024 threads a
+    /// workgroup, which data-centre GPUs have.
+    pub fn tuning<S: Element>(n: usize) -> Tuning {
+        let (threads, bytes, workgroups) = (1024, 32 << 10, u16::MAX.into());
+        Tuning::within::<S>(&Bounds { name: "the device", threads, bytes, workgroups, software: false }, n)
+    }
+
+    /// Dispatches in all.
+    pub fn dispatches(&self) -> u64 {
+        self.work.iter().map(|(_, times)| times).sum()
+    }
+
+    /// What one kernel has to do; zeros where it does not run.
+    pub fn kernel(&self, kernel: Kernel) -> KernelCost {
+        let none = KernelCost {
+            kernel,
+            dispatches: 0,
+            workgroups: 0,
+            most_workgroups: 0,
+            threads: 0,
+            workgroup_memory: 0,
+            flops: 0,
+            bytes: 0,
+            workgroup_bytes: 0,
+        };
+        self.work.iter().filter(|(work, _)| work.kernel == kernel).fold(none, |sum, (work, times)| KernelCost {
+            kernel,
+            dispatches: sum.dispatches + times,
+            workgroups: sum.workgroups + times * work.workgroups,
+            most_workgroups: sum.most_workgroups.max(work.workgroups),
+            threads: work.threads,
+            workgroup_memory: work.workgroup_memory,
+            flops: sum.flops + times * work.flops,
+            bytes: sum.bytes + times * work.bytes,
+            workgroup_bytes: sum.workgroup_bytes + times * work.workgroup_bytes,
+        })
+    }
+
+    /// Seconds on a device, kernel by kernel, in the order of [`Kernel::ALL`]; infinite for f64 on a device that has none.
+    pub fn on(&self, device: &DeviceModel) -> Vec<KernelSeconds> {
+        let zero = |kernel| KernelSeconds {
+            kernel,
+            arithmetic: 0.0,
+            memory: 0.0,
+            workgroup_memory: 0.0,
+            latency: 0.0,
+            overhead: 0.0,
+            total: 0.0,
+        };
+        let mut all = Kernel::ALL.map(zero);
+        for (work, times) in &self.work {
+            let Some(sum) = all.iter_mut().find(|sum| sum.kernel == work.kernel) else { continue };
+            let one = self.seconds(work, device);
+            let times = *times as f64;
+            sum.arithmetic += times * one.arithmetic;
+            sum.memory += times * one.memory;
+            sum.workgroup_memory += times * one.workgroup_memory;
+            sum.latency += times * one.latency;
+            sum.overhead += times * one.overhead;
+            sum.total += times * one.total;
+        }
+        all.to_vec()
+    }
+
+    /// Seconds of one dispatch.
+    fn seconds(&self, work: &Work, device: &DeviceModel) -> KernelSeconds {
+        let peak = if self.double { device.f64_flops } else { device.f32_flops };
+        // What fills a multiprocessor: a thread for each of its lanes.
+        let units = device.units as f64;
+        let lanes = (device.f32_flops / (2.0 * device.clock_hz * units)).round();
+        let threads = (work.workgroups * work.threads) as f64;
+        let filled = (threads / (lanes * units)).min(1.0);
+        // Workgroups that the device holds at once.
+        let by_memory = device.workgroup_memory.checked_div(work.workgroup_memory).unwrap_or(u64::MAX);
+        let held = (device.threads / work.threads.max(1)).min(by_memory).max(1) * device.units;
+        let rounds = work.workgroups.div_ceil(held) as f64;
+        let chain = work.chain;
+        let cycles = chain.barriers as f64 * device.barrier_cycles
+            + chain.round_trips as f64 * device.load_cycles
+            + chain.steps as f64 * device.step_cycles;
+        let arithmetic = work.flops as f64 / (peak * filled);
+        let memory = work.bytes as f64 / (device.bandwidth * (work.workgroups as f64 / units).min(1.0));
+        let used = (work.workgroups as f64).min(units);
+        let workgroup_memory = work.workgroup_bytes as f64 / (device.workgroup_bytes_per_cycle * device.clock_hz * used);
+        // A division of nothing by nothing is no time.
+        let [arithmetic, memory, workgroup_memory] =
+            [arithmetic, memory, workgroup_memory].map(|seconds: f64| if seconds.is_nan() { 0.0 } else { seconds });
+        let latency = cycles / device.clock_hz;
+        let overhead = device.dispatch_seconds;
+        // Rounds overlap: the next workgroup's chain runs beside this one's throughput.
+        let total = overhead + arithmetic.max(memory).max(workgroup_memory).max(latency * rounds.max(1.0));
+        KernelSeconds { kernel: work.kernel, arithmetic, memory, workgroup_memory, latency, overhead, total }
+    }
+}
+
+impl fmt::Display for Cost {
+    /// A table, a line for each kernel.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<12} {:>10} {:>12} {:>10} {:>8} {:>10} {:>10} {:>10}",
+            "kernel", "dispatches", "workgroups", "at most", "threads", "KiB each", "GF", "GB"
+        )?;
+        for kernel in Kernel::ALL.map(|kernel| self.kernel(kernel)) {
+            writeln!(
+                f,
+                "{:<12} {:>10} {:>12} {:>10} {:>8} {:>10.1} {:>10.3} {:>10.3}",
+                kernel.kernel,
+                kernel.dispatches,
+                kernel.workgroups,
+                kernel.most_workgroups,
+                kernel.threads,
+                kernel.workgroup_memory as f64 / 1024.0,
+                kernel.flops as f64 / 1e9,
+                kernel.bytes as f64 / 1e9,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! The counts, against the formulas of PERFORMANCE.md.
+
+use half::f16;
+use num_complex::Complex;
+
+use super::*;
+
+fn cost(n: usize) -> Cost {
+    Cost::new::<f32>(n, n, &Cost::tuning::<f32>(n)).unwrap()
+}
+
+/// Dispatches at n = 1024 with tiles of 32 and leaves of 256 rows: two for each level of the trees of 32 QR and 31 LQ sweeps, but for the
+/// last sweep's, which has nothing to update; and one for each time step of stage 2 that has a cycle, of 3 (n - 2) - 2.
+#[test]
+fn dispatches_at_1024() {
+    let tuning = Cost::tuning::<f32>(1024);
+    assert_eq!((tuning.tile_size, tuning.leaf), (32, 256));
+    let cost = cost(1024);
+    let count = |kernel| cost.kernel(kernel).dispatches;
+    assert_eq!(count(Kernel::Geqrt) + count(Kernel::Unmqr), 219);
+    assert_eq!(count(Kernel::Geqrt), count(Kernel::Unmqr) + 1);
+    assert_eq!((count(Kernel::Chase), count(Kernel::PackBand), count(Kernel::UnpackBand)), (2970, 1, 1));
+    assert_eq!(cost.dispatches(), 219 + 2970 + 2);
+}
+
+/// Dispatches stay below what the design allows at n = 16384: 10,000 in stage 1, 55,000 in stage 2. Twice the order has twice the
+/// dispatches in stage 2, less one or two, and in stage 1 at most a level more for each sweep.
+#[test]
+fn dispatches_are_linear() {
+    let (half, whole) = (cost(8192), cost(16384));
+    let of = |cost: &Cost, kernel| cost.kernel(kernel).dispatches;
+    let stage_1 = |cost: &Cost| of(cost, Kernel::Geqrt) + of(cost, Kernel::Unmqr);
+    assert!(stage_1(&whole) < 10_000 && of(&whole, Kernel::Chase) < 55_000, "{whole}");
+    let (once, twice) = (of(&half, Kernel::Chase), of(&whole, Kernel::Chase));
+    assert!(twice.abs_diff(2 * once) * 100 <= twice, "{once}, {twice}");
+    assert!(stage_1(&whole) <= 2 * stage_1(&half) + 2 * 2 * 16384 / 32, "{half}\n{whole}");
+}
+
+/// With m cycles of a sweep in a dispatch, stage 2 has (1 + 2 / m) n dispatches, up to n / b and some: sweeps start m + 2 cycles apart.
+#[test]
+fn cycles_per_dispatch() {
+    let n = 4096;
+    for m in [1, 2, 4, 8] {
+        let cost = Cost::new::<f32>(n, n, &Cost::tuning::<f32>(n).cycles_per_dispatch(m)).unwrap();
+        let (found, want) = (cost.kernel(Kernel::Chase).dispatches, (n * (m + 2) / m) as u64);
+        assert!(found <= want && found + 128 > want, "m = {m}: {found}, not {want}");
+    }
+}
+
+/// Stage 1 has 8/3 n^3 flops, times what its tree adds, (1 + 1 / (2 a)) a / (a - 1) for an arity of a = leaf / b; reads X twice and writes
+/// it once. The panels add 3 n^2 b, and leave n b from each of n / b trailing matrices: less than 4% at n = 8192. (The tree of a panel of
+/// n rows ends at its first level with one block, which takes some of the geometric series off.)
+#[test]
+fn stage_1_is_cubic() {
+    let n = 8192;
+    let cost = cost(n);
+    let arity = Cost::tuning::<f32>(n).arity() as f64;
+    let tree = (1.0 + 0.5 / arity) * arity / (arity - 1.0);
+    let update = cost.kernel(Kernel::Unmqr);
+    let want = 8.0 / 3.0 * (n as f64).powi(3) * tree;
+    let ratio = update.flops as f64 / want;
+    assert!((0.96..1.01).contains(&ratio), "{ratio}");
+    let x = 3.0 * 4.0 * 4.0 / 6.0 * (n as f64).powi(3) / 32.0 * arity / (arity - 1.0);
+    let ratio = update.bytes as f64 / x;
+    assert!((0.96..1.04).contains(&ratio), "{ratio}");
+    let panels = cost.kernel(Kernel::Geqrt).flops as f64 / (3.0 * (n * n * 32) as f64 * arity / (arity - 1.0));
+    assert!((0.96..1.2).contains(&panels), "{panels}");
+}
+
+/// Stage 2 has 4 n^2 TW (1 + TW / BW) flops a reduction step, but for its edges, n b each.
+#[test]
+fn stage_2_is_quadratic() {
+    for (n, tile_width) in [(4096, 31), (8192, 31)] {
+        let cost = Cost::new::<f32>(n, n, &Cost::tuning::<f32>(n).tile_width(tile_width)).unwrap();
+        let want = 4.0 * (n * n * tile_width) as f64 * (1.0 + tile_width as f64 / 32.0);
+        let ratio = cost.kernel(Kernel::Chase).flops as f64 / want;
+        assert!((0.97..1.03).contains(&ratio), "n = {n}: {ratio}");
+    }
+}
+
+/// A complex product is four real ones and as many additions; f16 moves half the bytes of f32 where entries are stored.
+#[test]
+fn types_differ_by_their_factors() {
+    let tuning = Cost::tuning::<Complex<f64>>(500);
+    let [real, complex] = [Cost::new::<f64>(500, 500, &tuning), Cost::new::<Complex<f64>>(500, 500, &tuning)].map(Result::unwrap);
+    let [single, half] = [Cost::new::<f32>(500, 500, &tuning), Cost::new::<f16>(500, 500, &tuning)].map(Result::unwrap);
+    for kernel in Kernel::ALL {
+        assert_eq!(4 * real.kernel(kernel).flops, complex.kernel(kernel).flops, "{kernel}");
+        assert_eq!(real.kernel(kernel).bytes, 2 * single.kernel(kernel).bytes, "{kernel}");
+    }
+    for kernel in [Kernel::Chase, Kernel::PackBand] {
+        assert_eq!(single.kernel(kernel).bytes, 2 * half.kernel(kernel).bytes, "{kernel}");
+    }
+}
+
+/// On an H100: the update's first dispatch has a workgroup for each of the 132 multiprocessors from n = 2048 on, and at n = 16384 it runs
+/// at half of the device's f32 peak by the model, which counts every thread's reads of workgroup memory.
+#[test]
+fn update_fills_an_h100() {
+    assert!(cost(2048).kernel(Kernel::Unmqr).most_workgroups >= 132);
+    let cost = cost(16384);
+    let seconds = cost.on(&DeviceModel::H100);
+    let update = seconds.iter().find(|kernel| kernel.kernel == Kernel::Unmqr).unwrap();
+    let rate = cost.kernel(Kernel::Unmqr).flops as f64 / update.total;
+    assert!(rate >= 0.5 * DeviceModel::H100.f32_flops, "{:.1} TF/s", rate / 1e12);
+}
+
+/// The depth of the panel's tree is the model's: on an H100 no other leaf makes stage 1 more than 5% faster than the default one.
+#[test]
+fn leaf_is_the_models() {
+    let stage_1 = |n: usize, tuning: &Tuning| {
+        let seconds = Cost::new::<f32>(n, n, tuning).unwrap().on(&DeviceModel::H100);
+        seconds.iter().filter(|of| matches!(of.kernel, Kernel::Geqrt | Kernel::Unmqr)).map(|of| of.total).sum::<f64>()
+    };
+    for n in [1024, 2048, 4096, 16384] {
+        let default = Cost::tuning::<f32>(n);
+        let chosen = stage_1(n, &default);
+        for (leaf, split_k) in [(64, 4), (128, 8), (256, 16), (512, 16), (512, 32)] {
+            let other = stage_1(n, &default.clone().leaf(leaf).split_k(split_k));
+            assert!(chosen <= 1.05 * other, "n = {n}: {chosen} s, with leaves of {leaf} split by {split_k} {other} s");
+        }
+    }
+}
+
+/// A matrix with no rows or no columns costs nothing; one whose flops cannot be counted is refused, with no panic; so are bad
+/// hyperparameters. Tall and wide are the same.
+#[test]
+fn edges() {
+    let tuning = Cost::tuning::<f32>(10);
+    for (m, n) in [(0, 0), (0, 5), (5, 0)] {
+        assert_eq!(Cost::new::<f32>(m, n, &tuning).unwrap().dispatches(), 0);
+    }
+    for (m, n) in [(usize::MAX, usize::MAX), (usize::MAX, 1), (1 << 30, 1 << 30)] {
+        assert!(matches!(Cost::new::<f32>(m, n, &tuning), Err(SvdError::InvalidOption { option: "matrix", .. })));
+    }
+    assert!(Cost::new::<f32>(10, 10, &tuning.clone().tile_size(0)).is_err());
+    let [tall, wide] = [(700, 100), (100, 700)].map(|(m, n)| Cost::new::<f32>(m, n, &tuning).unwrap());
+    assert_eq!(tall.work, wide.work);
+}

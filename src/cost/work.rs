@@ -1,0 +1,185 @@
+//! What one dispatch of a kernel has to do, by the shader's own loops.
+//!
+//! The GPU backend takes its grids and its flops from here, so that the counts are those of what runs.
+
+use std::fmt;
+
+use crate::{
+    gpu::{ChaseShape, Shape},
+    kernels::{BandLayout, Level, ReductionStep},
+    scalar::{Element, Scalar},
+};
+
+/// A shader of stages 1 and 2.
+///
+/// ```
+/// assert_eq!(svdvals_gpu::cost::Kernel::Unmqr.to_string(), "unmqr");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Kernel {
+    /// Stage 1: QR of the blocks of a panel.
+    Geqrt,
+    /// Stage 1: a panel's reflectors, applied to the columns right of it.
+    Unmqr,
+    /// Between the stages: dense to band storage.
+    PackBand,
+    /// Stage 2: a time step of bulge chasing.
+    Chase,
+    /// After stage 2: band storage to what is read back.
+    UnpackBand,
+}
+
+impl Kernel {
+    /// All of them, in the order in which they run.
+    pub const ALL: [Kernel; 5] = [Kernel::Geqrt, Kernel::Unmqr, Kernel::PackBand, Kernel::Chase, Kernel::UnpackBand];
+}
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Kernel::Geqrt => "geqrt",
+            Kernel::Unmqr => "unmqr",
+            Kernel::PackBand => "pack_band",
+            Kernel::Chase => "chase",
+            Kernel::UnpackBand => "unpack_band",
+        })
+    }
+}
+
+/// One dispatch, all its workgroups together unless said otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Work {
+    pub kernel: Kernel,
+    pub workgroups: u64,
+    /// Threads of a workgroup.
+    pub threads: u64,
+    /// Bytes of workgroup memory that a workgroup declares.
+    pub workgroup_memory: u64,
+    /// Real additions and multiplications that the result needs.
+    pub flops: u64,
+    /// Bytes of global memory that are read and written, each access counted, but for what all workgroups of a dispatch read: V and T.
+    pub bytes: u64,
+    /// Bytes of workgroup memory that threads read and write, each thread's counted.
+    pub workgroup_bytes: u64,
+    /// The longest chain of one workgroup: barriers, accesses to global memory that wait for one another, and arithmetic operations
+    /// that do.
+    pub chain: Chain,
+}
+
+/// What one workgroup does one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Chain {
+    pub barriers: u64,
+    pub round_trips: u64,
+    pub steps: u64,
+}
+
+/// Operations that depend on one another, in a compensated addition, and in making a reflector from its sums (a square root and four
+/// divisions among them, which count for ten each).
+const COMPENSATED: u64 = 6;
+const REFLECTOR: u64 = 100;
+
+/// Bytes of an arithmetic number, and real operations for one of its additions and multiplications together, halved.
+fn arithmetic<S: Element>() -> (u64, u64) {
+    (size_of::<S::Scalar>() as u64, if S::Scalar::IS_COMPLEX { 4 } else { 1 })
+}
+
+impl Work {
+    /// `geqrt` of a level: for each of w columns v^H X for all columns, X - tau v u^H for those right of it; and T.
+    pub fn geqrt<S: Element>(shape: &Shape, level: &Level) -> Work {
+        let (scalar, factor) = arithmetic::<S>();
+        let [ts, split, slice, width, rows] = [shape.ts, shape.split, shape.slice, level.width, level.map.rows].map(|x| x as u64);
+        let (blocks, threads) = (level.map.blocks() as u64, shape.geqrt_threads() as u64);
+        let of_t = width * width * width / 3;
+        Work {
+            kernel: Kernel::Geqrt,
+            workgroups: blocks,
+            threads,
+            workgroup_memory: shape.geqrt_bytes::<S>() as u64,
+            flops: factor * (3 * rows * width * width + blocks * of_t),
+            bytes: 2 * rows * width * size_of::<S>() as u64 + (rows * ts + blocks * ts * ts) * scalar,
+            // A thread reads its slice of v twice, the shares of its column, and all squares.
+            workgroup_bytes: blocks * threads * width * (2 * slice + 4 * split) * scalar,
+            chain: Chain {
+                barriers: 2 * width + 2,
+                round_trips: 2,
+                steps: width * (2 * slice + 2 * COMPENSATED * split + REFLECTOR) + ts * ts / 2,
+            },
+        }
+    }
+
+    /// `unmqr` of a level, with `trailing` columns right of the panel: V^H X, T^H W, V W.
+    pub fn unmqr<S: Element>(shape: &Shape, level: &Level, trailing: usize) -> Work {
+        let (scalar, factor) = arithmetic::<S>();
+        let [ts, cpb, width, rows, trailing] = [shape.ts, shape.cpb, level.width, level.map.rows, trailing].map(|x| x as u64);
+        let (blocks, chunks) = (level.map.blocks() as u64, trailing.div_ceil(cpb));
+        let (threads, workgroups) = (shape.unmqr_threads() as u64, blocks * chunks);
+        // Tiles of TS rows of the longest block; each passes twice, and T once.
+        let tiles = level.map.block_rows.min(level.map.rows).div_ceil(shape.ts) as u64;
+        let products = 2 * tiles + 1;
+        // A thread reads 12 numbers for 32 products, TS times; tiles of V, T, X and W are stored once each time.
+        let read = products * ts * 12 * threads;
+        let stored = products * ts * ts + (tiles + 2) * ts * cpb;
+        Work {
+            kernel: Kernel::Unmqr,
+            workgroups,
+            threads,
+            workgroup_memory: shape.unmqr_bytes::<S>() as u64,
+            flops: factor * (4 * rows * width * trailing + 2 * blocks * width * width * trailing),
+            bytes: 3 * rows * trailing * size_of::<S>() as u64 + (rows * ts + blocks * ts * ts) * scalar,
+            workgroup_bytes: workgroups * (read + stored) * scalar,
+            chain: Chain { barriers: 4 * tiles + 3, round_trips: 3 * tiles + 1, steps: products * ts },
+        }
+    }
+
+    /// `pack_band`: every place of the band, from the matrix.
+    pub fn pack_band<S: Element>(layout: BandLayout, bandwidth: usize, threads: u64) -> Work {
+        let (places, copied) = ((layout.n * layout.ld()) as u64, (layout.n * (bandwidth + 1)) as u64);
+        Work::copy(Kernel::PackBand, places, threads, (places + copied) * size_of::<S>() as u64)
+    }
+
+    /// `unpack_band`: `bandwidth` + 1 entries of each column, from the band.
+    pub fn unpack_band<S: Element>(n: usize, bandwidth: usize, threads: u64) -> Work {
+        let places = (n * (bandwidth + 1)) as u64;
+        Work::copy(Kernel::UnpackBand, places, threads, places * (size_of::<S>() + size_of::<S::Scalar>()) as u64)
+    }
+
+    fn copy(kernel: Kernel, places: u64, threads: u64, bytes: u64) -> Work {
+        let workgroups = places.div_ceil(threads);
+        let chain = Chain { barriers: 0, round_trips: 2, steps: 0 };
+        Work { kernel, workgroups, threads, workgroup_memory: 0, flops: 0, bytes, workgroup_bytes: 0, chain }
+    }
+
+    /// `chase` of one time step: `active` sweeps, at most `cycles` cycles each, in at most `most` workgroups.
+    pub fn chase<S: Element>(shape: &ChaseShape, step: &ReductionStep, active: usize, cycles: usize, most: usize) -> Work {
+        let (scalar, factor) = arithmetic::<S>();
+        let [tail, parts, bandwidth, tile] = [shape.tail, shape.parts, step.bandwidth, step.tile_width].map(|x| x as u64);
+        let lines = bandwidth + tile;
+        let threads = shape.threads() as u64;
+        let workgroups = active.min(most) as u64;
+        let (all, passes) = ((active * cycles) as u64, lines.div_ceil(shape.lines as u64));
+        // Entries of both sides' lines, x included.
+        let entries = 2 * (tile + 1) * (lines + 1);
+        let groups = 8 * COMPENSATED * (tail.div_ceil(8) + 8);
+        let reflector = 2 * groups / 8 + REFLECTOR + 50;
+        let line = passes * (COMPENSATED * (tail.div_ceil(parts) + parts) + 4);
+        let one_after_the_other = active.div_ceil(most.max(1)) as u64 * cycles as u64;
+        Work {
+            kernel: Kernel::Chase,
+            workgroups,
+            threads,
+            workgroup_memory: shape.bytes::<S>() as u64,
+            flops: factor * all * 8 * tile * lines,
+            bytes: all * 2 * entries * size_of::<S>() as u64,
+            // Every product of a line with v reads v, twice; every thread adds up all groups.
+            workgroup_bytes: all * (2 * entries + 2 * threads * 6 * 8) * scalar,
+            chain: Chain {
+                barriers: one_after_the_other * 2 * (4 + if parts > 1 { 2 * passes } else { 0 }),
+                round_trips: one_after_the_other * 2 * (1 + passes),
+                steps: one_after_the_other * 2 * (reflector + line),
+            },
+        }
+    }
+}
