@@ -8,12 +8,13 @@
 //! cargo run --release --example tune -- --help
 //! ```
 //!
-//! Prints the best hyperparameters, the best time of every value of each, and Table 3 of the unified-kernels paper for this device; draws the
-//! bulge-chasing paper's Figure 3, for both stages.
+//! Prints the best hyperparameters, the best time of every value of each, and Table 3 of the unified-kernels paper for this device;
+//! draws the bulge-chasing paper's Figure 3, for both stages.
 //!
 //! The search is a sum, not a product. A call's seconds are those of its stages, and besides the tile size, which is the bandwidth
-//! between them, no hyperparameter touches both: for every tile size, stage 1's (`leaf`, `split_k`, `cols_per_block`) are judged by the seconds
-//! of stage 1, and stage 2's (`tile_width`, `threads_per_block`, `cycles_per_dispatch`, `max_blocks`) by those of stage 2. One call tries one combination of each.
+//! between them, no hyperparameter touches both: for every tile size, stage 1's (`leaf`, `split_k`, `cols_per_block`) are judged by
+//! the seconds of stage 1, and stage 2's (`tile_width`, `threads_per_block`, `cycles_per_dispatch`, `max_blocks`) by those of stage 2.
+//! One call tries one combination of each.
 
 mod parallel;
 mod search;

@@ -1,5 +1,5 @@
-//! Parallel coordinates, as in Figure 3 of the bulge-chasing paper: a vertical axis for each hyperparameter and one for the time, a line for
-//! each combination, yellow where it is fast and blue where it is slow.
+//! Parallel coordinates, as in Figure 3 of the bulge-chasing paper: a vertical axis for each hyperparameter and one for the time, a line
+//! for each combination, yellow where it is fast and blue where it is slow.
 
 use std::path::Path;
 
