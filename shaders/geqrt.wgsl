@@ -2,7 +2,7 @@
 //
 //   Block X (rows x width)  =  (I - V T V^H) R,    rows <= ROWS = SPLIT * SLICE, width <= TS, r = min(rows, width) reflectors
 //
-//   a   the matrix as stored, strides (rs, cs): X in, R over zeros out
+//   dense.wgsl: the matrix as stored, strides (rs, cs): X in, R over zeros out
 //   v   V, unit lower trapezoidal, one row of TS for each stacked row of the level (columns from r on zero)
 //   t   T, upper triangular, TS x TS row-major for each block (rows and columns from r on zero)
 //
@@ -13,17 +13,17 @@
 //   c > j:  X[j.., c] -= tau u_c v_j          c < j:  registers hold v_c, so conj(u_c) = (V^H V)_cj, which T needs
 
 import package::tuning::{TS, SPLIT, SLICE, ROWS, GEQRT_THREADS};
-import package::scalar::{Scalar, Stored, ONE, conjugate, load, multiply_add, real_part, store, times};
+import package::scalar::{Scalar, ONE, conjugate, load, multiply_add, real_part, store, times};
 import package::reflector::{Squares, larfg, add_square};
-import package::level::{Level, matrix_row};
+import package::dense::{read_entry, write_entry};
+import package::level::{Level, matrix_row, place_of};
 import package::pair::{Pair, zero, add, add_scalar, exactly, leading, product, two_over_one_plus};
 import package::compact_wy::{gram, make_row_of_t, entry_of_t};
 
-@group(0) @binding(0) var<storage, read_write> a: array<Stored>;
-@group(0) @binding(1) var<storage, read_write> v: array<Scalar>;
-@group(0) @binding(2) var<storage, read_write> t: array<Scalar>;
+@group(0) @binding(0) var<storage, read_write> v: array<Scalar>;
+@group(0) @binding(1) var<storage, read_write> t: array<Scalar>;
 @if(immediates) var<immediate> level: Level;
-@else @group(0) @binding(3) var<uniform> level: Level;
+@else @group(0) @binding(2) var<uniform> level: Level;
 
 /// Column j, and the SPLIT shares of its tail's sum of squares; twice, for even and for odd j.
 var<workgroup> column: array<Scalar, 2 * ROWS>;
@@ -49,14 +49,13 @@ fn geqrt(
     let first = q * level.block_rows;
     let rows = min(level.block_rows, level.rows - first);
     let reflectors = min(rows, level.width);
-    let column_offset = (level.col + c) * level.cs;
 
     var x: array<Scalar, SLICE>;
     for (var k = 0u; k < SLICE; k++) {
         let r = s + k * SPLIT;
         x[k] = Scalar();
         if r < rows && c < level.width {
-            x[k] = load(a[matrix_row(level, first + r) * level.rs + column_offset]);
+            x[k] = load(read_entry(place_of(level, matrix_row(level, first + r), level.col + c)));
         }
     }
 
@@ -121,7 +120,8 @@ fn geqrt(
             let below = select(Scalar(), x[k], c < reflectors && r > c);
             v[(first + r) * TS + c] = select(below, ONE, c < reflectors && r == c);
             if c < level.width {
-                a[matrix_row(level, first + r) * level.rs + column_offset] = store(select(Scalar(), x[k], r <= c));
+                let place = place_of(level, matrix_row(level, first + r), level.col + c);
+                write_entry(place, store(select(Scalar(), x[k], r <= c)));
             }
         }
     }

@@ -2,12 +2,14 @@
 //
 //   B(i, j) = A(i, j) for j - bandwidth <= i <= j, else 0, over all n x ld places of the band
 //
-//   a      the matrix as stored, strides (rs, cs); its leading n x n part is read
+//   dense.wgsl: the matrix as stored, strides (rs, cs); its leading n x n part is read
 //   band   B in band storage, entries as stored, out
 //
 // Thread = place in the band.
 
 import package::tuning::{LINEAR_THREADS};
+import package::dense::{read_entry};
+import package::level::{Level, place_of};
 import package::scalar::{Stored};
 
 struct Params {
@@ -17,12 +19,12 @@ struct Params {
     bandwidth: u32,
     rs: u32,
     cs: u32,
+    lines: u32,
 }
 
-@group(0) @binding(0) var<storage, read_write> a: array<Stored>;
-@group(0) @binding(1) var<storage, read_write> band: array<Stored>;
+@group(0) @binding(0) var<storage, read_write> band: array<Stored>;
 @if(immediates) var<immediate> params: Params;
-@else @group(0) @binding(2) var<uniform> params: Params;
+@else @group(0) @binding(1) var<uniform> params: Params;
 
 @compute @workgroup_size(LINEAR_THREADS)
 fn pack_band(
@@ -39,7 +41,11 @@ fn pack_band(
     let p = place % params.ld;
     var entry = Stored();
     if p <= params.ku && j + p >= params.ku && p + params.bandwidth >= params.ku {
-        entry = a[(j + p - params.ku) * params.rs + j * params.cs];
+        var level = Level();
+        level.rs = params.rs;
+        level.cs = params.cs;
+        level.lines = params.lines;
+        entry = read_entry(place_of(level, j + p - params.ku, j));
     }
     band[place] = entry;
 }

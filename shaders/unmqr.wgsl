@@ -2,7 +2,7 @@
 //
 //   X <- X - V (T^H (V^H X))     X rows x CPB,  V rows x TS,  T TS x TS,  W = T^H (V^H X) TS x CPB
 //
-//   a   the matrix as stored, strides (rs, cs), one of them 1: X in and out
+//   dense.wgsl: the matrix as stored, strides (rs, cs), one of them 1: X in and out
 //   v   V as geqrt leaves it: one row of TS for each stacked row of the level, zeros outside the trapezoid
 //   t   T as geqrt leaves it: TS x TS row-major for each block
 //
@@ -13,31 +13,29 @@
 // four, else entry by entry. Vectors may reach beyond the matrix's last row or column, into what pads it in memory: zeros, which stay zeros.
 
 import package::tuning::{TS, TS4, CPB, CPB4, CPB8, I_LOW, J_LOW, UNMQR_THREADS};
-import package::scalar::{Scalar, Scalar4, Stored, Stored4, Lanes, conjugate, difference4, join, lanes, load, load4, store, store4};
-import package::level::{Level, matrix_row};
+import package::dense::{read_entry, write_entry};
+import package::scalar::{Scalar, Scalar4, Lanes, conjugate, difference4, join, lanes, load, load4, store, store4};
+import package::level::{Level, Place, matrix_row, place_of};
 import package::tiles::{Tile, Piece, left, right, LEFT_LD, RIGHT_LD, transposed, transposed_product, store_right, store_tile};
 
-@if(vectors) @group(0) @binding(0) var<storage, read_write> a: array<Stored4>;
-@else @group(0) @binding(0) var<storage, read_write> a: array<Stored>;
-@group(0) @binding(1) var<storage, read_write> v: array<Scalar4>;
-@group(0) @binding(2) var<storage, read_write> t: array<Scalar4>;
+@group(0) @binding(0) var<storage, read_write> v: array<Scalar4>;
+@group(0) @binding(1) var<storage, read_write> t: array<Scalar4>;
 @if(immediates) var<immediate> level: Level;
-@else @group(0) @binding(3) var<uniform> level: Level;
+@else @group(0) @binding(2) var<uniform> level: Level;
 
 /// The 4 x 4 block of X at stacked row g and column c, zeros from row `end` and from the matrix's last column on.
 fn load_block(g: u32, end: u32, c: u32) -> Tile {
     var block = Tile();
     if g >= end || c >= level.cols { return block; }
     @if(vectors) {
-        // Lines of memory: columns or rows of X, of which the first is always there.
+        // Lines of memory: columns or rows of X, of which the first is always there. Four of them are in one buffer.
         let by_rows = level.cs == 1u;
-        let at = (matrix_row(level, g) * level.rs + c * level.cs) / 4u;
-        let ld = max(level.rs, level.cs) / 4u;
+        let first = place_of(level, matrix_row(level, g), c);
         let lines = select(level.cols - c, end - g, by_rows);
-        block.r0 = load4(a[at]);
-        if lines > 1u { block.r1 = load4(a[at + ld]); }
-        if lines > 2u { block.r2 = load4(a[at + 2u * ld]); }
-        if lines > 3u { block.r3 = load4(a[at + 3u * ld]); }
+        block.r0 = load4(read_entry(line_after(first, 0u)));
+        if lines > 1u { block.r1 = load4(read_entry(line_after(first, 1u))); }
+        if lines > 2u { block.r2 = load4(read_entry(line_after(first, 2u))); }
+        if lines > 3u { block.r3 = load4(read_entry(line_after(first, 3u))); }
         if !by_rows { block = transposed(block); }
     } @else {
         block.r0 = load_row(g, c);
@@ -53,15 +51,14 @@ fn subtract_block(g: u32, end: u32, c: u32, block: Tile) {
     if g >= end || c >= level.cols { return; }
     @if(vectors) {
         let by_rows = level.cs == 1u;
-        let at = (matrix_row(level, g) * level.rs + c * level.cs) / 4u;
-        let ld = max(level.rs, level.cs) / 4u;
+        let first = place_of(level, matrix_row(level, g), c);
         let lines = select(level.cols - c, end - g, by_rows);
         var these = block;
         if !by_rows { these = transposed(block); }
-        subtract_four(at, these.r0);
-        if lines > 1u { subtract_four(at + ld, these.r1); }
-        if lines > 2u { subtract_four(at + 2u * ld, these.r2); }
-        if lines > 3u { subtract_four(at + 3u * ld, these.r3); }
+        subtract_four(line_after(first, 0u), these.r0);
+        if lines > 1u { subtract_four(line_after(first, 1u), these.r1); }
+        if lines > 2u { subtract_four(line_after(first, 2u), these.r2); }
+        if lines > 3u { subtract_four(line_after(first, 3u), these.r3); }
     } @else {
         subtract_row(g, c, lanes(block.r0));
         if g + 1u < end { subtract_row(g + 1u, c, lanes(block.r1)); }
@@ -70,38 +67,44 @@ fn subtract_block(g: u32, end: u32, c: u32, block: Tile) {
     }
 }
 
-/// a[at] -= four
+/// Where the vector of four is that starts at `first`, `lines` lines further.
 @if(vectors)
-fn subtract_four(at: u32, four: Scalar4) {
-    a[at] = store4(difference4(load4(a[at]), four));
+fn line_after(first: Place, lines: u32) -> Place {
+    return Place(first.buffer, (first.at + lines * max(level.rs, level.cs)) / 4u);
+}
+
+/// The four entries at `place`, less `four`.
+@if(vectors)
+fn subtract_four(place: Place, four: Scalar4) {
+    write_entry(place, store4(difference4(load4(read_entry(place)), four)));
 }
 
 /// X[g, c .. c + 4]
 @if(!vectors)
 fn load_row(g: u32, c: u32) -> Scalar4 {
-    let at = matrix_row(level, g) * level.rs + c * level.cs;
+    let row = matrix_row(level, g);
     var four = Lanes();
-    four.x = load(a[at]);
-    if c + 1u < level.cols { four.y = load(a[at + level.cs]); }
-    if c + 2u < level.cols { four.z = load(a[at + 2u * level.cs]); }
-    if c + 3u < level.cols { four.w = load(a[at + 3u * level.cs]); }
+    four.x = load(read_entry(place_of(level, row, c)));
+    if c + 1u < level.cols { four.y = load(read_entry(place_of(level, row, c + 1u))); }
+    if c + 2u < level.cols { four.z = load(read_entry(place_of(level, row, c + 2u))); }
+    if c + 3u < level.cols { four.w = load(read_entry(place_of(level, row, c + 3u))); }
     return join(four);
 }
 
 /// X[g, c .. c + 4] -= four
 @if(!vectors)
 fn subtract_row(g: u32, c: u32, four: Lanes) {
-    let at = matrix_row(level, g) * level.rs + c * level.cs;
-    subtract_entry(at, four.x);
-    if c + 1u < level.cols { subtract_entry(at + level.cs, four.y); }
-    if c + 2u < level.cols { subtract_entry(at + 2u * level.cs, four.z); }
-    if c + 3u < level.cols { subtract_entry(at + 3u * level.cs, four.w); }
+    let row = matrix_row(level, g);
+    subtract_one(place_of(level, row, c), four.x);
+    if c + 1u < level.cols { subtract_one(place_of(level, row, c + 1u), four.y); }
+    if c + 2u < level.cols { subtract_one(place_of(level, row, c + 2u), four.z); }
+    if c + 3u < level.cols { subtract_one(place_of(level, row, c + 3u), four.w); }
 }
 
-/// a[at] -= x
+/// The entry at `place`, less x.
 @if(!vectors)
-fn subtract_entry(at: u32, x: Scalar) {
-    a[at] = store(load(a[at]) - x);
+fn subtract_one(place: Place, x: Scalar) {
+    write_entry(place, store(load(read_entry(place)) - x));
 }
 
 /// Copies `count` rows of V from stacked row g on, or of T, into `left`; zeros below them.

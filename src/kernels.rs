@@ -48,6 +48,16 @@ impl RowMap {
         q * self.block_rows..((q + 1) * self.block_rows).min(self.rows)
     }
 
+    /// The same blocks in maps of at most `rows` stacked rows each, or of one block.
+    pub fn pieces(self, rows: usize) -> impl Iterator<Item = RowMap> {
+        let at_once = (rows / self.block_rows.max(1)).max(1);
+        (0..self.blocks()).step_by(at_once).map(move |q| {
+            let first = q * self.block_rows;
+            let rows = at_once.saturating_mul(self.block_rows).min(self.rows - first);
+            RowMap { start: self.row(first), rows, ..self }
+        })
+    }
+
     /// The runs of adjacent matrix rows that block `q` consists of, as (stacked rows, first matrix row).
     pub fn runs(self, q: usize) -> impl Iterator<Item = (Range<usize>, usize)> + Clone {
         let block = self.block(q);
@@ -339,6 +349,12 @@ pub trait StageKernels {
     /// A band where the backend keeps it, with room for bulges.
     type Banded;
 
+    /// Most stacked rows of a level that [`geqrt`](Self::geqrt) has room for; a level of more goes through it, and through
+    /// [`unmqr`](Self::unmqr), in pieces.
+    fn rows_at_once(&self) -> usize {
+        usize::MAX
+    }
+
     /// Factors every block X (r x w) of `level`: X = (I - V T V^H) R with V unit lower trapezoidal (r x w) and T upper triangular
     /// (w x w). The block's first w rows become R, the others zero; V and T stay in the workspace for [`unmqr`](Self::unmqr).
     fn geqrt(&self, a: &mut Self::Dense, level: &Level) -> Result<()>;
@@ -426,6 +442,24 @@ mod tests {
                     joined.dedup();
                     assert_eq!(joined, (start..start + rows).collect::<Vec<_>>());
                 }
+            }
+        }
+    }
+
+    /// The pieces of a level are its blocks, in order, each with the rows that it had.
+    #[test]
+    fn pieces_are_the_blocks() {
+        for (tree, rows, at_once) in
+            [(PanelTree::Reduction, 1000, 100), (PanelTree::Reduction, 130, 1), (PanelTree::Flat, 100, 7)]
+        {
+            for map in levels(tree, 3, rows, 8, 24, 3) {
+                let rows_of = |map: RowMap| {
+                    (0..map.blocks()).map(move |q| map.block(q).map(|g| map.row(g)).collect::<Vec<_>>()).collect::<Vec<_>>()
+                };
+                let pieces: Vec<RowMap> = map.pieces(at_once).collect();
+                assert!(pieces.iter().all(|piece| piece.rows <= at_once.max(map.block_rows)));
+                assert_eq!(pieces.into_iter().flat_map(rows_of).collect::<Vec<_>>(), rows_of(map), "{map:?}");
+                assert_eq!(map.pieces(usize::MAX).collect::<Vec<_>>(), [map]);
             }
         }
     }

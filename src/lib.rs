@@ -40,6 +40,75 @@
 //! the CPU through `rayon` and run-time SIMD. [`Backend::Auto`] takes a hardware GPU for large matrices where there is one, and the CPU
 //! otherwise; it logs (crate `log`) why.
 //!
+//! # Coming from another crate
+//!
+//! Two lines change: the trait that is in scope, and the call. The values are the same numbers in the same order, descending. A NaN or an
+//! infinity in the matrix is an error here that names its place.
+//!
+//! From `ndarray-linalg` (`SVD::svd` or `SVDDC::svddc`, without vectors), whose LAPACK need no longer be linked:
+//!
+//! ```text
+//! use ndarray_linalg::SVD;
+//! let (_, s, _) = a.svd(false, false)?; // a: Array2<f64>, s: Array1<f64>
+//! ```
+//! ```
+//! # #[cfg(feature = "ndarray")] {
+//! # let a = ndarray::array![[3.0f64, 0.0], [4.0, 5.0], [0.0, 1.0]];
+//! use svdvals_gpu::SvdValsGpu;
+//! let s = a.svdvals_gpu()?; // a: Array2<f64>, s: Array1<f64>
+//! # let s: ndarray::Array1<f64> = s;
+//! # assert!((s[0] * s[0] + s[1] * s[1] - 51.0).abs() < 1e-13); // the squares of the entries
+//! # }
+//! # Ok::<(), svdvals_gpu::SvdError>(())
+//! ```
+//!
+//! From `faer`:
+//!
+//! ```
+//! # let a = faer::mat![[3.0f64, 0.0], [4.0, 5.0], [0.0, 1.0]];
+//! let s = a.singular_values().expect("convergence"); // a: Mat<f64>, s: Vec<f64>
+//! # let before = s;
+//! # #[cfg(feature = "faer")] {
+//! # use svdvals_gpu::SvdValsGpu;
+//! # let s = a.svdvals_gpu()?;
+//! # assert!(before.iter().zip(s.iter()).all(|(x, y)| (x - y).abs() < 1e-14 * before[0]));
+//! # }
+//! # Ok::<(), svdvals_gpu::SvdError>(())
+//! ```
+//! ```
+//! # #[cfg(feature = "faer")] {
+//! # let a = faer::mat![[3.0f64, 0.0], [4.0, 5.0], [0.0, 1.0]];
+//! use svdvals_gpu::SvdValsGpu;
+//! let s = a.svdvals_gpu()?; // a: Mat<f64>, s: Col<f64>
+//! # let s: faer::Col<f64> = s;
+//! # }
+//! # Ok::<(), svdvals_gpu::SvdError>(())
+//! ```
+//!
+//! From `nalgebra`, whose matrices lie in memory as faer's do, so that a view without a copy is enough (or ndarray's
+//! `ArrayView2::from_shape((a.nrows(), a.ncols()).f(), a.as_slice())`):
+//!
+//! ```text
+//! let s = a.singular_values(); // a: DMatrix<f64>, s: DVector<f64>
+//! ```
+//! ```
+//! # #[cfg(feature = "faer")] {
+//! # // Of a DMatrix only its shape and its entries, column after column, are used.
+//! # struct DMatrix;
+//! # impl DMatrix {
+//! #     fn nrows(&self) -> usize { 3 }
+//! #     fn ncols(&self) -> usize { 2 }
+//! #     fn as_slice(&self) -> &[f64] { &[3.0, 4.0, 0.0, 0.0, 5.0, 1.0] }
+//! # }
+//! # let a = DMatrix;
+//! use {faer::MatRef, svdvals_gpu::SvdValsGpu};
+//! let s = MatRef::from_column_major_slice(a.as_slice(), a.nrows(), a.ncols()).svdvals_gpu()?; // s: Col<f64>
+//! # let same = faer::mat![[3.0f64, 0.0], [4.0, 5.0], [0.0, 1.0]].svdvals_gpu()?;
+//! # assert_eq!(s, same);
+//! # }
+//! # Ok::<(), svdvals_gpu::SvdError>(())
+//! ```
+//!
 //! # Cargo features
 //!
 //! | feature | default | what |

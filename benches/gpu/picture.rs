@@ -7,7 +7,8 @@ use plotters::style::RGBColor;
 use crate::{
     shared::{
         TYPES,
-        plot::{BLACK, BLUE, GREEN, GREY, Mark, ORANGE, PURPLE, Panel, Picture, RED, Series, Shape},
+        draw::{BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED},
+        plot::{Mark, Panel, Picture, Series, Shape},
     },
     table::Row,
 };

@@ -10,10 +10,13 @@ use svdvals_gpu::{Backend, Band, Bidiagonal, Element, HalfStorage, RealElement, 
 use crate::{
     common::{Spectrum, error, with_singular_values},
     lapack::{self, RealLapack},
-    markdown::{Table, cell},
     paper,
     places::{Place, machines},
-    plot::{BLUE, GREEN, GREY, Mark, ORANGE, Panel, Picture, Series, quartiles},
+    shared::{
+        draw::{BLUE, GREEN, GREY, ORANGE},
+        markdown::{Table, cell},
+        plot::{Mark, Panel, Picture, Series, quartiles},
+    },
 };
 
 const BANDWIDTHS: [usize; 4] = [32, 64, 128, 256];

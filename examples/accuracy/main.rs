@@ -13,7 +13,6 @@
 mod arguments;
 mod figure;
 mod lapack;
-mod markdown;
 mod paper;
 mod places;
 mod table;

@@ -11,10 +11,13 @@ use svdvals_gpu::{Element, HalfStorage, SvdError, SvdOptions, SvdValsGpu};
 use crate::{
     common::{Spectrum, complex_with_singular_values, eps, error, rounded, with_singular_values},
     lapack::{self, Lapack},
-    markdown::{Table, cell},
     paper,
     places::{Place, machines},
-    plot::{BLACK, BLUE, GREEN, GREY, Mark, ORANGE, Panel, Picture, Series, Shape},
+    shared::{
+        draw::{BLACK, BLUE, GREEN, GREY, ORANGE},
+        markdown::{Table, cell},
+        plot::{Mark, Panel, Picture, Series, Shape},
+    },
 };
 
 /// Matrices with known singular values.

@@ -1,26 +1,35 @@
 //! Command lines.
 
-use std::{error::Error, fmt::Display, ops::RangeInclusive, process::ExitCode, str::FromStr};
+use std::{
+    error::Error,
+    fmt::Display,
+    ops::RangeInclusive,
+    process::{ExitCode, Termination},
+    str::FromStr,
+};
 
-/// Parses the command line and runs the program: exit status 2 and one line where the arguments are wrong, 1 and one line where it fails.
-pub fn program<A>(
+use super::markdown::print;
+
+/// Parses the command line and runs the program: exit status 2 and one line where the arguments are wrong, 1 and one line where it fails,
+/// else what `run` returns.
+pub fn program<A, T: Termination>(
     name: &str,
     usage: &str,
     parse: impl FnOnce(&mut Words) -> Result<A, String>,
-    run: impl FnOnce(A) -> Result<(), Box<dyn Error>>,
+    run: impl FnOnce(A) -> Result<T, Box<dyn Error>>,
 ) -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if words.iter().any(|word| word == "--help" || word == "-h") {
-        println!("{usage}");
+    if words.iter().take_while(|word| *word != "--").any(|word| word == "--help" || word == "-h") {
+        print(usage);
         return ExitCode::SUCCESS;
     }
-    match parse(&mut Words(words.into_iter())) {
+    match parse(&mut Words::of(words)) {
         Err(message) => {
             eprintln!("{name}: {message}");
             ExitCode::from(2)
         }
         Ok(arguments) => match run(arguments) {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(status) => status.report(),
             Err(error) => {
                 eprintln!("{name}: {error}");
                 ExitCode::FAILURE
@@ -41,6 +50,10 @@ impl Iterator for Words {
 }
 
 impl Words {
+    pub fn of(words: impl IntoIterator<Item = String>) -> Words {
+        Words(words.into_iter().collect::<Vec<_>>().into_iter())
+    }
+
     /// The word that follows `flag`.
     pub fn value(&mut self, flag: &str) -> Result<String, String> {
         self.next().ok_or_else(|| format!("{flag} needs a value"))

@@ -2,7 +2,9 @@
 #![allow(unused)] // every program uses a part
 
 pub mod arguments;
+pub mod draw;
 pub mod machine;
+pub mod markdown;
 pub mod plot;
 
 /// The names of element types that a command line may have: as they are stored, so that `f16` is `HalfStorage::Half`.

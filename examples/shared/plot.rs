@@ -1,29 +1,11 @@
-//! Pictures of panels with a logarithmic y axis, as PNG. The font is compiled in, so that every machine draws the same.
+//! Pictures of panels with a logarithmic y axis, as PNG.
 
-use std::{error::Error, ops::Range, path::Path};
+use std::{ops::Range, path::Path};
 
-use plotters::{
-    coord::{
-        Shift,
-        ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter},
-    },
-    prelude::*,
-    style::register_font,
-};
+use plotters::prelude::*;
 
-pub type Area<'a> = DrawingArea<BitMapBackend<'a>, Shift>;
-pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
-pub type Pixel = (i32, i32);
+use super::draw::{Area, Axis, DASHED, GREY, Outcome, Pixel, load_font, stroke, text, ticks};
 
-pub const BLUE: RGBColor = RGBColor(0, 90, 181);
-pub const ORANGE: RGBColor = RGBColor(220, 95, 0);
-pub const GREEN: RGBColor = RGBColor(0, 140, 90);
-pub const PURPLE: RGBColor = RGBColor(130, 60, 170);
-pub const RED: RGBColor = RGBColor(190, 30, 60);
-pub const BLACK: RGBColor = RGBColor(20, 20, 20);
-pub const GREY: RGBColor = RGBColor(125, 125, 125);
-
-const FONT: &str = "sans-serif";
 const COLUMNS: usize = 3;
 const PANEL: (u32, u32) = (680, 500);
 const TITLE: u32 = 96;
@@ -94,7 +76,7 @@ impl Picture {
 
 /// A white picture, and the font ready.
 pub fn canvas(path: &Path, size: (u32, u32)) -> Outcome<Area<'_>> {
-    register_font(FONT, FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT).map_err(|_| "the font cannot be read")?;
+    load_font()?;
     let root = BitMapBackend::new(path, size).into_drawing_area();
     root.fill(&WHITE)?;
     Ok(root)
@@ -162,11 +144,11 @@ impl Panel {
             let solid = ShapeStyle::from(series.colour).stroke_width(2);
             match series.mark {
                 Mark::Line { shape, open } => {
-                    stroke(area, &[(x - 44, y), (x, y)], open, solid)?;
+                    stroke(area, &[(x - 44, y), (x, y)], dashes(open), solid)?;
                     mark(area, shape, open, (x - 22, y), series.colour)?;
                 }
                 Mark::Box => boxed(area, (x - 32, x - 12), [y + 10, y + 6, y, y - 6, y - 10], series.colour)?,
-                Mark::Rule => stroke(area, &[(x - 44, y), (x, y)], true, solid)?,
+                Mark::Rule => stroke(area, &[(x - 44, y), (x, y)], DASHED, solid)?,
             }
             area.draw(&Text::new(series.label.as_str(), (x + 12, y - 7), text(19)))?;
         }
@@ -184,7 +166,7 @@ impl Series {
                     .iter()
                     .filter_map(|(x, sample)| sample.iter().copied().reduce(f64::max).map(|most| pixel(x + offset, most)))
                     .collect();
-                stroke(root, &points, open, solid)?;
+                stroke(root, &points, dashes(open), solid)?;
                 points.into_iter().try_for_each(|at| mark(root, shape, open, at, self.colour))
             }
             Mark::Box => self.samples.iter().filter(|(_, sample)| !sample.is_empty()).try_for_each(|(x, sample)| {
@@ -198,7 +180,7 @@ impl Series {
                     samples => samples.iter().map(|(x, level)| (*x, level)).collect(),
                 };
                 let points: Vec<Pixel> = ends.iter().filter_map(|(x, level)| Some(pixel(*x, *level.first()?))).collect();
-                stroke(root, &points, true, solid)
+                stroke(root, &points, DASHED, solid)
             }
         }
     }
@@ -215,25 +197,9 @@ pub fn quartiles(sample: &[f64]) -> [f64; 5] {
     })
 }
 
-/// A solid or a dashed line.
-pub fn stroke(area: &Area, points: &[Pixel], dashed: bool, style: ShapeStyle) -> Outcome {
-    if !dashed {
-        area.draw(&PathElement::new(points, style))?;
-        return Ok(());
-    }
-    for ends in points.windows(2) {
-        let ((x0, y0), (x1, y1)) = (ends[0], ends[1]);
-        let length = f64::from(x1 - x0).hypot(f64::from(y1 - y0));
-        let at = |along: f64| {
-            let part = (along / length).min(1.0);
-            (x0 + (part * f64::from(x1 - x0)).round() as i32, y0 + (part * f64::from(y1 - y0)).round() as i32)
-        };
-        for dash in 0..(length / 12.0).ceil() as usize {
-            let start = 12.0 * dash as f64;
-            area.draw(&PathElement::new([at(start), at(start + 7.0)], style))?;
-        }
-    }
-    Ok(())
+/// Of a line with open marks, or with full ones.
+fn dashes(open: bool) -> &'static [f64] {
+    if open { DASHED } else { &[] }
 }
 
 fn mark(area: &Area, shape: Shape, open: bool, (x, y): Pixel, colour: RGBColor) -> Outcome {
@@ -282,49 +248,4 @@ fn boxed(area: &Area, (left, right): (i32, i32), heights: [i32; 5], colour: RGBC
 /// A sample that is exactly zero is drawn as 1e-18.
 fn log(error: f64) -> f64 {
     error.max(1e-18).log10()
-}
-
-/// Places and labels on a logarithmic axis: powers of ten, and twice and five times these where the axis is short.
-pub fn ticks(range: &Range<f64>) -> Vec<(f64, String)> {
-    let digits: &[u32] = if range.end - range.start > 4.0 { &[1] } else { &[1, 2, 5] };
-    (range.start.floor() as i32..=range.end.floor() as i32)
-        .flat_map(|power| {
-            digits.iter().map(move |digit| (f64::from(*digit).log10() + f64::from(power), format!("{digit}e{power}")))
-        })
-        .filter(|(at, _)| range.contains(at))
-        .collect()
-}
-
-/// An axis with labels where it is told.
-struct Axis {
-    range: Range<f64>,
-    ticks: Vec<(f64, String)>,
-}
-
-impl Ranged for Axis {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
-        let part = (value - self.range.start) / (self.range.end - self.range.start);
-        from + (part * f64::from(to - from)).round() as i32
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        if hint.weight().allow_light_points() { Vec::new() } else { self.ticks.iter().map(|(at, _)| *at).collect() }
-    }
-
-    fn range(&self) -> Range<f64> {
-        self.range.clone()
-    }
-}
-
-impl ValueFormatter<f64> for Axis {
-    fn format_ext(&self, value: &f64) -> String {
-        self.ticks.iter().find(|(at, _)| at == value).map_or_else(String::new, |(_, label)| label.clone())
-    }
-}
-
-pub fn text(size: u32) -> TextStyle<'static> {
-    (FONT, size).into_font().color(&BLACK)
 }

@@ -7,7 +7,10 @@ use plotters::prelude::*;
 
 use crate::{
     search::{Found, Place, Trial},
-    shared::plot::{Area, GREY, Outcome, Pixel, canvas, text, ticks, titled},
+    shared::{
+        draw::{Area, GREY, Outcome, Pixel, text, ticks},
+        plot::{canvas, titled},
+    },
 };
 
 const SIZE: (u32, u32) = (1360, 620);

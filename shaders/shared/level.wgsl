@@ -1,9 +1,13 @@
 // One level of a panel's reduction tree (kernels.rs: Level, RowMap), and where its entries lie.
 
 /// Entry (i, j) of the matrix, or of its transpose in an LQ sweep, is at i * rs + j * cs.
+///
+/// The matrix is kept in lines, its columns or its rows, whichever have their entries side by side; and `lines` of them, in order, in each
+/// of the buffers of dense.wgsl.
 struct Level {
     rs: u32,
     cs: u32,
+    lines: u32,
     /// Columns of the matrix.
     cols: u32,
     /// First column and number of columns of the panel.
@@ -22,4 +26,21 @@ struct Level {
 /// The matrix row of stacked row g.
 fn matrix_row(level: Level, g: u32) -> u32 {
     return level.start + g / level.group * level.spacing + g % level.group;
+}
+
+/// Where an entry is: which buffer, and where in it.
+struct Place {
+    buffer: u32,
+    at: u32,
+}
+
+/// The place of entry (i, j). The next entries of its line follow at at + 1, ..., the next lines of its buffer at at + rs + cs - 1, ...
+fn place_of(level: Level, i: u32, j: u32) -> Place {
+    @if(blocks) {
+        let by_rows = level.cs == 1u;
+        let line = select(j, i, by_rows);
+        let buffer = line / level.lines;
+        return Place(buffer, (line - buffer * level.lines) * max(level.rs, level.cs) + select(i, j, by_rows));
+    }
+    @else return Place(0u, i * level.rs + j * level.cs);
 }

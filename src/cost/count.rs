@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, marker::PhantomData};
 
-use super::{ChaseShape, LINEAR_THREADS, Shape, Work};
+use super::{ChaseShape, LINEAR_THREADS, ROWS_AT_ONCE, Shape, Work};
 use crate::{
     error::{Result, SvdError},
     kernels::{BandLayout, Level, ReductionStep, StageKernels},
@@ -53,6 +53,10 @@ impl<S: Element> CountingKernels<S> {
 impl<S: Element> StageKernels for CountingKernels<S> {
     type Dense = Size;
     type Banded = BandLayout;
+
+    fn rows_at_once(&self) -> usize {
+        ROWS_AT_ONCE
+    }
 
     fn geqrt(&self, _: &mut Size, level: &Level) -> Result<()> {
         self.note(Work::geqrt::<S>(&self.shape, level));

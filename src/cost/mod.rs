@@ -22,7 +22,7 @@ use std::fmt;
 
 pub use device::DeviceModel;
 pub use work::Kernel;
-pub(crate) use work::Work;
+pub(crate) use work::{ROWS_AT_ONCE, Work};
 
 use crate::{
     band_to_bidiag::band_to_bidiag,

@@ -76,6 +76,9 @@ pub(crate) struct Chain {
     pub steps: u64,
 }
 
+/// Stacked rows whose reflectors the GPU backend has room for: as many blocks as any device runs at once.
+pub(crate) const ROWS_AT_ONCE: usize = 1 << 17;
+
 /// Operations that depend on one another, in a compensated addition, and in making a reflector from its sums (a square root and four
 /// divisions among them, which count for ten each).
 const COMPENSATED: u64 = 6;

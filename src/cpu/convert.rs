@@ -12,7 +12,7 @@ const PIECE: usize = 64;
 const ROWS: usize = 16;
 
 /// `to` <- `f(from)`, widened, of one shape; `to` is column-major.
-pub(super) fn map_into<T: Element, U: Pod>(from: MatRef<'_, T>, mut to: MatMut<'_, U>, f: impl Fn(T::Scalar) -> U) {
+pub(crate) fn map_into<T: Element, U: Pod>(from: MatRef<'_, T>, mut to: MatMut<'_, U>, f: impl Fn(T::Scalar) -> U) {
     let (m, n) = from.shape();
     let at_once = if from.row_stride().unsigned_abs() <= from.col_stride().unsigned_abs() { m } else { ROWS };
     for first in (0..m).step_by(at_once.max(1)) {

@@ -18,6 +18,7 @@ use std::{
 use faer::{MatMut, MatRef, prelude::ReborrowMut};
 use rayon::prelude::*;
 
+pub(crate) use convert::map_into;
 pub(crate) use tsqr::tsqr;
 
 use crate::{
@@ -145,7 +146,7 @@ pub(crate) fn bidiagonal_directly<T: Element>(source: MatRef<'_, T>, scale: Re<T
     let ld = ld.ok_or_else(|| SvdError::invalid("matrix", "its size overflows the address space"))?;
     let mut a = zeros("copy of the matrix", ld * n)?;
     let copy = MatMut::from_column_major_slice_with_stride_mut(&mut a, m, n, ld);
-    convert::map_into(source, copy, |x| x.times(scale).to_wide());
+    map_into(source, copy, |x| x.times(scale).to_wide());
     Ok(gebd2::gebd2(&mut a, ld, m, n))
 }
 
@@ -226,7 +227,7 @@ impl<S: Element> TileKernels for CpuKernels<S> {
         let source = if by_rows { source.transpose() } else { source };
         entries.par_chunks_mut(ld).enumerate().for_each(|(j, column)| {
             let to = MatMut::from_column_major_slice_mut(&mut column[..inner], inner, 1);
-            convert::map_into(source.subcols(j, 1), to, |x| S::narrow(x.times(scale)));
+            map_into(source.subcols(j, 1), to, |x| S::narrow(x.times(scale)));
         });
 
         let Tuning { tile_size, leaf, tree, .. } = self.tuning;

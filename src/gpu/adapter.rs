@@ -23,6 +23,8 @@ pub struct AdapterChoice {
     pub power: PowerPreference,
     /// The limits to ask for.
     pub limits: DeviceLimits,
+    /// Most bytes of one buffer that a shader may bind; None: as many as the limits have. A larger matrix is kept in several buffers.
+    pub max_binding: Option<u64>,
     /// Whether shaders check every index at run time, which costs speed and finds bugs. None: as the environment variable
     /// `SVDVALS_GPU_CHECKED` says (`1` is yes), else no.
     pub checked: Option<bool>,
@@ -66,6 +68,19 @@ impl AdapterChoice {
     /// Sets the limits to ask for.
     pub fn limits(mut self, limits: DeviceLimits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Sets the most bytes that a shader may bind of one buffer.
+    ///
+    /// ```
+    /// use svdvals_gpu::{AdapterChoice, GpuContext};
+    /// if let Ok(context) = GpuContext::new(&AdapterChoice::default().max_binding(1 << 20)) {
+    ///     assert_eq!(context.limits().max_storage_buffer_binding_size, 1 << 20);
+    /// }
+    /// ```
+    pub fn max_binding(mut self, bytes: u64) -> Self {
+        self.max_binding = Some(bytes);
         self
     }
 
@@ -118,11 +133,14 @@ impl AdapterChoice {
             | Features::IMMEDIATES
             | Features::TIMESTAMP_QUERY
             | Features::PIPELINE_CACHE;
-        let (features, limits) = match self.limits {
+        let (features, mut limits) = match self.limits {
             DeviceLimits::Adapter => (of_adapter, adapter.limits()),
             DeviceLimits::WebGpuDefault => (Features::SHADER_F64 | Features::SHADER_F16, wgpu::Limits::defaults()),
             DeviceLimits::Plain => (Features::empty(), wgpu::Limits::defaults()),
         };
+        if let Some(bytes) = self.max_binding {
+            limits.max_storage_buffer_binding_size = limits.max_storage_buffer_binding_size.min(bytes);
+        }
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("svdvals-gpu"),
             required_features: features & adapter.features(),

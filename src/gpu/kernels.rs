@@ -2,19 +2,20 @@
 
 use std::marker::PhantomData;
 
-use faer::MatRef;
+use faer::{MatMut, MatRef};
 use wgpu::BufferUsages;
 
 use super::{
     context::GpuContext,
     pipeline::{LINEAR_THREADS, PACK_BAND, UNPACK_BAND},
-    storage::{Banded, Dense},
+    storage::{Banded, Dense, rows_at_once},
     stream::{Stream, buffer},
     tuning::{Bounds, ChaseShape, Shape},
 };
 use crate::{
     band::Band,
     cost::{Kernel, Work},
+    cpu::map_into,
     error::{Result, SvdError},
     kernels::{BandLayout, HeldBy, Level, ReductionStep, SWEEP_SEPARATION, StageKernels, TileKernels},
     options::Tuning,
@@ -62,7 +63,10 @@ impl<S: Element> GpuKernels<S> {
     /// The matrix as it stands, for tests.
     #[doc(hidden)]
     pub fn read_matrix(&self, a: &Dense<S>) -> Result<faer::Mat<S::Scalar>> {
-        let entries: Vec<S> = self.stream.read_back(&a.a, a.len())?;
+        let mut entries: Vec<S> = Vec::new();
+        for (lines, buffer) in a.lines_of() {
+            entries.extend(self.stream.read_back::<S>(buffer, lines.len() * a.ld())?);
+        }
         Ok(faer::Mat::from_fn(a.size.0, a.size.1, |i, j| entries[i * a.strides.0 + j * a.strides.1].widen()))
     }
 
@@ -89,8 +93,8 @@ impl<S: Element> GpuKernels<S> {
         let len = len.ok_or_else(|| SvdError::invalid("bandwidth", format!("{n} x {} entries", bandwidth + 1)))?;
         let bytes = (len as u64).saturating_mul(size_of::<S::Scalar>() as u64);
         let out = buffer(&self.context, "the band to be read back", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
-        let pipeline = self.context.pipeline::<S>(&UNPACK_BAND, &[])?;
-        let bindings = self.stream.bind(&pipeline, &[&band.band, &out])?;
+        let pipeline = self.context.pipeline::<S>(&UNPACK_BAND, &[], 0)?;
+        let bindings = self.stream.bind(&pipeline, &[&band.band, &out], &[])?;
         let words = [n, band.layout.ld(), ku, bandwidth].map(|word| word as u32);
         let [x, y] = self.stream.fold(len.div_ceil(LINEAR_THREADS as usize))?;
         let work = Work::unpack_band::<S>(n, bandwidth, LINEAR_THREADS.into());
@@ -102,6 +106,10 @@ impl<S: Element> GpuKernels<S> {
 impl<S: Element> StageKernels for GpuKernels<S> {
     type Dense = Dense<S>;
     type Banded = Banded<S>;
+
+    fn rows_at_once(&self) -> usize {
+        rows_at_once::<S>(&self.context, self.shape)
+    }
 
     fn geqrt(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
         let parameters = a.parameters(level)?;
@@ -141,9 +149,9 @@ impl<S: Element> StageKernels for GpuKernels<S> {
         if n == 0 {
             return Ok(band);
         }
-        let pipeline = self.context.pipeline::<S>(&PACK_BAND, &[])?;
-        let bindings = self.stream.bind(&pipeline, &[&a.a, &band.band])?;
-        let words = [n, layout.ld(), layout.ku, bandwidth, a.strides.0, a.strides.1].map(|word| word as u32);
+        let pipeline = self.context.pipeline::<S>(&PACK_BAND, &[], a.a.len())?;
+        let bindings = self.stream.bind(&pipeline, &[&band.band], &a.a)?;
+        let words = [n, layout.ld(), layout.ku, bandwidth, a.strides.0, a.strides.1, a.lines].map(|word| word as u32);
         let [x, y] = self.stream.fold((n * layout.ld()).div_ceil(LINEAR_THREADS as usize))?;
         let work = Work::pack_band::<S>(layout, bandwidth, LINEAR_THREADS.into());
         self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], work)?;
@@ -180,29 +188,26 @@ impl<S: Element> TileKernels for GpuKernels<S> {
     fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Dense<S>> {
         let by_rows = source.col_stride().unsigned_abs() < source.row_stride().unsigned_abs();
         let a = Dense::new(&self.context, &self.stream, source.shape(), by_rows, self.shape, self.tuning.leaf)?;
-        let lines = if by_rows { source.transpose() } else { source };
+        let source = if by_rows { source.transpose() } else { source };
         let ld = a.ld();
-        self.stream.upload(&a.a, a.len(), |start, piece: &mut [S]| {
-            let mut at = 0;
-            while at < piece.len() {
-                // From place k of line j to the end of the line, or of the piece.
-                let (j, k) = ((start + at) / ld, (start + at) % ld);
-                let end = (at + ld - k).min(piece.len());
-                let (target, line) = (&mut piece[at..end], lines.col(j));
-                let filled = target.len().min(lines.nrows().saturating_sub(k));
-                let (target, padding) = target.split_at_mut(filled);
-                padding.fill(S::zeroed());
-                let first = k.min(lines.nrows());
-                let line = line.subrows(first, filled);
-                match line.try_as_col_major() {
-                    Some(line) => {
-                        target.iter_mut().zip(line.as_slice()).for_each(|(to, &x)| *to = S::narrow(x.widen().times(scale)))
-                    }
-                    None => target.iter_mut().zip(line.iter()).for_each(|(to, &x)| *to = S::narrow(x.widen().times(scale))),
+        for (lines, buffer) in a.lines_of() {
+            self.stream.upload(buffer, lines.len() * ld, |start, piece: &mut [S]| {
+                let mut at = 0;
+                while at < piece.len() {
+                    // From place k of line j to the end of the line, or of the piece.
+                    let (j, k) = (lines.start + (start + at) / ld, (start + at) % ld);
+                    let end = (at + ld - k).min(piece.len());
+                    let target = &mut piece[at..end];
+                    let first = k.min(source.nrows());
+                    let filled = target.len().min(source.nrows() - first);
+                    let (target, padding) = target.split_at_mut(filled);
+                    padding.fill(S::zeroed());
+                    let line = source.submatrix(first, j, filled, 1);
+                    map_into(line, MatMut::from_column_major_slice_mut(target, filled, 1), |x| S::narrow(x.times(scale)));
+                    at = end;
                 }
-                at = end;
-            }
-        })?;
+            })?;
+        }
         Ok(a)
     }
 

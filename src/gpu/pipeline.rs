@@ -21,7 +21,8 @@ use crate::{
     scalar::{Element, Re, RealElement, Scalar},
 };
 
-/// A shader: its entry point has the file's name; it binds `buffers` storage buffers and takes `words` u32 parameters.
+/// A shader: its entry point has the file's name; it binds `buffers` storage buffers, then where there are no immediates its `words` u32
+/// parameters, then those of `package::dense` if it imports that.
 pub(super) struct Shader {
     pub name: &'static str,
     source: &'static str,
@@ -46,11 +47,11 @@ macro_rules! shader {
     };
 }
 
-pub(super) const GEQRT: Shader = shader!("geqrt", 3, 11);
-pub(super) const UNMQR: Shader = shader!("unmqr", 3, 11);
+pub(super) const GEQRT: Shader = shader!("geqrt", 2, 12);
+pub(super) const UNMQR: Shader = shader!("unmqr", 2, 12);
 /// For levels whose rows and columns start at multiples of four.
-pub(super) const UNMQR_IN_VECTORS: Shader = shader!("unmqr", 3, 11, Some("vectors"));
-pub(super) const PACK_BAND: Shader = shader!("pack_band", 2, 6);
+pub(super) const UNMQR_IN_VECTORS: Shader = shader!("unmqr", 2, 12, Some("vectors"));
+pub(super) const PACK_BAND: Shader = shader!("pack_band", 1, 7);
 pub(super) const UNPACK_BAND: Shader = shader!("unpack_band", 2, 4);
 pub(super) const CHASE: Shader = shader!("chase", 1, 9);
 
@@ -76,8 +77,8 @@ pub(super) struct Pipeline {
     words: u32,
 }
 
-/// What a pipeline is compiled from: shader, its variant, storage type and constants.
-type Key = (&'static str, Option<&'static str>, &'static str, String);
+/// What a pipeline is compiled from: shader, its variant, number of the matrix's buffers, storage type and constants.
+type Key = (&'static str, Option<&'static str>, usize, &'static str, String);
 
 /// The pipelines compiled so far.
 #[derive(Default)]
@@ -102,11 +103,33 @@ fn constants<R: RealElement>(values: &[(&str, u32)]) -> String {
     text
 }
 
-/// The shader's WGSL for matrices stored as `S`, imports resolved and constants written in.
-fn wgsl<S: Element>(shader: &Shader, constants: &str, immediates: bool) -> Result<String> {
+/// `package::dense`: a matrix in `count` buffers, bound one after the other from `binding` on.
+fn dense(binding: u32, count: usize, entry: &str) -> String {
+    let mut text = format!("import package::level::{{Place}};\nimport package::scalar::{{{entry}}};\n");
+    for k in 0..count {
+        let _ = writeln!(text, "@group(0) @binding({}) var<storage, read_write> a{k}: array<{entry}>;", binding + k as u32);
+    }
+    let mut function = |signature: &str, body: &dyn Fn(usize) -> String| {
+        let _ = if count > 1 {
+            let cases: String = (1..count).map(|k| format!("case {k}u: {{ {} }}\n", body(k))).collect();
+            writeln!(text, "fn {signature} {{ switch place.buffer {{\n{cases}default: {{ {} }}\n}} }}", body(0))
+        } else {
+            writeln!(text, "fn {signature} {{ {} }}", body(0))
+        };
+    };
+    function(&format!("read_entry(place: Place) -> {entry}"), &|k| format!("return a{k}[place.at];"));
+    function(&format!("write_entry(place: Place, entry: {entry})"), &|k| format!("a{k}[place.at] = entry;"));
+    text
+}
+
+/// The shader's WGSL for matrices stored as `S` in `count` buffers, imports resolved and constants written in.
+fn wgsl<S: Element>(shader: &Shader, count: usize, constants: &str, immediates: bool) -> Result<String> {
     let failed = |reason: String| SvdError::Gpu { what: "the source of a shader", reason: format!("{}: {reason}", shader.name) };
     let mut resolver = VirtualResolver::new();
-    for (name, source) in MODULES.into_iter().chain([(shader.name, shader.source), ("tuning", constants)]) {
+    let vectors = shader.variant == Some("vectors");
+    let dense = dense(shader.buffers + 1, count, if vectors { "Stored4" } else { "Stored" });
+    let own = [(shader.name, shader.source), ("tuning", constants), ("dense", &dense)];
+    for (name, source) in MODULES.into_iter().chain(own) {
         let path = format!("package::{name}").parse().map_err(|e| failed(format!("{e}")))?;
         resolver.add_module(path, Cow::Borrowed(source));
     }
@@ -117,7 +140,8 @@ fn wgsl<S: Element>(shader: &Shader, constants: &str, immediates: bool) -> Resul
         .set_feature("complex", S::Scalar::IS_COMPLEX)
         .set_feature("f16", S::IS_HALF)
         .set_feature("immediates", immediates)
-        .set_feature("vectors", shader.variant == Some("vectors"));
+        .set_feature("vectors", vectors)
+        .set_feature("blocks", count > 1);
     let root = format!("package::{}", shader.name).parse().map_err(|e| failed(format!("{e}")))?;
     compiler.compile(&root).map(|module| module.to_string()).map_err(|e| failed(e.to_string()))
 }
@@ -128,21 +152,21 @@ impl GpuContext {
         self.device().features().contains(Features::IMMEDIATES) && self.limits().max_immediate_size >= 64
     }
 
-    /// `shader` with the constants `values`, for matrices stored as `S`.
-    pub(super) fn pipeline<S: Element>(&self, shader: &Shader, values: &[(&str, u32)]) -> Result<Pipeline> {
-        let key = (shader.name, shader.variant, S::NAME, constants::<Re<S>>(values));
+    /// `shader` with the constants `values`, for matrices stored as `S`, a dense one in `count` buffers (0: it binds none).
+    pub(super) fn pipeline<S: Element>(&self, shader: &Shader, values: &[(&str, u32)], count: usize) -> Result<Pipeline> {
+        let key = (shader.name, shader.variant, count, S::NAME, constants::<Re<S>>(values));
         // Compiled under the lock: threads that want the same pipeline wait for the one that makes it.
         let mut pipelines = self.pipelines().0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pipeline) = pipelines.get(&key) {
             return Ok(pipeline.clone());
         }
-        let source = wgsl::<S>(shader, &key.3, self.immediates())?;
-        let pipeline = self.scoped("a compute pipeline", || Ok(self.compile(shader, source)))?;
+        let source = wgsl::<S>(shader, count, &key.4, self.immediates())?;
+        let pipeline = self.scoped("a compute pipeline", || Ok(self.compile(shader, count as u32, source)))?;
         pipelines.insert(key, pipeline.clone());
         Ok(pipeline)
     }
 
-    fn compile(&self, shader: &Shader, source: String) -> Pipeline {
+    fn compile(&self, shader: &Shader, count: u32, source: String) -> Pipeline {
         let device = self.device();
         let descriptor = ShaderModuleDescriptor { label: Some(shader.name), source: ShaderSource::Wgsl(source.into()) };
         let checks = if self.is_checked() { ShaderRuntimeChecks::checked() } else { ShaderRuntimeChecks::unchecked() };
@@ -160,8 +184,11 @@ impl GpuContext {
             ty: BindingType::Buffer { ty, has_dynamic_offset, min_binding_size: None },
             count: None,
         };
-        let mut entries: Vec<_> =
-            (0..shader.buffers).map(|b| entry(b, BufferBindingType::Storage { read_only: false }, false)).collect();
+        let of_dense = shader.buffers + 1..shader.buffers + 1 + count;
+        let mut entries: Vec<_> = (0..shader.buffers)
+            .chain(of_dense)
+            .map(|b| entry(b, BufferBindingType::Storage { read_only: false }, false))
+            .collect();
         if !self.immediates() {
             entries.push(entry(shader.buffers, BufferBindingType::Uniform, true));
         }
@@ -186,13 +213,22 @@ impl GpuContext {
         Pipeline { compute, layout, words: shader.words }
     }
 
-    /// Binds `buffers` in order, and the parameters' uniform buffer where there is one.
-    pub(super) fn bind(&self, pipeline: &Pipeline, buffers: &[&Buffer], uniforms: Option<&Buffer>) -> BindGroup {
+    /// Binds `buffers` in order, the parameters' uniform buffer where there is one, and the buffers of a dense matrix.
+    pub(super) fn bind(
+        &self,
+        pipeline: &Pipeline,
+        buffers: &[&Buffer],
+        uniforms: Option<&Buffer>,
+        dense: &[Buffer],
+    ) -> BindGroup {
         let parameters =
             uniforms.map(|buffer| BufferBinding { buffer, offset: 0, size: BufferSize::new(u64::from(pipeline.words) * 4) });
-        let resources = buffers.iter().map(|buffer| buffer.as_entire_buffer_binding()).chain(parameters);
-        let entries: Vec<_> = (0..)
-            .zip(resources)
+        let own = (0..).zip(buffers.iter().map(|buffer| buffer.as_entire_buffer_binding()));
+        let parameters = parameters.map(|buffer| (buffers.len() as u32, buffer));
+        let dense = (buffers.len() as u32 + 1..).zip(dense.iter().map(|buffer| buffer.as_entire_buffer_binding()));
+        let entries: Vec<_> = own
+            .chain(parameters)
+            .chain(dense)
             .map(|(binding, buffer)| BindGroupEntry { binding, resource: wgpu::BindingResource::Buffer(buffer) })
             .collect();
         self.device().create_bind_group(&BindGroupDescriptor { label: None, layout: &pipeline.layout, entries: &entries })
@@ -203,19 +239,20 @@ impl GpuContext {
 mod tests {
     use super::*;
 
-    /// Every shader resolves, for every storage type and both ways of passing parameters, to WGSL with one entry point.
+    /// Every shader resolves, for every storage type, both ways of passing parameters, and matrices in one buffer or several, to WGSL with
+    /// one entry point.
     #[test]
     fn sources_resolve() {
         fn resolve<S: Element>() {
             for shader in [GEQRT, UNMQR, UNMQR_IN_VECTORS, PACK_BAND, UNPACK_BAND, CHASE] {
-                for immediates in [false, true] {
+                for (immediates, count) in [(false, 1), (true, 1), (true, 3)] {
                     let values: Vec<_> =
                         ["TS", "TS4", "SPLIT", "SLICE", "ROWS", "GEQRT_THREADS", "CPB", "CPB4", "CPB8", "I_LOW", "J_LOW"]
                             .into_iter()
                             .chain(["UNMQR_THREADS", "TAIL", "LINES", "PARTS", "EACH", "CHASE_THREADS"])
                             .map(|name| (name, 4))
                             .collect();
-                    let source = wgsl::<S>(&shader, &constants::<Re<S>>(&values), immediates).unwrap();
+                    let source = wgsl::<S>(&shader, count, &constants::<Re<S>>(&values), immediates).unwrap();
                     assert_eq!(source.matches("@compute").count(), 1, "{source}");
                     assert_eq!(source.contains("var<immediate>"), immediates);
                     assert_eq!(source.contains("f64"), size_of::<Re<S>>() == 8, "{source}");

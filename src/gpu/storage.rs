@@ -1,6 +1,6 @@
 //! The matrices on the device: a dense one with stage 1's workspace, and a band.
 
-use std::{cell::OnceCell, marker::PhantomData};
+use std::{cell::OnceCell, marker::PhantomData, ops::Range};
 
 use wgpu::{BindGroup, Buffer, BufferUsages};
 
@@ -11,6 +11,7 @@ use super::{
     tuning::{Bounds, ChaseShape, Shape},
 };
 use crate::{
+    cost::ROWS_AT_ONCE,
     error::{Result, SvdError},
     kernels::{BandLayout, Level, ReductionStep, RowMap},
     options::Tuning,
@@ -19,15 +20,17 @@ use crate::{
 
 /// A dense matrix on the device, stored as `T` in the memory order it came in, with what `geqrt` leaves for `unmqr`.
 pub struct Dense<T> {
-    /// Entry (i, j) at i * strides.0 + j * strides.1.
-    pub(super) a: Buffer,
+    /// Entry (i, j) at i * strides.0 + j * strides.1 of all buffers together: each has `lines` lines (rows or columns, as they lie in
+    /// memory), the last what is left.
+    pub(super) a: Vec<Buffer>,
+    pub(super) lines: usize,
     /// V of every block: one row of `shape.ts` for each stacked row of a level.
     pub(super) v: Buffer,
     /// T of every block: `shape.ts` x `shape.ts`, row-major.
     pub(super) t: Buffer,
     pub(super) size: (usize, usize),
     pub(super) strides: (usize, usize),
-    /// Each kernel of stage 1 with its binding of (a, v, t).
+    /// Each kernel of stage 1 with its binding of v, t and a.
     pub(super) geqrt: (Pipeline, BindGroup),
     unmqr: OnceCell<(Pipeline, BindGroup)>,
     unmqr_in_vectors: OnceCell<(Pipeline, BindGroup)>,
@@ -49,9 +52,33 @@ struct DenseSizes {
     by_rows: bool,
     /// Distance between neighbouring rows (`by_rows`) or columns: whole vectors of four.
     ld: usize,
-    a: usize,
+    /// Rows (`by_rows`) or columns, and how many of them a buffer has.
+    outer: usize,
+    lines: usize,
     v: usize,
     t: usize,
+}
+
+/// Most buffers that a matrix is kept in: a shader has as many cases for an access.
+const MOST_BUFFERS: usize = 64;
+
+/// Lines of `ld` elements that go into one buffer, of `outer` in all: all of them, or whole fours.
+fn lines_of_a_buffer<T>(context: &GpuContext, ld: Option<usize>, outer: usize) -> Result<usize> {
+    let line = ld.and_then(|ld| ld.checked_mul(size_of::<T>()));
+    let needed = line.and_then(|line| line.checked_mul(outer)).map_or(u64::MAX, |bytes| bytes as u64);
+    // Indices are u32.
+    let most = context.max_buffer_bytes().min(u64::from(u32::MAX) * size_of::<T>() as u64);
+    if needed <= most {
+        return Ok(outer.max(1));
+    }
+    let lines = line.map_or(0, |line| (most / line as u64) as usize / 4 * 4);
+    // Beside the matrix the kernels bind V and T.
+    let buffers = (context.limits().max_storage_buffers_per_shader_stage as usize).saturating_sub(2).min(MOST_BUFFERS);
+    if lines > 0 && outer.div_ceil(lines) <= buffers {
+        return Ok(lines);
+    }
+    let available = if lines > 0 { buffers as u64 * most } else { most };
+    Err(SvdError::TooLarge { what: "the matrix", needed, available, adapter: context.adapter_name().to_owned() })
 }
 
 /// Bytes of `len` elements, where a shader can index so many and a buffer can hold them.
@@ -65,6 +92,12 @@ fn fitting_bytes<T>(context: &GpuContext, what: &'static str, len: Option<usize>
     Ok(needed)
 }
 
+/// Most stacked rows of a level that are factored at once: as many as one buffer has room for, up to [`ROWS_AT_ONCE`].
+pub(super) fn rows_at_once<T: Element>(context: &GpuContext, shape: Shape) -> usize {
+    let row = (shape.ts * size_of::<T::Scalar>()) as u64;
+    ROWS_AT_ONCE.min((context.max_buffer_bytes() / row) as usize)
+}
+
 /// Sizes of the buffers for an m x n matrix stored as `T`, and their bytes in all.
 fn dense_sizes<T: Element>(
     context: &GpuContext,
@@ -76,16 +109,18 @@ fn dense_sizes<T: Element>(
     let (inner, outer) = if by_rows { (n, m) } else { (m, n) };
     // Not zero, so that strides tell the order of an empty matrix too.
     let ld = inner.max(1).checked_next_multiple_of(4);
-    let a = ld.and_then(|ld| ld.checked_mul(outer));
+    let lines = lines_of_a_buffer::<T>(context, ld, outer)?;
+    let a = ld.and_then(|ld| ld.checked_mul(outer)?.checked_mul(size_of::<T>())).unwrap_or(usize::MAX);
     // Of all levels the leaves of the longest panel have most rows and most blocks; a block of R factors has at least 2.
-    let longest = m.max(n).max(2 * shape.ts);
+    let at_once = rows_at_once::<T>(context, shape).max(shape.rows());
+    let longest = m.max(n).max(2 * shape.ts).min(at_once);
     let v = longest.checked_mul(shape.ts);
     let t = longest.div_ceil(leaf.max(2)).checked_mul(shape.ts * shape.ts);
-    let bytes = fitting_bytes::<T>(context, "the matrix", a)?
+    let bytes = (a as u64)
         .saturating_add(fitting_bytes::<T::Scalar>(context, "the reflectors", v)?)
         .saturating_add(fitting_bytes::<T::Scalar>(context, "the reflectors' triangular factors", t)?);
     let count = |len: Option<usize>| len.unwrap_or_default();
-    Ok((DenseSizes { by_rows, ld: count(ld), a: count(a), v: count(v), t: count(t) }, bytes))
+    Ok((DenseSizes { by_rows, ld: count(ld), outer, lines, v: count(v), t: count(t) }, bytes))
 }
 
 /// Bytes that an m x n matrix stored as `T` takes on the device, workspace and band included.
@@ -122,15 +157,20 @@ impl<T: Element> Dense<T> {
         let (sizes, _) = dense_sizes::<T>(context, size, by_rows, shape, leaf)?;
         let storage = |what, bytes: usize, more| buffer(context, what, bytes as u64, BufferUsages::STORAGE | more);
         let scalar = size_of::<T::Scalar>();
-        let a = storage("the matrix", sizes.a * size_of::<T>(), BufferUsages::COPY_DST | BufferUsages::COPY_SRC)?;
+        let of_lines = |first: usize| {
+            let bytes = sizes.lines.min(sizes.outer - first) * sizes.ld * size_of::<T>();
+            storage("the matrix", bytes, BufferUsages::COPY_DST | BufferUsages::COPY_SRC)
+        };
+        // A matrix with no lines has a buffer too: shaders bind one.
+        let a = (0..sizes.outer.max(1)).step_by(sizes.lines).map(of_lines).collect::<Result<Vec<_>>>()?;
         let v = storage("the reflectors", sizes.v * scalar, BufferUsages::COPY_SRC)?;
         let t = storage("the reflectors' triangular factors", sizes.t * scalar, BufferUsages::COPY_SRC)?;
-        let geqrt = context.pipeline::<T>(&GEQRT, &shape.geqrt_constants())?;
-        let bindings = stream.bind(&geqrt, &[&a, &v, &t])?;
+        let geqrt = context.pipeline::<T>(&GEQRT, &shape.geqrt_constants(), a.len())?;
+        let bindings = stream.bind(&geqrt, &[&v, &t], &a)?;
         let geqrt = (geqrt, bindings);
         let strides = if sizes.by_rows { (sizes.ld, 1) } else { (1, sizes.ld) };
         let (unmqr, unmqr_in_vectors) = Default::default();
-        Ok(Dense { a, v, t, size, strides, geqrt, unmqr, unmqr_in_vectors, shape, element: PhantomData })
+        Ok(Dense { a, lines: sizes.lines, v, t, size, strides, geqrt, unmqr, unmqr_in_vectors, shape, element: PhantomData })
     }
 
     /// `unmqr` for this level, with its bindings: in vectors where every four stacked rows from a multiple of four on are neighbours in
@@ -148,8 +188,8 @@ impl<T: Element> Dense<T> {
         if let Some(made) = cell.get() {
             return Ok(made);
         }
-        let pipeline = context.pipeline::<T>(shader, &self.shape.unmqr_constants())?;
-        let bindings = stream.bind(&pipeline, &[&self.a, &self.v, &self.t])?;
+        let pipeline = context.pipeline::<T>(shader, &self.shape.unmqr_constants(), self.a.len())?;
+        let bindings = stream.bind(&pipeline, &[&self.v, &self.t], &self.a)?;
         Ok(cell.get_or_init(|| (pipeline, bindings)))
     }
 
@@ -158,9 +198,11 @@ impl<T: Element> Dense<T> {
         self.strides.0.max(self.strides.1)
     }
 
-    /// Elements of the matrix's buffer.
-    pub(super) fn len(&self) -> usize {
-        self.ld() * if self.strides.1 == 1 { self.size.0 } else { self.size.1 }
+    /// Lines in each of the buffers.
+    pub(super) fn lines_of(&self) -> impl Iterator<Item = (Range<usize>, &Buffer)> {
+        let outer = if self.strides.1 == 1 { self.size.0 } else { self.size.1 };
+        let ranges = (0..outer).step_by(self.lines).map(move |first| first..(first + self.lines).min(outer));
+        ranges.zip(&self.a)
     }
 
     /// Rows and columns that a sweep sees.
@@ -190,7 +232,8 @@ impl<T: Element> Dense<T> {
                 format!("{level:?} does not fit a {rows} x {cols} matrix with {:?}", self.shape),
             ));
         }
-        let words = [rs, cs, cols, col, width, map.start, map.group, map.spacing, map.rows, map.block_rows, map.blocks()];
+        let lines = self.lines;
+        let words = [rs, cs, lines, cols, col, width, map.start, map.group, map.spacing, map.rows, map.block_rows, map.blocks()];
         Ok(words.map(|word| word as u32).into())
     }
 }
@@ -201,8 +244,8 @@ impl<T: Element> Banded<T> {
         let bytes = fitting_bytes::<T>(context, "the band", layout.size().ok())?;
         let shape = ChaseShape::new::<T>(&Bounds::of(context), layout, tuning)?;
         let band = buffer(context, "the band", bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC)?;
-        let chase = context.pipeline::<T>(&CHASE, &shape.constants())?;
-        let bindings = stream.bind(&chase, &[&band])?;
+        let chase = context.pipeline::<T>(&CHASE, &shape.constants(), 0)?;
+        let bindings = stream.bind(&chase, &[&band], &[])?;
         Ok(Banded { band, layout, chase, bindings, element: PhantomData })
     }
 

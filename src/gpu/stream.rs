@@ -111,9 +111,9 @@ impl Stream {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Binds `buffers` and the parameters.
-    pub fn bind(&self, pipeline: &Pipeline, buffers: &[&Buffer]) -> Result<BindGroup> {
-        self.context.scoped("a bind group", || Ok(self.context.bind(pipeline, buffers, self.uniforms.as_ref())))
+    /// Binds `buffers`, the parameters, and the buffers of a dense matrix.
+    pub fn bind(&self, pipeline: &Pipeline, buffers: &[&Buffer], dense: &[Buffer]) -> Result<BindGroup> {
+        self.context.scoped("a bind group", || Ok(self.context.bind(pipeline, buffers, self.uniforms.as_ref(), dense)))
     }
 
     /// Appends one dispatch of `grid` workgroups. Each dimension of the grid must be within the device's limit

@@ -75,6 +75,7 @@ fn main() -> ExitCode {
     let absent = matches!(GpuContext::global(), Err(SvdError::NoAdapter { .. })) && !required;
     for (name, body) in [
         ("counts_at_1024", accuracy::counts_at_1024 as fn() -> Outcome),
+        ("past_one_binding", whole::past_one_binding),
         ("lost_device", whole::lost_device),
         ("global_context", whole::global_context),
         ("own_device", whole::own_device),
@@ -107,6 +108,7 @@ fn per_element<T: Elements>(context: Option<&GpuContext>) -> Vec<(String, Body, 
         ("values_agree_with_the_cpu", whole::values_agree_with_the_cpu::<T>),
         ("errors_leave_the_context_usable", whole::errors_leave_the_context_usable::<T>),
         ("eight_threads", whole::eight_threads::<T>),
+        ("several_buffers", whole::several_buffers::<T>),
         ("defaults_fit", whole::defaults_fit::<T>),
         ("table_1", accuracy::table_1::<T>),
         ("hyperparameters_do_not_change_values", accuracy::hyperparameters_do_not_change_values::<T>),

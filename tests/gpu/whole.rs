@@ -9,11 +9,12 @@ use svdvals_gpu::{
     AdapterChoice, Backend, Band, DeviceLimits, GpuContext, HalfStorage, PanelTree, RealElement, SvdError, SvdOptions,
     SvdValsGpu, Tuning,
     internals::{GpuKernels, Level, StageKernels, TileKernels, levels},
+    wgpu,
 };
 
 use crate::{
     Elements, Outcome, check,
-    common::{eps, furthest, noise},
+    common::{eps, furthest, noise, row_major},
     dense, tile_fits, tuning,
 };
 
@@ -101,6 +102,59 @@ pub fn eight_threads<T: Elements>(context: &GpuContext) -> Outcome {
     for (k, thread) in together.into_iter().enumerate() {
         let values = thread.join().map_err(|_| "a thread panicked")??;
         check!(values == alone[k], "thread {k} got other values");
+    }
+    Ok(())
+}
+
+/// A matrix that is kept in several buffers, because a shader may bind but a few kilobytes of one, has the same values, bit by bit:
+/// square, tall and wide, in both memory orders, with four entries at a time and one. One that takes more buffers than
+/// a shader binds is refused, with the bytes that it needs.
+pub fn several_buffers<T: Elements>(context: &GpuContext) -> Outcome {
+    let most = 6144 * size_of::<T>().max(4) as u64;
+    let limits =
+        if context.limits() == &wgpu::Limits::defaults() { DeviceLimits::WebGpuDefault } else { DeviceLimits::default() };
+    let few = GpuContext::new(&AdapterChoice::default().checked(context.is_checked()).limits(limits).max_binding(most))?;
+    check!(few.limits().max_storage_buffer_binding_size == most, "the limit is not set");
+    let options = |context: &GpuContext, tuning| {
+        SvdOptions::default().backend(Backend::Gpu).half_storage(HalfStorage::Half).context(context.clone()).tuning(tuning)
+    };
+    let shapes = [((150, 150), tuning(8, 16)), ((400, 20), tuning(8, 16)), ((101, 203), tuning(5, 20).tree(PanelTree::Flat))];
+    for ((m, n), tuning) in shapes {
+        check!(m * n * size_of::<T>() > most as usize || T::NAME == "f16", "{m} x {n} fits one buffer");
+        let a = Mat::<T>::from_fn(m, n, |i, j| T::noise(17, i, j));
+        let swapped = row_major(&a);
+        for source in [a.as_ref(), swapped.as_ref().transpose()] {
+            let (one, several) = (options(context, tuning.clone()), options(&few, tuning.clone()));
+            check!(T::view_values(source, &one)? == T::view_values(source, &several)?, "{m} x {n}, {tuning:?}: other values");
+        }
+    }
+    let large = Mat::<T>::from_fn(1000, 1000, |_, _| T::real(1.0));
+    match T::values(&large, &options(&few, tuning(8, 16))) {
+        Err(SvdError::TooLarge { needed, available, .. }) => {
+            let bytes = (1000 * 1000 * size_of::<T>()) as u64;
+            check!(needed >= bytes && available < bytes, "{needed} of {available}");
+        }
+        other => return Err(format!("10^6 entries: {:?}", other.map(|values| values.len())).into()),
+    }
+    Ok(())
+}
+
+/// Past the 128 MiB that WebGPU promises of a binding: 1,050,000 x 32 numbers of f32 (134.4 MB), in two buffers, column by column and row
+/// by row. Their values are the CPU's.
+///
+/// Bound: 64 eps times the largest. The QR's error is some eps a level of its tree, of six levels, and sums of squares average out; the
+/// CPU's is likewise.
+pub fn past_one_binding() -> Outcome {
+    let context = GpuContext::new(&AdapterChoice::default().max_binding(128 << 20))?;
+    let (m, n) = (1_050_000, 32);
+    let a = Mat::<f32>::from_fn(m, n, |i, j| noise(18, i, j) as f32);
+    let swapped = row_major(&a);
+    let want = f32::values(&a, &SvdOptions::default().backend(Backend::Cpu))?;
+    for source in [a.as_ref(), swapped.as_ref().transpose()] {
+        let got = f32::view_values(source, &SvdOptions::default().backend(Backend::Gpu).context(context.clone()))?;
+        let found = furthest(got.iter().zip(&want).map(|(a, b)| a - b));
+        let bound = 64.0 * eps::<f32>() * want[0];
+        check!(found <= bound, "{found:.1e}, bound {bound:.1e}");
     }
     Ok(())
 }
