@@ -12,6 +12,8 @@
 //! turns. `difference` is ||s - s'||_2 / ||s'||_2 with s' by faer in double precision. `RAYON_NUM_THREADS` sets the threads of this
 //! crate and of faer, `OPENBLAS_NUM_THREADS` those of OpenBLAS.
 
+#[path = "../examples/shared/mod.rs"]
+mod shared;
 mod turns;
 
 use std::{env, hint::black_box};

@@ -12,6 +12,8 @@
 //! faer's product is not in place and needs no copy. `bases` compares values of `Tuning::triangle`. `RAYON_NUM_THREADS` sets the threads of
 //! this crate and of faer, `OPENBLAS_NUM_THREADS` those of OpenBLAS.
 
+#[path = "../examples/shared/mod.rs"]
+mod shared;
 mod turns;
 
 use std::{cell::RefCell, env};

@@ -8,10 +8,12 @@
 //!
 //! Prints what each kernel has to do, and the seconds that each limit of some devices implies.
 
+#[path = "shared/mod.rs"]
+mod shared;
+
 use std::{error::Error, process::ExitCode};
 
-use half::f16;
-use num_complex::Complex;
+use shared::{TYPES, with_type};
 use svdvals_gpu::{
     Tuning,
     cost::{Cost, DeviceModel},
@@ -38,24 +40,14 @@ fn run() -> Result<(), Box<dyn Error>> {
             element = argument;
         }
     }
-    let default = match element.as_str() {
-        "f16" => Cost::tuning::<f16>(n),
-        "f32" => Cost::tuning::<f32>(n),
-        "f64" => Cost::tuning::<f64>(n),
-        "c32" => Cost::tuning::<Complex<f32>>(n),
-        "c64" => Cost::tuning::<Complex<f64>>(n),
-        other => return Err(format!("{other}: types are f16, f32, f64, c32, c64").into()),
+    let Some(element) = TYPES.into_iter().find(|&name| name == element) else {
+        return Err(format!("{element}: types are {}", TYPES.join(", ")).into());
     };
+    let default = with_type!(element, T => Cost::tuning::<T>(n));
     let tuning = changes.iter().try_fold(default, |tuning, (name, value)| changed(tuning, name, *value))?;
-    let cost = match element.as_str() {
-        "f16" => Cost::new::<f16>(n, n, &tuning)?,
-        "f64" => Cost::new::<f64>(n, n, &tuning)?,
-        "c32" => Cost::new::<Complex<f32>>(n, n, &tuning)?,
-        "c64" => Cost::new::<Complex<f64>>(n, n, &tuning)?,
-        _ => Cost::new::<f32>(n, n, &tuning)?,
-    };
+    let cost = with_type!(element, T => Cost::new::<T>(n, n, &tuning))?;
     println!("n = {n}, {element}: {tuning:?}\n\n{cost}");
-    let needs_f64 = matches!(element.as_str(), "f64" | "c64");
+    let needs_f64 = matches!(element, "f64" | "c64");
     for device in DeviceModel::ALL {
         if needs_f64 && device.f64_flops == 0.0 {
             println!("{} has no f64\n", device.name);

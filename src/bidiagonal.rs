@@ -151,6 +151,7 @@ fn widened<R: RealElement>(values: &[R]) -> Cow<'_, [f64]> {
 /// assert_eq!(svdvals_gpu::Stage3::default(), svdvals_gpu::Stage3::Newton);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Stage3 {
     /// Newton's method in brackets that eigenvalue counts keep, for all values side by side, in vector registers and on all threads.

@@ -112,6 +112,21 @@ pub enum SvdError {
         /// Superdiagonal entries that are left.
         unreduced: usize,
     },
+    /// A file of hyperparameters cannot be read or written, or is not what [`TuningTable`](crate::TuningTable#files) describes (feature
+    /// `serde`).
+    #[error("tuning file {path}{}{}: {reason}",
+        .line.map_or(String::new(), |line| format!(", line {line}")),
+        .field.as_ref().map_or(String::new(), |field| format!(", {field}")))]
+    TuningFile {
+        /// The file.
+        path: String,
+        /// The line at which the mistake was found, from 1 on; None where the file could not be read at all.
+        line: Option<usize>,
+        /// The field that is wrong, as a path (`entries[0].tuning.leaf`), where it is a field.
+        field: Option<String>,
+        /// What is wrong.
+        reason: String,
+    },
     /// An option, a hyperparameter or a shape is outside its range.
     #[error("invalid {option}: {reason}")]
     InvalidOption {

@@ -105,6 +105,7 @@ impl Level {
 /// assert_ne!(chain, Tuning::for_cpu::<f32>(500));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum PanelTree {
     /// Leaf blocks factored side by side, their R factors stacked and factored again, up to one (communication-avoiding QR).

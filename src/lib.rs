@@ -120,6 +120,7 @@
 //! | --- | --- | --- |
 //! | `ndarray` | yes | the methods on `ndarray::ArrayBase`, versions 0.15 to 0.17 |
 //! | `faer` | yes | the methods on `faer::{Mat, MatRef, MatMut}` |
+//! | `serde` | no | [`TuningTable`]'s `load` and `save`, the environment variable `SVDVALS_GPU_TUNING`, and serde's traits on options, hyperparameters and reports |
 //! | `lapack` | no | LAPACK's `dbdsqr` as a stage 3; the binary links a LAPACK of its choice |
 //! | `lapack-openblas` | no | the same, linked to the system's OpenBLAS |
 #![deny(missing_docs)]
@@ -148,6 +149,7 @@ mod scale;
 mod svdvals;
 mod to_band;
 pub mod triangular;
+mod tuning_table;
 
 pub use band::Band;
 pub use bidiagonal::{Bidiagonal, Stage3};
@@ -158,6 +160,7 @@ pub use options::{Backend, HalfStorage, SvdOptions, Tuning};
 pub use report::{Counts, StageSeconds, SvdReport};
 pub use scalar::{Element, RealElement, Scalar};
 pub use svdvals::SvdValsGpu;
+pub use tuning_table::{PartialTuning, TuningEntry, TuningTable};
 /// The `wgpu` that [`GpuContext`] speaks: its version must be the caller's.
 pub use wgpu;
 

@@ -6,6 +6,7 @@ use crate::{
     gpu::GpuContext,
     kernels::PanelTree,
     scalar::Element,
+    tuning_table::TuningTable,
 };
 
 /// Where stages 1 and 2 run.
@@ -15,6 +16,7 @@ use crate::{
 /// assert_eq!(SvdOptions::default().backend, Backend::Auto);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Backend {
     /// A hardware GPU if there is one that can hold the matrix in its element type and the matrix is large enough to gain from it, else
     /// the CPU. Never a software rasteriser. Why the CPU was taken is logged and stands in the report.
@@ -33,6 +35,7 @@ pub enum Backend {
 /// assert_eq!(HalfStorage::default(), HalfStorage::Single);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum HalfStorage {
     /// In f32: twice the memory, and the error is little more than that of the input's own rounding.
     #[default]
@@ -57,8 +60,10 @@ pub struct SvdOptions {
     pub backend: Backend,
     /// The GPU context; None is [`GpuContext::global`].
     pub context: Option<GpuContext>,
-    /// The hyperparameters; None takes the backend's defaults.
+    /// The hyperparameters; None takes those of the tuning table, and where it has none the backend's defaults.
     pub tuning: Option<Tuning>,
+    /// Hyperparameters by device, type and size; None is the file that `SVDVALS_GPU_TUNING` names, if it is set (feature `serde`).
+    pub tuning_table: Option<TuningTable>,
     /// What half-precision matrices are held in.
     pub half_storage: HalfStorage,
     /// How the singular values of the bidiagonal are found.
@@ -174,6 +179,7 @@ impl SvdOptions {
 /// assert!(tuning.tile_size(0).check().is_err());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 #[non_exhaustive]
 pub struct Tuning {
     /// Order up to which the CPU takes a matrix, or the triangular factor of a tall one, straight to bidiagonal form, with no band between

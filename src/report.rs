@@ -25,6 +25,7 @@ use crate::{
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct SvdReport<V> {
     /// The singular values, descending.
@@ -76,11 +77,21 @@ impl<V> SvdReport<V> {
         }
     }
 
-    /// The same report with other values.
-    pub(crate) fn with_values<U>(self, collect: impl FnOnce(V) -> U) -> SvdReport<U> {
-        let SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape } = self;
-        let values = collect(values);
-        SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape }
+    /// The same report with its values in another form.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{SvdOptions, SvdReport, SvdValsGpu};
+    /// let a = faer::Mat::<f64>::identity(3, 3);
+    /// let report: SvdReport<Vec<f64>> = a.svdvals_gpu_report(&SvdOptions::default())?.map(|s| s.iter().copied().collect());
+    /// # #[cfg(feature = "serde")]
+    /// assert!(serde_json::to_string(&report).unwrap().starts_with(r#"{"values":[1.0,1.0,1.0],"backend":"cpu","#));
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn map<W>(self, values: impl FnOnce(V) -> W) -> SvdReport<W> {
+        let SvdReport { values: v, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape } = self;
+        SvdReport { values: values(v), backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape }
     }
 }
 
@@ -90,6 +101,7 @@ impl<V> SvdReport<V> {
 /// assert_eq!(svdvals_gpu::StageSeconds::default().total, 0.0);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct StageSeconds {
     /// Stage 0: search for NaN, infinities and the largest entry.
@@ -112,6 +124,7 @@ pub struct StageSeconds {
 /// assert_eq!(svdvals_gpu::Counts::default().dispatches, 0);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Counts {
     /// Compute dispatches.

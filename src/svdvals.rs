@@ -75,7 +75,7 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
     /// # Errors
     /// As [`svdvals_gpu_with`](Self::svdvals_gpu_with).
     fn svdvals_gpu_report(&self, options: &SvdOptions) -> Result<SvdReport<Self::Values>> {
-        Ok(Self::Element::svdvals(self.as_faer(), options, true)?.with_values(Self::collect))
+        Ok(Self::Element::svdvals(self.as_faer(), options, true)?.map(Self::collect))
     }
 
     /// Stage 1: an upper band matrix of order min(m, n), with [`Tuning::tile_size`] superdiagonals, that has A's singular values.
@@ -278,7 +278,7 @@ where
     T: Element,
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
-    let tuning = solve.options.tuning.clone().unwrap_or_else(|| Tuning::for_cpu::<S>(solve.a.ncols()));
+    let tuning = solve.options.tuning_for_cpu::<S>(solve.a.ncols())?;
     let kernels = CpuKernels::<S>::new(&tuning)?;
     let direct = solve.a.ncols() <= tuning.direct && !S::IS_HALF;
     let (values, seconds) = if direct { solve.run_small(&kernels)? } else { solve.run(&kernels, &tuning)? };
@@ -400,7 +400,7 @@ where
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
     let on_cpu = || {
-        let tuning = options.tuning.clone().unwrap_or_else(|| Tuning::for_cpu::<S>(n));
+        let tuning = options.tuning_for_cpu::<S>(n)?;
         cpu(&CpuKernels::new(&tuning)?, &tuning)
     };
     let Choice::Gpu { context, tuning, .. } = choice else { return on_cpu() };
@@ -448,7 +448,7 @@ where
 {
     let check = |context: &GpuContext| -> Result<Tuning> {
         context.require::<T, S>()?;
-        let tuning = options.tuning.clone().unwrap_or_else(|| Tuning::for_adapter::<S>(context, n));
+        let tuning = options.tuning_for_adapter::<S>(context, n)?;
         fits(context, &tuning)?;
         Ok(tuning)
     };

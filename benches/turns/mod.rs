@@ -7,6 +7,8 @@ use faer::Mat;
 use num_complex::Complex;
 use svdvals_gpu::Element;
 
+pub use crate::shared::median;
+
 /// Time for the turns of one table row; `FEWEST` of them are taken all the same, unless the first took longer than `LONG`.
 const BUDGET: Duration = Duration::from_secs(5);
 const LONG: Duration = Duration::from_secs(20);
@@ -53,10 +55,4 @@ pub fn take_turns<const P: usize>(mut programs: [&mut dyn FnMut(); P]) -> [Timin
         round(&mut seconds);
     }
     seconds.map(|seconds| Timing { turns: seconds.len(), median: median(seconds) })
-}
-
-/// The middle one.
-pub fn median(mut seconds: Vec<f64>) -> f64 {
-    seconds.sort_unstable_by(f64::total_cmp);
-    seconds[seconds.len() / 2]
 }

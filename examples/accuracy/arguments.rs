@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::shared::arguments::{Words, unknown};
+
 pub const USAGE: &str = "\
 usage: accuracy [--table | --figure] [--backend cpu|gpu|both] [--matrices K] [--out DIR] [N ...]
 
@@ -33,8 +35,8 @@ pub enum Backends {
 }
 
 impl Arguments {
-    /// The arguments after the program's name; None where the usage is asked for, and in words what is wrong with them.
-    pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, String> {
+    /// The arguments, or what is wrong with them.
+    pub fn parse(words: &mut Words) -> Result<Arguments, String> {
         let mut arguments = Arguments {
             table: false,
             figure: false,
@@ -44,31 +46,22 @@ impl Arguments {
             orders: Vec::new(),
         };
         while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
             match word.as_str() {
-                "--help" | "-h" => return Ok(None),
                 "--table" => arguments.table = true,
                 "--figure" => arguments.figure = true,
                 "--backend" => {
-                    arguments.backends = Some(match value()?.as_str() {
+                    arguments.backends = Some(match words.name(&word, &["cpu", "gpu", "both"])? {
                         "cpu" => Backends::Cpu,
                         "gpu" => Backends::Gpu,
-                        "both" => Backends::Both,
-                        other => return Err(format!("--backend is cpu, gpu or both, not {other:?}")),
+                        _ => Backends::Both,
                     });
                 }
-                "--matrices" => {
-                    let count = value()?;
-                    arguments.matrices = match count.parse() {
-                        Ok(matrices @ 1..=1000) => matrices,
-                        _ => return Err(format!("--matrices is a number from 1 to 1000, not {count:?}")),
-                    };
-                }
-                "--out" => arguments.out = PathBuf::from(value()?),
+                "--matrices" => arguments.matrices = words.number(&word, 1..=1000)?,
+                "--out" => arguments.out = PathBuf::from(words.value(&word)?),
                 order => match order.parse::<usize>() {
                     Ok(n) if n.is_power_of_two() && (16..=4096).contains(&n) => arguments.orders.push(n),
                     Ok(n) => return Err(format!("{n}: an order is a power of two from 16 to 4096")),
-                    Err(_) => return Err(format!("unknown argument {order:?}; --help shows the usage")),
+                    Err(_) => return Err(unknown(order)),
                 },
             }
         }
@@ -77,7 +70,7 @@ impl Arguments {
         }
         arguments.orders.sort_unstable();
         arguments.orders.dedup();
-        Ok(Some(arguments))
+        Ok(arguments)
     }
 
     pub fn orders_or<'a>(&'a self, default: &'a [usize]) -> &'a [usize] {

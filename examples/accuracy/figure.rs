@@ -9,12 +9,14 @@ use svdvals_gpu::{Backend, Band, Bidiagonal, Element, HalfStorage, RealElement, 
 
 use crate::{
     common::{Spectrum, error, with_singular_values},
-    draw::{BLUE, GREEN, GREY, ORANGE},
     lapack::{self, RealLapack},
-    markdown::{Table, cell},
     paper,
     places::{Place, machines},
-    plot::{Mark, Panel, Picture, Series, quartiles},
+    shared::{
+        draw::{BLUE, GREEN, GREY, ORANGE},
+        markdown::{Table, cell},
+        plot::{Mark, Panel, Picture, Series, quartiles},
+    },
 };
 
 const BANDWIDTHS: [usize; 4] = [32, 64, 128, 256];
@@ -177,7 +179,7 @@ fn picture(rows: &[Row], places: &[Place], matrices: u64) -> Picture {
                 samples: vec![(0.0, vec![precision.epsilon])],
             });
             let x_ticks = rows.iter().enumerate().map(|(at, row)| (at as f64, row.bandwidth.to_string())).collect();
-            panels.push(Panel { title: format!("{}, n = {n}", precision.name), x_ticks, series });
+            panels.push(Panel { title: format!("{}, n = {n}", precision.name), x_ticks, series, beside: true });
         }
     }
     Picture {

@@ -15,41 +15,22 @@ mod figure;
 mod lapack;
 mod paper;
 mod places;
-mod plot;
 mod table;
-
-#[path = "../common/draw.rs"]
-#[allow(unused)] // the other examples' part
-mod draw;
-#[path = "../common/markdown.rs"]
-mod markdown;
 
 #[path = "../../tests/common/mod.rs"]
 #[allow(unused)] // the tests' part
 mod common;
 
+#[path = "../shared/mod.rs"]
+mod shared;
+
 use std::{error::Error, process::ExitCode};
 
 use arguments::{Arguments, USAGE};
+use shared::{arguments::program, plot};
 
 fn main() -> ExitCode {
-    match Arguments::parse(std::env::args().skip(1)) {
-        Ok(Some(arguments)) => match run(&arguments) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("accuracy: {error}");
-                ExitCode::FAILURE
-            }
-        },
-        Ok(None) => {
-            println!("{USAGE}");
-            ExitCode::SUCCESS
-        }
-        Err(message) => {
-            eprintln!("accuracy: {message}");
-            ExitCode::from(2)
-        }
-    }
+    program("accuracy", USAGE, Arguments::parse, |arguments| run(&arguments))
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {

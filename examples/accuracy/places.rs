@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use svdvals_gpu::{Backend, GpuContext, SvdError, SvdOptions};
 
-use crate::arguments::Backends;
+use crate::{arguments::Backends, shared::machine::cpu};
 
 /// The largest order that a software driver is given, unless it is asked for.
 const SOFTWARE: usize = 256;
@@ -64,8 +64,7 @@ pub fn machines(places: &[Place]) -> String {
 pub fn places(asked: Option<Backends>) -> Result<Vec<Place>, SvdError> {
     let mut places = Vec::new();
     if asked != Some(Backends::Gpu) {
-        let machine = format!("{} threads, {}", rayon::current_num_threads(), std::env::consts::ARCH);
-        places.push(Place::new("CPU", machine, SvdOptions::default().backend(Backend::Cpu), usize::MAX));
+        places.push(Place::new("CPU", cpu(), SvdOptions::default().backend(Backend::Cpu), usize::MAX));
     }
     if asked != Some(Backends::Cpu) {
         match GpuContext::global() {

@@ -10,12 +10,14 @@ use svdvals_gpu::{Element, HalfStorage, SvdError, SvdOptions, SvdValsGpu};
 
 use crate::{
     common::{Spectrum, complex_with_singular_values, eps, error, rounded, with_singular_values},
-    draw::{BLACK, BLUE, GREEN, GREY, ORANGE},
     lapack::{self, Lapack},
-    markdown::{Table, cell},
     paper,
     places::{Place, machines},
-    plot::{Mark, Panel, Picture, Series, Shape},
+    shared::{
+        draw::{BLACK, BLUE, GREEN, GREY, ORANGE},
+        markdown::{Table, cell},
+        plot::{Mark, Panel, Picture, Series, Shape},
+    },
 };
 
 /// Matrices with known singular values.
@@ -248,6 +250,7 @@ fn picture(rows: &[Row], kinds: &[Kind], places: &[Place], matrices: u64) -> Pic
         title: title.to_owned(),
         x_ticks: orders.iter().map(|&n| (at(n), n.to_string())).collect(),
         series: Vec::new(),
+        beside: true,
     });
     for (k, kind) in kinds.iter().enumerate() {
         let Some(panel) = kind.panel.map(|panel| &mut panels[panel].series) else { continue };

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use svdvals_gpu::{Backend, HalfStorage, SvdOptions};
 
+use crate::shared::arguments::{Words, unknown};
+
 pub const USAGE: &str = "\
 usage: spectrum [OPTIONS] FILE ...
 
@@ -33,8 +35,8 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The arguments after the program's name; None where the usage is asked for, and in words what is wrong with them.
-    pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, String> {
+    /// The arguments, or what is wrong with them.
+    pub fn parse(words: &mut Words) -> Result<Arguments, String> {
         let mut arguments = Arguments {
             options: SvdOptions::default(),
             pattern: None,
@@ -45,44 +47,34 @@ impl Arguments {
             files: Vec::new(),
         };
         while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
             match word.as_str() {
-                "--help" | "-h" => return Ok(None),
                 "--backend" => {
-                    arguments.options.backend = match value()?.as_str() {
+                    arguments.options.backend = match words.name(&word, &["auto", "cpu", "gpu"])? {
                         "auto" => Backend::Auto,
                         "cpu" => Backend::Cpu,
-                        "gpu" => Backend::Gpu,
-                        other => return Err(format!("--backend is auto, cpu or gpu, not {other:?}")),
+                        _ => Backend::Gpu,
                     };
                 }
                 "--half-storage" => {
-                    arguments.options.half_storage = match value()?.as_str() {
+                    arguments.options.half_storage = match words.name(&word, &["single", "half"])? {
                         "single" => HalfStorage::Single,
-                        "half" => HalfStorage::Half,
-                        other => return Err(format!("--half-storage is single or half, not {other:?}")),
+                        _ => HalfStorage::Half,
                     };
                 }
-                "--match" => arguments.pattern = Some(value()?),
-                "--top" => {
-                    let count = value()?;
-                    arguments.top = match count.parse() {
-                        Ok(top @ 1..) => Some(top),
-                        _ => return Err(format!("--top is a number from 1 on, not {count:?}")),
-                    };
-                }
-                "--out" => arguments.out = PathBuf::from(value()?),
-                "--csv" => arguments.csv = Some(PathBuf::from(value()?)),
-                "--json" => arguments.json = Some(PathBuf::from(value()?)),
+                "--match" => arguments.pattern = Some(words.value(&word)?),
+                "--top" => arguments.top = Some(words.number(&word, 1..=1_000_000_000)?),
+                "--out" => arguments.out = PathBuf::from(words.value(&word)?),
+                "--csv" => arguments.csv = Some(PathBuf::from(words.value(&word)?)),
+                "--json" => arguments.json = Some(PathBuf::from(words.value(&word)?)),
                 "--" => arguments.files.extend(words.by_ref().map(PathBuf::from)),
-                option if option.starts_with('-') => return Err(format!("unknown option {option}; --help shows the usage")),
+                option if option.starts_with('-') => return Err(unknown(option)),
                 file => arguments.files.push(PathBuf::from(file)),
             }
         }
         if arguments.files.is_empty() {
             return Err("which files? --help shows the usage".into());
         }
-        Ok(Some(arguments))
+        Ok(arguments)
     }
 }
 
@@ -90,20 +82,19 @@ impl Arguments {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Option<Arguments>, String> {
-        Arguments::parse(line.split_whitespace().map(String::from))
+    fn parse(line: &str) -> Result<Arguments, String> {
+        Arguments::parse(&mut Words::of(line.split_whitespace().map(String::from)))
     }
 
     /// Every option reaches its field, in any order, and files may stand between.
     #[test]
     fn options_and_files() {
         let line = "a.npy --backend cpu --half-storage half b.png --match q*k --top 3 --out o.png --csv c --json j -- --top";
-        let arguments = parse(line).unwrap().unwrap();
+        let arguments = parse(line).unwrap();
         assert_eq!((arguments.options.backend, arguments.options.half_storage), (Backend::Cpu, HalfStorage::Half));
         assert_eq!((arguments.pattern.as_deref(), arguments.top), (Some("q*k"), Some(3)));
         assert_eq!((arguments.out, arguments.csv, arguments.json), ("o.png".into(), Some("c".into()), Some("j".into())));
         assert_eq!(arguments.files, ["a.npy", "b.png", "--top"].map(PathBuf::from));
-        assert!(parse("--help").unwrap().is_none());
     }
 
     /// What is wrong is said, with the word that is.

@@ -7,8 +7,8 @@ use plotters::{
 
 use crate::{
     Row,
-    draw::{Area, FINE, Outcome, stroke, text, text_width},
     picture::{Curve, PANEL, STYLES, THICK},
+    shared::draw::{Area, FINE, Outcome, stroke, text, text_width},
 };
 
 const LEGEND_LINE: u32 = FINE * 28;

@@ -21,11 +21,8 @@ mod table;
 mod tensors;
 mod write;
 
-#[path = "../common/draw.rs"]
-#[allow(unused)] // the other examples' part
-mod draw;
-#[path = "../common/markdown.rs"]
-mod markdown;
+#[path = "../shared/mod.rs"]
+mod shared;
 
 #[cfg(test)]
 mod tests;
@@ -33,30 +30,17 @@ mod tests;
 use std::process::ExitCode;
 
 use arguments::{Arguments, USAGE};
-use markdown::print;
 use matrix::Solved;
 use progress::Progress;
+use shared::{arguments::program, markdown::print};
 use source::Source;
 use statistics::Statistics;
 
 fn main() -> ExitCode {
-    match Arguments::parse(std::env::args().skip(1)) {
-        Ok(Some(arguments)) => {
-            if run(&arguments).complaints.is_empty() {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            }
-        }
-        Ok(None) => {
-            print(USAGE);
-            ExitCode::SUCCESS
-        }
-        Err(message) => {
-            eprintln!("spectrum: {message}");
-            ExitCode::from(2)
-        }
-    }
+    program("spectrum", USAGE, Arguments::parse, |arguments| {
+        let complaints = run(&arguments).complaints; // which are printed
+        Ok(if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    })
 }
 
 /// A matrix with its singular values.

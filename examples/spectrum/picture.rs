@@ -9,8 +9,8 @@ use plotters::{
 
 use crate::{
     Row,
-    draw::{Area, Axis, BLACK, FINE, GREY, Outcome, Pixel, load_font, save_smooth, stroke, text, ticks},
     legend::{Legend, short_names, shorten},
+    shared::draw::{Area, Axis, BLACK, FINE, GREY, Outcome, Pixel, load_font, save_smooth, stroke, text, ticks},
     statistics::{PARTS, energies},
     table::four_digits,
     write::make_folder,

@@ -2,7 +2,7 @@
 
 use crate::{
     Row,
-    markdown::{self, cell, print},
+    shared::markdown::{self, cell, print},
     source::Source,
     statistics::PARTS,
 };

@@ -12,7 +12,7 @@ use safetensors::{Dtype, tensor::TensorView};
 
 use svdvals_gpu::SvdOptions;
 
-use crate::{Outcome, arguments::Arguments, run, source::find};
+use crate::{Outcome, arguments::Arguments, run, shared::arguments::Words, source::find};
 
 struct Folder(PathBuf);
 
@@ -42,7 +42,7 @@ impl Folder {
     fn run(&self, words: &[&str]) -> Outcome {
         let picture = self.at("picture.png");
         let words = ["--backend", "cpu", "--out", &picture].into_iter().chain(words.iter().copied()).map(String::from);
-        run(&Arguments::parse(words).unwrap().unwrap())
+        run(&Arguments::parse(&mut Words::of(words)).unwrap())
     }
 
     fn picture_is_there(&self) -> bool {

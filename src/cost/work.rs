@@ -16,6 +16,7 @@ use crate::{
 /// assert_eq!(svdvals_gpu::cost::Kernel::Unmqr.to_string(), "unmqr");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Kernel {
     /// Stage 1: QR of the blocks of a panel.

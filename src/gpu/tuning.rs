@@ -299,6 +299,26 @@ impl Tuning {
             .find(|tuning| Shape::new::<T>(bounds, tuning).is_ok())
             .unwrap_or_else(|| with(4, 2, 4))
     }
+
+    /// Whether the device of `context` can have these values, for matrices stored as `T` and no smaller than a tile: what every call checks.
+    ///
+    /// ```
+    /// use svdvals_gpu::{GpuContext, Tuning};
+    /// if let Ok(context) = GpuContext::global() {
+    ///     let tuning = Tuning::for_adapter::<f32>(&context, 4096);
+    ///     assert!(tuning.check_for_adapter::<f32>(&context).is_ok());
+    ///     assert!(tuning.threads_per_block(1 << 20).check_for_adapter::<f32>(&context).is_err());
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`SvdError::InvalidOption`], with the hyperparameter and what the device allows.
+    pub fn check_for_adapter<T: Element>(&self, context: &GpuContext) -> Result<()> {
+        let bounds = Bounds::of(context);
+        Shape::new::<T>(&bounds, self)?;
+        // Of a matrix that is no smaller than a tile; its order does not matter.
+        ChaseShape::new::<T>(&bounds, BandLayout::new(self.tile_size, self.tile_size, self.tile_width), self).map(drop)
+    }
 }
 
 #[cfg(test)]

@@ -12,15 +12,34 @@ use faer::{Mat, MatRef};
 use num_complex::Complex;
 use svdvals_gpu::{Element, RealElement};
 
+/// 2^64 divided by the golden ratio.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What SplitMix64 started with `seed` gives after `index` numbers: a generator that can be asked for any place.
+pub fn splitmix64(seed: u64, index: u64) -> u64 {
+    mixed(seed.wrapping_add(index.wrapping_add(1).wrapping_mul(GOLDEN)))
+}
+
+/// SplitMix64's finaliser.
+fn mixed(z: u64) -> u64 {
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// 64 random bits as a number in [-1, 1), a multiple of 2^-52.
+pub fn signed_uniform(bits: u64) -> f64 {
+    (bits >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+}
+
 /// A small random generator (SplitMix64, Steele, Lea and Flood 2014), so that every run sees the same matrices.
 pub struct Random(pub u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        let next = splitmix64(self.0, 0);
+        self.0 = self.0.wrapping_add(GOLDEN);
+        next
     }
 
     /// Uniform in [0, 1).
@@ -159,10 +178,7 @@ pub fn stable<T: Element>(n: usize) -> f64 {
 
 /// A number in [-1, 1) that depends on nothing but its arguments (splitmix64's finaliser).
 pub fn noise(seed: u64, i: usize, j: usize) -> f64 {
-    let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ((i as u64) << 32 | j as u64).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    signed_uniform(mixed(seed.wrapping_mul(GOLDEN) ^ ((i as u64) << 32 | j as u64).wrapping_mul(0xbf58_476d_1ce4_e5b9)))
 }
 
 /// Identity matrices of order `period` side by side and on top of each other, and noise of a tenth: every block of rows and columns

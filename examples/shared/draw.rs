@@ -1,4 +1,4 @@
-//! What the examples' pictures are drawn with. The font is compiled in, so that every machine draws the same.
+//! What pictures are drawn with. The font is compiled in, so that every machine draws the same.
 
 use std::{error::Error, fs::File, io::BufWriter, ops::Range, path::Path};
 
@@ -18,6 +18,8 @@ pub type Pixel = (i32, i32);
 pub const BLUE: RGBColor = RGBColor(0, 90, 181);
 pub const ORANGE: RGBColor = RGBColor(220, 95, 0);
 pub const GREEN: RGBColor = RGBColor(0, 140, 90);
+pub const PURPLE: RGBColor = RGBColor(130, 60, 170);
+pub const RED: RGBColor = RGBColor(190, 30, 60);
 pub const BLACK: RGBColor = RGBColor(20, 20, 20);
 pub const GREY: RGBColor = RGBColor(125, 125, 125);
 
@@ -92,7 +94,7 @@ pub fn stroke(area: &Area, points: &[Pixel], dashes: &[f64], style: ShapeStyle) 
     Ok(())
 }
 
-/// Labels of a logarithmic axis: powers of ten, and twice and five times these where the axis is short.
+/// Places and labels on a logarithmic axis: powers of ten, and twice and five times these where the axis is short.
 pub fn ticks(range: &Range<f64>) -> Vec<(f64, String)> {
     let digits: &[u32] = if range.end - range.start > 4.0 { &[1] } else { &[1, 2, 5] };
     (range.start.floor() as i32..=range.end.floor() as i32)

@@ -1,10 +1,10 @@
-//! Pictures of panels with a logarithmic error axis, as PNG.
+//! Pictures of panels with a logarithmic y axis, as PNG.
 
 use std::{ops::Range, path::Path};
 
 use plotters::prelude::*;
 
-use crate::draw::{Area, Axis, DASHED, GREY, Outcome, Pixel, load_font, stroke, text, ticks};
+use super::draw::{Area, Axis, DASHED, GREY, Outcome, Pixel, load_font, stroke, text, ticks};
 
 const COLUMNS: usize = 3;
 const PANEL: (u32, u32) = (680, 500);
@@ -25,9 +25,11 @@ pub struct Panel {
     /// Where the x axis has labels, one apart, and which.
     pub x_ticks: Vec<(f64, String)>,
     pub series: Vec<Series>,
+    /// Whether series stand side by side, so that equal figures can be told apart, or each at its x.
+    pub beside: bool,
 }
 
-/// Samples of errors, each over its x.
+/// Samples, each over its x.
 pub struct Series {
     pub label: String,
     pub colour: RGBColor,
@@ -41,7 +43,7 @@ pub enum Mark {
     Line { shape: Shape, open: bool },
     /// A box from quartile to quartile with a line at the median, and whiskers to the smallest and the largest.
     Box,
-    /// A horizontal line at the first sample's value.
+    /// A dashed line with no marks: through the samples, or a horizontal one at the only sample.
     Rule,
 }
 
@@ -56,16 +58,12 @@ pub enum Shape {
 impl Picture {
     /// Draws the picture into a PNG file.
     pub fn save(&self, path: &Path) -> Outcome {
-        load_font()?;
         let columns = self.panels.len().clamp(1, COLUMNS);
         let rows = self.panels.len().div_ceil(columns).max(1);
         let legend = 20 + LEGEND_LINE as u32 * self.panels.iter().map(Panel::legend_lines).max().unwrap_or(0) as u32;
         let size = (PANEL.0 * columns as u32, TITLE + rows as u32 * (PANEL.1 + legend));
-        let root = BitMapBackend::new(path, size).into_drawing_area();
-        root.fill(&WHITE)?;
-        root.draw(&Text::new(self.title.as_str(), (24, 18), text(31)))?;
-        root.draw(&Text::new(self.subtitle.as_str(), (24, 60), text(21)))?;
-        let (_, grid) = root.split_vertically(TITLE);
+        let root = canvas(path, size)?;
+        let grid = titled(&root, &self.title, &self.subtitle)?;
         for (panel, area) in self.panels.iter().zip(grid.split_evenly((rows, columns))) {
             let (area, below) = area.split_vertically(PANEL.1);
             panel.draw(&root, &area, self.x_label, self.y_label)?;
@@ -74,6 +72,21 @@ impl Picture {
         root.present()?;
         Ok(())
     }
+}
+
+/// A white picture, and the font ready.
+pub fn canvas(path: &Path, size: (u32, u32)) -> Outcome<Area<'_>> {
+    load_font()?;
+    let root = BitMapBackend::new(path, size).into_drawing_area();
+    root.fill(&WHITE)?;
+    Ok(root)
+}
+
+/// Writes two lines above, and returns what is below them.
+pub fn titled<'a>(root: &Area<'a>, title: &str, subtitle: &str) -> Outcome<Area<'a>> {
+    root.draw(&Text::new(title, (24, 18), text(31)))?;
+    root.draw(&Text::new(subtitle, (24, 60), text(21)))?;
+    Ok(root.split_vertically(TITLE).1)
 }
 
 impl Panel {
@@ -99,18 +112,17 @@ impl Panel {
             .y_desc(y_label)
             .draw()?;
         let pixel = |x: f64, error: f64| chart.plotting_area().map_coordinate(&(x, log(error)));
-        // Series stand side by side, so that equal figures can be told apart.
-        let beside = self.series.iter().filter(|series| series.mark != Mark::Rule).count().max(1);
+        let beside = if self.beside { self.series.iter().filter(|series| series.mark != Mark::Rule).count().max(1) } else { 1 };
         let width = if self.series.iter().any(|series| series.mark == Mark::Box) { 0.7 } else { 0.35 } / beside as f64;
         let mut offset = -width * (beside - 1) as f64 / 2.0;
         for series in &self.series {
             series.draw(root, &x, offset, width, &pixel)?;
-            offset += if series.mark == Mark::Rule { 0.0 } else { width };
+            offset += if series.mark == Mark::Rule || !self.beside { 0.0 } else { width };
         }
         Ok(())
     }
 
-    /// log10 of the smallest and of the largest error, with room; a decade at least.
+    /// log10 of the smallest and of the largest sample, with room; a decade at least.
     fn y_range(&self) -> Range<f64> {
         let errors = self.series.iter().flat_map(|series| &series.samples).flat_map(|(_, sample)| sample);
         let (low, high) = errors.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &e| (low.min(log(e)), high.max(log(e))));
@@ -162,10 +174,14 @@ impl Series {
                 let side = |half: f64| pixel(x + offset + half * width, sample[0]).0;
                 boxed(root, (side(-0.36), side(0.36)), quartiles(sample).map(at), self.colour)
             }),
-            Mark::Rule => match self.samples.first().and_then(|(_, sample)| sample.first()) {
-                Some(&level) => stroke(root, &[pixel(x.start, level), pixel(x.end, level)], DASHED, solid),
-                None => Ok(()),
-            },
+            Mark::Rule => {
+                let ends = match self.samples.as_slice() {
+                    [(_, level)] => vec![(x.start, level), (x.end, level)],
+                    samples => samples.iter().map(|(x, level)| (*x, level)).collect(),
+                };
+                let points: Vec<Pixel> = ends.iter().filter_map(|(x, level)| Some(pixel(*x, *level.first()?))).collect();
+                stroke(root, &points, DASHED, solid)
+            }
         }
     }
 }
@@ -229,7 +245,7 @@ fn boxed(area: &Area, (left, right): (i32, i32), heights: [i32; 5], colour: RGBC
     Ok(())
 }
 
-/// An error that is exactly zero is drawn as 1e-18.
+/// A sample that is exactly zero is drawn as 1e-18.
 fn log(error: f64) -> f64 {
     error.max(1e-18).log10()
 }

@@ -1,0 +1,235 @@
+//! The GPU path, whole and stage by stage, and a picture of it beside other libraries.
+//!
+//! ```text
+//! cargo bench --bench gpu                                               n = 256 .. 32768 in f16, f32, f64, c32
+//! cargo bench --bench gpu -- --sizes 1024,4096 --types f32 --csv gpu.csv
+//! python3 benches/gpu_peers.py --csv peers.csv                          torch and CuPy on the same matrices
+//! cargo bench --bench gpu -- --plot gpu.csv,peers.csv --peak 67         the two together, as target/gpu.png
+//! cargo bench --bench gpu -- --help
+//! ```
+//!
+//! Seconds are wall-clock seconds, medians of the runs that follow a first one, which compiles the shaders and has its own column.
+//! `total` is the whole call, from a matrix in the caller's memory to values there. `resident` is the total without `scale` (the search
+//! for NaN and for the largest entry) and `upload` (the scaled copy to the device): what the call takes once the matrix is on the
+//! device. It has in it stage 3 on the CPU, and the reading back of 2n - 1 numbers before it, which is no transfer to speak of and part of
+//! `band_to_bidiag`. `error` is | ||s||_2 / ||A||_F - 1 |, which shows values that are wrong altogether.
+//!
+//! Entry (i, j) of a real n x n matrix is the (i + n j)-th number of SplitMix64 with seed 1, of a complex one the numbers 2 (i + n j) and
+//! the next; 53 bits of each make a number in [-1, 1), which is then rounded to the type.
+
+#[path = "../../tests/common/mod.rs"]
+#[allow(unused)] // the tests' part
+mod common;
+mod picture;
+#[path = "../../examples/shared/mod.rs"]
+mod shared;
+mod table;
+
+use std::{error::Error, path::PathBuf, process::ExitCode, time::Instant};
+
+use faer::MatRef;
+use num_complex::Complex;
+use rayon::prelude::*;
+use svdvals_gpu::{
+    Backend, Element, GpuContext, HalfStorage, RealElement, StageSeconds, SvdError, SvdOptions, SvdReport, SvdValsGpu,
+};
+
+use shared::{
+    TYPES,
+    arguments::{Words, number, program, unknown},
+    machine, median, with_type,
+};
+use table::{Row, Table};
+
+const USAGE: &str = "\
+usage: cargo bench --bench gpu -- [--sizes N,..] [--types T,..] [--repeat K] [--seconds S] [--csv FILE]
+       cargo bench --bench gpu -- --plot FILE[,..] [--peak TFLOPS] [--out FILE]
+
+  --sizes N,..   orders of the matrices (256,512,..,32768; on a software driver 64,128,256)
+  --types T,..   some of f16, f32, f64, c32, c64 (f16,f32,f64,c32)
+  --repeat K     runs after the first (5)
+  --seconds S    no new run where those of the row have taken this long (60)
+  --csv FILE     writes the table there too
+  --plot F,..    measures nothing, and draws tables that --csv of this benchmark and of gpu_peers.py wrote
+  --peak P       the device's peak in 1e12 flops a second, for the limit in the picture; or one for each type: f32=67,f64=34
+  --out FILE     the picture (target/gpu.png)";
+
+const SEED: u64 = 1;
+const DEFAULT_SIZES: [usize; 8] = [256, 512, 1024, 2048, 4096, 8192, 16384, 32768];
+const SOFTWARE_SIZES: [usize; 3] = [64, 128, 256];
+
+struct Arguments {
+    sizes: Option<Vec<usize>>,
+    types: Vec<&'static str>,
+    repeat: usize,
+    seconds: f64,
+    csv: Option<PathBuf>,
+    plot: Vec<PathBuf>,
+    /// Of a type, or of all.
+    peaks: Vec<(Option<&'static str>, f64)>,
+    out: PathBuf,
+}
+
+fn parse(words: &mut Words) -> Result<Arguments, String> {
+    let mut arguments = Arguments {
+        sizes: None,
+        types: vec!["f16", "f32", "f64", "c32"],
+        repeat: 5,
+        seconds: 60.0,
+        csv: None,
+        plot: Vec::new(),
+        peaks: Vec::new(),
+        out: "target/gpu.png".into(),
+    };
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--bench" => {} // from cargo
+            "--sizes" => arguments.sizes = Some(words.numbers(&word, 1..=1 << 20)?),
+            "--types" => arguments.types = words.names(&word, &TYPES)?,
+            "--repeat" => arguments.repeat = words.number(&word, 1..=1000)?,
+            "--seconds" => arguments.seconds = words.number(&word, 0.0..=1e6)?,
+            "--csv" => arguments.csv = Some(words.value(&word)?.into()),
+            "--plot" => arguments.plot = words.value(&word)?.split(',').map(PathBuf::from).collect(),
+            "--peak" => {
+                for peak in words.value(&word)?.split(',') {
+                    let (name, flops) = peak.split_once('=').map_or((None, peak), |(name, flops)| (Some(name), flops));
+                    let known = name.map(|name| TYPES.iter().copied().find(|t| *t == name).ok_or_else(|| unknown(peak)));
+                    arguments.peaks.push((known.transpose()?, number(&word, flops, 1e-6..=1e9)?));
+                }
+            }
+            "--out" => arguments.out = words.value(&word)?.into(),
+            other => return Err(unknown(other)),
+        }
+    }
+    Ok(arguments)
+}
+
+fn main() -> ExitCode {
+    program("gpu", USAGE, parse, |arguments| if arguments.plot.is_empty() { measure(&arguments) } else { draw(&arguments) })
+}
+
+fn draw(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let mut rows = Vec::new();
+    for path in &arguments.plot {
+        rows.extend(table::read(path).map_err(|error| format!("{}: {error}", path.display()))?);
+    }
+    let of = |wanted| arguments.peaks.iter().find(|(of, _)| *of == wanted).map(|(_, peak)| peak * 1e12);
+    let peak = |name: &'static str| of(Some(name)).or_else(|| of(None));
+    let picture = picture::picture(&rows, peak)?;
+    picture.save(&arguments.out).map_err(|error| format!("{}: {error}", arguments.out.display()))?;
+    println!("Picture: {}", arguments.out.display());
+    Ok(())
+}
+
+fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let context = GpuContext::global()?;
+    println!("{}, {}", machine::adapter(&context), machine::commit());
+    println!("{}", generator_check());
+    let default: &[usize] = if context.is_software() { &SOFTWARE_SIZES } else { &DEFAULT_SIZES };
+    if context.is_software() && arguments.sizes.is_none() {
+        println!("a software driver is slow, and says nothing of a GPU: small sizes only; --sizes asks for others");
+    }
+    let sizes = arguments.sizes.as_deref().unwrap_or(default);
+    let mut table = Table::new(arguments.csv.as_deref())?;
+    for &name in &arguments.types {
+        with_type!(name, T => rows_of::<T>(&context, sizes, arguments, &mut table))?;
+    }
+    table.finish()
+}
+
+/// The same from every implementation of the generator, bit by bit, and an entry that shows the order of the numbers.
+fn generator_check() -> String {
+    let sum = (0..4096).fold(0u64, |sum, index| sum.wrapping_add(common::splitmix64(SEED, index)));
+    let entry = matrix::<Complex<f64>>(16).map_or(Complex::ZERO, |a| a[3 + 5 * 16]);
+    format!("generator check {sum:#018x}, entry (3, 5) of a complex 16 x 16 matrix {:.16} {:.16}", entry.re, entry.im)
+}
+
+/// One type's rows, up to the first size that the device does not hold.
+fn rows_of<T: Element>(
+    context: &GpuContext,
+    sizes: &[usize],
+    arguments: &Arguments,
+    table: &mut Table,
+) -> Result<(), Box<dyn Error>> {
+    let options = SvdOptions::default().backend(Backend::Gpu).context(context.clone()).half_storage(HalfStorage::Half);
+    let blank = Row {
+        program: "svdvals-gpu".into(),
+        routine: "svdvals".into(),
+        device: context.adapter_name().into(),
+        driver: machine::driver(context),
+        backend: format!("{:?}", context.backend()),
+        version: machine::commit(),
+        element: T::NAME.into(),
+        ..Row::default()
+    };
+    table.title(T::NAME);
+    for &n in sizes {
+        let mut row = Row { n, columns: n, ..blank.clone() };
+        let measured = match matrix::<T>(n) {
+            Some(a) => time(MatRef::from_column_major_slice(&a, n, n), &options, arguments),
+            None => Err(SvdError::OutOfMemory { reason: "the host holds no such matrix".into() }),
+        };
+        match measured {
+            Ok(measured) => measured.fill(&mut row),
+            Err(error @ (SvdError::TooLarge { .. } | SvdError::UnsupportedElement { .. } | SvdError::OutOfMemory { .. })) => {
+                // Larger ones have the same fate.
+                row.note = format!("from n = {n} on: {error}");
+                table.push(row)?;
+                break;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        table.push(row)?;
+    }
+    Ok(())
+}
+
+/// What the runs of one matrix gave.
+struct Measured {
+    first: f64,
+    runs: Vec<StageSeconds>,
+    error: f64,
+}
+
+fn time<T: Element>(a: MatRef<'_, T>, options: &SvdOptions, arguments: &Arguments) -> Result<Measured, SvdError> {
+    let SvdReport { values, seconds, .. } = a.svdvals_gpu_report(options)?;
+    let first = seconds.total;
+    let norm = (0..a.ncols()).into_par_iter().map(|j| a.col(j).iter().map(|x| x.to_complex().norm_sqr()).sum::<f64>());
+    let norm = norm.sum::<f64>().sqrt();
+    let of_values = values.iter().fold(0f64, |sum, s| sum.hypot(s.to_double()));
+    let (start, mut runs) = (Instant::now(), Vec::new());
+    while runs.is_empty() || runs.len() < arguments.repeat && start.elapsed().as_secs_f64() < arguments.seconds {
+        runs.push(a.svdvals_gpu_report(options)?.seconds);
+    }
+    Ok(Measured { first, runs, error: (of_values / norm - 1.0).abs() })
+}
+
+impl Measured {
+    fn fill(&self, row: &mut Row) {
+        let of = |seconds: fn(&StageSeconds) -> f64| Some(median(self.runs.iter().map(seconds).collect()));
+        row.runs = self.runs.len();
+        row.first_s = Some(self.first);
+        row.total_s = of(|s| s.total);
+        row.resident_s = of(|s| s.total - s.scale - s.upload);
+        row.scale_s = of(|s| s.scale);
+        row.upload_s = of(|s| s.upload);
+        row.to_band_s = of(|s| s.to_band);
+        row.band_to_bidiag_s = of(|s| s.band_to_bidiag);
+        row.svdvals_s = of(|s| s.svdvals);
+        row.error = Some(self.error);
+    }
+}
+
+/// Column after column; None where the host has no room.
+fn matrix<T: Element>(n: usize) -> Option<Vec<T>> {
+    let number = |index: usize| common::signed_uniform(common::splitmix64(SEED, index as u64));
+    let complex = T::from_complex(Complex::I).to_complex() == Complex::I;
+    let entry = |k: usize| {
+        let parts = if complex { Complex::new(number(2 * k), number(2 * k + 1)) } else { number(k).into() };
+        T::from_complex(parts)
+    };
+    let mut entries = Vec::new();
+    entries.try_reserve_exact(n.checked_mul(n)?).ok()?;
+    (0..n * n).into_par_iter().map(entry).collect_into_vec(&mut entries);
+    Some(entries)
+}

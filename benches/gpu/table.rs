@@ -1,0 +1,101 @@
+//! The table, on the screen and as CSV. `benches/gpu_peers.py` has the same columns.
+
+use std::{error::Error, fs::File, path::Path};
+
+use serde::{Deserialize, Serialize};
+
+/// One line. Seconds are None where nothing was measured, and the note says why.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    pub program: String,
+    pub routine: String,
+    pub device: String,
+    pub driver: String,
+    pub backend: String,
+    /// Of the program.
+    pub version: String,
+    #[serde(rename = "type")]
+    pub element: String,
+    pub n: usize,
+    /// Columns of the matrix, or of a system's right-hand sides.
+    pub columns: usize,
+    pub runs: usize,
+    pub first_s: Option<f64>,
+    pub total_s: Option<f64>,
+    pub resident_s: Option<f64>,
+    pub scale_s: Option<f64>,
+    pub upload_s: Option<f64>,
+    pub to_band_s: Option<f64>,
+    pub band_to_bidiag_s: Option<f64>,
+    pub svdvals_s: Option<f64>,
+    pub error: Option<f64>,
+    pub note: String,
+}
+
+impl Row {
+    /// Real flops of a reduction to bidiagonal form, 8/3 n^3; a complex product and sum is four real ones.
+    pub fn flops(element: &str, n: usize) -> f64 {
+        8.0 / 3.0 * (n as f64).powi(3) * if element.starts_with('c') { 4.0 } else { 1.0 }
+    }
+}
+
+/// Rows are printed and written as they come.
+pub struct Table {
+    csv: Option<csv::Writer<File>>,
+}
+
+impl Table {
+    pub fn new(csv: Option<&Path>) -> Result<Table, Box<dyn Error>> {
+        let open = |path: &Path| csv::Writer::from_path(path).map_err(|error| format!("{}: {error}", path.display()));
+        Ok(Table { csv: csv.map(open).transpose()? })
+    }
+
+    pub fn title(&self, element: &str) {
+        println!(
+            "\n{element}\n{:>6} {:>4} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>9} {:>9}",
+            "n",
+            "runs",
+            "first",
+            "total",
+            "resident",
+            "0 scale",
+            "upload",
+            "1 to_band",
+            "2 to_bidi",
+            "3 svdvals",
+            "GF/s",
+            "error"
+        );
+    }
+
+    pub fn push(&mut self, row: Row) -> Result<(), Box<dyn Error>> {
+        if row.note.is_empty() {
+            print!("{:>6} {:>4}", row.n, row.runs);
+            let stages = [row.scale_s, row.upload_s, row.to_band_s, row.band_to_bidiag_s, row.svdvals_s];
+            for seconds in [row.first_s, row.total_s, row.resident_s].iter().chain(&stages) {
+                print!(" {:>10}", seconds.map_or("-".into(), |seconds| format!("{seconds:.6}")));
+            }
+            let rate = row.resident_s.map_or(0.0, |seconds| Row::flops(&row.element, row.n) / seconds / 1e9);
+            println!(" {rate:>9.1} {:>9.1e}", row.error.unwrap_or(f64::NAN));
+        } else {
+            println!("{:>6} {}", row.n, row.note);
+        }
+        if let Some(csv) = &mut self.csv {
+            csv.serialize(row)?;
+            csv.flush()?;
+        }
+        Ok(())
+    }
+
+    pub fn finish(self) -> Result<(), Box<dyn Error>> {
+        println!(
+            "\nresident: total - scale - upload; GF/s: 8/3 n^3 flops (four times as many in complex types) in the resident time"
+        );
+        Ok(())
+    }
+}
+
+pub fn read(path: &Path) -> Result<Vec<Row>, csv::Error> {
+    csv::Reader::from_path(path)?.deserialize().collect()
+}

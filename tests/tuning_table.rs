@@ -1,0 +1,250 @@
+//! Hyperparameters from a table: which entry counts, before what, and what a file may not be. The reports say what was used.
+
+mod common;
+
+use std::{env, fs, path::PathBuf, process::Command};
+
+use common::gaussian;
+use faer::Mat;
+use half::f16;
+use num_complex::Complex;
+use svdvals_gpu::{
+    Backend, Element, GpuContext, HalfStorage, PanelTree, PartialTuning, SvdError, SvdOptions, SvdReport, SvdValsGpu, Tuning,
+    TuningTable,
+};
+
+fn cpu() -> SvdOptions {
+    SvdOptions::default().backend(Backend::Cpu)
+}
+
+fn leaf(leaf: usize) -> PartialTuning {
+    PartialTuning { leaf: Some(leaf), ..Default::default() }
+}
+
+fn tuning_of<T: Element>(m: usize, n: usize, options: &SvdOptions) -> svdvals_gpu::Result<Tuning> {
+    let a: Mat<T> = gaussian(m, n, 1);
+    a.svdvals_gpu_report(options).map(|report| report.tuning)
+}
+
+/// A file in the system's folder for such, removed when dropped.
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str, text: &str) -> File {
+        let path = env::temp_dir().join(format!("svdvals-gpu-{}-{name}.json", std::process::id()));
+        fs::write(&path, text).expect("a folder for temporary files");
+        File(path)
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// The entry for the storage type and with the smallest bound that is no less than the smaller side; what it leaves open, and all where
+/// there is no entry, is the default. Every storage type is found by its name.
+#[test]
+fn the_entry_that_fits() {
+    let mut table = TuningTable::default();
+    for (n_up_to, rows) in [(60, 600), (40, 400)] {
+        table.set::<f32>(TuningTable::CPU, n_up_to, leaf(rows));
+    }
+    table.set::<f16>(TuningTable::CPU, 60, leaf(160));
+    table.set::<f64>(TuningTable::CPU, 60, leaf(640));
+    table.set::<Complex<f32>>(TuningTable::CPU, 60, leaf(320));
+    table.set::<Complex<f64>>(TuningTable::CPU, 60, leaf(1280));
+    table.set::<f32>("another device", 60, leaf(999));
+    let options = cpu().tuning_table(table);
+    for (shape, rows) in [((40, 40), 400), ((100, 40), 400), ((40, 100), 400), ((41, 41), 600), ((60, 60), 600)] {
+        let n = shape.0.min(shape.1);
+        let expected = Tuning::for_cpu::<f32>(n).leaf(rows);
+        assert_eq!(tuning_of::<f32>(shape.0, shape.1, &options).unwrap(), expected, "{shape:?}");
+    }
+    assert_eq!(tuning_of::<f32>(61, 61, &options).unwrap(), Tuning::for_cpu::<f32>(61));
+    assert_eq!(tuning_of::<f64>(50, 50, &options).unwrap().leaf, 640);
+    assert_eq!(tuning_of::<Complex<f32>>(50, 50, &options).unwrap().leaf, 320);
+    assert_eq!(tuning_of::<Complex<f64>>(50, 50, &options).unwrap().leaf, 1280);
+    // What counts is what the matrix is held in.
+    assert_eq!(tuning_of::<f16>(50, 50, &options).unwrap().leaf, 600);
+    assert_eq!(tuning_of::<f16>(50, 50, &options.clone().half_storage(HalfStorage::Half)).unwrap().leaf, 160);
+    // The hyperparameters of the call come first.
+    let asked = Tuning::for_cpu::<f32>(40).leaf(77);
+    assert_eq!(tuning_of::<f32>(40, 40, &options.tuning(asked.clone())).unwrap(), asked);
+}
+
+/// The stages one at a time take the same entry: a tile size shows as the band's width.
+#[test]
+fn single_stages_use_it() {
+    let mut table = TuningTable::default();
+    table.set::<f64>(TuningTable::CPU, 50, PartialTuning { tile_size: Some(7), ..Default::default() });
+    let a: Mat<f64> = gaussian(50, 50, 1);
+    let band = SvdValsGpu::to_band(&a, &cpu().tuning_table(table.clone())).unwrap();
+    assert_eq!(band.bandwidth(), 7);
+    table.set::<f64>(TuningTable::CPU, 50, PartialTuning { tile_width: Some(0), ..Default::default() });
+    assert!(matches!(band.band_to_bidiag(&cpu().tuning_table(table)), Err(SvdError::InvalidOption { option: "tile_width", .. })));
+}
+
+/// An entry that makes no sense with the defaults beside it, or for the device, is an error that names hyperparameter and entry.
+#[test]
+fn entries_are_checked() {
+    let mut table = TuningTable::default();
+    table.set::<f32>(TuningTable::CPU, 300, leaf(33)); // a tile has 32 rows
+    match tuning_of::<f32>(200, 200, &cpu().tuning_table(table.clone())) {
+        Err(SvdError::InvalidOption { option: "leaf", reason }) => {
+            assert!(reason.contains("\"cpu\", f32, n up to 300"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let context = match GpuContext::global() {
+        Ok(context) => context,
+        Err(error) if env::var("SVDVALS_GPU_REQUIRE").is_ok_and(|v| v == "1") => panic!("{error}"),
+        Err(_) => return,
+    };
+    let gpu = SvdOptions::default().backend(Backend::Gpu).context(context.clone());
+    let defaults = Tuning::for_adapter::<f32>(&context, 50);
+    let threads = |count| PartialTuning { threads_per_block: Some(count), ..Default::default() };
+    table.set::<f32>(context.adapter_name(), 50, threads(defaults.threads_per_block / 2));
+    let tuning = tuning_of::<f32>(50, 50, &gpu.clone().tuning_table(table.clone())).unwrap();
+    let half = defaults.threads_per_block / 2;
+    assert_eq!(tuning, defaults.threads_per_block(half));
+    table.set::<f32>(context.adapter_name(), 50, threads(1 << 30));
+    match tuning_of::<f32>(50, 50, &gpu.tuning_table(table)) {
+        Err(SvdError::InvalidOption { option: "threads_per_block", reason }) => {
+            assert!(reason.contains(context.adapter_name()) && reason.contains("n up to 50"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Every mistake in a file is an error with the file, the line and, where there is one, the field.
+#[test]
+fn bad_files_are_refused() {
+    let key = r#""adapter": "cpu", "element": "f32", "n_up_to": 10"#;
+    let entry = |tuning: &str| format!("{{\"entries\": [\n{{{key}, \"tuning\": {tuning}}}\n]}}");
+    let cases: [(&str, String, usize, Option<&str>, &str); 16] = [
+        ("empty", String::new(), 1, None, "EOF"),
+        ("not JSON", "{\n  entries\n}".into(), 2, None, "key must be a string"),
+        ("cut off", "{\"entries\": [\n".into(), 2, Some("entries"), "EOF"),
+        ("more behind it", "{\"entries\": []}\n[]".into(), 2, None, "trailing characters"),
+        ("no entries", "{}".into(), 1, None, "missing field `entries`"),
+        ("no list", "{\"entries\": 3}".into(), 1, Some("entries"), "a list of entries"),
+        ("an unknown field", "{\"entries\": [],\n\"entry\": 1}".into(), 2, Some("entry"), "unknown field `entry`"),
+        ("an unknown hyperparameter", entry("{\"leef\": 64}"), 2, Some("entries[0].tuning.leef"), "unknown field `leef`"),
+        ("text for a number", entry("{\"leaf\": \"64\"}"), 2, Some("entries[0].tuning.leaf"), "invalid type"),
+        ("a negative number", entry("{\"leaf\": -64}"), 2, Some("entries[0].tuning.leaf"), "invalid value"),
+        ("an unknown tree", entry("{\"tree\": \"oak\"}"), 2, Some("entries[0].tuning.tree"), "unknown variant `oak`"),
+        ("zero", entry("{\"tile_width\": 0}"), 2, Some("entries[0].tuning"), "tile_width: 0"),
+        ("a small leaf", entry("{\"tile_size\": 32, \"leaf\": 63}"), 2, Some("entries[0].tuning"), "leaf: 63"),
+        ("no tuning", format!("{{\"entries\": [{{{key}}}]}}"), 1, Some("entries[0]"), "missing field `tuning`"),
+        (
+            "an unknown type",
+            format!("{{\"entries\": [{{{}, \"tuning\": {{}}}}]}}", key.replace("f32", "bf16")),
+            1,
+            Some("entries[0].element"),
+            "\"bf16\" is none of f16, f32, f64, c32, c64",
+        ),
+        (
+            "an entry twice",
+            format!("{{\"entries\": [\n{{{key}, \"tuning\": {{}}}},\n{{{key}, \"tuning\": {{}}}}]}}"),
+            3,
+            Some("entries"),
+            "entry 1 is for the same as entry 0",
+        ),
+    ];
+    for (what, text, at, of, why) in cases {
+        let file = File::new("bad", &text);
+        match TuningTable::load(&file.0) {
+            Err(SvdError::TuningFile { path, line, field, reason }) => {
+                let name = file.0.display().to_string();
+                assert_eq!((path.as_str(), line, field.as_deref()), (name.as_str(), Some(at), of), "{what}: {reason}");
+                assert!(reason.contains(why) && !reason.contains(" line "), "{what}: {reason}");
+            }
+            other => panic!("{what}: {other:?}"),
+        }
+    }
+    assert!(matches!(TuningTable::load(env::temp_dir()), Err(SvdError::TuningFile { line: None, .. })));
+    assert!(matches!(TuningTable::default().save(env::temp_dir()), Err(SvdError::TuningFile { line: None, .. })));
+}
+
+/// What was saved is what is loaded, every hyperparameter, and `Tuning` and the options' names go through serde and back.
+#[test]
+fn round_trips() {
+    let all = Tuning::for_cpu::<f64>(100).direct(1).tile_size(2).leaf(5).tree(PanelTree::Flat).split_k(3).cols_per_block(4);
+    let all = all.tile_width(6).threads_per_block(7).cycles_per_dispatch(9).max_blocks(8);
+    let mut table = TuningTable::default();
+    table.set::<f64>("a device, \"quoted\"\n", 1000, all.clone());
+    table.set::<f16>(TuningTable::CPU, usize::MAX, PartialTuning::default());
+    let file = File::new("saved", "");
+    table.save(&file.0).unwrap();
+    let loaded = TuningTable::load(&file.0).unwrap();
+    assert_eq!(loaded.entries(), table.entries());
+    assert_eq!(loaded.entries()[0].tuning.over(Tuning::for_cpu::<f64>(9)), all);
+
+    let text = serde_json::to_string(&all).unwrap();
+    assert_eq!(serde_json::from_str::<Tuning>(&text).unwrap(), all);
+    assert!(serde_json::from_str::<Tuning>(r#"{"leaf": 64}"#).is_err());
+    assert_eq!(serde_json::from_str::<Backend>("\"auto\"").unwrap(), Backend::Auto);
+    assert_eq!(serde_json::from_str::<HalfStorage>("\"half\"").unwrap(), HalfStorage::Half);
+    assert_eq!(serde_json::to_string(&svdvals_gpu::Stage3::Newton).unwrap(), "\"newton\"");
+    let a: Mat<f64> = gaussian(5, 5, 1);
+    let report: SvdReport<Vec<f64>> = a.svdvals_gpu_report(&cpu()).unwrap().map(|s| s.iter().copied().collect());
+    let json: serde_json::Value = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
+    assert_eq!(json["tuning"]["leaf"], 1024);
+    assert_eq!(json["values"].as_array().unwrap().len(), 5);
+    assert!(json["seconds"]["total"].as_f64().unwrap() > 0.0);
+    assert_eq!(json["counts"]["dispatches"], 0);
+}
+
+/// `SVDVALS_GPU_TUNING` is read once in a process, so that each case is a process of its own: this test, run again.
+#[test]
+fn environment() {
+    const CASE: &str = "SVDVALS_GPU_TEST_CASE";
+    match env::var(CASE).as_deref() {
+        Err(_) => {}
+        Ok("good") => {
+            assert_eq!(tuning_of::<f32>(50, 50, &cpu()).unwrap().leaf, 111);
+            assert_eq!(tuning_of::<f32>(50, 50, &SvdOptions::default()).unwrap().leaf, 111);
+            assert_eq!(tuning_of::<f32>(51, 51, &cpu()).unwrap(), Tuning::for_cpu::<f32>(51));
+            // What the call brings comes first, an empty table too.
+            let mut table = TuningTable::default();
+            assert_eq!(tuning_of::<f32>(50, 50, &cpu().tuning_table(table.clone())).unwrap(), Tuning::for_cpu::<f32>(50));
+            table.set::<f32>(TuningTable::CPU, 50, leaf(222));
+            assert_eq!(tuning_of::<f32>(50, 50, &cpu().tuning_table(table)).unwrap().leaf, 222);
+            return;
+        }
+        Ok("bad") => {
+            // In every call, whatever its backend; but where the call needs no table, there is none to be wrong.
+            for backend in [Backend::Cpu, Backend::Auto, Backend::Cpu] {
+                match tuning_of::<f32>(50, 50, &SvdOptions::default().backend(backend)) {
+                    Err(SvdError::TuningFile { line: Some(2), field: Some(field), .. }) => {
+                        assert_eq!(field, "entries[0].n_up_to")
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert!(tuning_of::<f32>(50, 50, &cpu().tuning(Tuning::for_cpu::<f32>(50))).is_ok());
+            return;
+        }
+        Ok("missing") => {
+            let error = tuning_of::<f32>(50, 50, &cpu());
+            assert!(matches!(error, Err(SvdError::TuningFile { line: None, .. })), "{error:?}");
+            return;
+        }
+        Ok("empty") => {
+            assert_eq!(tuning_of::<f32>(50, 50, &cpu()).unwrap(), Tuning::for_cpu::<f32>(50));
+            return;
+        }
+        other => panic!("{other:?}"),
+    }
+    let good = r#"{"entries": [{"adapter": "cpu", "element": "f32", "n_up_to": 50, "tuning": {"leaf": 111}}]}"#;
+    let (good, bad) = (File::new("good", good), File::new("ill", &good.replace("50", "\n\"many\"")));
+    let cases = [("good", good.0.clone()), ("bad", bad.0.clone()), ("missing", "no/such/file".into()), ("empty", "".into())];
+    for (case, path) in cases {
+        let mut again = Command::new(env::current_exe().unwrap());
+        let run = again.args(["--exact", "environment"]).env(CASE, case).env("SVDVALS_GPU_TUNING", path).output().unwrap();
+        let said = String::from_utf8_lossy(&run.stdout);
+        assert!(run.status.success() && said.contains("1 passed"), "{case}: {said}");
+    }
+}
