@@ -117,9 +117,10 @@ impl<R: RealElement> Bidiagonal<R> {
     pub(crate) fn svdvals_for<T: RealElement>(&self, method: Stage3) -> Result<Vec<f64>> {
         let (diagonal, superdiagonal) = (widened(&self.diagonal), widened(&self.superdiagonal));
         Ok(match method {
-            Stage3::Newton => bidiag_svdvals::svdvals(&diagonal, &superdiagonal, T::epsilon().to_double()),
+            Stage3::Auto | Stage3::Newton => bidiag_svdvals::svdvals(&diagonal, &superdiagonal, T::epsilon().to_double()),
             Stage3::Dqds => bidiag_svdvals::svdvals_by_dqds(&diagonal, &superdiagonal),
             Stage3::Bisection => bidiag_svdvals::bisection::svdvals(&diagonal, &superdiagonal),
+            Stage3::Device => return Err(SvdError::invalid("stage3", "Stage3::Device, but the bidiagonal is not on a GPU")),
             #[cfg(feature = "lapack")]
             Stage3::Bdsqr => bidiag_svdvals::lapack::bdsqr(diagonal.into_owned(), superdiagonal.into_owned())?,
             #[cfg(feature = "lapack")]
@@ -137,31 +138,37 @@ fn widened<R: RealElement>(values: &[R]) -> Cow<'_, [f64]> {
     }
 }
 
-/// How stage 3 finds the singular values of a bidiagonal matrix, always in f64.
+/// How stage 3 finds the singular values of a bidiagonal matrix: in f64, but for `Device`.
 ///
 /// | method | operations | accuracy |
 /// | --- | --- | --- |
+/// | `Auto` | `Newton`; of an order of 4096 and more on a hardware GPU, `Device` | |
 /// | `Newton` | about 6 n^2 rows of a division each, in parallel | every value relatively |
 /// | `Dqds` | about 2 n^2 rows of a division each | every value relatively |
 /// | `Bisection` | about 60 n^2, in parallel | every value relatively |
+/// | `Device` | about 35 n^2 (f32), 66 n^2 (f64), one value a thread of the GPU | some eps of the GPU's arithmetic, down to 2^-50 (f32) or 2^-450 (f64) of the largest |
 /// | `Bdsqr` (feature `lapack`) | LAPACK `dbdsqr` without vectors, which is its `dlasq1` | every value relatively |
 /// | `Bdsdc` (feature `lapack`) | LAPACK `dbdsdc` without vectors, which is its `dlasdq` | every value relatively |
 ///
 /// ```
-/// assert_eq!(svdvals_gpu::Stage3::default(), svdvals_gpu::Stage3::Newton);
+/// assert_eq!(svdvals_gpu::Stage3::default(), svdvals_gpu::Stage3::Auto);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Stage3 {
-    /// Newton's method in brackets that eigenvalue counts keep, for all values side by side, in vector registers and on all threads.
+    /// As is fastest: [`Newton`](Self::Newton), or [`Device`](Self::Device) for large matrices on a hardware GPU.
     #[default]
+    Auto,
+    /// Newton's method in brackets that eigenvalue counts keep, for all values side by side, in vector registers and on all threads.
     Newton,
     /// Differential quotient-difference algorithm with shifts (Fernando and Parlett 1994; Parlett and Marques 2000), and one Newton
     /// step for every value.
     Dqds,
     /// Bisection on Sturm counts of the Golub-Kahan matrix (Demmel and Kahan 1990; Fernando 1998).
     Bisection,
+    /// Bisection on Sturm counts on the GPU that has the bidiagonal, in its arithmetic; an error where the CPU has it.
+    Device,
     /// LAPACK's `dbdsqr`.
     #[cfg(feature = "lapack")]
     Bdsqr,

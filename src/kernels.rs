@@ -9,6 +9,7 @@ use faer::MatRef;
 
 use crate::{
     band::Band,
+    bidiagonal::Stage3,
     error::{Result, SvdError},
     scalar::{Element, Re},
 };
@@ -400,6 +401,12 @@ pub trait TileKernels: StageKernels {
     /// Reads the diagonal (n) and the superdiagonal (n - 1) back, as stage 3 takes them. Of complex numbers the moduli: a diagonal
     /// unitary matrix on either side takes the phases out of a bidiagonal.
     fn bidiagonal(&self, band: Self::Banded) -> Result<(Vec<f64>, Vec<f64>)>;
+
+    /// Stage 3 where the band is, reduced to a bidiagonal: its singular values in any order; None where this backend leaves that to the
+    /// host.
+    fn svdvals(&self, _band: &Self::Banded, _method: Stage3) -> Result<Option<Vec<f64>>> {
+        Ok(None)
+    }
 
     /// Waits until all that was asked for is done, so that stages can be timed.
     fn finish(&self) -> Result<()>;

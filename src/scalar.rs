@@ -140,6 +140,10 @@ pub trait RealElement: Scalar<Wide = f64> + Element<Real = Self, Scalar = Self> 
     /// Sums of squares below this are made again from entries scaled by [`norm_scale`](Self::norm_scale): smallest normal / eps^2.
     #[doc(hidden)]
     fn norm_floor() -> Self;
+    /// What a pivot of a Sturm count is at least, for squares of at most 2: so small that its square root is nothing beside 1, so large
+    /// that no quotient overflows.
+    #[doc(hidden)]
+    fn pivot() -> Self;
     /// Largest k for which both 2^k and 2^-k are normal.
     #[doc(hidden)]
     fn exponent_limit() -> i32;
@@ -192,7 +196,7 @@ macro_rules! drivers {
 }
 
 macro_rules! real {
-    ($t:ident, $norm_scale:expr) => {
+    ($t:ident, $norm_scale:expr, $pivot:expr) => {
         impl sealed::Sealed for $t {}
         impl Element for $t {
             drivers!();
@@ -253,6 +257,9 @@ macro_rules! real {
             fn norm_floor() -> $t {
                 $t::MIN_POSITIVE / ($t::EPSILON * $t::EPSILON)
             }
+            fn pivot() -> $t {
+                $pivot
+            }
             fn exponent_limit() -> i32 {
                 $t::MAX_EXP - 2
             }
@@ -260,9 +267,9 @@ macro_rules! real {
     };
 }
 
-// Powers of two written as bit patterns: 2^80 in f32, 2^700 in f64.
-real!(f32, f32::from_bits((80 + 127) << 23));
-real!(f64, f64::from_bits((700 + 1023) << 52));
+// Powers of two written as bit patterns: 2^80 and 2^-100 in f32, 2^700 and 2^-900 in f64.
+real!(f32, f32::from_bits((80 + 127) << 23), f32::from_bits((127 - 100) << 23));
+real!(f64, f64::from_bits((700 + 1023) << 52), f64::from_bits((1023 - 900) << 52));
 
 macro_rules! complex {
     ($t:ident, $name:literal) => {

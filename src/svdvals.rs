@@ -192,10 +192,20 @@ impl<T: Element> Solve<'_, T> {
         seconds.to_band = clock.lap(kernels)?;
 
         reduce_band(kernels, &mut band, n, bandwidth, tuning.tile_width)?;
-        let (diagonal, superdiagonal) = kernels.bidiagonal(band)?;
-        seconds.band_to_bidiag = clock.lap(kernels)?;
-
-        let values = self.stage_three(diagonal, superdiagonal)?;
+        if self.timed {
+            seconds.band_to_bidiag = clock.lap(kernels)?;
+        }
+        let values = match kernels.svdvals(&band, self.options.stage3)? {
+            Some(mut values) => {
+                values.sort_unstable_by(|x, y| y.total_cmp(x));
+                unscaled(values, self.scale, "singular values")?
+            }
+            None => {
+                let (diagonal, superdiagonal) = kernels.bidiagonal(band)?;
+                seconds.band_to_bidiag += clock.lap(kernels)?;
+                self.stage_three(diagonal, superdiagonal)?
+            }
+        };
         seconds.svdvals = clock.lap(kernels)?;
         Ok((values, seconds))
     }

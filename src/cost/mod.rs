@@ -113,7 +113,7 @@ impl Cost {
     /// stands for [`HalfStorage::Half`](crate::HalfStorage).
     ///
     /// # Errors
-    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) where [`Tuning::check`] refuses the hyperparameters, or the sizes
+    /// [`SvdError::InvalidOption`] where [`Tuning::check`] refuses the hyperparameters, or the sizes
     /// overflow.
     pub fn new<S: Element>(m: usize, n: usize, tuning: &Tuning) -> Result<Cost> {
         tuning.check()?;

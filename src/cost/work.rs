@@ -29,6 +29,10 @@ pub enum Kernel {
     Chase,
     /// After stage 2: band storage to what is read back.
     UnpackBand,
+    /// Stage 3 on the device: the squares that Sturm counts are made of.
+    SquareBidiagonal,
+    /// Stage 3 on the device: steps of bisection.
+    Bisect,
     /// Triangular operations: a matrix product.
     Gemm,
     /// Triangular operations: a small triangle times columns of B.
@@ -56,6 +60,8 @@ impl fmt::Display for Kernel {
             Kernel::PackBand => "pack_band",
             Kernel::Chase => "chase",
             Kernel::UnpackBand => "unpack_band",
+            Kernel::SquareBidiagonal => "square_bidiagonal",
+            Kernel::Bisect => "bisect",
             Kernel::Gemm => "gemm",
             Kernel::Trmm => "trmm",
             Kernel::Trsm => "trsm",

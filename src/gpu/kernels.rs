@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     band::Band,
+    bidiagonal::Stage3,
     cost::{Kernel, Work},
     error::{Result, SvdError},
     kernels::{BandLayout, HeldBy, Level, ReductionStep, SWEEP_SEPARATION, StageKernels, TileKernels},
@@ -23,12 +24,16 @@ use crate::{
     scalar::{Element, Re, Scalar},
 };
 
+/// Order from which bisection on the device is faster than Newton's method on a host of a few cores, by the model, which for smaller ones
+/// takes no longer than ten milliseconds.
+const BISECTION_WORTHWHILE: usize = 4096;
+
 /// The GPU backend for one call, for matrices stored as `S`: a context, hyperparameters that its device can have, and the commands not yet submitted.
 pub struct GpuKernels<S> {
-    context: GpuContext,
+    pub(super) context: GpuContext,
     tuning: Tuning,
     shape: Shape,
-    stream: Stream,
+    pub(super) stream: Stream,
     storage: PhantomData<S>,
 }
 
@@ -247,6 +252,15 @@ impl<S: Element> TileKernels for GpuKernels<S> {
         let pairs = self.unpack_band(&band, 1)?;
         let every_other = |first| pairs.iter().skip(first).step_by(2).map(|x| x.to_complex().norm()).collect();
         Ok((every_other(1), every_other(2)))
+    }
+
+    fn svdvals(&self, band: &Banded<S>, method: Stage3) -> Result<Option<Vec<f64>>> {
+        let here = match method {
+            Stage3::Device => true,
+            Stage3::Auto => band.layout.n >= BISECTION_WORTHWHILE && !self.context.is_software(),
+            _ => false,
+        };
+        if here { self.bisect(band).map(Some) } else { Ok(None) }
     }
 
     fn finish(&self) -> Result<()> {

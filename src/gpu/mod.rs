@@ -9,10 +9,12 @@
 //! | `timer.rs` | the device's clock |
 //! | `tuning.rs` | hyperparameters against the device's limits |
 //! | `storage.rs` | the matrices on the device |
+//! | `bisection.rs` | stage 3 on the device |
 //! | `kernels.rs` | [`TileKernels`](crate::kernels::TileKernels) |
 //! | `matrix.rs`, `triangular.rs` | [`GpuMatrix`], and the triangular operations on such |
 
 mod adapter;
+mod bisection;
 mod context;
 mod kernels;
 mod matrix;

@@ -54,6 +54,8 @@ pub(super) const UNMQR_IN_VECTORS: Shader = shader!("unmqr", 2, 12, Some("vector
 pub(super) const PACK_BAND: Shader = shader!("pack_band", 1, 7);
 pub(super) const UNPACK_BAND: Shader = shader!("unpack_band", 2, 4);
 pub(super) const CHASE: Shader = shader!("chase", 1, 9);
+pub(super) const SQUARE_BIDIAGONAL: Shader = shader!("square_bidiagonal", 2, 3);
+pub(super) const BISECT: Shader = shader!("bisect", 2, 3);
 pub(super) const GEMM: Shader = shader!("gemm", 3, 11);
 pub(super) const TRMM: Shader = shader!("trmm", 3, 9);
 pub(super) const TRSM: Shader = shader!("trsm", 3, 9);
@@ -100,6 +102,7 @@ fn constants<R: RealElement>(values: &[(&str, u32)]) -> String {
         // Twice the largest entry of a vector whose sum of squares is below the floor.
         ("NORM_CLAMP", num_traits::Float::sqrt(R::norm_floor()) * R::from_double(2.0)),
         ("SMALLEST_NORMAL", R::min_positive_value()),
+        ("PIVOT", R::pivot()),
     ];
     for (name, value) in real {
         let _ = writeln!(text, "const {name}: {} = {:e};", R::NAME, value.to_double());
@@ -253,14 +256,14 @@ mod tests {
     fn sources_resolve() {
         fn resolve<S: Element>() {
             let triangular = [GEMM, TRMM, TRSM, DIAGONAL, LARGEST, SCALE];
-            let stages = [GEQRT, UNMQR, UNMQR_IN_VECTORS, PACK_BAND, UNPACK_BAND, CHASE];
+            let stages = [GEQRT, UNMQR, UNMQR_IN_VECTORS, PACK_BAND, UNPACK_BAND, CHASE, SQUARE_BIDIAGONAL, BISECT];
             for shader in stages.into_iter().chain(triangular) {
                 for (immediates, count) in [(false, 1), (true, 1), (true, 3)] {
                     let values: Vec<_> =
                         ["TS", "TS4", "SPLIT", "SLICE", "ROWS", "GEQRT_THREADS", "CPB", "CPB4", "CPB8", "I_LOW", "J_LOW"]
                             .into_iter()
                             .chain(["UNMQR_THREADS", "TAIL", "LINES", "PARTS", "EACH", "CHASE_THREADS"])
-                            .chain(["GEMM_THREADS", "BASE", "GROUPS", "TRIANGLE_THREADS"])
+                            .chain(["BISECT_THREADS", "TOP", "GEMM_THREADS", "BASE", "GROUPS", "TRIANGLE_THREADS"])
                             .map(|name| (name, 4))
                             .collect();
                     let source = wgsl::<S>(&shader, count, &constants::<Re<S>>(&values), immediates).unwrap();

@@ -10,6 +10,7 @@ mod accuracy;
 mod band;
 mod dense;
 mod properties;
+mod stage3;
 mod triangular;
 mod whole;
 
@@ -110,6 +111,8 @@ fn per_element<T: Elements>(context: Option<&GpuContext>) -> Vec<(String, Body, 
         ("values_agree_with_the_cpu", whole::values_agree_with_the_cpu::<T>),
         ("errors_leave_the_context_usable", whole::errors_leave_the_context_usable::<T>),
         ("eight_threads", whole::eight_threads::<T>),
+        ("bisection_on_the_device", stage3::bisection_on_the_device::<T>),
+        ("values_by_the_device", stage3::values_by_the_device::<T>),
         ("several_buffers", whole::several_buffers::<T>),
         ("defaults_fit", whole::defaults_fit::<T>),
         ("table_1", accuracy::table_1::<T>),

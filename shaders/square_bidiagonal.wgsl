@@ -1,0 +1,69 @@
+// The squares of a bidiagonal's moduli, brought to at most 2: what `bisect` counts with.
+//
+//   squares[0] = f,  squares[2 i + 1] = |f B(i, i)|^2,  squares[2 i + 2] = |f B(i, i + 1)|^2,  0 <= i < n, with 0 for the last;
+//   f = 1 / the largest real or imaginary part, rounded; 1 for a zero matrix
+//
+//   band      B in band storage, entries as stored, in
+//   squares   2 n + 1 real numbers, out
+//
+// One workgroup; thread = every LINEAR_THREADS-th column.
+
+import package::tuning::{LINEAR_THREADS, SMALLEST_NORMAL};
+import package::scalar::{Real, Scalar, Stored, load};
+import package::band::{Layout, band_index};
+
+struct Params {
+    n: u32,
+    ld: u32,
+    ku: u32,
+}
+
+@group(0) @binding(0) var<storage, read_write> band: array<Stored>;
+@group(0) @binding(1) var<storage, read_write> squares: array<Real>;
+@if(immediates) var<immediate> params: Params;
+@else @group(0) @binding(2) var<uniform> params: Params;
+
+/// The largest part that each thread has seen.
+var<workgroup> largest: array<Real, LINEAR_THREADS>;
+
+/// B(i, j), or zero outside.
+fn entry(i: u32, j: u32) -> Scalar {
+    if j < params.n && j <= i + params.ku {
+        return load(band[band_index(Layout(params.n, params.ld, params.ku), i, j)]);
+    }
+    return Scalar();
+}
+
+/// max(|Re x|, |Im x|)
+fn largest_part(x: Scalar) -> Real {
+    @if(complex) return max(abs(x.x), abs(x.y));
+    @else return abs(x);
+}
+
+/// |factor x|^2
+fn square(factor: Real, x: Scalar) -> Real {
+    let y = factor * x;
+    @if(complex) return y.x * y.x + y.y * y.y;
+    @else return y * y;
+}
+
+@compute @workgroup_size(LINEAR_THREADS)
+fn square_bidiagonal(@builtin(local_invocation_index) thread: u32) {
+    var most = Real(0.0);
+    for (var i = thread; i < params.n; i += LINEAR_THREADS) {
+        most = max(most, max(largest_part(entry(i, i)), largest_part(entry(i, i + 1u))));
+    }
+    largest[thread] = most;
+    // Every thread's largest is there before they are compared.
+    workgroupBarrier();
+    for (var k = 0u; k < LINEAR_THREADS; k++) {
+        most = max(most, largest[k]);
+    }
+    var factor = Real(1.0);
+    if most >= SMALLEST_NORMAL { factor = Real(1.0) / most; }
+    for (var i = thread; i < params.n; i += LINEAR_THREADS) {
+        squares[2u * i + 1u] = square(factor, entry(i, i));
+        squares[2u * i + 2u] = square(factor, entry(i, i + 1u));
+    }
+    if thread == 0u { squares[0] = factor; }
+}

@@ -1,0 +1,88 @@
+//! Stage 3 on the device: bisection on Sturm counts, one value a thread.
+
+use num_traits::Float;
+use wgpu::BufferUsages;
+
+use super::{
+    kernels::GpuKernels,
+    pipeline::{BISECT, SQUARE_BIDIAGONAL},
+    storage::Banded,
+    stream::buffer,
+};
+use crate::{
+    cost::{Kernel, Work},
+    error::{Result, SvdError},
+    scalar::{Element, Re, RealElement},
+};
+
+/// Threads of a workgroup of `bisect`: few, so that the values are shared out to all of the device.
+const BISECT_THREADS: u32 = 64;
+/// Flops of a row of a count, a division taken as four.
+const FLOPS_OF_ROW: u64 = 8;
+/// Upper bound of the squares: entries of moduli up to sqrt(2), two in a row.
+const TOP: u32 = 9;
+
+/// Iterations that a thread may have in a dispatch on a software driver: Mesa's leaves all loops after 65535 in all.
+const SOFTWARE_ITERATIONS: u64 = 60_000;
+
+/// Steps to bounds that are neighbours: from a ratio of `TOP` / `pivot` to 4 by geometric means, which halve its logarithm, and then one
+/// for each binary digit and two more.
+fn steps(pivot: f64, epsilon: f64) -> u64 {
+    let geometric = (f64::from(TOP) / pivot).log2().log2().ceil();
+    let digits = 1.0 - epsilon.log2();
+    (geometric + digits + 2.0) as u64
+}
+
+impl<S: Element> GpuKernels<S> {
+    /// The singular values of the bidiagonal that is left of a band, ascending, in double precision but no more accurate than `S`'s
+    /// arithmetic: each to some eps of itself, where it is not below 2^-50 (f32; f64: 2^-450) of the largest.
+    pub(super) fn bisect(&self, band: &Banded<S>) -> Result<Vec<f64>> {
+        let n = band.layout.n;
+        if n == 0 {
+            return Ok(Vec::new());
+        }
+        let (context, stream, real) = (&self.context, &self.stream, size_of::<Re<S>>());
+        let storage =
+            |what, len: usize| buffer(context, what, (len * real) as u64, BufferUsages::STORAGE | BufferUsages::COPY_SRC);
+        let squares = storage("the bidiagonal's squares", 2 * n + 1)?;
+        let bounds = storage("bounds of the singular values", 2 * n)?;
+
+        let pipeline = context.pipeline::<S>(&SQUARE_BIDIAGONAL, &[], 0)?;
+        let bindings = stream.bind(&pipeline, &[&band.band, &squares], &[])?;
+        let words = [n, band.layout.ld(), band.layout.ku].map(|word| word as u32);
+        stream.dispatch(&pipeline, &bindings, words.into(), [1, 1, 1], Work::other(Kernel::SquareBidiagonal, 4 * n as u64))?;
+
+        let pipeline = context.pipeline::<S>(&BISECT, &[("BISECT_THREADS", BISECT_THREADS), ("TOP", TOP)], 0)?;
+        let bindings = stream.bind(&pipeline, &[&squares, &bounds], &[])?;
+        let [x, y] = stream.fold(n.div_ceil(BISECT_THREADS as usize))?;
+        let pivot = Re::<S>::pivot().to_double();
+        let steps = steps(pivot, Re::<S>::epsilon().to_double());
+        let flops_of_step = FLOPS_OF_ROW * (n as u64).saturating_mul(n as u64);
+        // As many steps a dispatch as a submission may have flops, and a thread iterations.
+        let iterations = if context.is_software() { SOFTWARE_ITERATIONS / n as u64 } else { u64::MAX };
+        if iterations == 0 {
+            let reason = format!("Stage3::Device, but {} does not run loops of {n}", context.adapter_name());
+            return Err(SvdError::invalid("stage3", reason));
+        }
+        let at_once = (stream.most_flops() / flops_of_step).clamp(1, steps).min(iterations);
+        for first in (0..steps).step_by(at_once as usize) {
+            let count = at_once.min(steps - first);
+            let words = [n as u32, count as u32, u32::from(first == 0)];
+            let work = Work::other(Kernel::Bisect, count * flops_of_step);
+            stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], work)?;
+        }
+
+        let factor: Vec<Re<S>> = stream.read_back(&squares, 1)?;
+        let factor = factor[0].to_double();
+        let bounds: Vec<Re<S>> = stream.read_back(&bounds, 2 * n)?;
+        let floor = 8.0 * pivot;
+        Ok(bounds
+            .chunks_exact(2)
+            .map(|bounds| {
+                let (low, high) = (bounds[0].to_double(), bounds[1].to_double());
+                // Below this a square is as good as zero.
+                if high <= floor { 0.0 } else { (0.5 * (low + high)).sqrt() / factor }
+            })
+            .collect())
+    }
+}

@@ -1,0 +1,79 @@
+//! Stage 3 on the device.
+
+use faer::Mat;
+use svdvals_gpu::{
+    Backend, Band, Bidiagonal, GpuContext, HalfStorage, RealElement, Stage3, SvdError, SvdOptions, SvdValsGpu,
+    internals::{GpuKernels, TileKernels},
+};
+
+use crate::{
+    Elements, Outcome, check,
+    common::{eps, furthest, noise},
+    tuning,
+};
+
+/// Bisection on the device gives the values that f64 gives of the same bidiagonal: random ones, some with zeros, graded, clustered, and
+/// of a single entry.
+///
+/// Bound: 4 sqrt(n) eps of each value, and 2^-48 (f32; f64: 2^-440) of the largest. A count is exact for a bidiagonal whose entries are
+/// changed by a few eps each, a division by 2.5 units in the last place among them; a value changes by a mean of those, weighted by its
+/// vectors, and what lies below a pivot's square root is lost. (Entries of f16 are numbers of f32.) n = 1000 takes several dispatches in f64.
+pub fn bisection_on_the_device<T: Elements>(context: &GpuContext) -> Outcome {
+    let kernels = GpuKernels::<T>::new(context, &tuning(8, 16))?;
+    let lost = 2f64.powi(if size_of::<T::Real>() == 4 { -48 } else { -440 });
+    let kinds: [(&str, usize, &dyn Fn(usize, usize) -> f64); 7] = [
+        ("random", 1000, &|i, j| noise(40, i, j)),
+        ("with zeros", 100, &|i, j| if (i + j) % 7 == 0 { 0.0 } else { noise(41, i, j) }),
+        ("graded", 60, &|i, j| noise(42, i, j) * 0.7f64.powi(i as i32)),
+        ("ones", 129, &|_, _| 1.0),
+        ("clustered", 80, &|i, j| if i == j { 1.0 } else { 1e-3 * noise(43, i, j) }),
+        ("one entry", 1, &|_, _| 3.0),
+        ("zero", 5, &|_, _| 0.0),
+    ];
+    for (name, n, entry) in kinds {
+        let band = Band::<T>::from_fn(n, 1, |i, j| T::real(entry(i, j)))?;
+        let of = |i, j| band.get(i, j).to_complex().norm();
+        let bidiagonal = Bidiagonal::new((0..n).map(|i| of(i, i)).collect(), (1..n).map(|j| of(j - 1, j)).collect())?;
+        let want: Vec<f64> = bidiagonal.svdvals()?;
+        let device = kernels.upload_band(&band, T::Real::from_double(1.0), 1)?;
+        let mut got = kernels.svdvals(&device, Stage3::Device)?.ok_or("the device left it to the host")?;
+        got.sort_unstable_by(|x, y| y.total_cmp(x));
+        check!(got.len() == n, "{name}: {} values", got.len());
+        let largest = want[0];
+        for (got, want) in got.iter().zip(&want) {
+            let bound = 4.0 * (n as f64).sqrt() * eps::<T>() * want + lost * largest;
+            check!((got - want).abs() <= bound, "{name}: {got:e}, not {want:e}; bound {bound:.1e}");
+        }
+        // What the accuracy of the whole is measured by has hardly an error: in f32 half a rounding to the nearest number; in f64 the
+        // reference has some eps itself.
+        let roundings = if size_of::<T::Real>() == 4 { 0.5 } else { 4.0 };
+        let square = |values: &[f64]| values.iter().map(|x| x * x).sum::<f64>();
+        let off: Vec<f64> = got.iter().zip(&want).map(|(x, y)| x - y).collect();
+        check!(square(&off) <= (roundings * eps::<T>()).powi(2) * square(&want), "{name}: {:.1e} in norm", square(&off).sqrt());
+        let left = kernels.svdvals(&device, Stage3::Newton)?;
+        check!(left.is_none(), "{name}: Newton's method on the device");
+    }
+    Ok(())
+}
+
+/// The whole call with stage 3 on the device, where it is asked for, gives the host's values; the host refuses to play the device.
+///
+/// Bound: 4 sqrt(n) eps of the largest: the two differ in stage 3 alone.
+pub fn values_by_the_device<T: Elements>(context: &GpuContext) -> Outcome {
+    let options = SvdOptions::default().half_storage(HalfStorage::Half).context(context.clone()).tuning(tuning(8, 16));
+    for (m, n) in [(70, 70), (90, 31), (1, 1), (5, 0)] {
+        let a = Mat::<T>::from_fn(m, n, |i, j| T::noise(44, i, j));
+        let gpu = options.clone().backend(Backend::Gpu);
+        let (here, there) = (a.svdvals_gpu_report(&gpu)?, a.svdvals_gpu_report(&gpu.stage3(Stage3::Device))?);
+        let difference = |(x, y): (&T::Real, &T::Real)| x.to_double() - y.to_double();
+        let found = furthest(here.values.iter().zip(there.values.iter()).map(difference));
+        let bound = 4.0 * (n as f64).sqrt() * eps::<T>() * here.values.iter().next().map_or(0.0, |s| s.to_double());
+        check!(there.values.nrows() == n && found <= bound, "{m} x {n}: {found:.1e}, bound {bound:.1e}");
+        check!(n == 0 || there.counts.bytes_read_back > 0, "{:?}", there.counts);
+        match a.svdvals_gpu_with(&options.clone().backend(Backend::Cpu).stage3(Stage3::Device)) {
+            Err(SvdError::InvalidOption { option: "stage3", .. }) => {}
+            other => return Err(format!("on the CPU: {:?}", other.map(|values| values.nrows())).into()),
+        }
+    }
+    Ok(())
+}
