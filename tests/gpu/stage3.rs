@@ -12,6 +12,9 @@ use crate::{
     tuning,
 };
 
+/// A kind of bidiagonal: its name, its order, and its entries.
+type Kind<'a> = (&'a str, usize, &'a dyn Fn(usize, usize) -> f64);
+
 /// Bisection on the device gives the values that f64 gives of the same bidiagonal: random ones, some with zeros, graded, clustered, and
 /// of a single entry.
 ///
@@ -21,7 +24,7 @@ use crate::{
 pub fn bisection_on_the_device<T: Elements>(context: &GpuContext) -> Outcome {
     let kernels = GpuKernels::<T>::new(context, &tuning(8, 16))?;
     let lost = 2f64.powi(if size_of::<T::Real>() == 4 { -48 } else { -440 });
-    let kinds: [(&str, usize, &dyn Fn(usize, usize) -> f64); 7] = [
+    let kinds: [Kind<'_>; 7] = [
         ("random", 1000, &|i, j| noise(40, i, j)),
         ("with zeros", 100, &|i, j| if (i + j) % 7 == 0 { 0.0 } else { noise(41, i, j) }),
         ("graded", 60, &|i, j| noise(42, i, j) * 0.7f64.powi(i as i32)),
