@@ -133,6 +133,7 @@ mod band;
 mod band_to_bidiag;
 mod bidiag_svdvals;
 mod bidiagonal;
+mod choose;
 pub mod cost;
 mod cpu;
 mod error;
@@ -143,6 +144,7 @@ mod kernels;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod options;
+mod reduction;
 mod report;
 mod scalar;
 mod scale;

@@ -9,9 +9,10 @@ use crate::{
     band::Band,
     band_to_bidiag::band_to_bidiag as reduce_band,
     bidiagonal::Bidiagonal,
+    choose::{Choice, choose, choose_for_dense, fallback, too_small},
     cpu::{CpuKernels, bidiagonal_directly, tsqr},
     error::{Result, SvdError},
-    gpu::{GpuContext, GpuKernels, required_band_bytes, required_bytes},
+    gpu::{GpuContext, GpuKernels, required_band_bytes},
     kernels::{HeldBy, StageKernels, TileKernels},
     options::{Backend, HalfStorage, SvdOptions, Tuning},
     report::{Counts, StageSeconds, SvdReport},
@@ -117,9 +118,6 @@ pub(crate) mod sealed {
         fn collect(values: Vec<T::Real>) -> V;
     }
 }
-
-/// Sides below which a GPU does not pay: its dispatches alone (about 3 n in stage 2) take longer than the CPU needs.
-const GPU_WORTHWHILE: usize = 1024;
 
 /// The driver.
 ///
@@ -420,90 +418,5 @@ where
             on_cpu()
         }
         result => result,
-    }
-}
-
-/// Where to compute, and why.
-pub(crate) enum Choice {
-    Cpu(Cow<'static, str>),
-    Gpu { context: GpuContext, tuning: Tuning, reason: Cow<'static, str> },
-}
-
-/// Where a matrix of `T`, stored as `S`, is computed, and why. No entry is read.
-fn choose_for_dense<T, S>(options: &SvdOptions, a: MatRef<'_, T>) -> Result<Choice>
-where
-    T: Element,
-    S: Element<Real = T::Real, Scalar = T::Scalar>,
-{
-    let (m, n) = (a.nrows().max(a.ncols()), a.nrows().min(a.ncols()));
-    choose::<T, S>(options, n, || too_small(n), |context, tuning| required_bytes::<S>(context, m, n, tuning))
-}
-
-/// Why a matrix of order `n` is too small for a GPU, if it is.
-fn too_small(n: usize) -> Option<String> {
-    (n < GPU_WORTHWHILE).then(|| format!("a smaller side of {n} gains nothing on a GPU (from {GPU_WORTHWHILE} on it does)"))
-}
-
-/// Where a matrix of order `n` of `T`, stored as `S`, is computed, and why. On a GPU it computes with these types, and `fits` agrees;
-/// `too_small` says why it would gain nothing there.
-pub(crate) fn choose<T, S>(
-    options: &SvdOptions,
-    n: usize,
-    too_small: impl Fn() -> Option<String>,
-    fits: impl Fn(&GpuContext, &Tuning) -> Result<u64>,
-) -> Result<Choice>
-where
-    T: Element,
-    S: Element<Real = T::Real, Scalar = T::Scalar>,
-{
-    let check = |context: &GpuContext| -> Result<Tuning> {
-        context.require::<T, S>()?;
-        let tuning = options.tuning_for_adapter::<S>(context, n)?;
-        fits(context, &tuning)?;
-        Ok(tuning)
-    };
-    let context = || options.context.clone().map_or_else(GpuContext::global, Ok);
-    match options.backend {
-        Backend::Cpu => Ok(Choice::Cpu("Backend::Cpu was asked for".into())),
-        Backend::Gpu => {
-            let context = context()?;
-            let tuning = check(&context)?;
-            Ok(Choice::Gpu { context, tuning, reason: "Backend::Gpu was asked for".into() })
-        }
-        Backend::Auto => {
-            if let Some(reason) = too_small() {
-                log::debug!("svdvals-gpu computes on the CPU: {reason}");
-                return Ok(Choice::Cpu(reason.into()));
-            }
-            let context = match context() {
-                Ok(context) => context,
-                Err(error) => return Ok(Choice::Cpu(fallback(&error.to_string()))),
-            };
-            let checked = if context.is_software() {
-                Err(format!("{} is a software rasteriser", context.adapter_name()))
-            } else {
-                check(&context).map_err(|error| error.to_string())
-            };
-            Ok(match checked {
-                Ok(tuning) => Choice::Gpu { context, tuning, reason: "a hardware GPU that can hold the matrix".into() },
-                Err(reason) => Choice::Cpu(fallback(&reason)),
-            })
-        }
-    }
-}
-
-/// Logs why the CPU computes what a GPU might have.
-pub(crate) fn fallback(reason: &str) -> Cow<'static, str> {
-    log::warn!("svdvals-gpu computes on the CPU: {reason}");
-    reason.to_owned().into()
-}
-
-impl SvdError {
-    /// Whether the device is to blame, and not the input or the options.
-    pub(crate) fn is_of_device(&self) -> bool {
-        matches!(
-            self,
-            SvdError::DeviceLost { .. } | SvdError::OutOfMemory { .. } | SvdError::Gpu { .. } | SvdError::TooLarge { .. }
-        )
     }
 }

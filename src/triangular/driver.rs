@@ -7,12 +7,12 @@ use super::{
     recursion::{Operation, Variant},
 };
 use crate::{
+    choose::{Choice, choose, fallback},
     cpu,
     error::{Result, SvdError},
     gpu::{self, GpuContext},
     options::{Backend, SvdOptions, Tuning},
     scalar::Element,
-    svdvals::{Choice, choose, fallback},
 };
 
 /// What is asked for, but for the matrices.
