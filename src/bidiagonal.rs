@@ -146,7 +146,7 @@ fn widened<R: RealElement>(values: &[R]) -> Cow<'_, [f64]> {
 /// | `Newton` | about 6 n^2 rows of a division each, in parallel | every value relatively |
 /// | `Dqds` | about 2 n^2 rows of a division each | every value relatively |
 /// | `Bisection` | about 60 n^2, in parallel | every value relatively |
-/// | `Device` | about 35 n^2 (f32), 66 n^2 (f64), one value a thread of the GPU | some eps of the GPU's arithmetic, down to 2^-50 (f32) or 2^-450 (f64) of the largest |
+/// | `Device` | about 35 n^2 (f32), 66 n^2 (f64), one value a thread of the GPU | some eps of the GPU's arithmetic, down to 2^-47 (f32) or 2^-470 (f64) of the largest entry |
 /// | `Bdsqr` (feature `lapack`) | LAPACK `dbdsqr` without vectors, which is its `dlasq1` | every value relatively |
 /// | `Bdsdc` (feature `lapack`) | LAPACK `dbdsdc` without vectors, which is its `dlasdq` | every value relatively |
 ///

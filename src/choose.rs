@@ -70,15 +70,16 @@ where
                 Ok(context) => context,
                 Err(error) => return Ok(Choice::Cpu(fallback(&error.to_string()))),
             };
-            let checked = if context.is_software() {
-                Err(format!("{} is a software rasteriser", context.adapter_name()))
-            } else {
-                check(&context).map_err(|error| error.to_string())
-            };
-            Ok(match checked {
-                Ok(tuning) => Choice::Gpu { context, tuning, reason: "a hardware GPU that can hold the matrix".into() },
-                Err(reason) => Choice::Cpu(fallback(&reason)),
-            })
+            if context.is_software() {
+                return Ok(Choice::Cpu(fallback(&format!("{} is a software rasteriser", context.adapter_name()))));
+            }
+            match check(&context) {
+                Ok(tuning) => Ok(Choice::Gpu { context, tuning, reason: "a hardware GPU that can hold the matrix".into() }),
+                Err(error) if error.is_of_device() || matches!(error, SvdError::UnsupportedElement { .. }) => {
+                    Ok(Choice::Cpu(fallback(&error.to_string())))
+                }
+                Err(error) => Err(error),
+            }
         }
     }
 }

@@ -34,6 +34,8 @@ front_end!(MatMut<'_, T>, self => self.rb());
 
 macro_rules! front_end_mut {
     ($matrix:ty, $self:ident => $view:expr) => {
+        impl<T: Element> triangular::sealed::Sealed for $matrix {}
+
         impl<T: Element> triangular::sealed::MatrixMut<T> for $matrix {
             fn as_faer_mut(&mut $self) -> MatMut<'_, T> {
                 $view

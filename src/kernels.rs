@@ -50,9 +50,9 @@ impl RowMap {
         q * self.block_rows..((q + 1) * self.block_rows).min(self.rows)
     }
 
-    /// The same blocks in maps of at most `rows` stacked rows each, or of one block.
-    pub fn pieces(self, rows: usize) -> impl Iterator<Item = RowMap> {
-        let at_once = (rows / self.block_rows.max(1)).max(1);
+    /// The same blocks in maps of as many as have `rows` stacked rows, and no more than blocks of `leaf` rows would be; of one at least.
+    pub fn pieces(self, rows: usize, leaf: usize) -> impl Iterator<Item = RowMap> {
+        let at_once = (rows / self.block_rows.max(leaf).max(1)).max(1);
         (0..self.blocks()).step_by(at_once).map(move |q| {
             let first = q * self.block_rows;
             let rows = at_once.saturating_mul(self.block_rows).min(self.rows - first);
@@ -316,10 +316,11 @@ mod tests {
                 let rows_of = |map: RowMap| {
                     (0..map.blocks()).map(move |q| map.block(q).map(|g| map.row(g)).collect::<Vec<_>>()).collect::<Vec<_>>()
                 };
-                let pieces: Vec<RowMap> = map.pieces(at_once).collect();
+                let pieces: Vec<RowMap> = map.pieces(at_once, 24).collect();
+                assert!(pieces.iter().all(|piece| piece.blocks() <= (at_once / 24).max(1)));
                 assert!(pieces.iter().all(|piece| piece.rows <= at_once.max(map.block_rows)));
                 assert_eq!(pieces.into_iter().flat_map(rows_of).collect::<Vec<_>>(), rows_of(map), "{map:?}");
-                assert_eq!(map.pieces(usize::MAX).collect::<Vec<_>>(), [map]);
+                assert_eq!(map.pieces(usize::MAX, 24).collect::<Vec<_>>(), [map]);
             }
         }
     }

@@ -36,6 +36,13 @@ where
     type Values = Array1<T::Real>;
 }
 
+impl<S, T> triangular::sealed::Sealed for ArrayBase<S, Ix2>
+where
+    S: DataMut<Elem = T>,
+    T: Element,
+{
+}
+
 impl<S, T> triangular::sealed::MatrixMut<T> for ArrayBase<S, Ix2>
 where
     S: DataMut<Elem = T>,

@@ -52,7 +52,7 @@ pub struct SvdReport<V> {
 }
 
 impl<V> SvdReport<V> {
-    /// What stages 1 and 2 cost on a GPU for this matrix, with these hyperparameters: for a call that ran on one, what it dispatched.
+    /// What stages 1 and 2 cost on a GPU for this matrix, with these hyperparameters: for a call that ran on one, what it dispatched before stage 3.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {

@@ -35,7 +35,7 @@ mod sealed {
 /// | `Complex<f32>` | two f32 | f32 | f32 | `f32` |
 /// | `Complex<f64>` | two f64, the device needs `SHADER_F64` | f64 | f64 | `f64` |
 ///
-/// On the CPU stage 2 is f64 for all of them; stage 3 is f64 everywhere.
+/// On the CPU stages 2 and 3 are f64 for all of them. On a GPU stage 2, and stage 3 where it runs there, are in the GPU's arithmetic.
 ///
 /// ```
 /// use half::f16;
@@ -267,9 +267,9 @@ macro_rules! real {
     };
 }
 
-// Powers of two written as bit patterns: 2^80 and 2^-100 in f32, 2^700 and 2^-900 in f64.
-real!(f32, f32::from_bits((80 + 127) << 23), f32::from_bits((127 - 100) << 23));
-real!(f64, f64::from_bits((700 + 1023) << 52), f64::from_bits((1023 - 900) << 52));
+// Powers of two written as bit patterns: 2^80 and 2^-120 in f32, 2^700 and 2^-1000 in f64.
+real!(f32, f32::from_bits((80 + 127) << 23), f32::from_bits((127 - 120) << 23));
+real!(f64, f64::from_bits((700 + 1023) << 52), f64::from_bits((1023 - 1000) << 52));
 
 macro_rules! complex {
     ($t:ident, $name:literal) => {

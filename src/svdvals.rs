@@ -8,7 +8,7 @@ use num_traits::Float;
 use crate::{
     band::Band,
     band_to_bidiag::band_to_bidiag as reduce_band,
-    bidiagonal::Bidiagonal,
+    bidiagonal::{Bidiagonal, Stage3},
     choose::{Choice, choose, choose_for_dense, fallback, too_small},
     cpu::{CpuKernels, bidiagonal_directly, tsqr},
     error::{Result, SvdError},
@@ -145,13 +145,17 @@ where
 {
     let (whole, mut clock) = (Clock::new(timed), Clock::new(timed));
     let choice = choose_for_dense::<T, S>(options, a)?;
+    let device = options.stage3 == Stage3::Device;
+    if let (true, Choice::Cpu(reason)) = (device, &choice) {
+        return Err(SvdError::invalid("stage3", format!("Stage3::Device, but the CPU computes: {reason}")));
+    }
     clock.restart();
     let solve = Solve { scale: power_of_two_scale::<T, S>(a)?, a: upright(a), options, timed };
     let (scan, shape) = (clock.seconds(), a.shape());
     let mut report = match choice {
         Choice::Cpu(reason) => on_cpu::<T, S>(&solve, reason)?,
         Choice::Gpu { context, tuning, reason } => match on_gpu::<T, S>(&solve, &context, tuning, reason) {
-            Err(error) if options.backend == Backend::Auto && error.is_of_device() => {
+            Err(error) if options.backend == Backend::Auto && error.is_of_device() && !device => {
                 on_cpu::<T, S>(&solve, fallback(&format!("the GPU failed: {error}")))?
             }
             result => result?,

@@ -52,7 +52,7 @@ fn column_panels(m: usize, n: usize, b: usize) -> impl Iterator<Item = Panel> {
 fn sweeps<K: StageKernels>(kernels: &K, a: &mut K::Dense, panels: impl Iterator<Item = Panel>, tuning: &Tuning) -> Result<()> {
     let levels = panels.flat_map(|Panel { transposed, row, rows, col, width }| {
         let maps = levels(tuning.tree, row, rows, width, tuning.leaf, tuning.arity());
-        maps.flat_map(|map| map.pieces(kernels.rows_at_once())).map(move |map| Level { transposed, col, width, map })
+        maps.flat_map(|map| map.pieces(kernels.rows_at_once(), tuning.leaf)).map(move |map| Level { transposed, col, width, map })
     });
     let mut levels = levels.peekable();
     if let Some(first) = levels.peek() {

@@ -84,7 +84,7 @@ impl<S: Element> StageKernels for CountingKernels<S> {
         }
         let schedule = step.schedule(cycles);
         for time in 0..schedule.times() {
-            self.note(Work::chase::<S>(&shape, step, schedule.active(time).len(), cycles, self.tuning.max_blocks));
+            self.note(Work::chase::<S>(&shape, step, &schedule.active(time), cycles, self.tuning.max_blocks));
         }
         Ok(())
     }

@@ -2,7 +2,8 @@
 //!
 //! [`Cost::new`] runs the stages' own drivers over kernels that count in place of computing; it needs no device, and takes as long as
 //! the driver takes to ask for its dispatches (milliseconds). What it counts is what the GPU backend dispatches: both take it
-//! from one place, and the tests compare them.
+//! from one place, and the tests compare them. (Stage 3 is taken to be the host's. Where it is the device's, `unpack_band` is not run, and what
+//! takes its place is not counted. Nor is the splitting of very long panels on devices with small buffers.)
 //!
 //! ```
 //! use svdvals_gpu::cost::{Cost, DeviceModel, Kernel};
@@ -119,10 +120,29 @@ impl Cost {
         tuning.check()?;
         let kernels = count::CountingKernels::<S>::new(tuning);
         let (m, n) = (m.max(n), m.min(n));
+        // Far beyond any device; within this no count overflows.
+        const MOST: usize = 1 << 16;
+        let Tuning { tile_size, leaf, split_k, cols_per_block, threads_per_block, .. } = *tuning;
+        let cycles_per_dispatch = tuning.cycles_per_dispatch;
+        for (option, value) in [
+            ("tile_size", tile_size),
+            ("leaf", leaf),
+            ("split_k", split_k),
+            ("cols_per_block", cols_per_block),
+            ("threads_per_block", threads_per_block),
+            ("cycles_per_dispatch", cycles_per_dispatch),
+        ] {
+            if value > MOST {
+                return Err(SvdError::invalid(option, format!("{value}, but no device has more than {MOST}")));
+            }
+        }
         // The flops of complex matrices, with room to spare, can be counted.
         let flops = (m as u128).checked_mul(n as u128).and_then(|mn| mn.checked_mul(64 * n as u128));
         if flops.is_none_or(|flops| flops > u64::MAX.into()) {
             return Err(SvdError::invalid("matrix", format!("the flops for {m} x {n} entries cannot be counted in 64 bits")));
+        }
+        if m > 1 << 40 {
+            return Err(SvdError::invalid("matrix", format!("{m} x {n}: more than 2^40 rows or columns")));
         }
         let (mut a, bandwidth) = (count::Size { m, n }, tuning.bandwidth(n));
         stage_one(&kernels, &mut a, m, n, tuning)?;

@@ -134,6 +134,15 @@ fn edges() {
         assert!(matches!(Cost::new::<f32>(m, n, &tuning), Err(SvdError::InvalidOption { option: "matrix", .. })));
     }
     assert!(Cost::new::<f32>(10, 10, &tuning.clone().tile_size(0)).is_err());
+    assert!(Cost::new::<f32>(1 << 57, 1, &tuning).is_err());
+    let huge = usize::MAX / 100;
+    for bad in [
+        tuning.clone().tile_size(1 << 33).leaf(1 << 34),
+        tuning.clone().cycles_per_dispatch(huge),
+        tuning.clone().threads_per_block(huge),
+    ] {
+        assert!(matches!(Cost::new::<f32>(100, 100, &bad), Err(SvdError::InvalidOption { .. })));
+    }
     let [tall, wide] = [(700, 100), (100, 700)].map(|(m, n)| Cost::new::<f32>(m, n, &tuning).unwrap());
     assert_eq!(tall.work, wide.work);
 }

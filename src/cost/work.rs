@@ -2,7 +2,7 @@
 //!
 //! The GPU backend takes its grids and its flops from here, so that the counts are those of what runs.
 
-use std::fmt;
+use std::{fmt, ops::Range};
 
 use crate::{
     gpu::{ChaseShape, Shape},
@@ -184,8 +184,17 @@ impl Work {
         Work { kernel, workgroups, threads, workgroup_memory: 0, flops: 0, bytes, workgroup_bytes: 0, chain }
     }
 
-    /// `chase` of one time step: `active` sweeps, at most `cycles` cycles each, in at most `most` workgroups.
-    pub fn chase<S: Element>(shape: &ChaseShape, step: &ReductionStep, active: usize, cycles: usize, most: usize) -> Work {
+    /// `chase` of one time step: the sweeps `active`, at most `cycles` cycles each, in at most `most` workgroups.
+    pub fn chase<S: Element>(
+        shape: &ChaseShape,
+        step: &ReductionStep,
+        active: &Range<usize>,
+        cycles: usize,
+        most: usize,
+    ) -> Work {
+        // No sweep of these has more than the first.
+        let cycles = cycles.min(step.cycles(active.start));
+        let active = active.len();
         let (scalar, factor) = arithmetic::<S>();
         let [tail, parts, bandwidth, tile] = [shape.tail, shape.parts, step.bandwidth, step.tile_width].map(|x| x as u64);
         let lines = bandwidth + tile;

@@ -4,7 +4,7 @@ use num_traits::Float;
 use wgpu::BufferUsages;
 
 use super::{
-    kernels::GpuKernels,
+    kernels::{GpuKernels, SOFTWARE_ITERATIONS},
     pipeline::{BISECT, SQUARE_BIDIAGONAL},
     storage::Banded,
     stream::buffer,
@@ -22,9 +22,6 @@ const FLOPS_OF_ROW: u64 = 8;
 /// Upper bound of the squares: entries of moduli up to sqrt(2), two in a row.
 const TOP: u32 = 9;
 
-/// Iterations that a thread may have in a dispatch on a software driver: Mesa's leaves all loops after 65535 in all.
-const SOFTWARE_ITERATIONS: u64 = 60_000;
-
 /// Steps to bounds that are neighbours: from a ratio of `TOP` / `pivot` to 4 by geometric means, which halve its logarithm, and then one
 /// for each binary digit and two more.
 fn steps(pivot: f64, epsilon: f64) -> u64 {
@@ -35,7 +32,10 @@ fn steps(pivot: f64, epsilon: f64) -> u64 {
 
 impl<S: Element> GpuKernels<S> {
     /// The singular values of the bidiagonal that is left of a band, ascending, in double precision but no more accurate than `S`'s
-    /// arithmetic: each to some eps of itself, where it is not below 2^-50 (f32; f64: 2^-450) of the largest.
+    /// arithmetic: each to some eps of itself, where it is not below 2^-47 (f32; f64: 2^-470) of the largest entry.
+    ///
+    /// # Errors
+    /// [`SvdError::Gpu`] where stage 2 has left a number that is not finite, which it does not of finite ones.
     pub(super) fn bisect(&self, band: &Banded<S>) -> Result<Vec<f64>> {
         let n = band.layout.n;
         if n == 0 {
@@ -59,7 +59,7 @@ impl<S: Element> GpuKernels<S> {
         let steps = steps(pivot, Re::<S>::epsilon().to_double());
         let flops_of_step = FLOPS_OF_ROW * (n as u64).saturating_mul(n as u64);
         // As many steps a dispatch as a submission may have flops, and a thread iterations.
-        let iterations = if context.is_software() { SOFTWARE_ITERATIONS / n as u64 } else { u64::MAX };
+        let iterations = if context.is_software() { (SOFTWARE_ITERATIONS / n) as u64 } else { u64::MAX };
         if iterations == 0 {
             let reason = format!("Stage3::Device, but {} does not run loops of {n}", context.adapter_name());
             return Err(SvdError::invalid("stage3", reason));
@@ -72,8 +72,11 @@ impl<S: Element> GpuKernels<S> {
             stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], work)?;
         }
 
-        let factor: Vec<Re<S>> = stream.read_back(&squares, 1)?;
-        let factor = factor[0].to_double();
+        let squares: Vec<Re<S>> = stream.read_back(&squares, 2 * n + 1)?;
+        if squares.iter().any(|x| !Float::is_finite(*x)) {
+            return Err(SvdError::Gpu { what: "stage 2", reason: "it left numbers that are not finite".into() });
+        }
+        let factor = squares[0].to_double();
         let bounds: Vec<Re<S>> = stream.read_back(&bounds, 2 * n)?;
         let floor = 8.0 * pivot;
         Ok(bounds

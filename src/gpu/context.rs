@@ -190,7 +190,8 @@ impl GpuContext {
 
     /// Most bytes that one storage buffer may have.
     pub(super) fn max_buffer_bytes(&self) -> u64 {
-        self.0.limits.max_buffer_size.min(self.0.limits.max_storage_buffer_binding_size)
+        // Whole vectors: buffers are made of them.
+        self.0.limits.max_buffer_size.min(self.0.limits.max_storage_buffer_binding_size) / 16 * 16
     }
 
     fn lost(&self, fallback: impl FnOnce() -> String) -> SvdError {

@@ -28,6 +28,9 @@ use crate::{
 /// takes no longer than ten milliseconds.
 const BISECTION_WORTHWHILE: usize = 4096;
 
+/// Iterations that a thread may have in a dispatch on a software driver: Mesa's leaves all loops after 65535 in all.
+pub(super) const SOFTWARE_ITERATIONS: usize = 60_000;
+
 /// The GPU backend for one call, for matrices stored as `S`: a context, hyperparameters that its device can have, and the commands not yet submitted.
 pub struct GpuKernels<S> {
     pub(super) context: GpuContext,
@@ -202,7 +205,14 @@ impl<S: Element> StageKernels for GpuKernels<S> {
             let (ld, ku) = (band.layout.ld(), band.layout.ku);
             let words = [n, ld, ku, bandwidth, tile_width, cycles, cycles * time, active.start, active.len()];
             let grid = [active.len().min(most) as u32, 1, 1];
-            let work = Work::chase::<S>(&shape, step, active.len(), cycles, most);
+            let work = Work::chase::<S>(&shape, step, &active, cycles, most);
+            if self.context.is_software() && shape.iterations(step) * active.len().div_ceil(most) * cycles > SOFTWARE_ITERATIONS {
+                let reason = format!(
+                    "{cycles}, with {} sweeps in {most} workgroups, loops longer than a software driver does",
+                    active.len()
+                );
+                return Err(SvdError::invalid("cycles_per_dispatch", reason));
+            }
             self.stream.dispatch(&band.chase, &band.bindings, words.map(|word| word as u32).into(), grid, work)?;
         }
         Ok(())

@@ -19,7 +19,7 @@ use crate::{
     cost::{Kernel, Work},
     cpu::map_into,
     error::{Result, SvdError},
-    options::{Backend, HalfStorage, SvdOptions, Tuning},
+    options::{Backend, HalfStorage, SvdOptions},
     scalar::{Element, RealElement},
     scale::{power_of_two_scale, scale_for},
     svdvals::{SvdValsGpu, band_of},
@@ -264,7 +264,7 @@ impl<T: Element> GpuMatrix<T> {
         let upright = if rows >= cols { (rows, cols) } else { (cols, rows) };
         let size = if rows.min(cols) == 0 { (0, 0) } else { upright };
         let by_rows = if rows >= cols { self.strides.1 == 1 } else { self.strides.0 == 1 };
-        let tuning = options.tuning.clone().unwrap_or_else(|| Tuning::for_adapter::<S>(context, size.1));
+        let tuning = options.tuning_for_adapter::<S>(context, size.1)?;
         required_bytes::<S>(context, size.0, size.1, &tuning)?;
         let scale = scale_for::<S>(self.largest()?, size.0, size.1);
         let kernels = GpuKernels::<S>::new(context, &tuning)?;
@@ -323,6 +323,8 @@ impl<T: Element> std::fmt::Debug for GpuMatrix<T> {
     }
 }
 
+impl<T: Element> sealed::Sealed for GpuMatrix<T> {}
+
 impl<T: Element> TriangularGpu for GpuMatrix<T> {
     type Element = T;
 }
@@ -336,10 +338,7 @@ impl<T: Element> sealed::Operate<GpuMatrix<T>, T> for GpuMatrix<T> {
             return Err(SvdError::invalid("a", "it is on another device than B"));
         }
         let (rows, cols) = self.size;
-        let tuning = match &options.tuning {
-            Some(tuning) => tuning.clone(),
-            None => Tuning::for_adapter::<T::Scalar>(&self.context, a.size.0),
-        };
+        let tuning = options.tuning_for_adapter::<T::Scalar>(&self.context, a.size.0)?;
         triangular::check::<T>(&self.context, &tuning)?;
         if rows == 0 || cols == 0 {
             return Ok(());

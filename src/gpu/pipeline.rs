@@ -186,7 +186,6 @@ impl GpuContext {
         // the buffers bound (`Dense::parameters`, `Banded::parameters`), as `triangular.rs` does (`check_rows`, of matrices whose shapes
         // fit); `Shape::new` and `TriangleShape::new` make workgroup arrays and constants agree.
         // tests/gpu runs every kernel with the checks on and off and compares.
-        // SAFETY: as said above: our own sources, indices from checked parameters alone.
         let module = unsafe { device.create_shader_module_trusted(descriptor, checks) };
 
         let entry = |binding: u32, ty: BufferBindingType, has_dynamic_offset: bool| BindGroupLayoutEntry {

@@ -71,7 +71,8 @@ fn lines_of_a_buffer<T>(context: &GpuContext, ld: Option<usize>, outer: usize) -
     if needed <= most {
         return Ok(outer.max(1));
     }
-    let lines = line.map_or(0, |line| (most / line as u64) as usize / 4 * 4);
+    // Lines are counted in u32 too.
+    let lines = line.filter(|_| outer <= u32::MAX as usize).map_or(0, |line| (most / line as u64) as usize / 4 * 4);
     // Beside the matrix the kernels bind V and T.
     let buffers = (context.limits().max_storage_buffers_per_shader_stage as usize).saturating_sub(2).min(MOST_BUFFERS);
     if lines > 0 && outer.div_ceil(lines) <= buffers {

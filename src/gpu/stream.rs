@@ -144,6 +144,11 @@ impl Stream {
         if self.context.is_software() { FLOPS_SOFTWARE } else { FLOPS }
     }
 
+    /// Most workgroups of a grid in one dimension.
+    pub fn most_workgroups(&self) -> usize {
+        self.context.limits().max_compute_workgroups_per_dimension as usize
+    }
+
     /// Makes all of a buffer zero.
     pub fn clear(&self, target: &Buffer) -> Result<()> {
         let state = &mut *self.state();
@@ -358,11 +363,11 @@ fn whole_words(bytes: usize) -> u64 {
 pub(super) fn buffer(context: &GpuContext, what: &'static str, bytes: u64, usage: BufferUsages) -> Result<Buffer> {
     let available =
         if usage.contains(BufferUsages::STORAGE) { context.max_buffer_bytes() } else { context.limits().max_buffer_size };
-    if bytes > available {
+    // A binding may not be empty.
+    let size = bytes.max(16).checked_next_multiple_of(16).unwrap_or(u64::MAX);
+    if size > available {
         return Err(SvdError::TooLarge { what, needed: bytes, available, adapter: context.adapter_name().to_owned() });
     }
-    // A binding may not be empty.
-    let size = bytes.max(16).next_multiple_of(16);
     let descriptor = BufferDescriptor { label: Some(what), size, usage, mapped_at_creation: false };
     context.scoped(what, || Ok(context.device().create_buffer(&descriptor)))
 }

@@ -190,9 +190,9 @@ impl TriangularKernels for GpuTriangular<'_> {
         }
         let flops_of_column = 2 * target.len() as u64 * source.len() as u64;
         let Shape { ts, cpb, .. } = self.shape;
-        // A dispatch that would take too long is made in several, of whole chunks of columns.
+        // A dispatch that would take too long, or more chunks than a grid has, is made in several, of whole chunks of columns.
         let most = (self.stream.most_flops() / flops_of_column.max(1)).min(self.cols as u64) as usize;
-        let at_once = (most / cpb).max(1).saturating_mul(cpb);
+        let at_once = (most / cpb).clamp(1, self.stream.most_workgroups()).saturating_mul(cpb);
         let [y, z] = self.stream.fold(target.len().div_ceil(ts))?;
         for first in (0..self.cols).step_by(at_once) {
             let cols = at_once.min(self.cols - first);
@@ -209,10 +209,7 @@ impl TriangularKernels for GpuTriangular<'_> {
                 self.b.cs as u32,
                 u32::from(self.variant.conjugates()) | Self::index(alpha) << 8 | Self::index(beta) << 16,
             ];
-            let [chunks, more] = self.stream.fold(cols.div_ceil(cpb))?;
-            if more > 1 {
-                return Err(SvdError::invalid("cols_per_block", format!("{cpb} makes more column chunks than a grid has")));
-            }
+            let chunks = cols.div_ceil(cpb) as u32;
             let flops = flops_of_column.saturating_mul(cols as u64);
             let work = Work::other(Kernel::Gemm, flops);
             self.stream.dispatch(&self.gemm.0, &self.gemm.1, words.into(), [chunks, y, z], work)?;

@@ -3,7 +3,7 @@
 use super::context::GpuContext;
 use crate::{
     error::{Result, SvdError},
-    kernels::{BandLayout, PanelTree},
+    kernels::{BandLayout, PanelTree, ReductionStep},
     options::Tuning,
     scalar::Element,
 };
@@ -179,6 +179,14 @@ impl ChaseShape {
         self.lines * self.parts
     }
 
+    /// Iterations of all loops of a thread in one cycle, at the most.
+    pub fn iterations(&self, step: &ReductionStep) -> usize {
+        let (threads, each) = (self.threads(), self.tail.div_ceil(self.parts));
+        let groups = GROUPS.div_ceil(threads) * self.tail.div_ceil(GROUPS) + GROUPS;
+        let lines = (step.bandwidth + step.tile_width).div_ceil(self.lines) * (2 * each + self.parts + 1);
+        2 * (2 * self.tail.div_ceil(threads) + each + 2 * groups + lines) + 1
+    }
+
     /// Bytes of workgroup memory, as the shader declares them.
     pub fn bytes<T: Element>(&self) -> usize {
         (self.tail + 2 * self.threads()) * size_of::<T::Scalar>() + 6 * GROUPS * size_of::<T::Real>()
@@ -317,7 +325,8 @@ impl Tuning {
         let bounds = Bounds::of(context);
         Shape::new::<T>(&bounds, self)?;
         // Of a matrix that is no smaller than a tile; its order does not matter.
-        ChaseShape::new::<T>(&bounds, BandLayout::new(self.tile_size, self.tile_size, self.tile_width), self).map(drop)
+        ChaseShape::new::<T>(&bounds, BandLayout::new(self.tile_size, self.tile_size, self.tile_width), self)?;
+        TriangleShape::new::<T::Scalar>(&bounds, self).map(drop)
     }
 }
 

@@ -88,7 +88,7 @@ pub(crate) fn on_host<T: Element>(call: Call<T>, a: MatRef<'_, T>, mut b: MatMut
     let fits = |context: &GpuContext, tuning: &Tuning| gpu::required_triangular_bytes::<T>(context, a.shape(), shape, tuning);
     options.on_threads(|| {
         let on_cpu = |b: MatMut<'_, T>| {
-            let tuning = options.tuning.clone().unwrap_or_else(|| Tuning::for_cpu::<T>(order));
+            let tuning = options.tuning_for_cpu::<T::Scalar>(order)?;
             cpu::triangular(&variant, alpha, a, b, tuning.triangle)
         };
         match choose::<T, T::Scalar>(options, order, gain, fits)? {

@@ -117,7 +117,7 @@ pub enum Diag {
 /// # }
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
-pub trait TriangularGpu {
+pub trait TriangularGpu: sealed::Sealed {
     /// The element type.
     type Element: Element;
 
@@ -233,6 +233,9 @@ pub(crate) mod sealed {
     use super::Call;
     use crate::{error::Result, options::SvdOptions, scalar::Element, svdvals::SvdValsGpu};
     use faer::MatMut;
+
+    /// What has the operations.
+    pub trait Sealed {}
 
     /// B in the caller's memory. Nobody else can name it, as for [`crate::svdvals::sealed`].
     pub trait MatrixMut<T: Element> {

@@ -118,9 +118,15 @@ pub fn several_buffers<T: Elements>(context: &GpuContext) -> Outcome {
     let options = |context: &GpuContext, tuning| {
         SvdOptions::default().backend(Backend::Gpu).half_storage(HalfStorage::Half).context(context.clone()).tuning(tuning)
     };
-    let shapes = [((150, 150), tuning(8, 16)), ((400, 20), tuning(8, 16)), ((101, 203), tuning(5, 20).tree(PanelTree::Flat))];
+    let shapes = [
+        ((150, 150), tuning(8, 16)),
+        ((400, 20), tuning(8, 16)),
+        ((1537, 3), tuning(8, 16)),
+        ((101, 203), tuning(5, 20).tree(PanelTree::Flat)),
+    ];
     for ((m, n), tuning) in shapes {
-        check!(m * n * size_of::<T>() > most as usize || T::NAME == "f16", "{m} x {n} fits one buffer");
+        // (1537 x 3 is one whose narrow panel goes through in pieces.)
+        check!(m * n * size_of::<T>() > most as usize || T::NAME == "f16" || n == 3, "{m} x {n} fits one buffer");
         let a = Mat::<T>::from_fn(m, n, |i, j| T::noise(17, i, j));
         let swapped = row_major(&a);
         for source in [a.as_ref(), swapped.as_ref().transpose()] {
