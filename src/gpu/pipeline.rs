@@ -180,12 +180,12 @@ impl GpuContext {
         let device = self.device();
         let descriptor = ShaderModuleDescriptor { label: Some(shader.name), source: ShaderSource::Wgsl(source.into()) };
         let checks = if self.is_checked() { ShaderRuntimeChecks::checked() } else { ShaderRuntimeChecks::unchecked() };
-        // SAFETY: without checks a shader must not index out of bounds, loop without end, or divide by zero. The sources are ours
-        // alone (`include_str!`), every loop in them counts up to a bound, and their indices and divisors depend on nothing but the
+        // Without checks a shader must not index out of bounds, loop without end, or divide by zero. The sources are ours alone (`include_str!`), every loop in them counts up to a bound, and their indices and divisors depend on nothing but the
         // parameters and the constants, never on matrix entries. `storage.rs` and `kernels.rs` refuse parameters that reach outside
         // the buffers bound (`Dense::parameters`, `Banded::parameters`), as `triangular.rs` does (`check_rows`, of matrices whose shapes
         // fit); `Shape::new` and `TriangleShape::new` make workgroup arrays and constants agree.
         // tests/gpu runs every kernel with the checks on and off and compares.
+        // SAFETY: as said above: our own sources, with indices, bounds of loops and divisors from parameters that were checked.
         let module = unsafe { device.create_shader_module_trusted(descriptor, checks) };
 
         let entry = |binding: u32, ty: BufferBindingType, has_dynamic_offset: bool| BindGroupLayoutEntry {
