@@ -1,9 +1,10 @@
 //! The trait that matrices get, and the driver: the algorithm, in order.
 
-use std::{borrow::Cow, time::Instant};
+use std::borrow::Cow;
 
 use faer::MatRef;
 use num_traits::Float;
+use web_time::Instant;
 
 use crate::{
     band::Band,
