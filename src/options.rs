@@ -122,7 +122,8 @@ impl SvdOptions {
     }
 
     /// Sets the number of CPU threads, at least 1: the call makes a rayon pool of its own, which takes some 50 microseconds. Without this
-    /// it uses the pool that it is called in, by default rayon's global one.
+    /// it uses the pool that it is called in, by default rayon's global one. (A browser has no threads: the one there is computes, and this
+    /// option is [`SvdError::InvalidOption`].)
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {

@@ -6,8 +6,9 @@ use std::{
         Arc, Mutex, PoisonError, TryLockError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
-    time::Instant,
 };
+
+use web_time::Instant;
 
 use crate::{
     cost::{chase_flops, geqrt_flops, unmqr_flops},

@@ -1,10 +1,11 @@
 //! The trait that matrices get, and the driver: the algorithm, in order.
 
-use std::{borrow::Cow, time::Instant};
+use std::borrow::Cow;
 
 use faer::{Mat, MatRef};
 use num_traits::Float;
 use pollster::block_on;
+use web_time::Instant;
 
 use crate::{
     band::Band,

@@ -141,7 +141,7 @@ impl Cost {
         if flops.is_none_or(|flops| flops > u64::MAX.into()) {
             return Err(SvdError::invalid("matrix", format!("the flops for {m} x {n} entries cannot be counted in 64 bits")));
         }
-        if m > 1 << 40 {
+        if m as u64 > 1 << 40 {
             return Err(SvdError::invalid("matrix", format!("{m} x {n}: more than 2^40 rows or columns")));
         }
         let (mut a, bandwidth) = (count::Size { m, n }, tuning.bandwidth(n));

@@ -1,6 +1,8 @@
 //! The CPU backend: the tile kernels through rayon and SIMD. Each file is the twin of the shader of the same name.
 
 mod chase;
+#[cfg(target_arch = "wasm32")]
+mod columns;
 mod convert;
 mod gebd2;
 mod geqrt;

@@ -15,6 +15,8 @@ use rayon::prelude::*;
 
 use std::ops::Range;
 
+#[cfg(target_arch = "wasm32")]
+use super::columns::ColumnsMut;
 use super::{
     lanes::{Lane, Lanes},
     trmm::trmm,
@@ -84,7 +86,10 @@ fn in_scalars<T: Scalar>(variant: &Variant, alpha: T, a: MatRef<'_, T>, b: MatMu
     let threads = rayon::current_num_threads();
     let panels = (cols / COLUMNS).clamp(1, threads);
     // With fewer columns than the threads want, they share the products.
+    #[cfg(not(target_arch = "wasm32"))]
     let par = if panels == threads { Par::Seq } else { Par::rayon(threads.div_ceil(panels)) };
+    #[cfg(target_arch = "wasm32")]
+    let par = Par::Seq;
     b.par_col_partition_mut(panels).try_for_each(|b| {
         let mut kernels = CpuTriangular::new(variant, alpha, m, b, base, par)?;
         run(&mut kernels, variant, 0..order, base, Factor::Alpha)

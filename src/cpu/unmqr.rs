@@ -6,6 +6,8 @@ use faer::prelude::{Reborrow, ReborrowMut};
 use faer::{Accum, MatMut, MatRef, Par, linalg::matmul::matmul};
 use rayon::prelude::*;
 
+#[cfg(target_arch = "wasm32")]
+use super::columns::{Columns, ColumnsMut};
 use super::{
     Factors, Pool,
     convert::{narrow_into, widen_into},
