@@ -154,7 +154,7 @@ where
     let (scan, shape) = (clock.seconds(), a.shape());
     let mut report = match choice {
         Choice::Cpu(reason) => on_cpu::<T, S>(&solve, reason)?,
-        Choice::Gpu { context, tuning, reason } => match on_gpu::<T, S>(&solve, &context, tuning, reason) {
+        Choice::Gpu { context, tuning, reason } => match on_gpu::<T, S, _>(&solve, &context, tuning, reason) {
             Err(error) if options.backend == Backend::Auto && error.is_of_device() && !device => {
                 on_cpu::<T, S>(&solve, fallback(&format!("the GPU failed: {error}")))?
             }
@@ -167,32 +167,66 @@ where
     Ok(report)
 }
 
-/// A matrix with m >= n, the power of two that it is to be multiplied with, and what was asked for.
-struct Solve<'a, T: Element> {
-    a: MatRef<'a, T>,
-    scale: Re<T>,
-    options: &'a SvdOptions,
-    timed: bool,
+/// A matrix with m >= n, where it is before the call, for a backend to work on.
+pub(crate) trait Source<K: TileKernels> {
+    /// Rows and columns.
+    fn shape(&self) -> (usize, usize);
+    /// The matrix times a power of two, as the backend keeps one.
+    fn upload(&self, kernels: &K, scale: Re<K::Storage>) -> Result<K::Dense>;
 }
 
-impl<T: Element> Solve<'_, T> {
+impl<T: HeldBy<K>, K: TileKernels> Source<K> for MatRef<'_, T> {
+    fn shape(&self) -> (usize, usize) {
+        MatRef::shape(self)
+    }
+
+    fn upload(&self, kernels: &K, scale: Re<T>) -> Result<K::Dense> {
+        kernels.upload(*self, scale)
+    }
+}
+
+/// A matrix with m >= n, the power of two that it is to be multiplied with, and what was asked for.
+pub(crate) struct Solve<'a, T: Element, A = MatRef<'a, T>> {
+    pub a: A,
+    pub scale: Re<T>,
+    pub options: &'a SvdOptions,
+    pub timed: bool,
+}
+
+impl<T: Element, A> Solve<'_, T, A> {
     /// Stages 1 to 3 on one backend.
     fn run<K: TileKernels>(&self, kernels: &K, tuning: &Tuning) -> Result<(Vec<T::Real>, StageSeconds)>
     where
         T: HeldBy<K>,
+        A: Source<K>,
     {
         let mut clock = Clock::new(self.timed);
         let mut seconds = StageSeconds::default();
-        let n = self.a.ncols();
+        let (m, n) = self.a.shape();
 
-        let mut a = kernels.upload(self.a, self.scale)?;
+        let mut a = self.a.upload(kernels, self.scale)?;
         seconds.upload = clock.lap(kernels)?;
 
-        stage_one(kernels, &mut a, self.a.nrows(), n, tuning)?;
+        stage_one(kernels, &mut a, m, n, tuning)?;
         let bandwidth = tuning.bandwidth(n);
-        let mut band = kernels.pack_band(a, n, bandwidth, tuning.tile_width)?;
+        let band = kernels.pack_band(a, n, bandwidth, tuning.tile_width)?;
         seconds.to_band = clock.lap(kernels)?;
+        self.run_on_band(kernels, band, (n, bandwidth), tuning, clock, seconds)
+    }
 
+    /// Stages 2 and 3 of a scaled band, of this order and bandwidth, that the backend has.
+    pub(crate) fn run_on_band<K: TileKernels>(
+        &self,
+        kernels: &K,
+        mut band: K::Banded,
+        (n, bandwidth): (usize, usize),
+        tuning: &Tuning,
+        mut clock: Clock,
+        mut seconds: StageSeconds,
+    ) -> Result<(Vec<T::Real>, StageSeconds)>
+    where
+        T: HeldBy<K>,
+    {
         reduce_band(kernels, &mut band, n, bandwidth, tuning.tile_width)?;
         if self.timed {
             seconds.band_to_bidiag = clock.lap(kernels)?;
@@ -212,6 +246,13 @@ impl<T: Element> Solve<'_, T> {
         Ok((values, seconds))
     }
 
+    fn stage_three(&self, diagonal: Vec<f64>, superdiagonal: Vec<f64>) -> Result<Vec<T::Real>> {
+        let values = Bidiagonal::new(diagonal, superdiagonal)?.svdvals_for::<T::Real>(self.options.stage3)?;
+        unscaled(values, self.scale, "singular values")
+    }
+}
+
+impl<T: Element> Solve<'_, T> {
     /// All of it on the CPU, for a matrix so small that a band between would cost more than it saves.
     fn run_small<S>(&self, kernels: &CpuKernels<S>) -> Result<(Vec<T::Real>, StageSeconds)>
     where
@@ -231,11 +272,6 @@ impl<T: Element> Solve<'_, T> {
         let values = self.stage_three(diagonal, superdiagonal)?;
         seconds.svdvals = clock.lap(kernels)?;
         Ok((values, seconds))
-    }
-
-    fn stage_three(&self, diagonal: Vec<f64>, superdiagonal: Vec<f64>) -> Result<Vec<T::Real>> {
-        let values = Bidiagonal::new(diagonal, superdiagonal)?.svdvals_for::<T::Real>(self.options.stage3)?;
-        unscaled(values, self.scale, "singular values")
     }
 }
 
@@ -262,10 +298,10 @@ pub(crate) fn stage_one<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize
 }
 
 /// Seconds from lap to lap, with the backend idle at each; or zeros, and no clock is read.
-struct Clock(Option<Instant>);
+pub(crate) struct Clock(Option<Instant>);
 
 impl Clock {
-    fn new(timed: bool) -> Clock {
+    pub(crate) fn new(timed: bool) -> Clock {
         Clock(timed.then(Instant::now))
     }
 
@@ -273,7 +309,7 @@ impl Clock {
         *self = Clock::new(self.0.is_some());
     }
 
-    fn seconds(&self) -> f64 {
+    pub(crate) fn seconds(&self) -> f64 {
         self.0.map_or(0.0, |start| start.elapsed().as_secs_f64())
     }
 
@@ -299,8 +335,9 @@ where
     Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape })
 }
 
-fn on_gpu<T, S>(
-    solve: &Solve<'_, T>,
+/// The call on a GPU; the report's shape is that of the upright matrix, and `scale` and `total` are not in its seconds.
+pub(crate) fn on_gpu<T, S, A>(
+    solve: &Solve<'_, T, A>,
     context: &GpuContext,
     tuning: Tuning,
     reason: Cow<'static, str>,
@@ -308,6 +345,7 @@ fn on_gpu<T, S>(
 where
     T: Element,
     S: Element<Real = T::Real, Scalar = T::Scalar>,
+    A: Source<GpuKernels<S>>,
 {
     let kernels = GpuKernels::<S>::timed(context, &tuning, solve.options.time_kernels)?;
     let (values, seconds) = solve.run(&kernels, &tuning)?;
@@ -343,22 +381,35 @@ pub(crate) fn to_band<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Res
     })
 }
 
-/// Stage 1 of a scaled m x n matrix, m >= n, that the backend has, and its band read back.
-pub(crate) fn band_of<K: TileKernels>(
+/// Stage 1 of a scaled m x n matrix, m >= n, that the backend has, and its band, with no room for bulges.
+pub(crate) fn packed_band_of<K: TileKernels>(
     kernels: &K,
     mut a: K::Dense,
+    (m, n): (usize, usize),
+    tuning: &Tuning,
+) -> Result<K::Banded> {
+    stage_one(kernels, &mut a, m, n, tuning)?;
+    kernels.pack_band(a, n, tuning.bandwidth(n), 1)
+}
+
+/// As [`packed_band_of`], read back and scaled back.
+pub(crate) fn band_of<K: TileKernels>(
+    kernels: &K,
+    a: K::Dense,
     (m, n): (usize, usize),
     scale: Re<K::Storage>,
     tuning: &Tuning,
 ) -> Result<Band<<K::Storage as Element>::Scalar>> {
-    stage_one(kernels, &mut a, m, n, tuning)?;
-    let bandwidth = tuning.bandwidth(n);
-    let band = kernels.pack_band(a, n, bandwidth, 1)?;
-    kernels.download_band(band, bandwidth, Float::recip(scale)).map_err(|error| match error {
-        // What stage 1 makes of finite entries is finite, until it is scaled back.
-        SvdError::NonFinite { .. } => SvdError::overflow::<Re<K::Storage>>("entries of the band"),
+    let band = packed_band_of(kernels, a, (m, n), tuning)?;
+    kernels.download_band(band, tuning.bandwidth(n), Float::recip(scale)).map_err(overflow_of_band::<Re<K::Storage>>)
+}
+
+/// What stage 1 makes of finite entries is finite, until it is scaled back.
+pub(crate) fn overflow_of_band<R: RealElement>(error: SvdError) -> SvdError {
+    match error {
+        SvdError::NonFinite { .. } => SvdError::overflow::<R>("entries of the band"),
         error => error,
-    })
+    }
 }
 
 /// Stage 2 alone: see [`Band::band_to_bidiag`].
@@ -370,11 +421,7 @@ pub(crate) fn band_to_bidiag<T: Element>(band: &Band<T>, options: &SvdOptions) -
         tuning: &Tuning,
     ) -> Result<Bidiagonal<Re<T>>> {
         let (n, bandwidth) = (band.n(), band.bandwidth());
-        let mut device = kernels.upload_band(band, scale, tuning.tile_width)?;
-        reduce_band(kernels, &mut device, n, bandwidth, tuning.tile_width)?;
-        let (diagonal, superdiagonal) = kernels.bidiagonal(device)?;
-        let unscale = |values| unscaled(values, scale, "entries of the bidiagonal");
-        Bidiagonal::new(unscale(diagonal)?, unscale(superdiagonal)?)
+        bidiagonal_of(kernels, kernels.upload_band(band, scale, tuning.tile_width)?, (n, bandwidth), scale, tuning)
     }
     fn within<T, S>(band: &Band<T>, options: &SvdOptions) -> Result<Bidiagonal<T::Real>>
     where
@@ -382,8 +429,7 @@ pub(crate) fn band_to_bidiag<T: Element>(band: &Band<T>, options: &SvdOptions) -
         S: Element<Real = T::Real, Scalar = T::Scalar>,
     {
         let n = band.n();
-        let largest = (0..n).filter_map(|j| T::largest(band.column(j).1)).fold(Re::<T>::from_double(0.0), Float::max);
-        let scale = scale_for::<S>(largest, n, n);
+        let scale = scale_for::<S>(band.largest(), n, n);
         let fits = |context: &GpuContext, tuning: &Tuning| required_band_bytes::<S>(context, n, band.bandwidth(), tuning);
         on_chosen::<T, S, _>(
             options,
@@ -397,6 +443,20 @@ pub(crate) fn band_to_bidiag<T: Element>(band: &Band<T>, options: &SvdOptions) -
         HalfStorage::Single => within::<T, T::Scalar>(band, options),
         HalfStorage::Half => within::<T, T::Compact>(band, options),
     })
+}
+
+/// Stage 2 of a scaled band, of this order and bandwidth, that the backend has.
+pub(crate) fn bidiagonal_of<K: TileKernels>(
+    kernels: &K,
+    mut band: K::Banded,
+    (n, bandwidth): (usize, usize),
+    scale: Re<K::Storage>,
+    tuning: &Tuning,
+) -> Result<Bidiagonal<Re<K::Storage>>> {
+    reduce_band(kernels, &mut band, n, bandwidth, tuning.tile_width)?;
+    let (diagonal, superdiagonal) = kernels.bidiagonal(band)?;
+    let unscale = |values| unscaled(values, scale, "entries of the bidiagonal");
+    Bidiagonal::new(unscale(diagonal)?, unscale(superdiagonal)?)
 }
 
 /// Runs one stage on the backend chosen, and on the CPU where [`Backend::Auto`]'s GPU fails.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    ops::Range,
     sync::{
         Mutex, MutexGuard, PoisonError,
         mpsc::{RecvTimeoutError, channel},
@@ -149,13 +150,13 @@ impl Stream {
         self.context.limits().max_compute_workgroups_per_dimension as usize
     }
 
-    /// Makes all of a buffer zero.
-    pub fn clear(&self, target: &Buffer) -> Result<()> {
+    /// Makes these bytes of a buffer zero.
+    pub fn clear(&self, target: &Buffer, bytes: impl Iterator<Item = Range<u64>>) -> Result<()> {
         let state = &mut *self.state();
         self.submit(state)?;
         let index = self.context.scoped("clearing a buffer", || {
             let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
-            encoder.clear_buffer(target, 0, None);
+            bytes.for_each(|bytes| encoder.clear_buffer(target, bytes.start, Some(bytes.end - bytes.start)));
             Ok(self.context.queue().submit([encoder.finish()]))
         })?;
         self.submitted(state, index)
