@@ -45,6 +45,8 @@ pub enum Kernel {
     Largest,
     /// [`GpuMatrix`](crate::GpuMatrix): the scaled copy that stage 1 works on.
     Scale,
+    /// [`GpuBand`](crate::GpuBand): what is read back to band storage.
+    RepackBand,
 }
 
 impl Kernel {
@@ -68,6 +70,7 @@ impl fmt::Display for Kernel {
             Kernel::Diagonal => "diagonal",
             Kernel::Largest => "largest",
             Kernel::Scale => "scale",
+            Kernel::RepackBand => "repack_band",
         })
     }
 }

@@ -3,12 +3,13 @@
 use std::marker::PhantomData;
 
 use faer::{MatRef, traits::ComplexField};
+use pollster::block_on;
 use wgpu::{Buffer, BufferUsages};
 
 use super::{
     context::GpuContext,
-    matrix::copy_lines,
-    pipeline::{LINEAR_THREADS, PACK_BAND, SCALE, UNPACK_BAND},
+    matrix::{Lines, copy_lines},
+    pipeline::{LINEAR_THREADS, PACK_BAND, REPACK_BAND, SCALE, UNPACK_BAND},
     storage::{Banded, Dense, rows_at_once},
     stream::{Manner, Stream, buffer},
     tuning::{Bounds, ChaseShape, Shape},
@@ -94,30 +95,44 @@ impl<S: Element> GpuKernels<S> {
         Ok(faer::Mat::from_fn(ts, ts, |i, j| entries[(q * ts + i) * ts + j]))
     }
 
-    /// As [`upload`](TileKernels::upload), of a matrix that is on the device: `from` holds an m x n matrix, row after row if `by_rows`, in the
-    /// layout of [`Dense`].
-    pub(super) fn adopt(&self, from: &Buffer, size: (usize, usize), by_rows: bool, scale: Re<S>) -> Result<Dense<S>> {
-        let a = Dense::new(&self.context, &self.stream, size, by_rows, self.shape, self.tuning.leaf)?;
+    /// As [`upload`](TileKernels::upload), of a matrix that is on the device.
+    pub(super) fn adopt(&self, from: &Lines<'_>, scale: Re<S>) -> Result<Dense<S>> {
+        let size = from.size();
+        let a = Dense::new(&self.context, &self.stream, size, from.by_rows, self.shape, self.tuning.leaf)?;
         let [out] = &a.a[..] else {
             return Err(SvdError::invalid("matrix", format!("{} x {} is more than one buffer holds", size.0, size.1)));
         };
-        let len = a.lines_of().map(|(lines, _)| lines.len() * a.ld()).sum::<usize>();
-        if (len * size_of::<S::Scalar>()) as u64 > from.size() {
-            return Err(SvdError::invalid("matrix", format!("{} x {} of a buffer of {} bytes", size.0, size.1, from.size())));
-        }
+        from.check::<S::Scalar>()?;
+        let len = from.outer * a.ld();
         let factor = S::Scalar::from_real_impl(&scale);
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST;
         let factors = buffer(&self.context, "factors", size_of_val(&factor) as u64, usage)?;
         self.stream.upload(&factors, 1, |_, piece: &mut [S::Scalar]| piece.fill(factor))?;
         let pipeline = self.context.pipeline::<S>(&SCALE, &[], 0)?;
-        let bindings = self.stream.bind(&pipeline, &[from, out, &factors], &[])?;
+        let bindings = self.stream.bind(&pipeline, &[from.entries, out, &factors], &[])?;
         let [x, y] = self.stream.fold(len.div_ceil(LINEAR_THREADS as usize))?;
-        self.stream.dispatch(&pipeline, &bindings, [len as u32].into(), [x, y, 1], Work::other(Kernel::Scale, 0))?;
+        let words = [from.inner, from.ld, a.ld(), len].map(|word| word as u32);
+        self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], Work::other(Kernel::Scale, 0))?;
         Ok(a)
     }
 
-    /// Columns of `bandwidth + 1` entries: B(i, j) at j * (bandwidth + 1) + bandwidth + i - j.
-    fn unpack_band(&self, band: &Banded<S>, bandwidth: usize) -> Result<(Buffer, usize)> {
+    /// As [`upload_band`](TileKernels::upload_band), of a band that [`unpacked`](Self::unpacked) has left on the device.
+    pub(super) fn adopt_band(&self, from: &Buffer, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded<S>> {
+        let layout = BandLayout::new(n, bandwidth, tile_width);
+        let band = Banded::new(&self.context, &self.stream, layout, &self.tuning)?;
+        if ((n * (bandwidth + 1) * size_of::<S::Scalar>()) as u64) > from.size() {
+            return Err(SvdError::invalid("band", format!("{n} columns of {} in {} bytes", bandwidth + 1, from.size())));
+        }
+        let pipeline = self.context.pipeline::<S>(&REPACK_BAND, &[], 0)?;
+        let bindings = self.stream.bind(&pipeline, &[from, &band.band], &[])?;
+        let words = [n, layout.ld(), layout.ku, bandwidth].map(|word| word as u32);
+        let [x, y] = self.stream.fold((n * layout.ld()).div_ceil(LINEAR_THREADS as usize))?;
+        self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], Work::other(Kernel::RepackBand, 0))?;
+        Ok(band)
+    }
+
+    /// The upper band as a [`Band`] has it: columns of `bandwidth + 1` entries, B(i, j) at j * (bandwidth + 1) + bandwidth + i - j.
+    pub(super) fn unpacked(&self, band: &Banded<S>, bandwidth: usize) -> Result<Buffer> {
         let BandLayout { n, ku, .. } = band.layout;
         let len = n.checked_mul(bandwidth + 1).filter(|&len| len <= u32::MAX as usize);
         let len = len.ok_or_else(|| SvdError::invalid("bandwidth", format!("{n} x {} entries", bandwidth + 1)))?;
@@ -129,7 +144,13 @@ impl<S: Element> GpuKernels<S> {
         let [x, y] = self.stream.fold(len.div_ceil(LINEAR_THREADS as usize))?;
         let work = Work::unpack_band::<S>(n, bandwidth, LINEAR_THREADS.into());
         self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], work)?;
-        Ok((out, len))
+        Ok(out)
+    }
+
+    /// [`unpacked`](Self::unpacked), read back.
+    async fn unpack_band(&self, band: &Banded<S>, bandwidth: usize) -> Result<Vec<S::Scalar>> {
+        let unpacked = self.unpacked(band, bandwidth)?;
+        self.stream.read_back(&unpacked, band.layout.n * (bandwidth + 1)).await
     }
 }
 
@@ -255,17 +276,13 @@ impl<S: Element> TileKernels for GpuKernels<S> {
     }
 
     fn download_band(&self, band: Banded<S>, bandwidth: usize, scale: Re<S>) -> Result<Band<S::Scalar>> {
-        let n = band.layout.n;
-        let bandwidth = bandwidth.min(n.saturating_sub(1));
-        let (entries, len) = self.unpack_band(&band, bandwidth)?;
-        let entries: Vec<S::Scalar> = self.stream.read_back_now(&entries, len)?;
-        Band::from_fn(n, bandwidth, |i, j| entries[j * (bandwidth + 1) + bandwidth + i - j].times(scale))
+        let bandwidth = bandwidth.min(band.layout.n.saturating_sub(1));
+        Band::from_entries(band.layout.n, bandwidth, &block_on(self.unpack_band(&band, bandwidth))?, |x| x.times(scale))
     }
 
     async fn bidiagonal(&self, band: Banded<S>) -> Result<(Vec<f64>, Vec<f64>)> {
         // Pairs (B(j - 1, j), B(j, j)).
-        let (pairs, len) = self.unpack_band(&band, 1)?;
-        let pairs: Vec<S::Scalar> = self.stream.read_back(&pairs, len).await?;
+        let pairs = self.unpack_band(&band, 1).await?;
         let every_other = |first| pairs.iter().skip(first).step_by(2).map(|x| x.to_complex().norm()).collect();
         Ok((every_other(1), every_other(2)))
     }

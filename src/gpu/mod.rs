@@ -12,8 +12,10 @@
 //! | `bisection.rs` | stage 3 on the device |
 //! | `kernels.rs` | [`TileKernels`](crate::kernels::TileKernels) |
 //! | `matrix.rs`, `triangular.rs` | [`GpuMatrix`], and the triangular operations on such |
+//! | `band.rs` | [`GpuBand`], and the stages of what is on the device |
 
 mod adapter;
+mod band;
 mod bisection;
 mod context;
 mod kernels;
@@ -26,6 +28,7 @@ mod triangular;
 mod tuning;
 
 pub use adapter::{AdapterChoice, DeviceLimits};
+pub use band::GpuBand;
 pub use context::GpuContext;
 pub(crate) use context::Waits;
 pub use kernels::GpuKernels;

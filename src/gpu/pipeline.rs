@@ -53,6 +53,7 @@ pub(super) const UNMQR: Shader = shader!("unmqr", 2, 12);
 pub(super) const UNMQR_IN_VECTORS: Shader = shader!("unmqr", 2, 12, Some("vectors"));
 pub(super) const PACK_BAND: Shader = shader!("pack_band", 1, 7);
 pub(super) const UNPACK_BAND: Shader = shader!("unpack_band", 2, 4);
+pub(super) const REPACK_BAND: Shader = shader!("repack_band", 2, 4);
 pub(super) const CHASE: Shader = shader!("chase", 1, 9);
 pub(super) const SQUARE_BIDIAGONAL: Shader = shader!("square_bidiagonal", 2, 3);
 pub(super) const BISECT: Shader = shader!("bisect", 2, 3);
@@ -60,8 +61,8 @@ pub(super) const GEMM: Shader = shader!("gemm", 3, 11);
 pub(super) const TRMM: Shader = shader!("trmm", 3, 9);
 pub(super) const TRSM: Shader = shader!("trsm", 3, 9);
 pub(super) const DIAGONAL: Shader = shader!("diagonal", 2, 2);
-pub(super) const LARGEST: Shader = shader!("largest", 2, 2);
-pub(super) const SCALE: Shader = shader!("scale", 3, 1);
+pub(super) const LARGEST: Shader = shader!("largest", 2, 4);
+pub(super) const SCALE: Shader = shader!("scale", 3, 4);
 
 /// What shaders share.
 const MODULES: [(&str, &str); 8] = [
@@ -254,9 +255,9 @@ mod tests {
     #[test]
     fn sources_resolve() {
         fn resolve<S: Element>() {
-            let triangular = [GEMM, TRMM, TRSM, DIAGONAL, LARGEST, SCALE];
+            let resident = [GEMM, TRMM, TRSM, DIAGONAL, LARGEST, SCALE, REPACK_BAND];
             let stages = [GEQRT, UNMQR, UNMQR_IN_VECTORS, PACK_BAND, UNPACK_BAND, CHASE, SQUARE_BIDIAGONAL, BISECT];
-            for shader in stages.into_iter().chain(triangular) {
+            for shader in stages.into_iter().chain(resident) {
                 for (immediates, count) in [(false, 1), (true, 1), (true, 3)] {
                     let values: Vec<_> =
                         ["TS", "TS4", "SPLIT", "SLICE", "ROWS", "GEQRT_THREADS", "CPB", "CPB4", "CPB8", "I_LOW", "J_LOW"]

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    ops::Range,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -193,12 +194,12 @@ impl Stream {
         self.context.limits().max_compute_workgroups_per_dimension as usize
     }
 
-    /// Makes all of a buffer zero, after what was asked for before.
-    pub fn clear(&self, target: &Buffer) -> Result<()> {
+    /// Makes these bytes of a buffer zero, after what was asked for before.
+    pub fn clear(&self, target: &Buffer, bytes: impl Iterator<Item = Range<u64>>) -> Result<()> {
         block_on(self.run_all())?;
         let index = self.context.scoped("clearing a buffer", || {
             let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
-            encoder.clear_buffer(target, 0, None);
+            bytes.for_each(|bytes| encoder.clear_buffer(target, bytes.start, Some(bytes.end - bytes.start)));
             Ok(self.context.queue().submit([encoder.finish()]))
         })?;
         block_on(self.submitted(index, 0))
