@@ -309,7 +309,7 @@ where
     T: Element,
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
-    let kernels = GpuKernels::<S>::timed(context, &tuning, solve.options.time_kernels)?;
+    let kernels = GpuKernels::<S>::for_all_stages(context, &tuning, solve.options)?;
     let (values, seconds) = solve.run(&kernels, &tuning)?;
     let (backend, adapter, storage) = (Backend::Gpu, Some(context.adapter_name().to_owned()), S::NAME);
     let (counts, kernel_seconds, shape) = (kernels.counts(), kernels.kernel_seconds(), solve.a.shape());

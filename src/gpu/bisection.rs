@@ -5,7 +5,7 @@ use wgpu::BufferUsages;
 
 use super::{
     kernels::{GpuKernels, SOFTWARE_ITERATIONS},
-    pipeline::{BISECT, SQUARE_BIDIAGONAL},
+    pipeline::{BISECT, SQUARE_BIDIAGONAL, Wanted},
     storage::Banded,
     stream::buffer,
 };
@@ -30,6 +30,11 @@ fn steps(pivot: f64, epsilon: f64) -> u64 {
     (geometric + digits + 2.0) as u64
 }
 
+/// The pipelines of [`GpuKernels::bisect`].
+pub(super) fn bisection_pipelines() -> [Wanted; 2] {
+    [(&SQUARE_BIDIAGONAL, Vec::new(), 0), (&BISECT, vec![("BISECT_THREADS", BISECT_THREADS), ("TOP", TOP)], 0)]
+}
+
 impl<S: Element> GpuKernels<S> {
     /// The singular values of the bidiagonal that is left of a band, ascending, in double precision but no more accurate than `S`'s
     /// arithmetic: each to some eps of itself, where it is not below 2^-47 (f32; f64: 2^-470) of the largest entry.
@@ -47,13 +52,13 @@ impl<S: Element> GpuKernels<S> {
         let squares = storage("the bidiagonal's squares", 2 * n + 1)?;
         let bounds = storage("bounds of the singular values", 2 * n)?;
 
-        let pipeline = context.pipeline::<S>(&SQUARE_BIDIAGONAL, &[], 0)?;
-        let bindings = stream.bind(&pipeline, &[&band.band, &squares], &[])?;
+        let [square, bisect] = bisection_pipelines().map(|(shader, values, count)| context.pipeline::<S>(shader, &values, count));
+        let (square, bisect) = (square?, bisect?);
+        let bindings = stream.bind(&square, &[&band.band, &squares], &[])?;
         let words = [n, band.layout.ld(), band.layout.ku].map(|word| word as u32);
-        stream.dispatch(&pipeline, &bindings, words.into(), [1, 1, 1], Work::other(Kernel::SquareBidiagonal, 4 * n as u64))?;
+        stream.dispatch(&square, &bindings, words.into(), [1, 1, 1], Work::other(Kernel::SquareBidiagonal, 4 * n as u64))?;
 
-        let pipeline = context.pipeline::<S>(&BISECT, &[("BISECT_THREADS", BISECT_THREADS), ("TOP", TOP)], 0)?;
-        let bindings = stream.bind(&pipeline, &[&squares, &bounds], &[])?;
+        let bindings = stream.bind(&bisect, &[&squares, &bounds], &[])?;
         let [x, y] = stream.fold(n.div_ceil(BISECT_THREADS as usize))?;
         let pivot = Re::<S>::pivot().to_double();
         let steps = steps(pivot, Re::<S>::epsilon().to_double());
@@ -69,7 +74,7 @@ impl<S: Element> GpuKernels<S> {
             let count = at_once.min(steps - first);
             let words = [n as u32, count as u32, u32::from(first == 0)];
             let work = Work::other(Kernel::Bisect, count * flops_of_step);
-            stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], work)?;
+            stream.dispatch(&bisect, &bindings, words.into(), [x, y, 1], work)?;
         }
 
         let squares: Vec<Re<S>> = stream.read_back(&squares, 2 * n + 1)?;

@@ -354,6 +354,15 @@ impl Stream {
     }
 }
 
+impl Drop for Stream {
+    /// At the end of a call, what it compiled is kept for the next process.
+    fn drop(&mut self) {
+        if let Some(file) = &self.context.pipelines().file {
+            file.store_new();
+        }
+    }
+}
+
 /// Bytes in whole words of four: what copies are made of.
 fn whole_words(bytes: usize) -> u64 {
     bytes.next_multiple_of(4) as u64

@@ -11,6 +11,7 @@ mod band;
 mod dense;
 mod properties;
 mod stage3;
+mod startup;
 mod triangular;
 mod whole;
 
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
         ("lost_device", whole::lost_device),
         ("global_context", whole::global_context),
         ("own_device", whole::own_device),
+        ("pipelines_in_files", startup::pipelines_in_files),
         ("device_without_optional_types", whole::device_without_optional_types),
     ] {
         if absent {
