@@ -295,8 +295,8 @@ where
     let direct = solve.a.ncols() <= tuning.direct && !S::IS_HALF;
     let (values, seconds) = if direct { solve.run_small(&kernels)? } else { solve.run(&kernels, &tuning)? };
     let (backend, adapter, storage, counts) = (Backend::Cpu, None, S::NAME, Counts::default());
-    let (kernel_seconds, shape) = (Vec::new(), solve.a.shape());
-    Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape })
+    let (kernel_seconds, shape, stage3_on_device) = (Vec::new(), solve.a.shape(), false);
+    Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape, stage3_on_device })
 }
 
 fn on_gpu<T, S>(
@@ -313,7 +313,8 @@ where
     let (values, seconds) = solve.run(&kernels, &tuning)?;
     let (backend, adapter, storage) = (Backend::Gpu, Some(context.adapter_name().to_owned()), S::NAME);
     let (counts, kernel_seconds, shape) = (kernels.counts(), kernels.kernel_seconds(), solve.a.shape());
-    Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape })
+    let stage3_on_device = kernels.bisects(shape.1, solve.options.stage3);
+    Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape, stage3_on_device })
 }
 
 /// Stage 1 alone: see [`SvdValsGpu::to_band`].

@@ -27,7 +27,7 @@ use crate::{
 
 /// Order from which bisection on the device is faster than Newton's method on a host of a few cores, by the model, which for smaller ones
 /// takes no longer than ten milliseconds.
-const BISECTION_WORTHWHILE: usize = 4096;
+pub(crate) const BISECTION_WORTHWHILE: usize = 4096;
 
 /// Iterations that a thread may have in a dispatch on a software driver: Mesa's leaves all loops after 65535 in all.
 pub(super) const SOFTWARE_ITERATIONS: usize = 60_000;
@@ -86,7 +86,7 @@ impl<S: Element> GpuKernels<S> {
     }
 
     /// Whether stage 3 is the device's.
-    fn bisects(&self, n: usize, method: Stage3) -> bool {
+    pub(crate) fn bisects(&self, n: usize, method: Stage3) -> bool {
         match method {
             Stage3::Device => true,
             Stage3::Auto => n >= BISECTION_WORTHWHILE && !self.context.is_software(),

@@ -28,10 +28,13 @@ mod triangular;
 mod tuning;
 
 pub use adapter::{AdapterChoice, DeviceLimits};
+pub(crate) use bisection::{BISECT_THREADS, steps_of_dispatches};
 pub use context::GpuContext;
+pub(crate) use kernels::BISECTION_WORTHWHILE;
 pub use kernels::GpuKernels;
 pub use matrix::GpuMatrix;
 pub(crate) use pipeline::LINEAR_THREADS;
 pub(crate) use storage::{required_band_bytes, required_bytes};
+pub(crate) use stream::FLOPS;
 pub(crate) use triangular::{required_triangular_bytes, triangular};
 pub(crate) use tuning::{Bounds, ChaseShape, Shape};

@@ -25,7 +25,7 @@ use crate::{
 /// Most dispatches in a submission.
 const DISPATCHES: usize = 1024;
 /// Most estimated flops in a submission of several dispatches: about a tenth of a second on a small GPU.
-const FLOPS: u64 = 50_000_000_000;
+pub(crate) const FLOPS: u64 = 50_000_000_000;
 /// The same on a software adapter.
 const FLOPS_SOFTWARE: u64 = 2_000_000_000;
 /// Submissions that may wait on the device; with more, the host waits.
