@@ -459,8 +459,8 @@ where
         block_on(solve.run(&kernels, &tuning, &watch))?
     };
     let (backend, adapter, storage, counts) = (Backend::Cpu, None, S::NAME, Counts::default());
-    let (kernel_seconds, shape) = (Vec::new(), solve.a.shape());
-    Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape })
+    let (kernel_seconds, shape, stage3_on_device) = (Vec::new(), solve.a.shape(), false);
+    Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape, stage3_on_device })
 }
 
 /// The call on a GPU; the report's shape is that of the upright matrix, and `scale` and `total` are not in its seconds.
@@ -476,11 +476,13 @@ where
     S: Element<Real = T::Real, Scalar = T::Scalar>,
     A: Source<GpuKernels<S>>,
 {
+    let SvdOptions { time_kernels, stage3, .. } = *solve.options;
     let watch = Watch::of_call::<S>(solve.options, solve.start, solve.a.shape(), &tuning)?;
-    let manner = Manner { waits, timed: solve.options.time_kernels, watch: watch.clone() };
+    let manner = Manner { waits, timed: time_kernels, stage3: Some(stage3), watch: watch.clone() };
     let kernels = GpuKernels::<S>::running(context, &tuning, manner)?;
     let (values, seconds) = solve.run(&kernels, &tuning, &watch).await?;
     let (backend, adapter, storage) = (Backend::Gpu, Some(context.adapter_name().to_owned()), S::NAME);
     let (counts, kernel_seconds, shape) = (kernels.counts(), kernels.kernel_seconds(), solve.a.shape());
-    Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape })
+    let stage3_on_device = kernels.bisects(shape.1, solve.options.stage3);
+    Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape, stage3_on_device })
 }

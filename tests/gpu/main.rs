@@ -12,6 +12,7 @@ mod dense;
 mod properties;
 mod resident;
 mod stage3;
+mod startup;
 mod triangular;
 mod waits;
 mod whole;
@@ -84,6 +85,7 @@ fn main() -> ExitCode {
         ("lost_device", whole::lost_device),
         ("global_context", whole::global_context),
         ("own_device", whole::own_device),
+        ("pipelines_in_files", startup::pipelines_in_files),
         ("device_without_optional_types", whole::device_without_optional_types),
     ] {
         if absent {
