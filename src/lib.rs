@@ -137,6 +137,7 @@ mod band;
 mod band_to_bidiag;
 mod bidiag_svdvals;
 mod bidiagonal;
+mod chase_steps;
 mod choose;
 pub mod cost;
 mod cpu;
@@ -162,6 +163,7 @@ mod tuning_table;
 
 pub use band::Band;
 pub use bidiagonal::{Bidiagonal, Stage3};
+pub use chase_steps::{ChaseCycle, ChaseSteps};
 pub use error::{Result, SvdError};
 pub use gpu::{AdapterChoice, DeviceLimits, GpuBand, GpuContext, GpuMatrix};
 pub use kernels::PanelTree;

@@ -126,6 +126,15 @@ pub(crate) fn bidiagonal_of<K: TileKernels>(
     tuning: &Tuning,
 ) -> Result<Bidiagonal<Re<K::Storage>>> {
     reduce_band(kernels, &mut band, n, bandwidth, tuning.tile_width)?;
+    unscaled_bidiagonal(kernels, band, scale)
+}
+
+/// A scaled band that is reduced to a bidiagonal, read back and scaled back.
+pub(crate) fn unscaled_bidiagonal<K: TileKernels>(
+    kernels: &K,
+    band: K::Banded,
+    scale: Re<K::Storage>,
+) -> Result<Bidiagonal<Re<K::Storage>>> {
     let (diagonal, superdiagonal) = block_on(kernels.bidiagonal(band))?;
     let unscale = |values| unscaled(values, scale, "entries of the bidiagonal");
     Bidiagonal::new(unscale(diagonal)?, unscale(superdiagonal)?)
