@@ -126,6 +126,7 @@
 //! | `serde` | no | [`TuningTable`]'s `load` and `save`, the environment variable `SVDVALS_GPU_TUNING`, and serde's traits on options, hyperparameters and reports |
 //! | `lapack` | no | LAPACK's `dbdsqr` as a stage 3; the binary links a LAPACK of its choice |
 //! | `lapack-openblas` | no | the same, linked to the system's OpenBLAS |
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
 
 // The LAPACK that feature `lapack-openblas` links.
