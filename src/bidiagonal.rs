@@ -5,6 +5,7 @@ use std::{any::TypeId, borrow::Cow};
 use crate::{
     bidiag_svdvals,
     error::{Result, SvdError},
+    progress::Watch,
     scalar::RealElement,
 };
 
@@ -107,17 +108,17 @@ impl<R: RealElement> Bidiagonal<R> {
     /// [`SvdError::Overflow`] where a value is beyond `R`'s range; with `Stage3::Bdsqr` or `Stage3::Bdsdc` (feature `lapack`)
     /// [`SvdError::NotConverged`] where LAPACK says so.
     pub fn svdvals_by(&self, method: Stage3) -> Result<Vec<R>> {
-        let values: Vec<R> = self.svdvals_for::<R>(method)?.into_iter().map(R::from_double).collect();
+        let values: Vec<R> = self.svdvals_for::<R>(method, &Watch::default())?.into_iter().map(R::from_double).collect();
         // Descending: the first is the largest.
         let finite = values.first().is_none_or(|&x| num_traits::Float::is_finite(x));
         if finite { Ok(values) } else { Err(SvdError::overflow::<R>("singular values")) }
     }
 
     /// The values before they are rounded to `T`, as accurate as that needs; infinite where they overflow f64.
-    pub(crate) fn svdvals_for<T: RealElement>(&self, method: Stage3) -> Result<Vec<f64>> {
+    pub(crate) fn svdvals_for<T: RealElement>(&self, method: Stage3, watch: &Watch) -> Result<Vec<f64>> {
         let (diagonal, superdiagonal) = (widened(&self.diagonal), widened(&self.superdiagonal));
-        Ok(match method {
-            Stage3::Auto | Stage3::Newton => bidiag_svdvals::svdvals(&diagonal, &superdiagonal, T::epsilon().to_double()),
+        let values = match method {
+            Stage3::Auto | Stage3::Newton => bidiag_svdvals::svdvals(&diagonal, &superdiagonal, T::epsilon().to_double(), watch),
             Stage3::Dqds => bidiag_svdvals::svdvals_by_dqds(&diagonal, &superdiagonal),
             Stage3::Bisection => bidiag_svdvals::bisection::svdvals(&diagonal, &superdiagonal),
             Stage3::Device => return Err(SvdError::invalid("stage3", "Stage3::Device, but the bidiagonal is not on a GPU")),
@@ -125,7 +126,9 @@ impl<R: RealElement> Bidiagonal<R> {
             Stage3::Bdsqr => bidiag_svdvals::lapack::bdsqr(diagonal.into_owned(), superdiagonal.into_owned())?,
             #[cfg(feature = "lapack")]
             Stage3::Bdsdc => bidiag_svdvals::lapack::bdsdc(diagonal.into_owned(), superdiagonal.into_owned())?,
-        })
+        };
+        watch.check()?;
+        Ok(values)
     }
 }
 

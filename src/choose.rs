@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use faer::MatRef;
 
 use crate::{
+    bidiagonal::Stage3,
     error::{Result, SvdError},
     gpu::{GpuContext, required_bytes},
     options::{Backend, SvdOptions, Tuning},
@@ -20,14 +21,45 @@ pub(crate) enum Choice {
     Gpu { context: GpuContext, tuning: Tuning, reason: Cow<'static, str> },
 }
 
+impl Choice {
+    /// That stage 3 can run where it is to.
+    pub(crate) fn has_stage3(&self, options: &SvdOptions) -> Result<()> {
+        match self {
+            Choice::Cpu(reason) if options.stage3 == Stage3::Device => {
+                Err(SvdError::invalid("stage3", format!("Stage3::Device, but the CPU computes: {reason}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Where a matrix of `T`, stored as `S`, is computed, and why. No entry is read.
-pub(crate) fn choose_for_dense<T, S>(options: &SvdOptions, a: MatRef<'_, T>) -> Result<Choice>
+pub(crate) fn choose_for_dense<T, S>(
+    options: &SvdOptions,
+    a: MatRef<'_, T>,
+    context: impl FnOnce() -> Result<GpuContext>,
+) -> Result<Choice>
 where
     T: Element,
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
     let (m, n) = (a.nrows().max(a.ncols()), a.nrows().min(a.ncols()));
-    choose::<T, S>(options, n, || too_small(n), |context, tuning| required_bytes::<S>(context, m, n, tuning))
+    choose::<T, S>(options, context, n, || too_small(n), |context, tuning| required_bytes::<S>(context, m, n, tuning))
+}
+
+/// The context that a call with `options` takes if it computes on a GPU.
+pub(crate) fn context_of(options: &SvdOptions) -> Result<GpuContext> {
+    options.context.clone().map_or_else(GpuContext::global, Ok)
+}
+
+/// [`context_of`] for a matrix whose smaller side is `n`, for a caller that must not block; and `None` where no GPU is asked.
+pub(crate) async fn context_of_async(options: &SvdOptions, n: usize) -> Option<Result<GpuContext>> {
+    let asks = options.backend == Backend::Gpu || options.backend == Backend::Auto && too_small(n).is_none();
+    match &options.context {
+        Some(context) => Some(Ok(context.clone())),
+        None if asks => Some(GpuContext::global_async().await),
+        None => None,
+    }
 }
 
 /// Why a matrix of order `n` is too small for a GPU, if it is.
@@ -36,9 +68,10 @@ pub(crate) fn too_small(n: usize) -> Option<String> {
 }
 
 /// Where a matrix of order `n` of `T`, stored as `S`, is computed, and why. On a GPU it computes with these types, and `fits` agrees;
-/// `too_small` says why it would gain nothing there.
+/// `too_small` says why it would gain nothing there; `context` opens the device, where it comes to that.
 pub(crate) fn choose<T, S>(
     options: &SvdOptions,
+    context: impl FnOnce() -> Result<GpuContext>,
     n: usize,
     too_small: impl Fn() -> Option<String>,
     fits: impl Fn(&GpuContext, &Tuning) -> Result<u64>,
@@ -53,7 +86,6 @@ where
         fits(context, &tuning)?;
         Ok(tuning)
     };
-    let context = || options.context.clone().map_or_else(GpuContext::global, Ok);
     match options.backend {
         Backend::Cpu => Ok(Choice::Cpu("Backend::Cpu was asked for".into())),
         Backend::Gpu => {

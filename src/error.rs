@@ -2,7 +2,7 @@
 
 use num_traits::Float;
 
-use crate::scalar::RealElement;
+use crate::{progress::Stage, scalar::RealElement};
 
 /// What can go wrong; every public function that can fail returns it.
 ///
@@ -111,6 +111,12 @@ pub enum SvdError {
     NotConverged {
         /// Superdiagonal entries that are left.
         unreduced: usize,
+    },
+    /// The call's [`CancelFlag`](crate::CancelFlag) was set.
+    #[error("cancelled in stage {stage}")]
+    Cancelled {
+        /// The stage that was running.
+        stage: Stage,
     },
     /// A file of hyperparameters cannot be read or written, or is not what [`TuningTable`](crate::TuningTable#files) describes (feature
     /// `serde`).

@@ -199,9 +199,9 @@ where
 /// The matrices are the associated types, which own their workspace, so that no kernel allocates.
 pub trait StageKernels {
     /// A dense matrix where the backend keeps it, with stage 1's workspace.
-    type Dense;
+    type Dense: Send;
     /// A band where the backend keeps it, with room for bulges.
-    type Banded;
+    type Banded: Send + Sync;
 
     /// Most stacked rows of a level that [`geqrt`](Self::geqrt) has room for; a level of more goes through it, and through
     /// [`unmqr`](Self::unmqr), in pieces.
@@ -223,6 +223,9 @@ pub trait StageKernels {
         self.geqrt(a, next)
     }
 
+    /// Leaves all but the first `rows` rows of `a` out of what is still to come: those below are zero.
+    fn keep_rows(&self, a: &mut Self::Dense, rows: usize);
+
     /// Copies the leading n x n upper band of `a` into band storage, zeros elsewhere.
     fn pack_band(&self, a: Self::Dense, n: usize, bandwidth: usize, tile_width: usize) -> Result<Self::Banded>;
 
@@ -233,7 +236,9 @@ pub trait StageKernels {
 /// The tile kernels, as one backend runs them on matrices stored as `Storage`, and the ways there and back.
 ///
 /// A value of the implementing type is a backend ready to run: a thread pool, or a device with its pipelines.
-pub trait TileKernels: StageKernels {
+///
+/// What waits for the backend is a future, so that a caller may wait too, or not (see `gpu/stream.rs`); the CPU's are ready at once.
+pub trait TileKernels: StageKernels + Sync {
     /// What matrices are stored as; arithmetic is in its [`Scalar`](Element::Scalar).
     type Storage: Element;
 
@@ -253,16 +258,16 @@ pub trait TileKernels: StageKernels {
 
     /// Reads the diagonal (n) and the superdiagonal (n - 1) back, as stage 3 takes them. Of complex numbers the moduli: a diagonal
     /// unitary matrix on either side takes the phases out of a bidiagonal.
-    fn bidiagonal(&self, band: Self::Banded) -> Result<(Vec<f64>, Vec<f64>)>;
+    fn bidiagonal(&self, band: Self::Banded) -> impl Future<Output = Result<(Vec<f64>, Vec<f64>)>> + Send;
 
     /// Stage 3 where the band is, reduced to a bidiagonal: its singular values in any order; None where this backend leaves that to the
     /// host.
-    fn svdvals(&self, _band: &Self::Banded, _method: Stage3) -> Result<Option<Vec<f64>>> {
-        Ok(None)
+    fn svdvals(&self, _band: &Self::Banded, _method: Stage3) -> impl Future<Output = Result<Option<Vec<f64>>>> + Send {
+        std::future::ready(Ok(None))
     }
 
-    /// Waits until all that was asked for is done, so that stages can be timed.
-    fn finish(&self) -> Result<()>;
+    /// Done when all that was asked for is, so that stages can be timed.
+    fn finish(&self) -> impl Future<Output = Result<()>> + Send;
 }
 
 #[cfg(test)]

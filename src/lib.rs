@@ -140,6 +140,7 @@ mod bidiagonal;
 mod choose;
 pub mod cost;
 mod cpu;
+mod elsewhere;
 mod error;
 #[cfg(feature = "faer")]
 mod faer;
@@ -148,6 +149,7 @@ mod kernels;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod options;
+mod progress;
 mod reduction;
 mod report;
 mod scalar;
@@ -163,6 +165,7 @@ pub use error::{Result, SvdError};
 pub use gpu::{AdapterChoice, DeviceLimits, GpuContext, GpuMatrix};
 pub use kernels::PanelTree;
 pub use options::{Backend, HalfStorage, SvdOptions, Tuning};
+pub use progress::{CancelFlag, Progress, ProgressFn, Stage};
 pub use report::{Counts, StageSeconds, SvdReport};
 pub use scalar::{Element, RealElement, Scalar};
 pub use svdvals::SvdValsGpu;

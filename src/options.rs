@@ -5,6 +5,7 @@ use crate::{
     error::{Result, SvdError},
     gpu::GpuContext,
     kernels::PanelTree,
+    progress::{CancelFlag, Progress, ProgressFn},
     scalar::Element,
     tuning_table::TuningTable,
 };
@@ -74,6 +75,10 @@ pub struct SvdOptions {
     pub threads: Option<usize>,
     /// Whether a GPU times its kernels one by one, for [`SvdReport::kernel_seconds`](crate::SvdReport).
     pub time_kernels: bool,
+    /// Who is told how far a call is.
+    pub progress: Option<ProgressFn>,
+    /// What stops a call.
+    pub cancel: Option<CancelFlag>,
 }
 
 impl SvdOptions {
@@ -152,6 +157,36 @@ impl SvdOptions {
     /// ```
     pub fn time_kernels(mut self, time_kernels: bool) -> Self {
         self.time_kernels = time_kernels;
+        self
+    }
+
+    /// Has `callback` told how far the call is: at the beginning of each stage, after every thousandth of the work, and at the end. It is
+    /// called by whichever thread has done the work, one call at a time, and should return soon: that thread waits. On a GPU it follows
+    /// what the device has done, not what was sent to it. The [triangular operations](crate::triangular) do not call it.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use std::sync::{Arc, Mutex};
+    /// use svdvals_gpu::{SvdOptions, SvdValsGpu};
+    /// let seen = Arc::new(Mutex::new(Vec::new()));
+    /// let told = seen.clone();
+    /// let options = SvdOptions::default().progress(move |p| told.lock().unwrap().push((p.stage, p.fraction)));
+    /// faer::Mat::from_fn(300, 300, |i, j| ((i * j) as f64).sin()).svdvals_gpu_with(&options)?;
+    /// let seen = seen.lock().unwrap();
+    /// assert!(seen.is_sorted() && seen.last().unwrap().1 == 1.0);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn progress(mut self, callback: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        self.progress = Some(ProgressFn::new(callback));
+        self
+    }
+
+    /// Has the call stop with [`SvdError::Cancelled`] soon after `flag` is set: a CPU at the end of a kernel, or of a few cycles of stage 2; a
+    /// GPU when the submissions under way are done, a few tenths of a second each at the most. What the call has allocated is freed. The
+    /// [triangular operations](crate::triangular) work in place and are not stopped.
+    pub fn cancel(mut self, flag: CancelFlag) -> Self {
+        self.cancel = Some(flag);
         self
     }
 

@@ -63,6 +63,14 @@ impl ReductionStep {
         self.sweeps().saturating_sub(sweep).div_ceil(self.bandwidth)
     }
 
+    /// Number of cycles of all sweeps together.
+    pub fn all_cycles(&self) -> u64 {
+        // ceil(k / BW) for k = 1 ..= sweeps.
+        let (sweeps, bandwidth) = (self.sweeps() as u64, self.bandwidth as u64);
+        let (whole, rest) = (sweeps / bandwidth, sweeps % bandwidth);
+        bandwidth * (whole * (whole + 1) / 2) + rest * (whole + 1)
+    }
+
     /// Cycle `i` of `sweep`; `i < self.cycles(sweep)`.
     pub fn cycle(&self, sweep: usize, i: usize) -> Cycle {
         let c0 = sweep + self.target() + i * self.bandwidth;
@@ -175,6 +183,7 @@ mod tests {
                 assert_eq!(closed, chain);
                 sweeps.push(chain.len());
             }
+            assert_eq!(step.all_cycles(), sweeps.iter().sum::<usize>() as u64);
             for cycles in [1, 2, 3, 7] {
                 let schedule = step.schedule(cycles);
                 let start = |sweep: usize| (cycles + 2) * sweep;

@@ -3,6 +3,7 @@
 use std::{
     fmt::{Debug, Display},
     ops::Neg,
+    pin::Pin,
 };
 
 use bytemuck::Pod;
@@ -99,9 +100,12 @@ pub trait Element: sealed::Sealed + Pod + PartialEq + Debug + Display + Send + S
     }
 
     /// [`SvdValsGpu::svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with), compiled in this crate for each type, so that no caller
-    /// compiles it again. So are the next three.
+    /// compiles it again. So are the next four.
     #[doc(hidden)]
     fn svdvals(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>>;
+    /// The same for a caller that must not block.
+    #[doc(hidden)]
+    fn svdvals_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Vec<Self::Real>>>;
     /// Stage 1.
     #[doc(hidden)]
     fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>>;
@@ -178,10 +182,16 @@ pub trait Scalar: Element<Scalar = Self> + ComplexField<Real = <Self as Element>
 /// The real type of an element type.
 pub(crate) type Re<T> = <T as Element>::Real;
 
+/// A result to come, of a call in a task that may move between threads.
+pub type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
 macro_rules! drivers {
     () => {
         fn svdvals(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>> {
             svdvals::svdvals(a, options, timed)
+        }
+        fn svdvals_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Vec<Self::Real>>> {
+            Box::pin(svdvals::svdvals_async(a, options, timed))
         }
         fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>> {
             svdvals::to_band(a, options)

@@ -2,20 +2,23 @@
 
 use std::borrow::Cow;
 
-use faer::MatRef;
+use faer::{Mat, MatRef};
 use num_traits::Float;
+use pollster::block_on;
 use web_time::Instant;
 
 use crate::{
     band::Band,
     band_to_bidiag::band_to_bidiag as reduce_band,
     bidiagonal::{Bidiagonal, Stage3},
-    choose::{Choice, choose, choose_for_dense, fallback, too_small},
+    choose::{Choice, choose, choose_for_dense, context_of, context_of_async, fallback, too_small},
     cpu::{CpuKernels, bidiagonal_directly, tsqr},
+    elsewhere::in_pool,
     error::{Result, SvdError},
-    gpu::{GpuContext, GpuKernels, required_band_bytes},
+    gpu::{GpuContext, GpuKernels, Manner, Waits, required_band_bytes},
     kernels::{HeldBy, StageKernels, TileKernels},
     options::{Backend, HalfStorage, SvdOptions, Tuning},
+    progress::{Stage, Watch, band_flops, flops_by_band, flops_directly},
     report::{Counts, StageSeconds, SvdReport},
     scalar::{Element, Re, RealElement},
     scale::{power_of_two_scale, scale_for, trimmed, upright},
@@ -78,6 +81,44 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
     /// As [`svdvals_gpu_with`](Self::svdvals_gpu_with).
     fn svdvals_gpu_report(&self, options: &SvdOptions) -> Result<SvdReport<Self::Values>> {
         Ok(Self::Element::svdvals(self.as_faer(), options, true)?.map(Self::collect))
+    }
+
+    /// [`svdvals_gpu_with`](Self::svdvals_gpu_with) for a task that must not block: while a GPU computes it is not polled, and what the CPU
+    /// computes is computed in the rayon pool, from a copy of the matrix. The future may be sent to another thread, and does nothing
+    /// before it is polled. Where it is dropped, a GPU ends what was sent to it, and the CPU its work: a [`CancelFlag`](crate::CancelFlag) stops that.
+    ///
+    /// A browser's GPU can be reached by this alone. There are no threads in it, so that what the CPU computes blocks: call from a worker.
+    ///
+    /// ```
+    /// # #[cfg(feature = "ndarray")] {
+    /// use svdvals_gpu::{SvdError, SvdOptions, SvdValsGpu};
+    /// async fn norm(a: &ndarray::Array2<f32>) -> Result<f32, SvdError> {
+    ///     Ok(a.svdvals_gpu_async(&SvdOptions::default()).await?[0])
+    /// }
+    /// let a = ndarray::array![[3.0f32, 0.0], [0.0, 4.0]];
+    /// assert_eq!(pollster::block_on(norm(&a))?, 4.0); // or whatever runs your tasks
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`svdvals_gpu_with`](Self::svdvals_gpu_with).
+    fn svdvals_gpu_async<'a>(&'a self, options: &'a SvdOptions) -> impl Future<Output = Result<Self::Values>> + Send + 'a {
+        let values = Self::Element::svdvals_async(self.as_faer(), options, false);
+        async { Ok(Self::collect(values.await?.values)) }
+    }
+
+    /// [`svdvals_gpu_report`](Self::svdvals_gpu_report) for a task that must not block; see
+    /// [`svdvals_gpu_async`](Self::svdvals_gpu_async).
+    ///
+    /// # Errors
+    /// As [`svdvals_gpu_with`](Self::svdvals_gpu_with).
+    fn svdvals_gpu_report_async<'a>(
+        &'a self,
+        options: &'a SvdOptions,
+    ) -> impl Future<Output = Result<SvdReport<Self::Values>>> + Send + 'a {
+        let report = Self::Element::svdvals_async(self.as_faer(), options, true);
+        async { Ok(report.await?.map(Self::collect)) }
     }
 
     /// Stage 1: an upper band matrix of order min(m, n), with [`Tuning::tile_size`] superdiagonals, that has A's singular values.
@@ -144,28 +185,75 @@ where
     T: Element,
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
-    let (whole, mut clock) = (Clock::new(timed), Clock::new(timed));
-    let choice = choose_for_dense::<T, S>(options, a)?;
-    let device = options.stage3 == Stage3::Device;
-    if let (true, Choice::Cpu(reason)) = (device, &choice) {
-        return Err(SvdError::invalid("stage3", format!("Stage3::Device, but the CPU computes: {reason}")));
-    }
-    clock.restart();
-    let solve = Solve { scale: power_of_two_scale::<T, S>(a)?, a: upright(a), options, timed };
-    let (scan, shape) = (clock.seconds(), a.shape());
-    let mut report = match choice {
+    let (whole, start) = (Clock::new(timed), Watch::start(options));
+    let choice = choose_for_dense::<T, S>(options, a, || context_of(options))?;
+    choice.has_stage3(options)?;
+    let (solve, scan) = Solve::new::<S>(a, options, timed, start)?;
+    let report = match choice {
         Choice::Cpu(reason) => on_cpu::<T, S>(&solve, reason)?,
-        Choice::Gpu { context, tuning, reason } => match on_gpu::<T, S>(&solve, &context, tuning, reason) {
-            Err(error) if options.backend == Backend::Auto && error.is_of_device() && !device => {
-                on_cpu::<T, S>(&solve, fallback(&format!("the GPU failed: {error}")))?
+        Choice::Gpu { context, tuning, reason } => {
+            match block_on(on_gpu::<T, S>(&solve, &context, tuning, reason, Waits::Blocking)) {
+                Err(error) if solve.falls_back(&error) => on_cpu::<T, S>(&solve, fallback(&failed(&error)))?,
+                result => result?,
             }
-            result => result?,
-        },
+        }
     };
-    report.shape = shape;
+    Ok(completed(report, a, scan, &whole))
+}
+
+/// The driver, for a caller that must not block: what the CPU computes is computed in the rayon pool, from a copy of the matrix.
+pub(crate) async fn svdvals_async<T: Element>(
+    a: MatRef<'_, T>,
+    options: &SvdOptions,
+    timed: bool,
+) -> Result<SvdReport<Vec<T::Real>>> {
+    let a = trimmed(a);
+    let context = context_of_async(options, a.nrows().min(a.ncols())).await;
+    match options.half_storage {
+        HalfStorage::Single => svdvals_async_in::<T, T::Scalar>(a, options, timed, context).await,
+        HalfStorage::Half => svdvals_async_in::<T, T::Compact>(a, options, timed, context).await,
+    }
+}
+
+async fn svdvals_async_in<T, S>(
+    a: MatRef<'_, T>,
+    options: &SvdOptions,
+    timed: bool,
+    context: Option<Result<GpuContext>>,
+) -> Result<SvdReport<Vec<T::Real>>>
+where
+    T: Element,
+    S: Element<Real = T::Real, Scalar = T::Scalar>,
+{
+    let (whole, start) = (Clock::new(timed), Watch::start(options));
+    let choice = choose_for_dense::<T, S>(options, a, || context.unwrap_or_else(|| context_of(options)))?;
+    choice.has_stage3(options)?;
+    let reason = match choice {
+        Choice::Cpu(reason) => reason,
+        Choice::Gpu { context, tuning, reason } => {
+            let (solve, scan) = Solve::new::<S>(a, options, timed, start)?;
+            match on_gpu::<T, S>(&solve, &context, tuning, reason, Waits::Awaited).await {
+                Err(error) if solve.falls_back(&error) => fallback(&failed(&error)),
+                result => return Ok(completed(result?, a, scan, &whole)),
+            }
+        }
+    };
+    let (copy, options) = (Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]), options.clone().backend(Backend::Cpu));
+    let report = in_pool(move || svdvals(copy.as_ref(), &options, timed)).await??;
+    let scan = report.seconds.scale;
+    Ok(completed(SvdReport { reason, ..report }, a, scan, &whole))
+}
+
+/// The report with what only the driver knows.
+fn completed<T: Element, V>(mut report: SvdReport<V>, a: MatRef<'_, T>, scan: f64, whole: &Clock) -> SvdReport<V> {
+    report.shape = a.shape();
     report.seconds.scale = scan;
     report.seconds.total = whole.seconds();
-    Ok(report)
+    report
+}
+
+fn failed(error: &SvdError) -> String {
+    format!("the GPU failed: {error}")
 }
 
 /// A matrix with m >= n, the power of two that it is to be multiplied with, and what was asked for.
@@ -174,11 +262,35 @@ struct Solve<'a, T: Element> {
     scale: Re<T>,
     options: &'a SvdOptions,
     timed: bool,
+    start: Option<Instant>,
 }
 
-impl<T: Element> Solve<'_, T> {
+impl<'a, T: Element> Solve<'a, T> {
+    /// Stage 0, and its seconds.
+    fn new<S: Element<Real = T::Real, Scalar = T::Scalar>>(
+        a: MatRef<'a, T>,
+        options: &'a SvdOptions,
+        timed: bool,
+        start: Option<Instant>,
+    ) -> Result<(Self, f64)> {
+        let clock = Clock::new(timed);
+        let solve = Solve { scale: power_of_two_scale::<T, S>(a)?, a: upright(a), options, timed, start };
+        Ok((solve, clock.seconds()))
+    }
+
+    /// Whether the CPU is to compute what a GPU could not because of `error`.
+    fn falls_back(&self, error: &SvdError) -> bool {
+        self.options.backend == Backend::Auto && error.is_of_device() && self.options.stage3 != Stage3::Device
+    }
+
+    /// Who is told of stages 1 to 3 by way of a band of stored type `S`.
+    fn watch<S: Element>(&self, tuning: &Tuning) -> Result<Watch> {
+        let (m, n) = self.a.shape();
+        Watch::new(self.options, self.start, || flops_by_band::<S>(m, n, tuning))
+    }
+
     /// Stages 1 to 3 on one backend.
-    fn run<K: TileKernels>(&self, kernels: &K, tuning: &Tuning) -> Result<(Vec<T::Real>, StageSeconds)>
+    async fn run<K: TileKernels>(&self, kernels: &K, tuning: &Tuning, watch: &Watch) -> Result<(Vec<T::Real>, StageSeconds)>
     where
         T: HeldBy<K>,
     {
@@ -186,56 +298,65 @@ impl<T: Element> Solve<'_, T> {
         let mut seconds = StageSeconds::default();
         let n = self.a.ncols();
 
+        watch.begin(Stage::ToBand)?;
         let mut a = kernels.upload(self.a, self.scale)?;
-        seconds.upload = clock.lap(kernels)?;
+        seconds.upload = clock.lap(kernels).await?;
 
         stage_one(kernels, &mut a, self.a.nrows(), n, tuning)?;
         let bandwidth = tuning.bandwidth(n);
         let mut band = kernels.pack_band(a, n, bandwidth, tuning.tile_width)?;
-        seconds.to_band = clock.lap(kernels)?;
+        seconds.to_band = clock.lap(kernels).await?;
 
+        watch.begin(Stage::BandToBidiag)?;
         reduce_band(kernels, &mut band, n, bandwidth, tuning.tile_width)?;
-        if self.timed {
-            seconds.band_to_bidiag = clock.lap(kernels)?;
+        if self.timed || watch.is_on() {
+            seconds.band_to_bidiag = clock.lap(kernels).await?;
         }
-        let values = match kernels.svdvals(&band, self.options.stage3)? {
+
+        watch.begin(Stage::Svdvals)?;
+        let values = match kernels.svdvals(&band, self.options.stage3).await? {
             Some(mut values) => {
                 values.sort_unstable_by(|x, y| y.total_cmp(x));
                 unscaled(values, self.scale, "singular values")?
             }
             None => {
-                let (diagonal, superdiagonal) = kernels.bidiagonal(band)?;
-                seconds.band_to_bidiag += clock.lap(kernels)?;
-                self.stage_three(diagonal, superdiagonal)?
+                let (diagonal, superdiagonal) = kernels.bidiagonal(band).await?;
+                seconds.band_to_bidiag += clock.lap(kernels).await?;
+                self.stage_three(diagonal, superdiagonal, watch)?
             }
         };
-        seconds.svdvals = clock.lap(kernels)?;
+        seconds.svdvals = clock.lap(kernels).await?;
+        watch.end();
         Ok((values, seconds))
     }
 
     /// All of it on the CPU, for a matrix so small that a band between would cost more than it saves.
-    fn run_small<S>(&self, kernels: &CpuKernels<S>) -> Result<(Vec<T::Real>, StageSeconds)>
-    where
-        S: Element<Real = T::Real, Scalar = T::Scalar>,
-    {
+    fn run_small(&self) -> Result<(Vec<T::Real>, StageSeconds)> {
         let mut clock = Clock::new(self.timed);
         let mut seconds = StageSeconds::default();
         let (m, n) = self.a.shape();
-        let (diagonal, superdiagonal) = if qr_first(m, n) {
-            let r = tsqr(self.a, self.scale)?;
-            seconds.to_band = clock.lap(kernels)?;
+        let tall = qr_first(m, n);
+        let watch = Watch::new(self.options, self.start, || Ok(flops_directly(m, n, tall)))?;
+        watch.begin(Stage::ToBand)?;
+        let (diagonal, superdiagonal) = if tall {
+            let r = tsqr(self.a, self.scale, &watch)?;
+            seconds.to_band = clock.restart();
+            watch.begin(Stage::BandToBidiag)?;
             bidiagonal_directly(r.as_ref(), Re::<T>::from_double(1.0))?
         } else {
+            watch.begin(Stage::BandToBidiag)?;
             bidiagonal_directly(self.a, self.scale)?
         };
-        seconds.band_to_bidiag = clock.lap(kernels)?;
-        let values = self.stage_three(diagonal, superdiagonal)?;
-        seconds.svdvals = clock.lap(kernels)?;
+        seconds.band_to_bidiag = clock.restart();
+        watch.begin(Stage::Svdvals)?;
+        let values = self.stage_three(diagonal, superdiagonal, &watch)?;
+        seconds.svdvals = clock.restart();
+        watch.end();
         Ok((values, seconds))
     }
 
-    fn stage_three(&self, diagonal: Vec<f64>, superdiagonal: Vec<f64>) -> Result<Vec<T::Real>> {
-        let values = Bidiagonal::new(diagonal, superdiagonal)?.svdvals_for::<T::Real>(self.options.stage3)?;
+    fn stage_three(&self, diagonal: Vec<f64>, superdiagonal: Vec<f64>, watch: &Watch) -> Result<Vec<T::Real>> {
+        let values = Bidiagonal::new(diagonal, superdiagonal)?.svdvals_for::<T::Real>(self.options.stage3, watch)?;
         unscaled(values, self.scale, "singular values")
     }
 }
@@ -256,6 +377,7 @@ fn unscaled<R: RealElement>(values: Vec<f64>, scale: R, what: &'static str) -> R
 pub(crate) fn stage_one<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {
     if qr_first(m, n) {
         triangular_factor(kernels, a, m, n, tuning)?;
+        kernels.keep_rows(a, n);
         reduce_dense(kernels, a, n, n, tuning)
     } else {
         reduce_dense(kernels, a, m, n, tuning)
@@ -270,19 +392,20 @@ impl Clock {
         Clock(timed.then(Instant::now))
     }
 
-    fn restart(&mut self) {
+    /// The seconds since the last lap.
+    fn restart(&mut self) -> f64 {
+        let seconds = self.seconds();
         *self = Clock::new(self.0.is_some());
+        seconds
     }
 
     fn seconds(&self) -> f64 {
         self.0.map_or(0.0, |start| start.elapsed().as_secs_f64())
     }
 
-    fn lap<K: TileKernels>(&mut self, kernels: &K) -> Result<f64> {
-        kernels.finish()?;
-        let seconds = self.seconds();
-        self.restart();
-        Ok(seconds)
+    async fn lap<K: TileKernels>(&mut self, kernels: &K) -> Result<f64> {
+        kernels.finish().await?;
+        Ok(self.restart())
     }
 }
 
@@ -292,26 +415,34 @@ where
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
     let tuning = solve.options.tuning_for_cpu::<S>(solve.a.ncols())?;
-    let kernels = CpuKernels::<S>::new(&tuning)?;
-    let direct = solve.a.ncols() <= tuning.direct && !S::IS_HALF;
-    let (values, seconds) = if direct { solve.run_small(&kernels)? } else { solve.run(&kernels, &tuning)? };
+    let (values, seconds) = if solve.a.ncols() <= tuning.direct && !S::IS_HALF {
+        tuning.check()?;
+        solve.run_small()?
+    } else {
+        let watch = solve.watch::<S>(&tuning)?;
+        let kernels = CpuKernels::<S>::watched(&tuning, watch.clone())?;
+        block_on(solve.run(&kernels, &tuning, &watch))?
+    };
     let (backend, adapter, storage, counts) = (Backend::Cpu, None, S::NAME, Counts::default());
     let (kernel_seconds, shape) = (Vec::new(), solve.a.shape());
     Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape })
 }
 
-fn on_gpu<T, S>(
+async fn on_gpu<T, S>(
     solve: &Solve<'_, T>,
     context: &GpuContext,
     tuning: Tuning,
     reason: Cow<'static, str>,
+    waits: Waits,
 ) -> Result<SvdReport<Vec<T::Real>>>
 where
     T: Element,
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
-    let kernels = GpuKernels::<S>::timed(context, &tuning, solve.options.time_kernels)?;
-    let (values, seconds) = solve.run(&kernels, &tuning)?;
+    let watch = solve.watch::<S>(&tuning)?;
+    let manner = Manner { waits, timed: solve.options.time_kernels, watch: watch.clone() };
+    let kernels = GpuKernels::<S>::running(context, &tuning, manner)?;
+    let (values, seconds) = solve.run(&kernels, &tuning, &watch).await?;
     let (backend, adapter, storage) = (Backend::Gpu, Some(context.adapter_name().to_owned()), S::NAME);
     let (counts, kernel_seconds, shape) = (kernels.counts(), kernels.kernel_seconds(), solve.a.shape());
     Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape })
@@ -327,12 +458,16 @@ pub(crate) fn to_band<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Res
         T: Element,
         S: Element<Real = T::Real, Scalar = T::Scalar>,
     {
-        let choice = choose_for_dense::<T, S>(options, a)?;
-        let solve = Solve { scale: power_of_two_scale::<T, S>(a)?, a: upright(a), options, timed: false };
+        let start = Watch::start(options);
+        let choice = choose_for_dense::<T, S>(options, a, || context_of(options))?;
+        let (solve, _) = Solve::new::<S>(a, options, false, start)?;
+        let (m, n) = solve.a.shape();
         on_chosen::<T, S, _>(
             options,
             choice,
-            solve.a.ncols(),
+            n,
+            Stage::ToBand,
+            |tuning| Watch::new(options, start, || Ok([flops_by_band::<S>(m, n, tuning)?[0], 0, 0])),
             |kernels, tuning| run(kernels, &solve, tuning),
             |kernels, tuning| run(kernels, &solve, tuning),
         )
@@ -373,7 +508,7 @@ pub(crate) fn band_to_bidiag<T: Element>(band: &Band<T>, options: &SvdOptions) -
         let (n, bandwidth) = (band.n(), band.bandwidth());
         let mut device = kernels.upload_band(band, scale, tuning.tile_width)?;
         reduce_band(kernels, &mut device, n, bandwidth, tuning.tile_width)?;
-        let (diagonal, superdiagonal) = kernels.bidiagonal(device)?;
+        let (diagonal, superdiagonal) = block_on(kernels.bidiagonal(device))?;
         let unscale = |values| unscaled(values, scale, "entries of the bidiagonal");
         Bidiagonal::new(unscale(diagonal)?, unscale(superdiagonal)?)
     }
@@ -382,14 +517,16 @@ pub(crate) fn band_to_bidiag<T: Element>(band: &Band<T>, options: &SvdOptions) -
         T: Element,
         S: Element<Real = T::Real, Scalar = T::Scalar>,
     {
-        let n = band.n();
+        let (n, start) = (band.n(), Watch::start(options));
         let largest = (0..n).filter_map(|j| T::largest(band.column(j).1)).fold(Re::<T>::from_double(0.0), Float::max);
         let scale = scale_for::<S>(largest, n, n);
         let fits = |context: &GpuContext, tuning: &Tuning| required_band_bytes::<S>(context, n, band.bandwidth(), tuning);
         on_chosen::<T, S, _>(
             options,
-            choose::<T, S>(options, n, || too_small(n), fits)?,
+            choose::<T, S>(options, || context_of(options), n, || too_small(n), fits)?,
             n,
+            Stage::BandToBidiag,
+            |tuning| Watch::new(options, start, || Ok([0, band_flops::<S::InBand>(n, band.bandwidth(), tuning.tile_width), 0])),
             |kernels, tuning| run(kernels, band, scale, tuning),
             |kernels, tuning| run(kernels, band, scale, tuning),
         )
@@ -405,6 +542,8 @@ fn on_chosen<T, S, R>(
     options: &SvdOptions,
     choice: Choice,
     n: usize,
+    stage: Stage,
+    watch: impl Fn(&Tuning) -> Result<Watch>,
     cpu: impl Fn(&CpuKernels<S>, &Tuning) -> Result<R>,
     gpu: impl Fn(&GpuKernels<S>, &Tuning) -> Result<R>,
 ) -> Result<R>
@@ -414,12 +553,24 @@ where
 {
     let on_cpu = || {
         let tuning = options.tuning_for_cpu::<S>(n)?;
-        cpu(&CpuKernels::new(&tuning)?, &tuning)
+        let watch = watch(&tuning)?;
+        watch.begin(stage)?;
+        let result = cpu(&CpuKernels::watched(&tuning, watch.clone())?, &tuning)?;
+        watch.end();
+        Ok(result)
+    };
+    let on_gpu = |context: &GpuContext, tuning: &Tuning| -> Result<R> {
+        let watch = watch(tuning)?;
+        watch.begin(stage)?;
+        let manner = Manner { watch: watch.clone(), ..Manner::default() };
+        let result = gpu(&GpuKernels::running(context, tuning, manner)?, tuning)?;
+        watch.end();
+        Ok(result)
     };
     let Choice::Gpu { context, tuning, .. } = choice else { return on_cpu() };
-    match GpuKernels::new(&context, &tuning).and_then(|kernels| gpu(&kernels, &tuning)) {
+    match on_gpu(&context, &tuning) {
         Err(error) if options.backend == Backend::Auto && error.is_of_device() => {
-            fallback(&format!("the GPU failed: {error}"));
+            fallback(&failed(&error));
             on_cpu()
         }
         result => result,

@@ -32,6 +32,8 @@ mod sweep;
 
 use rayon::prelude::*;
 
+use crate::progress::Watch;
+
 /// A scaled singular value from squares below this limit is computed afresh by bisection.
 const SQUARES_RANGE: f64 = f64::from_bits((1023 - 450) << 52);
 
@@ -44,12 +46,12 @@ const SQUARES_RANGE: f64 = f64::from_bits((1023 - 450) << 52);
 /// missing ones are taken as zero.
 ///
 /// `unit` is the relative rounding error of the type that the values are for: double precision, or
-/// less where less is enough.
-pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64], unit: f64) -> Vec<f64> {
+/// less where less is enough. Where `watch` says that the call is to stop, the values mean nothing.
+pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64], unit: f64, watch: &Watch) -> Vec<f64> {
     let full = unit <= f64::EPSILON;
     // Two thousand times closer than what the rounding at the end leaves.
     let tolerance = if full { f64::EPSILON } else { unit / 2048.0 };
-    scaled(diagonal, superdiagonal, full, |a, b| newton::svdvals(a, b, tolerance))
+    scaled(diagonal, superdiagonal, full, |a, b| newton::svdvals(a, b, tolerance, watch))
 }
 
 /// [`svdvals`] by [`dqds`], in double precision.
@@ -194,11 +196,11 @@ mod tests {
     /// The values by the default method, once it is certain that the others have them too: dqds to the
     /// tolerance of both, and the short form for single precision to a hundredth of a unit.
     fn svdvals(a: &[f64], b: &[f64]) -> Vec<f64> {
-        let values = super::svdvals(a, b, f64::EPSILON);
+        let values = super::svdvals(a, b, f64::EPSILON, &Watch::default());
         let error = difference(&values, &svdvals_by_dqds(a, b));
         assert!(error <= tolerance(a.len()), "dqds: n = {}, {error:.2e}", a.len());
         let unit = f64::from(f32::EPSILON);
-        let error = difference(&values, &super::svdvals(a, b, unit));
+        let error = difference(&values, &super::svdvals(a, b, unit, &Watch::default()));
         assert!(error <= unit / 128.0 + tolerance(a.len()), "single: n = {}, {error:.2e}", a.len());
         values
     }
@@ -304,7 +306,7 @@ mod tests {
         for n in [1, 2, 5, 40] {
             let a = list(3 * n, |_| random());
             let b = list(3 * n - 1, |i| if i % 3 == 1 { 0.5 * a[i] } else { 0.0 });
-            let values = super::svdvals(&a, &b, f64::EPSILON);
+            let values = super::svdvals(&a, &b, f64::EPSILON, &Watch::default());
             for alone in a.iter().step_by(3) {
                 assert!(values.contains(alone), "{alone} of {n}");
             }

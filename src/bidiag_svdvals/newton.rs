@@ -24,6 +24,7 @@
 use pulp::{Simd, WithSimd};
 
 use super::{LANES, in_lockstep, power_of_two, sweep::two_by_two};
+use crate::progress::Watch;
 
 /// Pivots smaller than this are made this small and negative.
 const SMALLEST_PIVOT: f64 = power_of_two(-1000);
@@ -36,6 +37,9 @@ const CANCELLATION: f64 = 4.0 * f64::EPSILON;
 
 /// The lowest point. (At zero itself a zero pivot would hide what comes after it.)
 const LOWEST: f64 = power_of_two(-950);
+
+/// Of a pass: additions, multiplications and divisions for the pivot and its derivative.
+const FLOPS_OF_ROW: u64 = 8;
 
 /// More rounds than the halvings that separate any two numbers; they end the search where rounding errors contradict one another.
 const MAX_ROUNDS: usize = 400;
@@ -66,12 +70,14 @@ struct Bracket {
 /// The singular values, in no order, of the bidiagonal matrix with diagonal `a` and superdiagonal `b`, which are not negative and of which
 /// the largest is in `[1, 2)`. Each to about `tolerance` relatively, those of a cluster to four times as much, or to rounding; those
 /// below `2^-450` are zero. Of more than two rows, one with no neighbour but zeros has its entry for a value, exactly, however small.
-pub fn svdvals(a: &[f64], b: &[f64], tolerance: f64) -> Vec<f64> {
-    count_passes(a, b, tolerance).0
+///
+/// Where `watch` says that the call is to stop, they mean nothing.
+pub fn svdvals(a: &[f64], b: &[f64], tolerance: f64, watch: &Watch) -> Vec<f64> {
+    count_passes(a, b, tolerance, watch).0
 }
 
 /// [`svdvals`], and the number of points at which it looked.
-fn count_passes(a: &[f64], b: &[f64], tolerance: f64) -> (Vec<f64>, usize) {
+fn count_passes(a: &[f64], b: &[f64], tolerance: f64, watch: &Watch) -> (Vec<f64>, usize) {
     let n = a.len();
     if let [a1, a2] = *a {
         let (large, small) = two_by_two(a1 * a1, a2 * a2, b[0] * b[0]);
@@ -114,10 +120,13 @@ fn count_passes(a: &[f64], b: &[f64], tolerance: f64) -> (Vec<f64>, usize) {
     let found = |ends: &[Point]| Bracket { low: ends[0], high: ends[1], next: f64::NAN, last_step: f64::INFINITY };
     let mut brackets: Vec<Bracket> = points.windows(2).map(found).filter(|bracket| bracket.count() > 0).collect();
     let mut next = Vec::with_capacity(n);
+    let mut looked_at = first;
     for _ in 0..MAX_ROUNDS {
-        if brackets.is_empty() {
+        let going_on = watch.did(FLOPS_OF_ROW * (looked_at * n) as u64).is_ok();
+        if brackets.is_empty() || !going_on {
             break;
         }
+        looked_at = brackets.len();
         points.clear();
         points.extend(brackets.iter().map(|bracket| Point::new(bracket.inside())));
         evaluate(&rows, &mut points);
@@ -293,7 +302,7 @@ mod tests {
         let wilkinson = |i: usize| ((i % 21) as f64 - 10.0).abs() / 8.0 + 0.125;
         let passes = |a: &dyn Fn(usize) -> f64, b: &dyn Fn(usize) -> f64| {
             let (a, b): (Vec<f64>, Vec<f64>) = ((0..n).map(a).collect(), (1..n).map(b).collect());
-            let (values, passes) = count_passes(&a, &b, f64::EPSILON);
+            let (values, passes) = count_passes(&a, &b, f64::EPSILON, &Watch::default());
             assert_eq!(values.len(), n);
             passes as f64 / n as f64
         };
@@ -339,6 +348,6 @@ mod tests {
     /// Entries that are not finite, which callers exclude, still do not make it run forever.
     #[test]
     fn it_ends_even_if_entries_are_not_finite() {
-        assert_eq!(svdvals(&[1.0, f64::NAN, 0.5, 1.0], &[1.0, 0.5, f64::INFINITY], f64::EPSILON).len(), 4);
+        assert_eq!(svdvals(&[1.0, f64::NAN, 0.5, 1.0], &[1.0, 0.5, f64::INFINITY], f64::EPSILON, &Watch::default()).len(), 4);
     }
 }

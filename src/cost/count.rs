@@ -69,6 +69,10 @@ impl<S: Element> StageKernels for CountingKernels<S> {
         Ok(())
     }
 
+    fn keep_rows(&self, a: &mut Size, rows: usize) {
+        a.m = rows;
+    }
+
     fn pack_band(&self, _: Size, n: usize, bandwidth: usize, tile_width: usize) -> Result<BandLayout> {
         let layout = BandLayout::new(n, bandwidth, tile_width);
         layout.size()?;

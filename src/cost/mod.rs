@@ -23,7 +23,7 @@ use std::fmt;
 
 pub use device::DeviceModel;
 pub use work::Kernel;
-pub(crate) use work::{ROWS_AT_ONCE, Work};
+pub(crate) use work::{ROWS_AT_ONCE, Work, chase_flops, geqrt_flops, unmqr_flops};
 
 use crate::{
     band_to_bidiag::band_to_bidiag,

@@ -113,19 +113,36 @@ fn arithmetic<S: Element>() -> (u64, u64) {
     (size_of::<S::Scalar>() as u64, if S::Scalar::IS_COMPLEX { 4 } else { 1 })
 }
 
+/// Flops of `geqrt` of a level: 3 r w^2 for the r rows of its blocks, and w^3 / 3 for each block's T.
+pub(crate) fn geqrt_flops<S: Element>(level: &Level) -> u64 {
+    let [width, rows, blocks] = [level.width, level.map.rows, level.map.blocks()].map(|x| x as u64);
+    arithmetic::<S>().1 * (3 * rows * width * width + blocks * (width * width * width / 3))
+}
+
+/// Flops of `unmqr` of a level: V^H X and V W for all rows, T^H W for each block.
+pub(crate) fn unmqr_flops<S: Element>(level: &Level, trailing: usize) -> u64 {
+    let [width, rows, blocks, trailing] = [level.width, level.map.rows, level.map.blocks(), trailing].map(|x| x as u64);
+    arithmetic::<S>().1 * (4 * rows * width * trailing + 2 * blocks * width * width * trailing)
+}
+
+/// Flops of `cycles` cycles of bulge chasing: two products with each of two reflectors of TW + 1 entries, over BW + TW lines.
+pub(crate) fn chase_flops<S: Element>(step: &ReductionStep, cycles: u64) -> u64 {
+    let [bandwidth, tile] = [step.bandwidth, step.tile_width].map(|x| x as u64);
+    arithmetic::<S>().1.saturating_mul(cycles).saturating_mul(8 * tile * (bandwidth + tile))
+}
+
 impl Work {
     /// `geqrt` of a level: for each of w columns v^H X for all columns, X - tau v u^H for those right of it; and T.
     pub fn geqrt<S: Element>(shape: &Shape, level: &Level) -> Work {
-        let (scalar, factor) = arithmetic::<S>();
+        let (scalar, _) = arithmetic::<S>();
         let [ts, split, slice, width, rows] = [shape.ts, shape.split, shape.slice, level.width, level.map.rows].map(|x| x as u64);
         let (blocks, threads) = (level.map.blocks() as u64, shape.geqrt_threads() as u64);
-        let of_t = width * width * width / 3;
         Work {
             kernel: Kernel::Geqrt,
             workgroups: blocks,
             threads,
             workgroup_memory: shape.geqrt_bytes::<S>() as u64,
-            flops: factor * (3 * rows * width * width + blocks * of_t),
+            flops: geqrt_flops::<S>(level),
             bytes: 2 * rows * width * size_of::<S>() as u64 + (rows * ts + blocks * ts * ts) * scalar,
             // A thread reads its slice of v twice, the shares of its column, and all squares.
             workgroup_bytes: blocks * threads * width * (2 * slice + 4 * split) * scalar,
@@ -139,8 +156,9 @@ impl Work {
 
     /// `unmqr` of a level, with `trailing` columns right of the panel: V^H X, T^H W, V W.
     pub fn unmqr<S: Element>(shape: &Shape, level: &Level, trailing: usize) -> Work {
-        let (scalar, factor) = arithmetic::<S>();
-        let [ts, cpb, width, rows, trailing] = [shape.ts, shape.cpb, level.width, level.map.rows, trailing].map(|x| x as u64);
+        let (scalar, _) = arithmetic::<S>();
+        let flops = unmqr_flops::<S>(level, trailing);
+        let [ts, cpb, rows, trailing] = [shape.ts, shape.cpb, level.map.rows, trailing].map(|x| x as u64);
         let (blocks, chunks) = (level.map.blocks() as u64, trailing.div_ceil(cpb));
         let (threads, workgroups) = (shape.unmqr_threads() as u64, blocks * chunks);
         // Tiles of TS rows of the longest block; each passes twice, and T once.
@@ -154,7 +172,7 @@ impl Work {
             workgroups,
             threads,
             workgroup_memory: shape.unmqr_bytes::<S>() as u64,
-            flops: factor * (4 * rows * width * trailing + 2 * blocks * width * width * trailing),
+            flops,
             bytes: 3 * rows * trailing * size_of::<S>() as u64 + (rows * ts + blocks * ts * ts) * scalar,
             workgroup_bytes: workgroups * (read + stored) * scalar,
             chain: Chain { barriers: 4 * tiles + 3, round_trips: 3 * tiles + 1, steps: products * ts },
@@ -195,7 +213,7 @@ impl Work {
         // No sweep of these has more than the first.
         let cycles = cycles.min(step.cycles(active.start));
         let active = active.len();
-        let (scalar, factor) = arithmetic::<S>();
+        let (scalar, _) = arithmetic::<S>();
         let [tail, parts, bandwidth, tile] = [shape.tail, shape.parts, step.bandwidth, step.tile_width].map(|x| x as u64);
         let lines = bandwidth + tile;
         let threads = shape.threads() as u64;
@@ -212,7 +230,7 @@ impl Work {
             workgroups,
             threads,
             workgroup_memory: shape.bytes::<S>() as u64,
-            flops: factor * all * 8 * tile * lines,
+            flops: chase_flops::<S>(step, all),
             bytes: all * 2 * entries * size_of::<S>() as u64,
             // Every product of a line with v reads v, twice; every thread adds up all groups.
             workgroup_bytes: all * (2 * entries + 2 * threads * 6 * 8) * scalar,

@@ -10,7 +10,7 @@
 
 use std::{
     any::TypeId,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use faer::traits::{ComplexField, SimdArch};
@@ -22,7 +22,10 @@ use super::{
     larfg::larfg,
 };
 use crate::{
+    cost::chase_flops,
+    error::Result,
     kernels::{BandLayout, Cycle, ReductionStep, SWEEP_SEPARATION},
+    progress::Watch,
     scalar::{Element, Scalar},
 };
 
@@ -34,11 +37,11 @@ const GROUP_MOST: usize = 8;
 /// The type that a band of `B` is chased in.
 type Wide<B> = <<B as Element>::Scalar as Scalar>::Wide;
 
-/// Runs all cycles of `step` on `band`, kept in `layout`.
-pub(super) fn chase<B: Element>(band: &mut [B], layout: BandLayout, step: &ReductionStep) {
+/// Runs all cycles of `step` on `band`, kept in `layout`; or some of them, where `watch` says that the call is to stop.
+pub(super) fn chase<B: Element>(band: &mut [B], layout: BandLayout, step: &ReductionStep, watch: &Watch) -> Result<()> {
     let sweeps = step.sweeps();
     if sweeps == 0 {
-        return;
+        return Ok(());
     }
     let threads = rayon::current_num_threads();
     let cycle_bytes = step.bandwidth * layout.ld() * size_of::<B>();
@@ -53,6 +56,8 @@ pub(super) fn chase<B: Element>(band: &mut [B], layout: BandLayout, step: &Reduc
         group,
         next: AtomicUsize::new(0),
         progress: (0..groups).map(|_| AtomicUsize::new(0)).collect(),
+        stopped: AtomicBool::new(false),
+        watch,
     };
     let schedule = &schedule;
     rayon::scope(|scope| {
@@ -61,10 +66,11 @@ pub(super) fn chase<B: Element>(band: &mut [B], layout: BandLayout, step: &Reduc
         }
         <Wide<B> as ComplexField>::Arch::default().dispatch(Worker(schedule));
     });
+    watch.check()
 }
 
 /// What the threads of one reduction step share.
-struct Schedule<B> {
+struct Schedule<'a, B> {
     band: *mut B,
     layout: BandLayout,
     step: ReductionStep,
@@ -74,14 +80,34 @@ struct Schedule<B> {
     next: AtomicUsize,
     /// Wave-front steps that each group has done; `usize::MAX` when it is finished.
     progress: Vec<AtomicUsize>,
+    /// Set where a thread leaves before its groups are done: nobody may wait for them any more.
+    stopped: AtomicBool,
+    watch: &'a Watch,
+}
+
+impl<B> Schedule<'_, B> {
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed) || self.watch.is_cancelled()
+    }
+}
+
+/// Sets [`Schedule::stopped`] when a callback's panic ends its thread.
+struct Stopper<'a>(&'a AtomicBool);
+
+impl Drop for Stopper<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 // SAFETY: `band` is one exclusive borrow, held by `chase` for as long as the schedule lives; threads read and write disjoint entries of
 // it (the cycles active at one time are disjoint), and the release stores and acquire loads of `progress` order the rest.
-unsafe impl<B: Send> Sync for Schedule<B> {}
+unsafe impl<B: Send> Sync for Schedule<'_, B> {}
 
 /// One thread's share of a reduction step.
-struct Worker<'a, B>(&'a Schedule<B>);
+struct Worker<'a, B>(&'a Schedule<'a, B>);
 
 impl<B: Element> WithSimd for Worker<'_, B> {
     type Output = ();
@@ -89,7 +115,8 @@ impl<B: Element> WithSimd for Worker<'_, B> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let lanes = Lanes::<f64, S>::new(simd);
-        let Schedule { band, layout, step, group, ref next, ref progress } = *self.0;
+        let Schedule { band, layout, step, group, ref next, ref progress, ref stopped, watch } = *self.0;
+        let _stopper = Stopper(stopped);
         let mut v = Reflector::<Wide<B>>::with_capacity(step.tile_width + 1);
         let mut copy = Vec::new();
         loop {
@@ -100,13 +127,20 @@ impl<B: Element> WithSimd for Worker<'_, B> {
             // cycles + 3R grows with R: the group's last sweep ends last.
             let steps = SWEEP_SEPARATION * (last - sweeps.start) + step.cycles(last);
             let mut before = if g == 0 { usize::MAX } else { 0 };
+            let mut cycles = 0;
             for s in 0..steps {
+                if self.0.is_stopped() {
+                    return;
+                }
                 // Sweep R may run cycle s once sweep R-1, the last of the group before, has finished cycle s + 2.
                 let needed = s + SWEEP_SEPARATION * group;
                 let mut looks = 0;
                 while before < needed {
                     before = progress[g - 1].load(Ordering::Acquire);
                     if before < needed {
+                        if self.0.is_stopped() {
+                            return;
+                        }
                         wait(&mut looks);
                     }
                 }
@@ -117,11 +151,14 @@ impl<B: Element> WithSimd for Worker<'_, B> {
                         // and no other thread touches them now: sweeps before are at least three cycles ahead (awaited above, or run
                         // earlier by this thread), sweeps after wait for this one.
                         unsafe { cycle_in_band(lanes, band, layout, step.cycle(sweep, i), &mut v, &mut copy) };
+                        cycles += 1;
                     }
                 }
                 done.store(s + 1, Ordering::Release);
             }
             done.store(usize::MAX, Ordering::Release);
+            // That the call is to stop is seen before the next group.
+            let _ = watch.did(chase_flops::<B>(&step, cycles));
         }
     }
 }

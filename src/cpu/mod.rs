@@ -29,9 +29,11 @@ pub(crate) use tsqr::tsqr;
 
 use crate::{
     band::Band,
+    cost::{geqrt_flops, unmqr_flops},
     error::{Result, SvdError},
     kernels::{BandLayout, HeldBy, Level, PanelTree, ReductionStep, StageKernels, TileKernels},
     options::Tuning,
+    progress::Watch,
     scalar::{Element, Re, Scalar},
 };
 
@@ -42,6 +44,7 @@ const LOOK_AHEAD_BYTES: usize = 1 << 21;
 #[derive(Clone, Debug)]
 pub struct CpuKernels<S> {
     tuning: Tuning,
+    watch: Watch,
     storage: PhantomData<S>,
 }
 
@@ -51,8 +54,13 @@ impl<S: Element> CpuKernels<S> {
     /// # Errors
     /// [`SvdError::InvalidOption`] where [`Tuning::check`] refuses them.
     pub fn new(tuning: &Tuning) -> Result<Self> {
+        Self::watched(tuning, Watch::default())
+    }
+
+    /// [`new`](Self::new), telling `watch` what is done.
+    pub(crate) fn watched(tuning: &Tuning, watch: Watch) -> Result<Self> {
         tuning.check()?;
-        Ok(CpuKernels { tuning: tuning.clone(), storage: PhantomData })
+        Ok(CpuKernels { tuning: tuning.clone(), watch, storage: PhantomData })
     }
 }
 
@@ -180,31 +188,36 @@ impl<S: Element> StageKernels for CpuKernels<S> {
     fn geqrt(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
         let (a, factors, pool) = a.parts(level.transposed);
         geqrt::geqrt(a, &mut factors[0], pool, level);
-        Ok(())
+        self.watch.did(geqrt_flops::<S>(level))
     }
 
     fn unmqr(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
         let (a, factors, pool) = a.parts(level.transposed);
+        let trailing = a.ncols() - level.col - level.width;
         unmqr::unmqr(a, &factors[0], pool, level, self.tuning.cols_per_block);
-        Ok(())
+        self.watch.did(unmqr_flops::<S>(level, trailing))
     }
 
     fn unmqr_and_geqrt(&self, a: &mut Dense<S>, level: &Level, next: &Level) -> Result<()> {
         let (mut view, [factors, of_next], pool) = a.parts(level.transposed);
-        let trailing = level.map.rows * (view.ncols() - level.col - level.width) * size_of::<S>();
+        let trailing = view.ncols() - level.col - level.width;
         match S::as_scalars(view.rb_mut()) {
-            Some(view) if trailing <= LOOK_AHEAD_BYTES && level.looks_ahead_to(next) => {
+            Some(view) if level.map.rows * trailing * size_of::<S>() <= LOOK_AHEAD_BYTES && level.looks_ahead_to(next) => {
                 unmqr::unmqr_meanwhile(view, factors, pool, level, self.tuning.cols_per_block, next.width, |rows| {
                     geqrt::geqrt(rows.transpose_mut(), of_next, pool, &Level { col: 0, ..*next });
                 });
                 a.factors.swap(0, 1);
-                Ok(())
+                self.watch.did(unmqr_flops::<S>(level, trailing) + geqrt_flops::<S>(next))
             }
             _ => {
                 self.unmqr(a, level)?;
                 self.geqrt(a, next)
             }
         }
+    }
+
+    fn keep_rows(&self, a: &mut Dense<S>, rows: usize) {
+        a.shape.0 = rows.min(a.shape.0);
     }
 
     fn pack_band(&self, a: Dense<S>, n: usize, bandwidth: usize, tile_width: usize) -> Result<Self::Banded> {
@@ -215,8 +228,7 @@ impl<S: Element> StageKernels for CpuKernels<S> {
     }
 
     fn chase(&self, band: &mut Self::Banded, step: &ReductionStep) -> Result<()> {
-        chase::chase(&mut band.entries, band.layout, step);
-        Ok(())
+        chase::chase(&mut band.entries, band.layout, step, &self.watch)
     }
 }
 
@@ -273,7 +285,7 @@ impl<S: Element> TileKernels for CpuKernels<S> {
         Band::from_fn(layout.n, bandwidth, |i, j| S::Scalar::from_complex(entries[layout.index(i, j)].to_complex()).times(scale))
     }
 
-    fn bidiagonal(&self, band: Self::Banded) -> Result<(Vec<f64>, Vec<f64>)> {
+    async fn bidiagonal(&self, band: Self::Banded) -> Result<(Vec<f64>, Vec<f64>)> {
         let Banded { entries, layout } = band;
         let modulus = |i, j| entries[layout.index(i, j)].to_complex().norm();
         let diagonal = (0..layout.n).map(|i| modulus(i, i)).collect();
@@ -281,7 +293,7 @@ impl<S: Element> TileKernels for CpuKernels<S> {
         Ok((diagonal, superdiagonal))
     }
 
-    fn finish(&self) -> Result<()> {
+    async fn finish(&self) -> Result<()> {
         Ok(())
     }
 }

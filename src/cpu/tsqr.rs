@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use super::{convert::map_into, geqrt::factor, zeros};
 use crate::{
     error::Result,
+    progress::Watch,
     scalar::{Element, Re, RealElement, Scalar},
 };
 
@@ -20,21 +21,21 @@ const LEAF_BYTES: usize = 1 << 19;
 const RUN: usize = 4;
 
 /// The upper triangular n x n factor of `scale` times the m x n matrix `a`, m >= n >= 1, with no copy of the matrix.
-pub(crate) fn tsqr<T: Element>(a: MatRef<'_, T>, scale: Re<T>) -> Result<Mat<T::Scalar>> {
+pub(crate) fn tsqr<T: Element>(a: MatRef<'_, T>, scale: Re<T>, watch: &Watch) -> Result<Mat<T::Scalar>> {
     let (m, n) = a.shape();
     let leaf = (LEAF_BYTES / (n * size_of::<T::Scalar>())).max(4 * n);
     if m <= RUN * leaf {
-        return run(a, scale, leaf);
+        return run(a, scale, leaf, watch);
     }
     let starts: Vec<usize> = (0..m).step_by(RUN * leaf).collect();
-    let runs = starts.into_par_iter().map(|start| run(a.subrows(start, (RUN * leaf).min(m - start)), scale, leaf));
+    let runs = starts.into_par_iter().map(|start| run(a.subrows(start, (RUN * leaf).min(m - start)), scale, leaf, watch));
     let factors = runs.collect::<Result<Vec<Mat<T::Scalar>>>>()?;
     let stacked = Mat::from_fn(factors.len() * n, n, |i, j| factors[i / n][(i % n, j)]);
-    tsqr(stacked.as_ref(), Re::<T>::from_double(1.0))
+    tsqr(stacked.as_ref(), Re::<T>::from_double(1.0), watch)
 }
 
 /// The same for one run, leaf after leaf.
-fn run<T: Element>(a: MatRef<'_, T>, scale: Re<T>, leaf: usize) -> Result<Mat<T::Scalar>> {
+fn run<T: Element>(a: MatRef<'_, T>, scale: Re<T>, leaf: usize, watch: &Watch) -> Result<Mat<T::Scalar>> {
     let (m, n) = a.shape();
     let above = if m > leaf { n } else { 0 };
     let ld = above + leaf.min(m);
@@ -50,6 +51,7 @@ fn run<T: Element>(a: MatRef<'_, T>, scale: Re<T>, leaf: usize) -> Result<Mat<T:
         t.fill(T::Scalar::zero_impl());
         r.fill(T::Scalar::zero_impl());
         factor(v, t.as_mut(), r.as_mut(), &mut work, false);
+        watch.did(2 * (rows.nrows() * n * n) as u64)?;
     }
     Ok(r)
 }

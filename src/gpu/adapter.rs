@@ -95,7 +95,7 @@ impl AdapterChoice {
     }
 
     /// The best adapter that fits.
-    fn adapter(&self) -> Result<wgpu::Adapter> {
+    async fn adapter(&self) -> Result<wgpu::Adapter> {
         let no_adapter = |reason: String| SvdError::NoAdapter { reason };
         if Instance::enabled_backend_features().is_empty() {
             return Err(no_adapter("wgpu has no backend for this platform".into()));
@@ -105,7 +105,7 @@ impl AdapterChoice {
         let mut descriptor = InstanceDescriptor::new_without_display_handle_from_env();
         descriptor.flags = flags;
         let backends = descriptor.backends;
-        let adapters = pollster::block_on(Instance::new(descriptor).enumerate_adapters(backends));
+        let adapters = Instance::new(descriptor).enumerate_adapters(backends).await;
 
         let found: Vec<String> = adapters.iter().map(|a| a.get_info().name).collect();
         let wanted = self.name.clone().or_else(|| std::env::var("WGPU_ADAPTER_NAME").ok());
@@ -125,8 +125,8 @@ impl AdapterChoice {
     }
 
     /// A device on the best adapter that fits.
-    pub(super) fn open(&self) -> Result<(wgpu::Device, wgpu::Queue, wgpu::AdapterInfo)> {
-        let adapter = self.adapter()?;
+    pub(super) async fn open(&self) -> Result<(wgpu::Device, wgpu::Queue, wgpu::AdapterInfo)> {
+        let adapter = self.adapter().await?;
         let of_adapter = Features::SHADER_F64
             | Features::SHADER_F16
             | Features::SUBGROUP
@@ -149,8 +149,9 @@ impl AdapterChoice {
             memory_hints: wgpu::MemoryHints::MemoryUsage,
             ..Default::default()
         };
-        let (device, queue) = pollster::block_on(adapter.request_device(&descriptor))
-            .map_err(|e| SvdError::Gpu { what: "a device with its adapter's limits", reason: e.to_string() })?;
+        let opened = adapter.request_device(&descriptor).await;
+        let (device, queue) =
+            opened.map_err(|e| SvdError::Gpu { what: "a device with its adapter's limits", reason: e.to_string() })?;
         Ok((device, queue, adapter.get_info()))
     }
 }

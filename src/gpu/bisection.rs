@@ -36,7 +36,7 @@ impl<S: Element> GpuKernels<S> {
     ///
     /// # Errors
     /// [`SvdError::Gpu`] where stage 2 has left a number that is not finite, which it does not of finite ones.
-    pub(super) fn bisect(&self, band: &Banded<S>) -> Result<Vec<f64>> {
+    pub(super) async fn bisect(&self, band: &Banded<S>) -> Result<Vec<f64>> {
         let n = band.layout.n;
         if n == 0 {
             return Ok(Vec::new());
@@ -72,12 +72,12 @@ impl<S: Element> GpuKernels<S> {
             stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], work)?;
         }
 
-        let squares: Vec<Re<S>> = stream.read_back(&squares, 2 * n + 1)?;
+        let squares: Vec<Re<S>> = stream.read_back(&squares, 2 * n + 1).await?;
         if squares.iter().any(|x| !Float::is_finite(*x)) {
             return Err(SvdError::Gpu { what: "stage 2", reason: "it left numbers that are not finite".into() });
         }
         let factor = squares[0].to_double();
-        let bounds: Vec<Re<S>> = stream.read_back(&bounds, 2 * n)?;
+        let bounds: Vec<Re<S>> = stream.read_back(&bounds, 2 * n).await?;
         let floor = 8.0 * pivot;
         Ok(bounds
             .chunks_exact(2)

@@ -2,14 +2,18 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
+use futures_channel::oneshot;
+use pollster::block_on;
 use wgpu::{AdapterInfo, Device, DeviceType, ErrorFilter, Features, PollError, PollType, Queue, SubmissionIndex};
 
 use super::{adapter::AdapterChoice, pipeline::Pipelines};
 use crate::{
+    elsewhere::on_thread,
     error::{Result, SvdError},
     options::HalfStorage,
     scalar::{Element, Re},
@@ -41,6 +45,21 @@ struct Inner {
     /// What the driver said when the device was lost.
     lost: Arc<OnceLock<String>>,
     pipelines: Pipelines,
+    /// What scopes may still say, in a browser.
+    unchecked: Mutex<Vec<(&'static str, Scope)>>,
+}
+
+/// An error scope that was left.
+type Scope = Pin<Box<dyn Future<Output = Option<wgpu::Error>> + Send>>;
+
+/// How a call waits for the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Waits {
+    /// The thread waits.
+    #[default]
+    Blocking,
+    /// The task is woken.
+    Awaited,
 }
 
 /// What [`GpuContext::global`] found.
@@ -53,9 +72,30 @@ impl GpuContext {
     /// Opens a device on the adapter chosen.
     ///
     /// # Errors
-    /// [`SvdError::NoAdapter`] where there is none that fits; [`SvdError::Gpu`] where the driver refuses the device.
+    /// [`SvdError::NoAdapter`] where there is none that fits, and in a browser, where [`new_async`](Self::new_async) opens one;
+    /// [`SvdError::Gpu`] where the driver refuses the device.
     pub fn new(choice: &AdapterChoice) -> Result<Self> {
-        let (device, queue, info) = choice.open()?;
+        if CANNOT_BLOCK {
+            return Err(SvdError::NoAdapter { reason: "a browser's GPU is opened by `GpuContext::new_async`".into() });
+        }
+        block_on(Self::new_async(choice))
+    }
+
+    /// As [`new`](Self::new), without blocking in a browser. (Elsewhere drivers open a device while they are waited for, which may take
+    /// tenths of a second.)
+    ///
+    /// ```
+    /// use svdvals_gpu::{AdapterChoice, GpuContext, SvdError};
+    /// async fn name() -> Result<String, SvdError> {
+    ///     Ok(GpuContext::new_async(&AdapterChoice::default()).await?.adapter_name().to_owned())
+    /// }
+    /// println!("{:?}", pollster::block_on(name()));
+    /// ```
+    ///
+    /// # Errors
+    /// [`SvdError::NoAdapter`] where there is none that fits; [`SvdError::Gpu`] where the driver refuses the device.
+    pub async fn new_async(choice: &AdapterChoice) -> Result<Self> {
+        let (device, queue, info) = choice.open().await?;
         // wgpu panics on errors that no scope catches. All of ours are made within scopes; what else there is is logged.
         device.on_uncaptured_error(Arc::new(|error| log::error!("svdvals-gpu: wgpu error outside any call: {error}")));
         let lost = Arc::new(OnceLock::new());
@@ -75,15 +115,34 @@ impl GpuContext {
     /// As [`new`](Self::new).
     pub fn global() -> Result<Self> {
         let mut global = GLOBAL.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*global {
-            Some(Ok(context)) if !context.is_lost() => Ok(context.clone()),
-            Some(Err(error @ SvdError::NoAdapter { .. })) => Err(error.clone()),
-            _ => {
-                let made = Self::new(&AdapterChoice::default());
+        remembered(&global).unwrap_or_else(|| {
+            let made = Self::new(&AdapterChoice::default());
+            if !CANNOT_BLOCK {
                 *global = Some(made.clone());
-                made
             }
+            made
+        })
+    }
+
+    /// [`global`](Self::global) for callers that must not block: a browser has no other.
+    ///
+    /// # Errors
+    /// As [`new_async`](Self::new_async).
+    pub async fn global_async() -> Result<Self> {
+        let known = remembered(&GLOBAL.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(known) = known {
+            return known;
         }
+        let made = Self::new_async(&AdapterChoice::default()).await;
+        let mut global = GLOBAL.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another task may have been faster.
+        Ok(match remembered(&global) {
+            Some(Ok(context)) => context,
+            _ => {
+                *global = Some(made.clone());
+                made?
+            }
+        })
     }
 
     /// A context on a device that you own. Ask the device for as many limits and features as you can: kernels use
@@ -106,8 +165,8 @@ impl GpuContext {
 
     fn assemble(device: Device, queue: Queue, info: AdapterInfo, checked: bool, lost: Arc<OnceLock<String>>) -> Self {
         let limits = device.limits();
-        let pipelines = Pipelines::default();
-        GpuContext(Arc::new(Inner { device, queue, info, limits, checked, lost, pipelines }))
+        let (pipelines, unchecked) = Default::default();
+        GpuContext(Arc::new(Inner { device, queue, info, limits, checked, lost, pipelines, unchecked }))
     }
 
     /// The adapter's name, as its driver gives it.
@@ -198,7 +257,16 @@ impl GpuContext {
         SvdError::DeviceLost { reason: self.0.lost.get().cloned().unwrap_or_else(fallback) }
     }
 
-    /// Runs `body`, which uses the device, and returns what the device finds wrong meanwhile. (Error scopes are per thread.)
+    /// That calls may wait so.
+    pub(super) fn may_wait(&self, waits: Waits) -> Result<()> {
+        if CANNOT_BLOCK && waits == Waits::Blocking {
+            return Err(SvdError::invalid("backend", "a GPU in a browser is waited for by `svdvals_gpu_async` alone"));
+        }
+        Ok(())
+    }
+
+    /// Runs `body`, which uses the device, and returns what the device finds wrong meanwhile; in a browser, which says so later,
+    /// [`done`](Self::done) returns it. (Error scopes are per thread.)
     pub(super) fn scoped<R>(&self, what: &'static str, body: impl FnOnce() -> Result<R>) -> Result<R> {
         if self.is_lost() {
             return Err(self.lost(String::new));
@@ -207,7 +275,13 @@ impl GpuContext {
         let mut scopes = Vec::from(filters.map(|filter| self.0.device.push_error_scope(filter)));
         let result = body();
         // Innermost first.
-        let errors: Vec<_> = std::iter::from_fn(|| scopes.pop()).filter_map(|scope| pollster::block_on(scope.pop())).collect();
+        let errors = std::iter::from_fn(|| scopes.pop()).map(|scope| scope.pop());
+        if CANNOT_BLOCK {
+            let mut unchecked = self.0.unchecked.lock().unwrap_or_else(PoisonError::into_inner);
+            unchecked.extend(errors.map(|error| (what, Box::pin(error) as _)));
+            return result;
+        }
+        let errors: Vec<_> = errors.filter_map(block_on).collect();
         if result.is_err() || !errors.is_empty() {
             // A loss comes to light when the device is polled, and explains whatever else went wrong.
             let _ = self.poll(PollType::Poll);
@@ -217,15 +291,39 @@ impl GpuContext {
         }
         match errors.into_iter().next() {
             None => result,
-            Some(error @ wgpu::Error::OutOfMemory { .. }) => Err(SvdError::OutOfMemory {
-                reason: std::error::Error::source(&error).map_or(what.into(), |e| format!("{what}: {e}")),
-            }),
-            Some(error) => Err(SvdError::Gpu { what, reason: error.to_string() }),
+            Some(error) => Err(error_of(what, error)),
+        }
+    }
+
+    /// Done when `submission` is.
+    pub(super) async fn done(&self, submission: SubmissionIndex, waits: Waits) -> Result<()> {
+        if CANNOT_BLOCK {
+            let (tell, told) = oneshot::channel();
+            // Nobody listens where the call was dropped.
+            self.0.queue.on_submitted_work_done(move || {
+                let _ = tell.send(());
+            });
+            told.await.map_err(|never| self.lost(|| never.to_string()))?;
+            let unchecked = std::mem::take(&mut *self.0.unchecked.lock().unwrap_or_else(PoisonError::into_inner));
+            for (what, error) in unchecked {
+                if let Some(error) = error.await {
+                    return Err(error_of(what, error));
+                }
+            }
+            return Ok(());
+        }
+        match waits {
+            Waits::Blocking => self.wait(submission),
+            Waits::Awaited => {
+                // Somebody has to poll the device; no thread that anything else waits for.
+                let context = self.clone();
+                on_thread(move || context.wait(submission)).await?
+            }
         }
     }
 
     /// Waits until `submission` is done.
-    pub(super) fn wait(&self, submission: SubmissionIndex) -> Result<()> {
+    fn wait(&self, submission: SubmissionIndex) -> Result<()> {
         let result = self.poll(PollType::Wait { submission_index: Some(submission), timeout: Some(PATIENCE) });
         if self.is_lost() { Err(self.lost(String::new)) } else { result }
     }
@@ -240,6 +338,27 @@ impl GpuContext {
             Ok(Err(error)) => Err(self.lost(|| error.to_string())),
             Err(_) => Err(self.lost(|| "lost while waited for".into())),
         }
+    }
+}
+
+/// Whether threads may not wait, as in a browser.
+pub(super) const CANNOT_BLOCK: bool = cfg!(target_family = "wasm");
+
+/// What is known of the default context: one that works, or that there is none.
+fn remembered(global: &Option<Result<GpuContext>>) -> Option<Result<GpuContext>> {
+    match global {
+        Some(Ok(context)) if !context.is_lost() => Some(Ok(context.clone())),
+        Some(Err(error @ SvdError::NoAdapter { .. })) => Some(Err(error.clone())),
+        _ => None,
+    }
+}
+
+fn error_of(what: &'static str, error: wgpu::Error) -> SvdError {
+    match error {
+        wgpu::Error::OutOfMemory { .. } => {
+            SvdError::OutOfMemory { reason: std::error::Error::source(&error).map_or(what.into(), |e| format!("{what}: {e}")) }
+        }
+        error => SvdError::Gpu { what, reason: error.to_string() },
     }
 }
 

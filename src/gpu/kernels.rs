@@ -10,7 +10,7 @@ use super::{
     matrix::copy_lines,
     pipeline::{LINEAR_THREADS, PACK_BAND, SCALE, UNPACK_BAND},
     storage::{Banded, Dense, rows_at_once},
-    stream::{Stream, buffer},
+    stream::{Manner, Stream, buffer},
     tuning::{Bounds, ChaseShape, Shape},
 };
 use crate::{
@@ -47,14 +47,14 @@ impl<S: Element> GpuKernels<S> {
     /// [`SvdError::UnsupportedElement`] where the device does not compute with `S`; [`SvdError::InvalidOption`] for a hyperparameter
     /// that [`Tuning::check`] refuses or that exceeds the device's limits.
     pub fn new(context: &GpuContext, tuning: &Tuning) -> Result<Self> {
-        Self::timed(context, tuning, false)
+        Self::running(context, tuning, Manner::default())
     }
 
-    /// [`new`](Self::new), with kernels timed on the device where `timed` says so and the device can.
-    pub(crate) fn timed(context: &GpuContext, tuning: &Tuning, timed: bool) -> Result<Self> {
+    /// [`new`](Self::new), for a call that runs as `manner` says.
+    pub(crate) fn running(context: &GpuContext, tuning: &Tuning, manner: Manner) -> Result<Self> {
         context.require::<S, S>()?;
         let shape = Shape::new::<S>(&Bounds::of(context), tuning)?;
-        let stream = Stream::new(context, timed)?;
+        let stream = Stream::running(context, manner)?;
         Ok(GpuKernels { context: context.clone(), tuning: tuning.clone(), shape, stream, storage: PhantomData })
     }
 
@@ -73,7 +73,7 @@ impl<S: Element> GpuKernels<S> {
     pub fn read_matrix(&self, a: &Dense<S>) -> Result<faer::Mat<S::Scalar>> {
         let mut entries: Vec<S> = Vec::new();
         for (lines, buffer) in a.lines_of() {
-            entries.extend(self.stream.read_back::<S>(buffer, lines.len() * a.ld())?);
+            entries.extend(self.stream.read_back_now::<S>(buffer, lines.len() * a.ld())?);
         }
         Ok(faer::Mat::from_fn(a.size.0, a.size.1, |i, j| entries[i * a.strides.0 + j * a.strides.1].widen()))
     }
@@ -82,7 +82,7 @@ impl<S: Element> GpuKernels<S> {
     #[doc(hidden)]
     pub fn read_v(&self, a: &Dense<S>, rows: usize) -> Result<faer::Mat<S::Scalar>> {
         let ts = self.shape.ts;
-        let entries: Vec<S::Scalar> = self.stream.read_back(&a.v, rows * ts)?;
+        let entries: Vec<S::Scalar> = self.stream.read_back_now(&a.v, rows * ts)?;
         Ok(faer::Mat::from_fn(rows, ts, |i, j| entries[i * ts + j]))
     }
 
@@ -90,7 +90,7 @@ impl<S: Element> GpuKernels<S> {
     #[doc(hidden)]
     pub fn read_t(&self, a: &Dense<S>, q: usize) -> Result<faer::Mat<S::Scalar>> {
         let ts = self.shape.ts;
-        let entries: Vec<S::Scalar> = self.stream.read_back(&a.t, (q + 1) * ts * ts)?;
+        let entries: Vec<S::Scalar> = self.stream.read_back_now(&a.t, (q + 1) * ts * ts)?;
         Ok(faer::Mat::from_fn(ts, ts, |i, j| entries[(q * ts + i) * ts + j]))
     }
 
@@ -117,7 +117,7 @@ impl<S: Element> GpuKernels<S> {
     }
 
     /// Columns of `bandwidth + 1` entries: B(i, j) at j * (bandwidth + 1) + bandwidth + i - j.
-    fn unpack_band(&self, band: &Banded<S>, bandwidth: usize) -> Result<Vec<S::Scalar>> {
+    fn unpack_band(&self, band: &Banded<S>, bandwidth: usize) -> Result<(Buffer, usize)> {
         let BandLayout { n, ku, .. } = band.layout;
         let len = n.checked_mul(bandwidth + 1).filter(|&len| len <= u32::MAX as usize);
         let len = len.ok_or_else(|| SvdError::invalid("bandwidth", format!("{n} x {} entries", bandwidth + 1)))?;
@@ -129,7 +129,7 @@ impl<S: Element> GpuKernels<S> {
         let [x, y] = self.stream.fold(len.div_ceil(LINEAR_THREADS as usize))?;
         let work = Work::unpack_band::<S>(n, bandwidth, LINEAR_THREADS.into());
         self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], work)?;
-        self.stream.read_back(&out, len)
+        Ok((out, len))
     }
 }
 
@@ -168,6 +168,10 @@ impl<S: Element> StageKernels for GpuKernels<S> {
         }
         let (pipeline, bindings) = a.unmqr(&self.context, &self.stream, level)?;
         self.stream.dispatch(pipeline, bindings, parameters, [chunks, y, z], work)
+    }
+
+    fn keep_rows(&self, a: &mut Dense<S>, rows: usize) {
+        a.size.0 = rows.min(a.size.0);
     }
 
     fn pack_band(&self, a: Dense<S>, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded<S>> {
@@ -253,27 +257,29 @@ impl<S: Element> TileKernels for GpuKernels<S> {
     fn download_band(&self, band: Banded<S>, bandwidth: usize, scale: Re<S>) -> Result<Band<S::Scalar>> {
         let n = band.layout.n;
         let bandwidth = bandwidth.min(n.saturating_sub(1));
-        let entries = self.unpack_band(&band, bandwidth)?;
+        let (entries, len) = self.unpack_band(&band, bandwidth)?;
+        let entries: Vec<S::Scalar> = self.stream.read_back_now(&entries, len)?;
         Band::from_fn(n, bandwidth, |i, j| entries[j * (bandwidth + 1) + bandwidth + i - j].times(scale))
     }
 
-    fn bidiagonal(&self, band: Banded<S>) -> Result<(Vec<f64>, Vec<f64>)> {
+    async fn bidiagonal(&self, band: Banded<S>) -> Result<(Vec<f64>, Vec<f64>)> {
         // Pairs (B(j - 1, j), B(j, j)).
-        let pairs = self.unpack_band(&band, 1)?;
+        let (pairs, len) = self.unpack_band(&band, 1)?;
+        let pairs: Vec<S::Scalar> = self.stream.read_back(&pairs, len).await?;
         let every_other = |first| pairs.iter().skip(first).step_by(2).map(|x| x.to_complex().norm()).collect();
         Ok((every_other(1), every_other(2)))
     }
 
-    fn svdvals(&self, band: &Banded<S>, method: Stage3) -> Result<Option<Vec<f64>>> {
+    async fn svdvals(&self, band: &Banded<S>, method: Stage3) -> Result<Option<Vec<f64>>> {
         let here = match method {
             Stage3::Device => true,
             Stage3::Auto => band.layout.n >= BISECTION_WORTHWHILE && !self.context.is_software(),
             _ => false,
         };
-        if here { self.bisect(band).map(Some) } else { Ok(None) }
+        if here { self.bisect(band).await.map(Some) } else { Ok(None) }
     }
 
-    fn finish(&self) -> Result<()> {
-        self.stream.finish()
+    async fn finish(&self) -> Result<()> {
+        self.stream.finish().await
     }
 }

@@ -4,6 +4,7 @@ use std::{marker::PhantomData, ops::Range};
 
 use faer::{MatMut, MatRef};
 use num_traits::Float;
+use pollster::block_on;
 use wgpu::{Buffer, BufferUsages};
 
 use super::{
@@ -127,7 +128,7 @@ impl<T: Element> GpuMatrix<T> {
     /// [`SvdError::UnsupportedElement`] where the device does not compute with `T`; [`SvdError::TooLarge`] where it cannot hold the
     /// matrix; [`SvdError::OutOfMemory`], [`SvdError::DeviceLost`] and [`SvdError::Gpu`], as the device says.
     pub fn upload<M: SvdValsGpu<Element = T>>(context: &GpuContext, a: &M) -> Result<Self> {
-        let stream = Stream::new(context, false)?;
+        let stream = Stream::new(context)?;
         Self::from_faer(context, &stream, a.as_faer(), None)
     }
 
@@ -188,7 +189,7 @@ impl<T: Element> GpuMatrix<T> {
 
     /// `b` <- the entries, each as `convert` makes it.
     fn copy_back<U>(&self, stream: &Stream, mut b: MatMut<'_, U>, convert: impl Fn(T::Scalar) -> U) -> Result<()> {
-        let entries: Vec<T::Scalar> = stream.read_back(&self.entries, self.len())?;
+        let entries: Vec<T::Scalar> = stream.read_back_now(&self.entries, self.len())?;
         let (rs, cs) = self.strides;
         let by_rows = cs == 1;
         let lines = if by_rows { b.as_mut().transpose_mut() } else { b.as_mut() };
@@ -206,7 +207,7 @@ impl<T: Element> GpuMatrix<T> {
     #[cfg(feature = "faer")]
     pub fn to_mat(&self) -> Result<faer::Mat<T>> {
         let mut b = faer::Mat::from_fn(self.size.0, self.size.1, |_, _| T::zeroed());
-        self.download_to(&Stream::new(&self.context, false)?, b.as_mut())?;
+        self.download_to(&Stream::new(&self.context)?, b.as_mut())?;
         Ok(b)
     }
 
@@ -225,7 +226,7 @@ impl<T: Element> GpuMatrix<T> {
     #[cfg(feature = "ndarray")]
     pub fn to_array2(&self) -> Result<ndarray::Array2<T>> {
         let mut b = ndarray::Array2::from_elem(self.size, T::zeroed());
-        self.download_to(&Stream::new(&self.context, false)?, sealed::MatrixMut::as_faer_mut(&mut b))?;
+        self.download_to(&Stream::new(&self.context)?, sealed::MatrixMut::as_faer_mut(&mut b))?;
         Ok(b)
     }
 
@@ -273,7 +274,7 @@ impl<T: Element> GpuMatrix<T> {
 
     /// The largest real or imaginary part, or the first entry that is not finite, as an error.
     fn largest(&self) -> Result<T::Real> {
-        let stream = Stream::new(&self.context, false)?;
+        let stream = Stream::new(&self.context)?;
         let len = self.len();
         let groups = len.div_ceil(LINEAR_THREADS as usize).clamp(1, LARGEST_GROUPS);
         let threads = groups * LINEAR_THREADS as usize;
@@ -284,7 +285,7 @@ impl<T: Element> GpuMatrix<T> {
         let words = [len, len.div_ceil(threads)].map(|word| word as u32);
         stream.dispatch(&pipeline, &bindings, words.into(), [groups as u32, 1, 1], Work::other(Kernel::Largest, 0))?;
         let zero = T::Real::from_double(0.0);
-        let found: Vec<T::Real> = stream.read_back(&found, threads)?;
+        let found: Vec<T::Real> = stream.read_back_now(&found, threads)?;
         if found.iter().all(|&x| x >= zero) {
             return Ok(found.into_iter().fold(zero, Float::max));
         }
@@ -313,7 +314,7 @@ impl<T: Element> GpuMatrix<T> {
         let words = [n, self.strides.0 + self.strides.1].map(|word| word as u32);
         let [x, y] = stream.fold(n.div_ceil(LINEAR_THREADS as usize))?;
         stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], Work::other(Kernel::Diagonal, 0))?;
-        stream.read_back(&out, n)
+        stream.read_back_now(&out, n)
     }
 }
 
@@ -343,15 +344,15 @@ impl<T: Element> sealed::Operate<GpuMatrix<T>, T> for GpuMatrix<T> {
         if rows == 0 || cols == 0 {
             return Ok(());
         }
-        let stream = Stream::new(&self.context, false)?;
+        let stream = Stream::new(&self.context)?;
         if alpha_is_zero(alpha) {
             stream.clear(&self.entries)?;
-            return stream.finish();
+            return block_on(stream.finish());
         }
         if variant.divides() {
             check_diagonal(a.diagonal(&stream)?)?;
         }
         triangular::on_device(&self.context, &stream, &tuning, &variant, alpha, a, self)?;
-        stream.finish()
+        block_on(stream.finish())
     }
 }

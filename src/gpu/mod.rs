@@ -27,9 +27,11 @@ mod tuning;
 
 pub use adapter::{AdapterChoice, DeviceLimits};
 pub use context::GpuContext;
+pub(crate) use context::Waits;
 pub use kernels::GpuKernels;
 pub use matrix::GpuMatrix;
 pub(crate) use pipeline::LINEAR_THREADS;
 pub(crate) use storage::{required_band_bytes, required_bytes};
+pub(crate) use stream::Manner;
 pub(crate) use triangular::{required_triangular_bytes, triangular};
 pub(crate) use tuning::{Bounds, ChaseShape, Shape};

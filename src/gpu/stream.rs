@@ -2,23 +2,26 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        mpsc::{RecvTimeoutError, channel},
-    },
-    time::Duration,
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use bytemuck::Pod;
+use futures_channel::oneshot;
+use pollster::block_on;
 use wgpu::{
     BindGroup, Buffer, BufferDescriptor, BufferSize, BufferUsages, CommandEncoder, CommandEncoderDescriptor,
     ComputePassDescriptor, ComputePipeline, MapMode, SubmissionIndex,
 };
 
-use super::{context::GpuContext, pipeline::Pipeline, timer::Timer};
+use super::{
+    context::{GpuContext, Waits},
+    pipeline::Pipeline,
+    timer::Timer,
+};
 use crate::{
     cost::{Kernel, Work},
     error::{Result, SvdError},
+    progress::Watch,
     report::Counts,
 };
 
@@ -34,8 +37,6 @@ const IN_FLIGHT: usize = 8;
 const CHUNK_BYTES: u64 = 16 << 20;
 /// Bytes scaled on the host at a time, before they are copied to memory that the device sees.
 const PIECE_BYTES: usize = 16 << 10;
-/// Longest wait for a callback that is due.
-const CALLBACK_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Most parameters that a kernel takes; with room to spare they fit 64 bytes.
 const WORDS: usize = 12;
@@ -63,30 +64,67 @@ struct Dispatch {
     bindings: BindGroup,
     parameters: Parameters,
     grid: [u32; 3],
+    flops: u64,
+}
+
+/// How a call runs on a device.
+#[derive(Clone, Default)]
+pub(crate) struct Manner {
+    pub waits: Waits,
+    /// Whether each kernel is timed on the device, where it can do that.
+    pub timed: bool,
+    pub watch: Watch,
 }
 
 /// What one call asks of the device, in order.
+///
+/// A call that [blocks](Waits::Blocking) submits its dispatches as they come, and waits where too many are under way. One that must not
+/// block notes them; whoever awaits [`finish`](Self::finish) or a read-back submits them, and is woken when there is room for more.
 pub(super) struct Stream {
     context: GpuContext,
     /// Parameters of a submission's dispatches, one slot each, where the device has no immediates.
     uniforms: Option<Buffer>,
     slot_bytes: usize,
     timer: Option<Timer>,
+    manner: Manner,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    pending: Vec<Dispatch>,
+    pending: VecDeque<Dispatch>,
+    /// Of those.
     flops: u64,
-    in_flight: VecDeque<SubmissionIndex>,
+    /// Submissions that may not be done yet, with their flops.
+    in_flight: VecDeque<(SubmissionIndex, u64)>,
     counts: Counts,
     kernel_seconds: BTreeMap<Kernel, f64>,
 }
 
+impl State {
+    /// Takes the dispatches of the next submission: of at most `most` flops, if there are several.
+    fn next(&mut self, most: u64) -> Vec<Dispatch> {
+        let (mut count, mut flops) = (0, 0);
+        for dispatch in self.pending.iter().take(DISPATCHES) {
+            if count > 0 && flops + dispatch.flops > most {
+                break;
+            }
+            (count, flops) = (count + 1, flops + dispatch.flops);
+        }
+        self.flops -= flops;
+        self.pending.drain(..count).collect()
+    }
+}
+
 impl Stream {
-    /// With `timed` each kernel is timed on the device, where it can do that.
-    pub fn new(context: &GpuContext, timed: bool) -> Result<Self> {
+    /// For a call that blocks.
+    pub fn new(context: &GpuContext) -> Result<Self> {
+        Self::running(context, Manner::default())
+    }
+
+    /// For a call that runs as `manner` says.
+    pub fn running(context: &GpuContext, manner: Manner) -> Result<Self> {
+        context.may_wait(manner.waits)?;
         let slot_bytes = (context.limits().min_uniform_buffer_offset_alignment as usize).max(4 * WORDS).next_power_of_two();
         let uniforms = if context.immediates() {
             None
@@ -94,8 +132,8 @@ impl Stream {
             let size = (slot_bytes * DISPATCHES) as u64;
             Some(buffer(context, "parameters", size, BufferUsages::UNIFORM | BufferUsages::COPY_DST)?)
         };
-        let timer = if timed { Timer::new(context, DISPATCHES)? } else { None };
-        Ok(Stream { context: context.clone(), uniforms, slot_bytes, timer, state: Mutex::default() })
+        let timer = if manner.timed { Timer::new(context, DISPATCHES)? } else { None };
+        Ok(Stream { context: context.clone(), uniforms, slot_bytes, timer, manner, state: Mutex::default() })
     }
 
     pub fn counts(&self) -> Counts {
@@ -129,13 +167,19 @@ impl Stream {
         if grid.contains(&0) {
             return Ok(());
         }
-        let state = &mut *self.state();
-        if state.pending.len() == DISPATCHES || (!state.pending.is_empty() && state.flops + work.flops > self.most_flops()) {
-            self.submit(state)?;
-        }
-        state.flops += work.flops;
+        self.manner.watch.check()?;
         let (pipeline, bindings) = (pipeline.compute.clone(), bindings.clone());
-        state.pending.push(Dispatch { kernel: work.kernel, pipeline, bindings, parameters, grid });
+        let Work { kernel, flops, .. } = work;
+        let mut state = self.state();
+        let full = state.pending.len() == DISPATCHES || (!state.pending.is_empty() && state.flops + flops > self.most_flops());
+        if full && self.manner.waits == Waits::Blocking {
+            let dispatches = state.next(self.most_flops());
+            drop(state);
+            block_on(self.run(dispatches))?;
+            state = self.state();
+        }
+        state.flops += flops;
+        state.pending.push_back(Dispatch { kernel, pipeline, bindings, parameters, grid, flops });
         Ok(())
     }
 
@@ -149,16 +193,15 @@ impl Stream {
         self.context.limits().max_compute_workgroups_per_dimension as usize
     }
 
-    /// Makes all of a buffer zero.
+    /// Makes all of a buffer zero, after what was asked for before.
     pub fn clear(&self, target: &Buffer) -> Result<()> {
-        let state = &mut *self.state();
-        self.submit(state)?;
+        block_on(self.run_all())?;
         let index = self.context.scoped("clearing a buffer", || {
             let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
             encoder.clear_buffer(target, 0, None);
             Ok(self.context.queue().submit([encoder.finish()]))
         })?;
-        self.submitted(state, index)
+        block_on(self.submitted(index, 0))
     }
 
     /// `count` workgroups as two dimensions of a grid, each within the device's limit. The last may reach beyond `count`.
@@ -174,29 +217,23 @@ impl Stream {
         Ok([count.div_ceil(rows) as u32, rows as u32])
     }
 
-    /// Submits what is pending.
-    fn submit(&self, state: &mut State) -> Result<()> {
-        let pending = std::mem::take(&mut state.pending);
-        state.flops = 0;
-        if pending.is_empty() {
-            return Ok(());
-        }
+    /// Submits `dispatches`.
+    fn submit(&self, dispatches: &[Dispatch]) -> Result<SubmissionIndex> {
+        let mut counts = self.counts();
         let index = self.context.scoped("a submission of kernels", || {
             let queue = self.context.queue();
             if let Some(uniforms) = &self.uniforms {
-                let mut slots = vec![0u8; pending.len() * self.slot_bytes];
-                for (slot, dispatch) in slots.chunks_exact_mut(self.slot_bytes).zip(&pending) {
+                let mut slots = vec![0u8; dispatches.len() * self.slot_bytes];
+                for (slot, dispatch) in slots.chunks_exact_mut(self.slot_bytes).zip(dispatches) {
                     let words: &[u8] = bytemuck::cast_slice(&dispatch.parameters.words);
                     slot[..words.len()].copy_from_slice(words);
                 }
-                state.counts.bytes_parameters += slots.len() as u64;
+                counts.bytes_parameters += slots.len() as u64;
                 queue.write_buffer(uniforms, 0, &slots);
             }
             let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
-            // One pass, or where kernels are timed one for each run of dispatches of a kernel.
-            let passes = pending.chunk_by(|a, b| self.timer.is_none() || a.kernel == b.kernel);
             let mut slot = 0;
-            for (k, dispatches) in passes.enumerate() {
+            for (k, dispatches) in self.passes(dispatches).enumerate() {
                 let timestamp_writes = self.timer.as_ref().map(|timer| timer.writes(k));
                 let mut pass = encoder.begin_compute_pass(&ComputePassDescriptor { label: None, timestamp_writes });
                 for Dispatch { pipeline, bindings, parameters, grid, .. } in dispatches {
@@ -205,7 +242,7 @@ impl Stream {
                         pass.set_bind_group(0, bindings, &[(slot * self.slot_bytes) as u32]);
                     } else {
                         let words = bytemuck::cast_slice(&parameters.words[..parameters.len]);
-                        state.counts.bytes_parameters += words.len() as u64;
+                        counts.bytes_parameters += words.len() as u64;
                         pass.set_bind_group(0, bindings, &[]);
                         pass.set_immediates(0, words);
                     }
@@ -215,53 +252,81 @@ impl Stream {
             }
             Ok(queue.submit([encoder.finish()]))
         })?;
-        state.counts.dispatches += pending.len() as u64;
-        self.submitted(state, index)?;
-        if let Some(timer) = &self.timer {
-            let kernels: Vec<_> = pending.chunk_by(|a, b| a.kernel == b.kernel).map(|run| run[0].kernel).collect();
-            let seconds = self.copied(
-                state,
-                &timer.staging,
-                timer.bytes(kernels.len()),
-                |encoder| timer.resolve(encoder, kernels.len()),
-                |bytes| timer.seconds(self.context.queue(), bytes),
-            )?;
-            for (kernel, seconds) in kernels.into_iter().zip(seconds) {
-                *state.kernel_seconds.entry(kernel).or_default() += seconds;
-            }
-        }
-        Ok(())
+        counts.dispatches += dispatches.len() as u64;
+        self.state().counts = counts;
+        Ok(index)
     }
 
-    /// Counts a submission, and waits for an earlier one where too many are under way.
-    fn submitted(&self, state: &mut State, index: SubmissionIndex) -> Result<()> {
-        state.counts.submissions += 1;
-        state.in_flight.push_back(index);
-        if state.in_flight.len() > IN_FLIGHT
-            && let Some(oldest) = state.in_flight.pop_front()
-        {
-            self.context.wait(oldest)?;
-        }
-        Ok(())
+    /// One pass, or where kernels are timed one for each run of dispatches of a kernel.
+    fn passes<'a>(&self, dispatches: &'a [Dispatch]) -> impl Iterator<Item = &'a [Dispatch]> + use<'a> {
+        let timed = self.timer.is_some();
+        dispatches.chunk_by(move |a, b| !timed || a.kernel == b.kernel)
     }
 
-    /// Submits what is pending and waits until all is done.
-    pub fn finish(&self) -> Result<()> {
+    /// Submits `dispatches`; done when there is room for more.
+    async fn run(&self, dispatches: Vec<Dispatch>) -> Result<()> {
+        self.manner.watch.check()?;
+        let index = self.submit(&dispatches)?;
+        let flops = dispatches.iter().map(|dispatch| dispatch.flops).sum();
+        self.submitted(index, flops).await?;
+        let Some(timer) = &self.timer else { return Ok(()) };
+        let kernels: Vec<Kernel> = self.passes(&dispatches).map(|pass| pass[0].kernel).collect();
+        let bytes = timer.bytes(kernels.len());
+        let read = |bytes: &[u8]| timer.seconds(self.context.queue(), bytes);
+        let seconds = self.copied(&timer.staging, bytes, |encoder| timer.resolve(encoder, kernels.len()), read).await?;
         let state = &mut *self.state();
-        self.submit(state)?;
-        match state.in_flight.drain(..).next_back() {
-            Some(last) => self.context.wait(last),
+        for (kernel, seconds) in kernels.into_iter().zip(seconds) {
+            *state.kernel_seconds.entry(kernel).or_default() += seconds;
+        }
+        Ok(())
+    }
+
+    /// Submits all that is pending.
+    async fn run_all(&self) -> Result<()> {
+        loop {
+            let dispatches = self.state().next(self.most_flops());
+            if dispatches.is_empty() {
+                return Ok(());
+            }
+            self.run(dispatches).await?;
+        }
+    }
+
+    /// Counts a submission; done when not too many are under way.
+    async fn submitted(&self, index: SubmissionIndex, flops: u64) -> Result<()> {
+        let oldest = {
+            let state = &mut *self.state();
+            state.counts.submissions += 1;
+            state.in_flight.push_back((index, flops));
+            if state.in_flight.len() > IN_FLIGHT { state.in_flight.pop_front() } else { None }
+        };
+        match oldest {
+            Some((oldest, flops)) => {
+                self.context.done(oldest, self.manner.waits).await?;
+                self.manner.watch.did(flops)
+            }
             None => Ok(()),
         }
     }
 
-    /// Fills a new buffer's first `len` elements: `fill(at, piece)` writes those from `at` on. (Copies are whole words of four bytes, so
+    /// Submits what is pending; done when all is.
+    pub async fn finish(&self) -> Result<()> {
+        self.run_all().await?;
+        let in_flight = std::mem::take(&mut self.state().in_flight);
+        for (index, flops) in in_flight {
+            self.context.done(index, self.manner.waits).await?;
+            self.manner.watch.did(flops)?;
+        }
+        Ok(())
+    }
+
+    /// Fills a new buffer's first `len` elements: `fill(at, piece)` writes those from `at` on. A call that must not block has staging
+    /// memory for all of them at once. (Copies are whole words of four bytes, so
     /// that an odd number of f16 is followed by a zero.)
     pub fn upload<T: Pod>(&self, target: &Buffer, len: usize, mut fill: impl FnMut(usize, &mut [T])) -> Result<()> {
         let size = size_of::<T>();
         let chunk = CHUNK_BYTES as usize / size;
         let mut piece = vec![T::zeroed(); (PIECE_BYTES / size).min(len)];
-        let state = &mut *self.state();
         for start in (0..len).step_by(chunk) {
             let index = self.context.scoped("an upload", || {
                 let count = chunk.min(len - start);
@@ -280,22 +345,25 @@ impl Stream {
                 // Starts the copy, and frees the staging memory after it.
                 Ok(self.context.queue().submit([]))
             })?;
-            self.submitted(state, index)?;
+            if self.manner.waits == Waits::Blocking {
+                block_on(self.submitted(index, 0))?;
+            } else {
+                self.state().counts.submissions += 1;
+            }
         }
-        state.counts.bytes_uploaded += (len * size) as u64;
+        self.state().counts.bytes_uploaded += (len * size) as u64;
         Ok(())
     }
 
     /// What `copy` copies to the first `bytes` bytes of `staging`, seen by `read` once it is there.
-    fn copied<R>(
+    async fn copied<R>(
         &self,
-        state: &mut State,
         staging: &Buffer,
         bytes: u64,
         copy: impl FnOnce(&mut CommandEncoder),
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<R> {
-        let (tell, told) = channel();
+        let (tell, told) = oneshot::channel();
         let index = self.context.scoped("a read-back", || {
             let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
             copy(&mut encoder);
@@ -306,16 +374,14 @@ impl Stream {
             });
             Ok(index)
         })?;
-        state.counts.submissions += 1;
-        self.context.wait(index)?;
+        self.state().counts.submissions += 1;
+        self.context.done(index, self.manner.waits).await?;
         let unmapped = |reason: String| SvdError::Gpu { what: "a read-back", reason };
         // Another thread's poll may be about to run the callback.
-        match told.recv_timeout(CALLBACK_PATIENCE) {
+        match told.await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(SvdError::DeviceLost { reason: format!("a read-back failed: {error}") }),
-            Err(error @ (RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) => {
-                return Err(unmapped(error.to_string()));
-            }
+            Err(never) => return Err(unmapped(never.to_string())),
         }
         let result = {
             let view = staging.slice(..bytes).get_mapped_range().map_err(|e| unmapped(e.to_string()))?;
@@ -325,8 +391,13 @@ impl Stream {
         Ok(result)
     }
 
+    /// [`read_back`](Self::read_back) for a call that blocks.
+    pub fn read_back_now<T: Pod + Send>(&self, source: &Buffer, len: usize) -> Result<Vec<T>> {
+        block_on(self.read_back(source, len))
+    }
+
     /// The first `len` elements of `source`, once all that was asked for before is done.
-    pub fn read_back<T: Pod>(&self, source: &Buffer, len: usize) -> Result<Vec<T>> {
+    pub async fn read_back<T: Pod + Send>(&self, source: &Buffer, len: usize) -> Result<Vec<T>> {
         let size = size_of::<T>();
         let chunk = (CHUNK_BYTES as usize / size).min(len);
         let mut result = Vec::new();
@@ -334,8 +405,7 @@ impl Stream {
         if len == 0 {
             return Ok(result);
         }
-        let state = &mut *self.state();
-        self.submit(state)?;
+        self.run_all().await?;
         let staging =
             buffer(&self.context, "read-back", whole_words(chunk * size), BufferUsages::MAP_READ | BufferUsages::COPY_DST)?;
         for start in (0..len).step_by(chunk) {
@@ -344,11 +414,12 @@ impl Stream {
             let copy = |encoder: &mut CommandEncoder| {
                 encoder.copy_buffer_to_buffer(source, (start * size) as u64, &staging, 0, bytes);
             };
-            self.copied(state, &staging, bytes, copy, |view| {
+            let read = |view: &[u8]| {
                 // The mapping need not be aligned for T.
                 result.extend(view.chunks_exact(size).take(count).map(bytemuck::pod_read_unaligned::<T>));
-            })?;
-            state.counts.bytes_read_back += bytes;
+            };
+            self.copied(&staging, bytes, copy, read).await?;
+            self.state().counts.bytes_read_back += bytes;
         }
         Ok(result)
     }

@@ -52,7 +52,7 @@ pub(crate) fn triangular<T: Element>(
     a: MatRef<'_, T>,
     b: MatMut<'_, T>,
 ) -> Result<()> {
-    let stream = Stream::new(context, false)?;
+    let stream = Stream::new(context)?;
     let a = GpuMatrix::from_faer(context, &stream, a, Some(variant.uplo))?;
     let on_device_b = GpuMatrix::from_faer(context, &stream, b.as_ref(), None)?;
     on_device(context, &stream, tuning, variant, alpha, &a, &on_device_b)?;

@@ -7,7 +7,7 @@ use super::{
     recursion::{Operation, Variant},
 };
 use crate::{
-    choose::{Choice, choose, fallback},
+    choose::{Choice, choose, context_of, fallback},
     cpu,
     error::{Result, SvdError},
     gpu::{self, GpuContext},
@@ -91,7 +91,7 @@ pub(crate) fn on_host<T: Element>(call: Call<T>, a: MatRef<'_, T>, mut b: MatMut
             let tuning = options.tuning_for_cpu::<T::Scalar>(order)?;
             cpu::triangular(&variant, alpha, a, b, tuning.triangle)
         };
-        match choose::<T, T::Scalar>(options, order, gain, fits)? {
+        match choose::<T, T::Scalar>(options, || context_of(options), order, gain, fits)? {
             Choice::Cpu(_) => on_cpu(b),
             Choice::Gpu { context, tuning, .. } => match gpu::triangular(&context, &tuning, &variant, alpha, a, b.as_mut()) {
                 Err(error) if options.backend == Backend::Auto && error.is_of_device() => {

@@ -30,7 +30,7 @@ pub fn bands_are_copied_exactly<T: Elements>(context: &GpuContext) -> Outcome {
         }
         let again = kernels.upload_band(&want, half, tile_width)?;
         check!(kernels.download_band(again, bandwidth, two)? == want, "upload_band {n}, {bandwidth}, {tile_width}");
-        let (diagonal, superdiagonal) = kernels.bidiagonal(kernels.upload_band(&want, half, tile_width)?)?;
+        let (diagonal, superdiagonal) = pollster::block_on(kernels.bidiagonal(kernels.upload_band(&want, half, tile_width)?))?;
         check!(diagonal.len() == n && superdiagonal.len() == n - 1, "{} and {} values", diagonal.len(), superdiagonal.len());
         check!((0..n).all(|i| diagonal[i] == a[(i, i)].to_complex().norm()), "diagonal {n}, {bandwidth}, {tile_width}");
         let of_band = |i: usize| if bandwidth == 0 { 0.0 } else { a[(i, i + 1)].to_complex().norm() };
@@ -130,7 +130,7 @@ pub fn chase_keeps_singular_values<T: Elements>(context: &GpuContext) -> Outcome
             for step in ReductionStep::all(n, band.bandwidth(), tile_width) {
                 kernels.chase(&mut device, &step)?;
             }
-            let (diagonal, superdiagonal) = kernels.bidiagonal(device)?;
+            let (diagonal, superdiagonal) = pollster::block_on(kernels.bidiagonal(device))?;
             let bidiagonal = Mat::from_fn(n, n, |i, j| match j.wrapping_sub(i) {
                 0 => diagonal[i].into(),
                 1 => superdiagonal[i].into(),

@@ -12,6 +12,7 @@ mod dense;
 mod properties;
 mod stage3;
 mod triangular;
+mod waits;
 mod whole;
 
 use std::process::ExitCode;
@@ -113,6 +114,8 @@ fn per_element<T: Elements>(context: Option<&GpuContext>) -> Vec<(String, Body, 
         ("eight_threads", whole::eight_threads::<T>),
         ("bisection_on_the_device", stage3::bisection_on_the_device::<T>),
         ("values_by_the_device", stage3::values_by_the_device::<T>),
+        ("futures_give_the_same_values", waits::futures_give_the_same_values::<T>),
+        ("progress_and_cancellation", waits::progress_and_cancellation::<T>),
         ("several_buffers", whole::several_buffers::<T>),
         ("defaults_fit", whole::defaults_fit::<T>),
         ("table_1", accuracy::table_1::<T>),

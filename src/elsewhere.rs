@@ -1,0 +1,46 @@
+//! Work that a task waits for while other threads do it.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+};
+
+use futures_channel::oneshot;
+
+use crate::error::{Result, SvdError};
+
+/// What `body` returns, run on a thread of its own: for what waits and does not compute.
+pub(crate) async fn on_thread<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> Result<R> {
+    let (job, told) = job(body);
+    let thread = std::thread::Builder::new().name("svdvals-gpu".into()).spawn(job);
+    thread.map_err(|error| SvdError::OutOfMemory { reason: format!("a thread to wait on: {error}") })?;
+    outcome(told).await
+}
+
+/// What `body` returns, run in the rayon pool of the calling thread; where there are no threads, in place.
+pub(crate) async fn in_pool<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> Result<R> {
+    if cfg!(target_family = "wasm") {
+        return Ok(body());
+    }
+    let (job, told) = job(body);
+    rayon::spawn(job);
+    outcome(told).await
+}
+
+type Panic = Box<dyn Any + Send>;
+
+fn job<R: Send + 'static>(
+    body: impl FnOnce() -> R + Send + 'static,
+) -> (impl FnOnce() + Send + 'static, oneshot::Receiver<std::result::Result<R, Panic>>) {
+    let (tell, told) = oneshot::channel();
+    // Nobody listens where the task was dropped. Unwind safe: the panic goes on where the result is awaited, and `body` is gone.
+    (move || drop(tell.send(catch_unwind(AssertUnwindSafe(body)))), told)
+}
+
+async fn outcome<R>(told: oneshot::Receiver<std::result::Result<R, Panic>>) -> Result<R> {
+    match told.await {
+        Ok(Ok(result)) => Ok(result),
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(oneshot::Canceled) => Err(SvdError::OutOfMemory { reason: "a thread ended before its work".into() }),
+    }
+}

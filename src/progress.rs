@@ -1,0 +1,335 @@
+//! How far a call is, told while it runs, and a way to stop it.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError, TryLockError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use web_time::Instant;
+
+use crate::{
+    cost::{chase_flops, geqrt_flops, unmqr_flops},
+    error::{Result, SvdError},
+    kernels::{Level, ReductionStep, StageKernels},
+    options::{SvdOptions, Tuning},
+    scalar::Element,
+};
+
+/// A stage of the algorithm.
+///
+/// ```
+/// assert_eq!(svdvals_gpu::Stage::BandToBidiag.to_string(), "band_to_bidiag");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Stage {
+    /// Stage 1: dense to band, with the upload before it and the QR of a tall matrix.
+    ToBand,
+    /// Stage 2: band to bidiagonal; of a small matrix on the CPU the whole way (see [`Tuning::direct`]).
+    BandToBidiag,
+    /// Stage 3: the singular values of the bidiagonal.
+    Svdvals,
+}
+
+impl Stage {
+    const ALL: [Stage; 3] = [Stage::ToBand, Stage::BandToBidiag, Stage::Svdvals];
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Stage::ToBand => "to_band",
+            Stage::BandToBidiag => "band_to_bidiag",
+            Stage::Svdvals => "svdvals",
+        })
+    }
+}
+
+/// How far a call is: what [`SvdOptions::progress`] hands to its callback.
+///
+/// Fractions follow flops, a flop of stages 2 and 3, which move more data for each, counted as four of stage 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// The stage that is running.
+    pub stage: Stage,
+    /// The part of that stage that is done, from 0 to 1.
+    pub stage_fraction: f64,
+    /// The part of the whole call that is done, from 0 to 1. It never falls.
+    pub fraction: f64,
+    /// Seconds since the call began.
+    pub seconds: f64,
+}
+
+/// A callback for [`SvdOptions::progress`].
+#[derive(Clone)]
+pub struct ProgressFn(Arc<dyn Fn(Progress) + Send + Sync>);
+
+impl ProgressFn {
+    pub(crate) fn new(callback: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        ProgressFn(Arc::new(callback))
+    }
+}
+
+impl fmt::Debug for ProgressFn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProgressFn")
+    }
+}
+
+/// A flag that stops calls: hand a clone to [`SvdOptions::cancel`], and set it from wherever it is to be stopped.
+///
+/// ```
+/// # #[cfg(feature = "faer")] {
+/// use svdvals_gpu::{CancelFlag, SvdError, SvdOptions, SvdValsGpu};
+/// let stop = CancelFlag::new();
+/// let options = SvdOptions::default().cancel(stop.clone());
+/// let a = faer::Mat::from_fn(50, 50, |i, j| ((i * j) as f64).sin());
+/// assert!(a.svdvals_gpu_with(&options).is_ok());
+/// stop.cancel(); // from another thread, a signal handler or the progress callback
+/// assert!(matches!(a.svdvals_gpu_with(&options), Err(SvdError::Cancelled { .. })));
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CancelFlag(Arc<AtomicBool>);
+
+impl CancelFlag {
+    /// A flag that is not set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stops the calls that have this flag, those to come too.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is set.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Steps of the whole in which progress is told.
+const STEPS: u64 = 1000;
+/// Flops of stage 1 that take as long as one of the stage.
+const WEIGHTS: [u64; 3] = [1, 4, 4];
+/// Flops for each of the n^2 pairs of a value and a row in stage 3: six passes.
+const FLOPS_OF_PAIR: u64 = 48;
+
+/// What a call's kernels tell of their work, and ask whether to go on. Cheap to clone; by default nobody listens.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watch(Option<Arc<Listeners>>);
+
+#[derive(Debug)]
+struct Listeners {
+    progress: Option<ProgressFn>,
+    cancel: Option<CancelFlag>,
+    start: Option<Instant>,
+    /// Work of each stage, in weighted flops.
+    all: [u64; 3],
+    stage: AtomicUsize,
+    /// Of the stage.
+    done: AtomicU64,
+    /// Steps that the callback knows of.
+    told: Mutex<u64>,
+}
+
+impl Watch {
+    /// When a call with `options` began, where that is to be told.
+    pub fn start(options: &SvdOptions) -> Option<Instant> {
+        options.progress.as_ref().map(|_| Instant::now())
+    }
+
+    /// For a call with `options` that began at `start`; `flops` are those of each stage, asked for where somebody listens.
+    pub fn new(options: &SvdOptions, start: Option<Instant>, flops: impl FnOnce() -> Result<[u64; 3]>) -> Result<Watch> {
+        let SvdOptions { progress, cancel, .. } = options;
+        if progress.is_none() && cancel.is_none() {
+            return Ok(Watch(None));
+        }
+        let mut all = if progress.is_some() { flops()? } else { [0; 3] };
+        all.iter_mut().zip(WEIGHTS).for_each(|(flops, weight)| *flops = flops.saturating_mul(weight));
+        let (progress, cancel) = (progress.clone(), cancel.clone());
+        let (stage, done, told) = Default::default();
+        Ok(Watch(Some(Arc::new(Listeners { progress, cancel, start, all, stage, done, told }))))
+    }
+
+    /// Whether the backend's work is told.
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// That the call is to go on, or [`SvdError::Cancelled`].
+    pub fn check(&self) -> Result<()> {
+        match &self.0 {
+            Some(listeners) if listeners.is_cancelled() => Err(SvdError::Cancelled { stage: listeners.stage() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the call is to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.as_ref().is_some_and(|listeners| listeners.is_cancelled())
+    }
+
+    /// The stages before `stage` are done, and it begins.
+    pub fn begin(&self, stage: Stage) -> Result<()> {
+        if let Some(listeners) = &self.0 {
+            listeners.stage.store(stage as usize, Ordering::Relaxed);
+            listeners.done.store(0, Ordering::Relaxed);
+            listeners.tell(false);
+        }
+        self.check()
+    }
+
+    /// `flops` more of the stage are done.
+    pub fn did(&self, flops: u64) -> Result<()> {
+        if let Some(listeners) = &self.0 {
+            let weight = WEIGHTS[listeners.stage.load(Ordering::Relaxed)];
+            listeners.done.fetch_add(flops.saturating_mul(weight), Ordering::Relaxed);
+            listeners.tell(false);
+        }
+        self.check()
+    }
+
+    /// The call is done.
+    pub fn end(&self) {
+        if let Some(listeners) = &self.0 {
+            let stage = listeners.stage.load(Ordering::Relaxed);
+            listeners.done.store(listeners.all[stage], Ordering::Relaxed);
+            listeners.tell(true);
+        }
+    }
+}
+
+impl Listeners {
+    fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(CancelFlag::is_cancelled)
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::ALL[self.stage.load(Ordering::Relaxed)]
+    }
+
+    /// Calls back where another step is done, one thread at a time, or in any case where that is the `end`.
+    fn tell(&self, end: bool) {
+        let Some(ProgressFn(callback)) = &self.progress else { return };
+        let stage = self.stage();
+        let (of_stage, before) = (self.all[stage as usize], self.all[..stage as usize].iter().sum::<u64>());
+        let (done, all) = (self.done.load(Ordering::Relaxed).min(of_stage), self.all.iter().sum::<u64>().max(1));
+        let fraction = if end { 1.0 } else { (before + done) as f64 / all as f64 };
+        let step = (fraction * STEPS as f64) as u64 + 1;
+        let mut told = match self.told.try_lock() {
+            Ok(told) => told,
+            Err(TryLockError::Poisoned(told)) => told.into_inner(),
+            Err(TryLockError::WouldBlock) if end => self.told.lock().unwrap_or_else(PoisonError::into_inner),
+            // Another thread is telling.
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if step > *told || end {
+            *told = step;
+            let stage_fraction = if of_stage == 0 { 0.0 } else { done as f64 / of_stage as f64 };
+            let stage_fraction = if end { 1.0 } else { stage_fraction };
+            let seconds = self.start.map_or(0.0, |start| start.elapsed().as_secs_f64());
+            callback(Progress { stage, stage_fraction, fraction, seconds });
+        }
+    }
+}
+
+/// Flops of each stage of an m x n matrix, m >= n, by way of a band of stored type `S`.
+pub(crate) fn flops_by_band<S: Element>(m: usize, n: usize, tuning: &Tuning) -> Result<[u64; 3]> {
+    let tally = Tally::<S> { flops: AtomicU64::new(0), storage: std::marker::PhantomData };
+    crate::svdvals::stage_one(&tally, &mut (m, n), m, n, tuning)?;
+    Ok([tally.flops.into_inner(), band_flops::<S>(n, tuning.bandwidth(n), tuning.tile_width), values_flops(n)])
+}
+
+/// Flops of stage 2.
+pub(crate) fn band_flops<S: Element>(n: usize, bandwidth: usize, tile_width: usize) -> u64 {
+    ReductionStep::all(n, bandwidth, tile_width).map(|step| chase_flops::<S>(&step, step.all_cycles())).sum()
+}
+
+/// Flops of each stage where no band is between: the QR of a tall matrix, then LAPACK's `gebd2`.
+pub(crate) fn flops_directly(m: usize, n: usize, qr_first: bool) -> [u64; 3] {
+    let householder = |m: usize, factor: f64| (factor * (n * n) as f64 * (m as f64 - n as f64 / 3.0)) as u64;
+    if qr_first { [householder(m, 2.0), householder(n, 4.0), values_flops(n)] } else { [0, householder(m, 4.0), values_flops(n)] }
+}
+
+fn values_flops(n: usize) -> u64 {
+    FLOPS_OF_PAIR.saturating_mul((n as u64).saturating_mul(n as u64))
+}
+
+/// Kernels of stage 1 that add up their flops. A matrix is its size.
+struct Tally<S> {
+    flops: AtomicU64,
+    storage: std::marker::PhantomData<S>,
+}
+
+impl<S: Element> StageKernels for Tally<S> {
+    type Dense = (usize, usize);
+    type Banded = ();
+
+    fn geqrt(&self, _: &mut Self::Dense, level: &Level) -> Result<()> {
+        self.flops.fetch_add(geqrt_flops::<S>(level), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn unmqr(&self, &mut (m, n): &mut Self::Dense, level: &Level) -> Result<()> {
+        let cols = if level.transposed { m } else { n };
+        self.flops.fetch_add(unmqr_flops::<S>(level, cols - level.col - level.width), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn keep_rows(&self, a: &mut Self::Dense, rows: usize) {
+        a.0 = rows;
+    }
+
+    fn pack_band(&self, _: Self::Dense, _: usize, _: usize, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn chase(&self, _: &mut (), _: &ReductionStep) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{cpu::CpuKernels, kernels::TileKernels, scalar::RealElement};
+
+    /// What the kernels tell of stages 1 and 2 adds up to what was announced, to the last flop: for square, tall and QR-first shapes, both
+    /// trees, and an element type of more flops.
+    #[test]
+    fn work_is_what_was_announced() {
+        fn check<S: Element<Scalar = S>>(m: usize, n: usize, tuning: &Tuning) {
+            let options = SvdOptions::default().progress(|_| ());
+            let watch = Watch::new(&options, None, || flops_by_band::<S>(m, n, tuning)).unwrap();
+            let kernels = CpuKernels::<S>::watched(tuning, watch.clone()).unwrap();
+            let a = faer::Mat::from_fn(m, n, |i, j| S::from_complex(((7 * i + 3 * j * j) as f64).sin().into()));
+            let listeners = watch.0.as_ref().unwrap();
+            let told = || listeners.done.load(Ordering::Relaxed);
+
+            watch.begin(Stage::ToBand).unwrap();
+            let mut dense = kernels.upload(a.as_ref(), S::Real::from_double(1.0)).unwrap();
+            crate::svdvals::stage_one(&kernels, &mut dense, m, n, tuning).unwrap();
+            assert_eq!(told(), listeners.all[0], "stage 1 of {} {m} x {n}", S::NAME);
+
+            let bandwidth = tuning.bandwidth(n);
+            let mut band = kernels.pack_band(dense, n, bandwidth, tuning.tile_width).unwrap();
+            watch.begin(Stage::BandToBidiag).unwrap();
+            crate::band_to_bidiag::band_to_bidiag(&kernels, &mut band, n, bandwidth, tuning.tile_width).unwrap();
+            assert_eq!(told(), listeners.all[1], "stage 2 of {} {m} x {n}", S::NAME);
+        }
+        let tuning = Tuning::for_cpu::<f64>(100).tile_size(8).leaf(24).tile_width(5);
+        for (m, n) in [(100, 100), (61, 40), (200, 33), (9, 8), (3, 2), (1, 1)] {
+            for tuning in [tuning.clone(), tuning.clone().tree(crate::PanelTree::Flat), Tuning::for_cpu::<f64>(n)] {
+                check::<f64>(m, n, &tuning);
+                check::<num_complex::Complex<f32>>(m, n, &tuning);
+            }
+        }
+    }
+}
