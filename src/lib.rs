@@ -45,7 +45,8 @@
 //! the CPU through `rayon` and run-time SIMD. [`Backend::Auto`] takes a hardware GPU for large matrices where there is one, and the CPU
 //! otherwise; it logs (crate `log`) why.
 //!
-//! In a browser (`wasm32-unknown-unknown`) the CPU computes on the one thread there is, and there is no environment and no file to read. A
+//! In a browser (`wasm32-unknown-unknown`) a GPU is reached by [`svdvals_gpu_async`](SvdValsGpu::svdvals_gpu_async), through WebGPU; the CPU
+//! computes on the one thread there is, and there is no environment and no file to read. A
 //! crate that depends on `faer` too turns faer's feature `rayon` off there, which does not compile for that target.
 //!
 //! # Coming from another crate

@@ -7,6 +7,7 @@ const [canvas, file, slider] = [byId('image'), byId('file'), byId('k')];
 
 let worker;
 let latest = 0; // the image that is shown; answers for earlier ones come too late
+let drawn = null; // the latest image
 let shown = null; // the latest result: values, energies
 
 function say(text, isError = false) {
@@ -22,6 +23,7 @@ function short(x) {
 
 // Draws `source`, not larger than MOST, and computes the spectrum of what is drawn.
 function compute(source) {
+  drawn = source;
   const scale = Math.min(1, MOST / Math.max(source.width, source.height));
   const [width, height] = [source.width, source.height].map((side) => Math.max(1, Math.round(side * scale)));
   Object.assign(canvas, { width, height });
@@ -52,7 +54,7 @@ function start(rgba, width, height, size) {
     worker = null;
     say(`The program stopped: ${event.message}`, true);
   };
-  worker.postMessage({ id, rgba, width, height }, [rgba.buffer]);
+  worker.postMessage({ id, rgba, width, height, backend: byId('backend').value }, [rgba.buffer]);
 }
 
 function show({ values, backend, reason, seconds }, size) {
@@ -125,6 +127,7 @@ function sample(width = 480, height = 360) {
 
 file.onchange = () => open(file.files[0]);
 byId('sample').onclick = () => compute(sample());
+byId('backend').onchange = () => drawn && compute(drawn);
 slider.oninput = draw;
 addEventListener('resize', draw);
 const drop = byId('drop');

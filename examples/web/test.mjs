@@ -25,9 +25,10 @@ await new Promise((listening) => server.once('listening', listening));
 const address = `http://localhost:${server.address().port}/`;
 
 const scratch = mkdtempSync(join(tmpdir(), 'svdvals-gpu-web-'));
-const args = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+const flags = ['--headless', '--no-sandbox', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync'];
-const browser = await chromium.launchPersistentContext(join(scratch, 'profile'), { executablePath, args, viewport: { width: 1200, height: 900 } });
+const SOFTWARE_GPU = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--enable-features=Vulkan'];
+const open = (name, args) => chromium.launchPersistentContext(join(scratch, name), { executablePath, args: [...flags, ...args], viewport: { width: 1200, height: 900 } });
 
 // The native singular values of these pixels.
 function reference(rgba, width, height) {
@@ -44,36 +45,42 @@ function reference(rgba, width, height) {
   return JSON.parse(readFileSync(json)).matrices[0].singular_values;
 }
 
-// Both err by half an eps of ||s||_2 or less (ACCURACY.md: 2.6e-8 to 4.9e-8), so they differ by one at most; there is room for four.
-function agree(got, want) {
+// Either errs by `eps` of ||s||_2 or less (ACCURACY.md), so they differ by two at most; there is room for four.
+function agree(got, want, eps) {
   assert.equal(got.length, want.length);
   const norm = (s) => Math.hypot(...s);
   const error = norm(got.map((x, i) => x - want[i])) / norm(want);
-  assert.ok(error <= 4 * 2 ** -24, `relative error ${error}`);
+  assert.ok(error <= 4 * eps, `relative error ${error}`);
   return error;
 }
 
+// The program alone, on random pixels: on the small matrix's way (of the CPU), and by way of a band.
+async function computes(page, backend, eps) {
+  for (const [width, height] of [[200, 150], [300, 400]]) {
+    const random = await page.evaluate(async ([width, height, backend]) => {
+      const { default: init, spectrum } = await import('./svdvals_gpu_web.js');
+      await init();
+      let state = 42;
+      const rgba = Uint8Array.from({ length: 4 * width * height }, () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) >>> 24);
+      const { values, backend: ran } = await spectrum(rgba, width, height, backend);
+      const refused = await spectrum(rgba, width, height + 1, backend).then(() => null, (error) => error.message);
+      return { rgba: [...rgba], values: [...values], ran, refused };
+    }, [width, height, backend]);
+    assert.match(random.refused, new RegExp(`${width} x ${height + 1}`));
+    assert.ok(random.ran.toLowerCase().startsWith(backend));
+    console.log(`${width} x ${height} on ${random.ran}: relative error ${agree(random.values, reference(random.rgba, width, height), eps)}`);
+  }
+}
+
+let browser;
 try {
+  browser = await open('profile', ['--disable-gpu']);
   const page = await browser.newPage();
   const complaints = [];
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('console', (message) => message.type() === 'error' && complaints.push(message.text()));
   await page.goto(address);
-
-  // The program alone, on random pixels: on the small matrix's way, and by way of a band.
-  for (const [width, height] of [[200, 150], [300, 400]]) {
-    const random = await page.evaluate(async ([width, height]) => {
-      const { default: init, spectrum } = await import('./svdvals_gpu_web.js');
-      await init();
-      let state = 42;
-      const rgba = Uint8Array.from({ length: 4 * width * height }, () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) >>> 24);
-      const { values, backend } = await spectrum(rgba, width, height);
-      const refused = await spectrum(rgba, width, height + 1).then(() => null, (error) => error.message);
-      return { rgba: [...rgba], values: [...values], backend, refused };
-    }, [width, height]);
-    assert.match(random.refused, new RegExp(`${width} x ${height + 1}`));
-    console.log(`${width} x ${height} on ${random.backend}: relative error ${agree(random.values, reference(random.rgba, width, height))}`);
-  }
+  await computes(page, 'cpu', 2 ** -24);
 
   // The page, from its button to its slider.
   const fact = (name) => page.locator('#facts tr', { hasText: name }).locator('td').innerText();
@@ -86,6 +93,8 @@ try {
   });
   const values = reference(rgba, width, height);
   assert.equal(await fact('Pixels'), `${width} x ${height}`);
+  assert.equal(await fact('Computed by'), 'CPU');
+  assert.match(await page.locator('#facts tr', { hasText: 'Computed by' }).getAttribute('title'), /no GPU/);
   assert.ok(Math.abs(Number(await fact('Largest singular value')) / values[0] - 1) < 1e-3);
   const energies = values.map(((sum) => (s) => (sum += s * s))(0)).map((e, _, all) => e / all.at(-1));
   const rank = energies.findIndex((e) => e >= 0.99) + 1;
@@ -113,8 +122,23 @@ try {
   await page.waitForSelector('#status.error');
   assert.match(await page.innerText('#status'), /camera\.npy is no image/);
   assert.deepEqual(complaints, []);
-} finally {
   await browser.close();
+
+  // The same by WebGPU, on Chromium's software driver.
+  browser = await open('profile_gpu', SOFTWARE_GPU);
+  const other = await browser.newPage();
+  other.on('pageerror', (error) => complaints.push(String(error)));
+  await other.goto(address);
+  await computes(other, 'gpu', 2 ** -23);
+  await other.click('#sample');
+  await other.waitForSelector('#result', { state: 'visible', timeout: 120_000 });
+  assert.match(await other.innerText('#facts tr:has-text("Computed by")'), /GPU/);
+  assert.equal(await other.innerText('#facts tr:has-text("Rank for 99 %") td'), `${rank} of ${values.length}`);
+  console.log(`sample by WebGPU: ${await other.innerText('#facts tr:has-text("Seconds") td')} s`);
+  await other.screenshot({ path: join(folder, 'page_gpu.png'), fullPage: true });
+  assert.deepEqual(complaints, []);
+} finally {
+  await browser?.close();
   server.close();
   rmSync(scratch, { recursive: true, force: true });
 }
