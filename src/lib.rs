@@ -46,7 +46,8 @@
 //! the CPU through `rayon` and run-time SIMD. [`Backend::Auto`] takes a hardware GPU for large matrices where there is one, and the CPU
 //! otherwise; it logs (crate `log`) why.
 //!
-//! In a browser (`wasm32-unknown-unknown`) the CPU computes on the one thread there is, and there is no environment and no file to read. A
+//! In a browser (`wasm32-unknown-unknown`) a GPU is reached by [`svdvals_gpu_async`](SvdValsGpu::svdvals_gpu_async), through WebGPU; the CPU
+//! computes on the one thread there is, and there is no environment and no file to read. A
 //! crate that depends on `faer` too turns faer's feature `rayon` off there, which does not compile for that target.
 //!
 //! # Coming from another crate
@@ -127,6 +128,7 @@
 //! | `serde` | no | [`TuningTable`]'s `load` and `save`, the environment variable `SVDVALS_GPU_TUNING`, and serde's traits on options, hyperparameters and reports |
 //! | `lapack` | no | LAPACK's `dbdsqr` as a stage 3; the binary links a LAPACK of its choice |
 //! | `lapack-openblas` | no | the same, linked to the system's OpenBLAS |
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
 
 // The LAPACK that feature `lapack-openblas` links.

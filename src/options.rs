@@ -18,6 +18,7 @@ use crate::{
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
 pub enum Backend {
     /// A hardware GPU if there is one that can hold the matrix in its element type and the matrix is large enough to gain from it, else
     /// the CPU. Never a software rasteriser. Why the CPU was taken is logged and stands in the report.
@@ -37,6 +38,7 @@ pub enum Backend {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
 pub enum HalfStorage {
     /// In f32: twice the memory, and the error is little more than that of the input's own rounding.
     #[default]

@@ -21,7 +21,7 @@ use crate::{
 /// # #[cfg(feature = "faer")] {
 /// use svdvals_gpu::{Backend, PartialTuning, SvdOptions, SvdValsGpu, TuningTable};
 /// let mut table = TuningTable::default();
-/// table.set::<f64>(TuningTable::CPU, 1000, PartialTuning { tile_size: Some(16), ..Default::default() });
+/// table.set::<f64>(TuningTable::CPU, 1000, PartialTuning::default().tile_size(16));
 /// let a = faer::Mat::from_fn(300, 250, |i, j| ((i * j) as f64).sin());
 /// let report = a.svdvals_gpu_report(&SvdOptions::default().backend(Backend::Cpu).tuning_table(table))?;
 /// assert_eq!(report.tuning.tile_size, 16);
@@ -93,11 +93,12 @@ macro_rules! partial_tuning {
         ///
         /// ```
         /// use svdvals_gpu::{PartialTuning, Tuning};
-        /// let partial = PartialTuning { leaf: Some(256), ..Default::default() };
+        /// let partial = PartialTuning::default().leaf(256);
         /// assert_eq!(partial.over(Tuning::for_cpu::<f32>(500)), Tuning::for_cpu::<f32>(500).leaf(256));
         /// ```
         #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields, default))]
+        #[non_exhaustive]
         pub struct PartialTuning {
             $(
                 #[doc = concat!("[`Tuning::", stringify!($name), "`].")]
@@ -107,6 +108,14 @@ macro_rules! partial_tuning {
         }
 
         impl PartialTuning {
+            $(
+                #[doc = concat!("Sets [`Tuning::", stringify!($name), "`].")]
+                pub fn $name(mut self, $name: $t) -> Self {
+                    self.$name = Some($name);
+                    self
+                }
+            )*
+
             /// `tuning`, with what is set here in its place.
             ///
             /// ```

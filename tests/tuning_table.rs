@@ -18,7 +18,7 @@ fn cpu() -> SvdOptions {
 }
 
 fn leaf(leaf: usize) -> PartialTuning {
-    PartialTuning { leaf: Some(leaf), ..Default::default() }
+    PartialTuning::default().leaf(leaf)
 }
 
 fn tuning_of<T: Element>(m: usize, n: usize, options: &SvdOptions) -> svdvals_gpu::Result<Tuning> {
@@ -78,11 +78,11 @@ fn the_entry_that_fits() {
 #[test]
 fn single_stages_use_it() {
     let mut table = TuningTable::default();
-    table.set::<f64>(TuningTable::CPU, 50, PartialTuning { tile_size: Some(7), ..Default::default() });
+    table.set::<f64>(TuningTable::CPU, 50, PartialTuning::default().tile_size(7));
     let a: Mat<f64> = gaussian(50, 50, 1);
     let band = SvdValsGpu::to_band(&a, &cpu().tuning_table(table.clone())).unwrap();
     assert_eq!(band.bandwidth(), 7);
-    table.set::<f64>(TuningTable::CPU, 50, PartialTuning { tile_width: Some(0), ..Default::default() });
+    table.set::<f64>(TuningTable::CPU, 50, PartialTuning::default().tile_width(0));
     assert!(matches!(band.band_to_bidiag(&cpu().tuning_table(table)), Err(SvdError::InvalidOption { option: "tile_width", .. })));
 }
 
@@ -104,7 +104,7 @@ fn entries_are_checked() {
     };
     let gpu = SvdOptions::default().backend(Backend::Gpu).context(context.clone());
     let defaults = Tuning::for_adapter::<f32>(&context, 50);
-    let threads = |count| PartialTuning { threads_per_block: Some(count), ..Default::default() };
+    let threads = |count| PartialTuning::default().threads_per_block(count);
     table.set::<f32>(context.adapter_name(), 50, threads(defaults.threads_per_block / 2));
     let tuning = tuning_of::<f32>(50, 50, &gpu.clone().tuning_table(table.clone())).unwrap();
     let half = defaults.threads_per_block / 2;

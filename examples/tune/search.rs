@@ -107,32 +107,19 @@ impl Place {
 
     /// What was searched for.
     pub fn partial(&self, best: &Tuning) -> PartialTuning {
-        let &Tuning {
-            tile_size,
-            leaf,
-            split_k,
-            cols_per_block,
-            tile_width,
-            threads_per_block,
-            cycles_per_dispatch,
-            max_blocks,
-            ..
-        } = best;
-        let on_gpu = |value| matches!(self, Place::Gpu(_)).then_some(value);
-        PartialTuning {
-            // An entry is for smaller matrices too, and those that need no band on the CPU go on without.
-            direct: None,
-            tile_size: Some(tile_size),
-            leaf: Some(leaf),
-            tree: None,
-            split_k: on_gpu(split_k),
-            cols_per_block: Some(cols_per_block),
-            tile_width: Some(tile_width),
-            threads_per_block: on_gpu(threads_per_block),
-            cycles_per_dispatch: on_gpu(cycles_per_dispatch),
-            max_blocks: on_gpu(max_blocks),
-            // The triangular operations' own.
-            triangle: None,
+        let &Tuning { tile_size, leaf, cols_per_block, tile_width, .. } = best;
+        // An entry is for smaller matrices too, and those that need no band on the CPU go on without: no `direct`. The triangular operations
+        // have been no part of it.
+        let partial =
+            PartialTuning::default().tile_size(tile_size).leaf(leaf).cols_per_block(cols_per_block).tile_width(tile_width);
+        let &Tuning { split_k, threads_per_block, cycles_per_dispatch, max_blocks, .. } = best;
+        match self {
+            Place::Cpu => partial,
+            Place::Gpu(_) => partial
+                .split_k(split_k)
+                .threads_per_block(threads_per_block)
+                .cycles_per_dispatch(cycles_per_dispatch)
+                .max_blocks(max_blocks),
         }
     }
 

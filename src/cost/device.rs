@@ -7,10 +7,12 @@
 ///
 /// ```
 /// use svdvals_gpu::cost::DeviceModel;
-/// let boosted = DeviceModel { clock_hz: 1.98e9, ..DeviceModel::H100 };
+/// let mut boosted = DeviceModel::H100;
+/// boosted.clock_hz = 1.98e9;
 /// assert!(boosted.fills_at(32) > 50_000); // the bulge-chasing paper's Table I
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct DeviceModel {
     /// Name.
     pub name: &'static str,
