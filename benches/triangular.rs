@@ -183,38 +183,42 @@ trait Peer: Scalar {
 #[cfg(feature = "lapack-openblas")]
 use openblas_src as _;
 
+/// BLAS's `?trsm` and `?trmm`, which have the same arguments.
+#[cfg(feature = "lapack-openblas")]
+macro_rules! blas_routines {
+    ($($routine:ident: $t:ty),* $(,)?) => {
+        unsafe extern "C" {
+            $(fn $routine(
+                side: *const u8,
+                uplo: *const u8,
+                transa: *const u8,
+                diag: *const u8,
+                m: *const i32,
+                n: *const i32,
+                alpha: *const $t,
+                a: *const $t,
+                lda: *const i32,
+                b: *mut $t,
+                ldb: *const i32,
+            );)*
+        }
+    };
+}
+
+#[cfg(feature = "lapack-openblas")]
+blas_routines! {
+    strsm_: f32,
+    strmm_: f32,
+    dtrsm_: f64,
+    dtrmm_: f64,
+    ctrsm_: Complex<f32>,
+    ctrmm_: Complex<f32>,
+    ztrsm_: Complex<f64>,
+    ztrmm_: Complex<f64>,
+}
+
 macro_rules! peer {
     ($t:ty, $trsm:ident, $trmm:ident) => {
-        #[cfg(feature = "lapack-openblas")]
-        unsafe extern "C" {
-            fn $trsm(
-                side: *const u8,
-                uplo: *const u8,
-                transa: *const u8,
-                diag: *const u8,
-                m: *const i32,
-                n: *const i32,
-                alpha: *const $t,
-                a: *const $t,
-                lda: *const i32,
-                b: *mut $t,
-                ldb: *const i32,
-            );
-            fn $trmm(
-                side: *const u8,
-                uplo: *const u8,
-                transa: *const u8,
-                diag: *const u8,
-                m: *const i32,
-                n: *const i32,
-                alpha: *const $t,
-                a: *const $t,
-                lda: *const i32,
-                b: *mut $t,
-                ldb: *const i32,
-            );
-        }
-
         impl Peer for $t {
             #[cfg(not(feature = "lapack-openblas"))]
             fn blas(_: bool, _: Side, _: &Mat<$t>, _: &mut Mat<$t>) {}

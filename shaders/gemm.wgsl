@@ -2,15 +2,14 @@
 //
 //   C <- beta C + alpha M X     C rows x cols,  M rows x inner,  X inner x cols
 //
-//   a         the matrix that M is a window of: M_ij = a[params.a + i a_rs + j a_cs], conjugated if asked for
-//   b         the matrix that both X and C are windows of, of disjoint rows: X in at params.x, C in and out at params.c, strides (b_rs, b_cs)
-//   factors   the scalars that alpha and beta are chosen from, by index
+//   bindings: shared/operands.wgsl. X and C are windows of b with disjoint rows: X in at params.x, C in and out at params.c
 //
 // Workgroup (chunk of CPB columns, chunk of TS rows) of C. M and X pass through workgroup memory TS columns and rows at a time. Each of
 // TS/4 x CPB/8 threads owns a 4 x 8 piece of C. Beyond the edges tiles are zero, so that products know no edges.
 
 import package::tuning::{TS, TS4, CPB, CPB4, CPB8, GEMM_THREADS};
-import package::scalar::{Scalar, Scalar4, Stored, Lanes, conjugate, join, lanes, load, multiply_add, store, times};
+import package::operands::{b, factors, entry_of_m};
+import package::scalar::{Scalar, Scalar4, Lanes, join, lanes, load, multiply_add, store, times};
 import package::tiles::{Tile, Piece, left, right, LEFT_LD, RIGHT_LD, transposed_product};
 
 struct Params {
@@ -28,17 +27,13 @@ struct Params {
     flags: u32,
 }
 
-@group(0) @binding(0) var<storage, read_write> a: array<Stored>;
-@group(0) @binding(1) var<storage, read_write> b: array<Stored>;
-@group(0) @binding(2) var<storage, read_write> factors: array<Scalar>;
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(3) var<uniform> params: Params;
 
 /// The conjugate of M_ij, or zero outside M.
 fn conjugate_of_m(i: u32, j: u32) -> Scalar {
     if i < params.rows && j < params.inner {
-        let entry = load(a[params.a + i * params.a_rs + j * params.a_cs]);
-        return select(conjugate(entry), entry, (params.flags & 1u) != 0u);
+        return entry_of_m(params.a + i * params.a_rs + j * params.a_cs, (params.flags & 1u) == 0u);
     }
     return Scalar();
 }

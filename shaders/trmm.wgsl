@@ -10,7 +10,7 @@
 
 import package::tuning::{BASE, GROUPS, TRIANGLE_THREADS};
 import package::scalar::{Scalar4, add_product4};
-import package::triangle::{TRIANGLE_LD, params, triangle, stage_triangle, own_row, own_group, load_four, store_four};
+import package::triangle::{TRIANGLE_LD, params, triangle, stage_triangle, own, load_four, store_four};
 
 /// alpha B, row p of group g at p * GROUPS + g.
 var<workgroup> old: array<Scalar4, BASE * GROUPS>;
@@ -21,11 +21,11 @@ fn trmm(
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let p = own_row(thread);
-    let g = own_group(thread);
-    let col = (workgroup.x + workgroup.y * workgroups.x) * 4u * GROUPS + 4u * g;
+    let mine = own(thread, workgroup.x + workgroup.y * workgroups.x);
+    let p = mine.p;
+    let g = mine.g;
     stage_triangle(thread);
-    old[p * GROUPS + g] = load_four(p, col);
+    old[p * GROUPS + g] = load_four(p, mine.col);
     // Triangle and old rows are there before they are multiplied, and every row has been read before any is replaced.
     workgroupBarrier();
     if p < params.order {
@@ -33,6 +33,6 @@ fn trmm(
         for (var q = 0u; q <= p; q++) {
             sum = add_product4(sum, triangle[p * TRIANGLE_LD + q], old[q * GROUPS + g]);
         }
-        store_four(p, col, sum);
+        store_four(p, mine.col, sum);
     }
 }

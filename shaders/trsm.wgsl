@@ -11,7 +11,7 @@
 
 import package::tuning::{BASE, GROUPS, TRIANGLE_THREADS};
 import package::scalar::{Scalar, Scalar4, add_product4, conjugate};
-import package::triangle::{TRIANGLE_LD, params, triangle, stage_triangle, own_row, own_group, load_four, store_four};
+import package::triangle::{TRIANGLE_LD, params, triangle, stage_triangle, own, load_four, store_four};
 
 /// Row k of the solution; twice, for even and for odd k.
 var<workgroup> solved: array<Scalar4, 2 * GROUPS>;
@@ -33,13 +33,13 @@ fn trsm(
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let p = own_row(thread);
-    let g = own_group(thread);
-    let col = (workgroup.x + workgroup.y * workgroups.x) * 4u * GROUPS + 4u * g;
+    let mine = own(thread, workgroup.x + workgroup.y * workgroups.x);
+    let p = mine.p;
+    let g = mine.g;
     stage_triangle(thread);
     // The triangle is there before its rows are used.
     workgroupBarrier();
-    var x = load_four(p, col);
+    var x = load_four(p, mine.col);
     for (var k = 0u; k < params.order; k++) {
         if p == k {
             x = divide4(x, triangle[k * TRIANGLE_LD + k]);
@@ -51,5 +51,5 @@ fn trsm(
             x = add_product4(x, -triangle[p * TRIANGLE_LD + k], solved[(k % 2u) * GROUPS + g]);
         }
     }
-    store_four(p, col, x);
+    store_four(p, mine.col, x);
 }

@@ -247,6 +247,37 @@ pub struct Tuning {
     pub triangle: usize,
 }
 
+/// Hands all hyperparameters, with their setters' docs and their types, to another macro.
+macro_rules! hyperparameters {
+    ($to:ident) => {
+        $to! {
+            /// Sets the order up to which there is no band.
+            direct: usize,
+            /// Sets the tile size, which is the bandwidth after stage 1.
+            tile_size: usize,
+            /// Sets the rows of a leaf block.
+            leaf: usize,
+            /// Sets the shape of the panel's tree.
+            tree: PanelTree,
+            /// Sets the threads that share a column.
+            split_k: usize,
+            /// Sets the trailing columns of a block.
+            cols_per_block: usize,
+            /// Sets the superdiagonals removed in one reduction step.
+            tile_width: usize,
+            /// Sets the most threads of a `chase` workgroup.
+            threads_per_block: usize,
+            /// Sets the consecutive cycles of a sweep in one dispatch.
+            cycles_per_dispatch: usize,
+            /// Sets the cap on concurrent `chase` workgroups.
+            max_blocks: usize,
+            /// Sets the order of the triangles that are not cut any further.
+            triangle: usize,
+        }
+    };
+}
+pub(crate) use hyperparameters;
+
 macro_rules! setters {
     ($($(#[$doc:meta])* $name:ident: $t:ty),* $(,)?) => {$(
         $(#[$doc])*
@@ -258,30 +289,7 @@ macro_rules! setters {
 }
 
 impl Tuning {
-    setters! {
-        /// Sets the order up to which there is no band.
-        direct: usize,
-        /// Sets the tile size, which is the bandwidth after stage 1.
-        tile_size: usize,
-        /// Sets the rows of a leaf block.
-        leaf: usize,
-        /// Sets the shape of the panel's tree.
-        tree: PanelTree,
-        /// Sets the threads that share a column.
-        split_k: usize,
-        /// Sets the trailing columns of a block.
-        cols_per_block: usize,
-        /// Sets the superdiagonals removed in one reduction step.
-        tile_width: usize,
-        /// Sets the most threads of a `chase` workgroup.
-        threads_per_block: usize,
-        /// Sets the consecutive cycles of a sweep in one dispatch.
-        cycles_per_dispatch: usize,
-        /// Sets the cap on concurrent `chase` workgroups.
-        max_blocks: usize,
-        /// Sets the order of the triangles that are not cut any further.
-        triangle: usize,
-    }
+    hyperparameters!(setters);
 
     /// Defaults for the CPU, for elements of type `T` and a matrix whose smaller side is `n`.
     ///

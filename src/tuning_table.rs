@@ -6,7 +6,7 @@ use crate::{
     error::{Result, SvdError},
     gpu::GpuContext,
     kernels::PanelTree,
-    options::{SvdOptions, Tuning},
+    options::{SvdOptions, Tuning, hyperparameters},
     scalar::Element,
 };
 
@@ -88,7 +88,7 @@ pub struct TuningEntry {
 }
 
 macro_rules! partial_tuning {
-    ($($name:ident: $t:ty),* $(,)?) => {
+    ($($(#[$_:meta])* $name:ident: $t:ty),* $(,)?) => {
         /// Some of the hyperparameters of [`Tuning`], which has their meaning; those that are None stay the device's defaults.
         ///
         /// ```
@@ -140,19 +140,7 @@ macro_rules! partial_tuning {
     };
 }
 
-partial_tuning! {
-    direct: usize,
-    tile_size: usize,
-    leaf: usize,
-    tree: PanelTree,
-    split_k: usize,
-    cols_per_block: usize,
-    tile_width: usize,
-    threads_per_block: usize,
-    cycles_per_dispatch: usize,
-    max_blocks: usize,
-    triangle: usize,
-}
+hyperparameters!(partial_tuning);
 
 /// The file that holds the table of calls that bring none.
 const ENVIRONMENT: &str = "SVDVALS_GPU_TUNING";

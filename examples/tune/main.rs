@@ -28,7 +28,10 @@ mod common;
 
 use std::{error::Error, path::PathBuf, process::ExitCode};
 
-use svdvals_gpu::{Element, PartialTuning, SvdError, TuningTable};
+use svdvals_gpu::{
+    Element, SvdError, TuningTable,
+    cost::{DeviceModel, sweeps_at_once},
+};
 
 use search::{Found, Place, Search};
 use shared::{
@@ -131,33 +134,19 @@ fn print(found: &Found, place: &Place, n: usize) {
             println!("  {:<19} {}", axis.name, values.join("  "));
         }
     }
-    println!("Best together: {} ({:.6} s + {:.6} s)", described(&place.partial(&found.best)), found.seconds[0], found.seconds[1]);
+    let best: Vec<String> = place.searched().map(|axis| format!("{} {}", axis.name, (axis.get)(&found.best))).collect();
+    println!("Best together: {} ({:.6} s + {:.6} s)", best.join(", "), found.seconds[0], found.seconds[1]);
+    if !matches!(place, Place::Cpu) {
+        occupancy(found.best.tile_size, n);
+    }
 }
 
-/// The hyperparameters that are set.
-fn described(partial: &PartialTuning) -> String {
-    let PartialTuning {
-        tile_size,
-        leaf,
-        split_k,
-        cols_per_block,
-        tile_width,
-        threads_per_block,
-        cycles_per_dispatch,
-        max_blocks,
-        ..
-    } = *partial;
-    let all = [
-        ("tile_size", tile_size),
-        ("leaf", leaf),
-        ("split_k", split_k),
-        ("cols_per_block", cols_per_block),
-        ("tile_width", tile_width),
-        ("threads_per_block", threads_per_block),
-        ("cycles_per_dispatch", cycles_per_dispatch),
-        ("max_blocks", max_blocks),
-    ];
-    all.iter().filter_map(|(name, value)| value.map(|value| format!("{name} {value}"))).collect::<Vec<_>>().join(", ")
+/// The bulge-chasing paper's condition, for the bandwidth found.
+fn occupancy(bandwidth: usize, n: usize) {
+    let filled = DeviceModel::ALL.iter().filter(|device| device.is_filled(n, bandwidth)).map(|device| device.name);
+    let filled = filled.collect::<Vec<_>>().join(", ");
+    let filled = if filled.is_empty() { "none of those in svdvals_gpu::cost" } else { &filled };
+    println!("Stage 2 has {} sweeps at once, which fill these devices: {filled}", sweeps_at_once(n, bandwidth));
 }
 
 /// Whether a combination alone is to blame, and the search goes on.

@@ -5,7 +5,8 @@ use std::error::Error;
 use faer::Mat;
 use indicatif::{ProgressBar, ProgressStyle};
 use svdvals_gpu::{
-    Backend, Element, GpuContext, HalfStorage, PartialTuning, StageSeconds, SvdError, SvdOptions, SvdValsGpu, Tuning, TuningTable,
+    Backend, Element, GpuContext, HalfStorage, PartialTuning, StageSeconds, SvdError, SvdOptions, SvdValsGpu, Tuning,
+    TuningTable, cost::sweeps_at_once,
 };
 
 use crate::{common::gaussian, is_of_combination, shared::machine};
@@ -21,16 +22,31 @@ pub struct Axis {
     pub name: &'static str,
     pub get: fn(&Tuning) -> usize,
     set: fn(Tuning, usize) -> Tuning,
+    set_partial: fn(&mut PartialTuning, usize),
 }
 
-const TILE_SIZE: Axis = Axis { name: "tile_size", get: |t| t.tile_size, set: Tuning::tile_size };
-const LEAF: Axis = Axis { name: "leaf", get: |t| t.leaf, set: Tuning::leaf };
-const SPLIT_K: Axis = Axis { name: "split_k", get: |t| t.split_k, set: Tuning::split_k };
-const COLS_PER_BLOCK: Axis = Axis { name: "cols_per_block", get: |t| t.cols_per_block, set: Tuning::cols_per_block };
-const TILE_WIDTH: Axis = Axis { name: "tile_width", get: |t| t.tile_width, set: Tuning::tile_width };
-const THREADS: Axis = Axis { name: "threads_per_block", get: |t| t.threads_per_block, set: Tuning::threads_per_block };
-const CYCLES: Axis = Axis { name: "cycles_per_dispatch", get: |t| t.cycles_per_dispatch, set: Tuning::cycles_per_dispatch };
-const MAX_BLOCKS: Axis = Axis { name: "max_blocks", get: |t| t.max_blocks, set: Tuning::max_blocks };
+/// The hyperparameters that are searched for, by their names in `Tuning`.
+macro_rules! axes {
+    ($($axis:ident $name:ident),* $(,)?) => {$(
+        const $axis: Axis = Axis {
+            name: stringify!($name),
+            get: |tuning| tuning.$name,
+            set: Tuning::$name,
+            set_partial: |partial, value| partial.$name = Some(value),
+        };
+    )*};
+}
+
+axes! {
+    TILE_SIZE tile_size,
+    LEAF leaf,
+    SPLIT_K split_k,
+    COLS_PER_BLOCK cols_per_block,
+    TILE_WIDTH tile_width,
+    THREADS threads_per_block,
+    CYCLES cycles_per_dispatch,
+    MAX_BLOCKS max_blocks,
+}
 
 impl Axis {
     /// The values that occur, ascending.
@@ -105,22 +121,17 @@ impl Place {
         }
     }
 
-    /// What was searched for.
+    /// The hyperparameters that are searched for here, each once.
+    pub fn searched(&self) -> impl Iterator<Item = &'static Axis> {
+        self.axes(0).iter().chain(&self.axes(1)[1..])
+    }
+
+    /// What was searched for, and nothing else: an entry is for smaller matrices too, of which those that need no band on the CPU go on
+    /// without; and the triangular operations have their own.
     pub fn partial(&self, best: &Tuning) -> PartialTuning {
-        let &Tuning { tile_size, leaf, cols_per_block, tile_width, .. } = best;
-        // An entry is for smaller matrices too, and those that need no band on the CPU go on without: no `direct`. The triangular operations
-        // have been no part of it.
-        let partial =
-            PartialTuning::default().tile_size(tile_size).leaf(leaf).cols_per_block(cols_per_block).tile_width(tile_width);
-        let &Tuning { split_k, threads_per_block, cycles_per_dispatch, max_blocks, .. } = best;
-        match self {
-            Place::Cpu => partial,
-            Place::Gpu(_) => partial
-                .split_k(split_k)
-                .threads_per_block(threads_per_block)
-                .cycles_per_dispatch(cycles_per_dispatch)
-                .max_blocks(max_blocks),
-        }
+        let mut partial = PartialTuning::default();
+        self.searched().for_each(|axis| (axis.set_partial)(&mut partial, (axis.get)(best)));
+        partial
     }
 
     /// The values of the grid. Those of `leaf` may depend on the tile size.
@@ -164,9 +175,11 @@ impl Place {
                 values.retain(|&width| width < tile_size);
                 values.push(tile_size);
             }
-            // No step has more cycles at a time than one for every three tile widths of rows; the last value is no cap at all.
+            // A cap on more sweeps than the narrowest step has is none; nor is the last value.
             "max_blocks" => {
-                values.retain(|&blocks| 3 * 4 * blocks < n);
+                let widths = self.grid(&TILE_WIDTH, n, tile_size, quick);
+                let most = widths.into_iter().map(|bandwidth| sweeps_at_once(n, bandwidth)).max().unwrap_or(0);
+                values.retain(|&blocks| blocks < most);
                 values.push(self.defaults::<f32>(n).max_blocks);
             }
             _ => {}

@@ -1,8 +1,6 @@
 // What the two base kernels of the triangular recursion share: bindings, the triangle, and a piece of B.
 //
-//   a         the matrix that the triangle is a window of: M_ij = a[params.a + i a_rs + j a_cs], conjugated if asked for
-//   b         the matrix that B is a window of: B_ij = b[params.b + i b_rs + j b_cs], in and out
-//   factors   the scalars that alpha is chosen from, by index
+//   bindings: shared/operands.wgsl, with B_ij = b[params.b + i b_rs + j b_cs]
 //
 // Rows are counted in the order in which they are known, so that M is lower triangular: the p-th row is row p of a lower and row
 // order - 1 - p of an upper triangle. Of M, entries (p, q) with q < p are read, and with q = p unless the diagonal is ones.
@@ -10,7 +8,8 @@
 // A workgroup has BASE x GROUPS threads and 4 GROUPS columns of B; thread (p, g) has row p and columns 4 g.. .
 
 import package::tuning::{BASE, GROUPS, TRIANGLE_THREADS};
-import package::scalar::{Scalar, Scalar4, Stored, Lanes, ONE, conjugate, join, lanes, load, store, times};
+import package::operands::{a, b, factors, entry_of_m};
+import package::scalar::{Scalar, Scalar4, Lanes, ONE, join, lanes, load, store, times};
 
 struct Params {
     /// Order of the triangle, at most BASE.
@@ -27,9 +26,6 @@ struct Params {
     flags: u32,
 }
 
-@group(0) @binding(0) var<storage, read_write> a: array<Stored>;
-@group(0) @binding(1) var<storage, read_write> b: array<Stored>;
-@group(0) @binding(2) var<storage, read_write> factors: array<Scalar>;
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(3) var<uniform> params: Params;
 
@@ -53,21 +49,25 @@ fn stage_triangle(thread: u32) {
             if unit && p == q {
                 triangle[p * TRIANGLE_LD + q] = ONE;
             } else {
-                let entry = load(a[params.a + row_of(p) * params.a_rs + row_of(q) * params.a_cs]);
-                triangle[p * TRIANGLE_LD + q] = select(entry, conjugate(entry), (params.flags & 1u) != 0u);
+                let at = params.a + row_of(p) * params.a_rs + row_of(q) * params.a_cs;
+                triangle[p * TRIANGLE_LD + q] = entry_of_m(at, (params.flags & 1u) != 0u);
             }
         }
     }
 }
 
-/// The row p of a thread.
-fn own_row(thread: u32) -> u32 {
-    return select(thread / GROUPS, thread % BASE, params.b_rs == 1u);
+/// What a thread has: row p and group g, and the first of its columns of B.
+struct Own {
+    p: u32,
+    g: u32,
+    col: u32,
 }
 
-/// The group g of a thread.
-fn own_group(thread: u32) -> u32 {
-    return select(thread % GROUPS, thread / BASE, params.b_rs == 1u);
+/// The share of a thread of workgroup number `chunk`.
+fn own(thread: u32, chunk: u32) -> Own {
+    let by_columns = params.b_rs == 1u;
+    let g = select(thread % GROUPS, thread / BASE, by_columns);
+    return Own(select(thread / GROUPS, thread % BASE, by_columns), g, (chunk * GROUPS + g) * 4u);
 }
 
 /// alpha B[p, col..col + 4], zeros outside B.

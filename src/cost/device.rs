@@ -46,6 +46,16 @@ pub struct DeviceModel {
     pub dispatch_seconds: f64,
 }
 
+/// Sweeps of bulge chasing that are active at once at this bandwidth, a workgroup each: n / (3 bandwidth), because each is three cycles
+/// behind the one before it (bulge-chasing paper, equation 1).
+///
+/// ```
+/// assert_eq!(svdvals_gpu::cost::sweeps_at_once(16384, 32), 170);
+/// ```
+pub fn sweeps_at_once(n: usize, bandwidth: usize) -> usize {
+    n / bandwidth.max(1).saturating_mul(3)
+}
+
 const GB: u64 = 1 << 30;
 const KB: u64 = 1 << 10;
 
@@ -144,6 +154,16 @@ impl DeviceModel {
     /// assert_eq!(svdvals_gpu::cost::DeviceModel::MI300X.fills_at(32), 29_184);
     /// ```
     pub fn fills_at(&self, bandwidth: usize) -> usize {
-        3 * bandwidth * (self.units * self.schedulers) as usize
+        (3 * self.units * self.schedulers) as usize * bandwidth.max(1)
+    }
+
+    /// Whether bulge chasing of order n at this bandwidth has a sweep for each execution unit: n / (3 bandwidth) >= units (bulge-chasing paper, equation 1).
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::DeviceModel;
+    /// assert!(DeviceModel::M1.is_filled(4096, 32) && !DeviceModel::H100.is_filled(16384, 32));
+    /// ```
+    pub fn is_filled(&self, n: usize, bandwidth: usize) -> bool {
+        sweeps_at_once(n, bandwidth) as u64 >= self.units * self.schedulers
     }
 }

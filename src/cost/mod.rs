@@ -21,7 +21,7 @@ mod work;
 
 use std::fmt;
 
-pub use device::DeviceModel;
+pub use device::{DeviceModel, sweeps_at_once};
 pub use work::Kernel;
 pub(crate) use work::{ROWS_AT_ONCE, Work, chase_flops, geqrt_flops, unmqr_flops};
 

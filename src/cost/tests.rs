@@ -99,6 +99,21 @@ fn stage_3_is_quadratic() {
     assert_eq!((of(4095), of(4096)), (0, 1));
 }
 
+/// The papers' condition is the schedule's: a step's first cycles are n / (3 b) at once, give or take one. A device is filled from `fills_at`
+/// on, and not before.
+#[test]
+fn sweeps_at_once_are_the_schedules() {
+    for (n, tile_size) in [(1000, 8), (4096, 16), (16384, 32)] {
+        let tuning = Cost::tuning::<f32>(n).tile_size(tile_size).leaf(8 * tile_size).tile_width(tile_size);
+        let chase = Cost::new::<f32>(n, n, &tuning).unwrap().kernel(Kernel::Chase);
+        assert!(chase.most_workgroups.abs_diff(sweeps_at_once(n, tile_size) as u64) <= 1, "n = {n}: {chase:?}");
+    }
+    for device in DeviceModel::ALL {
+        let n = device.fills_at(32);
+        assert!(device.is_filled(n, 32) && !device.is_filled(n - 1, 32), "{}", device.name);
+    }
+}
+
 /// A complex product is four real ones and as many additions; f16 moves half the bytes of f32 where entries are stored.
 #[test]
 fn types_differ_by_their_factors() {

@@ -21,6 +21,10 @@ use crate::{
 
 /// A GPU that is ready to compute: device, queue and compiled kernels. Cheap to clone; many threads may use one at once.
 ///
+/// Calls share the device by turns. Each hands its work over in short submissions (at most 1024 dispatches, or some tenths of a second on a
+/// small GPU) and has at most four of them on the device at a time, which takes them first come, first served: a small call waits for four
+/// submissions of each other call, and not for the end of a large one.
+///
 /// ```
 /// use svdvals_gpu::{GpuContext, SvdError, SvdOptions};
 /// match GpuContext::global() {

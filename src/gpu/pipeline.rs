@@ -66,11 +66,12 @@ pub(super) const LARGEST: Shader = shader!("largest", 2, 4);
 pub(super) const SCALE: Shader = shader!("scale", 3, 4);
 
 /// What shaders share.
-const MODULES: [(&str, &str); 8] = [
+const MODULES: [(&str, &str); 9] = [
     ("pair", include_str!("../../shaders/shared/pair.wgsl")),
     ("reflector", include_str!("../../shaders/shared/reflector.wgsl")),
     ("scalar", include_str!("../../shaders/shared/scalar.wgsl")),
     ("level", include_str!("../../shaders/shared/level.wgsl")),
+    ("operands", include_str!("../../shaders/shared/operands.wgsl")),
     ("triangle", include_str!("../../shaders/shared/triangle.wgsl")),
     ("tiles", include_str!("../../shaders/shared/tiles.wgsl")),
     ("compact_wy", include_str!("../../shaders/shared/compact_wy.wgsl")),

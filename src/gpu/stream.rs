@@ -33,8 +33,9 @@ const DISPATCHES: usize = 1024;
 pub(crate) const FLOPS: u64 = 50_000_000_000;
 /// The same on a software adapter.
 const FLOPS_SOFTWARE: u64 = 2_000_000_000;
-/// Submissions that may wait on the device; with more, the host waits.
-const IN_FLIGHT: usize = 8;
+/// Submissions of a call that may wait on the device; with more, the host waits. Enough that the device never does, and few: the queue is
+/// first come, first served, so that this is what a small call waits for behind a large one.
+const IN_FLIGHT: usize = 3;
 /// Bytes sent or read back at a time.
 const CHUNK_BYTES: u64 = 16 << 20;
 /// Bytes scaled on the host at a time, before they are copied to memory that the device sees.

@@ -85,6 +85,7 @@ fn main() -> ExitCode {
         ("lost_device", whole::lost_device),
         ("global_context", whole::global_context),
         ("own_device", whole::own_device),
+        ("small_calls_pass_large_ones", whole::small_calls_pass_large_ones),
         ("pipelines_in_files", startup::pipelines_in_files),
         ("device_without_optional_types", whole::device_without_optional_types),
     ] {

@@ -1,9 +1,17 @@
 //! The backend as a whole: values, errors, threads, devices.
 
-use std::{sync::Arc, thread};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 use faer::{Mat, MatRef};
 use half::{bf16, f16};
+use libtest_mimic::Failed;
 use num_complex::Complex;
 use svdvals_gpu::{
     AdapterChoice, Backend, Band, DeviceLimits, GpuContext, HalfStorage, PanelTree, RealElement, SvdError, SvdOptions,
@@ -189,6 +197,49 @@ pub fn lost_device() -> Outcome {
     }
     let options = options.context(GpuContext::new(&choice)?);
     check!(f32::values(&a, &options)? == values, "other values on a new context");
+    Ok(())
+}
+
+/// A large call does not keep small ones from the device: while it runs, others on the same context begin and end, one after the other.
+///
+/// At least 3: the large one, a matrix whose band goes one superdiagonal at a time, takes 20 submissions and more, of which 4 at a time are
+/// before a small one.
+pub fn small_calls_pass_large_ones() -> Outcome {
+    let options = SvdOptions::default().context(GpuContext::global()?).backend(Backend::Gpu);
+    let large = Mat::<f32>::from_fn(300, 300, |i, j| noise(34, i, j) as f32);
+    let small = Mat::<f32>::from_fn(40, 40, |i, j| noise(35, i, j) as f32);
+    let narrow = options.clone().tuning(tuning(32, 64).tile_width(1));
+    let want = small.svdvals_gpu_with(&options)?;
+    let band = small.to_band(&narrow)?;
+    band.band_to_bidiag(&narrow)?;
+    let (begun, done) = (AtomicBool::new(false), AtomicBool::new(false));
+    let passed = thread::scope(|scope| -> Result<usize, Failed> {
+        let long = scope.spawn(|| {
+            begun.store(true, Ordering::Release);
+            let report = large.svdvals_gpu_report(&narrow);
+            done.store(true, Ordering::Release);
+            report
+        });
+        while !begun.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+        // Until it has filled its share of the queue.
+        thread::sleep(Duration::from_millis(100));
+        let mut passed = 0;
+        loop {
+            let values = small.svdvals_gpu_with(&options);
+            if done.load(Ordering::Acquire) {
+                break;
+            }
+            check!(values? == want, "other values beside a large call");
+            passed += 1;
+        }
+        let report = long.join().map_err(|_| "the large call panicked")??;
+        println!("{passed} small calls beside one of {:.2} s in {} submissions", report.seconds.total, report.counts.submissions);
+        check!(report.counts.submissions >= 20, "{:?}", report.counts);
+        Ok(passed)
+    })?;
+    check!(passed >= 3, "{passed} small calls beside the large one");
     Ok(())
 }
 
