@@ -18,6 +18,14 @@ use crate::{
 ///
 /// First a reflector from the right, made of `A[row, c0..=c1]`, zeroes that row beyond `c0` and moves rows `row..=c1`; then one from the
 /// left, made of `A[c0..=c1, c0]`, zeroes that column below `c0` and moves columns `c0..=last`.
+///
+/// ```
+/// let band = svdvals_gpu::Band::from_fn(40, 8, |i, j| (i + j) as f64)?;
+/// // The first sweep's bulge moves down by the bandwidth with every cycle.
+/// let sweep: Vec<usize> = band.chase_steps(4)?.take_while(|cycle| cycle.sweep == 0).map(|cycle| cycle.c0).collect();
+/// assert_eq!(sweep, [4, 12, 20, 28, 36]);
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChaseCycle {
@@ -42,6 +50,14 @@ pub struct ChaseCycle {
 /// Stage 2 of a band, one cycle with each [`next`](Iterator::next): made by [`Band::chase_steps`].
 ///
 /// Between cycles [`get`](Self::get) sees the band as it stands, with its bulges.
+///
+/// ```
+/// let mut steps = svdvals_gpu::Band::from_fn(40, 8, |i, j| (i + j) as f64)?.chase_steps(4)?;
+/// while let Some(cycle) = steps.next() {
+///     assert!((cycle.c0 + 1..=cycle.c1).all(|k| steps.get(cycle.row, k) == 0.0 && steps.get(k, cycle.c0) == 0.0));
+/// }
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
 pub struct ChaseSteps<T: Element> {
     kernels: CpuKernels<T::Scalar>,
     band: <CpuKernels<T::Scalar> as StageKernels>::Banded,

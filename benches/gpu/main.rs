@@ -3,6 +3,7 @@
 //! ```text
 //! cargo bench --bench gpu                                               n = 256 .. 32768 in f16, f32, f64, c32
 //! cargo bench --bench gpu -- --sizes 1024,4096 --types f32 --csv gpu.csv
+//! cargo bench --bench gpu -- --triangular                               triangular solves and products instead
 //! python3 benches/gpu_peers.py --csv peers.csv                          torch and CuPy on the same matrices
 //! cargo bench --bench gpu -- --plot gpu.csv,peers.csv --peak 67         the two together, as target/gpu.png
 //! cargo bench --bench gpu -- --startup --sizes 1024                     what a first call takes more than the next one
@@ -16,7 +17,7 @@
 //! `band_to_bidiag`. `error` is | ||s||_2 / ||A||_F - 1 |, which shows values that are wrong altogether.
 //!
 //! Entry (i, j) of a real n x n matrix is the (i + n j)-th number of SplitMix64 with seed 1, of a complex one the numbers 2 (i + n j) and
-//! the next; 53 bits of each make a number in [-1, 1), which is then rounded to the type.
+//! the next; 53 bits of each make a number in [-1, 1), which is then rounded to the type. (Right-hand sides of triangles: n x k, seed 2.)
 
 #[path = "../../tests/common/mod.rs"]
 #[allow(unused)] // the tests' part
@@ -26,6 +27,7 @@ mod picture;
 mod shared;
 mod startup;
 mod table;
+mod triangular;
 
 use std::{error::Error, path::PathBuf, process::ExitCode, time::Instant};
 
@@ -44,10 +46,11 @@ use shared::{
 use table::{Row, Table};
 
 const USAGE: &str = "\
-usage: cargo bench --bench gpu -- [--sizes N,..] [--types T,..] [--repeat K] [--seconds S] [--csv FILE]
+usage: cargo bench --bench gpu -- [--triangular] [--sizes N,..] [--types T,..] [--repeat K] [--seconds S] [--csv FILE]
        cargo bench --bench gpu -- --plot FILE[,..] [--peak TFLOPS] [--out FILE]
        cargo bench --bench gpu -- --startup [--sizes N] [--types T,..]
 
+  --triangular   measures trsm and trmm, of n x 256 and n x n right-hand sides, in place of singular values
   --sizes N,..   orders of the matrices (256,512,..,32768; on a software driver 64,128,256)
   --types T,..   some of f16, f32, f64, c32, c64 (f16,f32,f64,c32)
   --repeat K     runs after the first (5)
@@ -59,10 +62,12 @@ usage: cargo bench --bench gpu -- [--sizes N,..] [--types T,..] [--repeat K] [--
   --startup      the first and the second call of a new context, with no cache of pipelines, an empty and a filled one";
 
 const SEED: u64 = 1;
+const SEED_OF_RIGHT_HAND_SIDES: u64 = 2;
 const DEFAULT_SIZES: [usize; 8] = [256, 512, 1024, 2048, 4096, 8192, 16384, 32768];
 const SOFTWARE_SIZES: [usize; 3] = [64, 128, 256];
 
 struct Arguments {
+    triangular: bool,
     sizes: Option<Vec<usize>>,
     types: Vec<&'static str>,
     repeat: usize,
@@ -77,6 +82,7 @@ struct Arguments {
 
 fn parse(words: &mut Words) -> Result<Arguments, String> {
     let mut arguments = Arguments {
+        triangular: false,
         sizes: None,
         types: vec!["f16", "f32", "f64", "c32"],
         repeat: 5,
@@ -90,6 +96,7 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
     while let Some(word) = words.next() {
         match word.as_str() {
             "--bench" => {} // from cargo
+            "--triangular" => arguments.triangular = true,
             "--sizes" => arguments.sizes = Some(words.numbers(&word, 1..=1 << 20)?),
             "--types" => arguments.types = words.names(&word, &TYPES)?,
             "--repeat" => arguments.repeat = words.number(&word, 1..=1000)?,
@@ -143,27 +150,28 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let sizes = arguments.sizes.as_deref().unwrap_or(default);
     let mut table = Table::new(arguments.csv.as_deref())?;
     for &name in &arguments.types {
-        with_type!(name, T => rows_of::<T>(&context, sizes, arguments, &mut table))?;
+        with_type!(name, T => {
+            let blank = blank::<T>(&context);
+            if arguments.triangular {
+                triangular::rows_of::<T>(&context, sizes, arguments, blank, &mut table)
+            } else {
+                rows_of::<T>(&context, sizes, arguments, blank, &mut table)
+            }
+        })?;
     }
-    table.finish()
+    table.finish(arguments.triangular)
 }
 
 /// The same from every implementation of the generator, bit by bit, and an entry that shows the order of the numbers.
 fn generator_check() -> String {
     let sum = (0..4096).fold(0u64, |sum, index| sum.wrapping_add(common::splitmix64(SEED, index)));
-    let entry = matrix::<Complex<f64>>(16).map_or(Complex::ZERO, |a| a[3 + 5 * 16]);
+    let entry = matrix::<Complex<f64>>(16, 16, SEED).map_or(Complex::ZERO, |a| a[3 + 5 * 16]);
     format!("generator check {sum:#018x}, entry (3, 5) of a complex 16 x 16 matrix {:.16} {:.16}", entry.re, entry.im)
 }
 
-/// One type's rows, up to the first size that the device does not hold.
-fn rows_of<T: Element>(
-    context: &GpuContext,
-    sizes: &[usize],
-    arguments: &Arguments,
-    table: &mut Table,
-) -> Result<(), Box<dyn Error>> {
-    let options = SvdOptions::default().backend(Backend::Gpu).context(context.clone()).half_storage(HalfStorage::Half);
-    let blank = Row {
+/// What all rows of a type have in common.
+fn blank<T: Element>(context: &GpuContext) -> Row {
+    Row {
         program: "svdvals-gpu".into(),
         routine: "svdvals".into(),
         device: context.adapter_name().into(),
@@ -172,18 +180,33 @@ fn rows_of<T: Element>(
         version: machine::commit(),
         element: T::NAME.into(),
         ..Row::default()
-    };
+    }
+}
+
+/// Whether larger matrices have the same fate.
+fn is_of_size(error: &SvdError) -> bool {
+    matches!(error, SvdError::TooLarge { .. } | SvdError::UnsupportedElement { .. } | SvdError::OutOfMemory { .. })
+}
+
+/// One type's rows, up to the first size that the device does not hold.
+fn rows_of<T: Element>(
+    context: &GpuContext,
+    sizes: &[usize],
+    arguments: &Arguments,
+    blank: Row,
+    table: &mut Table,
+) -> Result<(), Box<dyn Error>> {
+    let options = SvdOptions::default().backend(Backend::Gpu).context(context.clone()).half_storage(HalfStorage::Half);
     table.title(T::NAME);
     for &n in sizes {
         let mut row = Row { n, columns: n, ..blank.clone() };
-        let measured = match matrix::<T>(n) {
+        let measured = match matrix::<T>(n, n, SEED) {
             Some(a) => time(MatRef::from_column_major_slice(&a, n, n), &options, arguments),
             None => Err(SvdError::OutOfMemory { reason: "the host holds no such matrix".into() }),
         };
         match measured {
             Ok(measured) => measured.fill(&mut row),
-            Err(error @ (SvdError::TooLarge { .. } | SvdError::UnsupportedElement { .. } | SvdError::OutOfMemory { .. })) => {
-                // Larger ones have the same fate.
+            Err(error) if is_of_size(&error) => {
                 row.note = format!("from n = {n} on: {error}");
                 table.push(row)?;
                 break;
@@ -232,15 +255,15 @@ impl Measured {
 }
 
 /// Column after column; None where the host has no room.
-fn matrix<T: Element>(n: usize) -> Option<Vec<T>> {
-    let number = |index: usize| common::signed_uniform(common::splitmix64(SEED, index as u64));
+fn matrix<T: Element>(n: usize, columns: usize, seed: u64) -> Option<Vec<T>> {
+    let number = |index: usize| common::signed_uniform(common::splitmix64(seed, index as u64));
     let complex = T::from_complex(Complex::I).to_complex() == Complex::I;
     let entry = |k: usize| {
         let parts = if complex { Complex::new(number(2 * k), number(2 * k + 1)) } else { number(k).into() };
         T::from_complex(parts)
     };
     let mut entries = Vec::new();
-    entries.try_reserve_exact(n.checked_mul(n)?).ok()?;
-    (0..n * n).into_par_iter().map(entry).collect_into_vec(&mut entries);
+    entries.try_reserve_exact(n.checked_mul(columns)?).ok()?;
+    (0..n * columns).into_par_iter().map(entry).collect_into_vec(&mut entries);
     Some(entries)
 }

@@ -36,8 +36,21 @@ pub struct Row {
 impl Row {
     /// Real flops of a reduction to bidiagonal form, 8/3 n^3; a complex product and sum is four real ones.
     pub fn flops(element: &str, n: usize) -> f64 {
-        8.0 / 3.0 * (n as f64).powi(3) * if element.starts_with('c') { 4.0 } else { 1.0 }
+        8.0 / 3.0 * (n as f64).powi(3) * real_operations(element)
     }
+
+    /// The same of a triangular operation, n^2 for each column.
+    fn flops_of_triangle(&self) -> f64 {
+        (self.n as f64).powi(2) * self.columns as f64 * real_operations(&self.element)
+    }
+
+    fn is_triangular(&self) -> bool {
+        self.routine.starts_with("tr")
+    }
+}
+
+fn real_operations(element: &str) -> f64 {
+    if element.starts_with('c') { 4.0 } else { 1.0 }
 }
 
 /// Rows are printed and written as they come.
@@ -69,14 +82,28 @@ impl Table {
         );
     }
 
+    pub fn title_of_triangles(&self, element: &str) {
+        println!(
+            "\n{element}\n{:>6} {:>7} {:>7} {:>4} {:>10} {:>10} {:>10} {:>10} {:>9} {:>9}",
+            "n", "columns", "routine", "runs", "first", "total", "resident", "upload", "GF/s", "error"
+        );
+    }
+
     pub fn push(&mut self, row: Row) -> Result<(), Box<dyn Error>> {
         if row.note.is_empty() {
-            print!("{:>6} {:>4}", row.n, row.runs);
-            let stages = [row.scale_s, row.upload_s, row.to_band_s, row.band_to_bidiag_s, row.svdvals_s];
+            print!("{:>6}", row.n);
+            let (flops, stages) = if row.is_triangular() {
+                print!(" {:>7} {:>7}", row.columns, row.routine);
+                (row.flops_of_triangle(), vec![row.upload_s])
+            } else {
+                let stages = vec![row.scale_s, row.upload_s, row.to_band_s, row.band_to_bidiag_s, row.svdvals_s];
+                (Row::flops(&row.element, row.n), stages)
+            };
+            print!(" {:>4}", row.runs);
             for seconds in [row.first_s, row.total_s, row.resident_s].iter().chain(&stages) {
                 print!(" {:>10}", seconds.map_or("-".into(), |seconds| format!("{seconds:.6}")));
             }
-            let rate = row.resident_s.map_or(0.0, |seconds| Row::flops(&row.element, row.n) / seconds / 1e9);
+            let rate = row.resident_s.map_or(0.0, |seconds| flops / seconds / 1e9);
             println!(" {rate:>9.1} {:>9.1e}", row.error.unwrap_or(f64::NAN));
         } else {
             println!("{:>6} {}", row.n, row.note);
@@ -88,10 +115,13 @@ impl Table {
         Ok(())
     }
 
-    pub fn finish(self) -> Result<(), Box<dyn Error>> {
-        println!(
-            "\nresident: total - scale - upload; GF/s: 8/3 n^3 flops (four times as many in complex types) in the resident time"
-        );
+    pub fn finish(self, triangular: bool) -> Result<(), Box<dyn Error>> {
+        let (resident, flops) = if triangular {
+            ("the operation alone, operands and result on the device", "n^2 columns")
+        } else {
+            ("total - scale - upload", "8/3 n^3")
+        };
+        println!("\nresident: {resident}; GF/s: {flops} flops (four times as many in complex types) in the resident time");
         Ok(())
     }
 }

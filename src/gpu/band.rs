@@ -206,6 +206,14 @@ impl<T: Element> GpuBand<T> {
 
     /// Reads the band back; half types are rounded to nearest.
     ///
+    /// ```
+    /// use svdvals_gpu::{Band, GpuBand, GpuContext};
+    /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
+    /// let band = GpuBand::upload(&GpuContext::global()?, &Band::from_fn(9, 1, |i, _| i as f32)?)?;
+    /// assert_eq!((band.n(), band.bandwidth(), band.download()?.get(7, 8)), (9, 1, 7.0));
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`SvdError::Overflow`](crate::SvdError::Overflow) where an entry is beyond the type's range; else as [`GpuMatrix::to_mat`].
     pub fn download(&self) -> Result<Band<T>> {
@@ -216,6 +224,14 @@ impl<T: Element> GpuBand<T> {
     }
 
     /// Stage 2 (see [`Band::band_to_bidiag`]) on the device; the bidiagonal comes back, and the band stays as it is.
+    ///
+    /// ```
+    /// use svdvals_gpu::{Band, GpuBand, GpuContext, SvdOptions};
+    /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
+    /// let band = GpuBand::upload(&GpuContext::global()?, &Band::from_fn(50, 6, |i, j| 1.0 / (1 + i + j) as f32)?)?;
+    /// assert_eq!(band.band_to_bidiag(&SvdOptions::default())?.superdiagonal().len(), 49);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`GpuMatrix::to_band`].
@@ -238,6 +254,14 @@ impl<T: Element> GpuBand<T> {
     }
 
     /// Stages 2 and 3: all n singular values, descending.
+    ///
+    /// ```
+    /// use svdvals_gpu::{Band, GpuBand, GpuContext, SvdOptions};
+    /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
+    /// let band = GpuBand::upload(&GpuContext::global()?, &Band::from_fn(3, 2, |i, j| if i == j { (1 + i) as f32 } else { 0.0 })?)?;
+    /// assert_eq!(band.svdvals(&SvdOptions::default())?, [3.0, 2.0, 1.0]);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`GpuMatrix::svdvals`].

@@ -282,6 +282,17 @@ impl<T: Element> GpuMatrix<T> {
     }
 
     /// The entries' buffer, for shaders of your own that are to read them on; the [`strides`](Self::strides) say where they are.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{GpuContext, GpuMatrix};
+    /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
+    /// let a = GpuMatrix::upload(&GpuContext::global()?, &faer::Mat::<f32>::identity(10, 7))?;
+    /// assert_eq!(a.strides(), (1, 12)); // column after column, each padded to whole vectors of four
+    /// assert!(a.buffer().size() >= 7 * 12 * 4);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     pub fn buffer(&self) -> &Buffer {
         &self.entries
     }
