@@ -5,7 +5,7 @@
 //! cargo bench --features lapack-openblas      against faer and the system's OpenBLAS
 //! cargo bench -- 1024                         square matrices no larger than 1024
 //! cargo bench -- 4096 2048                    and no smaller than 2048
-//! cargo bench -- square complex               some of: square, tall, complex, half, threads, stages, methods, machine
+//! cargo bench -- square complex               some of: square, tall, complex, half, threads, stages, methods, progress, machine
 //! ```
 //!
 //! The programs take turns, matrix by matrix, so that what else the machine does meets all of them; a figure is the median of its
@@ -16,13 +16,22 @@
 mod shared;
 mod turns;
 
-use std::{env, hint::black_box};
+use std::{
+    env,
+    hint::black_box,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
 
 use faer::{Mat, traits::ComplexField};
 use half::{bf16, f16};
 use num_complex::Complex;
 use rayon::prelude::*;
-use svdvals_gpu::{Backend, Element, HalfStorage, RealElement, Stage3, StageSeconds, SvdOptions, SvdValsGpu};
+use svdvals_gpu::{Backend, CancelFlag, Element, HalfStorage, RealElement, Stage3, StageSeconds, SvdOptions, SvdValsGpu};
 
 use turns::{median, random, take_turns};
 
@@ -48,7 +57,7 @@ fn main() {
         compare::<f64>(&square);
     }
     if wanted("tall") {
-        let shapes = [(1000, 8), (8, 1000), (100_000, 64), (64, 100_000)];
+        let shapes = [(1000, 8), (8, 1000), (100_000, 64), (64, 100_000), (4096, 512)];
         compare::<f32>(&shapes);
         compare::<f64>(&shapes);
     }
@@ -71,6 +80,10 @@ fn main() {
     if wanted("methods") {
         methods::<f32>(&sizes);
         methods::<f64>(&sizes);
+    }
+    if wanted("progress") {
+        progress::<f32>(&sizes);
+        progress::<f64>(&sizes);
     }
     if wanted("machine") {
         bandwidth();
@@ -166,6 +179,41 @@ fn threads<T: Peer>(sizes: &[usize]) {
             },
         ]);
         println!("{n:>16} {:>12.7} {:>12.7} {:>9.2}", one.median, many.median, one.median / many.median);
+    }
+}
+
+/// What it costs to be told how far a call is, and how soon one that is cancelled comes back: the longest of several moments.
+fn progress<T: Peer>(sizes: &[usize]) {
+    println!("\n{}: with a progress callback, and seconds from cancelling to the error", T::NAME);
+    println!("{:>6} {:>12} {:>12} {:>8} {:>8} {:>12}", "n", "without", "with", "ratio", "calls", "cancelled");
+    for &n in sizes.iter().filter(|&&n| n >= 256) {
+        let a = random::<T>(n, n);
+        let calls = Arc::new(AtomicUsize::new(0));
+        let count = calls.clone();
+        let (without, with) = (options(), options().progress(move |_| _ = count.fetch_add(1, Ordering::Relaxed)));
+        let run = |options: &SvdOptions| black_box(a.svdvals_gpu_with(options).expect("finite entries"));
+        run(&with);
+        let calls = calls.load(Ordering::Relaxed);
+        let [plain, told] = take_turns([&mut || _ = run(&without), &mut || _ = run(&with)]);
+        let mut longest = 0.0f64;
+        for part in 1..20 {
+            let flag = CancelFlag::new();
+            let stopping = options().cancel(flag.clone());
+            let took = thread::scope(|scope| {
+                let call = scope.spawn(|| {
+                    let result = a.svdvals_gpu_with(&stopping);
+                    (result.is_err(), Instant::now())
+                });
+                thread::sleep(Duration::from_secs_f64(plain.median * f64::from(part) / 20.0));
+                let start = Instant::now();
+                flag.cancel();
+                let (cancelled, end) = call.join().expect("no panic");
+                if cancelled { (end - start).as_secs_f64() } else { 0.0 }
+            });
+            longest = longest.max(took);
+        }
+        let ratio = told.median / plain.median;
+        println!("{n:>6} {:>12.6} {:>12.6} {ratio:>8.4} {calls:>8} {longest:>12.4}", plain.median, told.median);
     }
 }
 
