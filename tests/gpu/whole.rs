@@ -203,7 +203,8 @@ pub fn lost_device() -> Outcome {
 /// A large call does not keep small ones from the device: while it runs, others on the same context begin and end, one after the other.
 ///
 /// At least 3: the large one, a matrix whose band goes one superdiagonal at a time, takes 20 submissions and more, of which 4 at a time are
-/// before a small one.
+/// before a small one. (Mesa's software driver seems to run each submission before it takes the next. There this shows that a call does
+/// not hold the device between its submissions, and not how many it may queue.)
 pub fn small_calls_pass_large_ones() -> Outcome {
     let options = SvdOptions::default().context(GpuContext::global()?).backend(Backend::Gpu);
     let large = Mat::<f32>::from_fn(300, 300, |i, j| noise(34, i, j) as f32);
