@@ -7,9 +7,9 @@ use wgpu::{Buffer, BufferUsages};
 
 use super::{
     context::GpuContext,
-    matrix::{Lines, copy_lines},
+    matrix::copy_lines,
     pipeline::{LINEAR_THREADS, PACK_BAND, REPACK_BAND, SCALE, UNPACK_BAND},
-    storage::{Banded, Dense, rows_at_once},
+    storage::{Banded, Dense, Lines, rows_at_once},
     stream::{Stream, buffer},
     tuning::{Bounds, ChaseShape, Shape},
 };
