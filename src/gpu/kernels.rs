@@ -9,9 +9,9 @@ use wgpu::{Buffer, BufferUsages};
 use super::{
     bisection::bisection_pipelines,
     context::GpuContext,
-    matrix::{Lines, copy_lines},
+    matrix::copy_lines,
     pipeline::{CHASE, GEQRT, LINEAR_THREADS, PACK_BAND, REPACK_BAND, SCALE, UNMQR, UNMQR_IN_VECTORS, UNPACK_BAND, Wanted},
-    storage::{Banded, Dense, rows_at_once},
+    storage::{Banded, Dense, Lines, rows_at_once},
     stream::{Manner, Stream, buffer},
     tuning::{Bounds, ChaseShape, Shape},
 };

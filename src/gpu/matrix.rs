@@ -14,7 +14,7 @@ use super::{
     context::GpuContext,
     kernels::GpuKernels,
     pipeline::{DIAGONAL, LARGEST, LINEAR_THREADS},
-    storage::{Dense, fitting_bytes, required_bytes},
+    storage::{Lines, fitting_bytes, required_bytes},
     stream::{Manner, Stream, buffer},
 };
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
     scalar::{Element, RealElement},
     scale::{power_of_two_scale, scale_for},
     stages::band_of,
-    svdvals::{Source, SvdValsGpu},
+    svdvals::SvdValsGpu,
     triangular::{Uplo, sealed},
 };
 
@@ -78,62 +78,6 @@ impl Window {
     /// The position of entry (i, j), as shaders count; of matrices that [`fitting_bytes`] let pass, it fits.
     pub fn at(&self, i: usize, j: usize) -> u32 {
         (self.offset + i * self.rs + j * self.cs) as u32
-    }
-}
-
-/// A matrix in the device's memory: `outer` lines (rows, or columns) of `inner` entries each, one starting `ld` after the other.
-#[derive(Clone, Copy)]
-pub(super) struct Lines<'a> {
-    pub entries: &'a Buffer,
-    pub by_rows: bool,
-    pub inner: usize,
-    pub outer: usize,
-    pub ld: usize,
-}
-
-impl Lines<'_> {
-    /// Rows and columns.
-    pub fn size(&self) -> (usize, usize) {
-        if self.by_rows { (self.outer, self.inner) } else { (self.inner, self.outer) }
-    }
-
-    /// Entries from the first to the last, those between lines included; None where they cannot be counted.
-    pub fn len(&self) -> Option<usize> {
-        if self.inner == 0 {
-            return Some(0);
-        }
-        self.outer.checked_sub(1).map_or(Some(0), |last| last.checked_mul(self.ld)?.checked_add(self.inner))
-    }
-
-    /// That the buffer holds them, as entries of type `S`.
-    pub fn check<S>(&self) -> Result<()> {
-        let bytes = self.len().and_then(|len| len.max(1).checked_mul(size_of::<S>()));
-        if bytes.is_none_or(|bytes| bytes as u64 > self.entries.size()) {
-            let ((rows, cols), held, each) = (self.size(), self.entries.size(), size_of::<S>());
-            let reason =
-                format!("{held} bytes, which do not hold {rows} x {cols} entries of {each} bytes, lines {} apart", self.ld);
-            return Err(SvdError::invalid("buffer", reason));
-        }
-        Ok(())
-    }
-
-    /// The matrix or its transpose, whichever has m >= n; with no entries it is 0 x 0.
-    fn upright(self) -> Self {
-        let (rows, cols) = self.size();
-        match (rows.min(cols), rows < cols) {
-            (0, _) => Lines { inner: 0, outer: 0, ..self },
-            (_, transposed) => Lines { by_rows: self.by_rows != transposed, ..self },
-        }
-    }
-}
-
-impl<S: Element> Source<GpuKernels<S>> for Lines<'_> {
-    fn shape(&self) -> (usize, usize) {
-        self.size()
-    }
-
-    fn upload(&self, kernels: &GpuKernels<S>, scale: S::Real) -> Result<Dense<S>> {
-        kernels.adopt(self, scale)
     }
 }
 

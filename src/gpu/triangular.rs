@@ -9,8 +9,9 @@ use wgpu::{BindGroup, BufferUsages};
 
 use super::{
     context::GpuContext,
-    matrix::{GpuMatrix, Lines, Window, check_options, matrix_bytes},
+    matrix::{GpuMatrix, Window, check_options, matrix_bytes},
     pipeline::{GEMM, Pipeline, TRMM, TRSM},
+    storage::Lines,
     stream::{Stream, buffer},
     tuning::{Bounds, Shape, TriangleShape},
 };
