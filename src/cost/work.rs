@@ -49,6 +49,11 @@ pub enum Kernel {
 
 impl Kernel {
     /// Those of stages 1 and 2, in the order in which they run.
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::Kernel;
+    /// assert_eq!(Kernel::ALL[0].to_string(), "geqrt");
+    /// ```
     pub const ALL: [Kernel; 5] = [Kernel::Geqrt, Kernel::Unmqr, Kernel::PackBand, Kernel::Chase, Kernel::UnpackBand];
 }
 
