@@ -2,7 +2,7 @@
 //
 //   found_t = max of |Re a_e| and |Im a_e| over e = t, t + T, t + 2 T, ... < len, T = number of threads;  -1 if one is NaN or infinite
 //
-//   a         len numbers, in
+//   a         len numbers in lines of `inner`, the next line `ld` further on, in
 //   found     T real numbers, out
 //
 // Thread = t, and `each` entries.
@@ -11,6 +11,8 @@ import package::tuning::{LINEAR_THREADS, SMALLEST_NORMAL};
 import package::scalar::{Real, Scalar};
 
 struct Params {
+    inner: u32,
+    ld: u32,
     len: u32,
     each: u32,
 }
@@ -47,7 +49,7 @@ fn largest(
     for (var k = 0u; k < params.each; k++) {
         let e = t + k * workgroups.x * LINEAR_THREADS;
         if e < params.len {
-            let x = a[e];
+            let x = a[e / params.inner * params.ld + e % params.inner];
             @if(complex) {
                 most = larger(larger(most, x.x), x.y);
             }

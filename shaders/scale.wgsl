@@ -1,17 +1,20 @@
-// A matrix on the device, scaled into another of the same layout: stage 0 of one that need not be uploaded.
+// A matrix on the device, scaled into another of the same memory order: stage 0 of one that need not be uploaded.
 //
-//   out[e] = factors[0] a[e],  0 <= e < len
+//   out[j ld + k] = factors[0] a[j from_ld + k] for k < inner, else 0,  0 <= k < ld, 0 <= j ld < len
 //
-//   a         len numbers, in
-//   out       len numbers as stored, out
+//   a         lines of `inner` numbers, in
+//   out       lines of ld >= inner numbers as stored, out
 //   factors   one real number, which for complex a has the imaginary part zero
 //
-// Thread = entry.
+// Thread = place in `out`.
 
 import package::tuning::{LINEAR_THREADS};
 import package::scalar::{Scalar, Stored, store, times};
 
 struct Params {
+    inner: u32,
+    from_ld: u32,
+    ld: u32,
     len: u32,
 }
 
@@ -28,7 +31,13 @@ fn scale(
     @builtin(local_invocation_index) thread: u32,
 ) {
     let e = (workgroup.x + workgroup.y * workgroups.x) * LINEAR_THREADS + thread;
-    if e < params.len {
-        out[e] = store(times(factors[0], a[e]));
+    if e >= params.len {
+        return;
     }
+    let k = e % params.ld;
+    var entry = Stored();
+    if k < params.inner {
+        entry = store(times(factors[0], a[e / params.ld * params.from_ld + k]));
+    }
+    out[e] = entry;
 }

@@ -4,7 +4,7 @@ use crate::{
     bidiagonal::Bidiagonal,
     error::{Result, SvdError},
     options::SvdOptions,
-    scalar::Element,
+    scalar::{Element, RealElement},
 };
 
 /// An n x n upper triangular matrix with `bandwidth` superdiagonals: B(i, j) = 0 unless i <= j <= i + bandwidth.
@@ -61,6 +61,11 @@ impl<T: Element> Band<T> {
         Ok(Band { n, bandwidth, entries })
     }
 
+    /// The band whose entries, where they are kept ([`entries`](Self::entries)), are what `convert` makes of these.
+    pub(crate) fn from_entries<U: Copy>(n: usize, bandwidth: usize, entries: &[U], convert: impl Fn(U) -> T) -> Result<Band<T>> {
+        Self::from_fn(n, bandwidth, |i, j| convert(entries[j * (bandwidth + 1) + bandwidth + i - j]))
+    }
+
     /// Order n.
     ///
     /// ```
@@ -103,6 +108,16 @@ impl<T: Element> Band<T> {
         let first = j.saturating_sub(self.bandwidth);
         let at = j * (self.bandwidth + 1) + self.bandwidth;
         (first, &self.entries[at + first - j..=at])
+    }
+
+    /// All places of the entries, as they lie: n columns of bandwidth + 1, zeros above row 0.
+    pub(crate) fn entries(&self) -> &[T] {
+        &self.entries
+    }
+
+    /// The largest real or imaginary part.
+    pub(crate) fn largest(&self) -> T::Real {
+        T::largest(&self.entries).unwrap_or(T::Real::from_double(0.0))
     }
 
     /// The dense n x n matrix.

@@ -40,7 +40,8 @@
 //! # Triangles
 //!
 //! [`triangular`] multiplies by a triangular matrix, and solves with one, in place (BLAS's `trmm` and `trsm`), for the same matrices, element
-//! types and backends: [`TriangularGpu`](triangular::TriangularGpu). [`GpuMatrix`] stays on the device between operations.
+//! types and backends: [`TriangularGpu`](triangular::TriangularGpu). [`GpuMatrix`] stays on the device between operations, and on its way through
+//! the stages ([`GpuMatrix::svdvals`], [`GpuBand`]); a buffer that a shader of yours has filled may be one ([`GpuMatrix::from_buffer`]).
 //!
 //! # Backends
 //!
@@ -141,6 +142,7 @@ mod band;
 mod band_to_bidiag;
 mod bidiag_svdvals;
 mod bidiagonal;
+mod chase_steps;
 mod choose;
 pub mod cost;
 mod cpu;
@@ -160,6 +162,7 @@ mod reduction;
 mod report;
 mod scalar;
 mod scale;
+mod stages;
 mod svdvals;
 mod to_band;
 pub mod triangular;
@@ -167,8 +170,9 @@ mod tuning_table;
 
 pub use band::Band;
 pub use bidiagonal::{Bidiagonal, Stage3};
+pub use chase_steps::{ChaseCycle, ChaseSteps};
 pub use error::{Result, SvdError};
-pub use gpu::{AdapterChoice, DeviceLimits, GpuContext, GpuMatrix};
+pub use gpu::{AdapterChoice, DeviceLimits, GpuBand, GpuContext, GpuMatrix};
 pub use kernels::PanelTree;
 pub use options::{Backend, HalfStorage, SvdOptions, Tuning};
 pub use progress::{CancelFlag, Progress, ProgressFn, Stage};

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    marker::PhantomData,
     sync::{
         Arc, Mutex, PoisonError, TryLockError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -190,6 +191,48 @@ impl Watch {
         Ok(Watch(Some(Arc::new(Listeners { progress, cancel, start, all, stage, done, told }))))
     }
 
+    /// For all stages of an m x n matrix, m >= n, by way of a band of stored type `S`.
+    pub fn of_call<S: Element>(
+        options: &SvdOptions,
+        start: Option<Instant>,
+        (m, n): (usize, usize),
+        tuning: &Tuning,
+    ) -> Result<Watch> {
+        Watch::new(options, start, || {
+            Ok([stage_1_flops::<S>(m, n, tuning)?, stage_2_flops::<S>(n, tuning.bandwidth(n), tuning), stage_3_flops(n)])
+        })
+    }
+
+    /// For stage 1 alone.
+    pub fn of_stage_1<S: Element>(
+        options: &SvdOptions,
+        start: Option<Instant>,
+        (m, n): (usize, usize),
+        tuning: &Tuning,
+    ) -> Result<Watch> {
+        Watch::new(options, start, || Ok([stage_1_flops::<S>(m, n, tuning)?, 0, 0]))
+    }
+
+    /// For stage 2 alone, of a band of order n.
+    pub fn of_stage_2<S: Element>(
+        options: &SvdOptions,
+        start: Option<Instant>,
+        (n, bandwidth): (usize, usize),
+        tuning: &Tuning,
+    ) -> Result<Watch> {
+        Watch::new(options, start, || Ok([0, stage_2_flops::<S>(n, bandwidth, tuning), 0]))
+    }
+
+    /// For stages 2 and 3 of a band of order n.
+    pub fn of_band<S: Element>(
+        options: &SvdOptions,
+        start: Option<Instant>,
+        (n, bandwidth): (usize, usize),
+        tuning: &Tuning,
+    ) -> Result<Watch> {
+        Watch::new(options, start, || Ok([0, stage_2_flops::<S>(n, bandwidth, tuning), stage_3_flops(n)]))
+    }
+
     /// Whether the backend's work is told.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
@@ -272,32 +315,36 @@ impl Listeners {
     }
 }
 
-/// Flops of each stage of an m x n matrix, m >= n, by way of a band of stored type `S`.
-pub(crate) fn flops_by_band<S: Element>(m: usize, n: usize, tuning: &Tuning) -> Result<[u64; 3]> {
-    let tally = Tally::<S> { flops: AtomicU64::new(0), storage: std::marker::PhantomData };
+/// Flops of stage 1 of an m x n matrix, m >= n, stored as `S`.
+fn stage_1_flops<S: Element>(m: usize, n: usize, tuning: &Tuning) -> Result<u64> {
+    let tally = Tally::<S> { flops: AtomicU64::new(0), storage: PhantomData };
     crate::svdvals::stage_one(&tally, &mut (m, n), m, n, tuning)?;
-    Ok([tally.flops.into_inner(), band_flops::<S>(n, tuning.bandwidth(n), tuning.tile_width), values_flops(n)])
+    Ok(tally.flops.into_inner())
 }
 
 /// Flops of stage 2.
-pub(crate) fn band_flops<S: Element>(n: usize, bandwidth: usize, tile_width: usize) -> u64 {
-    ReductionStep::all(n, bandwidth, tile_width).map(|step| chase_flops::<S>(&step, step.all_cycles())).sum()
+fn stage_2_flops<S: Element>(n: usize, bandwidth: usize, tuning: &Tuning) -> u64 {
+    ReductionStep::all(n, bandwidth, tuning.tile_width).map(|step| chase_flops::<S>(&step, step.all_cycles())).sum()
 }
 
 /// Flops of each stage where no band is between: the QR of a tall matrix, then LAPACK's `gebd2`.
 pub(crate) fn flops_directly(m: usize, n: usize, qr_first: bool) -> [u64; 3] {
     let householder = |m: usize, factor: f64| (factor * (n * n) as f64 * (m as f64 - n as f64 / 3.0)) as u64;
-    if qr_first { [householder(m, 2.0), householder(n, 4.0), values_flops(n)] } else { [0, householder(m, 4.0), values_flops(n)] }
+    if qr_first {
+        [householder(m, 2.0), householder(n, 4.0), stage_3_flops(n)]
+    } else {
+        [0, householder(m, 4.0), stage_3_flops(n)]
+    }
 }
 
-fn values_flops(n: usize) -> u64 {
+fn stage_3_flops(n: usize) -> u64 {
     FLOPS_OF_PAIR.saturating_mul((n as u64).saturating_mul(n as u64))
 }
 
 /// Kernels of stage 1 that add up their flops. A matrix is its size.
 struct Tally<S> {
     flops: AtomicU64,
-    storage: std::marker::PhantomData<S>,
+    storage: PhantomData<S>,
 }
 
 impl<S: Element> StageKernels for Tally<S> {
@@ -339,7 +386,7 @@ mod tests {
     fn work_is_what_was_announced() {
         fn check<S: Element<Scalar = S>>(m: usize, n: usize, tuning: &Tuning) {
             let options = SvdOptions::default().progress(|_| ());
-            let watch = Watch::new(&options, None, || flops_by_band::<S>(m, n, tuning)).unwrap();
+            let watch = Watch::of_call::<S>(&options, None, (m, n), tuning).unwrap();
             let kernels = CpuKernels::<S>::watched(tuning, watch.clone()).unwrap();
             let a = faer::Mat::from_fn(m, n, |i, j| S::from_complex(((7 * i + 3 * j * j) as f64).sin().into()));
             let listeners = watch.0.as_ref().unwrap();

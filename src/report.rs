@@ -50,10 +50,12 @@ pub struct SvdReport<V> {
     pub kernel_seconds: Vec<(Kernel, f64)>,
     /// Rows and columns of the matrix.
     pub shape: (usize, usize),
+    /// Whether a GPU did stage 3 as well.
+    pub stage3_on_device: bool,
 }
 
 impl<V> SvdReport<V> {
-    /// What stages 1 and 2 cost on a GPU for this matrix, with these hyperparameters: for a call that ran on one, what it dispatched before stage 3.
+    /// What this matrix costs on a GPU, with these hyperparameters: for a call that ran on a hardware GPU, what it dispatched.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -68,13 +70,13 @@ impl<V> SvdReport<V> {
     /// # Errors
     /// As [`Cost::new`].
     pub fn cost(&self) -> Result<Cost> {
-        let (m, n) = self.shape;
+        let ((m, n), device) = (self.shape, self.stage3_on_device);
         match self.storage {
-            "f16" => Cost::new::<f16>(m, n, &self.tuning),
-            "f64" => Cost::new::<f64>(m, n, &self.tuning),
-            "c32" => Cost::new::<Complex<f32>>(m, n, &self.tuning),
-            "c64" => Cost::new::<Complex<f64>>(m, n, &self.tuning),
-            _ => Cost::new::<f32>(m, n, &self.tuning),
+            "f16" => Cost::with_stage3::<f16>(m, n, &self.tuning, device),
+            "f64" => Cost::with_stage3::<f64>(m, n, &self.tuning, device),
+            "c32" => Cost::with_stage3::<Complex<f32>>(m, n, &self.tuning, device),
+            "c64" => Cost::with_stage3::<Complex<f64>>(m, n, &self.tuning, device),
+            _ => Cost::with_stage3::<f32>(m, n, &self.tuning, device),
         }
     }
 
@@ -91,8 +93,21 @@ impl<V> SvdReport<V> {
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```
     pub fn map<W>(self, values: impl FnOnce(V) -> W) -> SvdReport<W> {
-        let SvdReport { values: v, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape } = self;
-        SvdReport { values: values(v), backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape }
+        let SvdReport { values: v, backend, reason, adapter, storage, tuning, seconds, .. } = self;
+        let SvdReport { counts, kernel_seconds, shape, stage3_on_device, .. } = self;
+        SvdReport {
+            values: values(v),
+            backend,
+            reason,
+            adapter,
+            storage,
+            tuning,
+            seconds,
+            counts,
+            kernel_seconds,
+            shape,
+            stage3_on_device,
+        }
     }
 }
 

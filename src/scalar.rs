@@ -18,7 +18,7 @@ use crate::{
     error::Result,
     options::SvdOptions,
     report::SvdReport,
-    svdvals,
+    stages, svdvals,
     triangular::{self, Call},
 };
 
@@ -194,10 +194,10 @@ macro_rules! drivers {
             Box::pin(svdvals::svdvals_async(a, options, timed))
         }
         fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>> {
-            svdvals::to_band(a, options)
+            stages::to_band(a, options)
         }
         fn band_to_bidiag(band: &Band<Self>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>> {
-            svdvals::band_to_bidiag(band, options)
+            stages::band_to_bidiag(band, options)
         }
         fn triangular(call: Call<Self>, a: MatRef<'_, Self>, b: MatMut<'_, Self>, options: &SvdOptions) -> Result<()> {
             triangular::on_host(call, a, b, options)

@@ -11,17 +11,17 @@ use crate::{
     band::Band,
     band_to_bidiag::band_to_bidiag as reduce_band,
     bidiagonal::{Bidiagonal, Stage3},
-    choose::{Choice, choose, choose_for_dense, context_of, context_of_async, fallback, too_small},
+    choose::{Choice, choose_for_dense, context_of, context_of_async, fallback},
     cpu::{CpuKernels, bidiagonal_directly, tsqr},
     elsewhere::in_pool,
     error::{Result, SvdError},
-    gpu::{GpuContext, GpuKernels, Manner, Waits, required_band_bytes},
+    gpu::{GpuContext, GpuKernels, Manner, Waits},
     kernels::{HeldBy, StageKernels, TileKernels},
     options::{Backend, HalfStorage, SvdOptions, Tuning},
-    progress::{Stage, Watch, band_flops, flops_by_band, flops_directly},
+    progress::{Stage, Watch, flops_directly},
     report::{Counts, StageSeconds, SvdReport},
     scalar::{Element, Re, RealElement},
-    scale::{power_of_two_scale, scale_for, trimmed, upright},
+    scale::{power_of_two_scale, trimmed, upright},
     to_band::{to_band as reduce_dense, triangular_factor},
 };
 
@@ -192,7 +192,7 @@ where
     let report = match choice {
         Choice::Cpu(reason) => on_cpu::<T, S>(&solve, reason)?,
         Choice::Gpu { context, tuning, reason } => {
-            match block_on(on_gpu::<T, S>(&solve, &context, tuning, reason, Waits::Blocking)) {
+            match block_on(on_gpu::<T, S, _>(&solve, &context, tuning, reason, Waits::Blocking)) {
                 Err(error) if solve.falls_back(&error) => on_cpu::<T, S>(&solve, fallback(&failed(&error)))?,
                 result => result?,
             }
@@ -232,7 +232,7 @@ where
         Choice::Cpu(reason) => reason,
         Choice::Gpu { context, tuning, reason } => {
             let (solve, scan) = Solve::new::<S>(a, options, timed, start)?;
-            match on_gpu::<T, S>(&solve, &context, tuning, reason, Waits::Awaited).await {
+            match on_gpu::<T, S, _>(&solve, &context, tuning, reason, Waits::Awaited).await {
                 Err(error) if solve.falls_back(&error) => fallback(&failed(&error)),
                 result => return Ok(completed(result?, a, scan, &whole)),
             }
@@ -252,22 +252,41 @@ fn completed<T: Element, V>(mut report: SvdReport<V>, a: MatRef<'_, T>, scan: f6
     report
 }
 
-fn failed(error: &SvdError) -> String {
+pub(crate) fn failed(error: &SvdError) -> String {
     format!("the GPU failed: {error}")
 }
 
+/// A matrix with m >= n, where it is before the call, for a backend to work on.
+pub(crate) trait Source<K: TileKernels> {
+    /// Rows and columns.
+    fn shape(&self) -> (usize, usize);
+    /// The matrix times a power of two, as the backend keeps one.
+    fn upload(&self, kernels: &K, scale: Re<K::Storage>) -> Result<K::Dense>;
+}
+
+impl<T: HeldBy<K>, K: TileKernels> Source<K> for MatRef<'_, T> {
+    fn shape(&self) -> (usize, usize) {
+        MatRef::shape(self)
+    }
+
+    fn upload(&self, kernels: &K, scale: Re<T>) -> Result<K::Dense> {
+        kernels.upload(*self, scale)
+    }
+}
+
 /// A matrix with m >= n, the power of two that it is to be multiplied with, and what was asked for.
-struct Solve<'a, T: Element> {
-    a: MatRef<'a, T>,
-    scale: Re<T>,
-    options: &'a SvdOptions,
-    timed: bool,
-    start: Option<Instant>,
+pub(crate) struct Solve<'a, T: Element, A = MatRef<'a, T>> {
+    pub a: A,
+    pub scale: Re<T>,
+    pub options: &'a SvdOptions,
+    pub timed: bool,
+    /// When the call began, where that is to be told.
+    pub start: Option<Instant>,
 }
 
 impl<'a, T: Element> Solve<'a, T> {
     /// Stage 0, and its seconds.
-    fn new<S: Element<Real = T::Real, Scalar = T::Scalar>>(
+    pub(crate) fn new<S: Element<Real = T::Real, Scalar = T::Scalar>>(
         a: MatRef<'a, T>,
         options: &'a SvdOptions,
         timed: bool,
@@ -281,53 +300,6 @@ impl<'a, T: Element> Solve<'a, T> {
     /// Whether the CPU is to compute what a GPU could not because of `error`.
     fn falls_back(&self, error: &SvdError) -> bool {
         self.options.backend == Backend::Auto && error.is_of_device() && self.options.stage3 != Stage3::Device
-    }
-
-    /// Who is told of stages 1 to 3 by way of a band of stored type `S`.
-    fn watch<S: Element>(&self, tuning: &Tuning) -> Result<Watch> {
-        let (m, n) = self.a.shape();
-        Watch::new(self.options, self.start, || flops_by_band::<S>(m, n, tuning))
-    }
-
-    /// Stages 1 to 3 on one backend.
-    async fn run<K: TileKernels>(&self, kernels: &K, tuning: &Tuning, watch: &Watch) -> Result<(Vec<T::Real>, StageSeconds)>
-    where
-        T: HeldBy<K>,
-    {
-        let mut clock = Clock::new(self.timed);
-        let mut seconds = StageSeconds::default();
-        let n = self.a.ncols();
-
-        watch.begin(Stage::ToBand)?;
-        let mut a = kernels.upload(self.a, self.scale)?;
-        seconds.upload = clock.lap(kernels).await?;
-
-        stage_one(kernels, &mut a, self.a.nrows(), n, tuning)?;
-        let bandwidth = tuning.bandwidth(n);
-        let mut band = kernels.pack_band(a, n, bandwidth, tuning.tile_width)?;
-        seconds.to_band = clock.lap(kernels).await?;
-
-        watch.begin(Stage::BandToBidiag)?;
-        reduce_band(kernels, &mut band, n, bandwidth, tuning.tile_width)?;
-        if self.timed || watch.is_on() {
-            seconds.band_to_bidiag = clock.lap(kernels).await?;
-        }
-
-        watch.begin(Stage::Svdvals)?;
-        let values = match kernels.svdvals(&band, self.options.stage3).await? {
-            Some(mut values) => {
-                values.sort_unstable_by(|x, y| y.total_cmp(x));
-                unscaled(values, self.scale, "singular values")?
-            }
-            None => {
-                let (diagonal, superdiagonal) = kernels.bidiagonal(band).await?;
-                seconds.band_to_bidiag += clock.lap(kernels).await?;
-                self.stage_three(diagonal, superdiagonal, watch)?
-            }
-        };
-        seconds.svdvals = clock.lap(kernels).await?;
-        watch.end();
-        Ok((values, seconds))
     }
 
     /// All of it on the CPU, for a matrix so small that a band between would cost more than it saves.
@@ -354,6 +326,69 @@ impl<'a, T: Element> Solve<'a, T> {
         watch.end();
         Ok((values, seconds))
     }
+}
+
+impl<T: Element, A> Solve<'_, T, A> {
+    /// Stages 1 to 3 on one backend.
+    async fn run<K: TileKernels>(&self, kernels: &K, tuning: &Tuning, watch: &Watch) -> Result<(Vec<T::Real>, StageSeconds)>
+    where
+        T: HeldBy<K>,
+        A: Source<K>,
+    {
+        let mut clock = Clock::new(self.timed);
+        let mut seconds = StageSeconds::default();
+        let (m, n) = self.a.shape();
+
+        watch.begin(Stage::ToBand)?;
+        let mut a = self.a.upload(kernels, self.scale)?;
+        seconds.upload = clock.lap(kernels).await?;
+
+        stage_one(kernels, &mut a, m, n, tuning)?;
+        let bandwidth = tuning.bandwidth(n);
+        let band = kernels.pack_band(a, n, bandwidth, tuning.tile_width)?;
+        seconds.to_band = clock.lap(kernels).await?;
+
+        let (values, of_band) = self.run_on_band(kernels, band, (n, bandwidth), tuning, watch).await?;
+        Ok((values, StageSeconds { upload: seconds.upload, to_band: seconds.to_band, ..of_band }))
+    }
+
+    /// Stages 2 and 3 of a scaled band, of this order and bandwidth, that the backend has.
+    pub(crate) async fn run_on_band<K: TileKernels>(
+        &self,
+        kernels: &K,
+        mut band: K::Banded,
+        (n, bandwidth): (usize, usize),
+        tuning: &Tuning,
+        watch: &Watch,
+    ) -> Result<(Vec<T::Real>, StageSeconds)>
+    where
+        T: HeldBy<K>,
+    {
+        let mut clock = Clock::new(self.timed);
+        let mut seconds = StageSeconds::default();
+
+        watch.begin(Stage::BandToBidiag)?;
+        reduce_band(kernels, &mut band, n, bandwidth, tuning.tile_width)?;
+        if self.timed || watch.is_on() {
+            seconds.band_to_bidiag = clock.lap(kernels).await?;
+        }
+
+        watch.begin(Stage::Svdvals)?;
+        let values = match kernels.svdvals(&band, self.options.stage3).await? {
+            Some(mut values) => {
+                values.sort_unstable_by(|x, y| y.total_cmp(x));
+                unscaled(values, self.scale, "singular values")?
+            }
+            None => {
+                let (diagonal, superdiagonal) = kernels.bidiagonal(band).await?;
+                seconds.band_to_bidiag += clock.lap(kernels).await?;
+                self.stage_three(diagonal, superdiagonal, watch)?
+            }
+        };
+        seconds.svdvals = clock.lap(kernels).await?;
+        watch.end();
+        Ok((values, seconds))
+    }
 
     fn stage_three(&self, diagonal: Vec<f64>, superdiagonal: Vec<f64>, watch: &Watch) -> Result<Vec<T::Real>> {
         let values = Bidiagonal::new(diagonal, superdiagonal)?.svdvals_for::<T::Real>(self.options.stage3, watch)?;
@@ -367,7 +402,7 @@ fn qr_first(m: usize, n: usize) -> bool {
 }
 
 /// `values / scale`, rounded to `R`.
-fn unscaled<R: RealElement>(values: Vec<f64>, scale: R, what: &'static str) -> Result<Vec<R>> {
+pub(crate) fn unscaled<R: RealElement>(values: Vec<f64>, scale: R, what: &'static str) -> Result<Vec<R>> {
     let unscale = 1.0 / scale.to_double();
     let values: Vec<R> = values.into_iter().map(|x| R::from_double(x * unscale)).collect();
     if values.iter().any(|x| !Float::is_finite(*x)) { Err(SvdError::overflow::<R>(what)) } else { Ok(values) }
@@ -385,10 +420,10 @@ pub(crate) fn stage_one<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize
 }
 
 /// Seconds from lap to lap, with the backend idle at each; or zeros, and no clock is read.
-struct Clock(Option<Instant>);
+pub(crate) struct Clock(Option<Instant>);
 
 impl Clock {
-    fn new(timed: bool) -> Clock {
+    pub(crate) fn new(timed: bool) -> Clock {
         Clock(timed.then(Instant::now))
     }
 
@@ -399,7 +434,7 @@ impl Clock {
         seconds
     }
 
-    fn seconds(&self) -> f64 {
+    pub(crate) fn seconds(&self) -> f64 {
         self.0.map_or(0.0, |start| start.elapsed().as_secs_f64())
     }
 
@@ -419,17 +454,18 @@ where
         tuning.check()?;
         solve.run_small()?
     } else {
-        let watch = solve.watch::<S>(&tuning)?;
+        let watch = Watch::of_call::<S>(solve.options, solve.start, solve.a.shape(), &tuning)?;
         let kernels = CpuKernels::<S>::watched(&tuning, watch.clone())?;
         block_on(solve.run(&kernels, &tuning, &watch))?
     };
     let (backend, adapter, storage, counts) = (Backend::Cpu, None, S::NAME, Counts::default());
-    let (kernel_seconds, shape) = (Vec::new(), solve.a.shape());
-    Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape })
+    let (kernel_seconds, shape, stage3_on_device) = (Vec::new(), solve.a.shape(), false);
+    Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape, stage3_on_device })
 }
 
-async fn on_gpu<T, S>(
-    solve: &Solve<'_, T>,
+/// The call on a GPU; the report's shape is that of the upright matrix, and `scale` and `total` are not in its seconds.
+pub(crate) async fn on_gpu<T, S, A>(
+    solve: &Solve<'_, T, A>,
     context: &GpuContext,
     tuning: Tuning,
     reason: Cow<'static, str>,
@@ -438,141 +474,15 @@ async fn on_gpu<T, S>(
 where
     T: Element,
     S: Element<Real = T::Real, Scalar = T::Scalar>,
+    A: Source<GpuKernels<S>>,
 {
-    let watch = solve.watch::<S>(&tuning)?;
-    let manner = Manner { waits, timed: solve.options.time_kernels, watch: watch.clone() };
+    let SvdOptions { time_kernels, stage3, .. } = *solve.options;
+    let watch = Watch::of_call::<S>(solve.options, solve.start, solve.a.shape(), &tuning)?;
+    let manner = Manner { waits, timed: time_kernels, stage3: Some(stage3), watch: watch.clone() };
     let kernels = GpuKernels::<S>::running(context, &tuning, manner)?;
     let (values, seconds) = solve.run(&kernels, &tuning, &watch).await?;
     let (backend, adapter, storage) = (Backend::Gpu, Some(context.adapter_name().to_owned()), S::NAME);
     let (counts, kernel_seconds, shape) = (kernels.counts(), kernels.kernel_seconds(), solve.a.shape());
-    Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape })
-}
-
-/// Stage 1 alone: see [`SvdValsGpu::to_band`].
-pub(crate) fn to_band<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T::Scalar>> {
-    fn run<T: HeldBy<K>, K: TileKernels>(kernels: &K, solve: &Solve<'_, T>, tuning: &Tuning) -> Result<Band<T::Scalar>> {
-        band_of(kernels, kernels.upload(solve.a, solve.scale)?, solve.a.shape(), solve.scale, tuning)
-    }
-    fn within<T, S>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T::Scalar>>
-    where
-        T: Element,
-        S: Element<Real = T::Real, Scalar = T::Scalar>,
-    {
-        let start = Watch::start(options);
-        let choice = choose_for_dense::<T, S>(options, a, || context_of(options))?;
-        let (solve, _) = Solve::new::<S>(a, options, false, start)?;
-        let (m, n) = solve.a.shape();
-        on_chosen::<T, S, _>(
-            options,
-            choice,
-            n,
-            Stage::ToBand,
-            |tuning| Watch::new(options, start, || Ok([flops_by_band::<S>(m, n, tuning)?[0], 0, 0])),
-            |kernels, tuning| run(kernels, &solve, tuning),
-            |kernels, tuning| run(kernels, &solve, tuning),
-        )
-    }
-    let a = trimmed(a);
-    options.on_threads(|| match options.half_storage {
-        HalfStorage::Single => within::<T, T::Scalar>(a, options),
-        HalfStorage::Half => within::<T, T::Compact>(a, options),
-    })
-}
-
-/// Stage 1 of a scaled m x n matrix, m >= n, that the backend has, and its band read back.
-pub(crate) fn band_of<K: TileKernels>(
-    kernels: &K,
-    mut a: K::Dense,
-    (m, n): (usize, usize),
-    scale: Re<K::Storage>,
-    tuning: &Tuning,
-) -> Result<Band<<K::Storage as Element>::Scalar>> {
-    stage_one(kernels, &mut a, m, n, tuning)?;
-    let bandwidth = tuning.bandwidth(n);
-    let band = kernels.pack_band(a, n, bandwidth, 1)?;
-    kernels.download_band(band, bandwidth, Float::recip(scale)).map_err(|error| match error {
-        // What stage 1 makes of finite entries is finite, until it is scaled back.
-        SvdError::NonFinite { .. } => SvdError::overflow::<Re<K::Storage>>("entries of the band"),
-        error => error,
-    })
-}
-
-/// Stage 2 alone: see [`Band::band_to_bidiag`].
-pub(crate) fn band_to_bidiag<T: Element>(band: &Band<T>, options: &SvdOptions) -> Result<Bidiagonal<T::Real>> {
-    fn run<T: HeldBy<K>, K: TileKernels>(
-        kernels: &K,
-        band: &Band<T>,
-        scale: Re<T>,
-        tuning: &Tuning,
-    ) -> Result<Bidiagonal<Re<T>>> {
-        let (n, bandwidth) = (band.n(), band.bandwidth());
-        let mut device = kernels.upload_band(band, scale, tuning.tile_width)?;
-        reduce_band(kernels, &mut device, n, bandwidth, tuning.tile_width)?;
-        let (diagonal, superdiagonal) = block_on(kernels.bidiagonal(device))?;
-        let unscale = |values| unscaled(values, scale, "entries of the bidiagonal");
-        Bidiagonal::new(unscale(diagonal)?, unscale(superdiagonal)?)
-    }
-    fn within<T, S>(band: &Band<T>, options: &SvdOptions) -> Result<Bidiagonal<T::Real>>
-    where
-        T: Element,
-        S: Element<Real = T::Real, Scalar = T::Scalar>,
-    {
-        let (n, start) = (band.n(), Watch::start(options));
-        let largest = (0..n).filter_map(|j| T::largest(band.column(j).1)).fold(Re::<T>::from_double(0.0), Float::max);
-        let scale = scale_for::<S>(largest, n, n);
-        let fits = |context: &GpuContext, tuning: &Tuning| required_band_bytes::<S>(context, n, band.bandwidth(), tuning);
-        on_chosen::<T, S, _>(
-            options,
-            choose::<T, S>(options, || context_of(options), n, || too_small(n), fits)?,
-            n,
-            Stage::BandToBidiag,
-            |tuning| Watch::new(options, start, || Ok([0, band_flops::<S::InBand>(n, band.bandwidth(), tuning.tile_width), 0])),
-            |kernels, tuning| run(kernels, band, scale, tuning),
-            |kernels, tuning| run(kernels, band, scale, tuning),
-        )
-    }
-    options.on_threads(|| match options.half_storage {
-        HalfStorage::Single => within::<T, T::Scalar>(band, options),
-        HalfStorage::Half => within::<T, T::Compact>(band, options),
-    })
-}
-
-/// Runs one stage on the backend chosen, and on the CPU where [`Backend::Auto`]'s GPU fails.
-fn on_chosen<T, S, R>(
-    options: &SvdOptions,
-    choice: Choice,
-    n: usize,
-    stage: Stage,
-    watch: impl Fn(&Tuning) -> Result<Watch>,
-    cpu: impl Fn(&CpuKernels<S>, &Tuning) -> Result<R>,
-    gpu: impl Fn(&GpuKernels<S>, &Tuning) -> Result<R>,
-) -> Result<R>
-where
-    T: Element,
-    S: Element<Real = T::Real, Scalar = T::Scalar>,
-{
-    let on_cpu = || {
-        let tuning = options.tuning_for_cpu::<S>(n)?;
-        let watch = watch(&tuning)?;
-        watch.begin(stage)?;
-        let result = cpu(&CpuKernels::watched(&tuning, watch.clone())?, &tuning)?;
-        watch.end();
-        Ok(result)
-    };
-    let on_gpu = |context: &GpuContext, tuning: &Tuning| -> Result<R> {
-        let watch = watch(tuning)?;
-        watch.begin(stage)?;
-        let manner = Manner { watch: watch.clone(), ..Manner::default() };
-        let result = gpu(&GpuKernels::running(context, tuning, manner)?, tuning)?;
-        watch.end();
-        Ok(result)
-    };
-    let Choice::Gpu { context, tuning, .. } = choice else { return on_cpu() };
-    match on_gpu(&context, &tuning) {
-        Err(error) if options.backend == Backend::Auto && error.is_of_device() => {
-            fallback(&failed(&error));
-            on_cpu()
-        }
-        result => result,
-    }
+    let stage3_on_device = kernels.bisects(shape.1, solve.options.stage3);
+    Ok(SvdReport { values, backend, reason, adapter, storage, tuning, seconds, counts, kernel_seconds, shape, stage3_on_device })
 }

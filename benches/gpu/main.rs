@@ -5,6 +5,7 @@
 //! cargo bench --bench gpu -- --sizes 1024,4096 --types f32 --csv gpu.csv
 //! python3 benches/gpu_peers.py --csv peers.csv                          torch and CuPy on the same matrices
 //! cargo bench --bench gpu -- --plot gpu.csv,peers.csv --peak 67         the two together, as target/gpu.png
+//! cargo bench --bench gpu -- --startup --sizes 1024                     what a first call takes more than the next one
 //! cargo bench --bench gpu -- --help
 //! ```
 //!
@@ -23,6 +24,7 @@ mod common;
 mod picture;
 #[path = "../../examples/shared/mod.rs"]
 mod shared;
+mod startup;
 mod table;
 
 use std::{error::Error, path::PathBuf, process::ExitCode, time::Instant};
@@ -44,6 +46,7 @@ use table::{Row, Table};
 const USAGE: &str = "\
 usage: cargo bench --bench gpu -- [--sizes N,..] [--types T,..] [--repeat K] [--seconds S] [--csv FILE]
        cargo bench --bench gpu -- --plot FILE[,..] [--peak TFLOPS] [--out FILE]
+       cargo bench --bench gpu -- --startup [--sizes N] [--types T,..]
 
   --sizes N,..   orders of the matrices (256,512,..,32768; on a software driver 64,128,256)
   --types T,..   some of f16, f32, f64, c32, c64 (f16,f32,f64,c32)
@@ -52,7 +55,8 @@ usage: cargo bench --bench gpu -- [--sizes N,..] [--types T,..] [--repeat K] [--
   --csv FILE     writes the table there too
   --plot F,..    measures nothing, and draws tables that --csv of this benchmark and of gpu_peers.py wrote
   --peak P       the device's peak in 1e12 flops a second, for the limit in the picture; or one for each type: f32=67,f64=34
-  --out FILE     the picture (target/gpu.png)";
+  --out FILE     the picture (target/gpu.png)
+  --startup      the first and the second call of a new context, with no cache of pipelines, an empty and a filled one";
 
 const SEED: u64 = 1;
 const DEFAULT_SIZES: [usize; 8] = [256, 512, 1024, 2048, 4096, 8192, 16384, 32768];
@@ -68,6 +72,7 @@ struct Arguments {
     /// Of a type, or of all.
     peaks: Vec<(Option<&'static str>, f64)>,
     out: PathBuf,
+    startup: bool,
 }
 
 fn parse(words: &mut Words) -> Result<Arguments, String> {
@@ -80,6 +85,7 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
         plot: Vec::new(),
         peaks: Vec::new(),
         out: "target/gpu.png".into(),
+        startup: false,
     };
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -97,6 +103,7 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
                     arguments.peaks.push((known.transpose()?, number(&word, flops, 1e-6..=1e9)?));
                 }
             }
+            "--startup" => arguments.startup = true,
             "--out" => arguments.out = words.value(&word)?.into(),
             other => return Err(unknown(other)),
         }
@@ -105,7 +112,11 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
 }
 
 fn main() -> ExitCode {
-    program("gpu", USAGE, parse, |arguments| if arguments.plot.is_empty() { measure(&arguments) } else { draw(&arguments) })
+    program("gpu", USAGE, parse, |arguments| match &arguments {
+        Arguments { startup: true, .. } => startup::startup(&arguments),
+        Arguments { plot, .. } if plot.is_empty() => measure(&arguments),
+        _ => draw(&arguments),
+    })
 }
 
 fn draw(arguments: &Arguments) -> Result<(), Box<dyn Error>> {

@@ -23,6 +23,9 @@ pub const RED: RGBColor = RGBColor(190, 30, 60);
 pub const BLACK: RGBColor = RGBColor(20, 20, 20);
 pub const GREY: RGBColor = RGBColor(125, 125, 125);
 
+/// From dark blue by grey to yellow, ever lighter: a colour-blind eye sees the same order.
+const SCALE: [(u8, u8, u8); 6] = [(0, 32, 77), (46, 70, 108), (97, 101, 111), (139, 137, 120), (187, 175, 113), (229, 209, 92)];
+
 const FONT: &str = "sans-serif";
 
 /// Pixels that [`save_smooth`] makes one of, in each direction.
@@ -33,8 +36,13 @@ pub fn load_font() -> Outcome {
     register_font(FONT, FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT).map_err(|_| "the font cannot be read".into())
 }
 
-/// Draws a picture of this size into a PNG file, smoothly: `draw` gets an area [`FINE`] times as wide and as high, of which the means are kept.
-pub fn save_smooth(path: &Path, (width, height): (u32, u32), draw: impl FnOnce(&Area) -> Outcome) -> Outcome {
+/// Shades of a colour that are all but the same, where a picture is of lines and even areas: with as many as are left the file is half as large.
+pub const FEW_SHADES: u32 = 17;
+pub const ALL_SHADES: u32 = 1;
+
+/// Draws a picture of this size into a PNG file, smoothly: `draw` gets an area [`FINE`] times as wide and as high, of which the means are
+/// kept, rounded to multiples of `shades`.
+pub fn save_smooth(path: &Path, (width, height): (u32, u32), shades: u32, draw: impl FnOnce(&Area) -> Outcome) -> Outcome {
     let (fine, row) = (FINE as usize, 3 * (FINE * width) as usize);
     let mut pixels = vec![255; row * (FINE * height) as usize];
     {
@@ -45,7 +53,7 @@ pub fn save_smooth(path: &Path, (width, height): (u32, u32), draw: impl FnOnce(&
     let mean = |x: usize, y: usize, colour: usize| {
         let line = |dy: usize| (0..fine).map(move |dx| row * (fine * y + dy) + 3 * (fine * x + dx) + colour);
         let sum: u32 = (0..fine).flat_map(line).map(|at| u32::from(pixels[at])).sum();
-        ((sum / (FINE * FINE) + 8) / 17 * 17) as u8 // in 16 steps, which look the same and make half the file
+        ((sum / (FINE * FINE) + shades / 2) / shades * shades) as u8
     };
     let (columns, rows) = (width as usize, height as usize);
     let means: Vec<u8> =
@@ -56,6 +64,14 @@ pub fn save_smooth(path: &Path, (width, height): (u32, u32), draw: impl FnOnce(&
     encoder.set_filter(png::FilterType::NoFilter); // the best for lines and even areas
     encoder.write_header()?.write_image_data(&means)?;
     Ok(())
+}
+
+/// The colour of a part of the scale, from 0 (dark) to 1 (light).
+pub fn on_scale(part: f64) -> RGBColor {
+    let place = part * (SCALE.len() - 1) as f64;
+    let (low, high) = (SCALE[place.floor() as usize], SCALE[place.ceil() as usize]);
+    let mix = |low: u8, high: u8| (f64::from(low) + (f64::from(high) - f64::from(low)) * place.fract()) as u8;
+    RGBColor(mix(low.0, high.0), mix(low.1, high.1), mix(low.2, high.2))
 }
 
 /// Lengths of dashes and gaps, in pixels.

@@ -10,7 +10,9 @@ use plotters::{
 use crate::{
     Row,
     legend::{Legend, short_names, shorten},
-    shared::draw::{Area, Axis, BLACK, FINE, GREY, Outcome, Pixel, load_font, save_smooth, stroke, text, ticks},
+    shared::draw::{
+        Area, Axis, BLACK, FEW_SHADES, FINE, GREY, Outcome, Pixel, load_font, on_scale, save_smooth, stroke, text, ticks,
+    },
     statistics::{PARTS, energies},
     table::four_digits,
     write::make_folder,
@@ -29,8 +31,6 @@ const COLOURS: [RGBColor; 7] = [
 const DASHES: [&[f64]; 2] = [&[], &[33.0, 18.0]];
 /// More curves than this have no style each, but a place on a scale.
 pub const STYLES: usize = COLOURS.len() * DASHES.len();
-/// From dark blue by grey to yellow, ever lighter: a colour-blind eye sees the same order.
-const SCALE: [(u8, u8, u8); 6] = [(0, 32, 77), (46, 70, 108), (97, 101, 111), (139, 137, 120), (187, 175, 113), (229, 209, 92)];
 
 // Lengths are in fine pixels.
 pub const PANEL: (u32, u32) = (FINE * 700, FINE * 480);
@@ -52,7 +52,7 @@ pub fn save(path: &Path, rows: &[Row]) -> Outcome {
     let legend = Legend::of(&curves);
     let size = (2 * PANEL.0 / FINE, (HEAD + PANEL.1 + legend.height()) / FINE);
     make_folder(path)?;
-    save_smooth(path, size, |root| {
+    save_smooth(path, size, FEW_SHADES, |root| {
         let (title, subtitle) = titles(rows);
         let fine = FINE as i32;
         root.draw(&Text::new(title, (24 * fine, 14 * fine), text(FINE * 29)))?;
@@ -113,13 +113,6 @@ fn curves(rows: &[Row]) -> Vec<Curve<'_>> {
         Curve { name, row, colour, dashes }
     };
     rows.iter().zip(names).enumerate().map(curve).collect()
-}
-
-fn on_scale(part: f64) -> RGBColor {
-    let place = part * (SCALE.len() - 1) as f64;
-    let (low, high) = (SCALE[place.floor() as usize], SCALE[place.ceil() as usize]);
-    let mix = |low: u8, high: u8| (f64::from(low) + (f64::from(high) - f64::from(low)) * place.fract()) as u8;
-    RGBColor(mix(low.0, high.0), mix(low.1, high.1), mix(low.2, high.2))
 }
 
 /// sigma_i / sigma_1 over i.

@@ -1,13 +1,14 @@
-//! The kernels of stages 1 and 2 as a backend that counts.
+//! The kernels as a backend that counts.
 
 use std::{cell::RefCell, marker::PhantomData};
 
 use super::{ChaseShape, LINEAR_THREADS, ROWS_AT_ONCE, Shape, Work};
 use crate::{
     error::{Result, SvdError},
+    gpu::{BISECT_THREADS, FLOPS, steps_of_dispatches},
     kernels::{BandLayout, Level, ReductionStep, StageKernels},
     options::Tuning,
-    scalar::Element,
+    scalar::{Element, Re},
 };
 
 /// Kernels that note what they would have dispatched for matrices stored as `S`.
@@ -36,6 +37,16 @@ impl<S: Element> CountingKernels<S> {
     /// The reading back of `bandwidth` superdiagonals.
     pub fn unpack(&self, band: &BandLayout, bandwidth: usize) {
         self.note(Work::unpack_band::<S>(band.n, bandwidth, LINEAR_THREADS.into()));
+    }
+
+    /// Stage 3 of order n on a hardware device.
+    pub fn bisect(&self, n: usize) {
+        if n > 0 {
+            self.note(Work::square_bidiagonal::<S>(n, LINEAR_THREADS.into()));
+            for steps in steps_of_dispatches::<Re<S>>(n, FLOPS, usize::MAX).into_iter().flatten() {
+                self.note(Work::bisect::<S>(n, steps, BISECT_THREADS.into()));
+            }
+        }
     }
 
     fn note(&self, work: Work) {

@@ -1,9 +1,9 @@
-//! What stages 1 and 2 cost on a GPU: dispatches, workgroups, flops, bytes, and the time that each limit of a device implies.
+//! What a call costs on a GPU: dispatches, workgroups, flops, bytes, and the time that each limit of a device implies.
 //!
 //! [`Cost::new`] runs the stages' own drivers over kernels that count in place of computing; it needs no device, and takes as long as
 //! the driver takes to ask for its dispatches (milliseconds). What it counts is what the GPU backend dispatches: both take it
-//! from one place, and the tests compare them. (Stage 3 is taken to be the host's. Where it is the device's, `unpack_band` is not run, and what
-//! takes its place is not counted. Nor is the splitting of very long panels on devices with small buffers.)
+//! from one place, and the tests compare them. (Not counted: that very long panels are split up on devices with small buffers, and stage 3
+//! where it is the host's.)
 //!
 //! ```
 //! use svdvals_gpu::cost::{Cost, DeviceModel, Kernel};
@@ -28,14 +28,14 @@ pub(crate) use work::{ROWS_AT_ONCE, Work, chase_flops, geqrt_flops, unmqr_flops}
 use crate::{
     band_to_bidiag::band_to_bidiag,
     error::{Result, SvdError},
-    gpu::{Bounds, ChaseShape, LINEAR_THREADS, Shape},
+    gpu::{BISECTION_WORTHWHILE, Bounds, ChaseShape, LINEAR_THREADS, Shape},
     kernels::StageKernels,
     options::Tuning,
     scalar::{Element, Re},
     svdvals::stage_one,
 };
 
-/// The dispatches of one call's stages 1 and 2. See the [module](self).
+/// The dispatches of one call. See the [module](self).
 ///
 /// ```
 /// use svdvals_gpu::cost::Cost;
@@ -118,7 +118,7 @@ pub struct KernelSeconds {
 
 impl Cost {
     /// The cost of an m x n matrix (or n x m: a wide matrix is read as its transpose) stored as `S`, with these hyperparameters. `f16`
-    /// stands for [`HalfStorage::Half`](crate::HalfStorage).
+    /// stands for [`HalfStorage::Half`](crate::HalfStorage). Stage 3 is where [`Stage3::Auto`](crate::Stage3) has it on a hardware GPU.
     ///
     /// ```
     /// use svdvals_gpu::cost::Cost;
@@ -132,6 +132,21 @@ impl Cost {
     /// [`SvdError::InvalidOption`] where [`Tuning::check`] refuses the hyperparameters, or the sizes
     /// overflow.
     pub fn new<S: Element>(m: usize, n: usize, tuning: &Tuning) -> Result<Cost> {
+        Cost::with_stage3::<S>(m, n, tuning, m.min(n) >= BISECTION_WORTHWHILE)
+    }
+
+    /// [`new`](Self::new), with stage 3 on the device or on the host.
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::{Cost, Kernel};
+    /// let [host, device] = [false, true].map(|there| Cost::with_stage3::<f32>(500, 500, &Cost::tuning::<f32>(500), there));
+    /// assert_eq!((host?.kernel(Kernel::Bisect).dispatches, device?.kernel(Kernel::Bisect).dispatches), (0, 1));
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_stage3<S: Element>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
         tuning.check()?;
         let kernels = count::CountingKernels::<S>::new(tuning);
         let (m, n) = (m.max(n), m.min(n));
@@ -163,7 +178,11 @@ impl Cost {
         stage_one(&kernels, &mut a, m, n, tuning)?;
         let mut band = kernels.pack_band(a, n, bandwidth, tuning.tile_width)?;
         band_to_bidiag(&kernels, &mut band, n, bandwidth, tuning.tile_width)?;
-        kernels.unpack(&band, 1);
+        if on_device {
+            kernels.bisect(n);
+        } else {
+            kernels.unpack(&band, 1);
+        }
         Ok(Cost { work: kernels.done(), double: size_of::<Re<S>>() == size_of::<f64>() })
     }
 
@@ -294,13 +313,14 @@ impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<12} {:>10} {:>12} {:>10} {:>8} {:>10} {:>10} {:>10}",
+            "{:<18} {:>10} {:>12} {:>10} {:>8} {:>10} {:>10} {:>10}",
             "kernel", "dispatches", "workgroups", "at most", "threads", "KiB each", "GF", "GB"
         )?;
-        for kernel in Kernel::ALL.map(|kernel| self.kernel(kernel)) {
+        let kernels = Kernel::ALL.map(|kernel| self.kernel(kernel));
+        for kernel in kernels.into_iter().filter(|kernel| kernel.dispatches > 0) {
             writeln!(
                 f,
-                "{:<12} {:>10} {:>12} {:>10} {:>8} {:>10.1} {:>10.3} {:>10.3}",
+                "{:<18} {:>10} {:>12} {:>10} {:>8} {:>10.1} {:>10.3} {:>10.3}",
                 kernel.kernel,
                 kernel.dispatches,
                 kernel.workgroups,

@@ -78,6 +78,27 @@ fn stage_2_is_quadratic() {
     }
 }
 
+/// Stage 3 on the device has a step for each digit and some, 33 in f32 and 65 in f64, of 8 n^2 flops each, in dispatches of 5e10 flops; a
+/// complex matrix has the same. From n = 4096 on it is the device's.
+#[test]
+fn stage_3_is_quadratic() {
+    fn check<S: Element>(n: usize, steps: u64) {
+        let cost = Cost::with_stage3::<S>(n, n, &Cost::tuning::<S>(n), true).unwrap();
+        let (bisect, of_step) = (cost.kernel(Kernel::Bisect), 8 * (n * n) as u64);
+        assert_eq!(bisect.flops, steps * of_step, "n = {n}");
+        assert_eq!(bisect.dispatches, steps.div_ceil((50_000_000_000 / of_step).min(steps)), "n = {n}");
+        assert_eq!(bisect.most_workgroups, (n as u64).div_ceil(64));
+        assert_eq!((cost.kernel(Kernel::SquareBidiagonal).dispatches, cost.kernel(Kernel::UnpackBand).dispatches), (1, 0));
+    }
+    for n in [1, 1000, 16384] {
+        check::<f32>(n, 33);
+        check::<Complex<f32>>(n, 33);
+        check::<f64>(n, 65);
+    }
+    let of = |n| cost(n).kernel(Kernel::Bisect).dispatches;
+    assert_eq!((of(4095), of(4096)), (0, 1));
+}
+
 /// A complex product is four real ones and as many additions; f16 moves half the bytes of f32 where entries are stored.
 #[test]
 fn types_differ_by_their_factors() {

@@ -7,7 +7,7 @@ use std::{fmt, ops::Range};
 use crate::{
     gpu::{ChaseShape, Shape},
     kernels::{BandLayout, Level, ReductionStep},
-    scalar::{Element, Scalar},
+    scalar::{Element, Re, Scalar},
 };
 
 /// A shader.
@@ -45,16 +45,26 @@ pub enum Kernel {
     Largest,
     /// [`GpuMatrix`](crate::GpuMatrix): the scaled copy that stage 1 works on.
     Scale,
+    /// [`GpuBand`](crate::GpuBand): what is read back to band storage.
+    RepackBand,
 }
 
 impl Kernel {
-    /// Those of stages 1 and 2, in the order in which they run.
+    /// Those of a call, in the order in which they run: the last two, where stage 3 is the device's, in place of `unpack_band`.
     ///
     /// ```
     /// use svdvals_gpu::cost::Kernel;
     /// assert_eq!(Kernel::ALL[0].to_string(), "geqrt");
     /// ```
-    pub const ALL: [Kernel; 5] = [Kernel::Geqrt, Kernel::Unmqr, Kernel::PackBand, Kernel::Chase, Kernel::UnpackBand];
+    pub const ALL: [Kernel; 7] = [
+        Kernel::Geqrt,
+        Kernel::Unmqr,
+        Kernel::PackBand,
+        Kernel::Chase,
+        Kernel::UnpackBand,
+        Kernel::SquareBidiagonal,
+        Kernel::Bisect,
+    ];
 }
 
 impl fmt::Display for Kernel {
@@ -73,6 +83,7 @@ impl fmt::Display for Kernel {
             Kernel::Diagonal => "diagonal",
             Kernel::Largest => "largest",
             Kernel::Scale => "scale",
+            Kernel::RepackBand => "repack_band",
         })
     }
 }
@@ -112,6 +123,11 @@ pub(crate) const ROWS_AT_ONCE: usize = 1 << 17;
 /// divisions among them, which count for ten each).
 const COMPENSATED: u64 = 6;
 const REFLECTOR: u64 = 100;
+
+/// Operations that depend on one another in a row of a Sturm count: two additions, a product, a comparison, and a division.
+const STURM_ROW: u64 = 14;
+/// Flops of a row of a Sturm count, a division taken as four.
+const FLOPS_OF_STURM_ROW: u64 = 8;
 
 /// Bytes of an arithmetic number, and real operations for one of its additions and multiplications together, halved.
 fn arithmetic<S: Element>() -> (u64, u64) {
@@ -196,7 +212,45 @@ impl Work {
         Work::copy(Kernel::UnpackBand, places, threads, places * (size_of::<S>() + size_of::<S::Scalar>()) as u64)
     }
 
-    /// A dispatch outside stages 1 and 2, of which the flops are all that is asked.
+    /// `square_bidiagonal` of order n: one workgroup reads the two diagonals twice.
+    pub fn square_bidiagonal<S: Element>(n: usize, threads: u64) -> Work {
+        let (n, real) = (n as u64, size_of::<Re<S>>() as u64);
+        let rows = n.div_ceil(threads);
+        // The product with the factor, and the square.
+        let flops = if S::Scalar::IS_COMPLEX { 5 } else { 2 };
+        Work {
+            kernel: Kernel::SquareBidiagonal,
+            workgroups: 1,
+            threads,
+            workgroup_memory: threads * real,
+            flops: flops * (2 * n).saturating_sub(1),
+            bytes: 4 * n * size_of::<S>() as u64 + (2 * n + 1) * real,
+            workgroup_bytes: (threads + 1) * threads * real,
+            chain: Chain { barriers: 1, round_trips: 2 * rows, steps: threads + 4 * rows },
+        }
+    }
+
+    /// Flops of a step of `bisect` for all n values.
+    pub fn flops_of_bisection(n: usize) -> u64 {
+        FLOPS_OF_STURM_ROW.saturating_mul((n as u64).saturating_mul(n as u64))
+    }
+
+    /// `bisect`: `steps` counts for each of n values, a value a thread. All threads read the squares, which count once.
+    pub fn bisect<S: Element>(n: usize, steps: u64, threads: u64) -> Work {
+        let (values, real) = (n as u64, size_of::<Re<S>>() as u64);
+        Work {
+            kernel: Kernel::Bisect,
+            workgroups: values.div_ceil(threads),
+            threads,
+            workgroup_memory: 0,
+            flops: steps.saturating_mul(Work::flops_of_bisection(n)),
+            bytes: (2 * values + 1 + 4 * values) * real,
+            workgroup_bytes: 0,
+            chain: Chain { barriers: 0, round_trips: 2, steps: steps.saturating_mul(values).saturating_mul(STURM_ROW) },
+        }
+    }
+
+    /// A dispatch outside stages 1 to 3, of which the flops are all that is asked.
     pub fn other(kernel: Kernel, flops: u64) -> Work {
         Work { flops, ..Work::copy(kernel, 1, 1, 0) }
     }

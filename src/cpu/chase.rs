@@ -69,6 +69,38 @@ pub(super) fn chase<B: Element>(band: &mut [B], layout: BandLayout, step: &Reduc
     watch.check()
 }
 
+/// Runs cycle `i` of `sweep` alone.
+///
+/// # Panics
+/// If `band` has no room for the step, or the step no such cycle.
+pub(super) fn chase_cycle<B: Element>(band: &mut [B], layout: BandLayout, step: &ReductionStep, sweep: usize, i: usize) -> Cycle {
+    let room = layout.n == step.n && step.tile_width <= layout.kl && step.bandwidth + step.tile_width <= layout.ku;
+    assert!(room && i < step.cycles(sweep) && band.len() >= layout.n * layout.ld(), "{step:?} in {layout:?}");
+    let at = step.cycle(sweep, i);
+    <Wide<B> as ComplexField>::Arch::default().dispatch(One { band, layout, at });
+    at
+}
+
+/// One cycle, of a step that `layout` has room for, and the `layout.n * layout.ld()` entries of the band.
+struct One<'a, B> {
+    band: &'a mut [B],
+    layout: BandLayout,
+    at: Cycle,
+}
+
+impl<B: Element> WithSimd for One<'_, B> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let One { band, layout, at } = self;
+        let mut v = Reflector::<Wide<B>>::with_capacity(at.c1 - at.c0 + 1);
+        // SAFETY: the cycle's entries lie inside the band (`BandLayout::new` makes room for every cycle of the step), which is borrowed
+        // exclusively.
+        unsafe { cycle_in_band(Lanes::<f64, S>::new(simd), band.as_mut_ptr(), layout, at, &mut v, &mut Vec::new()) };
+    }
+}
+
 /// What the threads of one reduction step share.
 struct Schedule<'a, B> {
     band: *mut B,

@@ -31,7 +31,7 @@ use crate::{
     band::Band,
     cost::{geqrt_flops, unmqr_flops},
     error::{Result, SvdError},
-    kernels::{BandLayout, HeldBy, Level, PanelTree, ReductionStep, StageKernels, TileKernels},
+    kernels::{BandLayout, Cycle, HeldBy, Level, PanelTree, ReductionStep, StageKernels, TileKernels},
     options::Tuning,
     progress::Watch,
     scalar::{Element, Re, Scalar},
@@ -111,6 +111,21 @@ impl<T: Scalar> Factors<T> {
 pub struct Banded<B> {
     entries: Vec<B>,
     layout: BandLayout,
+}
+
+impl<S: Element> CpuKernels<S> {
+    /// One cycle of those that [`chase`](StageKernels::chase) runs: cycle `i` of `sweep`, once those before it are done.
+    pub(crate) fn chase_cycle(&self, band: &mut Banded<S::InBand>, step: &ReductionStep, sweep: usize, i: usize) -> Cycle {
+        chase::chase_cycle(&mut band.entries, band.layout, step, sweep, i)
+    }
+
+    /// Entry (i, j) of a band, bulges included; zero outside.
+    pub(crate) fn entry(&self, band: &Banded<S::InBand>, i: usize, j: usize) -> S::Scalar {
+        let BandLayout { n, ku, kl } = band.layout;
+        let inside = i.max(j) < n && if i > j { i - j <= kl } else { j - i <= ku };
+        let entry = if inside { band.entries[band.layout.index(i, j)].to_complex() } else { 0.0.into() };
+        S::Scalar::from_complex(entry)
+    }
 }
 
 /// Zeros, or an error where the allocator has no room. The system makes their pages when they are first written, on whichever thread.

@@ -1,5 +1,7 @@
 //! Choosing an adapter and opening a device on it.
 
+use std::path::PathBuf;
+
 use wgpu::{DeviceType, Features, Instance, InstanceDescriptor, InstanceFlags, PowerPreference};
 
 use crate::error::{Result, SvdError};
@@ -28,6 +30,9 @@ pub struct AdapterChoice {
     /// Whether shaders check every index at run time, which costs speed and finds bugs. None: as the environment variable
     /// `SVDVALS_GPU_CHECKED` says (`1` is yes), else no.
     pub checked: Option<bool>,
+    /// Directory where compiled pipelines are kept from process to process. None: as the environment variable
+    /// `SVDVALS_GPU_PIPELINE_CACHE` says, else none are kept.
+    pub pipeline_cache: Option<PathBuf>,
 }
 
 /// Limits and features that a device is opened with.
@@ -108,6 +113,29 @@ impl AdapterChoice {
     pub fn checked(mut self, checked: bool) -> Self {
         self.checked = Some(checked);
         self
+    }
+
+    /// Keeps compiled pipelines in a file in `directory`, one for each kind of device, for the next process. Through Vulkan only;
+    /// elsewhere, and where the driver keeps them itself, as desktop drivers do, it makes no difference.
+    ///
+    /// The file is read when the context opens and replaced at the end of a call that compiled something
+    /// ([`GpuContext::store_pipelines`](crate::GpuContext::store_pipelines) does so at once). One that is damaged, of another device or
+    /// driver, or cannot be written is a line in the log and no error. Drivers trust what it holds: nobody else may be able to write into
+    /// `directory`.
+    ///
+    /// ```
+    /// use svdvals_gpu::AdapterChoice;
+    /// let choice = AdapterChoice::default().pipeline_cache("target/pipelines");
+    /// assert!(choice.pipeline_cache.is_some());
+    /// ```
+    pub fn pipeline_cache(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.pipeline_cache = Some(directory.into());
+        self
+    }
+
+    pub(super) fn pipeline_directory(&self) -> Option<PathBuf> {
+        let named = || std::env::var_os("SVDVALS_GPU_PIPELINE_CACHE").filter(|name| !name.is_empty()).map(PathBuf::from);
+        self.pipeline_cache.clone().or_else(named)
     }
 
     pub(super) fn is_checked(&self) -> bool {

@@ -5,20 +5,18 @@ use wgpu::BufferUsages;
 
 use super::{
     kernels::{GpuKernels, SOFTWARE_ITERATIONS},
-    pipeline::{BISECT, SQUARE_BIDIAGONAL},
+    pipeline::{BISECT, LINEAR_THREADS, SQUARE_BIDIAGONAL, Wanted},
     storage::Banded,
     stream::buffer,
 };
 use crate::{
-    cost::{Kernel, Work},
+    cost::Work,
     error::{Result, SvdError},
     scalar::{Element, Re, RealElement},
 };
 
 /// Threads of a workgroup of `bisect`: few, so that the values are shared out to all of the device.
-const BISECT_THREADS: u32 = 64;
-/// Flops of a row of a count, a division taken as four.
-const FLOPS_OF_ROW: u64 = 8;
+pub(crate) const BISECT_THREADS: u32 = 64;
 /// Upper bound of the squares: entries of moduli up to sqrt(2), two in a row.
 const TOP: u32 = 9;
 
@@ -28,6 +26,24 @@ fn steps(pivot: f64, epsilon: f64) -> u64 {
     let geometric = (f64::from(TOP) / pivot).log2().log2().ceil();
     let digits = 1.0 - epsilon.log2();
     (geometric + digits + 2.0) as u64
+}
+
+/// Steps of each dispatch of `bisect` for n values of arithmetic in `R`: as many as a submission may have flops, and a thread iterations, of
+/// which a step has n. None where it may not have so many.
+pub(crate) fn steps_of_dispatches<R: RealElement>(
+    n: usize,
+    most_flops: u64,
+    most_iterations: usize,
+) -> Option<impl Iterator<Item = u64>> {
+    let steps = steps(R::pivot().to_double(), R::epsilon().to_double());
+    let iterations = (most_iterations / n.max(1)) as u64;
+    let at_once = (most_flops / Work::flops_of_bisection(n).max(1)).clamp(1, steps).min(iterations);
+    (iterations > 0).then(|| (0..steps).step_by(at_once as usize).map(move |first| at_once.min(steps - first)))
+}
+
+/// The pipelines of [`GpuKernels::bisect`].
+pub(super) fn bisection_pipelines() -> [Wanted; 2] {
+    [(&SQUARE_BIDIAGONAL, Vec::new(), 0), (&BISECT, vec![("BISECT_THREADS", BISECT_THREADS), ("TOP", TOP)], 0)]
 }
 
 impl<S: Element> GpuKernels<S> {
@@ -47,29 +63,24 @@ impl<S: Element> GpuKernels<S> {
         let squares = storage("the bidiagonal's squares", 2 * n + 1)?;
         let bounds = storage("bounds of the singular values", 2 * n)?;
 
-        let pipeline = context.pipeline::<S>(&SQUARE_BIDIAGONAL, &[], 0)?;
-        let bindings = stream.bind(&pipeline, &[&band.band, &squares], &[])?;
+        let [square, bisect] = bisection_pipelines().map(|(shader, values, count)| context.pipeline::<S>(shader, &values, count));
+        let (square, bisect) = (square?, bisect?);
+        let bindings = stream.bind(&square, &[&band.band, &squares], &[])?;
         let words = [n, band.layout.ld(), band.layout.ku].map(|word| word as u32);
-        stream.dispatch(&pipeline, &bindings, words.into(), [1, 1, 1], Work::other(Kernel::SquareBidiagonal, 4 * n as u64))?;
+        let work = Work::square_bidiagonal::<S>(n, LINEAR_THREADS.into());
+        stream.dispatch(&square, &bindings, words.into(), [1, 1, 1], work)?;
 
-        let pipeline = context.pipeline::<S>(&BISECT, &[("BISECT_THREADS", BISECT_THREADS), ("TOP", TOP)], 0)?;
-        let bindings = stream.bind(&pipeline, &[&squares, &bounds], &[])?;
+        let bindings = stream.bind(&bisect, &[&squares, &bounds], &[])?;
         let [x, y] = stream.fold(n.div_ceil(BISECT_THREADS as usize))?;
-        let pivot = Re::<S>::pivot().to_double();
-        let steps = steps(pivot, Re::<S>::epsilon().to_double());
-        let flops_of_step = FLOPS_OF_ROW * (n as u64).saturating_mul(n as u64);
-        // As many steps a dispatch as a submission may have flops, and a thread iterations.
-        let iterations = if context.is_software() { (SOFTWARE_ITERATIONS / n) as u64 } else { u64::MAX };
-        if iterations == 0 {
+        let most_iterations = if context.is_software() { SOFTWARE_ITERATIONS } else { usize::MAX };
+        let Some(dispatches) = steps_of_dispatches::<Re<S>>(n, stream.most_flops(), most_iterations) else {
             let reason = format!("Stage3::Device, but {} does not run loops of {n}", context.adapter_name());
             return Err(SvdError::invalid("stage3", reason));
-        }
-        let at_once = (stream.most_flops() / flops_of_step).clamp(1, steps).min(iterations);
-        for first in (0..steps).step_by(at_once as usize) {
-            let count = at_once.min(steps - first);
-            let words = [n as u32, count as u32, u32::from(first == 0)];
-            let work = Work::other(Kernel::Bisect, count * flops_of_step);
-            stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], work)?;
+        };
+        for (k, steps) in dispatches.enumerate() {
+            let words = [n as u32, steps as u32, u32::from(k == 0)];
+            let work = Work::bisect::<S>(n, steps, BISECT_THREADS.into());
+            stream.dispatch(&bisect, &bindings, words.into(), [x, y, 1], work)?;
         }
 
         let squares: Vec<Re<S>> = stream.read_back(&squares, 2 * n + 1).await?;
@@ -78,7 +89,7 @@ impl<S: Element> GpuKernels<S> {
         }
         let factor = squares[0].to_double();
         let bounds: Vec<Re<S>> = stream.read_back(&bounds, 2 * n).await?;
-        let floor = 8.0 * pivot;
+        let floor = 8.0 * Re::<S>::pivot().to_double();
         Ok(bounds
             .chunks_exact(2)
             .map(|bounds| {

@@ -11,7 +11,7 @@ use futures_channel::oneshot;
 use pollster::block_on;
 use wgpu::{AdapterInfo, Device, DeviceType, ErrorFilter, Features, PollError, PollType, Queue, SubmissionIndex};
 
-use super::{adapter::AdapterChoice, pipeline::Pipelines};
+use super::{adapter::AdapterChoice, pipeline::Pipelines, pipeline_cache::PipelineFile};
 use crate::{
     elsewhere::on_thread,
     error::{Result, SvdError},
@@ -110,7 +110,7 @@ impl GpuContext {
             // The first message is the cause.
             let _ = told.set(format!("{reason:?}: {message}"));
         });
-        Ok(Self::assemble(device, queue, info, choice.is_checked(), lost))
+        Ok(Self::assemble(device, queue, info, choice, lost))
     }
 
     /// The context that calls use by default: made by the first call, on the best adapter there is (hardware before software).
@@ -170,7 +170,8 @@ impl GpuContext {
     /// `max_compute_workgroup_storage_size`, `max_compute_invocations_per_workgroup` and the buffer sizes that it has, f64 and c64 need
     /// `Features::SHADER_F64`, and [`HalfStorage::Half`] needs `Features::SHADER_F16`.
     ///
-    /// The device's error handler and device-lost callback stay yours. Shaders are checked at run time if `SVDVALS_GPU_CHECKED=1`.
+    /// The device's error handler and device-lost callback stay yours. Shaders are checked at run time if `SVDVALS_GPU_CHECKED=1`, and
+    /// `SVDVALS_GPU_PIPELINE_CACHE` is heeded where the device has `Features::PIPELINE_CACHE`.
     ///
     /// ```
     /// use svdvals_gpu::GpuContext;
@@ -181,13 +182,22 @@ impl GpuContext {
     /// println!("computing on {}", context.adapter_name());
     /// ```
     pub fn from_wgpu(device: Device, queue: Queue, info: AdapterInfo) -> Self {
-        Self::assemble(device, queue, info, AdapterChoice::default().is_checked(), Arc::new(OnceLock::new()))
+        Self::assemble(device, queue, info, &AdapterChoice::default(), Arc::new(OnceLock::new()))
     }
 
-    fn assemble(device: Device, queue: Queue, info: AdapterInfo, checked: bool, lost: Arc<OnceLock<String>>) -> Self {
-        let limits = device.limits();
-        let (pipelines, unchecked) = Default::default();
-        GpuContext(Arc::new(Inner { device, queue, info, limits, checked, lost, pipelines, unchecked }))
+    fn assemble(device: Device, queue: Queue, info: AdapterInfo, choice: &AdapterChoice, lost: Arc<OnceLock<String>>) -> Self {
+        let (limits, checked, pipelines) = (device.limits(), choice.is_checked(), Pipelines::default());
+        let unchecked = Mutex::default();
+        let mut context = GpuContext(Arc::new(Inner { device, queue, info, limits, checked, lost, pipelines, unchecked }));
+        let file = choice.pipeline_directory().and_then(|directory| PipelineFile::open(&context, &directory));
+        if let Some(inner) = Arc::get_mut(&mut context.0) {
+            inner.pipelines.file = file;
+        }
+        context
+    }
+
+    pub(super) fn adapter_info(&self) -> &AdapterInfo {
+        &self.0.info
     }
 
     /// The adapter's name, as its driver gives it.

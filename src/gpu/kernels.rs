@@ -3,12 +3,14 @@
 use std::marker::PhantomData;
 
 use faer::{MatRef, traits::ComplexField};
+use pollster::block_on;
 use wgpu::{Buffer, BufferUsages};
 
 use super::{
+    bisection::bisection_pipelines,
     context::GpuContext,
-    matrix::copy_lines,
-    pipeline::{LINEAR_THREADS, PACK_BAND, SCALE, UNPACK_BAND},
+    matrix::{Lines, copy_lines},
+    pipeline::{CHASE, GEQRT, LINEAR_THREADS, PACK_BAND, REPACK_BAND, SCALE, UNMQR, UNMQR_IN_VECTORS, UNPACK_BAND, Wanted},
     storage::{Banded, Dense, rows_at_once},
     stream::{Manner, Stream, buffer},
     tuning::{Bounds, ChaseShape, Shape},
@@ -26,7 +28,7 @@ use crate::{
 
 /// Order from which bisection on the device is faster than Newton's method on a host of a few cores, by the model, which for smaller ones
 /// takes no longer than ten milliseconds.
-const BISECTION_WORTHWHILE: usize = 4096;
+pub(crate) const BISECTION_WORTHWHILE: usize = 4096;
 
 /// Iterations that a thread may have in a dispatch on a software driver: Mesa's leaves all loops after 65535 in all.
 pub(super) const SOFTWARE_ITERATIONS: usize = 60_000;
@@ -37,6 +39,8 @@ pub struct GpuKernels<S> {
     tuning: Tuning,
     shape: Shape,
     pub(super) stream: Stream,
+    /// How stage 3 will be done, where a call of all stages is known to come.
+    stage3: Option<Stage3>,
     storage: PhantomData<S>,
 }
 
@@ -54,8 +58,38 @@ impl<S: Element> GpuKernels<S> {
     pub(crate) fn running(context: &GpuContext, tuning: &Tuning, manner: Manner) -> Result<Self> {
         context.require::<S, S>()?;
         let shape = Shape::new::<S>(&Bounds::of(context), tuning)?;
+        let stage3 = manner.stage3;
         let stream = Stream::running(context, manner)?;
-        Ok(GpuKernels { context: context.clone(), tuning: tuning.clone(), shape, stream, storage: PhantomData })
+        Ok(GpuKernels { context: context.clone(), tuning: tuning.clone(), shape, stream, stage3, storage: PhantomData })
+    }
+
+    /// What a call is going to compile for an m x n matrix in `count` buffers.
+    fn wanted(&self, (m, n): (usize, usize), count: usize) -> Vec<Wanted> {
+        let (shape, order) = (&self.shape, m.min(n));
+        let in_vectors = self.tuning.tile_size.is_multiple_of(4) && self.tuning.leaf.is_multiple_of(4);
+        let unmqr = if in_vectors { &UNMQR_IN_VECTORS } else { &UNMQR };
+        let mut wanted: Vec<Wanted> = vec![(&GEQRT, shape.geqrt_constants().into(), count), (&PACK_BAND, Vec::new(), count)];
+        if m.max(n) > self.tuning.tile_size {
+            wanted.push((unmqr, shape.unmqr_constants().into(), count));
+        }
+        if self.stage3.is_some() {
+            let layout = BandLayout::new(order, self.tuning.bandwidth(order), self.tuning.tile_width);
+            wanted.push((&CHASE, ChaseShape::of(layout, &self.tuning).constants().into(), 0));
+        }
+        match self.stage3 {
+            Some(stage3) if self.bisects(order, stage3) => wanted.extend(bisection_pipelines()),
+            _ => wanted.push((&UNPACK_BAND, Vec::new(), 0)),
+        }
+        wanted
+    }
+
+    /// Whether stage 3 is the device's.
+    pub(crate) fn bisects(&self, n: usize, method: Stage3) -> bool {
+        match method {
+            Stage3::Device => true,
+            Stage3::Auto => n >= BISECTION_WORTHWHILE && !self.context.is_software(),
+            _ => false,
+        }
     }
 
     /// What was sent to the device and back so far.
@@ -94,30 +128,45 @@ impl<S: Element> GpuKernels<S> {
         Ok(faer::Mat::from_fn(ts, ts, |i, j| entries[(q * ts + i) * ts + j]))
     }
 
-    /// As [`upload`](TileKernels::upload), of a matrix that is on the device: `from` holds an m x n matrix, row after row if `by_rows`, in the
-    /// layout of [`Dense`].
-    pub(super) fn adopt(&self, from: &Buffer, size: (usize, usize), by_rows: bool, scale: Re<S>) -> Result<Dense<S>> {
-        let a = Dense::new(&self.context, &self.stream, size, by_rows, self.shape, self.tuning.leaf)?;
+    /// As [`upload`](TileKernels::upload), of a matrix that is on the device.
+    pub(super) fn adopt(&self, from: &Lines<'_>, scale: Re<S>) -> Result<Dense<S>> {
+        let size = from.size();
+        let a = Dense::new(&self.context, size, from.by_rows, self.shape, self.tuning.leaf)?;
         let [out] = &a.a[..] else {
             return Err(SvdError::invalid("matrix", format!("{} x {} is more than one buffer holds", size.0, size.1)));
         };
-        let len = a.lines_of().map(|(lines, _)| lines.len() * a.ld()).sum::<usize>();
-        if (len * size_of::<S::Scalar>()) as u64 > from.size() {
-            return Err(SvdError::invalid("matrix", format!("{} x {} of a buffer of {} bytes", size.0, size.1, from.size())));
-        }
+        from.check::<S::Scalar>()?;
+        let len = from.outer * a.ld();
         let factor = S::Scalar::from_real_impl(&scale);
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST;
         let factors = buffer(&self.context, "factors", size_of_val(&factor) as u64, usage)?;
         self.stream.upload(&factors, 1, |_, piece: &mut [S::Scalar]| piece.fill(factor))?;
-        let pipeline = self.context.pipeline::<S>(&SCALE, &[], 0)?;
-        let bindings = self.stream.bind(&pipeline, &[from, out, &factors], &[])?;
+        let wanted = self.wanted(size, a.a.len());
+        let pipeline = self.context.prepare::<S, _>(&wanted, || self.context.pipeline::<S>(&SCALE, &[], 0))?;
+        let bindings = self.stream.bind(&pipeline, &[from.entries, out, &factors], &[])?;
         let [x, y] = self.stream.fold(len.div_ceil(LINEAR_THREADS as usize))?;
-        self.stream.dispatch(&pipeline, &bindings, [len as u32].into(), [x, y, 1], Work::other(Kernel::Scale, 0))?;
+        let words = [from.inner, from.ld, a.ld(), len].map(|word| word as u32);
+        self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], Work::other(Kernel::Scale, 0))?;
         Ok(a)
     }
 
-    /// Columns of `bandwidth + 1` entries: B(i, j) at j * (bandwidth + 1) + bandwidth + i - j.
-    fn unpack_band(&self, band: &Banded<S>, bandwidth: usize) -> Result<(Buffer, usize)> {
+    /// As [`upload_band`](TileKernels::upload_band), of a band that [`unpacked`](Self::unpacked) has left on the device.
+    pub(super) fn adopt_band(&self, from: &Buffer, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded<S>> {
+        let layout = BandLayout::new(n, bandwidth, tile_width);
+        let band = Banded::new(&self.context, layout, &self.tuning)?;
+        if ((n * (bandwidth + 1) * size_of::<S::Scalar>()) as u64) > from.size() {
+            return Err(SvdError::invalid("band", format!("{n} columns of {} in {} bytes", bandwidth + 1, from.size())));
+        }
+        let pipeline = self.context.pipeline::<S>(&REPACK_BAND, &[], 0)?;
+        let bindings = self.stream.bind(&pipeline, &[from, &band.band], &[])?;
+        let words = [n, layout.ld(), layout.ku, bandwidth].map(|word| word as u32);
+        let [x, y] = self.stream.fold((n * layout.ld()).div_ceil(LINEAR_THREADS as usize))?;
+        self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], Work::other(Kernel::RepackBand, 0))?;
+        Ok(band)
+    }
+
+    /// The upper band as a [`Band`] has it: columns of `bandwidth + 1` entries, B(i, j) at j * (bandwidth + 1) + bandwidth + i - j.
+    pub(super) fn unpacked(&self, band: &Banded<S>, bandwidth: usize) -> Result<Buffer> {
         let BandLayout { n, ku, .. } = band.layout;
         let len = n.checked_mul(bandwidth + 1).filter(|&len| len <= u32::MAX as usize);
         let len = len.ok_or_else(|| SvdError::invalid("bandwidth", format!("{n} x {} entries", bandwidth + 1)))?;
@@ -129,7 +178,13 @@ impl<S: Element> GpuKernels<S> {
         let [x, y] = self.stream.fold(len.div_ceil(LINEAR_THREADS as usize))?;
         let work = Work::unpack_band::<S>(n, bandwidth, LINEAR_THREADS.into());
         self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], work)?;
-        Ok((out, len))
+        Ok(out)
+    }
+
+    /// [`unpacked`](Self::unpacked), read back.
+    async fn unpack_band(&self, band: &Banded<S>, bandwidth: usize) -> Result<Vec<S::Scalar>> {
+        let unpacked = self.unpacked(band, bandwidth)?;
+        self.stream.read_back(&unpacked, band.layout.n * (bandwidth + 1)).await
     }
 }
 
@@ -148,7 +203,8 @@ impl<S: Element> StageKernels for GpuKernels<S> {
             return Ok(());
         }
         let work = Work::geqrt::<S>(&self.shape, level);
-        self.stream.dispatch(&a.geqrt.0, &a.geqrt.1, parameters, [x, y, 1], work)
+        let (pipeline, bindings) = a.geqrt(&self.context, &self.stream)?;
+        self.stream.dispatch(pipeline, bindings, parameters, [x, y, 1], work)
     }
 
     fn unmqr(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
@@ -179,7 +235,7 @@ impl<S: Element> StageKernels for GpuKernels<S> {
             return Err(SvdError::invalid("n", format!("{n}, of a {} x {} matrix", a.size.0, a.size.1)));
         }
         let layout = BandLayout::new(n, bandwidth, tile_width);
-        let band = Banded::new(&self.context, &self.stream, layout, &self.tuning)?;
+        let band = Banded::new(&self.context, layout, &self.tuning)?;
         if n == 0 {
             return Ok(band);
         }
@@ -198,12 +254,13 @@ impl<S: Element> StageKernels for GpuKernels<S> {
         let &ReductionStep { n, bandwidth, tile_width } = step;
         let cycles = self.tuning.cycles_per_dispatch;
         let schedule = step.schedule(cycles);
-        let shape = ChaseShape::of(band.layout, &self.tuning);
+        let shape = band.shape;
         // The last tick of the clock must be countable in the shader's u32.
         let ticks = cycles.checked_add(SWEEP_SEPARATION).and_then(|separation| separation.checked_mul(n.checked_add(1)?));
         if ticks.is_none_or(|ticks| ticks > u32::MAX as usize) {
             return Err(SvdError::invalid("cycles_per_dispatch", format!("{cycles} is too many for n = {n}")));
         }
+        let (pipeline, bindings) = band.chase(&self.context, &self.stream)?;
         for time in 0..schedule.times() {
             let active = schedule.active(time);
             let (ld, ku) = (band.layout.ld(), band.layout.ku);
@@ -217,7 +274,7 @@ impl<S: Element> StageKernels for GpuKernels<S> {
                 );
                 return Err(SvdError::invalid("cycles_per_dispatch", reason));
             }
-            self.stream.dispatch(&band.chase, &band.bindings, words.map(|word| word as u32).into(), grid, work)?;
+            self.stream.dispatch(pipeline, bindings, words.map(|word| word as u32).into(), grid, work)?;
         }
         Ok(())
     }
@@ -228,55 +285,52 @@ impl<S: Element> TileKernels for GpuKernels<S> {
 
     fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Dense<S>> {
         let by_rows = source.col_stride().unsigned_abs() < source.row_stride().unsigned_abs();
-        let a = Dense::new(&self.context, &self.stream, source.shape(), by_rows, self.shape, self.tuning.leaf)?;
+        let a = Dense::new(&self.context, source.shape(), by_rows, self.shape, self.tuning.leaf)?;
         let source = if by_rows { source.transpose() } else { source };
-        for (lines, buffer) in a.lines_of() {
-            let source = source.subcols(lines.start, lines.len());
-            self.stream.upload(buffer, lines.len() * a.ld(), |start, piece: &mut [S]| {
-                copy_lines(source, a.ld(), start, piece, |_| 0..source.nrows(), |x| S::narrow(x.times(scale)));
-            })?;
-        }
+        self.context.prepare::<S, _>(&self.wanted(a.size, a.a.len()), || {
+            a.lines_of().try_for_each(|(lines, buffer)| {
+                let source = source.subcols(lines.start, lines.len());
+                self.stream.upload(buffer, lines.len() * a.ld(), |start, piece: &mut [S]| {
+                    copy_lines(source, a.ld(), start, piece, |_| 0..source.nrows(), |x| S::narrow(x.times(scale)));
+                })
+            })
+        })?;
         Ok(a)
     }
 
     fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Banded<S>> {
         let layout = BandLayout::new(band.n(), band.bandwidth(), tile_width);
-        let device = Banded::new(&self.context, &self.stream, layout, &self.tuning)?;
+        let device = Banded::new(&self.context, layout, &self.tuning)?;
         let ld = layout.ld();
-        self.stream.upload(&device.band, layout.size()?, |start, piece: &mut [S]| {
-            for (place, to) in (start..).zip(piece) {
-                // Place p of column j holds row j + p - ku.
-                let (j, p) = (place / ld, place % ld);
-                *to =
-                    if j + p >= layout.ku { S::narrow(band.get(j + p - layout.ku, j).widen().times(scale)) } else { S::zeroed() };
-            }
+        let wanted: [Wanted; 2] = [(&CHASE, device.shape.constants().into(), 0), (&UNPACK_BAND, Vec::new(), 0)];
+        let size = layout.size()?;
+        self.context.prepare::<S, _>(&wanted, || {
+            self.stream.upload(&device.band, size, |start, piece: &mut [S]| {
+                for (place, to) in (start..).zip(piece) {
+                    // Place p of column j holds row j + p - ku.
+                    let (j, p) = (place / ld, place % ld);
+                    let row = (j + p).checked_sub(layout.ku);
+                    *to = row.map_or_else(S::zeroed, |i| S::narrow(band.get(i, j).widen().times(scale)));
+                }
+            })
         })?;
         Ok(device)
     }
 
     fn download_band(&self, band: Banded<S>, bandwidth: usize, scale: Re<S>) -> Result<Band<S::Scalar>> {
-        let n = band.layout.n;
-        let bandwidth = bandwidth.min(n.saturating_sub(1));
-        let (entries, len) = self.unpack_band(&band, bandwidth)?;
-        let entries: Vec<S::Scalar> = self.stream.read_back_now(&entries, len)?;
-        Band::from_fn(n, bandwidth, |i, j| entries[j * (bandwidth + 1) + bandwidth + i - j].times(scale))
+        let bandwidth = bandwidth.min(band.layout.n.saturating_sub(1));
+        Band::from_entries(band.layout.n, bandwidth, &block_on(self.unpack_band(&band, bandwidth))?, |x| x.times(scale))
     }
 
     async fn bidiagonal(&self, band: Banded<S>) -> Result<(Vec<f64>, Vec<f64>)> {
         // Pairs (B(j - 1, j), B(j, j)).
-        let (pairs, len) = self.unpack_band(&band, 1)?;
-        let pairs: Vec<S::Scalar> = self.stream.read_back(&pairs, len).await?;
+        let pairs = self.unpack_band(&band, 1).await?;
         let every_other = |first| pairs.iter().skip(first).step_by(2).map(|x| x.to_complex().norm()).collect();
         Ok((every_other(1), every_other(2)))
     }
 
     async fn svdvals(&self, band: &Banded<S>, method: Stage3) -> Result<Option<Vec<f64>>> {
-        let here = match method {
-            Stage3::Device => true,
-            Stage3::Auto => band.layout.n >= BISECTION_WORTHWHILE && !self.context.is_software(),
-            _ => false,
-        };
-        if here { self.bisect(band).await.map(Some) } else { Ok(None) }
+        if self.bisects(band.layout.n, method) { self.bisect(band).await.map(Some) } else { Ok(None) }
     }
 
     async fn finish(&self) -> Result<()> {

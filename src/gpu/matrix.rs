@@ -1,35 +1,39 @@
 //! A matrix that stays on the device between operations.
 
-use std::{marker::PhantomData, ops::Range};
+use std::{
+    marker::PhantomData,
+    ops::Range,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use faer::{MatMut, MatRef};
 use num_traits::Float;
-use pollster::block_on;
 use wgpu::{Buffer, BufferUsages};
 
 use super::{
     context::GpuContext,
     kernels::GpuKernels,
     pipeline::{DIAGONAL, LARGEST, LINEAR_THREADS},
-    storage::{fitting_bytes, required_bytes},
-    stream::{Stream, buffer},
-    triangular,
+    storage::{Dense, fitting_bytes, required_bytes},
+    stream::{Manner, Stream, buffer},
 };
 use crate::{
     band::Band,
     cost::{Kernel, Work},
     cpu::map_into,
     error::{Result, SvdError},
-    options::{Backend, HalfStorage, SvdOptions},
+    options::{Backend, HalfStorage, SvdOptions, Tuning},
+    progress::{Stage, Watch},
     scalar::{Element, RealElement},
     scale::{power_of_two_scale, scale_for},
-    svdvals::{SvdValsGpu, band_of},
-    triangular::{Call, TriangularGpu, Uplo, alpha_is_zero, check_diagonal, sealed},
+    stages::band_of,
+    svdvals::{Source, SvdValsGpu},
+    triangular::{Uplo, sealed},
 };
 
 /// A matrix in a GPU's memory: uploaded once, operated on any number of times, read back when it is wanted.
 ///
-/// Entries are held in the type that arithmetic is done in: f16 and bf16 in f32. [`TriangularGpu`] multiplies it by a triangle and
+/// Entries are held in the type that arithmetic is done in: f16 and bf16 in f32. [`TriangularGpu`](crate::triangular::TriangularGpu) multiplies it by a triangle and
 /// solves for it, where the triangle is a `GpuMatrix` on the same device.
 ///
 /// ```
@@ -74,6 +78,62 @@ impl Window {
     /// The position of entry (i, j), as shaders count; of matrices that [`fitting_bytes`] let pass, it fits.
     pub fn at(&self, i: usize, j: usize) -> u32 {
         (self.offset + i * self.rs + j * self.cs) as u32
+    }
+}
+
+/// A matrix in the device's memory: `outer` lines (rows, or columns) of `inner` entries each, one starting `ld` after the other.
+#[derive(Clone, Copy)]
+pub(super) struct Lines<'a> {
+    pub entries: &'a Buffer,
+    pub by_rows: bool,
+    pub inner: usize,
+    pub outer: usize,
+    pub ld: usize,
+}
+
+impl Lines<'_> {
+    /// Rows and columns.
+    pub fn size(&self) -> (usize, usize) {
+        if self.by_rows { (self.outer, self.inner) } else { (self.inner, self.outer) }
+    }
+
+    /// Entries from the first to the last, those between lines included; None where they cannot be counted.
+    pub fn len(&self) -> Option<usize> {
+        if self.inner == 0 {
+            return Some(0);
+        }
+        self.outer.checked_sub(1).map_or(Some(0), |last| last.checked_mul(self.ld)?.checked_add(self.inner))
+    }
+
+    /// That the buffer holds them, as entries of type `S`.
+    pub fn check<S>(&self) -> Result<()> {
+        let bytes = self.len().and_then(|len| len.max(1).checked_mul(size_of::<S>()));
+        if bytes.is_none_or(|bytes| bytes as u64 > self.entries.size()) {
+            let ((rows, cols), held, each) = (self.size(), self.entries.size(), size_of::<S>());
+            let reason =
+                format!("{held} bytes, which do not hold {rows} x {cols} entries of {each} bytes, lines {} apart", self.ld);
+            return Err(SvdError::invalid("buffer", reason));
+        }
+        Ok(())
+    }
+
+    /// The matrix or its transpose, whichever has m >= n; with no entries it is 0 x 0.
+    fn upright(self) -> Self {
+        let (rows, cols) = self.size();
+        match (rows.min(cols), rows < cols) {
+            (0, _) => Lines { inner: 0, outer: 0, ..self },
+            (_, transposed) => Lines { by_rows: self.by_rows != transposed, ..self },
+        }
+    }
+}
+
+impl<S: Element> Source<GpuKernels<S>> for Lines<'_> {
+    fn shape(&self) -> (usize, usize) {
+        self.size()
+    }
+
+    fn upload(&self, kernels: &GpuKernels<S>, scale: S::Real) -> Result<Dense<S>> {
+        kernels.adopt(self, scale)
     }
 }
 
@@ -166,6 +226,82 @@ impl<T: Element> GpuMatrix<T> {
         Ok(GpuMatrix { context: context.clone(), entries, size: a.shape(), strides, element: PhantomData })
     }
 
+    /// A matrix in a buffer of your own, which a shader of yours has filled, or will have when what you submitted before is done: nothing is
+    /// copied, and triangular operations write to it.
+    ///
+    /// Entry (i, j) is element `i * strides.0 + j * strides.1` of the buffer, from its start, of the type that arithmetic is done in: f32
+    /// also where `T` is f16 or bf16; of complex types the real part, then the imaginary part. One of the strides must be 1, the other at
+    /// least the length of a line; what is between lines is neither read nor written. The buffer must have at least the usages
+    /// `STORAGE | COPY_SRC | COPY_DST`, must not be mapped while operations run, and must be of the context's device: wgpu tells devices of one
+    /// `wgpu::Instance` apart, but may take a buffer of another instance for one of the context's own.
+    ///
+    /// ```
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions, wgpu};
+    /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
+    /// let context = GpuContext::global()?;
+    /// let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+    /// let buffer = context.device().create_buffer(&wgpu::BufferDescriptor { label: None, size: 24, usage, mapped_at_creation: false });
+    /// // 3 x 2, row after row; here written by the host.
+    /// let entries = [1.0f32, 2.0, 2.0, 4.0, 3.0, 6.0];
+    /// context.queue().write_buffer(&buffer, 0, &entries.map(f32::to_ne_bytes).concat());
+    /// let s = GpuMatrix::<f32>::from_buffer(&context, buffer, (3, 2), (2, 1))?.svdvals(&SvdOptions::default())?;
+    /// assert!((s[0] - 70f32.sqrt()).abs() < 1e-5 && s[1] < 1e-5); // rank one
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SvdError::InvalidOption`] for other strides, for a buffer that is too small (one of no entries has room for one), lacks a usage or is of
+    /// another device; [`SvdError::UnsupportedElement`] where the device does not compute with `T`; [`SvdError::TooLarge`] where a shader
+    /// cannot bind all of the buffer.
+    pub fn from_buffer(
+        context: &GpuContext,
+        buffer: Buffer,
+        (rows, cols): (usize, usize),
+        strides: (usize, usize),
+    ) -> Result<Self> {
+        context.require::<T, T::Scalar>()?;
+        // As wide apart as they must be, where there is no second line to say; and (x, 1) by rows, whatever x.
+        let strides = match strides {
+            (ld, 1) if ld >= cols => (if rows > 1 { ld.max(1) } else { cols.max(1) }, 1),
+            (1, 1) if rows <= 1 => (cols.max(1), 1),
+            (1, ld) if ld >= rows => (1, if cols > 1 { ld } else { rows }.max(2)),
+            (rs, cs) => {
+                let reason = format!("({rs}, {cs}) for {rows} x {cols}: it must be (1, at least {rows}) or (at least {cols}, 1)");
+                return Err(SvdError::invalid("strides", reason));
+            }
+        };
+        let missing = (BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST) - buffer.usage();
+        if !missing.is_empty() {
+            return Err(SvdError::invalid("buffer", format!("its usages lack {missing:?}")));
+        }
+        let matrix = GpuMatrix { context: context.clone(), entries: buffer, size: (rows, cols), strides, element: PhantomData };
+        matrix.lines().check::<T::Scalar>()?;
+        // All of it is bound.
+        fitting_bytes::<u8>(context, "the buffer", usize::try_from(matrix.entries.size()).ok())?;
+        fitting_bytes::<T::Scalar>(context, "the matrix", matrix.lines().len())?;
+        // wgpu tells devices apart when it binds.
+        let pipeline = context.pipeline::<T::Scalar>(&LARGEST, &[], 0)?;
+        let stream = Stream::new(context)?;
+        let bind = || stream.bind(&pipeline, &[&matrix.entries, &matrix.entries], &[]);
+        // Where not even the instance is the same, wgpu 30 panics (wgpu-core/src/storage.rs, `Storage::get`). Unwind safe: what is on the stack
+        // below is dropped, and wgpu's locks do not poison.
+        match catch_unwind(AssertUnwindSafe(bind)) {
+            Err(_) => Err(SvdError::invalid("buffer", "it is of another wgpu::Instance than the context's device")),
+            Ok(Err(SvdError::Gpu { reason, .. })) => Err(SvdError::invalid("buffer", reason)),
+            Ok(result) => result.map(|_| matrix),
+        }
+    }
+
+    /// The entries' buffer, for shaders of your own that are to read them on; the [`strides`](Self::strides) say where they are.
+    pub fn buffer(&self) -> &Buffer {
+        &self.entries
+    }
+
+    /// Where the [`buffer`](Self::buffer) has the entries: (i, j) at element `i * strides.0 + j * strides.1`.
+    pub fn strides(&self) -> (usize, usize) {
+        self.strides
+    }
+
     /// Rows.
     ///
     /// ```
@@ -222,8 +358,10 @@ impl<T: Element> GpuMatrix<T> {
         &self.entries
     }
 
-    fn len(&self) -> usize {
-        self.strides.0.max(self.strides.1) * if self.strides.1 == 1 { self.size.0 } else { self.size.1 }
+    pub(super) fn lines(&self) -> Lines<'_> {
+        let ((rows, cols), by_rows) = (self.size, self.strides.1 == 1);
+        let (inner, outer, ld) = if by_rows { (cols, rows, self.strides.0) } else { (rows, cols, self.strides.1) };
+        Lines { entries: &self.entries, by_rows, inner, outer, ld }
     }
 
     /// Reads the entries back; half types are rounded to nearest. `b` is written when all have come.
@@ -233,12 +371,10 @@ impl<T: Element> GpuMatrix<T> {
 
     /// `b` <- the entries, each as `convert` makes it.
     fn copy_back<U>(&self, stream: &Stream, mut b: MatMut<'_, U>, convert: impl Fn(T::Scalar) -> U) -> Result<()> {
-        let entries: Vec<T::Scalar> = stream.read_back_now(&self.entries, self.len())?;
-        let (rs, cs) = self.strides;
-        let by_rows = cs == 1;
-        let lines = if by_rows { b.as_mut().transpose_mut() } else { b.as_mut() };
-        let ld = rs.max(cs);
-        for (line, from) in lines.col_iter_mut().zip(entries.chunks(ld)) {
+        let here = self.lines();
+        let entries: Vec<T::Scalar> = stream.read_back_now(&self.entries, here.len().unwrap_or_default())?;
+        let lines = if here.by_rows { b.as_mut().transpose_mut() } else { b.as_mut() };
+        for (line, from) in lines.col_iter_mut().zip(entries.chunks(here.ld)) {
             line.iter_mut().zip(from).for_each(|(to, &x)| *to = convert(x));
         }
         Ok(())
@@ -305,7 +441,7 @@ impl<T: Element> GpuMatrix<T> {
     /// As [`svdvals_gpu_with`](SvdValsGpu::svdvals_gpu_with) with [`Backend::Gpu`]; [`SvdError::InvalidOption`] for [`Backend::Cpu`] and for
     /// another device.
     pub fn to_band(&self, options: &SvdOptions) -> Result<Band<T::Scalar>> {
-        self.check_options(options)?;
+        check_options(&self.context, options)?;
         match options.half_storage {
             HalfStorage::Single => self.band_in::<T::Scalar>(options),
             HalfStorage::Half => self.band_in::<T::Compact>(options),
@@ -313,31 +449,45 @@ impl<T: Element> GpuMatrix<T> {
     }
 
     fn band_in<S: Element<Real = T::Real, Scalar = T::Scalar>>(&self, options: &SvdOptions) -> Result<Band<T::Scalar>> {
-        let context = &self.context;
-        context.require::<T, S>()?;
-        let (rows, cols) = self.size;
-        // One with no entries is 0 x 0, and a wide one is read as its transpose.
-        let upright = if rows >= cols { (rows, cols) } else { (cols, rows) };
-        let size = if rows.min(cols) == 0 { (0, 0) } else { upright };
-        let by_rows = if rows >= cols { self.strides.1 == 1 } else { self.strides.0 == 1 };
-        let tuning = options.tuning_for_adapter::<S>(context, size.1)?;
-        required_bytes::<S>(context, size.0, size.1, &tuning)?;
-        let scale = scale_for::<S>(self.largest()?, size.0, size.1);
-        let kernels = GpuKernels::<S>::new(context, &tuning)?;
-        band_of(&kernels, kernels.adopt(&self.entries, size, by_rows, scale)?, size, scale, &tuning)
+        let start = Watch::start(options);
+        let (lines, tuning) = self.prepared::<S>(options)?;
+        let scale = self.scale::<S>()?;
+        let watch = Watch::of_stage_1::<S>(options, start, lines.size(), &tuning)?;
+        let kernels = GpuKernels::<S>::running(&self.context, &tuning, Manner { watch: watch.clone(), ..Manner::default() })?;
+        watch.begin(Stage::ToBand)?;
+        let band = band_of(&kernels, kernels.adopt(&lines, scale)?, lines.size(), scale, &tuning)?;
+        watch.end();
+        Ok(band)
+    }
+
+    /// The upright matrix, and hyperparameters with which the device can take it through the stages, stored as `S`.
+    pub(super) fn prepared<S: Element>(&self, options: &SvdOptions) -> Result<(Lines<'_>, Tuning)> {
+        self.context.require::<T, S>()?;
+        let lines = self.lines().upright();
+        let (m, n) = lines.size();
+        let tuning = options.tuning_for_adapter::<S>(&self.context, n)?;
+        required_bytes::<S>(&self.context, m, n, &tuning)?;
+        Ok((lines, tuning))
+    }
+
+    /// Stage 0.
+    pub(super) fn scale<S: Element<Real = T::Real>>(&self) -> Result<T::Real> {
+        let (m, n) = self.lines().upright().size();
+        Ok(scale_for::<S>(self.largest()?, m, n))
     }
 
     /// The largest real or imaginary part, or the first entry that is not finite, as an error.
     fn largest(&self) -> Result<T::Real> {
         let stream = Stream::new(&self.context)?;
-        let len = self.len();
+        let Lines { inner, outer, ld, .. } = self.lines();
+        let len = inner * outer;
         let groups = len.div_ceil(LINEAR_THREADS as usize).clamp(1, LARGEST_GROUPS);
         let threads = groups * LINEAR_THREADS as usize;
         let bytes = (threads * size_of::<T::Real>()) as u64;
         let found = buffer(&self.context, "largest entries", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
         let pipeline = self.context.pipeline::<T::Scalar>(&LARGEST, &[], 0)?;
         let bindings = stream.bind(&pipeline, &[&self.entries, &found], &[])?;
-        let words = [len, len.div_ceil(threads)].map(|word| word as u32);
+        let words = [inner, ld, len, len.div_ceil(threads)].map(|word| word as u32);
         stream.dispatch(&pipeline, &bindings, words.into(), [groups as u32, 1, 1], Work::other(Kernel::Largest, 0))?;
         let zero = T::Real::from_double(0.0);
         let found: Vec<T::Real> = stream.read_back_now(&found, threads)?;
@@ -349,18 +499,8 @@ impl<T: Element> GpuMatrix<T> {
         power_of_two_scale::<T::Scalar, T::Scalar>(here.as_ref())
     }
 
-    /// That the options ask for nothing that a matrix on this device cannot have.
-    fn check_options(&self, options: &SvdOptions) -> Result<()> {
-        let elsewhere = |option, what| Err(SvdError::invalid(option, format!("{what}, but a GpuMatrix is computed where it is")));
-        match &options.context {
-            _ if options.backend == Backend::Cpu => elsewhere("backend", "Backend::Cpu"),
-            Some(context) if !context.is_same(&self.context) => elsewhere("context", "another device"),
-            _ => Ok(()),
-        }
-    }
-
     /// The entries (i, i).
-    fn diagonal(&self, stream: &Stream) -> Result<Vec<T::Scalar>> {
+    pub(super) fn diagonal(&self, stream: &Stream) -> Result<Vec<T::Scalar>> {
         let n = self.size.0.min(self.size.1);
         let bytes = (n * size_of::<T::Scalar>()) as u64;
         let out = buffer(&self.context, "the diagonal", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
@@ -373,41 +513,18 @@ impl<T: Element> GpuMatrix<T> {
     }
 }
 
-impl<T: Element> std::fmt::Debug for GpuMatrix<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "GpuMatrix<{}>({} x {} on {})", T::NAME, self.size.0, self.size.1, self.context.adapter_name())
+/// That the options ask for nothing that data on this device cannot have.
+pub(super) fn check_options(here: &GpuContext, options: &SvdOptions) -> Result<()> {
+    let elsewhere = |option, what| Err(SvdError::invalid(option, format!("{what}, but what is on a device is computed there")));
+    match &options.context {
+        _ if options.backend == Backend::Cpu => elsewhere("backend", "Backend::Cpu"),
+        Some(context) if !context.is_same(here) => elsewhere("context", "another device"),
+        _ => Ok(()),
     }
 }
 
-impl<T: Element> sealed::Sealed for GpuMatrix<T> {}
-
-impl<T: Element> TriangularGpu for GpuMatrix<T> {
-    type Element = T;
-}
-
-impl<T: Element> sealed::Operate<GpuMatrix<T>, T> for GpuMatrix<T> {
-    fn operate(&mut self, call: Call<T>, a: &GpuMatrix<T>, options: &SvdOptions) -> Result<()> {
-        let Call { variant, alpha } = call;
-        variant.check_shapes(a.size, self.size)?;
-        self.check_options(options)?;
-        if !a.context.is_same(&self.context) {
-            return Err(SvdError::invalid("a", "it is on another device than B"));
-        }
-        let (rows, cols) = self.size;
-        let tuning = options.tuning_for_adapter::<T::Scalar>(&self.context, a.size.0)?;
-        triangular::check::<T>(&self.context, &tuning)?;
-        if rows == 0 || cols == 0 {
-            return Ok(());
-        }
-        let stream = Stream::new(&self.context)?;
-        if alpha_is_zero(alpha) {
-            stream.clear(&self.entries)?;
-            return block_on(stream.finish());
-        }
-        if variant.divides() {
-            check_diagonal(a.diagonal(&stream)?)?;
-        }
-        triangular::on_device(&self.context, &stream, &tuning, &variant, alpha, a, self)?;
-        block_on(stream.finish())
+impl<T: Element> std::fmt::Debug for GpuMatrix<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "GpuMatrix<{}>({} x {} on {})", T::NAME, self.size.0, self.size.1, self.context.adapter_name())
     }
 }

@@ -4,9 +4,10 @@ use std::{
     borrow::Cow,
     collections::HashMap,
     fmt::Write,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use web_time::Instant;
 use wesl::{CompileOptions, VirtualResolver, Wesl};
 use wgpu::{
     BindGroup, BindGroupDescriptor, BindGroupEntry, BindGroupLayout, BindGroupLayoutDescriptor, BindGroupLayoutEntry,
@@ -15,7 +16,7 @@ use wgpu::{
     ShaderStages,
 };
 
-use super::context::GpuContext;
+use super::{context::GpuContext, pipeline_cache::PipelineFile};
 use crate::{
     error::{Result, SvdError},
     scalar::{Element, Re, RealElement, Scalar},
@@ -53,6 +54,7 @@ pub(super) const UNMQR: Shader = shader!("unmqr", 2, 12);
 pub(super) const UNMQR_IN_VECTORS: Shader = shader!("unmqr", 2, 12, Some("vectors"));
 pub(super) const PACK_BAND: Shader = shader!("pack_band", 1, 7);
 pub(super) const UNPACK_BAND: Shader = shader!("unpack_band", 2, 4);
+pub(super) const REPACK_BAND: Shader = shader!("repack_band", 2, 4);
 pub(super) const CHASE: Shader = shader!("chase", 1, 9);
 pub(super) const SQUARE_BIDIAGONAL: Shader = shader!("square_bidiagonal", 2, 3);
 pub(super) const BISECT: Shader = shader!("bisect", 2, 3);
@@ -60,8 +62,8 @@ pub(super) const GEMM: Shader = shader!("gemm", 3, 11);
 pub(super) const TRMM: Shader = shader!("trmm", 3, 9);
 pub(super) const TRSM: Shader = shader!("trsm", 3, 9);
 pub(super) const DIAGONAL: Shader = shader!("diagonal", 2, 2);
-pub(super) const LARGEST: Shader = shader!("largest", 2, 2);
-pub(super) const SCALE: Shader = shader!("scale", 3, 1);
+pub(super) const LARGEST: Shader = shader!("largest", 2, 4);
+pub(super) const SCALE: Shader = shader!("scale", 3, 4);
 
 /// What shaders share.
 const MODULES: [(&str, &str); 8] = [
@@ -89,9 +91,20 @@ pub(super) struct Pipeline {
 /// What a pipeline is compiled from: shader, its variant, number of the matrix's buffers, storage type and constants.
 type Key = (&'static str, Option<&'static str>, usize, &'static str, String);
 
-/// The pipelines compiled so far.
+/// The pipelines compiled so far, each in a cell of its own, so that different ones are compiled at the same time.
 #[derive(Default)]
-pub(super) struct Pipelines(Mutex<HashMap<Key, Pipeline>>);
+pub(super) struct Pipelines {
+    cells: Mutex<HashMap<Key, Arc<Mutex<Option<Pipeline>>>>>,
+    /// What earlier processes left, and this one adds to.
+    pub(super) file: Option<PipelineFile>,
+}
+
+/// A pipeline that a call is going to need: shader, constants, and number of the matrix's buffers.
+pub(super) type Wanted = (&'static Shader, Vec<(&'static str, u32)>, usize);
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// `package::tuning`: the constants of a shader for arithmetic in `R`.
 fn constants<R: RealElement>(values: &[(&str, u32)]) -> String {
@@ -165,15 +178,38 @@ impl GpuContext {
     /// `shader` with the constants `values`, for matrices stored as `S`, a dense one in `count` buffers (0: it binds none).
     pub(super) fn pipeline<S: Element>(&self, shader: &Shader, values: &[(&str, u32)], count: usize) -> Result<Pipeline> {
         let key = (shader.name, shader.variant, count, S::NAME, constants::<Re<S>>(values));
-        // Compiled under the lock: threads that want the same pipeline wait for the one that makes it.
-        let mut pipelines = self.pipelines().0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pipeline) = pipelines.get(&key) {
+        let cell = locked(&self.pipelines().cells).entry(key.clone()).or_default().clone();
+        // Compiled under the cell's lock: threads that want the same pipeline wait for the one that makes it.
+        let mut cell = locked(&cell);
+        if let Some(pipeline) = &*cell {
             return Ok(pipeline.clone());
         }
+        let start = log::log_enabled!(log::Level::Debug).then(Instant::now);
         let source = wgsl::<S>(shader, count, &key.4, self.immediates())?;
+        let assembled = start.map(|start| start.elapsed());
         let pipeline = self.scoped("a compute pipeline", || Ok(self.compile(shader, count as u32, source)))?;
-        pipelines.insert(key, pipeline.clone());
-        Ok(pipeline)
+        if let Some(file) = &self.pipelines().file {
+            file.note_new();
+        }
+        if let (Some(start), Some(assembled)) = (start, assembled) {
+            let (name, all) = (shader.name, start.elapsed());
+            log::debug!("svdvals-gpu: {name} for {}: made in {all:.1?}, its WGSL in {assembled:.1?} of that", S::NAME);
+        }
+        Ok(cell.insert(pipeline).clone())
+    }
+
+    /// Runs `meanwhile`, and on other threads of the rayon pool compiles what is `wanted` for matrices stored as `S` and not there.
+    pub(super) fn prepare<S: Element, R>(&self, wanted: &[Wanted], meanwhile: impl FnOnce() -> R) -> R {
+        rayon::in_place_scope(|scope| {
+            for (shader, values, count) in wanted {
+                let key = (shader.name, shader.variant, *count, S::NAME, constants::<Re<S>>(values));
+                if !locked(&self.pipelines().cells).contains_key(&key) {
+                    // What fails here fails again, as the call's error, where it is asked for.
+                    scope.spawn(move |_| drop(self.pipeline::<S>(shader, values, *count)));
+                }
+            }
+            meanwhile()
+        })
     }
 
     fn compile(&self, shader: &Shader, count: u32, source: String) -> Pipeline {
@@ -218,7 +254,7 @@ impl GpuContext {
                 // Kernels write workgroup memory before they read it.
                 zero_initialize_workgroup_memory: self.is_checked(),
             },
-            cache: None,
+            cache: self.pipelines().file.as_ref().map(|file| &file.cache),
         });
         Pipeline { compute, layout, words: shader.words }
     }
@@ -254,9 +290,9 @@ mod tests {
     #[test]
     fn sources_resolve() {
         fn resolve<S: Element>() {
-            let triangular = [GEMM, TRMM, TRSM, DIAGONAL, LARGEST, SCALE];
+            let resident = [GEMM, TRMM, TRSM, DIAGONAL, LARGEST, SCALE, REPACK_BAND];
             let stages = [GEQRT, UNMQR, UNMQR_IN_VECTORS, PACK_BAND, UNPACK_BAND, CHASE, SQUARE_BIDIAGONAL, BISECT];
-            for shader in stages.into_iter().chain(triangular) {
+            for shader in stages.into_iter().chain(resident) {
                 for (immediates, count) in [(false, 1), (true, 1), (true, 3)] {
                     let values: Vec<_> =
                         ["TS", "TS4", "SPLIT", "SLICE", "ROWS", "GEQRT_THREADS", "CPB", "CPB4", "CPB8", "I_LOW", "J_LOW"]

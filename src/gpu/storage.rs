@@ -1,12 +1,12 @@
 //! The matrices on the device: a dense one with stage 1's workspace, and a band.
 
-use std::{cell::OnceCell, marker::PhantomData, ops::Range};
+use std::{marker::PhantomData, ops::Range, sync::OnceLock};
 
 use wgpu::{BindGroup, Buffer, BufferUsages};
 
 use super::{
     context::GpuContext,
-    pipeline::{CHASE, GEQRT, Pipeline, UNMQR, UNMQR_IN_VECTORS},
+    pipeline::{CHASE, GEQRT, Pipeline, Shader, UNMQR, UNMQR_IN_VECTORS},
     stream::{Parameters, Stream, buffer},
     tuning::{Bounds, ChaseShape, Shape},
 };
@@ -17,6 +17,20 @@ use crate::{
     options::Tuning,
     scalar::Element,
 };
+
+/// A kernel with its bindings, made when it is first asked for.
+#[derive(Default)]
+struct Bound(OnceLock<(Pipeline, BindGroup)>);
+
+impl Bound {
+    fn get(&self, make: impl FnOnce() -> Result<(Pipeline, BindGroup)>) -> Result<&(Pipeline, BindGroup)> {
+        if let Some(made) = self.0.get() {
+            return Ok(made);
+        }
+        let made = make()?;
+        Ok(self.0.get_or_init(|| made))
+    }
+}
 
 /// A dense matrix on the device, stored as `T` in the memory order it came in, with what `geqrt` leaves for `unmqr`.
 pub struct Dense<T> {
@@ -31,9 +45,9 @@ pub struct Dense<T> {
     pub(super) size: (usize, usize),
     pub(super) strides: (usize, usize),
     /// Each kernel of stage 1 with its binding of v, t and a.
-    pub(super) geqrt: (Pipeline, BindGroup),
-    unmqr: OnceCell<(Pipeline, BindGroup)>,
-    unmqr_in_vectors: OnceCell<(Pipeline, BindGroup)>,
+    geqrt: Bound,
+    unmqr: Bound,
+    unmqr_in_vectors: Bound,
     shape: Shape,
     element: PhantomData<T>,
 }
@@ -42,8 +56,9 @@ pub struct Dense<T> {
 pub struct Banded<T> {
     pub(super) band: Buffer,
     pub(super) layout: BandLayout,
-    pub(super) chase: Pipeline,
-    pub(super) bindings: BindGroup,
+    /// `chase` with its binding, and the sizes that it is compiled with.
+    chase: Bound,
+    pub(super) shape: ChaseShape,
     element: PhantomData<T>,
 }
 
@@ -147,14 +162,7 @@ pub(crate) fn required_band_bytes<T: Element>(context: &GpuContext, n: usize, ba
 
 impl<T: Element> Dense<T> {
     /// Room for an m x n matrix, row after row if `by_rows`, else column after column.
-    pub(super) fn new(
-        context: &GpuContext,
-        stream: &Stream,
-        size: (usize, usize),
-        by_rows: bool,
-        shape: Shape,
-        leaf: usize,
-    ) -> Result<Self> {
+    pub(super) fn new(context: &GpuContext, size: (usize, usize), by_rows: bool, shape: Shape, leaf: usize) -> Result<Self> {
         let (sizes, _) = dense_sizes::<T>(context, size, by_rows, shape, leaf)?;
         let storage = |what, bytes: usize, more| buffer(context, what, bytes as u64, BufferUsages::STORAGE | more);
         let scalar = size_of::<T::Scalar>();
@@ -166,12 +174,14 @@ impl<T: Element> Dense<T> {
         let a = (0..sizes.outer.max(1)).step_by(sizes.lines).map(of_lines).collect::<Result<Vec<_>>>()?;
         let v = storage("the reflectors", sizes.v * scalar, BufferUsages::COPY_SRC)?;
         let t = storage("the reflectors' triangular factors", sizes.t * scalar, BufferUsages::COPY_SRC)?;
-        let geqrt = context.pipeline::<T>(&GEQRT, &shape.geqrt_constants(), a.len())?;
-        let bindings = stream.bind(&geqrt, &[&v, &t], &a)?;
-        let geqrt = (geqrt, bindings);
         let strides = if sizes.by_rows { (sizes.ld, 1) } else { (1, sizes.ld) };
-        let (unmqr, unmqr_in_vectors) = Default::default();
+        let (geqrt, unmqr, unmqr_in_vectors) = Default::default();
         Ok(Dense { a, lines: sizes.lines, v, t, size, strides, geqrt, unmqr, unmqr_in_vectors, shape, element: PhantomData })
+    }
+
+    /// `geqrt`, with its bindings.
+    pub(super) fn geqrt(&self, context: &GpuContext, stream: &Stream) -> Result<&(Pipeline, BindGroup)> {
+        self.bound(&self.geqrt, context, stream, &GEQRT, &self.shape.geqrt_constants())
     }
 
     /// `unmqr` for this level, with its bindings: in vectors where every four stacked rows from a multiple of four on are neighbours in
@@ -181,17 +191,27 @@ impl<T: Element> Dense<T> {
         let fours = |x: usize| x.is_multiple_of(4);
         let blocks = level.map.blocks() == 1 || fours(block_rows);
         let rows = blocks && fours(start) && (group == spacing || (fours(group) && fours(spacing)));
-        let (shader, cell) = if rows && fours(level.col + level.width) {
+        let (shader, kernel) = if rows && fours(level.col + level.width) {
             (&UNMQR_IN_VECTORS, &self.unmqr_in_vectors)
         } else {
             (&UNMQR, &self.unmqr)
         };
-        if let Some(made) = cell.get() {
-            return Ok(made);
-        }
-        let pipeline = context.pipeline::<T>(shader, &self.shape.unmqr_constants(), self.a.len())?;
-        let bindings = stream.bind(&pipeline, &[&self.v, &self.t], &self.a)?;
-        Ok(cell.get_or_init(|| (pipeline, bindings)))
+        self.bound(kernel, context, stream, shader, &self.shape.unmqr_constants())
+    }
+
+    fn bound<'a>(
+        &self,
+        kernel: &'a Bound,
+        context: &GpuContext,
+        stream: &Stream,
+        shader: &Shader,
+        constants: &[(&str, u32)],
+    ) -> Result<&'a (Pipeline, BindGroup)> {
+        kernel.get(|| {
+            let pipeline = context.pipeline::<T>(shader, constants, self.a.len())?;
+            let bindings = stream.bind(&pipeline, &[&self.v, &self.t], &self.a)?;
+            Ok((pipeline, bindings))
+        })
     }
 
     /// Elements from one row or column to the next.
@@ -241,13 +261,20 @@ impl<T: Element> Dense<T> {
 
 impl<T: Element> Banded<T> {
     /// Room for a band in `layout`, to be chased with `tuning`.
-    pub(super) fn new(context: &GpuContext, stream: &Stream, layout: BandLayout, tuning: &Tuning) -> Result<Self> {
+    pub(super) fn new(context: &GpuContext, layout: BandLayout, tuning: &Tuning) -> Result<Self> {
         let bytes = fitting_bytes::<T>(context, "the band", layout.size().ok())?;
         let shape = ChaseShape::new::<T>(&Bounds::of(context), layout, tuning)?;
         let band = buffer(context, "the band", bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC)?;
-        let chase = context.pipeline::<T>(&CHASE, &shape.constants(), 0)?;
-        let bindings = stream.bind(&chase, &[&band], &[])?;
-        Ok(Banded { band, layout, chase, bindings, element: PhantomData })
+        Ok(Banded { band, layout, chase: Bound::default(), shape, element: PhantomData })
+    }
+
+    /// `chase`, with its binding.
+    pub(super) fn chase(&self, context: &GpuContext, stream: &Stream) -> Result<&(Pipeline, BindGroup)> {
+        self.chase.get(|| {
+            let pipeline = context.pipeline::<T>(&CHASE, &self.shape.constants(), 0)?;
+            let bindings = stream.bind(&pipeline, &[&self.band], &[])?;
+            Ok((pipeline, bindings))
+        })
     }
 
     /// Whether `step` stays within the layout, so that `chase` does.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    ops::Range,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -19,6 +20,7 @@ use super::{
     timer::Timer,
 };
 use crate::{
+    bidiagonal::Stage3,
     cost::{Kernel, Work},
     error::{Result, SvdError},
     progress::Watch,
@@ -28,7 +30,7 @@ use crate::{
 /// Most dispatches in a submission.
 const DISPATCHES: usize = 1024;
 /// Most estimated flops in a submission of several dispatches: about a tenth of a second on a small GPU.
-const FLOPS: u64 = 50_000_000_000;
+pub(crate) const FLOPS: u64 = 50_000_000_000;
 /// The same on a software adapter.
 const FLOPS_SOFTWARE: u64 = 2_000_000_000;
 /// Submissions that may wait on the device; with more, the host waits.
@@ -73,6 +75,8 @@ pub(crate) struct Manner {
     pub waits: Waits,
     /// Whether each kernel is timed on the device, where it can do that.
     pub timed: bool,
+    /// How stage 3 is to run, of a call that comes to it.
+    pub stage3: Option<Stage3>,
     pub watch: Watch,
 }
 
@@ -193,12 +197,12 @@ impl Stream {
         self.context.limits().max_compute_workgroups_per_dimension as usize
     }
 
-    /// Makes all of a buffer zero, after what was asked for before.
-    pub fn clear(&self, target: &Buffer) -> Result<()> {
+    /// Makes these bytes of a buffer zero, after what was asked for before.
+    pub fn clear(&self, target: &Buffer, bytes: impl Iterator<Item = Range<u64>>) -> Result<()> {
         block_on(self.run_all())?;
         let index = self.context.scoped("clearing a buffer", || {
             let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
-            encoder.clear_buffer(target, 0, None);
+            bytes.for_each(|bytes| encoder.clear_buffer(target, bytes.start, Some(bytes.end - bytes.start)));
             Ok(self.context.queue().submit([encoder.finish()]))
         })?;
         block_on(self.submitted(index, 0))
@@ -422,6 +426,15 @@ impl Stream {
             self.state().counts.bytes_read_back += bytes;
         }
         Ok(result)
+    }
+}
+
+impl Drop for Stream {
+    /// At the end of a call, what it compiled is kept for the next process.
+    fn drop(&mut self) {
+        if let Some(file) = &self.context.pipelines().file {
+            file.store_new();
+        }
     }
 }
 

@@ -4,11 +4,12 @@
 use std::ops::Range;
 
 use faer::{MatMut, MatRef};
+use pollster::block_on;
 use wgpu::{BindGroup, BufferUsages};
 
 use super::{
     context::GpuContext,
-    matrix::{GpuMatrix, Window, matrix_bytes},
+    matrix::{GpuMatrix, Lines, Window, check_options, matrix_bytes},
     pipeline::{GEMM, Pipeline, TRMM, TRSM},
     stream::{Stream, buffer},
     tuning::{Bounds, Shape, TriangleShape},
@@ -16,9 +17,11 @@ use super::{
 use crate::{
     cost::{Kernel, Work},
     error::{Result, SvdError},
-    options::Tuning,
+    options::{SvdOptions, Tuning},
     scalar::Element,
-    triangular::{Factor, Operation, TriangularKernels, Variant, run},
+    triangular::{
+        Call, Factor, Operation, TriangularGpu, TriangularKernels, Variant, alpha_is_zero, check_diagonal, run, sealed,
+    },
 };
 
 /// Whether the device can have these hyperparameters for `T`.
@@ -223,5 +226,39 @@ impl TriangularKernels for GpuTriangular<'_> {
 
     fn trsm(&mut self, rows: Range<usize>, alpha: Factor) -> Result<()> {
         self.triangle(rows, alpha)
+    }
+}
+
+impl<T: Element> sealed::Sealed for GpuMatrix<T> {}
+
+impl<T: Element> TriangularGpu for GpuMatrix<T> {
+    type Element = T;
+}
+
+impl<T: Element> sealed::Operate<GpuMatrix<T>, T> for GpuMatrix<T> {
+    fn operate(&mut self, call: Call<T>, a: &GpuMatrix<T>, options: &SvdOptions) -> Result<()> {
+        let Call { variant, alpha } = call;
+        variant.check_shapes((a.nrows(), a.ncols()), (self.nrows(), self.ncols()))?;
+        check_options(self.context(), options)?;
+        if !a.context().is_same(self.context()) {
+            return Err(SvdError::invalid("a", "it is on another device than B"));
+        }
+        let tuning = options.tuning_for_adapter::<T::Scalar>(self.context(), a.nrows())?;
+        check::<T>(self.context(), &tuning)?;
+        if self.nrows() == 0 || self.ncols() == 0 {
+            return Ok(());
+        }
+        let stream = Stream::new(self.context())?;
+        if alpha_is_zero(alpha) {
+            let Lines { inner, outer, ld, .. } = self.lines();
+            let bytes = |len: usize| (len * size_of::<T::Scalar>()) as u64;
+            stream.clear(self.entries(), (0..outer).map(|line| bytes(line * ld)..bytes(line * ld + inner)))?;
+            return block_on(stream.finish());
+        }
+        if variant.divides() {
+            check_diagonal(a.diagonal(&stream)?)?;
+        }
+        on_device(self.context(), &stream, &tuning, &variant, alpha, a, self)?;
+        block_on(stream.finish())
     }
 }

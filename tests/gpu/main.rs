@@ -10,7 +10,9 @@ mod accuracy;
 mod band;
 mod dense;
 mod properties;
+mod resident;
 mod stage3;
+mod startup;
 mod triangular;
 mod waits;
 mod whole;
@@ -64,7 +66,7 @@ fn main() -> ExitCode {
             per_element::<Complex<f64>>(context_of),
             per_element::<f16>(context_of),
             named::<bf16>(properties::trials::<bf16>(), context_of),
-            triangular_trials(context_of),
+            resident_trials(context_of),
         ];
         for (name, body, unsupported) in elements.into_iter().flatten() {
             let name = format!("{label}::{name}");
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         ("lost_device", whole::lost_device),
         ("global_context", whole::global_context),
         ("own_device", whole::own_device),
+        ("pipelines_in_files", startup::pipelines_in_files),
         ("device_without_optional_types", whole::device_without_optional_types),
     ] {
         if absent {
@@ -133,12 +136,15 @@ fn per_element<T: Elements>(context: Option<&GpuContext>) -> Vec<(String, Body, 
     named::<T>(bodies, context)
 }
 
-/// The trials of the triangular operations, which hold half types in f32 on any device.
-fn triangular_trials(context: Option<&GpuContext>) -> Vec<(String, Body, bool)> {
+/// The trials of what stays on the device, which holds half types in f32 on any device.
+fn resident_trials(context: Option<&GpuContext>) -> Vec<(String, Body, bool)> {
     fn of<T: Elements>(context: Option<&GpuContext>) -> Vec<(String, Body, bool)> {
         let unsupported = context.is_some_and(|context| !context.supports::<T>(HalfStorage::Single));
-        let name = |name| format!("{}::triangular::{name}", T::NAME);
-        triangular::trials::<T>().into_iter().map(|(trial, body)| (name(trial), body, unsupported)).collect()
+        let of_module = |module, trials: Vec<(&str, Body)>| {
+            let name = move |name| format!("{}::{module}::{name}", T::NAME);
+            trials.into_iter().map(move |(trial, body)| (name(trial), body, unsupported)).collect::<Vec<_>>()
+        };
+        [of_module("triangular", triangular::trials::<T>()), of_module("resident", resident::trials::<T>())].concat()
     }
     let real = [of::<f16>(context), of::<bf16>(context), of::<f32>(context), of::<f64>(context)];
     let complex = [of::<Complex<f32>>(context), of::<Complex<f64>>(context)];

@@ -1,0 +1,43 @@
+// An upper band packed tight, as unpack_band leaves it, to band storage.
+//
+//   B(i, j) = packed[j (bandwidth + 1) + bandwidth + i - j] for j - bandwidth <= i <= j, else 0, over all n x ld places of the band
+//
+//   packed   Scalars, n columns of bandwidth + 1, in
+//   band     B in band storage, entries as stored, out
+//
+// Thread = place in the band.
+
+import package::tuning::{LINEAR_THREADS};
+import package::scalar::{Scalar, Stored, store};
+
+struct Params {
+    n: u32,
+    ld: u32,
+    ku: u32,
+    bandwidth: u32,
+}
+
+@group(0) @binding(0) var<storage, read_write> packed: array<Scalar>;
+@group(0) @binding(1) var<storage, read_write> band: array<Stored>;
+@if(immediates) var<immediate> params: Params;
+@else @group(0) @binding(2) var<uniform> params: Params;
+
+@compute @workgroup_size(LINEAR_THREADS)
+fn repack_band(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let place = (workgroup.x + workgroup.y * workgroups.x) * LINEAR_THREADS + thread;
+    let j = place / params.ld;
+    if j >= params.n {
+        return;
+    }
+    // Place p of column j holds row i = j + p - ku.
+    let p = place % params.ld;
+    var entry = Stored();
+    if p <= params.ku && j + p >= params.ku && p + params.bandwidth >= params.ku {
+        entry = store(packed[j * (params.bandwidth + 1u) + params.bandwidth + p - params.ku]);
+    }
+    band[place] = entry;
+}
