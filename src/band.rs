@@ -67,16 +67,34 @@ impl<T: Element> Band<T> {
     }
 
     /// Order n.
+    ///
+    /// ```
+    /// let band = svdvals_gpu::Band::from_fn(7, 2, |_, _| 1.0f64)?;
+    /// assert_eq!(band.n(), 7);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     pub fn n(&self) -> usize {
         self.n
     }
 
     /// Number of superdiagonals; at most n - 1.
+    ///
+    /// ```
+    /// let band = svdvals_gpu::Band::from_fn(3, 100, |_, _| 1.0f64)?; // no wider than the matrix
+    /// assert_eq!(band.bandwidth(), 2);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     pub fn bandwidth(&self) -> usize {
         self.bandwidth
     }
 
     /// Entry (i, j); zero outside the band, and outside the matrix.
+    ///
+    /// ```
+    /// let band = svdvals_gpu::Band::from_fn(4, 1, |i, j| (i + j) as f64)?;
+    /// assert_eq!((band.get(1, 2), band.get(2, 1), band.get(0, 9)), (3.0, 0.0, 0.0));
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     pub fn get(&self, i: usize, j: usize) -> T {
         if i <= j && j < self.n && j - i <= self.bandwidth {
             self.entries[j * (self.bandwidth + 1) + self.bandwidth + i - j]

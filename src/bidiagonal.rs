@@ -56,11 +56,23 @@ impl<R: RealElement> Bidiagonal<R> {
     }
 
     /// The n diagonal entries.
+    ///
+    /// ```
+    /// let c = svdvals_gpu::Bidiagonal::new(vec![1.0f64, 2.0], vec![0.5])?;
+    /// assert_eq!(c.diagonal(), [1.0, 2.0]);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     pub fn diagonal(&self) -> &[R] {
         &self.diagonal
     }
 
     /// The n - 1 superdiagonal entries.
+    ///
+    /// ```
+    /// let c = svdvals_gpu::Bidiagonal::new(vec![1.0f64, 2.0], vec![0.5])?;
+    /// assert_eq!(c.superdiagonal(), [0.5]);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     pub fn superdiagonal(&self) -> &[R] {
         &self.superdiagonal
     }

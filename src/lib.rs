@@ -15,6 +15,9 @@
 //! [`SvdValsGpu`] gives the method to matrices; [`SvdOptions`] chooses the backend, the GPU and the hyperparameters; every failure is an
 //! [`SvdError`]; [`svdvals_gpu_report`](SvdValsGpu::svdvals_gpu_report) says what ran, why, and how long each stage took.
 //!
+//! The [`guide`] teaches the rest: the two stages, GPU or CPU, reading a report, which type, tuning, long calls, limits, and the names that
+//! LAPACK and torch have for things.
+//!
 //! # The algorithm
 //!
 //! Two stages of tile kernels, and a third on two vectors. A is m x n, m >= n; a wide matrix is read as its transpose, and nothing is ever
@@ -148,6 +151,8 @@ mod error;
 #[cfg(feature = "faer")]
 mod faer;
 mod gpu;
+#[doc = include_str!("guide.md")]
+pub mod guide {}
 mod kernels;
 #[cfg(feature = "ndarray")]
 mod ndarray;

@@ -83,12 +83,24 @@ pub struct SvdOptions {
 
 impl SvdOptions {
     /// Chooses where to compute.
+    ///
+    /// ```
+    /// use svdvals_gpu::{Backend, SvdOptions};
+    /// assert_eq!(SvdOptions::default().backend(Backend::Cpu).backend, Backend::Cpu);
+    /// ```
     pub fn backend(mut self, backend: Backend) -> Self {
         self.backend = backend;
         self
     }
 
     /// Chooses the GPU.
+    ///
+    /// ```
+    /// use svdvals_gpu::{AdapterChoice, GpuContext, SvdOptions};
+    /// if let Ok(context) = GpuContext::new(&AdapterChoice::default()) {
+    ///     assert!(SvdOptions::default().context(context).context.is_some());
+    /// }
+    /// ```
     pub fn context(mut self, context: GpuContext) -> Self {
         self.context = Some(context);
         self
@@ -185,6 +197,12 @@ impl SvdOptions {
     /// Has the call stop with [`SvdError::Cancelled`] soon after `flag` is set: a CPU at the end of a kernel, or of a few cycles of stage 2; a
     /// GPU when the submissions under way are done, a few tenths of a second each at the most. What the call has allocated is freed. The
     /// [triangular operations](crate::triangular) work in place and are not stopped.
+    ///
+    /// ```
+    /// use svdvals_gpu::{CancelFlag, SvdOptions};
+    /// let stop = CancelFlag::new();
+    /// let _options = SvdOptions::default().cancel(stop.clone()); // and `stop.cancel()` from elsewhere
+    /// ```
     pub fn cancel(mut self, flag: CancelFlag) -> Self {
         self.cancel = Some(flag);
         self
@@ -201,6 +219,12 @@ impl SvdOptions {
     }
 
     /// Sets the hyperparameters.
+    ///
+    /// ```
+    /// use svdvals_gpu::{SvdOptions, Tuning};
+    /// let options = SvdOptions::default().tuning(Tuning::for_cpu::<f64>(500).leaf(512));
+    /// assert_eq!(options.tuning.unwrap().leaf, 512);
+    /// ```
     pub fn tuning(mut self, tuning: Tuning) -> Self {
         self.tuning = Some(tuning);
         self

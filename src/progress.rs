@@ -53,6 +53,15 @@ impl fmt::Display for Stage {
 /// How far a call is: what [`SvdOptions::progress`] hands to its callback.
 ///
 /// Fractions follow flops, a flop of stages 2 and 3, which move more data for each, counted as four of stage 1.
+///
+/// ```
+/// # #[cfg(feature = "faer")] {
+/// use svdvals_gpu::{Backend, SvdOptions, SvdValsGpu};
+/// let tell = |now: svdvals_gpu::Progress| println!("{}: {:.0} %", now.stage, 100.0 * now.fraction);
+/// faer::Mat::<f64>::identity(300, 300).svdvals_gpu_with(&SvdOptions::default().backend(Backend::Cpu).progress(tell))?;
+/// # }
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Progress {
@@ -67,6 +76,11 @@ pub struct Progress {
 }
 
 /// A callback for [`SvdOptions::progress`].
+///
+/// ```
+/// let options = svdvals_gpu::SvdOptions::default().progress(|now| println!("{now:?}"));
+/// assert!(options.progress.is_some());
+/// ```
 #[derive(Clone)]
 pub struct ProgressFn(Arc<dyn Fn(Progress) + Send + Sync>);
 
@@ -100,16 +114,34 @@ pub struct CancelFlag(Arc<AtomicBool>);
 
 impl CancelFlag {
     /// A flag that is not set.
+    ///
+    /// ```
+    /// let stop = svdvals_gpu::CancelFlag::new();
+    /// std::thread::spawn({
+    ///     let stop = stop.clone();
+    ///     move || stop.cancel()
+    /// });
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Stops the calls that have this flag, those to come too.
+    ///
+    /// ```
+    /// let stop = svdvals_gpu::CancelFlag::new();
+    /// stop.clone().cancel(); // clones are one flag
+    /// assert!(stop.is_cancelled());
+    /// ```
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
     /// Whether it is set.
+    ///
+    /// ```
+    /// assert!(!svdvals_gpu::CancelFlag::new().is_cancelled());
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
 //! What a call did, beside its values.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use half::f16;
 use num_complex::Complex;
@@ -11,7 +11,7 @@ use crate::{
     options::{Backend, Tuning},
 };
 
-/// The values, with what was run to get them and how long each stage took.
+/// The values, with what was run to get them and how long each stage took. Printed, all but the values, in two or three lines.
 ///
 /// ```
 /// # #[cfg(feature = "faer")] {
@@ -20,7 +20,8 @@ use crate::{
 /// let report = a.svdvals_gpu_report(&SvdOptions::default())?;
 /// assert_eq!(report.values[0], 1.0);
 /// assert_eq!(report.backend, Backend::Cpu); // a 20 x 20 matrix gains nothing on a GPU
-/// println!("{}: {}", report.reason, report.seconds.total);
+/// println!("{report}");
+/// assert!(report.to_string().starts_with("20 x 20, held as f64, on the CPU (a smaller side of 20"));
 /// # }
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
@@ -110,10 +111,25 @@ impl<V> SvdReport<V> {
     }
 }
 
+/// What ran, on what, why, and the seconds of each stage; no values.
+impl<V> fmt::Display for SvdReport<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ((m, n), storage, reason) = (self.shape, self.storage, &self.reason);
+        let device = self.adapter.as_deref().unwrap_or("the CPU");
+        writeln!(f, "{m} x {n}, held as {storage}, on {device} ({reason})")?;
+        write!(f, "{}", self.seconds)?;
+        if self.backend == Backend::Gpu {
+            write!(f, "\n{}", self.counts)?;
+        }
+        Ok(())
+    }
+}
+
 /// Wall-clock seconds, stage by stage.
 ///
 /// ```
-/// assert_eq!(svdvals_gpu::StageSeconds::default().total, 0.0);
+/// let none = svdvals_gpu::StageSeconds::default();
+/// assert!(none.total == 0.0 && none.to_string().starts_with("0.000000 s: scale 0.000000, "));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -133,10 +149,21 @@ pub struct StageSeconds {
     pub total: f64,
 }
 
+impl fmt::Display for StageSeconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let StageSeconds { scale, upload, to_band, band_to_bidiag, svdvals, total } = self;
+        write!(
+            f,
+            "{total:.6} s: scale {scale:.6}, upload {upload:.6}, to_band {to_band:.6}, band_to_bidiag {band_to_bidiag:.6}, svdvals {svdvals:.6}"
+        )
+    }
+}
+
 /// What was sent to a GPU and back.
 ///
 /// ```
-/// assert_eq!(svdvals_gpu::Counts::default().dispatches, 0);
+/// let none = svdvals_gpu::Counts::default();
+/// assert_eq!(none.to_string(), "0 dispatches in 0 submissions; bytes: 0 uploaded, 0 read back, 0 of parameters");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -152,4 +179,15 @@ pub struct Counts {
     pub bytes_read_back: u64,
     /// Bytes of kernel parameters.
     pub bytes_parameters: u64,
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counts { dispatches, submissions, bytes_uploaded, bytes_read_back, bytes_parameters } = self;
+        write!(
+            f,
+            "{dispatches} dispatches in {submissions} submissions; bytes: {bytes_uploaded} uploaded, {bytes_read_back} read back, \
+             {bytes_parameters} of parameters"
+        )
+    }
 }

@@ -147,6 +147,13 @@ const ENVIRONMENT: &str = "SVDVALS_GPU_TUNING";
 
 impl TuningTable {
     /// The adapter name of entries for [`Backend::Cpu`](crate::Backend::Cpu).
+    ///
+    /// ```
+    /// use svdvals_gpu::{PartialTuning, TuningTable};
+    /// let mut table = TuningTable::default();
+    /// table.set::<f32>(TuningTable::CPU, 1000, PartialTuning::default().leaf(512));
+    /// assert!(table.find::<f32>("cpu", 500).is_some());
+    /// ```
     pub const CPU: &str = "cpu";
 
     /// The entries, in the order that they were set or read in.

@@ -61,6 +61,11 @@ const KB: u64 = 1 << 10;
 
 impl DeviceModel {
     /// NVIDIA H100 (80 GB).
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::DeviceModel;
+    /// assert!(DeviceModel::H100.f32_flops > DeviceModel::A100.f32_flops);
+    /// ```
     pub const H100: DeviceModel = DeviceModel {
         name: "H100",
         units: 132,
@@ -80,6 +85,11 @@ impl DeviceModel {
     };
 
     /// NVIDIA A100 (80 GB).
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::DeviceModel;
+    /// assert!(DeviceModel::A100.bandwidth > DeviceModel::RTX_4060.bandwidth);
+    /// ```
     pub const A100: DeviceModel = DeviceModel {
         name: "A100",
         units: 108,
@@ -93,6 +103,11 @@ impl DeviceModel {
     };
 
     /// NVIDIA RTX 4060 (laptop, 8 GB).
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::DeviceModel;
+    /// assert!(DeviceModel::RTX_4060.memory < DeviceModel::A100.memory);
+    /// ```
     pub const RTX_4060: DeviceModel = DeviceModel {
         name: "RTX 4060",
         units: 24,
@@ -107,6 +122,11 @@ impl DeviceModel {
     };
 
     /// AMD Instinct MI300X.
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::DeviceModel;
+    /// assert!(DeviceModel::MI300X.memory > DeviceModel::H100.memory);
+    /// ```
     pub const MI300X: DeviceModel = DeviceModel {
         name: "MI300X",
         units: 304,
@@ -126,6 +146,10 @@ impl DeviceModel {
     };
 
     /// Apple M1 (8 cores).
+    ///
+    /// ```
+    /// assert_eq!(svdvals_gpu::cost::DeviceModel::M1.f64_flops, 0.0); // has no f64
+    /// ```
     pub const M1: DeviceModel = DeviceModel {
         name: "M1",
         units: 8,
@@ -145,6 +169,13 @@ impl DeviceModel {
     };
 
     /// The devices above.
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::DeviceModel;
+    /// for device in DeviceModel::ALL {
+    ///     println!("{}: {:.1e} flops a second in f32", device.name, device.f32_flops);
+    /// }
+    /// ```
     pub const ALL: [DeviceModel; 5] = [Self::H100, Self::A100, Self::RTX_4060, Self::MI300X, Self::M1];
 
     /// Smallest order n for which bulge chasing at this bandwidth has a sweep for each execution unit: n / (3 bandwidth) of them are

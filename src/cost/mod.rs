@@ -36,6 +36,13 @@ use crate::{
 };
 
 /// The dispatches of one call. See the [module](self).
+///
+/// ```
+/// use svdvals_gpu::cost::Cost;
+/// let cost = Cost::new::<f32>(512, 512, &Cost::tuning::<f32>(512))?;
+/// println!("{cost}"); // a table: kernel by kernel
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Cost {
     /// Dispatches in order, those that are the same one after the other taken together.
@@ -113,6 +120,14 @@ impl Cost {
     /// The cost of an m x n matrix (or n x m: a wide matrix is read as its transpose) stored as `S`, with these hyperparameters. `f16`
     /// stands for [`HalfStorage::Half`](crate::HalfStorage). Stage 3 is where [`Stage3::Auto`](crate::Stage3) has it on a hardware GPU.
     ///
+    /// ```
+    /// use svdvals_gpu::cost::Cost;
+    /// let cost = Cost::new::<f32>(512, 512, &Cost::tuning::<f32>(512))?;
+    /// assert!(Cost::new::<f32>(512, 512, &Cost::tuning::<f32>(512).tile_size(0)).is_err());
+    /// assert!(cost.dispatches() > 512);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`SvdError::InvalidOption`] where [`Tuning::check`] refuses the hyperparameters, or the sizes
     /// overflow.
@@ -173,17 +188,36 @@ impl Cost {
 
     /// Default hyperparameters for a matrix of order `n` stored as `S` on a device with 32 KiB of workgroup memory and 1024 threads a
     /// workgroup, which data-centre GPUs have.
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::Cost;
+    /// assert!(Cost::tuning::<f32>(1000).check().is_ok());
+    /// ```
     pub fn tuning<S: Element>(n: usize) -> Tuning {
         let (threads, bytes, workgroups) = (1024, 32 << 10, u16::MAX.into());
         Tuning::within::<S>(&Bounds { name: "the device", threads, bytes, workgroups, software: false }, n)
     }
 
     /// Dispatches in all.
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::Cost;
+    /// let cost = Cost::new::<f32>(512, 512, &Cost::tuning::<f32>(512))?;
+    /// assert!(cost.dispatches() < Cost::new::<f32>(1024, 1024, &Cost::tuning::<f32>(1024))?.dispatches());
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     pub fn dispatches(&self) -> u64 {
         self.work.iter().map(|(_, times)| times).sum()
     }
 
     /// What one kernel has to do; zeros where it does not run.
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::{Cost, Kernel};
+    /// let cost = Cost::new::<f32>(512, 512, &Cost::tuning::<f32>(512))?;
+    /// assert!(cost.kernel(Kernel::Unmqr).flops > cost.kernel(Kernel::Geqrt).flops);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     pub fn kernel(&self, kernel: Kernel) -> KernelCost {
         let none = KernelCost {
             kernel,
@@ -210,6 +244,14 @@ impl Cost {
     }
 
     /// Seconds on a device, kernel by kernel, in the order of [`Kernel::ALL`]; infinite for f64 on a device that has none.
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::{Cost, DeviceModel, Kernel};
+    /// let cost = Cost::new::<f32>(512, 512, &Cost::tuning::<f32>(512))?;
+    /// let seconds = cost.on(&DeviceModel::H100);
+    /// assert_eq!(seconds.len(), Kernel::ALL.len());
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     pub fn on(&self, device: &DeviceModel) -> Vec<KernelSeconds> {
         let zero = |kernel| KernelSeconds {
             kernel,

@@ -51,6 +51,11 @@ pub enum Kernel {
 
 impl Kernel {
     /// Those of a call, in the order in which they run: the last two, where stage 3 is the device's, in place of `unpack_band`.
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::Kernel;
+    /// assert_eq!(Kernel::ALL[0].to_string(), "geqrt");
+    /// ```
     pub const ALL: [Kernel; 7] = [
         Kernel::Geqrt,
         Kernel::Unmqr,

@@ -59,18 +59,34 @@ pub enum DeviceLimits {
 
 impl AdapterChoice {
     /// Asks for an adapter whose name contains `name`.
+    ///
+    /// ```
+    /// use svdvals_gpu::AdapterChoice;
+    /// assert_eq!(AdapterChoice::default().name("radeon").name.as_deref(), Some("radeon"));
+    /// ```
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
     /// Sets the power preference.
+    ///
+    /// ```
+    /// use svdvals_gpu::{AdapterChoice, wgpu::PowerPreference};
+    /// let saving = AdapterChoice::default().power(PowerPreference::LowPower);
+    /// assert_eq!(saving.power, PowerPreference::LowPower);
+    /// ```
     pub fn power(mut self, power: PowerPreference) -> Self {
         self.power = power;
         self
     }
 
     /// Sets the limits to ask for.
+    ///
+    /// ```
+    /// use svdvals_gpu::{AdapterChoice, DeviceLimits};
+    /// assert_eq!(AdapterChoice::default().limits(DeviceLimits::Plain).limits, DeviceLimits::Plain);
+    /// ```
     pub fn limits(mut self, limits: DeviceLimits) -> Self {
         self.limits = limits;
         self
@@ -90,6 +106,10 @@ impl AdapterChoice {
     }
 
     /// Turns run-time checks in shaders on or off.
+    ///
+    /// ```
+    /// assert_eq!(svdvals_gpu::AdapterChoice::default().checked(true).checked, Some(true));
+    /// ```
     pub fn checked(mut self, checked: bool) -> Self {
         self.checked = Some(checked);
         self

@@ -75,6 +75,12 @@ const PATIENCE: Duration = Duration::from_secs(120);
 impl GpuContext {
     /// Opens a device on the adapter chosen.
     ///
+    /// ```
+    /// use svdvals_gpu::{AdapterChoice, GpuContext, SvdError};
+    /// let none = AdapterChoice::default().name("no adapter has this name");
+    /// assert!(matches!(GpuContext::new(&none), Err(SvdError::NoAdapter { .. })));
+    /// ```
+    ///
     /// # Errors
     /// [`SvdError::NoAdapter`] where there is none that fits, and in a browser, where [`new_async`](Self::new_async) opens one;
     /// [`SvdError::Gpu`] where the driver refuses the device.
@@ -115,6 +121,13 @@ impl GpuContext {
     ///
     /// That there is no adapter is remembered; other failures are tried anew by the next call, and a lost device is replaced.
     ///
+    /// ```
+    /// use svdvals_gpu::GpuContext;
+    /// if let Ok(context) = GpuContext::global() {
+    ///     assert!(!context.is_lost());
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// As [`new`](Self::new).
     pub fn global() -> Result<Self> {
@@ -129,6 +142,14 @@ impl GpuContext {
     }
 
     /// [`global`](Self::global) for callers that must not block: a browser has no other.
+    ///
+    /// ```
+    /// use svdvals_gpu::{GpuContext, SvdOptions};
+    /// async fn options() -> Option<SvdOptions> {
+    ///     Some(SvdOptions::default().context(GpuContext::global_async().await.ok()?))
+    /// }
+    /// println!("{:?}", pollster::block_on(options()));
+    /// ```
     ///
     /// # Errors
     /// As [`new_async`](Self::new_async).
@@ -184,21 +205,49 @@ impl GpuContext {
     }
 
     /// The adapter's name, as its driver gives it.
+    ///
+    /// ```
+    /// use svdvals_gpu::GpuContext;
+    /// if let Ok(context) = GpuContext::global() {
+    ///     println!("{}", context.adapter_name());
+    /// }
+    /// ```
     pub fn adapter_name(&self) -> &str {
         &self.0.info.name
     }
 
     /// The graphics interface that the device is reached through.
+    ///
+    /// ```
+    /// use svdvals_gpu::GpuContext;
+    /// if let Ok(context) = GpuContext::global() {
+    ///     println!("through {}", context.backend());
+    /// }
+    /// ```
     pub fn backend(&self) -> wgpu::Backend {
         self.0.info.backend
     }
 
     /// Whether the adapter is a program that runs on the CPU.
+    ///
+    /// ```
+    /// use svdvals_gpu::GpuContext;
+    /// if let Ok(context) = GpuContext::global() {
+    ///     println!("{}", if context.is_software() { "a program" } else { "hardware" });
+    /// }
+    /// ```
     pub fn is_software(&self) -> bool {
         self.0.info.device_type == DeviceType::Cpu
     }
 
     /// The device's limits.
+    ///
+    /// ```
+    /// use svdvals_gpu::GpuContext;
+    /// if let Ok(context) = GpuContext::global() {
+    ///     println!("{} bytes in one binding", context.limits().max_storage_buffer_binding_size);
+    /// }
+    /// ```
     pub fn limits(&self) -> &wgpu::Limits {
         &self.0.limits
     }
@@ -233,21 +282,49 @@ impl GpuContext {
     }
 
     /// The device.
+    ///
+    /// ```
+    /// use svdvals_gpu::GpuContext;
+    /// if let Ok(context) = GpuContext::global() {
+    ///     println!("{:?}", context.device().features()); // for buffers and pipelines of your own
+    /// }
+    /// ```
     pub fn device(&self) -> &Device {
         &self.0.device
     }
 
     /// The device's queue.
+    ///
+    /// ```
+    /// use svdvals_gpu::GpuContext;
+    /// if let Ok(context) = GpuContext::global() {
+    ///     context.queue().submit([]); // of your own command buffers
+    /// }
+    /// ```
     pub fn queue(&self) -> &Queue {
         &self.0.queue
     }
 
     /// Whether shaders check their indices at run time.
+    ///
+    /// ```
+    /// use svdvals_gpu::{AdapterChoice, GpuContext};
+    /// if let Ok(context) = GpuContext::new(&AdapterChoice::default().checked(true)) {
+    ///     assert!(context.is_checked());
+    /// }
+    /// ```
     pub fn is_checked(&self) -> bool {
         self.0.checked
     }
 
     /// Whether the device is known to be lost: nothing more can be computed on it.
+    ///
+    /// ```
+    /// use svdvals_gpu::GpuContext;
+    /// if let Ok(context) = GpuContext::global() {
+    ///     assert!(!context.is_lost()); // or a new one is needed: `GpuContext::new`
+    /// }
+    /// ```
     pub fn is_lost(&self) -> bool {
         self.0.lost.get().is_some()
     }

@@ -128,6 +128,17 @@ pub(super) fn copy_lines<T: Element, S: Element>(
 impl<T: Element> GpuMatrix<T> {
     /// Copies a matrix to the device, in the memory order that it has.
     ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{GpuContext, GpuMatrix};
+    /// if let Ok(context) = GpuContext::global() {
+    ///     let a = GpuMatrix::upload(&context, &faer::mat![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
+    ///     println!("{a:?}");
+    /// }
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`SvdError::UnsupportedElement`] where the device does not compute with `T`; [`SvdError::TooLarge`] where it cannot hold the
     /// matrix; [`SvdError::OutOfMemory`], [`SvdError::DeviceLost`] and [`SvdError::Gpu`], as the device says.
@@ -247,16 +258,49 @@ impl<T: Element> GpuMatrix<T> {
     }
 
     /// Rows.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{GpuContext, GpuMatrix};
+    /// if let Ok(context) = GpuContext::global() {
+    ///     let a = GpuMatrix::upload(&context, &faer::mat![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
+    ///     assert_eq!(a.nrows(), 2);
+    /// }
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     pub fn nrows(&self) -> usize {
         self.size.0
     }
 
     /// Columns.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{GpuContext, GpuMatrix};
+    /// if let Ok(context) = GpuContext::global() {
+    ///     let a = GpuMatrix::upload(&context, &faer::mat![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
+    ///     assert_eq!(a.ncols(), 3);
+    /// }
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     pub fn ncols(&self) -> usize {
         self.size.1
     }
 
     /// The device that the matrix is on.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{GpuContext, GpuMatrix};
+    /// if let Ok(context) = GpuContext::global() {
+    ///     let a = GpuMatrix::upload(&context, &faer::mat![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
+    ///     assert_eq!(a.context().adapter_name(), context.adapter_name());
+    /// }
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     pub fn context(&self) -> &GpuContext {
         &self.context
     }
@@ -292,6 +336,17 @@ impl<T: Element> GpuMatrix<T> {
     }
 
     /// Reads the matrix back.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{GpuContext, GpuMatrix};
+    /// if let Ok(context) = GpuContext::global() {
+    ///     let a = GpuMatrix::upload(&context, &faer::mat![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
+    ///     assert_eq!(a.to_mat()?[(1, 2)], 6.0);
+    /// }
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     ///
     /// # Errors
     /// [`SvdError::OutOfMemory`], [`SvdError::DeviceLost`] and [`SvdError::Gpu`], as the device says.
