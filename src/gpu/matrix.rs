@@ -28,7 +28,7 @@ use crate::{
     scale::{power_of_two_scale, scale_for},
     stages::band_of,
     svdvals::{Source, SvdValsGpu},
-    triangular::{Uplo, sealed},
+    triangular::Uplo,
 };
 
 /// A matrix in a GPU's memory: uploaded once, operated on any number of times, read back when it is wanted.
@@ -417,7 +417,7 @@ impl<T: Element> GpuMatrix<T> {
     #[cfg(feature = "ndarray")]
     pub fn to_array2(&self) -> Result<ndarray::Array2<T>> {
         let mut b = ndarray::Array2::from_elem(self.size, T::zeroed());
-        self.download_to(&Stream::new(&self.context)?, sealed::MatrixMut::as_faer_mut(&mut b))?;
+        self.download_to(&Stream::new(&self.context)?, crate::triangular::sealed::MatrixMut::as_faer_mut(&mut b))?;
         Ok(b)
     }
 
