@@ -372,7 +372,7 @@ impl<T: Element> GpuMatrix<T> {
     #[cfg(feature = "ndarray")]
     pub fn to_array2(&self) -> Result<ndarray::Array2<T>> {
         let mut b = ndarray::Array2::from_elem(self.size, T::zeroed());
-        self.download_to(&Stream::new(&self.context)?, sealed::MatrixMut::as_faer_mut(&mut b))?;
+        self.download_to(&Stream::new(&self.context)?, crate::triangular::sealed::MatrixMut::as_faer_mut(&mut b))?;
         Ok(b)
     }
 
