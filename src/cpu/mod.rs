@@ -9,6 +9,7 @@ mod geqrt;
 mod lanes;
 mod larfg;
 mod pack_band;
+mod reflector;
 mod triangular;
 mod trmm;
 mod trsm;

@@ -28,7 +28,7 @@ use crate::{
     scale::{power_of_two_scale, scale_for},
     stages::band_of,
     svdvals::SvdValsGpu,
-    triangular::{Uplo, sealed},
+    triangular::Uplo,
 };
 
 /// A matrix in a GPU's memory: uploaded once, operated on any number of times, read back when it is wanted.
