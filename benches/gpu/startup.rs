@@ -5,7 +5,7 @@ use std::{error::Error, time::Instant};
 use faer::MatRef;
 use svdvals_gpu::{AdapterChoice, Backend, Element, GpuContext, HalfStorage, SvdError, SvdOptions, SvdValsGpu};
 
-use crate::{Arguments, machine, matrix, shared::with_type};
+use crate::{Arguments, SEED, machine, matrix, shared::with_type};
 
 /// Prints the crate's log, which has a line for each pipeline that is made.
 struct Printer;
@@ -26,7 +26,7 @@ impl log::Log for Printer {
 
 /// Seconds to open a context, of its first call, and of its second.
 fn open_and_call<T: Element>(choice: &AdapterChoice, n: usize) -> Result<[f64; 3], SvdError> {
-    let a = matrix::<T>(n).ok_or(SvdError::OutOfMemory { reason: "the host holds no such matrix".into() })?;
+    let a = matrix::<T>(n, n, SEED).ok_or(SvdError::OutOfMemory { reason: "the host holds no such matrix".into() })?;
     let a = MatRef::from_column_major_slice(&a, n, n);
     let start = Instant::now();
     let context = GpuContext::new(choice)?;
