@@ -104,7 +104,9 @@ fn compute(sources: Vec<Source>, arguments: &Arguments, outcome: &mut Outcome) {
     let mut progress = Progress::over(&sources);
     for (source, name) in sources.into_iter().zip(names) {
         progress.start(&name, &source);
-        let solved = source.read().and_then(|a| a.solve(&arguments.options).map_err(|error| error.to_string()));
+        let inside = progress.inside(&source);
+        let options = arguments.options.clone().progress(move |of_call| inside(of_call.fraction));
+        let solved = source.read().and_then(|a| a.solve(&options).map_err(|error| error.to_string()));
         progress.finish(&source);
         match solved {
             Ok(solved) => {

@@ -24,16 +24,17 @@ impl Progress {
 
     pub fn start(&self, name: &str, source: &Source) {
         self.bar.set_message(format!("{name}, {} x {}", source.shape.0, source.shape.1));
-        self.inside(source, 0.0);
+        self.inside(source)(0.0);
     }
 
-    /// This part of the matrix is done.
-    pub fn inside(&self, source: &Source, part: f64) {
-        self.bar.set_position(((self.done + part * source.work() as f64) / self.total * STEPS) as u64);
+    /// To be called where a part of the matrix is done.
+    pub fn inside(&self, source: &Source) -> impl Fn(f64) + Send + Sync + 'static {
+        let (bar, done, total, work) = (self.bar.clone(), self.done, self.total, source.work() as f64);
+        move |part| bar.set_position(((done + part * work) / total * STEPS) as u64)
     }
 
     pub fn finish(&mut self, source: &Source) {
-        self.inside(source, 1.0);
+        self.inside(source)(1.0);
         self.done += source.work() as f64;
     }
 

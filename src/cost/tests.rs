@@ -67,6 +67,21 @@ fn stage_1_is_cubic() {
     assert!((0.96..1.2).contains(&panels), "{panels}");
 }
 
+/// A tall matrix has the flops of its QR, 2 m n^2 - 2/3 n^3, and of its square factor's stage 1, 8/3 n^3, with the trees' part; what lies
+/// below the factor has none. (Were it updated too, as zeros, by each LQ sweep, 2 m n^2 more: 1.9 times as many.) A tree of the longest panel
+/// has two levels and more: within 4%, as for square ones, where the last of them is small.
+#[test]
+fn a_tall_matrix_is_its_factor() {
+    let (m, n) = (65_536, 4096);
+    let tuning = Cost::tuning::<f32>(n);
+    let arity = tuning.arity() as f64;
+    let tree = (1.0 + 0.5 / arity) * arity / (arity - 1.0);
+    let (rows, cols) = (m as f64, n as f64);
+    let want = (2.0 * rows * cols * cols + 2.0 * cols.powi(3)) * tree;
+    let ratio = Cost::new::<f32>(m, n, &tuning).unwrap().kernel(Kernel::Unmqr).flops as f64 / want;
+    assert!((0.96..1.01).contains(&ratio), "{ratio}");
+}
+
 /// Stage 2 has 4 n^2 TW (1 + TW / BW) flops a reduction step, but for its edges, n b each.
 #[test]
 fn stage_2_is_quadratic() {
