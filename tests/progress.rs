@@ -114,8 +114,8 @@ fn a_cancelled_call_stops() {
     cancelled(band.band_to_bidiag(&cpu().cancel(flag)).unwrap_err());
 }
 
-/// A callback that panics takes its call with it, in stage 2 too, where other threads wait for the one that it was called by; none of them
-/// waits for ever, and the next call works.
+/// A callback that panics takes its call with it, in stage 2 too, where threads wait for one another: none of them for ever, and the next call
+/// works.
 #[test]
 fn a_panic_in_the_callback_ends_the_call() {
     let a = gaussian::<f32>(300, 300, 7);

@@ -10,7 +10,7 @@
 
 use std::{
     any::TypeId,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use faer::traits::{ComplexField, SimdArch};
@@ -55,7 +55,6 @@ pub(super) fn chase<B: Element>(band: &mut [B], layout: BandLayout, step: &Reduc
         group,
         next: AtomicUsize::new(0),
         progress: (0..groups).map(|_| AtomicUsize::new(0)).collect(),
-        stopped: AtomicBool::new(false),
         watch,
     };
     let schedule = &schedule;
@@ -111,26 +110,7 @@ struct Schedule<'a, B> {
     next: AtomicUsize,
     /// Wave-front steps that each group has done; `usize::MAX` when it is finished.
     progress: Vec<AtomicUsize>,
-    /// Set where a thread leaves before its groups are done: nobody may wait for them any more.
-    stopped: AtomicBool,
     watch: &'a Watch,
-}
-
-impl<B> Schedule<'_, B> {
-    fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed) || self.watch.is_cancelled()
-    }
-}
-
-/// Sets [`Schedule::stopped`] when a callback's panic ends its thread.
-struct Stopper<'a>(&'a AtomicBool);
-
-impl Drop for Stopper<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
 }
 
 // SAFETY: `band` is one exclusive borrow, held by `chase` for as long as the schedule lives; threads read and write disjoint entries of
@@ -146,8 +126,7 @@ impl<B: Element> WithSimd for Worker<'_, B> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let lanes = Lanes::<f64, S>::new(simd);
-        let Schedule { band, layout, step, group, ref next, ref progress, ref stopped, watch } = *self.0;
-        let _stopper = Stopper(stopped);
+        let Schedule { band, layout, step, group, ref next, ref progress, watch } = *self.0;
         let mut v = Reflector::<Wide<B>>::with_capacity(step.tile_width + 1);
         let mut copy = Vec::new();
         loop {
@@ -160,7 +139,7 @@ impl<B: Element> WithSimd for Worker<'_, B> {
             let mut before = if g == 0 { usize::MAX } else { 0 };
             let mut cycles = 0;
             for s in 0..steps {
-                if self.0.is_stopped() {
+                if watch.is_cancelled() {
                     return;
                 }
                 // Sweep R may run cycle s once sweep R-1, the last of the group before, has finished cycle s + 2.
@@ -169,7 +148,7 @@ impl<B: Element> WithSimd for Worker<'_, B> {
                 while before < needed {
                     before = progress[g - 1].load(Ordering::Acquire);
                     if before < needed {
-                        if self.0.is_stopped() {
+                        if watch.is_cancelled() {
                             return;
                         }
                         wait(&mut looks);
@@ -188,7 +167,7 @@ impl<B: Element> WithSimd for Worker<'_, B> {
                 done.store(s + 1, Ordering::Release);
             }
             done.store(usize::MAX, Ordering::Release);
-            // That the call is to stop is seen before the next group.
+            // After the group: a callback that panics leaves none that others wait for. That the call is to stop is seen above.
             let _ = watch.did(chase_flops::<B>(&step, cycles));
         }
     }
