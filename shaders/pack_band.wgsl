@@ -8,6 +8,7 @@
 // Thread = place in the band.
 
 import package::tuning::{LINEAR_THREADS};
+import package::band::{is_of_band};
 import package::dense::{read_entry};
 import package::level::{Level, place_of};
 import package::scalar::{Stored};
@@ -37,10 +38,9 @@ fn pack_band(
     if j >= params.n {
         return;
     }
-    // Place p of column j holds row i = j + p - ku.
     let p = place % params.ld;
     var entry = Stored();
-    if p <= params.ku && j + p >= params.ku && p + params.bandwidth >= params.ku {
+    if is_of_band(p, j, params.ku, params.bandwidth) {
         var level = Level();
         level.rs = params.rs;
         level.cs = params.cs;

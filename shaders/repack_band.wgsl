@@ -8,6 +8,7 @@
 // Thread = place in the band.
 
 import package::tuning::{LINEAR_THREADS};
+import package::band::{is_of_band};
 import package::scalar::{Scalar, Stored, store};
 
 struct Params {
@@ -33,10 +34,9 @@ fn repack_band(
     if j >= params.n {
         return;
     }
-    // Place p of column j holds row i = j + p - ku.
     let p = place % params.ld;
     var entry = Stored();
-    if p <= params.ku && j + p >= params.ku && p + params.bandwidth >= params.ku {
+    if is_of_band(p, j, params.ku, params.bandwidth) {
         entry = store(packed[j * (params.bandwidth + 1u) + params.bandwidth + p - params.ku]);
     }
     band[place] = entry;

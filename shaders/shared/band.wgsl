@@ -11,3 +11,8 @@ struct Layout {
 fn band_index(shape: Layout, i: u32, j: u32) -> u32 {
     return j * shape.ld + shape.ku + i - j;
 }
+
+/// Whether place p of column j, which holds row j + p - ku, is of an upper band of `bandwidth` superdiagonals.
+fn is_of_band(p: u32, j: u32, ku: u32, bandwidth: u32) -> bool {
+    return p <= ku && j + p >= ku && p + bandwidth >= ku;
+}

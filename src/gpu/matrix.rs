@@ -12,21 +12,18 @@ use wgpu::{Buffer, BufferUsages};
 
 use super::{
     context::GpuContext,
-    kernels::GpuKernels,
     pipeline::{DIAGONAL, LARGEST, LINEAR_THREADS},
     storage::{Lines, fitting_bytes, required_bytes},
-    stream::{Manner, Stream, buffer},
+    stream::{Stream, buffer},
 };
 use crate::{
     band::Band,
     cost::{Kernel, Work},
     cpu::map_into,
     error::{Result, SvdError},
-    options::{Backend, HalfStorage, SvdOptions, Tuning},
-    progress::{Stage, Watch},
+    options::{Backend, SvdOptions, Tuning},
     scalar::{Element, RealElement},
     scale::{power_of_two_scale, scale_for},
-    stages::band_of,
     svdvals::SvdValsGpu,
     triangular::Uplo,
 };
@@ -396,23 +393,7 @@ impl<T: Element> GpuMatrix<T> {
     /// As [`svdvals_gpu_with`](SvdValsGpu::svdvals_gpu_with) with [`Backend::Gpu`]; [`SvdError::InvalidOption`] for [`Backend::Cpu`] and for
     /// another device.
     pub fn to_band(&self, options: &SvdOptions) -> Result<Band<T::Scalar>> {
-        check_options(&self.context, options)?;
-        match options.half_storage {
-            HalfStorage::Single => self.band_in::<T::Scalar>(options),
-            HalfStorage::Half => self.band_in::<T::Compact>(options),
-        }
-    }
-
-    fn band_in<S: Element<Real = T::Real, Scalar = T::Scalar>>(&self, options: &SvdOptions) -> Result<Band<T::Scalar>> {
-        let start = Watch::start(options);
-        let (lines, tuning) = self.prepared::<S>(options)?;
-        let scale = self.scale::<S>()?;
-        let watch = Watch::of_stage_1::<S>(options, start, lines.size(), &tuning)?;
-        let kernels = GpuKernels::<S>::running(&self.context, &tuning, Manner { watch: watch.clone(), ..Manner::default() })?;
-        watch.begin(Stage::ToBand)?;
-        let band = band_of(&kernels, kernels.adopt(&lines, scale)?, lines.size(), scale, &tuning)?;
-        watch.end();
-        Ok(band)
+        self.to_gpu_band(options)?.download()
     }
 
     /// The upright matrix, and hyperparameters with which the device can take it through the stages, stored as `S`.
