@@ -187,6 +187,7 @@ use openblas_src as _;
 #[cfg(feature = "lapack-openblas")]
 macro_rules! blas_routines {
     ($($routine:ident: $t:ty),* $(,)?) => {
+        // SAFETY: the arguments of reference BLAS's routines of these names, by reference, integers of 32 bits, as OpenBLAS has them.
         unsafe extern "C" {
             $(fn $routine(
                 side: *const u8,
