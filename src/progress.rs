@@ -185,7 +185,8 @@ impl Watch {
             return Ok(Watch(None));
         }
         let mut all = if progress.is_some() { flops()? } else { [0; 3] };
-        all.iter_mut().zip(WEIGHTS).for_each(|(flops, weight)| *flops = flops.saturating_mul(weight));
+        // Their sum can be counted.
+        all.iter_mut().zip(WEIGHTS).for_each(|(flops, weight)| *flops = flops.saturating_mul(weight).min(u64::MAX / 4));
         let (progress, cancel) = (progress.clone(), cancel.clone());
         let (stage, done, told) = Default::default();
         Ok(Watch(Some(Arc::new(Listeners { progress, cancel, start, all, stage, done, told }))))
@@ -213,24 +214,17 @@ impl Watch {
         Watch::new(options, start, || Ok([stage_1_flops::<S>(m, n, tuning)?, 0, 0]))
     }
 
-    /// For stage 2 alone, of a band of order n.
-    pub fn of_stage_2<S: Element>(
-        options: &SvdOptions,
-        start: Option<Instant>,
-        (n, bandwidth): (usize, usize),
-        tuning: &Tuning,
-    ) -> Result<Watch> {
-        Watch::new(options, start, || Ok([0, stage_2_flops::<S>(n, bandwidth, tuning), 0]))
-    }
-
-    /// For stages 2 and 3 of a band of order n.
+    /// For stage 2 of a band of order n, and for stage 3 where that is to follow.
     pub fn of_band<S: Element>(
         options: &SvdOptions,
         start: Option<Instant>,
         (n, bandwidth): (usize, usize),
         tuning: &Tuning,
+        stage_3: bool,
     ) -> Result<Watch> {
-        Watch::new(options, start, || Ok([0, stage_2_flops::<S>(n, bandwidth, tuning), stage_3_flops(n)]))
+        Watch::new(options, start, || {
+            Ok([0, stage_2_flops::<S>(n, bandwidth, tuning), if stage_3 { stage_3_flops(n) } else { 0 }])
+        })
     }
 
     /// Whether the backend's work is told.
@@ -324,7 +318,9 @@ fn stage_1_flops<S: Element>(m: usize, n: usize, tuning: &Tuning) -> Result<u64>
 
 /// Flops of stage 2.
 fn stage_2_flops<S: Element>(n: usize, bandwidth: usize, tuning: &Tuning) -> u64 {
-    ReductionStep::all(n, bandwidth, tuning.tile_width).map(|step| chase_flops::<S>(&step, step.all_cycles())).sum()
+    ReductionStep::all(n, bandwidth, tuning.tile_width)
+        .map(|step| chase_flops::<S>(&step, step.all_cycles()))
+        .fold(0, u64::saturating_add)
 }
 
 /// Flops of each stage where no band is between: the QR of a tall matrix, then LAPACK's `gebd2`.

@@ -106,7 +106,7 @@ pub(crate) fn band_to_bidiag<T: Element>(band: &Band<T>, options: &SvdOptions) -
             choose::<T, S>(options, || context_of(options), n, || too_small(n), fits)?,
             n,
             Stage::BandToBidiag,
-            |tuning| Watch::of_stage_2::<S>(options, start, (n, band.bandwidth()), tuning),
+            |tuning| Watch::of_band::<S>(options, start, (n, band.bandwidth()), tuning, false),
             |kernels, tuning| run(kernels, band, scale, tuning),
             |kernels, tuning| run(kernels, band, scale, tuning),
         )

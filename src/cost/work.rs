@@ -134,22 +134,29 @@ fn arithmetic<S: Element>() -> (u64, u64) {
     (size_of::<S::Scalar>() as u64, if S::Scalar::IS_COMPLEX { 4 } else { 1 })
 }
 
+/// The product, or the largest number: views of one entry may be of any size.
+fn counted<const N: usize>(factor: u64, of: [u64; N]) -> u64 {
+    of.into_iter().fold(factor, u64::saturating_mul)
+}
+
 /// Flops of `geqrt` of a level: 3 r w^2 for the r rows of its blocks, and w^3 / 3 for each block's T.
 pub(crate) fn geqrt_flops<S: Element>(level: &Level) -> u64 {
     let [width, rows, blocks] = [level.width, level.map.rows, level.map.blocks()].map(|x| x as u64);
-    arithmetic::<S>().1 * (3 * rows * width * width + blocks * (width * width * width / 3))
+    let (factor, of_t) = (arithmetic::<S>().1, counted(1, [width, width, width]) / 3);
+    counted(factor, [3, rows, width, width]).saturating_add(counted(factor, [blocks, of_t]))
 }
 
 /// Flops of `unmqr` of a level: V^H X and V W for all rows, T^H W for each block.
 pub(crate) fn unmqr_flops<S: Element>(level: &Level, trailing: usize) -> u64 {
     let [width, rows, blocks, trailing] = [level.width, level.map.rows, level.map.blocks(), trailing].map(|x| x as u64);
-    arithmetic::<S>().1 * (4 * rows * width * trailing + 2 * blocks * width * width * trailing)
+    let factor = arithmetic::<S>().1;
+    counted(factor, [4, rows, width, trailing]).saturating_add(counted(factor, [2, blocks, width, width, trailing]))
 }
 
 /// Flops of `cycles` cycles of bulge chasing: two products with each of two reflectors of TW + 1 entries, over BW + TW lines.
 pub(crate) fn chase_flops<S: Element>(step: &ReductionStep, cycles: u64) -> u64 {
     let [bandwidth, tile] = [step.bandwidth, step.tile_width].map(|x| x as u64);
-    arithmetic::<S>().1.saturating_mul(cycles).saturating_mul(8 * tile * (bandwidth + tile))
+    counted(arithmetic::<S>().1, [cycles, 8, tile, bandwidth + tile])
 }
 
 impl Work {

@@ -245,7 +245,7 @@ impl<T: Element> GpuBand<T> {
 
     fn bidiagonal_in<S: Element<Real = T::Real, Scalar = T::Scalar>>(&self, options: &SvdOptions) -> Result<Bidiagonal<T::Real>> {
         let (size, start) = ((self.n, self.bandwidth), Watch::start(options));
-        let watched = |tuning: &Tuning| Watch::of_stage_2::<S>(options, start, size, tuning);
+        let watched = |tuning: &Tuning| Watch::of_band::<S>(options, start, size, tuning, false);
         let (kernels, band, tuning, watch) = self.prepared::<S>(options, watched)?;
         watch.begin(Stage::BandToBidiag)?;
         let bidiagonal = bidiagonal_of(&kernels, band, size, self.scale, &tuning)?;
@@ -275,7 +275,7 @@ impl<T: Element> GpuBand<T> {
 
     fn values_in<S: Element<Real = T::Real, Scalar = T::Scalar>>(&self, options: &SvdOptions) -> Result<Vec<T::Real>> {
         let (size, start) = ((self.n, self.bandwidth), Watch::start(options));
-        let watched = |tuning: &Tuning| Watch::of_band::<S>(options, start, size, tuning);
+        let watched = |tuning: &Tuning| Watch::of_band::<S>(options, start, size, tuning, true);
         let (kernels, band, tuning, watch) = self.prepared::<S>(options, watched)?;
         let solve = Solve::<T, _> { a: (), scale: self.scale, options, timed: false, start };
         Ok(block_on(solve.run_on_band(&kernels, band, size, &tuning, &watch))?.0)
