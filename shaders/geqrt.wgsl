@@ -11,14 +11,18 @@
 //
 //   v_j from X[j.., j];   u_c = v_j^H X[j.., c] for every c
 //   c > j:  X[j.., c] -= tau u_c v_j          c < j:  registers hold v_c, so conj(u_c) = (V^H V)_cj, which T needs
+//
+// u_c is added up over the SPLIT threads of column c, v_j^H v_j over those of column j. Where a column's threads are neighbours in a
+// subgroup, they add up both, with one barrier a column; else through workgroup memory, with two.
 
 import package::tuning::{TS, SPLIT, SLICE, ROWS, GEQRT_THREADS};
-import package::scalar::{Scalar, ONE, conjugate, load, multiply_add, real_part, store, times};
+import package::scalar::{Real, Scalar, ONE, conjugate, load, multiply_add, real_part, store, times};
 import package::reflector::{Squares, larfg, add_square};
 import package::dense::{read_entry, write_entry};
 import package::level::{Level, matrix_row, place_of};
-import package::pair::{Pair, zero, add, add_scalar, exactly, leading, product, two_over_one_plus};
+import package::pair::{Pair, ScalarPair, zero, add, add_scalar, exactly, leading, product, two_over_one_plus};
 import package::compact_wy::{gram, make_row_of_t, entry_of_t};
+@if(subgroups) import package::subgroups::{neighbours_share_subgroups, scalar_sum_of_neighbours, sum_of_neighbours};
 
 @group(0) @binding(0) var<storage, read_write> v: array<Scalar>;
 @group(0) @binding(1) var<storage, read_write> t: array<Scalar>;
@@ -39,6 +43,7 @@ fn geqrt(
     @builtin(workgroup_id) workgroup: vec3<u32>,
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
+    @if(subgroups) @builtin(subgroup_size) subgroup_size: u32,
 ) {
     zero = level.rows >> 31u;
     let q = workgroup.x + workgroup.y * workgroups.x;
@@ -46,6 +51,8 @@ fn geqrt(
     let by_rows = level.cs == 1u;
     let c = select(thread / SPLIT, thread % TS, by_rows);
     let s = select(thread % SPLIT, thread / TS, by_rows);
+    @if(subgroups) let by_subgroups = neighbours_share_subgroups(thread, SPLIT, subgroup_size) && !by_rows;
+    @else const by_subgroups = false;
     let first = q * level.block_rows;
     let rows = min(level.block_rows, level.rows - first);
     let reflectors = min(rows, level.width);
@@ -80,23 +87,36 @@ fn geqrt(
         }
         let h = larfg(column[side * ROWS + j], sum, Pair(sum.plain, 0.0));
         var share = Scalar();
+        var own_square = Real();
+        var own_top = Scalar();
         for (var k = 0u; k < SLICE; k++) {
             let r = s + k * SPLIT;
             if r > j {
                 let v_r = times(column[side * ROWS + r], h.inverse);
                 share += times(conjugate(v_r), select(x[k], v_r, c == j));
+                if by_subgroups { own_square += real_part(times(conjugate(v_r), v_r)); }
             }
-            if r == j { top[c] = x[k]; }
+            if r == j { own_top = x[k]; }
         }
-        shares[s * SHARES_LD + c] = share;
-        // The shares of every u_c are complete before they are added; those of column j - 1 were read before the last barrier.
-        workgroupBarrier();
 
-        var dot = exactly(top[c]);
-        var square = Pair();
-        for (var p = 0u; p < SPLIT; p++) {
-            dot = add_scalar(dot, shares[p * SHARES_LD + c]);
-            square = add(square, real_part(shares[p * SHARES_LD + j]));
+        var dot: ScalarPair;
+        var square: Pair;
+        if by_subgroups {
+            @if(subgroups) {
+                dot = scalar_sum_of_neighbours(add_scalar(exactly(own_top), share), SPLIT, thread);
+                square = sum_of_neighbours(Pair(own_square, Real()), SPLIT, thread);
+            }
+        } else {
+            shares[s * SHARES_LD + c] = share;
+            if j % SPLIT == s { top[c] = own_top; }
+            // The shares of every u_c are complete before they are added; those of column j - 1 were read before the last barrier.
+            workgroupBarrier();
+            dot = exactly(top[c]);
+            square = Pair();
+            for (var p = 0u; p < SPLIT; p++) {
+                dot = add_scalar(dot, shares[p * SHARES_LD + c]);
+                square = add(square, real_part(shares[p * SHARES_LD + j]));
+            }
         }
         // tau = 2 / v^H v, or zero where H = I.
         var tau = Pair();

@@ -66,7 +66,7 @@ pub(super) const LARGEST: Shader = shader!("largest", 2, 4);
 pub(super) const SCALE: Shader = shader!("scale", 3, 4);
 
 /// What shaders share.
-const MODULES: [(&str, &str); 9] = [
+const MODULES: [(&str, &str); 10] = [
     ("pair", include_str!("../../shaders/shared/pair.wgsl")),
     ("reflector", include_str!("../../shaders/shared/reflector.wgsl")),
     ("scalar", include_str!("../../shaders/shared/scalar.wgsl")),
@@ -76,6 +76,7 @@ const MODULES: [(&str, &str); 9] = [
     ("tiles", include_str!("../../shaders/shared/tiles.wgsl")),
     ("compact_wy", include_str!("../../shaders/shared/compact_wy.wgsl")),
     ("band", include_str!("../../shaders/shared/band.wgsl")),
+    ("subgroups", include_str!("../../shaders/shared/subgroups.wgsl")),
 ];
 
 /// Threads of a workgroup of the kernels that have one thread for an element.
@@ -146,8 +147,17 @@ fn dense(binding: u32, count: usize, entry: &str) -> String {
     text
 }
 
+/// What a device has that shaders use where it is there.
+#[derive(Clone, Copy)]
+struct Has {
+    /// Parameters travel as immediates; else they lie in a uniform buffer.
+    immediates: bool,
+    /// Threads may read what others of their subgroup hold.
+    subgroups: bool,
+}
+
 /// The shader's WGSL for matrices stored as `S` in `count` buffers, imports resolved and constants written in.
-fn wgsl<S: Element>(shader: &Shader, count: usize, constants: &str, immediates: bool) -> Result<String> {
+fn wgsl<S: Element>(shader: &Shader, count: usize, constants: &str, device: Has) -> Result<String> {
     let failed = |reason: String| SvdError::Gpu { what: "the source of a shader", reason: format!("{}: {reason}", shader.name) };
     let mut resolver = VirtualResolver::new();
     let vectors = shader.variant == Some("vectors");
@@ -163,7 +173,9 @@ fn wgsl<S: Element>(shader: &Shader, count: usize, constants: &str, immediates: 
         .set_feature("f64", size_of::<Re<S>>() == size_of::<f64>())
         .set_feature("complex", S::Scalar::IS_COMPLEX)
         .set_feature("f16", S::IS_HALF)
-        .set_feature("immediates", immediates)
+        .set_feature("immediates", device.immediates)
+        .set_feature("subgroups", device.subgroups)
+        .set_feature("browser", cfg!(target_arch = "wasm32"))
         .set_feature("vectors", vectors)
         .set_feature("blocks", count > 1);
     let root = format!("package::{}", shader.name).parse().map_err(|e| failed(format!("{e}")))?;
@@ -176,6 +188,10 @@ impl GpuContext {
         self.device().features().contains(Features::IMMEDIATES) && self.limits().max_immediate_size >= 64
     }
 
+    fn has(&self) -> Has {
+        Has { immediates: self.immediates(), subgroups: self.device().features().contains(Features::SUBGROUP) }
+    }
+
     /// `shader` with the constants `values`, for matrices stored as `S`, a dense one in `count` buffers (0: it binds none).
     pub(super) fn pipeline<S: Element>(&self, shader: &Shader, values: &[(&str, u32)], count: usize) -> Result<Pipeline> {
         let key = (shader.name, shader.variant, count, S::NAME, constants::<Re<S>>(values));
@@ -186,7 +202,7 @@ impl GpuContext {
             return Ok(pipeline.clone());
         }
         let start = log::log_enabled!(log::Level::Debug).then(Instant::now);
-        let source = wgsl::<S>(shader, count, &key.4, self.immediates())?;
+        let source = wgsl::<S>(shader, count, &key.4, self.has())?;
         let assembled = start.map(|start| start.elapsed());
         let pipeline = self.scoped("a compute pipeline", || Ok(self.compile(shader, count as u32, source)))?;
         if let Some(file) = &self.pipelines().file {
@@ -286,15 +302,15 @@ impl GpuContext {
 mod tests {
     use super::*;
 
-    /// Every shader resolves, for every storage type, both ways of passing parameters, and matrices in one buffer or several, to WGSL with
-    /// one entry point.
+    /// Every shader resolves, for every storage type, both ways of passing parameters, with subgroups and without, and matrices in one buffer
+    /// or several, to WGSL with one entry point.
     #[test]
     fn sources_resolve() {
         fn resolve<S: Element>() {
             let resident = [GEMM, TRMM, TRSM, DIAGONAL, LARGEST, SCALE, REPACK_BAND];
             let stages = [GEQRT, UNMQR, UNMQR_IN_VECTORS, PACK_BAND, UNPACK_BAND, CHASE, SQUARE_BIDIAGONAL, BISECT];
             for shader in stages.into_iter().chain(resident) {
-                for (immediates, count) in [(false, 1), (true, 1), (true, 3)] {
+                for (immediates, subgroups, count) in [(false, false, 1), (true, false, 1), (true, true, 3)] {
                     let values: Vec<_> =
                         ["TS", "TS4", "SPLIT", "SLICE", "ROWS", "GEQRT_THREADS", "CPB", "CPB4", "CPB8", "I_LOW", "J_LOW"]
                             .into_iter()
@@ -302,9 +318,10 @@ mod tests {
                             .chain(["BISECT_THREADS", "TOP", "GEMM_THREADS", "BASE", "GROUPS", "TRIANGLE_THREADS"])
                             .map(|name| (name, 4))
                             .collect();
-                    let source = wgsl::<S>(&shader, count, &constants::<Re<S>>(&values), immediates).unwrap();
+                    let source = wgsl::<S>(&shader, count, &constants::<Re<S>>(&values), Has { immediates, subgroups }).unwrap();
                     assert_eq!(source.matches("@compute").count(), 1, "{source}");
                     assert_eq!(source.contains("var<immediate>"), immediates);
+                    assert_eq!(source.contains("subgroup_size"), subgroups && shader.name == GEQRT.name, "{source}");
                     assert_eq!(source.contains("f64"), size_of::<Re<S>>() == 8, "{source}");
                     assert_eq!(source.contains("enable f16"), S::IS_HALF, "{source}");
                 }
