@@ -81,6 +81,7 @@ fn main() -> ExitCode {
     let absent = matches!(GpuContext::global(), Err(SvdError::NoAdapter { .. })) && !required;
     for (name, body) in [
         ("counts_at_1024", accuracy::counts_at_1024 as fn() -> Outcome),
+        ("sums_by_subgroup", dense::sums_by_subgroup),
         ("past_one_binding", whole::past_one_binding),
         ("lost_device", whole::lost_device),
         ("global_context", whole::global_context),
