@@ -123,6 +123,10 @@ pub(crate) const ROWS_AT_ONCE: usize = 1 << 17;
 /// divisions among them, which count for ten each).
 const COMPENSATED: u64 = 6;
 const REFLECTOR: u64 = 100;
+/// Operations that depend on one another in a round of sums by subgroup: what the neighbour holds, and its compensated addition.
+const ROUND: u64 = 26;
+/// Threads of a subgroup, at the least, on the devices that this is a model of.
+const SUBGROUP: usize = 32;
 
 /// Operations that depend on one another in a row of a Sturm count: two additions, a product, a comparison, and a division.
 const STURM_ROW: u64 = 14;
@@ -160,11 +164,20 @@ pub(crate) fn chase_flops<S: Element>(step: &ReductionStep, cycles: u64) -> u64 
 }
 
 impl Work {
-    /// `geqrt` of a level: for each of w columns v^H X for all columns, X - tau v u^H for those right of it; and T.
+    /// `geqrt` of a level: for each of w columns v^H X for all columns, X - tau v u^H for those right of it; and T. On QR sweeps, of a
+    /// column-major matrix, the threads of a column add up by subgroup.
     pub fn geqrt<S: Element>(shape: &Shape, level: &Level) -> Work {
         let (scalar, _) = arithmetic::<S>();
         let [ts, split, slice, width, rows] = [shape.ts, shape.split, shape.slice, level.width, level.map.rows].map(|x| x as u64);
         let (blocks, threads) = (level.map.blocks() as u64, shape.geqrt_threads() as u64);
+        let by_subgroups = !level.transposed && shape.split.is_power_of_two() && shape.split <= SUBGROUP;
+        // One barrier a column, and five before and after; else two and two. A thread's shares of two sums pass through registers, or
+        // through workgroup memory.
+        let (barriers, sums, shares) = if by_subgroups {
+            (width + 5, ROUND * u64::from(shape.split.ilog2()), 2 * split)
+        } else {
+            (2 * width + 2, 2 * COMPENSATED * split, 4 * split)
+        };
         Work {
             kernel: Kernel::Geqrt,
             workgroups: blocks,
@@ -172,13 +185,9 @@ impl Work {
             workgroup_memory: shape.geqrt_bytes::<S>() as u64,
             flops: geqrt_flops::<S>(level),
             bytes: 2 * rows * width * size_of::<S>() as u64 + (rows * ts + blocks * ts * ts) * scalar,
-            // A thread reads its slice of v twice, the shares of its column, and all squares.
-            workgroup_bytes: blocks * threads * width * (2 * slice + 4 * split) * scalar,
-            chain: Chain {
-                barriers: 2 * width + 2,
-                round_trips: 2,
-                steps: width * (2 * slice + 2 * COMPENSATED * split + REFLECTOR) + ts * ts / 2,
-            },
+            // A thread reads its slice of v twice, all squares, and the shares of its column.
+            workgroup_bytes: blocks * threads * width * (2 * slice + shares) * scalar,
+            chain: Chain { barriers, round_trips: 2, steps: width * (2 * slice + sums + REFLECTOR) + ts * ts / 2 },
         }
     }
 
