@@ -62,9 +62,9 @@ pub(crate) async fn context_of_async(options: &SvdOptions, n: usize) -> Option<R
     }
 }
 
-/// Why a matrix of order `n` is too small for a GPU, if it is.
-pub(crate) fn too_small(n: usize) -> Option<String> {
-    (n < GPU_WORTHWHILE).then(|| format!("a smaller side of {n} gains nothing on a GPU (from {GPU_WORTHWHILE} on it does)"))
+/// Why a matrix of order `n` is too small for a GPU, if it is. In words that need no memory: some of them take less than a microsecond.
+pub(crate) fn too_small(n: usize) -> Option<Cow<'static, str>> {
+    (n < GPU_WORTHWHILE).then_some(Cow::Borrowed("a smaller side below 1024 gains nothing on a GPU"))
 }
 
 /// Where a matrix of order `n` of `T`, stored as `S`, is computed, and why. On a GPU it computes with these types, and `fits` agrees;
@@ -73,7 +73,7 @@ pub(crate) fn choose<T, S>(
     options: &SvdOptions,
     context: impl FnOnce() -> Result<GpuContext>,
     n: usize,
-    too_small: impl Fn() -> Option<String>,
+    too_small: impl Fn() -> Option<Cow<'static, str>>,
     fits: impl Fn(&GpuContext, &Tuning) -> Result<u64>,
 ) -> Result<Choice>
 where
@@ -96,7 +96,7 @@ where
         Backend::Auto => {
             if let Some(reason) = too_small() {
                 log::debug!("svdvals-gpu computes on the CPU: {reason}");
-                return Ok(Choice::Cpu(reason.into()));
+                return Ok(Choice::Cpu(reason));
             }
             let context = match context() {
                 Ok(context) => context,
@@ -129,5 +129,17 @@ impl SvdError {
             self,
             SvdError::DeviceLost { .. } | SvdError::OutOfMemory { .. } | SvdError::Gpu { .. } | SvdError::TooLarge { .. }
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words name the number.
+    #[test]
+    fn the_reason_names_the_limit() {
+        assert!(too_small(GPU_WORTHWHILE).is_none());
+        assert!(too_small(GPU_WORTHWHILE - 1).is_some_and(|reason| reason.contains(&format!("below {GPU_WORTHWHILE} "))));
     }
 }

@@ -25,16 +25,22 @@ const COLUMNS: usize = 4;
 pub(super) const PADDING: usize = 16;
 
 /// The moduli of the diagonal and of the superdiagonal that `a` is reduced to: m x n, m >= n, column-major, `ld` rows to a column, a
-/// multiple of [`PADDING`], those from m on zero. `a` is overwritten.
-pub(super) fn gebd2<W>(a: &mut [W], ld: usize, m: usize, n: usize) -> (Vec<f64>, Vec<f64>)
+/// multiple of [`PADDING`], those from m on zero. `a` is overwritten; `work` are [`workspace`] zeros.
+pub(super) fn gebd2<W>(a: &mut [W], work: &mut [W], ld: usize, m: usize, n: usize) -> (Vec<f64>, Vec<f64>)
 where
     W: Scalar + Element<Real = f64>,
 {
-    <W as ComplexField>::Arch::default().dispatch(Gebd2 { a, ld, m, n })
+    <W as ComplexField>::Arch::default().dispatch(Gebd2 { a, work, ld, m, n })
+}
+
+/// Elements that [`gebd2`] needs beside the matrix. (Those of a matrix that is there can be counted.)
+pub(super) fn workspace(ld: usize, n: usize) -> usize {
+    2 * ld + 3 * n
 }
 
 struct Gebd2<'a, W> {
     a: &'a mut [W],
+    work: &'a mut [W],
     ld: usize,
     m: usize,
     n: usize,
@@ -46,9 +52,8 @@ impl<W: Scalar + Element<Real = f64>> WithSimd for Gebd2<'_, W> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
         let lanes = Lanes::<W, S>::new(simd);
-        let Gebd2 { a, ld, m, n } = self;
+        let Gebd2 { a, work, ld, m, n } = self;
         let (mut d, mut e) = (Vec::with_capacity(n), Vec::with_capacity(n.saturating_sub(1)));
-        let mut work = vec![W::zero_impl(); 2 * ld + 3 * n];
         let (v, rest) = work.split_at_mut(ld);
         let (w, rest) = rest.split_at_mut(ld);
         let (y, rest) = rest.split_at_mut(n);

@@ -129,10 +129,19 @@ impl<S: Element> CpuKernels<S> {
     }
 }
 
-/// Zeros, or an error where the allocator has no room. The system makes their pages when they are first written, on whichever thread.
+/// Bytes from which memory comes as fresh pages of zeros. Less than this is written: allocators have it at hand, but not as zeros.
+const FRESH_BYTES: usize = 1 << 16;
+
+/// Zeros, or an error where the allocator has no room. The system makes the pages of many when they are first written, on whichever thread.
 fn zeros<T: bytemuck::Zeroable>(what: &'static str, len: usize) -> Result<Vec<T>> {
-    bytemuck::try_zeroed_vec(len)
-        .map_err(|()| SvdError::OutOfMemory { reason: format!("{what}: {len} elements of {} bytes", size_of::<T>()) })
+    let no_room = || SvdError::OutOfMemory { reason: format!("{what}: {len} elements of {} bytes", size_of::<T>()) };
+    if len.checked_mul(size_of::<T>()).is_some_and(|bytes| bytes < FRESH_BYTES) {
+        let mut zeros = Vec::new();
+        zeros.try_reserve_exact(len).map_err(|_| no_room())?;
+        zeros.resize_with(len, T::zeroed);
+        return Ok(zeros);
+    }
+    bytemuck::try_zeroed_vec(len).map_err(|()| no_room())
 }
 
 impl<S: Element> Dense<S> {
@@ -174,10 +183,11 @@ pub(crate) fn bidiagonal_directly<T: Element>(source: MatRef<'_, T>, scale: Re<T
     }
     let ld = m.checked_next_multiple_of(gebd2::PADDING).filter(|ld| ld.checked_mul(n).is_some());
     let ld = ld.ok_or_else(|| SvdError::invalid("matrix", "its size overflows the address space"))?;
-    let mut a = zeros("copy of the matrix", ld * n)?;
-    let copy = MatMut::from_column_major_slice_with_stride_mut(&mut a, m, n, ld);
+    let mut elements = zeros("copy of the matrix", (ld * n).saturating_add(gebd2::workspace(ld, n)))?;
+    let (a, work) = elements.split_at_mut(ld * n);
+    let copy = MatMut::from_column_major_slice_with_stride_mut(a, m, n, ld);
     map_into(source, copy, |x| x.times(scale).to_wide());
-    Ok(gebd2::gebd2(&mut a, ld, m, n))
+    Ok(gebd2::gebd2(a, work, ld, m, n))
 }
 
 /// Runs `body` with `len` elements, of any values, from the pool, and gives them back.

@@ -82,7 +82,7 @@ pub(crate) fn on_host<T: Element>(call: Call<T>, a: MatRef<'_, T>, mut b: MatMut
     let flops = order as f64 * order as f64 * cols as f64;
     let gain = || {
         (flops < GPU_WORTHWHILE)
-            .then(|| format!("{flops:.1e} flops gain nothing on a GPU (from {GPU_WORTHWHILE:.0e} on they do)"))
+            .then(|| format!("{flops:.1e} flops gain nothing on a GPU (from {GPU_WORTHWHILE:.0e} on they do)").into())
     };
     let shape = b.shape();
     let fits = |context: &GpuContext, tuning: &Tuning| gpu::required_triangular_bytes::<T>(context, a.shape(), shape, tuning);
