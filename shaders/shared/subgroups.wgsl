@@ -5,9 +5,6 @@
 import package::scalar::{Real};
 import package::pair::{Pair, ScalarPair, add_pair};
 
-// Browsers ask for this; naga has the functions without, and refuses it.
-@if(browser) enable subgroups;
-
 /// How many threads found themselves out of order.
 var<workgroup> strays: atomic<u32>;
 var<workgroup> in_order: u32;
@@ -34,8 +31,11 @@ fn neighbours_share_subgroups(thread: u32, count: u32, subgroup_size: u32) -> bo
 fn add_neighbour(x: Pair, mask: u32, thread: u32) -> Pair {
     var other = Pair(subgroupShuffleXor(x.hi, mask), Real(0.0));
     @if(!f64) other.lo = subgroupShuffleXor(x.lo, mask);
-    if (thread & mask) == 0u { return add_pair(x, other); }
-    return add_pair(other, x);
+    // No branch: the threads go on side by side to the next exchange.
+    let lower = (thread & mask) == 0u;
+    let first = Pair(select(other.hi, x.hi, lower), select(other.lo, x.lo, lower));
+    let second = Pair(select(x.hi, other.hi, lower), select(x.lo, other.lo, lower));
+    return add_pair(first, second);
 }
 
 /// The sum of the x of `count` neighbours, the same in each of them.

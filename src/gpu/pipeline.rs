@@ -152,7 +152,7 @@ fn dense(binding: u32, count: usize, entry: &str) -> String {
 struct Has {
     /// Parameters travel as immediates; else they lie in a uniform buffer.
     immediates: bool,
-    /// Threads may read what others of their subgroup hold.
+    /// Threads may read what others of their subgroup hold. (wgpu 30 gives browsers none, where shaders would have to enable them.)
     subgroups: bool,
 }
 
@@ -175,7 +175,6 @@ fn wgsl<S: Element>(shader: &Shader, count: usize, constants: &str, device: Has)
         .set_feature("f16", S::IS_HALF)
         .set_feature("immediates", device.immediates)
         .set_feature("subgroups", device.subgroups)
-        .set_feature("browser", cfg!(target_arch = "wasm32"))
         .set_feature("vectors", vectors)
         .set_feature("blocks", count > 1);
     let root = format!("package::{}", shader.name).parse().map_err(|e| failed(format!("{e}")))?;

@@ -201,8 +201,8 @@ pub fn sweeps_follow_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
 /// else through workgroup memory: along rows, where a column's threads are a tile apart, and for numbers of threads that divide no subgroup.
 ///
 /// Bound: 8 rows eps: backward errors of Householder QR on both sides, as for the factorisation itself; sums over the wrong threads would be
-/// off by as much as the entries are. The software driver has subgroups of 8, in order: there the last bits of 64 random columns tell which
-/// way was taken. (In f32: of f64 that driver fuses other operations in one shader than in the other.)
+/// off by as much as the entries are. The software driver has subgroups in order: there the last bits of 64 random columns tell that they took
+/// part.
 pub fn sums_by_subgroup() -> Outcome {
     fn compare<T: Elements>(with: &GpuContext, without: &GpuContext) -> Outcome {
         let a = Mat::<T>::from_fn(256, 64, |i, j| T::noise(7, i, j));
@@ -225,8 +225,9 @@ pub fn sums_by_subgroup() -> Outcome {
             let (found, want) = (found?, want?);
             let (off, bound) = (distance(found.as_ref(), want.as_ref()), 8.0 * 64.0 * eps::<T>());
             check!(off <= bound, "{}, {split} threads: {off:.1e}, bound {bound:.1e}", T::NAME);
-            if with.adapter_name().contains("llvmpipe") && size_of::<T::Real>() == 4 {
-                check!((off > 0.0) == possible, "{}, {split} threads, by rows {by_rows}: {off:.1e}", T::NAME);
+            let in_subgroups = split <= with.device().adapter_info().subgroup_min_size as usize;
+            if with.adapter_name().contains("llvmpipe") && possible && in_subgroups {
+                check!(off > 0.0, "{}, {split} threads: no subgroup took part", T::NAME);
             }
         }
         Ok(())
