@@ -229,6 +229,16 @@ class Table:
 def compare(libraries, arguments):
     table = Table(arguments.csv)
     driver = driver_version()
+    slow = {}  # what is not asked for larger ones, and why
+
+    def figures_of(library, routine, of, n, hosts, call, error):
+        key = (library.name, routine, *of)
+        if key not in slow:
+            figures = measure(library, hosts, call, error, arguments)
+            if figures.get("first_s", 0) > arguments.give_up:
+                slow[key] = f"left out: n = {n} took {figures['first_s']:.0f} s"
+            return figures
+        return {"note": slow[key]}
 
     def push(library, routine, name, n, columns, figures):
         what = {"program": library.name, "routine": routine, "device": library.device, "driver": driver}
@@ -243,7 +253,7 @@ def compare(libraries, arguments):
             error = lambda s: abs(float(np.linalg.norm(s.astype(np.float64))) / norm - 1)
             for library in libraries:
                 for routine, call in library.singular_values.items():
-                    push(library, routine, name, n, n, measure(library, [a], call, error, arguments))
+                    push(library, routine, name, n, n, figures_of(library, routine, (name,), n, [a], call, error))
         table.title(f"{name}: triangular solves, T of order n")
         for n in arguments.sizes if arguments.solves else ():
             t = triangle(n, dtype)
@@ -252,7 +262,8 @@ def compare(libraries, arguments):
                 error = lambda x: residual(t, x, b)
                 for library in libraries:
                     for routine, call in library.solves.items():
-                        push(library, routine, name, n, columns, measure(library, [t, b], call, error, arguments))
+                        of = (name, columns == n)
+                        push(library, routine, name, n, columns, figures_of(library, routine, of, n, [t, b], call, error))
 
 
 def residual(t, x, b, columns=16):
@@ -282,6 +293,7 @@ def main():
     parser.add_argument("--types", type=types, default=["f16", "f32", "f64", "c32"], metavar="T,..", help=", ".join(TYPES))
     parser.add_argument("--repeat", type=int, default=5, metavar="K", help="runs after the first (5)")
     parser.add_argument("--seconds", type=float, default=60.0, metavar="S", help="no new run of a row after this long (60)")
+    parser.add_argument("--give-up", type=float, default=120.0, metavar="S", help="no larger n of a routine whose call took this long (120)")
     parser.add_argument("--csv", metavar="FILE", help="writes the table there too")
     parser.add_argument("--no-solves", dest="solves", action="store_false", help="singular values only")
     arguments = parser.parse_args()
