@@ -1,5 +1,5 @@
 """Every dependency, of tests and examples too, has a licence that deny.toml allows, and comes from the registry: what
-`cargo deny --all-features check licenses sources` checks, where that program is not installed."""
+`cargo deny --all-features check licenses sources` checks, where that program is not installed. And none wants a newer Rust than the crate says."""
 
 import json
 import re
@@ -47,14 +47,23 @@ def allows(expression, allowed):
 assert allows("(MIT OR GPL-3.0) AND Zlib", {"MIT", "Zlib"}) and not allows("MIT OR Zlib AND GPL-3.0", {"Zlib"})
 assert allows("GPL-2.0 / MIT", {"MIT"}) and not allows("Apache-2.0 WITH LLVM-exception", {"Apache-2.0"})
 
+
+def release(version):
+    """1.90 and 1.90.0 as the same."""
+    return [*map(int, version.split(".")), 0, 0][:3]
+
+
 command = ["cargo", "metadata", "--format-version", "1", "--all-features", "--locked"]
 packages = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["packages"]
+own = tomllib.load(open("Cargo.toml", "rb"))["package"]["rust-version"]
 wrong = []
 for package in packages:
     name, expression, source = package["name"], package["license"], package["source"]
     if not expression or not allows(expression, set(rules["allow"] + exceptions.get(name, []))):
         wrong.append(f"{name}: licence {expression}")
+    if package["rust_version"] and release(package["rust_version"]) > release(own):
+        wrong.append(f"{name}: Rust {package['rust_version']}")
     if source and not source.startswith("registry+"):
         wrong.append(f"{name}: from {source}")
-print(f"{len(packages)} packages, {len(wrong)} with a licence or a source that deny.toml does not allow", *wrong, sep="\n  ")
+print(f"{len(packages)} packages, {len(wrong)} with a licence or a source that deny.toml does not allow, or with a newer Rust than {own}", *wrong, sep="\n  ")
 sys.exit(bool(wrong))
