@@ -1,6 +1,6 @@
 //! The real upper bidiagonal matrix between stages 2 and 3.
 
-use std::{any::TypeId, borrow::Cow};
+use std::{any::TypeId, borrow::Cow, fmt};
 
 use crate::{
     bidiag_svdvals,
@@ -190,4 +190,20 @@ pub enum Stage3 {
     /// LAPACK's `dbdsdc`.
     #[cfg(feature = "lapack")]
     Bdsdc,
+}
+
+impl fmt::Display for Stage3 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Stage3::Auto => "auto",
+            Stage3::Newton => "newton",
+            Stage3::Dqds => "dqds",
+            Stage3::Bisection => "bisection",
+            Stage3::Device => "device",
+            #[cfg(feature = "lapack")]
+            Stage3::Bdsqr => "bdsqr",
+            #[cfg(feature = "lapack")]
+            Stage3::Bdsdc => "bdsdc",
+        })
+    }
 }

@@ -66,19 +66,19 @@ pub enum SvdError {
         reason: String,
     },
     /// The GPU device was lost (driver reset, unplugged, time-out). Make a new [`GpuContext`](crate::GpuContext).
-    #[error("the GPU device was lost: {reason}")]
+    #[error("the GPU device was lost: {reason}; make a new GpuContext, or use Backend::Cpu")]
     DeviceLost {
         /// What the driver said.
         reason: String,
     },
-    /// The device ran out of memory at run time.
-    #[error("the GPU is out of memory: {reason}")]
+    /// The device, or the host, ran out of memory or of threads at run time.
+    #[error("out of memory: {reason}")]
     OutOfMemory {
-        /// What the driver said.
+        /// What could not be allocated, or what the driver said.
         reason: String,
     },
     /// The device or its shader compiler refused something that this crate asked for: a bug here or in the driver.
-    #[error("the GPU refused {what}: {reason}")]
+    #[error("the GPU refused {what}: {reason}; Backend::Cpu does without")]
     Gpu {
         /// What was asked for.
         what: &'static str,
@@ -107,7 +107,7 @@ pub enum SvdError {
         value: String,
     },
     /// LAPACK's iteration did not converge (feature `lapack` only: the crate's own methods always do).
-    #[error("{unreduced} superdiagonal entries did not converge to zero")]
+    #[error("{unreduced} superdiagonal entries did not converge to zero; Stage3::Newton always finds the values")]
     NotConverged {
         /// Superdiagonal entries that are left.
         unreduced: usize,

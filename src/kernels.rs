@@ -3,7 +3,7 @@
 //! The drivers ([`crate::to_band`], [`crate::band_to_bidiag`]) are written over [`StageKernels`]; `cpu/NAME.rs` and
 //! `shaders/NAME.wgsl` are the two versions of the kernel `NAME`, and a test runs each pair on the same data.
 
-use std::ops::Range;
+use std::{fmt, ops::Range};
 
 use faer::MatRef;
 
@@ -115,6 +115,15 @@ pub enum PanelTree {
     Reduction,
     /// The chain of the unified-kernels paper (its GEQRT, then TSQRT tile after tile): one tile after the other joins the first R.
     Flat,
+}
+
+impl fmt::Display for PanelTree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            PanelTree::Reduction => "reduction",
+            PanelTree::Flat => "flat",
+        })
+    }
 }
 
 /// The levels of the sweep that makes rows `start..start + rows` of a panel of `width` columns upper triangular.

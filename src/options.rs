@@ -1,5 +1,7 @@
 //! What a caller may choose: the backend, the context, the hyperparameters.
 
+use std::fmt;
+
 use crate::{
     bidiagonal::Stage3,
     error::{Result, SvdError},
@@ -30,6 +32,16 @@ pub enum Backend {
     Cpu,
 }
 
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Backend::Auto => "auto",
+            Backend::Gpu => "gpu",
+            Backend::Cpu => "cpu",
+        })
+    }
+}
+
 /// What a matrix of `half::f16` or `half::bf16` is held in while it is reduced. Arithmetic is f32 either way.
 ///
 /// ```
@@ -49,6 +61,15 @@ pub enum HalfStorage {
     Half,
 }
 
+impl fmt::Display for HalfStorage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            HalfStorage::Single => "single",
+            HalfStorage::Half => "half",
+        })
+    }
+}
+
 /// Options of a call.
 ///
 /// ```
@@ -57,11 +78,13 @@ pub enum HalfStorage {
 /// assert_eq!(options.tuning.unwrap().tile_width, 8);
 /// ```
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 #[non_exhaustive]
 pub struct SvdOptions {
     /// Where to compute.
     pub backend: Backend,
-    /// The GPU context; None is [`GpuContext::global`].
+    /// The GPU context; None is [`GpuContext::global`]. Not serialized.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub context: Option<GpuContext>,
     /// The hyperparameters; None takes those of the tuning table, and where it has none the backend's defaults.
     pub tuning: Option<Tuning>,
@@ -75,9 +98,11 @@ pub struct SvdOptions {
     pub threads: Option<usize>,
     /// Whether a GPU times its kernels one by one, for [`SvdReport::kernel_seconds`](crate::SvdReport).
     pub time_kernels: bool,
-    /// Who is told how far a call is.
+    /// Who is told how far a call is. Not serialized.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub progress: Option<ProgressFn>,
-    /// What stops a call.
+    /// What stops a call. Not serialized.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub cancel: Option<CancelFlag>,
 }
 
@@ -195,7 +220,8 @@ impl SvdOptions {
     }
 
     /// Has the call stop with [`SvdError::Cancelled`] soon after `flag` is set: a CPU at the end of a kernel, or of a few cycles of stage 2; a
-    /// GPU when the submissions under way are done, a few tenths of a second each at the most. What the call has allocated is freed. The
+    /// GPU when the submissions under way are done, a few tenths of a second each at the most. Of stage 3's methods on the host only [`Stage3::Newton`], the default, stops on its way; the others run
+    /// to their end. What the call has allocated is freed. The
     /// [triangular operations](crate::triangular) work in place and are not stopped.
     ///
     /// ```
@@ -311,6 +337,19 @@ macro_rules! setters {
         }
     )*};
 }
+
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident: $t:ty),* $(,)?) => {
+        /// Name and value of each, as in `tile_size=32 leaf=256`.
+        impl fmt::Display for Tuning {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&[$(format!("{}={}", stringify!($name), self.$name)),*].join(" "))
+            }
+        }
+    };
+}
+
+hyperparameters!(words);
 
 impl Tuning {
     hyperparameters!(setters);

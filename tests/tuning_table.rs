@@ -9,7 +9,7 @@ use faer::Mat;
 use half::f16;
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, Element, GpuContext, HalfStorage, PanelTree, PartialTuning, SvdError, SvdOptions, SvdReport, SvdValsGpu, Tuning,
+    Backend, CancelFlag, Element, GpuContext, HalfStorage, PanelTree, PartialTuning, SvdError, SvdOptions, SvdReport, SvdValsGpu, Tuning,
     TuningTable,
 };
 
@@ -188,6 +188,13 @@ fn round_trips() {
     assert_eq!(serde_json::from_str::<Backend>("\"auto\"").unwrap(), Backend::Auto);
     assert_eq!(serde_json::from_str::<HalfStorage>("\"half\"").unwrap(), HalfStorage::Half);
     assert_eq!(serde_json::to_string(&svdvals_gpu::Stage3::Newton).unwrap(), "\"newton\"");
+    let options = cpu().tuning(all.clone()).tuning_table(table).half_storage(HalfStorage::Half).threads(2);
+    let text = serde_json::to_string(&options.clone().cancel(CancelFlag::default())).unwrap();
+    let back: SvdOptions = serde_json::from_str(&text).unwrap();
+    assert_eq!(format!("{back:?}"), format!("{options:?}"));
+    assert_eq!(format!("{:?}", serde_json::from_str::<SvdOptions>("{}").unwrap()), format!("{:?}", SvdOptions::default()));
+    assert!(serde_json::from_str::<SvdOptions>(r#"{"thread": 2}"#).is_err());
+    assert!(all.to_string().starts_with("direct=1 tile_size=2 leaf=5 tree=flat split_k=3"), "{all}");
     let a: Mat<f64> = gaussian(5, 5, 1);
     let report: SvdReport<Vec<f64>> = a.svdvals_gpu_report(&cpu()).unwrap().map(|s| s.iter().copied().collect());
     let json: serde_json::Value = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();

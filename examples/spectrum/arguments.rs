@@ -9,7 +9,7 @@ use crate::shared::arguments::{Words, unknown};
 pub const USAGE: &str = "\
 usage: spectrum [OPTIONS] FILE ...
 
-  FILE ...             .npy (f2 f4 f8 c8 c16, integers, b1; either byte order, C or Fortran order),
+  FILE ...             .npy (f2 f4 f8 c8 c16, bfloat16, integers, b1; either byte order, C or Fortran order),
                        .safetensors (every 2-D tensor, of F16 BF16 F32 F64 C64), .png (as grey); what a file is, its contents say
   --backend B          auto (a hardware GPU for large matrices), cpu, or gpu (a software driver too) (auto)
   --half-storage S     what f16 and bf16 matrices are held in: single (f32) or half (f16) (single)

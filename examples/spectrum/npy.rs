@@ -81,6 +81,8 @@ fn element(descr: &str) -> Result<(Stored, bool), String> {
         "f2" => Stored::F16,
         "f4" => Stored::F32,
         "f8" => Stored::F64,
+        // What NumPy writes for the bfloat16 of ml_dtypes (and of JAX), which it has no name for.
+        "V2" => Stored::Bf16,
         "c8" => Stored::C32,
         "c16" => Stored::C64,
         "b1" => Stored::Bool,
@@ -92,7 +94,7 @@ fn element(descr: &str) -> Result<(Stored, bool), String> {
         "i4" => Stored::I32,
         "u8" => Stored::U64,
         "i8" => Stored::I64,
-        _ => return Err(format!("type {descr:?} is none of f2, f4, f8, c8, c16, the integers and b1")),
+        _ => return Err(format!("type {descr:?} is none of f2, f4, f8, bfloat16, c8, c16, the integers and b1")),
     };
     Ok((stored, descr.starts_with('>') || descr.starts_with('=') && cfg!(target_endian = "big")))
 }
@@ -120,8 +122,12 @@ mod tests {
             assert_eq!(header.shape, [3, 40]);
             assert_eq!(header.offset, text.len() as u64 + if version == 1 { 10 } else { 12 });
         }
-        let header = header(&file(1, "{ \"shape\":(5 ,) ,\"descr\" :\"|u1\",\"fortran_order\":False}")[..]).unwrap();
-        assert_eq!((header.stored, header.shape, header.fortran_order), (Stored::U8, vec![5], false));
+        let other = header(&file(1, "{ \"shape\":(5 ,) ,\"descr\" :\"|u1\",\"fortran_order\":False}")[..]).unwrap();
+        assert_eq!((other.stored, other.shape, other.fortran_order), (Stored::U8, vec![5], false));
+        for name in ["<V2", "|V2"] {
+            let text = format!("{{'descr': '{name}', 'fortran_order': False, 'shape': (2, 3), }}");
+            assert_eq!(header(&file(1, &text)[..]).unwrap().stored, Stored::Bf16);
+        }
     }
 
     /// A damaged header is an error, wherever it ends and whatever it says.
