@@ -9,8 +9,8 @@ use faer::Mat;
 use half::f16;
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, CancelFlag, Element, GpuContext, HalfStorage, PanelTree, PartialTuning, SvdError, SvdOptions, SvdReport, SvdValsGpu, Tuning,
-    TuningTable,
+    Backend, CancelFlag, Element, GpuContext, HalfStorage, PanelTree, PartialTuning, SvdError, SvdOptions, SvdReport, SvdValsGpu,
+    Tuning, TuningTable,
 };
 
 fn cpu() -> SvdOptions {

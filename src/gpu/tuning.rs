@@ -77,7 +77,9 @@ impl Shape {
     pub fn geqrt_bytes<T: Element>(&self) -> usize {
         let Shape { ts, split, .. } = *self;
         let of_subgroups = 2 * size_of::<u32>();
-        (2 * self.rows() + split * (ts + 4) + ts + ts * ts) * size_of::<T::Scalar>() + 4 * split * size_of::<T::Real>() + of_subgroups
+        (2 * self.rows() + split * (ts + 4) + ts + ts * ts) * size_of::<T::Scalar>()
+            + 4 * split * size_of::<T::Real>()
+            + of_subgroups
     }
 
     /// Bytes of workgroup memory that `unmqr` takes.
