@@ -1,5 +1,6 @@
 """Every dependency, of tests and examples too, has a licence that deny.toml allows, and comes from the registry: what
-`cargo deny --all-features check licenses sources` checks, where that program is not installed. And none wants a newer Rust than the crate says."""
+`cargo deny --all-features check licenses sources` checks, where that program is not installed. And none
+wants a newer Rust than the crate's."""
 
 import json
 import re
@@ -55,7 +56,7 @@ def release(version):
 
 command = ["cargo", "metadata", "--format-version", "1", "--all-features", "--locked"]
 packages = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["packages"]
-own = tomllib.load(open("Cargo.toml", "rb"))["package"]["rust-version"]
+own = next(package["rust_version"] for package in packages if package["name"] == "svdvals-gpu")
 wrong = []
 for package in packages:
     name, expression, source = package["name"], package["license"], package["source"]
@@ -65,5 +66,5 @@ for package in packages:
         wrong.append(f"{name}: Rust {package['rust_version']}")
     if source and not source.startswith("registry+"):
         wrong.append(f"{name}: from {source}")
-print(f"{len(packages)} packages, {len(wrong)} with a licence or a source that deny.toml does not allow, or with a newer Rust than {own}", *wrong, sep="\n  ")
+print(f"{len(packages)} packages; {len(wrong)} whose licence or source deny.toml does not allow, or newer than Rust {own}", *wrong, sep="\n  ")
 sys.exit(bool(wrong))

@@ -47,7 +47,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let default = with_type!(element, T => Cost::tuning::<T>(n));
     let tuning = changes.iter().try_fold(default, |tuning, (name, value)| changed(tuning, name, *value))?;
     let cost = with_type!(element, T => Cost::new::<T>(n, n, &tuning))?;
-    println!("n = {n}, {element}: {tuning:?}\n\n{cost}");
+    println!("n = {n}, {element}: {tuning}\n\n{cost}");
     let needs_f64 = matches!(element, "f64" | "c64");
     for device in DeviceModel::ALL {
         if needs_f64 && device.f64_flops == 0.0 {

@@ -51,7 +51,7 @@ fn geqrt(
     let by_rows = level.cs == 1u;
     let c = select(thread / SPLIT, thread % TS, by_rows);
     let s = select(thread % SPLIT, thread / TS, by_rows);
-    @if(subgroups) let by_subgroups = neighbours_share_subgroups(thread, SPLIT, subgroup_size) && !by_rows;
+    @if(subgroups) let by_subgroups = !by_rows && neighbours_share_subgroups(thread, SPLIT, subgroup_size);
     @else const by_subgroups = false;
     let first = q * level.block_rows;
     let rows = min(level.block_rows, level.rows - first);

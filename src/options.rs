@@ -220,8 +220,8 @@ impl SvdOptions {
     }
 
     /// Has the call stop with [`SvdError::Cancelled`] soon after `flag` is set: a CPU at the end of a kernel, or of a few cycles of stage 2; a
-    /// GPU when the submissions under way are done, a few tenths of a second each at the most. Of stage 3's methods on the host only [`Stage3::Newton`], the default, stops on its way; the others run
-    /// to their end. What the call has allocated is freed. The
+    /// GPU when the submissions under way are done, a few tenths of a second each at the most. Of stage 3's methods on the host only
+    /// [`Stage3::Newton`], the default, stops on its way; the others run to their end. What the call has allocated is freed. The
     /// [triangular operations](crate::triangular) work in place and are not stopped.
     ///
     /// ```

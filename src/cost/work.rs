@@ -171,12 +171,12 @@ impl Work {
         let [ts, split, slice, width, rows] = [shape.ts, shape.split, shape.slice, level.width, level.map.rows].map(|x| x as u64);
         let (blocks, threads) = (level.map.blocks() as u64, shape.geqrt_threads() as u64);
         let by_subgroups = !level.transposed && shape.split.is_power_of_two() && shape.split <= SUBGROUP;
-        // One barrier a column, else two; and six before and after, two of them in reading whether threads are in order. A thread's shares of
-        // two sums pass through registers, or through workgroup memory.
+        // One barrier a column, and four to find out whether threads are in order; else two a column. And two at the end. A thread's shares of two
+        // sums pass through registers, or through workgroup memory.
         let (barriers, sums, shares) = if by_subgroups {
             (width + 6, ROUND * u64::from(shape.split.ilog2()), 2 * split)
         } else {
-            (2 * width + 6, 2 * COMPENSATED * split, 4 * split)
+            (2 * width + 2, 2 * COMPENSATED * split, 4 * split)
         };
         Work {
             kernel: Kernel::Geqrt,
