@@ -3,20 +3,23 @@
 //! ```text
 //! cargo run --release --example cost                        n = 4096, f32
 //! cargo run --release --example cost -- 16384 f64           another order, another type (f16, f32, f64, c32, c64)
-//! cargo run --release --example cost -- 4096 f32 leaf=512   other hyperparameters (fields of `Tuning`)
+//! cargo run --release --example cost -- 4096 f32 leaf=256   other hyperparameters (fields of `Tuning`)
+//! cargo run --release --example cost -- 4096 f32 measure    and what each kernel takes here, on the GPU, beside that
 //! ```
 //!
 //! Prints what each kernel has to do, and the seconds that each limit of some devices implies. (Below n = 4096 stage 3 is the host's, and not
-//! in it.)
+//! in it.) With `measure` a random matrix is run twice, of which the second run counts, and each kernel is timed by the GPU's clock.
 
 #[path = "shared/mod.rs"]
 mod shared;
 
 use std::{error::Error, process::ExitCode};
 
+use faer::Mat;
+use num_complex::Complex;
 use shared::{TYPES, with_type};
 use svdvals_gpu::{
-    Tuning,
+    Backend, Element, GpuContext, HalfStorage, SvdOptions, SvdValsGpu, Tuning,
     cost::{Cost, DeviceModel},
 };
 
@@ -31,12 +34,14 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Box<dyn Error>> {
-    let (mut n, mut element, mut changes) = (4096, "f32".to_owned(), Vec::new());
+    let (mut n, mut element, mut changes, mut measured) = (4096, "f32".to_owned(), Vec::new(), false);
     for argument in std::env::args().skip(1) {
         if let Some((name, value)) = argument.split_once('=') {
             changes.push((name.to_owned(), value.parse::<usize>().map_err(|error| format!("{argument}: {error}"))?));
         } else if let Ok(order) = argument.parse() {
             n = order;
+        } else if argument == "measure" {
+            measured = true;
         } else {
             element = argument;
         }
@@ -44,23 +49,26 @@ fn run() -> Result<(), Box<dyn Error>> {
     let Some(element) = TYPES.into_iter().find(|&name| name == element) else {
         return Err(format!("{element}: types are {}", TYPES.join(", ")).into());
     };
-    let default = with_type!(element, T => Cost::tuning::<T>(n));
-    let tuning = changes.iter().try_fold(default, |tuning, (name, value)| changed(tuning, name, *value))?;
-    let cost = with_type!(element, T => Cost::new::<T>(n, n, &tuning))?;
-    println!("n = {n}, {element}: {tuning}\n\n{cost}");
-    let needs_f64 = matches!(element, "f64" | "c64");
-    for device in DeviceModel::ALL {
-        if needs_f64 && device.f64_flops == 0.0 {
-            println!("{} has no f64\n", device.name);
-            continue;
-        }
-        println!("{}, milliseconds:", device.name);
+    with_type!(element, T => {
+        model::<T>(n, &changes)?;
+        if measured { measure::<T>(n, &changes) } else { Ok(()) }
+    })
+}
+
+/// What the cost model says.
+fn model<T: Element>(n: usize, changes: &[(String, usize)]) -> Result<(), Box<dyn Error>> {
+    let tuning = changed(Cost::tuning::<T>(n), changes)?;
+    println!("n = {n}, {}: {tuning}\n\n{}", T::NAME, Cost::new::<T>(n, n, &tuning)?);
+    for device in devices::<T>() {
+        let own = changed(Cost::tuning_on::<T>(n, &device), changes)?;
+        let other = if own == tuning { String::new() } else { format!(" with {own}") };
+        println!("{}{other}, milliseconds:", device.name);
         println!(
             "{:<18} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
             "kernel", "arithmetic", "memory", "workgroup", "latency", "dispatch", "total"
         );
-        let kernels: Vec<_> = cost.on(&device).into_iter().filter(|kernel| kernel.total > 0.0).collect();
-        for k in &kernels {
+        let kernels = Cost::new::<T>(n, n, &own)?.on(&device);
+        for k in kernels.iter().filter(|kernel| kernel.total > 0.0) {
             let [arithmetic, memory, workgroup, latency, overhead, total] =
                 [k.arithmetic, k.memory, k.workgroup_memory, k.latency, k.overhead, k.total].map(|seconds| 1e3 * seconds);
             println!(
@@ -73,8 +81,49 @@ fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Those that have the type.
+fn devices<T: Element>() -> impl Iterator<Item = DeviceModel> {
+    let needs_f64 = matches!(T::NAME, "f64" | "c64");
+    DeviceModel::ALL.into_iter().filter(move |device| !needs_f64 || device.f64_flops > 0.0)
+}
+
+/// What each kernel takes on this machine's GPU, and the models with the same hyperparameters beside it.
+fn measure<T: Element>(n: usize, changes: &[(String, usize)]) -> Result<(), Box<dyn Error>> {
+    let context = GpuContext::global()?;
+    let tuning = changed(Tuning::for_adapter::<T>(&context, n), changes)?;
+    let options = SvdOptions::default().backend(Backend::Gpu).context(context).half_storage(HalfStorage::Half);
+    let options = options.tuning(tuning).time_kernels(true);
+    // Singular values of random entries; which ones makes no difference to the time.
+    let a = Mat::from_fn(n, n, |i, j| {
+        let [re, im] = [0, 1].map(|part| ((2 * (i + j * n) + part) as f64 * 0.618_033_988_749_895).fract() - 0.5);
+        T::from_complex(Complex::new(re, im))
+    });
+    a.svdvals_gpu_report(&options)?;
+    let report = a.svdvals_gpu_report(&options)?;
+    println!("Measured, tuning {}:\n{report}\n", report.tuning);
+    if report.kernel_seconds.is_empty() {
+        return Err("this GPU takes no time stamps: its kernels cannot be timed".into());
+    }
+    let cost = report.cost()?;
+    let models: Vec<_> = devices::<T>().map(|device| (device.name, cost.on(&device))).collect();
+    print!("{:<18} {:>10}", "milliseconds", "measured");
+    models.iter().for_each(|(name, _)| print!(" {name:>10}"));
+    for (kernel, seconds) in &report.kernel_seconds {
+        print!("\n{kernel:<18} {:>10.2}", 1e3 * seconds);
+        let of = models.iter().filter_map(|(_, kernels)| kernels.iter().find(|of| of.kernel == *kernel));
+        of.for_each(|of| print!(" {:>10.2}", 1e3 * of.total));
+    }
+    println!();
+    Ok(())
+}
+
+/// `tuning` with the fields that were named set.
+fn changed(tuning: Tuning, changes: &[(String, usize)]) -> Result<Tuning, String> {
+    changes.iter().try_fold(tuning, |tuning, (name, value)| with_field(tuning, name, *value))
+}
+
 /// `tuning` with one field set.
-fn changed(tuning: Tuning, name: &str, value: usize) -> Result<Tuning, String> {
+fn with_field(tuning: Tuning, name: &str, value: usize) -> Result<Tuning, String> {
     Ok(match name {
         "tile_size" => tuning.tile_size(value),
         "leaf" => tuning.leaf(value),

@@ -11,7 +11,8 @@ use crate::{
     options::{Backend, Tuning},
 };
 
-/// The values, with what was run to get them and how long each stage took. Printed, all but the values, in two or three lines.
+/// The values, with what was run to get them and how long each stage took. Printed, all but the values, in two or three lines, and a table
+/// of kernels where those were timed.
 ///
 /// ```
 /// # #[cfg(feature = "faer")] {
@@ -111,7 +112,7 @@ impl<V> SvdReport<V> {
     }
 }
 
-/// What ran, on what, why, and the seconds of each stage; no values.
+/// What ran, on what, why, the seconds of each stage, and of each kernel where they were asked for; no values.
 impl<V> fmt::Display for SvdReport<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ((m, n), storage, reason) = (self.shape, self.storage, &self.reason);
@@ -120,6 +121,11 @@ impl<V> fmt::Display for SvdReport<V> {
         write!(f, "{}", self.seconds)?;
         if self.backend == Backend::Gpu {
             write!(f, "\n{}", self.counts)?;
+        }
+        if !self.kernel_seconds.is_empty()
+            && let Ok(cost) = self.cost()
+        {
+            write!(f, "\n{}", cost.measured(&self.kernel_seconds))?;
         }
         Ok(())
     }

@@ -186,16 +186,27 @@ impl Cost {
         Ok(Cost { work: kernels.done(), double: size_of::<Re<S>>() == size_of::<f64>() })
     }
 
-    /// Default hyperparameters for a matrix of order `n` stored as `S` on a device with 32 KiB of workgroup memory and 1024 threads a
-    /// workgroup, which data-centre GPUs have.
+    /// Default hyperparameters for a matrix of order `n` stored as `S` on a data-centre GPU: [`tuning_on`](Self::tuning_on) an H100.
     ///
     /// ```
     /// use svdvals_gpu::cost::Cost;
     /// assert!(Cost::tuning::<f32>(1000).check().is_ok());
     /// ```
     pub fn tuning<S: Element>(n: usize) -> Tuning {
-        let (threads, bytes, workgroups) = (1024, 32 << 10, u16::MAX.into());
-        Tuning::within::<S>(&Bounds { name: "the device", threads, bytes, workgroups, software: false }, n)
+        Cost::tuning_on::<S>(n, &DeviceModel::H100)
+    }
+
+    /// Default hyperparameters for a matrix of order `n` stored as `S` on a device of this kind, with 32 KiB of workgroup memory and 1024
+    /// threads a workgroup. (A call asks the device itself: [`Tuning::for_adapter`].)
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::{Cost, DeviceModel};
+    /// // Where memory is slow, a wide band saves passes over a large matrix.
+    /// let [laptop, data_centre] = [DeviceModel::RTX_4060, DeviceModel::H100].map(|device| Cost::tuning_on::<f32>(16384, &device));
+    /// assert!(laptop.tile_size > data_centre.tile_size);
+    /// ```
+    pub fn tuning_on<S: Element>(n: usize, device: &DeviceModel) -> Tuning {
+        Tuning::within::<S>(&Bounds::of_model(device), n)
     }
 
     /// Dispatches in all.
@@ -277,6 +288,19 @@ impl Cost {
         all.to_vec()
     }
 
+    /// A table of what kernels took, as [`SvdReport::kernel_seconds`](crate::SvdReport::kernel_seconds) has it, beside what they had to do. What is not
+    /// counted (see the [module](self)) has its seconds alone.
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::{Cost, Kernel};
+    /// let cost = Cost::new::<f32>(512, 512, &Cost::tuning::<f32>(512))?;
+    /// println!("{}", cost.measured(&[(Kernel::Geqrt, 0.003), (Kernel::Unmqr, 0.001)]));
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn measured<'a>(&'a self, seconds: &'a [(Kernel, f64)]) -> impl fmt::Display + 'a {
+        Measured { cost: self, seconds }
+    }
+
     /// Seconds of one dispatch.
     fn seconds(&self, work: &Work, device: &DeviceModel) -> KernelSeconds {
         let peak = if self.double { device.f64_flops } else { device.f32_flops };
@@ -330,6 +354,29 @@ impl fmt::Display for Cost {
                 kernel.flops as f64 / 1e9,
                 kernel.bytes as f64 / 1e9,
             )?;
+        }
+        Ok(())
+    }
+}
+
+/// What [`Cost::measured`] returns.
+struct Measured<'a> {
+    cost: &'a Cost,
+    seconds: &'a [(Kernel, f64)],
+}
+
+impl fmt::Display for Measured<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let head = ["dispatches", "ms", "us each", "GF/s", "GB/s"];
+        write!(f, "{:<18}", "kernel")?;
+        head.iter().try_for_each(|name| write!(f, " {name:>10}"))?;
+        for &(kernel, seconds) in self.seconds {
+            let KernelCost { dispatches, flops, bytes, .. } = self.cost.kernel(kernel);
+            write!(f, "\n{kernel:<18} {dispatches:>10} {:>10.3}", 1e3 * seconds)?;
+            if dispatches > 0 && seconds > 0.0 {
+                let [each, flops, bytes] = [1e6 * seconds / dispatches as f64, flops as f64 / 1e9, bytes as f64 / 1e9];
+                write!(f, " {each:>10.2} {:>10.1} {:>10.1}", flops / seconds, bytes / seconds)?;
+            }
         }
         Ok(())
     }

@@ -11,11 +11,11 @@ use futures_channel::oneshot;
 use pollster::block_on;
 use wgpu::{AdapterInfo, Device, DeviceType, ErrorFilter, Features, PollError, PollType, Queue, SubmissionIndex};
 
-use super::{adapter::AdapterChoice, pipeline::Pipelines, pipeline_cache::PipelineFile};
+use super::{adapter::AdapterChoice, pipeline::Pipelines, pipeline_cache::PipelineFile, storage::required_bytes};
 use crate::{
     elsewhere::on_thread,
     error::{Result, SvdError},
-    options::HalfStorage,
+    options::{HalfStorage, SvdOptions},
     scalar::{Element, Re},
 };
 
@@ -106,6 +106,7 @@ impl GpuContext {
     /// [`SvdError::NoAdapter`] where there is none that fits; [`SvdError::Gpu`] where the driver refuses the device.
     pub async fn new_async(choice: &AdapterChoice) -> Result<Self> {
         let (device, queue, info) = choice.open().await?;
+        log::info!("svdvals-gpu opened {} through {} ({:?})", info.name, info.backend, info.device_type);
         // wgpu panics on errors that no scope catches. All of ours are made within scopes; what else there is is logged.
         device.on_uncaptured_error(Arc::new(|error| log::error!("svdvals-gpu: wgpu error outside any call: {error}")));
         let lost = Arc::new(OnceLock::new());
@@ -265,6 +266,33 @@ impl GpuContext {
             HalfStorage::Single => self.require::<T, T::Scalar>().is_ok(),
             HalfStorage::Half => self.require::<T, T::Compact>().is_ok(),
         }
+    }
+
+    /// Bytes of the device's memory that the singular values of an m x n matrix of `T` take, with these options: matrix, reflectors and band.
+    /// (Beside them there are at most another copy of the matrix on its way to the device and some MiB of parameters.) Nothing is allocated.
+    ///
+    /// ```
+    /// use svdvals_gpu::{GpuContext, SvdOptions};
+    /// if let Ok(context) = GpuContext::global() {
+    ///     let bytes = context.required_bytes::<f32>(4096, 4096, &SvdOptions::default())?;
+    ///     assert!(bytes > 4 * 4096 * 4096 && bytes < 5 * 4096 * 4096);
+    /// }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What a call would say before it allocates: [`SvdError::TooLarge`], [`SvdError::UnsupportedElement`], [`SvdError::InvalidOption`].
+    pub fn required_bytes<T: Element>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
+        match options.half_storage {
+            HalfStorage::Single => self.bytes_stored_as::<T, T::Scalar>(m, n, options),
+            HalfStorage::Half => self.bytes_stored_as::<T, T::Compact>(m, n, options),
+        }
+    }
+
+    fn bytes_stored_as<T: Element, S: Element>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
+        self.require::<T, S>()?;
+        let tuning = options.tuning_for_adapter::<S>(self, m.min(n))?;
+        required_bytes::<S>(self, m.max(n), m.min(n), &tuning)
     }
 
     /// That the device computes with `T` stored as `S`, or what it lacks.

@@ -2,6 +2,7 @@
 
 use super::context::GpuContext;
 use crate::{
+    cost::DeviceModel,
     error::{Result, SvdError},
     kernels::{BandLayout, PanelTree, ReductionStep},
     options::Tuning,
@@ -20,6 +21,17 @@ pub(crate) struct Bounds<'a> {
     pub workgroups: usize,
     /// Whether it is a program that runs on the CPU.
     pub software: bool,
+    /// Whether its memory is as fast for its arithmetic as data-centre GPUs have it.
+    pub fast_memory: bool,
+}
+
+/// Words of the names of GPUs with high-bandwidth memory.
+const FAST_MEMORY: [&str; 14] =
+    ["P100", "V100", "A30", "A100", "A800", "H100", "H200", "H800", "GH200", "B100", "B200", "GB200", "Instinct", "HBM3"];
+
+/// Whether a GPU of this name has high-bandwidth memory: wgpu tells nothing else that this shows in.
+fn has_fast_memory(name: &str) -> bool {
+    name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| FAST_MEMORY.contains(&word))
 }
 
 impl Bounds<'_> {
@@ -31,7 +43,14 @@ impl Bounds<'_> {
             bytes: limits.max_compute_workgroup_storage_size as usize,
             workgroups: limits.max_compute_workgroups_per_dimension as usize,
             software: context.is_software(),
+            fast_memory: has_fast_memory(context.adapter_name()),
         }
+    }
+
+    /// What wgpu would say of such a device.
+    pub fn of_model(device: &DeviceModel) -> Bounds<'static> {
+        let fast_memory = device.bandwidth > 1.1e12;
+        Bounds { name: device.name, threads: 1024, bytes: 32 << 10, workgroups: u16::MAX.into(), software: false, fast_memory }
     }
 }
 
@@ -268,8 +287,8 @@ impl TriangleShape {
 }
 
 impl Tuning {
-    /// Defaults for a GPU, for elements of type `T` and a matrix whose smaller side is `n`: the largest that fit the device's
-    /// workgroup memory and threads.
+    /// Defaults for a GPU, for elements of type `T` and a matrix whose smaller side is `n`: of those that fit the device's workgroup memory
+    /// and threads, the ones that the cost model finds best for its kind.
     ///
     /// ```
     /// use svdvals_gpu::{GpuContext, Tuning};
@@ -283,13 +302,13 @@ impl Tuning {
 
     /// [`for_adapter`](Self::for_adapter), for a device of which the limits are known.
     pub(crate) fn within<T: Element>(bounds: &Bounds<'_>, n: usize) -> Tuning {
-        let &Bounds { threads, workgroups, software, .. } = bounds;
+        let &Bounds { threads, workgroups, software, fast_memory, .. } = bounds;
         let with = |tile_size: usize, blocks: usize, cols_per_block: usize| Tuning {
             direct: 0,
             tile_size,
             leaf: blocks * tile_size,
             tree: PanelTree::Reduction,
-            split_k: (threads / tile_size).clamp(1, if blocks > 8 { 16 } else { 8 }),
+            split_k: (threads / tile_size).clamp(1, 8),
             cols_per_block,
             // One step from a bandwidth of 32 to bidiagonal: dispatches bound stage 2, and every step costs about 3 n of them.
             tile_width: 32,
@@ -299,12 +318,18 @@ impl Tuning {
             max_blocks: workgroups,
             triangle: tile_size,
         };
-        // Up to 512 rows a panel is one block of 16 tiles: no tree, and half the dispatches of stage 1.
-        let one_block = (n <= 512).then_some((32, 16, 64));
+        // What the cost model finds best (its test `defaults_are_the_models`). Where memory is slow, bands twice as wide halve what large
+        // matrices move; where numbers are long, narrow ones halve the work of short panels' chains. Leaves of 16 tiles: up to 512 rows a panel is
+        // then one block, no tree, and half the dispatches of stage 1; and of long panels they halve what the trees' levels move.
+        let bytes = size_of::<T::Scalar>();
+        let wide = (n >= 16384 && size_of::<T>() == 4 && !fast_memory && !software).then_some((64, 8, 32));
+        let narrow = (n <= 1024 && bytes == 8).then_some((16, 8, 64));
+        let deep = if bytes == 4 { n <= 512 || n >= 4096 } else { n >= 8192 };
         let any = [(32, 8, 64), (32, 4, 64), (32, 4, 32), (16, 8, 64), (16, 4, 32), (8, 4, 32), (4, 4, 16)];
-        one_block
-            .into_iter()
-            .chain(any)
+        let deeper = |(tile_size, blocks, cols)| (deep && blocks == 8).then_some((tile_size, 16, cols));
+        wide.into_iter()
+            .chain(narrow)
+            .chain(any.into_iter().flat_map(|sizes| deeper(sizes).into_iter().chain([sizes])))
             // A matrix of at most 16 needs no larger tile.
             .map(|(tile_size, blocks, cols)| with(if n <= 16 { tile_size.min(16) } else { tile_size }, blocks, cols))
             .find(|tuning| Shape::new::<T>(bounds, tuning).is_ok())
@@ -349,6 +374,21 @@ mod tests {
         assert!(wide.geqrt_bytes::<f64>().max(wide.unmqr_bytes::<f64>()) <= bytes);
         for shape in [narrow, wide] {
             assert!(shape.geqrt_threads().max(shape.unmqr_threads()) <= threads);
+        }
+    }
+
+    /// Data-centre GPUs are known by words of their names, not by parts of words.
+    #[test]
+    fn fast_memory_is_known_by_name() {
+        for name in
+            ["NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", "Tesla V100-PCIE-16GB", "AMD Instinct MI300X (RADV GFX942)"]
+        {
+            assert!(has_fast_memory(name), "{name}");
+        }
+        for name in
+            ["NVIDIA GeForce RTX 4060 Laptop GPU", "NVIDIA RTX A3000 Laptop GPU", "Apple M1", "Intel(R) Arc(tm) A770", "llvmpipe"]
+        {
+            assert!(!has_fast_memory(name), "{name}");
         }
     }
 }

@@ -45,7 +45,8 @@ pub fn table_1<T: Elements>(context: &GpuContext) -> Outcome {
     Ok(())
 }
 
-/// Panel trees of several arities, the flat chain, and four tile widths give the same values, to the error of a backward stable method.
+/// Panel trees of several arities, the flat chain, four tile widths, and tiles from the narrowest to the widest that a default has give the
+/// same values, to the error of a backward stable method.
 pub fn hyperparameters_do_not_change_values<T: Elements>(context: &GpuContext) -> Outcome {
     let a: Mat<T> = gaussian(90, 75, 21);
     let exact = reference(a.as_ref());
@@ -56,6 +57,16 @@ pub fn hyperparameters_do_not_change_values<T: Elements>(context: &GpuContext) -
             let options = gpu(context).tuning(tuning(8, leaf).tree(tree).tile_width(tile_width));
             let off = error(T::values(&a, &options)?, &exact);
             check!(off <= stable::<T>(90) + T::stored(4), "leaf {leaf}, {tree:?}, tile width {tile_width}: {off:.1e}");
+        }
+    }
+    let a: Mat<T> = gaussian(300, 260, 21);
+    let exact = reference(a.as_ref());
+    for (tile_size, blocks, cols) in [(16, 8, 64), (32, 16, 64), (64, 4, 32)] {
+        let defaults = Tuning::for_adapter::<T>(context, 300).cols_per_block(cols).tile_width(32);
+        let tuning = defaults.tile_size(tile_size).leaf(blocks * tile_size);
+        if tuning.check_for_adapter::<T>(context).is_ok() {
+            let off = error(T::values(&a, &gpu(context).tuning(tuning))?, &exact);
+            check!(off <= stable::<T>(300) + T::stored(4), "tiles of {tile_size}: {off:.1e}");
         }
     }
     Ok(())
@@ -132,6 +143,9 @@ pub fn kernels_are_timed<T: Elements>(context: &GpuContext) -> Outcome {
     let seconds: Vec<f64> = timed.kernel_seconds.iter().map(|&(_, seconds)| seconds).collect();
     check!(seconds.iter().all(|&seconds| seconds > 0.0), "{:?}", timed.kernel_seconds);
     check!(seconds.iter().sum::<f64>() <= timed.seconds.total, "{:?} of {:?}", timed.kernel_seconds, timed.seconds);
+    // Printed, they stand beside what they did: a line for each after those of the call.
+    let lines = [&plain, &timed].map(|report| report.to_string().lines().count());
+    check!(lines[0] == 3 && lines[1] == if has_clock { 4 + kernels.len() } else { 3 }, "{timed}");
     Ok(())
 }
 

@@ -9,6 +9,7 @@ mod common;
 mod accuracy;
 mod band;
 mod dense;
+mod memory;
 mod properties;
 mod resident;
 mod stage3;
@@ -84,6 +85,8 @@ fn main() -> ExitCode {
         ("sums_by_subgroup", dense::sums_by_subgroup),
         ("past_one_binding", whole::past_one_binding),
         ("lost_device", whole::lost_device),
+        ("memory_is_freed", memory::memory_is_freed),
+        ("required_bytes", memory::required_bytes),
         ("global_context", whole::global_context),
         ("own_device", whole::own_device),
         ("small_calls_pass_large_ones", whole::small_calls_pass_large_ones),

@@ -1,0 +1,131 @@
+//! What a call holds on the device, and that it lets go of it.
+
+use std::{
+    pin::pin,
+    sync::atomic::{AtomicBool, Ordering},
+    task::{Context, Waker},
+    thread,
+    time::Duration,
+};
+
+use faer::Mat;
+use half::f16;
+use num_complex::Complex;
+use svdvals_gpu::{
+    AdapterChoice, Backend, CancelFlag, Element, GpuContext, GpuMatrix, HalfStorage, Stage, SvdError, SvdOptions, SvdValsGpu,
+    Tuning, wgpu::PollType,
+};
+
+use crate::{Elements, Outcome, check};
+
+/// Bytes that are allocated on the device, once it has let go of what was dropped; None where wgpu does not say.
+fn allocated(context: &GpuContext) -> Option<u64> {
+    let _ = context.device().poll(PollType::wait_indefinitely());
+    context.device().generate_allocator_report().map(|report| report.total_allocated_bytes)
+}
+
+/// After a call the device holds what it held before, whether the call went through, failed, was stopped or dropped; while it runs, no less than
+/// `GpuContext::required_bytes`, and no more than that, one copy of the matrix on its way to the device, and 2 MiB for parameters and what is read back. (Only
+/// the Vulkan and DX12 backends say what is allocated.)
+pub fn memory_is_freed() -> Outcome {
+    let context = GpuContext::new(&AdapterChoice::default())?;
+    let options = SvdOptions::default().context(context.clone()).backend(Backend::Gpu);
+    let a = Mat::<f32>::from_fn(700, 600, |i, j| <f32 as Elements>::noise(60, i, j));
+    // Pipelines stay.
+    a.svdvals_gpu_with(&options)?;
+    let Some(before) = allocated(&context) else {
+        println!("{} does not say what is allocated", context.backend());
+        return Ok(());
+    };
+    let after = |what: &str| -> Outcome {
+        let after = allocated(&context);
+        check!(after == Some(before), "after {what} {after:?} bytes are allocated, {before} before");
+        Ok(())
+    };
+
+    // Another thread looks on: the dense matrix is there while stage 1 runs.
+    let (done, report) = (AtomicBool::new(false), || context.device().generate_allocator_report());
+    let most = thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut most = 0;
+            while !done.load(Ordering::Acquire) {
+                most = report().map_or(0, |report| report.total_allocated_bytes).max(most);
+                thread::sleep(Duration::from_micros(100));
+            }
+            most
+        });
+        let values = a.svdvals_gpu_with(&options);
+        done.store(true, Ordering::Release);
+        values.map(|_| watcher.join().unwrap_or(0).saturating_sub(before))
+    })?;
+    after("a call")?;
+    let needed = context.required_bytes::<f32>(700, 600, &options)?;
+    let all = needed + 4 * 700 * 600 + (2 << 20);
+    check!((needed..=all).contains(&most), "{most} bytes at the most, {needed} required, {all} allowed");
+
+    let mut bad = a.clone();
+    bad[(5, 6)] = f32::NAN;
+    check!(matches!(bad.svdvals_gpu_with(&options), Err(SvdError::NonFinite { .. })), "NaN");
+    after("an error")?;
+    for stage in [Stage::ToBand, Stage::BandToBidiag] {
+        let flag = CancelFlag::new();
+        let set = flag.clone();
+        let stopping = options.clone().cancel(flag).progress(move |p| {
+            if p.stage == stage {
+                set.cancel();
+            }
+        });
+        check!(a.svdvals_gpu_with(&stopping) == Err(SvdError::Cancelled { stage }), "not cancelled in {stage}");
+        after("a call that was stopped")?;
+    }
+    {
+        let mut task = pin!(a.svdvals_gpu_async(&options));
+        check!(task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending(), "nothing to wait for");
+    }
+    after("a future that was dropped")?;
+    {
+        let resident = GpuMatrix::upload(&context, &a)?;
+        check!(allocated(&context).is_some_and(|now| now >= before + 4 * 700 * 600), "the matrix is not on the device");
+        resident.svdvals(&options)?;
+        resident.to_gpu_band(&options)?;
+    }
+    after("a resident matrix")
+}
+
+/// The bytes by type that the README states: of s bytes a number m n for the matrix, some 100 min(m, n) for the band, and some 36 max(m, n) numbers of the
+/// arithmetic for reflectors; 1.08 GB for f32 at n = 16384.
+///
+/// Bound: 10% of what is not the matrix, with tiles of 32: the band has b + 2 TW + 1 = 97 and a column's padding, V 32 and T 1024 for each leaf of 256
+/// or 512 rows, which is 2 or 4. With tiles of 16, where workgroup memory holds no wider, it is less.
+pub fn required_bytes() -> Outcome {
+    fn of<T: Element>(context: &GpuContext, half: HalfStorage, (size, scalar): (u64, u64)) -> Outcome {
+        let options = SvdOptions::default().context(context.clone()).half_storage(half);
+        for (m, n) in [(4096, 4096), (2048, 3000), (3000, 2048)] {
+            let bytes = match context.required_bytes::<T>(m, n, &options) {
+                Err(SvdError::UnsupportedElement { .. }) => return Ok(()),
+                bytes => bytes?,
+            };
+            let [matrix, band, reflectors] = [size * (m * n) as u64, 100 * size * m.min(n) as u64, 36 * scalar * m.max(n) as u64];
+            let (more, stated) = (bytes as f64 - matrix as f64, (band + reflectors) as f64);
+            let narrow = Tuning::for_adapter::<T>(context, m.min(n)).tile_size < 32;
+            check!(
+                more <= 1.1 * stated && (narrow || more >= 0.9 * stated),
+                "{}, {m} x {n}: {matrix} bytes and {more}, not {stated}",
+                T::NAME
+            );
+        }
+        Ok(())
+    }
+    let context = GpuContext::global()?;
+    of::<f32>(&context, HalfStorage::Single, (4, 4))?;
+    of::<f16>(&context, HalfStorage::Single, (4, 4))?;
+    of::<f16>(&context, HalfStorage::Half, (2, 4))?;
+    of::<f64>(&context, HalfStorage::Single, (8, 8))?;
+    of::<Complex<f32>>(&context, HalfStorage::Single, (8, 8))?;
+    of::<Complex<f64>>(&context, HalfStorage::Single, (16, 16))?;
+    let large = context.required_bytes::<f32>(16384, 16384, &SvdOptions::default());
+    check!(large.as_ref().is_ok_and(|&bytes| (bytes as f64 / 1.08e9 - 1.0).abs() < 0.01), "{large:?}");
+    let huge = context.required_bytes::<f32>(1 << 30, 1 << 30, &SvdOptions::default());
+    check!(matches!(huge, Err(SvdError::TooLarge { .. })), "{huge:?}");
+    Ok(())
+}
