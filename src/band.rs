@@ -1,7 +1,9 @@
 //! The upper band matrix between stages 1 and 2.
 
+use std::fmt;
+
 use crate::{
-    bidiagonal::Bidiagonal,
+    bidiagonal::{Bidiagonal, FirstOf},
     error::{Result, SvdError},
     options::SvdOptions,
     scalar::{Element, RealElement},
@@ -16,16 +18,29 @@ use crate::{
 /// // 2 on the diagonal, -1 on two superdiagonals
 /// let band = Band::from_fn(100, 2, |i, j| if i == j { 2.0f64 } else { -1.0 })?;
 /// assert_eq!((band.n(), band.bandwidth(), band.get(3, 5), band.get(5, 3)), (100, 2, -1.0, 0.0));
+/// assert_eq!(format!("{band:?}"), "Band { n: 100, bandwidth: 2, diagonal: [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, ..], .. }");
 /// let sigma = band.band_to_bidiag(&SvdOptions::default())?.svdvals()?;
 /// assert_eq!(sigma.len(), 100);
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Band<T> {
     n: usize,
     bandwidth: usize,
     /// Column after column, bandwidth + 1 entries each: B(i, j) at j * (bandwidth + 1) + bandwidth + i - j.
     entries: Vec<T>,
+}
+
+/// The order, the number of superdiagonals, and the first entries of the diagonal.
+impl<T: fmt::Debug> fmt::Debug for Band<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let diagonal: Vec<&T> = self.entries.iter().skip(self.bandwidth).step_by(self.bandwidth + 1).collect();
+        f.debug_struct("Band")
+            .field("n", &self.n)
+            .field("bandwidth", &self.bandwidth)
+            .field("diagonal", &FirstOf(&diagonal))
+            .finish_non_exhaustive()
+    }
 }
 
 impl<T: Element> Band<T> {

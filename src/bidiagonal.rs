@@ -14,16 +14,41 @@ use crate::{
 /// ```
 /// use svdvals_gpu::Bidiagonal;
 /// // All ones: sigma_k = 2 cos(k pi / (2n + 1)).
-/// let sigma = Bidiagonal::new(vec![1.0f64; 4], vec![1.0; 3])?.svdvals()?;
+/// let c = Bidiagonal::new(vec![1.0f64; 4], vec![1.0; 3])?;
+/// assert_eq!(format!("{c:?}"), "Bidiagonal { n: 4, diagonal: [1.0, 1.0, 1.0, 1.0], superdiagonal: [1.0, 1.0, 1.0] }");
+/// let sigma = c.svdvals()?;
 /// for (k, s) in sigma.iter().enumerate() {
 ///     assert!((s - 2.0 * ((k + 1) as f64 * std::f64::consts::PI / 9.0).cos()).abs() < 1e-15);
 /// }
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Bidiagonal<R> {
     diagonal: Vec<R>,
     superdiagonal: Vec<R>,
+}
+
+/// The order, and the first entries of both diagonals.
+impl<R: fmt::Debug> fmt::Debug for Bidiagonal<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bidiagonal")
+            .field("n", &self.diagonal.len())
+            .field("diagonal", &FirstOf(&self.diagonal))
+            .field("superdiagonal", &FirstOf(&self.superdiagonal))
+            .finish()
+    }
+}
+
+/// Printed, the first of some numbers, and two dots where there are more.
+pub(crate) struct FirstOf<'a, T>(pub &'a [T]);
+
+impl<T: fmt::Debug> fmt::Debug for FirstOf<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 6;
+        let mut list = f.debug_list();
+        list.entries(self.0.iter().take(SHOWN));
+        if self.0.len() > SHOWN { list.finish_non_exhaustive() } else { list.finish() }
+    }
 }
 
 impl<R: RealElement> Bidiagonal<R> {
@@ -131,8 +156,8 @@ impl<R: RealElement> Bidiagonal<R> {
         let (diagonal, superdiagonal) = (widened(&self.diagonal), widened(&self.superdiagonal));
         let values = match method {
             Stage3::Auto | Stage3::Newton => bidiag_svdvals::svdvals(&diagonal, &superdiagonal, T::epsilon().to_double(), watch),
-            Stage3::Dqds => bidiag_svdvals::svdvals_by_dqds(&diagonal, &superdiagonal),
-            Stage3::Bisection => bidiag_svdvals::bisection::svdvals(&diagonal, &superdiagonal),
+            Stage3::Dqds => bidiag_svdvals::svdvals_by_dqds(&diagonal, &superdiagonal, watch),
+            Stage3::Bisection => bidiag_svdvals::bisection::svdvals(&diagonal, &superdiagonal, watch),
             Stage3::Device => return Err(SvdError::invalid("stage3", "Stage3::Device, but the bidiagonal is not on a GPU")),
             #[cfg(feature = "lapack")]
             Stage3::Bdsqr => bidiag_svdvals::lapack::bdsqr(diagonal.into_owned(), superdiagonal.into_owned())?,

@@ -104,17 +104,42 @@ impl<T: Element> Band<T> {
 
 impl<T: Element> ChaseSteps<T> {
     /// Order n.
+    ///
+    /// ```
+    /// let band = svdvals_gpu::Band::from_fn(30, 6, |_, _| 1.0f32)?;
+    /// assert_eq!(band.chase_steps(3)?.n(), 30);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     pub fn n(&self) -> usize {
         self.n
     }
 
     /// Entry (i, j) as it stands, bulges included; zero where the band has none, and outside the matrix. (Arithmetic is in double precision;
     /// this is the nearest number of the type.)
+    ///
+    /// ```
+    /// let band = svdvals_gpu::Band::from_fn(30, 6, |i, j| (i + 2 * j) as f64)?;
+    /// let mut steps = band.chase_steps(6)?;
+    /// assert_eq!(steps.get(2, 7), 16.0); // as it was
+    /// steps.next();
+    /// assert_eq!(steps.get(0, 2), 0.0); // of the first row two entries are left
+    /// assert_eq!(steps.get(30, 0), 0.0); // there is no such row
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     pub fn get(&self, i: usize, j: usize) -> T::Scalar {
         self.kernels.entry(&self.band, i, j).times(Float::recip(self.scale))
     }
 
     /// Runs the cycles that are left: the bidiagonal.
+    ///
+    /// ```
+    /// let band = svdvals_gpu::Band::from_fn(30, 6, |i, j| (i + 2 * j) as f64)?;
+    /// let mut steps = band.chase_steps(6)?;
+    /// println!("{} cycles to see", steps.by_ref().take(10).count());
+    /// let c = steps.finish()?; // the others, unseen
+    /// assert!((c.svdvals()?[0] / band.svdvals()?[0] - 1.0).abs() < 1e-14);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     ///
     /// # Errors
     /// [`SvdError::Overflow`](crate::SvdError::Overflow) where an entry is beyond the type's range.

@@ -183,6 +183,11 @@ pub use tuning_table::{PartialTuning, TuningEntry, TuningTable};
 /// The `wgpu` that [`GpuContext`] speaks: its version must be the caller's.
 pub use wgpu;
 
+/// The README's examples, which compile and run with the others.
+#[cfg(all(doctest, feature = "ndarray", feature = "faer"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// The kernels of both backends, for the tests that compare them. Not part of the interface.
 #[doc(hidden)]
 pub mod internals {

@@ -219,9 +219,9 @@ impl SvdOptions {
         self
     }
 
-    /// Has the call stop with [`SvdError::Cancelled`] soon after `flag` is set: a CPU at the end of a kernel, or of a few cycles of stage 2; a
-    /// GPU when the submissions under way are done, a few tenths of a second each at the most. Of stage 3's methods on the host only
-    /// [`Stage3::Newton`], the default, stops on its way; the others run to their end. What the call has allocated is freed. The
+    /// Has the call stop with [`SvdError::Cancelled`] soon after `flag` is set: a CPU at the end of a kernel, of a few cycles of stage 2, or of a
+    /// round of stage 3; a GPU when the submissions under way are done, a few tenths of a second each at the most. LAPACK's stage 3 alone
+    /// (feature `lapack`) runs to its end. What the call has allocated is freed. The
     /// [triangular operations](crate::triangular) work in place and are not stopped.
     ///
     /// ```
@@ -302,35 +302,40 @@ macro_rules! hyperparameters {
     ($to:ident) => {
         $to! {
             /// Sets the order up to which there is no band.
-            direct: usize,
+            direct: usize = 0,
             /// Sets the tile size, which is the bandwidth after stage 1.
-            tile_size: usize,
+            tile_size: usize = 16,
             /// Sets the rows of a leaf block.
-            leaf: usize,
+            leaf: usize = 512,
             /// Sets the shape of the panel's tree.
-            tree: PanelTree,
+            tree: PanelTree = svdvals_gpu::PanelTree::Flat,
             /// Sets the threads that share a column.
-            split_k: usize,
+            split_k: usize = 4,
             /// Sets the trailing columns of a block.
-            cols_per_block: usize,
+            cols_per_block: usize = 32,
             /// Sets the superdiagonals removed in one reduction step.
-            tile_width: usize,
+            tile_width: usize = 8,
             /// Sets the most threads of a `chase` workgroup.
-            threads_per_block: usize,
+            threads_per_block: usize = 128,
             /// Sets the consecutive cycles of a sweep in one dispatch.
-            cycles_per_dispatch: usize,
+            cycles_per_dispatch: usize = 2,
             /// Sets the cap on concurrent `chase` workgroups.
-            max_blocks: usize,
+            max_blocks: usize = 100,
             /// Sets the order of the triangles that are not cut any further.
-            triangle: usize,
+            triangle: usize = 32,
         }
     };
 }
 pub(crate) use hyperparameters;
 
 macro_rules! setters {
-    ($($(#[$doc:meta])* $name:ident: $t:ty),* $(,)?) => {$(
+    ($($(#[$doc:meta])* $name:ident: $t:ty = $example:expr),* $(,)?) => {$(
         $(#[$doc])*
+        ///
+        /// ```
+        #[doc = concat!("let tuning = svdvals_gpu::Tuning::for_cpu::<f32>(100).", stringify!($name), "(", stringify!($example), ");")]
+        #[doc = concat!("assert_eq!(tuning.", stringify!($name), ", ", stringify!($example), ");")]
+        /// ```
         pub fn $name(mut self, $name: $t) -> Self {
             self.$name = $name;
             self
@@ -339,7 +344,7 @@ macro_rules! setters {
 }
 
 macro_rules! words {
-    ($($(#[$doc:meta])* $name:ident: $t:ty),* $(,)?) => {
+    ($($(#[$doc:meta])* $name:ident: $t:ty = $example:expr),* $(,)?) => {
         /// Name and value of each, as in `tile_size=32 leaf=256`.
         impl fmt::Display for Tuning {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -77,6 +77,17 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
 
     /// As [`svdvals_gpu_with`](Self::svdvals_gpu_with), with what ran, why, and the seconds of each stage.
     ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{Backend, SvdOptions, SvdValsGpu};
+    /// let a = faer::Mat::from_fn(200, 100, |i, j| 1.0 / (1 + i + j) as f64);
+    /// let report = a.svdvals_gpu_report(&SvdOptions::default())?;
+    /// assert_eq!((report.values.nrows(), report.backend), (100, Backend::Cpu));
+    /// println!("{report}"); // "200 x 100, held as f64, on the CPU (...)", and the seconds
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`svdvals_gpu_with`](Self::svdvals_gpu_with).
     fn svdvals_gpu_report(&self, options: &SvdOptions) -> Result<SvdReport<Self::Values>> {
@@ -110,6 +121,17 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
 
     /// [`svdvals_gpu_report`](Self::svdvals_gpu_report) for a task that must not block; see
     /// [`svdvals_gpu_async`](Self::svdvals_gpu_async).
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{SvdError, SvdOptions, SvdValsGpu};
+    /// async fn seconds(a: &faer::Mat<f32>) -> Result<f64, SvdError> {
+    ///     Ok(a.svdvals_gpu_report_async(&SvdOptions::default()).await?.seconds.total)
+    /// }
+    /// println!("{} s", pollster::block_on(seconds(&faer::Mat::identity(20, 20)))?);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`svdvals_gpu_with`](Self::svdvals_gpu_with).

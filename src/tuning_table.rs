@@ -88,7 +88,7 @@ pub struct TuningEntry {
 }
 
 macro_rules! partial_tuning {
-    ($($(#[$_:meta])* $name:ident: $t:ty),* $(,)?) => {
+    ($($(#[$_:meta])* $name:ident: $t:ty = $example:expr),* $(,)?) => {
         /// Some of the hyperparameters of [`Tuning`], which has their meaning; those that are None stay the device's defaults.
         ///
         /// ```
@@ -110,6 +110,11 @@ macro_rules! partial_tuning {
         impl PartialTuning {
             $(
                 #[doc = concat!("Sets [`Tuning::", stringify!($name), "`].")]
+                ///
+                /// ```
+                #[doc = concat!("let partial = svdvals_gpu::PartialTuning::default().", stringify!($name), "(", stringify!($example), ");")]
+                #[doc = concat!("assert_eq!(partial.", stringify!($name), ", Some(", stringify!($example), "));")]
+                /// ```
                 pub fn $name(mut self, $name: $t) -> Self {
                     self.$name = Some($name);
                     self

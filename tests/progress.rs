@@ -11,7 +11,9 @@ use common::gaussian;
 use faer::Mat;
 use half::f16;
 use num_complex::Complex;
-use svdvals_gpu::{Backend, CancelFlag, Element, HalfStorage, Progress, Result, Stage, SvdError, SvdOptions, SvdValsGpu, Tuning};
+use svdvals_gpu::{
+    Backend, CancelFlag, Element, HalfStorage, Progress, Result, Stage, Stage3, SvdError, SvdOptions, SvdValsGpu, Tuning,
+};
 
 fn cpu() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu)
@@ -101,6 +103,24 @@ fn a_cancelled_call_stops() {
             assert!((1..=threads).contains(&after), "{stage}: {after} calls, with {threads} threads");
         }
         assert_eq!(a.svdvals_gpu_with(&options.clone().cancel(CancelFlag::new())).unwrap(), values);
+        // The other methods of stage 3, half way through it.
+        for stage3 in [Stage3::Dqds, Stage3::Bisection] {
+            let flag = CancelFlag::new();
+            let (seen, set) = (Arc::new(Mutex::new(0.0)), flag.clone());
+            let told = seen.clone();
+            let stopping = options.clone().stage3(stage3).cancel(flag).progress(move |progress| {
+                if progress.stage == Stage::Svdvals {
+                    *told.lock().unwrap() = progress.stage_fraction;
+                    if progress.stage_fraction >= 0.5 {
+                        set.cancel();
+                    }
+                }
+            });
+            let error = a.svdvals_gpu_with(&stopping).err();
+            assert_eq!(error, Some(SvdError::Cancelled { stage: Stage::Svdvals }), "{stage3}");
+            let at = *seen.lock().unwrap();
+            assert!((0.5..0.8).contains(&at), "{stage3} stopped after {at} of it");
+        }
     }
     // Set before: nothing is computed, on any route.
     let flag = CancelFlag::new();

@@ -27,7 +27,11 @@
 
 use rayon::prelude::*;
 
-use super::{Scaling, structural_zeros};
+use super::{FLOPS, Scaling, structural_zeros};
+use crate::progress::Watch;
+
+/// Counts that are as much of the whole as a pass of Newton's method: some 60 are needed for a value, where it needs 6.
+const COUNTS: u64 = 10;
 
 /// The number of shifts whose counts advance in lockstep.
 const LANES: usize = 8;
@@ -70,15 +74,15 @@ impl Interval {
 }
 
 /// All singular values, in descending order, each to within about `5 n eps` relatively (see the
-/// module's head). Signs are ignored; entries must be finite.
-pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64]) -> Vec<f64> {
-    let mut values = smallest(diagonal, superdiagonal, diagonal.len());
+/// module's head). Signs are ignored; entries must be finite. Where `watch` says that the call is to stop, they mean nothing.
+pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64], watch: &Watch) -> Vec<f64> {
+    let mut values = smallest(diagonal, superdiagonal, diagonal.len(), watch);
     values.reverse();
     values
 }
 
-/// The `wanted` smallest singular values, in ascending order.
-pub fn smallest(diagonal: &[f64], superdiagonal: &[f64], wanted: usize) -> Vec<f64> {
+/// The `wanted` smallest singular values, in ascending order; `watch` as in [`svdvals`].
+pub fn smallest(diagonal: &[f64], superdiagonal: &[f64], wanted: usize, watch: &Watch) -> Vec<f64> {
     let order = diagonal.len();
     let scaling = Scaling::of(diagonal, superdiagonal);
     let chain = golub_kahan(diagonal, superdiagonal, scaling);
@@ -96,6 +100,9 @@ pub fn smallest(diagonal: &[f64], superdiagonal: &[f64], wanted: usize) -> Vec<f
             first < end && !interval.is_final()
         });
         let counts = count_at_middles(&chain, &active);
+        if watch.did(FLOPS * (active.len() * order) as u64 / COUNTS).is_err() {
+            break;
+        }
         active = active.iter().zip(counts).flat_map(|(i, count)| i.split(count)).collect();
     }
     values
@@ -182,7 +189,7 @@ mod tests {
     #[test]
     fn diagonal_matrices_are_exact_to_one_unit() {
         let diagonal = [1e-280, 7.0, 0.3, -0.1, 1e-30, 0.0];
-        let values = svdvals(&diagonal, &[0.0; 5]);
+        let values = svdvals(&diagonal, &[0.0; 5], &Watch::default());
         for (value, exact) in values.iter().zip([7.0, 0.3, 0.1, 1e-30, 1e-280, 0.0]) {
             assert!((value - exact).abs() <= 2.0 * f64::EPSILON * exact, "{value} for {exact}");
         }
@@ -195,7 +202,7 @@ mod tests {
     fn a_vanishing_pivot_does_not_mislead() {
         let diagonal = [1.0000000000024447, 1.0000000000026124, 1.0000000000023705];
         let superdiagonal = [3.1505687146543286e-9, 2.566591813099419e-9];
-        let middle = svdvals(&diagonal, &superdiagonal)[1];
+        let middle = svdvals(&diagonal, &superdiagonal, &Watch::default())[1];
         assert!((middle - 1.0000000000024).abs() <= 15.0 * f64::EPSILON, "{middle:e}");
     }
 
@@ -204,10 +211,10 @@ mod tests {
     fn the_smallest_are_the_tail_of_all() {
         let diagonal: Vec<f64> = (1..40).map(|i| f64::from(i).sin()).collect();
         let superdiagonal: Vec<f64> = (1..39).map(|i| f64::from(i).cos()).collect();
-        let mut all = svdvals(&diagonal, &superdiagonal);
+        let mut all = svdvals(&diagonal, &superdiagonal, &Watch::default());
         all.reverse();
         for wanted in [0, 1, 7, 39, 50] {
-            assert_eq!(smallest(&diagonal, &superdiagonal, wanted), all[..wanted.min(39)]);
+            assert_eq!(smallest(&diagonal, &superdiagonal, wanted, &Watch::default()), all[..wanted.min(39)]);
         }
     }
 }

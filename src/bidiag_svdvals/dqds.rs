@@ -41,9 +41,14 @@
 //! The organisation (splitting, flipping, retrying a shift that was too large) is that of
 //! Parlett & Marques (Linear Algebra Appl. 309, 2000); the shifts are those of `shift`.
 
+use super::FLOPS;
 use super::bisection;
 use super::shift;
 use super::sweep::{MAX_FAILURES, Pivots, smaller_shift, sweep, two_by_two};
+use crate::progress::Watch;
+
+/// What a sweep is of the whole, for each of its rows: a value takes two, of half of the rows on average, where Newton's method takes six passes of all.
+const FLOPS_OF_SWEEP: u64 = FLOPS * 6;
 
 /// The square of the tolerance `eta`, which is eight units of roundoff.
 const ETA_SQUARED: f64 = 64.0 * f64::EPSILON * f64::EPSILON;
@@ -97,21 +102,22 @@ struct Buffer {
 }
 
 /// The state of the algorithm: two buffers between which the sweeps go to and fro.
-struct Solver {
+struct Solver<'a> {
     buffers: [Buffer; 2],
     values: Vec<f64>,
     pending: Vec<Block>,
     statistics: Statistics,
+    watch: &'a Watch,
 }
 
 /// All singular values, in no particular order, of the upper bidiagonal matrix with the given
-/// nonnegative diagonal and superdiagonal (one entry shorter), the largest of them below 2.
-pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64]) -> Vec<f64> {
-    svdvals_with_statistics(diagonal, superdiagonal).0
+/// nonnegative diagonal and superdiagonal (one entry shorter), the largest of them below 2. Fewer where `watch` says that the call is to stop.
+pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64], watch: &Watch) -> Vec<f64> {
+    svdvals_with_statistics(diagonal, superdiagonal, watch).0
 }
 
 /// As [`svdvals`], with the number of sweeps it took.
-pub fn svdvals_with_statistics(diagonal: &[f64], superdiagonal: &[f64]) -> (Vec<f64>, Statistics) {
+pub fn svdvals_with_statistics(diagonal: &[f64], superdiagonal: &[f64], watch: &Watch) -> (Vec<f64>, Statistics) {
     let n = diagonal.len();
     let squares = |entries: &[f64]| entries.iter().map(|x| x * x).collect::<Vec<f64>>();
     let first = Buffer { q: squares(diagonal), e: squares(superdiagonal) };
@@ -121,6 +127,7 @@ pub fn svdvals_with_statistics(diagonal: &[f64], superdiagonal: &[f64]) -> (Vec<
         values: Vec::with_capacity(n),
         pending: Vec::new(),
         statistics: Statistics::default(),
+        watch,
     };
     let whole =
         Block { start: 0, end: n, sigma: 0.0, correction: 0.0, side: 0, tail: 0.0, inner: None, boldness: 0.25, budget: 0 };
@@ -135,7 +142,7 @@ pub fn svdvals_with_statistics(diagonal: &[f64], superdiagonal: &[f64]) -> (Vec<
     (solver.values, solver.statistics)
 }
 
-impl Solver {
+impl Solver<'_> {
     /// Finds values of a block until none is left, queueing the parts that split off.
     fn solve(&mut self, mut block: Block) {
         self.flip(&mut block);
@@ -145,6 +152,9 @@ impl Solver {
             } else if block.budget == 0 && block.tail == 0.0 {
                 return self.finish_by_bisection(block);
             } else {
+                if self.watch.did(FLOPS_OF_SWEEP * (block.end - block.start) as u64).is_err() {
+                    return self.pending.clear();
+                }
                 if !self.advance_without_last(&mut block) {
                     self.advance(&mut block);
                 }
@@ -284,7 +294,7 @@ impl Solver {
         let Buffer { q, e } = &self.buffers[block.side];
         let roots = |squares: &[f64]| squares.iter().map(|x| x.sqrt()).collect::<Vec<f64>>();
         let (a, b) = (roots(&q[block.start..block.end]), roots(&e[block.start..block.end - 1]));
-        let rest = bisection::svdvals(&a, &b);
+        let rest = bisection::svdvals(&a, &b, self.watch);
         self.values.extend(rest.iter().map(|value| block.value(value * value)));
     }
 }
@@ -333,7 +343,7 @@ mod tests {
         let wilkinson: Vec<f64> = (0..n).map(|i| ((i % 21) as f64 - 10.0).abs() / 8.0 + 0.125).collect();
         let glue: Vec<f64> = (1..n).map(|i| if i % 21 == 0 { 1e-8 } else { 0.125 }).collect();
         for (a, b) in [(vec![1.0; n], vec![1.0; n - 1]), (wilkinson, glue)] {
-            let (values, statistics) = svdvals_with_statistics(&a, &b);
+            let (values, statistics) = svdvals_with_statistics(&a, &b, &Watch::default());
             assert_eq!(values.len(), n);
             assert!(statistics.sweeps <= 4 * n && statistics.unfinished == 0, "{statistics:?}");
         }
@@ -342,6 +352,6 @@ mod tests {
     /// Entries that are not finite, which callers exclude, still do not make it run forever.
     #[test]
     fn it_ends_even_if_entries_are_not_finite() {
-        assert_eq!(svdvals(&[1.0, f64::NAN, 0.5, 1.0], &[1.0, 0.5, f64::INFINITY]).len(), 4);
+        assert_eq!(svdvals(&[1.0, f64::NAN, 0.5, 1.0], &[1.0, 0.5, f64::INFINITY], &Watch::default()).len(), 4);
     }
 }

@@ -51,33 +51,46 @@ pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64], unit: f64, watch: &Watch
     let full = unit <= f64::EPSILON;
     // Two thousand times closer than what the rounding at the end leaves.
     let tolerance = if full { f64::EPSILON } else { unit / 2048.0 };
-    scaled(diagonal, superdiagonal, full, |a, b| newton::svdvals(a, b, tolerance, watch))
+    scaled(diagonal, superdiagonal, full, watch, |a, b| newton::svdvals(a, b, tolerance, watch))
 }
 
 /// [`svdvals`] by [`dqds`], in double precision.
-pub fn svdvals_by_dqds(diagonal: &[f64], superdiagonal: &[f64]) -> Vec<f64> {
-    scaled(diagonal, superdiagonal, true, dqds::svdvals)
+pub fn svdvals_by_dqds(diagonal: &[f64], superdiagonal: &[f64], watch: &Watch) -> Vec<f64> {
+    scaled(diagonal, superdiagonal, true, watch, |a, b| dqds::svdvals(a, b, watch))
 }
 
 /// What `method` finds for the scaled magnitudes, in order and scaled back; if `full`, refined to the last few units.
-fn scaled(diagonal: &[f64], superdiagonal: &[f64], full: bool, method: impl Fn(&[f64], &[f64]) -> Vec<f64>) -> Vec<f64> {
+fn scaled(
+    diagonal: &[f64],
+    superdiagonal: &[f64],
+    full: bool,
+    watch: &Watch,
+    method: impl Fn(&[f64], &[f64]) -> Vec<f64>,
+) -> Vec<f64> {
     let superdiagonal = &superdiagonal[..superdiagonal.len().min(diagonal.len().saturating_sub(1))];
     let scaling = Scaling::of(diagonal, superdiagonal);
     let magnitudes = |entries: &[f64]| -> Vec<f64> { entries.iter().map(|entry| scaling.apply(entry.abs())).collect() };
     let (a, mut b) = (magnitudes(diagonal), magnitudes(superdiagonal));
     b.resize(a.len().saturating_sub(1), 0.0);
     let mut values = method(&a, &b);
+    if watch.is_cancelled() {
+        return vec![0.0; a.len()];
+    }
     values.sort_unstable_by(|x, y| y.total_cmp(x));
     if full {
         let head = values.partition_point(|&value| value >= SQUARES_RANGE);
         refine::refine(&a, &b, &mut values[..head]);
     }
-    refine_tail(&a, &b, &mut values);
+    refine_tail(&a, &b, &mut values, watch);
     for value in &mut values {
         *value = scaling.undo(*value);
     }
     values
 }
+
+/// Of a pass of Newton's method, for each row: additions, multiplications and divisions for the pivot and its derivative. Progress is
+/// counted in these.
+const FLOPS: u64 = 8;
 
 /// Values that are computed in lockstep: two registers of the widest instruction set.
 const LANES: usize = 16;
@@ -96,11 +109,11 @@ fn in_lockstep<T: Send>(values: &mut [T], rows: usize, pass: impl Fn(&mut [T]) +
 
 /// Replaces those of the descending `values` of the scaled matrix which are too small for the
 /// squares, and not zero because of its structure, by the results of bisection.
-fn refine_tail(a: &[f64], b: &[f64], values: &mut [f64]) {
+fn refine_tail(a: &[f64], b: &[f64], values: &mut [f64], watch: &Watch) {
     let head = values.partition_point(|&value| value >= SQUARES_RANGE);
     let tail = values.len() - head;
     if tail > structural_zeros(a, b) {
-        let refined = bisection::smallest(a, b, tail);
+        let refined = bisection::smallest(a, b, tail, watch);
         for (value, &new) in values[head..].iter_mut().rev().zip(&refined) {
             *value = new;
         }
@@ -197,7 +210,7 @@ mod tests {
     /// tolerance of both, and the short form for single precision to a hundredth of a unit.
     fn svdvals(a: &[f64], b: &[f64]) -> Vec<f64> {
         let values = super::svdvals(a, b, f64::EPSILON, &Watch::default());
-        let error = difference(&values, &svdvals_by_dqds(a, b));
+        let error = difference(&values, &svdvals_by_dqds(a, b, &Watch::default()));
         assert!(error <= tolerance(a.len()), "dqds: n = {}, {error:.2e}", a.len());
         let unit = f64::from(f32::EPSILON);
         let error = difference(&values, &super::svdvals(a, b, unit, &Watch::default()));
@@ -209,7 +222,7 @@ mod tests {
     /// diagonal entries, which is the determinant: in logarithms, `n` relative errors add up.
     fn check(name: &str, a: &[f64], b: &[f64]) {
         let (values, n) = (svdvals(a, b), a.len());
-        let error = difference(&values, &bisection::svdvals(a, b));
+        let error = difference(&values, &bisection::svdvals(a, b, &Watch::default()));
         assert!(error <= tolerance(n), "{name}: n = {n}, {error:.2e}");
         let logarithms = |x: &[f64]| x.iter().map(|x| x.abs().ln()).sum::<f64>();
         let scale = values.iter().map(|x| x.ln().abs()).sum::<f64>();

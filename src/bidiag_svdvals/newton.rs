@@ -23,7 +23,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::{LANES, in_lockstep, power_of_two, sweep::two_by_two};
+use super::{FLOPS, LANES, in_lockstep, power_of_two, sweep::two_by_two};
 use crate::progress::Watch;
 
 /// Pivots smaller than this are made this small and negative.
@@ -37,9 +37,6 @@ const CANCELLATION: f64 = 4.0 * f64::EPSILON;
 
 /// The lowest point. (At zero itself a zero pivot would hide what comes after it.)
 const LOWEST: f64 = power_of_two(-950);
-
-/// Of a pass: additions, multiplications and divisions for the pivot and its derivative.
-const FLOPS_OF_ROW: u64 = 8;
 
 /// More rounds than the halvings that separate any two numbers; they end the search where rounding errors contradict one another.
 const MAX_ROUNDS: usize = 400;
@@ -122,7 +119,7 @@ fn count_passes(a: &[f64], b: &[f64], tolerance: f64, watch: &Watch) -> (Vec<f64
     let mut next = Vec::with_capacity(n);
     let mut looked_at = first;
     for _ in 0..MAX_ROUNDS {
-        let going_on = watch.did(FLOPS_OF_ROW * (looked_at * n) as u64).is_ok();
+        let going_on = watch.did(FLOPS * (looked_at * n) as u64).is_ok();
         if brackets.is_empty() || !going_on {
             break;
         }

@@ -190,16 +190,43 @@ impl<T: Element> GpuBand<T> {
     }
 
     /// Order n.
+    ///
+    /// ```
+    /// use svdvals_gpu::{Band, GpuBand, GpuContext};
+    /// if let Ok(context) = GpuContext::global() {
+    ///     let band = GpuBand::upload(&context, &Band::from_fn(50, 4, |_, _| 1.0f32)?)?;
+    ///     assert_eq!(band.n(), 50);
+    /// }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     pub fn n(&self) -> usize {
         self.n
     }
 
     /// Number of superdiagonals; at most n - 1.
+    ///
+    /// ```
+    /// use svdvals_gpu::{Band, GpuBand, GpuContext};
+    /// if let Ok(context) = GpuContext::global() {
+    ///     let band = GpuBand::upload(&context, &Band::from_fn(50, 4, |_, _| 1.0f32)?)?;
+    ///     assert_eq!(band.bandwidth(), 4);
+    /// }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     pub fn bandwidth(&self) -> usize {
         self.bandwidth
     }
 
     /// The device that the band is on.
+    ///
+    /// ```
+    /// use svdvals_gpu::{Band, GpuBand, GpuContext};
+    /// if let Ok(context) = GpuContext::global() {
+    ///     let band = GpuBand::upload(&context, &Band::from_fn(50, 4, |_, _| 1.0f32)?)?;
+    ///     println!("on {}", band.context().adapter_name());
+    /// }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     pub fn context(&self) -> &GpuContext {
         &self.context
     }

@@ -250,6 +250,17 @@ impl<T: Element> GpuMatrix<T> {
     }
 
     /// Where the [`buffer`](Self::buffer) has the entries: (i, j) at element `i * strides.0 + j * strides.1`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "ndarray")] {
+    /// use svdvals_gpu::{GpuContext, GpuMatrix};
+    /// if let Ok(context) = GpuContext::global() {
+    ///     let a = GpuMatrix::upload(&context, &ndarray::Array2::<f32>::zeros((10, 7)))?;
+    ///     assert_eq!(a.strides(), (8, 1)); // row after row, as ndarray has it, padded
+    /// }
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     pub fn strides(&self) -> (usize, usize) {
         self.strides
     }

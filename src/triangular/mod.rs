@@ -123,6 +123,17 @@ pub trait TriangularGpu: sealed::Sealed {
 
     /// B <- alpha op(A) B or B <- alpha B op(A), with default options.
     ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::triangular::{Diag, Op, Side, TriangularGpu, Uplo};
+    /// let a = faer::mat![[2.0f64, 1.0], [0.0, 4.0]];
+    /// let mut b = faer::mat![[3.0], [2.0]];
+    /// b.trmm_gpu(Side::Left, Uplo::Upper, Op::NoTrans, Diag::NonUnit, 1.0, &a)?;
+    /// assert_eq!(b, faer::mat![[8.0], [8.0]]);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`trmm_gpu_with`](Self::trmm_gpu_with).
     fn trmm_gpu<A: ?Sized>(&mut self, side: Side, uplo: Uplo, op: Op, diag: Diag, alpha: Self::Element, a: &A) -> Result<()>
@@ -174,6 +185,17 @@ pub trait TriangularGpu: sealed::Sealed {
     }
 
     /// B <- alpha op(A)^-1 B or B <- alpha B op(A)^-1, with default options.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::triangular::{Diag, Op, Side, TriangularGpu, Uplo};
+    /// let a = faer::mat![[2.0f64, 1.0], [0.0, 4.0]];
+    /// let mut b = faer::mat![[8.0], [8.0]];
+    /// b.trsm_gpu(Side::Left, Uplo::Upper, Op::NoTrans, Diag::NonUnit, 1.0, &a)?;
+    /// assert_eq!(b, faer::mat![[3.0], [2.0]]);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`trsm_gpu_with`](Self::trsm_gpu_with).
