@@ -45,16 +45,25 @@ pub(super) fn widen_into<S: Element>(from: MatRef<'_, S>, mut to: MatMut<'_, S::
         }
         return;
     }
-    let mut piece = [bytemuck::Zeroable::zeroed(); PIECE];
-    for i in 0..from.nrows() {
+    // Some rows are read, piece by piece, and then written column by column: where columns lie a multiple of a page apart, a first-level cache
+    // holds the lines of few of them.
+    let mut pieces = [[bytemuck::Zeroable::zeroed(); PIECE]; ROWS];
+    for first in (0..from.nrows()).step_by(ROWS) {
+        let rows = ROWS.min(from.nrows() - first);
         for start in (0..from.ncols()).step_by(PIECE) {
             let end = (start + PIECE).min(from.ncols());
-            let piece = &mut piece[..end - start];
-            match from.row(i).transpose().subrows(start, end - start).try_as_col_major() {
-                Some(x) => S::widen_slice(x.as_slice(), piece),
-                None => (start..end).zip(piece.iter_mut()).for_each(|(j, to)| *to = from[(i, j)].widen()),
+            for (k, piece) in pieces[..rows].iter_mut().enumerate() {
+                let i = first + k;
+                match from.row(i).transpose().subrows(start, end - start).try_as_col_major() {
+                    Some(x) => S::widen_slice(x.as_slice(), &mut piece[..end - start]),
+                    None => (start..end).zip(piece.iter_mut()).for_each(|(j, to)| *to = from[(i, j)].widen()),
+                }
             }
-            (start..end).zip(piece.iter()).for_each(|(j, &x)| to[(i, j)] = x);
+            for j in start..end {
+                if let Some(to) = to.as_mut().col_mut(j).subrows_mut(first, rows).try_as_col_major_mut() {
+                    to.as_slice_mut().iter_mut().zip(&pieces).for_each(|(to, piece)| *to = piece[j - start]);
+                }
+            }
         }
     }
 }
