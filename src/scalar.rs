@@ -67,8 +67,18 @@ pub trait Element: sealed::Sealed + Pod + PartialEq + Debug + Display + Send + S
     const MAX_EXPONENT: i32;
 
     /// The value as a complex number in double precision (exact).
+    ///
+    /// ```
+    /// use svdvals_gpu::Element;
+    /// assert_eq!(half::f16::from_f32(0.5).to_complex(), num_complex::Complex::new(0.5, 0.0));
+    /// ```
     fn to_complex(self) -> Complex<f64>;
     /// The nearest value of this type; a real type takes the real part.
+    ///
+    /// ```
+    /// use svdvals_gpu::Element;
+    /// assert_eq!(f32::from_complex(num_complex::Complex::new(0.5, 2.0)), 0.5);
+    /// ```
     fn from_complex(value: Complex<f64>) -> Self;
     /// Largest absolute value of the real and the imaginary part, or None where one is NaN or infinite.
     #[doc(hidden)]
@@ -135,8 +145,17 @@ fn most_bits<T: Copy, U: Ord + Copy + Default>(of: &[T], bits: impl Fn(T) -> U) 
 /// ```
 pub trait RealElement: Scalar<Wide = f64> + Element<Real = Self, Scalar = Self> + Float {
     /// The value in double precision (exact).
+    ///
+    /// ```
+    /// assert_eq!(svdvals_gpu::RealElement::to_double(0.25f32), 0.25);
+    /// ```
     fn to_double(self) -> f64;
     /// The nearest value of this type.
+    ///
+    /// ```
+    /// use svdvals_gpu::RealElement;
+    /// assert_eq!(f32::from_double(1.0 / 3.0), 1.0 / 3.0);
+    /// ```
     fn from_double(value: f64) -> Self;
     /// 2^k with |k| so large that squares of numbers below [`norm_floor`](Self::norm_floor) stay normal when scaled by it.
     #[doc(hidden)]

@@ -145,7 +145,7 @@ impl Place {
             ("leaf", false, true) => &[4, 8],
             ("leaf", false, false) => &[2, 4, 8, 16, 32],
             ("leaf", true, true) => &[512, 1024],
-            ("leaf", true, false) => &[128, 256, 512, 1024, 2048, 4096],
+            ("leaf", true, false) => &[128, 256, 512, 1024, 1536, 2048, 4096],
             ("split_k", _, true) => &[4, 8],
             ("split_k", _, false) => &[1, 2, 4, 8, 16, 32],
             ("cols_per_block", false, true) => &[32, 64],

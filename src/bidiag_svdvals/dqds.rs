@@ -47,8 +47,9 @@ use super::shift;
 use super::sweep::{MAX_FAILURES, Pivots, smaller_shift, sweep, two_by_two};
 use crate::progress::Watch;
 
-/// What a sweep is of the whole, for each of its rows: a value takes two, of half of the rows on average, where Newton's method takes six passes of all.
-const FLOPS_OF_SWEEP: u64 = FLOPS * 6;
+/// What a sweep is of the whole, for each of its rows: a value takes about two (`few_sweeps_are_needed`) or three, of half of the rows on
+/// average, where Newton's method takes six passes of all.
+const FLOPS_OF_SWEEP: u64 = FLOPS * 5;
 
 /// The square of the tolerance `eta`, which is eight units of roundoff.
 const ETA_SQUARED: f64 = 64.0 * f64::EPSILON * f64::EPSILON;

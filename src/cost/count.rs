@@ -75,8 +75,11 @@ impl<S: Element> StageKernels for CountingKernels<S> {
     }
 
     fn unmqr(&self, a: &mut Size, level: &Level) -> Result<()> {
-        let cols = if level.transposed { a.m } else { a.n };
-        self.note(Work::unmqr::<S>(&self.shape, level, cols - level.col - level.width));
+        let trailing = if level.transposed { a.m } else { a.n } - level.col - level.width;
+        let at_once = Work::unmqr_columns::<S>(&self.shape, level, trailing, FLOPS);
+        for first in (0..trailing).step_by(at_once) {
+            self.note(Work::unmqr::<S>(&self.shape, level, at_once.min(trailing - first)));
+        }
         Ok(())
     }
 

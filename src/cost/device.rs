@@ -8,7 +8,7 @@
 /// ```
 /// use svdvals_gpu::cost::DeviceModel;
 /// let mut boosted = DeviceModel::H100;
-/// boosted.clock_hz = 1.98e9;
+/// boosted.clock_hz = 2.1e9;
 /// assert!(boosted.fills_at(32) > 50_000); // the bulge-chasing paper's Table I
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -43,7 +43,7 @@ use crate::{
 /// println!("{cost}"); // a table: kernel by kernel
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Cost {
     /// Dispatches in order, those that are the same one after the other taken together.
     work: Vec<(Work, u64)>,
@@ -288,8 +288,8 @@ impl Cost {
         all.to_vec()
     }
 
-    /// A table of what kernels took, as [`SvdReport::kernel_seconds`](crate::SvdReport::kernel_seconds) has it, beside what they had to do. What is not
-    /// counted (see the [module](self)) has its seconds alone.
+    /// A table of what kernels took, as [`SvdReport::kernel_seconds`](crate::SvdReport::kernel_seconds) has it, beside what they had to do.
+    /// What is not counted (see the [module](self)) has no dispatches and no rates.
     ///
     /// ```
     /// use svdvals_gpu::cost::{Cost, Kernel};
@@ -329,6 +329,14 @@ impl Cost {
         // Rounds overlap: the next workgroup's chain runs beside this one's throughput.
         let total = overhead + arithmetic.max(memory).max(workgroup_memory).max(latency * rounds.max(1.0));
         KernelSeconds { kernel: work.kernel, arithmetic, memory, workgroup_memory, latency, overhead, total }
+    }
+}
+
+/// Dispatches and flops in all; printed, there is a table.
+impl fmt::Debug for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flops = self.work.iter().map(|(work, times)| times * work.flops).sum::<u64>();
+        f.debug_struct("Cost").field("dispatches", &self.dispatches()).field("flops", &flops).finish_non_exhaustive()
     }
 }
 

@@ -156,7 +156,30 @@ fn update_fills_an_h100() {
     assert!(rate >= 0.5 * DeviceModel::H100.f32_flops, "{:.1} TF/s", rate / 1e12);
 }
 
-/// The defaults are the model's, for each of its devices each type and
+/// The targets on an H100, data on the device, by the model: f32 at n = 1024 in 40 ms, 4096 in 200 ms, 16384 in 2 s.
+#[test]
+fn targets_on_an_h100() {
+    for (n, most) in [(1024, 0.04), (4096, 0.2), (16384, 2.0)] {
+        let seconds = cost(n).on(&DeviceModel::H100).iter().map(|kernel| kernel.total).sum::<f64>();
+        assert!(seconds < most, "n = {n}: {seconds} s");
+    }
+}
+
+/// No dispatch of `unmqr` has more flops than a submission should have, so that no watchdog fires: of a matrix so large that one has to be cut, the
+/// pieces have its flops together, and each but the last of a level is more than half full.
+#[test]
+fn large_updates_are_cut() {
+    let n = 65536;
+    let all = Cost::new::<Complex<f32>>(n, n, &Cost::tuning::<Complex<f32>>(n)).unwrap();
+    let updates = || all.work.iter().filter(|(work, _)| work.kernel == Kernel::Unmqr);
+    let most = updates().map(|(work, _)| work.flops).max().unwrap();
+    assert!(most <= crate::gpu::FLOPS && most > crate::gpu::FLOPS / 2, "{most}");
+    assert!(all.kernel(Kernel::Unmqr).dispatches > 3 * all.kernel(Kernel::Geqrt).dispatches);
+    let (flops, n) = (all.kernel(Kernel::Unmqr).flops as f64, n as f64);
+    assert!((flops / (4.0 * 8.0 / 3.0 * n.powi(3)) - 1.0).abs() < 0.12, "{flops}");
+}
+
+/// The defaults are the model's, for each of its devices, each type and
 /// size: on an H100 no other tile, leaf and split makes a call more than 5% faster, on the other devices 10%, but for two cases in f32,
 /// narrow tiles for n = 512 on a laptop's GPU (15%) and wide ones for n = 8192 on an M1 (16%).
 #[test]

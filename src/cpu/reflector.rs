@@ -182,6 +182,10 @@ pub(super) unsafe fn apply_left<T: Scalar + Element<Real = f64>, S: Simd>(
             6 => left_columns::<T, S, 6>(lanes, x, next, cols, v),
             7 => left_columns::<T, S, 7>(lanes, x, next, cols, v),
             8 => left_columns::<T, S, 8>(lanes, x, next, cols, v),
+            9 => left_columns::<T, S, 9>(lanes, x, next, cols, v),
+            10 => left_columns::<T, S, 10>(lanes, x, next, cols, v),
+            11 => left_columns::<T, S, 11>(lanes, x, next, cols, v),
+            12 => left_columns::<T, S, 12>(lanes, x, next, cols, v),
             _ => {
                 let (re, im) = (v.reals(), v.reals_of_i_times());
                 for k in 0..cols {

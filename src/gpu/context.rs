@@ -11,7 +11,7 @@ use futures_channel::oneshot;
 use pollster::block_on;
 use wgpu::{AdapterInfo, Device, DeviceType, ErrorFilter, Features, PollError, PollType, Queue, SubmissionIndex};
 
-use super::{adapter::AdapterChoice, pipeline::Pipelines, pipeline_cache::PipelineFile, storage::required_bytes};
+use super::{adapter::AdapterChoice, pipeline::Pipelines, pipeline_cache::PipelineFile, storage::required_bytes_of};
 use crate::{
     elsewhere::on_thread,
     error::{Result, SvdError},
@@ -268,8 +268,10 @@ impl GpuContext {
         }
     }
 
-    /// Bytes of the device's memory that the singular values of an m x n matrix of `T` take, with these options: matrix, reflectors and band.
-    /// (Beside them there are at most another copy of the matrix on its way to the device and some MiB of parameters.) Nothing is allocated.
+    /// Bytes of the device's memory that the singular values of an m x n matrix of `T` take: matrix, reflectors and band, in the memory order
+    /// that takes more (lines are padded to multiples of four). Beside them there are at most another copy of the matrix on its way to the
+    /// device, or where a [`GpuMatrix`](crate::GpuMatrix) has it, and some MiB of parameters. Of the options storage and tuning count.
+    /// Nothing is allocated.
     ///
     /// ```
     /// use svdvals_gpu::{GpuContext, SvdOptions};
@@ -281,7 +283,8 @@ impl GpuContext {
     /// ```
     ///
     /// # Errors
-    /// What a call would say before it allocates: [`SvdError::TooLarge`], [`SvdError::UnsupportedElement`], [`SvdError::InvalidOption`].
+    /// What a call would say before it allocates: [`SvdError::TooLarge`], [`SvdError::UnsupportedElement`], [`SvdError::InvalidOption`], or
+    /// [`SvdError::TuningFile`] where the environment names one that cannot be read.
     pub fn required_bytes<T: Element>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
         match options.half_storage {
             HalfStorage::Single => self.bytes_stored_as::<T, T::Scalar>(m, n, options),
@@ -292,7 +295,8 @@ impl GpuContext {
     fn bytes_stored_as<T: Element, S: Element>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
         self.require::<T, S>()?;
         let tuning = options.tuning_for_adapter::<S>(self, m.min(n))?;
-        required_bytes::<S>(self, m.max(n), m.min(n), &tuning)
+        let of = |by_rows| required_bytes_of::<S>(self, (m.max(n), m.min(n)), by_rows, &tuning);
+        Ok(of(false)?.max(of(true)?))
     }
 
     /// That the device computes with `T` stored as `S`, or what it lacks.
@@ -475,7 +479,8 @@ fn remembered(global: &Option<Result<GpuContext>>) -> Option<Result<GpuContext>>
 fn error_of(what: &'static str, error: wgpu::Error) -> SvdError {
     match error {
         wgpu::Error::OutOfMemory { .. } => {
-            SvdError::OutOfMemory { reason: std::error::Error::source(&error).map_or(what.into(), |e| format!("{what}: {e}")) }
+            let reason = std::error::Error::source(&error).map_or(what.into(), |e| format!("{what}: {e}"));
+            SvdError::OutOfMemory { reason: format!("{reason}; Backend::Cpu takes the host's") }
         }
         error => SvdError::Gpu { what, reason: error.to_string() },
     }

@@ -208,13 +208,13 @@ impl<S: Element> StageKernels for GpuKernels<S> {
     }
 
     fn unmqr(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
-        let parameters = a.parameters(level)?;
+        let whole = a.parameters(level)?;
         let trailing = a.size(level.transposed).1 - level.col - level.width;
         if trailing == 0 || level.map.rows == 0 || level.width == 0 {
             return Ok(());
         }
-        let work = Work::unmqr::<S>(&self.shape, level, trailing);
-        let [chunks, rows] = self.stream.fold(trailing.div_ceil(self.shape.cpb))?;
+        let at_once = Work::unmqr_columns::<S>(&self.shape, level, trailing, self.stream.most_flops());
+        let [_, rows] = self.stream.fold(at_once.div_ceil(self.shape.cpb))?;
         let [y, z] = self.stream.fold(level.map.blocks())?;
         if rows > 1 {
             return Err(SvdError::invalid(
@@ -223,7 +223,14 @@ impl<S: Element> StageKernels for GpuKernels<S> {
             ));
         }
         let (pipeline, bindings) = a.unmqr(&self.context, &self.stream, level)?;
-        self.stream.dispatch(pipeline, bindings, parameters, [chunks, y, z], work)
+        for first in (0..trailing).step_by(at_once) {
+            let columns = first..trailing.min(first + at_once);
+            let work = Work::unmqr::<S>(&self.shape, level, columns.len());
+            let [chunks, _] = self.stream.fold(columns.len().div_ceil(self.shape.cpb))?;
+            let parameters = if columns.len() == trailing { whole } else { a.parameters_of(level, columns)? };
+            self.stream.dispatch(pipeline, bindings, parameters, [chunks, y, z], work)?;
+        }
+        Ok(())
     }
 
     fn keep_rows(&self, a: &mut Dense<S>, rows: usize) {

@@ -203,8 +203,18 @@ fn dense_sizes<T: Element>(
 /// [`SvdError::TooLarge`] where one of its buffers is more than the device allows; [`SvdError::InvalidOption`] where the device cannot
 /// have these hyperparameters.
 pub(crate) fn required_bytes<T: Element>(context: &GpuContext, m: usize, n: usize, tuning: &Tuning) -> Result<u64> {
+    required_bytes_of::<T>(context, (m, n), m < n, tuning)
+}
+
+/// [`required_bytes`] of a matrix that is kept row after row if `by_rows`, else column after column.
+pub(super) fn required_bytes_of<T: Element>(
+    context: &GpuContext,
+    (m, n): (usize, usize),
+    by_rows: bool,
+    tuning: &Tuning,
+) -> Result<u64> {
     let shape = Shape::new::<T>(&Bounds::of(context), tuning)?;
-    let (_, dense) = dense_sizes::<T>(context, (m, n), m < n, shape, tuning.leaf)?;
+    let (_, dense) = dense_sizes::<T>(context, (m, n), by_rows, shape, tuning.leaf)?;
     let order = m.min(n);
     let band = required_band_bytes::<T>(context, order, tuning.bandwidth(order), tuning)?;
     Ok(dense.saturating_add(band))
@@ -291,6 +301,21 @@ impl<T: Element> Dense<T> {
 
     /// The shaders' `Level`, once it is certain that nothing in it reaches outside the buffers or the shaders' workgroup arrays.
     pub(super) fn parameters(&self, level: &Level) -> Result<Parameters> {
+        Ok(self.words(level)?.map(|word| word as u32).into())
+    }
+
+    /// [`parameters`](Self::parameters) for an update of these of the columns right of the panel: all before them count as the panel's, and
+    /// the matrix ends with them.
+    pub(super) fn parameters_of(&self, level: &Level, columns: Range<usize>) -> Result<Parameters> {
+        let mut words = self.words(level)?;
+        let trailing = level.col + level.width;
+        let [.., cols, _, width, _, _, _, _, _, _] = &mut words;
+        (*cols, *width) = ((trailing + columns.end).min(*cols), level.width + columns.start);
+        Ok(words.map(|word| word as u32).into())
+    }
+
+    /// Those of the shaders' `Level`, in its order.
+    fn words(&self, level: &Level) -> Result<[usize; 12]> {
         let &Level { transposed, col, width, map } = level;
         let (rows, cols) = self.size(transposed);
         let (rs, cs) = if transposed { (self.strides.1, self.strides.0) } else { self.strides };
@@ -312,8 +337,7 @@ impl<T: Element> Dense<T> {
             ));
         }
         let lines = self.lines;
-        let words = [rs, cs, lines, cols, col, width, map.start, map.group, map.spacing, map.rows, map.block_rows, map.blocks()];
-        Ok(words.map(|word| word as u32).into())
+        Ok([rs, cs, lines, cols, col, width, map.start, map.group, map.spacing, map.rows, map.block_rows, map.blocks()])
     }
 }
 

@@ -21,13 +21,15 @@ pub(crate) struct Bounds<'a> {
     pub workgroups: usize,
     /// Whether it is a program that runs on the CPU.
     pub software: bool,
-    /// Whether its memory is as fast for its arithmetic as data-centre GPUs have it.
+    /// Whether it has high-bandwidth memory, as data-centre GPUs do.
     pub fast_memory: bool,
 }
 
 /// Words of the names of GPUs with high-bandwidth memory.
-const FAST_MEMORY: [&str; 14] =
-    ["P100", "V100", "A30", "A100", "A800", "H100", "H200", "H800", "GH200", "B100", "B200", "GB200", "Instinct", "HBM3"];
+const FAST_MEMORY: [&str; 22] = [
+    "P100", "V100", "V100S", "A30", "A100", "A800", "H20", "H100", "H200", "H800", "GH200", "B100", "B200", "B300", "GB200",
+    "GB300", "Instinct", "HBM2", "HBM2e", "HBM3", "HBM3e", "HBM",
+];
 
 /// Whether a GPU of this name has high-bandwidth memory: wgpu tells nothing else that this shows in.
 fn has_fast_memory(name: &str) -> bool {
@@ -47,9 +49,10 @@ impl Bounds<'_> {
         }
     }
 
-    /// What wgpu would say of such a device.
+    /// Of such a device, with 1024 threads and 32 KiB a workgroup, which nearly all have.
     pub fn of_model(device: &DeviceModel) -> Bounds<'static> {
-        let fast_memory = device.bandwidth > 1.1e12;
+        // The least of it has 1.5e12 bytes a second, the most of other memory 1.0e12.
+        let fast_memory = device.bandwidth > 1.2e12;
         Bounds { name: device.name, threads: 1024, bytes: 32 << 10, workgroups: u16::MAX.into(), software: false, fast_memory }
     }
 }
@@ -316,24 +319,28 @@ impl Tuning {
             threads_per_block: if software { 32 } else { 256 }.min(threads),
             cycles_per_dispatch: 1,
             max_blocks: workgroups,
-            triangle: tile_size,
+            triangle: tile_size.min(32),
         };
         // What the cost model finds best (its test `defaults_are_the_models`). Where memory is slow, bands twice as wide halve what large
-        // matrices move; where numbers are long, narrow ones halve the work of short panels' chains. Leaves of 16 tiles: up to 512 rows a panel is
-        // then one block, no tree, and half the dispatches of stage 1; and of long panels they halve what the trees' levels move.
+        // matrices move; where numbers are long, narrow tiles shorten the chains of small matrices' panels. Leaves of 16 tiles halve what the
+        // levels of long panels' trees move, and of 4-byte numbers up to 512 rows are one block: no tree, and half the dispatches of stage 1.
         let bytes = size_of::<T::Scalar>();
         let wide = (n >= 16384 && size_of::<T>() == 4 && !fast_memory && !software).then_some((64, 8, 32));
         let narrow = (n <= 1024 && bytes == 8).then_some((16, 8, 64));
         let deep = if bytes == 4 { n <= 512 || n >= 4096 } else { n >= 8192 };
         let any = [(32, 8, 64), (32, 4, 64), (32, 4, 32), (16, 8, 64), (16, 4, 32), (8, 4, 32), (4, 4, 16)];
         let deeper = |(tile_size, blocks, cols)| (deep && blocks == 8).then_some((tile_size, 16, cols));
-        wide.into_iter()
+        let chosen = wide
+            .into_iter()
             .chain(narrow)
             .chain(any.into_iter().flat_map(|sizes| deeper(sizes).into_iter().chain([sizes])))
             // A matrix of at most 16 needs no larger tile.
             .map(|(tile_size, blocks, cols)| with(if n <= 16 { tile_size.min(16) } else { tile_size }, blocks, cols))
             .find(|tuning| Shape::new::<T>(bounds, tuning).is_ok())
-            .unwrap_or_else(|| with(4, 2, 4))
+            .unwrap_or_else(|| with(4, 2, 4));
+        // Triangles have no panels whose chains narrow tiles would shorten.
+        let triangle = chosen.clone().triangle(32);
+        if narrow.is_some() && TriangleShape::new::<T::Scalar>(bounds, &triangle).is_ok() { triangle } else { chosen }
     }
 
     /// Whether the device of `context` can have these values, for matrices stored as `T` and no smaller than a tile: what every call checks.

@@ -16,7 +16,7 @@ fn gpu(context: &GpuContext) -> SvdOptions {
 }
 
 /// Table 1 of the unified-kernels paper at n = 64 and 256, with the default hyperparameters: the bounds are the paper's figures, for f16
-/// stored as f16, and for complex numbers twice those of the real type.
+/// stored as f16, and for complex numbers twice those of the real type. With stage 3 on the host, and, of three matrices, on the device.
 pub fn table_1<T: Elements>(context: &GpuContext) -> Outcome {
     for (n, matrices, f16_bound, f32_bound, f64_bound) in [(64, 10, 4.3e-3, 9.6e-8, 5.8e-16), (256, 10, 3.3e-3, 8.1e-8, 8.3e-16)]
     {
@@ -28,7 +28,7 @@ pub fn table_1<T: Elements>(context: &GpuContext) -> Outcome {
             _ => f64_bound,
         };
         for spectrum in Spectrum::ALL {
-            let mut worst = 0f64;
+            let (mut worst, mut worst_on_device) = (0f64, 0f64);
             for seed in 0..matrices {
                 let mut sigma = spectrum.values(n);
                 let a: Mat<T> = if T::NAME.starts_with('c') {
@@ -37,9 +37,15 @@ pub fn table_1<T: Elements>(context: &GpuContext) -> Outcome {
                     rounded(with_singular_values(&mut sigma, seed).as_ref())
                 };
                 worst = worst.max(error(T::values(&a, &gpu(context))?, &sigma));
+                if seed < 3 {
+                    worst_on_device = worst_on_device.max(error(T::values(&a, &gpu(context).stage3(Stage3::Device))?, &sigma));
+                }
             }
-            println!("GPU {} n = {n}, {spectrum:?}: {worst:.2e}", T::NAME);
-            check!(worst <= bound, "n = {n}, {spectrum:?}: {worst:.2e}, bound {bound:.1e}");
+            println!("GPU {} n = {n}, {spectrum:?}: {worst:.2e}, stage 3 on the device {worst_on_device:.2e}", T::NAME);
+            check!(
+                worst.max(worst_on_device) <= bound,
+                "n = {n}, {spectrum:?}: {worst:.2e}, {worst_on_device:.2e}, bound {bound:.1e}"
+            );
         }
     }
     Ok(())
@@ -59,16 +65,19 @@ pub fn hyperparameters_do_not_change_values<T: Elements>(context: &GpuContext) -
             check!(off <= stable::<T>(90) + T::stored(4), "leaf {leaf}, {tree:?}, tile width {tile_width}: {off:.1e}");
         }
     }
-    let a: Mat<T> = gaussian(300, 260, 21);
+    let a: Mat<T> = gaussian(600, 200, 21);
     let exact = reference(a.as_ref());
-    for (tile_size, blocks, cols) in [(16, 8, 64), (32, 16, 64), (64, 4, 32)] {
-        let defaults = Tuning::for_adapter::<T>(context, 300).cols_per_block(cols).tile_width(32);
+    let mut fitting = 0;
+    for (tile_size, blocks, cols) in [(8, 4, 32), (16, 8, 64), (32, 16, 64), (64, 8, 32)] {
+        let defaults = Tuning::for_adapter::<T>(context, 200).cols_per_block(cols).tile_width(32);
         let tuning = defaults.tile_size(tile_size).leaf(blocks * tile_size);
         if tuning.check_for_adapter::<T>(context).is_ok() {
+            fitting += 1;
             let off = error(T::values(&a, &gpu(context).tuning(tuning))?, &exact);
-            check!(off <= stable::<T>(300) + T::stored(4), "tiles of {tile_size}: {off:.1e}");
+            check!(off <= stable::<T>(600) + T::stored(4), "tiles of {tile_size}: {off:.1e}");
         }
     }
+    check!(fitting > 0, "none of the defaults' tiles fits");
     Ok(())
 }
 

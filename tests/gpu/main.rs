@@ -84,6 +84,7 @@ fn main() -> ExitCode {
         ("counts_at_1024", accuracy::counts_at_1024 as fn() -> Outcome),
         ("sums_by_subgroup", dense::sums_by_subgroup),
         ("past_one_binding", whole::past_one_binding),
+        ("large_updates_in_pieces", whole::large_updates_in_pieces),
         ("lost_device", whole::lost_device),
         ("memory_is_freed", memory::memory_is_freed),
         ("required_bytes", memory::required_bytes),

@@ -24,6 +24,15 @@ fn allocated(context: &GpuContext) -> Option<u64> {
     context.device().generate_allocator_report().map(|report| report.total_allocated_bytes)
 }
 
+/// Runs its function when it goes out of scope.
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 /// After a call the device holds what it held before, whether the call went through, failed, was stopped or dropped; while it runs, no less than
 /// `GpuContext::required_bytes`, and no more than that, one copy of the matrix on its way to the device, and 2 MiB for parameters and what is read back. (Only
 /// the Vulkan and DX12 backends say what is allocated.)
@@ -38,12 +47,17 @@ pub fn memory_is_freed() -> Outcome {
         return Ok(());
     };
     let after = |what: &str| -> Outcome {
-        let after = allocated(&context);
-        check!(after == Some(before), "after {what} {after:?} bytes are allocated, {before} before");
-        Ok(())
+        // A thread that still waits for a dropped future's work may have it for a moment.
+        for _ in 0..100 {
+            if allocated(&context) == Some(before) {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Err(format!("after {what} {:?} bytes are allocated, {before} before", allocated(&context)).into())
     };
 
-    // Another thread looks on: the dense matrix is there while stage 1 runs.
+    // Another thread looks on, every tenth of a millisecond: the dense matrix is there while stage 1 runs, for milliseconds on any device.
     let (done, report) = (AtomicBool::new(false), || context.device().generate_allocator_report());
     let most = thread::scope(|scope| {
         let watcher = scope.spawn(|| {
@@ -54,6 +68,8 @@ pub fn memory_is_freed() -> Outcome {
             }
             most
         });
+        // However the call ends.
+        let _done = OnDrop(|| done.store(true, Ordering::Release));
         let values = a.svdvals_gpu_with(&options);
         done.store(true, Ordering::Release);
         values.map(|_| watcher.join().unwrap_or(0).saturating_sub(before))
@@ -124,7 +140,12 @@ pub fn required_bytes() -> Outcome {
     of::<Complex<f32>>(&context, HalfStorage::Single, (8, 8))?;
     of::<Complex<f64>>(&context, HalfStorage::Single, (16, 16))?;
     let large = context.required_bytes::<f32>(16384, 16384, &SvdOptions::default());
-    check!(large.as_ref().is_ok_and(|&bytes| (bytes as f64 / 1.08e9 - 1.0).abs() < 0.01), "{large:?}");
+    let as_stated = match large {
+        Ok(bytes) => (bytes as f64 / 1.08e9 - 1.0).abs() < 0.01,
+        Err(SvdError::TooLarge { needed, .. }) => needed >= 1 << 30, // on a device with smaller buffers
+        _ => false,
+    };
+    check!(as_stated, "{large:?}");
     let huge = context.required_bytes::<f32>(1 << 30, 1 << 30, &SvdOptions::default());
     check!(matches!(huge, Err(SvdError::TooLarge { .. })), "{huge:?}");
     Ok(())

@@ -173,6 +173,28 @@ pub fn past_one_binding() -> Outcome {
     Ok(())
 }
 
+/// Updates with so many flops that a submission should not have them are made in several dispatches: of 100,000 x 200 numbers on a software driver, where
+/// less counts as many, in columns and in rows. Their values are the CPU's.
+///
+/// Bound: as in [`past_one_binding`].
+pub fn large_updates_in_pieces() -> Outcome {
+    let options = SvdOptions::default().context(GpuContext::global()?).backend(Backend::Gpu);
+    let a = Mat::<f32>::from_fn(100_000, 200, |i, j| noise(19, i, j) as f32);
+    let swapped = row_major(&a);
+    let want = f32::values(&a, &SvdOptions::default().backend(Backend::Cpu))?;
+    for source in [a.as_ref(), swapped.as_ref().transpose()] {
+        let report = source.svdvals_gpu_report(&options)?;
+        let found = furthest(report.values.iter().zip(&want).map(|(a, b)| f64::from(*a) - b));
+        let bound = 64.0 * eps::<f32>() * want[0];
+        check!(found <= bound, "{found:.1e}, bound {bound:.1e}");
+        // The model is of a hardware GPU.
+        let (dispatches, whole) = (report.counts.dispatches, report.cost()?.dispatches());
+        let cut = if GpuContext::global()?.is_software() { dispatches > whole } else { dispatches == whole };
+        check!(cut, "{dispatches} dispatches, {whole} by the model");
+    }
+    Ok(())
+}
+
 /// The default hyperparameters fit the device, whatever the size.
 pub fn defaults_fit<T: Elements>(context: &GpuContext) -> Outcome {
     for n in [0, 1, 100, 1000, 100_000] {
