@@ -216,7 +216,8 @@ impl Work {
         }
     }
 
-    /// Columns of one dispatch of `unmqr` of a level: all `trailing` ones, or as many chunks of them as have at most `most_flops`, and no less than one.
+    /// Columns of one dispatch of `unmqr` of a level: all `trailing` ones, or as many chunks of them as have at most `most_flops`, and no less
+    /// than one.
     pub fn unmqr_columns<S: Element>(shape: &Shape, level: &Level, trailing: usize, most_flops: u64) -> usize {
         let chunk = unmqr_flops::<S>(level, shape.cpb).max(1);
         let fitting = usize::try_from(most_flops / chunk).unwrap_or(usize::MAX).max(1);

@@ -98,7 +98,8 @@ mod tests {
     use faer::Mat;
     use half::f16;
 
-    /// Both ways, in every memory order, past a whole piece and past the rows read together: f16 to f32 is exact, and f32 back rounds each entry to nearest.
+    /// Both ways, in every memory order, past a whole piece and past the rows read together: f16 to f32 is exact, and f32 back
+    /// rounds each entry to nearest.
     #[test]
     fn every_order_converts() {
         let entry = |i: usize, j: usize| (i as f32 - 3.0) * 1.0009 + j as f32 * 0.37;
