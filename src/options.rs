@@ -234,12 +234,18 @@ impl SvdOptions {
         self
     }
 
+    /// That a call may have as many threads as were asked for.
+    pub(crate) fn has_threads(&self) -> Result<()> {
+        match self.threads {
+            Some(0) => Err(SvdError::invalid("threads", "0, but it must be at least 1")),
+            _ => Ok(()),
+        }
+    }
+
     /// Runs `body` on the threads that were asked for.
     pub(crate) fn on_threads<R: Send>(&self, body: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+        self.has_threads()?;
         let Some(threads) = self.threads else { return body() };
-        if threads == 0 {
-            return Err(SvdError::invalid("threads", "0, but it must be at least 1"));
-        }
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         pool.map_err(|error| SvdError::invalid("threads", format!("{threads}: {error}")))?.install(body)
     }

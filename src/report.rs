@@ -4,10 +4,12 @@ use std::{borrow::Cow, fmt};
 
 use half::f16;
 use num_complex::Complex;
+use web_time::Instant;
 
 use crate::{
     cost::{Cost, Kernel},
     error::Result,
+    kernels::TileKernels,
     options::{Backend, Tuning},
 };
 
@@ -195,5 +197,30 @@ impl fmt::Display for Counts {
             "{dispatches} dispatches in {submissions} submissions; bytes: {bytes_uploaded} uploaded, {bytes_read_back} read back, \
              {bytes_parameters} of parameters"
         )
+    }
+}
+
+/// Seconds from lap to lap, with the backend idle at each; or zeros, and no clock is read.
+pub(crate) struct Clock(Option<Instant>);
+
+impl Clock {
+    pub(crate) fn new(timed: bool) -> Clock {
+        Clock(timed.then(Instant::now))
+    }
+
+    /// The seconds since the last lap.
+    pub(crate) fn restart(&mut self) -> f64 {
+        let seconds = self.seconds();
+        *self = Clock::new(self.0.is_some());
+        seconds
+    }
+
+    pub(crate) fn seconds(&self) -> f64 {
+        self.0.map_or(0.0, |start| start.elapsed().as_secs_f64())
+    }
+
+    pub(crate) async fn lap<K: TileKernels>(&mut self, kernels: &K) -> Result<f64> {
+        kernels.finish().await?;
+        Ok(self.restart())
     }
 }

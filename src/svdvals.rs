@@ -19,7 +19,7 @@ use crate::{
     kernels::{HeldBy, StageKernels, TileKernels},
     options::{Backend, HalfStorage, SvdOptions, Tuning},
     progress::{Stage, Watch, flops_directly},
-    report::{Counts, StageSeconds, SvdReport},
+    report::{Clock, Counts, StageSeconds, SvdReport},
     scalar::{Element, Re, RealElement},
     scale::{power_of_two_scale, trimmed, upright},
     to_band::{to_band as reduce_dense, triangular_factor},
@@ -240,6 +240,7 @@ pub(crate) async fn svdvals_async<T: Element>(
     options: &SvdOptions,
     timed: bool,
 ) -> Result<SvdReport<Vec<T::Real>>> {
+    options.has_threads()?;
     let a = trimmed(a);
     let context = context_of_async(options, a.nrows().min(a.ncols())).await;
     match options.half_storage {
@@ -449,31 +450,6 @@ pub(crate) fn stage_one<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize
         reduce_dense(kernels, a, n, n, tuning)
     } else {
         reduce_dense(kernels, a, m, n, tuning)
-    }
-}
-
-/// Seconds from lap to lap, with the backend idle at each; or zeros, and no clock is read.
-pub(crate) struct Clock(Option<Instant>);
-
-impl Clock {
-    pub(crate) fn new(timed: bool) -> Clock {
-        Clock(timed.then(Instant::now))
-    }
-
-    /// The seconds since the last lap.
-    fn restart(&mut self) -> f64 {
-        let seconds = self.seconds();
-        *self = Clock::new(self.0.is_some());
-        seconds
-    }
-
-    pub(crate) fn seconds(&self) -> f64 {
-        self.0.map_or(0.0, |start| start.elapsed().as_secs_f64())
-    }
-
-    async fn lap<K: TileKernels>(&mut self, kernels: &K) -> Result<f64> {
-        kernels.finish().await?;
-        Ok(self.restart())
     }
 }
 

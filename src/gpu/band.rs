@@ -17,11 +17,11 @@ use crate::{
     error::Result,
     options::{HalfStorage, SvdOptions, Tuning},
     progress::{Stage, Watch},
-    report::SvdReport,
+    report::{Clock, SvdReport},
     scalar::{Element, Scalar},
     scale::scale_for,
     stages::{bidiagonal_of, overflow_of_band, packed_band_of},
-    svdvals::{Clock, Solve, on_gpu},
+    svdvals::{Solve, on_gpu},
 };
 
 /// A [`Band`] in a GPU's memory: what stage 1 leaves there ([`GpuMatrix::to_gpu_band`]), or one that was uploaded, as stages 2 and 3 take it.

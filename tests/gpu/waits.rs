@@ -68,6 +68,8 @@ pub fn futures_give_the_same_values<T: Elements>(context: &GpuContext) -> Outcom
     bad[(3, 90)] = T::real(f64::INFINITY);
     let error = pollster::block_on(bad.svdvals_gpu_async(&options)).err();
     check!(matches!(error, Some(SvdError::NonFinite { row: 3, col: 90, .. })), "{error:?}");
+    let error = pollster::block_on(b.svdvals_gpu_async(&options.clone().threads(0))).err();
+    check!(matches!(error, Some(SvdError::InvalidOption { option: "threads", .. })), "{error:?}");
     {
         let mut task = pin!(a.svdvals_gpu_async(&options));
         let polled = task.as_mut().poll(&mut Context::from_waker(Waker::noop()));
