@@ -152,8 +152,6 @@ impl AdapterChoice {
         let flags = InstanceFlags::empty().with_env();
         let mut descriptor = InstanceDescriptor::new_without_display_handle_from_env();
         descriptor.flags = flags;
-        // Where the driver says what memory it has left (Vulkan, DX12), a buffer that does not fit is refused before the driver starts to swap.
-        descriptor.memory_budget_thresholds.for_resource_creation = Some(95);
         let backends = descriptor.backends;
         let adapters = Instance::new(descriptor).enumerate_adapters(backends).await;
 

@@ -295,8 +295,12 @@ impl GpuContext {
     fn bytes_stored_as<T: Element, S: Element>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
         self.require::<T, S>()?;
         let tuning = options.tuning_for_adapter::<S>(self, m.min(n))?;
-        let of = |by_rows| required_bytes_of::<S>(self, (m.max(n), m.min(n)), by_rows, &tuning);
-        Ok(of(false)?.max(of(true)?))
+        match [false, true].map(|by_rows| required_bytes_of::<S>(self, (m.max(n), m.min(n)), by_rows, &tuning)) {
+            [Ok(by_columns), Ok(by_rows)] => Ok(by_columns.max(by_rows)),
+            // In one of the orders it fits.
+            [Ok(bytes), Err(_)] | [Err(_), Ok(bytes)] => Ok(bytes),
+            [Err(error), Err(_)] => Err(error),
+        }
     }
 
     /// That the device computes with `T` stored as `S`, or what it lacks.
