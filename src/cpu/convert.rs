@@ -60,8 +60,9 @@ pub(super) fn widen_into<S: Element>(from: MatRef<'_, S>, mut to: MatMut<'_, S::
                 }
             }
             for j in start..end {
-                let to = to.as_mut().col_mut(j).subrows_mut(first, rows);
-                to.iter_mut().zip(&pieces).for_each(|(to, piece)| *to = piece[j - start]);
+                if let Some(to) = to.as_mut().col_mut(j).subrows_mut(first, rows).try_as_col_major_mut() {
+                    to.as_slice_mut().iter_mut().zip(&pieces).for_each(|(to, piece)| *to = piece[j - start]);
+                }
             }
         }
     }

@@ -11,11 +11,11 @@ use futures_channel::oneshot;
 use pollster::block_on;
 use wgpu::{AdapterInfo, Device, DeviceType, ErrorFilter, Features, PollError, PollType, Queue, SubmissionIndex};
 
-use super::{adapter::AdapterChoice, pipeline::Pipelines, pipeline_cache::PipelineFile, storage::required_bytes_of};
+use super::{adapter::AdapterChoice, pipeline::Pipelines, pipeline_cache::PipelineFile};
 use crate::{
     elsewhere::on_thread,
     error::{Result, SvdError},
-    options::{HalfStorage, SvdOptions},
+    options::HalfStorage,
     scalar::{Element, Re},
 };
 
@@ -265,41 +265,6 @@ impl GpuContext {
         match half {
             HalfStorage::Single => self.require::<T, T::Scalar>().is_ok(),
             HalfStorage::Half => self.require::<T, T::Compact>().is_ok(),
-        }
-    }
-
-    /// Bytes of the device's memory that the singular values of an m x n matrix of `T` take: matrix, reflectors and band, in the memory order
-    /// that takes more (lines are padded to multiples of four). Beside them there are at most another copy of the matrix on its way to the
-    /// device, or where a [`GpuMatrix`](crate::GpuMatrix) has it, and some MiB of parameters. Of the options storage and tuning count.
-    /// Nothing is allocated.
-    ///
-    /// ```
-    /// use svdvals_gpu::{GpuContext, SvdOptions};
-    /// if let Ok(context) = GpuContext::global() {
-    ///     let bytes = context.required_bytes::<f32>(4096, 4096, &SvdOptions::default())?;
-    ///     assert!(bytes > 4 * 4096 * 4096 && bytes < 5 * 4096 * 4096);
-    /// }
-    /// # Ok::<(), svdvals_gpu::SvdError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// What a call would say before it allocates: [`SvdError::TooLarge`], [`SvdError::UnsupportedElement`], [`SvdError::InvalidOption`], or
-    /// [`SvdError::TuningFile`] where the environment names one that cannot be read.
-    pub fn required_bytes<T: Element>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
-        match options.half_storage {
-            HalfStorage::Single => self.bytes_stored_as::<T, T::Scalar>(m, n, options),
-            HalfStorage::Half => self.bytes_stored_as::<T, T::Compact>(m, n, options),
-        }
-    }
-
-    fn bytes_stored_as<T: Element, S: Element>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
-        self.require::<T, S>()?;
-        let tuning = options.tuning_for_adapter::<S>(self, m.min(n))?;
-        match [false, true].map(|by_rows| required_bytes_of::<S>(self, (m.max(n), m.min(n)), by_rows, &tuning)) {
-            [Ok(by_columns), Ok(by_rows)] => Ok(by_columns.max(by_rows)),
-            // In one of the orders it fits.
-            [Ok(bytes), Err(_)] | [Err(_), Ok(bytes)] => Ok(bytes),
-            [Err(error), Err(_)] => Err(error),
         }
     }
 

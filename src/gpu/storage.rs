@@ -15,7 +15,7 @@ use crate::{
     cost::ROWS_AT_ONCE,
     error::{Result, SvdError},
     kernels::{BandLayout, Level, ReductionStep, RowMap},
-    options::Tuning,
+    options::{HalfStorage, SvdOptions, Tuning},
     scalar::Element,
     svdvals::Source,
 };
@@ -207,17 +207,49 @@ pub(crate) fn required_bytes<T: Element>(context: &GpuContext, m: usize, n: usiz
 }
 
 /// [`required_bytes`] of a matrix that is kept row after row if `by_rows`, else column after column.
-pub(super) fn required_bytes_of<T: Element>(
-    context: &GpuContext,
-    (m, n): (usize, usize),
-    by_rows: bool,
-    tuning: &Tuning,
-) -> Result<u64> {
+fn required_bytes_of<T: Element>(context: &GpuContext, (m, n): (usize, usize), by_rows: bool, tuning: &Tuning) -> Result<u64> {
     let shape = Shape::new::<T>(&Bounds::of(context), tuning)?;
     let (_, dense) = dense_sizes::<T>(context, (m, n), by_rows, shape, tuning.leaf)?;
     let order = m.min(n);
     let band = required_band_bytes::<T>(context, order, tuning.bandwidth(order), tuning)?;
     Ok(dense.saturating_add(band))
+}
+
+impl GpuContext {
+    /// Bytes of the device's memory that the singular values of an m x n matrix of `T` take: matrix, reflectors and band, in the memory order
+    /// that takes more (lines are padded to multiples of four). Beside them there are at most another copy of the matrix on its way to the
+    /// device, or where a [`GpuMatrix`](crate::GpuMatrix) has it, and some MiB of parameters. Of the options storage and tuning count.
+    /// Nothing is allocated.
+    ///
+    /// ```
+    /// use svdvals_gpu::{GpuContext, SvdOptions};
+    /// if let Ok(context) = GpuContext::global() {
+    ///     let bytes = context.required_bytes::<f32>(4096, 4096, &SvdOptions::default())?;
+    ///     assert!(bytes > 4 * 4096 * 4096 && bytes < 5 * 4096 * 4096);
+    /// }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What a call would say before it allocates: [`SvdError::TooLarge`], [`SvdError::UnsupportedElement`], [`SvdError::InvalidOption`], or
+    /// [`SvdError::TuningFile`] where the environment names one that cannot be read.
+    pub fn required_bytes<T: Element>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
+        match options.half_storage {
+            HalfStorage::Single => self.bytes_stored_as::<T, T::Scalar>(m, n, options),
+            HalfStorage::Half => self.bytes_stored_as::<T, T::Compact>(m, n, options),
+        }
+    }
+
+    fn bytes_stored_as<T: Element, S: Element>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
+        self.require::<T, S>()?;
+        let tuning = options.tuning_for_adapter::<S>(self, m.min(n))?;
+        match [false, true].map(|by_rows| required_bytes_of::<S>(self, (m.max(n), m.min(n)), by_rows, &tuning)) {
+            [Ok(by_columns), Ok(by_rows)] => Ok(by_columns.max(by_rows)),
+            // In one of the orders it fits.
+            [Ok(bytes), Err(_)] | [Err(_), Ok(bytes)] => Ok(bytes),
+            [Err(error), Err(_)] => Err(error),
+        }
+    }
 }
 
 /// Bytes that a band of order n, stored as `T`, takes on the device.

@@ -12,11 +12,11 @@ use faer::Mat;
 use half::f16;
 use num_complex::Complex;
 use svdvals_gpu::{
-    AdapterChoice, Backend, CancelFlag, Element, GpuContext, GpuMatrix, HalfStorage, Stage, SvdError, SvdOptions, SvdValsGpu,
-    Tuning, wgpu::PollType,
+    AdapterChoice, Backend, Element, GpuContext, GpuMatrix, HalfStorage, Stage, SvdError, SvdOptions, SvdValsGpu, Tuning,
+    wgpu::PollType,
 };
 
-use crate::{Elements, Outcome, check};
+use crate::{Elements, Outcome, check, waits::stopped_in};
 
 /// Bytes that are allocated on the device, once it has let go of what was dropped; None where wgpu does not say.
 fn allocated(context: &GpuContext) -> Option<u64> {
@@ -84,14 +84,10 @@ pub fn memory_is_freed() -> Outcome {
     check!(matches!(bad.svdvals_gpu_with(&options), Err(SvdError::NonFinite { .. })), "NaN");
     after("an error")?;
     for stage in [Stage::ToBand, Stage::BandToBidiag] {
-        let flag = CancelFlag::new();
-        let set = flag.clone();
-        let stopping = options.clone().cancel(flag).progress(move |p| {
-            if p.stage == stage {
-                set.cancel();
-            }
-        });
-        check!(a.svdvals_gpu_with(&stopping) == Err(SvdError::Cancelled { stage }), "not cancelled in {stage}");
+        check!(
+            a.svdvals_gpu_with(&stopped_in(stage, &options)) == Err(SvdError::Cancelled { stage }),
+            "not cancelled in {stage}"
+        );
         after("a call that was stopped")?;
     }
     {

@@ -79,6 +79,17 @@ pub fn futures_give_the_same_values<T: Elements>(context: &GpuContext) -> Outcom
     Ok(())
 }
 
+/// The options of a call that is stopped as soon as it is in `stage`.
+pub fn stopped_in(stage: Stage, options: &SvdOptions) -> SvdOptions {
+    let flag = CancelFlag::new();
+    let set = flag.clone();
+    options.clone().cancel(flag).progress(move |p| {
+        if p.stage == stage {
+            set.cancel();
+        }
+    })
+}
+
 /// Fractions never fall, stages come in order, the last is 1; a call that is stopped in a stage says so, whether it blocks or not, and the
 /// next one works. Progress is that of submissions: of 200 columns stage 2 has more than one.
 pub fn progress_and_cancellation<T: Elements>(context: &GpuContext) -> Outcome {
@@ -105,15 +116,8 @@ pub fn progress_and_cancellation<T: Elements>(context: &GpuContext) -> Outcome {
         check!(parts > 1, "stage 2 in {parts} parts");
 
         for stage in [Stage::ToBand, Stage::BandToBidiag] {
-            let flag = CancelFlag::new();
-            let set = flag.clone();
-            let stopping = options.clone().cancel(flag).progress(move |p| {
-                if p.stage == stage {
-                    set.cancel();
-                }
-            });
             let start = Instant::now();
-            let error = run(&stopping).err();
+            let error = run(&stopped_in(stage, &options)).err();
             check!(error == Some(SvdError::Cancelled { stage }), "{error:?}, not cancelled in {stage}");
             check!(start.elapsed().as_secs() < 60, "stopped after {:?}", start.elapsed());
         }
