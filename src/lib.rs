@@ -30,7 +30,9 @@
 //! | 2 [`band_to_bidiag`](Band::band_to_bidiag) | B = Q2 C P2^H | C: n x n, one superdiagonal | 8 n^2 b | bulge chasing, tile width by tile width |
 //! | 3 [`svdvals`](Bidiagonal::svdvals) | sigma(C) | n values | O(n^2) | Newton's method in brackets, in f64, each value to high relative accuracy |
 //!
-//! A tall matrix, 3 m >= 5 n, is first reduced to its n x n triangular factor by the same panels.
+//! A tall matrix, 3 m >= 5 n, is first reduced to its n x n triangular factor by the same panels. On the CPU small matrices go straight to
+//! the bidiagonal, and narrow ones that are tall in one pass over their rows: by QR in double precision, and in single precision by A^H A
+//! in double precision, whose products are exact.
 //!
 //! The stages and their sources: Ringoot, Alomairy, Churavy and Edelman, *Performant Unified GPU Kernels for Portable Singular Value
 //! Computation Across Hardware and Precision* (2025); Ringoot, Alomairy and Edelman, *Accelerating Bidiagonalization of Banded Matrices
@@ -162,6 +164,7 @@ mod reduction;
 mod report;
 mod scalar;
 mod scale;
+mod small;
 mod stages;
 mod svdvals;
 mod to_band;

@@ -143,7 +143,8 @@ impl<V> fmt::Display for SvdReport<V> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct StageSeconds {
-    /// Stage 0: search for NaN, infinities and the largest entry.
+    /// Stage 0: search for NaN, infinities and the largest entry. (Zero for a tall, narrow matrix on the CPU, where `to_band` does this on
+    /// the way.)
     pub scale: f64,
     /// Copy of the scaled matrix to where the backend works on it.
     pub upload: f64,

@@ -187,6 +187,9 @@ pub trait Scalar: Element<Scalar = Self> + ComplexField<Real = <Self as Element>
     /// Whether the type is complex.
     #[doc(hidden)]
     const IS_COMPLEX: bool;
+    /// Whether the type is its own [`Wide`](Self::Wide).
+    #[doc(hidden)]
+    const IS_DOUBLE: bool = size_of::<Self>() == size_of::<Self::Wide>();
     /// The value in double precision (exact).
     #[doc(hidden)]
     fn to_wide(self) -> Self::Wide;

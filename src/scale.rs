@@ -30,37 +30,55 @@ where
     T: Element,
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
-    let by_rows = a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs();
-    let lines = if by_rows { a.transpose() } else { a };
-    let zero = || Re::<T>::from_double(0.0);
-    let largest_of = |j: usize| {
-        let line = lines.col(j);
-        match line.try_as_col_major() {
-            Some(line) => T::largest(line.as_slice()),
-            None => {
-                let mut piece = [T::zeroed(); PIECE];
-                (0..line.nrows()).step_by(PIECE).try_fold(zero(), |largest, start| {
-                    let piece = &mut piece[..PIECE.min(line.nrows() - start)];
-                    piece.iter_mut().enumerate().for_each(|(k, x)| *x = line[start + k]);
-                    T::largest(piece).map(|x| Float::max(x, largest))
-                })
-            }
-        }
-    };
+    let lines = by_lines(a);
     let lines_at_once = (1 << 14) / lines.nrows().max(1) + 1;
-    let largest = (0..lines.ncols())
-        .into_par_iter()
-        .with_min_len(lines_at_once)
-        .try_fold(zero, |largest, j| largest_of(j).map(|x| Float::max(x, largest)))
-        .try_reduce(zero, |x, y| Some(Float::max(x, y)));
+    let zero = || Re::<T>::from_double(0.0);
+    let largest = if lines.ncols() <= lines_at_once {
+        largest(lines)
+    } else {
+        let starts = (0..lines.ncols()).into_par_iter().step_by(lines_at_once);
+        let some = |start: usize| largest(lines.subcols(start, lines_at_once.min(lines.ncols() - start)));
+        starts.map(some).try_reduce(zero, |x, y| Some(Float::max(x, y)))
+    };
     match largest {
         Some(largest) => Ok(scale_for::<S>(largest, a.nrows(), a.ncols())),
         None => Err(first_non_finite(a)),
     }
 }
 
+/// The matrix or its transpose, whichever has its columns contiguous, if either has.
+pub(crate) fn by_lines<T>(a: MatRef<'_, T>) -> MatRef<'_, T> {
+    if a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs() { a.transpose() } else { a }
+}
+
+/// The largest magnitude of the entries, or None where one is not finite.
+pub(crate) fn largest<T: Element>(a: MatRef<'_, T>) -> Option<Re<T>> {
+    let lines = by_lines(a);
+    let zero = Re::<T>::from_double(0.0);
+    let most = |largest, line: &[T]| T::largest(line).map(|x| Float::max(x, largest));
+    if lines.row_stride() == 1 && lines.col_stride() == lines.nrows() as isize {
+        // SAFETY: line after line, with nothing between, the entries are one slice.
+        let all = unsafe { std::slice::from_raw_parts(lines.as_ptr(), lines.nrows() * lines.ncols()) };
+        return most(zero, all);
+    }
+    let mut piece = [T::zeroed(); PIECE];
+    (0..lines.ncols()).map(|j| lines.col(j)).try_fold(zero, |largest, line| match line.try_as_col_major() {
+        Some(line) => most(largest, line.as_slice()),
+        None => (0..line.nrows()).step_by(PIECE).try_fold(largest, |largest, start| {
+            let piece = &mut piece[..PIECE.min(line.nrows() - start)];
+            piece.iter_mut().enumerate().for_each(|(k, x)| *x = line[start + k]);
+            most(largest, piece)
+        }),
+    })
+}
+
+/// An entry is not finite; [`first_non_finite`] finds out which.
+pub(crate) fn not_finite() -> SvdError {
+    SvdError::NonFinite { row: 0, col: 0, value: String::new() }
+}
+
 /// The entry of `a` that is not finite, in the first row that has one the first.
-fn first_non_finite<T: Element>(a: MatRef<'_, T>) -> SvdError {
+pub(crate) fn first_non_finite<T: Element>(a: MatRef<'_, T>) -> SvdError {
     let in_row = |i: usize| (0..a.ncols()).find(|&j| a[(i, j)].magnitude().is_none()).map(|j| (i, j));
     let (row, col) = (0..a.nrows()).into_par_iter().find_map_first(in_row).unwrap_or_default();
     SvdError::NonFinite { row, col, value: a[(row, col)].to_string() }

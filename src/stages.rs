@@ -32,7 +32,7 @@ pub(crate) fn to_band<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) -> Res
     {
         let start = Watch::start(options);
         let choice = choose_for_dense::<T, S>(options, a, || context_of(options))?;
-        let (solve, _) = Solve::new::<S>(a, options, false, start)?;
+        let (solve, _) = Solve::new::<S>(a, options, false, start, true)?;
         let (m, n) = solve.a.shape();
         on_chosen::<T, S, _>(
             options,

@@ -12,16 +12,17 @@ use crate::{
     band_to_bidiag::band_to_bidiag as reduce_band,
     bidiagonal::{Bidiagonal, Stage3},
     choose::{Choice, choose_for_dense, context_of, context_of_async, fallback},
-    cpu::{CpuKernels, bidiagonal_directly, tsqr},
+    cpu::CpuKernels,
     elsewhere::in_pool,
     error::{Result, SvdError},
     gpu::{GpuContext, GpuKernels, Manner, Waits},
     kernels::{HeldBy, StageKernels, TileKernels},
     options::{Backend, HalfStorage, SvdOptions, Tuning},
-    progress::{Stage, Watch, flops_directly},
+    progress::{Stage, Watch},
     report::{Clock, Counts, StageSeconds, SvdReport},
     scalar::{Element, Re, RealElement},
-    scale::{power_of_two_scale, trimmed, upright},
+    scale::{first_non_finite, power_of_two_scale, trimmed, upright},
+    small::{is_direct, reads_once},
     to_band::{to_band as reduce_dense, triangular_factor},
 };
 
@@ -221,9 +222,13 @@ where
     let (whole, start) = (Clock::new(timed), Watch::start(options));
     let choice = choose_for_dense::<T, S>(options, a, || context_of(options))?;
     choice.has_stage3(options)?;
-    let (solve, scan) = Solve::new::<S>(a, options, timed, start)?;
+    let scan = !matches!(choice, Choice::Cpu(_)) || !reads_once::<S>(options, a.nrows(), a.ncols())?;
+    let (solve, scan_seconds) = Solve::new::<S>(a, options, timed, start, scan)?;
     let report = match choice {
-        Choice::Cpu(reason) => on_cpu::<T, S>(&solve, reason)?,
+        Choice::Cpu(reason) => on_cpu::<T, S>(&solve, reason).map_err(|error| match error {
+            SvdError::NonFinite { .. } if !scan => first_non_finite(a), // where the caller has it
+            error => error,
+        })?,
         Choice::Gpu { context, tuning, reason } => {
             match block_on(on_gpu::<T, S, _>(&solve, &context, tuning, reason, Waits::Blocking)) {
                 Err(error) if solve.falls_back(&error) => on_cpu::<T, S>(&solve, fallback(&failed(&error)))?,
@@ -231,7 +236,7 @@ where
             }
         }
     };
-    Ok(completed(report, a, scan, &whole))
+    Ok(completed(report, a, scan_seconds, &whole))
 }
 
 /// The driver, for a caller that must not block: what the CPU computes is computed in the rayon pool, from a copy of the matrix.
@@ -265,7 +270,7 @@ where
     let reason = match choice {
         Choice::Cpu(reason) => reason,
         Choice::Gpu { context, tuning, reason } => {
-            let (solve, scan) = Solve::new::<S>(a, options, timed, start)?;
+            let (solve, scan) = Solve::new::<S>(a, options, timed, start, true)?;
             match on_gpu::<T, S, _>(&solve, &context, tuning, reason, Waits::Awaited).await {
                 Err(error) if solve.falls_back(&error) => fallback(&failed(&error)),
                 result => return Ok(completed(result?, a, scan, &whole)),
@@ -319,46 +324,23 @@ pub(crate) struct Solve<'a, T: Element, A = MatRef<'a, T>> {
 }
 
 impl<'a, T: Element> Solve<'a, T> {
-    /// Stage 0, and its seconds.
+    /// Stage 0, and its seconds; unless `scan`, the scale is left to be found.
     pub(crate) fn new<S: Element<Real = T::Real, Scalar = T::Scalar>>(
         a: MatRef<'a, T>,
         options: &'a SvdOptions,
         timed: bool,
         start: Option<Instant>,
+        scan: bool,
     ) -> Result<(Self, f64)> {
-        let clock = Clock::new(timed);
-        let solve = Solve { scale: power_of_two_scale::<T, S>(a)?, a: upright(a), options, timed, start };
+        let clock = Clock::new(timed && scan);
+        let scale = if scan { power_of_two_scale::<T, S>(a)? } else { Re::<T>::from_double(1.0) };
+        let solve = Solve { scale, a: upright(a), options, timed, start };
         Ok((solve, clock.seconds()))
     }
 
     /// Whether the CPU is to compute what a GPU could not because of `error`.
     fn falls_back(&self, error: &SvdError) -> bool {
         self.options.backend == Backend::Auto && error.is_of_device() && self.options.stage3 != Stage3::Device
-    }
-
-    /// All of it on the CPU, for a matrix so small that a band between would cost more than it saves.
-    fn run_small(&self) -> Result<(Vec<T::Real>, StageSeconds)> {
-        let mut clock = Clock::new(self.timed);
-        let mut seconds = StageSeconds::default();
-        let (m, n) = self.a.shape();
-        let tall = qr_first(m, n);
-        let watch = Watch::new(self.options, self.start, || Ok(flops_directly(m, n, tall)))?;
-        watch.begin(Stage::ToBand)?;
-        let (diagonal, superdiagonal) = if tall {
-            let r = tsqr(self.a, self.scale, &watch)?;
-            seconds.to_band = clock.restart();
-            watch.begin(Stage::BandToBidiag)?;
-            bidiagonal_directly(r.as_ref(), Re::<T>::from_double(1.0))?
-        } else {
-            watch.begin(Stage::BandToBidiag)?;
-            bidiagonal_directly(self.a, self.scale)?
-        };
-        seconds.band_to_bidiag = clock.restart();
-        watch.begin(Stage::Svdvals)?;
-        let values = self.stage_three(diagonal, superdiagonal, &watch)?;
-        seconds.svdvals = clock.restart();
-        watch.end();
-        Ok((values, seconds))
     }
 }
 
@@ -416,7 +398,7 @@ impl<T: Element, A> Solve<'_, T, A> {
             None => {
                 let (diagonal, superdiagonal) = kernels.bidiagonal(band).await?;
                 seconds.band_to_bidiag += clock.lap(kernels).await?;
-                self.stage_three(diagonal, superdiagonal, watch)?
+                self.stage_three(diagonal, superdiagonal, self.scale, watch)?
             }
         };
         seconds.svdvals = clock.lap(kernels).await?;
@@ -424,14 +406,20 @@ impl<T: Element, A> Solve<'_, T, A> {
         Ok((values, seconds))
     }
 
-    fn stage_three(&self, diagonal: Vec<f64>, superdiagonal: Vec<f64>, watch: &Watch) -> Result<Vec<T::Real>> {
+    pub(crate) fn stage_three(
+        &self,
+        diagonal: Vec<f64>,
+        superdiagonal: Vec<f64>,
+        scale: Re<T>,
+        watch: &Watch,
+    ) -> Result<Vec<T::Real>> {
         let values = Bidiagonal::new(diagonal, superdiagonal)?.svdvals_for::<T::Real>(self.options.stage3, watch)?;
-        unscaled(values, self.scale, "singular values")
+        unscaled(values, scale, "singular values")
     }
 }
 
 /// Whether a matrix is so tall that QR first needs fewer flops (Chan 1982, from m = 5/3 n on; LAPACK's gesdd takes 11/6).
-fn qr_first(m: usize, n: usize) -> bool {
+pub(crate) fn qr_first(m: usize, n: usize) -> bool {
     m > n && 3 * m as u128 >= 5 * n as u128
 }
 
@@ -459,7 +447,7 @@ where
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
     let tuning = solve.options.tuning_for_cpu::<S>(solve.a.ncols())?;
-    let (values, seconds) = if solve.a.ncols() <= tuning.direct && !S::IS_HALF {
+    let (values, seconds) = if is_direct::<S>(&tuning, solve.a.ncols()) {
         tuning.check()?;
         solve.run_small()?
     } else {

@@ -20,17 +20,29 @@ pub(crate) fn map_into<T: Element, U: Pod>(from: MatRef<'_, T>, mut to: MatMut<'
         for j in 0..n {
             let (from, mut to) = (from.col(j).subrows(first, rows), to.as_mut().col_mut(j).subrows_mut(first, rows));
             match (from.try_as_col_major(), to.as_mut().try_as_col_major_mut()) {
-                (Some(from), Some(to)) => {
-                    let mut piece = [bytemuck::Zeroable::zeroed(); PIECE];
-                    for (from, to) in from.as_slice().chunks(PIECE).zip(to.as_slice_mut().chunks_mut(PIECE)) {
-                        let piece = &mut piece[..from.len()];
-                        T::widen_slice(from, piece);
-                        to.iter_mut().zip(&*piece).for_each(|(to, &x)| *to = f(x));
-                    }
-                }
+                (Some(from), Some(to)) => pulp::Arch::new().dispatch(
+                    #[inline(always)]
+                    || map_slice(from.as_slice(), to.as_slice_mut(), &f),
+                ),
                 _ => to.iter_mut().zip(from.iter()).for_each(|(to, &x)| *to = f(x.widen())),
             }
         }
+    }
+}
+
+/// `to` <- `f(from)`, widened, of one length.
+#[inline(always)]
+fn map_slice<T: Element, U: Pod>(from: &[T], to: &mut [U], f: impl Fn(T::Scalar) -> U) {
+    let column = T::as_scalars_ref(MatRef::from_column_major_slice(from, from.len(), 1));
+    if let Some(from) = column.and_then(|column| column.col(0).try_as_col_major()) {
+        to.iter_mut().zip(from.as_slice()).for_each(|(to, &x)| *to = f(x));
+        return;
+    }
+    let mut piece = [bytemuck::Zeroable::zeroed(); PIECE];
+    for (from, to) in from.chunks(PIECE).zip(to.chunks_mut(PIECE)) {
+        let piece = &mut piece[..from.len()];
+        T::widen_slice(from, piece);
+        to.iter_mut().zip(&*piece).for_each(|(to, &x)| *to = f(x));
     }
 }
 

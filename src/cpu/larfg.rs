@@ -21,23 +21,34 @@ pub(super) struct ReflectorScalars<T: Scalar> {
 /// applied to, and would not average out. A sum so small that squares have lost digits is made again from scaled entries, as `larfg` does.
 #[inline(always)]
 pub(super) fn larfg<T: Scalar>(alpha: T, tail: &[T]) -> ReflectorScalars<T> {
-    let none = ReflectorScalars { beta: alpha, tau: Re::<T>::zero_impl(), scale: T::zero_impl() };
     let tail: &[Re<T>] = bytemuck::cast_slice(tail);
     let mut square = sum_of_squares(tail, 1.0);
     let mut unit = 1.0;
     if square < f64::norm_floor() {
         unit = 1.0 / f64::norm_scale();
         square = sum_of_squares(tail, f64::norm_scale());
-        if square == 0.0 {
-            return none;
-        }
+    }
+    reflector(alpha, square, unit)
+}
+
+/// H = I.
+#[inline(always)]
+fn none<T: Scalar>(alpha: T) -> ReflectorScalars<T> {
+    ReflectorScalars { beta: alpha, tau: Re::<T>::zero_impl(), scale: T::zero_impl() }
+}
+
+/// [`larfg`] of a tail whose squares, of its entries divided by `unit`, add up to `square`.
+#[inline(always)]
+pub(super) fn reflector<T: Scalar>(alpha: T, square: f64, unit: f64) -> ReflectorScalars<T> {
+    if square == 0.0 {
+        return none(alpha);
     }
     let (modulus, sign) = polar::<T>(alpha);
     // ||x|| / unit; an alpha whose scaled square overflows is so much larger than the tail that it is the norm.
     let scaled_square = (modulus / unit) * (modulus / unit) + square;
     let norm = if scaled_square.is_finite() { scaled_square.sqrt() * unit } else { modulus };
     if norm < Re::<T>::min_positive_value().to_double() {
-        return none; // nothing that a sum with entries near 1 could see, and its reciprocal would overflow
+        return none(alpha); // nothing that a sum with entries near 1 could see, and its reciprocal would overflow
     }
     let scale = T::from_complex(sign.conj() / (modulus + norm));
     let rounded = scale.to_complex() * unit;
@@ -67,14 +78,8 @@ fn polar<T: Scalar>(alpha: T) -> (f64, Complex<f64>) {
 
 /// sum (factor x_i)^2 in f64.
 #[inline(always)]
-fn sum_of_squares<R: RealElement>(x: &[R], factor: f64) -> f64 {
+pub(super) fn sum_of_squares<R: RealElement>(x: &[R], factor: f64) -> f64 {
     sum_of_products(x, x, |x, y| (factor * x) * (factor * y))
-}
-
-/// x^H y in f64.
-#[inline(always)]
-pub(super) fn wide_dot<T: Scalar>(x: &[T], y: &[T]) -> T::Wide {
-    sum_of_products(x, y, |x, y| T::Wide::conj_impl(&x) * y)
 }
 
 /// sum of `product(x_i, y_i)`, many partial sums at once so that they are registers.

@@ -1,14 +1,18 @@
 //! The CPU backend: the tile kernels through rayon and SIMD. Each file is the twin of the shader of the same name.
 
+mod ahead;
 mod chase;
 #[cfg(target_arch = "wasm32")]
 mod columns;
 mod convert;
 mod gebd2;
 mod geqrt;
+mod gram;
 mod lanes;
 mod larfg;
+mod norm;
 mod pack_band;
+mod panel;
 mod reflector;
 mod triangular;
 mod trmm;
@@ -25,6 +29,8 @@ use faer::{MatMut, MatRef, prelude::ReborrowMut};
 use rayon::prelude::*;
 
 pub(crate) use convert::map_into;
+pub(crate) use gram::gram;
+pub(crate) use norm::norm;
 pub(crate) use triangular::triangular;
 pub(crate) use tsqr::tsqr;
 
@@ -82,8 +88,8 @@ pub struct Dense<S: Element> {
     products: Pool<S::Scalar>,
 }
 
-/// What `geqrt` leaves for `unmqr`: block q of a level has V at `q * block_rows * width` (column-major, `block_rows` rows to a column),
-/// T and R (both column-major) at `q * width * width`.
+/// What `geqrt` leaves for `unmqr`: block q of a level has V at `q * v_rows * width` (column-major, [`v_rows`] rows to a column), T and R
+/// (both column-major) at `q * width * width`.
 pub(crate) struct Factors<T> {
     v: Vec<T>,
     t: Vec<T>,
@@ -94,13 +100,9 @@ impl<T: Scalar> Factors<T> {
     /// V and T of block q.
     fn of_block(&self, level: &Level, q: usize) -> (MatRef<'_, T>, MatRef<'_, T>) {
         let &Level { width, map, .. } = level;
-        let (block, square) = (map.block_rows * width, width * width);
-        let v = MatRef::from_column_major_slice_with_stride(
-            &self.v[q * block..(q + 1) * block],
-            map.block(q).len(),
-            width,
-            map.block_rows,
-        );
+        let ld = v_rows::<T>(map.block_rows.min(map.rows), width);
+        let (block, square) = (ld * width, width * width);
+        let v = MatRef::from_column_major_slice_with_stride(&self.v[q * block..(q + 1) * block], map.block(q).len(), width, ld);
         (v, MatRef::from_column_major_slice(&self.t[q * square..(q + 1) * square], width, width))
     }
 }
@@ -207,6 +209,13 @@ fn leading_dimension<T>(len: usize) -> Option<usize> {
     if padded.checked_mul(size_of::<T>())?.is_multiple_of(2048) { padded.checked_add(line) } else { Some(padded) }
 }
 
+/// Rows that the V of a block has in memory: those of the block or as many as it has columns, and then zeros, so that [`panel`] may go on
+/// from any of its columns' diagonals for whole registers.
+fn v_rows<T>(block_rows: usize, width: usize) -> usize {
+    let rows = block_rows.max(width) + panel::PADDING;
+    leading_dimension::<T>(rows).unwrap_or(rows)
+}
+
 impl<S: Element> StageKernels for CpuKernels<S> {
     type Dense = Dense<S>;
     type Banded = Banded<S::InBand>;
@@ -281,11 +290,11 @@ impl<S: Element> TileKernels for CpuKernels<S> {
         let leaf = leaf.min(longest);
         let (rows, blocks) = match tree {
             PanelTree::Flat => (2 * width, 1),
-            PanelTree::Reduction => (longest.next_multiple_of(leaf), longest.div_ceil(leaf)),
+            PanelTree::Reduction => (leaf.max(self.tuning.arity().saturating_mul(width)).min(longest), longest.div_ceil(leaf)),
         };
         let factors = || -> Result<_> {
             Ok(Factors {
-                v: zeros("reflectors", rows * width)?,
+                v: zeros("reflectors", blocks * v_rows::<S::Scalar>(rows, width) * width)?,
                 t: zeros("triangular factors", blocks * width * width)?,
                 r: zeros("triangular factors", blocks * width * width)?,
             })

@@ -1,0 +1,55 @@
+//! Entries on their way from memory while others are worked on.
+
+use faer::MatRef;
+
+use crate::scale::by_lines;
+
+/// The entries that come next, to be brought into the second-level cache a few at a time while others are worked on.
+pub(super) struct Ahead<'a, T> {
+    /// Columns are contiguous, if anything is.
+    lines: MatRef<'a, T>,
+    line: usize,
+    at: usize,
+    /// Cache lines to be asked for at a time.
+    at_once: usize,
+}
+
+impl<'a, T> Ahead<'a, T> {
+    /// The entries of `leaf`, shared out to `calls` calls of [`ask`](Self::ask).
+    pub fn of(leaf: MatRef<'a, T>, calls: usize) -> Self {
+        let lines = by_lines(leaf);
+        let cache_lines = lines.ncols() * lines.nrows().div_ceil(Self::STEP);
+        Ahead { lines, line: 0, at: 0, at_once: cache_lines.div_ceil(calls.max(1)) }
+    }
+
+    /// Elements in a cache line.
+    const STEP: usize = if size_of::<T>() < 64 { 64 / size_of::<T>() } else { 1 };
+
+    /// Asks for the next few.
+    #[inline(always)]
+    pub fn ask(&mut self) {
+        for _ in 0..self.at_once {
+            if self.line == self.lines.ncols() {
+                return;
+            }
+            prefetch(self.lines.ptr_at(self.at, self.line));
+            self.at += Self::STEP;
+            if self.at >= self.lines.nrows() {
+                (self.line, self.at) = (self.line + 1, 0);
+            }
+        }
+    }
+}
+
+/// Asks for the cache line there, where the compiler offers that.
+#[inline(always)]
+fn prefetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: whatever the address, this has no effect but on caches.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}

@@ -1,0 +1,80 @@
+//! Small matrices on the CPU, and tall ones with few columns: straight to bidiagonal form, with no band between.
+
+use crate::{
+    bidiagonal::Bidiagonal,
+    cpu::{bidiagonal_directly, gram, norm, tsqr},
+    error::Result,
+    options::{SvdOptions, Tuning},
+    progress::{Stage, Watch, flops_directly},
+    report::{Clock, StageSeconds},
+    scalar::{Element, Re, RealElement, Scalar},
+    scale::power_of_two_scale,
+    svdvals::{Solve, qr_first, unscaled},
+};
+
+impl<T: Element> Solve<'_, T> {
+    /// All of it on the CPU, for a matrix so small that a band between would cost more than it saves.
+    pub(crate) fn run_small(&self) -> Result<(Vec<T::Real>, StageSeconds)> {
+        let mut clock = Clock::new(self.timed);
+        let mut seconds = StageSeconds::default();
+        let (m, n) = self.a.shape();
+        let tall = joins_rows(m, n);
+        let watch = Watch::new(self.options, self.start, || Ok(flops_directly(m, n, tall)))?;
+        watch.begin(Stage::ToBand)?;
+        let one = Re::<T>::from_double(1.0);
+        let ((diagonal, superdiagonal), power) = if n == 1 {
+            watch.begin(Stage::BandToBidiag)?;
+            ((vec![norm(self.a, self.scale)], Vec::new()), Power::First(self.scale))
+        } else if !tall {
+            watch.begin(Stage::BandToBidiag)?;
+            (bidiagonal_directly(self.a, self.scale)?, Power::First(self.scale))
+        } else if T::Scalar::IS_DOUBLE {
+            let (r, scale) = tsqr(self.a, &watch)?;
+            seconds.to_band = clock.restart();
+            watch.begin(Stage::BandToBidiag)?;
+            (bidiagonal_directly(r.as_ref(), one)?, Power::First(scale))
+        } else {
+            let squares = gram(self.a, &watch)?;
+            seconds.to_band = clock.restart();
+            watch.begin(Stage::BandToBidiag)?;
+            let scale = power_of_two_scale::<<T::Scalar as Scalar>::Wide, <T::Scalar as Scalar>::Wide>(squares.as_ref())?;
+            (bidiagonal_directly(squares.as_ref(), scale)?, Power::Second(scale))
+        };
+        seconds.band_to_bidiag = clock.restart();
+        watch.begin(Stage::Svdvals)?;
+        let values = match power {
+            Power::First(scale) => self.stage_three(diagonal, superdiagonal, scale, &watch)?,
+            Power::Second(scale) => {
+                let squares = Bidiagonal::new(diagonal, superdiagonal)?.svdvals_for::<f64>(self.options.stage3, &watch)?;
+                let values = unscaled(squares, scale, "eigenvalues of A^H A")?.into_iter().map(f64::sqrt).collect();
+                unscaled(values, one, "singular values")?
+            }
+        };
+        seconds.svdvals = clock.restart();
+        watch.end();
+        Ok((values, seconds))
+    }
+}
+
+/// What a small matrix's bidiagonal form has: the singular values, or their squares, times a scale.
+enum Power<R> {
+    First(R),
+    Second(f64),
+}
+
+/// Whether the CPU goes straight to the bidiagonal.
+pub(crate) fn is_direct<S: Element>(tuning: &Tuning, n: usize) -> bool {
+    n <= tuning.direct && !S::IS_HALF
+}
+
+/// Whether a small matrix is worth a pass over its rows first, by [`tsqr`] or [`gram`]: not where they are few registers long, nor where its
+/// only value is the norm of its only column.
+fn joins_rows(m: usize, n: usize) -> bool {
+    qr_first(m, n) && m > 64 && n > 1
+}
+
+/// Whether the CPU begins with such a pass over an m x n matrix, which is stage 0's too.
+pub(crate) fn reads_once<S: Element>(options: &SvdOptions, m: usize, n: usize) -> Result<bool> {
+    let (m, n) = (m.max(n), m.min(n));
+    Ok(joins_rows(m, n) && is_direct::<S>(&options.tuning_for_cpu::<S>(n)?, n))
+}

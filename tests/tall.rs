@@ -1,0 +1,138 @@
+//! Tall and wide matrices on the CPU backend: what one pass over the rows must find, keep and report.
+
+mod common;
+
+use common::{
+    eps,
+    problems::{close, every_element},
+    stable,
+};
+use faer::{Mat, MatRef};
+use svdvals_gpu::{Backend, Element, RealElement, SvdError, SvdOptions, SvdValsGpu};
+
+fn cpu() -> SvdOptions {
+    SvdOptions::default().backend(Backend::Cpu)
+}
+
+/// Entry (i, j) of Sylvester's Hadamard matrix, 1 or -1: columns are orthogonal over any whole number of periods.
+fn hadamard(i: usize, j: usize) -> f64 {
+    if (i & j).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 }
+}
+
+/// x 2^power, for powers that f64 has not.
+fn times_power(x: f64, power: i32) -> f64 {
+    x * 2f64.powi(power / 2) * 2f64.powi(power - power / 2)
+}
+
+/// Blocks of 16 rows, each a power of two times one 16 x 16 matrix of small integers, H diag(1, 2, .., 16) H: whatever the powers p are, the
+/// values are 16 (j + 1) sqrt(sum 4^p). Rows that grow, shrink, jump, begin with zeros, or are all zeros, through the type's range: no run of
+/// rows knows how large the entries of another are. Bound: [`stable`], the backward error.
+fn rows_of_all_sizes<T: Element>() {
+    let (low, high) = match T::NAME {
+        "f16" => (-24, 7),
+        "f64" | "c64" => (-1070, 1000),
+        _ => (-130, 110),
+    };
+    const BLOCKS: i32 = 400;
+    let along = |k: i32| low + (high - low) * k / (BLOCKS - 1);
+    let growing: Vec<Option<i32>> = (0..BLOCKS).map(|k| Some(along(k))).collect();
+    let shrinking = growing.iter().rev().copied().collect();
+    let jumping = (0..BLOCKS).map(|k| Some(along(k * 157 % BLOCKS))).collect();
+    let late = growing.iter().enumerate().map(|(k, &p)| if k < 390 { None } else { p }).collect();
+    let few = growing.iter().enumerate().map(|(k, &p)| if k % 60 == 1 { p } else { None }).collect();
+    for powers in [growing, shrinking, jumping, late, few, vec![None; BLOCKS as usize]] {
+        let sum = |i: usize, j: usize| (0..16).map(|k| hadamard(i, k) * hadamard(k, j) * (k + 1) as f64).sum::<f64>();
+        let core = Mat::from_fn(16, 16, sum);
+        let a = Mat::from_fn(16 * powers.len(), 16, |i, j| {
+            T::from_complex(powers[i / 16].map_or(0.0, |power| times_power(core[(i % 16, j)], power)).into())
+        });
+        let most = powers.iter().flatten().max().copied().unwrap_or(0);
+        let squares: f64 = powers.iter().flatten().map(|power| 4f64.powi((power - most).max(-500))).sum();
+        let want: Vec<f64> = (0..16).rev().map(|j| times_power(16.0 * (j + 1) as f64 * squares.sqrt(), most)).collect();
+        for a in [a.as_ref(), a.transpose()] {
+            let found = a.svdvals_gpu_with(&cpu()).unwrap();
+            close(found.iter().copied(), &want, stable::<T::Real>(16)).unwrap_or_else(|e| panic!("{powers:?}: {e}"));
+        }
+    }
+}
+
+/// The first entry that is not finite is reported where the caller has it, whichever way round the matrix is.
+fn non_finite_entries_are_found<T: Element>() {
+    for (row, col) in [(0, 0), (4321, 5), (4999, 8), (2048, 0), (1535, 7)] {
+        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let entry = |i: usize, j: usize| T::from_complex(if (i, j) == (row, col) { bad } else { (i * j % 7) as f64 }.into());
+            let (tall, wide) = (Mat::from_fn(5000, 9, entry), Mat::from_fn(9, 5000, |j, i| entry(i, j)));
+            let check = |a: MatRef<'_, T>, place: (usize, usize)| match a.svdvals_gpu_with(&cpu()) {
+                Err(SvdError::NonFinite { row, col, .. }) => assert_eq!((row, col), place),
+                other => panic!("{other:?}"),
+            };
+            check(tall.as_ref(), (row, col));
+            check(wide.as_ref(), (col, row));
+            check(wide.transpose(), (row, col));
+            check(tall.as_ref().reverse_rows(), (4999 - row, col));
+        }
+    }
+}
+
+/// Columns from 1 down to as small as the type has them, even such whose squares underflow, and each with a part along all larger ones:
+/// U R diag(sizes), with orthogonal columns of ones in U and an upper triangle of ones in R. Columns are 2^-5 or less of the one before, and
+/// so the values sqrt(m) times the sizes but for a part of 2^-10 n. Bound: a thirtieth of each value; nobody promises more for such ones.
+/// In single precision, where columns are sorted on the way, they may come in the other order.
+fn small_columns_are_found<T: Element>() {
+    let step = match T::NAME {
+        "f16" => 0,
+        "f64" | "c64" => 42,
+        _ => 5,
+    };
+    let size = |j: usize| 2f64.powi(-step * j as i32);
+    let first = |j: usize| if step == 0 { j } else { 0 };
+    let entry = |i: usize, j: usize| (first(j)..=j).map(|k| hadamard(i, 67 * k)).sum::<f64>() * size(j);
+    let a = Mat::<T>::from_fn(2048, 24, |i, j| T::from_complex(entry(i, j).into()));
+    let single = eps::<T::Real>() > 1e-10;
+    for a in [a.as_ref(), a.as_ref().reverse_cols()].into_iter().take(1 + usize::from(single)) {
+        for (j, found) in a.svdvals_gpu_with(&cpu()).unwrap().iter().enumerate() {
+            let want = 2048f64.sqrt() * size(j);
+            assert!((found.to_double() / want - 1.0).abs() <= 1.0 / 30.0, "value {j}: {found:?}, not {want:e}");
+        }
+    }
+}
+
+every_element!(rows_of_all_sizes, non_finite_entries_are_found, small_columns_are_found);
+
+/// In single precision the values of a tall matrix come from A^H A in double precision, and are right to the last place, small ones too.
+///
+/// A = U D V^T has integer parts with exact entries, values 256 2^-k, k = 0 .. 11. Bound: one unit. An eigenvalue is off by a few eps_64
+/// sigma_1^2, and so a value of 2^-11 sigma_1 by a few 2^-53 2^22 / 2 of itself: 1e-9, beside rounding to f32.
+#[test]
+fn single_precision_is_right_to_the_last_place() {
+    let entry =
+        |i: usize, c: usize| (0..16).map(|j| hadamard(i, 257 * j) * 2f64.powi(-(j as i32 % 12)) * hadamard(j, c)).sum::<f64>();
+    let a = Mat::from_fn(4096, 16, |i, c| entry(i, c) as f32);
+    let mut want: Vec<f64> = (0..16).map(|j| 256.0 * 2f64.powi(-(j % 12))).collect();
+    want.sort_by(|x, y| y.total_cmp(x));
+    for (found, want) in a.svdvals_gpu_with(&cpu()).unwrap().iter().zip(want) {
+        assert!((f64::from(*found) / want - 1.0).abs() <= f64::from(f32::EPSILON), "{found}, not {want}");
+    }
+}
+
+/// The values do not depend on the number of threads: runs of rows are cut and joined by the shape alone. Rows of zeros below change nothing
+/// but the order of sums, whatever a leaf's workspace had in their place before: 1e-13 in double precision, and in single what rounding the
+/// entries costs.
+#[test]
+fn threads_do_not_matter() {
+    let entry = |i: usize, j: usize| ((i * 7919 + j * 104_729) % 10_007) as f64 / 1e4 - 0.4;
+    let single = Mat::from_fn(20_011, 13, |i, j| entry(i, j) as f32);
+    let double = Mat::from_fn(20_011, 13, entry);
+    let values = |threads| {
+        let options = cpu().threads(threads);
+        (single.svdvals_gpu_with(&options).unwrap(), double.svdvals_gpu_with(&options).unwrap())
+    };
+    let one = values(1);
+    assert!([2, 3, 8].into_iter().all(|threads| values(threads) == one));
+    let padded = Mat::from_fn(20_032, 13, |i, j| if i < 20_011 { entry(i, j) } else { 0.0 }).svdvals_gpu_with(&cpu()).unwrap();
+    let unit = f64::from(f32::EPSILON);
+    for ((single, double), padded) in one.0.iter().zip(one.1.iter()).zip(padded.iter()) {
+        assert!((double / padded - 1.0).abs() <= 1e-13, "{double}, not {padded}");
+        assert!((single.to_double() - padded).abs() <= 3.0 * unit * one.1[0], "{single}, not {padded}");
+    }
+}
