@@ -6,6 +6,7 @@
 //! cargo bench -- 1024                         square matrices no larger than 1024
 //! cargo bench -- 4096 2048                    and no smaller than 2048
 //! cargo bench -- square complex               some of: square, tall, complex, half, threads, stages, methods, progress, machine
+//! cargo bench -- sizes                        not of those: sizes in between, to see that none is slower
 //! ```
 //!
 //! The programs take turns, matrix by matrix, so that what else the machine does meets all of them; a figure is the median of its
@@ -37,6 +38,27 @@ use turns::{median, random, take_turns};
 
 const SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
+/// Orders on both sides of every limit, and rectangles from thin to nearly square: whether any is slower than the others'.
+const BETWEEN: [usize; 22] = [1, 3, 5, 7, 10, 13, 20, 33, 50, 80, 100, 150, 192, 193, 200, 224, 300, 400, 700, 1000, 1025, 1500];
+const RECTANGLES: [(usize, usize); 16] = [
+    (10, 1),
+    (10_000, 1),
+    (3, 2),
+    (10, 3),
+    (40, 5),
+    (10_000, 3),
+    (20, 10),
+    (60, 50),
+    (100, 60),
+    (1000, 100),
+    (220, 200),
+    (2000, 200),
+    (10, 300),
+    (600, 500),
+    (2000, 300),
+    (30_000, 50),
+];
+
 fn main() {
     // cargo passes `--bench`; the numbers are the largest and the smallest size.
     let arguments: Vec<String> = env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
@@ -58,6 +80,12 @@ fn main() {
     }
     if wanted("tall") {
         let shapes = [(1000, 8), (8, 1000), (100_000, 64), (64, 100_000), (4096, 512)];
+        compare::<f32>(&shapes);
+        compare::<f64>(&shapes);
+    }
+    if names.iter().any(|name| *name == "sizes") {
+        let square = BETWEEN.into_iter().filter(|n| (smallest..=largest).contains(n)).map(|n| (n, n));
+        let shapes: Vec<_> = square.chain(RECTANGLES).collect();
         compare::<f32>(&shapes);
         compare::<f64>(&shapes);
     }
