@@ -380,7 +380,7 @@ impl Tuning {
         let tile_size = if wide { 48 } else { 32.min(n.max(1)) };
         Tuning {
             // The whole matrix is in a second-level cache, in double precision.
-            direct: 192,
+            direct: 224,
             tile_size,
             // A leaf of the panel stays in a second-level cache; a smaller matrix has no tree, and one rounding less for it.
             leaf: 32 * if wide { tile_size } else { 32 },

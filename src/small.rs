@@ -8,7 +8,7 @@ use crate::{
     progress::{Stage, Watch, flops_directly},
     report::{Clock, StageSeconds},
     scalar::{Element, Re, RealElement, Scalar},
-    scale::power_of_two_scale,
+    scale::{not_finite, power_of_two_scale},
     svdvals::{Solve, qr_first, unscaled},
 };
 
@@ -24,7 +24,11 @@ impl<T: Element> Solve<'_, T> {
         let one = Re::<T>::from_double(1.0);
         let ((diagonal, superdiagonal), power) = if n == 1 {
             watch.begin(Stage::BandToBidiag)?;
-            ((vec![norm(self.a, self.scale)], Vec::new()), Power::First(self.scale))
+            let norm = norm(self.a, self.scale);
+            if !norm.is_finite() {
+                return Err(not_finite());
+            }
+            ((vec![norm], Vec::new()), Power::First(self.scale))
         } else if !tall {
             watch.begin(Stage::BandToBidiag)?;
             (bidiagonal_directly(self.a, self.scale)?, Power::First(self.scale))
@@ -73,8 +77,10 @@ fn joins_rows(m: usize, n: usize) -> bool {
     qr_first(m, n) && m > 64 && n > 1
 }
 
-/// Whether the CPU begins with such a pass over an m x n matrix, which is stage 0's too.
+/// Whether the CPU begins with such a pass over an m x n matrix, which is stage 0's too, or takes the norm of a column of numbers whose
+/// squares double precision holds.
 pub(crate) fn reads_once<S: Element>(options: &SvdOptions, m: usize, n: usize) -> Result<bool> {
     let (m, n) = (m.max(n), m.min(n));
-    Ok(joins_rows(m, n) && is_direct::<S>(&options.tuning_for_cpu::<S>(n)?, n))
+    let once = joins_rows(m, n) || n == 1 && !S::Scalar::IS_DOUBLE;
+    Ok(once && is_direct::<S>(&options.tuning_for_cpu::<S>(n)?, n))
 }

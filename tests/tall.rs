@@ -58,10 +58,12 @@ fn rows_of_all_sizes<T: Element>() {
 
 /// The first entry that is not finite is reported where the caller has it, whichever way round the matrix is.
 fn non_finite_entries_are_found<T: Element>() {
-    for (row, col) in [(0, 0), (4321, 5), (4999, 8), (2048, 0), (1535, 7)] {
+    for (row, col, cols) in
+        [(0, 0, 9), (4321, 5, 9), (4999, 8, 9), (2048, 0, 9), (1535, 7, 9), (0, 0, 1), (4999, 0, 1), (1535, 0, 1)]
+    {
         for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             let entry = |i: usize, j: usize| T::from_complex(if (i, j) == (row, col) { bad } else { (i * j % 7) as f64 }.into());
-            let (tall, wide) = (Mat::from_fn(5000, 9, entry), Mat::from_fn(9, 5000, |j, i| entry(i, j)));
+            let (tall, wide) = (Mat::from_fn(5000, cols, entry), Mat::from_fn(cols, 5000, |j, i| entry(i, j)));
             let check = |a: MatRef<'_, T>, place: (usize, usize)| match a.svdvals_gpu_with(&cpu()) {
                 Err(SvdError::NonFinite { row, col, .. }) => assert_eq!((row, col), place),
                 other => panic!("{other:?}"),

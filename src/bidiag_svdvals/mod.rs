@@ -69,19 +69,20 @@ fn scaled(
 ) -> Vec<f64> {
     let superdiagonal = &superdiagonal[..superdiagonal.len().min(diagonal.len().saturating_sub(1))];
     let scaling = Scaling::of(diagonal, superdiagonal);
-    let magnitudes = |entries: &[f64]| -> Vec<f64> { entries.iter().map(|entry| scaling.apply(entry.abs())).collect() };
-    let (a, mut b) = (magnitudes(diagonal), magnitudes(superdiagonal));
-    b.resize(a.len().saturating_sub(1), 0.0);
-    let mut values = method(&a, &b);
+    let mut magnitudes = Vec::with_capacity(2 * diagonal.len());
+    magnitudes.extend(diagonal.iter().chain(superdiagonal).map(|entry| scaling.apply(entry.abs())));
+    magnitudes.resize((2 * diagonal.len()).saturating_sub(1), 0.0);
+    let (a, b) = magnitudes.split_at(diagonal.len());
+    let mut values = method(a, b);
     if watch.is_cancelled() {
         return vec![0.0; a.len()];
     }
     values.sort_unstable_by(|x, y| y.total_cmp(x));
     if full {
         let head = values.partition_point(|&value| value >= SQUARES_RANGE);
-        refine::refine(&a, &b, &mut values[..head]);
+        refine::refine(a, b, &mut values[..head]);
     }
-    refine_tail(&a, &b, &mut values, watch);
+    refine_tail(a, b, &mut values, watch);
     for value in &mut values {
         *value = scaling.undo(*value);
     }

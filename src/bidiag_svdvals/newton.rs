@@ -103,8 +103,8 @@ fn count_passes(a: &[f64], b: &[f64], tolerance: f64, watch: &Watch) -> (Vec<f64
     let mut values = vec![0.0; n];
     // A task's points cost hardly more than one.
     let first = n.max(LANES);
-    let mut points: Vec<Point> =
-        (0..first).map(|k| Point::new((bound * (k as f64 / first as f64)).powi(2).max(LOWEST))).collect();
+    let mut points = Vec::with_capacity(first + 1);
+    points.extend((0..first).map(|k| Point::new((bound * (k as f64 / first as f64)).powi(2).max(LOWEST))));
     evaluate(&rows, &mut points);
     let mut passes = first;
     points.push(Point { below: n, ..Point::new(bound * bound) });
@@ -115,8 +115,8 @@ fn count_passes(a: &[f64], b: &[f64], tolerance: f64, watch: &Watch) -> (Vec<f64
         point.below = below;
     }
     let found = |ends: &[Point]| Bracket { low: ends[0], high: ends[1], next: f64::NAN, last_step: f64::INFINITY };
-    let mut brackets: Vec<Bracket> = points.windows(2).map(found).filter(|bracket| bracket.count() > 0).collect();
-    let mut next = Vec::with_capacity(n);
+    let (mut brackets, mut next) = (Vec::with_capacity(n), Vec::with_capacity(n));
+    brackets.extend(points.windows(2).filter(|ends| ends[0].below < ends[1].below).map(found));
     let mut looked_at = first;
     for _ in 0..MAX_ROUNDS {
         let going_on = watch.did(FLOPS * (looked_at * n) as u64).is_ok();
@@ -246,24 +246,28 @@ impl WithSimd for Pass<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         for points in self.points.chunks_mut(2 * S::F64_LANES) {
-            two_registers(simd, self.rows, points);
+            if points.len() > S::F64_LANES {
+                registers::<S, 2>(simd, self.rows, points);
+            } else {
+                registers::<S, 1>(simd, self.rows, points);
+            }
         }
     }
 }
 
 #[inline(always)]
-fn two_registers<S: Simd>(simd: S, rows: &[[f64; 2]], points: &mut [Point]) {
+fn registers<S: Simd, const K: usize>(simd: S, rows: &[[f64; 2]], points: &mut [Point]) {
     let splat = |x: f64| simd.splat_f64s(x);
     let (zero, one, minus_one) = (splat(0.0), splat(1.0), splat(-1.0));
     let (smallest, negative) = (splat(SMALLEST_PIVOT), splat(-SMALLEST_PIVOT));
-    let mut minus_x = [minus_one; 2];
+    let mut minus_x = [minus_one; K];
     let lanes: &mut [f64] = bytemuck::cast_slice_mut(&mut minus_x);
     lanes.iter_mut().zip(&*points).for_each(|(lane, point)| *lane = -point.at);
     let mut s = minus_x;
-    let (mut slope, mut sum, mut largest, mut below) = ([minus_one; 2], [zero; 2], [zero; 2], [zero; 2]);
+    let (mut slope, mut sum, mut largest, mut below) = ([minus_one; K], [zero; K], [zero; K], [zero; K]);
     for &[q, e] in rows {
         let (q, e) = (splat(q), splat(e));
-        for k in 0..2 {
+        for k in 0..K {
             let d = simd.add_f64s(q, s[k]);
             let d = simd.select_f64s(simd.less_than_f64s(simd.abs_f64s(d), smallest), negative, d);
             below[k] = simd.add_f64s(below[k], simd.select_f64s(simd.less_than_f64s(d, zero), one, zero));

@@ -26,22 +26,31 @@ pub fn refine(a: &[f64], b: &[f64], values: &mut [f64]) {
         (0..(2 * a.len()).saturating_sub(1)).map(|k| if k % 2 == 0 { a[k / 2] } else { b[k / 2] }).map(|z| z * z).collect();
     let arch = pulp::Arch::new();
     in_lockstep(values, squares.len(), |chunk| {
-        let mut s = [1.0; LANES];
-        s[..chunk.len()].copy_from_slice(chunk);
-        let slope = arch.dispatch(|| logarithmic_derivative(&squares, &s));
-        for (value, slope) in chunk.iter_mut().zip(slope) {
-            let step = slope.recip();
-            if step.abs() > SHORTEST * *value && step.abs() <= LONGEST * *value {
-                *value -= step;
-            }
+        if chunk.len() > LANES / 2 {
+            arch.dispatch(|| step::<LANES>(&squares, chunk));
+        } else {
+            arch.dispatch(|| step::<{ LANES / 2 }>(&squares, chunk));
         }
     });
     values.sort_unstable_by(|x, y| y.total_cmp(x));
 }
 
+/// The step of at most `LANES` values.
+#[inline(always)]
+fn step<const LANES: usize>(squares: &[f64], values: &mut [f64]) {
+    let mut s = [1.0; LANES];
+    s[..values.len()].copy_from_slice(values);
+    for (value, slope) in values.iter_mut().zip(logarithmic_derivative(squares, &s)) {
+        let step = slope.recip();
+        if step.abs() > SHORTEST * *value && step.abs() <= LONGEST * *value {
+            *value -= step;
+        }
+    }
+}
+
 /// `p'(s) / p(s)` at each of the shifts; not finite where a pivot vanishes.
 #[inline(always)]
-fn logarithmic_derivative(squares: &[f64], s: &[f64; LANES]) -> [f64; LANES] {
+fn logarithmic_derivative<const LANES: usize>(squares: &[f64], s: &[f64; LANES]) -> [f64; LANES] {
     let mut d = s.map(|s| -s);
     let mut slope = [-1.0; LANES]; // d_k'
     let mut sum = [0.0; LANES];

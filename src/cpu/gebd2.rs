@@ -18,14 +18,16 @@ use pulp::{Simd, WithSimd};
 use super::{lanes::Lanes, larfg::larfg};
 use crate::scalar::{Element, Scalar};
 
-/// Columns that one pass takes together, so that the vectors it shares among them are read once.
-const COLUMNS: usize = 4;
+/// Rows are padded to a multiple of this, which the length of every register of double precision divides.
+const PADDING: usize = 8;
 
-/// Rows are padded to a multiple of this, which every register's length divides.
-pub(super) const PADDING: usize = 16;
+/// Rows of a matrix of `m` rows with those of zeros that [`gebd2`] needs below it.
+pub(super) fn padded(m: usize) -> Option<usize> {
+    m.checked_next_multiple_of(PADDING)
+}
 
-/// The moduli of the diagonal and of the superdiagonal that `a` is reduced to: m x n, m >= n, column-major, `ld` rows to a column, a
-/// multiple of [`PADDING`], those from m on zero. `a` is overwritten; `work` are [`workspace`] zeros.
+/// The moduli of the diagonal and of the superdiagonal that `a` is reduced to: m x n, m >= n, column-major, `ld` elements from column to
+/// column, at least [`padded`] rows, those from m on zero. `a` is overwritten; `work` are [`workspace`] zeros.
 pub(super) fn gebd2<W>(a: &mut [W], work: &mut [W], ld: usize, m: usize, n: usize) -> (Vec<f64>, Vec<f64>)
 where
     W: Scalar + Element<Real = f64>,
@@ -33,9 +35,9 @@ where
     <W as ComplexField>::Arch::default().dispatch(Gebd2 { a, work, ld, m, n })
 }
 
-/// Elements that [`gebd2`] needs beside the matrix. (Those of a matrix that is there can be counted.)
-pub(super) fn workspace(ld: usize, n: usize) -> usize {
-    2 * ld + 3 * n
+/// Elements that [`gebd2`] needs beside the matrix, of so many [`padded`] rows. (Those of a matrix that is there can be counted.)
+pub(super) fn workspace(rows: usize, n: usize) -> usize {
+    2 * rows + 3 * n
 }
 
 struct Gebd2<'a, W> {
@@ -51,11 +53,13 @@ impl<W: Scalar + Element<Real = f64>> WithSimd for Gebd2<'_, W> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
+        const { assert!(PADDING.is_multiple_of(Lanes::<W, S>::N)) }
         let lanes = Lanes::<W, S>::new(simd);
         let Gebd2 { a, work, ld, m, n } = self;
+        let rows = m.next_multiple_of(PADDING);
         let (mut d, mut e) = (Vec::with_capacity(n), Vec::with_capacity(n.saturating_sub(1)));
-        let (v, rest) = work.split_at_mut(ld);
-        let (w, rest) = rest.split_at_mut(ld);
+        let (v, rest) = work.split_at_mut(rows);
+        let (w, rest) = rest.split_at_mut(rows);
         let (y, rest) = rest.split_at_mut(n);
         // The row reflector, and sigma times it: A still lacks - w su^T.
         let (u, su) = rest.split_at_mut(n);
@@ -64,7 +68,7 @@ impl<W: Scalar + Element<Real = f64>> WithSimd for Gebd2<'_, W> {
             // From here on v and w are zero above row j: registers may start earlier.
             let first = j / PADDING * PADDING;
             let (left, right) = a.split_at_mut((j + 1) * ld);
-            let column = &mut left[j * ld..];
+            let column = &mut left[j * ld..][..rows];
             lanes.axpy(-su[j], &w[first..], &mut column[first..]);
             v[first..j].fill(W::zero_impl());
             v[j..].copy_from_slice(&column[j..]);
@@ -77,13 +81,13 @@ impl<W: Scalar + Element<Real = f64>> WithSimd for Gebd2<'_, W> {
                 break;
             }
 
-            let mut trailing = Trailing { lanes, x: right, ld, first };
+            let mut trailing = Trailing { lanes, x: right, ld, first, rows };
             for c in groups(n - j - 1) {
                 let (y, su) = (&mut y[j + 1..], &su[j + 1..]);
-                if c.len() == COLUMNS {
-                    trailing.finish_and_multiply::<COLUMNS>(c.start, w, su, v, y);
-                } else {
-                    trailing.finish_and_multiply::<1>(c.start, w, su, v, y);
+                match c.len() {
+                    4 => trailing.finish_and_multiply::<4>(c.start, w, su, v, y),
+                    2 => trailing.finish_and_multiply::<2>(c.start, w, su, v, y),
+                    _ => trailing.finish_and_multiply::<1>(c.start, w, su, v, y),
                 }
             }
             for c in j + 1..n {
@@ -99,10 +103,10 @@ impl<W: Scalar + Element<Real = f64>> WithSimd for Gebd2<'_, W> {
             w[first..].fill(W::zero_impl());
             for c in groups(n - j - 1) {
                 let (y, u) = (&y[j + 1..], &u[j + 1..]);
-                if c.len() == COLUMNS {
-                    trailing.update_and_multiply::<COLUMNS>(c.start, v, y, u, w);
-                } else {
-                    trailing.update_and_multiply::<1>(c.start, v, y, u, w);
+                match c.len() {
+                    4 => trailing.update_and_multiply::<4>(c.start, v, y, u, w),
+                    2 => trailing.update_and_multiply::<2>(c.start, v, y, u, w),
+                    _ => trailing.update_and_multiply::<1>(c.start, v, y, u, w),
                 }
             }
             w[first..=j].fill(W::zero_impl());
@@ -112,32 +116,34 @@ impl<W: Scalar + Element<Real = f64>> WithSimd for Gebd2<'_, W> {
     }
 }
 
-/// `0..n` in runs of [`COLUMNS`], what is left one by one.
+/// `0..n` in runs of four, two and one: columns that one pass takes together, so that the vectors it shares among them are read once.
 fn groups(n: usize) -> impl Iterator<Item = Range<usize>> {
-    let whole = n / COLUMNS * COLUMNS;
-    (0..whole).step_by(COLUMNS).map(|c| c..c + COLUMNS).chain((whole..n).map(|c| c..c + 1))
+    let (fours, twos) = (n / 4 * 4, n / 2 * 2);
+    let runs = |whole: Range<usize>, length: usize| whole.step_by(length).map(move |c| c..c + length);
+    runs(0..fours, 4).chain(runs(fours..twos, 2)).chain(runs(twos..n, 1))
 }
 
-/// The columns X that are left, `ld` rows each, of which those before `first` are done.
+/// The columns X that are left, `rows` each, of which those before `first` are done.
 struct Trailing<'a, W: Scalar, S: Simd> {
     lanes: Lanes<W, S>,
     x: &'a mut [W],
     ld: usize,
     first: usize,
+    rows: usize,
 }
 
 impl<W: Scalar, S: Simd> Trailing<'_, W, S> {
     /// X <- X - w su^T, y = v^H X, for the `C` columns from `c` on.
     #[inline(always)]
     fn finish_and_multiply<const C: usize>(&mut self, c: usize, w: &[W], su: &[W], v: &[W], y: &mut [W]) {
-        let Trailing { lanes, ref mut x, ld, first } = *self;
+        let Trailing { lanes, ref mut x, ld, first, rows } = *self;
         let (x, su, y) = (&mut x[c * ld..][..C * ld], &su[c..][..C], &mut y[c..][..C]);
-        assert!(w.len() == ld && v.len() == ld && ld.is_multiple_of(PADDING) && first.is_multiple_of(PADDING));
+        assert!(w.len() == rows && v.len() == rows && rows <= ld && (rows - first).is_multiple_of(PADDING));
         let factors: [_; C] = std::array::from_fn(|c| lanes.splat(-su[c]));
         let mut sums = [lanes.zero(); C];
         let x = x.as_mut_ptr();
-        for i in (first..ld).step_by(Lanes::<W, S>::N) {
-            // SAFETY: `first`, and so i, and `ld` are multiples of the register's length: rows i .. i + N are inside every column.
+        for i in (first..rows).step_by(Lanes::<W, S>::N) {
+            // SAFETY: `rows` - `first` is a multiple of the register's length: rows i .. i + N are inside every column.
             unsafe {
                 let (w, v) = (lanes.load(w.as_ptr().add(i)), lanes.load(v.as_ptr().add(i)));
                 for c in 0..C {
@@ -154,13 +160,13 @@ impl<W: Scalar, S: Simd> Trailing<'_, W, S> {
     /// X <- X - v y, w <- w + X conj(u), for the `C` columns from `c` on.
     #[inline(always)]
     fn update_and_multiply<const C: usize>(&mut self, c: usize, v: &[W], y: &[W], u: &[W], w: &mut [W]) {
-        let Trailing { lanes, ref mut x, ld, first } = *self;
+        let Trailing { lanes, ref mut x, ld, first, rows } = *self;
         let (x, y, u) = (&mut x[c * ld..][..C * ld], &y[c..][..C], &u[c..][..C]);
-        assert!(w.len() == ld && v.len() == ld && ld.is_multiple_of(PADDING) && first.is_multiple_of(PADDING));
+        assert!(w.len() == rows && v.len() == rows && rows <= ld && (rows - first).is_multiple_of(PADDING));
         let factors: [_; C] = std::array::from_fn(|c| lanes.splat(-y[c]));
         let us: [_; C] = std::array::from_fn(|c| lanes.splat(u[c]));
         let (x, w) = (x.as_mut_ptr(), w.as_mut_ptr());
-        for i in (first..ld).step_by(Lanes::<W, S>::N) {
+        for i in (first..rows).step_by(Lanes::<W, S>::N) {
             // SAFETY: as in `finish_and_multiply`.
             unsafe {
                 let v = lanes.load(v.as_ptr().add(i));

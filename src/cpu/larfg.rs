@@ -86,18 +86,22 @@ pub(super) fn sum_of_squares<R: RealElement>(x: &[R], factor: f64) -> f64 {
 #[inline(always)]
 fn sum_of_products<T: Scalar>(x: &[T], y: &[T], product: impl Fn(T::Wide, T::Wide) -> T::Wide) -> T::Wide {
     const LANES: usize = 16;
+    let sum_up = |sum, (x, y): (&T, &T)| sum + product(x.to_wide(), y.to_wide());
+    if x.len() < LANES / 2 {
+        return x.iter().zip(y).fold(T::Wide::zero(), sum_up);
+    }
     let mut sums = [T::Wide::zero(); LANES];
     let (xs, ys) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
     let rest = xs.remainder().iter().zip(ys.remainder());
     for (x, y) in xs.zip(ys) {
-        for ((sum, x), y) in sums.iter_mut().zip(x).zip(y) {
-            *sum += product(x.to_wide(), y.to_wide());
-        }
+        sums.iter_mut().zip(x.iter().zip(y)).for_each(|(sum, of_both)| *sum = sum_up(*sum, of_both));
     }
-    for (sum, (x, y)) in sums.iter_mut().zip(rest) {
-        *sum += product(x.to_wide(), y.to_wide());
+    sums.iter_mut().zip(rest).for_each(|(sum, of_both)| *sum = sum_up(*sum, of_both));
+    for half in [8, 4, 2, 1] {
+        let (low, high) = sums.split_at_mut(half);
+        low.iter_mut().zip(high).for_each(|(low, high)| *low += *high);
     }
-    sums.into_iter().fold(T::Wide::zero(), |sum, x| sum + x)
+    sums[0]
 }
 
 #[cfg(test)]

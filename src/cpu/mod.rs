@@ -183,9 +183,10 @@ pub(crate) fn bidiagonal_directly<T: Element>(source: MatRef<'_, T>, scale: Re<T
     if n == 0 {
         return Ok((Vec::new(), Vec::new()));
     }
-    let ld = m.checked_next_multiple_of(gebd2::PADDING).filter(|ld| ld.checked_mul(n).is_some());
-    let ld = ld.ok_or_else(|| SvdError::invalid("matrix", "its size overflows the address space"))?;
-    let mut elements = zeros("copy of the matrix", (ld * n).saturating_add(gebd2::workspace(ld, n)))?;
+    let sizes = gebd2::padded(m).and_then(|rows| Some((rows, leading_dimension::<<T::Scalar as Scalar>::Wide>(rows)?)));
+    let sizes = sizes.filter(|(_, ld)| ld.checked_mul(n).is_some());
+    let (rows, ld) = sizes.ok_or_else(|| SvdError::invalid("matrix", "its size overflows the address space"))?;
+    let mut elements = zeros("copy of the matrix", (ld * n).saturating_add(gebd2::workspace(rows, n)))?;
     let (a, work) = elements.split_at_mut(ld * n);
     let copy = MatMut::from_column_major_slice_with_stride_mut(a, m, n, ld);
     map_into(source, copy, |x| x.times(scale).to_wide());
