@@ -15,9 +15,11 @@ use rayon::prelude::*;
 
 use super::{
     Factors, Pool,
+    body::PADDING,
     convert::{narrow_into, widen_into},
     lanes::Lanes,
-    panel, v_rows, with_buffer,
+    panel::{self, Panels},
+    v_rows, with_buffer,
 };
 use crate::{
     kernels::Level,
@@ -69,7 +71,7 @@ where
     }
 }
 
-/// X (w columns, in `v`, at least w rows and below them at least [`panel::PADDING`] of zeros) becomes V; `t` and `r` (w x w, zeroed) become
+/// X (w columns, in `v`, at least w rows and below them at least [`PADDING`] of zeros) becomes V; `t` and `r` (w x w, zeroed) become
 /// T and R. `work` holds w x w elements.
 fn factor<T: Scalar>(v: MatMut<'_, T>, t: MatMut<'_, T>, r: MatMut<'_, T>, work: &mut [T]) {
     let (rows, w) = v.shape();
@@ -119,27 +121,16 @@ impl<T: Scalar> WithSimd for Narrow<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let lanes = Lanes::<T, S>::new(simd);
-        let mut j = 0;
-        while j < self.v.ncols() {
-            let width = panel::width(self.v.ncols() - j);
-            match width {
-                8 => self.eliminate::<S, 8>(lanes, j),
-                4 => self.eliminate::<S, 4>(lanes, j),
-                2 => self.eliminate::<S, 2>(lanes, j),
-                _ => self.eliminate::<S, 1>(lanes, j),
-            }
-            self.join(lanes, j, width);
-            j += width;
-        }
+        let cols = self.v.ncols();
+        self.in_panels(lanes, cols);
     }
 }
 
-impl<T: Scalar> Narrow<'_, T> {
-    /// Columns `j..j + K`, from row j down.
+impl<T: Scalar> Panels<T> for Narrow<'_, T> {
     #[inline(always)]
     fn eliminate<S: Simd, const K: usize>(&mut self, lanes: Lanes<T, S>, j: usize) {
         let (top, body) = self.v.rb_mut().get_mut(j.., j..).split_at_row_mut(K);
-        let body_rows = body.nrows() / panel::PADDING * panel::PADDING;
+        let body_rows = body.nrows() / PADDING * PADDING;
         let (mut v, body) = body.subrows_mut(0, body_rows).split_at_col_mut(K);
         let (mut top, mut right) = top.split_at_col_mut(K);
         let block = panel::factor::<T, S, K, true>(lanes, top.rb_mut(), v.rb_mut(), || ());
@@ -158,12 +149,12 @@ impl<T: Scalar> Narrow<'_, T> {
 
     /// T12 = -T1 (V1^H V2) T2 for the `width` columns from j on and those before.
     #[inline(always)]
-    fn join<S: Simd>(&mut self, lanes: Lanes<T, S>, j: usize, width: usize) {
+    fn eliminated<S: Simd>(&mut self, lanes: Lanes<T, S>, j: usize, width: usize) {
         if j == 0 {
             return;
         }
         let (done, new) = self.v.rb_mut().get_mut(j.., ..j + width).split_at_col_mut(j);
-        let rows = done.nrows() / panel::PADDING * panel::PADDING;
+        let rows = done.nrows() / PADDING * PADDING;
         let mut gram = MatMut::from_column_major_slice_mut(&mut self.work[..j * width], j, width);
         gram.fill(T::zero_impl());
         panel::multiply(lanes, done.rb().subrows(0, rows), new.rb().subrows(0, rows), gram.rb_mut(), || ());

@@ -14,9 +14,15 @@ use faer::{
     traits::{ComplexField, SimdArch},
 };
 use pulp::{Simd, WithSimd};
-use rayon::prelude::*;
 
-use super::{ahead::Ahead, convert::map_into, lanes::Lanes, leading_dimension, panel, zeros};
+use super::{
+    ahead::Ahead,
+    body::PADDING,
+    lanes::Lanes,
+    leading_dimension,
+    leaves::{RUNS, in_runs, padded},
+    panel, zeros,
+};
 use crate::{
     error::Result,
     progress::Watch,
@@ -32,27 +38,17 @@ const LEAF: usize = 1024;
 const LEAF_BYTES: usize = 1 << 19;
 /// Entries of a run, which is one task, at least.
 const RUN: usize = 1 << 17;
-/// Runs at most: each has its own sums.
-const RUNS: usize = 256;
 
 /// P^T A^H A P (n x n) of the m x n matrix `a`, m >= n >= 1, with its diagonal descending. The same for any number of threads. Where an
 /// entry is not finite, the error does not say which.
 pub(crate) fn gram<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>> {
     let (m, n) = a.shape();
-    let leaf = (LEAF_BYTES / (n * size_of::<Wide<T>>()) / panel::PADDING * panel::PADDING).clamp(panel::PADDING, LEAF);
-    let leaf = leaf.min(m.next_multiple_of(panel::PADDING));
+    let leaf = (LEAF_BYTES / (n * size_of::<Wide<T>>()) / PADDING * PADDING).clamp(PADDING, LEAF);
+    let leaf = leaf.min(m.next_multiple_of(PADDING));
     let in_run = (RUN / n).max(16 * n).max(m / RUNS).max(4 * leaf).next_multiple_of(leaf);
-    let sum = if m <= in_run {
-        run(a, 0..m, leaf, &mut Vec::new(), watch)?
-    } else {
-        let starts: Vec<usize> = (0..m).step_by(in_run).collect();
-        let runs =
-            starts.into_par_iter().map_init(Vec::new, |body, start| run(a, start..m.min(start + in_run), leaf, body, watch));
-        let mut runs = runs.collect::<Result<Vec<_>>>()?.into_iter();
-        let mut sum = runs.next().unwrap_or_else(|| Mat::zeros(n, n));
-        runs.for_each(|run| sum += run);
-        sum
-    };
+    let mut runs = in_runs(m, in_run, |body, rows| run(a, rows, leaf, body, watch))?.into_iter();
+    let mut sum = runs.next().unwrap_or_else(|| Mat::zeros(n, n));
+    runs.for_each(|run| sum += run);
     if !(0..n).all(|j| sum[(j, j)].to_complex().re.is_finite()) {
         return Err(not_finite());
     }
@@ -82,10 +78,7 @@ fn run<T: Element>(
     for start in rows.clone().step_by(leaf) {
         let end = rows.end.min(start + leaf);
         let mut ahead = Ahead::of(a.subrows(end, leaf.min(m - end)), n * n / (6 * panel::WIDTH));
-        let padded = (end - start).next_multiple_of(panel::PADDING);
-        let mut body = MatMut::from_column_major_slice_with_stride_mut(body, padded, n, ld);
-        map_into(a.subrows(start, end - start), body.rb_mut().subrows_mut(0, end - start), |x| x.to_wide());
-        body.rb_mut().get_mut(end - start.., ..).fill(Wide::<T>::zero_impl());
+        let body = padded(a.subrows(start, end - start), body, ld, |x| x.to_wide());
         <Wide<T> as ComplexField>::Arch::default().dispatch(AddSquares { body: body.rb(), sum: sum.as_mut(), ahead: &mut ahead });
         watch.did(2 * (end - start) as u64 * (n as u64).pow(2))?;
     }

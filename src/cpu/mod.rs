@@ -1,6 +1,7 @@
 //! The CPU backend: the tile kernels through rayon and SIMD. Each file is the twin of the shader of the same name.
 
 mod ahead;
+mod body;
 mod chase;
 #[cfg(target_arch = "wasm32")]
 mod columns;
@@ -10,6 +11,7 @@ mod geqrt;
 mod gram;
 mod lanes;
 mod larfg;
+mod leaves;
 mod norm;
 mod pack_band;
 mod panel;
@@ -213,7 +215,7 @@ fn leading_dimension<T>(len: usize) -> Option<usize> {
 /// Rows that the V of a block has in memory: those of the block or as many as it has columns, and then zeros, so that [`panel`] may go on
 /// from any of its columns' diagonals for whole registers.
 fn v_rows<T>(block_rows: usize, width: usize) -> usize {
-    let rows = block_rows.max(width) + panel::PADDING;
+    let rows = block_rows.max(width) + body::PADDING;
     leading_dimension::<T>(rows).unwrap_or(rows)
 }
 

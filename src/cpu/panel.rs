@@ -15,70 +15,53 @@ use faer::{MatMut, MatRef, prelude::ReborrowMut, traits::ComplexField};
 use pulp::Simd;
 
 use super::{
+    body::Body,
     lanes::Lanes,
     larfg::{reflector, sum_of_squares},
 };
 use crate::scalar::{Re, RealElement, Scalar};
 
-/// Rows of a body are a multiple of this, which every register's length divides: zeros below the matrix.
-pub(super) const PADDING: usize = 16;
-
 /// Columns of a panel, at most; all are powers of two.
 pub(super) const WIDTH: usize = 8;
 
 /// The width of the panel that comes first where `cols` columns are left: the largest power of two that is not above [`WIDTH`].
-pub(super) fn width(cols: usize) -> usize {
+fn width(cols: usize) -> usize {
     1 << cols.clamp(1, WIDTH).ilog2()
+}
+
+/// What goes panel after panel.
+pub(super) trait Panels<T: Scalar> {
+    /// Makes columns `j..j + K` triangular, and applies their reflectors to those right of them.
+    fn eliminate<S: Simd, const K: usize>(&mut self, lanes: Lanes<T, S>, j: usize);
+
+    /// What else is to be done once columns `j..j + width` are.
+    #[inline(always)]
+    fn eliminated<S: Simd>(&mut self, lanes: Lanes<T, S>, j: usize, width: usize) {
+        _ = (lanes, j, width);
+    }
+
+    /// All of `cols` columns.
+    #[inline(always)]
+    fn in_panels<S: Simd>(&mut self, lanes: Lanes<T, S>, cols: usize) {
+        let mut j = 0;
+        while j < cols {
+            let width = width(cols - j);
+            match width {
+                8 => self.eliminate::<S, 8>(lanes, j),
+                4 => self.eliminate::<S, 4>(lanes, j),
+                2 => self.eliminate::<S, 2>(lanes, j),
+                _ => self.eliminate::<S, 1>(lanes, j),
+            }
+            self.eliminated(lanes, j, width);
+            j += width;
+        }
+    }
 }
 
 /// I - V T V^H with V = [L; V2] of `K` columns: `l[k][i]` is L(i, k) below the diagonal, `t[j][k]` is T(k, j). V2 is where the columns were.
 pub(super) struct Block<T, const K: usize> {
     pub l: [[T; K]; K],
     pub t: [[T; K]; K],
-}
-
-/// The rows below the top.
-#[derive(Clone, Copy)]
-struct Body<T> {
-    at: *mut T,
-    ld: usize,
-    /// A multiple of [`PADDING`].
-    rows: usize,
-}
-
-impl<T> Body<T> {
-    fn of(body: &mut MatMut<'_, T>) -> Self {
-        let ld = body.col_stride().unsigned_abs();
-        assert!(body.nrows().is_multiple_of(PADDING) && (body.nrows() == 0 || body.row_stride() == 1));
-        Body { at: body.as_ptr_mut(), ld, rows: body.nrows() }
-    }
-
-    /// To be read only.
-    fn read(body: MatRef<'_, T>) -> Self {
-        let ld = body.col_stride().unsigned_abs();
-        assert!(body.nrows().is_multiple_of(PADDING) && (body.nrows() == 0 || body.row_stride() == 1));
-        Body { at: body.as_ptr().cast_mut(), ld, rows: body.nrows() }
-    }
-
-    /// Column c, to be read.
-    ///
-    /// # Safety
-    /// There is one, and nobody changes it meanwhile.
-    #[inline(always)]
-    unsafe fn read_column<'a>(self, c: usize) -> &'a [T] {
-        // SAFETY: the caller's promise.
-        unsafe { std::slice::from_raw_parts(self.at.add(c * self.ld), self.rows) }
-    }
-
-    /// Column c.
-    ///
-    /// # Safety
-    /// There is one, and nobody else uses it meanwhile.
-    #[inline(always)]
-    unsafe fn column<'a>(self, c: usize) -> &'a mut [T] {
-        // SAFETY: the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(self.at.add(c * self.ld), self.rows) }
-    }
 }
 
 /// QR of the `K` columns [top; body]. R replaces the top's upper triangle and V2 the body; unless `FULL`, the top is upper triangular.
@@ -332,10 +315,7 @@ unsafe fn products_of<T: Scalar, S: Simd, const K: usize, const C: usize>(
     for i in (0..x.rows).step_by(Lanes::<T, S>::N) {
         // SAFETY: rows i .. of either's columns.
         unsafe {
-            let mut y = [lanes.zero(); C];
-            for c in 0..C {
-                y[c] = lanes.load(x.at.add(c * x.ld + i));
-            }
+            let y = x.registers::<S, C>(lanes, i);
             for k in 0..K {
                 let v = lanes.load(v.at.add(k * v.ld + i));
                 for c in 0..C {
@@ -462,10 +442,7 @@ unsafe fn apply_to<T: Scalar, S: Simd, const K: usize, const C: usize, const FUL
     for i in (0..x.rows).step_by(Lanes::<T, S>::N) {
         // SAFETY: as above.
         unsafe {
-            let mut y = [lanes.zero(); C];
-            for c in 0..C {
-                y[c] = lanes.load(x.at.add(c * x.ld + i));
-            }
+            let mut y = x.registers::<S, C>(lanes, i);
             for k in 0..K {
                 let v = lanes.load(v.at.add(k * v.ld + i));
                 for c in 0..C {

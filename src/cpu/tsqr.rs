@@ -12,9 +12,16 @@ use faer::{
     traits::{ComplexField, SimdArch},
 };
 use pulp::{Simd, WithSimd};
-use rayon::prelude::*;
 
-use super::{ahead::Ahead, convert::map_into, lanes::Lanes, leading_dimension, panel, zeros};
+use super::{
+    ahead::Ahead,
+    body::PADDING,
+    lanes::Lanes,
+    leading_dimension,
+    leaves::{RUNS, in_runs, padded},
+    panel::{self, Panels},
+    zeros,
+};
 use crate::{
     error::Result,
     progress::Watch,
@@ -26,8 +33,6 @@ use crate::{
 const COLUMN_BYTES: usize = 3072;
 /// Entries of a run, which is one task, at least.
 const RUN: usize = 1 << 16;
-/// Runs at most: each has its own R.
-const RUNS: usize = 256;
 
 /// R of some rows times a scale, and that scale; none where all of them are zero.
 type Factor<T> = (Mat<<T as Element>::Scalar>, Option<Re<T>>);
@@ -77,14 +82,7 @@ fn runs<T: Element>(
     let leaf = COLUMN_BYTES / size_of::<T::Scalar>();
     // A run has several leaves, and several times as many rows as its R.
     let in_run = (RUN / n).max(8 * n).max(m / RUNS).max(4 * leaf).next_multiple_of(leaf);
-    if m <= in_run {
-        return Ok(vec![run(a, 0..m, leaf, &mut Vec::new(), watch, &rescale)?]);
-    }
-    let starts: Vec<usize> = (0..m).step_by(in_run).collect();
-    let runs = starts
-        .into_par_iter()
-        .map_init(Vec::new, |body, start| run(a, start..m.min(start + in_run), leaf, body, watch, &rescale));
-    runs.collect()
+    in_runs(m, in_run, |body, rows| run(a, rows, leaf, body, watch, &rescale))
 }
 
 /// R of one run, these `rows` of `a`, times a scale, leaf after leaf. `rescale` gives each leaf the scale from there on, which may be lower
@@ -98,8 +96,8 @@ fn run<T: Element>(
     rescale: impl Fn(MatRef<'_, T>, Option<Re<T>>) -> Result<Option<Re<T>>>,
 ) -> Result<Factor<T>> {
     let n = a.ncols();
-    let padded = leaf.min(rows.len()).next_multiple_of(panel::PADDING);
-    let ld = leading_dimension::<T::Scalar>(padded).unwrap_or(padded);
+    let most = leaf.min(rows.len()).next_multiple_of(PADDING);
+    let ld = leading_dimension::<T::Scalar>(most).unwrap_or(most);
     if body.len() < ld * n {
         *body = zeros("leaf of the QR factorisation", ld.saturating_mul(n))?;
     }
@@ -117,10 +115,7 @@ fn run<T: Element>(
             r = scaled(r, Re::<T>::from_double(now.to_double() / before.to_double()));
         }
         if let Some(scale) = scale {
-            let padded = rows.nrows().next_multiple_of(panel::PADDING);
-            let mut body = MatMut::from_column_major_slice_with_stride_mut(body, padded, n, ld);
-            map_into(rows, body.rb_mut().subrows_mut(0, rows.nrows()), |x| x.times(scale));
-            body.rb_mut().get_mut(rows.nrows().., ..).fill(T::Scalar::zero_impl());
+            let body = padded(rows, body, ld, |x| x.times(scale));
             <T::Scalar as ComplexField>::Arch::default().dispatch(Join { r: r.as_mut(), body, ahead: &mut ahead });
         }
         watch.did(2 * rows.nrows() as u64 * (n as u64).pow(2))?;
@@ -141,22 +136,12 @@ impl<T: Scalar, U> WithSimd for Join<'_, T, U> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let lanes = Lanes::<T, S>::new(simd);
-        let mut j = 0;
-        while j < self.body.ncols() {
-            let width = panel::width(self.body.ncols() - j);
-            match width {
-                8 => self.eliminate::<S, 8>(lanes, j),
-                4 => self.eliminate::<S, 4>(lanes, j),
-                2 => self.eliminate::<S, 2>(lanes, j),
-                _ => self.eliminate::<S, 1>(lanes, j),
-            }
-            j += width;
-        }
+        let cols = self.body.ncols();
+        self.in_panels(lanes, cols);
     }
 }
 
-impl<T: Scalar, U> Join<'_, T, U> {
-    /// Columns `j..j + K` of the body.
+impl<T: Scalar, U> Panels<T> for Join<'_, T, U> {
     #[inline(always)]
     fn eliminate<S: Simd, const K: usize>(&mut self, lanes: Lanes<T, S>, j: usize) {
         let (mut v, body) = self.body.rb_mut().get_mut(.., j..).split_at_col_mut(K);

@@ -1,0 +1,43 @@
+//! A tall matrix in runs, which are tasks, of leaves, which are read once: what [`tsqr`](super::tsqr) and [`gram`](super::gram) go by.
+
+use std::ops::Range;
+
+use faer::{MatMut, MatRef, prelude::ReborrowMut};
+use rayon::prelude::*;
+
+use super::{body::PADDING, convert::map_into};
+use crate::{
+    error::Result,
+    scalar::{Element, Scalar},
+};
+
+/// Runs at most: each has its own result.
+pub(super) const RUNS: usize = 256;
+
+/// What `run` makes of every `in_run` of `m` rows, in order, on all threads if there are several; each thread's workspace is the `Vec`.
+pub(super) fn in_runs<W: Send, R: Send>(
+    m: usize,
+    in_run: usize,
+    run: impl Fn(&mut Vec<W>, Range<usize>) -> Result<R> + Send + Sync,
+) -> Result<Vec<R>> {
+    if m <= in_run {
+        return Ok(vec![run(&mut Vec::new(), 0..m)?]);
+    }
+    let starts: Vec<usize> = (0..m).step_by(in_run).collect();
+    starts.into_par_iter().map_init(Vec::new, |work, start| run(work, start..m.min(start + in_run))).collect()
+}
+
+/// `f` of the entries of `rows`, with zeros below them up to a multiple of [`PADDING`], in `work`, `ld` elements from column to
+/// column.
+pub(super) fn padded<'a, T: Element, W: Scalar>(
+    rows: MatRef<'_, T>,
+    work: &'a mut [W],
+    ld: usize,
+    f: impl Fn(T::Scalar) -> W,
+) -> MatMut<'a, W> {
+    let (m, n) = rows.shape();
+    let mut body = MatMut::from_column_major_slice_with_stride_mut(work, m.next_multiple_of(PADDING), n, ld);
+    map_into(rows, body.rb_mut().subrows_mut(0, m), f);
+    body.rb_mut().get_mut(m.., ..).fill(W::zero_impl());
+    body
+}
