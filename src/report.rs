@@ -143,8 +143,8 @@ impl<V> fmt::Display for SvdReport<V> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct StageSeconds {
-    /// Stage 0: search for NaN, infinities and the largest entry. (Zero for a tall, narrow matrix on the CPU, where `to_band` does this on
-    /// the way.)
+    /// Stage 0: search for NaN, infinities and the largest entry. (Zero on the CPU for a tall, narrow matrix, where `to_band` does this on
+    /// the way, and for a single column in single or half precision, where `band_to_bidiag` does.)
     pub scale: f64,
     /// Copy of the scaled matrix to where the backend works on it.
     pub upload: f64,

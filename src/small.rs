@@ -77,8 +77,8 @@ fn joins_rows(m: usize, n: usize) -> bool {
     qr_first(m, n) && m > 64 && n > 1
 }
 
-/// Whether the CPU begins with such a pass over an m x n matrix, which is stage 0's too, or takes the norm of a column of numbers whose
-/// squares double precision holds.
+/// Whether the CPU needs no stage 0 of its own for an m x n matrix: a pass over the rows comes first and does that too, or the norm of the
+/// only column is made in a precision that holds the squares.
 pub(crate) fn reads_once<S: Element>(options: &SvdOptions, m: usize, n: usize) -> Result<bool> {
     let (m, n) = (m.max(n), m.min(n));
     let once = joins_rows(m, n) || n == 1 && !S::Scalar::IS_DOUBLE;

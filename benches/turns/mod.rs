@@ -16,7 +16,7 @@ use svdvals_gpu::Element;
 
 pub use crate::shared::median;
 
-/// Time for the turns of one table row; `FEWEST` of them are taken all the same, unless the first took longer than `LONG`.
+/// Time for the turns of one table row; `FEWEST` of them are taken all the same, unless one run of each program takes longer than `LONG`.
 const BUDGET: Duration = Duration::from_secs(8);
 const LONG: Duration = Duration::from_secs(20);
 const FEWEST: usize = 3;
@@ -46,41 +46,45 @@ pub struct Timing {
     pub turns: usize,
 }
 
-/// Runs the programs one after the other, again and again, and times each. The first round decides how many follow; it counts only where
-/// there are few.
+/// Runs the programs one after the other, again and again, and times each. A first round, of one run each, decides how many follow; it is
+/// the only one where it takes very long.
 pub fn take_turns<const P: usize>(mut programs: [&mut dyn FnMut(); P]) -> [Timing; P] {
-    let mut seconds: [Vec<f64>; P] = std::array::from_fn(|_| Vec::new());
-    let mut round = |seconds: &mut [Vec<f64>; P]| {
-        for (program, seconds) in programs.iter_mut().zip(seconds) {
-            if seconds.last().is_none_or(|last| *last < SHORT.as_secs_f64()) {
-                repeat(program, BETWEEN);
+    let mut seconds: [Vec<f64>; P] = std::array::from_fn(|p| vec![repeat(programs[p], 1)]);
+    let once = std::array::from_fn::<_, P, _>(|p| Duration::from_secs_f64(seconds[p][0]));
+    let between = |took: Duration| if took < SHORT { took.max(BETWEEN) } else { BETWEEN };
+    let round: Duration = once.iter().map(|&took| between(took) + took.max(TURN)).sum();
+    let fewest = if once.iter().sum::<Duration>() > LONG { 0 } else { FEWEST };
+    let turns = (BUDGET.div_duration_f64(round) as usize).clamp(fewest, MOST);
+    if turns > 0 {
+        seconds.iter_mut().for_each(Vec::clear);
+    }
+    for _ in 0..turns {
+        for ((program, seconds), &took) in programs.iter_mut().zip(&mut seconds).zip(&once) {
+            let mut took = took;
+            if took < SHORT {
+                took = Duration::from_secs_f64(repeat_for(program, BETWEEN));
             } else {
                 thread::sleep(BETWEEN);
             }
-            seconds.push(repeat(program, TURN));
+            seconds.push(repeat(program, TURN.div_duration_f64(took).ceil() as u32));
         }
-    };
-    let start = Instant::now();
-    round(&mut seconds);
-    let first = start.elapsed();
-    let fewest = if first > LONG { 1 } else { FEWEST };
-    let turns = (BUDGET.div_duration_f64(first) as usize).clamp(fewest, MOST);
-    if turns > FEWEST {
-        seconds.iter_mut().for_each(Vec::clear);
-    }
-    while seconds[0].len() < turns {
-        round(&mut seconds);
     }
     seconds.map(|seconds| Timing { turns: seconds.len(), median: median(seconds) })
 }
 
-/// Runs `program` again and again until `time` is over, and returns the seconds of one run.
-fn repeat(program: &mut dyn FnMut(), time: Duration) -> f64 {
-    let start = Instant::now();
-    let mut runs = 0;
+/// Runs `program` until `time` is over, and returns the seconds of one run.
+fn repeat_for(program: &mut dyn FnMut(), time: Duration) -> f64 {
+    let (start, mut runs) = (Instant::now(), 0);
     while start.elapsed() < time {
         program();
         runs += 1;
     }
     start.elapsed().as_secs_f64() / f64::from(runs)
+}
+
+/// Runs `program` so many times, at least once, and returns the seconds of one run.
+fn repeat(program: &mut dyn FnMut(), runs: u32) -> f64 {
+    let start = Instant::now();
+    (0..runs.max(1)).for_each(|_| program());
+    start.elapsed().as_secs_f64() / f64::from(runs.max(1))
 }

@@ -234,7 +234,7 @@ fn evaluate(rows: &[[f64; 2]], points: &mut [Point]) {
     in_lockstep(points, rows.len(), |points| arch.dispatch(Pass { rows, points }));
 }
 
-/// One pass over the rows for every two registers of points.
+/// One pass over the rows for every two registers of points, or the one that is left.
 struct Pass<'a> {
     rows: &'a [[f64; 2]],
     points: &'a mut [Point],
@@ -255,6 +255,7 @@ impl WithSimd for Pass<'_> {
     }
 }
 
+/// The pass for at most `K` registers of points.
 #[inline(always)]
 fn registers<S: Simd, const K: usize>(simd: S, rows: &[[f64; 2]], points: &mut [Point]) {
     let splat = |x: f64| simd.splat_f64s(x);

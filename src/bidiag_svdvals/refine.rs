@@ -27,18 +27,18 @@ pub fn refine(a: &[f64], b: &[f64], values: &mut [f64]) {
     let arch = pulp::Arch::new();
     in_lockstep(values, squares.len(), |chunk| {
         if chunk.len() > LANES / 2 {
-            arch.dispatch(|| step::<LANES>(&squares, chunk));
+            arch.dispatch(|| take_step::<LANES>(&squares, chunk));
         } else {
-            arch.dispatch(|| step::<{ LANES / 2 }>(&squares, chunk));
+            arch.dispatch(|| take_step::<{ LANES / 2 }>(&squares, chunk));
         }
     });
     values.sort_unstable_by(|x, y| y.total_cmp(x));
 }
 
-/// The step of at most `LANES` values.
+/// The step of at most `N` values.
 #[inline(always)]
-fn step<const LANES: usize>(squares: &[f64], values: &mut [f64]) {
-    let mut s = [1.0; LANES];
+fn take_step<const N: usize>(squares: &[f64], values: &mut [f64]) {
+    let mut s = [1.0; N];
     s[..values.len()].copy_from_slice(values);
     for (value, slope) in values.iter_mut().zip(logarithmic_derivative(squares, &s)) {
         let step = slope.recip();
@@ -50,12 +50,12 @@ fn step<const LANES: usize>(squares: &[f64], values: &mut [f64]) {
 
 /// `p'(s) / p(s)` at each of the shifts; not finite where a pivot vanishes.
 #[inline(always)]
-fn logarithmic_derivative<const LANES: usize>(squares: &[f64], s: &[f64; LANES]) -> [f64; LANES] {
+fn logarithmic_derivative<const N: usize>(squares: &[f64], s: &[f64; N]) -> [f64; N] {
     let mut d = s.map(|s| -s);
-    let mut slope = [-1.0; LANES]; // d_k'
-    let mut sum = [0.0; LANES];
+    let mut slope = [-1.0; N]; // d_k'
+    let mut sum = [0.0; N];
     for &square in squares {
-        for l in 0..LANES {
+        for l in 0..N {
             let inverse = 1.0 / d[l];
             let ratio = slope[l] * inverse;
             let t = square * inverse;
@@ -64,7 +64,7 @@ fn logarithmic_derivative<const LANES: usize>(squares: &[f64], s: &[f64; LANES])
             slope[l] = t * ratio - 1.0;
         }
     }
-    for l in 0..LANES {
+    for l in 0..N {
         sum[l] += slope[l] / d[l];
     }
     sum

@@ -56,6 +56,7 @@ impl<T: Scalar> Body<T> {
     /// They are inside the body, and nobody changes them meanwhile.
     #[inline(always)]
     pub unsafe fn registers<S: Simd, const C: usize>(self, lanes: Lanes<T, S>, i: usize) -> [Lane<T, S>; C] {
+        const { assert!(PADDING.is_multiple_of(Lanes::<T, S>::N)) }
         let mut registers = [lanes.zero(); C];
         for (c, register) in registers.iter_mut().enumerate() {
             // SAFETY: the caller's promise.

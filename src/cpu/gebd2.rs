@@ -19,15 +19,15 @@ use super::{lanes::Lanes, larfg::larfg};
 use crate::scalar::{Element, Scalar};
 
 /// Rows are padded to a multiple of this, which the length of every register of double precision divides.
-const PADDING: usize = 8;
+const MULTIPLE: usize = 8;
 
 /// Rows of a matrix of `m` rows with those of zeros that [`gebd2`] needs below it.
-pub(super) fn padded(m: usize) -> Option<usize> {
-    m.checked_next_multiple_of(PADDING)
+pub(super) fn padded_rows(m: usize) -> Option<usize> {
+    m.checked_next_multiple_of(MULTIPLE)
 }
 
 /// The moduli of the diagonal and of the superdiagonal that `a` is reduced to: m x n, m >= n, column-major, `ld` elements from column to
-/// column, at least [`padded`] rows, those from m on zero. `a` is overwritten; `work` are [`workspace`] zeros.
+/// column, at least [`padded_rows`] rows, those from m on zero. `a` is overwritten; `work` are [`workspace`] zeros.
 pub(super) fn gebd2<W>(a: &mut [W], work: &mut [W], ld: usize, m: usize, n: usize) -> (Vec<f64>, Vec<f64>)
 where
     W: Scalar + Element<Real = f64>,
@@ -35,7 +35,7 @@ where
     <W as ComplexField>::Arch::default().dispatch(Gebd2 { a, work, ld, m, n })
 }
 
-/// Elements that [`gebd2`] needs beside the matrix, of so many [`padded`] rows. (Those of a matrix that is there can be counted.)
+/// Elements that [`gebd2`] needs beside the matrix, of so many [`padded_rows`] rows. (Those of a matrix that is there can be counted.)
 pub(super) fn workspace(rows: usize, n: usize) -> usize {
     2 * rows + 3 * n
 }
@@ -53,10 +53,10 @@ impl<W: Scalar + Element<Real = f64>> WithSimd for Gebd2<'_, W> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        const { assert!(PADDING.is_multiple_of(Lanes::<W, S>::N)) }
+        const { assert!(MULTIPLE.is_multiple_of(Lanes::<W, S>::N)) }
         let lanes = Lanes::<W, S>::new(simd);
         let Gebd2 { a, work, ld, m, n } = self;
-        let rows = m.next_multiple_of(PADDING);
+        let rows = m.next_multiple_of(MULTIPLE);
         let (mut d, mut e) = (Vec::with_capacity(n), Vec::with_capacity(n.saturating_sub(1)));
         let (v, rest) = work.split_at_mut(rows);
         let (w, rest) = rest.split_at_mut(rows);
@@ -66,7 +66,7 @@ impl<W: Scalar + Element<Real = f64>> WithSimd for Gebd2<'_, W> {
 
         for j in 0..n {
             // From here on v and w are zero above row j: registers may start earlier.
-            let first = j / PADDING * PADDING;
+            let first = j / MULTIPLE * MULTIPLE;
             let (left, right) = a.split_at_mut((j + 1) * ld);
             let column = &mut left[j * ld..][..rows];
             lanes.axpy(-su[j], &w[first..], &mut column[first..]);
@@ -138,7 +138,7 @@ impl<W: Scalar, S: Simd> Trailing<'_, W, S> {
     fn finish_and_multiply<const C: usize>(&mut self, c: usize, w: &[W], su: &[W], v: &[W], y: &mut [W]) {
         let Trailing { lanes, ref mut x, ld, first, rows } = *self;
         let (x, su, y) = (&mut x[c * ld..][..C * ld], &su[c..][..C], &mut y[c..][..C]);
-        assert!(w.len() == rows && v.len() == rows && rows <= ld && (rows - first).is_multiple_of(PADDING));
+        assert!(w.len() == rows && v.len() == rows && rows <= ld && (rows - first).is_multiple_of(MULTIPLE));
         let factors: [_; C] = std::array::from_fn(|c| lanes.splat(-su[c]));
         let mut sums = [lanes.zero(); C];
         let x = x.as_mut_ptr();
@@ -162,7 +162,7 @@ impl<W: Scalar, S: Simd> Trailing<'_, W, S> {
     fn update_and_multiply<const C: usize>(&mut self, c: usize, v: &[W], y: &[W], u: &[W], w: &mut [W]) {
         let Trailing { lanes, ref mut x, ld, first, rows } = *self;
         let (x, y, u) = (&mut x[c * ld..][..C * ld], &y[c..][..C], &u[c..][..C]);
-        assert!(w.len() == rows && v.len() == rows && rows <= ld && (rows - first).is_multiple_of(PADDING));
+        assert!(w.len() == rows && v.len() == rows && rows <= ld && (rows - first).is_multiple_of(MULTIPLE));
         let factors: [_; C] = std::array::from_fn(|c| lanes.splat(-y[c]));
         let us: [_; C] = std::array::from_fn(|c| lanes.splat(u[c]));
         let (x, w) = (x.as_mut_ptr(), w.as_mut_ptr());

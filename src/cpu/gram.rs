@@ -20,7 +20,7 @@ use super::{
     body::PADDING,
     lanes::Lanes,
     leading_dimension,
-    leaves::{RUNS, in_runs, padded},
+    leaves::{RUNS, in_runs, padded_copy},
     panel, zeros,
 };
 use crate::{
@@ -78,7 +78,7 @@ fn run<T: Element>(
     for start in rows.clone().step_by(leaf) {
         let end = rows.end.min(start + leaf);
         let mut ahead = Ahead::of(a.subrows(end, leaf.min(m - end)), n * n / (6 * panel::WIDTH));
-        let body = padded(a.subrows(start, end - start), body, ld, |x| x.to_wide());
+        let body = padded_copy(a.subrows(start, end - start), body, ld, |x| x.to_wide());
         <Wide<T> as ComplexField>::Arch::default().dispatch(AddSquares { body: body.rb(), sum: sum.as_mut(), ahead: &mut ahead });
         watch.did(2 * (end - start) as u64 * (n as u64).pow(2))?;
     }

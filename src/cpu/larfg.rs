@@ -2,7 +2,7 @@
 
 use faer::traits::ComplexField;
 use num_complex::Complex;
-use num_traits::{Float, One, Zero};
+use num_traits::{Float, One};
 
 use crate::scalar::{Re, RealElement, Scalar};
 
@@ -76,27 +76,20 @@ fn polar<T: Scalar>(alpha: T) -> (f64, Complex<f64>) {
     (modulus, alpha / length)
 }
 
-/// sum (factor x_i)^2 in f64.
+/// sum (factor x_i)^2 in f64: in many partial sums, which are registers, unless they are few.
 #[inline(always)]
 pub(super) fn sum_of_squares<R: RealElement>(x: &[R], factor: f64) -> f64 {
-    sum_of_products(x, x, |x, y| (factor * x) * (factor * y))
-}
-
-/// sum of `product(x_i, y_i)`, many partial sums at once so that they are registers.
-#[inline(always)]
-fn sum_of_products<T: Scalar>(x: &[T], y: &[T], product: impl Fn(T::Wide, T::Wide) -> T::Wide) -> T::Wide {
     const LANES: usize = 16;
-    let sum_up = |sum, (x, y): (&T, &T)| sum + product(x.to_wide(), y.to_wide());
+    let with = |sum: f64, x: &R| sum + (factor * x.to_double()) * (factor * x.to_double());
     if x.len() < LANES / 2 {
-        return x.iter().zip(y).fold(T::Wide::zero(), sum_up);
+        return x.iter().fold(0.0, with);
     }
-    let mut sums = [T::Wide::zero(); LANES];
-    let (xs, ys) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
-    let rest = xs.remainder().iter().zip(ys.remainder());
-    for (x, y) in xs.zip(ys) {
-        sums.iter_mut().zip(x.iter().zip(y)).for_each(|(sum, of_both)| *sum = sum_up(*sum, of_both));
-    }
-    sums.iter_mut().zip(rest).for_each(|(sum, of_both)| *sum = sum_up(*sum, of_both));
+    let mut sums = [0.0; LANES];
+    let runs = x.chunks_exact(LANES);
+    let rest = runs.remainder();
+    let mut add = |run: &[R]| sums.iter_mut().zip(run).for_each(|(sum, x)| *sum = with(*sum, x));
+    runs.for_each(&mut add);
+    add(rest);
     for half in [8, 4, 2, 1] {
         let (low, high) = sums.split_at_mut(half);
         low.iter_mut().zip(high).for_each(|(low, high)| *low += *high);
@@ -106,6 +99,8 @@ fn sum_of_products<T: Scalar>(x: &[T], y: &[T], product: impl Fn(T::Wide, T::Wid
 
 #[cfg(test)]
 mod tests {
+    use num_traits::Zero;
+
     use super::*;
 
     /// H x = beta e_1 and H^H H = I, for real and complex x whose parts lie anywhere in the type's range.

@@ -14,7 +14,8 @@ use crate::{
 /// Runs at most: each has its own result.
 pub(super) const RUNS: usize = 256;
 
-/// What `run` makes of every `in_run` of `m` rows, in order, on all threads if there are several; each thread's workspace is the `Vec`.
+/// What `run` makes of every `in_run` of `m` rows, in their order. Several runs are done side by side; the `Vec`, empty at first, is workspace
+/// that one run leaves to another.
 pub(super) fn in_runs<W: Send, R: Send>(
     m: usize,
     in_run: usize,
@@ -29,7 +30,7 @@ pub(super) fn in_runs<W: Send, R: Send>(
 
 /// `f` of the entries of `rows`, with zeros below them up to a multiple of [`PADDING`], in `work`, `ld` elements from column to
 /// column.
-pub(super) fn padded<'a, T: Element, W: Scalar>(
+pub(super) fn padded_copy<'a, T: Element, W: Scalar>(
     rows: MatRef<'_, T>,
     work: &'a mut [W],
     ld: usize,

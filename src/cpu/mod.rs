@@ -185,7 +185,7 @@ pub(crate) fn bidiagonal_directly<T: Element>(source: MatRef<'_, T>, scale: Re<T
     if n == 0 {
         return Ok((Vec::new(), Vec::new()));
     }
-    let sizes = gebd2::padded(m).and_then(|rows| Some((rows, leading_dimension::<<T::Scalar as Scalar>::Wide>(rows)?)));
+    let sizes = gebd2::padded_rows(m).and_then(|rows| Some((rows, leading_dimension::<<T::Scalar as Scalar>::Wide>(rows)?)));
     let sizes = sizes.filter(|(_, ld)| ld.checked_mul(n).is_some());
     let (rows, ld) = sizes.ok_or_else(|| SvdError::invalid("matrix", "its size overflows the address space"))?;
     let mut elements = zeros("copy of the matrix", (ld * n).saturating_add(gebd2::workspace(rows, n)))?;

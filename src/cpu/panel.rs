@@ -15,7 +15,7 @@ use faer::{MatMut, MatRef, prelude::ReborrowMut, traits::ComplexField};
 use pulp::Simd;
 
 use super::{
-    body::Body,
+    body::{Body, PADDING},
     lanes::Lanes,
     larfg::{reflector, sum_of_squares},
 };
@@ -29,7 +29,7 @@ fn width(cols: usize) -> usize {
     1 << cols.clamp(1, WIDTH).ilog2()
 }
 
-/// What goes panel after panel.
+/// A factorisation that makes a few columns triangular at a time, from left to right.
 pub(super) trait Panels<T: Scalar> {
     /// Makes columns `j..j + K` triangular, and applies their reflectors to those right of them.
     fn eliminate<S: Simd, const K: usize>(&mut self, lanes: Lanes<T, S>, j: usize);
@@ -220,6 +220,7 @@ unsafe fn pass<T: Scalar, S: Simd, const K: usize, const J: usize>(
     body: Body<T>,
     (scale, factors): (T, [T; K]),
 ) -> [T; K] {
+    const { assert!(PADDING.is_multiple_of(Lanes::<T, S>::N)) }
     let Body { at, ld, rows } = body;
     let (scale, mut by) = (lanes.splat(scale), [lanes.zero(); K]);
     for c in 0..K {

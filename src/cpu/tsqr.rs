@@ -18,7 +18,7 @@ use super::{
     body::PADDING,
     lanes::Lanes,
     leading_dimension,
-    leaves::{RUNS, in_runs, padded},
+    leaves::{RUNS, in_runs, padded_copy},
     panel::{self, Panels},
     zeros,
 };
@@ -115,7 +115,7 @@ fn run<T: Element>(
             r = scaled(r, Re::<T>::from_double(now.to_double() / before.to_double()));
         }
         if let Some(scale) = scale {
-            let body = padded(rows, body, ld, |x| x.times(scale));
+            let body = padded_copy(rows, body, ld, |x| x.times(scale));
             <T::Scalar as ComplexField>::Arch::default().dispatch(Join { r: r.as_mut(), body, ahead: &mut ahead });
         }
         watch.did(2 * rows.nrows() as u64 * (n as u64).pow(2))?;
