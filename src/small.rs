@@ -8,7 +8,7 @@ use crate::{
     progress::{Stage, Watch, flops_directly},
     report::{Clock, StageSeconds},
     scalar::{Element, Re, RealElement, Scalar},
-    scale::{not_finite, power_of_two_scale},
+    scale::power_of_two_scale,
     svdvals::{Solve, qr_first, unscaled},
 };
 
@@ -24,11 +24,8 @@ impl<T: Element> Solve<'_, T> {
         let one = Re::<T>::from_double(1.0);
         let ((diagonal, superdiagonal), power) = if n == 1 {
             watch.begin(Stage::BandToBidiag)?;
-            let norm = norm(self.a, self.scale);
-            if !norm.is_finite() {
-                return Err(not_finite());
-            }
-            ((vec![norm], Vec::new()), Power::First(self.scale))
+            // An entry that is not finite shows in the norm, which stage 3 refuses.
+            ((vec![norm(self.a, self.scale)], Vec::new()), Power::First(self.scale))
         } else if !tall {
             watch.begin(Stage::BandToBidiag)?;
             (bidiagonal_directly(self.a, self.scale)?, Power::First(self.scale))
