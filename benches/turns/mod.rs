@@ -60,13 +60,13 @@ pub fn take_turns<const P: usize>(mut programs: [&mut dyn FnMut(); P]) -> [Timin
     }
     for _ in 0..turns {
         for ((program, seconds), &took) in programs.iter_mut().zip(&mut seconds).zip(&once) {
-            let mut took = took;
-            if took < SHORT {
-                took = Duration::from_secs_f64(repeat_for(program, BETWEEN));
+            let runs = if took < SHORT {
+                (TURN.as_secs_f64() / repeat_for(program, BETWEEN)).ceil() as u32
             } else {
                 thread::sleep(BETWEEN);
-            }
-            seconds.push(repeat(program, TURN.div_duration_f64(took).ceil() as u32));
+                1
+            };
+            seconds.push(repeat(program, runs));
         }
     }
     seconds.map(|seconds| Timing { turns: seconds.len(), median: median(seconds) })
@@ -82,9 +82,9 @@ fn repeat_for(program: &mut dyn FnMut(), time: Duration) -> f64 {
     start.elapsed().as_secs_f64() / f64::from(runs)
 }
 
-/// Runs `program` so many times, at least once, and returns the seconds of one run.
+/// Runs `program` so many times, and returns the seconds of one run.
 fn repeat(program: &mut dyn FnMut(), runs: u32) -> f64 {
     let start = Instant::now();
-    (0..runs.max(1)).for_each(|_| program());
-    start.elapsed().as_secs_f64() / f64::from(runs.max(1))
+    (0..runs).for_each(|_| program());
+    start.elapsed().as_secs_f64() / f64::from(runs)
 }
