@@ -8,7 +8,7 @@ use crate::{
     progress::{Stage, Watch, flops_directly},
     report::{Clock, StageSeconds},
     scalar::{Element, Re, RealElement, Scalar},
-    scale::power_of_two_scale,
+    scale::{by_lines, power_of_two_scale},
     svdvals::{Solve, qr_first, unscaled},
 };
 
@@ -22,20 +22,22 @@ impl<T: Element> Solve<'_, T> {
         let watch = Watch::new(self.options, self.start, || Ok(flops_directly(m, n, tall)))?;
         watch.begin(Stage::ToBand)?;
         let one = Re::<T>::from_double(1.0);
+        // Which of a matrix and its transpose is reduced makes no difference to its values, but to how fast it is read. An entry that is not
+        // finite, where nobody has looked, makes the bidiagonal such, which stage 3 refuses.
+        let a = if m == n { by_lines(self.a) } else { self.a };
         let ((diagonal, superdiagonal), power) = if n == 1 {
             watch.begin(Stage::BandToBidiag)?;
-            // An entry that is not finite shows in the norm, which stage 3 refuses.
-            ((vec![norm(self.a, self.scale)], Vec::new()), Power::First(self.scale))
+            ((vec![norm(a, self.scale)], Vec::new()), Power::First(self.scale))
         } else if !tall {
             watch.begin(Stage::BandToBidiag)?;
-            (bidiagonal_directly(self.a, self.scale)?, Power::First(self.scale))
+            (bidiagonal_directly(a, self.scale)?, Power::First(self.scale))
         } else if T::Scalar::IS_DOUBLE {
-            let (r, scale) = tsqr(self.a, &watch)?;
+            let (r, scale) = tsqr(a, &watch)?;
             seconds.to_band = clock.restart();
             watch.begin(Stage::BandToBidiag)?;
             (bidiagonal_directly(r.as_ref(), one)?, Power::First(scale))
         } else {
-            let squares = gram(self.a, &watch)?;
+            let squares = gram(a, &watch)?;
             seconds.to_band = clock.restart();
             watch.begin(Stage::BandToBidiag)?;
             let scale = power_of_two_scale::<<T::Scalar as Scalar>::Wide, <T::Scalar as Scalar>::Wide>(squares.as_ref())?;
@@ -74,10 +76,10 @@ fn joins_rows(m: usize, n: usize) -> bool {
     qr_first(m, n) && m > 64 && n > 1
 }
 
-/// Whether the CPU needs no stage 0 of its own for an m x n matrix: a pass over the rows comes first and does that too, or the norm of the
-/// only column is made in a precision that holds the squares.
+/// Whether the CPU needs no stage 0 of its own for an m x n matrix: a pass over the rows comes first and does that too, or what follows is
+/// done in a precision that holds the squares of any entries.
 pub(crate) fn reads_once<S: Element>(options: &SvdOptions, m: usize, n: usize) -> Result<bool> {
     let (m, n) = (m.max(n), m.min(n));
-    let once = joins_rows(m, n) || n == 1 && !S::Scalar::IS_DOUBLE;
+    let once = joins_rows(m, n) || !S::Scalar::IS_DOUBLE;
     Ok(once && is_direct::<S>(&options.tuning_for_cpu::<S>(n)?, n))
 }

@@ -37,6 +37,45 @@ fn non_finite_entries_are_located() {
     assert!(matches!(Bidiagonal::new(vec![1.0, 2.0], vec![f64::NAN]), Err(SvdError::NonFinite { row: 0, col: 1, .. })));
 }
 
+/// One entry of a small matrix that is not finite is found wherever it is, in every type, also where the others make reflectors that are the
+/// identity, which spread nothing: f32 and narrower types are not searched before they are reduced.
+#[test]
+fn every_entry_is_seen() {
+    fn check<T: Element>() {
+        let entries = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+        let parts = entries.map(|x| Complex::new(x, 1.0)).into_iter().chain(entries.map(|x| Complex::new(1.0, x)));
+        let values: Vec<T> = parts.map(T::from_complex).filter(|x| !x.to_complex().is_finite()).collect();
+        for (m, n) in [(1, 1), (3, 1), (2, 2), (3, 2), (2, 5), (7, 7), (12, 8), (9, 8), (80, 3)] {
+            let backgrounds: [&dyn Fn(usize, usize) -> f64; 4] =
+                [&|_, _| 0.0, &|i, j| f64::from(i == j), &|i, j| f64::from(i == j || i + 1 == j), &|i, j| {
+                    ((i * 7 + j * 3) % 11) as f64 - 5.0
+                }];
+            for background in backgrounds {
+                let mut a = Mat::from_fn(m, n, |i, j| T::from_complex(background(i, j).into()));
+                for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                    for &value in &values {
+                        let before = std::mem::replace(&mut a[(i, j)], value);
+                        match a.svdvals_gpu_with(&cpu()) {
+                            Err(SvdError::NonFinite { row, col, value: said }) => {
+                                assert_eq!((row, col, said), (i, j, value.to_string()), "{}, {m} x {n}", T::NAME);
+                            }
+                            other => panic!("{}, {value} at ({i}, {j}) of {m} x {n}: {other:?}", T::NAME),
+                        }
+                        a[(i, j)] = before;
+                    }
+                }
+                assert!(a.svdvals_gpu_with(&cpu()).is_ok());
+            }
+        }
+    }
+    check::<half::f16>();
+    check::<half::bf16>();
+    check::<f32>();
+    check::<f64>();
+    check::<Complex<f32>>();
+    check::<Complex<f64>>();
+}
+
 /// Values beyond the type's range are an error on every route, and not infinities (half types give f32, and have none): 2 x 2 entries of the largest number have twice it.
 #[test]
 fn overflow_is_an_error() {

@@ -3,16 +3,30 @@
 use bytemuck::Pod;
 use faer::{MatMut, MatRef};
 
-use crate::scalar::Element;
+use crate::scalar::{Element, Scalar};
 
 /// Elements converted at a time where they have to be scattered.
 const PIECE: usize = 64;
+
+/// Elements of a type of few bits that are widened at a time: few are in a first-level cache, and the space for them is quickly zeroed.
+const NARROW: usize = 256;
+/// The same of a matrix that has no more.
+const FEW: usize = 64;
 
 /// Rows read together where rows are contiguous.
 const ROWS: usize = 16;
 
 /// `to` <- `f(from)`, widened, of one shape; `to` is column-major.
-pub(crate) fn map_into<T: Element, U: Pod>(from: MatRef<'_, T>, mut to: MatMut<'_, U>, f: impl Fn(T::Scalar) -> U) {
+pub(crate) fn map_into<T: Element, U: Pod>(from: MatRef<'_, T>, to: MatMut<'_, U>, f: impl Fn(T::Scalar) -> U) {
+    match T::as_scalars_ref(from) {
+        Some(from) => map_scalars(from, to, f),
+        None if from.nrows().saturating_mul(from.ncols()) <= FEW => map_narrow::<T, U, FEW>(from, to, f),
+        None => map_narrow::<T, U, NARROW>(from, to, f),
+    }
+}
+
+/// [`map_into`] for a type of the arithmetic.
+fn map_scalars<S: Scalar, U: Pod>(from: MatRef<'_, S>, mut to: MatMut<'_, U>, f: impl Fn(S) -> U) {
     let (m, n) = from.shape();
     let at_once = if from.row_stride().unsigned_abs() <= from.col_stride().unsigned_abs() { m } else { ROWS };
     for first in (0..m).step_by(at_once.max(1)) {
@@ -20,30 +34,44 @@ pub(crate) fn map_into<T: Element, U: Pod>(from: MatRef<'_, T>, mut to: MatMut<'
         for j in 0..n {
             let (from, mut to) = (from.col(j).subrows(first, rows), to.as_mut().col_mut(j).subrows_mut(first, rows));
             match (from.try_as_col_major(), to.as_mut().try_as_col_major_mut()) {
-                (Some(from), Some(to)) => pulp::Arch::new().dispatch(
-                    #[inline(always)]
-                    || map_slice(from.as_slice(), to.as_slice_mut(), &f),
-                ),
-                _ => to.iter_mut().zip(from.iter()).for_each(|(to, &x)| *to = f(x.widen())),
+                (Some(from), Some(to)) => map_slice(from.as_slice(), to.as_slice_mut(), &f),
+                _ => to.iter_mut().zip(from.iter()).for_each(|(to, &x)| *to = f(x)),
             }
         }
     }
 }
 
-/// `to` <- `f(from)`, widened, of one length.
-#[inline(always)]
-fn map_slice<T: Element, U: Pod>(from: &[T], to: &mut [U], f: impl Fn(T::Scalar) -> U) {
-    let column = T::as_scalars_ref(MatRef::from_column_major_slice(from, from.len(), 1));
-    if let Some(from) = column.and_then(|column| column.col(0).try_as_col_major()) {
-        to.iter_mut().zip(from.as_slice()).for_each(|(to, &x)| *to = f(x));
-        return;
+/// [`map_into`] for other types. Entries of several short columns are widened together, `N` at most, for which there are instructions.
+fn map_narrow<T: Element, U: Pod, const N: usize>(from: MatRef<'_, T>, mut to: MatMut<'_, U>, f: impl Fn(T::Scalar) -> U) {
+    let (m, n) = from.shape();
+    let rows_at_once = m.clamp(1, N);
+    let cols_at_once = N / rows_at_once;
+    let (mut narrow, mut wide) = ([T::zeroed(); N], [bytemuck::Zeroable::zeroed(); N]);
+    for (j, i) in (0..n).step_by(cols_at_once).flat_map(|j| (0..m).step_by(rows_at_once).map(move |i| (j, i))) {
+        let (rows, cols) = (rows_at_once.min(m - i), cols_at_once.min(n - j));
+        let from = from.submatrix(i, j, rows, cols);
+        let mut to = to.as_mut().submatrix_mut(i, j, rows, cols);
+        for (from, narrow) in from.col_iter().zip(narrow.chunks_exact_mut(rows)) {
+            match from.try_as_col_major() {
+                Some(from) => narrow.copy_from_slice(from.as_slice()),
+                None => narrow.iter_mut().zip(from.iter()).for_each(|(to, &x)| *to = x),
+            }
+        }
+        T::widen_slice(&narrow[..rows * cols], &mut wide[..rows * cols]);
+        for (to, wide) in to.as_mut().col_iter_mut().zip(wide.chunks_exact(rows)) {
+            if let Some(to) = to.try_as_col_major_mut() {
+                map_slice(wide, to.as_slice_mut(), &f);
+            }
+        }
     }
-    let mut piece = [bytemuck::Zeroable::zeroed(); PIECE];
-    for (from, to) in from.chunks(PIECE).zip(to.chunks_mut(PIECE)) {
-        let piece = &mut piece[..from.len()];
-        T::widen_slice(from, piece);
-        to.iter_mut().zip(&*piece).for_each(|(to, &x)| *to = f(x));
-    }
+}
+
+/// `to` <- `f(from)`, of one length.
+fn map_slice<S: Scalar, U: Pod>(from: &[S], to: &mut [U], f: impl Fn(S) -> U) {
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || to.iter_mut().zip(from).for_each(|(to, &x)| *to = f(x)),
+    );
 }
 
 /// `to` <- `from`, of one shape; `to` is column-major.
@@ -110,6 +138,31 @@ mod tests {
     use super::*;
     use faer::Mat;
     use half::f16;
+
+    /// As the entries one by one, in every memory order, for a type of the arithmetic and another, with columns that are widened together and
+    /// columns that are widened in pieces, of which the last are shorter.
+    #[test]
+    fn every_order_is_mapped() {
+        let entry = |i: usize, j: usize| (i as f32 - 3.0) * 1.5 + j as f32 * 0.25;
+        for (m, n) in [(1, 1), (3, 5), (64, 1), (5, 130), (130, 3), (300, 2), (600, 1), (17, 40)] {
+            let want = Mat::from_fn(m, n, |i, j| 2.0 * f64::from(entry(i, j)));
+            let f = |x: f32| 2.0 * f64::from(x);
+            let (wide, turned) = (Mat::from_fn(m, n, entry), Mat::from_fn(n, m, |j, i| entry(i, j)));
+            let narrow = Mat::from_fn(m, n, |i, j| f16::from_f32(entry(i, j)));
+            let narrow_turned = Mat::from_fn(n, m, |j, i| f16::from_f32(entry(i, j)));
+            let mut to = Mat::zeros(m, n);
+            for view in [wide.as_ref(), turned.transpose()] {
+                map_into(view, to.as_mut(), f);
+                assert_eq!(to, want);
+                to.fill(f64::NAN);
+            }
+            for view in [narrow.as_ref(), narrow_turned.transpose()] {
+                map_into(view, to.as_mut(), f);
+                assert_eq!(to, want);
+                to.fill(f64::NAN);
+            }
+        }
+    }
 
     /// Both ways, in every memory order, past a whole piece and past the rows read together: f16 to f32 is exact, and f32 back
     /// rounds each entry to nearest.

@@ -44,9 +44,14 @@ pub(super) fn reflector<T: Scalar>(alpha: T, square: f64, unit: f64) -> Reflecto
         return none(alpha);
     }
     let (modulus, sign) = polar::<T>(alpha);
-    // ||x|| / unit; an alpha whose scaled square overflows is so much larger than the tail that it is the norm.
+    // ||x|| / unit; an alpha whose scaled square overflows is so much larger than the tail that it is the norm, unless the tail is not finite,
+    // and the norm is not.
     let scaled_square = (modulus / unit) * (modulus / unit) + square;
-    let norm = if scaled_square.is_finite() { scaled_square.sqrt() * unit } else { modulus };
+    let norm = match scaled_square.is_finite() {
+        true => scaled_square.sqrt() * unit,
+        false if square.is_finite() => modulus,
+        false => square,
+    };
     if norm < Re::<T>::min_positive_value().to_double() {
         return none(alpha); // nothing that a sum with entries near 1 could see, and its reciprocal would overflow
     }
@@ -137,6 +142,18 @@ mod tests {
             reflects::<f64>(x);
             reflects::<Complex<f64>>(x);
             reflects::<f64>(x.map(|x| -x));
+        }
+    }
+
+    /// A tail that is not finite shows in beta, however small or large alpha is: nothing else looks for it.
+    #[test]
+    fn what_is_not_finite_shows() {
+        for alpha in [0.0, 1e-300, 1.0, 1e300] {
+            for x in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+                assert!(!larfg(alpha, &[0.0, x, 1.0]).beta.is_finite());
+                assert!(!larfg(x, &[0.0, alpha]).beta.is_finite() || alpha == 0.0);
+                assert!(!larfg(Complex::new(alpha, 0.0), &[Complex::new(0.0, x)]).beta.is_finite());
+            }
         }
     }
 }
