@@ -25,11 +25,17 @@ pub(crate) fn map_into<T: Element, U: Pod>(from: MatRef<'_, T>, to: MatMut<'_, U
     }
 }
 
+/// Rows that are read together, `most` at most: few where they are contiguous, so that a first-level cache holds what has been read of them.
+fn rows_at_once<T>(from: MatRef<'_, T>, most: usize) -> usize {
+    let by_columns = from.row_stride().unsigned_abs() <= from.col_stride().unsigned_abs();
+    from.nrows().clamp(1, if by_columns { most.max(1) } else { ROWS })
+}
+
 /// [`map_into`] for a type of the arithmetic.
 fn map_scalars<S: Scalar, U: Pod>(from: MatRef<'_, S>, mut to: MatMut<'_, U>, f: impl Fn(S) -> U) {
     let (m, n) = from.shape();
-    let at_once = if from.row_stride().unsigned_abs() <= from.col_stride().unsigned_abs() { m } else { ROWS };
-    for first in (0..m).step_by(at_once.max(1)) {
+    let at_once = rows_at_once(from, m);
+    for first in (0..m).step_by(at_once) {
         let rows = at_once.min(m - first);
         for j in 0..n {
             let (from, mut to) = (from.col(j).subrows(first, rows), to.as_mut().col_mut(j).subrows_mut(first, rows));
@@ -44,7 +50,7 @@ fn map_scalars<S: Scalar, U: Pod>(from: MatRef<'_, S>, mut to: MatMut<'_, U>, f:
 /// [`map_into`] for other types. Entries of several short columns are widened together, `N` at most, for which there are instructions.
 fn map_narrow<T: Element, U: Pod, const N: usize>(from: MatRef<'_, T>, mut to: MatMut<'_, U>, f: impl Fn(T::Scalar) -> U) {
     let (m, n) = from.shape();
-    let rows_at_once = m.clamp(1, N);
+    let rows_at_once = rows_at_once(from, N);
     let cols_at_once = N / rows_at_once;
     let (mut narrow, mut wide) = ([T::zeroed(); N], [bytemuck::Zeroable::zeroed(); N]);
     for (j, i) in (0..n).step_by(cols_at_once).flat_map(|j| (0..m).step_by(rows_at_once).map(move |i| (j, i))) {
