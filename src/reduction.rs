@@ -126,7 +126,7 @@ impl Schedule {
     }
 }
 
-/// Where entry (i, j) of a band with room for bulges is kept: column after column, `ld` elements each.
+/// Where entry (i, j) of a band with room for bulges is kept: column after column, `ld` places each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BandLayout {
     /// Order.
@@ -135,21 +135,34 @@ pub struct BandLayout {
     pub ku: usize,
     /// Subdiagonals kept: the tile width.
     pub kl: usize,
+    /// Places from a column to the next.
+    ld: usize,
 }
 
 impl BandLayout {
     /// Room for reducing `bandwidth` superdiagonals by at most `tile_width` at a time.
     pub fn new(n: usize, bandwidth: usize, tile_width: usize) -> Self {
         let kl = tile_width.min(bandwidth.saturating_sub(1));
-        BandLayout { n, ku: bandwidth + kl, kl }
+        let ku = bandwidth + kl;
+        BandLayout { n, ku, kl, ld: ku + kl + 1 }
     }
 
-    /// Elements of one column.
+    /// The same with at least `spare` places after each column, and the entries of a row a multiple of `multiple` places apart.
+    pub fn spaced(self, spare: usize, multiple: usize) -> Self {
+        BandLayout { ld: (self.ku + self.kl + spare).next_multiple_of(multiple) + 1, ..self }
+    }
+
+    /// Places of one column, spare ones included.
     pub fn ld(&self) -> usize {
-        self.ku + self.kl + 1
+        self.ld
     }
 
-    /// Elements in all, or an error if they cannot be counted.
+    /// Places from an entry to the next in its row.
+    pub fn next_in_row(&self) -> usize {
+        self.ld - 1
+    }
+
+    /// Places in all, or an error if they cannot be counted.
     pub fn size(&self) -> Result<usize> {
         self.n.checked_mul(self.ld()).ok_or_else(|| SvdError::invalid("matrix", "the band's size overflows the address space"))
     }

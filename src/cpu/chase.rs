@@ -18,7 +18,7 @@ use pulp::{Simd, WithSimd};
 
 use super::{
     lanes::Lanes,
-    reflector::{Reflector, apply_left, apply_right},
+    reflector::{Place, ROOM, Reflector, apply_left, apply_right},
 };
 use crate::{
     cost::chase_flops,
@@ -33,6 +33,12 @@ const GROUP_BYTES: usize = 1 << 19;
 /// Most sweeps in a group.
 const GROUP_MOST: usize = 8;
 
+/// The layout of bands to be chased: after each column there is room for what registers take with it, and a row's entries lie at the same
+/// place of their cache lines.
+pub(super) fn layout(n: usize, bandwidth: usize, tile_width: usize) -> BandLayout {
+    BandLayout::new(n, bandwidth, tile_width).spaced(ROOM, ROOM)
+}
+
 /// The type that a band of `B` is chased in.
 type Wide<B> = <<B as Element>::Scalar as Scalar>::Wide;
 
@@ -43,7 +49,7 @@ pub(super) fn chase<B: Element>(band: &mut [B], layout: BandLayout, step: &Reduc
         return Ok(());
     }
     let threads = rayon::current_num_threads();
-    let cycle_bytes = step.bandwidth * layout.ld() * size_of::<B>();
+    let cycle_bytes = step.bandwidth * (layout.ku + layout.kl + 1) * size_of::<B>();
     let fits = GROUP_BYTES / (SWEEP_SEPARATION * cycle_bytes);
     let feeds = step.cycles(0) / (SWEEP_SEPARATION * threads);
     let group = fits.min(if threads > 1 { feeds } else { fits }).clamp(1, GROUP_MOST);
@@ -198,34 +204,34 @@ unsafe fn cycle_in_band<B: Element, S: Simd>(
 ) {
     // SAFETY: for all pointers below, entries (row..=c1, c0..=c1) and (c0..=c1, c0..=last) are the cycle's own.
     unsafe {
-        let first = band.add(layout.index(at.row, at.c0));
-        // From a column to the next in the same row.
-        let next = layout.ld() - 1;
+        let offset = layout.index(at.row, at.c0);
+        let (first, next) = (band.add(offset), layout.next_in_row());
         if TypeId::of::<B>() == TypeId::of::<Wide<B>>() {
-            return cycle(lanes, first.cast(), next, at, v);
+            return cycle(lanes, Place { at: first.cast(), offset, next }, at, v);
         }
         let rows = at.c1 - at.row + 1;
-        copy.resize(copy.len().max(rows * (at.last - at.c0 + 1)), Wide::<B>::zero_impl());
+        let ld = (rows + ROOM).next_multiple_of(ROOM);
+        copy.resize(copy.len().max(ROOM + ld * (at.last - at.c0 + 1)), Wide::<B>::zero_impl());
         let entries = |j: usize| (if j <= at.c1 { 0 } else { at.c0 - at.row }..rows).map(move |i| (i, j - at.c0));
         for (i, j) in (at.c0..=at.last).flat_map(entries) {
-            copy[j * rows + i] = (*first.add(j * next + i)).widen().to_wide();
+            copy[ROOM + j * ld + i] = (*first.add(j * next + i)).widen().to_wide();
         }
-        cycle(lanes, copy.as_mut_ptr(), rows, at, v);
+        cycle(lanes, Place { at: copy[ROOM..].as_mut_ptr(), offset: 0, next: ld }, at, v);
         for (i, j) in (at.c0..=at.last).flat_map(entries) {
-            *first.add(j * next + i) = B::narrow(B::Scalar::from_wide(copy[j * rows + i]));
+            *first.add(j * next + i) = B::narrow(B::Scalar::from_wide(copy[ROOM + j * ld + i]));
         }
     }
 }
 
-/// One cycle on the entries A(i, j) at `first + (j - c0) * next + (i - row)`.
+/// One cycle, on a matrix that begins with entry (row, c0).
 ///
 /// # Safety
-/// Entries (row..=c1, c0..=c1) and (c0..=c1, c0..=last) are there, and nobody else uses them meanwhile.
+/// Entries (row..=c1, c0..=c1) and (c0..=c1, c0..=last) are there, with room for [`apply_right`] and [`apply_left`], and nobody else uses
+/// them meanwhile.
 #[inline(always)]
 unsafe fn cycle<T: Scalar + Element<Real = f64>, S: Simd>(
     lanes: Lanes<f64, S>,
-    first: *mut T,
-    next: usize,
+    first: Place<T>,
     at: Cycle,
     v: &mut Reflector<T>,
 ) {
@@ -233,25 +239,24 @@ unsafe fn cycle<T: Scalar + Element<Real = f64>, S: Simd>(
     let len = c1 - c0 + 1;
     // SAFETY: all entries used are the cycle's own.
     unsafe {
-        for (k, v) in v.v[..len].iter_mut().enumerate() {
-            *v = *first.add(k * next);
+        for (k, v) in v.entries(len).iter_mut().enumerate() {
+            *v = *first.entry(0, k).at;
         }
-        *first = v.make(len);
+        *first.at = v.make();
         for k in 1..len {
-            *first.add(k * next) = T::zero_impl();
+            *first.entry(0, k).at = T::zero_impl();
         }
         if v.tau != 0.0 {
-            apply_right(lanes, first.add(1), next, c1 - row, v);
+            apply_right(lanes, first.entry(1, 0), c1 - row, v);
         }
 
-        let x = first.add(c0 - row);
-        v.v[..len].copy_from_slice(std::slice::from_raw_parts(x, len));
-        *x = v.make(len);
-        for k in 1..len {
-            *x.add(k) = T::zero_impl();
-        }
+        let x = first.entry(c0 - row, 0);
+        let column = std::slice::from_raw_parts_mut(x.at, len);
+        v.entries(len).copy_from_slice(column);
+        column.fill(T::zero_impl());
+        column[0] = v.make();
         if v.tau != 0.0 {
-            apply_left(lanes, x.add(next), next, last - c0, v);
+            apply_left(lanes, x.entry(0, 1), last - c0, v);
         }
     }
 }

@@ -24,10 +24,12 @@ mod unmqr;
 
 use std::{
     marker::PhantomData,
+    ops::Range,
     sync::{Mutex, PoisonError},
 };
 
 use faer::{MatMut, MatRef, prelude::ReborrowMut};
+use num_complex::Complex;
 use rayon::prelude::*;
 
 pub(crate) use convert::map_into;
@@ -114,22 +116,48 @@ impl<T: Scalar> Factors<T> {
 /// Stage 2 is a small part of the work, and in f32 it is where most of the error would come from: each of the many short reflectors
 /// loses a unit in its products v^H x. In f64 it adds nothing to stage 1's error.
 pub struct Banded<B> {
-    entries: Vec<B>,
+    places: Vec<B>,
+    /// The places in use, of which the first is where a cache line begins.
+    used: Range<usize>,
     layout: BandLayout,
+}
+
+impl<B: Element> Banded<B> {
+    /// Zeros, with room for [`chase`](chase::chase).
+    fn zeros(n: usize, bandwidth: usize, tile_width: usize) -> Result<Self> {
+        let layout = chase::layout(n, bandwidth, tile_width);
+        let (size, line) = (layout.size()?, reflector::LINE_BYTES / size_of::<B>());
+        let places: Vec<B> = zeros("band", size.saturating_add(line))?;
+        let first = places.as_ptr().align_offset(reflector::LINE_BYTES).min(line);
+        Ok(Banded { places, used: first..first + size, layout })
+    }
+
+    fn entries(&self) -> &[B] {
+        &self.places[self.used.clone()]
+    }
+
+    fn entries_mut(&mut self) -> &mut [B] {
+        &mut self.places[self.used.clone()]
+    }
+
+    /// Entry (i, j), bulges included; zero outside.
+    fn get(&self, i: usize, j: usize) -> Complex<f64> {
+        let BandLayout { n, ku, kl, .. } = self.layout;
+        let inside = i.max(j) < n && if i > j { i - j <= kl } else { j - i <= ku };
+        if inside { self.entries()[self.layout.index(i, j)].to_complex() } else { 0.0.into() }
+    }
 }
 
 impl<S: Element> CpuKernels<S> {
     /// One cycle of those that [`chase`](StageKernels::chase) runs: cycle `i` of `sweep`, once those before it are done.
     pub(crate) fn chase_cycle(&self, band: &mut Banded<S::InBand>, step: &ReductionStep, sweep: usize, i: usize) -> Cycle {
-        chase::chase_cycle(&mut band.entries, band.layout, step, sweep, i)
+        let layout = band.layout;
+        chase::chase_cycle(band.entries_mut(), layout, step, sweep, i)
     }
 
     /// Entry (i, j) of a band, bulges included; zero outside.
     pub(crate) fn entry(&self, band: &Banded<S::InBand>, i: usize, j: usize) -> S::Scalar {
-        let BandLayout { n, ku, kl } = band.layout;
-        let inside = i.max(j) < n && if i > j { i - j <= kl } else { j - i <= ku };
-        let entry = if inside { band.entries[band.layout.index(i, j)].to_complex() } else { 0.0.into() };
-        S::Scalar::from_complex(entry)
+        S::Scalar::from_complex(band.get(i, j))
     }
 }
 
@@ -259,14 +287,15 @@ impl<S: Element> StageKernels for CpuKernels<S> {
     }
 
     fn pack_band(&self, a: Dense<S>, n: usize, bandwidth: usize, tile_width: usize) -> Result<Self::Banded> {
-        let layout = BandLayout::new(n, bandwidth, tile_width);
-        let mut entries = zeros("band", layout.size()?)?;
-        pack_band::pack_band(a.view(false), &mut entries, layout, bandwidth);
-        Ok(Banded { entries, layout })
+        let mut band = Banded::zeros(n, bandwidth, tile_width)?;
+        let layout = band.layout;
+        pack_band::pack_band(a.view(false), band.entries_mut(), layout, bandwidth);
+        Ok(band)
     }
 
     fn chase(&self, band: &mut Self::Banded, step: &ReductionStep) -> Result<()> {
-        chase::chase(&mut band.entries, band.layout, step, &self.watch)
+        let layout = band.layout;
+        chase::chase(band.entries_mut(), layout, step, &self.watch)
     }
 }
 
@@ -307,27 +336,24 @@ impl<S: Element> TileKernels for CpuKernels<S> {
     }
 
     fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Self::Banded> {
-        let layout = BandLayout::new(band.n(), band.bandwidth(), tile_width);
-        let mut entries = zeros("band", layout.size()?)?;
+        let mut held = Banded::zeros(band.n(), band.bandwidth(), tile_width)?;
+        let layout = held.layout;
         for j in 0..band.n() {
             let (first, column) = band.column(j);
-            let at = layout.index(first, j);
-            let to = entries[at..at + column.len()].iter_mut();
+            let to = held.entries_mut()[layout.index(first, j)..].iter_mut();
             to.zip(column).for_each(|(to, &x)| *to = S::InBand::from_complex(x.widen().times(scale).to_complex()));
         }
-        Ok(Banded { entries, layout })
+        Ok(held)
     }
 
     fn download_band(&self, band: Self::Banded, bandwidth: usize, scale: Re<S>) -> Result<Band<S::Scalar>> {
-        let Banded { entries, layout } = band;
-        Band::from_fn(layout.n, bandwidth, |i, j| S::Scalar::from_complex(entries[layout.index(i, j)].to_complex()).times(scale))
+        Band::from_fn(band.layout.n, bandwidth, |i, j| S::Scalar::from_complex(band.get(i, j)).times(scale))
     }
 
     async fn bidiagonal(&self, band: Self::Banded) -> Result<(Vec<f64>, Vec<f64>)> {
-        let Banded { entries, layout } = band;
-        let modulus = |i, j| entries[layout.index(i, j)].to_complex().norm();
-        let diagonal = (0..layout.n).map(|i| modulus(i, i)).collect();
-        let superdiagonal = (1..layout.n).map(|j| if layout.ku == 0 { 0.0 } else { modulus(j - 1, j) }).collect();
+        let n = band.layout.n;
+        let diagonal = (0..n).map(|i| band.get(i, i).norm()).collect();
+        let superdiagonal = (1..n).map(|j| band.get(j - 1, j).norm()).collect();
         Ok((diagonal, superdiagonal))
     }
 

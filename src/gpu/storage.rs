@@ -393,7 +393,7 @@ impl<T: Element> Banded<T> {
 
     /// Whether `step` stays within the layout, so that `chase` does.
     pub(super) fn check(&self, step: &ReductionStep) -> Result<()> {
-        let BandLayout { n, ku, kl } = self.layout;
+        let BandLayout { n, ku, kl, .. } = self.layout;
         let bulge = step.bandwidth.checked_add(step.tile_width);
         if step.n != n
             || !(1..step.bandwidth).contains(&step.tile_width)
