@@ -177,6 +177,36 @@ impl BandLayout {
 mod tests {
     use super::*;
 
+    /// Sweep R may run cycle i when sweep R - 1 runs cycle i + 3: one column at least lies between those that the two touch, so that what
+    /// registers take with them beside a column, less than a column's spare places, is never that of two.
+    #[test]
+    fn cycles_at_one_time_are_columns_apart() {
+        for (n, bandwidth, tile_width) in [(50, 8, 3), (41, 8, 7), (300, 48, 47), (30, 2, 1), (40, 3, 1)] {
+            let step = ReductionStep { n, bandwidth, tile_width };
+            for (sweep, i) in (1..step.sweeps()).flat_map(|sweep| (0..step.cycles(sweep)).map(move |i| (sweep, i))) {
+                for ahead in i + SWEEP_SEPARATION..step.cycles(sweep - 1) {
+                    assert!(
+                        step.cycle(sweep, i).last + 1 < step.cycle(sweep - 1, ahead).c0,
+                        "{step:?}: sweep {sweep}, {i}, {ahead}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// Spaced columns have the spare places asked for, and a row's entries the distance asked for.
+    #[test]
+    fn spaced_columns() {
+        for (bandwidth, tile_width) in [(48, 47), (32, 32), (2, 1), (1, 1), (9, 4)] {
+            let tight = BandLayout::new(70, bandwidth, tile_width);
+            let spaced = tight.spaced(8, 16);
+            assert_eq!((spaced.n, spaced.ku, spaced.kl), (tight.n, tight.ku, tight.kl));
+            assert!(spaced.ld() >= tight.ld() + 8 && spaced.ld() < tight.ld() + 8 + 16);
+            assert!(spaced.next_in_row().is_multiple_of(16));
+            assert_eq!(spaced.index(3, 5) + spaced.next_in_row(), spaced.index(3, 6));
+        }
+    }
+
     /// The closed forms for cycles, time steps and active sweeps agree with walking the chain as its definition says.
     #[test]
     fn cycles_follow_their_definition() {

@@ -78,7 +78,8 @@ pub(super) fn chase<B: Element>(band: &mut [B], layout: BandLayout, step: &Reduc
 /// # Panics
 /// If `band` has no room for the step, or the step no such cycle.
 pub(super) fn chase_cycle<B: Element>(band: &mut [B], layout: BandLayout, step: &ReductionStep, sweep: usize, i: usize) -> Cycle {
-    let room = layout.n == step.n && step.tile_width <= layout.kl && step.bandwidth + step.tile_width <= layout.ku;
+    let beside = layout.ld() > layout.ku + layout.kl + ROOM;
+    let room = beside && layout.n == step.n && step.tile_width <= layout.kl && step.bandwidth + step.tile_width <= layout.ku;
     assert!(room && i < step.cycles(sweep) && band.len() >= layout.n * layout.ld(), "{step:?} in {layout:?}");
     let at = step.cycle(sweep, i);
     <Wide<B> as ComplexField>::Arch::default().dispatch(One { band, layout, at });
@@ -99,8 +100,8 @@ impl<B: Element> WithSimd for One<'_, B> {
     fn with_simd<S: Simd>(self, simd: S) {
         let One { band, layout, at } = self;
         let mut v = Reflector::<Wide<B>>::with_capacity(at.c1 - at.c0 + 1);
-        // SAFETY: the cycle's entries lie inside the band (`BandLayout::new` makes room for every cycle of the step), which is borrowed
-        // exclusively.
+        // SAFETY: the cycle's entries and the room beside them lie inside the band (`layout` makes it for every cycle of the step), which
+        // is borrowed exclusively.
         unsafe { cycle_in_band(Lanes::<f64, S>::new(simd), band.as_mut_ptr(), layout, at, &mut v, &mut Vec::new()) };
     }
 }
@@ -119,8 +120,9 @@ struct Schedule<'a, B> {
     watch: &'a Watch,
 }
 
-// SAFETY: `band` is one exclusive borrow, held by `chase` for as long as the schedule lives; threads read and write disjoint entries of
-// it (the cycles active at one time are disjoint), and the release stores and acquire loads of `progress` order the rest.
+// SAFETY: `band` is one exclusive borrow, held by `chase` for as long as the schedule lives; threads read and write disjoint columns of
+// it (between those of cycles active at one time there is another at least, so that the room beside a column is of one thread, too), and
+// the release stores and acquire loads of `progress` order the rest.
 unsafe impl<B: Send> Sync for Schedule<'_, B> {}
 
 /// One thread's share of a reduction step.
@@ -163,8 +165,8 @@ impl<B: Element> WithSimd for Worker<'_, B> {
                 for (j, sweep) in sweeps.clone().enumerate().take(s / SWEEP_SEPARATION + 1) {
                     let i = s - SWEEP_SEPARATION * j;
                     if i < step.cycles(sweep) {
-                        // SAFETY: the cycle's entries lie inside the band (`BandLayout::new` makes room for every cycle of the step),
-                        // and no other thread touches them now: sweeps before are at least three cycles ahead (awaited above, or run
+                        // SAFETY: the cycle's entries and the room beside them lie inside the band (`layout` makes it for every cycle of
+                        // the step), and no other thread touches them now: sweeps before are at least three cycles ahead (awaited above, or run
                         // earlier by this thread), sweeps after wait for this one.
                         unsafe { cycle_in_band(lanes, band, layout, step.cycle(sweep, i), &mut v, &mut copy) };
                         cycles += 1;
@@ -192,7 +194,8 @@ fn wait(looks: &mut u32) {
 /// elements.
 ///
 /// # Safety
-/// `band` holds `layout.n * layout.ld()` elements, the cycle's entries are inside `layout`, and nobody else uses them meanwhile.
+/// `band` holds `layout.n * layout.ld()` elements, the cycle's entries are inside `layout` with [`ROOM`] places after each column, and nobody
+/// else uses those columns meanwhile.
 #[inline(always)]
 unsafe fn cycle_in_band<B: Element, S: Simd>(
     lanes: Lanes<f64, S>,

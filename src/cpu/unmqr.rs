@@ -52,12 +52,13 @@ where
     });
 }
 
-/// The number of tasks that `cols` columns are shared out to evenly: at most `cols_per_block` each, `of_each_thread` for each thread, so that
-/// near the end all have work, but none because of the number of threads with fewer than 16: products of few columns are summed in another
-/// order, and values would depend on that number.
+/// The number of tasks that `cols` columns are shared out to evenly: at most `cols_per_block` each, as many for every thread and at least
+/// `of_each_thread`, so that near the end all have work; but none because of the number of threads with fewer than 16: products of few
+/// columns are summed in another order, and values would depend on that number.
 fn tasks(cols: usize, cols_per_block: usize, of_each_thread: usize) -> usize {
-    let for_threads = (of_each_thread * rayon::current_num_threads()).min(cols / 16);
-    cols.div_ceil(cols_per_block).max(for_threads).max(1)
+    let threads = rayon::current_num_threads();
+    let least = cols.div_ceil(cols_per_block).max(1);
+    least.max(of_each_thread * threads).next_multiple_of(threads).min(cols / 16).max(least)
 }
 
 /// [`unmqr`] of a level that is one block of rows: once the `top` first of them are done, the others go on beside `meanwhile`, which gets
