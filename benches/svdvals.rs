@@ -165,7 +165,10 @@ fn half(sizes: &[usize]) {
         "n", "f32", "f16", "bf16", "f16 stored", "f32/f16", "f32/bf16", "f32/st."
     );
     for &n in sizes {
-        let (single, half, brain) = (random::<f32>(n, n), random::<f16>(n, n), random::<bf16>(n, n));
+        // The same numbers, of so few bits that each type has them.
+        let brain = random::<bf16>(n, n);
+        let single = Mat::from_fn(n, n, |i, j| brain[(i, j)].to_f32());
+        let half = Mat::from_fn(n, n, |i, j| f16::from_f32(single[(i, j)]));
         let (options, stored) = (options(), options().half_storage(HalfStorage::Half));
         let [f32, f16, bf16, stored] = take_turns([
             &mut || {

@@ -165,9 +165,9 @@ impl<B: Element> WithSimd for Worker<'_, B> {
                 for (j, sweep) in sweeps.clone().enumerate().take(s / SWEEP_SEPARATION + 1) {
                     let i = s - SWEEP_SEPARATION * j;
                     if i < step.cycles(sweep) {
-                        // SAFETY: the cycle's entries and the room beside them lie inside the band (`layout` makes it for every cycle of
-                        // the step), and no other thread touches them now: sweeps before are at least three cycles ahead (awaited above, or run
-                        // earlier by this thread), sweeps after wait for this one.
+                        // SAFETY: the cycle's entries and the room beside them lie inside the band (`layout` makes it for every
+                        // cycle of the step), and no other thread touches them now: sweeps before are at least three cycles ahead
+                        // (awaited above, or run earlier by this thread), sweeps after wait for this one.
                         unsafe { cycle_in_band(lanes, band, layout, step.cycle(sweep, i), &mut v, &mut copy) };
                         cycles += 1;
                     }

@@ -3,80 +3,37 @@
 use bytemuck::Pod;
 use faer::{MatMut, MatRef};
 
-use crate::scalar::{Element, Scalar};
+use crate::scalar::Element;
 
 /// Elements converted at a time where they have to be scattered.
 const PIECE: usize = 64;
-
-/// Elements of a type of few bits that are widened at a time: few are in a first-level cache, and the space for them is quickly zeroed.
-const NARROW: usize = 256;
-/// The same of a matrix that has no more.
-const FEW: usize = 64;
 
 /// Rows read together where rows are contiguous.
 const ROWS: usize = 16;
 
 /// `to` <- `f(from)`, widened, of one shape; `to` is column-major.
-pub(crate) fn map_into<T: Element, U: Pod>(from: MatRef<'_, T>, to: MatMut<'_, U>, f: impl Fn(T::Scalar) -> U) {
-    match T::as_scalars_ref(from) {
-        Some(from) => map_scalars(from, to, f),
-        None if from.nrows().saturating_mul(from.ncols()) <= FEW => map_narrow::<T, U, FEW>(from, to, f),
-        None => map_narrow::<T, U, NARROW>(from, to, f),
-    }
-}
-
-/// Rows that are read together, `most` at most: few where they are contiguous, so that a first-level cache holds what has been read of them.
-fn rows_at_once<T>(from: MatRef<'_, T>, most: usize) -> usize {
-    let by_columns = from.row_stride().unsigned_abs() <= from.col_stride().unsigned_abs();
-    from.nrows().clamp(1, if by_columns { most.max(1) } else { ROWS })
-}
-
-/// [`map_into`] for a type of the arithmetic.
-fn map_scalars<S: Scalar, U: Pod>(from: MatRef<'_, S>, mut to: MatMut<'_, U>, f: impl Fn(S) -> U) {
+pub(crate) fn map_into<T: Element, U: Pod>(from: MatRef<'_, T>, mut to: MatMut<'_, U>, f: impl Fn(T::Scalar) -> U) {
     let (m, n) = from.shape();
-    let at_once = rows_at_once(from, m);
+    // Few rows at a time where they are contiguous, so that a first-level cache holds what has been read of them.
+    let by_columns = from.row_stride().unsigned_abs() <= from.col_stride().unsigned_abs();
+    let at_once = m.clamp(1, if by_columns { m.max(1) } else { ROWS });
     for first in (0..m).step_by(at_once) {
         let rows = at_once.min(m - first);
         for j in 0..n {
             let (from, mut to) = (from.col(j).subrows(first, rows), to.as_mut().col_mut(j).subrows_mut(first, rows));
             match (from.try_as_col_major(), to.as_mut().try_as_col_major_mut()) {
                 (Some(from), Some(to)) => map_slice(from.as_slice(), to.as_slice_mut(), &f),
-                _ => to.iter_mut().zip(from.iter()).for_each(|(to, &x)| *to = f(x)),
+                _ => to.iter_mut().zip(from.iter()).for_each(|(to, &x)| *to = f(x.widen())),
             }
         }
     }
 }
 
-/// [`map_into`] for other types. Entries of several short columns are widened together, `N` at most, for which there are instructions.
-fn map_narrow<T: Element, U: Pod, const N: usize>(from: MatRef<'_, T>, mut to: MatMut<'_, U>, f: impl Fn(T::Scalar) -> U) {
-    let (m, n) = from.shape();
-    let rows_at_once = rows_at_once(from, N);
-    let cols_at_once = N / rows_at_once;
-    let (mut narrow, mut wide) = ([T::zeroed(); N], [bytemuck::Zeroable::zeroed(); N]);
-    for (j, i) in (0..n).step_by(cols_at_once).flat_map(|j| (0..m).step_by(rows_at_once).map(move |i| (j, i))) {
-        let (rows, cols) = (rows_at_once.min(m - i), cols_at_once.min(n - j));
-        let from = from.submatrix(i, j, rows, cols);
-        let mut to = to.as_mut().submatrix_mut(i, j, rows, cols);
-        for (from, narrow) in from.col_iter().zip(narrow.chunks_exact_mut(rows)) {
-            match from.try_as_col_major() {
-                Some(from) => narrow.copy_from_slice(from.as_slice()),
-                None => narrow.iter_mut().zip(from.iter()).for_each(|(to, &x)| *to = x),
-            }
-        }
-        T::widen_slice(&narrow[..rows * cols], &mut wide[..rows * cols]);
-        for (to, wide) in to.as_mut().col_iter_mut().zip(wide.chunks_exact(rows)) {
-            if let Some(to) = to.try_as_col_major_mut() {
-                map_slice(wide, to.as_slice_mut(), &f);
-            }
-        }
-    }
-}
-
-/// `to` <- `f(from)`, of one length.
-fn map_slice<S: Scalar, U: Pod>(from: &[S], to: &mut [U], f: impl Fn(S) -> U) {
+/// [`map_into`] for a column.
+fn map_slice<T: Element, U: Pod>(from: &[T], to: &mut [U], f: impl Fn(T::Scalar) -> U) {
     pulp::Arch::new().dispatch(
         #[inline(always)]
-        || to.iter_mut().zip(from).for_each(|(to, &x)| *to = f(x)),
+        || to.iter_mut().zip(from).for_each(|(to, &x)| *to = f(x.widen())),
     );
 }
 
@@ -145,8 +102,8 @@ mod tests {
     use faer::Mat;
     use half::f16;
 
-    /// As the entries one by one, in every memory order, for a type of the arithmetic and another, with columns that are widened together and
-    /// columns that are widened in pieces, of which the last are shorter.
+    /// As the entries one by one, in every memory order, for a type of the arithmetic and another, in shapes with more rows and fewer than are
+    /// read together.
     #[test]
     fn every_order_is_mapped() {
         let entry = |i: usize, j: usize| (i as f32 - 3.0) * 1.5 + j as f32 * 0.25;

@@ -338,9 +338,10 @@ impl<S: Element> TileKernels for CpuKernels<S> {
     fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Self::Banded> {
         let mut held = Banded::zeros(band.n(), band.bandwidth(), tile_width)?;
         let layout = held.layout;
+        let entries = held.entries_mut();
         for j in 0..band.n() {
             let (first, column) = band.column(j);
-            let to = held.entries_mut()[layout.index(first, j)..].iter_mut();
+            let to = entries[layout.index(first, j)..].iter_mut();
             to.zip(column).for_each(|(to, &x)| *to = S::InBand::from_complex(x.widen().times(scale).to_complex()));
         }
         Ok(held)
