@@ -2,7 +2,7 @@
 
 use crate::{
     bidiagonal::Bidiagonal,
-    cpu::{bidiagonal_directly, gram, norm, tsqr},
+    cpu::{bidiagonal_directly, cholesky_qr, gram, norm, tsqr},
     error::Result,
     options::{SvdOptions, Tuning},
     progress::{Stage, Watch, flops_directly},
@@ -32,7 +32,10 @@ impl<T: Element> Solve<'_, T> {
             watch.begin(Stage::BandToBidiag)?;
             (bidiagonal_directly(a, self.scale)?, Power::First(self.scale))
         } else if T::Scalar::IS_DOUBLE {
-            let (r, scale) = tsqr(a, &watch)?;
+            let (r, scale) = match cholesky_qr(a, &watch)? {
+                Some(factor) => factor,
+                None => tsqr(a, &watch)?,
+            };
             seconds.to_band = clock.restart();
             watch.begin(Stage::BandToBidiag)?;
             (bidiagonal_directly(r.as_ref(), one)?, Power::First(scale))

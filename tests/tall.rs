@@ -8,6 +8,7 @@ use common::{
     stable,
 };
 use faer::{Mat, MatRef};
+use num_complex::Complex;
 use svdvals_gpu::{Backend, Element, RealElement, SvdError, SvdOptions, SvdValsGpu};
 
 fn cpu() -> SvdOptions {
@@ -115,6 +116,46 @@ fn single_precision_is_right_to_the_last_place() {
     for (found, want) in a.svdvals_gpu_with(&cpu()).unwrap().iter().zip(want) {
         assert!((f64::from(*found) / want - 1.0).abs() <= f64::from(f32::EPSILON), "{found}, not {want}");
     }
+}
+
+/// In double precision the values of a tall matrix come from A^H A where its columns, made as long as one another, are far from dependent, and
+/// from QR elsewhere; either way they are as good as QR's, whatever the condition is.
+///
+/// A = U D H with orthogonal columns of ones in U, exact entries, and values 1024 2^(-k step), k = 0 .. 15: for conditions from 1 to 2^30, so that
+/// some are on either side of the border (2^4) and near it. Bound: [`stable`], of the largest value, for each of them.
+fn double_precision_is_stable_on_both_sides<T: Element<Real = f64>>() {
+    for step in 0..=16 {
+        let size = |j: usize| 2f64.powi(-((j * step) as i32 / 8));
+        let entry = |i: usize, c: usize| (0..16).map(|j| hadamard(i, 257 * j) * size(j) * hadamard(j, c)).sum::<f64>();
+        let a = Mat::<T>::from_fn(8192, 16, |i, c| T::from_complex((entry(i, c) / 3.0).into()));
+        for (j, found) in a.svdvals_gpu_with(&cpu()).unwrap().iter().enumerate() {
+            let first = 8192f64.sqrt() * 4.0 / 3.0;
+            assert!((found - first * size(j)).abs() <= stable::<T>(16) * first, "step {step}, value {j}: {found}");
+        }
+    }
+}
+
+/// The lengths of columns may be far apart where the columns are far from dependent: then each value is right to the last few digits, however
+/// small it is.
+///
+/// A = U D with orthogonal columns of ones in U and lengths down to 2^-800 of the first, in two orders. Bound: [`stable`], of each value.
+fn lengths_of_columns_do_not_matter<T: Element<Real = f64>>() {
+    let size = |j: usize| 2f64.powi(400 - 80 * j as i32);
+    let a = Mat::<T>::from_fn(8192, 11, |i, j| T::from_complex((hadamard(i, 67 * j) * size(j) / 3.0).into()));
+    for a in [a.as_ref(), a.as_ref().reverse_cols()] {
+        for (j, found) in a.svdvals_gpu_with(&cpu()).unwrap().iter().enumerate() {
+            let want = 8192f64.sqrt() / 3.0 * size(j);
+            assert!((found / want - 1.0).abs() <= stable::<T>(11), "value {j}: {found}, not {want}");
+        }
+    }
+}
+
+#[test]
+fn double_precision() {
+    double_precision_is_stable_on_both_sides::<f64>();
+    double_precision_is_stable_on_both_sides::<Complex<f64>>();
+    lengths_of_columns_do_not_matter::<f64>();
+    lengths_of_columns_do_not_matter::<Complex<f64>>();
 }
 
 /// The values do not depend on the number of threads: runs of rows are cut and joined by the shape alone. Rows of zeros below change nothing

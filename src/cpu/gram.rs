@@ -1,10 +1,10 @@
-//! A^H A of a tall, narrow matrix in single or half precision, made in double precision in one pass.
+//! A^H A of a tall, narrow matrix, made in double precision in one pass.
 //!
-//! The singular values are the square roots of its eigenvalues. Products of two numbers of 24 bits are exact in double precision, and no
+//! The singular values are the square roots of its eigenvalues. Of a matrix in single or half precision, products of two numbers of 24 bits are exact in double precision, and no
 //! square under- or overflows there, so that the sums are all that is rounded: an eigenvalue is off by a small multiple of eps_64 ||A||^2,
 //! and a value by the square root of that at most, some 1e-8 ||A||, which is less than single precision resolves; by much less from 1e-4
-//! ||A|| on. (In one precision the same way would lose half of the digits.) It has half of the flops of a QR factorisation, and no
-//! narrow panels.
+//! ||A|| on. It has half of the flops of a QR factorisation, and no narrow panels. Where the matrix is in double precision itself, the same
+//! way may lose half of the digits: [`cholesky_qr`](super::cholesky_qr) sees whether it does.
 
 use std::ops::Range;
 
@@ -27,11 +27,10 @@ use crate::{
     error::Result,
     progress::Watch,
     scalar::{Element, Scalar},
-    scale::not_finite,
 };
 
 /// The type of A^H A.
-type Wide<T> = <<T as Element>::Scalar as Scalar>::Wide;
+pub(super) type Wide<T> = <<T as Element>::Scalar as Scalar>::Wide;
 
 /// Rows of a leaf at most, and bytes of one where that is fewer rows: half of a second-level cache of 1 MiB.
 const LEAF: usize = 1024;
@@ -40,7 +39,7 @@ const LEAF_BYTES: usize = 1 << 19;
 const RUN: usize = 1 << 17;
 
 /// P^T A^H A P (n x n) of the m x n matrix `a`, m >= n >= 1, with its diagonal descending. The same for any number of threads. Where an
-/// entry is not finite, the error does not say which.
+/// entry of `a` is not finite, one of the diagonal's is not.
 pub(crate) fn gram<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>> {
     let (m, n) = a.shape();
     let leaf = (LEAF_BYTES / (n * size_of::<Wide<T>>()) / PADDING * PADDING).clamp(PADDING, LEAF);
@@ -49,9 +48,6 @@ pub(crate) fn gram<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wi
     let mut runs = in_runs(m, in_run, |body, rows| run(a, rows, leaf, body, watch))?.into_iter();
     let mut sum = runs.next().unwrap_or_else(|| Mat::zeros(n, n));
     runs.for_each(|run| sum += run);
-    if !(0..n).all(|j| sum[(j, j)].to_complex().re.is_finite()) {
-        return Err(not_finite());
-    }
     // Large columns first: what is reduced from there keeps the small ones' digits.
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|&i, &j| sum[(j, j)].to_complex().re.total_cmp(&sum[(i, i)].to_complex().re));

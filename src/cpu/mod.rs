@@ -3,6 +3,7 @@
 mod ahead;
 mod body;
 mod chase;
+mod cholesky_qr;
 #[cfg(target_arch = "wasm32")]
 mod columns;
 mod convert;
@@ -32,6 +33,7 @@ use faer::{MatMut, MatRef, prelude::ReborrowMut};
 use num_complex::Complex;
 use rayon::prelude::*;
 
+pub(crate) use cholesky_qr::cholesky_qr;
 pub(crate) use convert::map_into;
 pub(crate) use gram::gram;
 pub(crate) use norm::norm;
