@@ -167,6 +167,7 @@ mod scale;
 mod small;
 mod stages;
 mod svdvals;
+mod tall;
 mod to_band;
 pub mod triangular;
 mod tuning_table;

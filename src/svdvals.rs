@@ -345,8 +345,13 @@ impl<'a, T: Element> Solve<'a, T> {
 }
 
 impl<T: Element, A> Solve<'_, T, A> {
-    /// Stages 1 to 3 on one backend.
-    async fn run<K: TileKernels>(&self, kernels: &K, tuning: &Tuning, watch: &Watch) -> Result<(Vec<T::Real>, StageSeconds)>
+    /// Stages 1 to 3 on one backend; stage 1 has begun.
+    pub(crate) async fn run<K: TileKernels>(
+        &self,
+        kernels: &K,
+        tuning: &Tuning,
+        watch: &Watch,
+    ) -> Result<(Vec<T::Real>, StageSeconds)>
     where
         T: HeldBy<K>,
         A: Source<K>,
@@ -355,7 +360,6 @@ impl<T: Element, A> Solve<'_, T, A> {
         let mut seconds = StageSeconds::default();
         let (m, n) = self.a.shape();
 
-        watch.begin(Stage::ToBand)?;
         let mut a = self.a.upload(kernels, self.scale)?;
         seconds.upload = clock.lap(kernels).await?;
 
@@ -453,7 +457,8 @@ where
     } else {
         let watch = Watch::of_call::<S>(solve.options, solve.start, solve.a.shape(), &tuning)?;
         let kernels = CpuKernels::<S>::watched(&tuning, watch.clone())?;
-        block_on(solve.run(&kernels, &tuning, &watch))?
+        watch.begin(Stage::ToBand)?;
+        block_on(solve.run_on_cpu(&kernels, &tuning, &watch))?
     };
     let (backend, adapter, storage, counts) = (Backend::Cpu, None, S::NAME, Counts::default());
     let (kernel_seconds, shape, stage3_on_device) = (Vec::new(), solve.a.shape(), false);
@@ -477,6 +482,7 @@ where
     let watch = Watch::of_call::<S>(solve.options, solve.start, solve.a.shape(), &tuning)?;
     let manner = Manner { waits, timed: time_kernels, stage3: Some(stage3), watch: watch.clone() };
     let kernels = GpuKernels::<S>::running(context, &tuning, manner)?;
+    watch.begin(Stage::ToBand)?;
     let (values, seconds) = solve.run(&kernels, &tuning, &watch).await?;
     let (backend, adapter, storage) = (Backend::Gpu, Some(context.adapter_name().to_owned()), S::NAME);
     let (counts, kernel_seconds, shape) = (kernels.counts(), kernels.kernel_seconds(), solve.a.shape());

@@ -121,16 +121,19 @@ fn single_precision_is_right_to_the_last_place() {
 /// In double precision the values of a tall matrix come from A^H A where its columns, made as long as one another, are far from dependent, and
 /// from QR elsewhere; either way they are as good as QR's, whatever the condition is.
 ///
-/// A = U D H with orthogonal columns of ones in U, exact entries, and values 1024 2^(-k step), k = 0 .. 15: for conditions from 1 to 2^30, so that
-/// some are on either side of the border (2^4) and near it. Bound: [`stable`], of the largest value, for each of them.
-fn double_precision_is_stable_on_both_sides<T: Element<Real = f64>>() {
-    for step in 0..=16 {
-        let size = |j: usize| 2f64.powi(-((j * step) as i32 / 8));
-        let entry = |i: usize, c: usize| (0..16).map(|j| hadamard(i, 257 * j) * size(j) * hadamard(j, c)).sum::<f64>();
-        let a = Mat::<T>::from_fn(8192, 16, |i, c| T::from_complex((entry(i, c) / 3.0).into()));
+/// A = U D H with orthogonal columns of ones in U and Hadamard matrices of order 16 along H's diagonal. Values 2^(-k step / 8), k = 0 .. 15, times
+/// the largest, each `n` / 16 times: for conditions from 1 to 2^30, so that some are on either side of the border (2^4) and near it. Bound:
+/// [`stable`], of the largest value, for each of them.
+fn double_precision_is_stable_on_both_sides<T: Element<Real = f64>>(m: usize, n: usize, steps: impl Iterator<Item = usize>) {
+    for step in steps {
+        let size = |j: usize| 2f64.powi(-((j % 16 * step) as i32 / 8));
+        let term = |i: usize, j: usize, c: usize| hadamard(i, 7 * j) * size(j) * hadamard(j % 16, c % 16);
+        let entry = |i: usize, c: usize| (c / 16 * 16..c / 16 * 16 + 16).map(|j| term(i, j, c)).sum::<f64>();
+        let a = Mat::<T>::from_fn(m, n, |i, c| T::from_complex((entry(i, c) / 3.0).into()));
         for (j, found) in a.svdvals_gpu_with(&cpu()).unwrap().iter().enumerate() {
-            let first = 8192f64.sqrt() * 4.0 / 3.0;
-            assert!((found - first * size(j)).abs() <= stable::<T>(16) * first, "step {step}, value {j}: {found}");
+            let first = (m as f64).sqrt() * 4.0 / 3.0;
+            let want = first * size(j / (n / 16));
+            assert!((found - want).abs() <= stable::<T>(n) * first, "{m} x {n}, step {step}, value {j}: {found}, not {want}");
         }
     }
 }
@@ -152,8 +155,10 @@ fn lengths_of_columns_do_not_matter<T: Element<Real = f64>>() {
 
 #[test]
 fn double_precision() {
-    double_precision_is_stable_on_both_sides::<f64>();
-    double_precision_is_stable_on_both_sides::<Complex<f64>>();
+    double_precision_is_stable_on_both_sides::<f64>(8192, 16, 0..=16);
+    double_precision_is_stable_on_both_sides::<Complex<f64>>(8192, 16, 0..=16);
+    double_precision_is_stable_on_both_sides::<f64>(4096, 336, [0, 1, 2, 3, 12].into_iter());
+    double_precision_is_stable_on_both_sides::<Complex<f64>>(4096, 240, [1, 12].into_iter());
     lengths_of_columns_do_not_matter::<f64>();
     lengths_of_columns_do_not_matter::<Complex<f64>>();
 }
@@ -172,6 +177,9 @@ fn threads_do_not_matter() {
     };
     let one = values(1);
     assert!([2, 3, 8].into_iter().all(|threads| values(threads) == one));
+    let wider = Mat::from_fn(4096, 330, entry);
+    let values_of_wider = |threads| wider.svdvals_gpu_with(&cpu().threads(threads)).unwrap();
+    assert_eq!(values_of_wider(1), values_of_wider(3));
     let padded = Mat::from_fn(20_032, 13, |i, j| if i < 20_011 { entry(i, j) } else { 0.0 }).svdvals_gpu_with(&cpu()).unwrap();
     let unit = f64::from(f32::EPSILON);
     for ((single, double), padded) in one.0.iter().zip(one.1.iter()).zip(padded.iter()) {

@@ -16,7 +16,10 @@ use faer::{
     traits::ComplexField,
 };
 
-use super::gram::{Wide, gram};
+use super::{
+    gram::{Wide, sorted, upper_gram},
+    tsqr::ScaledFactor,
+};
 use crate::{
     error::Result,
     progress::Watch,
@@ -24,61 +27,80 @@ use crate::{
     scale::power_of_two_scale,
 };
 
-/// Bound on ||B^-1||: e / 2 times this, beside sigma_1, is what a singular value may be off by.
-const INVERSE_NORM: f64 = 16.0;
+/// Bound on ||B^-1||^2: e / 2 times the root of this, beside sigma_1, is what a singular value may be off by. Above as many columns it is their
+/// number, as QR's error grows with that too.
+const INVERSE_SQUARE: f64 = 256.0;
 /// The squares of columns that are no shorter than this, nor longer than its inverse, lose nothing to under- or overflow.
 const SMALL: f64 = f64::from_bits((1023 - 450) << 52);
 /// Rows for each column that are looked at first, and the least number of them: where the columns of those are near to dependent, those of the
 /// whole mostly are.
-const FIRST_ROWS: usize = 4;
+const FIRST_ROWS: usize = 2;
 const FIRST_ROWS_LEAST: usize = 256;
-/// How many times as many rows make a first look worth its time, and how many entries.
-const WORTH_A_LOOK: usize = 16;
+/// Rows for each column that make a first look worth its time, the least number of them, and of entries.
+const ROWS: usize = 8;
+const ROWS_LEAST: usize = 4096;
 const ENTRIES: usize = 1 << 16;
+/// Columns that Cholesky's factor, on one thread, and its inverse do not take much time with.
+const COLUMNS: usize = 1024;
 
-/// The upper triangular factor of `scale` times the m x n matrix `a` with its columns in some order, m >= n >= 1, in double precision, and
-/// that `scale`, a power of two. None where `a` has few rows, where its columns, made as long as one another, are too near to dependent, or
-/// where their squares leave the range of numbers.
-pub(crate) fn cholesky_qr<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result<Option<(Mat<T::Scalar>, Re<T>)>> {
+/// The upper triangular factor of `scale` times the m x n matrix `a` with its columns in some order, m >= n >= 1, and that `scale`, a power of
+/// two. None unless `a` is in double precision, where it has few rows, where its columns, made as long as one another, are too near to
+/// dependent, or where their squares leave the range of numbers.
+pub(crate) fn cholesky_qr<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result<Option<ScaledFactor<T>>> {
     let (m, n) = a.shape();
-    let first = (FIRST_ROWS * n).max(FIRST_ROWS_LEAST);
-    let few = m / WORTH_A_LOOK < first || m.saturating_mul(n) < ENTRIES;
-    if few || triangle(gram(a.subrows(0, first), &Watch::default())?).is_none() {
+    let few = m / ROWS < n || m < ROWS_LEAST || m.saturating_mul(n) < ENTRIES;
+    if few || n > COLUMNS || !T::Scalar::IS_DOUBLE {
         return Ok(None);
     }
-    let Some(l) = triangle(gram(a, watch)?) else { return Ok(None) };
-    let scale = power_of_two_scale::<Wide<T>, Wide<T>>(l.as_ref())?;
-    let entry = |i, j| if i <= j { Wide::<T>::conj_impl(&l[(j, i)]).times(scale) } else { Wide::<T>::zero_impl() };
-    Ok(Some((Mat::from_fn(n, n, |i, j| T::Scalar::from_wide(entry(i, j))), Re::<T>::from_double(scale))))
+    let (first, others) = a.split_at_row((FIRST_ROWS * n).max(FIRST_ROWS_LEAST));
+    let mut squares = upper_gram(first, watch)?;
+    let most = INVERSE_SQUARE.max(n as f64);
+    if cholesky(&squares, most).is_none() {
+        return Ok(None);
+    }
+    squares += upper_gram(others, watch)?;
+    let Some((l, _)) = cholesky(&squares, most).filter(|factor| inverse_square(factor) <= most) else { return Ok(None) };
+    let entry = |i: usize, j: usize| if i <= j { Wide::<T>::conj_impl(&l[(j, i)]) } else { Wide::<T>::zero_impl() };
+    let r = Mat::from_fn(n, n, |i, j| T::Scalar::from_wide(entry(i, j)));
+    let scale = power_of_two_scale::<T::Scalar, T::Scalar>(r.as_ref())?;
+    Ok(Some((Mat::from_fn(n, n, |i, j| r[(i, j)].times(scale)), scale)))
 }
 
-/// The lower triangle L with L L^H = `squares`, which is A^H A, where it is to be relied on. Above the diagonal it has no meaning.
-fn triangle<W: Scalar>(squares: Mat<W>) -> Option<Mat<W>> {
-    let n = squares.ncols();
-    let lengths: Vec<f64> = (0..n).map(|j| squares[(j, j)].to_complex().re.sqrt()).collect();
+/// L (the lower triangle) with L L^H = P^T A^H A P, where `upper` is the upper triangle of A^H A, and the lengths of the columns of A P. None
+/// where ||B^-1||^2 is certainly above `most`, because a column has too little that those before it have not.
+fn cholesky<W: Scalar>(upper: &Mat<W>, most: f64) -> Option<(Mat<W>, Vec<f64>)> {
+    let n = upper.ncols();
+    let mut l = sorted(upper);
+    let lengths: Vec<f64> = (0..n).map(|j| l[(j, j)].to_complex().re.sqrt()).collect();
     if !lengths.iter().all(|length| (SMALL..=1.0 / SMALL).contains(length)) {
         return None;
     }
-    let mut l = squares;
     let mut work = MemBuffer::new(cholesky_in_place_scratch::<W>(n, Par::Seq, Default::default()));
     let zero = Re::<W>::from_double(0.0);
     let as_it_is = LltRegularization { dynamic_regularization_delta: zero, dynamic_regularization_epsilon: zero };
     cholesky_in_place(l.as_mut(), as_it_is, Par::Seq, MemStack::new(&mut work), Default::default()).ok()?;
-    // B = A D^-1 has the triangle D^-1 L, whose inverse is L^-1 D.
+    let far = |(j, length): (usize, &f64)| most * l[(j, j)].to_complex().norm_sqr() >= length * length;
+    lengths.iter().enumerate().all(far).then_some((l, lengths))
+}
+
+/// A bound on ||B^-1||^2 from what [`cholesky`] returns: that of ||X||_1 ||X||_inf, with X = L^-1 D the inverse of B's own triangle D^-1 L.
+fn inverse_square<W: Scalar>((l, lengths): &(Mat<W>, Vec<f64>)) -> f64 {
+    let n = lengths.len();
     let mut inverse = Mat::zeros(n, n);
     invert_lower_triangular(inverse.as_mut(), l.as_ref(), Par::Seq);
-    let (mut rows, mut most_of_columns) = (vec![0.0; n], 0.0f64);
-    for (j, length) in lengths.into_iter().enumerate() {
-        let mut column = 0.0;
-        for (i, row) in rows.iter_mut().enumerate().skip(j) {
+    let (mut rows, mut columns) = (vec![0.0; n], vec![0.0; n]);
+    for (j, length) in lengths.iter().enumerate() {
+        for i in j..n {
             let entry = inverse[(i, j)].to_complex().norm_sqr().sqrt() * length;
-            *row += entry;
-            column += entry;
+            rows[i] += entry;
+            columns[j] += entry;
         }
-        most_of_columns = most_of_columns.max(column);
     }
-    // ||X||_2^2 <= ||X||_1 ||X||_inf.
-    rows.iter().all(|row| row * most_of_columns <= INVERSE_NORM * INVERSE_NORM).then_some(l)
+    if !rows.iter().chain(&columns).all(|sum| sum.is_finite()) {
+        return f64::INFINITY;
+    }
+    let most = |sums: Vec<f64>| sums.into_iter().fold(0.0, f64::max);
+    most(rows) * most(columns)
 }
 
 #[cfg(test)]
@@ -98,36 +120,41 @@ mod tests {
         cholesky_qr(a.as_ref(), &Watch::default()).unwrap()
     }
 
-    /// R is upper triangular, and R^H R is P^T A^H A P times the square of the scale, for columns of every length in the range. Bound: 64 eps
-    /// of the lengths of either column; sums of 6000 products in hundreds of parts are off by some 10.
-    fn squares_of<T: Scalar + Element<Real = f64>>() {
-        let (m, n) = (6000, 13);
-        // Descending, so that P is the identity.
-        let size = |j: usize| 2f64.powi(400 - 60 * j as i32);
+    /// R is upper triangular, and R^H R is A^H A times the square of the scale, for columns of every length in the range, few of them and many
+    /// (see `NARROW` in `gram.rs`). Bound: 64 eps of the lengths of either column; sums of thousands of products in hundreds of parts are
+    /// off by some 10.
+    fn squares_of<T: Scalar + Element<Real = f64>>(m: usize, n: usize) {
+        // Descending, so that columns stay where they are.
+        let size = |j: usize| 2f64.powi(400 - (720 / n * j) as i32);
         let a = Mat::from_fn(m, n, |i, j| T::from_complex(Complex::new(noise(i, j), noise(i, j + n)) * size(j)));
         let (r, scale) = factor(&a).unwrap();
+        let below = (0..n).flat_map(|j| (j + 1..n).map(move |i| (i, j)));
+        below.for_each(|(i, j)| assert_eq!(r[(i, j)].to_complex(), Complex::ZERO, "({i}, {j})"));
+        let same_lengths = |x: &Mat<T>, by: f64| Mat::from_fn(x.nrows(), n, |i, j| x[(i, j)].to_complex() * by * (1.0 / size(j)));
+        let r = Mat::from_fn(n, n, |i, j| T::from_complex(r[(i, j)].to_complex()));
+        let (r, a) = (same_lengths(&r, 1.0 / scale), same_lengths(&a, 1.0));
+        let (got, want) = (r.adjoint() * &r, a.adjoint() * &a);
         for (i, j) in (0..n).flat_map(|j| (0..n).map(move |i| (i, j))) {
-            let entry = |k: usize, j: usize| r[(k, j)].to_complex() * (1.0 / scale) * (1.0 / size(j));
-            let got: Complex<f64> = (0..n).map(|k| entry(k, i).conj() * entry(k, j)).sum();
-            let of_a = |k: usize, j: usize| a[(k, j)].to_complex() * (1.0 / size(j));
-            let want: Complex<f64> = (0..m).map(|k| of_a(k, i).conj() * of_a(k, j)).sum();
+            let (got, want) = (got[(i, j)], want[(i, j)]);
             assert!((got - want).norm() <= 64.0 * f64::EPSILON * m as f64, "({i}, {j}): {got}, not {want}");
-            assert!(i <= j || r[(i, j)].to_complex() == Complex::ZERO, "below the diagonal: ({i}, {j})");
         }
     }
 
     #[test]
     fn squares_are_those_of_the_matrix() {
-        squares_of::<f64>();
-        squares_of::<Complex<f64>>();
+        for (m, n) in [(6000, 13), (4100, 350)] {
+            squares_of::<f64>(m, n);
+            squares_of::<Complex<f64>>(m, n);
+        }
     }
 
     /// Where A^H A would lose digits, or there is little to gain, nothing is returned: columns that depend on one another, in all rows or but for
-    /// the first or the last ones, columns that are zero, too long or too short, an entry that is not a number, few rows, few entries.
+    /// the first or the last ones, columns that are zero, too long or too short, an entry that is not a number, few rows, few
+    /// entries, single precision.
     #[test]
     fn what_squares_lose_is_left_to_qr() {
         let (m, n) = (6000, 13);
-        let a = |entry: &dyn Fn(usize, usize) -> f64| factor(&Mat::from_fn(m, n, |i, j| entry(i, j))).is_some();
+        let a = |entry: &dyn Fn(usize, usize) -> f64| factor(&Mat::from_fn(m, n, entry)).is_some();
         assert!(a(&noise));
         let near = |by: f64| a(&|i, j| if j == 4 { noise(i, 3) + by * noise(i, 4) } else { noise(i, j) });
         assert!(near(0.5) && !near(1.0 / 64.0) && !near(1e-10) && !near(0.0));
@@ -137,7 +164,9 @@ mod tests {
             assert!(!a(&|i, j| if j == 4 { noise(i, j) * extreme } else { noise(i, j) }), "{extreme}");
             assert!(!a(&|i, j| if (i, j) == (5999, 4) { extreme + 1e200 } else { noise(i, j) }), "{extreme}");
         }
-        assert!(factor(&Mat::from_fn(4000, 64, noise)).is_none());
-        assert!(factor(&Mat::from_fn(6000, 4, noise)).is_none());
+        for (m, n, taken) in [(4096, 64, true), (4000, 64, false), (6000, 4, false), (4800, 600, true), (4799, 600, false)] {
+            assert_eq!(factor(&Mat::from_fn(m, n, noise)).is_some(), taken, "{m} x {n}");
+        }
+        assert!(factor(&Mat::from_fn(6000, 13, |i, j| noise(i, j) as f32)).is_none());
     }
 }

@@ -10,14 +10,17 @@ use std::ops::Range;
 
 use faer::prelude::{Reborrow, ReborrowMut};
 use faer::{
-    Mat, MatMut, MatRef,
+    Accum, Mat, MatMut, MatRef, Par,
+    linalg::matmul::triangular::{BlockStructure, matmul},
     traits::{ComplexField, SimdArch},
 };
 use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
 
 use super::{
     ahead::Ahead,
     body::PADDING,
+    convert::map_into,
     lanes::Lanes,
     leading_dimension,
     leaves::{RUNS, in_runs, padded_copy},
@@ -38,9 +41,66 @@ const LEAF_BYTES: usize = 1 << 19;
 /// Entries of a run, which is one task, at least.
 const RUN: usize = 1 << 17;
 
-/// P^T A^H A P (n x n) of the m x n matrix `a`, m >= n >= 1, with its diagonal descending. The same for any number of threads. Where an
-/// entry of `a` is not finite, one of the diagonal's is not.
+/// Columns above which tasks are blocks of A^H A, and the products the matrix product's: those of a run would not fill a leaf.
+const NARROW: usize = 320;
+/// Columns of a block: whole registers of every matrix product's kernel.
+const BLOCK: usize = 96;
+/// Rows multiplied at a time.
+const ROWS: usize = 1024;
+
+/// The upper triangle of A^H A (n x n) of the m x n matrix `a`, m >= n >= 1; what is below the diagonal has no meaning. The same for any number
+/// of threads. Where an entry of `a` is not finite, one of the diagonal's is not.
+pub(super) fn upper_gram<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>> {
+    if a.ncols() <= NARROW { by_runs(a, watch) } else { by_blocks(a, watch) }
+}
+
+/// P^T A^H A P of a matrix's [`upper_gram`], with its diagonal descending: what is reduced with large columns first keeps the small ones' digits.
+pub(super) fn sorted<W: Scalar>(upper: &Mat<W>) -> Mat<W> {
+    let mut order: Vec<usize> = (0..upper.ncols()).collect();
+    order.sort_by(|&i, &j| upper[(j, j)].to_complex().re.total_cmp(&upper[(i, i)].to_complex().re));
+    Mat::from_fn(upper.nrows(), upper.ncols(), |i, j| match (order[i], order[j]) {
+        (i, j) if i <= j => upper[(i, j)],
+        (i, j) => W::conj_impl(&upper[(j, i)]),
+    })
+}
+
+/// P^T A^H A P, with its diagonal descending.
 pub(crate) fn gram<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>> {
+    Ok(sorted(&upper_gram(a, watch)?))
+}
+
+/// [`upper_gram`] of a wider matrix. Rows go by in pieces, from which each block of A^H A gets its products.
+fn by_blocks<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>> {
+    let (m, n) = a.shape();
+    let cols = |j: usize| BLOCK.min(n - j);
+    let in_columns = (0..n).step_by(BLOCK).flat_map(|j| (0..=j).step_by(BLOCK).map(move |i| (i, j)));
+    let mut blocks: Vec<_> = in_columns.map(|(i, j)| (i, j, Mat::<Wide<T>>::zeros(cols(i), cols(j)))).collect();
+    let ld = leading_dimension::<Wide<T>>(ROWS.min(m)).unwrap_or(ROWS);
+    let mut copy: Vec<Wide<T>> = zeros("rows in double precision", ld.saturating_mul(n))?;
+    for start in (0..m).step_by(ROWS) {
+        let rows = a.subrows(start, ROWS.min(m - start));
+        copy.par_chunks_mut(ld * BLOCK).zip((0..n).into_par_iter().step_by(BLOCK)).for_each(|(to, j)| {
+            let to = MatMut::from_column_major_slice_with_stride_mut(to, rows.nrows(), cols(j), ld);
+            map_into(rows.subcols(j, cols(j)), to, |x| x.to_wide());
+        });
+        let x = MatRef::from_column_major_slice_with_stride(&copy, rows.nrows(), n, ld);
+        let (whole, one) = (BlockStructure::Rectangular, Wide::<T>::one_impl());
+        blocks.par_iter_mut().for_each(|(i, j, sum)| {
+            let structure = if i == j { BlockStructure::TriangularUpper } else { whole };
+            let (v, x) = (x.subcols(*i, cols(*i)).adjoint(), x.subcols(*j, cols(*j)));
+            matmul(sum.as_mut(), structure, Accum::Add, v, whole, x, whole, one, Par::Seq);
+        });
+        watch.did(2 * rows.nrows() as u64 * (n as u64).pow(2))?;
+    }
+    let mut sum = Mat::zeros(n, n);
+    for (i, j, block) in blocks {
+        sum.as_mut().submatrix_mut(i, j, cols(i), cols(j)).copy_from(block);
+    }
+    Ok(sum)
+}
+
+/// [`upper_gram`] of a narrow matrix, run by run.
+fn by_runs<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>> {
     let (m, n) = a.shape();
     let leaf = (LEAF_BYTES / (n * size_of::<Wide<T>>()) / PADDING * PADDING).clamp(PADDING, LEAF);
     let leaf = leaf.min(m.next_multiple_of(PADDING));
@@ -48,13 +108,7 @@ pub(crate) fn gram<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wi
     let mut runs = in_runs(m, in_run, |body, rows| run(a, rows, leaf, body, watch))?.into_iter();
     let mut sum = runs.next().unwrap_or_else(|| Mat::zeros(n, n));
     runs.for_each(|run| sum += run);
-    // Large columns first: what is reduced from there keeps the small ones' digits.
-    let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|&i, &j| sum[(j, j)].to_complex().re.total_cmp(&sum[(i, i)].to_complex().re));
-    Ok(Mat::from_fn(n, n, |i, j| match (order[i], order[j]) {
-        (i, j) if i <= j => sum[(i, j)],
-        (i, j) => Wide::<T>::conj_impl(&sum[(j, i)]),
-    }))
+    Ok(sum)
 }
 
 /// The upper triangle of A^H A over the `rows` of a run; what is below the diagonal has no meaning. `body` is workspace.

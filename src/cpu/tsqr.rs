@@ -34,12 +34,15 @@ const COLUMN_BYTES: usize = 3072;
 /// Entries of a run, which is one task, at least.
 const RUN: usize = 1 << 16;
 
+/// A triangular factor times a scale, a power of two, and that scale.
+pub(super) type ScaledFactor<T> = (Mat<<T as Element>::Scalar>, Re<T>);
+
 /// R of some rows times a scale, and that scale; none where all of them are zero.
 type Factor<T> = (Mat<<T as Element>::Scalar>, Option<Re<T>>);
 
 /// The upper triangular n x n factor of `scale` times the m x n matrix `a`, m >= n >= 1, with no copy of the matrix, and that `scale`: the
 /// power of two of stage 0, found on the way. Where an entry is not finite, the error does not say which.
-pub(crate) fn tsqr<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result<(Mat<T::Scalar>, Re<T>)> {
+pub(crate) fn tsqr<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result<ScaledFactor<T>> {
     let shape = a.shape();
     let factors = runs(a, watch, |rows, scale| {
         let largest = largest(rows).ok_or_else(not_finite)?;
