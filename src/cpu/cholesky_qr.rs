@@ -32,10 +32,9 @@ use crate::{
 const INVERSE_SQUARE: f64 = 256.0;
 /// The squares of columns that are no shorter than this, nor longer than its inverse, lose nothing to under- or overflow.
 const SMALL: f64 = f64::from_bits((1023 - 450) << 52);
-/// Rows for each column that are looked at first, and the least number of them: where the columns of those are near to dependent, those of the
-/// whole mostly are.
-const FIRST_ROWS: usize = 2;
-const FIRST_ROWS_LEAST: usize = 256;
+/// Rows that are looked at first, at least; where there are many columns, a quarter more than those. Where the columns of so few rows are near to
+/// dependent, those of the whole mostly are.
+const FIRST_ROWS: usize = 256;
 /// Rows for each column that make a first look worth its time, the least number of them, and of entries.
 const ROWS: usize = 8;
 const ROWS_LEAST: usize = 4096;
@@ -52,7 +51,7 @@ pub(crate) fn cholesky_qr<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result
     if few || n > COLUMNS || !T::Scalar::IS_DOUBLE {
         return Ok(None);
     }
-    let (first, others) = a.split_at_row((FIRST_ROWS * n).max(FIRST_ROWS_LEAST));
+    let (first, others) = a.split_at_row((n + n / 4).max(FIRST_ROWS));
     let mut squares = upper_gram(first, watch)?;
     let most = INVERSE_SQUARE.max(n as f64);
     if cholesky(&squares, most).is_none() {
