@@ -1,10 +1,11 @@
 //! A^H A of a tall, narrow matrix, made in double precision in one pass.
 //!
-//! The singular values are the square roots of its eigenvalues. Of a matrix in single or half precision, products of two numbers of 24 bits are exact in double precision, and no
-//! square under- or overflows there, so that the sums are all that is rounded: an eigenvalue is off by a small multiple of eps_64 ||A||^2,
-//! and a value by the square root of that at most, some 1e-8 ||A||, which is less than single precision resolves; by much less from 1e-4
-//! ||A|| on. It has half of the flops of a QR factorisation, and no narrow panels. Where the matrix is in double precision itself, the same
-//! way may lose half of the digits: [`cholesky_qr`](super::cholesky_qr) sees whether it does.
+//! The singular values are the square roots of its eigenvalues. It has half of the flops of a QR factorisation, and no narrow panels.
+//!
+//! Where the matrix is in single or half precision, products of two numbers of 24 bits are exact in double precision, and no square under- or
+//! overflows there, so that the sums are all that is rounded: an eigenvalue is off by a small multiple of eps_64 ||A||^2, and a value by
+//! the square root of that at most, some 1e-8 ||A||, which is less than single precision resolves; by much less from 1e-4 ||A|| on. Where it
+//! is in double precision itself, half of the digits may be lost: [`cholesky_qr`](super::cholesky_qr) sees whether they are.
 
 use std::ops::Range;
 
