@@ -43,7 +43,7 @@ impl<'a, T> Ahead<'a, T> {
 
 /// Asks for the cache line there, where the compiler offers that.
 #[inline(always)]
-fn prefetch<T>(at: *const T) {
+pub(super) fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: whatever the address, this has no effect but on caches.
     unsafe {

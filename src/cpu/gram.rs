@@ -20,12 +20,13 @@ use rayon::prelude::*;
 
 use super::{
     ahead::Ahead,
+    aligned::{Aligned, zeros},
     body::PADDING,
     convert::map_into,
     lanes::Lanes,
     leading_dimension,
     leaves::{RUNS, in_runs, padded_copy},
-    panel, zeros,
+    panel,
 };
 use crate::{
     error::Result,
@@ -77,7 +78,7 @@ fn by_blocks<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>
     let in_columns = (0..n).step_by(BLOCK).flat_map(|j| (0..=j).step_by(BLOCK).map(move |i| (i, j)));
     let mut blocks: Vec<_> = in_columns.map(|(i, j)| (i, j, Mat::<Wide<T>>::zeros(cols(i), cols(j)))).collect();
     let ld = leading_dimension::<Wide<T>>(ROWS.min(m)).unwrap_or(ROWS);
-    let mut copy: Vec<Wide<T>> = zeros("rows in double precision", ld.saturating_mul(n))?;
+    let mut copy = zeros::<Wide<T>>("rows in double precision", ld.saturating_mul(n))?;
     for start in (0..m).step_by(ROWS) {
         let rows = a.subrows(start, ROWS.min(m - start));
         copy.par_chunks_mut(ld * BLOCK).zip((0..n).into_par_iter().step_by(BLOCK)).for_each(|(to, j)| {
@@ -117,7 +118,7 @@ fn run<T: Element>(
     a: MatRef<'_, T>,
     rows: Range<usize>,
     leaf: usize,
-    body: &mut Vec<Wide<T>>,
+    body: &mut Aligned<Wide<T>>,
     watch: &Watch,
 ) -> Result<Mat<Wide<T>>> {
     let (m, n) = a.shape();

@@ -5,7 +5,7 @@ use std::ops::Range;
 use faer::{MatMut, MatRef, prelude::ReborrowMut};
 use rayon::prelude::*;
 
-use super::{body::PADDING, convert::map_into};
+use super::{aligned::Aligned, body::PADDING, convert::map_into};
 use crate::{
     error::Result,
     scalar::{Element, Scalar},
@@ -14,18 +14,18 @@ use crate::{
 /// Runs at most: each has its own result.
 pub(super) const RUNS: usize = 256;
 
-/// What `run` makes of every `in_run` of `m` rows, in their order. Several runs are done side by side; the `Vec`, empty at first, is workspace
+/// What `run` makes of every `in_run` of `m` rows, in their order. Several runs are done side by side; the memory, none at first, is workspace
 /// that one run leaves to another.
 pub(super) fn in_runs<W: Send, R: Send>(
     m: usize,
     in_run: usize,
-    run: impl Fn(&mut Vec<W>, Range<usize>) -> Result<R> + Send + Sync,
+    run: impl Fn(&mut Aligned<W>, Range<usize>) -> Result<R> + Send + Sync,
 ) -> Result<Vec<R>> {
     if m <= in_run {
-        return Ok(vec![run(&mut Vec::new(), 0..m)?]);
+        return Ok(vec![run(&mut Aligned::default(), 0..m)?]);
     }
     let starts: Vec<usize> = (0..m).step_by(in_run).collect();
-    starts.into_par_iter().map_init(Vec::new, |work, start| run(work, start..m.min(start + in_run))).collect()
+    starts.into_par_iter().map_init(Aligned::default, |work, start| run(work, start..m.min(start + in_run))).collect()
 }
 
 /// `f` of the entries of `rows`, with zeros below them up to a multiple of [`PADDING`], in `work`, `ld` elements from column to

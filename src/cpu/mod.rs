@@ -1,6 +1,7 @@
 //! The CPU backend: the tile kernels through rayon and SIMD. Each file is the twin of the shader of the same name.
 
 mod ahead;
+mod aligned;
 mod body;
 mod chase;
 mod cholesky_qr;
@@ -17,6 +18,7 @@ mod norm;
 mod pack_band;
 mod panel;
 mod reflector;
+mod strips;
 mod triangular;
 mod trmm;
 mod trsm;
@@ -25,7 +27,6 @@ mod unmqr;
 
 use std::{
     marker::PhantomData,
-    ops::Range,
     sync::{Mutex, PoisonError},
 };
 
@@ -39,6 +40,8 @@ pub(crate) use gram::gram;
 pub(crate) use norm::norm;
 pub(crate) use triangular::triangular;
 pub(crate) use tsqr::tsqr;
+
+use aligned::{Aligned, zeros};
 
 use crate::{
     band::Band,
@@ -81,11 +84,11 @@ impl<S: Element> CpuKernels<S> {
 type Parts<'a, S> = (MatMut<'a, S>, &'a mut [Factors<<S as Element>::Scalar>; 2], &'a Pool<<S as Element>::Scalar>);
 
 /// Buffers that tasks take and give back.
-type Pool<T> = Mutex<Vec<Vec<T>>>;
+type Pool<T> = Mutex<Vec<Aligned<T>>>;
 
 /// A dense matrix: column-major, or row-major and read through swapped strides. Entry (i, j) is at i * strides.0 + j * strides.1.
 pub struct Dense<S: Element> {
-    entries: Vec<S>,
+    entries: Aligned<S>,
     shape: (usize, usize),
     strides: (usize, usize),
     /// Of the level in work, and of the one that is made ready meanwhile.
@@ -97,9 +100,9 @@ pub struct Dense<S: Element> {
 /// What `geqrt` leaves for `unmqr`: block q of a level has V at `q * v_rows * width` (column-major, [`v_rows`] rows to a column), T and R
 /// (both column-major) at `q * width * width`.
 pub(crate) struct Factors<T> {
-    v: Vec<T>,
-    t: Vec<T>,
-    r: Vec<T>,
+    v: Aligned<T>,
+    t: Aligned<T>,
+    r: Aligned<T>,
 }
 
 impl<T: Scalar> Factors<T> {
@@ -118,9 +121,7 @@ impl<T: Scalar> Factors<T> {
 /// Stage 2 is a small part of the work, and in f32 it is where most of the error would come from: each of the many short reflectors
 /// loses a unit in its products v^H x. In f64 it adds nothing to stage 1's error.
 pub struct Banded<B> {
-    places: Vec<B>,
-    /// The places in use, of which the first is where a cache line begins.
-    used: Range<usize>,
+    entries: Aligned<B>,
     layout: BandLayout,
 }
 
@@ -128,25 +129,14 @@ impl<B: Element> Banded<B> {
     /// Zeros, with room for [`chase`](chase::chase).
     fn zeros(n: usize, bandwidth: usize, tile_width: usize) -> Result<Self> {
         let layout = chase::layout(n, bandwidth, tile_width);
-        let (size, line) = (layout.size()?, reflector::LINE_BYTES / size_of::<B>());
-        let places: Vec<B> = zeros("band", size.saturating_add(line))?;
-        let first = places.as_ptr().align_offset(reflector::LINE_BYTES).min(line);
-        Ok(Banded { places, used: first..first + size, layout })
-    }
-
-    fn entries(&self) -> &[B] {
-        &self.places[self.used.clone()]
-    }
-
-    fn entries_mut(&mut self) -> &mut [B] {
-        &mut self.places[self.used.clone()]
+        Ok(Banded { entries: zeros("band", layout.size()?)?, layout })
     }
 
     /// Entry (i, j), bulges included; zero outside.
     fn get(&self, i: usize, j: usize) -> Complex<f64> {
         let BandLayout { n, ku, kl, .. } = self.layout;
         let inside = i.max(j) < n && if i > j { i - j <= kl } else { j - i <= ku };
-        if inside { self.entries()[self.layout.index(i, j)].to_complex() } else { 0.0.into() }
+        if inside { self.entries[self.layout.index(i, j)].to_complex() } else { 0.0.into() }
     }
 }
 
@@ -154,28 +144,13 @@ impl<S: Element> CpuKernels<S> {
     /// One cycle of those that [`chase`](StageKernels::chase) runs: cycle `i` of `sweep`, once those before it are done.
     pub(crate) fn chase_cycle(&self, band: &mut Banded<S::InBand>, step: &ReductionStep, sweep: usize, i: usize) -> Cycle {
         let layout = band.layout;
-        chase::chase_cycle(band.entries_mut(), layout, step, sweep, i)
+        chase::chase_cycle(&mut band.entries, layout, step, sweep, i)
     }
 
     /// Entry (i, j) of a band, bulges included; zero outside.
     pub(crate) fn entry(&self, band: &Banded<S::InBand>, i: usize, j: usize) -> S::Scalar {
         S::Scalar::from_complex(band.get(i, j))
     }
-}
-
-/// Bytes from which memory comes as fresh pages of zeros. Less than this is written: allocators have it at hand, but not as zeros.
-const FRESH_BYTES: usize = 1 << 16;
-
-/// Zeros, or an error where the allocator has no room. The system makes the pages of many when they are first written, on whichever thread.
-fn zeros<T: bytemuck::Zeroable>(what: &'static str, len: usize) -> Result<Vec<T>> {
-    let no_room = || SvdError::OutOfMemory { reason: format!("{what}: {len} elements of {} bytes", size_of::<T>()) };
-    if len.checked_mul(size_of::<T>()).is_some_and(|bytes| bytes < FRESH_BYTES) {
-        let mut zeros = Vec::new();
-        zeros.try_reserve_exact(len).map_err(|_| no_room())?;
-        zeros.resize_with(len, T::zeroed);
-        return Ok(zeros);
-    }
-    bytemuck::try_zeroed_vec(len).map_err(|()| no_room())
 }
 
 impl<S: Element> Dense<S> {
@@ -228,7 +203,7 @@ pub(crate) fn bidiagonal_directly<T: Element>(source: MatRef<'_, T>, scale: Re<T
 /// Runs `body` with `len` elements, of any values, from the pool, and gives them back.
 fn with_buffer<T: Scalar, R>(pool: &Pool<T>, len: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
     let mut buffer = pool.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-    buffer.resize(buffer.len().max(len), T::zero_impl());
+    buffer.grow(len);
     let result = body(&mut buffer[..len]);
     pool.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
     result
@@ -291,13 +266,13 @@ impl<S: Element> StageKernels for CpuKernels<S> {
     fn pack_band(&self, a: Dense<S>, n: usize, bandwidth: usize, tile_width: usize) -> Result<Self::Banded> {
         let mut band = Banded::zeros(n, bandwidth, tile_width)?;
         let layout = band.layout;
-        pack_band::pack_band(a.view(false), band.entries_mut(), layout, bandwidth);
+        pack_band::pack_band(a.view(false), &mut band.entries, layout, bandwidth);
         Ok(band)
     }
 
     fn chase(&self, band: &mut Self::Banded, step: &ReductionStep) -> Result<()> {
         let layout = band.layout;
-        chase::chase(band.entries_mut(), layout, step, &self.watch)
+        chase::chase(&mut band.entries, layout, step, &self.watch)
     }
 }
 
@@ -311,7 +286,7 @@ impl<S: Element> TileKernels for CpuKernels<S> {
         let too_large = || SvdError::invalid("matrix", "its size overflows the address space");
         let ld = leading_dimension::<S>(inner).ok_or_else(too_large)?;
         let len = ld.checked_mul(outer).ok_or_else(too_large)?;
-        let mut entries: Vec<S> = zeros("copy of the matrix", len)?;
+        let mut entries = zeros::<S>("copy of the matrix", len)?;
         let source = if by_rows { source.transpose() } else { source };
         entries.par_chunks_mut(ld).enumerate().for_each(|(j, column)| {
             let to = MatMut::from_column_major_slice_mut(&mut column[..inner], inner, 1);
@@ -340,7 +315,7 @@ impl<S: Element> TileKernels for CpuKernels<S> {
     fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Self::Banded> {
         let mut held = Banded::zeros(band.n(), band.bandwidth(), tile_width)?;
         let layout = held.layout;
-        let entries = held.entries_mut();
+        let entries = &mut held.entries;
         for j in 0..band.n() {
             let (first, column) = band.column(j);
             let to = entries[layout.index(first, j)..].iter_mut();

@@ -6,13 +6,11 @@ use num_complex::Complex;
 use pulp::Simd;
 
 use super::{
+    aligned::LINE_BYTES,
     lanes::{Lane, Lanes},
     larfg::larfg,
 };
 use crate::scalar::{Element, Scalar};
-
-/// Bytes in a cache line.
-pub(super) const LINE_BYTES: usize = 64;
 
 /// Real numbers in a cache line. Registers take fewer of those beside a column's, on either side.
 pub(super) const ROOM: usize = LINE_BYTES / size_of::<f64>();

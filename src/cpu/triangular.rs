@@ -18,10 +18,10 @@ use std::ops::Range;
 #[cfg(target_arch = "wasm32")]
 use super::columns::ColumnsMut;
 use super::{
+    aligned::{Aligned, zeros},
     lanes::{Lane, Lanes},
     trmm::trmm,
     trsm::trsm,
-    zeros,
 };
 use crate::{
     error::{Result, SvdError},
@@ -104,7 +104,7 @@ struct CpuTriangular<'a, T> {
     b: MatMut<'a, T>,
     par: Par,
     triangle: Packed<T>,
-    rows: Vec<T>,
+    rows: Aligned<T>,
 }
 
 /// A base kernel's copy of its triangle: rows in the order in which they are known, lower triangular whatever M is.
@@ -112,7 +112,7 @@ struct CpuTriangular<'a, T> {
 /// Row p, column q < p is at `p / ROWS * ROWS * ld + q * ROWS + p % ROWS`: what [`ROWS`] rows have in a column lies together. Rows beyond
 /// the triangle, up to a multiple of [`ROWS`], are zero.
 pub(super) struct Packed<T> {
-    entries: Vec<T>,
+    entries: Aligned<T>,
     /// Order, rounded up to a multiple of [`ROWS`].
     pub ld: usize,
     /// For the diagonal's entries d: d itself, or to divide by it, a power of two s and 1 / (s d), of which neither overflows.

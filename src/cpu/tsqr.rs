@@ -15,12 +15,12 @@ use pulp::{Simd, WithSimd};
 
 use super::{
     ahead::Ahead,
+    aligned::{Aligned, zeros},
     body::PADDING,
     lanes::Lanes,
     leading_dimension,
     leaves::{RUNS, in_runs, padded_copy},
     panel::{self, Panels},
-    zeros,
 };
 use crate::{
     error::Result,
@@ -94,7 +94,7 @@ fn run<T: Element>(
     a: MatRef<'_, T>,
     rows: Range<usize>,
     leaf: usize,
-    body: &mut Vec<T::Scalar>,
+    body: &mut Aligned<T::Scalar>,
     watch: &Watch,
     rescale: impl Fn(MatRef<'_, T>, Option<Re<T>>) -> Result<Option<Re<T>>>,
 ) -> Result<Factor<T>> {

@@ -10,8 +10,9 @@ use rayon::prelude::*;
 use super::columns::{Columns, ColumnsMut};
 use super::{
     Factors, Pool,
+    aligned::LINE_BYTES,
     convert::{narrow_into, widen_into},
-    with_buffer,
+    strips, with_buffer,
 };
 use crate::{
     kernels::Level,
@@ -24,32 +25,72 @@ where
     S: Element<Scalar = T>,
     T: Scalar,
 {
-    let trailing = a.get_mut(.., level.col + level.width..);
-    let cols = trailing.ncols();
-    if cols == 0 {
-        return;
-    }
-    trailing.par_col_partition_mut(tasks(cols, cols_per_block, 2)).for_each(|mut x| {
-        let size = level.width * x.ncols();
-        with_buffer(pool, 2 * size, |work| {
-            let (w, tw) = work.split_at_mut(size);
-            let mut w = MatMut::from_column_major_slice_mut(w, level.width, x.ncols());
-            let mut tw = MatMut::from_column_major_slice_mut(tw, level.width, x.ncols());
-            match S::as_scalars(x.rb_mut()) {
-                Some(mut x) => {
-                    for q in 0..level.map.blocks() {
+    let mut trailing = a.get_mut(.., level.col + level.width..);
+    let (rows, blocks) = (level.map.block_rows, 0..level.map.blocks());
+    match S::as_scalars(trailing.rb_mut()) {
+        Some(x) => {
+            let strip = strips::width::<T>().filter(|_| x.col_stride() == 1 && x.row_stride() > 1);
+            let update_columns = |mut x: MatMut<'_, T>| match strip.filter(|&width| x.ncols().is_multiple_of(width)) {
+                Some(width) => with_buffer(pool, strips::workspace(width, level.width), |work| {
+                    for q in blocks.clone() {
+                        let (v, t) = factors.of_block(level, q);
+                        let first = level.map.block(q).start;
+                        let runs = level.map.runs(q).map(|(stacked, row)| (v.subrows(stacked.start - first, stacked.len()), row));
+                        strips::update(x.rb_mut(), runs, t, work);
+                    }
+                }),
+                None => with_products(pool, level.width, x.ncols(), |mut w, mut tw| {
+                    for q in blocks.clone() {
                         let runs = level.map.runs(q).map(|(stacked, row)| (stacked.start, row, stacked.len()));
                         update(x.rb_mut(), runs, factors, level, q, w.rb_mut(), tw.rb_mut());
                     }
-                }
-                None => with_buffer(pool, level.map.block_rows * x.ncols(), |wide| {
-                    for q in 0..level.map.blocks() {
+                }),
+            };
+            shares(x, strip, cols_per_block).into_par_iter().for_each(update_columns);
+        }
+        None => shares(trailing, None, cols_per_block).into_par_iter().for_each(|mut x| {
+            with_products(pool, level.width, x.ncols(), |mut w, mut tw| {
+                with_buffer(pool, rows * x.ncols(), |wide| {
+                    for q in blocks.clone() {
                         update_narrow(x.rb_mut(), wide, factors, level, q, w.rb_mut(), tw.rb_mut());
                     }
-                }),
-            }
-        })
-    });
+                })
+            })
+        }),
+    }
+}
+
+/// The columns of `x` in shares, each for one task. With strips of so many columns a share is some whole ones, which begin where a cache
+/// line does, or what is left of them at either end: what is done to a column depends on where it is, not on the number of threads.
+fn shares<T>(x: MatMut<'_, T>, strip: Option<usize>, cols_per_block: usize) -> Vec<MatMut<'_, T>> {
+    let cols = x.ncols();
+    let first = strip.map_or(0, |_| x.as_ptr().align_offset(LINE_BYTES).min(cols));
+    let width = strip.unwrap_or(1);
+    let strips = (cols - first) / width;
+    let tasks = tasks(strips * width, cols_per_block, 2).min(strips);
+    let shares = (0..tasks).map(|k| (strips / tasks + usize::from(k < strips % tasks)) * width);
+    let last = cols - first - strips * width;
+    let (mut parts, mut rest) = (Vec::with_capacity(tasks + 2), Some(x));
+    for share in std::iter::once(first).chain(shares).chain([last]).filter(|&share| share > 0) {
+        let Some((part, others)) = rest.take().map(|rest| rest.split_at_col_mut(share)) else { break };
+        parts.push(part);
+        rest = Some(others);
+    }
+    parts
+}
+
+/// Runs `body` with room for W and T^H W of `cols` columns.
+fn with_products<T: Scalar, R>(
+    pool: &Pool<T>,
+    width: usize,
+    cols: usize,
+    body: impl FnOnce(MatMut<'_, T>, MatMut<'_, T>) -> R,
+) -> R {
+    with_buffer(pool, 2 * width * cols, |work| {
+        let (w, tw) = work.split_at_mut(width * cols);
+        let [w, tw] = [w, tw].map(|work| MatMut::from_column_major_slice_mut(work, width, cols));
+        body(w, tw)
+    })
 }
 
 /// The number of tasks that `cols` columns are shared out to evenly: at most `cols_per_block` each, as many for every thread and at least
