@@ -1,7 +1,8 @@
 //! The triangular factor of a tall, narrow matrix in double precision from A^H A, where that is as good as QR.
 //!
 //! With A = B D, the columns of B of length 1 and D diagonal, A^H A is found as D (B^H B + E) D, where E is the rounding of sums of products: its
-//! norm e is a small multiple of eps n. Its Cholesky factor R then has values that differ from A's by at most e / 2 ||B^-1||^2 of
+//! norm e is a small multiple of eps n, where rounding errors differ; where all products are alike, so that those of a sum add up, it may be some
+//! tens of eps (the length of a chain of sums: see `gram.rs`). Its Cholesky factor R then has values that differ from A's by at most e / 2 ||B^-1||^2 of
 //! themselves (Ostrowski 1959), and by at most e / 2 sigma_1^2 / sigma, and so by at most e / 2 ||B^-1|| sigma_1 (the smaller one of the two
 //! is not above their geometric mean). What D is makes no difference. So R will do wherever ||B^-1|| is a small number, and that is seen from
 //! R itself. It takes half of the flops of Householder's QR, in sums that no reflector waits for.
@@ -18,7 +19,7 @@ use faer::{
 
 use super::{
     gram::{Wide, sorted, upper_gram},
-    tsqr::ScaledFactor,
+    tsqr::{ScaledFactor, scaled},
 };
 use crate::{
     error::Result,
@@ -35,6 +36,10 @@ const SMALL: f64 = f64::from_bits((1023 - 450) << 52);
 /// Rows that are looked at first, at least; where there are many columns, a quarter more than those. Where the columns of so few rows are near to
 /// dependent, those of the whole mostly are.
 const FIRST_ROWS: usize = 256;
+/// How often as many rows as columns make the first rows' ||B^-1|| one to go by, and how far its square may be above the bound then: correlated
+/// columns have had up to seven times the whole's.
+const FIRST_TIMES: usize = 4;
+const FIRST_SLACK: f64 = 16.0;
 /// Rows for each column that make a first look worth its time, the least number of them, and of entries.
 const ROWS: usize = 8;
 const ROWS_LEAST: usize = 4096;
@@ -54,7 +59,8 @@ pub(crate) fn cholesky_qr<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result
     let (first, others) = a.split_at_row((n + n / 4).max(FIRST_ROWS));
     let mut squares = upper_gram(first, watch)?;
     let most = INVERSE_SQUARE.max(n as f64);
-    if cholesky(&squares, most).is_none() {
+    let Some(factor) = cholesky(&squares, most) else { return Ok(None) };
+    if first.nrows() >= FIRST_TIMES * n && inverse_square(&factor) > FIRST_SLACK * most {
         return Ok(None);
     }
     squares += upper_gram(others, watch)?;
@@ -62,7 +68,7 @@ pub(crate) fn cholesky_qr<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result
     let entry = |i: usize, j: usize| if i <= j { Wide::<T>::conj_impl(&l[(j, i)]) } else { Wide::<T>::zero_impl() };
     let r = Mat::from_fn(n, n, |i, j| T::Scalar::from_wide(entry(i, j)));
     let scale = power_of_two_scale::<T::Scalar, T::Scalar>(r.as_ref())?;
-    Ok(Some((Mat::from_fn(n, n, |i, j| r[(i, j)].times(scale)), scale)))
+    Ok(Some((scaled(r, scale), scale)))
 }
 
 /// L (the lower triangle) with L L^H = P^T A^H A P, where `upper` is the upper triangle of A^H A, and the lengths of the columns of A P. None
@@ -147,6 +153,20 @@ mod tests {
         }
     }
 
+    /// R is the same for any number of threads, whether A^H A goes by in runs or in blocks, of which there are many.
+    #[test]
+    fn threads_do_not_matter() {
+        for (m, n) in [(50_000, 13), (9000, 350)] {
+            let a = Mat::from_fn(m, n, noise);
+            let factor_by = |threads| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                pool.install(|| factor(&a)).unwrap()
+            };
+            let (r, scale) = factor_by(1);
+            assert!([2, 3].into_iter().all(|threads| factor_by(threads) == (r.clone(), scale)));
+        }
+    }
+
     /// Where A^H A would lose digits, or there is little to gain, nothing is returned: columns that depend on one another, in all rows or but for
     /// the first or the last ones, columns that are zero, too long or too short, an entry that is not a number, few rows, few
     /// entries, single precision.
@@ -161,7 +181,9 @@ mod tests {
         assert!(!a(&|i, j| if i < 300 { noise(i, j) } else { 1e3 * noise(i, j / 2) }));
         for extreme in [0.0, 1e-200, 1e-300, 1e200, 1e300, f64::NAN, f64::INFINITY] {
             assert!(!a(&|i, j| if j == 4 { noise(i, j) * extreme } else { noise(i, j) }), "{extreme}");
-            assert!(!a(&|i, j| if (i, j) == (5999, 4) { extreme + 1e200 } else { noise(i, j) }), "{extreme}");
+        }
+        for last in [1e200, 1e300, f64::NAN, f64::INFINITY] {
+            assert!(!a(&|i, j| if (i, j) == (5999, 4) { last } else { noise(i, j) }), "{last}");
         }
         for (m, n, taken) in [(4096, 64, true), (4000, 64, false), (6000, 4, false), (4800, 600, true), (4799, 600, false)] {
             assert_eq!(factor(&Mat::from_fn(m, n, noise)).is_some(), taken, "{m} x {n}");

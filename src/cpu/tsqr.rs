@@ -68,7 +68,7 @@ fn joined<T: Scalar>(mut factors: Vec<Mat<T>>, watch: &Watch) -> Result<Mat<T>> 
 }
 
 /// `by` times `r`, exact but for underflow.
-fn scaled<T: Scalar>(mut r: Mat<T>, by: Re<T>) -> Mat<T> {
+pub(super) fn scaled<T: Scalar>(mut r: Mat<T>, by: Re<T>) -> Mat<T> {
     if by != Re::<T>::one_impl() {
         r.col_iter_mut().for_each(|column| column.iter_mut().for_each(|x| *x = x.times(by)));
     }
