@@ -32,8 +32,8 @@
 //!
 //! A tall matrix, 3 m >= 5 n, is first reduced to its n x n triangular factor by the same panels. On the CPU small matrices go straight to
 //! the bidiagonal, and narrow ones that are tall in one pass over their rows: by A^H A in double precision, whose products are
-//! exact for entries in single precision. In double precision A^H A is taken where there are 4096 rows or more, eight for each column, and the
-//! columns, made as long as one another, are far from dependent, and QR elsewhere; so it is, on the CPU, up to 1024 columns.
+//! exact for entries in single precision. In double precision A^H A is taken where there are 4096 rows and 65536 entries or more, eight rows
+//! for each column, and the columns, made as long as one another, are far from dependent, and QR elsewhere; so it is, on the CPU, up to 1024 columns.
 //!
 //! The stages and their sources: Ringoot, Alomairy, Churavy and Edelman, *Performant Unified GPU Kernels for Portable Singular Value
 //! Computation Across Hardware and Precision* (2025); Ringoot, Alomairy and Edelman, *Accelerating Bidiagonalization of Banded Matrices

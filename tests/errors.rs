@@ -165,6 +165,10 @@ fn threads_are_the_callers() {
             );
         }
     }
+    // Tiles after which cache lines do not begin, in more than one block.
+    let (odd, tuning) = (gaussian::<f32>(310, 300, 5), Tuning::for_cpu::<f32>(300).tile_size(10).tile_width(9).leaf(64));
+    let band = |threads| SvdValsGpu::to_band(&odd, &cpu().threads(threads).tuning(tuning.clone())).unwrap();
+    assert!([2, 3, 7].into_iter().all(|threads| band(threads) == band(1)));
     for (m, n) in [(230, 210), (240, 230), (225, 225), (700, 225), (1100, 1090), (1700, 1090)] {
         check::<f32>(m, n);
         check::<f64>(m, n);

@@ -2,6 +2,7 @@
 
 use faer::MatRef;
 
+use super::aligned::LINE_BYTES;
 use crate::scale::by_lines;
 
 /// The entries that come next, to be brought into the second-level cache a few at a time while others are worked on.
@@ -23,7 +24,7 @@ impl<'a, T> Ahead<'a, T> {
     }
 
     /// Elements in a cache line.
-    const STEP: usize = if size_of::<T>() < 64 { 64 / size_of::<T>() } else { 1 };
+    const STEP: usize = if size_of::<T>() < LINE_BYTES { LINE_BYTES / size_of::<T>() } else { 1 };
 
     /// Asks for the next few.
     #[inline(always)]

@@ -41,7 +41,7 @@ impl<T: bytemuck::Zeroable> Aligned<T> {
     /// Has at least `len` elements from now on, of any values.
     pub fn grow(&mut self, len: usize) {
         if self.len() < len {
-            self.places.clear();
+            self.places = Vec::new();
             self.places.resize_with(len + LINE_BYTES / size_of::<T>(), T::zeroed);
             self.used = first(&self.places)..first(&self.places) + len;
         }
@@ -69,4 +69,37 @@ pub(super) fn zeros<T: bytemuck::Zeroable>(what: &'static str, len: usize) -> Re
     };
     let first = first(&places);
     Ok(Aligned { places, used: first..first + len })
+}
+
+#[cfg(test)]
+mod tests {
+    use num_complex::Complex;
+
+    use super::*;
+
+    /// As many zeros as asked for, none too, the first of them where a cache line begins, however little or much is written by hand; and at
+    /// least as many once it has grown, which loses none it had room for.
+    fn begins_with_a_line<T: bytemuck::Zeroable + PartialEq>() {
+        let begins = |held: &Aligned<T>| held.as_ptr().align_offset(LINE_BYTES) == 0;
+        for len in [0, 1, 7, 1000, FRESH_BYTES, 3 * FRESH_BYTES + 1] {
+            let held = zeros::<T>("test", len).unwrap();
+            assert!(held.len() == len && begins(&held) && held.iter().all(|x| *x == T::zeroed()), "{len}");
+            let mut grown = Aligned::<T>::default();
+            assert!(grown.is_empty());
+            for wanted in [len, len / 2, len + 1] {
+                let before = grown.len();
+                grown.grow(wanted);
+                assert!(grown.len() == wanted.max(before) && (wanted == 0 || begins(&grown)), "{len}, {wanted}");
+            }
+        }
+        assert!(zeros::<T>("test", usize::MAX).is_err());
+    }
+
+    #[test]
+    fn memory_begins_with_a_line() {
+        begins_with_a_line::<f32>();
+        begins_with_a_line::<f64>();
+        begins_with_a_line::<Complex<f64>>();
+        begins_with_a_line::<half::f16>();
+    }
 }

@@ -1,9 +1,9 @@
 //! The triangular factor of a tall, narrow matrix in double precision from A^H A, where that is as good as QR.
 //!
 //! With A = B D, the columns of B of length 1 and D diagonal, A^H A is found as D (B^H B + E) D, where E is the rounding of sums of products: its
-//! norm e is a small multiple of eps n, where rounding errors differ; where all products are alike, so that those of a sum add up, it may be some
-//! tens of eps (the length of a chain of sums: see `gram.rs`). Its Cholesky factor R then has values that differ from A's by at most e / 2 ||B^-1||^2 of
-//! themselves (Ostrowski 1959), and by at most e / 2 sigma_1^2 / sigma, and so by at most e / 2 ||B^-1|| sigma_1 (the smaller one of the two
+//! norm e is a small multiple of eps n, where rounding errors differ; where all products are alike, so that those of a sum add up, it may be
+//! eps times the lengths of the chains of sums (`gram.rs`). Its Cholesky factor R then has values that differ from A's by at most
+//! e / 2 ||B^-1||^2 of themselves (Ostrowski 1959), and by at most e / 2 sigma_1^2 / sigma, and so by at most e / 2 ||B^-1|| sigma_1 (the smaller one of the two
 //! is not above their geometric mean). What D is makes no difference. So R will do wherever ||B^-1|| is a small number, and that is seen from
 //! R itself. It takes half of the flops of Householder's QR, in sums that no reflector waits for.
 
@@ -36,7 +36,7 @@ const SMALL: f64 = f64::from_bits((1023 - 450) << 52);
 /// Rows that are looked at first, at least; where there are many columns, a quarter more than those. Where the columns of so few rows are near to
 /// dependent, those of the whole mostly are.
 const FIRST_ROWS: usize = 256;
-/// How often as many rows as columns make the first rows' ||B^-1|| one to go by, and how far its square may be above the bound then: correlated
+/// How often as many rows as columns (so that there are up to 64 of these) make the first rows' ||B^-1|| one to go by, and how far its square may be above the bound then: correlated
 /// columns have had up to seven times the whole's.
 const FIRST_TIMES: usize = 4;
 const FIRST_SLACK: f64 = 16.0;

@@ -38,7 +38,8 @@ use crate::{
 pub(super) type Wide<T> = <<T as Element>::Scalar as Scalar>::Wide;
 
 /// Rows of a leaf at most, and bytes of one where that is fewer rows: half of a second-level cache of 1 MiB. A register's sums are chains of
-/// as many products as a leaf has registers of rows, and are rounded each time, which in double precision is what R loses.
+/// as many products as a leaf has registers of rows; then a run's leaves are summed one after the other, and the runs. In double precision
+/// that is what R loses.
 const LEAF: usize = 1024;
 const LEAF_OF_DOUBLES: usize = 512;
 const LEAF_BYTES: usize = 1 << 19;
@@ -49,7 +50,7 @@ const RUN: usize = 1 << 17;
 const NARROW: usize = 320;
 /// Columns of a block: whole registers of every matrix product's kernel.
 const BLOCK: usize = 96;
-/// Rows multiplied at a time: again, chains of so many products.
+/// Rows multiplied at a time: chains of so many products, and of as many sums as there are pieces.
 const ROWS: usize = 512;
 
 /// The upper triangle of A^H A (n x n) of the m x n matrix `a`, m >= n >= 1; what is below the diagonal has no meaning. The same for any number

@@ -41,7 +41,7 @@ pub(crate) use norm::norm;
 pub(crate) use triangular::triangular;
 pub(crate) use tsqr::tsqr;
 
-use aligned::{Aligned, zeros};
+use aligned::{Aligned, LINE_BYTES, zeros};
 
 use crate::{
     band::Band,
@@ -212,7 +212,7 @@ fn with_buffer<T: Scalar, R>(pool: &Pool<T>, len: usize, body: impl FnOnce(&mut 
 /// Distance between columns of `len` elements such that neither columns nor rows fall on few cache sets: whole cache lines, and no
 /// multiple of a page. None where it cannot be counted.
 fn leading_dimension<T>(len: usize) -> Option<usize> {
-    let line = (64 / size_of::<T>()).max(1);
+    let line = (LINE_BYTES / size_of::<T>()).max(1);
     let padded = len.checked_next_multiple_of(line)?.max(line);
     if padded.checked_mul(size_of::<T>())?.is_multiple_of(2048) { padded.checked_add(line) } else { Some(padded) }
 }

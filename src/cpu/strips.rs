@@ -50,7 +50,7 @@ pub(super) fn workspace(width: usize, reflectors: usize) -> usize {
 }
 
 /// Applies I - V T^H V^H to `x`, which has whole strips, and contiguous rows. `runs`: some rows of V, and the first of as many rows of X that
-/// they belong to. T is column-major; `work` are [`workspace`] elements.
+/// they belong to. V and T are column-major; `work` are [`workspace`] elements.
 pub(super) fn update<'a, T: Scalar>(
     x: MatMut<'_, T>,
     runs: impl Iterator<Item = (MatRef<'a, T>, usize)> + Clone,
@@ -76,8 +76,10 @@ impl<'v, T: Scalar, I: Iterator<Item = (MatRef<'v, T>, usize)> + Clone> WithSimd
         let Update { x, runs, t, work } = self;
         let (width, reflectors) = (REGISTERS * Lanes::<T, S>::N, t.ncols());
         assert!(x.col_stride() == 1 && x.row_stride() >= 0 && x.ncols().is_multiple_of(width) && t.nrows() == reflectors);
+        let column_major = |a: MatRef<'_, T>| (a.nrows() <= 1 || a.row_stride() == 1) && (a.ncols() <= 1 || a.col_stride() >= 0);
+        assert!(column_major(t));
         for (v, row) in runs.clone() {
-            assert!(v.ncols() == reflectors && row + v.nrows() <= x.nrows());
+            assert!(v.ncols() == reflectors && row + v.nrows() <= x.nrows() && column_major(v));
         }
         let (w, tw) = work[..workspace(width, reflectors)].split_at_mut(width * reflectors);
         for first in (0..x.ncols()).step_by(width) {
@@ -206,18 +208,16 @@ impl<T: Scalar> Groups<T> for Project<'_, T> {
     #[inline(always)]
     unsafe fn group<S: Simd, const C: usize>(&self, lanes: Lanes<T, S>, first: usize) {
         let &Project { x, v, w, sign, ahead } = self;
-        // The first groups ask for a cache line of each of the next strip's rows.
-        let line = first / C * LINE_BYTES;
-        let asks = line < REGISTERS * Lanes::<T, S>::N * size_of::<T>();
-        let ahead = ahead.wrapping_byte_add(line);
+        // The first group asks for the next strip's rows.
+        let lines = if first == 0 { (REGISTERS * Lanes::<T, S>::N * size_of::<T>()).div_ceil(LINE_BYTES) } else { 0 };
         let (at, ld) = (v.as_ptr().wrapping_add(first * v.col_stride().unsigned_abs()), v.col_stride().unsigned_abs());
         let mut sums = [[lanes.zero(); REGISTERS]; C];
         for i in 0..v.nrows() {
             // SAFETY: X has V's rows, and V these columns.
             unsafe {
                 let [x] = x.row(i).load::<S, 1>(lanes);
-                if asks {
-                    prefetch(ahead.wrapping_add(i * self.x.ld));
+                for line in 0..lines {
+                    prefetch(ahead.wrapping_add(i * self.x.ld).wrapping_byte_add(line * LINE_BYTES));
                 }
                 for c in 0..C {
                     let v = lanes.splat(*at.add(c * ld + i));

@@ -1,6 +1,7 @@
 //! Application of a panel's block reflectors to the columns right of it.
 //!
-//! For every block of rows X of the trailing columns:  X <- X - V (T^H (V^H X)),  three matrix products (LAPACK's `larfb`).
+//! For every block of rows X of the trailing columns:  X <- X - V (T^H (V^H X)),  three matrix products (LAPACK's `larfb`);
+//! those of real numbers whose rows are contiguous are made strip by strip ([`strips`]).
 
 use faer::prelude::{Reborrow, ReborrowMut};
 use faer::{Accum, MatMut, MatRef, Par, linalg::matmul::matmul};
@@ -70,11 +71,11 @@ fn shares<T>(x: MatMut<'_, T>, strip: Option<usize>, cols_per_block: usize) -> V
     let tasks = tasks(strips * width, cols_per_block, 2).min(strips);
     let shares = (0..tasks).map(|k| (strips / tasks + usize::from(k < strips % tasks)) * width);
     let last = cols - first - strips * width;
-    let (mut parts, mut rest) = (Vec::with_capacity(tasks + 2), Some(x));
+    let (mut parts, mut rest) = (Vec::with_capacity(tasks + 2), x);
     for share in std::iter::once(first).chain(shares).chain([last]).filter(|&share| share > 0) {
-        let Some((part, others)) = rest.take().map(|rest| rest.split_at_col_mut(share)) else { break };
+        let (part, others) = rest.split_at_col_mut(share);
         parts.push(part);
-        rest = Some(others);
+        rest = others;
     }
     parts
 }
