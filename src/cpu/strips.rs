@@ -153,6 +153,12 @@ impl<T: Scalar> Strip<T> {
     }
 }
 
+/// Rows of the largest groups: with two registers of sums for each, as many as leave some for what is multiplied.
+#[inline(always)]
+const fn widest<S: Simd>() -> usize {
+    if S::REGISTER_COUNT >= 32 { 12 } else { 6 }
+}
+
 /// What is done to a number of rows, which go by in groups as large as there are registers for.
 trait Groups<T: Scalar> {
     /// The rows `first .. first + C`.
@@ -167,13 +173,12 @@ trait Groups<T: Scalar> {
     /// As for a group.
     #[inline(always)]
     unsafe fn all<S: Simd>(&self, lanes: Lanes<T, S>, count: usize) {
-        let many = S::REGISTER_COUNT >= 32;
+        let widest = widest::<S>();
         let mut first = 0;
         while first < count {
             let group = match count - first {
-                12.. if many => 12,
-                8.. if many => 8,
-                6.. if !many => 6,
+                left if left >= widest => widest,
+                8.. => 8,
                 4.. => 4,
                 2.. => 2,
                 _ => 1,
@@ -208,16 +213,19 @@ impl<T: Scalar> Groups<T> for Project<'_, T> {
     #[inline(always)]
     unsafe fn group<S: Simd, const C: usize>(&self, lanes: Lanes<T, S>, first: usize) {
         let &Project { x, v, w, sign, ahead } = self;
-        // The first group asks for the next strip's rows.
-        let lines = if first == 0 { (REGISTERS * Lanes::<T, S>::N * size_of::<T>()).div_ceil(LINE_BYTES) } else { 0 };
+        // Of each of the next strip's rows the first group asks for one cache line, the second for the next one: both at once would be more
+        // than memory gives meanwhile.
+        let line = first.div_ceil(widest::<S>()) * LINE_BYTES;
+        let asks = line < REGISTERS * Lanes::<T, S>::N * size_of::<T>();
+        let ahead = ahead.wrapping_byte_add(line);
         let (at, ld) = (v.as_ptr().wrapping_add(first * v.col_stride().unsigned_abs()), v.col_stride().unsigned_abs());
         let mut sums = [[lanes.zero(); REGISTERS]; C];
         for i in 0..v.nrows() {
             // SAFETY: X has V's rows, and V these columns.
             unsafe {
                 let [x] = x.row(i).load::<S, 1>(lanes);
-                for line in 0..lines {
-                    prefetch(ahead.wrapping_add(i * self.x.ld).wrapping_byte_add(line * LINE_BYTES));
+                if asks {
+                    prefetch(ahead.wrapping_add(i * self.x.ld));
                 }
                 for c in 0..C {
                     let v = lanes.splat(*at.add(c * ld + i));
