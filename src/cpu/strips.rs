@@ -211,6 +211,7 @@ struct Project<'a, T> {
 
 impl<T: Scalar> Groups<T> for Project<'_, T> {
     #[inline(always)]
+    // SAFETY: the caller's promise, which the trait asks for.
     unsafe fn group<S: Simd, const C: usize>(&self, lanes: Lanes<T, S>, first: usize) {
         let &Project { x, v, w, sign, ahead } = self;
         // Of each of the next strip's rows the first group asks for one cache line, the second for the next one: both at once would be more
@@ -258,6 +259,7 @@ struct Expand<'a, T> {
 
 impl<T: Scalar> Groups<T> for Expand<'_, T> {
     #[inline(always)]
+    // SAFETY: the caller's promise, which the trait asks for.
     unsafe fn group<S: Simd, const C: usize>(&self, lanes: Lanes<T, S>, first: usize) {
         let &Expand { x, v, w } = self;
         let (at, ld) = (v.as_ptr().wrapping_add(first), v.col_stride().unsigned_abs());
