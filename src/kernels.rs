@@ -32,6 +32,8 @@ pub struct RowMap {
     pub rows: usize,
     /// Rows of one block.
     pub block_rows: usize,
+    /// Whether every group is upper triangular in the panel, an R factor of the level before.
+    pub triangles: bool,
 }
 
 impl RowMap {
@@ -170,9 +172,16 @@ impl Iterator for Levels {
                 self.count = done + 1;
                 let tile = width.min(rows - done * width);
                 Some(if done == 0 {
-                    RowMap { start, group: width, spacing: width, rows: tile, block_rows: width }
+                    RowMap { start, group: width, spacing: width, rows: tile, block_rows: width, triangles: false }
                 } else {
-                    RowMap { start, group: width, spacing: done * width, rows: width + tile, block_rows: 2 * width }
+                    RowMap {
+                        start,
+                        group: width,
+                        spacing: done * width,
+                        rows: width + tile,
+                        block_rows: 2 * width,
+                        triangles: false,
+                    }
                 })
             }
             PanelTree::Reduction => {
@@ -180,10 +189,11 @@ impl Iterator for Levels {
                     return None;
                 }
                 let map = if leaves {
-                    RowMap { start, group: leaf, spacing: leaf, rows, block_rows: leaf }
+                    RowMap { start, group: leaf, spacing: leaf, rows, block_rows: leaf, triangles: false }
                 } else {
                     self.spacing = spacing * arity;
-                    RowMap { start, group: width, spacing, rows: (count - 1) * width + last, block_rows: arity * width }
+                    let rows = (count - 1) * width + last;
+                    RowMap { start, group: width, spacing, rows, block_rows: arity * width, triangles: true }
                 };
                 self.count = map.blocks();
                 self.last = width.min(map.block(self.count - 1).len());

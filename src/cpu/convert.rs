@@ -96,6 +96,47 @@ pub(super) fn narrow_into<S: Element>(from: MatRef<'_, S::Scalar>, mut to: MatMu
     }
 }
 
+/// Rows of `ld` places in `to` <- those of `from`, which lie by rows or by columns.
+pub(super) fn widen_to_rows<S: Element>(from: MatRef<'_, S>, to: &mut [S::Scalar], ld: usize) {
+    if from.col_stride() == 1 {
+        for (x, y) in (0..from.nrows()).zip(to.chunks_mut(ld)) {
+            if let Some(x) = from.row(x).transpose().try_as_col_major() {
+                S::widen_slice(x.as_slice(), &mut y[..from.ncols()]);
+            }
+        }
+        return;
+    }
+    let mut piece = [bytemuck::Zeroable::zeroed(); PIECE];
+    for j in 0..from.ncols() {
+        let Some(x) = from.col(j).try_as_col_major() else { return };
+        for (x, to) in x.as_slice().chunks(PIECE).zip(to.chunks_mut(PIECE * ld)) {
+            S::widen_slice(x, &mut piece[..x.len()]);
+            to[j..].iter_mut().step_by(ld).zip(&piece[..x.len()]).for_each(|(to, x)| *to = *x);
+        }
+    }
+}
+
+/// The way back of [`widen_to_rows`], rounded to nearest.
+pub(super) fn narrow_from_rows<S: Element>(from: &[S::Scalar], ld: usize, mut to: MatMut<'_, S>) {
+    let cols = to.ncols();
+    if to.col_stride() == 1 {
+        for (i, x) in (0..to.nrows()).zip(from.chunks(ld)) {
+            if let Some(y) = to.as_mut().row_mut(i).transpose_mut().try_as_col_major_mut() {
+                S::narrow_slice(&x[..cols], y.as_slice_mut());
+            }
+        }
+        return;
+    }
+    let mut piece = [bytemuck::Zeroable::zeroed(); PIECE];
+    for j in 0..cols {
+        let Some(y) = to.as_mut().col_mut(j).try_as_col_major_mut() else { return };
+        for (from, y) in from.chunks(PIECE * ld).zip(y.as_slice_mut().chunks_mut(PIECE)) {
+            from[j..].iter().step_by(ld).zip(&mut piece[..y.len()]).for_each(|(x, piece)| *piece = *x);
+            S::narrow_slice(&piece[..y.len()], y);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

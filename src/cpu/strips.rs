@@ -6,7 +6,7 @@
 
 #![allow(clippy::needless_range_loop, reason = "loops of constant length over several arrays of registers, which are unrolled")]
 
-use std::marker::PhantomData;
+use std::{marker::PhantomData, ops::Range};
 
 use faer::{
     MatMut, MatRef,
@@ -29,8 +29,13 @@ const ROWS: usize = 256;
 
 /// Columns of a strip of `T`; none where there are no registers for it, or where the matrix product is faster, as for complex numbers.
 pub(super) fn width<T: Scalar>() -> Option<usize> {
+    registers::<T>().filter(|_| !T::IS_COMPLEX)
+}
+
+/// The same whatever is faster.
+pub(super) fn registers<T: Scalar>() -> Option<usize> {
     let width = <T as ComplexField>::Arch::default().dispatch(Width::<T>(PhantomData));
-    (width > REGISTERS && !T::IS_COMPLEX).then_some(width)
+    (width > REGISTERS).then_some(width)
 }
 
 struct Width<T>(PhantomData<T>);
@@ -49,11 +54,22 @@ pub(super) fn workspace(width: usize, reflectors: usize) -> usize {
     2 * width * reflectors
 }
 
-/// Applies I - V T^H V^H to `x`, which has whole strips, and contiguous rows. `runs`: some rows of V, and the first of as many rows of X that
-/// they belong to. V and T are column-major; `work` are [`workspace`] elements.
+/// Some rows of V, unit lower trapezoidal.
+pub(super) struct Run<'a, T> {
+    /// The rows, column-major.
+    pub v: MatRef<'a, T>,
+    /// Where in V they begin.
+    pub first: usize,
+    /// Whether they are upper triangular too.
+    pub triangular: bool,
+    /// Where in X their rows begin.
+    pub row: usize,
+}
+
+/// Applies I - V T^H V^H to `x`, which has whole strips, and contiguous rows. T is column-major; `work` are [`workspace`] elements.
 pub(super) fn update<'a, T: Scalar>(
     x: MatMut<'_, T>,
-    runs: impl Iterator<Item = (MatRef<'a, T>, usize)> + Clone,
+    runs: impl Iterator<Item = Run<'a, T>> + Clone,
     t: MatRef<'_, T>,
     work: &mut [T],
 ) {
@@ -67,7 +83,7 @@ struct Update<'a, T, I> {
     work: &'a mut [T],
 }
 
-impl<'v, T: Scalar, I: Iterator<Item = (MatRef<'v, T>, usize)> + Clone> WithSimd for Update<'_, T, I> {
+impl<'v, T: Scalar, I: Iterator<Item = Run<'v, T>> + Clone> WithSimd for Update<'_, T, I> {
     type Output = ();
 
     #[inline(always)]
@@ -78,7 +94,7 @@ impl<'v, T: Scalar, I: Iterator<Item = (MatRef<'v, T>, usize)> + Clone> WithSimd
         assert!(x.col_stride() == 1 && x.row_stride() >= 0 && x.ncols().is_multiple_of(width) && t.nrows() == reflectors);
         let column_major = |a: MatRef<'_, T>| (a.nrows() <= 1 || a.row_stride() == 1) && (a.ncols() <= 1 || a.col_stride() >= 0);
         assert!(column_major(t));
-        for (v, row) in runs.clone() {
+        for Run { v, row, .. } in runs.clone() {
             assert!(v.ncols() == reflectors && row + v.nrows() <= x.nrows() && column_major(v));
         }
         let (w, tw) = work[..workspace(width, reflectors)].split_at_mut(width * reflectors);
@@ -92,18 +108,48 @@ impl<'v, T: Scalar, I: Iterator<Item = (MatRef<'v, T>, usize)> + Clone> WithSimd
             // SAFETY: the assertions: the strip's columns are those of X, its rows and V's are those of each run, and W's have `width` elements
             // for each reflector. All are borrowed, for writing where that is done.
             unsafe {
-                for (v, row) in runs.clone() {
+                for Run { v, first, triangular, row } in runs.clone() {
                     for i in (0..v.nrows()).step_by(ROWS) {
                         let (x, v) = (strip.row(row + i), v.subrows(i, ROWS.min(v.nrows() - i)));
-                        Project { x, v, w, sign: T::one_impl(), ahead: x.at.wrapping_add(next) }.all(lanes, reflectors);
+                        let v = Factor { v, lower: first + i, upper: triangular.then_some(i) };
+                        Project { x, v, w, sign: T::one_impl(), ahead: Some(x.at.wrapping_add(next)) }.all(lanes, reflectors);
                     }
                 }
-                Project { x: w, v: t, w: tw, sign: -T::one_impl(), ahead: w.at }.all(lanes, reflectors);
-                for (v, row) in runs.clone() {
-                    Expand { x: strip.row(row), v, w: tw }.all(lanes, v.nrows());
+                let t = Factor { v: t, lower: reflectors, upper: Some(0) };
+                Project { x: w, v: t, w: tw, sign: -T::one_impl(), ahead: None }.all(lanes, reflectors);
+                for Run { v, first, triangular, row } in runs.clone() {
+                    let v = Factor { v, lower: first, upper: triangular.then_some(0) };
+                    Expand { x: strip.row(row), v, w: tw }.all(lanes, v.v.nrows());
                 }
             }
         }
+    }
+}
+
+/// A column-major factor of a product, and where it has zeros.
+#[derive(Clone, Copy)]
+struct Factor<'a, T> {
+    v: MatRef<'a, T>,
+    /// Entries (i, j) with i + lower < j are zeros,
+    lower: usize,
+    /// and those with i + upper > j.
+    upper: Option<usize>,
+}
+
+impl<T> Factor<'_, T> {
+    /// The rows outside of which `columns` have zeros.
+    #[inline(always)]
+    fn rows_of(&self, columns: Range<usize>) -> Range<usize> {
+        let rows = self.v.nrows();
+        let end = self.upper.map_or(rows, |upper| columns.end.saturating_sub(upper).min(rows));
+        columns.start.saturating_sub(self.lower).min(end)..end
+    }
+
+    /// The columns outside of which `rows` have zeros.
+    #[inline(always)]
+    fn columns_of(&self, rows: Range<usize>) -> Range<usize> {
+        let end = (rows.end + self.lower).min(self.v.ncols());
+        self.upper.map_or(0, |upper| rows.start + upper).min(end)..end
     }
 }
 
@@ -202,30 +248,47 @@ trait Groups<T: Scalar> {
 /// W += sign V^H X, a row of W for each column of V.
 struct Project<'a, T> {
     x: Strip<T>,
-    v: MatRef<'a, T>,
+    v: Factor<'a, T>,
     w: Strip<T>,
     sign: T,
     /// Where a row of the strip that comes next begins, beside the first of `x`.
-    ahead: *const T,
+    ahead: Option<*const T>,
 }
 
 impl<T: Scalar> Groups<T> for Project<'_, T> {
     #[inline(always)]
     // SAFETY: the caller's promise, which the trait asks for.
     unsafe fn group<S: Simd, const C: usize>(&self, lanes: Lanes<T, S>, first: usize) {
-        let &Project { x, v, w, sign, ahead } = self;
-        // Of each of the next strip's rows the first group asks for one cache line, the second for the next one: both at once would be more
-        // than memory gives meanwhile.
-        let line = first.div_ceil(widest::<S>()) * LINE_BYTES;
-        let asks = line < REGISTERS * Lanes::<T, S>::N * size_of::<T>();
-        let ahead = ahead.wrapping_byte_add(line);
+        let &Project { x, v: factor, w, sign, ahead } = self;
+        let v = factor.v;
+        let rows = factor.rows_of(first..first + C);
         let (at, ld) = (v.as_ptr().wrapping_add(first * v.col_stride().unsigned_abs()), v.col_stride().unsigned_abs());
+        let bytes = REGISTERS * Lanes::<T, S>::N * size_of::<T>();
+        let mut asks = None;
+        if let Some(ahead) = ahead {
+            match factor.upper {
+                // The rows that no group had before.
+                Some(upper) => {
+                    for i in first.saturating_sub(upper).min(rows.end)..rows.end {
+                        for line in (0..bytes).step_by(LINE_BYTES) {
+                            prefetch(ahead.wrapping_add(i * x.ld).wrapping_byte_add(line));
+                        }
+                    }
+                }
+                // Of each row the first group asks for one cache line, the second for the next one: both at once would be more than memory
+                // gives meanwhile.
+                None => {
+                    let line = first.div_ceil(widest::<S>()) * LINE_BYTES;
+                    asks = (line < bytes).then(|| ahead.wrapping_byte_add(line));
+                }
+            }
+        }
         let mut sums = [[lanes.zero(); REGISTERS]; C];
-        for i in 0..v.nrows() {
+        for i in rows {
             // SAFETY: X has V's rows, and V these columns.
             unsafe {
                 let [x] = x.row(i).load::<S, 1>(lanes);
-                if asks {
+                if let Some(ahead) = asks {
                     prefetch(ahead.wrapping_add(i * self.x.ld));
                 }
                 for c in 0..C {
@@ -253,7 +316,7 @@ impl<T: Scalar> Groups<T> for Project<'_, T> {
 /// X += V W.
 struct Expand<'a, T> {
     x: Strip<T>,
-    v: MatRef<'a, T>,
+    v: Factor<'a, T>,
     w: Strip<T>,
 }
 
@@ -261,12 +324,13 @@ impl<T: Scalar> Groups<T> for Expand<'_, T> {
     #[inline(always)]
     // SAFETY: the caller's promise, which the trait asks for.
     unsafe fn group<S: Simd, const C: usize>(&self, lanes: Lanes<T, S>, first: usize) {
-        let &Expand { x, v, w } = self;
+        let &Expand { x, v: factor, w } = self;
+        let v = factor.v;
         let (at, ld) = (v.as_ptr().wrapping_add(first), v.col_stride().unsigned_abs());
         // SAFETY: X has V's rows, these among them, and W a row for each column of V.
         unsafe {
             let mut rows = x.row(first).load::<S, C>(lanes);
-            for k in 0..v.ncols() {
+            for k in factor.columns_of(first..first + C) {
                 let [w] = w.row(k).load::<S, 1>(lanes);
                 for c in 0..C {
                     let v = lanes.splat(*at.add(k * ld + c));
@@ -287,38 +351,52 @@ mod tests {
     use super::*;
     use crate::scalar::{Re, RealElement};
 
-    /// The strips of X become X - V T^T V^T X, whatever the number of rows, runs and reflectors; rows that no run has stay what they were. The
-    /// error is to be a unit of what the sums, of numbers up to a half, could come to if none cancelled; more terms than a few cancel.
+    /// The strips of X become X - V T^T V^T X, whatever the number of rows, runs and reflectors, for V with zeros above its diagonal, and below
+    /// that of each run where these are triangles; rows that no run has stay what they were. The error is to be a unit of what the sums, of
+    /// numbers up to a half, could come to if none cancelled; more terms than a few cancel.
     fn strips_are_updated<T: Scalar>(eps: f64) {
         let Some(width) = width::<T>() else { return };
         let entry = |i: usize, j: usize, k: usize| ((i * 7919 + j * 104_729 + k * 15_485_863) % 1009) as f64 / 1009.0 - 0.5;
         let number = |x: f64| T::from_real_impl(&Re::<T>::from_double(x));
-        for (rows, reflectors, strips) in [(1, 1, 1), (7, 3, 2), (48, 48, 1), (300, 13, 3), (531, 32, 2)] {
-            let v = Mat::<T>::from_fn(rows, reflectors, |i, j| number(entry(i, j, 1)));
+        // Every run has a gap of two rows before it.
+        let (of_run, gap) = (|i: usize, run: usize| (i / run, i % run), 2);
+        for (rows, run, reflectors, strips, triangular) in [
+            (1, 1, 1, 1, false),
+            (7, 4, 3, 2, false),
+            (48, 24, 48, 1, false),
+            (300, 150, 13, 3, false),
+            (531, 531, 32, 2, false),
+            (13, 13, 13, 2, true),
+            (90, 31, 31, 2, true),
+            (144, 48, 48, 1, true),
+            (600, 300, 300, 1, true),
+        ] {
+            let zero = |i: usize, j: usize| i < j || triangular && of_run(i, run).1 > j;
+            let v = Mat::<T>::from_fn(rows, reflectors, |i, j| number(if zero(i, j) { 0.0 } else { entry(i, j, 1) }));
             let t = Mat::<T>::from_fn(reflectors, reflectors, |i, j| number(if i <= j { entry(i, j, 2) } else { 0.0 }));
-            let before = Mat::<T>::from_fn(rows + 5, strips * width, |i, j| number(entry(i, j, 3)));
-            let half = rows / 2;
-            let runs = [(v.subrows(0, half), 1), (v.subrows(half, rows - half), half + 4)];
-            let inside =
-                |i: usize| (1..half + 1).contains(&i).then(|| i - 1).or((half + 4..rows + 4).contains(&i).then(|| i - 4));
+            let place = |i: usize| i + (of_run(i, run).0 + 1) * gap;
+            let before = Mat::<T>::from_fn(place(rows - 1) + 3, strips * width, |i, j| number(entry(i, j, 3)));
+            let runs = (0..rows).step_by(run).map(|first| {
+                let v = v.subrows(first, run.min(rows - first));
+                Run { v, first, triangular, row: place(first) }
+            });
             let mut by_rows = before.transpose().to_owned();
             let mut work = vec![T::one_impl(); workspace(width, reflectors)];
-            update(by_rows.as_mut().transpose_mut(), runs.into_iter(), t.as_ref(), &mut work);
+            update(by_rows.as_mut().transpose_mut(), runs, t.as_ref(), &mut work);
 
             let wide = |a: MatRef<'_, T>| Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].to_complex().re);
             let (v, t, x) = (wide(v.as_ref()), wide(t.as_ref()), wide(before.as_ref()));
-            let of_v = Mat::from_fn(rows + 5, reflectors, |i, j| inside(i).map_or(0.0, |i| v[(i, j)]));
+            let mut of_v = Mat::zeros(x.nrows(), reflectors);
+            (0..rows).for_each(|i| of_v.row_mut(place(i)).copy_from(v.row(i)));
             let want = &x - &of_v * (t.transpose() * (of_v.transpose() * &x));
             let size = 1.0 + (rows * reflectors * reflectors) as f64 / 16.0;
-            for i in 0..rows + 5 {
+            let inside: Vec<usize> = (0..rows).map(place).collect();
+            for i in 0..x.nrows() {
                 for j in 0..strips * width {
-                    let (got, before) = (by_rows[(j, i)].to_complex().re, x[(i, j)]);
-                    match inside(i) {
-                        None => assert_eq!(got, before),
-                        Some(_) => {
-                            assert!((got - want[(i, j)]).abs() <= size * eps, "{rows} {reflectors}: {got} {}", want[(i, j)])
-                        }
-                    }
+                    let (got, want) =
+                        (by_rows[(j, i)].to_complex().re, if inside.contains(&i) { want[(i, j)] } else { x[(i, j)] });
+                    let most = if inside.contains(&i) { size * eps } else { 0.0 };
+                    assert!((got - want).abs() <= most, "{rows} {run} {reflectors}, ({i}, {j}): {got} {want}");
                 }
             }
         }

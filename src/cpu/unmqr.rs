@@ -12,7 +12,7 @@ use super::columns::{Columns, ColumnsMut};
 use super::{
     Factors, Pool,
     aligned::LINE_BYTES,
-    convert::{narrow_into, widen_into},
+    convert::{narrow_from_rows, narrow_into, widen_into, widen_to_rows},
     strips, with_buffer,
 };
 use crate::{
@@ -28,6 +28,16 @@ where
 {
     let mut trailing = a.get_mut(.., level.col + level.width..);
     let (rows, blocks) = (level.map.block_rows, 0..level.map.blocks());
+    if let Some(width) = strips::registers::<T>().filter(|_| level.map.triangles && trailing.col_stride() != 1) {
+        shares(trailing, None, cols_per_block).into_par_iter().for_each(|mut x| {
+            with_buffer(pool, rows * width + strips::workspace(width, level.width), |work| {
+                for q in blocks.clone() {
+                    update_by_rows(x.rb_mut(), width, factors, level, q, work);
+                }
+            })
+        });
+        return;
+    }
     match S::as_scalars(trailing.rb_mut()) {
         Some(x) => {
             let strip = strips::width::<T>().filter(|_| x.col_stride() == 1 && x.row_stride() > 1);
@@ -36,7 +46,10 @@ where
                     for q in blocks.clone() {
                         let (v, t) = factors.of_block(level, q);
                         let first = level.map.block(q).start;
-                        let runs = level.map.runs(q).map(|(stacked, row)| (v.subrows(stacked.start - first, stacked.len()), row));
+                        let runs = level.map.runs(q).map(|(stacked, row)| {
+                            let first = stacked.start - first;
+                            strips::Run { v: v.subrows(first, stacked.len()), first, triangular: level.map.triangles, row }
+                        });
                         strips::update(x.rb_mut(), runs, t, work);
                     }
                 }),
@@ -141,6 +154,35 @@ pub(super) fn unmqr_meanwhile<T: Scalar>(
         };
         rayon::join(|| meanwhile(above), rest);
     });
+}
+
+/// Block q of a level that stacks triangles, strip by strip of `width` columns, which are copied to where their rows are contiguous: most of
+/// the products of triangles are left out then, and there are more of them than entries to be copied.
+fn update_by_rows<S, T>(mut x: MatMut<'_, S>, width: usize, factors: &Factors<T>, level: &Level, q: usize, work: &mut [T])
+where
+    S: Element<Scalar = T>,
+    T: Scalar,
+{
+    let (v, t) = factors.of_block(level, q);
+    let (strip, work) = work.split_at_mut(v.nrows() * width);
+    let begin = level.map.block(q).start;
+    let runs = level.map.runs(q).map(|(stacked, row)| (stacked.start - begin, row, stacked.len()));
+    for first in (0..x.ncols()).step_by(width) {
+        let cols = width.min(x.ncols() - first);
+        for (stacked, row, rows) in runs.clone() {
+            widen_to_rows(x.rb().submatrix(row, first, rows, cols), &mut strip[stacked * width..], width);
+        }
+        let of_v = runs.clone().map(|(first, _, rows)| strips::Run {
+            v: v.subrows(first, rows),
+            first,
+            triangular: level.map.triangles,
+            row: first,
+        });
+        strips::update(MatMut::from_row_major_slice_mut(strip, v.nrows(), width), of_v, t, work);
+        for (stacked, row, rows) in runs.clone() {
+            narrow_from_rows(&strip[stacked * width..], width, x.rb_mut().submatrix_mut(row, first, rows, cols));
+        }
+    }
 }
 
 /// [`update`] for rows stored in a narrower type: by way of a copy in `wide`.
