@@ -128,12 +128,15 @@ impl fmt::Display for PanelTree {
     }
 }
 
+/// Leaves are a multiple of so many rows, whole cache lines, where that does not make them longer than they may be.
+const LEAF_STEP: usize = 16;
+
 /// The levels of the sweep that makes rows `start..start + rows` of a panel of `width` columns upper triangular.
 ///
-/// `leaf` is the number of rows of a leaf block, `arity` the number of R factors that a node stacks.
+/// `leaf` is the number of rows that a leaf block has at most, `arity` the number of R factors that a node stacks.
 pub fn levels(tree: PanelTree, start: usize, rows: usize, width: usize, leaf: usize, arity: usize) -> Levels {
-    // A leaf longer than the panel is the panel.
-    let leaf = leaf.min(rows);
+    // As few leaves as may be, of one length, for they are factored side by side; one longer than the panel is the panel.
+    let leaf = rows.div_ceil(rows.div_ceil(leaf.max(1)).max(1)).next_multiple_of(LEAF_STEP).min(leaf).min(rows);
     Levels { tree, start, rows, width, leaf, arity, count: usize::MAX, spacing: leaf, last: 0 }
 }
 
@@ -327,6 +330,18 @@ mod tests {
                     assert_eq!(joined, (start..start + rows).collect::<Vec<_>>());
                 }
             }
+        }
+    }
+
+    /// Leaves are no longer than they may be, no more than they have to be, and of one length but for a step's rounding.
+    #[test]
+    fn leaves_are_even() {
+        for (rows, leaf) in
+            [(1, 64), (64, 64), (65, 64), (1000, 64), (3000, 1536), (4096, 1536), (1600, 1536), (130, 24), (50, 9)]
+        {
+            let leaves = levels(PanelTree::Reduction, 7, rows, 8, leaf, 8).next().expect("rows");
+            assert_eq!(leaves.blocks(), rows.div_ceil(leaf), "{rows} {leaf}");
+            assert!(leaves.block_rows <= leaf && leaves.block_rows < rows.div_ceil(leaves.blocks()) + LEAF_STEP, "{rows} {leaf}");
         }
     }
 

@@ -281,7 +281,7 @@ pub struct Tuning {
     pub direct: usize,
     /// Tile size b of stage 1, which is the bandwidth it leaves; at least 1. (Unified-kernels paper: TILESIZE.)
     pub tile_size: usize,
-    /// Rows of a leaf block of the panel's reduction tree, at least 2 `tile_size`; its quotient by the tile size is the tree's arity.
+    /// Most rows of a leaf block of the panel's reduction tree, at least 2 `tile_size`; its quotient by the tile size is the tree's arity.
     pub leaf: usize,
     /// Shape of the panel's reduction tree.
     pub tree: PanelTree,
@@ -311,7 +311,7 @@ macro_rules! hyperparameters {
             direct: usize = 0,
             /// Sets the tile size, which is the bandwidth after stage 1.
             tile_size: usize = 16,
-            /// Sets the rows of a leaf block.
+            /// Sets the most rows of a leaf block.
             leaf: usize = 512,
             /// Sets the shape of the panel's tree.
             tree: PanelTree = svdvals_gpu::PanelTree::Flat,

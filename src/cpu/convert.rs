@@ -108,7 +108,10 @@ pub(super) fn widen_to_rows<S: Element>(from: MatRef<'_, S>, to: &mut [S::Scalar
     }
     let mut piece = [bytemuck::Zeroable::zeroed(); PIECE];
     for j in 0..from.ncols() {
-        let Some(x) = from.col(j).try_as_col_major() else { return };
+        let Some(x) = from.col(j).try_as_col_major() else {
+            to[j..].iter_mut().step_by(ld).zip(from.col(j).iter()).for_each(|(to, x)| *to = x.widen());
+            continue;
+        };
         for (x, to) in x.as_slice().chunks(PIECE).zip(to.chunks_mut(PIECE * ld)) {
             S::widen_slice(x, &mut piece[..x.len()]);
             to[j..].iter_mut().step_by(ld).zip(&piece[..x.len()]).for_each(|(to, x)| *to = *x);
@@ -129,7 +132,11 @@ pub(super) fn narrow_from_rows<S: Element>(from: &[S::Scalar], ld: usize, mut to
     }
     let mut piece = [bytemuck::Zeroable::zeroed(); PIECE];
     for j in 0..cols {
-        let Some(y) = to.as_mut().col_mut(j).try_as_col_major_mut() else { return };
+        let column = to.as_mut().col_mut(j);
+        let Some(y) = column.try_as_col_major_mut() else {
+            from[j..].iter().step_by(ld).zip(to.as_mut().col_mut(j).iter_mut()).for_each(|(x, to)| *to = S::narrow(*x));
+            continue;
+        };
         for (from, y) in from.chunks(PIECE * ld).zip(y.as_slice_mut().chunks_mut(PIECE)) {
             from[j..].iter().step_by(ld).zip(&mut piece[..y.len()]).for_each(|(x, piece)| *piece = *x);
             S::narrow_slice(&piece[..y.len()], y);
@@ -186,6 +193,27 @@ mod tests {
             narrow_into(wide.as_ref(), by_columns.as_mut());
             narrow_into(wide.as_ref(), by_rows.as_mut().transpose_mut());
             assert_eq!((by_columns, by_rows), (narrow, swapped));
+        }
+    }
+    /// To rows, and back from them, in every memory order, past a whole piece and with none; what is between the rows stays.
+    #[test]
+    fn rows_go_there_and_back() {
+        for (m, n) in [(5, 7), (3, 32), (64, 16), (65, 3), (130, 1), (1, 9)] {
+            let ld = n + 3;
+            let narrow = Mat::from_fn(m, n, |i, j| f16::from_f32((i as f32 - 3.0) * 1.25 + j as f32 * 0.5));
+            let swapped = narrow.transpose().to_owned();
+            for view in [narrow.as_ref(), swapped.transpose(), narrow.as_ref().reverse_rows()] {
+                let mut rows = vec![-1f32; m * ld];
+                widen_to_rows(view, &mut rows, ld);
+                let want = |i: usize, j: usize| if j < n { view[(i, j)].to_f32() } else { -1.0 };
+                (0..m * ld).for_each(|k| assert_eq!(rows[k], want(k / ld, k % ld)));
+                let (mut by_columns, mut by_rows) = (Mat::from_fn(m, n, |_, _| f16::ZERO), Mat::from_fn(n, m, |_, _| f16::ZERO));
+                narrow_from_rows(&rows, ld, by_columns.as_mut());
+                narrow_from_rows(&rows, ld, by_rows.as_mut().transpose_mut());
+                assert_eq!((by_columns.as_ref(), by_rows.transpose()), (view, view));
+                narrow_from_rows(&rows, ld, by_columns.as_mut().reverse_rows_mut());
+                assert_eq!(by_columns.as_ref().reverse_rows(), view);
+            }
         }
     }
 }

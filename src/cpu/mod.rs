@@ -236,14 +236,25 @@ impl<S: Element> StageKernels for CpuKernels<S> {
 
     fn unmqr(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
         let (a, factors, pool) = a.parts(level.transposed);
-        let trailing = a.ncols() - level.col - level.width;
-        unmqr::unmqr(a, &factors[0], pool, level, self.tuning.cols_per_block);
-        self.watch.did(unmqr_flops::<S>(level, trailing))
+        let trailing = a.get_mut(.., level.col + level.width..);
+        let done = unmqr_flops::<S>(level, trailing.ncols());
+        unmqr::unmqr(trailing, &factors[0], pool, level, self.tuning.cols_per_block);
+        self.watch.did(done)
     }
 
     fn unmqr_and_geqrt(&self, a: &mut Dense<S>, level: &Level, next: &Level) -> Result<()> {
         let (mut view, [factors, of_next], pool) = a.parts(level.transposed);
         let trailing = view.ncols() - level.col - level.width;
+        if level.transposed == next.transposed && level.col == next.col {
+            // The next level of one sweep is of the panel alone, and the update of the columns right of it.
+            let (panel, right) = view.split_at_col_mut(level.col + level.width);
+            rayon::join(
+                || geqrt::geqrt(panel, of_next, pool, next),
+                || unmqr::unmqr(right, factors, pool, level, self.tuning.cols_per_block),
+            );
+            a.factors.swap(0, 1);
+            return self.watch.did(unmqr_flops::<S>(level, trailing) + geqrt_flops::<S>(next));
+        }
         match S::as_scalars(view.rb_mut()) {
             Some(view) if level.map.rows * trailing * size_of::<S>() <= LOOK_AHEAD_BYTES && level.looks_ahead_to(next) => {
                 unmqr::unmqr_meanwhile(view, factors, pool, level, self.tuning.cols_per_block, next.width, |rows| {

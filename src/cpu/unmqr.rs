@@ -20,13 +20,12 @@ use crate::{
     scalar::{Element, Scalar},
 };
 
-/// Updates `a[.., col + width..]`, at most `cols_per_block` columns a task.
-pub(super) fn unmqr<S, T>(a: MatMut<'_, S>, factors: &Factors<T>, pool: &Pool<T>, level: &Level, cols_per_block: usize)
+/// Updates the columns right of the panel, at most `cols_per_block` a task.
+pub(super) fn unmqr<S, T>(mut trailing: MatMut<'_, S>, factors: &Factors<T>, pool: &Pool<T>, level: &Level, cols_per_block: usize)
 where
     S: Element<Scalar = T>,
     T: Scalar,
 {
-    let mut trailing = a.get_mut(.., level.col + level.width..);
     let (rows, blocks) = (level.map.block_rows, 0..level.map.blocks());
     if let Some(width) = strips::registers::<T>().filter(|_| level.map.triangles && trailing.col_stride() != 1) {
         shares(trailing, None, cols_per_block).into_par_iter().for_each(|mut x| {
