@@ -4,6 +4,7 @@ use std::{any::TypeId, borrow::Cow, fmt};
 
 use crate::{
     bidiag_svdvals,
+    elsewhere::on_pool,
     error::{Result, SvdError},
     progress::Watch,
     scalar::RealElement,
@@ -154,16 +155,22 @@ impl<R: RealElement> Bidiagonal<R> {
     /// The values before they are rounded to `T`, as accurate as that needs; infinite where they overflow f64.
     pub(crate) fn svdvals_for<T: RealElement>(&self, method: Stage3, watch: &Watch) -> Result<Vec<f64>> {
         let (diagonal, superdiagonal) = (widened(&self.diagonal), widened(&self.superdiagonal));
-        let values = match method {
-            Stage3::Auto | Stage3::Newton => bidiag_svdvals::svdvals(&diagonal, &superdiagonal, T::epsilon().to_double(), watch),
-            Stage3::Dqds => bidiag_svdvals::svdvals_by_dqds(&diagonal, &superdiagonal, watch),
-            Stage3::Bisection => bidiag_svdvals::bisection::svdvals(&diagonal, &superdiagonal, watch),
-            Stage3::Device => return Err(SvdError::invalid("stage3", "Stage3::Device, but the bidiagonal is not on a GPU")),
-            #[cfg(feature = "lapack")]
-            Stage3::Bdsqr => bidiag_svdvals::lapack::bdsqr(diagonal.into_owned(), superdiagonal.into_owned())?,
-            #[cfg(feature = "lapack")]
-            Stage3::Bdsdc => bidiag_svdvals::lapack::bdsdc(diagonal.into_owned(), superdiagonal.into_owned())?,
+        let unit = T::epsilon().to_double();
+        let find = || {
+            Ok(match method {
+                Stage3::Auto | Stage3::Newton => bidiag_svdvals::svdvals(&diagonal, &superdiagonal, unit, watch),
+                Stage3::Dqds => bidiag_svdvals::svdvals_by_dqds(&diagonal, &superdiagonal, watch),
+                Stage3::Bisection => bidiag_svdvals::bisection::svdvals(&diagonal, &superdiagonal, watch),
+                Stage3::Device => {
+                    return Err(SvdError::invalid("stage3", "Stage3::Device, but the bidiagonal is not on a GPU"));
+                }
+                #[cfg(feature = "lapack")]
+                Stage3::Bdsqr => bidiag_svdvals::lapack::bdsqr(diagonal.into_owned(), superdiagonal.into_owned())?,
+                #[cfg(feature = "lapack")]
+                Stage3::Bdsdc => bidiag_svdvals::lapack::bdsdc(diagonal.into_owned(), superdiagonal.into_owned())?,
+            })
         };
+        let values = if self.diagonal.len() < bidiag_svdvals::IN_POOL { find()? } else { on_pool(find)? };
         watch.check()?;
         Ok(values)
     }

@@ -18,13 +18,19 @@ pub(crate) async fn on_thread<R: Send + 'static>(body: impl FnOnce() -> R + Send
 }
 
 /// What `body` returns, run in the rayon pool of the calling thread; where there are no threads, in place.
-pub(crate) async fn in_pool<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> Result<R> {
+pub(crate) async fn on_pool_async<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> Result<R> {
     if cfg!(target_family = "wasm") {
         return Ok(body());
     }
     let (job, told) = job(body);
     rayon::spawn(job);
     outcome(told).await
+}
+
+/// What `body` returns, run on a thread of the rayon pool that the call is made in. There its parallel loops begin where they are called;
+/// from any other thread each of them is handed over to the pool, which is woken, and its end waited for: tens of microseconds a loop.
+pub(crate) fn on_pool<R: Send>(body: impl FnOnce() -> R + Send) -> R {
+    rayon::scope(|_| body())
 }
 
 type Panic = Box<dyn Any + Send>;

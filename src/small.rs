@@ -4,7 +4,7 @@ use crate::{
     bidiagonal::Bidiagonal,
     cpu::{bidiagonal_directly, cholesky_qr, gram, norm, tsqr},
     error::Result,
-    options::{SvdOptions, Tuning},
+    options::Tuning,
     progress::{Stage, Watch, flops_directly},
     report::{Clock, StageSeconds},
     scalar::{Element, Re, RealElement, Scalar},
@@ -81,8 +81,7 @@ fn joins_rows(m: usize, n: usize) -> bool {
 
 /// Whether the CPU needs no stage 0 of its own for an m x n matrix: a pass over the rows comes first and does that too, or what follows is
 /// done in a precision that holds the squares of any entries.
-pub(crate) fn reads_once<S: Element>(options: &SvdOptions, m: usize, n: usize) -> Result<bool> {
+pub(crate) fn reads_once<S: Element>(tuning: &Tuning, m: usize, n: usize) -> bool {
     let (m, n) = (m.max(n), m.min(n));
-    let once = joins_rows(m, n) || !S::Scalar::IS_DOUBLE;
-    Ok(once && is_direct::<S>(&options.tuning_for_cpu::<S>(n)?, n))
+    (joins_rows(m, n) || !S::Scalar::IS_DOUBLE) && is_direct::<S>(tuning, n)
 }

@@ -10,6 +10,7 @@ use crate::{
     bidiagonal::Bidiagonal,
     choose::{Choice, choose, choose_for_dense, context_of, fallback, too_small},
     cpu::CpuKernels,
+    elsewhere::on_pool,
     error::{Result, SvdError},
     gpu::{GpuContext, GpuKernels, Manner, required_band_bytes},
     kernels::{HeldBy, TileKernels},
@@ -147,18 +148,20 @@ fn on_chosen<T, S, R>(
     n: usize,
     stage: Stage,
     watch: impl Fn(&Tuning) -> Result<Watch>,
-    cpu: impl Fn(&CpuKernels<S>, &Tuning) -> Result<R>,
+    cpu: impl Fn(&CpuKernels<S>, &Tuning) -> Result<R> + Sync,
     gpu: impl Fn(&GpuKernels<S>, &Tuning) -> Result<R>,
 ) -> Result<R>
 where
     T: Element,
     S: Element<Real = T::Real, Scalar = T::Scalar>,
+    R: Send,
 {
     let on_cpu = || {
         let tuning = options.tuning_for_cpu::<S>(n)?;
         let watch = watch(&tuning)?;
         watch.begin(stage)?;
-        let result = cpu(&CpuKernels::watched(&tuning, watch.clone())?, &tuning)?;
+        let kernels = CpuKernels::watched(&tuning, watch.clone())?;
+        let result = on_pool(|| cpu(&kernels, &tuning))?;
         watch.end();
         Ok(result)
     };

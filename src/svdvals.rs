@@ -13,7 +13,7 @@ use crate::{
     bidiagonal::{Bidiagonal, Stage3},
     choose::{Choice, choose_for_dense, context_of, context_of_async, fallback},
     cpu::CpuKernels,
-    elsewhere::in_pool,
+    elsewhere::{on_pool, on_pool_async},
     error::{Result, SvdError},
     gpu::{GpuContext, GpuKernels, Manner, Waits},
     kernels::{HeldBy, StageKernels, TileKernels},
@@ -222,17 +222,30 @@ where
     let (whole, start) = (Clock::new(timed), Watch::start(options));
     let choice = choose_for_dense::<T, S>(options, a, || context_of(options))?;
     choice.has_stage3(options)?;
-    let scan = !matches!(choice, Choice::Cpu(_)) || !reads_once::<S>(options, a.nrows(), a.ncols())?;
-    let (solve, scan_seconds) = Solve::new::<S>(a, options, timed, start, scan)?;
-    let report = match choice {
-        Choice::Cpu(reason) => on_cpu::<T, S>(&solve, reason).map_err(|error| match error {
-            SvdError::NonFinite { .. } if !scan => first_non_finite(a), // where the caller has it
-            error => error,
-        })?,
+    let (report, scan_seconds) = match choice {
+        Choice::Cpu(reason) => {
+            let (m, n) = (a.nrows(), a.ncols());
+            let tuning = options.tuning_for_cpu::<S>(m.min(n))?;
+            let (scan, small) = (!reads_once::<S>(&tuning, m, n), is_direct::<S>(&tuning, m.min(n)));
+            let compute = || {
+                let (solve, scan_seconds) = Solve::new::<S>(a, options, timed, start, scan)?;
+                Ok((on_cpu::<T, S>(&solve, tuning, reason)?, scan_seconds))
+            };
+            let result = if small { compute() } else { on_pool(compute) };
+            result.map_err(|error| match error {
+                SvdError::NonFinite { .. } if !scan => first_non_finite(a), // where the caller has it
+                error => error,
+            })?
+        }
         Choice::Gpu { context, tuning, reason } => {
+            let (solve, scan_seconds) = Solve::new::<S>(a, options, timed, start, true)?;
             match block_on(on_gpu::<T, S, _>(&solve, &context, tuning, reason, Waits::Blocking)) {
-                Err(error) if solve.falls_back(&error) => on_cpu::<T, S>(&solve, fallback(&failed(&error)))?,
-                result => result?,
+                Err(error) if solve.falls_back(&error) => {
+                    let tuning = options.tuning_for_cpu::<S>(solve.a.ncols())?;
+                    let reason = fallback(&failed(&error));
+                    (on_pool(|| on_cpu::<T, S>(&solve, tuning, reason))?, scan_seconds)
+                }
+                result => (result?, scan_seconds),
             }
         }
     };
@@ -278,7 +291,7 @@ where
         }
     };
     let (copy, options) = (Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]), options.clone().backend(Backend::Cpu));
-    let report = in_pool(move || svdvals(copy.as_ref(), &options, timed)).await??;
+    let report = on_pool_async(move || svdvals(copy.as_ref(), &options, timed)).await??;
     let scan = report.seconds.scale;
     Ok(completed(SvdReport { reason, ..report }, a, scan, &whole))
 }
@@ -445,12 +458,11 @@ pub(crate) fn stage_one<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize
     }
 }
 
-fn on_cpu<T, S>(solve: &Solve<'_, T>, reason: Cow<'static, str>) -> Result<SvdReport<Vec<T::Real>>>
+fn on_cpu<T, S>(solve: &Solve<'_, T>, tuning: Tuning, reason: Cow<'static, str>) -> Result<SvdReport<Vec<T::Real>>>
 where
     T: Element,
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
-    let tuning = solve.options.tuning_for_cpu::<S>(solve.a.ncols())?;
     let (values, seconds) = if is_direct::<S>(&tuning, solve.a.ncols()) {
         tuning.check()?;
         solve.run_small()?

@@ -77,6 +77,33 @@ fn fractions_follow_the_work() {
     check_course("band_to_bidiag", &seen, &[BandToBidiag]);
 }
 
+/// A call from outside of the rayon pool goes there once, and not with every parallel loop: all of its steps are told of by the pool's
+/// threads, stage 0's and stage 3's included, which are that of the caller where loops are handed over one by one. A small matrix stays on
+/// the thread that it is on, since it would take longer to wake another.
+#[test]
+fn a_call_goes_to_the_pool_once() {
+    let from = |n: usize, call: &dyn Fn(&Mat<f64>, &SvdOptions)| {
+        let inside = Arc::new(Mutex::new(Vec::new()));
+        let seen = inside.clone();
+        let caller = std::thread::current().id();
+        let told = move |_| {
+            let thread = (rayon::current_thread_index().is_some(), std::thread::current().id() == caller);
+            seen.lock().unwrap().push(thread);
+        };
+        call(&gaussian::<f64>(n, n, 3), &cpu().progress(told));
+        let inside = inside.lock().unwrap().clone();
+        assert!(!inside.is_empty());
+        inside
+    };
+    let whole = |a: &Mat<f64>, options: &SvdOptions| _ = a.svdvals_gpu_with(options).unwrap();
+    let band = |a: &Mat<f64>, options: &SvdOptions| _ = a.to_band(options).unwrap().band_to_bidiag(options).unwrap();
+    assert!(from(400, &whole).iter().all(|&thread| thread == (true, false)));
+    assert!(from(100, &whole).iter().all(|&thread| thread == (false, true)));
+    let of_stages = from(400, &band);
+    // What a stage tells when it is done is the caller's.
+    assert!(of_stages.iter().filter(|&&thread| thread != (true, false)).count() <= 4, "{of_stages:?}");
+}
+
 /// A call whose flag is set while it is in a stage ends with [`SvdError::Cancelled`] that names the stage, tells nothing more after the
 /// threads that were telling, and the next call gives the values that it would have given. Stage 3 by dqds and by bisection stops on its way
 /// too, soon after it is told: a sweep is less than a hundredth of it, a round of bisection about a fiftieth, and progress is told in steps.

@@ -99,9 +99,12 @@ const LANES: usize = 16;
 /// Rows times values from which passes are worth handing to other threads.
 const PARALLEL: usize = 1 << 15;
 
-/// Runs `pass`, over `rows` rows for every [`LANES`] of `values`, on this thread or on all.
+/// Orders from which it is worth waking a thread of the pool for the whole of it, from which its passes reach the others.
+pub(crate) const IN_POOL: usize = 400;
+
+/// Runs `pass`, over `rows` rows for every [`LANES`] of `values`, on this thread, or in the pool if this is one of its threads.
 fn in_lockstep<T: Send>(values: &mut [T], rows: usize, pass: impl Fn(&mut [T]) + Send + Sync) {
-    if rows * values.len() < PARALLEL {
+    if rows * values.len() < PARALLEL || rayon::current_thread_index().is_none() {
         values.chunks_mut(LANES).for_each(pass);
     } else {
         values.par_chunks_mut(LANES).with_min_len(PARALLEL / (4 * LANES * rows) + 1).for_each(pass);

@@ -195,6 +195,7 @@ mod tests {
             assert_eq!((by_columns, by_rows), (narrow, swapped));
         }
     }
+
     /// To rows, and back from them, in every memory order, past a whole piece and with none; what is between the rows stays.
     #[test]
     fn rows_go_there_and_back() {

@@ -347,17 +347,17 @@ impl<T: Scalar> Groups<T> for Expand<'_, T> {
 #[cfg(test)]
 mod tests {
     use faer::Mat;
+    use num_complex::Complex;
 
     use super::*;
-    use crate::scalar::{Re, RealElement};
 
-    /// The strips of X become X - V T^T V^T X, whatever the number of rows, runs and reflectors, for V with zeros above its diagonal, and below
+    /// The strips of X become X - V T^H V^H X, whatever the number of rows, runs and reflectors, for V with zeros above its diagonal, and below
     /// that of each run where these are triangles; rows that no run has stay what they were. The error is to be a unit of what the sums, of
     /// numbers up to a half, could come to if none cancelled; more terms than a few cancel.
     fn strips_are_updated<T: Scalar>(eps: f64) {
-        let Some(width) = width::<T>() else { return };
+        let Some(width) = registers::<T>() else { return };
         let entry = |i: usize, j: usize, k: usize| ((i * 7919 + j * 104_729 + k * 15_485_863) % 1009) as f64 / 1009.0 - 0.5;
-        let number = |x: f64| T::from_real_impl(&Re::<T>::from_double(x));
+        let number = |i: usize, j: usize, k: usize| T::from_complex(Complex::new(entry(i, j, k), entry(j, i, k + 3)));
         // Every run has a gap of two rows before it.
         let (of_run, gap) = (|i: usize, run: usize| (i / run, i % run), 2);
         for (rows, run, reflectors, strips, triangular) in [
@@ -372,10 +372,10 @@ mod tests {
             (600, 300, 300, 1, true),
         ] {
             let zero = |i: usize, j: usize| i < j || triangular && of_run(i, run).1 > j;
-            let v = Mat::<T>::from_fn(rows, reflectors, |i, j| number(if zero(i, j) { 0.0 } else { entry(i, j, 1) }));
-            let t = Mat::<T>::from_fn(reflectors, reflectors, |i, j| number(if i <= j { entry(i, j, 2) } else { 0.0 }));
+            let v = Mat::<T>::from_fn(rows, reflectors, |i, j| if zero(i, j) { T::zero_impl() } else { number(i, j, 1) });
+            let t = Mat::<T>::from_fn(reflectors, reflectors, |i, j| if i <= j { number(i, j, 2) } else { T::zero_impl() });
             let place = |i: usize| i + (of_run(i, run).0 + 1) * gap;
-            let before = Mat::<T>::from_fn(place(rows - 1) + 3, strips * width, |i, j| number(entry(i, j, 3)));
+            let before = Mat::<T>::from_fn(place(rows - 1) + 3, strips * width, |i, j| number(i, j, 3));
             let runs = (0..rows).step_by(run).map(|first| {
                 let v = v.subrows(first, run.min(rows - first));
                 Run { v, first, triangular, row: place(first) }
@@ -384,27 +384,29 @@ mod tests {
             let mut work = vec![T::one_impl(); workspace(width, reflectors)];
             update(by_rows.as_mut().transpose_mut(), runs, t.as_ref(), &mut work);
 
-            let wide = |a: MatRef<'_, T>| Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].to_complex().re);
+            let wide = |a: MatRef<'_, T>| Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].to_complex());
             let (v, t, x) = (wide(v.as_ref()), wide(t.as_ref()), wide(before.as_ref()));
             let mut of_v = Mat::zeros(x.nrows(), reflectors);
             (0..rows).for_each(|i| of_v.row_mut(place(i)).copy_from(v.row(i)));
-            let want = &x - &of_v * (t.transpose() * (of_v.transpose() * &x));
+            let want = &x - &of_v * (t.adjoint() * (of_v.adjoint() * &x));
             let size = 1.0 + (rows * reflectors * reflectors) as f64 / 16.0;
             let inside: Vec<usize> = (0..rows).map(place).collect();
             for i in 0..x.nrows() {
                 for j in 0..strips * width {
-                    let (got, want) =
-                        (by_rows[(j, i)].to_complex().re, if inside.contains(&i) { want[(i, j)] } else { x[(i, j)] });
+                    let (got, want) = (by_rows[(j, i)].to_complex(), if inside.contains(&i) { want[(i, j)] } else { x[(i, j)] });
                     let most = if inside.contains(&i) { size * eps } else { 0.0 };
-                    assert!((got - want).abs() <= most, "{rows} {run} {reflectors}, ({i}, {j}): {got} {want}");
+                    assert!((got - want).norm() <= most, "{rows} {run} {reflectors}, ({i}, {j}): {got} {want}");
                 }
             }
         }
     }
 
     #[test]
-    fn strips_in_both_precisions() {
+    fn strips_in_every_type() {
         strips_are_updated::<f32>(f32::EPSILON.into());
         strips_are_updated::<f64>(f64::EPSILON);
+        // Four real products for each.
+        strips_are_updated::<Complex<f32>>(4.0 * f64::from(f32::EPSILON));
+        strips_are_updated::<Complex<f64>>(4.0 * f64::EPSILON);
     }
 }
