@@ -3,6 +3,8 @@
 //! ```text
 //! cargo bench                                 everything, against faer
 //! cargo bench --features lapack-openblas      against faer and the system's OpenBLAS
+//! cargo rustc --release --bench svdvals --features lapack -- -C link-arg=PATH/liblapack.so
+//!                                             a program to compare with a LAPACK of your choice
 //! cargo bench -- 1024                         square matrices no larger than 1024
 //! cargo bench -- 4096 2048                    and no smaller than 2048
 //! cargo bench -- square complex               some of: square, tall, complex, half, threads, stages, methods, progress, machine
@@ -68,7 +70,7 @@ fn main() {
     let wanted = |name: &str| names.is_empty() || names.iter().any(|other| *other == name);
     let sizes: Vec<usize> = SIZES.into_iter().filter(|n| (smallest..=largest).contains(n)).collect();
     println!("{} threads, random matrices, all singular values and no vectors; medians in seconds", rayon::current_num_threads());
-    if !cfg!(feature = "lapack-openblas") {
+    if !cfg!(feature = "lapack") {
         println!(
             "without LAPACK: `cargo bench --features lapack-openblas` adds it (system OpenBLAS, `libopenblas-dev` on Debian)"
         );
@@ -148,7 +150,7 @@ fn compare<T: Peer>(shapes: &[(usize, usize)], matrix: &dyn Fn(usize, usize) -> 
         let norm = reference.iter().fold(0f64, |norm, s| norm.hypot(*s));
         let difference =
             values.iter().zip(&reference).fold(0f64, |sum, (ours, theirs)| sum.hypot(ours.to_double() - theirs)) / norm;
-        let lapack = |text: String| if cfg!(feature = "lapack-openblas") { text } else { "-".into() };
+        let lapack = |text: String| if cfg!(feature = "lapack") { text } else { "-".into() };
         println!(
             "{:>16} {:>12.7} {:>12.7} {:>12} {:>11.2} {:>11} {:>6} {:>11.1e} {:>7.2}",
             format!("{m} x {n}"),
@@ -408,10 +410,10 @@ macro_rules! peer {
                 black_box(a.singular_values().expect("faer converges"));
             }
 
-            #[cfg(not(feature = "lapack-openblas"))]
+            #[cfg(not(feature = "lapack"))]
             fn gesdd(_: &Mat<$t>) {}
 
-            #[cfg(feature = "lapack-openblas")]
+            #[cfg(feature = "lapack")]
             fn gesdd(a: &Mat<$t>) {
                 let [m, n] = [a.nrows(), a.ncols()].map(|side| i32::try_from(side).expect("a side that LAPACK can count"));
                 let least = a.nrows().min(a.ncols());

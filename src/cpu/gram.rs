@@ -37,11 +37,10 @@ use crate::{
 /// The type of A^H A.
 pub(super) type Wide<T> = <<T as Element>::Scalar as Scalar>::Wide;
 
-/// Rows of a leaf at most, and bytes of one where that is fewer rows: half of a second-level cache of 1 MiB. A register's sums are chains of
-/// as many products as a leaf has registers of rows; then a run's leaves are summed one after the other, and the runs. In double precision
-/// that is what R loses.
-const LEAF: usize = 1024;
-const LEAF_OF_DOUBLES: usize = 512;
+/// Rows of a leaf at most, so that eight columns of it stay in a first-level cache, and bytes of one where that is fewer rows: half of a
+/// second-level cache of 1 MiB. A register's sums are chains of as many products as a leaf has registers of rows; then a run's leaves are
+/// summed one after the other, and the runs. In double precision that is what R loses.
+const LEAF: usize = 512;
 const LEAF_BYTES: usize = 1 << 19;
 /// Entries of a run, which is one task, at least.
 const RUN: usize = 1 << 17;
@@ -107,8 +106,7 @@ fn by_blocks<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>
 /// [`upper_gram`] of a narrow matrix, run by run.
 fn by_runs<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>> {
     let (m, n) = a.shape();
-    let most = if T::Scalar::IS_DOUBLE { LEAF_OF_DOUBLES } else { LEAF };
-    let leaf = (LEAF_BYTES / (n * size_of::<Wide<T>>()) / PADDING * PADDING).clamp(PADDING, most);
+    let leaf = (LEAF_BYTES / (n * size_of::<Wide<T>>()) / PADDING * PADDING).clamp(PADDING, LEAF);
     let leaf = leaf.min(m.next_multiple_of(PADDING));
     let in_run = (RUN / n).max(16 * n).max(m / RUNS).max(4 * leaf).next_multiple_of(leaf);
     let mut runs = in_runs(m, in_run, |body, rows| run(a, rows, leaf, body, watch))?.into_iter();
