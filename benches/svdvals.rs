@@ -4,7 +4,7 @@
 //! cargo bench                                 everything, against faer
 //! cargo bench --features lapack-openblas      against faer and the system's OpenBLAS
 //! cargo rustc --release --bench svdvals --features lapack -- -C link-arg=PATH/liblapack.so
-//!                                             a program to compare with a LAPACK of your choice
+//!                                             against a LAPACK of your choice: the newest target/release/deps/svdvals-*
 //! cargo bench -- 1024                         square matrices no larger than 1024
 //! cargo bench -- 4096 2048                    and no smaller than 2048
 //! cargo bench -- square complex               some of: square, tall, complex, half, threads, stages, methods, progress, machine

@@ -207,7 +207,8 @@ pub enum Stage3 {
     /// As is fastest: [`Newton`](Self::Newton), or [`Device`](Self::Device) for large matrices on a hardware GPU.
     #[default]
     Auto,
-    /// Newton's method in brackets that eigenvalue counts keep, for all values side by side, in vector registers and on all threads.
+    /// Newton's method in brackets that eigenvalue counts keep, for all values side by side, in vector registers, and from an order of
+    /// 400 on, or on a thread of the pool, on all threads.
     Newton,
     /// Differential quotient-difference algorithm with shifts (Fernando and Parlett 1994; Parlett and Marques 2000), and one Newton
     /// step for every value.

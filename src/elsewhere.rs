@@ -3,6 +3,7 @@
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use futures_channel::oneshot;
@@ -29,7 +30,21 @@ pub(crate) async fn on_pool_async<R: Send + 'static>(body: impl FnOnce() -> R + 
 
 /// What `body` returns, run on a thread of the rayon pool that the call is made in. There its parallel loops begin where they are called;
 /// from any other thread each of them is handed over to the pool, which is woken, and its end waited for: tens of microseconds a loop.
+///
+/// One call at a time: a thread of the pool that waits takes up whatever the pool was given, and would have the call that it waits in last as
+/// long as another one that it took up whole. Where a call is there already, `body` stays on its thread, and hands its loops over.
 pub(crate) fn on_pool<R: Send>(body: impl FnOnce() -> R + Send) -> R {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    struct Place;
+    impl Drop for Place {
+        fn drop(&mut self) {
+            TAKEN.store(false, Ordering::Relaxed);
+        }
+    }
+    if rayon::current_thread_index().is_some() || TAKEN.swap(true, Ordering::Relaxed) {
+        return body();
+    }
+    let _place = Place;
     rayon::scope(|_| body())
 }
 

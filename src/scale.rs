@@ -24,8 +24,9 @@ pub(crate) fn upright<T>(a: MatRef<'_, T>) -> MatRef<'_, T> {
 /// Entries gathered at a time from lines that are not contiguous.
 const PIECE: usize = 64;
 
-/// Entries that one thread looks through in less time than it takes to wake another.
+/// Entries up to which one thread looks through them about as soon as another would be awake, and those of a task where there are more.
 const SERIAL: usize = 1 << 16;
+const TASK: usize = 1 << 14;
 
 /// Stage 0: the power of two that brings the largest entry into [1/2, 1), or the first entry that is not finite.
 pub(crate) fn power_of_two_scale<T, S>(a: MatRef<'_, T>) -> Result<Re<T>>
@@ -34,9 +35,9 @@ where
     S: Element<Real = T::Real, Scalar = T::Scalar>,
 {
     let lines = by_lines(a);
-    let lines_at_once = SERIAL / lines.nrows().max(1) + 1;
+    let lines_at_once = TASK / lines.nrows().max(1) + 1;
     let zero = || Re::<T>::from_double(0.0);
-    let largest = if lines.ncols() <= lines_at_once {
+    let largest = if lines.nrows().saturating_mul(lines.ncols()) <= SERIAL {
         largest(lines)
     } else {
         let starts = (0..lines.ncols()).into_par_iter().step_by(lines_at_once);

@@ -106,7 +106,7 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
 
     /// [`svdvals_gpu_with`](Self::svdvals_gpu_with) for a task that must not block: while a GPU computes it is not polled, and what the CPU
     /// computes is computed in the rayon pool, from a copy of the matrix. (That copy, the search for NaN, the compilation of the shaders of
-    /// a first call, and after a GPU stage 3 where the host does it, are the polling thread's.) The future may be sent to
+    /// a first call, and after a GPU stage 3 where the host does it, are the polling thread's, or it waits for them.) The future may be sent to
     /// another thread, and does nothing before it is polled. Where it is dropped, a GPU ends what was sent to it, and the CPU its work: a
     /// [`CancelFlag`](crate::CancelFlag) stops that.
     ///
@@ -241,8 +241,8 @@ where
             let (solve, scan_seconds) = Solve::new::<S>(a, options, timed, start, true)?;
             match block_on(on_gpu::<T, S, _>(&solve, &context, tuning, reason, Waits::Blocking)) {
                 Err(error) if solve.falls_back(&error) => {
-                    let tuning = options.tuning_for_cpu::<S>(solve.a.ncols())?;
                     let reason = fallback(&failed(&error));
+                    let tuning = options.tuning_for_cpu::<S>(solve.a.ncols())?;
                     (on_pool(|| on_cpu::<T, S>(&solve, tuning, reason))?, scan_seconds)
                 }
                 result => (result?, scan_seconds),

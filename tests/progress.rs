@@ -77,33 +77,6 @@ fn fractions_follow_the_work() {
     check_course("band_to_bidiag", &seen, &[BandToBidiag]);
 }
 
-/// A call from outside of the rayon pool goes there once, and not with every parallel loop: all of its steps are told of by the pool's
-/// threads, stage 0's and stage 3's included, which are that of the caller where loops are handed over one by one. A small matrix stays on
-/// the thread that it is on, since it would take longer to wake another.
-#[test]
-fn a_call_goes_to_the_pool_once() {
-    let from = |n: usize, call: &dyn Fn(&Mat<f64>, &SvdOptions)| {
-        let inside = Arc::new(Mutex::new(Vec::new()));
-        let seen = inside.clone();
-        let caller = std::thread::current().id();
-        let told = move |_| {
-            let thread = (rayon::current_thread_index().is_some(), std::thread::current().id() == caller);
-            seen.lock().unwrap().push(thread);
-        };
-        call(&gaussian::<f64>(n, n, 3), &cpu().progress(told));
-        let inside = inside.lock().unwrap().clone();
-        assert!(!inside.is_empty());
-        inside
-    };
-    let whole = |a: &Mat<f64>, options: &SvdOptions| _ = a.svdvals_gpu_with(options).unwrap();
-    let band = |a: &Mat<f64>, options: &SvdOptions| _ = a.to_band(options).unwrap().band_to_bidiag(options).unwrap();
-    assert!(from(400, &whole).iter().all(|&thread| thread == (true, false)));
-    assert!(from(100, &whole).iter().all(|&thread| thread == (false, true)));
-    let of_stages = from(400, &band);
-    // What a stage tells when it is done is the caller's.
-    assert!(of_stages.iter().filter(|&&thread| thread != (true, false)).count() <= 4, "{of_stages:?}");
-}
-
 /// A call whose flag is set while it is in a stage ends with [`SvdError::Cancelled`] that names the stage, tells nothing more after the
 /// threads that were telling, and the next call gives the values that it would have given. Stage 3 by dqds and by bisection stops on its way
 /// too, soon after it is told: a sweep is less than a hundredth of it, a round of bisection about a fiftieth, and progress is told in steps.
@@ -168,8 +141,9 @@ fn a_cancelled_call_stops() {
 fn a_panic_in_the_callback_ends_the_call() {
     let a = gaussian::<f32>(300, 300, 7);
     let tuning = Tuning::for_cpu::<f32>(300).direct(0).tile_size(8).leaf(64).tile_width(4);
-    for stage in [Stage::ToBand, Stage::BandToBidiag, Stage::Svdvals] {
-        let options = cpu().threads(3).tuning(tuning.clone());
+    let stages = [Stage::ToBand, Stage::BandToBidiag, Stage::Svdvals];
+    for (stage, options) in stages.into_iter().flat_map(|stage| [(stage, cpu().threads(3)), (stage, cpu())]) {
+        let options = options.tuning(tuning.clone());
         let panicking = options.clone().progress(move |progress| {
             assert!(progress.stage != stage || progress.stage_fraction < 0.2, "the callback's own");
         });

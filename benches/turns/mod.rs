@@ -1,7 +1,7 @@
 //! Programs that are compared take turns, so that what else the machine does meets all of them; a figure is the median of its turns.
 //!
 //! What is timed begins when the threads of the program before are asleep: those of OpenBLAS wait busily for more work, 2^28 cycles by
-//! default (a tenth of a second), which would count against whoever comes next. A short program is repeated meanwhile, so that its own
+//! default (a tenth of a second), those of Intel's OpenMP 0.2 s, which would count against whoever comes next. A short program is repeated meanwhile, so that its own
 //! threads and the processor's cores are awake; before a long one everything rests.
 #![allow(dead_code)] // every benchmark uses a part
 
@@ -22,7 +22,7 @@ const LONG: Duration = Duration::from_secs(20);
 const FEWEST: usize = 3;
 const MOST: usize = 51;
 /// The time after a turn in which nothing is timed.
-const BETWEEN: Duration = Duration::from_millis(150);
+const BETWEEN: Duration = Duration::from_millis(250);
 /// A program that takes longer is not run in that time.
 const SHORT: Duration = Duration::from_millis(500);
 /// One that takes less is repeated while it is timed.

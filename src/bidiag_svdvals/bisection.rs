@@ -27,7 +27,7 @@
 
 use rayon::prelude::*;
 
-use super::{FLOPS, Scaling, structural_zeros};
+use super::{FLOPS, Scaling, is_alone, structural_zeros};
 use crate::progress::Watch;
 
 /// Counts that are as much of the whole as a pass of Newton's method: some 60 are needed for a value, where it needs 6.
@@ -139,17 +139,18 @@ fn golub_kahan(diagonal: &[f64], superdiagonal: &[f64], scaling: Scaling) -> Vec
 /// The counts at the middles of the intervals, in the same order.
 fn count_at_middles(chain: &[f64], intervals: &[Interval]) -> Vec<usize> {
     let batches_per_task = STEPS_PER_TASK / chain.len().max(1) + 1;
-    let batches: Vec<[usize; LANES]> = intervals
-        .par_chunks(LANES)
-        .with_min_len(batches_per_task)
-        .map(|batch| {
-            let mut shifts = [1.0; LANES];
-            for (shift, interval) in shifts.iter_mut().zip(batch) {
-                *shift = f64::from_bits(interval.middle());
-            }
-            count_lanes(chain, &shifts)
-        })
-        .collect();
+    let count = |batch: &[Interval]| {
+        let mut shifts = [1.0; LANES];
+        for (shift, interval) in shifts.iter_mut().zip(batch) {
+            *shift = f64::from_bits(interval.middle());
+        }
+        count_lanes(chain, &shifts)
+    };
+    let batches: Vec<[usize; LANES]> = if is_alone(chain.len()) {
+        intervals.chunks(LANES).map(count).collect()
+    } else {
+        intervals.par_chunks(LANES).with_min_len(batches_per_task).map(count).collect()
+    };
     batches.into_flattened()
 }
 

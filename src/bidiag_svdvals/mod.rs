@@ -102,9 +102,15 @@ const PARALLEL: usize = 1 << 15;
 /// Orders from which it is worth waking a thread of the pool for the whole of it, from which its passes reach the others.
 pub(crate) const IN_POOL: usize = 400;
 
-/// Runs `pass`, over `rows` rows for every [`LANES`] of `values`, on this thread, or in the pool if this is one of its threads.
+/// Whether other threads are too far to take part in passes over so many rows, or twice as many for a step of refinement: this is no thread of
+/// the pool, and it would have to be woken for each.
+fn is_alone(rows: usize) -> bool {
+    rows < 2 * IN_POOL && rayon::current_thread_index().is_none()
+}
+
+/// Runs `pass`, over `rows` rows for every [`LANES`] of `values`, on this thread or on all.
 fn in_lockstep<T: Send>(values: &mut [T], rows: usize, pass: impl Fn(&mut [T]) + Send + Sync) {
-    if rows * values.len() < PARALLEL || rayon::current_thread_index().is_none() {
+    if rows * values.len() < PARALLEL || is_alone(rows) {
         values.chunks_mut(LANES).for_each(pass);
     } else {
         values.par_chunks_mut(LANES).with_min_len(PARALLEL / (4 * LANES * rows) + 1).for_each(pass);

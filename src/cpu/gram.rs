@@ -37,7 +37,7 @@ use crate::{
 /// The type of A^H A.
 pub(super) type Wide<T> = <<T as Element>::Scalar as Scalar>::Wide;
 
-/// Rows of a leaf at most, so that eight columns of it stay in a first-level cache, and bytes of one where that is fewer rows: half of a
+/// Rows of a leaf at most, so that eight columns of it, of real numbers, stay in a first-level cache, and bytes of one where that is fewer rows: half of a
 /// second-level cache of 1 MiB. A register's sums are chains of as many products as a leaf has registers of rows; then a run's leaves are
 /// summed one after the other, and the runs. In double precision that is what R loses.
 const LEAF: usize = 512;

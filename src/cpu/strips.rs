@@ -405,7 +405,7 @@ mod tests {
     fn strips_in_every_type() {
         strips_are_updated::<f32>(f32::EPSILON.into());
         strips_are_updated::<f64>(f64::EPSILON);
-        // Four real products for each.
+        // Entries up to the root of a half, of which four are multiplied.
         strips_are_updated::<Complex<f32>>(4.0 * f64::from(f32::EPSILON));
         strips_are_updated::<Complex<f64>>(4.0 * f64::EPSILON);
     }

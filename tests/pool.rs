@@ -1,0 +1,112 @@
+//! Which thread works: a call goes to the rayon pool once, and one call at a time. (A process of its own, since other calls would be there, too.)
+
+mod common;
+
+use std::{
+    sync::{Arc, Mutex, mpsc},
+    thread,
+    time::Duration,
+};
+
+use common::gaussian;
+use faer::Mat;
+use half::f16;
+use num_complex::Complex;
+use svdvals_gpu::{Backend, Element, SvdOptions, SvdValsGpu, Tuning};
+
+/// One test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn cpu() -> SvdOptions {
+    SvdOptions::default().backend(Backend::Cpu)
+}
+
+/// Whether the thread is one of the pool's.
+fn in_pool() -> bool {
+    rayon::current_thread_index().is_some()
+}
+
+/// For every step that a call tells of, whether it was told of on a thread of the pool. After a loop that was handed over to the pool, that is
+/// a thread outside of it.
+fn steps(n: usize, call: impl FnOnce(&Mat<f64>, &SvdOptions)) -> Vec<bool> {
+    let steps = Arc::new(Mutex::new(Vec::new()));
+    let told = steps.clone();
+    call(&gaussian::<f64>(n, n, 3), &cpu().progress(move |_| told.lock().unwrap().push(in_pool())));
+    let steps = steps.lock().unwrap().clone();
+    assert!(steps.len() > 4);
+    steps
+}
+
+/// A call from outside of the pool is there from stage 1 to its end, and so is each stage alone but for its begin and end. A small matrix stays on
+/// the thread that it is on. While one call is in the pool another stays on its thread: the pool's threads, waiting, might take it up whole,
+/// and keep the first one waiting.
+#[test]
+fn a_call_goes_to_the_pool_once_and_one_at_a_time() {
+    let _alone = ALONE.lock();
+    let whole = |a: &Mat<f64>, options: &SvdOptions| _ = a.svdvals_gpu_with(options).unwrap();
+    assert!(steps(400, whole).iter().all(|&inside| inside));
+    assert!(steps(200, whole).iter().all(|&inside| !inside));
+    let stages = |a: &Mat<f64>, options: &SvdOptions| _ = a.to_band(options).unwrap().band_to_bidiag(options).unwrap();
+    assert!(steps(400, stages).iter().filter(|&&inside| !inside).count() <= 4, "the beginnings and ends of two stages");
+
+    // The first call waits in its first step until the second one has told of its own. 250 x 250 entries are scaled on one thread, so that this
+    // needs no second thread of the pool.
+    let (there, first_is_there) = mpsc::channel();
+    let (go_on, second_has_begun) = mpsc::channel::<()>();
+    let (there, second_has_begun) = (Mutex::new(there), Mutex::new(second_has_begun));
+    let first = cpu().progress(move |_| {
+        _ = there.lock().unwrap().send(in_pool());
+        _ = second_has_begun.lock().unwrap().recv();
+    });
+    let begun = Arc::new(Mutex::new((Vec::new(), Some(go_on))));
+    let told = begun.clone();
+    let second = cpu().tuning(Tuning::for_cpu::<f64>(250).direct(0)).progress(move |_| {
+        let (inside, go_on) = &mut *told.lock().unwrap();
+        inside.push(in_pool());
+        drop(go_on.take());
+    });
+    let a = gaussian::<f64>(250, 250, 5);
+    thread::scope(|scope| {
+        scope.spawn(|| a.svdvals_gpu_with(&first).unwrap());
+        assert_eq!(first_is_there.recv(), Ok(true));
+        assert_eq!(a.svdvals_gpu_with(&second).unwrap().nrows(), 250);
+    });
+    assert!(!begun.lock().unwrap().0[0], "the second call began on its own thread");
+}
+
+/// A small matrix takes one thread from stage 0 to stage 3, since waking others would take longer: it is done while all of the pool's are stuck.
+#[test]
+fn small_matrices_need_no_pool() {
+    fn values_of<T: Element>(n: usize) -> usize {
+        let a = gaussian::<T>(n, n, 13);
+        a.svdvals_gpu_with(&cpu()).unwrap().nrows() + a.transpose().svdvals_gpu_with(&cpu()).unwrap().nrows()
+    }
+    let _alone = ALONE.lock();
+    let gate = Arc::new(Mutex::new(()));
+    let (tell, told) = mpsc::channel();
+    let closed = gate.lock();
+    let stuck = gate.clone();
+    rayon::spawn_broadcast(move |_| drop(stuck.lock()));
+    thread::spawn(move || {
+        for n in [1, 60, 200, 224] {
+            let values = [values_of::<f32>(n), values_of::<f64>(n), values_of::<f16>(n), values_of::<Complex<f64>>(n)];
+            assert_eq!(values, [2 * n; 4]);
+        }
+        tell.send(())
+    });
+    told.recv_timeout(Duration::from_secs(60)).expect("a second's work");
+    drop(closed);
+}
+
+/// Many calls at once, from threads outside of the pool and large enough to go there, give what they give alone.
+#[test]
+fn many_calls_at_once() {
+    let _alone = ALONE.lock();
+    let a = gaussian::<f32>(300, 260, 11);
+    let alone = a.svdvals_gpu_with(&cpu().threads(2)).unwrap();
+    thread::scope(|scope| {
+        for _ in 0..32 {
+            scope.spawn(|| (0..3).for_each(|_| assert_eq!(a.svdvals_gpu_with(&cpu()).unwrap(), alone)));
+        }
+    });
+}
