@@ -1,6 +1,11 @@
 //! What a caller may choose: the backend, the context, the hyperparameters.
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+};
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::{
     bidiagonal::Stage3,
@@ -69,6 +74,9 @@ impl fmt::Display for HalfStorage {
         })
     }
 }
+
+/// The pool of a call that asked for a number of threads, asleep: for the next one that asks for as many.
+static SPARE: Mutex<Option<ThreadPool>> = Mutex::new(None);
 
 /// Options of a call.
 ///
@@ -160,8 +168,8 @@ impl SvdOptions {
         self
     }
 
-    /// Sets the number of CPU threads, at least 1: the call makes a rayon pool of its own, which takes some 50 microseconds. Without this
-    /// it uses the pool that it is called in, by default rayon's global one. (A browser has no threads: the one there is computes, and this
+    /// Sets the number of CPU threads, at least 1: the call has a rayon pool of its own, which is kept for the next call that asks for as many.
+    /// Without this it uses the pool that it is called in, by default rayon's global one. (A browser has no threads: the one there is computes, and this
     /// option is [`SvdError::InvalidOption`].)
     ///
     /// ```
@@ -246,8 +254,18 @@ impl SvdOptions {
     pub(crate) fn on_threads<R: Send>(&self, body: impl FnOnce() -> Result<R> + Send) -> Result<R> {
         self.has_threads()?;
         let Some(threads) = self.threads else { return body() };
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        pool.map_err(|error| SvdError::invalid("threads", format!("{threads}: {error}")))?.install(body)
+        let spare = || SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        let fitting = spare().take().filter(|pool| pool.current_num_threads() == threads);
+        let pool = match fitting {
+            Some(pool) => pool,
+            None => {
+                let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+                pool.map_err(|error| SvdError::invalid("threads", format!("{threads}: {error}")))?
+            }
+        };
+        let result = pool.install(body);
+        *spare() = Some(pool);
+        result
     }
 
     /// Sets the hyperparameters.

@@ -3,6 +3,8 @@
 mod common;
 
 use std::{
+    collections::HashSet,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, mpsc},
     thread,
     time::Duration,
@@ -96,6 +98,31 @@ fn small_matrices_need_no_pool() {
     });
     told.recv_timeout(Duration::from_secs(60)).expect("a second's work");
     drop(closed);
+}
+
+/// The threads that a call asks for are as many as it asks for, its own, and kept for the next call, also where one with other threads, or one
+/// that was stopped by a panic, came between: new ones each time would be new threads, with nothing in their caches and no memory at hand.
+#[test]
+fn threads_are_kept() {
+    let _alone = ALONE.lock();
+    let a = gaussian::<f64>(300, 300, 17);
+    let threads_of = |threads: usize, calls: usize| {
+        let seen = Arc::new(Mutex::new(HashSet::new()));
+        let told = seen.clone();
+        let options = cpu().threads(threads).progress(move |_| {
+            assert_eq!(rayon::current_num_threads(), threads);
+            told.lock().unwrap().insert(thread::current().id());
+        });
+        (0..calls).for_each(|_| _ = a.svdvals_gpu_with(&options).unwrap());
+        seen.lock().unwrap().clone()
+    };
+    let two = threads_of(2, 10);
+    assert!(two.len() <= 2, "{two:?}");
+    let three = threads_of(3, 10);
+    assert!(three.len() <= 3 && three.is_disjoint(&two), "{three:?}");
+    let panicking = cpu().threads(3).progress(|_| panic!("the callback's own"));
+    assert!(catch_unwind(AssertUnwindSafe(|| a.svdvals_gpu_with(&panicking))).is_err());
+    assert!(threads_of(3, 10).len() <= 3);
 }
 
 /// Many calls at once, from threads outside of the pool and large enough to go there, give what they give alone.
