@@ -11,8 +11,10 @@ pub(super) struct Ahead<'a, T> {
     lines: MatRef<'a, T>,
     line: usize,
     at: usize,
-    /// Cache lines to be asked for at a time.
+    /// Cache lines to be asked for at a time, and calls from one time to the next.
     at_once: usize,
+    every: usize,
+    calls: usize,
 }
 
 impl<'a, T> Ahead<'a, T> {
@@ -20,7 +22,8 @@ impl<'a, T> Ahead<'a, T> {
     pub fn of(leaf: MatRef<'a, T>, calls: usize) -> Self {
         let lines = by_lines(leaf);
         let cache_lines = lines.ncols() * lines.nrows().div_ceil(Self::STEP);
-        Ahead { lines, line: 0, at: 0, at_once: cache_lines.div_ceil(calls.max(1)) }
+        let every = (calls / cache_lines.max(1)).max(1);
+        Ahead { lines, line: 0, at: 0, at_once: cache_lines.div_ceil(calls.max(1)), every, calls: every }
     }
 
     /// Elements in a cache line.
@@ -29,6 +32,11 @@ impl<'a, T> Ahead<'a, T> {
     /// Asks for the next few.
     #[inline(always)]
     pub fn ask(&mut self) {
+        self.calls -= 1;
+        if self.calls > 0 {
+            return;
+        }
+        self.calls = self.every;
         for _ in 0..self.at_once {
             if self.line == self.lines.ncols() {
                 return;

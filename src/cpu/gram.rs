@@ -9,24 +9,20 @@
 
 use std::ops::Range;
 
-use faer::prelude::{Reborrow, ReborrowMut};
 use faer::{
     Accum, Mat, MatMut, MatRef, Par,
     linalg::matmul::triangular::{BlockStructure, matmul},
     traits::{ComplexField, SimdArch},
 };
-use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::{
-    ahead::Ahead,
     aligned::{Aligned, zeros},
     body::PADDING,
     convert::map_into,
-    lanes::Lanes,
     leading_dimension,
-    leaves::{RUNS, in_runs, padded_copy},
-    panel,
+    leaves::{RUNS, in_runs},
+    squares::{AddColumns, AddRows, padded_columns, row_length},
 };
 use crate::{
     error::Result,
@@ -42,6 +38,10 @@ pub(super) type Wide<T> = <<T as Element>::Scalar as Scalar>::Wide;
 /// summed one after the other, and the runs. In double precision that is what R loses.
 const LEAF: usize = 512;
 const LEAF_BYTES: usize = 1 << 19;
+/// Columns from which on a matrix whose rows are contiguous is worked on as it lies: two registers of AVX-512.
+const BY_ROWS: usize = 16;
+/// Rows of a leaf then, which are chains of as many products: with 64 columns a first-level cache of 32 KiB.
+const LEAF_ROWS: usize = 64;
 /// Entries of a run, which is one task, at least.
 const RUN: usize = 1 << 17;
 
@@ -109,55 +109,55 @@ fn by_runs<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>> 
     let leaf = (LEAF_BYTES / (n * size_of::<Wide<T>>()) / PADDING * PADDING).clamp(PADDING, LEAF);
     let leaf = leaf.min(m.next_multiple_of(PADDING));
     let in_run = (RUN / n).max(16 * n).max(m / RUNS).max(4 * leaf).next_multiple_of(leaf);
-    let mut runs = in_runs(m, in_run, |body, rows| run(a, rows, leaf, body, watch))?.into_iter();
+    let rows_contiguous = a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs();
+    let mut runs = in_runs(m, in_run, |work, rows| {
+        if rows_contiguous && n >= BY_ROWS { run_by_rows(a.get(rows, ..), work, watch) } else { run(a, rows, leaf, work, watch) }
+    })?
+    .into_iter();
     let mut sum = runs.next().unwrap_or_else(|| Mat::zeros(n, n));
     runs.for_each(|run| sum += run);
     Ok(sum)
 }
 
-/// The upper triangle of A^H A over the `rows` of a run; what is below the diagonal has no meaning. `body` is workspace.
+/// The upper triangle of A^H A over the `rows` of a run; what is below the diagonal has no meaning. `work` is workspace.
 fn run<T: Element>(
     a: MatRef<'_, T>,
     rows: Range<usize>,
     leaf: usize,
-    body: &mut Aligned<Wide<T>>,
+    work: &mut Aligned<Wide<T>>,
     watch: &Watch,
 ) -> Result<Mat<Wide<T>>> {
     let (m, n) = a.shape();
     let ld = leading_dimension::<Wide<T>>(leaf).unwrap_or(leaf);
-    if body.is_empty() {
-        *body = zeros("leaf in double precision", ld.saturating_mul(n))?;
+    if work.is_empty() {
+        *work = zeros("leaf in double precision", ld * padded_columns(n))?;
     }
-    let mut sum = Mat::zeros(n, n);
+    let widen = |x: T::Scalar| x.to_wide();
+    let mut sums = Mat::zeros(n, n);
     for start in rows.clone().step_by(leaf) {
         let end = rows.end.min(start + leaf);
-        let mut ahead = Ahead::of(a.subrows(end, leaf.min(m - end)), n * n / (6 * panel::WIDTH));
-        let body = padded_copy(a.subrows(start, end - start), body, ld, |x| x.to_wide());
-        <Wide<T> as ComplexField>::Arch::default().dispatch(AddSquares { body: body.rb(), sum: sum.as_mut(), ahead: &mut ahead });
+        let (rows, next) = (a.subrows(start, end - start), a.subrows(end, leaf.min(m - end)));
+        <Wide<T> as ComplexField>::Arch::default().dispatch(AddColumns { rows, leaf: work, ld, sums: &mut sums, next, widen });
         watch.did(2 * (end - start) as u64 * (n as u64).pow(2))?;
     }
-    Ok(sum)
+    Ok(sums)
 }
 
-/// The upper triangle of `sum` += X^H X.
-struct AddSquares<'a, W, T> {
-    body: MatRef<'a, W>,
-    sum: MatMut<'a, W>,
-    ahead: &'a mut Ahead<'a, T>,
-}
-
-impl<W: Scalar, T> WithSimd for AddSquares<'_, W, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let lanes = Lanes::<W, S>::new(simd);
-        let AddSquares { body, mut sum, ahead } = self;
-        let n = body.ncols();
-        for j in (0..n).step_by(panel::WIDTH) {
-            let width = panel::WIDTH.min(n - j);
-            let to = sum.rb_mut().get_mut(j..j + width, j..);
-            panel::multiply(lanes, body.subcols(j, width), body.subcols(j, n - j), to, || ahead.ask());
-        }
+/// [`run`] for rows that are contiguous.
+fn run_by_rows<T: Element>(rows: MatRef<'_, T>, work: &mut Aligned<Wide<T>>, watch: &Watch) -> Result<Mat<Wide<T>>> {
+    let (m, n) = rows.shape();
+    let ld = row_length(n);
+    if work.is_empty() {
+        *work = zeros("leaf in double precision", ld * (LEAF_ROWS + ld))?;
     }
+    let (leaf, sums) = work.split_at_mut(ld * LEAF_ROWS);
+    sums.fill(Wide::<T>::zero_impl());
+    let widen = |x: T::Scalar| x.to_wide();
+    for start in (0..m).step_by(LEAF_ROWS) {
+        let end = m.min(start + LEAF_ROWS);
+        let (some, next) = (rows.subrows(start, end - start), rows.subrows(end, LEAF_ROWS.min(m - end)));
+        <Wide<T> as ComplexField>::Arch::default().dispatch(AddRows { rows: some, leaf, ld, sums, next, widen });
+        watch.did(2 * (end - start) as u64 * (n as u64).pow(2))?;
+    }
+    Ok(Mat::from_fn(n, n, |i, j| sums[i * ld + j]))
 }

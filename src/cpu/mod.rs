@@ -18,6 +18,7 @@ mod norm;
 mod pack_band;
 mod panel;
 mod reflector;
+mod squares;
 mod strips;
 mod triangular;
 mod trmm;
