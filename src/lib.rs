@@ -166,6 +166,7 @@ mod report;
 mod scalar;
 mod scale;
 mod small;
+mod solve;
 mod stages;
 mod svdvals;
 mod tall;

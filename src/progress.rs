@@ -319,7 +319,7 @@ impl Listeners {
 /// Flops of stage 1 of an m x n matrix, m >= n, stored as `S`.
 fn stage_1_flops<S: Element>(m: usize, n: usize, tuning: &Tuning) -> Result<u64> {
     let tally = Tally::<S> { flops: AtomicU64::new(0), storage: PhantomData };
-    crate::svdvals::stage_one(&tally, &mut (m, n), m, n, tuning)?;
+    crate::solve::stage_one(&tally, &mut (m, n), m, n, tuning)?;
     Ok(tally.flops.into_inner())
 }
 
@@ -397,7 +397,7 @@ mod tests {
 
             watch.begin(Stage::ToBand).unwrap();
             let mut dense = kernels.upload(a.as_ref(), S::Real::from_double(1.0)).unwrap();
-            crate::svdvals::stage_one(&kernels, &mut dense, m, n, tuning).unwrap();
+            crate::solve::stage_one(&kernels, &mut dense, m, n, tuning).unwrap();
             assert_eq!(told(), listeners.all[0], "stage 1 of {} {m} x {n}", S::NAME);
 
             let bandwidth = tuning.bandwidth(n);

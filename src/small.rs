@@ -9,7 +9,7 @@ use crate::{
     report::{Clock, StageSeconds},
     scalar::{Element, Re, RealElement, Scalar},
     scale::{by_lines, power_of_two_scale},
-    svdvals::{Solve, qr_first, unscaled},
+    solve::{Solve, qr_first, unscaled},
 };
 
 impl<T: Element> Solve<'_, T> {

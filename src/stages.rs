@@ -18,7 +18,8 @@ use crate::{
     progress::{Stage, Watch},
     scalar::{Element, Re, RealElement},
     scale::{scale_for, trimmed},
-    svdvals::{Solve, failed, stage_one, unscaled},
+    solve::{Solve, stage_one, unscaled},
+    svdvals::failed,
 };
 
 /// Stage 1 alone.

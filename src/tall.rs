@@ -10,7 +10,7 @@ use crate::{
     progress::Watch,
     report::{Clock, StageSeconds},
     scalar::{Element, Re, RealElement},
-    svdvals::{Solve, Source},
+    solve::{Solve, Source},
 };
 
 impl<T: Element> Solve<'_, T> {

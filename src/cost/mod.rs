@@ -32,7 +32,7 @@ use crate::{
     kernels::StageKernels,
     options::Tuning,
     scalar::{Element, Re},
-    svdvals::stage_one,
+    solve::stage_one,
 };
 
 /// The dispatches of one call. See the [module](self).

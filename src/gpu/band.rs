@@ -20,8 +20,8 @@ use crate::{
     report::{Clock, SvdReport},
     scalar::{Element, Scalar},
     scale::scale_for,
+    solve::{Solve, on_gpu},
     stages::{bidiagonal_of, overflow_of_band, packed_band_of},
-    svdvals::{Solve, on_gpu},
 };
 
 /// A [`Band`] in a GPU's memory: what stage 1 leaves there ([`GpuMatrix::to_gpu_band`]), or one that was uploaded, as stages 2 and 3 take it.

@@ -17,7 +17,7 @@ use crate::{
     kernels::{BandLayout, Level, ReductionStep, RowMap},
     options::{HalfStorage, SvdOptions, Tuning},
     scalar::Element,
-    svdvals::Source,
+    solve::Source,
 };
 
 /// A kernel with its bindings, made when it is first asked for.
