@@ -168,9 +168,9 @@ impl SvdOptions {
         self
     }
 
-    /// Sets the number of CPU threads, at least 1: the call has a rayon pool of its own, which is kept for the next call that asks for as many.
-    /// Without this it uses the pool that it is called in, by default rayon's global one. (A browser has no threads: the one there is computes, and this
-    /// option is [`SvdError::InvalidOption`].)
+    /// Sets the number of CPU threads, at least 1: the call has a rayon pool of its own, which is kept for the next call that asks for as
+    /// many. Without this it uses the pool that it is called in, by default rayon's global one. (A browser has no threads: the one there is
+    /// computes, and this option is [`SvdError::InvalidOption`].)
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {

@@ -1,11 +1,11 @@
 //! The triangular factor of a tall, narrow matrix in double precision from A^H A, where that is as good as QR.
 //!
-//! With A = B D, the columns of B of length 1 and D diagonal, A^H A is found as D (B^H B + E) D, where E is the rounding of sums of products: its
-//! norm e is a small multiple of eps n, where rounding errors differ; where all products are alike, so that those of a sum add up, it may be
-//! eps times the lengths of the chains of sums (`gram.rs`). Its Cholesky factor R then has values that differ from A's by at most
-//! e / 2 ||B^-1||^2 of themselves (Ostrowski 1959), and by at most e / 2 sigma_1^2 / sigma, and so by at most e / 2 ||B^-1|| sigma_1 (the smaller one of the two
-//! is not above their geometric mean). What D is makes no difference. So R will do wherever ||B^-1|| is a small number, and that is seen from
-//! R itself. It takes half of the flops of Householder's QR, in sums that no reflector waits for.
+//! With A = B D, the columns of B of length 1 and D diagonal, A^H A is found as D (B^H B + E) D, where E is the rounding of sums of
+//! products: its norm e is a small multiple of eps n, where rounding errors differ; where all products are alike, so that those of a sum
+//! add up, it may be eps times the lengths of the chains of sums (`gram.rs`). Its Cholesky factor R then has values that differ from A's by
+//! at most e / 2 ||B^-1||^2 of themselves (Ostrowski 1959), and by at most e / 2 sigma_1^2 / sigma, and so by at most e / 2 ||B^-1||
+//! sigma_1 (the smaller one of the two is not above their geometric mean). What D is makes no difference. So R will do wherever ||B^-1|| is
+//! a small number, and that is seen from R itself. It takes half of the flops of Householder's QR, in sums that no reflector waits for.
 
 use faer::{
     Mat, MatRef, Par,
@@ -36,8 +36,8 @@ const SMALL: f64 = f64::from_bits((1023 - 450) << 52);
 /// Rows that are looked at first, at least; where there are many columns, a quarter more than those. Where the columns of so few rows are near to
 /// dependent, those of the whole mostly are.
 const FIRST_ROWS: usize = 256;
-/// How often as many rows as columns (so that there are up to 64 of these) make the first rows' ||B^-1|| one to go by, and how far its square may be above the bound then: correlated
-/// columns have had up to seven times the whole's.
+/// How often as many rows as columns (so that there are up to 64 of these) make the first rows' ||B^-1|| one to go by, and how far its
+/// square may be above the bound then: correlated columns have had up to seven times the whole's.
 const FIRST_TIMES: usize = 4;
 const FIRST_SLACK: f64 = 16.0;
 /// Rows for each column that make a first look worth its time, the least number of them, and of entries.
@@ -122,7 +122,11 @@ mod tests {
     }
 
     fn factor<T: Element>(a: &Mat<T>) -> Option<(Mat<T::Scalar>, Re<T>)> {
-        cholesky_qr(a.as_ref(), &Watch::default()).unwrap()
+        factor_of(a.as_ref())
+    }
+
+    fn factor_of<T: Element>(a: MatRef<'_, T>) -> Option<(Mat<T::Scalar>, Re<T>)> {
+        cholesky_qr(a, &Watch::default()).unwrap()
     }
 
     /// R is upper triangular, and R^H R is A^H A times the square of the scale, for columns of every length in the range, few of them and many
@@ -132,12 +136,18 @@ mod tests {
         // Descending, so that columns stay where they are.
         let size = |j: usize| 2f64.powi(400 - (720 / n * j) as i32);
         let a = Mat::from_fn(m, n, |i, j| T::from_complex(Complex::new(noise(i, j), noise(i, j + n)) * size(j)));
-        let (r, scale) = factor(&a).unwrap();
+        let by_rows = a.transpose().to_owned();
+        [a.as_ref(), by_rows.transpose()].into_iter().for_each(|of| squares_are_of(of, &a, size));
+    }
+
+    /// The factor of `of`, which lies in memory in some order, is that of `a`, with columns of these sizes.
+    fn squares_are_of<T: Scalar + Element<Real = f64>>(of: MatRef<'_, T>, a: &Mat<T>, size: impl Fn(usize) -> f64) {
+        let ((m, n), (r, scale)) = (of.shape(), factor_of(of).unwrap());
         let below = (0..n).flat_map(|j| (j + 1..n).map(move |i| (i, j)));
         below.for_each(|(i, j)| assert_eq!(r[(i, j)].to_complex(), Complex::ZERO, "({i}, {j})"));
         let same_lengths = |x: &Mat<T>, by: f64| Mat::from_fn(x.nrows(), n, |i, j| x[(i, j)].to_complex() * by * (1.0 / size(j)));
         let r = Mat::from_fn(n, n, |i, j| T::from_complex(r[(i, j)].to_complex()));
-        let (r, a) = (same_lengths(&r, 1.0 / scale), same_lengths(&a, 1.0));
+        let (r, a) = (same_lengths(&r, 1.0 / scale), same_lengths(a, 1.0));
         let (got, want) = (r.adjoint() * &r, a.adjoint() * &a);
         for (i, j) in (0..n).flat_map(|j| (0..n).map(move |i| (i, j))) {
             let (got, want) = (got[(i, j)], want[(i, j)]);
@@ -147,20 +157,21 @@ mod tests {
 
     #[test]
     fn squares_are_those_of_the_matrix() {
-        for (m, n) in [(6000, 13), (4100, 350)] {
+        for (m, n) in [(6000, 13), (6001, 30), (4100, 350)] {
             squares_of::<f64>(m, n);
             squares_of::<Complex<f64>>(m, n);
         }
     }
 
-    /// R is the same for any number of threads, whether A^H A goes by in runs or in blocks, of which there are many.
+    /// R is the same for any number of threads, whether A^H A goes by in runs, by columns or by rows, or in blocks, of which there are many.
     #[test]
     fn threads_do_not_matter() {
-        for (m, n) in [(50_000, 13), (9000, 350)] {
-            let a = Mat::from_fn(m, n, noise);
+        for (m, n, turned) in [(50_000, 13, false), (50_001, 23, true), (9000, 350, false)] {
+            let a = if turned { Mat::from_fn(n, m, |j, i| noise(i, j)) } else { Mat::from_fn(m, n, noise) };
+            let a = if turned { a.transpose() } else { a.as_ref() };
             let factor_by = |threads| {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-                pool.install(|| factor(&a)).unwrap()
+                pool.install(|| factor_of(a)).unwrap()
             };
             let (r, scale) = factor_by(1);
             assert!([2, 3].into_iter().all(|threads| factor_by(threads) == (r.clone(), scale)));

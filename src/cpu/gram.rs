@@ -22,7 +22,7 @@ use super::{
     convert::map_into,
     leading_dimension,
     leaves::{RUNS, in_runs},
-    squares::{AddColumns, AddRows, padded_columns, row_length},
+    squares::{AddColumns, AddRows, padded_columns, padded_row},
 };
 use crate::{
     error::Result,
@@ -33,15 +33,17 @@ use crate::{
 /// The type of A^H A.
 pub(super) type Wide<T> = <<T as Element>::Scalar as Scalar>::Wide;
 
-/// Rows of a leaf at most, so that eight columns of it, of real numbers, stay in a first-level cache, and bytes of one where that is fewer rows: half of a
-/// second-level cache of 1 MiB. A register's sums are chains of as many products as a leaf has registers of rows; then a run's leaves are
-/// summed one after the other, and the runs. In double precision that is what R loses.
+/// Rows of a leaf at most, so that eight columns of it, of real numbers, stay in a first-level cache, and bytes of one where that is fewer
+/// rows: half of a second-level cache of 1 MiB. A register's sums are chains of as many products as a leaf has registers of rows; then a
+/// run's leaves are summed one after the other, and the runs. In double precision that is what R loses.
 const LEAF: usize = 512;
 const LEAF_BYTES: usize = 1 << 19;
 /// Columns from which on a matrix whose rows are contiguous is worked on as it lies: two registers of AVX-512.
 const BY_ROWS: usize = 16;
-/// Rows of a leaf then, which are chains of as many products: with 64 columns a first-level cache of 32 KiB.
+/// Rows of a leaf then, which are chains of as many products: with 64 columns a first-level cache of 32 KiB. As many leaves are summed before
+/// their sum is one of a run's, as it is of a leaf by columns.
 const LEAF_ROWS: usize = 64;
+const LEAVES: usize = 8;
 /// Entries of a run, which is one task, at least.
 const RUN: usize = 1 << 17;
 
@@ -110,9 +112,15 @@ fn by_runs<T: Element>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>> 
     let leaf = leaf.min(m.next_multiple_of(PADDING));
     let in_run = (RUN / n).max(16 * n).max(m / RUNS).max(4 * leaf).next_multiple_of(leaf);
     let rows_contiguous = a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs();
-    let mut runs = in_runs(m, in_run, |work, rows| {
-        if rows_contiguous && n >= BY_ROWS { run_by_rows(a.get(rows, ..), work, watch) } else { run(a, rows, leaf, work, watch) }
-    })?
+    // Not where whole registers would have half as many products again.
+    let as_rows = rows_contiguous && n >= BY_ROWS && 3 * n * n >= 2 * padded_row(n).pow(2);
+    let mut runs = in_runs(
+        m,
+        in_run,
+        |work, rows| {
+            if as_rows { run_by_rows(a, rows, work, watch) } else { run(a, rows, leaf, work, watch) }
+        },
+    )?
     .into_iter();
     let mut sum = runs.next().unwrap_or_else(|| Mat::zeros(n, n));
     runs.for_each(|run| sum += run);
@@ -144,20 +152,31 @@ fn run<T: Element>(
 }
 
 /// [`run`] for rows that are contiguous.
-fn run_by_rows<T: Element>(rows: MatRef<'_, T>, work: &mut Aligned<Wide<T>>, watch: &Watch) -> Result<Mat<Wide<T>>> {
-    let (m, n) = rows.shape();
-    let ld = row_length(n);
+fn run_by_rows<T: Element>(
+    a: MatRef<'_, T>,
+    rows: Range<usize>,
+    work: &mut Aligned<Wide<T>>,
+    watch: &Watch,
+) -> Result<Mat<Wide<T>>> {
+    let (m, n) = a.shape();
+    let cols = padded_row(n);
+    let ld = leading_dimension::<Wide<T>>(cols).unwrap_or(cols);
     if work.is_empty() {
-        *work = zeros("leaf in double precision", ld * (LEAF_ROWS + ld))?;
+        *work = zeros("leaf in double precision", ld * (LEAF_ROWS + 2 * cols))?;
     }
     let (leaf, sums) = work.split_at_mut(ld * LEAF_ROWS);
     sums.fill(Wide::<T>::zero_impl());
+    let (sums, of_some) = sums.split_at_mut(ld * cols);
     let widen = |x: T::Scalar| x.to_wide();
-    for start in (0..m).step_by(LEAF_ROWS) {
-        let end = m.min(start + LEAF_ROWS);
-        let (some, next) = (rows.subrows(start, end - start), rows.subrows(end, LEAF_ROWS.min(m - end)));
-        <Wide<T> as ComplexField>::Arch::default().dispatch(AddRows { rows: some, leaf, ld, sums, next, widen });
-        watch.did(2 * (end - start) as u64 * (n as u64).pow(2))?;
+    for some in rows.clone().step_by(LEAF_ROWS * LEAVES) {
+        let end_of_some = rows.end.min(some + LEAF_ROWS * LEAVES);
+        for start in (some..end_of_some).step_by(LEAF_ROWS) {
+            let end = end_of_some.min(start + LEAF_ROWS);
+            let (rows, next) = (a.subrows(start, end - start), a.subrows(end, LEAF_ROWS.min(m - end)));
+            <Wide<T> as ComplexField>::Arch::default().dispatch(AddRows { rows, leaf, ld, sums: of_some, next, widen });
+        }
+        sums.iter_mut().zip(&mut *of_some).for_each(|(sum, some)| *sum += std::mem::replace(some, Wide::<T>::zero_impl()));
+        watch.did(2 * (end_of_some - some) as u64 * (n as u64).pow(2))?;
     }
     Ok(Mat::from_fn(n, n, |i, j| sums[i * ld + j]))
 }

@@ -1,6 +1,7 @@
 //! Where columns are contiguous: a register has a column's entries in adjacent rows.
 //!
-//! A first-level cache holds the columns of V, and on the diagonal those that lie behind X's are left out. A leaf's sums are added up lane by lane.
+//! A first-level cache holds the columns of V, and on the diagonal those that lie behind X's are left out. A leaf's sums are added up lane
+//! by lane.
 
 #![allow(clippy::needless_range_loop, reason = "loops of constant length over several arrays of registers, which are unrolled")]
 

@@ -1,7 +1,7 @@
 //! X^H X over the rows of a leaf, a few columns by a few, in registers: by [`columns`] or by [`rows`], whichever the matrix has contiguous.
 //!
-//! Columns of V meet the columns from theirs on: real ones eight by three registers, 24 sums, for which eleven numbers or registers are read for
-//! each register of rows or row. What is below the diagonal has no meaning.
+//! Columns of V meet the columns from theirs on: real ones eight by three registers where there are 32, 24 sums, for which eleven numbers or
+//! registers are read for each register of rows or row. What is below the diagonal has no meaning.
 
 use pulp::Simd;
 
@@ -12,7 +12,7 @@ mod columns;
 mod rows;
 
 pub(super) use columns::{AddColumns, padded_columns};
-pub(super) use rows::{AddRows, row_length};
+pub(super) use rows::{AddRows, padded_row};
 
 /// Columns of V at a time, at most.
 const WIDTH: usize = 8;
@@ -53,8 +53,8 @@ mod tests {
         let leaves = leaves.map(|(start, end)| (a.subrows(start, end - start), a.subrows(end, in_leaf.min(m - end))));
         let (zero, widen) = (Wide::<T>::zero_impl(), |x: T::Scalar| x.to_wide());
         if by_rows {
-            let ld = row_length(n);
-            let (mut leaf, mut sums) = (vec![zero; ld * in_leaf], vec![zero; ld * ld]);
+            let ld = padded_row(n) + 8;
+            let (mut leaf, mut sums) = (vec![zero; ld * in_leaf], vec![zero; ld * padded_row(n)]);
             leaves.for_each(|(rows, next)| {
                 AddRows { rows, leaf: &mut leaf, ld, sums: &mut sums, next, widen }.with_simd(simd);
             });

@@ -12,8 +12,8 @@ use crate::{
     scalar::{Element, Scalar},
 };
 
-/// Elements from row to row of a leaf of `n` columns, and of the sums, which are as many rows.
-pub(in crate::cpu) fn row_length(n: usize) -> usize {
+/// Columns that a leaf of `n`, and its sums, have in memory: whole registers, and V's.
+pub(in crate::cpu) fn padded_row(n: usize) -> usize {
     const { assert!(LANES.is_multiple_of(WIDTH)) }
     n.next_multiple_of(LANES)
 }
@@ -21,10 +21,10 @@ pub(in crate::cpu) fn row_length(n: usize) -> usize {
 /// Adds the outer products of the rows of a leaf to the sums.
 pub(in crate::cpu) struct AddRows<'a, T, W, F> {
     pub rows: MatRef<'a, T>,
-    /// As many rows, at least, of `ld` elements each, a [`row_length`], zeros beyond those that there are.
+    /// `ld` elements for each row, at least a [`padded_row`], zeros beyond those that there are.
     pub leaf: &'a mut [W],
     pub ld: usize,
-    /// Row i has X^H X (i, j) at j, from the diagonal on.
+    /// As many rows as a [`padded_row`] has elements, `ld` from one to the next: row i has X^H X (i, j) at j, from the diagonal on.
     pub sums: &'a mut [W],
     /// The rows that come next.
     pub next: MatRef<'a, T>,
@@ -38,7 +38,8 @@ impl<T: Element, W: Scalar, F: Fn(T::Scalar) -> W> WithSimd for AddRows<'_, T, W
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let AddRows { rows, leaf, ld, sums, next, widen } = self;
-        let leaf = &mut leaf[..rows.nrows() * ld];
+        const { assert!(LANES.is_multiple_of(Lanes::<W, S>::N)) }
+        let (leaf, cols) = (&mut leaf[..rows.nrows() * ld], padded_row(rows.ncols()));
         for (to, i) in leaf.chunks_exact_mut(ld).zip(0..) {
             let row = rows.row(i);
             match row.transpose().try_as_col_major() {
@@ -47,13 +48,13 @@ impl<T: Element, W: Scalar, F: Fn(T::Scalar) -> W> WithSimd for AddRows<'_, T, W
             }
         }
         let (n, (width, at_once)) = (Lanes::<W, S>::N, at_once::<W, S>());
-        let registers_from = |v: usize| ld / n - v / n;
-        let groups: usize = (0..ld).step_by(width).map(|v| registers_from(v).div_ceil(at_once)).sum();
+        let registers_from = |v: usize| cols / n - v / n;
+        let groups: usize = (0..cols).step_by(width).map(|v| registers_from(v).div_ceil(at_once)).sum();
         let mut ahead = Ahead::of(next, groups * rows.nrows());
-        for v in (0..ld).step_by(width) {
+        for v in (0..cols).step_by(width) {
             let mut x = v / n * n;
-            while x < ld {
-                let registers = at_once.min((ld - x) / n);
+            while x < cols {
+                let registers = at_once.min((cols - x) / n);
                 let group = Group { leaf, ld, v, x, sums, ahead: &mut ahead };
                 match (width, registers) {
                     (WIDTH, 3) if !W::IS_COMPLEX => group.alone::<S, WIDTH, 3>(simd),
@@ -95,7 +96,7 @@ impl<T, W: Scalar> Group<'_, '_, T, W> {
     fn add<S: Simd, const K: usize, const C: usize>(self, lanes: Lanes<W, S>) {
         let Group { leaf, ld, v, x, sums, ahead } = self;
         let n = Lanes::<W, S>::N;
-        assert!(v + K <= ld && x + C * n <= ld && sums.len() >= ld * ld);
+        assert!(v + K <= ld && x + C * n <= ld && sums.len() >= (v + K) * ld);
         let mut here = [[lanes.zero(); C]; K];
         for row in leaf.chunks_exact(ld) {
             ahead.ask();
