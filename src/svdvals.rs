@@ -147,7 +147,7 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
         async { Ok(report.await?.map(Self::collect)) }
     }
 
-    /// Stage 1: an upper band matrix of order min(m, n), with [`Tuning::tile_size`] superdiagonals, that has A's singular values.
+    /// Stage 1: an upper band matrix of order min(m, n), with [`Tuning::tile_size`](crate::Tuning::tile_size) superdiagonals, that has A's singular values.
     ///
     /// A = Q1 B P1^H with Q1 and P1 unitary (not kept); of a wide matrix, the band of its transpose. The band of a half-precision matrix
     /// is f32, so that nothing is lost in handing it over.
