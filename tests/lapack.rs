@@ -16,6 +16,10 @@ trait Lapack: Element {
     fn known(sigma: &mut [f64], seed: u64) -> Mat<Self>;
 }
 
+/// Elements behind what LAPACK is given: OpenBLAS's `zgemv` up to 0.3.21 or so reads a little past a matrix's end (OpenBLAS issue 4013), which
+/// is a fault where the next page is nobody's.
+const BEHIND: usize = 64;
+
 macro_rules! lapack {
     ($t:ty, $gesdd:ident, $known:ident, ($($rwork:ident)?)) => {
         impl Lapack for $t {
@@ -24,6 +28,7 @@ macro_rules! lapack {
                 let least = m.min(n);
                 let mut copy: Vec<$t> = (0..n).flat_map(|j| (0..m).map(move |i| a[(i, j)])).collect();
                 let zero = <$t>::from_complex(Complex::ZERO);
+                copy.resize(m * n + BEHIND, zero);
                 let (mut s, mut iwork) = (vec![0.0; least], vec![0; 8 * least]);
                 $(let mut $rwork = vec![0.0; 7 * least];)?
                 let (mut u, mut vt, mut info) = ([zero], [zero], 0);
@@ -32,7 +37,7 @@ macro_rules! lapack {
                 let mut work = vec![zero];
                 for lwork in [-1, 0] {
                     let lwork = if lwork == 0 { work[0].to_complex().re as i32 } else { lwork };
-                    work.resize(lwork.max(1) as usize, zero);
+                    work.resize(lwork.max(1) as usize + BEHIND, zero);
                     // SAFETY: `copy` holds m x n entries, `s` min(m, n), `iwork` 8 and `rwork` 7 times that, and `work` what the
                     // routine asked for; with jobz = 'N' it does not touch u and vt.
                     unsafe {
