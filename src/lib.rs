@@ -136,66 +136,78 @@
 //! | `lapack-openblas` | no | the same, linked to the system's OpenBLAS |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
+#![cfg_attr(
+    not(feature = "gpu"),
+    allow(dead_code, reason = "the model and the layouts have parts that the GPU backend alone uses")
+)]
 
 // The LAPACK that feature `lapack-openblas` links.
 #[cfg(feature = "lapack-openblas")]
 use openblas_src as _;
 
-mod band;
-mod band_to_bidiag;
-mod bidiag_svdvals;
-mod bidiagonal;
-mod chase_steps;
-mod choose;
+mod algo;
+mod api;
+mod base;
 pub mod cost;
 mod cpu;
-mod elsewhere;
-mod error;
-#[cfg(feature = "faer")]
-mod faer;
+#[cfg(feature = "gpu")]
 mod gpu;
+mod plan;
+mod tile;
+
 #[doc = include_str!("guide.md")]
 pub mod guide {}
-mod kernels;
-#[cfg(feature = "ndarray")]
-mod ndarray;
-mod options;
-mod progress;
-mod reduction;
-mod report;
-mod scalar;
-mod scale;
-mod small;
-mod solve;
-mod stages;
-mod svdvals;
-mod tall;
-mod to_band;
-pub mod triangular;
-mod tuning_table;
+pub use api::triangular;
 
-pub use band::Band;
-pub use bidiagonal::{Bidiagonal, Stage3};
-pub use chase_steps::{ChaseCycle, ChaseSteps};
-pub use error::{Result, SvdError};
-pub use gpu::{AdapterChoice, DeviceLimits, GpuBand, GpuContext, GpuMatrix};
-pub use kernels::PanelTree;
-pub use options::{Backend, HalfStorage, SvdOptions, Tuning};
-pub use progress::{CancelFlag, Progress, ProgressFn, Stage};
-pub use report::{Counts, StageSeconds, SvdReport};
-pub use scalar::{Element, RealElement, Scalar};
-pub use svdvals::SvdValsGpu;
-pub use tuning_table::{PartialTuning, TuningEntry, TuningTable};
+#[cfg(feature = "gpu")]
+pub use api::{gpu_band::GpuBand, gpu_matrix::GpuMatrix};
+#[cfg(feature = "gpu")]
+pub use gpu::device::{
+    adapter::{AdapterChoice, DeviceLimits},
+    context::GpuContext,
+};
 /// The `wgpu` that [`GpuContext`] speaks: its version must be the caller's.
+#[cfg(feature = "gpu")]
 pub use wgpu;
+pub use {
+    algo::bidiagonal::{Bidiagonal, Stage3},
+    api::{
+        chase_steps::{ChaseCycle, ChaseSteps},
+        element::Element,
+        svdvals::SvdValsGpu,
+    },
+    base::{
+        clock::StageSeconds,
+        error::{Result, SvdError},
+        number::{HalfStorage, Number, RealElement, Scalar},
+        watch::{CancelFlag, Progress, ProgressFn, Stage},
+    },
+    cost::counts::Counts,
+    plan::{
+        options::{Backend, SvdOptions},
+        report::SvdReport,
+        route::{First, Route},
+        tuning_table::{PartialTuning, TuningEntry, TuningTable},
+    },
+    tile::{
+        band::Band,
+        panel_tree::PanelTree,
+        tuning::{CpuTuning, GpuTuning, Tuning},
+    },
+};
 
 /// The README's examples, which compile and run with the others.
-#[cfg(all(doctest, feature = "ndarray", feature = "faer"))]
+#[cfg(all(doctest, feature = "ndarray", feature = "faer", feature = "gpu"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
 /// The kernels of both backends, for the tests that compare them. Not part of the interface.
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::{cpu::CpuKernels, gpu::GpuKernels, kernels::*};
+    #[cfg(feature = "gpu")]
+    pub use crate::gpu::kernels::GpuKernels;
+    pub use crate::{
+        cpu::kernels::CpuKernels,
+        tile::{band_layout::*, chase_schedule::*, kernels::*, panel_tree::*},
+    };
 }

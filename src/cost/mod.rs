@@ -16,24 +16,28 @@
 //! ```
 
 mod count;
-mod device;
-mod work;
+pub mod counts;
+pub(crate) mod device;
+pub(crate) mod shape;
+pub(crate) mod work;
 
 use std::fmt;
 
 pub use device::{DeviceModel, sweeps_at_once};
 pub use work::Kernel;
-pub(crate) use work::{ROWS_AT_ONCE, Work, chase_flops, geqrt_flops, unmqr_flops};
 
 use crate::{
-    band_to_bidiag::band_to_bidiag,
-    error::{Result, SvdError},
-    gpu::{BISECTION_WORTHWHILE, Bounds, ChaseShape, LINEAR_THREADS, Shape},
-    kernels::StageKernels,
-    options::Tuning,
-    scalar::{Element, Re},
-    solve::stage_one,
+    base::{
+        error::{Result, SvdError},
+        number::{Number, Re},
+    },
+    cost::{count::dispatches_of_call, shape::Bounds, work::Work},
+    tile::tuning::{GpuTuning, Tuning},
 };
+
+/// Order from which bisection on the device is faster than Newton's method on a host of a few cores, by the model, which for smaller ones
+/// takes no longer than ten milliseconds.
+pub(crate) const BISECTION_WORTHWHILE: usize = 4096;
 
 /// The dispatches of one call. See the [module](self).
 ///
@@ -131,7 +135,7 @@ impl Cost {
     /// # Errors
     /// [`SvdError::InvalidOption`] where [`Tuning::check`] refuses the hyperparameters, or the sizes
     /// overflow.
-    pub fn new<S: Element>(m: usize, n: usize, tuning: &Tuning) -> Result<Cost> {
+    pub fn new<S: Number>(m: usize, n: usize, tuning: &Tuning) -> Result<Cost> {
         Cost::with_stage3::<S>(m, n, tuning, m.min(n) >= BISECTION_WORTHWHILE)
     }
 
@@ -146,14 +150,13 @@ impl Cost {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn with_stage3<S: Element>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
+    pub fn with_stage3<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
         tuning.check()?;
-        let kernels = count::CountingKernels::<S>::new(tuning);
         let (m, n) = (m.max(n), m.min(n));
         // Far beyond any device; within this no count overflows.
         const MOST: usize = 1 << 16;
-        let Tuning { tile_size, leaf, split_k, cols_per_block, threads_per_block, .. } = *tuning;
-        let cycles_per_dispatch = tuning.cycles_per_dispatch;
+        let Tuning { tile_size, leaf, cols_per_block, ref gpu, .. } = *tuning;
+        let GpuTuning { split_k, threads_per_block, cycles_per_dispatch, .. } = *gpu;
         for (option, value) in [
             ("tile_size", tile_size),
             ("leaf", leaf),
@@ -174,16 +177,8 @@ impl Cost {
         if m as u64 > 1 << 40 {
             return Err(SvdError::invalid("matrix", format!("{m} x {n}: more than 2^40 rows or columns")));
         }
-        let (mut a, bandwidth) = (count::Size { m, n }, tuning.bandwidth(n));
-        stage_one(&kernels, &mut a, m, n, tuning)?;
-        let mut band = kernels.pack_band(a, n, bandwidth, tuning.tile_width)?;
-        band_to_bidiag(&kernels, &mut band, n, bandwidth, tuning.tile_width)?;
-        if on_device {
-            kernels.bisect(n);
-        } else {
-            kernels.unpack(&band, 1);
-        }
-        Ok(Cost { work: kernels.done(), double: size_of::<Re<S>>() == size_of::<f64>() })
+        let work = dispatches_of_call::<S>((m, n), tuning, on_device)?;
+        Ok(Cost { work, double: size_of::<Re<S>>() == size_of::<f64>() })
     }
 
     /// Default hyperparameters for a matrix of order `n` stored as `S` on a data-centre GPU: [`tuning_on`](Self::tuning_on) an H100.
@@ -192,7 +187,7 @@ impl Cost {
     /// use svdvals_gpu::cost::Cost;
     /// assert!(Cost::tuning::<f32>(1000).check().is_ok());
     /// ```
-    pub fn tuning<S: Element>(n: usize) -> Tuning {
+    pub fn tuning<S: Number>(n: usize) -> Tuning {
         Cost::tuning_on::<S>(n, &DeviceModel::H100)
     }
 
@@ -205,7 +200,7 @@ impl Cost {
     /// let [laptop, data_centre] = [DeviceModel::RTX_4060, DeviceModel::H100].map(|device| Cost::tuning_on::<f32>(16384, &device));
     /// assert!(laptop.tile_size > data_centre.tile_size);
     /// ```
-    pub fn tuning_on<S: Element>(n: usize, device: &DeviceModel) -> Tuning {
+    pub fn tuning_on<S: Number>(n: usize, device: &DeviceModel) -> Tuning {
         Tuning::within::<S>(&Bounds::of_model(device), n)
     }
 

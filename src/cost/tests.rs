@@ -4,6 +4,7 @@ use half::f16;
 use num_complex::Complex;
 
 use super::*;
+use crate::cost::{shape::Shape, work::SUBMISSION_FLOPS};
 
 fn cost(n: usize) -> Cost {
     Cost::new::<f32>(n, n, &Cost::tuning::<f32>(n)).unwrap()
@@ -97,7 +98,7 @@ fn stage_2_is_quadratic() {
 /// complex matrix has the same. From n = 4096 on it is the device's.
 #[test]
 fn stage_3_is_quadratic() {
-    fn check<S: Element>(n: usize, steps: u64) {
+    fn check<S: Number>(n: usize, steps: u64) {
         let cost = Cost::with_stage3::<S>(n, n, &Cost::tuning::<S>(n), true).unwrap();
         let (bisect, of_step) = (cost.kernel(Kernel::Bisect), 8 * (n * n) as u64);
         assert_eq!(bisect.flops, steps * of_step, "n = {n}");
@@ -173,7 +174,7 @@ fn large_updates_are_cut() {
     let all = Cost::new::<Complex<f32>>(n, n, &Cost::tuning::<Complex<f32>>(n)).unwrap();
     let updates = || all.work.iter().filter(|(work, _)| work.kernel == Kernel::Unmqr);
     let most = updates().map(|(work, _)| work.flops).max().unwrap();
-    assert!(most <= crate::gpu::FLOPS && most > crate::gpu::FLOPS / 2, "{most}");
+    assert!(most <= SUBMISSION_FLOPS && most > SUBMISSION_FLOPS / 2, "{most}");
     assert!(all.kernel(Kernel::Unmqr).dispatches > 3 * all.kernel(Kernel::Geqrt).dispatches);
     let (flops, n) = (all.kernel(Kernel::Unmqr).flops as f64, n as f64);
     assert!((flops / (4.0 * 8.0 / 3.0 * n.powi(3)) - 1.0).abs() < 0.12, "{flops}");
@@ -184,7 +185,7 @@ fn large_updates_are_cut() {
 /// narrow tiles for n = 512 on a laptop's GPU (15%) and wide ones for n = 8192 on an M1 (16%).
 #[test]
 fn defaults_are_the_models() {
-    fn of_type<S: Element>() {
+    fn of_type<S: Number>() {
         for n in [512, 1024, 2048, 4096, 8192, 16384] {
             let cost = |tuning: &Tuning| Cost::new::<S>(n, n, tuning).unwrap();
             let tiles = [(16, 8, 64), (16, 16, 64), (16, 32, 32), (32, 4, 64), (32, 8, 64), (32, 16, 64), (64, 8, 32)];

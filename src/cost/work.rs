@@ -5,9 +5,9 @@
 use std::{fmt, ops::Range};
 
 use crate::{
-    gpu::{ChaseShape, Shape},
-    kernels::{BandLayout, Level, ReductionStep},
-    scalar::{Element, Re, Scalar},
+    base::number::{Number, Re, RealElement, Scalar},
+    cost::shape::{ChaseShape, Shape},
+    tile::{band_layout::BandLayout, chase_schedule::ReductionStep, panel_tree::Level},
 };
 
 /// A shader.
@@ -119,6 +119,39 @@ pub(crate) struct Chain {
 /// Stacked rows whose reflectors the GPU backend has room for: as many blocks as any device runs at once.
 pub(crate) const ROWS_AT_ONCE: usize = 1 << 17;
 
+/// Most estimated flops of a submission of several dispatches, and of a dispatch that can be made in several: about a tenth of a second on a
+/// small GPU.
+pub(crate) const SUBMISSION_FLOPS: u64 = 50_000_000_000;
+
+/// Threads of a workgroup of the kernels that have one thread for an element.
+pub(crate) const LINEAR_THREADS: u32 = 128;
+
+/// Threads of a workgroup of `bisect`: few, so that the values are shared out to all of the device.
+pub(crate) const BISECT_THREADS: u32 = 64;
+/// Upper bound of the squares: entries of moduli up to sqrt(2), two in a row.
+pub(crate) const TOP: u32 = 9;
+
+/// Steps to bounds that are neighbours: from a ratio of `TOP` / `pivot` to 4 by geometric means, which halve its logarithm, and then one
+/// for each binary digit and two more.
+fn steps(pivot: f64, epsilon: f64) -> u64 {
+    let geometric = (f64::from(TOP) / pivot).log2().log2().ceil();
+    let digits = 1.0 - epsilon.log2();
+    (geometric + digits + 2.0) as u64
+}
+
+/// Steps of each dispatch of `bisect` for n values of arithmetic in `R`: as many as a submission may have flops, and a thread iterations, of
+/// which a step has n. None where it may not have so many.
+pub(crate) fn steps_of_dispatches<R: RealElement>(
+    n: usize,
+    most_flops: u64,
+    most_iterations: usize,
+) -> Option<impl Iterator<Item = u64>> {
+    let steps = steps(R::pivot().to_double(), R::epsilon().to_double());
+    let iterations = (most_iterations / n.max(1)) as u64;
+    let at_once = (most_flops / Work::flops_of_bisection(n).max(1)).clamp(1, steps).min(iterations);
+    (iterations > 0).then(|| (0..steps).step_by(at_once as usize).map(move |first| at_once.min(steps - first)))
+}
+
 /// Operations that depend on one another, in a compensated addition, and in making a reflector from its sums (a square root and four
 /// divisions among them, which count for ten each).
 const COMPENSATED: u64 = 6;
@@ -133,41 +166,16 @@ const STURM_ROW: u64 = 14;
 /// Flops of a row of a Sturm count, a division taken as four.
 const FLOPS_OF_STURM_ROW: u64 = 8;
 
-/// Bytes of an arithmetic number, and real operations for one of its additions and multiplications together, halved.
-fn arithmetic<S: Element>() -> (u64, u64) {
-    (size_of::<S::Scalar>() as u64, if S::Scalar::IS_COMPLEX { 4 } else { 1 })
-}
-
-/// The product, or the largest number: views of one entry may be of any size.
-fn counted<const N: usize>(factor: u64, of: [u64; N]) -> u64 {
-    of.into_iter().fold(factor, u64::saturating_mul)
-}
-
-/// Flops of `geqrt` of a level: 3 r w^2 for the r rows of its blocks, and w^3 / 3 for each block's T.
-pub(crate) fn geqrt_flops<S: Element>(level: &Level) -> u64 {
-    let [width, rows, blocks] = [level.width, level.map.rows, level.map.blocks()].map(|x| x as u64);
-    let (factor, of_t) = (arithmetic::<S>().1, counted(1, [width, width, width]) / 3);
-    counted(factor, [3, rows, width, width]).saturating_add(counted(factor, [blocks, of_t]))
-}
-
-/// Flops of `unmqr` of a level: V^H X and V W for all rows, T^H W for each block.
-pub(crate) fn unmqr_flops<S: Element>(level: &Level, trailing: usize) -> u64 {
-    let [width, rows, blocks, trailing] = [level.width, level.map.rows, level.map.blocks(), trailing].map(|x| x as u64);
-    let factor = arithmetic::<S>().1;
-    counted(factor, [4, rows, width, trailing]).saturating_add(counted(factor, [2, blocks, width, width, trailing]))
-}
-
-/// Flops of `cycles` cycles of bulge chasing: two products with each of two reflectors of TW + 1 entries, over BW + TW lines.
-pub(crate) fn chase_flops<S: Element>(step: &ReductionStep, cycles: u64) -> u64 {
-    let [bandwidth, tile] = [step.bandwidth, step.tile_width].map(|x| x as u64);
-    counted(arithmetic::<S>().1, [cycles, 8, tile, bandwidth + tile])
+/// Bytes of an arithmetic number.
+fn scalar_bytes<S: Number>() -> u64 {
+    size_of::<S::Scalar>() as u64
 }
 
 impl Work {
     /// `geqrt` of a level: for each of w columns v^H X for all columns, X - tau v u^H for those right of it; and T. On QR sweeps, of a
     /// column-major matrix, the threads of a column add up by subgroup.
-    pub fn geqrt<S: Element>(shape: &Shape, level: &Level) -> Work {
-        let (scalar, _) = arithmetic::<S>();
+    pub fn geqrt<S: Number>(shape: &Shape, level: &Level) -> Work {
+        let scalar = scalar_bytes::<S>();
         let [ts, split, slice, width, rows] = [shape.ts, shape.split, shape.slice, level.width, level.map.rows].map(|x| x as u64);
         let (blocks, threads) = (level.map.blocks() as u64, shape.geqrt_threads() as u64);
         let by_subgroups = !level.transposed && shape.split.is_power_of_two() && shape.split <= SUBGROUP;
@@ -183,7 +191,7 @@ impl Work {
             workgroups: blocks,
             threads,
             workgroup_memory: shape.geqrt_bytes::<S>() as u64,
-            flops: geqrt_flops::<S>(level),
+            flops: level.geqrt_flops::<S>(),
             bytes: 2 * rows * width * size_of::<S>() as u64 + (rows * ts + blocks * ts * ts) * scalar,
             // A thread reads its slice of v twice, all squares, and the shares of its column.
             workgroup_bytes: blocks * threads * width * (2 * slice + shares) * scalar,
@@ -192,9 +200,9 @@ impl Work {
     }
 
     /// `unmqr` of a level, with `trailing` columns right of the panel: V^H X, T^H W, V W.
-    pub fn unmqr<S: Element>(shape: &Shape, level: &Level, trailing: usize) -> Work {
-        let (scalar, _) = arithmetic::<S>();
-        let flops = unmqr_flops::<S>(level, trailing);
+    pub fn unmqr<S: Number>(shape: &Shape, level: &Level, trailing: usize) -> Work {
+        let scalar = scalar_bytes::<S>();
+        let flops = level.unmqr_flops::<S>(trailing);
         let [ts, cpb, rows, trailing] = [shape.ts, shape.cpb, level.map.rows, trailing].map(|x| x as u64);
         let (blocks, chunks) = (level.map.blocks() as u64, trailing.div_ceil(cpb));
         let (threads, workgroups) = (shape.unmqr_threads() as u64, blocks * chunks);
@@ -218,26 +226,26 @@ impl Work {
 
     /// Columns of one dispatch of `unmqr` of a level: all `trailing` ones, or as many chunks of them as have at most `most_flops`, and no less
     /// than one.
-    pub fn unmqr_columns<S: Element>(shape: &Shape, level: &Level, trailing: usize, most_flops: u64) -> usize {
-        let chunk = unmqr_flops::<S>(level, shape.cpb).max(1);
+    pub fn unmqr_columns<S: Number>(shape: &Shape, level: &Level, trailing: usize, most_flops: u64) -> usize {
+        let chunk = level.unmqr_flops::<S>(shape.cpb).max(1);
         let fitting = usize::try_from(most_flops / chunk).unwrap_or(usize::MAX).max(1);
         fitting.saturating_mul(shape.cpb).min(trailing).max(1)
     }
 
     /// `pack_band`: every place of the band, from the matrix.
-    pub fn pack_band<S: Element>(layout: BandLayout, bandwidth: usize, threads: u64) -> Work {
+    pub fn pack_band<S: Number>(layout: BandLayout, bandwidth: usize, threads: u64) -> Work {
         let (places, copied) = ((layout.n * layout.ld()) as u64, (layout.n * (bandwidth + 1)) as u64);
         Work::copy(Kernel::PackBand, places, threads, (places + copied) * size_of::<S>() as u64)
     }
 
     /// `unpack_band`: `bandwidth` + 1 entries of each column, from the band.
-    pub fn unpack_band<S: Element>(n: usize, bandwidth: usize, threads: u64) -> Work {
+    pub fn unpack_band<S: Number>(n: usize, bandwidth: usize, threads: u64) -> Work {
         let places = (n * (bandwidth + 1)) as u64;
         Work::copy(Kernel::UnpackBand, places, threads, places * (size_of::<S>() + size_of::<S::Scalar>()) as u64)
     }
 
     /// `square_bidiagonal` of order n: one workgroup reads the two diagonals twice.
-    pub fn square_bidiagonal<S: Element>(n: usize, threads: u64) -> Work {
+    pub fn square_bidiagonal<S: Number>(n: usize, threads: u64) -> Work {
         let (n, real) = (n as u64, size_of::<Re<S>>() as u64);
         let rows = n.div_ceil(threads);
         // The product with the factor, and the square.
@@ -260,7 +268,7 @@ impl Work {
     }
 
     /// `bisect`: `steps` counts for each of n values, a value a thread. All threads read the squares, which count once.
-    pub fn bisect<S: Element>(n: usize, steps: u64, threads: u64) -> Work {
+    pub fn bisect<S: Number>(n: usize, steps: u64, threads: u64) -> Work {
         let (values, real) = (n as u64, size_of::<Re<S>>() as u64);
         Work {
             kernel: Kernel::Bisect,
@@ -286,17 +294,11 @@ impl Work {
     }
 
     /// `chase` of one time step: the sweeps `active`, at most `cycles` cycles each, in at most `most` workgroups.
-    pub fn chase<S: Element>(
-        shape: &ChaseShape,
-        step: &ReductionStep,
-        active: &Range<usize>,
-        cycles: usize,
-        most: usize,
-    ) -> Work {
+    pub fn chase<S: Number>(shape: &ChaseShape, step: &ReductionStep, active: &Range<usize>, cycles: usize, most: usize) -> Work {
         // No sweep of these has more than the first.
         let cycles = cycles.min(step.cycles(active.start));
         let active = active.len();
-        let (scalar, _) = arithmetic::<S>();
+        let scalar = scalar_bytes::<S>();
         let [tail, parts, bandwidth, tile] = [shape.tail, shape.parts, step.bandwidth, step.tile_width].map(|x| x as u64);
         let lines = bandwidth + tile;
         let threads = shape.threads() as u64;
@@ -313,7 +315,7 @@ impl Work {
             workgroups,
             threads,
             workgroup_memory: shape.bytes::<S>() as u64,
-            flops: chase_flops::<S>(step, all),
+            flops: step.flops::<S>(all),
             bytes: all * 2 * entries * size_of::<S>() as u64,
             // Every product of a line with v reads v, twice; every thread adds up all groups.
             workgroup_bytes: all * (2 * entries + 2 * threads * 6 * 8) * scalar,

@@ -4,10 +4,10 @@ use faer::traits::ComplexField;
 use num_complex::Complex;
 use num_traits::{Float, One};
 
-use crate::scalar::{Re, RealElement, Scalar};
+use crate::base::number::{Re, RealElement, Scalar};
 
 /// H = I - tau v v^H with v_0 = 1 and H x = beta e_1.
-pub(super) struct ReflectorScalars<T: Scalar> {
+pub(crate) struct ReflectorScalars<T: Scalar> {
     pub beta: T,
     pub tau: Re<T>,
     /// What to multiply the tail of x with to get the tail of v: 1 / (alpha - beta).
@@ -20,7 +20,7 @@ pub(super) struct ReflectorScalars<T: Scalar> {
 /// less orthogonal. The scalars and the sum of squares are f64 for every type: an error in them is common to all columns that H is
 /// applied to, and would not average out. A sum so small that squares have lost digits is made again from scaled entries, as `larfg` does.
 #[inline(always)]
-pub(super) fn larfg<T: Scalar>(alpha: T, tail: &[T]) -> ReflectorScalars<T> {
+pub(crate) fn larfg<T: Scalar>(alpha: T, tail: &[T]) -> ReflectorScalars<T> {
     let tail: &[Re<T>] = bytemuck::cast_slice(tail);
     let mut square = sum_of_squares(tail, 1.0);
     let mut unit = 1.0;
@@ -39,7 +39,7 @@ fn none<T: Scalar>(alpha: T) -> ReflectorScalars<T> {
 
 /// [`larfg`] of a tail whose squares, of its entries divided by `unit`, add up to `square`.
 #[inline(always)]
-pub(super) fn reflector<T: Scalar>(alpha: T, square: f64, unit: f64) -> ReflectorScalars<T> {
+pub(crate) fn reflector<T: Scalar>(alpha: T, square: f64, unit: f64) -> ReflectorScalars<T> {
     if square == 0.0 {
         return none(alpha);
     }
@@ -85,7 +85,7 @@ fn polar<T: Scalar>(alpha: T) -> (f64, Complex<f64>) {
 
 /// sum (factor x_i)^2 in f64: in many partial sums, which are registers, unless they are few.
 #[inline(always)]
-pub(super) fn sum_of_squares<R: RealElement>(x: &[R], factor: f64) -> f64 {
+pub(crate) fn sum_of_squares<R: RealElement>(x: &[R], factor: f64) -> f64 {
     const LANES: usize = 16;
     let with = |sum: f64, x: &R| sum + (factor * x.to_double()) * (factor * x.to_double());
     if x.len() < LANES / 2 {

@@ -1,4 +1,4 @@
-//! A matrix that stays on the device between operations.
+//! A matrix in the device's memory, which the caller keeps between operations.
 
 use std::{
     marker::PhantomData,
@@ -10,49 +10,32 @@ use faer::{MatMut, MatRef};
 use num_traits::Float;
 use wgpu::{Buffer, BufferUsages};
 
-use super::{
-    context::GpuContext,
-    pipeline::{DIAGONAL, LARGEST, LINEAR_THREADS},
-    storage::{Lines, fitting_bytes, required_bytes},
-    stream::{Stream, buffer},
-};
 use crate::{
-    band::Band,
-    cost::{Kernel, Work},
-    cpu::map_into,
-    error::{Result, SvdError},
-    options::{Backend, SvdOptions, Tuning},
-    scalar::{Element, RealElement},
-    scale::{power_of_two_scale, scale_for},
-    svdvals::SvdValsGpu,
-    triangular::Uplo,
+    algo::triangular::Uplo,
+    base::{
+        error::{Result, SvdError},
+        number::{Number, RealElement},
+        scale::{power_of_two_scale, scale_for},
+        view::map_into,
+    },
+    cost::work::{Kernel, LINEAR_THREADS, Work},
+    gpu::{
+        device::{
+            context::GpuContext,
+            pipeline::{DIAGONAL, LARGEST},
+            stream::{Stream, buffer},
+        },
+        storage::{Lines, fitting_bytes},
+    },
 };
 
-/// A matrix in a GPU's memory: uploaded once, operated on any number of times, read back when it is wanted.
-///
-/// Entries are held in the type that arithmetic is done in: f16 and bf16 in f32. [`TriangularGpu`](crate::triangular::TriangularGpu) multiplies it by a triangle and
-/// solves for it, where the triangle is a `GpuMatrix` on the same device.
-///
-/// ```
-/// # #[cfg(feature = "faer")] {
-/// use svdvals_gpu::triangular::{Diag, Op, Side, TriangularGpu, Uplo};
-/// use svdvals_gpu::{GpuContext, GpuMatrix};
-/// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
-/// let context = GpuContext::global()?;
-/// let l = faer::mat![[2.0f32, 0.0], [1.0, 4.0]];
-/// let (l, mut x) = (GpuMatrix::upload(&context, &l)?, GpuMatrix::upload(&context, &faer::mat![[4.0f32], [10.0]])?);
-/// x.trsm_gpu(Side::Left, Uplo::Lower, Op::NoTrans, Diag::NonUnit, 1.0, &l)?;
-/// x.trsm_gpu(Side::Left, Uplo::Lower, Op::Trans, Diag::NonUnit, 1.0, &l)?; // (L L^T) X = B
-/// assert_eq!(x.to_mat()?, faer::mat![[0.75], [0.5]]);
-/// # }
-/// # Ok::<(), svdvals_gpu::SvdError>(())
-/// ```
-pub struct GpuMatrix<T> {
-    context: GpuContext,
-    entries: Buffer,
-    size: (usize, usize),
+/// A dense matrix on the device, in the type that arithmetic is done in.
+pub(crate) struct DeviceMatrix<T> {
+    pub context: GpuContext,
+    pub entries: Buffer,
+    pub size: (usize, usize),
     /// Entry (i, j) at i * strides.0 + j * strides.1.
-    strides: (usize, usize),
+    pub strides: (usize, usize),
     element: PhantomData<T>,
 }
 
@@ -61,7 +44,7 @@ const LARGEST_GROUPS: usize = 256;
 
 /// A window's place in a buffer: entry (i, j) is at `offset + i * rs + j * cs`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
+pub(crate) struct Window {
     pub offset: usize,
     pub rs: usize,
     pub cs: usize,
@@ -87,14 +70,14 @@ fn layout(inner: usize, outer: usize) -> (usize, Option<usize>) {
 }
 
 /// Bytes of a rows x cols matrix of `T`, or why the device cannot have it.
-pub(super) fn matrix_bytes<T: Element>(context: &GpuContext, (rows, cols): (usize, usize), by_rows: bool) -> Result<u64> {
+pub(crate) fn matrix_bytes<T: Number>(context: &GpuContext, (rows, cols): (usize, usize), by_rows: bool) -> Result<u64> {
     let (_, len) = if by_rows { layout(cols, rows) } else { layout(rows, cols) };
     fitting_bytes::<T::Scalar>(context, "the matrix", len)
 }
 
 /// Writes places `start..` of `lines`, each a column of the matrix `lines` padded to `ld`, to `piece`: what `convert` makes of entries in
 /// `wanted` of a line, zeros elsewhere.
-pub(super) fn copy_lines<T: Element, S: Element>(
+pub(crate) fn copy_lines<T: Number, S: Number>(
     lines: MatRef<'_, T>,
     ld: usize,
     start: usize,
@@ -122,30 +105,11 @@ pub(super) fn copy_lines<T: Element, S: Element>(
     }
 }
 
-impl<T: Element> GpuMatrix<T> {
-    /// Copies a matrix to the device, in the memory order that it has.
-    ///
-    /// ```
-    /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix};
-    /// if let Ok(context) = GpuContext::global() {
-    ///     let a = GpuMatrix::upload(&context, &faer::mat![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
-    ///     println!("{a:?}");
-    /// }
-    /// # }
-    /// # Ok::<(), svdvals_gpu::SvdError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`SvdError::UnsupportedElement`] where the device does not compute with `T`; [`SvdError::TooLarge`] where it cannot hold the
-    /// matrix; [`SvdError::OutOfMemory`], [`SvdError::DeviceLost`] and [`SvdError::Gpu`], as the device says.
-    pub fn upload<M: SvdValsGpu<Element = T>>(context: &GpuContext, a: &M) -> Result<Self> {
-        let stream = Stream::new(context)?;
-        Self::from_faer(context, &stream, a.as_faer(), None)
-    }
-
-    /// [`upload`](Self::upload) of the triangle that is `referenced`, if not all is, with zeros elsewhere.
-    pub(super) fn from_faer(context: &GpuContext, stream: &Stream, a: MatRef<'_, T>, referenced: Option<Uplo>) -> Result<Self> {
+impl<T: Number> DeviceMatrix<T> {
+    /// Copies `a` to the device of `stream`, in the memory order that it has: the triangle that is `referenced`, if not all is, with zeros
+    /// elsewhere.
+    pub fn upload(stream: &Stream, a: MatRef<'_, T>, referenced: Option<Uplo>) -> Result<Self> {
+        let context = stream.context();
         context.require::<T, T::Scalar>()?;
         let by_rows = a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs();
         let bytes = matrix_bytes::<T>(context, a.shape(), by_rows)?;
@@ -164,36 +128,10 @@ impl<T: Element> GpuMatrix<T> {
         stream.upload(&entries, len.unwrap_or_default(), |start, piece: &mut [T::Scalar]| {
             copy_lines(lines, ld, start, piece, wanted, |x| x);
         })?;
-        Ok(GpuMatrix { context: context.clone(), entries, size: a.shape(), strides, element: PhantomData })
+        Ok(DeviceMatrix { context: context.clone(), entries, size: a.shape(), strides, element: PhantomData })
     }
 
-    /// A matrix in a buffer of your own, which a shader of yours has filled, or will have when what you submitted before is done: nothing is
-    /// copied, and triangular operations write to it.
-    ///
-    /// Entry (i, j) is element `i * strides.0 + j * strides.1` of the buffer, from its start, of the type that arithmetic is done in: f32
-    /// also where `T` is f16 or bf16; of complex types the real part, then the imaginary part. One of the strides must be 1, the other at
-    /// least the length of a line; what is between lines is neither read nor written. The buffer must have at least the usages
-    /// `STORAGE | COPY_SRC | COPY_DST`, must not be mapped while operations run, and must be of the context's device: wgpu tells devices of one
-    /// `wgpu::Instance` apart, but may take a buffer of another instance for one of the context's own.
-    ///
-    /// ```
-    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions, wgpu};
-    /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
-    /// let context = GpuContext::global()?;
-    /// let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
-    /// let buffer = context.device().create_buffer(&wgpu::BufferDescriptor { label: None, size: 24, usage, mapped_at_creation: false });
-    /// // 3 x 2, row after row; here written by the host.
-    /// let entries = [1.0f32, 2.0, 2.0, 4.0, 3.0, 6.0];
-    /// context.queue().write_buffer(&buffer, 0, &entries.map(f32::to_ne_bytes).concat());
-    /// let s = GpuMatrix::<f32>::from_buffer(&context, buffer, (3, 2), (2, 1))?.svdvals(&SvdOptions::default())?;
-    /// assert!((s[0] - 70f32.sqrt()).abs() < 1e-5 && s[1] < 1e-5); // rank one
-    /// # Ok::<(), svdvals_gpu::SvdError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`SvdError::InvalidOption`] for other strides, for a buffer that is too small (one of no entries has room for one), lacks a usage or is of
-    /// another device; [`SvdError::UnsupportedElement`] where the device does not compute with `T`; [`SvdError::TooLarge`] where a shader
-    /// cannot bind all of the buffer.
+    /// The matrix in a caller's buffer, once it is certain that operations can use it.
     pub fn from_buffer(
         context: &GpuContext,
         buffer: Buffer,
@@ -215,7 +153,8 @@ impl<T: Element> GpuMatrix<T> {
         if !missing.is_empty() {
             return Err(SvdError::invalid("buffer", format!("its usages lack {missing:?}")));
         }
-        let matrix = GpuMatrix { context: context.clone(), entries: buffer, size: (rows, cols), strides, element: PhantomData };
+        let matrix =
+            DeviceMatrix { context: context.clone(), entries: buffer, size: (rows, cols), strides, element: PhantomData };
         matrix.lines().check::<T::Scalar>()?;
         // All of it is bound.
         fitting_bytes::<u8>(context, "the buffer", usize::try_from(matrix.entries.size()).ok())?;
@@ -233,102 +172,18 @@ impl<T: Element> GpuMatrix<T> {
         }
     }
 
-    /// The entries' buffer, for shaders of your own that are to read them on; the [`strides`](Self::strides) say where they are.
-    ///
-    /// ```
-    /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix};
-    /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
-    /// let a = GpuMatrix::upload(&GpuContext::global()?, &faer::Mat::<f32>::identity(10, 7))?;
-    /// assert_eq!(a.strides(), (1, 12)); // column after column, each padded to whole vectors of four
-    /// assert!(a.buffer().size() >= 7 * 12 * 4);
-    /// # }
-    /// # Ok::<(), svdvals_gpu::SvdError>(())
-    /// ```
-    pub fn buffer(&self) -> &Buffer {
-        &self.entries
-    }
-
-    /// Where the [`buffer`](Self::buffer) has the entries: (i, j) at element `i * strides.0 + j * strides.1`.
-    ///
-    /// ```
-    /// # #[cfg(feature = "ndarray")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix};
-    /// if let Ok(context) = GpuContext::global() {
-    ///     let a = GpuMatrix::upload(&context, &ndarray::Array2::<f32>::zeros((10, 7)))?;
-    ///     assert_eq!(a.strides(), (8, 1)); // row after row, as ndarray has it, padded
-    /// }
-    /// # }
-    /// # Ok::<(), svdvals_gpu::SvdError>(())
-    /// ```
-    pub fn strides(&self) -> (usize, usize) {
-        self.strides
-    }
-
-    /// Rows.
-    ///
-    /// ```
-    /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix};
-    /// if let Ok(context) = GpuContext::global() {
-    ///     let a = GpuMatrix::upload(&context, &faer::mat![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
-    ///     assert_eq!(a.nrows(), 2);
-    /// }
-    /// # }
-    /// # Ok::<(), svdvals_gpu::SvdError>(())
-    /// ```
-    pub fn nrows(&self) -> usize {
-        self.size.0
-    }
-
-    /// Columns.
-    ///
-    /// ```
-    /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix};
-    /// if let Ok(context) = GpuContext::global() {
-    ///     let a = GpuMatrix::upload(&context, &faer::mat![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
-    ///     assert_eq!(a.ncols(), 3);
-    /// }
-    /// # }
-    /// # Ok::<(), svdvals_gpu::SvdError>(())
-    /// ```
-    pub fn ncols(&self) -> usize {
-        self.size.1
-    }
-
-    /// The device that the matrix is on.
-    ///
-    /// ```
-    /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix};
-    /// if let Ok(context) = GpuContext::global() {
-    ///     let a = GpuMatrix::upload(&context, &faer::mat![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
-    ///     assert_eq!(a.context().adapter_name(), context.adapter_name());
-    /// }
-    /// # }
-    /// # Ok::<(), svdvals_gpu::SvdError>(())
-    /// ```
-    pub fn context(&self) -> &GpuContext {
-        &self.context
-    }
-
-    pub(super) fn window(&self) -> Window {
+    pub fn window(&self) -> Window {
         Window { offset: 0, rs: self.strides.0, cs: self.strides.1 }
     }
 
-    pub(super) fn entries(&self) -> &Buffer {
-        &self.entries
-    }
-
-    pub(super) fn lines(&self) -> Lines<'_> {
+    pub fn lines(&self) -> Lines<'_> {
         let ((rows, cols), by_rows) = (self.size, self.strides.1 == 1);
         let (inner, outer, ld) = if by_rows { (cols, rows, self.strides.0) } else { (rows, cols, self.strides.1) };
         Lines { entries: &self.entries, by_rows, inner, outer, ld }
     }
 
     /// Reads the entries back; half types are rounded to nearest. `b` is written when all have come.
-    pub(super) fn download_to(&self, stream: &Stream, b: MatMut<'_, T>) -> Result<()> {
+    pub fn download_to(&self, stream: &Stream, b: MatMut<'_, T>) -> Result<()> {
         self.copy_back(stream, b, T::narrow)
     }
 
@@ -343,82 +198,8 @@ impl<T: Element> GpuMatrix<T> {
         Ok(())
     }
 
-    /// Reads the matrix back.
-    ///
-    /// ```
-    /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix};
-    /// if let Ok(context) = GpuContext::global() {
-    ///     let a = GpuMatrix::upload(&context, &faer::mat![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
-    ///     assert_eq!(a.to_mat()?[(1, 2)], 6.0);
-    /// }
-    /// # }
-    /// # Ok::<(), svdvals_gpu::SvdError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`SvdError::OutOfMemory`], [`SvdError::DeviceLost`] and [`SvdError::Gpu`], as the device says.
-    #[cfg(feature = "faer")]
-    pub fn to_mat(&self) -> Result<faer::Mat<T>> {
-        let mut b = faer::Mat::from_fn(self.size.0, self.size.1, |_, _| T::zeroed());
-        self.download_to(&Stream::new(&self.context)?, b.as_mut())?;
-        Ok(b)
-    }
-
-    /// Reads the matrix back.
-    ///
-    /// ```
-    /// use svdvals_gpu::{GpuContext, GpuMatrix};
-    /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
-    /// let a = ndarray::array![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]];
-    /// assert_eq!(GpuMatrix::upload(&GpuContext::global()?, &a.t())?.to_array2()?, a.t());
-    /// # Ok::<(), svdvals_gpu::SvdError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As `to_mat`.
-    #[cfg(feature = "ndarray")]
-    pub fn to_array2(&self) -> Result<ndarray::Array2<T>> {
-        let mut b = ndarray::Array2::from_elem(self.size, T::zeroed());
-        self.download_to(&Stream::new(&self.context)?, crate::triangular::sealed::MatrixMut::as_faer_mut(&mut b))?;
-        Ok(b)
-    }
-
-    /// Stage 1 (see [`SvdValsGpu::to_band`]) of the matrix where it is: the largest entry is found, and the scaled copy made, on the device;
-    /// the band comes back.
-    ///
-    /// ```
-    /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions, SvdValsGpu, Tuning};
-    /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
-    /// let a = faer::Mat::from_fn(60, 40, |i, j| ((i * j) as f32).sin());
-    /// let options = SvdOptions::default();
-    /// let band = GpuMatrix::upload(&GpuContext::global()?, &a)?.to_band(&options)?;
-    /// let s = band.band_to_bidiag(&options)?.svdvals()?;
-    /// assert!((s[0] - a.svdvals_gpu()?[0]).abs() < 1e-4);
-    /// # }
-    /// # Ok::<(), svdvals_gpu::SvdError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`svdvals_gpu_with`](SvdValsGpu::svdvals_gpu_with) with [`Backend::Gpu`]; [`SvdError::InvalidOption`] for [`Backend::Cpu`] and for
-    /// another device.
-    pub fn to_band(&self, options: &SvdOptions) -> Result<Band<T::Scalar>> {
-        self.to_gpu_band(options)?.download()
-    }
-
-    /// The upright matrix, and hyperparameters with which the device can take it through the stages, stored as `S`.
-    pub(super) fn prepared<S: Element>(&self, options: &SvdOptions) -> Result<(Lines<'_>, Tuning)> {
-        self.context.require::<T, S>()?;
-        let lines = self.lines().upright();
-        let (m, n) = lines.size();
-        let tuning = options.tuning_for_adapter::<S>(&self.context, n)?;
-        required_bytes::<S>(&self.context, m, n, &tuning)?;
-        Ok((lines, tuning))
-    }
-
     /// Stage 0.
-    pub(super) fn scale<S: Element<Real = T::Real>>(&self) -> Result<T::Real> {
+    pub fn scale<S: Number<Real = T::Real>>(&self) -> Result<T::Real> {
         let (m, n) = self.lines().upright().size();
         Ok(scale_for::<S>(self.largest()?, m, n))
     }
@@ -447,7 +228,7 @@ impl<T: Element> GpuMatrix<T> {
     }
 
     /// The entries (i, i).
-    pub(super) fn diagonal(&self, stream: &Stream) -> Result<Vec<T::Scalar>> {
+    pub fn diagonal(&self, stream: &Stream) -> Result<Vec<T::Scalar>> {
         let n = self.size.0.min(self.size.1);
         let bytes = (n * size_of::<T::Scalar>()) as u64;
         let out = buffer(&self.context, "the diagonal", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
@@ -457,21 +238,5 @@ impl<T: Element> GpuMatrix<T> {
         let [x, y] = stream.fold(n.div_ceil(LINEAR_THREADS as usize))?;
         stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], Work::other(Kernel::Diagonal, 0))?;
         stream.read_back_now(&out, n)
-    }
-}
-
-/// That the options ask for nothing that data on this device cannot have.
-pub(super) fn check_options(here: &GpuContext, options: &SvdOptions) -> Result<()> {
-    let elsewhere = |option, what| Err(SvdError::invalid(option, format!("{what}, but what is on a device is computed there")));
-    match &options.context {
-        _ if options.backend == Backend::Cpu => elsewhere("backend", "Backend::Cpu"),
-        Some(context) if !context.is_same(here) => elsewhere("context", "another device"),
-        _ => Ok(()),
-    }
-}
-
-impl<T: Element> std::fmt::Debug for GpuMatrix<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "GpuMatrix<{}>({} x {} on {})", T::NAME, self.size.0, self.size.1, self.context.adapter_name())
     }
 }

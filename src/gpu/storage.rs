@@ -4,20 +4,30 @@ use std::{marker::PhantomData, ops::Range, sync::OnceLock};
 
 use wgpu::{BindGroup, Buffer, BufferUsages};
 
-use super::{
-    context::GpuContext,
-    kernels::GpuKernels,
-    pipeline::{CHASE, GEQRT, Pipeline, Shader, UNMQR, UNMQR_IN_VECTORS},
-    stream::{Parameters, Stream, buffer},
-    tuning::{Bounds, ChaseShape, Shape},
-};
 use crate::{
-    cost::ROWS_AT_ONCE,
-    error::{Result, SvdError},
-    kernels::{BandLayout, Level, ReductionStep, RowMap},
-    options::{HalfStorage, SvdOptions, Tuning},
-    scalar::Element,
-    solve::Source,
+    algo::svdvals::Source,
+    base::{
+        error::{Result, SvdError},
+        number::Number,
+    },
+    cost::{
+        shape::{Bounds, ChaseShape, Shape},
+        work::ROWS_AT_ONCE,
+    },
+    gpu::{
+        device::{
+            context::GpuContext,
+            pipeline::{CHASE, GEQRT, Pipeline, Shader, UNMQR, UNMQR_IN_VECTORS},
+            stream::{Parameters, Stream, buffer},
+        },
+        kernels::GpuKernels,
+    },
+    tile::{
+        band_layout::BandLayout,
+        chase_schedule::ReductionStep,
+        panel_tree::{Level, RowMap},
+        tuning::Tuning,
+    },
 };
 
 /// A kernel with its bindings, made when it is first asked for.
@@ -38,14 +48,14 @@ impl Bound {
 pub struct Dense<T> {
     /// Entry (i, j) at i * strides.0 + j * strides.1 of all buffers together: each has `lines` lines (rows or columns, as they lie in
     /// memory), the last what is left.
-    pub(super) a: Vec<Buffer>,
-    pub(super) lines: usize,
+    pub(crate) a: Vec<Buffer>,
+    pub(crate) lines: usize,
     /// V of every block: one row of `shape.ts` for each stacked row of a level.
-    pub(super) v: Buffer,
+    pub(crate) v: Buffer,
     /// T of every block: `shape.ts` x `shape.ts`, row-major.
-    pub(super) t: Buffer,
-    pub(super) size: (usize, usize),
-    pub(super) strides: (usize, usize),
+    pub(crate) t: Buffer,
+    pub(crate) size: (usize, usize),
+    pub(crate) strides: (usize, usize),
     /// Each kernel of stage 1 with its binding of v, t and a.
     geqrt: Bound,
     unmqr: Bound,
@@ -56,17 +66,17 @@ pub struct Dense<T> {
 
 /// A band on the device, stored as `T` in [`BandLayout`].
 pub struct Banded<T> {
-    pub(super) band: Buffer,
-    pub(super) layout: BandLayout,
+    pub(crate) band: Buffer,
+    pub(crate) layout: BandLayout,
     /// `chase` with its binding, and the sizes that it is compiled with.
     chase: Bound,
-    pub(super) shape: ChaseShape,
+    pub(crate) shape: ChaseShape,
     element: PhantomData<T>,
 }
 
 /// A matrix in the device's memory: `outer` lines (rows, or columns) of `inner` entries each, one starting `ld` after the other.
 #[derive(Clone, Copy)]
-pub(super) struct Lines<'a> {
+pub(crate) struct Lines<'a> {
     pub entries: &'a Buffer,
     pub by_rows: bool,
     pub inner: usize,
@@ -110,7 +120,7 @@ impl Lines<'_> {
     }
 }
 
-impl<S: Element> Source<GpuKernels<S>> for Lines<'_> {
+impl<S: Number> Source<GpuKernels<S>> for Lines<'_> {
     fn shape(&self) -> (usize, usize) {
         self.size()
     }
@@ -156,7 +166,7 @@ fn lines_of_a_buffer<T>(context: &GpuContext, ld: Option<usize>, outer: usize) -
 }
 
 /// Bytes of `len` elements, where a shader can index so many and a buffer can hold them.
-pub(super) fn fitting_bytes<T>(context: &GpuContext, what: &'static str, len: Option<usize>) -> Result<u64> {
+pub(crate) fn fitting_bytes<T>(context: &GpuContext, what: &'static str, len: Option<usize>) -> Result<u64> {
     let needed = len.and_then(|len| len.checked_mul(size_of::<T>())).map_or(u64::MAX, |bytes| bytes as u64);
     // Indices are u32.
     let available = context.max_buffer_bytes().min(u64::from(u32::MAX) * size_of::<T>() as u64);
@@ -167,13 +177,13 @@ pub(super) fn fitting_bytes<T>(context: &GpuContext, what: &'static str, len: Op
 }
 
 /// Most stacked rows of a level that are factored at once: as many as one buffer has room for, up to [`ROWS_AT_ONCE`].
-pub(super) fn rows_at_once<T: Element>(context: &GpuContext, shape: Shape) -> usize {
+pub(crate) fn rows_at_once<T: Number>(context: &GpuContext, shape: Shape) -> usize {
     let row = (shape.ts * size_of::<T::Scalar>()) as u64;
     ROWS_AT_ONCE.min((context.max_buffer_bytes() / row) as usize)
 }
 
 /// Sizes of the buffers for an m x n matrix stored as `T`, and their bytes in all.
-fn dense_sizes<T: Element>(
+fn dense_sizes<T: Number>(
     context: &GpuContext,
     (m, n): (usize, usize),
     by_rows: bool,
@@ -202,12 +212,17 @@ fn dense_sizes<T: Element>(
 /// # Errors
 /// [`SvdError::TooLarge`] where one of its buffers is more than the device allows; [`SvdError::InvalidOption`] where the device cannot
 /// have these hyperparameters.
-pub(crate) fn required_bytes<T: Element>(context: &GpuContext, m: usize, n: usize, tuning: &Tuning) -> Result<u64> {
+pub(crate) fn required_bytes<T: Number>(context: &GpuContext, m: usize, n: usize, tuning: &Tuning) -> Result<u64> {
     required_bytes_of::<T>(context, (m, n), m < n, tuning)
 }
 
 /// [`required_bytes`] of a matrix that is kept row after row if `by_rows`, else column after column.
-fn required_bytes_of<T: Element>(context: &GpuContext, (m, n): (usize, usize), by_rows: bool, tuning: &Tuning) -> Result<u64> {
+pub(crate) fn required_bytes_of<T: Number>(
+    context: &GpuContext,
+    (m, n): (usize, usize),
+    by_rows: bool,
+    tuning: &Tuning,
+) -> Result<u64> {
     let shape = Shape::new::<T>(&Bounds::of(context), tuning)?;
     let (_, dense) = dense_sizes::<T>(context, (m, n), by_rows, shape, tuning.leaf)?;
     let order = m.min(n);
@@ -215,54 +230,17 @@ fn required_bytes_of<T: Element>(context: &GpuContext, (m, n): (usize, usize), b
     Ok(dense.saturating_add(band))
 }
 
-impl GpuContext {
-    /// Bytes of the device's memory that the singular values of an m x n matrix of `T` take: matrix, reflectors and band, in the memory order
-    /// that takes more (lines are padded to multiples of four). Beside them there are at most another copy of the matrix on its way to the
-    /// device, or where a [`GpuMatrix`](crate::GpuMatrix) has it, and some MiB of parameters. Of the options storage and tuning count.
-    /// Nothing is allocated.
-    ///
-    /// ```
-    /// use svdvals_gpu::{GpuContext, SvdOptions};
-    /// if let Ok(context) = GpuContext::global() {
-    ///     let bytes = context.required_bytes::<f32>(4096, 4096, &SvdOptions::default())?;
-    ///     assert!(bytes > 4 * 4096 * 4096 && bytes < 5 * 4096 * 4096);
-    /// }
-    /// # Ok::<(), svdvals_gpu::SvdError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// What a call would say before it allocates: [`SvdError::TooLarge`], [`SvdError::UnsupportedElement`], [`SvdError::InvalidOption`], or
-    /// [`SvdError::TuningFile`] where the environment names one that cannot be read.
-    pub fn required_bytes<T: Element>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
-        match options.half_storage {
-            HalfStorage::Single => self.bytes_stored_as::<T, T::Scalar>(m, n, options),
-            HalfStorage::Half => self.bytes_stored_as::<T, T::Compact>(m, n, options),
-        }
-    }
-
-    fn bytes_stored_as<T: Element, S: Element>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
-        self.require::<T, S>()?;
-        let tuning = options.tuning_for_adapter::<S>(self, m.min(n))?;
-        match [false, true].map(|by_rows| required_bytes_of::<S>(self, (m.max(n), m.min(n)), by_rows, &tuning)) {
-            [Ok(by_columns), Ok(by_rows)] => Ok(by_columns.max(by_rows)),
-            // In one of the orders it fits.
-            [Ok(bytes), Err(_)] | [Err(_), Ok(bytes)] => Ok(bytes),
-            [Err(error), Err(_)] => Err(error),
-        }
-    }
-}
-
 /// Bytes that a band of order n, stored as `T`, takes on the device.
 ///
 /// # Errors
 /// As [`required_bytes`].
-pub(crate) fn required_band_bytes<T: Element>(context: &GpuContext, n: usize, bandwidth: usize, tuning: &Tuning) -> Result<u64> {
+pub(crate) fn required_band_bytes<T: Number>(context: &GpuContext, n: usize, bandwidth: usize, tuning: &Tuning) -> Result<u64> {
     fitting_bytes::<T>(context, "the band", BandLayout::new(n, bandwidth, tuning.tile_width).size().ok())
 }
 
-impl<T: Element> Dense<T> {
+impl<T: Number> Dense<T> {
     /// Room for an m x n matrix, row after row if `by_rows`, else column after column.
-    pub(super) fn new(context: &GpuContext, size: (usize, usize), by_rows: bool, shape: Shape, leaf: usize) -> Result<Self> {
+    pub(crate) fn new(context: &GpuContext, size: (usize, usize), by_rows: bool, shape: Shape, leaf: usize) -> Result<Self> {
         let (sizes, _) = dense_sizes::<T>(context, size, by_rows, shape, leaf)?;
         let storage = |what, bytes: usize, more| buffer(context, what, bytes as u64, BufferUsages::STORAGE | more);
         let scalar = size_of::<T::Scalar>();
@@ -280,13 +258,13 @@ impl<T: Element> Dense<T> {
     }
 
     /// `geqrt`, with its bindings.
-    pub(super) fn geqrt(&self, context: &GpuContext, stream: &Stream) -> Result<&(Pipeline, BindGroup)> {
+    pub(crate) fn geqrt(&self, context: &GpuContext, stream: &Stream) -> Result<&(Pipeline, BindGroup)> {
         self.bound(&self.geqrt, context, stream, &GEQRT, &self.shape.geqrt_constants())
     }
 
     /// `unmqr` for this level, with its bindings: in vectors where every four stacked rows from a multiple of four on are neighbours in
     /// the matrix, and they and the columns start at multiples of four there too.
-    pub(super) fn unmqr(&self, context: &GpuContext, stream: &Stream, level: &Level) -> Result<&(Pipeline, BindGroup)> {
+    pub(crate) fn unmqr(&self, context: &GpuContext, stream: &Stream, level: &Level) -> Result<&(Pipeline, BindGroup)> {
         let RowMap { start, group, spacing, block_rows, .. } = level.map;
         let fours = |x: usize| x.is_multiple_of(4);
         let blocks = level.map.blocks() == 1 || fours(block_rows);
@@ -315,30 +293,30 @@ impl<T: Element> Dense<T> {
     }
 
     /// Elements from one row or column to the next.
-    pub(super) fn ld(&self) -> usize {
+    pub(crate) fn ld(&self) -> usize {
         self.strides.0.max(self.strides.1)
     }
 
     /// Lines in each of the buffers.
-    pub(super) fn lines_of(&self) -> impl Iterator<Item = (Range<usize>, &Buffer)> {
+    pub(crate) fn lines_of(&self) -> impl Iterator<Item = (Range<usize>, &Buffer)> {
         let outer = if self.strides.1 == 1 { self.size.0 } else { self.size.1 };
         let ranges = (0..outer).step_by(self.lines).map(move |first| first..(first + self.lines).min(outer));
         ranges.zip(&self.a)
     }
 
     /// Rows and columns that a sweep sees.
-    pub(super) fn size(&self, transposed: bool) -> (usize, usize) {
+    pub(crate) fn size(&self, transposed: bool) -> (usize, usize) {
         if transposed { (self.size.1, self.size.0) } else { self.size }
     }
 
     /// The shaders' `Level`, once it is certain that nothing in it reaches outside the buffers or the shaders' workgroup arrays.
-    pub(super) fn parameters(&self, level: &Level) -> Result<Parameters> {
+    pub(crate) fn parameters(&self, level: &Level) -> Result<Parameters> {
         Ok(self.words(level)?.map(|word| word as u32).into())
     }
 
     /// [`parameters`](Self::parameters) for an update of these of the columns right of the panel: all before them count as the panel's, and
     /// the matrix ends with them.
-    pub(super) fn parameters_of(&self, level: &Level, columns: Range<usize>) -> Result<Parameters> {
+    pub(crate) fn parameters_of(&self, level: &Level, columns: Range<usize>) -> Result<Parameters> {
         let mut words = self.words(level)?;
         let trailing = level.col + level.width;
         let [.., cols, _, width, _, _, _, _, _, _] = &mut words;
@@ -373,9 +351,9 @@ impl<T: Element> Dense<T> {
     }
 }
 
-impl<T: Element> Banded<T> {
+impl<T: Number> Banded<T> {
     /// Room for a band in `layout`, to be chased with `tuning`.
-    pub(super) fn new(context: &GpuContext, layout: BandLayout, tuning: &Tuning) -> Result<Self> {
+    pub(crate) fn new(context: &GpuContext, layout: BandLayout, tuning: &Tuning) -> Result<Self> {
         let bytes = fitting_bytes::<T>(context, "the band", layout.size().ok())?;
         let shape = ChaseShape::new::<T>(&Bounds::of(context), layout, tuning)?;
         let band = buffer(context, "the band", bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC)?;
@@ -383,7 +361,7 @@ impl<T: Element> Banded<T> {
     }
 
     /// `chase`, with its binding.
-    pub(super) fn chase(&self, context: &GpuContext, stream: &Stream) -> Result<&(Pipeline, BindGroup)> {
+    pub(crate) fn chase(&self, context: &GpuContext, stream: &Stream) -> Result<&(Pipeline, BindGroup)> {
         self.chase.get(|| {
             let pipeline = context.pipeline::<T>(&CHASE, &self.shape.constants(), 0)?;
             let bindings = stream.bind(&pipeline, &[&self.band], &[])?;
@@ -392,7 +370,7 @@ impl<T: Element> Banded<T> {
     }
 
     /// Whether `step` stays within the layout, so that `chase` does.
-    pub(super) fn check(&self, step: &ReductionStep) -> Result<()> {
+    pub(crate) fn check(&self, step: &ReductionStep) -> Result<()> {
         let BandLayout { n, ku, kl, .. } = self.layout;
         let bulge = step.bandwidth.checked_add(step.tile_width);
         if step.n != n

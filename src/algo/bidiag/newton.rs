@@ -1,0 +1,356 @@
+//! All singular values at once: Newton's method in brackets that eigenvalue counts keep.
+//!
+//! With the squares `q_1..q_n` of the diagonal and `e_1..e_{n-1}` of the superdiagonal, the pivots of `B^T B - x` are
+//!
+//! ```text
+//! d_i = q_i + s_i,    s_1 = -x,    s_{i+1} = e_i s_i / d_i - x
+//! ```
+//!
+//! (the stationary qd transform, whose rounding errors are as good as changes of a few units in the entries: Dhillon & Parlett, Linear
+//! Algebra Appl. 387, 2004). As many of them are negative as there are eigenvalues below `x`, and `p(x) = d_1 .. d_n` is the
+//! characteristic polynomial but for its sign, so that
+//!
+//! ```text
+//! p'/p = sum s_i' / d_i,    s_1' = -1,    s_{i+1}' = e_i q_i s_i' / d_i^2 - 1,
+//! ```
+//!
+//! and `x - p/p'` is a Newton step. Both are had in one pass with one division a row, and passes for different `x` do not depend on one
+//! another: they share vector registers and go to different threads.
+//!
+//! A first round looks at `n` points or more, evenly spaced as singular values. Intervals with more than one value are halved; once a value is
+//! alone, Newton steps that stay inside its interval take over. For spectra that are not clustered this takes about six passes a value.
+//! Values that cannot be separated share the passes of a bisection.
+
+use pulp::{Simd, WithSimd};
+
+use super::{FLOPS, LANES};
+use super::{in_lockstep, power_of_two, sweep::two_by_two};
+use crate::base::watch::Watch;
+
+/// Pivots smaller than this are made this small and negative.
+const SMALLEST_PIVOT: f64 = power_of_two(-1000);
+
+/// Eigenvalues below this are not looked for: they come out as zero.
+const RANGE: f64 = power_of_two(-901);
+
+/// The rounding error of a sum, relative to its largest term.
+const CANCELLATION: f64 = 4.0 * f64::EPSILON;
+
+/// The lowest point. (At zero itself a zero pivot would hide what comes after it.)
+const LOWEST: f64 = power_of_two(-950);
+
+/// More rounds than the halvings that separate any two numbers; they end the search where rounding errors contradict one another.
+const MAX_ROUNDS: usize = 400;
+
+/// A shift with what a pass over the rows finds there.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    at: f64,
+    /// The number of eigenvalues below.
+    below: usize,
+    /// The Newton step from here, `-p/p'`; NaN where rounding errors hide it.
+    step: f64,
+    /// What rounding errors may have added to the step.
+    doubt: f64,
+}
+
+/// An interval with the eigenvalues `low.below..high.below`, counted from the smallest.
+#[derive(Clone, Copy, Debug)]
+struct Bracket {
+    low: Point,
+    high: Point,
+    /// Where to look next; NaN where nothing is known.
+    next: f64,
+    /// The length of the Newton step that leads to `next`; infinite where none does.
+    last_step: f64,
+}
+
+/// The singular values, in no order, of the bidiagonal matrix with diagonal `a` and superdiagonal `b`, which are not negative and of which
+/// the largest is in `[1, 2)`. Each to about `tolerance` relatively, those of a cluster to four times as much, or to rounding; those
+/// below `2^-450` are zero. Of more than two rows, one with no neighbour but zeros has its entry for a value, exactly, however small.
+///
+/// Where `watch` says that the call is to stop, they mean nothing.
+pub fn svdvals(a: &[f64], b: &[f64], tolerance: f64, watch: &Watch) -> Vec<f64> {
+    count_passes(a, b, tolerance, watch).0
+}
+
+/// [`svdvals`], and the number of points at which it looked.
+fn count_passes(a: &[f64], b: &[f64], tolerance: f64, watch: &Watch) -> (Vec<f64>, usize) {
+    let n = a.len();
+    if let [a1, a2] = *a {
+        let (large, small) = two_by_two(a1 * a1, a2 * a2, b[0] * b[0]);
+        return (vec![large.sqrt(), small.sqrt()], 0);
+    }
+    let right_of = |i: usize| b.get(i).map_or(0.0, |b| *b);
+    let left_of = |i: usize| if i > 0 { right_of(i - 1) } else { 0.0 };
+    let (mut rows, mut alone) = (Vec::with_capacity(n), Vec::new());
+    // Gershgorin's bound for the Golub-Kahan matrix: no row sum is larger than two neighbouring entries.
+    let mut bound = 0.0f64;
+    for (i, &a) in a.iter().enumerate() {
+        let (left, right) = (left_of(i), right_of(i));
+        if left == 0.0 && right == 0.0 {
+            alone.push(a);
+        } else {
+            rows.push([a * a, right * right]);
+            bound = bound.max(a + left.max(right));
+        }
+    }
+    let n = rows.len();
+    if n == 0 {
+        return (alone, 0);
+    }
+    let bound = bound * (1.0 + 4.0 * f64::EPSILON);
+
+    let mut values = vec![0.0; n];
+    // A task's points cost hardly more than one.
+    let first = n.max(LANES);
+    let mut points = Vec::with_capacity(first + 1);
+    points.extend((0..first).map(|k| Point::new((bound * (k as f64 / first as f64)).powi(2).max(LOWEST))));
+    evaluate(&rows, &mut points);
+    let mut passes = first;
+    points.push(Point { below: n, ..Point::new(bound * bound) });
+    let mut below = 0;
+    for point in &mut points {
+        // Rounding errors may count two eigenvalues in the wrong order.
+        below = point.below.clamp(below, n);
+        point.below = below;
+    }
+    let found = |ends: &[Point]| Bracket { low: ends[0], high: ends[1], next: f64::NAN, last_step: f64::INFINITY };
+    let (mut brackets, mut next) = (Vec::with_capacity(n), Vec::with_capacity(n));
+    brackets.extend(points.windows(2).filter(|ends| ends[0].below < ends[1].below).map(found));
+    let mut looked_at = first;
+    for _ in 0..MAX_ROUNDS {
+        let going_on = watch.did(FLOPS * (looked_at * n) as u64).is_ok();
+        if brackets.is_empty() || !going_on {
+            break;
+        }
+        looked_at = brackets.len();
+        points.clear();
+        points.extend(brackets.iter().map(|bracket| Point::new(bracket.inside())));
+        evaluate(&rows, &mut points);
+        passes += points.len();
+        for (bracket, &point) in brackets.iter().zip(&points) {
+            let range = bracket.low.below..bracket.high.below;
+            match bracket.divide(point, tolerance) {
+                Divided::Found(value) => values[range].fill(value.sqrt()),
+                Divided::Halves(halves) => next.extend(halves.into_iter().filter(|half| half.count() > 0)),
+            }
+        }
+        std::mem::swap(&mut brackets, &mut next);
+        next.clear();
+    }
+    for bracket in brackets {
+        values[bracket.low.below..bracket.high.below].fill(bracket.high.at.sqrt());
+    }
+    values.extend(alone);
+    (values, passes)
+}
+
+enum Divided {
+    /// All eigenvalues of the bracket.
+    Found(f64),
+    Halves([Bracket; 2]),
+}
+
+impl Point {
+    fn new(at: f64) -> Point {
+        Point { at, below: 0, step: f64::NAN, doubt: f64::NAN }
+    }
+}
+
+impl Bracket {
+    fn count(&self) -> usize {
+        self.high.below - self.low.below
+    }
+
+    /// Where to look next: at the end of a Newton step into the bracket where there is one eigenvalue, else in the middle.
+    fn inside(&self) -> f64 {
+        let Bracket { low, high, next, .. } = *self;
+        let is_inside = |at: f64| low.at < at && at < high.at;
+        if is_inside(next) {
+            return next;
+        }
+        if self.count() == 1 && next.is_nan() {
+            // The shorter step first.
+            let ends = if high.step.abs() < low.step.abs() || low.step.is_nan() { [high, low] } else { [low, high] };
+            if let Some(at) = ends.map(|end| end.at + end.step).into_iter().find(|&at| is_inside(at)) {
+                return at;
+            }
+        }
+        middle(low, high)
+    }
+
+    /// What is known after a look at `point`, which lies inside.
+    fn divide(&self, mut point: Point, tolerance: f64) -> Divided {
+        let Bracket { low, high, last_step, .. } = *self;
+        point.below = point.below.clamp(low.below, high.below);
+        let allowed = tolerance * point.at;
+        let single = self.count() == 1;
+        let (from, to) = if point.below > low.below { (low, point) } else { (point, high) };
+        let (mut next, mut length) = (if single { middle(from, to) } else { f64::NAN }, f64::INFINITY);
+        if single && point.step.is_finite() {
+            let (end, step) = (point.at + point.step, point.step.abs());
+            if from.at <= end && end <= to.at {
+                // Where steps shrink by a factor or ever faster, those that are left add up to about the last times the last factor.
+                let allowed = tolerance * end;
+                let rest = if last_step.is_finite() { step * (step / last_step).min(1.0) } else { step };
+                if rest <= allowed && point.doubt <= allowed {
+                    return Divided::Found(end);
+                }
+                // From afar, steps are the shorter the more eigenvalues are behind: then halving is faster.
+                if 3.0 * step <= last_step && from.at < end && end < to.at {
+                    (next, length) = (end, step);
+                }
+            } else if step <= allowed {
+                // Count and step see the eigenvalue on different sides of a point that is as good as it, unless it is another one.
+                next = point.at + if from.at < point.at { -4.0 * allowed } else { 4.0 * allowed };
+            }
+        }
+        if high.at < RANGE {
+            return Divided::Found(0.0);
+        }
+        // At full accuracy nothing is left between the ends; eigenvalues that are the upper one are counted below it.
+        if high.at - low.at <= 8.0 * (tolerance - f64::EPSILON) * low.at || high.at <= low.at.next_up() {
+            return Divided::Found(high.at);
+        }
+        let half = |low, high| Bracket { low, high, next, last_step: length };
+        Divided::Halves([half(low, point), half(point, high)])
+    }
+}
+
+/// Between two points, halfway between their logarithms if they are far apart.
+fn middle(low: Point, high: Point) -> f64 {
+    if high.at < 4.0 * low.at {
+        return 0.5 * (low.at + high.at);
+    }
+    // A Newton step from below all eigenvalues goes past none.
+    let end = low.at + low.step;
+    let above = if low.below == 0 && low.at < end && end < high.at { end } else { low.at };
+    above.sqrt() * high.at.sqrt()
+}
+
+/// Fills in counts and steps.
+fn evaluate(rows: &[[f64; 2]], points: &mut [Point]) {
+    let arch = pulp::Arch::new();
+    in_lockstep(points, rows.len(), |points| arch.dispatch(Pass { rows, points }));
+}
+
+/// One pass over the rows for every two registers of points, or the one that is left.
+struct Pass<'a> {
+    rows: &'a [[f64; 2]],
+    points: &'a mut [Point],
+}
+
+impl WithSimd for Pass<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        for points in self.points.chunks_mut(2 * S::F64_LANES) {
+            if points.len() > S::F64_LANES {
+                registers::<S, 2>(simd, self.rows, points);
+            } else {
+                registers::<S, 1>(simd, self.rows, points);
+            }
+        }
+    }
+}
+
+/// The pass for at most `K` registers of points.
+#[inline(always)]
+fn registers<S: Simd, const K: usize>(simd: S, rows: &[[f64; 2]], points: &mut [Point]) {
+    let splat = |x: f64| simd.splat_f64s(x);
+    let (zero, one, minus_one) = (splat(0.0), splat(1.0), splat(-1.0));
+    let (smallest, negative) = (splat(SMALLEST_PIVOT), splat(-SMALLEST_PIVOT));
+    let mut minus_x = [minus_one; K];
+    let lanes: &mut [f64] = bytemuck::cast_slice_mut(&mut minus_x);
+    lanes.iter_mut().zip(&*points).for_each(|(lane, point)| *lane = -point.at);
+    let mut s = minus_x;
+    let (mut slope, mut sum, mut largest, mut below) = ([minus_one; K], [zero; K], [zero; K], [zero; K]);
+    for &[q, e] in rows {
+        let (q, e) = (splat(q), splat(e));
+        for k in 0..K {
+            let d = simd.add_f64s(q, s[k]);
+            let d = simd.select_f64s(simd.less_than_f64s(simd.abs_f64s(d), smallest), negative, d);
+            below[k] = simd.add_f64s(below[k], simd.select_f64s(simd.less_than_f64s(d, zero), one, zero));
+            let inverse = simd.div_f64s(one, d);
+            let ratio = simd.mul_f64s(slope[k], inverse);
+            sum[k] = simd.add_f64s(sum[k], ratio);
+            largest[k] = simd.max_f64s(largest[k], simd.abs_f64s(ratio));
+            slope[k] = simd.mul_add_e_f64s(simd.mul_f64s(e, inverse), simd.mul_f64s(q, ratio), minus_one);
+            s[k] = simd.mul_add_e_f64s(e, simd.mul_f64s(s[k], inverse), minus_x[k]);
+        }
+    }
+    let (sum, largest): (&[f64], &[f64]) = (bytemuck::cast_slice(&sum), bytemuck::cast_slice(&largest));
+    let below: &[f64] = bytemuck::cast_slice(&below);
+    for (l, point) in points.iter_mut().enumerate() {
+        point.below = below[l] as usize;
+        // Terms that cancel leave their rounding errors: an eigenvalue of a leading part is close, and makes two large ones.
+        let relative = CANCELLATION * largest[l] / sum[l].abs();
+        point.step = if sum[l].is_finite() && relative < 0.25 { -1.0 / sum[l] } else { f64::NAN };
+        point.doubt = relative * point.step.abs();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// About six passes a value where values are apart, as those of the matrix of ones and of a Gaussian matrix's bidiagonal (all chi
+    /// variables replaced by their means) are, and with clusters or 30 orders of magnitude fewer than bisection's sixty.
+    #[test]
+    fn few_passes_are_needed() {
+        let n = 210;
+        let root = |i: usize| ((n - i) as f64 / n as f64).sqrt();
+        let wilkinson = |i: usize| ((i % 21) as f64 - 10.0).abs() / 8.0 + 0.125;
+        let passes = |a: &dyn Fn(usize) -> f64, b: &dyn Fn(usize) -> f64| {
+            let (a, b): (Vec<f64>, Vec<f64>) = ((0..n).map(a).collect(), (1..n).map(b).collect());
+            let (values, passes) = count_passes(&a, &b, f64::EPSILON, &Watch::default());
+            assert_eq!(values.len(), n);
+            passes as f64 / n as f64
+        };
+        let ones = passes(&|_| 1.0, &|_| 1.0);
+        let gaussian = passes(&root, &root);
+        let glued = passes(&wilkinson, &|i| if i % 21 == 0 { 1e-8 } else { 0.125 });
+        let graded = passes(&|i| 2f64.powf(-0.5 * i as f64), &|i| 2f64.powf(-0.5 * i as f64));
+        assert!(ones <= 7.0 && gaussian <= 7.0 && glued <= 20.0 && graded <= 60.0, "{ones}, {gaussian}, {glued}, {graded}");
+    }
+
+    /// A step is right to its doubt, and that is small where it can be: beside an eigenvalue of the leading part, 0.7, two large terms
+    /// cancel, and what they leave may say nothing. The eigenvalues of B^T B are those of [[0.7, r], [r, 1.2]] with r^2 = 0.21.
+    #[test]
+    fn cancelled_steps_are_not_taken() {
+        let half = (0.95f64 * 0.95 - 0.63).sqrt();
+        for k in 1..200 {
+            for (distance, hidden) in [(f64::EPSILON, true), (1e-6, false)] {
+                let x = 0.7 + f64::from(k) * distance;
+                let step = -1.0 / (1.0 / (x - 0.95 - half) + 1.0 / (x - 0.95 + half));
+                let mut points = [Point::new(x)];
+                evaluate(&[[0.7, 0.3], [0.9, 0.0]], &mut points);
+                let found = points[0].step;
+                let doubt = points[0].doubt;
+                assert!((hidden && found.is_nan()) || (found - step).abs() <= doubt, "{k}: {found} +- {doubt} for {step}");
+                assert!(hidden || doubt < 1e-8, "{k}: {doubt}");
+            }
+        }
+    }
+
+    /// What is left is compared with the eigenvalue and not with the point: here the next step ends twelve orders of magnitude below it.
+    #[test]
+    fn far_ends_are_looked_at_again() {
+        let point = |at, below, step| Point { at, below, step, doubt: 0.0 };
+        let low = point(1e-200, 0, f64::NAN);
+        let bracket = Bracket { low, high: point(1.0, 1, f64::NAN), next: 1e-10, last_step: 10.0 };
+        let tolerance = 1e-10;
+        assert!(matches!(bracket.divide(point(1e-10, 1, -1e-10 * (1.0 - 1e-12)), tolerance), Divided::Halves(_)));
+        let near = point(1e-10, 1, -1e-16);
+        assert!(matches!(bracket.divide(near, tolerance), Divided::Found(_)));
+        assert!(matches!(bracket.divide(Point { doubt: 1e-17, ..near }, tolerance), Divided::Halves(_)));
+    }
+
+    /// Entries that are not finite, which callers exclude, still do not make it run forever.
+    #[test]
+    fn it_ends_even_if_entries_are_not_finite() {
+        assert_eq!(svdvals(&[1.0, f64::NAN, 0.5, 1.0], &[1.0, 0.5, f64::INFINITY], f64::EPSILON, &Watch::default()).len(), 4);
+    }
+}

@@ -1,0 +1,233 @@
+//! The real upper bidiagonal matrix between stages 2 and 3.
+
+use std::{any::TypeId, borrow::Cow, fmt};
+
+use crate::{
+    algo::bidiag,
+    base::{
+        error::{Result, SvdError},
+        first_of::FirstOf,
+        number::RealElement,
+        pool::on_pool,
+        watch::Watch,
+    },
+};
+
+/// A real upper bidiagonal matrix of order n.
+///
+/// ```
+/// use svdvals_gpu::Bidiagonal;
+/// // All ones: sigma_k = 2 cos(k pi / (2n + 1)).
+/// let c = Bidiagonal::new(vec![1.0f64; 4], vec![1.0; 3])?;
+/// assert_eq!(format!("{c:?}"), "Bidiagonal { n: 4, diagonal: [1.0, 1.0, 1.0, 1.0], superdiagonal: [1.0, 1.0, 1.0] }");
+/// let sigma = c.svdvals()?;
+/// for (k, s) in sigma.iter().enumerate() {
+///     assert!((s - 2.0 * ((k + 1) as f64 * std::f64::consts::PI / 9.0).cos()).abs() < 1e-15);
+/// }
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct Bidiagonal<R> {
+    diagonal: Vec<R>,
+    superdiagonal: Vec<R>,
+}
+
+/// The order, and the first entries of both diagonals.
+impl<R: fmt::Debug> fmt::Debug for Bidiagonal<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bidiagonal")
+            .field("n", &self.diagonal.len())
+            .field("diagonal", &FirstOf(&self.diagonal))
+            .field("superdiagonal", &FirstOf(&self.superdiagonal))
+            .finish()
+    }
+}
+
+impl<R: RealElement> Bidiagonal<R> {
+    /// The matrix with this `diagonal` (n values) and `superdiagonal` (n - 1 values).
+    ///
+    /// ```
+    /// use svdvals_gpu::{Bidiagonal, SvdError};
+    /// let c = Bidiagonal::new(vec![3.0f32, 4.0], vec![0.0])?;
+    /// assert_eq!((c.diagonal(), c.superdiagonal()), ([3.0, 4.0].as_slice(), [0.0].as_slice()));
+    /// assert!(matches!(Bidiagonal::new(vec![1.0f32], vec![1.0]), Err(SvdError::InvalidOption { .. })));
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SvdError::InvalidOption`] where the lengths do not fit, [`SvdError::NonFinite`] for a NaN or an infinity.
+    pub fn new(diagonal: Vec<R>, superdiagonal: Vec<R>) -> Result<Self> {
+        if superdiagonal.len() != diagonal.len().saturating_sub(1) {
+            let (n, e) = (diagonal.len(), superdiagonal.len());
+            return Err(SvdError::invalid(
+                "superdiagonal",
+                format!("{e} values, where a diagonal of {n} needs {}", n.saturating_sub(1)),
+            ));
+        }
+        for (offset, values) in [&diagonal, &superdiagonal].into_iter().enumerate() {
+            if let Some(row) = values.iter().position(|v| !num_traits::Float::is_finite(*v)) {
+                return Err(SvdError::NonFinite { row, col: row + offset, value: values[row].to_string() });
+            }
+        }
+        Ok(Bidiagonal { diagonal, superdiagonal })
+    }
+
+    /// The n diagonal entries.
+    ///
+    /// ```
+    /// let c = svdvals_gpu::Bidiagonal::new(vec![1.0f64, 2.0], vec![0.5])?;
+    /// assert_eq!(c.diagonal(), [1.0, 2.0]);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn diagonal(&self) -> &[R] {
+        &self.diagonal
+    }
+
+    /// The n - 1 superdiagonal entries.
+    ///
+    /// ```
+    /// let c = svdvals_gpu::Bidiagonal::new(vec![1.0f64, 2.0], vec![0.5])?;
+    /// assert_eq!(c.superdiagonal(), [0.5]);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn superdiagonal(&self) -> &[R] {
+        &self.superdiagonal
+    }
+
+    /// Stage 3: all n singular values, descending, each with high relative accuracy, computed in f64 whatever `R` is.
+    ///
+    /// The method is [`Stage3::Newton`]; see [`svdvals_by`](Self::svdvals_by) for others.
+    ///
+    /// ```
+    /// let c = svdvals_gpu::Bidiagonal::new(vec![3.0f32, -4.0], vec![0.0])?;
+    /// assert_eq!(c.svdvals()?, [4.0, 3.0]);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SvdError::Overflow`] where a value is beyond `R`'s range.
+    pub fn svdvals(&self) -> Result<Vec<R>> {
+        self.svdvals_by(Stage3::default())
+    }
+
+    /// The number of singular values below `x`, by one Sturm count: O(n), whatever their number.
+    ///
+    /// ```
+    /// use svdvals_gpu::Bidiagonal;
+    /// let c = Bidiagonal::new(vec![3.0f64, 2.0, 1.0], vec![0.0, 0.0])?;
+    /// assert_eq!(c.count_below(2.5), 2);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn count_below(&self, x: R) -> usize {
+        let (diagonal, superdiagonal) = (widened(&self.diagonal), widened(&self.superdiagonal));
+        bidiag::bisection::count_below(&diagonal, &superdiagonal, x.to_double())
+    }
+
+    /// Stage 3 by a method of the caller's choice.
+    ///
+    /// ```
+    /// use svdvals_gpu::{Bidiagonal, Stage3};
+    /// let c = Bidiagonal::new(vec![1.0f64, 1e-20, 3.0], vec![0.5, 1e-10])?;
+    /// let (dqds, bisection) = (c.svdvals_by(Stage3::Dqds)?, c.svdvals_by(Stage3::Bisection)?);
+    /// assert!(dqds.iter().zip(&bisection).all(|(x, y)| (x - y).abs() <= 1e-14 * y));
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SvdError::Overflow`] where a value is beyond `R`'s range; with `Stage3::Bdsqr` or `Stage3::Bdsdc` (feature `lapack`)
+    /// [`SvdError::NotConverged`] where LAPACK says so.
+    pub fn svdvals_by(&self, method: Stage3) -> Result<Vec<R>> {
+        let values: Vec<R> = self.svdvals_for::<R>(method, &Watch::default())?.into_iter().map(R::from_double).collect();
+        // Descending: the first is the largest.
+        let finite = values.first().is_none_or(|&x| num_traits::Float::is_finite(x));
+        if finite { Ok(values) } else { Err(SvdError::overflow::<R>("singular values")) }
+    }
+
+    /// The values before they are rounded to `T`, as accurate as that needs; infinite where they overflow f64.
+    pub(crate) fn svdvals_for<T: RealElement>(&self, method: Stage3, watch: &Watch) -> Result<Vec<f64>> {
+        let (diagonal, superdiagonal) = (widened(&self.diagonal), widened(&self.superdiagonal));
+        let unit = T::epsilon().to_double();
+        let find = || {
+            Ok(match method {
+                Stage3::Auto | Stage3::Newton => bidiag::svdvals(&diagonal, &superdiagonal, unit, watch),
+                Stage3::Dqds => bidiag::svdvals_by_dqds(&diagonal, &superdiagonal, watch),
+                Stage3::Bisection => bidiag::bisection::svdvals(&diagonal, &superdiagonal, watch),
+                Stage3::Device => {
+                    return Err(SvdError::invalid("stage3", "Stage3::Device, but the bidiagonal is not on a GPU"));
+                }
+                #[cfg(feature = "lapack")]
+                Stage3::Bdsqr => bidiag::lapack::bdsqr(diagonal.into_owned(), superdiagonal.into_owned())?,
+                #[cfg(feature = "lapack")]
+                Stage3::Bdsdc => bidiag::lapack::bdsdc(diagonal.into_owned(), superdiagonal.into_owned())?,
+            })
+        };
+        let values = if self.diagonal.len() < bidiag::IN_POOL { find()? } else { on_pool(find)? };
+        watch.check()?;
+        Ok(values)
+    }
+}
+
+/// The values in double precision, which they may be in already.
+fn widened<R: RealElement>(values: &[R]) -> Cow<'_, [f64]> {
+    if TypeId::of::<R>() == TypeId::of::<f64>() {
+        Cow::Borrowed(bytemuck::cast_slice(values))
+    } else {
+        Cow::Owned(values.iter().map(|x| x.to_double()).collect())
+    }
+}
+
+/// How stage 3 finds the singular values of a bidiagonal matrix: in f64, but for `Device`.
+///
+/// | method | operations | accuracy |
+/// | --- | --- | --- |
+/// | `Auto` | `Newton`; of an order of 4096 and more on a hardware GPU, `Device` | |
+/// | `Newton` | about 6 n^2 rows of a division each, in parallel | every value relatively |
+/// | `Dqds` | about 2 n^2 rows of a division each | every value relatively |
+/// | `Bisection` | about 60 n^2, in parallel | every value relatively |
+/// | `Device` | about 35 n^2 (f32), 66 n^2 (f64), one value a thread of the GPU | some eps of the GPU's arithmetic, down to 2^-47 (f32) or 2^-470 (f64) of the largest entry |
+/// | `Bdsqr` (feature `lapack`) | LAPACK `dbdsqr` without vectors, which is its `dlasq1` | every value relatively |
+/// | `Bdsdc` (feature `lapack`) | LAPACK `dbdsdc` without vectors, which is its `dlasdq` | every value relatively |
+///
+/// ```
+/// assert_eq!(svdvals_gpu::Stage3::default(), svdvals_gpu::Stage3::Auto);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Stage3 {
+    /// As is fastest: [`Newton`](Self::Newton), or [`Device`](Self::Device) for large matrices on a hardware GPU.
+    #[default]
+    Auto,
+    /// Newton's method in brackets that eigenvalue counts keep, for all values side by side, in vector registers, and from an order of
+    /// 400 on, or on a thread of the pool, on all threads.
+    Newton,
+    /// Differential quotient-difference algorithm with shifts (Fernando and Parlett 1994; Parlett and Marques 2000), and one Newton
+    /// step for every value.
+    Dqds,
+    /// Bisection on Sturm counts of the Golub-Kahan matrix (Demmel and Kahan 1990; Fernando 1998).
+    Bisection,
+    /// Bisection on Sturm counts on the GPU that has the bidiagonal, in its arithmetic; an error where the CPU has it.
+    Device,
+    /// LAPACK's `dbdsqr`.
+    #[cfg(feature = "lapack")]
+    Bdsqr,
+    /// LAPACK's `dbdsdc`.
+    #[cfg(feature = "lapack")]
+    Bdsdc,
+}
+
+impl fmt::Display for Stage3 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Stage3::Auto => "auto",
+            Stage3::Newton => "newton",
+            Stage3::Dqds => "dqds",
+            Stage3::Bisection => "bisection",
+            Stage3::Device => "device",
+            #[cfg(feature = "lapack")]
+            Stage3::Bdsqr => "bdsqr",
+            #[cfg(feature = "lapack")]
+            Stage3::Bdsdc => "bdsdc",
+        })
+    }
+}

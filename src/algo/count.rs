@@ -1,0 +1,121 @@
+//! The drivers over kernels that only count: which kernels a call runs, and how many flops each stage has.
+
+use std::cell::RefCell;
+
+use crate::{
+    algo::{band_to_bidiag::band_to_bidiag, svdvals::stage_one},
+    base::{error::Result, number::Number},
+    tile::{band_layout::BandLayout, chase_schedule::ReductionStep, kernels::StageKernels, panel_tree::Level, tuning::Tuning},
+};
+
+/// A kernel that the drivers ask for.
+pub(crate) enum Asked<'a> {
+    Geqrt(&'a Level),
+    /// On so many columns.
+    Unmqr(&'a Level, usize),
+    /// Into this layout, so many superdiagonals.
+    PackBand(BandLayout, usize),
+    Chase(&'a ReductionStep, BandLayout),
+}
+
+/// Kernels that note what they are asked for. A dense matrix is its shape, a band its layout.
+struct Counter<F> {
+    rows_at_once: usize,
+    note: RefCell<F>,
+}
+
+impl<F: FnMut(Asked<'_>) -> Result<()>> Counter<F> {
+    fn note(&self, asked: Asked<'_>) -> Result<()> {
+        (*self.note.borrow_mut())(asked)
+    }
+}
+
+impl<F: FnMut(Asked<'_>) -> Result<()>> StageKernels for Counter<F> {
+    type Dense = (usize, usize);
+    type Banded = BandLayout;
+
+    fn rows_at_once(&self) -> usize {
+        self.rows_at_once
+    }
+
+    fn geqrt(&self, _: &mut Self::Dense, level: &Level) -> Result<()> {
+        self.note(Asked::Geqrt(level))
+    }
+
+    fn unmqr(&self, &mut (m, n): &mut Self::Dense, level: &Level) -> Result<()> {
+        let cols = if level.transposed { m } else { n };
+        self.note(Asked::Unmqr(level, cols - level.col - level.width))
+    }
+
+    fn keep_rows(&self, a: &mut Self::Dense, rows: usize) {
+        a.0 = rows;
+    }
+
+    fn pack_band(&self, _: Self::Dense, n: usize, bandwidth: usize, tile_width: usize) -> Result<BandLayout> {
+        let layout = BandLayout::new(n, bandwidth, tile_width);
+        layout.size()?;
+        self.note(Asked::PackBand(layout, bandwidth))?;
+        Ok(layout)
+    }
+
+    fn chase(&self, band: &mut BandLayout, step: &ReductionStep) -> Result<()> {
+        self.note(Asked::Chase(step, *band))
+    }
+}
+
+/// Runs stages 1 and 2 of an m x n matrix, m >= n, on kernels that tell `note` what they are asked for; panels go through in pieces of
+/// `rows_at_once` rows.
+pub(crate) fn kernels_of_call(
+    (m, n): (usize, usize),
+    tuning: &Tuning,
+    rows_at_once: usize,
+    note: impl FnMut(Asked<'_>) -> Result<()>,
+) -> Result<()> {
+    let kernels = Counter { rows_at_once, note: RefCell::new(note) };
+    let (mut a, bandwidth) = ((m, n), tuning.bandwidth(n));
+    stage_one(&kernels, &mut a, m, n, tuning)?;
+    let mut band = kernels.pack_band(a, n, bandwidth, tuning.tile_width)?;
+    band_to_bidiag(&kernels, &mut band, n, bandwidth, tuning.tile_width)
+}
+
+/// Flops for each of the n^2 pairs of a value and a row in stage 3: six passes.
+const FLOPS_OF_PAIR: u64 = 48;
+
+/// Flops of stage 1 of an m x n matrix, m >= n, stored as `S`.
+pub(crate) fn stage_1_flops<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Result<u64> {
+    let mut flops = 0u64;
+    let add = |asked: Asked<'_>| {
+        flops = flops.saturating_add(match asked {
+            Asked::Geqrt(level) => level.geqrt_flops::<S>(),
+            Asked::Unmqr(level, cols) => level.unmqr_flops::<S>(cols),
+            Asked::PackBand(..) | Asked::Chase(..) => 0,
+        });
+        Ok(())
+    };
+    let kernels = Counter { rows_at_once: usize::MAX, note: RefCell::new(add) };
+    stage_one(&kernels, &mut (m, n), m, n, tuning)?;
+    drop(kernels);
+    Ok(flops)
+}
+
+/// Flops of stage 2 of a band of order n.
+pub(crate) fn stage_2_flops<S: Number>(n: usize, bandwidth: usize, tuning: &Tuning) -> u64 {
+    let steps = ReductionStep::all(n, bandwidth, tuning.tile_width);
+    steps.map(|step| step.flops::<S>(step.all_cycles())).fold(0, u64::saturating_add)
+}
+
+/// Flops of stage 3 of order n.
+pub(crate) fn stage_3_flops(n: usize) -> u64 {
+    FLOPS_OF_PAIR.saturating_mul((n as u64).saturating_mul(n as u64))
+}
+
+/// Flops of all stages of an m x n matrix, m >= n, stored as `S`, by way of a band.
+pub(crate) fn flops_by_band<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Result<[u64; 3]> {
+    Ok([stage_1_flops::<S>((m, n), tuning)?, stage_2_flops::<S>(n, tuning.bandwidth(n), tuning), stage_3_flops(n)])
+}
+
+/// Flops of each stage with no band between: the QR of a tall matrix, then LAPACK's `gebd2`.
+pub(crate) fn flops_directly((m, n): (usize, usize), tall: bool) -> [u64; 3] {
+    let householder = |m: usize, factor: f64| (factor * (n * n) as f64 * (m as f64 - n as f64 / 3.0)) as u64;
+    if tall { [householder(m, 2.0), householder(n, 4.0), stage_3_flops(n)] } else { [0, householder(m, 4.0), stage_3_flops(n)] }
+}

@@ -1,0 +1,71 @@
+//! Stage 1: dense to band.
+//!
+//! ```text
+//! A = Q1 B P1^H        A m x n, m >= n;  B n x n upper triangular with b superdiagonals
+//! ```
+//!
+//! For each diagonal tile k: a QR sweep zeroes column panel k below its diagonal tile, an LQ sweep zeroes row panel k right of its
+//! superdiagonal tile. The LQ sweep is the QR sweep on the transpose, one tile further: the same kernels on swapped strides.
+//! (Unified-kernels paper, section 3, with its chain of tiles replaced by a reduction tree as in communication-avoiding QR: Demmel,
+//! Grigori, Hoemmen and Langou 2012.)
+
+use crate::{
+    base::error::Result,
+    tile::{
+        kernels::StageKernels,
+        panel_tree::{Level, levels},
+        tuning::Tuning,
+    },
+};
+
+/// Reduces the m x n matrix `a` (m >= n) to the upper band of width `tuning.tile_size` in its leading n x n part.
+pub(crate) fn to_band<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {
+    let b = tuning.tile_size;
+    let row_panel = |k: usize| (k + b < n).then(|| Panel { transposed: true, row: k + b, rows: n - k - b, col: k, width: b });
+    sweeps(kernels, a, column_panels(m, n, b).flat_map(|panel| [Some(panel), row_panel(panel.col)]).flatten(), tuning)
+}
+
+/// Tall-and-skinny QR: reduces the m x n matrix `a` (m >= n) to its n x n triangular factor, zeros below.
+pub(crate) fn triangular_factor<K: StageKernels>(
+    kernels: &K,
+    a: &mut K::Dense,
+    m: usize,
+    n: usize,
+    tuning: &Tuning,
+) -> Result<()> {
+    sweeps(kernels, a, column_panels(m, n, tuning.tile_size), tuning)
+}
+
+/// Columns `col..col + width` from row `row` down, of A or of its transpose.
+#[derive(Clone, Copy)]
+struct Panel {
+    transposed: bool,
+    row: usize,
+    rows: usize,
+    col: usize,
+    width: usize,
+}
+
+/// The panels of `b` columns, each from its diagonal tile down.
+fn column_panels(m: usize, n: usize, b: usize) -> impl Iterator<Item = Panel> {
+    (0..n).step_by(b).map(move |k| Panel { transposed: false, row: k, rows: m - k, col: k, width: b.min(n - k) })
+}
+
+/// Makes one panel after the other upper triangular, level after level of its tree, and updates the columns right of it.
+fn sweeps<K: StageKernels>(kernels: &K, a: &mut K::Dense, panels: impl Iterator<Item = Panel>, tuning: &Tuning) -> Result<()> {
+    let levels = panels.flat_map(|Panel { transposed, row, rows, col, width }| {
+        let maps = levels(tuning.tree, row, rows, width, tuning.leaf, tuning.arity());
+        maps.flat_map(|map| map.pieces(kernels.rows_at_once(), tuning.leaf)).map(move |map| Level { transposed, col, width, map })
+    });
+    let mut levels = levels.peekable();
+    if let Some(first) = levels.peek() {
+        kernels.geqrt(a, first)?;
+    }
+    while let Some(level) = levels.next() {
+        match levels.peek() {
+            Some(next) => kernels.unmqr_and_geqrt(a, &level, next)?,
+            None => kernels.unmqr(a, &level)?,
+        }
+    }
+    Ok(())
+}

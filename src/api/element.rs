@@ -1,0 +1,107 @@
+//! The element types of the public methods, each with the drivers compiled for it.
+
+use std::pin::Pin;
+
+use faer::{MatMut, MatRef};
+use half::{bf16, f16};
+use num_complex::Complex;
+
+use crate::{
+    algo::{bidiagonal::Bidiagonal, triangular::Call},
+    base::{
+        error::Result,
+        number::{Number, RealElement, Scalar},
+    },
+    plan::{options::SvdOptions, report::SvdReport, stages, svdvals, triangular},
+    tile::band::Band,
+};
+
+/// An element type of a matrix. Sealed.
+///
+/// | element | in memory on the GPU | GPU arithmetic | CPU arithmetic | singular values |
+/// | --- | --- | --- | --- | --- |
+/// | `half::f16`, `half::bf16` | f32, or f16 ([`HalfStorage::Half`](crate::HalfStorage)) | f32 | f32 | `f32` |
+/// | `f32` | f32 | f32 | f32 | `f32` |
+/// | `f64` | f64, the device needs `SHADER_F64` | f64 | f64 | `f64` |
+/// | `Complex<f32>` | two f32 | f32 | f32 | `f32` |
+/// | `Complex<f64>` | two f64, the device needs `SHADER_F64` | f64 | f64 | `f64` |
+///
+/// On the CPU stages 2 and 3 are f64 for all of them. On a GPU stage 2, and stage 3 where it runs there, are in the GPU's arithmetic.
+///
+/// Every element is a [`Number`], which has its name, its conversions, and the types that belong to it.
+///
+/// ```
+/// use num_complex::Complex;
+/// use svdvals_gpu::{Element, SvdValsGpu};
+/// fn norm<T: Element>(a: &faer::Mat<T>) -> T::Real
+/// where
+///     faer::Mat<T>: SvdValsGpu<Element = T, Values = faer::Col<T::Real>>,
+/// {
+///     a.svdvals_gpu().unwrap()[0]
+/// }
+/// # #[cfg(feature = "faer")]
+/// assert_eq!(norm(&faer::mat![[Complex::new(0.0, 2.0f32)]]), 2.0);
+/// ```
+pub trait Element: Number<Real = <Self as Element>::Value, Scalar = <Self as Element>::Arithmetic> {
+    /// [`Number::Real`], which is an element too.
+    #[doc(hidden)]
+    type Value: RealElement
+        + Element<Value = Self::Value, Arithmetic = Self::Value>
+        + Number<Real = Self::Value, Scalar = Self::Value>;
+    /// [`Number::Scalar`], which is an element too.
+    #[doc(hidden)]
+    type Arithmetic: Scalar
+        + Element<Value = Self::Value, Arithmetic = Self::Arithmetic>
+        + Number<Real = Self::Value, Scalar = Self::Arithmetic>;
+
+    /// [`SvdValsGpu::svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with), compiled in this crate for each type, so that no caller
+    /// compiles it again. So are the next four.
+    #[doc(hidden)]
+    fn svdvals(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>>;
+    /// The same for a caller that must not block.
+    #[doc(hidden)]
+    fn svdvals_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Vec<Self::Real>>>;
+    /// Stage 1.
+    #[doc(hidden)]
+    fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>>;
+    /// Stage 2.
+    #[doc(hidden)]
+    fn band_to_bidiag(band: &Band<Self>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>>;
+    /// Triangular multiply and solve.
+    #[doc(hidden)]
+    fn triangular(call: Call<Self>, a: MatRef<'_, Self>, b: MatMut<'_, Self>, options: &SvdOptions) -> Result<()>;
+}
+
+/// A result to come, of a call in a task that may move between threads.
+pub type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+macro_rules! elements {
+    ($($t:ty),*) => {$(
+        impl Element for $t {
+            type Value = <$t as Number>::Real;
+            type Arithmetic = <$t as Number>::Scalar;
+
+            fn svdvals(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>> {
+                svdvals::svdvals(a, options, timed)
+            }
+            fn svdvals_async<'a>(
+                a: MatRef<'a, Self>,
+                options: &'a SvdOptions,
+                timed: bool,
+            ) -> Later<'a, SvdReport<Vec<Self::Real>>> {
+                Box::pin(svdvals::svdvals_async(a, options, timed))
+            }
+            fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>> {
+                stages::to_band(a, options)
+            }
+            fn band_to_bidiag(band: &Band<Self>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>> {
+                stages::band_to_bidiag(band, options)
+            }
+            fn triangular(call: Call<Self>, a: MatRef<'_, Self>, b: MatMut<'_, Self>, options: &SvdOptions) -> Result<()> {
+                triangular::on_host(call, a, b, options)
+            }
+        }
+    )*};
+}
+
+elements!(f16, bf16, f32, f64, Complex<f32>, Complex<f64>);

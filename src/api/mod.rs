@@ -1,0 +1,17 @@
+//! What users call: the traits of their matrices, and the matrices between the stages.
+//!
+//! Nothing is computed here. A method checks its arguments and hands over to [`plan`](crate::plan).
+
+pub mod chase_steps;
+pub mod element;
+#[cfg(feature = "faer")]
+mod faer;
+#[cfg(feature = "gpu")]
+pub mod gpu_band;
+#[cfg(feature = "gpu")]
+pub mod gpu_matrix;
+#[cfg(feature = "ndarray")]
+mod ndarray;
+mod stages;
+pub mod svdvals;
+pub mod triangular;

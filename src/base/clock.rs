@@ -1,0 +1,60 @@
+//! Seconds of a call and of its stages.
+
+use std::fmt;
+
+use web_time::Instant;
+
+/// Wall-clock seconds, stage by stage.
+///
+/// ```
+/// let none = svdvals_gpu::StageSeconds::default();
+/// assert!(none.total == 0.0 && none.to_string().starts_with("0.000000 s: scale 0.000000, "));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct StageSeconds {
+    /// Stage 0: search for NaN, infinities and the largest entry. (Zero on the CPU for a tall, narrow matrix, where `to_band` does this on
+    /// the way, and for a single column in single or half precision, where `band_to_bidiag` does.)
+    pub scale: f64,
+    /// Copy of the scaled matrix to where the backend works on it.
+    pub upload: f64,
+    /// Stage 1: dense to band, the QR of a tall matrix included.
+    pub to_band: f64,
+    /// Stage 2: band to bidiagonal (or the whole way for a small matrix, see [`Tuning::direct`]), the reading back of the bidiagonal included.
+    pub band_to_bidiag: f64,
+    /// Stage 3: singular values of the bidiagonal.
+    pub svdvals: f64,
+    /// All of the call.
+    pub total: f64,
+}
+
+impl fmt::Display for StageSeconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let StageSeconds { scale, upload, to_band, band_to_bidiag, svdvals, total } = self;
+        write!(
+            f,
+            "{total:.6} s: scale {scale:.6}, upload {upload:.6}, to_band {to_band:.6}, band_to_bidiag {band_to_bidiag:.6}, svdvals {svdvals:.6}"
+        )
+    }
+}
+
+/// Seconds from lap to lap; or zeros, and no clock is read.
+pub(crate) struct Clock(Option<Instant>);
+
+impl Clock {
+    pub(crate) fn new(timed: bool) -> Clock {
+        Clock(timed.then(Instant::now))
+    }
+
+    /// The seconds since the last lap.
+    pub(crate) fn restart(&mut self) -> f64 {
+        let seconds = self.seconds();
+        *self = Clock::new(self.0.is_some());
+        seconds
+    }
+
+    pub(crate) fn seconds(&self) -> f64 {
+        self.0.map_or(0.0, |start| start.elapsed().as_secs_f64())
+    }
+}

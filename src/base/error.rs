@@ -1,0 +1,166 @@
+//! The one error type of the crate.
+
+use num_traits::Float;
+
+use crate::base::{number::RealElement, watch::Stage};
+
+/// What can go wrong; every public function that can fail returns it.
+///
+/// ```
+/// use svdvals_gpu::{Bidiagonal, SvdError};
+/// match Bidiagonal::new(vec![1.0, f64::NAN], vec![0.5]) {
+///     Err(SvdError::NonFinite { row, col, .. }) => assert_eq!((row, col), (1, 1)),
+///     other => panic!("{other:?}"),
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SvdError {
+    /// An entry of the input is NaN or infinite. Indices are the caller's: row and column of the matrix the method was called on.
+    #[error("entry ({row}, {col}) is {value}: singular values need finite entries")]
+    NonFinite {
+        /// Row of the first such entry: there is none in the rows above.
+        row: usize,
+        /// Its column: there is none to the left in its row.
+        col: usize,
+        /// The entry, as text (`NaN`, `inf`, `-inf`, `1+NaNi`).
+        value: String,
+    },
+    /// The matrix and its workspace do not fit on the device. Found before anything is allocated there.
+    #[error("{what} needs {needed} bytes on {adapter}, which allows {available}; Backend::Cpu has no such limit")]
+    TooLarge {
+        /// What was to be allocated.
+        what: &'static str,
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes the device allows.
+        available: u64,
+        /// Name of the adapter.
+        adapter: String,
+    },
+    /// The device has no arithmetic, or no storage, for this element type.
+    #[error("{adapter} lacks {feature}, which {element} needs; Backend::Auto or Backend::Cpu computes on the CPU{}",
+        if *.feature == "SHADER_F16" { ", and HalfStorage::Single holds half types in f32" } else { "" })]
+    UnsupportedElement {
+        /// The element type (`f64`, `c64`; `f16` and `bf16` with [`HalfStorage::Half`](crate::HalfStorage)).
+        element: &'static str,
+        /// The `wgpu` feature that is missing.
+        feature: &'static str,
+        /// Name of the adapter.
+        adapter: String,
+    },
+    /// A result is too large for its type, though all entries are finite.
+    #[error("{what} exceed the largest {element}, {largest:e}; multiply the matrix by a power of two below 1")]
+    Overflow {
+        /// What overflows (`singular values`).
+        what: &'static str,
+        /// The type of the result.
+        element: &'static str,
+        /// The largest finite number of that type.
+        largest: f64,
+    },
+    /// No GPU adapter was found, hardware or software.
+    #[error("no GPU adapter found: {reason}; Backend::Auto or Backend::Cpu computes on the CPU")]
+    NoAdapter {
+        /// What the search said.
+        reason: String,
+    },
+    /// The GPU device was lost (driver reset, unplugged, time-out). Make a new [`GpuContext`](crate::GpuContext).
+    #[error("the GPU device was lost: {reason}; make a new GpuContext, or use Backend::Cpu")]
+    DeviceLost {
+        /// What the driver said.
+        reason: String,
+    },
+    /// The device, or the host, ran out of memory or of threads at run time.
+    #[error("out of memory: {reason}")]
+    OutOfMemory {
+        /// What could not be allocated, or what the driver said.
+        reason: String,
+    },
+    /// The device or its shader compiler refused something that this crate asked for: a bug here or in the driver.
+    #[error("the GPU refused {what}: {reason}; Backend::Cpu does without")]
+    Gpu {
+        /// What was asked for.
+        what: &'static str,
+        /// What the driver said.
+        reason: String,
+    },
+    /// The triangle and the matrix that it multiplies, or is solved for, don't fit.
+    #[error("{operation} from the {side}: A is {} x {} and B {} x {}, but A must be square and of the order of B's {}",
+        a.0, a.1, b.0, b.1, if *.side == "left" { "rows" } else { "columns" })]
+    Shapes {
+        /// `trmm` or `trsm`.
+        operation: &'static str,
+        /// `left` or `right`.
+        side: &'static str,
+        /// Rows and columns of A.
+        a: (usize, usize),
+        /// Rows and columns of B.
+        b: (usize, usize),
+    },
+    /// An entry on the diagonal of a triangle to be solved with is zero, NaN or infinite.
+    #[error("diagonal entry {index} of the triangle is {value}: solving divides by it")]
+    Singular {
+        /// Row and column of the first such entry.
+        index: usize,
+        /// The entry, as text.
+        value: String,
+    },
+    /// LAPACK's iteration did not converge (feature `lapack` only: the crate's own methods always do).
+    #[error("{unreduced} superdiagonal entries did not converge to zero; Stage3::Newton always finds the values")]
+    NotConverged {
+        /// Superdiagonal entries that are left.
+        unreduced: usize,
+    },
+    /// The call's [`CancelFlag`](crate::CancelFlag) was set.
+    #[error("cancelled in stage {stage}")]
+    Cancelled {
+        /// The stage that was running.
+        stage: Stage,
+    },
+    /// A file of hyperparameters cannot be read or written, or is not what [`TuningTable`](crate::TuningTable#files) describes (feature
+    /// `serde`).
+    #[error("tuning file {path}{}{}: {reason}",
+        .line.map_or(String::new(), |line| format!(", line {line}")),
+        .field.as_ref().map_or(String::new(), |field| format!(", {field}")))]
+    TuningFile {
+        /// The file.
+        path: String,
+        /// The line at which the mistake was found, from 1 on; None where the file could not be read at all.
+        line: Option<usize>,
+        /// The field that is wrong, as a path (`entries[0].tuning.leaf`), where it is a field.
+        field: Option<String>,
+        /// What is wrong.
+        reason: String,
+    },
+    /// An option, a hyperparameter or a shape is outside its range.
+    #[error("invalid {option}: {reason}")]
+    InvalidOption {
+        /// Name of the option, field or argument.
+        option: &'static str,
+        /// Why it is refused and what is allowed.
+        reason: String,
+    },
+}
+
+impl SvdError {
+    pub(crate) fn invalid(option: &'static str, reason: impl Into<String>) -> Self {
+        SvdError::InvalidOption { option, reason: reason.into() }
+    }
+
+    /// `what` of type `R` exceed its range.
+    pub(crate) fn overflow<R: RealElement>(what: &'static str) -> Self {
+        SvdError::Overflow { what, element: R::NAME, largest: <R as Float>::max_value().to_double() }
+    }
+}
+
+/// `Result` with [`SvdError`].
+///
+/// ```
+/// fn largest(c: &svdvals_gpu::Bidiagonal<f64>) -> svdvals_gpu::Result<f64> {
+///     Ok(c.svdvals()?[0])
+/// }
+/// assert_eq!(largest(&svdvals_gpu::Bidiagonal::new(vec![2.0], vec![])?)?, 2.0);
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+pub type Result<T> = std::result::Result<T, SvdError>;

@@ -1,0 +1,88 @@
+//! Stage 0: the matrix set upright, the search for entries that are not finite, and the power of two that its entries are scaled by.
+
+use faer::MatRef;
+use num_traits::Float;
+use rayon::prelude::*;
+
+use crate::base::{
+    error::{Result, SvdError},
+    number::{Number, Re, RealElement},
+    view::by_lines,
+};
+
+/// Entries gathered at a time from lines that are not contiguous.
+const PIECE: usize = 64;
+
+/// Entries up to which one thread looks through them about as soon as another would be awake, and those of a task where there are more.
+const SERIAL: usize = 1 << 16;
+const TASK: usize = 1 << 14;
+
+/// Stage 0: the power of two that brings the largest entry into [1/2, 1), or the first entry that is not finite.
+pub(crate) fn power_of_two_scale<T, S>(a: MatRef<'_, T>) -> Result<Re<T>>
+where
+    T: Number,
+    S: Number<Real = T::Real, Scalar = T::Scalar>,
+{
+    let lines = by_lines(a);
+    let lines_at_once = TASK / lines.nrows().max(1) + 1;
+    let zero = || Re::<T>::from_double(0.0);
+    let largest = if lines.nrows().saturating_mul(lines.ncols()) <= SERIAL {
+        largest(lines)
+    } else {
+        let starts = (0..lines.ncols()).into_par_iter().step_by(lines_at_once);
+        let some = |start: usize| largest(lines.subcols(start, lines_at_once.min(lines.ncols() - start)));
+        starts.map(some).try_reduce(zero, |x, y| Some(Float::max(x, y)))
+    };
+    match largest {
+        Some(largest) => Ok(scale_for::<S>(largest, a.nrows(), a.ncols())),
+        None => Err(first_non_finite(a)),
+    }
+}
+
+/// The largest magnitude of the entries, or None where one is not finite.
+pub(crate) fn largest<T: Number>(a: MatRef<'_, T>) -> Option<Re<T>> {
+    let lines = by_lines(a);
+    let zero = Re::<T>::from_double(0.0);
+    let most = |largest, line: &[T]| T::largest(line).map(|x| Float::max(x, largest));
+    if lines.row_stride() == 1 && lines.col_stride() == lines.nrows() as isize {
+        // SAFETY: line after line, with nothing between, the entries are one slice.
+        let all = unsafe { std::slice::from_raw_parts(lines.as_ptr(), lines.nrows() * lines.ncols()) };
+        return most(zero, all);
+    }
+    let mut piece = [T::zeroed(); PIECE];
+    (0..lines.ncols()).map(|j| lines.col(j)).try_fold(zero, |largest, line| match line.try_as_col_major() {
+        Some(line) => most(largest, line.as_slice()),
+        None => (0..line.nrows()).step_by(PIECE).try_fold(largest, |largest, start| {
+            let piece = &mut piece[..PIECE.min(line.nrows() - start)];
+            piece.iter_mut().enumerate().for_each(|(k, x)| *x = line[start + k]);
+            most(largest, piece)
+        }),
+    })
+}
+
+/// An entry is not finite; [`first_non_finite`] finds out which.
+pub(crate) fn not_finite() -> SvdError {
+    SvdError::NonFinite { row: 0, col: 0, value: String::new() }
+}
+
+/// The entry of `a` that is not finite, in the first row that has one the first.
+pub(crate) fn first_non_finite<T: Number>(a: MatRef<'_, T>) -> SvdError {
+    let in_row = |i: usize| (0..a.ncols()).find(|&j| a[(i, j)].magnitude().is_none()).map(|j| (i, j));
+    let (row, col) = (0..a.nrows()).into_par_iter().find_map_first(in_row).unwrap_or_default();
+    SvdError::NonFinite { row, col, value: a[(row, col)].to_string() }
+}
+
+/// 2^k that brings `largest` into [1/2, 1), or where an m x n matrix of such entries could have a norm beyond `S`'s range, as much lower
+/// as it takes; 1 for zero. Clamped so that it and its reciprocal are normal numbers.
+pub(crate) fn scale_for<S: Number>(largest: Re<S>, m: usize, n: usize) -> Re<S> {
+    if largest == Re::<S>::from_double(0.0) {
+        return Re::<S>::from_double(1.0);
+    }
+    let (mantissa, exponent, _) = Float::integer_decode(largest);
+    let e = i32::from(exponent) + 64 - mantissa.leading_zeros() as i32;
+    // ||A|| <= sqrt(m n) max |a_ij|, and twice that for complex entries and rounding.
+    let growth = (m as f64 * n as f64).max(1.0).log2() / 2.0;
+    let target = (S::MAX_EXPONENT - 1 - growth.ceil() as i32).min(0);
+    let limit = Re::<S>::exponent_limit();
+    Re::<S>::from_double(2f64.powi((target - e).clamp(-limit, limit)))
+}

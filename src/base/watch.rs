@@ -1,0 +1,283 @@
+//! How far a call is, told while it runs, and a way to stop it.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError, TryLockError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use web_time::Instant;
+
+use crate::base::error::{Result, SvdError};
+
+/// A stage of the algorithm.
+///
+/// ```
+/// assert_eq!(svdvals_gpu::Stage::BandToBidiag.to_string(), "band_to_bidiag");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Stage {
+    /// Stage 1: dense to band, with the upload before it and the QR of a tall matrix.
+    ToBand,
+    /// Stage 2: band to bidiagonal; of a small matrix on the CPU the whole way (see [`Tuning::direct`]).
+    BandToBidiag,
+    /// Stage 3: the singular values of the bidiagonal.
+    Svdvals,
+}
+
+impl Stage {
+    const ALL: [Stage; 3] = [Stage::ToBand, Stage::BandToBidiag, Stage::Svdvals];
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Stage::ToBand => "to_band",
+            Stage::BandToBidiag => "band_to_bidiag",
+            Stage::Svdvals => "svdvals",
+        })
+    }
+}
+
+/// How far a call is: what [`SvdOptions::progress`] hands to its callback.
+///
+/// Fractions follow flops, a flop of stages 2 and 3, which move more data for each, counted as four of stage 1.
+///
+/// ```
+/// # #[cfg(feature = "faer")] {
+/// use svdvals_gpu::{Backend, SvdOptions, SvdValsGpu};
+/// let tell = |now: svdvals_gpu::Progress| println!("{now}"); // to_band, 41 % of the call, 3.2 s
+/// faer::Mat::<f64>::identity(300, 300).svdvals_gpu_with(&SvdOptions::default().backend(Backend::Cpu).progress(tell))?;
+/// # }
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// The stage that is running.
+    pub stage: Stage,
+    /// The part of that stage that is done, from 0 to 1.
+    pub stage_fraction: f64,
+    /// The part of the whole call that is done, from 0 to 1. It never falls.
+    pub fraction: f64,
+    /// Seconds since the call began.
+    pub seconds: f64,
+}
+
+/// As in `to_band, 41 % of the call, 3.2 s`.
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {:.0} % of the call, {:.1} s", self.stage, 100.0 * self.fraction, self.seconds)
+    }
+}
+
+/// A callback for [`SvdOptions::progress`].
+///
+/// ```
+/// let options = svdvals_gpu::SvdOptions::default().progress(|now| println!("{now:?}"));
+/// assert!(options.progress.is_some());
+/// ```
+#[derive(Clone)]
+pub struct ProgressFn(Arc<dyn Fn(Progress) + Send + Sync>);
+
+impl ProgressFn {
+    pub(crate) fn new(callback: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        ProgressFn(Arc::new(callback))
+    }
+}
+
+impl fmt::Debug for ProgressFn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProgressFn")
+    }
+}
+
+/// A flag that stops calls: hand a clone to [`SvdOptions::cancel`], and set it from wherever it is to be stopped.
+///
+/// ```
+/// # #[cfg(feature = "faer")] {
+/// use svdvals_gpu::{CancelFlag, SvdError, SvdOptions, SvdValsGpu};
+/// let stop = CancelFlag::new();
+/// let options = SvdOptions::default().cancel(stop.clone());
+/// let a = faer::Mat::from_fn(50, 50, |i, j| ((i * j) as f64).sin());
+/// assert!(a.svdvals_gpu_with(&options).is_ok());
+/// stop.cancel(); // from another thread, a signal handler or the progress callback
+/// assert!(matches!(a.svdvals_gpu_with(&options), Err(SvdError::Cancelled { .. })));
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CancelFlag(Arc<AtomicBool>);
+
+impl CancelFlag {
+    /// A flag that is not set.
+    ///
+    /// ```
+    /// let stop = svdvals_gpu::CancelFlag::new();
+    /// std::thread::spawn({
+    ///     let stop = stop.clone();
+    ///     move || stop.cancel()
+    /// });
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stops the calls that have this flag, those to come too.
+    ///
+    /// ```
+    /// let stop = svdvals_gpu::CancelFlag::new();
+    /// stop.clone().cancel(); // clones are one flag
+    /// assert!(stop.is_cancelled());
+    /// ```
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is set.
+    ///
+    /// ```
+    /// assert!(!svdvals_gpu::CancelFlag::new().is_cancelled());
+    /// ```
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Steps of the whole in which progress is told.
+const STEPS: u64 = 1000;
+/// Flops of stage 1 that take as long as one of the stage.
+const WEIGHTS: [u64; 3] = [1, 4, 4];
+
+/// Who listens to a call, and when it began, where somebody is told.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listen {
+    pub progress: Option<ProgressFn>,
+    pub cancel: Option<CancelFlag>,
+    pub start: Option<Instant>,
+}
+
+impl Listen {
+    /// To a call that begins now.
+    pub fn new(progress: Option<ProgressFn>, cancel: Option<CancelFlag>) -> Listen {
+        let start = progress.as_ref().map(|_| Instant::now());
+        Listen { progress, cancel, start }
+    }
+}
+
+/// What a call's kernels tell of their work, and ask whether to go on. Cheap to clone; by default nobody listens.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watch(Option<Arc<Listeners>>);
+
+#[derive(Debug)]
+struct Listeners {
+    progress: Option<ProgressFn>,
+    cancel: Option<CancelFlag>,
+    start: Option<Instant>,
+    /// Work of each stage, in weighted flops.
+    all: [u64; 3],
+    stage: AtomicUsize,
+    /// Of the stage.
+    done: AtomicU64,
+    /// Steps that the callback knows of.
+    told: Mutex<u64>,
+}
+
+impl Watch {
+    /// For a call with these listeners; `flops` are those of each stage, asked for where somebody is told.
+    pub fn new(listen: &Listen, flops: impl FnOnce() -> Result<[u64; 3]>) -> Result<Watch> {
+        let Listen { progress, cancel, start } = listen.clone();
+        if progress.is_none() && cancel.is_none() {
+            return Ok(Watch(None));
+        }
+        let mut all = if progress.is_some() { flops()? } else { [0; 3] };
+        // Their sum can be counted.
+        all.iter_mut().zip(WEIGHTS).for_each(|(flops, weight)| *flops = flops.saturating_mul(weight).min(u64::MAX / 4));
+        let (stage, done, told) = Default::default();
+        Ok(Watch(Some(Arc::new(Listeners { progress, cancel, start, all, stage, done, told }))))
+    }
+
+    /// Whether the backend's work is told.
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// That the call is to go on, or [`SvdError::Cancelled`].
+    pub fn check(&self) -> Result<()> {
+        match &self.0 {
+            Some(listeners) if listeners.is_cancelled() => Err(SvdError::Cancelled { stage: listeners.stage() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the call is to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.as_ref().is_some_and(|listeners| listeners.is_cancelled())
+    }
+
+    /// The stages before `stage` are done, and it begins.
+    pub fn begin(&self, stage: Stage) -> Result<()> {
+        if let Some(listeners) = &self.0 {
+            listeners.stage.store(stage as usize, Ordering::Relaxed);
+            listeners.done.store(0, Ordering::Relaxed);
+            listeners.tell(false);
+        }
+        self.check()
+    }
+
+    /// `flops` more of the stage are done.
+    pub fn did(&self, flops: u64) -> Result<()> {
+        if let Some(listeners) = &self.0 {
+            let weight = WEIGHTS[listeners.stage.load(Ordering::Relaxed)];
+            listeners.done.fetch_add(flops.saturating_mul(weight), Ordering::Relaxed);
+            listeners.tell(false);
+        }
+        self.check()
+    }
+
+    /// The call is done.
+    pub fn end(&self) {
+        if let Some(listeners) = &self.0 {
+            let stage = listeners.stage.load(Ordering::Relaxed);
+            listeners.done.store(listeners.all[stage], Ordering::Relaxed);
+            listeners.tell(true);
+        }
+    }
+}
+
+impl Listeners {
+    fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(CancelFlag::is_cancelled)
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::ALL[self.stage.load(Ordering::Relaxed)]
+    }
+
+    /// Calls back where another step is done, one thread at a time, or in any case where that is the `end`.
+    fn tell(&self, end: bool) {
+        let Some(ProgressFn(callback)) = &self.progress else { return };
+        let stage = self.stage();
+        let (of_stage, before) = (self.all[stage as usize], self.all[..stage as usize].iter().sum::<u64>());
+        let (done, all) = (self.done.load(Ordering::Relaxed).min(of_stage), self.all.iter().sum::<u64>().max(1));
+        let fraction = if end { 1.0 } else { (before + done) as f64 / all as f64 };
+        let step = (fraction * STEPS as f64) as u64 + 1;
+        let mut told = match self.told.try_lock() {
+            Ok(told) => told,
+            Err(TryLockError::Poisoned(told)) => told.into_inner(),
+            Err(TryLockError::WouldBlock) if end => self.told.lock().unwrap_or_else(PoisonError::into_inner),
+            // Another thread is telling.
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if step > *told || end {
+            *told = step;
+            let stage_fraction = if of_stage == 0 { 0.0 } else { done as f64 / of_stage as f64 };
+            let stage_fraction = if end { 1.0 } else { stage_fraction };
+            let seconds = self.start.map_or(0.0, |start| start.elapsed().as_secs_f64());
+            callback(Progress { stage, stage_fraction, fraction, seconds });
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What a call sends to a GPU and back.
+
+use std::fmt;
+
+/// What was sent to a GPU and back.
+///
+/// ```
+/// let none = svdvals_gpu::Counts::default();
+/// assert_eq!(none.to_string(), "0 dispatches in 0 submissions; bytes: 0 uploaded, 0 read back, 0 of parameters");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Counts {
+    /// Compute dispatches.
+    pub dispatches: u64,
+    /// Command buffers submitted.
+    pub submissions: u64,
+    /// Bytes of matrix uploaded.
+    pub bytes_uploaded: u64,
+    /// Bytes of results read back.
+    pub bytes_read_back: u64,
+    /// Bytes of kernel parameters.
+    pub bytes_parameters: u64,
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counts { dispatches, submissions, bytes_uploaded, bytes_read_back, bytes_parameters } = self;
+        write!(
+            f,
+            "{dispatches} dispatches in {submissions} submissions; bytes: {bytes_uploaded} uploaded, {bytes_read_back} read back, \
+             {bytes_parameters} of parameters"
+        )
+    }
+}

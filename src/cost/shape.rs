@@ -1,0 +1,369 @@
+//! Hyperparameters against a device's limits.
+
+use crate::{
+    base::{
+        error::{Result, SvdError},
+        number::Number,
+    },
+    cost::device::DeviceModel,
+    tile::{
+        band_layout::BandLayout,
+        chase_schedule::ReductionStep,
+        panel_tree::PanelTree,
+        tuning::{CpuTuning, GpuTuning, Tuning},
+    },
+};
+
+/// The limits of a device that hyperparameters must keep to.
+pub(crate) struct Bounds<'a> {
+    /// Its name, for messages.
+    pub name: &'a str,
+    /// Threads of a workgroup.
+    pub threads: usize,
+    /// Bytes of workgroup memory.
+    pub bytes: usize,
+    /// Workgroups in one dimension of a grid.
+    pub workgroups: usize,
+    /// Whether it is a program that runs on the CPU.
+    pub software: bool,
+    /// Whether it has high-bandwidth memory, as data-centre GPUs do.
+    pub fast_memory: bool,
+}
+
+/// Words of the names of GPUs with high-bandwidth memory.
+const FAST_MEMORY: [&str; 22] = [
+    "P100", "V100", "V100S", "A30", "A100", "A800", "H20", "H100", "H200", "H800", "GH200", "B100", "B200", "B300", "GB200",
+    "GB300", "Instinct", "HBM2", "HBM2e", "HBM3", "HBM3e", "HBM",
+];
+
+/// Whether a GPU of this name has high-bandwidth memory: wgpu tells nothing else that this shows in.
+pub(crate) fn has_fast_memory(name: &str) -> bool {
+    name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| FAST_MEMORY.contains(&word))
+}
+
+impl Bounds<'_> {
+    /// Of such a device, with 1024 threads and 32 KiB a workgroup, which nearly all have.
+    pub fn of_model(device: &DeviceModel) -> Bounds<'static> {
+        // Of the models here the least has 1.9e12 bytes a second, the most without it 0.3e12.
+        let fast_memory = device.bandwidth > 1.2e12;
+        Bounds { name: device.name, threads: 1024, bytes: 32 << 10, workgroups: u16::MAX.into(), software: false, fast_memory }
+    }
+}
+
+/// The sizes that stage 1's shaders are compiled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Tile size, rounded up to whole vectors of four.
+    pub ts: usize,
+    /// Threads that share a column in `geqrt`.
+    pub split: usize,
+    /// Rows that one of them holds.
+    pub slice: usize,
+    /// Trailing columns of a workgroup of `unmqr`, rounded up to whole pairs of vectors.
+    pub cpb: usize,
+}
+
+/// Most rows of a column in one thread's registers, and most bytes. Beyond this they spill, and compilers choke.
+const MOST_SLICE: usize = 256;
+const MOST_SLICE_BYTES: usize = 2048;
+
+impl Shape {
+    /// The sizes for `tuning`, unchecked.
+    pub fn of(tuning: &Tuning) -> Shape {
+        let ts = tuning.tile_size.next_multiple_of(4);
+        let rows = tuning.leaf.max(2 * tuning.tile_size);
+        Shape {
+            ts,
+            split: tuning.gpu.split_k,
+            slice: rows.div_ceil(tuning.gpu.split_k),
+            cpb: tuning.cols_per_block.next_multiple_of(8),
+        }
+    }
+
+    /// Most rows of a block.
+    pub fn rows(&self) -> usize {
+        self.split * self.slice
+    }
+
+    pub fn geqrt_threads(&self) -> usize {
+        self.ts * self.split
+    }
+
+    pub fn unmqr_threads(&self) -> usize {
+        self.ts / 4 * (self.cpb / 8)
+    }
+
+    /// Bytes of workgroup memory that `geqrt` takes, as its shader declares them.
+    pub fn geqrt_bytes<T: Number>(&self) -> usize {
+        let Shape { ts, split, .. } = *self;
+        let of_subgroups = 2 * size_of::<u32>();
+        (2 * self.rows() + split * (ts + 4) + ts + ts * ts) * size_of::<T::Scalar>()
+            + 4 * split * size_of::<T::Real>()
+            + of_subgroups
+    }
+
+    /// Bytes of workgroup memory that `unmqr` takes.
+    pub fn unmqr_bytes<T: Number>(&self) -> usize {
+        self.ts * (self.ts / 4 + 1 + self.cpb / 4 + 1) * 4 * size_of::<T::Scalar>()
+    }
+
+    /// The sizes for `tuning` and matrices stored as `T`, or which hyperparameter the device cannot have.
+    pub fn new<T: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Result<Shape> {
+        tuning.check()?;
+        let &Bounds { name, threads, bytes, .. } = bounds;
+        // Checked one after the other, so that none of the products below overflows.
+        let most = |option, value: usize, most: usize| {
+            if value > most {
+                Err(SvdError::invalid(option, format!("{value}, but {name} allows at most {most}")))
+            } else {
+                Ok(())
+            }
+        };
+        most("tile_size", tuning.tile_size, threads / 4 * 4)?;
+        let ts = tuning.tile_size.next_multiple_of(4);
+        most("split_k", tuning.gpu.split_k, threads / ts)?;
+        most("cols_per_block", tuning.cols_per_block, threads / (ts / 4) * 8)?;
+        most("threads_per_block", tuning.gpu.threads_per_block, threads)?;
+        most("leaf", tuning.leaf, tuning.gpu.split_k * MOST_SLICE.min(MOST_SLICE_BYTES / size_of::<T::Scalar>()))?;
+        let shape = Shape::of(tuning);
+        let memory = |option, needed: usize, kernel: &str| {
+            if needed > bytes {
+                let reason = format!("{kernel} needs {needed} bytes of workgroup memory for {}, but {name} has {bytes}", T::NAME);
+                Err(SvdError::invalid(option, reason))
+            } else {
+                Ok(())
+            }
+        };
+        let least = Shape { slice: (2 * tuning.tile_size).div_ceil(shape.split), cpb: 8, ..shape };
+        memory("tile_size", least.geqrt_bytes::<T>().max(least.unmqr_bytes::<T>()), "a tile")?;
+        memory("leaf", shape.geqrt_bytes::<T>(), "geqrt")?;
+        memory("cols_per_block", shape.unmqr_bytes::<T>(), "unmqr")?;
+        Ok(shape)
+    }
+
+    /// The constants of `geqrt`.
+    pub fn geqrt_constants(&self) -> [(&'static str, u32); 5] {
+        [
+            ("TS", self.ts as u32),
+            ("SPLIT", self.split as u32),
+            ("SLICE", self.slice as u32),
+            ("ROWS", self.rows() as u32),
+            ("GEQRT_THREADS", self.geqrt_threads() as u32),
+        ]
+    }
+
+    /// The constants of `gemm`, whose tiles are those of `unmqr`.
+    pub fn gemm_constants(&self) -> [(&'static str, u32); 8] {
+        self.unmqr_constants().map(|(name, value)| (if name == "UNMQR_THREADS" { "GEMM_THREADS" } else { name }, value))
+    }
+
+    /// The constants of `unmqr`.
+    pub fn unmqr_constants(&self) -> [(&'static str, u32); 8] {
+        let (ts4, cpb4) = (self.ts as u32 / 4, self.cpb as u32 / 4);
+        [
+            ("TS", self.ts as u32),
+            ("TS4", ts4),
+            ("CPB", self.cpb as u32),
+            ("CPB4", cpb4),
+            ("CPB8", self.cpb as u32 / 8),
+            // Eight threads that follow one another stage two by four blocks, or as many of them as divide a tile.
+            ("I_LOW", 2 - ts4 % 2),
+            ("J_LOW", if cpb4.is_multiple_of(4) { 4 } else { 2 }),
+            ("UNMQR_THREADS", self.unmqr_threads() as u32),
+        ]
+    }
+}
+
+/// The sizes that `chase` is compiled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChaseShape {
+    /// Most entries of a reflector.
+    pub tail: usize,
+    /// Lines that are in work at once.
+    pub lines: usize,
+    /// Threads that share a line.
+    pub parts: usize,
+}
+
+/// Groups that a reflector's entries are added up in (`chase.wgsl`).
+const GROUPS: usize = 8;
+
+impl ChaseShape {
+    /// The sizes for a band, unchecked: all lines of a cycle at once where threads suffice, and then up to eight threads a line.
+    pub fn of(layout: BandLayout, tuning: &Tuning) -> ChaseShape {
+        // Powers of two, so that bands share pipelines. A cycle applies reflectors of kl + 1 entries to at most ku lines.
+        let tail = (layout.kl + 1).next_power_of_two().max(8);
+        let parts = (tuning.gpu.threads_per_block / layout.ku.max(1).next_power_of_two()).clamp(1, 8);
+        let parts = 1 << parts.ilog2();
+        ChaseShape { tail, lines: tuning.gpu.threads_per_block / parts, parts }
+    }
+
+    pub fn threads(&self) -> usize {
+        self.lines * self.parts
+    }
+
+    /// Iterations of all loops of a thread in one cycle, at the most.
+    pub fn iterations(&self, step: &ReductionStep) -> usize {
+        let (threads, each) = (self.threads(), self.tail.div_ceil(self.parts));
+        let groups = GROUPS.div_ceil(threads) * self.tail.div_ceil(GROUPS) + GROUPS;
+        let lines = (step.bandwidth + step.tile_width).div_ceil(self.lines) * (2 * each + self.parts + 1);
+        2 * (2 * self.tail.div_ceil(threads) + each + 2 * groups + lines) + 1
+    }
+
+    /// Bytes of workgroup memory, as the shader declares them.
+    pub fn bytes<T: Number>(&self) -> usize {
+        (self.tail + 2 * self.threads()) * size_of::<T::Scalar>() + 6 * GROUPS * size_of::<T::Real>()
+    }
+
+    /// The sizes for a band stored as `T`, or which hyperparameter the device cannot have.
+    pub fn new<T: Number>(bounds: &Bounds<'_>, layout: BandLayout, tuning: &Tuning) -> Result<ChaseShape> {
+        let shape = ChaseShape::of(layout, tuning);
+        let available = bounds.bytes;
+        let least = ChaseShape { lines: 1, parts: 1, ..shape };
+        for (option, value, needed) in [
+            ("tile_width", layout.kl, least.bytes::<T>()),
+            ("threads_per_block", tuning.gpu.threads_per_block, shape.bytes::<T>()),
+        ] {
+            if needed > available {
+                let reason = format!("{value} needs {needed} bytes of workgroup memory, but the device has {available}");
+                return Err(SvdError::invalid(option, reason));
+            }
+        }
+        Ok(shape)
+    }
+
+    /// The constants of `chase`.
+    pub fn constants(&self) -> [(&'static str, u32); 5] {
+        [
+            ("TAIL", self.tail as u32),
+            ("LINES", self.lines as u32),
+            ("PARTS", self.parts as u32),
+            ("EACH", self.tail.div_ceil(self.parts) as u32),
+            ("CHASE_THREADS", self.threads() as u32),
+        ]
+    }
+}
+
+/// Most threads of a workgroup of the triangular base kernels: each step of a row waits for all of them.
+const MOST_TRIANGLE_THREADS: usize = 256;
+
+/// The sizes that the triangular base kernels are compiled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TriangleShape {
+    /// Order of the largest triangle: whole vectors of four.
+    pub base: usize,
+    /// Groups of four columns of a workgroup.
+    pub groups: usize,
+}
+
+impl TriangleShape {
+    /// Bytes of workgroup memory that `trmm` takes; `trsm` takes no more.
+    fn bytes<T: Number>(&self) -> usize {
+        let TriangleShape { base, groups } = *self;
+        (base * (base + 1) + 4 * groups * base.max(2)) * size_of::<T::Scalar>()
+    }
+
+    /// The sizes for `tuning` and matrices stored as `T`, or that the device cannot have them.
+    pub fn new<T: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Result<TriangleShape> {
+        tuning.check()?;
+        let &Bounds { name, threads, bytes, .. } = bounds;
+        let most = threads.min(MOST_TRIANGLE_THREADS) / 4 * 4;
+        if tuning.triangle > most {
+            return Err(SvdError::invalid("triangle", format!("{}, but {name} allows at most {most}", tuning.triangle)));
+        }
+        let base = tuning.triangle.next_multiple_of(4);
+        let fitting = (0..).map(|k| (most / base) >> k).take_while(|&groups| groups > 0);
+        let mut fitting = fitting.map(|groups| TriangleShape { base, groups }).filter(|shape| shape.bytes::<T>() <= bytes);
+        fitting.next().ok_or_else(|| {
+            let needed = TriangleShape { base, groups: 1 }.bytes::<T>();
+            let reason = format!("{base} needs {needed} bytes of workgroup memory for {}, but {name} has {bytes}", T::NAME);
+            SvdError::invalid("triangle", reason)
+        })
+    }
+
+    /// The constants of `trmm` and `trsm`.
+    pub fn constants(&self) -> [(&'static str, u32); 3] {
+        let TriangleShape { base, groups } = *self;
+        [("BASE", base as u32), ("GROUPS", groups as u32), ("TRIANGLE_THREADS", (base * groups) as u32)]
+    }
+}
+
+impl Tuning {
+    /// Defaults for a GPU of which the limits are known: see [`for_adapter`](Self::for_adapter).
+    pub(crate) fn within<T: Number>(bounds: &Bounds<'_>, n: usize) -> Tuning {
+        let &Bounds { threads, workgroups, software, fast_memory, .. } = bounds;
+        let with = |tile_size: usize, blocks: usize, cols_per_block: usize| {
+            let gpu = GpuTuning {
+                split_k: (threads / tile_size).clamp(1, 8),
+                // A cycle has about 2 tile_size rows, then columns, four threads each; a program that plays GPU gains nothing from threads.
+                threads_per_block: if software { 32 } else { 256 }.min(threads),
+                cycles_per_dispatch: 1,
+                max_blocks: workgroups,
+            };
+            Tuning {
+                tile_size,
+                leaf: blocks * tile_size,
+                tree: PanelTree::Reduction,
+                cols_per_block,
+                // One step from a bandwidth of 32 to bidiagonal: dispatches bound stage 2, and every step costs about 3 n of them.
+                tile_width: 32,
+                triangle: tile_size.min(32),
+                cpu: CpuTuning { direct_up_to: 0 },
+                gpu,
+            }
+        };
+        // What the cost model finds best (its test `defaults_are_the_models`). Where memory is slow, bands twice as wide halve what large
+        // matrices move; where numbers are long, narrow tiles shorten the chains of small matrices' panels. Leaves of 16 tiles halve what the
+        // levels of long panels' trees move, and of 4-byte numbers up to 512 rows are one block: no tree, and half the dispatches of stage 1.
+        let bytes = size_of::<T::Scalar>();
+        let wide = (n >= 16384 && size_of::<T>() == 4 && !fast_memory && !software).then_some((64, 8, 32));
+        let narrow = (n <= 1024 && bytes == 8).then_some((16, 8, 64));
+        let deep = if bytes == 4 { n <= 512 || n >= 4096 } else { n >= 8192 };
+        let any = [(32, 8, 64), (32, 4, 64), (32, 4, 32), (16, 8, 64), (16, 4, 32), (8, 4, 32), (4, 4, 16)];
+        let deeper = |(tile_size, blocks, cols)| (deep && blocks == 8).then_some((tile_size, 16, cols));
+        let chosen = wide
+            .into_iter()
+            .chain(narrow)
+            .chain(any.into_iter().flat_map(|sizes| deeper(sizes).into_iter().chain([sizes])))
+            // A matrix of at most 16 needs no larger tile.
+            .map(|(tile_size, blocks, cols)| with(if n <= 16 { tile_size.min(16) } else { tile_size }, blocks, cols))
+            .find(|tuning| Shape::new::<T>(bounds, tuning).is_ok())
+            .unwrap_or_else(|| with(4, 2, 4));
+        // Triangles have no panels whose chains narrow tiles would shorten.
+        let triangle = chosen.clone().triangle(32);
+        if n > 16 && narrow.is_some() && TriangleShape::new::<T::Scalar>(bounds, &triangle).is_ok() { triangle } else { chosen }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At WebGPU's default limits (16 KiB, 256 threads) the usual sizes fit: 32 x 32 tiles in f32, 16 x 16 in f64.
+    #[test]
+    fn usual_sizes_fit_webgpu_defaults() {
+        let (bytes, threads) = (16 << 10, 256);
+        let narrow = Shape { ts: 32, split: 8, slice: 16, cpb: 64 };
+        let wide = Shape { ts: 16, split: 8, slice: 16, cpb: 64 };
+        assert!(narrow.geqrt_bytes::<f32>().max(narrow.unmqr_bytes::<f32>()) <= bytes);
+        assert!(wide.geqrt_bytes::<f64>().max(wide.unmqr_bytes::<f64>()) <= bytes);
+        for shape in [narrow, wide] {
+            assert!(shape.geqrt_threads().max(shape.unmqr_threads()) <= threads);
+        }
+    }
+
+    /// Data-centre GPUs are known by words of their names, not by parts of words.
+    #[test]
+    fn fast_memory_is_known_by_name() {
+        for name in
+            ["NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", "Tesla V100-PCIE-16GB", "AMD Instinct MI300X (RADV GFX942)"]
+        {
+            assert!(has_fast_memory(name), "{name}");
+        }
+        for name in
+            ["NVIDIA GeForce RTX 4060 Laptop GPU", "NVIDIA RTX A3000 Laptop GPU", "Apple M1", "Intel(R) Arc(tm) A770", "llvmpipe"]
+        {
+            assert!(!has_fast_memory(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Bulge chasing: one reduction step of a band, sweeps pipelined over the threads of the rayon pool.
+//!
+//! A cycle (row, c0, c1):  H = I - tau v v^H from x = A[row, c0..=c1]^T, applied to rows row..=c1 read as columns (A <- A H^T), then
+//! from x = A[c0..=c1, c0], applied to columns c0..=last (A <- H A). Columns are contiguous in the band's storage, and both products
+//! run down columns, so both sides stream. All arithmetic is in double precision.
+//!
+//! Sweeps are taken in groups of neighbours. A thread owns a group and runs it as a wave front, its sweep j three cycles behind its
+//! sweep j - 1, so that the piece of the band they share is read into the second-level cache once; it follows the group before
+//! through that group's progress counter.
+
+pub(crate) mod reflector;
+
+use std::{
+    any::TypeId,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use faer::traits::{ComplexField, SimdArch};
+use pulp::{Simd, WithSimd};
+
+use crate::{
+    base::{
+        error::Result,
+        number::{Number, Scalar},
+        watch::Watch,
+    },
+    cpu::{
+        chase::reflector::{Place, ROOM, Reflector, apply_left, apply_right},
+        simd::lanes::Lanes,
+    },
+    tile::{
+        band_layout::BandLayout,
+        chase_schedule::{Cycle, ReductionStep, SWEEP_SEPARATION},
+    },
+};
+
+/// Bytes of band that a group may keep in use: half of a second-level cache of 1 MiB.
+const GROUP_BYTES: usize = 1 << 19;
+/// Most sweeps in a group.
+const GROUP_MOST: usize = 8;
+
+/// The layout of bands to be chased: after each column there is room for what registers take with it, and a row's entries lie at the same
+/// place of their cache lines.
+pub(crate) fn layout(n: usize, bandwidth: usize, tile_width: usize) -> BandLayout {
+    BandLayout::new(n, bandwidth, tile_width).spaced(ROOM, ROOM)
+}
+
+/// The type that a band of `B` is chased in.
+type Wide<B> = <<B as Number>::Scalar as Scalar>::Wide;
+
+/// Runs all cycles of `step` on `band`, kept in `layout`; or some of them, where `watch` says that the call is to stop.
+pub(crate) fn chase<B: Number>(band: &mut [B], layout: BandLayout, step: &ReductionStep, watch: &Watch) -> Result<()> {
+    let sweeps = step.sweeps();
+    if sweeps == 0 {
+        return Ok(());
+    }
+    let threads = rayon::current_num_threads();
+    let cycle_bytes = step.bandwidth * (layout.ku + layout.kl + 1) * size_of::<B>();
+    let fits = GROUP_BYTES / (SWEEP_SEPARATION * cycle_bytes);
+    let feeds = step.cycles(0) / (SWEEP_SEPARATION * threads);
+    let group = fits.min(if threads > 1 { feeds } else { fits }).clamp(1, GROUP_MOST);
+    let groups = sweeps.div_ceil(group);
+    let schedule = Schedule {
+        band: band.as_mut_ptr(),
+        layout,
+        step: *step,
+        group,
+        next: AtomicUsize::new(0),
+        progress: (0..groups).map(|_| AtomicUsize::new(0)).collect(),
+        watch,
+    };
+    let schedule = &schedule;
+    rayon::scope(|scope| {
+        for _ in 1..threads.min(groups) {
+            scope.spawn(move |_| <Wide<B> as ComplexField>::Arch::default().dispatch(Worker(schedule)));
+        }
+        <Wide<B> as ComplexField>::Arch::default().dispatch(Worker(schedule));
+    });
+    watch.check()
+}
+
+/// Runs cycle `i` of `sweep` alone.
+///
+/// # Panics
+/// If `band` has no room for the step, or the step no such cycle.
+pub(crate) fn chase_cycle<B: Number>(band: &mut [B], layout: BandLayout, step: &ReductionStep, sweep: usize, i: usize) -> Cycle {
+    let beside = layout.ld() > layout.ku + layout.kl + ROOM;
+    let room = beside && layout.n == step.n && step.tile_width <= layout.kl && step.bandwidth + step.tile_width <= layout.ku;
+    assert!(room && i < step.cycles(sweep) && band.len() >= layout.n * layout.ld(), "{step:?} in {layout:?}");
+    let at = step.cycle(sweep, i);
+    <Wide<B> as ComplexField>::Arch::default().dispatch(One { band, layout, at });
+    at
+}
+
+/// One cycle, of a step that `layout` has room for, and the `layout.n * layout.ld()` entries of the band.
+struct One<'a, B> {
+    band: &'a mut [B],
+    layout: BandLayout,
+    at: Cycle,
+}
+
+impl<B: Number> WithSimd for One<'_, B> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let One { band, layout, at } = self;
+        let mut v = Reflector::<Wide<B>>::with_capacity(at.c1 - at.c0 + 1);
+        // SAFETY: the cycle's entries and the room beside them lie inside the band (`layout` makes it for every cycle of the step), which
+        // is borrowed exclusively.
+        unsafe { cycle_in_band(Lanes::<f64, S>::new(simd), band.as_mut_ptr(), layout, at, &mut v, &mut Vec::new()) };
+    }
+}
+
+/// What the threads of one reduction step share.
+struct Schedule<'a, B> {
+    band: *mut B,
+    layout: BandLayout,
+    step: ReductionStep,
+    /// Sweeps in a group.
+    group: usize,
+    /// The next group that no thread has taken. Groups are taken in order, so the group before a taken one is taken too.
+    next: AtomicUsize,
+    /// Wave-front steps that each group has done; `usize::MAX` when it is finished.
+    progress: Vec<AtomicUsize>,
+    watch: &'a Watch,
+}
+
+// SAFETY: `band` is one exclusive borrow, held by `chase` for as long as the schedule lives; threads read and write disjoint columns of
+// it (between those of cycles active at one time there is another at least, so that the room beside a column is of one thread, too), and
+// the release stores and acquire loads of `progress` order the rest.
+unsafe impl<B: Send> Sync for Schedule<'_, B> {}
+
+/// One thread's share of a reduction step.
+struct Worker<'a, B>(&'a Schedule<'a, B>);
+
+impl<B: Number> WithSimd for Worker<'_, B> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let lanes = Lanes::<f64, S>::new(simd);
+        let Schedule { band, layout, step, group, ref next, ref progress, watch } = *self.0;
+        let mut v = Reflector::<Wide<B>>::with_capacity(step.tile_width + 1);
+        let mut copy = Vec::new();
+        loop {
+            let g = next.fetch_add(1, Ordering::Relaxed);
+            let Some(done) = progress.get(g) else { return };
+            let sweeps = g * group..((g + 1) * group).min(step.sweeps());
+            let last = sweeps.end - 1;
+            // cycles + 3R grows with R: the group's last sweep ends last.
+            let steps = SWEEP_SEPARATION * (last - sweeps.start) + step.cycles(last);
+            let mut before = if g == 0 { usize::MAX } else { 0 };
+            let mut cycles = 0;
+            for s in 0..steps {
+                if watch.is_cancelled() {
+                    return;
+                }
+                // Sweep R may run cycle s once sweep R-1, the last of the group before, has finished cycle s + 2.
+                let needed = s + SWEEP_SEPARATION * group;
+                let mut looks = 0;
+                while before < needed {
+                    before = progress[g - 1].load(Ordering::Acquire);
+                    if before < needed {
+                        if watch.is_cancelled() {
+                            return;
+                        }
+                        wait(&mut looks);
+                    }
+                }
+                for (j, sweep) in sweeps.clone().enumerate().take(s / SWEEP_SEPARATION + 1) {
+                    let i = s - SWEEP_SEPARATION * j;
+                    if i < step.cycles(sweep) {
+                        // SAFETY: the cycle's entries and the room beside them lie inside the band (`layout` makes it for every
+                        // cycle of the step), and no other thread touches them now: sweeps before are at least three cycles ahead
+                        // (awaited above, or run earlier by this thread), sweeps after wait for this one.
+                        unsafe { cycle_in_band(lanes, band, layout, step.cycle(sweep, i), &mut v, &mut copy) };
+                        cycles += 1;
+                    }
+                }
+                done.store(s + 1, Ordering::Release);
+            }
+            done.store(usize::MAX, Ordering::Release);
+            // After the group: a callback that panics leaves none that others wait for. That the call is to stop is seen above.
+            let _ = watch.did(step.flops::<B>(cycles));
+        }
+    }
+}
+
+/// A short wait, until something has been looked at in vain about a cycle's time: then the core goes to whoever needs it, the awaited
+/// thread perhaps.
+#[inline(always)]
+fn wait(looks: &mut u32) {
+    const PATIENCE: u32 = 200;
+    *looks += 1;
+    if *looks < PATIENCE { std::hint::spin_loop() } else { std::thread::yield_now() }
+}
+
+/// One cycle on the band: in place, or where the band is stored in a narrower type by way of `copy`. `v` has room for `c1 - c0 + 1`
+/// elements.
+///
+/// # Safety
+/// `band` holds `layout.n * layout.ld()` elements, the cycle's entries are inside `layout` with [`ROOM`] places after each column, and nobody
+/// else uses those columns meanwhile.
+#[inline(always)]
+unsafe fn cycle_in_band<B: Number, S: Simd>(
+    lanes: Lanes<f64, S>,
+    band: *mut B,
+    layout: BandLayout,
+    at: Cycle,
+    v: &mut Reflector<Wide<B>>,
+    copy: &mut Vec<Wide<B>>,
+) {
+    // SAFETY: for all pointers below, entries (row..=c1, c0..=c1) and (c0..=c1, c0..=last) are the cycle's own.
+    unsafe {
+        let offset = layout.index(at.row, at.c0);
+        let (first, next) = (band.add(offset), layout.next_in_row());
+        if TypeId::of::<B>() == TypeId::of::<Wide<B>>() {
+            return cycle(lanes, Place { at: first.cast(), offset, next }, at, v);
+        }
+        let rows = at.c1 - at.row + 1;
+        let ld = (rows + ROOM).next_multiple_of(ROOM);
+        copy.resize(copy.len().max(ROOM + ld * (at.last - at.c0 + 1)), Wide::<B>::zero_impl());
+        let entries = |j: usize| (if j <= at.c1 { 0 } else { at.c0 - at.row }..rows).map(move |i| (i, j - at.c0));
+        for (i, j) in (at.c0..=at.last).flat_map(entries) {
+            copy[ROOM + j * ld + i] = (*first.add(j * next + i)).widen().to_wide();
+        }
+        cycle(lanes, Place { at: copy[ROOM..].as_mut_ptr(), offset: 0, next: ld }, at, v);
+        for (i, j) in (at.c0..=at.last).flat_map(entries) {
+            *first.add(j * next + i) = B::narrow(B::Scalar::from_wide(copy[ROOM + j * ld + i]));
+        }
+    }
+}
+
+/// One cycle, on a matrix that begins with entry (row, c0).
+///
+/// # Safety
+/// Entries (row..=c1, c0..=c1) and (c0..=c1, c0..=last) are there, with room for [`apply_right`] and [`apply_left`], and nobody else uses
+/// them meanwhile.
+#[inline(always)]
+unsafe fn cycle<T: Scalar + Number<Real = f64>, S: Simd>(lanes: Lanes<f64, S>, first: Place<T>, at: Cycle, v: &mut Reflector<T>) {
+    let Cycle { row, c0, c1, last } = at;
+    let len = c1 - c0 + 1;
+    // SAFETY: all entries used are the cycle's own.
+    unsafe {
+        for (k, v) in v.entries(len).iter_mut().enumerate() {
+            *v = *first.entry(0, k).at;
+        }
+        *first.at = v.make();
+        for k in 1..len {
+            *first.entry(0, k).at = T::zero_impl();
+        }
+        if v.tau != 0.0 {
+            apply_right(lanes, first.entry(1, 0), c1 - row, v);
+        }
+
+        let x = first.entry(c0 - row, 0);
+        let column = std::slice::from_raw_parts_mut(x.at, len);
+        v.entries(len).copy_from_slice(column);
+        column.fill(T::zero_impl());
+        column[0] = v.make();
+        if v.tau != 0.0 {
+            apply_left(lanes, x.entry(0, 1), last - c0, v);
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! The reflectors of bulge chasing, and their application to columns of a band, from either side.
+
+use std::ops::Range;
+
+use num_complex::Complex;
+use pulp::Simd;
+
+use crate::{
+    base::number::{Number, Scalar},
+    cpu::{
+        larfg::larfg,
+        simd::{
+            aligned::LINE_BYTES,
+            lanes::{Lane, Lanes},
+        },
+    },
+};
+
+/// Real numbers in a cache line. Registers take fewer of those beside a column's, on either side.
+pub(crate) const ROOM: usize = LINE_BYTES / size_of::<f64>();
+
+/// I - tau v v^H, and i v where v is complex: with both, complex products are sums of real ones over (re, im, re, im, ..), in which no
+/// register has to be shuffled.
+pub(crate) struct Reflector<T> {
+    /// [`ROOM`] zeros, v, and as many zeros again.
+    v: Vec<T>,
+    iv: Vec<T>,
+    len: usize,
+    pub tau: f64,
+}
+
+impl<T: Scalar + Number<Real = f64>> Reflector<T> {
+    pub fn with_capacity(len: usize) -> Self {
+        let zeros = vec![T::zero_impl(); len + 2 * ROOM];
+        Reflector { v: zeros.clone(), iv: zeros, len: 0, tau: 0.0 }
+    }
+
+    /// The place of the `len` entries x that [`make`](Self::make) makes v of.
+    #[inline(always)]
+    pub fn entries(&mut self, len: usize) -> &mut [T] {
+        self.len = len;
+        &mut self.v[ROOM..ROOM + len]
+    }
+
+    /// Turns x into v of its reflector; returns the beta of H x = beta e_1.
+    #[inline(always)]
+    pub fn make(&mut self) -> T {
+        let (x, after) = self.v[ROOM..].split_at_mut(self.len);
+        after[..ROOM].fill(T::zero_impl());
+        let Some((alpha, tail)) = x.split_first_mut() else { return T::zero_impl() };
+        let h = larfg(*alpha, tail);
+        *alpha = T::one_impl();
+        tail.iter_mut().for_each(|x| *x *= h.scale);
+        if T::IS_COMPLEX {
+            let used = ROOM..2 * ROOM + self.len;
+            self.iv[used.clone()].iter_mut().zip(&self.v[used]).for_each(|(iv, v)| *iv = times_i(*v));
+        }
+        self.tau = h.tau;
+        h.beta
+    }
+
+    /// v as the real numbers it consists of.
+    fn reals(&self) -> &[f64] {
+        bytemuck::cast_slice(&self.v[ROOM..ROOM + self.len])
+    }
+
+    /// The same of i v.
+    fn reals_of_i_times(&self) -> &[f64] {
+        bytemuck::cast_slice(&self.iv[ROOM..ROOM + self.len])
+    }
+}
+
+/// i x.
+#[inline(always)]
+fn times_i<T: Scalar>(x: T) -> T {
+    let x = x.to_complex();
+    T::from_complex(Complex::new(-x.im, x.re))
+}
+
+/// Real numbers in one element.
+const fn parts<T: Scalar>() -> usize {
+    if T::IS_COMPLEX { 2 } else { 1 }
+}
+
+/// Where a matrix begins whose columns are contiguous.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<T> {
+    pub at: *mut T,
+    /// The number of elements from the beginning of some cache line to `at`. (Not the address, which is another one every time: sums would
+    /// be made in another order.)
+    pub offset: usize,
+    /// From a column to the next.
+    pub next: usize,
+}
+
+impl<T: Scalar> Place<T> {
+    /// The place of entry (i, j).
+    ///
+    /// # Safety
+    /// It is in the same allocation.
+    #[inline(always)]
+    pub unsafe fn entry(self, i: usize, j: usize) -> Self {
+        let distance = i + j * self.next;
+        // SAFETY: passed on.
+        Place { at: unsafe { self.at.add(distance) }, offset: self.offset + distance, next: self.next }
+    }
+
+    /// As real numbers: the beginning, the distance between columns, and how far before each column the first register begins: as far as
+    /// makes registers cache lines, if they can be in all columns. One that lies across two takes twice the time to write.
+    #[inline(always)]
+    fn reals<S: Simd>(self) -> (*mut f64, usize, usize) {
+        let (n, parts) = (Lanes::<f64, S>::N, parts::<T>());
+        let next = self.next * parts;
+        (self.at.cast(), next, if n == ROOM && next.is_multiple_of(n) { self.offset * parts % n } else { 0 })
+    }
+}
+
+/// # Safety
+/// As for [`Lanes::load`], of `K` registers from `at` on.
+#[inline(always)]
+unsafe fn load<S: Simd, const K: usize>(lanes: Lanes<f64, S>, at: *const f64) -> [Lane<f64, S>; K] {
+    let mut registers = [lanes.zero(); K];
+    for (r, register) in registers.iter_mut().enumerate() {
+        // SAFETY: passed on.
+        *register = unsafe { lanes.load(at.add(r * Lanes::<f64, S>::N)) };
+    }
+    registers
+}
+
+/// # Safety
+/// As for [`Lanes::store`], of `K` registers from `at` on.
+#[inline(always)]
+unsafe fn store<S: Simd, const K: usize>(lanes: Lanes<f64, S>, at: *mut f64, registers: [Lane<f64, S>; K]) {
+    for (r, &register) in registers.iter().enumerate() {
+        // SAFETY: passed on.
+        unsafe { lanes.store(at.add(r * Lanes::<f64, S>::N), register) };
+    }
+}
+
+/// X <- X - tau (X conj(v)) v^T for X (`rows` x `v.len()`) at `x`.
+///
+/// # Safety
+/// X, and fewer than [`ROOM`] numbers before and after each of its columns, are valid for reads and writes, and nobody else uses them
+/// meanwhile. The numbers beside X stay as they are; they are finite.
+#[inline(always)]
+pub(crate) unsafe fn apply_right<T: Scalar + Number<Real = f64>, S: Simd>(
+    lanes: Lanes<f64, S>,
+    x: Place<T>,
+    rows: usize,
+    v: &Reflector<T>,
+) {
+    let n = Lanes::<f64, S>::N;
+    let (x, next, from) = x.reals::<S>();
+    let to = from + rows * parts::<T>();
+    // Even pieces of so few registers that a product's sums and a column of X are held in those there are.
+    let most = if n == ROOM { 8 } else { 4 };
+    let pieces = to.div_ceil(most * n).max(1);
+    let piece = to.div_ceil(pieces).next_multiple_of(n).max(n);
+    for start in (0..to).step_by(piece) {
+        let range = from.saturating_sub(start)..(to - start).min(piece);
+        // SAFETY: each call covers some registers of X's columns.
+        unsafe {
+            let x = x.sub(from).add(start);
+            match range.end.div_ceil(n) {
+                1 => right_rows::<T, S, 1>(lanes, x, next, range, v),
+                2 => right_rows::<T, S, 2>(lanes, x, next, range, v),
+                3 => right_rows::<T, S, 3>(lanes, x, next, range, v),
+                4 => right_rows::<T, S, 4>(lanes, x, next, range, v),
+                5 => right_rows::<T, S, 5>(lanes, x, next, range, v),
+                6 => right_rows::<T, S, 6>(lanes, x, next, range, v),
+                7 => right_rows::<T, S, 7>(lanes, x, next, range, v),
+                _ => right_rows::<T, S, 8>(lanes, x, next, range, v),
+            }
+        }
+    }
+}
+
+/// [`apply_right`] on the numbers `range` of each column, counted from `x`, in `K` registers.
+///
+/// # Safety
+/// As for [`apply_right`].
+#[inline(always)]
+unsafe fn right_rows<T: Scalar + Number<Real = f64>, S: Simd, const K: usize>(
+    lanes: Lanes<f64, S>,
+    x: *mut f64,
+    next: usize,
+    range: Range<usize>,
+    v: &Reflector<T>,
+) {
+    let parts = parts::<T>();
+    // w = X Re(v), and wi = X Im(v).
+    let (mut w, mut wi) = ([lanes.zero(); K], [lanes.zero(); K]);
+    for (k, v) in v.reals().chunks_exact(parts).enumerate() {
+        // SAFETY: column k of X.
+        let column: [_; K] = unsafe { load(lanes, x.add(k * next)) };
+        let re = lanes.splat(v[0]);
+        for r in 0..K {
+            w[r] = lanes.mul_add(re, column[r], w[r]);
+        }
+        if T::IS_COMPLEX {
+            let im = lanes.splat(v[1]);
+            for r in 0..K {
+                wi[r] = lanes.mul_add(im, column[r], wi[r]);
+            }
+        }
+    }
+    if T::IS_COMPLEX {
+        // w <- w - i wi, and wi <- i w.
+        let (w, wi): (&mut [T], &mut [T]) = (lanes.elements(&mut w), lanes.elements(&mut wi));
+        for (w, wi) in w.iter_mut().zip(wi) {
+            *w -= times_i(*wi);
+            *wi = times_i(*w);
+        }
+    }
+    let tau = lanes.splat(-v.tau);
+    for w in [&mut w, &mut wi] {
+        w.iter_mut().for_each(|w| *w = lanes.mul(tau, *w));
+        let numbers: &mut [f64] = lanes.elements(w);
+        numbers[..range.start].fill(0.0);
+        numbers[range.end..].fill(0.0);
+    }
+    for (k, v) in v.reals().chunks_exact(parts).enumerate() {
+        // SAFETY: column k of X.
+        unsafe {
+            let at = x.add(k * next);
+            let mut column: [_; K] = load(lanes, at);
+            let re = lanes.splat(v[0]);
+            for r in 0..K {
+                column[r] = lanes.mul_add(w[r], re, column[r]);
+            }
+            if T::IS_COMPLEX {
+                let im = lanes.splat(v[1]);
+                for r in 0..K {
+                    column[r] = lanes.mul_add(wi[r], im, column[r]);
+                }
+            }
+            store(lanes, at, column);
+        }
+    }
+}
+
+/// X <- X - tau v (v^H X) for X (`v.len()` x `cols`) at `x`.
+///
+/// # Safety
+/// As for [`apply_right`].
+#[inline(always)]
+pub(crate) unsafe fn apply_left<T: Scalar + Number<Real = f64>, S: Simd>(
+    lanes: Lanes<f64, S>,
+    x: Place<T>,
+    cols: usize,
+    v: &Reflector<T>,
+) {
+    let (x, next, from) = x.reals::<S>();
+    // SAFETY: passed on.
+    unsafe {
+        match (from + v.reals().len()).div_ceil(Lanes::<f64, S>::N) {
+            1 => left_columns::<T, S, 1>(lanes, x, next, from, cols, v),
+            2 => left_columns::<T, S, 2>(lanes, x, next, from, cols, v),
+            3 => left_columns::<T, S, 3>(lanes, x, next, from, cols, v),
+            4 => left_columns::<T, S, 4>(lanes, x, next, from, cols, v),
+            5 => left_columns::<T, S, 5>(lanes, x, next, from, cols, v),
+            6 => left_columns::<T, S, 6>(lanes, x, next, from, cols, v),
+            7 => left_columns::<T, S, 7>(lanes, x, next, from, cols, v),
+            8 => left_columns::<T, S, 8>(lanes, x, next, from, cols, v),
+            9 => left_columns::<T, S, 9>(lanes, x, next, from, cols, v),
+            10 => left_columns::<T, S, 10>(lanes, x, next, from, cols, v),
+            11 => left_columns::<T, S, 11>(lanes, x, next, from, cols, v),
+            12 => left_columns::<T, S, 12>(lanes, x, next, from, cols, v),
+            13 => left_columns::<T, S, 13>(lanes, x, next, from, cols, v),
+            _ => {
+                let (re, im) = (v.reals(), v.reals_of_i_times());
+                for k in 0..cols {
+                    let column = std::slice::from_raw_parts_mut(x.add(k * next), re.len());
+                    let (w, wi) = (lanes.dot(re, column), if T::IS_COMPLEX { lanes.dot(im, column) } else { 0.0 });
+                    lanes.axpy(-v.tau * w, re, column);
+                    if T::IS_COMPLEX {
+                        lanes.axpy(-v.tau * wi, im, column);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// [`apply_left`] with v, i v and a column of X in `K` registers each, which begin `from` numbers before the column.
+///
+/// # Safety
+/// As for [`apply_left`].
+#[inline(always)]
+unsafe fn left_columns<T: Scalar + Number<Real = f64>, S: Simd, const K: usize>(
+    lanes: Lanes<f64, S>,
+    x: *mut f64,
+    next: usize,
+    from: usize,
+    cols: usize,
+    v: &Reflector<T>,
+) {
+    // SAFETY: there are zeros on either side of v and of i v.
+    let (re, im): ([_; K], [_; K]) = unsafe {
+        let re = load(lanes, v.reals().as_ptr().sub(from));
+        (re, if T::IS_COMPLEX { load(lanes, v.reals_of_i_times().as_ptr().sub(from)) } else { [lanes.zero(); K] })
+    };
+    for k in 0..cols {
+        // SAFETY: column k of X.
+        unsafe {
+            let at = x.sub(from).add(k * next);
+            let mut column: [_; K] = load(lanes, at);
+            // Re and Im of v^H x.
+            let w = lanes.splat(-v.tau * dot(lanes, &re, &column));
+            let wi = if T::IS_COMPLEX { lanes.splat(-v.tau * dot(lanes, &im, &column)) } else { lanes.zero() };
+            for r in 0..K {
+                column[r] = lanes.mul_add(re[r], w, column[r]);
+            }
+            if T::IS_COMPLEX {
+                for r in 0..K {
+                    column[r] = lanes.mul_add(im[r], wi, column[r]);
+                }
+            }
+            store(lanes, at, column);
+        }
+    }
+}
+
+/// The sum of the products of all numbers, in two sums that do not wait for each other.
+#[inline(always)]
+fn dot<S: Simd, const K: usize>(lanes: Lanes<f64, S>, x: &[Lane<f64, S>; K], y: &[Lane<f64, S>; K]) -> f64 {
+    let mut sums = [lanes.zero(); 2];
+    for r in 0..K {
+        sums[r % 2] = lanes.mul_add(x[r], y[r], sums[r % 2]);
+    }
+    lanes.sum(lanes.add(sums[0], sums[1]))
+}
+
+#[cfg(test)]
+mod tests {
+    use faer::traits::SimdArch;
+    use pulp::WithSimd;
+
+    use super::*;
+
+    /// X (rows x cols) in columns that begin at `offset`, `offset + next`, ..., and what it becomes from the left or from the right.
+    struct Case<'a, T> {
+        v: &'a [T],
+        x: &'a mut [T],
+        offset: usize,
+        next: usize,
+        rows: usize,
+        cols: usize,
+        left: bool,
+    }
+
+    impl<T: Scalar + Number<Real = f64>> WithSimd for Case<'_, T> {
+        type Output = f64;
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) -> f64 {
+            let Case { v: entries, x, offset, next, rows, cols, left } = self;
+            let lanes = Lanes::<f64, S>::new(simd);
+            // Longer first: what it leaves behind is not of the next one.
+            let mut v = Reflector::<T>::with_capacity(entries.len() + 3);
+            v.entries(entries.len() + 3).fill(T::one_impl());
+            v.make();
+            v.entries(entries.len()).copy_from_slice(entries);
+            v.make();
+            // SAFETY: the case has `ROOM` entries before, between and after the columns.
+            unsafe {
+                let place = Place { at: x.as_mut_ptr().add(offset), offset, next };
+                if left { apply_left(lanes, place, cols, &v) } else { apply_right(lanes, place, rows, &v) }
+            }
+            v.tau
+        }
+    }
+
+    /// H X and X conj(H), against sums over their entries, for reflectors on both sides of every number of registers, wherever in a cache
+    /// line a column begins, alike in all columns or not; what is beside X stays as it is, to the last bit.
+    fn against_sums<T: Scalar + Number<Real = f64>>() {
+        let entry = |i: usize, j: usize| {
+            T::from_complex(Complex::new((i * 7 + j * 3) as f64 % 11.0 - 5.2, (i * 5 + j) as f64 % 7.0 - 2.9))
+        };
+        for (len, other) in [(1, 3), (2, 9), (7, 1), (8, 20), (17, 33), (48, 95), (49, 64), (97, 5), (120, 70)] {
+            for offset in (ROOM..2 * ROOM).step_by(if T::IS_COMPLEX { 1 } else { 3 }) {
+                for (left, extra) in [(true, 0), (true, 1), (false, 0), (false, 1)] {
+                    let (rows, cols) = if left { (len, other) } else { (other, len) };
+                    let next = (rows + ROOM).next_multiple_of(ROOM) + extra;
+                    let before: Vec<T> = (0..offset + cols * next + ROOM).map(|at| entry(at, at / next)).collect();
+                    let x: Vec<T> = (0..len).map(|k| entry(k, 40)).collect();
+                    let mut after = before.clone();
+                    let case = Case { v: &x, x: &mut after, offset, next, rows, cols, left };
+                    let tau = T::Arch::default().dispatch(case);
+                    let h = larfg(x[0], &x[1..]);
+                    let v: Vec<Complex<f64>> =
+                        std::iter::once(1.0.into()).chain(x[1..].iter().map(|x| (*x * h.scale).to_complex())).collect();
+                    assert_eq!(tau, h.tau);
+                    let at = |i: usize, j: usize| before[offset + i + j * next].to_complex();
+                    let mut want = before.clone();
+                    for (i, j) in (0..cols).flat_map(|j| (0..rows).map(move |i| (i, j))) {
+                        let change = if left {
+                            v[i] * (0..rows).map(|k| v[k].conj() * at(k, j)).sum::<Complex<f64>>()
+                        } else {
+                            v[j] * (0..cols).map(|k| v[k].conj() * at(i, k)).sum::<Complex<f64>>()
+                        };
+                        want[offset + i + j * next] = T::from_complex(at(i, j) - change * tau);
+                    }
+                    for (place, (&got, &want)) in after.iter().zip(&want).enumerate() {
+                        let (i, j) = (place.wrapping_sub(offset) % next, place.wrapping_sub(offset) / next);
+                        if i < rows && j < cols {
+                            // Entries are below 8, ||v||^2 tau is 2, and no sum has more than 120 terms.
+                            let error = (got.to_complex() - want.to_complex()).norm();
+                            assert!(error < 1e-12, "{len}, {other}, {offset}, {left}, {extra}: ({i}, {j}) {error:e}");
+                        } else {
+                            assert_eq!(got, want, "{len}, {other}, {offset}, {left}, {extra}: beside X, {place}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn real_reflectors() {
+        against_sums::<f64>();
+    }
+
+    #[test]
+    fn complex_reflectors() {
+        against_sums::<Complex<f64>>();
+    }
+}

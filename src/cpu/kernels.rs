@@ -1,0 +1,300 @@
+//! The tile kernels on the CPU.
+
+use std::{
+    marker::PhantomData,
+    sync::{Mutex, PoisonError},
+};
+
+use faer::{MatMut, MatRef};
+use num_complex::Complex;
+use rayon::prelude::*;
+
+use crate::{
+    base::{
+        error::{Result, SvdError},
+        number::{Number, Re, Scalar},
+        view::map_into,
+        watch::Watch,
+    },
+    cpu::{
+        chase,
+        qr::{body, geqrt, pack_band, unmqr},
+        simd::aligned::{Aligned, LINE_BYTES, zeros},
+    },
+    tile::{
+        band::Band,
+        band_layout::BandLayout,
+        chase_schedule::{Cycle, ReductionStep},
+        kernels::{HeldBy, StageKernels, TileKernels},
+        panel_tree::{Level, PanelTree},
+        tuning::Tuning,
+    },
+};
+
+/// The CPU backend, for matrices stored as `S`. Runs in the rayon pool that its caller is in.
+#[derive(Clone, Debug)]
+pub struct CpuKernels<S> {
+    tuning: Tuning,
+    watch: Watch,
+    storage: PhantomData<S>,
+}
+
+impl<S: Number> CpuKernels<S> {
+    /// The backend with these hyperparameters.
+    ///
+    /// # Errors
+    /// [`SvdError::InvalidOption`] where [`Tuning::check`] refuses them.
+    pub fn new(tuning: &Tuning) -> Result<Self> {
+        Self::watched(tuning, Watch::default())
+    }
+
+    /// [`new`](Self::new), telling `watch` what is done.
+    pub(crate) fn watched(tuning: &Tuning, watch: Watch) -> Result<Self> {
+        tuning.check()?;
+        Ok(CpuKernels { tuning: tuning.clone(), watch, storage: PhantomData })
+    }
+}
+
+/// What a kernel of stage 1 works on: a sweep's view of the matrix, and the workspaces beside it.
+type Parts<'a, S> = (MatMut<'a, S>, &'a mut [Factors<<S as Number>::Scalar>; 2], &'a Pool<<S as Number>::Scalar>);
+
+/// Buffers that tasks take and give back.
+pub(crate) type Pool<T> = Mutex<Vec<Aligned<T>>>;
+
+/// A dense matrix: column-major, or row-major and read through swapped strides. Entry (i, j) is at i * strides.0 + j * strides.1.
+pub struct Dense<S: Number> {
+    entries: Aligned<S>,
+    shape: (usize, usize),
+    strides: (usize, usize),
+    /// Of the level in work, and of the one that is made ready meanwhile.
+    factors: [Factors<S::Scalar>; 2],
+    /// The W of the updates that are under way, one for each; taken and given back.
+    products: Pool<S::Scalar>,
+}
+
+/// What `geqrt` leaves for `unmqr`: block q of a level has V at `q * v_rows * width` (column-major, [`v_rows`] rows to a column), T and R
+/// (both column-major) at `q * width * width`.
+pub(crate) struct Factors<T> {
+    pub v: Aligned<T>,
+    pub t: Aligned<T>,
+    pub r: Aligned<T>,
+}
+
+impl<T: Scalar> Factors<T> {
+    /// V and T of block q.
+    pub fn of_block(&self, level: &Level, q: usize) -> (MatRef<'_, T>, MatRef<'_, T>) {
+        let &Level { width, map, .. } = level;
+        let ld = v_rows::<T>(map.block_rows.min(map.rows), width);
+        let (block, square) = (ld * width, width * width);
+        let v = MatRef::from_column_major_slice_with_stride(&self.v[q * block..(q + 1) * block], map.block(q).len(), width, ld);
+        (v, MatRef::from_column_major_slice(&self.t[q * square..(q + 1) * square], width, width))
+    }
+}
+
+/// A band in [`BandLayout`], in double precision, or as `f16` where the matrix is.
+///
+/// Stage 2 is a small part of the work, and in f32 it is where most of the error would come from: each of the many short reflectors
+/// loses a unit in its products v^H x. In f64 it adds nothing to stage 1's error.
+pub struct Banded<B> {
+    entries: Aligned<B>,
+    layout: BandLayout,
+}
+
+impl<B: Number> Banded<B> {
+    /// Zeros, with room for [`chase`](chase::chase).
+    fn zeros(n: usize, bandwidth: usize, tile_width: usize) -> Result<Self> {
+        let layout = chase::layout(n, bandwidth, tile_width);
+        Ok(Banded { entries: zeros("band", layout.size()?)?, layout })
+    }
+
+    /// Entry (i, j), bulges included; zero outside.
+    fn get(&self, i: usize, j: usize) -> Complex<f64> {
+        let BandLayout { n, ku, kl, .. } = self.layout;
+        let inside = i.max(j) < n && if i > j { i - j <= kl } else { j - i <= ku };
+        if inside { self.entries[self.layout.index(i, j)].to_complex() } else { 0.0.into() }
+    }
+}
+
+impl<S: Number> CpuKernels<S> {
+    /// One cycle of those that [`chase`](StageKernels::chase) runs: cycle `i` of `sweep`, once those before it are done.
+    pub(crate) fn chase_cycle(&self, band: &mut Banded<S::InBand>, step: &ReductionStep, sweep: usize, i: usize) -> Cycle {
+        let layout = band.layout;
+        chase::chase_cycle(&mut band.entries, layout, step, sweep, i)
+    }
+
+    /// Entry (i, j) of a band, bulges included; zero outside.
+    pub(crate) fn entry(&self, band: &Banded<S::InBand>, i: usize, j: usize) -> S::Scalar {
+        S::Scalar::from_complex(band.get(i, j))
+    }
+}
+
+impl<S: Number> Dense<S> {
+    /// The matrix, or its transpose: what a sweep works on.
+    fn view(&self, transposed: bool) -> MatRef<'_, S> {
+        let (rows, cols) = self.shape;
+        let view = if self.strides.0 == 1 {
+            MatRef::from_column_major_slice_with_stride(&self.entries, rows, cols, self.strides.1)
+        } else {
+            MatRef::from_column_major_slice_with_stride(&self.entries, cols, rows, self.strides.0).transpose()
+        };
+        if transposed { view.transpose() } else { view }
+    }
+
+    /// As [`view`](Self::view), to be changed, with the workspaces beside it.
+    fn parts(&mut self, transposed: bool) -> Parts<'_, S> {
+        let (rows, cols) = self.shape;
+        let view = if self.strides.0 == 1 {
+            MatMut::from_column_major_slice_with_stride_mut(&mut self.entries, rows, cols, self.strides.1)
+        } else {
+            MatMut::from_column_major_slice_with_stride_mut(&mut self.entries, cols, rows, self.strides.0).transpose_mut()
+        };
+        (if transposed { view.transpose_mut() } else { view }, &mut self.factors, &self.products)
+    }
+
+    /// The matrix as it stands, for tests.
+    #[doc(hidden)]
+    pub fn to_mat(&self) -> faer::Mat<S::Scalar> {
+        let a = self.view(false);
+        faer::Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].widen())
+    }
+}
+
+/// Runs `body` with `len` elements, of any values, from the pool, and gives them back.
+pub(crate) fn with_buffer<T: Scalar, R>(pool: &Pool<T>, len: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
+    let mut buffer = pool.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+    buffer.grow(len);
+    let result = body(&mut buffer[..len]);
+    pool.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
+    result
+}
+
+/// Distance between columns of `len` elements such that neither columns nor rows fall on few cache sets: whole cache lines, and no
+/// multiple of a page. None where it cannot be counted.
+pub(crate) fn leading_dimension<T>(len: usize) -> Option<usize> {
+    let line = (LINE_BYTES / size_of::<T>()).max(1);
+    let padded = len.checked_next_multiple_of(line)?.max(line);
+    if padded.checked_mul(size_of::<T>())?.is_multiple_of(2048) { padded.checked_add(line) } else { Some(padded) }
+}
+
+/// Rows that the V of a block has in memory: those of the block or as many as it has columns, and then zeros, so that [`panel`] may go on
+/// from any of its columns' diagonals for whole registers.
+pub(crate) fn v_rows<T>(block_rows: usize, width: usize) -> usize {
+    let rows = block_rows.max(width) + body::PADDING;
+    leading_dimension::<T>(rows).unwrap_or(rows)
+}
+
+impl<S: Number> StageKernels for CpuKernels<S> {
+    type Dense = Dense<S>;
+    type Banded = Banded<S::InBand>;
+
+    fn geqrt(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
+        let (a, factors, pool) = a.parts(level.transposed);
+        geqrt::geqrt(a, &mut factors[0], pool, level);
+        self.watch.did(level.geqrt_flops::<S>())
+    }
+
+    fn unmqr(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
+        let (a, factors, pool) = a.parts(level.transposed);
+        let trailing = a.get_mut(.., level.col + level.width..);
+        let done = level.unmqr_flops::<S>(trailing.ncols());
+        unmqr::unmqr(trailing, &factors[0], pool, level, self.tuning.cols_per_block);
+        self.watch.did(done)
+    }
+
+    fn unmqr_and_geqrt(&self, a: &mut Dense<S>, level: &Level, next: &Level) -> Result<()> {
+        if level.transposed != next.transposed || level.col != next.col {
+            self.unmqr(a, level)?;
+            return self.geqrt(a, next);
+        }
+        // The next level of one sweep is of the panel alone, and the update of the columns right of it.
+        let (view, [factors, of_next], pool) = a.parts(level.transposed);
+        let (panel, right) = view.split_at_col_mut(level.col + level.width);
+        let done = level.unmqr_flops::<S>(right.ncols()) + next.geqrt_flops::<S>();
+        rayon::join(
+            || geqrt::geqrt(panel, of_next, pool, next),
+            || unmqr::unmqr(right, factors, pool, level, self.tuning.cols_per_block),
+        );
+        a.factors.swap(0, 1);
+        self.watch.did(done)
+    }
+
+    fn keep_rows(&self, a: &mut Dense<S>, rows: usize) {
+        a.shape.0 = rows.min(a.shape.0);
+    }
+
+    fn pack_band(&self, a: Dense<S>, n: usize, bandwidth: usize, tile_width: usize) -> Result<Self::Banded> {
+        let mut band = Banded::zeros(n, bandwidth, tile_width)?;
+        let layout = band.layout;
+        pack_band::pack_band(a.view(false), &mut band.entries, layout, bandwidth);
+        Ok(band)
+    }
+
+    fn chase(&self, band: &mut Self::Banded, step: &ReductionStep) -> Result<()> {
+        let layout = band.layout;
+        chase::chase(&mut band.entries, layout, step, &self.watch)
+    }
+}
+
+impl<S: Number> TileKernels for CpuKernels<S> {
+    type Storage = S;
+
+    fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Dense<S>> {
+        let (m, n) = source.shape();
+        let by_rows = source.col_stride().unsigned_abs() < source.row_stride().unsigned_abs();
+        let (inner, outer) = if by_rows { (n, m) } else { (m, n) };
+        let too_large = || SvdError::invalid("matrix", "its size overflows the address space");
+        let ld = leading_dimension::<S>(inner).ok_or_else(too_large)?;
+        let len = ld.checked_mul(outer).ok_or_else(too_large)?;
+        let mut entries = zeros::<S>("copy of the matrix", len)?;
+        let source = if by_rows { source.transpose() } else { source };
+        entries.par_chunks_mut(ld).enumerate().for_each(|(j, column)| {
+            let to = MatMut::from_column_major_slice_mut(&mut column[..inner], inner, 1);
+            map_into(source.subcols(j, 1), to, |x| S::narrow(x.times(scale)));
+        });
+
+        let Tuning { tile_size, leaf, tree, .. } = self.tuning;
+        let width = tile_size.min(n).min(m);
+        let longest = m.max(n).max(1);
+        let leaf = leaf.min(longest);
+        let (rows, blocks) = match tree {
+            PanelTree::Flat => (2 * width, 1),
+            PanelTree::Reduction => (leaf.max(self.tuning.arity().saturating_mul(width)).min(longest), longest.div_ceil(leaf)),
+        };
+        let factors = || -> Result<_> {
+            Ok(Factors {
+                v: zeros("reflectors", blocks * v_rows::<S::Scalar>(rows, width) * width)?,
+                t: zeros("triangular factors", blocks * width * width)?,
+                r: zeros("triangular factors", blocks * width * width)?,
+            })
+        };
+        let strides = if by_rows { (ld, 1) } else { (1, ld) };
+        Ok(Dense { entries, shape: (m, n), strides, factors: [factors()?, factors()?], products: Mutex::new(Vec::new()) })
+    }
+
+    fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Self::Banded> {
+        let mut held = Banded::zeros(band.n(), band.bandwidth(), tile_width)?;
+        let layout = held.layout;
+        let entries = &mut held.entries;
+        for j in 0..band.n() {
+            let (first, column) = band.column(j);
+            let to = entries[layout.index(first, j)..].iter_mut();
+            to.zip(column).for_each(|(to, &x)| *to = S::InBand::from_complex(x.widen().times(scale).to_complex()));
+        }
+        Ok(held)
+    }
+
+    fn download_band(&self, band: Self::Banded, bandwidth: usize, scale: Re<S>) -> Result<Band<S::Scalar>> {
+        Band::from_fn(band.layout.n, bandwidth, |i, j| S::Scalar::from_complex(band.get(i, j)).times(scale))
+    }
+
+    async fn bidiagonal(&self, band: Self::Banded) -> Result<(Vec<f64>, Vec<f64>)> {
+        let n = band.layout.n;
+        let diagonal = (0..n).map(|i| band.get(i, i).norm()).collect();
+        let superdiagonal = (1..n).map(|j| band.get(j - 1, j).norm()).collect();
+        Ok((diagonal, superdiagonal))
+    }
+
+    async fn finish(&self) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,414 @@
+//! X <- X - V (T^H (V^H X)) of real numbers whose rows are contiguous, as in the LQ sweeps of a matrix that lies by columns, strip by strip.
+//!
+//! A strip is as many columns as two registers hold. Both of its large products read it where it lies, with sums in registers: the first
+//! brings it into the second-level cache, where the second finds it; and while a strip is worked on, the next one's cache lines are asked
+//! for. A matrix product that goes through all rows for a few columns finds each of them in another page, and waits.
+
+#![allow(clippy::needless_range_loop, reason = "loops of constant length over several arrays of registers, which are unrolled")]
+
+use std::{marker::PhantomData, ops::Range};
+
+use faer::{
+    MatMut, MatRef,
+    traits::{ComplexField, SimdArch},
+};
+use pulp::{Simd, WithSimd};
+
+use crate::{
+    base::number::Scalar,
+    cpu::simd::{
+        aligned::LINE_BYTES,
+        lanes::{Lane, Lanes},
+        prefetch::prefetch,
+    },
+};
+
+/// Registers in a row of a strip.
+const REGISTERS: usize = 2;
+
+/// Rows whose products are summed before they are added to those of others: short sums, and 32 KiB of a strip with AVX-512.
+const ROWS: usize = 256;
+
+/// Columns of a strip of `T`; none where there are no registers for it, or where the matrix product is faster, as for complex numbers.
+pub(crate) fn width<T: Scalar>() -> Option<usize> {
+    registers::<T>().filter(|_| !T::IS_COMPLEX)
+}
+
+/// The same whatever is faster.
+pub(crate) fn registers<T: Scalar>() -> Option<usize> {
+    let width = <T as ComplexField>::Arch::default().dispatch(Width::<T>(PhantomData));
+    (width > REGISTERS).then_some(width)
+}
+
+struct Width<T>(PhantomData<T>);
+
+impl<T: Scalar> WithSimd for Width<T> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> usize {
+        REGISTERS * Lanes::<T, S>::N
+    }
+}
+
+/// Elements of workspace that [`update`] needs for `reflectors` columns of V, where strips are `width` columns wide.
+pub(crate) fn workspace(width: usize, reflectors: usize) -> usize {
+    2 * width * reflectors
+}
+
+/// Some rows of V, unit lower trapezoidal.
+pub(crate) struct Run<'a, T> {
+    /// The rows, column-major.
+    pub v: MatRef<'a, T>,
+    /// Where in V they begin.
+    pub first: usize,
+    /// Whether they are upper triangular too.
+    pub triangular: bool,
+    /// Where in X their rows begin.
+    pub row: usize,
+}
+
+/// Applies I - V T^H V^H to `x`, which has whole strips, and contiguous rows. T is column-major; `work` are [`workspace`] elements.
+pub(crate) fn update<'a, T: Scalar>(
+    x: MatMut<'_, T>,
+    runs: impl Iterator<Item = Run<'a, T>> + Clone,
+    t: MatRef<'_, T>,
+    work: &mut [T],
+) {
+    <T as ComplexField>::Arch::default().dispatch(Update { x, runs, t, work });
+}
+
+struct Update<'a, T, I> {
+    x: MatMut<'a, T>,
+    runs: I,
+    t: MatRef<'a, T>,
+    work: &'a mut [T],
+}
+
+impl<'v, T: Scalar, I: Iterator<Item = Run<'v, T>> + Clone> WithSimd for Update<'_, T, I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let lanes = Lanes::<T, S>::new(simd);
+        let Update { x, runs, t, work } = self;
+        let (width, reflectors) = (REGISTERS * Lanes::<T, S>::N, t.ncols());
+        assert!(x.col_stride() == 1 && x.row_stride() >= 0 && x.ncols().is_multiple_of(width) && t.nrows() == reflectors);
+        let column_major = |a: MatRef<'_, T>| (a.nrows() <= 1 || a.row_stride() == 1) && (a.ncols() <= 1 || a.col_stride() >= 0);
+        assert!(column_major(t));
+        for Run { v, row, .. } in runs.clone() {
+            assert!(v.ncols() == reflectors && row + v.nrows() <= x.nrows() && column_major(v));
+        }
+        let (w, tw) = work[..workspace(width, reflectors)].split_at_mut(width * reflectors);
+        for first in (0..x.ncols()).step_by(width) {
+            w.fill(T::zero_impl());
+            tw.fill(T::zero_impl());
+            let w = Strip { at: w.as_mut_ptr(), ld: width };
+            let tw = Strip { at: tw.as_mut_ptr(), ld: width };
+            let strip = Strip { at: x.as_ptr_mut().wrapping_add(first), ld: x.row_stride().unsigned_abs() };
+            let next = if first + width < x.ncols() { width } else { 0 };
+            // SAFETY: the assertions: the strip's columns are those of X, its rows and V's are those of each run, and W's have `width` elements
+            // for each reflector. All are borrowed, for writing where that is done.
+            unsafe {
+                for Run { v, first, triangular, row } in runs.clone() {
+                    for i in (0..v.nrows()).step_by(ROWS) {
+                        let (x, v) = (strip.row(row + i), v.subrows(i, ROWS.min(v.nrows() - i)));
+                        let v = Factor { v, lower: first + i, upper: triangular.then_some(i) };
+                        Project { x, v, w, sign: T::one_impl(), ahead: Some(x.at.wrapping_add(next)) }.all(lanes, reflectors);
+                    }
+                }
+                let t = Factor { v: t, lower: reflectors, upper: Some(0) };
+                Project { x: w, v: t, w: tw, sign: -T::one_impl(), ahead: None }.all(lanes, reflectors);
+                for Run { v, first, triangular, row } in runs.clone() {
+                    let v = Factor { v, lower: first, upper: triangular.then_some(0) };
+                    Expand { x: strip.row(row), v, w: tw }.all(lanes, v.v.nrows());
+                }
+            }
+        }
+    }
+}
+
+/// A column-major factor of a product, and where it has zeros.
+#[derive(Clone, Copy)]
+struct Factor<'a, T> {
+    v: MatRef<'a, T>,
+    /// Entries (i, j) with i + lower < j are zeros,
+    lower: usize,
+    /// and those with i + upper > j.
+    upper: Option<usize>,
+}
+
+impl<T> Factor<'_, T> {
+    /// The rows outside of which `columns` have zeros.
+    #[inline(always)]
+    fn rows_of(&self, columns: Range<usize>) -> Range<usize> {
+        let rows = self.v.nrows();
+        let end = self.upper.map_or(rows, |upper| columns.end.saturating_sub(upper).min(rows));
+        columns.start.saturating_sub(self.lower).min(end)..end
+    }
+
+    /// The columns outside of which `rows` have zeros.
+    #[inline(always)]
+    fn columns_of(&self, rows: Range<usize>) -> Range<usize> {
+        let end = (rows.end + self.lower).min(self.v.ncols());
+        self.upper.map_or(0, |upper| rows.start + upper).min(end)..end
+    }
+}
+
+/// Rows of two registers, `ld` elements from one to the next.
+struct Strip<T> {
+    at: *mut T,
+    ld: usize,
+}
+
+impl<T> Clone for Strip<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Strip<T> {}
+
+impl<T: Scalar> Strip<T> {
+    #[inline(always)]
+    fn row(self, i: usize) -> Self {
+        Strip { at: self.at.wrapping_add(i * self.ld), ..self }
+    }
+
+    /// # Safety
+    /// There are such rows, and nobody changes them meanwhile.
+    #[inline(always)]
+    unsafe fn load<S: Simd, const C: usize>(self, lanes: Lanes<T, S>) -> [[Lane<T, S>; REGISTERS]; C] {
+        let mut rows = [[lanes.zero(); REGISTERS]; C];
+        for c in 0..C {
+            for r in 0..REGISTERS {
+                // SAFETY: the caller's promise.
+                rows[c][r] = unsafe { lanes.load(self.row(c).at.add(r * Lanes::<T, S>::N)) };
+            }
+        }
+        rows
+    }
+
+    /// # Safety
+    /// There are such rows, and nobody else uses them meanwhile.
+    #[inline(always)]
+    unsafe fn store<S: Simd, const C: usize>(self, lanes: Lanes<T, S>, rows: [[Lane<T, S>; REGISTERS]; C]) {
+        for c in 0..C {
+            for r in 0..REGISTERS {
+                // SAFETY: the caller's promise.
+                unsafe { lanes.store(self.row(c).at.add(r * Lanes::<T, S>::N), rows[c][r]) };
+            }
+        }
+    }
+}
+
+/// Rows of the largest groups: with two registers of sums for each, as many as leave some for what is multiplied.
+#[inline(always)]
+const fn widest<S: Simd>() -> usize {
+    if S::REGISTER_COUNT >= 32 { 12 } else { 6 }
+}
+
+/// What is done to a number of rows, which go by in groups as large as there are registers for.
+trait Groups<T: Scalar> {
+    /// The rows `first .. first + C`.
+    ///
+    /// # Safety
+    /// There are such rows, and nobody else uses them meanwhile.
+    unsafe fn group<S: Simd, const C: usize>(&self, lanes: Lanes<T, S>, first: usize);
+
+    /// All of `count` rows.
+    ///
+    /// # Safety
+    /// As for a group.
+    #[inline(always)]
+    unsafe fn all<S: Simd>(&self, lanes: Lanes<T, S>, count: usize) {
+        let widest = widest::<S>();
+        let mut first = 0;
+        while first < count {
+            let group = match count - first {
+                left if left >= widest => widest,
+                8.. => 8,
+                4.. => 4,
+                2.. => 2,
+                _ => 1,
+            };
+            // SAFETY: passed on.
+            unsafe {
+                match group {
+                    12 => self.group::<S, 12>(lanes, first),
+                    8 => self.group::<S, 8>(lanes, first),
+                    6 => self.group::<S, 6>(lanes, first),
+                    4 => self.group::<S, 4>(lanes, first),
+                    2 => self.group::<S, 2>(lanes, first),
+                    _ => self.group::<S, 1>(lanes, first),
+                }
+            }
+            first += group;
+        }
+    }
+}
+
+/// W += sign V^H X, a row of W for each column of V.
+struct Project<'a, T> {
+    x: Strip<T>,
+    v: Factor<'a, T>,
+    w: Strip<T>,
+    sign: T,
+    /// Where a row of the strip that comes next begins, beside the first of `x`.
+    ahead: Option<*const T>,
+}
+
+impl<T: Scalar> Groups<T> for Project<'_, T> {
+    #[inline(always)]
+    // SAFETY: the caller's promise, which the trait asks for.
+    unsafe fn group<S: Simd, const C: usize>(&self, lanes: Lanes<T, S>, first: usize) {
+        let &Project { x, v: factor, w, sign, ahead } = self;
+        let v = factor.v;
+        let rows = factor.rows_of(first..first + C);
+        let (at, ld) = (v.as_ptr().wrapping_add(first * v.col_stride().unsigned_abs()), v.col_stride().unsigned_abs());
+        let bytes = REGISTERS * Lanes::<T, S>::N * size_of::<T>();
+        let mut asks = None;
+        if let Some(ahead) = ahead {
+            match factor.upper {
+                // The rows that no group had before.
+                Some(upper) => {
+                    for i in first.saturating_sub(upper).min(rows.end)..rows.end {
+                        for line in (0..bytes).step_by(LINE_BYTES) {
+                            prefetch(ahead.wrapping_add(i * x.ld).wrapping_byte_add(line));
+                        }
+                    }
+                }
+                // Of each row the first group asks for one cache line, the second for the next one: both at once would be more than memory
+                // gives meanwhile.
+                None => {
+                    let line = first.div_ceil(widest::<S>()) * LINE_BYTES;
+                    asks = (line < bytes).then(|| ahead.wrapping_byte_add(line));
+                }
+            }
+        }
+        let mut sums = [[lanes.zero(); REGISTERS]; C];
+        for i in rows {
+            // SAFETY: X has V's rows, and V these columns.
+            unsafe {
+                let [x] = x.row(i).load::<S, 1>(lanes);
+                if let Some(ahead) = asks {
+                    prefetch(ahead.wrapping_add(i * self.x.ld));
+                }
+                for c in 0..C {
+                    let v = lanes.splat(*at.add(c * ld + i));
+                    for r in 0..REGISTERS {
+                        sums[c][r] = lanes.conj_mul_add(v, x[r], sums[c][r]);
+                    }
+                }
+            }
+        }
+        let sign = lanes.splat(sign);
+        // SAFETY: W has a row for each column of V.
+        unsafe {
+            let mut rows = w.row(first).load::<S, C>(lanes);
+            for c in 0..C {
+                for r in 0..REGISTERS {
+                    rows[c][r] = lanes.mul_add(sign, sums[c][r], rows[c][r]);
+                }
+            }
+            w.row(first).store(lanes, rows);
+        }
+    }
+}
+
+/// X += V W.
+struct Expand<'a, T> {
+    x: Strip<T>,
+    v: Factor<'a, T>,
+    w: Strip<T>,
+}
+
+impl<T: Scalar> Groups<T> for Expand<'_, T> {
+    #[inline(always)]
+    // SAFETY: the caller's promise, which the trait asks for.
+    unsafe fn group<S: Simd, const C: usize>(&self, lanes: Lanes<T, S>, first: usize) {
+        let &Expand { x, v: factor, w } = self;
+        let v = factor.v;
+        let (at, ld) = (v.as_ptr().wrapping_add(first), v.col_stride().unsigned_abs());
+        // SAFETY: X has V's rows, these among them, and W a row for each column of V.
+        unsafe {
+            let mut rows = x.row(first).load::<S, C>(lanes);
+            for k in factor.columns_of(first..first + C) {
+                let [w] = w.row(k).load::<S, 1>(lanes);
+                for c in 0..C {
+                    let v = lanes.splat(*at.add(k * ld + c));
+                    for r in 0..REGISTERS {
+                        rows[c][r] = lanes.mul_add(v, w[r], rows[c][r]);
+                    }
+                }
+            }
+            x.row(first).store(lanes, rows);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use faer::Mat;
+    use num_complex::Complex;
+
+    use super::*;
+
+    /// The strips of X become X - V T^H V^H X, whatever the number of rows, runs and reflectors, for V with zeros above its diagonal, and below
+    /// that of each run where these are triangles; rows that no run has stay what they were. The error is to be a unit of what the sums, of
+    /// numbers up to a half, could come to if none cancelled; more terms than a few cancel.
+    fn strips_are_updated<T: Scalar>(eps: f64) {
+        let Some(width) = registers::<T>() else { return };
+        let entry = |i: usize, j: usize, k: usize| ((i * 7919 + j * 104_729 + k * 15_485_863) % 1009) as f64 / 1009.0 - 0.5;
+        let number = |i: usize, j: usize, k: usize| T::from_complex(Complex::new(entry(i, j, k), entry(j, i, k + 3)));
+        // Every run has a gap of two rows before it.
+        let (of_run, gap) = (|i: usize, run: usize| (i / run, i % run), 2);
+        for (rows, run, reflectors, strips, triangular) in [
+            (1, 1, 1, 1, false),
+            (7, 4, 3, 2, false),
+            (48, 24, 48, 1, false),
+            (300, 150, 13, 3, false),
+            (531, 531, 32, 2, false),
+            (13, 13, 13, 2, true),
+            (90, 31, 31, 2, true),
+            (144, 48, 48, 1, true),
+            (600, 300, 300, 1, true),
+        ] {
+            let zero = |i: usize, j: usize| i < j || triangular && of_run(i, run).1 > j;
+            let v = Mat::<T>::from_fn(rows, reflectors, |i, j| if zero(i, j) { T::zero_impl() } else { number(i, j, 1) });
+            let t = Mat::<T>::from_fn(reflectors, reflectors, |i, j| if i <= j { number(i, j, 2) } else { T::zero_impl() });
+            let place = |i: usize| i + (of_run(i, run).0 + 1) * gap;
+            let before = Mat::<T>::from_fn(place(rows - 1) + 3, strips * width, |i, j| number(i, j, 3));
+            let runs = (0..rows).step_by(run).map(|first| {
+                let v = v.subrows(first, run.min(rows - first));
+                Run { v, first, triangular, row: place(first) }
+            });
+            let mut by_rows = before.transpose().to_owned();
+            let mut work = vec![T::one_impl(); workspace(width, reflectors)];
+            update(by_rows.as_mut().transpose_mut(), runs, t.as_ref(), &mut work);
+
+            let wide = |a: MatRef<'_, T>| Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].to_complex());
+            let (v, t, x) = (wide(v.as_ref()), wide(t.as_ref()), wide(before.as_ref()));
+            let mut of_v = Mat::zeros(x.nrows(), reflectors);
+            (0..rows).for_each(|i| of_v.row_mut(place(i)).copy_from(v.row(i)));
+            let want = &x - &of_v * (t.adjoint() * (of_v.adjoint() * &x));
+            let size = 1.0 + (rows * reflectors * reflectors) as f64 / 16.0;
+            let inside: Vec<usize> = (0..rows).map(place).collect();
+            for i in 0..x.nrows() {
+                for j in 0..strips * width {
+                    let (got, want) = (by_rows[(j, i)].to_complex(), if inside.contains(&i) { want[(i, j)] } else { x[(i, j)] });
+                    let most = if inside.contains(&i) { size * eps } else { 0.0 };
+                    assert!((got - want).norm() <= most, "{rows} {run} {reflectors}, ({i}, {j}): {got} {want}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn strips_in_every_type() {
+        strips_are_updated::<f32>(f32::EPSILON.into());
+        strips_are_updated::<f64>(f64::EPSILON);
+        // Entries up to the root of a half, of which four are multiplied.
+        strips_are_updated::<Complex<f32>>(4.0 * f64::from(f32::EPSILON));
+        strips_are_updated::<Complex<f64>>(4.0 * f64::EPSILON);
+    }
+}

@@ -1,0 +1,8 @@
+//! Vector registers, memory aligned for them, and what moves between it and matrices.
+
+pub(crate) mod aligned;
+pub(crate) mod convert;
+pub(crate) mod lanes;
+#[cfg(target_arch = "wasm32")]
+pub(crate) mod par_columns;
+pub(crate) mod prefetch;

@@ -1,0 +1,46 @@
+//! Columns of a matrix as parallel iterators, under the names that faer has for them where its feature `rayon` is built: on wasm32 that
+//! feature is not, since faer waits for threads in a way that this platform lacks.
+
+use faer::{ColMut, MatMut, MatRef};
+use rayon::{prelude::*, vec::IntoIter};
+
+/// The columns of each of `count` blocks, of which the first are wider by one where `cols` is no multiple.
+fn widths(cols: usize, count: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |k| cols / count + usize::from(k < cols % count))
+}
+
+pub(crate) trait ColumnsMut<'a, T> {
+    fn par_col_partition_mut(self, count: usize) -> IntoIter<MatMut<'a, T>>;
+    fn par_col_iter_mut(self) -> IntoIter<ColMut<'a, T>>;
+}
+
+pub(crate) trait Columns<'a, T> {
+    fn par_col_partition(self, count: usize) -> IntoIter<MatRef<'a, T>>;
+}
+
+impl<'a, T: Send> ColumnsMut<'a, T> for MatMut<'a, T> {
+    fn par_col_partition_mut(self, count: usize) -> IntoIter<MatMut<'a, T>> {
+        let cols = self.ncols();
+        let blocks = widths(cols, count).scan(Some(self), |rest, width| {
+            let (block, others) = rest.take()?.split_at_col_mut(width);
+            *rest = Some(others);
+            Some(block)
+        });
+        blocks.collect::<Vec<_>>().into_par_iter()
+    }
+
+    fn par_col_iter_mut(self) -> IntoIter<ColMut<'a, T>> {
+        self.col_iter_mut().collect::<Vec<_>>().into_par_iter()
+    }
+}
+
+impl<'a, T: Sync> Columns<'a, T> for MatRef<'a, T> {
+    fn par_col_partition(self, count: usize) -> IntoIter<MatRef<'a, T>> {
+        let mut start = 0;
+        let blocks = widths(self.ncols(), count).map(|width| {
+            start += width;
+            self.subcols(start - width, width)
+        });
+        blocks.collect::<Vec<_>>().into_par_iter()
+    }
+}

@@ -1,0 +1,186 @@
+//! Small matrices: straight to bidiagonal form, one reflector after the other (LAPACK's `gebd2`), on one thread.
+//!
+//! A (m x n, m >= n) = Q C P^H. Step j: a reflector from column j below the diagonal, applied to the columns right of it, and one from
+//! row j right of the superdiagonal, applied to the rows below it:
+//!
+//! ```text
+//! y = v^H A        A <- A - tau v y        w = A conj(u)        A <- A - sigma w u^T
+//! ```
+//!
+//! Each product is made while the update before it is applied, so that a step reads and writes what is left of A twice, and not four
+//! times (Howell, Demmel, Fulton, Hammarling and Marmol 2008). Arithmetic is in double precision.
+
+use std::ops::Range;
+
+use faer::traits::{ComplexField, SimdArch};
+use pulp::{Simd, WithSimd};
+
+use crate::{
+    base::number::{Number, Scalar},
+    cpu::{larfg::larfg, simd::lanes::Lanes},
+};
+
+/// Rows are padded to a multiple of this, which the length of every register of double precision divides.
+const MULTIPLE: usize = 8;
+
+/// Rows of a matrix of `m` rows with those of zeros that [`gebd2`] needs below it.
+pub(crate) fn padded_rows(m: usize) -> Option<usize> {
+    m.checked_next_multiple_of(MULTIPLE)
+}
+
+/// The moduli of the diagonal and of the superdiagonal that `a` is reduced to: m x n, m >= n, column-major, `ld` elements from column to
+/// column, at least [`padded_rows`] rows, those from m on zero. `a` is overwritten; `work` are [`workspace`] zeros.
+pub(crate) fn gebd2<W>(a: &mut [W], work: &mut [W], ld: usize, m: usize, n: usize) -> (Vec<f64>, Vec<f64>)
+where
+    W: Scalar + Number<Real = f64>,
+{
+    <W as ComplexField>::Arch::default().dispatch(Gebd2 { a, work, ld, m, n })
+}
+
+/// Elements that [`gebd2`] needs beside the matrix, of so many [`padded_rows`] rows. (Those of a matrix that is there can be counted.)
+pub(crate) fn workspace(rows: usize, n: usize) -> usize {
+    2 * rows + 3 * n
+}
+
+struct Gebd2<'a, W> {
+    a: &'a mut [W],
+    work: &'a mut [W],
+    ld: usize,
+    m: usize,
+    n: usize,
+}
+
+impl<W: Scalar + Number<Real = f64>> WithSimd for Gebd2<'_, W> {
+    type Output = (Vec<f64>, Vec<f64>);
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
+        const { assert!(MULTIPLE.is_multiple_of(Lanes::<W, S>::N)) }
+        let lanes = Lanes::<W, S>::new(simd);
+        let Gebd2 { a, work, ld, m, n } = self;
+        let rows = m.next_multiple_of(MULTIPLE);
+        let (mut d, mut e) = (Vec::with_capacity(n), Vec::with_capacity(n.saturating_sub(1)));
+        let (v, rest) = work.split_at_mut(rows);
+        let (w, rest) = rest.split_at_mut(rows);
+        let (y, rest) = rest.split_at_mut(n);
+        // The row reflector, and sigma times it: A still lacks - w su^T.
+        let (u, su) = rest.split_at_mut(n);
+
+        for j in 0..n {
+            // From here on v and w are zero above row j: registers may start earlier.
+            let first = j / MULTIPLE * MULTIPLE;
+            let (left, right) = a.split_at_mut((j + 1) * ld);
+            let column = &mut left[j * ld..][..rows];
+            lanes.axpy(-su[j], &w[first..], &mut column[first..]);
+            v[first..j].fill(W::zero_impl());
+            v[j..].copy_from_slice(&column[j..]);
+            let (alpha, tail) = v[j..m].split_first_mut().expect("j < n <= m");
+            let h = larfg(*alpha, tail);
+            *alpha = W::one_impl();
+            lanes.scal(h.scale, tail);
+            d.push(h.beta.to_complex().norm());
+            if right.is_empty() {
+                break;
+            }
+
+            let mut trailing = Trailing { lanes, x: right, ld, first, rows };
+            for c in groups(n - j - 1) {
+                let (y, su) = (&mut y[j + 1..], &su[j + 1..]);
+                match c.len() {
+                    4 => trailing.finish_and_multiply::<4>(c.start, w, su, v, y),
+                    2 => trailing.finish_and_multiply::<2>(c.start, w, su, v, y),
+                    _ => trailing.finish_and_multiply::<1>(c.start, w, su, v, y),
+                }
+            }
+            for c in j + 1..n {
+                y[c] = y[c].times(h.tau);
+                u[c] = trailing.x[(c - j - 1) * ld + j] - y[c];
+            }
+            let (alpha, tail) = u[j + 1..n].split_first_mut().expect("j + 1 < n");
+            let g = larfg(*alpha, tail);
+            *alpha = W::one_impl();
+            lanes.scal(g.scale, tail);
+            e.push(g.beta.to_complex().norm());
+
+            w[first..].fill(W::zero_impl());
+            for c in groups(n - j - 1) {
+                let (y, u) = (&y[j + 1..], &u[j + 1..]);
+                match c.len() {
+                    4 => trailing.update_and_multiply::<4>(c.start, v, y, u, w),
+                    2 => trailing.update_and_multiply::<2>(c.start, v, y, u, w),
+                    _ => trailing.update_and_multiply::<1>(c.start, v, y, u, w),
+                }
+            }
+            w[first..=j].fill(W::zero_impl());
+            su[j + 1..].iter_mut().zip(&u[j + 1..]).for_each(|(su, u)| *su = u.times(g.tau));
+        }
+        (d, e)
+    }
+}
+
+/// `0..n` in runs of four, two and one: columns that one pass takes together, so that the vectors it shares among them are read once.
+fn groups(n: usize) -> impl Iterator<Item = Range<usize>> {
+    let (fours, twos) = (n / 4 * 4, n / 2 * 2);
+    let runs = |whole: Range<usize>, length: usize| whole.step_by(length).map(move |c| c..c + length);
+    runs(0..fours, 4).chain(runs(fours..twos, 2)).chain(runs(twos..n, 1))
+}
+
+/// The columns X that are left, `rows` each, of which those before `first` are done.
+struct Trailing<'a, W: Scalar, S: Simd> {
+    lanes: Lanes<W, S>,
+    x: &'a mut [W],
+    ld: usize,
+    first: usize,
+    rows: usize,
+}
+
+impl<W: Scalar, S: Simd> Trailing<'_, W, S> {
+    /// X <- X - w su^T, y = v^H X, for the `C` columns from `c` on.
+    #[inline(always)]
+    fn finish_and_multiply<const C: usize>(&mut self, c: usize, w: &[W], su: &[W], v: &[W], y: &mut [W]) {
+        let Trailing { lanes, ref mut x, ld, first, rows } = *self;
+        let (x, su, y) = (&mut x[c * ld..][..C * ld], &su[c..][..C], &mut y[c..][..C]);
+        assert!(w.len() == rows && v.len() == rows && rows <= ld && (rows - first).is_multiple_of(MULTIPLE));
+        let factors: [_; C] = std::array::from_fn(|c| lanes.splat(-su[c]));
+        let mut sums = [lanes.zero(); C];
+        let x = x.as_mut_ptr();
+        for i in (first..rows).step_by(Lanes::<W, S>::N) {
+            // SAFETY: `rows` - `first` is a multiple of the register's length: rows i .. i + N are inside every column.
+            unsafe {
+                let (w, v) = (lanes.load(w.as_ptr().add(i)), lanes.load(v.as_ptr().add(i)));
+                for c in 0..C {
+                    let at = x.add(c * ld + i);
+                    let column = lanes.mul_add(factors[c], w, lanes.load(at));
+                    lanes.store(at, column);
+                    sums[c] = lanes.conj_mul_add(v, column, sums[c]);
+                }
+            }
+        }
+        y.iter_mut().zip(sums).for_each(|(y, sum)| *y = lanes.sum(sum));
+    }
+
+    /// X <- X - v y, w <- w + X conj(u), for the `C` columns from `c` on.
+    #[inline(always)]
+    fn update_and_multiply<const C: usize>(&mut self, c: usize, v: &[W], y: &[W], u: &[W], w: &mut [W]) {
+        let Trailing { lanes, ref mut x, ld, first, rows } = *self;
+        let (x, y, u) = (&mut x[c * ld..][..C * ld], &y[c..][..C], &u[c..][..C]);
+        assert!(w.len() == rows && v.len() == rows && rows <= ld && (rows - first).is_multiple_of(MULTIPLE));
+        let factors: [_; C] = std::array::from_fn(|c| lanes.splat(-y[c]));
+        let us: [_; C] = std::array::from_fn(|c| lanes.splat(u[c]));
+        let (x, w) = (x.as_mut_ptr(), w.as_mut_ptr());
+        for i in (first..rows).step_by(Lanes::<W, S>::N) {
+            // SAFETY: as in `finish_and_multiply`.
+            unsafe {
+                let v = lanes.load(v.as_ptr().add(i));
+                let mut sum = lanes.load(w.add(i));
+                for c in 0..C {
+                    let at = x.add(c * ld + i);
+                    let column = lanes.mul_add(factors[c], v, lanes.load(at));
+                    lanes.store(at, column);
+                    sum = lanes.conj_mul_add(us[c], column, sum);
+                }
+                lanes.store(w.add(i), sum);
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The triangular factor of a tall, narrow matrix in double precision from A^H A, where that is as good as QR.
+//!
+//! With A = B D, the columns of B of length 1 and D diagonal, A^H A is found as D (B^H B + E) D, where E is the rounding of sums of
+//! products: its norm e is a small multiple of eps n, where rounding errors differ; where all products are alike, so that those of a sum
+//! add up, it may be eps times the lengths of the chains of sums (`gram.rs`). Its Cholesky factor R then has values that differ from A's by
+//! at most e / 2 ||B^-1||^2 of themselves (Ostrowski 1959), and by at most e / 2 sigma_1^2 / sigma, and so by at most e / 2 ||B^-1||
+//! sigma_1 (the smaller one of the two is not above their geometric mean). What D is makes no difference. So R will do wherever ||B^-1|| is
+//! a small number, and that is seen from R itself. It takes half of the flops of Householder's QR, in sums that no reflector waits for.
+
+use faer::{
+    Mat, MatRef, Par,
+    dyn_stack::{MemBuffer, MemStack},
+    linalg::{
+        cholesky::llt::factor::{LltRegularization, cholesky_in_place, cholesky_in_place_scratch},
+        triangular_inverse::invert_lower_triangular,
+    },
+    traits::ComplexField,
+};
+
+use crate::{
+    base::{
+        error::Result,
+        number::{Number, Re, RealElement, Scalar},
+        scale::power_of_two_scale,
+        watch::Watch,
+    },
+    cpu::tall::{
+        gram::{Wide, sorted, upper_gram},
+        tsqr::{ScaledFactor, scaled},
+    },
+};
+
+/// Bound on ||B^-1||^2: e / 2 times the root of this, beside sigma_1, is what a singular value may be off by. Above as many columns it is their
+/// number, as QR's error grows with that too.
+const INVERSE_SQUARE: f64 = 256.0;
+/// The squares of columns that are no shorter than this, nor longer than its inverse, lose nothing to under- or overflow.
+const SMALL: f64 = f64::from_bits((1023 - 450) << 52);
+/// Rows that are looked at first, at least; where there are many columns, a quarter more than those. Where the columns of so few rows are near to
+/// dependent, those of the whole mostly are.
+const FIRST_ROWS: usize = 256;
+/// How often as many rows as columns (so that there are up to 64 of these) make the first rows' ||B^-1|| one to go by, and how far its
+/// square may be above the bound then: correlated columns have had up to seven times the whole's.
+const FIRST_TIMES: usize = 4;
+const FIRST_SLACK: f64 = 16.0;
+/// Rows for each column that make a first look worth its time, the least number of them, and of entries.
+const ROWS: usize = 8;
+const ROWS_LEAST: usize = 4096;
+const ENTRIES: usize = 1 << 16;
+/// Columns that Cholesky's factor, on one thread, and its inverse do not take much time with.
+const COLUMNS: usize = 1024;
+
+/// The upper triangular factor of `scale` times the m x n matrix `a` with its columns in some order, m >= n >= 1, and that `scale`, a power of
+/// two. None unless `a` is in double precision, where it has few rows, where its columns, made as long as one another, are too near to
+/// dependent, or where their squares leave the range of numbers.
+pub(crate) fn cholesky_qr<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<Option<ScaledFactor<T>>> {
+    let (m, n) = a.shape();
+    let few = m / ROWS < n || m < ROWS_LEAST || m.saturating_mul(n) < ENTRIES;
+    if few || n > COLUMNS || !T::Scalar::IS_DOUBLE {
+        return Ok(None);
+    }
+    let (first, others) = a.split_at_row((n + n / 4).max(FIRST_ROWS));
+    let mut squares = upper_gram(first, watch)?;
+    let most = INVERSE_SQUARE.max(n as f64);
+    let Some(factor) = cholesky(&squares, most) else { return Ok(None) };
+    if first.nrows() >= FIRST_TIMES * n && inverse_square(&factor) > FIRST_SLACK * most {
+        return Ok(None);
+    }
+    squares += upper_gram(others, watch)?;
+    let Some((l, _)) = cholesky(&squares, most).filter(|factor| inverse_square(factor) <= most) else { return Ok(None) };
+    let entry = |i: usize, j: usize| if i <= j { Wide::<T>::conj_impl(&l[(j, i)]) } else { Wide::<T>::zero_impl() };
+    let r = Mat::from_fn(n, n, |i, j| T::Scalar::from_wide(entry(i, j)));
+    let scale = power_of_two_scale::<T::Scalar, T::Scalar>(r.as_ref())?;
+    Ok(Some((scaled(r, scale), scale)))
+}
+
+/// L (the lower triangle) with L L^H = P^T A^H A P, where `upper` is the upper triangle of A^H A, and the lengths of the columns of A P. None
+/// where ||B^-1||^2 is certainly above `most`, because a column has too little that those before it have not.
+fn cholesky<W: Scalar>(upper: &Mat<W>, most: f64) -> Option<(Mat<W>, Vec<f64>)> {
+    let n = upper.ncols();
+    let mut l = sorted(upper);
+    let lengths: Vec<f64> = (0..n).map(|j| l[(j, j)].to_complex().re.sqrt()).collect();
+    if !lengths.iter().all(|length| (SMALL..=1.0 / SMALL).contains(length)) {
+        return None;
+    }
+    let mut work = MemBuffer::new(cholesky_in_place_scratch::<W>(n, Par::Seq, Default::default()));
+    let zero = Re::<W>::from_double(0.0);
+    let as_it_is = LltRegularization { dynamic_regularization_delta: zero, dynamic_regularization_epsilon: zero };
+    cholesky_in_place(l.as_mut(), as_it_is, Par::Seq, MemStack::new(&mut work), Default::default()).ok()?;
+    let far = |(j, length): (usize, &f64)| most * l[(j, j)].to_complex().norm_sqr() >= length * length;
+    lengths.iter().enumerate().all(far).then_some((l, lengths))
+}
+
+/// A bound on ||B^-1||^2 from what [`cholesky`] returns: that of ||X||_1 ||X||_inf, with X = L^-1 D the inverse of B's own triangle D^-1 L.
+fn inverse_square<W: Scalar>((l, lengths): &(Mat<W>, Vec<f64>)) -> f64 {
+    let n = lengths.len();
+    let mut inverse = Mat::zeros(n, n);
+    invert_lower_triangular(inverse.as_mut(), l.as_ref(), Par::Seq);
+    let (mut rows, mut columns) = (vec![0.0; n], vec![0.0; n]);
+    for (j, length) in lengths.iter().enumerate() {
+        for i in j..n {
+            let entry = inverse[(i, j)].to_complex().norm_sqr().sqrt() * length;
+            rows[i] += entry;
+            columns[j] += entry;
+        }
+    }
+    if !rows.iter().chain(&columns).all(|sum| sum.is_finite()) {
+        return f64::INFINITY;
+    }
+    let most = |sums: Vec<f64>| sums.into_iter().fold(0.0, f64::max);
+    most(rows) * most(columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use num_complex::Complex;
+
+    use super::*;
+
+    /// A number in [-1, 1) that depends on nothing but its arguments.
+    fn noise(i: usize, j: usize) -> f64 {
+        let z = ((i as u64) << 32 | j as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (z ^ z >> 27) as f64 / 2f64.powi(63) - 1.0
+    }
+
+    fn factor<T: Number>(a: &Mat<T>) -> Option<(Mat<T::Scalar>, Re<T>)> {
+        factor_of(a.as_ref())
+    }
+
+    fn factor_of<T: Number>(a: MatRef<'_, T>) -> Option<(Mat<T::Scalar>, Re<T>)> {
+        cholesky_qr(a, &Watch::default()).unwrap()
+    }
+
+    /// R is upper triangular, and R^H R is A^H A times the square of the scale, for columns of every length in the range, few of them and many
+    /// (see `NARROW` in `gram.rs`). Bound: 64 eps of the lengths of either column; sums of thousands of products in hundreds of parts are
+    /// off by some 10.
+    fn squares_of<T: Scalar + Number<Real = f64>>(m: usize, n: usize) {
+        // Descending, so that columns stay where they are.
+        let size = |j: usize| 2f64.powi(400 - (720 / n * j) as i32);
+        let a = Mat::from_fn(m, n, |i, j| T::from_complex(Complex::new(noise(i, j), noise(i, j + n)) * size(j)));
+        let by_rows = a.transpose().to_owned();
+        [a.as_ref(), by_rows.transpose()].into_iter().for_each(|of| squares_are_of(of, &a, size));
+    }
+
+    /// The factor of `of`, which lies in memory in some order, is that of `a`, with columns of these sizes.
+    fn squares_are_of<T: Scalar + Number<Real = f64>>(of: MatRef<'_, T>, a: &Mat<T>, size: impl Fn(usize) -> f64) {
+        let ((m, n), (r, scale)) = (of.shape(), factor_of(of).unwrap());
+        let below = (0..n).flat_map(|j| (j + 1..n).map(move |i| (i, j)));
+        below.for_each(|(i, j)| assert_eq!(r[(i, j)].to_complex(), Complex::ZERO, "({i}, {j})"));
+        let same_lengths = |x: &Mat<T>, by: f64| Mat::from_fn(x.nrows(), n, |i, j| x[(i, j)].to_complex() * by * (1.0 / size(j)));
+        let r = Mat::from_fn(n, n, |i, j| T::from_complex(r[(i, j)].to_complex()));
+        let (r, a) = (same_lengths(&r, 1.0 / scale), same_lengths(a, 1.0));
+        let (got, want) = (r.adjoint() * &r, a.adjoint() * &a);
+        for (i, j) in (0..n).flat_map(|j| (0..n).map(move |i| (i, j))) {
+            let (got, want) = (got[(i, j)], want[(i, j)]);
+            assert!((got - want).norm() <= 64.0 * f64::EPSILON * m as f64, "({i}, {j}): {got}, not {want}");
+        }
+    }
+
+    #[test]
+    fn squares_are_those_of_the_matrix() {
+        for (m, n) in [(6000, 13), (6001, 30), (4100, 350)] {
+            squares_of::<f64>(m, n);
+            squares_of::<Complex<f64>>(m, n);
+        }
+    }
+
+    /// R is the same for any number of threads, whether A^H A goes by in runs, by columns or by rows, or in blocks, of which there are many.
+    #[test]
+    fn threads_do_not_matter() {
+        for (m, n, turned) in [(50_000, 13, false), (50_001, 23, true), (9000, 350, false)] {
+            let a = if turned { Mat::from_fn(n, m, |j, i| noise(i, j)) } else { Mat::from_fn(m, n, noise) };
+            let a = if turned { a.transpose() } else { a.as_ref() };
+            let factor_by = |threads| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                pool.install(|| factor_of(a)).unwrap()
+            };
+            let (r, scale) = factor_by(1);
+            assert!([2, 3].into_iter().all(|threads| factor_by(threads) == (r.clone(), scale)));
+        }
+    }
+
+    /// Where A^H A would lose digits, or there is little to gain, nothing is returned: columns that depend on one another, in all rows or but for
+    /// the first or the last ones, columns that are zero, too long or too short, an entry that is not a number, few rows, few
+    /// entries, single precision.
+    #[test]
+    fn what_squares_lose_is_left_to_qr() {
+        let (m, n) = (6000, 13);
+        let a = |entry: &dyn Fn(usize, usize) -> f64| factor(&Mat::from_fn(m, n, entry)).is_some();
+        assert!(a(&noise));
+        let near = |by: f64| a(&|i, j| if j == 4 { noise(i, 3) + by * noise(i, 4) } else { noise(i, j) });
+        assert!(near(0.5) && !near(1.0 / 64.0) && !near(1e-10) && !near(0.0));
+        assert!(!a(&|i, j| noise(i, if i < 300 { j / 2 } else { j })));
+        assert!(!a(&|i, j| if i < 300 { noise(i, j) } else { 1e3 * noise(i, j / 2) }));
+        for extreme in [0.0, 1e-200, 1e-300, 1e200, 1e300, f64::NAN, f64::INFINITY] {
+            assert!(!a(&|i, j| if j == 4 { noise(i, j) * extreme } else { noise(i, j) }), "{extreme}");
+        }
+        for last in [1e200, 1e300, f64::NAN, f64::INFINITY] {
+            assert!(!a(&|i, j| if (i, j) == (5999, 4) { last } else { noise(i, j) }), "{last}");
+        }
+        for (m, n, taken) in [(4096, 64, true), (4000, 64, false), (6000, 4, false), (4800, 600, true), (4799, 600, false)] {
+            assert_eq!(factor(&Mat::from_fn(m, n, noise)).is_some(), taken, "{m} x {n}");
+        }
+        assert!(factor(&Mat::from_fn(6000, 13, |i, j| noise(i, j) as f32)).is_none());
+    }
+}

@@ -1,0 +1,130 @@
+//! Where rows are contiguous: a register has a row's entries in adjacent columns, and V's entries are factors. A first-level cache holds the
+//! leaf, and no lanes have to be added up.
+
+#![allow(clippy::needless_range_loop, reason = "loops of constant length over several arrays of registers, which are unrolled")]
+
+use faer::MatRef;
+use pulp::{Simd, WithSimd};
+
+use crate::{
+    base::number::{Number, Scalar},
+    cpu::{
+        simd::{lanes::Lanes, prefetch::Ahead},
+        tall::products::{LANES, WIDTH, at_once},
+    },
+};
+
+/// Columns that a leaf of `n`, and its sums, have in memory: whole registers, and V's.
+pub(crate) fn padded_row(n: usize) -> usize {
+    const { assert!(LANES.is_multiple_of(WIDTH)) }
+    n.next_multiple_of(LANES)
+}
+
+/// Adds the outer products of the rows of a leaf to the sums.
+pub(crate) struct AddRows<'a, T, W, F> {
+    pub rows: MatRef<'a, T>,
+    /// `ld` elements for each row, at least a [`padded_row`], zeros beyond those that there are.
+    pub leaf: &'a mut [W],
+    pub ld: usize,
+    /// As many rows as a [`padded_row`] has elements, `ld` from one to the next: row i has X^H X (i, j) at j, from the diagonal on.
+    pub sums: &'a mut [W],
+    /// The rows that come next.
+    pub next: MatRef<'a, T>,
+    /// An element in the sums' type.
+    pub widen: F,
+}
+
+impl<T: Number, W: Scalar, F: Fn(T::Scalar) -> W> WithSimd for AddRows<'_, T, W, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let AddRows { rows, leaf, ld, sums, next, widen } = self;
+        const { assert!(LANES.is_multiple_of(Lanes::<W, S>::N)) }
+        let (leaf, cols) = (&mut leaf[..rows.nrows() * ld], padded_row(rows.ncols()));
+        for (to, i) in leaf.chunks_exact_mut(ld).zip(0..) {
+            let row = rows.row(i);
+            match row.transpose().try_as_col_major() {
+                Some(row) => to.iter_mut().zip(row.as_slice()).for_each(|(to, &x)| *to = widen(x.widen())),
+                None => to.iter_mut().zip(row.iter()).for_each(|(to, &x)| *to = widen(x.widen())),
+            }
+        }
+        let (n, (width, at_once)) = (Lanes::<W, S>::N, at_once::<W, S>());
+        let registers_from = |v: usize| cols / n - v / n;
+        let groups: usize = (0..cols).step_by(width).map(|v| registers_from(v).div_ceil(at_once)).sum();
+        let mut ahead = Ahead::of(next, groups * rows.nrows());
+        for v in (0..cols).step_by(width) {
+            let mut x = v / n * n;
+            while x < cols {
+                let registers = at_once.min((cols - x) / n);
+                let group = Group { leaf, ld, v, x, sums, ahead: &mut ahead };
+                match (width, registers) {
+                    (WIDTH, 3) if !W::IS_COMPLEX => group.alone::<S, WIDTH, 3>(simd),
+                    (WIDTH, 2) if !W::IS_COMPLEX => group.alone::<S, WIDTH, 2>(simd),
+                    (WIDTH, _) if !W::IS_COMPLEX => group.alone::<S, WIDTH, 1>(simd),
+                    (4, 3) if !W::IS_COMPLEX => group.alone::<S, 4, 3>(simd),
+                    (4, 2) => group.alone::<S, 4, 2>(simd),
+                    (4, _) => group.alone::<S, 4, 1>(simd),
+                    (_, 2) => group.alone::<S, 2, 2>(simd),
+                    _ => group.alone::<S, 2, 1>(simd),
+                }
+                x += registers * n;
+            }
+        }
+    }
+}
+
+/// Columns from `v` on as V, and registers from column `x` on.
+struct Group<'a, 'b, T, W> {
+    leaf: &'a [W],
+    ld: usize,
+    v: usize,
+    x: usize,
+    sums: &'a mut [W],
+    ahead: &'a mut Ahead<'b, T>,
+}
+
+impl<T, W: Scalar> Group<'_, '_, T, W> {
+    /// `K` columns of V and `C` registers, in a function of its own: in one with others, compilers run out of registers.
+    #[inline(never)]
+    fn alone<S: Simd, const K: usize, const C: usize>(self, simd: S) {
+        simd.vectorize(
+            #[inline(always)]
+            || self.add::<S, K, C>(Lanes::new(simd)),
+        );
+    }
+
+    #[inline(always)]
+    fn add<S: Simd, const K: usize, const C: usize>(self, lanes: Lanes<W, S>) {
+        let Group { leaf, ld, v, x, sums, ahead } = self;
+        let n = Lanes::<W, S>::N;
+        assert!(v + K <= ld && x + C * n <= ld && sums.len() >= (v + K) * ld);
+        let mut here = [[lanes.zero(); C]; K];
+        for row in leaf.chunks_exact(ld) {
+            ahead.ask();
+            // SAFETY: columns below `ld`, as asserted.
+            unsafe {
+                let row = row.as_ptr();
+                let mut y = [lanes.zero(); C];
+                for c in 0..C {
+                    y[c] = lanes.load(row.add(x + c * n));
+                }
+                for k in 0..K {
+                    let factor = lanes.splat(*row.add(v + k));
+                    for c in 0..C {
+                        here[k][c] = lanes.conj_mul_add(factor, y[c], here[k][c]);
+                    }
+                }
+            }
+        }
+        for k in 0..K {
+            for c in 0..C {
+                // SAFETY: rows and columns below `ld`, as asserted.
+                unsafe {
+                    let to = sums.as_mut_ptr().add((v + k) * ld + x + c * n);
+                    lanes.store(to, lanes.add(lanes.load(to), here[k][c]));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! X^H X over the rows of a leaf, a few columns by a few, in registers: by [`by_columns`] or by [`by_rows`], whichever the matrix has contiguous.
+//!
+//! Columns of V meet the columns from theirs on: real ones eight by three registers where there are 32, 24 sums, for which eleven numbers or
+//! registers are read for each register of rows or row. What is below the diagonal has no meaning.
+
+use pulp::Simd;
+
+use crate::{base::number::Scalar, cpu::simd::aligned::LINE_BYTES};
+
+mod by_columns;
+mod by_rows;
+
+pub(crate) use by_columns::{AddColumns, padded_columns};
+pub(crate) use by_rows::{AddRows, padded_row};
+
+/// Columns of V at a time, at most.
+pub(crate) const WIDTH: usize = 8;
+
+/// Lanes of a register of numbers in double precision, at most.
+pub(crate) const LANES: usize = LINE_BYTES / size_of::<f64>();
+
+/// Columns of V, and registers of X, at a time: as many sums as leave registers for what is multiplied. A complex number's two parts are in a
+/// register each.
+pub(crate) const fn at_once<W: Scalar, S: Simd>() -> (usize, usize) {
+    match (S::REGISTER_COUNT >= 32, W::IS_COMPLEX) {
+        (true, false) => (WIDTH, 3),
+        (false, false) => (4, 3),
+        (true, true) => (4, 2),
+        (false, true) => (2, 2),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use faer::{Mat, MatRef, traits::ComplexField};
+    use half::f16;
+    use num_complex::Complex;
+    use pulp::WithSimd;
+
+    use super::*;
+    use crate::{
+        base::number::Number,
+        cpu::{kernels::leading_dimension, qr::body::PADDING},
+    };
+
+    type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
+
+    /// X^H X of leaf after leaf of `a`, by rows or by columns.
+    fn squares<T: Number, S: Simd>(simd: S, a: MatRef<'_, T>, in_leaf: usize, by_rows: bool) -> Mat<Wide<T>> {
+        let (m, n) = a.shape();
+        let leaves = (0..m).step_by(in_leaf).map(|start| (start, m.min(start + in_leaf)));
+        let leaves = leaves.map(|(start, end)| (a.subrows(start, end - start), a.subrows(end, in_leaf.min(m - end))));
+        let (zero, widen) = (Wide::<T>::zero_impl(), |x: T::Scalar| x.to_wide());
+        if by_rows {
+            let ld = padded_row(n) + 8;
+            let (mut leaf, mut sums) = (vec![zero; ld * in_leaf], vec![zero; ld * padded_row(n)]);
+            leaves.for_each(|(rows, next)| {
+                AddRows { rows, leaf: &mut leaf, ld, sums: &mut sums, next, widen }.with_simd(simd);
+            });
+            return Mat::from_fn(n, n, |i, j| sums[i * ld + j]);
+        }
+        let ld = leading_dimension::<Wide<T>>(in_leaf.next_multiple_of(PADDING)).unwrap();
+        let (mut leaf, mut sums) = (vec![zero; ld * padded_columns(n)], Mat::zeros(n, n));
+        leaves.for_each(|(rows, next)| {
+            AddColumns { rows, leaf: &mut leaf, ld, sums: &mut sums, next, widen }.with_simd(simd);
+        });
+        sums
+    }
+
+    /// Entry (i, j): small integers in both parts.
+    fn entry<T: Number>(i: usize, j: usize) -> T {
+        let part = |k: usize| ((i * 7 + j * 13 + i * j * k) % 9) as f64 - 4.0;
+        T::from_complex(Complex::new(part(3), part(5)))
+    }
+
+    /// Integers, so that sums are exact in any order: on and above the diagonal X^H X is what the definition says, for few columns and many (no
+    /// whole registers, groups or V's), for leaves that are no whole registers, and in every memory order.
+    fn exact<T: Number, S: Simd>(simd: S) {
+        for (m, n, in_leaf) in [
+            (5, 1, 16),
+            (100, 2, 32),
+            (70, 3, 64),
+            (97, 7, 48),
+            (64, 8, 64),
+            (40, 9, 16),
+            (130, 13, 64),
+            (33, 31, 32),
+            (48, 66, 16),
+            (17, 100, 16),
+        ] {
+            let (a, b) = (Mat::from_fn(m, n, entry::<T>), Mat::from_fn(n, m, |j, i| entry::<T>(i, j)));
+            let gaps = Mat::from_fn(2 * m, n, |i, j| entry::<T>(i / 2, j));
+            // SAFETY: every second row of 2 m.
+            let gaps = unsafe { MatRef::from_raw_parts(gaps.as_ptr(), m, n, 2, gaps.col_stride()) };
+            let wide = |i: usize, j: usize| entry::<T>(i, j).widen().to_wide();
+            let product = |i: usize, j: usize| {
+                (0..m).fold(Wide::<T>::zero_impl(), |sum, k| sum + Wide::<T>::conj_impl(&wide(k, i)) * wide(k, j))
+            };
+            let want = Mat::from_fn(n, n, product);
+            for by_rows in [false, true] {
+                for a in [a.as_ref(), b.transpose(), gaps] {
+                    let got = squares(simd, a, in_leaf, by_rows);
+                    for (i, j) in (0..n).flat_map(|j| (0..=j).map(move |i| (i, j))) {
+                        assert_eq!(got[(i, j)], want[(i, j)], "{} {m} x {n}, {in_leaf} {by_rows}: ({i}, {j})", T::NAME);
+                    }
+                }
+            }
+        }
+    }
+
+    /// With every instruction set that the machine has, as they differ in registers and in their number.
+    fn exact_everywhere<T: Number>() {
+        exact::<T, _>(pulp::Scalar::new());
+        #[cfg(target_arch = "x86_64")]
+        {
+            pulp::x86::V3::try_new().into_iter().for_each(exact::<T, _>);
+            pulp::x86::V4::try_new().into_iter().for_each(exact::<T, _>);
+        }
+        #[cfg(target_arch = "aarch64")]
+        pulp::aarch64::Neon::try_new().into_iter().for_each(exact::<T, _>);
+    }
+
+    #[test]
+    fn squares_of_integers_are_exact() {
+        exact_everywhere::<f64>();
+        exact_everywhere::<f32>();
+        exact_everywhere::<f16>();
+        exact_everywhere::<Complex<f64>>();
+        exact_everywhere::<Complex<f32>>();
+    }
+}

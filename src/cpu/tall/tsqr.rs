@@ -1,0 +1,161 @@
+//! The triangular factor of a tall, narrow matrix in one pass over it (tall-and-skinny QR: Demmel, Grigori, Hoemmen and Langou 2012).
+//!
+//! The rows are cut into runs, which are independent. A run is read leaf by leaf; each leaf is joined to the R of those before it and
+//! factored in a second-level cache: nothing but R is kept, and the matrix is not copied. The R's of the runs, one below the other, are the
+//! next matrix, until one is left. Where the cuts are depends on the shape alone, so the result does not depend on the number of threads.
+
+use std::ops::Range;
+
+use faer::prelude::ReborrowMut;
+use faer::{
+    Mat, MatMut, MatRef,
+    traits::{ComplexField, SimdArch},
+};
+use pulp::{Simd, WithSimd};
+
+use crate::{
+    base::{
+        error::Result,
+        number::{Number, Re, RealElement, Scalar},
+        scale::{largest, not_finite, scale_for},
+        watch::Watch,
+    },
+    cpu::{
+        kernels::leading_dimension,
+        qr::{
+            body::PADDING,
+            panel::{self, Panels},
+        },
+        simd::{
+            aligned::{Aligned, zeros},
+            lanes::Lanes,
+            prefetch::Ahead,
+        },
+        tall::leaves::{RUNS, in_runs, padded_copy},
+    },
+};
+
+/// Bytes of a leaf's column: as many as leave a panel three quarters of a first-level cache of 32 KiB.
+const COLUMN_BYTES: usize = 3072;
+/// Entries of a run, which is one task, at least.
+const RUN: usize = 1 << 16;
+
+/// A triangular factor times a scale, a power of two, and that scale.
+pub(crate) type ScaledFactor<T> = (Mat<<T as Number>::Scalar>, Re<T>);
+
+/// R of some rows times a scale, and that scale; none where all of them are zero.
+type Factor<T> = (Mat<<T as Number>::Scalar>, Option<Re<T>>);
+
+/// The upper triangular n x n factor of `scale` times the m x n matrix `a`, m >= n >= 1, with no copy of the matrix, and that `scale`: the
+/// power of two of stage 0, found on the way. Where an entry is not finite, the error does not say which.
+pub(crate) fn tsqr<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<ScaledFactor<T>> {
+    let shape = a.shape();
+    let factors = runs(a, watch, |rows, scale| {
+        let largest = largest(rows).ok_or_else(not_finite)?;
+        let wanted = scale_for::<T::Scalar>(largest, shape.0, shape.1);
+        Ok(if largest > Re::<T>::zero_impl() && scale.is_none_or(|scale| wanted < scale) { Some(wanted) } else { scale })
+    })?;
+    // The scale that suits them all; only runs of zeros have none.
+    let scale = factors.iter().filter_map(|(_, scale)| *scale).reduce(|x, y| if x < y { x } else { y });
+    let scale = scale.unwrap_or_else(Re::<T>::one_impl);
+    let by = |of: Option<Re<T>>| Re::<T>::from_double(scale.to_double() / of.unwrap_or(scale).to_double());
+    let scaled = factors.into_iter().map(|(r, of)| scaled(r, by(of))).collect();
+    Ok((joined(scaled, watch)?, scale))
+}
+
+/// The triangular factor of triangular factors, one below the other.
+fn joined<T: Scalar>(mut factors: Vec<Mat<T>>, watch: &Watch) -> Result<Mat<T>> {
+    while factors.len() > 1 {
+        let n = factors[0].ncols();
+        let stacked = Mat::from_fn(factors.len() * n, n, |i, j| factors[i / n][(i % n, j)]);
+        factors = runs(stacked.as_ref(), watch, |_, _| Ok(Some(Re::<T>::one_impl())))?.into_iter().map(|(r, _)| r).collect();
+    }
+    Ok(factors.swap_remove(0))
+}
+
+/// `by` times `r`, exact but for underflow.
+pub(crate) fn scaled<T: Scalar>(mut r: Mat<T>, by: Re<T>) -> Mat<T> {
+    if by != Re::<T>::one_impl() {
+        r.col_iter_mut().for_each(|column| column.iter_mut().for_each(|x| *x = x.times(by)));
+    }
+    r
+}
+
+/// The triangular factors of the runs of `a`, each times a scale that `rescale` finds, as in [`run`].
+fn runs<T: Number>(
+    a: MatRef<'_, T>,
+    watch: &Watch,
+    rescale: impl Fn(MatRef<'_, T>, Option<Re<T>>) -> Result<Option<Re<T>>> + Sync,
+) -> Result<Vec<Factor<T>>> {
+    let (m, n) = a.shape();
+    let leaf = COLUMN_BYTES / size_of::<T::Scalar>();
+    // A run has several leaves, and several times as many rows as its R.
+    let in_run = (RUN / n).max(8 * n).max(m / RUNS).max(4 * leaf).next_multiple_of(leaf);
+    in_runs(m, in_run, |body, rows| run(a, rows, leaf, body, watch, &rescale))
+}
+
+/// R of one run, these `rows` of `a`, times a scale, leaf after leaf. `rescale` gives each leaf the scale from there on, which may be lower
+/// than the one before; None is for zeros. `body` is workspace.
+fn run<T: Number>(
+    a: MatRef<'_, T>,
+    rows: Range<usize>,
+    leaf: usize,
+    body: &mut Aligned<T::Scalar>,
+    watch: &Watch,
+    rescale: impl Fn(MatRef<'_, T>, Option<Re<T>>) -> Result<Option<Re<T>>>,
+) -> Result<Factor<T>> {
+    let n = a.ncols();
+    let most = leaf.min(rows.len()).next_multiple_of(PADDING);
+    let ld = leading_dimension::<T::Scalar>(most).unwrap_or(most);
+    if body.len() < ld * n {
+        *body = zeros("leaf of the QR factorisation", ld.saturating_mul(n))?;
+    }
+    let mut r = Mat::<T::Scalar>::zeros(n, n);
+    let mut scale = None;
+    for start in rows.clone().step_by(leaf) {
+        let end = rows.end.min(start + leaf);
+        // Asked for at each reflector, and for every few columns that a panel is applied to. Whoever has this run will mostly have the
+        // one below it next.
+        let mut ahead = Ahead::of(a.subrows(end, leaf.min(a.nrows() - end)), n + n * n / (6 * panel::WIDTH));
+        let rows = a.subrows(start, end - start);
+        let before = scale;
+        scale = rescale(rows, before)?;
+        if let (Some(before), Some(now)) = (before, scale) {
+            r = scaled(r, Re::<T>::from_double(now.to_double() / before.to_double()));
+        }
+        if let Some(scale) = scale {
+            let body = padded_copy(rows, body, ld, |x| x.times(scale));
+            <T::Scalar as ComplexField>::Arch::default().dispatch(Join { r: r.as_mut(), body, ahead: &mut ahead });
+        }
+        watch.did(2 * rows.nrows() as u64 * (n as u64).pow(2))?;
+    }
+    Ok((r, scale))
+}
+
+/// R becomes the triangular factor of [R; body].
+struct Join<'a, T, U> {
+    r: MatMut<'a, T>,
+    body: MatMut<'a, T>,
+    ahead: &'a mut Ahead<'a, U>,
+}
+
+impl<T: Scalar, U> WithSimd for Join<'_, T, U> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let lanes = Lanes::<T, S>::new(simd);
+        let cols = self.body.ncols();
+        self.in_panels(lanes, cols);
+    }
+}
+
+impl<T: Scalar, U> Panels<T> for Join<'_, T, U> {
+    #[inline(always)]
+    fn eliminate<S: Simd, const K: usize>(&mut self, lanes: Lanes<T, S>, j: usize) {
+        let (mut v, body) = self.body.rb_mut().get_mut(.., j..).split_at_col_mut(K);
+        let (mut top, right) = self.r.rb_mut().get_mut(j..j + K, j..).split_at_col_mut(K);
+        let block = panel::factor::<T, S, K, false>(lanes, top.rb_mut(), v.rb_mut(), || self.ahead.ask());
+        panel::apply::<T, S, K, false>(lanes, &block, v, right, body, || self.ahead.ask());
+    }
+}

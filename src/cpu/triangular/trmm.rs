@@ -1,0 +1,49 @@
+//! The base of the recursion, multiplying:  X <- L X,  [`ROWS`] rows of X (n x w) at a time, the last first. Twin: shaders/trmm.wgsl.
+//!
+//! A row is replaced when no row below it, which would need the old one, is left to be made.
+
+use pulp::Simd;
+
+use crate::{
+    base::number::Scalar,
+    cpu::{
+        simd::lanes::{Lane, Lanes},
+        triangular::{Packed, REGISTERS, ROWS},
+    },
+};
+
+/// Multiplies `x`, rows of [`REGISTERS`] registers; `triangle` holds L.
+#[inline(always)]
+pub(crate) fn trmm<T: Scalar, S: Simd>(lanes: Lanes<T, S>, triangle: &Packed<T>, x: &mut [T]) {
+    let n = Lanes::<T, S>::N;
+    let width = REGISTERS * n;
+    assert_eq!(x.len(), triangle.ld * width);
+    let x = x.as_mut_ptr();
+    for p in (0..triangle.ld).step_by(ROWS).rev() {
+        let l = triangle.rows(p);
+        // SAFETY: rows 0..p + ROWS <= ld of `x` have `width` elements each (asserted above), REGISTERS registers of n.
+        let load = |row: usize, k: usize| unsafe { lanes.load(x.add(row * width + k * n)) };
+        let own: [[Lane<T, S>; REGISTERS]; ROWS] = std::array::from_fn(|r| std::array::from_fn(|k| load(p + r, k)));
+        let mut sums = [[lanes.zero(); REGISTERS]; ROWS];
+        for (q, l) in l.chunks_exact(ROWS).enumerate().take(p) {
+            let above: [Lane<T, S>; REGISTERS] = std::array::from_fn(|k| load(q, k));
+            for r in 0..ROWS {
+                let l = lanes.splat(l[r]);
+                for k in 0..REGISTERS {
+                    sums[r][k] = lanes.mul_add(l, above[k], sums[r][k]);
+                }
+            }
+        }
+        for (r, sums) in sums.iter_mut().enumerate() {
+            let diagonal = lanes.splat(triangle.diagonal[p + r].0);
+            for (k, sum) in sums.iter_mut().enumerate() {
+                for (s, own) in own.iter().enumerate().take(r) {
+                    *sum = lanes.mul_add(lanes.splat(l[(p + s) * ROWS + r]), own[k], *sum);
+                }
+                *sum = lanes.mul_add(diagonal, own[r][k], *sum);
+                // SAFETY: as for `load`.
+                unsafe { lanes.store(x.add((p + r) * width + k * n), *sum) };
+            }
+        }
+    }
+}

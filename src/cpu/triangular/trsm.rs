@@ -1,0 +1,51 @@
+//! The base of the recursion, solving:  X <- L^-1 X  by substitution, [`ROWS`] rows of X (n x w) at a time. Twin: shaders/trsm.wgsl.
+//!
+//! Rows p.. of X lose what they have of the rows above, with sums in registers; then each loses what it has of its neighbours above and is
+//! divided by its diagonal entry.
+
+use pulp::Simd;
+
+use crate::{
+    base::number::Scalar,
+    cpu::{
+        simd::lanes::{Lane, Lanes},
+        triangular::{Packed, REGISTERS, ROWS},
+    },
+};
+
+/// Solves for `x`, rows of [`REGISTERS`] registers; `triangle` holds -L off the diagonal, and reciprocals.
+#[inline(always)]
+pub(crate) fn trsm<T: Scalar, S: Simd>(lanes: Lanes<T, S>, triangle: &Packed<T>, x: &mut [T]) {
+    let n = Lanes::<T, S>::N;
+    let width = REGISTERS * n;
+    assert_eq!(x.len(), triangle.ld * width);
+    let x = x.as_mut_ptr();
+    for p in (0..triangle.ld).step_by(ROWS) {
+        let l = triangle.rows(p);
+        // SAFETY: rows 0..p + ROWS <= ld of `x` have `width` elements each (asserted above), REGISTERS registers of n.
+        let load = |row: usize, k: usize| unsafe { lanes.load(x.add(row * width + k * n)) };
+        let mut sums: [[Lane<T, S>; REGISTERS]; ROWS] = std::array::from_fn(|r| std::array::from_fn(|k| load(p + r, k)));
+        for (q, l) in l.chunks_exact(ROWS).enumerate().take(p) {
+            let above: [Lane<T, S>; REGISTERS] = std::array::from_fn(|k| load(q, k));
+            for r in 0..ROWS {
+                let l = lanes.splat(l[r]);
+                for k in 0..REGISTERS {
+                    sums[r][k] = lanes.mul_add(l, above[k], sums[r][k]);
+                }
+            }
+        }
+        for r in 0..ROWS {
+            let (scale, reciprocal) = triangle.diagonal[p + r];
+            let (scale, reciprocal) = (lanes.splat(scale), lanes.splat(reciprocal));
+            let (solved, rest) = sums.split_at_mut(r);
+            for (k, sum) in rest[0].iter_mut().enumerate() {
+                for (s, solved) in solved.iter().enumerate() {
+                    *sum = lanes.mul_add(lanes.splat(l[(p + s) * ROWS + r]), solved[k], *sum);
+                }
+                *sum = lanes.mul(lanes.mul(*sum, scale), reciprocal);
+                // SAFETY: as for `load`.
+                unsafe { lanes.store(x.add((p + r) * width + k * n), *sum) };
+            }
+        }
+    }
+}

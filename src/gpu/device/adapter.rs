@@ -1,0 +1,236 @@
+//! Choosing an adapter and opening a device on it.
+
+use std::path::PathBuf;
+
+use wgpu::{DeviceType, Features, Instance, InstanceDescriptor, InstanceFlags, PowerPreference};
+
+use crate::base::error::{Result, SvdError};
+
+/// Which adapter a [`GpuContext`](crate::GpuContext) opens, and how.
+///
+/// The default is the adapter that promises most: hardware before software, discrete before integrated. `WGPU_ADAPTER_NAME`,
+/// `WGPU_BACKEND` and `WGPU_POWER_PREF` are heeded where the choice itself leaves them open.
+///
+/// ```
+/// use svdvals_gpu::AdapterChoice;
+/// let choice = AdapterChoice::default().name("llvmpipe").checked(true);
+/// assert_eq!(choice.name.as_deref(), Some("llvmpipe"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct AdapterChoice {
+    /// Only an adapter whose name contains this (upper and lower case alike).
+    pub name: Option<String>,
+    /// Low power puts an integrated GPU before a discrete one.
+    pub power: PowerPreference,
+    /// The limits to ask for.
+    pub limits: DeviceLimits,
+    /// Most bytes of one buffer that a shader may bind; None: as many as the limits have. A larger matrix is kept in several buffers.
+    pub max_binding: Option<u64>,
+    /// Whether shaders check every index at run time, which costs speed and finds bugs. None: as the environment variable
+    /// `SVDVALS_GPU_CHECKED` says (`1` is yes), else no.
+    pub checked: Option<bool>,
+    /// Directory where compiled pipelines are kept from process to process. None: as the environment variable
+    /// `SVDVALS_GPU_PIPELINE_CACHE` says, else none are kept.
+    pub pipeline_cache: Option<PathBuf>,
+}
+
+/// Limits and features that a device is opened with.
+///
+/// ```
+/// use svdvals_gpu::{AdapterChoice, DeviceLimits, GpuContext};
+/// let portable = AdapterChoice::default().limits(DeviceLimits::WebGpuDefault);
+/// if let Ok(context) = GpuContext::new(&portable) {
+///     assert_eq!(context.limits().max_compute_invocations_per_workgroup, 256);
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DeviceLimits {
+    /// All that the adapter has.
+    #[default]
+    Adapter,
+    /// What every WebGPU implementation promises (16 KiB of workgroup memory, 256 threads a workgroup, no immediates), and f64 and f16
+    /// where the adapter has them. For tests: a program that runs so runs everywhere.
+    WebGpuDefault,
+    /// As [`WebGpuDefault`](Self::WebGpuDefault), with neither f64 nor f16.
+    Plain,
+}
+
+impl AdapterChoice {
+    /// Asks for an adapter whose name contains `name`.
+    ///
+    /// ```
+    /// use svdvals_gpu::AdapterChoice;
+    /// assert_eq!(AdapterChoice::default().name("radeon").name.as_deref(), Some("radeon"));
+    /// ```
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sets the power preference.
+    ///
+    /// ```
+    /// use svdvals_gpu::{AdapterChoice, wgpu::PowerPreference};
+    /// let saving = AdapterChoice::default().power(PowerPreference::LowPower);
+    /// assert_eq!(saving.power, PowerPreference::LowPower);
+    /// ```
+    pub fn power(mut self, power: PowerPreference) -> Self {
+        self.power = power;
+        self
+    }
+
+    /// Sets the limits to ask for.
+    ///
+    /// ```
+    /// use svdvals_gpu::{AdapterChoice, DeviceLimits};
+    /// assert_eq!(AdapterChoice::default().limits(DeviceLimits::Plain).limits, DeviceLimits::Plain);
+    /// ```
+    pub fn limits(mut self, limits: DeviceLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the most bytes that a shader may bind of one buffer.
+    ///
+    /// ```
+    /// use svdvals_gpu::{AdapterChoice, GpuContext};
+    /// if let Ok(context) = GpuContext::new(&AdapterChoice::default().max_binding(1 << 20)) {
+    ///     assert_eq!(context.limits().max_storage_buffer_binding_size, 1 << 20);
+    /// }
+    /// ```
+    pub fn max_binding(mut self, bytes: u64) -> Self {
+        self.max_binding = Some(bytes);
+        self
+    }
+
+    /// Turns run-time checks in shaders on or off.
+    ///
+    /// ```
+    /// assert_eq!(svdvals_gpu::AdapterChoice::default().checked(true).checked, Some(true));
+    /// ```
+    pub fn checked(mut self, checked: bool) -> Self {
+        self.checked = Some(checked);
+        self
+    }
+
+    /// Keeps compiled pipelines in a file in `directory`, one for each kind of device, for the next process. Through Vulkan only;
+    /// elsewhere, and where the driver keeps them itself, as desktop drivers do, it makes no difference.
+    ///
+    /// The file is read when the context opens and replaced at the end of a call that compiled something
+    /// ([`GpuContext::store_pipelines`](crate::GpuContext::store_pipelines) does so at once). One that is damaged, of another device or
+    /// driver, or cannot be written is a line in the log and no error. Drivers trust what it holds: nobody else may be able to write into
+    /// `directory`.
+    ///
+    /// ```
+    /// use svdvals_gpu::AdapterChoice;
+    /// let choice = AdapterChoice::default().pipeline_cache("target/pipelines");
+    /// assert!(choice.pipeline_cache.is_some());
+    /// ```
+    pub fn pipeline_cache(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.pipeline_cache = Some(directory.into());
+        self
+    }
+
+    pub(crate) fn pipeline_directory(&self) -> Option<PathBuf> {
+        let named = || std::env::var_os("SVDVALS_GPU_PIPELINE_CACHE").filter(|name| !name.is_empty()).map(PathBuf::from);
+        self.pipeline_cache.clone().or_else(named)
+    }
+
+    pub(crate) fn is_checked(&self) -> bool {
+        self.checked.unwrap_or_else(|| std::env::var("SVDVALS_GPU_CHECKED").is_ok_and(|v| v == "1"))
+    }
+
+    /// The best adapter that fits.
+    async fn adapter(&self) -> Result<wgpu::Adapter> {
+        let no_adapter = |reason: String| SvdError::NoAdapter { reason };
+        if Instance::enabled_backend_features().is_empty() {
+            return Err(no_adapter("wgpu has no backend for this platform".into()));
+        }
+        // The environment may ask for API validation (WGPU_VALIDATION, WGPU_DEBUG); a debug build alone does not.
+        let flags = InstanceFlags::empty().with_env();
+        let mut descriptor = InstanceDescriptor::new_without_display_handle_from_env();
+        descriptor.flags = flags;
+        let backends = descriptor.backends;
+        let adapters = Instance::new(descriptor).enumerate_adapters(backends).await;
+
+        let found: Vec<String> = adapters.iter().map(|a| a.get_info().name).collect();
+        let wanted = self.name.clone().or_else(|| std::env::var("WGPU_ADAPTER_NAME").ok());
+        let fits = |name: &str| wanted.as_ref().is_none_or(|w| name.to_lowercase().contains(&w.to_lowercase()));
+        let power =
+            if self.power == PowerPreference::None { PowerPreference::from_env().unwrap_or_default() } else { self.power };
+        adapters
+            .into_iter()
+            .filter(|a| fits(&a.get_info().name))
+            .min_by_key(|a| rank(a.get_info().device_type, power))
+            .ok_or_else(|| {
+                no_adapter(match wanted {
+                    Some(name) if !found.is_empty() => format!("none of {found:?} is called {name:?}"),
+                    _ => format!("wgpu found none with the backends {backends:?}"),
+                })
+            })
+    }
+
+    /// A device on the best adapter that fits.
+    pub(crate) async fn open(&self) -> Result<(wgpu::Device, wgpu::Queue, wgpu::AdapterInfo)> {
+        let adapter = self.adapter().await?;
+        let of_adapter = Features::SHADER_F64
+            | Features::SHADER_F16
+            | Features::SUBGROUP
+            | Features::IMMEDIATES
+            | Features::TIMESTAMP_QUERY
+            | Features::PIPELINE_CACHE;
+        let (features, mut limits) = match self.limits {
+            DeviceLimits::Adapter => (of_adapter, adapter.limits()),
+            DeviceLimits::WebGpuDefault => (Features::SHADER_F64 | Features::SHADER_F16, wgpu::Limits::defaults()),
+            DeviceLimits::Plain => (Features::empty(), wgpu::Limits::defaults()),
+        };
+        if let Some(bytes) = self.max_binding {
+            limits.max_storage_buffer_binding_size = limits.max_storage_buffer_binding_size.min(bytes);
+        }
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("svdvals-gpu"),
+            required_features: features & adapter.features(),
+            required_limits: limits,
+            // Few and large buffers: no pools to speed up small ones.
+            memory_hints: wgpu::MemoryHints::MemoryUsage,
+            ..Default::default()
+        };
+        let opened = adapter.request_device(&descriptor).await;
+        let (device, queue) =
+            opened.map_err(|e| SvdError::Gpu { what: "a device with its adapter's limits", reason: e.to_string() })?;
+        Ok((device, queue, adapter.get_info()))
+    }
+}
+
+/// Smaller is better.
+fn rank(kind: DeviceType, power: PowerPreference) -> u8 {
+    match kind {
+        DeviceType::DiscreteGpu if power == PowerPreference::LowPower => 2,
+        DeviceType::DiscreteGpu => 0,
+        DeviceType::IntegratedGpu => 1,
+        DeviceType::VirtualGpu => 3,
+        DeviceType::Other => 4,
+        DeviceType::Cpu => 5,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hardware comes before software, whatever the power preference.
+    #[test]
+    fn hardware_first() {
+        for power in [PowerPreference::None, PowerPreference::LowPower, PowerPreference::HighPerformance] {
+            for kind in [DeviceType::DiscreteGpu, DeviceType::IntegratedGpu, DeviceType::VirtualGpu, DeviceType::Other] {
+                assert!(rank(kind, power) < rank(DeviceType::Cpu, power));
+            }
+        }
+        assert!(
+            rank(DeviceType::IntegratedGpu, PowerPreference::LowPower) < rank(DeviceType::DiscreteGpu, PowerPreference::LowPower)
+        );
+        assert!(rank(DeviceType::DiscreteGpu, PowerPreference::None) < rank(DeviceType::IntegratedGpu, PowerPreference::None));
+    }
+}

@@ -1,0 +1,469 @@
+//! A device, its queue and its compiled pipelines; what goes wrong on it, as values.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use futures_channel::oneshot;
+use pollster::block_on;
+use wgpu::{AdapterInfo, Device, DeviceType, ErrorFilter, Features, PollError, PollType, Queue, SubmissionIndex};
+
+use crate::{
+    base::{
+        error::{Result, SvdError},
+        number::{HalfStorage, Number, Re},
+        pool::on_thread,
+    },
+    gpu::device::{adapter::AdapterChoice, pipeline::Pipelines, pipeline_cache::PipelineFile},
+};
+
+/// A GPU that is ready to compute: device, queue and compiled kernels. Cheap to clone; many threads may use one at once.
+///
+/// Calls share the device by turns. Each hands its work over in short submissions (at most 1024 dispatches, or some tenths of a second on a
+/// small GPU) and has at most four of them on the device at a time, which takes them first come, first served: a small call waits for four
+/// submissions of each other call, and not for the end of a large one.
+///
+/// ```
+/// use svdvals_gpu::{GpuContext, SvdError, SvdOptions};
+/// match GpuContext::global() {
+///     Ok(context) => {
+///         println!("{} through {}", context.adapter_name(), context.backend());
+///         let _options = SvdOptions::default().context(context);
+///     }
+///     Err(SvdError::NoAdapter { reason }) => println!("no GPU here: {reason}"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok::<(), SvdError>(())
+/// ```
+#[derive(Clone)]
+pub struct GpuContext(Arc<Inner>);
+
+struct Inner {
+    device: Device,
+    queue: Queue,
+    info: AdapterInfo,
+    limits: wgpu::Limits,
+    checked: bool,
+    /// What the driver said when the device was lost.
+    lost: Arc<OnceLock<String>>,
+    pipelines: Pipelines,
+    /// What scopes may still say, in a browser.
+    unchecked: Mutex<Vec<(&'static str, Scope)>>,
+}
+
+/// An error scope that was left.
+type Scope = Pin<Box<dyn Future<Output = Option<wgpu::Error>> + Send>>;
+
+/// How a call waits for the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Waits {
+    /// The thread waits.
+    #[default]
+    Blocking,
+    /// The task is woken.
+    Awaited,
+}
+
+/// What [`GpuContext::global`] found.
+static GLOBAL: Mutex<Option<Result<GpuContext>>> = Mutex::new(None);
+
+/// Longest wait for work that is bounded to about a second (see `stream.rs`): after that the device hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+impl GpuContext {
+    /// Opens a device on the adapter chosen.
+    ///
+    /// ```
+    /// use svdvals_gpu::{AdapterChoice, GpuContext, SvdError};
+    /// let none = AdapterChoice::default().name("no adapter has this name");
+    /// assert!(matches!(GpuContext::new(&none), Err(SvdError::NoAdapter { .. })));
+    /// ```
+    ///
+    /// # Errors
+    /// [`SvdError::NoAdapter`] where there is none that fits, and in a browser, where [`new_async`](Self::new_async) opens one;
+    /// [`SvdError::Gpu`] where the driver refuses the device.
+    pub fn new(choice: &AdapterChoice) -> Result<Self> {
+        if CANNOT_BLOCK {
+            return Err(SvdError::NoAdapter { reason: "a browser's GPU is opened by `GpuContext::new_async`".into() });
+        }
+        block_on(Self::new_async(choice))
+    }
+
+    /// As [`new`](Self::new), without blocking in a browser. (Elsewhere drivers open a device while they are waited for, which may take
+    /// tenths of a second.)
+    ///
+    /// ```
+    /// use svdvals_gpu::{AdapterChoice, GpuContext, SvdError};
+    /// async fn name() -> Result<String, SvdError> {
+    ///     Ok(GpuContext::new_async(&AdapterChoice::default()).await?.adapter_name().to_owned())
+    /// }
+    /// println!("{:?}", pollster::block_on(name()));
+    /// ```
+    ///
+    /// # Errors
+    /// [`SvdError::NoAdapter`] where there is none that fits; [`SvdError::Gpu`] where the driver refuses the device.
+    pub async fn new_async(choice: &AdapterChoice) -> Result<Self> {
+        let (device, queue, info) = choice.open().await?;
+        log::info!("svdvals-gpu opened {} through {} ({:?})", info.name, info.backend, info.device_type);
+        // wgpu panics on errors that no scope catches. All of ours are made within scopes; what else there is is logged.
+        device.on_uncaptured_error(Arc::new(|error| log::error!("svdvals-gpu: wgpu error outside any call: {error}")));
+        let lost = Arc::new(OnceLock::new());
+        let told = lost.clone();
+        device.set_device_lost_callback(move |reason, message| {
+            // The first message is the cause.
+            let _ = told.set(format!("{reason:?}: {message}"));
+        });
+        Ok(Self::assemble(device, queue, info, choice, lost))
+    }
+
+    /// The context that calls use by default: made by the first call, on the best adapter there is (hardware before software).
+    ///
+    /// That there is no adapter is remembered; other failures are tried anew by the next call, and a lost device is replaced.
+    ///
+    /// ```
+    /// use svdvals_gpu::GpuContext;
+    /// if let Ok(context) = GpuContext::global() {
+    ///     assert!(!context.is_lost());
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn global() -> Result<Self> {
+        let mut global = GLOBAL.lock().unwrap_or_else(PoisonError::into_inner);
+        remembered(&global).unwrap_or_else(|| {
+            let made = Self::new(&AdapterChoice::default());
+            if !CANNOT_BLOCK {
+                *global = Some(made.clone());
+            }
+            made
+        })
+    }
+
+    /// [`global`](Self::global) for callers that must not block: a browser has no other.
+    ///
+    /// ```
+    /// use svdvals_gpu::{GpuContext, SvdOptions};
+    /// async fn options() -> Option<SvdOptions> {
+    ///     Some(SvdOptions::default().context(GpuContext::global_async().await.ok()?))
+    /// }
+    /// println!("{:?}", pollster::block_on(options()));
+    /// ```
+    ///
+    /// # Errors
+    /// As [`new_async`](Self::new_async).
+    pub async fn global_async() -> Result<Self> {
+        let known = remembered(&GLOBAL.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(known) = known {
+            return known;
+        }
+        let made = Self::new_async(&AdapterChoice::default()).await;
+        let mut global = GLOBAL.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another task may have been faster.
+        Ok(match remembered(&global) {
+            Some(Ok(context)) => context,
+            _ => {
+                *global = Some(made.clone());
+                made?
+            }
+        })
+    }
+
+    /// A context on a device that you own. Ask the device for as many limits and features as you can: kernels use
+    /// `max_compute_workgroup_storage_size`, `max_compute_invocations_per_workgroup` and the buffer sizes that it has, f64 and c64 need
+    /// `Features::SHADER_F64`, and [`HalfStorage::Half`] needs `Features::SHADER_F16`.
+    ///
+    /// The device's error handler and device-lost callback stay yours. Shaders are checked at run time if `SVDVALS_GPU_CHECKED=1`, and
+    /// `SVDVALS_GPU_PIPELINE_CACHE` is heeded where the device has `Features::PIPELINE_CACHE`.
+    ///
+    /// ```
+    /// use svdvals_gpu::GpuContext;
+    /// # let Ok(own) = GpuContext::global() else { return };
+    /// # let (device, queue) = (own.device().clone(), own.queue().clone());
+    /// let info = device.adapter_info(); // of your `wgpu::Device`
+    /// let context = GpuContext::from_wgpu(device, queue, info);
+    /// println!("computing on {}", context.adapter_name());
+    /// ```
+    pub fn from_wgpu(device: Device, queue: Queue, info: AdapterInfo) -> Self {
+        Self::assemble(device, queue, info, &AdapterChoice::default(), Arc::new(OnceLock::new()))
+    }
+
+    fn assemble(device: Device, queue: Queue, info: AdapterInfo, choice: &AdapterChoice, lost: Arc<OnceLock<String>>) -> Self {
+        let (limits, checked, pipelines) = (device.limits(), choice.is_checked(), Pipelines::default());
+        let unchecked = Mutex::default();
+        let mut context = GpuContext(Arc::new(Inner { device, queue, info, limits, checked, lost, pipelines, unchecked }));
+        let file = choice.pipeline_directory().and_then(|directory| PipelineFile::open(&context, &directory));
+        if let Some(inner) = Arc::get_mut(&mut context.0) {
+            inner.pipelines.file = file;
+        }
+        context
+    }
+
+    pub(crate) fn adapter_info(&self) -> &AdapterInfo {
+        &self.0.info
+    }
+
+    /// The adapter's name, as its driver gives it.
+    ///
+    /// ```
+    /// use svdvals_gpu::GpuContext;
+    /// if let Ok(context) = GpuContext::global() {
+    ///     println!("{}", context.adapter_name());
+    /// }
+    /// ```
+    pub fn adapter_name(&self) -> &str {
+        &self.0.info.name
+    }
+
+    /// The graphics interface that the device is reached through.
+    ///
+    /// ```
+    /// use svdvals_gpu::GpuContext;
+    /// if let Ok(context) = GpuContext::global() {
+    ///     println!("through {}", context.backend());
+    /// }
+    /// ```
+    pub fn backend(&self) -> wgpu::Backend {
+        self.0.info.backend
+    }
+
+    /// Whether the adapter is a program that runs on the CPU.
+    ///
+    /// ```
+    /// use svdvals_gpu::GpuContext;
+    /// if let Ok(context) = GpuContext::global() {
+    ///     println!("{}", if context.is_software() { "a program" } else { "hardware" });
+    /// }
+    /// ```
+    pub fn is_software(&self) -> bool {
+        self.0.info.device_type == DeviceType::Cpu
+    }
+
+    /// The device's limits.
+    ///
+    /// ```
+    /// use svdvals_gpu::GpuContext;
+    /// if let Ok(context) = GpuContext::global() {
+    ///     println!("{} bytes in one binding", context.limits().max_storage_buffer_binding_size);
+    /// }
+    /// ```
+    pub fn limits(&self) -> &wgpu::Limits {
+        &self.0.limits
+    }
+
+    /// Whether the device computes with elements of type `T`, half types held as `half` says.
+    ///
+    /// ```
+    /// use svdvals_gpu::{GpuContext, HalfStorage};
+    /// if let Ok(context) = GpuContext::global() {
+    ///     assert!(context.supports::<f32>(HalfStorage::Single) && context.supports::<half::bf16>(HalfStorage::Single));
+    /// }
+    /// ```
+    pub fn supports<T: Number>(&self, half: HalfStorage) -> bool {
+        match half {
+            HalfStorage::Single => self.require::<T, T::Scalar>().is_ok(),
+            HalfStorage::Half => self.require::<T, T::Compact>().is_ok(),
+        }
+    }
+
+    /// That the device computes with `T` stored as `S`, or what it lacks.
+    pub(crate) fn require<T: Number, S: Number>(&self) -> Result<()> {
+        let features = self.0.device.features();
+        let lacks = |needed, feature: Features, name| (needed && !features.contains(feature)).then_some(name);
+        let f64 = lacks(size_of::<Re<S>>() == size_of::<f64>(), Features::SHADER_F64, "SHADER_F64");
+        let f16 = lacks(S::IS_HALF, Features::SHADER_F16, "SHADER_F16");
+        match f64.or(f16) {
+            Some(feature) => {
+                Err(SvdError::UnsupportedElement { element: T::NAME, feature, adapter: self.adapter_name().to_owned() })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The device.
+    ///
+    /// ```
+    /// use svdvals_gpu::GpuContext;
+    /// if let Ok(context) = GpuContext::global() {
+    ///     println!("{:?}", context.device().features()); // for buffers and pipelines of your own
+    /// }
+    /// ```
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+
+    /// The device's queue.
+    ///
+    /// ```
+    /// use svdvals_gpu::GpuContext;
+    /// if let Ok(context) = GpuContext::global() {
+    ///     context.queue().submit([]); // of your own command buffers
+    /// }
+    /// ```
+    pub fn queue(&self) -> &Queue {
+        &self.0.queue
+    }
+
+    /// Whether shaders check their indices at run time.
+    ///
+    /// ```
+    /// use svdvals_gpu::{AdapterChoice, GpuContext};
+    /// if let Ok(context) = GpuContext::new(&AdapterChoice::default().checked(true)) {
+    ///     assert!(context.is_checked());
+    /// }
+    /// ```
+    pub fn is_checked(&self) -> bool {
+        self.0.checked
+    }
+
+    /// Whether the device is known to be lost: nothing more can be computed on it.
+    ///
+    /// ```
+    /// use svdvals_gpu::GpuContext;
+    /// if let Ok(context) = GpuContext::global() {
+    ///     assert!(!context.is_lost()); // or a new one is needed: `GpuContext::new`
+    /// }
+    /// ```
+    pub fn is_lost(&self) -> bool {
+        self.0.lost.get().is_some()
+    }
+
+    /// Whether both are one device.
+    pub(crate) fn is_same(&self, other: &GpuContext) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub(crate) fn pipelines(&self) -> &Pipelines {
+        &self.0.pipelines
+    }
+
+    /// Most bytes that one storage buffer may have.
+    pub(crate) fn max_buffer_bytes(&self) -> u64 {
+        // Whole vectors: buffers are made of them.
+        self.0.limits.max_buffer_size.min(self.0.limits.max_storage_buffer_binding_size) / 16 * 16
+    }
+
+    fn lost(&self, fallback: impl FnOnce() -> String) -> SvdError {
+        SvdError::DeviceLost { reason: self.0.lost.get().cloned().unwrap_or_else(fallback) }
+    }
+
+    /// That calls may wait so.
+    pub(crate) fn may_wait(&self, waits: Waits) -> Result<()> {
+        if CANNOT_BLOCK && waits == Waits::Blocking {
+            return Err(SvdError::invalid("backend", "a GPU in a browser is waited for by `svdvals_gpu_async` alone"));
+        }
+        Ok(())
+    }
+
+    /// Runs `body`, which uses the device, and returns what the device finds wrong meanwhile; in a browser, which says so later,
+    /// [`done`](Self::done) returns it. (Error scopes are per thread.)
+    pub(crate) fn scoped<R>(&self, what: &'static str, body: impl FnOnce() -> Result<R>) -> Result<R> {
+        if self.is_lost() {
+            return Err(self.lost(String::new));
+        }
+        let filters = [ErrorFilter::Internal, ErrorFilter::Validation, ErrorFilter::OutOfMemory];
+        let mut scopes = Vec::from(filters.map(|filter| self.0.device.push_error_scope(filter)));
+        let result = body();
+        // Innermost first.
+        let errors = std::iter::from_fn(|| scopes.pop()).map(|scope| scope.pop());
+        if CANNOT_BLOCK {
+            let mut unchecked = self.0.unchecked.lock().unwrap_or_else(PoisonError::into_inner);
+            unchecked.extend(errors.map(|error| (what, Box::pin(error) as _)));
+            return result;
+        }
+        let errors: Vec<_> = errors.filter_map(block_on).collect();
+        if result.is_err() || !errors.is_empty() {
+            // A loss comes to light when the device is polled, and explains whatever else went wrong.
+            let _ = self.poll(PollType::Poll);
+        }
+        if self.is_lost() {
+            return Err(self.lost(String::new));
+        }
+        match errors.into_iter().next() {
+            None => result,
+            Some(error) => Err(error_of(what, error)),
+        }
+    }
+
+    /// Done when `submission` is.
+    pub(crate) async fn done(&self, submission: SubmissionIndex, waits: Waits) -> Result<()> {
+        if CANNOT_BLOCK {
+            let (tell, told) = oneshot::channel();
+            // Nobody listens where the call was dropped.
+            self.0.queue.on_submitted_work_done(move || {
+                let _ = tell.send(());
+            });
+            told.await.map_err(|never| self.lost(|| never.to_string()))?;
+            let unchecked = std::mem::take(&mut *self.0.unchecked.lock().unwrap_or_else(PoisonError::into_inner));
+            for (what, error) in unchecked {
+                if let Some(error) = error.await {
+                    return Err(error_of(what, error));
+                }
+            }
+            return Ok(());
+        }
+        match waits {
+            Waits::Blocking => self.wait(submission),
+            Waits::Awaited => {
+                // Somebody has to poll the device; no thread that anything else waits for.
+                let context = self.clone();
+                on_thread(move || context.wait(submission)).await?
+            }
+        }
+    }
+
+    /// Waits until `submission` is done.
+    fn wait(&self, submission: SubmissionIndex) -> Result<()> {
+        let result = self.poll(PollType::Wait { submission_index: Some(submission), timeout: Some(PATIENCE) });
+        if self.is_lost() { Err(self.lost(String::new)) } else { result }
+    }
+
+    /// `Device::poll`, with its panic as an error: wgpu 30 panics there where the device is lost (backend/wgpu_core.rs,
+    /// `handle_error_fatal`).
+    fn poll(&self, poll: PollType) -> Result<()> {
+        // Unwind safe: nothing of ours is on the stack below but callbacks that send a message, and wgpu's locks do not poison.
+        match catch_unwind(AssertUnwindSafe(|| self.0.device.poll(poll))) {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(PollError::Timeout)) => Err(self.lost(|| format!("no answer for {} seconds", PATIENCE.as_secs()))),
+            Ok(Err(error)) => Err(self.lost(|| error.to_string())),
+            Err(_) => Err(self.lost(|| "lost while waited for".into())),
+        }
+    }
+}
+
+/// Whether threads may not wait, as in a browser.
+pub(crate) const CANNOT_BLOCK: bool = cfg!(target_family = "wasm");
+
+/// What is known of the default context: one that works, or that there is none.
+fn remembered(global: &Option<Result<GpuContext>>) -> Option<Result<GpuContext>> {
+    match global {
+        Some(Ok(context)) if !context.is_lost() => Some(Ok(context.clone())),
+        Some(Err(error @ SvdError::NoAdapter { .. })) => Some(Err(error.clone())),
+        _ => None,
+    }
+}
+
+fn error_of(what: &'static str, error: wgpu::Error) -> SvdError {
+    match error {
+        wgpu::Error::OutOfMemory { .. } => {
+            let reason = std::error::Error::source(&error).map_or(what.into(), |e| format!("{what}: {e}"));
+            SvdError::OutOfMemory { reason: format!("{reason}; Backend::Cpu takes the host's") }
+        }
+        error => SvdError::Gpu { what, reason: error.to_string() },
+    }
+}
+
+impl std::fmt::Debug for GpuContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Inner { info, checked, lost, .. } = &*self.0;
+        let mut out = f.debug_struct("GpuContext");
+        out.field("adapter", &info.name)
+            .field("backend", &info.backend)
+            .field("checked", checked)
+            .field("lost", lost)
+            .finish_non_exhaustive()
+    }
+}

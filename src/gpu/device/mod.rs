@@ -1,0 +1,8 @@
+//! The device: its adapter, its pipelines, and what is sent to it and back.
+
+pub mod adapter;
+pub mod context;
+pub(crate) mod pipeline;
+pub(crate) mod pipeline_cache;
+pub(crate) mod stream;
+pub(crate) mod timer;

@@ -1,0 +1,335 @@
+//! Shader sources, the constants that are written into them, and the pipelines compiled from both.
+
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    fmt::Write,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use web_time::Instant;
+use wesl::{CompileOptions, VirtualResolver, Wesl};
+use wgpu::{
+    BindGroup, BindGroupDescriptor, BindGroupEntry, BindGroupLayout, BindGroupLayoutDescriptor, BindGroupLayoutEntry,
+    BindingType, Buffer, BufferBinding, BufferBindingType, BufferSize, ComputePipeline, ComputePipelineDescriptor, Features,
+    PipelineCompilationOptions, PipelineLayoutDescriptor, ShaderModuleDescriptor, ShaderRuntimeChecks, ShaderSource,
+    ShaderStages,
+};
+
+use crate::{
+    base::{
+        error::{Result, SvdError},
+        number::{Number, Re, RealElement, Scalar},
+    },
+    cost::work::LINEAR_THREADS,
+    gpu::device::{context::GpuContext, pipeline_cache::PipelineFile},
+};
+
+/// A shader: its entry point has the file's name; it binds `buffers` storage buffers, then where there are no immediates its `words` u32
+/// parameters, then those of `package::dense` if it imports that.
+pub(crate) struct Shader {
+    pub name: &'static str,
+    source: &'static str,
+    pub buffers: u32,
+    pub words: u32,
+    /// A condition that its source is compiled under.
+    variant: Option<&'static str>,
+}
+
+macro_rules! shader {
+    ($name:literal, $buffers:literal, $words:literal) => {
+        shader!($name, $buffers, $words, None)
+    };
+    ($name:literal, $buffers:literal, $words:literal, $variant:expr) => {
+        Shader {
+            name: $name,
+            source: include_str!(concat!("../../../shaders/", $name, ".wgsl")),
+            buffers: $buffers,
+            words: $words,
+            variant: $variant,
+        }
+    };
+}
+
+pub(crate) const GEQRT: Shader = shader!("geqrt", 2, 12);
+pub(crate) const UNMQR: Shader = shader!("unmqr", 2, 12);
+/// For levels whose rows and columns start at multiples of four.
+pub(crate) const UNMQR_IN_VECTORS: Shader = shader!("unmqr", 2, 12, Some("vectors"));
+pub(crate) const PACK_BAND: Shader = shader!("pack_band", 1, 7);
+pub(crate) const UNPACK_BAND: Shader = shader!("unpack_band", 2, 4);
+pub(crate) const REPACK_BAND: Shader = shader!("repack_band", 2, 4);
+pub(crate) const CHASE: Shader = shader!("chase", 1, 9);
+pub(crate) const SQUARE_BIDIAGONAL: Shader = shader!("square_bidiagonal", 2, 3);
+pub(crate) const BISECT: Shader = shader!("bisect", 2, 3);
+pub(crate) const GEMM: Shader = shader!("gemm", 3, 11);
+pub(crate) const TRMM: Shader = shader!("trmm", 3, 9);
+pub(crate) const TRSM: Shader = shader!("trsm", 3, 9);
+pub(crate) const DIAGONAL: Shader = shader!("diagonal", 2, 2);
+pub(crate) const LARGEST: Shader = shader!("largest", 2, 4);
+pub(crate) const SCALE: Shader = shader!("scale", 3, 4);
+
+/// What shaders share.
+const MODULES: [(&str, &str); 10] = [
+    ("pair", include_str!("../../../shaders/shared/pair.wgsl")),
+    ("reflector", include_str!("../../../shaders/shared/reflector.wgsl")),
+    ("scalar", include_str!("../../../shaders/shared/scalar.wgsl")),
+    ("level", include_str!("../../../shaders/shared/level.wgsl")),
+    ("operands", include_str!("../../../shaders/shared/operands.wgsl")),
+    ("triangle", include_str!("../../../shaders/shared/triangle.wgsl")),
+    ("tiles", include_str!("../../../shaders/shared/tiles.wgsl")),
+    ("compact_wy", include_str!("../../../shaders/shared/compact_wy.wgsl")),
+    ("band", include_str!("../../../shaders/shared/band.wgsl")),
+    ("subgroups", include_str!("../../../shaders/shared/subgroups.wgsl")),
+];
+
+/// A compiled shader with the layout of its bindings.
+#[derive(Clone)]
+pub(crate) struct Pipeline {
+    pub compute: ComputePipeline,
+    layout: BindGroupLayout,
+    words: u32,
+}
+
+/// What a pipeline is compiled from: shader, its variant, number of the matrix's buffers, storage type and constants.
+type Key = (&'static str, Option<&'static str>, usize, &'static str, String);
+
+/// The pipelines compiled so far, each in a cell of its own, so that different ones are compiled at the same time.
+#[derive(Default)]
+pub(crate) struct Pipelines {
+    cells: Mutex<HashMap<Key, Arc<Mutex<Option<Pipeline>>>>>,
+    /// What earlier processes left, and this one adds to.
+    pub(crate) file: Option<PipelineFile>,
+}
+
+/// A pipeline that a call is going to need: shader, constants, and number of the matrix's buffers.
+pub(crate) type Wanted = (&'static Shader, Vec<(&'static str, u32)>, usize);
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `package::tuning`: the constants of a shader for arithmetic in `R`.
+fn constants<R: RealElement>(values: &[(&str, u32)]) -> String {
+    let mut text = String::new();
+    let real = [
+        ("NORM_FLOOR", R::norm_floor()),
+        ("NORM_SCALE", R::norm_scale()),
+        // Twice the largest entry of a vector whose sum of squares is below the floor.
+        ("NORM_CLAMP", num_traits::Float::sqrt(R::norm_floor()) * R::from_double(2.0)),
+        ("SMALLEST_NORMAL", R::min_positive_value()),
+        ("PIVOT", R::pivot()),
+    ];
+    for (name, value) in real {
+        let _ = writeln!(text, "const {name}: {} = {:e};", R::NAME, value.to_double());
+    }
+    for (name, value) in values.iter().chain(&[("LINEAR_THREADS", LINEAR_THREADS)]) {
+        let _ = writeln!(text, "const {name}: u32 = {value}u;");
+    }
+    text
+}
+
+/// `package::dense`: a matrix in `count` buffers, bound one after the other from `binding` on.
+fn dense(binding: u32, count: usize, entry: &str) -> String {
+    let mut text = format!("import package::level::{{Place}};\nimport package::scalar::{{{entry}}};\n");
+    for k in 0..count {
+        let _ = writeln!(text, "@group(0) @binding({}) var<storage, read_write> a{k}: array<{entry}>;", binding + k as u32);
+    }
+    let mut function = |signature: &str, body: &dyn Fn(usize) -> String| {
+        let _ = if count > 1 {
+            let cases: String = (1..count).map(|k| format!("case {k}u: {{ {} }}\n", body(k))).collect();
+            writeln!(text, "fn {signature} {{ switch place.buffer {{\n{cases}default: {{ {} }}\n}} }}", body(0))
+        } else {
+            writeln!(text, "fn {signature} {{ {} }}", body(0))
+        };
+    };
+    function(&format!("read_entry(place: Place) -> {entry}"), &|k| format!("return a{k}[place.at];"));
+    function(&format!("write_entry(place: Place, entry: {entry})"), &|k| format!("a{k}[place.at] = entry;"));
+    text
+}
+
+/// What a device has that shaders use where it is there.
+#[derive(Clone, Copy)]
+struct Has {
+    /// Parameters travel as immediates; else they lie in a uniform buffer.
+    immediates: bool,
+    /// Threads may read what others of their subgroup hold. (wgpu 30 gives browsers none, where shaders would have to enable them.)
+    subgroups: bool,
+}
+
+/// The shader's WGSL for matrices stored as `S` in `count` buffers, imports resolved and constants written in.
+fn wgsl<S: Number>(shader: &Shader, count: usize, constants: &str, device: Has) -> Result<String> {
+    let failed = |reason: String| SvdError::Gpu { what: "the source of a shader", reason: format!("{}: {reason}", shader.name) };
+    let mut resolver = VirtualResolver::new();
+    let vectors = shader.variant == Some("vectors");
+    let dense = dense(shader.buffers + 1, count, if vectors { "Stored4" } else { "Stored" });
+    let own = [(shader.name, shader.source), ("tuning", constants), ("dense", &dense)];
+    for (name, source) in MODULES.into_iter().chain(own) {
+        let path = format!("package::{name}").parse().map_err(|e| failed(format!("{e}")))?;
+        resolver.add_module(path, Cow::Borrowed(source));
+    }
+    let mut compiler = Wesl::new("shaders").set_custom_resolver(resolver);
+    compiler.set_options(CompileOptions { validate: false, mangle_root: false, strip: true, lower: false, ..Default::default() });
+    compiler
+        .set_feature("f64", size_of::<Re<S>>() == size_of::<f64>())
+        .set_feature("complex", S::Scalar::IS_COMPLEX)
+        .set_feature("f16", S::IS_HALF)
+        .set_feature("immediates", device.immediates)
+        .set_feature("subgroups", device.subgroups)
+        .set_feature("vectors", vectors)
+        .set_feature("blocks", count > 1);
+    let root = format!("package::{}", shader.name).parse().map_err(|e| failed(format!("{e}")))?;
+    compiler.compile(&root).map(|module| module.to_string()).map_err(|e| failed(e.to_string()))
+}
+
+impl GpuContext {
+    /// Whether parameters travel as immediates; else they lie in a uniform buffer.
+    pub(crate) fn immediates(&self) -> bool {
+        self.device().features().contains(Features::IMMEDIATES) && self.limits().max_immediate_size >= 64
+    }
+
+    fn has(&self) -> Has {
+        Has { immediates: self.immediates(), subgroups: self.device().features().contains(Features::SUBGROUP) }
+    }
+
+    /// `shader` with the constants `values`, for matrices stored as `S`, a dense one in `count` buffers (0: it binds none).
+    pub(crate) fn pipeline<S: Number>(&self, shader: &Shader, values: &[(&str, u32)], count: usize) -> Result<Pipeline> {
+        let key = (shader.name, shader.variant, count, S::NAME, constants::<Re<S>>(values));
+        let cell = locked(&self.pipelines().cells).entry(key.clone()).or_default().clone();
+        // Compiled under the cell's lock: threads that want the same pipeline wait for the one that makes it.
+        let mut cell = locked(&cell);
+        if let Some(pipeline) = &*cell {
+            return Ok(pipeline.clone());
+        }
+        let start = log::log_enabled!(log::Level::Debug).then(Instant::now);
+        let source = wgsl::<S>(shader, count, &key.4, self.has())?;
+        let assembled = start.map(|start| start.elapsed());
+        let pipeline = self.scoped("a compute pipeline", || Ok(self.compile(shader, count as u32, source)))?;
+        if let Some(file) = &self.pipelines().file {
+            file.note_new();
+        }
+        if let (Some(start), Some(assembled)) = (start, assembled) {
+            let (name, all) = (shader.name, start.elapsed());
+            log::debug!("svdvals-gpu: {name} for {}: made in {all:.1?}, its WGSL in {assembled:.1?} of that", S::NAME);
+        }
+        Ok(cell.insert(pipeline).clone())
+    }
+
+    /// Runs `meanwhile`, and on other threads of the rayon pool compiles what is `wanted` for matrices stored as `S` and not there.
+    pub(crate) fn prepare<S: Number, R>(&self, wanted: &[Wanted], meanwhile: impl FnOnce() -> R) -> R {
+        rayon::in_place_scope(|scope| {
+            for (shader, values, count) in wanted {
+                let key = (shader.name, shader.variant, *count, S::NAME, constants::<Re<S>>(values));
+                if !locked(&self.pipelines().cells).contains_key(&key) {
+                    // What fails here fails again, as the call's error, where it is asked for.
+                    scope.spawn(move |_| drop(self.pipeline::<S>(shader, values, *count)));
+                }
+            }
+            meanwhile()
+        })
+    }
+
+    fn compile(&self, shader: &Shader, count: u32, source: String) -> Pipeline {
+        let device = self.device();
+        let descriptor = ShaderModuleDescriptor { label: Some(shader.name), source: ShaderSource::Wgsl(source.into()) };
+        let checks = if self.is_checked() { ShaderRuntimeChecks::checked() } else { ShaderRuntimeChecks::unchecked() };
+        // Without checks a shader must not index out of bounds, loop without end, or divide by zero. The sources are ours alone (`include_str!`), every loop in them counts up to a bound, and their indices and divisors depend on nothing but the
+        // parameters and the constants, never on matrix entries. `storage.rs` and `kernels.rs` refuse parameters that reach outside
+        // the buffers bound (`Dense::parameters`, `Banded::parameters`), as `triangular.rs` does (`check_rows`, of matrices whose shapes
+        // fit); `Shape::new` and `TriangleShape::new` make workgroup arrays and constants agree.
+        // tests/gpu runs every kernel with the checks on and off and compares.
+        // SAFETY: as said above: our own sources, with indices, bounds of loops and divisors from parameters that were checked.
+        let module = unsafe { device.create_shader_module_trusted(descriptor, checks) };
+
+        let entry = |binding: u32, ty: BufferBindingType, has_dynamic_offset: bool| BindGroupLayoutEntry {
+            binding,
+            visibility: ShaderStages::COMPUTE,
+            ty: BindingType::Buffer { ty, has_dynamic_offset, min_binding_size: None },
+            count: None,
+        };
+        let of_dense = shader.buffers + 1..shader.buffers + 1 + count;
+        let mut entries: Vec<_> = (0..shader.buffers)
+            .chain(of_dense)
+            .map(|b| entry(b, BufferBindingType::Storage { read_only: false }, false))
+            .collect();
+        if !self.immediates() {
+            entries.push(entry(shader.buffers, BufferBindingType::Uniform, true));
+        }
+        let layout = device.create_bind_group_layout(&BindGroupLayoutDescriptor { label: Some(shader.name), entries: &entries });
+        let pipeline_layout = device.create_pipeline_layout(&PipelineLayoutDescriptor {
+            label: Some(shader.name),
+            bind_group_layouts: &[Some(&layout)],
+            immediate_size: if self.immediates() { 4 * shader.words } else { 0 },
+        });
+        let compute = device.create_compute_pipeline(&ComputePipelineDescriptor {
+            label: Some(shader.name),
+            layout: Some(&pipeline_layout),
+            module: &module,
+            entry_point: Some(shader.name),
+            compilation_options: PipelineCompilationOptions {
+                constants: &[],
+                // Kernels write workgroup memory before they read it.
+                zero_initialize_workgroup_memory: self.is_checked(),
+            },
+            cache: self.pipelines().file.as_ref().map(|file| &file.cache),
+        });
+        Pipeline { compute, layout, words: shader.words }
+    }
+
+    /// Binds `buffers` in order, the parameters' uniform buffer where there is one, and the buffers of a dense matrix.
+    pub(crate) fn bind(
+        &self,
+        pipeline: &Pipeline,
+        buffers: &[&Buffer],
+        uniforms: Option<&Buffer>,
+        dense: &[Buffer],
+    ) -> BindGroup {
+        let parameters =
+            uniforms.map(|buffer| BufferBinding { buffer, offset: 0, size: BufferSize::new(u64::from(pipeline.words) * 4) });
+        let own = (0..).zip(buffers.iter().map(|buffer| buffer.as_entire_buffer_binding()));
+        let parameters = parameters.map(|buffer| (buffers.len() as u32, buffer));
+        let dense = (buffers.len() as u32 + 1..).zip(dense.iter().map(|buffer| buffer.as_entire_buffer_binding()));
+        let entries: Vec<_> = own
+            .chain(parameters)
+            .chain(dense)
+            .map(|(binding, buffer)| BindGroupEntry { binding, resource: wgpu::BindingResource::Buffer(buffer) })
+            .collect();
+        self.device().create_bind_group(&BindGroupDescriptor { label: None, layout: &pipeline.layout, entries: &entries })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every shader resolves, for every storage type, both ways of passing parameters, with subgroups and without, and matrices in one buffer
+    /// or several, to WGSL with one entry point.
+    #[test]
+    fn sources_resolve() {
+        fn resolve<S: Number>() {
+            let resident = [GEMM, TRMM, TRSM, DIAGONAL, LARGEST, SCALE, REPACK_BAND];
+            let stages = [GEQRT, UNMQR, UNMQR_IN_VECTORS, PACK_BAND, UNPACK_BAND, CHASE, SQUARE_BIDIAGONAL, BISECT];
+            for shader in stages.into_iter().chain(resident) {
+                for (immediates, subgroups, count) in [(false, false, 1), (true, false, 1), (true, true, 3)] {
+                    let values: Vec<_> =
+                        ["TS", "TS4", "SPLIT", "SLICE", "ROWS", "GEQRT_THREADS", "CPB", "CPB4", "CPB8", "I_LOW", "J_LOW"]
+                            .into_iter()
+                            .chain(["UNMQR_THREADS", "TAIL", "LINES", "PARTS", "EACH", "CHASE_THREADS"])
+                            .chain(["BISECT_THREADS", "TOP", "GEMM_THREADS", "BASE", "GROUPS", "TRIANGLE_THREADS"])
+                            .map(|name| (name, 4))
+                            .collect();
+                    let source = wgsl::<S>(&shader, count, &constants::<Re<S>>(&values), Has { immediates, subgroups }).unwrap();
+                    assert_eq!(source.matches("@compute").count(), 1, "{source}");
+                    assert_eq!(source.contains("var<immediate>"), immediates);
+                    assert_eq!(source.contains("subgroup_size"), subgroups && shader.name == GEQRT.name, "{source}");
+                    assert_eq!(source.contains("f64"), size_of::<Re<S>>() == 8, "{source}");
+                    assert_eq!(source.contains("enable f16"), S::IS_HALF, "{source}");
+                }
+            }
+        }
+        resolve::<half::f16>();
+        resolve::<f32>();
+        resolve::<f64>();
+        resolve::<num_complex::Complex<f32>>();
+        resolve::<num_complex::Complex<f64>>();
+    }
+}

@@ -1,0 +1,182 @@
+//! The driver's compiled pipelines in a file, from process to process.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use wgpu::{Features, PipelineCache, PipelineCacheDescriptor, util::pipeline_cache_key};
+
+use crate::{base::error::Result, gpu::device::context::GpuContext};
+
+/// A pipeline cache that is kept in a file.
+pub(crate) struct PipelineFile {
+    pub(crate) cache: PipelineCache,
+    path: PathBuf,
+    /// Whether pipelines were made since it was last written, or could not be.
+    new: AtomicBool,
+    /// Whether it could not be written.
+    failed: AtomicBool,
+}
+
+/// First bytes of a file. Its version changes with the header, not with wgpu, whose data has a version of its own.
+const MAGIC: [u8; 16] = *b"svdvals-gpu PC 1";
+/// Bytes before the data: `MAGIC`, and the data's length and checksum.
+const HEADER: usize = MAGIC.len() + 16;
+/// Longest file that is read.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// FNV-1a (Fowler, Noll, Vo), 64 bits.
+fn checksum(data: &[u8]) -> u64 {
+    data.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+fn header(data: &[u8]) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    header[..16].copy_from_slice(&MAGIC);
+    header[16..24].copy_from_slice(&(data.len() as u64).to_le_bytes());
+    header[24..].copy_from_slice(&checksum(data).to_le_bytes());
+    header
+}
+
+/// The data of the file, if it is one that [`write`] wrote, whole; None if there is no file.
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+        Ok(found) if !found.is_file() => return Err(io::Error::other("it is no file")),
+        Ok(found) if found.len() > MOST_BYTES => return Err(io::Error::other(format!("it has {} bytes", found.len()))),
+        Ok(_) => {}
+    }
+    let mut data = fs::read(path)?;
+    if data.len() < HEADER || header(&data[HEADER..]) != data[..HEADER] {
+        return Err(io::Error::other("it is none of this crate's, or damaged"));
+    }
+    data.drain(..HEADER);
+    Ok(Some(data))
+}
+
+/// Replaces the file in one step: who reads it sees the old or the new one, whole.
+fn write(path: &Path, data: &[u8]) -> io::Result<()> {
+    static FILES: AtomicU64 = AtomicU64::new(0);
+    let unique = format!("{}-{}.tmp", std::process::id(), FILES.fetch_add(1, Ordering::Relaxed));
+    let temporary = path.with_extension(unique);
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let written = fs::write(&temporary, [&header(data), data].concat()).and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+impl PipelineFile {
+    /// The cache of `context`'s device in `directory`. None where the device has no pipeline caches.
+    pub(crate) fn open(context: &GpuContext, directory: &Path) -> Option<PipelineFile> {
+        let name = pipeline_cache_key(context.adapter_info());
+        let (true, Some(name)) = (context.device().features().contains(Features::PIPELINE_CACHE), name) else {
+            log::info!("svdvals-gpu: {} keeps no pipelines in files", context.adapter_name());
+            return None;
+        };
+        let path = directory.join(name);
+        let data = read(&path).unwrap_or_else(|error| {
+            log::warn!("svdvals-gpu: {} is not used: {error}", path.display());
+            None
+        });
+        // Data of another device, driver or wgpu is refused with an error or left aside; then the cache starts empty.
+        let made = Self::create(context, data.as_deref()).or_else(|error| {
+            log::warn!("svdvals-gpu: {} is not used: {error}", path.display());
+            Self::create(context, None)
+        });
+        match made {
+            Ok(cache) => Some(PipelineFile { cache, path, new: AtomicBool::new(false), failed: AtomicBool::new(false) }),
+            Err(error) => {
+                log::warn!("svdvals-gpu: {} makes no pipeline cache: {error}", context.adapter_name());
+                None
+            }
+        }
+    }
+
+    fn create(context: &GpuContext, data: Option<&[u8]>) -> Result<PipelineCache> {
+        context.scoped("a pipeline cache", || {
+            let descriptor = PipelineCacheDescriptor { label: Some("svdvals-gpu"), data, fallback: true };
+            // `data` must come from `PipelineCache::get_data`. It does: `read` gives nothing but what `write` wrote whole, by magic,
+            // length and checksum, and `store_new` writes nothing else; `AdapterChoice::pipeline_cache` asks for a directory that nobody
+            // else forges files in. wgpu compares adapter, driver and its own version before the driver sees the rest.
+            // SAFETY: as said above: the data, if any, is what `get_data` returned to an earlier `store_new`.
+            Ok(unsafe { context.device().create_pipeline_cache(&descriptor) })
+        })
+    }
+
+    /// That the file has to be written anew.
+    pub(crate) fn note_new(&self) {
+        self.new.store(true, Ordering::Release);
+    }
+
+    /// Writes the file at the end of a call, if the call made pipelines.
+    pub(crate) fn store_new(&self) {
+        if self.new.swap(false, Ordering::AcqRel) {
+            let data = self.cache.get_data().ok_or_else(|| io::Error::other("the driver gives no data"));
+            let written = data.and_then(|data| write(&self.path, &data));
+            if let Err(error) = &written {
+                log::warn!("svdvals-gpu: pipelines are not stored in {}: {error}", self.path.display());
+            }
+            self.failed.store(written.is_err(), Ordering::Release);
+        }
+    }
+}
+
+impl GpuContext {
+    /// Writes the pipelines made so far into the file of [`AdapterChoice::pipeline_cache`](crate::AdapterChoice::pipeline_cache), if they are
+    /// not there, as every call does at its end. Returns the file's path, or None where the context has none or it cannot be written; the
+    /// log says why.
+    ///
+    /// ```
+    /// use svdvals_gpu::{AdapterChoice, GpuContext};
+    /// let directory = std::env::temp_dir().join("svdvals-gpu-doc");
+    /// if let Ok(context) = GpuContext::new(&AdapterChoice::default().pipeline_cache(&directory)) {
+    ///     println!("{:?}", context.store_pipelines());
+    /// }
+    /// ```
+    pub fn store_pipelines(&self) -> Option<&Path> {
+        let file = self.pipelines().file.as_ref()?;
+        if file.failed.load(Ordering::Acquire) {
+            file.note_new();
+        }
+        file.store_new();
+        (!file.failed.load(Ordering::Acquire)).then_some(&file.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was written is read; whatever has a byte changed, cut or added is refused; no file is no error.
+    #[test]
+    fn files_are_whole_or_refused() {
+        let directory = std::env::temp_dir().join(format!("svdvals-gpu-{}", std::process::id()));
+        let path = directory.join("of.a.device");
+        assert!(read(&path).unwrap().is_none());
+        let data: Vec<u8> = (0..100).collect();
+        write(&path, &data).unwrap();
+        assert_eq!(read(&path).unwrap().unwrap(), data);
+        let whole = fs::read(&path).unwrap();
+        for at in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[at] ^= 1;
+            fs::write(&path, changed).unwrap();
+            assert!(read(&path).is_err(), "byte {at}");
+            fs::write(&path, &whole[..at]).unwrap();
+            assert!(read(&path).is_err(), "{at} bytes");
+        }
+        fs::write(&path, [&whole[..], &[0]].concat()).unwrap();
+        assert!(read(&path).is_err());
+        assert!(read(&directory).is_err(), "a directory is no file");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1, "temporary files are left");
+        assert!(write(&path.join("below/a.file"), &data).is_err());
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}

@@ -1,0 +1,463 @@
+//! Dispatches, gathered into submissions; data to the device and back.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Range,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use bytemuck::Pod;
+use futures_channel::oneshot;
+use pollster::block_on;
+use wgpu::{
+    BindGroup, Buffer, BufferDescriptor, BufferSize, BufferUsages, CommandEncoder, CommandEncoderDescriptor,
+    ComputePassDescriptor, ComputePipeline, MapMode, SubmissionIndex,
+};
+
+use crate::{
+    base::{
+        error::{Result, SvdError},
+        watch::Watch,
+    },
+    cost::{
+        counts::Counts,
+        work::{Kernel, SUBMISSION_FLOPS, Work},
+    },
+    gpu::device::{
+        context::{GpuContext, Waits},
+        pipeline::Pipeline,
+        timer::Timer,
+    },
+};
+
+/// Most dispatches in a submission.
+const DISPATCHES: usize = 1024;
+/// [`SUBMISSION_FLOPS`] on a software adapter.
+const FLOPS_SOFTWARE: u64 = 2_000_000_000;
+/// Submissions of a call that may wait on the device; with more, the host waits. Enough that the device never does, and few: the queue is
+/// first come, first served, so that this is what a small call waits for behind a large one.
+const IN_FLIGHT: usize = 3;
+/// Bytes sent or read back at a time.
+const CHUNK_BYTES: u64 = 16 << 20;
+/// Bytes scaled on the host at a time, before they are copied to memory that the device sees.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// Most parameters that a kernel takes; with room to spare they fit 64 bytes.
+const WORDS: usize = 12;
+
+/// A kernel's parameters.
+#[derive(Clone, Copy)]
+pub(crate) struct Parameters {
+    words: [u32; WORDS],
+    len: usize,
+}
+
+impl<const N: usize> From<[u32; N]> for Parameters {
+    fn from(values: [u32; N]) -> Self {
+        const { assert!(N <= WORDS) };
+        let mut words = [0; WORDS];
+        words[..N].copy_from_slice(&values);
+        Parameters { words, len: N }
+    }
+}
+
+/// One dispatch.
+struct Dispatch {
+    kernel: Kernel,
+    pipeline: ComputePipeline,
+    bindings: BindGroup,
+    parameters: Parameters,
+    grid: [u32; 3],
+    flops: u64,
+}
+
+/// How a call runs on a device.
+#[derive(Clone, Default)]
+pub(crate) struct Manner {
+    pub waits: Waits,
+    /// Whether each kernel is timed on the device, where it can do that.
+    pub timed: bool,
+    /// Whether stage 3 is the device's, of a call that comes to it.
+    pub stage3_on_device: Option<bool>,
+    pub watch: Watch,
+}
+
+/// What one call asks of the device, in order.
+///
+/// A call that [blocks](Waits::Blocking) submits its dispatches as they come, and waits where too many are under way. One that must not
+/// block notes them; whoever awaits [`finish`](Self::finish) or a read-back submits them, and is woken when there is room for more.
+pub(crate) struct Stream {
+    context: GpuContext,
+    /// Parameters of a submission's dispatches, one slot each, where the device has no immediates.
+    uniforms: Option<Buffer>,
+    slot_bytes: usize,
+    timer: Option<Timer>,
+    manner: Manner,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    pending: VecDeque<Dispatch>,
+    /// Of those.
+    flops: u64,
+    /// Submissions that may not be done yet, with their flops.
+    in_flight: VecDeque<(SubmissionIndex, u64)>,
+    counts: Counts,
+    kernel_seconds: BTreeMap<Kernel, f64>,
+}
+
+impl State {
+    /// Takes the dispatches of the next submission: of at most `most` flops, if there are several.
+    fn next(&mut self, most: u64) -> Vec<Dispatch> {
+        let (mut count, mut flops) = (0, 0);
+        for dispatch in self.pending.iter().take(DISPATCHES) {
+            if count > 0 && flops + dispatch.flops > most {
+                break;
+            }
+            (count, flops) = (count + 1, flops + dispatch.flops);
+        }
+        self.flops -= flops;
+        self.pending.drain(..count).collect()
+    }
+}
+
+impl Stream {
+    /// For a call that blocks.
+    pub fn new(context: &GpuContext) -> Result<Self> {
+        Self::running(context, Manner::default())
+    }
+
+    /// For a call that runs as `manner` says.
+    pub fn running(context: &GpuContext, manner: Manner) -> Result<Self> {
+        context.may_wait(manner.waits)?;
+        let slot_bytes = (context.limits().min_uniform_buffer_offset_alignment as usize).max(4 * WORDS).next_power_of_two();
+        let uniforms = if context.immediates() {
+            None
+        } else {
+            let size = (slot_bytes * DISPATCHES) as u64;
+            Some(buffer(context, "parameters", size, BufferUsages::UNIFORM | BufferUsages::COPY_DST)?)
+        };
+        let timer = if manner.timed { Timer::new(context, DISPATCHES)? } else { None };
+        Ok(Stream { context: context.clone(), uniforms, slot_bytes, timer, manner, state: Mutex::default() })
+    }
+
+    pub fn context(&self) -> &GpuContext {
+        &self.context
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.state().counts
+    }
+
+    /// Seconds that each kernel took so far, where kernels are timed.
+    pub fn kernel_seconds(&self) -> Vec<(Kernel, f64)> {
+        self.state().kernel_seconds.iter().map(|(&kernel, &seconds)| (kernel, seconds)).collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Binds `buffers`, the parameters, and the buffers of a dense matrix.
+    pub fn bind(&self, pipeline: &Pipeline, buffers: &[&Buffer], dense: &[Buffer]) -> Result<BindGroup> {
+        self.context.scoped("a bind group", || Ok(self.context.bind(pipeline, buffers, self.uniforms.as_ref(), dense)))
+    }
+
+    /// Appends one dispatch of `grid` workgroups. Each dimension of the grid must be within the device's limit
+    /// (see [`fold`](Self::fold)); an empty grid is nothing to do.
+    pub fn dispatch(
+        &self,
+        pipeline: &Pipeline,
+        bindings: &BindGroup,
+        parameters: Parameters,
+        grid: [u32; 3],
+        work: Work,
+    ) -> Result<()> {
+        if grid.contains(&0) {
+            return Ok(());
+        }
+        self.manner.watch.check()?;
+        let (pipeline, bindings) = (pipeline.compute.clone(), bindings.clone());
+        let Work { kernel, flops, .. } = work;
+        let mut state = self.state();
+        let full = state.pending.len() == DISPATCHES || (!state.pending.is_empty() && state.flops + flops > self.most_flops());
+        if full && self.manner.waits == Waits::Blocking {
+            let dispatches = state.next(self.most_flops());
+            drop(state);
+            block_on(self.run(dispatches))?;
+            state = self.state();
+        }
+        state.flops += flops;
+        state.pending.push_back(Dispatch { kernel, pipeline, bindings, parameters, grid, flops });
+        Ok(())
+    }
+
+    /// Most estimated flops that a submission should have, and so a dispatch that can be made in several.
+    pub fn most_flops(&self) -> u64 {
+        if self.context.is_software() { FLOPS_SOFTWARE } else { SUBMISSION_FLOPS }
+    }
+
+    /// Most workgroups of a grid in one dimension.
+    pub fn most_workgroups(&self) -> usize {
+        self.context.limits().max_compute_workgroups_per_dimension as usize
+    }
+
+    /// Makes these bytes of a buffer zero, after what was asked for before.
+    pub fn clear(&self, target: &Buffer, bytes: impl Iterator<Item = Range<u64>>) -> Result<()> {
+        block_on(self.run_all())?;
+        let index = self.context.scoped("clearing a buffer", || {
+            let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
+            bytes.for_each(|bytes| encoder.clear_buffer(target, bytes.start, Some(bytes.end - bytes.start)));
+            Ok(self.context.queue().submit([encoder.finish()]))
+        })?;
+        block_on(self.submitted(index, 0))
+    }
+
+    /// `count` workgroups as two dimensions of a grid, each within the device's limit. The last may reach beyond `count`.
+    pub fn fold(&self, count: usize) -> Result<[u32; 2]> {
+        let limit = self.context.limits().max_compute_workgroups_per_dimension as usize;
+        let rows = count.div_ceil(limit.max(1)).max(1);
+        if rows > limit {
+            return Err(SvdError::invalid(
+                "matrix",
+                format!("{count} workgroups, but the device runs at most {limit} x {limit}"),
+            ));
+        }
+        Ok([count.div_ceil(rows) as u32, rows as u32])
+    }
+
+    /// Submits `dispatches`.
+    fn submit(&self, dispatches: &[Dispatch]) -> Result<SubmissionIndex> {
+        let mut counts = self.counts();
+        let index = self.context.scoped("a submission of kernels", || {
+            let queue = self.context.queue();
+            if let Some(uniforms) = &self.uniforms {
+                let mut slots = vec![0u8; dispatches.len() * self.slot_bytes];
+                for (slot, dispatch) in slots.chunks_exact_mut(self.slot_bytes).zip(dispatches) {
+                    let words: &[u8] = bytemuck::cast_slice(&dispatch.parameters.words);
+                    slot[..words.len()].copy_from_slice(words);
+                }
+                counts.bytes_parameters += slots.len() as u64;
+                queue.write_buffer(uniforms, 0, &slots);
+            }
+            let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
+            let mut slot = 0;
+            for (k, dispatches) in self.passes(dispatches).enumerate() {
+                let timestamp_writes = self.timer.as_ref().map(|timer| timer.writes(k));
+                let mut pass = encoder.begin_compute_pass(&ComputePassDescriptor { label: None, timestamp_writes });
+                for Dispatch { pipeline, bindings, parameters, grid, .. } in dispatches {
+                    pass.set_pipeline(pipeline);
+                    if self.uniforms.is_some() {
+                        pass.set_bind_group(0, bindings, &[(slot * self.slot_bytes) as u32]);
+                    } else {
+                        let words = bytemuck::cast_slice(&parameters.words[..parameters.len]);
+                        counts.bytes_parameters += words.len() as u64;
+                        pass.set_bind_group(0, bindings, &[]);
+                        pass.set_immediates(0, words);
+                    }
+                    pass.dispatch_workgroups(grid[0], grid[1], grid[2]);
+                    slot += 1;
+                }
+            }
+            Ok(queue.submit([encoder.finish()]))
+        })?;
+        counts.dispatches += dispatches.len() as u64;
+        self.state().counts = counts;
+        Ok(index)
+    }
+
+    /// One pass, or where kernels are timed one for each run of dispatches of a kernel.
+    fn passes<'a>(&self, dispatches: &'a [Dispatch]) -> impl Iterator<Item = &'a [Dispatch]> + use<'a> {
+        let timed = self.timer.is_some();
+        dispatches.chunk_by(move |a, b| !timed || a.kernel == b.kernel)
+    }
+
+    /// Submits `dispatches`; done when there is room for more.
+    async fn run(&self, dispatches: Vec<Dispatch>) -> Result<()> {
+        self.manner.watch.check()?;
+        let index = self.submit(&dispatches)?;
+        let flops = dispatches.iter().map(|dispatch| dispatch.flops).sum();
+        self.submitted(index, flops).await?;
+        let Some(timer) = &self.timer else { return Ok(()) };
+        let kernels: Vec<Kernel> = self.passes(&dispatches).map(|pass| pass[0].kernel).collect();
+        let bytes = timer.bytes(kernels.len());
+        let read = |bytes: &[u8]| timer.seconds(self.context.queue(), bytes);
+        let seconds = self.copied(&timer.staging, bytes, |encoder| timer.resolve(encoder, kernels.len()), read).await?;
+        let state = &mut *self.state();
+        for (kernel, seconds) in kernels.into_iter().zip(seconds) {
+            *state.kernel_seconds.entry(kernel).or_default() += seconds;
+        }
+        Ok(())
+    }
+
+    /// Submits all that is pending.
+    async fn run_all(&self) -> Result<()> {
+        loop {
+            let dispatches = self.state().next(self.most_flops());
+            if dispatches.is_empty() {
+                return Ok(());
+            }
+            self.run(dispatches).await?;
+        }
+    }
+
+    /// Counts a submission; done when not too many are under way.
+    async fn submitted(&self, index: SubmissionIndex, flops: u64) -> Result<()> {
+        let oldest = {
+            let state = &mut *self.state();
+            state.counts.submissions += 1;
+            state.in_flight.push_back((index, flops));
+            if state.in_flight.len() > IN_FLIGHT { state.in_flight.pop_front() } else { None }
+        };
+        match oldest {
+            Some((oldest, flops)) => {
+                self.context.done(oldest, self.manner.waits).await?;
+                self.manner.watch.did(flops)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Submits what is pending; done when all is.
+    pub async fn finish(&self) -> Result<()> {
+        self.run_all().await?;
+        let in_flight = std::mem::take(&mut self.state().in_flight);
+        for (index, flops) in in_flight {
+            self.context.done(index, self.manner.waits).await?;
+            self.manner.watch.did(flops)?;
+        }
+        Ok(())
+    }
+
+    /// Fills a new buffer's first `len` elements: `fill(at, piece)` writes those from `at` on. A call that must not block has staging
+    /// memory for all of them at once. (Copies are whole words of four bytes, so
+    /// that an odd number of f16 is followed by a zero.)
+    pub fn upload<T: Pod>(&self, target: &Buffer, len: usize, mut fill: impl FnMut(usize, &mut [T])) -> Result<()> {
+        let size = size_of::<T>();
+        let chunk = CHUNK_BYTES as usize / size;
+        let mut piece = vec![T::zeroed(); (PIECE_BYTES / size).min(len)];
+        for start in (0..len).step_by(chunk) {
+            let index = self.context.scoped("an upload", || {
+                let count = chunk.min(len - start);
+                let bytes = BufferSize::new(whole_words(count * size));
+                let view = bytes.and_then(|bytes| self.context.queue().write_buffer_with(target, (start * size) as u64, bytes));
+                // Where there is no staging memory, the scope's out-of-memory error comes before this one.
+                let mut view = view.ok_or_else(|| SvdError::DeviceLost { reason: "it takes no uploads".into() })?;
+                for at in (0..count).step_by(piece.len()) {
+                    let piece = &mut piece[..(count - at).min(PIECE_BYTES / size)];
+                    fill(start + at, piece);
+                    view.slice(at * size..(at + piece.len()) * size).copy_from_slice(bytemuck::cast_slice(piece));
+                }
+                let padding = whole_words(count * size) as usize - count * size;
+                view.slice(count * size..).copy_from_slice(&[0; 4][..padding]);
+                drop(view);
+                // Starts the copy, and frees the staging memory after it.
+                Ok(self.context.queue().submit([]))
+            })?;
+            if self.manner.waits == Waits::Blocking {
+                block_on(self.submitted(index, 0))?;
+            } else {
+                self.state().counts.submissions += 1;
+            }
+        }
+        self.state().counts.bytes_uploaded += (len * size) as u64;
+        Ok(())
+    }
+
+    /// What `copy` copies to the first `bytes` bytes of `staging`, seen by `read` once it is there.
+    async fn copied<R>(
+        &self,
+        staging: &Buffer,
+        bytes: u64,
+        copy: impl FnOnce(&mut CommandEncoder),
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R> {
+        let (tell, told) = oneshot::channel();
+        let index = self.context.scoped("a read-back", || {
+            let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
+            copy(&mut encoder);
+            let index = self.context.queue().submit([encoder.finish()]);
+            staging.slice(..bytes).map_async(MapMode::Read, move |mapped| {
+                // Nobody listens after an error elsewhere.
+                let _ = tell.send(mapped);
+            });
+            Ok(index)
+        })?;
+        self.state().counts.submissions += 1;
+        self.context.done(index, self.manner.waits).await?;
+        let unmapped = |reason: String| SvdError::Gpu { what: "a read-back", reason };
+        // Another thread's poll may be about to run the callback.
+        match told.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(SvdError::DeviceLost { reason: format!("a read-back failed: {error}") }),
+            Err(never) => return Err(unmapped(never.to_string())),
+        }
+        let result = {
+            let view = staging.slice(..bytes).get_mapped_range().map_err(|e| unmapped(e.to_string()))?;
+            read(&view)
+        };
+        staging.unmap();
+        Ok(result)
+    }
+
+    /// [`read_back`](Self::read_back) for a call that blocks.
+    pub fn read_back_now<T: Pod + Send>(&self, source: &Buffer, len: usize) -> Result<Vec<T>> {
+        block_on(self.read_back(source, len))
+    }
+
+    /// The first `len` elements of `source`, once all that was asked for before is done.
+    pub async fn read_back<T: Pod + Send>(&self, source: &Buffer, len: usize) -> Result<Vec<T>> {
+        let size = size_of::<T>();
+        let chunk = (CHUNK_BYTES as usize / size).min(len);
+        let mut result = Vec::new();
+        result.try_reserve_exact(len).map_err(|e| SvdError::OutOfMemory { reason: format!("read-back: {e}") })?;
+        if len == 0 {
+            return Ok(result);
+        }
+        self.run_all().await?;
+        let staging =
+            buffer(&self.context, "read-back", whole_words(chunk * size), BufferUsages::MAP_READ | BufferUsages::COPY_DST)?;
+        for start in (0..len).step_by(chunk) {
+            let count = chunk.min(len - start);
+            let bytes = whole_words(count * size);
+            let copy = |encoder: &mut CommandEncoder| {
+                encoder.copy_buffer_to_buffer(source, (start * size) as u64, &staging, 0, bytes);
+            };
+            let read = |view: &[u8]| {
+                // The mapping need not be aligned for T.
+                result.extend(view.chunks_exact(size).take(count).map(bytemuck::pod_read_unaligned::<T>));
+            };
+            self.copied(&staging, bytes, copy, read).await?;
+            self.state().counts.bytes_read_back += bytes;
+        }
+        Ok(result)
+    }
+}
+
+impl Drop for Stream {
+    /// At the end of a call, what it compiled is kept for the next process.
+    fn drop(&mut self) {
+        if let Some(file) = &self.context.pipelines().file {
+            file.store_new();
+        }
+    }
+}
+
+/// Bytes in whole words of four: what copies are made of.
+fn whole_words(bytes: usize) -> u64 {
+    bytes.next_multiple_of(4) as u64
+}
+
+/// A new buffer. Its size is checked against the device's limits before it is allocated.
+pub(crate) fn buffer(context: &GpuContext, what: &'static str, bytes: u64, usage: BufferUsages) -> Result<Buffer> {
+    let available =
+        if usage.contains(BufferUsages::STORAGE) { context.max_buffer_bytes() } else { context.limits().max_buffer_size };
+    // A binding may not be empty.
+    let size = bytes.max(16).checked_next_multiple_of(16).unwrap_or(u64::MAX);
+    if size > available {
+        return Err(SvdError::TooLarge { what, needed: bytes, available, adapter: context.adapter_name().to_owned() });
+    }
+    let descriptor = BufferDescriptor { label: Some(what), size, usage, mapped_at_creation: false };
+    context.scoped(what, || Ok(context.device().create_buffer(&descriptor)))
+}

@@ -1,0 +1,80 @@
+//! Stage 3 on the device: bisection on Sturm counts, one value a thread.
+
+use num_traits::Float;
+use wgpu::BufferUsages;
+
+use crate::{
+    base::{
+        error::{Result, SvdError},
+        number::{Number, Re, RealElement},
+    },
+    cost::work::{BISECT_THREADS, LINEAR_THREADS, TOP, Work, steps_of_dispatches},
+    gpu::{
+        device::{
+            pipeline::{BISECT, SQUARE_BIDIAGONAL, Wanted},
+            stream::buffer,
+        },
+        kernels::{GpuKernels, SOFTWARE_ITERATIONS},
+        storage::Banded,
+    },
+};
+
+/// The pipelines of [`GpuKernels::bisect`].
+pub(crate) fn bisection_pipelines() -> [Wanted; 2] {
+    [(&SQUARE_BIDIAGONAL, Vec::new(), 0), (&BISECT, vec![("BISECT_THREADS", BISECT_THREADS), ("TOP", TOP)], 0)]
+}
+
+impl<S: Number> GpuKernels<S> {
+    /// The singular values of the bidiagonal that is left of a band, ascending, in double precision but no more accurate than `S`'s
+    /// arithmetic: each to some eps of itself, where it is not below 2^-47 (f32; f64: 2^-470) of the largest entry.
+    ///
+    /// # Errors
+    /// [`SvdError::Gpu`] where stage 2 has left a number that is not finite, which it does not of finite ones.
+    pub(crate) async fn bisect(&self, band: &Banded<S>) -> Result<Vec<f64>> {
+        let n = band.layout.n;
+        if n == 0 {
+            return Ok(Vec::new());
+        }
+        let (context, stream, real) = (&self.context, &self.stream, size_of::<Re<S>>());
+        let storage =
+            |what, len: usize| buffer(context, what, (len * real) as u64, BufferUsages::STORAGE | BufferUsages::COPY_SRC);
+        let squares = storage("the bidiagonal's squares", 2 * n + 1)?;
+        let bounds = storage("bounds of the singular values", 2 * n)?;
+
+        let [square, bisect] = bisection_pipelines().map(|(shader, values, count)| context.pipeline::<S>(shader, &values, count));
+        let (square, bisect) = (square?, bisect?);
+        let bindings = stream.bind(&square, &[&band.band, &squares], &[])?;
+        let words = [n, band.layout.ld(), band.layout.ku].map(|word| word as u32);
+        let work = Work::square_bidiagonal::<S>(n, LINEAR_THREADS.into());
+        stream.dispatch(&square, &bindings, words.into(), [1, 1, 1], work)?;
+
+        let bindings = stream.bind(&bisect, &[&squares, &bounds], &[])?;
+        let [x, y] = stream.fold(n.div_ceil(BISECT_THREADS as usize))?;
+        let most_iterations = if context.is_software() { SOFTWARE_ITERATIONS } else { usize::MAX };
+        let Some(dispatches) = steps_of_dispatches::<Re<S>>(n, stream.most_flops(), most_iterations) else {
+            let reason = format!("Stage3::Device, but {} does not run loops of {n}", context.adapter_name());
+            return Err(SvdError::invalid("stage3", reason));
+        };
+        for (k, steps) in dispatches.enumerate() {
+            let words = [n as u32, steps as u32, u32::from(k == 0)];
+            let work = Work::bisect::<S>(n, steps, BISECT_THREADS.into());
+            stream.dispatch(&bisect, &bindings, words.into(), [x, y, 1], work)?;
+        }
+
+        let squares: Vec<Re<S>> = stream.read_back(&squares, 2 * n + 1).await?;
+        if squares.iter().any(|x| !Float::is_finite(*x)) {
+            return Err(SvdError::Gpu { what: "stage 2", reason: "it left numbers that are not finite".into() });
+        }
+        let factor = squares[0].to_double();
+        let bounds: Vec<Re<S>> = stream.read_back(&bounds, 2 * n).await?;
+        let floor = 8.0 * Re::<S>::pivot().to_double();
+        Ok(bounds
+            .chunks_exact(2)
+            .map(|bounds| {
+                let (low, high) = (bounds[0].to_double(), bounds[1].to_double());
+                // Below this a square is as good as zero.
+                if high <= floor { 0.0 } else { (0.5 * (low + high)).sqrt() / factor }
+            })
+            .collect())
+    }
+}

@@ -1,0 +1,346 @@
+//! The tile kernels on the device.
+
+pub(crate) mod bisection;
+pub(crate) mod triangular;
+
+use std::marker::PhantomData;
+
+use faer::{MatRef, traits::ComplexField};
+use pollster::block_on;
+use wgpu::{Buffer, BufferUsages};
+
+use crate::{
+    base::{
+        error::{Result, SvdError},
+        number::{Number, Re, Scalar},
+    },
+    cost::{
+        counts::Counts,
+        shape::{Bounds, ChaseShape, Shape},
+        work::{Kernel, LINEAR_THREADS, Work},
+    },
+    gpu::{
+        device::{
+            context::GpuContext,
+            pipeline::{CHASE, GEQRT, PACK_BAND, REPACK_BAND, SCALE, UNMQR, UNMQR_IN_VECTORS, UNPACK_BAND, Wanted},
+            stream::{Manner, Stream, buffer},
+        },
+        kernels::bisection::bisection_pipelines,
+        matrix::copy_lines,
+        storage::{Banded, Dense, Lines, rows_at_once},
+    },
+    tile::{
+        band::Band,
+        band_layout::BandLayout,
+        chase_schedule::{ReductionStep, SWEEP_SEPARATION},
+        kernels::{HeldBy, StageKernels, TileKernels},
+        panel_tree::Level,
+        tuning::Tuning,
+    },
+};
+
+/// Iterations that a thread may have in a dispatch on a software driver: Mesa's leaves all loops after 65535 in all.
+pub(crate) const SOFTWARE_ITERATIONS: usize = 60_000;
+
+/// The GPU backend for one call, for matrices stored as `S`: a context, hyperparameters that its device can have, and the commands not yet submitted.
+pub struct GpuKernels<S> {
+    pub(crate) context: GpuContext,
+    tuning: Tuning,
+    shape: Shape,
+    pub(crate) stream: Stream,
+    /// Whether stage 3 will be the device's, where a call of all stages is known to come.
+    stage3_on_device: Option<bool>,
+    storage: PhantomData<S>,
+}
+
+impl<S: Number> GpuKernels<S> {
+    /// The backend on `context` with these hyperparameters.
+    ///
+    /// # Errors
+    /// [`SvdError::UnsupportedElement`] where the device does not compute with `S`; [`SvdError::InvalidOption`] for a hyperparameter
+    /// that [`Tuning::check`] refuses or that exceeds the device's limits.
+    pub fn new(context: &GpuContext, tuning: &Tuning) -> Result<Self> {
+        Self::running(context, tuning, Manner::default())
+    }
+
+    /// [`new`](Self::new), for a call that runs as `manner` says.
+    pub(crate) fn running(context: &GpuContext, tuning: &Tuning, manner: Manner) -> Result<Self> {
+        context.require::<S, S>()?;
+        let shape = Shape::new::<S>(&Bounds::of(context), tuning)?;
+        let stage3_on_device = manner.stage3_on_device;
+        let stream = Stream::running(context, manner)?;
+        Ok(GpuKernels { context: context.clone(), tuning: tuning.clone(), shape, stream, stage3_on_device, storage: PhantomData })
+    }
+
+    /// What a call is going to compile for an m x n matrix in `count` buffers.
+    fn wanted(&self, (m, n): (usize, usize), count: usize) -> Vec<Wanted> {
+        let (shape, order) = (&self.shape, m.min(n));
+        let in_vectors = self.tuning.tile_size.is_multiple_of(4) && self.tuning.leaf.is_multiple_of(4);
+        let unmqr = if in_vectors { &UNMQR_IN_VECTORS } else { &UNMQR };
+        let mut wanted: Vec<Wanted> = vec![(&GEQRT, shape.geqrt_constants().into(), count), (&PACK_BAND, Vec::new(), count)];
+        if m.max(n) > self.tuning.tile_size {
+            wanted.push((unmqr, shape.unmqr_constants().into(), count));
+        }
+        if self.stage3_on_device.is_some() {
+            let layout = BandLayout::new(order, self.tuning.bandwidth(order), self.tuning.tile_width);
+            wanted.push((&CHASE, ChaseShape::of(layout, &self.tuning).constants().into(), 0));
+        }
+        match self.stage3_on_device {
+            Some(true) => wanted.extend(bisection_pipelines()),
+            _ => wanted.push((&UNPACK_BAND, Vec::new(), 0)),
+        }
+        wanted
+    }
+
+    /// What was sent to the device and back so far.
+    pub fn counts(&self) -> Counts {
+        self.stream.counts()
+    }
+
+    /// Seconds that each kernel took so far, where kernels are timed.
+    pub(crate) fn kernel_seconds(&self) -> Vec<(Kernel, f64)> {
+        self.stream.kernel_seconds()
+    }
+
+    /// The matrix as it stands, for tests.
+    #[doc(hidden)]
+    pub fn read_matrix(&self, a: &Dense<S>) -> Result<faer::Mat<S::Scalar>> {
+        let mut entries: Vec<S> = Vec::new();
+        for (lines, buffer) in a.lines_of() {
+            entries.extend(self.stream.read_back_now::<S>(buffer, lines.len() * a.ld())?);
+        }
+        Ok(faer::Mat::from_fn(a.size.0, a.size.1, |i, j| entries[i * a.strides.0 + j * a.strides.1].widen()))
+    }
+
+    /// V of stacked rows `0..rows` of the last level (rows x tile size), for tests.
+    #[doc(hidden)]
+    pub fn read_v(&self, a: &Dense<S>, rows: usize) -> Result<faer::Mat<S::Scalar>> {
+        let ts = self.shape.ts;
+        let entries: Vec<S::Scalar> = self.stream.read_back_now(&a.v, rows * ts)?;
+        Ok(faer::Mat::from_fn(rows, ts, |i, j| entries[i * ts + j]))
+    }
+
+    /// T of block `q` of the last level (tile size x tile size), for tests.
+    #[doc(hidden)]
+    pub fn read_t(&self, a: &Dense<S>, q: usize) -> Result<faer::Mat<S::Scalar>> {
+        let ts = self.shape.ts;
+        let entries: Vec<S::Scalar> = self.stream.read_back_now(&a.t, (q + 1) * ts * ts)?;
+        Ok(faer::Mat::from_fn(ts, ts, |i, j| entries[(q * ts + i) * ts + j]))
+    }
+
+    /// As [`upload`](TileKernels::upload), of a matrix that is on the device.
+    pub(crate) fn adopt(&self, from: &Lines<'_>, scale: Re<S>) -> Result<Dense<S>> {
+        let size = from.size();
+        let a = Dense::new(&self.context, size, from.by_rows, self.shape, self.tuning.leaf)?;
+        let [out] = &a.a[..] else {
+            return Err(SvdError::invalid("matrix", format!("{} x {} is more than one buffer holds", size.0, size.1)));
+        };
+        from.check::<S::Scalar>()?;
+        let len = from.outer * a.ld();
+        let factor = S::Scalar::from_real_impl(&scale);
+        let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST;
+        let factors = buffer(&self.context, "factors", size_of_val(&factor) as u64, usage)?;
+        self.stream.upload(&factors, 1, |_, piece: &mut [S::Scalar]| piece.fill(factor))?;
+        let wanted = self.wanted(size, a.a.len());
+        let pipeline = self.context.prepare::<S, _>(&wanted, || self.context.pipeline::<S>(&SCALE, &[], 0))?;
+        let bindings = self.stream.bind(&pipeline, &[from.entries, out, &factors], &[])?;
+        let [x, y] = self.stream.fold(len.div_ceil(LINEAR_THREADS as usize))?;
+        let words = [from.inner, from.ld, a.ld(), len].map(|word| word as u32);
+        self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], Work::other(Kernel::Scale, 0))?;
+        Ok(a)
+    }
+
+    /// As [`upload_band`](TileKernels::upload_band), of a band that [`unpacked`](Self::unpacked) has left on the device.
+    pub(crate) fn adopt_band(&self, from: &Buffer, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded<S>> {
+        let layout = BandLayout::new(n, bandwidth, tile_width);
+        let band = Banded::new(&self.context, layout, &self.tuning)?;
+        if ((n * (bandwidth + 1) * size_of::<S::Scalar>()) as u64) > from.size() {
+            return Err(SvdError::invalid("band", format!("{n} columns of {} in {} bytes", bandwidth + 1, from.size())));
+        }
+        let pipeline = self.context.pipeline::<S>(&REPACK_BAND, &[], 0)?;
+        let bindings = self.stream.bind(&pipeline, &[from, &band.band], &[])?;
+        let words = [n, layout.ld(), layout.ku, bandwidth].map(|word| word as u32);
+        let [x, y] = self.stream.fold((n * layout.ld()).div_ceil(LINEAR_THREADS as usize))?;
+        self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], Work::other(Kernel::RepackBand, 0))?;
+        Ok(band)
+    }
+
+    /// The upper band as a [`Band`] has it: columns of `bandwidth + 1` entries, B(i, j) at j * (bandwidth + 1) + bandwidth + i - j.
+    pub(crate) fn unpacked(&self, band: &Banded<S>, bandwidth: usize) -> Result<Buffer> {
+        let BandLayout { n, ku, .. } = band.layout;
+        let len = n.checked_mul(bandwidth + 1).filter(|&len| len <= u32::MAX as usize);
+        let len = len.ok_or_else(|| SvdError::invalid("bandwidth", format!("{n} x {} entries", bandwidth + 1)))?;
+        let bytes = (len as u64).saturating_mul(size_of::<S::Scalar>() as u64);
+        let out = buffer(&self.context, "the band to be read back", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
+        let pipeline = self.context.pipeline::<S>(&UNPACK_BAND, &[], 0)?;
+        let bindings = self.stream.bind(&pipeline, &[&band.band, &out], &[])?;
+        let words = [n, band.layout.ld(), ku, bandwidth].map(|word| word as u32);
+        let [x, y] = self.stream.fold(len.div_ceil(LINEAR_THREADS as usize))?;
+        let work = Work::unpack_band::<S>(n, bandwidth, LINEAR_THREADS.into());
+        self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], work)?;
+        Ok(out)
+    }
+
+    /// [`unpacked`](Self::unpacked), read back.
+    async fn unpack_band(&self, band: &Banded<S>, bandwidth: usize) -> Result<Vec<S::Scalar>> {
+        let unpacked = self.unpacked(band, bandwidth)?;
+        self.stream.read_back(&unpacked, band.layout.n * (bandwidth + 1)).await
+    }
+}
+
+impl<S: Number> StageKernels for GpuKernels<S> {
+    type Dense = Dense<S>;
+    type Banded = Banded<S>;
+
+    fn rows_at_once(&self) -> usize {
+        rows_at_once::<S>(&self.context, self.shape)
+    }
+
+    fn geqrt(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
+        let parameters = a.parameters(level)?;
+        let [x, y] = self.stream.fold(level.map.blocks())?;
+        if level.map.rows == 0 || level.width == 0 {
+            return Ok(());
+        }
+        let work = Work::geqrt::<S>(&self.shape, level);
+        let (pipeline, bindings) = a.geqrt(&self.context, &self.stream)?;
+        self.stream.dispatch(pipeline, bindings, parameters, [x, y, 1], work)
+    }
+
+    fn unmqr(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
+        let whole = a.parameters(level)?;
+        let trailing = a.size(level.transposed).1 - level.col - level.width;
+        if trailing == 0 || level.map.rows == 0 || level.width == 0 {
+            return Ok(());
+        }
+        let at_once = Work::unmqr_columns::<S>(&self.shape, level, trailing, self.stream.most_flops());
+        let [_, rows] = self.stream.fold(at_once.div_ceil(self.shape.cpb))?;
+        let [y, z] = self.stream.fold(level.map.blocks())?;
+        if rows > 1 {
+            return Err(SvdError::invalid(
+                "cols_per_block",
+                format!("{} makes more column chunks than a grid has", self.shape.cpb),
+            ));
+        }
+        let (pipeline, bindings) = a.unmqr(&self.context, &self.stream, level)?;
+        for first in (0..trailing).step_by(at_once) {
+            let columns = first..trailing.min(first + at_once);
+            let work = Work::unmqr::<S>(&self.shape, level, columns.len());
+            let [chunks, _] = self.stream.fold(columns.len().div_ceil(self.shape.cpb))?;
+            let parameters = if columns.len() == trailing { whole } else { a.parameters_of(level, columns)? };
+            self.stream.dispatch(pipeline, bindings, parameters, [chunks, y, z], work)?;
+        }
+        Ok(())
+    }
+
+    fn keep_rows(&self, a: &mut Dense<S>, rows: usize) {
+        a.size.0 = rows.min(a.size.0);
+    }
+
+    fn pack_band(&self, a: Dense<S>, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded<S>> {
+        if n > a.size.0.min(a.size.1) {
+            return Err(SvdError::invalid("n", format!("{n}, of a {} x {} matrix", a.size.0, a.size.1)));
+        }
+        let layout = BandLayout::new(n, bandwidth, tile_width);
+        let band = Banded::new(&self.context, layout, &self.tuning)?;
+        if n == 0 {
+            return Ok(band);
+        }
+        let pipeline = self.context.pipeline::<S>(&PACK_BAND, &[], a.a.len())?;
+        let bindings = self.stream.bind(&pipeline, &[&band.band], &a.a)?;
+        let words = [n, layout.ld(), layout.ku, bandwidth, a.strides.0, a.strides.1, a.lines].map(|word| word as u32);
+        let [x, y] = self.stream.fold((n * layout.ld()).div_ceil(LINEAR_THREADS as usize))?;
+        let work = Work::pack_band::<S>(layout, bandwidth, LINEAR_THREADS.into());
+        self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], work)?;
+        Ok(band)
+    }
+
+    fn chase(&self, band: &mut Banded<S>, step: &ReductionStep) -> Result<()> {
+        band.check(step)?;
+        let most = self.tuning.gpu.max_blocks.min(self.context.limits().max_compute_workgroups_per_dimension as usize);
+        let &ReductionStep { n, bandwidth, tile_width } = step;
+        let cycles = self.tuning.gpu.cycles_per_dispatch;
+        let schedule = step.schedule(cycles);
+        let shape = band.shape;
+        // The last tick of the clock must be countable in the shader's u32.
+        let ticks = cycles.checked_add(SWEEP_SEPARATION).and_then(|separation| separation.checked_mul(n.checked_add(1)?));
+        if ticks.is_none_or(|ticks| ticks > u32::MAX as usize) {
+            return Err(SvdError::invalid("cycles_per_dispatch", format!("{cycles} is too many for n = {n}")));
+        }
+        let (pipeline, bindings) = band.chase(&self.context, &self.stream)?;
+        for time in 0..schedule.times() {
+            let active = schedule.active(time);
+            let (ld, ku) = (band.layout.ld(), band.layout.ku);
+            let words = [n, ld, ku, bandwidth, tile_width, cycles, cycles * time, active.start, active.len()];
+            let grid = [active.len().min(most) as u32, 1, 1];
+            let work = Work::chase::<S>(&shape, step, &active, cycles, most);
+            if self.context.is_software() && shape.iterations(step) * active.len().div_ceil(most) * cycles > SOFTWARE_ITERATIONS {
+                let reason = format!(
+                    "{cycles}, with {} sweeps in {most} workgroups, loops longer than a software driver does",
+                    active.len()
+                );
+                return Err(SvdError::invalid("cycles_per_dispatch", reason));
+            }
+            self.stream.dispatch(pipeline, bindings, words.map(|word| word as u32).into(), grid, work)?;
+        }
+        Ok(())
+    }
+}
+
+impl<S: Number> TileKernels for GpuKernels<S> {
+    type Storage = S;
+
+    fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Dense<S>> {
+        let by_rows = source.col_stride().unsigned_abs() < source.row_stride().unsigned_abs();
+        let a = Dense::new(&self.context, source.shape(), by_rows, self.shape, self.tuning.leaf)?;
+        let source = if by_rows { source.transpose() } else { source };
+        self.context.prepare::<S, _>(&self.wanted(a.size, a.a.len()), || {
+            a.lines_of().try_for_each(|(lines, buffer)| {
+                let source = source.subcols(lines.start, lines.len());
+                self.stream.upload(buffer, lines.len() * a.ld(), |start, piece: &mut [S]| {
+                    copy_lines(source, a.ld(), start, piece, |_| 0..source.nrows(), |x| S::narrow(x.times(scale)));
+                })
+            })
+        })?;
+        Ok(a)
+    }
+
+    fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Banded<S>> {
+        let layout = BandLayout::new(band.n(), band.bandwidth(), tile_width);
+        let device = Banded::new(&self.context, layout, &self.tuning)?;
+        let ld = layout.ld();
+        let wanted: [Wanted; 2] = [(&CHASE, device.shape.constants().into(), 0), (&UNPACK_BAND, Vec::new(), 0)];
+        let size = layout.size()?;
+        self.context.prepare::<S, _>(&wanted, || {
+            self.stream.upload(&device.band, size, |start, piece: &mut [S]| {
+                for (place, to) in (start..).zip(piece) {
+                    // Place p of column j holds row j + p - ku.
+                    let (j, p) = (place / ld, place % ld);
+                    let row = (j + p).checked_sub(layout.ku);
+                    *to = row.map_or_else(S::zeroed, |i| S::narrow(band.get(i, j).widen().times(scale)));
+                }
+            })
+        })?;
+        Ok(device)
+    }
+
+    fn download_band(&self, band: Banded<S>, bandwidth: usize, scale: Re<S>) -> Result<Band<S::Scalar>> {
+        let bandwidth = bandwidth.min(band.layout.n.saturating_sub(1));
+        Band::from_entries(band.layout.n, bandwidth, &block_on(self.unpack_band(&band, bandwidth))?, |x| x.times(scale))
+    }
+
+    async fn bidiagonal(&self, band: Banded<S>) -> Result<(Vec<f64>, Vec<f64>)> {
+        // Pairs (B(j - 1, j), B(j, j)).
+        let pairs = self.unpack_band(&band, 1).await?;
+        let every_other = |first| pairs.iter().skip(first).step_by(2).map(|x| x.to_complex().norm()).collect();
+        Ok((every_other(1), every_other(2)))
+    }
+
+    async fn svdvals(&self, band: &Banded<S>) -> Result<Vec<f64>> {
+        self.bisect(band).await
+    }
+
+    async fn finish(&self) -> Result<()> {
+        self.stream.finish().await
+    }
+}

@@ -1,0 +1,233 @@
+//! The triangular operations on the device: `gemm`, and the base kernels `trmm` and `trsm`, driven by the recursion of
+//! [`crate::triangular`].
+
+use std::ops::Range;
+
+use faer::{MatMut, MatRef};
+use wgpu::{BindGroup, BufferUsages};
+
+use crate::{
+    algo::triangular::{Factor, Operation, TriangularKernels, Variant, run},
+    base::{
+        error::{Result, SvdError},
+        number::Number,
+    },
+    cost::{
+        shape::{Bounds, Shape, TriangleShape},
+        work::{Kernel, Work},
+    },
+    gpu::{
+        device::{
+            context::GpuContext,
+            pipeline::{GEMM, Pipeline, TRMM, TRSM},
+            stream::{Stream, buffer},
+        },
+        matrix::{DeviceMatrix, Window, matrix_bytes},
+    },
+    tile::tuning::Tuning,
+};
+
+/// Whether the device can have these hyperparameters for `T`.
+pub(crate) fn check<T: Number>(context: &GpuContext, tuning: &Tuning) -> Result<(Shape, TriangleShape)> {
+    let bounds = Bounds::of(context);
+    Ok((Shape::new::<T::Scalar>(&bounds, tuning)?, TriangleShape::new::<T::Scalar>(&bounds, tuning)?))
+}
+
+/// Bytes that A and B of these shapes take on the device.
+///
+/// # Errors
+/// [`SvdError::TooLarge`] where one of them is more than the device allows; [`SvdError::InvalidOption`] where the device cannot have these
+/// hyperparameters.
+pub(crate) fn required_triangular_bytes<T: Number>(
+    context: &GpuContext,
+    a: (usize, usize),
+    b: (usize, usize),
+    tuning: &Tuning,
+) -> Result<u64> {
+    check::<T>(context, tuning)?;
+    let bytes = |size| Ok::<_, SvdError>(matrix_bytes::<T>(context, size, false)?.max(matrix_bytes::<T>(context, size, true)?));
+    Ok(bytes(a)?.saturating_add(bytes(b)?))
+}
+
+/// The operation on matrices of the caller's, which travel to the device and, of B, back. Shapes fit, and neither is empty.
+pub(crate) fn triangular<T: Number>(
+    context: &GpuContext,
+    tuning: &Tuning,
+    variant: &Variant,
+    alpha: T,
+    a: MatRef<'_, T>,
+    b: MatMut<'_, T>,
+) -> Result<()> {
+    let stream = Stream::new(context)?;
+    let a = DeviceMatrix::upload(&stream, a, Some(variant.uplo))?;
+    let on_device_b = DeviceMatrix::upload(&stream, b.as_ref(), None)?;
+    on_device(context, &stream, tuning, variant, alpha, &a, &on_device_b)?;
+    on_device_b.download_to(&stream, b)
+}
+
+/// The operation on matrices on the device; `b` is changed. Shapes fit, and neither is empty.
+pub(crate) fn on_device<T: Number>(
+    context: &GpuContext,
+    stream: &Stream,
+    tuning: &Tuning,
+    variant: &Variant,
+    alpha: T,
+    a: &DeviceMatrix<T>,
+    b: &DeviceMatrix<T>,
+) -> Result<()> {
+    let order = a.size.0;
+    let mut kernels = GpuTriangular::new(context, stream, tuning, variant, alpha.widen(), a, b)?;
+    let base = tuning.triangle.min(kernels.triangle.base);
+    run(&mut kernels, variant, 0..order, base, Factor::Alpha)
+}
+
+/// M and B on the device, and the kernels that are to work on them.
+struct GpuTriangular<'a> {
+    stream: &'a Stream,
+    variant: &'a Variant,
+    /// M, `order` x `order`.
+    m: Window,
+    order: usize,
+    /// B, `order` x `cols`.
+    b: Window,
+    cols: usize,
+    shape: Shape,
+    triangle: TriangleShape,
+    gemm: (Pipeline, BindGroup),
+    base: (Pipeline, BindGroup),
+}
+
+impl<'a> GpuTriangular<'a> {
+    fn new<T: Number>(
+        context: &GpuContext,
+        stream: &'a Stream,
+        tuning: &Tuning,
+        variant: &'a Variant,
+        alpha: T::Scalar,
+        a: &DeviceMatrix<T>,
+        b: &DeviceMatrix<T>,
+    ) -> Result<Self> {
+        variant.check_shapes((a.size.0, a.size.1), (b.size.0, b.size.1))?;
+        let (shape, triangle) = check::<T>(context, tuning)?;
+        let m = if variant.transposes_a() { a.window().transposed() } else { a.window() };
+        let (window, cols) = if variant.transposes_b() { (b.window().transposed(), b.size.0) } else { (b.window(), b.size.1) };
+
+        let one = T::Scalar::from_complex(1.0.into());
+        let values = [one, -one, alpha];
+        let bytes = size_of_val(&values) as u64;
+        let factors = buffer(context, "factors", bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST)?;
+        stream.upload(&factors, values.len(), |start, piece: &mut [T::Scalar]| {
+            piece.copy_from_slice(&values[start..start + piece.len()]);
+        })?;
+        let gemm = context.pipeline::<T::Scalar>(&GEMM, &shape.gemm_constants(), 0)?;
+        let base = match variant.operation {
+            Operation::Multiply => &TRMM,
+            Operation::Solve => &TRSM,
+        };
+        let base = context.pipeline::<T::Scalar>(base, &triangle.constants(), 0)?;
+        let bind = |pipeline| stream.bind(pipeline, &[&a.entries, &b.entries, &factors], &[]);
+        let (gemm_bindings, base_bindings) = (bind(&gemm)?, bind(&base)?);
+        Ok(GpuTriangular {
+            stream,
+            variant,
+            m,
+            order: a.size.0,
+            b: window,
+            cols,
+            shape,
+            triangle,
+            gemm: (gemm, gemm_bindings),
+            base: (base, base_bindings),
+        })
+    }
+
+    /// Position in the shaders' `factors`.
+    fn index(factor: Factor) -> u32 {
+        match factor {
+            Factor::One => 0,
+            Factor::MinusOne => 1,
+            Factor::Alpha => 2,
+        }
+    }
+
+    /// That rows are within the matrices, so that the kernels stay in their buffers.
+    fn check_rows(&self, rows: &Range<usize>) -> Result<()> {
+        if rows.is_empty() || rows.end > self.order {
+            return Err(SvdError::invalid("rows", format!("{rows:?} of {}", self.order)));
+        }
+        Ok(())
+    }
+
+    /// The base kernel on B's `rows`.
+    fn triangle(&self, rows: Range<usize>, alpha: Factor) -> Result<()> {
+        self.check_rows(&rows)?;
+        if rows.len() > self.triangle.base {
+            return Err(SvdError::invalid("triangle", format!("{} rows, of at most {}", rows.len(), self.triangle.base)));
+        }
+        let variant = self.variant;
+        let flags = u32::from(variant.conjugates()) | u32::from(variant.lower()) << 1 | u32::from(variant.unit()) << 2;
+        let words = [
+            rows.len() as u32,
+            self.cols as u32,
+            self.m.at(rows.start, rows.start),
+            self.m.rs as u32,
+            self.m.cs as u32,
+            self.b.at(rows.start, 0),
+            self.b.rs as u32,
+            self.b.cs as u32,
+            flags | Self::index(alpha) << 8,
+        ];
+        let [x, y] = self.stream.fold(self.cols.div_ceil(4 * self.triangle.groups))?;
+        let flops = (rows.len() as u64).pow(2).saturating_mul(self.cols as u64);
+        let kernel = match variant.operation {
+            Operation::Multiply => Kernel::Trmm,
+            Operation::Solve => Kernel::Trsm,
+        };
+        self.stream.dispatch(&self.base.0, &self.base.1, words.into(), [x, y, 1], Work::other(kernel, flops))
+    }
+}
+
+impl TriangularKernels for GpuTriangular<'_> {
+    fn gemm(&mut self, target: Range<usize>, source: Range<usize>, alpha: Factor, beta: Factor) -> Result<()> {
+        self.check_rows(&target)?;
+        self.check_rows(&source)?;
+        if target.start < source.end && source.start < target.end {
+            return Err(SvdError::invalid("rows", format!("{target:?} and {source:?} overlap")));
+        }
+        let flops_of_column = 2 * target.len() as u64 * source.len() as u64;
+        let Shape { ts, cpb, .. } = self.shape;
+        // A dispatch that would take too long, or more chunks than a grid has, is made in several, of whole chunks of columns.
+        let most = (self.stream.most_flops() / flops_of_column.max(1)).min(self.cols as u64) as usize;
+        let at_once = (most / cpb).clamp(1, self.stream.most_workgroups()).saturating_mul(cpb);
+        let [y, z] = self.stream.fold(target.len().div_ceil(ts))?;
+        for first in (0..self.cols).step_by(at_once) {
+            let cols = at_once.min(self.cols - first);
+            let words = [
+                target.len() as u32,
+                cols as u32,
+                source.len() as u32,
+                self.m.at(target.start, source.start),
+                self.m.rs as u32,
+                self.m.cs as u32,
+                self.b.at(source.start, first),
+                self.b.at(target.start, first),
+                self.b.rs as u32,
+                self.b.cs as u32,
+                u32::from(self.variant.conjugates()) | Self::index(alpha) << 8 | Self::index(beta) << 16,
+            ];
+            let chunks = cols.div_ceil(cpb) as u32;
+            let flops = flops_of_column.saturating_mul(cols as u64);
+            let work = Work::other(Kernel::Gemm, flops);
+            self.stream.dispatch(&self.gemm.0, &self.gemm.1, words.into(), [chunks, y, z], work)?;
+        }
+        Ok(())
+    }
+
+    fn trmm(&mut self, rows: Range<usize>, alpha: Factor) -> Result<()> {
+        self.triangle(rows, alpha)
+    }
+
+    fn trsm(&mut self, rows: Range<usize>, alpha: Factor) -> Result<()> {
+        self.triangle(rows, alpha)
+    }
+}

@@ -1,0 +1,156 @@
+//! Where a problem is computed, and why; and the one way back from a GPU that fails to the CPU.
+
+use std::borrow::Cow;
+
+use crate::{
+    algo::bidiagonal::Stage3,
+    base::{
+        error::{Result, SvdError},
+        number::Number,
+    },
+    plan::{
+        options::{Backend, SvdOptions},
+        problem::Problem,
+    },
+};
+#[cfg(feature = "gpu")]
+use crate::{gpu::device::context::GpuContext, tile::tuning::Tuning};
+
+/// Why a backend was taken. Most reasons need no memory: some matrices take less than a microsecond.
+pub(crate) type Reason = Cow<'static, str>;
+
+/// Where to compute, and why.
+pub(crate) enum Place {
+    Cpu(Reason),
+    #[cfg(feature = "gpu")]
+    Gpu(OnGpu),
+}
+
+/// A device, what it is to run with, and why.
+#[cfg(feature = "gpu")]
+pub(crate) struct OnGpu {
+    pub context: GpuContext,
+    pub tuning: Tuning,
+    pub reason: Reason,
+}
+
+impl Place {
+    /// Where a problem of `T`, stored as `S`, is computed, and why.
+    #[cfg(feature = "gpu")]
+    pub fn of<T: Number, S: Number>(options: &SvdOptions, problem: Problem) -> Result<Place> {
+        Place::with_context::<T, S>(options, problem, || context_of(options))
+    }
+
+    /// [`of`](Self::of), where `context` opens the device, if it comes to that.
+    #[cfg(feature = "gpu")]
+    pub fn with_context<T: Number, S: Number>(
+        options: &SvdOptions,
+        problem: Problem,
+        context: impl FnOnce() -> Result<GpuContext>,
+    ) -> Result<Place> {
+        let check = |context: &GpuContext| -> Result<Tuning> {
+            context.require::<T, S>()?;
+            let tuning = options.tuning_for_adapter::<S>(context, problem.order())?;
+            problem.required_bytes::<S>(context, &tuning)?;
+            Ok(tuning)
+        };
+        match options.backend {
+            Backend::Cpu => Ok(Place::Cpu("Backend::Cpu was asked for".into())),
+            Backend::Gpu => {
+                let context = context()?;
+                let tuning = check(&context)?;
+                Ok(Place::Gpu(OnGpu { context, tuning, reason: "Backend::Gpu was asked for".into() }))
+            }
+            Backend::Auto => {
+                if let Some(reason) = problem.too_small() {
+                    log::debug!("svdvals-gpu computes on the CPU: {reason}");
+                    return Ok(Place::Cpu(reason));
+                }
+                let context = match context() {
+                    Ok(context) => context,
+                    Err(error) => return Ok(Place::Cpu(logged(error.to_string()))),
+                };
+                if context.is_software() {
+                    return Ok(Place::Cpu(logged(format!("{} is a software rasteriser", context.adapter_name()))));
+                }
+                match check(&context) {
+                    Ok(tuning) => {
+                        Ok(Place::Gpu(OnGpu { context, tuning, reason: "a hardware GPU that can hold the matrix".into() }))
+                    }
+                    Err(error) if error.is_of_device() || matches!(error, SvdError::UnsupportedElement { .. }) => {
+                        Ok(Place::Cpu(logged(error.to_string())))
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+        }
+    }
+
+    /// The CPU, or that there is no GPU where one was asked for.
+    #[cfg(not(feature = "gpu"))]
+    pub fn of<T: Number, S: Number>(options: &SvdOptions, problem: Problem) -> Result<Place> {
+        match options.backend {
+            Backend::Cpu => Ok(Place::Cpu("Backend::Cpu was asked for".into())),
+            Backend::Gpu => Err(SvdError::NoAdapter { reason: "svdvals-gpu was built without its feature `gpu`".into() }),
+            Backend::Auto => {
+                Ok(Place::Cpu(problem.too_small().unwrap_or("svdvals-gpu was built without its feature `gpu`".into())))
+            }
+        }
+    }
+
+    /// That stage 3 can run where it is to.
+    pub fn has_stage3(&self, options: &SvdOptions) -> Result<()> {
+        match self {
+            Place::Cpu(reason) if options.stage3 == Stage3::Device => {
+                Err(SvdError::invalid("stage3", format!("Stage3::Device, but the CPU computes: {reason}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What `gpu` gives, or where the device fails and another backend was left open, the reason for the CPU to compute it.
+#[cfg(feature = "gpu")]
+pub(crate) fn or_fall_back<R>(options: &SvdOptions, result: Result<R>) -> Result<std::result::Result<R, Reason>> {
+    match result {
+        Err(error) if options.backend == Backend::Auto && options.stage3 != Stage3::Device && error.is_of_device() => {
+            Ok(Err(logged(format!("the GPU failed: {error}"))))
+        }
+        result => result.map(Ok),
+    }
+}
+
+/// The reason why the CPU computes what a GPU might have, logged.
+#[cfg(feature = "gpu")]
+fn logged(reason: String) -> Reason {
+    log::warn!("svdvals-gpu computes on the CPU: {reason}");
+    reason.into()
+}
+
+/// The context that a call with `options` takes if it computes on a GPU.
+#[cfg(feature = "gpu")]
+pub(crate) fn context_of(options: &SvdOptions) -> Result<GpuContext> {
+    options.context.clone().map_or_else(GpuContext::global, Ok)
+}
+
+/// [`context_of`] for a caller that must not block; and `None` where no GPU is asked.
+#[cfg(feature = "gpu")]
+pub(crate) async fn context_of_async(options: &SvdOptions, problem: Problem) -> Option<Result<GpuContext>> {
+    let asks = options.backend == Backend::Gpu || options.backend == Backend::Auto && problem.too_small().is_none();
+    match &options.context {
+        Some(context) => Some(Ok(context.clone())),
+        None if asks => Some(GpuContext::global_async().await),
+        None => None,
+    }
+}
+
+#[cfg(feature = "gpu")]
+impl SvdError {
+    /// Whether the device is to blame, and not the input or the options.
+    fn is_of_device(&self) -> bool {
+        matches!(
+            self,
+            SvdError::DeviceLost { .. } | SvdError::OutOfMemory { .. } | SvdError::Gpu { .. } | SvdError::TooLarge { .. }
+        )
+    }
+}

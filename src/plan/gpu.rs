@@ -1,0 +1,124 @@
+//! A route on a GPU.
+
+use std::marker::PhantomData;
+
+use crate::{
+    algo::{
+        bidiagonal::Stage3,
+        count::flops_by_band,
+        svdvals::{Driver, Source},
+    },
+    base::{
+        error::Result,
+        number::{Number, Re, in_storage},
+        watch::{Listen, Stage, Watch},
+    },
+    cost::{BISECTION_WORTHWHILE, Cost},
+    gpu::{
+        device::{
+            context::{GpuContext, Waits},
+            stream::Manner,
+        },
+        kernels::GpuKernels,
+        storage::required_bytes_of,
+    },
+    plan::{
+        backend::OnGpu,
+        options::{Backend, SvdOptions},
+        report::SvdReport,
+        route::Route,
+    },
+};
+
+/// Whether a GPU does stage 3 of order `n` itself.
+pub(crate) fn bisects(context: &GpuContext, n: usize, method: Stage3) -> bool {
+    match method {
+        Stage3::Device => true,
+        Stage3::Auto => n >= BISECTION_WORTHWHILE && !context.is_software(),
+        _ => false,
+    }
+}
+
+/// All singular values of `a`, an m x n matrix, m >= n, times `scale`. The report's shape is that of `a`; its seconds lack those of stage 0
+/// and of the whole.
+pub(crate) async fn svdvals_on_gpu<T, S, A>(
+    a: A,
+    scale: Re<T>,
+    options: &SvdOptions,
+    listen: Listen,
+    timed: bool,
+    OnGpu { context, tuning, reason }: OnGpu,
+    waits: Waits,
+) -> Result<SvdReport<Vec<T::Real>>>
+where
+    T: Number,
+    S: Number<Real = T::Real, Scalar = T::Scalar>,
+    A: Source<GpuKernels<S>>,
+{
+    let shape = a.shape();
+    let watch = Watch::new(&listen, || flops_by_band::<S>(shape, &tuning))?;
+    let stage3_on_device = bisects(&context, shape.1, options.stage3);
+    let manner = Manner { waits, timed: options.time_kernels, stage3_on_device: Some(stage3_on_device), watch: watch.clone() };
+    let kernels = GpuKernels::<S>::running(&context, &tuning, manner)?;
+    watch.begin(Stage::ToBand)?;
+    let stage3 = (!stage3_on_device).then_some(options.stage3);
+    let driver = Driver { kernels: &kernels, tuning: &tuning, watch: &watch, stage3, timed };
+    let (values, seconds) = driver.svdvals(&a, scale).await?;
+    let (counts, kernel_seconds) = (kernels.counts(), kernels.kernel_seconds());
+    Ok(SvdReport {
+        values,
+        backend: Backend::Gpu,
+        reason,
+        route: Route::on_gpu(shape),
+        adapter: Some(context.adapter_name().to_owned()),
+        storage: S::NAME,
+        tuning,
+        seconds,
+        counts,
+        kernel_seconds,
+        shape,
+        stage3_on_device,
+        cost: Cost::with_stage3::<S>,
+    })
+}
+
+impl GpuContext {
+    /// Bytes of the device's memory that the singular values of an m x n matrix of `T` take: matrix, reflectors and band, in the memory order
+    /// that takes more (lines are padded to multiples of four). Beside them there are at most another copy of the matrix on its way to the
+    /// device, or where a [`GpuMatrix`](crate::GpuMatrix) has it, and some MiB of parameters. Of the options storage and tuning count.
+    /// Nothing is allocated.
+    ///
+    /// ```
+    /// use svdvals_gpu::{GpuContext, SvdOptions};
+    /// if let Ok(context) = GpuContext::global() {
+    ///     let bytes = context.required_bytes::<f32>(4096, 4096, &SvdOptions::default())?;
+    ///     assert!(bytes > 4 * 4096 * 4096 && bytes < 5 * 4096 * 4096);
+    /// }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What a call would say before it allocates: [`SvdError::TooLarge`], [`SvdError::UnsupportedElement`], [`SvdError::InvalidOption`], or
+    /// [`SvdError::TuningFile`] where the environment names one that cannot be read.
+    pub fn required_bytes<T: Number>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
+        in_storage!(options.half_storage, T => bytes_stored_as::<_, S>(PhantomData::<T>, self, m, n, options))
+    }
+}
+
+/// [`GpuContext::required_bytes`] of a matrix of `T` stored as `S`.
+fn bytes_stored_as<T: Number, S: Number>(
+    _: PhantomData<T>,
+    context: &GpuContext,
+    m: usize,
+    n: usize,
+    options: &SvdOptions,
+) -> Result<u64> {
+    context.require::<T, S>()?;
+    let tuning = options.tuning_for_adapter::<S>(context, m.min(n))?;
+    match [false, true].map(|by_rows| required_bytes_of::<S>(context, (m.max(n), m.min(n)), by_rows, &tuning)) {
+        [Ok(by_columns), Ok(by_rows)] => Ok(by_columns.max(by_rows)),
+        // In one of the orders it fits.
+        [Ok(bytes), Err(_)] | [Err(_), Ok(bytes)] => Ok(bytes),
+        [Err(error), Err(_)] => Err(error),
+    }
+}

@@ -1,0 +1,131 @@
+//! What a call did, beside its values.
+
+use std::{borrow::Cow, fmt};
+
+use crate::{
+    base::{clock::StageSeconds, error::Result},
+    cost::{Cost, counts::Counts, work::Kernel},
+    plan::{options::Backend, route::Route},
+    tile::tuning::Tuning,
+};
+
+/// The values, with what was run to get them and how long each stage took. Printed, all but the values, in two or three lines, and a table
+/// of kernels where those were timed.
+///
+/// ```
+/// # #[cfg(feature = "faer")] {
+/// use svdvals_gpu::{Backend, SvdOptions, SvdValsGpu};
+/// let a = faer::Mat::<f64>::identity(20, 20);
+/// let report = a.svdvals_gpu_report(&SvdOptions::default())?;
+/// assert_eq!(report.values[0], 1.0);
+/// assert_eq!(report.backend, Backend::Cpu); // a 20 x 20 matrix gains nothing on a GPU
+/// println!("{report}");
+/// assert!(report.to_string().starts_with("20 x 20, held as f64, on the CPU (a smaller side below 1024"));
+/// # }
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct SvdReport<V> {
+    /// The singular values, descending.
+    pub values: V,
+    /// What ran stages 1 and 2: [`Backend::Gpu`] or [`Backend::Cpu`].
+    pub backend: Backend,
+    /// Why that backend.
+    pub reason: Cow<'static, str>,
+    /// Which way the matrix went.
+    pub route: Route,
+    /// The adapter's name, where a GPU ran.
+    pub adapter: Option<String>,
+    /// What the matrix was stored as on the backend: `f16`, `f32`, `f64`, `c32` or `c64`.
+    pub storage: &'static str,
+    /// The hyperparameters used.
+    pub tuning: Tuning,
+    /// Wall-clock seconds of each stage.
+    pub seconds: StageSeconds,
+    /// What was sent to the GPU and back; zeros on the CPU.
+    pub counts: Counts,
+    /// Seconds of each kernel by the GPU's clock, where [`SvdOptions::time_kernels`](crate::SvdOptions) asked for them and the device has
+    /// a clock; else empty.
+    pub kernel_seconds: Vec<(Kernel, f64)>,
+    /// Rows and columns of the matrix.
+    pub shape: (usize, usize),
+    /// Whether a GPU did stage 3 as well.
+    pub stage3_on_device: bool,
+    /// [`Cost::with_stage3`] for matrices stored so.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(crate) cost: fn(usize, usize, &Tuning, bool) -> Result<Cost>,
+}
+
+impl<V> SvdReport<V> {
+    /// What this matrix costs on a GPU, with these hyperparameters: for a call that ran on a hardware GPU, what it dispatched.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{SvdOptions, SvdValsGpu, cost::{DeviceModel, Kernel}};
+    /// let a = faer::Mat::<f32>::identity(300, 300);
+    /// let cost = a.svdvals_gpu_report(&SvdOptions::default())?.cost()?;
+    /// println!("{cost}\nup to {} workgroups of unmqr at once", cost.kernel(Kernel::Unmqr).most_workgroups);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Cost::new`].
+    pub fn cost(&self) -> Result<Cost> {
+        (self.cost)(self.shape.0, self.shape.1, &self.tuning, self.stage3_on_device)
+    }
+
+    /// The same report with its values in another form.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{SvdOptions, SvdReport, SvdValsGpu};
+    /// let a = faer::Mat::<f64>::identity(3, 3);
+    /// let report: SvdReport<Vec<f64>> = a.svdvals_gpu_report(&SvdOptions::default())?.map(|s| s.iter().copied().collect());
+    /// # #[cfg(feature = "serde")]
+    /// assert!(serde_json::to_string(&report).unwrap().starts_with(r#"{"values":[1.0,1.0,1.0],"backend":"cpu","#));
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn map<W>(self, values: impl FnOnce(V) -> W) -> SvdReport<W> {
+        let SvdReport { values: v, backend, reason, route, adapter, storage, tuning, seconds, .. } = self;
+        let SvdReport { counts, kernel_seconds, shape, stage3_on_device, cost, .. } = self;
+        let values = values(v);
+        SvdReport {
+            values,
+            backend,
+            reason,
+            route,
+            adapter,
+            storage,
+            tuning,
+            seconds,
+            counts,
+            kernel_seconds,
+            shape,
+            stage3_on_device,
+            cost,
+        }
+    }
+}
+
+/// What ran, on what, why, the seconds of each stage, and of each kernel where they were asked for; no values.
+impl<V> fmt::Display for SvdReport<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ((m, n), storage, reason) = (self.shape, self.storage, &self.reason);
+        let device = self.adapter.as_deref().unwrap_or("the CPU");
+        writeln!(f, "{m} x {n}, held as {storage}, on {device} ({reason}), {}", self.route)?;
+        write!(f, "{}", self.seconds)?;
+        if self.backend == Backend::Gpu {
+            write!(f, "\n{}", self.counts)?;
+        }
+        if !self.kernel_seconds.is_empty()
+            && let Ok(cost) = self.cost()
+        {
+            write!(f, "\n{}", cost.measured(&self.kernel_seconds))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,181 @@
+//! Which way a matrix goes on its backend. This is the one place that decides it.
+//!
+//! | matrix, m >= n | CPU | GPU |
+//! | --- | --- | --- |
+//! | one column, m > 1 or not | its norm | by a band |
+//! | n up to `direct_up_to`, not held as f16 | directly to the bidiagonal, on one thread | by a band |
+//! | the same, 3 m >= 5 n and m > 64, f32 and c32, half types in f32 | by A^H A, then directly | by a band |
+//! | the same, f64 and c64 | by R, then directly | by a band |
+//! | any other, 3 m >= 5 n | by R and a band | by R and a band |
+//! | any other | by a band | by a band |
+//!
+//! R is Cholesky's factor of A^H A where [`worth_cholesky`] and the columns allow it, and Householder's elsewhere.
+
+use std::fmt;
+
+use crate::{
+    algo::svdvals::qr_first,
+    base::number::{Number, Scalar},
+    tile::tuning::Tuning,
+};
+
+/// Which way a matrix went from its entries to its singular values.
+///
+/// ```
+/// # #[cfg(feature = "faer")] {
+/// use svdvals_gpu::{Backend, First, Route, SvdOptions, SvdValsGpu};
+/// let options = SvdOptions::default().backend(Backend::Cpu);
+/// let route = |m, n| faer::Mat::from_fn(m, n, |i, j| ((i * n + j) as f32).sin()).svdvals_gpu_report(&options).unwrap().route;
+/// assert_eq!(route(50, 50), Route::Direct(First::Nothing));
+/// assert_eq!(route(900, 20), Route::Direct(First::Gram));
+/// assert_eq!(route(300, 300), Route::Band(First::Nothing));
+/// assert_eq!(route(600, 300).to_string(), "tall QR, then by a band");
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Route {
+    /// The norm of the only column.
+    Norm,
+    /// Straight to bidiagonal form (LAPACK's `gebd2`), on one thread of the CPU.
+    Direct(First),
+    /// To a band, and by bulge chasing to bidiagonal form: stages 1 and 2.
+    Band(First),
+}
+
+/// What a tall matrix was reduced to first.
+///
+/// ```
+/// assert_eq!(svdvals_gpu::First::Gram.to_string(), "A^H A");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum First {
+    /// Nothing: the matrix itself is reduced.
+    Nothing,
+    /// A^H A in double precision, whose eigenvalues are the squares of the values.
+    Gram,
+    /// The triangular factor, by Cholesky's factorisation of A^H A.
+    Cholesky,
+    /// The triangular factor, by Householder reflectors.
+    Qr,
+}
+
+impl fmt::Display for First {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            First::Nothing => "nothing",
+            First::Gram => "A^H A",
+            First::Cholesky => "Cholesky's R",
+            First::Qr => "tall QR",
+        })
+    }
+}
+
+/// As in `tall QR, then by a band`.
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Route::Norm => f.pad("the norm of a column"),
+            Route::Direct(First::Nothing) => f.pad("directly"),
+            Route::Direct(first) => write!(f, "{first}, then directly"),
+            Route::Band(First::Nothing) => f.pad("by a band"),
+            Route::Band(first) => write!(f, "{first}, then by a band"),
+        }
+    }
+}
+
+impl Route {
+    /// The route of an m x n matrix, m >= n, stored as `S`, on the CPU. [`First::Cholesky`] is tried; the columns may turn out to need QR.
+    pub(crate) fn on_cpu<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Route {
+        let cholesky = worth_cholesky::<S>(m, n);
+        if n > tuning.cpu.direct_up_to || S::IS_HALF {
+            return Route::Band(if cholesky { First::Cholesky } else { tall_qr(m, n) });
+        }
+        match (n, worth_a_pass(m, n)) {
+            (1, _) => Route::Norm,
+            (_, false) => Route::Direct(First::Nothing),
+            (_, true) if !S::Scalar::IS_DOUBLE => Route::Direct(First::Gram),
+            (_, true) => Route::Direct(if cholesky { First::Cholesky } else { First::Qr }),
+        }
+    }
+
+    /// The route of an m x n matrix, m >= n, on a GPU.
+    pub(crate) fn on_gpu((m, n): (usize, usize)) -> Route {
+        Route::Band(tall_qr(m, n))
+    }
+
+    /// Whether the CPU needs no stage 0 of its own for a matrix stored as `S`: a pass over the rows comes first and does that too, or what
+    /// follows is in double precision, which holds the squares of any entries.
+    pub(crate) fn scales_on_the_way<S: Number>(self) -> bool {
+        match self {
+            Route::Norm | Route::Direct(First::Nothing) => !S::Scalar::IS_DOUBLE,
+            Route::Direct(_) => true,
+            Route::Band(_) => false,
+        }
+    }
+
+    /// Whether the call stays on its thread, because it is short.
+    pub(crate) fn is_short(self) -> bool {
+        !matches!(self, Route::Band(_))
+    }
+}
+
+/// The tall QR of stage 1, where it needs fewer flops.
+pub(crate) fn tall_qr(m: usize, n: usize) -> First {
+    if qr_first(m, n) { First::Qr } else { First::Nothing }
+}
+
+/// Whether a small matrix is worth a pass over its rows first: not where they are few registers long, nor where the only value is the norm
+/// of the only column.
+fn worth_a_pass(m: usize, n: usize) -> bool {
+    qr_first(m, n) && m > 64 && n > 1
+}
+
+/// Rows for each column that make a first look at A^H A worth its time, the least number of them, and of entries.
+const ROWS: usize = 8;
+const ROWS_LEAST: usize = 4096;
+const ENTRIES: usize = 1 << 16;
+/// Columns that Cholesky's factor, on one thread, and its inverse do not take much time with.
+const COLUMNS: usize = 1024;
+
+/// Whether the triangular factor is tried by Cholesky's factorisation of A^H A: of matrices in double precision with many rows.
+fn worth_cholesky<S: Number>(m: usize, n: usize) -> bool {
+    let few = m / ROWS < n || m < ROWS_LEAST || m.saturating_mul(n) < ENTRIES;
+    !few && n <= COLUMNS && S::Scalar::IS_DOUBLE
+}
+
+#[cfg(test)]
+mod tests {
+    use half::f16;
+    use num_complex::Complex;
+
+    use super::*;
+
+    fn on_cpu<S: Number>(m: usize, n: usize) -> Route {
+        Route::on_cpu::<S>((m, n), &Tuning::for_cpu::<S>(n))
+    }
+
+    /// Each row of the table above, on both sides of each of its limits.
+    #[test]
+    fn every_limit() {
+        let (direct, band) = (Route::Direct(First::Nothing), Route::Band(First::Nothing));
+        assert_eq!([(1, 1), (1000, 1)].map(|(m, n)| on_cpu::<f32>(m, n)), [Route::Norm; 2]);
+        assert_eq!([(224, 224), (225, 225)].map(|(m, n)| on_cpu::<f64>(m, n)), [direct, band]);
+        // 5/3 n, and more rows than 64.
+        assert_eq!([(166, 100), (167, 100)].map(|(m, n)| on_cpu::<f32>(m, n)), [direct, Route::Direct(First::Gram)]);
+        assert_eq!([(64, 10), (65, 10)].map(|(m, n)| on_cpu::<Complex<f32>>(m, n)), [direct, Route::Direct(First::Gram)]);
+        // In double precision: 8 n rows, 4096 rows, 65536 entries, 1024 columns.
+        let (qr, cholesky) = (Route::Direct(First::Qr), Route::Direct(First::Cholesky));
+        assert_eq!([(4000, 64), (4096, 64)].map(|(m, n)| on_cpu::<f64>(m, n)), [qr, cholesky]);
+        assert_eq!([(6000, 4), (16384, 4)].map(|(m, n)| on_cpu::<Complex<f64>>(m, n)), [qr, cholesky]);
+        let (qr, cholesky) = (Route::Band(First::Qr), Route::Band(First::Cholesky));
+        assert_eq!([(4799, 600), (4800, 600), (9000, 1025)].map(|(m, n)| on_cpu::<f64>(m, n)), [qr, cholesky, qr]);
+        assert_eq!([(9000, 600)].map(|(m, n)| on_cpu::<f32>(m, n)), [qr]);
+        // Held as f16 there is always a band.
+        assert_eq!([(1, 1), (900, 20)].map(|(m, n)| on_cpu::<f16>(m, n)), [band, qr]);
+        assert_eq!([(9, 9), (900, 20)].map(Route::on_gpu), [band, qr]);
+    }
+}

@@ -1,0 +1,198 @@
+//! One stage alone, in the caller's memory before and after.
+
+use faer::MatRef;
+use num_traits::Float;
+use pollster::block_on;
+
+use crate::{
+    algo::{
+        band_to_bidiag::band_to_bidiag as reduce_band,
+        bidiagonal::Bidiagonal,
+        count::{stage_1_flops, stage_2_flops},
+        svdvals::{stage_one, unscaled},
+    },
+    base::{
+        error::{Result, SvdError},
+        number::{Number, Re, RealElement, in_storage},
+        pool::{on_pool, on_threads},
+        scale::{power_of_two_scale, scale_for},
+        view::{trimmed, upright},
+        watch::{Listen, Stage, Watch},
+    },
+    cpu::kernels::CpuKernels,
+    plan::{backend::Place, options::SvdOptions, problem::Problem},
+    tile::{
+        band::Band,
+        kernels::{HeldBy, TileKernels},
+        tuning::Tuning,
+    },
+};
+#[cfg(feature = "gpu")]
+use crate::{
+    gpu::{device::stream::Manner, kernels::GpuKernels},
+    plan::backend::or_fall_back,
+};
+
+/// A stage, on kernels of either backend that hold `T`.
+trait OneStage<T: Number> {
+    const STAGE: Stage;
+    /// What comes out of it.
+    type Output: Send;
+
+    fn flops<S: Number>(&self, tuning: &Tuning) -> Result<[u64; 3]>;
+    fn run<K: TileKernels>(&self, kernels: &K, tuning: &Tuning) -> Result<Self::Output>
+    where
+        T: HeldBy<K>;
+}
+
+/// Runs one stage on the backend chosen, with `T` stored as `S`.
+fn on_chosen<T, S, O>(stage: &O, options: &SvdOptions, listen: &Listen, place: Place, order: usize) -> Result<O::Output>
+where
+    T: Number,
+    S: Number<Real = T::Real, Scalar = T::Scalar>,
+    O: OneStage<T> + Sync,
+{
+    #[cfg(feature = "gpu")]
+    if let Place::Gpu(on) = place {
+        let on_gpu = || -> Result<O::Output> {
+            let watch = Watch::new(listen, || stage.flops::<S>(&on.tuning))?;
+            watch.begin(O::STAGE)?;
+            let manner = Manner { watch: watch.clone(), ..Manner::default() };
+            let output = stage.run(&GpuKernels::<S>::running(&on.context, &on.tuning, manner)?, &on.tuning)?;
+            watch.end();
+            Ok(output)
+        };
+        if let Ok(output) = or_fall_back(options, on_gpu())? {
+            return Ok(output);
+        }
+    }
+    #[cfg(not(feature = "gpu"))]
+    let _ = place;
+    let tuning = options.tuning_for_cpu::<S>(order)?;
+    let watch = Watch::new(listen, || stage.flops::<S>(&tuning))?;
+    watch.begin(O::STAGE)?;
+    let kernels = CpuKernels::<S>::watched(&tuning, watch.clone())?;
+    let output = on_pool(|| stage.run(&kernels, &tuning))?;
+    watch.end();
+    Ok(output)
+}
+
+/// Stage 1 of an m x n matrix, m >= n, and its scale.
+struct ToBand<'a, T: Number> {
+    a: MatRef<'a, T>,
+    scale: Re<T>,
+}
+
+impl<T: Number> OneStage<T> for ToBand<'_, T> {
+    const STAGE: Stage = Stage::ToBand;
+    type Output = Band<T::Scalar>;
+
+    fn flops<S: Number>(&self, tuning: &Tuning) -> Result<[u64; 3]> {
+        Ok([stage_1_flops::<S>(self.a.shape(), tuning)?, 0, 0])
+    }
+
+    fn run<K: TileKernels>(&self, kernels: &K, tuning: &Tuning) -> Result<Band<T::Scalar>>
+    where
+        T: HeldBy<K>,
+    {
+        let (a, bandwidth) = (kernels.upload(self.a, self.scale)?, tuning.bandwidth(self.a.ncols()));
+        let band = packed_band(kernels, a, self.a.shape(), tuning)?;
+        kernels.download_band(band, bandwidth, Float::recip(self.scale)).map_err(overflow_of_band::<Re<T>>)
+    }
+}
+
+/// Stage 1 alone.
+pub(crate) fn to_band<T: Number>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T::Scalar>> {
+    fn within<T, S>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T::Scalar>>
+    where
+        T: Number,
+        S: Number<Real = T::Real, Scalar = T::Scalar>,
+    {
+        let (listen, order) = (options.listen(), a.nrows().min(a.ncols()));
+        let place = Place::of::<T, S>(options, Problem::Dense { m: a.nrows(), n: a.ncols() })?;
+        let stage = ToBand { a: upright(a), scale: power_of_two_scale::<T, S>(a)? };
+        on_chosen::<T, S, _>(&stage, options, &listen, place, order)
+    }
+    let a = trimmed(a);
+    on_threads(options.threads, || in_storage!(options.half_storage, T => within::<_, S>(a, options)))
+}
+
+/// Stage 1 of a scaled m x n matrix, m >= n, that the backend has: its band, with no room for bulges.
+pub(crate) fn packed_band<K: TileKernels>(
+    kernels: &K,
+    mut a: K::Dense,
+    (m, n): (usize, usize),
+    tuning: &Tuning,
+) -> Result<K::Banded> {
+    stage_one(kernels, &mut a, m, n, tuning)?;
+    kernels.pack_band(a, n, tuning.bandwidth(n), 1)
+}
+
+/// What stage 1 makes of finite entries is finite, until it is scaled back.
+pub(crate) fn overflow_of_band<R: RealElement>(error: SvdError) -> SvdError {
+    match error {
+        SvdError::NonFinite { .. } => SvdError::overflow::<R>("entries of the band"),
+        error => error,
+    }
+}
+
+/// Stage 2 of a band, and its scale.
+struct BandToBidiag<'a, T: Number> {
+    band: &'a Band<T>,
+    scale: Re<T>,
+}
+
+impl<T: Number> OneStage<T> for BandToBidiag<'_, T> {
+    const STAGE: Stage = Stage::BandToBidiag;
+    type Output = Bidiagonal<T::Real>;
+
+    fn flops<S: Number>(&self, tuning: &Tuning) -> Result<[u64; 3]> {
+        Ok([0, stage_2_flops::<S>(self.band.n(), self.band.bandwidth(), tuning), 0])
+    }
+
+    fn run<K: TileKernels>(&self, kernels: &K, tuning: &Tuning) -> Result<Bidiagonal<T::Real>>
+    where
+        T: HeldBy<K>,
+    {
+        let band = kernels.upload_band(self.band, self.scale, tuning.tile_width)?;
+        bidiagonal_of(kernels, band, (self.band.n(), self.band.bandwidth()), self.scale, tuning)
+    }
+}
+
+/// Stage 2 alone.
+pub(crate) fn band_to_bidiag<T: Number>(band: &Band<T>, options: &SvdOptions) -> Result<Bidiagonal<T::Real>> {
+    fn within<T, S>(band: &Band<T>, options: &SvdOptions) -> Result<Bidiagonal<T::Real>>
+    where
+        T: Number,
+        S: Number<Real = T::Real, Scalar = T::Scalar>,
+    {
+        let (listen, n) = (options.listen(), band.n());
+        let place = Place::of::<T, S>(options, Problem::Band { n, bandwidth: band.bandwidth() })?;
+        let stage = BandToBidiag { band, scale: scale_for::<S>(band.largest(), n, n) };
+        on_chosen::<T, S, _>(&stage, options, &listen, place, n)
+    }
+    on_threads(options.threads, || in_storage!(options.half_storage, T => within::<_, S>(band, options)))
+}
+
+/// Stage 2 of a scaled band, of this order and bandwidth, that the backend has.
+pub(crate) fn bidiagonal_of<K: TileKernels>(
+    kernels: &K,
+    mut band: K::Banded,
+    (n, bandwidth): (usize, usize),
+    scale: Re<K::Storage>,
+    tuning: &Tuning,
+) -> Result<Bidiagonal<Re<K::Storage>>> {
+    reduce_band(kernels, &mut band, n, bandwidth, tuning.tile_width)?;
+    unscaled_bidiagonal(kernels, band, scale)
+}
+
+/// A scaled band that is reduced to a bidiagonal, read back and scaled back.
+pub(crate) fn unscaled_bidiagonal<K: TileKernels>(
+    kernels: &K,
+    band: K::Banded,
+    scale: Re<K::Storage>,
+) -> Result<Bidiagonal<Re<K::Storage>>> {
+    let (diagonal, superdiagonal) = block_on(kernels.bidiagonal(band))?;
+    let unscale = |values| unscaled(values, scale, "entries of the bidiagonal");
+    Bidiagonal::new(unscale(diagonal)?, unscale(superdiagonal)?)
+}

@@ -1,0 +1,177 @@
+//! The driver: where a matrix is computed, which way it goes, and the report.
+
+use faer::{Mat, MatRef};
+
+#[cfg(feature = "gpu")]
+use pollster::block_on;
+
+use crate::{
+    base::{
+        clock::Clock,
+        error::Result,
+        number::{Number, Re, in_storage},
+        pool::{may_have, on_pool_async, on_threads},
+        scale::power_of_two_scale,
+        view::{trimmed, upright},
+        watch::Listen,
+    },
+    plan::{
+        backend::{Place, Reason},
+        cpu::svdvals_on_cpu,
+        options::{Backend, SvdOptions},
+        problem::Problem,
+        report::SvdReport,
+    },
+};
+#[cfg(feature = "gpu")]
+use crate::{
+    gpu::device::context::{GpuContext, Waits},
+    plan::{
+        backend::{context_of_async, or_fall_back},
+        gpu::svdvals_on_gpu,
+    },
+};
+
+/// A call for the singular values of a matrix.
+pub(crate) struct Call<'a, T> {
+    /// As the caller has it.
+    pub a: MatRef<'a, T>,
+    pub options: &'a SvdOptions,
+    /// Whether the seconds of each stage are asked for: reading clocks takes longer than some small matrices do.
+    pub timed: bool,
+    pub listen: Listen,
+    clock: Clock,
+}
+
+impl<'a, T: Number> Call<'a, T> {
+    fn new(a: MatRef<'a, T>, options: &'a SvdOptions, timed: bool) -> Self {
+        Call { a, options, timed, listen: options.listen(), clock: Clock::new(timed) }
+    }
+
+    fn problem(&self) -> Problem {
+        Problem::Dense { m: self.a.nrows(), n: self.a.ncols() }
+    }
+
+    /// The matrix or its transpose, whichever has m >= n.
+    pub fn upright(&self) -> MatRef<'a, T> {
+        upright(self.a)
+    }
+
+    /// Stage 0, and its seconds.
+    pub fn scale<S: Number<Real = T::Real, Scalar = T::Scalar>>(&self) -> Result<(Re<T>, f64)> {
+        let clock = Clock::new(self.timed);
+        Ok((power_of_two_scale::<T, S>(self.a)?, clock.seconds()))
+    }
+
+    /// The report, with what only the driver knows.
+    fn complete<V>(&self, report: SvdReport<V>) -> SvdReport<V> {
+        let mut report = SvdReport { shape: self.a.shape(), ..report };
+        report.seconds.total = self.clock.seconds();
+        report
+    }
+}
+
+/// All singular values, descending, and the report; its seconds are zero unless `timed`.
+pub(crate) fn svdvals<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<T::Real>>> {
+    let call = Call::new(trimmed(a), options, timed);
+    on_threads(options.threads, || in_storage!(options.half_storage, T => svdvals_in::<_, S>(&call)))
+}
+
+/// [`svdvals`] with the matrix stored as `S`.
+fn svdvals_in<T, S>(call: &Call<'_, T>) -> Result<SvdReport<Vec<T::Real>>>
+where
+    T: Number,
+    S: Number<Real = T::Real, Scalar = T::Scalar>,
+{
+    let place = Place::of::<T, S>(call.options, call.problem())?;
+    place.has_stage3(call.options)?;
+    let report = match place {
+        Place::Cpu(reason) => svdvals_on_cpu::<T, S>(call, reason, None)?,
+        #[cfg(feature = "gpu")]
+        Place::Gpu(on) => {
+            let (scale, seconds) = call.scale::<S>()?;
+            let result = block_on(svdvals_on_gpu::<T, S, _>(
+                call.upright(),
+                scale,
+                call.options,
+                call.listen.clone(),
+                call.timed,
+                on,
+                Waits::Blocking,
+            ));
+            let mut report = match or_fall_back(call.options, result)? {
+                Ok(report) => report,
+                Err(reason) => svdvals_on_cpu::<T, S>(call, reason, Some(scale))?,
+            };
+            report.seconds.scale = seconds;
+            report
+        }
+    };
+    Ok(call.complete(report))
+}
+
+/// [`svdvals`] for a caller that must not block: what the CPU computes is computed in the rayon pool, from a copy of the matrix.
+pub(crate) async fn svdvals_async<T: Number>(
+    a: MatRef<'_, T>,
+    options: &SvdOptions,
+    timed: bool,
+) -> Result<SvdReport<Vec<T::Real>>> {
+    may_have(options.threads)?;
+    let a = trimmed(a);
+    #[cfg(feature = "gpu")]
+    let context = context_of_async(options, Problem::Dense { m: a.nrows(), n: a.ncols() }).await;
+    let call = Call::new(a, options, timed);
+    #[cfg(feature = "gpu")]
+    let reason = match in_storage!(options.half_storage, T => on_gpu_async::<_, S>(&call, context); await)? {
+        Ok(report) => return Ok(report),
+        Err(reason) => reason,
+    };
+    #[cfg(not(feature = "gpu"))]
+    let reason = in_storage!(options.half_storage, T => reason_for_cpu::<_, S>(&call))?;
+    let (copy, options) = (Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]), options.clone().backend(Backend::Cpu));
+    let report = on_pool_async(move || svdvals(copy.as_ref(), &options, timed)).await??;
+    Ok(call.complete(SvdReport { reason, ..report }))
+}
+
+/// The report of a GPU, or why the CPU computes.
+#[cfg(feature = "gpu")]
+async fn on_gpu_async<T, S>(
+    call: &Call<'_, T>,
+    context: Option<Result<GpuContext>>,
+) -> Result<std::result::Result<SvdReport<Vec<T::Real>>, Reason>>
+where
+    T: Number,
+    S: Number<Real = T::Real, Scalar = T::Scalar>,
+{
+    let opened = || context.unwrap_or_else(|| crate::plan::backend::context_of(call.options));
+    let place = Place::with_context::<T, S>(call.options, call.problem(), opened)?;
+    place.has_stage3(call.options)?;
+    match place {
+        Place::Cpu(reason) => Ok(Err(reason)),
+        Place::Gpu(on) => {
+            let (scale, seconds) = call.scale::<S>()?;
+            let run = svdvals_on_gpu::<T, S, _>(
+                call.upright(),
+                scale,
+                call.options,
+                call.listen.clone(),
+                call.timed,
+                on,
+                Waits::Awaited,
+            );
+            Ok(or_fall_back(call.options, run.await)?.map(|mut report| {
+                report.seconds.scale = seconds;
+                call.complete(report)
+            }))
+        }
+    }
+}
+
+/// Why the CPU computes.
+#[cfg(not(feature = "gpu"))]
+fn reason_for_cpu<T: Number, S: Number>(call: &Call<'_, T>) -> Result<Reason> {
+    let place = Place::of::<T, S>(call.options, call.problem())?;
+    place.has_stage3(call.options)?;
+    let Place::Cpu(reason) = place;
+    Ok(reason)
+}

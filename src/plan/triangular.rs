@@ -1,0 +1,50 @@
+//! From a caller's A and B to the recursion: what is refused, and where it runs.
+
+#[cfg(feature = "gpu")]
+use faer::prelude::ReborrowMut;
+use faer::{MatMut, MatRef};
+
+use crate::{
+    algo::triangular::{Call, alpha_is_zero, check_diagonal},
+    base::{error::Result, number::Number, pool::on_threads},
+    cpu,
+    plan::{backend::Place, options::SvdOptions, problem::Problem},
+};
+#[cfg(feature = "gpu")]
+use crate::{gpu, plan::backend::or_fall_back};
+
+/// The operation on matrices in the caller's memory.
+pub(crate) fn on_host<T: Number>(call: Call<T>, a: MatRef<'_, T>, mut b: MatMut<'_, T>, options: &SvdOptions) -> Result<()> {
+    let Call { variant, alpha } = call;
+    variant.check_shapes(a.shape(), b.shape())?;
+    if let Some(tuning) = &options.tuning {
+        tuning.check()?;
+    }
+    let order = a.nrows();
+    let cols = if variant.transposes_b() { b.nrows() } else { b.ncols() };
+    if order == 0 || cols == 0 {
+        return Ok(());
+    }
+    if alpha_is_zero(alpha) {
+        b.fill(T::zeroed());
+        return Ok(());
+    }
+    if variant.divides() {
+        check_diagonal((0..order).map(|i| a[(i, i)]))?;
+    }
+    let problem = Problem::Triangular { a: a.shape(), b: b.shape() };
+    on_threads(options.threads, || {
+        #[cfg(feature = "gpu")]
+        if let Place::Gpu(on) = Place::of::<T, T::Scalar>(options, problem)? {
+            let result = gpu::kernels::triangular::triangular(&on.context, &on.tuning, &variant, alpha, a, b.rb_mut());
+            // B is as it was where the device failed: it is written when all has gone well.
+            if or_fall_back(options, result)?.is_ok() {
+                return Ok(());
+            }
+        }
+        #[cfg(not(feature = "gpu"))]
+        let Place::Cpu(_) = Place::of::<T, T::Scalar>(options, problem)?;
+        let tuning = options.tuning_for_cpu::<T::Scalar>(order)?;
+        cpu::triangular::triangular(&variant, alpha, a, b, tuning.triangle)
+    })
+}

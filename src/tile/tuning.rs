@@ -1,0 +1,206 @@
+//! The hyperparameters.
+
+use std::fmt;
+
+use crate::{
+    base::{
+        error::{Result, SvdError},
+        number::{Number, Scalar},
+    },
+    tile::panel_tree::PanelTree,
+};
+
+/// The hyperparameters of stages 1 and 2, and of the triangular operations. They change speed and rounding, never what is computed.
+///
+/// ```
+/// use svdvals_gpu::{PanelTree, Tuning};
+/// let tuning = Tuning::for_cpu::<f64>(1000).tile_size(32).leaf(128).tree(PanelTree::Reduction).tile_width(16);
+/// assert_eq!(tuning.arity(), 4);
+/// assert!(tuning.check().is_ok());
+/// assert!(tuning.tile_size(0).check().is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+#[non_exhaustive]
+pub struct Tuning {
+    /// Tile size b of stage 1, which is the bandwidth it leaves; at least 1. (Unified-kernels paper: TILESIZE.)
+    pub tile_size: usize,
+    /// Most rows of a leaf block of the panel's reduction tree, at least 2 `tile_size`; its quotient by the tile size is the tree's arity.
+    pub leaf: usize,
+    /// Shape of the panel's reduction tree.
+    pub tree: PanelTree,
+    /// Trailing columns that one workgroup (GPU) or one task (CPU) updates. (COLPERBLOCK)
+    pub cols_per_block: usize,
+    /// Superdiagonals that one reduction step of stage 2 removes; more than b - 1 means b - 1. (Bulge-chasing paper: TW.)
+    pub tile_width: usize,
+    /// Order up to which a triangle is multiplied, or solved with, by a base kernel; larger ones are cut in two
+    /// ([`triangular`](crate::triangular)). A GPU rounds it up to a multiple of 4.
+    pub triangle: usize,
+    /// What the CPU alone looks at.
+    pub cpu: CpuTuning,
+    /// What a GPU alone looks at.
+    pub gpu: GpuTuning,
+}
+
+/// The hyperparameters that the CPU alone has. [`Tuning`] has their setters.
+///
+/// ```
+/// assert_eq!(svdvals_gpu::Tuning::for_cpu::<f64>(100).direct_up_to(50).cpu.direct_up_to, 50);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+#[non_exhaustive]
+pub struct CpuTuning {
+    /// Order up to which a matrix, or the triangular factor of a tall one, goes straight to bidiagonal form, with no band between and on
+    /// one thread; 0 for never. (Matrices held as f16 always go by way of a band.)
+    pub direct_up_to: usize,
+}
+
+/// The hyperparameters that a GPU alone has. [`Tuning`] has their setters.
+///
+/// ```
+/// assert_eq!(svdvals_gpu::Tuning::for_cpu::<f64>(100).split_k(4).gpu.split_k, 4);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+#[non_exhaustive]
+pub struct GpuTuning {
+    /// Threads that share one column in `geqrt`. (Unified-kernels paper: SPLITK)
+    pub split_k: usize,
+    /// Most threads of a `chase` workgroup. (Bulge-chasing paper: TPB)
+    pub threads_per_block: usize,
+    /// Consecutive cycles of a sweep that one dispatch runs. With m of them stage 2 has about (1 + 2 / m) n dispatches, each m cycles
+    /// long: more of them pay where a dispatch costs more than a cycle.
+    pub cycles_per_dispatch: usize,
+    /// Cap on the `chase` workgroups of one dispatch; each runs several cycles where there are more.
+    pub max_blocks: usize,
+}
+
+/// Hands all hyperparameters, with the field of [`Tuning`] that holds them, their setters' docs and their types, to another macro.
+macro_rules! hyperparameters {
+    ($to:ident) => {
+        $to! {
+            /// Sets the tile size, which is the bandwidth after stage 1.
+            tile_size: usize = 16,
+            /// Sets the most rows of a leaf block.
+            leaf: usize = 512,
+            /// Sets the shape of the panel's tree.
+            tree: PanelTree = svdvals_gpu::PanelTree::Flat,
+            /// Sets the trailing columns of a block.
+            cols_per_block: usize = 32,
+            /// Sets the superdiagonals removed in one reduction step.
+            tile_width: usize = 8,
+            /// Sets the order of the triangles that are not cut any further.
+            triangle: usize = 32,
+            /// Sets the order up to which there is no band (CPU).
+            direct_up_to in cpu: usize = 0,
+            /// Sets the threads that share a column (GPU).
+            split_k in gpu: usize = 4,
+            /// Sets the most threads of a `chase` workgroup (GPU).
+            threads_per_block in gpu: usize = 128,
+            /// Sets the consecutive cycles of a sweep in one dispatch (GPU).
+            cycles_per_dispatch in gpu: usize = 2,
+            /// Sets the cap on concurrent `chase` workgroups (GPU).
+            max_blocks in gpu: usize = 100,
+        }
+    };
+}
+pub(crate) use hyperparameters;
+
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident $(in $group:ident)?: $t:ty = $example:expr),* $(,)?) => {$(
+        $(#[$doc])*
+        ///
+        /// ```
+        #[doc = concat!("let tuning = svdvals_gpu::Tuning::for_cpu::<f32>(100).", stringify!($name), "(", stringify!($example), ");")]
+        #[doc = concat!("assert_eq!(tuning.", $(stringify!($group), ".",)? stringify!($name), ", ", stringify!($example), ");")]
+        /// ```
+        pub fn $name(mut self, $name: $t) -> Self {
+            self.$($group.)?$name = $name;
+            self
+        }
+    )*};
+}
+
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident $(in $group:ident)?: $t:ty = $example:expr),* $(,)?) => {
+        /// Name and value of each, as in `tile_size=32 leaf=256`.
+        impl fmt::Display for Tuning {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&[$(format!("{}={}", stringify!($name), self.$($group.)?$name)),*].join(" "))
+            }
+        }
+    };
+}
+
+hyperparameters!(words);
+
+impl Tuning {
+    hyperparameters!(setters);
+
+    /// Defaults for the CPU, for a matrix whose smaller side is `n`, stored as `T`: tiles of 32 and leaves of 1024 rows, and for real types, but
+    /// f16 stored as such, from n = 1025 on tiles of 48 and leaves of 1536 rows.
+    ///
+    /// ```
+    /// use svdvals_gpu::Tuning;
+    /// assert_eq!(Tuning::for_cpu::<f32>(8).tile_size, 8); // no wider than the matrix
+    /// assert_eq!([1000, 4000].map(|n| Tuning::for_cpu::<f64>(n).tile_size), [32, 48]);
+    /// ```
+    pub fn for_cpu<T: Number>(n: usize) -> Tuning {
+        // Stage 2's work grows with the bandwidth, stage 1's products move less with wider tiles. Below this n, and for complex numbers and
+        // f16, whose bulge chasing takes 1.5 to 2 times as long with 48 as with 32, the first counts for more.
+        let wide = n > 1024 && !T::Scalar::IS_COMPLEX && !T::IS_HALF;
+        let tile_size = if wide { 48 } else { 32.min(n.max(1)) };
+        Tuning {
+            tile_size,
+            // A leaf of the panel stays in a second-level cache; a smaller matrix has no tree, and one rounding less for it.
+            leaf: 32 * if wide { tile_size } else { 32 },
+            tree: PanelTree::Reduction,
+            cols_per_block: 256,
+            tile_width: tile_size,
+            // The base kernel's triangle and columns stay in a first-level cache, and products with fewer columns of A are slower.
+            triangle: 64,
+            // The whole matrix is in a second-level cache, in double precision.
+            cpu: CpuTuning { direct_up_to: 224 },
+            gpu: GpuTuning { split_k: 1, threads_per_block: 1, cycles_per_dispatch: 1, max_blocks: 1 },
+        }
+    }
+
+    /// The number of R factors that a node of the panel's tree stacks.
+    ///
+    /// ```
+    /// assert_eq!(svdvals_gpu::Tuning::for_cpu::<f32>(100).tile_size(16).leaf(64).arity(), 4);
+    /// ```
+    pub fn arity(&self) -> usize {
+        (self.leaf / self.tile_size.max(1)).max(2)
+    }
+
+    /// The bandwidth that stage 1 leaves of a matrix of order `n`.
+    pub(crate) fn bandwidth(&self, n: usize) -> usize {
+        self.tile_size.min(n.saturating_sub(1))
+    }
+
+    /// Whether the values make sense together; a device's limits are checked where a device is chosen.
+    ///
+    /// ```
+    /// assert!(svdvals_gpu::Tuning::for_cpu::<f32>(100).leaf(1).check().is_err());
+    /// ```
+    pub fn check(&self) -> Result<()> {
+        let at_least = |option, value: usize, least: usize| {
+            if value < least {
+                Err(SvdError::invalid(option, format!("{value}, but it must be at least {least}")))
+            } else {
+                Ok(())
+            }
+        };
+        at_least("tile_size", self.tile_size, 1)?;
+        at_least("leaf", self.leaf, self.tile_size.saturating_mul(2))?;
+        at_least("split_k", self.gpu.split_k, 1)?;
+        at_least("cols_per_block", self.cols_per_block, 1)?;
+        at_least("tile_width", self.tile_width, 1)?;
+        at_least("threads_per_block", self.gpu.threads_per_block, 1)?;
+        at_least("cycles_per_dispatch", self.gpu.cycles_per_dispatch, 1)?;
+        at_least("max_blocks", self.gpu.max_blocks, 1)?;
+        at_least("triangle", self.triangle, 1)
+    }
+}
