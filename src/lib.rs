@@ -207,6 +207,8 @@ pub mod internals {
     #[cfg(feature = "gpu")]
     pub use crate::gpu::kernels::GpuKernels;
     pub use crate::{
+        algo::{band_to_bidiag::band_to_bidiag, reflectors::*, to_band::to_band},
+        base::blas::{Op, Side},
         cpu::kernels::CpuKernels,
         tile::{band_layout::*, chase_schedule::*, kernels::*, panel_tree::*},
     };

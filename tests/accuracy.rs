@@ -14,7 +14,7 @@ fn worst<T: Element>(n: usize, matrices: u64, half: HalfStorage) -> f64 {
     let defaults = Tuning::for_cpu::<T>(n);
     let mut ways = vec![options.clone()];
     if n <= defaults.direct {
-        ways.push(options.tuning(defaults.direct(0)));
+        ways.push(options.tuning(defaults.direct_up_to(0)));
     }
     let mut worst = 0f64;
     for spectrum in Spectrum::ALL {

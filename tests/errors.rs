@@ -84,7 +84,7 @@ fn overflow_is_an_error() {
         let a: Mat<T> = Mat::from_fn(2, 2, |_, _| T::from_complex(largest.to_double().into()));
         let overflows = |error| matches!(error, Some(SvdError::Overflow { .. }));
         for direct in [0, 2] {
-            let options = cpu().tuning(Tuning::for_cpu::<T>(2).direct(direct));
+            let options = cpu().tuning(Tuning::for_cpu::<T>(2).direct_up_to(direct));
             assert!(overflows(a.svdvals_gpu_with(&options).err()), "{} direct {direct}", T::NAME);
         }
         assert!(overflows(SvdValsGpu::to_band(&a, &cpu()).err()), "{}: band", T::NAME);

@@ -16,7 +16,7 @@ use svdvals_gpu::{Backend, Element, RealElement, SvdOptions, SvdValsGpu, Tuning}
 /// Two ways through the algorithm: tiles of the sizes here, and the defaults (no band).
 fn options() -> [SvdOptions; 2] {
     let options = SvdOptions::default().backend(Backend::Cpu);
-    let tuning = Tuning::for_cpu::<f32>(1).direct(0).tile_size(8).leaf(16).tile_width(5).cols_per_block(12);
+    let tuning = Tuning::for_cpu::<f32>(1).direct_up_to(0).tile_size(8).leaf(16).tile_width(5).cols_per_block(12);
     [options.clone(), options.tuning(tuning)]
 }
 

@@ -62,7 +62,7 @@ fn a_call_goes_to_the_pool_once_and_one_at_a_time() {
     });
     let begun = Arc::new(Mutex::new((Vec::new(), Some(go_on))));
     let told = begun.clone();
-    let second = cpu().tuning(Tuning::for_cpu::<f64>(250).direct(0)).progress(move |_| {
+    let second = cpu().tuning(Tuning::for_cpu::<f64>(250).direct_up_to(0)).progress(move |_| {
         let (inside, go_on) = &mut *told.lock().unwrap();
         inside.push(in_pool());
         drop(go_on.take());

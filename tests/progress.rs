@@ -56,7 +56,7 @@ fn fractions_follow_the_work() {
         assert_eq!(values.unwrap(), a.svdvals_gpu_with(&options).unwrap(), "who is told changes no value");
         check_course(&format!("{} {m} x {n}", T::NAME), &seen, stages);
     }
-    let banded = Tuning::for_cpu::<f64>(400).direct(0).tile_size(8).leaf(64).tile_width(4);
+    let banded = Tuning::for_cpu::<f64>(400).direct_up_to(0).tile_size(8).leaf(64).tile_width(4);
     for threads in [1, 3] {
         let options = || cpu().threads(threads).tuning(banded.clone());
         whole::<f64>(400, 400, options(), &[ToBand, BandToBidiag]);
@@ -83,7 +83,7 @@ fn fractions_follow_the_work() {
 #[test]
 fn a_cancelled_call_stops() {
     let a = gaussian::<f64>(400, 400, 7);
-    let tuning = Tuning::for_cpu::<f64>(400).direct(0).tile_size(8).leaf(64).tile_width(4);
+    let tuning = Tuning::for_cpu::<f64>(400).direct_up_to(0).tile_size(8).leaf(64).tile_width(4);
     for threads in [1, 3] {
         let options = cpu().threads(threads).tuning(tuning.clone());
         let values = a.svdvals_gpu_with(&options).unwrap();
@@ -140,7 +140,7 @@ fn a_cancelled_call_stops() {
 #[test]
 fn a_panic_in_the_callback_ends_the_call() {
     let a = gaussian::<f32>(300, 300, 7);
-    let tuning = Tuning::for_cpu::<f32>(300).direct(0).tile_size(8).leaf(64).tile_width(4);
+    let tuning = Tuning::for_cpu::<f32>(300).direct_up_to(0).tile_size(8).leaf(64).tile_width(4);
     let stages = [Stage::ToBand, Stage::BandToBidiag, Stage::Svdvals];
     for (stage, options) in stages.into_iter().flat_map(|stage| [(stage, cpu().threads(3)), (stage, cpu())]) {
         let options = options.tuning(tuning.clone());

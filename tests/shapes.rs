@@ -37,7 +37,7 @@ fn integers<T: Element>(m: usize, n: usize) -> Mat<T> {
 /// Sides at, before and after a tile (8), a leaf (16), two and four leaves, each with each: bound [`stable`], the backward error.
 fn sides_around_every_boundary<T: Element>() {
     const SIDES: [usize; 11] = [1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 65];
-    let tuning = Tuning::for_cpu::<f32>(1).direct(0).tile_size(8).leaf(16).tile_width(5).cols_per_block(12);
+    let tuning = Tuning::for_cpu::<f32>(1).direct_up_to(0).tile_size(8).leaf(16).tile_width(5).cols_per_block(12);
     let options = [cpu(), cpu().tuning(tuning.clone()), cpu().tuning(tuning.tree(PanelTree::Flat))];
     for (m, n) in SIDES.iter().flat_map(|&m| SIDES.map(|n| (m, n))).filter(|&(m, n)| m.min(n) <= 33) {
         let a: Mat<T> = integers(m, n);
@@ -96,7 +96,7 @@ fn permuted_diagonals_are_relatively_right<T: Element>() {
         _ => -120,
     };
     let entry = |k: usize| 2f64.powi(lowest * k as i32 / n as i32) * if k.is_multiple_of(3) { -1.0 } else { 1.0 };
-    let tuning = Tuning::for_cpu::<f32>(1).direct(0).tile_size(8).leaf(16).tile_width(5);
+    let tuning = Tuning::for_cpu::<f32>(1).direct_up_to(0).tile_size(8).leaf(16).tile_width(5);
     for (rows, cols, step) in [(n, n, 1), (n, n, 7), (n + 30, n, 13), (n, n + 8, 29)] {
         let a: Mat<T> = Mat::from_fn(rows, cols, |i, j| {
             let on_diagonal = i < n && j < n && i * step % n == j;
@@ -119,7 +119,8 @@ fn permuted_diagonals_are_relatively_right<T: Element>() {
 fn both_ways_agree<T: Element>() {
     for (m, n) in [(256, 200), (128, 100), (121, 120), (224, 224)] {
         let a: Mat<T> = matrix(m, n, |i, j| noise(35, i, j));
-        let [direct, by_band] = [1000, 0].map(|limit| values(a.as_ref(), &cpu().tuning(Tuning::for_cpu::<T>(n).direct(limit))));
+        let [direct, by_band] =
+            [1000, 0].map(|limit| values(a.as_ref(), &cpu().tuning(Tuning::for_cpu::<T>(n).direct_up_to(limit))));
         close(direct, &by_band, 2.0 * stable::<T::Real>(m)).unwrap_or_else(|e| panic!("{m} x {n}: {e}"));
     }
 }
@@ -141,7 +142,7 @@ fn structured_matrices<T: Element>() {
         ("triangular", |i, j| if i <= j { ((3 * i + j) % 9) as f64 - 4.0 } else { 0.0 }),
         ("one entry", |i, j| if (i, j) == (17, 11) { 5.0 } else { 0.0 }),
     ];
-    let tuning = Tuning::for_cpu::<f32>(1).direct(0).tile_size(8).leaf(16).tile_width(5);
+    let tuning = Tuning::for_cpu::<f32>(1).direct_up_to(0).tile_size(8).leaf(16).tile_width(5);
     for (m, n) in [(40, 40), (41, 23), (30, 33)] {
         let check = |name: &str, a: Mat<T>| {
             let reference = exact(a.as_ref());
@@ -184,7 +185,7 @@ fn single_rows_and_columns<T: Element>() {
             let entry = |k: usize| T::from_complex(entry(k) * 2f64.powi(power));
             let reference = 3.0 * (n as f64).sqrt() * 2f64.powi(power);
             for a in [Mat::from_fn(n, 1, |i, _| entry(i)), Mat::from_fn(1, n, |_, j| entry(j))] {
-                for options in [cpu(), cpu().tuning(Tuning::for_cpu::<f32>(1).direct(0).tile_size(4).leaf(8))] {
+                for options in [cpu(), cpu().tuning(Tuning::for_cpu::<f32>(1).direct_up_to(0).tile_size(4).leaf(8))] {
                     let found = values(a.as_ref(), &options)[0];
                     assert!((found - reference).abs() <= 8.0 * eps::<T::Real>() * reference, "{n}: {found} for {reference}");
                 }

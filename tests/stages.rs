@@ -15,7 +15,7 @@ fn cpu(tuning: Tuning) -> SvdOptions {
 
 fn tuning(tile_size: usize, arity: usize, tree: PanelTree, tile_width: usize) -> Tuning {
     Tuning::for_cpu::<f64>(1)
-        .direct(0)
+        .direct_up_to(0)
         .tile_size(tile_size)
         .leaf(arity * tile_size)
         .tree(tree)

@@ -111,7 +111,7 @@ impl Place {
             Place::Gpu(context) => Tuning::for_adapter::<T>(context, n),
             Place::Cpu => Tuning::for_cpu::<T>(n),
         }
-        .direct(0)
+        .direct_up_to(0)
     }
 
     pub fn check<T: Element>(&self, tuning: &Tuning) -> bool {

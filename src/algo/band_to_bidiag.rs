@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Reduces `band` of order `n` with `bandwidth` superdiagonals to bidiagonal form.
-pub(crate) fn band_to_bidiag<K: StageKernels>(
+pub fn band_to_bidiag<K: StageKernels>(
     kernels: &K,
     band: &mut K::Banded,
     n: usize,

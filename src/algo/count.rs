@@ -51,7 +51,7 @@ impl<F: FnMut(Asked<'_>) -> Result<()>> StageKernels for Counter<F> {
         a.0 = rows;
     }
 
-    fn pack_band(&self, _: Self::Dense, n: usize, bandwidth: usize, tile_width: usize) -> Result<BandLayout> {
+    fn pack_band(&self, _: &Self::Dense, n: usize, bandwidth: usize, tile_width: usize) -> Result<BandLayout> {
         let layout = BandLayout::new(n, bandwidth, tile_width);
         layout.size()?;
         self.note(Asked::PackBand(layout, bandwidth))?;
@@ -74,7 +74,7 @@ pub(crate) fn kernels_of_call(
     let kernels = Counter { rows_at_once, note: RefCell::new(note) };
     let (mut a, bandwidth) = ((m, n), tuning.bandwidth(n));
     stage_one(&kernels, &mut a, m, n, tuning)?;
-    let mut band = kernels.pack_band(a, n, bandwidth, tuning.tile_width)?;
+    let mut band = kernels.pack_band(&a, n, bandwidth, tuning.tile_width)?;
     band_to_bidiag(&kernels, &mut band, n, bandwidth, tuning.tile_width)
 }
 

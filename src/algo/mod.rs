@@ -1,9 +1,10 @@
 //! The algorithms, over the traits of the tile kernels: stages 1 to 3, and the triangular recursion. No backend is known here.
 
-pub(crate) mod band_to_bidiag;
+pub mod band_to_bidiag;
 pub(crate) mod bidiag;
 pub mod bidiagonal;
 pub(crate) mod count;
+pub mod reflectors;
 pub(crate) mod svdvals;
-pub(crate) mod to_band;
+pub mod to_band;
 pub mod triangular;

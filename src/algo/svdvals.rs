@@ -69,7 +69,8 @@ impl<K: TileKernels> Driver<'_, K> {
 
         stage_one(self.kernels, &mut dense, m, n, self.tuning)?;
         let bandwidth = self.tuning.bandwidth(n);
-        let band = self.kernels.pack_band(dense, n, bandwidth, self.tuning.tile_width)?;
+        let band = self.kernels.pack_band(&dense, n, bandwidth, self.tuning.tile_width)?;
+        drop(dense);
         seconds.to_band = self.lap(&mut clock).await?;
 
         let (values, of_band) = self.svdvals_of_band(band, (n, bandwidth), scale).await?;
@@ -100,7 +101,7 @@ impl<K: TileKernels> Driver<'_, K> {
                 unscaled(values, scale, "singular values")?
             }
             Some(method) => {
-                let (diagonal, superdiagonal) = self.kernels.bidiagonal(band).await?;
+                let (diagonal, superdiagonal) = self.kernels.bidiagonal(&band).await?.moduli();
                 seconds.band_to_bidiag += self.lap(&mut clock).await?;
                 stage_three(diagonal, superdiagonal, scale, method, self.watch)?
             }

@@ -19,10 +19,17 @@ use crate::{
 };
 
 /// Reduces the m x n matrix `a` (m >= n) to the upper band of width `tuning.tile_size` in its leading n x n part.
-pub(crate) fn to_band<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {
+pub fn to_band<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {
+    sweeps(kernels, a, band_levels(m, n, tuning, kernels.rows_at_once()))
+}
+
+/// The levels of [`to_band`], in order: of a QR sweep and an LQ sweep for each diagonal tile.
+pub(crate) fn band_levels(m: usize, n: usize, tuning: &Tuning, rows_at_once: usize) -> impl Iterator<Item = Level> {
     let b = tuning.tile_size;
-    let row_panel = |k: usize| (k + b < n).then(|| Panel { transposed: true, row: k + b, rows: n - k - b, col: k, width: b });
-    sweeps(kernels, a, column_panels(m, n, b).flat_map(|panel| [Some(panel), row_panel(panel.col)]).flatten(), tuning)
+    let row_panel =
+        move |k: usize| (k + b < n).then(|| Panel { transposed: true, row: k + b, rows: n - k - b, col: k, width: b });
+    let panels = column_panels(m, n, b).flat_map(move |panel| [Some(panel), row_panel(panel.col)]).flatten();
+    panels.flat_map(move |panel| panel.levels(tuning, rows_at_once))
 }
 
 /// Tall-and-skinny QR: reduces the m x n matrix `a` (m >= n) to its n x n triangular factor, zeros below.
@@ -33,7 +40,8 @@ pub(crate) fn triangular_factor<K: StageKernels>(
     n: usize,
     tuning: &Tuning,
 ) -> Result<()> {
-    sweeps(kernels, a, column_panels(m, n, tuning.tile_size), tuning)
+    let panels = column_panels(m, n, tuning.tile_size);
+    sweeps(kernels, a, panels.flat_map(|panel| panel.levels(tuning, kernels.rows_at_once())))
 }
 
 /// Columns `col..col + width` from row `row` down, of A or of its transpose.
@@ -46,17 +54,23 @@ struct Panel {
     width: usize,
 }
 
+impl Panel {
+    /// The levels of its tree, in pieces of at most `rows_at_once` rows.
+    fn levels(self, tuning: &Tuning, rows_at_once: usize) -> impl Iterator<Item = Level> + use<> {
+        let Panel { transposed, row, rows, col, width } = self;
+        let leaf = tuning.leaf;
+        let maps = levels(tuning.tree, row, rows, width, leaf, tuning.arity());
+        maps.flat_map(move |map| map.pieces(rows_at_once, leaf)).map(move |map| Level { transposed, col, width, map })
+    }
+}
+
 /// The panels of `b` columns, each from its diagonal tile down.
 fn column_panels(m: usize, n: usize, b: usize) -> impl Iterator<Item = Panel> {
     (0..n).step_by(b).map(move |k| Panel { transposed: false, row: k, rows: m - k, col: k, width: b.min(n - k) })
 }
 
-/// Makes one panel after the other upper triangular, level after level of its tree, and updates the columns right of it.
-fn sweeps<K: StageKernels>(kernels: &K, a: &mut K::Dense, panels: impl Iterator<Item = Panel>, tuning: &Tuning) -> Result<()> {
-    let levels = panels.flat_map(|Panel { transposed, row, rows, col, width }| {
-        let maps = levels(tuning.tree, row, rows, width, tuning.leaf, tuning.arity());
-        maps.flat_map(|map| map.pieces(kernels.rows_at_once(), tuning.leaf)).map(move |map| Level { transposed, col, width, map })
-    });
+/// Factors one level after the other, and updates the columns right of its panel.
+fn sweeps<K: StageKernels>(kernels: &K, a: &mut K::Dense, levels: impl Iterator<Item = Level>) -> Result<()> {
     let mut levels = levels.peekable();
     if let Some(first) = levels.peek() {
         kernels.geqrt(a, first)?;

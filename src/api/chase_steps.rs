@@ -147,7 +147,7 @@ impl<T: Element> ChaseSteps<T> {
     /// [`SvdError::Overflow`](crate::SvdError::Overflow) where an entry is beyond the type's range.
     pub fn finish(mut self) -> Result<Bidiagonal<T::Real>> {
         self.by_ref().for_each(drop);
-        unscaled_bidiagonal(&self.kernels, self.band, self.scale)
+        unscaled_bidiagonal(&self.kernels, &self.band, self.scale)
     }
 }
 

@@ -30,7 +30,7 @@
 //!
 //! Half types are held, multiplied and solved in f32, and rounded once, at the end.
 
-pub use crate::algo::triangular::{Diag, Op, Side, Uplo};
+pub use crate::base::blas::{Diag, Op, Side, Uplo};
 
 use crate::{
     algo::triangular::{Call, Operation, Variant},

@@ -10,11 +10,24 @@ pub(crate) fn trimmed<T>(a: MatRef<'_, T>) -> MatRef<'_, T> {
     if a.nrows() == 0 || a.ncols() == 0 { a.get(..0, ..0) } else { a }
 }
 
-/// The matrix or its transpose, whichever has m >= n, with reversed axes set right: none of it changes singular values.
-pub(crate) fn upright<T>(a: MatRef<'_, T>) -> MatRef<'_, T> {
-    let a = if a.nrows() < a.ncols() { a.transpose() } else { a };
-    let a = if a.row_stride() < 0 { a.reverse_rows() } else { a };
-    if a.col_stride() < 0 { a.reverse_cols() } else { a }
+/// How an [`upright`] matrix was got from the caller's. None of it changes singular values; vectors have to be turned back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Turned {
+    /// First the matrix was transposed,
+    pub transposed: bool,
+    /// then the order of its rows reversed,
+    pub rows_reversed: bool,
+    /// and that of its columns.
+    pub cols_reversed: bool,
+}
+
+/// The matrix or its transpose, whichever has m >= n, with no stride negative; and what was done.
+pub(crate) fn upright<T>(a: MatRef<'_, T>) -> (MatRef<'_, T>, Turned) {
+    let transposed = a.nrows() < a.ncols();
+    let a = if transposed { a.transpose() } else { a };
+    let turned = Turned { transposed, rows_reversed: a.row_stride() < 0, cols_reversed: a.col_stride() < 0 };
+    let a = if turned.rows_reversed { a.reverse_rows() } else { a };
+    (if turned.cols_reversed { a.reverse_cols() } else { a }, turned)
 }
 
 /// The matrix or its transpose, whichever has its columns contiguous, if either has.
@@ -56,6 +69,19 @@ mod tests {
     use super::*;
     use faer::Mat;
     use half::f16;
+
+    /// What was done to a matrix, done again, gives the upright one; it has m >= n and no negative stride.
+    #[test]
+    fn turns_are_recorded() {
+        let a = Mat::from_fn(3, 5, |i, j| (10 * i + j) as f32);
+        for view in [a.as_ref(), a.transpose(), a.as_ref().reverse_rows(), a.as_ref().reverse_rows_and_cols().transpose()] {
+            let (upright, turned) = upright(view);
+            assert!(upright.nrows() >= upright.ncols() && upright.row_stride() >= 0 && upright.col_stride() >= 0);
+            let again = if turned.transposed { view.transpose() } else { view };
+            let again = if turned.rows_reversed { again.reverse_rows() } else { again };
+            assert_eq!(upright, if turned.cols_reversed { again.reverse_cols() } else { again });
+        }
+    }
 
     /// As the entries one by one, in every memory order, for a type of the arithmetic and another, in shapes with more rows and fewer than are
     /// read together.

@@ -238,6 +238,18 @@ impl Watch {
         self.check()
     }
 
+    /// Work of the stage that is done, for tests.
+    #[cfg(test)]
+    pub fn done(&self) -> u64 {
+        self.0.as_ref().map_or(0, |listeners| listeners.done.load(Ordering::Relaxed))
+    }
+
+    /// Work that was announced of a stage, for tests.
+    #[cfg(test)]
+    pub fn announced(&self, stage: Stage) -> u64 {
+        self.0.as_ref().map_or(0, |listeners| listeners.all[stage as usize])
+    }
+
     /// The call is done.
     pub fn end(&self) {
         if let Some(listeners) = &self.0 {

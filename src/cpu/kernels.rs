@@ -5,27 +5,31 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use faer::{MatMut, MatRef};
+use faer::{Mat, MatMut, MatRef};
 use num_complex::Complex;
 use rayon::prelude::*;
 
 use crate::{
     base::{
+        blas::{Op, Side},
         error::{Result, SvdError},
         number::{Number, Re, Scalar},
         view::map_into,
         watch::Watch,
     },
     cpu::{
-        chase,
-        qr::{body, geqrt, pack_band, unmqr},
+        chase::{self, apply::ChaseReflectors},
+        qr::{
+            body, geqrt, pack_band,
+            unmqr::{self, BlockReflectors},
+        },
         simd::aligned::{Aligned, LINE_BYTES, zeros},
     },
     tile::{
         band::Band,
         band_layout::BandLayout,
         chase_schedule::{Cycle, ReductionStep},
-        kernels::{HeldBy, StageKernels, TileKernels},
+        kernels::{ComplexBidiagonal, HeldBy, StageKernels, TileKernels},
         panel_tree::{Level, PanelTree},
         tuning::Tuning,
     },
@@ -70,6 +74,8 @@ pub struct Dense<S: Number> {
     factors: [Factors<S::Scalar>; 2],
     /// The W of the updates that are under way, one for each; taken and given back.
     products: Pool<S::Scalar>,
+    /// T of every level so far, where reflectors are kept.
+    kept: Option<Vec<Aligned<S::Scalar>>>,
 }
 
 /// What `geqrt` leaves for `unmqr`: block q of a level has V at `q * v_rows * width` (column-major, [`v_rows`] rows to a column), T and R
@@ -95,16 +101,18 @@ impl<T: Scalar> Factors<T> {
 ///
 /// Stage 2 is a small part of the work, and in f32 it is where most of the error would come from: each of the many short reflectors
 /// loses a unit in its products v^H x. In f64 it adds nothing to stage 1's error.
-pub struct Banded<B> {
+pub struct Banded<B: Number> {
     entries: Aligned<B>,
     layout: BandLayout,
+    /// The reflectors of every reduction step so far, where they are kept.
+    kept: Option<Vec<ChaseReflectors<B>>>,
 }
 
 impl<B: Number> Banded<B> {
     /// Zeros, with room for [`chase`](chase::chase).
     fn zeros(n: usize, bandwidth: usize, tile_width: usize) -> Result<Self> {
         let layout = chase::layout(n, bandwidth, tile_width);
-        Ok(Banded { entries: zeros("band", layout.size()?)?, layout })
+        Ok(Banded { entries: zeros("band", layout.size()?)?, layout, kept: None })
     }
 
     /// Entry (i, j), bulges included; zero outside.
@@ -151,11 +159,15 @@ impl<S: Number> Dense<S> {
         (if transposed { view.transpose_mut() } else { view }, &mut self.factors, &self.products)
     }
 
-    /// The matrix as it stands, for tests.
-    #[doc(hidden)]
-    pub fn to_mat(&self) -> faer::Mat<S::Scalar> {
-        let a = self.view(false);
-        faer::Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].widen())
+    /// Keeps T of the level that was factored last, where reflectors are kept.
+    fn keep_t(&mut self, level: &Level) -> Result<()> {
+        if let Some(kept) = &mut self.kept {
+            let from = &self.factors[0].t[..level.map.blocks() * level.width * level.width];
+            let mut t = zeros("triangular factors", from.len())?;
+            t.copy_from_slice(from);
+            kept.push(t);
+        }
+        Ok(())
     }
 }
 
@@ -188,8 +200,10 @@ impl<S: Number> StageKernels for CpuKernels<S> {
     type Banded = Banded<S::InBand>;
 
     fn geqrt(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
-        let (a, factors, pool) = a.parts(level.transposed);
-        geqrt::geqrt(a, &mut factors[0], pool, level);
+        let keep = a.kept.is_some();
+        let (view, factors, pool) = a.parts(level.transposed);
+        geqrt::geqrt(view, &mut factors[0], pool, level, keep);
+        a.keep_t(level)?;
         self.watch.did(level.geqrt_flops::<S>())
     }
 
@@ -197,7 +211,8 @@ impl<S: Number> StageKernels for CpuKernels<S> {
         let (a, factors, pool) = a.parts(level.transposed);
         let trailing = a.get_mut(.., level.col + level.width..);
         let done = level.unmqr_flops::<S>(trailing.ncols());
-        unmqr::unmqr(trailing, &factors[0], pool, level, self.tuning.cols_per_block);
+        let by = BlockReflectors { factors: &factors[0], level, adjoint: true };
+        unmqr::unmqr(trailing, by, pool, self.tuning.cols_per_block);
         self.watch.did(done)
     }
 
@@ -207,14 +222,17 @@ impl<S: Number> StageKernels for CpuKernels<S> {
             return self.geqrt(a, next);
         }
         // The next level of one sweep is of the panel alone, and the update of the columns right of it.
+        let keep = a.kept.is_some();
         let (view, [factors, of_next], pool) = a.parts(level.transposed);
         let (panel, right) = view.split_at_col_mut(level.col + level.width);
         let done = level.unmqr_flops::<S>(right.ncols()) + next.geqrt_flops::<S>();
+        let by = BlockReflectors { factors: &*factors, level, adjoint: true };
         rayon::join(
-            || geqrt::geqrt(panel, of_next, pool, next),
-            || unmqr::unmqr(right, factors, pool, level, self.tuning.cols_per_block),
+            || geqrt::geqrt(panel, of_next, pool, next, keep),
+            || unmqr::unmqr(right, by, pool, self.tuning.cols_per_block),
         );
         a.factors.swap(0, 1);
+        a.keep_t(next)?;
         self.watch.did(done)
     }
 
@@ -222,7 +240,7 @@ impl<S: Number> StageKernels for CpuKernels<S> {
         a.shape.0 = rows.min(a.shape.0);
     }
 
-    fn pack_band(&self, a: Dense<S>, n: usize, bandwidth: usize, tile_width: usize) -> Result<Self::Banded> {
+    fn pack_band(&self, a: &Dense<S>, n: usize, bandwidth: usize, tile_width: usize) -> Result<Self::Banded> {
         let mut band = Banded::zeros(n, bandwidth, tile_width)?;
         let layout = band.layout;
         pack_band::pack_band(a.view(false), &mut band.entries, layout, bandwidth);
@@ -231,7 +249,15 @@ impl<S: Number> StageKernels for CpuKernels<S> {
 
     fn chase(&self, band: &mut Self::Banded, step: &ReductionStep) -> Result<()> {
         let layout = band.layout;
-        chase::chase(&mut band.entries, layout, step, &self.watch)
+        let mut kept = match band.kept {
+            Some(_) => Some(ChaseReflectors::new(step)?),
+            None => None,
+        };
+        chase::chase(&mut band.entries, layout, step, kept.as_mut(), &self.watch)?;
+        if let (Some(all), Some(kept)) = (&mut band.kept, kept) {
+            all.push(kept);
+        }
+        Ok(())
     }
 }
 
@@ -268,7 +294,14 @@ impl<S: Number> TileKernels for CpuKernels<S> {
             })
         };
         let strides = if by_rows { (ld, 1) } else { (1, ld) };
-        Ok(Dense { entries, shape: (m, n), strides, factors: [factors()?, factors()?], products: Mutex::new(Vec::new()) })
+        Ok(Dense {
+            entries,
+            shape: (m, n),
+            strides,
+            factors: [factors()?, factors()?],
+            products: Mutex::new(Vec::new()),
+            kept: None,
+        })
     }
 
     fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Self::Banded> {
@@ -283,18 +316,117 @@ impl<S: Number> TileKernels for CpuKernels<S> {
         Ok(held)
     }
 
+    fn download(&self, a: &Dense<S>) -> Result<Mat<S::Scalar>> {
+        let a = a.view(false);
+        Ok(Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].widen()))
+    }
+
     fn download_band(&self, band: Self::Banded, bandwidth: usize, scale: Re<S>) -> Result<Band<S::Scalar>> {
         Band::from_fn(band.layout.n, bandwidth, |i, j| S::Scalar::from_complex(band.get(i, j)).times(scale))
     }
 
-    async fn bidiagonal(&self, band: Self::Banded) -> Result<(Vec<f64>, Vec<f64>)> {
+    async fn bidiagonal(&self, band: &Self::Banded) -> Result<ComplexBidiagonal> {
         let n = band.layout.n;
-        let diagonal = (0..n).map(|i| band.get(i, i).norm()).collect();
-        let superdiagonal = (1..n).map(|j| band.get(j - 1, j).norm()).collect();
-        Ok((diagonal, superdiagonal))
+        let diagonal = (0..n).map(|i| band.get(i, i)).collect();
+        let superdiagonal = (1..n).map(|j| band.get(j - 1, j)).collect();
+        Ok(ComplexBidiagonal { diagonal, superdiagonal })
+    }
+
+    fn keep_reflectors(&self, a: &mut Dense<S>, _: &mut dyn Iterator<Item = Level>) -> Result<()> {
+        a.kept = Some(Vec::new());
+        Ok(())
+    }
+
+    fn apply(&self, a: &Dense<S>, k: usize, level: &Level, op: Op, c: &mut Dense<S>) -> Result<()> {
+        let t = a.kept.as_ref().and_then(|kept| kept.get(k));
+        let t = t.ok_or_else(|| SvdError::invalid("reflectors", format!("those of level {k} were not kept")))?;
+        let panel = a.view(level.transposed);
+        let &Level { transposed, col, width, map } = level;
+        let fits = map.rows > 0 && map.row(map.rows - 1) < panel.nrows() && col + width <= panel.ncols();
+        if !fits || t.len() != map.blocks() * width * width {
+            return Err(SvdError::invalid("level", format!("{level:?} is not the one that was kept")));
+        }
+        let (view, _, pool) = c.parts(false);
+        if map.row(map.rows - 1) >= view.nrows() {
+            return Err(SvdError::invalid("c", format!("{} rows, of at least {}", view.nrows(), map.row(map.rows - 1) + 1)));
+        }
+        // U = I - V T V^H of a QR level, its conjugate of an LQ level; op(U) is one of these, or the adjoint of one.
+        let conjugate = transposed != (op == Op::Trans);
+        let factors = geqrt::gather_reflectors(panel.subcols(col, width), t, level, conjugate)?;
+        let done = level.unmqr_flops::<S>(view.ncols());
+        let by = BlockReflectors { factors: &factors, level, adjoint: op != Op::NoTrans };
+        unmqr::unmqr(view, by, pool, self.tuning.cols_per_block);
+        self.watch.did(done)
+    }
+
+    fn keep_chase(&self, band: &mut Self::Banded) -> Result<()> {
+        band.kept = Some(Vec::new());
+        Ok(())
+    }
+
+    fn apply_chase(
+        &self,
+        band: &Self::Banded,
+        k: usize,
+        step: &ReductionStep,
+        side: Side,
+        op: Op,
+        c: &mut Dense<S>,
+    ) -> Result<()> {
+        let kept = band.kept.as_ref().and_then(|kept| kept.get(k)).filter(|kept| kept.step() == *step);
+        let kept = kept.ok_or_else(|| SvdError::invalid("reflectors", format!("those of step {k} were not kept")))?;
+        let (view, ..) = c.parts(false);
+        if view.nrows() != step.n {
+            return Err(SvdError::invalid("c", format!("{} rows, not {}", view.nrows(), step.n)));
+        }
+        let cols = view.ncols() as u64;
+        kept.apply(view, side, op);
+        self.watch.did(step.flops::<S>(step.all_cycles()).saturating_mul(cols) / (2 * (step.bandwidth + step.tile_width)) as u64)
     }
 
     async fn finish(&self) -> Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        algo::{band_to_bidiag::band_to_bidiag, count::flops_by_band, svdvals::stage_one},
+        base::{
+            number::RealElement,
+            watch::{Listen, ProgressFn, Stage},
+        },
+    };
+
+    /// What the kernels tell of stages 1 and 2 adds up to what was announced, to the last flop: for square, tall and QR-first shapes, both
+    /// trees, and an element type of more flops.
+    #[test]
+    fn work_is_what_was_announced() {
+        fn check<S: Number<Scalar = S>>(m: usize, n: usize, tuning: &Tuning) {
+            let listen = Listen::new(Some(ProgressFn::new(|_| ())), None);
+            let watch = Watch::new(&listen, || flops_by_band::<S>((m, n), tuning)).unwrap();
+            let kernels = CpuKernels::<S>::watched(tuning, watch.clone()).unwrap();
+            let a = faer::Mat::from_fn(m, n, |i, j| S::from_complex(((7 * i + 3 * j * j) as f64).sin().into()));
+
+            watch.begin(Stage::ToBand).unwrap();
+            let mut dense = kernels.upload(a.as_ref(), S::Real::from_double(1.0)).unwrap();
+            stage_one(&kernels, &mut dense, m, n, tuning).unwrap();
+            assert_eq!(watch.done(), watch.announced(Stage::ToBand), "stage 1 of {} {m} x {n}", S::NAME);
+
+            let bandwidth = tuning.bandwidth(n);
+            let mut band = kernels.pack_band(&dense, n, bandwidth, tuning.tile_width).unwrap();
+            watch.begin(Stage::BandToBidiag).unwrap();
+            band_to_bidiag(&kernels, &mut band, n, bandwidth, tuning.tile_width).unwrap();
+            assert_eq!(watch.done(), watch.announced(Stage::BandToBidiag), "stage 2 of {} {m} x {n}", S::NAME);
+        }
+        let tuning = Tuning::for_cpu::<f64>(100).tile_size(8).leaf(24).tile_width(5);
+        for (m, n) in [(100, 100), (61, 40), (200, 33), (9, 8), (3, 2), (1, 1)] {
+            for tuning in [tuning.clone(), tuning.clone().tree(PanelTree::Flat), Tuning::for_cpu::<f64>(n)] {
+                check::<f64>(m, n, &tuning);
+                check::<Complex<f32>>(m, n, &tuning);
+            }
+        }
     }
 }

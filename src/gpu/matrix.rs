@@ -11,8 +11,8 @@ use num_traits::Float;
 use wgpu::{Buffer, BufferUsages};
 
 use crate::{
-    algo::triangular::Uplo,
     base::{
+        blas::Uplo,
         error::{Result, SvdError},
         number::{Number, RealElement},
         scale::{power_of_two_scale, scale_for},

@@ -22,7 +22,11 @@ use crate::{
     cpu::{
         kernels::CpuKernels,
         small::{bidiagonal_directly, norm::norm},
-        tall::{cholesky_qr::cholesky_qr, gram::gram, tsqr::tsqr},
+        tall::{
+            cholesky_qr::{SortedFactor, cholesky_qr},
+            gram::gram,
+            tsqr::tsqr,
+        },
     },
     plan::{
         backend::Reason,
@@ -115,7 +119,7 @@ where
     let factor = if first == First::Cholesky { cholesky_qr(a, &watch)? } else { None };
     let factoring = clock.seconds();
     let ((values, mut seconds), first) = match factor {
-        Some((r, scale)) => (block_on(driver.svdvals(&Scaled(r.as_ref()), scale))?, First::Cholesky),
+        Some(SortedFactor { r, scale, .. }) => (block_on(driver.svdvals(&Scaled(r.as_ref()), scale))?, First::Cholesky),
         None => (block_on(driver.svdvals(&a, scale))?, tall_qr(a.nrows(), a.ncols())),
     };
     seconds.to_band += factoring;
@@ -151,7 +155,7 @@ fn directly<T: Number>(call: &Call<'_, T>, a: MatRef<'_, T>, scale: Re<T>, first
             finish(seconds, clock, &watch, Route::Direct(first), || stage_three(diagonal, superdiagonal, scale, stage3, &watch))
         }
         First::Gram => {
-            let squares = gram(a, &watch)?;
+            let (squares, _) = gram(a, &watch)?;
             seconds.to_band = clock.restart();
             watch.begin(Stage::BandToBidiag)?;
             let ((diagonal, superdiagonal), scale) = of_squares::<T>(&squares)?;
@@ -165,7 +169,7 @@ fn directly<T: Number>(call: &Call<'_, T>, a: MatRef<'_, T>, scale: Re<T>, first
         First::Cholesky | First::Qr => {
             let cholesky = if first == First::Cholesky { cholesky_qr(a, &watch)? } else { None };
             let ((r, scale), first) = match cholesky {
-                Some(factor) => (factor, First::Cholesky),
+                Some(SortedFactor { r, scale, .. }) => ((r, scale), First::Cholesky),
                 None => (tsqr(a, &watch)?, First::Qr),
             };
             seconds.to_band = clock.restart();

@@ -110,7 +110,7 @@ pub(crate) fn to_band<T: Number>(a: MatRef<'_, T>, options: &SvdOptions) -> Resu
     {
         let (listen, order) = (options.listen(), a.nrows().min(a.ncols()));
         let place = Place::of::<T, S>(options, Problem::Dense { m: a.nrows(), n: a.ncols() })?;
-        let stage = ToBand { a: upright(a), scale: power_of_two_scale::<T, S>(a)? };
+        let stage = ToBand { a: upright(a).0, scale: power_of_two_scale::<T, S>(a)? };
         on_chosen::<T, S, _>(&stage, options, &listen, place, order)
     }
     let a = trimmed(a);
@@ -125,7 +125,7 @@ pub(crate) fn packed_band<K: TileKernels>(
     tuning: &Tuning,
 ) -> Result<K::Banded> {
     stage_one(kernels, &mut a, m, n, tuning)?;
-    kernels.pack_band(a, n, tuning.bandwidth(n), 1)
+    kernels.pack_band(&a, n, tuning.bandwidth(n), 1)
 }
 
 /// What stage 1 makes of finite entries is finite, until it is scaled back.
@@ -183,16 +183,16 @@ pub(crate) fn bidiagonal_of<K: TileKernels>(
     tuning: &Tuning,
 ) -> Result<Bidiagonal<Re<K::Storage>>> {
     reduce_band(kernels, &mut band, n, bandwidth, tuning.tile_width)?;
-    unscaled_bidiagonal(kernels, band, scale)
+    unscaled_bidiagonal(kernels, &band, scale)
 }
 
 /// A scaled band that is reduced to a bidiagonal, read back and scaled back.
 pub(crate) fn unscaled_bidiagonal<K: TileKernels>(
     kernels: &K,
-    band: K::Banded,
+    band: &K::Banded,
     scale: Re<K::Storage>,
 ) -> Result<Bidiagonal<Re<K::Storage>>> {
-    let (diagonal, superdiagonal) = block_on(kernels.bidiagonal(band))?;
+    let (diagonal, superdiagonal) = block_on(kernels.bidiagonal(band))?.moduli();
     let unscale = |values| unscaled(values, scale, "entries of the bidiagonal");
     Bidiagonal::new(unscale(diagonal)?, unscale(superdiagonal)?)
 }

@@ -54,7 +54,7 @@ impl<'a, T: Number> Call<'a, T> {
 
     /// The matrix or its transpose, whichever has m >= n.
     pub fn upright(&self) -> MatRef<'a, T> {
-        upright(self.a)
+        upright(self.a).0
     }
 
     /// Stage 0, and its seconds.

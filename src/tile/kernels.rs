@@ -3,10 +3,12 @@
 //! The drivers ([`crate::algo`]) are written over [`StageKernels`]. `cpu/` and `shaders/` have the two versions of each kernel, and a test
 //! runs each pair on the same data.
 
-use faer::MatRef;
+use faer::{Mat, MatRef};
+use num_complex::Complex;
 
 use crate::{
     base::{
+        blas::{Op, Side},
         error::{Result, SvdError},
         number::{Number, Re},
     },
@@ -40,6 +42,9 @@ pub trait StageKernels {
 
     /// Factors every block X (r x w) of `level`: X = (I - V T V^H) R with V unit lower trapezoidal (r x w) and T upper triangular
     /// (w x w). The block's first w rows become R, the others zero; V and T stay in the workspace for [`unmqr`](Self::unmqr).
+    ///
+    /// Where the matrix [keeps](TileKernels::keep_reflectors) its reflectors, V stands in the place of the zeros, and T beside the matrix: a
+    /// leaf's V below its diagonal, a node's V in the triangles of the R factors that it has eliminated.
     fn geqrt(&self, a: &mut Self::Dense, level: &Level) -> Result<()>;
 
     /// Applies what [`geqrt`](Self::geqrt) left to the columns right of the panel: X <- X - V (T^H (V^H X)) for every block of rows.
@@ -56,7 +61,7 @@ pub trait StageKernels {
     fn keep_rows(&self, a: &mut Self::Dense, rows: usize);
 
     /// Copies the leading n x n upper band of `a` into band storage, zeros elsewhere.
-    fn pack_band(&self, a: Self::Dense, n: usize, bandwidth: usize, tile_width: usize) -> Result<Self::Banded>;
+    fn pack_band(&self, a: &Self::Dense, n: usize, bandwidth: usize, tile_width: usize) -> Result<Self::Banded>;
 
     /// Runs all cycles of one reduction step, in an order that [`ReductionStep`] allows.
     fn chase(&self, band: &mut Self::Banded, step: &ReductionStep) -> Result<()>;
@@ -77,6 +82,9 @@ pub trait TileKernels: StageKernels + Sync {
     /// Brings `scale * band` to the backend.
     fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Self::Banded>;
 
+    /// Reads a dense matrix back as it stands.
+    fn download(&self, a: &Self::Dense) -> Result<Mat<<Self::Storage as Number>::Scalar>>;
+
     /// Reads the upper band back, multiplied by `scale`.
     fn download_band(
         &self,
@@ -85,9 +93,8 @@ pub trait TileKernels: StageKernels + Sync {
         scale: Re<Self::Storage>,
     ) -> Result<Band<<Self::Storage as Number>::Scalar>>;
 
-    /// Reads the diagonal (n) and the superdiagonal (n - 1) back, as stage 3 takes them. Of complex numbers the moduli: a diagonal
-    /// unitary matrix on either side takes the phases out of a bidiagonal.
-    fn bidiagonal(&self, band: Self::Banded) -> impl Future<Output = Result<(Vec<f64>, Vec<f64>)>> + Send;
+    /// Reads the diagonal (n) and the superdiagonal (n - 1) back.
+    fn bidiagonal(&self, band: &Self::Banded) -> impl Future<Output = Result<ComplexBidiagonal>> + Send;
 
     /// Stage 3 where the band is, reduced to a bidiagonal: its singular values in any order.
     ///
@@ -100,4 +107,57 @@ pub trait TileKernels: StageKernels + Sync {
 
     /// Done when all that was asked for is, so that stages can be timed.
     fn finish(&self) -> impl Future<Output = Result<()>> + Send;
+
+    /// From now on [`geqrt`](StageKernels::geqrt) leaves its reflectors in `a` and beside it; `levels` are all that it will be called with, in
+    /// their order. Without this nothing is kept.
+    ///
+    /// # Errors
+    /// [`SvdError::OutOfMemory`] or [`SvdError::TooLarge`] where there is no room for them.
+    fn keep_reflectors(&self, a: &mut Self::Dense, levels: &mut dyn Iterator<Item = Level>) -> Result<()>;
+
+    /// C <- op(U) C for all columns of C, with the unitary factor U of level `k` of those that `a` has kept: I - V T V^H for every block of
+    /// a QR level, and its conjugate for an LQ level, so that A = U R, or A = L U^H. C has the rows of A, or as many rows as A has columns.
+    ///
+    /// # Errors
+    /// [`SvdError::InvalidOption`] where the level was not kept, or C has too few rows.
+    fn apply(&self, a: &Self::Dense, k: usize, level: &Level, op: Op, c: &mut Self::Dense) -> Result<()>;
+
+    /// From now on [`chase`](StageKernels::chase) keeps its reflectors beside `band`. Without this nothing is kept.
+    ///
+    /// # Errors
+    /// As [`keep_reflectors`](Self::keep_reflectors).
+    fn keep_chase(&self, band: &mut Self::Banded) -> Result<()>;
+
+    /// C <- op(Q) C (`Side::Left`) or C <- op(P) C (`Side::Right`) for all columns of C, with the unitary factors of reduction step `k` of
+    /// those that `band` has kept, B = Q B' P^H. C has n rows.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    fn apply_chase(
+        &self,
+        band: &Self::Banded,
+        k: usize,
+        step: &ReductionStep,
+        side: Side,
+        op: Op,
+        c: &mut Self::Dense,
+    ) -> Result<()>;
+}
+
+/// The diagonal and the superdiagonal of a bidiagonal matrix as stage 2 leaves it: complex for complex types. Its singular values are those
+/// of the moduli, because diagonal unitary matrices on either side take the phases out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComplexBidiagonal {
+    /// n entries.
+    pub diagonal: Vec<Complex<f64>>,
+    /// n - 1 entries.
+    pub superdiagonal: Vec<Complex<f64>>,
+}
+
+impl ComplexBidiagonal {
+    /// The moduli, as stage 3 takes them.
+    pub fn moduli(&self) -> (Vec<f64>, Vec<f64>) {
+        let moduli = |entries: &[Complex<f64>]| entries.iter().map(|x| x.norm()).collect();
+        (moduli(&self.diagonal), moduli(&self.superdiagonal))
+    }
 }

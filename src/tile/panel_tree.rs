@@ -19,11 +19,33 @@ pub struct RowMap {
     pub rows: usize,
     /// Rows of one block.
     pub block_rows: usize,
-    /// Whether every group is upper triangular in the panel, an R factor of the level before.
-    pub triangles: bool,
+    /// What the groups are in the panel.
+    pub stack: Stack,
+}
+
+/// What the groups of rows of a level are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stack {
+    /// Rows of the panel as it was.
+    Rows,
+    /// The R factor of the tiles before, upper triangular, and a tile of the panel as it was.
+    TriangleOnTile,
+    /// R factors of the level before, each upper triangular.
+    Triangles,
 }
 
 impl RowMap {
+    /// Whether column j of stacked row `g` of a block lies below the diagonal of an upper triangle that the block stacks. In the matrix there
+    /// are zeros, or reflectors that earlier levels have left.
+    pub fn is_below_triangle(&self, g: usize, j: usize) -> bool {
+        let in_triangle = match self.stack {
+            Stack::Rows => false,
+            Stack::TriangleOnTile => g < self.group,
+            Stack::Triangles => true,
+        };
+        in_triangle && g % self.group > j
+    }
+
     /// The matrix row of stacked row `g`.
     pub fn row(&self, g: usize) -> usize {
         self.start + g / self.group * self.spacing + g % self.group
@@ -151,7 +173,7 @@ impl Iterator for Levels {
                 self.count = done + 1;
                 let tile = width.min(rows - done * width);
                 Some(if done == 0 {
-                    RowMap { start, group: width, spacing: width, rows: tile, block_rows: width, triangles: false }
+                    RowMap { start, group: width, spacing: width, rows: tile, block_rows: width, stack: Stack::Rows }
                 } else {
                     RowMap {
                         start,
@@ -159,7 +181,7 @@ impl Iterator for Levels {
                         spacing: done * width,
                         rows: width + tile,
                         block_rows: 2 * width,
-                        triangles: false,
+                        stack: Stack::TriangleOnTile,
                     }
                 })
             }
@@ -168,11 +190,11 @@ impl Iterator for Levels {
                     return None;
                 }
                 let map = if leaves {
-                    RowMap { start, group: leaf, spacing: leaf, rows, block_rows: leaf, triangles: false }
+                    RowMap { start, group: leaf, spacing: leaf, rows, block_rows: leaf, stack: Stack::Rows }
                 } else {
                     self.spacing = spacing * arity;
                     let rows = (count - 1) * width + last;
-                    RowMap { start, group: width, spacing, rows, block_rows: arity * width, triangles: true }
+                    RowMap { start, group: width, spacing, rows, block_rows: arity * width, stack: Stack::Triangles }
                 };
                 self.count = map.blocks();
                 self.last = width.min(map.block(self.count - 1).len());

@@ -166,7 +166,7 @@ pub fn tunings() -> impl Strategy<Value = Tuning> {
     let direct = select(vec![0, 0, 12]);
     (direct, 1usize..18, 2usize..6, 0usize..5, tree, 1usize..20, 1usize..40).prop_map(
         |(direct, tile, arity, extra, tree, tile_width, cols_per_block)| {
-            let tuning = Tuning::for_cpu::<f32>(1).direct(direct).tile_size(tile).leaf(arity * tile + extra).tree(tree);
+            let tuning = Tuning::for_cpu::<f32>(1).direct_up_to(direct).tile_size(tile).leaf(arity * tile + extra).tree(tree);
             tuning.tile_width(tile_width).cols_per_block(cols_per_block)
         },
     )

@@ -8,6 +8,7 @@
 //! sweep j - 1, so that the piece of the band they share is read into the second-level cache once; it follows the group before
 //! through that group's progress counter.
 
+pub(crate) mod apply;
 pub(crate) mod reflector;
 
 use std::{
@@ -20,12 +21,16 @@ use pulp::{Simd, WithSimd};
 
 use crate::{
     base::{
+        blas::Side,
         error::Result,
         number::{Number, Scalar},
         watch::Watch,
     },
     cpu::{
-        chase::reflector::{Place, ROOM, Reflector, apply_left, apply_right},
+        chase::{
+            apply::{ChaseReflectors, Places},
+            reflector::{Place, ROOM, Reflector, apply_left, apply_right},
+        },
         simd::lanes::Lanes,
     },
     tile::{
@@ -48,8 +53,15 @@ pub(crate) fn layout(n: usize, bandwidth: usize, tile_width: usize) -> BandLayou
 /// The type that a band of `B` is chased in.
 type Wide<B> = <<B as Number>::Scalar as Scalar>::Wide;
 
-/// Runs all cycles of `step` on `band`, kept in `layout`; or some of them, where `watch` says that the call is to stop.
-pub(crate) fn chase<B: Number>(band: &mut [B], layout: BandLayout, step: &ReductionStep, watch: &Watch) -> Result<()> {
+/// Runs all cycles of `step` on `band`, stored in `layout`; or some of them, where `watch` says that the call is to stop. The reflectors go to
+/// `keep`.
+pub(crate) fn chase<B: Number>(
+    band: &mut [B],
+    layout: BandLayout,
+    step: &ReductionStep,
+    keep: Option<&mut ChaseReflectors<B>>,
+    watch: &Watch,
+) -> Result<()> {
     let sweeps = step.sweeps();
     if sweeps == 0 {
         return Ok(());
@@ -67,6 +79,7 @@ pub(crate) fn chase<B: Number>(band: &mut [B], layout: BandLayout, step: &Reduct
         group,
         next: AtomicUsize::new(0),
         progress: (0..groups).map(|_| AtomicUsize::new(0)).collect(),
+        keep: keep.map(ChaseReflectors::places),
         watch,
     };
     let schedule = &schedule;
@@ -108,12 +121,12 @@ impl<B: Number> WithSimd for One<'_, B> {
         let mut v = Reflector::<Wide<B>>::with_capacity(at.c1 - at.c0 + 1);
         // SAFETY: the cycle's entries and the room beside them lie inside the band (`layout` makes it for every cycle of the step), which
         // is borrowed exclusively.
-        unsafe { cycle_in_band(Lanes::<f64, S>::new(simd), band.as_mut_ptr(), layout, at, &mut v, &mut Vec::new()) };
+        unsafe { cycle_in_band(Lanes::<f64, S>::new(simd), band.as_mut_ptr(), layout, at, None, &mut v, &mut Vec::new()) };
     }
 }
 
 /// What the threads of one reduction step share.
-struct Schedule<'a, B> {
+struct Schedule<'a, B: Number> {
     band: *mut B,
     layout: BandLayout,
     step: ReductionStep,
@@ -123,16 +136,18 @@ struct Schedule<'a, B> {
     next: AtomicUsize,
     /// Wave-front steps that each group has done; `usize::MAX` when it is finished.
     progress: Vec<AtomicUsize>,
+    /// Where reflectors are kept, each in places of its own.
+    keep: Option<Places<Wide<B>>>,
     watch: &'a Watch,
 }
 
 // SAFETY: `band` is one exclusive borrow, held by `chase` for as long as the schedule lives; threads read and write disjoint columns of
 // it (between those of cycles active at one time there is another at least, so that the room beside a column is of one thread, too), and
-// the release stores and acquire loads of `progress` order the rest.
-unsafe impl<B: Send> Sync for Schedule<'_, B> {}
+// the release stores and acquire loads of `progress` order the rest. The places of `keep` are of one cycle each, which one thread runs.
+unsafe impl<B: Number> Sync for Schedule<'_, B> {}
 
 /// One thread's share of a reduction step.
-struct Worker<'a, B>(&'a Schedule<'a, B>);
+struct Worker<'a, B: Number>(&'a Schedule<'a, B>);
 
 impl<B: Number> WithSimd for Worker<'_, B> {
     type Output = ();
@@ -140,7 +155,7 @@ impl<B: Number> WithSimd for Worker<'_, B> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let lanes = Lanes::<f64, S>::new(simd);
-        let Schedule { band, layout, step, group, ref next, ref progress, watch } = *self.0;
+        let Schedule { band, layout, step, group, ref next, ref progress, keep, watch } = *self.0;
         let mut v = Reflector::<Wide<B>>::with_capacity(step.tile_width + 1);
         let mut copy = Vec::new();
         loop {
@@ -171,10 +186,11 @@ impl<B: Number> WithSimd for Worker<'_, B> {
                 for (j, sweep) in sweeps.clone().enumerate().take(s / SWEEP_SEPARATION + 1) {
                     let i = s - SWEEP_SEPARATION * j;
                     if i < step.cycles(sweep) {
+                        let keep = keep.map(|places| (places, sweep));
                         // SAFETY: the cycle's entries and the room beside them lie inside the band (`layout` makes it for every
                         // cycle of the step), and no other thread touches them now: sweeps before are at least three cycles ahead
                         // (awaited above, or run earlier by this thread), sweeps after wait for this one.
-                        unsafe { cycle_in_band(lanes, band, layout, step.cycle(sweep, i), &mut v, &mut copy) };
+                        unsafe { cycle_in_band(lanes, band, layout, step.cycle(sweep, i), keep, &mut v, &mut copy) };
                         cycles += 1;
                     }
                 }
@@ -201,13 +217,14 @@ fn wait(looks: &mut u32) {
 ///
 /// # Safety
 /// `band` holds `layout.n * layout.ld()` elements, the cycle's entries are inside `layout` with [`ROOM`] places after each column, and nobody
-/// else uses those columns meanwhile.
+/// else uses those columns meanwhile, nor the places of this cycle's reflectors in `keep`.
 #[inline(always)]
 unsafe fn cycle_in_band<B: Number, S: Simd>(
     lanes: Lanes<f64, S>,
     band: *mut B,
     layout: BandLayout,
     at: Cycle,
+    keep: Option<(Places<Wide<B>>, usize)>,
     v: &mut Reflector<Wide<B>>,
     copy: &mut Vec<Wide<B>>,
 ) {
@@ -216,7 +233,7 @@ unsafe fn cycle_in_band<B: Number, S: Simd>(
         let offset = layout.index(at.row, at.c0);
         let (first, next) = (band.add(offset), layout.next_in_row());
         if TypeId::of::<B>() == TypeId::of::<Wide<B>>() {
-            return cycle(lanes, Place { at: first.cast(), offset, next }, at, v);
+            return cycle(lanes, Place { at: first.cast(), offset, next }, at, keep, v);
         }
         let rows = at.c1 - at.row + 1;
         let ld = (rows + ROOM).next_multiple_of(ROOM);
@@ -225,7 +242,7 @@ unsafe fn cycle_in_band<B: Number, S: Simd>(
         for (i, j) in (at.c0..=at.last).flat_map(entries) {
             copy[ROOM + j * ld + i] = (*first.add(j * next + i)).widen().to_wide();
         }
-        cycle(lanes, Place { at: copy[ROOM..].as_mut_ptr(), offset: 0, next: ld }, at, v);
+        cycle(lanes, Place { at: copy[ROOM..].as_mut_ptr(), offset: 0, next: ld }, at, keep, v);
         for (i, j) in (at.c0..=at.last).flat_map(entries) {
             *first.add(j * next + i) = B::narrow(B::Scalar::from_wide(copy[ROOM + j * ld + i]));
         }
@@ -236,9 +253,15 @@ unsafe fn cycle_in_band<B: Number, S: Simd>(
 ///
 /// # Safety
 /// Entries (row..=c1, c0..=c1) and (c0..=c1, c0..=last) are there, with room for [`apply_right`] and [`apply_left`], and nobody else uses
-/// them meanwhile.
+/// them meanwhile, nor the places of this cycle's reflectors in `keep`.
 #[inline(always)]
-unsafe fn cycle<T: Scalar + Number<Real = f64>, S: Simd>(lanes: Lanes<f64, S>, first: Place<T>, at: Cycle, v: &mut Reflector<T>) {
+unsafe fn cycle<T: Scalar + Number<Real = f64>, S: Simd>(
+    lanes: Lanes<f64, S>,
+    first: Place<T>,
+    at: Cycle,
+    keep: Option<(Places<T>, usize)>,
+    v: &mut Reflector<T>,
+) {
     let Cycle { row, c0, c1, last } = at;
     let len = c1 - c0 + 1;
     // SAFETY: all entries used are the cycle's own.
@@ -250,6 +273,9 @@ unsafe fn cycle<T: Scalar + Number<Real = f64>, S: Simd>(lanes: Lanes<f64, S>, f
         for k in 1..len {
             *first.entry(0, k).at = T::zero_impl();
         }
+        if let Some((places, sweep)) = keep {
+            places.keep(Side::Right, sweep, c0, v);
+        }
         if v.tau != 0.0 {
             apply_right(lanes, first.entry(1, 0), c1 - row, v);
         }
@@ -259,6 +285,9 @@ unsafe fn cycle<T: Scalar + Number<Real = f64>, S: Simd>(lanes: Lanes<f64, S>, f
         v.entries(len).copy_from_slice(column);
         column.fill(T::zero_impl());
         column[0] = v.make();
+        if let Some((places, sweep)) = keep {
+            places.keep(Side::Left, sweep, c0, v);
+        }
         if v.tau != 0.0 {
             apply_left(lanes, x.entry(0, 1), last - c0, v);
         }

@@ -59,6 +59,11 @@ impl<T: Scalar + Number<Real = f64>> Reflector<T> {
         h.beta
     }
 
+    /// v.
+    pub fn v(&self) -> &[T] {
+        &self.v[ROOM..ROOM + self.len]
+    }
+
     /// v as the real numbers it consists of.
     fn reals(&self) -> &[f64] {
         bytemuck::cast_slice(&self.v[ROOM..ROOM + self.len])

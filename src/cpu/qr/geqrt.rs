@@ -4,35 +4,43 @@
 //! Recursive in columns, so that all but the narrowest panels are matrix products (Elmroth and Gustavson 2000; the tensor-core QR
 //! paper, section III); one of at most [`NARROW`] columns is done eight columns at a time ([`panel`]).
 
+use std::cmp::Ordering;
+
 use faer::prelude::{Reborrow, ReborrowMut};
 use faer::{
-    Accum, MatMut, Par,
+    Accum, MatMut, MatRef, Par,
     linalg::matmul::matmul,
     traits::{ComplexField, SimdArch},
 };
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::panel;
 use crate::cpu::{
     kernels::{Factors, Pool, v_rows, with_buffer},
-    qr::{body::PADDING, panel::Panels},
+    qr::{
+        body::PADDING,
+        panel::{self, Panels},
+    },
     simd::{
+        aligned::{Aligned, zeros},
         convert::{narrow_into, widen_into},
         lanes::Lanes,
     },
 };
 use crate::{
-    base::number::{Number, Re, RealElement, Scalar},
-    tile::panel_tree::Level,
+    base::{
+        error::Result,
+        number::{Number, Re, RealElement, Scalar},
+    },
+    tile::panel_tree::{Level, Stack},
 };
 
 /// Columns up to which panel follows panel; more are split in two.
 const NARROW: usize = 64;
 
 /// Factors every block of `level` in panel `a[.., col..col + width]`; V, T and R go to `factors`, R also into the block's first rows of
-/// `a`, whose other rows become zero.
-pub(crate) fn geqrt<S, T>(a: MatMut<'_, S>, factors: &mut Factors<T>, pool: &Pool<T>, level: &Level)
+/// `a`, whose other rows become zero, or if `keep`, V.
+pub(crate) fn geqrt<S, T>(a: MatMut<'_, S>, factors: &mut Factors<T>, pool: &Pool<T>, level: &Level, keep: bool)
 where
     S: Number<Scalar = T>,
     T: Scalar,
@@ -51,6 +59,11 @@ where
             let at = stacked.start - map.block(q).start;
             widen_into(source.subrows(row, stacked.len()), v.rb_mut().subrows_mut(at, stacked.len()));
         }
+        if keep && map.stack != Stack::Rows {
+            // Reflectors of levels before are no entries of this one.
+            let places = (0..width).flat_map(|j| (0..rows).map(move |i| (i, j)));
+            places.filter(|&(i, j)| map.is_below_triangle(i, j)).for_each(|at| v[at] = T::zero_impl());
+        }
         v.rb_mut().get_mut(rows.., ..).fill(T::zero_impl());
         t.fill(T::zero_impl());
         r.fill(T::zero_impl());
@@ -59,6 +72,10 @@ where
         with_buffer(pool, square, |work| factor(v, t, r, work));
     });
 
+    if keep {
+        leave_reflectors(panel, factors, level);
+        return;
+    }
     for q in 0..map.blocks() {
         let block = map.block(q);
         let r = MatMut::from_column_major_slice_mut(&mut factors.r[q * square..(q + 1) * square], width, width);
@@ -70,6 +87,61 @@ where
             target.subrows_mut(of_r, stacked.len() - of_r).fill(S::zeroed());
         }
     }
+}
+
+/// R and V of every block to where the block was: R on and above the diagonal of its first rows, V everywhere else. What lies below the
+/// diagonal of a triangle that was stacked stays as it is; V is zero there.
+fn leave_reflectors<S, T>(mut panel: MatMut<'_, S>, factors: &Factors<T>, level: &Level)
+where
+    S: Number<Scalar = T>,
+    T: Scalar,
+{
+    let &Level { width, map, .. } = level;
+    for q in 0..map.blocks() {
+        let (v, _) = factors.of_block(level, q);
+        let r = MatRef::from_column_major_slice(&factors.r[q * width * width..(q + 1) * width * width], width, width);
+        for (stacked, row) in map.runs(q) {
+            let first = stacked.start - map.block(q).start;
+            for (i, j) in (0..width).flat_map(|j| (0..stacked.len()).map(move |i| (i, j))) {
+                let at = first + i;
+                if !map.is_below_triangle(at, j) {
+                    panel[(row + i, j)] = S::narrow(if at <= j { r[(at, j)] } else { v[(at, j)] });
+                }
+            }
+        }
+    }
+}
+
+/// V of every block of a level, as [`leave_reflectors`] left it in `panel`, conjugated if asked for, and T beside it: what `unmqr` takes.
+pub(crate) fn gather_reflectors<S, T>(panel: MatRef<'_, S>, t: &[T], level: &Level, conjugate: bool) -> Result<Factors<T>>
+where
+    S: Number<Scalar = T>,
+    T: Scalar,
+{
+    let &Level { width, map, .. } = level;
+    let ld = v_rows::<T>(map.block_rows.min(map.rows), width);
+    let conj = |x: T| if conjugate { T::conj_impl(&x) } else { x };
+    let mut factors = Factors {
+        v: zeros("reflectors", map.blocks() * ld * width)?,
+        t: zeros("triangular factors", t.len())?,
+        r: Aligned::default(),
+    };
+    factors.t.iter_mut().zip(t).for_each(|(to, &x)| *to = conj(x));
+    for (q, v) in factors.v.chunks_exact_mut(ld * width).enumerate() {
+        for (stacked, row) in map.runs(q) {
+            let first = stacked.start - map.block(q).start;
+            for (i, j) in (0..width).flat_map(|j| (0..stacked.len()).map(move |i| (i, j))) {
+                let at = first + i;
+                v[j * ld + at] = match at.cmp(&j) {
+                    Ordering::Less => T::zero_impl(),
+                    Ordering::Equal => T::one_impl(),
+                    Ordering::Greater if map.is_below_triangle(at, j) => T::zero_impl(),
+                    Ordering::Greater => conj(panel[(row + i, j)].widen()),
+                };
+            }
+        }
+    }
+    Ok(factors)
 }
 
 /// X (w columns, in `v`, at least w rows and below them at least [`PADDING`] of zeros) becomes V; `t` and `r` (w x w, zeroed) become

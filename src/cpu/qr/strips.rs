@@ -68,20 +68,23 @@ pub(crate) struct Run<'a, T> {
     pub row: usize,
 }
 
-/// Applies I - V T^H V^H to `x`, which has whole strips, and contiguous rows. T is column-major; `work` are [`workspace`] elements.
+/// Applies I - V T^H V^H, or if not `adjoint` I - V T V^H, to `x`, which has whole strips, and contiguous rows. T is column-major; `work` are
+/// [`workspace`] elements.
 pub(crate) fn update<'a, T: Scalar>(
     x: MatMut<'_, T>,
     runs: impl Iterator<Item = Run<'a, T>> + Clone,
     t: MatRef<'_, T>,
+    adjoint: bool,
     work: &mut [T],
 ) {
-    <T as ComplexField>::Arch::default().dispatch(Update { x, runs, t, work });
+    <T as ComplexField>::Arch::default().dispatch(Update { x, runs, t, adjoint, work });
 }
 
 struct Update<'a, T, I> {
     x: MatMut<'a, T>,
     runs: I,
     t: MatRef<'a, T>,
+    adjoint: bool,
     work: &'a mut [T],
 }
 
@@ -91,7 +94,7 @@ impl<'v, T: Scalar, I: Iterator<Item = Run<'v, T>> + Clone> WithSimd for Update<
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let lanes = Lanes::<T, S>::new(simd);
-        let Update { x, runs, t, work } = self;
+        let Update { x, runs, t, adjoint, work } = self;
         let (width, reflectors) = (REGISTERS * Lanes::<T, S>::N, t.ncols());
         assert!(x.col_stride() == 1 && x.row_stride() >= 0 && x.ncols().is_multiple_of(width) && t.nrows() == reflectors);
         let column_major = |a: MatRef<'_, T>| (a.nrows() <= 1 || a.row_stride() == 1) && (a.ncols() <= 1 || a.col_stride() >= 0);
@@ -118,7 +121,13 @@ impl<'v, T: Scalar, I: Iterator<Item = Run<'v, T>> + Clone> WithSimd for Update<
                     }
                 }
                 let t = Factor { v: t, lower: reflectors, upper: Some(0) };
-                Project { x: w, v: t, w: tw, sign: -T::one_impl(), ahead: None }.all(lanes, reflectors);
+                if adjoint {
+                    Project { x: w, v: t, w: tw, sign: -T::one_impl(), ahead: None }.all(lanes, reflectors);
+                } else {
+                    // - T W: the strip of W is turned about, and added up.
+                    w.negate(reflectors, width);
+                    Expand { x: tw, v: t, w }.all(lanes, reflectors);
+                }
                 for Run { v, first, triangular, row } in runs.clone() {
                     let v = Factor { v, lower: first, upper: triangular.then_some(0) };
                     Expand { x: strip.row(row), v, w: tw }.all(lanes, v.v.nrows());
@@ -172,6 +181,21 @@ impl<T: Scalar> Strip<T> {
     #[inline(always)]
     fn row(self, i: usize) -> Self {
         Strip { at: self.at.wrapping_add(i * self.ld), ..self }
+    }
+
+    /// # Safety
+    /// There are so many rows of `width` elements, and nobody else uses them meanwhile.
+    #[inline(always)]
+    unsafe fn negate(self, rows: usize, width: usize) {
+        for i in 0..rows {
+            for k in 0..width {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let at = self.row(i).at.add(k);
+                    *at = -*at;
+                }
+            }
+        }
     }
 
     /// # Safety
@@ -353,7 +377,7 @@ mod tests {
 
     use super::*;
 
-    /// The strips of X become X - V T^H V^H X, whatever the number of rows, runs and reflectors, for V with zeros above its diagonal, and below
+    /// The strips of X become X - V T^H V^H X, or X - V T V^H X, whatever the number of rows, runs and reflectors, for V with zeros above its diagonal, and below
     /// that of each run where these are triangles; rows that no run has stay what they were. The error is to be a unit of what the sums, of
     /// numbers up to a half, could come to if none cancelled; more terms than a few cancel.
     fn strips_are_updated<T: Scalar>(eps: f64) {
@@ -382,22 +406,27 @@ mod tests {
                 let v = v.subrows(first, run.min(rows - first));
                 Run { v, first, triangular, row: place(first) }
             });
-            let mut by_rows = before.transpose().to_owned();
-            let mut work = vec![T::one_impl(); workspace(width, reflectors)];
-            update(by_rows.as_mut().transpose_mut(), runs, t.as_ref(), &mut work);
+            for adjoint in [true, false] {
+                let runs = runs.clone();
+                let mut by_rows = before.transpose().to_owned();
+                let mut work = vec![T::one_impl(); workspace(width, reflectors)];
+                update(by_rows.as_mut().transpose_mut(), runs, t.as_ref(), adjoint, &mut work);
 
-            let wide = |a: MatRef<'_, T>| Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].to_complex());
-            let (v, t, x) = (wide(v.as_ref()), wide(t.as_ref()), wide(before.as_ref()));
-            let mut of_v = Mat::zeros(x.nrows(), reflectors);
-            (0..rows).for_each(|i| of_v.row_mut(place(i)).copy_from(v.row(i)));
-            let want = &x - &of_v * (t.adjoint() * (of_v.adjoint() * &x));
-            let size = 1.0 + (rows * reflectors * reflectors) as f64 / 16.0;
-            let inside: Vec<usize> = (0..rows).map(place).collect();
-            for i in 0..x.nrows() {
-                for j in 0..strips * width {
-                    let (got, want) = (by_rows[(j, i)].to_complex(), if inside.contains(&i) { want[(i, j)] } else { x[(i, j)] });
-                    let most = if inside.contains(&i) { size * eps } else { 0.0 };
-                    assert!((got - want).norm() <= most, "{rows} {run} {reflectors}, ({i}, {j}): {got} {want}");
+                let wide = |a: MatRef<'_, T>| Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].to_complex());
+                let (v, t, x) = (wide(v.as_ref()), wide(t.as_ref()), wide(before.as_ref()));
+                let mut of_v = Mat::zeros(x.nrows(), reflectors);
+                (0..rows).for_each(|i| of_v.row_mut(place(i)).copy_from(v.row(i)));
+                let w = of_v.adjoint() * &x;
+                let want = &x - &of_v * if adjoint { t.adjoint() * w } else { &t * w };
+                let size = 1.0 + (rows * reflectors * reflectors) as f64 / 16.0;
+                let inside: Vec<usize> = (0..rows).map(place).collect();
+                for i in 0..x.nrows() {
+                    for j in 0..strips * width {
+                        let (got, want) =
+                            (by_rows[(j, i)].to_complex(), if inside.contains(&i) { want[(i, j)] } else { x[(i, j)] });
+                        let most = if inside.contains(&i) { size * eps } else { 0.0 };
+                        assert!((got - want).norm() <= most, "{rows} {run} {reflectors}, {adjoint}, ({i}, {j}): {got} {want}");
+                    }
                 }
             }
         }

@@ -1,15 +1,15 @@
-//! Application of a panel's block reflectors to the columns right of it.
+//! Application of the block reflectors of a level to columns: those right of its panel, or any others (LAPACK's `larfb`).
 //!
-//! For every block of rows X of the trailing columns:  X <- X - V (T^H (V^H X)),  three matrix products (LAPACK's `larfb`);
-//! those of real numbers whose rows are contiguous are made strip by strip ([`strips`]).
+//! For every block of rows X:  X <- X - V (T^H (V^H X)),  or with T in place of T^H,  three matrix products. Those of real numbers whose rows
+//! are contiguous, and those of stacked triangles, are made strip by strip ([`strips`]).
 
 use faer::prelude::{Reborrow, ReborrowMut};
 use faer::{Accum, MatMut, Par, linalg::matmul::matmul};
 use rayon::prelude::*;
 
-use super::strips;
 use crate::cpu::{
     kernels::{Factors, Pool, with_buffer},
+    qr::strips,
     simd::{
         aligned::LINE_BYTES,
         convert::{narrow_from_rows, narrow_into, widen_into, widen_to_rows},
@@ -17,21 +17,37 @@ use crate::cpu::{
 };
 use crate::{
     base::number::{Number, Scalar},
-    tile::panel_tree::Level,
+    tile::panel_tree::{Level, Stack},
 };
 
-/// Updates the columns right of the panel, at most `cols_per_block` a task.
-pub(crate) fn unmqr<S, T>(mut trailing: MatMut<'_, S>, factors: &Factors<T>, pool: &Pool<T>, level: &Level, cols_per_block: usize)
+/// I - V T V^H or its adjoint, for every block of a level.
+pub(crate) struct BlockReflectors<'a, T> {
+    pub factors: &'a Factors<T>,
+    pub level: &'a Level,
+    pub adjoint: bool,
+}
+
+impl<T> Clone for BlockReflectors<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for BlockReflectors<'_, T> {}
+
+/// Applies block reflectors to `trailing`, of which a task has at most `cols_per_block` columns.
+pub(crate) fn unmqr<S, T>(mut trailing: MatMut<'_, S>, by: BlockReflectors<'_, T>, pool: &Pool<T>, cols_per_block: usize)
 where
     S: Number<Scalar = T>,
     T: Scalar,
 {
+    let BlockReflectors { factors, level, adjoint } = by;
+    let triangles = level.map.stack == Stack::Triangles;
     let (rows, blocks) = (level.map.block_rows, 0..level.map.blocks());
-    if let Some(width) = strips::registers::<T>().filter(|_| level.map.triangles && trailing.col_stride() != 1) {
+    if let Some(width) = strips::registers::<T>().filter(|_| triangles && trailing.col_stride() != 1) {
         shares(trailing, None, cols_per_block).into_par_iter().for_each(|mut x| {
             with_buffer(pool, rows * width + strips::workspace(width, level.width), |work| {
                 for q in blocks.clone() {
-                    update_by_rows(x.rb_mut(), width, factors, level, q, work);
+                    update_by_rows(x.rb_mut(), width, by, q, work);
                 }
             })
         });
@@ -47,15 +63,15 @@ where
                         let first = level.map.block(q).start;
                         let runs = level.map.runs(q).map(|(stacked, row)| {
                             let first = stacked.start - first;
-                            strips::Run { v: v.subrows(first, stacked.len()), first, triangular: level.map.triangles, row }
+                            strips::Run { v: v.subrows(first, stacked.len()), first, triangular: triangles, row }
                         });
-                        strips::update(x.rb_mut(), runs, t, work);
+                        strips::update(x.rb_mut(), runs, t, adjoint, work);
                     }
                 }),
                 None => with_products(pool, level.width, x.ncols(), |mut w, mut tw| {
                     for q in blocks.clone() {
                         let runs = level.map.runs(q).map(|(stacked, row)| (stacked.start, row, stacked.len()));
-                        update(x.rb_mut(), runs, factors, level, q, w.rb_mut(), tw.rb_mut());
+                        update(x.rb_mut(), runs, by, q, w.rb_mut(), tw.rb_mut());
                     }
                 }),
             };
@@ -65,7 +81,7 @@ where
             with_products(pool, level.width, x.ncols(), |mut w, mut tw| {
                 with_buffer(pool, rows * x.ncols(), |wide| {
                     for q in blocks.clone() {
-                        update_narrow(x.rb_mut(), wide, factors, level, q, w.rb_mut(), tw.rb_mut());
+                        update_narrow(x.rb_mut(), wide, by, q, w.rb_mut(), tw.rb_mut());
                     }
                 })
             })
@@ -117,11 +133,12 @@ fn tasks(cols: usize, cols_per_block: usize) -> usize {
 
 /// Block q of a level that stacks triangles, strip by strip of `width` columns, which are copied to where their rows are contiguous: most of
 /// the products of triangles are left out then, and there are more of them than entries to be copied.
-fn update_by_rows<S, T>(mut x: MatMut<'_, S>, width: usize, factors: &Factors<T>, level: &Level, q: usize, work: &mut [T])
+fn update_by_rows<S, T>(mut x: MatMut<'_, S>, width: usize, by: BlockReflectors<'_, T>, q: usize, work: &mut [T])
 where
     S: Number<Scalar = T>,
     T: Scalar,
 {
+    let BlockReflectors { factors, level, adjoint } = by;
     let (v, t) = factors.of_block(level, q);
     let (strip, work) = work.split_at_mut(v.nrows() * width);
     let begin = level.map.block(q).start;
@@ -134,10 +151,10 @@ where
         let of_v = runs.clone().map(|(first, _, rows)| strips::Run {
             v: v.subrows(first, rows),
             first,
-            triangular: level.map.triangles,
+            triangular: level.map.stack == Stack::Triangles,
             row: first,
         });
-        strips::update(MatMut::from_row_major_slice_mut(strip, v.nrows(), width), of_v, t, work);
+        strips::update(MatMut::from_row_major_slice_mut(strip, v.nrows(), width), of_v, t, adjoint, work);
         for (stacked, row, rows) in runs.clone() {
             narrow_from_rows(&strip[stacked * width..], width, x.rb_mut().submatrix_mut(row, first, rows, cols));
         }
@@ -148,8 +165,7 @@ where
 fn update_narrow<S, T>(
     mut x: MatMut<'_, S>,
     wide: &mut [T],
-    factors: &Factors<T>,
-    level: &Level,
+    by: BlockReflectors<'_, T>,
     q: usize,
     w: MatMut<'_, T>,
     tw: MatMut<'_, T>,
@@ -157,6 +173,7 @@ fn update_narrow<S, T>(
     S: Number<Scalar = T>,
     T: Scalar,
 {
+    let level = by.level;
     let block = level.map.block(q);
     let size = block.len() * x.ncols();
     let mut copy = MatMut::from_column_major_slice_mut(&mut wide[..size], block.len(), x.ncols());
@@ -164,19 +181,18 @@ fn update_narrow<S, T>(
         let to = copy.rb_mut().subrows_mut(stacked.start - block.start, stacked.len());
         widen_into(x.rb().subrows(row, stacked.len()), to);
     }
-    update(copy.rb_mut(), std::iter::once((block.start, 0, block.len())), factors, level, q, w, tw);
+    update(copy.rb_mut(), std::iter::once((block.start, 0, block.len())), by, q, w, tw);
     for (stacked, row) in level.map.runs(q) {
         let from = copy.rb().subrows(stacked.start - block.start, stacked.len());
         narrow_into(from, x.rb_mut().subrows_mut(row, stacked.len()));
     }
 }
 
-/// Block q: W = V^H X, W <- T^H W, X <- X - V W. `runs`: (first stacked row, first row of X, number of rows) of the block's rows in X.
+/// Block q: W = V^H X, W <- T^H W or T W, X <- X - V W. `runs`: (first stacked row, first row of X, number of rows) of the block's rows in X.
 fn update<T: Scalar>(
     mut x: MatMut<'_, T>,
     runs: impl Iterator<Item = (usize, usize, usize)> + Clone,
-    factors: &Factors<T>,
-    level: &Level,
+    BlockReflectors { factors, level, adjoint }: BlockReflectors<'_, T>,
     q: usize,
     mut w: MatMut<'_, T>,
     mut tw: MatMut<'_, T>,
@@ -190,7 +206,11 @@ fn update<T: Scalar>(
         matmul(w.rb_mut(), accum, of_run(run).adjoint(), x.rb().subrows(run.1, run.2), one, Par::Seq);
         accum = Accum::Add;
     }
-    matmul(tw.rb_mut(), Accum::Replace, t.adjoint(), w.rb(), one, Par::Seq);
+    if adjoint {
+        matmul(tw.rb_mut(), Accum::Replace, t.adjoint(), w.rb(), one, Par::Seq);
+    } else {
+        matmul(tw.rb_mut(), Accum::Replace, t, w.rb(), one, Par::Seq);
+    }
     for run in runs {
         matmul(x.rb_mut().subrows_mut(run.1, run.2), Accum::Add, of_run(run), tw.rb(), -one, Par::Seq);
     }

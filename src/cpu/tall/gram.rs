@@ -64,18 +64,20 @@ pub(crate) fn upper_gram<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<M
     if a.ncols() <= NARROW { by_runs(a, watch) } else { by_blocks(a, watch) }
 }
 
-/// P^T A^H A P of a matrix's [`upper_gram`], with its diagonal descending: what is reduced with large columns first keeps the small ones' digits.
-pub(crate) fn sorted<W: Scalar>(upper: &Mat<W>) -> Mat<W> {
+/// P^T A^H A P of a matrix's [`upper_gram`], with its diagonal descending, and P as the columns' order: a reduction with large columns first
+/// keeps the small ones' digits.
+pub(crate) fn sorted<W: Scalar>(upper: &Mat<W>) -> (Mat<W>, Vec<usize>) {
     let mut order: Vec<usize> = (0..upper.ncols()).collect();
     order.sort_by(|&i, &j| upper[(j, j)].to_complex().re.total_cmp(&upper[(i, i)].to_complex().re));
-    Mat::from_fn(upper.nrows(), upper.ncols(), |i, j| match (order[i], order[j]) {
+    let sorted = Mat::from_fn(upper.nrows(), upper.ncols(), |i, j| match (order[i], order[j]) {
         (i, j) if i <= j => upper[(i, j)],
         (i, j) => W::conj_impl(&upper[(j, i)]),
-    })
+    });
+    (sorted, order)
 }
 
-/// P^T A^H A P, with its diagonal descending.
-pub(crate) fn gram<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>> {
+/// P^T A^H A P, with its diagonal descending, and P as the columns' order.
+pub(crate) fn gram<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<(Mat<Wide<T>>, Vec<usize>)> {
     Ok(sorted(&upper_gram(a, watch)?))
 }
 

@@ -207,7 +207,7 @@ fn options(input: &mut Unstructured, n: usize) -> Result<SvdOptions> {
         220..240 => 1 << (sizes[k] - 190),
         x => usize::MAX >> (x - 240),
     };
-    let base = Tuning::for_cpu::<f32>(n).direct(if flags & 128 == 0 { 0 } else { 50 }).tree(if flags & 1 == 0 { PanelTree::Reduction } else { PanelTree::Flat });
+    let base = Tuning::for_cpu::<f32>(n).direct_up_to(if flags & 128 == 0 { 0 } else { 50 }).tree(if flags & 1 == 0 { PanelTree::Reduction } else { PanelTree::Flat });
     let leaf = if flags & 2 == 0 { size(0).saturating_mul(2).saturating_add(size(1)) } else { size(1) };
     let tuning = base.tile_size(size(0)).leaf(leaf).tile_width(size(2)).cols_per_block(size(3)).split_k(size(4));
     let tuning = tuning.threads_per_block(size(5)).max_blocks(size(6));

@@ -1,0 +1,115 @@
+//! The unitary factors of stages 1 and 2, from the reflectors that the kernels keep.
+//!
+//! ```text
+//! stage 1   A = Q1 B P1^H    Q1 = U_0 U_2 ...  of the QR levels,  P1 = U_1 U_3 ...  of the LQ levels, in their order
+//! stage 2   B = Q2 C P2^H    Q2 = H_0 H_1 ...  of the left reflectors of each cycle,  P2  of the right ones
+//! bidiagonal   C = D1 |C| D2^H    with diagonal unitary D1, D2
+//! ```
+
+use num_complex::Complex;
+
+use crate::{
+    algo::to_band::band_levels,
+    base::{
+        blas::{Op, Side},
+        error::Result,
+    },
+    tile::{chase_schedule::ReductionStep, kernels::TileKernels, panel_tree::Level, tuning::Tuning},
+};
+
+/// Has the kernels keep the reflectors of stage 1 of an m x n matrix, m >= n, of which no panel has been factored yet. (Not with the QR of a
+/// tall matrix first, whose reflectors lie where that of the factor would put its own.)
+pub fn keep_stage_1<K: TileKernels>(kernels: &K, a: &mut K::Dense, (m, n): (usize, usize), tuning: &Tuning) -> Result<()> {
+    kernels.keep_reflectors(a, &mut band_levels(m, n, tuning, kernels.rows_at_once()))
+}
+
+/// C <- op(Q1) C (`Side::Left`) or C <- op(P1) C (`Side::Right`), with the reflectors that stage 1 of an m x n matrix has left in `a`. C has
+/// m rows, or n.
+pub fn apply_stage_1<K: TileKernels>(
+    kernels: &K,
+    a: &K::Dense,
+    (m, n): (usize, usize),
+    tuning: &Tuning,
+    side: Side,
+    op: Op,
+    c: &mut K::Dense,
+) -> Result<()> {
+    let levels = band_levels(m, n, tuning, kernels.rows_at_once()).enumerate();
+    let mut levels: Vec<(usize, Level)> = levels.filter(|(_, level)| level.transposed == (side == Side::Right)).collect();
+    if op == Op::NoTrans {
+        levels.reverse();
+    }
+    levels.into_iter().try_for_each(|(k, level)| kernels.apply(a, k, &level, op, c))
+}
+
+/// C <- op(Q2) C (`Side::Left`) or C <- op(P2) C (`Side::Right`), with the reflectors that stage 2 has kept beside `band`.
+pub fn apply_stage_2<K: TileKernels>(
+    kernels: &K,
+    band: &K::Banded,
+    (n, bandwidth): (usize, usize),
+    tuning: &Tuning,
+    side: Side,
+    op: Op,
+    c: &mut K::Dense,
+) -> Result<()> {
+    let mut steps: Vec<(usize, ReductionStep)> = ReductionStep::all(n, bandwidth, tuning.tile_width).enumerate().collect();
+    if op == Op::NoTrans {
+        steps.reverse();
+    }
+    steps.into_iter().try_for_each(|(k, step)| kernels.apply_chase(band, k, &step, side, op, c))
+}
+
+/// A bidiagonal matrix C = D1 |C| D2^H: the moduli of its entries, and the diagonals of the unitary D1 and D2.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phases {
+    /// Of |C|, n.
+    pub diagonal: Vec<f64>,
+    /// Of |C|, n - 1.
+    pub superdiagonal: Vec<f64>,
+    /// D1.
+    pub left: Vec<Complex<f64>>,
+    /// D2.
+    pub right: Vec<Complex<f64>>,
+}
+
+impl Phases {
+    /// Of the diagonal (n) and the superdiagonal (n - 1) of C. From the top: |c_jj| = conj(l_j) c_jj r_j gives l_j, and |c_j,j+1| =
+    /// conj(l_j) c_j,j+1 r_j+1 gives r_j+1; a zero takes any phase, and gets 1.
+    pub fn of(diagonal: &[Complex<f64>], superdiagonal: &[Complex<f64>]) -> Phases {
+        let phase = |x: Complex<f64>| if x.norm() == 0.0 { Complex::ONE } else { x / x.norm() };
+        let (mut left, mut right) = (Vec::with_capacity(diagonal.len()), Vec::with_capacity(diagonal.len()));
+        let mut r = Complex::ONE;
+        for (j, &d) in diagonal.iter().enumerate() {
+            let l = phase(d) * r;
+            right.push(r);
+            left.push(l);
+            if let Some(&e) = superdiagonal.get(j) {
+                r = phase(e).conj() * l;
+            }
+        }
+        let moduli = |entries: &[Complex<f64>]| entries.iter().map(|x| x.norm()).collect();
+        Phases { diagonal: moduli(diagonal), superdiagonal: moduli(superdiagonal), left, right }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// D1 |C| D2^H is C, entry by entry, zeros and signs included. Bound: three products of numbers of modulus 1, 8 eps.
+    #[test]
+    fn phases_give_the_matrix_back() {
+        let entry = |k: usize| match k % 7 {
+            3 => Complex::ZERO,
+            5 => Complex::new(-1.0, 0.0),
+            _ => Complex::from_polar(1.0 + k as f64, 0.7 * k as f64),
+        };
+        let (d, e): (Vec<_>, Vec<_>) = ((0..9).map(entry).collect(), (0..8).map(|k| entry(k + 4)).collect());
+        let c = Phases::of(&d, &e);
+        let near = |x: Complex<f64>, y: Complex<f64>| (x - y).norm() <= 8.0 * f64::EPSILON * y.norm();
+        for j in 0..9 {
+            assert!(near(c.left[j] * c.diagonal[j] * c.right[j].conj(), d[j]), "diagonal {j}");
+            assert!(j == 8 || near(c.left[j] * c.superdiagonal[j] * c.right[j + 1].conj(), e[j]), "superdiagonal {j}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The reflectors of bulge chasing, kept, and their application to any matrix. Twin: shaders/apply_chase.wgsl.
+//!
+//! Both reflectors of cycle i of sweep R are on rows c0 ..= c1, c0 > R, and those of one sweep are disjoint. So those of a whole reduction step
+//! lie in one n x n array: v of the left one in column R below the diagonal, v of the right one in row R right of it, with tau in the place of
+//! the entry that is 1.
+
+use faer::{
+    MatMut,
+    traits::{ComplexField, SimdArch},
+};
+use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
+
+use crate::{
+    base::{
+        blas::{Op, Side},
+        error::{Result, SvdError},
+        number::{Number, Scalar},
+    },
+    cpu::{
+        chase::reflector::Reflector,
+        simd::{
+            aligned::{Aligned, zeros},
+            lanes::Lanes,
+        },
+    },
+    tile::chase_schedule::ReductionStep,
+};
+
+/// Columns of C that a task takes at a time: the reflectors are read once for all of them.
+const COLUMNS: usize = 16;
+
+/// The type that reflectors of a band of `B` are made in.
+type Wide<B> = <<B as Number>::Scalar as Scalar>::Wide;
+
+/// The reflectors of one reduction step.
+pub(crate) struct ChaseReflectors<B: Number> {
+    step: ReductionStep,
+    /// n x n, column after column.
+    entries: Aligned<Wide<B>>,
+}
+
+/// Where the reflectors of a step go, for threads that keep those of different cycles.
+#[derive(Clone, Copy)]
+pub(crate) struct Places<T> {
+    at: *mut T,
+    n: usize,
+}
+
+impl<B: Number> ChaseReflectors<B> {
+    /// Room for those of `step`, all of them H = I so far.
+    pub fn new(step: &ReductionStep) -> Result<Self> {
+        let len =
+            step.n.checked_mul(step.n).ok_or_else(|| SvdError::invalid("matrix", "its size overflows the address space"))?;
+        Ok(ChaseReflectors { step: *step, entries: zeros("reflectors of stage 2", len)? })
+    }
+
+    pub fn step(&self) -> ReductionStep {
+        self.step
+    }
+
+    pub fn places(&mut self) -> Places<Wide<B>> {
+        Places { at: self.entries.as_mut_ptr(), n: self.step.n }
+    }
+
+    /// The reflector of a cycle to `v`, conjugated if asked for: its first entry is 1. Returns tau.
+    fn read(&self, side: Side, sweep: usize, c0: usize, conjugate: bool, v: &mut [Wide<B>]) -> f64 {
+        let n = self.step.n;
+        let (first, stride) = match side {
+            Side::Left => (c0 + sweep * n, 1),
+            Side::Right => (sweep + c0 * n, n),
+        };
+        let conj = |x: Wide<B>| if conjugate { Wide::<B>::conj_impl(&x) } else { x };
+        v.iter_mut().zip(self.entries[first..].iter().step_by(stride)).for_each(|(v, &x)| *v = conj(x));
+        std::mem::replace(&mut v[0], Wide::<B>::one_impl()).to_complex().re
+    }
+
+    /// C <- op(Q) C or op(P) C: Q is the product of the left reflectors in the order in which they were made, P that of the conjugates of
+    /// the right ones. `c` has n rows.
+    pub fn apply<S: Number>(&self, c: MatMut<'_, S>, side: Side, op: Op) {
+        let conjugate = (side == Side::Right) != (op == Op::Trans);
+        let (mut chunks, mut rest) = (Vec::new(), c);
+        while rest.ncols() > 0 {
+            let (chunk, others) = {
+                let cols = COLUMNS.min(rest.ncols());
+                rest.split_at_col_mut(cols)
+            };
+            chunks.push(chunk);
+            rest = others;
+        }
+        let n = self.step.n;
+        chunks.into_par_iter().for_each_init(Vec::new, |work: &mut Vec<Wide<B>>, mut chunk| {
+            work.resize(n * chunk.ncols(), Wide::<B>::zero_impl());
+            for (j, column) in work.chunks_exact_mut(n).enumerate() {
+                column.iter_mut().enumerate().for_each(|(i, x)| *x = Wide::<B>::from_complex(chunk[(i, j)].to_complex()));
+            }
+            <Wide<B> as ComplexField>::Arch::default().dispatch(Apply {
+                of: self,
+                columns: work,
+                side,
+                conjugate,
+                forward: op != Op::NoTrans,
+            });
+            for (j, column) in work.chunks_exact(n).enumerate() {
+                column.iter().enumerate().for_each(|(i, &x)| chunk[(i, j)] = S::from_complex(x.to_complex()));
+            }
+        });
+    }
+}
+
+impl<T: Scalar + Number<Real = f64>> Places<T> {
+    /// Keeps the reflector of one side of a cycle that begins at row `c0`.
+    ///
+    /// # Safety
+    /// The cycle is of this step, and nobody else uses its places meanwhile.
+    #[inline(always)]
+    pub unsafe fn keep(self, side: Side, sweep: usize, c0: usize, h: &Reflector<T>) {
+        let (first, stride) = match side {
+            Side::Left => (c0 + sweep * self.n, 1),
+            Side::Right => (sweep + c0 * self.n, self.n),
+        };
+        for (k, &v) in h.v().iter().enumerate() {
+            // SAFETY: rows c0 .. c0 + len of column `sweep`, or the same columns of that row, are inside the array.
+            unsafe { *self.at.add(first + k * stride) = if k == 0 { T::from_real_impl(&h.tau) } else { v } };
+        }
+    }
+}
+
+/// Columns of C in double precision, n entries each, and what is applied to them.
+struct Apply<'a, B: Number> {
+    of: &'a ChaseReflectors<B>,
+    columns: &'a mut [Wide<B>],
+    side: Side,
+    conjugate: bool,
+    /// Whether the reflector that was made first comes first.
+    forward: bool,
+}
+
+impl<B: Number> WithSimd for Apply<'_, B> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Apply { of, columns, side, conjugate, forward } = self;
+        let (lanes, step) = (Lanes::<Wide<B>, S>::new(simd), of.step);
+        let mut v = vec![Wide::<B>::zero_impl(); step.tile_width + 1];
+        for k in 0..step.sweeps() {
+            let sweep = if forward { k } else { step.sweeps() - 1 - k };
+            // Those of one sweep are disjoint: any order will do.
+            for at in (0..step.cycles(sweep)).map(|i| step.cycle(sweep, i)) {
+                let v = &mut v[..at.c1 - at.c0 + 1];
+                let tau = of.read(side, sweep, at.c0, conjugate, v);
+                if tau == 0.0 {
+                    continue;
+                }
+                for column in columns.chunks_exact_mut(step.n) {
+                    let x = &mut column[at.c0..=at.c1];
+                    let w = lanes.dot(v, x).times(tau);
+                    lanes.axpy(-w, v, x);
+                }
+            }
+        }
+    }
+}
