@@ -5,6 +5,7 @@
 //! | `context.rs` | adapter, device and queue; errors of the device as values |
 //! | `adapter.rs` | which adapter, with which limits and features |
 //! | `pipeline.rs` | shader sources, their constants, compiled pipelines |
+//! | `template.rs` | the shaders' preprocessor: imports and conditions |
 //! | `pipeline_cache.rs` | what the device's driver makes of them, kept in a file |
 //! | `stream.rs` | dispatches gathered into submissions; upload and read-back |
 //! | `timer.rs` | the device's clock |
@@ -25,6 +26,7 @@ mod pipeline;
 mod pipeline_cache;
 mod storage;
 mod stream;
+mod template;
 mod timer;
 mod triangular;
 mod tuning;

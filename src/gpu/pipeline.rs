@@ -1,14 +1,12 @@
 //! Shader sources, the constants that are written into them, and the pipelines compiled from both.
 
 use std::{
-    borrow::Cow,
     collections::HashMap,
     fmt::Write,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use web_time::Instant;
-use wesl::{CompileOptions, VirtualResolver, Wesl};
 use wgpu::{
     BindGroup, BindGroupDescriptor, BindGroupEntry, BindGroupLayout, BindGroupLayoutDescriptor, BindGroupLayoutEntry,
     BindingType, Buffer, BufferBinding, BufferBindingType, BufferSize, ComputePipeline, ComputePipelineDescriptor, Features,
@@ -16,7 +14,7 @@ use wgpu::{
     ShaderStages,
 };
 
-use super::{context::GpuContext, pipeline_cache::PipelineFile};
+use super::{context::GpuContext, pipeline_cache::PipelineFile, template::assemble};
 use crate::{
     error::{Result, SvdError},
     scalar::{Element, Re, RealElement, Scalar},
@@ -158,27 +156,20 @@ struct Has {
 
 /// The shader's WGSL for matrices stored as `S` in `count` buffers, imports resolved and constants written in.
 fn wgsl<S: Element>(shader: &Shader, count: usize, constants: &str, device: Has) -> Result<String> {
-    let failed = |reason: String| SvdError::Gpu { what: "the source of a shader", reason: format!("{}: {reason}", shader.name) };
-    let mut resolver = VirtualResolver::new();
     let vectors = shader.variant == Some("vectors");
     let dense = dense(shader.buffers + 1, count, if vectors { "Stored4" } else { "Stored" });
-    let own = [(shader.name, shader.source), ("tuning", constants), ("dense", &dense)];
-    for (name, source) in MODULES.into_iter().chain(own) {
-        let path = format!("package::{name}").parse().map_err(|e| failed(format!("{e}")))?;
-        resolver.add_module(path, Cow::Borrowed(source));
-    }
-    let mut compiler = Wesl::new("shaders").set_custom_resolver(resolver);
-    compiler.set_options(CompileOptions { validate: false, mangle_root: false, strip: true, lower: false, ..Default::default() });
-    compiler
-        .set_feature("f64", size_of::<Re<S>>() == size_of::<f64>())
-        .set_feature("complex", S::Scalar::IS_COMPLEX)
-        .set_feature("f16", S::IS_HALF)
-        .set_feature("immediates", device.immediates)
-        .set_feature("subgroups", device.subgroups)
-        .set_feature("vectors", vectors)
-        .set_feature("blocks", count > 1);
-    let root = format!("package::{}", shader.name).parse().map_err(|e| failed(format!("{e}")))?;
-    compiler.compile(&root).map(|module| module.to_string()).map_err(|e| failed(e.to_string()))
+    let modules: Vec<_> = MODULES.into_iter().chain([("tuning", constants), ("dense", &dense)]).collect();
+    let conditions = [
+        ("f64", size_of::<Re<S>>() == size_of::<f64>()),
+        ("complex", S::Scalar::IS_COMPLEX),
+        ("f16", S::IS_HALF),
+        ("immediates", device.immediates),
+        ("subgroups", device.subgroups),
+        ("vectors", vectors),
+        ("blocks", count > 1),
+    ];
+    assemble((shader.name, shader.source), &modules, &conditions)
+        .map_err(|reason| SvdError::Gpu { what: "the source of a shader", reason })
 }
 
 impl GpuContext {
@@ -299,37 +290,120 @@ impl GpuContext {
 
 #[cfg(test)]
 mod tests {
+    use half::f16;
+    use num_complex::Complex;
+    use wgpu::naga::{
+        Module, front,
+        valid::{Capabilities, ModuleInfo, ValidationFlags, Validator},
+    };
+
     use super::*;
+    use crate::{
+        gpu::{
+            bisection::bisection_pipelines,
+            tuning::{Bounds, ChaseShape, Shape, TriangleShape},
+        },
+        kernels::BandLayout,
+        options::Tuning,
+    };
+
+    /// All shaders, and all variants, with the constants that they are compiled with for matrices stored as `S`.
+    fn all<S: Element>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<(&'static Shader, Vec<(&'static str, u32)>)> {
+        let shape = Shape::new::<S>(bounds, tuning).unwrap();
+        let layout = BandLayout::new(1000, tuning.tile_size, tuning.tile_width);
+        let chase = ChaseShape::new::<S>(bounds, layout, tuning).unwrap();
+        let triangle = TriangleShape::new::<S::Scalar>(bounds, tuning).unwrap().constants();
+        let linear = [&PACK_BAND, &UNPACK_BAND, &REPACK_BAND, &DIAGONAL, &LARGEST, &SCALE].map(|shader| (shader, Vec::new()));
+        let bisection = bisection_pipelines().map(|(shader, constants, _)| (shader, constants));
+        let tiles = [
+            (&GEQRT, shape.geqrt_constants().into()),
+            (&UNMQR, shape.unmqr_constants().into()),
+            (&UNMQR_IN_VECTORS, shape.unmqr_constants().into()),
+            (&CHASE, chase.constants().into()),
+            (&GEMM, shape.gemm_constants().into()),
+            (&TRMM, triangle.into()),
+            (&TRSM, triangle.into()),
+        ];
+        linear.into_iter().chain(bisection).chain(tiles).collect()
+    }
+
+    /// WebGPU's default limits.
+    const BOUNDS: Bounds<'_> =
+        Bounds { name: "WebGPU", threads: 256, bytes: 16 << 10, workgroups: 65535, software: false, fast_memory: false };
+
+    /// The parsed WGSL, valid with no more of a device than it `has` and than `S` needs.
+    fn parse<S: Element>(source: &str, has: Has) -> (Module, ModuleInfo) {
+        let module = front::wgsl::parse_str(source).unwrap_or_else(|e| panic!("{}", e.emit_to_string(source)));
+        let mut capabilities = Capabilities::empty();
+        capabilities.set(Capabilities::IMMEDIATES, has.immediates);
+        capabilities.set(Capabilities::SUBGROUP, has.subgroups);
+        capabilities.set(Capabilities::FLOAT64, size_of::<Re<S>>() == 8);
+        capabilities.set(Capabilities::SHADER_FLOAT16, S::IS_HALF);
+        let info = Validator::new(ValidationFlags::all(), capabilities).validate(&module);
+        let info = info.unwrap_or_else(|e| panic!("{}", e.emit_to_string(source)));
+        (module, info)
+    }
+
+    macro_rules! for_all_types {
+        ($function:ident) => {
+            $function::<f16>();
+            $function::<f32>();
+            $function::<f64>();
+            $function::<Complex<f32>>();
+            $function::<Complex<f64>>();
+        };
+    }
 
     /// Every shader resolves, for every storage type, both ways of passing parameters, with subgroups and without, and matrices in one buffer
-    /// or several, to WGSL with one entry point.
+    /// or several, to valid WGSL with one entry point.
     #[test]
     fn sources_resolve() {
         fn resolve<S: Element>() {
-            let resident = [GEMM, TRMM, TRSM, DIAGONAL, LARGEST, SCALE, REPACK_BAND];
-            let stages = [GEQRT, UNMQR, UNMQR_IN_VECTORS, PACK_BAND, UNPACK_BAND, CHASE, SQUARE_BIDIAGONAL, BISECT];
-            for shader in stages.into_iter().chain(resident) {
+            for (shader, values) in all::<S>(&BOUNDS, &Tuning::within::<S>(&BOUNDS, 1000)) {
                 for (immediates, subgroups, count) in [(false, false, 1), (true, false, 1), (true, true, 3)] {
-                    let values: Vec<_> =
-                        ["TS", "TS4", "SPLIT", "SLICE", "ROWS", "GEQRT_THREADS", "CPB", "CPB4", "CPB8", "I_LOW", "J_LOW"]
-                            .into_iter()
-                            .chain(["UNMQR_THREADS", "TAIL", "LINES", "PARTS", "EACH", "CHASE_THREADS"])
-                            .chain(["BISECT_THREADS", "TOP", "GEMM_THREADS", "BASE", "GROUPS", "TRIANGLE_THREADS"])
-                            .map(|name| (name, 4))
-                            .collect();
-                    let source = wgsl::<S>(&shader, count, &constants::<Re<S>>(&values), Has { immediates, subgroups }).unwrap();
+                    let has = Has { immediates, subgroups };
+                    let source = wgsl::<S>(shader, count, &constants::<Re<S>>(&values), has).unwrap();
                     assert_eq!(source.matches("@compute").count(), 1, "{source}");
                     assert_eq!(source.contains("var<immediate>"), immediates);
                     assert_eq!(source.contains("subgroup_size"), subgroups && shader.name == GEQRT.name, "{source}");
                     assert_eq!(source.contains("f64"), size_of::<Re<S>>() == 8, "{source}");
-                    assert_eq!(source.contains("enable f16"), S::IS_HALF, "{source}");
+                    assert_eq!(source.starts_with("enable f16;"), S::IS_HALF, "{source}");
+                    assert_eq!(source.matches("enable").count(), usize::from(S::IS_HALF), "{source}");
+                    let (module, _) = parse::<S>(&source, has);
+                    assert_eq!(module.entry_points.len(), 1);
                 }
             }
         }
-        resolve::<half::f16>();
-        resolve::<f32>();
-        resolve::<f64>();
-        resolve::<num_complex::Complex<f32>>();
-        resolve::<num_complex::Complex<f64>>();
+        for_all_types!(resolve);
+    }
+
+    /// Names on import lists, which the preprocessor leaves to readers, are declared in the module and used where it is imported.
+    #[test]
+    fn imports_are_declared_and_used() {
+        const DECLARE: [&str; 9] =
+            ["fn", "struct", "alias", "const", "workgroup", "private", "read_write", "immediate", "uniform"];
+        let words = |source: &str| -> Vec<String> {
+            let code = source.lines().flat_map(|line| line.split("//").next());
+            code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()))
+                .map(str::to_owned)
+                .collect()
+        };
+        let shaders = all::<f32>(&BOUNDS, &Tuning::within::<f32>(&BOUNDS, 1000));
+        let dense = dense(0, 2, "Stored");
+        let modules: Vec<_> = MODULES.into_iter().chain([("dense", &*dense)]).collect();
+        for (importer, source) in shaders.iter().map(|(shader, _)| (shader.name, shader.source)).chain(modules.clone()) {
+            let all = words(source);
+            for import in source.split("import package::").skip(1) {
+                let (module, rest) = import.split_once("::{").unwrap();
+                let declared = modules.iter().find(|(name, _)| *name == module).map(|(_, source)| words(source));
+                for name in words(rest.split_once('}').unwrap().0) {
+                    assert!(all.iter().filter(|word| **word == name).count() > 1, "{importer} does not use {module}::{name}");
+                    // The constants of `tuning` are those that each shader wants.
+                    let Some(declared) = &declared else { continue };
+                    let found = declared.windows(2).any(|pair| DECLARE.contains(&&*pair[0]) && pair[1] == name);
+                    assert!(found, "{importer} imports {module}::{name}, which is not there");
+                }
+            }
+        }
     }
 }
