@@ -5,6 +5,7 @@
 //! | `context.rs` | adapter, device and queue; errors of the device as values |
 //! | `adapter.rs` | which adapter, with which limits and features |
 //! | `pipeline.rs` | shader sources, their constants, compiled pipelines |
+//! | `parameters.rs` | the parameters of each shader, as structs |
 //! | `template.rs` | the shaders' preprocessor: imports and conditions |
 //! | `pipeline_cache.rs` | what the device's driver makes of them, kept in a file |
 //! | `stream.rs` | dispatches gathered into submissions; upload and read-back |
@@ -22,6 +23,7 @@ mod bisection;
 mod context;
 mod kernels;
 mod matrix;
+mod parameters;
 mod pipeline;
 mod pipeline_cache;
 mod storage;

@@ -14,54 +14,83 @@ use wgpu::{
     ShaderStages,
 };
 
-use super::{context::GpuContext, pipeline_cache::PipelineFile, template::assemble};
+use super::{
+    context::GpuContext,
+    parameters::{self, Parameters},
+    pipeline_cache::PipelineFile,
+    template::assemble,
+};
 use crate::{
     error::{Result, SvdError},
     scalar::{Element, Re, RealElement, Scalar},
 };
 
-/// A shader: its entry point has the file's name; it binds `buffers` storage buffers, then where there are no immediates its `words` u32
-/// parameters, then those of `package::dense` if it imports that.
+/// A shader: its entry point has the file's name; it binds `buffers` storage buffers, then where there are no immediates its
+/// `parameters`, then those of `package::dense` if it imports that.
 pub(super) struct Shader {
     pub name: &'static str,
     source: &'static str,
     pub buffers: u32,
-    pub words: u32,
+    /// Names of its parameters, each a u32.
+    parameters: &'static [&'static str],
     /// A condition that its source is compiled under.
     variant: Option<&'static str>,
 }
 
+impl Shader {
+    fn parameter_bytes(&self) -> u32 {
+        4 * self.parameters.len() as u32
+    }
+
+    /// Its bindings, with those of a dense matrix in `count` buffers.
+    fn layout_entries(&self, count: u32, immediates: bool) -> Vec<BindGroupLayoutEntry> {
+        let entry = |binding: u32, ty: BufferBindingType, has_dynamic_offset: bool| BindGroupLayoutEntry {
+            binding,
+            visibility: ShaderStages::COMPUTE,
+            ty: BindingType::Buffer { ty, has_dynamic_offset, min_binding_size: None },
+            count: None,
+        };
+        let of_dense = self.buffers + 1..self.buffers + 1 + count;
+        let mut entries: Vec<_> =
+            (0..self.buffers).chain(of_dense).map(|b| entry(b, BufferBindingType::Storage { read_only: false }, false)).collect();
+        if !immediates {
+            entries.push(entry(self.buffers, BufferBindingType::Uniform, true));
+        }
+        entries
+    }
+}
+
 macro_rules! shader {
-    ($name:literal, $buffers:literal, $words:literal) => {
-        shader!($name, $buffers, $words, None)
+    ($name:literal, $buffers:literal, $parameters:ident) => {
+        shader!($name, $buffers, $parameters, None)
     };
-    ($name:literal, $buffers:literal, $words:literal, $variant:expr) => {
+    ($name:literal, $buffers:literal, $parameters:ident, $variant:expr) => {
         Shader {
             name: $name,
             source: include_str!(concat!("../../shaders/", $name, ".wgsl")),
             buffers: $buffers,
-            words: $words,
+            parameters: parameters::$parameters::FIELDS,
             variant: $variant,
         }
     };
 }
 
-pub(super) const GEQRT: Shader = shader!("geqrt", 2, 12);
-pub(super) const UNMQR: Shader = shader!("unmqr", 2, 12);
+pub(super) const GEQRT: Shader = shader!("geqrt", 2, Level);
+pub(super) const UNMQR: Shader = shader!("unmqr", 2, Level);
 /// For levels whose rows and columns start at multiples of four.
-pub(super) const UNMQR_IN_VECTORS: Shader = shader!("unmqr", 2, 12, Some("vectors"));
-pub(super) const PACK_BAND: Shader = shader!("pack_band", 1, 7);
-pub(super) const UNPACK_BAND: Shader = shader!("unpack_band", 2, 4);
-pub(super) const REPACK_BAND: Shader = shader!("repack_band", 2, 4);
-pub(super) const CHASE: Shader = shader!("chase", 1, 9);
-pub(super) const SQUARE_BIDIAGONAL: Shader = shader!("square_bidiagonal", 2, 3);
-pub(super) const BISECT: Shader = shader!("bisect", 2, 3);
-pub(super) const GEMM: Shader = shader!("gemm", 3, 11);
-pub(super) const TRMM: Shader = shader!("trmm", 3, 9);
-pub(super) const TRSM: Shader = shader!("trsm", 3, 9);
-pub(super) const DIAGONAL: Shader = shader!("diagonal", 2, 2);
-pub(super) const LARGEST: Shader = shader!("largest", 2, 4);
-pub(super) const SCALE: Shader = shader!("scale", 3, 4);
+pub(super) const UNMQR_IN_VECTORS: Shader = shader!("unmqr", 2, Level, Some("vectors"));
+pub(super) const PACK_BAND: Shader = shader!("pack_band", 1, PackBand);
+pub(super) const UNPACK_BAND: Shader = shader!("unpack_band", 2, UnpackBand);
+pub(super) const REPACK_BAND: Shader = shader!("repack_band", 2, RepackBand);
+pub(super) const CHASE: Shader = shader!("chase", 1, Chase);
+pub(super) const SQUARE_BIDIAGONAL: Shader = shader!("square_bidiagonal", 2, SquareBidiagonal);
+pub(super) const BISECT: Shader = shader!("bisect", 2, Bisect);
+pub(super) const GEMM: Shader = shader!("gemm", 3, Gemm);
+pub(super) const TRMM: Shader = shader!("trmm", 3, Triangle);
+pub(super) const TRSM: Shader = shader!("trsm", 3, Triangle);
+pub(super) const DIAGONAL: Shader = shader!("diagonal", 2, Diagonal);
+pub(super) const LARGEST: Shader = shader!("largest", 2, Largest);
+pub(super) const SCALE: Shader = shader!("scale", 3, Scale);
 
 /// What shaders share.
 const MODULES: [(&str, &str); 10] = [
@@ -85,7 +114,8 @@ pub(crate) const LINEAR_THREADS: u32 = 128;
 pub(super) struct Pipeline {
     pub compute: ComputePipeline,
     layout: BindGroupLayout,
-    words: u32,
+    /// Names of the parameters.
+    pub parameters: &'static [&'static str],
 }
 
 /// What a pipeline is compiled from: shader, its variant, number of the matrix's buffers, storage type and constants.
@@ -223,33 +253,29 @@ impl GpuContext {
         let device = self.device();
         let descriptor = ShaderModuleDescriptor { label: Some(shader.name), source: ShaderSource::Wgsl(source.into()) };
         let checks = if self.is_checked() { ShaderRuntimeChecks::checked() } else { ShaderRuntimeChecks::unchecked() };
-        // Without checks a shader must not index out of bounds, loop without end, or divide by zero. The sources are ours alone (`include_str!`), every loop in them counts up to a bound, and their indices and divisors depend on nothing but the
-        // parameters and the constants, never on matrix entries. `storage.rs` and `kernels.rs` refuse parameters that reach outside
-        // the buffers bound (`Dense::parameters`, `Banded::parameters`), as `triangular.rs` does (`check_rows`, of matrices whose shapes
-        // fit); `Shape::new` and `TriangleShape::new` make workgroup arrays and constants agree.
+        // Without checks a shader must not index out of bounds, loop without end, or divide by zero. The sources are the crate's own
+        // (`include_str!`). Every loop counts up to a bound. Indices, bounds and divisors come from parameters and constants alone, never
+        // from matrix entries. What is checked where, before a dispatch:
+        //   geqrt, unmqr          `Dense::parameters`: the level fits the matrix, V, T, and the workgroup arrays of `Shape`
+        //   pack_band             `GpuKernels::pack_band`: n fits the matrix; the band is made there, of its layout's size
+        //   unpack_band           `GpuKernels::unpacked`: the result is made there, of n columns of bandwidth + 1 entries
+        //   repack_band           `GpuKernels::adopt_band`: the source holds as many; the band is made there
+        //   chase                 `Banded::check`: the step fits the band's layout; `ChaseShape` is made of that layout
+        //   square_bidiagonal, bisect   `GpuKernels::bisect`: squares and bounds are made there, for the band's n
+        //   gemm, trmm, trsm      `GpuTriangular::new`, `check_rows` and `triangle`: shapes fit, rows are within M and B, and at most a base
+        //   diagonal, largest     `GpuMatrix` has room for its lines: `GpuMatrix::from_buffer` checks, the others allocate so
+        //   scale                 `GpuKernels::adopt`: `Lines::check` of the source; the result is made there, of its size
+        // Constants and workgroup arrays come from one `Shape`, `ChaseShape` or `TriangleShape`, checked when it is made.
         // tests/gpu runs every kernel with the checks on and off and compares.
-        // SAFETY: as said above: our own sources, with indices, bounds of loops and divisors from parameters that were checked.
+        // SAFETY: as said above: the sources are trusted, and their indices, bounds and divisors were checked by the functions named.
         let module = unsafe { device.create_shader_module_trusted(descriptor, checks) };
 
-        let entry = |binding: u32, ty: BufferBindingType, has_dynamic_offset: bool| BindGroupLayoutEntry {
-            binding,
-            visibility: ShaderStages::COMPUTE,
-            ty: BindingType::Buffer { ty, has_dynamic_offset, min_binding_size: None },
-            count: None,
-        };
-        let of_dense = shader.buffers + 1..shader.buffers + 1 + count;
-        let mut entries: Vec<_> = (0..shader.buffers)
-            .chain(of_dense)
-            .map(|b| entry(b, BufferBindingType::Storage { read_only: false }, false))
-            .collect();
-        if !self.immediates() {
-            entries.push(entry(shader.buffers, BufferBindingType::Uniform, true));
-        }
+        let entries = shader.layout_entries(count, self.immediates());
         let layout = device.create_bind_group_layout(&BindGroupLayoutDescriptor { label: Some(shader.name), entries: &entries });
         let pipeline_layout = device.create_pipeline_layout(&PipelineLayoutDescriptor {
             label: Some(shader.name),
             bind_group_layouts: &[Some(&layout)],
-            immediate_size: if self.immediates() { 4 * shader.words } else { 0 },
+            immediate_size: if self.immediates() { shader.parameter_bytes() } else { 0 },
         });
         let compute = device.create_compute_pipeline(&ComputePipelineDescriptor {
             label: Some(shader.name),
@@ -263,7 +289,7 @@ impl GpuContext {
             },
             cache: self.pipelines().file.as_ref().map(|file| &file.cache),
         });
-        Pipeline { compute, layout, words: shader.words }
+        Pipeline { compute, layout, parameters: shader.parameters }
     }
 
     /// Binds `buffers` in order, the parameters' uniform buffer where there is one, and the buffers of a dense matrix.
@@ -274,8 +300,11 @@ impl GpuContext {
         uniforms: Option<&Buffer>,
         dense: &[Buffer],
     ) -> BindGroup {
-        let parameters =
-            uniforms.map(|buffer| BufferBinding { buffer, offset: 0, size: BufferSize::new(u64::from(pipeline.words) * 4) });
+        let parameters = uniforms.map(|buffer| BufferBinding {
+            buffer,
+            offset: 0,
+            size: BufferSize::new(4 * pipeline.parameters.len() as u64),
+        });
         let own = (0..).zip(buffers.iter().map(|buffer| buffer.as_entire_buffer_binding()));
         let parameters = parameters.map(|buffer| (buffers.len() as u32, buffer));
         let dense = (buffers.len() as u32 + 1..).zip(dense.iter().map(|buffer| buffer.as_entire_buffer_binding()));
