@@ -9,7 +9,7 @@
 
 import package::tuning::{TS, TS4, CPB, CPB4, CPB8, GEMM_THREADS};
 import package::operands::{b, factors, entry_of_m};
-import package::scalar::{Scalar, Scalar4, Lanes, join, lanes, load, multiply_add, store, times};
+import package::scalar::{Scalar, Lanes, join, lanes, load, multiply_add, store, times};
 import package::tiles::{Tile, Piece, left, right, LEFT_LD, RIGHT_LD, transposed_product};
 
 struct Params {

@@ -9,7 +9,7 @@
 //
 //   x_k <- x_k / M_kk;    p > k:  x_p <- x_p - M_pk x_k
 
-import package::tuning::{BASE, GROUPS, TRIANGLE_THREADS};
+import package::tuning::{GROUPS, TRIANGLE_THREADS};
 import package::scalar::{Scalar, Scalar4, add_product4, conjugate};
 import package::triangle::{TRIANGLE_LD, params, triangle, stage_triangle, own, load_four, store_four};
 

@@ -16,7 +16,7 @@ import package::tuning::{TS, TS4, CPB, CPB4, CPB8, I_LOW, J_LOW, UNMQR_THREADS};
 import package::dense::{read_entry, write_entry};
 import package::scalar::{Scalar, Scalar4, Lanes, conjugate, difference4, join, lanes, load, load4, store, store4};
 import package::level::{Level, Place, matrix_row, place_of};
-import package::tiles::{Tile, Piece, left, right, LEFT_LD, RIGHT_LD, transposed, transposed_product, store_right, store_tile};
+import package::tiles::{Tile, Piece, left, LEFT_LD, transposed, transposed_product, store_right, store_tile};
 
 @group(0) @binding(0) var<storage, read_write> v: array<Scalar4>;
 @group(0) @binding(1) var<storage, read_write> t: array<Scalar4>;

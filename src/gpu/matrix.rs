@@ -22,6 +22,7 @@ use crate::{
     gpu::{
         device::{
             context::GpuContext,
+            parameters,
             pipeline::{DIAGONAL, LARGEST},
             stream::{Stream, buffer},
         },
@@ -215,8 +216,9 @@ impl<T: Number> DeviceMatrix<T> {
         let found = buffer(&self.context, "largest entries", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
         let pipeline = self.context.pipeline::<T::Scalar>(&LARGEST, &[], 0)?;
         let bindings = stream.bind(&pipeline, &[&self.entries, &found], &[])?;
-        let words = [inner, ld, len, len.div_ceil(threads)].map(|word| word as u32);
-        stream.dispatch(&pipeline, &bindings, words.into(), [groups as u32, 1, 1], Work::other(Kernel::Largest, 0))?;
+        let parameters =
+            parameters::Largest { inner: inner as u32, ld: ld as u32, len: len as u32, each: len.div_ceil(threads) as u32 };
+        stream.dispatch(&pipeline, &bindings, parameters, [groups as u32, 1, 1], Work::other(Kernel::Largest, 0))?;
         let zero = T::Real::from_double(0.0);
         let found: Vec<T::Real> = stream.read_back_now(&found, threads)?;
         if found.iter().all(|&x| x >= zero) {
@@ -234,9 +236,9 @@ impl<T: Number> DeviceMatrix<T> {
         let out = buffer(&self.context, "the diagonal", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
         let pipeline = self.context.pipeline::<T::Scalar>(&DIAGONAL, &[], 0)?;
         let bindings = stream.bind(&pipeline, &[&self.entries, &out], &[])?;
-        let words = [n, self.strides.0 + self.strides.1].map(|word| word as u32);
+        let parameters = parameters::Diagonal { n: n as u32, stride: (self.strides.0 + self.strides.1) as u32 };
         let [x, y] = stream.fold(n.div_ceil(LINEAR_THREADS as usize))?;
-        stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], Work::other(Kernel::Diagonal, 0))?;
+        stream.dispatch(&pipeline, &bindings, parameters, [x, y, 1], Work::other(Kernel::Diagonal, 0))?;
         stream.read_back_now(&out, n)
     }
 }

@@ -17,8 +17,9 @@ use crate::{
     gpu::{
         device::{
             context::GpuContext,
+            parameters,
             pipeline::{CHASE, GEQRT, Pipeline, Shader, UNMQR, UNMQR_IN_VECTORS},
-            stream::{Parameters, Stream, buffer},
+            stream::{Stream, buffer},
         },
         kernels::GpuKernels,
     },
@@ -310,22 +311,7 @@ impl<T: Number> Dense<T> {
     }
 
     /// The shaders' `Level`, once it is certain that nothing in it reaches outside the buffers or the shaders' workgroup arrays.
-    pub(crate) fn parameters(&self, level: &Level) -> Result<Parameters> {
-        Ok(self.words(level)?.map(|word| word as u32).into())
-    }
-
-    /// [`parameters`](Self::parameters) for an update of these of the columns right of the panel: all before them count as the panel's, and
-    /// the matrix ends with them.
-    pub(crate) fn parameters_of(&self, level: &Level, columns: Range<usize>) -> Result<Parameters> {
-        let mut words = self.words(level)?;
-        let trailing = level.col + level.width;
-        let [.., cols, _, width, _, _, _, _, _, _] = &mut words;
-        (*cols, *width) = ((trailing + columns.end).min(*cols), level.width + columns.start);
-        Ok(words.map(|word| word as u32).into())
-    }
-
-    /// Those of the shaders' `Level`, in its order.
-    fn words(&self, level: &Level) -> Result<[usize; 12]> {
+    pub(crate) fn parameters(&self, level: &Level) -> Result<parameters::Level> {
         let &Level { transposed, col, width, map } = level;
         let (rows, cols) = self.size(transposed);
         let (rs, cs) = if transposed { (self.strides.1, self.strides.0) } else { self.strides };
@@ -346,8 +332,28 @@ impl<T: Number> Dense<T> {
                 format!("{level:?} does not fit a {rows} x {cols} matrix with {:?}", self.shape),
             ));
         }
-        let lines = self.lines;
-        Ok([rs, cs, lines, cols, col, width, map.start, map.group, map.spacing, map.rows, map.block_rows, map.blocks()])
+        Ok(parameters::Level {
+            rs: rs as u32,
+            cs: cs as u32,
+            lines: self.lines as u32,
+            cols: cols as u32,
+            col: col as u32,
+            width: width as u32,
+            start: map.start as u32,
+            group: map.group as u32,
+            spacing: map.spacing as u32,
+            rows: map.rows as u32,
+            block_rows: map.block_rows as u32,
+            blocks: map.blocks() as u32,
+        })
+    }
+
+    /// [`parameters`](Self::parameters) for an update of these of the columns right of the panel: all before them count as the panel's, and
+    /// the matrix ends with them.
+    pub(crate) fn parameters_of(&self, level: &Level, columns: Range<usize>) -> Result<parameters::Level> {
+        let whole = self.parameters(level)?;
+        let end = level.col + level.width + columns.end;
+        Ok(parameters::Level { cols: whole.cols.min(end as u32), width: (level.width + columns.start) as u32, ..whole })
     }
 }
 

@@ -2,7 +2,9 @@
 
 pub mod adapter;
 pub mod context;
+pub(crate) mod parameters;
 pub(crate) mod pipeline;
 pub(crate) mod pipeline_cache;
 pub(crate) mod stream;
+mod template;
 pub(crate) mod timer;

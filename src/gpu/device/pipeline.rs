@@ -1,14 +1,12 @@
 //! Shader sources, the constants that are written into them, and the pipelines compiled from both.
 
 use std::{
-    borrow::Cow,
     collections::HashMap,
     fmt::Write,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use web_time::Instant;
-use wesl::{CompileOptions, VirtualResolver, Wesl};
 use wgpu::{
     BindGroup, BindGroupDescriptor, BindGroupEntry, BindGroupLayout, BindGroupLayoutDescriptor, BindGroupLayoutEntry,
     BindingType, Buffer, BufferBinding, BufferBindingType, BufferSize, ComputePipeline, ComputePipelineDescriptor, Features,
@@ -22,51 +20,80 @@ use crate::{
         number::{Number, Re, RealElement, Scalar},
     },
     cost::work::LINEAR_THREADS,
-    gpu::device::{context::GpuContext, pipeline_cache::PipelineFile},
+    gpu::device::{
+        context::GpuContext,
+        parameters::{self, Parameters},
+        pipeline_cache::PipelineFile,
+        template::assemble,
+    },
 };
 
-/// A shader: its entry point has the file's name; it binds `buffers` storage buffers, then where there are no immediates its `words` u32
-/// parameters, then those of `package::dense` if it imports that.
+/// A shader: its entry point has the file's name; it binds `buffers` storage buffers, then where there are no immediates its
+/// `parameters`, then those of `package::dense` if it imports that.
 pub(crate) struct Shader {
     pub name: &'static str,
     source: &'static str,
     pub buffers: u32,
-    pub words: u32,
+    /// Names of its parameters, each a u32.
+    parameters: &'static [&'static str],
     /// A condition that its source is compiled under.
     variant: Option<&'static str>,
 }
 
+impl Shader {
+    fn parameter_bytes(&self) -> u32 {
+        4 * self.parameters.len() as u32
+    }
+
+    /// Its bindings, with those of a dense matrix in `count` buffers.
+    fn layout_entries(&self, count: u32, immediates: bool) -> Vec<BindGroupLayoutEntry> {
+        let entry = |binding: u32, ty: BufferBindingType, has_dynamic_offset: bool| BindGroupLayoutEntry {
+            binding,
+            visibility: ShaderStages::COMPUTE,
+            ty: BindingType::Buffer { ty, has_dynamic_offset, min_binding_size: None },
+            count: None,
+        };
+        let of_dense = self.buffers + 1..self.buffers + 1 + count;
+        let mut entries: Vec<_> =
+            (0..self.buffers).chain(of_dense).map(|b| entry(b, BufferBindingType::Storage { read_only: false }, false)).collect();
+        if !immediates {
+            entries.push(entry(self.buffers, BufferBindingType::Uniform, true));
+        }
+        entries
+    }
+}
+
 macro_rules! shader {
-    ($name:literal, $buffers:literal, $words:literal) => {
-        shader!($name, $buffers, $words, None)
+    ($name:literal, $buffers:literal, $parameters:ident) => {
+        shader!($name, $buffers, $parameters, None)
     };
-    ($name:literal, $buffers:literal, $words:literal, $variant:expr) => {
+    ($name:literal, $buffers:literal, $parameters:ident, $variant:expr) => {
         Shader {
             name: $name,
             source: include_str!(concat!("../../../shaders/", $name, ".wgsl")),
             buffers: $buffers,
-            words: $words,
+            parameters: parameters::$parameters::FIELDS,
             variant: $variant,
         }
     };
 }
 
-pub(crate) const GEQRT: Shader = shader!("geqrt", 2, 12);
-pub(crate) const UNMQR: Shader = shader!("unmqr", 2, 12);
+pub(crate) const GEQRT: Shader = shader!("geqrt", 2, Level);
+pub(crate) const UNMQR: Shader = shader!("unmqr", 2, Level);
 /// For levels whose rows and columns start at multiples of four.
-pub(crate) const UNMQR_IN_VECTORS: Shader = shader!("unmqr", 2, 12, Some("vectors"));
-pub(crate) const PACK_BAND: Shader = shader!("pack_band", 1, 7);
-pub(crate) const UNPACK_BAND: Shader = shader!("unpack_band", 2, 4);
-pub(crate) const REPACK_BAND: Shader = shader!("repack_band", 2, 4);
-pub(crate) const CHASE: Shader = shader!("chase", 1, 9);
-pub(crate) const SQUARE_BIDIAGONAL: Shader = shader!("square_bidiagonal", 2, 3);
-pub(crate) const BISECT: Shader = shader!("bisect", 2, 3);
-pub(crate) const GEMM: Shader = shader!("gemm", 3, 11);
-pub(crate) const TRMM: Shader = shader!("trmm", 3, 9);
-pub(crate) const TRSM: Shader = shader!("trsm", 3, 9);
-pub(crate) const DIAGONAL: Shader = shader!("diagonal", 2, 2);
-pub(crate) const LARGEST: Shader = shader!("largest", 2, 4);
-pub(crate) const SCALE: Shader = shader!("scale", 3, 4);
+pub(crate) const UNMQR_IN_VECTORS: Shader = shader!("unmqr", 2, Level, Some("vectors"));
+pub(crate) const PACK_BAND: Shader = shader!("pack_band", 1, PackBand);
+pub(crate) const UNPACK_BAND: Shader = shader!("unpack_band", 2, UnpackBand);
+pub(crate) const REPACK_BAND: Shader = shader!("repack_band", 2, RepackBand);
+pub(crate) const CHASE: Shader = shader!("chase", 1, Chase);
+pub(crate) const SQUARE_BIDIAGONAL: Shader = shader!("square_bidiagonal", 2, SquareBidiagonal);
+pub(crate) const BISECT: Shader = shader!("bisect", 2, Bisect);
+pub(crate) const GEMM: Shader = shader!("gemm", 3, Gemm);
+pub(crate) const TRMM: Shader = shader!("trmm", 3, Triangle);
+pub(crate) const TRSM: Shader = shader!("trsm", 3, Triangle);
+pub(crate) const DIAGONAL: Shader = shader!("diagonal", 2, Diagonal);
+pub(crate) const LARGEST: Shader = shader!("largest", 2, Largest);
+pub(crate) const SCALE: Shader = shader!("scale", 3, Scale);
 
 /// What shaders share.
 const MODULES: [(&str, &str); 10] = [
@@ -87,7 +114,8 @@ const MODULES: [(&str, &str); 10] = [
 pub(crate) struct Pipeline {
     pub compute: ComputePipeline,
     layout: BindGroupLayout,
-    words: u32,
+    /// Names of the parameters.
+    pub parameters: &'static [&'static str],
 }
 
 /// What a pipeline is compiled from: shader, its variant, number of the matrix's buffers, storage type and constants.
@@ -158,27 +186,20 @@ struct Has {
 
 /// The shader's WGSL for matrices stored as `S` in `count` buffers, imports resolved and constants written in.
 fn wgsl<S: Number>(shader: &Shader, count: usize, constants: &str, device: Has) -> Result<String> {
-    let failed = |reason: String| SvdError::Gpu { what: "the source of a shader", reason: format!("{}: {reason}", shader.name) };
-    let mut resolver = VirtualResolver::new();
     let vectors = shader.variant == Some("vectors");
     let dense = dense(shader.buffers + 1, count, if vectors { "Stored4" } else { "Stored" });
-    let own = [(shader.name, shader.source), ("tuning", constants), ("dense", &dense)];
-    for (name, source) in MODULES.into_iter().chain(own) {
-        let path = format!("package::{name}").parse().map_err(|e| failed(format!("{e}")))?;
-        resolver.add_module(path, Cow::Borrowed(source));
-    }
-    let mut compiler = Wesl::new("shaders").set_custom_resolver(resolver);
-    compiler.set_options(CompileOptions { validate: false, mangle_root: false, strip: true, lower: false, ..Default::default() });
-    compiler
-        .set_feature("f64", size_of::<Re<S>>() == size_of::<f64>())
-        .set_feature("complex", S::Scalar::IS_COMPLEX)
-        .set_feature("f16", S::IS_HALF)
-        .set_feature("immediates", device.immediates)
-        .set_feature("subgroups", device.subgroups)
-        .set_feature("vectors", vectors)
-        .set_feature("blocks", count > 1);
-    let root = format!("package::{}", shader.name).parse().map_err(|e| failed(format!("{e}")))?;
-    compiler.compile(&root).map(|module| module.to_string()).map_err(|e| failed(e.to_string()))
+    let modules: Vec<_> = MODULES.into_iter().chain([("tuning", constants), ("dense", &dense)]).collect();
+    let conditions = [
+        ("f64", size_of::<Re<S>>() == size_of::<f64>()),
+        ("complex", S::Scalar::IS_COMPLEX),
+        ("f16", S::IS_HALF),
+        ("immediates", device.immediates),
+        ("subgroups", device.subgroups),
+        ("vectors", vectors),
+        ("blocks", count > 1),
+    ];
+    assemble((shader.name, shader.source), &modules, &conditions)
+        .map_err(|reason| SvdError::Gpu { what: "the source of a shader", reason })
 }
 
 impl GpuContext {
@@ -232,33 +253,29 @@ impl GpuContext {
         let device = self.device();
         let descriptor = ShaderModuleDescriptor { label: Some(shader.name), source: ShaderSource::Wgsl(source.into()) };
         let checks = if self.is_checked() { ShaderRuntimeChecks::checked() } else { ShaderRuntimeChecks::unchecked() };
-        // Without checks a shader must not index out of bounds, loop without end, or divide by zero. The sources are ours alone (`include_str!`), every loop in them counts up to a bound, and their indices and divisors depend on nothing but the
-        // parameters and the constants, never on matrix entries. `storage.rs` and `kernels.rs` refuse parameters that reach outside
-        // the buffers bound (`Dense::parameters`, `Banded::parameters`), as `triangular.rs` does (`check_rows`, of matrices whose shapes
-        // fit); `Shape::new` and `TriangleShape::new` make workgroup arrays and constants agree.
+        // Without checks a shader must not index out of bounds, loop without end, or divide by zero. The sources are the crate's own
+        // (`include_str!`). Every loop counts up to a bound. Indices, bounds and divisors come from parameters and constants alone, never
+        // from matrix entries. What is checked where, before a dispatch:
+        //   geqrt, unmqr          `Dense::parameters`: the level fits the matrix, V, T, and the workgroup arrays of `Shape`
+        //   pack_band             `GpuKernels::pack_band`: n fits the matrix; the band is made there, of its layout's size
+        //   unpack_band           `GpuKernels::unpacked`: the result is made there, of n columns of bandwidth + 1 entries
+        //   repack_band           `GpuKernels::adopt_band`: the source holds as many; the band is made there
+        //   chase                 `Banded::check`: the step fits the band's layout; `ChaseShape` is made of that layout
+        //   square_bidiagonal, bisect   `GpuKernels::bisect`: squares and bounds are made there, for the band's n
+        //   gemm, trmm, trsm      `GpuTriangular::new`, `check_rows` and `triangle`: shapes fit, rows are within M and B, and at most a base
+        //   diagonal, largest     `GpuMatrix` has room for its lines: `GpuMatrix::from_buffer` checks, the others allocate so
+        //   scale                 `GpuKernels::adopt`: `Lines::check` of the source; the result is made there, of its size
+        // Constants and workgroup arrays come from one `Shape`, `ChaseShape` or `TriangleShape`, checked when it is made.
         // tests/gpu runs every kernel with the checks on and off and compares.
-        // SAFETY: as said above: our own sources, with indices, bounds of loops and divisors from parameters that were checked.
+        // SAFETY: as said above: the sources are trusted, and their indices, bounds and divisors were checked by the functions named.
         let module = unsafe { device.create_shader_module_trusted(descriptor, checks) };
 
-        let entry = |binding: u32, ty: BufferBindingType, has_dynamic_offset: bool| BindGroupLayoutEntry {
-            binding,
-            visibility: ShaderStages::COMPUTE,
-            ty: BindingType::Buffer { ty, has_dynamic_offset, min_binding_size: None },
-            count: None,
-        };
-        let of_dense = shader.buffers + 1..shader.buffers + 1 + count;
-        let mut entries: Vec<_> = (0..shader.buffers)
-            .chain(of_dense)
-            .map(|b| entry(b, BufferBindingType::Storage { read_only: false }, false))
-            .collect();
-        if !self.immediates() {
-            entries.push(entry(shader.buffers, BufferBindingType::Uniform, true));
-        }
+        let entries = shader.layout_entries(count, self.immediates());
         let layout = device.create_bind_group_layout(&BindGroupLayoutDescriptor { label: Some(shader.name), entries: &entries });
         let pipeline_layout = device.create_pipeline_layout(&PipelineLayoutDescriptor {
             label: Some(shader.name),
             bind_group_layouts: &[Some(&layout)],
-            immediate_size: if self.immediates() { 4 * shader.words } else { 0 },
+            immediate_size: if self.immediates() { shader.parameter_bytes() } else { 0 },
         });
         let compute = device.create_compute_pipeline(&ComputePipelineDescriptor {
             label: Some(shader.name),
@@ -272,7 +289,7 @@ impl GpuContext {
             },
             cache: self.pipelines().file.as_ref().map(|file| &file.cache),
         });
-        Pipeline { compute, layout, words: shader.words }
+        Pipeline { compute, layout, parameters: shader.parameters }
     }
 
     /// Binds `buffers` in order, the parameters' uniform buffer where there is one, and the buffers of a dense matrix.
@@ -283,8 +300,11 @@ impl GpuContext {
         uniforms: Option<&Buffer>,
         dense: &[Buffer],
     ) -> BindGroup {
-        let parameters =
-            uniforms.map(|buffer| BufferBinding { buffer, offset: 0, size: BufferSize::new(u64::from(pipeline.words) * 4) });
+        let parameters = uniforms.map(|buffer| BufferBinding {
+            buffer,
+            offset: 0,
+            size: BufferSize::new(4 * pipeline.parameters.len() as u64),
+        });
         let own = (0..).zip(buffers.iter().map(|buffer| buffer.as_entire_buffer_binding()));
         let parameters = parameters.map(|buffer| (buffers.len() as u32, buffer));
         let dense = (buffers.len() as u32 + 1..).zip(dense.iter().map(|buffer| buffer.as_entire_buffer_binding()));
@@ -299,37 +319,117 @@ impl GpuContext {
 
 #[cfg(test)]
 mod tests {
+    use half::f16;
+    use num_complex::Complex;
+    use wgpu::naga::{
+        Module, front,
+        valid::{Capabilities, ModuleInfo, ValidationFlags, Validator},
+    };
+
     use super::*;
+    use crate::{
+        cost::shape::{Bounds, ChaseShape, Shape, TriangleShape},
+        gpu::kernels::bisection::bisection_pipelines,
+        tile::{band_layout::BandLayout, tuning::Tuning},
+    };
+
+    /// All shaders, and all variants, with the constants that they are compiled with for matrices stored as `S`.
+    fn all<S: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<(&'static Shader, Vec<(&'static str, u32)>)> {
+        let shape = Shape::new::<S>(bounds, tuning).unwrap();
+        let layout = BandLayout::new(1000, tuning.tile_size, tuning.tile_width);
+        let chase = ChaseShape::new::<S>(bounds, layout, tuning).unwrap();
+        let triangle = TriangleShape::new::<S::Scalar>(bounds, tuning).unwrap().constants();
+        let linear = [&PACK_BAND, &UNPACK_BAND, &REPACK_BAND, &DIAGONAL, &LARGEST, &SCALE].map(|shader| (shader, Vec::new()));
+        let bisection = bisection_pipelines().map(|(shader, constants, _)| (shader, constants));
+        let tiles = [
+            (&GEQRT, shape.geqrt_constants().into()),
+            (&UNMQR, shape.unmqr_constants().into()),
+            (&UNMQR_IN_VECTORS, shape.unmqr_constants().into()),
+            (&CHASE, chase.constants().into()),
+            (&GEMM, shape.gemm_constants().into()),
+            (&TRMM, triangle.into()),
+            (&TRSM, triangle.into()),
+        ];
+        linear.into_iter().chain(bisection).chain(tiles).collect()
+    }
+
+    /// WebGPU's default limits.
+    const BOUNDS: Bounds<'_> =
+        Bounds { name: "WebGPU", threads: 256, bytes: 16 << 10, workgroups: 65535, software: false, fast_memory: false };
+
+    /// The parsed WGSL, valid with no more of a device than it `has` and than `S` needs.
+    fn parse<S: Number>(source: &str, has: Has) -> (Module, ModuleInfo) {
+        let module = front::wgsl::parse_str(source).unwrap_or_else(|e| panic!("{}", e.emit_to_string(source)));
+        let mut capabilities = Capabilities::empty();
+        capabilities.set(Capabilities::IMMEDIATES, has.immediates);
+        capabilities.set(Capabilities::SUBGROUP, has.subgroups);
+        capabilities.set(Capabilities::FLOAT64, size_of::<Re<S>>() == 8);
+        capabilities.set(Capabilities::SHADER_FLOAT16, S::IS_HALF);
+        let info = Validator::new(ValidationFlags::all(), capabilities).validate(&module);
+        let info = info.unwrap_or_else(|e| panic!("{}", e.emit_to_string(source)));
+        (module, info)
+    }
+
+    macro_rules! for_all_types {
+        ($function:ident) => {
+            $function::<f16>();
+            $function::<f32>();
+            $function::<f64>();
+            $function::<Complex<f32>>();
+            $function::<Complex<f64>>();
+        };
+    }
 
     /// Every shader resolves, for every storage type, both ways of passing parameters, with subgroups and without, and matrices in one buffer
-    /// or several, to WGSL with one entry point.
+    /// or several, to valid WGSL with one entry point.
     #[test]
     fn sources_resolve() {
         fn resolve<S: Number>() {
-            let resident = [GEMM, TRMM, TRSM, DIAGONAL, LARGEST, SCALE, REPACK_BAND];
-            let stages = [GEQRT, UNMQR, UNMQR_IN_VECTORS, PACK_BAND, UNPACK_BAND, CHASE, SQUARE_BIDIAGONAL, BISECT];
-            for shader in stages.into_iter().chain(resident) {
+            for (shader, values) in all::<S>(&BOUNDS, &Tuning::within::<S>(&BOUNDS, 1000)) {
                 for (immediates, subgroups, count) in [(false, false, 1), (true, false, 1), (true, true, 3)] {
-                    let values: Vec<_> =
-                        ["TS", "TS4", "SPLIT", "SLICE", "ROWS", "GEQRT_THREADS", "CPB", "CPB4", "CPB8", "I_LOW", "J_LOW"]
-                            .into_iter()
-                            .chain(["UNMQR_THREADS", "TAIL", "LINES", "PARTS", "EACH", "CHASE_THREADS"])
-                            .chain(["BISECT_THREADS", "TOP", "GEMM_THREADS", "BASE", "GROUPS", "TRIANGLE_THREADS"])
-                            .map(|name| (name, 4))
-                            .collect();
-                    let source = wgsl::<S>(&shader, count, &constants::<Re<S>>(&values), Has { immediates, subgroups }).unwrap();
+                    let has = Has { immediates, subgroups };
+                    let source = wgsl::<S>(shader, count, &constants::<Re<S>>(&values), has).unwrap();
                     assert_eq!(source.matches("@compute").count(), 1, "{source}");
                     assert_eq!(source.contains("var<immediate>"), immediates);
                     assert_eq!(source.contains("subgroup_size"), subgroups && shader.name == GEQRT.name, "{source}");
                     assert_eq!(source.contains("f64"), size_of::<Re<S>>() == 8, "{source}");
-                    assert_eq!(source.contains("enable f16"), S::IS_HALF, "{source}");
+                    assert_eq!(source.starts_with("enable f16;"), S::IS_HALF, "{source}");
+                    assert_eq!(source.matches("enable").count(), usize::from(S::IS_HALF), "{source}");
+                    let (module, _) = parse::<S>(&source, has);
+                    assert_eq!(module.entry_points.len(), 1);
                 }
             }
         }
-        resolve::<half::f16>();
-        resolve::<f32>();
-        resolve::<f64>();
-        resolve::<num_complex::Complex<f32>>();
-        resolve::<num_complex::Complex<f64>>();
+        for_all_types!(resolve);
+    }
+
+    /// Names on import lists, which the preprocessor leaves to readers, are declared in the module and used where it is imported.
+    #[test]
+    fn imports_are_declared_and_used() {
+        const DECLARE: [&str; 9] =
+            ["fn", "struct", "alias", "const", "workgroup", "private", "read_write", "immediate", "uniform"];
+        let words = |source: &str| -> Vec<String> {
+            let code = source.lines().flat_map(|line| line.split("//").next());
+            code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()))
+                .map(str::to_owned)
+                .collect()
+        };
+        let shaders = all::<f32>(&BOUNDS, &Tuning::within::<f32>(&BOUNDS, 1000));
+        let dense = dense(0, 2, "Stored");
+        let modules: Vec<_> = MODULES.into_iter().chain([("dense", &*dense)]).collect();
+        for (importer, source) in shaders.iter().map(|(shader, _)| (shader.name, shader.source)).chain(modules.clone()) {
+            let all = words(source);
+            for import in source.split("import package::").skip(1) {
+                let (module, rest) = import.split_once("::{").unwrap();
+                let declared = modules.iter().find(|(name, _)| *name == module).map(|(_, source)| words(source));
+                for name in words(rest.split_once('}').unwrap().0) {
+                    assert!(all.iter().filter(|word| **word == name).count() > 1, "{importer} does not use {module}::{name}");
+                    // The constants of `tuning` are those that each shader wants.
+                    let Some(declared) = &declared else { continue };
+                    let found = declared.windows(2).any(|pair| DECLARE.contains(&&*pair[0]) && pair[1] == name);
+                    assert!(found, "{importer} imports {module}::{name}, which is not there");
+                }
+            }
+        }
     }
 }

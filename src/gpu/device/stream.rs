@@ -25,6 +25,7 @@ use crate::{
     },
     gpu::device::{
         context::{GpuContext, Waits},
+        parameters::Parameters,
         pipeline::Pipeline,
         timer::Timer,
     },
@@ -45,19 +46,20 @@ const PIECE_BYTES: usize = 16 << 10;
 /// Most parameters that a kernel takes; with room to spare they fit 64 bytes.
 const WORDS: usize = 12;
 
-/// A kernel's parameters.
+/// A kernel's parameters, whichever it has.
 #[derive(Clone, Copy)]
-pub(crate) struct Parameters {
+struct Words {
     words: [u32; WORDS],
     len: usize,
 }
 
-impl<const N: usize> From<[u32; N]> for Parameters {
-    fn from(values: [u32; N]) -> Self {
-        const { assert!(N <= WORDS) };
+impl Words {
+    fn of<P: Parameters>(parameters: P) -> Self {
+        const { assert!(size_of::<P>() == 4 * P::FIELDS.len() && P::FIELDS.len() <= WORDS) };
         let mut words = [0; WORDS];
-        words[..N].copy_from_slice(&values);
-        Parameters { words, len: N }
+        let len = P::FIELDS.len();
+        words[..len].copy_from_slice(bytemuck::cast_slice(&[parameters]));
+        Words { words, len }
     }
 }
 
@@ -66,7 +68,7 @@ struct Dispatch {
     kernel: Kernel,
     pipeline: ComputePipeline,
     bindings: BindGroup,
-    parameters: Parameters,
+    parameters: Words,
     grid: [u32; 3],
     flops: u64,
 }
@@ -164,16 +166,17 @@ impl Stream {
         self.context.scoped("a bind group", || Ok(self.context.bind(pipeline, buffers, self.uniforms.as_ref(), dense)))
     }
 
-    /// Appends one dispatch of `grid` workgroups. Each dimension of the grid must be within the device's limit
-    /// (see [`fold`](Self::fold)); an empty grid is nothing to do.
-    pub fn dispatch(
+    /// Appends one dispatch of `grid` workgroups, with the pipeline's parameters. Each dimension of the grid must be within the device's
+    /// limit (see [`fold`](Self::fold)); an empty grid is nothing to do.
+    pub fn dispatch<P: Parameters>(
         &self,
         pipeline: &Pipeline,
         bindings: &BindGroup,
-        parameters: Parameters,
+        parameters: P,
         grid: [u32; 3],
         work: Work,
     ) -> Result<()> {
+        debug_assert_eq!(pipeline.parameters, P::FIELDS);
         if grid.contains(&0) {
             return Ok(());
         }
@@ -189,7 +192,7 @@ impl Stream {
             state = self.state();
         }
         state.flops += flops;
-        state.pending.push_back(Dispatch { kernel, pipeline, bindings, parameters, grid, flops });
+        state.pending.push_back(Dispatch { kernel, pipeline, bindings, parameters: Words::of(parameters), grid, flops });
         Ok(())
     }
 

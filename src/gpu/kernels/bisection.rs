@@ -11,6 +11,7 @@ use crate::{
     cost::work::{BISECT_THREADS, LINEAR_THREADS, TOP, Work, steps_of_dispatches},
     gpu::{
         device::{
+            parameters,
             pipeline::{BISECT, SQUARE_BIDIAGONAL, Wanted},
             stream::buffer,
         },
@@ -44,9 +45,9 @@ impl<S: Number> GpuKernels<S> {
         let [square, bisect] = bisection_pipelines().map(|(shader, values, count)| context.pipeline::<S>(shader, &values, count));
         let (square, bisect) = (square?, bisect?);
         let bindings = stream.bind(&square, &[&band.band, &squares], &[])?;
-        let words = [n, band.layout.ld(), band.layout.ku].map(|word| word as u32);
+        let parameters = parameters::SquareBidiagonal { n: n as u32, ld: band.layout.ld() as u32, ku: band.layout.ku as u32 };
         let work = Work::square_bidiagonal::<S>(n, LINEAR_THREADS.into());
-        stream.dispatch(&square, &bindings, words.into(), [1, 1, 1], work)?;
+        stream.dispatch(&square, &bindings, parameters, [1, 1, 1], work)?;
 
         let bindings = stream.bind(&bisect, &[&squares, &bounds], &[])?;
         let [x, y] = stream.fold(n.div_ceil(BISECT_THREADS as usize))?;
@@ -56,9 +57,9 @@ impl<S: Number> GpuKernels<S> {
             return Err(SvdError::invalid("stage3", reason));
         };
         for (k, steps) in dispatches.enumerate() {
-            let words = [n as u32, steps as u32, u32::from(k == 0)];
+            let parameters = parameters::Bisect { n: n as u32, steps: steps as u32, first: u32::from(k == 0) };
             let work = Work::bisect::<S>(n, steps, BISECT_THREADS.into());
-            stream.dispatch(&bisect, &bindings, words.into(), [x, y, 1], work)?;
+            stream.dispatch(&bisect, &bindings, parameters, [x, y, 1], work)?;
         }
 
         let squares: Vec<Re<S>> = stream.read_back(&squares, 2 * n + 1).await?;

@@ -22,6 +22,7 @@ use crate::{
     gpu::{
         device::{
             context::GpuContext,
+            parameters,
             pipeline::{CHASE, GEQRT, PACK_BAND, REPACK_BAND, SCALE, UNMQR, UNMQR_IN_VECTORS, UNPACK_BAND, Wanted},
             stream::{Manner, Stream, buffer},
         },
@@ -145,8 +146,9 @@ impl<S: Number> GpuKernels<S> {
         let pipeline = self.context.prepare::<S, _>(&wanted, || self.context.pipeline::<S>(&SCALE, &[], 0))?;
         let bindings = self.stream.bind(&pipeline, &[from.entries, out, &factors], &[])?;
         let [x, y] = self.stream.fold(len.div_ceil(LINEAR_THREADS as usize))?;
-        let words = [from.inner, from.ld, a.ld(), len].map(|word| word as u32);
-        self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], Work::other(Kernel::Scale, 0))?;
+        let parameters =
+            parameters::Scale { inner: from.inner as u32, from_ld: from.ld as u32, ld: a.ld() as u32, len: len as u32 };
+        self.stream.dispatch(&pipeline, &bindings, parameters, [x, y, 1], Work::other(Kernel::Scale, 0))?;
         Ok(a)
     }
 
@@ -159,9 +161,10 @@ impl<S: Number> GpuKernels<S> {
         }
         let pipeline = self.context.pipeline::<S>(&REPACK_BAND, &[], 0)?;
         let bindings = self.stream.bind(&pipeline, &[from, &band.band], &[])?;
-        let words = [n, layout.ld(), layout.ku, bandwidth].map(|word| word as u32);
+        let parameters =
+            parameters::RepackBand { n: n as u32, ld: layout.ld() as u32, ku: layout.ku as u32, bandwidth: bandwidth as u32 };
         let [x, y] = self.stream.fold((n * layout.ld()).div_ceil(LINEAR_THREADS as usize))?;
-        self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], Work::other(Kernel::RepackBand, 0))?;
+        self.stream.dispatch(&pipeline, &bindings, parameters, [x, y, 1], Work::other(Kernel::RepackBand, 0))?;
         Ok(band)
     }
 
@@ -174,10 +177,11 @@ impl<S: Number> GpuKernels<S> {
         let out = buffer(&self.context, "the band to be read back", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
         let pipeline = self.context.pipeline::<S>(&UNPACK_BAND, &[], 0)?;
         let bindings = self.stream.bind(&pipeline, &[&band.band, &out], &[])?;
-        let words = [n, band.layout.ld(), ku, bandwidth].map(|word| word as u32);
+        let parameters =
+            parameters::UnpackBand { n: n as u32, ld: band.layout.ld() as u32, ku: ku as u32, bandwidth: bandwidth as u32 };
         let [x, y] = self.stream.fold(len.div_ceil(LINEAR_THREADS as usize))?;
         let work = Work::unpack_band::<S>(n, bandwidth, LINEAR_THREADS.into());
-        self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], work)?;
+        self.stream.dispatch(&pipeline, &bindings, parameters, [x, y, 1], work)?;
         Ok(out)
     }
 
@@ -248,10 +252,18 @@ impl<S: Number> StageKernels for GpuKernels<S> {
         }
         let pipeline = self.context.pipeline::<S>(&PACK_BAND, &[], a.a.len())?;
         let bindings = self.stream.bind(&pipeline, &[&band.band], &a.a)?;
-        let words = [n, layout.ld(), layout.ku, bandwidth, a.strides.0, a.strides.1, a.lines].map(|word| word as u32);
+        let parameters = parameters::PackBand {
+            n: n as u32,
+            ld: layout.ld() as u32,
+            ku: layout.ku as u32,
+            bandwidth: bandwidth as u32,
+            rs: a.strides.0 as u32,
+            cs: a.strides.1 as u32,
+            lines: a.lines as u32,
+        };
         let [x, y] = self.stream.fold((n * layout.ld()).div_ceil(LINEAR_THREADS as usize))?;
         let work = Work::pack_band::<S>(layout, bandwidth, LINEAR_THREADS.into());
-        self.stream.dispatch(&pipeline, &bindings, words.into(), [x, y, 1], work)?;
+        self.stream.dispatch(&pipeline, &bindings, parameters, [x, y, 1], work)?;
         Ok(band)
     }
 
@@ -270,8 +282,17 @@ impl<S: Number> StageKernels for GpuKernels<S> {
         let (pipeline, bindings) = band.chase(&self.context, &self.stream)?;
         for time in 0..schedule.times() {
             let active = schedule.active(time);
-            let (ld, ku) = (band.layout.ld(), band.layout.ku);
-            let words = [n, ld, ku, bandwidth, tile_width, cycles, cycles * time, active.start, active.len()];
+            let parameters = parameters::Chase {
+                n: n as u32,
+                ld: band.layout.ld() as u32,
+                ku: band.layout.ku as u32,
+                bandwidth: bandwidth as u32,
+                tile_width: tile_width as u32,
+                cycles: cycles as u32,
+                clock: (cycles * time) as u32,
+                first: active.start as u32,
+                count: active.len() as u32,
+            };
             let grid = [active.len().min(most) as u32, 1, 1];
             let work = Work::chase::<S>(&shape, step, &active, cycles, most);
             if self.context.is_software() && shape.iterations(step) * active.len().div_ceil(most) * cycles > SOFTWARE_ITERATIONS {
@@ -281,7 +302,7 @@ impl<S: Number> StageKernels for GpuKernels<S> {
                 );
                 return Err(SvdError::invalid("cycles_per_dispatch", reason));
             }
-            self.stream.dispatch(pipeline, bindings, words.map(|word| word as u32).into(), grid, work)?;
+            self.stream.dispatch(pipeline, bindings, parameters, grid, work)?;
         }
         Ok(())
     }

@@ -19,6 +19,7 @@ use crate::{
     gpu::{
         device::{
             context::GpuContext,
+            parameters,
             pipeline::{GEMM, Pipeline, TRMM, TRSM},
             stream::{Stream, buffer},
         },
@@ -166,24 +167,24 @@ impl<'a> GpuTriangular<'a> {
         }
         let variant = self.variant;
         let flags = u32::from(variant.conjugates()) | u32::from(variant.lower()) << 1 | u32::from(variant.unit()) << 2;
-        let words = [
-            rows.len() as u32,
-            self.cols as u32,
-            self.m.at(rows.start, rows.start),
-            self.m.rs as u32,
-            self.m.cs as u32,
-            self.b.at(rows.start, 0),
-            self.b.rs as u32,
-            self.b.cs as u32,
-            flags | Self::index(alpha) << 8,
-        ];
+        let parameters = parameters::Triangle {
+            order: rows.len() as u32,
+            cols: self.cols as u32,
+            a: self.m.at(rows.start, rows.start),
+            a_rs: self.m.rs as u32,
+            a_cs: self.m.cs as u32,
+            b: self.b.at(rows.start, 0),
+            b_rs: self.b.rs as u32,
+            b_cs: self.b.cs as u32,
+            flags: flags | Self::index(alpha) << 8,
+        };
         let [x, y] = self.stream.fold(self.cols.div_ceil(4 * self.triangle.groups))?;
         let flops = (rows.len() as u64).pow(2).saturating_mul(self.cols as u64);
         let kernel = match variant.operation {
             Operation::Multiply => Kernel::Trmm,
             Operation::Solve => Kernel::Trsm,
         };
-        self.stream.dispatch(&self.base.0, &self.base.1, words.into(), [x, y, 1], Work::other(kernel, flops))
+        self.stream.dispatch(&self.base.0, &self.base.1, parameters, [x, y, 1], Work::other(kernel, flops))
     }
 }
 
@@ -202,23 +203,24 @@ impl TriangularKernels for GpuTriangular<'_> {
         let [y, z] = self.stream.fold(target.len().div_ceil(ts))?;
         for first in (0..self.cols).step_by(at_once) {
             let cols = at_once.min(self.cols - first);
-            let words = [
-                target.len() as u32,
-                cols as u32,
-                source.len() as u32,
-                self.m.at(target.start, source.start),
-                self.m.rs as u32,
-                self.m.cs as u32,
-                self.b.at(source.start, first),
-                self.b.at(target.start, first),
-                self.b.rs as u32,
-                self.b.cs as u32,
-                u32::from(self.variant.conjugates()) | Self::index(alpha) << 8 | Self::index(beta) << 16,
-            ];
+            let conjugated = u32::from(self.variant.conjugates());
+            let parameters = parameters::Gemm {
+                rows: target.len() as u32,
+                cols: cols as u32,
+                inner: source.len() as u32,
+                a: self.m.at(target.start, source.start),
+                a_rs: self.m.rs as u32,
+                a_cs: self.m.cs as u32,
+                x: self.b.at(source.start, first),
+                c: self.b.at(target.start, first),
+                b_rs: self.b.rs as u32,
+                b_cs: self.b.cs as u32,
+                flags: conjugated | Self::index(alpha) << 8 | Self::index(beta) << 16,
+            };
             let chunks = cols.div_ceil(cpb) as u32;
             let flops = flops_of_column.saturating_mul(cols as u64);
             let work = Work::other(Kernel::Gemm, flops);
-            self.stream.dispatch(&self.gemm.0, &self.gemm.1, words.into(), [chunks, y, z], work)?;
+            self.stream.dispatch(&self.gemm.0, &self.gemm.1, parameters, [chunks, y, z], work)?;
         }
         Ok(())
     }
