@@ -11,7 +11,7 @@ use std::ops::{Add, Mul, Sub};
 
 use faer::{Mat, MatRef};
 use num_complex::Complex;
-use svdvals_gpu::{Element, RealElement};
+use svdvals_gpu::{Element, Number, RealElement};
 
 /// 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -195,7 +195,7 @@ pub fn complex_noise(seed: u64, i: usize, j: usize) -> Complex<f64> {
 }
 
 /// The matrix in double precision (exact).
-pub fn widen<T: Element>(a: MatRef<'_, T>) -> Mat<Complex<f64>> {
+pub fn widen<T: Number>(a: MatRef<'_, T>) -> Mat<Complex<f64>> {
     Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].to_complex())
 }
 
@@ -213,7 +213,7 @@ pub fn furthest(values: impl IntoIterator<Item = f64>) -> f64 {
 pub type Kind<'a> = (&'a str, &'a dyn Fn(usize, usize) -> Complex<f64>);
 
 /// Distance from 1 to the next number in `T`'s arithmetic (f32 for the half types).
-pub fn eps<T: Element>() -> f64 {
+pub fn eps<T: Number>() -> f64 {
     <T::Real as num_traits::Float>::epsilon().to_double()
 }
 

@@ -3,18 +3,14 @@
 use faer::{Mat, MatRef};
 use num_complex::Complex;
 use svdvals_gpu::{
-    Band, Element, PanelTree, Tuning,
+    Band, Element, Number, PanelTree, RealElement, Tuning,
     internals::{
-        Op, Phases, ReductionStep, Side, StageKernels, TileKernels, apply_stage_1, apply_stage_2, band_to_bidiag, keep_stage_1,
+        Op, Phases, ReductionStep, Side, TileKernels, apply_stage_1, apply_stage_2, band_to_bidiag, keep_stage_1,
         to_band,
     },
 };
 
 use super::{complex_noise, eps, widen};
-
-/// What a backend computes in.
-type Scalar<K> = <<K as TileKernels>::Storage as svdvals_gpu::Number>::Scalar;
-type Real<K> = <<K as TileKernels>::Storage as svdvals_gpu::Number>::Real;
 
 /// Shapes and hyperparameters: tile size, leaf, tree, tile width. Square and tall matrices, several levels, short last blocks and panels, a
 /// matrix of one tile.
@@ -40,17 +36,16 @@ fn near(what: &str, found: &Mat<Complex<f64>>, want: &Mat<Complex<f64>>, bound: 
 }
 
 /// What a function makes of a matrix that it gets where the backend keeps one.
-fn on<K: TileKernels>(
+fn on<K>(
     kernels: &K,
     c: &Mat<Complex<f64>>,
     f: impl FnOnce(&mut K::Dense) -> svdvals_gpu::Result<()>,
 ) -> Result<Mat<Complex<f64>>, String>
 where
-    Scalar<K>: Element<Arithmetic = Scalar<K>> + svdvals_gpu::Number<Real = Real<K>, Scalar = Scalar<K>>,
+    K: TileKernels<Storage: Element>,
 {
-    let c = Mat::<Scalar<K>>::from_fn(c.nrows(), c.ncols(), |i, j| svdvals_gpu::Number::from_complex(c[(i, j)]));
-    let one = <Real<K> as svdvals_gpu::RealElement>::from_double(1.0);
-    let mut c = kernels.upload(c.as_ref(), one).map_err(|e| e.to_string())?;
+    let c = Mat::<K::Storage>::from_fn(c.nrows(), c.ncols(), |i, j| Number::from_complex(c[(i, j)]));
+    let mut c = kernels.upload(c.as_ref(), RealElement::from_double(1.0)).map_err(|e| e.to_string())?;
     f(&mut c).map_err(|e| e.to_string())?;
     Ok(widen(kernels.download(&c).map_err(|e| e.to_string())?.as_ref()))
 }
@@ -68,7 +63,7 @@ where
     T: Element,
     K: TileKernels<Storage = T>,
 {
-    let one = <T::Real as svdvals_gpu::RealElement>::from_double(1.0);
+    let one = T::Real::from_double(1.0);
     for (m, n, tile, leaf, tree, tile_width) in CASES {
         let tuning = Tuning::for_cpu::<f32>(64).tile_size(tile).leaf(leaf).tree(tree).tile_width(tile_width).cols_per_block(12);
         let tuning = tuning.split_k(4).threads_per_block(32).max_blocks(100);
