@@ -8,6 +8,8 @@
 //   A row is transposed, not conjugated, so that both sides are y <- H y for lines y: the rows, or the columns, after x.
 //
 //   band   A in band storage, entries as stored, in and out
+//   kept   where reflectors are kept (`kept`): n x n, column-major; the reflector of a left cycle in column R from row c0 on, that of a right
+//          cycle in row R from column c0 on, tau in the place of the first entry, which is 1
 //
 // Workgroup g runs the active sweeps first + g, first + g + (number of workgroups), ...; they touch disjoint entries. PARTS threads hold
 // a line in registers, every PARTS-th entry each, and LINES lines are in work at once; neighbouring threads hold neighbours in memory:
@@ -36,8 +38,11 @@ struct Params {
 }
 
 @group(0) @binding(0) var<storage, read_write> band: array<Stored>;
+@if(kept) @group(0) @binding(1) var<storage, read_write> kept: array<Scalar>;
+@if(kept) const PARAMETERS = 2;
+@else const PARAMETERS = 1;
 @if(immediates) var<immediate> params: Params;
-@else @group(0) @binding(1) var<uniform> params: Params;
+@else @group(0) @binding(PARAMETERS) var<uniform> params: Params;
 
 /// What a reflector is made of, and its partial sums: entry k is in group k % GROUPS.
 const GROUPS = 8u;
@@ -103,6 +108,10 @@ fn entry_of_v(h: Reflector, k: u32) -> Scalar {
     return times(x[k], h.inverse);
 }
 
+/// The place of the reflector of one side of a cycle in `kept`, and from one entry of it to the next.
+@if(kept) var<private> keep_at: u32;
+@if(kept) var<private> keep_stride: u32;
+
 /// One side of a cycle: x_k is at `start` + k `stride`, 0 <= k <= last, and line l at `start` + (l + 1) `across` + k `stride`, l < lines.
 fn one_side(thread: u32, start: u32, stride: u32, across: u32, lines: u32, last: u32) {
     let by_lines = across == 1u;
@@ -124,6 +133,7 @@ fn one_side(thread: u32, start: u32, stride: u32, across: u32, lines: u32, last:
     let tau = tau_of(h, thread, last);
     for (var k = thread; k <= last; k += CHASE_THREADS) {
         band[start + k * stride] = store(select(Scalar(), h.beta, k == 0u));
+        @if(kept) kept[keep_at + k * keep_stride] = select(entry_of_v(h, k), tau.hi * ONE, k == 0u);
     }
 
     for (var first = 0u; first < lines; first += LINES) {
@@ -185,7 +195,11 @@ fn chase(
             let c1 = min(c0 + params.tile_width, params.n - 1u);
             let row = select(c0 - params.bandwidth, sweep, i == 0u);
             let last = min(c1 + params.bandwidth, params.n - 1u);
+            @if(kept) keep_at = sweep + c0 * params.n;
+            @if(kept) keep_stride = params.n;
             one_side(thread, band_index(shape, row, c0), along_row, 1u, c1 - row, c1 - c0);
+            @if(kept) keep_at = c0 + sweep * params.n;
+            @if(kept) keep_stride = 1u;
             one_side(thread, band_index(shape, c0, c0), 1u, along_row, last - c0, c1 - c0);
         }
     }

@@ -4,7 +4,9 @@
 //
 //   dense.wgsl: the matrix as stored, strides (rs, cs): X in, R over zeros out
 //   v   V, unit lower trapezoidal, one row of TS for each stacked row of the level (columns from r on zero)
-//   t   T, upper triangular, TS x TS row-major for each block (rows and columns from r on zero)
+//   t   T, upper triangular, TS x TS row-major for each block from t_first on (rows and columns from r on zero)
+//
+// Where reflectors are kept (`kept`), V below its diagonal goes to the matrix too, in the place of the zeros.
 //
 // Workgroup = block. Thread (c, s) of TS x SPLIT holds x_k = X[s + k SPLIT, c] in registers; neighbouring threads hold neighbours in
 // memory, of a row or of a column. Column after column:
@@ -19,7 +21,7 @@ import package::tuning::{TS, SPLIT, SLICE, ROWS, GEQRT_THREADS};
 import package::scalar::{Real, Scalar, ONE, conjugate, load, multiply_add, real_part, store, times};
 import package::reflector::{Squares, larfg, add_square};
 import package::dense::{read_entry, write_entry};
-import package::level::{Level, matrix_row, place_of};
+import package::level::{Level, is_below_triangle, matrix_row, place_of};
 import package::pair::{Pair, ScalarPair, zero, add, add_scalar, exactly, leading, product, two_over_one_plus};
 import package::compact_wy::{gram, make_row_of_t, entry_of_t};
 @if(subgroups) import package::subgroups::{neighbours_share_subgroups, scalar_sum_of_neighbours, sum_of_neighbours};
@@ -61,7 +63,9 @@ fn geqrt(
     for (var k = 0u; k < SLICE; k++) {
         let r = s + k * SPLIT;
         x[k] = Scalar();
-        if r < rows && c < level.width {
+        @if(kept) let is_there = r < rows && c < level.width && !is_below_triangle(level, r, c);
+        @else let is_there = r < rows && c < level.width;
+        if is_there {
             x[k] = load(read_entry(place_of(level, matrix_row(level, first + r), level.col + c)));
         }
     }
@@ -141,7 +145,8 @@ fn geqrt(
             v[(first + r) * TS + c] = select(below, ONE, c < reflectors && r == c);
             if c < level.width {
                 let place = place_of(level, matrix_row(level, first + r), level.col + c);
-                write_entry(place, store(select(Scalar(), x[k], r <= c)));
+                @if(kept) { if !is_below_triangle(level, r, c) { write_entry(place, store(x[k])); } }
+                @else write_entry(place, store(select(Scalar(), x[k], r <= c)));
             }
         }
     }
@@ -152,6 +157,6 @@ fn geqrt(
     // All of T is there before the workgroup copies it out.
     workgroupBarrier();
     for (var e = thread; e < TS * TS; e += GEQRT_THREADS) {
-        t[q * TS * TS + e] = entry_of_t(e / TS, e % TS, reflectors);
+        t[(level.t_first + q) * TS * TS + e] = entry_of_t(e / TS, e % TS, reflectors);
     }
 }

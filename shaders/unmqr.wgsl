@@ -4,7 +4,7 @@
 //
 //   dense.wgsl: the matrix as stored, strides (rs, cs), one of them 1: X in and out
 //   v   V as geqrt leaves it: one row of TS for each stacked row of the level, zeros outside the trapezoid
-//   t   T as geqrt leaves it: TS x TS row-major for each block
+//   t   T as geqrt leaves it: TS x TS row-major for each block from t_first on
 //
 // Workgroup (chunk of CPB columns, block). Rows pass through workgroup memory TS at a time, and all three products are left^H right of
 // tiles there: V^H X, T^H W, and (conj(V)^T)^H W. Each of TS/4 x CPB/8 threads owns a 4 x 8 piece of every product.
@@ -193,7 +193,7 @@ fn unmqr(
 
     // W <- T^H W
     store_right(w, i, j);
-    stage_left(thread, q * TS, TS, true);
+    stage_left(thread, (level.t_first + q) * TS, TS, true);
     // T and W are there before they are multiplied.
     workgroupBarrier();
     w = transposed_product(Piece(), i, j);

@@ -6,7 +6,7 @@ mod common;
 use common::{distance, eps, error, gaussian, reference, stable, stacked_identities};
 use faer::{Mat, MatRef};
 use num_complex::Complex;
-use svdvals_gpu::internals::{CpuKernels, Level, RowMap, StageKernels, TileKernels};
+use svdvals_gpu::internals::{CpuKernels, Level, RowMap, Stack, StageKernels, TileKernels};
 use svdvals_gpu::{Backend, Band, Element, PanelTree, RealElement, Stage3, SvdOptions, SvdValsGpu, Tuning};
 
 fn cpu(tuning: Tuning) -> SvdOptions {
@@ -66,7 +66,7 @@ fn looking_ahead_changes_nothing<T: Element>() {
     for (m, n, b, width) in [(90, 80, 8, 8), (81, 81, 8, 8), (60, 40, 20, 20), (30, 21, 16, 5), (12, 9, 8, 1), (17, 9, 8, 1)] {
         let a: Mat<T> = stacked_identities(3, m, n, b);
         let kernels = CpuKernels::<T>::new(&tuning(b, 100, PanelTree::Reduction, b)).unwrap();
-        let one_block = |start, rows| RowMap { start, group: rows, spacing: rows, rows, block_rows: rows, triangles: false };
+        let one_block = |start, rows| RowMap { start, group: rows, spacing: rows, rows, block_rows: rows, stack: Stack::Rows };
         let column = Level { transposed: false, col: 0, width: b, map: one_block(0, m) };
         let row = Level { transposed: true, col: 0, width: b, map: one_block(b, n - b) };
         let next = Level { transposed: false, col: b, width, map: one_block(b, m - b) };

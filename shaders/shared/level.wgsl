@@ -21,6 +21,24 @@ struct Level {
     rows: u32,
     block_rows: u32,
     blocks: u32,
+    /// The T of the level's first block, counted in blocks.
+    t_first: u32,
+    /// Of the constants below.
+    flags: u32,
+}
+
+/// The level's blocks stack an upper triangle and rows; or triangles only; else rows.
+const TRIANGLE_ON_TILE = 1u;
+const TRIANGLES = 2u;
+/// Conjugates of the reflectors are applied; and the adjoint of their product.
+const CONJUGATE = 4u;
+const ADJOINT = 8u;
+
+/// Whether column c of a block's stacked row r lies below the diagonal of an upper triangle that the block stacks: in the matrix there are
+/// zeros, or reflectors that earlier levels have left.
+fn is_below_triangle(level: Level, r: u32, c: u32) -> bool {
+    let first = (level.flags & TRIANGLE_ON_TILE) != 0u && r < level.group;
+    return (first || (level.flags & TRIANGLES) != 0u) && r % level.group > c;
 }
 
 /// The matrix row of stacked row g.

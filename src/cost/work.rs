@@ -47,6 +47,10 @@ pub enum Kernel {
     Scale,
     /// [`GpuBand`](crate::GpuBand): what is read back to band storage.
     RepackBand,
+    /// Kept reflectors of stage 1: made ready for `unmqr` to apply.
+    GatherReflectors,
+    /// Kept reflectors of stage 2: applied to a matrix.
+    ApplyChase,
 }
 
 impl Kernel {
@@ -84,6 +88,8 @@ impl fmt::Display for Kernel {
             Kernel::Largest => "largest",
             Kernel::Scale => "scale",
             Kernel::RepackBand => "repack_band",
+            Kernel::GatherReflectors => "gather_reflectors",
+            Kernel::ApplyChase => "apply_chase",
         })
     }
 }

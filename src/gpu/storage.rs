@@ -18,7 +18,9 @@ use crate::{
         device::{
             context::GpuContext,
             parameters,
-            pipeline::{CHASE, GEQRT, Pipeline, Shader, UNMQR, UNMQR_IN_VECTORS},
+            pipeline::{
+                CHASE, CHASE_KEPT, GATHER_REFLECTORS, GEQRT, GEQRT_KEPT, Pipeline, Shader, UNMQR, UNMQR_IN_VECTORS,
+            },
             stream::{Stream, buffer},
         },
         kernels::GpuKernels,
@@ -26,7 +28,7 @@ use crate::{
     tile::{
         band_layout::BandLayout,
         chase_schedule::ReductionStep,
-        panel_tree::{Level, RowMap},
+        panel_tree::{Level, RowMap, Stack},
         tuning::Tuning,
     },
 };
@@ -62,7 +64,21 @@ pub struct Dense<T> {
     unmqr: Bound,
     unmqr_in_vectors: Bound,
     shape: Shape,
+    kept: Option<Kept>,
     element: PhantomData<T>,
+}
+
+/// Where the reflectors of a matrix are kept: V in the matrix, in the place of zeros, and T of all levels one after the other in `Dense::t`.
+struct Kept {
+    /// The first of the T of each level, and at the end the number of all.
+    first: Vec<usize>,
+    /// How many levels have been factored.
+    made: usize,
+    /// The matrix's, while all of it was there.
+    size: (usize, usize),
+    /// T of a level that is applied, as `unmqr` takes it.
+    t: Buffer,
+    gather: Bound,
 }
 
 /// A band on the device, stored as `T` in [`BandLayout`].
@@ -72,6 +88,8 @@ pub struct Banded<T> {
     /// `chase` with its binding, and the sizes that it is compiled with.
     chase: Bound,
     pub(crate) shape: ChaseShape,
+    /// The reflectors of every reduction step so far, where they are kept: n x n for each.
+    kept: Option<Vec<(ReductionStep, Buffer)>>,
     element: PhantomData<T>,
 }
 
@@ -255,27 +273,89 @@ impl<T: Number> Dense<T> {
         let t = storage("the reflectors' triangular factors", sizes.t * scalar, BufferUsages::COPY_SRC)?;
         let strides = if sizes.by_rows { (sizes.ld, 1) } else { (1, sizes.ld) };
         let (geqrt, unmqr, unmqr_in_vectors) = Default::default();
-        Ok(Dense { a, lines: sizes.lines, v, t, size, strides, geqrt, unmqr, unmqr_in_vectors, shape, element: PhantomData })
+        let (lines, kept, element) = (sizes.lines, None, PhantomData);
+        Ok(Dense { a, lines, v, t, size, strides, geqrt, unmqr, unmqr_in_vectors, shape, kept, element })
+    }
+
+    /// From now on `geqrt` keeps the reflectors of these levels, one call for each.
+    pub(crate) fn keep_reflectors(&mut self, context: &GpuContext, levels: &mut dyn Iterator<Item = Level>) -> Result<()> {
+        let (mut first, mut most) = (vec![0], 0);
+        for level in levels {
+            let blocks = level.map.blocks();
+            most = most.max(blocks);
+            first.push(first.last().map_or(0, |sum: &usize| sum.saturating_add(blocks)));
+        }
+        let square = self.shape.ts * self.shape.ts;
+        let of_blocks = |blocks: usize| {
+            let what = "the reflectors' triangular factors";
+            let bytes = fitting_bytes::<T::Scalar>(context, what, blocks.max(1).checked_mul(square))?;
+            buffer(context, what, bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)
+        };
+        self.t = of_blocks(first.last().copied().unwrap_or_default())?;
+        (self.geqrt, self.unmqr, self.unmqr_in_vectors) = Default::default();
+        self.kept = Some(Kept { first, made: 0, size: self.size, t: of_blocks(most)?, gather: Bound::default() });
+        Ok(())
+    }
+
+    /// To be called before each call of `geqrt`: the next level of those that are kept is this one.
+    pub(crate) fn keep_next(&mut self, level: &Level) -> Result<()> {
+        let Some(kept) = &mut self.kept else { return Ok(()) };
+        match kept.first.get(kept.made..kept.made + 2) {
+            Some(&[first, next]) if next - first == level.map.blocks() => kept.made += 1,
+            _ => return Err(SvdError::invalid("level", format!("{level:?} is not level {} of those to be kept", kept.made))),
+        }
+        Ok(())
+    }
+
+    /// `gather_reflectors` of level `k` of those that are kept, with its bindings and parameters, and the bindings of the `unmqr` that applies
+    /// them to `c`.
+    pub(crate) fn applied(
+        &self,
+        context: &GpuContext,
+        stream: &Stream,
+        (k, level): (usize, &Level),
+        c: &Dense<T>,
+    ) -> Result<(&(Pipeline, BindGroup), parameters::Level, (Pipeline, BindGroup))> {
+        let missing = || SvdError::invalid("reflectors", format!("those of level {k} were not kept"));
+        let kept = self.kept.as_ref().filter(|kept| k < kept.made).ok_or_else(missing)?;
+        let &Level { transposed, map, .. } = level;
+        let size = if transposed { (kept.size.1, kept.size.0) } else { kept.size };
+        if kept.first[k + 1] - kept.first[k] != map.blocks() {
+            return Err(SvdError::invalid("level", format!("{level:?} is not the one that was kept")));
+        }
+        let parameters = self.parameters_within(level, size, kept.first[k])?;
+        let gather = kept.gather.get(|| {
+            let pipeline = context.pipeline::<T>(&GATHER_REFLECTORS, &[("TS", self.shape.ts as u32)], self.a.len())?;
+            let bindings = stream.bind(&pipeline, &[&self.v, &kept.t, &self.t], &self.a)?;
+            Ok((pipeline, bindings))
+        })?;
+        let shader = self.unmqr_shader(&Level { transposed: false, col: 0, width: 0, map });
+        let pipeline = context.pipeline::<T>(shader, &self.shape.unmqr_constants(), c.a.len())?;
+        let bindings = stream.bind(&pipeline, &[&self.v, &kept.t], &c.a)?;
+        Ok((gather, parameters, (pipeline, bindings)))
     }
 
     /// `geqrt`, with its bindings.
     pub(crate) fn geqrt(&self, context: &GpuContext, stream: &Stream) -> Result<&(Pipeline, BindGroup)> {
-        self.bound(&self.geqrt, context, stream, &GEQRT, &self.shape.geqrt_constants())
+        let shader = if self.kept.is_some() { &GEQRT_KEPT } else { &GEQRT };
+        self.bound(&self.geqrt, context, stream, shader, &self.shape.geqrt_constants())
     }
 
-    /// `unmqr` for this level, with its bindings: in vectors where every four stacked rows from a multiple of four on are neighbours in
-    /// the matrix, and they and the columns start at multiples of four there too.
+    /// `unmqr` for this level, with its bindings.
     pub(crate) fn unmqr(&self, context: &GpuContext, stream: &Stream, level: &Level) -> Result<&(Pipeline, BindGroup)> {
+        let shader = self.unmqr_shader(level);
+        let kernel = if shader.name_and_variant() == UNMQR.name_and_variant() { &self.unmqr } else { &self.unmqr_in_vectors };
+        self.bound(kernel, context, stream, shader, &self.shape.unmqr_constants())
+    }
+
+    /// `unmqr` in vectors where every four stacked rows from a multiple of four on are neighbours in the matrix, and they and the columns
+    /// start at multiples of four there too; else entry by entry.
+    fn unmqr_shader(&self, level: &Level) -> &'static Shader {
         let RowMap { start, group, spacing, block_rows, .. } = level.map;
         let fours = |x: usize| x.is_multiple_of(4);
         let blocks = level.map.blocks() == 1 || fours(block_rows);
         let rows = blocks && fours(start) && (group == spacing || (fours(group) && fours(spacing)));
-        let (shader, kernel) = if rows && fours(level.col + level.width) {
-            (&UNMQR_IN_VECTORS, &self.unmqr_in_vectors)
-        } else {
-            (&UNMQR, &self.unmqr)
-        };
-        self.bound(kernel, context, stream, shader, &self.shape.unmqr_constants())
+        if rows && fours(level.col + level.width) { &UNMQR_IN_VECTORS } else { &UNMQR }
     }
 
     fn bound<'a>(
@@ -312,8 +392,13 @@ impl<T: Number> Dense<T> {
 
     /// The shaders' `Level`, once it is certain that nothing in it reaches outside the buffers or the shaders' workgroup arrays.
     pub(crate) fn parameters(&self, level: &Level) -> Result<parameters::Level> {
+        let first = self.kept.as_ref().map_or(0, |kept| kept.first[kept.made.saturating_sub(1)]);
+        self.parameters_within(level, self.size(level.transposed), first)
+    }
+
+    /// [`parameters`](Self::parameters) of a level of `rows` x `cols`, with its T from number `t_first` on.
+    fn parameters_within(&self, level: &Level, (rows, cols): (usize, usize), t_first: usize) -> Result<parameters::Level> {
         let &Level { transposed, col, width, map } = level;
-        let (rows, cols) = self.size(transposed);
         let (rs, cs) = if transposed { (self.strides.1, self.strides.0) } else { self.strides };
         let Shape { ts, .. } = self.shape;
         let elements = |buffer: &Buffer| buffer.size() / size_of::<T::Scalar>() as u64;
@@ -325,7 +410,7 @@ impl<T: Number> Dense<T> {
             && (1..=self.shape.rows()).contains(&map.block_rows)
             && (map.rows == 0 || map.row(map.rows - 1) < rows)
             && (map.rows * ts) as u64 <= elements(&self.v)
-            && (map.blocks() * ts * ts) as u64 <= elements(&self.t);
+            && ((t_first + map.blocks()) * ts * ts) as u64 <= elements(&self.t);
         if !fits {
             return Err(SvdError::invalid(
                 "level",
@@ -345,15 +430,13 @@ impl<T: Number> Dense<T> {
             rows: map.rows as u32,
             block_rows: map.block_rows as u32,
             blocks: map.blocks() as u32,
+            t_first: t_first as u32,
+            flags: match map.stack {
+                Stack::Rows => 0,
+                Stack::TriangleOnTile => parameters::TRIANGLE_ON_TILE,
+                Stack::Triangles => parameters::TRIANGLES,
+            },
         })
-    }
-
-    /// [`parameters`](Self::parameters) for an update of these of the columns right of the panel: all before them count as the panel's, and
-    /// the matrix ends with them.
-    pub(crate) fn parameters_of(&self, level: &Level, columns: Range<usize>) -> Result<parameters::Level> {
-        let whole = self.parameters(level)?;
-        let end = level.col + level.width + columns.end;
-        Ok(parameters::Level { cols: whole.cols.min(end as u32), width: (level.width + columns.start) as u32, ..whole })
     }
 }
 
@@ -363,14 +446,39 @@ impl<T: Number> Banded<T> {
         let bytes = fitting_bytes::<T>(context, "the band", layout.size().ok())?;
         let shape = ChaseShape::new::<T>(&Bounds::of(context), layout, tuning)?;
         let band = buffer(context, "the band", bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC)?;
-        Ok(Banded { band, layout, chase: Bound::default(), shape, element: PhantomData })
+        Ok(Banded { band, layout, chase: Bound::default(), shape, kept: None, element: PhantomData })
+    }
+
+    /// From now on `chase` keeps its reflectors.
+    pub(crate) fn keep_chase(&mut self) {
+        self.kept = Some(Vec::new());
+    }
+
+    /// To be called before the dispatches of `chase` for a step: room for its reflectors, where they are kept.
+    pub(crate) fn keep_next(&mut self, context: &GpuContext, step: &ReductionStep) -> Result<()> {
+        let Some(kept) = &mut self.kept else { return Ok(()) };
+        let what = "the reflectors of stage 2";
+        let bytes = fitting_bytes::<T::Scalar>(context, what, step.n.checked_mul(step.n))?;
+        kept.push((*step, buffer(context, what, bytes, BufferUsages::STORAGE)?));
+        self.chase = Bound::default();
+        Ok(())
+    }
+
+    /// The reflectors of step `k` of those that were kept.
+    pub(crate) fn kept(&self, k: usize, step: &ReductionStep) -> Result<&Buffer> {
+        let kept = self.kept.as_ref().and_then(|kept| kept.get(k)).filter(|kept| kept.0 == *step);
+        let missing = || SvdError::invalid("reflectors", format!("those of step {k} were not kept"));
+        kept.map(|(_, reflectors)| reflectors).ok_or_else(missing)
     }
 
     /// `chase`, with its binding.
     pub(crate) fn chase(&self, context: &GpuContext, stream: &Stream) -> Result<&(Pipeline, BindGroup)> {
         self.chase.get(|| {
-            let pipeline = context.pipeline::<T>(&CHASE, &self.shape.constants(), 0)?;
-            let bindings = stream.bind(&pipeline, &[&self.band], &[])?;
+            let kept = self.kept.as_ref().and_then(|kept| kept.last()).map(|(_, reflectors)| reflectors);
+            let shader = if kept.is_some() { &CHASE_KEPT } else { &CHASE };
+            let pipeline = context.pipeline::<T>(shader, &self.shape.constants(), 0)?;
+            let buffers: Vec<&Buffer> = [Some(&self.band), kept].into_iter().flatten().collect();
+            let bindings = stream.bind(&pipeline, &buffers, &[])?;
             Ok((pipeline, bindings))
         })
     }

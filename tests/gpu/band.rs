@@ -25,12 +25,12 @@ pub fn bands_are_copied_exactly<T: Elements>(context: &GpuContext) -> Outcome {
         let want = Band::from_fn(n, bandwidth, |i, j| T::Scalar::from_complex(a[(i, j)].to_complex() * 2.0))?;
         let swapped = row_major(&a);
         for source in [a.as_ref(), swapped.as_ref().transpose()] {
-            let packed = kernels.pack_band(kernels.upload(source, one)?, n, bandwidth, tile_width)?;
+            let packed = kernels.pack_band(&kernels.upload(source, one)?, n, bandwidth, tile_width)?;
             check!(kernels.download_band(packed, bandwidth, two)? == want, "pack_band {n}, {bandwidth}, {tile_width}");
         }
         let again = kernels.upload_band(&want, half, tile_width)?;
         check!(kernels.download_band(again, bandwidth, two)? == want, "upload_band {n}, {bandwidth}, {tile_width}");
-        let (diagonal, superdiagonal) = pollster::block_on(kernels.bidiagonal(kernels.upload_band(&want, half, tile_width)?))?;
+        let (diagonal, superdiagonal) = pollster::block_on(kernels.bidiagonal(&kernels.upload_band(&want, half, tile_width)?))?.moduli();
         check!(diagonal.len() == n && superdiagonal.len() == n - 1, "{} and {} values", diagonal.len(), superdiagonal.len());
         check!((0..n).all(|i| diagonal[i] == a[(i, i)].to_complex().norm()), "diagonal {n}, {bandwidth}, {tile_width}");
         let of_band = |i: usize| if bandwidth == 0 { 0.0 } else { a[(i, i + 1)].to_complex().norm() };
@@ -130,7 +130,7 @@ pub fn chase_keeps_singular_values<T: Elements>(context: &GpuContext) -> Outcome
             for step in ReductionStep::all(n, band.bandwidth(), tile_width) {
                 kernels.chase(&mut device, &step)?;
             }
-            let (diagonal, superdiagonal) = pollster::block_on(kernels.bidiagonal(device))?;
+            let (diagonal, superdiagonal) = pollster::block_on(kernels.bidiagonal(&device))?.moduli();
             let bidiagonal = Mat::from_fn(n, n, |i, j| match j.wrapping_sub(i) {
                 0 => diagonal[i].into(),
                 1 => superdiagonal[i].into(),

@@ -27,7 +27,7 @@ pub fn upload_is_exact<T: Elements>(context: &GpuContext) -> Outcome {
         let views = [plain, skipping, plain.reverse_cols(), plain.reverse_rows_and_cols(), strided, by_rows.as_ref().transpose()];
         for (k, view) in views.into_iter().enumerate() {
             let device = kernels.upload(view, T::Real::from_double(4.0))?;
-            let back = kernels.read_matrix(&device)?;
+            let back = kernels.download(&device)?;
             for j in 0..n {
                 for i in 0..m {
                     check!(back[(i, j)].to_complex() == view[(i, j)].to_complex() * 4.0, "{m} x {n}, view {k}: entry ({i}, {j})");
@@ -77,7 +77,7 @@ pub fn geqrt_is_a_qr_factorisation<T: Elements>(context: &GpuContext) -> Outcome
             let a = Mat::<T>::from_fn(m, n, |i, j| T::from_complex(entry(i, j)));
             let mut device = kernels.upload(a.as_ref(), T::Real::from_double(1.0))?;
             kernels.geqrt(&mut device, &Level { transposed: false, col, width, map })?;
-            let (after, v) = (widen(kernels.read_matrix(&device)?.as_ref()), widen(kernels.read_v(&device, map.rows)?.as_ref()));
+            let (after, v) = (widen(kernels.download(&device)?.as_ref()), widen(kernels.read_v(&device, map.rows)?.as_ref()));
             let before = widen(a.as_ref());
             for q in 0..map.blocks() {
                 let block = map.block(q);
@@ -129,9 +129,9 @@ pub fn unmqr_is_its_formula<T: Elements>(context: &GpuContext) -> Outcome {
         for source in [a.as_ref(), swapped.as_ref().transpose()] {
             let mut device = kernels.upload(source, T::Real::from_double(1.0))?;
             kernels.geqrt(&mut device, &level)?;
-            let before = widen(kernels.read_matrix(&device)?.as_ref());
+            let before = widen(kernels.download(&device)?.as_ref());
             kernels.unmqr(&mut device, &level)?;
-            let after = widen(kernels.read_matrix(&device)?.as_ref());
+            let after = widen(kernels.download(&device)?.as_ref());
             let v = widen(kernels.read_v(&device, map.rows)?.as_ref());
             let mut want = before.clone();
             for q in 0..map.blocks() {
@@ -182,11 +182,11 @@ pub fn sweeps_follow_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
                             let at = format!("{m} x {n} by {order}, {tree:?}, {level:?}");
                             gpu.geqrt(&mut there, &level)?;
                             cpu.geqrt(&mut here, &level)?;
-                            let found = distance(gpu.read_matrix(&there)?.as_ref(), here.to_mat().as_ref());
+                            let found = distance(gpu.download(&there)?.as_ref(), cpu.download(&here)?.as_ref());
                             check!(found <= bound, "geqrt, {at}: {found:.1e}, bound {bound:.1e}");
                             gpu.unmqr(&mut there, &level)?;
                             cpu.unmqr(&mut here, &level)?;
-                            let found = distance(gpu.read_matrix(&there)?.as_ref(), here.to_mat().as_ref());
+                            let found = distance(gpu.download(&there)?.as_ref(), cpu.download(&here)?.as_ref());
                             check!(found <= bound, "unmqr, {at}: {found:.1e}, bound {bound:.1e}");
                         }
                     }
@@ -220,7 +220,7 @@ pub fn sums_by_subgroup() -> Outcome {
                         kernels.geqrt(&mut device, &Level { transposed: false, col, width: 16, map })?;
                     }
                 }
-                kernels.read_matrix(&device)
+                kernels.download(&device)
             });
             let (found, want) = (found?, want?);
             let (off, bound) = (distance(found.as_ref(), want.as_ref()), 8.0 * 64.0 * eps::<T>());

@@ -42,10 +42,12 @@ const FIRST_ROWS: usize = 256;
 /// square may be above the bound then: correlated columns have had up to seven times the whole's.
 const FIRST_TIMES: usize = 4;
 const FIRST_SLACK: f64 = 16.0;
+
 /// R of A P times a scale, that scale, and P as the columns' order.
 pub(crate) struct SortedFactor<T: Number> {
     pub r: Mat<T::Scalar>,
     pub scale: Re<T>,
+    #[cfg_attr(not(test), expect(dead_code, reason = "values do not depend on it; what computes vectors undoes it"))]
     pub order: Vec<usize>,
 }
 
@@ -138,8 +140,8 @@ mod tests {
     /// (see `NARROW` in `gram.rs`). Bound: 64 eps of the lengths of either column; sums of thousands of products in hundreds of parts are
     /// off by some 10.
     fn squares_of<T: Scalar + Number<Real = f64>>(m: usize, n: usize) {
-        // Descending, so that columns stay where they are.
-        let size = |j: usize| 2f64.powi(400 - (720 / n * j) as i32);
+        // From huge to tiny, not in the columns' order.
+        let size = |j: usize| 2f64.powi(400 - (720 / n * (11 * j % n)) as i32);
         let a = Mat::from_fn(m, n, |i, j| T::from_complex(Complex::new(noise(i, j), noise(i, j + n)) * size(j)));
         let by_rows = a.transpose().to_owned();
         [a.as_ref(), by_rows.transpose()].into_iter().for_each(|of| squares_are_of(of, &a, size));
@@ -147,12 +149,15 @@ mod tests {
 
     /// The factor of `of`, which lies in memory in some order, is that of `a`, with columns of these sizes.
     fn squares_are_of<T: Scalar + Number<Real = f64>>(of: MatRef<'_, T>, a: &Mat<T>, size: impl Fn(usize) -> f64) {
-        let ((m, n), (r, scale)) = (of.shape(), factor_of(of).unwrap());
+        let ((m, n), SortedFactor { r, scale, order }) = (of.shape(), cholesky_qr(of, &Watch::default()).unwrap().unwrap());
+        assert!(order.is_sorted_by(|&i, &j| size(i) > size(j)));
         let below = (0..n).flat_map(|j| (j + 1..n).map(move |i| (i, j)));
         below.for_each(|(i, j)| assert_eq!(r[(i, j)].to_complex(), Complex::ZERO, "({i}, {j})"));
-        let same_lengths = |x: &Mat<T>, by: f64| Mat::from_fn(x.nrows(), n, |i, j| x[(i, j)].to_complex() * by * (1.0 / size(j)));
+        let same_lengths =
+            |x: &Mat<T>, by: f64| Mat::from_fn(x.nrows(), n, |i, j| x[(i, j)].to_complex() * by * (1.0 / size(order[j])));
+        let a = Mat::from_fn(m, n, |i, j| a[(i, order[j])]);
         let r = Mat::from_fn(n, n, |i, j| T::from_complex(r[(i, j)].to_complex()));
-        let (r, a) = (same_lengths(&r, 1.0 / scale), same_lengths(a, 1.0));
+        let (r, a) = (same_lengths(&r, 1.0 / scale), same_lengths(&a, 1.0));
         let (got, want) = (r.adjoint() * &r, a.adjoint() * &a);
         for (i, j) in (0..n).flat_map(|j| (0..n).map(move |i| (i, j))) {
             let (got, want) = (got[(i, j)], want[(i, j)]);

@@ -41,6 +41,11 @@ pub(crate) struct Shader {
 }
 
 impl Shader {
+    /// What tells it from all others.
+    pub fn name_and_variant(&self) -> (&'static str, Option<&'static str>) {
+        (self.name, self.variant)
+    }
+
     fn parameter_bytes(&self) -> u32 {
         4 * self.parameters.len() as u32
     }
@@ -79,6 +84,9 @@ macro_rules! shader {
 }
 
 pub(crate) const GEQRT: Shader = shader!("geqrt", 2, Level);
+/// With the reflectors left in the matrix.
+pub(crate) const GEQRT_KEPT: Shader = shader!("geqrt", 2, Level, Some("kept"));
+pub(crate) const GATHER_REFLECTORS: Shader = shader!("gather_reflectors", 3, Level);
 pub(crate) const UNMQR: Shader = shader!("unmqr", 2, Level);
 /// For levels whose rows and columns start at multiples of four.
 pub(crate) const UNMQR_IN_VECTORS: Shader = shader!("unmqr", 2, Level, Some("vectors"));
@@ -86,6 +94,9 @@ pub(crate) const PACK_BAND: Shader = shader!("pack_band", 1, PackBand);
 pub(crate) const UNPACK_BAND: Shader = shader!("unpack_band", 2, UnpackBand);
 pub(crate) const REPACK_BAND: Shader = shader!("repack_band", 2, RepackBand);
 pub(crate) const CHASE: Shader = shader!("chase", 1, Chase);
+/// With the reflectors kept beside the band.
+pub(crate) const CHASE_KEPT: Shader = shader!("chase", 2, Chase, Some("kept"));
+pub(crate) const APPLY_CHASE: Shader = shader!("apply_chase", 1, ApplyChase);
 pub(crate) const SQUARE_BIDIAGONAL: Shader = shader!("square_bidiagonal", 2, SquareBidiagonal);
 pub(crate) const BISECT: Shader = shader!("bisect", 2, Bisect);
 pub(crate) const GEMM: Shader = shader!("gemm", 3, Gemm);
@@ -196,6 +207,7 @@ fn wgsl<S: Number>(shader: &Shader, count: usize, constants: &str, device: Has) 
         ("immediates", device.immediates),
         ("subgroups", device.subgroups),
         ("vectors", vectors),
+        ("kept", shader.variant == Some("kept")),
         ("blocks", count > 1),
     ];
     assemble((shader.name, shader.source), &modules, &conditions)
@@ -346,6 +358,10 @@ mod tests {
             (&UNMQR, shape.unmqr_constants().into()),
             (&UNMQR_IN_VECTORS, shape.unmqr_constants().into()),
             (&CHASE, chase.constants().into()),
+            (&GEQRT_KEPT, shape.geqrt_constants().into()),
+            (&GATHER_REFLECTORS, vec![("TS", shape.ts as u32)]),
+            (&CHASE_KEPT, chase.constants().into()),
+            (&APPLY_CHASE, Vec::new()),
             (&GEMM, shape.gemm_constants().into()),
             (&TRMM, triangle.into()),
             (&TRSM, triangle.into()),

@@ -44,7 +44,7 @@ const CHUNK_BYTES: u64 = 16 << 20;
 const PIECE_BYTES: usize = 16 << 10;
 
 /// Most parameters that a kernel takes; with room to spare they fit 64 bytes.
-const WORDS: usize = 12;
+const WORDS: usize = 14;
 
 /// A kernel's parameters, whichever it has.
 #[derive(Clone, Copy)]

@@ -5,12 +5,13 @@ pub(crate) mod triangular;
 
 use std::marker::PhantomData;
 
-use faer::{MatRef, traits::ComplexField};
+use faer::{Mat, MatRef, traits::ComplexField};
 use pollster::block_on;
-use wgpu::{Buffer, BufferUsages};
+use wgpu::{BindGroup, Buffer, BufferUsages};
 
 use crate::{
     base::{
+        blas::{Op, Side},
         error::{Result, SvdError},
         number::{Number, Re, Scalar},
     },
@@ -23,7 +24,9 @@ use crate::{
         device::{
             context::GpuContext,
             parameters,
-            pipeline::{CHASE, GEQRT, PACK_BAND, REPACK_BAND, SCALE, UNMQR, UNMQR_IN_VECTORS, UNPACK_BAND, Wanted},
+            pipeline::{
+                APPLY_CHASE, CHASE, GEQRT, PACK_BAND, Pipeline, REPACK_BAND, SCALE, UNMQR, UNMQR_IN_VECTORS, UNPACK_BAND, Wanted,
+            },
             stream::{Manner, Stream, buffer},
         },
         kernels::bisection::bisection_pipelines,
@@ -34,7 +37,7 @@ use crate::{
         band::Band,
         band_layout::BandLayout,
         chase_schedule::{ReductionStep, SWEEP_SEPARATION},
-        kernels::{HeldBy, StageKernels, TileKernels},
+        kernels::{ComplexBidiagonal, HeldBy, StageKernels, TileKernels},
         panel_tree::Level,
         tuning::Tuning,
     },
@@ -101,16 +104,6 @@ impl<S: Number> GpuKernels<S> {
     /// Seconds that each kernel took so far, where kernels are timed.
     pub(crate) fn kernel_seconds(&self) -> Vec<(Kernel, f64)> {
         self.stream.kernel_seconds()
-    }
-
-    /// The matrix as it stands, for tests.
-    #[doc(hidden)]
-    pub fn read_matrix(&self, a: &Dense<S>) -> Result<faer::Mat<S::Scalar>> {
-        let mut entries: Vec<S> = Vec::new();
-        for (lines, buffer) in a.lines_of() {
-            entries.extend(self.stream.read_back_now::<S>(buffer, lines.len() * a.ld())?);
-        }
-        Ok(faer::Mat::from_fn(a.size.0, a.size.1, |i, j| entries[i * a.strides.0 + j * a.strides.1].widen()))
     }
 
     /// V of stacked rows `0..rows` of the last level (rows x tile size), for tests.
@@ -185,6 +178,32 @@ impl<S: Number> GpuKernels<S> {
         Ok(out)
     }
 
+    /// `unmqr` with these parameters, of a level and the `trailing` columns right of its panel: in as many dispatches as it takes.
+    fn update(
+        &self,
+        (pipeline, bindings): &(Pipeline, BindGroup),
+        whole: parameters::Level,
+        level: &Level,
+        trailing: usize,
+    ) -> Result<()> {
+        let at_once = Work::unmqr_columns::<S>(&self.shape, level, trailing, self.stream.most_flops());
+        let [_, rows] = self.stream.fold(at_once.div_ceil(self.shape.cpb))?;
+        let [y, z] = self.stream.fold(level.map.blocks())?;
+        if rows > 1 {
+            return Err(SvdError::invalid(
+                "cols_per_block",
+                format!("{} makes more column chunks than a grid has", self.shape.cpb),
+            ));
+        }
+        for first in (0..trailing).step_by(at_once) {
+            let columns = first..trailing.min(first + at_once);
+            let work = Work::unmqr::<S>(&self.shape, level, columns.len());
+            let [chunks, _] = self.stream.fold(columns.len().div_ceil(self.shape.cpb))?;
+            self.stream.dispatch(pipeline, bindings, whole.of_columns(columns), [chunks, y, z], work)?;
+        }
+        Ok(())
+    }
+
     /// [`unpacked`](Self::unpacked), read back.
     async fn unpack_band(&self, band: &Banded<S>, bandwidth: usize) -> Result<Vec<S::Scalar>> {
         let unpacked = self.unpacked(band, bandwidth)?;
@@ -201,6 +220,7 @@ impl<S: Number> StageKernels for GpuKernels<S> {
     }
 
     fn geqrt(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
+        a.keep_next(level)?;
         let parameters = a.parameters(level)?;
         let [x, y] = self.stream.fold(level.map.blocks())?;
         if level.map.rows == 0 || level.width == 0 {
@@ -217,31 +237,14 @@ impl<S: Number> StageKernels for GpuKernels<S> {
         if trailing == 0 || level.map.rows == 0 || level.width == 0 {
             return Ok(());
         }
-        let at_once = Work::unmqr_columns::<S>(&self.shape, level, trailing, self.stream.most_flops());
-        let [_, rows] = self.stream.fold(at_once.div_ceil(self.shape.cpb))?;
-        let [y, z] = self.stream.fold(level.map.blocks())?;
-        if rows > 1 {
-            return Err(SvdError::invalid(
-                "cols_per_block",
-                format!("{} makes more column chunks than a grid has", self.shape.cpb),
-            ));
-        }
-        let (pipeline, bindings) = a.unmqr(&self.context, &self.stream, level)?;
-        for first in (0..trailing).step_by(at_once) {
-            let columns = first..trailing.min(first + at_once);
-            let work = Work::unmqr::<S>(&self.shape, level, columns.len());
-            let [chunks, _] = self.stream.fold(columns.len().div_ceil(self.shape.cpb))?;
-            let parameters = if columns.len() == trailing { whole } else { a.parameters_of(level, columns)? };
-            self.stream.dispatch(pipeline, bindings, parameters, [chunks, y, z], work)?;
-        }
-        Ok(())
+        self.update(a.unmqr(&self.context, &self.stream, level)?, whole, level, trailing)
     }
 
     fn keep_rows(&self, a: &mut Dense<S>, rows: usize) {
         a.size.0 = rows.min(a.size.0);
     }
 
-    fn pack_band(&self, a: Dense<S>, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded<S>> {
+    fn pack_band(&self, a: &Dense<S>, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded<S>> {
         if n > a.size.0.min(a.size.1) {
             return Err(SvdError::invalid("n", format!("{n}, of a {} x {} matrix", a.size.0, a.size.1)));
         }
@@ -269,6 +272,7 @@ impl<S: Number> StageKernels for GpuKernels<S> {
 
     fn chase(&self, band: &mut Banded<S>, step: &ReductionStep) -> Result<()> {
         band.check(step)?;
+        band.keep_next(&self.context, step)?;
         let most = self.tuning.gpu.max_blocks.min(self.context.limits().max_compute_workgroups_per_dimension as usize);
         let &ReductionStep { n, bandwidth, tile_width } = step;
         let cycles = self.tuning.gpu.cycles_per_dispatch;
@@ -345,16 +349,24 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         Ok(device)
     }
 
+    fn download(&self, a: &Dense<S>) -> Result<Mat<S::Scalar>> {
+        let mut entries: Vec<S> = Vec::new();
+        for (lines, buffer) in a.lines_of() {
+            entries.extend(self.stream.read_back_now::<S>(buffer, lines.len() * a.ld())?);
+        }
+        Ok(Mat::from_fn(a.size.0, a.size.1, |i, j| entries[i * a.strides.0 + j * a.strides.1].widen()))
+    }
+
     fn download_band(&self, band: Banded<S>, bandwidth: usize, scale: Re<S>) -> Result<Band<S::Scalar>> {
         let bandwidth = bandwidth.min(band.layout.n.saturating_sub(1));
         Band::from_entries(band.layout.n, bandwidth, &block_on(self.unpack_band(&band, bandwidth))?, |x| x.times(scale))
     }
 
-    async fn bidiagonal(&self, band: Banded<S>) -> Result<(Vec<f64>, Vec<f64>)> {
+    async fn bidiagonal(&self, band: &Banded<S>) -> Result<ComplexBidiagonal> {
         // Pairs (B(j - 1, j), B(j, j)).
-        let pairs = self.unpack_band(&band, 1).await?;
-        let every_other = |first| pairs.iter().skip(first).step_by(2).map(|x| x.to_complex().norm()).collect();
-        Ok((every_other(1), every_other(2)))
+        let pairs = self.unpack_band(band, 1).await?;
+        let every_other = |first| pairs.iter().skip(first).step_by(2).map(|x| x.to_complex()).collect();
+        Ok(ComplexBidiagonal { diagonal: every_other(1), superdiagonal: every_other(2) })
     }
 
     async fn svdvals(&self, band: &Banded<S>) -> Result<Vec<f64>> {
@@ -363,5 +375,97 @@ impl<S: Number> TileKernels for GpuKernels<S> {
 
     async fn finish(&self) -> Result<()> {
         self.stream.finish().await
+    }
+
+    fn keep_reflectors(&self, a: &mut Dense<S>, levels: &mut dyn Iterator<Item = Level>) -> Result<()> {
+        a.keep_reflectors(&self.context, levels)
+    }
+
+    fn apply(&self, a: &Dense<S>, k: usize, level: &Level, op: Op, c: &mut Dense<S>) -> Result<()> {
+        let &Level { transposed, map, .. } = level;
+        let (gather, mut parameters, unmqr) = a.applied(&self.context, &self.stream, (k, level), c)?;
+        let last = map.rows.checked_sub(1).map_or(0, |last| map.row(last));
+        if last >= c.size.0 {
+            return Err(SvdError::invalid("c", format!("{} rows, of at least {}", c.size.0, last + 1)));
+        }
+        // U = I - V T V^H of a QR level, its conjugate of an LQ level; op(U) is one of these, or the adjoint of one.
+        let conjugate = transposed != (op == Op::Trans);
+        parameters.flags |= if conjugate { parameters::CONJUGATE } else { 0 };
+        parameters.flags |= if op == Op::NoTrans { 0 } else { parameters::ADJOINT };
+        let entries = (map.rows + map.blocks() * self.shape.ts) * self.shape.ts;
+        let [x, y] = self.stream.fold(entries.div_ceil(LINEAR_THREADS as usize))?;
+        self.stream.dispatch(&gather.0, &gather.1, parameters, [x, y, 1], Work::other(Kernel::GatherReflectors, 0))?;
+        let whole = parameters::Level {
+            rs: c.strides.0 as u32,
+            cs: c.strides.1 as u32,
+            lines: c.lines as u32,
+            cols: c.size.1 as u32,
+            col: 0,
+            width: 0,
+            t_first: 0,
+            ..parameters
+        };
+        self.update(&unmqr, whole, level, c.size.1)
+    }
+
+    fn keep_chase(&self, band: &mut Banded<S>) -> Result<()> {
+        band.keep_chase();
+        Ok(())
+    }
+
+    fn apply_chase(
+        &self,
+        band: &Banded<S>,
+        k: usize,
+        step: &ReductionStep,
+        side: Side,
+        op: Op,
+        c: &mut Dense<S>,
+    ) -> Result<()> {
+        let kept = band.kept(k, step)?;
+        let (rows, cols) = c.size;
+        if rows != step.n {
+            return Err(SvdError::invalid("c", format!("{rows} rows, not {}", step.n)));
+        }
+        let pipeline = self.context.pipeline::<S>(&APPLY_CHASE, &[], c.a.len())?;
+        let bindings = self.stream.bind(&pipeline, &[kept], &c.a)?;
+        let flops = step.flops::<S>(step.all_cycles()).saturating_mul(cols as u64);
+        let of_sweep = flops / (2 * (step.bandwidth + step.tile_width) * step.sweeps().max(1)) as u64;
+        // A thread's: of the sweep, of its cycles, and of two passes over the rows of each.
+        let iterations = 1 + step.n.div_ceil(step.bandwidth) * (2 * step.tile_width + 1);
+        let most = if self.context.is_software() { SOFTWARE_ITERATIONS / iterations } else { usize::MAX };
+        if most == 0 {
+            let reason = format!("{}: reflectors of so many rows loop longer than a software driver does", step.n);
+            return Err(SvdError::invalid("matrix", reason));
+        }
+        let fitting = usize::try_from(self.stream.most_flops() / of_sweep.max(1)).unwrap_or(usize::MAX);
+        let at_once = fitting.clamp(1, most);
+        let mut parts: Vec<usize> = (0..step.sweeps()).step_by(at_once).collect();
+        if op == Op::NoTrans {
+            parts.reverse();
+        }
+        let flag = |holds: bool, flag: u32| if holds { flag } else { 0 };
+        let flags = flag((side == Side::Right) != (op == Op::Trans), parameters::CONJUGATE)
+            | flag(op != Op::NoTrans, parameters::ADJOINT)
+            | flag(side == Side::Right, parameters::RIGHT);
+        let [x, y] = self.stream.fold(cols.div_ceil(LINEAR_THREADS as usize))?;
+        for first in parts {
+            let count = at_once.min(step.sweeps() - first);
+            let parameters = parameters::ApplyChase {
+                n: step.n as u32,
+                bandwidth: step.bandwidth as u32,
+                tile_width: step.tile_width as u32,
+                first: first as u32,
+                count: count as u32,
+                cols: cols as u32,
+                rs: c.strides.0 as u32,
+                cs: c.strides.1 as u32,
+                lines: c.lines as u32,
+                flags,
+            };
+            let work = Work::other(Kernel::ApplyChase, of_sweep.saturating_mul(count as u64));
+            self.stream.dispatch(&pipeline, &bindings, parameters, [x, y, 1], work)?;
+        }
+        Ok(())
     }
 }

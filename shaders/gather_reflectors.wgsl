@@ -1,0 +1,59 @@
+// The reflectors that geqrt has kept, made ready for unmqr to apply. Twin: gather_reflectors in src/cpu/qr/geqrt.rs.
+//
+//   dense.wgsl: the matrix as stored, strides (rs, cs), with V of the level's blocks below their diagonals
+//   v        V, unit lower trapezoidal, one row of TS for each stacked row of the level; conjugated if asked for; out
+//   t        T, or T^H where not the adjoint is to be applied, TS x TS row-major for each block; conjugated if asked for; out
+//   kept_t   T of all levels, as geqrt has left it
+//
+// unmqr applies the adjoint of I - V T V^H for the T that it is given. Thread = entry of v, or of t.
+
+import package::tuning::{TS, LINEAR_THREADS};
+import package::dense::{read_entry};
+import package::level::{Level, ADJOINT, CONJUGATE, is_below_triangle, matrix_row, place_of};
+import package::scalar::{Scalar, ONE, conjugate, load};
+
+@group(0) @binding(0) var<storage, read_write> v: array<Scalar>;
+@group(0) @binding(1) var<storage, read_write> t: array<Scalar>;
+@group(0) @binding(2) var<storage, read_write> kept_t: array<Scalar>;
+@if(immediates) var<immediate> level: Level;
+@else @group(0) @binding(3) var<uniform> level: Level;
+
+/// V at stacked row g and column c.
+fn entry_of_v(g: u32, c: u32) -> Scalar {
+    let r = g % level.block_rows;
+    let reflectors = min(min(level.block_rows, level.rows - (g - r)), level.width);
+    if c >= reflectors || r < c || is_below_triangle(level, r, c) {
+        return Scalar();
+    }
+    if r == c {
+        return ONE;
+    }
+    return load(read_entry(place_of(level, matrix_row(level, g), level.col + c)));
+}
+
+@compute @workgroup_size(LINEAR_THREADS)
+fn gather_reflectors(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let e = (workgroup.x + workgroup.y * workgroups.x) * LINEAR_THREADS + thread;
+    let of_v = level.rows * TS;
+    let conjugated = (level.flags & CONJUGATE) != 0u;
+    if e < of_v {
+        let entry = entry_of_v(e / TS, e % TS);
+        v[e] = select(entry, conjugate(entry), conjugated);
+        return;
+    }
+    let place = e - of_v;
+    let block = place / (TS * TS);
+    if block >= level.blocks {
+        return;
+    }
+    let i = place / TS % TS;
+    let k = place % TS;
+    let adjoint = (level.flags & ADJOINT) != 0u;
+    let from = (level.t_first + block) * TS * TS + select(k * TS + i, i * TS + k, adjoint);
+    let entry = kept_t[from];
+    t[place] = select(entry, conjugate(entry), conjugated == adjoint);
+}
