@@ -259,7 +259,7 @@ pub(super) struct TriangleShape {
 
 impl TriangleShape {
     /// Bytes of workgroup memory that `trmm` takes; `trsm` takes no more.
-    fn bytes<T: Element>(&self) -> usize {
+    pub fn bytes<T: Element>(&self) -> usize {
         let TriangleShape { base, groups } = *self;
         (base * (base + 1) + 4 * groups * base.max(2)) * size_of::<T::Scalar>()
     }
