@@ -258,7 +258,7 @@ pub(crate) struct TriangleShape {
 
 impl TriangleShape {
     /// Bytes of workgroup memory that `trmm` takes; `trsm` takes no more.
-    fn bytes<T: Number>(&self) -> usize {
+    pub fn bytes<T: Number>(&self) -> usize {
         let TriangleShape { base, groups } = *self;
         (base * (base + 1) + 4 * groups * base.max(2)) * size_of::<T::Scalar>()
     }

@@ -187,7 +187,7 @@ fn dense(binding: u32, count: usize, entry: &str) -> String {
 }
 
 /// What a device has that shaders use where it is there.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Has {
     /// Parameters travel as immediates; else they lie in a uniform buffer.
     immediates: bool,
@@ -331,42 +331,72 @@ impl GpuContext {
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::BTreeSet, panic::catch_unwind};
+
     use half::f16;
     use num_complex::Complex;
     use wgpu::naga::{
-        Module, front,
+        self, AddressSpace, Module, ShaderStage, StorageAccess, TypeInner, front,
         valid::{Capabilities, ModuleInfo, ValidationFlags, Validator},
     };
 
     use super::*;
     use crate::{
-        cost::shape::{Bounds, ChaseShape, Shape, TriangleShape},
+        cost::{
+            shape::{Bounds, ChaseShape, Shape, TriangleShape},
+            work::BISECT_THREADS,
+        },
         gpu::kernels::bisection::bisection_pipelines,
         tile::{band_layout::BandLayout, tuning::Tuning},
     };
 
-    /// All shaders, and all variants, with the constants that they are compiled with for matrices stored as `S`.
-    fn all<S: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<(&'static Shader, Vec<(&'static str, u32)>)> {
+    /// A pipeline that the crate makes, with what Rust says of it.
+    struct Made {
+        shader: &'static Shader,
+        constants: Vec<(&'static str, u32)>,
+        /// Numbers of a dense matrix's buffers that are looked at; 0: it binds none.
+        counts: &'static [usize],
+        /// Threads and bytes of workgroup memory of a workgroup.
+        threads: usize,
+        bytes: usize,
+    }
+
+    /// All shaders, and all variants, as they are compiled for matrices stored as `S`.
+    fn all<S: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
         let shape = Shape::new::<S>(bounds, tuning).unwrap();
         let layout = BandLayout::new(1000, tuning.tile_size, tuning.tile_width);
         let chase = ChaseShape::new::<S>(bounds, layout, tuning).unwrap();
-        let triangle = TriangleShape::new::<S::Scalar>(bounds, tuning).unwrap().constants();
-        let linear = [&PACK_BAND, &UNPACK_BAND, &REPACK_BAND, &DIAGONAL, &LARGEST, &SCALE].map(|shader| (shader, Vec::new()));
-        let bisection = bisection_pipelines().map(|(shader, constants, _)| (shader, constants));
-        let tiles = [
-            (&GEQRT, shape.geqrt_constants().into()),
-            (&UNMQR, shape.unmqr_constants().into()),
-            (&UNMQR_IN_VECTORS, shape.unmqr_constants().into()),
-            (&CHASE, chase.constants().into()),
-            (&GEQRT_KEPT, shape.geqrt_constants().into()),
-            (&GATHER_REFLECTORS, vec![("TS", shape.ts as u32)]),
-            (&CHASE_KEPT, chase.constants().into()),
-            (&APPLY_CHASE, Vec::new()),
-            (&GEMM, shape.gemm_constants().into()),
-            (&TRMM, triangle.into()),
-            (&TRSM, triangle.into()),
-        ];
-        linear.into_iter().chain(bisection).chain(tiles).collect()
+        let triangle = TriangleShape::new::<S::Scalar>(bounds, tuning).unwrap();
+        let [(square, square_constants, _), (bisect, bisect_constants, _)] = bisection_pipelines();
+
+        let made =
+            |shader, constants: &[_], threads, bytes| Made { shader, constants: constants.into(), counts: &[0], threads, bytes };
+        let dense = |made| Made { counts: &[1, 2, 5], ..made };
+        let linear = |shader| made(shader, &[], LINEAR_THREADS as usize, 0);
+        let triangular = |shader| made(shader, &triangle.constants(), triangle.base * triangle.groups, triangle.bytes::<S>());
+        let [unmqr, gemm] = [shape.unmqr_constants(), shape.gemm_constants()];
+        let (products, product_bytes) = (shape.unmqr_threads(), shape.unmqr_bytes::<S>());
+        vec![
+            dense(made(&GEQRT, &shape.geqrt_constants(), shape.geqrt_threads(), shape.geqrt_bytes::<S>())),
+            dense(made(&UNMQR, &unmqr, products, product_bytes)),
+            dense(made(&UNMQR_IN_VECTORS, &unmqr, products, product_bytes)),
+            dense(made(&GEQRT_KEPT, &shape.geqrt_constants(), shape.geqrt_threads(), shape.geqrt_bytes::<S>())),
+            dense(made(&GATHER_REFLECTORS, &[("TS", shape.ts as u32)], LINEAR_THREADS as usize, 0)),
+            dense(linear(&APPLY_CHASE)),
+            made(&CHASE_KEPT, &chase.constants(), chase.threads(), chase.bytes::<S>()),
+            dense(linear(&PACK_BAND)),
+            linear(&UNPACK_BAND),
+            linear(&REPACK_BAND),
+            made(&CHASE, &chase.constants(), chase.threads(), chase.bytes::<S>()),
+            made(square, &square_constants, LINEAR_THREADS as usize, LINEAR_THREADS as usize * size_of::<Re<S>>()),
+            made(bisect, &bisect_constants, BISECT_THREADS as usize, 0),
+            made(&GEMM, &gemm, products, product_bytes),
+            triangular(&TRMM),
+            triangular(&TRSM),
+            linear(&DIAGONAL),
+            linear(&LARGEST),
+            linear(&SCALE),
+        ]
     }
 
     /// WebGPU's default limits.
@@ -401,7 +431,7 @@ mod tests {
     #[test]
     fn sources_resolve() {
         fn resolve<S: Number>() {
-            for (shader, values) in all::<S>(&BOUNDS, &Tuning::within::<S>(&BOUNDS, 1000)) {
+            for Made { shader, constants: values, .. } in all::<S>(&BOUNDS, &Tuning::within::<S>(&BOUNDS, 1000)) {
                 for (immediates, subgroups, count) in [(false, false, 1), (true, false, 1), (true, true, 3)] {
                     let has = Has { immediates, subgroups };
                     let source = wgsl::<S>(shader, count, &constants::<Re<S>>(&values), has).unwrap();
@@ -419,6 +449,136 @@ mod tests {
         for_all_types!(resolve);
     }
 
+    /// That the WGSL of a pipeline has the entry point, threads, workgroup memory, bindings and parameters that Rust says it has.
+    fn check<S: Number>(made: &Made, count: usize, has: Has) {
+        let Made { shader, threads, bytes, .. } = *made;
+        let what = format!("{} {:?} for {} in {count} buffers, {has:?}", shader.name, shader.variant, S::NAME);
+        let source = wgsl::<S>(shader, count, &constants::<Re<S>>(&made.constants), has).unwrap();
+        let (module, info) = parse::<S>(&source, has);
+
+        let [entry] = &module.entry_points[..] else { panic!("{what}: {} entry points", module.entry_points.len()) };
+        assert_eq!((&*entry.name, entry.stage), (shader.name, ShaderStage::Compute), "{what}");
+        assert_eq!(entry.workgroup_size, [threads as u32, 1, 1], "{what}: threads");
+
+        let (mut workgroup_bytes, mut bindings, mut parameters) = (0, Vec::new(), None);
+        for (handle, variable) in module.global_variables.iter() {
+            let mut bind = |ty| bindings.extend(variable.binding.map(|at| (at.group, at.binding, ty)));
+            match variable.space {
+                AddressSpace::Private => continue,
+                AddressSpace::WorkGroup => workgroup_bytes += module.types[variable.ty].inner.size(module.to_ctx()) as usize,
+                AddressSpace::Storage { access } => {
+                    bind(BufferBindingType::Storage { read_only: !access.contains(StorageAccess::STORE) });
+                }
+                AddressSpace::Uniform if !has.immediates => {
+                    bind(BufferBindingType::Uniform);
+                    assert!(parameters.replace(variable).is_none(), "{what}: two uniform buffers");
+                }
+                AddressSpace::Immediate if has.immediates => parameters = Some(variable),
+                _ => panic!("{what}: {variable:?}"),
+            }
+            assert!(!info.get_entry_point(0)[handle].is_empty(), "{what}: {variable:?} is not used");
+        }
+
+        // `trsm` needs less than `trmm`, which `TriangleShape` counts, and `geqrt` less where there are no subgroups.
+        assert!(workgroup_bytes <= bytes, "{what}: {workgroup_bytes} bytes of workgroup memory, not {bytes}");
+        if shader.name != TRSM.name && (shader.name != GEQRT.name || has.subgroups) {
+            assert_eq!(workgroup_bytes, bytes, "{what}: bytes of workgroup memory");
+        }
+
+        let mut expected = shader.layout_entries(count as u32, has.immediates);
+        expected.sort_by_key(|entry| entry.binding);
+        bindings.sort_by_key(|&(_, binding, _)| binding);
+        let expected = expected.iter().map(|entry| match entry.ty {
+            BindingType::Buffer { ty, .. } => (0, entry.binding, ty),
+            other => panic!("{what}: {other:?}"),
+        });
+        assert_eq!(bindings, expected.collect::<Vec<_>>(), "{what}: bindings");
+
+        let Some(TypeInner::Struct { members, span }) = parameters.map(|variable| &module.types[variable.ty].inner) else {
+            panic!("{what}: its parameters are no struct")
+        };
+        let members = members.iter().map(|member| {
+            assert_eq!(module.types[member.ty].inner, TypeInner::Scalar(naga::Scalar::U32), "{what}: {member:?}");
+            (member.name.as_deref().unwrap_or_default(), member.offset)
+        });
+        let fields = shader.parameters.iter().copied().zip((0..).step_by(size_of::<u32>()));
+        assert_eq!(members.collect::<Vec<_>>(), fields.collect::<Vec<_>>(), "{what}: parameters");
+        assert_eq!(*span, shader.parameter_bytes(), "{what}: bytes of parameters");
+    }
+
+    /// Rust and WGSL agree on every pipeline: all shaders and variants, storage types, ways of passing parameters, numbers of buffers, and
+    /// sizes for small and large devices and matrices, and for odd hyperparameters.
+    #[test]
+    fn rust_and_wgsl_agree() {
+        fn agree<S: Number>() {
+            let large = Bounds { name: "a large device", threads: 1024, bytes: 48 << 10, ..BOUNDS };
+            let odd = Tuning::within::<S>(&BOUNDS, 1000).tile_size(10).leaf(50).split_k(3).cols_per_block(20);
+            let odd = odd.tile_width(5).threads_per_block(24).triangle(6);
+            let sizes = [(&BOUNDS, odd)].into_iter();
+            let sizes = sizes.chain([10, 1000, 20000].map(|n| (&BOUNDS, Tuning::within::<S>(&BOUNDS, n))));
+            let sizes = sizes.chain([1000, 20000].map(|n| (&large, Tuning::within::<S>(&large, n))));
+            for (k, (bounds, tuning)) in sizes.enumerate() {
+                for made in all::<S>(bounds, &tuning) {
+                    check::<S>(&made, made.counts[0], Has { immediates: true, subgroups: true });
+                    // What else a pipeline depends on makes no difference to its sizes.
+                    for &count in made.counts.iter().filter(|_| k == 0) {
+                        for (immediates, subgroups) in [(false, false), (false, true), (true, false), (true, true)] {
+                            check::<S>(&made, count, Has { immediates, subgroups });
+                        }
+                    }
+                }
+            }
+        }
+        for_all_types!(agree);
+    }
+
+    /// [`check`] finds a shader that says something else than Rust.
+    #[test]
+    fn disagreements_are_found() {
+        for (name, these, others, found) in [
+            ("diagonal", "fn diagonal(", "fn diagonals(", "diagonals"),
+            ("bisect", "@workgroup_size(BISECT_THREADS)", "@workgroup_size(32)", ": threads"),
+            ("geqrt", "top: array<Scalar, TS>", "top: array<Scalar, TS + 1>", "bytes of workgroup memory"),
+            ("trsm", "array<Scalar4, 2 * GROUPS>", "array<Scalar4, BASE * GROUPS + 1>", "bytes of workgroup memory"),
+            ("chase", "x: array<Scalar, TAIL>", "x: array<Scalar, TAIL - 1>", "bytes of workgroup memory"),
+            ("largest", "@binding(1)", "@binding(4)", ": bindings"),
+            ("scale", "@group(0) @binding(3)", "@group(1) @binding(3)", ": bindings"),
+            ("unpack_band", "var<storage, read_write> band", "var<storage> band", ": bindings"),
+            ("repack_band", "@group(0) @binding(0)", "@group(0) @binding(5) var<storage> more: array<u32>;\n$0", "not used"),
+            ("scale", "from_ld: u32,\n    ld: u32,", "ld: u32,\n    from_ld: u32,", ": parameters"),
+            ("pack_band", "    lines: u32,", "    lines: u32,\n    more: u32,", ": parameters"),
+            ("gemm", "    rows: u32,", "    @align(16) rows: u32,", "bytes of parameters"),
+            ("diagonal", "    stride: u32,", "    stride: i32,", "stride"),
+        ] {
+            let of_shader = |made: &Made| made.shader.name == name;
+            let made = all::<f32>(&BOUNDS, &Tuning::within::<f32>(&BOUNDS, 1000)).into_iter().find(of_shader).unwrap();
+            assert!(made.shader.source.contains(these), "{name}: {these}");
+            let source = made
+                .shader
+                .source
+                .replacen(these, &others.replace("$0", these), 1)
+                .replace("* params.stride", "* u32(params.stride)");
+            let shader = Box::leak(Box::new(Shader { source: source.leak(), ..*made.shader }));
+            let (made, has) = (Made { shader, ..made }, Has { immediates: false, subgroups: true });
+            let panic = catch_unwind(|| check::<f32>(&made, made.counts[0], has)).unwrap_err();
+            let message = panic.downcast_ref::<String>().unwrap();
+            assert!(message.contains(found), "{name}, {others}: {message}");
+        }
+    }
+
+    /// Every shader there is is looked at here.
+    #[test]
+    fn all_shaders_are_tested() {
+        let names = |directory: &str| -> BTreeSet<String> {
+            let files = std::fs::read_dir(format!("{}/shaders{directory}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+            let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+            names.filter_map(|name| name.strip_suffix(".wgsl").map(str::to_owned)).collect()
+        };
+        let tested = all::<f32>(&BOUNDS, &Tuning::within::<f32>(&BOUNDS, 1000));
+        assert_eq!(names(""), tested.iter().map(|made| made.shader.name.to_owned()).collect());
+        assert_eq!(names("/shared"), MODULES.iter().map(|(name, _)| (*name).to_owned()).collect());
+    }
+
     /// Names on import lists, which the preprocessor leaves to readers, are declared in the module and used where it is imported.
     #[test]
     fn imports_are_declared_and_used() {
@@ -433,7 +593,7 @@ mod tests {
         let shaders = all::<f32>(&BOUNDS, &Tuning::within::<f32>(&BOUNDS, 1000));
         let dense = dense(0, 2, "Stored");
         let modules: Vec<_> = MODULES.into_iter().chain([("dense", &*dense)]).collect();
-        for (importer, source) in shaders.iter().map(|(shader, _)| (shader.name, shader.source)).chain(modules.clone()) {
+        for (importer, source) in shaders.iter().map(|made| (made.shader.name, made.shader.source)).chain(modules.clone()) {
             let all = words(source);
             for import in source.split("import package::").skip(1) {
                 let (module, rest) = import.split_once("::{").unwrap();
