@@ -11,7 +11,7 @@
 import package::tuning::{LINEAR_THREADS};
 import package::dense::{read_entry, write_entry};
 import package::level::{Level, Place, ADJOINT, CONJUGATE, place_of};
-import package::scalar::{Scalar, conjugate, load, multiply_add, real_part, store, times};
+import package::scalar::{Scalar, conjugate, load, multiply_add, real_part, store};
 
 struct Params {
     n: u32,

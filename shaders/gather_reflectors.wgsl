@@ -53,7 +53,7 @@ fn gather_reflectors(
     let i = place / TS % TS;
     let k = place % TS;
     let adjoint = (level.flags & ADJOINT) != 0u;
-    let from = (level.t_first + block) * TS * TS + select(k * TS + i, i * TS + k, adjoint);
-    let entry = kept_t[from];
+    let source = (level.t_first + block) * TS * TS + select(k * TS + i, i * TS + k, adjoint);
+    let entry = kept_t[source];
     t[place] = select(entry, conjugate(entry), conjugated == adjoint);
 }

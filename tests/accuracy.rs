@@ -13,7 +13,7 @@ fn worst<T: Element>(n: usize, matrices: u64, half: HalfStorage) -> f64 {
     let options = SvdOptions::default().backend(Backend::Cpu).half_storage(half);
     let defaults = Tuning::for_cpu::<T>(n);
     let mut ways = vec![options.clone()];
-    if n <= defaults.direct {
+    if n <= defaults.cpu.direct_up_to {
         ways.push(options.tuning(defaults.direct_up_to(0)));
     }
     let mut worst = 0f64;

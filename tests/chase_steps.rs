@@ -4,7 +4,7 @@ mod common;
 
 use common::complex_noise;
 use num_complex::Complex;
-use svdvals_gpu::{Backend, Band, ChaseSteps, Element, RealElement, SvdError, SvdOptions, Tuning};
+use svdvals_gpu::{Backend, Band, ChaseSteps, Element, Number, RealElement, SvdError, SvdOptions, Tuning};
 
 /// n, bandwidth, tile width: of one step and of several, narrower than the band and wider, with sweeps of one cycle and of many.
 const BANDS: [(usize, usize, usize); 12] = [

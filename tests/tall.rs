@@ -124,7 +124,7 @@ fn single_precision_is_right_to_the_last_place() {
 /// A = U D H with orthogonal columns of ones in U and Hadamard matrices of order 16 along H's diagonal. Values 2^(-k step / 8), k = 0 .. 15, times
 /// the largest, each `n` / 16 times: for conditions from 1 to 2^30, so that some are on either side of the border (2^4) and near it. Bound:
 /// [`stable`], of the largest value, for each of them.
-fn double_precision_is_stable_on_both_sides<T: Element<Real = f64>>(m: usize, n: usize, steps: impl Iterator<Item = usize>) {
+fn double_precision_is_stable_on_both_sides<T: Element<Value = f64>>(m: usize, n: usize, steps: impl Iterator<Item = usize>) {
     for step in steps {
         let size = |j: usize| 2f64.powi(-((j % 16 * step) as i32 / 8));
         let term = |i: usize, j: usize, c: usize| hadamard(i, 7 * j) * size(j) * hadamard(j % 16, c % 16);
@@ -142,7 +142,7 @@ fn double_precision_is_stable_on_both_sides<T: Element<Real = f64>>(m: usize, n:
 /// small it is.
 ///
 /// A = U D with orthogonal columns of ones in U and lengths down to 2^-800 of the first, in two orders. Bound: [`stable`], of each value.
-fn lengths_of_columns_do_not_matter<T: Element<Real = f64>>() {
+fn lengths_of_columns_do_not_matter<T: Element<Value = f64>>() {
     let size = |j: usize| 2f64.powi(400 - 80 * j as i32);
     let a = Mat::<T>::from_fn(8192, 11, |i, j| T::from_complex((hadamard(i, 67 * j) * size(j) / 3.0).into()));
     for a in [a.as_ref(), a.as_ref().reverse_cols()] {

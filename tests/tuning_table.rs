@@ -105,9 +105,9 @@ fn entries_are_checked() {
     let gpu = SvdOptions::default().backend(Backend::Gpu).context(context.clone());
     let defaults = Tuning::for_adapter::<f32>(&context, 50);
     let threads = |count| PartialTuning::default().threads_per_block(count);
-    table.set::<f32>(context.adapter_name(), 50, threads(defaults.threads_per_block / 2));
+    table.set::<f32>(context.adapter_name(), 50, threads(defaults.gpu.threads_per_block / 2));
     let tuning = tuning_of::<f32>(50, 50, &gpu.clone().tuning_table(table.clone())).unwrap();
-    let half = defaults.threads_per_block / 2;
+    let half = defaults.gpu.threads_per_block / 2;
     assert_eq!(tuning, defaults.threads_per_block(half));
     table.set::<f32>(context.adapter_name(), 50, threads(1 << 30));
     match tuning_of::<f32>(50, 50, &gpu.tuning_table(table)) {
