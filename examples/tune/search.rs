@@ -3,13 +3,16 @@
 use std::error::Error;
 
 use faer::Mat;
-use indicatif::{ProgressBar, ProgressStyle};
 use svdvals_gpu::{
     Backend, Element, GpuContext, HalfStorage, PartialTuning, StageSeconds, SvdError, SvdOptions, SvdValsGpu, Tuning,
     TuningTable, cost::sweeps_at_once,
 };
 
-use crate::{common::gaussian, is_of_combination, shared::machine};
+use crate::{
+    common::gaussian,
+    is_of_combination,
+    shared::{csv, machine, progress::Progress},
+};
 
 /// Where to search.
 pub enum Place {
@@ -206,6 +209,23 @@ pub struct Found {
     pub refused: usize,
 }
 
+impl Found {
+    /// All trials as CSV: a column for each hyperparameter, with a value where it is one of the stage's.
+    pub fn csv(&self, place: &Place, element: &str, n: usize) -> String {
+        let names = ["machine", "type", "n", "stage", "seconds"].into_iter().chain(place.searched().map(|axis| axis.name));
+        let mut lines = vec![csv::line(names)];
+        for (stage, trials) in self.stages.iter().enumerate() {
+            let is_of_stage = |axis: &Axis| place.axes(stage).iter().any(|other| other.name == axis.name);
+            for Trial { tuning, seconds } in trials {
+                let first = [place.machine(), element.into(), n.to_string(), (stage + 1).to_string(), format!("{seconds:?}")];
+                let value = |axis: &Axis| if is_of_stage(axis) { (axis.get)(tuning).to_string() } else { String::new() };
+                lines.push(csv::line(first.into_iter().chain(place.searched().map(value))));
+            }
+        }
+        lines.join("\n") + "\n"
+    }
+}
+
 /// Seconds of stages 1 and 2.
 pub struct Duel {
     pub defaults: f64,
@@ -245,8 +265,7 @@ impl<'a, T: Element> Search<'a, T> {
             return Err(format!("no tile size is possible for {} at n = {}", T::NAME, self.n).into());
         }
         let tried = grids.iter().map(|[first, second]| first.len().max(second.len())).sum();
-        let style = ProgressStyle::with_template("{bar:40} {pos}/{len}, {eta} to go, {msg}")?;
-        let progress = ProgressBar::new(tried as u64).with_style(style);
+        let mut progress = Progress::over(tried);
         let mut best = [f64::INFINITY; 2];
         let mut last = None;
         let mut stages = [Vec::new(), Vec::new()];
@@ -267,8 +286,7 @@ impl<'a, T: Element> Search<'a, T> {
                     Err(error) if is_of_combination(&error) => (refused, last) = (refused + 1, Some(error)),
                     Err(error) => return Err(error.into()),
                 }
-                progress.set_message(format!("best {:.6} s and {:.6} s", best[0], best[1]));
-                progress.inc(1);
+                progress.step(format_args!("best {:.6} s and {:.6} s", best[0], best[1]));
             }
             let fastest = |trials: &[Trial]| trials.iter().min_by(|x, y| x.seconds.total_cmp(&y.seconds)).cloned();
             let sum = |pair: &[Trial; 2]| pair[0].seconds + pair[1].seconds;
@@ -282,7 +300,7 @@ impl<'a, T: Element> Search<'a, T> {
                 all.extend(trials.into_iter().filter(|trial| trial.seconds.is_finite()));
             }
         }
-        progress.finish_and_clear();
+        drop(progress);
         let Some([first, second]) = together else {
             return Err(last.map_or("nothing could be tried".into(), Box::from));
         };
