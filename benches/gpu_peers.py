@@ -3,7 +3,7 @@
 
     python3 benches/gpu_peers.py                              torch and CuPy, whichever there is
     python3 benches/gpu_peers.py --sizes 1024,4096 --types f32 --csv peers.csv
-    cargo bench --bench gpu -- --plot gpu.csv,peers.csv       the two together, as a picture
+    cargo run --release -p svdvals-gpu-gallery --bin gpu_times -- gpu.csv peers.csv      the two together, as a picture
 
 Needs numpy, and torch or CuPy or both; what is missing is said in one line. Seconds are wall-clock seconds between synchronisations of
 the device, medians of the runs that follow a first one. `total` starts and ends with the matrix and the values in the host's (pageable)

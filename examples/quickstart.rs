@@ -6,7 +6,7 @@
 //! cargo run --release --example quickstart -- cpu     the CPU
 //! ```
 
-use std::{env, error::Error, path::Path, process::ExitCode};
+use std::{env, error::Error, fs, path::Path, process::ExitCode};
 
 use ndarray::{Array1, Array2};
 use svdvals_gpu::{Backend, GpuContext, SvdOptions, SvdReport, SvdValsGpu};
@@ -29,8 +29,8 @@ fn run() -> Result<(), Box<dyn Error>> {
         Some("cpu") => Some(Backend::Cpu),
         Some(other) => return Err(format!("unknown argument {other:?}; usage: quickstart [gpu | cpu]").into()),
     };
-    let photograph: Array2<u8> = read("camera.npy")?;
-    let reference: Array1<f64> = read("camera.sv.npy")?;
+    let photograph = Array2::from_shape_vec((512, 512), read("camera.npy", u8::from_le_bytes)?)?;
+    let reference = Array1::from(read("camera.sv.npy", f64::from_le_bytes)?);
     let a = photograph.mapv(f32::from);
 
     println!("matrix    {} x {} f32: a grey-scale photograph", a.nrows(), a.ncols());
@@ -100,7 +100,10 @@ fn eight_digits(x: f64) -> String {
     format!("{x:.*}", 8usize.saturating_sub(before_the_point))
 }
 
-fn read<A: ndarray_npy::ReadableElement, D: ndarray::Dimension>(name: &str) -> Result<ndarray::Array<A, D>, Box<dyn Error>> {
+/// The entries of a `.npy` file of version 1, row by row: magic and version are 8 bytes, the header's length 2, then the header.
+fn read<T, const BYTES: usize>(name: &str, entry: fn([u8; BYTES]) -> T) -> Result<Vec<T>, Box<dyn Error>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data").join(name);
-    ndarray_npy::read_npy(&path).map_err(|error| format!("{}: {error}", path.display()).into())
+    let file = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let start = 10 + usize::from(u16::from_le_bytes([file[8], file[9]]));
+    Ok(file[start..].as_chunks().0.iter().map(|&bytes| entry(bytes)).collect())
 }

@@ -1,11 +1,11 @@
-//! The GPU path, whole and stage by stage, and a picture of it beside other libraries.
+//! The GPU path, whole and stage by stage.
 //!
 //! ```text
 //! cargo bench --bench gpu                                               n = 256 .. 32768 in f16, f32, f64, c32
 //! cargo bench --bench gpu -- --sizes 1024,4096 --types f32 --csv gpu.csv
 //! cargo bench --bench gpu -- --triangular                               triangular solves and products instead
 //! python3 benches/gpu_peers.py --csv peers.csv                          torch and CuPy on the same matrices
-//! cargo bench --bench gpu -- --plot gpu.csv,peers.csv --peak 67         the two together, as target/gpu.png
+//! cargo run --release -p svdvals-gpu-gallery --bin gpu_times -- gpu.csv peers.csv --peak 67      the two together, as target/gpu.png
 //! cargo bench --bench gpu -- --startup --sizes 1024                     what a first call takes more than the next one
 //! cargo bench --bench gpu -- --help
 //! ```
@@ -22,7 +22,6 @@
 #[path = "../../tests/common/mod.rs"]
 #[allow(unused)] // the tests' part
 mod common;
-mod picture;
 #[path = "../../examples/shared/mod.rs"]
 mod shared;
 mod startup;
@@ -40,14 +39,13 @@ use svdvals_gpu::{
 
 use shared::{
     TYPES,
-    arguments::{Words, number, program, unknown},
+    arguments::{Words, program, unknown},
     machine, median, with_type,
 };
 use table::{Row, Table};
 
 const USAGE: &str = "\
 usage: cargo bench --bench gpu -- [--triangular] [--sizes N,..] [--types T,..] [--repeat K] [--seconds S] [--csv FILE]
-       cargo bench --bench gpu -- --plot FILE[,..] [--peak TFLOPS] [--out FILE]
        cargo bench --bench gpu -- --startup [--sizes N] [--types T,..]
 
   --triangular   measures trsm and trmm, of n x 256 and n x n right-hand sides, in place of singular values
@@ -56,9 +54,6 @@ usage: cargo bench --bench gpu -- [--triangular] [--sizes N,..] [--types T,..] [
   --repeat K     runs after the first (5)
   --seconds S    no new run where those of the row have taken this long (60)
   --csv FILE     writes the table there too
-  --plot F,..    measures nothing, and draws tables that --csv of this benchmark and of gpu_peers.py wrote
-  --peak P       the device's peak in 1e12 flops a second, for the limit in the picture; or one for each type: f32=67,f64=34
-  --out FILE     the picture (target/gpu.png)
   --startup      the first and the second call of a new context, with no cache of pipelines, an empty and a filled one";
 
 const SEED: u64 = 1;
@@ -73,10 +68,6 @@ struct Arguments {
     repeat: usize,
     seconds: f64,
     csv: Option<PathBuf>,
-    plot: Vec<PathBuf>,
-    /// Of a type, or of all.
-    peaks: Vec<(Option<&'static str>, f64)>,
-    out: PathBuf,
     startup: bool,
 }
 
@@ -88,9 +79,6 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
         repeat: 5,
         seconds: 60.0,
         csv: None,
-        plot: Vec::new(),
-        peaks: Vec::new(),
-        out: "target/gpu.png".into(),
         startup: false,
     };
     while let Some(word) = words.next() {
@@ -102,16 +90,7 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
             "--repeat" => arguments.repeat = words.number(&word, 1..=1000)?,
             "--seconds" => arguments.seconds = words.number(&word, 0.0..=1e6)?,
             "--csv" => arguments.csv = Some(words.value(&word)?.into()),
-            "--plot" => arguments.plot = words.value(&word)?.split(',').map(PathBuf::from).collect(),
-            "--peak" => {
-                for peak in words.value(&word)?.split(',') {
-                    let (name, flops) = peak.split_once('=').map_or((None, peak), |(name, flops)| (Some(name), flops));
-                    let known = name.map(|name| TYPES.iter().copied().find(|t| *t == name).ok_or_else(|| unknown(peak)));
-                    arguments.peaks.push((known.transpose()?, number(&word, flops, 1e-6..=1e9)?));
-                }
-            }
             "--startup" => arguments.startup = true,
-            "--out" => arguments.out = words.value(&word)?.into(),
             other => return Err(unknown(other)),
         }
     }
@@ -119,24 +98,7 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
 }
 
 fn main() -> ExitCode {
-    program("gpu", USAGE, parse, |arguments| match &arguments {
-        Arguments { startup: true, .. } => startup::startup(&arguments),
-        Arguments { plot, .. } if plot.is_empty() => measure(&arguments),
-        _ => draw(&arguments),
-    })
-}
-
-fn draw(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    let mut rows = Vec::new();
-    for path in &arguments.plot {
-        rows.extend(table::read(path).map_err(|error| format!("{}: {error}", path.display()))?);
-    }
-    let of = |wanted| arguments.peaks.iter().find(|(of, _)| *of == wanted).map(|(_, peak)| peak * 1e12);
-    let peak = |name: &'static str| of(Some(name)).or_else(|| of(None));
-    let picture = picture::picture(&rows, peak)?;
-    picture.save(&arguments.out).map_err(|error| format!("{}: {error}", arguments.out.display()))?;
-    println!("Picture: {}", arguments.out.display());
-    Ok(())
+    program("gpu", USAGE, parse, |arguments| if arguments.startup { startup::startup(&arguments) } else { measure(&arguments) })
 }
 
 fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {

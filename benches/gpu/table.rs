@@ -1,12 +1,34 @@
-//! The table, on the screen and as CSV. `benches/gpu_peers.py` has the same columns.
+//! The table, on the screen and as CSV. `benches/gpu_peers.py` writes the same columns; `gpu_times` in examples/gallery draws them.
 
-use std::{error::Error, fs::File, path::Path};
+use std::{error::Error, fs::File, io::Write, path::Path};
 
-use serde::{Deserialize, Serialize};
+use crate::shared::csv::line;
+
+const COLUMNS: [&str; 20] = [
+    "program",
+    "routine",
+    "device",
+    "driver",
+    "backend",
+    "version",
+    "type",
+    "n",
+    "columns",
+    "runs",
+    "first_s",
+    "total_s",
+    "resident_s",
+    "scale_s",
+    "upload_s",
+    "to_band_s",
+    "band_to_bidiag_s",
+    "svdvals_s",
+    "error",
+    "note",
+];
 
 /// One line. Seconds are None where nothing was measured, and the note says why.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default)]
 pub struct Row {
     pub program: String,
     pub routine: String,
@@ -15,7 +37,6 @@ pub struct Row {
     pub backend: String,
     /// Of the program.
     pub version: String,
-    #[serde(rename = "type")]
     pub element: String,
     pub n: usize,
     /// Columns of the matrix, or of a system's right-hand sides.
@@ -34,8 +55,35 @@ pub struct Row {
 }
 
 impl Row {
+    /// As [`COLUMNS`] names them.
+    fn fields(self) -> [String; 20] {
+        let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:?}"));
+        [
+            self.program,
+            self.routine,
+            self.device,
+            self.driver,
+            self.backend,
+            self.version,
+            self.element,
+            self.n.to_string(),
+            self.columns.to_string(),
+            self.runs.to_string(),
+            number(self.first_s),
+            number(self.total_s),
+            number(self.resident_s),
+            number(self.scale_s),
+            number(self.upload_s),
+            number(self.to_band_s),
+            number(self.band_to_bidiag_s),
+            number(self.svdvals_s),
+            number(self.error),
+            self.note,
+        ]
+    }
+
     /// Real flops of a reduction to bidiagonal form, 8/3 n^3; a complex product and sum is four real ones.
-    pub fn flops(element: &str, n: usize) -> f64 {
+    fn flops(element: &str, n: usize) -> f64 {
         8.0 / 3.0 * (n as f64).powi(3) * real_operations(element)
     }
 
@@ -55,12 +103,17 @@ fn real_operations(element: &str) -> f64 {
 
 /// Rows are printed and written as they come.
 pub struct Table {
-    csv: Option<csv::Writer<File>>,
+    csv: Option<File>,
 }
 
 impl Table {
     pub fn new(csv: Option<&Path>) -> Result<Table, Box<dyn Error>> {
-        let open = |path: &Path| csv::Writer::from_path(path).map_err(|error| format!("{}: {error}", path.display()));
+        let open = |path: &Path| {
+            let mut file = File::create(path)?;
+            writeln!(file, "{}", line(COLUMNS))?;
+            Ok(file)
+        };
+        let open = |path: &Path| open(path).map_err(|error: std::io::Error| format!("{}: {error}", path.display()));
         Ok(Table { csv: csv.map(open).transpose()? })
     }
 
@@ -109,8 +162,7 @@ impl Table {
             println!("{:>6} {}", row.n, row.note);
         }
         if let Some(csv) = &mut self.csv {
-            csv.serialize(row)?;
-            csv.flush()?;
+            writeln!(csv, "{}", line(row.fields()))?;
         }
         Ok(())
     }
@@ -124,8 +176,4 @@ impl Table {
         println!("\nresident: {resident}; GF/s: {flops} flops (four times as many in complex types) in the resident time");
         Ok(())
     }
-}
-
-pub fn read(path: &Path) -> Result<Vec<Row>, csv::Error> {
-    csv::Reader::from_path(path)?.deserialize().collect()
 }

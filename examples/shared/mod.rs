@@ -2,10 +2,10 @@
 #![allow(unused)] // every program uses a part
 
 pub mod arguments;
-pub mod draw;
+pub mod csv;
 pub mod machine;
 pub mod markdown;
-pub mod plot;
+pub mod progress;
 
 /// The names of element types that a command line may have: as they are stored, so that `f16` is `HalfStorage::Half`.
 pub const TYPES: [&str; 5] = ["f16", "f32", "f64", "c32", "c64"];

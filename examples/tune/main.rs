@@ -8,15 +8,14 @@
 //! cargo run --release --example tune -- --help
 //! ```
 //!
-//! Prints the best hyperparameters, the best time of every value of each, and Table 3 of the unified-kernels paper for this device;
-//! draws the bulge-chasing paper's Figure 3, for both stages.
+//! Prints the best hyperparameters, the best time of every value of each, and Table 3 of the unified-kernels paper for this device.
+//! Writes everything that was tried as CSV, of which `trials` in examples/gallery draws the bulge-chasing paper's Figure 3.
 //!
 //! The search is a sum, not a product. A call's seconds are those of its stages, and besides the tile size, which is the bandwidth
 //! between them, no hyperparameter touches both: for every tile size, stage 1's (`leaf`, `split_k`, `cols_per_block`) are judged by
 //! the seconds of stage 1, and stage 2's (`tile_width`, `threads_per_block`, `cycles_per_dispatch`, `max_blocks`) by those of stage 2.
 //! One call tries one combination of each.
 
-mod parallel;
 mod search;
 #[path = "../shared/mod.rs"]
 mod shared;
@@ -49,7 +48,7 @@ usage: tune [--backend gpu|cpu] [--type T] [--n N,..] [--quick] [--repeat K] [--
                 (gpu 512,2048,8192; cpu 512,2048; a software driver 128; --quick the first of them)
   --quick       a coarse grid
   --repeat K    runs of a combination after the first; the fastest counts (2)
-  --out DIR     where the pictures go (target/tune)
+  --out DIR     where the table of all trials goes (target/tune)
   --file FILE   the tuning file; entries for other devices, types and sizes in it stay (DIR/tuning.json)";
 
 struct Arguments {
@@ -100,10 +99,9 @@ fn run<T: Element>(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         let search = Search::<T>::new(&place, n, arguments.quick, arguments.repeat)?;
         let found = search.run()?;
         print(&found, &place, n);
-        let picture = arguments.out.join(format!("figure_3_{}_{}_{n}.png", if arguments.cpu { "cpu" } else { "gpu" }, T::NAME));
-        let title = format!("Hyperparameters for {}, n = {n}", T::NAME);
-        parallel::save(&picture, &title, &place, &found).map_err(|error| format!("{}: {error}", picture.display()))?;
-        println!("Picture: {}", picture.display());
+        let trials = arguments.out.join(format!("trials_{}_{}_{n}.csv", if arguments.cpu { "cpu" } else { "gpu" }, T::NAME));
+        std::fs::write(&trials, found.csv(&place, T::NAME, n)).map_err(|error| format!("{}: {error}", trials.display()))?;
+        println!("Trials: {}", trials.display());
         let faster = search.duel(&found.best)?;
         println!("The defaults take {:.6} s in stages 1 and 2, the best found {:.6} s.", faster.defaults, faster.found);
         if faster.found < faster.defaults {

@@ -3,13 +3,16 @@
 use std::error::Error;
 
 use faer::Mat;
-use indicatif::{ProgressBar, ProgressStyle};
 use svdvals_gpu::{
     Backend, Element, GpuContext, HalfStorage, PartialTuning, StageSeconds, SvdError, SvdOptions, SvdValsGpu, Tuning,
     TuningTable, cost::sweeps_at_once,
 };
 
-use crate::{common::gaussian, is_of_combination, shared::machine};
+use crate::{
+    common::gaussian,
+    is_of_combination,
+    shared::{csv, machine, progress::Progress},
+};
 
 /// Where to search.
 pub enum Place {
@@ -25,12 +28,12 @@ pub struct Axis {
     set_partial: fn(&mut PartialTuning, usize),
 }
 
-/// The hyperparameters that are searched for, by their names in `Tuning`.
+/// The hyperparameters that are searched for, by their names in tuning files, with the field of `Tuning`.
 macro_rules! axes {
-    ($($axis:ident $name:ident),* $(,)?) => {$(
+    ($($axis:ident $name:ident: $($field:ident).+),* $(,)?) => {$(
         const $axis: Axis = Axis {
             name: stringify!($name),
-            get: |tuning| tuning.$name,
+            get: |tuning| tuning.$($field).+,
             set: Tuning::$name,
             set_partial: |partial, value| partial.$name = Some(value),
         };
@@ -38,14 +41,14 @@ macro_rules! axes {
 }
 
 axes! {
-    TILE_SIZE tile_size,
-    LEAF leaf,
-    SPLIT_K split_k,
-    COLS_PER_BLOCK cols_per_block,
-    TILE_WIDTH tile_width,
-    THREADS threads_per_block,
-    CYCLES cycles_per_dispatch,
-    MAX_BLOCKS max_blocks,
+    TILE_SIZE tile_size: tile_size,
+    LEAF leaf: leaf,
+    SPLIT_K split_k: gpu.split_k,
+    COLS_PER_BLOCK cols_per_block: cols_per_block,
+    TILE_WIDTH tile_width: tile_width,
+    THREADS threads_per_block: gpu.threads_per_block,
+    CYCLES cycles_per_dispatch: gpu.cycles_per_dispatch,
+    MAX_BLOCKS max_blocks: gpu.max_blocks,
 }
 
 impl Axis {
@@ -180,7 +183,7 @@ impl Place {
                 let widths = self.grid(&TILE_WIDTH, n, tile_size, quick);
                 let most = widths.into_iter().map(|bandwidth| sweeps_at_once(n, bandwidth)).max().unwrap_or(0);
                 values.retain(|&blocks| blocks < most);
-                values.push(self.defaults::<f32>(n).max_blocks);
+                values.push(self.defaults::<f32>(n).gpu.max_blocks);
             }
             _ => {}
         }
@@ -206,6 +209,23 @@ pub struct Found {
     pub refused: usize,
 }
 
+impl Found {
+    /// All trials as CSV: a column for each hyperparameter, with a value where it is one of the stage's.
+    pub fn csv(&self, place: &Place, element: &str, n: usize) -> String {
+        let names = ["machine", "type", "n", "stage", "seconds"].into_iter().chain(place.searched().map(|axis| axis.name));
+        let mut lines = vec![csv::line(names)];
+        for (stage, trials) in self.stages.iter().enumerate() {
+            let is_of_stage = |axis: &Axis| place.axes(stage).iter().any(|other| other.name == axis.name);
+            for Trial { tuning, seconds } in trials {
+                let first = [place.machine(), element.into(), n.to_string(), (stage + 1).to_string(), format!("{seconds:?}")];
+                let value = |axis: &Axis| if is_of_stage(axis) { (axis.get)(tuning).to_string() } else { String::new() };
+                lines.push(csv::line(first.into_iter().chain(place.searched().map(value))));
+            }
+        }
+        lines.join("\n") + "\n"
+    }
+}
+
 /// Seconds of stages 1 and 2.
 pub struct Duel {
     pub defaults: f64,
@@ -224,7 +244,7 @@ pub struct Search<'a, T> {
 impl<'a, T: Element> Search<'a, T> {
     /// Refuses orders that have no stages 1 and 2.
     pub fn new(place: &'a Place, n: usize, quick: bool, repeat: usize) -> Result<Self, String> {
-        if matches!(place, Place::Cpu) && n <= Tuning::for_cpu::<T>(n).direct && T::NAME != "f16" {
+        if matches!(place, Place::Cpu) && n <= Tuning::for_cpu::<T>(n).cpu.direct_up_to && T::NAME != "f16" {
             return Err(format!(
                 "n = {n}: on the CPU a matrix this small goes straight to bidiagonal form; there is nothing to tune"
             ));
@@ -245,8 +265,7 @@ impl<'a, T: Element> Search<'a, T> {
             return Err(format!("no tile size is possible for {} at n = {}", T::NAME, self.n).into());
         }
         let tried = grids.iter().map(|[first, second]| first.len().max(second.len())).sum();
-        let style = ProgressStyle::with_template("{bar:40} {pos}/{len}, {eta} to go, {msg}")?;
-        let progress = ProgressBar::new(tried as u64).with_style(style);
+        let mut progress = Progress::over(tried);
         let mut best = [f64::INFINITY; 2];
         let mut last = None;
         let mut stages = [Vec::new(), Vec::new()];
@@ -267,8 +286,7 @@ impl<'a, T: Element> Search<'a, T> {
                     Err(error) if is_of_combination(&error) => (refused, last) = (refused + 1, Some(error)),
                     Err(error) => return Err(error.into()),
                 }
-                progress.set_message(format!("best {:.6} s and {:.6} s", best[0], best[1]));
-                progress.inc(1);
+                progress.step(format_args!("best {:.6} s and {:.6} s", best[0], best[1]));
             }
             let fastest = |trials: &[Trial]| trials.iter().min_by(|x, y| x.seconds.total_cmp(&y.seconds)).cloned();
             let sum = |pair: &[Trial; 2]| pair[0].seconds + pair[1].seconds;
@@ -282,7 +300,7 @@ impl<'a, T: Element> Search<'a, T> {
                 all.extend(trials.into_iter().filter(|trial| trial.seconds.is_finite()));
             }
         }
-        progress.finish_and_clear();
+        drop(progress);
         let Some([first, second]) = together else {
             return Err(last.map_or("nothing could be tried".into(), Box::from));
         };

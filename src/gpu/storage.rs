@@ -18,9 +18,7 @@ use crate::{
         device::{
             context::GpuContext,
             parameters,
-            pipeline::{
-                CHASE, CHASE_KEPT, GATHER_REFLECTORS, GEQRT, GEQRT_KEPT, Pipeline, Shader, UNMQR, UNMQR_IN_VECTORS,
-            },
+            pipeline::{CHASE, CHASE_KEPT, GATHER_REFLECTORS, GEQRT, GEQRT_KEPT, Pipeline, Shader, UNMQR, UNMQR_IN_VECTORS},
             stream::{Stream, buffer},
         },
         kernels::GpuKernels,

@@ -4,7 +4,6 @@
 pub mod hard;
 pub mod jacobi;
 pub mod problems;
-pub mod reflectors;
 pub mod triangles;
 
 use std::ops::{Add, Mul, Sub};

@@ -5,12 +5,11 @@ use num_complex::Complex;
 use svdvals_gpu::{
     Band, Element, Number, PanelTree, RealElement, Tuning,
     internals::{
-        Op, Phases, ReductionStep, Side, TileKernels, apply_stage_1, apply_stage_2, band_to_bidiag, keep_stage_1,
-        to_band,
+        Op, Phases, ReductionStep, Side, TileKernels, apply_stage_1, apply_stage_2, band_to_bidiag, keep_stage_1, to_band,
     },
 };
 
-use super::{complex_noise, eps, widen};
+use crate::common::{complex_noise, eps, widen};
 
 /// Shapes and hyperparameters: tile size, leaf, tree, tile width. Square and tall matrices, several levels, short last blocks and panels, a
 /// matrix of one tile.

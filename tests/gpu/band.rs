@@ -30,7 +30,8 @@ pub fn bands_are_copied_exactly<T: Elements>(context: &GpuContext) -> Outcome {
         }
         let again = kernels.upload_band(&want, half, tile_width)?;
         check!(kernels.download_band(again, bandwidth, two)? == want, "upload_band {n}, {bandwidth}, {tile_width}");
-        let (diagonal, superdiagonal) = pollster::block_on(kernels.bidiagonal(&kernels.upload_band(&want, half, tile_width)?))?.moduli();
+        let (diagonal, superdiagonal) =
+            pollster::block_on(kernels.bidiagonal(&kernels.upload_band(&want, half, tile_width)?))?.moduli();
         check!(diagonal.len() == n && superdiagonal.len() == n - 1, "{} and {} values", diagonal.len(), superdiagonal.len());
         check!((0..n).all(|i| diagonal[i] == a[(i, i)].to_complex().norm()), "diagonal {n}, {bandwidth}, {tile_width}");
         let of_band = |i: usize| if bandwidth == 0 { 0.0 } else { a[(i, i + 1)].to_complex().norm() };

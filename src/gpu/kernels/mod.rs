@@ -413,15 +413,7 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         Ok(())
     }
 
-    fn apply_chase(
-        &self,
-        band: &Banded<S>,
-        k: usize,
-        step: &ReductionStep,
-        side: Side,
-        op: Op,
-        c: &mut Dense<S>,
-    ) -> Result<()> {
+    fn apply_chase(&self, band: &Banded<S>, k: usize, step: &ReductionStep, side: Side, op: Op, c: &mut Dense<S>) -> Result<()> {
         let kept = band.kept(k, step)?;
         let (rows, cols) = c.size;
         if rows != step.n {

@@ -6,17 +6,17 @@ use faer::Mat;
 use half::f16;
 use indicatif::ProgressBar;
 use svdvals_gpu::{Backend, Band, Bidiagonal, Element, HalfStorage, RealElement, SvdError, SvdOptions, SvdValsGpu, Tuning};
+use svdvals_gpu_gallery::{
+    draw::{BLUE, GREEN, GREY, ORANGE},
+    plot::{Mark, Panel, Picture, Series, quartiles},
+};
 
 use crate::{
     common::{Spectrum, error, with_singular_values},
     lapack::{self, RealLapack},
     paper,
     places::{Place, machines},
-    shared::{
-        draw::{BLUE, GREEN, GREY, ORANGE},
-        markdown::{Table, cell},
-        plot::{Mark, Panel, Picture, Series, quartiles},
-    },
+    shared::markdown::{Table, cell},
 };
 
 const BANDWIDTHS: [usize; 4] = [32, 64, 128, 256];

@@ -3,15 +3,33 @@
 use std::error::Error;
 
 use plotters::style::RGBColor;
-
-use crate::{
-    shared::{
-        TYPES,
-        draw::{BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED},
-        plot::{Mark, Panel, Picture, Series, Shape},
-    },
-    table::Row,
+use serde::Deserialize;
+use svdvals_gpu_gallery::{
+    draw::{BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED},
+    plot::{Mark, Panel, Picture, Series, Shape},
 };
+
+use crate::shared::TYPES;
+
+/// What a line of the table has for the picture.
+#[derive(Deserialize)]
+pub struct Row {
+    program: String,
+    routine: String,
+    device: String,
+    driver: String,
+    version: String,
+    #[serde(rename = "type")]
+    element: String,
+    n: usize,
+    total_s: Option<f64>,
+    resident_s: Option<f64>,
+}
+
+/// Real flops of a reduction to bidiagonal form, 8/3 n^3; a complex product and sum is four real ones.
+fn flops(element: &str, n: usize) -> f64 {
+    8.0 / 3.0 * (n as f64).powi(3) * if element.starts_with('c') { 4.0 } else { 1.0 }
+}
 
 /// The lines of the peers, in the order that their routines are met in.
 const PEERS: [(RGBColor, Shape); 6] = [
@@ -83,7 +101,7 @@ fn panel(name: &str, rows: &[&Row], peers: &[(&str, &str)], peak: Option<f64>) -
         label: format!("8/3 n^3 flops at {} TFLOPS", peak / 1e12),
         colour: BLACK,
         mark: Mark::Rule,
-        samples: [smallest, largest].map(|n| (at(n), vec![Row::flops(name, n) / peak])).to_vec(),
+        samples: [smallest, largest].map(|n| (at(n), vec![flops(name, n) / peak])).to_vec(),
     }));
     let x_ticks = sizes.iter().map(|&n| (at(n), n.to_string())).collect();
     Some(Panel { title: name.into(), x_ticks, series: series.into_iter().flatten().collect(), beside: false })

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::{Row, statistics::energies};
+use crate::{Row, shared::csv::field, statistics::energies};
 
 /// The table, a line for each matrix (RFC 4180); beside it, as NAME.values.csv, a line for each value.
 pub fn csv(path: &Path, rows: &[Row], top: Option<usize>) -> Result<(), String> {
@@ -60,11 +60,6 @@ pub fn csv(path: &Path, rows: &[Row], top: Option<usize>) -> Result<(), String> 
 
 pub fn values_path(path: &Path) -> PathBuf {
     path.with_extension("values.csv")
-}
-
-/// A field in quotes, where it needs them.
-fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
 /// One object: the matrices with their values, one a line, and the complaints. What is not defined, or infinite, is null.

@@ -1,16 +1,16 @@
 //! One matrix through the stages, with pictures: A, its band, the band with a bulge on its way, and the bidiagonal.
 //!
 //! ```text
-//! cargo run --release --example stages
-//! cargo run --release --example stages -- examples/data/camera.npy --n 96 --bandwidth 16 --tile-width 8
-//! cargo run --release --example stages -- --help
+//! cargo run --release -p svdvals-gpu-gallery --bin stages
+//! cargo run --release -p svdvals-gpu-gallery --bin stages -- examples/data/camera.npy --n 96 --bandwidth 16 --tile-width 8
+//! cargo run --release -p svdvals-gpu-gallery --bin stages -- --help
 //! ```
 //!
 //! What the unified-kernels paper's Figure 1 and the bulge-chasing paper's Figure 2 draw, with the numbers in it.
 
 mod heat_map;
 
-#[path = "../shared/mod.rs"]
+#[path = "../../../../shared/mod.rs"]
 mod shared;
 
 use std::{error::Error, path::PathBuf, process::ExitCode};
@@ -19,10 +19,10 @@ use heat_map::{Map, Outline, Picture};
 use ndarray::{Array2, s};
 use shared::{
     arguments::{Words, program, unknown},
-    draw::{ORANGE, RED},
     markdown::print,
 };
 use svdvals_gpu::{Backend, ChaseCycle, SvdOptions, SvdValsGpu, Tuning};
+use svdvals_gpu_gallery::draw::{ORANGE, RED};
 
 const USAGE: &str = "\
 usage: stages [OPTIONS] [FILE]

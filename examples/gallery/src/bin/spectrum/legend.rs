@@ -5,10 +5,11 @@ use plotters::{
     style::text_anchor::{HPos, Pos, VPos},
 };
 
+use svdvals_gpu_gallery::draw::{Area, FINE, Outcome, stroke, text, text_width};
+
 use crate::{
     Row,
     picture::{Curve, PANEL, STYLES, THICK},
-    shared::draw::{Area, FINE, Outcome, stroke, text, text_width},
 };
 
 const LEGEND_LINE: u32 = FINE * 28;

@@ -1,9 +1,9 @@
 //! The singular values of the matrices in files: a table, a picture, and CSV or JSON.
 //!
 //! ```text
-//! cargo run --release --example spectrum -- examples/data/camera.npy
-//! cargo run --release --example spectrum -- model.safetensors --match 'layer.0.*weight' --json spectra.json
-//! cargo run --release --example spectrum -- --help
+//! cargo run --release -p svdvals-gpu-gallery --bin spectrum -- examples/data/camera.npy
+//! cargo run --release -p svdvals-gpu-gallery --bin spectrum -- model.safetensors --match 'layer.0.*weight' --json spectra.json
+//! cargo run --release -p svdvals-gpu-gallery --bin spectrum -- --help
 //! ```
 //!
 //! A file or a tensor that cannot be used is one line on stderr; the others are computed, and the exit code is 1.
@@ -21,7 +21,7 @@ mod table;
 mod tensors;
 mod write;
 
-#[path = "../shared/mod.rs"]
+#[path = "../../../../shared/mod.rs"]
 mod shared;
 
 #[cfg(test)]

@@ -7,12 +7,13 @@ use plotters::{
     style::text_anchor::{HPos, Pos, VPos},
 };
 
+use svdvals_gpu_gallery::draw::{
+    Area, Axis, BLACK, FEW_SHADES, FINE, GREY, Outcome, Pixel, load_font, on_scale, save_smooth, stroke, text, ticks,
+};
+
 use crate::{
     Row,
     legend::{Legend, short_names, shorten},
-    shared::draw::{
-        Area, Axis, BLACK, FEW_SHADES, FINE, GREY, Outcome, Pixel, load_font, on_scale, save_smooth, stroke, text, ticks,
-    },
     statistics::{PARTS, energies},
     table::four_digits,
     write::make_folder,

@@ -8,7 +8,7 @@ use plotters::{
     style::text_anchor::{HPos, Pos, VPos},
 };
 
-use crate::shared::draw::{ALL_SHADES, Area, BLACK, FINE, GREY, Outcome, load_font, on_scale, save_smooth, text, ticks};
+use svdvals_gpu_gallery::draw::{ALL_SHADES, Area, BLACK, FINE, GREY, Outcome, load_font, on_scale, save_smooth, text, ticks};
 
 /// A matrix of absolute values, none of them infinite.
 #[derive(Clone)]

@@ -5,12 +5,9 @@ use std::path::Path;
 
 use plotters::prelude::*;
 
-use crate::{
-    search::{Found, Place, Trial},
-    shared::{
-        draw::{Area, GREY, Outcome, Pixel, text, ticks},
-        plot::{canvas, titled},
-    },
+use svdvals_gpu_gallery::{
+    draw::{Area, GREY, Outcome, Pixel, text, ticks},
+    plot::{canvas, titled},
 };
 
 const SIZE: (u32, u32) = (1360, 620);
@@ -18,21 +15,43 @@ const TITLE: u32 = 96;
 /// Of the axes' ends from the panel's border.
 const MARGIN: (i32, i32) = (120, 90);
 
+/// Hyperparameters, and what was tried of them.
+pub struct Stage {
+    pub names: Vec<String>,
+    pub trials: Vec<Trial>,
+}
+
+/// A value of each hyperparameter, and the seconds of the stage with them.
+pub struct Trial {
+    pub values: Vec<usize>,
+    pub seconds: f64,
+}
+
+impl Stage {
+    /// The values of a hyperparameter that occur, ascending.
+    fn values(&self, axis: usize) -> Vec<usize> {
+        let mut values: Vec<usize> = self.trials.iter().map(|trial| trial.values[axis]).collect();
+        values.sort_unstable();
+        values.dedup();
+        values
+    }
+}
+
 /// Draws a panel for each stage.
-pub fn save(path: &Path, title: &str, place: &Place, found: &Found) -> Outcome {
+pub fn save(path: &Path, title: &str, machine: &str, stages: &[Stage; 2]) -> Outcome {
     let root = canvas(path, (SIZE.0, TITLE + 2 * SIZE.1))?;
-    let below = titled(&root, title, &format!("Every combination that was tried on {}", place.machine()))?;
+    let below = titled(&root, title, &format!("Every combination that was tried on {machine}"))?;
     for (stage, area) in below.split_evenly((2, 1)).into_iter().enumerate() {
-        panel(&area, stage, place, &found.stages[stage])?;
+        panel(&area, stage, &stages[stage])?;
     }
     root.present()?;
     Ok(())
 }
 
-fn panel(area: &Area, stage: usize, place: &Place, trials: &[Trial]) -> Outcome {
+fn panel(area: &Area, number: usize, stage: &Stage) -> Outcome {
     let names = ["Stage 1, dense to band", "Stage 2, band to bidiagonal"];
-    area.draw(&Text::new(names[stage], (24, 8), text(25)))?;
-    let axes = place.axes(stage);
+    area.draw(&Text::new(names[number], (24, 8), text(25)))?;
+    let Stage { names: axes, trials } = stage;
     let (width, height) = area.dim_in_pixel();
     let gap = (width as i32 - 2 * MARGIN.0) / axes.len() as i32;
     let point = |axis: usize, part: f64| -> Pixel {
@@ -44,7 +63,7 @@ fn panel(area: &Area, stage: usize, place: &Place, trials: &[Trial]) -> Outcome 
     let logs = || trials.iter().map(|trial| trial.seconds.log10());
     let (low, high) = (logs().fold(f64::INFINITY, f64::min), logs().fold(f64::NEG_INFINITY, f64::max));
     let part_of = |log: f64| if high > low { (log - low) / (high - low) } else { 0.0 };
-    let values: Vec<Vec<usize>> = axes.iter().map(|axis| axis.values(trials)).collect();
+    let values: Vec<Vec<usize>> = (0..axes.len()).map(|axis| stage.values(axis)).collect();
     let place_of = |axis: usize, value: usize| {
         let place = values[axis].iter().position(|other| *other == value).unwrap_or(0);
         (place as f64 + 0.5) / values[axis].len() as f64
@@ -55,8 +74,7 @@ fn panel(area: &Area, stage: usize, place: &Place, trials: &[Trial]) -> Outcome 
     ordered.sort_by(|x, y| y.seconds.total_cmp(&x.seconds));
     for (k, trial) in ordered.iter().enumerate() {
         let part = part_of(trial.seconds.log10());
-        let mut line: Vec<Pixel> =
-            axes.iter().enumerate().map(|(k, axis)| point(k, place_of(k, (axis.get)(&trial.tuning)))).collect();
+        let mut line: Vec<Pixel> = trial.values.iter().enumerate().map(|(k, &value)| point(k, place_of(k, value))).collect();
         line.push(point(axes.len(), part));
         let best = k + 1 == ordered.len();
         let style = ShapeStyle::from(colour(part).mix(if best { 1.0 } else { 0.6 })).stroke_width(if best { 6 } else { 2 });
@@ -65,7 +83,7 @@ fn panel(area: &Area, stage: usize, place: &Place, trials: &[Trial]) -> Outcome 
 
     for (k, axis) in axes.iter().enumerate() {
         let labels = values[k].iter().map(|&value| (place_of(k, value), value.to_string()));
-        vertical(area, axis.name, |part| point(k, part), labels)?;
+        vertical(area, axis, |part| point(k, part), labels)?;
     }
     let labels = ticks(&(low - 1e-9..high + 1e-9)).into_iter().map(|(log, label)| (part_of(log), label));
     vertical(area, "seconds", |part| point(axes.len(), part), labels)

@@ -6,18 +6,18 @@ use faer::Mat;
 use half::{bf16, f16};
 use indicatif::ProgressBar;
 use num_complex::Complex;
-use svdvals_gpu::{Element, HalfStorage, SvdError, SvdOptions, SvdValsGpu};
+use svdvals_gpu::{Element, HalfStorage, Number, SvdError, SvdOptions, SvdValsGpu};
+use svdvals_gpu_gallery::{
+    draw::{BLACK, BLUE, GREEN, GREY, ORANGE},
+    plot::{Mark, Panel, Picture, Series, Shape},
+};
 
 use crate::{
     common::{Spectrum, complex_with_singular_values, eps, error, rounded, with_singular_values},
     lapack::{self, Lapack},
     paper,
     places::{Place, machines},
-    shared::{
-        draw::{BLACK, BLUE, GREEN, GREY, ORANGE},
-        markdown::{Table, cell},
-        plot::{Mark, Panel, Picture, Series, Shape},
-    },
+    shared::markdown::{Table, cell},
 };
 
 /// Matrices with known singular values.

@@ -4,7 +4,7 @@ use std::{ops::Range, path::Path};
 
 use plotters::prelude::*;
 
-use super::draw::{Area, Axis, DASHED, GREY, Outcome, Pixel, load_font, stroke, text, ticks};
+use crate::draw::{Area, Axis, DASHED, GREY, Outcome, Pixel, load_font, stroke, text, ticks};
 
 const COLUMNS: usize = 3;
 const PANEL: (u32, u32) = (680, 500);

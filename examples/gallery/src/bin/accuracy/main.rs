@@ -1,10 +1,10 @@
 //! The accuracy experiments of the two papers that stages 1 and 2 come from, with this crate, and with LAPACK on the same matrices.
 //!
 //! ```text
-//! cargo run --release --example accuracy                                  both experiments, small, in a few minutes
-//! cargo run --release --example accuracy --features lapack-openblas       and LAPACK (the system's OpenBLAS)
-//! cargo run --release --example accuracy -- --table --backend cpu 4096    one experiment, one backend, one order
-//! cargo run --release --example accuracy -- --help
+//! cargo run --release -p svdvals-gpu-gallery --bin accuracy                                  both experiments, small, in a few minutes
+//! cargo run --release -p svdvals-gpu-gallery --bin accuracy --features lapack-openblas       and LAPACK (the system's OpenBLAS)
+//! cargo run --release -p svdvals-gpu-gallery --bin accuracy -- --table --backend cpu 4096    one experiment, one backend, one order
+//! cargo run --release -p svdvals-gpu-gallery --bin accuracy -- --help
 //! ```
 //!
 //! Prints Markdown tables, and draws the same as `table_1.png` and `figure_4.png` in `target/accuracy`. Errors are
@@ -17,17 +17,18 @@ mod paper;
 mod places;
 mod table;
 
-#[path = "../../tests/common/mod.rs"]
+#[path = "../../../../../tests/common/mod.rs"]
 #[allow(unused)] // the tests' part
 mod common;
 
-#[path = "../shared/mod.rs"]
+#[path = "../../../../shared/mod.rs"]
 mod shared;
 
 use std::{error::Error, process::ExitCode};
 
 use arguments::{Arguments, USAGE};
-use shared::{arguments::program, plot};
+use shared::arguments::program;
+use svdvals_gpu_gallery::plot::Picture;
 
 fn main() -> ExitCode {
     program("accuracy", USAGE, Arguments::parse, |arguments| run(&arguments))
@@ -53,7 +54,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn save(picture: &plot::Picture, path: &std::path::Path) -> Result<(), Box<dyn Error>> {
+fn save(picture: &Picture, path: &std::path::Path) -> Result<(), Box<dyn Error>> {
     if picture.panels.is_empty() {
         return Ok(());
     }

@@ -1,0 +1,4 @@
+//! What the gallery's programs draw with.
+
+pub mod draw;
+pub mod plot;
