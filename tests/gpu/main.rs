@@ -1,6 +1,9 @@
 //! The GPU backend, shader by shader against its CPU twin, on every kind of device that this machine can make: the adapter's own
 //! limits, WebGPU's default limits (parameters in a uniform buffer), and with the shaders' run-time checks on.
 //!
+//! Every property holds for every element type on the first kind of device. The other kinds differ in what no element type changes, so they
+//! run fewer types: see `of_kind`. Trials about the host's side of a call (`host`) run with the smallest and the largest numbers.
+//!
 //! Without an adapter the trials are listed as ignored; with `SVDVALS_GPU_REQUIRE=1` its absence is a failure.
 
 #[path = "../common/mod.rs"]
@@ -18,7 +21,7 @@ mod triangular;
 mod waits;
 mod whole;
 
-use std::process::ExitCode;
+use std::{collections::VecDeque, process::ExitCode};
 
 use faer::{Mat, MatRef};
 use half::{bf16, f16};
@@ -44,47 +47,45 @@ pub(crate) use check;
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let required = std::env::var("SVDVALS_GPU_REQUIRE").is_ok_and(|v| v == "1");
-    let choices = [
-        ("own", AdapterChoice::default().checked(false)),
-        ("webgpu", AdapterChoice::default().checked(false).limits(DeviceLimits::WebGpuDefault)),
-        ("checked", AdapterChoice::default().checked(true)),
+    let kinds = [
+        (Kind::Own, "own", AdapterChoice::default().checked(false)),
+        (Kind::WebGpu, "webgpu", AdapterChoice::default().checked(false).limits(DeviceLimits::WebGpuDefault)),
+        (Kind::Checked, "checked", AdapterChoice::default().checked(true)),
     ];
-    let mut trials = Vec::new();
+    let mut lanes: Vec<VecDeque<Trial>> = Vec::new();
     let mut left_out = Vec::new();
-    for (label, choice) in choices {
-        let context = GpuContext::new(&choice);
-        match &context {
-            Ok(context) => {
-                println!("{label}: {} through {}, checks {}", context.adapter_name(), context.backend(), context.is_checked())
+    for (kind, label, choice) in kinds {
+        for (number, trials) in of_kind(kind).into_iter().enumerate() {
+            // A context for each lane, because a software driver compiles the shaders of a device one after the other.
+            let context = GpuContext::new(&choice);
+            match &context {
+                Ok(context) if number == 0 => {
+                    println!("{label}: {} through {}, checks {}", context.adapter_name(), context.backend(), context.is_checked())
+                }
+                Err(error) if number == 0 => println!("{label}: {error}"),
+                _ => {}
             }
-            Err(error) => println!("{label}: {error}"),
-        }
-        let context_of = context.as_ref().ok();
-        let elements = [
-            per_element::<f32>(context_of),
-            per_element::<f64>(context_of),
-            per_element::<Complex<f32>>(context_of),
-            per_element::<Complex<f64>>(context_of),
-            per_element::<f16>(context_of),
-            named::<bf16>(properties::trials::<bf16>(), context_of),
-            resident_trials(context_of),
-        ];
-        for (name, body, unsupported) in elements.into_iter().flatten() {
-            let name = format!("{label}::{name}");
-            let ignored = unsupported || (context.is_err() && !required);
-            if ignored {
-                left_out.push(name.clone());
+            let mut lane = VecDeque::new();
+            for Runs { name, body, supported } in trials {
+                let name = format!("{label}::{name}");
+                let unsupported = context.as_ref().is_ok_and(|context| !supported(context));
+                let ignored = unsupported || (context.is_err() && !required);
+                if ignored {
+                    left_out.push(name.clone());
+                }
+                let context = context.clone();
+                lane.push_back(Trial::test(name, move || body(&context?)).with_ignored_flag(ignored));
             }
-            let context = context.clone();
-            trials.push(Trial::test(name, move || body(&context?)).with_ignored_flag(ignored));
+            lanes.push(lane);
         }
     }
     let absent = matches!(GpuContext::global(), Err(SvdError::NoAdapter { .. })) && !required;
+    let mut singles = VecDeque::new();
     for (name, body) in [
         ("counts_at_1024", accuracy::counts_at_1024 as fn() -> Outcome),
-        ("sums_by_subgroup", dense::sums_by_subgroup),
         ("past_one_binding", whole::past_one_binding),
         ("large_updates_in_pieces", whole::large_updates_in_pieces),
+        ("sums_by_subgroup", dense::sums_by_subgroup),
         ("lost_device", whole::lost_device),
         ("memory_is_freed", memory::memory_is_freed),
         ("required_bytes", memory::required_bytes),
@@ -97,9 +98,10 @@ fn main() -> ExitCode {
         if absent {
             left_out.push(name.to_owned());
         }
-        trials.push(Trial::test(name, body).with_ignored_flag(absent));
+        singles.push_back(Trial::test(name, body).with_ignored_flag(absent));
     }
-    let conclusion = libtest_mimic::run(&arguments, trials);
+    lanes.push(singles);
+    let conclusion = libtest_mimic::run(&arguments, by_turns(lanes));
     if !left_out.is_empty() {
         println!("No device for these GPU tests, which did not run (SVDVALS_GPU_REQUIRE=1 makes that a failure):");
         left_out.iter().for_each(|name| println!("  {name}"));
@@ -107,10 +109,72 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
+/// One of each lane, then the next of each: trials that run side by side mostly have different devices.
+fn by_turns(mut lanes: Vec<VecDeque<Trial>>) -> Vec<Trial> {
+    let most = lanes.iter().map(VecDeque::len).max().unwrap_or(0);
+    (0..most).flat_map(|_| lanes.iter_mut().filter_map(VecDeque::pop_front).collect::<Vec<_>>()).collect()
+}
+
+/// A kind of device.
+#[derive(Clone, Copy)]
+enum Kind {
+    Own,
+    WebGpu,
+    Checked,
+}
+
+/// The trials of a kind of device, in lanes that share a context: those of one element type share pipelines.
+///
+/// On the adapter's own limits every type has every trial. WebGPU's limits change how parameters travel and that `geqrt` has no subgroups, for all
+/// types alike (f32), and leave 16 KiB of workgroup memory, which is least for the numbers of 16 bytes (c64, with default hyperparameters).
+/// Run-time checks show an index out of bounds. Indices depend on the type only in how four neighbours are stored: as a vec4 (f32, f64:
+/// f32 is on the kind above), as two (c32, c64), and in half precision (f16).
+fn of_kind(kind: Kind) -> Vec<Vec<Runs>> {
+    let own = |of_type: Vec<Runs>, more: Vec<Runs>| [of_type, more].concat();
+    match kind {
+        Kind::Own => vec![
+            own(own(every::<f32>(), pieces::<f32>()), own(host::<f32>(), held_in_f32::<bf16>())),
+            own(every::<Complex<f64>>(), own(pieces::<Complex<f64>>(), host::<Complex<f64>>())),
+            own(every::<f16>(), pieces::<f16>()),
+            every::<f64>(),
+            every::<Complex<f32>>(),
+        ],
+        Kind::WebGpu => vec![
+            own(every::<f32>(), own(pieces::<f32>(), host::<f32>())),
+            own(calls::<Complex<f64>>(), defaults::<Complex<f64>>()),
+            [defaults::<f64>(), defaults::<Complex<f32>>(), defaults::<f16>()].concat(),
+        ],
+        Kind::Checked => vec![
+            [kernels::<Complex<f32>>(), calls::<Complex<f32>>(), pieces::<Complex<f32>>(), resident::<Complex<f32>>()].concat(),
+            kernels::<f16>(),
+        ],
+    }
+}
+
 type Body = fn(&GpuContext) -> Outcome;
 
-/// The trials of one storage type, and whether the device lacks that type. f16 is [`HalfStorage::Half`].
-fn per_element<T: Elements>(context: Option<&GpuContext>) -> Vec<(String, Body, bool)> {
+/// A trial, and whether a device has what it needs.
+#[derive(Clone)]
+struct Runs {
+    name: String,
+    body: Body,
+    supported: fn(&GpuContext) -> bool,
+}
+
+/// Trials with their element type in their names, of matrices that are stored as such: f16 is [`HalfStorage::Half`].
+fn stored<T: Elements>(bodies: Vec<(&str, Body)>) -> Vec<Runs> {
+    let supported = |context: &GpuContext| context.supports::<T>(HalfStorage::Half);
+    bodies.into_iter().map(|(name, body)| Runs { name: format!("{}::{name}", T::NAME), body, supported }).collect()
+}
+
+/// The trials of one storage type, all but those of `pieces` and `host`.
+fn every<T: Elements>() -> Vec<Runs> {
+    let table_1 = stored::<T>(vec![("table_1", accuracy::table_1::<T>)]);
+    [table_1, kernels::<T>(), calls::<T>(), defaults::<T>(), resident::<T>()].concat()
+}
+
+/// Kernel by kernel, against their twins and formulas.
+fn kernels<T: Elements>() -> Vec<Runs> {
     let mut bodies: Vec<(&str, Body)> = vec![
         ("upload_is_exact", dense::upload_is_exact::<T>),
         ("geqrt_is_a_qr_factorisation", dense::geqrt_is_a_qr_factorisation::<T>),
@@ -118,49 +182,73 @@ fn per_element<T: Elements>(context: Option<&GpuContext>) -> Vec<(String, Body, 
         ("sweeps_follow_the_twin", dense::sweeps_follow_the_twin::<T>),
         ("bands_are_copied_exactly", band::bands_are_copied_exactly::<T>),
         ("chase_keeps_singular_values", band::chase_keeps_singular_values::<T>),
-        ("values_agree_with_the_cpu", whole::values_agree_with_the_cpu::<T>),
-        ("errors_leave_the_context_usable", whole::errors_leave_the_context_usable::<T>),
-        ("eight_threads", whole::eight_threads::<T>),
         ("bisection_on_the_device", stage3::bisection_on_the_device::<T>),
-        ("values_by_the_device", stage3::values_by_the_device::<T>),
-        ("futures_give_the_same_values", waits::futures_give_the_same_values::<T>),
-        ("progress_and_cancellation", waits::progress_and_cancellation::<T>),
-        ("several_buffers", whole::several_buffers::<T>),
-        ("defaults_fit", whole::defaults_fit::<T>),
-        ("table_1", accuracy::table_1::<T>),
-        ("hyperparameters_do_not_change_values", accuracy::hyperparameters_do_not_change_values::<T>),
-        ("memory_orders_do_not_matter", accuracy::memory_orders_do_not_matter::<T>),
-        ("counts_are_linear", accuracy::counts_are_linear::<T>),
-        ("kernels_are_timed", accuracy::kernels_are_timed::<T>),
     ];
     // In f16 a difference of one rounding between the twins grows by a factor in each of hundreds of cycles: what can be said is that
     // singular values are kept.
     if T::NAME != "f16" {
         bodies.push(("chase_follows_the_twin", band::chase_follows_the_twin::<T>));
     }
+    stored::<T>(bodies)
+}
+
+/// Whole calls.
+fn calls<T: Elements>() -> Vec<Runs> {
+    let mut bodies: Vec<(&str, Body)> = vec![
+        ("values_agree_with_the_cpu", whole::values_agree_with_the_cpu::<T>),
+        ("hyperparameters_do_not_change_values", accuracy::hyperparameters_do_not_change_values::<T>),
+        ("values_by_the_device", stage3::values_by_the_device::<T>),
+        ("memory_orders_do_not_matter", accuracy::memory_orders_do_not_matter::<T>),
+        ("counts_are_linear", accuracy::counts_are_linear::<T>),
+    ];
     bodies.extend(properties::trials::<T>());
-    named::<T>(bodies, context)
+    stored::<T>(bodies)
 }
 
-/// The trials of what stays on the device, which holds half types in f32 on any device.
-fn resident_trials(context: Option<&GpuContext>) -> Vec<(String, Body, bool)> {
-    fn of<T: Elements>(context: Option<&GpuContext>) -> Vec<(String, Body, bool)> {
-        let unsupported = context.is_some_and(|context| !context.supports::<T>(HalfStorage::Single));
-        let of_module = |module, trials: Vec<(&str, Body)>| {
-            let name = move |name| format!("{}::{module}::{name}", T::NAME);
-            trials.into_iter().map(move |(trial, body)| (name(trial), body, unsupported)).collect::<Vec<_>>()
-        };
-        [of_module("triangular", triangular::trials::<T>()), of_module("resident", resident::trials::<T>())].concat()
-    }
-    let real = [of::<f16>(context), of::<bf16>(context), of::<f32>(context), of::<f64>(context)];
-    let complex = [of::<Complex<f32>>(context), of::<Complex<f64>>(context)];
-    real.into_iter().chain(complex).flatten().collect()
+/// Default hyperparameters.
+fn defaults<T: Elements>() -> Vec<Runs> {
+    stored::<T>(vec![("defaults_fit", whole::defaults_fit::<T>)])
 }
 
-/// Trials with their element type in their names, and whether the device lacks that type.
-fn named<T: Elements>(bodies: Vec<(&str, Body)>, context: Option<&GpuContext>) -> Vec<(String, Body, bool)> {
-    let unsupported = context.is_some_and(|context| !context.supports::<T>(HalfStorage::Half));
-    bodies.into_iter().map(|(name, body)| (format!("{}::{name}", T::NAME), body, unsupported)).collect()
+/// A dense matrix in several buffers: by what its entries' size does to where a buffer ends, 2, 4, 8 and 16 bytes.
+fn pieces<T: Elements>() -> Vec<Runs> {
+    stored::<T>(vec![("several_buffers", whole::several_buffers::<T>)])
+}
+
+/// The host's side of a call: errors, threads, futures, progress, clocks.
+fn host<T: Elements>() -> Vec<Runs> {
+    let trials = stored::<T>(vec![
+        ("errors_leave_the_context_usable", whole::errors_leave_the_context_usable::<T>),
+        ("eight_threads", whole::eight_threads::<T>),
+        ("failures_stay_with_their_caller", properties::failures_stay_with_their_caller::<T>),
+        ("futures_give_the_same_values", waits::futures_give_the_same_values::<T>),
+        ("progress_and_cancellation", waits::progress_and_cancellation::<T>),
+        ("kernels_are_timed", accuracy::kernels_are_timed::<T>),
+    ]);
+    [trials, on_the_device::<T>("resident", vec![("refusals", resident::refusals::<T>)])].concat()
+}
+
+/// What stays on the device.
+fn resident<T: Elements>() -> Vec<Runs> {
+    [on_the_device::<T>("triangular", triangular::trials::<T>()), on_the_device::<T>("resident", resident::trials::<T>())]
+        .concat()
+}
+
+/// The trials of a half type that devices never have: the host makes f32 of it and back, and the shaders are those of f32.
+fn held_in_f32<T: Elements>() -> Vec<Runs> {
+    let on_the_device = |module, bodies| on_the_device::<T>(module, bodies);
+    [
+        on_the_device("properties", properties::of_half_types::<T>()),
+        on_the_device("triangular", vec![("random_problems", triangular::random_problems::<T>)]),
+        on_the_device("resident", resident::of_half_types::<T>()),
+    ]
+    .concat()
+}
+
+/// Trials of a module that holds half types in f32, which every device can.
+fn on_the_device<T: Elements>(module: &str, bodies: Vec<(&str, Body)>) -> Vec<Runs> {
+    let supported = |context: &GpuContext| context.supports::<T>(HalfStorage::Single);
+    bodies.into_iter().map(|(name, body)| Runs { name: format!("{}::{module}::{name}", T::NAME), body, supported }).collect()
 }
 
 /// Element types as matrices of them are stored: f16 stands for half precision stored as f16.

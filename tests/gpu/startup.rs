@@ -5,11 +5,11 @@ use std::{fs, path::Path};
 use faer::Mat;
 use svdvals_gpu::{AdapterChoice, Backend, DeviceLimits, GpuContext, SvdOptions, wgpu::Features};
 
-use crate::{Elements, Outcome, check};
+use crate::{Elements, Outcome, check, tuning};
 
 fn values(context: &GpuContext) -> svdvals_gpu::Result<Vec<f64>> {
     let a = Mat::<f32>::from_fn(50, 40, |i, j| <f32 as Elements>::noise(70, i, j));
-    f32::values(&a, &SvdOptions::default().context(context.clone()).backend(Backend::Gpu))
+    f32::values(&a, &SvdOptions::default().context(context.clone()).backend(Backend::Gpu).tuning(tuning(8, 16)))
 }
 
 /// The only file in `directory`.

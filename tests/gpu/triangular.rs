@@ -41,7 +41,7 @@ fn tunings<T: Element>(context: &GpuContext) -> Vec<Tuning> {
 
 /// Random problems of every variant, in every memory order, with NaN wherever nothing may be read, by both front ends: within
 /// [`verify`]'s bounds.
-fn random_problems<T: Elements>(context: &GpuContext) -> Outcome {
+pub fn random_problems<T: Elements>(context: &GpuContext) -> Outcome {
     let tunings = tunings::<T>(context);
     forall(60, (Case::any(50), select(tunings)), |(case, tuning)| case.check::<T>(&gpu(context).tuning(tuning)))?;
     Ok(())

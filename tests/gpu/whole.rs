@@ -28,23 +28,30 @@ use crate::{
 
 /// The whole pipeline on the GPU gives the CPU's values: for square, tall and wide matrices, with the device's default hyperparameters
 /// and with odd ones.
+pub fn values_agree_with_the_cpu<T: Elements>(context: &GpuContext) -> Outcome {
+    for size in [(1, 1), (2, 3), (64, 64), (100, 71), (70, 129), (400, 20)] {
+        let defaults = Tuning::for_adapter::<T>(context, size.0.min(size.1));
+        let flat = defaults.clone().tree(PanelTree::Flat);
+        for tuning in [defaults, flat, tuning(8, 16), tuning(5, 20).tree(PanelTree::Flat)] {
+            agrees_with_the_cpu::<T>(context, size, tuning)?;
+        }
+    }
+    Ok(())
+}
+
+/// A random matrix has the CPU's values.
 ///
 /// Bound: 4 max(m, n) eps times the largest value: twice the backward error of the two-sided reduction. In f16 16 roundings of the
 /// largest.
-pub fn values_agree_with_the_cpu<T: Elements>(context: &GpuContext) -> Outcome {
-    for (m, n) in [(1, 1), (2, 3), (64, 64), (100, 71), (70, 129), (400, 20)] {
-        let a = Mat::<T>::from_fn(m, n, |i, j| T::noise(14, i, j));
-        let options = SvdOptions::default().context(context.clone());
-        let want = T::values(&a, &options.clone().backend(Backend::Cpu))?;
-        let defaults = Tuning::for_adapter::<T>(context, m.min(n));
-        for tuning in [defaults.clone(), defaults.tree(PanelTree::Flat), tuning(8, 16), tuning(5, 20).tree(PanelTree::Flat)] {
-            let got = T::values(&a, &options.clone().backend(Backend::Gpu).tuning(tuning.clone()))?;
-            check!(got.len() == want.len(), "{} values, not {}", got.len(), want.len());
-            let found = furthest(got.iter().zip(&want).map(|(a, b)| a - b));
-            let bound = (4.0 * m.max(n) as f64 * eps::<T>() + T::stored(16)) * want[0];
-            check!(found <= bound, "{m} x {n}, {tuning:?}: {found:.1e}, bound {bound:.1e}");
-        }
-    }
+fn agrees_with_the_cpu<T: Elements>(context: &GpuContext, (m, n): (usize, usize), tuning: Tuning) -> Outcome {
+    let a = Mat::<T>::from_fn(m, n, |i, j| T::noise(14, i, j));
+    let options = SvdOptions::default().context(context.clone());
+    let want = T::values(&a, &options.clone().backend(Backend::Cpu))?;
+    let got = T::values(&a, &options.backend(Backend::Gpu).tuning(tuning.clone()))?;
+    check!(got.len() == want.len(), "{} values, not {}", got.len(), want.len());
+    let found = furthest(got.iter().zip(&want).map(|(a, b)| a - b));
+    let bound = (4.0 * m.max(n) as f64 * eps::<T>() + T::stored(16)) * want[0];
+    check!(found <= bound, "{m} x {n}, {tuning:?}: {found:.1e}, bound {bound:.1e}");
     Ok(())
 }
 
@@ -153,19 +160,20 @@ pub fn several_buffers<T: Elements>(context: &GpuContext) -> Outcome {
     Ok(())
 }
 
-/// Past the 128 MiB that WebGPU promises of a binding: 1,050,000 x 32 numbers of f32 (134.4 MB), in two buffers, column by column and row
+/// Past the 128 MiB that WebGPU promises of a binding: 4,200,000 x 8 numbers of f32 (134.4 MB), in two buffers, column by column and row
 /// by row. Their values are the CPU's.
 ///
 /// Bound: 64 eps times the largest. The QR's error is some eps a level of its tree, of six levels, and sums of squares average out; the
 /// CPU's is likewise.
 pub fn past_one_binding() -> Outcome {
     let context = GpuContext::new(&AdapterChoice::default().max_binding(128 << 20))?;
-    let (m, n) = (1_050_000, 32);
+    let (m, n) = (4_200_000, 8);
     let a = Mat::<f32>::from_fn(m, n, |i, j| noise(18, i, j) as f32);
     let swapped = row_major(&a);
     let want = f32::values(&a, &SvdOptions::default().backend(Backend::Cpu))?;
+    let options = SvdOptions::default().backend(Backend::Gpu).context(context.clone()).tuning(tuning(8, 64));
     for source in [a.as_ref(), swapped.as_ref().transpose()] {
-        let got = f32::view_values(source, &SvdOptions::default().backend(Backend::Gpu).context(context.clone()))?;
+        let got = f32::view_values(source, &options)?;
         let found = furthest(got.iter().zip(&want).map(|(a, b)| a - b));
         let bound = 64.0 * eps::<f32>() * want[0];
         check!(found <= bound, "{found:.1e}, bound {bound:.1e}");
@@ -207,7 +215,7 @@ pub fn defaults_fit<T: Elements>(context: &GpuContext) -> Outcome {
 pub fn lost_device() -> Outcome {
     let choice = AdapterChoice::default();
     let context = GpuContext::new(&choice)?;
-    let options = SvdOptions::default().context(context.clone()).backend(Backend::Gpu);
+    let options = SvdOptions::default().context(context.clone()).backend(Backend::Gpu).tuning(tuning(8, 16));
     let a = Mat::<f32>::from_fn(30, 30, |i, j| noise(30, i, j) as f32);
     let values = f32::values(&a, &options)?;
     context.device().destroy();
@@ -295,7 +303,7 @@ pub fn device_without_optional_types() -> Outcome {
     lacks::<Complex<f64>>(&context, "SHADER_F64")?;
     lacks::<f16>(&context, "SHADER_F16")?;
     lacks::<bf16>(&context, "SHADER_F16")?;
-    values_agree_with_the_cpu::<f32>(&context)?;
+    agrees_with_the_cpu::<f32>(&context, (70, 50), tuning(8, 16))?;
     halves_in_single_are_exact(&context)?;
     halves_in_single_are_exact(&full)
 }
@@ -307,6 +315,7 @@ pub fn halves_in_single_are_exact(context: &GpuContext) -> Outcome {
         let wide = Mat::from_fn(70, 50, |i, j| a[(i, j)].to_complex().re as f32);
         for backend in [Backend::Gpu, Backend::Cpu] {
             let options = SvdOptions::default().context(context.clone()).backend(backend).half_storage(HalfStorage::Single);
+            let options = options.tuning(tuning(8, 16));
             check!(a.svdvals_gpu_with(&options)? == wide.svdvals_gpu_with(&options)?, "{} on {backend:?}", T::NAME);
         }
         Ok(())
@@ -319,5 +328,5 @@ pub fn halves_in_single_are_exact(context: &GpuContext) -> Outcome {
 pub fn own_device() -> Outcome {
     let lent = GpuContext::new(&AdapterChoice::default().limits(DeviceLimits::WebGpuDefault))?;
     let context = GpuContext::from_wgpu(lent.device().clone(), lent.queue().clone(), lent.device().adapter_info());
-    values_agree_with_the_cpu::<f32>(&context)
+    agrees_with_the_cpu::<f32>(&context, (100, 71), tuning(8, 16))
 }

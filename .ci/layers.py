@@ -1,0 +1,143 @@
+"""Every file of src/ imports its own layer and lower ones only. `python3 .ci/layers.py [ROOT]`; ROOT is the crate's, and this one by default.
+
+A file's layer is the folder under src/ that it is in. Read are the paths that begin with `crate::` or `super::`, in `use` trees and in expressions;
+not comments (links in documentation may point anywhere), strings, what is under `#[cfg(test)]`, and files called tests.rs. src/lib.rs puts
+the layers together and is in none."""
+
+import pathlib
+import re
+import sys
+
+# From the lowest to the highest; layers on one line know nothing of each other.
+ORDER = """
+base
+tile
+algo
+cost
+cpu gpu
+plan
+api
+"""
+
+RANK = {layer: rank for rank, line in enumerate(ORDER.split("\n")) for layer in line.split()}
+
+# What is no code: raw strings, strings, characters (but no lifetimes), comments (block comments do not nest in this crate).
+NO_CODE = re.compile(
+    r'''r(#*)".*?"\1|"(?:\\.|[^"\\])*"|'(?:\\[^']+|[^'\\])'|//[^\n]*|/\*.*?\*/''',
+    re.DOTALL,
+)
+PATH = re.compile(r"(?<![\w:])(crate|super)\s*::\s*")
+
+
+def blank(text):
+    """As many lines, of nothing."""
+    return re.sub(r"[^\n]", " ", text)
+
+
+def end_of_item(text, at):
+    """Behind the item that begins at `at`: behind its braces, or its semicolon."""
+    depth = 0
+    for k in range(at, len(text)):
+        if text[k] in "([{":
+            depth += 1
+        elif text[k] in ")]}":
+            depth -= 1
+            if depth == 0 and text[k] == "}":
+                return k + 1
+        elif text[k] == ";" and depth == 0:
+            return k + 1
+    return len(text)
+
+
+def code_of(text):
+    """The text, with blanks for what is no code, and for what only tests have."""
+    text = NO_CODE.sub(lambda found: blank(found[0]), text)
+    while found := re.search(r"#!?\[cfg\((all\()?test\b[^\]]*\]", text):
+        end = len(text) if found[0].startswith("#!") else end_of_item(text, found.end())
+        text = text[: found.start()] + blank(text[found.start() : end]) + text[end:]
+    return text
+
+
+def paths(text, at):
+    """The paths of a use tree or an expression at `at`, each with where it begins, and where all end: `a::{b, c::d}` has a::b and a::c::d."""
+
+    def skip(pattern):
+        nonlocal at
+        at += len(re.match(pattern, text[at:])[0])
+
+    start, names = at, []
+    while text[at] != "{":
+        name = re.match(r"\w+|\*", text[at:])
+        if not name:
+            break  # the < of a::<B>
+        names.append(name[0])
+        at += name.end()
+        skip(r"\s*(as\s+\w+\s*)?")
+        if not text.startswith("::", at):
+            break
+        skip(r"::\s*")
+    if text[at] != "{":
+        return [(start, names)], at
+    found = []
+    at += 1
+    skip(r"[\s,]*")
+    while text[at] != "}":
+        inner, at = paths(text, at)
+        found += [(start, names + more) for start, more in inner]
+        skip(r"[\s,]*")
+    return found, at + 1
+
+
+def imports(text, module):
+    """Line and absolute path of each path in `text`, which is the code of `module`."""
+    # Modules with their code in the file.
+    within = [(m.start(), end_of_item(text, m.end() - 1), m[1]) for m in re.finditer(r"\bmod\s+(\w+)\s*\{", text)]
+    for found in PATH.finditer(text):
+        here = module + [name for start, end, name in within if start < found.start() < end]
+        base = [] if found[1] == "crate" else here[:-1]
+        for start, names in paths(text, found.end())[0]:
+            above = base
+            while names[:1] == ["super"]:
+                above, names = above[:-1], names[1:]
+            yield text.count("\n", 0, start) + 1, above + names
+
+
+def check(root):
+    wrong, files, seen = [], 0, 0
+    for path in sorted((root / "src").rglob("*.rs")):
+        place = path.relative_to(root / "src")
+        if str(place) == "lib.rs" or path.name == "tests.rs":
+            continue
+        files += 1
+        layer = place.parts[0].removesuffix(".rs")
+        if layer not in RANK:
+            wrong.append(f"src/{place}: in no layer; the layers are {' '.join(RANK)}")
+            continue
+        # The module of src/a/b.rs is a::b, that of src/a/mod.rs a.
+        module = [*place.with_suffix("").parts]
+        if module[-1] == "mod":
+            module.pop()
+        for line, names in imports(code_of(path.read_text()), module):
+            seen += 1
+            there = names[0] if names else "*"
+            if there not in RANK:
+                why = "which names no layer: take it from the layer that defines it"
+            elif there != layer and RANK[there] == RANK[layer]:
+                why = f"but {layer} and {there} are side by side"
+            elif RANK[there] > RANK[layer]:
+                why = f"but {there} is above {layer}"
+            else:
+                continue
+            wrong.append(f"src/{place}:{line}: imports crate::{'::'.join(names)}, {why}")
+    return wrong, files, seen
+
+
+TREE = "use crate::{gpu::A as B, base::{self, c::*}}; // crate::d\nmod e { use super::super::plan; }\n#[cfg(test)]\nmod tests { use crate::api; }"
+FOUND = [(1, ["gpu", "A"]), (1, ["base", "self"]), (1, ["base", "c", "*"]), (2, ["plan"])]
+assert [*imports(code_of(TREE), ["cpu"])] == FOUND
+
+if __name__ == "__main__":
+    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent
+    wrong, files, seen = check(root)
+    print(f"{files} files, {seen} paths; {len(wrong)} against the order of the layers: {' < '.join(ORDER.strip().split(chr(10)))}", *wrong, sep="\n  ")
+    sys.exit(bool(wrong) or not files)
