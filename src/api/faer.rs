@@ -3,11 +3,9 @@
 use faer::prelude::{Reborrow, ReborrowMut};
 use faer::{Col, Mat, MatMut, MatRef};
 
-use crate::{
-    api::{
-        element::Element,
-        svdvals::{SvdValsGpu, sealed},
-    },
+use crate::api::{
+    element::Element,
+    svdvals::{SvdValsGpu, sealed},
     triangular::{self, TriangularGpu},
 };
 

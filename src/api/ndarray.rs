@@ -3,11 +3,9 @@
 use faer::{MatMut, MatRef};
 use ndarray::{Array1, ArrayBase, Data, DataMut, Ix2};
 
-use crate::{
-    api::{
-        element::Element,
-        svdvals::{SvdValsGpu, sealed},
-    },
+use crate::api::{
+    element::Element,
+    svdvals::{SvdValsGpu, sealed},
     triangular::{self, TriangularGpu},
 };
 

@@ -4,7 +4,7 @@ use faer::{Mat, linalg::solvers::Svd};
 use libtest_mimic::Failed;
 use num_complex::Complex;
 use svdvals_gpu::{
-    Band, Element, GpuContext, RealElement,
+    Band, GpuContext, Number, RealElement,
     internals::{CpuKernels, GpuKernels, ReductionStep, StageKernels, TileKernels},
 };
 
@@ -99,7 +99,7 @@ pub fn chase_follows_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
 
 /// What these steps leave of a band.
 fn reduced<K: TileKernels>(kernels: &K, band: &Band<K::Storage>, steps: &[ReductionStep]) -> Result<Mat<Scalar<K>>, Failed> {
-    let one = <K::Storage as Element>::Real::from_double(1.0);
+    let one = <K::Storage as Number>::Real::from_double(1.0);
     let mut there = kernels.upload_band(band, one, steps[0].tile_width)?;
     for step in steps {
         kernels.chase(&mut there, step)?;
@@ -108,7 +108,7 @@ fn reduced<K: TileKernels>(kernels: &K, band: &Band<K::Storage>, steps: &[Reduct
 }
 
 /// What a backend computes in.
-type Scalar<K> = <<K as TileKernels>::Storage as Element>::Scalar;
+type Scalar<K> = <<K as TileKernels>::Storage as Number>::Scalar;
 
 /// A reduction keeps singular values, also where entries are zero, tiny, or the band is graded.
 ///

@@ -3,7 +3,7 @@
 use faer::{Mat, MatRef};
 use num_complex::Complex;
 use svdvals_gpu::{
-    AdapterChoice, DeviceLimits, Element, GpuContext, HalfStorage, PanelTree, RealElement,
+    AdapterChoice, DeviceLimits, GpuContext, HalfStorage, Number, PanelTree, RealElement,
     internals::{CpuKernels, GpuKernels, Level, StageKernels, TileKernels, levels},
 };
 

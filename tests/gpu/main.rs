@@ -8,12 +8,15 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/reflectors.rs"]
+mod kept;
 
 mod accuracy;
 mod band;
 mod dense;
 mod memory;
 mod properties;
+mod reflectors;
 mod resident;
 mod stage3;
 mod startup;
@@ -180,6 +183,7 @@ fn kernels<T: Elements>() -> Vec<Runs> {
         ("geqrt_is_a_qr_factorisation", dense::geqrt_is_a_qr_factorisation::<T>),
         ("unmqr_is_its_formula", dense::unmqr_is_its_formula::<T>),
         ("sweeps_follow_the_twin", dense::sweeps_follow_the_twin::<T>),
+        ("factors_give_the_matrix_back", reflectors::factors_give_the_matrix_back::<T>),
         ("bands_are_copied_exactly", band::bands_are_copied_exactly::<T>),
         ("chase_keeps_singular_values", band::chase_keeps_singular_values::<T>),
         ("bisection_on_the_device", stage3::bisection_on_the_device::<T>),

@@ -3,7 +3,7 @@
 use faer::Mat;
 use libtest_mimic::Failed;
 use svdvals_gpu::{
-    AdapterChoice, Backend, Band, Element, GpuBand, GpuContext, GpuMatrix, HalfStorage, RealElement, Stage3, SvdError,
+    AdapterChoice, Backend, Band, Element, GpuBand, GpuContext, GpuMatrix, HalfStorage, Number, RealElement, Stage3, SvdError,
     SvdOptions, SvdValsGpu,
     triangular::{Diag, Op, Side, TriangularGpu, Uplo},
     wgpu::{self, Buffer, BufferDescriptor, BufferUsages},
@@ -53,7 +53,7 @@ fn random<T: Elements>((m, n): (usize, usize), scale: f64) -> Mat<T> {
 /// A matrix that is there gives what one that is uploaded for the call gives, to the last bit: the same power of two, at both ends of the
 /// range too, the same memory order, the same kernels. Of the matrix nothing travels.
 fn values_are_those_of_a_call<T: Elements>(context: &GpuContext) -> Outcome {
-    let largest = f64::from(<T as Element>::MAX_EXPONENT - 12).exp2();
+    let largest = f64::from(<T as Number>::MAX_EXPONENT - 12).exp2();
     for (m, n) in SIZES {
         for (scale, stage3) in
             [(1.0, Stage3::Auto), (1.0, Stage3::Device), (largest, Stage3::Auto), (1.0 / largest, Stage3::Dqds)]
@@ -88,7 +88,7 @@ fn values_are_those_of_a_call<T: Elements>(context: &GpuContext) -> Outcome {
 /// the host's. By way of a bidiagonal in c32, whose entries are moduli rounded to f32, values may differ by (2 n - 1) half eps of themselves
 /// (Demmel and Kahan 1990, Theorem 2), and two roundings of them.
 fn bands_stay<T: Elements>(context: &GpuContext) -> Outcome {
-    let largest = f64::from(<T as Element>::MAX_EXPONENT - 12).exp2();
+    let largest = f64::from(<T as Number>::MAX_EXPONENT - 12).exp2();
     for size in SIZES {
         for scale in [1.0, largest, 1.0 / largest] {
             let a = random::<T>(size, scale);

@@ -5,7 +5,7 @@ use faer::Mat;
 use num_complex::Complex;
 use proptest::sample::select;
 use svdvals_gpu::{
-    Backend, Element, GpuContext, GpuMatrix, HalfStorage, SvdError, SvdOptions, SvdValsGpu, Tuning,
+    Backend, GpuContext, GpuMatrix, HalfStorage, Number, SvdError, SvdOptions, SvdValsGpu, Tuning,
     triangular::{Diag, Op, Side, TriangularGpu, Uplo},
 };
 
@@ -35,7 +35,7 @@ fn gpu(context: &GpuContext) -> SvdOptions {
 
 /// Hyperparameters, for each of which the shaders are compiled anew: the device's defaults; tiles of 8, cut down to triangles of 6; a
 /// base larger than the tiles.
-fn tunings<T: Element>(context: &GpuContext) -> Vec<Tuning> {
+fn tunings<T: Number>(context: &GpuContext) -> Vec<Tuning> {
     vec![Tuning::for_adapter::<T::Scalar>(context, 64), tuning(8, 16).triangle(6), tuning(5, 15).triangle(16)]
 }
 
@@ -145,7 +145,7 @@ fn bands_of_matrices_on_the_device<T: Elements>(context: &GpuContext) -> Outcome
     let mut all = vec![HalfStorage::Single];
     all.extend((T::IS_HALF && context.supports::<T>(HalfStorage::Half)).then_some(HalfStorage::Half));
     let options = gpu(context).tuning(tuning(8, 16).triangle(8));
-    let largest = f64::from(<T as Element>::MAX_EXPONENT - 12).exp2();
+    let largest = f64::from(<T as Number>::MAX_EXPONENT - 12).exp2();
     for (m, n) in [(1, 1), (30, 30), (45, 20), (20, 45), (300, 7), (0, 4)] {
         for scale in [1.0, largest, 1.0 / largest, 0.0] {
             let a = Mat::<T>::from_fn(m, n, |i, j| T::from_complex(crate::common::complex_noise(31, i, j) * scale));

@@ -14,7 +14,7 @@ use half::{bf16, f16};
 use libtest_mimic::Failed;
 use num_complex::Complex;
 use svdvals_gpu::{
-    AdapterChoice, Backend, Band, DeviceLimits, GpuContext, HalfStorage, PanelTree, RealElement, SvdError, SvdOptions,
+    AdapterChoice, Backend, Band, DeviceLimits, GpuContext, HalfStorage, Number, PanelTree, RealElement, SvdError, SvdOptions,
     SvdValsGpu, Tuning,
     internals::{GpuKernels, Level, StageKernels, TileKernels, levels},
     wgpu,
@@ -310,7 +310,7 @@ pub fn device_without_optional_types() -> Outcome {
 
 /// Half types held in f32 give bit for bit what the f32 matrix of the same numbers gives.
 pub fn halves_in_single_are_exact(context: &GpuContext) -> Outcome {
-    fn exact<T: Elements<Real = f32>>(context: &GpuContext) -> Outcome {
+    fn exact<T: Elements<Value = f32>>(context: &GpuContext) -> Outcome {
         let a = Mat::<T>::from_fn(70, 50, |i, j| T::noise(33, i, j));
         let wide = Mat::from_fn(70, 50, |i, j| a[(i, j)].to_complex().re as f32);
         for backend in [Backend::Gpu, Backend::Cpu] {
