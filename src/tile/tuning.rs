@@ -139,8 +139,8 @@ hyperparameters!(words);
 impl Tuning {
     hyperparameters!(setters);
 
-    /// Defaults for the CPU, for a matrix whose smaller side is `n`, stored as `T`: tiles of 32 and leaves of 1024 rows. For n > 1024 and a
-    /// real storage type other than f16: tiles of 48 and leaves of 1536 rows.
+    /// Defaults for the CPU, for a matrix whose smaller side is `n`, stored as `T`: tiles of 32 and leaves of 1024 rows. For n > 1024 and
+    /// storage as f32 or f64: tiles of 48 and leaves of 1536 rows.
     ///
     /// ```
     /// use svdvals_gpu::Tuning;
