@@ -14,8 +14,10 @@
 //! lower  M = [ M11  0  ]   source 1, target 2      upper  M = [ M11 M12 ]   source 2, target 1
 //!            [ M21 M22 ]                                      [  0  M22 ]
 //!
-//! solve      B_source <- alpha M_source^-1 B_source;  B_target <- alpha B_target - M_target,source B_source;  B_target <- M_target^-1 B_target
-//! multiply   B_target <- alpha M_target B_target;  B_target <- B_target + alpha M_target,source B_source;  B_source <- alpha M_source B_source
+//! solve      B_source <- alpha M_source^-1 B_source;  B_target <- alpha B_target - M_target,source B_source;
+//!            B_target <- M_target^-1 B_target
+//! multiply   B_target <- alpha M_target B_target;  B_target <- B_target + alpha M_target,source B_source;
+//!            B_source <- alpha M_source B_source
 //! ```
 //!
 //! (Recursive TRMM/TRSM paper, section 3.) Every entry is multiplied by alpha once, without a separate pass over B.

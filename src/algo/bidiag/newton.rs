@@ -67,8 +67,8 @@ struct Bracket {
 
 /// The singular values, in no order, of the bidiagonal matrix with diagonal `a` and superdiagonal `b`. The entries are nonnegative, and the
 /// largest is in `[1, 2)`. The relative error is about `tolerance`, and four times that in a cluster, or of the order of rounding. Values
-/// below `2^-450` are zero. Unless there are exactly two rows, a row with zero off-diagonals on both sides gives its entry as a value, exactly,
-/// however small.
+/// below `2^-450` are zero. Unless there are exactly two rows, a row with zero off-diagonals on both sides gives its entry as a value,
+/// exactly, however small.
 ///
 /// If `watch` is cancelled, the values are meaningless.
 pub fn svdvals(a: &[f64], b: &[f64], tolerance: f64, watch: &Watch) -> Vec<f64> {
