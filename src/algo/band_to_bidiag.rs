@@ -1,10 +1,10 @@
 //! Stage 2: band to bidiagonal.
 //!
 //! ```text
-//! B = Q2 C P2^H        B n x n upper band;  C n x n real upper bidiagonal
+//! B = Q2 C P2^H        B n x n upper band;  C n x n upper bidiagonal
 //! ```
 //!
-//! Successive band reduction: each step takes `tile_width` superdiagonals off by bulge chasing (bulge-chasing paper, section III).
+//! Successive band reduction: each step removes `tile_width` superdiagonals by bulge chasing (bulge-chasing paper, section III).
 
 use crate::{
     base::error::Result,

@@ -55,7 +55,7 @@ impl<R: RealElement> Bidiagonal<R> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::InvalidOption`] where the lengths do not fit, [`SvdError::NonFinite`] for a NaN or an infinity.
+    /// [`SvdError::InvalidOption`] if the lengths do not match, [`SvdError::NonFinite`] for a NaN or an infinity.
     pub fn new(diagonal: Vec<R>, superdiagonal: Vec<R>) -> Result<Self> {
         if superdiagonal.len() != diagonal.len().saturating_sub(1) {
             let (n, e) = (diagonal.len(), superdiagonal.len());
@@ -94,7 +94,7 @@ impl<R: RealElement> Bidiagonal<R> {
         &self.superdiagonal
     }
 
-    /// Stage 3: all n singular values, descending, each with high relative accuracy, computed in f64 whatever `R` is.
+    /// Stage 3: all n singular values, descending, each with high relative accuracy. They are computed in f64 for every `R`.
     ///
     /// The method is [`Stage3::Newton`]; see [`svdvals_by`](Self::svdvals_by) for others.
     ///
@@ -105,12 +105,12 @@ impl<R: RealElement> Bidiagonal<R> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::Overflow`] where a value is beyond `R`'s range.
+    /// [`SvdError::Overflow`] if a value exceeds `R`'s range.
     pub fn svdvals(&self) -> Result<Vec<R>> {
         self.svdvals_by(Stage3::default())
     }
 
-    /// The number of singular values below `x`, by one Sturm count: O(n), whatever their number.
+    /// The number of singular values below `x`, by one Sturm count in O(n) operations.
     ///
     /// ```
     /// use svdvals_gpu::Bidiagonal;
@@ -123,7 +123,7 @@ impl<R: RealElement> Bidiagonal<R> {
         bidiag::bisection::count_below(&diagonal, &superdiagonal, x.to_double())
     }
 
-    /// Stage 3 by a method of the caller's choice.
+    /// Stage 3 by the given method.
     ///
     /// ```
     /// use svdvals_gpu::{Bidiagonal, Stage3};
@@ -134,16 +134,16 @@ impl<R: RealElement> Bidiagonal<R> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::Overflow`] where a value is beyond `R`'s range; with `Stage3::Bdsqr` or `Stage3::Bdsdc` (feature `lapack`)
-    /// [`SvdError::NotConverged`] where LAPACK says so.
+    /// [`SvdError::Overflow`] if a value exceeds `R`'s range; [`SvdError::InvalidOption`] for `Stage3::Device`; with `Stage3::Bdsqr` or
+    /// `Stage3::Bdsdc` (feature `lapack`) [`SvdError::NotConverged`] if LAPACK's iteration does not converge.
     pub fn svdvals_by(&self, method: Stage3) -> Result<Vec<R>> {
         let values: Vec<R> = self.svdvals_for::<R>(method, &Watch::default())?.into_iter().map(R::from_double).collect();
-        // Descending: the first is the largest.
+        // The values are descending, so the first is the largest.
         let finite = values.first().is_none_or(|&x| num_traits::Float::is_finite(x));
         if finite { Ok(values) } else { Err(SvdError::overflow::<R>("singular values")) }
     }
 
-    /// The values before they are rounded to `T`, as accurate as that needs; infinite where they overflow f64.
+    /// The values in f64, accurate enough for rounding to `T`. Values that overflow f64 are infinite.
     pub(crate) fn svdvals_for<T: RealElement>(&self, method: Stage3, watch: &Watch) -> Result<Vec<f64>> {
         let (diagonal, superdiagonal) = (widened(&self.diagonal), widened(&self.superdiagonal));
         let unit = T::epsilon().to_double();
@@ -167,7 +167,7 @@ impl<R: RealElement> Bidiagonal<R> {
     }
 }
 
-/// The values in double precision, which they may be in already.
+/// The values in double precision, borrowed if they are f64 already.
 fn widened<R: RealElement>(values: &[R]) -> Cow<'_, [f64]> {
     if TypeId::of::<R>() == TypeId::of::<f64>() {
         Cow::Borrowed(bytemuck::cast_slice(values))
@@ -176,17 +176,17 @@ fn widened<R: RealElement>(values: &[R]) -> Cow<'_, [f64]> {
     }
 }
 
-/// How stage 3 finds the singular values of a bidiagonal matrix: in f64, but for `Device`.
+/// The method of stage 3 for the singular values of a bidiagonal matrix. All methods except `Device` compute in f64.
 ///
 /// | method | operations | accuracy |
 /// | --- | --- | --- |
-/// | `Auto` | `Newton`; of an order of 4096 and more on a hardware GPU, `Device` | |
-/// | `Newton` | about 6 n^2 rows of a division each, in parallel | every value relatively |
-/// | `Dqds` | about 2 n^2 rows of a division each | every value relatively |
-/// | `Bisection` | about 60 n^2, in parallel | every value relatively |
-/// | `Device` | about 35 n^2 (f32), 66 n^2 (f64), one value a thread of the GPU | some eps of the GPU's arithmetic, down to 2^-47 (f32) or 2^-470 (f64) of the largest entry |
-/// | `Bdsqr` (feature `lapack`) | LAPACK `dbdsqr` without vectors, which is its `dlasq1` | every value relatively |
-/// | `Bdsdc` (feature `lapack`) | LAPACK `dbdsdc` without vectors, which is its `dlasdq` | every value relatively |
+/// | `Auto` | `Device` on a hardware GPU for order 4096 and more, else `Newton` | |
+/// | `Newton` | about 6 n^2 rows of one division each, in parallel | relative, every value |
+/// | `Dqds` | about 2 n^2 rows of one division each | relative, every value |
+/// | `Bisection` | about 60 n^2, in parallel | relative, every value |
+/// | `Device` | 35 n^2 (f32), 66 n^2 (f64), one value a thread | some eps of the type, down to 2^-47 (f32), 2^-470 (f64) of max entry |
+/// | `Bdsqr` (feature `lapack`) | LAPACK `dbdsqr` without vectors, which calls `dlasq1` | relative, every value |
+/// | `Bdsdc` (feature `lapack`) | LAPACK `dbdsdc` without vectors, which calls `dlasdq` | relative, every value |
 ///
 /// ```
 /// assert_eq!(svdvals_gpu::Stage3::default(), svdvals_gpu::Stage3::Auto);
@@ -195,18 +195,18 @@ fn widened<R: RealElement>(values: &[R]) -> Cow<'_, [f64]> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Stage3 {
-    /// As is fastest: [`Newton`](Self::Newton), or [`Device`](Self::Device) for large matrices on a hardware GPU.
+    /// The fastest method: [`Newton`](Self::Newton), or [`Device`](Self::Device) for large matrices on a hardware GPU.
     #[default]
     Auto,
-    /// Newton's method in brackets that eigenvalue counts keep, for all values side by side, in vector registers, and from an order of
-    /// 400 on, or on a thread of the pool, on all threads.
+    /// Newton's method in brackets from eigenvalue counts, for all values simultaneously in vector registers. From order 400 on, or on a
+    /// rayon worker, it uses all threads.
     Newton,
-    /// Differential quotient-difference algorithm with shifts (Fernando and Parlett 1994; Parlett and Marques 2000), and one Newton
+    /// Differential quotient-difference algorithm with shifts (Fernando and Parlett 1994; Parlett and Marques 2000), followed by one Newton
     /// step for every value.
     Dqds,
     /// Bisection on Sturm counts of the Golub-Kahan matrix (Demmel and Kahan 1990; Fernando 1998).
     Bisection,
-    /// Bisection on Sturm counts on the GPU that has the bidiagonal, in its arithmetic; an error where the CPU has it.
+    /// Bisection on Sturm counts on the GPU, in its arithmetic. An error if the bidiagonal is not on a GPU.
     Device,
     /// LAPACK's `dbdsqr`.
     #[cfg(feature = "lapack")]

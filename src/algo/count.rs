@@ -1,4 +1,4 @@
-//! The drivers over kernels that only count: which kernels a call runs, and how many flops each stage has.
+//! The drivers on counting kernels: the kernels that a call runs, and the flops of each stage.
 
 use std::cell::RefCell;
 
@@ -8,17 +8,17 @@ use crate::{
     tile::{band_layout::BandLayout, chase_schedule::ReductionStep, kernels::StageKernels, panel_tree::Level, tuning::Tuning},
 };
 
-/// A kernel that the drivers ask for.
+/// A kernel call of the drivers.
 pub(crate) enum Asked<'a> {
     Geqrt(&'a Level),
-    /// On so many columns.
+    /// Level, and number of trailing columns.
     Unmqr(&'a Level, usize),
-    /// Into this layout, so many superdiagonals.
+    /// Layout, and bandwidth.
     PackBand(BandLayout, usize),
     Chase(&'a ReductionStep, BandLayout),
 }
 
-/// Kernels that note what they are asked for. A dense matrix is its shape, a band its layout.
+/// Kernels that record their calls. A dense matrix is represented by its shape, a band by its layout.
 struct Counter<F> {
     rows_at_once: usize,
     note: RefCell<F>,
@@ -63,8 +63,8 @@ impl<F: FnMut(Asked<'_>) -> Result<()>> StageKernels for Counter<F> {
     }
 }
 
-/// Runs stages 1 and 2 of an m x n matrix, m >= n, on kernels that tell `note` what they are asked for; panels go through in pieces of
-/// `rows_at_once` rows.
+/// Runs stages 1 and 2 of an m x n matrix, m >= n, on kernels that pass their calls to `note`. Levels are split into pieces of at most
+/// `rows_at_once` stacked rows.
 pub(crate) fn kernels_of_call(
     (m, n): (usize, usize),
     tuning: &Tuning,
@@ -78,7 +78,7 @@ pub(crate) fn kernels_of_call(
     band_to_bidiag(&kernels, &mut band, n, bandwidth, tuning.tile_width)
 }
 
-/// Flops for each of the n^2 pairs of a value and a row in stage 3: six passes.
+/// Flops of stage 3 for each of the n^2 pairs of a value and a row: six passes of 8 flops.
 const FLOPS_OF_PAIR: u64 = 48;
 
 /// Flops of stage 1 of an m x n matrix, m >= n, stored as `S`.
@@ -109,12 +109,12 @@ pub(crate) fn stage_3_flops(n: usize) -> u64 {
     FLOPS_OF_PAIR.saturating_mul((n as u64).saturating_mul(n as u64))
 }
 
-/// Flops of all stages of an m x n matrix, m >= n, stored as `S`, by way of a band.
+/// Flops of all stages of an m x n matrix, m >= n, stored as `S`, if it is reduced to a band first.
 pub(crate) fn flops_by_band<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Result<[u64; 3]> {
     Ok([stage_1_flops::<S>((m, n), tuning)?, stage_2_flops::<S>(n, tuning.bandwidth(n), tuning), stage_3_flops(n)])
 }
 
-/// Flops of each stage with no band between: the QR of a tall matrix, then LAPACK's `gebd2`.
+/// Flops of all stages without a band: the QR factorisation of a tall matrix, then LAPACK's `gebd2`.
 pub(crate) fn flops_directly((m, n): (usize, usize), tall: bool) -> [u64; 3] {
     let householder = |m: usize, factor: f64| (factor * (n * n) as f64 * (m as f64 - n as f64 / 3.0)) as u64;
     if tall { [householder(m, 2.0), householder(n, 4.0), stage_3_flops(n)] } else { [0, householder(m, 4.0), stage_3_flops(n)] }

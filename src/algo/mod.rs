@@ -1,4 +1,4 @@
-//! The algorithms, over the traits of the tile kernels: stages 1 to 3, and the triangular recursion. No backend is known here.
+//! The algorithms, generic over the traits of the tile kernels: stages 1 to 3, and the triangular recursion. They depend on no backend.
 
 pub mod band_to_bidiag;
 pub(crate) mod bidiag;

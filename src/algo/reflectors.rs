@@ -1,4 +1,4 @@
-//! The unitary factors of stages 1 and 2, from the reflectors that the kernels keep.
+//! The unitary factors of stages 1 and 2, from the reflectors that the kernels have kept.
 //!
 //! ```text
 //! stage 1   A = Q1 B P1^H    Q1 = U_0 U_2 ...  of the QR levels,  P1 = U_1 U_3 ...  of the LQ levels, in their order
@@ -17,14 +17,14 @@ use crate::{
     tile::{chase_schedule::ReductionStep, kernels::TileKernels, panel_tree::Level, tuning::Tuning},
 };
 
-/// Has the kernels keep the reflectors of stage 1 of an m x n matrix, m >= n, of which no panel has been factored yet. (Not with the QR of a
-/// tall matrix first, whose reflectors lie where that of the factor would put its own.)
+/// Makes the kernels keep the reflectors of stage 1 of an m x n matrix, m >= n, before its first panel is factored. It cannot be combined
+/// with a preceding QR factorisation of a tall matrix: both would store their reflectors in the same entries.
 pub fn keep_stage_1<K: TileKernels>(kernels: &K, a: &mut K::Dense, (m, n): (usize, usize), tuning: &Tuning) -> Result<()> {
     kernels.keep_reflectors(a, &mut band_levels(m, n, tuning, kernels.rows_at_once()))
 }
 
-/// C <- op(Q1) C (`Side::Left`) or C <- op(P1) C (`Side::Right`), with the reflectors that stage 1 of an m x n matrix has left in `a`. C has
-/// m rows, or n.
+/// C <- op(Q1) C (`Side::Left`) or C <- op(P1) C (`Side::Right`), with the reflectors of stage 1 that the m x n matrix `a` has kept. C has
+/// m rows for Q1, and n rows for P1.
 pub fn apply_stage_1<K: TileKernels>(
     kernels: &K,
     a: &K::Dense,
@@ -42,7 +42,7 @@ pub fn apply_stage_1<K: TileKernels>(
     levels.into_iter().try_for_each(|(k, level)| kernels.apply(a, k, &level, op, c))
 }
 
-/// C <- op(Q2) C (`Side::Left`) or C <- op(P2) C (`Side::Right`), with the reflectors that stage 2 has kept beside `band`.
+/// C <- op(Q2) C (`Side::Left`) or C <- op(P2) C (`Side::Right`), with the reflectors of stage 2 that `band` has kept.
 pub fn apply_stage_2<K: TileKernels>(
     kernels: &K,
     band: &K::Banded,
@@ -59,22 +59,23 @@ pub fn apply_stage_2<K: TileKernels>(
     steps.into_iter().try_for_each(|(k, step)| kernels.apply_chase(band, k, &step, side, op, c))
 }
 
-/// A bidiagonal matrix C = D1 |C| D2^H: the moduli of its entries, and the diagonals of the unitary D1 and D2.
+/// The factors of a bidiagonal matrix C = D1 |C| D2^H: the moduli of its entries, and the diagonals of the unitary D1 and D2.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phases {
-    /// Of |C|, n.
+    /// Diagonal of |C|, n entries.
     pub diagonal: Vec<f64>,
-    /// Of |C|, n - 1.
+    /// Superdiagonal of |C|, n - 1 entries.
     pub superdiagonal: Vec<f64>,
-    /// D1.
+    /// Diagonal of D1.
     pub left: Vec<Complex<f64>>,
-    /// D2.
+    /// Diagonal of D2.
     pub right: Vec<Complex<f64>>,
 }
 
 impl Phases {
-    /// Of the diagonal (n) and the superdiagonal (n - 1) of C. From the top: |c_jj| = conj(l_j) c_jj r_j gives l_j, and |c_j,j+1| =
-    /// conj(l_j) c_j,j+1 r_j+1 gives r_j+1; a zero takes any phase, and gets 1.
+    /// The factors for the diagonal (n) and the superdiagonal (n - 1) of C, computed from the top: |c_jj| = conj(l_j) c_jj r_j gives l_j,
+    /// and
+    /// |c_j,j+1| = conj(l_j) c_j,j+1 r_j+1 gives r_j+1. The phase of a zero is arbitrary; it is set to 1.
     pub fn of(diagonal: &[Complex<f64>], superdiagonal: &[Complex<f64>]) -> Phases {
         let phase = |x: Complex<f64>| if x.norm() == 0.0 { Complex::ONE } else { x / x.norm() };
         let (mut left, mut right) = (Vec::with_capacity(diagonal.len()), Vec::with_capacity(diagonal.len()));
@@ -96,7 +97,7 @@ impl Phases {
 mod tests {
     use super::*;
 
-    /// D1 |C| D2^H is C, entry by entry, zeros and signs included. Bound: three products of numbers of modulus 1, 8 eps.
+    /// D1 |C| D2^H equals C entry by entry, also for zero and negative entries. Bound: 8 eps for three products with numbers of modulus 1.
     #[test]
     fn phases_give_the_matrix_back() {
         let entry = |k: usize| match k % 7 {

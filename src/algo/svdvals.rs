@@ -1,8 +1,8 @@
-//! The algorithm, in order, on whichever backend the kernels are of.
+//! The whole algorithm, generic over the backend's kernels.
 //!
 //! ```text
 //! 0  scale            A <- 2^k A, so that max|a_ij| is near 1 (base/scale.rs)
-//! 1  to_band          A = Q1 B P1^H, of a tall matrix's triangular factor
+//! 1  to_band          A = Q1 B P1^H; for a tall matrix, of its triangular factor
 //! 2  band_to_bidiag   B = Q2 C P2^H
 //! 3  svdvals          singular values of C; divide by the scale
 //! ```
@@ -28,11 +28,11 @@ use crate::{
     },
 };
 
-/// A matrix with m >= n, where it is before the call, for a backend to work on.
+/// The input of a call: a matrix with m >= n that can be copied to a backend.
 pub(crate) trait Source<K: TileKernels> {
     /// Rows and columns.
     fn shape(&self) -> (usize, usize);
-    /// The matrix times a power of two, as the backend keeps one.
+    /// Copies the matrix, multiplied by the power of two `scale`, to the backend.
     fn upload(&self, kernels: &K, scale: Re<K::Storage>) -> Result<K::Dense>;
 }
 
@@ -46,19 +46,20 @@ impl<T: HeldBy<K>, K: TileKernels> Source<K> for MatRef<'_, T> {
     }
 }
 
-/// A backend that is ready to run, and how.
+/// A backend and the options of a call.
 pub(crate) struct Driver<'a, K> {
     pub kernels: &'a K,
     pub tuning: &'a Tuning,
     pub watch: &'a Watch,
-    /// How stage 3 finds the values; None: by the backend, where the bidiagonal is.
+    /// The method of stage 3; None: on the backend, without a copy of the bidiagonal to the host.
     pub stage3: Option<Stage3>,
-    /// Whether the seconds of each stage are asked for.
+    /// Whether to measure the seconds of each stage.
     pub timed: bool,
 }
 
 impl<K: TileKernels> Driver<'_, K> {
-    /// All singular values of `a`, descending, and the seconds of stages 1 to 3; stage 1 has begun. `scale` is what stage 0 found.
+    /// All singular values of `a`, descending, and the seconds of stages 1 to 3. `scale` is the result of stage 0. The caller has reported
+    /// the start of stage 1.
     pub async fn svdvals(&self, a: &impl Source<K>, scale: Re<K::Storage>) -> Result<(Vec<Re<K::Storage>>, StageSeconds)> {
         let mut clock = Clock::new(self.timed);
         let mut seconds = StageSeconds::default();
@@ -77,7 +78,7 @@ impl<K: TileKernels> Driver<'_, K> {
         Ok((values, StageSeconds { upload: seconds.upload, to_band: seconds.to_band, ..of_band }))
     }
 
-    /// Stages 2 and 3 of a scaled band, of this order and bandwidth, that the backend has.
+    /// Stages 2 and 3 of a scaled band in the backend's memory, of order `n` and the given bandwidth.
     pub async fn svdvals_of_band(
         &self,
         mut band: K::Banded,
@@ -111,19 +112,19 @@ impl<K: TileKernels> Driver<'_, K> {
         Ok((values, seconds))
     }
 
-    /// The seconds since the last lap, once the backend is idle.
+    /// Waits until the backend is idle, and returns the seconds since the last lap.
     async fn lap(&self, clock: &mut Clock) -> Result<f64> {
         self.kernels.finish().await?;
         Ok(clock.restart())
     }
 }
 
-/// Whether a matrix is so tall that QR first needs fewer flops (Chan 1982, from m = 5/3 n on; LAPACK's gesdd takes 11/6).
+/// Whether a QR factorisation first reduces the flops: for m >= 5/3 n (Chan 1982; LAPACK's `gesdd` uses 11/6).
 pub(crate) fn qr_first(m: usize, n: usize) -> bool {
     m > n && 3 * m as u128 >= 5 * n as u128
 }
 
-/// Stage 1, with the QR of a tall matrix before it.
+/// Stage 1, preceded by a QR factorisation if the matrix is tall.
 pub(crate) fn stage_one<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {
     if qr_first(m, n) {
         triangular_factor(kernels, a, m, n, tuning)?;
@@ -134,7 +135,7 @@ pub(crate) fn stage_one<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize
     }
 }
 
-/// Stage 3 on the host, of a bidiagonal in double precision that is `scale` times the caller's.
+/// Stage 3 on the host, for a bidiagonal in double precision that is scaled by `scale`.
 pub(crate) fn stage_three<R: RealElement>(
     diagonal: Vec<f64>,
     superdiagonal: Vec<f64>,

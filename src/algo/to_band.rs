@@ -4,10 +4,10 @@
 //! A = Q1 B P1^H        A m x n, m >= n;  B n x n upper triangular with b superdiagonals
 //! ```
 //!
-//! For each diagonal tile k: a QR sweep zeroes column panel k below its diagonal tile, an LQ sweep zeroes row panel k right of its
-//! superdiagonal tile. The LQ sweep is the QR sweep on the transpose, one tile further: the same kernels on swapped strides.
-//! (Unified-kernels paper, section 3, with its chain of tiles replaced by a reduction tree as in communication-avoiding QR: Demmel,
-//! Grigori, Hoemmen and Langou 2012.)
+//! For each diagonal tile k, a QR sweep makes column panel k upper triangular, and an LQ sweep makes row panel k, right of the diagonal
+//! tile, lower triangular. The LQ sweep is the QR sweep on the transpose, one tile further: the same kernels with swapped strides.
+//! (Unified-kernels paper, section 3, with the flat tree replaced by a reduction tree as in communication-avoiding QR: Demmel, Grigori,
+//! Hoemmen and Langou 2012.)
 
 use crate::{
     base::error::Result,
@@ -18,12 +18,12 @@ use crate::{
     },
 };
 
-/// Reduces the m x n matrix `a` (m >= n) to the upper band of width `tuning.tile_size` in its leading n x n part.
+/// Reduces the m x n matrix `a` (m >= n) to an upper band with `tuning.tile_size` superdiagonals in its leading n x n part.
 pub fn to_band<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {
     sweeps(kernels, a, band_levels(m, n, tuning, kernels.rows_at_once()))
 }
 
-/// The levels of [`to_band`], in order: of a QR sweep and an LQ sweep for each diagonal tile.
+/// The levels of [`to_band`], in order: those of a QR sweep and an LQ sweep for each diagonal tile.
 pub(crate) fn band_levels(m: usize, n: usize, tuning: &Tuning, rows_at_once: usize) -> impl Iterator<Item = Level> {
     let b = tuning.tile_size;
     let row_panel =
@@ -32,7 +32,7 @@ pub(crate) fn band_levels(m: usize, n: usize, tuning: &Tuning, rows_at_once: usi
     panels.flat_map(move |panel| panel.levels(tuning, rows_at_once))
 }
 
-/// Tall-and-skinny QR: reduces the m x n matrix `a` (m >= n) to its n x n triangular factor, zeros below.
+/// Tall-and-skinny QR: reduces the m x n matrix `a` (m >= n) to its n x n triangular factor, with zeros below.
 pub(crate) fn triangular_factor<K: StageKernels>(
     kernels: &K,
     a: &mut K::Dense,
@@ -55,7 +55,7 @@ struct Panel {
 }
 
 impl Panel {
-    /// The levels of its tree, in pieces of at most `rows_at_once` rows.
+    /// The levels of the panel's reduction tree, split into pieces of at most `rows_at_once` stacked rows.
     fn levels(self, tuning: &Tuning, rows_at_once: usize) -> impl Iterator<Item = Level> + use<> {
         let Panel { transposed, row, rows, col, width } = self;
         let leaf = tuning.leaf;
@@ -64,12 +64,12 @@ impl Panel {
     }
 }
 
-/// The panels of `b` columns, each from its diagonal tile down.
+/// The column panels of width `b`, each from its diagonal tile down.
 fn column_panels(m: usize, n: usize, b: usize) -> impl Iterator<Item = Panel> {
     (0..n).step_by(b).map(move |k| Panel { transposed: false, row: k, rows: m - k, col: k, width: b.min(n - k) })
 }
 
-/// Factors one level after the other, and updates the columns right of its panel.
+/// Factors the levels in order, and updates the trailing matrix of each.
 fn sweeps<K: StageKernels>(kernels: &K, a: &mut K::Dense, levels: impl Iterator<Item = Level>) -> Result<()> {
     let mut levels = levels.peekable();
     if let Some(first) = levels.peek() {

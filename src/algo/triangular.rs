@@ -1,24 +1,26 @@
-//! The recursion that both operations and all their variants are made of, over a trait of three kernels.
+//! The recursion of both triangular operations in all variants, over a trait of three kernels.
 //!
-//! Every variant is  B <- alpha M B  or  B <- alpha M^-1 B  with M triangular, once A and B are read through the right strides:
+//! With the appropriate strides of A and B, every variant is  B <- alpha M B  or  B <- alpha M^-1 B  with M triangular:
 //!
 //! ```text
 //! left    op(A) B                         M = op(A)
 //! right   B op(A) = (op(A)^T B^T)^T       M = op(A)^T,  B read as its transpose
 //! ```
 //!
-//! M is A or its transpose, conjugated or not, and lower or upper. M's rows are cut in two; the rows that the others depend on are the
-//! `source`, the others the `target`:
+//! M is A or its transpose, conjugated or not, and lower or upper triangular. The recursion splits M's rows in two: the `target` depends on
+//! the `source`.
 //!
 //! ```text
 //! lower  M = [ M11  0  ]   source 1, target 2      upper  M = [ M11 M12 ]   source 2, target 1
 //!            [ M21 M22 ]                                      [  0  M22 ]
 //!
-//! solve      B_source <- alpha M_source^-1 B_source;  B_target <- alpha B_target - M_target,source B_source;  B_target <- M_target^-1 B_target
-//! multiply   B_target <- alpha M_target B_target;  B_target <- B_target + alpha M_target,source B_source;  B_source <- alpha M_source B_source
+//! solve      B_source <- alpha M_source^-1 B_source;  B_target <- alpha B_target - M_target,source B_source;
+//!            B_target <- M_target^-1 B_target
+//! multiply   B_target <- alpha M_target B_target;  B_target <- B_target + alpha M_target,source B_source;
+//!            B_source <- alpha M_source B_source
 //! ```
 //!
-//! (Recursive TRMM/TRSM paper, section 3.) An entry is multiplied with alpha once, and no pass over B is made for it.
+//! (Recursive TRMM/TRSM paper, section 3.) Every entry is multiplied by alpha once, without a separate pass over B.
 
 use std::ops::Range;
 
@@ -28,7 +30,7 @@ use crate::base::{
     number::Number,
 };
 
-/// Which of the two operations.
+/// The operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     /// B <- alpha M B (BLAS's `trmm`).
@@ -53,7 +55,7 @@ impl Variant {
         self.side == Side::Right
     }
 
-    /// Whether M is (the conjugate of) A's transpose, and not of A.
+    /// Whether M is A^T or A^H, rather than A or its conjugate.
     pub fn transposes_a(&self) -> bool {
         (self.side == Side::Right) != (self.op != Op::NoTrans)
     }
@@ -68,17 +70,17 @@ impl Variant {
         (self.uplo == Uplo::Lower) != self.transposes_a()
     }
 
-    /// Whether M's diagonal is ones, and not A's.
+    /// Whether M has a unit diagonal.
     pub fn unit(&self) -> bool {
         self.diag == Diag::Unit
     }
 
-    /// Whether the diagonal of A must be fit to divide by.
+    /// Whether the operation divides by the diagonal of A.
     pub fn divides(&self) -> bool {
         self.operation == Operation::Solve && !self.unit()
     }
 
-    /// Whether entry (i, j) of A is one that M is made of.
+    /// Whether the operation reads entry (i, j) of A.
     pub fn refers_to(&self, i: usize, j: usize) -> bool {
         match self.uplo {
             _ if i == j => !self.unit(),
@@ -87,26 +89,26 @@ impl Variant {
         }
     }
 
-    /// The row of a triangle of this order that is the p-th to be known: top to bottom where M is lower, bottom to top where it is upper.
+    /// The p-th row in the order of substitution: top to bottom if M is lower triangular, bottom to top if it is upper triangular.
     pub fn row(&self, order: usize, p: usize) -> usize {
         if self.lower() { p } else { order - 1 - p }
     }
 }
 
-/// What is asked for, but for the matrices.
+/// The arguments of a call, except the matrices.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<T> {
     pub(crate) variant: Variant,
     pub(crate) alpha: T,
 }
 
-/// Whether alpha is zero, of either sign.
+/// Whether alpha is zero (of either sign).
 pub(crate) fn alpha_is_zero<T: Number>(alpha: T) -> bool {
     alpha == T::zeroed()
 }
 
 impl Variant {
-    /// Whether A's shape is that of a triangle for a B of this shape.
+    /// Checks that A is square and that its order matches B.
     pub(crate) fn check_shapes(&self, a: (usize, usize), b: (usize, usize)) -> Result<()> {
         let order = match self.side {
             Side::Left => b.0,
@@ -125,7 +127,7 @@ impl Variant {
     }
 }
 
-/// The first entry of a diagonal that cannot be divided by, as an error.
+/// [`SvdError::Singular`] for the first diagonal entry that is zero or not finite.
 pub(crate) fn check_diagonal<T: Number>(diagonal: impl IntoIterator<Item = T>) -> Result<()> {
     let unfit = |x: T| x.magnitude().is_none() || x == T::zeroed();
     match diagonal.into_iter().enumerate().find(|&(_, x)| unfit(x)) {
@@ -134,7 +136,7 @@ pub(crate) fn check_diagonal<T: Number>(diagonal: impl IntoIterator<Item = T>) -
     }
 }
 
-/// The scalars that kernels multiply with.
+/// A scalar factor of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Factor {
     One,
@@ -143,9 +145,10 @@ pub(crate) enum Factor {
     Alpha,
 }
 
-/// What the recursion asks of a backend. Ranges are of M's rows (and columns) and of B's rows.
+/// The kernels that the recursion calls. Ranges are of M's rows (and columns) and of B's rows.
 pub(crate) trait TriangularKernels {
-    /// B[target, :] <- beta B[target, :] + alpha M[target, source] B[source, :], off the diagonal: the ranges are disjoint.
+    /// B[target, :] <- beta B[target, :] + alpha M[target, source] B[source, :]. The ranges are disjoint, so the block of M is
+    /// off-diagonal.
     fn gemm(&mut self, target: Range<usize>, source: Range<usize>, alpha: Factor, beta: Factor) -> Result<()>;
     /// B[rows, :] <- alpha M[rows, rows] B[rows, :]
     fn trmm(&mut self, rows: Range<usize>, alpha: Factor) -> Result<()>;
@@ -153,7 +156,7 @@ pub(crate) trait TriangularKernels {
     fn trsm(&mut self, rows: Range<usize>, alpha: Factor) -> Result<()>;
 }
 
-/// Runs the recursion on M's rows `rows`; triangles of order `base` and less go to the base kernels.
+/// Runs the recursion on M's rows `rows`. The base kernels take triangles of order at most `base`.
 pub(crate) fn run<K: TriangularKernels>(
     kernels: &mut K,
     variant: &Variant,
@@ -184,7 +187,7 @@ pub(crate) fn run<K: TriangularKernels>(
     }
 }
 
-/// Where a triangle of more than `base` rows is cut: half way, at a whole number of base triangles.
+/// Where to split a triangle of order greater than `base`: in the middle, rounded up to a multiple of `base`.
 fn split(order: usize, base: usize) -> usize {
     order.div_ceil(2).next_multiple_of(base)
 }
@@ -194,7 +197,7 @@ mod tests {
     use super::*;
     use crate::tile::tuning::Tuning;
 
-    /// Flops of each kernel for one column of B, and which entries of M were used: a count, a matrix, and no arithmetic.
+    /// Counting kernels: flops of the products and of the base kernels for one column of B, and the base triangles used.
     struct Count {
         lower: bool,
         base: usize,
@@ -247,7 +250,7 @@ mod tests {
         count
     }
 
-    /// Products and base triangles make up the n^2 flops a column that either operation has, whatever the order and the base.
+    /// Products and base triangles add up to n^2 flops per column, the flops of either operation, for every order and base.
     #[test]
     fn nothing_is_left_out() {
         for variant in variants() {
@@ -260,8 +263,7 @@ mod tests {
         }
     }
 
-    /// At n = 8192 at least 0.95 of the flops are in matrix products, with either backend's base (the largest that a GPU's defaults take
-    /// is 64).
+    /// At n = 8192 at least 95% of the flops are in matrix products, with either backend's base (a GPU's defaults have at most 64).
     #[test]
     fn nearly_all_flops_are_in_products() {
         let bases = [Tuning::for_cpu::<f32>(8192).triangle, 16, 32, 64];

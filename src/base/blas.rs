@@ -1,6 +1,6 @@
-//! The words of BLAS: side, triangle, transposition, diagonal.
+//! The options of BLAS's triangular routines: side, triangle, transposition, diagonal.
 
-/// The side of B that op(A) stands on.
+/// The side of B on which op(A) multiplies.
 ///
 /// ```
 /// use svdvals_gpu::triangular::Side;
@@ -28,7 +28,7 @@ pub enum Uplo {
     Upper,
 }
 
-/// What is made of A before it multiplies or is solved with.
+/// op(A): A, its transpose, or its conjugate transpose.
 ///
 /// ```
 /// use svdvals_gpu::triangular::Op;
@@ -44,7 +44,7 @@ pub enum Op {
     ConjTrans,
 }
 
-/// What stands on A's diagonal.
+/// Whether A's diagonal is taken as ones.
 ///
 /// ```
 /// use svdvals_gpu::triangular::Diag;

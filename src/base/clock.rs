@@ -1,4 +1,4 @@
-//! Seconds of a call and of its stages.
+//! Wall-clock seconds of a call and of its stages.
 
 use std::fmt;
 
@@ -14,18 +14,19 @@ use web_time::Instant;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct StageSeconds {
-    /// Stage 0: search for NaN, infinities and the largest entry. (Zero on the CPU for a tall, narrow matrix, where `to_band` does this on
-    /// the way, and for a single column in single or half precision, where `band_to_bidiag` does.)
+    /// Stage 0: search for NaN, infinities and the largest entry. Zero on the CPU where a later stage includes the search: for a tall,
+    /// narrow matrix (`to_band`), and for other small matrices in single or half precision (`band_to_bidiag`).
     pub scale: f64,
-    /// Copy of the scaled matrix to where the backend works on it.
+    /// Copy of the scaled matrix into the backend's memory.
     pub upload: f64,
-    /// Stage 1: dense to band, the QR of a tall matrix included.
+    /// Stage 1: dense to band, including the QR factorisation of a tall matrix.
     pub to_band: f64,
-    /// Stage 2: band to bidiagonal (or the whole way for a small matrix, see [`Tuning::direct`]), the reading back of the bidiagonal included.
+    /// Stage 2: band to bidiagonal, including the read-back of the bidiagonal. For a small matrix on the CPU, the direct reduction of the
+    /// dense matrix to bidiagonal form (see [`direct_up_to`](crate::CpuTuning::direct_up_to)).
     pub band_to_bidiag: f64,
     /// Stage 3: singular values of the bidiagonal.
     pub svdvals: f64,
-    /// All of the call.
+    /// The whole call.
     pub total: f64,
 }
 
@@ -39,7 +40,7 @@ impl fmt::Display for StageSeconds {
     }
 }
 
-/// Seconds from lap to lap; or zeros, and no clock is read.
+/// A lap timer. If disabled, it reads no clock and returns zeros.
 pub(crate) struct Clock(Option<Instant>);
 
 impl Clock {

@@ -1,10 +1,10 @@
-//! The one error type of the crate.
+//! The crate's error type.
 
 use num_traits::Float;
 
 use crate::base::{number::RealElement, watch::Stage};
 
-/// What can go wrong; every public function that can fail returns it.
+/// The error that every fallible public function returns.
 ///
 /// ```
 /// use svdvals_gpu::{Bidiagonal, SvdError};
@@ -19,17 +19,17 @@ pub enum SvdError {
     /// An entry of the input is NaN or infinite. Indices are the caller's: row and column of the matrix the method was called on.
     #[error("entry ({row}, {col}) is {value}: singular values need finite entries")]
     NonFinite {
-        /// Row of the first such entry: there is none in the rows above.
+        /// Row of the first such entry in row-major order.
         row: usize,
-        /// Its column: there is none to the left in its row.
+        /// Its column.
         col: usize,
         /// The entry, as text (`NaN`, `inf`, `-inf`, `1+NaNi`).
         value: String,
     },
-    /// The matrix and its workspace do not fit on the device. Found before anything is allocated there.
+    /// The matrix and its workspace do not fit on the device. This is checked before anything is allocated there.
     #[error("{what} needs {needed} bytes on {adapter}, which allows {available}; Backend::Cpu has no such limit")]
     TooLarge {
-        /// What was to be allocated.
+        /// The allocation that is too large.
         what: &'static str,
         /// Bytes needed.
         needed: u64,
@@ -52,7 +52,7 @@ pub enum SvdError {
     /// A result is too large for its type, though all entries are finite.
     #[error("{what} exceed the largest {element}, {largest:e}; multiply the matrix by a power of two below 1")]
     Overflow {
-        /// What overflows (`singular values`).
+        /// The result that overflows (`singular values`).
         what: &'static str,
         /// The type of the result.
         element: &'static str,
@@ -62,30 +62,30 @@ pub enum SvdError {
     /// No GPU adapter was found, hardware or software.
     #[error("no GPU adapter found: {reason}; Backend::Auto or Backend::Cpu computes on the CPU")]
     NoAdapter {
-        /// What the search said.
+        /// The message of the search for adapters.
         reason: String,
     },
-    /// The GPU device was lost (driver reset, unplugged, time-out). Make a new [`GpuContext`](crate::GpuContext).
+    /// The GPU device was lost (driver reset, unplugged, time-out). Create a new [`GpuContext`](crate::GpuContext).
     #[error("the GPU device was lost: {reason}; make a new GpuContext, or use Backend::Cpu")]
     DeviceLost {
         /// What the driver said.
         reason: String,
     },
-    /// The device, or the host, ran out of memory or of threads at run time.
+    /// The device or the host ran out of memory or threads at run time.
     #[error("out of memory: {reason}")]
     OutOfMemory {
-        /// What could not be allocated, or what the driver said.
+        /// The failed allocation, or the driver's message.
         reason: String,
     },
-    /// The device or its shader compiler refused something that this crate asked for: a bug here or in the driver.
+    /// The device or its shader compiler rejected an operation of this crate. This is a bug in the crate or in the driver.
     #[error("the GPU refused {what}: {reason}; Backend::Cpu does without")]
     Gpu {
-        /// What was asked for.
+        /// The rejected operation.
         what: &'static str,
         /// What the driver said.
         reason: String,
     },
-    /// The triangle and the matrix that it multiplies, or is solved for, don't fit.
+    /// The shapes of A and B are incompatible in a triangular operation.
     #[error("{operation} from the {side}: A is {} x {} and B {} x {}, but A must be square and of the order of B's {}",
         a.0, a.1, b.0, b.1, if *.side == "left" { "rows" } else { "columns" })]
     Shapes {
@@ -98,7 +98,7 @@ pub enum SvdError {
         /// Rows and columns of B.
         b: (usize, usize),
     },
-    /// An entry on the diagonal of a triangle to be solved with is zero, NaN or infinite.
+    /// A diagonal entry of the triangular matrix in a solve is zero, NaN or infinite.
     #[error("diagonal entry {index} of the triangle is {value}: solving divides by it")]
     Singular {
         /// Row and column of the first such entry.
@@ -106,10 +106,10 @@ pub enum SvdError {
         /// The entry, as text.
         value: String,
     },
-    /// LAPACK's iteration did not converge (feature `lapack` only: the crate's own methods always do).
+    /// LAPACK's iteration did not converge. Feature `lapack` only: the crate's own methods always converge.
     #[error("{unreduced} superdiagonal entries did not converge to zero; Stage3::Newton always finds the values")]
     NotConverged {
-        /// Superdiagonal entries that are left.
+        /// Number of superdiagonal entries that did not converge to zero.
         unreduced: usize,
     },
     /// The call's [`CancelFlag`](crate::CancelFlag) was set.
@@ -118,19 +118,19 @@ pub enum SvdError {
         /// The stage that was running.
         stage: Stage,
     },
-    /// A file of hyperparameters cannot be read or written, or is not what [`TuningTable`](crate::TuningTable#files) describes (feature
-    /// `serde`).
+    /// A file of hyperparameters cannot be read or written, or does not have the format that [`TuningTable`](crate::TuningTable#files)
+    /// describes (feature `serde`).
     #[error("tuning file {path}{}{}: {reason}",
         .line.map_or(String::new(), |line| format!(", line {line}")),
         .field.as_ref().map_or(String::new(), |field| format!(", {field}")))]
     TuningFile {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// The line at which the mistake was found, from 1 on; None where the file could not be read at all.
+        /// The line of the mistake, counted from 1; None if the file could not be read at all.
         line: Option<usize>,
-        /// The field that is wrong, as a path (`entries[0].tuning.leaf`), where it is a field.
+        /// The invalid field as a path (`entries[0].tuning.leaf`), if the mistake is in a field.
         field: Option<String>,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
     /// An option, a hyperparameter or a shape is outside its range.
@@ -138,7 +138,7 @@ pub enum SvdError {
     InvalidOption {
         /// Name of the option, field or argument.
         option: &'static str,
-        /// Why it is refused and what is allowed.
+        /// Why the value is invalid, and the allowed range.
         reason: String,
     },
 }
@@ -148,7 +148,7 @@ impl SvdError {
         SvdError::InvalidOption { option, reason: reason.into() }
     }
 
-    /// `what` of type `R` exceed its range.
+    /// The [`Overflow`](Self::Overflow) error for `what` in type `R`.
     pub(crate) fn overflow<R: RealElement>(what: &'static str) -> Self {
         SvdError::Overflow { what, element: R::NAME, largest: <R as Float>::max_value().to_double() }
     }

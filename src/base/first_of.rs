@@ -1,8 +1,8 @@
-//! Long lists, printed in short.
+//! Abbreviated debug output of long lists.
 
 use std::fmt;
 
-/// Printed, the first of some numbers, and two dots where there are more.
+/// Debug output: the first few elements, then `..` if there are more.
 pub(crate) struct FirstOf<'a, T>(pub &'a [T]);
 
 impl<T: fmt::Debug> fmt::Debug for FirstOf<'_, T> {

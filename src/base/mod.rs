@@ -1,4 +1,4 @@
-//! The ground floor: numbers, errors, views of a matrix, who watches a call, and the threads that it runs on.
+//! The lowest layer: element types, errors, matrix views, progress and cancellation, and thread pools.
 
 pub mod blas;
 pub mod clock;

@@ -1,4 +1,4 @@
-//! The types of numbers: which there are, and what the algorithms need to know of each.
+//! The element types and their properties.
 
 use std::{
     fmt::{self, Debug, Display},
@@ -25,7 +25,7 @@ mod sealed {
 /// | `Complex<f32>` | two f32 | f32 | f32 | `f32` |
 /// | `Complex<f64>` | two f64, the device needs `SHADER_F64` | f64 | f64 | `f64` |
 ///
-/// On the CPU stages 2 and 3 are f64 for all of them. On a GPU stage 2, and stage 3 where it runs there, are in the GPU's arithmetic.
+/// On the CPU, stages 2 and 3 run in f64 for all types. On a GPU, stage 2, and stage 3 if it runs there, use the GPU arithmetic.
 ///
 /// ```
 /// use half::f16;
@@ -35,23 +35,23 @@ mod sealed {
 /// assert_eq!(f16::from_complex(Complex::new(0.1, 7.0)).to_complex(), Complex::new(0.0999755859375, 0.0));
 /// ```
 pub trait Number: sealed::Sealed + Pod + PartialEq + Debug + Display + Send + Sync {
-    /// The type's name, as messages and shaders spell it: `f16`, `bf16`, `f32`, `f64`, `c32`, `c64`.
+    /// The type's name in messages and shaders: `f16`, `bf16`, `f32`, `f64`, `c32`, `c64`.
     const NAME: &'static str;
     /// The type of the singular values.
     type Real: RealElement;
-    /// The type that stage 1's arithmetic is done in: `f32` for the half types, else the type itself.
+    /// The type of stage 1's arithmetic: `f32` for the half types, else the type itself.
     type Scalar: Scalar + Number<Real = Self::Real, Scalar = Self::Scalar>;
-    /// What a matrix is stored as with [`HalfStorage::Half`](crate::HalfStorage): `f16` for the half types, else the type itself.
+    /// The storage type with [`HalfStorage::Half`](crate::HalfStorage): `f16` for the half types, else the type itself.
     #[doc(hidden)]
     type Compact: Number<Real = Self::Real, Scalar = Self::Scalar>;
-    /// What the CPU backend stores the band of a matrix of this storage type as.
+    /// The type in which the CPU backend stores the band of a matrix of this storage type.
     #[doc(hidden)]
     type InBand: Number;
 
     /// Whether the type is `f16` or `bf16`.
     #[doc(hidden)]
     const IS_HALF: bool = false;
-    /// The largest power of two of the type has this exponent.
+    /// Exponent of the largest power of two of the type.
     #[doc(hidden)]
     const MAX_EXPONENT: i32;
 
@@ -69,10 +69,10 @@ pub trait Number: sealed::Sealed + Pod + PartialEq + Debug + Display + Send + Sy
     /// assert_eq!(f32::from_complex(num_complex::Complex::new(0.5, 2.0)), 0.5);
     /// ```
     fn from_complex(value: Complex<f64>) -> Self;
-    /// Largest absolute value of the real and the imaginary part, or None where one is NaN or infinite.
+    /// The larger absolute value of the real and the imaginary part, or None if either is NaN or infinite.
     #[doc(hidden)]
     fn magnitude(self) -> Option<Self::Real>;
-    /// The largest [`magnitude`](Self::magnitude) of a slice (zero for none), or None where an entry is not finite.
+    /// The largest [`magnitude`](Self::magnitude) in a slice (zero for an empty one), or None if an entry is not finite.
     #[doc(hidden)]
     fn largest(of: &[Self]) -> Option<Self::Real>;
     /// The value in the type of the arithmetic (exact).
@@ -81,26 +81,26 @@ pub trait Number: sealed::Sealed + Pod + PartialEq + Debug + Display + Send + Sy
     /// The nearest value of this type.
     #[doc(hidden)]
     fn narrow(value: Self::Scalar) -> Self;
-    /// The same matrix, where the type is its own [`Scalar`](Self::Scalar).
+    /// The same matrix if the type is its own [`Scalar`](Self::Scalar), else None.
     #[doc(hidden)]
     fn as_scalars(a: MatMut<'_, Self>) -> Option<MatMut<'_, Self::Scalar>>;
-    /// As [`as_scalars`](Self::as_scalars), to be read.
+    /// [`as_scalars`](Self::as_scalars) for a shared view.
     #[doc(hidden)]
     fn as_scalars_ref(a: MatRef<'_, Self>) -> Option<MatRef<'_, Self::Scalar>>;
-    /// [`widen`](Self::widen) for slices of one length.
+    /// [`widen`](Self::widen) for slices of equal length.
     #[doc(hidden)]
     fn widen_slice(from: &[Self], to: &mut [Self::Scalar]) {
         to.iter_mut().zip(from).for_each(|(to, &x)| *to = x.widen());
     }
-    /// [`narrow`](Self::narrow) for slices of one length.
+    /// [`narrow`](Self::narrow) for slices of equal length.
     #[doc(hidden)]
     fn narrow_slice(from: &[Self::Scalar], to: &mut [Self]) {
         to.iter_mut().zip(from).for_each(|(to, &x)| *to = Self::narrow(x));
     }
 }
 
-/// The largest of the numbers that `bits` makes of entries: their bits without the sign, which are ordered as the magnitudes of finite
-/// numbers, infinity and NaN are, one after the other. With no rounding and no branch, any number of entries is compared at once.
+/// The maximum of `bits(x)` over the entries x, where `bits` returns the bit pattern without the sign. These integers are ordered as the
+/// magnitudes: finite numbers, then infinity, then NaN. The loop has no rounding and no branch, so it vectorises.
 fn most_bits<T: Copy, U: Ord + Copy + Default>(of: &[T], bits: impl Fn(T) -> U) -> U {
     pulp::Arch::new().dispatch(
         #[inline(always)]
@@ -108,7 +108,7 @@ fn most_bits<T: Copy, U: Ord + Copy + Default>(of: &[T], bits: impl Fn(T) -> U) 
     )
 }
 
-/// A real type that singular values come in: `f32` or `f64`. Sealed.
+/// A real type of singular values: `f32` or `f64`. Sealed.
 ///
 /// ```
 /// use svdvals_gpu::RealElement;
@@ -129,14 +129,15 @@ pub trait RealElement: Scalar<Wide = f64> + Number<Real = Self, Scalar = Self> +
     /// assert_eq!(f32::from_double(1.0 / 3.0), 1.0 / 3.0);
     /// ```
     fn from_double(value: f64) -> Self;
-    /// 2^k with |k| so large that squares of numbers below [`norm_floor`](Self::norm_floor) stay normal when scaled by it.
+    /// A power of two. Entries whose sum of squares is below [`norm_floor`](Self::norm_floor) are scaled by it, so that their squares do
+    /// not underflow.
     #[doc(hidden)]
     fn norm_scale() -> Self;
-    /// Sums of squares below this are made again from entries scaled by [`norm_scale`](Self::norm_scale): smallest normal / eps^2.
+    /// A sum of squares below this, smallest normal / eps^2, is recomputed from entries scaled by [`norm_scale`](Self::norm_scale).
     #[doc(hidden)]
     fn norm_floor() -> Self;
-    /// What a pivot of a Sturm count is at least, for squares of at most 2: so small that its square root is nothing beside 1, so large
-    /// that no quotient overflows.
+    /// The smallest magnitude of a pivot in a Sturm count, for squares of at most 2. Its square root is negligible against 1, and no
+    /// quotient by it overflows.
     #[doc(hidden)]
     fn pivot() -> Self;
     /// Largest k for which both 2^k and 2^-k are normal.
@@ -144,7 +145,7 @@ pub trait RealElement: Scalar<Wide = f64> + Number<Real = Self, Scalar = Self> +
     fn exponent_limit() -> i32;
 }
 
-/// A type that arithmetic is done in: `f32`, `f64`, `Complex<f32>` or `Complex<f64>`. Sealed.
+/// An arithmetic type: `f32`, `f64`, `Complex<f32>` or `Complex<f64>`. Sealed.
 ///
 /// ```
 /// fn trace<T: svdvals_gpu::Scalar>(a: faer::MatRef<'_, T>) -> T {
@@ -153,7 +154,7 @@ pub trait RealElement: Scalar<Wide = f64> + Number<Real = Self, Scalar = Self> +
 /// assert_eq!(trace(faer::mat![[1.0, 2.0], [3.0, 4.0f64]].as_ref()), 5.0);
 /// ```
 pub trait Scalar: Number<Scalar = Self> + ComplexField<Real = <Self as Number>::Real> + NumAssign + Neg<Output = Self> {
-    /// `f64` or `Complex<f64>`: what stage 2 computes with on the CPU.
+    /// `f64` or `Complex<f64>`: the type of stage 2's arithmetic on the CPU.
     #[doc(hidden)]
     type Wide: Scalar<Wide = Self::Wide> + Number<Real = f64, Scalar = Self::Wide>;
     /// Whether the type is complex.
@@ -247,7 +248,7 @@ macro_rules! real {
     };
 }
 
-// Powers of two written as bit patterns: 2^80 and 2^-120 in f32, 2^700 and 2^-1000 in f64.
+// norm_scale and pivot as bit patterns: 2^80 and 2^-120 in f32, 2^700 and 2^-1000 in f64.
 real!(f32, f32::from_bits((80 + 127) << 23), f32::from_bits((127 - 120) << 23));
 real!(f64, f64::from_bits((700 + 1023) << 52), f64::from_bits((1023 - 1000) << 52));
 
@@ -306,11 +307,11 @@ macro_rules! complex {
 complex!(f32, "c32");
 complex!(f64, "c64");
 
-/// [`f16::to_f32`] with no branch, so that the compiler makes many at once of it.
+/// [`f16::to_f32`] without a branch, so that loops over it vectorise.
 #[inline(always)]
 fn f32_of_f16(x: f16) -> f32 {
-    // An exponent of f16 is as large as one of f32 that is 112 more; those of infinity and NaN are as far apart again, and a number
-    // with the least exponent has no leading bit.
+    // The exponent bias of f32 exceeds that of f16 by 112. Infinity and NaN need another 112. Subnormals (exponent bits 0) have no
+    // implicit leading bit.
     const LEAST: u32 = 1 << 23;
     const SHIFT: u32 = 112 * LEAST;
     let bits = u32::from(x.to_bits());
@@ -321,7 +322,7 @@ fn f32_of_f16(x: f16) -> f32 {
     f32::from_bits(sign | if magnitude < LEAST { subnormal } else { not_finite })
 }
 
-/// [`bf16::to_f32`], but that NaN keeps its bits.
+/// [`bf16::to_f32`], except that the bits of a NaN are preserved.
 #[inline(always)]
 fn f32_of_bf16(x: bf16) -> f32 {
     f32::from_bits(u32::from(x.to_bits()) << 16)
@@ -374,10 +375,10 @@ macro_rules! half_float {
 }
 
 half_float!(f16, f16, f32_of_f16);
-// Stored as f16 or f32, never as itself.
+// A bf16 matrix is stored as f16 or f32, never as bf16.
 half_float!(bf16, f16, f32_of_bf16);
 
-/// What a matrix of `half::f16` or `half::bf16` is held in while it is reduced. Arithmetic is f32 either way.
+/// The type that stores a matrix of `half::f16` or `half::bf16` during its reduction. Arithmetic is f32 either way.
 ///
 /// ```
 /// use svdvals_gpu::HalfStorage;
@@ -387,12 +388,12 @@ half_float!(bf16, f16, f32_of_bf16);
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum HalfStorage {
-    /// In f32: twice the memory, and the error is little more than that of the input's own rounding.
+    /// f32: twice the memory. The error is little more than the rounding of the input.
     #[default]
     Single,
-    /// In f16, on either backend; a GPU needs `SHADER_F16`. Half the memory; every sweep of stage 1 and every cycle of stage 2 rounds
-    /// what it stores, which gives the accuracy of the papers (a relative error of some 1e-3). `bf16` is kept as f16 too: after the
-    /// scaling of stage 0 f16 has the range that matters, and three more bits. A CPU takes 3 to 15 times as long as with `Single`.
+    /// f16, on either backend; a GPU needs `SHADER_F16`. Half the memory. Every sweep of stage 1 and every cycle of stage 2 rounds its
+    /// results to f16, which gives the accuracy of the papers (a relative error of about 1e-3). `bf16` is stored as f16 too: after the
+    /// scaling of stage 0, f16 has sufficient range, and three more bits. A CPU takes 3 to 15 times as long as with `Single`.
     Half,
 }
 
@@ -405,8 +406,8 @@ impl fmt::Display for HalfStorage {
     }
 }
 
-/// Calls a function, or a method, for matrices of `$t` stored as `S`, which is what `$half` makes of `$t`. This is the only place that
-/// matches on it.
+/// Calls a function or a method with the storage type `S` that `$half` selects for the element type `$t`. This is the only place that
+/// matches on [`HalfStorage`].
 macro_rules! in_storage {
     ($half:expr, $t:ident => $function:ident::<_, S>($($argument:expr),* $(,)?) $(; $await:tt)?) => {
         match $half {
@@ -435,7 +436,7 @@ pub(crate) use in_storage;
 mod tests {
     use super::*;
 
-    /// All 65536 numbers of either type are widened to those that `half` makes of them; NaN to NaN.
+    /// For all 65536 bit patterns of either type, `widen` equals the conversion of crate `half`; NaN becomes NaN.
     #[test]
     fn every_half_is_widened() {
         fn same(x: f32, y: f32) -> bool {

@@ -1,4 +1,4 @@
-//! Work that a task waits for while other threads do it.
+//! Running work on other threads, and awaiting it.
 
 use std::{
     any::Any,
@@ -14,7 +14,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::base::error::{Result, SvdError};
 
-/// What `body` returns, run on a thread of its own: for what waits and does not compute.
+/// Runs `body` on a new thread. For work that blocks and does not compute.
 pub(crate) async fn on_thread<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> Result<R> {
     let (job, told) = job(body);
     let thread = std::thread::Builder::new().name("svdvals-gpu".into()).spawn(job);
@@ -22,7 +22,7 @@ pub(crate) async fn on_thread<R: Send + 'static>(body: impl FnOnce() -> R + Send
     outcome(told).await
 }
 
-/// What `body` returns, run in the rayon pool of the calling thread; where there are no threads, in place.
+/// Runs `body` in the caller's rayon pool, or on the calling thread on targets without threads (wasm).
 pub(crate) async fn on_pool_async<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> Result<R> {
     if cfg!(target_family = "wasm") {
         return Ok(body());
@@ -32,11 +32,11 @@ pub(crate) async fn on_pool_async<R: Send + 'static>(body: impl FnOnce() -> R + 
     outcome(told).await
 }
 
-/// What `body` returns, run on a thread of the rayon pool that the call is made in. There its parallel loops begin where they are called;
-/// from any other thread each of them is handed over to the pool, which is woken, and its end waited for: tens of microseconds a loop.
+/// Runs `body` on a worker of the caller's rayon pool. Parallel loops start directly on a worker. Called from any other thread, each loop
+/// wakes the pool and blocks until the loop ends, which costs tens of microseconds.
 ///
-/// One call at a time: a thread of the pool that waits takes up whatever the pool was given, and would have the call that it waits in last as
-/// long as another one that it took up whole. Where a call is there already, `body` stays on its thread, and hands its loops over.
+/// Only one call at a time runs this way. A waiting rayon worker steals jobs, so a short call could end up running a whole long one. If
+/// another call is already on a worker, `body` stays on the calling thread, and each of its loops enters the pool separately.
 pub(crate) fn on_pool<R: Send>(body: impl FnOnce() -> R + Send) -> R {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     struct Place;
@@ -58,7 +58,7 @@ fn job<R: Send + 'static>(
     body: impl FnOnce() -> R + Send + 'static,
 ) -> (impl FnOnce() + Send + 'static, oneshot::Receiver<std::result::Result<R, Panic>>) {
     let (tell, told) = oneshot::channel();
-    // Nobody listens where the task was dropped. Unwind safe: the panic goes on where the result is awaited, and `body` is gone.
+    // The send fails if the task was dropped. Unwind safe: the panic resumes in `outcome`, and `body` has been consumed.
     (move || drop(tell.send(catch_unwind(AssertUnwindSafe(body)))), told)
 }
 
@@ -70,10 +70,10 @@ async fn outcome<R>(told: oneshot::Receiver<std::result::Result<R, Panic>>) -> R
     }
 }
 
-/// The pool of a call that asked for a number of threads, asleep: for the next one that asks for as many.
+/// The idle pool of the last call with a given number of threads. The next call with the same number reuses it.
 static SPARE: Mutex<Option<ThreadPool>> = Mutex::new(None);
 
-/// That a call may have as many threads as were asked for.
+/// Checks the requested number of threads.
 pub(crate) fn may_have(threads: Option<usize>) -> Result<()> {
     match threads {
         Some(0) => Err(SvdError::invalid("threads", "0, but it must be at least 1")),
@@ -81,7 +81,7 @@ pub(crate) fn may_have(threads: Option<usize>) -> Result<()> {
     }
 }
 
-/// Runs `body` on the threads that were asked for.
+/// Runs `body` in a pool of `threads` threads, or on the calling thread for `None`.
 pub(crate) fn on_threads<R: Send>(threads: Option<usize>, body: impl FnOnce() -> Result<R> + Send) -> Result<R> {
     may_have(threads)?;
     let Some(threads) = threads else { return body() };

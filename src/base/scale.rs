@@ -1,4 +1,4 @@
-//! Stage 0: the matrix set upright, the search for entries that are not finite, and the power of two that its entries are scaled by.
+//! Stage 0: the search for the largest entry and for entries that are not finite, and the power of two that scales the matrix.
 
 use faer::MatRef;
 use num_traits::Float;
@@ -10,10 +10,11 @@ use crate::base::{
     view::by_lines,
 };
 
-/// Entries gathered at a time from lines that are not contiguous.
+/// Entries copied at a time from lines that are not contiguous.
 const PIECE: usize = 64;
 
-/// Entries up to which one thread looks through them about as soon as another would be awake, and those of a task where there are more.
+/// Up to `SERIAL` entries, one thread searches in about the time that waking another takes. Larger matrices get tasks of about `TASK`
+/// entries.
 const SERIAL: usize = 1 << 16;
 const TASK: usize = 1 << 14;
 
@@ -45,7 +46,8 @@ pub(crate) fn largest<T: Number>(a: MatRef<'_, T>) -> Option<Re<T>> {
     let zero = Re::<T>::from_double(0.0);
     let most = |largest, line: &[T]| T::largest(line).map(|x| Float::max(x, largest));
     if lines.row_stride() == 1 && lines.col_stride() == lines.nrows() as isize {
-        // SAFETY: line after line, with nothing between, the entries are one slice.
+        // SAFETY: each line is contiguous (row stride 1), and the next line follows without a gap (column stride = nrows), so the view is
+        // one slice of nrows * ncols entries.
         let all = unsafe { std::slice::from_raw_parts(lines.as_ptr(), lines.nrows() * lines.ncols()) };
         return most(zero, all);
     }
@@ -60,27 +62,27 @@ pub(crate) fn largest<T: Number>(a: MatRef<'_, T>) -> Option<Re<T>> {
     })
 }
 
-/// An entry is not finite; [`first_non_finite`] finds out which.
+/// A placeholder error for an unknown entry that is not finite; [`first_non_finite`] finds its indices.
 pub(crate) fn not_finite() -> SvdError {
     SvdError::NonFinite { row: 0, col: 0, value: String::new() }
 }
 
-/// The entry of `a` that is not finite, in the first row that has one the first.
+/// The error for the first entry of `a`, in row-major order, that is not finite.
 pub(crate) fn first_non_finite<T: Number>(a: MatRef<'_, T>) -> SvdError {
     let in_row = |i: usize| (0..a.ncols()).find(|&j| a[(i, j)].magnitude().is_none()).map(|j| (i, j));
     let (row, col) = (0..a.nrows()).into_par_iter().find_map_first(in_row).unwrap_or_default();
     SvdError::NonFinite { row, col, value: a[(row, col)].to_string() }
 }
 
-/// 2^k that brings `largest` into [1/2, 1), or where an m x n matrix of such entries could have a norm beyond `S`'s range, as much lower
-/// as it takes; 1 for zero. Clamped so that it and its reciprocal are normal numbers.
+/// 2^k that brings `largest` into [1/2, 1); 1 if `largest` is zero. The target is lower if the norm of an m x n matrix of such entries
+/// could exceed `S`'s range. The result is clamped so that it and its reciprocal are normal numbers.
 pub(crate) fn scale_for<S: Number>(largest: Re<S>, m: usize, n: usize) -> Re<S> {
     if largest == Re::<S>::from_double(0.0) {
         return Re::<S>::from_double(1.0);
     }
     let (mantissa, exponent, _) = Float::integer_decode(largest);
     let e = i32::from(exponent) + 64 - mantissa.leading_zeros() as i32;
-    // ||A|| <= sqrt(m n) max |a_ij|, and twice that for complex entries and rounding.
+    // ||A|| <= sqrt(m n) max |a_ij|, with a factor of 2 for complex entries and rounding.
     let growth = (m as f64 * n as f64).max(1.0).log2() / 2.0;
     let target = (S::MAX_EXPONENT - 1 - growth.ceil() as i32).min(0);
     let limit = Re::<S>::exponent_limit();

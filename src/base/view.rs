@@ -1,27 +1,28 @@
-//! Views of a matrix: its transpose, its lines, its entries converted.
+//! Matrix views: transposed to m >= n, with contiguous lines, or converted to another type.
 
 use bytemuck::Pod;
 use faer::{MatMut, MatRef};
 
 use crate::base::number::Number;
 
-/// A matrix with no entries as 0 x 0, so that nobody goes through its rows or columns.
+/// Turns an empty matrix into a 0 x 0 one, so that no loop runs over its rows or columns.
 pub(crate) fn trimmed<T>(a: MatRef<'_, T>) -> MatRef<'_, T> {
     if a.nrows() == 0 || a.ncols() == 0 { a.get(..0, ..0) } else { a }
 }
 
-/// How an [`upright`] matrix was got from the caller's. None of it changes singular values; vectors have to be turned back.
+/// The steps from the caller's matrix to an [`upright`] one. They leave the singular values unchanged; singular vectors have to be mapped
+/// back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turned {
-    /// First the matrix was transposed,
+    /// The matrix was transposed first.
     pub transposed: bool,
-    /// then the order of its rows reversed,
+    /// The order of its rows was then reversed.
     pub rows_reversed: bool,
-    /// and that of its columns.
+    /// The order of its columns was then reversed.
     pub cols_reversed: bool,
 }
 
-/// The matrix or its transpose, whichever has m >= n, with no stride negative; and what was done.
+/// The matrix or its transpose, whichever has m >= n, with nonnegative strides; and the steps taken.
 pub(crate) fn upright<T>(a: MatRef<'_, T>) -> (MatRef<'_, T>, Turned) {
     let transposed = a.nrows() < a.ncols();
     let a = if transposed { a.transpose() } else { a };
@@ -30,18 +31,18 @@ pub(crate) fn upright<T>(a: MatRef<'_, T>) -> (MatRef<'_, T>, Turned) {
     (if turned.cols_reversed { a.reverse_cols() } else { a }, turned)
 }
 
-/// The matrix or its transpose, whichever has its columns contiguous, if either has.
+/// The matrix or its transpose, whichever has the smaller row stride: if either has contiguous columns, it is that one.
 pub(crate) fn by_lines<T>(a: MatRef<'_, T>) -> MatRef<'_, T> {
     if a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs() { a.transpose() } else { a }
 }
 
-/// Rows read together where rows are contiguous.
+/// Rows of a block in [`map_into`] if `from` is row-major.
 const ROWS: usize = 16;
 
-/// `to` <- `f(from)`, widened, of one shape; `to` is column-major.
+/// `to` <- `f(widen(from))`, entry by entry. Both have the same shape; `to` is column-major.
 pub(crate) fn map_into<T: Number, U: Pod>(from: MatRef<'_, T>, mut to: MatMut<'_, U>, f: impl Fn(T::Scalar) -> U) {
     let (m, n) = from.shape();
-    // Few rows at a time where they are contiguous, so that a first-level cache holds what has been read of them.
+    // A row-major source is read in blocks of a few rows, so that the cache lines of a block stay in L1.
     let by_columns = from.row_stride().unsigned_abs() <= from.col_stride().unsigned_abs();
     let at_once = m.clamp(1, if by_columns { m.max(1) } else { ROWS });
     for first in (0..m).step_by(at_once) {
@@ -56,7 +57,7 @@ pub(crate) fn map_into<T: Number, U: Pod>(from: MatRef<'_, T>, mut to: MatMut<'_
     }
 }
 
-/// [`map_into`] for a column.
+/// [`map_into`] for a contiguous column.
 fn map_slice<T: Number, U: Pod>(from: &[T], to: &mut [U], f: impl Fn(T::Scalar) -> U) {
     pulp::Arch::new().dispatch(
         #[inline(always)]
@@ -70,7 +71,7 @@ mod tests {
     use faer::Mat;
     use half::f16;
 
-    /// What was done to a matrix, done again, gives the upright one; it has m >= n and no negative stride.
+    /// Repeating the recorded steps on the original gives the upright matrix, which has m >= n and no negative stride.
     #[test]
     fn turns_are_recorded() {
         let a = Mat::from_fn(3, 5, |i, j| (10 * i + j) as f32);
@@ -83,8 +84,8 @@ mod tests {
         }
     }
 
-    /// As the entries one by one, in every memory order, for a type of the arithmetic and another, in shapes with more rows and fewer than are
-    /// read together.
+    /// `map_into` equals the entry-by-entry map in both memory orders, for an arithmetic type and a half type, in shapes with fewer and
+    /// with more rows than a block.
     #[test]
     fn every_order_is_mapped() {
         let entry = |i: usize, j: usize| (i as f32 - 3.0) * 1.5 + j as f32 * 0.25;

@@ -1,4 +1,4 @@
-//! How far a call is, told while it runs, and a way to stop it.
+//! Progress reports and cancellation of a running call.
 
 use std::{
     fmt,
@@ -21,9 +21,10 @@ use crate::base::error::{Result, SvdError};
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Stage {
-    /// Stage 1: dense to band, with the upload before it and the QR of a tall matrix.
+    /// Stage 1: dense to band, including the upload and the QR factorisation of a tall matrix.
     ToBand,
-    /// Stage 2: band to bidiagonal; of a small matrix on the CPU the whole way (see [`Tuning::direct`]).
+    /// Stage 2: band to bidiagonal. For a small matrix on the CPU, the direct reduction to bidiagonal form (see
+    /// [`direct_up_to`](crate::CpuTuning::direct_up_to)).
     BandToBidiag,
     /// Stage 3: the singular values of the bidiagonal.
     Svdvals,
@@ -43,9 +44,9 @@ impl fmt::Display for Stage {
     }
 }
 
-/// How far a call is: what [`SvdOptions::progress`] hands to its callback.
+/// The progress of a call, passed to the callback of [`SvdOptions::progress`](crate::SvdOptions::progress).
 ///
-/// Fractions follow flops, a flop of stages 2 and 3, which move more data for each, counted as four of stage 1.
+/// Fractions are of the flops. A flop of stages 2 and 3 counts as four of stage 1, because it moves more data.
 ///
 /// ```
 /// # #[cfg(feature = "faer")] {
@@ -60,22 +61,22 @@ impl fmt::Display for Stage {
 pub struct Progress {
     /// The stage that is running.
     pub stage: Stage,
-    /// The part of that stage that is done, from 0 to 1.
+    /// The completed fraction of that stage, from 0 to 1.
     pub stage_fraction: f64,
-    /// The part of the whole call that is done, from 0 to 1. It never falls.
+    /// The completed fraction of the whole call, from 0 to 1. It never decreases.
     pub fraction: f64,
     /// Seconds since the call began.
     pub seconds: f64,
 }
 
-/// As in `to_band, 41 % of the call, 3.2 s`.
+/// For example `to_band, 41 % of the call, 3.2 s`.
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {:.0} % of the call, {:.1} s", self.stage, 100.0 * self.fraction, self.seconds)
     }
 }
 
-/// A callback for [`SvdOptions::progress`].
+/// A callback for [`SvdOptions::progress`](crate::SvdOptions::progress).
 ///
 /// ```
 /// let options = svdvals_gpu::SvdOptions::default().progress(|now| println!("{now:?}"));
@@ -96,7 +97,7 @@ impl fmt::Debug for ProgressFn {
     }
 }
 
-/// A flag that stops calls: hand a clone to [`SvdOptions::cancel`], and set it from wherever it is to be stopped.
+/// A flag that cancels calls. Pass a clone to [`SvdOptions::cancel`](crate::SvdOptions::cancel), and set it from any thread.
 ///
 /// ```
 /// # #[cfg(feature = "faer")] {
@@ -126,7 +127,7 @@ impl CancelFlag {
         Self::default()
     }
 
-    /// Stops the calls that have this flag, those to come too.
+    /// Cancels all calls with this flag, including later ones.
     ///
     /// ```
     /// let stop = svdvals_gpu::CancelFlag::new();
@@ -137,7 +138,7 @@ impl CancelFlag {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is set.
+    /// Whether the flag is set.
     ///
     /// ```
     /// assert!(!svdvals_gpu::CancelFlag::new().is_cancelled());
@@ -147,12 +148,12 @@ impl CancelFlag {
     }
 }
 
-/// Steps of the whole in which progress is told.
+/// Progress is reported in steps of 1 / `STEPS` of the call.
 const STEPS: u64 = 1000;
-/// Flops of stage 1 that take as long as one of the stage.
+/// Cost of a flop of each stage, in flops of stage 1.
 const WEIGHTS: [u64; 3] = [1, 4, 4];
 
-/// Who listens to a call, and when it began, where somebody is told.
+/// The listeners of a call; with a progress callback, also its start time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listen {
     pub progress: Option<ProgressFn>,
@@ -161,14 +162,14 @@ pub(crate) struct Listen {
 }
 
 impl Listen {
-    /// To a call that begins now.
+    /// The listeners of a call that starts now.
     pub fn new(progress: Option<ProgressFn>, cancel: Option<CancelFlag>) -> Listen {
         let start = progress.as_ref().map(|_| Instant::now());
         Listen { progress, cancel, start }
     }
 }
 
-/// What a call's kernels tell of their work, and ask whether to go on. Cheap to clone; by default nobody listens.
+/// The handle through which kernels report their flops and check for cancellation. Cheap to clone; the default has no listeners.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watch(Option<Arc<Listeners>>);
 
@@ -177,35 +178,35 @@ struct Listeners {
     progress: Option<ProgressFn>,
     cancel: Option<CancelFlag>,
     start: Option<Instant>,
-    /// Work of each stage, in weighted flops.
+    /// Total work of each stage, in weighted flops.
     all: [u64; 3],
     stage: AtomicUsize,
-    /// Of the stage.
+    /// Completed work of the current stage, in weighted flops.
     done: AtomicU64,
-    /// Steps that the callback knows of.
+    /// Steps reported to the callback so far.
     told: Mutex<u64>,
 }
 
 impl Watch {
-    /// For a call with these listeners; `flops` are those of each stage, asked for where somebody is told.
+    /// The watch of a call with these listeners. `flops` returns the flops of each stage; it is called only with a progress callback.
     pub fn new(listen: &Listen, flops: impl FnOnce() -> Result<[u64; 3]>) -> Result<Watch> {
         let Listen { progress, cancel, start } = listen.clone();
         if progress.is_none() && cancel.is_none() {
             return Ok(Watch(None));
         }
         let mut all = if progress.is_some() { flops()? } else { [0; 3] };
-        // Their sum can be counted.
+        // Clamped so that the sum does not overflow.
         all.iter_mut().zip(WEIGHTS).for_each(|(flops, weight)| *flops = flops.saturating_mul(weight).min(u64::MAX / 4));
         let (stage, done, told) = Default::default();
         Ok(Watch(Some(Arc::new(Listeners { progress, cancel, start, all, stage, done, told }))))
     }
 
-    /// Whether the backend's work is told.
+    /// Whether there is a listener.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// That the call is to go on, or [`SvdError::Cancelled`].
+    /// [`SvdError::Cancelled`] if the call is cancelled.
     pub fn check(&self) -> Result<()> {
         match &self.0 {
             Some(listeners) if listeners.is_cancelled() => Err(SvdError::Cancelled { stage: listeners.stage() }),
@@ -213,12 +214,12 @@ impl Watch {
         }
     }
 
-    /// Whether the call is to stop.
+    /// Whether the call is cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.0.as_ref().is_some_and(|listeners| listeners.is_cancelled())
     }
 
-    /// The stages before `stage` are done, and it begins.
+    /// Reports the start of `stage`; the stages before it are complete.
     pub fn begin(&self, stage: Stage) -> Result<()> {
         if let Some(listeners) = &self.0 {
             listeners.stage.store(stage as usize, Ordering::Relaxed);
@@ -228,7 +229,7 @@ impl Watch {
         self.check()
     }
 
-    /// `flops` more of the stage are done.
+    /// Reports `flops` more of the current stage.
     pub fn did(&self, flops: u64) -> Result<()> {
         if let Some(listeners) = &self.0 {
             let weight = WEIGHTS[listeners.stage.load(Ordering::Relaxed)];
@@ -238,19 +239,19 @@ impl Watch {
         self.check()
     }
 
-    /// Work of the stage that is done, for tests.
+    /// Completed work of the current stage, for tests.
     #[cfg(test)]
     pub fn done(&self) -> u64 {
         self.0.as_ref().map_or(0, |listeners| listeners.done.load(Ordering::Relaxed))
     }
 
-    /// Work that was announced of a stage, for tests.
+    /// Total work of a stage, for tests.
     #[cfg(test)]
     pub fn announced(&self, stage: Stage) -> u64 {
         self.0.as_ref().map_or(0, |listeners| listeners.all[stage as usize])
     }
 
-    /// The call is done.
+    /// Reports the end of the call.
     pub fn end(&self) {
         if let Some(listeners) = &self.0 {
             let stage = listeners.stage.load(Ordering::Relaxed);
@@ -269,7 +270,7 @@ impl Listeners {
         Stage::ALL[self.stage.load(Ordering::Relaxed)]
     }
 
-    /// Calls back where another step is done, one thread at a time, or in any case where that is the `end`.
+    /// Calls the callback if a new step is complete and no other thread is in the callback. At the `end` it is always called.
     fn tell(&self, end: bool) {
         let Some(ProgressFn(callback)) = &self.progress else { return };
         let stage = self.stage();
@@ -281,7 +282,7 @@ impl Listeners {
             Ok(told) => told,
             Err(TryLockError::Poisoned(told)) => told.into_inner(),
             Err(TryLockError::WouldBlock) if end => self.told.lock().unwrap_or_else(PoisonError::into_inner),
-            // Another thread is telling.
+            // Another thread is in the callback.
             Err(TryLockError::WouldBlock) => return,
         };
         if step > *told || end {

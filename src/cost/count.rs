@@ -1,4 +1,4 @@
-//! The dispatches of a call, counted by the drivers themselves.
+//! The dispatches of a call, from the drivers on counting kernels.
 
 use crate::{
     algo::count::{Asked, kernels_of_call},
@@ -13,7 +13,7 @@ use crate::{
     tile::tuning::Tuning,
 };
 
-/// Dispatches in order, those that are the same one after the other taken together.
+/// Dispatches in order, with the repetitions of consecutive equal ones.
 #[derive(Default)]
 struct Dispatches(Vec<(Work, u64)>);
 
@@ -29,7 +29,7 @@ impl Dispatches {
     }
 }
 
-/// The dispatches of an m x n matrix, m >= n, stored as `S`, on a hardware device; stage 3 `on_device`, or on the host.
+/// The dispatches of an m x n matrix, m >= n, stored as `S`, on a hardware device, with stage 3 `on_device` or on the host.
 pub(super) fn dispatches_of_call<S: Number>(
     (m, n): (usize, usize),
     tuning: &Tuning,

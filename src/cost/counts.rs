@@ -1,8 +1,8 @@
-//! What a call sends to a GPU and back.
+//! Counters of a call's dispatches and transfers.
 
 use std::fmt;
 
-/// What was sent to a GPU and back.
+/// Counters of dispatches, submissions and transfers between host and GPU.
 ///
 /// ```
 /// let none = svdvals_gpu::Counts::default();
@@ -16,7 +16,7 @@ pub struct Counts {
     pub dispatches: u64,
     /// Command buffers submitted.
     pub submissions: u64,
-    /// Bytes of matrix uploaded.
+    /// Bytes of matrices uploaded.
     pub bytes_uploaded: u64,
     /// Bytes of results read back.
     pub bytes_read_back: u64,

@@ -1,8 +1,8 @@
-//! Devices as far as the cost model knows them.
+//! The cost model's parameters of devices.
 
-/// What a device can do, for [`Cost::on`](super::Cost::on).
+/// The parameters of a device, for [`Cost::on`](super::Cost::on).
 ///
-/// The figures of [`H100`](Self::H100) and the others are those of the two papers' tables of hardware, completed from the vendors' data
+/// The values of [`H100`](Self::H100) and the others are from the hardware tables of the two papers, completed from the vendors' data
 /// sheets. `dispatch_seconds` and `barrier_cycles` are assumptions.
 ///
 /// ```
@@ -16,38 +16,38 @@
 pub struct DeviceModel {
     /// Name.
     pub name: &'static str,
-    /// Multiprocessors (compute units, cores): what a workgroup runs on one of.
+    /// Multiprocessors (compute units, cores). A workgroup runs on one of them.
     pub units: u64,
-    /// Instructions that one of them starts in a cycle (warp schedulers).
+    /// Instructions that one multiprocessor issues per cycle (warp schedulers).
     pub schedulers: u64,
-    /// Cycles a second.
+    /// Clock rate in cycles per second.
     pub clock_hz: f64,
-    /// Flops a second in f32, a fused multiply-add being two.
+    /// Peak f32 flops per second; a fused multiply-add counts as two.
     pub f32_flops: f64,
-    /// Flops a second in f64; zero where there is no f64.
+    /// Peak f64 flops per second; zero if the device has no f64.
     pub f64_flops: f64,
-    /// Bytes a second from memory.
+    /// Memory bandwidth in bytes per second.
     pub bandwidth: f64,
     /// Bytes of memory.
     pub memory: u64,
     /// Bytes of workgroup memory of one multiprocessor.
     pub workgroup_memory: u64,
-    /// Bytes of it that one multiprocessor reads in a cycle.
+    /// Bytes of workgroup memory that one multiprocessor reads per cycle.
     pub workgroup_bytes_per_cycle: f64,
-    /// Threads that one multiprocessor keeps.
+    /// Maximum resident threads of one multiprocessor.
     pub threads: u64,
-    /// Cycles of a load that the second-level cache has.
+    /// Latency of a load that hits L2, in cycles.
     pub load_cycles: f64,
-    /// Cycles of an arithmetic operation whose result the next one needs.
+    /// Latency of a dependent arithmetic operation, in cycles.
     pub step_cycles: f64,
-    /// Cycles of a barrier in a workgroup.
+    /// Latency of a workgroup barrier, in cycles.
     pub barrier_cycles: f64,
     /// Seconds from the end of a dispatch to the start of the next one that depends on it.
     pub dispatch_seconds: f64,
 }
 
-/// Sweeps of bulge chasing that are active at once at this bandwidth, a workgroup each: n / (3 bandwidth), because each is three cycles
-/// behind the one before it (bulge-chasing paper, equation 1).
+/// Concurrent sweeps of bulge chasing at this bandwidth, one workgroup each: n / (3 bandwidth), because each sweep lags three cycles behind
+/// the previous one (bulge-chasing paper, equation 1).
 ///
 /// ```
 /// assert_eq!(svdvals_gpu::cost::sweeps_at_once(16384, 32), 170);
@@ -168,7 +168,7 @@ impl DeviceModel {
         dispatch_seconds: 5e-6,
     };
 
-    /// The devices above.
+    /// All predefined devices.
     ///
     /// ```
     /// use svdvals_gpu::cost::DeviceModel;
@@ -178,8 +178,8 @@ impl DeviceModel {
     /// ```
     pub const ALL: [DeviceModel; 5] = [Self::H100, Self::A100, Self::RTX_4060, Self::MI300X, Self::M1];
 
-    /// Smallest order n for which bulge chasing at this bandwidth has a sweep for each execution unit: n / (3 bandwidth) of them are
-    /// active at once (bulge-chasing paper, equation 1 and Table I).
+    /// Smallest order n for which bulge chasing at this bandwidth has a concurrent sweep for each execution unit: n / (3 bandwidth) sweeps
+    /// are concurrent (bulge-chasing paper, equation 1 and Table I).
     ///
     /// ```
     /// assert_eq!(svdvals_gpu::cost::DeviceModel::MI300X.fills_at(32), 29_184);
@@ -188,7 +188,8 @@ impl DeviceModel {
         (3 * self.units * self.schedulers) as usize * bandwidth.max(1)
     }
 
-    /// Whether bulge chasing of order n at this bandwidth has a sweep for each execution unit: n / (3 bandwidth) >= units (bulge-chasing paper, equation 1).
+    /// Whether bulge chasing of order n at this bandwidth has a concurrent sweep for each execution unit: n / (3 bandwidth) >= units *
+    /// schedulers (bulge-chasing paper, equation 1).
     ///
     /// ```
     /// use svdvals_gpu::cost::DeviceModel;

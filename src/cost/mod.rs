@@ -1,9 +1,8 @@
-//! What a call costs on a GPU: dispatches, workgroups, flops, bytes, and the time that each limit of a device implies.
+//! The cost model of a call on a GPU: dispatches, workgroups, flops, bytes, and the time that each limit of a device implies.
 //!
-//! [`Cost::new`] runs the stages' own drivers over kernels that count in place of computing; it needs no device, and takes as long as
-//! the driver takes to ask for its dispatches (milliseconds). What it counts is what the GPU backend dispatches: both take it
-//! from one place, and the tests compare them. (Not counted: that very long panels are split up on devices with small buffers, and stage 3
-//! where it is the host's.)
+//! [`Cost::new`] runs the drivers of the stages with kernels that count instead of computing. It needs no device and takes milliseconds.
+//! The GPU backend takes its grids and flops from the same functions, and tests compare the counts. Not counted are the splitting of very
+//! long panels on devices with small buffers, and stage 3 on the host.
 //!
 //! ```
 //! use svdvals_gpu::cost::{Cost, DeviceModel, Kernel};
@@ -35,8 +34,8 @@ use crate::{
     tile::tuning::{GpuTuning, Tuning},
 };
 
-/// Order from which bisection on the device is faster than Newton's method on a host of a few cores, by the model, which for smaller ones
-/// takes no longer than ten milliseconds.
+/// Order from which, by the model, bisection on the device is faster than Newton's method on a host with a few cores. Below it, Newton's
+/// method takes at most ten milliseconds.
 pub(crate) const BISECTION_WORTHWHILE: usize = 4096;
 
 /// The dispatches of one call. See the [module](self).
@@ -49,13 +48,13 @@ pub(crate) const BISECTION_WORTHWHILE: usize = 4096;
 /// ```
 #[derive(Clone)]
 pub struct Cost {
-    /// Dispatches in order, those that are the same one after the other taken together.
+    /// Dispatches in order, with the repetitions of consecutive equal ones.
     work: Vec<(Work, u64)>,
-    /// Whether arithmetic is f64.
+    /// Whether the arithmetic is f64.
     double: bool,
 }
 
-/// What all dispatches of one kernel have to do.
+/// The total work of all dispatches of one kernel.
 ///
 /// ```
 /// use svdvals_gpu::cost::{Cost, Kernel};
@@ -71,27 +70,28 @@ pub struct KernelCost {
     pub kernel: Kernel,
     /// Dispatches.
     pub dispatches: u64,
-    /// Workgroups, all dispatches together.
+    /// Workgroups of all dispatches.
     pub workgroups: u64,
-    /// Most workgroups of one dispatch: those that may be in flight together.
+    /// Maximum workgroups of one dispatch: those that can run concurrently.
     pub most_workgroups: u64,
-    /// Threads of a workgroup.
+    /// Threads per workgroup.
     pub threads: u64,
-    /// Bytes of workgroup memory of a workgroup.
+    /// Bytes of workgroup memory per workgroup.
     pub workgroup_memory: u64,
     /// Real additions and multiplications that the results need.
     pub flops: u64,
-    /// Bytes of global memory that are read and written. Each access to a matrix or a band counts, whatever caches hold; V and T, which many
-    /// workgroups read, count once a dispatch.
+    /// Bytes of global memory read and written. Every access to a matrix or a band counts, as if there were no caches. V and T, which many
+    /// workgroups read, count once per dispatch.
     pub bytes: u64,
-    /// Bytes of workgroup memory that threads read and write.
+    /// Bytes of workgroup memory read and written by threads.
     pub workgroup_bytes: u64,
 }
 
-/// Seconds that each limit of a device implies for one kernel, all its dispatches together.
+/// Seconds that each limit of a device implies for all dispatches of one kernel.
 ///
-/// A dispatch is taken to last for its overhead and the longest chain of one of its workgroups, once for each round of workgroups that
-/// the device holds at a time, or for the longest of the throughputs (arithmetic, memory, workgroup memory), whichever is longer.
+/// The modelled time of a dispatch is its overhead plus the maximum of the latency and of the three throughput times (arithmetic, memory,
+/// workgroup memory). The latency is the dependency chain of one workgroup, times the number of rounds: the device runs a limited number of
+/// workgroups at a time.
 ///
 /// ```
 /// use svdvals_gpu::cost::{Cost, DeviceModel};
@@ -106,23 +106,23 @@ pub struct KernelCost {
 pub struct KernelSeconds {
     /// The kernel.
     pub kernel: Kernel,
-    /// Arithmetic, at the rate of as much of the device as its workgroups fill.
+    /// Arithmetic, at the rate of the part of the device that the workgroups occupy.
     pub arithmetic: f64,
-    /// Global memory, likewise.
+    /// Global memory accesses, likewise.
     pub memory: f64,
-    /// Workgroup memory, likewise.
+    /// Workgroup memory accesses, likewise.
     pub workgroup_memory: f64,
-    /// Chains of barriers, loads and operations that wait for one another.
+    /// Dependency chains of barriers, loads and operations, for one round of workgroups.
     pub latency: f64,
-    /// From dispatch to dispatch.
+    /// Overhead between consecutive dispatches.
     pub overhead: f64,
-    /// Of all that, what a dispatch is taken to last, added up.
+    /// Modelled time: the sum over the dispatches.
     pub total: f64,
 }
 
 impl Cost {
     /// The cost of an m x n matrix (or n x m: a wide matrix is read as its transpose) stored as `S`, with these hyperparameters. `f16`
-    /// stands for [`HalfStorage::Half`](crate::HalfStorage). Stage 3 is where [`Stage3::Auto`](crate::Stage3) has it on a hardware GPU.
+    /// stands for [`HalfStorage::Half`](crate::HalfStorage). Stage 3 runs where [`Stage3::Auto`](crate::Stage3) runs it on a hardware GPU.
     ///
     /// ```
     /// use svdvals_gpu::cost::Cost;
@@ -133,8 +133,7 @@ impl Cost {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::InvalidOption`] where [`Tuning::check`] refuses the hyperparameters, or the sizes
-    /// overflow.
+    /// [`SvdError::InvalidOption`] if [`Tuning::check`] rejects the hyperparameters, or if the sizes overflow.
     pub fn new<S: Number>(m: usize, n: usize, tuning: &Tuning) -> Result<Cost> {
         Cost::with_stage3::<S>(m, n, tuning, m.min(n) >= BISECTION_WORTHWHILE)
     }
@@ -153,7 +152,7 @@ impl Cost {
     pub fn with_stage3<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
         tuning.check()?;
         let (m, n) = (m.max(n), m.min(n));
-        // Far beyond any device; within this no count overflows.
+        // Far beyond any device. Below this limit no count overflows.
         const MOST: usize = 1 << 16;
         let Tuning { tile_size, leaf, cols_per_block, ref gpu, .. } = *tuning;
         let GpuTuning { split_k, threads_per_block, cycles_per_dispatch, .. } = *gpu;
@@ -169,7 +168,7 @@ impl Cost {
                 return Err(SvdError::invalid(option, format!("{value}, but no device has more than {MOST}")));
             }
         }
-        // The flops of complex matrices, with room to spare, can be counted.
+        // The flops must fit in 64 bits, also for complex matrices, with a margin.
         let flops = (m as u128).checked_mul(n as u128).and_then(|mn| mn.checked_mul(64 * n as u128));
         if flops.is_none_or(|flops| flops > u64::MAX.into()) {
             return Err(SvdError::invalid("matrix", format!("the flops for {m} x {n} entries cannot be counted in 64 bits")));
@@ -192,7 +191,7 @@ impl Cost {
     }
 
     /// Default hyperparameters for a matrix of order `n` stored as `S` on a device of this kind, with 32 KiB of workgroup memory and 1024
-    /// threads a workgroup. (A call asks the device itself: [`Tuning::for_adapter`].)
+    /// threads per workgroup. (A call uses the limits of the device itself: [`Tuning::for_adapter`].)
     ///
     /// ```
     /// use svdvals_gpu::cost::{Cost, DeviceModel};
@@ -204,7 +203,7 @@ impl Cost {
         Tuning::within::<S>(&Bounds::of_model(device), n)
     }
 
-    /// Dispatches in all.
+    /// The total number of dispatches.
     ///
     /// ```
     /// use svdvals_gpu::cost::Cost;
@@ -216,7 +215,7 @@ impl Cost {
         self.work.iter().map(|(_, times)| times).sum()
     }
 
-    /// What one kernel has to do; zeros where it does not run.
+    /// The work of one kernel; zeros if it does not run.
     ///
     /// ```
     /// use svdvals_gpu::cost::{Cost, Kernel};
@@ -249,7 +248,7 @@ impl Cost {
         })
     }
 
-    /// Seconds on a device, kernel by kernel, in the order of [`Kernel::ALL`]; infinite for f64 on a device that has none.
+    /// Seconds on a device, kernel by kernel, in the order of [`Kernel::ALL`]; infinite for f64 on a device without f64.
     ///
     /// ```
     /// use svdvals_gpu::cost::{Cost, DeviceModel, Kernel};
@@ -283,8 +282,8 @@ impl Cost {
         all.to_vec()
     }
 
-    /// A table of what kernels took, as [`SvdReport::kernel_seconds`](crate::SvdReport::kernel_seconds) has it, beside what they had to do.
-    /// What is not counted (see the [module](self)) has no dispatches and no rates.
+    /// A table of measured kernel times, as in [`SvdReport::kernel_seconds`](crate::SvdReport::kernel_seconds), with the counts and the
+    /// rates that follow. Kernels that are not counted (see the [module](self)) have no dispatches and no rates.
     ///
     /// ```
     /// use svdvals_gpu::cost::{Cost, Kernel};
@@ -296,15 +295,15 @@ impl Cost {
         Measured { cost: self, seconds }
     }
 
-    /// Seconds of one dispatch.
+    /// Modelled seconds of one dispatch.
     fn seconds(&self, work: &Work, device: &DeviceModel) -> KernelSeconds {
         let peak = if self.double { device.f64_flops } else { device.f32_flops };
-        // What fills a multiprocessor: a thread for each of its lanes.
+        // A multiprocessor is fully used with one thread per lane.
         let units = device.units as f64;
         let lanes = (device.f32_flops / (2.0 * device.clock_hz * units)).round();
         let threads = (work.workgroups * work.threads) as f64;
         let filled = (threads / (lanes * units)).min(1.0);
-        // Workgroups that the device holds at once.
+        // Workgroups that are resident on the device at a time.
         let by_memory = device.workgroup_memory.checked_div(work.workgroup_memory).unwrap_or(u64::MAX);
         let held = (device.threads / work.threads.max(1)).min(by_memory).max(1) * device.units;
         let rounds = work.workgroups.div_ceil(held) as f64;
@@ -316,18 +315,18 @@ impl Cost {
         let memory = work.bytes as f64 / (device.bandwidth * (work.workgroups as f64 / units).min(1.0));
         let used = (work.workgroups as f64).min(units);
         let workgroup_memory = work.workgroup_bytes as f64 / (device.workgroup_bytes_per_cycle * device.clock_hz * used);
-        // A division of nothing by nothing is no time.
+        // 0 / 0 means no work, so no time.
         let [arithmetic, memory, workgroup_memory] =
             [arithmetic, memory, workgroup_memory].map(|seconds: f64| if seconds.is_nan() { 0.0 } else { seconds });
         let latency = cycles / device.clock_hz;
         let overhead = device.dispatch_seconds;
-        // Rounds overlap: the next workgroup's chain runs beside this one's throughput.
+        // Rounds overlap: the latency of one workgroup is hidden by the throughput of others.
         let total = overhead + arithmetic.max(memory).max(workgroup_memory).max(latency * rounds.max(1.0));
         KernelSeconds { kernel: work.kernel, arithmetic, memory, workgroup_memory, latency, overhead, total }
     }
 }
 
-/// Dispatches and flops in all; printed, there is a table.
+/// Total dispatches and flops. `Display` prints a table.
 impl fmt::Debug for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let flops = self.work.iter().map(|(work, times)| times * work.flops).sum::<u64>();
@@ -336,7 +335,7 @@ impl fmt::Debug for Cost {
 }
 
 impl fmt::Display for Cost {
-    /// A table, a line for each kernel.
+    /// A table with a line for each kernel.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
@@ -362,7 +361,7 @@ impl fmt::Display for Cost {
     }
 }
 
-/// What [`Cost::measured`] returns.
+/// The table of [`Cost::measured`].
 struct Measured<'a> {
     cost: &'a Cost,
     seconds: &'a [(Kernel, f64)],

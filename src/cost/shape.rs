@@ -1,4 +1,4 @@
-//! Hyperparameters against a device's limits.
+//! Sizes of the kernels from the hyperparameters, checked against a device's limits.
 
 use crate::{
     base::{
@@ -14,61 +14,61 @@ use crate::{
     },
 };
 
-/// The limits of a device that hyperparameters must keep to.
+/// The limits of a device for the hyperparameters.
 pub(crate) struct Bounds<'a> {
-    /// Its name, for messages.
+    /// Name of the device, for messages.
     pub name: &'a str,
-    /// Threads of a workgroup.
+    /// Maximum threads of a workgroup.
     pub threads: usize,
-    /// Bytes of workgroup memory.
+    /// Maximum bytes of workgroup memory.
     pub bytes: usize,
-    /// Workgroups in one dimension of a grid.
+    /// Maximum workgroups in one dimension of a grid.
     pub workgroups: usize,
-    /// Whether it is a program that runs on the CPU.
+    /// Whether it is a software driver, which runs on the CPU.
     pub software: bool,
-    /// Whether it has high-bandwidth memory, as data-centre GPUs do.
+    /// Whether it has high-bandwidth memory, as data-centre GPUs have.
     pub fast_memory: bool,
 }
 
-/// Words of the names of GPUs with high-bandwidth memory.
+/// Words in the names of GPUs with high-bandwidth memory.
 const FAST_MEMORY: [&str; 22] = [
     "P100", "V100", "V100S", "A30", "A100", "A800", "H20", "H100", "H200", "H800", "GH200", "B100", "B200", "B300", "GB200",
     "GB300", "Instinct", "HBM2", "HBM2e", "HBM3", "HBM3e", "HBM",
 ];
 
-/// Whether a GPU of this name has high-bandwidth memory: wgpu tells nothing else that this shows in.
+/// Whether a GPU of this name has high-bandwidth memory. wgpu reports nothing else that would show it.
 pub(crate) fn has_fast_memory(name: &str) -> bool {
     name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| FAST_MEMORY.contains(&word))
 }
 
 impl Bounds<'_> {
-    /// Of such a device, with 1024 threads and 32 KiB a workgroup, which nearly all have.
+    /// The limits of a modelled device, with 1024 threads and 32 KiB per workgroup, which nearly all devices have.
     pub fn of_model(device: &DeviceModel) -> Bounds<'static> {
-        // Of the models here the least has 1.9e12 bytes a second, the most without it 0.3e12.
+        // Models with high-bandwidth memory have at least 1.9e12 bytes per second, the others at most 0.3e12.
         let fast_memory = device.bandwidth > 1.2e12;
         Bounds { name: device.name, threads: 1024, bytes: 32 << 10, workgroups: u16::MAX.into(), software: false, fast_memory }
     }
 }
 
-/// The sizes that stage 1's shaders are compiled with.
+/// The sizes for which stage 1's shaders are compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Tile size, rounded up to whole vectors of four.
+    /// Tile size, rounded up to a multiple of 4.
     pub ts: usize,
     /// Threads that share a column in `geqrt`.
     pub split: usize,
-    /// Rows that one of them holds.
+    /// Rows that each of these threads holds in registers.
     pub slice: usize,
-    /// Trailing columns of a workgroup of `unmqr`, rounded up to whole pairs of vectors.
+    /// Trailing columns of a workgroup of `unmqr`, rounded up to a multiple of 8.
     pub cpb: usize,
 }
 
-/// Most rows of a column in one thread's registers, and most bytes. Beyond this they spill, and compilers choke.
+/// Maximum rows, and bytes, of a column in one thread's registers. Above this, registers spill and compile times grow.
 const MOST_SLICE: usize = 256;
 const MOST_SLICE_BYTES: usize = 2048;
 
 impl Shape {
-    /// The sizes for `tuning`, unchecked.
+    /// The sizes for `tuning`, without checks against a device.
     pub fn of(tuning: &Tuning) -> Shape {
         let ts = tuning.tile_size.next_multiple_of(4);
         let rows = tuning.leaf.max(2 * tuning.tile_size);
@@ -80,7 +80,7 @@ impl Shape {
         }
     }
 
-    /// Most rows of a block.
+    /// Maximum rows of a block.
     pub fn rows(&self) -> usize {
         self.split * self.slice
     }
@@ -93,7 +93,7 @@ impl Shape {
         self.ts / 4 * (self.cpb / 8)
     }
 
-    /// Bytes of workgroup memory that `geqrt` takes, as its shader declares them.
+    /// Bytes of workgroup memory that the shader of `geqrt` declares.
     pub fn geqrt_bytes<T: Number>(&self) -> usize {
         let Shape { ts, split, .. } = *self;
         let of_subgroups = 2 * size_of::<u32>();
@@ -102,16 +102,16 @@ impl Shape {
             + of_subgroups
     }
 
-    /// Bytes of workgroup memory that `unmqr` takes.
+    /// Bytes of workgroup memory that the shader of `unmqr` declares.
     pub fn unmqr_bytes<T: Number>(&self) -> usize {
         self.ts * (self.ts / 4 + 1 + self.cpb / 4 + 1) * 4 * size_of::<T::Scalar>()
     }
 
-    /// The sizes for `tuning` and matrices stored as `T`, or which hyperparameter the device cannot have.
+    /// The sizes for `tuning` and matrices stored as `T`, or an error for a hyperparameter that exceeds a limit of the device.
     pub fn new<T: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Result<Shape> {
         tuning.check()?;
         let &Bounds { name, threads, bytes, .. } = bounds;
-        // Checked one after the other, so that none of the products below overflows.
+        // Checked before the products below, so that none of them overflows.
         let most = |option, value: usize, most: usize| {
             if value > most {
                 Err(SvdError::invalid(option, format!("{value}, but {name} allows at most {most}")))
@@ -141,7 +141,7 @@ impl Shape {
         Ok(shape)
     }
 
-    /// The constants of `geqrt`.
+    /// The constants of the shader of `geqrt`.
     pub fn geqrt_constants(&self) -> [(&'static str, u32); 5] {
         [
             ("TS", self.ts as u32),
@@ -152,12 +152,12 @@ impl Shape {
         ]
     }
 
-    /// The constants of `gemm`, whose tiles are those of `unmqr`.
+    /// The constants of the shader of `gemm`, which has the same tiles as `unmqr`.
     pub fn gemm_constants(&self) -> [(&'static str, u32); 8] {
         self.unmqr_constants().map(|(name, value)| (if name == "UNMQR_THREADS" { "GEMM_THREADS" } else { name }, value))
     }
 
-    /// The constants of `unmqr`.
+    /// The constants of the shader of `unmqr`.
     pub fn unmqr_constants(&self) -> [(&'static str, u32); 8] {
         let (ts4, cpb4) = (self.ts as u32 / 4, self.cpb as u32 / 4);
         [
@@ -166,7 +166,7 @@ impl Shape {
             ("CPB", self.cpb as u32),
             ("CPB4", cpb4),
             ("CPB8", self.cpb as u32 / 8),
-            // Eight threads that follow one another stage two by four blocks, or as many of them as divide a tile.
+            // Eight consecutive threads stage 2 x 4 vector blocks, or the largest such grid that divides a tile.
             ("I_LOW", 2 - ts4 % 2),
             ("J_LOW", if cpb4.is_multiple_of(4) { 4 } else { 2 }),
             ("UNMQR_THREADS", self.unmqr_threads() as u32),
@@ -174,22 +174,23 @@ impl Shape {
     }
 }
 
-/// The sizes that `chase` is compiled with.
+/// The sizes for which `chase` is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChaseShape {
-    /// Most entries of a reflector.
+    /// Maximum entries of a reflector.
     pub tail: usize,
-    /// Lines that are in work at once.
+    /// Lines processed concurrently.
     pub lines: usize,
     /// Threads that share a line.
     pub parts: usize,
 }
 
-/// Groups that a reflector's entries are added up in (`chase.wgsl`).
+/// Number of partial sums over a reflector's entries (`chase.wgsl`).
 const GROUPS: usize = 8;
 
 impl ChaseShape {
-    /// The sizes for a band, unchecked: all lines of a cycle at once where threads suffice, and then up to eight threads a line.
+    /// The sizes for a band, without checks against a device: all lines of a cycle concurrently if there are enough threads, and with more
+    /// threads up to eight per line.
     pub fn of(layout: BandLayout, tuning: &Tuning) -> ChaseShape {
         // Powers of two, so that bands share pipelines. A cycle applies reflectors of kl + 1 entries to at most ku lines.
         let tail = (layout.kl + 1).next_power_of_two().max(8);
@@ -202,7 +203,7 @@ impl ChaseShape {
         self.lines * self.parts
     }
 
-    /// Iterations of all loops of a thread in one cycle, at the most.
+    /// Upper bound of the loop iterations of a thread in one cycle.
     pub fn iterations(&self, step: &ReductionStep) -> usize {
         let (threads, each) = (self.threads(), self.tail.div_ceil(self.parts));
         let groups = GROUPS.div_ceil(threads) * self.tail.div_ceil(GROUPS) + GROUPS;
@@ -210,12 +211,12 @@ impl ChaseShape {
         2 * (2 * self.tail.div_ceil(threads) + each + 2 * groups + lines) + 1
     }
 
-    /// Bytes of workgroup memory, as the shader declares them.
+    /// Bytes of workgroup memory that the shader declares.
     pub fn bytes<T: Number>(&self) -> usize {
         (self.tail + 2 * self.threads()) * size_of::<T::Scalar>() + 6 * GROUPS * size_of::<T::Real>()
     }
 
-    /// The sizes for a band stored as `T`, or which hyperparameter the device cannot have.
+    /// The sizes for a band stored as `T`, or an error for a hyperparameter that exceeds a limit of the device.
     pub fn new<T: Number>(bounds: &Bounds<'_>, layout: BandLayout, tuning: &Tuning) -> Result<ChaseShape> {
         let shape = ChaseShape::of(layout, tuning);
         let available = bounds.bytes;
@@ -232,7 +233,7 @@ impl ChaseShape {
         Ok(shape)
     }
 
-    /// The constants of `chase`.
+    /// The constants of the shader of `chase`.
     pub fn constants(&self) -> [(&'static str, u32); 5] {
         [
             ("TAIL", self.tail as u32),
@@ -244,26 +245,26 @@ impl ChaseShape {
     }
 }
 
-/// Most threads of a workgroup of the triangular base kernels: each step of a row waits for all of them.
+/// Maximum threads of a workgroup of the triangular base kernels. Each row has a barrier, which costs more with more threads.
 const MOST_TRIANGLE_THREADS: usize = 256;
 
-/// The sizes that the triangular base kernels are compiled with.
+/// The sizes for which the triangular base kernels are compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TriangleShape {
-    /// Order of the largest triangle: whole vectors of four.
+    /// Largest order of a triangle, a multiple of 4.
     pub base: usize,
-    /// Groups of four columns of a workgroup.
+    /// Groups of four columns in a workgroup.
     pub groups: usize,
 }
 
 impl TriangleShape {
-    /// Bytes of workgroup memory that `trmm` takes; `trsm` takes no more.
+    /// Bytes of workgroup memory of `trmm`; `trsm` needs no more.
     pub fn bytes<T: Number>(&self) -> usize {
         let TriangleShape { base, groups } = *self;
         (base * (base + 1) + 4 * groups * base.max(2)) * size_of::<T::Scalar>()
     }
 
-    /// The sizes for `tuning` and matrices stored as `T`, or that the device cannot have them.
+    /// The sizes for `tuning` and matrices stored as `T`, or an error if they exceed a limit of the device.
     pub fn new<T: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Result<TriangleShape> {
         tuning.check()?;
         let &Bounds { name, threads, bytes, .. } = bounds;
@@ -281,7 +282,7 @@ impl TriangleShape {
         })
     }
 
-    /// The constants of `trmm` and `trsm`.
+    /// The constants of the shaders of `trmm` and `trsm`.
     pub fn constants(&self) -> [(&'static str, u32); 3] {
         let TriangleShape { base, groups } = *self;
         [("BASE", base as u32), ("GROUPS", groups as u32), ("TRIANGLE_THREADS", (base * groups) as u32)]
@@ -289,13 +290,14 @@ impl TriangleShape {
 }
 
 impl Tuning {
-    /// Defaults for a GPU of which the limits are known: see [`for_adapter`](Self::for_adapter).
+    /// Defaults for a GPU with these limits: see [`for_adapter`](Self::for_adapter).
     pub(crate) fn within<T: Number>(bounds: &Bounds<'_>, n: usize) -> Tuning {
         let &Bounds { threads, workgroups, software, fast_memory, .. } = bounds;
         let with = |tile_size: usize, blocks: usize, cols_per_block: usize| {
             let gpu = GpuTuning {
                 split_k: (threads / tile_size).clamp(1, 8),
-                // A cycle has about 2 tile_size rows, then columns, four threads each; a program that plays GPU gains nothing from threads.
+                // A cycle has about 2 tile_size rows, then columns, with four threads each. A software driver gains nothing from more
+                // threads.
                 threads_per_block: if software { 32 } else { 256 }.min(threads),
                 cycles_per_dispatch: 1,
                 max_blocks: workgroups,
@@ -305,16 +307,17 @@ impl Tuning {
                 leaf: blocks * tile_size,
                 tree: PanelTree::Reduction,
                 cols_per_block,
-                // One step from a bandwidth of 32 to bidiagonal: dispatches bound stage 2, and every step costs about 3 n of them.
+                // One step from bandwidth 32 to bidiagonal form: stage 2 is bound by dispatches, and each step has about 3 n of them.
                 tile_width: 32,
                 triangle: tile_size.min(32),
                 cpu: CpuTuning { direct_up_to: 0 },
                 gpu,
             }
         };
-        // What the cost model finds best (its test `defaults_are_the_models`). Where memory is slow, bands twice as wide halve what large
-        // matrices move; where numbers are long, narrow tiles shorten the chains of small matrices' panels. Leaves of 16 tiles halve what the
-        // levels of long panels' trees move, and of 4-byte numbers up to 512 rows are one block: no tree, and half the dispatches of stage 1.
+        // The optimum of the cost model (test `defaults_are_the_models`). With slow memory, twice the bandwidth halves the memory traffic
+        // of large matrices. With 8-byte numbers, narrow tiles shorten the dependency chains of small matrices' panels. Leaves of 16 tiles
+        // halve the memory traffic of the levels of long panels. With 4-byte numbers they make panels of up to 512 rows a single block: no
+        // tree, and half the dispatches of stage 1.
         let bytes = size_of::<T::Scalar>();
         let wide = (n >= 16384 && size_of::<T>() == 4 && !fast_memory && !software).then_some((64, 8, 32));
         let narrow = (n <= 1024 && bytes == 8).then_some((16, 8, 64));
@@ -329,7 +332,7 @@ impl Tuning {
             .map(|(tile_size, blocks, cols)| with(if n <= 16 { tile_size.min(16) } else { tile_size }, blocks, cols))
             .find(|tuning| Shape::new::<T>(bounds, tuning).is_ok())
             .unwrap_or_else(|| with(4, 2, 4));
-        // Triangles have no panels whose chains narrow tiles would shorten.
+        // Triangular operations have no panels, so they do not profit from narrow tiles.
         let triangle = chosen.clone().triangle(32);
         if n > 16 && narrow.is_some() && TriangleShape::new::<T::Scalar>(bounds, &triangle).is_ok() { triangle } else { chosen }
     }
@@ -352,7 +355,7 @@ mod tests {
         }
     }
 
-    /// Data-centre GPUs are known by words of their names, not by parts of words.
+    /// Data-centre GPUs are recognised by whole words of their names, not by parts of words.
     #[test]
     fn fast_memory_is_known_by_name() {
         for name in

@@ -1,4 +1,4 @@
-//! The counts, against the formulas of PERFORMANCE.md.
+//! The counts against closed formulas.
 
 use half::f16;
 use num_complex::Complex;
@@ -10,8 +10,8 @@ fn cost(n: usize) -> Cost {
     Cost::new::<f32>(n, n, &Cost::tuning::<f32>(n)).unwrap()
 }
 
-/// Dispatches at n = 1024 with tiles of 32 and leaves of 256 rows: two for each level of the trees of 32 QR and 31 LQ sweeps, but for the
-/// last sweep's, which has nothing to update; and one for each time step of stage 2 that has a cycle, of 3 (n - 2) - 2.
+/// Dispatches at n = 1024 with tiles of 32 and leaves of 256 rows. Stage 1 has two for each level of the trees of 32 QR and 31 LQ sweeps,
+/// except the last sweep, which has no trailing matrix. Stage 2 has one for each nonempty time step; there are 3 (n - 2) - 2 time steps.
 #[test]
 fn dispatches_at_1024() {
     let tuning = Cost::tuning::<f32>(1024);
@@ -24,8 +24,8 @@ fn dispatches_at_1024() {
     assert_eq!(cost.dispatches(), 219 + 2970 + 2);
 }
 
-/// Dispatches stay below what the design allows at n = 16384: 10,000 in stage 1, 55,000 in stage 2. Twice the order has twice the
-/// dispatches in stage 2, less one or two, and in stage 1 at most a level more for each sweep.
+/// Dispatches at n = 16384 are below 10,000 in stage 1 and 55,000 in stage 2. Twice the order has twice the dispatches in stage 2, within
+/// 1%, and in stage 1 at most one more level for each sweep.
 #[test]
 fn dispatches_are_linear() {
     let (half, whole) = (cost(8192), cost(16384));
@@ -37,7 +37,7 @@ fn dispatches_are_linear() {
     assert!(stage_1(&whole) <= 2 * stage_1(&half) + 2 * 2 * 16384 / 32, "{half}\n{whole}");
 }
 
-/// With m cycles of a sweep in a dispatch, stage 2 has (1 + 2 / m) n dispatches, up to n / b and some: sweeps start m + 2 cycles apart.
+/// With m cycles of a sweep in a dispatch, stage 2 has (1 + 2 / m) n dispatches, up to about n / b: sweeps start m + 2 cycles apart.
 #[test]
 fn cycles_per_dispatch() {
     let n = 4096;
@@ -48,9 +48,9 @@ fn cycles_per_dispatch() {
     }
 }
 
-/// Stage 1 has 8/3 n^3 flops, times what its tree adds, (1 + 1 / (2 a)) a / (a - 1) for an arity of a = leaf / b; reads X twice and writes
-/// it once. The panels add 3 n^2 b, and leave n b from each of n / b trailing matrices: less than 4% at n = 8192. (The tree of a panel of
-/// n rows ends at its first level with one block, which takes some of the geometric series off.)
+/// The update of stage 1 has 8/3 n^3 flops times the factor of its tree, (1 + 1 / (2 a)) a / (a - 1) for an arity of a = leaf / b. It reads
+/// X twice and writes it once. The panels have 3 n^2 b flops. Excluding them from the n / b trailing matrices changes the update by less
+/// than 4% at n = 8192. (The tree of a panel ends at the first level with one block, which truncates the geometric series.)
 #[test]
 fn stage_1_is_cubic() {
     let n = 8192;
@@ -68,9 +68,9 @@ fn stage_1_is_cubic() {
     assert!((0.96..1.2).contains(&panels), "{panels}");
 }
 
-/// A tall matrix has the flops of its QR, 2 m n^2 - 2/3 n^3, and of its square factor's stage 1, 8/3 n^3, with the trees' part; what lies
-/// below the factor has none. (Were it updated too, as zeros, by each LQ sweep, 2 m n^2 more: 1.9 times as many.) A tree of the longest panel
-/// has two levels and more: within 4%, as for square ones, where the last of them is small.
+/// A tall matrix has the flops of its QR factorisation, 2 m n^2 - 2/3 n^3, and of stage 1 of its triangular factor, 8/3 n^3, times the
+/// factor of the trees. The zero rows below the factor have none. (Updating them in each LQ sweep would add 2 m n^2 flops: 1.9 times as
+/// many.) Bound: 4%, as for square matrices.
 #[test]
 fn a_tall_matrix_is_its_factor() {
     let (m, n) = (65_536, 4096);
@@ -83,7 +83,7 @@ fn a_tall_matrix_is_its_factor() {
     assert!((0.96..1.01).contains(&ratio), "{ratio}");
 }
 
-/// Stage 2 has 4 n^2 TW (1 + TW / BW) flops a reduction step, but for its edges, n b each.
+/// Stage 2 has 4 n^2 TW (1 + TW / BW) flops per reduction step, up to edge effects of order n b.
 #[test]
 fn stage_2_is_quadratic() {
     for (n, tile_width) in [(4096, 31), (8192, 31)] {
@@ -94,8 +94,8 @@ fn stage_2_is_quadratic() {
     }
 }
 
-/// Stage 3 on the device has a step for each digit and some, 33 in f32 and 65 in f64, of 8 n^2 flops each, in dispatches of 5e10 flops; a
-/// complex matrix has the same. From n = 4096 on it is the device's.
+/// Stage 3 on the device has 33 steps in f32 and 65 in f64, slightly more than one per binary digit, of 8 n^2 flops each. A dispatch has at
+/// most 5e10 flops, or one step. Complex matrices have the same counts. From n = 4096 on, stage 3 is on the device.
 #[test]
 fn stage_3_is_quadratic() {
     fn check<S: Number>(n: usize, steps: u64) {
@@ -115,8 +115,8 @@ fn stage_3_is_quadratic() {
     assert_eq!((of(4095), of(4096)), (0, 1));
 }
 
-/// The papers' condition is the schedule's: a step's first cycles are n / (3 b) at once, give or take one. A device is filled from `fills_at`
-/// on, and not before.
+/// The schedule agrees with the paper's formula: n / (3 b) concurrent sweeps, up to one. `fills_at` is the smallest order that fills a
+/// device.
 #[test]
 fn sweeps_at_once_are_the_schedules() {
     for (n, tile_size) in [(1000, 8), (4096, 16), (16384, 32)] {
@@ -130,7 +130,7 @@ fn sweeps_at_once_are_the_schedules() {
     }
 }
 
-/// A complex product is four real ones and as many additions; f16 moves half the bytes of f32 where entries are stored.
+/// Complex arithmetic has four times the flops of real arithmetic. f16 moves half the bytes of f32 in kernels that access only storage.
 #[test]
 fn types_differ_by_their_factors() {
     let tuning = Cost::tuning::<Complex<f64>>(500);
@@ -145,8 +145,8 @@ fn types_differ_by_their_factors() {
     }
 }
 
-/// On an H100: the update's first dispatch has a workgroup for each of the 132 multiprocessors from n = 2048 on, and at n = 16384 it runs
-/// at half of the device's f32 peak by the model, which counts every thread's reads of workgroup memory.
+/// On an H100, the largest dispatch of `unmqr` has a workgroup for each of the 132 multiprocessors at n = 2048. At n = 16384 the model
+/// gives at least half of the device's f32 peak, with every thread's reads of workgroup memory counted.
 #[test]
 fn update_fills_an_h100() {
     assert!(cost(2048).kernel(Kernel::Unmqr).most_workgroups >= 132);
@@ -157,7 +157,7 @@ fn update_fills_an_h100() {
     assert!(rate >= 0.5 * DeviceModel::H100.f32_flops, "{:.1} TF/s", rate / 1e12);
 }
 
-/// The targets on an H100, data on the device, by the model: f32 at n = 1024 in 40 ms, 4096 in 200 ms, 16384 in 2 s.
+/// Target times of the model for f32 on an H100, with the matrix on the device: n = 1024 in 40 ms, 4096 in 200 ms, 16384 in 2 s.
 #[test]
 fn targets_on_an_h100() {
     for (n, most) in [(1024, 0.04), (4096, 0.2), (16384, 2.0)] {
@@ -166,8 +166,8 @@ fn targets_on_an_h100() {
     }
 }
 
-/// No dispatch of `unmqr` has more flops than a submission should have, so that no watchdog fires: of a matrix so large that one has to be cut, the
-/// pieces have its flops together, and each but the last of a level is more than half full.
+/// No dispatch of `unmqr` exceeds `SUBMISSION_FLOPS`, so that no watchdog of a driver ends it. For a matrix so large that updates are
+/// split, the pieces add up to the flops of the update, and the largest piece has more than half of the limit.
 #[test]
 fn large_updates_are_cut() {
     let n = 65536;
@@ -180,9 +180,9 @@ fn large_updates_are_cut() {
     assert!((flops / (4.0 * 8.0 / 3.0 * n.powi(3)) - 1.0).abs() < 0.12, "{flops}");
 }
 
-/// The defaults are the model's, for each of its devices, each type and
-/// size: on an H100 no other tile, leaf and split makes a call more than 5% faster, on the other devices 10%, but for two cases in f32,
-/// narrow tiles for n = 512 on a laptop's GPU (15%) and wide ones for n = 8192 on an M1 (16%).
+/// The defaults are near the optimum of the model for each device, type and size. On an H100, no other tile size, leaf and split is more
+/// than 5% faster, on the other devices 10%. There are two exceptions in f32: narrow tiles for n = 512 on a laptop's GPU (15%), and wide
+/// tiles for n = 8192 on an M1 (16%).
 #[test]
 fn defaults_are_the_models() {
     fn of_type<S: Number>() {
@@ -220,8 +220,8 @@ fn defaults_are_the_models() {
     of_type::<Complex<f64>>();
 }
 
-/// A matrix with no rows or no columns costs nothing; one whose flops cannot be counted is refused, with no panic; so are bad
-/// hyperparameters. Tall and wide are the same.
+/// An empty matrix has no dispatches. A matrix whose flops overflow, and invalid hyperparameters, give an error without a panic. A wide
+/// matrix has the counts of its transpose.
 #[test]
 fn edges() {
     let tuning = Cost::tuning::<f32>(10);

@@ -1,6 +1,6 @@
-//! What one dispatch of a kernel has to do, by the shader's own loops.
+//! The work of one dispatch of each kernel, from the loops of its shader.
 //!
-//! The GPU backend takes its grids and its flops from here, so that the counts are those of what runs.
+//! The GPU backend takes its grids and flops from here, so the counts are those of the actual dispatches.
 
 use std::{fmt, ops::Range};
 
@@ -19,17 +19,17 @@ use crate::{
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Kernel {
-    /// Stage 1: QR of the blocks of a panel.
+    /// Stage 1: QR factorisation of the blocks of a panel.
     Geqrt,
-    /// Stage 1: a panel's reflectors, applied to the columns right of it.
+    /// Stage 1: application of a panel's reflectors to the trailing matrix.
     Unmqr,
-    /// Between the stages: dense to band storage.
+    /// Between stages 1 and 2: dense to band storage.
     PackBand,
     /// Stage 2: a time step of bulge chasing.
     Chase,
-    /// After stage 2: band storage to what is read back.
+    /// After stage 2: band storage to the buffer that is read back.
     UnpackBand,
-    /// Stage 3 on the device: the squares that Sturm counts are made of.
+    /// Stage 3 on the device: the squares of the entries, for the Sturm counts.
     SquareBidiagonal,
     /// Stage 3 on the device: steps of bisection.
     Bisect,
@@ -37,24 +37,24 @@ pub enum Kernel {
     Gemm,
     /// Triangular operations: a small triangle times columns of B.
     Trmm,
-    /// Triangular operations: a small triangle's inverse times columns of B.
+    /// Triangular operations: the inverse of a small triangle times columns of B, by substitution.
     Trsm,
-    /// [`GpuMatrix`](crate::GpuMatrix): the diagonal, to be looked at.
+    /// [`GpuMatrix`](crate::GpuMatrix): the diagonal, which the host checks for entries that a solve cannot divide by.
     Diagonal,
     /// [`GpuMatrix`](crate::GpuMatrix): the largest entry.
     Largest,
     /// [`GpuMatrix`](crate::GpuMatrix): the scaled copy that stage 1 works on.
     Scale,
-    /// [`GpuBand`](crate::GpuBand): what is read back to band storage.
+    /// [`GpuBand`](crate::GpuBand): the buffer of [`UnpackBand`](Self::UnpackBand) to band storage.
     RepackBand,
-    /// Kept reflectors of stage 1: made ready for `unmqr` to apply.
+    /// Kept reflectors of stage 1: gathered into the workspace of `unmqr`.
     GatherReflectors,
     /// Kept reflectors of stage 2: applied to a matrix.
     ApplyChase,
 }
 
 impl Kernel {
-    /// Those of a call, in the order in which they run: the last two, where stage 3 is the device's, in place of `unpack_band`.
+    /// The kernels of a call, in order. With stage 3 on the device, the last two replace `unpack_band`.
     ///
     /// ```
     /// use svdvals_gpu::cost::Kernel;
@@ -94,27 +94,26 @@ impl fmt::Display for Kernel {
     }
 }
 
-/// One dispatch, all its workgroups together unless said otherwise.
+/// The work of one dispatch: totals over all workgroups, unless stated otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Work {
     pub kernel: Kernel,
     pub workgroups: u64,
-    /// Threads of a workgroup.
+    /// Threads per workgroup.
     pub threads: u64,
     /// Bytes of workgroup memory that a workgroup declares.
     pub workgroup_memory: u64,
     /// Real additions and multiplications that the result needs.
     pub flops: u64,
-    /// Bytes of global memory that are read and written, each access counted, but for what all workgroups of a dispatch read: V and T.
+    /// Bytes of global memory read and written. Every access counts, except that V and T, which many workgroups read, count once.
     pub bytes: u64,
-    /// Bytes of workgroup memory that threads read and write, each thread's counted.
+    /// Bytes of workgroup memory read and written, summed over the threads.
     pub workgroup_bytes: u64,
-    /// The longest chain of one workgroup: barriers, accesses to global memory that wait for one another, and arithmetic operations
-    /// that do.
+    /// The longest dependency chain of one workgroup.
     pub chain: Chain,
 }
 
-/// What one workgroup does one after the other.
+/// A dependency chain: barriers, dependent round trips to global memory, and dependent arithmetic operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chain {
     pub barriers: u64,
@@ -122,31 +121,31 @@ pub(crate) struct Chain {
     pub steps: u64,
 }
 
-/// Stacked rows whose reflectors the GPU backend has room for: as many blocks as any device runs at once.
+/// Maximum stacked rows of a level in the GPU backend's workspace: as many blocks as any device runs concurrently.
 pub(crate) const ROWS_AT_ONCE: usize = 1 << 17;
 
-/// Most estimated flops of a submission of several dispatches, and of a dispatch that can be made in several: about a tenth of a second on a
+/// Maximum estimated flops of a submission with several dispatches, and of a dispatch that can be split: about a tenth of a second on a
 /// small GPU.
 pub(crate) const SUBMISSION_FLOPS: u64 = 50_000_000_000;
 
-/// Threads of a workgroup of the kernels that have one thread for an element.
+/// Threads per workgroup of the kernels with one thread per element.
 pub(crate) const LINEAR_THREADS: u32 = 128;
 
-/// Threads of a workgroup of `bisect`: few, so that the values are shared out to all of the device.
+/// Threads per workgroup of `bisect`: few, so that the workgroups occupy the whole device.
 pub(crate) const BISECT_THREADS: u32 = 64;
-/// Upper bound of the squares: entries of moduli up to sqrt(2), two in a row.
+/// Upper bound of the squared singular values: two entries per row, with moduli up to sqrt(2).
 pub(crate) const TOP: u32 = 9;
 
-/// Steps to bounds that are neighbours: from a ratio of `TOP` / `pivot` to 4 by geometric means, which halve its logarithm, and then one
-/// for each binary digit and two more.
+/// Steps of bisection until the bounds are adjacent numbers. Geometric means reduce the ratio of the bounds from `TOP` / `pivot` to 4: each
+/// halves its logarithm. Then follow one step per binary digit, and two more.
 fn steps(pivot: f64, epsilon: f64) -> u64 {
     let geometric = (f64::from(TOP) / pivot).log2().log2().ceil();
     let digits = 1.0 - epsilon.log2();
     (geometric + digits + 2.0) as u64
 }
 
-/// Steps of each dispatch of `bisect` for n values of arithmetic in `R`: as many as a submission may have flops, and a thread iterations, of
-/// which a step has n. None where it may not have so many.
+/// The steps of each dispatch of `bisect` for n values in `R`'s arithmetic, limited by the flops of a submission and by the loop iterations
+/// of a thread. A step has n iterations; None if that exceeds `most_iterations`.
 pub(crate) fn steps_of_dispatches<R: RealElement>(
     n: usize,
     most_flops: u64,
@@ -158,35 +157,35 @@ pub(crate) fn steps_of_dispatches<R: RealElement>(
     (iterations > 0).then(|| (0..steps).step_by(at_once as usize).map(move |first| at_once.min(steps - first)))
 }
 
-/// Operations that depend on one another, in a compensated addition, and in making a reflector from its sums (a square root and four
-/// divisions among them, which count for ten each).
+/// Dependent operations in a compensated addition, and in the computation of a reflector from its sums (including a square root and four
+/// divisions, which count as ten each).
 const COMPENSATED: u64 = 6;
 const REFLECTOR: u64 = 100;
-/// Operations that depend on one another in a round of sums by subgroup: what the neighbour holds, and its compensated addition.
+/// Dependent operations in a round of a subgroup reduction: a shuffle, and a compensated addition.
 const ROUND: u64 = 26;
-/// Threads of a subgroup, at the least, on the devices that this is a model of.
+/// Minimum threads of a subgroup on the modelled devices.
 const SUBGROUP: usize = 32;
 
-/// Operations that depend on one another in a row of a Sturm count: two additions, a product, a comparison, and a division.
+/// Dependent operations in a row of a Sturm count: two additions, a product, a comparison, and a division.
 const STURM_ROW: u64 = 14;
-/// Flops of a row of a Sturm count, a division taken as four.
+/// Flops of a row of a Sturm count; a division counts as four.
 const FLOPS_OF_STURM_ROW: u64 = 8;
 
-/// Bytes of an arithmetic number.
+/// Bytes of a number of the arithmetic type.
 fn scalar_bytes<S: Number>() -> u64 {
     size_of::<S::Scalar>() as u64
 }
 
 impl Work {
-    /// `geqrt` of a level: for each of w columns v^H X for all columns, X - tau v u^H for those right of it; and T. On QR sweeps, of a
-    /// column-major matrix, the threads of a column add up by subgroup.
+    /// `geqrt` of a level: for each of w columns, v^H X for all columns and X - tau v u^H for those right of it; then T. In QR sweeps of a
+    /// column-major matrix, the threads of a column use subgroup reductions.
     pub fn geqrt<S: Number>(shape: &Shape, level: &Level) -> Work {
         let scalar = scalar_bytes::<S>();
         let [ts, split, slice, width, rows] = [shape.ts, shape.split, shape.slice, level.width, level.map.rows].map(|x| x as u64);
         let (blocks, threads) = (level.map.blocks() as u64, shape.geqrt_threads() as u64);
         let by_subgroups = !level.transposed && shape.split.is_power_of_two() && shape.split <= SUBGROUP;
-        // One barrier a column, and four to find out whether threads are in order; else two a column. And two at the end. A thread's shares of two
-        // sums pass through registers, or through workgroup memory.
+        // With subgroups: one barrier per column, and four to check the order of the threads. Without: two per column. Both: two at the
+        // end. A thread's partial sums are exchanged through registers with subgroups, else through workgroup memory.
         let (barriers, sums, shares) = if by_subgroups {
             (width + 6, ROUND * u64::from(shape.split.ilog2()), 2 * split)
         } else {
@@ -199,7 +198,7 @@ impl Work {
             workgroup_memory: shape.geqrt_bytes::<S>() as u64,
             flops: level.geqrt_flops::<S>(),
             bytes: 2 * rows * width * size_of::<S>() as u64 + (rows * ts + blocks * ts * ts) * scalar,
-            // A thread reads its slice of v twice, all squares, and the shares of its column.
+            // A thread reads its slice of v twice, all squares, and the partial sums of its column.
             workgroup_bytes: blocks * threads * width * (2 * slice + shares) * scalar,
             chain: Chain { barriers, round_trips: 2, steps: width * (2 * slice + sums + REFLECTOR) + ts * ts / 2 },
         }
@@ -212,10 +211,11 @@ impl Work {
         let [ts, cpb, rows, trailing] = [shape.ts, shape.cpb, level.map.rows, trailing].map(|x| x as u64);
         let (blocks, chunks) = (level.map.blocks() as u64, trailing.div_ceil(cpb));
         let (threads, workgroups) = (shape.unmqr_threads() as u64, blocks * chunks);
-        // Tiles of TS rows of the longest block; each passes twice, and T once.
+        // Tiles of TS rows in the longest block. Each is processed twice, and T once.
         let tiles = level.map.block_rows.min(level.map.rows).div_ceil(shape.ts) as u64;
         let products = 2 * tiles + 1;
-        // A thread reads 12 numbers for 32 products, TS times; tiles of V, T, X and W are stored once each time.
+        // For each product of tiles, a thread reads 12 numbers for 32 multiply-adds, TS times. Tiles of V, T, X and W are stored once per
+        // use.
         let read = products * ts * 12 * threads;
         let stored = products * ts * ts + (tiles + 2) * ts * cpb;
         Work {
@@ -230,21 +230,21 @@ impl Work {
         }
     }
 
-    /// Columns of one dispatch of `unmqr` of a level: all `trailing` ones, or as many chunks of them as have at most `most_flops`, and no less
-    /// than one.
+    /// Columns of one dispatch of `unmqr` of a level: all `trailing` ones, or as many chunks as have at most `most_flops`, but at least one
+    /// chunk.
     pub fn unmqr_columns<S: Number>(shape: &Shape, level: &Level, trailing: usize, most_flops: u64) -> usize {
         let chunk = level.unmqr_flops::<S>(shape.cpb).max(1);
         let fitting = usize::try_from(most_flops / chunk).unwrap_or(usize::MAX).max(1);
         fitting.saturating_mul(shape.cpb).min(trailing).max(1)
     }
 
-    /// `pack_band`: every place of the band, from the matrix.
+    /// `pack_band`: writes every entry of the band storage, from the matrix.
     pub fn pack_band<S: Number>(layout: BandLayout, bandwidth: usize, threads: u64) -> Work {
         let (places, copied) = ((layout.n * layout.ld()) as u64, (layout.n * (bandwidth + 1)) as u64);
         Work::copy(Kernel::PackBand, places, threads, (places + copied) * size_of::<S>() as u64)
     }
 
-    /// `unpack_band`: `bandwidth` + 1 entries of each column, from the band.
+    /// `unpack_band`: copies `bandwidth` + 1 entries of each column from the band.
     pub fn unpack_band<S: Number>(n: usize, bandwidth: usize, threads: u64) -> Work {
         let places = (n * (bandwidth + 1)) as u64;
         Work::copy(Kernel::UnpackBand, places, threads, places * (size_of::<S>() + size_of::<S::Scalar>()) as u64)
@@ -254,7 +254,7 @@ impl Work {
     pub fn square_bidiagonal<S: Number>(n: usize, threads: u64) -> Work {
         let (n, real) = (n as u64, size_of::<Re<S>>() as u64);
         let rows = n.div_ceil(threads);
-        // The product with the factor, and the square.
+        // The multiplication by the scale factor, and the square.
         let flops = if S::Scalar::IS_COMPLEX { 5 } else { 2 };
         Work {
             kernel: Kernel::SquareBidiagonal,
@@ -268,12 +268,12 @@ impl Work {
         }
     }
 
-    /// Flops of a step of `bisect` for all n values.
+    /// Flops of one step of `bisect` for all n values.
     pub fn flops_of_bisection(n: usize) -> u64 {
         FLOPS_OF_STURM_ROW.saturating_mul((n as u64).saturating_mul(n as u64))
     }
 
-    /// `bisect`: `steps` counts for each of n values, a value a thread. All threads read the squares, which count once.
+    /// `bisect`: `steps` Sturm counts for each of n values, with one value per thread. All threads read the squares, which count once.
     pub fn bisect<S: Number>(n: usize, steps: u64, threads: u64) -> Work {
         let (values, real) = (n as u64, size_of::<Re<S>>() as u64);
         Work {
@@ -288,7 +288,7 @@ impl Work {
         }
     }
 
-    /// A dispatch outside stages 1 to 3, of which the flops are all that is asked.
+    /// A dispatch outside stages 1 to 3, for which only the flops are modelled.
     pub fn other(kernel: Kernel, flops: u64) -> Work {
         Work { flops, ..Work::copy(kernel, 1, 1, 0) }
     }
@@ -301,7 +301,7 @@ impl Work {
 
     /// `chase` of one time step: the sweeps `active`, at most `cycles` cycles each, in at most `most` workgroups.
     pub fn chase<S: Number>(shape: &ChaseShape, step: &ReductionStep, active: &Range<usize>, cycles: usize, most: usize) -> Work {
-        // No sweep of these has more than the first.
+        // The first active sweep has the most cycles.
         let cycles = cycles.min(step.cycles(active.start));
         let active = active.len();
         let scalar = scalar_bytes::<S>();
@@ -310,7 +310,7 @@ impl Work {
         let threads = shape.threads() as u64;
         let workgroups = active.min(most) as u64;
         let (all, passes) = ((active * cycles) as u64, lines.div_ceil(shape.lines as u64));
-        // Entries of both sides' lines, x included.
+        // Entries of the lines of both sides, including x.
         let entries = 2 * (tile + 1) * (lines + 1);
         let groups = 8 * COMPENSATED * (tail.div_ceil(8) + 8);
         let reflector = 2 * groups / 8 + REFLECTOR + 50;
@@ -323,7 +323,7 @@ impl Work {
             workgroup_memory: shape.bytes::<S>() as u64,
             flops: step.flops::<S>(all),
             bytes: all * 2 * entries * size_of::<S>() as u64,
-            // Every product of a line with v reads v, twice; every thread adds up all groups.
+            // Each line reads v twice. Each thread adds up all groups.
             workgroup_bytes: all * (2 * entries + 2 * threads * 6 * 8) * scalar,
             chain: Chain {
                 barriers: one_after_the_other * 2 * (4 + if parts > 1 { 2 * passes } else { 0 }),

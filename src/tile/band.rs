@@ -10,7 +10,8 @@ use crate::base::{
 
 /// An n x n upper triangular matrix with `bandwidth` superdiagonals: B(i, j) = 0 unless i <= j <= i + bandwidth.
 ///
-/// What [`to_band`](crate::SvdValsGpu::to_band) returns and [`band_to_bidiag`](Self::band_to_bidiag) takes; also an input of its own.
+/// [`to_band`](crate::SvdValsGpu::to_band) returns it, and [`band_to_bidiag`](Self::band_to_bidiag) reduces it. [`from_fn`](Self::from_fn)
+/// makes one from given entries.
 ///
 /// ```
 /// use svdvals_gpu::{Band, SvdOptions};
@@ -54,7 +55,7 @@ impl<T: Number> Band<T> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::NonFinite`] with the indices of a NaN or infinite entry; [`SvdError::InvalidOption`] where n x (bandwidth + 1)
+    /// [`SvdError::NonFinite`] with the indices of a NaN or infinite entry; [`SvdError::InvalidOption`] if n x (bandwidth + 1)
     /// entries cannot be addressed.
     pub fn from_fn(n: usize, bandwidth: usize, mut entry: impl FnMut(usize, usize) -> T) -> Result<Band<T>> {
         let bandwidth = bandwidth.min(n.saturating_sub(1));
@@ -75,7 +76,7 @@ impl<T: Number> Band<T> {
         Ok(Band { n, bandwidth, entries })
     }
 
-    /// The band whose entries, where they are kept ([`entries`](Self::entries)), are what `convert` makes of these.
+    /// The band with the given storage, in the layout of [`entries`](Self::entries), each entry converted by `convert`.
     pub(crate) fn from_entries<U: Copy>(n: usize, bandwidth: usize, entries: &[U], convert: impl Fn(U) -> T) -> Result<Band<T>> {
         Self::from_fn(n, bandwidth, |i, j| convert(entries[j * (bandwidth + 1) + bandwidth + i - j]))
     }
@@ -124,12 +125,12 @@ impl<T: Number> Band<T> {
         (first, &self.entries[at + first - j..=at])
     }
 
-    /// All places of the entries, as they lie: n columns of bandwidth + 1, zeros above row 0.
+    /// The band storage: n columns of bandwidth + 1 entries, with zeros above row 0.
     pub(crate) fn entries(&self) -> &[T] {
         &self.entries
     }
 
-    /// The largest real or imaginary part.
+    /// The largest absolute value of a real or imaginary part.
     pub(crate) fn largest(&self) -> T::Real {
         T::largest(&self.entries).unwrap_or(T::Real::from_double(0.0))
     }

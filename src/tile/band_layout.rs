@@ -1,49 +1,49 @@
-//! Where a band with room for bulges keeps its entries.
+//! The storage layout of a band with room for bulges.
 
 use crate::base::error::{Result, SvdError};
 
-/// Where entry (i, j) of a band with room for bulges is kept: column after column, `ld` places each.
+/// The storage layout of a band with room for bulges: column by column, with leading dimension `ld`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BandLayout {
     /// Order.
     pub n: usize,
-    /// Superdiagonals kept: the bandwidth plus the tile width.
+    /// Superdiagonals stored: the bandwidth plus the tile width.
     pub ku: usize,
-    /// Subdiagonals kept: the tile width.
+    /// Subdiagonals stored: the tile width.
     pub kl: usize,
-    /// Places from a column to the next.
+    /// Leading dimension.
     ld: usize,
 }
 
 impl BandLayout {
-    /// Room for reducing `bandwidth` superdiagonals by at most `tile_width` at a time.
+    /// The layout for removing at most `tile_width` of `bandwidth` superdiagonals in a reduction step.
     pub fn new(n: usize, bandwidth: usize, tile_width: usize) -> Self {
         let kl = tile_width.min(bandwidth.saturating_sub(1));
         let ku = bandwidth + kl;
         BandLayout { n, ku, kl, ld: ku + kl + 1 }
     }
 
-    /// The same with at least `spare` places after each column, and the entries of a row a multiple of `multiple` places apart.
+    /// The same layout padded with at least `spare` entries after each column, and with a row stride that is a multiple of `multiple`.
     pub fn spaced(self, spare: usize, multiple: usize) -> Self {
         BandLayout { ld: (self.ku + self.kl + spare).next_multiple_of(multiple) + 1, ..self }
     }
 
-    /// Places of one column, spare ones included.
+    /// Leading dimension: the entries of one column, padding included.
     pub fn ld(&self) -> usize {
         self.ld
     }
 
-    /// Places from an entry to the next in its row.
+    /// Row stride: the distance from entry (i, j) to entry (i, j + 1).
     pub fn next_in_row(&self) -> usize {
         self.ld - 1
     }
 
-    /// Places in all, or an error if they cannot be counted.
+    /// Number of entries in storage, or an error if it overflows.
     pub fn size(&self) -> Result<usize> {
         self.n.checked_mul(self.ld()).ok_or_else(|| SvdError::invalid("matrix", "the band's size overflows the address space"))
     }
 
-    /// Position of entry (i, j); `j - ku <= i <= j + kl`.
+    /// Index of entry (i, j); `j - ku <= i <= j + kl`.
     pub fn index(&self, i: usize, j: usize) -> usize {
         j * self.ld() + self.ku + i - j
     }
@@ -53,7 +53,7 @@ impl BandLayout {
 mod tests {
     use super::*;
 
-    /// Spaced columns have the spare places asked for, and a row's entries the distance asked for.
+    /// A spaced layout has the requested padding and row stride.
     #[test]
     fn spaced_columns() {
         for (bandwidth, tile_width) in [(48, 47), (32, 32), (2, 1), (1, 1), (9, 4)] {

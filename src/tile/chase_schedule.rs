@@ -1,12 +1,12 @@
-//! The index arithmetic of stage 2: which entries a bulge-chasing cycle touches, when it may run, and where a band keeps them.
+//! The index arithmetic of stage 2: the entries that a bulge-chasing cycle touches, and the order of the cycles.
 
 use std::ops::Range;
 
-/// One reduction step of stage 2: an upper band of `bandwidth` superdiagonals loses `tile_width` of them.
+/// One reduction step of stage 2: removes `tile_width` of the `bandwidth` superdiagonals of an upper band.
 ///
-/// Sweep R is the chain of cycles i = 0, 1, ...; cycle i zeroes, from the right, `row` beyond column `c0`, and from the left column
-/// `c0` below row `c0`, both over the index range `c0..=c1`. Sweep R may run cycle i once sweep R-1 has finished cycle i + 2: at time
-/// t the active cycles are i = t - 3R, and they touch disjoint data.
+/// Sweep R is the chain of cycles i = 0, 1, ... Cycle i applies two reflectors over the index range `c0..=c1`: from the right, it zeroes
+/// `row` beyond column `c0`; from the left, it zeroes column `c0` below row `c0`. Sweep R may run cycle i once sweep R-1 has finished
+/// cycle i + 2. At time t the active cycles are i = t - 3R, and they touch disjoint data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReductionStep {
     /// Order of the band.
@@ -20,21 +20,21 @@ pub struct ReductionStep {
 /// One bulge-chasing cycle, in matrix indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cycle {
-    /// The right reflector is made from `A[row, c0..=c1]`.
+    /// The right reflector is computed from `A[row, c0..=c1]`.
     pub row: usize,
     /// First index of both reflectors.
     pub c0: usize,
     /// Last index of both reflectors.
     pub c1: usize,
-    /// Last column that the left reflector reaches.
+    /// Last column that the left reflector is applied to.
     pub last: usize,
 }
 
-/// Cycles that a sweep stays behind the one before: it may run cycle i once that has finished cycle i + 2.
+/// Lag between consecutive sweeps, in cycles: a sweep may run cycle i once the previous one has finished cycle i + 2.
 pub const SWEEP_SEPARATION: usize = 3;
 
 impl ReductionStep {
-    /// The steps that take an upper band to bidiagonal, `tile_width` superdiagonals (or what is left) at a time.
+    /// The steps from an upper band to bidiagonal form. Each removes `tile_width` superdiagonals, the last one the rest.
     pub fn all(n: usize, bandwidth: usize, tile_width: usize) -> impl Iterator<Item = ReductionStep> {
         let mut bandwidth = bandwidth;
         std::iter::from_fn(move || {
@@ -51,7 +51,7 @@ impl ReductionStep {
         self.bandwidth - self.tile_width
     }
 
-    /// Number of sweeps that have a cycle.
+    /// Number of sweeps with at least one cycle.
     pub fn sweeps(&self) -> usize {
         self.n.saturating_sub(1 + self.target())
     }
@@ -61,9 +61,9 @@ impl ReductionStep {
         self.sweeps().saturating_sub(sweep).div_ceil(self.bandwidth)
     }
 
-    /// Number of cycles of all sweeps together.
+    /// Total number of cycles of all sweeps.
     pub fn all_cycles(&self) -> u64 {
-        // ceil(k / BW) for k = 1 ..= sweeps.
+        // The sum of ceil(k / BW) over k = 1 ..= sweeps.
         let (sweeps, bandwidth) = (self.sweeps() as u64, self.bandwidth as u64);
         let (whole, rest) = (sweeps / bandwidth, sweeps % bandwidth);
         bandwidth * (whole * (whole + 1) / 2) + rest * (whole + 1)
@@ -77,15 +77,16 @@ impl ReductionStep {
         Cycle { row, c0, c1, last: (c1 + self.bandwidth).min(self.n - 1) }
     }
 
-    /// The order of the step's cycles in time steps of `cycles` consecutive cycles of each sweep (at least 1).
+    /// The schedule of the step's cycles, with `cycles` (at least 1) consecutive cycles of each sweep in a time step.
     pub fn schedule(self, cycles: usize) -> Schedule {
         Schedule { step: self, cycles }
     }
 }
 
-/// The cycles of a reduction step in time steps. Those of one time step may run in any order, but for the consecutive ones of one sweep.
+/// The cycles of a reduction step, grouped into time steps. In a time step the sweeps are independent; the cycles of one sweep run in
+/// order.
 ///
-/// Sweep R runs its cycle i at clock (`cycles` + 2) R + i, and a time step is `cycles` ticks of the clock: then sweep R - 1 has finished
+/// Sweep R runs its cycle i at clock (`cycles` + 2) R + i, and a time step is `cycles` ticks of the clock. Hence sweep R - 1 has finished
 /// cycle i + 2 in an earlier time step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
@@ -94,21 +95,22 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Ticks between the starts of neighbouring sweeps.
+    /// Ticks between the starts of consecutive sweeps.
     pub fn separation(&self) -> usize {
         self.cycles + SWEEP_SEPARATION - 1
     }
 
     /// Number of time steps.
     pub fn times(&self) -> usize {
-        // The last sweep, of one cycle, ends last.
+        // The last sweep ends last; it has one cycle.
         self.step.sweeps().checked_sub(1).map_or(0, |last| (self.separation() * last + 1).div_ceil(self.cycles))
     }
 
-    /// The sweeps that have a cycle in time step `time`.
+    /// The sweeps with a cycle in time step `time`.
     pub fn active(&self, time: usize) -> Range<usize> {
         let (clock, separation, sweeps) = (self.cycles * time, self.separation(), self.step.sweeps());
-        // The end of a sweep, separation R + cycles(R), grows with R, so the sweeps that are not finished yet form a tail.
+        // The end of sweep R, separation R + cycles(R), increases with R. Hence the unfinished sweeps form a suffix; bisection finds the
+        // first.
         let (mut low, mut high) = (0, sweeps);
         while low < high {
             let middle = (low + high) / 2;
@@ -128,8 +130,8 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    /// Sweep R may run cycle i when sweep R - 1 runs cycle i + 3: one column at least lies between those that the two touch, so that what
-    /// registers take with them beside a column, less than a column's spare places, is never that of two.
+    /// Sweep R may run cycle i when sweep R - 1 runs cycle i + 3: at least one column lies between the columns that the two touch. Vector
+    /// registers also load and store entries beside a column, fewer than its padding. The gap keeps these entries disjoint between cycles.
     #[test]
     fn cycles_at_one_time_are_columns_apart() {
         for (n, bandwidth, tile_width) in [(50, 8, 3), (41, 8, 7), (300, 48, 47), (30, 2, 1), (40, 3, 1)] {
@@ -145,7 +147,7 @@ mod tests {
         }
     }
 
-    /// The closed forms for cycles, time steps and active sweeps agree with walking the chain as its definition says.
+    /// The closed forms for cycles, time steps and active sweeps agree with a direct evaluation of the definition.
     #[test]
     fn cycles_follow_their_definition() {
         for (n, bandwidth, tile_width) in
@@ -178,7 +180,7 @@ mod tests {
                     for s in want {
                         let of_sweep = of_sweep(s);
                         assert_eq!(schedule.cycles(s, time).collect::<Vec<_>>(), of_sweep);
-                        // Sweep s - 1 finished two cycles more in earlier time steps, or all that it has.
+                        // Sweep s - 1 has finished two more cycles, or all of its cycles, in earlier time steps.
                         let needed = (of_sweep[of_sweep.len() - 1] + 3).min(if s > 0 { sweeps[s - 1] } else { 0 });
                         assert!(s == 0 || start(s - 1) + needed <= cycles * time, "{step:?}, sweep {s}");
                     }

@@ -1,16 +1,16 @@
-//! Flops of the tile kernels: real additions and multiplications that their results need. The one place where they are counted.
+//! Flops of the tile kernels: the real additions and multiplications that the results need. Both backends and the cost model use these.
 
 use crate::{
     base::number::{Number, Scalar},
     tile::{chase_schedule::ReductionStep, panel_tree::Level},
 };
 
-/// Real flops of a multiplication and an addition of `S`'s arithmetic, halved: 1, and 4 for complex numbers.
+/// Half the real flops of a multiplication and an addition in `S`'s arithmetic: 1 for real numbers, 4 for complex ones.
 fn of_pair<S: Number>() -> u64 {
     if S::Scalar::IS_COMPLEX { 4 } else { 1 }
 }
 
-/// The product, or the largest number: a matrix may be a view of one entry, so its sides may be of any size.
+/// The saturating product. A view with zero strides may have sides of any size.
 fn counted<const N: usize>(factor: u64, of: [u64; N]) -> u64 {
     of.into_iter().fold(factor, u64::saturating_mul)
 }
@@ -23,7 +23,7 @@ impl Level {
         counted(of_pair::<S>(), [3, rows, width, width]).saturating_add(counted(of_pair::<S>(), [blocks, of_t]))
     }
 
-    /// Flops of `unmqr` on `cols` columns: V^H X and V W for all rows, T^H W for each block.
+    /// Flops of `unmqr` on `cols` columns: V^H X and V W over all rows, and T^H W for each block.
     pub(crate) fn unmqr_flops<S: Number>(&self, cols: usize) -> u64 {
         let [width, rows, blocks, cols] = [self.width, self.map.rows, self.map.blocks(), cols].map(|x| x as u64);
         let pair = of_pair::<S>();
@@ -32,7 +32,7 @@ impl Level {
 }
 
 impl ReductionStep {
-    /// Flops of `cycles` cycles: two products with each of two reflectors of TW + 1 entries, over BW + TW lines.
+    /// Flops of `cycles` cycles: each applies two reflectors of TW + 1 entries to BW + TW lines.
     pub(crate) fn flops<S: Number>(&self, cycles: u64) -> u64 {
         let [bandwidth, tile] = [self.bandwidth, self.tile_width].map(|x| x as u64);
         counted(of_pair::<S>(), [cycles, 8, tile, bandwidth + tile])

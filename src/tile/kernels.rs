@@ -1,7 +1,7 @@
-//! The tile kernels that stages 1 and 2 are made of.
+//! The tile kernels of stages 1 and 2, as traits.
 //!
-//! The drivers ([`crate::algo`]) are written over [`StageKernels`]. `cpu/` and `shaders/` have the two versions of each kernel, and a test
-//! runs each pair on the same data.
+//! The drivers ([`crate::algo`]) are generic over [`StageKernels`]. `src/cpu/` and `shaders/` contain the two versions of each kernel. A
+//! test runs each pair on the same data.
 
 use faer::{Mat, MatRef};
 use num_complex::Complex;
@@ -15,7 +15,7 @@ use crate::{
     tile::{band::Band, chase_schedule::ReductionStep, panel_tree::Level},
 };
 
-/// Elements that a backend `K` can hold: those with the arithmetic of its storage.
+/// Element types that a backend `K` can store: those with the arithmetic of its storage type.
 pub trait HeldBy<K: TileKernels + ?Sized>: Number<Real = Re<K::Storage>, Scalar = <K::Storage as Number>::Scalar> {}
 
 impl<K, T> HeldBy<K> for T
@@ -25,17 +25,17 @@ where
 {
 }
 
-/// What the drivers of stages 1 and 2 are written over.
+/// The kernels that the drivers of stages 1 and 2 call.
 ///
-/// The matrices are the associated types, which own their workspace, so that no kernel allocates.
+/// The associated types are the backend's matrices. They own their workspace, so that no kernel allocates.
 pub trait StageKernels {
-    /// A dense matrix where the backend keeps it, with stage 1's workspace.
+    /// A dense matrix in the backend's memory, with stage 1's workspace.
     type Dense: Send;
-    /// A band where the backend keeps it, with room for bulges.
+    /// A band in the backend's memory, with room for bulges.
     type Banded: Send + Sync;
 
-    /// Most stacked rows of a level that [`geqrt`](Self::geqrt) has room for; a level of more goes through it, and through
-    /// [`unmqr`](Self::unmqr), in pieces.
+    /// The largest number of stacked rows of a level that the workspace of [`geqrt`](Self::geqrt) holds. The drivers split a longer level
+    /// into pieces for [`geqrt`](Self::geqrt) and [`unmqr`](Self::unmqr).
     fn rows_at_once(&self) -> usize {
         usize::MAX
     }
@@ -43,46 +43,48 @@ pub trait StageKernels {
     /// Factors every block X (r x w) of `level`: X = (I - V T V^H) R with V unit lower trapezoidal (r x w) and T upper triangular
     /// (w x w). The block's first w rows become R, the others zero; V and T stay in the workspace for [`unmqr`](Self::unmqr).
     ///
-    /// Where the matrix [keeps](TileKernels::keep_reflectors) its reflectors, V stands in the place of the zeros, and T beside the matrix: a
-    /// leaf's V below its diagonal, a node's V in the triangles of the R factors that it has eliminated.
+    /// If the matrix [keeps](TileKernels::keep_reflectors) its reflectors, V overwrites the zeros, and T is stored beside the matrix. The V
+    /// of a leaf is below its diagonal. The V of a node is in the triangles of the R factors that it has eliminated.
     fn geqrt(&self, a: &mut Self::Dense, level: &Level) -> Result<()>;
 
-    /// Applies what [`geqrt`](Self::geqrt) left to the columns right of the panel: X <- X - V (T^H (V^H X)) for every block of rows.
+    /// Applies the reflectors of the last [`geqrt`](Self::geqrt) to the trailing matrix, the columns right of the panel: X <- X - V (T^H
+    /// (V^H X)) for every block of rows.
     fn unmqr(&self, a: &mut Self::Dense, level: &Level) -> Result<()>;
 
-    /// [`unmqr`](Self::unmqr) of `level`, then [`geqrt`](Self::geqrt) of `next`; a backend may factor the next level of the same panel beside
-    /// the update.
+    /// [`unmqr`](Self::unmqr) of `level`, then [`geqrt`](Self::geqrt) of `next`. If both are levels of one panel, a backend may run them
+    /// concurrently.
     fn unmqr_and_geqrt(&self, a: &mut Self::Dense, level: &Level, next: &Level) -> Result<()> {
         self.unmqr(a, level)?;
         self.geqrt(a, next)
     }
 
-    /// Leaves all but the first `rows` rows of `a` out of what is still to come: those below are zero.
+    /// Restricts all later operations to the first `rows` rows of `a`. The rows below are zero.
     fn keep_rows(&self, a: &mut Self::Dense, rows: usize);
 
-    /// Copies the leading n x n upper band of `a` into band storage, zeros elsewhere.
+    /// Copies the upper band of the leading n x n part of `a` into band storage, with zeros elsewhere.
     fn pack_band(&self, a: &Self::Dense, n: usize, bandwidth: usize, tile_width: usize) -> Result<Self::Banded>;
 
     /// Runs all cycles of one reduction step, in an order that [`ReductionStep`] allows.
     fn chase(&self, band: &mut Self::Banded, step: &ReductionStep) -> Result<()>;
 }
 
-/// The tile kernels, as one backend runs them on matrices stored as `Storage`, and the ways there and back.
+/// The tile kernels of one backend on matrices stored as `Storage`, with uploads, downloads and kept reflectors.
 ///
 /// A value of the implementing type is a backend ready to run: a thread pool, or a device with its pipelines.
 ///
-/// What waits for the backend is a future, so that a caller may wait too, or not (see `gpu/device/stream.rs`); the CPU's are ready at once.
+/// Methods that wait for the backend return a future, so that a caller can block or await (see `src/gpu/device/stream.rs`). The CPU's
+/// futures are ready at once.
 pub trait TileKernels: StageKernels + Sync {
-    /// What matrices are stored as; arithmetic is in its [`Scalar`](Number::Scalar).
+    /// The storage type of matrices. Arithmetic is in its [`Scalar`](Number::Scalar).
     type Storage: Number;
 
-    /// Brings `scale * source` to the backend, in the memory order that it has, rounded to `Storage`. `scale` is a power of two.
+    /// Copies `scale * source` to the backend in the memory order of `source`, rounded to `Storage`. `scale` is a power of two.
     fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Self::Dense>;
 
-    /// Brings `scale * band` to the backend.
+    /// Copies `scale * band` to the backend, with room for bulges of `tile_width`.
     fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Self::Banded>;
 
-    /// Reads a dense matrix back as it stands.
+    /// Reads a dense matrix back.
     fn download(&self, a: &Self::Dense) -> Result<Mat<<Self::Storage as Number>::Scalar>>;
 
     /// Reads the upper band back, multiplied by `scale`.
@@ -96,40 +98,41 @@ pub trait TileKernels: StageKernels + Sync {
     /// Reads the diagonal (n) and the superdiagonal (n - 1) back.
     fn bidiagonal(&self, band: &Self::Banded) -> impl Future<Output = Result<ComplexBidiagonal>> + Send;
 
-    /// Stage 3 where the band is, reduced to a bidiagonal: its singular values in any order.
+    /// Stage 3 on the backend: the singular values, in any order, of a band that has been reduced to a bidiagonal.
     ///
     /// # Errors
-    /// [`SvdError::InvalidOption`] of a backend that leaves stage 3 to the host.
+    /// [`SvdError::InvalidOption`] if the backend leaves stage 3 to the host.
     fn svdvals(&self, _band: &Self::Banded) -> impl Future<Output = Result<Vec<f64>>> + Send {
         let reason = "Stage3::Device, but the bidiagonal is not on a GPU";
         std::future::ready(Err(SvdError::invalid("stage3", reason)))
     }
 
-    /// Done when all that was asked for is, so that stages can be timed.
+    /// Completes when all earlier work of the backend is complete. Used to time the stages.
     fn finish(&self) -> impl Future<Output = Result<()>> + Send;
 
-    /// From now on [`geqrt`](StageKernels::geqrt) leaves its reflectors in `a` and beside it; `levels` are all that it will be called with, in
-    /// their order. Without this nothing is kept.
+    /// Makes all later calls of [`geqrt`](StageKernels::geqrt) keep their reflectors in `a` and beside it. `levels` are the levels of these
+    /// calls, in order. By default no reflectors are kept.
     ///
     /// # Errors
-    /// [`SvdError::OutOfMemory`] or [`SvdError::TooLarge`] where there is no room for them.
+    /// [`SvdError::OutOfMemory`] or [`SvdError::TooLarge`] if there is no room for them.
     fn keep_reflectors(&self, a: &mut Self::Dense, levels: &mut dyn Iterator<Item = Level>) -> Result<()>;
 
-    /// C <- op(U) C for all columns of C, with the unitary factor U of level `k` of those that `a` has kept: I - V T V^H for every block of
-    /// a QR level, and its conjugate for an LQ level, so that A = U R, or A = L U^H. C has the rows of A, or as many rows as A has columns.
+    /// C <- op(U) C for all columns of C, with the unitary factor U of kept level `k` of `a`: I - V T V^H for every block of a QR level,
+    /// and its conjugate for an LQ level. Hence A = U R, or A = L U^H. C has as many rows as A for a QR level, and as many as A has columns
+    /// for an LQ level.
     ///
     /// # Errors
-    /// [`SvdError::InvalidOption`] where the level was not kept, or C has too few rows.
+    /// [`SvdError::InvalidOption`] if the level was not kept, or C has too few rows.
     fn apply(&self, a: &Self::Dense, k: usize, level: &Level, op: Op, c: &mut Self::Dense) -> Result<()>;
 
-    /// From now on [`chase`](StageKernels::chase) keeps its reflectors beside `band`. Without this nothing is kept.
+    /// Makes all later calls of [`chase`](StageKernels::chase) keep their reflectors beside `band`. By default no reflectors are kept.
     ///
     /// # Errors
     /// As [`keep_reflectors`](Self::keep_reflectors).
     fn keep_chase(&self, band: &mut Self::Banded) -> Result<()>;
 
-    /// C <- op(Q) C (`Side::Left`) or C <- op(P) C (`Side::Right`) for all columns of C, with the unitary factors of reduction step `k` of
-    /// those that `band` has kept, B = Q B' P^H. C has n rows.
+    /// C <- op(Q) C (`Side::Left`) or C <- op(P) C (`Side::Right`) for all columns of C, with the unitary factors of kept reduction step
+    /// `k` of `band`, B = Q B' P^H. C has n rows.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
@@ -144,8 +147,8 @@ pub trait TileKernels: StageKernels + Sync {
     ) -> Result<()>;
 }
 
-/// The diagonal and the superdiagonal of a bidiagonal matrix as stage 2 leaves it: complex for complex types. Its singular values are those
-/// of the moduli, because diagonal unitary matrices on either side take the phases out.
+/// The diagonal and the superdiagonal of the bidiagonal matrix after stage 2: complex for complex types. It has the same singular values as
+/// the matrix of the moduli, because diagonal unitary matrices on both sides remove the phases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComplexBidiagonal {
     /// n entries.
@@ -155,7 +158,7 @@ pub struct ComplexBidiagonal {
 }
 
 impl ComplexBidiagonal {
-    /// The moduli, as stage 3 takes them.
+    /// The moduli of the diagonal and the superdiagonal: the input of stage 3.
     pub fn moduli(&self) -> (Vec<f64>, Vec<f64>) {
         let moduli = |entries: &[Complex<f64>]| entries.iter().map(|x| x.norm()).collect();
         (moduli(&self.diagonal), moduli(&self.superdiagonal))

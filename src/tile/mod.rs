@@ -1,6 +1,7 @@
-//! Tiles: which entries each kernel touches, in which order, at what cost, and the traits that both backends implement.
+//! The tile kernels' traits, which both backends implement, and their index arithmetic: the entries that each kernel touches, the order of
+//! its operations, and its flops.
 //!
-//! Everything here is index arithmetic. A shader and its CPU twin are two translations of it.
+//! A shader and its CPU twin are two implementations of this index arithmetic.
 
 pub mod band;
 pub mod band_layout;

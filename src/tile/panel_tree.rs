@@ -1,17 +1,17 @@
-//! The reduction tree of a panel: which rows the blocks of each level are made of.
+//! The reduction tree of a panel: the rows of the blocks on each level.
 
 use std::{fmt, ops::Range};
 
-/// Which rows the blocks of one level of a panel's reduction tree are made of.
+/// The rows of the blocks on one level of a panel's reduction tree.
 ///
-/// The level stacks `rows` rows, numbered `0..rows`; stacked row `g` is row [`row(g)`](Self::row)
-/// `= start + (g / group) * spacing + g % group` of the matrix. Block `q` is stacked rows `q * block_rows ..` (the last block may be
-/// shorter). At the leaves the stack is the panel itself (`group = spacing`); above them a group is one R factor.
+/// The level stacks `rows` rows, numbered `0..rows`. Stacked row `g` is row [`row(g)`](Self::row)
+/// `= start + (g / group) * spacing + g % group` of the matrix. Block `q` has `block_rows` stacked rows from `q * block_rows` on (the last
+/// block may have fewer). At the leaves the stack is the panel itself (`group = spacing`); above them a group is one R factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowMap {
     /// First row of the panel.
     pub start: usize,
-    /// Rows that lie together.
+    /// Adjacent rows of a group.
     pub group: usize,
     /// Distance from the first row of a group to the first of the next.
     pub spacing: usize,
@@ -19,24 +19,24 @@ pub struct RowMap {
     pub rows: usize,
     /// Rows of one block.
     pub block_rows: usize,
-    /// What the groups are in the panel.
+    /// The contents of the groups.
     pub stack: Stack,
 }
 
-/// What the groups of rows of a level are.
+/// The contents of a level's groups of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stack {
-    /// Rows of the panel as it was.
+    /// Original rows of the panel.
     Rows,
-    /// The R factor of the tiles before, upper triangular, and a tile of the panel as it was.
+    /// The upper triangular R factor of the previous tiles, and an original tile of the panel.
     TriangleOnTile,
-    /// R factors of the level before, each upper triangular.
+    /// R factors of the previous level, each upper triangular.
     Triangles,
 }
 
 impl RowMap {
-    /// Whether column j of stacked row `g` of a block lies below the diagonal of an upper triangle that the block stacks. In the matrix there
-    /// are zeros, or reflectors that earlier levels have left.
+    /// Whether entry (g, j) of a block lies below the diagonal of one of the block's upper triangles. There the matrix contains zeros, or
+    /// kept reflectors of earlier levels.
     pub fn is_below_triangle(&self, g: usize, j: usize) -> bool {
         let in_triangle = match self.stack {
             Stack::Rows => false,
@@ -61,7 +61,7 @@ impl RowMap {
         q * self.block_rows..((q + 1) * self.block_rows).min(self.rows)
     }
 
-    /// The same blocks in maps of as many as have `rows` stacked rows, and no more than blocks of `leaf` rows would be; of one at least.
+    /// Splits the blocks into maps of at most `rows` stacked rows, and of at most `rows / leaf` blocks. Each map has at least one block.
     pub fn pieces(self, rows: usize, leaf: usize) -> impl Iterator<Item = RowMap> {
         let at_once = (rows / self.block_rows.max(leaf).max(1)).max(1);
         (0..self.blocks()).step_by(at_once).map(move |q| {
@@ -71,7 +71,7 @@ impl RowMap {
         })
     }
 
-    /// The runs of adjacent matrix rows that block `q` consists of, as (stacked rows, first matrix row).
+    /// The runs of adjacent matrix rows in block `q`, as (stacked rows, first matrix row).
     pub fn runs(self, q: usize) -> impl Iterator<Item = (Range<usize>, usize)> + Clone {
         let block = self.block(q);
         let mut g = block.start;
@@ -86,10 +86,10 @@ impl RowMap {
     }
 }
 
-/// One level of a sweep: the blocks of a panel that are factored at once, and applied at once to the columns right of the panel.
+/// One level of a sweep: the blocks of a panel that are factored concurrently and then applied to the trailing matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// False: the QR sweep, on A. True: the LQ sweep, which is the QR sweep on A^T, with the strides swapped.
+    /// False: the QR sweep, on A. True: the LQ sweep, which is the QR sweep on A^T, with swapped strides.
     pub transposed: bool,
     /// First column of the panel.
     pub col: usize,
@@ -110,10 +110,10 @@ pub struct Level {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum PanelTree {
-    /// Leaf blocks factored side by side, their R factors stacked and factored again, up to one (communication-avoiding QR).
+    /// Factors the leaf blocks concurrently, stacks their R factors and factors these again, until one is left (communication-avoiding QR).
     #[default]
     Reduction,
-    /// The chain of the unified-kernels paper (its GEQRT, then TSQRT tile after tile): one tile after the other joins the first R.
+    /// The flat tree of the unified-kernels paper: GEQRT of the first tile, then TSQRT of the R factor and each further tile in turn.
     Flat,
 }
 
@@ -126,19 +126,19 @@ impl fmt::Display for PanelTree {
     }
 }
 
-/// Leaves are a multiple of so many rows, whole cache lines, where that does not make them longer than they may be.
+/// The rows of a leaf are rounded up to a multiple of this, whole cache lines, unless that exceeds the maximum.
 const LEAF_STEP: usize = 16;
 
-/// The levels of the sweep that makes rows `start..start + rows` of a panel of `width` columns upper triangular.
+/// The levels of the sweep that reduces rows `start..start + rows` of a panel of `width` columns to upper triangular form.
 ///
-/// `leaf` is the number of rows that a leaf block has at most, `arity` the number of R factors that a node stacks.
+/// `leaf` is the maximal number of rows of a leaf block, `arity` the number of R factors that a node stacks.
 pub fn levels(tree: PanelTree, start: usize, rows: usize, width: usize, leaf: usize, arity: usize) -> Levels {
-    // As few leaves as may be, of one length, for they are factored side by side; one longer than the panel is the panel.
+    // The smallest number of leaves, of equal length, because they are factored concurrently. A leaf is no longer than the panel.
     let leaf = rows.div_ceil(rows.div_ceil(leaf.max(1)).max(1)).next_multiple_of(LEAF_STEP).min(leaf).min(rows);
     Levels { tree, start, rows, width, leaf, arity, count: usize::MAX, spacing: leaf, last: 0 }
 }
 
-/// Iterator over the [`RowMap`]s of a sweep, first to last; made by [`levels`].
+/// Iterator over the [`RowMap`]s of a sweep, in order. [`levels`] creates it.
 #[derive(Clone, Debug)]
 pub struct Levels {
     tree: PanelTree,
@@ -147,9 +147,9 @@ pub struct Levels {
     width: usize,
     leaf: usize,
     arity: usize,
-    /// Reduction: R factors left (`usize::MAX`: leaves not yet done). Flat: tiles already joined.
+    /// Reduction: remaining R factors. Flat: tiles factored so far. `usize::MAX` before the first level.
     count: usize,
-    /// Reduction: distance between the R factors that are left.
+    /// Reduction: distance between the remaining R factors.
     spacing: usize,
     /// Reduction: rows of the last R factor.
     last: usize,
@@ -208,7 +208,8 @@ impl Iterator for Levels {
 mod tests {
     use super::*;
 
-    /// A sweep's last level ends in one block, every level's stack is the R factors of the level before, and rows never repeat.
+    /// The last level of a sweep has one block, the stack of every level consists of the R factors of the previous one, and rows never
+    /// repeat.
     #[test]
     fn levels_stack_the_factors_of_the_level_before() {
         for tree in [PanelTree::Reduction, PanelTree::Flat] {
@@ -245,7 +246,7 @@ mod tests {
         }
     }
 
-    /// Leaves are no longer than they may be, no more than they have to be, and of one length but for a step's rounding.
+    /// Leaves are no longer than the maximum, their number is minimal, and their lengths are equal up to the rounding to `LEAF_STEP`.
     #[test]
     fn leaves_are_even() {
         for (rows, leaf) in
@@ -257,7 +258,7 @@ mod tests {
         }
     }
 
-    /// The pieces of a level are its blocks, in order, each with the rows that it had.
+    /// The pieces of a level have the same blocks, in order, with the same rows.
     #[test]
     fn pieces_are_the_blocks() {
         for (tree, rows, at_once) in

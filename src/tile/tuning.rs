@@ -1,4 +1,4 @@
-//! The hyperparameters.
+//! The hyperparameters of the tile kernels.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::{
     tile::panel_tree::PanelTree,
 };
 
-/// The hyperparameters of stages 1 and 2, and of the triangular operations. They change speed and rounding, never what is computed.
+/// The hyperparameters of stages 1 and 2, and of the triangular operations. They affect only speed and rounding errors.
 ///
 /// ```
 /// use svdvals_gpu::{PanelTree, Tuning};
@@ -23,26 +23,26 @@ use crate::{
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 #[non_exhaustive]
 pub struct Tuning {
-    /// Tile size b of stage 1, which is the bandwidth it leaves; at least 1. (Unified-kernels paper: TILESIZE.)
+    /// Tile size b of stage 1, which is the bandwidth of its result; at least 1. (Unified-kernels paper: TILESIZE.)
     pub tile_size: usize,
-    /// Most rows of a leaf block of the panel's reduction tree, at least 2 `tile_size`; its quotient by the tile size is the tree's arity.
+    /// Maximal rows of a leaf block of the panel's reduction tree, at least 2 `tile_size`. The tree's arity is `leaf / tile_size`.
     pub leaf: usize,
     /// Shape of the panel's reduction tree.
     pub tree: PanelTree,
-    /// Trailing columns that one workgroup (GPU) or one task (CPU) updates. (COLPERBLOCK)
+    /// Trailing columns that one workgroup (GPU) or one task (CPU) updates. (Unified-kernels paper: COLPERBLOCK.)
     pub cols_per_block: usize,
-    /// Superdiagonals that one reduction step of stage 2 removes; more than b - 1 means b - 1. (Bulge-chasing paper: TW.)
+    /// Superdiagonals that one reduction step of stage 2 removes; at most b - 1 take effect. (Bulge-chasing paper: TW.)
     pub tile_width: usize,
-    /// Order up to which a triangle is multiplied, or solved with, by a base kernel; larger ones are cut in two
+    /// Largest order of a triangle for the base kernels of the triangular operations. The recursion splits larger ones in two
     /// ([`triangular`](crate::triangular)). A GPU rounds it up to a multiple of 4.
     pub triangle: usize,
-    /// What the CPU alone looks at.
+    /// Hyperparameters of the CPU only.
     pub cpu: CpuTuning,
-    /// What a GPU alone looks at.
+    /// Hyperparameters of a GPU only.
     pub gpu: GpuTuning,
 }
 
-/// The hyperparameters that the CPU alone has. [`Tuning`] has their setters.
+/// The hyperparameters of the CPU only. [`Tuning`] has their setters.
 ///
 /// ```
 /// assert_eq!(svdvals_gpu::Tuning::for_cpu::<f64>(100).direct_up_to(50).cpu.direct_up_to, 50);
@@ -51,12 +51,12 @@ pub struct Tuning {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 #[non_exhaustive]
 pub struct CpuTuning {
-    /// Order up to which a matrix, or the triangular factor of a tall one, goes straight to bidiagonal form, with no band between and on
-    /// one thread; 0 for never. (Matrices held as f16 always go by way of a band.)
+    /// Largest order of a matrix, or of the triangular factor of a tall one, that is reduced directly to bidiagonal form, without a band
+    /// and on one thread; 0 for never. (A matrix stored as f16 is always reduced to a band first.)
     pub direct_up_to: usize,
 }
 
-/// The hyperparameters that a GPU alone has. [`Tuning`] has their setters.
+/// The hyperparameters of a GPU only. [`Tuning`] has their setters.
 ///
 /// ```
 /// assert_eq!(svdvals_gpu::Tuning::for_cpu::<f64>(100).split_k(4).gpu.split_k, 4);
@@ -67,40 +67,41 @@ pub struct CpuTuning {
 pub struct GpuTuning {
     /// Threads that share one column in `geqrt`. (Unified-kernels paper: SPLITK)
     pub split_k: usize,
-    /// Most threads of a `chase` workgroup. (Bulge-chasing paper: TPB)
+    /// Maximal threads of a `chase` workgroup. (Bulge-chasing paper: TPB)
     pub threads_per_block: usize,
-    /// Consecutive cycles of a sweep that one dispatch runs. With m of them stage 2 has about (1 + 2 / m) n dispatches, each m cycles
-    /// long: more of them pay where a dispatch costs more than a cycle.
+    /// Consecutive cycles m of a sweep in one dispatch. Stage 2 then has about (1 + 2 / m) n dispatches, each m cycles long. A larger m
+    /// pays off if a dispatch costs more than a cycle.
     pub cycles_per_dispatch: usize,
-    /// Cap on the `chase` workgroups of one dispatch; each runs several cycles where there are more.
+    /// Maximal `chase` workgroups of one dispatch. If more sweeps are active, each workgroup runs several of them.
     pub max_blocks: usize,
 }
 
-/// Hands all hyperparameters, with the field of [`Tuning`] that holds them, their setters' docs and their types, to another macro.
+/// Passes all hyperparameters to another macro: the setter's docs, the name, the field of [`Tuning`] that contains it, the type and an
+/// example value.
 macro_rules! hyperparameters {
     ($to:ident) => {
         $to! {
             /// Sets the tile size, which is the bandwidth after stage 1.
             tile_size: usize = 16,
-            /// Sets the most rows of a leaf block.
+            /// Sets the maximal rows of a leaf block.
             leaf: usize = 512,
-            /// Sets the shape of the panel's tree.
+            /// Sets the shape of the panel's reduction tree.
             tree: PanelTree = svdvals_gpu::PanelTree::Flat,
-            /// Sets the trailing columns of a block.
+            /// Sets the trailing columns of a workgroup or task.
             cols_per_block: usize = 32,
             /// Sets the superdiagonals removed in one reduction step.
             tile_width: usize = 8,
-            /// Sets the order of the triangles that are not cut any further.
+            /// Sets the largest order of a triangle for the base kernels.
             triangle: usize = 32,
-            /// Sets the order up to which there is no band (CPU).
+            /// Sets the largest order that is reduced to bidiagonal form without a band (CPU).
             direct_up_to in cpu: usize = 0,
-            /// Sets the threads that share a column (GPU).
+            /// Sets the threads that share a column in `geqrt` (GPU).
             split_k in gpu: usize = 4,
-            /// Sets the most threads of a `chase` workgroup (GPU).
+            /// Sets the maximal threads of a `chase` workgroup (GPU).
             threads_per_block in gpu: usize = 128,
             /// Sets the consecutive cycles of a sweep in one dispatch (GPU).
             cycles_per_dispatch in gpu: usize = 2,
-            /// Sets the cap on concurrent `chase` workgroups (GPU).
+            /// Sets the maximal `chase` workgroups of a dispatch (GPU).
             max_blocks in gpu: usize = 100,
         }
     };
@@ -124,7 +125,7 @@ macro_rules! setters {
 
 macro_rules! words {
     ($($(#[$doc:meta])* $name:ident $(in $group:ident)?: $t:ty = $example:expr),* $(,)?) => {
-        /// Name and value of each, as in `tile_size=32 leaf=256`.
+        /// Name and value of each hyperparameter, as in `tile_size=32 leaf=256`.
         impl fmt::Display for Tuning {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.pad(&[$(format!("{}={}", stringify!($name), self.$($group.)?$name)),*].join(" "))
@@ -138,8 +139,8 @@ hyperparameters!(words);
 impl Tuning {
     hyperparameters!(setters);
 
-    /// Defaults for the CPU, for a matrix whose smaller side is `n`, stored as `T`: tiles of 32 and leaves of 1024 rows, and for real types, but
-    /// f16 stored as such, from n = 1025 on tiles of 48 and leaves of 1536 rows.
+    /// Defaults for the CPU, for a matrix whose smaller side is `n`, stored as `T`: tiles of 32 and leaves of 1024 rows. For n > 1024 and
+    /// storage as f32 or f64: tiles of 48 and leaves of 1536 rows.
     ///
     /// ```
     /// use svdvals_gpu::Tuning;
@@ -147,20 +148,20 @@ impl Tuning {
     /// assert_eq!([1000, 4000].map(|n| Tuning::for_cpu::<f64>(n).tile_size), [32, 48]);
     /// ```
     pub fn for_cpu<T: Number>(n: usize) -> Tuning {
-        // Stage 2's work grows with the bandwidth, stage 1's products move less with wider tiles. Below this n, and for complex numbers and
-        // f16, whose bulge chasing takes 1.5 to 2 times as long with 48 as with 32, the first counts for more.
+        // Stage 2's work grows with the bandwidth; stage 1 moves less memory with wider tiles. For smaller n stage 2 dominates, and so it
+        // does for complex numbers and f16, whose bulge chasing takes 1.5 to 2 times as long with 48 as with 32.
         let wide = n > 1024 && !T::Scalar::IS_COMPLEX && !T::IS_HALF;
         let tile_size = if wide { 48 } else { 32.min(n.max(1)) };
         Tuning {
             tile_size,
-            // A leaf of the panel stays in a second-level cache; a smaller matrix has no tree, and one rounding less for it.
+            // A leaf of the panel fits in L2. A panel of at most this many rows has no tree, and hence fewer rounding errors.
             leaf: 32 * if wide { tile_size } else { 32 },
             tree: PanelTree::Reduction,
             cols_per_block: 256,
             tile_width: tile_size,
-            // The base kernel's triangle and columns stay in a first-level cache, and products with fewer columns of A are slower.
+            // The base kernel's triangle and columns fit in L1. Matrix products with fewer columns of A are slower.
             triangle: 64,
-            // The whole matrix is in a second-level cache, in double precision.
+            // The whole matrix fits in L2 in double precision.
             cpu: CpuTuning { direct_up_to: 224 },
             gpu: GpuTuning { split_k: 1, threads_per_block: 1, cycles_per_dispatch: 1, max_blocks: 1 },
         }
@@ -175,12 +176,15 @@ impl Tuning {
         (self.leaf / self.tile_size.max(1)).max(2)
     }
 
-    /// The bandwidth that stage 1 leaves of a matrix of order `n`.
+    /// The bandwidth after stage 1 of a matrix of order `n`.
     pub(crate) fn bandwidth(&self, n: usize) -> usize {
         self.tile_size.min(n.saturating_sub(1))
     }
 
-    /// Whether the values make sense together; a device's limits are checked where a device is chosen.
+    /// Checks that the values are consistent. The limits of a device are checked when a call selects a device.
+    ///
+    /// # Errors
+    /// [`SvdError::InvalidOption`] with the hyperparameter that is out of range.
     ///
     /// ```
     /// assert!(svdvals_gpu::Tuning::for_cpu::<f32>(100).leaf(1).check().is_err());

@@ -9,21 +9,21 @@
 //! p_1 = -x,        p_{j+1} = -x - c_j^2 / p_j,
 //! ```
 //!
-//! and by Sylvester's law of inertia the number of negative ones, less `n`, is the number of
+//! and by Sylvester's law of inertia the number of negative pivots, minus `n`, is the number of
 //! singular values below `x > 0`.
 //!
-//! *Why the count is relatively accurate.* There is no diagonal entry to add `x` to, so the
-//! computed `p_{j+1}` is the exact one for the same `x` after a change of `c_j` by a few units
-//! of roundoff, relatively: the three roundings of `c (c / p)` and of the subtraction, and the
-//! error already in `p_j`, all go into `c_j`. The count is therefore exact for a bidiagonal whose
-//! entries differ from the given ones by at most about `2.5 eps` each, and such a change moves
-//! each singular value by at most `(2n - 1) 2.5 eps`, relatively (Demmel & Kahan, SIAM J. Sci.
-//! Stat. Comput. 11, 1990, theorem 2 and section 6). Evaluating `c (c / p)` rather than
-//! `c^2 / p` keeps this true over the whole exponent range, with no square to underflow.
+//! *Relative accuracy.* The diagonal of `T` is zero. Hence the computed `p_{j+1}` is exact for the
+//! same `x` and for a `c_j` with a relative perturbation of a few units of roundoff: the three
+//! roundings of `c (c / p)` and of the subtraction, and the error in `p_j`, are all absorbed
+//! into `c_j`. The count is therefore exact for a bidiagonal whose entries have relative
+//! perturbations of at most about `2.5 eps`. Such a perturbation changes each singular value by at
+//! most `(2n - 1) 2.5 eps`, relatively (Demmel & Kahan, SIAM J. Sci. Stat. Comput. 11, 1990,
+//! theorem 2 and section 6). The evaluation as `c (c / p)` rather than `c^2 / p` keeps this true
+//! over the whole exponent range, because no square underflows.
 //!
-//! The intervals are halved in the *bit pattern* of the end points, so that one halving is about
-//! a geometric mean when the ends are far apart and an arithmetic one when they are close: at
-//! most 62 rounds bring any interval down to two neighbouring floating-point numbers.
+//! The intervals are bisected in the *bit pattern* of the end points. The midpoint is close to
+//! the geometric mean if the ends are far apart, and to the arithmetic mean if they are close. At
+//! most 62 rounds reduce any interval to two adjacent floating-point numbers.
 
 use rayon::prelude::*;
 
@@ -31,17 +31,17 @@ use super::FLOPS;
 use super::{Scaling, is_alone, structural_zeros};
 use crate::base::watch::Watch;
 
-/// Counts that are as much of the whole as a pass of Newton's method: some 60 are needed for a value, where it needs 6.
+/// Counts that are reported as one pass of Newton's method: a value needs about 60 counts, and about 6 passes of Newton's method.
 const COUNTS: u64 = 10;
 
-/// The number of shifts whose counts advance in lockstep.
+/// The number of shifts whose counts are computed in lockstep.
 const LANES: usize = 8;
 
-/// The smallest magnitude a pivot may have; smaller ones are replaced by its negative. Together
+/// The smallest magnitude of a pivot; a smaller pivot is replaced by `-PIVOT_FLOOR`. Together
 /// with `c < 2` this keeps `c (c / p)` finite.
 const PIVOT_FLOOR: f64 = f64::MIN_POSITIVE * 4.0;
 
-/// The number of pivots below which a batch of counts is not worth a task.
+/// The minimum number of pivots of a task.
 const STEPS_PER_TASK: usize = 1 << 15;
 
 /// A half-open interval of positive floating-point numbers, given by their bit patterns, with
@@ -55,17 +55,17 @@ struct Interval {
 }
 
 impl Interval {
-    /// Whether the ends are neighbouring floating-point numbers.
+    /// Whether the ends are adjacent floating-point numbers.
     fn is_final(&self) -> bool {
         self.high - self.low <= 1
     }
 
-    /// The point at which the interval is cut.
+    /// The midpoint, as a bit pattern.
     fn middle(&self) -> u64 {
         self.low + (self.high - self.low) / 2
     }
 
-    /// The two parts on either side of the middle, given the count there.
+    /// The two halves, given the count at the midpoint.
     fn split(&self, count: usize) -> [Interval; 2] {
         let (middle, count) = (self.middle(), count.clamp(self.below_low, self.below_high));
         let lower = Interval { high: middle, below_high: count, ..*self };
@@ -74,8 +74,8 @@ impl Interval {
     }
 }
 
-/// All singular values, in descending order, each to within about `5 n eps` relatively (see the
-/// module's head). Signs are ignored; entries must be finite. Where `watch` says that the call is to stop, they mean nothing.
+/// All singular values, in descending order, each with a relative error of about `5 n eps` (see the
+/// module's documentation). Signs are ignored; entries must be finite. If `watch` is cancelled, the values are meaningless.
 pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64], watch: &Watch) -> Vec<f64> {
     let mut values = smallest(diagonal, superdiagonal, diagonal.len(), watch);
     values.reverse();
@@ -109,7 +109,7 @@ pub fn smallest(diagonal: &[f64], superdiagonal: &[f64], wanted: usize, watch: &
     values
 }
 
-/// The number of singular values below `x`; zero when `x` is not positive.
+/// The number of singular values below `x`; zero if `x` is not positive.
 pub fn count_below(diagonal: &[f64], superdiagonal: &[f64], x: f64) -> usize {
     let scaling = Scaling::of(diagonal, superdiagonal);
     if x.is_nan() || x <= 0.0 {
@@ -137,7 +137,7 @@ fn golub_kahan(diagonal: &[f64], superdiagonal: &[f64], scaling: Scaling) -> Vec
     chain
 }
 
-/// The counts at the middles of the intervals, in the same order.
+/// The counts at the midpoints of the intervals, in the same order.
 fn count_at_middles(chain: &[f64], intervals: &[Interval]) -> Vec<usize> {
     let batches_per_task = STEPS_PER_TASK / chain.len().max(1) + 1;
     let count = |batch: &[Interval]| {
@@ -155,8 +155,8 @@ fn count_at_middles(chain: &[f64], intervals: &[Interval]) -> Vec<usize> {
     batches.into_flattened()
 }
 
-/// The Sturm count at several positive shifts in lockstep: for each, the number of singular
-/// values below it. The inner loop has no branch, so it compiles to vector instructions.
+/// The Sturm counts at several positive shifts in lockstep: for each, the number of singular
+/// values below it. The inner loop has no branch, so it vectorises.
 fn count_lanes<const N: usize>(chain: &[f64], shifts: &[f64; N]) -> [usize; N] {
     let mut pivots = shifts.map(|x| -x.max(PIVOT_FLOOR));
     let mut negative = [1.0; N];
@@ -176,7 +176,7 @@ fn count_lanes<const N: usize>(chain: &[f64], shifts: &[f64; N]) -> [usize; N] {
 mod tests {
     use super::*;
 
-    /// The count is a step function: `k` values lie below anything just above the `k`-th.
+    /// The count is a step function: `k` values lie below a shift just above the `k`-th.
     #[test]
     fn counts_match_a_known_spectrum() {
         // A diagonal matrix: its singular values are its entries.
@@ -186,8 +186,8 @@ mod tests {
         assert_eq!(counts, [0, 1, 2, 2, 3, 4, 4, 5, 0]);
     }
 
-    /// All values of a diagonal matrix come out to the last bit or next to it: without coupling
-    /// the only rounding is that of the pivot `-x - c (c / p)`, which leaves `x` within one unit.
+    /// The values of a diagonal matrix are exact to one unit in the last place: without coupling
+    /// the only rounding is that of the pivot `-x - c (c / p)`.
     #[test]
     fn diagonal_matrices_are_exact_to_one_unit() {
         let diagonal = [1e-280, 7.0, 0.3, -0.1, 1e-30, 0.0];
@@ -197,9 +197,9 @@ mod tests {
         }
     }
 
-    /// A shift at which a pivot vanishes is counted as any other. Here the bisection meets `a_1`
-    /// itself as a shift, which makes the second pivot zero; the value next to it, computed with
-    /// 120 digits, is `1.000000000002400134515`.
+    /// The count is correct at a shift with a zero pivot. Here `a_1` itself is a shift of the
+    /// bisection, which makes the second pivot zero. The nearest value, computed with 120 digits, is
+    /// `1.000000000002400134515`.
     #[test]
     fn a_vanishing_pivot_does_not_mislead() {
         let diagonal = [1.0000000000024447, 1.0000000000026124, 1.0000000000023705];
@@ -208,7 +208,7 @@ mod tests {
         assert!((middle - 1.0000000000024).abs() <= 15.0 * f64::EPSILON, "{middle:e}");
     }
 
-    /// The smallest values alone are those at the end of all of them.
+    /// `smallest` returns the tail of all values.
     #[test]
     fn the_smallest_are_the_tail_of_all() {
         let diagonal: Vec<f64> = (1..40).map(|i| f64::from(i).sin()).collect();

@@ -1,7 +1,7 @@
 //! Singular values of an upper bidiagonal matrix by the differential quotient-difference
 //! algorithm with shifts (dqds).
 //!
-//! With `q_i = a_i^2` and `e_i = b_i^2`, one sweep with the shift `tau` takes `B` to the `B'`
+//! With `q_i = a_i^2` and `e_i = b_i^2`, one sweep with the shift `tau` transforms `B` into the `B'`
 //! with `B'^T B' = B B^T - tau I`:
 //!
 //! ```text
@@ -9,37 +9,37 @@
 //!                    d_{i+1} = q_{i+1} (d_i / q'_i) - tau,   q'_n = d_n
 //! ```
 //!
-//! (Fernando & Parlett, Numer. Math. 67, 1994). The only subtraction is that of the shift, and
-//! as long as all `d_i` are nonnegative the computed `B'` is the exact one for entries of `B`
-//! changed by a few units of roundoff each, whence every value keeps its relative accuracy. The
-//! ratios `d / q'` and `e / q'` are at most one, so nothing overflows when the `q_i` are of order
-//! one or less. Repeated, the sweeps make the smallest eigenvalue appear in `q_n`, with
-//! `e_{n-1}` going to zero; `sigma`, the sum of the shifts (kept in two numbers), is added back.
+//! (Fernando & Parlett, Numer. Math. 67, 1994). The only subtraction is that of the shift. If all
+//! `d_i` are nonnegative, the computed `B'` is exact for entries of `B` that are perturbed by a few
+//! units of roundoff each, so every value keeps its relative accuracy. The ratios `d / q'` and
+//! `e / q'` are at most one, so nothing overflows if the `q_i` are of order one or less. Under
+//! repeated sweeps, `e_{n-1}` converges to zero and `q_n` to the smallest eigenvalue; `sigma`, the
+//! sum of the shifts (stored in two numbers), is added back.
 //!
-//! *Setting an off-diagonal to zero* must not spoil small values either. With `eta` the
-//! tolerance, `e_k` is dropped
+//! *Setting an off-diagonal to zero* must preserve the relative accuracy of small values too. With
+//! `eta` the tolerance, `e_k` is set to zero
 //!
-//! * before a sweep whose pivot turns out as `d_k >= e_k / eta^2`: the relative criterion of
-//!   Demmel & Kahan (SIAM J. Sci. Stat. Comput. 11, 1990), by which no singular value of `B`
-//!   changes by more than `eta`, relatively. As `q'_k = d_k + e_k`, the test is on `e_k`, which
-//!   the other buffer still has, and `q'_k`;
-//! * if `e_k <= eta^2 sigma`: the values `s` of `B` move by `sqrt(e_k)` at most, and what is
-//!   returned is `s^2 + sigma >= 2 s sqrt(sigma)`, so its change is at most `eta`, relatively;
-//! * if it is the last one and `e_k <= eta^2 (sigma + q_n)`: one of the above, the first for the
+//! * before a sweep whose pivot is `d_k >= e_k / eta^2`: by the relative criterion of
+//!   Demmel & Kahan (SIAM J. Sci. Stat. Comput. 11, 1990), no singular value of `B` changes by
+//!   more than `eta`, relatively. As `q'_k = d_k + e_k`, the test compares `e_k`, which the other
+//!   buffer still contains, with `q'_k`;
+//! * if `e_k <= eta^2 sigma`: the values `s` of `B` change by at most `sqrt(e_k)`, and the
+//!   result is `s^2 + sigma >= 2 s sqrt(sigma)`, so its relative change is at most `eta`;
+//! * if it is the last one and `e_k <= eta^2 (sigma + q_n)`: by one of the above, the first for the
 //!   elimination from the bottom, whose pivot is `q_n`.
 //!
-//! *Pivots within roundoff.* In a sweep without a shift, a pivot `d_k` below `4 eps sigma` is taken
-//! as zero, and in one with a shift so is the last if it is within `eps sigma`. Either changes
-//! `B B^T - tau` by a diagonal matrix of that size, and so each `s^2 + sigma` by `4 eps` at most,
-//! relatively.
+//! *Pivots within roundoff.* In a sweep without a shift, a pivot `d_k` below `4 eps sigma` is set
+//! to zero. In a sweep with a shift, the last pivot is set to zero if it is within `eps sigma`.
+//! Either changes `B B^T - tau` by a diagonal matrix of that size, and so each `s^2 + sigma` by at
+//! most `4 eps`, relatively.
 //!
-//! *A tail.* `B B^T` may also be cut where it is only its off-diagonal entry, the square root of
-//! `q_{k+1} e_k`, that is negligible against `sigma`. Then `e_k` remains in the diagonal entry of
-//! row `k`, which becomes the last of the upper part. It is kept as the `tail` of that part, and
-//! the next sweep simply adds it to the last pivot.
+//! *Tails.* `B B^T` can also be split where only its off-diagonal entry, the square root of
+//! `q_{k+1} e_k`, is negligible against `sigma`. Then `e_k` remains in the diagonal entry of
+//! row `k`, which becomes the last row of the upper part. It is stored as the `tail` of that part,
+//! and the next sweep adds it to the last pivot.
 //!
-//! The organisation (splitting, flipping, retrying a shift that was too large) is that of
-//! Parlett & Marques (Linear Algebra Appl. 309, 2000); the shifts are those of `shift`.
+//! Splitting, flipping and the retry after too large a shift follow Parlett & Marques (Linear
+//! Algebra Appl. 309, 2000); the shifts are those of `shift`.
 
 use super::FLOPS;
 use super::bisection;
@@ -47,33 +47,33 @@ use super::shift;
 use super::{sweep::MAX_FAILURES, sweep::Pivots, sweep::smaller_shift, sweep::sweep, sweep::two_by_two};
 use crate::base::watch::Watch;
 
-/// What a sweep is of the whole, for each of its rows: a value takes about two (`few_sweeps_are_needed`) or three, of half of the rows on
-/// average, where Newton's method takes six passes of all.
+/// Flops reported for each row of a sweep. A value takes two (`few_sweeps_are_needed`) or three sweeps, over half of the rows on average;
+/// with Newton's method it takes six passes over all rows.
 const FLOPS_OF_SWEEP: u64 = FLOPS * 5;
 
 /// The square of the tolerance `eta`, which is eight units of roundoff.
 const ETA_SQUARED: f64 = 64.0 * f64::EPSILON * f64::EPSILON;
 
-/// The last row is deflated before its off-diagonal is negligible by itself if that moves no
-/// eigenvalue by more than this, relatively: far less than roundoff, as it happens `n` times.
+/// The last row is deflated early if that changes no eigenvalue by more than this, relatively. The
+/// bound is far below roundoff, because the changes of `n` deflations add up.
 const COUPLING: f64 = f64::EPSILON / 64.0;
 
-/// The sweeps allowed to an unreduced block, per row and in addition.
+/// The maximum sweeps of an unreduced block: per row, and in addition.
 const BUDGET: (usize, usize) = (30, 100);
 
-/// A block is flipped if its first `q`, times this, is below its last.
+/// A block is flipped if `FLIP_BIAS` times its first `q` is below its last `q`.
 const FLIP_BIAS: f64 = 1.5;
 
-/// What a computation took.
+/// Operation counts of a computation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Statistics {
-    /// The sweeps, failed ones included.
+    /// The number of sweeps, including failed ones.
     pub sweeps: usize,
-    /// The rows passed over by all sweeps together.
+    /// The total number of rows of all sweeps.
     pub rows: usize,
-    /// The sweeps given up because the shift was too large.
+    /// The sweeps that failed because the shift was too large.
     pub failures: usize,
-    /// The blocks left to bisection because their budget was spent.
+    /// The blocks finished by bisection because they used up their budget.
     pub unfinished: usize,
 }
 
@@ -84,15 +84,15 @@ struct Block {
     end: usize,
     sigma: f64,
     correction: f64,
-    /// Which of the two buffers holds it.
+    /// Index of the buffer that contains the block.
     side: usize,
-    /// What the last diagonal entry of `B B^T` has in addition to the last `q`.
+    /// The excess of the last diagonal entry of `B B^T` over the last `q`.
     tail: f64,
-    /// The row of the smallest pivot, the last one apart, in the last sweep, if that tells.
+    /// The row of the smallest pivot of the last sweep, except the last pivot; None if unknown.
     inner: Option<usize>,
-    /// The fraction of a Rayleigh quotient to try as the shift when no bound is available.
+    /// The fraction of a Rayleigh quotient to try as the shift if no bound is available.
     boldness: f64,
-    /// The sweeps it may still use.
+    /// The remaining sweeps.
     budget: usize,
 }
 
@@ -102,7 +102,7 @@ struct Buffer {
     e: Vec<f64>,
 }
 
-/// The state of the algorithm: two buffers between which the sweeps go to and fro.
+/// The state of the algorithm. Each sweep reads one of the two buffers and writes the other.
 struct Solver<'a> {
     buffers: [Buffer; 2],
     values: Vec<f64>,
@@ -112,12 +112,12 @@ struct Solver<'a> {
 }
 
 /// All singular values, in no particular order, of the upper bidiagonal matrix with the given
-/// nonnegative diagonal and superdiagonal (one entry shorter), the largest of them below 2. Fewer where `watch` says that the call is to stop.
+/// nonnegative diagonal and superdiagonal (one entry shorter), with entries below 2. If `watch` is cancelled, there are fewer values.
 pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64], watch: &Watch) -> Vec<f64> {
     svdvals_with_statistics(diagonal, superdiagonal, watch).0
 }
 
-/// As [`svdvals`], with the number of sweeps it took.
+/// [`svdvals`], and its operation counts.
 pub fn svdvals_with_statistics(diagonal: &[f64], superdiagonal: &[f64], watch: &Watch) -> (Vec<f64>, Statistics) {
     let n = diagonal.len();
     let squares = |entries: &[f64]| entries.iter().map(|x| x * x).collect::<Vec<f64>>();
@@ -144,7 +144,7 @@ pub fn svdvals_with_statistics(diagonal: &[f64], superdiagonal: &[f64], watch: &
 }
 
 impl Solver<'_> {
-    /// Finds values of a block until none is left, queueing the parts that split off.
+    /// Finds all values of a block. Parts that split off are queued.
     fn solve(&mut self, mut block: Block) {
         self.flip(&mut block);
         while block.start < block.end {
@@ -164,7 +164,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Takes one or two values off the bottom of the block if its last off-diagonals allow.
+    /// Deflates one or two values at the bottom of the block if its last off-diagonals are negligible.
     fn deflate(&mut self, block: &mut Block) -> bool {
         let Buffer { q, e } = &self.buffers[block.side];
         let (last, rows) = (block.end - 1, block.end - block.start);
@@ -185,8 +185,8 @@ impl Solver<'_> {
         false
     }
 
-    /// Cuts the block at its negligible off-diagonals; all parts but the last are queued. The
-    /// other buffer must hold the state before the last sweep, unless the block is `fresh`.
+    /// Splits the block at its negligible off-diagonals, and queues all parts but the last. The
+    /// other buffer must contain the state before the last sweep, unless the block is `fresh`.
     fn split(&mut self, block: &mut Block, fresh: bool) {
         let (low, high) = (block.start, block.end - 1);
         let sigma = block.sigma;
@@ -216,8 +216,8 @@ impl Solver<'_> {
         }
     }
 
-    /// Reverses the order of the rows if the block is graded the wrong way; the singular values
-    /// do not change.
+    /// Reverses the order of the rows if the block is graded the wrong way. This preserves the
+    /// singular values.
     fn flip(&mut self, block: &mut Block) {
         let (start, end) = (block.start, block.end);
         let Buffer { q, e } = &mut self.buffers[block.side];
@@ -228,14 +228,14 @@ impl Solver<'_> {
         }
     }
 
-    /// Tries to deflate the last row, and to sweep over the others with their next shift, in one
-    /// step. Says whether it did; if not, the block is as it was.
+    /// Tries to deflate the last row and to sweep over the others with their next shift in one
+    /// step. Returns whether this succeeded; if not, the block is unchanged.
     ///
     /// In `B B^T` the last row is coupled to the others by `c` with `c^2 = q_n e_{n-1}`. Without
-    /// `c`, the last eigenvalue is `q_n`, and if the eigenvalues of the other rows are all above
-    /// `q_n + gap`, dropping `c` moves none by more than `c^2 / gap` (Mathias, SIAM J. Matrix
-    /// Anal. Appl. 19, 1998). The sweep itself proves the gap: it succeeds with the shift `tau`
-    /// only if all those eigenvalues are at least `tau`.
+    /// `c`, the last eigenvalue is `q_n`. If the eigenvalues of the other rows all exceed
+    /// `q_n + gap`, setting `c` to zero changes no eigenvalue by more than `c^2 / gap` (Mathias, SIAM
+    /// J. Matrix Anal. Appl. 19, 1998). The sweep itself proves the gap: it succeeds with the shift
+    /// `tau` only if all those eigenvalues are at least `tau`.
     fn advance_without_last(&mut self, block: &mut Block) -> bool {
         let Buffer { q, e } = &self.buffers[block.side];
         let last = block.end - 1;
@@ -255,8 +255,8 @@ impl Solver<'_> {
         done
     }
 
-    /// One successful sweep, after as many failed ones as it takes to find a shift that is small
-    /// enough; a zero shift always is. Returns the shift.
+    /// Sweeps with decreasing shifts until one succeeds; a zero shift always does. Returns the
+    /// successful shift.
     fn advance(&mut self, block: &mut Block) -> f64 {
         let rows = block.start..block.end;
         let [one, two] = &mut self.buffers;
@@ -276,7 +276,7 @@ impl Solver<'_> {
             self.statistics.rows += q.len();
             block.budget = block.budget.saturating_sub(1);
             let good = pivots.inner >= 0.0 && -pivots.last <= noise;
-            // A zero shift does not fail, unless the entries are not finite.
+            // A zero shift fails only if the entries are not finite.
             if good || failures > MAX_FAILURES {
                 new_q[q.len() - 1] = if pivots.last > noise { pivots.last } else { 0.0 };
                 block.accept(shift, pivots, failures == 0);
@@ -301,14 +301,14 @@ impl Solver<'_> {
 }
 
 impl Block {
-    /// The rows `start..end` as a block of its own.
+    /// The rows `start..end` as a separate block.
     fn part(&self, start: usize, end: usize, tail: f64) -> Block {
         let inner = self.inner.filter(|row| (start..end).contains(row));
         let budget = BUDGET.0 * (end - start) + BUDGET.1;
         Block { start, end, tail, inner, budget, ..*self }
     }
 
-    /// Takes over the result of a sweep; `at_once` says that no other shift failed before.
+    /// Accepts the result of a sweep; `at_once` means that no other shift failed before.
     fn accept(&mut self, tau: f64, pivots: Pivots, at_once: bool) {
         self.side = 1 - self.side;
         self.tail = 0.0;
@@ -336,8 +336,8 @@ impl Block {
 mod tests {
     use super::*;
 
-    /// The sweeps per value stay below the four that justify the method, and nothing is left to
-    /// bisection, for a matrix whose eigenvectors are spread out and one with many clusters.
+    /// At most four sweeps per value and no bisection, for a matrix with delocalised eigenvectors and
+    /// for one with many clusters.
     #[test]
     fn few_sweeps_are_needed() {
         let n = 210;
@@ -350,7 +350,7 @@ mod tests {
         }
     }
 
-    /// Entries that are not finite, which callers exclude, still do not make it run forever.
+    /// The iteration ends even with entries that are not finite, although callers exclude these.
     #[test]
     fn it_ends_even_if_entries_are_not_finite() {
         assert_eq!(svdvals(&[1.0, f64::NAN, 0.5, 1.0], &[1.0, 0.5, f64::INFINITY], &Watch::default()).len(), 4);

@@ -2,22 +2,22 @@
 
 use crate::base::error::{Result, SvdError};
 
-/// The singular values by `dbdsqr`, descending.
+/// The singular values by LAPACK's `dbdsqr`, descending.
 pub(crate) fn bdsqr(diagonal: Vec<f64>, superdiagonal: Vec<f64>) -> Result<Vec<f64>> {
     solve(diagonal, superdiagonal, |n, d, e, info| {
         let mut work = vec![0.0; 4 * d.len()];
-        // SAFETY: d holds n values, e n >= n - 1, `work` 4n as the routine asks for; with no vectors wanted (ncvt = nru = ncc = 0) the
-        // three matrices are not touched.
+        // SAFETY: d has n entries, e has n >= n - 1, and `work` has the required 4n. With ncvt = nru = ncc = 0 (no vectors), the routine
+        // does not access the three matrices.
         unsafe { lapack::dbdsqr(b'U', n, &[0], &[0], &[0], d, e, &mut [0.0], 1, &mut [0.0], 1, &mut [0.0], 1, &mut work, info) }
     })
 }
 
-/// The singular values by `dbdsdc`, descending.
+/// The singular values by LAPACK's `dbdsdc`, descending.
 pub(crate) fn bdsdc(diagonal: Vec<f64>, superdiagonal: Vec<f64>) -> Result<Vec<f64>> {
     solve(diagonal, superdiagonal, |n, d, e, info| {
         let (mut work, mut iwork) = (vec![0.0; 4 * d.len()], vec![0; 8 * d.len()]);
-        // SAFETY: d holds n values, e n >= n - 1, `work` 4n and `iwork` 8n as the routine asks for with compq = 'N', which does not
-        // touch u, vt, q and iq.
+        // SAFETY: d has n entries, e has n >= n - 1, and `work` and `iwork` have the 4n and 8n required with compq = 'N'. Then the routine
+        // does not access u, vt, q and iq.
         unsafe {
             let (u, vt, q, iq) = (&mut [0.0], &mut [0.0], &mut [0.0], &mut [0]);
             lapack::dbdsdc(b'U', b'N', n, d, e, u, 1, vt, 1, q, iq, &mut work, &mut iwork, info);
@@ -25,7 +25,7 @@ pub(crate) fn bdsdc(diagonal: Vec<f64>, superdiagonal: Vec<f64>) -> Result<Vec<f
     })
 }
 
-/// What LAPACK's routines share: how they count, and how they fail.
+/// Calls a LAPACK routine with 32-bit sizes, and converts `info` into an error.
 fn solve(
     mut diagonal: Vec<f64>,
     mut superdiagonal: Vec<f64>,

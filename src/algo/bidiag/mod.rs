@@ -1,25 +1,25 @@
 //! Singular values of a real upper bidiagonal matrix, each to high relative accuracy.
 //!
 //! With the diagonal `a_1..a_n` and the superdiagonal `b_1..b_{n-1}` of `B`, small *relative*
-//! changes of the entries make only small relative changes of every singular value, however
+//! perturbations of the entries cause only small relative changes of every singular value, however
 //! small (Demmel & Kahan, SIAM J. Sci. Stat. Comput. 11, 1990): a change of each entry by a
-//! factor between `1 - eta` and `1 + eta` moves no singular value by more than `(2n - 1) eta`,
-//! to first order. All methods here keep their roundoff of that kind:
+//! factor between `1 - eta` and `1 + eta` changes no singular value by more than `(2n - 1) eta`,
+//! relatively and to first order. The rounding errors of all methods here are of this kind:
 //!
-//! * [`newton`]'s method in brackets finds all values side by side, in vector registers and on all
+//! * [`newton`]'s method in brackets finds all values simultaneously, in vector registers and on all
 //!   threads, and is the default;
 //! * [`dqds`], the differential quotient-difference algorithm with shifts, finds them one after the
 //!   other, in fewer operations;
-//! * [`bisection`] on Sturm counts is slower, but fails for no matrix: it finishes what `dqds`
-//!   does not, and checks both in the tests.
+//! * [`bisection`] on Sturm counts is slower, but works for every matrix: it finishes the blocks for
+//!   which `dqds` does not converge, and the tests check both against it.
 //!
 //! *Scaling and range.* The entries are first scaled by a power of two that puts the largest in
-//! `[1, 2)`, and the results are scaled back; both are exact short of underflow. The first two work
-//! with squares, and underflow there moves a scaled singular value by about `n 2^-537` at most,
-//! absolutely. Values above `2^-450` (`3e-136`) are thus right relatively; those below it, if any
-//! are, are computed afresh by bisection, which does not square. So every singular value has
-//! full relative accuracy as long as it, and every nonzero entry, is at least `1e-290` times
-//! the largest entry; below that, values go to zero gradually.
+//! `[1, 2)`, and the results are scaled back; both are exact unless numbers underflow. The first two
+//! methods work with squares. Underflow of the squares changes a scaled singular value by at most
+//! about `n 2^-537`, absolutely. Hence values above `2^-450` (`3e-136`) are relatively accurate.
+//! Smaller values are recomputed by bisection, which does not square. So every singular value has
+//! full relative accuracy if it, and every nonzero entry, is at least `1e-290` times
+//! the largest entry; smaller values underflow gradually to zero.
 
 pub(crate) mod bisection;
 mod dqds;
@@ -34,22 +34,22 @@ use rayon::prelude::*;
 
 use crate::base::watch::Watch;
 
-/// A scaled singular value from squares below this limit is computed afresh by bisection.
+/// Scaled singular values below this limit are recomputed by bisection.
 const SQUARES_RANGE: f64 = f64::from_bits((1023 - 450) << 52);
 
 /// The singular values, in descending order, of the upper bidiagonal matrix with the given
 /// diagonal and superdiagonal, by [`newton`]'s method.
 ///
-/// Entries must be finite; they may be negative or zero. An exactly singular matrix has as many
-/// exact zeros among its values as its rank deficiency. A value above the largest finite number
-/// comes out infinite. Any entries of `superdiagonal` past the `n - 1` first are ignored, and
+/// Entries must be finite; they may be negative or zero. The number of exact zeros among the values
+/// equals the rank deficiency of the matrix. A value above the largest finite number
+/// is returned as infinity. Entries of `superdiagonal` beyond the first `n - 1` are ignored, and
 /// missing ones are taken as zero.
 ///
-/// `unit` is the relative rounding error of the type that the values are for: double precision, or
-/// less where less is enough. Where `watch` says that the call is to stop, the values mean nothing.
+/// `unit` is the machine epsilon of the type that the values will be rounded to. If `watch` is
+/// cancelled, the values are meaningless.
 pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64], unit: f64, watch: &Watch) -> Vec<f64> {
     let full = unit <= f64::EPSILON;
-    // Two thousand times closer than what the rounding at the end leaves.
+    // Two thousand times smaller than the final rounding error.
     let tolerance = if full { f64::EPSILON } else { unit / 2048.0 };
     scaled(diagonal, superdiagonal, full, watch, |a, b| newton::svdvals(a, b, tolerance, watch))
 }
@@ -59,7 +59,7 @@ pub fn svdvals_by_dqds(diagonal: &[f64], superdiagonal: &[f64], watch: &Watch) -
     scaled(diagonal, superdiagonal, true, watch, |a, b| dqds::svdvals(a, b, watch))
 }
 
-/// What `method` finds for the scaled magnitudes, in order and scaled back; if `full`, refined to the last few units.
+/// The result of `method` for the scaled magnitudes, sorted and scaled back. If `full`, it is refined to a few units in the last place.
 fn scaled(
     diagonal: &[f64],
     superdiagonal: &[f64],
@@ -89,26 +89,26 @@ fn scaled(
     values
 }
 
-/// Of a pass of Newton's method, for each row: additions, multiplications and divisions for the pivot and its derivative. Progress is
-/// counted in these.
+/// Flops of a row in a pass of Newton's method: additions, multiplications and divisions for the pivot and its derivative. The unit of
+/// stage 3's progress.
 const FLOPS: u64 = 8;
 
-/// Values that are computed in lockstep: two registers of the widest instruction set.
+/// Values computed in lockstep: two registers of the widest instruction set.
 const LANES: usize = 16;
 
-/// Rows times values from which passes are worth handing to other threads.
+/// Rows times values from which a pass runs on all threads.
 const PARALLEL: usize = 1 << 15;
 
-/// Orders from which it is worth waking a thread of the pool for the whole of it, from which its passes reach the others.
+/// Order from which stage 3 moves to a rayon worker, so that its passes start on all threads without waking the pool each time.
 pub(crate) const IN_POOL: usize = 400;
 
-/// Whether other threads are too far to take part in passes over so many rows, or twice as many for a step of refinement: this is no thread of
-/// the pool, and it would have to be woken for each.
+/// Whether passes over this many rows run on this thread alone: it is not a rayon worker, and waking the pool for each pass would cost more
+/// than it gains. A pass has n rows, a refinement step about 2 n.
 fn is_alone(rows: usize) -> bool {
     rows < 2 * IN_POOL && rayon::current_thread_index().is_none()
 }
 
-/// Runs `pass`, over `rows` rows for every [`LANES`] of `values`, on this thread or on all.
+/// Runs `pass`, over `rows` rows, for every chunk of [`LANES`] of `values`, on this thread or on all.
 fn in_lockstep<T: Send>(values: &mut [T], rows: usize, pass: impl Fn(&mut [T]) + Send + Sync) {
     if rows * values.len() < PARALLEL || is_alone(rows) {
         values.chunks_mut(LANES).for_each(pass);
@@ -117,8 +117,8 @@ fn in_lockstep<T: Send>(values: &mut [T], rows: usize, pass: impl Fn(&mut [T]) +
     }
 }
 
-/// Replaces those of the descending `values` of the scaled matrix which are too small for the
-/// squares, and not zero because of its structure, by the results of bisection.
+/// Replaces those of the descending `values` of the scaled matrix that are below `SQUARES_RANGE`: by
+/// zeros if all of them are structural zeros, else by the results of bisection.
 fn refine_tail(a: &[f64], b: &[f64], values: &mut [f64], watch: &Watch) {
     let head = values.partition_point(|&value| value >= SQUARES_RANGE);
     let tail = values.len() - head;
@@ -134,10 +134,10 @@ fn refine_tail(a: &[f64], b: &[f64], values: &mut [f64], watch: &Watch) {
 
 /// The number of singular values that are exactly zero.
 ///
-/// A zero on the superdiagonal cuts the matrix in two. In a part with none, deleting the first
+/// A zero on the superdiagonal splits the matrix in two. In a part without one, deleting the first
 /// column and the last row leaves a lower bidiagonal matrix with the superdiagonal on its
-/// diagonal, which is not singular; so the part lacks at most one in rank, and does so just when
-/// the product of its diagonal is zero.
+/// diagonal, which is nonsingular. So the rank deficiency of the part is at most one, and it is one
+/// if and only if the product of its diagonal is zero.
 fn structural_zeros(diagonal: &[f64], superdiagonal: &[f64]) -> usize {
     let (mut zeros, mut singular) = (0, false);
     for (index, &a) in diagonal.iter().enumerate() {
@@ -150,7 +150,7 @@ fn structural_zeros(diagonal: &[f64], superdiagonal: &[f64]) -> usize {
     zeros
 }
 
-/// A scaling by a power of two, stored as two factors because one might not be representable.
+/// A scaling by a power of two, stored as two factors because their product may not be representable.
 #[derive(Clone, Copy)]
 struct Scaling {
     factors: [f64; 2],
@@ -158,7 +158,7 @@ struct Scaling {
 }
 
 impl Scaling {
-    /// The scaling that puts the largest magnitude in `[1, 2)`; none for a zero matrix.
+    /// The scaling that puts the largest magnitude in `[1, 2)`; the identity for a zero matrix.
     fn of(diagonal: &[f64], superdiagonal: &[f64]) -> Self {
         let entries = diagonal.iter().chain(superdiagonal);
         let largest = entries.fold(0.0f64, |largest, entry| largest.max(entry.abs()));
@@ -178,7 +178,7 @@ impl Scaling {
     }
 }
 
-/// The `k` with `2^k <= x < 2^(k + 1)`; zero for zero and for what is not finite.
+/// The `k` with `2^k <= x < 2^(k + 1)`; zero for zero, infinity and NaN.
 fn binary_exponent(x: f64) -> i32 {
     if x == 0.0 || !x.is_finite() {
         return 0;
@@ -199,11 +199,11 @@ mod tests {
 
     use super::*;
 
-    /// What two results may differ by, relatively. Bisection is within `5 n eps` by the theory
-    /// in its module; `dqds` is given `3 n eps`, since each of its sweeps makes rounding errors of
-    /// a few units in each entry, which add up over the rows like independent ones. (Seen in 68000
-    /// random matrices of 14 kinds is at most 13 `eps` up to `n = 120`, and `n eps / 10`
-    /// up to 4096; the 8 rows more allow for the constants when `n` is small.)
+    /// The maximum relative difference of two results. The error of bisection is at most `5 n eps` by
+    /// the theory in its module. `dqds` is allowed `3 n eps`: each sweep has rounding errors of
+    /// a few units in each entry, which add up over the rows like independent errors. (The maximum
+    /// over 68000 random matrices of 14 kinds is 13 `eps` up to `n = 120`, and `n eps / 10`
+    /// up to 4096. The additional 8 rows allow for the constants at small `n`.)
     fn tolerance(n: usize) -> f64 {
         8.0 * (n + 8) as f64 * f64::EPSILON
     }
@@ -216,8 +216,8 @@ mod tests {
         x.iter().zip(y).map(relative).fold(0.0, f64::max)
     }
 
-    /// The values by the default method, once it is certain that the others have them too: dqds to the
-    /// tolerance of both, and the short form for single precision to a hundredth of a unit.
+    /// The values by the default method, after a comparison with dqds (within `tolerance`) and with the
+    /// values for single precision (within a 128th of a unit, plus `tolerance`).
     fn svdvals(a: &[f64], b: &[f64]) -> Vec<f64> {
         let values = super::svdvals(a, b, f64::EPSILON, &Watch::default());
         let error = difference(&values, &svdvals_by_dqds(a, b, &Watch::default()));
@@ -228,8 +228,8 @@ mod tests {
         values
     }
 
-    /// Checks the values against bisection, and the product of all of them against that of the
-    /// diagonal entries, which is the determinant: in logarithms, `n` relative errors add up.
+    /// Checks the values against bisection, and their product against that of the diagonal entries,
+    /// which is the determinant. In logarithms, `n` relative errors add up.
     fn check(name: &str, a: &[f64], b: &[f64]) {
         let (values, n) = (svdvals(a, b), a.len());
         let error = difference(&values, &bisection::svdvals(a, b, &Watch::default()));
@@ -243,7 +243,7 @@ mod tests {
         }
     }
 
-    /// Uniform numbers in (0, 1], always the same.
+    /// Reproducible uniform random numbers in (0, 1].
     fn uniform(seed: u64) -> impl FnMut() -> f64 {
         let mut state = 0x9e37_79b9_7f4a_7c15 ^ (seed + 1);
         move || {
@@ -280,8 +280,8 @@ mod tests {
         }
     }
 
-    /// Nor do values spread over many orders of magnitude, in whatever order, lose accuracy. The
-    /// steep ones have values on which the squares of `dqds` underflow.
+    /// Graded matrices, with entries over many orders of magnitude in any order, keep relative accuracy.
+    /// In the steep ones the squares of `dqds` underflow.
     #[test]
     fn graded_matrices_agree_with_bisection() {
         for (n, orders) in [(20, 40.0), (100, 40.0), (300, 40.0), (25, 130.0), (40, 200.0), (120, 270.0)] {
@@ -300,7 +300,7 @@ mod tests {
         }
     }
 
-    /// There are exactly as many zero values as the rank lacks, wherever the zeros are.
+    /// The number of zero values equals the rank deficiency, wherever the zeros are.
     #[test]
     fn zeros_are_exact() {
         assert!(svdvals(&[], &[]).is_empty());
@@ -322,7 +322,7 @@ mod tests {
         }
     }
 
-    /// A row with no neighbour but zeros keeps its entry to the last bit, beside others.
+    /// The entry of a row with zero off-diagonals on both sides is a value, exactly.
     #[test]
     fn entries_alone_are_exact() {
         let mut random = uniform(3);

@@ -1,4 +1,4 @@
-//! All singular values at once: Newton's method in brackets that eigenvalue counts keep.
+//! All singular values simultaneously, by Newton's method in brackets from eigenvalue counts.
 //!
 //! With the squares `q_1..q_n` of the diagonal and `e_1..e_{n-1}` of the superdiagonal, the pivots of `B^T B - x` are
 //!
@@ -6,20 +6,20 @@
 //! d_i = q_i + s_i,    s_1 = -x,    s_{i+1} = e_i s_i / d_i - x
 //! ```
 //!
-//! (the stationary qd transform, whose rounding errors are as good as changes of a few units in the entries: Dhillon & Parlett, Linear
-//! Algebra Appl. 387, 2004). As many of them are negative as there are eigenvalues below `x`, and `p(x) = d_1 .. d_n` is the
-//! characteristic polynomial but for its sign, so that
+//! (the stationary qd transform, whose rounding errors are equivalent to perturbations of the entries by a few units: Dhillon & Parlett,
+//! Linear Algebra Appl. 387, 2004). The number of negative pivots is the number of eigenvalues below `x`. The product
+//! `p(x) = d_1 .. d_n` is the characteristic polynomial up to its sign, so that
 //!
 //! ```text
 //! p'/p = sum s_i' / d_i,    s_1' = -1,    s_{i+1}' = e_i q_i s_i' / d_i^2 - 1,
 //! ```
 //!
-//! and `x - p/p'` is a Newton step. Both are had in one pass with one division a row, and passes for different `x` do not depend on one
-//! another: they share vector registers and go to different threads.
+//! and `x - p/p'` is a Newton step. One pass with one division per row computes both the count and the step. Passes for different `x` are
+//! independent: they share vector registers and run on different threads.
 //!
-//! A first round looks at `n` points or more, evenly spaced as singular values. Intervals with more than one value are halved; once a value is
-//! alone, Newton steps that stay inside its interval take over. For spectra that are not clustered this takes about six passes a value.
-//! Values that cannot be separated share the passes of a bisection.
+//! The first round evaluates at least `n` points, evenly spaced as singular values. Intervals with more than one value are bisected. Once
+//! an interval contains a single value, Newton steps inside it take over. Spectra without clusters take about six passes per value. Values
+//! that cannot be separated share the passes of a bisection.
 
 use pulp::{Simd, WithSimd};
 
@@ -27,54 +27,55 @@ use super::{FLOPS, LANES};
 use super::{in_lockstep, power_of_two, sweep::two_by_two};
 use crate::base::watch::Watch;
 
-/// Pivots smaller than this are made this small and negative.
+/// A pivot of smaller magnitude is replaced by `-SMALLEST_PIVOT`.
 const SMALLEST_PIVOT: f64 = power_of_two(-1000);
 
-/// Eigenvalues below this are not looked for: they come out as zero.
+/// Eigenvalues below this are returned as zero.
 const RANGE: f64 = power_of_two(-901);
 
 /// The rounding error of a sum, relative to its largest term.
 const CANCELLATION: f64 = 4.0 * f64::EPSILON;
 
-/// The lowest point. (At zero itself a zero pivot would hide what comes after it.)
+/// The lowest point. (At zero, a zero pivot would hide the rows after it.)
 const LOWEST: f64 = power_of_two(-950);
 
-/// More rounds than the halvings that separate any two numbers; they end the search where rounding errors contradict one another.
+/// More rounds than the bisection of any two numbers takes. The limit ends the search if rounding errors give contradictory counts.
 const MAX_ROUNDS: usize = 400;
 
-/// A shift with what a pass over the rows finds there.
+/// A shift, with the results of a pass over the rows.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     at: f64,
-    /// The number of eigenvalues below.
+    /// The number of eigenvalues below `at`.
     below: usize,
-    /// The Newton step from here, `-p/p'`; NaN where rounding errors hide it.
+    /// The Newton step `-p/p'` at this point; NaN if rounding errors dominate it.
     step: f64,
-    /// What rounding errors may have added to the step.
+    /// An estimate of the rounding error of the step.
     doubt: f64,
 }
 
-/// An interval with the eigenvalues `low.below..high.below`, counted from the smallest.
+/// An interval that contains the eigenvalues `low.below..high.below`, counted from the smallest.
 #[derive(Clone, Copy, Debug)]
 struct Bracket {
     low: Point,
     high: Point,
-    /// Where to look next; NaN where nothing is known.
+    /// The next point to evaluate; NaN if undetermined.
     next: f64,
-    /// The length of the Newton step that leads to `next`; infinite where none does.
+    /// The length of the Newton step to `next`; infinite if `next` is not the end of a Newton step.
     last_step: f64,
 }
 
-/// The singular values, in no order, of the bidiagonal matrix with diagonal `a` and superdiagonal `b`, which are not negative and of which
-/// the largest is in `[1, 2)`. Each to about `tolerance` relatively, those of a cluster to four times as much, or to rounding; those
-/// below `2^-450` are zero. Of more than two rows, one with no neighbour but zeros has its entry for a value, exactly, however small.
+/// The singular values, in no order, of the bidiagonal matrix with diagonal `a` and superdiagonal `b`. The entries are nonnegative, and the
+/// largest is in `[1, 2)`. The relative error is about `tolerance`, and four times that in a cluster, or of the order of rounding. Values
+/// below `2^-450` are zero. Unless there are exactly two rows, a row with zero off-diagonals on both sides gives its entry as a value,
+/// exactly, however small.
 ///
-/// Where `watch` says that the call is to stop, they mean nothing.
+/// If `watch` is cancelled, the values are meaningless.
 pub fn svdvals(a: &[f64], b: &[f64], tolerance: f64, watch: &Watch) -> Vec<f64> {
     count_passes(a, b, tolerance, watch).0
 }
 
-/// [`svdvals`], and the number of points at which it looked.
+/// [`svdvals`], and the number of points evaluated.
 fn count_passes(a: &[f64], b: &[f64], tolerance: f64, watch: &Watch) -> (Vec<f64>, usize) {
     let n = a.len();
     if let [a1, a2] = *a {
@@ -84,7 +85,7 @@ fn count_passes(a: &[f64], b: &[f64], tolerance: f64, watch: &Watch) -> (Vec<f64
     let right_of = |i: usize| b.get(i).map_or(0.0, |b| *b);
     let left_of = |i: usize| if i > 0 { right_of(i - 1) } else { 0.0 };
     let (mut rows, mut alone) = (Vec::with_capacity(n), Vec::new());
-    // Gershgorin's bound for the Golub-Kahan matrix: no row sum is larger than two neighbouring entries.
+    // Gershgorin's bound for the Golub-Kahan matrix: each row sum is the sum of two adjacent entries.
     let mut bound = 0.0f64;
     for (i, &a) in a.iter().enumerate() {
         let (left, right) = (left_of(i), right_of(i));
@@ -102,7 +103,7 @@ fn count_passes(a: &[f64], b: &[f64], tolerance: f64, watch: &Watch) -> (Vec<f64
     let bound = bound * (1.0 + 4.0 * f64::EPSILON);
 
     let mut values = vec![0.0; n];
-    // A task's points cost hardly more than one.
+    // LANES points cost hardly more than one.
     let first = n.max(LANES);
     let mut points = Vec::with_capacity(first + 1);
     points.extend((0..first).map(|k| Point::new((bound * (k as f64 / first as f64)).powi(2).max(LOWEST))));
@@ -111,7 +112,7 @@ fn count_passes(a: &[f64], b: &[f64], tolerance: f64, watch: &Watch) -> (Vec<f64
     points.push(Point { below: n, ..Point::new(bound * bound) });
     let mut below = 0;
     for point in &mut points {
-        // Rounding errors may count two eigenvalues in the wrong order.
+        // Rounding errors can make the counts nonmonotonic; this restores the order.
         below = point.below.clamp(below, n);
         point.below = below;
     }
@@ -147,7 +148,7 @@ fn count_passes(a: &[f64], b: &[f64], tolerance: f64, watch: &Watch) -> (Vec<f64
 }
 
 enum Divided {
-    /// All eigenvalues of the bracket.
+    /// The common value of all eigenvalues of the bracket.
     Found(f64),
     Halves([Bracket; 2]),
 }
@@ -163,7 +164,7 @@ impl Bracket {
         self.high.below - self.low.below
     }
 
-    /// Where to look next: at the end of a Newton step into the bracket where there is one eigenvalue, else in the middle.
+    /// The next point to evaluate: the end of a Newton step inside the bracket if there is one eigenvalue, else the middle.
     fn inside(&self) -> f64 {
         let Bracket { low, high, next, .. } = *self;
         let is_inside = |at: f64| low.at < at && at < high.at;
@@ -171,7 +172,7 @@ impl Bracket {
             return next;
         }
         if self.count() == 1 && next.is_nan() {
-            // The shorter step first.
+            // The shorter step is tried first.
             let ends = if high.step.abs() < low.step.abs() || low.step.is_nan() { [high, low] } else { [low, high] };
             if let Some(at) = ends.map(|end| end.at + end.step).into_iter().find(|&at| is_inside(at)) {
                 return at;
@@ -180,7 +181,7 @@ impl Bracket {
         middle(low, high)
     }
 
-    /// What is known after a look at `point`, which lies inside.
+    /// The result of evaluating `point`, which is inside the bracket.
     fn divide(&self, mut point: Point, tolerance: f64) -> Divided {
         let Bracket { low, high, last_step, .. } = *self;
         point.below = point.below.clamp(low.below, high.below);
@@ -191,25 +192,26 @@ impl Bracket {
         if single && point.step.is_finite() {
             let (end, step) = (point.at + point.step, point.step.abs());
             if from.at <= end && end <= to.at {
-                // Where steps shrink by a factor or ever faster, those that are left add up to about the last times the last factor.
+                // If steps shrink at least linearly, the sum of the remaining ones is about the last step times the last ratio.
                 let allowed = tolerance * end;
                 let rest = if last_step.is_finite() { step * (step / last_step).min(1.0) } else { step };
                 if rest <= allowed && point.doubt <= allowed {
                     return Divided::Found(end);
                 }
-                // From afar, steps are the shorter the more eigenvalues are behind: then halving is faster.
+                // Far from its eigenvalue, a step is the shorter the more eigenvalues lie behind it. Then bisection is faster.
                 if 3.0 * step <= last_step && from.at < end && end < to.at {
                     (next, length) = (end, step);
                 }
             } else if step <= allowed {
-                // Count and step see the eigenvalue on different sides of a point that is as good as it, unless it is another one.
+                // Count and step disagree on the side of the eigenvalue. Either the point is within the tolerance of it, or the step
+                // belongs to another eigenvalue. A point four tolerances away decides.
                 next = point.at + if from.at < point.at { -4.0 * allowed } else { 4.0 * allowed };
             }
         }
         if high.at < RANGE {
             return Divided::Found(0.0);
         }
-        // At full accuracy nothing is left between the ends; eigenvalues that are the upper one are counted below it.
+        // At full accuracy the ends are adjacent numbers. An eigenvalue equal to the upper end is counted below it.
         if high.at - low.at <= 8.0 * (tolerance - f64::EPSILON) * low.at || high.at <= low.at.next_up() {
             return Divided::Found(high.at);
         }
@@ -218,24 +220,24 @@ impl Bracket {
     }
 }
 
-/// Between two points, halfway between their logarithms if they are far apart.
+/// The arithmetic mean of two points, or the geometric mean if they are far apart.
 fn middle(low: Point, high: Point) -> f64 {
     if high.at < 4.0 * low.at {
         return 0.5 * (low.at + high.at);
     }
-    // A Newton step from below all eigenvalues goes past none.
+    // A Newton step from below all eigenvalues does not overshoot.
     let end = low.at + low.step;
     let above = if low.below == 0 && low.at < end && end < high.at { end } else { low.at };
     above.sqrt() * high.at.sqrt()
 }
 
-/// Fills in counts and steps.
+/// Computes the counts and steps of all points.
 fn evaluate(rows: &[[f64; 2]], points: &mut [Point]) {
     let arch = pulp::Arch::new();
     in_lockstep(points, rows.len(), |points| arch.dispatch(Pass { rows, points }));
 }
 
-/// One pass over the rows for every two registers of points, or the one that is left.
+/// One pass over the rows for every two registers of points, or for one remaining register.
 struct Pass<'a> {
     rows: &'a [[f64; 2]],
     points: &'a mut [Point],
@@ -285,7 +287,7 @@ fn registers<S: Simd, const K: usize>(simd: S, rows: &[[f64; 2]], points: &mut [
     let below: &[f64] = bytemuck::cast_slice(&below);
     for (l, point) in points.iter_mut().enumerate() {
         point.below = below[l] as usize;
-        // Terms that cancel leave their rounding errors: an eigenvalue of a leading part is close, and makes two large ones.
+        // Near an eigenvalue of a leading submatrix, two large terms of the sum cancel and leave their rounding errors.
         let relative = CANCELLATION * largest[l] / sum[l].abs();
         point.step = if sum[l].is_finite() && relative < 0.25 { -1.0 / sum[l] } else { f64::NAN };
         point.doubt = relative * point.step.abs();
@@ -296,8 +298,8 @@ fn registers<S: Simd, const K: usize>(simd: S, rows: &[[f64; 2]], points: &mut [
 mod tests {
     use super::*;
 
-    /// About six passes a value where values are apart, as those of the matrix of ones and of a Gaussian matrix's bidiagonal (all chi
-    /// variables replaced by their means) are, and with clusters or 30 orders of magnitude fewer than bisection's sixty.
+    /// About six passes per value for well-separated values: of the matrix of ones, and of the bidiagonal of a Gaussian matrix (with the
+    /// chi variables replaced by their means). With clusters, or over 30 orders of magnitude, fewer than the sixty of bisection.
     #[test]
     fn few_passes_are_needed() {
         let n = 210;
@@ -316,8 +318,9 @@ mod tests {
         assert!(ones <= 7.0 && gaussian <= 7.0 && glued <= 20.0 && graded <= 60.0, "{ones}, {gaussian}, {glued}, {graded}");
     }
 
-    /// A step is right to its doubt, and that is small where it can be: beside an eigenvalue of the leading part, 0.7, two large terms
-    /// cancel, and what they leave may say nothing. The eigenvalues of B^T B are those of [[0.7, r], [r, 1.2]] with r^2 = 0.21.
+    /// The error of a step is at most its doubt, and the doubt is small away from an eigenvalue of the leading submatrix, 0.7. Near it two
+    /// large terms cancel, and the step may be pure rounding error. The eigenvalues of B^T B are those of [[0.7, r], [r, 1.2]] with r^2 =
+    /// 0.21.
     #[test]
     fn cancelled_steps_are_not_taken() {
         let half = (0.95f64 * 0.95 - 0.63).sqrt();
@@ -335,7 +338,7 @@ mod tests {
         }
     }
 
-    /// What is left is compared with the eigenvalue and not with the point: here the next step ends twelve orders of magnitude below it.
+    /// The tolerance is relative to the end of the step, not to the point: here the step ends twelve orders of magnitude below the point.
     #[test]
     fn far_ends_are_looked_at_again() {
         let point = |at, below, step| Point { at, below, step, doubt: 0.0 };
@@ -348,7 +351,7 @@ mod tests {
         assert!(matches!(bracket.divide(Point { doubt: 1e-17, ..near }, tolerance), Divided::Halves(_)));
     }
 
-    /// Entries that are not finite, which callers exclude, still do not make it run forever.
+    /// The iteration ends even with entries that are not finite, although callers exclude these.
     #[test]
     fn it_ends_even_if_entries_are_not_finite() {
         assert_eq!(svdvals(&[1.0, f64::NAN, 0.5, 1.0], &[1.0, 0.5, f64::INFINITY], f64::EPSILON, &Watch::default()).len(), 4);

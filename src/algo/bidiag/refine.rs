@@ -1,7 +1,7 @@
-//! One Newton step more for every value: the last few units that the pivots of B^T B, or a chain of dqds transforms, have cost.
+//! One more Newton step for every value. It removes an error of a few units from the pivots of B^T B, or from a chain of dqds transforms.
 //!
 //! The singular values of `B` are the nonnegative eigenvalues of the Golub-Kahan matrix, tridiagonal of order `2n` with zeros on the
-//! diagonal and `z = a_1, b_1, a_2, ..., a_n` beside it (Golub & Kahan, SIAM J. Numer. Anal. 2, 1965). With the pivots of its
+//! diagonal and `z = a_1, b_1, a_2, ..., a_n` on the off-diagonals (Golub & Kahan, SIAM J. Numer. Anal. 2, 1965). With the pivots of its
 //! factorisation at the shift `s`,
 //!
 //! ```text
@@ -9,18 +9,19 @@
 //! ```
 //!
 //! a step is `s <- s - p/p'` with `p'/p = sum d_k'/d_k`. The computed pivots are exact for entries that differ by a few units in the
-//! last place, so what the step aims at is as accurate as what bisection finds; unlike bisection it takes one pass.
+//! last place. So the step converges to a value as accurate as that of bisection, in a single pass.
 
 use super::{LANES, in_lockstep};
 
-/// A step longer than this, relative to the value, is no correction of roundoff: the value is one of a tight cluster, and stays.
+/// A step longer than this, relative to the value, is not a correction of roundoff: the value is in a tight cluster, and is unchanged.
 const LONGEST: f64 = 256.0 * f64::EPSILON;
 
-/// A step shorter than this, half a unit in the last place or more, may be the rounding of its own pivots: a value that is exact stays.
+/// A step of at most this relative length may be the rounding error of its own pivots: the value is unchanged, so that exact values stay
+/// exact. The bound is at least half a unit in the last place.
 const SHORTEST: f64 = f64::EPSILON / 2.0;
 
-/// Takes one Newton step from each of `values`, which are near singular values of the bidiagonal matrix of `a` and `b`, and restores
-/// the descending order.
+/// Takes one Newton step from each of `values`, which approximate singular values of the bidiagonal matrix with diagonal `a` and
+/// superdiagonal `b`, and restores the descending order.
 pub fn refine(a: &[f64], b: &[f64], values: &mut [f64]) {
     let squares: Vec<f64> =
         (0..(2 * a.len()).saturating_sub(1)).map(|k| if k % 2 == 0 { a[k / 2] } else { b[k / 2] }).map(|z| z * z).collect();
@@ -35,7 +36,7 @@ pub fn refine(a: &[f64], b: &[f64], values: &mut [f64]) {
     values.sort_unstable_by(|x, y| y.total_cmp(x));
 }
 
-/// The step of at most `N` values.
+/// One Newton step for at most `N` values.
 #[inline(always)]
 fn take_step<const N: usize>(squares: &[f64], values: &mut [f64]) {
     let mut s = [1.0; N];
@@ -48,7 +49,7 @@ fn take_step<const N: usize>(squares: &[f64], values: &mut [f64]) {
     }
 }
 
-/// `p'(s) / p(s)` at each of the shifts; not finite where a pivot vanishes.
+/// `p'(s) / p(s)` at each of the shifts; not finite if a pivot is zero.
 #[inline(always)]
 fn logarithmic_derivative<const N: usize>(squares: &[f64], s: &[f64; N]) -> [f64; N] {
     let mut d = s.map(|s| -s);

@@ -2,7 +2,7 @@
 //! `B^T B`.
 //!
 //! `B` is given by the squares `q_1..q_n` of its diagonal and `e_1..e_{n-1}` of its
-//! superdiagonal. Eliminating from the top and from the bottom up to row `k` leaves the twisted
+//! superdiagonal. Elimination from the top and from the bottom to row `k` gives the twisted
 //! factorisation of `B^T B`, whose middle pivot is
 //!
 //! ```text
@@ -17,30 +17,30 @@
 //! rho = gamma_k / D,    |B^T B z - rho z|^2 / |z|^2 = rho^2 (D - 1),
 //! ```
 //!
-//! so that, of the smallest eigenvalue, `rho` is an upper bound and `rho (1 - sqrt(D - 1))` a lower
-//! bound if that eigenvalue is the one nearest to `rho`. That cheap estimates come from a few rows
-//! is the idea of Parlett & Marques (Linear Algebra Appl. 309, 2000); their case distinctions are
-//! not followed here. Instead, Newton's method is run on those few rows: it costs little next to a
-//! sweep over all rows, and often leaves the sweep nothing to do but to deflate.
+//! so that `rho` is an upper bound of the smallest eigenvalue, and `rho (1 - sqrt(D - 1))` a lower
+//! bound if that eigenvalue is the nearest to `rho`. Cheap estimates from a few rows are
+//! the idea of Parlett & Marques (Linear Algebra Appl. 309, 2000). In place of their case
+//! distinctions, Newton's method runs on those rows: it costs little compared with a
+//! sweep over all rows, and often the next sweep deflates at once.
 
-/// The number of rows either side of `k` that enter an estimate.
+/// The maximum number of rows on each side of `k` in an estimate.
 const WINDOW: usize = 64;
 
-/// The number of rows either side of a likely one among which the best is sought.
+/// The number of rows on each side of a likely one among which the best is searched.
 const RADIUS: usize = 12;
 
 /// Terms of `D` below this fraction of it are dropped.
 const NEGLIGIBLE: f64 = 1e-4;
 
-/// The square of the vector's entry, relative to that at `k`, at which the window may end. It is
-/// judged without the shift, hence the margin.
+/// The square of the vector's entry, relative to that at `k`, at which the window may end. The
+/// estimate ignores the shift, hence the margin.
 const NEGLIGIBLE_REACH: f64 = 1e-26;
 
 /// The largest square of the vector's entry at the end of the window, relative to that at `k`,
-/// for which Newton's method is tried.
+/// for which the result of Newton's method is used.
 const MAX_REACH: f64 = 0.25;
 
-/// The number of Newton steps; they converge quadratically, and stop when they have.
+/// The maximum number of Newton steps; they converge quadratically.
 const NEWTON_STEPS: usize = 8;
 
 /// The Rayleigh quotient of a twisted factorisation's vector.
@@ -54,7 +54,7 @@ struct Rayleigh {
     spread: f64,
 }
 
-/// A function value with its derivative by the shift.
+/// A function value with its derivative with respect to the shift.
 #[derive(Clone, Copy)]
 struct Dual {
     value: f64,
@@ -63,10 +63,10 @@ struct Dual {
     reach: f64,
 }
 
-/// The next shift, which should be a little below the smallest eigenvalue of
-/// `B B^T + t e_n e_n^T`, where `t` is the `tail`. The `row` is one near which its eigenvector may
-/// be large, if that is known; the last rows are tried in any case. `boldness` is the fraction of a
-/// Rayleigh quotient to return when nothing better is available.
+/// The next shift, slightly below the smallest eigenvalue of
+/// `B B^T + t e_n e_n^T`, where `t` is the `tail`. `row` is a row near which its eigenvector may
+/// be large, if known; the last rows are always tried. `boldness` is the fraction of a
+/// Rayleigh quotient to return if nothing better is available.
 pub(super) fn choose(q: &[f64], e: &[f64], tail: f64, row: Option<usize>, boldness: f64) -> f64 {
     let last = q.len() - 1;
     let bottom = best_rayleigh(q, e, last.saturating_sub(2 * RADIUS), last);
@@ -81,7 +81,7 @@ pub(super) fn choose(q: &[f64], e: &[f64], tail: f64, row: Option<usize>, boldne
 }
 
 /// Newton's method for the zero of `gamma_k` as a function of the shift, started at the Rayleigh
-/// quotient, on the rows that the eigenvector reaches in double precision.
+/// quotient, on the rows where the eigenvector is not negligible in double precision.
 ///
 /// With a shift, `gamma_k = s_k + r_k + tau`, where `q_i + s_i` and `r_{i+1} + e_i` are the pivots
 /// of `B^T B - tau` from the top and from the bottom,
@@ -91,8 +91,8 @@ pub(super) fn choose(q: &[f64], e: &[f64], tail: f64, row: Option<usize>, boldne
 /// r_n = q_n - tau,   r_i = q_i r_{i+1} / (r_{i+1} + e_i) - tau.
 /// ```
 ///
-/// As long as the other pivots are positive, `gamma_k` is concave and falls, with the slope `-D`
-/// at 0; so the Rayleigh quotient is already the first iterate, and the following ones descend
+/// While the other pivots are positive, `gamma_k` is concave and decreasing, with the slope `-D`
+/// at 0. So the Rayleigh quotient is the first iterate, and the following ones decrease
 /// to the zero. A tail `t` acts like one more row, with `e_n = t` and `q_{n+1} = 0`.
 fn polish(q: &[f64], e: &[f64], tail: f64, start: Rayleigh) -> Option<f64> {
     let (k, last) = (start.row, q.len() - 1);
@@ -170,8 +170,8 @@ fn from_bottom(q: &[f64], e: &[f64], tau: f64, tail: f64) -> Option<Dual> {
     Some(Dual { value, slope, reach })
 }
 
-/// The smallest of the Rayleigh quotients for the rows from `low` to `high`, all other rows left
-/// out of account; at most `2 RADIUS + 1` rows.
+/// The smallest of the Rayleigh quotients for the rows from `low` to `high`, ignoring all other
+/// rows; at most `2 RADIUS + 1` rows.
 fn best_rayleigh(q: &[f64], e: &[f64], low: usize, high: usize) -> Rayleigh {
     // For each row, the pivot gamma_k and the part of D that comes from the rows below.
     let mut below = [(q[high], 0.0); 2 * RADIUS + 1];
@@ -207,7 +207,7 @@ fn above(q: &[f64], e: &[f64], k: usize) -> f64 {
     sum
 }
 
-/// The row with the smallest Rayleigh quotient, judged from its nearest neighbours alone.
+/// The row with the smallest estimate of the Rayleigh quotient from its adjacent rows alone.
 fn likely_row(q: &[f64], e: &[f64]) -> usize {
     let mut best = (q.len() - 1, f64::INFINITY);
     let mut before = 0.0;

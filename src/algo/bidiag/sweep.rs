@@ -1,10 +1,10 @@
-//! The inner loop of the dqds algorithm, and what goes on around it without a view of the block:
-//! see [`super::dqds`] for the formulas and their source.
+//! The inner loop of the dqds algorithm, the 2 x 2 case, and the choice of a smaller shift: see
+//! [`super::dqds`] for the formulas and their source.
 
-/// The failed shifts after which the shift is zero.
+/// The number of failed shifts after which the shift is zero.
 pub(super) const MAX_FAILURES: usize = 5;
 
-/// The pivots of a sweep that steer the next one.
+/// The pivots of a sweep that determine the next one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pivots {
     /// The smallest pivot that is not the last.
@@ -18,10 +18,10 @@ pub(super) struct Pivots {
 }
 
 /// One dqds sweep over a block of at least two rows, from `q, e` to `new_q, new_e`. It ends early
-/// at a negative pivot other than the last, with that one as `inner`.
+/// at a negative pivot other than the last, and returns that pivot as `inner`.
 ///
-/// Without a shift, a pivot below `noise` becomes zero. It stays zero down to the last row, and so
-/// brings an eigenvalue found in the middle of the block to its end at once.
+/// Without a shift, a pivot below `noise` becomes zero. It stays zero down to the last row, so a
+/// single sweep moves an eigenvalue found in the middle of the block to its end.
 pub(super) fn sweep(q: &[f64], e: &[f64], new_q: &mut [f64], new_e: &mut [f64], tau: f64, noise: f64) -> Pivots {
     let last = q.len() - 1;
     let mut d = q[0] - tau;
@@ -53,7 +53,7 @@ pub(super) fn sweep(q: &[f64], e: &[f64], new_q: &mut [f64], new_e: &mut [f64], 
 /// The larger and the smaller eigenvalue of `B^T B` for the 2 x 2 matrix with the squares `q1`,
 /// `e`, `q2`: the roots of `x^2 - (q1 + q2 + e) x + q1 q2`, which is symmetric in `q1` and `q2`.
 /// With `q1 >= q2`, the larger exceeds `q1 + e` by the positive root of
-/// `s^2 + (q1 - q2 + e) s - q2 e`, and all that is left is sums and products of positive numbers.
+/// `s^2 + (q1 - q2 + e) s - q2 e`. The remaining operations have no cancellation.
 pub(super) fn two_by_two(q1: f64, q2: f64, e: f64) -> (f64, f64) {
     let (q1, q2) = if q1 >= q2 { (q1, q2) } else { (q2, q1) };
     let half = 0.5 * ((q1 - q2) + e);
@@ -66,7 +66,7 @@ pub(super) fn two_by_two(q1: f64, q2: f64, e: f64) -> (f64, f64) {
 }
 
 /// The shift to try after `shift` failed, for the `failures`-th time in a row, with the given
-/// pivots. Shifts near `unit`, the roundoff of the values, are not worth many trials.
+/// pivots. Shifts near `unit`, the roundoff of the values, get few trials.
 pub(super) fn smaller_shift(shift: f64, pivots: Pivots, failures: usize, unit: f64, retry: impl Fn() -> f64) -> f64 {
     if failures >= MAX_FAILURES {
         return 0.0;
@@ -75,10 +75,10 @@ pub(super) fn smaller_shift(shift: f64, pivots: Pivots, failures: usize, unit: f
         return shift - 16.0 * (unit + f64::EPSILON * shift);
     }
     if pivots.inner >= 0.0 {
-        // The last pivot falls at least as fast as the shift grows.
+        // The last pivot decreases at least as fast as the shift increases.
         return (shift + pivots.last) * (1.0 - 2.0 * f64::EPSILON);
     }
-    // The pivot fails first a little below the rows where the eigenvector is large.
+    // The first negative pivot is slightly below the rows where the eigenvector is large.
     let other = if failures <= 2 { retry() } else { 0.0 };
     if other > unit && other < 0.999 * shift {
         other
@@ -93,8 +93,8 @@ pub(super) fn smaller_shift(shift: f64, pivots: Pivots, failures: usize, unit: f
 mod tests {
     use super::*;
 
-    /// The trace and the determinant of the 2 x 2 blocks come back, each within the few roundings
-    /// of the formula, whatever the sizes: the smaller value is relatively exact.
+    /// The two values reproduce the trace and the determinant of the 2 x 2 block within the few roundings
+    /// of the formula, for all sizes. So the smaller value is relatively accurate.
     #[test]
     fn two_by_two_is_relatively_exact() {
         let sizes = [0.0, 1e-250, 1e-120, 1e-16, 0.7, 1.0, 3.0, 1e16];
@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    /// A sweep leaves the trace of `B B^T`, less the shifts: `n` additions of rounded numbers.
+    /// A sweep preserves the trace of `B B^T`, minus the shifts, up to the rounding of `n` additions.
     #[test]
     fn a_sweep_subtracts_the_shift() {
         let (q, e) = ([4.0, 3.0, 2.5, 2.0], [0.5, 0.25, 0.125]);
@@ -118,7 +118,7 @@ mod tests {
         assert!(pivots.last == new_q[3] && pivots.inner >= pivots.last && pivots.row == 2);
     }
 
-    /// A shift above the smallest eigenvalue shows in a negative pivot.
+    /// A shift above the smallest eigenvalue gives a negative pivot.
     #[test]
     fn a_sweep_notices_too_large_a_shift() {
         let (mut new_q, mut new_e) = ([0.0; 3], [0.0; 2]);
