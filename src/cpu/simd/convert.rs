@@ -21,8 +21,8 @@ pub(crate) fn widen_into<S: Number>(from: MatRef<'_, S>, mut to: MatMut<'_, S::S
         }
         return;
     }
-    // A block of rows is read, piece by piece, and written column by column. If the column stride is a multiple of the page size, the L1 cache
-    // holds lines of only a few columns.
+    // A block of rows is read, piece by piece, and written column by column. If the column stride is a multiple of the page size, the L1
+    // cache holds lines of only a few columns.
     let mut pieces = [[bytemuck::Zeroable::zeroed(); PIECE]; ROWS];
     for first in (0..from.nrows()).step_by(ROWS) {
         let rows = ROWS.min(from.nrows() - first);
