@@ -10,7 +10,8 @@
 // tiles there: V^H X, T^H W, and (conj(V)^T)^H W. Each of TS/4 x CPB/8 threads owns a 4 x 8 piece of every product.
 //
 // X is read and written in 4 x 4 blocks: in vectors of four neighbours in memory (`vectors`), where rows and columns start at multiples of
-// four, else entry by entry. Vectors may reach beyond the matrix's last row or column, into what pads it in memory: zeros, which stay zeros.
+// four, else entry by entry. Vectors may reach beyond the matrix's last row or column, into what pads it in memory: zeros, which stay
+// zeros.
 
 import package::tuning::{TS, TS4, CPB, CPB4, CPB8, I_LOW, J_LOW, UNMQR_THREADS};
 import package::dense::{read_entry, write_entry};

@@ -14,7 +14,8 @@ pub(crate) struct ReflectorScalars<T: Scalar> {
     pub scale: T,
 }
 
-/// The reflector of x = (alpha, tail): beta = -sign(alpha) ||x||, sign(alpha) = alpha / |alpha|. A zero tail gives tau = 0 and beta = alpha.
+/// The reflector of x = (alpha, tail): beta = -sign(alpha) ||x||, sign(alpha) = alpha / |alpha|. A zero tail gives tau = 0 and beta =
+/// alpha.
 ///
 /// tau is 2 / (v^H v) for the v that the rounded `scale` gives, not (beta - alpha) / beta. The rounding of `scale` then does not make H
 /// less orthogonal. The scalars and the sum of squares are f64 for every type: an error in them is common to all columns that H is

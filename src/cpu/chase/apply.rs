@@ -1,8 +1,8 @@
 //! The reflectors of bulge chasing, kept, and their application to any matrix. Twin: shaders/apply_chase.wgsl.
 //!
-//! Both reflectors of cycle i of sweep R are on rows c0 ..= c1, c0 > R, and those of one sweep are disjoint. So those of a whole reduction step
-//! lie in one n x n array: v of the left one in column R below the diagonal, v of the right one in row R right of it, with tau in the place of
-//! the entry that is 1.
+//! Both reflectors of cycle i of sweep R are on rows c0 ..= c1, c0 > R, and those of one sweep are disjoint. So those of a whole reduction
+//! step lie in one n x n array: v of the left one in column R below the diagonal, v of the right one in row R right of it, with tau in the
+//! place of the entry that is 1.
 
 use faer::{
     MatMut,

@@ -53,8 +53,8 @@ pub(crate) fn layout(n: usize, bandwidth: usize, tile_width: usize) -> BandLayou
 /// The type that a band of `B` is chased in.
 type Wide<B> = <<B as Number>::Scalar as Scalar>::Wide;
 
-/// Runs all cycles of `step` on `band`, stored in `layout`; or some of them, where `watch` says that the call is to stop. The reflectors go to
-/// `keep`.
+/// Runs all cycles of `step` on `band`, stored in `layout`; or some of them, where `watch` says that the call is to stop. The reflectors go
+/// to `keep`.
 pub(crate) fn chase<B: Number>(
     band: &mut [B],
     layout: BandLayout,
@@ -216,8 +216,8 @@ fn wait(looks: &mut u32) {
 /// elements.
 ///
 /// # Safety
-/// `band` holds `layout.n * layout.ld()` elements, the cycle's entries are inside `layout` with [`ROOM`] places after each column, and nobody
-/// else uses those columns meanwhile, nor the places of this cycle's reflectors in `keep`.
+/// `band` holds `layout.n * layout.ld()` elements, the cycle's entries are inside `layout` with [`ROOM`] places after each column, and
+/// nobody else uses those columns meanwhile, nor the places of this cycle's reflectors in `keep`.
 #[inline(always)]
 unsafe fn cycle_in_band<B: Number, S: Simd>(
     lanes: Lanes<f64, S>,

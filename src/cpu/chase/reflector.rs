@@ -106,7 +106,7 @@ impl<T: Scalar> Place<T> {
     #[inline(always)]
     pub unsafe fn entry(self, i: usize, j: usize) -> Self {
         let distance = i + j * self.next;
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         Place { at: unsafe { self.at.add(distance) }, offset: self.offset + distance, next: self.next }
     }
 
@@ -126,7 +126,7 @@ impl<T: Scalar> Place<T> {
 unsafe fn load<S: Simd, const K: usize>(lanes: Lanes<f64, S>, at: *const f64) -> [Lane<f64, S>; K] {
     let mut registers = [lanes.zero(); K];
     for (r, register) in registers.iter_mut().enumerate() {
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         *register = unsafe { lanes.load(at.add(r * Lanes::<f64, S>::N)) };
     }
     registers
@@ -137,7 +137,7 @@ unsafe fn load<S: Simd, const K: usize>(lanes: Lanes<f64, S>, at: *const f64) ->
 #[inline(always)]
 unsafe fn store<S: Simd, const K: usize>(lanes: Lanes<f64, S>, at: *mut f64, registers: [Lane<f64, S>; K]) {
     for (r, &register) in registers.iter().enumerate() {
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         unsafe { lanes.store(at.add(r * Lanes::<f64, S>::N), register) };
     }
 }
@@ -256,7 +256,7 @@ pub(crate) unsafe fn apply_left<T: Scalar + Number<Real = f64>, S: Simd>(
     v: &Reflector<T>,
 ) {
     let (x, next, from) = x.reals::<S>();
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     unsafe {
         match (from + v.reals().len()).div_ceil(Lanes::<f64, S>::N) {
             1 => left_columns::<T, S, 1>(lanes, x, next, from, cols, v),

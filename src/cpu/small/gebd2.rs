@@ -29,7 +29,8 @@ pub(crate) fn padded_rows(m: usize) -> Option<usize> {
 }
 
 /// The moduli of the diagonal and of the superdiagonal of the bidiagonal form of `a`. `a` is m x n, m >= n, column-major, with leading
-/// dimension `ld` and at least [`padded_rows`] rows, of which those from m on are zero. It is overwritten. `work` holds [`workspace`] zeros.
+/// dimension `ld` and at least [`padded_rows`] rows, of which those from m on are zero. It is overwritten. `work` holds [`workspace`]
+/// zeros.
 pub(crate) fn gebd2<W>(a: &mut [W], work: &mut [W], ld: usize, m: usize, n: usize) -> (Vec<f64>, Vec<f64>)
 where
     W: Scalar + Number<Real = f64>,

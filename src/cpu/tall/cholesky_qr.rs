@@ -51,9 +51,9 @@ pub(crate) struct SortedFactor<T: Number> {
     pub order: Vec<usize>,
 }
 
-/// The triangular factor of the m x n matrix `a` with permuted columns, m >= n >= 1, times a power of two. None if the matrix with normalised
-/// columns is not well-conditioned, or if squares of its columns overflow or underflow. `plan/route.rs` decides for which matrices it is
-/// tried: `a` is in double precision, and has many rows.
+/// The triangular factor of the m x n matrix `a` with permuted columns, m >= n >= 1, times a power of two. None if the matrix with
+/// normalised columns is not well-conditioned, or if squares of its columns overflow or underflow. `plan/route.rs` decides for which
+/// matrices it is tried: `a` is in double precision, and has many rows.
 pub(crate) fn cholesky_qr<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<Option<SortedFactor<T>>> {
     let (m, n) = a.shape();
     let (first, others) = a.split_at_row((n + n / 4).max(FIRST_ROWS).min(m));
@@ -137,9 +137,9 @@ mod tests {
         cholesky_qr(a, &Watch::default()).unwrap().map(|factor| (factor.r, factor.scale))
     }
 
-    /// R is upper triangular, and R^H R is A^H A times the square of the scale, for columns of every length in the range, and for few and many
-    /// columns (see `NARROW` in `gram.rs`). Bound: 64 eps times the lengths of both columns. Sums of thousands of products in hundreds of parts
-    /// have errors of some 10 eps.
+    /// R is upper triangular, and R^H R is A^H A times the square of the scale, for columns of every length in the range, and for few and
+    /// many columns (see `NARROW` in `gram.rs`). Bound: 64 eps times the lengths of both columns. Sums of thousands of products in hundreds
+    /// of parts have errors of some 10 eps.
     fn squares_of<T: Scalar + Number<Real = f64>>(m: usize, n: usize) {
         // From huge to tiny, not sorted.
         let size = |j: usize| 2f64.powi(400 - (720 / n * (11 * j % n)) as i32);
@@ -189,8 +189,8 @@ mod tests {
         }
     }
 
-    /// None is returned where A^H A would lose digits: for columns that are dependent in all rows, in the first rows or in the last rows; for
-    /// columns that are zero, too long or too short; and for an entry that is not finite.
+    /// None is returned where A^H A would lose digits: for columns that are dependent in all rows, in the first rows or in the last rows;
+    /// for columns that are zero, too long or too short; and for an entry that is not finite.
     #[test]
     fn what_squares_lose_is_left_to_qr() {
         let (m, n) = (6000, 13);

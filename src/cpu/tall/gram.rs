@@ -1,6 +1,7 @@
 //! A^H A of a tall, narrow matrix, computed in double precision in one pass.
 //!
-//! The singular values of A are the square roots of its eigenvalues. It takes half the flops of a QR factorisation, and has no narrow panels.
+//! The singular values of A are the square roots of its eigenvalues. It takes half the flops of a QR factorisation, and has no narrow
+//! panels.
 //!
 //! For a matrix in single or half precision, products of two 24-bit numbers are exact in double precision, and no square overflows or
 //! underflows. Only the sums are rounded. The error of an eigenvalue is a small multiple of eps_64 ||A||^2. That of a singular value is at
@@ -38,8 +39,8 @@ use crate::{
 pub(crate) type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
 
 /// A leaf has at most `LEAF` rows, so that eight real columns of it fit in the L1 cache, and at most `LEAF_BYTES`, half of an L2 cache of
-/// 1 MiB. The sum in a lane is a chain of as many products as a leaf has registers of rows. Then the leaves of a run are summed in sequence,
-/// and then the runs. In double precision the rounding errors of these chains are those of R.
+/// 1 MiB. The sum in a lane is a chain of as many products as a leaf has registers of rows. Then the leaves of a run are summed in
+/// sequence, and then the runs. In double precision the rounding errors of these chains are those of R.
 const LEAF: usize = 512;
 const LEAF_BYTES: usize = 1 << 19;
 /// Fewest columns for which a matrix with contiguous rows is processed by rows: two AVX-512 registers.
@@ -58,8 +59,8 @@ const BLOCK: usize = 96;
 /// Rows multiplied at a time. A sum is a chain of this many products, and then of as many partial sums as there are pieces of rows.
 const ROWS: usize = 512;
 
-/// The upper triangle of A^H A (n x n) of the m x n matrix `a`, m >= n >= 1. Entries below the diagonal are unspecified. The result does not
-/// depend on the number of threads. If an entry of `a` is not finite, one of the diagonal is not finite either.
+/// The upper triangle of A^H A (n x n) of the m x n matrix `a`, m >= n >= 1. Entries below the diagonal are unspecified. The result does
+/// not depend on the number of threads. If an entry of `a` is not finite, one of the diagonal is not finite either.
 pub(crate) fn upper_gram<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>> {
     if a.ncols() <= NARROW { by_runs(a, watch) } else { by_blocks(a, watch) }
 }

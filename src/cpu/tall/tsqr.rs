@@ -1,8 +1,8 @@
 //! The triangular factor of a tall, narrow matrix in one pass over it (tall-and-skinny QR: Demmel, Grigori, Hoemmen and Langou 2012).
 //!
 //! The rows are cut into runs, which are independent. A run is read leaf by leaf. Each leaf is stacked below the R of the leaves before it,
-//! and factored in the L2 cache. Only R is kept, and the matrix is not copied. The R factors of the runs are stacked to form the next matrix,
-//! until one R is left. The cuts depend only on the shape, so the result does not depend on the number of threads.
+//! and factored in the L2 cache. Only R is kept, and the matrix is not copied. The R factors of the runs are stacked to form the next
+//! matrix, until one R is left. The cuts depend only on the shape, so the result does not depend on the number of threads.
 
 use std::ops::Range;
 
@@ -94,8 +94,8 @@ fn runs<T: Number>(
     in_runs(m, in_run, |body, rows| run(a, rows, leaf, body, watch, &rescale))
 }
 
-/// R of one run (`rows` of `a`) times a scale, leaf by leaf. For each leaf `rescale` returns the scale from there on, which may be lower than
-/// the one before. It is None while all rows are zero. `body` is workspace.
+/// R of one run (`rows` of `a`) times a scale, leaf by leaf. For each leaf `rescale` returns the scale from there on, which may be lower
+/// than the one before. It is None while all rows are zero. `body` is workspace.
 fn run<T: Number>(
     a: MatRef<'_, T>,
     rows: Range<usize>,

@@ -124,8 +124,8 @@ impl<T: Number, W: Scalar, F: Fn(T::Scalar) -> W + Copy> Add<'_, '_, T, W, F> {
         let from = |column: usize| Body { at: at.wrapping_add(column * ld), ld, rows };
         let (body_v, body_x, lanes_of) = (from(v), from(x), Lanes::<W, S>::N);
         let whole_v = K == at_once::<W, S>().0;
-        // SAFETY: the body and the source have these columns, as asserted, and nobody else uses the body. Where the body is written, the source
-        // has as many rows, which are contiguous.
+        // SAFETY: the body and the source have these columns, as asserted, and nobody else uses the body. Where the body is written, the
+        // source has as many rows, which are contiguous.
         let sums = unsafe {
             if v == 0 && x >= self.there && whole_v {
                 let columns: [*const T; C] = std::array::from_fn(|c| self.source.ptr_at(0, x + c));

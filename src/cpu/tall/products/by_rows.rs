@@ -85,7 +85,8 @@ struct Group<'a, 'b, T, W> {
 }
 
 impl<T, W: Scalar> Group<'_, '_, T, W> {
-    /// `K` columns of V and `C` registers, in a function of its own. If several were inlined into one function, compilers would spill registers.
+    /// `K` columns of V and `C` registers, in a function of its own. If several were inlined into one function, compilers would spill
+    /// registers.
     #[inline(never)]
     fn alone<S: Simd, const K: usize, const C: usize>(self, simd: S) {
         simd.vectorize(

@@ -74,8 +74,8 @@ mod tests {
         T::from_complex(Complex::new(part(3), part(5)))
     }
 
-    /// Entries are integers, so sums are exact in any order. On and above the diagonal X^H X equals its definition, in every memory order, also
-    /// for column counts that are no multiple of registers or groups, and for leaves whose rows are no multiple of registers.
+    /// Entries are integers, so sums are exact in any order. On and above the diagonal X^H X equals its definition, in every memory order,
+    /// also for column counts that are no multiple of registers or groups, and for leaves whose rows are no multiple of registers.
     fn exact<T: Number, S: Simd>(simd: S) {
         for (m, n, in_leaf) in [
             (5, 1, 16),
