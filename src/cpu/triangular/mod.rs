@@ -164,7 +164,7 @@ fn reciprocal<T: Scalar>(d: T) -> (T, T) {
     let (mantissa, exponent, _) = Float::integer_decode(size);
     let e = i32::from(exponent) + 64 - mantissa.leading_zeros() as i32;
     let limit = Re::<T>::exponent_limit();
-    // For exponents in the middle of the range s = 1. For others s d is near 1.
+    // For exponents in the middle of the range s = 1, so the reciprocal of a power of two is exact. For others s d is near 1.
     let k = if e.abs() < limit / 2 { 0 } else { (-e).clamp(-limit, limit) };
     let s = Re::<T>::from_double(2f64.powi(k));
     (T::from_real_impl(&s), T::recip_impl(&d.times(s)))
