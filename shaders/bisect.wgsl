@@ -2,7 +2,7 @@
 //
 //   C^T C - x I = L D L^T:   s_0 = -x,   d_i = q_i + s_i,   s_(i+1) = e_i (s_i / d_i) - x
 //   The number of negative d_i is the number of squared singular values below x.
-//   (The stationary recurrence: Fernando and Parlett 1994. Each count is that of a C with entries changed by a few units in the last place.)
+//   (The stationary recurrence: Fernando and Parlett 1994. Each count is that of a C with entries changed by a few ulps.)
 //
 //   squares   a factor, then n pairs (q_i, e_i), all at most 2
 //   bounds    for each k a lower and an upper bound of the square of the k-th singular value, ascending, k = 0, 1, ..., in and out

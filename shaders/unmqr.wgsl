@@ -2,16 +2,15 @@
 //
 //   X <- X - V (T^H (V^H X))     X rows x CPB,  V rows x TS,  T TS x TS,  W = T^H (V^H X) TS x CPB
 //
-//   dense.wgsl: the matrix as stored, strides (rs, cs), one of them 1: X in and out
-//   v   V as geqrt leaves it: one row of TS for each stacked row of the level, zeros outside the trapezoid
-//   t   T as geqrt leaves it: TS x TS row-major for each block from t_first on
+//   package::dense   the matrix as stored, strides (rs, cs), one of them 1: X in and out
+//   v                V as geqrt leaves it: one row of TS for each stacked row of the level, zeros outside the trapezoid
+//   t                T as geqrt leaves it: TS x TS row-major for each block from t_first on
 //
-// Workgroup (chunk of CPB columns, block). Rows pass through workgroup memory TS at a time, and all three products are left^H right of
-// tiles there: V^H X, T^H W, and (conj(V)^T)^H W. Each of TS/4 x CPB/8 threads owns a 4 x 8 piece of every product.
+// Workgroup = (chunk of CPB columns, block). TS rows at a time are staged in workgroup memory. All three products are left^H right of tiles
+// there: V^H X, T^H W, and (conj(V)^T)^H W. Each of TS/4 x CPB/8 threads owns a 4 x 8 piece of every product.
 //
-// X is read and written in 4 x 4 blocks: in vectors of four neighbours in memory (`vectors`), where rows and columns start at multiples of
-// four, else entry by entry. Vectors may reach beyond the matrix's last row or column, into what pads it in memory: zeros, which stay
-// zeros.
+// X is read and written in 4 x 4 blocks: in vectors of four adjacent entries (`vectors`) if rows and columns start at multiples of four,
+// else entry by entry. Vectors may extend beyond the last row or column of the matrix into its padding. This is zero, and stays zero.
 
 import package::tuning::{TS, TS4, CPB, CPB4, CPB8, I_LOW, J_LOW, UNMQR_THREADS};
 import package::dense::{read_entry, write_entry};

@@ -1,8 +1,8 @@
-//! The reflectors of bulge chasing, kept, and their application to any matrix. Twin: shaders/apply_chase.wgsl.
+//! Storage of the reflectors of bulge chasing, and their application to any matrix. Twin: `shaders/apply_chase.wgsl`.
 //!
-//! Both reflectors of cycle i of sweep R are on rows c0 ..= c1, c0 > R, and those of one sweep are disjoint. So those of a whole reduction
-//! step lie in one n x n array: v of the left one in column R below the diagonal, v of the right one in row R right of it, with tau in the
-//! place of the entry that is 1.
+//! Both reflectors of cycle i of sweep R act on indices c0 ..= c1, where c0 > R. The ranges of one sweep are disjoint. So the reflectors of
+//! a whole reduction step fit in one n x n array: v of the left reflector in column R below the diagonal, v of the right one in row R right
+//! of the diagonal. tau replaces the first entry of v, which is 1.
 
 use faer::{
     MatMut,

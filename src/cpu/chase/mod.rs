@@ -53,8 +53,8 @@ pub(crate) fn layout(n: usize, bandwidth: usize, tile_width: usize) -> BandLayou
 /// The type of the arithmetic on a band stored as `B`.
 type Wide<B> = <<B as Number>::Scalar as Scalar>::Wide;
 
-/// Runs all cycles of `step` on `band`, stored in `layout`; or some of them, where `watch` says that the call is to stop. The reflectors go
-/// to `keep`.
+/// Runs all cycles of `step` on `band`, stored in `layout`. Stops early with an error if `watch` reports cancellation. The reflectors go to
+/// `keep`.
 pub(crate) fn chase<B: Number>(
     band: &mut [B],
     layout: BandLayout,
@@ -213,12 +213,11 @@ fn wait(looks: &mut u32) {
     if *looks < PATIENCE { std::hint::spin_loop() } else { std::thread::yield_now() }
 }
 
-/// One cycle on the band: in place, or where the band is stored in a narrower type by way of `copy`. `v` has room for `c1 - c0 + 1`
-/// elements.
+/// One cycle on the band: in place, or through `copy` if the band is stored in a narrower type. `v` has room for `c1 - c0 + 1` elements.
 ///
 /// # Safety
-/// `band` holds `layout.n * layout.ld()` elements, the cycle's entries are inside `layout` with [`ROOM`] places after each column, and
-/// nobody else uses those columns meanwhile, nor the places of this cycle's reflectors in `keep`.
+/// `band` has `layout.n * layout.ld()` elements, and the cycle's entries are inside `layout`, which has [`ROOM`] elements of padding after
+/// each column. Nobody else uses those columns, or the entries of this cycle's reflectors in `keep`, during the call.
 #[inline(always)]
 unsafe fn cycle_in_band<B: Number, S: Simd>(
     lanes: Lanes<f64, S>,

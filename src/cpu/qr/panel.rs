@@ -103,7 +103,7 @@ pub(crate) fn factor<T: Scalar, S: Simd, const K: usize, const FULL: bool>(
             *unit = by.to_double();
             p[j][j..].iter_mut().chain(&mut *column).for_each(|x| *x = x.times(by));
             for (c, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: the body has K columns, of which `column` is not used meanwhile; they are only read.
+                // SAFETY: the body has K columns, which are only read; `column` is not used during the call.
                 *sum = unsafe { lanes.dot(body.read_column(j), body.read_column(c)) };
             }
             // SAFETY: as above.
@@ -216,7 +216,7 @@ unsafe fn pass_at<T: Scalar, S: Simd, const K: usize>(lanes: Lanes<T, S>, body: 
 /// the products x^H y of column J, x, with all columns y. For J = 0 nothing is updated, and for J = `K` no products are computed.
 ///
 /// # Safety
-/// The body has `K` columns, and nobody else uses them meanwhile.
+/// The body has `K` columns, and nobody else uses them during the call.
 #[inline(always)]
 unsafe fn pass<T: Scalar, S: Simd, const K: usize, const J: usize>(
     lanes: Lanes<T, S>,
@@ -308,7 +308,7 @@ pub(crate) fn apply<T: Scalar, S: Simd, const K: usize, const FULL: bool>(
 /// V^H X over the rows of a body, column by column.
 ///
 /// # Safety
-/// `v` has `K` columns and `x` has `C`, of the same number of rows, and nobody else uses them meanwhile.
+/// `v` has `K` columns and `x` has `C`, of the same number of rows, and nobody else uses them during the call.
 #[inline(always)]
 unsafe fn products_of<T: Scalar, S: Simd, const K: usize, const C: usize>(
     lanes: Lanes<T, S>,
@@ -400,7 +400,7 @@ unsafe fn add_products<T: Scalar, S: Simd, const K: usize>(lanes: Lanes<T, S>, v
 /// [`apply`] to `C` columns.
 ///
 /// # Safety
-/// `v` has `K` columns and `x` has `C`, of the same number of rows, and nobody else uses them meanwhile.
+/// `v` has `K` columns and `x` has `C`, of the same number of rows, and nobody else uses them during the call.
 #[inline(always)]
 unsafe fn apply_to<T: Scalar, S: Simd, const K: usize, const C: usize, const FULL: bool>(
     lanes: Lanes<T, S>,

@@ -200,7 +200,7 @@ impl<T: Scalar> Strip<T> {
     }
 
     /// # Safety
-    /// There are such rows, and nobody changes them meanwhile.
+    /// There are such rows, and nobody changes them during the call.
     #[inline(always)]
     unsafe fn load<S: Simd, const C: usize>(self, lanes: Lanes<T, S>) -> [[Lane<T, S>; REGISTERS]; C] {
         let mut rows = [[lanes.zero(); REGISTERS]; C];
@@ -214,7 +214,7 @@ impl<T: Scalar> Strip<T> {
     }
 
     /// # Safety
-    /// There are such rows, and nobody else uses them meanwhile.
+    /// There are such rows, and nobody else uses them during the call.
     #[inline(always)]
     unsafe fn store<S: Simd, const C: usize>(self, lanes: Lanes<T, S>, rows: [[Lane<T, S>; REGISTERS]; C]) {
         for c in 0..C {
@@ -237,7 +237,7 @@ trait Groups<T: Scalar> {
     /// The rows `first .. first + C`.
     ///
     /// # Safety
-    /// There are such rows, and nobody else uses them meanwhile.
+    /// There are such rows, and nobody else uses them during the call.
     unsafe fn group<S: Simd, const C: usize>(&self, lanes: Lanes<T, S>, first: usize);
 
     /// All of `count` rows.
