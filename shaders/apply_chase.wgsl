@@ -1,10 +1,10 @@
-// The reflectors that chase has kept in one reduction step, applied to any matrix. Twin: src/cpu/chase/apply.rs.
+// Application of the reflectors that chase has kept in one reduction step to any matrix. Twin: src/cpu/chase/apply.rs.
 //
-//   C <- op(H_0 H_1 ..) C for the left reflectors in the order of their sweeps, or for the right ones (RIGHT); sweeps first .. first + count
-//   op: the adjoint of the product (ADJOINT), or of its conjugate (CONJUGATE), or the product itself. Those of one sweep are disjoint.
+//   C <- op(H_0 H_1 ..) C, for the left reflectors, or the right ones (RIGHT), of sweeps first .. first + count, in the order of the sweeps
+//   op: the product, its adjoint (ADJOINT), and with conjugates of the reflectors (CONJUGATE). Reflectors of one sweep are disjoint.
 //
-//   kept         n x n as chase leaves it
-//   dense.wgsl   C as stored, n x cols, strides (rs, cs), in and out
+//   kept             n x n, as chase leaves it
+//   package::dense   C as stored, n x cols, strides (rs, cs), in and out
 //
 // Thread = column of C.
 
@@ -17,7 +17,7 @@ struct Params {
     n: u32,
     bandwidth: u32,
     tile_width: u32,
-    /// First sweep, and how many there are.
+    /// First sweep, and number of sweeps.
     first: u32,
     count: u32,
     /// Columns of C.
@@ -43,7 +43,7 @@ fn place(i: u32, j: u32) -> Place {
     return place_of(level, i, j);
 }
 
-/// Applies the reflector on rows c0 ..= c1 that is kept from `start` on, `stride` from entry to entry, to column j.
+/// Applies the reflector on rows c0 ..= c1 to column j. It is kept from index `start` on, with stride `stride`.
 fn apply(j: u32, c0: u32, c1: u32, start: u32, stride: u32) {
     let tau = real_part(kept[start]);
     let conjugated = (params.flags & CONJUGATE) != 0u;

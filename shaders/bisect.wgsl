@@ -1,12 +1,14 @@
-// Squares of the singular values of a bidiagonal C, by bisection on Sturm counts. Twin: src/bidiag_svdvals/bisection.rs.
+// Squares of the singular values of a bidiagonal C, by bisection on Sturm counts. Twin: src/algo/bidiag/bisection.rs.
 //
-//   C^T C - x I = L D L^T:   s_0 = -x,   d_i = q_i + s_i,   s_(i+1) = e_i (s_i / d_i) - x;   as many values^2 are below x as d_i are negative
-//   (the stationary recurrence: Fernando and Parlett 1994; each count is that of a C with entries changed by a few units in the last place)
+//   C^T C - x I = L D L^T:   s_0 = -x,   d_i = q_i + s_i,   s_(i+1) = e_i (s_i / d_i) - x
+//   The number of negative d_i is the number of squared singular values below x.
+//   (The stationary recurrence: Fernando and Parlett 1994. Each count is that of a C with entries changed by a few ulps.)
 //
-//   squares   a factor, then q_i and e_i side by side, n pairs, all at most 2
-//   bounds    for each k lower and upper bound of the square of the value k + 1 of which are below it or equal, in and out
+//   squares   a factor, then n pairs (q_i, e_i), all at most 2
+//   bounds    for each k a lower and an upper bound of the square of the k-th singular value, ascending, k = 0, 1, ..., in and out
 //
-// Thread = value. A dispatch makes `steps` steps; the first also sets the bounds. Between bounds far apart the middle is geometric.
+// Thread = singular value. A dispatch does `steps` steps. The first dispatch also sets the bounds. If the bounds are far apart, the
+// midpoint is their geometric mean.
 
 import package::tuning::{BISECT_THREADS, PIVOT, TOP};
 import package::scalar::{Real};
@@ -22,13 +24,13 @@ struct Params {
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(2) var<uniform> params: Params;
 
-/// How many squares of values are below x.
+/// The number of squared singular values below x.
 fn count_below(x: Real) -> u32 {
     var count = 0u;
     var s = -x;
     for (var i = 0u; i < params.n; i++) {
         var d = squares[2u * i + 1u] + s;
-        // A pivot of nothing: as if q_i were this much smaller.
+        // A negligible pivot is replaced, as if q_i were smaller by at most twice PIVOT.
         if abs(d) < PIVOT { d = -PIVOT; }
         count += select(0u, 1u, d < Real(0.0));
         s = squares[2u * i + 2u] * (s / d) - x;

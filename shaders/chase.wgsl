@@ -1,19 +1,19 @@
-// Bulge chasing: the cycles of one time step of a reduction step. Twin: src/cpu/chase.rs.
+// Bulge chasing: the cycles of one time step of a reduction step. Twin: src/cpu/chase/mod.rs.
 //
-//   Sweep R runs its cycle i at clock (cycles + 2) R + i; a time step is `cycles` ticks of the clock. A cycle is on the index range c0 ..= c1,
+//   Sweep R runs its cycle i at clock (cycles + 2) R + i. A time step is `cycles` ticks of the clock. A cycle acts on indices c0 ..= c1,
 //     c0 = R + bandwidth - tile_width + i bandwidth,  c1 = min(c0 + tile_width, n - 1),  row = R if i = 0, else c0 - bandwidth:
 //   right  H = I - tau v v^H from x = A[row, c0..=c1]^T;   A[row..=c1, c0..=c1]^T <- H A[row..=c1, c0..=c1]^T
 //   left   H = I - tau v v^H from x = A[c0..=c1, c0];      A[c0..=c1, c0..=last] <- H A[c0..=c1, c0..=last],
 //          last = min(c1 + bandwidth, n - 1)
-//   A row is transposed, not conjugated, so that both sides are y <- H y for lines y: the rows, or the columns, after x.
+//   A row is transposed, not conjugated. So both sides are y <- H y for lines y: the rows, or the columns, after x.
 //
 //   band   A in band storage, entries as stored, in and out
-//   kept   where reflectors are kept (`kept`): n x n, column-major; the reflector of a left cycle in column R from row c0 on, that of a right
-//          cycle in row R from column c0 on, tau in the place of the first entry, which is 1
+//   kept   (only if `kept`) n x n, column-major: the left reflector in column R from row c0 on, the right one in row R from column c0 on.
+//          tau replaces the first entry, which is 1.
 //
-// Workgroup g runs the active sweeps first + g, first + g + (number of workgroups), ...; they touch disjoint entries. PARTS threads hold
-// a line in registers, every PARTS-th entry each, and LINES lines are in work at once; neighbouring threads hold neighbours in memory:
-// of different rows on the right, of one column on the left. TAIL > c1 - c0, EACH = TAIL / PARTS rounded up.
+// Workgroup g runs the active sweeps first + g, first + g + (number of workgroups), ... These access disjoint entries. PARTS threads hold
+// a line in registers, every PARTS-th entry each. LINES lines are processed at once. Neighbouring threads hold entries that are adjacent in
+// memory: of different rows on the right, of one column on the left. TAIL > c1 - c0, EACH = TAIL / PARTS rounded up.
 
 import package::tuning::{TAIL, LINES, PARTS, EACH, CHASE_THREADS};
 import package::scalar::{Scalar, Stored, ONE, conjugate, load, multiply_add, store, times};
@@ -29,10 +29,10 @@ struct Params {
     ku: u32,
     bandwidth: u32,
     tile_width: u32,
-    /// Ticks of a time step, and the first of this one.
+    /// Ticks of a time step, and the first tick of this one.
     cycles: u32,
     clock: u32,
-    /// First active sweep, and how many there are.
+    /// First active sweep, and number of active sweeps.
     first: u32,
     count: u32,
 }
@@ -44,7 +44,7 @@ struct Params {
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(PARAMETERS) var<uniform> params: Params;
 
-/// What a reflector is made of, and its partial sums: entry k is in group k % GROUPS.
+/// The vector of a reflector, and partial sums of squares: entry k is in group k % GROUPS.
 const GROUPS = 8u;
 var<workgroup> x: array<Scalar, TAIL>;
 var<workgroup> squares: array<Squares, GROUPS>;
@@ -53,7 +53,7 @@ var<workgroup> v_lengths: array<Pair, GROUPS>;
 /// Each thread's share of v^H y.
 var<workgroup> shares: array<ScalarPair, CHASE_THREADS>;
 
-/// The reflector of x_0 ..= x_last. Every thread calls it, and adds the groups up for itself.
+/// The reflector of x_0 ..= x_last. Every thread calls it, and adds up all groups itself.
 fn reflector(thread: u32, last: u32) -> Reflector {
     for (var g = thread; g < GROUPS; g += CHASE_THREADS) {
         var sum = Squares();
@@ -67,7 +67,7 @@ fn reflector(thread: u32, last: u32) -> Reflector {
         squares[g] = sum;
         lengths[g] = length;
     }
-    // All groups' sums are there before they are added.
+    // The sums of all groups are complete before they are added.
     workgroupBarrier();
     var sum = Squares();
     var length = Pair();
@@ -88,7 +88,7 @@ fn tau_of(h: Reflector, thread: u32, last: u32) -> Pair {
         }
         v_lengths[g] = length;
     }
-    // All groups' sums are there before they are added.
+    // The sums of all groups are complete before they are added.
     workgroupBarrier();
     if all(h.inverse == Scalar()) {
         return Pair();
@@ -108,7 +108,7 @@ fn entry_of_v(h: Reflector, k: u32) -> Scalar {
     return times(x[k], h.inverse);
 }
 
-/// The place of the reflector of one side of a cycle in `kept`, and from one entry of it to the next.
+/// The index in `kept` of the reflector of one side of a cycle, and its stride.
 @if(kept) var<private> keep_at: u32;
 @if(kept) var<private> keep_stride: u32;
 
@@ -121,13 +121,13 @@ fn one_side(thread: u32, start: u32, stride: u32, across: u32, lines: u32, last:
     for (var k = thread; k <= last; k += CHASE_THREADS) {
         x[k] = load(band[start + k * stride]);
     }
-    // The first lines are on their way while the reflector is made.
+    // The first lines are loaded before the reflector is computed, to hide the latency.
     var y: array<Scalar, EACH>;
     for (var e = 0u; e < EACH; e++) {
         let k = part + e * PARTS;
         if line < lines && k <= last { y[e] = load(band[start + (line + 1u) * across + k * stride]); }
     }
-    // x is there before it is read.
+    // x is complete before it is read.
     workgroupBarrier();
     let h = reflector(thread, last);
     let tau = tau_of(h, thread, last);
@@ -149,7 +149,7 @@ fn one_side(thread: u32, start: u32, stride: u32, across: u32, lines: u32, last:
         }
         if PARTS > 1u {
             shares[thread] = share;
-            // All shares of a line are there before they are added.
+            // All shares of a line are complete before they are added.
             workgroupBarrier();
             share = ScalarPair();
             for (var p = 0u; p < PARTS; p++) {
@@ -164,11 +164,11 @@ fn one_side(thread: u32, start: u32, stride: u32, across: u32, lines: u32, last:
             }
         }
         if PARTS > 1u {
-            // Everyone has added the shares up before the next lines' replace them.
+            // All threads have added up the shares before those of the next lines overwrite them.
             workgroupBarrier();
         }
     }
-    // Everyone is done with x before it is replaced, and what the next side reads has been written.
+    // All threads have read x before it is overwritten, and have written what the next side reads.
     storageBarrier();
     workgroupBarrier();
 }
@@ -182,12 +182,12 @@ fn chase(
     zero = params.n >> 31u;
     let shape = Layout(params.n, params.ld, params.ku);
     let left_over = params.bandwidth - params.tile_width;
-    // Neighbours in a row of A lie this far apart; in a column they lie side by side.
+    // The stride along a row of A. Along a column it is 1.
     let along_row = params.ld - 1u;
     for (var g = workgroup.x; g < params.count; g += workgroups.x) {
         let sweep = params.first + g;
         let start = (params.cycles + 2u) * sweep;
-        // The sweep's cycles in all, and those of this time step.
+        // The number of cycles of the sweep, and the end of those in this time step.
         let all = (params.n - 1u - left_over - sweep + params.bandwidth - 1u) / params.bandwidth;
         let end = min(params.clock + params.cycles - start, all);
         for (var i = max(params.clock, start) - start; i < end; i++) {

@@ -1,4 +1,4 @@
-// The diagonal of a matrix, to be looked at on the host.
+// The diagonal of a matrix, for reading back to the host.
 //
 //   d_i = a[i stride], 0 <= i < n
 //

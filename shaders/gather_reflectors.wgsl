@@ -1,11 +1,11 @@
-// The reflectors that geqrt has kept, made ready for unmqr to apply. Twin: gather_reflectors in src/cpu/qr/geqrt.rs.
+// Copies the reflectors that geqrt has kept to the input of unmqr. Twin: gather_reflectors in src/cpu/qr/geqrt.rs.
 //
-//   dense.wgsl: the matrix as stored, strides (rs, cs), with V of the level's blocks below their diagonals
-//   v        V, unit lower trapezoidal, one row of TS for each stacked row of the level; conjugated if asked for; out
-//   t        T, or T^H where not the adjoint is to be applied, TS x TS row-major for each block; conjugated if asked for; out
-//   kept_t   T of all levels, as geqrt has left it
+//   package::dense   the matrix as stored, strides (rs, cs), with V of the level's blocks below their diagonals
+//   v                V, unit lower trapezoidal, one row of TS for each stacked row of the level; conjugated if CONJUGATE; out
+//   t                T if ADJOINT, else T^H, TS x TS row-major for each block; conjugated if CONJUGATE; out
+//   kept_t           T of all levels, as geqrt has left it
 //
-// unmqr applies the adjoint of I - V T V^H for the T that it is given. Thread = entry of v, or of t.
+// unmqr applies the adjoint of I - V T V^H for the T in `t`. Thread = entry of v, or of t.
 
 import package::tuning::{TS, LINEAR_THREADS};
 import package::dense::{read_entry};

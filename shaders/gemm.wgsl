@@ -4,8 +4,8 @@
 //
 //   bindings: shared/operands.wgsl. X and C are windows of b with disjoint rows: X in at params.x, C in and out at params.c
 //
-// Workgroup (chunk of CPB columns, chunk of TS rows) of C. M and X pass through workgroup memory TS columns and rows at a time. Each of
-// TS/4 x CPB/8 threads owns a 4 x 8 piece of C. Beyond the edges tiles are zero, so that products know no edges.
+// Workgroup = (chunk of CPB columns, chunk of TS rows) of C. TS columns of M and TS rows of X at a time are staged in workgroup memory.
+// Each of TS/4 x CPB/8 threads owns a 4 x 8 piece of C. Tiles are padded with zeros beyond the edges, so products need no bounds checks.
 
 import package::tuning::{TS, TS4, CPB, CPB4, CPB8, GEMM_THREADS};
 import package::operands::{b, factors, entry_of_m};
@@ -23,7 +23,7 @@ struct Params {
     c: u32,
     b_rs: u32,
     b_cs: u32,
-    /// 1 if M's entries are the conjugates of a's; 256 times alpha's index; 65536 times beta's.
+    /// The sum of 1 (the entries of M are conjugates of those of a), 256 times alpha's index, and 65536 times beta's index.
     flags: u32,
 }
 
@@ -46,7 +46,7 @@ fn of_x(i: u32, j: u32) -> Scalar {
     return Scalar();
 }
 
-/// Copies TS x TS of M, from row `row` and column `k` on, into `left` as M^H. Neighbouring threads take neighbours in memory.
+/// Copies TS x TS of M, from row `row` and column `k` on, into `left` as M^H. Neighbouring threads read adjacent memory.
 fn stage_left(thread: u32, row: u32, k: u32) {
     for (var e = thread; e < TS * TS4; e += GEMM_THREADS) {
         let by_columns = params.a_rs == 1u;
@@ -62,7 +62,7 @@ fn stage_left(thread: u32, row: u32, k: u32) {
     }
 }
 
-/// Copies TS x CPB of X, from row `k` and column `col` on, into `right`. Neighbouring threads take neighbours in memory.
+/// Copies TS x CPB of X, from row `k` and column `col` on, into `right`. Neighbouring threads read adjacent memory.
 fn stage_right(thread: u32, k: u32, col: u32) {
     for (var e = thread; e < TS * CPB4; e += GEMM_THREADS) {
         let by_rows = params.b_cs == 1u;
@@ -85,7 +85,7 @@ fn gemm(
         return;
     }
     let col = workgroup.x * CPB;
-    // Neighbouring threads own neighbours in memory.
+    // Neighbouring threads own entries that are adjacent in memory.
     let by_rows = params.b_cs == 1u;
     let i = select(thread % TS4, thread / CPB8, by_rows);
     let j = select(thread / TS4, thread % CPB8, by_rows);
@@ -94,17 +94,17 @@ fn gemm(
     for (var k = 0u; k < params.inner; k += TS) {
         stage_left(thread, row, k);
         stage_right(thread, k, col);
-        // Both tiles are there before they are multiplied.
+        // Both tiles are complete before they are multiplied.
         workgroupBarrier();
         sum = transposed_product(sum, i, j);
-        // Everyone is done with the tiles before they are replaced.
+        // All threads have read the tiles before they are overwritten.
         workgroupBarrier();
     }
     update_tile(row + 4u * i, col + 4u * j, sum.near);
     update_tile(row + 4u * i, col + 4u * (j + CPB8), sum.far);
 }
 
-/// `update_row` for four rows from row i and column j on.
+/// `update_row` for the four rows from i on, at column j.
 fn update_tile(i: u32, j: u32, tile: Tile) {
     update_row(i, j, lanes(tile.r0));
     update_row(i + 1u, j, lanes(tile.r1));
@@ -112,7 +112,7 @@ fn update_tile(i: u32, j: u32, tile: Tile) {
     update_row(i + 3u, j, lanes(tile.r3));
 }
 
-/// C[i, j..j + 4] <- beta C[i, j..j + 4] + alpha four, where C has these entries.
+/// C[i, j..j + 4] <- beta C[i, j..j + 4] + alpha four, for the entries that are inside C.
 fn update_row(i: u32, j: u32, four: Lanes) {
     if i < params.rows {
         let at = params.c + i * params.b_rs;

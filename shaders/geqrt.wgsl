@@ -1,21 +1,21 @@
-// QR factorisation of the blocks of a panel, in compact WY form. Twin: src/cpu/geqrt.rs.
+// QR factorisation of the blocks of a panel, in compact WY form. Twin: src/cpu/qr/geqrt.rs.
 //
 //   Block X (rows x width)  =  (I - V T V^H) R,    rows <= ROWS = SPLIT * SLICE, width <= TS, r = min(rows, width) reflectors
 //
-//   dense.wgsl: the matrix as stored, strides (rs, cs): X in, R over zeros out
-//   v   V, unit lower trapezoidal, one row of TS for each stacked row of the level (columns from r on zero)
-//   t   T, upper triangular, TS x TS row-major for each block from t_first on (rows and columns from r on zero)
+//   package::dense   the matrix as stored, strides (rs, cs): X in, R over zeros out
+//   v                V, unit lower trapezoidal, one row of TS for each stacked row of the level (columns from r on zero), out
+//   t                T, upper triangular, TS x TS row-major for each block from t_first on (rows and columns from r on zero), out
 //
-// Where reflectors are kept (`kept`), V below its diagonal goes to the matrix too, in the place of the zeros.
+// If reflectors are kept (`kept`), V below its diagonal also goes to the matrix, in place of the zeros.
 //
-// Workgroup = block. Thread (c, s) of TS x SPLIT holds x_k = X[s + k SPLIT, c] in registers; neighbouring threads hold neighbours in
-// memory, of a row or of a column. Column after column:
+// Workgroup = block. Thread (c, s) of TS x SPLIT holds x_k = X[s + k SPLIT, c] in registers. Neighbouring threads hold entries of a row or
+// of a column that are adjacent in memory. Column by column:
 //
 //   v_j from X[j.., j];   u_c = v_j^H X[j.., c] for every c
 //   c > j:  X[j.., c] -= tau u_c v_j          c < j:  registers hold v_c, so conj(u_c) = (V^H V)_cj, which T needs
 //
-// u_c is added up over the SPLIT threads of column c, v_j^H v_j over those of column j. Where a column's threads are neighbours in a
-// subgroup, they add up both, with one barrier a column; else through workgroup memory, with two.
+// u_c is summed over the SPLIT threads of column c, and v_j^H v_j over those of column j. If the threads of a column are neighbours in a
+// subgroup, they sum both by shuffles, with one barrier per column. Otherwise they use workgroup memory, with two barriers per column.
 
 import package::tuning::{TS, SPLIT, SLICE, ROWS, GEQRT_THREADS};
 import package::scalar::{Real, Scalar, ONE, conjugate, load, multiply_add, real_part, store, times};
@@ -31,11 +31,11 @@ import package::compact_wy::{gram, make_row_of_t, entry_of_t};
 @if(immediates) var<immediate> level: Level;
 @else @group(0) @binding(2) var<uniform> level: Level;
 
-/// Column j, and the SPLIT shares of its tail's sum of squares; twice, for even and for odd j.
+/// Column j, and the SPLIT partial sums of squares of its tail. Double-buffered: one half for even j, one for odd j.
 var<workgroup> column: array<Scalar, 2 * ROWS>;
 var<workgroup> squares: array<Squares, 2 * SPLIT>;
-/// The shares of u_c below row j (of v_j^H v_j for c = j), SPLIT rows, and X[j, c]. With four more to a row, neither neighbours in a row
-/// nor 4 x 8 neighbours meet in a bank.
+/// The SPLIT partial sums of u_c below row j (of v_j^H v_j for c = j), and X[j, c]. Rows are padded by four entries: neither neighbours in
+/// a row nor 4 x 8 neighbours conflict in a bank.
 const SHARES_LD = TS + 4u;
 var<workgroup> shares: array<Scalar, SPLIT * SHARES_LD>;
 var<workgroup> top: array<Scalar, TS>;
@@ -81,7 +81,8 @@ fn geqrt(
             }
             squares[side * SPLIT + s] = sum;
         }
-        // Column j is complete before any thread reads it. (Two sides: nobody still reads this one, from column j - 2.)
+        // Column j is complete before any thread reads it. (Double buffering: no thread still reads column j - 2, which this one
+        // overwrites.)
         workgroupBarrier();
 
         var sum = Squares();
@@ -113,7 +114,7 @@ fn geqrt(
         } else {
             shares[s * SHARES_LD + c] = share;
             if j % SPLIT == s { top[c] = own_top; }
-            // The shares of every u_c are complete before they are added; those of column j - 1 were read before the last barrier.
+            // The shares of every u_c are complete before they are added. Those of column j - 1 were read before the previous barrier.
             workgroupBarrier();
             dot = exactly(top[c]);
             square = Pair();
@@ -151,10 +152,10 @@ fn geqrt(
         }
     }
 
-    // The upper triangle and the diagonal of `gram`, written by all columns' threads, are complete before rows of T are made of them.
+    // The upper triangle and the diagonal of `gram`, which threads of all columns write, are complete before T is computed from them.
     workgroupBarrier();
     if s == 0u { make_row_of_t(c, reflectors); }
-    // All of T is there before the workgroup copies it out.
+    // T is complete before the workgroup copies it out.
     workgroupBarrier();
     for (var e = thread; e < TS * TS; e += GEQRT_THREADS) {
         t[(level.t_first + q) * TS * TS + e] = entry_of_t(e / TS, e % TS, reflectors);

@@ -1,11 +1,11 @@
-// The largest entry of a matrix, for stage 0 of one that is on the device.
+// The largest entry of a matrix: stage 0 of a matrix that is on the device.
 //
 //   found_t = max of |Re a_e| and |Im a_e| over e = t, t + T, t + 2 T, ... < len, T = number of threads;  -1 if one is NaN or infinite
 //
-//   a         len numbers in lines of `inner`, the next line `ld` further on, in
+//   a         len entries in lines of `inner`, with leading dimension `ld`, in
 //   found     T real numbers, out
 //
-// Thread = t, and `each` entries.
+// Thread t reads `each` entries.
 
 import package::tuning::{LINEAR_THREADS, SMALLEST_NORMAL};
 import package::scalar::{Real, Scalar};
@@ -22,15 +22,15 @@ struct Params {
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(2) var<uniform> params: Params;
 
-/// Whether x is neither NaN nor infinite: by its bits, for compilers may take it that there is no NaN. (A finite f64 times the smallest
-/// normal number is a finite f32.)
+/// Whether x is neither NaN nor infinite. The bits are tested, because compilers may assume that there is no NaN. (A finite f64 times the
+/// smallest normal number is a finite f32.)
 fn is_finite(x: Real) -> bool {
     @if(f64) let near = f32(x * SMALLEST_NORMAL);
     @else let near = x;
     return (bitcast<u32>(near) & 0x7f800000u) != 0x7f800000u;
 }
 
-/// The larger one, or -1.
+/// max(most, |x|), or -1 if x is not finite or most is -1.
 fn larger(most: Real, x: Real) -> Real {
     if most < Real(0.0) || !is_finite(x) {
         return Real(-1.0);

@@ -1,11 +1,11 @@
-// Dense to band storage. Twin: src/cpu/pack_band.rs.
+// Dense to band storage. Twin: src/cpu/qr/pack_band.rs.
 //
-//   B(i, j) = A(i, j) for j - bandwidth <= i <= j, else 0, over all n x ld places of the band
+//   B(i, j) = A(i, j) for j - bandwidth <= i <= j, else 0, for all n x ld elements of the band
 //
-//   dense.wgsl: the matrix as stored, strides (rs, cs); its leading n x n part is read
-//   band   B in band storage, entries as stored, out
+//   package::dense   the matrix as stored, strides (rs, cs), of which the leading n x n part is read
+//   band             B in band storage, entries as stored, out
 //
-// Thread = place in the band.
+// Thread = element of the band.
 
 import package::tuning::{LINEAR_THREADS};
 import package::band::{is_of_band};

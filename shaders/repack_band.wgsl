@@ -1,11 +1,11 @@
-// An upper band packed tight, as unpack_band leaves it, to band storage.
+// A packed upper band, as unpack_band leaves it, to band storage.
 //
-//   B(i, j) = packed[j (bandwidth + 1) + bandwidth + i - j] for j - bandwidth <= i <= j, else 0, over all n x ld places of the band
+//   B(i, j) = packed[j (bandwidth + 1) + bandwidth + i - j] for j - bandwidth <= i <= j, else 0, for all n x ld elements of the band
 //
 //   packed   Scalars, n columns of bandwidth + 1, in
 //   band     B in band storage, entries as stored, out
 //
-// Thread = place in the band.
+// Thread = element of the band.
 
 import package::tuning::{LINEAR_THREADS};
 import package::band::{is_of_band};

@@ -1,12 +1,12 @@
-// A matrix on the device, scaled into another of the same memory order: stage 0 of one that need not be uploaded.
+// Scales a matrix on the device into another one of the same memory order: stage 0 of a matrix that is on the device.
 //
 //   out[j ld + k] = factors[0] a[j from_ld + k] for k < inner, else 0,  0 <= k < ld, 0 <= j ld < len
 //
-//   a         lines of `inner` numbers, in
-//   out       lines of ld >= inner numbers as stored, out
-//   factors   one real number, which for complex a has the imaginary part zero
+//   a         lines of `inner` entries, with leading dimension from_ld, in
+//   out       lines of ld >= inner entries as stored, out
+//   factors   one real number; for complex a its imaginary part is zero
 //
-// Thread = place in `out`.
+// Thread = element of `out`.
 
 import package::tuning::{LINEAR_THREADS};
 import package::scalar::{Scalar, Stored, store, times};

@@ -1,12 +1,12 @@
-// The squares of a bidiagonal's moduli, brought to at most 2: what `bisect` counts with.
+// The squared moduli of the entries of a bidiagonal, scaled to at most 2: the input of `bisect`.
 //
 //   squares[0] = f,  squares[2 i + 1] = |f B(i, i)|^2,  squares[2 i + 2] = |f B(i, i + 1)|^2,  0 <= i < n, with 0 for the last;
-//   f = 1 / the largest real or imaginary part, rounded; 1 for a zero matrix
+//   f = 1 / the largest real or imaginary part, rounded; 1 if that is below the smallest normal number
 //
 //   band      B in band storage, entries as stored, in
 //   squares   2 n + 1 real numbers, out
 //
-// One workgroup; thread = every LINEAR_THREADS-th column.
+// There is one workgroup. A thread handles every LINEAR_THREADS-th column.
 
 import package::tuning::{LINEAR_THREADS, SMALLEST_NORMAL};
 import package::scalar::{Real, Scalar, Stored, load};
@@ -23,10 +23,10 @@ struct Params {
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(2) var<uniform> params: Params;
 
-/// The largest part that each thread has seen.
+/// The largest real or imaginary part that each thread has seen.
 var<workgroup> largest: array<Real, LINEAR_THREADS>;
 
-/// B(i, j), or zero outside.
+/// B(i, j), or zero outside the band.
 fn entry(i: u32, j: u32) -> Scalar {
     if j < params.n && j <= i + params.ku {
         return load(band[band_index(Layout(params.n, params.ld, params.ku), i, j)]);
@@ -54,7 +54,7 @@ fn square_bidiagonal(@builtin(local_invocation_index) thread: u32) {
         most = max(most, max(largest_part(entry(i, i)), largest_part(entry(i, i + 1u))));
     }
     largest[thread] = most;
-    // Every thread's largest is there before they are compared.
+    // The maxima of all threads are complete before they are compared.
     workgroupBarrier();
     for (var k = 0u; k < LINEAR_THREADS; k++) {
         most = max(most, largest[k]);

@@ -1,10 +1,10 @@
-// The base of the triangular recursion, multiplying. Twin: src/cpu/trmm.rs.
+// The base case of the triangular recursion for multiplication. Twin: src/cpu/triangular/trmm.rs.
 //
 //   B <- alpha M B     M order x order triangular, order <= BASE;  B order x cols
 //
-//   bindings, and the order in which rows are known: shared/triangle.wgsl
+//   bindings, and the order of rows: shared/triangle.wgsl
 //
-// Workgroup = chunk of 4 GROUPS columns of B; thread (p, g) of BASE x GROUPS makes row p, columns 4 g.. of the chunk:
+// Workgroup = chunk of 4 GROUPS columns of B. Thread (p, g) of BASE x GROUPS computes row p, columns 4 g .. 4 g + 4 of the chunk:
 //
 //   x_p <- sum_{q <= p} M_pq x_q
 
@@ -26,7 +26,7 @@ fn trmm(
     let g = mine.g;
     stage_triangle(thread);
     old[p * GROUPS + g] = load_four(p, mine.col);
-    // Triangle and old rows are there before they are multiplied, and every row has been read before any is replaced.
+    // The triangle and the old rows are complete before they are multiplied, and every row has been read before any is overwritten.
     workgroupBarrier();
     if p < params.order {
         var sum = Scalar4();

@@ -1,16 +1,16 @@
-// The reflectors of a panel's blocks, applied to the columns right of it. Twin: src/cpu/unmqr.rs.
+// Application of the reflectors of a panel's blocks to the columns right of it. Twin: src/cpu/qr/unmqr.rs.
 //
 //   X <- X - V (T^H (V^H X))     X rows x CPB,  V rows x TS,  T TS x TS,  W = T^H (V^H X) TS x CPB
 //
-//   dense.wgsl: the matrix as stored, strides (rs, cs), one of them 1: X in and out
-//   v   V as geqrt leaves it: one row of TS for each stacked row of the level, zeros outside the trapezoid
-//   t   T as geqrt leaves it: TS x TS row-major for each block from t_first on
+//   package::dense   the matrix as stored, strides (rs, cs), one of them 1: X in and out
+//   v                V as geqrt leaves it: one row of TS for each stacked row of the level, zeros outside the trapezoid
+//   t                T as geqrt leaves it: TS x TS row-major for each block from t_first on
 //
-// Workgroup (chunk of CPB columns, block). Rows pass through workgroup memory TS at a time, and all three products are left^H right of
-// tiles there: V^H X, T^H W, and (conj(V)^T)^H W. Each of TS/4 x CPB/8 threads owns a 4 x 8 piece of every product.
+// Workgroup = (chunk of CPB columns, block). TS rows at a time are staged in workgroup memory. All three products are left^H right of tiles
+// there: V^H X, T^H W, and (conj(V)^T)^H W. Each of TS/4 x CPB/8 threads owns a 4 x 8 piece of every product.
 //
-// X is read and written in 4 x 4 blocks: in vectors of four neighbours in memory (`vectors`), where rows and columns start at multiples of
-// four, else entry by entry. Vectors may reach beyond the matrix's last row or column, into what pads it in memory: zeros, which stay zeros.
+// X is read and written in 4 x 4 blocks: in vectors of four adjacent entries (`vectors`) if rows and columns start at multiples of four,
+// else entry by entry. Vectors may extend beyond the last row or column of the matrix into its padding. This is zero, and stays zero.
 
 import package::tuning::{TS, TS4, CPB, CPB4, CPB8, I_LOW, J_LOW, UNMQR_THREADS};
 import package::dense::{read_entry, write_entry};
@@ -28,7 +28,7 @@ fn load_block(g: u32, end: u32, c: u32) -> Tile {
     var block = Tile();
     if g >= end || c >= level.cols { return block; }
     @if(vectors) {
-        // Lines of memory: columns or rows of X, of which the first is always there. Four of them are in one buffer.
+        // Lines are the contiguous columns or rows of X. The first of the four always exists, and all four are in one buffer.
         let by_rows = level.cs == 1u;
         let first = place_of(level, matrix_row(level, g), c);
         let lines = select(level.cols - c, end - g, by_rows);
@@ -46,7 +46,7 @@ fn load_block(g: u32, end: u32, c: u32) -> Tile {
     return block;
 }
 
-/// The same block of X, less `block`.
+/// Subtracts `block` from the same block of X.
 fn subtract_block(g: u32, end: u32, c: u32, block: Tile) {
     if g >= end || c >= level.cols { return; }
     @if(vectors) {
@@ -67,13 +67,13 @@ fn subtract_block(g: u32, end: u32, c: u32, block: Tile) {
     }
 }
 
-/// Where the vector of four is that starts at `first`, `lines` lines further.
+/// The place, in vectors of four, of the vector that is `lines` lines after `first`.
 @if(vectors)
 fn line_after(first: Place, lines: u32) -> Place {
     return Place(first.buffer, (first.at + lines * max(level.rs, level.cs)) / 4u);
 }
 
-/// The four entries at `place`, less `four`.
+/// Subtracts `four` from the four entries at `place`.
 @if(vectors)
 fn subtract_four(place: Place, four: Scalar4) {
     write_entry(place, store4(difference4(load4(read_entry(place)), four)));
@@ -101,13 +101,13 @@ fn subtract_row(g: u32, c: u32, four: Lanes) {
     if c + 3u < level.cols { subtract_one(place_of(level, row, c + 3u), four.w); }
 }
 
-/// The entry at `place`, less x.
+/// Subtracts x from the entry at `place`.
 @if(!vectors)
 fn subtract_one(place: Place, x: Scalar) {
     write_entry(place, store(load(read_entry(place)) - x));
 }
 
-/// Copies `count` rows of V from stacked row g on, or of T, into `left`; zeros below them.
+/// Copies `count` rows of V from stacked row g on, or of T from row g on, into `left`, with zeros below them.
 fn stage_left(thread: u32, g: u32, count: u32, from_t: bool) {
     for (var e = thread; e < TS * TS4; e += UNMQR_THREADS) {
         let r = e / TS4;
@@ -121,10 +121,10 @@ fn stage_left(thread: u32, g: u32, count: u32, from_t: bool) {
     }
 }
 
-/// conj(V)^T of `count` rows of V from stacked row g on, into `left`; zeros right of them. A thread turns blocks of 4 x 4.
+/// Copies conj(V)^T of `count` rows of V from stacked row g on into `left`, with zeros right of them. A thread transposes 4 x 4 blocks.
 fn stage_left_transposed(thread: u32, g: u32, count: u32) {
     for (var e = thread; e < TS4 * TS4; e += UNMQR_THREADS) {
-        // Neighbours in a row of `left` are stored by neighbouring threads.
+        // Neighbouring threads store adjacent vectors of a row of `left`.
         let r = 4u * (e % TS4);
         let k = e / TS4;
         let at = (g + r) * TS4 + k;
@@ -148,9 +148,9 @@ fn conjugate4(four: Scalar4) -> Scalar4 {
     return join(Lanes(conjugate(each.x), conjugate(each.y), conjugate(each.z), conjugate(each.w)));
 }
 
-/// Copies rows of X from stacked row g on, columns `col` .. `col + CPB`, into `right`; zeros from row `end` and outside the matrix.
-/// Neighbouring threads take neighbours in memory; where those are rows, eight threads take two by four blocks, which they store
-/// in different banks.
+/// Copies rows of X from stacked row g on, columns `col` .. `col + CPB`, into `right`, with zeros from row `end` on and outside the matrix.
+/// Neighbouring threads read adjacent memory. In column-major order I_LOW x J_LOW threads take as many blocks, which they store in
+/// different banks.
 fn stage_right(thread: u32, g: u32, end: u32, col: u32) {
     for (var e = thread; e < TS4 * CPB4; e += UNMQR_THREADS) {
         let by_rows = level.cs == 1u;
@@ -174,7 +174,7 @@ fn unmqr(
     let rows = min(level.block_rows, level.rows - first);
     let end = first + rows;
     let col = level.col + level.width + workgroup.x * CPB;
-    // Neighbouring threads own neighbours in memory.
+    // Neighbouring threads own entries that are adjacent in memory.
     let by_rows = level.cs == 1u;
     let i = select(thread % TS4, thread / CPB8, by_rows);
     let j = select(thread / TS4, thread % CPB8, by_rows);
@@ -184,32 +184,32 @@ fn unmqr(
     for (var g = 0u; g < rows; g += TS) {
         stage_left(thread, first + g, rows - g, false);
         stage_right(thread, first + g, end, col);
-        // Both tiles are there before they are multiplied.
+        // Both tiles are complete before they are multiplied.
         workgroupBarrier();
         w = transposed_product(w, i, j);
-        // Everyone is done with the tiles before they are replaced.
+        // All threads have read the tiles before they are overwritten.
         workgroupBarrier();
     }
 
     // W <- T^H W
     store_right(w, i, j);
     stage_left(thread, (level.t_first + q) * TS, TS, true);
-    // T and W are there before they are multiplied.
+    // T and W are complete before they are multiplied.
     workgroupBarrier();
     w = transposed_product(Piece(), i, j);
-    // Everyone is done with the old W, and with T, before they are replaced.
+    // All threads have read the old W and T before they are overwritten.
     workgroupBarrier();
     store_right(w, i, j);
 
     // X <- X - V W
     for (var g = 0u; g < rows; g += TS) {
         stage_left_transposed(thread, first + g, rows - g);
-        // The rows of V, and the new W, are there before they are multiplied.
+        // The rows of V and the new W are complete before they are multiplied.
         workgroupBarrier();
         let product = transposed_product(Piece(), i, j);
         subtract_block(first + g + 4u * i, end, col + 4u * j, product.near);
         subtract_block(first + g + 4u * i, end, col + 4u * (j + CPB8), product.far);
-        // Everyone is done with these rows of V before they are replaced.
+        // All threads have read these rows of V before they are overwritten.
         workgroupBarrier();
     }
 }

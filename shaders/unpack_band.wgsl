@@ -1,11 +1,11 @@
-// Upper band out of band storage, packed tight for reading back. Twin: download_band and bidiagonal in src/cpu/mod.rs.
+// Upper band out of band storage, packed for reading back. Twin: download_band and bidiagonal in src/cpu/kernels.rs.
 //
 //   out[j (bandwidth + 1) + p] = B(j + p - bandwidth, j),  0 <= p <= bandwidth;  0 above row 0
 //
 //   band   B in band storage, entries as stored, in
 //   out    Scalars, n columns of bandwidth + 1
 //
-// Thread = place in `out`.
+// Thread = element of `out`.
 
 import package::tuning::{LINEAR_THREADS};
 import package::scalar::{Scalar, Stored, load};

@@ -1,6 +1,6 @@
-// Band storage (kernels.rs: BandLayout).
+// Band storage. Twin: BandLayout in src/tile/band_layout.rs.
 
-/// Column after column, `ld` elements each, `ku` of them above the diagonal.
+/// Column-major with leading dimension `ld`. The diagonal entry of a column is at offset `ku`.
 struct Layout {
     n: u32,
     ld: u32,
@@ -12,7 +12,7 @@ fn band_index(shape: Layout, i: u32, j: u32) -> u32 {
     return j * shape.ld + shape.ku + i - j;
 }
 
-/// Whether place p of column j, which holds row j + p - ku, is of an upper band of `bandwidth` superdiagonals.
+/// Whether offset p of column j, which holds row j + p - ku, is inside an upper band of `bandwidth` superdiagonals.
 fn is_of_band(p: u32, j: u32, ku: u32, bandwidth: u32) -> bool {
     return p <= ku && j + p >= ku && p + bandwidth >= ku;
 }

@@ -4,10 +4,10 @@
 import package::tuning::{TS};
 import package::scalar::{Scalar, times};
 
-/// (V^H V)_ik at [i][k] for i < k, and T_ik at [k][i] for i <= k. The diagonal, T_kk = tau_k, is the caller's to set.
+/// (V^H V)_ik at [i][k] for i < k, and T_ik at [k][i] for i <= k. The caller sets (V^H V)_ik and the diagonal, T_kk = tau_k.
 var<workgroup> gram: array<Scalar, TS * TS>;
 
-/// T_ik = -tau_k sum_{i <= l < k} T_il (V^H V)_lk for i < k < r. Row i depends on itself alone, so that a thread makes one.
+/// T_ik = -tau_k sum_{i <= l < k} T_il (V^H V)_lk for i < k < r. Row i of T depends only on itself, so one thread computes it.
 fn make_row_of_t(i: u32, r: u32) {
     for (var k = i + 1u; k < r; k++) {
         var sum = Scalar();

@@ -1,9 +1,9 @@
-// One level of a panel's reduction tree (kernels.rs: Level, RowMap), and where its entries lie.
+// One level of a panel's reduction tree, and the addresses of its entries. Twin: Level and RowMap in src/tile/panel_tree.rs.
 
 /// Entry (i, j) of the matrix, or of its transpose in an LQ sweep, is at i * rs + j * cs.
 ///
-/// The matrix is kept in lines, its columns or its rows, whichever have their entries side by side; and `lines` of them, in order, in each
-/// of the buffers of dense.wgsl.
+/// The matrix is stored in lines: its columns or its rows, whichever are contiguous. Each buffer of package::dense has `lines` of them, in
+/// order. (src/gpu/device/pipeline.rs generates package::dense.)
 struct Level {
     rs: u32,
     cs: u32,
@@ -21,21 +21,21 @@ struct Level {
     rows: u32,
     block_rows: u32,
     blocks: u32,
-    /// The T of the level's first block, counted in blocks.
+    /// Index of the T of the level's first block.
     t_first: u32,
-    /// Of the constants below.
+    /// A sum of the constants below.
     flags: u32,
 }
 
-/// The level's blocks stack an upper triangle and rows; or triangles only; else rows.
+/// The blocks of the level stack an upper triangle and rows, or only triangles. Without either flag they stack rows.
 const TRIANGLE_ON_TILE = 1u;
 const TRIANGLES = 2u;
-/// Conjugates of the reflectors are applied; and the adjoint of their product.
+/// The conjugates of the reflectors are applied. The adjoint of their product is applied.
 const CONJUGATE = 4u;
 const ADJOINT = 8u;
 
-/// Whether column c of a block's stacked row r lies below the diagonal of an upper triangle that the block stacks: in the matrix there are
-/// zeros, or reflectors that earlier levels have left.
+/// Whether column c of a block's stacked row r is below the diagonal of an upper triangle that the block stacks. There the matrix holds
+/// zeros, or reflectors of earlier levels.
 fn is_below_triangle(level: Level, r: u32, c: u32) -> bool {
     let first = (level.flags & TRIANGLE_ON_TILE) != 0u && r < level.group;
     return (first || (level.flags & TRIANGLES) != 0u) && r % level.group > c;
@@ -46,13 +46,13 @@ fn matrix_row(level: Level, g: u32) -> u32 {
     return level.start + g / level.group * level.spacing + g % level.group;
 }
 
-/// Where an entry is: which buffer, and where in it.
+/// The address of an entry: a buffer, and an index in it.
 struct Place {
     buffer: u32,
     at: u32,
 }
 
-/// The place of entry (i, j). The next entries of its line follow at at + 1, ..., the next lines of its buffer at at + rs + cs - 1, ...
+/// The place of entry (i, j). The next entry of its line is at index at + 1, and that of the next line of its buffer at at + rs + cs - 1.
 fn place_of(level: Level, i: u32, j: u32) -> Place {
     @if(blocks) {
         let by_rows = level.cs == 1u;

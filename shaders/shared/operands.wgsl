@@ -1,8 +1,8 @@
-// What the kernels of the triangular operations bind, windows of two matrices.
+// The bindings of the kernels of the triangular operations: windows of two matrices.
 //
-//   a         the matrix that M is a window of: M_ij = a[params.a + i a_rs + j a_cs], conjugated if asked for
-//   b         the matrix that B, or what is read and written of it, is a window of, strides (b_rs, b_cs), in and out
-//   factors   the scalars that alpha (and beta) are chosen from, by index
+//   a         the matrix of which M is a window: M_ij = a[params.a + i a_rs + j a_cs], conjugated if a flag says so
+//   b         the matrix of which B, or its submatrices X and C, are windows, strides (b_rs, b_cs), in and out
+//   factors   scalars; alpha (and beta) are given as indices into them
 
 import package::scalar::{Scalar, Stored, conjugate, load};
 

@@ -1,9 +1,9 @@
-// Sums carried with their rounding errors, for the few products whose last bits decide how orthogonal a reflector is.
+// Double-word arithmetic: sums with their rounding errors, for the few products whose last bits decide how orthogonal a reflector is.
 //
-// A pair stands for hi + lo, |lo| well below an ulp of hi (Dekker 1971; compensated summation: Neumaier 1974). In f64 the plain sum is
-// far better than anybody asks for: lo stays zero.
+// A pair represents hi + lo, with |lo| well below an ulp of hi (Dekker 1971; compensated summation: Neumaier 1974). In f64 the plain sum is
+// accurate enough, and lo stays zero.
 //
-// Shader compilers take (a + b) - a for b. `opaque` keeps them from it: it changes nothing, in a way that no compiler can see.
+// Shader compilers may simplify (a + b) - a to b. `opaque` prevents this: it is the identity, but compilers cannot prove it.
 
 import package::scalar::{Real, Scalar};
 
@@ -12,14 +12,14 @@ struct Pair {
     lo: Real,
 }
 
-/// A Scalar carried likewise, part by part.
+/// A Scalar whose parts are pairs.
 @if(complex) struct ScalarPair {
     re: Pair,
     im: Pair,
 }
 @else alias ScalarPair = Pair;
 
-/// Zero, from a parameter: the kernel sets it first of all.
+/// Zero. A kernel sets it from a parameter, before anything else, so that compilers do not know its value.
 var<private> zero: u32;
 
 /// x.
@@ -58,25 +58,25 @@ fn add_scalar(sum: ScalarPair, x: Scalar) -> ScalarPair {
     @else return add(sum, x);
 }
 
-/// sum + |x|^2, the squares rounded.
+/// sum + |x|^2, where the squares are rounded.
 fn add_modulus_squared(sum: Pair, x: Scalar) -> Pair {
     @if(complex) return add(add(sum, x.x * x.x), x.y * x.y);
     @else return add(sum, x * x);
 }
 
-/// x, without an error.
+/// x as a pair with lo = 0.
 fn exactly(x: Scalar) -> ScalarPair {
     @if(complex) return ScalarPair(Pair(x.x, Real(0.0)), Pair(x.y, Real(0.0)));
     @else return Pair(x, Real(0.0));
 }
 
-/// x, without what its parts carry.
+/// The hi parts of x.
 fn leading(x: ScalarPair) -> Scalar {
     @if(complex) return Scalar(x.re.hi, x.im.hi);
     @else return x.hi;
 }
 
-/// a b without a rounding error (f64: rounded), by halves that multiply exactly.
+/// a b without a rounding error (f64: rounded), by Dekker's product of halves.
 fn exact_product(a: Real, b: Real) -> Pair {
     let hi = a * b;
     @if(f64) {
@@ -99,7 +99,7 @@ fn exact_square(x: Scalar) -> Pair {
     @else return exact_product(x, x);
 }
 
-/// sqrt(sum), rounded once or nearly so: one Newton step from the device's own square root.
+/// sqrt(sum), with an error of little more than one rounding: one Newton step from the device's square root.
 fn root(sum: Pair) -> Real {
     let length = sqrt(sum.hi + sum.lo);
     @if(f64) {
@@ -111,7 +111,7 @@ fn root(sum: Pair) -> Real {
     }
 }
 
-/// a / b, rounded once or nearly so, likewise.
+/// a / b, with an error of little more than one rounding: one correction of the device's quotient.
 @if(complex)
 fn quotient(a: Real, b: Real) -> Real {
     let q = a / b;
@@ -142,7 +142,7 @@ fn half(x: f32) -> f32 {
     return y - opaque(y - x);
 }
 
-/// The product, rounded once or nearly so.
+/// a b, with an error of little more than one rounding.
 fn product(a: Pair, b: ScalarPair) -> Scalar {
     @if(complex) return Scalar(real_product(a, b.re), real_product(a, b.im));
     @else return real_product(a, b);

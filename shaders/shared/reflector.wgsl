@@ -1,4 +1,4 @@
-// Householder reflectors as LAPACK's larfg makes them, but with a real tau for complex entries too, so that H = H^H.
+// Householder reflectors as in LAPACK's larfg, but with a real tau for complex entries too, so that H = H^H. Twin: src/cpu/larfg.rs.
 
 import package::pair::{Pair, add, exact_square, quotient, root};
 import package::scalar::{Real, Scalar, ONE, conjugate};
@@ -10,19 +10,19 @@ struct Reflector {
     inverse: Scalar,
 }
 
-/// Sums of squares: plain, and of entries scaled up so far that squares cannot underflow where it matters.
+/// Sums of squares: of the entries, and of scaled entries, whose squares do not underflow where it matters.
 struct Squares {
     plain: Real,
     scaled: Real,
 }
 
-/// Adds |x|^2. The clamp acts only where the plain sum is used.
+/// Adds |x|^2.
 fn add_square(sum: Squares, x: Scalar) -> Squares {
     @if(complex) return add_real_square(add_real_square(sum, x.x), x.y);
     @else return add_real_square(sum, x);
 }
 
-/// Adds x^2.
+/// Adds x^2. The clamp changes only entries so large that the plain sum is used.
 fn add_real_square(sum: Squares, x: Real) -> Squares {
     let y = clamp(x, -NORM_CLAMP, NORM_CLAMP) * NORM_SCALE;
     return Squares(sum.plain + x * x, sum.scaled + y * y);
@@ -48,7 +48,7 @@ fn modulus(x: Scalar) -> Real {
     @else return abs(x);
 }
 
-/// -(x / |x|) length, for |x| <= length. Where x is so much shorter that its phase makes no difference (zero, say), the phase is 1.
+/// -(x / |x|) length, for |x| <= length. If |x| is negligible beside length, or zero, the phase x / |x| is taken to be 1.
 fn opposite(x: Scalar, length: Real) -> Scalar {
     @if(complex) {
         let part = x / length;
@@ -56,13 +56,13 @@ fn opposite(x: Scalar, length: Real) -> Scalar {
         if square.hi < NORM_FLOOR {
             return -length * ONE;
         }
-        // The quotients in `part` have turned it a little, which costs no more than any rounding. Its modulus must be right.
+        // The rounding of `part` changes its phase slightly, which is harmless. The modulus must be accurate.
         return -quotient(length, root(square)) * part;
     }
     @else return select(length, -length, x >= Real(0.0));
 }
 
-/// 1 / x, for |x| between `length` and twice that.
+/// 1 / x, for length <= |x| <= 2 length.
 fn reciprocal(x: Scalar, length: Real) -> Scalar {
     @if(complex) {
         let part = x / length;
@@ -71,10 +71,10 @@ fn reciprocal(x: Scalar, length: Real) -> Scalar {
     @else return Real(1.0) / x;
 }
 
-/// The reflector of x = (alpha, tail), beta = -(alpha / |alpha|) ||x||, but for its tau: 2 / (v^H v) for the v that `inverse` really
-/// gives, which keeps H unitary whatever the rounding of `inverse` and of beta's phase. inverse = 0 for a tail that is zero (or so
-/// small that 1 / norm overflows, where a sum with entries near 1 could not see it): then tau = 0 and H = I. `plain` is tail.plain,
-/// as accurate as known.
+/// The reflector of x = (alpha, tail), beta = -(alpha / |alpha|) ||x||, without its tau. The caller computes tau = 2 / (v^H v) for the v
+/// that the rounded `inverse` gives. H is then unitary whatever the rounding of `inverse` and of beta's phase. For a zero tail inverse = 0;
+/// then tau = 0 and H = I. The same holds for a tail so small that 1 / norm overflows, which is negligible beside entries near 1. `plain`
+/// is the most accurate known value of tail.plain.
 fn larfg(alpha: Scalar, tail: Squares, plain: Pair) -> Reflector {
     let tail_norm = norm(tail);
     if tail_norm < SMALLEST_NORMAL {
@@ -84,7 +84,7 @@ fn larfg(alpha: Scalar, tail: Squares, plain: Pair) -> Reflector {
     let sum = add(square, plain.hi);
     var length = root(Pair(sum.hi, sum.lo + plain.lo));
     if tail.plain < NORM_FLOOR {
-        // The squares have lost digits; the quotient of the norms has not.
+        // The squares have lost digits to underflow, but the quotient of the norms has not.
         let size = modulus(alpha);
         let larger = max(size, tail_norm);
         let ratio = min(size, tail_norm) / larger;

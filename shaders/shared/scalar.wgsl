@@ -1,22 +1,22 @@
 // The element type: real or complex, stored as it is or in half precision.
 //
-// Kernels are written once, over Scalar. For real types the operations below are the plain ones (conj(a) = a); for complex ones every
-// product is a fixed chain of fused operations, so that what is computed twice is the same twice.
+// Kernels are written once, over Scalar. For real types the operations below are the plain ones (conj(a) = a). For complex types every
+// product is a fixed chain of fused operations, so that computing it twice gives the same bits.
 
 @if(f16) enable f16;
 
 @if(f64) alias Real = f64;
 @else alias Real = f32;
 
-/// What is computed with; complex: (re, im).
+/// The type of the arithmetic; complex: (re, im).
 @if(complex) alias Scalar = vec2<Real>;
 @else alias Scalar = Real;
 
-/// What matrix and band are kept as.
+/// The storage type of the matrix and the band.
 @if(f16) alias Stored = f16;
 @else alias Stored = Scalar;
 
-/// Four neighbours, laid out as in array<Scalar>, in vectors as wide as they can be: for 16-byte or 32-byte loads.
+/// Four adjacent entries, laid out as in array<Scalar>, in the widest vectors: for 16-byte or 32-byte loads.
 @if(complex) struct Scalar4 {
     /// re, im, re, im.
     xy: vec4<Real>,
@@ -24,11 +24,11 @@
 }
 @else alias Scalar4 = vec4<Real>;
 
-/// Four neighbours as stored.
+/// Four adjacent entries as stored.
 @if(f16) alias Stored4 = vec4<f16>;
 @else alias Stored4 = Scalar4;
 
-/// The same four, one by one.
+/// The four entries as separate Scalars.
 @if(complex) struct Lanes {
     x: Scalar,
     y: Scalar,
@@ -40,23 +40,23 @@
 @if(complex) const ONE = Scalar(Real(1.0), Real(0.0));
 @else const ONE = Real(1.0);
 
-/// Without a rounding error.
+/// Converts from the storage type, exactly.
 fn load(x: Stored) -> Scalar {
     return Scalar(x);
 }
 
-/// The nearest number that can be stored.
+/// Converts to the storage type, rounded to nearest.
 fn store(x: Scalar) -> Stored {
     return Stored(x);
 }
 
-/// `load`, four times.
+/// `load` of four entries.
 fn load4(four: Stored4) -> Scalar4 {
     @if(f16) return vec4<f32>(four);
     @else return four;
 }
 
-/// `store`, four times.
+/// `store` of four entries.
 fn store4(four: Scalar4) -> Stored4 {
     @if(f16) return vec4<f16>(four);
     @else return four;
@@ -96,13 +96,13 @@ fn multiply_add(a: Scalar, b: Scalar, c: Scalar) -> Scalar {
     @else return fma(a, b, c);
 }
 
-/// a - b, four times.
+/// a - b, elementwise.
 fn difference4(a: Scalar4, b: Scalar4) -> Scalar4 {
     @if(complex) return Scalar4(a.xy - b.xy, a.zw - b.zw);
     @else return a - b;
 }
 
-/// sum + a b, for four b.
+/// sum + a b, for the four entries of b.
 fn add_product4(sum: Scalar4, a: Scalar, b: Scalar4) -> Scalar4 {
     @if(complex) {
         let re = vec4(a.x);

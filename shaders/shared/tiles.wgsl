@@ -1,11 +1,11 @@
-// Products of tiles in workgroup memory, a 4 x 8 piece a thread.
+// Products of tiles in workgroup memory. Each thread computes a 4 x 8 piece.
 //
 //   left    TS x TS,   row r at r * LEFT_LD, in vectors of four columns
-//   right   TS x CPB,  row r at r * RIGHT_LD, likewise
+//   right   TS x CPB,  row r at r * RIGHT_LD, in vectors of four columns
 //
-// A row has one vector more than it needs, so that neighbouring rows start in different banks. A thread's eight columns are two vectors
-// half a row apart, so that neighbouring threads read neighbouring vectors. For each of TS steps a thread reads three vectors (48 bytes in
-// f32) and does 32 multiplications.
+// Rows are padded by one vector, so that neighbouring rows start in different banks. A thread's eight columns are two vectors half a row
+// apart, so that neighbouring threads read adjacent vectors. In each of TS steps a thread reads three vectors (48 bytes in f32) and does
+// 32 multiplications.
 
 import package::tuning::{TS, TS4, CPB4, CPB8};
 import package::scalar::{Scalar4, Lanes, add_product4, conjugate, join, lanes};
@@ -43,7 +43,7 @@ fn transposed(tile: Tile) -> Tile {
     );
 }
 
-/// sum + l^H x, for four entries of a row of `left` and of `right`.
+/// sum + l^H x, for four entries l of a row of `left` and four entries x of a row of `right`.
 fn add_outer_product(sum: Tile, l: Lanes, x: Scalar4) -> Tile {
     return Tile(
         add_product4(sum.r0, conjugate(l.x), x),
@@ -53,7 +53,7 @@ fn add_outer_product(sum: Tile, l: Lanes, x: Scalar4) -> Tile {
     );
 }
 
-/// sum + left^H right, rows 4 i.. and the thread's columns.
+/// sum + left^H right, for rows 4 i .. 4 i + 4 and the thread's columns.
 fn transposed_product(sum: Piece, i: u32, j: u32) -> Piece {
     var w = sum;
     for (var r = 0u; r < TS; r++) {
@@ -75,7 +75,7 @@ fn store_tile(w: Tile, i: u32, j: u32) {
     right[to_row + 3u * RIGHT_LD] = w.r3;
 }
 
-/// `store_tile` of both halves of a thread's piece.
+/// `store_tile` for both halves of a thread's piece.
 fn store_right(w: Piece, i: u32, j: u32) {
     store_tile(w.near, i, j);
     store_tile(w.far, i, j + CPB8);

@@ -1,11 +1,11 @@
-// What the two base kernels of the triangular recursion share: bindings, the triangle, and a piece of B.
+// Shared by the two base kernels of the triangular recursion: bindings, the triangle, and a piece of B.
 //
 //   bindings: shared/operands.wgsl, with B_ij = b[params.b + i b_rs + j b_cs]
 //
-// Rows are counted in the order in which they are known, so that M is lower triangular: the p-th row is row p of a lower and row
-// order - 1 - p of an upper triangle. Of M, entries (p, q) with q < p are read, and with q = p unless the diagonal is ones.
+// Rows are numbered in the order of substitution, so that M is lower triangular. Row p is row p of a lower triangle, and row order - 1 - p
+// of an upper triangle. Entries (p, q) of M with q < p are read, and the diagonal unless it is a unit diagonal.
 //
-// A workgroup has BASE x GROUPS threads and 4 GROUPS columns of B; thread (p, g) has row p and columns 4 g.. .
+// A workgroup has BASE x GROUPS threads and 4 GROUPS columns of B. Thread (p, g) has row p and columns 4 g .. 4 g + 4.
 
 import package::tuning::{BASE, GROUPS, TRIANGLE_THREADS};
 import package::operands::{a, b, factors, entry_of_m};
@@ -22,23 +22,23 @@ struct Params {
     b: u32,
     b_rs: u32,
     b_cs: u32,
-    /// 1: conjugated, 2: lower, 4: unit diagonal; 256 times alpha's index.
+    /// The sum of 1 (conjugated), 2 (lower), 4 (unit diagonal), and 256 times alpha's index.
     flags: u32,
 }
 
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(3) var<uniform> params: Params;
 
-/// Entry (p, q) at p * TRIANGLE_LD + q, q <= p; one more than BASE, so that neighbouring rows start in different banks.
+/// Entry (p, q) is at p * TRIANGLE_LD + q, q <= p. Rows are padded by one entry, so that neighbouring rows start in different banks.
 const TRIANGLE_LD = BASE + 1u;
 var<workgroup> triangle: array<Scalar, BASE * TRIANGLE_LD>;
 
-/// The row that is the p-th to be known.
+/// The row of B that is p-th in the order of substitution.
 fn row_of(p: u32) -> u32 {
     return select(params.order - 1u - p, p, (params.flags & 2u) != 0u);
 }
 
-/// Copies the triangle to workgroup memory. Neighbouring threads take neighbours in memory.
+/// Copies the triangle to workgroup memory. Neighbouring threads read adjacent memory.
 fn stage_triangle(thread: u32) {
     let unit = (params.flags & 4u) != 0u;
     for (var e = thread; e < BASE * BASE; e += TRIANGLE_THREADS) {
@@ -56,7 +56,7 @@ fn stage_triangle(thread: u32) {
     }
 }
 
-/// What a thread has: row p and group g, and the first of its columns of B.
+/// A thread's share: row p and group g, and the first of its four columns of B.
 struct Own {
     p: u32,
     g: u32,

@@ -35,7 +35,7 @@ use crate::{
     },
 };
 
-/// The CPU backend, for matrices stored as `S`. Runs in the rayon pool that its caller is in.
+/// The CPU backend, for matrices stored as `S`. It runs in the rayon pool of its caller.
 #[derive(Clone, Debug)]
 pub struct CpuKernels<S> {
     tuning: Tuning,
@@ -47,22 +47,22 @@ impl<S: Number> CpuKernels<S> {
     /// The backend with these hyperparameters.
     ///
     /// # Errors
-    /// [`SvdError::InvalidOption`] where [`Tuning::check`] refuses them.
+    /// [`SvdError::InvalidOption`] if [`Tuning::check`] rejects them.
     pub fn new(tuning: &Tuning) -> Result<Self> {
         Self::watched(tuning, Watch::default())
     }
 
-    /// [`new`](Self::new), telling `watch` what is done.
+    /// [`new`](Self::new), reporting progress to `watch`.
     pub(crate) fn watched(tuning: &Tuning, watch: Watch) -> Result<Self> {
         tuning.check()?;
         Ok(CpuKernels { tuning: tuning.clone(), watch, storage: PhantomData })
     }
 }
 
-/// What a kernel of stage 1 works on: a sweep's view of the matrix, and the workspaces beside it.
+/// The operands of a stage 1 kernel: a sweep's view of the matrix, the factors of two levels, and the workspace pool.
 type Parts<'a, S> = (MatMut<'a, S>, &'a mut [Factors<<S as Number>::Scalar>; 2], &'a Pool<<S as Number>::Scalar>);
 
-/// Buffers that tasks take and give back.
+/// Workspace buffers, which tasks borrow and return.
 pub(crate) type Pool<T> = Mutex<Vec<Aligned<T>>>;
 
 /// A dense matrix: column-major, or row-major and read through swapped strides. Entry (i, j) is at i * strides.0 + j * strides.1.
@@ -70,16 +70,16 @@ pub struct Dense<S: Number> {
     entries: Aligned<S>,
     shape: (usize, usize),
     strides: (usize, usize),
-    /// Of the level in work, and of the one that is made ready meanwhile.
+    /// The factors of the current level, and those of the next level, which may be factored during the current update.
     factors: [Factors<S::Scalar>; 2],
-    /// The W of the updates that are under way, one for each; taken and given back.
+    /// Workspace of the updates in progress, one buffer each.
     products: Pool<S::Scalar>,
-    /// T of every level so far, where reflectors are kept.
+    /// T of every level so far, if reflectors are kept.
     kept: Option<Vec<Aligned<S::Scalar>>>,
 }
 
-/// What `geqrt` leaves for `unmqr`: block q of a level has V at `q * v_rows * width` (column-major, [`v_rows`] rows to a column), T and R
-/// (both column-major) at `q * width * width`.
+/// The output of `geqrt`, which `unmqr` reads. Block q of a level has V at `q * v_rows * width` (column-major, leading dimension
+/// [`v_rows`]), and T and R (both column-major) at `q * width * width`.
 pub(crate) struct Factors<T> {
     pub v: Aligned<T>,
     pub t: Aligned<T>,
@@ -97,19 +97,19 @@ impl<T: Scalar> Factors<T> {
     }
 }
 
-/// A band in [`BandLayout`], in double precision, or as `f16` where the matrix is.
+/// A band in [`BandLayout`], stored in double precision, or as `f16` if the matrix is.
 ///
-/// Stage 2 is a small part of the work, and in f32 it is where most of the error would come from: each of the many short reflectors
-/// loses a unit in its products v^H x. In f64 it adds nothing to stage 1's error.
+/// Stage 2 is a small part of the work. In f32 it would contribute most of the error: each of its many short reflectors loses a unit in
+/// the last place in its products v^H x. In f64 it adds nothing to stage 1's error.
 pub struct Banded<B: Number> {
     entries: Aligned<B>,
     layout: BandLayout,
-    /// The reflectors of every reduction step so far, where they are kept.
+    /// The reflectors of every reduction step so far, if they are kept.
     kept: Option<Vec<ChaseReflectors<B>>>,
 }
 
 impl<B: Number> Banded<B> {
-    /// Zeros, with room for [`chase`](chase::chase).
+    /// A zero band, in the layout of [`chase`](chase::chase).
     fn zeros(n: usize, bandwidth: usize, tile_width: usize) -> Result<Self> {
         let layout = chase::layout(n, bandwidth, tile_width);
         Ok(Banded { entries: zeros("band", layout.size()?)?, layout, kept: None })
@@ -124,7 +124,7 @@ impl<B: Number> Banded<B> {
 }
 
 impl<S: Number> CpuKernels<S> {
-    /// One cycle of those that [`chase`](StageKernels::chase) runs: cycle `i` of `sweep`, once those before it are done.
+    /// Runs one of the cycles of [`chase`](StageKernels::chase): cycle `i` of `sweep`. The cycles that it depends on must be done.
     pub(crate) fn chase_cycle(&self, band: &mut Banded<S::InBand>, step: &ReductionStep, sweep: usize, i: usize) -> Cycle {
         let layout = band.layout;
         chase::chase_cycle(&mut band.entries, layout, step, sweep, i)
@@ -137,7 +137,7 @@ impl<S: Number> CpuKernels<S> {
 }
 
 impl<S: Number> Dense<S> {
-    /// The matrix, or its transpose: what a sweep works on.
+    /// The matrix (QR sweep), or its transpose (LQ sweep).
     fn view(&self, transposed: bool) -> MatRef<'_, S> {
         let (rows, cols) = self.shape;
         let view = if self.strides.0 == 1 {
@@ -148,7 +148,7 @@ impl<S: Number> Dense<S> {
         if transposed { view.transpose() } else { view }
     }
 
-    /// As [`view`](Self::view), to be changed, with the workspaces beside it.
+    /// A mutable [`view`](Self::view), with the factors and the workspace pool.
     fn parts(&mut self, transposed: bool) -> Parts<'_, S> {
         let (rows, cols) = self.shape;
         let view = if self.strides.0 == 1 {
@@ -159,7 +159,7 @@ impl<S: Number> Dense<S> {
         (if transposed { view.transpose_mut() } else { view }, &mut self.factors, &self.products)
     }
 
-    /// Keeps T of the level that was factored last, where reflectors are kept.
+    /// Keeps T of the level that was factored last, if reflectors are kept.
     fn keep_t(&mut self, level: &Level) -> Result<()> {
         if let Some(kept) = &mut self.kept {
             let from = &self.factors[0].t[..level.map.blocks() * level.width * level.width];
@@ -171,7 +171,7 @@ impl<S: Number> Dense<S> {
     }
 }
 
-/// Runs `body` with `len` elements, of any values, from the pool, and gives them back.
+/// Runs `body` with a buffer of `len` elements from the pool, whose values are arbitrary, and returns the buffer to the pool.
 pub(crate) fn with_buffer<T: Scalar, R>(pool: &Pool<T>, len: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
     let mut buffer = pool.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
     buffer.grow(len);
@@ -180,16 +180,16 @@ pub(crate) fn with_buffer<T: Scalar, R>(pool: &Pool<T>, len: usize, body: impl F
     result
 }
 
-/// Distance between columns of `len` elements such that neither columns nor rows fall on few cache sets: whole cache lines, and no
-/// multiple of a page. None where it cannot be counted.
+/// The leading dimension for columns of `len` elements. It is a whole number of cache lines, but no multiple of 2048 bytes, so that
+/// neither columns nor rows map to few cache sets. None if it overflows.
 pub(crate) fn leading_dimension<T>(len: usize) -> Option<usize> {
     let line = (LINE_BYTES / size_of::<T>()).max(1);
     let padded = len.checked_next_multiple_of(line)?.max(line);
     if padded.checked_mul(size_of::<T>())?.is_multiple_of(2048) { padded.checked_add(line) } else { Some(padded) }
 }
 
-/// Rows that the V of a block has in memory: those of the block or as many as it has columns, and then zeros, so that [`panel`] may go on
-/// from any of its columns' diagonals for whole registers.
+/// The leading dimension of the V of a block: at least max(rows, columns), and [`PADDING`](body::PADDING) rows of zeros. The
+/// [panel kernels](crate::cpu::qr::panel) can thus process whole registers from any diagonal entry on.
 pub(crate) fn v_rows<T>(block_rows: usize, width: usize) -> usize {
     let rows = block_rows.max(width) + body::PADDING;
     leading_dimension::<T>(rows).unwrap_or(rows)
@@ -221,7 +221,7 @@ impl<S: Number> StageKernels for CpuKernels<S> {
             self.unmqr(a, level)?;
             return self.geqrt(a, next);
         }
-        // The next level of one sweep is of the panel alone, and the update of the columns right of it.
+        // Within a sweep, `geqrt` of the next level touches only the panel, and `unmqr` only the columns right of it.
         let keep = a.kept.is_some();
         let (view, [factors, of_next], pool) = a.parts(level.transposed);
         let (panel, right) = view.split_at_col_mut(level.col + level.width);
@@ -350,7 +350,7 @@ impl<S: Number> TileKernels for CpuKernels<S> {
         if map.row(map.rows - 1) >= view.nrows() {
             return Err(SvdError::invalid("c", format!("{} rows, of at least {}", view.nrows(), map.row(map.rows - 1) + 1)));
         }
-        // U = I - V T V^H of a QR level, its conjugate of an LQ level; op(U) is one of these, or the adjoint of one.
+        // U is I - V T V^H for a QR level, and its conjugate for an LQ level. op(U) is one of these, or the adjoint of one.
         let conjugate = transposed != (op == Op::Trans);
         let factors = geqrt::gather_reflectors(panel.subcols(col, width), t, level, conjugate)?;
         let done = level.unmqr_flops::<S>(view.ncols());
@@ -400,8 +400,8 @@ mod tests {
         },
     };
 
-    /// What the kernels tell of stages 1 and 2 adds up to what was announced, to the last flop: for square, tall and QR-first shapes, both
-    /// trees, and an element type of more flops.
+    /// The flops that the kernels report in stages 1 and 2 add up exactly to those announced, for square, tall and QR-first shapes, both
+    /// trees, and a complex type.
     #[test]
     fn work_is_what_was_announced() {
         fn check<S: Number<Scalar = S>>(m: usize, n: usize, tuning: &Tuning) {

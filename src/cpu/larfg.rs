@@ -1,4 +1,4 @@
-//! Householder reflectors as LAPACK's `larfg` makes them, with a real tau: H is Hermitian, and beta complex where alpha is.
+//! Householder reflectors as in LAPACK's `larfg`, but with a real tau. H is Hermitian, and beta is complex if alpha is.
 
 use faer::traits::ComplexField;
 use num_complex::Complex;
@@ -10,15 +10,17 @@ use crate::base::number::{Re, RealElement, Scalar};
 pub(crate) struct ReflectorScalars<T: Scalar> {
     pub beta: T,
     pub tau: Re<T>,
-    /// What to multiply the tail of x with to get the tail of v: 1 / (alpha - beta).
+    /// The tail of v is `scale` times the tail of x: 1 / (alpha - beta).
     pub scale: T,
 }
 
-/// The reflector of x = (alpha, tail). beta = -sign(alpha) ||x||, sign(alpha) = alpha / |alpha|; a zero tail gives tau = 0, beta = alpha.
+/// The reflector of x = (alpha, tail): beta = -sign(alpha) ||x||, sign(alpha) = alpha / |alpha|. A zero tail gives tau = 0 and beta =
+/// alpha.
 ///
-/// tau is 2 / (v^H v) for the v that `scale` really gives, and not (beta - alpha) / beta: the rounding of `scale` then does not make H
+/// tau is 2 / (v^H v) for the v that the rounded `scale` gives, not (beta - alpha) / beta. The rounding of `scale` then does not make H
 /// less orthogonal. The scalars and the sum of squares are f64 for every type: an error in them is common to all columns that H is
-/// applied to, and would not average out. A sum so small that squares have lost digits is made again from scaled entries, as `larfg` does.
+/// applied to, and would not average out. If the sum is so small that squares have lost digits, it is recomputed from scaled entries, as
+/// LAPACK does.
 #[inline(always)]
 pub(crate) fn larfg<T: Scalar>(alpha: T, tail: &[T]) -> ReflectorScalars<T> {
     let tail: &[Re<T>] = bytemuck::cast_slice(tail);
@@ -37,15 +39,15 @@ fn none<T: Scalar>(alpha: T) -> ReflectorScalars<T> {
     ReflectorScalars { beta: alpha, tau: Re::<T>::zero_impl(), scale: T::zero_impl() }
 }
 
-/// [`larfg`] of a tail whose squares, of its entries divided by `unit`, add up to `square`.
+/// [`larfg`] of a tail x with sum |x_i / unit|^2 = `square`.
 #[inline(always)]
 pub(crate) fn reflector<T: Scalar>(alpha: T, square: f64, unit: f64) -> ReflectorScalars<T> {
     if square == 0.0 {
         return none(alpha);
     }
     let (modulus, sign) = polar::<T>(alpha);
-    // ||x|| / unit; an alpha whose scaled square overflows is so much larger than the tail that it is the norm, unless the tail is not finite,
-    // and the norm is not.
+    // (||x|| / unit)^2. If it overflows for a finite tail, the tail is negligible beside alpha, and the norm is |alpha|. If the tail is not
+    // finite, neither is the norm.
     let scaled_square = (modulus / unit) * (modulus / unit) + square;
     let norm = if scaled_square.is_finite() {
         scaled_square.sqrt() * unit
@@ -55,7 +57,7 @@ pub(crate) fn reflector<T: Scalar>(alpha: T, square: f64, unit: f64) -> Reflecto
         square
     };
     if norm < Re::<T>::min_positive_value().to_double() {
-        return none(alpha); // nothing that a sum with entries near 1 could see, and its reciprocal would overflow
+        return none(alpha); // 1 / norm would overflow; such an x is negligible beside entries near 1
     }
     let scale = T::from_complex(sign.conj() / (modulus + norm));
     let rounded = scale.to_complex() * unit;
@@ -74,7 +76,7 @@ fn polar<T: Scalar>(alpha: T) -> (f64, Complex<f64>) {
     if modulus == 0.0 {
         return (modulus, Complex::one());
     }
-    // The modulus of a number near the smallest has lost digits; its multiple's has not.
+    // The modulus of a subnormal number has few digits. Scaling alpha restores them for the quotient.
     let (alpha, length) = if modulus < f64::norm_floor() {
         (alpha * f64::norm_scale(), (alpha * f64::norm_scale()).norm())
     } else {
@@ -83,7 +85,7 @@ fn polar<T: Scalar>(alpha: T) -> (f64, Complex<f64>) {
     (modulus, alpha / length)
 }
 
-/// sum (factor x_i)^2 in f64: in many partial sums, which are registers, unless they are few.
+/// sum (factor x_i)^2 in f64. A long x has 16 partial sums, which the compiler keeps in registers.
 #[inline(always)]
 pub(crate) fn sum_of_squares<R: RealElement>(x: &[R], factor: f64) -> f64 {
     const LANES: usize = 16;
@@ -112,7 +114,7 @@ mod tests {
 
     /// H x = beta e_1 and H^H H = I, for real and complex x whose parts lie anywhere in the type's range.
     ///
-    /// Bounds: 8 eps of f64 for both (four entries, two or three roundings each); tails that cannot be seen beside alpha give H = I.
+    /// Bounds: 8 eps of f64 for both (four entries, two or three roundings each). A tail below the smallest normal number may give H = I.
     fn reflects<T: Scalar>(x: [Complex<f64>; 4]) {
         let x = x.map(T::from_complex);
         let h = larfg(x[0], &x[1..]);
@@ -147,7 +149,7 @@ mod tests {
         }
     }
 
-    /// A tail that is not finite shows in beta, however small or large alpha is: nothing else looks for it.
+    /// A NaN or an infinity in x makes beta non-finite, whatever the size of alpha. Nothing else checks for it.
     #[test]
     fn what_is_not_finite_shows() {
         for alpha in [0.0, 1e-300, 1.0, 1e300] {

@@ -2,11 +2,12 @@
 //!
 //! | folder | what |
 //! | --- | --- |
-//! | `kernels.rs` | [`CpuKernels`](kernels::CpuKernels), the implementation of the kernels' traits |
+//! | `kernels.rs` | [`CpuKernels`](kernels::CpuKernels), which implements the kernel traits |
+//! | `larfg.rs` | Householder reflectors |
 //! | `qr/` | stage 1: `geqrt` and `unmqr`, the twins of the shaders of these names |
 //! | `chase/` | stage 2: bulge chasing, the twin of `chase.wgsl` |
 //! | `tall/` | the triangular factor, or A^H A, of a tall matrix in one pass over its rows |
-//! | `small/` | small matrices: straight to bidiagonal form |
+//! | `small/` | small matrices: direct reduction to bidiagonal form |
 //! | `triangular/` | triangular multiply and solve; `trmm` and `trsm` are twins of shaders |
 //! | `simd/` | vector registers, aligned memory, conversions, prefetching |
 

@@ -1,8 +1,8 @@
-//! The reflectors of bulge chasing, kept, and their application to any matrix. Twin: shaders/apply_chase.wgsl.
+//! Storage of the reflectors of bulge chasing, and their application to any matrix. Twin: `shaders/apply_chase.wgsl`.
 //!
-//! Both reflectors of cycle i of sweep R are on rows c0 ..= c1, c0 > R, and those of one sweep are disjoint. So those of a whole reduction step
-//! lie in one n x n array: v of the left one in column R below the diagonal, v of the right one in row R right of it, with tau in the place of
-//! the entry that is 1.
+//! Both reflectors of cycle i of sweep R act on indices c0 ..= c1, where c0 > R. The ranges of one sweep are disjoint. So the reflectors of
+//! a whole reduction step fit in one n x n array: v of the left reflector in column R below the diagonal, v of the right one in row R right
+//! of the diagonal. tau replaces the first entry of v, which is 1.
 
 use faer::{
     MatMut,
@@ -27,20 +27,20 @@ use crate::{
     tile::chase_schedule::ReductionStep,
 };
 
-/// Columns of C that a task takes at a time: the reflectors are read once for all of them.
+/// Columns of C in a task. The reflectors are read once for all of them.
 const COLUMNS: usize = 16;
 
-/// The type that reflectors of a band of `B` are made in.
+/// The type of the reflectors of a band stored as `B`.
 type Wide<B> = <<B as Number>::Scalar as Scalar>::Wide;
 
 /// The reflectors of one reduction step.
 pub(crate) struct ChaseReflectors<B: Number> {
     step: ReductionStep,
-    /// n x n, column after column.
+    /// n x n, column-major.
     entries: Aligned<Wide<B>>,
 }
 
-/// Where the reflectors of a step go, for threads that keep those of different cycles.
+/// A shared pointer to the reflectors of a step, for threads that store those of different cycles.
 #[derive(Clone, Copy)]
 pub(crate) struct Places<T> {
     at: *mut T,
@@ -48,7 +48,7 @@ pub(crate) struct Places<T> {
 }
 
 impl<B: Number> ChaseReflectors<B> {
-    /// Room for those of `step`, all of them H = I so far.
+    /// Storage for the reflectors of `step`, initially all H = I.
     pub fn new(step: &ReductionStep) -> Result<Self> {
         let len =
             step.n.checked_mul(step.n).ok_or_else(|| SvdError::invalid("matrix", "its size overflows the address space"))?;
@@ -63,7 +63,7 @@ impl<B: Number> ChaseReflectors<B> {
         Places { at: self.entries.as_mut_ptr(), n: self.step.n }
     }
 
-    /// The reflector of a cycle to `v`, conjugated if asked for: its first entry is 1. Returns tau.
+    /// Copies the reflector of a cycle to `v`, conjugated if `conjugate`, with first entry 1. Returns tau.
     fn read(&self, side: Side, sweep: usize, c0: usize, conjugate: bool, v: &mut [Wide<B>]) -> f64 {
         let n = self.step.n;
         let (first, stride) = match side {
@@ -75,8 +75,8 @@ impl<B: Number> ChaseReflectors<B> {
         std::mem::replace(&mut v[0], Wide::<B>::one_impl()).to_complex().re
     }
 
-    /// C <- op(Q) C or op(P) C: Q is the product of the left reflectors in the order in which they were made, P that of the conjugates of
-    /// the right ones. `c` has n rows.
+    /// C <- op(Q) C or C <- op(P) C. Q is the product of the left reflectors in the order of their generation, and P that of the conjugates
+    /// of the right ones. `c` has n rows.
     pub fn apply<S: Number>(&self, c: MatMut<'_, S>, side: Side, op: Op) {
         let conjugate = (side == Side::Right) != (op == Op::Trans);
         let (mut chunks, mut rest) = (Vec::new(), c);
@@ -109,10 +109,10 @@ impl<B: Number> ChaseReflectors<B> {
 }
 
 impl<T: Scalar + Number<Real = f64>> Places<T> {
-    /// Keeps the reflector of one side of a cycle that begins at row `c0`.
+    /// Stores the reflector of one side of a cycle that begins at index `c0`.
     ///
     /// # Safety
-    /// The cycle is of this step, and nobody else uses its places meanwhile.
+    /// The cycle is one of this step, and nobody else uses its entries during the call.
     #[inline(always)]
     pub unsafe fn keep(self, side: Side, sweep: usize, c0: usize, h: &Reflector<T>) {
         let (first, stride) = match side {
@@ -126,13 +126,13 @@ impl<T: Scalar + Number<Real = f64>> Places<T> {
     }
 }
 
-/// Columns of C in double precision, n entries each, and what is applied to them.
+/// The application of a step's reflectors to columns of C in double precision, n entries each.
 struct Apply<'a, B: Number> {
     of: &'a ChaseReflectors<B>,
     columns: &'a mut [Wide<B>],
     side: Side,
     conjugate: bool,
-    /// Whether the reflector that was made first comes first.
+    /// Whether reflectors are applied in the order of their generation.
     forward: bool,
 }
 
@@ -146,7 +146,7 @@ impl<B: Number> WithSimd for Apply<'_, B> {
         let mut v = vec![Wide::<B>::zero_impl(); step.tile_width + 1];
         for k in 0..step.sweeps() {
             let sweep = if forward { k } else { step.sweeps() - 1 - k };
-            // Those of one sweep are disjoint: any order will do.
+            // Reflectors of one sweep are disjoint, so they commute.
             for at in (0..step.cycles(sweep)).map(|i| step.cycle(sweep, i)) {
                 let v = &mut v[..at.c1 - at.c0 + 1];
                 let tau = of.read(side, sweep, at.c0, conjugate, v);

@@ -1,12 +1,12 @@
-//! Bulge chasing: one reduction step of a band, sweeps pipelined over the threads of the rayon pool.
+//! Bulge chasing: one reduction step of a band, with sweeps pipelined over the threads of the rayon pool. Twin: `shaders/chase.wgsl`.
 //!
-//! A cycle (row, c0, c1):  H = I - tau v v^H from x = A[row, c0..=c1]^T, applied to rows row..=c1 read as columns (A <- A H^T), then
-//! from x = A[c0..=c1, c0], applied to columns c0..=last (A <- H A). Columns are contiguous in the band's storage, and both products
-//! run down columns, so both sides stream. All arithmetic is in double precision.
+//! A cycle (row, c0, c1) first computes H = I - tau v v^H from x = A[row, c0..=c1]^T, and applies it from the right to rows row..=c1
+//! (A <- A H^T). It then computes H from x = A[c0..=c1, c0], and applies it from the left to columns c0..=last (A <- H A). Columns are
+//! contiguous in band storage. Both products access memory column by column, with stride 1. All arithmetic is in double precision.
 //!
-//! Sweeps are taken in groups of neighbours. A thread owns a group and runs it as a wave front, its sweep j three cycles behind its
-//! sweep j - 1, so that the piece of the band they share is read into the second-level cache once; it follows the group before
-//! through that group's progress counter.
+//! Consecutive sweeps form a group. A thread owns a group and runs it as a wavefront: sweep j of the group is three cycles behind its sweep
+//! j - 1. The part of the band that they share is thus read into the L2 cache once. A group waits for the one before it through that
+//! group's progress counter.
 
 pub(crate) mod apply;
 pub(crate) mod reflector;
@@ -39,21 +39,21 @@ use crate::{
     },
 };
 
-/// Bytes of band that a group may keep in use: half of a second-level cache of 1 MiB.
+/// Working set of a group in bytes: half of an L2 cache of 1 MiB.
 const GROUP_BYTES: usize = 1 << 19;
 /// Most sweeps in a group.
 const GROUP_MOST: usize = 8;
 
-/// The layout of bands to be chased: after each column there is room for what registers take with it, and a row's entries lie at the same
-/// place of their cache lines.
+/// The layout of bands for bulge chasing. After each column there is padding for whole registers. All entries of a row have the same offset
+/// in their cache lines.
 pub(crate) fn layout(n: usize, bandwidth: usize, tile_width: usize) -> BandLayout {
     BandLayout::new(n, bandwidth, tile_width).spaced(ROOM, ROOM)
 }
 
-/// The type that a band of `B` is chased in.
+/// The type of the arithmetic on a band stored as `B`.
 type Wide<B> = <<B as Number>::Scalar as Scalar>::Wide;
 
-/// Runs all cycles of `step` on `band`, stored in `layout`; or some of them, where `watch` says that the call is to stop. The reflectors go to
+/// Runs all cycles of `step` on `band`, stored in `layout`. Stops early with an error if `watch` reports cancellation. The reflectors go to
 /// `keep`.
 pub(crate) fn chase<B: Number>(
     band: &mut [B],
@@ -95,7 +95,7 @@ pub(crate) fn chase<B: Number>(
 /// Runs cycle `i` of `sweep` alone.
 ///
 /// # Panics
-/// If `band` has no room for the step, or the step no such cycle.
+/// If `layout` or `band` has no room for the step, or if the step has no such cycle.
 pub(crate) fn chase_cycle<B: Number>(band: &mut [B], layout: BandLayout, step: &ReductionStep, sweep: usize, i: usize) -> Cycle {
     let beside = layout.ld() > layout.ku + layout.kl + ROOM;
     let room = beside && layout.n == step.n && step.tile_width <= layout.kl && step.bandwidth + step.tile_width <= layout.ku;
@@ -105,7 +105,7 @@ pub(crate) fn chase_cycle<B: Number>(band: &mut [B], layout: BandLayout, step: &
     at
 }
 
-/// One cycle, of a step that `layout` has room for, and the `layout.n * layout.ld()` entries of the band.
+/// One cycle of a step that `layout` has room for. `band` has `layout.n * layout.ld()` entries.
 struct One<'a, B> {
     band: &'a mut [B],
     layout: BandLayout,
@@ -119,8 +119,8 @@ impl<B: Number> WithSimd for One<'_, B> {
     fn with_simd<S: Simd>(self, simd: S) {
         let One { band, layout, at } = self;
         let mut v = Reflector::<Wide<B>>::with_capacity(at.c1 - at.c0 + 1);
-        // SAFETY: the cycle's entries and the room beside them lie inside the band (`layout` makes it for every cycle of the step), which
-        // is borrowed exclusively.
+        // SAFETY: the cycle's entries and the padding beside them are inside the band (`layout` provides this for every cycle of the step),
+        // which is borrowed exclusively.
         unsafe { cycle_in_band(Lanes::<f64, S>::new(simd), band.as_mut_ptr(), layout, at, None, &mut v, &mut Vec::new()) };
     }
 }
@@ -134,16 +134,17 @@ struct Schedule<'a, B: Number> {
     group: usize,
     /// The next group that no thread has taken. Groups are taken in order, so the group before a taken one is taken too.
     next: AtomicUsize,
-    /// Wave-front steps that each group has done; `usize::MAX` when it is finished.
+    /// Wavefront steps that each group has done; `usize::MAX` when it is finished.
     progress: Vec<AtomicUsize>,
-    /// Where reflectors are kept, each in places of its own.
+    /// Where reflectors are stored, if they are kept. Each has entries of its own.
     keep: Option<Places<Wide<B>>>,
     watch: &'a Watch,
 }
 
-// SAFETY: `band` is one exclusive borrow, held by `chase` for as long as the schedule lives; threads read and write disjoint columns of
-// it (between those of cycles active at one time there is another at least, so that the room beside a column is of one thread, too), and
-// the release stores and acquire loads of `progress` order the rest. The places of `keep` are of one cycle each, which one thread runs.
+// SAFETY: `band` is one exclusive borrow, held by `chase` for as long as the schedule lives. Concurrent threads read and write disjoint
+// columns of it. Between the columns of concurrent cycles lies at least one other column, so the padding beside a column is used by one
+// thread, too. The release stores and acquire loads of `progress` order all other accesses. Each entry of `keep` belongs to one cycle,
+// which one thread runs.
 unsafe impl<B: Number> Sync for Schedule<'_, B> {}
 
 /// One thread's share of a reduction step.
@@ -187,9 +188,9 @@ impl<B: Number> WithSimd for Worker<'_, B> {
                     let i = s - SWEEP_SEPARATION * j;
                     if i < step.cycles(sweep) {
                         let keep = keep.map(|places| (places, sweep));
-                        // SAFETY: the cycle's entries and the room beside them lie inside the band (`layout` makes it for every
-                        // cycle of the step), and no other thread touches them now: sweeps before are at least three cycles ahead
-                        // (awaited above, or run earlier by this thread), sweeps after wait for this one.
+                        // SAFETY: the cycle's entries and the padding beside them are inside the band (`layout` provides this for
+                        // every cycle of the step). No other thread accesses them now: earlier sweeps are at least three cycles
+                        // ahead (awaited above, or run before by this thread), and later sweeps wait for this one.
                         unsafe { cycle_in_band(lanes, band, layout, step.cycle(sweep, i), keep, &mut v, &mut copy) };
                         cycles += 1;
                     }
@@ -197,14 +198,14 @@ impl<B: Number> WithSimd for Worker<'_, B> {
                 done.store(s + 1, Ordering::Release);
             }
             done.store(usize::MAX, Ordering::Release);
-            // After the group: a callback that panics leaves none that others wait for. That the call is to stop is seen above.
+            // Reported after the group is finished: if the callback panics, no other thread waits for this group. Cancellation is checked
+            // above.
             let _ = watch.did(step.flops::<B>(cycles));
         }
     }
 }
 
-/// A short wait, until something has been looked at in vain about a cycle's time: then the core goes to whoever needs it, the awaited
-/// thread perhaps.
+/// Spins, but after about the duration of a cycle yields the core to other threads, perhaps the awaited one. `looks` counts the calls.
 #[inline(always)]
 fn wait(looks: &mut u32) {
     const PATIENCE: u32 = 200;
@@ -212,12 +213,11 @@ fn wait(looks: &mut u32) {
     if *looks < PATIENCE { std::hint::spin_loop() } else { std::thread::yield_now() }
 }
 
-/// One cycle on the band: in place, or where the band is stored in a narrower type by way of `copy`. `v` has room for `c1 - c0 + 1`
-/// elements.
+/// One cycle on the band: in place, or through `copy` if the band is stored in a narrower type. `v` has room for `c1 - c0 + 1` elements.
 ///
 /// # Safety
-/// `band` holds `layout.n * layout.ld()` elements, the cycle's entries are inside `layout` with [`ROOM`] places after each column, and nobody
-/// else uses those columns meanwhile, nor the places of this cycle's reflectors in `keep`.
+/// `band` has `layout.n * layout.ld()` elements, and the cycle's entries are inside `layout`, which has [`ROOM`] elements of padding after
+/// each column. Nobody else uses those columns, or the entries of this cycle's reflectors in `keep`, during the call.
 #[inline(always)]
 unsafe fn cycle_in_band<B: Number, S: Simd>(
     lanes: Lanes<f64, S>,
@@ -249,11 +249,11 @@ unsafe fn cycle_in_band<B: Number, S: Simd>(
     }
 }
 
-/// One cycle, on a matrix that begins with entry (row, c0).
+/// One cycle on a matrix whose first entry is (row, c0).
 ///
 /// # Safety
-/// Entries (row..=c1, c0..=c1) and (c0..=c1, c0..=last) are there, with room for [`apply_right`] and [`apply_left`], and nobody else uses
-/// them meanwhile, nor the places of this cycle's reflectors in `keep`.
+/// Entries (row..=c1, c0..=c1) and (c0..=c1, c0..=last) exist, with padding for [`apply_right`] and [`apply_left`]. Nobody else uses them,
+/// or the entries of this cycle's reflectors in `keep`, during the call.
 #[inline(always)]
 unsafe fn cycle<T: Scalar + Number<Real = f64>, S: Simd>(
     lanes: Lanes<f64, S>,

@@ -1,4 +1,4 @@
-//! The reflectors of bulge chasing, and their application to columns of a band, from either side.
+//! The reflectors of bulge chasing, and their application to a band from either side.
 
 use std::ops::Range;
 
@@ -16,13 +16,13 @@ use crate::{
     },
 };
 
-/// Real numbers in a cache line. Registers take fewer of those beside a column's, on either side.
+/// Padding on either side of a column, in real numbers: a cache line. Registers reach over a column's ends by less than this.
 pub(crate) const ROOM: usize = LINE_BYTES / size_of::<f64>();
 
-/// I - tau v v^H, and i v where v is complex: with both, complex products are sums of real ones over (re, im, re, im, ..), in which no
-/// register has to be shuffled.
+/// I - tau v v^H, and i v if v is complex. With both, complex products are real products over interleaved (re, im, re, im, ..), which need
+/// no shuffles.
 pub(crate) struct Reflector<T> {
-    /// [`ROOM`] zeros, v, and as many zeros again.
+    /// [`ROOM`] zeros, v, and [`ROOM`] zeros.
     v: Vec<T>,
     iv: Vec<T>,
     len: usize,
@@ -35,14 +35,14 @@ impl<T: Scalar + Number<Real = f64>> Reflector<T> {
         Reflector { v: zeros.clone(), iv: zeros, len: 0, tau: 0.0 }
     }
 
-    /// The place of the `len` entries x that [`make`](Self::make) makes v of.
+    /// Storage for the `len` entries of x, from which [`make`](Self::make) computes v.
     #[inline(always)]
     pub fn entries(&mut self, len: usize) -> &mut [T] {
         self.len = len;
         &mut self.v[ROOM..ROOM + len]
     }
 
-    /// Turns x into v of its reflector; returns the beta of H x = beta e_1.
+    /// Overwrites x by v of its reflector. Returns the beta of H x = beta e_1.
     #[inline(always)]
     pub fn make(&mut self) -> T {
         let (x, after) = self.v[ROOM..].split_at_mut(self.len);
@@ -64,12 +64,12 @@ impl<T: Scalar + Number<Real = f64>> Reflector<T> {
         &self.v[ROOM..ROOM + self.len]
     }
 
-    /// v as the real numbers it consists of.
+    /// v as real numbers: the real and imaginary parts.
     fn reals(&self) -> &[f64] {
         bytemuck::cast_slice(&self.v[ROOM..ROOM + self.len])
     }
 
-    /// The same of i v.
+    /// i v as real numbers.
     fn reals_of_i_times(&self) -> &[f64] {
         bytemuck::cast_slice(&self.iv[ROOM..ROOM + self.len])
     }
@@ -87,31 +87,31 @@ const fn parts<T: Scalar>() -> usize {
     if T::IS_COMPLEX { 2 } else { 1 }
 }
 
-/// Where a matrix begins whose columns are contiguous.
+/// The position of a matrix with contiguous columns.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<T> {
     pub at: *mut T,
-    /// The number of elements from the beginning of some cache line to `at`. (Not the address, which is another one every time: sums would
-    /// be made in another order.)
+    /// The number of elements from the start of some cache line to `at`. The address itself would not do: it differs from run to run, and
+    /// so would the order of summation.
     pub offset: usize,
-    /// From a column to the next.
+    /// The column stride.
     pub next: usize,
 }
 
 impl<T: Scalar> Place<T> {
-    /// The place of entry (i, j).
+    /// The position of entry (i, j).
     ///
     /// # Safety
     /// It is in the same allocation.
     #[inline(always)]
     pub unsafe fn entry(self, i: usize, j: usize) -> Self {
         let distance = i + j * self.next;
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         Place { at: unsafe { self.at.add(distance) }, offset: self.offset + distance, next: self.next }
     }
 
-    /// As real numbers: the beginning, the distance between columns, and how far before each column the first register begins: as far as
-    /// makes registers cache lines, if they can be in all columns. One that lies across two takes twice the time to write.
+    /// In real numbers: the start, the column stride, and how far before each column its first register starts. That distance aligns
+    /// registers to cache lines, if this is possible in all columns. A store across two cache lines takes twice the time.
     #[inline(always)]
     fn reals<S: Simd>(self) -> (*mut f64, usize, usize) {
         let (n, parts) = (Lanes::<f64, S>::N, parts::<T>());
@@ -126,7 +126,7 @@ impl<T: Scalar> Place<T> {
 unsafe fn load<S: Simd, const K: usize>(lanes: Lanes<f64, S>, at: *const f64) -> [Lane<f64, S>; K] {
     let mut registers = [lanes.zero(); K];
     for (r, register) in registers.iter_mut().enumerate() {
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         *register = unsafe { lanes.load(at.add(r * Lanes::<f64, S>::N)) };
     }
     registers
@@ -137,7 +137,7 @@ unsafe fn load<S: Simd, const K: usize>(lanes: Lanes<f64, S>, at: *const f64) ->
 #[inline(always)]
 unsafe fn store<S: Simd, const K: usize>(lanes: Lanes<f64, S>, at: *mut f64, registers: [Lane<f64, S>; K]) {
     for (r, &register) in registers.iter().enumerate() {
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         unsafe { lanes.store(at.add(r * Lanes::<f64, S>::N), register) };
     }
 }
@@ -146,7 +146,7 @@ unsafe fn store<S: Simd, const K: usize>(lanes: Lanes<f64, S>, at: *mut f64, reg
 ///
 /// # Safety
 /// X, and fewer than [`ROOM`] numbers before and after each of its columns, are valid for reads and writes, and nobody else uses them
-/// meanwhile. The numbers beside X stay as they are; they are finite.
+/// during the call. The numbers beside X are finite. They stay unchanged.
 #[inline(always)]
 pub(crate) unsafe fn apply_right<T: Scalar + Number<Real = f64>, S: Simd>(
     lanes: Lanes<f64, S>,
@@ -157,7 +157,7 @@ pub(crate) unsafe fn apply_right<T: Scalar + Number<Real = f64>, S: Simd>(
     let n = Lanes::<f64, S>::N;
     let (x, next, from) = x.reals::<S>();
     let to = from + rows * parts::<T>();
-    // Even pieces of so few registers that a product's sums and a column of X are held in those there are.
+    // Rows are cut into even pieces of few registers, so that the sums and a column of X stay in registers.
     let most = if n == ROOM { 8 } else { 4 };
     let pieces = to.div_ceil(most * n).max(1);
     let piece = to.div_ceil(pieces).next_multiple_of(n).max(n);
@@ -256,7 +256,7 @@ pub(crate) unsafe fn apply_left<T: Scalar + Number<Real = f64>, S: Simd>(
     v: &Reflector<T>,
 ) {
     let (x, next, from) = x.reals::<S>();
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     unsafe {
         match (from + v.reals().len()).div_ceil(Lanes::<f64, S>::N) {
             1 => left_columns::<T, S, 1>(lanes, x, next, from, cols, v),
@@ -287,7 +287,7 @@ pub(crate) unsafe fn apply_left<T: Scalar + Number<Real = f64>, S: Simd>(
     }
 }
 
-/// [`apply_left`] with v, i v and a column of X in `K` registers each, which begin `from` numbers before the column.
+/// [`apply_left`] with v, i v and a column of X in `K` registers each. These start `from` numbers before the column.
 ///
 /// # Safety
 /// As for [`apply_left`].
@@ -326,7 +326,7 @@ unsafe fn left_columns<T: Scalar + Number<Real = f64>, S: Simd, const K: usize>(
     }
 }
 
-/// The sum of the products of all numbers, in two sums that do not wait for each other.
+/// The dot product, in two independent chains of sums.
 #[inline(always)]
 fn dot<S: Simd, const K: usize>(lanes: Lanes<f64, S>, x: &[Lane<f64, S>; K], y: &[Lane<f64, S>; K]) -> f64 {
     let mut sums = [lanes.zero(); 2];
@@ -343,7 +343,7 @@ mod tests {
 
     use super::*;
 
-    /// X (rows x cols) in columns that begin at `offset`, `offset + next`, ..., and what it becomes from the left or from the right.
+    /// The application from the left or from the right to X (rows x cols), whose columns start at `offset`, `offset + next`, ...
     struct Case<'a, T> {
         v: &'a [T],
         x: &'a mut [T],
@@ -361,7 +361,7 @@ mod tests {
         fn with_simd<S: Simd>(self, simd: S) -> f64 {
             let Case { v: entries, x, offset, next, rows, cols, left } = self;
             let lanes = Lanes::<f64, S>::new(simd);
-            // Longer first: what it leaves behind is not of the next one.
+            // A longer reflector first: its remains must not affect the next one.
             let mut v = Reflector::<T>::with_capacity(entries.len() + 3);
             v.entries(entries.len() + 3).fill(T::one_impl());
             v.make();
@@ -376,8 +376,8 @@ mod tests {
         }
     }
 
-    /// H X and X conj(H), against sums over their entries, for reflectors on both sides of every number of registers, wherever in a cache
-    /// line a column begins, alike in all columns or not; what is beside X stays as it is, to the last bit.
+    /// H X and X conj(H) match sums over their entries: for lengths around every number of registers, for every offset of a column in a
+    /// cache line, equal in all columns or not. Numbers beside X stay bitwise unchanged.
     fn against_sums<T: Scalar + Number<Real = f64>>() {
         let entry = |i: usize, j: usize| {
             T::from_complex(Complex::new((i * 7 + j * 3) as f64 % 11.0 - 5.2, (i * 5 + j) as f64 % 7.0 - 2.9))

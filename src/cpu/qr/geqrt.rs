@@ -1,8 +1,8 @@
 //! QR factorisation of the blocks of a panel, in compact WY form.
 //!
 //! Block X (r x w):  X = (I - V T V^H) R,  V (r x w) unit lower trapezoidal, T (w x w) upper triangular, R (w x w) upper triangular.
-//! Recursive in columns, so that all but the narrowest panels are matrix products (Elmroth and Gustavson 2000; the tensor-core QR
-//! paper, section III); one of at most [`NARROW`] columns is done eight columns at a time ([`panel`]).
+//! The recursion is in columns, so that most of the work is in matrix products (Elmroth and Gustavson 2000; the tensor-core QR paper,
+//! section III). At most [`NARROW`] columns are factored eight at a time ([`panel`]). Twin: `shaders/geqrt.wgsl`.
 
 use std::cmp::Ordering;
 
@@ -35,11 +35,11 @@ use crate::{
     tile::panel_tree::{Level, Stack},
 };
 
-/// Columns up to which panel follows panel; more are split in two.
+/// Most columns that are factored panel by panel. More columns are split in two.
 const NARROW: usize = 64;
 
-/// Factors every block of `level` in panel `a[.., col..col + width]`; V, T and R go to `factors`, R also into the block's first rows of
-/// `a`, whose other rows become zero, or if `keep`, V.
+/// Factors every block of `level` in panel `a[.., col..col + width]`. V, T and R go to `factors`. R also overwrites the block's first rows
+/// in `a`. The block's other rows become zero, or V if `keep`.
 pub(crate) fn geqrt<S, T>(a: MatMut<'_, S>, factors: &mut Factors<T>, pool: &Pool<T>, level: &Level, keep: bool)
 where
     S: Number<Scalar = T>,
@@ -60,7 +60,7 @@ where
             widen_into(source.subrows(row, stacked.len()), v.rb_mut().subrows_mut(at, stacked.len()));
         }
         if keep && map.stack != Stack::Rows {
-            // Reflectors of levels before are no entries of this one.
+            // Below the diagonals of stacked triangles are reflectors of earlier levels, which are not part of the block.
             let places = (0..width).flat_map(|j| (0..rows).map(move |i| (i, j)));
             places.filter(|&(i, j)| map.is_below_triangle(i, j)).for_each(|at| v[at] = T::zero_impl());
         }
@@ -89,8 +89,8 @@ where
     }
 }
 
-/// R and V of every block to where the block was: R on and above the diagonal of its first rows, V everywhere else. What lies below the
-/// diagonal of a triangle that was stacked stays as it is; V is zero there.
+/// Writes R and V of every block in place of the block: R on and above the diagonal of its first rows, V elsewhere. Entries below the
+/// diagonal of a stacked triangle stay unchanged; V is zero there.
 fn leave_reflectors<S, T>(mut panel: MatMut<'_, S>, factors: &Factors<T>, level: &Level)
 where
     S: Number<Scalar = T>,
@@ -112,7 +112,8 @@ where
     }
 }
 
-/// V of every block of a level, as [`leave_reflectors`] left it in `panel`, conjugated if asked for, and T beside it: what `unmqr` takes.
+/// The input of `unmqr`: V of every block of a level, as [`leave_reflectors`] left it in `panel`, and T. Both are conjugated if
+/// `conjugate`.
 pub(crate) fn gather_reflectors<S, T>(panel: MatRef<'_, S>, t: &[T], level: &Level, conjugate: bool) -> Result<Factors<T>>
 where
     S: Number<Scalar = T>,
@@ -144,8 +145,8 @@ where
     Ok(factors)
 }
 
-/// X (w columns, in `v`, at least w rows and below them at least [`PADDING`] of zeros) becomes V; `t` and `r` (w x w, zeroed) become
-/// T and R. `work` holds w x w elements.
+/// Overwrites X by V. X has w columns and is in `v`: at least w rows, and below them at least [`PADDING`] rows of zeros. `t` and `r` (w x
+/// w, zeroed) become T and R. `work` holds w x w elements.
 fn factor<T: Scalar>(v: MatMut<'_, T>, t: MatMut<'_, T>, r: MatMut<'_, T>, work: &mut [T]) {
     let (rows, w) = v.shape();
     if w <= NARROW {
@@ -162,7 +163,7 @@ fn factor<T: Scalar>(v: MatMut<'_, T>, t: MatMut<'_, T>, r: MatMut<'_, T>, work:
     factor(left.rb_mut(), t11.rb_mut(), r11, work);
     let left = left.rb();
     {
-        // X2 <- X2 - V1 T1^H (V1^H X2); T12 serves as the second product's place.
+        // X2 <- X2 - V1 T1^H (V1^H X2). T12 temporarily holds T1^H (V1^H X2).
         let mut w12 = MatMut::from_column_major_slice_mut(&mut work[..w1 * w2], w1, w2);
         matmul(w12.rb_mut(), Accum::Replace, left.adjoint(), right.rb(), one, Par::Seq);
         matmul(t12.rb_mut(), Accum::Replace, t11.rb().adjoint(), w12.rb(), one, Par::Seq);
@@ -180,7 +181,7 @@ fn factor<T: Scalar>(v: MatMut<'_, T>, t: MatMut<'_, T>, r: MatMut<'_, T>, work:
     matmul(t12, Accum::Replace, w12.rb(), t22.rb(), one, Par::Seq);
 }
 
-/// The end of the recursion: panels of a few columns, each applied to those right of it.
+/// The base case of the recursion: panels of at most eight columns, each applied to the columns right of it.
 struct Narrow<'a, T> {
     v: MatMut<'a, T>,
     t: MatMut<'a, T>,
@@ -220,7 +221,7 @@ impl<T: Scalar> Panels<T> for Narrow<'_, T> {
         right.fill(T::zero_impl());
     }
 
-    /// T12 = -T1 (V1^H V2) T2 for the `width` columns from j on and those before.
+    /// T12 = -T1 (V1^H V2) T2, where V2 has the `width` columns from j on, and V1 those before them.
     #[inline(always)]
     fn eliminated<S: Simd>(&mut self, lanes: Lanes<T, S>, j: usize, width: usize) {
         if j == 0 {

@@ -1,4 +1,4 @@
-//! Dense to band storage.
+//! Dense to band storage. Twin: `shaders/pack_band.wgsl`.
 
 use faer::MatRef;
 use rayon::prelude::*;

@@ -1,13 +1,13 @@
-//! QR of a few columns, and the application of their reflectors to the columns right of them: what the factorisations of taller and
-//! wider panels come down to (LAPACK's `tpqrt2` and `tprfb`, or `geqr2`, `larft` and `larfb`).
+//! QR of at most eight columns, and the application of their reflectors to the columns right of them. The factorisations of taller and
+//! wider panels are built on these kernels (LAPACK's `tpqrt2` and `tprfb`, or `geqr2`, `larft` and `larfb`).
 //!
-//! The columns are [top; body], with as many rows in the top as there are columns. Either the top is upper triangular, as where a body is
-//! joined to the R of those before it, and V = [I; V2]; or it is full, and V = [L; V2] with L unit lower triangular.
+//! The K columns are [top; body], where the top has K rows. Either the top is upper triangular, as when a body is stacked below the R of
+//! earlier rows, and V = [I; V2]. Or the top is full, and V = [L; V2] with L unit lower triangular.
 //!
-//! One pass over the body for each reflector (and one over its column, where its square has to be made in double precision): the pass that
-//! applies it also makes the next one's products with all columns, x^H y for those to come and v^H x for the T of those done. With r rows of
-//! K columns in the first-level cache, that reads r K and writes at most as many numbers for each reflector. Columns to the right are read
-//! twice and written once for all K.
+//! Each reflector takes one pass over the body. The pass that applies a reflector also computes the products of the next column x with all
+//! columns: x^H y for columns y right of it, and v^H x, for T, for reflectors v left of it. In types other than double precision there is
+//! one more pass over the column, for its sum of squares in double precision. With r rows of K columns in the L1 cache, a reflector reads r
+//! K numbers and writes at most as many. Columns right of the panel are read twice and written once for all K reflectors.
 
 #![allow(clippy::needless_range_loop, reason = "loops of constant length over several arrays of registers, which are unrolled")]
 
@@ -23,26 +23,26 @@ use crate::{
     },
 };
 
-/// Columns of a panel, at most; all are powers of two.
+/// Most columns of a panel. All panel widths are powers of two.
 pub(crate) const WIDTH: usize = 8;
 
-/// The width of the panel that comes first where `cols` columns are left: the largest power of two that is not above [`WIDTH`].
+/// The width of the next panel if `cols` columns are left: the largest power of two up to `cols` and [`WIDTH`].
 fn width(cols: usize) -> usize {
     1 << cols.clamp(1, WIDTH).ilog2()
 }
 
-/// A factorisation that makes a few columns triangular at a time, from left to right.
+/// A factorisation that reduces one panel at a time to triangular form, from left to right.
 pub(crate) trait Panels<T: Scalar> {
-    /// Makes columns `j..j + K` triangular, and applies their reflectors to those right of them.
+    /// Reduces columns `j..j + K` to triangular form, and applies their reflectors to the columns right of them.
     fn eliminate<S: Simd, const K: usize>(&mut self, lanes: Lanes<T, S>, j: usize);
 
-    /// What else is to be done once columns `j..j + width` are.
+    /// Is called after columns `j..j + width` have been eliminated. Does nothing by default.
     #[inline(always)]
     fn eliminated<S: Simd>(&mut self, lanes: Lanes<T, S>, j: usize, width: usize) {
         _ = (lanes, j, width);
     }
 
-    /// All of `cols` columns.
+    /// Eliminates all `cols` columns.
     #[inline(always)]
     fn in_panels<S: Simd>(&mut self, lanes: Lanes<T, S>, cols: usize) {
         let mut j = 0;
@@ -60,13 +60,14 @@ pub(crate) trait Panels<T: Scalar> {
     }
 }
 
-/// I - V T V^H with V = [L; V2] of `K` columns: `l[k][i]` is L(i, k) below the diagonal, `t[j][k]` is T(k, j). V2 is where the columns were.
+/// I - V T V^H with V = [L; V2] of `K` columns: `l[k][i]` is L(i, k) below the diagonal, `t[j][k]` is T(k, j). V2 replaces the body.
 pub(crate) struct Block<T, const K: usize> {
     pub l: [[T; K]; K],
     pub t: [[T; K]; K],
 }
 
-/// QR of the `K` columns [top; body]. R replaces the top's upper triangle and V2 the body; unless `FULL`, the top is upper triangular.
+/// QR of the `K` columns [top; body]. R replaces the top's upper triangle, and V2 the body. The top is full if `FULL`, else upper
+/// triangular. `meanwhile` is called once per reflector.
 #[inline(always)]
 pub(crate) fn factor<T: Scalar, S: Simd, const K: usize, const FULL: bool>(
     lanes: Lanes<T, S>,
@@ -90,8 +91,8 @@ pub(crate) fn factor<T: Scalar, S: Simd, const K: usize, const FULL: bool>(
         // SAFETY: likewise.
         let mut column = unsafe { body.column(j) };
         let mut square = square_below::<T, K, FULL>(&p[j], j, column, sums[j]);
-        // Products of a small column would lose digits; v does not depend on its length. What is so small that its squares underflow is
-        // scaled twice.
+        // Products of a small column would lose digits, so it is scaled; v does not depend on the scale. A column so small that its
+        // squares underflow is scaled twice.
         let mut units = [1.0; 2];
         for (k, unit) in units.iter_mut().enumerate() {
             let norm = square + p[j][j].to_complex().norm_sqr();
@@ -102,7 +103,7 @@ pub(crate) fn factor<T: Scalar, S: Simd, const K: usize, const FULL: bool>(
             *unit = by.to_double();
             p[j][j..].iter_mut().chain(&mut *column).for_each(|x| *x = x.times(by));
             for (c, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: the body has K columns, of which `column` is not used meanwhile; they are only read.
+                // SAFETY: the body has K columns, which are only read; `column` is not used during the call.
                 *sum = unsafe { lanes.dot(body.read_column(j), body.read_column(c)) };
             }
             // SAFETY: as above.
@@ -113,7 +114,7 @@ pub(crate) fn factor<T: Scalar, S: Simd, const K: usize, const FULL: bool>(
         let (scale, conj) = (h.scale.to_wide(), T::Wide::conj_impl(&h.scale.to_wide()));
         let tau = h.tau.to_double();
 
-        // v^H y for the columns y to come, in T's precision; they are updated here in the top, in the next pass in the body.
+        // v^H y for the columns y right of v, in T's precision. They are updated here in the top, and by the next pass in the body.
         let mut factors = [zero; K];
         for c in j + 1..K {
             let of_top = if FULL { products(&p[j][j + 1..], &p[c][j + 1..]) } else { T::Wide::zero_impl() };
@@ -161,10 +162,10 @@ pub(crate) fn factor<T: Scalar, S: Simd, const K: usize, const FULL: bool>(
     Block { l, t: t.map(|t| t.map(T::from_wide)) }
 }
 
-/// Squares of norms below this, or where they lose digits, make a column be scaled.
+/// A column is scaled if its squared norm is below this, or so small that squares lose digits.
 const SMALL_SQUARE: f64 = f64::from_bits((1023 - 200) << 52);
 
-/// The power of two that brings a column with the square `norm` of its norm to a norm near 1, or near enough for squares to be seen.
+/// The power of two by which to scale a column whose squared norm is `norm`: to a norm near 1, or far enough for squares not to underflow.
 fn rescaling<R: RealElement>(norm: f64) -> R {
     if norm < f64::norm_floor() {
         return R::norm_scale();
@@ -173,8 +174,8 @@ fn rescaling<R: RealElement>(norm: f64) -> R {
     R::from_double(2f64.powi((-exponent / 2).min(R::exponent_limit())))
 }
 
-/// ||x||^2 below the diagonal, in double precision: of the top's column `p` below row j, and of the body's. `product` is the body's part in
-/// T's precision; where that is not double, the body's column is read once more.
+/// ||x||^2 below the diagonal in double precision: of column `p` of the top below row j, and of the body's column. `product` is the body's
+/// part in T's precision. If that is not double, the body's column is read once more.
 #[inline(always)]
 fn square_below<T: Scalar, const K: usize, const FULL: bool>(p: &[T; K], j: usize, body: &[T], product: T) -> f64 {
     let of_top = if FULL { sum_of_squares::<Re<T>>(bytemuck::cast_slice(&p[j + 1..]), 1.0) } else { 0.0 };
@@ -194,7 +195,7 @@ fn products<T: Scalar>(x: &[T], y: &[T]) -> T::Wide {
 /// As for [`pass`].
 #[inline(always)]
 unsafe fn pass_at<T: Scalar, S: Simd, const K: usize>(lanes: Lanes<T, S>, body: Body<T>, j: usize, last: (T, [T; K])) -> [T; K] {
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     unsafe {
         match j {
             0 => pass::<T, S, K, 0>(lanes, body, last),
@@ -211,11 +212,11 @@ unsafe fn pass_at<T: Scalar, S: Simd, const K: usize>(lanes: Lanes<T, S>, body: 
     }
 }
 
-/// One pass over the body: column J - 1, x, becomes v = `scale` x, and the columns y right of it y + `factor` v; then column J's products
-/// x^H y with all columns are what is returned. J = 0 has nothing before it, J = `K` nothing after.
+/// One pass over the body. Column J - 1 is scaled by `scale` to v, and every column y right of it becomes y + `factors` v. The pass returns
+/// the products x^H y of column J, x, with all columns y. For J = 0 nothing is updated, and for J = `K` no products are computed.
 ///
 /// # Safety
-/// The body has `K` columns, and nobody else uses them meanwhile.
+/// The body has `K` columns, and nobody else uses them during the call.
 #[inline(always)]
 unsafe fn pass<T: Scalar, S: Simd, const K: usize, const J: usize>(
     lanes: Lanes<T, S>,
@@ -270,7 +271,7 @@ unsafe fn pass<T: Scalar, S: Simd, const K: usize, const J: usize>(
     products
 }
 
-/// [top; body] <- (I - V T^H V^H) [top; body]: `block` and the V2 in `v` applied to the columns right of them.
+/// [top; body] <- (I - V T^H V^H) [top; body], with L and T in `block` and V2 in `v`. `meanwhile` is called once per group of columns.
 #[inline(always)]
 pub(crate) fn apply<T: Scalar, S: Simd, const K: usize, const FULL: bool>(
     lanes: Lanes<T, S>,
@@ -288,7 +289,7 @@ pub(crate) fn apply<T: Scalar, S: Simd, const K: usize, const FULL: bool>(
         meanwhile();
         let left = cols - c;
         let x = Body { at: x.at.wrapping_add(c * x.ld), ..x };
-        // SAFETY: V has K columns and X as many as are taken, of as many rows, and all are borrowed.
+        // SAFETY: V has K columns, X has those of each group, both have the same number of rows, and all are borrowed.
         unsafe {
             if left >= 3 && S::REGISTER_COUNT >= 32 && !T::IS_COMPLEX {
                 apply_to::<T, S, K, 3, FULL>(lanes, block, v, top.rb_mut().subcols_mut(c, 3), x);
@@ -304,10 +305,10 @@ pub(crate) fn apply<T: Scalar, S: Simd, const K: usize, const FULL: bool>(
     }
 }
 
-/// V^H X over the body's rows, column by column.
+/// V^H X over the rows of a body, column by column.
 ///
 /// # Safety
-/// `v` has `K` columns and `x` has `C`, of the same number of rows, and nobody else uses them meanwhile.
+/// `v` has `K` columns and `x` has `C`, of the same number of rows, and nobody else uses them during the call.
 #[inline(always)]
 unsafe fn products_of<T: Scalar, S: Simd, const K: usize, const C: usize>(
     lanes: Lanes<T, S>,
@@ -316,7 +317,7 @@ unsafe fn products_of<T: Scalar, S: Simd, const K: usize, const C: usize>(
 ) -> [[T; K]; C] {
     let mut sums = [[lanes.zero(); K]; C];
     for i in (0..x.rows).step_by(Lanes::<T, S>::N) {
-        // SAFETY: rows i .. of either's columns.
+        // SAFETY: rows i .. are inside the columns of both.
         unsafe {
             let y = x.registers::<S, C>(lanes, i);
             for k in 0..K {
@@ -336,7 +337,7 @@ unsafe fn products_of<T: Scalar, S: Simd, const K: usize, const C: usize>(
     products
 }
 
-/// `to` += V^H X, over rows of a body.
+/// `to` += V^H X over the rows of a body. `meanwhile` is called once per group of columns.
 #[inline(always)]
 pub(crate) fn multiply<T: Scalar, S: Simd>(
     lanes: Lanes<T, S>,
@@ -386,7 +387,7 @@ unsafe fn add_products<T: Scalar, S: Simd, const K: usize>(lanes: Lanes<T, S>, v
             products.iter().enumerate().for_each(|(k, product)| to[(k, c)] += *product);
         }
     };
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     unsafe {
         match cols {
             3 => add(&products_of::<T, S, K, 3>(lanes, v, x)),
@@ -399,7 +400,7 @@ unsafe fn add_products<T: Scalar, S: Simd, const K: usize>(lanes: Lanes<T, S>, v
 /// [`apply`] to `C` columns.
 ///
 /// # Safety
-/// `v` has `K` columns and `x` has `C`, of the same number of rows, and nobody else uses them meanwhile.
+/// `v` has `K` columns and `x` has `C`, of the same number of rows, and nobody else uses them during the call.
 #[inline(always)]
 unsafe fn apply_to<T: Scalar, S: Simd, const K: usize, const C: usize, const FULL: bool>(
     lanes: Lanes<T, S>,
@@ -409,7 +410,7 @@ unsafe fn apply_to<T: Scalar, S: Simd, const K: usize, const C: usize, const FUL
     x: Body<T>,
 ) {
     let zero = T::zero_impl();
-    // SAFETY: passed on.
+    // SAFETY: the caller's promise.
     let sums = unsafe { products_of::<T, S, K, C>(lanes, v, x) };
     let mut factors = [[lanes.zero(); K]; C];
     for c in 0..C {

@@ -1,8 +1,8 @@
-//! X <- X - V (T^H (V^H X)) of real numbers whose rows are contiguous, as in the LQ sweeps of a matrix that lies by columns, strip by strip.
+//! X <- X - V (T^H (V^H X)), strip by strip, for X with contiguous rows, as in the LQ sweeps of a column-major matrix.
 //!
-//! A strip is as many columns as two registers hold. Both of its large products read it where it lies, with sums in registers: the first
-//! brings it into the second-level cache, where the second finds it; and while a strip is worked on, the next one's cache lines are asked
-//! for. A matrix product that goes through all rows for a few columns finds each of them in another page, and waits.
+//! A strip is as many columns as two registers hold. Both of its large products read it in place, with sums in registers. The first brings
+//! it into the L2 cache, where the second finds it. The cache lines of the next strip are prefetched meanwhile. A matrix product that goes
+//! through all rows for a few columns would find each row in another page, and stall.
 
 #![allow(clippy::needless_range_loop, reason = "loops of constant length over several arrays of registers, which are unrolled")]
 
@@ -26,15 +26,16 @@ use crate::{
 /// Registers in a row of a strip.
 const REGISTERS: usize = 2;
 
-/// Rows whose products are summed before they are added to those of others: short sums, and 32 KiB of a strip with AVX-512.
+/// Rows whose products are summed before the sum is added to W. Chains of sums are short, and with AVX-512 these rows of a strip are 32
+/// KiB.
 const ROWS: usize = 256;
 
-/// Columns of a strip of `T`; none where there are no registers for it, or where the matrix product is faster, as for complex numbers.
+/// Columns of a strip of `T`. None if there is no SIMD for it, or if the matrix product is faster, as for complex numbers.
 pub(crate) fn width<T: Scalar>() -> Option<usize> {
     registers::<T>().filter(|_| !T::IS_COMPLEX)
 }
 
-/// The same whatever is faster.
+/// Columns of a strip of `T`, also if the matrix product is faster. None if there is no SIMD for it.
 pub(crate) fn registers<T: Scalar>() -> Option<usize> {
     let width = <T as ComplexField>::Arch::default().dispatch(Width::<T>(PhantomData));
     (width > REGISTERS).then_some(width)
@@ -60,16 +61,16 @@ pub(crate) fn workspace(width: usize, reflectors: usize) -> usize {
 pub(crate) struct Run<'a, T> {
     /// The rows, column-major.
     pub v: MatRef<'a, T>,
-    /// Where in V they begin.
+    /// The row of V where they begin.
     pub first: usize,
-    /// Whether they are upper triangular too.
+    /// Whether these rows are also upper triangular.
     pub triangular: bool,
-    /// Where in X their rows begin.
+    /// The row of X where they begin.
     pub row: usize,
 }
 
-/// Applies I - V T^H V^H, or if not `adjoint` I - V T V^H, to `x`, which has whole strips, and contiguous rows. T is column-major; `work` are
-/// [`workspace`] elements.
+/// Applies I - V T^H V^H if `adjoint`, else I - V T V^H, to `x`, whose rows are contiguous and whose columns are whole strips. T is
+/// column-major. `work` has [`workspace`] elements.
 pub(crate) fn update<'a, T: Scalar>(
     x: MatMut<'_, T>,
     runs: impl Iterator<Item = Run<'a, T>> + Clone,
@@ -110,8 +111,8 @@ impl<'v, T: Scalar, I: Iterator<Item = Run<'v, T>> + Clone> WithSimd for Update<
             let tw = Strip { at: tw.as_mut_ptr(), ld: width };
             let strip = Strip { at: x.as_ptr_mut().wrapping_add(first), ld: x.row_stride().unsigned_abs() };
             let next = if first + width < x.ncols() { width } else { 0 };
-            // SAFETY: the assertions: the strip's columns are those of X, its rows and V's are those of each run, and W's have `width` elements
-            // for each reflector. All are borrowed, for writing where that is done.
+            // SAFETY: the assertions: the strip's columns are inside X, its rows and V's are those of each run, and W has a row of `width`
+            // elements for each reflector. All are borrowed, mutably where they are written.
             unsafe {
                 for Run { v, first, triangular, row } in runs.clone() {
                     for i in (0..v.nrows()).step_by(ROWS) {
@@ -124,7 +125,7 @@ impl<'v, T: Scalar, I: Iterator<Item = Run<'v, T>> + Clone> WithSimd for Update<
                 if adjoint {
                     Project { x: w, v: t, w: tw, sign: -T::one_impl(), ahead: None }.all(lanes, reflectors);
                 } else {
-                    // - T W: the strip of W is turned about, and added up.
+                    // -T W, as T times the negated W.
                     w.negate(reflectors, width);
                     Expand { x: tw, v: t, w }.all(lanes, reflectors);
                 }
@@ -137,18 +138,18 @@ impl<'v, T: Scalar, I: Iterator<Item = Run<'v, T>> + Clone> WithSimd for Update<
     }
 }
 
-/// A column-major factor of a product, and where it has zeros.
+/// A column-major factor of a product, and its pattern of zeros.
 #[derive(Clone, Copy)]
 struct Factor<'a, T> {
     v: MatRef<'a, T>,
-    /// Entries (i, j) with i + lower < j are zeros,
+    /// Entries (i, j) with i + lower < j are zero,
     lower: usize,
     /// and those with i + upper > j.
     upper: Option<usize>,
 }
 
 impl<T> Factor<'_, T> {
-    /// The rows outside of which `columns` have zeros.
+    /// The rows outside which `columns` are zero.
     #[inline(always)]
     fn rows_of(&self, columns: Range<usize>) -> Range<usize> {
         let rows = self.v.nrows();
@@ -156,7 +157,7 @@ impl<T> Factor<'_, T> {
         columns.start.saturating_sub(self.lower).min(end)..end
     }
 
-    /// The columns outside of which `rows` have zeros.
+    /// The columns outside which `rows` are zero.
     #[inline(always)]
     fn columns_of(&self, rows: Range<usize>) -> Range<usize> {
         let end = (rows.end + self.lower).min(self.v.ncols());
@@ -164,7 +165,7 @@ impl<T> Factor<'_, T> {
     }
 }
 
-/// Rows of two registers, `ld` elements from one to the next.
+/// Rows of two registers each, with leading dimension `ld`.
 struct Strip<T> {
     at: *mut T,
     ld: usize,
@@ -184,7 +185,7 @@ impl<T: Scalar> Strip<T> {
     }
 
     /// # Safety
-    /// There are so many rows of `width` elements, and nobody else uses them meanwhile.
+    /// There are `rows` rows of `width` elements, and nobody else uses them during the call.
     #[inline(always)]
     unsafe fn negate(self, rows: usize, width: usize) {
         for i in 0..rows {
@@ -199,7 +200,7 @@ impl<T: Scalar> Strip<T> {
     }
 
     /// # Safety
-    /// There are such rows, and nobody changes them meanwhile.
+    /// There are such rows, and nobody changes them during the call.
     #[inline(always)]
     unsafe fn load<S: Simd, const C: usize>(self, lanes: Lanes<T, S>) -> [[Lane<T, S>; REGISTERS]; C] {
         let mut rows = [[lanes.zero(); REGISTERS]; C];
@@ -213,7 +214,7 @@ impl<T: Scalar> Strip<T> {
     }
 
     /// # Safety
-    /// There are such rows, and nobody else uses them meanwhile.
+    /// There are such rows, and nobody else uses them during the call.
     #[inline(always)]
     unsafe fn store<S: Simd, const C: usize>(self, lanes: Lanes<T, S>, rows: [[Lane<T, S>; REGISTERS]; C]) {
         for c in 0..C {
@@ -225,18 +226,18 @@ impl<T: Scalar> Strip<T> {
     }
 }
 
-/// Rows of the largest groups: with two registers of sums for each, as many as leave some for what is multiplied.
+/// Rows of the largest group. Each has two accumulators, which leaves some registers for the operands.
 #[inline(always)]
 const fn widest<S: Simd>() -> usize {
     if S::REGISTER_COUNT >= 32 { 12 } else { 6 }
 }
 
-/// What is done to a number of rows, which go by in groups as large as there are registers for.
+/// An operation on rows, in groups as large as the registers allow.
 trait Groups<T: Scalar> {
     /// The rows `first .. first + C`.
     ///
     /// # Safety
-    /// There are such rows, and nobody else uses them meanwhile.
+    /// There are such rows, and nobody else uses them during the call.
     unsafe fn group<S: Simd, const C: usize>(&self, lanes: Lanes<T, S>, first: usize);
 
     /// All of `count` rows.
@@ -255,7 +256,7 @@ trait Groups<T: Scalar> {
                 2.. => 2,
                 _ => 1,
             };
-            // SAFETY: passed on.
+            // SAFETY: the caller's promise.
             unsafe {
                 match group {
                     12 => self.group::<S, 12>(lanes, first),
@@ -277,13 +278,13 @@ struct Project<'a, T> {
     v: Factor<'a, T>,
     w: Strip<T>,
     sign: T,
-    /// Where a row of the strip that comes next begins, beside the first of `x`.
+    /// The start of the next strip in the first row of `x`, for prefetching.
     ahead: Option<*const T>,
 }
 
 impl<T: Scalar> Groups<T> for Project<'_, T> {
     #[inline(always)]
-    // SAFETY: the caller's promise, which the trait asks for.
+    // SAFETY: the trait's contract.
     unsafe fn group<S: Simd, const C: usize>(&self, lanes: Lanes<T, S>, first: usize) {
         let &Project { x, v: factor, w, sign, ahead } = self;
         let v = factor.v;
@@ -293,7 +294,7 @@ impl<T: Scalar> Groups<T> for Project<'_, T> {
         let mut asks = None;
         if let Some(ahead) = ahead {
             match factor.upper {
-                // The rows that no group had before.
+                // The rows that no earlier group has prefetched.
                 Some(upper) => {
                     for i in first.saturating_sub(upper).min(rows.end)..rows.end {
                         for line in (0..bytes).step_by(LINE_BYTES) {
@@ -301,8 +302,8 @@ impl<T: Scalar> Groups<T> for Project<'_, T> {
                         }
                     }
                 }
-                // Of each row the first group asks for one cache line, the second for the next one: both at once would be more than memory
-                // gives meanwhile.
+                // The first group prefetches one cache line of each row, and the second group the next one. Both at once would exceed the
+                // memory bandwidth.
                 None => {
                     let line = first.div_ceil(widest::<S>()) * LINE_BYTES;
                     asks = (line < bytes).then(|| ahead.wrapping_byte_add(line));
@@ -348,7 +349,7 @@ struct Expand<'a, T> {
 
 impl<T: Scalar> Groups<T> for Expand<'_, T> {
     #[inline(always)]
-    // SAFETY: the caller's promise, which the trait asks for.
+    // SAFETY: the trait's contract.
     unsafe fn group<S: Simd, const C: usize>(&self, lanes: Lanes<T, S>, first: usize) {
         let &Expand { x, v: factor, w } = self;
         let v = factor.v;
@@ -377,14 +378,14 @@ mod tests {
 
     use super::*;
 
-    /// The strips of X become X - V T^H V^H X, or X - V T V^H X, whatever the number of rows, runs and reflectors, for V with zeros above its diagonal, and below
-    /// that of each run where these are triangles; rows that no run has stay what they were. The error is to be a unit of what the sums, of
-    /// numbers up to a half, could come to if none cancelled; more terms than a few cancel.
+    /// The strips of X become X - V T^H V^H X, or X - V T V^H X, for various numbers of rows, runs and reflectors. V is zero above its
+    /// diagonal, and if the runs are triangles, below the diagonal of each run. Rows outside all runs stay unchanged. Bound: eps times the
+    /// largest possible sum of the absolute values of the terms, whose factors are at most 1/2.
     fn strips_are_updated<T: Scalar>(eps: f64) {
         let Some(width) = registers::<T>() else { return };
         let entry = |i: usize, j: usize, k: usize| ((i * 7919 + j * 104_729 + k * 15_485_863) % 1009) as f64 / 1009.0 - 0.5;
         let number = |i: usize, j: usize, k: usize| T::from_complex(Complex::new(entry(i, j, k), entry(j, i, k + 3)));
-        // Every run has a gap of two rows before it.
+        // Every run is preceded by a gap of two rows.
         let (of_run, gap) = (|i: usize, run: usize| (i / run, i % run), 2);
         for (rows, run, reflectors, strips, triangular) in [
             (1, 1, 1, 1, false),
@@ -436,7 +437,7 @@ mod tests {
     fn strips_in_every_type() {
         strips_are_updated::<f32>(f32::EPSILON.into());
         strips_are_updated::<f64>(f64::EPSILON);
-        // Entries up to the root of a half, of which four are multiplied.
+        // The moduli of entries are at most sqrt(1/2), and a term has four of them as factors.
         strips_are_updated::<Complex<f32>>(4.0 * f64::from(f32::EPSILON));
         strips_are_updated::<Complex<f64>>(4.0 * f64::EPSILON);
     }

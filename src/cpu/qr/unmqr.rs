@@ -1,7 +1,8 @@
-//! Application of the block reflectors of a level to columns: those right of its panel, or any others (LAPACK's `larfb`).
+//! Application of the block reflectors of a level to the columns right of its panel, or to any other matrix (LAPACK's `larfb`). Twin:
+//! `shaders/unmqr.wgsl`.
 //!
-//! For every block of rows X:  X <- X - V (T^H (V^H X)),  or with T in place of T^H,  three matrix products. Those of real numbers whose rows
-//! are contiguous, and those of stacked triangles, are made strip by strip ([`strips`]).
+//! For every block of rows X:  X <- X - V (T^H (V^H X)),  or with T in place of T^H:  three matrix products. Real matrices with contiguous
+//! rows, and stacked triangles, are updated strip by strip ([`strips`]).
 
 use faer::prelude::{Reborrow, ReborrowMut};
 use faer::{Accum, MatMut, Par, linalg::matmul::matmul};
@@ -34,7 +35,7 @@ impl<T> Clone for BlockReflectors<'_, T> {
 }
 impl<T> Copy for BlockReflectors<'_, T> {}
 
-/// Applies block reflectors to `trailing`, of which a task has at most `cols_per_block` columns.
+/// Applies block reflectors to `trailing`. A task has at most `cols_per_block` columns.
 pub(crate) fn unmqr<S, T>(mut trailing: MatMut<'_, S>, by: BlockReflectors<'_, T>, pool: &Pool<T>, cols_per_block: usize)
 where
     S: Number<Scalar = T>,
@@ -89,8 +90,9 @@ where
     }
 }
 
-/// The columns of `x` in shares, each for one task. With strips of so many columns a share is some whole ones, which begin where a cache
-/// line does, or what is left of them at either end: what is done to a column depends on where it is, not on the number of threads.
+/// The columns of `x` in shares, one for each task. If `strip` is given, a share is a number of strips of that many columns, which start
+/// at a cache line, or the columns left over at either end. The arithmetic on a column depends on its position, not on the number of
+/// threads.
 fn shares<T>(x: MatMut<'_, T>, strip: Option<usize>, cols_per_block: usize) -> Vec<MatMut<'_, T>> {
     let cols = x.ncols();
     let first = strip.map_or(0, |_| x.as_ptr().align_offset(LINE_BYTES).min(cols));
@@ -108,7 +110,7 @@ fn shares<T>(x: MatMut<'_, T>, strip: Option<usize>, cols_per_block: usize) -> V
     parts
 }
 
-/// Runs `body` with room for W and T^H W of `cols` columns.
+/// Runs `body` with workspace for W and T^H W, of `cols` columns each.
 fn with_products<T: Scalar, R>(
     pool: &Pool<T>,
     width: usize,
@@ -122,8 +124,8 @@ fn with_products<T: Scalar, R>(
     })
 }
 
-/// The number of tasks that `cols` columns are shared out to evenly, at most `cols_per_block` each: a multiple of the thread count, two a
-/// thread at least, so that all threads have work near the end. Tasks are at least 16 columns wide: products of fewer columns are summed
+/// The number of tasks among which `cols` columns are distributed evenly, at most `cols_per_block` each. It is a multiple of the thread
+/// count, and at least twice that, for load balance. But tasks are not made narrower than 16 columns for that: narrower products are summed
 /// in another order, and values would depend on the thread count.
 fn tasks(cols: usize, cols_per_block: usize) -> usize {
     let threads = rayon::current_num_threads();
@@ -131,8 +133,8 @@ fn tasks(cols: usize, cols_per_block: usize) -> usize {
     least.max(2 * threads).next_multiple_of(threads).min(cols / 16).max(least)
 }
 
-/// Block q of a level that stacks triangles, strip by strip of `width` columns, which are copied to where their rows are contiguous: most of
-/// the products of triangles are left out then, and there are more of them than entries to be copied.
+/// Updates block q of a level that stacks triangles, in strips of `width` columns. Each strip is copied to row-major workspace. In strips
+/// most products with the zeros of the triangles are skipped, and these are more than the entries copied.
 fn update_by_rows<S, T>(mut x: MatMut<'_, S>, width: usize, by: BlockReflectors<'_, T>, q: usize, work: &mut [T])
 where
     S: Number<Scalar = T>,
@@ -161,7 +163,7 @@ where
     }
 }
 
-/// [`update`] for rows stored in a narrower type: by way of a copy in `wide`.
+/// [`update`] for rows stored in a narrower type, through a copy in `wide`.
 fn update_narrow<S, T>(
     mut x: MatMut<'_, S>,
     wide: &mut [T],
@@ -188,7 +190,8 @@ fn update_narrow<S, T>(
     }
 }
 
-/// Block q: W = V^H X, W <- T^H W or T W, X <- X - V W. `runs`: (first stacked row, first row of X, number of rows) of the block's rows in X.
+/// Block q: W = V^H X, W <- T^H W or T W, X <- X - V W. `runs`: (first stacked row, first row of X, number of rows) of the block's rows in
+/// X.
 fn update<T: Scalar>(
     mut x: MatMut<'_, T>,
     runs: impl Iterator<Item = (usize, usize, usize)> + Clone,

@@ -1,17 +1,17 @@
-//! Memory that begins where a cache line does. A register of AVX-512 that is read or written across two lines takes up to twice as long, and
-//! allocators give out places sixteen bytes apart.
+//! Memory aligned to cache lines. Allocators align to 16 bytes, but an AVX-512 load or store that crosses a cache line takes up to twice as
+//! long.
 
 use std::ops::{Deref, DerefMut, Range};
 
 use crate::base::error::{Result, SvdError};
 
-/// Bytes of a cache line, which every register's length divides.
+/// Bytes of a cache line, a multiple of every register's size.
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// Bytes from which memory comes as fresh pages of zeros. Less than this is written: allocators have it at hand, but not as zeros.
+/// Allocations of at least this many bytes come as fresh zero pages from the system. Smaller ones reuse memory, and are zeroed by hand.
 const FRESH_BYTES: usize = 1 << 16;
 
-/// Elements, of which the first is where a cache line begins. None to begin with.
+/// A buffer whose first element is aligned to a cache line. Empty by default.
 pub(crate) struct Aligned<T> {
     places: Vec<T>,
     used: Range<usize>,
@@ -38,7 +38,7 @@ impl<T> DerefMut for Aligned<T> {
 }
 
 impl<T: bytemuck::Zeroable> Aligned<T> {
-    /// Has at least `len` elements from now on, of any values.
+    /// Grows the buffer to at least `len` elements. Their values are arbitrary.
     pub fn grow(&mut self, len: usize) {
         if self.len() < len {
             self.places = Vec::new();
@@ -48,13 +48,13 @@ impl<T: bytemuck::Zeroable> Aligned<T> {
     }
 }
 
-/// The first of at least a line of `places` where a cache line begins, or their first where that cannot be told.
+/// The index of the first of `places` that is aligned to a cache line, or 0 if that is unknown. `places` span at least a cache line.
 fn first<T>(places: &[T]) -> usize {
     let first = places.as_ptr().align_offset(LINE_BYTES);
     if first <= LINE_BYTES / size_of::<T>() { first } else { 0 }
 }
 
-/// Zeros, or an error where the allocator has no room. The system makes the pages of many when they are first written, on whichever thread.
+/// `len` zeros, or an error if the allocation fails. The system maps the pages of a large allocation on first write (first touch).
 pub(crate) fn zeros<T: bytemuck::Zeroable>(what: &'static str, len: usize) -> Result<Aligned<T>> {
     let no_room = || SvdError::OutOfMemory { reason: format!("{what}: {len} elements of {} bytes", size_of::<T>()) };
     let line = LINE_BYTES / size_of::<T>();
@@ -77,8 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// As many zeros as asked for, none too, the first of them where a cache line begins, however little or much is written by hand; and at
-    /// least as many once it has grown, which loses none it had room for.
+    /// `zeros` returns `len` aligned zeros, also for `len` = 0, and below and above `FRESH_BYTES`. `grow` aligns too, and never shrinks.
     fn begins_with_a_line<T: bytemuck::Zeroable + PartialEq>() {
         let begins = |held: &Aligned<T>| held.as_ptr().align_offset(LINE_BYTES) == 0;
         for len in [0, 1, 7, 1000, FRESH_BYTES, 3 * FRESH_BYTES + 1] {

@@ -1,16 +1,16 @@
-//! Between the type that a matrix is stored in and the type of the arithmetic.
+//! Conversions between the storage type of a matrix and the type of the arithmetic.
 
 use faer::{MatMut, MatRef};
 
 use crate::base::number::Number;
 
-/// Elements converted at a time where they have to be scattered.
+/// Elements converted at a time if they have to be gathered or scattered.
 const PIECE: usize = 64;
 
-/// Rows read together where rows are contiguous.
+/// Rows read together if rows are contiguous.
 const ROWS: usize = 16;
 
-/// `to` <- `from`, of one shape; `to` is column-major.
+/// `to` <- `from`. Both have the same shape, and `to` is column-major.
 pub(crate) fn widen_into<S: Number>(from: MatRef<'_, S>, mut to: MatMut<'_, S::Scalar>) {
     if from.row_stride() == 1 {
         for j in 0..from.ncols() {
@@ -21,8 +21,8 @@ pub(crate) fn widen_into<S: Number>(from: MatRef<'_, S>, mut to: MatMut<'_, S::S
         }
         return;
     }
-    // Some rows are read, piece by piece, and then written column by column: where columns lie a multiple of a page apart, a first-level cache
-    // holds the lines of few of them.
+    // A block of rows is read, piece by piece, and written column by column. If the column stride is a multiple of the page size, the L1
+    // cache holds lines of only a few columns.
     let mut pieces = [[bytemuck::Zeroable::zeroed(); PIECE]; ROWS];
     for first in (0..from.nrows()).step_by(ROWS) {
         let rows = ROWS.min(from.nrows() - first);
@@ -44,7 +44,7 @@ pub(crate) fn widen_into<S: Number>(from: MatRef<'_, S>, mut to: MatMut<'_, S::S
     }
 }
 
-/// `to` <- `from`, of one shape, rounded to nearest; `from` is column-major.
+/// `to` <- `from`, rounded to nearest. Both have the same shape, and `from` is column-major.
 pub(crate) fn narrow_into<S: Number>(from: MatRef<'_, S::Scalar>, mut to: MatMut<'_, S>) {
     if to.row_stride() == 1 {
         for j in 0..from.ncols() {
@@ -69,7 +69,7 @@ pub(crate) fn narrow_into<S: Number>(from: MatRef<'_, S::Scalar>, mut to: MatMut
     }
 }
 
-/// Rows of `ld` places in `to` <- those of `from`, which lie by rows or by columns.
+/// Row-major `to` (leading dimension `ld`) <- `from`, in either memory order.
 pub(crate) fn widen_to_rows<S: Number>(from: MatRef<'_, S>, to: &mut [S::Scalar], ld: usize) {
     if from.col_stride() == 1 {
         for (x, y) in (0..from.nrows()).zip(to.chunks_mut(ld)) {
@@ -92,7 +92,7 @@ pub(crate) fn widen_to_rows<S: Number>(from: MatRef<'_, S>, to: &mut [S::Scalar]
     }
 }
 
-/// The way back of [`widen_to_rows`], rounded to nearest.
+/// The inverse of [`widen_to_rows`], rounded to nearest.
 pub(crate) fn narrow_from_rows<S: Number>(from: &[S::Scalar], ld: usize, mut to: MatMut<'_, S>) {
     let cols = to.ncols();
     if to.col_stride() == 1 {
@@ -123,8 +123,7 @@ mod tests {
     use faer::Mat;
     use half::f16;
 
-    /// Both ways, in every memory order, past a whole piece and past the rows read together: f16 to f32 is exact, and f32 back
-    /// rounds each entry to nearest.
+    /// f16 to f32 is exact, and f32 to f16 rounds each entry to nearest, in every memory order. Some shapes exceed `PIECE` and `ROWS`.
     #[test]
     fn every_order_converts() {
         let entry = |i: usize, j: usize| (i as f32 - 3.0) * 1.0009 + j as f32 * 0.37;
@@ -144,7 +143,7 @@ mod tests {
         }
     }
 
-    /// To rows, and back from them, in every memory order, past a whole piece and with none; what is between the rows stays.
+    /// The round trip through rows is exact in every memory order, for sizes below and above `PIECE`. Gaps between rows stay unchanged.
     #[test]
     fn rows_go_there_and_back() {
         for (m, n) in [(5, 7), (3, 32), (64, 16), (65, 3), (130, 1), (1, 9)] {

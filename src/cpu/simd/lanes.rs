@@ -1,4 +1,4 @@
-//! SIMD over runs of adjacent elements: whichever instruction set the machine has, chosen at run time, for every element type.
+//! SIMD over contiguous elements of every type. The instruction set is chosen at run time.
 
 use faer::traits::{ComplexField, IndexCore, SimdCtx};
 use pulp::Simd;
@@ -6,7 +6,7 @@ use pulp::Simd;
 /// One register of elements.
 pub(crate) type Lane<T, S> = <T as ComplexField>::SimdVec<S>;
 
-/// Operations on runs of `T` under the instruction set `S`.
+/// Operations on contiguous elements `T` with the instruction set `S`.
 pub(crate) struct Lanes<T: ComplexField, S: Simd> {
     ctx: SimdCtx<T, S>,
 }
@@ -65,7 +65,7 @@ impl<T: ComplexField + Copy, S: Simd> Lanes<T, S> {
         self.ctx.add(a, b)
     }
 
-    /// The contents of registers, as numbers of `U`, which must have no stricter alignment.
+    /// The contents of registers as elements of `U`, whose alignment must not be stricter.
     #[inline(always)]
     pub fn elements<U: bytemuck::Pod>(self, registers: &mut [Lane<T, S>]) -> &mut [U] {
         bytemuck::cast_slice_mut(registers)

@@ -1,4 +1,4 @@
-//! Vector registers, memory aligned for them, and what moves between it and matrices.
+//! SIMD registers, aligned memory, conversions between element types, and prefetching.
 
 pub(crate) mod aligned;
 pub(crate) mod convert;

@@ -1,10 +1,10 @@
-//! Columns of a matrix as parallel iterators, under the names that faer has for them where its feature `rayon` is built: on wasm32 that
-//! feature is not, since faer waits for threads in a way that this platform lacks.
+//! Parallel iterators over the columns of a matrix, for wasm32. They have the names that faer's feature `rayon` gives them. That feature is
+//! off on wasm32, because faer blocks on threads in a way that this platform does not support.
 
 use faer::{ColMut, MatMut, MatRef};
 use rayon::{prelude::*, vec::IntoIter};
 
-/// The columns of each of `count` blocks, of which the first are wider by one where `cols` is no multiple.
+/// The widths of `count` blocks of `cols` columns. The first `cols % count` blocks are wider by one.
 fn widths(cols: usize, count: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |k| cols / count + usize::from(k < cols % count))
 }

@@ -1,23 +1,23 @@
-//! Entries on their way from memory while others are worked on.
+//! Software prefetching.
 
 use faer::MatRef;
 
 use crate::{base::view::by_lines, cpu::simd::aligned::LINE_BYTES};
 
-/// The entries that come next, to be brought into the second-level cache a few at a time while others are worked on.
+/// The next leaf, prefetched into the L2 cache a few cache lines at a time during work on the current one.
 pub(crate) struct Ahead<'a, T> {
-    /// Columns are contiguous, if anything is.
+    /// The leaf or its transpose, such that columns are contiguous if either order is.
     lines: MatRef<'a, T>,
     line: usize,
     at: usize,
-    /// Cache lines to be asked for at a time, and calls from one time to the next.
+    /// Cache lines per prefetch, and calls of [`ask`](Self::ask) per prefetch.
     at_once: usize,
     every: usize,
     calls: usize,
 }
 
 impl<'a, T> Ahead<'a, T> {
-    /// The entries of `leaf`, shared out to `calls` calls of [`ask`](Self::ask).
+    /// Prefetches `leaf` over `calls` calls of [`ask`](Self::ask).
     pub fn of(leaf: MatRef<'a, T>, calls: usize) -> Self {
         let lines = by_lines(leaf);
         let cache_lines = lines.ncols() * lines.nrows().div_ceil(Self::STEP);
@@ -28,7 +28,7 @@ impl<'a, T> Ahead<'a, T> {
     /// Elements in a cache line.
     const STEP: usize = if size_of::<T>() < LINE_BYTES { LINE_BYTES / size_of::<T>() } else { 1 };
 
-    /// Asks for the next few.
+    /// Prefetches the next cache lines, if they are due.
     #[inline(always)]
     pub fn ask(&mut self) {
         self.calls -= 1;
@@ -49,11 +49,11 @@ impl<'a, T> Ahead<'a, T> {
     }
 }
 
-/// Asks for the cache line there, where the compiler offers that.
+/// Prefetches the cache line at `at` into the L2 cache, on x86-64. Does nothing elsewhere.
 #[inline(always)]
 pub(crate) fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: whatever the address, this has no effect but on caches.
+    // SAFETY: a prefetch is valid for any address, and affects only caches.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T1>(at.cast());

@@ -1,4 +1,4 @@
-//! Small matrices: straight to bidiagonal form, one reflector after the other (LAPACK's `gebd2`), on one thread.
+//! Small matrices: direct reduction to bidiagonal form, one reflector at a time (LAPACK's `gebd2`), on one thread.
 //!
 //! A (m x n, m >= n) = Q C P^H. Step j: a reflector from column j below the diagonal, applied to the columns right of it, and one from
 //! row j right of the superdiagonal, applied to the rows below it:
@@ -7,7 +7,7 @@
 //! y = v^H A        A <- A - tau v y        w = A conj(u)        A <- A - sigma w u^T
 //! ```
 //!
-//! Each product is made while the update before it is applied, so that a step reads and writes what is left of A twice, and not four
+//! Each product is computed in the same pass as the update before it. A step thus reads and writes the trailing matrix twice, not four
 //! times (Howell, Demmel, Fulton, Hammarling and Marmol 2008). Arithmetic is in double precision.
 
 use std::ops::Range;
@@ -20,16 +20,17 @@ use crate::{
     cpu::{larfg::larfg, simd::lanes::Lanes},
 };
 
-/// Rows are padded to a multiple of this, which the length of every register of double precision divides.
+/// Rows are padded to a multiple of this, which is a multiple of the lanes of every double-precision register.
 const MULTIPLE: usize = 8;
 
-/// Rows of a matrix of `m` rows with those of zeros that [`gebd2`] needs below it.
+/// Rows that [`gebd2`] needs for a matrix of `m` rows. Those from m on are zero. None if the number overflows.
 pub(crate) fn padded_rows(m: usize) -> Option<usize> {
     m.checked_next_multiple_of(MULTIPLE)
 }
 
-/// The moduli of the diagonal and of the superdiagonal that `a` is reduced to: m x n, m >= n, column-major, `ld` elements from column to
-/// column, at least [`padded_rows`] rows, those from m on zero. `a` is overwritten; `work` are [`workspace`] zeros.
+/// The moduli of the diagonal and of the superdiagonal of the bidiagonal form of `a`. `a` is m x n, m >= n, column-major, with leading
+/// dimension `ld` and at least [`padded_rows`] rows, of which those from m on are zero. It is overwritten. `work` holds [`workspace`]
+/// zeros.
 pub(crate) fn gebd2<W>(a: &mut [W], work: &mut [W], ld: usize, m: usize, n: usize) -> (Vec<f64>, Vec<f64>)
 where
     W: Scalar + Number<Real = f64>,
@@ -37,7 +38,7 @@ where
     <W as ComplexField>::Arch::default().dispatch(Gebd2 { a, work, ld, m, n })
 }
 
-/// Elements that [`gebd2`] needs beside the matrix, of so many [`padded_rows`] rows. (Those of a matrix that is there can be counted.)
+/// Elements of workspace of [`gebd2`], where `rows` are the [`padded_rows`]. The sum cannot overflow for a matrix that fits in memory.
 pub(crate) fn workspace(rows: usize, n: usize) -> usize {
     2 * rows + 3 * n
 }
@@ -63,11 +64,11 @@ impl<W: Scalar + Number<Real = f64>> WithSimd for Gebd2<'_, W> {
         let (v, rest) = work.split_at_mut(rows);
         let (w, rest) = rest.split_at_mut(rows);
         let (y, rest) = rest.split_at_mut(n);
-        // The row reflector, and sigma times it: A still lacks - w su^T.
+        // The row reflector u, and su = sigma u. The update A <- A - w su^T is deferred to the next step.
         let (u, su) = rest.split_at_mut(n);
 
         for j in 0..n {
-            // From here on v and w are zero above row j: registers may start earlier.
+            // From here on v and w are zero above row j, so the first register may start above it.
             let first = j / MULTIPLE * MULTIPLE;
             let (left, right) = a.split_at_mut((j + 1) * ld);
             let column = &mut left[j * ld..][..rows];
@@ -118,14 +119,14 @@ impl<W: Scalar + Number<Real = f64>> WithSimd for Gebd2<'_, W> {
     }
 }
 
-/// `0..n` in runs of four, two and one: columns that one pass takes together, so that the vectors it shares among them are read once.
+/// `0..n` in groups of four, two and one columns. One pass handles a group, and reads the vectors that its columns share once.
 fn groups(n: usize) -> impl Iterator<Item = Range<usize>> {
     let (fours, twos) = (n / 4 * 4, n / 2 * 2);
     let runs = |whole: Range<usize>, length: usize| whole.step_by(length).map(move |c| c..c + length);
     runs(0..fours, 4).chain(runs(fours..twos, 2)).chain(runs(twos..n, 1))
 }
 
-/// The columns X that are left, `rows` each, of which those before `first` are done.
+/// The trailing columns X, of `rows` rows each. Rows before `first` are done.
 struct Trailing<'a, W: Scalar, S: Simd> {
     lanes: Lanes<W, S>,
     x: &'a mut [W],
@@ -145,7 +146,7 @@ impl<W: Scalar, S: Simd> Trailing<'_, W, S> {
         let mut sums = [lanes.zero(); C];
         let x = x.as_mut_ptr();
         for i in (first..rows).step_by(Lanes::<W, S>::N) {
-            // SAFETY: `rows` - `first` is a multiple of the register's length: rows i .. i + N are inside every column.
+            // SAFETY: `rows` - `first` is a multiple of N (asserted above), so rows i .. i + N are inside every column.
             unsafe {
                 let (w, v) = (lanes.load(w.as_ptr().add(i)), lanes.load(v.as_ptr().add(i)));
                 for c in 0..C {

@@ -1,4 +1,4 @@
-//! Small matrices: straight to bidiagonal form, with no band between.
+//! Small matrices: direct reduction to bidiagonal form, without a band.
 
 pub(crate) mod gebd2;
 pub(crate) mod norm;
@@ -14,7 +14,7 @@ use crate::{
     cpu::{kernels::leading_dimension, simd::aligned::zeros},
 };
 
-/// The moduli of the diagonal and of the superdiagonal of a small m x n matrix's bidiagonal form, m >= n, with no band between.
+/// The moduli of the diagonal and of the superdiagonal of the bidiagonal form of `scale` times a small m x n matrix, m >= n.
 pub(crate) fn bidiagonal_directly<T: Number>(source: MatRef<'_, T>, scale: Re<T>) -> Result<(Vec<f64>, Vec<f64>)> {
     let (m, n) = source.shape();
     if n == 0 {

@@ -1,4 +1,4 @@
-//! The norm of a column: its only singular value.
+//! The norm of a matrix of one column, its only singular value.
 
 use faer::{MatMut, MatRef};
 use rayon::prelude::*;
@@ -11,12 +11,12 @@ use crate::{
     cpu::larfg::sum_of_squares,
 };
 
-/// Entries that are widened at a time: few, so that the space for them is quickly zeroed.
+/// Entries widened at a time: few, so that zeroing their buffer is cheap.
 const PIECE: usize = 64;
 /// Entries of a task.
 const TASK: usize = 1 << 17;
 
-/// ||`scale` x|| for the m x 1 matrix x, in double precision. Where the cuts are depends on m alone.
+/// ||`scale` x|| for the m x 1 matrix x, in double precision. The partition into tasks depends only on m.
 pub(crate) fn norm<T: Number>(x: MatRef<'_, T>, scale: Re<T>) -> f64 {
     let scale = scale.to_double();
     let squares = |start| squares(x.subrows(start, TASK.min(x.nrows() - start)), scale);

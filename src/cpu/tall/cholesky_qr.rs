@@ -1,11 +1,11 @@
-//! The triangular factor of a tall, narrow matrix in double precision from A^H A, where that is as good as QR.
+//! The triangular factor of a tall, narrow matrix in double precision by Cholesky's factorisation of A^H A, if that is as accurate as QR.
 //!
-//! With A = B D, the columns of B of length 1 and D diagonal, A^H A is found as D (B^H B + E) D, where E is the rounding of sums of
-//! products: its norm e is a small multiple of eps n, where rounding errors differ; where all products are alike, so that those of a sum
-//! add up, it may be eps times the lengths of the chains of sums (`gram.rs`). Its Cholesky factor R then has values that differ from A's by
-//! at most e / 2 ||B^-1||^2 of themselves (Ostrowski 1959), and by at most e / 2 sigma_1^2 / sigma, and so by at most e / 2 ||B^-1||
-//! sigma_1 (the smaller one of the two is not above their geometric mean). What D is makes no difference. So R will do wherever ||B^-1|| is
-//! a small number, and that is seen from R itself. It takes half of the flops of Householder's QR, in sums that no reflector waits for.
+//! Let A = B D, with the columns of B normalised and D diagonal. A^H A is computed as D (B^H B + E) D, where E is the rounding error of the
+//! sums of products. Its norm e is a small multiple of eps n if rounding errors are independent. If all products are alike, the errors of a
+//! sum add up, and e may be eps times the length of the chains of sums (`gram.rs`). Let R be the Cholesky factor of this matrix. A singular
+//! value sigma of A and that of R differ by at most e / 2 ||B^-1||^2 sigma (Ostrowski 1959), and by at most e / 2 sigma_1^2 / sigma. The
+//! smaller of these bounds is at most their geometric mean, e / 2 ||B^-1|| sigma_1. This holds for every D. So R is accurate if ||B^-1|| is
+//! small, which is computed from R itself. This takes half the flops of Householder QR, and its sums do not wait for reflectors.
 
 use faer::{
     Mat, MatRef, Par,
@@ -30,16 +30,16 @@ use crate::{
     },
 };
 
-/// Bound on ||B^-1||^2: e / 2 times the root of this, beside sigma_1, is what a singular value may be off by. Above as many columns it is their
-/// number, as QR's error grows with that too.
+/// Bound on ||B^-1||^2. The error of a singular value is then at most e / 2 sqrt(bound) sigma_1. For more columns than this the bound is n,
+/// since the error of QR grows with n too.
 const INVERSE_SQUARE: f64 = 256.0;
-/// The squares of columns that are no shorter than this, nor longer than its inverse, lose nothing to under- or overflow.
+/// Squares of columns whose length is at least this, and at most its inverse, neither overflow nor lose digits to underflow.
 const SMALL: f64 = f64::from_bits((1023 - 450) << 52);
-/// Rows that are looked at first, at least; where there are many columns, a quarter more than those. Where the columns of so few rows are near to
-/// dependent, those of the whole mostly are.
+/// Rows of the pre-check: this many, or 5 n / 4 if that is more. If the columns of these rows are nearly dependent, those of the whole
+/// matrix mostly are.
 const FIRST_ROWS: usize = 256;
-/// How often as many rows as columns (so that there are up to 64 of these) make the first rows' ||B^-1|| one to go by, and how far its
-/// square may be above the bound then: correlated columns have had up to seven times the whole's.
+/// The pre-check of ||B^-1|| counts only if the first block has `FIRST_TIMES` n rows (n <= 64). It allows ||B^-1||^2 up to `FIRST_SLACK`
+/// times the bound: for correlated columns that of the first block was up to seven times that of the whole matrix.
 const FIRST_TIMES: usize = 4;
 const FIRST_SLACK: f64 = 16.0;
 
@@ -51,9 +51,9 @@ pub(crate) struct SortedFactor<T: Number> {
     pub order: Vec<usize>,
 }
 
-/// The triangular factor of the m x n matrix `a` with its columns in some order, m >= n >= 1, times a power of two. None where the matrix with
-/// normalised columns is not well-conditioned, or the squares of its columns leave the range of numbers. (`plan/route.rs` decides which
-/// matrices it is tried for: `a` is in double precision, and has many rows.)
+/// The triangular factor of the m x n matrix `a` with permuted columns, m >= n >= 1, times a power of two. None if the matrix with
+/// normalised columns is not well-conditioned, or if squares of its columns overflow or underflow. `plan/route.rs` decides for which
+/// matrices it is tried: `a` is in double precision, and has many rows.
 pub(crate) fn cholesky_qr<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<Option<SortedFactor<T>>> {
     let (m, n) = a.shape();
     let (first, others) = a.split_at_row((n + n / 4).max(FIRST_ROWS).min(m));
@@ -79,7 +79,8 @@ struct Cholesky<W> {
     order: Vec<usize>,
 }
 
-/// The factorisation, where `upper` is the upper triangle of A^H A. None where ||B^-1||^2 is certainly above `most`, because a column has too little that those before it have not.
+/// The factorisation, where `upper` is the upper triangle of A^H A. None if a column's length is out of range, or if ||B^-1||^2 certainly
+/// exceeds `most` because a column is too close to the span of those before it.
 fn cholesky<W: Scalar>(upper: &Mat<W>, most: f64) -> Option<Cholesky<W>> {
     let n = upper.ncols();
     let (mut l, order) = sorted(upper);
@@ -95,7 +96,7 @@ fn cholesky<W: Scalar>(upper: &Mat<W>, most: f64) -> Option<Cholesky<W>> {
     lengths.iter().enumerate().all(far).then_some(Cholesky { l, lengths, order })
 }
 
-/// A bound on ||B^-1||^2 from what [`cholesky`] returns: that of ||X||_1 ||X||_inf, with X = L^-1 D the inverse of B's own triangle D^-1 L.
+/// A bound on ||B^-1||^2 from the result of [`cholesky`]: ||X||_1 ||X||_inf, where X = L^-1 D is the inverse of D^-1 L, B's triangle.
 fn inverse_square<W: Scalar>(Cholesky { l, lengths, .. }: &Cholesky<W>) -> f64 {
     let n = lengths.len();
     let mut inverse = Mat::zeros(n, n);
@@ -121,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    /// A number in [-1, 1) that depends on nothing but its arguments.
+    /// A pseudorandom number in [-1, 1), a function of its arguments.
     fn noise(i: usize, j: usize) -> f64 {
         let z = ((i as u64) << 32 | j as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -136,18 +137,18 @@ mod tests {
         cholesky_qr(a, &Watch::default()).unwrap().map(|factor| (factor.r, factor.scale))
     }
 
-    /// R is upper triangular, and R^H R is A^H A times the square of the scale, for columns of every length in the range, few of them and many
-    /// (see `NARROW` in `gram.rs`). Bound: 64 eps of the lengths of either column; sums of thousands of products in hundreds of parts are
-    /// off by some 10.
+    /// R is upper triangular, and R^H R is A^H A times the square of the scale, for columns of every length in the range, and for few and
+    /// many columns (see `NARROW` in `gram.rs`). Bound: 64 eps times the lengths of both columns. Sums of thousands of products in hundreds
+    /// of parts have errors of some 10 eps.
     fn squares_of<T: Scalar + Number<Real = f64>>(m: usize, n: usize) {
-        // From huge to tiny, not in the columns' order.
+        // From huge to tiny, not sorted.
         let size = |j: usize| 2f64.powi(400 - (720 / n * (11 * j % n)) as i32);
         let a = Mat::from_fn(m, n, |i, j| T::from_complex(Complex::new(noise(i, j), noise(i, j + n)) * size(j)));
         let by_rows = a.transpose().to_owned();
         [a.as_ref(), by_rows.transpose()].into_iter().for_each(|of| squares_are_of(of, &a, size));
     }
 
-    /// The factor of `of`, which lies in memory in some order, is that of `a`, with columns of these sizes.
+    /// The factor of `of`, in any memory order, is that of `a`, whose columns have these sizes.
     fn squares_are_of<T: Scalar + Number<Real = f64>>(of: MatRef<'_, T>, a: &Mat<T>, size: impl Fn(usize) -> f64) {
         let ((m, n), SortedFactor { r, scale, order }) = (of.shape(), cholesky_qr(of, &Watch::default()).unwrap().unwrap());
         assert!(order.is_sorted_by(|&i, &j| size(i) > size(j)));
@@ -173,7 +174,7 @@ mod tests {
         }
     }
 
-    /// R is the same for any number of threads, whether A^H A goes by in runs, by columns or by rows, or in blocks, of which there are many.
+    /// R does not depend on the number of threads: for A^H A in runs, by columns and by rows, and in blocks.
     #[test]
     fn threads_do_not_matter() {
         for (m, n, turned) in [(50_000, 13, false), (50_001, 23, true), (9000, 350, false)] {
@@ -188,8 +189,8 @@ mod tests {
         }
     }
 
-    /// Where A^H A would lose digits, nothing is returned: columns that depend on one another, in all rows or but for
-    /// the first or the last ones, columns that are zero, too long or too short, an entry that is not a number.
+    /// None is returned where A^H A would lose digits: for columns that are dependent in all rows, in the first rows or in the last rows;
+    /// for columns that are zero, too long or too short; and for an entry that is not finite.
     #[test]
     fn what_squares_lose_is_left_to_qr() {
         let (m, n) = (6000, 13);

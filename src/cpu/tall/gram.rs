@@ -1,11 +1,12 @@
-//! A^H A of a tall, narrow matrix, made in double precision in one pass.
+//! A^H A of a tall, narrow matrix, computed in double precision in one pass.
 //!
-//! The singular values are the square roots of its eigenvalues. It has half of the flops of a QR factorisation, and no narrow panels.
+//! The singular values of A are the square roots of its eigenvalues. It takes half the flops of a QR factorisation, and has no narrow
+//! panels.
 //!
-//! Where the matrix is in single or half precision, products of two numbers of 24 bits are exact in double precision, and no square under- or
-//! overflows there, so that the sums are all that is rounded: an eigenvalue is off by a small multiple of eps_64 ||A||^2, and a value by
-//! the square root of that at most, some 1e-8 ||A||, which is less than single precision resolves; by much less from 1e-4 ||A|| on. Where it
-//! is in double precision itself, half of the digits may be lost: [`cholesky_qr`](super::cholesky_qr) sees whether they are.
+//! For a matrix in single or half precision, products of two 24-bit numbers are exact in double precision, and no square overflows or
+//! underflows. Only the sums are rounded. The error of an eigenvalue is a small multiple of eps_64 ||A||^2. That of a singular value is at
+//! most the square root of it, some 1e-8 ||A||, which single precision does not resolve; for values above 1e-4 ||A|| it is much less. For a
+//! matrix in double precision, half of the digits may be lost: [`cholesky_qr`](super::cholesky_qr) detects this.
 
 use std::ops::Range;
 
@@ -37,35 +38,35 @@ use crate::{
 /// The type of A^H A.
 pub(crate) type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
 
-/// Rows of a leaf at most, so that eight columns of it, of real numbers, stay in a first-level cache, and bytes of one where that is fewer
-/// rows: half of a second-level cache of 1 MiB. A register's sums are chains of as many products as a leaf has registers of rows; then a
-/// run's leaves are summed one after the other, and the runs. In double precision that is what R loses.
+/// A leaf has at most `LEAF` rows, so that eight real columns of it fit in the L1 cache, and at most `LEAF_BYTES`, half of an L2 cache of
+/// 1 MiB. The sum in a lane is a chain of as many products as a leaf has registers of rows. Then the leaves of a run are summed in
+/// sequence, and then the runs. In double precision the rounding errors of these chains are those of R.
 const LEAF: usize = 512;
 const LEAF_BYTES: usize = 1 << 19;
-/// Columns from which on a matrix whose rows are contiguous is worked on as it lies: two registers of AVX-512.
+/// Fewest columns for which a matrix with contiguous rows is processed by rows: two AVX-512 registers.
 const BY_ROWS: usize = 16;
-/// Rows of a leaf then, which are chains of as many products: with 64 columns a first-level cache of 32 KiB. As many leaves are summed before
-/// their sum is one of a run's, as it is of a leaf by columns.
+/// Rows of a leaf in that case, and the length of its chains of products. With 64 columns such a leaf fills an L1 cache of 32 KiB. `LEAVES`
+/// leaves are summed first, and this sum is added to that of the run, like that of one leaf by columns.
 const LEAF_ROWS: usize = 64;
 const LEAVES: usize = 8;
-/// Entries of a run, which is one task, at least.
+/// Fewest entries of a run. A run is one task.
 const RUN: usize = 1 << 17;
 
-/// Columns above which tasks are blocks of A^H A, and the products the matrix product's: those of a run would not fill a leaf.
+/// Columns above which tasks are blocks of A^H A, and faer's matrix product is used. The leaf of a run would have too few rows.
 const NARROW: usize = 320;
-/// Columns of a block: whole registers of every matrix product's kernel.
+/// Columns of a block: a whole number of registers in every kernel of the matrix product.
 const BLOCK: usize = 96;
-/// Rows multiplied at a time: chains of so many products, and of as many sums as there are pieces.
+/// Rows multiplied at a time. A sum is a chain of this many products, and then of as many partial sums as there are pieces of rows.
 const ROWS: usize = 512;
 
-/// The upper triangle of A^H A (n x n) of the m x n matrix `a`, m >= n >= 1; what is below the diagonal has no meaning. The same for any number
-/// of threads. Where an entry of `a` is not finite, one of the diagonal's is not.
+/// The upper triangle of A^H A (n x n) of the m x n matrix `a`, m >= n >= 1. Entries below the diagonal are unspecified. The result does
+/// not depend on the number of threads. If an entry of `a` is not finite, one of the diagonal is not finite either.
 pub(crate) fn upper_gram<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>> {
     if a.ncols() <= NARROW { by_runs(a, watch) } else { by_blocks(a, watch) }
 }
 
-/// P^T A^H A P of a matrix's [`upper_gram`], with its diagonal descending, and P as the columns' order: a reduction with large columns first
-/// keeps the small ones' digits.
+/// P^T A^H A P with its diagonal descending, from [`upper_gram`], and P as a permutation of columns. A reduction that starts with the large
+/// columns keeps the digits of the small ones.
 pub(crate) fn sorted<W: Scalar>(upper: &Mat<W>) -> (Mat<W>, Vec<usize>) {
     let mut order: Vec<usize> = (0..upper.ncols()).collect();
     order.sort_by(|&i, &j| upper[(j, j)].to_complex().re.total_cmp(&upper[(i, i)].to_complex().re));
@@ -76,12 +77,12 @@ pub(crate) fn sorted<W: Scalar>(upper: &Mat<W>) -> (Mat<W>, Vec<usize>) {
     (sorted, order)
 }
 
-/// P^T A^H A P, with its diagonal descending, and P as the columns' order.
+/// P^T A^H A P with its diagonal descending, and P as a permutation of columns.
 pub(crate) fn gram<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<(Mat<Wide<T>>, Vec<usize>)> {
     Ok(sorted(&upper_gram(a, watch)?))
 }
 
-/// [`upper_gram`] of a wider matrix. Rows go by in pieces, from which each block of A^H A gets its products.
+/// [`upper_gram`] of a wider matrix. Each piece of rows contributes its products to every block of A^H A.
 fn by_blocks<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>> {
     let (m, n) = a.shape();
     let cols = |j: usize| BLOCK.min(n - j);
@@ -118,7 +119,7 @@ fn by_runs<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>> {
     let leaf = leaf.min(m.next_multiple_of(PADDING));
     let in_run = (RUN / n).max(16 * n).max(m / RUNS).max(4 * leaf).next_multiple_of(leaf);
     let rows_contiguous = a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs();
-    // Not where whole registers would have half as many products again.
+    // Not if padding rows to whole registers would take more than 1.5 times the products.
     let as_rows = rows_contiguous && n >= BY_ROWS && 3 * n * n >= 2 * padded_row(n).pow(2);
     let mut runs = in_runs(
         m,
@@ -133,7 +134,7 @@ fn by_runs<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>> {
     Ok(sum)
 }
 
-/// The upper triangle of A^H A over the `rows` of a run; what is below the diagonal has no meaning. `work` is workspace.
+/// The upper triangle of A^H A over the `rows` of a run. Entries below the diagonal are unspecified. `work` is workspace.
 fn run<T: Number>(
     a: MatRef<'_, T>,
     rows: Range<usize>,
@@ -157,7 +158,7 @@ fn run<T: Number>(
     Ok(sums)
 }
 
-/// [`run`] for rows that are contiguous.
+/// [`run`] for contiguous rows.
 fn run_by_rows<T: Number>(
     a: MatRef<'_, T>,
     rows: Range<usize>,

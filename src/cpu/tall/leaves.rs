@@ -1,4 +1,5 @@
-//! A tall matrix in runs, which are tasks, of leaves, which are read once: what [`tsqr`](super::tsqr) and [`gram`](super::gram) go by.
+//! The partition of a tall matrix into runs of rows, which are tasks, and of a run into leaves, which are read once. [`tsqr`](super::tsqr)
+//! and [`gram`](super::gram) use it.
 
 use std::ops::Range;
 
@@ -14,11 +15,11 @@ use crate::{
     cpu::{qr::body::PADDING, simd::aligned::Aligned},
 };
 
-/// Runs at most: each has its own result.
+/// Most runs. Each has its own result.
 pub(crate) const RUNS: usize = 256;
 
-/// What `run` makes of every `in_run` of `m` rows, in their order. Several runs are done side by side; the memory, none at first, is workspace
-/// that one run leaves to another.
+/// The results of `run` for every `in_run` of `m` rows, in order. Runs are computed in parallel. The workspace is empty at first, and is
+/// reused from run to run.
 pub(crate) fn in_runs<W: Send, R: Send>(
     m: usize,
     in_run: usize,
@@ -31,8 +32,8 @@ pub(crate) fn in_runs<W: Send, R: Send>(
     starts.into_par_iter().map_init(Aligned::default, |work, start| run(work, start..m.min(start + in_run))).collect()
 }
 
-/// `f` of the entries of `rows`, with zeros below them up to a multiple of [`PADDING`], in `work`, `ld` elements from column to
-/// column.
+/// Copies `f` of the entries of `rows` to `work`, column-major with leading dimension `ld`, and pads them with zero rows to a multiple of
+/// [`PADDING`].
 pub(crate) fn padded_copy<'a, T: Number, W: Scalar>(
     rows: MatRef<'_, T>,
     work: &'a mut [W],

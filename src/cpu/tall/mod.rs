@@ -3,7 +3,7 @@
 //! | function | what | where |
 //! | --- | --- | --- |
 //! | [`gram`](gram::gram) | A^H A in double precision, columns sorted | single and half precision, whose products are exact there |
-//! | [`cholesky_qr`](cholesky_qr::cholesky_qr) | R by Cholesky's factorisation of A^H A | double precision, where the matrix with normalised columns is well-conditioned |
+//! | [`cholesky_qr`](cholesky_qr::cholesky_qr) | R by Cholesky of A^H A | double precision, if well-conditioned with normalised columns |
 //! | [`tsqr`](tsqr::tsqr) | R by Householder reflectors, leaf by leaf | everywhere else |
 
 pub(crate) mod cholesky_qr;

@@ -1,8 +1,8 @@
 //! The triangular factor of a tall, narrow matrix in one pass over it (tall-and-skinny QR: Demmel, Grigori, Hoemmen and Langou 2012).
 //!
-//! The rows are cut into runs, which are independent. A run is read leaf by leaf; each leaf is joined to the R of those before it and
-//! factored in a second-level cache: nothing but R is kept, and the matrix is not copied. The R's of the runs, one below the other, are the
-//! next matrix, until one is left. Where the cuts are depends on the shape alone, so the result does not depend on the number of threads.
+//! The rows are cut into runs, which are independent. A run is read leaf by leaf. Each leaf is stacked below the R of the leaves before it,
+//! and factored in the L2 cache. Only R is kept, and the matrix is not copied. The R factors of the runs are stacked to form the next
+//! matrix, until one R is left. The cuts depend only on the shape, so the result does not depend on the number of threads.
 
 use std::ops::Range;
 
@@ -35,19 +35,19 @@ use crate::{
     },
 };
 
-/// Bytes of a leaf's column: as many as leave a panel three quarters of a first-level cache of 32 KiB.
+/// Bytes of a leaf's column, such that a panel takes three quarters of an L1 cache of 32 KiB.
 const COLUMN_BYTES: usize = 3072;
-/// Entries of a run, which is one task, at least.
+/// Fewest entries of a run. A run is one task.
 const RUN: usize = 1 << 16;
 
-/// A triangular factor times a scale, a power of two, and that scale.
+/// A triangular factor times a scale, which is a power of two, and that scale.
 pub(crate) type ScaledFactor<T> = (Mat<<T as Number>::Scalar>, Re<T>);
 
-/// R of some rows times a scale, and that scale; none where all of them are zero.
+/// R of some rows times a scale, and that scale. The scale is None if all rows are zero.
 type Factor<T> = (Mat<<T as Number>::Scalar>, Option<Re<T>>);
 
-/// The upper triangular n x n factor of `scale` times the m x n matrix `a`, m >= n >= 1, with no copy of the matrix, and that `scale`: the
-/// power of two of stage 0, found on the way. Where an entry is not finite, the error does not say which.
+/// The upper triangular n x n factor of `scale` times the m x n matrix `a`, m >= n >= 1, and that `scale`. The matrix is not copied. The
+/// scale is the power of two of stage 0, found in the same pass. If an entry is not finite, the error does not name it.
 pub(crate) fn tsqr<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<ScaledFactor<T>> {
     let shape = a.shape();
     let factors = runs(a, watch, |rows, scale| {
@@ -55,7 +55,7 @@ pub(crate) fn tsqr<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<ScaledF
         let wanted = scale_for::<T::Scalar>(largest, shape.0, shape.1);
         Ok(if largest > Re::<T>::zero_impl() && scale.is_none_or(|scale| wanted < scale) { Some(wanted) } else { scale })
     })?;
-    // The scale that suits them all; only runs of zeros have none.
+    // The smallest scale suits all runs. Only runs of zeros have none.
     let scale = factors.iter().filter_map(|(_, scale)| *scale).reduce(|x, y| if x < y { x } else { y });
     let scale = scale.unwrap_or_else(Re::<T>::one_impl);
     let by = |of: Option<Re<T>>| Re::<T>::from_double(scale.to_double() / of.unwrap_or(scale).to_double());
@@ -63,7 +63,7 @@ pub(crate) fn tsqr<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<ScaledF
     Ok((joined(scaled, watch)?, scale))
 }
 
-/// The triangular factor of triangular factors, one below the other.
+/// The triangular factor of stacked triangular factors.
 fn joined<T: Scalar>(mut factors: Vec<Mat<T>>, watch: &Watch) -> Result<Mat<T>> {
     while factors.len() > 1 {
         let n = factors[0].ncols();
@@ -73,7 +73,7 @@ fn joined<T: Scalar>(mut factors: Vec<Mat<T>>, watch: &Watch) -> Result<Mat<T>> 
     Ok(factors.swap_remove(0))
 }
 
-/// `by` times `r`, exact but for underflow.
+/// `by` times `r`, exact except for underflow.
 pub(crate) fn scaled<T: Scalar>(mut r: Mat<T>, by: Re<T>) -> Mat<T> {
     if by != Re::<T>::one_impl() {
         r.col_iter_mut().for_each(|column| column.iter_mut().for_each(|x| *x = x.times(by)));
@@ -81,7 +81,7 @@ pub(crate) fn scaled<T: Scalar>(mut r: Mat<T>, by: Re<T>) -> Mat<T> {
     r
 }
 
-/// The triangular factors of the runs of `a`, each times a scale that `rescale` finds, as in [`run`].
+/// The triangular factors of the runs of `a`, each times a scale that `rescale` computes (see [`run`]).
 fn runs<T: Number>(
     a: MatRef<'_, T>,
     watch: &Watch,
@@ -94,8 +94,8 @@ fn runs<T: Number>(
     in_runs(m, in_run, |body, rows| run(a, rows, leaf, body, watch, &rescale))
 }
 
-/// R of one run, these `rows` of `a`, times a scale, leaf after leaf. `rescale` gives each leaf the scale from there on, which may be lower
-/// than the one before; None is for zeros. `body` is workspace.
+/// R of one run (`rows` of `a`) times a scale, leaf by leaf. For each leaf `rescale` returns the scale from there on, which may be lower
+/// than the one before. It is None while all rows are zero. `body` is workspace.
 fn run<T: Number>(
     a: MatRef<'_, T>,
     rows: Range<usize>,
@@ -114,8 +114,8 @@ fn run<T: Number>(
     let mut scale = None;
     for start in rows.clone().step_by(leaf) {
         let end = rows.end.min(start + leaf);
-        // Asked for at each reflector, and for every few columns that a panel is applied to. Whoever has this run will mostly have the
-        // one below it next.
+        // The next leaf is prefetched at each reflector, and at every few columns that a panel is applied to. The thread of this run mostly
+        // takes the run below it next.
         let mut ahead = Ahead::of(a.subrows(end, leaf.min(a.nrows() - end)), n + n * n / (6 * panel::WIDTH));
         let rows = a.subrows(start, end - start);
         let before = scale;
@@ -132,7 +132,7 @@ fn run<T: Number>(
     Ok((r, scale))
 }
 
-/// R becomes the triangular factor of [R; body].
+/// Replaces R by the triangular factor of [R; body].
 struct Join<'a, T, U> {
     r: MatMut<'a, T>,
     body: MatMut<'a, T>,

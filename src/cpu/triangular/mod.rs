@@ -1,7 +1,8 @@
-//! The triangular operations on the CPU: B's columns shared out to threads, each running the recursion on its own; products by faer.
+//! The triangular operations on the CPU. The columns of B are distributed over threads. Each thread runs the recursion on its own, with
+//! faer's matrix product.
 //!
-//! A base kernel copies its triangle of M and a few columns of B at a time into contiguous memory, where the columns fill vector registers
-//! and a row is one step; how A and B lie in memory matters to the copies alone.
+//! A base kernel copies its triangle of M, and a few columns of B at a time, to contiguous memory. There a row of these columns fills SIMD
+//! registers. The memory order of A and B affects only the copies.
 
 mod trmm;
 mod trsm;
@@ -35,19 +36,21 @@ use crate::{
     },
 };
 
-/// Columns that a thread has at the least. (No fewer because of the number of threads, or sums would depend on it: see `unmqr.rs`.)
+/// Fewest columns of a thread. Narrower products are summed in another order, and values would depend on the number of threads: see
+/// `cpu/qr/unmqr.rs`.
 const COLUMNS: usize = 32;
 
-/// Rows that the base kernels make together.
+/// Rows that the base kernels compute together.
 pub(crate) const ROWS: usize = 4;
 
 /// Registers that a row of the copy of B fills.
 pub(crate) const REGISTERS: usize = 2;
 
-/// Bytes of the widest registers, or pairs of them.
+/// Bytes of the widest register, or pair of registers (complex types).
 const REGISTER_BYTES: usize = 128;
 
-/// B <- alpha M B or alpha M^-1 B as `variant` says; triangles of order `base` go to the base kernels. Shapes fit, and neither is empty.
+/// B <- alpha M B or B <- alpha M^-1 B, as `variant` says. Triangles of order `base` go to the base kernels. Shapes match, and neither
+/// matrix is empty.
 pub(crate) fn triangular<T: Number>(
     variant: &Variant,
     alpha: T,
@@ -59,7 +62,7 @@ pub(crate) fn triangular<T: Number>(
     if let (Some(a), Some(b)) = (T::as_scalars_ref(a), T::as_scalars(b.rb_mut())) {
         return in_scalars(variant, alpha, a, b, base);
     }
-    // Copies in the type of the arithmetic: of A the triangle alone, of B all, rounded back at the end.
+    // Copies in the type of the arithmetic: the triangle of A, and all of B, which is rounded back at the end.
     let (order, rows, cols) = (a.nrows(), b.nrows(), b.ncols());
     let copy = |len: Option<usize>| match len {
         Some(len) => zeros::<T::Scalar>("copy of the matrix", len),
@@ -91,7 +94,7 @@ fn in_scalars<T: Scalar>(variant: &Variant, alpha: T, a: MatRef<'_, T>, b: MatMu
     let base = base.min(order);
     let threads = rayon::current_num_threads();
     let panels = (cols / COLUMNS).clamp(1, threads);
-    // With fewer columns than the threads want, they share the products.
+    // If there are too few columns for all threads, several threads share each product.
     #[cfg(not(target_arch = "wasm32"))]
     let par = if panels == threads { Par::Seq } else { Par::rayon(threads.div_ceil(panels)) };
     #[cfg(target_arch = "wasm32")]
@@ -102,7 +105,7 @@ fn in_scalars<T: Scalar>(variant: &Variant, alpha: T, a: MatRef<'_, T>, b: MatMu
     })
 }
 
-/// M, some columns of B, and room for the base kernels' copies.
+/// M, some columns of B, and workspace for the copies of the base kernels.
 struct CpuTriangular<'a, T> {
     variant: &'a Variant,
     alpha: T,
@@ -113,25 +116,25 @@ struct CpuTriangular<'a, T> {
     rows: Aligned<T>,
 }
 
-/// A base kernel's copy of its triangle: rows in the order in which they are known, lower triangular whatever M is.
+/// A base kernel's copy of its triangle, with rows in the order of substitution. It is lower triangular, also if M is upper triangular.
 ///
-/// Row p, column q < p is at `p / ROWS * ROWS * ld + q * ROWS + p % ROWS`: what [`ROWS`] rows have in a column lies together. Rows beyond
-/// the triangle, up to a multiple of [`ROWS`], are zero.
+/// Row p, column q < p is at `p / ROWS * ROWS * ld + q * ROWS + p % ROWS`: the entries of [`ROWS`] rows in a column are contiguous. The
+/// order is padded to a multiple of [`ROWS`] with zero rows.
 pub(crate) struct Packed<T> {
     entries: Aligned<T>,
     /// Order, rounded up to a multiple of [`ROWS`].
     pub ld: usize,
-    /// For the diagonal's entries d: d itself, or to divide by it, a power of two s and 1 / (s d), of which neither overflows.
+    /// For each diagonal entry d: (d, 1) to multiply. To solve: (s, 1 / (s d)) with a power of two s, where neither overflows.
     pub diagonal: Vec<(T, T)>,
 }
 
 impl<T: Scalar> Packed<T> {
-    /// What rows p .. p + ROWS, p a multiple of [`ROWS`], have in columns 0.. p + ROWS.
+    /// Rows p .. p + ROWS, columns 0 .. p + ROWS, for p a multiple of [`ROWS`].
     pub fn rows(&self, p: usize) -> &[T] {
         &self.entries[p * self.ld..][..(p + ROWS) * ROWS]
     }
 
-    /// Copies a triangle: M's `rows`, times `sign` off the diagonal.
+    /// Copies a triangle `m`, times `sign` off the diagonal.
     fn fill(&mut self, variant: &Variant, m: MatRef<'_, T>, sign: T) {
         let order = m.nrows();
         self.ld = order.next_multiple_of(ROWS);
@@ -155,13 +158,13 @@ impl<T: Scalar> Packed<T> {
     }
 }
 
-/// (s, 1 / (s d)) with s a power of two, so that x / d = (x s) (1 / (s d)) wherever that is in range. d is finite and not zero.
+/// (s, 1 / (s d)) with s a power of two, so that x / d = (x s) (1 / (s d)) wherever x / d is in range. d is finite and not zero.
 fn reciprocal<T: Scalar>(d: T) -> (T, T) {
     let size = d.magnitude().unwrap_or_else(Re::<T>::zero);
     let (mantissa, exponent, _) = Float::integer_decode(size);
     let e = i32::from(exponent) + 64 - mantissa.leading_zeros() as i32;
     let limit = Re::<T>::exponent_limit();
-    // 1 / d is as safe as can be in the middle of the range, and exact there where d is a power of two.
+    // For exponents in the middle of the range s = 1, so the reciprocal of a power of two is exact. For others s d is near 1.
     let k = if e.abs() < limit / 2 { 0 } else { (-e).clamp(-limit, limit) };
     let s = Re::<T>::from_double(2f64.powi(k));
     (T::from_real_impl(&s), T::recip_impl(&d.times(s)))
@@ -184,7 +187,7 @@ impl<'a, T: Scalar> CpuTriangular<'a, T> {
         }
     }
 
-    /// A base kernel on B's `rows`.
+    /// Runs a base kernel on `rows` of B.
     fn base(&mut self, operation: Operation, rows: Range<usize>, alpha: Factor) {
         let alpha = self.value(alpha);
         let sign = if operation == Operation::Solve { -T::one() } else { T::one() };
@@ -232,7 +235,7 @@ fn multiply<T: Scalar>(c: MatMut<'_, T>, scale: T) {
     c.col_iter_mut().for_each(|column| column.iter_mut().for_each(|x| *x *= scale));
 }
 
-/// A base kernel on all columns of `b`, which it copies to `work` and back, a row of registers at a time.
+/// A base kernel on all columns of `b`. It copies them to `work` and back, as many columns at a time as [`REGISTERS`] registers hold.
 struct Base<'a, T> {
     operation: Operation,
     lower: bool,
@@ -252,7 +255,7 @@ impl<T: Scalar> WithSimd for Base<'_, T> {
         let Base { operation, lower, triangle, alpha, b, work } = self;
         let width = REGISTERS * Lanes::<T, S>::N;
         let work = &mut work[..triangle.ld * width];
-        // Rows in the order in which they are known.
+        // Rows in the order of substitution.
         let mut b = if lower { b } else { b.reverse_rows_mut() };
         work[b.nrows() * width..].fill(T::zero());
         let cols = b.ncols();
@@ -268,7 +271,7 @@ impl<T: Scalar> WithSimd for Base<'_, T> {
     }
 }
 
-/// `work` <- alpha B, row after row, zeros beyond B's columns.
+/// `work` <- alpha B, row-major, with zeros beyond B's columns.
 #[inline(always)]
 fn load<T: Scalar>(b: MatRef<'_, T>, alpha: T, work: &mut [T], width: usize) {
     if b.ncols() < width {

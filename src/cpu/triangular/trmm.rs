@@ -1,6 +1,7 @@
-//! The base of the recursion, multiplying:  X <- L X,  [`ROWS`] rows of X (n x w) at a time, the last first. Twin: shaders/trmm.wgsl.
+//! The base case of the recursion for multiplication:  X <- L X,  [`ROWS`] rows of X (n x w) at a time, from the last to the first. Twin:
+//! `shaders/trmm.wgsl`.
 //!
-//! A row is replaced when no row below it, which would need the old one, is left to be made.
+//! A row is overwritten after all rows below it, which need its old value, have been computed.
 
 use pulp::Simd;
 

@@ -1,7 +1,8 @@
-//! The base of the recursion, solving:  X <- L^-1 X  by substitution, [`ROWS`] rows of X (n x w) at a time. Twin: shaders/trsm.wgsl.
+//! The base case of the recursion for solving:  X <- L^-1 X  by forward substitution, [`ROWS`] rows of X (n x w) at a time. Twin:
+//! `shaders/trsm.wgsl`.
 //!
-//! Rows p.. of X lose what they have of the rows above, with sums in registers; then each loses what it has of its neighbours above and is
-//! divided by its diagonal entry.
+//! The contributions of all rows above a block of rows are subtracted first, with sums in registers. Then, row by row, the contributions of
+//! the rows above within the block are subtracted, and the row is divided by its diagonal entry.
 
 use pulp::Simd;
 
@@ -13,7 +14,7 @@ use crate::{
     },
 };
 
-/// Solves for `x`, rows of [`REGISTERS`] registers; `triangle` holds -L off the diagonal, and reciprocals.
+/// Solves for `x`, rows of [`REGISTERS`] registers. `triangle` holds -L off the diagonal, and reciprocals of the diagonal.
 #[inline(always)]
 pub(crate) fn trsm<T: Scalar, S: Simd>(lanes: Lanes<T, S>, triangle: &Packed<T>, x: &mut [T]) {
     let n = Lanes::<T, S>::N;

@@ -1,7 +1,7 @@
-//! Where columns are contiguous: a register has a column's entries in adjacent rows.
+//! For contiguous columns: a register holds adjacent rows of one column.
 //!
-//! A first-level cache holds the columns of V, and on the diagonal those that lie behind X's are left out. A leaf's sums are added up lane
-//! by lane.
+//! The L1 cache holds the columns of V. On the diagonal, columns of V right of those of X are skipped. The sums of a leaf are reduced over
+//! lanes at its end.
 
 #![allow(clippy::needless_range_loop, reason = "loops of constant length over several arrays of registers, which are unrolled")]
 
@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// Columns that a leaf of `n` has in memory: V is read whole.
+/// Columns that a leaf of `n` columns has in memory: a multiple of [`WIDTH`], so that V can be read in whole groups.
 pub(crate) fn padded_columns(n: usize) -> usize {
     n.next_multiple_of(WIDTH)
 }
@@ -31,14 +31,14 @@ pub(crate) fn padded_columns(n: usize) -> usize {
 /// Adds the products of a leaf to the sums.
 pub(crate) struct AddColumns<'a, T, W, F> {
     pub rows: MatRef<'a, T>,
-    /// `ld` elements for each of [`padded_columns`], zeros beyond those that there are.
+    /// [`padded_columns`] columns of `ld` elements each. Those beyond the columns of `rows` are zero.
     pub leaf: &'a mut [W],
     pub ld: usize,
-    /// X^H X on and above the diagonal; what is below has no meaning.
+    /// X^H X on and above the diagonal. Entries below it are unspecified.
     pub sums: &'a mut Mat<W>,
-    /// The rows that come next.
+    /// The next rows, which are prefetched.
     pub next: MatRef<'a, T>,
-    /// An element in the sums' type.
+    /// Converts an element to the type of the sums.
     pub widen: F,
 }
 
@@ -50,7 +50,7 @@ impl<T: Number, W: Scalar, F: Fn(T::Scalar) -> W + Copy> WithSimd for AddColumns
         let AddColumns { rows, leaf, ld, sums, next, widen } = self;
         let ((m, n), (width, cols)) = (rows.shape(), at_once::<W, S>());
         assert!(leaf.len() >= ld * padded_columns(n) && ld >= m.next_multiple_of(PADDING) && sums.shape() == (n, n));
-        // Where columns are contiguous, those right of the first V are widened on their way to their first products.
+        // If columns are contiguous, those right of the first V are widened as part of their first products.
         let on_the_way = rows.row_stride() == 1 && m.is_multiple_of(PADDING);
         let there = if on_the_way { n.min(WIDTH.next_multiple_of(cols)) } else { n };
         padded_copy(rows.subcols(0, there), leaf, ld, widen);
@@ -62,12 +62,12 @@ impl<T: Number, W: Scalar, F: Fn(T::Scalar) -> W + Copy> WithSimd for AddColumns
     }
 }
 
-/// [`AddColumns`] on its way.
+/// The state of [`AddColumns`].
 struct Add<'a, 'b, T, W, F> {
     source: MatRef<'a, T>,
     /// The leaf, of [`padded_columns`].
     body: Body<W>,
-    /// Columns that the body has from the beginning.
+    /// Columns that are in the body from the start.
     there: usize,
     sums: &'b mut Mat<W>,
     ahead: Ahead<'a, T>,
@@ -75,7 +75,7 @@ struct Add<'a, 'b, T, W, F> {
 }
 
 impl<T: Number, W: Scalar, F: Fn(T::Scalar) -> W + Copy> Add<'_, '_, T, W, F> {
-    /// All groups, on the diagonal and above it.
+    /// All groups on and above the diagonal.
     #[inline(always)]
     fn in_groups<S: Simd>(&mut self, simd: S) {
         let (n, (width, at_once)) = (self.sums.ncols(), at_once::<W, S>());
@@ -106,7 +106,7 @@ impl<T: Number, W: Scalar, F: Fn(T::Scalar) -> W + Copy> Add<'_, '_, T, W, F> {
         }
     }
 
-    /// A group in a function of its own: in one with others, compilers run out of registers.
+    /// A group in a function of its own. If several were inlined into one function, compilers would spill registers.
     #[inline(never)]
     fn alone<S: Simd, const K: usize, const C: usize>(&mut self, simd: S, v: usize, x: usize) {
         simd.vectorize(
@@ -124,8 +124,8 @@ impl<T: Number, W: Scalar, F: Fn(T::Scalar) -> W + Copy> Add<'_, '_, T, W, F> {
         let from = |column: usize| Body { at: at.wrapping_add(column * ld), ld, rows };
         let (body_v, body_x, lanes_of) = (from(v), from(x), Lanes::<W, S>::N);
         let whole_v = K == at_once::<W, S>().0;
-        // SAFETY: the body has the columns that are asked for, as asserted, and so has the source, and nobody else uses the body. Where the
-        // body is written, the source has as many rows, one after the other.
+        // SAFETY: the body and the source have these columns, as asserted, and nobody else uses the body. Where the body is written, the
+        // source has as many rows, which are contiguous.
         let sums = unsafe {
             if v == 0 && x >= self.there && whole_v {
                 let columns: [*const T; C] = std::array::from_fn(|c| self.source.ptr_at(0, x + c));
@@ -170,10 +170,10 @@ impl<T: Number, W: Scalar, F: Fn(T::Scalar) -> W + Copy> Add<'_, '_, T, W, F> {
     }
 }
 
-/// V^H X by lanes, of `K` and `C` columns and V's rows; `read` gives X's registers.
+/// V^H X, not yet reduced over lanes, for `K` columns of V and `C` of X. `read` returns the registers of X.
 ///
 /// # Safety
-/// V has `K` columns, and nobody changes them meanwhile.
+/// V has `K` columns, and nobody changes them during the call.
 #[inline(always)]
 unsafe fn products<W: Scalar, S: Simd, const K: usize, const C: usize>(
     lanes: Lanes<W, S>,
@@ -185,7 +185,7 @@ unsafe fn products<W: Scalar, S: Simd, const K: usize, const C: usize>(
     for i in (0..v.rows).step_by(Lanes::<W, S>::N) {
         let y = read(i);
         for k in 0..K {
-            // SAFETY: rows i .. of V's columns.
+            // SAFETY: rows i .. i + N are inside V's columns, whose length is a multiple of N.
             let v = unsafe { lanes.load(v.at.add(k * v.ld + i)) };
             for c in 0..C {
                 sums[c][k] = lanes.conj_mul_add(v, y[c], sums[c][k]);

@@ -1,5 +1,5 @@
-//! Where rows are contiguous: a register has a row's entries in adjacent columns, and V's entries are factors. A first-level cache holds the
-//! leaf, and no lanes have to be added up.
+//! For contiguous rows: a register holds adjacent entries of one row, and entries of V are broadcast. The L1 cache holds the leaf. No
+//! reduction over lanes is needed.
 
 #![allow(clippy::needless_range_loop, reason = "loops of constant length over several arrays of registers, which are unrolled")]
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Columns that a leaf of `n`, and its sums, have in memory: whole registers, and V's.
+/// Columns that a leaf of `n` columns, and its sums, have in memory: whole registers, and whole groups of V.
 pub(crate) fn padded_row(n: usize) -> usize {
     const { assert!(LANES.is_multiple_of(WIDTH)) }
     n.next_multiple_of(LANES)
@@ -23,14 +23,14 @@ pub(crate) fn padded_row(n: usize) -> usize {
 /// Adds the outer products of the rows of a leaf to the sums.
 pub(crate) struct AddRows<'a, T, W, F> {
     pub rows: MatRef<'a, T>,
-    /// `ld` elements for each row, at least a [`padded_row`], zeros beyond those that there are.
+    /// `ld` elements for each row, at least a [`padded_row`]. Those beyond the columns of `rows` are zero.
     pub leaf: &'a mut [W],
     pub ld: usize,
-    /// As many rows as a [`padded_row`] has elements, `ld` from one to the next: row i has X^H X (i, j) at j, from the diagonal on.
+    /// X^H X, row-major with leading dimension `ld`, with as many rows as a [`padded_row`] has elements. Meaningful from the diagonal on.
     pub sums: &'a mut [W],
-    /// The rows that come next.
+    /// The next rows, which are prefetched.
     pub next: MatRef<'a, T>,
-    /// An element in the sums' type.
+    /// Converts an element to the type of the sums.
     pub widen: F,
 }
 
@@ -85,7 +85,8 @@ struct Group<'a, 'b, T, W> {
 }
 
 impl<T, W: Scalar> Group<'_, '_, T, W> {
-    /// `K` columns of V and `C` registers, in a function of its own: in one with others, compilers run out of registers.
+    /// `K` columns of V and `C` registers, in a function of its own. If several were inlined into one function, compilers would spill
+    /// registers.
     #[inline(never)]
     fn alone<S: Simd, const K: usize, const C: usize>(self, simd: S) {
         simd.vectorize(

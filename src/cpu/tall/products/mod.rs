@@ -1,7 +1,8 @@
-//! X^H X over the rows of a leaf, a few columns by a few, in registers: by [`by_columns`] or by [`by_rows`], whichever the matrix has contiguous.
+//! X^H X over the rows of a leaf, with register blocking. [`by_columns`] is for contiguous columns, [`by_rows`] for contiguous rows.
 //!
-//! Columns of V meet the columns from theirs on: real ones eight by three registers where there are 32, 24 sums, for which eleven numbers or
-//! registers are read for each register of rows or row. What is below the diagonal has no meaning.
+//! A group multiplies some columns V of X with columns of X at or right of them. On a machine with 32 registers, a real group is eight
+//! columns of V by three registers or columns of X: 24 accumulators, for eleven loads per register of rows or per row. Entries below the
+//! diagonal are unspecified.
 
 use pulp::Simd;
 
@@ -13,14 +14,14 @@ mod by_rows;
 pub(crate) use by_columns::{AddColumns, padded_columns};
 pub(crate) use by_rows::{AddRows, padded_row};
 
-/// Columns of V at a time, at most.
+/// Most columns of V in a group.
 pub(crate) const WIDTH: usize = 8;
 
-/// Lanes of a register of numbers in double precision, at most.
+/// Most lanes of a double-precision register.
 pub(crate) const LANES: usize = LINE_BYTES / size_of::<f64>();
 
-/// Columns of V, and registers of X, at a time: as many sums as leave registers for what is multiplied. A complex number's two parts are in a
-/// register each.
+/// Columns of V and registers of X in a group: as many accumulators as leave registers for the operands. A complex accumulator takes two
+/// registers, one for each part.
 pub(crate) const fn at_once<W: Scalar, S: Simd>() -> (usize, usize) {
     match (S::REGISTER_COUNT >= 32, W::IS_COMPLEX) {
         (true, false) => (WIDTH, 3),
@@ -45,7 +46,7 @@ mod tests {
 
     type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
 
-    /// X^H X of leaf after leaf of `a`, by rows or by columns.
+    /// X^H X of `a`, leaf by leaf, by rows or by columns.
     fn squares<T: Number, S: Simd>(simd: S, a: MatRef<'_, T>, in_leaf: usize, by_rows: bool) -> Mat<Wide<T>> {
         let (m, n) = a.shape();
         let leaves = (0..m).step_by(in_leaf).map(|start| (start, m.min(start + in_leaf)));
@@ -73,8 +74,8 @@ mod tests {
         T::from_complex(Complex::new(part(3), part(5)))
     }
 
-    /// Integers, so that sums are exact in any order: on and above the diagonal X^H X is what the definition says, for few columns and many (no
-    /// whole registers, groups or V's), for leaves that are no whole registers, and in every memory order.
+    /// Entries are integers, so sums are exact in any order. On and above the diagonal X^H X equals its definition, in every memory order,
+    /// also for column counts that are no multiple of registers or groups, and for leaves whose rows are no multiple of registers.
     fn exact<T: Number, S: Simd>(simd: S) {
         for (m, n, in_leaf) in [
             (5, 1, 16),
@@ -108,7 +109,7 @@ mod tests {
         }
     }
 
-    /// With every instruction set that the machine has, as they differ in registers and in their number.
+    /// With every instruction set of the machine: they differ in the width and the number of registers.
     fn exact_everywhere<T: Number>() {
         exact::<T, _>(pulp::Scalar::new());
         #[cfg(target_arch = "x86_64")]
