@@ -194,7 +194,7 @@ fn round_trips() {
     assert_eq!(format!("{back:?}"), format!("{options:?}"));
     assert_eq!(format!("{:?}", serde_json::from_str::<SvdOptions>("{}").unwrap()), format!("{:?}", SvdOptions::default()));
     assert!(serde_json::from_str::<SvdOptions>(r#"{"thread": 2}"#).is_err());
-    assert!(all.to_string().starts_with("direct=1 tile_size=2 leaf=5 tree=flat split_k=3"), "{all}");
+    assert!(all.to_string().starts_with("tile_size=2 leaf=5 tree=flat cols_per_block=4 tile_width=6 "), "{all}");
     let a: Mat<f64> = gaussian(5, 5, 1);
     let report: SvdReport<Vec<f64>> = a.svdvals_gpu_report(&cpu()).unwrap().map(|s| s.iter().copied().collect());
     let json: serde_json::Value = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();

@@ -14,7 +14,7 @@ use half::{bf16, f16};
 use libtest_mimic::Failed;
 use num_complex::Complex;
 use svdvals_gpu::{
-    AdapterChoice, Backend, Band, DeviceLimits, GpuContext, HalfStorage, Number, PanelTree, RealElement, SvdError, SvdOptions,
+    AdapterChoice, Backend, Band, DeviceLimits, GpuContext, HalfStorage, PanelTree, RealElement, SvdError, SvdOptions,
     SvdValsGpu, Tuning,
     internals::{GpuKernels, Level, StageKernels, TileKernels, levels},
     wgpu,
