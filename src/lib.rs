@@ -26,7 +26,7 @@
 //! | stage | formula | shapes | flops | how |
 //! | --- | --- | --- | --- | --- |
 //! | 0 scale | A <- 2^k A | | m n | a power of two that brings max \|a_ij\| near 1; NaN and infinities are found here |
-//! | 1 [`to_band`] | A = Q1 B P1^H | B: n x n, b superdiagonals | 8/3 n^3 | sweeps of QR and LQ panels, each a reduction tree of Householder QRs |
+//! | 1 [`to_band`] | A = Q1 B P1^H | B: n x n, b superdiagonals | 8/3 n^3 | QR and LQ sweeps, each a reduction tree of Householder QRs |
 //! | 2 [`band_to_bidiag`] | B = Q2 C P2^H | C: n x n, one superdiagonal | 8 n^2 b | bulge chasing, tile width by tile width |
 //! | 3 [`svdvals`] | sigma(C) | n values | O(n^2) | Newton's method in brackets, in f64, each value to high relative accuracy |
 //!
@@ -144,8 +144,8 @@
 //! | `ndarray` | yes | the methods on `ndarray::ArrayBase`, versions 0.15 to 0.17 |
 //! | `faer` | yes | the methods on `faer::{Mat, MatRef, MatMut}` |
 //! | `gpu` | yes | the GPU backend; without it wgpu is not compiled, and every call runs on the CPU (`Backend::Gpu` is an error) |
-//! | `serde` | no | [`TuningTable`]'s `load` and `save`, `SVDVALS_GPU_TUNING`; serde's traits on options, hyperparameters and reports |
-//! | `lapack` | no | LAPACK's `dbdsqr` and `dbdsdc` as stage 3 (`Stage3::Bdsqr`, `Stage3::Bdsdc`); the binary links a LAPACK of its choice |
+//! | `serde` | no | [`TuningTable`]'s `load` and `save`, `SVDVALS_GPU_TUNING`; serde's traits on options, hyperparameters, reports |
+//! | `lapack` | no | LAPACK's `dbdsqr` and `dbdsdc` as stage 3 (`Stage3::Bdsqr`, `Stage3::Bdsdc`); the binary chooses its LAPACK |
 //! | `lapack-openblas` | no | the same, linked to the system's OpenBLAS |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
