@@ -12,56 +12,68 @@
 //! # Ok::<(), svdvals_gpu::SvdError>(())
 //! ```
 //!
-//! [`SvdValsGpu`] gives the method to matrices; [`SvdOptions`] chooses the backend, the GPU and the hyperparameters; every failure is an
-//! [`SvdError`]; [`svdvals_gpu_report`](SvdValsGpu::svdvals_gpu_report) says what ran, why, and how long each stage took.
+//! [`SvdValsGpu`] gives matrices the method. [`SvdOptions`] chooses the backend, the GPU and the hyperparameters. Every failure is an
+//! [`SvdError`]. [`svdvals_gpu_report`](SvdValsGpu::svdvals_gpu_report) says what ran, why, and how long each stage took.
 //!
-//! The [`guide`] teaches the rest: the two stages, GPU or CPU, reading a report, which type, tuning, long calls, limits, and the names that
-//! LAPACK and torch have for things.
+//! The [`guide`] teaches the rest: the two stages, GPU or CPU, reading a report, choosing a type, tuning, long calls, limits, and the
+//! corresponding names in LAPACK and torch.
 //!
 //! # The algorithm
 //!
-//! Two stages of tile kernels, and a third on two vectors. A is m x n, m >= n; a wide matrix is read as its transpose, and nothing is ever
-//! transposed in memory.
+//! Two stages are built from tile kernels. The third works on the two diagonals of a bidiagonal matrix. A is m x n, m >= n; a wide matrix
+//! is read as its transpose. No matrix is transposed in memory.
 //!
 //! | stage | formula | shapes | flops | how |
 //! | --- | --- | --- | --- | --- |
 //! | 0 scale | A <- 2^k A | | m n | a power of two that brings max \|a_ij\| near 1; NaN and infinities are found here |
-//! | 1 [`to_band`](SvdValsGpu::to_band) | A = Q1 B P1^H | B: n x n, b superdiagonals | 8/3 n^3 | QR and LQ sweeps over panels, each a reduction tree of Householder QRs |
-//! | 2 [`band_to_bidiag`](Band::band_to_bidiag) | B = Q2 C P2^H | C: n x n, one superdiagonal | 8 n^2 b | bulge chasing, tile width by tile width |
-//! | 3 [`svdvals`](Bidiagonal::svdvals) | sigma(C) | n values | O(n^2) | Newton's method in brackets, in f64, each value to high relative accuracy |
+//! | 1 [`to_band`] | A = Q1 B P1^H | B: n x n, b superdiagonals | 8/3 n^3 | QR and LQ sweeps, each a reduction tree of Householder QRs |
+//! | 2 [`band_to_bidiag`] | B = Q2 C P2^H | C: n x n, one superdiagonal | 8 n^2 b | bulge chasing, tile width by tile width |
+//! | 3 [`svdvals`] | sigma(C) | n values | O(n^2) | Newton's method in brackets, in f64, each value to high relative accuracy |
 //!
-//! A tall matrix, 3 m >= 5 n, is first reduced to its n x n triangular factor by the same panels. On the CPU small matrices go straight to
-//! the bidiagonal, and narrow ones that are tall in one pass over their rows: by A^H A in double precision, whose products are
-//! exact for entries in single precision. In double precision A^H A is taken where there are 4096 rows and 65536 entries or more, eight rows
-//! for each column, and the columns, made as long as one another, are far from dependent, and QR elsewhere; so it is, on the CPU, up to 1024 columns.
+//! [`to_band`]: SvdValsGpu::to_band
+//! [`band_to_bidiag`]: Band::band_to_bidiag
+//! [`svdvals`]: Bidiagonal::svdvals
 //!
-//! The stages and their sources: Ringoot, Alomairy, Churavy and Edelman, *Performant Unified GPU Kernels for Portable Singular Value
-//! Computation Across Hardware and Precision* (2025); Ringoot, Alomairy and Edelman, *Accelerating Bidiagonalization of Banded Matrices
-//! through Memory-Aware Bulge-Chasing on GPUs* (2025); with the panel's chain of tiles replaced by the reduction tree of
-//! communication-avoiding QR (Demmel, Grigori, Hoemmen and Langou 2012).
+//! A tall matrix, 3 m >= 5 n, is first reduced to its n x n triangular factor by QR, with the same panels.
+//!
+//! On the CPU, a small matrix (n up to 224 by default, [`CpuTuning::direct_up_to`]) is reduced directly to bidiagonal form. If it is tall
+//! and has more than 64 rows, it is first reduced in a single pass over its rows:
+//!
+//! - In single precision, and for half types stored as f32, to A^H A, accumulated in double precision, where the products are exact.
+//!   The eigenvalues of A^H A are the squares of the singular values.
+//! - In double precision to the triangular factor. If m >= 8 n, m >= 4096 and m n >= 65536, and the matrix with normalised columns is
+//!   well-conditioned, this is the Cholesky factor of A^H A. Otherwise it is the factor of a QR factorisation.
+//!
+//! On the CPU, the Cholesky factor also replaces the tall QR for larger n, under the same conditions and up to n = 1024.
+//!
+//! The stages follow Ringoot, Alomairy, Churavy and Edelman, *Performant Unified GPU Kernels for Portable Singular Value Computation Across
+//! Hardware and Precision* (2025), and Ringoot, Alomairy and Edelman, *Accelerating Bidiagonalization of Banded Matrices through
+//! Memory-Aware Bulge-Chasing on GPUs* (2025). The reduction tree of communication-avoiding QR (Demmel, Grigori, Hoemmen and Langou 2012)
+//! replaces the panel's chain of tiles.
 //!
 //! # Triangles
 //!
-//! [`triangular`] multiplies by a triangular matrix, and solves with one, in place (BLAS's `trmm` and `trsm`), for the same matrices, element
-//! types and backends: [`TriangularGpu`](triangular::TriangularGpu). [`GpuMatrix`] stays on the device between operations, and on its way through
-//! the stages ([`GpuMatrix::svdvals`], [`GpuBand`]); a buffer that a shader of yours has filled may be one ([`GpuMatrix::from_buffer`]).
+//! [`triangular`] multiplies by a triangular matrix, and solves with one, in place (BLAS's `trmm` and `trsm`).
+//! [`TriangularGpu`](triangular::TriangularGpu) has the same matrices, element types and backends. A [`GpuMatrix`] stays on the device
+//! between operations and between stages ([`GpuMatrix::svdvals`], [`GpuBand`]). It can be a buffer that your own shader has filled
+//! ([`GpuMatrix::from_buffer`]).
 //!
 //! # Backends
 //!
-//! One driver runs over a small set of tile kernels that exist twice: as WGSL shaders through `wgpu` (Vulkan, Metal, DX12, WebGPU), and on
-//! the CPU through `rayon` and run-time SIMD. [`Backend::Auto`] takes a hardware GPU for large matrices where there is one, and the CPU
-//! otherwise; it logs (crate `log`) why.
+//! One driver runs over a small set of tile kernels with two implementations: WGSL shaders through `wgpu` (Vulkan, Metal, DX12, WebGPU),
+//! and CPU code with `rayon` and run-time SIMD dispatch. [`Backend::Auto`] takes a hardware GPU for large matrices if there is one, and the
+//! CPU otherwise. The log (crate `log`) says why.
 //!
-//! In a browser (`wasm32-unknown-unknown`) a GPU is reached by [`svdvals_gpu_async`](SvdValsGpu::svdvals_gpu_async), through WebGPU; the CPU
-//! computes on the one thread there is, and there is no environment and no file to read. A
-//! crate that depends on `faer` too turns faer's feature `rayon` off there, which does not compile for that target.
+//! In a browser (`wasm32-unknown-unknown`), [`svdvals_gpu_async`](SvdValsGpu::svdvals_gpu_async) uses the GPU through WebGPU. The CPU
+//! backend computes on the only thread. There are no environment variables and no files. A crate that depends on `faer` too must turn off
+//! faer's feature `rayon` there, because it does not compile for that target.
 //!
 //! # Coming from another crate
 //!
-//! Two lines change: the trait that is in scope, and the call. The values are the same numbers in the same order, descending. A NaN or an
-//! infinity in the matrix is an error here that names its place.
+//! Two lines change: the trait in scope, and the call. The singular values have the same descending order. A NaN or an infinity in the
+//! matrix is an error that names its place.
 //!
-//! From `ndarray-linalg` (`SVD::svd` or `SVDDC::svddc`, without vectors), whose LAPACK need no longer be linked:
+//! From `ndarray-linalg` (`SVD::svd` or `SVDDC::svddc`, without vectors). Its LAPACK need no longer be linked:
 //!
 //! ```text
 //! use ndarray_linalg::SVD;
@@ -131,8 +143,9 @@
 //! | --- | --- | --- |
 //! | `ndarray` | yes | the methods on `ndarray::ArrayBase`, versions 0.15 to 0.17 |
 //! | `faer` | yes | the methods on `faer::{Mat, MatRef, MatMut}` |
-//! | `serde` | no | [`TuningTable`]'s `load` and `save`, the environment variable `SVDVALS_GPU_TUNING`, and serde's traits on options, hyperparameters and reports |
-//! | `lapack` | no | LAPACK's `dbdsqr` as a stage 3; the binary links a LAPACK of its choice |
+//! | `gpu` | yes | the GPU backend; without it wgpu is not compiled, and every call runs on the CPU (`Backend::Gpu` is an error) |
+//! | `serde` | no | [`TuningTable`]'s `load` and `save`, `SVDVALS_GPU_TUNING`; serde's traits on options, hyperparameters, reports |
+//! | `lapack` | no | LAPACK's `dbdsqr` and `dbdsdc` as stage 3 (`Stage3::Bdsqr`, `Stage3::Bdsdc`); the binary chooses its LAPACK |
 //! | `lapack-openblas` | no | the same, linked to the system's OpenBLAS |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
@@ -141,7 +154,7 @@
     allow(dead_code, reason = "the model and the layouts have parts that the GPU backend alone uses")
 )]
 
-// The LAPACK that feature `lapack-openblas` links.
+// The LAPACK that the feature `lapack-openblas` links.
 #[cfg(feature = "lapack-openblas")]
 use openblas_src as _;
 
@@ -166,7 +179,7 @@ pub use gpu::device::{
     adapter::{AdapterChoice, DeviceLimits},
     context::GpuContext,
 };
-/// The `wgpu` that [`GpuContext`] speaks: its version must be the caller's.
+/// The `wgpu` that [`GpuContext`] uses. A caller's `wgpu` must have the same version.
 #[cfg(feature = "gpu")]
 pub use wgpu;
 pub use {
@@ -196,12 +209,12 @@ pub use {
     },
 };
 
-/// The README's examples, which compile and run with the others.
+/// The README's examples, compiled and run as doc tests.
 #[cfg(all(doctest, feature = "ndarray", feature = "faer", feature = "gpu"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// The kernels of both backends, for the tests that compare them. Not part of the interface.
+/// The kernels of both backends, for the tests that compare them. Not part of the public API.
 #[doc(hidden)]
 pub mod internals {
     #[cfg(feature = "gpu")]

@@ -1,4 +1,4 @@
-//! Stage 2 one cycle at a time.
+//! Stage 2, one cycle at a time.
 
 use num_traits::Float;
 
@@ -16,10 +16,10 @@ use crate::{
     },
 };
 
-/// One bulge-chasing cycle that has run (bulge-chasing paper, section III and its Figure 2). Indices are the matrix's.
+/// One bulge-chasing cycle that has run (bulge-chasing paper, section III and its Figure 2). Indices are those of the matrix.
 ///
-/// First a reflector from the right, made of `A[row, c0..=c1]`, zeroes that row beyond `c0` and moves rows `row..=c1`; then one from the
-/// left, made of `A[c0..=c1, c0]`, zeroes that column below `c0` and moves columns `c0..=last`.
+/// A right Householder reflector, computed from `A[row, c0..=c1]`, zeroes that row beyond `c0` and is applied to rows `row..=c1`. Then a
+/// left reflector, computed from `A[c0..=c1, c0]`, zeroes that column below `c0` and is applied to columns `c0..=last`.
 ///
 /// ```
 /// let band = svdvals_gpu::Band::from_fn(40, 8, |i, j| (i + j) as f64)?;
@@ -35,23 +35,23 @@ pub struct ChaseCycle {
     pub bandwidth: usize,
     /// Superdiagonals that the reduction step removes (TW).
     pub tile_width: usize,
-    /// Which sweep of the reduction step.
+    /// Index of the sweep in the reduction step.
     pub sweep: usize,
-    /// Which cycle of the sweep.
+    /// Index of the cycle in the sweep.
     pub index: usize,
-    /// The row that the right reflector is made of.
+    /// The row from which the right reflector is computed.
     pub row: usize,
     /// First index of both reflectors.
     pub c0: usize,
     /// Last index of both reflectors.
     pub c1: usize,
-    /// Last column that the left reflector moves.
+    /// Last column to which the left reflector is applied.
     pub last: usize,
 }
 
-/// Stage 2 of a band, one cycle with each [`next`](Iterator::next): made by [`Band::chase_steps`].
+/// Stage 2 of a band, one cycle for each [`next`](Iterator::next). [`Band::chase_steps`] creates it.
 ///
-/// Between cycles [`get`](Self::get) sees the band as it stands, with its bulges.
+/// Between cycles, [`get`](Self::get) reads the current band with its bulges.
 ///
 /// ```
 /// let mut steps = svdvals_gpu::Band::from_fn(40, 8, |i, j| (i + j) as f64)?.chase_steps(4)?;
@@ -63,16 +63,17 @@ pub struct ChaseCycle {
 pub struct ChaseSteps<T: Element> {
     kernels: CpuKernels<T::Scalar>,
     band: <CpuKernels<T::Scalar> as StageKernels>::Banded,
-    /// The cycles left: reduction step, sweep, cycle.
+    /// The remaining cycles: reduction step, sweep, cycle.
     cycles: Box<dyn Iterator<Item = (ReductionStep, usize, usize)> + Send + Sync>,
     n: usize,
     scale: T::Real,
 }
 
 impl<T: Element> Band<T> {
-    /// Stage 2 one cycle at a time, on the CPU, with the kernel of [`band_to_bidiag`](Self::band_to_bidiag) there: to look at, draw, or take
-    /// apart. Reduction step after reduction step, each of `tile_width` superdiagonals (or what is left), sweep after sweep, cycle after
-    /// cycle; what `band_to_bidiag` runs at the same time touches disjoint entries, so that the bidiagonal is the same to the last bit.
+    /// Stage 2 one cycle at a time on the CPU, for teaching, pictures and experiments. The kernel is that of
+    /// [`band_to_bidiag`](Self::band_to_bidiag) there. The order is by reduction step (each of `tile_width` superdiagonals, or what is
+    /// left), then sweep, then cycle. Cycles that `band_to_bidiag` runs in parallel touch disjoint entries, so the bidiagonal is the same
+    /// to the last bit.
     ///
     /// ```
     /// use svdvals_gpu::{Backend, Band, SvdOptions, Tuning};
@@ -89,8 +90,8 @@ impl<T: Element> Band<T> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for a tile width of 0, [`SvdError::OutOfMemory`](crate::SvdError::OutOfMemory)
-    /// where there is no room for a copy of the band.
+    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for a tile width of 0;
+    /// [`SvdError::OutOfMemory`](crate::SvdError::OutOfMemory) if there is no memory for a copy of the band.
     pub fn chase_steps(&self, tile_width: usize) -> Result<ChaseSteps<T>> {
         let (n, bandwidth) = (self.n(), self.bandwidth());
         let kernels = CpuKernels::<T::Scalar>::new(&Tuning::for_cpu::<T>(n).tile_width(tile_width))?;
@@ -116,8 +117,8 @@ impl<T: Element> ChaseSteps<T> {
         self.n
     }
 
-    /// Entry (i, j) as it stands, bulges included; zero where the band has none, and outside the matrix. (Arithmetic is in double precision;
-    /// this is the nearest number of the type.)
+    /// The current entry (i, j), bulges included. It is zero outside the band and outside the matrix. (Arithmetic is in double precision;
+    /// the result is rounded to the type.)
     ///
     /// ```
     /// let band = svdvals_gpu::Band::from_fn(30, 6, |i, j| (i + 2 * j) as f64)?;
@@ -132,7 +133,7 @@ impl<T: Element> ChaseSteps<T> {
         self.kernels.entry(&self.band, i, j).times(Float::recip(self.scale))
     }
 
-    /// Runs the cycles that are left: the bidiagonal.
+    /// Runs the remaining cycles and returns the bidiagonal.
     ///
     /// ```
     /// let band = svdvals_gpu::Band::from_fn(30, 6, |i, j| (i + 2 * j) as f64)?;
@@ -144,7 +145,7 @@ impl<T: Element> ChaseSteps<T> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::Overflow`](crate::SvdError::Overflow) where an entry is beyond the type's range.
+    /// [`SvdError::Overflow`](crate::SvdError::Overflow) if an entry is beyond the type's range.
     pub fn finish(mut self) -> Result<Bidiagonal<T::Real>> {
         self.by_ref().for_each(drop);
         unscaled_bidiagonal(&self.kernels, &self.band, self.scale)

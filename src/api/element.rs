@@ -1,4 +1,4 @@
-//! The element types of the public methods, each with the drivers compiled for it.
+//! The element types of the public methods, and the drivers compiled for each.
 
 use std::pin::Pin;
 
@@ -26,9 +26,9 @@ use crate::{
 /// | `Complex<f32>` | two f32 | f32 | f32 | `f32` |
 /// | `Complex<f64>` | two f64, the device needs `SHADER_F64` | f64 | f64 | `f64` |
 ///
-/// On the CPU stages 2 and 3 are f64 for all of them. On a GPU stage 2, and stage 3 where it runs there, are in the GPU's arithmetic.
+/// On the CPU, stages 2 and 3 are in f64 for all types. On a GPU, stage 2 is in the GPU's arithmetic, and so is stage 3 if it runs there.
 ///
-/// Every element is a [`Number`], which has its name, its conversions, and the types that belong to it.
+/// Every element is a [`Number`], which has its name, its conversions and its associated types.
 ///
 /// ```
 /// use num_complex::Complex;
@@ -54,8 +54,8 @@ pub trait Element: Number<Real = <Self as Element>::Value, Scalar = <Self as Ele
         + Element<Value = Self::Value, Arithmetic = Self::Arithmetic>
         + Number<Real = Self::Value, Scalar = Self::Arithmetic>;
 
-    /// [`SvdValsGpu::svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with), compiled in this crate for each type, so that no caller
-    /// compiles it again. So are the next four.
+    /// [`SvdValsGpu::svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with). This method and the next four are compiled in this crate for
+    /// each type, so that callers do not compile them again.
     #[doc(hidden)]
     fn svdvals(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>>;
     /// The same for a caller that must not block.
@@ -72,7 +72,7 @@ pub trait Element: Number<Real = <Self as Element>::Value, Scalar = <Self as Ele
     fn triangular(call: Call<Self>, a: MatRef<'_, Self>, b: MatMut<'_, Self>, options: &SvdOptions) -> Result<()>;
 }
 
-/// A result to come, of a call in a task that may move between threads.
+/// The future of a call, which may move between threads.
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 macro_rules! elements {

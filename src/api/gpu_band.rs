@@ -34,9 +34,10 @@ use crate::{
     tile::{band::Band, tuning::Tuning},
 };
 
-/// A [`Band`] in a GPU's memory: what stage 1 leaves there ([`GpuMatrix::to_gpu_band`](crate::GpuMatrix::to_gpu_band)), or one that was uploaded, as stages 2 and 3 take it.
+/// A [`Band`] in a GPU's memory, as stages 2 and 3 take it. It comes from stage 1
+/// ([`GpuMatrix::to_gpu_band`](crate::GpuMatrix::to_gpu_band)) or from an upload.
 ///
-/// Entries are held in the type that arithmetic is done in (f16 and bf16 in f32), times a power of two that brings them near 1.
+/// Entries are stored in the arithmetic type (f32 for f16 and bf16), scaled by a power of two that brings them near 1.
 ///
 /// ```
 /// # #[cfg(feature = "faer")] {
@@ -56,7 +57,7 @@ use crate::{
 /// ```
 pub struct GpuBand<T: Element> {
     pub(crate) context: GpuContext,
-    /// `scale` times B in the places of [`Band::entries`].
+    /// `scale` times B, in the layout of [`Band::entries`].
     pub(crate) entries: Buffer,
     pub(crate) n: usize,
     pub(crate) bandwidth: usize,
@@ -82,7 +83,7 @@ impl<T: Element> GpuBand<T> {
         let bytes = fitting_bytes::<T::Scalar>(context, "the band", Some(from.len()))?;
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC;
         let entries = buffer(context, "the band", bytes, usage)?;
-        // Whatever it will be stored as.
+        // The scale is valid for every storage type.
         let scale = scale_for::<T::Compact>(band.largest(), n, n);
         let stream = Stream::new(context)?;
         stream.upload(&entries, from.len(), |start, piece: &mut [T::Scalar]| {
@@ -133,7 +134,7 @@ impl<T: Element> GpuBand<T> {
         &self.context
     }
 
-    /// Reads the band back; half types are rounded to nearest.
+    /// Reads the band back. Half types are rounded to nearest.
     ///
     /// ```
     /// use svdvals_gpu::{Band, GpuBand, GpuContext};
@@ -144,7 +145,8 @@ impl<T: Element> GpuBand<T> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::Overflow`](crate::SvdError::Overflow) where an entry is beyond the type's range; else as [`GpuMatrix::to_mat`](crate::GpuMatrix::to_mat).
+    /// [`SvdError::Overflow`](crate::SvdError::Overflow) if an entry is beyond the type's range; else as
+    /// [`GpuMatrix::to_mat`](crate::GpuMatrix::to_mat).
     pub fn download(&self) -> Result<Band<T>> {
         let entries: Vec<T::Scalar> = Stream::new(&self.context)?.read_back_now(&self.entries, self.n * (self.bandwidth + 1))?;
         let unscale = Float::recip(self.scale);
@@ -152,7 +154,7 @@ impl<T: Element> GpuBand<T> {
         band.map_err(overflow_of_band::<T::Real>)
     }
 
-    /// Stage 2 (see [`Band::band_to_bidiag`]) on the device; the bidiagonal comes back, and the band stays as it is.
+    /// Stage 2 (see [`Band::band_to_bidiag`]) on the device. The bidiagonal is read back, and the band is unchanged.
     ///
     /// ```
     /// use svdvals_gpu::{Band, GpuBand, GpuContext, SvdOptions};
@@ -201,8 +203,8 @@ impl<T: Element> GpuBand<T> {
         Ok(block_on(driver.svdvals_of_band(band, (self.n, self.bandwidth), self.scale))?.0)
     }
 
-    /// A copy of the band, stored as `S`, with room for the bulges of these options' reduction steps, and the watch of a call that does
-    /// stage 2 and then so many flops of stage 3.
+    /// A copy of the band, stored as `S`, with room for the bulges that these options' reduction steps create. The watch is that of a call
+    /// that runs stage 2 and then `of_stage_3` flops of stage 3.
     fn prepared<S>(&self, options: &SvdOptions, of_stage_3: u64) -> Result<(GpuKernels<S>, Banded<S>, Tuning, Watch)>
     where
         S: Number<Real = T::Real, Scalar = T::Scalar>,

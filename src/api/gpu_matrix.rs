@@ -43,10 +43,10 @@ use crate::{
     tile::{band::Band, tuning::Tuning},
 };
 
-/// A matrix in a GPU's memory: uploaded once, operated on any number of times, read back when it is wanted.
+/// A matrix in a GPU's memory. It is uploaded once, used in any number of operations, and read back on demand.
 ///
-/// Entries are held in the type that arithmetic is done in: f16 and bf16 in f32. [`TriangularGpu`](crate::triangular::TriangularGpu) multiplies it by a triangle and
-/// solves for it, where the triangle is a `GpuMatrix` on the same device.
+/// Entries are stored in the arithmetic type: f32 for f16 and bf16. [`TriangularGpu`](crate::triangular::TriangularGpu) multiplies it by a
+/// triangular matrix, or solves with one, if that is a `GpuMatrix` on the same device.
 ///
 /// ```
 /// # #[cfg(feature = "faer")] {
@@ -65,7 +65,7 @@ use crate::{
 pub struct GpuMatrix<T>(pub(crate) DeviceMatrix<T>);
 
 impl<T: Element> GpuMatrix<T> {
-    /// Copies a matrix to the device, in the memory order that it has.
+    /// Copies a matrix to the device, in its memory order.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -79,20 +79,22 @@ impl<T: Element> GpuMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::UnsupportedElement`] where the device does not compute with `T`; [`SvdError::TooLarge`] where it cannot hold the
-    /// matrix; [`SvdError::OutOfMemory`], [`SvdError::DeviceLost`] and [`SvdError::Gpu`], as the device says.
+    /// [`SvdError::UnsupportedElement`] if the device cannot compute with `T`; [`SvdError::TooLarge`] if it cannot hold the matrix;
+    /// [`SvdError::OutOfMemory`], [`SvdError::DeviceLost`] and [`SvdError::Gpu`], as the device reports them.
     pub fn upload<M: SvdValsGpu<Element = T>>(context: &GpuContext, a: &M) -> Result<Self> {
         Ok(GpuMatrix(DeviceMatrix::upload(&Stream::new(context)?, a.as_faer(), None)?))
     }
 
-    /// A matrix in a buffer of your own, which a shader of yours has filled, or will have when what you submitted before is done: nothing is
-    /// copied, and triangular operations write to it.
+    /// A matrix in a buffer of your own. A shader of yours has filled it, or will have filled it once the work that you have submitted is
+    /// done. Nothing is copied, and triangular operations write to it.
     ///
-    /// Entry (i, j) is element `i * strides.0 + j * strides.1` of the buffer, from its start, of the type that arithmetic is done in: f32
-    /// also where `T` is f16 or bf16; of complex types the real part, then the imaginary part. One of the strides must be 1, the other at
-    /// least the length of a line; what is between lines is neither read nor written. The buffer must have at least the usages
-    /// `STORAGE | COPY_SRC | COPY_DST`, must not be mapped while operations run, and must be of the context's device: wgpu tells devices of one
-    /// `wgpu::Instance` apart, but may take a buffer of another instance for one of the context's own.
+    /// Entry (i, j) is element `i * strides.0 + j * strides.1` from the start of the buffer. Elements have the arithmetic type: f32 if `T`
+    /// is f16 or bf16; complex types are the real part, then the imaginary part. One of the strides must be 1, the other at least the
+    /// length of a line (a leading dimension). The padding between lines is neither read nor written.
+    ///
+    /// The buffer must have at least the usages `STORAGE | COPY_SRC | COPY_DST`, must not be mapped while operations run, and must belong
+    /// to the context's device. wgpu distinguishes the devices of one `wgpu::Instance`, but may take a buffer of another instance for one
+    /// of the context's own.
     ///
     /// ```
     /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions, wgpu};
@@ -109,9 +111,9 @@ impl<T: Element> GpuMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::InvalidOption`] for other strides, for a buffer that is too small (one of no entries has room for one), lacks a usage or is of
-    /// another device; [`SvdError::UnsupportedElement`] where the device does not compute with `T`; [`SvdError::TooLarge`] where a shader
-    /// cannot bind all of the buffer.
+    /// [`SvdError::InvalidOption`] for other strides, or for a buffer that is too small (an empty matrix needs room for one entry), lacks a
+    /// usage or belongs to another device; [`SvdError::UnsupportedElement`] if the device cannot compute with `T`; [`SvdError::TooLarge`]
+    /// if a shader cannot bind the whole buffer.
     pub fn from_buffer(
         context: &GpuContext,
         buffer: Buffer,
@@ -121,7 +123,7 @@ impl<T: Element> GpuMatrix<T> {
         Ok(GpuMatrix(DeviceMatrix::from_buffer(context, buffer, (rows, cols), strides)?))
     }
 
-    /// The entries' buffer, for shaders of your own that are to read them on; the [`strides`](Self::strides) say where they are.
+    /// The buffer of the entries, for shaders of your own. [`strides`](Self::strides) gives the positions.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -137,7 +139,7 @@ impl<T: Element> GpuMatrix<T> {
         &self.0.entries
     }
 
-    /// Where the [`buffer`](Self::buffer) has the entries: (i, j) at element `i * strides.0 + j * strides.1`.
+    /// The strides of the entries in the [`buffer`](Self::buffer): (i, j) is element `i * strides.0 + j * strides.1`.
     ///
     /// ```
     /// # #[cfg(feature = "ndarray")] {
@@ -153,7 +155,7 @@ impl<T: Element> GpuMatrix<T> {
         self.0.strides
     }
 
-    /// Rows.
+    /// Number of rows.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -169,7 +171,7 @@ impl<T: Element> GpuMatrix<T> {
         self.0.size.0
     }
 
-    /// Columns.
+    /// Number of columns.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -215,7 +217,7 @@ impl<T: Element> GpuMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::OutOfMemory`], [`SvdError::DeviceLost`] and [`SvdError::Gpu`], as the device says.
+    /// [`SvdError::OutOfMemory`], [`SvdError::DeviceLost`] and [`SvdError::Gpu`], as the device reports them.
     #[cfg(feature = "faer")]
     pub fn to_mat(&self) -> Result<faer::Mat<T>> {
         let mut b = faer::Mat::from_fn(self.nrows(), self.ncols(), |_, _| T::zeroed());
@@ -242,8 +244,8 @@ impl<T: Element> GpuMatrix<T> {
         Ok(b)
     }
 
-    /// Stage 1 (see [`SvdValsGpu::to_band`]) of the matrix where it is: the largest entry is found, and the scaled copy made, on the device;
-    /// the band comes back.
+    /// Stage 1 (see [`SvdValsGpu::to_band`]) on the device, including the search for the largest entry and the scaled copy. The band is
+    /// read back.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -259,16 +261,17 @@ impl<T: Element> GpuMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`svdvals_gpu_with`](SvdValsGpu::svdvals_gpu_with) with [`Backend::Gpu`]; [`SvdError::InvalidOption`] for [`Backend::Cpu`] and for
-    /// another device.
+    /// As [`svdvals_gpu_with`](SvdValsGpu::svdvals_gpu_with) with [`Backend::Gpu`]; [`SvdError::InvalidOption`] for [`Backend::Cpu`] and
+    /// for another device.
     pub fn to_band(&self, options: &SvdOptions) -> Result<Band<T::Scalar>> {
         self.to_gpu_band(options)?.download()
     }
 
-    /// All min(m, n) singular values, descending: every stage where the matrix is, so that only the bidiagonal, or its values, are read back.
+    /// All min(m, n) singular values, descending. Every stage runs on the device, and only the bidiagonal or its singular values are read
+    /// back.
     ///
-    /// The values are, to the last bit, those of [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with) for the same matrix in the same
-    /// memory order, with the same options and [`Backend::Gpu`](crate::Backend::Gpu).
+    /// The values are bitwise those of [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with) for the same matrix in the same memory
+    /// order, with the same options and [`Backend::Gpu`](crate::Backend::Gpu).
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -287,8 +290,8 @@ impl<T: Element> GpuMatrix<T> {
         Ok(self.report(options, false)?.values)
     }
 
-    /// As [`svdvals`](Self::svdvals), with what ran and the seconds of each stage; those of `upload` are of the scaled copy that the
-    /// stages work on.
+    /// Like [`svdvals`](Self::svdvals), with a report of what ran and the seconds of each stage. The seconds of `upload` are those of the
+    /// scaled copy that the stages work on.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -329,7 +332,7 @@ impl<T: Element> GpuMatrix<T> {
         Ok(report)
     }
 
-    /// Stage 1 as by [`to_band`](Self::to_band), of which the band stays on the device.
+    /// Stage 1 as in [`to_band`](Self::to_band), but the band stays on the device.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -364,7 +367,7 @@ impl<T: Element> GpuMatrix<T> {
         Ok(GpuBand { context: self.context().clone(), entries, n, bandwidth, scale })
     }
 
-    /// The upright matrix, and hyperparameters with which the device can take it through the stages, stored as `S`.
+    /// The matrix or its transpose, whichever has m >= n, and hyperparameters with which the device can run all stages, stored as `S`.
     fn prepared<S: Number>(&self, options: &SvdOptions) -> Result<(Lines<'_>, Tuning)> {
         self.context().require::<T, S>()?;
         let lines = self.0.lines().upright();
@@ -415,7 +418,7 @@ impl<T: Element> sealed::Operate<GpuMatrix<T>, T> for GpuMatrix<T> {
     }
 }
 
-/// That the options ask for nothing that data on this device cannot have.
+/// Checks that the options fit data on this device.
 pub(crate) fn check_options(here: &GpuContext, options: &SvdOptions) -> Result<()> {
     let elsewhere = |option, what| Err(SvdError::invalid(option, format!("{what}, but what is on a device is computed there")));
     match &options.context {

@@ -1,6 +1,6 @@
 //! What users call: the traits of their matrices, and the matrices between the stages.
 //!
-//! Nothing is computed here. A method checks its arguments and hands over to [`plan`](crate::plan).
+//! Nothing is computed here. A method checks its arguments and calls [`plan`](crate::plan).
 
 pub mod chase_steps;
 pub mod element;

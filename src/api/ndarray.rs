@@ -18,7 +18,7 @@ where
         let (rows, cols) = self.dim();
         let strides = self.strides();
         // SAFETY: `as_ptr` points to entry (0, 0), and entry (i, j) is `i * strides[0] + j * strides[1]` elements from it, for all i < rows
-        // and j < cols; the borrow of `self` lives as long as the result.
+        // and j < cols. The borrow of `self` lives as long as the result.
         unsafe { MatRef::from_raw_parts(self.as_ptr(), rows, cols, strides[0], strides[1]) }
     }
 
@@ -50,12 +50,11 @@ where
 {
     fn as_faer_mut(&mut self) -> MatMut<'_, T> {
         let (rows, cols) = self.dim();
-        // First, because it makes shared data this array's own.
+        // This comes first because it copies shared data, which may change the strides.
         let first = self.as_mut_ptr();
         let strides = self.strides();
         // SAFETY: `first` points to entry (0, 0), and entry (i, j) is `i * strides[0] + j * strides[1]` elements from it, for all i < rows
-        // and j < cols; no two entries of an array that may be written are in one place, and the exclusive borrow of `self` lives as
-        // long as the result.
+        // and j < cols. No two entries of a mutable array alias. The exclusive borrow of `self` lives as long as the result.
         unsafe { MatMut::from_raw_parts_mut(first, rows, cols, strides[0], strides[1]) }
     }
 }

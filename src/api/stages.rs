@@ -1,4 +1,4 @@
-//! Stage 2 of a band in the caller's memory.
+//! Stage 2 of a band in host memory.
 
 use crate::{
     algo::bidiagonal::Bidiagonal, api::element::Element, base::error::Result, plan::options::SvdOptions, tile::band::Band,

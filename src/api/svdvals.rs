@@ -1,4 +1,4 @@
-//! The trait that matrices get.
+//! The trait that gives matrices their singular values.
 
 use crate::{
     api::element::Element,
@@ -25,7 +25,7 @@ use crate::{
 pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as SvdValsGpu>::Values> {
     /// The element type.
     type Element: Element;
-    /// A vector of real numbers of the matrix's library: `ndarray::Array1` or `faer::Col`.
+    /// The vector of real numbers in the matrix's library: `ndarray::Array1` or `faer::Col`.
     type Values;
 
     /// All min(m, n) singular values, descending, with default options.
@@ -58,15 +58,15 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::NonFinite`] for a NaN or an infinity, with its row and column; [`SvdError::InvalidOption`] for a hyperparameter
-    /// outside its range; with [`Backend::Gpu`] [`SvdError::NoAdapter`], [`SvdError::UnsupportedElement`], [`SvdError::TooLarge`], and
-    /// what a device may report while it runs ([`SvdError::DeviceLost`], [`SvdError::OutOfMemory`], [`SvdError::Gpu`]);
-    /// [`SvdError::Overflow`] where entries are so near the end of their type's range that singular values are beyond it.
+    /// [`SvdError::NonFinite`] for a NaN or an infinity, with its row and column; [`SvdError::InvalidOption`] for a hyperparameter out of
+    /// range; [`SvdError::Overflow`] if entries are so large that a singular value is beyond the type's range. With [`Backend::Gpu`] also
+    /// [`SvdError::NoAdapter`], [`SvdError::UnsupportedElement`], [`SvdError::TooLarge`], and the errors that a device reports while it
+    /// runs ([`SvdError::DeviceLost`], [`SvdError::OutOfMemory`], [`SvdError::Gpu`]).
     fn svdvals_gpu_with(&self, options: &SvdOptions) -> Result<Self::Values> {
         Ok(Self::collect(Self::Element::svdvals(self.as_faer(), options, false)?.values))
     }
 
-    /// As [`svdvals_gpu_with`](Self::svdvals_gpu_with), with what ran, why, and the seconds of each stage.
+    /// Like [`svdvals_gpu_with`](Self::svdvals_gpu_with), with a report: what ran, why, and the seconds of each stage.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -85,13 +85,13 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
         Ok(Self::Element::svdvals(self.as_faer(), options, true)?.map(Self::collect))
     }
 
-    /// [`svdvals_gpu_with`](Self::svdvals_gpu_with) for a task that must not block: while a GPU computes it is not polled, and what the CPU
-    /// computes is computed in the rayon pool, from a copy of the matrix. (That copy, the search for NaN, the compilation of the shaders of
-    /// a first call, and after a GPU stage 3 where the host does it, are the polling thread's, or it waits for them.) The future may be sent to
-    /// another thread, and does nothing before it is polled. Where it is dropped, a GPU ends what was sent to it, and the CPU its work: a
-    /// [`CancelFlag`](crate::CancelFlag) stops that.
+    /// [`svdvals_gpu_with`](Self::svdvals_gpu_with) for a task that must not block. The task is not polled while a GPU computes. The CPU
+    /// computes in the rayon pool, from a copy of the matrix. (The polling thread does, or waits for, that copy, the search for NaN, the
+    /// compilation of the shaders on a first call, and stage 3 after a GPU if the host runs it.) The future may be sent to another thread,
+    /// and does nothing before it is polled. If it is dropped, a GPU finishes the submitted work, and the CPU its call, unless a
+    /// [`CancelFlag`](crate::CancelFlag) stops it.
     ///
-    /// A browser's GPU can be reached by this alone. There are no threads in it, so that what the CPU computes blocks: call from a worker.
+    /// In a browser this is the only way to use the GPU. There are no threads, so a computation on the CPU blocks: call it from a worker.
     ///
     /// ```
     /// # #[cfg(feature = "ndarray")] {
@@ -136,11 +136,11 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
         async { Ok(report.await?.map(Self::collect)) }
     }
 
-    /// Stage 1: an upper band matrix of order min(m, n), with [`Tuning::tile_size`](crate::Tuning::tile_size) superdiagonals, that has A's singular values.
+    /// Stage 1: an upper band matrix of order min(m, n) that has A's singular values. It has
+    /// [`Tuning::tile_size`](crate::Tuning::tile_size) superdiagonals.
     ///
-    /// A = Q1 B P1^H with Q1 and P1 unitary (not kept); of a wide matrix, the band of its transpose. The band of a half-precision matrix
-    /// is f32, so that nothing is lost in handing it over.
-    /// (Unified-kernels paper, section 3.)
+    /// A = Q1 B P1^H with Q1 and P1 unitary (not kept). For a wide matrix, B is the band of its transpose. The band of a half-precision
+    /// matrix is f32, so that it loses no accuracy. (Unified-kernels paper, section 3.)
     ///
     /// ```
     /// # #[cfg(feature = "ndarray")] {
@@ -167,11 +167,11 @@ pub(crate) mod sealed {
     use crate::api::element::Element;
     use faer::MatRef;
 
-    /// What a front end supplies. Nobody else can name it, so the public trait is ours to extend, and its methods are never in scope.
+    /// What a front end implements. Other crates cannot name it, so the public trait can be extended, and its methods are never in scope.
     pub trait Matrix<T: Element, V> {
-        /// The matrix, seen as faer sees one.
+        /// The matrix as a faer view.
         fn as_faer(&self) -> MatRef<'_, T>;
-        /// The values as the matrix's library holds a vector.
+        /// The values as a vector of the matrix's library.
         fn collect(values: Vec<T::Real>) -> V;
     }
 }

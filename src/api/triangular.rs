@@ -5,8 +5,8 @@
 //! | [`trmm_gpu`](TriangularGpu::trmm_gpu) | B <- alpha op(A) B | B <- alpha B op(A) | n^2 k |
 //! | [`trsm_gpu`](TriangularGpu::trsm_gpu) | B <- alpha op(A)^-1 B | B <- alpha B op(A)^-1 | n^2 k |
 //!
-//! A is n x n and triangular: of its two triangles the one that [`Uplo`] names is read, the other never, and with [`Diag::Unit`] the diagonal
-//! neither. B is n x k on the left, k x n on the right. op(A) is A, A^T or A^H.
+//! A is n x n and triangular. Only the triangle that [`Uplo`] names is read; with [`Diag::Unit`] its diagonal is not read either. B is n x
+//! k on the left, k x n on the right. op(A) is A, A^T or A^H.
 //!
 //! ```
 //! # #[cfg(feature = "ndarray")] {
@@ -23,12 +23,12 @@
 //! # Ok::<(), svdvals_gpu::SvdError>(())
 //! ```
 //!
-//! Nearly all the flops are in products of matrices off the diagonal (0.99 of them at n = 8192), which is what a GPU, or a CPU, does
-//! fastest; triangles of order [`Tuning::triangle`](crate::Tuning::triangle) go to base kernels. Transposition and conjugation are index
-//! arithmetic: nothing is ever transposed in memory. Source: Carrica, Onyango, Alomairy, Ringoot, Schloss and Edelman, *Toward Portable GPU
-//! Performance: Julia Recursive Implementation of TRMM and TRSM* (2025).
+//! Nearly all flops are in products of off-diagonal blocks (0.99 of them at n = 8192), which run fastest on a GPU or a CPU. Base kernels
+//! handle triangles of order [`Tuning::triangle`](crate::Tuning::triangle). Transposition and conjugation are index arithmetic: no matrix
+//! is transposed in memory. Source: Carrica, Onyango, Alomairy, Ringoot, Schloss and Edelman, *Toward Portable GPU Performance: Julia
+//! Recursive Implementation of TRMM and TRSM* (2025).
 //!
-//! Half types are held, multiplied and solved in f32, and rounded once, at the end.
+//! Half types are stored and computed with in f32, and rounded once, at the end.
 
 pub use crate::base::blas::{Diag, Op, Side, Uplo};
 
@@ -39,16 +39,14 @@ use crate::{
     plan::options::SvdOptions,
 };
 
-/// Multiplication with, and solving with, a triangular matrix, in place, on a GPU or on the CPU.
+/// Triangular multiply and solve, in place, on a GPU or on the CPU.
 ///
 /// Implemented for `ndarray::ArrayBase<S, Ix2>` with `S: DataMut` (any strides, either memory order; feature `ndarray`) and for
-/// `faer::{Mat, MatMut}` (feature `faer`), over the types of [`Element`]; A is any matrix that has
-/// [`SvdValsGpu`](crate::SvdValsGpu), of either library. And for [`GpuMatrix`](crate::GpuMatrix), where A is one too and nothing
-/// travels. Sealed.
+/// `faer::{Mat, MatMut}` (feature `faer`), over the types of [`Element`]. A is any matrix that has [`SvdValsGpu`](crate::SvdValsGpu), of
+/// either library. Also implemented for [`GpuMatrix`](crate::GpuMatrix) with A a `GpuMatrix`, without any transfer. Sealed.
 ///
-/// Where it is computed is chosen as for singular values: [`SvdOptions::backend`](crate::SvdOptions::backend), with
-/// [`Backend::Auto`](crate::Backend) a hardware GPU for problems large enough to be worth the way there, else the CPU, and the log says
-/// why.
+/// The backend is chosen as for singular values: [`SvdOptions::backend`](crate::SvdOptions::backend). [`Backend::Auto`](crate::Backend)
+/// takes a hardware GPU for problems that are large enough to be worth the transfers, else the CPU. The log says why.
 ///
 /// ```
 /// # #[cfg(feature = "faer")] {
@@ -104,11 +102,11 @@ pub trait TriangularGpu: sealed::Sealed {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::Shapes`](crate::SvdError::Shapes) where A is not square or not of B's order on that side;
-    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for a hyperparameter outside its range; with
-    /// [`Backend::Gpu`](crate::Backend::Gpu), and for a [`GpuMatrix`](crate::GpuMatrix), what
-    /// [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with) may say of a device. After an error B is unchanged (a
-    /// [`GpuMatrix`](crate::GpuMatrix): unless the device failed).
+    /// [`SvdError::Shapes`](crate::SvdError::Shapes) if A is not square or not of B's order on that side;
+    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for a hyperparameter out of range; with
+    /// [`Backend::Gpu`](crate::Backend::Gpu), and for a [`GpuMatrix`](crate::GpuMatrix), the device's errors listed at
+    /// [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with). After an error B is unchanged, unless it is a
+    /// [`GpuMatrix`](crate::GpuMatrix) whose device failed.
     #[allow(clippy::too_many_arguments)] // BLAS's, in BLAS's order
     fn trmm_gpu_with<A: ?Sized>(
         &mut self,
@@ -149,8 +147,8 @@ pub trait TriangularGpu: sealed::Sealed {
         self.trsm_gpu_with(side, uplo, op, diag, alpha, a, &SvdOptions::default())
     }
 
-    /// B <- alpha op(A)^-1 B or B <- alpha B op(A)^-1 (BLAS: `?trsm`), by substitution: column by column backward stable, whatever A's
-    /// condition.
+    /// B <- alpha op(A)^-1 B or B <- alpha B op(A)^-1 (BLAS: `?trsm`), by substitution. Each column is backward stable, whatever A's
+    /// condition number.
     ///
     /// A is n x n; B is n x k on the left and k x n on the right. alpha = 0 makes B zero, and A is not read.
     ///
@@ -203,16 +201,16 @@ pub(crate) mod sealed {
     };
     use faer::MatMut;
 
-    /// What has the operations.
+    /// Restricts the operations to this crate's types.
     pub trait Sealed {}
 
-    /// B in the caller's memory. Nobody else can name it, as for [`crate::api::svdvals::sealed`].
+    /// B in host memory. Other crates cannot name it, like [`crate::api::svdvals::sealed`].
     pub trait MatrixMut<T: Element> {
-        /// The matrix, seen as faer sees one.
+        /// The matrix as a mutable faer view.
         fn as_faer_mut(&mut self) -> MatMut<'_, T>;
     }
 
-    /// B, where A is what is multiplied or solved with.
+    /// B, for an operation with the triangular matrix A.
     #[diagnostic::on_unimplemented(
         message = "`{A}` is no triangle for `{Self}`",
         note = "of an ndarray or faer matrix, A is an ndarray or faer matrix of the same element type; of a `GpuMatrix`, a `GpuMatrix`"

@@ -1,4 +1,4 @@
-//! Hyperparameters against the limits of a device.
+//! Checks of hyperparameters against the limits of a device.
 
 use crate::{
     base::{error::Result, number::Number},
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Bounds<'_> {
-    /// Of the device of `context`.
+    /// The bounds of the device of `context`.
     pub fn of(context: &GpuContext) -> Bounds<'_> {
         let limits = context.limits();
         Bounds {
@@ -23,8 +23,8 @@ impl Bounds<'_> {
 }
 
 impl Tuning {
-    /// Defaults for a GPU, for elements of type `T` and a matrix whose smaller side is `n`: of those that fit the device's workgroup memory
-    /// and threads, the ones that the cost model finds best for its kind.
+    /// Defaults for a GPU, for elements of type `T` and a matrix whose smaller side is `n`. Of the values that fit the device's workgroup
+    /// memory and threads, these are the best by the cost model for this kind of device.
     ///
     /// ```
     /// use svdvals_gpu::{GpuContext, Tuning};
@@ -36,7 +36,8 @@ impl Tuning {
         Tuning::within::<T>(&Bounds::of(context), n)
     }
 
-    /// Whether the device of `context` can have these values, for matrices stored as `T` and no smaller than a tile: what every call checks.
+    /// Checks that the device of `context` can run with these values, for matrices stored as `T` and no smaller than a tile. Every call
+    /// does this check.
     ///
     /// ```
     /// use svdvals_gpu::{GpuContext, Tuning};
@@ -48,11 +49,11 @@ impl Tuning {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::InvalidOption`], with the hyperparameter and what the device allows.
+    /// [`SvdError::InvalidOption`], with the hyperparameter and the device's limit.
     pub fn check_for_adapter<T: Number>(&self, context: &GpuContext) -> Result<()> {
         let bounds = Bounds::of(context);
         Shape::new::<T>(&bounds, self)?;
-        // Of a matrix that is no smaller than a tile; its order does not matter.
+        // The order of the matrix does not matter, as long as it is at least the tile size.
         ChaseShape::new::<T>(&bounds, BandLayout::new(self.tile_size, self.tile_size, self.tile_width), self)?;
         TriangleShape::new::<T::Scalar>(&bounds, self).map(drop)
     }

@@ -1,4 +1,4 @@
-//! A matrix in the device's memory, which the caller keeps between operations.
+//! A dense matrix in device memory, which the caller keeps between operations.
 
 use std::{
     marker::PhantomData,
@@ -30,20 +30,20 @@ use crate::{
     },
 };
 
-/// A dense matrix on the device, in the type that arithmetic is done in.
+/// A dense matrix on the device, stored in the arithmetic type.
 pub(crate) struct DeviceMatrix<T> {
     pub context: GpuContext,
     pub entries: Buffer,
     pub size: (usize, usize),
-    /// Entry (i, j) at i * strides.0 + j * strides.1.
+    /// Entry (i, j) is at i * strides.0 + j * strides.1.
     pub strides: (usize, usize),
     element: PhantomData<T>,
 }
 
-/// Most workgroups that look for the largest entry.
+/// Maximum number of workgroups that search for the largest entry.
 const LARGEST_GROUPS: usize = 256;
 
-/// A window's place in a buffer: entry (i, j) is at `offset + i * rs + j * cs`.
+/// The position of a submatrix in a buffer: entry (i, j) is at `offset + i * rs + j * cs`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub offset: usize,
@@ -56,13 +56,13 @@ impl Window {
         Window { rs: self.cs, cs: self.rs, ..self }
     }
 
-    /// The position of entry (i, j), as shaders count; of matrices that [`fitting_bytes`] let pass, it fits.
+    /// The index of entry (i, j) in shaders, which use u32. It fits for matrices that passed [`fitting_bytes`].
     pub fn at(&self, i: usize, j: usize) -> u32 {
         (self.offset + i * self.rs + j * self.cs) as u32
     }
 }
 
-/// Distance between neighbouring lines of `inner` entries, and entries of `outer` such lines.
+/// The leading dimension for lines of `inner` entries, and the number of entries in `outer` such lines.
 fn layout(inner: usize, outer: usize) -> (usize, Option<usize>) {
     match inner.max(1).checked_next_multiple_of(4) {
         Some(ld) => (ld, ld.checked_mul(outer)),
@@ -70,14 +70,14 @@ fn layout(inner: usize, outer: usize) -> (usize, Option<usize>) {
     }
 }
 
-/// Bytes of a rows x cols matrix of `T`, or why the device cannot have it.
+/// Bytes of a rows x cols matrix of `T`, or the reason why the device cannot hold it.
 pub(crate) fn matrix_bytes<T: Number>(context: &GpuContext, (rows, cols): (usize, usize), by_rows: bool) -> Result<u64> {
     let (_, len) = if by_rows { layout(cols, rows) } else { layout(rows, cols) };
     fitting_bytes::<T::Scalar>(context, "the matrix", len)
 }
 
-/// Writes places `start..` of `lines`, each a column of the matrix `lines` padded to `ld`, to `piece`: what `convert` makes of entries in
-/// `wanted` of a line, zeros elsewhere.
+/// Fills `piece` with the entries from index `start` on of the matrix `lines`, whose columns are padded to `ld` entries. `convert` is
+/// applied to the entries in the range `wanted` of each column. All other entries are zero.
 pub(crate) fn copy_lines<T: Number, S: Number>(
     lines: MatRef<'_, T>,
     ld: usize,
@@ -88,7 +88,7 @@ pub(crate) fn copy_lines<T: Number, S: Number>(
 ) {
     let mut at = 0;
     while at < piece.len() {
-        // From place k of line j to the end of the line, or of the piece.
+        // From entry k of column j to the end of the column, or of the piece.
         let (j, k) = ((start + at) / ld, (start + at) % ld);
         let end = (at + ld - k).min(piece.len());
         let target = &mut piece[at..end];
@@ -107,8 +107,8 @@ pub(crate) fn copy_lines<T: Number, S: Number>(
 }
 
 impl<T: Number> DeviceMatrix<T> {
-    /// Copies `a` to the device of `stream`, in the memory order that it has: the triangle that is `referenced`, if not all is, with zeros
-    /// elsewhere.
+    /// Copies `a` to the device of `stream`, in its memory order. If only one triangle is `referenced`, all other entries are zero on the
+    /// device.
     pub fn upload(stream: &Stream, a: MatRef<'_, T>, referenced: Option<Uplo>) -> Result<Self> {
         let context = stream.context();
         context.require::<T, T::Scalar>()?;
@@ -120,7 +120,7 @@ impl<T: Number> DeviceMatrix<T> {
         let (inner, outer) = lines.shape();
         let (ld, len) = layout(inner, outer);
         let strides = if by_rows { (ld, 1) } else { (1, ld) };
-        // Of line j, a row or a column.
+        // The range to copy of line j, which is a row or a column.
         let wanted = |j: usize| match referenced {
             None => 0..inner,
             Some(uplo) if (uplo == Uplo::Lower) == by_rows => 0..j + 1,
@@ -132,7 +132,7 @@ impl<T: Number> DeviceMatrix<T> {
         Ok(DeviceMatrix { context: context.clone(), entries, size: a.shape(), strides, element: PhantomData })
     }
 
-    /// The matrix in a caller's buffer, once it is certain that operations can use it.
+    /// The matrix in a caller's buffer, after checking that operations can use it.
     pub fn from_buffer(
         context: &GpuContext,
         buffer: Buffer,
@@ -140,7 +140,7 @@ impl<T: Number> DeviceMatrix<T> {
         strides: (usize, usize),
     ) -> Result<Self> {
         context.require::<T, T::Scalar>()?;
-        // As wide apart as they must be, where there is no second line to say; and (x, 1) by rows, whatever x.
+        // The stride of a single line is arbitrary; it is set to the smallest valid one. strides.1 == 1 always means row-major.
         let strides = match strides {
             (ld, 1) if ld >= cols => (if rows > 1 { ld.max(1) } else { cols.max(1) }, 1),
             (1, 1) if rows <= 1 => (cols.max(1), 1),
@@ -157,15 +157,15 @@ impl<T: Number> DeviceMatrix<T> {
         let matrix =
             DeviceMatrix { context: context.clone(), entries: buffer, size: (rows, cols), strides, element: PhantomData };
         matrix.lines().check::<T::Scalar>()?;
-        // All of it is bound.
+        // The whole buffer is bound.
         fitting_bytes::<u8>(context, "the buffer", usize::try_from(matrix.entries.size()).ok())?;
         fitting_bytes::<T::Scalar>(context, "the matrix", matrix.lines().len())?;
-        // wgpu tells devices apart when it binds.
+        // wgpu compares the devices when it binds a buffer.
         let pipeline = context.pipeline::<T::Scalar>(&LARGEST, &[], 0)?;
         let stream = Stream::new(context)?;
         let bind = || stream.bind(&pipeline, &[&matrix.entries, &matrix.entries], &[]);
-        // Where not even the instance is the same, wgpu 30 panics (wgpu-core/src/storage.rs, `Storage::get`). Unwind safe: what is on the stack
-        // below is dropped, and wgpu's locks do not poison.
+        // wgpu 30 panics if even the instances differ (wgpu-core/src/storage.rs, `Storage::get`). Unwind safe: the values on the stack
+        // below are dropped, and wgpu's locks do not poison.
         match catch_unwind(AssertUnwindSafe(bind)) {
             Err(_) => Err(SvdError::invalid("buffer", "it is of another wgpu::Instance than the context's device")),
             Ok(Err(SvdError::Gpu { reason, .. })) => Err(SvdError::invalid("buffer", reason)),
@@ -183,12 +183,12 @@ impl<T: Number> DeviceMatrix<T> {
         Lines { entries: &self.entries, by_rows, inner, outer, ld }
     }
 
-    /// Reads the entries back; half types are rounded to nearest. `b` is written when all have come.
+    /// Reads the entries back and rounds half types to nearest. `b` is written only after all entries have arrived.
     pub fn download_to(&self, stream: &Stream, b: MatMut<'_, T>) -> Result<()> {
         self.copy_back(stream, b, T::narrow)
     }
 
-    /// `b` <- the entries, each as `convert` makes it.
+    /// `b` <- the entries, converted by `convert`.
     fn copy_back<U>(&self, stream: &Stream, mut b: MatMut<'_, U>, convert: impl Fn(T::Scalar) -> U) -> Result<()> {
         let here = self.lines();
         let entries: Vec<T::Scalar> = stream.read_back_now(&self.entries, here.len().unwrap_or_default())?;
@@ -199,13 +199,13 @@ impl<T: Number> DeviceMatrix<T> {
         Ok(())
     }
 
-    /// Stage 0.
+    /// Stage 0: the scale of the matrix.
     pub fn scale<S: Number<Real = T::Real>>(&self) -> Result<T::Real> {
         let (m, n) = self.lines().upright().size();
         Ok(scale_for::<S>(self.largest()?, m, n))
     }
 
-    /// The largest real or imaginary part, or the first entry that is not finite, as an error.
+    /// The largest real or imaginary part in absolute value. The first entry that is not finite is an error.
     fn largest(&self) -> Result<T::Real> {
         let stream = Stream::new(&self.context)?;
         let Lines { inner, outer, ld, .. } = self.lines();
@@ -229,7 +229,7 @@ impl<T: Number> DeviceMatrix<T> {
         power_of_two_scale::<T::Scalar, T::Scalar>(here.as_ref())
     }
 
-    /// The entries (i, i).
+    /// The diagonal entries (i, i).
     pub fn diagonal(&self, stream: &Stream) -> Result<Vec<T::Scalar>> {
         let n = self.size.0.min(self.size.1);
         let bytes = (n * size_of::<T::Scalar>()) as u64;

@@ -3,8 +3,10 @@
 //! | path | what |
 //! | --- | --- |
 //! | `device/context.rs`, `device/adapter.rs` | adapter, device and queue, limits and features; errors of the device as values |
-//! | `device/pipeline.rs`, `device/pipeline_cache.rs` | shader sources and constants, compiled pipelines, and a file that keeps them |
-//! | `device/stream.rs`, `device/timer.rs` | dispatches gathered into submissions; upload and read-back; the device's clock |
+//! | `device/pipeline.rs`, `device/template.rs` | shader sources, their constants and their preprocessor; compiled pipelines |
+//! | `device/pipeline_cache.rs` | the file that keeps compiled pipelines |
+//! | `device/parameters.rs` | the parameters of each kernel, as structs |
+//! | `device/stream.rs`, `device/timer.rs` | dispatches batched into submissions; upload and read-back; timestamps |
 //! | `limits.rs` | hyperparameters against the device's limits |
 //! | `storage.rs` | the matrices that kernels work on |
 //! | `matrix.rs` | a matrix that the caller keeps on the device |

@@ -1,4 +1,4 @@
-//! The matrices on the device: a dense one with stage 1's workspace, one to be copied there, and a band.
+//! The matrices on the device: a dense one with the workspace of stage 1, a view of one to be copied, and a band.
 
 use std::{marker::PhantomData, ops::Range, sync::OnceLock};
 
@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// A kernel with its bindings, made when it is first asked for.
+/// A pipeline with its bind group, created on first use.
 #[derive(Default)]
 struct Bound(OnceLock<(Pipeline, BindGroup)>);
 
@@ -45,19 +45,19 @@ impl Bound {
     }
 }
 
-/// A dense matrix on the device, stored as `T` in the memory order it came in, with what `geqrt` leaves for `unmqr`.
+/// A dense matrix on the device, stored as `T` in its original memory order, with the V and T that `geqrt` leaves for `unmqr`.
 pub struct Dense<T> {
-    /// Entry (i, j) at i * strides.0 + j * strides.1 of all buffers together: each has `lines` lines (rows or columns, as they lie in
-    /// memory), the last what is left.
+    /// Entry (i, j) is at i * strides.0 + j * strides.1 of the concatenated buffers. Each buffer has `lines` lines (rows or columns,
+    /// whichever are contiguous); the last buffer has the remaining ones.
     pub(crate) a: Vec<Buffer>,
     pub(crate) lines: usize,
-    /// V of every block: one row of `shape.ts` for each stacked row of a level.
+    /// V of all blocks: one row of `shape.ts` entries for each stacked row of a level.
     pub(crate) v: Buffer,
-    /// T of every block: `shape.ts` x `shape.ts`, row-major.
+    /// T of all blocks: `shape.ts` x `shape.ts` each, row-major.
     pub(crate) t: Buffer,
     pub(crate) size: (usize, usize),
     pub(crate) strides: (usize, usize),
-    /// Each kernel of stage 1 with its binding of v, t and a.
+    /// The kernels of stage 1, each with a bind group of v, t and a.
     geqrt: Bound,
     unmqr: Bound,
     unmqr_in_vectors: Bound,
@@ -66,15 +66,15 @@ pub struct Dense<T> {
     element: PhantomData<T>,
 }
 
-/// Where the reflectors of a matrix are kept: V in the matrix, in the place of zeros, and T of all levels one after the other in `Dense::t`.
+/// Where the reflectors of a matrix are kept: V overwrites the entries that become zero, and `Dense::t` holds T of all levels in order.
 struct Kept {
-    /// The first of the T of each level, and at the end the number of all.
+    /// The index of the first T of each level, then the total number of T.
     first: Vec<usize>,
-    /// How many levels have been factored.
+    /// The number of levels factored so far.
     made: usize,
-    /// The matrix's, while all of it was there.
+    /// The size of the whole matrix, before `keep_rows`.
     size: (usize, usize),
-    /// T of a level that is applied, as `unmqr` takes it.
+    /// T of a level that is being applied, in the order that `unmqr` expects.
     t: Buffer,
     gather: Bound,
 }
@@ -83,15 +83,15 @@ struct Kept {
 pub struct Banded<T> {
     pub(crate) band: Buffer,
     pub(crate) layout: BandLayout,
-    /// `chase` with its binding, and the sizes that it is compiled with.
+    /// `chase` with its bind group, and the sizes it is compiled with.
     chase: Bound,
     pub(crate) shape: ChaseShape,
-    /// The reflectors of every reduction step so far, where they are kept: n x n for each.
+    /// The reflectors of each reduction step so far, if they are kept: n x n entries a step.
     kept: Option<Vec<(ReductionStep, Buffer)>>,
     element: PhantomData<T>,
 }
 
-/// A matrix in the device's memory: `outer` lines (rows, or columns) of `inner` entries each, one starting `ld` after the other.
+/// A view of a matrix in device memory: `outer` lines (rows or columns) of `inner` contiguous entries, with leading dimension `ld`.
 #[derive(Clone, Copy)]
 pub(crate) struct Lines<'a> {
     pub entries: &'a Buffer,
@@ -107,7 +107,7 @@ impl Lines<'_> {
         if self.by_rows { (self.outer, self.inner) } else { (self.inner, self.outer) }
     }
 
-    /// Entries from the first to the last, those between lines included; None where they cannot be counted.
+    /// Number of entries from the first to the last, including those between lines; None if it overflows.
     pub fn len(&self) -> Option<usize> {
         if self.inner == 0 {
             return Some(0);
@@ -115,7 +115,7 @@ impl Lines<'_> {
         self.outer.checked_sub(1).map_or(Some(0), |last| last.checked_mul(self.ld)?.checked_add(self.inner))
     }
 
-    /// That the buffer holds them, as entries of type `S`.
+    /// Checks that the buffer holds the matrix, with entries of type `S`.
     pub fn check<S>(&self) -> Result<()> {
         let bytes = self.len().and_then(|len| len.max(1).checked_mul(size_of::<S>()));
         if bytes.is_none_or(|bytes| bytes as u64 > self.entries.size()) {
@@ -127,7 +127,7 @@ impl Lines<'_> {
         Ok(())
     }
 
-    /// The matrix or its transpose, whichever has m >= n; with no entries it is 0 x 0.
+    /// The matrix or its transpose, whichever has m >= n. An empty matrix becomes 0 x 0.
     pub fn upright(self) -> Self {
         let (rows, cols) = self.size();
         match (rows.min(cols), rows < cols) {
@@ -147,33 +147,33 @@ impl<S: Number> Source<GpuKernels<S>> for Lines<'_> {
     }
 }
 
-/// Elements of each buffer of a dense matrix.
+/// The sizes of a dense matrix's buffers, in elements.
 struct DenseSizes {
     by_rows: bool,
-    /// Distance between neighbouring rows (`by_rows`) or columns: whole vectors of four.
+    /// Leading dimension: the distance between neighbouring rows (`by_rows`) or columns, a multiple of four.
     ld: usize,
-    /// Rows (`by_rows`) or columns, and how many of them a buffer has.
+    /// The number of rows (`by_rows`) or columns, and how many of them fit one buffer.
     outer: usize,
     lines: usize,
     v: usize,
     t: usize,
 }
 
-/// Most buffers that a matrix is kept in: a shader has as many cases for an access.
+/// Maximum number of buffers of a matrix. Each access in a shader has one `case` for every buffer.
 const MOST_BUFFERS: usize = 64;
 
-/// Lines of `ld` elements that go into one buffer, of `outer` in all: all of them, or whole fours.
+/// The number of lines of `ld` elements in one buffer, of `outer` in total: all of them, or a multiple of four.
 fn lines_of_a_buffer<T>(context: &GpuContext, ld: Option<usize>, outer: usize) -> Result<usize> {
     let line = ld.and_then(|ld| ld.checked_mul(size_of::<T>()));
     let needed = line.and_then(|line| line.checked_mul(outer)).map_or(u64::MAX, |bytes| bytes as u64);
-    // Indices are u32.
+    // Indices in shaders are u32.
     let most = context.max_buffer_bytes().min(u64::from(u32::MAX) * size_of::<T>() as u64);
     if needed <= most {
         return Ok(outer.max(1));
     }
-    // Lines are counted in u32 too.
+    // Shaders count lines in u32 too.
     let lines = line.filter(|_| outer <= u32::MAX as usize).map_or(0, |line| (most / line as u64) as usize / 4 * 4);
-    // Beside the matrix the kernels bind V and T.
+    // Besides the matrix, the kernels bind V and T.
     let buffers = (context.limits().max_storage_buffers_per_shader_stage as usize).saturating_sub(2).min(MOST_BUFFERS);
     if lines > 0 && outer.div_ceil(lines) <= buffers {
         return Ok(lines);
@@ -182,10 +182,10 @@ fn lines_of_a_buffer<T>(context: &GpuContext, ld: Option<usize>, outer: usize) -
     Err(SvdError::TooLarge { what: "the matrix", needed, available, adapter: context.adapter_name().to_owned() })
 }
 
-/// Bytes of `len` elements, where a shader can index so many and a buffer can hold them.
+/// Bytes of `len` elements, if shaders can index them and one buffer can hold them.
 pub(crate) fn fitting_bytes<T>(context: &GpuContext, what: &'static str, len: Option<usize>) -> Result<u64> {
     let needed = len.and_then(|len| len.checked_mul(size_of::<T>())).map_or(u64::MAX, |bytes| bytes as u64);
-    // Indices are u32.
+    // Indices in shaders are u32.
     let available = context.max_buffer_bytes().min(u64::from(u32::MAX) * size_of::<T>() as u64);
     if needed > available {
         return Err(SvdError::TooLarge { what, needed, available, adapter: context.adapter_name().to_owned() });
@@ -193,13 +193,13 @@ pub(crate) fn fitting_bytes<T>(context: &GpuContext, what: &'static str, len: Op
     Ok(needed)
 }
 
-/// Most stacked rows of a level that are factored at once: as many as one buffer has room for, up to [`ROWS_AT_ONCE`].
+/// Maximum number of stacked rows of a level that are factored at once: as many as fit one buffer, up to [`ROWS_AT_ONCE`].
 pub(crate) fn rows_at_once<T: Number>(context: &GpuContext, shape: Shape) -> usize {
     let row = (shape.ts * size_of::<T::Scalar>()) as u64;
     ROWS_AT_ONCE.min((context.max_buffer_bytes() / row) as usize)
 }
 
-/// Sizes of the buffers for an m x n matrix stored as `T`, and their bytes in all.
+/// The sizes of the buffers of an m x n matrix stored as `T`, and their total in bytes.
 fn dense_sizes<T: Number>(
     context: &GpuContext,
     (m, n): (usize, usize),
@@ -208,11 +208,11 @@ fn dense_sizes<T: Number>(
     leaf: usize,
 ) -> Result<(DenseSizes, u64)> {
     let (inner, outer) = if by_rows { (n, m) } else { (m, n) };
-    // Not zero, so that strides tell the order of an empty matrix too.
+    // At least four, so that the strides show the memory order of an empty matrix too.
     let ld = inner.max(1).checked_next_multiple_of(4);
     let lines = lines_of_a_buffer::<T>(context, ld, outer)?;
     let a = ld.and_then(|ld| ld.checked_mul(outer)?.checked_mul(size_of::<T>())).unwrap_or(usize::MAX);
-    // Of all levels the leaves of the longest panel have most rows and most blocks; a block of R factors has at least 2.
+    // The leaves of the longest panel have the most rows and the most blocks of all levels. A block of R factors stacks at least 2.
     let at_once = rows_at_once::<T>(context, shape).max(shape.rows());
     let longest = m.max(n).max(2 * shape.ts).min(at_once);
     let v = longest.checked_mul(shape.ts);
@@ -224,16 +224,16 @@ fn dense_sizes<T: Number>(
     Ok((DenseSizes { by_rows, ld: count(ld), outer, lines, v: count(v), t: count(t) }, bytes))
 }
 
-/// Bytes that an m x n matrix stored as `T` takes on the device, workspace and band included.
+/// Bytes of an m x n matrix stored as `T` on the device, including workspace and band.
 ///
 /// # Errors
-/// [`SvdError::TooLarge`] where one of its buffers is more than the device allows; [`SvdError::InvalidOption`] where the device cannot
-/// have these hyperparameters.
+/// [`SvdError::TooLarge`] if one of the buffers exceeds the device's limits; [`SvdError::InvalidOption`] if the device cannot run with
+/// these hyperparameters.
 pub(crate) fn required_bytes<T: Number>(context: &GpuContext, m: usize, n: usize, tuning: &Tuning) -> Result<u64> {
     required_bytes_of::<T>(context, (m, n), m < n, tuning)
 }
 
-/// [`required_bytes`] of a matrix that is kept row after row if `by_rows`, else column after column.
+/// [`required_bytes`] of a matrix that is row-major if `by_rows`, else column-major.
 pub(crate) fn required_bytes_of<T: Number>(
     context: &GpuContext,
     (m, n): (usize, usize),
@@ -247,7 +247,7 @@ pub(crate) fn required_bytes_of<T: Number>(
     Ok(dense.saturating_add(band))
 }
 
-/// Bytes that a band of order n, stored as `T`, takes on the device.
+/// Bytes of a band of order n, stored as `T`, on the device.
 ///
 /// # Errors
 /// As [`required_bytes`].
@@ -256,7 +256,7 @@ pub(crate) fn required_band_bytes<T: Number>(context: &GpuContext, n: usize, ban
 }
 
 impl<T: Number> Dense<T> {
-    /// Room for an m x n matrix, row after row if `by_rows`, else column after column.
+    /// Allocates an m x n matrix, row-major if `by_rows`, else column-major.
     pub(crate) fn new(context: &GpuContext, size: (usize, usize), by_rows: bool, shape: Shape, leaf: usize) -> Result<Self> {
         let (sizes, _) = dense_sizes::<T>(context, size, by_rows, shape, leaf)?;
         let storage = |what, bytes: usize, more| buffer(context, what, bytes as u64, BufferUsages::STORAGE | more);
@@ -265,7 +265,7 @@ impl<T: Number> Dense<T> {
             let bytes = sizes.lines.min(sizes.outer - first) * sizes.ld * size_of::<T>();
             storage("the matrix", bytes, BufferUsages::COPY_DST | BufferUsages::COPY_SRC)
         };
-        // A matrix with no lines has a buffer too: shaders bind one.
+        // An empty matrix has a buffer too, because shaders bind one.
         let a = (0..sizes.outer.max(1)).step_by(sizes.lines).map(of_lines).collect::<Result<Vec<_>>>()?;
         let v = storage("the reflectors", sizes.v * scalar, BufferUsages::COPY_SRC)?;
         let t = storage("the reflectors' triangular factors", sizes.t * scalar, BufferUsages::COPY_SRC)?;
@@ -275,7 +275,7 @@ impl<T: Number> Dense<T> {
         Ok(Dense { a, lines, v, t, size, strides, geqrt, unmqr, unmqr_in_vectors, shape, kept, element })
     }
 
-    /// From now on `geqrt` keeps the reflectors of these levels, one call for each.
+    /// From now on `geqrt` keeps the reflectors of `levels`. It must be called once for each of them, in this order.
     pub(crate) fn keep_reflectors(&mut self, context: &GpuContext, levels: &mut dyn Iterator<Item = Level>) -> Result<()> {
         let (mut first, mut most) = (vec![0], 0);
         for level in levels {
@@ -295,7 +295,7 @@ impl<T: Number> Dense<T> {
         Ok(())
     }
 
-    /// To be called before each call of `geqrt`: the next level of those that are kept is this one.
+    /// Checks that `level` is the next of the levels to keep. To be called before each call of `geqrt`.
     pub(crate) fn keep_next(&mut self, level: &Level) -> Result<()> {
         let Some(kept) = &mut self.kept else { return Ok(()) };
         match kept.first.get(kept.made..kept.made + 2) {
@@ -305,8 +305,8 @@ impl<T: Number> Dense<T> {
         Ok(())
     }
 
-    /// `gather_reflectors` of level `k` of those that are kept, with its bindings and parameters, and the bindings of the `unmqr` that applies
-    /// them to `c`.
+    /// `gather_reflectors` of the kept level `k`, with its bind group and parameters, and the `unmqr` that applies these reflectors to `c`,
+    /// with its bind group.
     pub(crate) fn applied(
         &self,
         context: &GpuContext,
@@ -333,21 +333,21 @@ impl<T: Number> Dense<T> {
         Ok((gather, parameters, (pipeline, bindings)))
     }
 
-    /// `geqrt`, with its bindings.
+    /// `geqrt` with its bind group.
     pub(crate) fn geqrt(&self, context: &GpuContext, stream: &Stream) -> Result<&(Pipeline, BindGroup)> {
         let shader = if self.kept.is_some() { &GEQRT_KEPT } else { &GEQRT };
         self.bound(&self.geqrt, context, stream, shader, &self.shape.geqrt_constants())
     }
 
-    /// `unmqr` for this level, with its bindings.
+    /// `unmqr` for this level, with its bind group.
     pub(crate) fn unmqr(&self, context: &GpuContext, stream: &Stream, level: &Level) -> Result<&(Pipeline, BindGroup)> {
         let shader = self.unmqr_shader(level);
         let kernel = if shader.name_and_variant() == UNMQR.name_and_variant() { &self.unmqr } else { &self.unmqr_in_vectors };
         self.bound(kernel, context, stream, shader, &self.shape.unmqr_constants())
     }
 
-    /// `unmqr` in vectors where every four stacked rows from a multiple of four on are neighbours in the matrix, and they and the columns
-    /// start at multiples of four there too; else entry by entry.
+    /// The vector variant of `unmqr` if each aligned group of four stacked rows is consecutive in the matrix and starts at a multiple of
+    /// four there, and so do the trailing columns. Otherwise the scalar variant.
     fn unmqr_shader(&self, level: &Level) -> &'static Shader {
         let RowMap { start, group, spacing, block_rows, .. } = level.map;
         let fours = |x: usize| x.is_multiple_of(4);
@@ -371,36 +371,36 @@ impl<T: Number> Dense<T> {
         })
     }
 
-    /// Elements from one row or column to the next.
+    /// Leading dimension: elements from one row or column to the next.
     pub(crate) fn ld(&self) -> usize {
         self.strides.0.max(self.strides.1)
     }
 
-    /// Lines in each of the buffers.
+    /// Each buffer with the range of its lines.
     pub(crate) fn lines_of(&self) -> impl Iterator<Item = (Range<usize>, &Buffer)> {
         let outer = if self.strides.1 == 1 { self.size.0 } else { self.size.1 };
         let ranges = (0..outer).step_by(self.lines).map(move |first| first..(first + self.lines).min(outer));
         ranges.zip(&self.a)
     }
 
-    /// Rows and columns that a sweep sees.
+    /// Rows and columns as a sweep sees them.
     pub(crate) fn size(&self, transposed: bool) -> (usize, usize) {
         if transposed { (self.size.1, self.size.0) } else { self.size }
     }
 
-    /// The shaders' `Level`, once it is certain that nothing in it reaches outside the buffers or the shaders' workgroup arrays.
+    /// The shaders' `Level`, after checking that all accesses stay within the buffers and the shaders' workgroup arrays.
     pub(crate) fn parameters(&self, level: &Level) -> Result<parameters::Level> {
         let first = self.kept.as_ref().map_or(0, |kept| kept.first[kept.made.saturating_sub(1)]);
         self.parameters_within(level, self.size(level.transposed), first)
     }
 
-    /// [`parameters`](Self::parameters) of a level of `rows` x `cols`, with its T from number `t_first` on.
+    /// [`parameters`](Self::parameters) of a level in a matrix of `rows` x `cols`, whose first T has the index `t_first`.
     fn parameters_within(&self, level: &Level, (rows, cols): (usize, usize), t_first: usize) -> Result<parameters::Level> {
         let &Level { transposed, col, width, map } = level;
         let (rs, cs) = if transposed { (self.strides.1, self.strides.0) } else { self.strides };
         let Shape { ts, .. } = self.shape;
         let elements = |buffer: &Buffer| buffer.size() / size_of::<T::Scalar>() as u64;
-        // Rows ascend with g where groups do not overlap, so the last stacked row is the last row.
+        // Rows ascend with the stacked index if groups do not overlap, so the last stacked row is the last row.
         let fits = width <= ts
             && col.checked_add(width).is_some_and(|end| end <= cols)
             && map.group > 0
@@ -439,7 +439,7 @@ impl<T: Number> Dense<T> {
 }
 
 impl<T: Number> Banded<T> {
-    /// Room for a band in `layout`, to be chased with `tuning`.
+    /// Allocates a band in `layout`, for bulge chasing with `tuning`.
     pub(crate) fn new(context: &GpuContext, layout: BandLayout, tuning: &Tuning) -> Result<Self> {
         let bytes = fitting_bytes::<T>(context, "the band", layout.size().ok())?;
         let shape = ChaseShape::new::<T>(&Bounds::of(context), layout, tuning)?;
@@ -452,7 +452,7 @@ impl<T: Number> Banded<T> {
         self.kept = Some(Vec::new());
     }
 
-    /// To be called before the dispatches of `chase` for a step: room for its reflectors, where they are kept.
+    /// Allocates the reflectors of a step, if they are kept. To be called before the step's dispatches of `chase`.
     pub(crate) fn keep_next(&mut self, context: &GpuContext, step: &ReductionStep) -> Result<()> {
         let Some(kept) = &mut self.kept else { return Ok(()) };
         let what = "the reflectors of stage 2";
@@ -462,14 +462,14 @@ impl<T: Number> Banded<T> {
         Ok(())
     }
 
-    /// The reflectors of step `k` of those that were kept.
+    /// The kept reflectors of step `k`.
     pub(crate) fn kept(&self, k: usize, step: &ReductionStep) -> Result<&Buffer> {
         let kept = self.kept.as_ref().and_then(|kept| kept.get(k)).filter(|kept| kept.0 == *step);
         let missing = || SvdError::invalid("reflectors", format!("those of step {k} were not kept"));
         kept.map(|(_, reflectors)| reflectors).ok_or_else(missing)
     }
 
-    /// `chase`, with its binding.
+    /// `chase` with its bind group.
     pub(crate) fn chase(&self, context: &GpuContext, stream: &Stream) -> Result<&(Pipeline, BindGroup)> {
         self.chase.get(|| {
             let kept = self.kept.as_ref().and_then(|kept| kept.last()).map(|(_, reflectors)| reflectors);
@@ -481,7 +481,7 @@ impl<T: Number> Banded<T> {
         })
     }
 
-    /// Whether `step` stays within the layout, so that `chase` does.
+    /// Checks that `step`, and so `chase`, stays within the layout.
     pub(crate) fn check(&self, step: &ReductionStep) -> Result<()> {
         let BandLayout { n, ku, kl, .. } = self.layout;
         let bulge = step.bandwidth.checked_add(step.tile_width);

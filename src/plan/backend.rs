@@ -1,4 +1,4 @@
-//! Where a problem is computed, and why; and the one way back from a GPU that fails to the CPU.
+//! Where a problem is computed, and why; and the only fallback, from a failed GPU to the CPU.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use crate::{
 #[cfg(feature = "gpu")]
 use crate::{gpu::device::context::GpuContext, tile::tuning::Tuning};
 
-/// Why a backend was taken. Most reasons need no memory: some matrices take less than a microsecond.
+/// Why a backend was chosen. Most reasons allocate no memory, because some matrices take less than a microsecond.
 pub(crate) type Reason = Cow<'static, str>;
 
 /// Where to compute, and why.
@@ -26,7 +26,7 @@ pub(crate) enum Place {
     Gpu(OnGpu),
 }
 
-/// A device, what it is to run with, and why.
+/// A device, the hyperparameters for it, and the reason for choosing it.
 #[cfg(feature = "gpu")]
 pub(crate) struct OnGpu {
     pub context: GpuContext,
@@ -41,7 +41,7 @@ impl Place {
         Place::with_context::<T, S>(options, problem, || context_of(options))
     }
 
-    /// [`of`](Self::of), where `context` opens the device, if it comes to that.
+    /// [`of`](Self::of), where `context` opens the device if it is needed.
     #[cfg(feature = "gpu")]
     pub fn with_context<T: Number, S: Number>(
         options: &SvdOptions,
@@ -86,7 +86,7 @@ impl Place {
         }
     }
 
-    /// The CPU, or that there is no GPU where one was asked for.
+    /// The CPU, or an error if a GPU was asked for.
     #[cfg(not(feature = "gpu"))]
     pub fn of<T: Number, S: Number>(options: &SvdOptions, problem: Problem) -> Result<Place> {
         match options.backend {
@@ -98,7 +98,7 @@ impl Place {
         }
     }
 
-    /// That stage 3 can run where it is to.
+    /// Checks that stage 3 can run where the options ask for it.
     pub fn has_stage3(&self, options: &SvdOptions) -> Result<()> {
         match self {
             Place::Cpu(reason) if options.stage3 == Stage3::Device => {
@@ -109,7 +109,7 @@ impl Place {
     }
 }
 
-/// What `gpu` gives, or where the device fails and another backend was left open, the reason for the CPU to compute it.
+/// The result of a GPU. If the device failed and the options permit the CPU, the reason why the CPU computes instead.
 #[cfg(feature = "gpu")]
 pub(crate) fn or_fall_back<R>(options: &SvdOptions, result: Result<R>) -> Result<std::result::Result<R, Reason>> {
     match result {
@@ -120,20 +120,20 @@ pub(crate) fn or_fall_back<R>(options: &SvdOptions, result: Result<R>) -> Result
     }
 }
 
-/// The reason why the CPU computes what a GPU might have, logged.
+/// Logs the reason why the CPU computes what a GPU might have computed.
 #[cfg(feature = "gpu")]
 fn logged(reason: String) -> Reason {
     log::warn!("svdvals-gpu computes on the CPU: {reason}");
     reason.into()
 }
 
-/// The context that a call with `options` takes if it computes on a GPU.
+/// The context of a call with `options`, if it computes on a GPU.
 #[cfg(feature = "gpu")]
 pub(crate) fn context_of(options: &SvdOptions) -> Result<GpuContext> {
     options.context.clone().map_or_else(GpuContext::global, Ok)
 }
 
-/// [`context_of`] for a caller that must not block; and `None` where no GPU is asked.
+/// [`context_of`] for a caller that must not block. None if the call does not ask for a GPU.
 #[cfg(feature = "gpu")]
 pub(crate) async fn context_of_async(options: &SvdOptions, problem: Problem) -> Option<Result<GpuContext>> {
     let asks = options.backend == Backend::Gpu || options.backend == Backend::Auto && problem.too_small().is_none();
@@ -146,7 +146,7 @@ pub(crate) async fn context_of_async(options: &SvdOptions, problem: Problem) -> 
 
 #[cfg(feature = "gpu")]
 impl SvdError {
-    /// Whether the device is to blame, and not the input or the options.
+    /// Whether the error comes from the device, not from the input or the options.
     fn is_of_device(&self) -> bool {
         matches!(
             self,

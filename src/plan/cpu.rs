@@ -1,4 +1,4 @@
-//! A route on the CPU.
+//! The routes on the CPU.
 
 use faer::{Mat, MatRef};
 use pollster::block_on;
@@ -41,10 +41,10 @@ use crate::{
     },
 };
 
-/// What a route finds: the values, the seconds of stages 1 to 3, and the route itself, where that is seen on the way.
+/// The result of a route: the values, the seconds of stages 1 to 3, and the route itself, part of which is decided on the way.
 type Found<R> = (Vec<R>, StageSeconds, Route);
 
-/// The call on the CPU, with the `scale` that stage 0 found before, if it did.
+/// The call on the CPU, with the `scale` of stage 0 if it is already known.
 pub(crate) fn svdvals_on_cpu<T, S>(call: &Call<'_, T>, reason: Reason, scale: Option<Re<T>>) -> Result<SvdReport<Vec<T::Real>>>
 where
     T: Number,
@@ -69,7 +69,7 @@ where
     };
     let found = if route.is_short() { compute() } else { on_pool(compute) };
     let (values, seconds, route) = found.map_err(|error| match error {
-        // Nobody has looked where the caller has it.
+        // The route found that a NaN or an infinity exists, but not where it is.
         SvdError::NonFinite { .. } if scale.is_none() && route.scales_on_the_way::<S>() => first_non_finite(call.a),
         error => error,
     })?;
@@ -90,7 +90,7 @@ where
     })
 }
 
-/// A matrix that stands for another one times a power of two, which the driver has as its scale.
+/// A matrix that is already multiplied by a power of two. The driver knows this factor as its scale.
 struct Scaled<'a, T>(MatRef<'a, T>);
 
 impl<T: HeldBy<K>, K: TileKernels> Source<K> for Scaled<'_, T> {
@@ -103,7 +103,7 @@ impl<T: HeldBy<K>, K: TileKernels> Source<K> for Scaled<'_, T> {
     }
 }
 
-/// Stages 1 to 3, of the triangular factor where Cholesky's may do.
+/// Stages 1 to 3, of the Cholesky factor if there is one, else of the matrix.
 fn by_band<T, S>(call: &Call<'_, T>, a: MatRef<'_, T>, scale: Re<T>, first: First, tuning: &Tuning) -> Result<Found<T::Real>>
 where
     T: Number,
@@ -126,7 +126,7 @@ where
     Ok((values, seconds, Route::Band(first)))
 }
 
-/// The only value of a matrix of one column.
+/// The norm of a single column, which is its only singular value.
 fn of_column<T: Number>(call: &Call<'_, T>, a: MatRef<'_, T>, scale: Re<T>) -> Result<Found<T::Real>> {
     let watch = Watch::new(&call.listen, || Ok(flops_directly(a.shape(), false)))?;
     let mut clock = Clock::new(call.timed);
@@ -137,7 +137,7 @@ fn of_column<T: Number>(call: &Call<'_, T>, a: MatRef<'_, T>, scale: Re<T>) -> R
     finish(seconds, clock, &watch, Route::Norm, || stage_three(vec![norm], Vec::new(), scale, call.options.stage3, &watch))
 }
 
-/// Straight to bidiagonal form, of the matrix, its triangular factor, or A^H A.
+/// Direct reduction to bidiagonal form of the matrix, its triangular factor or A^H A.
 fn directly<T: Number>(call: &Call<'_, T>, a: MatRef<'_, T>, scale: Re<T>, first: First) -> Result<Found<T::Real>> {
     let watch = Watch::new(&call.listen, || Ok(flops_directly(a.shape(), first != First::Nothing)))?;
     let mut clock = Clock::new(call.timed);
@@ -147,7 +147,7 @@ fn directly<T: Number>(call: &Call<'_, T>, a: MatRef<'_, T>, scale: Re<T>, first
     match first {
         First::Nothing => {
             watch.begin(Stage::BandToBidiag)?;
-            // Which of a square matrix and its transpose is reduced makes no difference to its values, but to how fast it is read. Without
+            // A square matrix and its transpose have the same singular values; the one with contiguous columns is faster to read. Without
             // stage 0, a NaN reaches the bidiagonal; stage 3 rejects it.
             let a = if a.nrows() == a.ncols() { by_lines(a) } else { a };
             let (diagonal, superdiagonal) = bidiagonal_directly(a, scale)?;
@@ -181,10 +181,10 @@ fn directly<T: Number>(call: &Call<'_, T>, a: MatRef<'_, T>, scale: Re<T>, first
     }
 }
 
-/// The wide type of a matrix's squares.
+/// The type of the entries of A^H A.
 type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
 
-/// The bidiagonal form of A^H A times a scale, and that scale.
+/// The bidiagonal form of A^H A, scaled, and the scale.
 fn of_squares<T: Number>(squares: &Mat<Wide<T>>) -> Result<((Vec<f64>, Vec<f64>), f64)> {
     let scale = power_of_two_scale::<Wide<T>, Wide<T>>(squares.as_ref())?;
     Ok((bidiagonal_directly(squares.as_ref(), scale)?, scale))

@@ -1,4 +1,4 @@
-//! A route on a GPU.
+//! The route on a GPU.
 
 use std::marker::PhantomData;
 
@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// Whether a GPU does stage 3 of order `n` itself.
+/// Whether a GPU runs stage 3 of order `n`.
 pub(crate) fn bisects(context: &GpuContext, n: usize, method: Stage3) -> bool {
     match method {
         Stage3::Device => true,
@@ -39,8 +39,8 @@ pub(crate) fn bisects(context: &GpuContext, n: usize, method: Stage3) -> bool {
     }
 }
 
-/// All singular values of `a`, an m x n matrix, m >= n, times `scale`. The report's shape is that of `a`; its seconds lack those of stage 0
-/// and of the whole.
+/// All singular values of `scale` times the m x n matrix `a`, m >= n, on a GPU. The report's shape is that of `a`. Its seconds lack those
+/// of stage 0 and the total.
 pub(crate) async fn svdvals_on_gpu<T, S, A>(
     a: A,
     scale: Re<T>,
@@ -83,10 +83,10 @@ where
 }
 
 impl GpuContext {
-    /// Bytes of the device's memory that the singular values of an m x n matrix of `T` take: matrix, reflectors and band, in the memory order
-    /// that takes more (lines are padded to multiples of four). Beside them there are at most another copy of the matrix on its way to the
-    /// device, or where a [`GpuMatrix`](crate::GpuMatrix) has it, and some MiB of parameters. Of the options storage and tuning count.
-    /// Nothing is allocated.
+    /// Bytes of device memory that the singular values of an m x n matrix of `T` need: matrix, reflectors and band. Of the two memory
+    /// orders, it is the one that needs more (lines are padded to multiples of four). Besides these, a call has at most one more copy of
+    /// the matrix, during the upload or in a [`GpuMatrix`](crate::GpuMatrix), and some MiB of parameters. Of the options, only storage and
+    /// tuning matter. Nothing is allocated.
     ///
     /// ```
     /// use svdvals_gpu::{GpuContext, SvdOptions};
@@ -98,8 +98,8 @@ impl GpuContext {
     /// ```
     ///
     /// # Errors
-    /// What a call would say before it allocates: [`SvdError::TooLarge`], [`SvdError::UnsupportedElement`], [`SvdError::InvalidOption`], or
-    /// [`SvdError::TuningFile`] where the environment names one that cannot be read.
+    /// Those of a call before it allocates: [`SvdError::TooLarge`], [`SvdError::UnsupportedElement`], [`SvdError::InvalidOption`], or
+    /// [`SvdError::TuningFile`] if the environment names a file that cannot be read.
     pub fn required_bytes<T: Number>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
         in_storage!(options.half_storage, T => bytes_stored_as::<_, S>(PhantomData::<T>, self, m, n, options))
     }
@@ -117,7 +117,7 @@ fn bytes_stored_as<T: Number, S: Number>(
     let tuning = options.tuning_for_adapter::<S>(context, m.min(n))?;
     match [false, true].map(|by_rows| required_bytes_of::<S>(context, (m.max(n), m.min(n)), by_rows, &tuning)) {
         [Ok(by_columns), Ok(by_rows)] => Ok(by_columns.max(by_rows)),
-        // In one of the orders it fits.
+        // It fits in one of the two orders only.
         [Ok(bytes), Err(_)] | [Err(_), Ok(bytes)] => Ok(bytes),
         [Err(error), Err(_)] => Err(error),
     }

@@ -1,12 +1,12 @@
-//! The plan of a call: what was asked for, where it runs, which way the matrix goes, and what the report says of it.
+//! The plan of a call: its options, its backend, its route on the backend, and its report.
 //!
 //! | file | what |
 //! | --- | --- |
 //! | `options.rs`, `tuning_table.rs` | what a caller may choose |
-//! | `problem.rs`, `backend.rs` | CPU or GPU, the reason, and the one fallback from GPU to CPU |
-//! | `route.rs` | which way a matrix goes on its backend |
-//! | `svdvals.rs`, `cpu.rs`, `gpu.rs` | the driver, and a route on either backend |
-//! | `stages.rs`, `triangular.rs` | one stage alone; triangular multiply and solve |
+//! | `problem.rs`, `backend.rs` | CPU or GPU, the reason, and the only fallback, from GPU to CPU |
+//! | `route.rs` | the route of a matrix on its backend |
+//! | `svdvals.rs`, `cpu.rs`, `gpu.rs` | the driver, and the routes on either backend |
+//! | `stages.rs`, `triangular.rs` | a single stage; triangular multiply and solve |
 //! | `report.rs` | what ran |
 
 pub(crate) mod backend;

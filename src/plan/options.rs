@@ -24,13 +24,13 @@ use crate::{
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Backend {
-    /// A hardware GPU if there is one that can hold the matrix in its element type and the matrix is large enough to gain from it, else
-    /// the CPU. Never a software rasteriser. Why the CPU was taken is logged and stands in the report.
+    /// A hardware GPU if it can hold the matrix in its element type and the matrix is large enough to gain from it, else the CPU. Never a
+    /// software rasteriser. The log and the report say why the CPU was chosen.
     #[default]
     Auto,
-    /// A GPU, a software rasteriser if that is all there is, or an error.
+    /// A GPU, a software rasteriser if there is no other, or an error.
     Gpu,
-    /// The CPU, through rayon, in the thread pool that the call is made in.
+    /// The CPU, through rayon, in the thread pool of the caller.
     Cpu,
 }
 
@@ -61,22 +61,22 @@ pub struct SvdOptions {
     #[cfg(feature = "gpu")]
     #[cfg_attr(feature = "serde", serde(skip))]
     pub context: Option<GpuContext>,
-    /// The hyperparameters; None takes those of the tuning table, and where it has none the backend's defaults.
+    /// The hyperparameters. None takes those of the tuning table, or the backend's defaults if the table has none.
     pub tuning: Option<Tuning>,
-    /// Hyperparameters by device, type and size; None is the file that `SVDVALS_GPU_TUNING` names, if it is set (feature `serde`).
+    /// Hyperparameters by device, type and size. None takes the file that `SVDVALS_GPU_TUNING` names, if it is set (feature `serde`).
     pub tuning_table: Option<TuningTable>,
-    /// What half-precision matrices are held in.
+    /// The storage type of half-precision matrices.
     pub half_storage: HalfStorage,
-    /// How the singular values of the bidiagonal are found.
+    /// The method of stage 3, which finds the singular values of the bidiagonal.
     pub stage3: Stage3,
-    /// The number of CPU threads; None takes the rayon pool that the call is made in.
+    /// The number of CPU threads. None takes the rayon pool of the caller.
     pub threads: Option<usize>,
-    /// Whether a GPU times its kernels one by one, for [`SvdReport::kernel_seconds`](crate::SvdReport).
+    /// Whether a GPU times each kernel, for [`SvdReport::kernel_seconds`](crate::SvdReport).
     pub time_kernels: bool,
-    /// Who is told how far a call is. Not serialized.
+    /// The callback for progress. Not serialized.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub progress: Option<ProgressFn>,
-    /// What stops a call. Not serialized.
+    /// The flag that cancels a call. Not serialized.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub cancel: Option<CancelFlag>,
 }
@@ -107,7 +107,7 @@ impl SvdOptions {
         self
     }
 
-    /// Chooses what half-precision matrices are held in.
+    /// Chooses the storage type of half-precision matrices.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -136,9 +136,9 @@ impl SvdOptions {
         self
     }
 
-    /// Sets the number of CPU threads, at least 1: the call has a rayon pool of its own, which is kept for the next call that asks for as
-    /// many. Without this it uses the pool that it is called in, by default rayon's global one. (A browser has no threads: the one there is
-    /// computes, and this option is [`SvdError::InvalidOption`].)
+    /// Sets the number of CPU threads, at least 1. The call has a rayon pool of its own, which is kept for the next call with the same
+    /// number. Without this option it uses the pool of the caller, by default rayon's global one. (A browser has a single thread, which
+    /// computes; there this option is [`SvdError::InvalidOption`].)
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -154,8 +154,8 @@ impl SvdOptions {
         self
     }
 
-    /// Has a GPU time each kernel by its own clock (`TIMESTAMP_QUERY`), for [`SvdReport::kernel_seconds`](crate::SvdReport). The host then
-    /// waits for each submission, so that the call takes longer.
+    /// Makes a GPU time each kernel by its own clock (`TIMESTAMP_QUERY`), for [`SvdReport::kernel_seconds`](crate::SvdReport). The host
+    /// then waits for each submission, so the call takes longer.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -173,9 +173,9 @@ impl SvdOptions {
         self
     }
 
-    /// Has `callback` told how far the call is: at the beginning of each stage, after every thousandth of the work, and at the end. It is
-    /// called by whichever thread has done the work, one call at a time, and should return soon: that thread waits. On a GPU it follows
-    /// what the device has done, not what was sent to it. The [triangular operations](crate::triangular) do not call it.
+    /// Calls `callback` with the progress of the call: at the beginning of each stage, after every thousandth of the work, and at the end.
+    /// The thread that has done the work makes the call, one call at a time. It waits for the callback, which should therefore return soon.
+    /// On a GPU the progress is that of the device, not of the submissions. The [triangular operations](crate::triangular) do not call it.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -195,10 +195,10 @@ impl SvdOptions {
         self
     }
 
-    /// Has the call stop with [`SvdError::Cancelled`] soon after `flag` is set: a CPU at the end of a kernel, of a few cycles of stage 2, or of a
-    /// round of stage 3; a GPU when the submissions under way are done, a few tenths of a second each at the most. LAPACK's stage 3 alone
-    /// (feature `lapack`) runs to its end. What the call has allocated is freed. The
-    /// [triangular operations](crate::triangular) work in place and are not stopped.
+    /// Stops the call with [`SvdError::Cancelled`] soon after `flag` is set. A CPU stops at the end of a kernel, of a few cycles of stage
+    /// 2, or of a round of stage 3. A GPU stops when the submissions in flight are done, each of which takes at most a few tenths of a
+    /// second. Only LAPACK's stage 3 (feature `lapack`) runs to its end. The memory of the call is freed. The [triangular
+    /// operations](crate::triangular) work in place and are not stopped.
     ///
     /// ```
     /// use svdvals_gpu::{CancelFlag, SvdOptions};
@@ -210,7 +210,7 @@ impl SvdOptions {
         self
     }
 
-    /// Who listens to a call that begins now.
+    /// The listeners of a call that begins now.
     pub(crate) fn listen(&self) -> Listen {
         Listen::new(self.progress.clone(), self.cancel.clone())
     }

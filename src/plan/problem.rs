@@ -1,4 +1,4 @@
-//! A problem's size, as far as the choice of its place depends on it.
+//! The size of a problem, as far as the choice of the backend depends on it.
 
 use std::borrow::Cow;
 
@@ -24,15 +24,15 @@ pub(crate) enum Problem {
     Triangular { a: (usize, usize), b: (usize, usize) },
 }
 
-/// Sides below which a GPU does not pay: its dispatches alone (about 3 n in stage 2) take longer than the CPU needs.
+/// Smaller sides below this do not pay on a GPU: its dispatches alone (about 3 n in stage 2) take longer than the CPU needs.
 const GPU_WORTHWHILE: usize = 1024;
 
-/// Flops of a triangular operation from which the way to a GPU and back, about n^2 / 2 + 2 n k entries, is short beside what the CPU needs:
-/// its time for them is then tens of milliseconds.
+/// Minimum flops of a triangular operation on a GPU. From here on the transfers, about n^2 / 2 + 2 n k entries, take little time beside the
+/// CPU's computation, which is tens of milliseconds.
 const TRIANGULAR_WORTHWHILE: f64 = 2e9;
 
 impl Problem {
-    /// The order by which hyperparameters are chosen.
+    /// The order that determines the hyperparameters.
     #[cfg(feature = "gpu")]
     pub fn order(&self) -> usize {
         match *self {
@@ -42,7 +42,7 @@ impl Problem {
         }
     }
 
-    /// Why it gains nothing on a GPU, if it does not. In words that need no memory where the problem may be short.
+    /// The reason why a GPU gains nothing, if so. It allocates no memory if the problem may be short.
     pub fn too_small(&self) -> Option<Cow<'static, str>> {
         match *self {
             Problem::Dense { m, n } if m.min(n) >= GPU_WORTHWHILE => None,
@@ -56,7 +56,7 @@ impl Problem {
         }
     }
 
-    /// Bytes that it takes on a device stored as `S`, or that the device cannot have it.
+    /// Bytes on a device, stored as `S`; an error if the device cannot hold them.
     #[cfg(feature = "gpu")]
     pub fn required_bytes<S: Number>(&self, context: &GpuContext, tuning: &Tuning) -> Result<u64> {
         match *self {
@@ -71,7 +71,7 @@ impl Problem {
 mod tests {
     use super::*;
 
-    /// The words name the number.
+    /// The message names the limit.
     #[test]
     fn the_reason_names_the_limit() {
         let n = GPU_WORTHWHILE;

@@ -1,4 +1,4 @@
-//! What a call did, beside its values.
+//! What a call did, besides its values.
 
 use std::{borrow::Cow, fmt};
 
@@ -9,8 +9,8 @@ use crate::{
     tile::tuning::Tuning,
 };
 
-/// The values, with what was run to get them and how long each stage took. Printed, all but the values, in two or three lines, and a table
-/// of kernels where those were timed.
+/// The values, with what ran and how long each stage took. `Display` prints everything but the values, in two or three lines, and a table
+/// of kernels if those were timed.
 ///
 /// ```
 /// # #[cfg(feature = "faer")] {
@@ -30,36 +30,36 @@ use crate::{
 pub struct SvdReport<V> {
     /// The singular values, descending.
     pub values: V,
-    /// What ran stages 1 and 2: [`Backend::Gpu`] or [`Backend::Cpu`].
+    /// The backend of stages 1 and 2: [`Backend::Gpu`] or [`Backend::Cpu`].
     pub backend: Backend,
-    /// Why that backend.
+    /// The reason for that backend.
     pub reason: Cow<'static, str>,
-    /// Which way the matrix went.
+    /// The route of the matrix.
     pub route: Route,
-    /// The adapter's name, where a GPU ran.
+    /// The adapter's name, if a GPU ran.
     pub adapter: Option<String>,
-    /// What the matrix was stored as on the backend: `f16`, `f32`, `f64`, `c32` or `c64`.
+    /// The storage type of the matrix on the backend: `f16`, `f32`, `f64`, `c32` or `c64`.
     pub storage: &'static str,
     /// The hyperparameters used.
     pub tuning: Tuning,
     /// Wall-clock seconds of each stage.
     pub seconds: StageSeconds,
-    /// What was sent to the GPU and back; zeros on the CPU.
+    /// Dispatches, submissions and bytes transferred; zeros on the CPU.
     pub counts: Counts,
-    /// Seconds of each kernel by the GPU's clock, where [`SvdOptions::time_kernels`](crate::SvdOptions) asked for them and the device has
-    /// a clock; else empty.
+    /// Seconds of each kernel by the GPU's clock. Empty unless [`SvdOptions::time_kernels`](crate::SvdOptions) asked for them and the
+    /// device has timestamps.
     pub kernel_seconds: Vec<(Kernel, f64)>,
     /// Rows and columns of the matrix.
     pub shape: (usize, usize),
-    /// Whether a GPU did stage 3 as well.
+    /// Whether a GPU ran stage 3 too.
     pub stage3_on_device: bool,
-    /// [`Cost::with_stage3`] for matrices stored so.
+    /// [`Cost::with_stage3`] for this storage type.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) cost: fn(usize, usize, &Tuning, bool) -> Result<Cost>,
 }
 
 impl<V> SvdReport<V> {
-    /// What this matrix costs on a GPU, with these hyperparameters: for a call that ran on a hardware GPU, what it dispatched.
+    /// The cost of this matrix on a GPU with these hyperparameters. For a call that ran on a hardware GPU, this is what it dispatched.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -77,7 +77,7 @@ impl<V> SvdReport<V> {
         (self.cost)(self.shape.0, self.shape.1, &self.tuning, self.stage3_on_device)
     }
 
-    /// The same report with its values in another form.
+    /// The same report with its values converted.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -111,7 +111,7 @@ impl<V> SvdReport<V> {
     }
 }
 
-/// What ran, on what, why, the seconds of each stage, and of each kernel where they were asked for; no values.
+/// What ran, on which backend, why, the seconds of each stage, and of each kernel if timed; without the values.
 impl<V> fmt::Display for SvdReport<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ((m, n), storage, reason) = (self.shape, self.storage, &self.reason);

@@ -1,15 +1,16 @@
-//! Which way a matrix goes on its backend. This is the one place that decides it.
+//! The route of a matrix on its backend. Only this file decides it.
 //!
 //! | matrix, m >= n | CPU | GPU |
 //! | --- | --- | --- |
-//! | one column, m > 1 or not | its norm | by a band |
-//! | n up to `direct_up_to`, not held as f16 | directly to the bidiagonal, on one thread | by a band |
-//! | the same, 3 m >= 5 n and m > 64, f32 and c32, half types in f32 | by A^H A, then directly | by a band |
-//! | the same, f64 and c64 | by R, then directly | by a band |
+//! | one column, conditions as in the next row | its norm | as in the last two rows |
+//! | n up to `direct_up_to`, not stored as f16 | directly to the bidiagonal, on one thread | as in the last two rows |
+//! | the same, 3 m >= 5 n and m > 64, f32 and c32, half types in f32 | by A^H A, then directly | by R and a band |
+//! | the same, f64 and c64 | by R, then directly | by R and a band |
 //! | any other, 3 m >= 5 n | by R and a band | by R and a band |
 //! | any other | by a band | by a band |
 //!
-//! R is Cholesky's factor of A^H A where [`worth_cholesky`] and the columns allow it, and Householder's elsewhere.
+//! R is the Cholesky factor of A^H A if [`worth_cholesky`] holds and the matrix with normalised columns is well-conditioned. Otherwise it
+//! is that of a Householder QR.
 
 use std::fmt;
 
@@ -19,7 +20,7 @@ use crate::{
     tile::tuning::Tuning,
 };
 
-/// Which way a matrix went from its entries to its singular values.
+/// The route of a matrix from its entries to its singular values.
 ///
 /// ```
 /// # #[cfg(feature = "faer")] {
@@ -36,15 +37,15 @@ use crate::{
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Route {
-    /// The norm of the only column.
+    /// The norm of a single column.
     Norm,
-    /// Straight to bidiagonal form (LAPACK's `gebd2`), on one thread of the CPU.
+    /// Directly to bidiagonal form (LAPACK's `gebd2`), on one thread of the CPU.
     Direct(First),
-    /// To a band, and by bulge chasing to bidiagonal form: stages 1 and 2.
+    /// To a band, then by bulge chasing to bidiagonal form: stages 1 and 2.
     Band(First),
 }
 
-/// What a tall matrix was reduced to first.
+/// The first reduction of a tall matrix.
 ///
 /// ```
 /// assert_eq!(svdvals_gpu::First::Gram.to_string(), "A^H A");
@@ -53,11 +54,11 @@ pub enum Route {
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum First {
-    /// Nothing: the matrix itself is reduced.
+    /// None: the matrix itself is reduced.
     Nothing,
-    /// A^H A in double precision, whose eigenvalues are the squares of the values.
+    /// A^H A in double precision, whose eigenvalues are the squares of the singular values.
     Gram,
-    /// The triangular factor, by Cholesky's factorisation of A^H A.
+    /// The triangular factor, by Cholesky factorisation of A^H A.
     Cholesky,
     /// The triangular factor, by Householder reflectors.
     Qr,
@@ -88,7 +89,8 @@ impl fmt::Display for Route {
 }
 
 impl Route {
-    /// The route of an m x n matrix, m >= n, stored as `S`, on the CPU. [`First::Cholesky`] is tried; the columns may turn out to need QR.
+    /// The route of an m x n matrix, m >= n, stored as `S`, on the CPU. [`First::Cholesky`] is only attempted; an ill-conditioned matrix
+    /// needs QR.
     pub(crate) fn on_cpu<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Route {
         let cholesky = worth_cholesky::<S>(m, n);
         if n > tuning.cpu.direct_up_to || S::IS_HALF {
@@ -107,8 +109,8 @@ impl Route {
         Route::Band(tall_qr(m, n))
     }
 
-    /// Whether the CPU needs no stage 0 of its own for a matrix stored as `S`: a pass over the rows comes first and does that too, or what
-    /// follows is in double precision, which holds the squares of any entries.
+    /// Whether the CPU can omit stage 0 for a matrix stored as `S`. Either a pass over the rows comes first and includes it, or the
+    /// following arithmetic is in double precision, whose range holds the squares of all entries.
     pub(crate) fn scales_on_the_way<S: Number>(self) -> bool {
         match self {
             Route::Norm | Route::Direct(First::Nothing) => !S::Scalar::IS_DOUBLE,
@@ -117,31 +119,31 @@ impl Route {
         }
     }
 
-    /// Whether the call stays on its thread, because it is short.
+    /// Whether the call stays on its thread because it is short.
     pub(crate) fn is_short(self) -> bool {
         !matches!(self, Route::Band(_))
     }
 }
 
-/// The tall QR of stage 1, where it needs fewer flops.
+/// The tall QR of stage 1, if it needs fewer flops.
 pub(crate) fn tall_qr(m: usize, n: usize) -> First {
     if qr_first(m, n) { First::Qr } else { First::Nothing }
 }
 
-/// Whether a small matrix is worth a pass over its rows first: not where they are few registers long, nor where the only value is the norm
-/// of the only column.
+/// Whether a small matrix gains from a reduction of its rows first. It does not if the columns are only a few registers long, or if there
+/// is a single column, whose norm is the only value.
 fn worth_a_pass(m: usize, n: usize) -> bool {
     qr_first(m, n) && m > 64 && n > 1
 }
 
-/// Rows for each column that make a first look at A^H A worth its time, the least number of them, and of entries.
+/// The attempt at A^H A pays from so many rows a column, and from so many rows and entries in total.
 const ROWS: usize = 8;
 const ROWS_LEAST: usize = 4096;
 const ENTRIES: usize = 1 << 16;
-/// Columns that Cholesky's factor, on one thread, and its inverse do not take much time with.
+/// Up to so many columns, the Cholesky factor (on one thread) and its inverse take little time.
 const COLUMNS: usize = 1024;
 
-/// Whether the triangular factor is tried by Cholesky's factorisation of A^H A: of matrices in double precision with many rows.
+/// Whether Cholesky factorisation of A^H A is attempted: for matrices in double precision with many rows.
 fn worth_cholesky<S: Number>(m: usize, n: usize) -> bool {
     let few = m / ROWS < n || m < ROWS_LEAST || m.saturating_mul(n) < ENTRIES;
     !few && n <= COLUMNS && S::Scalar::IS_DOUBLE
@@ -158,13 +160,13 @@ mod tests {
         Route::on_cpu::<S>((m, n), &Tuning::for_cpu::<S>(n))
     }
 
-    /// Each row of the table above, on both sides of each of its limits.
+    /// Each row of the table above, on both sides of each limit.
     #[test]
     fn every_limit() {
         let (direct, band) = (Route::Direct(First::Nothing), Route::Band(First::Nothing));
         assert_eq!([(1, 1), (1000, 1)].map(|(m, n)| on_cpu::<f32>(m, n)), [Route::Norm; 2]);
         assert_eq!([(224, 224), (225, 225)].map(|(m, n)| on_cpu::<f64>(m, n)), [direct, band]);
-        // 5/3 n, and more rows than 64.
+        // 5/3 n, and more than 64 rows.
         assert_eq!([(166, 100), (167, 100)].map(|(m, n)| on_cpu::<f32>(m, n)), [direct, Route::Direct(First::Gram)]);
         assert_eq!([(64, 10), (65, 10)].map(|(m, n)| on_cpu::<Complex<f32>>(m, n)), [direct, Route::Direct(First::Gram)]);
         // In double precision: 8 n rows, 4096 rows, 65536 entries, 1024 columns.
@@ -174,7 +176,7 @@ mod tests {
         let (qr, cholesky) = (Route::Band(First::Qr), Route::Band(First::Cholesky));
         assert_eq!([(4799, 600), (4800, 600), (9000, 1025)].map(|(m, n)| on_cpu::<f64>(m, n)), [qr, cholesky, qr]);
         assert_eq!([(9000, 600)].map(|(m, n)| on_cpu::<f32>(m, n)), [qr]);
-        // Held as f16 there is always a band.
+        // Matrices stored as f16 always take the route by a band.
         assert_eq!([(1, 1), (900, 20)].map(|(m, n)| on_cpu::<f16>(m, n)), [band, qr]);
         assert_eq!([(9, 9), (900, 20)].map(Route::on_gpu), [band, qr]);
     }

@@ -1,4 +1,4 @@
-//! One stage alone, in the caller's memory before and after.
+//! A single stage, from host memory to host memory.
 
 use faer::MatRef;
 use num_traits::Float;
@@ -33,10 +33,10 @@ use crate::{
     plan::backend::or_fall_back,
 };
 
-/// A stage, on kernels of either backend that hold `T`.
+/// A stage, on kernels of either backend that can hold `T`.
 trait OneStage<T: Number> {
     const STAGE: Stage;
-    /// What comes out of it.
+    /// The result of the stage.
     type Output: Send;
 
     fn flops<S: Number>(&self, tuning: &Tuning) -> Result<[u64; 3]>;
@@ -45,7 +45,7 @@ trait OneStage<T: Number> {
         T: HeldBy<K>;
 }
 
-/// Runs one stage on the backend chosen, with `T` stored as `S`.
+/// Runs one stage on the chosen backend, with `T` stored as `S`.
 fn on_chosen<T, S, O>(stage: &O, options: &SvdOptions, listen: &Listen, place: Place, order: usize) -> Result<O::Output>
 where
     T: Number,
@@ -117,7 +117,7 @@ pub(crate) fn to_band<T: Number>(a: MatRef<'_, T>, options: &SvdOptions) -> Resu
     on_threads(options.threads, || in_storage!(options.half_storage, T => within::<_, S>(a, options)))
 }
 
-/// Stage 1 of a scaled m x n matrix, m >= n, that the backend has: its band, with no room for bulges.
+/// Stage 1 of a scaled m x n matrix, m >= n, on the backend: its band, without room for bulges.
 pub(crate) fn packed_band<K: TileKernels>(
     kernels: &K,
     mut a: K::Dense,
@@ -128,7 +128,7 @@ pub(crate) fn packed_band<K: TileKernels>(
     kernels.pack_band(&a, n, tuning.bandwidth(n), 1)
 }
 
-/// What stage 1 makes of finite entries is finite, until it is scaled back.
+/// Stage 1 of finite entries gives finite entries; only scaling them back can overflow.
 pub(crate) fn overflow_of_band<R: RealElement>(error: SvdError) -> SvdError {
     match error {
         SvdError::NonFinite { .. } => SvdError::overflow::<R>("entries of the band"),
@@ -174,7 +174,7 @@ pub(crate) fn band_to_bidiag<T: Number>(band: &Band<T>, options: &SvdOptions) ->
     on_threads(options.threads, || in_storage!(options.half_storage, T => within::<_, S>(band, options)))
 }
 
-/// Stage 2 of a scaled band, of this order and bandwidth, that the backend has.
+/// Stage 2 of a scaled band of this order and bandwidth on the backend.
 pub(crate) fn bidiagonal_of<K: TileKernels>(
     kernels: &K,
     mut band: K::Banded,
@@ -186,7 +186,7 @@ pub(crate) fn bidiagonal_of<K: TileKernels>(
     unscaled_bidiagonal(kernels, &band, scale)
 }
 
-/// A scaled band that is reduced to a bidiagonal, read back and scaled back.
+/// Reads back a scaled band that is reduced to a bidiagonal, and undoes the scaling.
 pub(crate) fn unscaled_bidiagonal<K: TileKernels>(
     kernels: &K,
     band: &K::Banded,

@@ -1,4 +1,4 @@
-//! The driver: where a matrix is computed, which way it goes, and the report.
+//! The driver: the choice of the backend and of the route, and the report.
 
 use faer::{Mat, MatRef};
 
@@ -34,10 +34,10 @@ use crate::{
 
 /// A call for the singular values of a matrix.
 pub(crate) struct Call<'a, T> {
-    /// As the caller has it.
+    /// The caller's matrix.
     pub a: MatRef<'a, T>,
     pub options: &'a SvdOptions,
-    /// Whether the seconds of each stage are asked for: reading clocks takes longer than some small matrices do.
+    /// Whether the seconds of each stage are needed. Reading clocks takes longer than some small matrices do.
     pub timed: bool,
     pub listen: Listen,
     clock: Clock,
@@ -52,7 +52,7 @@ impl<'a, T: Number> Call<'a, T> {
         Problem::Dense { m: self.a.nrows(), n: self.a.ncols() }
     }
 
-    /// The matrix or its transpose, whichever has m >= n.
+    /// The matrix or its transpose, whichever has m >= n, without negative strides.
     pub fn upright(&self) -> MatRef<'a, T> {
         upright(self.a).0
     }
@@ -63,7 +63,7 @@ impl<'a, T: Number> Call<'a, T> {
         Ok((power_of_two_scale::<T, S>(self.a)?, clock.seconds()))
     }
 
-    /// The report, with what only the driver knows.
+    /// Adds to the report what only the driver knows.
     fn complete<V>(&self, report: SvdReport<V>) -> SvdReport<V> {
         let mut report = SvdReport { shape: self.a.shape(), ..report };
         report.seconds.total = self.clock.seconds();
@@ -110,7 +110,7 @@ where
     Ok(call.complete(report))
 }
 
-/// [`svdvals`] for a caller that must not block: what the CPU computes is computed in the rayon pool, from a copy of the matrix.
+/// [`svdvals`] for a caller that must not block. The CPU computes in the rayon pool, from a copy of the matrix.
 pub(crate) async fn svdvals_async<T: Number>(
     a: MatRef<'_, T>,
     options: &SvdOptions,
@@ -133,7 +133,7 @@ pub(crate) async fn svdvals_async<T: Number>(
     Ok(call.complete(SvdReport { reason, ..report }))
 }
 
-/// The report of a GPU, or why the CPU computes.
+/// The report of a GPU, or the reason why the CPU computes.
 #[cfg(feature = "gpu")]
 async fn on_gpu_async<T, S>(
     call: &Call<'_, T>,
@@ -167,7 +167,7 @@ where
     }
 }
 
-/// Why the CPU computes.
+/// The reason why the CPU computes.
 #[cfg(not(feature = "gpu"))]
 fn reason_for_cpu<T: Number, S: Number>(call: &Call<'_, T>) -> Result<Reason> {
     let place = Place::of::<T, S>(call.options, call.problem())?;

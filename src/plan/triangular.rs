@@ -1,4 +1,4 @@
-//! From a caller's A and B to the recursion: what is refused, and where it runs.
+//! From a caller's A and B to the recursion: the checks, and the choice of the backend.
 
 #[cfg(feature = "gpu")]
 use faer::prelude::ReborrowMut;
@@ -13,7 +13,7 @@ use crate::{
 #[cfg(feature = "gpu")]
 use crate::{gpu, plan::backend::or_fall_back};
 
-/// The operation on matrices in the caller's memory.
+/// The operation on matrices in host memory.
 pub(crate) fn on_host<T: Number>(call: Call<T>, a: MatRef<'_, T>, mut b: MatMut<'_, T>, options: &SvdOptions) -> Result<()> {
     let Call { variant, alpha } = call;
     variant.check_shapes(a.shape(), b.shape())?;
@@ -37,7 +37,7 @@ pub(crate) fn on_host<T: Number>(call: Call<T>, a: MatRef<'_, T>, mut b: MatMut<
         #[cfg(feature = "gpu")]
         if let Place::Gpu(on) = Place::of::<T, T::Scalar>(options, problem)? {
             let result = gpu::kernels::triangular::triangular(&on.context, &on.tuning, &variant, alpha, a, b.rb_mut());
-            // B is as it was where the device failed: it is written when all has gone well.
+            // B is unchanged if the device failed, because it is written only at the end.
             if or_fall_back(options, result)?.is_ok() {
                 return Ok(());
             }

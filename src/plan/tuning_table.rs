@@ -1,4 +1,4 @@
-//! Hyperparameters from a table, by adapter, element type and size; the table from a file.
+//! Hyperparameters from a table, by adapter, element type and size; and tables from files.
 
 use std::{borrow::Cow, sync::OnceLock};
 
@@ -16,12 +16,13 @@ use crate::{
     },
 };
 
-/// Hyperparameters found for certain devices, element types and sizes: what stands in it comes before the crate's defaults.
+/// Hyperparameters for certain devices, element types and sizes, which take precedence over the crate's defaults.
 ///
 /// A call looks for a table in [`SvdOptions::tuning_table`], then in the file that the environment variable `SVDVALS_GPU_TUNING` names
-/// (feature `serde`; read once in a process). Of the entries for the adapter (or [`TuningTable::CPU`]) and for the type that the matrix is
-/// stored as ([`SvdReport::storage`](crate::SvdReport::storage)), it takes the one with the smallest [`n_up_to`](TuningEntry::n_up_to)
-/// that is no less than the matrix's smaller side; where there is none, the defaults. [`SvdOptions::tuning`] comes before any table.
+/// (feature `serde`; read once a process). It considers the entries for the adapter (or [`TuningTable::CPU`]) and for the storage type
+/// ([`SvdReport::storage`](crate::SvdReport::storage)). Of these it takes the one with the smallest [`n_up_to`](TuningEntry::n_up_to) that
+/// is not below the matrix's smaller side. Without such an entry it takes the defaults. [`SvdOptions::tuning`] takes precedence over any
+/// table.
 ///
 /// ```
 /// # #[cfg(feature = "faer")] {
@@ -36,9 +37,9 @@ use crate::{
 /// ```
 ///
 /// # Files
-/// A JSON object with the field `entries`: a list of objects with all fields of [`TuningEntry`], whose `tuning` has any of the fields of
-/// [`Tuning`]; what it lacks is the device's default for that matrix. Anything else is refused, with its line.
-/// `cargo run --release --example tune` finds and writes such a file.
+/// A JSON object with the field `entries`: a list of objects with all fields of [`TuningEntry`]. Their `tuning` has any of the fields of
+/// [`Tuning`]; a missing field is the device's default for the matrix. Anything else is an error that names the line. `cargo run --release
+/// --example tune` finds and writes such a file.
 ///
 /// ```
 /// # #[cfg(feature = "serde")] {
@@ -63,7 +64,7 @@ use crate::{
 pub struct TuningTable {
     #[cfg_attr(feature = "serde", serde(deserialize_with = "file::entries"))]
     entries: Vec<TuningEntry>,
-    /// The file that it is from.
+    /// The file that the table was read from.
     #[cfg_attr(feature = "serde", serde(skip))]
     path: Option<String>,
 }
@@ -83,10 +84,10 @@ pub struct TuningTable {
 pub struct TuningEntry {
     /// The adapter's name, as [`GpuContext::adapter_name`](crate::GpuContext::adapter_name) gives it, or [`TuningTable::CPU`].
     pub adapter: String,
-    /// What the matrices are stored as: `f16`, `f32`, `f64`, `c32` or `c64`.
+    /// The storage type of the matrices: `f16`, `f32`, `f64`, `c32` or `c64`.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "file::element"))]
     pub element: String,
-    /// Largest smaller side of the matrices that it is for.
+    /// The largest smaller side of the matrices that the entry is for.
     pub n_up_to: usize,
     /// The hyperparameters.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "file::tuning"))]
@@ -95,7 +96,7 @@ pub struct TuningEntry {
 
 macro_rules! partial_tuning {
     ($($(#[$_:meta])* $name:ident $(in $group:ident)?: $t:ty = $example:expr),* $(,)?) => {
-        /// Some of the hyperparameters of [`Tuning`], which has their meaning; those that are None stay the device's defaults.
+        /// Some of the hyperparameters of [`Tuning`], with the same meanings. Those that are None are the device's defaults.
         ///
         /// ```
         /// use svdvals_gpu::{PartialTuning, Tuning};
@@ -127,7 +128,7 @@ macro_rules! partial_tuning {
                 }
             )*
 
-            /// `tuning`, with what is set here in its place.
+            /// `tuning`, with the fields that are set here replaced.
             ///
             /// ```
             /// use svdvals_gpu::{PartialTuning, Tuning};
@@ -142,7 +143,7 @@ macro_rules! partial_tuning {
             }
         }
 
-        /// All of them.
+        /// Sets every field.
         impl From<Tuning> for PartialTuning {
             fn from(tuning: Tuning) -> Self {
                 PartialTuning { $($name: Some(tuning.$($group.)?$name)),* }
@@ -153,7 +154,7 @@ macro_rules! partial_tuning {
 
 hyperparameters!(partial_tuning);
 
-/// The file that holds the table of calls that bring none.
+/// The environment variable that names the file of the default table.
 const ENVIRONMENT: &str = "SVDVALS_GPU_TUNING";
 
 impl TuningTable {
@@ -167,7 +168,7 @@ impl TuningTable {
     /// ```
     pub const CPU: &str = "cpu";
 
-    /// The entries, in the order that they were set or read in.
+    /// The entries, in the order in which they were set or read.
     ///
     /// ```
     /// assert!(svdvals_gpu::TuningTable::default().entries().is_empty());
@@ -176,7 +177,7 @@ impl TuningTable {
         &self.entries
     }
 
-    /// Sets the hyperparameters for matrices stored as `T` with smaller sides up to `n_up_to`, in place of an entry for the same.
+    /// Sets the hyperparameters for matrices stored as `T` with smaller sides up to `n_up_to`. An entry for the same matrices is replaced.
     ///
     /// ```
     /// use svdvals_gpu::{Tuning, TuningTable};
@@ -212,7 +213,7 @@ impl TuningTable {
         self.entries.iter().filter(fits).min_by_key(|entry| entry.n_up_to)
     }
 
-    /// The table that the environment variable names.
+    /// The table in the file that the environment variable names.
     fn of_environment() -> Result<Option<&'static TuningTable>> {
         static TABLE: OnceLock<Result<Option<TuningTable>>> = OnceLock::new();
         let table = TABLE.get_or_init(|| match std::env::var_os(ENVIRONMENT).filter(|path| !path.is_empty()) {
@@ -236,8 +237,8 @@ impl TuningEntry {
 }
 
 impl SvdOptions {
-    /// Brings a table of hyperparameters, which then comes before the one of the environment variable `SVDVALS_GPU_TUNING`; an
-    /// empty table leaves that one unread.
+    /// Sets a table of hyperparameters. It takes precedence over the one of the environment variable `SVDVALS_GPU_TUNING`, which is then
+    /// not read, even if this table is empty.
     ///
     /// ```
     /// use svdvals_gpu::{SvdOptions, TuningTable};
@@ -254,14 +255,14 @@ impl SvdOptions {
         self.tuning_for::<S>(TuningTable::CPU, n, || Tuning::for_cpu::<S>(n), Tuning::check)
     }
 
-    /// The same on a GPU.
+    /// The hyperparameters for a matrix stored as `S` whose smaller side is `n`, on a GPU.
     #[cfg(feature = "gpu")]
     pub(crate) fn tuning_for_adapter<S: Number>(&self, context: &GpuContext, n: usize) -> Result<Tuning> {
         let defaults = || Tuning::for_adapter::<S>(context, n);
         self.tuning_for::<S>(context.adapter_name(), n, defaults, |tuning| tuning.check_for_adapter::<S>(context))
     }
 
-    /// The hyperparameters asked for, else of the table, where `check` agrees, else the defaults.
+    /// The hyperparameters of the options, else those of the table if `check` accepts them, else the defaults.
     fn tuning_for<S: Number>(
         &self,
         adapter: &str,
@@ -325,20 +326,20 @@ mod file {
         /// ```
         ///
         /// # Errors
-        /// [`SvdError::TuningFile`], with the line and the field, where the file cannot be read, is no JSON, has an unknown field, lacks
-        /// one of an entry, has a value of the wrong type or out of its range, or two entries for the same matrices.
+        /// [`SvdError::TuningFile`], with the line and the field, if the file cannot be read, is not JSON, has an unknown field, lacks a
+        /// field of an entry, has a value of the wrong type or out of range, or has two entries for the same matrices.
         pub fn load(path: impl AsRef<Path>) -> Result<TuningTable> {
             let path = path.as_ref().display().to_string();
             let fail = |line, field, reason| SvdError::TuningFile { path: path.clone(), line, field, reason };
             let of_json = |error: serde_json::Error, field| {
-                // What serde_json adds to its message, the error has as a field.
+                // The error has the place as a field, so it is removed from serde_json's message.
                 let (message, place) = (error.to_string(), format!(" at line {} column {}", error.line(), error.column()));
                 fail(Some(error.line()), field, message.strip_suffix(&place).unwrap_or(&message).to_owned())
             };
             let text = fs::read_to_string(&path).map_err(|error| fail(None, None, error.to_string()))?;
             let mut json = serde_json::Deserializer::from_str(&text);
             let table: TuningTable = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-                // A "?" stands for what has no name, a "." alone for the whole.
+                // A "?" stands for an unnamed part, a lone "." for the whole.
                 let path = error.path().to_string();
                 let field = Some(path.trim_end_matches(['?', '.']).to_owned()).filter(|path| !path.is_empty());
                 of_json(error.into_inner(), field)
@@ -381,10 +382,10 @@ mod file {
         if known { Ok(name) } else { Err(Error::custom(format!("{name:?} is none of {}", ELEMENTS.join(", ")))) }
     }
 
-    /// Hyperparameters, each in its range, as far as that is known without a device and a matrix.
+    /// Hyperparameters, each checked for its range as far as that is possible without a device and a matrix.
     pub(super) fn tuning<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<PartialTuning, D::Error> {
         let partial = PartialTuning::deserialize(deserializer)?;
-        // Beside these nothing can be wrong with a value but itself.
+        // These defaults are valid with any valid value of a field, so an error is that of the file's value.
         let any = Tuning::for_cpu::<f32>(1).leaf(usize::MAX);
         partial.over(any).check().map_err(Error::custom)?;
         Ok(partial)

@@ -8,8 +8,8 @@ use crate::base::error::{Result, SvdError};
 
 /// Which adapter a [`GpuContext`](crate::GpuContext) opens, and how.
 ///
-/// The default is the adapter that promises most: hardware before software, discrete before integrated. `WGPU_ADAPTER_NAME`,
-/// `WGPU_BACKEND` and `WGPU_POWER_PREF` are heeded where the choice itself leaves them open.
+/// The default ranks hardware before software, and discrete GPUs before integrated ones. The environment variables `WGPU_ADAPTER_NAME`,
+/// `WGPU_BACKEND` and `WGPU_POWER_PREF` apply where the choice itself leaves them open.
 ///
 /// ```
 /// use svdvals_gpu::AdapterChoice;
@@ -19,19 +19,19 @@ use crate::base::error::{Result, SvdError};
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct AdapterChoice {
-    /// Only an adapter whose name contains this (upper and lower case alike).
+    /// Only an adapter whose name contains this string, ignoring case.
     pub name: Option<String>,
-    /// Low power puts an integrated GPU before a discrete one.
+    /// The power preference. `LowPower` ranks an integrated GPU before a discrete one.
     pub power: PowerPreference,
-    /// The limits to ask for.
+    /// The limits to request.
     pub limits: DeviceLimits,
-    /// Most bytes of one buffer that a shader may bind; None: as many as the limits have. A larger matrix is kept in several buffers.
+    /// Maximum bytes of a buffer that a shader may bind. None is the device's limit. A larger matrix is kept in several buffers.
     pub max_binding: Option<u64>,
-    /// Whether shaders check every index at run time, which costs speed and finds bugs. None: as the environment variable
-    /// `SVDVALS_GPU_CHECKED` says (`1` is yes), else no.
+    /// Whether shaders check every index at run time, which costs speed and finds bugs. None reads the environment variable
+    /// `SVDVALS_GPU_CHECKED`: `1` is yes, anything else no.
     pub checked: Option<bool>,
-    /// Directory where compiled pipelines are kept from process to process. None: as the environment variable
-    /// `SVDVALS_GPU_PIPELINE_CACHE` says, else none are kept.
+    /// Directory where compiled pipelines are kept from process to process. None reads the environment variable
+    /// `SVDVALS_GPU_PIPELINE_CACHE`; if it is not set, no pipelines are kept.
     pub pipeline_cache: Option<PathBuf>,
 }
 
@@ -47,18 +47,18 @@ pub struct AdapterChoice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeviceLimits {
-    /// All that the adapter has.
+    /// All limits of the adapter, and those of its features that this crate uses.
     #[default]
     Adapter,
-    /// What every WebGPU implementation promises (16 KiB of workgroup memory, 256 threads a workgroup, no immediates), and f64 and f16
-    /// where the adapter has them. For tests: a program that runs so runs everywhere.
+    /// The limits that every WebGPU implementation guarantees (16 KiB of workgroup memory, 256 threads a workgroup, no immediates), with
+    /// f64 and f16 if the adapter has them. For tests: a program that runs with these limits runs everywhere.
     WebGpuDefault,
-    /// As [`WebGpuDefault`](Self::WebGpuDefault), with neither f64 nor f16.
+    /// Like [`WebGpuDefault`](Self::WebGpuDefault), without f64 and f16.
     Plain,
 }
 
 impl AdapterChoice {
-    /// Asks for an adapter whose name contains `name`.
+    /// Requests an adapter whose name contains `name`.
     ///
     /// ```
     /// use svdvals_gpu::AdapterChoice;
@@ -81,7 +81,7 @@ impl AdapterChoice {
         self
     }
 
-    /// Sets the limits to ask for.
+    /// Sets the limits to request.
     ///
     /// ```
     /// use svdvals_gpu::{AdapterChoice, DeviceLimits};
@@ -92,7 +92,7 @@ impl AdapterChoice {
         self
     }
 
-    /// Sets the most bytes that a shader may bind of one buffer.
+    /// Sets the maximum bytes of a buffer that a shader may bind.
     ///
     /// ```
     /// use svdvals_gpu::{AdapterChoice, GpuContext};
@@ -115,13 +115,12 @@ impl AdapterChoice {
         self
     }
 
-    /// Keeps compiled pipelines in a file in `directory`, one for each kind of device, for the next process. Through Vulkan only;
-    /// elsewhere, and where the driver keeps them itself, as desktop drivers do, it makes no difference.
+    /// Keeps compiled pipelines for the next process, in a file in `directory` for each kind of device. This works through Vulkan only. It
+    /// makes no difference if the driver keeps pipelines itself, as desktop drivers do.
     ///
-    /// The file is read when the context opens and replaced at the end of a call that compiled something
-    /// ([`GpuContext::store_pipelines`](crate::GpuContext::store_pipelines) does so at once). One that is damaged, of another device or
-    /// driver, or cannot be written is a line in the log and no error. Drivers trust what it holds: nobody else may be able to write into
-    /// `directory`.
+    /// The file is read when the context opens. It is replaced at the end of a call that compiled something, or at once by
+    /// [`GpuContext::store_pipelines`](crate::GpuContext::store_pipelines). A file that is damaged, belongs to another device or driver, or
+    /// cannot be written is a line in the log and no error. Drivers trust its content: nobody else may have write access to `directory`.
     ///
     /// ```
     /// use svdvals_gpu::AdapterChoice;
@@ -142,13 +141,13 @@ impl AdapterChoice {
         self.checked.unwrap_or_else(|| std::env::var("SVDVALS_GPU_CHECKED").is_ok_and(|v| v == "1"))
     }
 
-    /// The best adapter that fits.
+    /// The best-ranked adapter that matches.
     async fn adapter(&self) -> Result<wgpu::Adapter> {
         let no_adapter = |reason: String| SvdError::NoAdapter { reason };
         if Instance::enabled_backend_features().is_empty() {
             return Err(no_adapter("wgpu has no backend for this platform".into()));
         }
-        // The environment may ask for API validation (WGPU_VALIDATION, WGPU_DEBUG); a debug build alone does not.
+        // API validation is on only if the environment asks for it (WGPU_VALIDATION, WGPU_DEBUG), not because this is a debug build.
         let flags = InstanceFlags::empty().with_env();
         let mut descriptor = InstanceDescriptor::new_without_display_handle_from_env();
         descriptor.flags = flags;
@@ -172,7 +171,7 @@ impl AdapterChoice {
             })
     }
 
-    /// A device on the best adapter that fits.
+    /// Opens a device on the best-ranked adapter that matches.
     pub(crate) async fn open(&self) -> Result<(wgpu::Device, wgpu::Queue, wgpu::AdapterInfo)> {
         let adapter = self.adapter().await?;
         let of_adapter = Features::SHADER_F64
@@ -193,7 +192,7 @@ impl AdapterChoice {
             label: Some("svdvals-gpu"),
             required_features: features & adapter.features(),
             required_limits: limits,
-            // Few and large buffers: no pools to speed up small ones.
+            // Buffers are few and large, so memory pools for small ones gain nothing.
             memory_hints: wgpu::MemoryHints::MemoryUsage,
             ..Default::default()
         };
@@ -204,7 +203,7 @@ impl AdapterChoice {
     }
 }
 
-/// Smaller is better.
+/// The rank of an adapter; lower is better.
 fn rank(kind: DeviceType, power: PowerPreference) -> u8 {
     match kind {
         DeviceType::DiscreteGpu if power == PowerPreference::LowPower => 2,

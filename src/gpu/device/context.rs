@@ -1,4 +1,4 @@
-//! A device, its queue and its compiled pipelines; what goes wrong on it, as values.
+//! A device, its queue and its compiled pipelines. Its failures become values.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -20,11 +20,11 @@ use crate::{
     gpu::device::{adapter::AdapterChoice, pipeline::Pipelines, pipeline_cache::PipelineFile},
 };
 
-/// A GPU that is ready to compute: device, queue and compiled kernels. Cheap to clone; many threads may use one at once.
+/// A GPU that is ready to compute: device, queue and compiled kernels. It is cheap to clone, and many threads may use it at once.
 ///
-/// Calls share the device by turns. Each hands its work over in short submissions (at most 1024 dispatches, or some tenths of a second on a
-/// small GPU) and has at most four of them on the device at a time, which takes them first come, first served: a small call waits for four
-/// submissions of each other call, and not for the end of a large one.
+/// Concurrent calls share the device. Each call sends its work in short submissions: at most 1024 dispatches, or some tenths of a second on
+/// a small GPU. It has at most four submissions on the device at a time, and the device runs all submissions in order. A small call
+/// therefore waits for four submissions of each other call, not for the end of a large one.
 ///
 /// ```
 /// use svdvals_gpu::{GpuContext, SvdError, SvdOptions};
@@ -47,34 +47,34 @@ struct Inner {
     info: AdapterInfo,
     limits: wgpu::Limits,
     checked: bool,
-    /// What the driver said when the device was lost.
+    /// The driver's message when the device was lost.
     lost: Arc<OnceLock<String>>,
     pipelines: Pipelines,
-    /// What scopes may still say, in a browser.
+    /// In a browser: the results still to come of error scopes.
     unchecked: Mutex<Vec<(&'static str, Scope)>>,
 }
 
-/// An error scope that was left.
+/// The future result of an error scope.
 type Scope = Pin<Box<dyn Future<Output = Option<wgpu::Error>> + Send>>;
 
 /// How a call waits for the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// The thread waits.
+    /// The thread blocks.
     #[default]
     Blocking,
     /// The task is woken.
     Awaited,
 }
 
-/// What [`GpuContext::global`] found.
+/// The result of [`GpuContext::global`].
 static GLOBAL: Mutex<Option<Result<GpuContext>>> = Mutex::new(None);
 
-/// Longest wait for work that is bounded to about a second (see `stream.rs`): after that the device hangs.
+/// Timeout for work that is bounded to about a second (see `stream.rs`). After it, the device is considered hung.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl GpuContext {
-    /// Opens a device on the adapter chosen.
+    /// Opens a device on the chosen adapter.
     ///
     /// ```
     /// use svdvals_gpu::{AdapterChoice, GpuContext, SvdError};
@@ -83,8 +83,8 @@ impl GpuContext {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::NoAdapter`] where there is none that fits, and in a browser, where [`new_async`](Self::new_async) opens one;
-    /// [`SvdError::Gpu`] where the driver refuses the device.
+    /// [`SvdError::NoAdapter`] if no adapter matches, and always in a browser, where [`new_async`](Self::new_async) opens one;
+    /// [`SvdError::Gpu`] if the driver refuses the device.
     pub fn new(choice: &AdapterChoice) -> Result<Self> {
         if CANNOT_BLOCK {
             return Err(SvdError::NoAdapter { reason: "a browser's GPU is opened by `GpuContext::new_async`".into() });
@@ -92,7 +92,7 @@ impl GpuContext {
         block_on(Self::new_async(choice))
     }
 
-    /// As [`new`](Self::new), without blocking in a browser. (Elsewhere drivers open a device while they are waited for, which may take
+    /// Like [`new`](Self::new), without blocking in a browser. (Elsewhere the driver opens the device on the polling thread, which may take
     /// tenths of a second.)
     ///
     /// ```
@@ -104,11 +104,11 @@ impl GpuContext {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::NoAdapter`] where there is none that fits; [`SvdError::Gpu`] where the driver refuses the device.
+    /// [`SvdError::NoAdapter`] if no adapter matches; [`SvdError::Gpu`] if the driver refuses the device.
     pub async fn new_async(choice: &AdapterChoice) -> Result<Self> {
         let (device, queue, info) = choice.open().await?;
         log::info!("svdvals-gpu opened {} through {} ({:?})", info.name, info.backend, info.device_type);
-        // wgpu panics on errors that no scope catches. All of ours are made within scopes; what else there is is logged.
+        // wgpu panics on errors outside all scopes. This crate uses scopes for everything; any other error is logged.
         device.on_uncaptured_error(Arc::new(|error| log::error!("svdvals-gpu: wgpu error outside any call: {error}")));
         let lost = Arc::new(OnceLock::new());
         let told = lost.clone();
@@ -119,9 +119,9 @@ impl GpuContext {
         Ok(Self::assemble(device, queue, info, choice, lost))
     }
 
-    /// The context that calls use by default: made by the first call, on the best adapter there is (hardware before software).
+    /// The default context of all calls. The first call opens it, on the best-ranked adapter (hardware before software).
     ///
-    /// That there is no adapter is remembered; other failures are tried anew by the next call, and a lost device is replaced.
+    /// A missing adapter is remembered. After any other failure the next call tries again. A lost device is replaced.
     ///
     /// ```
     /// use svdvals_gpu::GpuContext;
@@ -143,7 +143,7 @@ impl GpuContext {
         })
     }
 
-    /// [`global`](Self::global) for callers that must not block: a browser has no other.
+    /// [`global`](Self::global) for callers that must not block. In a browser it is the only one.
     ///
     /// ```
     /// use svdvals_gpu::{GpuContext, SvdOptions};
@@ -162,7 +162,7 @@ impl GpuContext {
         }
         let made = Self::new_async(&AdapterChoice::default()).await;
         let mut global = GLOBAL.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another task may have been faster.
+        // Another task may have opened one in the meantime.
         Ok(match remembered(&global) {
             Some(Ok(context)) => context,
             _ => {
@@ -172,12 +172,12 @@ impl GpuContext {
         })
     }
 
-    /// A context on a device that you own. Ask the device for as many limits and features as you can: kernels use
-    /// `max_compute_workgroup_storage_size`, `max_compute_invocations_per_workgroup` and the buffer sizes that it has, f64 and c64 need
+    /// A context on a device that you own. Request as many limits and features for it as possible. Kernels use its
+    /// `max_compute_workgroup_storage_size`, its `max_compute_invocations_per_workgroup` and its buffer sizes. f64 and c64 need
     /// `Features::SHADER_F64`, and [`HalfStorage::Half`] needs `Features::SHADER_F16`.
     ///
-    /// The device's error handler and device-lost callback stay yours. Shaders are checked at run time if `SVDVALS_GPU_CHECKED=1`, and
-    /// `SVDVALS_GPU_PIPELINE_CACHE` is heeded where the device has `Features::PIPELINE_CACHE`.
+    /// The device's error handler and device-lost callback stay yours. Shaders are checked at run time if `SVDVALS_GPU_CHECKED=1`.
+    /// `SVDVALS_GPU_PIPELINE_CACHE` applies if the device has `Features::PIPELINE_CACHE`.
     ///
     /// ```
     /// use svdvals_gpu::GpuContext;
@@ -206,7 +206,7 @@ impl GpuContext {
         &self.0.info
     }
 
-    /// The adapter's name, as its driver gives it.
+    /// The adapter's name, as its driver reports it.
     ///
     /// ```
     /// use svdvals_gpu::GpuContext;
@@ -218,7 +218,7 @@ impl GpuContext {
         &self.0.info.name
     }
 
-    /// The graphics interface that the device is reached through.
+    /// The graphics API of the device.
     ///
     /// ```
     /// use svdvals_gpu::GpuContext;
@@ -230,7 +230,7 @@ impl GpuContext {
         self.0.info.backend
     }
 
-    /// Whether the adapter is a program that runs on the CPU.
+    /// Whether the adapter is a software rasteriser, which runs on the CPU.
     ///
     /// ```
     /// use svdvals_gpu::GpuContext;
@@ -254,7 +254,7 @@ impl GpuContext {
         &self.0.limits
     }
 
-    /// Whether the device computes with elements of type `T`, half types held as `half` says.
+    /// Whether the device can compute with elements of type `T`, with half types stored as `half` says.
     ///
     /// ```
     /// use svdvals_gpu::{GpuContext, HalfStorage};
@@ -269,7 +269,7 @@ impl GpuContext {
         }
     }
 
-    /// That the device computes with `T` stored as `S`, or what it lacks.
+    /// Checks that the device can compute with `T` stored as `S`. The error says what it lacks.
     pub(crate) fn require<T: Number, S: Number>(&self) -> Result<()> {
         let features = self.0.device.features();
         let lacks = |needed, feature: Features, name| (needed && !features.contains(feature)).then_some(name);
@@ -319,7 +319,7 @@ impl GpuContext {
         self.0.checked
     }
 
-    /// Whether the device is known to be lost: nothing more can be computed on it.
+    /// Whether the device is known to be lost. Nothing can be computed on a lost device.
     ///
     /// ```
     /// use svdvals_gpu::GpuContext;
@@ -331,7 +331,7 @@ impl GpuContext {
         self.0.lost.get().is_some()
     }
 
-    /// Whether both are one device.
+    /// Whether both are the same device.
     pub(crate) fn is_same(&self, other: &GpuContext) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -340,9 +340,9 @@ impl GpuContext {
         &self.0.pipelines
     }
 
-    /// Most bytes that one storage buffer may have.
+    /// Maximum bytes of a storage buffer.
     pub(crate) fn max_buffer_bytes(&self) -> u64 {
-        // Whole vectors: buffers are made of them.
+        // Buffer sizes are multiples of 16 bytes.
         self.0.limits.max_buffer_size.min(self.0.limits.max_storage_buffer_binding_size) / 16 * 16
     }
 
@@ -350,7 +350,7 @@ impl GpuContext {
         SvdError::DeviceLost { reason: self.0.lost.get().cloned().unwrap_or_else(fallback) }
     }
 
-    /// That calls may wait so.
+    /// Checks that a call may wait in this way.
     pub(crate) fn may_wait(&self, waits: Waits) -> Result<()> {
         if CANNOT_BLOCK && waits == Waits::Blocking {
             return Err(SvdError::invalid("backend", "a GPU in a browser is waited for by `svdvals_gpu_async` alone"));
@@ -358,8 +358,8 @@ impl GpuContext {
         Ok(())
     }
 
-    /// Runs `body`, which uses the device, and returns what the device finds wrong meanwhile; in a browser, which says so later,
-    /// [`done`](Self::done) returns it. (Error scopes are per thread.)
+    /// Runs `body`, which uses the device, and returns the errors that the device reports meanwhile. A browser reports them later, and
+    /// [`done`](Self::done) returns them there. (Error scopes are per thread.)
     pub(crate) fn scoped<R>(&self, what: &'static str, body: impl FnOnce() -> Result<R>) -> Result<R> {
         if self.is_lost() {
             return Err(self.lost(String::new));
@@ -367,7 +367,7 @@ impl GpuContext {
         let filters = [ErrorFilter::Internal, ErrorFilter::Validation, ErrorFilter::OutOfMemory];
         let mut scopes = Vec::from(filters.map(|filter| self.0.device.push_error_scope(filter)));
         let result = body();
-        // Innermost first.
+        // Scopes are popped innermost first.
         let errors = std::iter::from_fn(|| scopes.pop()).map(|scope| scope.pop());
         if CANNOT_BLOCK {
             let mut unchecked = self.0.unchecked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -376,7 +376,7 @@ impl GpuContext {
         }
         let errors: Vec<_> = errors.filter_map(block_on).collect();
         if result.is_err() || !errors.is_empty() {
-            // A loss comes to light when the device is polled, and explains whatever else went wrong.
+            // Polling reveals that the device is lost, which explains any other error.
             let _ = self.poll(PollType::Poll);
         }
         if self.is_lost() {
@@ -388,11 +388,11 @@ impl GpuContext {
         }
     }
 
-    /// Done when `submission` is.
+    /// Completes when `submission` is done.
     pub(crate) async fn done(&self, submission: SubmissionIndex, waits: Waits) -> Result<()> {
         if CANNOT_BLOCK {
             let (tell, told) = oneshot::channel();
-            // Nobody listens where the call was dropped.
+            // There is no receiver any more if the call was dropped.
             self.0.queue.on_submitted_work_done(move || {
                 let _ = tell.send(());
             });
@@ -408,23 +408,23 @@ impl GpuContext {
         match waits {
             Waits::Blocking => self.wait(submission),
             Waits::Awaited => {
-                // Somebody has to poll the device; no thread that anything else waits for.
+                // Some thread must poll the device: one that nothing else waits for.
                 let context = self.clone();
                 on_thread(move || context.wait(submission)).await?
             }
         }
     }
 
-    /// Waits until `submission` is done.
+    /// Blocks until `submission` is done.
     fn wait(&self, submission: SubmissionIndex) -> Result<()> {
         let result = self.poll(PollType::Wait { submission_index: Some(submission), timeout: Some(PATIENCE) });
         if self.is_lost() { Err(self.lost(String::new)) } else { result }
     }
 
-    /// `Device::poll`, with its panic as an error: wgpu 30 panics there where the device is lost (backend/wgpu_core.rs,
+    /// `Device::poll`, with its panic turned into an error. wgpu 30 panics there if the device is lost (backend/wgpu_core.rs,
     /// `handle_error_fatal`).
     fn poll(&self, poll: PollType) -> Result<()> {
-        // Unwind safe: nothing of ours is on the stack below but callbacks that send a message, and wgpu's locks do not poison.
+        // Unwind safe: of this crate, the stack below has only callbacks that send a message, and wgpu's locks do not poison.
         match catch_unwind(AssertUnwindSafe(|| self.0.device.poll(poll))) {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(PollError::Timeout)) => Err(self.lost(|| format!("no answer for {} seconds", PATIENCE.as_secs()))),
@@ -434,10 +434,10 @@ impl GpuContext {
     }
 }
 
-/// Whether threads may not wait, as in a browser.
+/// Whether threads must not block, as in a browser.
 pub(crate) const CANNOT_BLOCK: bool = cfg!(target_family = "wasm");
 
-/// What is known of the default context: one that works, or that there is none.
+/// What is known about the default context: one that works, or that there is no adapter.
 fn remembered(global: &Option<Result<GpuContext>>) -> Option<Result<GpuContext>> {
     match global {
         Some(Ok(context)) if !context.is_lost() => Some(Ok(context.clone())),

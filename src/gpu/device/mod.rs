@@ -1,4 +1,4 @@
-//! The device: its adapter, its pipelines, and what is sent to it and back.
+//! The device: its adapter, its pipelines, and the data sent to it and back.
 
 pub mod adapter;
 pub mod context;

@@ -1,16 +1,16 @@
-//! What kernels are told with each dispatch. Their shaders hold the same structs: `Level` in `shared/level.wgsl`, `Params` in the others.
+//! The parameters of each kernel. Their shaders declare the same structs: `Level` in `shared/level.wgsl`, `Params` in the others.
 
 use std::ops::Range;
 
 use bytemuck::Pod;
 
-/// Parameters of a shader: words of 32 bits.
+/// Parameters of a shader, as words of 32 bits.
 pub(crate) trait Parameters: Pod {
     /// The names of the words, in order.
     const FIELDS: &'static [&'static str];
 }
 
-/// Structs of u32, each with the names of its fields.
+/// Defines structs of u32 with the names of their fields.
 macro_rules! parameters {
     ($($(#[$doc:meta])* $name:ident { $($field:ident),+ })+) => {$(
         $(#[$doc])*
@@ -27,7 +27,7 @@ macro_rules! parameters {
 }
 
 parameters! {
-    /// Of `geqrt`, `unmqr` and `gather_reflectors`.
+    /// Parameters of `geqrt`, `unmqr` and `gather_reflectors`.
     Level { rs, cs, lines, cols, col, width, start, group, spacing, rows, block_rows, blocks, t_first, flags }
     PackBand { n, ld, ku, bandwidth, rs, cs, lines }
     UnpackBand { n, ld, ku, bandwidth }
@@ -37,24 +37,25 @@ parameters! {
     SquareBidiagonal { n, ld, ku }
     Bisect { n, steps, first }
     Gemm { rows, cols, inner, a, a_rs, a_cs, x, c, b_rs, b_cs, flags }
-    /// Of `trmm` and `trsm`.
+    /// Parameters of `trmm` and `trsm`.
     Triangle { order, cols, a, a_rs, a_cs, b, b_rs, b_cs, flags }
     Diagonal { n, stride }
     Largest { inner, ld, len, each }
     Scale { inner, from_ld, ld, len }
 }
 
-/// Flags of a [`Level`]: what its blocks stack.
+/// Flags of a [`Level`]: the structure of its stacked blocks.
 pub(crate) const TRIANGLE_ON_TILE: u32 = 1;
 pub(crate) const TRIANGLES: u32 = 2;
-/// Flags of a [`Level`] and of [`ApplyChase`]: conjugates of the reflectors are applied; and the adjoint of their product.
+/// Flags of a [`Level`] and of [`ApplyChase`]: use the conjugates of the reflectors; apply the adjoint of their product.
 pub(crate) const CONJUGATE: u32 = 4;
 pub(crate) const ADJOINT: u32 = 8;
-/// A flag of [`ApplyChase`]: the right reflectors, not the left ones.
+/// Flag of [`ApplyChase`]: apply the right reflectors, not the left ones.
 pub(crate) const RIGHT: u32 = 16;
 
 impl Level {
-    /// For an update of these of the columns right of the panel: all before them count as the panel's, and the matrix ends with them.
+    /// The parameters for a range of the columns right of the panel. All columns before the range count as the panel's, and the matrix ends
+    /// after it.
     pub fn of_columns(self, columns: Range<usize>) -> Level {
         let end = (self.col + self.width) as usize + columns.end;
         Level { cols: (self.cols as usize).min(end) as u32, width: self.width + columns.start as u32, ..self }

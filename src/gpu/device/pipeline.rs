@@ -1,4 +1,4 @@
-//! Shader sources, the constants that are written into them, and the pipelines compiled from both.
+//! Shader sources, the constants written into them, and the pipelines compiled from both.
 
 use std::{
     collections::HashMap,
@@ -28,20 +28,20 @@ use crate::{
     },
 };
 
-/// A shader: its entry point has the file's name; it binds `buffers` storage buffers, then where there are no immediates its
-/// `parameters`, then those of `package::dense` if it imports that.
+/// A shader. Its entry point has the file's name. It binds `buffers` storage buffers, then its `parameters` if there are no immediates,
+/// then the buffers of `package::dense` if it imports that.
 pub(crate) struct Shader {
     pub name: &'static str,
     source: &'static str,
     pub buffers: u32,
     /// Names of its parameters, each a u32.
     parameters: &'static [&'static str],
-    /// A condition that its source is compiled under.
+    /// The condition that its source is assembled under.
     variant: Option<&'static str>,
 }
 
 impl Shader {
-    /// What tells it from all others.
+    /// Identifies the shader among all others.
     pub fn name_and_variant(&self) -> (&'static str, Option<&'static str>) {
         (self.name, self.variant)
     }
@@ -50,7 +50,7 @@ impl Shader {
         4 * self.parameters.len() as u32
     }
 
-    /// Its bindings, with those of a dense matrix in `count` buffers.
+    /// Its bindings, including a dense matrix in `count` buffers.
     fn layout_entries(&self, count: u32, immediates: bool) -> Vec<BindGroupLayoutEntry> {
         let entry = |binding: u32, ty: BufferBindingType, has_dynamic_offset: bool| BindGroupLayoutEntry {
             binding,
@@ -84,7 +84,7 @@ macro_rules! shader {
 }
 
 pub(crate) const GEQRT: Shader = shader!("geqrt", 2, Level);
-/// With the reflectors left in the matrix.
+/// Leaves the reflectors in the matrix.
 pub(crate) const GEQRT_KEPT: Shader = shader!("geqrt", 2, Level, Some("kept"));
 pub(crate) const GATHER_REFLECTORS: Shader = shader!("gather_reflectors", 3, Level);
 pub(crate) const UNMQR: Shader = shader!("unmqr", 2, Level);
@@ -94,7 +94,7 @@ pub(crate) const PACK_BAND: Shader = shader!("pack_band", 1, PackBand);
 pub(crate) const UNPACK_BAND: Shader = shader!("unpack_band", 2, UnpackBand);
 pub(crate) const REPACK_BAND: Shader = shader!("repack_band", 2, RepackBand);
 pub(crate) const CHASE: Shader = shader!("chase", 1, Chase);
-/// With the reflectors kept beside the band.
+/// Keeps the reflectors beside the band.
 pub(crate) const CHASE_KEPT: Shader = shader!("chase", 2, Chase, Some("kept"));
 pub(crate) const APPLY_CHASE: Shader = shader!("apply_chase", 1, ApplyChase);
 pub(crate) const SQUARE_BIDIAGONAL: Shader = shader!("square_bidiagonal", 2, SquareBidiagonal);
@@ -106,7 +106,7 @@ pub(crate) const DIAGONAL: Shader = shader!("diagonal", 2, Diagonal);
 pub(crate) const LARGEST: Shader = shader!("largest", 2, Largest);
 pub(crate) const SCALE: Shader = shader!("scale", 3, Scale);
 
-/// What shaders share.
+/// The modules that shaders import.
 const MODULES: [(&str, &str); 10] = [
     ("pair", include_str!("../../../shaders/shared/pair.wgsl")),
     ("reflector", include_str!("../../../shaders/shared/reflector.wgsl")),
@@ -120,7 +120,7 @@ const MODULES: [(&str, &str); 10] = [
     ("subgroups", include_str!("../../../shaders/shared/subgroups.wgsl")),
 ];
 
-/// A compiled shader with the layout of its bindings.
+/// A compiled shader with its bind group layout.
 #[derive(Clone)]
 pub(crate) struct Pipeline {
     pub compute: ComputePipeline,
@@ -129,25 +129,25 @@ pub(crate) struct Pipeline {
     pub parameters: &'static [&'static str],
 }
 
-/// What a pipeline is compiled from: shader, its variant, number of the matrix's buffers, storage type and constants.
+/// The key of a pipeline: shader, its variant, number of the matrix's buffers, storage type and constants.
 type Key = (&'static str, Option<&'static str>, usize, &'static str, String);
 
-/// The pipelines compiled so far, each in a cell of its own, so that different ones are compiled at the same time.
+/// The pipelines compiled so far. Each has its own cell, so that different pipelines are compiled in parallel.
 #[derive(Default)]
 pub(crate) struct Pipelines {
     cells: Mutex<HashMap<Key, Arc<Mutex<Option<Pipeline>>>>>,
-    /// What earlier processes left, and this one adds to.
+    /// The pipelines of earlier processes, to which this one adds.
     pub(crate) file: Option<PipelineFile>,
 }
 
-/// A pipeline that a call is going to need: shader, constants, and number of the matrix's buffers.
+/// A pipeline that a call will need: shader, constants, and number of the matrix's buffers.
 pub(crate) type Wanted = (&'static Shader, Vec<(&'static str, u32)>, usize);
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `package::tuning`: the constants of a shader for arithmetic in `R`.
+/// The module `package::tuning`: the constants of a shader for arithmetic in `R`.
 fn constants<R: RealElement>(values: &[(&str, u32)]) -> String {
     let mut text = String::new();
     let real = [
@@ -167,7 +167,7 @@ fn constants<R: RealElement>(values: &[(&str, u32)]) -> String {
     text
 }
 
-/// `package::dense`: a matrix in `count` buffers, bound one after the other from `binding` on.
+/// The module `package::dense`: a matrix in `count` buffers, bound in order from `binding` on.
 fn dense(binding: u32, count: usize, entry: &str) -> String {
     let mut text = format!("import package::level::{{Place}};\nimport package::scalar::{{{entry}}};\n");
     for k in 0..count {
@@ -186,16 +186,17 @@ fn dense(binding: u32, count: usize, entry: &str) -> String {
     text
 }
 
-/// What a device has that shaders use where it is there.
+/// The optional features of a device that shaders use.
 #[derive(Clone, Copy, Debug)]
 struct Has {
-    /// Parameters travel as immediates; else they lie in a uniform buffer.
+    /// Parameters are passed as immediates; otherwise in a uniform buffer.
     immediates: bool,
-    /// Threads may read what others of their subgroup hold. (wgpu 30 gives browsers none, where shaders would have to enable them.)
+    /// Threads may read values of other threads in their subgroup. (wgpu 30 has no subgroups in browsers, where shaders would have to
+    /// enable them.)
     subgroups: bool,
 }
 
-/// The shader's WGSL for matrices stored as `S` in `count` buffers, imports resolved and constants written in.
+/// The shader's WGSL for matrices stored as `S` in `count` buffers, with imports resolved and constants written in.
 fn wgsl<S: Number>(shader: &Shader, count: usize, constants: &str, device: Has) -> Result<String> {
     let vectors = shader.variant == Some("vectors");
     let dense = dense(shader.buffers + 1, count, if vectors { "Stored4" } else { "Stored" });
@@ -215,7 +216,7 @@ fn wgsl<S: Number>(shader: &Shader, count: usize, constants: &str, device: Has) 
 }
 
 impl GpuContext {
-    /// Whether parameters travel as immediates; else they lie in a uniform buffer.
+    /// Whether parameters are passed as immediates; otherwise in a uniform buffer.
     pub(crate) fn immediates(&self) -> bool {
         self.device().features().contains(Features::IMMEDIATES) && self.limits().max_immediate_size >= 64
     }
@@ -224,11 +225,12 @@ impl GpuContext {
         Has { immediates: self.immediates(), subgroups: self.device().features().contains(Features::SUBGROUP) }
     }
 
-    /// `shader` with the constants `values`, for matrices stored as `S`, a dense one in `count` buffers (0: it binds none).
+    /// The pipeline of `shader` with the constants `values`, for matrices stored as `S`. A dense matrix has `count` buffers (0: the shader
+    /// binds none).
     pub(crate) fn pipeline<S: Number>(&self, shader: &Shader, values: &[(&str, u32)], count: usize) -> Result<Pipeline> {
         let key = (shader.name, shader.variant, count, S::NAME, constants::<Re<S>>(values));
         let cell = locked(&self.pipelines().cells).entry(key.clone()).or_default().clone();
-        // Compiled under the cell's lock: threads that want the same pipeline wait for the one that makes it.
+        // Compiles under the cell's lock: threads that want the same pipeline wait for the thread that compiles it.
         let mut cell = locked(&cell);
         if let Some(pipeline) = &*cell {
             return Ok(pipeline.clone());
@@ -247,13 +249,13 @@ impl GpuContext {
         Ok(cell.insert(pipeline).clone())
     }
 
-    /// Runs `meanwhile`, and on other threads of the rayon pool compiles what is `wanted` for matrices stored as `S` and not there.
+    /// Runs `meanwhile`, while other threads of the rayon pool compile the missing pipelines of `wanted` for matrices stored as `S`.
     pub(crate) fn prepare<S: Number, R>(&self, wanted: &[Wanted], meanwhile: impl FnOnce() -> R) -> R {
         rayon::in_place_scope(|scope| {
             for (shader, values, count) in wanted {
                 let key = (shader.name, shader.variant, *count, S::NAME, constants::<Re<S>>(values));
                 if !locked(&self.pipelines().cells).contains_key(&key) {
-                    // What fails here fails again, as the call's error, where it is asked for.
+                    // A failure here occurs again where the pipeline is used, and becomes the call's error there.
                     scope.spawn(move |_| drop(self.pipeline::<S>(shader, values, *count)));
                 }
             }
@@ -265,21 +267,27 @@ impl GpuContext {
         let device = self.device();
         let descriptor = ShaderModuleDescriptor { label: Some(shader.name), source: ShaderSource::Wgsl(source.into()) };
         let checks = if self.is_checked() { ShaderRuntimeChecks::checked() } else { ShaderRuntimeChecks::unchecked() };
-        // Without checks a shader must not index out of bounds, loop without end, or divide by zero. The sources are the crate's own
-        // (`include_str!`). Every loop counts up to a bound. Indices, bounds and divisors come from parameters and constants alone, never
-        // from matrix entries. What is checked where, before a dispatch:
-        //   geqrt, unmqr          `Dense::parameters`: the level fits the matrix, V, T, and the workgroup arrays of `Shape`
-        //   pack_band             `GpuKernels::pack_band`: n fits the matrix; the band is made there, of its layout's size
-        //   unpack_band           `GpuKernels::unpacked`: the result is made there, of n columns of bandwidth + 1 entries
-        //   repack_band           `GpuKernels::adopt_band`: the source holds as many; the band is made there
-        //   chase                 `Banded::check`: the step fits the band's layout; `ChaseShape` is made of that layout
-        //   square_bidiagonal, bisect   `GpuKernels::bisect`: squares and bounds are made there, for the band's n
-        //   gemm, trmm, trsm      `GpuTriangular::new`, `check_rows` and `triangle`: shapes fit, rows are within M and B, and at most a base
-        //   diagonal, largest     `GpuMatrix` has room for its lines: `GpuMatrix::from_buffer` checks, the others allocate so
-        //   scale                 `GpuKernels::adopt`: `Lines::check` of the source; the result is made there, of its size
-        // Constants and workgroup arrays come from one `Shape`, `ChaseShape` or `TriangleShape`, checked when it is made.
-        // tests/gpu runs every kernel with the checks on and off and compares.
-        // SAFETY: as said above: the sources are trusted, and their indices, bounds and divisors were checked by the functions named.
+        // Without run-time checks, a shader must not index out of bounds, loop forever or divide by zero. The sources are the crate's own
+        // (`include_str!`). Every loop counts up to a bound. Indices, bounds and divisors depend on parameters and constants alone, never
+        // on matrix entries. These functions check them before a dispatch:
+        //   geqrt, unmqr          `Dense::parameters`: the level fits the matrix, V, T, and the workgroup arrays of `Shape`;
+        //                         `Dense::keep_next`: the level is the next one to be kept
+        //   gather_reflectors     `Dense::applied`: the level is the kept one, and fits the matrix, V and T
+        //   unmqr on C            `Dense::applied`, and `GpuKernels::apply`: the last stacked row is a row of C
+        //   pack_band             `GpuKernels::pack_band`: n fits the matrix; the band is allocated there, with its layout's size
+        //   unpack_band           `GpuKernels::unpacked`: the result is allocated there, with n columns of bandwidth + 1 entries
+        //   repack_band           `GpuKernels::adopt_band`: the source has at least as many entries; the band is allocated there
+        //   chase                 `Banded::check`: the step fits the band's layout, from which `ChaseShape` is made; `Banded::keep_next`
+        //                         allocates n x n entries for reflectors that are kept
+        //   apply_chase           `Banded::kept`: the reflectors are those of the step; `GpuKernels::apply_chase`: C has n rows
+        //   square_bidiagonal, bisect   `GpuKernels::bisect`: squares and bounds are allocated there, for the band's n
+        //   gemm, trmm, trsm      `GpuTriangular::new`, `check_rows` and `triangle`: the shapes match, rows are within M and B, and a
+        //                         triangle has at most the base's order
+        //   diagonal, largest     `DeviceMatrix::from_buffer`: the buffer holds the matrix's lines; `DeviceMatrix::upload` allocates it so
+        //   scale                 `GpuKernels::adopt`: `Lines::check` of the source; the result is allocated there, with its size
+        // Constants and workgroup arrays come from one `Shape`, `ChaseShape` or `TriangleShape`, which is checked when it is made.
+        // tests/gpu runs every kernel with and without the checks and compares.
+        // SAFETY: the sources are trusted, and the functions named above have checked their indices, bounds and divisors.
         let module = unsafe { device.create_shader_module_trusted(descriptor, checks) };
 
         let entries = shader.layout_entries(count, self.immediates());
@@ -304,7 +312,7 @@ impl GpuContext {
         Pipeline { compute, layout, parameters: shader.parameters }
     }
 
-    /// Binds `buffers` in order, the parameters' uniform buffer where there is one, and the buffers of a dense matrix.
+    /// Binds `buffers` in order, then the parameters' uniform buffer if there is one, then the buffers of a dense matrix.
     pub(crate) fn bind(
         &self,
         pipeline: &Pipeline,
@@ -350,18 +358,18 @@ mod tests {
         tile::{band_layout::BandLayout, tuning::Tuning},
     };
 
-    /// A pipeline that the crate makes, with what Rust says of it.
+    /// A pipeline of the crate, with what Rust assumes about it.
     struct Made {
         shader: &'static Shader,
         constants: Vec<(&'static str, u32)>,
-        /// Numbers of a dense matrix's buffers that are looked at; 0: it binds none.
+        /// The numbers of a dense matrix's buffers to test; 0: the shader binds none.
         counts: &'static [usize],
-        /// Threads and bytes of workgroup memory of a workgroup.
+        /// Threads of a workgroup, and bytes of its workgroup memory.
         threads: usize,
         bytes: usize,
     }
 
-    /// All shaders, and all variants, as they are compiled for matrices stored as `S`.
+    /// All shaders and variants, as compiled for matrices stored as `S`.
     fn all<S: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
         let shape = Shape::new::<S>(bounds, tuning).unwrap();
         let layout = BandLayout::new(1000, tuning.tile_size, tuning.tile_width);
@@ -403,7 +411,7 @@ mod tests {
     const BOUNDS: Bounds<'_> =
         Bounds { name: "WebGPU", threads: 256, bytes: 16 << 10, workgroups: 65535, software: false, fast_memory: false };
 
-    /// The parsed WGSL, valid with no more of a device than it `has` and than `S` needs.
+    /// Parses the WGSL and validates it with no more capabilities than the device `has` and `S` needs.
     fn parse<S: Number>(source: &str, has: Has) -> (Module, ModuleInfo) {
         let module = front::wgsl::parse_str(source).unwrap_or_else(|e| panic!("{}", e.emit_to_string(source)));
         let mut capabilities = Capabilities::empty();
@@ -426,8 +434,8 @@ mod tests {
         };
     }
 
-    /// Every shader resolves, for every storage type, both ways of passing parameters, with subgroups and without, and matrices in one buffer
-    /// or several, to valid WGSL with one entry point.
+    /// Every shader resolves to valid WGSL with one entry point: for every storage type, both ways of passing parameters, with and without
+    /// subgroups, and for matrices in one buffer or several.
     #[test]
     fn sources_resolve() {
         fn resolve<S: Number>() {
@@ -449,7 +457,7 @@ mod tests {
         for_all_types!(resolve);
     }
 
-    /// That the WGSL of a pipeline has the entry point, threads, workgroup memory, bindings and parameters that Rust says it has.
+    /// Checks that the WGSL of a pipeline has the entry point, threads, workgroup memory, bindings and parameters that Rust assumes.
     fn check<S: Number>(made: &Made, count: usize, has: Has) {
         let Made { shader, threads, bytes, .. } = *made;
         let what = format!("{} {:?} for {} in {count} buffers, {has:?}", shader.name, shader.variant, S::NAME);
@@ -479,7 +487,7 @@ mod tests {
             assert!(!info.get_entry_point(0)[handle].is_empty(), "{what}: {variable:?} is not used");
         }
 
-        // `trsm` needs less than `trmm`, which `TriangleShape` counts, and `geqrt` less where there are no subgroups.
+        // `TriangleShape` counts the bytes of `trmm`; `trsm` needs fewer. `geqrt` needs fewer without subgroups.
         assert!(workgroup_bytes <= bytes, "{what}: {workgroup_bytes} bytes of workgroup memory, not {bytes}");
         if shader.name != TRSM.name && (shader.name != GEQRT.name || has.subgroups) {
             assert_eq!(workgroup_bytes, bytes, "{what}: bytes of workgroup memory");
@@ -506,8 +514,8 @@ mod tests {
         assert_eq!(*span, shader.parameter_bytes(), "{what}: bytes of parameters");
     }
 
-    /// Rust and WGSL agree on every pipeline: all shaders and variants, storage types, ways of passing parameters, numbers of buffers, and
-    /// sizes for small and large devices and matrices, and for odd hyperparameters.
+    /// Rust and WGSL agree on every pipeline: for all shaders and variants, storage types, ways of passing parameters and numbers of
+    /// buffers; for sizes of small and large devices and matrices, and odd hyperparameters.
     #[test]
     fn rust_and_wgsl_agree() {
         fn agree<S: Number>() {
@@ -520,7 +528,7 @@ mod tests {
             for (k, (bounds, tuning)) in sizes.enumerate() {
                 for made in all::<S>(bounds, &tuning) {
                     check::<S>(&made, made.counts[0], Has { immediates: true, subgroups: true });
-                    // What else a pipeline depends on makes no difference to its sizes.
+                    // The sizes do not depend on these properties, which are therefore varied only once.
                     for &count in made.counts.iter().filter(|_| k == 0) {
                         for (immediates, subgroups) in [(false, false), (false, true), (true, false), (true, true)] {
                             check::<S>(&made, count, Has { immediates, subgroups });
@@ -532,7 +540,7 @@ mod tests {
         for_all_types!(agree);
     }
 
-    /// [`check`] finds a shader that says something else than Rust.
+    /// [`check`] detects a shader that disagrees with Rust.
     #[test]
     fn disagreements_are_found() {
         for (name, these, others, found) in [
@@ -566,7 +574,7 @@ mod tests {
         }
     }
 
-    /// Every shader there is is looked at here.
+    /// The tests above cover every shader file.
     #[test]
     fn all_shaders_are_tested() {
         let names = |directory: &str| -> BTreeSet<String> {
@@ -579,7 +587,7 @@ mod tests {
         assert_eq!(names("/shared"), MODULES.iter().map(|(name, _)| (*name).to_owned()).collect());
     }
 
-    /// Names on import lists, which the preprocessor leaves to readers, are declared in the module and used where it is imported.
+    /// Names in import lists are declared in the module and used by the importer. (The preprocessor ignores these lists.)
     #[test]
     fn imports_are_declared_and_used() {
         const DECLARE: [&str; 9] =
@@ -600,7 +608,7 @@ mod tests {
                 let declared = modules.iter().find(|(name, _)| *name == module).map(|(_, source)| words(source));
                 for name in words(rest.split_once('}').unwrap().0) {
                     assert!(all.iter().filter(|word| **word == name).count() > 1, "{importer} does not use {module}::{name}");
-                    // The constants of `tuning` are those that each shader wants.
+                    // `tuning` is generated with the constants of each shader, so its names are not checked.
                     let Some(declared) = &declared else { continue };
                     let found = declared.windows(2).any(|pair| DECLARE.contains(&&*pair[0]) && pair[1] == name);
                     assert!(found, "{importer} imports {module}::{name}, which is not there");

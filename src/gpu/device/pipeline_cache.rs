@@ -1,4 +1,4 @@
-//! The driver's compiled pipelines in a file, from process to process.
+//! The driver's pipeline cache, kept in a file from process to process.
 
 use std::{
     fs, io,
@@ -10,21 +10,21 @@ use wgpu::{Features, PipelineCache, PipelineCacheDescriptor, util::pipeline_cach
 
 use crate::{base::error::Result, gpu::device::context::GpuContext};
 
-/// A pipeline cache that is kept in a file.
+/// A pipeline cache with its file.
 pub(crate) struct PipelineFile {
     pub(crate) cache: PipelineCache,
     path: PathBuf,
-    /// Whether pipelines were made since it was last written, or could not be.
+    /// Whether pipelines were compiled since the last write, or could not be written.
     new: AtomicBool,
-    /// Whether it could not be written.
+    /// Whether the last write failed.
     failed: AtomicBool,
 }
 
-/// First bytes of a file. Its version changes with the header, not with wgpu, whose data has a version of its own.
+/// The first bytes of a file. Its version is that of the header; wgpu's data has a version of its own.
 const MAGIC: [u8; 16] = *b"svdvals-gpu PC 1";
-/// Bytes before the data: `MAGIC`, and the data's length and checksum.
+/// Bytes before the data: `MAGIC`, then the data's length and checksum.
 const HEADER: usize = MAGIC.len() + 16;
-/// Longest file that is read.
+/// Maximum length of a file that is read.
 const MOST_BYTES: u64 = 256 << 20;
 
 /// FNV-1a (Fowler, Noll, Vo), 64 bits.
@@ -40,7 +40,7 @@ fn header(data: &[u8]) -> [u8; HEADER] {
     header
 }
 
-/// The data of the file, if it is one that [`write`] wrote, whole; None if there is no file.
+/// The data of a complete file that [`write`] wrote; None if there is no file.
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -57,7 +57,7 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(data))
 }
 
-/// Replaces the file in one step: who reads it sees the old or the new one, whole.
+/// Replaces the file atomically: readers see the complete old or the complete new one.
 fn write(path: &Path, data: &[u8]) -> io::Result<()> {
     static FILES: AtomicU64 = AtomicU64::new(0);
     let unique = format!("{}-{}.tmp", std::process::id(), FILES.fetch_add(1, Ordering::Relaxed));
@@ -73,7 +73,7 @@ fn write(path: &Path, data: &[u8]) -> io::Result<()> {
 }
 
 impl PipelineFile {
-    /// The cache of `context`'s device in `directory`. None where the device has no pipeline caches.
+    /// The cache of `context`'s device in `directory`; None if the device has no pipeline caches.
     pub(crate) fn open(context: &GpuContext, directory: &Path) -> Option<PipelineFile> {
         let name = pipeline_cache_key(context.adapter_info());
         let (true, Some(name)) = (context.device().features().contains(Features::PIPELINE_CACHE), name) else {
@@ -85,7 +85,7 @@ impl PipelineFile {
             log::warn!("svdvals-gpu: {} is not used: {error}", path.display());
             None
         });
-        // Data of another device, driver or wgpu is refused with an error or left aside; then the cache starts empty.
+        // Data of another device, driver or wgpu is an error or ignored; then the cache starts empty.
         let made = Self::create(context, data.as_deref()).or_else(|error| {
             log::warn!("svdvals-gpu: {} is not used: {error}", path.display());
             Self::create(context, None)
@@ -102,20 +102,20 @@ impl PipelineFile {
     fn create(context: &GpuContext, data: Option<&[u8]>) -> Result<PipelineCache> {
         context.scoped("a pipeline cache", || {
             let descriptor = PipelineCacheDescriptor { label: Some("svdvals-gpu"), data, fallback: true };
-            // `data` must come from `PipelineCache::get_data`. It does: `read` gives nothing but what `write` wrote whole, by magic,
-            // length and checksum, and `store_new` writes nothing else; `AdapterChoice::pipeline_cache` asks for a directory that nobody
-            // else forges files in. wgpu compares adapter, driver and its own version before the driver sees the rest.
-            // SAFETY: as said above: the data, if any, is what `get_data` returned to an earlier `store_new`.
+            // `data` must come from `PipelineCache::get_data`. `read` returns only what `write` has written completely, by magic, length
+            // and checksum, and `store_new` writes only what `get_data` returned. `AdapterChoice::pipeline_cache` requires that nobody else
+            // can write to the directory. wgpu compares adapter, driver and its own version before the driver sees the rest.
+            // SAFETY: by the argument above, the data, if any, is what `get_data` returned to an earlier `store_new`.
             Ok(unsafe { context.device().create_pipeline_cache(&descriptor) })
         })
     }
 
-    /// That the file has to be written anew.
+    /// Notes that the file has to be rewritten.
     pub(crate) fn note_new(&self) {
         self.new.store(true, Ordering::Release);
     }
 
-    /// Writes the file at the end of a call, if the call made pipelines.
+    /// Writes the file at the end of a call, if the call compiled pipelines.
     pub(crate) fn store_new(&self) {
         if self.new.swap(false, Ordering::AcqRel) {
             let data = self.cache.get_data().ok_or_else(|| io::Error::other("the driver gives no data"));
@@ -129,9 +129,9 @@ impl PipelineFile {
 }
 
 impl GpuContext {
-    /// Writes the pipelines made so far into the file of [`AdapterChoice::pipeline_cache`](crate::AdapterChoice::pipeline_cache), if they are
-    /// not there, as every call does at its end. Returns the file's path, or None where the context has none or it cannot be written; the
-    /// log says why.
+    /// Writes the pipelines compiled so far into the file of [`AdapterChoice::pipeline_cache`](crate::AdapterChoice::pipeline_cache), if
+    /// they are not there already. Every call does this at its end. Returns the file's path, or None if the context has no file or it
+    /// cannot be written; the log says why.
     ///
     /// ```
     /// use svdvals_gpu::{AdapterChoice, GpuContext};
@@ -154,7 +154,7 @@ impl GpuContext {
 mod tests {
     use super::*;
 
-    /// What was written is read; whatever has a byte changed, cut or added is refused; no file is no error.
+    /// A written file is read back. A file with a changed, missing or additional byte is rejected. A missing file is no error.
     #[test]
     fn files_are_whole_or_refused() {
         let directory = std::env::temp_dir().join(format!("svdvals-gpu-{}", std::process::id()));

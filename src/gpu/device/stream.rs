@@ -1,4 +1,4 @@
-//! Dispatches, gathered into submissions; data to the device and back.
+//! Dispatches, batched into submissions; data to the device and back.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -31,22 +31,22 @@ use crate::{
     },
 };
 
-/// Most dispatches in a submission.
+/// Maximum number of dispatches in a submission.
 const DISPATCHES: usize = 1024;
-/// [`SUBMISSION_FLOPS`] on a software adapter.
+/// [`SUBMISSION_FLOPS`] for a software adapter.
 const FLOPS_SOFTWARE: u64 = 2_000_000_000;
-/// Submissions of a call that may wait on the device; with more, the host waits. Enough that the device never does, and few: the queue is
-/// first come, first served, so that this is what a small call waits for behind a large one.
+/// Maximum number of a call's submissions that wait on the device; with more, the host waits. They suffice to keep the device busy. They
+/// are few because the device runs submissions in order: a small call waits for these of each large call.
 const IN_FLIGHT: usize = 3;
-/// Bytes sent or read back at a time.
+/// Bytes uploaded or read back at a time.
 const CHUNK_BYTES: u64 = 16 << 20;
-/// Bytes scaled on the host at a time, before they are copied to memory that the device sees.
+/// Bytes scaled on the host at a time, before they are copied to staging memory.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Most parameters that a kernel takes; with room to spare they fit 64 bytes.
+/// Maximum number of parameters of a kernel. They fit in 64 bytes.
 const WORDS: usize = 14;
 
-/// A kernel's parameters, whichever it has.
+/// The parameters of any kernel.
 #[derive(Clone, Copy)]
 struct Words {
     words: [u32; WORDS],
@@ -77,20 +77,21 @@ struct Dispatch {
 #[derive(Clone, Default)]
 pub(crate) struct Manner {
     pub waits: Waits,
-    /// Whether each kernel is timed on the device, where it can do that.
+    /// Whether the device times each kernel, if it can.
     pub timed: bool,
-    /// Whether stage 3 is the device's, of a call that comes to it.
+    /// Whether stage 3 runs on the device. None for a call that does not run it.
     pub stage3_on_device: Option<bool>,
     pub watch: Watch,
 }
 
-/// What one call asks of the device, in order.
+/// The commands of one call, in order.
 ///
-/// A call that [blocks](Waits::Blocking) submits its dispatches as they come, and waits where too many are under way. One that must not
-/// block notes them; whoever awaits [`finish`](Self::finish) or a read-back submits them, and is woken when there is room for more.
+/// A call that [blocks](Waits::Blocking) submits its dispatches as they come, and waits while too many submissions are in flight. A call
+/// that must not block queues its dispatches. Awaiting [`finish`](Self::finish) or a read-back submits them, and wakes the task when there
+/// is room for more.
 pub(crate) struct Stream {
     context: GpuContext,
-    /// Parameters of a submission's dispatches, one slot each, where the device has no immediates.
+    /// Parameters of a submission's dispatches, one slot each, if the device has no immediates.
     uniforms: Option<Buffer>,
     slot_bytes: usize,
     timer: Option<Timer>,
@@ -101,7 +102,7 @@ pub(crate) struct Stream {
 #[derive(Default)]
 struct State {
     pending: VecDeque<Dispatch>,
-    /// Of those.
+    /// The flops of the pending dispatches.
     flops: u64,
     /// Submissions that may not be done yet, with their flops.
     in_flight: VecDeque<(SubmissionIndex, u64)>,
@@ -110,7 +111,7 @@ struct State {
 }
 
 impl State {
-    /// Takes the dispatches of the next submission: of at most `most` flops, if there are several.
+    /// Removes the dispatches of the next submission from the queue. They have at most `most` flops, unless a single one has more.
     fn next(&mut self, most: u64) -> Vec<Dispatch> {
         let (mut count, mut flops) = (0, 0);
         for dispatch in self.pending.iter().take(DISPATCHES) {
@@ -125,12 +126,12 @@ impl State {
 }
 
 impl Stream {
-    /// For a call that blocks.
+    /// A stream for a call that blocks.
     pub fn new(context: &GpuContext) -> Result<Self> {
         Self::running(context, Manner::default())
     }
 
-    /// For a call that runs as `manner` says.
+    /// A stream for a call that runs as `manner` says.
     pub fn running(context: &GpuContext, manner: Manner) -> Result<Self> {
         context.may_wait(manner.waits)?;
         let slot_bytes = (context.limits().min_uniform_buffer_offset_alignment as usize).max(4 * WORDS).next_power_of_two();
@@ -152,7 +153,7 @@ impl Stream {
         self.state().counts
     }
 
-    /// Seconds that each kernel took so far, where kernels are timed.
+    /// Seconds of each kernel so far, if kernels are timed.
     pub fn kernel_seconds(&self) -> Vec<(Kernel, f64)> {
         self.state().kernel_seconds.iter().map(|(&kernel, &seconds)| (kernel, seconds)).collect()
     }
@@ -166,8 +167,8 @@ impl Stream {
         self.context.scoped("a bind group", || Ok(self.context.bind(pipeline, buffers, self.uniforms.as_ref(), dense)))
     }
 
-    /// Appends one dispatch of `grid` workgroups, with the pipeline's parameters. Each dimension of the grid must be within the device's
-    /// limit (see [`fold`](Self::fold)); an empty grid is nothing to do.
+    /// Appends one dispatch of `grid` workgroups with the pipeline's parameters. Each dimension of the grid must be within the device's
+    /// limit (see [`fold`](Self::fold)). An empty grid dispatches nothing.
     pub fn dispatch<P: Parameters>(
         &self,
         pipeline: &Pipeline,
@@ -196,17 +197,17 @@ impl Stream {
         Ok(())
     }
 
-    /// Most estimated flops that a submission should have, and so a dispatch that can be made in several.
+    /// Target for the flops of a submission. A dispatch that has more is split if possible.
     pub fn most_flops(&self) -> u64 {
         if self.context.is_software() { FLOPS_SOFTWARE } else { SUBMISSION_FLOPS }
     }
 
-    /// Most workgroups of a grid in one dimension.
+    /// Maximum number of workgroups in one dimension of a grid.
     pub fn most_workgroups(&self) -> usize {
         self.context.limits().max_compute_workgroups_per_dimension as usize
     }
 
-    /// Makes these bytes of a buffer zero, after what was asked for before.
+    /// Zeroes these byte ranges of a buffer, after all earlier commands.
     pub fn clear(&self, target: &Buffer, bytes: impl Iterator<Item = Range<u64>>) -> Result<()> {
         block_on(self.run_all())?;
         let index = self.context.scoped("clearing a buffer", || {
@@ -217,7 +218,8 @@ impl Stream {
         block_on(self.submitted(index, 0))
     }
 
-    /// `count` workgroups as two dimensions of a grid, each within the device's limit. The last may reach beyond `count`.
+    /// A two-dimensional grid of at least `count` workgroups, each dimension within the device's limit. The last row may extend beyond
+    /// `count`.
     pub fn fold(&self, count: usize) -> Result<[u32; 2]> {
         let limit = self.context.limits().max_compute_workgroups_per_dimension as usize;
         let rows = count.div_ceil(limit.max(1)).max(1);
@@ -270,13 +272,13 @@ impl Stream {
         Ok(index)
     }
 
-    /// One pass, or where kernels are timed one for each run of dispatches of a kernel.
+    /// One pass, or, if kernels are timed, one for each run of dispatches of the same kernel.
     fn passes<'a>(&self, dispatches: &'a [Dispatch]) -> impl Iterator<Item = &'a [Dispatch]> + use<'a> {
         let timed = self.timer.is_some();
         dispatches.chunk_by(move |a, b| !timed || a.kernel == b.kernel)
     }
 
-    /// Submits `dispatches`; done when there is room for more.
+    /// Submits `dispatches`. Completes when there is room for more.
     async fn run(&self, dispatches: Vec<Dispatch>) -> Result<()> {
         self.manner.watch.check()?;
         let index = self.submit(&dispatches)?;
@@ -294,7 +296,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Submits all that is pending.
+    /// Submits all pending dispatches.
     async fn run_all(&self) -> Result<()> {
         loop {
             let dispatches = self.state().next(self.most_flops());
@@ -305,7 +307,7 @@ impl Stream {
         }
     }
 
-    /// Counts a submission; done when not too many are under way.
+    /// Registers a submission. Completes when few enough are in flight.
     async fn submitted(&self, index: SubmissionIndex, flops: u64) -> Result<()> {
         let oldest = {
             let state = &mut *self.state();
@@ -322,7 +324,7 @@ impl Stream {
         }
     }
 
-    /// Submits what is pending; done when all is.
+    /// Submits all pending dispatches. Completes when all submissions are done.
     pub async fn finish(&self) -> Result<()> {
         self.run_all().await?;
         let in_flight = std::mem::take(&mut self.state().in_flight);
@@ -333,9 +335,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Fills a new buffer's first `len` elements: `fill(at, piece)` writes those from `at` on. A call that must not block has staging
-    /// memory for all of them at once. (Copies are whole words of four bytes, so
-    /// that an odd number of f16 is followed by a zero.)
+    /// Fills the first `len` elements of a new buffer: `fill(at, piece)` writes those from `at` on. A call that must not block allocates
+    /// staging memory for all of them at once. (Copies are whole words of four bytes, so an odd number of f16 is followed by a zero.)
     pub fn upload<T: Pod>(&self, target: &Buffer, len: usize, mut fill: impl FnMut(usize, &mut [T])) -> Result<()> {
         let size = size_of::<T>();
         let chunk = CHUNK_BYTES as usize / size;
@@ -345,7 +346,7 @@ impl Stream {
                 let count = chunk.min(len - start);
                 let bytes = BufferSize::new(whole_words(count * size));
                 let view = bytes.and_then(|bytes| self.context.queue().write_buffer_with(target, (start * size) as u64, bytes));
-                // Where there is no staging memory, the scope's out-of-memory error comes before this one.
+                // If there is no staging memory, the scope's out-of-memory error takes precedence over this one.
                 let mut view = view.ok_or_else(|| SvdError::DeviceLost { reason: "it takes no uploads".into() })?;
                 for at in (0..count).step_by(piece.len()) {
                     let piece = &mut piece[..(count - at).min(PIECE_BYTES / size)];
@@ -368,7 +369,7 @@ impl Stream {
         Ok(())
     }
 
-    /// What `copy` copies to the first `bytes` bytes of `staging`, seen by `read` once it is there.
+    /// What `read` makes of the first `bytes` bytes of `staging`, after `copy` has copied them there.
     async fn copied<R>(
         &self,
         staging: &Buffer,
@@ -382,7 +383,7 @@ impl Stream {
             copy(&mut encoder);
             let index = self.context.queue().submit([encoder.finish()]);
             staging.slice(..bytes).map_async(MapMode::Read, move |mapped| {
-                // Nobody listens after an error elsewhere.
+                // There is no receiver any more after an error elsewhere.
                 let _ = tell.send(mapped);
             });
             Ok(index)
@@ -409,7 +410,7 @@ impl Stream {
         block_on(self.read_back(source, len))
     }
 
-    /// The first `len` elements of `source`, once all that was asked for before is done.
+    /// The first `len` elements of `source`, after all earlier commands.
     pub async fn read_back<T: Pod + Send>(&self, source: &Buffer, len: usize) -> Result<Vec<T>> {
         let size = size_of::<T>();
         let chunk = (CHUNK_BYTES as usize / size).min(len);
@@ -439,7 +440,7 @@ impl Stream {
 }
 
 impl Drop for Stream {
-    /// At the end of a call, what it compiled is kept for the next process.
+    /// At the end of a call, stores the pipelines that it compiled for the next process.
     fn drop(&mut self) {
         if let Some(file) = &self.context.pipelines().file {
             file.store_new();
@@ -447,16 +448,16 @@ impl Drop for Stream {
     }
 }
 
-/// Bytes in whole words of four: what copies are made of.
+/// Rounds up to words of four bytes, the unit of copies.
 fn whole_words(bytes: usize) -> u64 {
     bytes.next_multiple_of(4) as u64
 }
 
-/// A new buffer. Its size is checked against the device's limits before it is allocated.
+/// Allocates a buffer, after checking its size against the device's limits.
 pub(crate) fn buffer(context: &GpuContext, what: &'static str, bytes: u64, usage: BufferUsages) -> Result<Buffer> {
     let available =
         if usage.contains(BufferUsages::STORAGE) { context.max_buffer_bytes() } else { context.limits().max_buffer_size };
-    // A binding may not be empty.
+    // A binding must not be empty.
     let size = bytes.max(16).checked_next_multiple_of(16).unwrap_or(u64::MAX);
     if size > available {
         return Err(SvdError::TooLarge { what, needed: bytes, available, adapter: context.adapter_name().to_owned() });

@@ -1,4 +1,4 @@
-//! The preprocessor of the shaders: imports and conditions, in the syntax of WESL, an extension of WGSL.
+//! The shader preprocessor: imports and conditions in the syntax of WESL, an extension of WGSL.
 //!
 //! | in a source | what it does |
 //! | --- | --- |
@@ -6,29 +6,28 @@
 //! | `@if(name) ITEM`, `@if(!name) ITEM` | keeps ITEM if the condition holds (does not hold) |
 //! | `@else ITEM` | directly after the item of an `@if`: keeps ITEM if that one is dropped |
 //!
-//! An ITEM is a declaration, an import, `enable`, a statement, a block in braces, or one entry of a list in parentheses (a parameter with
-//! its attributes). Imports and `enable` stand outside all brackets. The result starts with what is enabled.
+//! An ITEM is a declaration, an import, an `enable`, a statement, a block in braces, or one entry of a list in parentheses (a parameter
+//! with its attributes). Imports and `enable` must be outside all brackets. The result starts with the `enable` directives.
 //!
-//! Modules share one scope: their declarations must have different names. All of a module is included; the list of an import is for
-//! readers. Comments are dropped. Whether a source is malformed does not depend on the conditions' values.
+//! Modules share one scope, so their declarations must have different names. An import includes the whole module; its list is for readers.
+//! Comments are dropped. Malformed source is an error whatever the values of the conditions.
 
 use std::fmt::Display;
 
-/// Errors say what is malformed, in which module and line.
+/// Errors say what is malformed, with the module and the line.
 type Result<T> = std::result::Result<T, String>;
 
 /// A module's name and source.
 pub(crate) type Module<'a> = (&'a str, &'a str);
 
-/// The text of `root`, after that of every module that it imports, directly or through others. A source names no other conditions than
-/// these.
+/// The text of `root`, after that of every module that it imports, directly or indirectly. Sources may use only these conditions.
 pub(crate) fn assemble(root: Module<'_>, modules: &[Module<'_>], conditions: &[(&str, bool)]) -> Result<String> {
     let mut assembly = Assembly { modules, conditions, included: vec![root.0], enabled: String::new(), text: String::new() };
     assembly.include(root)?;
     Ok(assembly.enabled + &assembly.text)
 }
 
-/// A word (letters, digits, `_`) or another character, with the white space before it from the last line break on.
+/// A word (letters, digits, `_`) or another character, with the white space before it, from the last line break on.
 #[derive(Clone, Copy)]
 struct Token<'a> {
     module: &'a str,
@@ -43,7 +42,7 @@ impl Token<'_> {
     }
 }
 
-/// The tokens of a module, without its comments.
+/// The tokens of a module, without comments.
 fn tokens<'a>((module, source): Module<'a>) -> Result<Vec<Token<'a>>> {
     let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
     let (mut tokens, mut rest, mut line) = (Vec::new(), source, 1);
@@ -66,12 +65,12 @@ fn tokens<'a>((module, source): Module<'a>) -> Result<Vec<Token<'a>>> {
     }
 }
 
-/// Whether the first two tokens are `@` and this word.
+/// Whether the first two tokens are `@` and `word`.
 fn is_attribute(tokens: &[Token<'_>], word: &str) -> bool {
     matches!(tokens, [at, name, ..] if at.text == "@" && name.text == word)
 }
 
-/// What stands around a token.
+/// The innermost bracket around a token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
     /// No bracket.
@@ -82,7 +81,7 @@ enum Scope {
     List,
 }
 
-/// Length of the item that `tokens` start with; None if there is none, or if it has no end.
+/// Length of the item at the start of `tokens`; None if there is no item or it has no end.
 fn item_len(tokens: &[Token<'_>], scope: Scope) -> Option<usize> {
     let list = scope == Scope::List;
     let mut depth = 0usize;
@@ -92,13 +91,13 @@ fn item_len(tokens: &[Token<'_>], scope: Scope) -> Option<usize> {
             "," if list && depth == 0 => return Some(at + 1),
             ";" if !list && depth == 0 => return Some(at + 1),
             "(" | "[" | "{" => depth += 1,
-            // Of a parameter's type: array<f32, 4>.
+            // In a parameter's type: array<f32, 4>.
             "<" if list => depth += 1,
             ")" | "]" => depth -= 1,
             ">" if list => depth = depth.saturating_sub(1),
             "}" => {
                 depth -= 1;
-                // An item goes on with `else`, and may end with a semicolon after the brace.
+                // An item continues with `else`, and may end with a semicolon after the brace.
                 let goes_on = tokens.get(at + 1).is_some_and(|next| matches!(next.text, "else" | ";"));
                 if !list && depth == 0 && !goes_on {
                     return Some(at + 1);
@@ -113,14 +112,14 @@ fn item_len(tokens: &[Token<'_>], scope: Scope) -> Option<usize> {
 struct Assembly<'a> {
     modules: &'a [Module<'a>],
     conditions: &'a [(&'a str, bool)],
-    /// Modules whose text is in `text`, or is being read.
+    /// Modules whose text is in `text`, or is being assembled.
     included: Vec<&'a str>,
     enabled: String,
     text: String,
 }
 
 impl<'a> Assembly<'a> {
-    /// Appends a module to the text, after what it imports.
+    /// Appends a module to the text, after its imports.
     fn include(&mut self, module: Module<'a>) -> Result<()> {
         let mut own = String::new();
         self.expand(&tokens(module)?, Scope::Module, true, &mut own)?;
@@ -129,7 +128,7 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// Appends tokens to `own` if they are to be kept, and includes what they import.
+    /// Expands tokens. If `keep`, appends the result to `own` and includes what they import.
     fn expand(&mut self, tokens: &[Token<'a>], scope: Scope, keep: bool, own: &mut String) -> Result<()> {
         let mut open: Vec<&Token<'_>> = Vec::new();
         let mut at = 0;
@@ -172,7 +171,7 @@ impl<'a> Assembly<'a> {
         open.last().map_or(Ok(()), |bracket| bracket.malformed(format!("`{}` is not closed", bracket.text)))
     }
 
-    /// Expands the item at `start`, the attribute before it left out; where it ends.
+    /// Expands the item at `start`, without the attribute before it. Returns the index of its end.
     fn item(&mut self, tokens: &[Token<'a>], start: usize, scope: Scope, keep: bool, own: &mut String) -> Result<usize> {
         let rest = &tokens[start..];
         let attribute = &tokens[start - 1];
@@ -184,7 +183,7 @@ impl<'a> Assembly<'a> {
         Ok(start + len)
     }
 
-    /// Whether the condition of `@if(name)` or `@if(!name)` holds, and the number of its tokens.
+    /// Whether the condition of `@if(name)` or `@if(!name)` holds, and its number of tokens.
     fn condition(&self, tokens: &[Token<'a>]) -> Result<(bool, usize)> {
         let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
         let negated = text(3) == "!";
@@ -198,7 +197,7 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// `enable ...;` or `import package::module::{...};`
+    /// Handles `enable ...;` or `import package::module::{...};`.
     fn directive(&mut self, tokens: &[Token<'a>], keep: bool) -> Result<()> {
         let texts: Vec<&'a str> = tokens.iter().map(|token| token.text).collect();
         let name = match texts[..] {
@@ -229,7 +228,7 @@ mod tests {
 
     const CONDITIONS: [(&str, bool); 2] = [("yes", true), ("no", false)];
 
-    /// What becomes of `source`, its words separated by single spaces.
+    /// The result for `source`, with its words separated by single spaces.
     fn expanded(source: &str) -> Result<String> {
         let modules = [
             ("one", "import package::two::{y};\nconst x = y;"),
@@ -245,7 +244,7 @@ mod tests {
         expanded(source).unwrap_err()
     }
 
-    /// A module is included once, before what imports it, whatever imports what; directives come first.
+    /// A module is included once, before the modules that import it, in any order of imports. Directives come first.
     #[test]
     fn imports() {
         let all = "enable f16; enable subgroups; const y = 1; const x = y; const z = y; const w = x + z;";
@@ -258,7 +257,7 @@ mod tests {
         );
     }
 
-    /// The items that a condition may stand before, and where they end.
+    /// The items that a condition may precede, and where they end.
     #[test]
     fn items() {
         for (source, text) in [
@@ -286,7 +285,7 @@ mod tests {
         }
     }
 
-    /// Comments do not count, whatever they contain, and lines stay apart.
+    /// Comments have no effect, whatever they contain, and lines stay separate.
     #[test]
     fn comments() {
         let source = "// { @if(unknown) import ( \n@if(yes) // @else }\nfn f() { // }\n    g(); /// ]\n}\n// end {";
@@ -331,7 +330,7 @@ mod tests {
         }
     }
 
-    /// Whatever follows whatever: a text or an error, no panic.
+    /// Any sequence of tokens gives a text or an error, and never a panic.
     #[test]
     fn no_panic() {
         let pieces = [

@@ -1,4 +1,4 @@
-//! The device's own clock, read before and after each run of dispatches of one kernel.
+//! GPU timestamps before and after each run of dispatches of one kernel.
 
 use wgpu::{
     Buffer, BufferUsages, CommandEncoder, ComputePassTimestampWrites, Features, QuerySet, QuerySetDescriptor, QueryType, Queue,
@@ -9,19 +9,19 @@ use crate::{
     gpu::device::{context::GpuContext, stream::buffer},
 };
 
-/// Bytes of a time stamp.
+/// Bytes of a timestamp.
 const STAMP: usize = 8;
 
-/// Time stamps for a submission's passes.
+/// Timestamps of a submission's passes.
 pub(crate) struct Timer {
     stamps: QuerySet,
     resolved: Buffer,
-    /// What the stamps are read back through.
+    /// The buffer that timestamps are read back from.
     pub staging: Buffer,
 }
 
 impl Timer {
-    /// For at most `passes` passes a submission; None where the device takes no time stamps.
+    /// A timer for at most `passes` passes in a submission; None if the device has no timestamps.
     pub fn new(context: &GpuContext, passes: usize) -> Result<Option<Timer>> {
         if !context.device().features().contains(Features::TIMESTAMP_QUERY) {
             return Ok(None);
@@ -35,7 +35,7 @@ impl Timer {
         }))
     }
 
-    /// The stamps of pass `k`.
+    /// The timestamps of pass `k`.
     pub fn writes(&self, k: usize) -> ComputePassTimestampWrites<'_> {
         ComputePassTimestampWrites {
             query_set: &self.stamps,
@@ -44,18 +44,18 @@ impl Timer {
         }
     }
 
-    /// Bytes of the stamps of `passes` passes.
+    /// Bytes of the timestamps of `passes` passes.
     pub fn bytes(&self, passes: usize) -> u64 {
         (2 * passes * STAMP) as u64
     }
 
-    /// Copies the stamps of `passes` passes to the staging buffer.
+    /// Copies the timestamps of `passes` passes to the staging buffer.
     pub fn resolve(&self, encoder: &mut CommandEncoder, passes: usize) {
         encoder.resolve_query_set(&self.stamps, 0..2 * passes as u32, &self.resolved, 0);
         encoder.copy_buffer_to_buffer(&self.resolved, 0, &self.staging, 0, self.bytes(passes));
     }
 
-    /// Seconds of each pass, from what was read back.
+    /// Seconds of each pass, from the timestamps read back.
     pub fn seconds(&self, queue: &Queue, stamps: &[u8]) -> Vec<f64> {
         let tick = f64::from(queue.get_timestamp_period()) * 1e-9;
         let stamps: Vec<u64> = stamps.chunks_exact(STAMP).map(bytemuck::pod_read_unaligned).collect();

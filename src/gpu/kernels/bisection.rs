@@ -1,4 +1,4 @@
-//! Stage 3 on the device: bisection on Sturm counts, one value a thread.
+//! Stage 3 on the device: bisection with Sturm counts, one singular value a thread.
 
 use num_traits::Float;
 use wgpu::BufferUsages;
@@ -26,11 +26,11 @@ pub(crate) fn bisection_pipelines() -> [Wanted; 2] {
 }
 
 impl<S: Number> GpuKernels<S> {
-    /// The singular values of the bidiagonal that is left of a band, ascending, in double precision but no more accurate than `S`'s
-    /// arithmetic: each to some eps of itself, where it is not below 2^-47 (f32; f64: 2^-470) of the largest entry.
+    /// The singular values of the bidiagonal in `band`, ascending. They are f64, but only as accurate as `S`'s arithmetic: each has a
+    /// relative error of some eps, unless it is below 2^-47 (f32; f64: 2^-470) of the largest entry.
     ///
     /// # Errors
-    /// [`SvdError::Gpu`] where stage 2 has left a number that is not finite, which it does not of finite ones.
+    /// [`SvdError::Gpu`] if stage 2 left a number that is not finite, which never happens with finite entries.
     pub(crate) async fn bisect(&self, band: &Banded<S>) -> Result<Vec<f64>> {
         let n = band.layout.n;
         if n == 0 {
@@ -73,7 +73,7 @@ impl<S: Number> GpuKernels<S> {
             .chunks_exact(2)
             .map(|bounds| {
                 let (low, high) = (bounds[0].to_double(), bounds[1].to_double());
-                // Below this a square is as good as zero.
+                // A square below the floor counts as zero.
                 if high <= floor { 0.0 } else { (0.5 * (low + high)).sqrt() / factor }
             })
             .collect())

@@ -43,16 +43,18 @@ use crate::{
     },
 };
 
-/// Iterations that a thread may have in a dispatch on a software driver: Mesa's leaves all loops after 65535 in all.
+/// Maximum number of loop iterations of a thread in one dispatch on a software driver. Mesa's driver ends all loops after 65535 iterations
+/// in total.
 pub(crate) const SOFTWARE_ITERATIONS: usize = 60_000;
 
-/// The GPU backend for one call, for matrices stored as `S`: a context, hyperparameters that its device can have, and the commands not yet submitted.
+/// The GPU backend of one call, for matrices stored as `S`: a context, hyperparameters that fit its device, and the commands not yet
+/// submitted.
 pub struct GpuKernels<S> {
     pub(crate) context: GpuContext,
     tuning: Tuning,
     shape: Shape,
     pub(crate) stream: Stream,
-    /// Whether stage 3 will be the device's, where a call of all stages is known to come.
+    /// Whether stage 3 will run on the device. None unless the call is known to run all stages.
     stage3_on_device: Option<bool>,
     storage: PhantomData<S>,
 }
@@ -61,8 +63,8 @@ impl<S: Number> GpuKernels<S> {
     /// The backend on `context` with these hyperparameters.
     ///
     /// # Errors
-    /// [`SvdError::UnsupportedElement`] where the device does not compute with `S`; [`SvdError::InvalidOption`] for a hyperparameter
-    /// that [`Tuning::check`] refuses or that exceeds the device's limits.
+    /// [`SvdError::UnsupportedElement`] if the device cannot compute with `S`; [`SvdError::InvalidOption`] for a hyperparameter that
+    /// [`Tuning::check`] rejects or that exceeds the device's limits.
     pub fn new(context: &GpuContext, tuning: &Tuning) -> Result<Self> {
         Self::running(context, tuning, Manner::default())
     }
@@ -76,7 +78,7 @@ impl<S: Number> GpuKernels<S> {
         Ok(GpuKernels { context: context.clone(), tuning: tuning.clone(), shape, stream, stage3_on_device, storage: PhantomData })
     }
 
-    /// What a call is going to compile for an m x n matrix in `count` buffers.
+    /// The pipelines that a call will need for an m x n matrix in `count` buffers.
     fn wanted(&self, (m, n): (usize, usize), count: usize) -> Vec<Wanted> {
         let (shape, order) = (&self.shape, m.min(n));
         let in_vectors = self.tuning.tile_size.is_multiple_of(4) && self.tuning.leaf.is_multiple_of(4);
@@ -96,12 +98,12 @@ impl<S: Number> GpuKernels<S> {
         wanted
     }
 
-    /// What was sent to the device and back so far.
+    /// Dispatches, submissions and bytes transferred so far.
     pub fn counts(&self) -> Counts {
         self.stream.counts()
     }
 
-    /// Seconds that each kernel took so far, where kernels are timed.
+    /// Seconds of each kernel so far, if kernels are timed.
     pub(crate) fn kernel_seconds(&self) -> Vec<(Kernel, f64)> {
         self.stream.kernel_seconds()
     }
@@ -122,7 +124,7 @@ impl<S: Number> GpuKernels<S> {
         Ok(faer::Mat::from_fn(ts, ts, |i, j| entries[(q * ts + i) * ts + j]))
     }
 
-    /// As [`upload`](TileKernels::upload), of a matrix that is on the device.
+    /// Like [`upload`](TileKernels::upload), for a matrix that is on the device already.
     pub(crate) fn adopt(&self, from: &Lines<'_>, scale: Re<S>) -> Result<Dense<S>> {
         let size = from.size();
         let a = Dense::new(&self.context, size, from.by_rows, self.shape, self.tuning.leaf)?;
@@ -145,7 +147,7 @@ impl<S: Number> GpuKernels<S> {
         Ok(a)
     }
 
-    /// As [`upload_band`](TileKernels::upload_band), of a band that [`unpacked`](Self::unpacked) has left on the device.
+    /// Like [`upload_band`](TileKernels::upload_band), for a band on the device in the layout of [`unpacked`](Self::unpacked).
     pub(crate) fn adopt_band(&self, from: &Buffer, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded<S>> {
         let layout = BandLayout::new(n, bandwidth, tile_width);
         let band = Banded::new(&self.context, layout, &self.tuning)?;
@@ -161,7 +163,8 @@ impl<S: Number> GpuKernels<S> {
         Ok(band)
     }
 
-    /// The upper band as a [`Band`] has it: columns of `bandwidth + 1` entries, B(i, j) at j * (bandwidth + 1) + bandwidth + i - j.
+    /// The upper band in the layout of [`Band`]: columns of `bandwidth + 1` entries, with B(i, j) at j * (bandwidth + 1) + bandwidth + i -
+    /// j.
     pub(crate) fn unpacked(&self, band: &Banded<S>, bandwidth: usize) -> Result<Buffer> {
         let BandLayout { n, ku, .. } = band.layout;
         let len = n.checked_mul(bandwidth + 1).filter(|&len| len <= u32::MAX as usize);
@@ -178,7 +181,7 @@ impl<S: Number> GpuKernels<S> {
         Ok(out)
     }
 
-    /// `unmqr` with these parameters, of a level and the `trailing` columns right of its panel: in as many dispatches as it takes.
+    /// Dispatches `unmqr` for a level and the `trailing` columns right of its panel, split into as many dispatches as necessary.
     fn update(
         &self,
         (pipeline, bindings): &(Pipeline, BindGroup),
@@ -204,7 +207,7 @@ impl<S: Number> GpuKernels<S> {
         Ok(())
     }
 
-    /// [`unpacked`](Self::unpacked), read back.
+    /// Reads [`unpacked`](Self::unpacked) back.
     async fn unpack_band(&self, band: &Banded<S>, bandwidth: usize) -> Result<Vec<S::Scalar>> {
         let unpacked = self.unpacked(band, bandwidth)?;
         self.stream.read_back(&unpacked, band.layout.n * (bandwidth + 1)).await
@@ -278,7 +281,7 @@ impl<S: Number> StageKernels for GpuKernels<S> {
         let cycles = self.tuning.gpu.cycles_per_dispatch;
         let schedule = step.schedule(cycles);
         let shape = band.shape;
-        // The last tick of the clock must be countable in the shader's u32.
+        // The last clock tick must fit the shader's u32.
         let ticks = cycles.checked_add(SWEEP_SEPARATION).and_then(|separation| separation.checked_mul(n.checked_add(1)?));
         if ticks.is_none_or(|ticks| ticks > u32::MAX as usize) {
             return Err(SvdError::invalid("cycles_per_dispatch", format!("{cycles} is too many for n = {n}")));
@@ -339,7 +342,7 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         self.context.prepare::<S, _>(&wanted, || {
             self.stream.upload(&device.band, size, |start, piece: &mut [S]| {
                 for (place, to) in (start..).zip(piece) {
-                    // Place p of column j holds row j + p - ku.
+                    // Entry p of stored column j has row j + p - ku.
                     let (j, p) = (place / ld, place % ld);
                     let row = (j + p).checked_sub(layout.ku);
                     *to = row.map_or_else(S::zeroed, |i| S::narrow(band.get(i, j).widen().times(scale)));
@@ -388,7 +391,7 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         if last >= c.size.0 {
             return Err(SvdError::invalid("c", format!("{} rows, of at least {}", c.size.0, last + 1)));
         }
-        // U = I - V T V^H of a QR level, its conjugate of an LQ level; op(U) is one of these, or the adjoint of one.
+        // A QR level has U = I - V T V^H, an LQ level its conjugate. op(U) is one of these, or its adjoint.
         let conjugate = transposed != (op == Op::Trans);
         parameters.flags |= if conjugate { parameters::CONJUGATE } else { 0 };
         parameters.flags |= if op == Op::NoTrans { 0 } else { parameters::ADJOINT };
@@ -423,7 +426,7 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         let bindings = self.stream.bind(&pipeline, &[kept], &c.a)?;
         let flops = step.flops::<S>(step.all_cycles()).saturating_mul(cols as u64);
         let of_sweep = flops / (2 * (step.bandwidth + step.tile_width) * step.sweeps().max(1)) as u64;
-        // A thread's: of the sweep, of its cycles, and of two passes over the rows of each.
+        // Loop iterations of a thread for one sweep: the sweep itself, its cycles, and two passes over the rows of each cycle.
         let iterations = 1 + step.n.div_ceil(step.bandwidth) * (2 * step.tile_width + 1);
         let most = if self.context.is_software() { SOFTWARE_ITERATIONS / iterations } else { usize::MAX };
         if most == 0 {

@@ -1,5 +1,4 @@
-//! The triangular operations on the device: `gemm`, and the base kernels `trmm` and `trsm`, driven by the recursion of
-//! [`crate::triangular`].
+//! The triangular operations on the device: `gemm` and the base kernels `trmm` and `trsm`, called by the recursion in `algo/triangular.rs`.
 
 use std::ops::Range;
 
@@ -28,16 +27,16 @@ use crate::{
     tile::tuning::Tuning,
 };
 
-/// Whether the device can have these hyperparameters for `T`.
+/// The shapes of the kernels for `T`, if the device can run with these hyperparameters.
 pub(crate) fn check<T: Number>(context: &GpuContext, tuning: &Tuning) -> Result<(Shape, TriangleShape)> {
     let bounds = Bounds::of(context);
     Ok((Shape::new::<T::Scalar>(&bounds, tuning)?, TriangleShape::new::<T::Scalar>(&bounds, tuning)?))
 }
 
-/// Bytes that A and B of these shapes take on the device.
+/// Bytes of A and B of these shapes on the device.
 ///
 /// # Errors
-/// [`SvdError::TooLarge`] where one of them is more than the device allows; [`SvdError::InvalidOption`] where the device cannot have these
+/// [`SvdError::TooLarge`] if one of them exceeds the device's limits; [`SvdError::InvalidOption`] if the device cannot run with these
 /// hyperparameters.
 pub(crate) fn required_triangular_bytes<T: Number>(
     context: &GpuContext,
@@ -50,7 +49,7 @@ pub(crate) fn required_triangular_bytes<T: Number>(
     Ok(bytes(a)?.saturating_add(bytes(b)?))
 }
 
-/// The operation on matrices of the caller's, which travel to the device and, of B, back. Shapes fit, and neither is empty.
+/// The operation on matrices in host memory: uploads A and B, and reads B back. The shapes must match, and neither matrix may be empty.
 pub(crate) fn triangular<T: Number>(
     context: &GpuContext,
     tuning: &Tuning,
@@ -66,7 +65,7 @@ pub(crate) fn triangular<T: Number>(
     on_device_b.download_to(&stream, b)
 }
 
-/// The operation on matrices on the device; `b` is changed. Shapes fit, and neither is empty.
+/// The operation on device matrices, in place on `b`. The shapes must match, and neither matrix may be empty.
 pub(crate) fn on_device<T: Number>(
     context: &GpuContext,
     stream: &Stream,
@@ -82,7 +81,7 @@ pub(crate) fn on_device<T: Number>(
     run(&mut kernels, variant, 0..order, base, Factor::Alpha)
 }
 
-/// M and B on the device, and the kernels that are to work on them.
+/// M and B on the device, with the kernels that operate on them.
 struct GpuTriangular<'a> {
     stream: &'a Stream,
     variant: &'a Variant,
@@ -142,7 +141,7 @@ impl<'a> GpuTriangular<'a> {
         })
     }
 
-    /// Position in the shaders' `factors`.
+    /// Index in the shaders' `factors`.
     fn index(factor: Factor) -> u32 {
         match factor {
             Factor::One => 0,
@@ -151,7 +150,7 @@ impl<'a> GpuTriangular<'a> {
         }
     }
 
-    /// That rows are within the matrices, so that the kernels stay in their buffers.
+    /// Checks that `rows` are within the matrices, so that the kernels stay within their buffers.
     fn check_rows(&self, rows: &Range<usize>) -> Result<()> {
         if rows.is_empty() || rows.end > self.order {
             return Err(SvdError::invalid("rows", format!("{rows:?} of {}", self.order)));
@@ -159,7 +158,7 @@ impl<'a> GpuTriangular<'a> {
         Ok(())
     }
 
-    /// The base kernel on B's `rows`.
+    /// Dispatches the base kernel on `rows` of B.
     fn triangle(&self, rows: Range<usize>, alpha: Factor) -> Result<()> {
         self.check_rows(&rows)?;
         if rows.len() > self.triangle.base {
@@ -197,7 +196,7 @@ impl TriangularKernels for GpuTriangular<'_> {
         }
         let flops_of_column = 2 * target.len() as u64 * source.len() as u64;
         let Shape { ts, cpb, .. } = self.shape;
-        // A dispatch that would take too long, or more chunks than a grid has, is made in several, of whole chunks of columns.
+        // A product that takes too long, or has more column chunks than a grid allows, is split into several dispatches of whole chunks.
         let most = (self.stream.most_flops() / flops_of_column.max(1)).min(self.cols as u64) as usize;
         let at_once = (most / cpb).clamp(1, self.stream.most_workgroups()).saturating_mul(cpb);
         let [y, z] = self.stream.fold(target.len().div_ceil(ts))?;
