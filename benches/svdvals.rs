@@ -34,7 +34,7 @@ use faer::{Mat, traits::ComplexField};
 use half::{bf16, f16};
 use num_complex::Complex;
 use rayon::prelude::*;
-use svdvals_gpu::{Backend, CancelFlag, Element, HalfStorage, RealElement, Stage3, StageSeconds, SvdOptions, SvdValsGpu};
+use svdvals_gpu::{Backend, CancelFlag, Element, HalfStorage, Number, RealElement, Stage3, StageSeconds, SvdOptions, SvdValsGpu};
 
 use turns::{median, random, take_turns};
 

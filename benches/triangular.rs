@@ -175,7 +175,7 @@ fn faer_trmm<T: Peer>(side: Side, a: &Mat<T>, b: MatRef<'_, T>, x: MatMut<'_, T>
 }
 
 /// The element types, with BLAS's routines for each.
-trait Peer: Scalar {
+trait Peer: Element<Arithmetic = Self> + Scalar {
     /// Solves or multiplies by the lower triangle of `a`, from the side given.
     fn blas(solve: bool, side: Side, a: &Mat<Self>, b: &mut Mat<Self>);
 }

@@ -5,7 +5,7 @@ mod common;
 use common::{Random, Spectrum, complex_with_singular_values, eps, error, hard, jacobi::exact, noise, with_singular_values};
 use faer::{Mat, MatRef};
 use num_complex::Complex;
-use svdvals_gpu::{Backend, Bidiagonal, Element, Stage3, SvdOptions, SvdValsGpu};
+use svdvals_gpu::{Backend, Bidiagonal, Element, Number, Stage3, SvdOptions, SvdValsGpu};
 
 /// Element types of LAPACK.
 trait Lapack: Element {
