@@ -60,15 +60,15 @@ fn band_keeps_values<T: Element>() {
 /// A level's update and the next level's factorisation touch different columns: side by side they give, bit for bit, what they give one after
 /// the other.
 fn side_by_side_changes_nothing<T: Element>() {
-    for (m, n, b, leaf, tree) in [
-        (90, 80, 8, 16, PanelTree::Reduction),
-        (81, 30, 8, 24, PanelTree::Reduction),
-        (60, 40, 20, 40, PanelTree::Flat),
-        (33, 12, 5, 10, PanelTree::Flat),
+    for (m, n, b, arity, tree) in [
+        (90, 80, 8, 2, PanelTree::Reduction),
+        (81, 30, 8, 3, PanelTree::Reduction),
+        (60, 40, 20, 2, PanelTree::Flat),
+        (33, 12, 5, 2, PanelTree::Flat),
     ] {
         let a: Mat<T> = stacked_identities(3, m, n, b);
-        let kernels = CpuKernels::<T>::new(&tuning(b, leaf, tree, b)).unwrap();
-        let maps = levels(tree, 0, m, b, leaf, leaf / b);
+        let kernels = CpuKernels::<T>::new(&tuning(b, arity, tree, b)).unwrap();
+        let maps = levels(tree, 0, m, b, arity * b, arity);
         let sweep: Vec<Level> = maps.map(|map| Level { transposed: false, col: 0, width: b, map }).collect();
         assert!(sweep.len() > 1);
         let reduced = |side_by_side: bool| {
