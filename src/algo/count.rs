@@ -1,6 +1,6 @@
 //! The drivers on counting kernels: the kernels that a call runs, and the flops of each stage.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use crate::{
     algo::{band_to_bidiag::band_to_bidiag, svdvals::stage_one},
@@ -83,19 +83,18 @@ const FLOPS_OF_PAIR: u64 = 48;
 
 /// Flops of stage 1 of an m x n matrix, m >= n, stored as `S`.
 pub(crate) fn stage_1_flops<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Result<u64> {
-    let mut flops = 0u64;
+    let flops = Cell::new(0u64);
     let add = |asked: Asked<'_>| {
-        flops = flops.saturating_add(match asked {
+        flops.set(flops.get().saturating_add(match asked {
             Asked::Geqrt(level) => level.geqrt_flops::<S>(),
             Asked::Unmqr(level, cols) => level.unmqr_flops::<S>(cols),
             Asked::PackBand(..) | Asked::Chase(..) => 0,
-        });
+        }));
         Ok(())
     };
     let kernels = Counter { rows_at_once: usize::MAX, note: RefCell::new(add) };
     stage_one(&kernels, &mut (m, n), m, n, tuning)?;
-    drop(kernels);
-    Ok(flops)
+    Ok(flops.get())
 }
 
 /// Flops of stage 2 of a band of order n.

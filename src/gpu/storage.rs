@@ -31,12 +31,15 @@ use crate::{
     },
 };
 
+/// A kernel and its bindings, ready to be dispatched.
+pub(crate) type Ready = (Pipeline, BindGroup);
+
 /// A pipeline with its bind group, created on first use.
 #[derive(Default)]
-struct Bound(OnceLock<(Pipeline, BindGroup)>);
+struct Bound(OnceLock<Ready>);
 
 impl Bound {
-    fn get(&self, make: impl FnOnce() -> Result<(Pipeline, BindGroup)>) -> Result<&(Pipeline, BindGroup)> {
+    fn get(&self, make: impl FnOnce() -> Result<Ready>) -> Result<&Ready> {
         if let Some(made) = self.0.get() {
             return Ok(made);
         }
@@ -313,7 +316,7 @@ impl<T: Number> Dense<T> {
         stream: &Stream,
         (k, level): (usize, &Level),
         c: &Dense<T>,
-    ) -> Result<(&(Pipeline, BindGroup), parameters::Level, (Pipeline, BindGroup))> {
+    ) -> Result<(&Ready, parameters::Level, Ready)> {
         let missing = || SvdError::invalid("reflectors", format!("those of level {k} were not kept"));
         let kept = self.kept.as_ref().filter(|kept| k < kept.made).ok_or_else(missing)?;
         let &Level { transposed, map, .. } = level;
@@ -334,13 +337,13 @@ impl<T: Number> Dense<T> {
     }
 
     /// `geqrt` with its bind group.
-    pub(crate) fn geqrt(&self, context: &GpuContext, stream: &Stream) -> Result<&(Pipeline, BindGroup)> {
+    pub(crate) fn geqrt(&self, context: &GpuContext, stream: &Stream) -> Result<&Ready> {
         let shader = if self.kept.is_some() { &GEQRT_KEPT } else { &GEQRT };
         self.bound(&self.geqrt, context, stream, shader, &self.shape.geqrt_constants())
     }
 
     /// `unmqr` for this level, with its bind group.
-    pub(crate) fn unmqr(&self, context: &GpuContext, stream: &Stream, level: &Level) -> Result<&(Pipeline, BindGroup)> {
+    pub(crate) fn unmqr(&self, context: &GpuContext, stream: &Stream, level: &Level) -> Result<&Ready> {
         let shader = self.unmqr_shader(level);
         let kernel = if shader.name_and_variant() == UNMQR.name_and_variant() { &self.unmqr } else { &self.unmqr_in_vectors };
         self.bound(kernel, context, stream, shader, &self.shape.unmqr_constants())
@@ -363,7 +366,7 @@ impl<T: Number> Dense<T> {
         stream: &Stream,
         shader: &Shader,
         constants: &[(&str, u32)],
-    ) -> Result<&'a (Pipeline, BindGroup)> {
+    ) -> Result<&'a Ready> {
         kernel.get(|| {
             let pipeline = context.pipeline::<T>(shader, constants, self.a.len())?;
             let bindings = stream.bind(&pipeline, &[&self.v, &self.t], &self.a)?;
@@ -470,7 +473,7 @@ impl<T: Number> Banded<T> {
     }
 
     /// `chase` with its bind group.
-    pub(crate) fn chase(&self, context: &GpuContext, stream: &Stream) -> Result<&(Pipeline, BindGroup)> {
+    pub(crate) fn chase(&self, context: &GpuContext, stream: &Stream) -> Result<&Ready> {
         self.chase.get(|| {
             let kept = self.kept.as_ref().and_then(|kept| kept.last()).map(|(_, reflectors)| reflectors);
             let shader = if kept.is_some() { &CHASE_KEPT } else { &CHASE };

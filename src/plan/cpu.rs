@@ -158,7 +158,7 @@ fn directly<T: Number>(call: &Call<'_, T>, a: MatRef<'_, T>, scale: Re<T>, first
             let (squares, _) = gram(a, &watch)?;
             seconds.to_band = clock.restart();
             watch.begin(Stage::BandToBidiag)?;
-            let ((diagonal, superdiagonal), scale) = of_squares::<T>(&squares)?;
+            let (diagonal, superdiagonal, scale) = of_squares::<T>(&squares)?;
             seconds.band_to_bidiag = clock.restart();
             finish(seconds, clock, &watch, Route::Direct(first), || {
                 let squares = Bidiagonal::new(diagonal, superdiagonal)?.svdvals_for::<f64>(stage3, &watch)?;
@@ -185,9 +185,10 @@ fn directly<T: Number>(call: &Call<'_, T>, a: MatRef<'_, T>, scale: Re<T>, first
 type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
 
 /// The bidiagonal form of A^H A, scaled, and the scale.
-fn of_squares<T: Number>(squares: &Mat<Wide<T>>) -> Result<((Vec<f64>, Vec<f64>), f64)> {
+fn of_squares<T: Number>(squares: &Mat<Wide<T>>) -> Result<(Vec<f64>, Vec<f64>, f64)> {
     let scale = power_of_two_scale::<Wide<T>, Wide<T>>(squares.as_ref())?;
-    Ok((bidiagonal_directly(squares.as_ref(), scale)?, scale))
+    let (diagonal, superdiagonal) = bidiagonal_directly(squares.as_ref(), scale)?;
+    Ok((diagonal, superdiagonal, scale))
 }
 
 /// Stage 3, and the end of the call.
