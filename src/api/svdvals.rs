@@ -58,10 +58,10 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::NonFinite`] for a NaN or an infinity, with its row and column; [`SvdError::InvalidOption`] for a hyperparameter out of
-    /// range; [`SvdError::Overflow`] if entries are so large that a singular value is beyond the type's range. With [`Backend::Gpu`] also
-    /// [`SvdError::NoAdapter`], [`SvdError::UnsupportedElement`], [`SvdError::TooLarge`], and the errors that a device reports while it
-    /// runs ([`SvdError::DeviceLost`], [`SvdError::OutOfMemory`], [`SvdError::Gpu`]).
+    /// [`SvdError::NonFinite`](crate::SvdError::NonFinite) for a NaN or an infinity, with its row and column; [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for a hyperparameter out of
+    /// range; [`SvdError::Overflow`](crate::SvdError::Overflow) if entries are so large that a singular value is beyond the type's range. With [`Backend::Gpu`](crate::Backend::Gpu) also
+    /// [`SvdError::NoAdapter`](crate::SvdError::NoAdapter), [`SvdError::UnsupportedElement`](crate::SvdError::UnsupportedElement), [`SvdError::TooLarge`](crate::SvdError::TooLarge), and the errors that a device reports while it
+    /// runs ([`SvdError::DeviceLost`](crate::SvdError::DeviceLost), [`SvdError::OutOfMemory`](crate::SvdError::OutOfMemory), [`SvdError::Gpu`](crate::SvdError::Gpu)).
     fn svdvals_gpu_with(&self, options: &SvdOptions) -> Result<Self::Values> {
         Ok(Self::collect(Self::Element::svdvals(self.as_faer(), options, false)?.values))
     }

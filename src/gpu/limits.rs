@@ -49,7 +49,7 @@ impl Tuning {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::InvalidOption`], with the hyperparameter and the device's limit.
+    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption), with the hyperparameter and the device's limit.
     pub fn check_for_adapter<T: Number>(&self, context: &GpuContext) -> Result<()> {
         let bounds = Bounds::of(context);
         Shape::new::<T>(&bounds, self)?;

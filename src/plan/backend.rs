@@ -88,6 +88,10 @@ impl Place {
 
     /// The CPU, or an error if a GPU was asked for.
     #[cfg(not(feature = "gpu"))]
+    #[expect(
+        clippy::extra_unused_type_parameters,
+        reason = "the types decide which GPU can be taken; callers name them either way"
+    )]
     pub fn of<T: Number, S: Number>(options: &SvdOptions, problem: Problem) -> Result<Place> {
         match options.backend {
             Backend::Cpu => Ok(Place::Cpu("Backend::Cpu was asked for".into())),

@@ -98,8 +98,8 @@ impl GpuContext {
     /// ```
     ///
     /// # Errors
-    /// Those of a call before it allocates: [`SvdError::TooLarge`], [`SvdError::UnsupportedElement`], [`SvdError::InvalidOption`], or
-    /// [`SvdError::TuningFile`] if the environment names a file that cannot be read.
+    /// Those of a call before it allocates: [`SvdError::TooLarge`](crate::SvdError::TooLarge), [`SvdError::UnsupportedElement`](crate::SvdError::UnsupportedElement), [`SvdError::InvalidOption`](crate::SvdError::InvalidOption), or
+    /// [`SvdError::TuningFile`](crate::SvdError::TuningFile) if the environment names a file that cannot be read.
     pub fn required_bytes<T: Number>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
         in_storage!(options.half_storage, T => bytes_stored_as::<_, S>(PhantomData::<T>, self, m, n, options))
     }

@@ -138,7 +138,7 @@ impl SvdOptions {
 
     /// Sets the number of CPU threads, at least 1. The call has a rayon pool of its own, which is kept for the next call with the same
     /// number. Without this option it uses the pool of the caller, by default rayon's global one. (A browser has a single thread, which
-    /// computes; there this option is [`SvdError::InvalidOption`].)
+    /// computes; there this option is [`SvdError::InvalidOption`](crate::SvdError::InvalidOption).)
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -195,7 +195,7 @@ impl SvdOptions {
         self
     }
 
-    /// Stops the call with [`SvdError::Cancelled`] soon after `flag` is set. A CPU stops at the end of a kernel, of a few cycles of stage
+    /// Stops the call with [`SvdError::Cancelled`](crate::SvdError::Cancelled) soon after `flag` is set. A CPU stops at the end of a kernel, of a few cycles of stage
     /// 2, or of a round of stage 3. A GPU stops when the submissions in flight are done, each of which takes at most a few tenths of a
     /// second. Only LAPACK's stage 3 (feature `lapack`) runs to its end. The memory of the call is freed. The [triangular
     /// operations](crate::triangular) work in place and are not stopped.
