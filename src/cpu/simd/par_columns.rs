@@ -1,7 +1,7 @@
 //! Parallel iterators over the columns of a matrix, for wasm32. They have the names that faer's feature `rayon` gives them. That feature is
 //! off on wasm32, because faer blocks on threads in a way that this platform does not support.
 
-use faer::{ColMut, MatMut, MatRef};
+use faer::{ColMut, MatMut};
 use rayon::{prelude::*, vec::IntoIter};
 
 /// The widths of `count` blocks of `cols` columns. The first `cols % count` blocks are wider by one.
@@ -12,10 +12,6 @@ fn widths(cols: usize, count: usize) -> impl Iterator<Item = usize> {
 pub(crate) trait ColumnsMut<'a, T> {
     fn par_col_partition_mut(self, count: usize) -> IntoIter<MatMut<'a, T>>;
     fn par_col_iter_mut(self) -> IntoIter<ColMut<'a, T>>;
-}
-
-pub(crate) trait Columns<'a, T> {
-    fn par_col_partition(self, count: usize) -> IntoIter<MatRef<'a, T>>;
 }
 
 impl<'a, T: Send> ColumnsMut<'a, T> for MatMut<'a, T> {
@@ -31,16 +27,5 @@ impl<'a, T: Send> ColumnsMut<'a, T> for MatMut<'a, T> {
 
     fn par_col_iter_mut(self) -> IntoIter<ColMut<'a, T>> {
         self.col_iter_mut().collect::<Vec<_>>().into_par_iter()
-    }
-}
-
-impl<'a, T: Sync> Columns<'a, T> for MatRef<'a, T> {
-    fn par_col_partition(self, count: usize) -> IntoIter<MatRef<'a, T>> {
-        let mut start = 0;
-        let blocks = widths(self.ncols(), count).map(|width| {
-            start += width;
-            self.subcols(start - width, width)
-        });
-        blocks.collect::<Vec<_>>().into_par_iter()
     }
 }

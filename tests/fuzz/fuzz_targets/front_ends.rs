@@ -15,7 +15,7 @@ use libfuzzer_sys::{
 use ndarray::{ArrayView2, Axis, ShapeBuilder};
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, Band, Bidiagonal, Element, HalfStorage, PanelTree, RealElement, Stage3, SvdError, SvdOptions, SvdValsGpu, Tuning,
+    Backend, Band, Bidiagonal, Element, HalfStorage, Number, PanelTree, RealElement, Stage3, SvdError, SvdOptions, SvdValsGpu, Tuning,
 };
 
 fuzz_target!(|data: &[u8]| {
@@ -175,7 +175,7 @@ fn stride(input: &mut Unstructured) -> Result<isize> {
 }
 
 /// Raw bits, small integers, or powers of two, the bytes used again and again where there are too few.
-fn entries<T: Element + Debug>(input: &mut Unstructured, count: usize) -> Result<Vec<T>> {
+fn entries<T: Number + Debug>(input: &mut Unstructured, count: usize) -> Result<Vec<T>> {
     let (kind, seed, fresh) = input.arbitrary::<(u8, u64, u8)>()?;
     let bytes = input.bytes(input.len().min(usize::from(fresh) * size_of::<T>()))?.to_vec();
     let mut state = seed | 1;
