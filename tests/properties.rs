@@ -25,7 +25,7 @@ fn cpu(tuning: Option<Tuning>) -> SvdOptions {
 ///
 /// Bound, for each value and relative to the largest: [`stable`], the backward error, by Weyl's theorem.
 fn values_are_right<T: Element>() {
-    forall(8000, (Problem::any(), Layout::any(), option::of(tunings())), |(problem, layout, tuning)| {
+    forall(4000, (Problem::any(), Layout::any(), option::of(tunings())), |(problem, layout, tuning)| {
         let a: Mat<T> = problem.matrix();
         let stored = Stored::new(a.as_ref(), layout);
         let values = stored.faer().svdvals_gpu_with(&cpu(tuning.clone())).map_err(fail)?;
@@ -42,7 +42,7 @@ fn values_are_right<T: Element>() {
 /// Bounds: by stages, twice that of the whole, for the band and the bidiagonal are rounded on their way. Bisection and Newton's method see the same
 /// bidiagonal, and each is relatively right to 8 (n + 8) units of f64 (src/bidiag_svdvals), beside one rounding to the type returned.
 fn stages_agree<T: Element>() {
-    forall(4000, (Problem::any(), tunings()), |(problem, tuning)| {
+    forall(2000, (Problem::any(), tunings()), |(problem, tuning)| {
         let problem = Problem { scale: 0.0, ..problem };
         let (a, n) = (problem.matrix::<T>(), problem.rows.min(problem.cols));
         let options = cpu(Some(tuning.clone()));
@@ -64,7 +64,7 @@ fn stages_agree<T: Element>() {
 
 /// Random band matrices, all bandwidths and tile widths; bound as for the whole.
 fn bands_keep_their_values<T: Element>() {
-    forall(4000, (1usize..34, 0usize..34, any::<u64>(), tunings()), |(n, bandwidth, seed, tuning)| {
+    forall(2000, (1usize..34, 0usize..34, any::<u64>(), tunings()), |(n, bandwidth, seed, tuning)| {
         let entry = |i, j| T::from_complex(Complex::new(noise(seed, i, j), noise(seed ^ 1, i, j)));
         let band = Band::from_fn(n, bandwidth, entry).map_err(fail)?;
         let dense = Mat::from_fn(n, n, |i, j| band.get(i, j));
@@ -79,7 +79,7 @@ fn bands_keep_their_values<T: Element>() {
 fn the_first_bad_entry_is_named<T: Element>() {
     let bad = (0..1000usize, 0..1000usize, select(vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY]), any::<bool>());
     let bad = prop::collection::vec(bad, 1..4);
-    forall(8000, (1usize..150, 1usize..150, Layout::any(), bad), |(m, n, layout, bad)| {
+    forall(1000, (1usize..150, 1usize..150, Layout::any(), bad), |(m, n, layout, bad)| {
         let mut a = Mat::from_fn(m, n, |i, j| T::from_complex(Complex::new(noise(1, i, j), noise(2, i, j))));
         let mut places = Vec::new();
         for (i, j, value, imaginary) in bad {
@@ -111,7 +111,7 @@ every_element!(values_are_right, stages_agree, bands_keep_their_values, the_firs
 /// the square root of their number is what adds up; 8 times that is far beyond what was seen (a fifth of the bound), and still shows
 /// anything that is wrong.
 fn half_storage_is_right<T: Element>() {
-    forall(8000, (Problem::any(), Layout::any(), option::of(tunings())), |(problem, layout, tuning)| {
+    forall(4000, (Problem::any(), Layout::any(), option::of(tunings())), |(problem, layout, tuning)| {
         let a: Mat<T> = problem.matrix();
         let stored = Stored::new(a.as_ref(), layout);
         let values = stored.faer().svdvals_gpu_with(&cpu(tuning).half_storage(HalfStorage::Half)).map_err(fail)?;
