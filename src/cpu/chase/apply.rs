@@ -40,12 +40,32 @@ pub(crate) struct ChaseReflectors<B: Number> {
     entries: Aligned<Wide<B>>,
 }
 
+/// Where the threads of a step store reflectors: in [`Places`], or, with `()`, nowhere. A type, so that calls which keep nothing run no code
+/// for it (it would take 6% of stage 2).
+pub(crate) trait Keep<T>: Copy + Send + Sync {
+    /// Stores the reflector of one side of the cycle of `sweep` that begins at index `c0`.
+    ///
+    /// # Safety
+    /// The cycle is one of this step, and nobody else uses its entries during the call.
+    unsafe fn keep(self, side: Side, sweep: usize, c0: usize, h: &Reflector<T>);
+}
+
+impl<T> Keep<T> for () {
+    #[inline(always)]
+    unsafe fn keep(self, _: Side, _: usize, _: usize, _: &Reflector<T>) {}
+}
+
 /// A shared pointer to the reflectors of a step, for threads that store those of different cycles.
 #[derive(Clone, Copy)]
 pub(crate) struct Places<T> {
     at: *mut T,
     n: usize,
 }
+
+// SAFETY: `at` is used by `keep` alone, whose callers have the entries that it writes to themselves.
+unsafe impl<T: Send> Send for Places<T> {}
+// SAFETY: likewise.
+unsafe impl<T: Send> Sync for Places<T> {}
 
 impl<B: Number> ChaseReflectors<B> {
     /// Storage for the reflectors of `step`, initially all H = I.
@@ -108,13 +128,9 @@ impl<B: Number> ChaseReflectors<B> {
     }
 }
 
-impl<T: Scalar + Number<Real = f64>> Places<T> {
-    /// Stores the reflector of one side of a cycle that begins at index `c0`.
-    ///
-    /// # Safety
-    /// The cycle is one of this step, and nobody else uses its entries during the call.
+impl<T: Scalar + Number<Real = f64>> Keep<T> for Places<T> {
     #[inline(always)]
-    pub unsafe fn keep(self, side: Side, sweep: usize, c0: usize, h: &Reflector<T>) {
+    unsafe fn keep(self, side: Side, sweep: usize, c0: usize, h: &Reflector<T>) {
         let (first, stride) = match side {
             Side::Left => (c0 + sweep * self.n, 1),
             Side::Right => (sweep + c0 * self.n, self.n),

@@ -28,7 +28,7 @@ use crate::{
     },
     cpu::{
         chase::{
-            apply::{ChaseReflectors, Places},
+            apply::{ChaseReflectors, Keep},
             reflector::{Place, ROOM, Reflector, apply_left, apply_right},
         },
         simd::lanes::Lanes,
@@ -79,16 +79,12 @@ pub(crate) fn chase<B: Number>(
         group,
         next: AtomicUsize::new(0),
         progress: (0..groups).map(|_| AtomicUsize::new(0)).collect(),
-        keep: keep.map(ChaseReflectors::places),
         watch,
     };
-    let schedule = &schedule;
-    rayon::scope(|scope| {
-        for _ in 1..threads.min(groups) {
-            scope.spawn(move |_| <Wide<B> as ComplexField>::Arch::default().dispatch(Worker(schedule)));
-        }
-        <Wide<B> as ComplexField>::Arch::default().dispatch(Worker(schedule));
-    });
+    match keep {
+        None => schedule.run(()),
+        Some(reflectors) => schedule.run(reflectors.places()),
+    }
     watch.check()
 }
 
@@ -121,7 +117,7 @@ impl<B: Number> WithSimd for One<'_, B> {
         let mut v = Reflector::<Wide<B>>::with_capacity(at.c1 - at.c0 + 1);
         // SAFETY: the cycle's entries and the padding beside them are inside the band (`layout` provides this for every cycle of the step),
         // which is borrowed exclusively.
-        unsafe { cycle_in_band(Lanes::<f64, S>::new(simd), band.as_mut_ptr(), layout, at, None, &mut v, &mut Vec::new()) };
+        unsafe { cycle_in_band(Lanes::<f64, S>::new(simd), band.as_mut_ptr(), layout, at, ((), 0), &mut v, &mut Vec::new()) };
     }
 }
 
@@ -136,27 +132,40 @@ struct Schedule<'a, B: Number> {
     next: AtomicUsize,
     /// Wavefront steps that each group has done; `usize::MAX` when it is finished.
     progress: Vec<AtomicUsize>,
-    /// Where reflectors are stored, if they are kept. Each has entries of its own.
-    keep: Option<Places<Wide<B>>>,
     watch: &'a Watch,
 }
 
 // SAFETY: `band` is one exclusive borrow, held by `chase` for as long as the schedule lives. Concurrent threads read and write disjoint
 // columns of it. Between the columns of concurrent cycles lies at least one other column, so the padding beside a column is used by one
-// thread, too. The release stores and acquire loads of `progress` order all other accesses. Each entry of `keep` belongs to one cycle,
-// which one thread runs.
+// thread, too. The release stores and acquire loads of `progress` order all other accesses.
 unsafe impl<B: Number> Sync for Schedule<'_, B> {}
 
-/// One thread's share of a reduction step.
-struct Worker<'a, B: Number>(&'a Schedule<'a, B>);
+impl<B: Number> Schedule<'_, B> {
+    /// Runs the step on all threads.
+    fn run<K: Keep<Wide<B>>>(&self, keep: K) {
+        let threads = rayon::current_num_threads().min(self.progress.len());
+        rayon::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(move |_| <Wide<B> as ComplexField>::Arch::default().dispatch(Worker { schedule: self, keep }));
+            }
+            <Wide<B> as ComplexField>::Arch::default().dispatch(Worker { schedule: self, keep });
+        });
+    }
+}
 
-impl<B: Number> WithSimd for Worker<'_, B> {
+/// One thread's share of a reduction step.
+struct Worker<'a, B: Number, K> {
+    schedule: &'a Schedule<'a, B>,
+    keep: K,
+}
+
+impl<B: Number, K: Keep<Wide<B>>> WithSimd for Worker<'_, B, K> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let lanes = Lanes::<f64, S>::new(simd);
-        let Schedule { band, layout, step, group, ref next, ref progress, keep, watch } = *self.0;
+        let Schedule { band, layout, step, group, ref next, ref progress, watch } = *self.schedule;
         let mut v = Reflector::<Wide<B>>::with_capacity(step.tile_width + 1);
         let mut copy = Vec::new();
         loop {
@@ -187,11 +196,12 @@ impl<B: Number> WithSimd for Worker<'_, B> {
                 for (j, sweep) in sweeps.clone().enumerate().take(s / SWEEP_SEPARATION + 1) {
                     let i = s - SWEEP_SEPARATION * j;
                     if i < step.cycles(sweep) {
-                        let keep = keep.map(|places| (places, sweep));
                         // SAFETY: the cycle's entries and the padding beside them are inside the band (`layout` provides this for
                         // every cycle of the step). No other thread accesses them now: earlier sweeps are at least three cycles
                         // ahead (awaited above, or run before by this thread), and later sweeps wait for this one.
-                        unsafe { cycle_in_band(lanes, band, layout, step.cycle(sweep, i), keep, &mut v, &mut copy) };
+                        unsafe {
+                            cycle_in_band(lanes, band, layout, step.cycle(sweep, i), (self.keep, sweep), &mut v, &mut copy)
+                        };
                         cycles += 1;
                     }
                 }
@@ -219,12 +229,12 @@ fn wait(looks: &mut u32) {
 /// `band` has `layout.n * layout.ld()` elements, and the cycle's entries are inside `layout`, which has [`ROOM`] elements of padding after
 /// each column. Nobody else uses those columns, or the entries of this cycle's reflectors in `keep`, during the call.
 #[inline(always)]
-unsafe fn cycle_in_band<B: Number, S: Simd>(
+unsafe fn cycle_in_band<B: Number, S: Simd, K: Keep<Wide<B>>>(
     lanes: Lanes<f64, S>,
     band: *mut B,
     layout: BandLayout,
     at: Cycle,
-    keep: Option<(Places<Wide<B>>, usize)>,
+    keep: (K, usize),
     v: &mut Reflector<Wide<B>>,
     copy: &mut Vec<Wide<B>>,
 ) {
@@ -255,11 +265,11 @@ unsafe fn cycle_in_band<B: Number, S: Simd>(
 /// Entries (row..=c1, c0..=c1) and (c0..=c1, c0..=last) exist, with padding for [`apply_right`] and [`apply_left`]. Nobody else uses them,
 /// or the entries of this cycle's reflectors in `keep`, during the call.
 #[inline(always)]
-unsafe fn cycle<T: Scalar + Number<Real = f64>, S: Simd>(
+unsafe fn cycle<T: Scalar + Number<Real = f64>, S: Simd, K: Keep<T>>(
     lanes: Lanes<f64, S>,
     first: Place<T>,
     at: Cycle,
-    keep: Option<(Places<T>, usize)>,
+    (keep, sweep): (K, usize),
     v: &mut Reflector<T>,
 ) {
     let Cycle { row, c0, c1, last } = at;
@@ -273,9 +283,7 @@ unsafe fn cycle<T: Scalar + Number<Real = f64>, S: Simd>(
         for k in 1..len {
             *first.entry(0, k).at = T::zero_impl();
         }
-        if let Some((places, sweep)) = keep {
-            places.keep(Side::Right, sweep, c0, v);
-        }
+        keep.keep(Side::Right, sweep, c0, v);
         if v.tau != 0.0 {
             apply_right(lanes, first.entry(1, 0), c1 - row, v);
         }
@@ -285,9 +293,7 @@ unsafe fn cycle<T: Scalar + Number<Real = f64>, S: Simd>(
         v.entries(len).copy_from_slice(column);
         column.fill(T::zero_impl());
         column[0] = v.make();
-        if let Some((places, sweep)) = keep {
-            places.keep(Side::Left, sweep, c0, v);
-        }
+        keep.keep(Side::Left, sweep, c0, v);
         if v.tau != 0.0 {
             apply_left(lanes, x.entry(0, 1), last - c0, v);
         }
