@@ -1,9 +1,10 @@
 //! The singular values of a photograph.
 //!
 //! ```text
-//! cargo run --release --example quickstart            a hardware GPU if there is one, else the CPU
-//! cargo run --release --example quickstart -- gpu     a GPU, a software driver if that is all there is
-//! cargo run --release --example quickstart -- cpu     the CPU
+//! cargo run --example quickstart                      a hardware GPU if there is one, else the CPU
+//! cargo run --example quickstart -- gpu               a GPU, a software driver if that is all there is
+//! cargo run --example quickstart -- cpu               the CPU
+//! cargo run --release --example quickstart            longer to build, and the speed that programs have
 //! ```
 
 use std::{env, error::Error, fs, path::Path, process::ExitCode};
@@ -61,6 +62,9 @@ fn print_run(report: &SvdReport<Array1<f32>>) {
     println!("          3 svdvals         {:9.4}", seconds.svdvals);
     let note = if report.backend == Backend::Gpu { "  (a first call: it compiles the shaders too)" } else { "" };
     println!("            total           {:9.4}{note}", seconds.total);
+    if cfg!(debug_assertions) && report.backend == Backend::Cpu {
+        println!("          (not optimised: `cargo run --release --example quickstart` has the speed that programs have)");
+    }
     if report.backend == Backend::Gpu {
         let c = &report.counts;
         println!("work      {} dispatches in {} submissions", c.dispatches, c.submissions);
