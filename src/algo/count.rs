@@ -4,7 +4,11 @@ use std::cell::{Cell, RefCell};
 
 use crate::{
     algo::{band_to_bidiag::band_to_bidiag, svdvals::stage_one},
-    base::{error::Result, number::Number},
+    base::{
+        error::Result,
+        number::{Number, Scalar},
+        watch::StageFlops,
+    },
     tile::{band_layout::BandLayout, chase_schedule::ReductionStep, kernels::StageKernels, panel_tree::Level, tuning::Tuning},
 };
 
@@ -109,12 +113,22 @@ pub(crate) fn stage_3_flops(n: usize) -> u64 {
 }
 
 /// Flops of all stages of an m x n matrix, m >= n, stored as `S`, if it is reduced to a band first.
-pub(crate) fn flops_by_band<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Result<[u64; 3]> {
-    Ok([stage_1_flops::<S>((m, n), tuning)?, stage_2_flops::<S>(n, tuning.bandwidth(n), tuning), stage_3_flops(n)])
+pub(crate) fn flops_by_band<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Result<StageFlops> {
+    Ok([stage_1_flops::<S>((m, n), tuning)?, stage_2_flops::<S>(n, tuning.bandwidth(n), tuning), stage_3_flops(n), 0])
 }
 
 /// Flops of all stages without a band: the QR factorisation of a tall matrix, then LAPACK's `gebd2`.
-pub(crate) fn flops_directly((m, n): (usize, usize), tall: bool) -> [u64; 3] {
+pub(crate) fn flops_directly((m, n): (usize, usize), tall: bool) -> StageFlops {
     let householder = |m: usize, factor: f64| (factor * (n * n) as f64 * (m as f64 - n as f64 / 3.0)) as u64;
-    if tall { [householder(m, 2.0), householder(n, 4.0), stage_3_flops(n)] } else { [0, householder(m, 4.0), stage_3_flops(n)] }
+    let stage_3 = stage_3_flops(n);
+    if tall { [householder(m, 2.0), householder(n, 4.0), stage_3, 0] } else { [0, householder(m, 4.0), stage_3, 0] }
+}
+
+/// Flops of the `k` leading singular vectors of an m x n matrix, m >= n: divide and conquer, back through stages 2 and 1, and the left ones.
+/// An estimate, for the share of the call in its progress.
+pub(crate) fn vectors_flops<S: Number>((m, n): (usize, usize), k: usize) -> u64 {
+    let [m, n, k] = [m, n, k].map(|x| x as f64);
+    let pair = if S::Scalar::IS_COMPLEX { 4.0 } else { 1.0 };
+    let of_bidiagonal = 2.0 * n * n * k;
+    (of_bidiagonal + pair * k * (5.0 * n * n + 2.0 * m * n + 2.0 * m * k)) as u64
 }

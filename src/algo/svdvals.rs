@@ -7,23 +7,26 @@
 //! 3  svdvals          singular values of C; divide by the scale
 //! ```
 
-use faer::MatRef;
+use faer::{Mat, MatRef};
 use num_traits::Float;
 
 use crate::{
     algo::{
         band_to_bidiag::band_to_bidiag,
+        bidiag,
         bidiagonal::{Bidiagonal, Stage3},
+        reflectors::{Phases, apply_stage_1, apply_stage_2, keep_stage_1},
         to_band::{to_band, triangular_factor},
     },
     base::{
+        blas::{Op, Side},
         clock::{Clock, StageSeconds},
         error::{Result, SvdError},
-        number::{Re, RealElement},
+        number::{Number, Re, RealElement, Scalar},
         watch::{Stage, Watch},
     },
     tile::{
-        kernels::{HeldBy, StageKernels, TileKernels},
+        kernels::{ComplexBidiagonal, HeldBy, StageKernels, TileKernels},
         tuning::Tuning,
     },
 };
@@ -57,10 +60,26 @@ pub(crate) struct Driver<'a, K> {
     pub timed: bool,
 }
 
+/// How many of the values, descending, have vectors that are wanted.
+pub(crate) type Wanted<'a, R> = &'a (dyn Fn(&[R]) -> usize + Sync);
+
+/// The values, descending, with the right singular vectors that were wanted.
+pub(crate) struct Found<S: Number> {
+    pub values: Vec<Re<S>>,
+    /// n x k, if any were asked for.
+    pub right: Option<Mat<S::Scalar>>,
+    pub seconds: StageSeconds,
+}
+
 impl<K: TileKernels> Driver<'_, K> {
-    /// All singular values of `a`, descending, and the seconds of stages 1 to 3. `scale` is the result of stage 0. The caller has reported
-    /// the start of stage 1.
-    pub async fn svdvals(&self, a: &impl Source<K>, scale: Re<K::Storage>) -> Result<(Vec<Re<K::Storage>>, StageSeconds)> {
+    /// All singular values of `a`, and its right singular vectors V = P1 P2 D2 V_C if some are wanted, where C = D1 |C| D2^H and
+    /// |C| = U_C S V_C^T. `scale` is the result of stage 0. The caller has reported the start of stage 1.
+    pub async fn svd(
+        &self,
+        a: &impl Source<K>,
+        scale: Re<K::Storage>,
+        wanted: Option<Wanted<'_, Re<K::Storage>>>,
+    ) -> Result<Found<K::Storage>> {
         let mut clock = Clock::new(self.timed);
         let mut seconds = StageSeconds::default();
         let (m, n) = a.shape();
@@ -68,48 +87,94 @@ impl<K: TileKernels> Driver<'_, K> {
         let mut dense = a.upload(self.kernels, scale)?;
         seconds.upload = self.lap(&mut clock).await?;
 
-        stage_one(self.kernels, &mut dense, m, n, self.tuning)?;
+        let rows = tall_first(self.kernels, &mut dense, m, n, self.tuning)?;
+        if wanted.is_some() {
+            keep_stage_1(self.kernels, &mut dense, (rows, n), self.tuning)?;
+        }
+        to_band(self.kernels, &mut dense, rows, n, self.tuning)?;
         let bandwidth = self.tuning.bandwidth(n);
-        let band = self.kernels.pack_band(&dense, n, bandwidth, self.tuning.tile_width)?;
-        drop(dense);
+        let mut band = self.kernels.pack_band(&dense, n, bandwidth, self.tuning.tile_width)?;
+        let dense = wanted.is_some().then_some(dense);
         seconds.to_band = self.lap(&mut clock).await?;
 
-        let (values, of_band) = self.svdvals_of_band(band, (n, bandwidth), scale).await?;
-        Ok((values, StageSeconds { upload: seconds.upload, to_band: seconds.to_band, ..of_band }))
+        let mut found = self.svd_of_band(&mut band, (n, bandwidth), scale, wanted).await?;
+        if let (Some(right), Some(dense)) = (&mut found.right, dense) {
+            let mut clock = Clock::new(self.timed);
+            let mut x = self.kernels.upload(right.as_ref(), Re::<K::Storage>::from_double(1.0))?;
+            *right = Mat::new();
+            apply_stage_2(self.kernels, &band, (n, bandwidth), self.tuning, Side::Right, Op::NoTrans, &mut x)?;
+            drop(band);
+            apply_stage_1(self.kernels, &dense, (rows, n), self.tuning, Side::Right, Op::NoTrans, &mut x)?;
+            drop(dense);
+            *right = self.kernels.download(&x)?;
+            found.seconds.back_transformation = clock.restart();
+        }
+        found.seconds = StageSeconds { upload: seconds.upload, to_band: seconds.to_band, ..found.seconds };
+        Ok(found)
     }
 
     /// Stages 2 and 3 of a scaled band in the backend's memory, of order `n` and the given bandwidth.
     pub async fn svdvals_of_band(
         &self,
         mut band: K::Banded,
-        (n, bandwidth): (usize, usize),
+        of: (usize, usize),
         scale: Re<K::Storage>,
     ) -> Result<(Vec<Re<K::Storage>>, StageSeconds)> {
+        let Found { values, seconds, .. } = self.svd_of_band(&mut band, of, scale, None).await?;
+        Ok((values, seconds))
+    }
+
+    /// [`svdvals_of_band`](Self::svdvals_of_band), with D2 V_C, not yet transformed back through stage 2.
+    async fn svd_of_band(
+        &self,
+        band: &mut K::Banded,
+        (n, bandwidth): (usize, usize),
+        scale: Re<K::Storage>,
+        wanted: Option<Wanted<'_, Re<K::Storage>>>,
+    ) -> Result<Found<K::Storage>> {
         let mut clock = Clock::new(self.timed);
         let mut seconds = StageSeconds::default();
 
         self.watch.begin(Stage::BandToBidiag)?;
-        band_to_bidiag(self.kernels, &mut band, n, bandwidth, self.tuning.tile_width)?;
+        if wanted.is_some() {
+            self.kernels.keep_chase(band)?;
+        }
+        band_to_bidiag(self.kernels, band, n, bandwidth, self.tuning.tile_width)?;
         if self.timed || self.watch.is_on() {
             seconds.band_to_bidiag = self.lap(&mut clock).await?;
         }
 
         self.watch.begin(Stage::Svdvals)?;
-        let values = match self.stage3 {
-            None => {
-                let mut values = self.kernels.svdvals(&band).await?;
-                values.sort_unstable_by(|x, y| y.total_cmp(x));
-                unscaled(values, scale, "singular values")?
-            }
-            Some(method) => {
-                let (diagonal, superdiagonal) = self.kernels.bidiagonal(&band).await?.moduli();
+        let read_back = match (self.stage3, wanted) {
+            (None, None) => None,
+            _ => Some(self.kernels.bidiagonal(band).await?),
+        };
+        let values = match (self.stage3, &read_back) {
+            (Some(method), Some(c)) => {
+                let (diagonal, superdiagonal) = c.moduli();
                 seconds.band_to_bidiag += self.lap(&mut clock).await?;
                 stage_three(diagonal, superdiagonal, scale, method, self.watch)?
             }
+            _ => {
+                let mut values = self.kernels.svdvals(band).await?;
+                values.sort_unstable_by(|x, y| y.total_cmp(x));
+                unscaled(values, scale, "singular values")?
+            }
         };
         seconds.svdvals = self.lap(&mut clock).await?;
-        self.watch.end();
-        Ok((values, seconds))
+        let right = match (wanted, read_back) {
+            (Some(wanted), Some(c)) => {
+                self.watch.begin(Stage::Vectors)?;
+                let right = right_of_bidiagonal::<<K::Storage as Number>::Scalar>(&c, wanted(&values), self.watch)?;
+                seconds.bidiagonal_vectors = clock.restart();
+                Some(right)
+            }
+            _ => {
+                self.watch.end();
+                None
+            }
+        };
+        Ok(Found { values, right, seconds })
     }
 
     /// Waits until the backend is idle, and returns the seconds since the last lap.
@@ -126,13 +191,26 @@ pub(crate) fn qr_first(m: usize, n: usize) -> bool {
 
 /// Stage 1, preceded by a QR factorisation if the matrix is tall.
 pub(crate) fn stage_one<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {
-    if qr_first(m, n) {
-        triangular_factor(kernels, a, m, n, tuning)?;
-        kernels.keep_rows(a, n);
-        to_band(kernels, a, n, n, tuning)
-    } else {
-        to_band(kernels, a, m, n, tuning)
+    let rows = tall_first(kernels, a, m, n, tuning)?;
+    to_band(kernels, a, rows, n, tuning)
+}
+
+/// The QR factorisation of a tall matrix. Returns the rows that are left.
+fn tall_first<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<usize> {
+    if !qr_first(m, n) {
+        return Ok(m);
     }
+    triangular_factor(kernels, a, m, n, tuning)?;
+    kernels.keep_rows(a, n);
+    Ok(n)
+}
+
+/// The `k` leading right singular vectors of a bidiagonal matrix with phases: D2 V_C. Divide and conquer in double precision, with products in
+/// that of `T`.
+pub(crate) fn right_of_bidiagonal<T: Scalar>(c: &ComplexBidiagonal, k: usize, watch: &Watch) -> Result<Mat<T>> {
+    let phases = Phases::of(&c.diagonal, &c.superdiagonal);
+    let v = bidiag::vectors::<Re<T>>(&phases.diagonal, &phases.superdiagonal, Side::Right, k, watch)?;
+    Ok(Mat::from_fn(v.nrows(), v.ncols(), |i, j| T::from_complex(phases.right[i] * v[(i, j)].to_double())))
 }
 
 /// Stage 3 on the host, for a bidiagonal in double precision that is scaled by `scale`.

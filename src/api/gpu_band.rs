@@ -212,7 +212,7 @@ impl<T: Element> GpuBand<T> {
         let listen = options.listen();
         let tuning = options.tuning_for_adapter::<S>(&self.context, self.n)?;
         required_band_bytes::<S>(&self.context, self.n, self.bandwidth, &tuning)?;
-        let watch = Watch::new(&listen, || Ok([0, stage_2_flops::<S>(self.n, self.bandwidth, &tuning), of_stage_3]))?;
+        let watch = Watch::new(&listen, || Ok([0, stage_2_flops::<S>(self.n, self.bandwidth, &tuning), of_stage_3, 0]))?;
         let kernels = GpuKernels::<S>::running(&self.context, &tuning, Manner { watch: watch.clone(), ..Manner::default() })?;
         let band = kernels.adopt_band(&self.entries, self.n, self.bandwidth, tuning.tile_width)?;
         Ok((kernels, band, tuning, watch))

@@ -35,7 +35,7 @@ use crate::{
     },
     plan::{
         backend::OnGpu,
-        gpu::svdvals_on_gpu,
+        gpu::{Asked, svdvals_on_gpu},
         options::{Backend, SvdOptions},
         report::SvdReport,
         stages::packed_band,
@@ -325,7 +325,7 @@ impl<T: Element> GpuMatrix<T> {
         let scale = self.0.scale::<S>()?;
         let seconds = clock.seconds();
         let on = OnGpu { context: self.context().clone(), tuning, reason: "the matrix is on this GPU".into() };
-        let mut report = block_on(svdvals_on_gpu::<T, S, _>(a, scale, options, listen, timed, on, Waits::Blocking))?;
+        let mut report = block_on(svdvals_on_gpu::<T, S, _>(a, scale, Asked { options, listen, timed }, on, Waits::Blocking))?;
         report.shape = (self.nrows(), self.ncols());
         report.seconds.scale = seconds;
         report.seconds.total = clock.seconds();
@@ -356,7 +356,7 @@ impl<T: Element> GpuMatrix<T> {
         let listen = options.listen();
         let (lines, tuning) = self.prepared::<S>(options)?;
         let scale = self.0.scale::<S>()?;
-        let watch = Watch::new(&listen, || Ok([stage_1_flops::<S>(lines.size(), &tuning)?, 0, 0]))?;
+        let watch = Watch::new(&listen, || Ok([stage_1_flops::<S>(lines.size(), &tuning)?, 0, 0, 0]))?;
         let kernels = GpuKernels::<S>::running(self.context(), &tuning, Manner { watch: watch.clone(), ..Manner::default() })?;
         let (n, bandwidth) = (lines.size().1, tuning.bandwidth(lines.size().1));
         watch.begin(Stage::ToBand)?;

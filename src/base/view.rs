@@ -22,6 +22,14 @@ pub(crate) struct Turned {
     pub cols_reversed: bool,
 }
 
+impl Turned {
+    /// These steps, and a transposition after them.
+    pub fn then_transposed(self) -> Self {
+        let Turned { transposed, rows_reversed, cols_reversed } = self;
+        Turned { transposed: !transposed, rows_reversed: cols_reversed, cols_reversed: rows_reversed }
+    }
+}
+
 /// The matrix or its transpose, whichever has m >= n, with nonnegative strides; and the steps taken.
 pub(crate) fn upright<T>(a: MatRef<'_, T>) -> (MatRef<'_, T>, Turned) {
     let transposed = a.nrows() < a.ncols();

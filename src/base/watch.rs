@@ -28,10 +28,12 @@ pub enum Stage {
     BandToBidiag,
     /// Stage 3: the singular values of the bidiagonal.
     Svdvals,
+    /// The singular vectors: those of the bidiagonal, their transformation back through stages 2 and 1, and the left ones.
+    Vectors,
 }
 
 impl Stage {
-    const ALL: [Stage; 3] = [Stage::ToBand, Stage::BandToBidiag, Stage::Svdvals];
+    const ALL: [Stage; 4] = [Stage::ToBand, Stage::BandToBidiag, Stage::Svdvals, Stage::Vectors];
 }
 
 impl fmt::Display for Stage {
@@ -40,6 +42,7 @@ impl fmt::Display for Stage {
             Stage::ToBand => "to_band",
             Stage::BandToBidiag => "band_to_bidiag",
             Stage::Svdvals => "svdvals",
+            Stage::Vectors => "vectors",
         })
     }
 }
@@ -151,7 +154,10 @@ impl CancelFlag {
 /// Progress is reported in steps of 1 / `STEPS` of the call.
 const STEPS: u64 = 1000;
 /// Cost of a flop of each stage, in flops of stage 1.
-const WEIGHTS: [u64; 3] = [1, 4, 4];
+const WEIGHTS: [u64; 4] = [1, 4, 4, 1];
+
+/// The flops of each stage.
+pub(crate) type StageFlops = [u64; 4];
 
 /// The listeners of a call; with a progress callback, also its start time.
 #[derive(Clone, Debug, Default)]
@@ -179,7 +185,7 @@ struct Listeners {
     cancel: Option<CancelFlag>,
     start: Option<Instant>,
     /// Total work of each stage, in weighted flops.
-    all: [u64; 3],
+    all: StageFlops,
     stage: AtomicUsize,
     /// Completed work of the current stage, in weighted flops.
     done: AtomicU64,
@@ -189,14 +195,14 @@ struct Listeners {
 
 impl Watch {
     /// The watch of a call with these listeners. `flops` returns the flops of each stage; it is called only with a progress callback.
-    pub fn new(listen: &Listen, flops: impl FnOnce() -> Result<[u64; 3]>) -> Result<Watch> {
+    pub fn new(listen: &Listen, flops: impl FnOnce() -> Result<StageFlops>) -> Result<Watch> {
         let Listen { progress, cancel, start } = listen.clone();
         if progress.is_none() && cancel.is_none() {
             return Ok(Watch(None));
         }
-        let mut all = if progress.is_some() { flops()? } else { [0; 3] };
+        let mut all = if progress.is_some() { flops()? } else { [0; 4] };
         // Clamped so that the sum does not overflow.
-        all.iter_mut().zip(WEIGHTS).for_each(|(flops, weight)| *flops = flops.saturating_mul(weight).min(u64::MAX / 4));
+        all.iter_mut().zip(WEIGHTS).for_each(|(flops, weight)| *flops = flops.saturating_mul(weight).min(u64::MAX / 8));
         let (stage, done, told) = Default::default();
         Ok(Watch(Some(Arc::new(Listeners { progress, cancel, start, all, stage, done, told }))))
     }

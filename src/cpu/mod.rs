@@ -9,6 +9,7 @@
 //! | `tall/` | the triangular factor, or A^H A, of a tall matrix in one pass over its rows |
 //! | `small/` | small matrices: direct reduction to bidiagonal form |
 //! | `triangular/` | triangular multiply and solve; `trmm` and `trsm` are twins of shaders |
+//! | `vectors/` | singular vectors: blocks of reflectors, and the left vectors from the right ones |
 //! | `simd/` | vector registers, aligned memory, conversions, prefetching |
 
 pub(crate) mod chase;
@@ -19,3 +20,4 @@ pub(crate) mod simd;
 pub(crate) mod small;
 pub(crate) mod tall;
 pub(crate) mod triangular;
+pub(crate) mod vectors;

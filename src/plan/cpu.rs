@@ -1,13 +1,13 @@
 //! The routes on the CPU.
 
-use faer::{Mat, MatRef};
+use faer::{Mat, MatRef, traits::ComplexField};
 use pollster::block_on;
 
 use crate::{
     algo::{
         bidiagonal::Bidiagonal,
-        count::{flops_by_band, flops_directly},
-        svdvals::{Driver, Source, stage_three, unscaled},
+        count::{flops_by_band, flops_directly, vectors_flops},
+        svdvals::{Driver, Source, Wanted, right_of_bidiagonal, stage_three, unscaled},
     },
     base::{
         clock::{Clock, StageSeconds},
@@ -16,12 +16,12 @@ use crate::{
         pool::on_pool,
         scale::{first_non_finite, power_of_two_scale},
         view::by_lines,
-        watch::{Stage, Watch},
+        watch::{Stage, StageFlops, Watch},
     },
     cost::{Cost, counts::Counts},
     cpu::{
         kernels::CpuKernels,
-        small::{bidiagonal_directly, norm::norm},
+        small::{Direct, bidiagonal_directly, norm::norm},
         tall::{
             cholesky_qr::{SortedFactor, cholesky_qr},
             gram::gram,
@@ -41,11 +41,44 @@ use crate::{
     },
 };
 
-/// The result of a route: the values, the seconds of stages 1 to 3, and the route itself, part of which is decided on the way.
-type Found<R> = (Vec<R>, StageSeconds, Route);
+/// The result of a route.
+pub(crate) struct Found<T: Number> {
+    pub values: Vec<T::Real>,
+    /// The right singular vectors that were wanted, n x k.
+    pub right: Option<Mat<T::Scalar>>,
+    /// Whether they are those of the transpose, which has the same values.
+    pub of_transpose: bool,
+    /// The seconds of stages 1 to 3, and of the vectors.
+    pub seconds: StageSeconds,
+    /// The listeners. If vectors are wanted, the end of the call has not been reported to them.
+    pub watch: Watch,
+    /// The route, part of which is decided on the way.
+    pub route: Route,
+}
+
+impl<T: Number> Found<T> {
+    fn new(values: Vec<T::Real>, right: Option<Mat<T::Scalar>>, seconds: StageSeconds, watch: Watch, route: Route) -> Self {
+        Found { values, right, of_transpose: false, seconds, watch, route }
+    }
+}
 
 /// The call on the CPU, with the `scale` of stage 0 if it is already known.
 pub(crate) fn svdvals_on_cpu<T, S>(call: &Call<'_, T>, reason: Reason, scale: Option<Re<T>>) -> Result<SvdReport<Vec<T::Real>>>
+where
+    T: Number,
+    S: Number<Real = T::Real, Scalar = T::Scalar>,
+{
+    on_cpu::<T, S, _>(call, reason, scale, None, |found| Ok((found.values, found.seconds)))
+}
+
+/// The call on the CPU: the values, with the right vectors if some are `wanted`, and what `rest` makes of them in the same pool.
+pub(crate) fn on_cpu<T, S, V: Send>(
+    call: &Call<'_, T>,
+    reason: Reason,
+    scale: Option<Re<T>>,
+    wanted: Option<Wanted<'_, T::Real>>,
+    rest: impl FnOnce(Found<T>) -> Result<(V, StageSeconds)> + Send,
+) -> Result<SvdReport<V>>
 where
     T: Number,
     S: Number<Real = T::Real, Scalar = T::Scalar>,
@@ -60,11 +93,13 @@ where
             None if route.scales_on_the_way::<S>() => (Re::<T>::from_double(1.0), 0.0),
             None => call.scale::<S>()?,
         };
-        let (values, seconds, route) = match route {
-            Route::Band(first) => by_band::<T, S>(call, a, scale, first, &tuning)?,
-            Route::Direct(first) => directly(call, a, scale, first)?,
-            Route::Norm => of_column(call, a, scale)?,
+        let found = match route {
+            Route::Band(first) => by_band::<T, S>(call, a, scale, first, &tuning, wanted)?,
+            Route::Direct(first) => directly(call, a, scale, first, wanted)?,
+            Route::Norm => of_column(call, a, scale, wanted)?,
         };
+        let route = found.route;
+        let (values, seconds) = rest(found)?;
         Ok((values, StageSeconds { scale: of_scale, ..seconds }, route))
     };
     let found = if route.is_short() { compute() } else { on_pool(compute) };
@@ -103,13 +138,27 @@ impl<T: HeldBy<K>, K: TileKernels> Source<K> for Scaled<'_, T> {
     }
 }
 
+/// The flops of each stage of an m x n matrix, of which those of stages 1 to 3 are given. How many vectors will be wanted is not known yet.
+fn with_vectors<S: Number>(flops: StageFlops, (m, n): (usize, usize), wanted: bool) -> StageFlops {
+    let [to_band, band_to_bidiag, svdvals, _] = flops;
+    [to_band, band_to_bidiag, svdvals, if wanted { vectors_flops::<S>((m, n), n) } else { 0 }]
+}
+
 /// Stages 1 to 3, of the Cholesky factor if there is one, else of the matrix.
-fn by_band<T, S>(call: &Call<'_, T>, a: MatRef<'_, T>, scale: Re<T>, first: First, tuning: &Tuning) -> Result<Found<T::Real>>
+fn by_band<T, S>(
+    call: &Call<'_, T>,
+    a: MatRef<'_, T>,
+    scale: Re<T>,
+    first: First,
+    tuning: &Tuning,
+    wanted: Option<Wanted<'_, T::Real>>,
+) -> Result<Found<T>>
 where
     T: Number,
     S: Number<Real = T::Real, Scalar = T::Scalar>,
 {
-    let watch = Watch::new(&call.listen, || flops_by_band::<S>(a.shape(), tuning))?;
+    let flops = || Ok(with_vectors::<S>(flops_by_band::<S>(a.shape(), tuning)?, a.shape(), wanted.is_some()));
+    let watch = Watch::new(&call.listen, flops)?;
     let kernels = CpuKernels::<S>::watched(tuning, watch.clone())?;
     watch.begin(Stage::ToBand)?;
     let (kernels, stage3, timed) = (&kernels, Some(call.options.stage3), call.timed);
@@ -118,49 +167,89 @@ where
     let clock = Clock::new(call.timed);
     let factor = if first == First::Cholesky { cholesky_qr(a, &watch)? } else { None };
     let factoring = clock.seconds();
-    let ((values, mut seconds), first) = match factor {
-        Some(SortedFactor { r, scale, .. }) => (block_on(driver.svdvals(&Scaled(r.as_ref()), scale))?, First::Cholesky),
-        None => (block_on(driver.svdvals(&a, scale))?, tall_qr(a.nrows(), a.ncols())),
+    let (mut found, first) = match factor {
+        Some(SortedFactor { r, scale, order }) => {
+            let mut found = block_on(driver.svd(&Scaled(r.as_ref()), scale, wanted))?;
+            found.right = found.right.map(|v| unsorted(v.as_ref(), &order));
+            (found, First::Cholesky)
+        }
+        None => (block_on(driver.svd(&a, scale, wanted))?, tall_qr(a.nrows(), a.ncols())),
     };
-    seconds.to_band += factoring;
-    Ok((values, seconds, Route::Band(first)))
+    found.seconds.to_band += factoring;
+    Ok(Found::new(found.values, found.right, found.seconds, watch, Route::Band(first)))
+}
+
+/// The right vectors of A from those of A with its columns in `order`.
+fn unsorted<T: Scalar>(v: MatRef<'_, T>, order: &[usize]) -> Mat<T> {
+    let mut rows = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(sorted, &column)| rows[column] = sorted);
+    Mat::from_fn(v.nrows(), v.ncols(), |i, j| v[(rows[i], j)])
 }
 
 /// The norm of a single column, which is its only singular value.
-fn of_column<T: Number>(call: &Call<'_, T>, a: MatRef<'_, T>, scale: Re<T>) -> Result<Found<T::Real>> {
-    let watch = Watch::new(&call.listen, || Ok(flops_directly(a.shape(), false)))?;
+fn of_column<T: Number>(
+    call: &Call<'_, T>,
+    a: MatRef<'_, T>,
+    scale: Re<T>,
+    wanted: Option<Wanted<'_, T::Real>>,
+) -> Result<Found<T>> {
+    let watch =
+        Watch::new(&call.listen, || Ok(with_vectors::<T>(flops_directly(a.shape(), false), a.shape(), wanted.is_some())))?;
     let mut clock = Clock::new(call.timed);
     watch.begin(Stage::ToBand)?;
     watch.begin(Stage::BandToBidiag)?;
     let norm = norm(a, scale);
-    let seconds = StageSeconds { band_to_bidiag: clock.restart(), ..StageSeconds::default() };
-    finish(seconds, clock, &watch, Route::Norm, || stage_three(vec![norm], Vec::new(), scale, call.options.stage3, &watch))
+    let mut seconds = StageSeconds { band_to_bidiag: clock.restart(), ..StageSeconds::default() };
+    watch.begin(Stage::Svdvals)?;
+    let values = stage_three(vec![norm], Vec::new(), scale, call.options.stage3, &watch)?;
+    seconds.svdvals = clock.restart();
+    let right = match wanted {
+        Some(wanted) => {
+            watch.begin(Stage::Vectors)?;
+            Some(Mat::from_fn(1, wanted(&values), |_, _| T::Scalar::one_impl()))
+        }
+        None => {
+            watch.end();
+            None
+        }
+    };
+    Ok(Found::new(values, right, seconds, watch, Route::Norm))
 }
 
 /// Direct reduction to bidiagonal form of the matrix, its triangular factor or A^H A.
-fn directly<T: Number>(call: &Call<'_, T>, a: MatRef<'_, T>, scale: Re<T>, first: First) -> Result<Found<T::Real>> {
-    let watch = Watch::new(&call.listen, || Ok(flops_directly(a.shape(), first != First::Nothing)))?;
+fn directly<T: Number>(
+    call: &Call<'_, T>,
+    a: MatRef<'_, T>,
+    scale: Re<T>,
+    first: First,
+    wanted: Option<Wanted<'_, T::Real>>,
+) -> Result<Found<T>> {
+    let flops = || with_vectors::<T>(flops_directly(a.shape(), first != First::Nothing), a.shape(), wanted.is_some());
+    let watch = Watch::new(&call.listen, || Ok(flops()))?;
     let mut clock = Clock::new(call.timed);
     let mut seconds = StageSeconds::default();
-    let stage3 = call.options.stage3;
+    let (stage3, keep) = (call.options.stage3, wanted.is_some());
     watch.begin(Stage::ToBand)?;
     match first {
         First::Nothing => {
             watch.begin(Stage::BandToBidiag)?;
             // A square matrix and its transpose have the same singular values; the one with contiguous columns is faster to read. Without
             // stage 0, a NaN reaches the bidiagonal; stage 3 rejects it.
-            let a = if a.nrows() == a.ncols() { by_lines(a) } else { a };
-            let (diagonal, superdiagonal) = bidiagonal_directly(a, scale)?;
+            let lines = if a.nrows() == a.ncols() { by_lines(a) } else { a };
+            let direct = bidiagonal_directly(lines, scale, keep)?;
             seconds.band_to_bidiag = clock.restart();
-            finish(seconds, clock, &watch, Route::Direct(first), || stage_three(diagonal, superdiagonal, scale, stage3, &watch))
+            let values = |diagonal, superdiagonal| stage_three(diagonal, superdiagonal, scale, stage3, &watch);
+            let found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values)?;
+            Ok(Found { of_transpose: lines.row_stride() != a.row_stride(), ..found })
         }
         First::Gram => {
             let (squares, _) = gram(a, &watch)?;
             seconds.to_band = clock.restart();
             watch.begin(Stage::BandToBidiag)?;
-            let (diagonal, superdiagonal, scale) = of_squares::<T>(&squares)?;
+            let scale = power_of_two_scale::<Wide<T>, Wide<T>>(squares.as_ref())?;
+            let direct = bidiagonal_directly(squares.as_ref(), scale, keep)?;
             seconds.band_to_bidiag = clock.restart();
-            finish(seconds, clock, &watch, Route::Direct(first), || {
+            of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, |diagonal, superdiagonal| {
                 let squares = Bidiagonal::new(diagonal, superdiagonal)?.svdvals_for::<f64>(stage3, &watch)?;
                 let values = unscaled(squares, scale, "eigenvalues of A^H A")?.into_iter().map(f64::sqrt).collect();
                 unscaled(values, Re::<T>::from_double(1.0), "singular values")
@@ -168,40 +257,56 @@ fn directly<T: Number>(call: &Call<'_, T>, a: MatRef<'_, T>, scale: Re<T>, first
         }
         First::Cholesky | First::Qr => {
             let cholesky = if first == First::Cholesky { cholesky_qr(a, &watch)? } else { None };
-            let ((r, scale), first) = match cholesky {
-                Some(SortedFactor { r, scale, .. }) => ((r, scale), First::Cholesky),
-                None => (tsqr(a, &watch)?, First::Qr),
+            let ((r, scale, order), first) = match cholesky {
+                Some(SortedFactor { r, scale, order }) => ((r, scale, Some(order)), First::Cholesky),
+                None => {
+                    let (r, scale) = tsqr(a, &watch)?;
+                    ((r, scale, None), First::Qr)
+                }
             };
             seconds.to_band = clock.restart();
             watch.begin(Stage::BandToBidiag)?;
-            let (diagonal, superdiagonal) = bidiagonal_directly(r.as_ref(), Re::<T>::from_double(1.0))?;
+            let direct = bidiagonal_directly(r.as_ref(), Re::<T>::from_double(1.0), keep)?;
             seconds.band_to_bidiag = clock.restart();
-            finish(seconds, clock, &watch, Route::Direct(first), || stage_three(diagonal, superdiagonal, scale, stage3, &watch))
+            let values = |diagonal, superdiagonal| stage_three(diagonal, superdiagonal, scale, stage3, &watch);
+            let mut found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values)?;
+            if let (Some(right), Some(order)) = (&mut found.right, order) {
+                *right = unsorted(right.as_ref(), &order);
+            }
+            Ok(found)
         }
     }
 }
 
-/// The type of the entries of A^H A.
-type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
-
-/// The bidiagonal form of A^H A, scaled, and the scale.
-fn of_squares<T: Number>(squares: &Mat<Wide<T>>) -> Result<(Vec<f64>, Vec<f64>, f64)> {
-    let scale = power_of_two_scale::<Wide<T>, Wide<T>>(squares.as_ref())?;
-    let (diagonal, superdiagonal) = bidiagonal_directly(squares.as_ref(), scale)?;
-    Ok((diagonal, superdiagonal, scale))
-}
-
-/// Stage 3, and the end of the call.
-fn finish<R>(
+/// Stage 3 by `values` of a direct reduction, and the right vectors.
+fn of_direct<T: Number>(
+    direct: Direct<Wide<T>>,
     mut seconds: StageSeconds,
     mut clock: Clock,
-    watch: &Watch,
+    watch: Watch,
     route: Route,
-    stage_3: impl FnOnce() -> Result<Vec<R>>,
-) -> Result<Found<R>> {
+    wanted: Option<Wanted<'_, T::Real>>,
+    values: impl FnOnce(Vec<f64>, Vec<f64>) -> Result<Vec<T::Real>>,
+) -> Result<Found<T>> {
     watch.begin(Stage::Svdvals)?;
-    let values = stage_3()?;
+    let Some(wanted) = wanted else {
+        let (diagonal, superdiagonal) = direct.into_moduli();
+        let values = values(diagonal, superdiagonal)?;
+        watch.end();
+        return Ok(Found::new(values, None, StageSeconds { svdvals: clock.restart(), ..seconds }, watch, route));
+    };
+    let bidiagonal = direct.bidiagonal();
+    let (diagonal, superdiagonal) = bidiagonal.moduli();
+    let values = values(diagonal, superdiagonal)?;
     seconds.svdvals = clock.restart();
-    watch.end();
-    Ok((values, seconds, route))
+    watch.begin(Stage::Vectors)?;
+    let mut right = right_of_bidiagonal::<Wide<T>>(&bidiagonal, wanted(&values), &watch)?;
+    seconds.bidiagonal_vectors = clock.restart();
+    direct.apply_p(&mut right);
+    let right = Mat::from_fn(right.nrows(), right.ncols(), |i, j| T::Scalar::from_wide(right[(i, j)]));
+    seconds.back_transformation = clock.restart();
+    Ok(Found::new(values, Some(right), seconds, watch, route))
 }
+
+/// The type of the entries of A^H A, and of direct reductions.
+type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;

@@ -2,11 +2,13 @@
 
 use std::marker::PhantomData;
 
+use faer::Mat;
+
 use crate::{
     algo::{
         bidiagonal::Stage3,
-        count::flops_by_band,
-        svdvals::{Driver, Source},
+        count::{flops_by_band, vectors_flops},
+        svdvals::{Driver, Found, Source, Wanted},
     },
     base::{
         error::Result,
@@ -39,15 +41,22 @@ pub(crate) fn bisects(context: &GpuContext, n: usize, method: Stage3) -> bool {
     }
 }
 
+/// What a GPU has found.
+pub(crate) struct OnDevice<T: Number> {
+    pub values: Vec<T::Real>,
+    /// The right singular vectors that were wanted, n x k.
+    pub right: Option<Mat<T::Scalar>>,
+    /// The listeners. If vectors are wanted, the end of the call has not been reported to them.
+    pub watch: Watch,
+}
+
 /// All singular values of `scale` times the m x n matrix `a`, m >= n, on a GPU. The report's shape is that of `a`. Its seconds lack those
 /// of stage 0 and the total.
 pub(crate) async fn svdvals_on_gpu<T, S, A>(
     a: A,
     scale: Re<T>,
-    options: &SvdOptions,
-    listen: Listen,
-    timed: bool,
-    OnGpu { context, tuning, reason }: OnGpu,
+    of: Asked<'_>,
+    on: OnGpu,
     waits: Waits,
 ) -> Result<SvdReport<Vec<T::Real>>>
 where
@@ -55,18 +64,46 @@ where
     S: Number<Real = T::Real, Scalar = T::Scalar>,
     A: Source<GpuKernels<S>>,
 {
+    Ok(svd_on_gpu::<T, S, A>(a, scale, of, on, waits, None).await?.map(|found| found.values))
+}
+
+/// The options of a call on a GPU, its listeners, and whether the seconds of each stage are needed.
+pub(crate) struct Asked<'a> {
+    pub options: &'a SvdOptions,
+    pub listen: Listen,
+    pub timed: bool,
+}
+
+/// [`svdvals_on_gpu`], with the right singular vectors if some are `wanted`.
+pub(crate) async fn svd_on_gpu<T, S, A>(
+    a: A,
+    scale: Re<T>,
+    Asked { options, listen, timed }: Asked<'_>,
+    OnGpu { context, tuning, reason }: OnGpu,
+    waits: Waits,
+    wanted: Option<Wanted<'_, T::Real>>,
+) -> Result<SvdReport<OnDevice<T>>>
+where
+    T: Number,
+    S: Number<Real = T::Real, Scalar = T::Scalar>,
+    A: Source<GpuKernels<S>>,
+{
     let shape = a.shape();
-    let watch = Watch::new(&listen, || flops_by_band::<S>(shape, &tuning))?;
+    let flops = || {
+        let [to_band, band_to_bidiag, svdvals, _] = flops_by_band::<S>(shape, &tuning)?;
+        Ok([to_band, band_to_bidiag, svdvals, if wanted.is_some() { vectors_flops::<S>(shape, shape.1) } else { 0 }])
+    };
+    let watch = Watch::new(&listen, flops)?;
     let stage3_on_device = bisects(&context, shape.1, options.stage3);
     let manner = Manner { waits, timed: options.time_kernels, stage3_on_device: Some(stage3_on_device), watch: watch.clone() };
     let kernels = GpuKernels::<S>::running(&context, &tuning, manner)?;
     watch.begin(Stage::ToBand)?;
     let stage3 = (!stage3_on_device).then_some(options.stage3);
     let driver = Driver { kernels: &kernels, tuning: &tuning, watch: &watch, stage3, timed };
-    let (values, seconds) = driver.svdvals(&a, scale).await?;
+    let Found { values, right, seconds } = driver.svd(&a, scale, wanted).await?;
     let (counts, kernel_seconds) = (kernels.counts(), kernels.kernel_seconds());
     Ok(SvdReport {
-        values,
+        values: OnDevice { values, right, watch },
         backend: Backend::Gpu,
         reason,
         route: Route::on_gpu(shape),

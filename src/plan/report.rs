@@ -1,6 +1,6 @@
 //! What a call did, besides its values.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, convert::Infallible, fmt};
 
 use crate::{
     base::{clock::StageSeconds, error::Result},
@@ -9,7 +9,7 @@ use crate::{
     tile::tuning::Tuning,
 };
 
-/// The values, with what ran and how long each stage took. `Display` prints everything but the values, in two or three lines, and a table
+/// The result of a call, with what ran and how long each stage took. `Display` prints everything but the values, in two or three lines, and a table
 /// of kernels if those were timed.
 ///
 /// ```
@@ -28,7 +28,7 @@ use crate::{
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct SvdReport<V> {
-    /// The singular values, descending.
+    /// The singular values, descending; of [`svd_gpu_report`](crate::SvdGpu::svd_gpu_report) the whole decomposition.
     pub values: V,
     /// The backend of stages 1 and 2: [`Backend::Gpu`] or [`Backend::Cpu`].
     pub backend: Backend,
@@ -90,10 +90,21 @@ impl<V> SvdReport<V> {
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```
     pub fn map<W>(self, values: impl FnOnce(V) -> W) -> SvdReport<W> {
+        match self.try_map(|v| Ok::<W, Infallible>(values(v))) {
+            Ok(report) => report,
+            Err(never) => match never {},
+        }
+    }
+
+    /// [`map`](Self::map) by a conversion that may fail.
+    pub(crate) fn try_map<W, E>(
+        self,
+        values: impl FnOnce(V) -> std::result::Result<W, E>,
+    ) -> std::result::Result<SvdReport<W>, E> {
         let SvdReport { values: v, backend, reason, route, adapter, storage, tuning, seconds, .. } = self;
         let SvdReport { counts, kernel_seconds, shape, stage3_on_device, cost, .. } = self;
-        let values = values(v);
-        SvdReport {
+        let values = values(v)?;
+        Ok(SvdReport {
             values,
             backend,
             reason,
@@ -107,7 +118,7 @@ impl<V> SvdReport<V> {
             shape,
             stage3_on_device,
             cost,
-        }
+        })
     }
 }
 

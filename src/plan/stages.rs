@@ -17,7 +17,7 @@ use crate::{
         pool::{on_pool, on_threads},
         scale::{power_of_two_scale, scale_for},
         view::{trimmed, upright},
-        watch::{Listen, Stage, Watch},
+        watch::{Listen, Stage, StageFlops, Watch},
     },
     cpu::kernels::CpuKernels,
     plan::{backend::Place, options::SvdOptions, problem::Problem},
@@ -39,7 +39,7 @@ trait OneStage<T: Number> {
     /// The result of the stage.
     type Output: Send;
 
-    fn flops<S: Number>(&self, tuning: &Tuning) -> Result<[u64; 3]>;
+    fn flops<S: Number>(&self, tuning: &Tuning) -> Result<StageFlops>;
     fn run<K: TileKernels>(&self, kernels: &K, tuning: &Tuning) -> Result<Self::Output>
     where
         T: HeldBy<K>;
@@ -87,8 +87,8 @@ impl<T: Number> OneStage<T> for ToBand<'_, T> {
     const STAGE: Stage = Stage::ToBand;
     type Output = Band<T::Scalar>;
 
-    fn flops<S: Number>(&self, tuning: &Tuning) -> Result<[u64; 3]> {
-        Ok([stage_1_flops::<S>(self.a.shape(), tuning)?, 0, 0])
+    fn flops<S: Number>(&self, tuning: &Tuning) -> Result<StageFlops> {
+        Ok([stage_1_flops::<S>(self.a.shape(), tuning)?, 0, 0, 0])
     }
 
     fn run<K: TileKernels>(&self, kernels: &K, tuning: &Tuning) -> Result<Band<T::Scalar>>
@@ -146,8 +146,8 @@ impl<T: Number> OneStage<T> for BandToBidiag<'_, T> {
     const STAGE: Stage = Stage::BandToBidiag;
     type Output = Bidiagonal<T::Real>;
 
-    fn flops<S: Number>(&self, tuning: &Tuning) -> Result<[u64; 3]> {
-        Ok([0, stage_2_flops::<S>(self.band.n(), self.band.bandwidth(), tuning), 0])
+    fn flops<S: Number>(&self, tuning: &Tuning) -> Result<StageFlops> {
+        Ok([0, stage_2_flops::<S>(self.band.n(), self.band.bandwidth(), tuning), 0, 0])
     }
 
     fn run<K: TileKernels>(&self, kernels: &K, tuning: &Tuning) -> Result<Bidiagonal<T::Real>>

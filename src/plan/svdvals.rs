@@ -28,7 +28,7 @@ use crate::{
     gpu::device::context::{GpuContext, Waits},
     plan::{
         backend::{context_of_async, or_fall_back},
-        gpu::svdvals_on_gpu,
+        gpu::{Asked, svdvals_on_gpu},
     },
 };
 
@@ -44,17 +44,23 @@ pub(crate) struct Call<'a, T> {
 }
 
 impl<'a, T: Number> Call<'a, T> {
-    fn new(a: MatRef<'a, T>, options: &'a SvdOptions, timed: bool) -> Self {
+    pub fn new(a: MatRef<'a, T>, options: &'a SvdOptions, timed: bool) -> Self {
         Call { a, options, timed, listen: options.listen(), clock: Clock::new(timed) }
     }
 
-    fn problem(&self) -> Problem {
+    pub fn problem(&self) -> Problem {
         Problem::Dense { m: self.a.nrows(), n: self.a.ncols() }
     }
 
     /// The matrix or its transpose, whichever has m >= n, without negative strides.
     pub fn upright(&self) -> MatRef<'a, T> {
         upright(self.a).0
+    }
+
+    /// What a GPU needs of the call besides the matrix.
+    #[cfg(feature = "gpu")]
+    pub fn asked(&self) -> Asked<'a> {
+        Asked { options: self.options, listen: self.listen.clone(), timed: self.timed }
     }
 
     /// Stage 0, and its seconds.
@@ -64,7 +70,7 @@ impl<'a, T: Number> Call<'a, T> {
     }
 
     /// Adds to the report what only the driver knows.
-    fn complete<V>(&self, report: SvdReport<V>) -> SvdReport<V> {
+    pub fn complete<V>(&self, report: SvdReport<V>) -> SvdReport<V> {
         let mut report = SvdReport { shape: self.a.shape(), ..report };
         report.seconds.total = self.clock.seconds();
         report
@@ -90,15 +96,7 @@ where
         #[cfg(feature = "gpu")]
         Place::Gpu(on) => {
             let (scale, seconds) = call.scale::<S>()?;
-            let result = block_on(svdvals_on_gpu::<T, S, _>(
-                call.upright(),
-                scale,
-                call.options,
-                call.listen.clone(),
-                call.timed,
-                on,
-                Waits::Blocking,
-            ));
+            let result = block_on(svdvals_on_gpu::<T, S, _>(call.upright(), scale, call.asked(), on, Waits::Blocking));
             let mut report = match or_fall_back(call.options, result)? {
                 Ok(report) => report,
                 Err(reason) => svdvals_on_cpu::<T, S>(call, reason, Some(scale))?,
@@ -150,15 +148,7 @@ where
         Place::Cpu(reason) => Ok(Err(reason)),
         Place::Gpu(on) => {
             let (scale, seconds) = call.scale::<S>()?;
-            let run = svdvals_on_gpu::<T, S, _>(
-                call.upright(),
-                scale,
-                call.options,
-                call.listen.clone(),
-                call.timed,
-                on,
-                Waits::Awaited,
-            );
+            let run = svdvals_on_gpu::<T, S, _>(call.upright(), scale, call.asked(), on, Waits::Awaited);
             Ok(or_fall_back(call.options, run.await)?.map(|mut report| {
                 report.seconds.scale = seconds;
                 call.complete(report)

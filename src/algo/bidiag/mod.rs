@@ -29,6 +29,9 @@ mod newton;
 mod refine;
 mod shift;
 mod sweep;
+mod vectors;
+
+pub(crate) use vectors::vectors;
 
 use rayon::prelude::*;
 

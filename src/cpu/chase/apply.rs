@@ -5,30 +5,32 @@
 //! of the diagonal. tau replaces the first entry of v, which is 1.
 
 use faer::{
-    MatMut,
-    traits::{ComplexField, SimdArch},
+    Mat, MatMut,
+    prelude::{Reborrow, ReborrowMut},
+    traits::ComplexField,
 };
-use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 use crate::{
     base::{
         blas::{Op, Side},
         error::{Result, SvdError},
-        number::{Number, Scalar},
+        number::{Number, Re, RealElement, Scalar},
+        view::map_into,
     },
     cpu::{
         chase::reflector::Reflector,
-        simd::{
-            aligned::{Aligned, zeros},
-            lanes::Lanes,
-        },
+        kernels::leading_dimension,
+        simd::aligned::{Aligned, zeros},
+        vectors::compact_wy::{CompactWy, tau_of},
     },
     tile::chase_schedule::ReductionStep,
 };
 
-/// Columns of C in a task. The reflectors are read once for all of them.
-const COLUMNS: usize = 16;
+/// Columns of C in a task. A task reads all reflectors; while it does, the rows of its columns that are in use stay in L2.
+const COLUMNS: usize = 128;
+/// Sweeps whose reflectors are applied as one product. More sweeps make larger products, and more flops on the zeros of V.
+const SWEEPS: usize = 16;
 
 /// The type of the reflectors of a band stored as `B`.
 type Wide<B> = <<B as Number>::Scalar as Scalar>::Wide;
@@ -84,47 +86,81 @@ impl<B: Number> ChaseReflectors<B> {
     }
 
     /// Copies the reflector of a cycle to `v`, conjugated if `conjugate`, with first entry 1. Returns tau.
-    fn read(&self, side: Side, sweep: usize, c0: usize, conjugate: bool, v: &mut [Wide<B>]) -> f64 {
+    fn read<T: Scalar>(&self, side: Side, sweep: usize, c0: usize, conjugate: bool, v: &mut [T]) -> f64 {
         let n = self.step.n;
         let (first, stride) = match side {
             Side::Left => (c0 + sweep * n, 1),
             Side::Right => (sweep + c0 * n, n),
         };
         let conj = |x: Wide<B>| if conjugate { Wide::<B>::conj_impl(&x) } else { x };
-        v.iter_mut().zip(self.entries[first..].iter().step_by(stride)).for_each(|(v, &x)| *v = conj(x));
-        std::mem::replace(&mut v[0], Wide::<B>::one_impl()).to_complex().re
+        v.iter_mut()
+            .zip(self.entries[first..].iter().step_by(stride))
+            .for_each(|(v, &x)| *v = T::from_complex(conj(x).to_complex()));
+        v[0] = T::one_impl();
+        match self.entries[first].to_complex().re {
+            tau if tau == 0.0 || T::IS_DOUBLE => tau,
+            _ => tau_of(v),
+        }
     }
 
     /// C <- op(Q) C or C <- op(P) C. Q is the product of the left reflectors in the order of their generation, and P that of the conjugates
-    /// of the right ones. `c` has n rows.
+    /// of the right ones. `c` has n rows. The arithmetic is that of `S`.
+    ///
+    /// The reflectors of cycle i of [`SWEEPS`] consecutive sweeps form a diamond. Their first rows are consecutive too, so V has few zeros.
+    /// Diamond (g, i) comes after (g + 1, i), (g + 1, i - 1) and (g, i - 1), or before them for the adjoint. For one i after the other and all
+    /// g from the last to the first, the rows in use move up by [`SWEEPS`] from diamond to diamond.
     pub fn apply<S: Number>(&self, c: MatMut<'_, S>, side: Side, op: Op) {
         let conjugate = (side == Side::Right) != (op == Op::Trans);
+        let (n, forward) = (self.step.n, op != Op::NoTrans);
         let (mut chunks, mut rest) = (Vec::new(), c);
         while rest.ncols() > 0 {
-            let (chunk, others) = {
-                let cols = COLUMNS.min(rest.ncols());
-                rest.split_at_col_mut(cols)
-            };
+            let cols = COLUMNS.min(rest.ncols());
+            let (chunk, others) = rest.split_at_col_mut(cols);
             chunks.push(chunk);
             rest = others;
         }
-        let n = self.step.n;
-        chunks.into_par_iter().for_each_init(Vec::new, |work: &mut Vec<Wide<B>>, mut chunk| {
-            work.resize(n * chunk.ncols(), Wide::<B>::zero_impl());
-            for (j, column) in work.chunks_exact_mut(n).enumerate() {
-                column.iter_mut().enumerate().for_each(|(i, x)| *x = Wide::<B>::from_complex(chunk[(i, j)].to_complex()));
+        let room = || {
+            let rows = (self.step.tile_width + SWEEPS).min(n);
+            let columns = Mat::<S::Scalar>::zeros(leading_dimension::<S::Scalar>(n).unwrap_or(n), COLUMNS);
+            (columns, CompactWy::new(rows, SWEEPS, COLUMNS))
+        };
+        chunks.into_par_iter().for_each_init(room, |(columns, diamond), mut chunk| {
+            let mut x = columns.as_mut().get_mut(..n, ..chunk.ncols());
+            map_into(chunk.rb(), x.rb_mut(), |x| x);
+            let (groups, cycles) = (self.step.sweeps().div_ceil(SWEEPS), self.step.cycles(0));
+            for k in 0..groups * cycles {
+                let (i, g) = (k / groups, k % groups);
+                let (i, g) = if forward { (cycles - 1 - i, g) } else { (i, groups - 1 - g) };
+                if let Some(first) = self.set_diamond(diamond, side, conjugate, g, i) {
+                    let rows = diamond.rows();
+                    diamond.apply(x.rb_mut().subrows_mut(first, rows), forward);
+                }
             }
-            <Wide<B> as ComplexField>::Arch::default().dispatch(Apply {
-                of: self,
-                columns: work,
-                side,
-                conjugate,
-                forward: op != Op::NoTrans,
-            });
-            for (j, column) in work.chunks_exact(n).enumerate() {
-                column.iter().enumerate().for_each(|(i, &x)| chunk[(i, j)] = S::from_complex(x.to_complex()));
+            for j in 0..x.ncols() {
+                chunk.rb_mut().col_mut(j).iter_mut().zip(x.rb().col(j).iter()).for_each(|(c, &x)| *c = S::narrow(x));
             }
         });
+    }
+
+    /// Sets `diamond` to the product of the reflectors of cycle `i` of group `g` of sweeps. Returns its first row, or None if there are none.
+    fn set_diamond<T: Scalar>(
+        &self,
+        diamond: &mut CompactWy<T>,
+        side: Side,
+        conjugate: bool,
+        g: usize,
+        i: usize,
+    ) -> Option<usize> {
+        let (step, first) = (&self.step, g * SWEEPS);
+        // Later sweeps have no more cycles than earlier ones.
+        let sweeps = (first..step.sweeps().min(first + SWEEPS)).take_while(|&sweep| i < step.cycles(sweep)).count();
+        let (begin, last) = (step.cycle(first, i).c0, step.cycle(first + sweeps.checked_sub(1)?, i).c1);
+        diamond.set(last + 1 - begin, sweeps, |j, v| {
+            let at = step.cycle(first + j, i);
+            let tau = self.read(side, first + j, at.c0, conjugate, &mut v[at.c0 - begin..=at.c1 - begin]);
+            Re::<T>::from_double(tau)
+        });
+        Some(begin)
     }
 }
 
@@ -138,43 +174,6 @@ impl<T: Scalar + Number<Real = f64>> Keep<T> for Places<T> {
         for (k, &v) in h.v().iter().enumerate() {
             // SAFETY: rows c0 .. c0 + len of column `sweep`, or the same columns of that row, are inside the array.
             unsafe { *self.at.add(first + k * stride) = if k == 0 { T::from_real_impl(&h.tau) } else { v } };
-        }
-    }
-}
-
-/// The application of a step's reflectors to columns of C in double precision, n entries each.
-struct Apply<'a, B: Number> {
-    of: &'a ChaseReflectors<B>,
-    columns: &'a mut [Wide<B>],
-    side: Side,
-    conjugate: bool,
-    /// Whether reflectors are applied in the order of their generation.
-    forward: bool,
-}
-
-impl<B: Number> WithSimd for Apply<'_, B> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Apply { of, columns, side, conjugate, forward } = self;
-        let (lanes, step) = (Lanes::<Wide<B>, S>::new(simd), of.step);
-        let mut v = vec![Wide::<B>::zero_impl(); step.tile_width + 1];
-        for k in 0..step.sweeps() {
-            let sweep = if forward { k } else { step.sweeps() - 1 - k };
-            // Reflectors of one sweep are disjoint, so they commute.
-            for at in (0..step.cycles(sweep)).map(|i| step.cycle(sweep, i)) {
-                let v = &mut v[..at.c1 - at.c0 + 1];
-                let tau = of.read(side, sweep, at.c0, conjugate, v);
-                if tau == 0.0 {
-                    continue;
-                }
-                for column in columns.chunks_exact_mut(step.n) {
-                    let x = &mut column[at.c0..=at.c1];
-                    let w = lanes.dot(v, x).times(tau);
-                    lanes.axpy(-w, v, x);
-                }
-            }
         }
     }
 }

@@ -28,14 +28,15 @@ pub(crate) fn padded_rows(m: usize) -> Option<usize> {
     m.checked_next_multiple_of(MULTIPLE)
 }
 
-/// The moduli of the diagonal and of the superdiagonal of the bidiagonal form of `a`. `a` is m x n, m >= n, column-major, with leading
-/// dimension `ld` and at least [`padded_rows`] rows, of which those from m on are zero. It is overwritten. `work` holds [`workspace`]
-/// zeros.
-pub(crate) fn gebd2<W>(a: &mut [W], work: &mut [W], ld: usize, m: usize, n: usize) -> (Vec<f64>, Vec<f64>)
+/// The diagonal and the superdiagonal of the bidiagonal form of `a`. `a` is m x n, m >= n, column-major, with leading dimension `ld` and at
+/// least [`padded_rows`] rows, of which those from m on are zero. It is overwritten. `work` holds [`workspace`] zeros.
+///
+/// If the row reflectors are kept, u_j goes to column j of the n x n matrix `keep`, from row j + 1 on, and its tau to row j.
+pub(crate) fn gebd2<W>(a: &mut [W], work: &mut [W], ld: usize, (m, n): (usize, usize), keep: Option<&mut [W]>) -> (Vec<W>, Vec<W>)
 where
     W: Scalar + Number<Real = f64>,
 {
-    <W as ComplexField>::Arch::default().dispatch(Gebd2 { a, work, ld, m, n })
+    <W as ComplexField>::Arch::default().dispatch(Gebd2 { a, work, ld, m, n, keep })
 }
 
 /// Elements of workspace of [`gebd2`], where `rows` are the [`padded_rows`]. The sum cannot overflow for a matrix that fits in memory.
@@ -49,16 +50,17 @@ struct Gebd2<'a, W> {
     ld: usize,
     m: usize,
     n: usize,
+    keep: Option<&'a mut [W]>,
 }
 
 impl<W: Scalar + Number<Real = f64>> WithSimd for Gebd2<'_, W> {
-    type Output = (Vec<f64>, Vec<f64>);
+    type Output = (Vec<W>, Vec<W>);
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
         const { assert!(MULTIPLE.is_multiple_of(Lanes::<W, S>::N)) }
         let lanes = Lanes::<W, S>::new(simd);
-        let Gebd2 { a, work, ld, m, n } = self;
+        let Gebd2 { a, work, ld, m, n, mut keep } = self;
         let rows = m.next_multiple_of(MULTIPLE);
         let (mut d, mut e) = (Vec::with_capacity(n), Vec::with_capacity(n.saturating_sub(1)));
         let (v, rest) = work.split_at_mut(rows);
@@ -79,7 +81,7 @@ impl<W: Scalar + Number<Real = f64>> WithSimd for Gebd2<'_, W> {
             let h = larfg(*alpha, tail);
             *alpha = W::one_impl();
             lanes.scal(h.scale, tail);
-            d.push(h.beta.to_complex().norm());
+            d.push(h.beta);
             if right.is_empty() {
                 break;
             }
@@ -101,7 +103,11 @@ impl<W: Scalar + Number<Real = f64>> WithSimd for Gebd2<'_, W> {
             let g = larfg(*alpha, tail);
             *alpha = W::one_impl();
             lanes.scal(g.scale, tail);
-            e.push(g.beta.to_complex().norm());
+            e.push(g.beta);
+            if let Some(kept) = &mut keep {
+                kept[j * n + j] = W::from_real_impl(&g.tau);
+                kept[j * n + j + 1..(j + 1) * n].copy_from_slice(&u[j + 1..n]);
+            }
 
             w[first..].fill(W::zero_impl());
             for c in groups(n - j - 1) {

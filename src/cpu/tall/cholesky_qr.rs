@@ -47,7 +47,6 @@ const FIRST_SLACK: f64 = 16.0;
 pub(crate) struct SortedFactor<T: Number> {
     pub r: Mat<T::Scalar>,
     pub scale: Re<T>,
-    #[cfg_attr(not(test), expect(dead_code, reason = "values do not depend on it; what computes vectors undoes it"))]
     pub order: Vec<usize>,
 }
 

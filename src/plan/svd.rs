@@ -1,0 +1,234 @@
+//! The driver of the decomposition with vectors: right vectors by the route of the values, then the left ones.
+
+use faer::{Mat, MatRef};
+#[cfg(feature = "gpu")]
+use pollster::block_on;
+
+#[cfg(feature = "gpu")]
+use crate::{
+    base::pool::on_pool,
+    gpu::device::context::{GpuContext, Waits},
+    plan::{
+        backend::{OnGpu, Reason, context_of, context_of_async, or_fall_back},
+        gpu::{OnDevice, svd_on_gpu},
+        problem::Problem,
+    },
+};
+use crate::{
+    base::{
+        clock::{Clock, StageSeconds},
+        error::{Result, SvdError},
+        number::{HalfStorage, Number, Re, Scalar},
+        pool::{may_have, on_pool_async, on_threads},
+        scale::power_of_two_scale,
+        view::{Turned, trimmed, upright},
+        watch::Watch,
+    },
+    cpu::vectors::left::{complement, left_vectors},
+    plan::{
+        backend::Place,
+        cpu::{Found, on_cpu},
+        factors::Factors,
+        options::{Backend, Signs, SvdOptions, Vectors},
+        report::SvdReport,
+        svdvals::Call,
+    },
+};
+
+/// The singular value decomposition, and the report; its seconds are zero unless `timed`.
+pub(crate) fn svd<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<T>>> {
+    check(options)?;
+    let call = Call::new(trimmed(a), options, timed);
+    let factors = on_threads(options.threads, || svd_of(&call))?;
+    Ok(finished(factors, a.shape(), options))
+}
+
+/// [`svd`] for a caller that must not block. The CPU computes in the rayon pool, from a copy of the matrix.
+pub(crate) async fn svd_async<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<T>>> {
+    check(options)?;
+    may_have(options.threads)?;
+    let of = trimmed(a);
+    #[cfg(feature = "gpu")]
+    let context = context_of_async(options, Problem::Dense { m: of.nrows(), n: of.ncols() }).await;
+    let call = Call::new(of, options, timed);
+    #[cfg(feature = "gpu")]
+    let reason = match on_gpu_async(&call, context).await? {
+        Ok(report) => return Ok(finished(report, a.shape(), options)),
+        Err(reason) => reason,
+    };
+    #[cfg(not(feature = "gpu"))]
+    let reason = {
+        let place = Place::of::<T, T::Scalar>(options, call.problem())?;
+        place.has_stage3(options)?;
+        let Place::Cpu(reason) = place;
+        reason
+    };
+    let (copy, options) = (Mat::from_fn(of.nrows(), of.ncols(), |i, j| of[(i, j)]), options.clone().backend(Backend::Cpu));
+    let shape = a.shape();
+    let report = on_pool_async(move || svd(copy.as_ref(), &options, timed).map(|report| (report, options))).await?;
+    let (report, options) = report?;
+    Ok(finished(call.complete(SvdReport { reason, ..report }), shape, &options))
+}
+
+/// Checks the options that only a decomposition with vectors has.
+fn check(options: &SvdOptions) -> Result<()> {
+    options.check_svd()?;
+    match options.half_storage {
+        HalfStorage::Single => Ok(()),
+        HalfStorage::Half => {
+            Err(SvdError::invalid("half_storage", "singular vectors would have three digits; they need HalfStorage::Single"))
+        }
+    }
+}
+
+/// Adds the vectors of an empty matrix, and the convention of signs.
+fn finished<T: Number>(mut report: SvdReport<Factors<T>>, (m, n): (usize, usize), options: &SvdOptions) -> SvdReport<Factors<T>> {
+    let factors = &mut report.values;
+    if m == 0 || n == 0 {
+        let side = |rows| match options.vectors {
+            Vectors::Full => Mat::identity(rows, rows),
+            _ => Mat::zeros(rows, 0),
+        };
+        (factors.u, factors.v) = (side(m), side(n));
+    }
+    if options.signs == Signs::Largest {
+        factors.fix_signs();
+    }
+    report
+}
+
+/// The decomposition on the backend that the options choose.
+fn svd_of<T: Number>(call: &Call<'_, T>) -> Result<SvdReport<Factors<T>>> {
+    let wanted = |values: &[Re<T>]| call.options.kept(values);
+    let place = Place::of::<T, T::Scalar>(call.options, call.problem())?;
+    place.has_stage3(call.options)?;
+    let on_the_cpu = |reason, scale| on_cpu::<T, T::Scalar, _>(call, reason, scale, Some(&wanted), |found| of_cpu(call, found));
+    let report = match place {
+        Place::Cpu(reason) => on_the_cpu(reason, None)?,
+        #[cfg(feature = "gpu")]
+        Place::Gpu(on) => {
+            let (scale, seconds) = call.scale::<T::Scalar>()?;
+            match or_fall_back(call.options, block_on(of_gpu(call, scale, on, Waits::Blocking)))? {
+                Ok(mut report) => {
+                    report.seconds.scale = seconds;
+                    report
+                }
+                Err(reason) => on_the_cpu(reason, Some(scale))?,
+            }
+        }
+    };
+    Ok(call.complete(report))
+}
+
+/// The report of a GPU, or the reason why the CPU computes.
+#[cfg(feature = "gpu")]
+async fn on_gpu_async<T: Number>(
+    call: &Call<'_, T>,
+    context: Option<Result<GpuContext>>,
+) -> Result<std::result::Result<SvdReport<Factors<T>>, Reason>> {
+    let opened = || context.unwrap_or_else(|| context_of(call.options));
+    let place = Place::with_context::<T, T::Scalar>(call.options, call.problem(), opened)?;
+    place.has_stage3(call.options)?;
+    match place {
+        Place::Cpu(reason) => Ok(Err(reason)),
+        Place::Gpu(on) => {
+            let (scale, seconds) = call.scale::<T::Scalar>()?;
+            let run = of_gpu(call, scale, on, Waits::Awaited).await;
+            Ok(or_fall_back(call.options, run)?.map(|mut report| {
+                report.seconds.scale = seconds;
+                call.complete(report)
+            }))
+        }
+    }
+}
+
+/// The decomposition with the right vectors of a GPU.
+#[cfg(feature = "gpu")]
+async fn of_gpu<T: Number>(call: &Call<'_, T>, scale: Re<T>, on: OnGpu, waits: Waits) -> Result<SvdReport<Factors<T>>> {
+    let wanted = |values: &[Re<T>]| call.options.kept(values);
+    let report = svd_on_gpu::<T, T::Scalar, _>(call.upright(), scale, call.asked(), on, waits, Some(&wanted)).await?;
+    let mut seconds = 0.0;
+    let mut report = report.try_map(|OnDevice { values, right, watch }| {
+        let side = Sides { a: call.upright(), turned: upright(call.a).1, scale };
+        let clock = Clock::new(call.timed);
+        let factors = on_pool(|| side.factors(call.options, values, right, &watch))?;
+        seconds = clock.seconds();
+        Ok(factors)
+    })?;
+    report.seconds.left_vectors = seconds;
+    Ok(report)
+}
+
+/// The factors from what a route on the CPU has found.
+fn of_cpu<T: Number>(call: &Call<'_, T>, found: Found<T>) -> Result<(Factors<T>, StageSeconds)> {
+    let (a, turned) = upright(call.a);
+    let clock = Clock::new(call.timed);
+    let scale = power_of_two_scale::<T, T::Scalar>(call.a)?;
+    let side = match found.of_transpose {
+        true => Sides { a: a.transpose(), turned: turned.then_transposed(), scale },
+        false => Sides { a, turned, scale },
+    };
+    let factors = side.factors(call.options, found.values, found.right, &found.watch)?;
+    Ok((factors, StageSeconds { left_vectors: clock.seconds(), ..found.seconds }))
+}
+
+/// The matrix whose right vectors are known, and how it came from the caller's.
+struct Sides<'a, T: Number> {
+    a: MatRef<'a, T>,
+    turned: Turned,
+    scale: Re<T>,
+}
+
+impl<T: Number> Sides<'_, T> {
+    /// The factors of the caller's matrix, from all values and the right vectors of `self.a`.
+    fn factors(
+        &self,
+        options: &SvdOptions,
+        mut values: Vec<Re<T>>,
+        right: Option<Mat<T::Scalar>>,
+        watch: &Watch,
+    ) -> Result<Factors<T>> {
+        let right = right.unwrap_or_else(|| Mat::zeros(self.a.ncols(), 0));
+        values.truncate(right.ncols());
+        let Turned { transposed, rows_reversed, cols_reversed } = self.turned;
+        let (of_u, of_v) = match options.vectors {
+            Vectors::Thin | Vectors::Full => (true, true),
+            Vectors::Left => (true, false),
+            Vectors::Right => (false, true),
+        };
+        let (needs_left, needs_right) = if transposed { (of_v, of_u) } else { (of_u, of_v) };
+        let left = if needs_left {
+            let mut left = left_vectors(self.a, self.scale, &values, right.as_ref(), watch)?;
+            if options.vectors == Vectors::Full {
+                left = beside(&left, &complement(left.as_ref()));
+            }
+            turned_back(left, rows_reversed, transposed)
+        } else {
+            Mat::zeros(self.a.nrows(), 0)
+        };
+        let right = if needs_right { turned_back(right, cols_reversed, transposed) } else { Mat::zeros(self.a.ncols(), 0) };
+        watch.end();
+        let (u, v) = if transposed { (right, left) } else { (left, right) };
+        Ok(Factors { u, s: values, v })
+    }
+}
+
+/// The columns of both, side by side.
+fn beside<T: Scalar>(first: &Mat<T>, others: &Mat<T>) -> Mat<T> {
+    let k = first.ncols();
+    Mat::from_fn(first.nrows(), k + others.ncols(), |i, j| if j < k { first[(i, j)] } else { others[(i, j - k)] })
+}
+
+/// The vectors of the caller's matrix: rows in its order, and conjugates if they are those of its transpose.
+fn turned_back<T: Scalar>(mut x: Mat<T>, reversed: bool, transposed: bool) -> Mat<T> {
+    for j in 0..x.ncols() {
+        let column = x.col_as_slice_mut(j);
+        if transposed && T::IS_COMPLEX {
+            column.iter_mut().for_each(|x| *x = T::conj_impl(x));
+        }
+        if reversed {
+            column.reverse();
+        }
+    }
+    x
+}

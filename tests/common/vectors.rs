@@ -1,0 +1,124 @@
+//! What every decomposition with vectors promises, and matrices that are hard to decompose.
+
+use faer::{Mat, MatRef};
+use num_complex::Complex;
+use svdvals_gpu::{Element, MatSvd, Number, RealElement, Scalar, SvdGpu, SvdOptions, SvdValsGpu, Vectors};
+
+use crate::common::{complex_noise, eps, widen};
+
+/// The kinds of [`matrix`].
+pub const KINDS: [&str; 12] = [
+    "random", "zero", "diagonal", "rank third", "equal columns", "unitary", "two clusters", "graded", "graded rows", "hilbert", "one entry",
+    "zero border",
+];
+
+/// An m x n matrix of a kind, with entries of magnitude about 1.
+pub fn matrix<T: Element>(kind: &str, m: usize, n: usize) -> Mat<T> {
+    let noise = |seed| Mat::<Complex<f64>>::from_fn(m, n, |i, j| of_type::<T>(complex_noise(seed, i, j)));
+    let k = m.min(n);
+    // Products of a few reflectors, which are unitary up to rounding, around a diagonal.
+    let around = |value: &dyn Fn(usize) -> f64| {
+        let mut a = Mat::from_fn(m, n, |i, j| Complex::from(if i == j { value(i) } else { 0.0 }));
+        for seed in 0..3 {
+            let v = Mat::from_fn(m, 1, |i, _| of_type::<T>(complex_noise(90 + seed, i, 0)));
+            let w = Mat::from_fn(n, 1, |j, _| of_type::<T>(complex_noise(95 + seed, j, 1)));
+            let (v2, w2) = (v.squared_norm_l2(), w.squared_norm_l2());
+            a = &a - &v * (v.adjoint() * &a) * faer::Scale(Complex::from(2.0 / v2));
+            a = &a - (&a * &w) * w.adjoint() * faer::Scale(Complex::from(2.0 / w2));
+        }
+        a
+    };
+    let a = match kind {
+        "random" => noise(70),
+        "zero" => Mat::zeros(m, n),
+        "diagonal" => Mat::from_fn(m, n, |i, j| Complex::from(if i == j { ((7 * i) % 5) as f64 / 4.0 } else { 0.0 })),
+        "rank third" => around(&|i| if i < k / 3 { 1.0 } else { 0.0 }),
+        "equal columns" => Mat::from_fn(m, n, |i, j| of_type::<T>(complex_noise(71, i, j / 3))),
+        "unitary" => around(&|_| 1.0),
+        "two clusters" => around(&|i| if i % 2 == 0 { 1.0 } else { 1e-5 }),
+        "graded" => around(&|i| 10f64.powf(-40.0 * i as f64 / k as f64)),
+        "graded rows" => {
+            let a = noise(72);
+            Mat::from_fn(m, n, |i, j| a[(i, j)] * 10f64.powf(-9.0 * i as f64 / m as f64))
+        }
+        "hilbert" => Mat::from_fn(m, n, |i, j| Complex::from(1.0 / (i + j + 1) as f64)),
+        "one entry" => Mat::from_fn(m, n, |i, j| Complex::from(if (i, j) == (m / 2, n / 3) { 1.0 } else { 0.0 })),
+        "zero border" => {
+            let a = noise(73);
+            Mat::from_fn(m, n, |i, j| if i == 0 || j + 1 == n { Complex::ZERO } else { a[(i, j)] })
+        }
+        _ => panic!("no matrix is called {kind}"),
+    };
+    Mat::from_fn(m, n, |i, j| T::from_complex(a[(i, j)]))
+}
+
+/// The number, without an imaginary part if the type has none.
+fn of_type<T: Element>(x: Complex<f64>) -> Complex<f64> {
+    if <T::Scalar as Scalar>::IS_COMPLEX { x } else { x.re.into() }
+}
+
+/// The Frobenius norm.
+fn norm(a: MatRef<'_, Complex<f64>>) -> f64 {
+    a.norm_l2()
+}
+
+/// ||I - X^H X||_F
+fn from_orthonormal(x: MatRef<'_, Complex<f64>>) -> f64 {
+    let gram = x.adjoint() * x;
+    norm((gram - Mat::<Complex<f64>>::identity(x.ncols(), x.ncols())).as_ref())
+}
+
+/// The three ratios of a decomposition, in units of max(m, n) eps: ||A - U S V^H|| / ||A||, ||I - U^H U|| and ||I - V^H V||.
+pub fn ratios<T: Element>(a: MatRef<'_, T>, svd: &MatSvd<T>) -> [f64; 3] {
+    let unit = a.nrows().max(a.ncols()) as f64 * eps::<T>();
+    let (a, u, v) = (widen(a), widen(svd.u.as_ref()), widen(svd.v.as_ref()));
+    let k = svd.s.nrows();
+    let us = Mat::from_fn(u.nrows(), k.min(u.ncols()), |i, j| u[(i, j)] * svd.s[j].to_double());
+    let rest = &a - us * v.subcols(0, k.min(v.ncols())).adjoint();
+    let size = norm(a.as_ref());
+    let residual = if size == 0.0 { norm(rest.as_ref()) } else { norm(rest.as_ref()) / size };
+    [residual / unit, from_orthonormal(u.as_ref()) / unit, from_orthonormal(v.as_ref()) / unit]
+}
+
+/// Checks the decomposition of `a` with these options, and returns its [`ratios`] (of what was computed).
+///
+/// * Shapes, and values that are, to the last bit, the first of `svdvals_gpu`.
+/// * The three ratios at most 1 (DESIGN 6), for what is dropped by `keep` and `tolerance` in the residual too.
+pub fn check<T: Element>(what: &str, a: MatRef<'_, T>, options: &SvdOptions) -> Result<[f64; 3], String>
+where
+    for<'a> MatRef<'a, T>: SvdGpu<Svd = MatSvd<T>> + SvdValsGpu<Values = faer::Col<T::Real>>,
+{
+    let (m, n) = a.shape();
+    let fail = |e: svdvals_gpu::SvdError| format!("{what}: {e}");
+    let values = a.svdvals_gpu_with(options).map_err(fail)?;
+    let svd = a.svd_gpu_with(options).map_err(fail)?;
+    let k = svd.s.nrows();
+    let sides = match options.vectors {
+        Vectors::Full => (m, n),
+        Vectors::Left => (k, 0),
+        Vectors::Right => (0, k),
+        _ => (k, k),
+    };
+    if svd.u.shape() != (m, sides.0) || svd.v.shape() != (n, sides.1) {
+        return Err(format!("{what}: U is {:?} and V {:?} for {k} values", svd.u.shape(), svd.v.shape()));
+    }
+    let expected = values.iter().take_while(|s| s.to_double() >= options.tolerance.unwrap_or(0.0) * values[0].to_double()).count();
+    if k != expected.min(options.keep.unwrap_or(usize::MAX)) {
+        return Err(format!("{what}: {k} of {expected} values"));
+    }
+    if let Some(j) = (0..k).find(|&j| svd.s[j] != values[j]) {
+        return Err(format!("{what}: value {j} is {}, and {} without vectors", svd.s[j], values[j]));
+    }
+    let [mut residual, u, v] = ratios(a, &svd);
+    if sides.0 < k || sides.1 < k {
+        residual = 0.0;
+    } else if k < m.min(n) {
+        // ||A - U S V^H||_F is that of the values left out.
+        let size = values.iter().map(|s| s.to_double().powi(2)).sum::<f64>().sqrt();
+        let left_out = values.iter().skip(k).map(|s| s.to_double().powi(2)).sum::<f64>().sqrt();
+        let unit = m.max(n) as f64 * eps::<T>();
+        residual -= left_out / size / unit;
+    }
+    let found = [residual, u, v];
+    if found.iter().all(|ratio| *ratio <= 1.0) { Ok(found) } else { Err(format!("{what}: ratios {found:.3?}")) }
+}

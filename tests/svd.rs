@@ -1,0 +1,250 @@
+//! The singular value decomposition with vectors, on the CPU.
+
+#[macro_use]
+#[path = "common/mod.rs"]
+mod common;
+#[path = "common/vectors.rs"]
+mod vectors;
+
+use common::eps;
+use faer::{Mat, MatRef};
+use num_complex::Complex;
+use svdvals_gpu::{
+    Backend, CancelFlag, Element, MatSvd, Number, RealElement, Signs, Stage, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning, Vectors,
+};
+use vectors::{KINDS, check, matrix};
+
+fn on_cpu() -> SvdOptions {
+    SvdOptions::default().backend(Backend::Cpu)
+}
+
+every_element!(ratios_of_hard_matrices, every_option, any_strides, powers_of_two);
+
+/// The matrix types of the tests, where the compiler has to be told.
+trait Tested: Element {
+    fn check(what: &str, a: MatRef<'_, Self>, options: &SvdOptions) -> Result<[f64; 3], String>;
+    fn svd(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<MatSvd<Self>, SvdError>;
+}
+
+macro_rules! tested {
+    ($($t:ty),*) => {$(
+        impl Tested for $t {
+            fn check(what: &str, a: MatRef<'_, Self>, options: &SvdOptions) -> Result<[f64; 3], String> {
+                check(what, a, options)
+            }
+            fn svd(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<MatSvd<Self>, SvdError> {
+                a.svd_gpu_with(options)
+            }
+        }
+    )*};
+}
+
+tested!(half::f16, half::bf16, f32, f64, Complex<f32>, Complex<f64>);
+
+/// Panics with all errors, if there are any.
+fn none_of(errors: Vec<String>) {
+    assert!(errors.is_empty(), "{} errors:\n{}", errors.len(), errors.join("\n"));
+}
+
+/// DESIGN 6's three ratios are at most 1 on hard matrices of all shapes and by all routes: one column, directly, by A^H A, Cholesky's R or QR,
+/// by a band; square, tall and wide. Values are those of `svdvals_gpu`. (The bound max(m, n) eps in the Frobenius norm is a thirtieth of
+/// LAPACK's own in its tests.)
+fn ratios_of_hard_matrices<T: Tested>() {
+    let (mut errors, mut worst) = (Vec::new(), [0.0f64; 3]);
+    for kind in KINDS {
+        for (m, n) in [(1, 1), (5, 1), (1, 5), (3, 2), (17, 17), (40, 29), (29, 40), (128, 100), (400, 21), (5000, 12), (233, 231), (240, 300), (420, 230)] {
+            match T::check(&format!("{} {kind} {m} x {n}", T::NAME), matrix::<T>(kind, m, n).as_ref(), &on_cpu()) {
+                Ok(ratios) => worst.iter_mut().zip(ratios).for_each(|(worst, ratio)| *worst = worst.max(ratio)),
+                Err(error) => errors.push(error),
+            }
+        }
+    }
+    println!("{}: worst ratios {worst:.3?}", T::NAME);
+    none_of(errors);
+}
+
+/// Every choice of vectors, of a limit and of a tolerance has its shapes, its values and orthonormal columns; its vectors span what those of
+/// the whole decomposition span.
+fn every_option<T: Tested>() {
+    let mut errors = Vec::new();
+    for (m, n) in [(60, 40), (40, 60), (50, 50), (300, 250), (250, 300), (700, 20)] {
+        let a = matrix::<T>("random", m, n);
+        for vectors in [Vectors::Thin, Vectors::Full, Vectors::Left, Vectors::Right] {
+            let options = on_cpu().vectors(vectors);
+            let limited = [options.clone().keep(7), options.clone().tolerance(0.3), options.clone().keep(3).tolerance(0.5), options.clone().keep(0)];
+            let limits = if vectors == Vectors::Full { Vec::new() } else { limited.to_vec() };
+            for options in [vec![options], limits].concat() {
+                let what = format!("{} {m} x {n}, {vectors}, keep {:?}, tolerance {:?}", T::NAME, options.keep, options.tolerance);
+                errors.extend(T::check(&what, a.as_ref(), &options).err());
+            }
+        }
+        // The leading vectors of well separated values are those of the whole, up to a factor of modulus 1 that the convention fixes. Their
+        // error is a modest multiple of n eps over the relative gap.
+        let separated = matrix::<T>("hilbert", m, n);
+        let options = on_cpu().signs(Signs::Largest);
+        let (all, some) = (T::svd(separated.as_ref(), &options).unwrap(), T::svd(separated.as_ref(), &options.keep(2)).unwrap());
+        for j in 0..2 {
+            for (x, y, side) in [(&all.u, &some.u, "U"), (&all.v, &some.v, "V")] {
+                let off = (0..x.nrows()).map(|i| (x[(i, j)].to_complex() - y[(i, j)].to_complex()).norm_sqr()).sum::<f64>().sqrt();
+                if off > 8.0 * m.max(n) as f64 * eps::<T>() {
+                    errors.push(format!("{} {m} x {n}: column {j} of {side} is off by {off:.2e} with keep(2)", T::NAME));
+                }
+            }
+        }
+    }
+    none_of(errors);
+}
+
+/// Row-major, reversed and strided views have the ratios of others: U and V are those of the view, not of its memory.
+fn any_strides<T: Tested>() {
+    let mut errors = Vec::new();
+    for (m, n) in [(30, 20), (20, 30), (24, 24), (300, 240), (240, 300), (260, 260)] {
+        let whole = matrix::<T>("random", 2 * m, n);
+        let by_rows = matrix::<T>("random", n, m);
+        let views = [
+            ("by rows", by_rows.transpose()),
+            ("rows reversed", whole.as_ref().get(..m, ..).reverse_rows()),
+            ("columns reversed", whole.as_ref().get(..m, ..).reverse_cols()),
+            ("both, by rows", by_rows.transpose().reverse_rows_and_cols()),
+        ];
+        for (name, a) in views {
+            errors.extend(T::check(&format!("{} {m} x {n}, {name}", T::NAME), a, &on_cpu()).err());
+            errors.extend(T::check(&format!("{} {m} x {n}, {name}, full", T::NAME), a, &on_cpu().vectors(Vectors::Full)).err());
+        }
+    }
+    none_of(errors);
+}
+
+/// Powers of two anywhere in the type's range change no vector.
+fn powers_of_two<T: Tested>() {
+    let exponents: &[i32] = match T::NAME {
+        "f16" => &[-8, 8],
+        "f64" | "c64" => &[-900, 900],
+        _ => &[-100, 100],
+    };
+    for (m, n) in [(20, 20), (200, 12), (260, 240)] {
+        let a = matrix::<T>("random", m, n);
+        let svd = T::svd(a.as_ref(), &on_cpu()).unwrap();
+        for &k in exponents {
+            let scaled = Mat::from_fn(m, n, |i, j| T::from_complex(a[(i, j)].to_complex() * 2f64.powi(k)));
+            // f16 rounds small entries, so that only the ratios remain.
+            if T::NAME == "f16" && k < 0 {
+                T::check("2^-8", scaled.as_ref(), &on_cpu()).unwrap();
+                continue;
+            }
+            let other = T::svd(scaled.as_ref(), &on_cpu()).unwrap();
+            assert!(svd.u == other.u && svd.v == other.v, "{} {m} x {n} times 2^{k}", T::NAME);
+            assert!((0..n).all(|j| other.s[j].to_double() == svd.s[j].to_double() * 2f64.powi(k)), "{} {m} x {n} times 2^{k}", T::NAME);
+        }
+    }
+}
+
+/// The same bits in every run, whatever the number of threads.
+#[test]
+fn threads_do_not_matter() {
+    for (m, n) in [(100, 100), (300, 300), (520, 500), (20_000, 30)] {
+        let a = matrix::<f32>("random", m, n);
+        let by = |threads| a.svd_gpu_with(&on_cpu().threads(threads)).unwrap();
+        let one = by(1);
+        for threads in [1, 2, 3, 8] {
+            let other = by(threads);
+            assert!(one.u == other.u && one.s == other.s && one.v == other.v, "{m} x {n} on {threads} threads");
+        }
+    }
+}
+
+/// Several reduction steps, flat trees and narrow tiles have the same ratios.
+#[test]
+fn any_tuning() {
+    let mut errors = Vec::new();
+    let tuning = Tuning::for_cpu::<f64>(260);
+    let tunings = [
+        tuning.clone().tile_size(16).tile_width(5),
+        tuning.clone().tile_size(8).leaf(16).tile_width(8),
+        tuning.clone().tile_size(24).leaf(48).tree(svdvals_gpu::PanelTree::Flat).tile_width(10),
+        tuning.direct_up_to(400),
+    ];
+    for tuning in tunings {
+        for (m, n) in [(260, 260), (500, 240)] {
+            let options = on_cpu().tuning(tuning.clone());
+            errors.extend(check(&format!("{m} x {n}, {tuning}"), matrix::<f64>("random", m, n).as_ref(), &options).err());
+            errors.extend(check(&format!("{m} x {n}, {tuning}"), matrix::<Complex<f32>>("graded", m, n).as_ref(), &options).err());
+        }
+    }
+    none_of(errors);
+}
+
+/// Empty matrices have empty or unitary sides.
+#[test]
+fn empty_matrices() {
+    for (m, n) in [(0, 0), (0, 4), (4, 0)] {
+        let a = Mat::<f64>::zeros(m, n);
+        let thin = a.svd_gpu_with(&on_cpu()).unwrap();
+        assert_eq!((thin.u.shape(), thin.s.nrows(), thin.v.shape()), ((m, 0), 0, (n, 0)));
+        let full = a.svd_gpu_with(&on_cpu().vectors(Vectors::Full)).unwrap();
+        assert!(full.u == Mat::<f64>::identity(m, m) && full.v == Mat::<f64>::identity(n, n));
+    }
+}
+
+/// A NaN is an error that names its entry, by every route, and the next call works.
+#[test]
+fn bad_entries_are_named() {
+    for (m, n) in [(1, 1), (6, 4), (4, 6), (600, 20), (5000, 12), (300, 260)] {
+        let mut a = matrix::<f64>("random", m, n);
+        a[(m / 2, n / 2)] = f64::NAN;
+        match a.svd_gpu_with(&on_cpu()) {
+            Err(SvdError::NonFinite { row, col, .. }) => assert_eq!((row, col), (m / 2, n / 2)),
+            other => panic!("{m} x {n}: {:?}", other.map(|svd| svd.s)),
+        }
+        a[(m / 2, n / 2)] = 1.0;
+        assert!(a.svd_gpu_with(&on_cpu()).is_ok());
+    }
+}
+
+/// A call ends with an error soon after it is cancelled, in every stage, and reports its progress in order up to the end.
+#[test]
+fn progress_and_cancellation() {
+    use std::sync::{Arc, Mutex};
+    let a = matrix::<f32>("random", 400, 400);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let told = seen.clone();
+    a.svd_gpu_with(&on_cpu().progress(move |p| told.lock().unwrap().push((p.stage, p.fraction)))).unwrap();
+    let seen = seen.lock().unwrap();
+    assert!(seen.is_sorted() && seen.last() == Some(&(Stage::Vectors, 1.0)), "{:?}", seen.last());
+    for stage in [Stage::ToBand, Stage::BandToBidiag, Stage::Svdvals, Stage::Vectors] {
+        assert!(seen.iter().any(|(s, _)| *s == stage), "{stage} was not reported");
+        let stop = CancelFlag::new();
+        let flag = stop.clone();
+        let options = on_cpu().cancel(stop).progress(move |p| if p.stage == stage { flag.cancel() });
+        assert_eq!(a.svd_gpu_with(&options).err(), Some(SvdError::Cancelled { stage }));
+    }
+}
+
+/// The report has the seconds of every stage, and the route of the values.
+#[test]
+fn reports() {
+    for (m, n) in [(50, 50), (900, 20), (5000, 12), (300, 300), (700, 300)] {
+        let a = matrix::<f64>("random", m, n);
+        let (svd, values) = (a.svd_gpu_report(&on_cpu()).unwrap(), a.svdvals_gpu_report(&on_cpu()).unwrap());
+        assert_eq!((svd.route, svd.backend), (values.route, values.backend));
+        let s = &svd.seconds;
+        assert!(s.bidiagonal_vectors > 0.0 && s.back_transformation > 0.0 && s.left_vectors > 0.0, "{svd}");
+        assert!(svd.to_string().contains("left_vectors"));
+    }
+}
+
+/// What is computed from the factors: rank, pseudo-inverse and the matrix itself, for both front ends.
+#[test]
+fn uses_of_the_factors() {
+    let a = matrix::<f64>("rank third", 60, 45);
+    let svd = a.svd_gpu_with(&on_cpu()).unwrap();
+    assert_eq!(svd.rank(None), 15);
+    let (back, inverse) = (svd.reconstruct().unwrap(), svd.pinv(None).unwrap());
+    let near = |x: &Mat<f64>, y: &Mat<f64>| (x - y).norm_l2() <= 60.0 * f64::EPSILON * y.norm_l2();
+    assert!(near(&back, &a));
+    // The four conditions of Moore and Penrose; the values that count are 1.
+    assert!(near(&(&a * &inverse * &a), &a) && near(&(&inverse * &a * &inverse), &inverse));
+    for product in [&a * &inverse, &inverse * &a] {
+        assert!(near(&product, &product.transpose().to_owned()));
+    }
+}
