@@ -12,7 +12,7 @@
 //! # Ok::<(), svdvals_gpu::SvdError>(())
 //! ```
 //!
-//! [`SvdValsGpu`] gives matrices the method. [`SvdOptions`] chooses the backend, the GPU and the hyperparameters. Every failure is an
+//! [`SvdValsGpu`] gives matrices the method, and [`SvdGpu`] the decomposition with singular vectors. [`SvdOptions`] chooses the backend, the GPU and the hyperparameters. Every failure is an
 //! [`SvdError`]. [`svdvals_gpu_report`](SvdValsGpu::svdvals_gpu_report) says what ran, why, and how long each stage took.
 //!
 //! The [`guide`] teaches the rest: the two stages, GPU or CPU, reading a report, choosing a type, tuning, long calls, limits, and the
@@ -172,6 +172,10 @@ mod tile;
 pub mod guide {}
 pub use api::triangular;
 
+#[cfg(feature = "faer")]
+pub use api::faer::MatSvd;
+#[cfg(feature = "ndarray")]
+pub use api::ndarray::ArraySvd;
 #[cfg(feature = "gpu")]
 pub use api::{gpu_band::GpuBand, gpu_matrix::GpuMatrix};
 #[cfg(feature = "gpu")]
@@ -187,6 +191,7 @@ pub use {
     api::{
         chase_steps::{ChaseCycle, ChaseSteps},
         element::Element,
+        svd::SvdGpu,
         svdvals::SvdValsGpu,
     },
     base::{
@@ -197,7 +202,7 @@ pub use {
     },
     cost::counts::Counts,
     plan::{
-        options::{Backend, SvdOptions},
+        options::{Backend, Signs, SvdOptions, Vectors},
         report::SvdReport,
         route::{First, Route},
         tuning_table::{PartialTuning, TuningEntry, TuningTable},

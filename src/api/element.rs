@@ -12,7 +12,7 @@ use crate::{
         error::Result,
         number::{Number, RealElement, Scalar},
     },
-    plan::{options::SvdOptions, report::SvdReport, stages, svdvals, triangular},
+    plan::{factors::Factors, options::SvdOptions, report::SvdReport, stages, svd, svdvals, triangular},
     tile::band::Band,
 };
 
@@ -54,13 +54,19 @@ pub trait Element: Number<Real = <Self as Element>::Value, Scalar = <Self as Ele
         + Element<Value = Self::Value, Arithmetic = Self::Arithmetic>
         + Number<Real = Self::Value, Scalar = Self::Arithmetic>;
 
-    /// [`SvdValsGpu::svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with). This method and the next four are compiled in this crate for
+    /// [`SvdValsGpu::svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with). This method and the next six are compiled in this crate for
     /// each type, so that callers do not compile them again.
     #[doc(hidden)]
     fn svdvals(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>>;
     /// The same for a caller that must not block.
     #[doc(hidden)]
     fn svdvals_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Vec<Self::Real>>>;
+    /// [`SvdGpu::svd_gpu_with`](crate::SvdGpu::svd_gpu_with).
+    #[doc(hidden)]
+    fn svd(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<Self>>>;
+    /// The same for a caller that must not block.
+    #[doc(hidden)]
+    fn svd_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Factors<Self>>>;
     /// Stage 1.
     #[doc(hidden)]
     fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>>;
@@ -90,6 +96,12 @@ macro_rules! elements {
                 timed: bool,
             ) -> Later<'a, SvdReport<Vec<Self::Real>>> {
                 Box::pin(svdvals::svdvals_async(a, options, timed))
+            }
+            fn svd(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<Self>>> {
+                svd::svd(a, options, timed)
+            }
+            fn svd_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Factors<Self>>> {
+                Box::pin(svd::svd_async(a, options, timed))
             }
             fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>> {
                 stages::to_band(a, options)

@@ -1,13 +1,90 @@
 //! The `faer` front end.
 
 use faer::prelude::{Reborrow, ReborrowMut};
-use faer::{Col, Mat, MatMut, MatRef};
+use faer::{Col, Conj, Mat, MatMut, MatRef};
 
-use crate::api::{
-    element::Element,
-    svdvals::{SvdValsGpu, sealed},
-    triangular::{self, TriangularGpu},
+use crate::{
+    api::{
+        element::Element,
+        svd::{self, SvdGpu},
+        svdvals::{SvdValsGpu, sealed},
+        triangular::{self, TriangularGpu},
+    },
+    base::error::Result,
+    plan::factors::{Factors, FactorsRef},
 };
+
+/// A = U diag(s) V^H, the result of [`SvdGpu`] for faer's matrices. A is m x n.
+///
+/// ```
+/// use svdvals_gpu::{MatSvd, SvdGpu};
+/// let a = faer::Mat::from_fn(5, 3, |i, j| if i == j { 3.0 - j as f64 } else { 0.0 });
+/// let MatSvd { u, s, v } = a.svd_gpu()?;
+/// assert_eq!((u.shape(), s.nrows(), v.shape()), ((5, 3), 3, (3, 3)));
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct MatSvd<T: Element> {
+    /// U, m x k: the left singular vectors are its columns. m x m with [`Vectors::Full`](crate::Vectors::Full), m x 0 with
+    /// [`Vectors::Right`](crate::Vectors::Right).
+    pub u: Mat<T::Scalar>,
+    /// The k singular values, descending.
+    pub s: Col<T::Real>,
+    /// V, n x k: the right singular vectors are its columns. n x n with [`Vectors::Full`](crate::Vectors::Full), n x 0 with
+    /// [`Vectors::Left`](crate::Vectors::Left).
+    pub v: Mat<T::Scalar>,
+}
+
+impl<T: Element> MatSvd<T> {
+    fn factors(&self) -> FactorsRef<'_, T::Scalar> {
+        FactorsRef { u: self.u.as_ref(), s: self.s.iter().copied().collect(), v: self.v.as_ref(), conj_v: Conj::No }
+    }
+
+    /// The numerical rank: the number of values above `tolerance`, which is absolute. None is max(m, n) eps s_1, with the eps of the values'
+    /// type. A negative tolerance or NaN counts as 0.
+    ///
+    /// ```
+    /// use svdvals_gpu::SvdGpu;
+    /// let svd = faer::mat![[1.0f64, 2.0], [2.0, 4.0], [3.0, 6.0]].svd_gpu()?;
+    /// assert_eq!((svd.rank(None), svd.rank(Some(100.0))), (1, 0));
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn rank(&self, tolerance: Option<T::Real>) -> usize {
+        self.factors().rank(tolerance)
+    }
+
+    /// The Moore-Penrose pseudoinverse V S^+ U^H, n x m. S^+ inverts the values that [`rank`](Self::rank) counts, and is zero for the others.
+    ///
+    /// ```
+    /// use svdvals_gpu::SvdGpu;
+    /// let a = faer::mat![[1.0f64, 0.0], [0.0, 2.0], [0.0, 0.0]];
+    /// let x = a.svd_gpu()?.pinv(None)?;
+    /// assert!((x - faer::mat![[1.0, 0.0, 0.0], [0.0, 0.5, 0.0]]).norm_l2() < 1e-13);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) if U or V was not computed.
+    pub fn pinv(&self, tolerance: Option<T::Real>) -> Result<Mat<T::Scalar>> {
+        self.factors().pinv(tolerance)
+    }
+
+    /// U diag(s) V^H, m x n: A, or its best approximation of rank k if fewer than min(m, n) values were kept.
+    ///
+    /// ```
+    /// use svdvals_gpu::{SvdGpu, SvdOptions};
+    /// let a = faer::mat![[3.0f64, 0.0], [0.0, 2.0]];
+    /// let first = a.svd_gpu_with(&SvdOptions::default().keep(1))?.reconstruct()?;
+    /// assert!((first - faer::mat![[3.0, 0.0], [0.0, 0.0]]).norm_l2() < 1e-13);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) if U or V was not computed.
+    pub fn reconstruct(&self) -> Result<Mat<T::Scalar>> {
+        self.factors().reconstruct()
+    }
+}
 
 macro_rules! front_end {
     ($matrix:ty, $self:ident => $view:expr) => {
@@ -24,6 +101,16 @@ macro_rules! front_end {
         impl<T: Element> SvdValsGpu for $matrix {
             type Element = T;
             type Values = Col<T::Real>;
+        }
+
+        impl<T: Element> svd::sealed::Decomposed<T, MatSvd<T>> for $matrix {
+            fn collect_svd(Factors { u, s, v }: Factors<T>) -> MatSvd<T> {
+                MatSvd { u, s: Col::from_fn(s.len(), |j| s[j]), v }
+            }
+        }
+
+        impl<T: Element> SvdGpu for $matrix {
+            type Svd = MatSvd<T>;
         }
     };
 }

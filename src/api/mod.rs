@@ -5,13 +5,14 @@
 pub mod chase_steps;
 pub mod element;
 #[cfg(feature = "faer")]
-mod faer;
+pub mod faer;
 #[cfg(feature = "gpu")]
 pub mod gpu_band;
 #[cfg(feature = "gpu")]
 pub mod gpu_matrix;
 #[cfg(feature = "ndarray")]
-mod ndarray;
+pub mod ndarray;
 mod stages;
+pub mod svd;
 pub mod svdvals;
 pub mod triangular;

@@ -26,17 +26,32 @@ pub struct StageSeconds {
     pub band_to_bidiag: f64,
     /// Stage 3: singular values of the bidiagonal.
     pub svdvals: f64,
+    /// Singular vectors of the bidiagonal, by divide and conquer. This and the next two are zero unless
+    /// [`svd_gpu`](crate::SvdGpu) computes vectors.
+    pub bidiagonal_vectors: f64,
+    /// Back-transformation of these vectors through stages 2 and 1.
+    pub back_transformation: f64,
+    /// The left singular vectors from the right ones: the product A V, and its orthonormal columns.
+    pub left_vectors: f64,
     /// The whole call.
     pub total: f64,
 }
 
 impl fmt::Display for StageSeconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let StageSeconds { scale, upload, to_band, band_to_bidiag, svdvals, total } = self;
+        let StageSeconds { scale, upload, to_band, band_to_bidiag, svdvals, total, .. } = self;
+        let StageSeconds { bidiagonal_vectors, back_transformation, left_vectors, .. } = self;
         write!(
             f,
             "{total:.6} s: scale {scale:.6}, upload {upload:.6}, to_band {to_band:.6}, band_to_bidiag {band_to_bidiag:.6}, svdvals {svdvals:.6}"
-        )
+        )?;
+        let of_vectors = [
+            ("bidiagonal_vectors", bidiagonal_vectors),
+            ("back_transformation", back_transformation),
+            ("left_vectors", left_vectors),
+        ];
+        let mut computed = of_vectors.into_iter().filter(|&(_, &seconds)| seconds != 0.0);
+        computed.try_for_each(|(stage, seconds)| write!(f, ", {stage} {seconds:.6}"))
     }
 }
 

@@ -7,10 +7,12 @@
 //! | `route.rs` | the route of a matrix on its backend |
 //! | `svdvals.rs`, `cpu.rs`, `gpu.rs` | the driver, and the routes on either backend |
 //! | `stages.rs`, `triangular.rs` | a single stage; triangular multiply and solve |
+//! | `svd.rs`, `factors.rs` | the driver with vectors; U, s and V, and what is computed from them |
 //! | `report.rs` | what ran |
 
 pub(crate) mod backend;
 pub(crate) mod cpu;
+pub(crate) mod factors;
 #[cfg(feature = "gpu")]
 pub(crate) mod gpu;
 pub mod options;
@@ -18,6 +20,7 @@ pub(crate) mod problem;
 pub mod report;
 pub mod route;
 pub(crate) mod stages;
+pub(crate) mod svd;
 pub(crate) mod svdvals;
 pub(crate) mod triangular;
 pub mod tuning_table;

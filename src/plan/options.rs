@@ -7,7 +7,8 @@ use crate::gpu::device::context::GpuContext;
 use crate::{
     algo::bidiagonal::Stage3,
     base::{
-        number::HalfStorage,
+        error::{Result, SvdError},
+        number::{HalfStorage, RealElement},
         watch::{CancelFlag, Listen, Progress, ProgressFn},
     },
     plan::tuning_table::TuningTable,
@@ -44,6 +45,71 @@ impl fmt::Display for Backend {
     }
 }
 
+/// The singular vectors that [`svd_gpu`](crate::SvdGpu) computes. A is m x n, and k = min(m, n), or fewer with [`SvdOptions::keep`] or
+/// [`SvdOptions::tolerance`].
+///
+/// | | U | V |
+/// | --- | --- | --- |
+/// | `Thin` | m x k | n x k |
+/// | `Full` | m x m | n x n |
+/// | `Left` | m x k | n x 0 |
+/// | `Right` | m x 0 | n x k |
+///
+/// ```
+/// assert_eq!(svdvals_gpu::Vectors::default(), svdvals_gpu::Vectors::Thin);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Vectors {
+    /// A left and a right singular vector for each value.
+    #[default]
+    Thin,
+    /// Unitary matrices: the thin ones, completed by orthonormal columns.
+    Full,
+    /// Left singular vectors alone.
+    Left,
+    /// Right singular vectors alone.
+    Right,
+}
+
+impl fmt::Display for Vectors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Vectors::Thin => "thin",
+            Vectors::Full => "full",
+            Vectors::Left => "left",
+            Vectors::Right => "right",
+        })
+    }
+}
+
+/// The signs of singular vectors. A pair (u_j, v_j) is determined up to a common factor of modulus 1, for real matrices a sign.
+///
+/// ```
+/// assert_eq!(svdvals_gpu::Signs::default(), svdvals_gpu::Signs::Free);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Signs {
+    /// As they are computed. They may differ between backends and hyperparameters.
+    #[default]
+    Free,
+    /// The entry of u_j with the largest modulus, the first one on ties, is real and positive. Without a U, that of v_j is. A column that
+    /// belongs to no singular value ([`Vectors::Full`]) is treated on its own.
+    Largest,
+}
+
+impl fmt::Display for Signs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Signs::Free => "free",
+            Signs::Largest => "largest",
+        })
+    }
+}
+
 /// Options of a call.
 ///
 /// ```
@@ -69,6 +135,15 @@ pub struct SvdOptions {
     pub half_storage: HalfStorage,
     /// The method of stage 3, which finds the singular values of the bidiagonal.
     pub stage3: Stage3,
+    /// The singular vectors that [`svd_gpu`](crate::SvdGpu) computes. This option and the next three do not apply to
+    /// [`svdvals_gpu`](crate::SvdValsGpu), which returns all values.
+    pub vectors: Vectors,
+    /// The largest number of singular values and vectors that `svd_gpu` returns. None is min(m, n).
+    pub keep: Option<usize>,
+    /// The smallest singular value that `svd_gpu` returns, relative to the largest. None is 0.
+    pub tolerance: Option<f64>,
+    /// The signs of the singular vectors.
+    pub signs: Signs,
     /// The number of CPU threads. None takes the rayon pool of the caller.
     pub threads: Option<usize>,
     /// Whether a GPU times each kernel, for [`SvdReport::kernel_seconds`](crate::SvdReport).
@@ -134,6 +209,93 @@ impl SvdOptions {
     pub fn stage3(mut self, stage3: Stage3) -> Self {
         self.stage3 = stage3;
         self
+    }
+
+    /// Chooses the singular vectors that [`svd_gpu`](crate::SvdGpu) computes.
+    ///
+    /// ```
+    /// # #[cfg(feature = "ndarray")] {
+    /// use svdvals_gpu::{SvdGpu, SvdOptions, Vectors};
+    /// let a = ndarray::Array2::from_shape_fn((30, 20), |(i, j)| ((i * j) as f64).sin());
+    /// let svd = a.svd_gpu_with(&SvdOptions::default().vectors(Vectors::Right))?;
+    /// assert_eq!((svd.u.dim(), svd.s.len(), svd.vt.dim()), ((30, 0), 20, (20, 20)));
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn vectors(mut self, vectors: Vectors) -> Self {
+        self.vectors = vectors;
+        self
+    }
+
+    /// Makes [`svd_gpu`](crate::SvdGpu) return at most the `count` largest singular values and their vectors. Not with [`Vectors::Full`].
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{SvdGpu, SvdOptions};
+    /// let a = faer::Mat::from_fn(30, 20, |i, j| ((i * j) as f64).sin());
+    /// let svd = a.svd_gpu_with(&SvdOptions::default().keep(5))?;
+    /// assert_eq!((svd.u.shape(), svd.s.nrows(), svd.v.shape()), ((30, 5), 5, (20, 5)));
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn keep(mut self, count: usize) -> Self {
+        self.keep = Some(count);
+        self
+    }
+
+    /// Makes [`svd_gpu`](crate::SvdGpu) return the singular values of at least `tolerance` times the largest, and their vectors. `tolerance`
+    /// is between 0 and 1. Not with [`Vectors::Full`].
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{SvdGpu, SvdOptions};
+    /// let a = faer::mat![[4.0f64, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 1.0]];
+    /// let svd = a.svd_gpu_with(&SvdOptions::default().tolerance(0.4))?;
+    /// assert_eq!((svd.u.ncols(), svd.s.nrows(), svd.v.ncols()), (2, 2, 2));
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn tolerance(mut self, tolerance: f64) -> Self {
+        self.tolerance = Some(tolerance);
+        self
+    }
+
+    /// Chooses the signs of the singular vectors.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{Signs, SvdGpu, SvdOptions};
+    /// let a = faer::mat![[-3.0f64, 0.0], [0.0, 2.0]];
+    /// let svd = a.svd_gpu_with(&SvdOptions::default().signs(Signs::Largest))?;
+    /// assert!((svd.u[(0, 0)] - 1.0).abs() < 1e-14 && (svd.v[(0, 0)] + 1.0).abs() < 1e-14);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn signs(mut self, signs: Signs) -> Self {
+        self.signs = signs;
+        self
+    }
+
+    /// Checks the options of a decomposition with vectors.
+    pub(crate) fn check_svd(&self) -> Result<()> {
+        if let Some(tolerance) = self.tolerance.filter(|tolerance| !(0.0..=1.0).contains(tolerance)) {
+            return Err(SvdError::invalid("tolerance", format!("{tolerance}, but it is relative: 0 to 1")));
+        }
+        let limit = self.keep.map(|_| "keep").or(self.tolerance.map(|_| "tolerance"));
+        match limit {
+            Some(option) if self.vectors == Vectors::Full => {
+                Err(SvdError::invalid(option, "Vectors::Full has all columns; Vectors::Thin, Left and Right may have fewer"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The number of leading values that [`keep`](Self::keep) and [`tolerance`](Self::tolerance) leave, of values in descending order.
+    pub(crate) fn kept<R: RealElement>(&self, values: &[R]) -> usize {
+        let Some(largest) = values.first() else { return 0 };
+        let least = self.tolerance.unwrap_or(0.0) * largest.to_double();
+        let count = values.partition_point(|value| value.to_double() >= least);
+        self.keep.map_or(count, |keep| keep.min(count))
     }
 
     /// Sets the number of CPU threads, at least 1. The call has a rayon pool of its own, which is kept for the next call with the same
@@ -225,5 +387,36 @@ impl SvdOptions {
     pub fn tuning(mut self, tuning: Tuning) -> Self {
         self.tuning = Some(tuning);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The smaller of `keep` and the number of values of at least the tolerance; a value equal to it stays.
+    #[test]
+    fn kept_values() {
+        let options = SvdOptions::default();
+        let values = [4.0f32, 2.0, 1.0, 0.0];
+        assert_eq!((options.kept(&values), options.kept::<f64>(&[])), (4, 0));
+        assert_eq!([0.0, 0.25, 0.3, 1.0].map(|tolerance| options.clone().tolerance(tolerance).kept(&values)), [4, 3, 2, 1]);
+        assert_eq!([0, 1, 9].map(|keep| options.clone().keep(keep).kept(&values)), [0, 1, 4]);
+        assert_eq!(options.clone().tolerance(0.25).keep(2).kept(&values), 2);
+        assert_eq!(options.tolerance(0.5).kept(&[0.0, 0.0]), 2); // all values are equal to the largest
+    }
+
+    #[test]
+    fn options_of_vectors_are_checked() {
+        let option = |options: SvdOptions| match options.check_svd() {
+            Ok(()) => "",
+            Err(SvdError::InvalidOption { option, .. }) => option,
+            Err(error) => panic!("{error}"),
+        };
+        let options = SvdOptions::default();
+        assert_eq!([0.0, 1.0].map(|tolerance| option(options.clone().keep(3).tolerance(tolerance))), [""; 2]);
+        assert_eq!([f64::NAN, -0.1, 1.1].map(|tolerance| option(options.clone().tolerance(tolerance))), ["tolerance"; 3]);
+        let full = options.vectors(Vectors::Full);
+        assert_eq!([full.clone(), full.clone().keep(3), full.tolerance(0.0)].map(option), ["", "keep", "tolerance"]);
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     tile::tuning::Tuning,
 };
 
-/// The values, with what ran and how long each stage took. `Display` prints everything but the values, in two or three lines, and a table
+/// The result of a call, with what ran and how long each stage took. `Display` prints everything but the values, in two or three lines, and a table
 /// of kernels if those were timed.
 ///
 /// ```
@@ -28,7 +28,7 @@ use crate::{
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct SvdReport<V> {
-    /// The singular values, descending.
+    /// The singular values, descending; of [`svd_gpu_report`](crate::SvdGpu::svd_gpu_report) the whole decomposition.
     pub values: V,
     /// The backend of stages 1 and 2: [`Backend::Gpu`] or [`Backend::Cpu`].
     pub backend: Backend,
