@@ -9,8 +9,8 @@ use faer::Mat;
 use half::f16;
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, CancelFlag, Element, GpuContext, HalfStorage, PanelTree, PartialTuning, SvdError, SvdOptions, SvdReport, SvdValsGpu,
-    Tuning, TuningTable,
+    Backend, CancelFlag, Element, GpuContext, HalfStorage, PanelTree, PartialTuning, Signs, SvdError, SvdOptions, SvdReport,
+    SvdValsGpu, Tuning, TuningTable, Vectors,
 };
 
 fn cpu() -> SvdOptions {
@@ -188,7 +188,9 @@ fn round_trips() {
     assert_eq!(serde_json::from_str::<Backend>("\"auto\"").unwrap(), Backend::Auto);
     assert_eq!(serde_json::from_str::<HalfStorage>("\"half\"").unwrap(), HalfStorage::Half);
     assert_eq!(serde_json::to_string(&svdvals_gpu::Stage3::Newton).unwrap(), "\"newton\"");
+    assert_eq!(serde_json::to_string(&(Vectors::Thin, Signs::Largest)).unwrap(), r#"["thin","largest"]"#);
     let options = cpu().tuning(all.clone()).tuning_table(table).half_storage(HalfStorage::Half).threads(2);
+    let options = options.vectors(Vectors::Left).keep(3).tolerance(1e-6).signs(Signs::Largest);
     let text = serde_json::to_string(&options.clone().cancel(CancelFlag::default())).unwrap();
     let back: SvdOptions = serde_json::from_str(&text).unwrap();
     assert_eq!(format!("{back:?}"), format!("{options:?}"));
