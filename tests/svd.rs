@@ -1,16 +1,16 @@
 //! The singular value decomposition with vectors, on the CPU.
 
-#[macro_use]
 #[path = "common/mod.rs"]
 mod common;
 #[path = "common/vectors.rs"]
 mod vectors;
 
-use common::eps;
+use common::{eps, problems::every_element};
 use faer::{Mat, MatRef};
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, CancelFlag, Element, MatSvd, Number, RealElement, Signs, Stage, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning, Vectors,
+    Backend, CancelFlag, Element, MatSvd, Number, RealElement, Signs, Stage, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning,
+    Vectors,
 };
 use vectors::{KINDS, check, matrix};
 
@@ -23,7 +23,7 @@ every_element!(ratios_of_hard_matrices, every_option, any_strides, powers_of_two
 /// The matrix types of the tests, where the compiler has to be told.
 trait Tested: Element {
     fn check(what: &str, a: MatRef<'_, Self>, options: &SvdOptions) -> Result<[f64; 3], String>;
-    fn svd(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<MatSvd<Self>, SvdError>;
+    fn decomposed(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<MatSvd<Self>, SvdError>;
 }
 
 macro_rules! tested {
@@ -32,7 +32,7 @@ macro_rules! tested {
             fn check(what: &str, a: MatRef<'_, Self>, options: &SvdOptions) -> Result<[f64; 3], String> {
                 check(what, a, options)
             }
-            fn svd(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<MatSvd<Self>, SvdError> {
+            fn decomposed(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<MatSvd<Self>, SvdError> {
                 a.svd_gpu_with(options)
             }
         }
@@ -52,7 +52,21 @@ fn none_of(errors: Vec<String>) {
 fn ratios_of_hard_matrices<T: Tested>() {
     let (mut errors, mut worst) = (Vec::new(), [0.0f64; 3]);
     for kind in KINDS {
-        for (m, n) in [(1, 1), (5, 1), (1, 5), (3, 2), (17, 17), (40, 29), (29, 40), (128, 100), (400, 21), (5000, 12), (233, 231), (240, 300), (420, 230)] {
+        for (m, n) in [
+            (1, 1),
+            (5, 1),
+            (1, 5),
+            (3, 2),
+            (17, 17),
+            (40, 29),
+            (29, 40),
+            (128, 100),
+            (400, 21),
+            (5000, 12),
+            (233, 231),
+            (240, 300),
+            (420, 230),
+        ] {
             match T::check(&format!("{} {kind} {m} x {n}", T::NAME), matrix::<T>(kind, m, n).as_ref(), &on_cpu()) {
                 Ok(ratios) => worst.iter_mut().zip(ratios).for_each(|(worst, ratio)| *worst = worst.max(ratio)),
                 Err(error) => errors.push(error),
@@ -71,10 +85,16 @@ fn every_option<T: Tested>() {
         let a = matrix::<T>("random", m, n);
         for vectors in [Vectors::Thin, Vectors::Full, Vectors::Left, Vectors::Right] {
             let options = on_cpu().vectors(vectors);
-            let limited = [options.clone().keep(7), options.clone().tolerance(0.3), options.clone().keep(3).tolerance(0.5), options.clone().keep(0)];
+            let limited = [
+                options.clone().keep(7),
+                options.clone().tolerance(0.3),
+                options.clone().keep(3).tolerance(0.5),
+                options.clone().keep(0),
+            ];
             let limits = if vectors == Vectors::Full { Vec::new() } else { limited.to_vec() };
             for options in [vec![options], limits].concat() {
-                let what = format!("{} {m} x {n}, {vectors}, keep {:?}, tolerance {:?}", T::NAME, options.keep, options.tolerance);
+                let what =
+                    format!("{} {m} x {n}, {vectors}, keep {:?}, tolerance {:?}", T::NAME, options.keep, options.tolerance);
                 errors.extend(T::check(&what, a.as_ref(), &options).err());
             }
         }
@@ -82,10 +102,12 @@ fn every_option<T: Tested>() {
         // error is a modest multiple of n eps over the relative gap.
         let separated = matrix::<T>("hilbert", m, n);
         let options = on_cpu().signs(Signs::Largest);
-        let (all, some) = (T::svd(separated.as_ref(), &options).unwrap(), T::svd(separated.as_ref(), &options.keep(2)).unwrap());
+        let (all, some) =
+            (T::decomposed(separated.as_ref(), &options).unwrap(), T::decomposed(separated.as_ref(), &options.keep(2)).unwrap());
         for j in 0..2 {
             for (x, y, side) in [(&all.u, &some.u, "U"), (&all.v, &some.v, "V")] {
-                let off = (0..x.nrows()).map(|i| (x[(i, j)].to_complex() - y[(i, j)].to_complex()).norm_sqr()).sum::<f64>().sqrt();
+                let off =
+                    (0..x.nrows()).map(|i| (x[(i, j)].to_complex() - y[(i, j)].to_complex()).norm_sqr()).sum::<f64>().sqrt();
                 if off > 8.0 * m.max(n) as f64 * eps::<T>() {
                     errors.push(format!("{} {m} x {n}: column {j} of {side} is off by {off:.2e} with keep(2)", T::NAME));
                 }
@@ -124,7 +146,7 @@ fn powers_of_two<T: Tested>() {
     };
     for (m, n) in [(20, 20), (200, 12), (260, 240)] {
         let a = matrix::<T>("random", m, n);
-        let svd = T::svd(a.as_ref(), &on_cpu()).unwrap();
+        let svd = T::decomposed(a.as_ref(), &on_cpu()).unwrap();
         for &k in exponents {
             let scaled = Mat::from_fn(m, n, |i, j| T::from_complex(a[(i, j)].to_complex() * 2f64.powi(k)));
             // f16 rounds small entries, so that only the ratios remain.
@@ -132,9 +154,13 @@ fn powers_of_two<T: Tested>() {
                 T::check("2^-8", scaled.as_ref(), &on_cpu()).unwrap();
                 continue;
             }
-            let other = T::svd(scaled.as_ref(), &on_cpu()).unwrap();
+            let other = T::decomposed(scaled.as_ref(), &on_cpu()).unwrap();
             assert!(svd.u == other.u && svd.v == other.v, "{} {m} x {n} times 2^{k}", T::NAME);
-            assert!((0..n).all(|j| other.s[j].to_double() == svd.s[j].to_double() * 2f64.powi(k)), "{} {m} x {n} times 2^{k}", T::NAME);
+            assert!(
+                (0..n).all(|j| other.s[j].to_double() == svd.s[j].to_double() * 2f64.powi(k)),
+                "{} {m} x {n} times 2^{k}",
+                T::NAME
+            );
         }
     }
 }
@@ -168,7 +194,8 @@ fn any_tuning() {
         for (m, n) in [(260, 260), (500, 240)] {
             let options = on_cpu().tuning(tuning.clone());
             errors.extend(check(&format!("{m} x {n}, {tuning}"), matrix::<f64>("random", m, n).as_ref(), &options).err());
-            errors.extend(check(&format!("{m} x {n}, {tuning}"), matrix::<Complex<f32>>("graded", m, n).as_ref(), &options).err());
+            errors
+                .extend(check(&format!("{m} x {n}, {tuning}"), matrix::<Complex<f32>>("graded", m, n).as_ref(), &options).err());
         }
     }
     none_of(errors);
@@ -215,7 +242,11 @@ fn progress_and_cancellation() {
         assert!(seen.iter().any(|(s, _)| *s == stage), "{stage} was not reported");
         let stop = CancelFlag::new();
         let flag = stop.clone();
-        let options = on_cpu().cancel(stop).progress(move |p| if p.stage == stage { flag.cancel() });
+        let options = on_cpu().cancel(stop).progress(move |p| {
+            if p.stage == stage {
+                flag.cancel()
+            }
+        });
         assert_eq!(a.svd_gpu_with(&options).err(), Some(SvdError::Cancelled { stage }));
     }
 }

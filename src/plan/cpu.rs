@@ -243,17 +243,20 @@ fn directly<T: Number>(
             Ok(Found { of_transpose: lines.row_stride() != a.row_stride(), ..found })
         }
         First::Gram => {
-            let (squares, _) = gram(a, &watch)?;
+            let (squares, order) = gram(a, &watch)?;
             seconds.to_band = clock.restart();
             watch.begin(Stage::BandToBidiag)?;
             let scale = power_of_two_scale::<Wide<T>, Wide<T>>(squares.as_ref())?;
             let direct = bidiagonal_directly(squares.as_ref(), scale, keep)?;
             seconds.band_to_bidiag = clock.restart();
-            of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, |diagonal, superdiagonal| {
+            let values = |diagonal, superdiagonal| {
                 let squares = Bidiagonal::new(diagonal, superdiagonal)?.svdvals_for::<f64>(stage3, &watch)?;
                 let values = unscaled(squares, scale, "eigenvalues of A^H A")?.into_iter().map(f64::sqrt).collect();
                 unscaled(values, Re::<T>::from_double(1.0), "singular values")
-            })
+            };
+            let mut found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values)?;
+            found.right = found.right.map(|v| unsorted(v.as_ref(), &order));
+            Ok(found)
         }
         First::Cholesky | First::Qr => {
             let cholesky = if first == First::Cholesky { cholesky_qr(a, &watch)? } else { None };

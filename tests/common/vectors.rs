@@ -2,13 +2,23 @@
 
 use faer::{Mat, MatRef};
 use num_complex::Complex;
-use svdvals_gpu::{Element, MatSvd, Number, RealElement, Scalar, SvdGpu, SvdOptions, SvdValsGpu, Vectors};
+use svdvals_gpu::{Element, MatSvd, RealElement, Scalar, SvdGpu, SvdOptions, SvdValsGpu, Vectors};
 
 use crate::common::{complex_noise, eps, widen};
 
 /// The kinds of [`matrix`].
 pub const KINDS: [&str; 12] = [
-    "random", "zero", "diagonal", "rank third", "equal columns", "unitary", "two clusters", "graded", "graded rows", "hilbert", "one entry",
+    "random",
+    "zero",
+    "diagonal",
+    "rank third",
+    "equal columns",
+    "unitary",
+    "two clusters",
+    "graded",
+    "graded rows",
+    "hilbert",
+    "one entry",
     "zero border",
 ];
 
@@ -68,15 +78,19 @@ fn from_orthonormal(x: MatRef<'_, Complex<f64>>) -> f64 {
     norm((gram - Mat::<Complex<f64>>::identity(x.ncols(), x.ncols())).as_ref())
 }
 
-/// The three ratios of a decomposition, in units of max(m, n) eps: ||A - U S V^H|| / ||A||, ||I - U^H U|| and ||I - V^H V||.
+/// The three ratios of a decomposition, in units of max(m, n) eps: ||A - U S V^H|| / ||A|| (0 without one of the sides), ||I - U^H U|| and
+/// ||I - V^H V||.
 pub fn ratios<T: Element>(a: MatRef<'_, T>, svd: &MatSvd<T>) -> [f64; 3] {
     let unit = a.nrows().max(a.ncols()) as f64 * eps::<T>();
     let (a, u, v) = (widen(a), widen(svd.u.as_ref()), widen(svd.v.as_ref()));
     let k = svd.s.nrows();
-    let us = Mat::from_fn(u.nrows(), k.min(u.ncols()), |i, j| u[(i, j)] * svd.s[j].to_double());
-    let rest = &a - us * v.subcols(0, k.min(v.ncols())).adjoint();
-    let size = norm(a.as_ref());
-    let residual = if size == 0.0 { norm(rest.as_ref()) } else { norm(rest.as_ref()) / size };
+    let residual = if u.ncols() < k || v.ncols() < k {
+        0.0
+    } else {
+        let us = Mat::from_fn(u.nrows(), k, |i, j| u[(i, j)] * svd.s[j].to_double());
+        let (rest, size) = (norm((&a - us * v.subcols(0, k).adjoint()).as_ref()), norm(a.as_ref()));
+        if size == 0.0 { rest } else { rest / size }
+    };
     [residual / unit, from_orthonormal(u.as_ref()) / unit, from_orthonormal(v.as_ref()) / unit]
 }
 
@@ -102,7 +116,8 @@ where
     if svd.u.shape() != (m, sides.0) || svd.v.shape() != (n, sides.1) {
         return Err(format!("{what}: U is {:?} and V {:?} for {k} values", svd.u.shape(), svd.v.shape()));
     }
-    let expected = values.iter().take_while(|s| s.to_double() >= options.tolerance.unwrap_or(0.0) * values[0].to_double()).count();
+    let expected =
+        values.iter().take_while(|s| s.to_double() >= options.tolerance.unwrap_or(0.0) * values[0].to_double()).count();
     if k != expected.min(options.keep.unwrap_or(usize::MAX)) {
         return Err(format!("{what}: {k} of {expected} values"));
     }
@@ -110,9 +125,7 @@ where
         return Err(format!("{what}: value {j} is {}, and {} without vectors", svd.s[j], values[j]));
     }
     let [mut residual, u, v] = ratios(a, &svd);
-    if sides.0 < k || sides.1 < k {
-        residual = 0.0;
-    } else if k < m.min(n) {
+    if k < m.min(n) && sides.0 >= k && sides.1 >= k {
         // ||A - U S V^H||_F is that of the values left out.
         let size = values.iter().map(|s| s.to_double().powi(2)).sum::<f64>().sqrt();
         let left_out = values.iter().skip(k).map(|s| s.to_double().powi(2)).sum::<f64>().sqrt();

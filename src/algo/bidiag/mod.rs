@@ -22,6 +22,7 @@
 //! the largest entry; smaller values underflow gradually to zero.
 
 pub(crate) mod bisection;
+mod divide;
 mod dqds;
 #[cfg(feature = "lapack")]
 pub(crate) mod lapack;
@@ -29,13 +30,11 @@ mod newton;
 mod refine;
 mod shift;
 mod sweep;
-mod vectors;
 
-pub(crate) use vectors::vectors;
-
+use faer::Mat;
 use rayon::prelude::*;
 
-use crate::base::watch::Watch;
+use crate::base::{blas::Side, error::Result, number::RealElement, watch::Watch};
 
 /// Scaled singular values below this limit are recomputed by bisection.
 const SQUARES_RANGE: f64 = f64::from_bits((1023 - 450) << 52);
@@ -60,6 +59,32 @@ pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64], unit: f64, watch: &Watch
 /// [`svdvals`] by [`dqds`], in double precision.
 pub fn svdvals_by_dqds(diagonal: &[f64], superdiagonal: &[f64], watch: &Watch) -> Vec<f64> {
     scaled(diagonal, superdiagonal, true, watch, |a, b| dqds::svdvals(a, b, watch))
+}
+
+/// The singular vectors of one side that belong to the `k` largest values (n x k), of the upper bidiagonal matrix with the given diagonal and
+/// superdiagonal, by [divide and conquer](divide): right vectors V and left ones U with B = U S V^T, S descending. The plan is made in double
+/// precision, the products in that of `R`.
+///
+/// # Errors
+/// If `watch` is cancelled.
+pub(crate) fn vectors<R: RealElement>(
+    diagonal: &[f64],
+    superdiagonal: &[f64],
+    side: Side,
+    k: usize,
+    watch: &Watch,
+) -> Result<Mat<R>> {
+    let n = diagonal.len();
+    let cancelled = || watch.is_cancelled();
+    watch.check()?;
+    let vectors = divide::Plan::new(diagonal, superdiagonal, &cancelled).and_then(|plan| {
+        watch.did((2 * n * n) as u64).ok()?;
+        // All vectors take 4/3 n^3 flops, the leading ones 2 n^2 k.
+        let found = if 3 * k < 2 * n { plan.leading(side, k) } else { plan.vectors(side, &cancelled)? };
+        Some(if found.ncols() > k { found.subcols(0, k).to_owned() } else { found })
+    });
+    watch.check()?;
+    Ok(vectors.unwrap_or_else(|| Mat::zeros(n, 0)))
 }
 
 /// The result of `method` for the scaled magnitudes, sorted and scaled back. If `full`, it is refined to a few units in the last place.

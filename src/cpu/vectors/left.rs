@@ -132,6 +132,18 @@ fn orthonormalise<T: Scalar>(mut w: MatMut<'_, T>) {
             Par::Seq,
         );
     });
+    to_unit_length(w);
+}
+
+/// Divides each column by its length, which is summed in double precision.
+fn to_unit_length<T: Scalar>(of: MatMut<'_, T>) {
+    of.par_col_iter_mut().for_each(|column| {
+        let Some(column) = column.try_as_col_major_mut() else { return };
+        let column = column.as_slice_mut();
+        let squares = column.iter().map(|x| x.to_complex().norm_sqr()).sum::<f64>();
+        let inverse = 1.0 / squares.sqrt();
+        column.iter_mut().for_each(|x| *x = T::from_wide(x.to_wide().times(inverse)));
+    });
 }
 
 /// Replaces the columns from `first` on by orthonormal ones that are orthogonal to those before, which are orthonormal. Each is near the
