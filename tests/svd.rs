@@ -279,3 +279,36 @@ fn uses_of_the_factors() {
         assert!(near(&product, &product.transpose().to_owned()));
     }
 }
+
+#[test]
+fn zz_debug() {
+    for (m, n) in [(300, 300), (300, 240)] {
+        let a = matrix::<f32>("random", m, n);
+        for vectors in [Vectors::Right, Vectors::Thin] {
+            for keep in [3, 100, 1000] {
+                let by = |threads| a.svd_gpu_with(&on_cpu().vectors(vectors).keep(keep).threads(threads)).unwrap();
+                let one = by(1);
+                for t in [1, 2] {
+                    let two = by(t);
+                    println!(
+                        "{m} {n} {vectors} keep {keep} threads {t}: v {:e} u {:e}",
+                        (&one.v - &two.v).norm_max(),
+                        (&one.u - &two.u).norm_max()
+                    );
+                }
+            }
+        }
+    }
+    for n in [64, 256, 600, 1200] {
+        let a = matrix::<f64>("random", n, n);
+        let t = std::time::Instant::now();
+        let svd = a.svd_gpu_report(&on_cpu()).unwrap();
+        println!("{n} f64 {:?} {:.3} s {}", vectors::ratios(a.as_ref(), &svd.values), t.elapsed().as_secs_f64(), svd);
+        let a = matrix::<f32>("random", n, n);
+        let svd = a.svd_gpu_report(&on_cpu()).unwrap();
+        println!("{n} f32 {:?} {}", vectors::ratios(a.as_ref(), &svd.values), svd);
+        let a = matrix::<Complex<f64>>("random", n, n);
+        let svd = a.svd_gpu_report(&on_cpu()).unwrap();
+        println!("{n} c64 {:?} {}", vectors::ratios(a.as_ref(), &svd.values), svd);
+    }
+}

@@ -77,15 +77,20 @@ impl Phases {
     /// and
     /// |c_j,j+1| = conj(l_j) c_j,j+1 r_j+1 gives r_j+1. The phase of a zero is arbitrary; it is set to 1.
     pub fn of(diagonal: &[Complex<f64>], superdiagonal: &[Complex<f64>]) -> Phases {
-        let phase = |x: Complex<f64>| if x.norm() == 0.0 { Complex::ONE } else { x / x.norm() };
+        // Divided twice: the length of the first quotient is off by a few roundings, which would add up over the products.
+        let phase = |x: Complex<f64>| match (x.norm(), x.im) {
+            (0.0, _) => Complex::ONE,
+            (_, 0.0) => x.re.signum().into(),
+            (length, _) => x / length / (x / length).norm(),
+        };
         let (mut left, mut right) = (Vec::with_capacity(diagonal.len()), Vec::with_capacity(diagonal.len()));
         let mut r = Complex::ONE;
         for (j, &d) in diagonal.iter().enumerate() {
-            let l = phase(d) * r;
+            let l = phase(phase(d) * r);
             right.push(r);
             left.push(l);
             if let Some(&e) = superdiagonal.get(j) {
-                r = phase(e).conj() * l;
+                r = phase(phase(e).conj() * l);
             }
         }
         let moduli = |entries: &[Complex<f64>]| entries.iter().map(|x| x.norm()).collect();

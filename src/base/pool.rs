@@ -98,3 +98,11 @@ pub(crate) fn on_threads<R: Send>(threads: Option<usize>, body: impl FnOnce() ->
     *spare() = Some(pool);
     result
 }
+
+/// faer's name for all threads of the pool that the caller is in. A browser has one.
+pub(crate) fn all_threads() -> faer::Par {
+    #[cfg(not(target_arch = "wasm32"))]
+    return faer::Par::rayon(0);
+    #[cfg(target_arch = "wasm32")]
+    faer::Par::Seq
+}

@@ -5,13 +5,14 @@
 //! pinv(A) = V S^+ U^H   S^+: 1 / s_j where s_j is above the tolerance, else 0
 //! ```
 
-use faer::{Accum, Conj, Mat, MatRef, Par, linalg::matmul::matmul_with_conj};
+use faer::{Accum, Conj, Mat, MatRef, linalg::matmul::matmul_with_conj};
 use num_complex::Complex;
 use num_traits::{Float, One};
 
 use crate::base::{
     error::{Result, SvdError},
     number::{Number, Re, RealElement, Scalar},
+    pool::all_threads,
 };
 
 /// A = U diag(s) V^H. A side that was not computed has no columns.
@@ -130,10 +131,7 @@ fn product<T: Scalar>((x, conj_x): (MatRef<'_, T>, Conj), d: &[f64], (y, conj_y)
     let (x, y) = (x.subcols(0, d.len()), y.subcols(0, d.len()));
     let conj_yh = if conj_y == Conj::Yes { Conj::No } else { Conj::Yes };
     let scaled = |a: MatRef<'_, T>| Mat::from_fn(a.nrows(), a.ncols(), |i, j| T::from_wide(a[(i, j)].to_wide().times(d[j])));
-    #[cfg(not(target_arch = "wasm32"))]
-    let par = Par::rayon(0);
-    #[cfg(target_arch = "wasm32")]
-    let par = Par::Seq;
+    let par = all_threads();
     let mut c = Mat::from_fn(x.nrows(), y.nrows(), |_, _| T::zero());
     if x.nrows() <= y.nrows() {
         matmul_with_conj(&mut c, Accum::Replace, scaled(x), conj_x, y.transpose(), conj_yh, T::one(), par);

@@ -24,7 +24,7 @@ use crate::{
         view::{Turned, trimmed, upright},
         watch::Watch,
     },
-    cpu::vectors::left::{complement, left_vectors},
+    cpu::vectors::left::{complement, left_vectors, orthonormalise},
     plan::{
         backend::Place,
         cpu::{Found, on_cpu},
@@ -188,7 +188,9 @@ impl<T: Number> Sides<'_, T> {
         right: Option<Mat<T::Scalar>>,
         watch: &Watch,
     ) -> Result<Factors<T>> {
-        let right = right.unwrap_or_else(|| Mat::zeros(self.a.ncols(), 0));
+        let mut right = right.unwrap_or_else(|| Mat::zeros(self.a.ncols(), 0));
+        // Thousands of reflectors leave V orthonormal to a part of n eps. One step takes most of that away.
+        orthonormalise(right.as_mut());
         values.truncate(right.ncols());
         let Turned { transposed, rows_reversed, cols_reversed } = self.turned;
         let (of_u, of_v) = match options.vectors {

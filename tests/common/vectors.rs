@@ -97,7 +97,8 @@ pub fn ratios<T: Element>(a: MatRef<'_, T>, svd: &MatSvd<T>) -> [f64; 3] {
 /// Checks the decomposition of `a` with these options, and returns its [`ratios`] (of what was computed).
 ///
 /// * Shapes, and values that are, to the last bit, the first of `svdvals_gpu`.
-/// * The three ratios at most 1 (DESIGN 6), for what is dropped by `keep` and `tolerance` in the residual too.
+/// * The three ratios at most 1, with what `keep` and `tolerance` drop in the residual; and the rounding of the entries, 1 eps, for
+///   max(m, n) = 1.
 pub fn check<T: Element>(what: &str, a: MatRef<'_, T>, options: &SvdOptions) -> Result<[f64; 3], String>
 where
     for<'a> MatRef<'a, T>: SvdGpu<Svd = MatSvd<T>> + SvdValsGpu<Values = faer::Col<T::Real>>,
@@ -133,5 +134,6 @@ where
         residual -= left_out / size / unit;
     }
     let found = [residual, u, v];
-    if found.iter().all(|ratio| *ratio <= 1.0) { Ok(found) } else { Err(format!("{what}: ratios {found:.3?}")) }
+    let bound = if m.max(n) == 1 { 2.0 } else { 1.0 };
+    if found.iter().all(|ratio| *ratio <= bound) { Ok(found) } else { Err(format!("{what}: ratios {found:.3?}")) }
 }

@@ -97,10 +97,7 @@ impl<B: Number> ChaseReflectors<B> {
             .zip(self.entries[first..].iter().step_by(stride))
             .for_each(|(v, &x)| *v = T::from_complex(conj(x).to_complex()));
         v[0] = T::one_impl();
-        match self.entries[first].to_complex().re {
-            tau if tau == 0.0 || T::IS_DOUBLE => tau,
-            _ => tau_of(v),
-        }
+        if self.entries[first].to_complex().re == 0.0 { 0.0 } else { tau_of(v) }
     }
 
     /// C <- op(Q) C or C <- op(P) C. Q is the product of the left reflectors in the order of their generation, and P that of the conjugates

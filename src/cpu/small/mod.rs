@@ -14,7 +14,7 @@ use crate::{
     cpu::{
         kernels::leading_dimension,
         simd::aligned::{Aligned, zeros},
-        vectors::compact_wy::CompactWy,
+        vectors::compact_wy::{CompactWy, tau_of},
     },
     tile::kernels::ComplexBidiagonal,
 };
@@ -75,7 +75,7 @@ impl<W: Scalar + Number<Real = f64>> Direct<W> {
             block.set(n - first - 1, width, |j, v| {
                 let column = &kept[(first + j) * n..(first + j + 1) * n];
                 v[j..].iter_mut().zip(&column[first + j + 1..]).for_each(|(v, u)| *v = W::conj_impl(u));
-                column[first + j].to_complex().re
+                if column[first + j].to_complex().re == 0.0 { 0.0 } else { tau_of(&v[j..]) }
             });
             block.apply(x.as_mut().subrows_mut(first + 1, n - first - 1), false);
         }

@@ -86,11 +86,9 @@ impl<T: Scalar> CompactWy<T> {
     }
 }
 
-/// The tau of a reflector whose v has been rounded: 2 / ||v||^2, with which I - tau v v^H is unitary to the last bit of the rounded v.
+/// The tau with which I - tau v v^H is unitary: 2 / ||v||^2. That of a reflector whose v has been rounded would be off by as much; many
+/// such reflectors one after the other lose as many digits.
 pub(crate) fn tau_of<T: Scalar>(v: &[T]) -> f64 {
-    let square = |x: &T| {
-        let x = x.to_complex();
-        x.re * x.re + x.im * x.im
-    };
-    2.0 / v.iter().map(square).sum::<f64>()
+    let squares = v.chunks(8).map(|v| v.iter().map(|x| x.to_complex().norm_sqr()).sum::<f64>());
+    2.0 / squares.sum::<f64>()
 }

@@ -14,10 +14,18 @@
 use std::cmp::Ordering;
 
 use faer::{
-    Accum, Mat, MatMut, MatRef, Par,
-    linalg::matmul::{
-        matmul,
-        triangular::{BlockStructure, matmul as triangular_matmul},
+    Accum, Conj, Mat, MatMut, MatRef, Par,
+    dyn_stack::{MemBuffer, MemStack},
+    linalg::{
+        householder::{
+            apply_block_householder_sequence_on_the_left_in_place_scratch,
+            apply_block_householder_sequence_on_the_left_in_place_with_conj,
+        },
+        matmul::{
+            matmul,
+            triangular::{BlockStructure, matmul as triangular_matmul},
+        },
+        qr::no_pivoting::factor::{qr_in_place, qr_in_place_scratch, recommended_block_size},
     },
     prelude::{Reborrow, ReborrowMut},
     traits::ComplexField,
@@ -28,14 +36,16 @@ use rayon::prelude::*;
 use crate::base::{
     error::Result,
     number::{Number, Re, RealElement, Scalar},
+    pool::all_threads,
     view::map_into,
     watch::Watch,
 };
 
 /// Rows of a task in products with A, W and U. Fixed, so that results do not depend on the number of threads.
 const ROWS: usize = 256;
-/// Rows of a partial sum of W^H W.
+/// Rows and columns of a task of W^H W.
 const ROWS_OF_SUM: usize = 4096;
+const COLUMNS: usize = 128;
 /// Columns of values down to this part of the largest are corrected by Gram-Schmidt: the cube root of the type's precision. The squares of
 /// what they lack in orthogonality are then below the precision.
 const LEAST: [f64; 2] = [1e-3, 1e-6];
@@ -79,30 +89,25 @@ fn by_rows<T: Scalar>(of: MatMut<'_, T>, f: impl Fn(usize, MatMut<'_, T>) + Sync
     blocks.into_par_iter().enumerate().for_each(|(k, block)| f(k * ROWS, block));
 }
 
-/// The upper triangle of W^H W.
+/// The upper triangle of W^H W, and a few entries below it.
 fn upper_gram<T: Scalar>(w: MatRef<'_, T>) -> Mat<T> {
-    let k = w.ncols();
-    let add = |sum: MatMut<'_, T>, w: MatRef<'_, T>, accum, par| {
-        let (upper, whole) = (BlockStructure::TriangularUpper, BlockStructure::Rectangular);
-        triangular_matmul(sum, upper, accum, w.adjoint(), whole, w, whole, T::one_impl(), par);
-    };
-    let mut sum = Mat::zeros(k, k);
-    if w.nrows() <= 2 * ROWS_OF_SUM {
-        add(sum.as_mut(), w, Accum::Replace, Par::rayon(0));
-        return sum;
-    }
-    let part = |start: usize| {
+    let (m, k) = w.shape();
+    let of_rows = |start: usize| {
+        let w = w.subrows(start, ROWS_OF_SUM.min(m - start));
         let mut part = Mat::zeros(k, k);
-        add(part.as_mut(), w.subrows(start, ROWS_OF_SUM.min(w.nrows() - start)), Accum::Replace, Par::Seq);
+        part.par_col_chunks_mut(COLUMNS).enumerate().for_each(|(block, part)| {
+            let (first, cols) = (block * COLUMNS, part.ncols());
+            let (part, left) = (part.subrows_mut(0, first + cols), w.subcols(0, first + cols));
+            matmul(part, Accum::Replace, left.adjoint(), w.subcols(first, cols), T::one_impl(), Par::Seq);
+        });
         part
     };
-    let parts: Vec<Mat<T>> = (0..w.nrows()).into_par_iter().step_by(ROWS_OF_SUM).map(part).collect();
-    parts.iter().for_each(|part| sum += part);
-    sum
+    let parts: Vec<Mat<T>> = (0..m).into_par_iter().step_by(ROWS_OF_SUM).map(of_rows).collect();
+    parts.into_iter().reduce(|sum, part| sum + part).unwrap_or_else(|| Mat::zeros(k, k))
 }
 
 /// Makes columns that are nearly orthogonal orthonormal, each corrected by those before it.
-fn orthonormalise<T: Scalar>(mut w: MatMut<'_, T>) {
+pub(crate) fn orthonormalise<T: Scalar>(mut w: MatMut<'_, T>) {
     let k = w.ncols();
     if k == 0 {
         return;
@@ -154,27 +159,36 @@ fn complete<T: Scalar>(u: MatMut<'_, T>, first: usize) {
     for _ in 0..2 {
         project(u1, y.rb_mut());
         normalise(y.rb_mut());
-        let q = thin_q(y.rb());
-        y.copy_from(&q);
+        to_q(y.rb_mut());
     }
-    let mut inside = Mat::zeros(first, y.ncols());
-    matmul(inside.as_mut(), Accum::Replace, u1.adjoint(), y.rb(), T::one_impl(), Par::rayon(0));
-    let overlap = inside.norm_max().to_double();
+    let mut inside = y.to_owned();
+    project(u1, inside.as_mut());
+    let overlap = (&inside - y.rb()).norm_max().to_double();
     // A column without a direction of its own gets an arbitrary one from QR, which may lie among those before: the reflectors of all columns
     // find one that does not.
     if overlap.partial_cmp(&(64.0 * Re::<T>::epsilon().to_double())) != Some(Ordering::Less) {
         let mut all = Mat::zeros(u1.nrows(), first + y.ncols());
         all.as_mut().subcols_mut(0, first).copy_from(u1);
         all.as_mut().subcols_mut(first, y.ncols()).copy_from(y.rb());
-        y.copy_from(thin_q(all.as_ref()).as_ref().subcols(first, y.ncols()));
+        to_q(all.as_mut());
+        y.copy_from(all.as_ref().subcols(first, y.ncols()));
     }
 }
 
 /// Y <- Y - U (U^H Y).
 fn project<T: Scalar>(u: MatRef<'_, T>, y: MatMut<'_, T>) {
-    let mut inside = Mat::zeros(u.ncols(), y.ncols());
-    matmul(inside.as_mut(), Accum::Replace, u.adjoint(), y.rb(), T::one_impl(), Par::rayon(0));
-    matmul(y, Accum::Add, u, inside.as_ref(), -T::one_impl(), Par::rayon(0));
+    by_columns(y, |y| {
+        let mut inside = Mat::zeros(u.ncols(), y.ncols());
+        matmul(inside.as_mut(), Accum::Replace, u.adjoint(), y.rb(), T::one_impl(), Par::Seq);
+        matmul(y, Accum::Add, u, inside.as_ref(), -T::one_impl(), Par::Seq);
+    });
+}
+
+/// Calls `f` with each block of columns, in parallel.
+fn by_columns<T: Scalar>(mut of: MatMut<'_, T>, f: impl Fn(MatMut<'_, T>) + Sync + Send) {
+    if of.ncols() > 0 {
+        of.rb_mut().par_col_chunks_mut(COLUMNS).for_each(f);
+    }
 }
 
 /// Divides each column by its largest entry, so that squares neither underflow nor overflow. Zero columns stay.
@@ -189,22 +203,56 @@ fn normalise<T: Scalar>(mut y: MatMut<'_, T>) {
     }
 }
 
-/// Q of the QR factorisation with a nonnegative diagonal of R.
-fn thin_q<T: Scalar>(y: MatRef<'_, T>) -> Mat<T> {
-    let qr = y.qr();
-    let (mut q, r) = (qr.compute_thin_Q(), qr.thin_R());
-    for j in 0..q.ncols() {
-        let x = r[(j, j)].to_complex();
+/// The QR factorisation of `y`, in its place, and the factors of the reflectors' blocks. Up to [`COLUMNS`] columns it is that of one thread,
+/// so that the result does not depend on their number.
+fn qr<T: Scalar>(mut y: MatMut<'_, T>) -> (Mat<T>, Par) {
+    let (m, k) = y.shape();
+    let par = if k <= COLUMNS { Par::Seq } else { all_threads() };
+    let block = recommended_block_size::<T>(m, k);
+    let mut factors = Mat::zeros(block, m.min(k));
+    let mut memory = MemBuffer::new(qr_in_place_scratch::<T>(m, k, block, par, Default::default()));
+    qr_in_place(y.rb_mut(), factors.as_mut(), par, MemStack::new(&mut memory), Default::default());
+    (factors, par)
+}
+
+/// X <- Q X, with the Q of [`qr`].
+fn apply_q<T: Scalar>(reflectors: MatRef<'_, T>, factors: MatRef<'_, T>, mut x: MatMut<'_, T>, par: Par) {
+    let (m, block, k) = (reflectors.nrows(), factors.nrows(), x.ncols());
+    let mut memory = MemBuffer::new(apply_block_householder_sequence_on_the_left_in_place_scratch::<T>(m, block, k));
+    apply_block_householder_sequence_on_the_left_in_place_with_conj(
+        reflectors,
+        factors,
+        Conj::No,
+        x.rb_mut(),
+        par,
+        MemStack::new(&mut memory),
+    );
+}
+
+/// Replaces `y` by the Q of its QR factorisation with a nonnegative diagonal of R.
+fn to_q<T: Scalar>(mut y: MatMut<'_, T>) {
+    let (m, k) = y.shape();
+    let (factors, par) = qr(y.rb_mut());
+    let mut q = Mat::<T>::identity(m, k);
+    apply_q(y.rb(), factors.as_ref(), q.as_mut(), par);
+    for j in 0..k {
+        let x = y[(j, j)].to_complex();
         if x.norm() > 0.0 {
             let phase = T::from_complex(x / x.norm());
-            q.as_mut().col_mut(j).iter_mut().for_each(|q| *q *= phase);
+            q.col_as_slice_mut(j).iter_mut().for_each(|q| *q *= phase);
         }
     }
-    q
+    y.copy_from(&q);
 }
 
 /// Orthonormal columns that complete the k orthonormal columns of `u` (m x k) to a unitary matrix: m x (m - k).
 pub(crate) fn complement<T: Scalar>(u: MatRef<'_, T>) -> Mat<T> {
     let (m, k) = u.shape();
-    u.qr().compute_Q().as_ref().subcols(k, m - k).to_owned()
+    let mut reflectors = u.to_owned();
+    let (factors, par) = qr(reflectors.as_mut());
+    let mut others = Mat::from_fn(m, m - k, |i, j| if i == k + j { T::one_impl() } else { T::zero_impl() });
+    if k > 0 && k < m {
+        apply_q(reflectors.as_ref(), factors.as_ref(), others.as_mut(), par);
+    }
+    others
 }
