@@ -6,11 +6,10 @@ mod common;
 mod vectors;
 
 use common::{eps, problems::every_element};
-use faer::{Mat, MatRef};
+use faer::Mat;
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, CancelFlag, Element, MatSvd, Number, RealElement, Signs, Stage, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning,
-    Vectors,
+    Backend, CancelFlag, Element, Number, RealElement, Signs, Stage, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning, Vectors,
 };
 use vectors::{KINDS, check, matrix};
 
@@ -20,27 +19,6 @@ fn on_cpu() -> SvdOptions {
 
 every_element!(ratios_of_hard_matrices, every_option, any_strides, powers_of_two);
 
-/// The matrix types of the tests, where the compiler has to be told.
-trait Tested: Element {
-    fn check(what: &str, a: MatRef<'_, Self>, options: &SvdOptions) -> Result<[f64; 3], String>;
-    fn decomposed(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<MatSvd<Self>, SvdError>;
-}
-
-macro_rules! tested {
-    ($($t:ty),*) => {$(
-        impl Tested for $t {
-            fn check(what: &str, a: MatRef<'_, Self>, options: &SvdOptions) -> Result<[f64; 3], String> {
-                check(what, a, options)
-            }
-            fn decomposed(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<MatSvd<Self>, SvdError> {
-                a.svd_gpu_with(options)
-            }
-        }
-    )*};
-}
-
-tested!(half::f16, half::bf16, f32, f64, Complex<f32>, Complex<f64>);
-
 /// Panics with all errors, if there are any.
 fn none_of(errors: Vec<String>) {
     assert!(errors.is_empty(), "{} errors:\n{}", errors.len(), errors.join("\n"));
@@ -49,7 +27,7 @@ fn none_of(errors: Vec<String>) {
 /// DESIGN 6's three ratios are at most 1 on hard matrices of all shapes and by all routes: one column, directly, by A^H A, Cholesky's R or QR,
 /// by a band; square, tall and wide. Values are those of `svdvals_gpu`. (The bound max(m, n) eps in the Frobenius norm is a thirtieth of
 /// LAPACK's own in its tests.)
-fn ratios_of_hard_matrices<T: Tested>() {
+fn ratios_of_hard_matrices<T: Element>() {
     let (mut errors, mut worst) = (Vec::new(), [0.0f64; 3]);
     for kind in KINDS {
         for (m, n) in [
@@ -67,7 +45,7 @@ fn ratios_of_hard_matrices<T: Tested>() {
             (240, 300),
             (420, 230),
         ] {
-            match T::check(&format!("{} {kind} {m} x {n}", T::NAME), matrix::<T>(kind, m, n).as_ref(), &on_cpu()) {
+            match check(&format!("{} {kind} {m} x {n}", T::NAME), matrix::<T>(kind, m, n).as_ref(), &on_cpu()) {
                 Ok(ratios) => worst.iter_mut().zip(ratios).for_each(|(worst, ratio)| *worst = worst.max(ratio)),
                 Err(error) => errors.push(error),
             }
@@ -79,7 +57,7 @@ fn ratios_of_hard_matrices<T: Tested>() {
 
 /// Every choice of vectors, of a limit and of a tolerance has its shapes, its values and orthonormal columns; its vectors span what those of
 /// the whole decomposition span.
-fn every_option<T: Tested>() {
+fn every_option<T: Element>() {
     let mut errors = Vec::new();
     for (m, n) in [(60, 40), (40, 60), (50, 50), (300, 250), (250, 300), (700, 20)] {
         let a = matrix::<T>("random", m, n);
@@ -95,15 +73,14 @@ fn every_option<T: Tested>() {
             for options in [vec![options], limits].concat() {
                 let what =
                     format!("{} {m} x {n}, {vectors}, keep {:?}, tolerance {:?}", T::NAME, options.keep, options.tolerance);
-                errors.extend(T::check(&what, a.as_ref(), &options).err());
+                errors.extend(check(&what, a.as_ref(), &options).err());
             }
         }
         // The leading vectors of well separated values are those of the whole, up to a factor of modulus 1 that the convention fixes. Their
         // error is a modest multiple of n eps over the relative gap.
         let separated = matrix::<T>("hilbert", m, n);
         let options = on_cpu().signs(Signs::Largest);
-        let (all, some) =
-            (T::decomposed(separated.as_ref(), &options).unwrap(), T::decomposed(separated.as_ref(), &options.keep(2)).unwrap());
+        let (all, some) = (separated.svd_gpu_with(&options).unwrap(), separated.svd_gpu_with(&options.keep(2)).unwrap());
         for j in 0..2 {
             for (x, y, side) in [(&all.u, &some.u, "U"), (&all.v, &some.v, "V")] {
                 let off =
@@ -118,7 +95,7 @@ fn every_option<T: Tested>() {
 }
 
 /// Row-major, reversed and strided views have the ratios of others: U and V are those of the view, not of its memory.
-fn any_strides<T: Tested>() {
+fn any_strides<T: Element>() {
     let mut errors = Vec::new();
     for (m, n) in [(30, 20), (20, 30), (24, 24), (300, 240), (240, 300), (260, 260)] {
         let whole = matrix::<T>("random", 2 * m, n);
@@ -130,15 +107,15 @@ fn any_strides<T: Tested>() {
             ("both, by rows", by_rows.transpose().reverse_rows_and_cols()),
         ];
         for (name, a) in views {
-            errors.extend(T::check(&format!("{} {m} x {n}, {name}", T::NAME), a, &on_cpu()).err());
-            errors.extend(T::check(&format!("{} {m} x {n}, {name}, full", T::NAME), a, &on_cpu().vectors(Vectors::Full)).err());
+            errors.extend(check(&format!("{} {m} x {n}, {name}", T::NAME), a, &on_cpu()).err());
+            errors.extend(check(&format!("{} {m} x {n}, {name}, full", T::NAME), a, &on_cpu().vectors(Vectors::Full)).err());
         }
     }
     none_of(errors);
 }
 
 /// Powers of two anywhere in the type's range change no vector.
-fn powers_of_two<T: Tested>() {
+fn powers_of_two<T: Element>() {
     let exponents: &[i32] = match T::NAME {
         "f16" => &[-8, 8],
         "f64" | "c64" => &[-900, 900],
@@ -146,15 +123,15 @@ fn powers_of_two<T: Tested>() {
     };
     for (m, n) in [(20, 20), (200, 12), (260, 240)] {
         let a = matrix::<T>("random", m, n);
-        let svd = T::decomposed(a.as_ref(), &on_cpu()).unwrap();
+        let svd = a.svd_gpu_with(&on_cpu()).unwrap();
         for &k in exponents {
             let scaled = Mat::from_fn(m, n, |i, j| T::from_complex(a[(i, j)].to_complex() * 2f64.powi(k)));
             // f16 rounds small entries, so that only the ratios remain.
             if T::NAME == "f16" && k < 0 {
-                T::check("2^-8", scaled.as_ref(), &on_cpu()).unwrap();
+                check("2^-8", scaled.as_ref(), &on_cpu()).unwrap();
                 continue;
             }
-            let other = T::decomposed(scaled.as_ref(), &on_cpu()).unwrap();
+            let other = scaled.svd_gpu_with(&on_cpu()).unwrap();
             assert!(svd.u == other.u && svd.v == other.v, "{} {m} x {n} times 2^{k}", T::NAME);
             assert!(
                 (0..n).all(|j| other.s[j].to_double() == svd.s[j].to_double() * 2f64.powi(k)),
@@ -277,38 +254,5 @@ fn uses_of_the_factors() {
     assert!(near(&(&a * &inverse * &a), &a) && near(&(&inverse * &a * &inverse), &inverse));
     for product in [&a * &inverse, &inverse * &a] {
         assert!(near(&product, &product.transpose().to_owned()));
-    }
-}
-
-#[test]
-fn zz_debug() {
-    for (m, n) in [(300, 300), (300, 240)] {
-        let a = matrix::<f32>("random", m, n);
-        for vectors in [Vectors::Right, Vectors::Thin] {
-            for keep in [3, 100, 1000] {
-                let by = |threads| a.svd_gpu_with(&on_cpu().vectors(vectors).keep(keep).threads(threads)).unwrap();
-                let one = by(1);
-                for t in [1, 2] {
-                    let two = by(t);
-                    println!(
-                        "{m} {n} {vectors} keep {keep} threads {t}: v {:e} u {:e}",
-                        (&one.v - &two.v).norm_max(),
-                        (&one.u - &two.u).norm_max()
-                    );
-                }
-            }
-        }
-    }
-    for n in [64, 256, 600, 1200] {
-        let a = matrix::<f64>("random", n, n);
-        let t = std::time::Instant::now();
-        let svd = a.svd_gpu_report(&on_cpu()).unwrap();
-        println!("{n} f64 {:?} {:.3} s {}", vectors::ratios(a.as_ref(), &svd.values), t.elapsed().as_secs_f64(), svd);
-        let a = matrix::<f32>("random", n, n);
-        let svd = a.svd_gpu_report(&on_cpu()).unwrap();
-        println!("{n} f32 {:?} {}", vectors::ratios(a.as_ref(), &svd.values), svd);
-        let a = matrix::<Complex<f64>>("random", n, n);
-        let svd = a.svd_gpu_report(&on_cpu()).unwrap();
-        println!("{n} c64 {:?} {}", vectors::ratios(a.as_ref(), &svd.values), svd);
     }
 }

@@ -10,6 +10,8 @@
 mod common;
 #[path = "../common/reflectors.rs"]
 mod kept;
+#[path = "../common/vectors.rs"]
+mod vectors;
 
 mod accuracy;
 mod band;
@@ -20,6 +22,7 @@ mod reflectors;
 mod resident;
 mod stage3;
 mod startup;
+mod svd;
 mod triangular;
 mod waits;
 mod whole;
@@ -173,7 +176,8 @@ fn stored<T: Elements>(bodies: Vec<(&str, Body)>) -> Vec<Runs> {
 /// The trials of one storage type, all but those of `pieces` and `host`.
 fn every<T: Elements>() -> Vec<Runs> {
     let table_1 = stored::<T>(vec![("table_1", accuracy::table_1::<T>)]);
-    [table_1, kernels::<T>(), calls::<T>(), defaults::<T>(), resident::<T>()].concat()
+    let vectors = on_the_device::<T>("svd", svd::trials::<T>());
+    [table_1, kernels::<T>(), calls::<T>(), defaults::<T>(), resident::<T>(), vectors].concat()
 }
 
 /// Kernel by kernel, against their twins and formulas.
