@@ -14,7 +14,7 @@
 use std::cmp::Ordering;
 
 use faer::{
-    Accum, Conj, Mat, MatMut, MatRef, Par,
+    Accum, ColMut, Conj, Mat, MatMut, MatRef, Par,
     dyn_stack::{MemBuffer, MemStack},
     linalg::{
         householder::{
@@ -46,6 +46,8 @@ const ROWS: usize = 256;
 /// Rows and columns of a task of W^H W.
 const ROWS_OF_SUM: usize = 4096;
 const COLUMNS: usize = 128;
+/// Entries that one thread normalises in about the time that waking another takes.
+const SMALL: usize = 1 << 15;
 /// Columns of values down to this part of the largest are corrected by Gram-Schmidt: the cube root of the type's precision. The squares of
 /// what they lack in orthogonality are then below the precision.
 const LEAST: [f64; 2] = [1e-3, 1e-6];
@@ -86,6 +88,10 @@ fn by_rows<T: Scalar>(of: MatMut<'_, T>, f: impl Fn(usize, MatMut<'_, T>) + Sync
         blocks.push(block);
         rest = others;
     }
+    if blocks.len() == 1 {
+        // Handing one block to the pool takes longer than many small matrices do.
+        return blocks.into_iter().for_each(|block| f(0, block));
+    }
     blocks.into_par_iter().enumerate().for_each(|(k, block)| f(k * ROWS, block));
 }
 
@@ -95,13 +101,21 @@ fn upper_gram<T: Scalar>(w: MatRef<'_, T>) -> Mat<T> {
     let of_rows = |start: usize| {
         let w = w.subrows(start, ROWS_OF_SUM.min(m - start));
         let mut part = Mat::zeros(k, k);
-        part.par_col_chunks_mut(COLUMNS).enumerate().for_each(|(block, part)| {
+        let multiply = |block, part: MatMut<'_, T>| {
             let (first, cols) = (block * COLUMNS, part.ncols());
             let (part, left) = (part.subrows_mut(0, first + cols), w.subcols(0, first + cols));
             matmul(part, Accum::Replace, left.adjoint(), w.subcols(first, cols), T::one_impl(), Par::Seq);
-        });
+        };
+        if k <= COLUMNS {
+            multiply(0, part.as_mut());
+        } else {
+            part.par_col_chunks_mut(COLUMNS).enumerate().for_each(|(block, part)| multiply(block, part));
+        }
         part
     };
+    if m <= ROWS_OF_SUM {
+        return of_rows(0);
+    }
     let parts: Vec<Mat<T>> = (0..m).into_par_iter().step_by(ROWS_OF_SUM).map(of_rows).collect();
     parts.into_iter().reduce(|sum, part| sum + part).unwrap_or_else(|| Mat::zeros(k, k))
 }
@@ -142,13 +156,21 @@ pub(crate) fn orthonormalise<T: Scalar>(mut w: MatMut<'_, T>) {
 
 /// Divides each column by its length, which is summed in double precision.
 fn to_unit_length<T: Scalar>(of: MatMut<'_, T>) {
-    of.par_col_iter_mut().for_each(|column| {
-        let Some(column) = column.try_as_col_major_mut() else { return };
-        let column = column.as_slice_mut();
-        let squares = column.iter().map(|x| x.to_complex().norm_sqr()).sum::<f64>();
-        let inverse = 1.0 / squares.sqrt();
-        column.iter_mut().for_each(|x| *x = T::from_wide(x.to_wide().times(inverse)));
+    let at_once = SMALL.div_ceil(of.nrows().max(1)).min(of.ncols());
+    by_columns(of, at_once, |mut columns| {
+        for j in 0..columns.ncols() {
+            to_unit(columns.rb_mut().col_mut(j));
+        }
     });
+}
+
+/// Divides a column by its length.
+fn to_unit<T: Scalar>(column: ColMut<'_, T>) {
+    let Some(column) = column.try_as_col_major_mut() else { return };
+    let column = column.as_slice_mut();
+    let squares = column.iter().map(|x| x.to_complex().norm_sqr()).sum::<f64>();
+    let inverse = 1.0 / squares.sqrt();
+    column.iter_mut().for_each(|x| *x = T::from_wide(x.to_wide().times(inverse)));
 }
 
 /// Replaces the columns from `first` on by orthonormal ones that are orthogonal to those before, which are orthonormal. Each is near the
@@ -177,17 +199,19 @@ fn complete<T: Scalar>(u: MatMut<'_, T>, first: usize) {
 
 /// Y <- Y - U (U^H Y).
 fn project<T: Scalar>(u: MatRef<'_, T>, y: MatMut<'_, T>) {
-    by_columns(y, |y| {
+    by_columns(y, COLUMNS, |y| {
         let mut inside = Mat::zeros(u.ncols(), y.ncols());
         matmul(inside.as_mut(), Accum::Replace, u.adjoint(), y.rb(), T::one_impl(), Par::Seq);
         matmul(y, Accum::Add, u, inside.as_ref(), -T::one_impl(), Par::Seq);
     });
 }
 
-/// Calls `f` with each block of columns, in parallel.
-fn by_columns<T: Scalar>(mut of: MatMut<'_, T>, f: impl Fn(MatMut<'_, T>) + Sync + Send) {
-    if of.ncols() > 0 {
-        of.rb_mut().par_col_chunks_mut(COLUMNS).for_each(f);
+/// Calls `f` with each block of `cols` columns, in parallel.
+fn by_columns<T: Scalar>(of: MatMut<'_, T>, cols: usize, f: impl Fn(MatMut<'_, T>) + Sync + Send) {
+    match of.ncols() {
+        0 => (),
+        all if all <= cols => f(of),
+        _ => of.par_col_chunks_mut(cols).for_each(f),
     }
 }
 

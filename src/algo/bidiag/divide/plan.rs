@@ -15,7 +15,7 @@ use crate::{
 const EPS: f64 = f64::EPSILON;
 
 /// The order up to which the QR algorithm is used.
-const LEAF: usize = 32;
+const LEAF: usize = 8;
 
 /// Orders from which the two parts are worth a thread each.
 const WORTH_SHARING: usize = 256;

@@ -1,0 +1,215 @@
+//! The decomposition with vectors (thin) against faer's `thin_svd` and LAPACK's `gesdd`, on the CPU.
+//!
+//! ```text
+//! cargo bench --bench vectors --features lapack-openblas                    square, tall, the leading vectors, and the share of each phase
+//! cargo bench --bench vectors --features lapack-openblas -- 512 64          square matrices no larger than 512, and no smaller than 64
+//! cargo bench --bench vectors --features lapack-openblas -- tall keep       some of: square, tall, keep, phases
+//! ```
+//!
+//! The programs take turns; a figure is the median of its turns. Errors are in units of max(m, n) eps: ||A - U S V^H|| / ||A||, ||I - U^H U|| and
+//! ||I - V^H V||, in the Frobenius norm.
+
+#[path = "../examples/shared/mod.rs"]
+mod shared;
+mod turns;
+
+use std::{env, hint::black_box};
+
+use faer::{Mat, MatRef};
+use num_traits::Float;
+use svdvals_gpu::{Backend, Element, Number, RealElement, SvdGpu, SvdOptions, SvdValsGpu};
+
+use turns::{random, take_turns};
+
+#[cfg(feature = "lapack-openblas")]
+use openblas_src as _;
+
+const SIZES: [usize; 10] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
+const TALL: [(usize, usize); 4] = [(4096, 512), (512, 4096), (100_000, 64), (1000, 8)];
+
+fn main() {
+    // cargo passes `--bench`; the numbers are the largest and the smallest size.
+    let arguments: Vec<String> = env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let mut numbers = arguments.iter().filter_map(|argument| argument.parse().ok());
+    let (largest, smallest) = (numbers.next().unwrap_or(usize::MAX), numbers.next().unwrap_or(0));
+    let names: Vec<&String> = arguments.iter().filter(|argument| argument.parse::<usize>().is_err()).collect();
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|other| *other == name);
+    let sizes: Vec<usize> = SIZES.into_iter().filter(|n| (smallest..=largest).contains(n)).collect();
+    println!("{} threads, random matrices, thin; medians in seconds", rayon::current_num_threads());
+    let square: Vec<(usize, usize)> = sizes.iter().map(|&n| (n, n)).collect();
+    if wanted("square") {
+        compare::<f32>(&square);
+        compare::<f64>(&square);
+    }
+    if wanted("tall") {
+        compare::<f32>(&TALL);
+        compare::<f64>(&TALL);
+    }
+    if wanted("keep") {
+        keep::<f32>(&sizes);
+        keep::<f64>(&sizes);
+    }
+    if wanted("phases") {
+        phases::<f32>(&sizes);
+        phases::<f64>(&sizes);
+    }
+}
+
+fn options() -> SvdOptions {
+    SvdOptions::default().backend(Backend::Cpu)
+}
+
+/// Matrices of these shapes.
+fn compare<T: Peer>(shapes: &[(usize, usize)]) {
+    println!("\n{}: the whole, and how many times longer the others take", T::NAME);
+    println!(
+        "{:>14} {:>11} {:>11} {:>11} {:>10} {:>10} {:>6} {:>20} {:>20}",
+        "m x n", "this crate", "faer", "gesdd", "faer/this", "gesdd/this", "turns", "errors", "gesdd's"
+    );
+    for &(m, n) in shapes {
+        let a = random::<T>(m, n);
+        let [ours, faer, gesdd] = take_turns([
+            &mut || {
+                black_box(a.svd_gpu_with(&options()).expect("a finite matrix"));
+            },
+            &mut || T::faer(&a),
+            &mut || {
+                black_box(T::gesdd(&a));
+            },
+        ]);
+        let svd = a.svd_gpu_with(&options()).expect("a finite matrix");
+        let values: Vec<f64> = svd.s.iter().map(|s| s.to_double()).collect();
+        let lapack = |text: String| if cfg!(feature = "lapack") { text } else { "-".into() };
+        println!(
+            "{:>14} {:>11.6} {:>11.6} {:>11} {:>10.2} {:>10} {:>6} {:>20} {:>20}",
+            format!("{m} x {n}"),
+            ours.median,
+            faer.median,
+            lapack(format!("{:.6}", gesdd.median)),
+            faer.median / ours.median,
+            lapack(format!("{:.2}", gesdd.median / ours.median)),
+            ours.turns,
+            errors(a.as_ref(), svd.u.as_ref(), &values, svd.v.as_ref()),
+            T::gesdd(&a).map_or("-".into(), |(u, s, v)| errors(a.as_ref(), u.as_ref(), &s, v.as_ref())),
+        );
+    }
+}
+
+/// The three errors; products in f64.
+fn errors<T: Element>(a: MatRef<'_, T>, u: MatRef<'_, T::Scalar>, s: &[f64], v: MatRef<'_, T::Scalar>) -> String {
+    let unit = a.nrows().max(a.ncols()) as f64 * <T::Real as Float>::epsilon().to_double();
+    let (a, u, v) = (wide(a), wide(u), wide(v));
+    let us = Mat::from_fn(u.nrows(), u.ncols(), |i, j| u[(i, j)] * s[j]);
+    let off = |x: &Mat<f64>| (x.transpose() * x - Mat::<f64>::identity(x.ncols(), x.ncols())).norm_l2() / unit;
+    format!("{:.3} {:.3} {:.3}", (&a - us * v.transpose()).norm_l2() / a.norm_l2() / unit, off(&u), off(&v))
+}
+
+/// A real matrix in f64.
+fn wide<T: Number>(x: MatRef<'_, T>) -> Mat<f64> {
+    Mat::from_fn(x.nrows(), x.ncols(), |i, j| x[(i, j)].to_complex().re)
+}
+
+/// The 64 leading vectors beside the values alone.
+fn keep<T: Element>(sizes: &[usize]) {
+    println!("\n{}: seconds of the values alone, and how many times longer 64 vectors and all take", T::NAME);
+    println!("{:>14} {:>12} {:>10} {:>10}", "n", "values", "keep(64)", "all");
+    for &n in sizes.iter().filter(|&&n| n >= 256) {
+        let a = random::<T>(n, n);
+        let [values, some, all] = take_turns([
+            &mut || {
+                black_box(a.svdvals_gpu_with(&options()).expect("a finite matrix"));
+            },
+            &mut || {
+                black_box(a.svd_gpu_with(&options().keep(64)).expect("a finite matrix"));
+            },
+            &mut || {
+                black_box(a.svd_gpu_with(&options()).expect("a finite matrix"));
+            },
+        ]);
+        println!("{n:>14} {:>12.6} {:>10.2} {:>10.2}", values.median, some.median / values.median, all.median / values.median);
+    }
+}
+
+/// The share of each phase (the GPU-centered SVD paper's Figure 18), of the fastest of some calls.
+fn phases<T: Element>(sizes: &[usize]) {
+    println!("\n{}: milliseconds of each phase", T::NAME);
+    let names = ["scale", "upload", "to_band", "to_bidiag", "values", "of bidiag", "back", "left", "total"];
+    println!("{:>6}{}", "n", names.map(|name| format!(" {name:>10}")).concat());
+    for &n in sizes {
+        let a = random::<T>(n, n);
+        let calls = if n > 1024 { 3 } else { 15 };
+        let fastest = (0..calls).map(|_| a.svd_gpu_report(&options()).expect("a finite matrix").seconds);
+        let s = fastest.min_by(|x, y| x.total.total_cmp(&y.total)).expect("some calls");
+        let of_vectors = [s.bidiagonal_vectors, s.back_transformation, s.left_vectors];
+        let all = [[s.scale, s.upload, s.to_band].as_slice(), &[s.band_to_bidiag, s.svdvals], &of_vectors, &[s.total]].concat();
+        println!("{n:>6}{}", all.iter().map(|seconds| format!(" {:>10.3}", seconds * 1e3)).collect::<String>());
+    }
+}
+
+/// U, S and V.
+type Factors<T> = (Mat<T>, Vec<f64>, Mat<T>);
+
+/// The peers' decompositions.
+trait Peer: Element {
+    fn faer(a: &Mat<Self>);
+    /// LAPACK's, of a copy of `a`. None without LAPACK.
+    fn gesdd(a: &Mat<Self>) -> Option<Factors<Self::Scalar>>;
+}
+
+macro_rules! peer {
+    ($t:ty, $gesdd:ident) => {
+        impl Peer for $t {
+            fn faer(a: &Mat<$t>) {
+                black_box(a.thin_svd().expect("faer converges"));
+            }
+
+            #[cfg(not(feature = "lapack"))]
+            fn gesdd(_: &Mat<$t>) -> Option<Factors<$t>> {
+                None
+            }
+
+            #[cfg(feature = "lapack")]
+            fn gesdd(a: &Mat<$t>) -> Option<Factors<$t>> {
+                let [rows, cols] = [a.nrows(), a.ncols()];
+                let [m, n] = [rows, cols].map(|side| i32::try_from(side).expect("a side that LAPACK can count"));
+                let least = rows.min(cols);
+                let mut copy: Vec<$t> = a.col_iter().flat_map(|column| column.iter().copied()).collect();
+                let (mut s, mut iwork, mut info) = (vec![0.0; least], vec![0; 8 * least], 0);
+                let (mut u, mut vt) = (vec![0.0; rows * least], vec![0.0; least * cols]);
+                let mut work = vec![0.0];
+                for query in [true, false] {
+                    let lwork = if query { -1 } else { work.len() as i32 };
+                    // SAFETY: the arrays have the sizes that gesdd asks for with jobz = 'S', `work` the one that its query returned.
+                    unsafe {
+                        lapack::$gesdd(
+                            b'S',
+                            m,
+                            n,
+                            &mut copy,
+                            m,
+                            &mut s,
+                            &mut u,
+                            m,
+                            &mut vt,
+                            least as i32,
+                            &mut work,
+                            lwork,
+                            &mut iwork,
+                            &mut info,
+                        );
+                    }
+                    assert_eq!(info, 0, "gesdd failed");
+                    if query {
+                        work = vec![0.0; work[0] as usize];
+                    }
+                }
+                let u = MatRef::from_column_major_slice(&u, rows, least).to_owned();
+                let v = MatRef::from_column_major_slice(&vt, least, cols).transpose().to_owned();
+                Some((u, s.iter().map(|&s| f64::from(s)).collect(), v))
+            }
+        }
+    };
+}
+
+peer!(f32, sgesdd);
+peer!(f64, dgesdd);
