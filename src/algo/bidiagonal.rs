@@ -2,9 +2,12 @@
 
 use std::{any::TypeId, borrow::Cow, fmt};
 
+use faer::Mat;
+
 use crate::{
     algo::bidiag,
     base::{
+        blas::Side,
         error::{Result, SvdError},
         first_of::FirstOf,
         number::RealElement,
@@ -141,6 +144,47 @@ impl<R: RealElement> Bidiagonal<R> {
         // The values are descending, so the first is the largest.
         let finite = values.first().is_none_or(|&x| num_traits::Float::is_finite(x));
         if finite { Ok(values) } else { Err(SvdError::overflow::<R>("singular values")) }
+    }
+
+    /// The decomposition C = U S V^T with U and V n x n and orthogonal, by divide and conquer (Gu and Eisenstat 1995). It always ends. The values
+    /// are those of [`svdvals`](Self::svdvals).
+    ///
+    /// ```
+    /// use svdvals_gpu::Bidiagonal;
+    /// let c = Bidiagonal::new(vec![1.0f64, 1e-20, -3.0], vec![0.5, 1e-10])?;
+    /// let (u, s, v) = c.svd()?;
+    /// let s = faer::Mat::from_fn(3, 3, |i, j| if i == j { s[i] } else { 0.0 });
+    /// let back = &u * s * v.transpose();
+    /// assert!((back[(0, 1)] - 0.5).abs() < 1e-15 && (back[(2, 2)] + 3.0).abs() < 1e-14);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SvdError::Overflow`] if a value exceeds `R`'s range.
+    pub fn svd(&self) -> Result<(Mat<R>, Vec<R>, Mat<R>)> {
+        self.svd_leading(self.diagonal.len())
+    }
+
+    /// The `k` largest singular values, or all if there are fewer, with their left and right vectors (n x k). It takes 4 n^2 k operations.
+    ///
+    /// ```
+    /// let c = svdvals_gpu::Bidiagonal::new(vec![1.0f64; 100], vec![1.0; 99])?;
+    /// let (u, s, v) = c.svd_leading(3)?;
+    /// assert_eq!((u.shape(), s.len(), v.shape()), ((100, 3), 3, (100, 3)));
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`svd`](Self::svd).
+    pub fn svd_leading(&self, k: usize) -> Result<(Mat<R>, Vec<R>, Mat<R>)> {
+        let mut values = self.svdvals()?;
+        let k = k.min(values.len());
+        values.truncate(k);
+        let (diagonal, superdiagonal) = (widened(&self.diagonal), widened(&self.superdiagonal));
+        let sides = [Side::Left, Side::Right];
+        let find = || bidiag::vectors(&diagonal, &superdiagonal, sides, k, &Watch::default());
+        let [u, v] = if self.diagonal.len() < bidiag::IN_POOL { find()? } else { on_pool(find)? };
+        Ok((u, values, v))
     }
 
     /// The values in f64, accurate enough for rounding to `T`. Values that overflow f64 are infinite.

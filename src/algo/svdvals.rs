@@ -209,7 +209,7 @@ fn tall_first<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize
 /// that of `T`.
 pub(crate) fn right_of_bidiagonal<T: Scalar>(c: &ComplexBidiagonal, k: usize, watch: &Watch) -> Result<Mat<T>> {
     let phases = Phases::of(&c.diagonal, &c.superdiagonal);
-    let v = bidiag::vectors::<Re<T>>(&phases.diagonal, &phases.superdiagonal, Side::Right, k, watch)?;
+    let [v] = bidiag::vectors::<Re<T>, 1>(&phases.diagonal, &phases.superdiagonal, [Side::Right], k, watch)?;
     Ok(Mat::from_fn(v.nrows(), v.ncols(), |i, j| T::from_complex(phases.right[i] * v[(i, j)].to_double())))
 }
 

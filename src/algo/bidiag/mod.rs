@@ -61,30 +61,33 @@ pub fn svdvals_by_dqds(diagonal: &[f64], superdiagonal: &[f64], watch: &Watch) -
     scaled(diagonal, superdiagonal, true, watch, |a, b| dqds::svdvals(a, b, watch))
 }
 
-/// The singular vectors of one side that belong to the `k` largest values (n x k), of the upper bidiagonal matrix with the given diagonal and
-/// superdiagonal, by [divide and conquer](divide): right vectors V and left ones U with B = U S V^T, S descending. The plan is made in double
-/// precision, the products in that of `R`.
+/// The singular vectors of these sides that belong to the `k` largest values (n x k), of the upper bidiagonal matrix with the given diagonal
+/// and superdiagonal, by [divide and conquer](divide): right vectors V and left ones U with B = U S V^T, S descending. The plan is made in
+/// double precision, the products in that of `R`.
 ///
 /// # Errors
 /// If `watch` is cancelled.
-pub(crate) fn vectors<R: RealElement>(
+pub(crate) fn vectors<R: RealElement, const SIDES: usize>(
     diagonal: &[f64],
     superdiagonal: &[f64],
-    side: Side,
+    sides: [Side; SIDES],
     k: usize,
     watch: &Watch,
-) -> Result<Mat<R>> {
+) -> Result<[Mat<R>; SIDES]> {
     let n = diagonal.len();
     let cancelled = || watch.is_cancelled();
     watch.check()?;
-    let vectors = divide::Plan::new(diagonal, superdiagonal, &cancelled).and_then(|plan| {
-        watch.did((2 * n * n) as u64).ok()?;
+    let plan = divide::Plan::new(diagonal, superdiagonal, &cancelled);
+    watch.did((2 * n * n) as u64)?;
+    let of_side = |side| {
+        let plan = plan.as_ref()?;
         // All vectors take 4/3 n^3 flops, the leading ones 2 n^2 k.
         let found = if 3 * k < 2 * n { plan.leading(side, k) } else { plan.vectors(side, &cancelled)? };
         Some(if found.ncols() > k { found.subcols(0, k).to_owned() } else { found })
-    });
+    };
+    let vectors = sides.map(|side| of_side(side).unwrap_or_else(|| Mat::zeros(n, 0)));
     watch.check()?;
-    Ok(vectors.unwrap_or_else(|| Mat::zeros(n, 0)))
+    Ok(vectors)
 }
 
 /// The result of `method` for the scaled magnitudes, sorted and scaled back. If `full`, it is refined to a few units in the last place.
