@@ -5,6 +5,8 @@ pub mod clock;
 pub mod error;
 pub(crate) mod first_of;
 pub mod number;
+#[cfg(target_arch = "wasm32")]
+pub(crate) mod par_columns;
 pub(crate) mod pool;
 pub(crate) mod scale;
 pub(crate) mod view;

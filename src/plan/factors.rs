@@ -75,6 +75,7 @@ fn multiply<T: Scalar>(column: &mut [T], factor: T::Wide) {
 }
 
 /// The factors in the matrices of either front end.
+#[cfg_attr(not(any(feature = "ndarray", feature = "faer")), allow(dead_code, reason = "the front ends' results use it"))]
 pub(crate) struct FactorsRef<'a, T: Scalar> {
     /// U: m rows.
     pub u: MatRef<'a, T>,
@@ -86,6 +87,7 @@ pub(crate) struct FactorsRef<'a, T: Scalar> {
     pub conj_v: Conj,
 }
 
+#[cfg_attr(not(any(feature = "ndarray", feature = "faer")), allow(dead_code, reason = "the front ends' results use it"))]
 impl<T: Scalar> FactorsRef<'_, T> {
     /// The number of values above `tolerance`, by default max(m, n) eps sigma_1. A negative tolerance or NaN counts as 0.
     pub fn rank(&self, tolerance: Option<Re<T>>) -> usize {
@@ -127,6 +129,7 @@ impl<T: Scalar> FactorsRef<'_, T> {
 
 /// X diag(d) Y^H over the first columns of X and Y, as many as d has entries. Either matrix may be given as its conjugate
 /// ([`Conj::Yes`]). The matrix with fewer rows is multiplied by d, in double precision.
+#[cfg_attr(not(any(feature = "ndarray", feature = "faer")), allow(dead_code, reason = "the front ends' results use it"))]
 fn product<T: Scalar>((x, conj_x): (MatRef<'_, T>, Conj), d: &[f64], (y, conj_y): (MatRef<'_, T>, Conj)) -> Mat<T> {
     let (x, y) = (x.subcols(0, d.len()), y.subcols(0, d.len()));
     let conj_yh = if conj_y == Conj::Yes { Conj::No } else { Conj::Yes };
@@ -147,10 +150,7 @@ mod tests {
 
     type C = Complex<f64>;
 
-    fn view<T: Scalar>(factors: &Factors<T>) -> FactorsRef<'_, T::Scalar>
-    where
-        T: Number<Scalar = T>,
-    {
+    fn view<T: Scalar>(factors: &Factors<T>) -> FactorsRef<'_, T::Scalar> {
         FactorsRef { u: factors.u.as_ref(), s: factors.s.clone(), v: factors.v.as_ref(), conj_v: Conj::No }
     }
 

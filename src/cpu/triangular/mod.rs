@@ -20,7 +20,7 @@ use rayon::prelude::*;
 use std::ops::Range;
 
 #[cfg(target_arch = "wasm32")]
-use crate::cpu::simd::par_columns::ColumnsMut;
+use crate::base::par_columns::ColumnsMut;
 use crate::{
     algo::triangular::{Factor, Operation, TriangularKernels, Variant, run},
     base::{

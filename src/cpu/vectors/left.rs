@@ -33,6 +33,8 @@ use faer::{
 use num_traits::Float;
 use rayon::prelude::*;
 
+#[cfg(target_arch = "wasm32")]
+use crate::base::par_columns::ColumnsMut;
 use crate::base::{
     error::Result,
     number::{Number, Re, RealElement, Scalar},
@@ -109,7 +111,7 @@ fn upper_gram<T: Scalar>(w: MatRef<'_, T>) -> Mat<T> {
         if k <= COLUMNS {
             multiply(0, part.as_mut());
         } else {
-            part.par_col_chunks_mut(COLUMNS).enumerate().for_each(|(block, part)| multiply(block, part));
+            part.as_mut().par_col_chunks_mut(COLUMNS).enumerate().for_each(|(block, part)| multiply(block, part));
         }
         part
     };

@@ -7,6 +7,8 @@ use pulp::Arch;
 use rayon::prelude::*;
 
 use crate::algo::bidiag::divide::replay::Factor;
+#[cfg(target_arch = "wasm32")]
+use crate::base::par_columns::ColumnsMut;
 use crate::{
     algo::bidiag::divide::plan::{Merge, Node},
     base::{blas::Side, number::RealElement},

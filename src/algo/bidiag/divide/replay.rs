@@ -8,6 +8,8 @@ use faer::prelude::{Mat, MatMut, MatRef, Par, Reborrow, ReborrowMut};
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
+#[cfg(target_arch = "wasm32")]
+use crate::base::par_columns::ColumnsMut;
 use crate::{
     algo::bidiag::divide::plan::{Merge, Node},
     base::{blas::Side, number::RealElement},
