@@ -160,7 +160,7 @@ impl<R: RealElement> Bidiagonal<R> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::Overflow`] if a value exceeds `R`'s range.
+    /// [`SvdError::Overflow`] if a value exceeds `R`'s range, [`SvdError::OutOfMemory`] if there is no room for the vectors.
     pub fn svd(&self) -> Result<(Mat<R>, Vec<R>, Mat<R>)> {
         self.svd_leading(self.diagonal.len())
     }

@@ -106,7 +106,7 @@ impl<K: TileKernels> Driver<'_, K> {
             drop(band);
             apply_stage_1(self.kernels, &dense, (rows, n), self.tuning, Side::Right, Op::NoTrans, &mut x)?;
             drop(dense);
-            *right = self.kernels.download(&x)?;
+            *right = self.kernels.download_awaited(&x).await?;
             found.seconds.back_transformation = clock.restart();
         }
         found.seconds = StageSeconds { upload: seconds.upload, to_band: seconds.to_band, ..found.seconds };

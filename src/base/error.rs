@@ -164,3 +164,13 @@ impl SvdError {
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
 pub type Result<T> = std::result::Result<T, SvdError>;
+
+/// Checks that there is memory for `count` matrices of m x n elements, so that what follows need not fail. It is given back at once.
+///
+/// # Errors
+/// [`SvdError::OutOfMemory`].
+pub(crate) fn room_for<T>(what: &str, m: usize, n: usize, count: usize) -> Result<()> {
+    let no_room = || SvdError::OutOfMemory { reason: format!("{what}: {count} times {m} x {n} of {} bytes", size_of::<T>()) };
+    let bytes = m.checked_mul(n).and_then(|len| len.checked_mul(count)?.checked_mul(size_of::<T>())).ok_or_else(no_room)?;
+    Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| no_room())
+}

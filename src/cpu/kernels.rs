@@ -321,6 +321,10 @@ impl<S: Number> TileKernels for CpuKernels<S> {
         Ok(Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].widen()))
     }
 
+    async fn download_awaited(&self, a: &Dense<S>) -> Result<Mat<S::Scalar>> {
+        self.download(a)
+    }
+
     fn download_band(&self, band: Self::Banded, bandwidth: usize, scale: Re<S>) -> Result<Band<S::Scalar>> {
         Band::from_fn(band.layout.n, bandwidth, |i, j| S::Scalar::from_complex(band.get(i, j)).times(scale))
     }

@@ -104,6 +104,9 @@ impl<T: Scalar> FactorsRef<'_, T> {
     pub fn pinv(&self, tolerance: Option<Re<T>>) -> Result<Mat<T>> {
         self.check_sides()?;
         let inverses: Vec<f64> = self.s[..self.rank(tolerance)].iter().map(|s| s.to_double().recip()).collect();
+        if inverses.iter().any(|&x| !Float::is_finite(Re::<T>::from_double(x))) {
+            return Err(SvdError::overflow::<Re<T>>("inverses of singular values"));
+        }
         Ok(product((self.v, self.conj_v), &inverses, (self.u, Conj::No)))
     }
 

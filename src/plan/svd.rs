@@ -17,7 +17,7 @@ use crate::{
 use crate::{
     base::{
         clock::{Clock, StageSeconds},
-        error::{Result, SvdError},
+        error::{Result, SvdError, room_for},
         number::{HalfStorage, Number, Re, Scalar},
         pool::{may_have, on_pool_async, on_threads},
         scale::power_of_two_scale,
@@ -35,9 +35,12 @@ use crate::{
     },
 };
 
+/// The type of the arithmetic of stage 2.
+type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
+
 /// The singular value decomposition, and the report; its seconds are zero unless `timed`.
 pub(crate) fn svd<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<T>>> {
-    check(options)?;
+    check(a, options)?;
     let call = Call::new(trimmed(a), options, timed);
     let factors = on_threads(options.threads, || svd_of(&call))?;
     Ok(finished(factors, a.shape(), options))
@@ -45,7 +48,7 @@ pub(crate) fn svd<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool
 
 /// [`svd`] for a caller that must not block. The CPU computes in the rayon pool, from a copy of the matrix.
 pub(crate) async fn svd_async<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<T>>> {
-    check(options)?;
+    check(a, options)?;
     may_have(options.threads)?;
     let of = trimmed(a);
     #[cfg(feature = "gpu")]
@@ -70,9 +73,16 @@ pub(crate) async fn svd_async<T: Number>(a: MatRef<'_, T>, options: &SvdOptions,
     Ok(finished(call.complete(SvdReport { reason, ..report }), shape, &options))
 }
 
-/// Checks the options that only a decomposition with vectors has.
-fn check(options: &SvdOptions) -> Result<()> {
+/// Checks the options that only a decomposition with vectors has, and that there is memory for the vectors and what computes them.
+fn check<T: Number>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<()> {
     options.check_svd()?;
+    let (longer, shorter) = (a.nrows().max(a.ncols()), a.nrows().min(a.ncols()));
+    let kept = options.keep.unwrap_or(shorter).min(shorter);
+    match options.vectors {
+        Vectors::Full => room_for::<T::Scalar>("full singular vectors", longer, longer, 3)?,
+        _ => room_for::<T::Scalar>("singular vectors", longer, kept, 2)?,
+    }
+    room_for::<Wide<T>>("reflectors", shorter, shorter, 2)?;
     match options.half_storage {
         HalfStorage::Single => Ok(()),
         HalfStorage::Half => {

@@ -87,6 +87,9 @@ pub trait TileKernels: StageKernels + Sync {
     /// Reads a dense matrix back.
     fn download(&self, a: &Self::Dense) -> Result<Mat<<Self::Storage as Number>::Scalar>>;
 
+    /// [`download`](Self::download) for a call that must not block.
+    fn download_awaited(&self, a: &Self::Dense) -> impl Future<Output = Result<Mat<<Self::Storage as Number>::Scalar>>> + Send;
+
     /// Reads the upper band back, multiplied by `scale`.
     fn download_band(
         &self,

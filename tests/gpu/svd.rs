@@ -1,9 +1,9 @@
 //! The decomposition with vectors, whose right vectors a GPU computes: what common/vectors.rs asks of every backend.
 
-use svdvals_gpu::{Backend, GpuContext, SvdOptions, Vectors};
+use svdvals_gpu::{Backend, GpuContext, SvdGpu, SvdOptions, Vectors};
 
 use crate::{
-    Body, Elements, Outcome,
+    Body, Elements, Outcome, check,
     vectors::{check, matrix},
 };
 
@@ -32,9 +32,11 @@ fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
     Ok(())
 }
 
-/// A part of the vectors, and unitary matrices.
+/// A part of the vectors, and unitary matrices; and a future gives what a call that blocks does.
 fn options<T: Elements>(context: &GpuContext) -> Outcome {
     let a = matrix::<T>("random", 60, 45);
+    let (now, later) = (a.svd_gpu_with(&on(context))?, pollster::block_on(a.svd_gpu_async(&on(context)))?);
+    check!(now.u == later.u && now.s == later.s && now.v == later.v, "awaited");
     for options in [
         on(context).keep(5),
         on(context).tolerance(0.3).vectors(Vectors::Left),

@@ -34,7 +34,12 @@ mod sweep;
 use faer::Mat;
 use rayon::prelude::*;
 
-use crate::base::{blas::Side, error::Result, number::RealElement, watch::Watch};
+use crate::base::{
+    blas::Side,
+    error::{Result, room_for},
+    number::RealElement,
+    watch::Watch,
+};
 
 /// Scaled singular values below this limit are recomputed by bisection.
 const SQUARES_RANGE: f64 = f64::from_bits((1023 - 450) << 52);
@@ -75,6 +80,8 @@ pub(crate) fn vectors<R: RealElement, const SIDES: usize>(
     watch: &Watch,
 ) -> Result<[Mat<R>; SIDES]> {
     let n = diagonal.len();
+    // Two matrices for the products, and the vectors of each side.
+    room_for::<R>("singular vectors of the bidiagonal", n, n.saturating_add(16), 2 + SIDES)?;
     let cancelled = || watch.is_cancelled();
     watch.check()?;
     let plan = divide::Plan::new(diagonal, superdiagonal, &cancelled);

@@ -47,6 +47,8 @@ use crate::base::{
 const ROWS: usize = 256;
 /// Rows and columns of a task of W^H W.
 const ROWS_OF_SUM: usize = 4096;
+/// Partial sums that are held at a time.
+const PARTS: usize = 16;
 const COLUMNS: usize = 128;
 /// Entries that one thread normalises in about the time that waking another takes.
 const SMALL: usize = 1 << 15;
@@ -118,8 +120,13 @@ fn upper_gram<T: Scalar>(w: MatRef<'_, T>) -> Mat<T> {
     if m <= ROWS_OF_SUM {
         return of_rows(0);
     }
-    let parts: Vec<Mat<T>> = (0..m).into_par_iter().step_by(ROWS_OF_SUM).map(of_rows).collect();
-    parts.into_iter().reduce(|sum, part| sum + part).unwrap_or_else(|| Mat::zeros(k, k))
+    // As many parts at a time as keep the threads busy, so that they take little memory.
+    let mut sum = Mat::zeros(k, k);
+    for first in (0..m).step_by(PARTS * ROWS_OF_SUM) {
+        let starts = (first..m.min(first + PARTS * ROWS_OF_SUM)).into_par_iter().step_by(ROWS_OF_SUM);
+        starts.map(of_rows).collect::<Vec<Mat<T>>>().into_iter().for_each(|part| sum += part);
+    }
+    sum
 }
 
 /// Makes columns that are nearly orthogonal orthonormal, each corrected by those before it.
@@ -221,8 +228,9 @@ fn by_columns<T: Scalar>(of: MatMut<'_, T>, cols: usize, f: impl Fn(MatMut<'_, T
 fn normalise<T: Scalar>(mut y: MatMut<'_, T>) {
     for j in 0..y.ncols() {
         let largest = y.rb().col(j).norm_max().to_double();
-        // A power of two, and no more than the type has.
-        let factor = (-largest.log2().ceil()).clamp(-120.0, 120.0).exp2();
+        // A power of two that the type has.
+        let limit = f64::from(Re::<T>::exponent_limit());
+        let factor = (-largest.log2().ceil()).clamp(-limit, limit).exp2();
         if largest > 0.0 {
             y.rb_mut().col_mut(j).iter_mut().for_each(|x| *x = x.times(Re::<T>::from_double(factor)));
         }

@@ -353,9 +353,13 @@ impl<S: Number> TileKernels for GpuKernels<S> {
     }
 
     fn download(&self, a: &Dense<S>) -> Result<Mat<S::Scalar>> {
+        block_on(self.download_awaited(a))
+    }
+
+    async fn download_awaited(&self, a: &Dense<S>) -> Result<Mat<S::Scalar>> {
         let mut entries: Vec<S> = Vec::new();
         for (lines, buffer) in a.lines_of() {
-            entries.extend(self.stream.read_back_now::<S>(buffer, lines.len() * a.ld())?);
+            entries.extend(self.stream.read_back::<S>(buffer, lines.len() * a.ld()).await?);
         }
         Ok(Mat::from_fn(a.size.0, a.size.1, |i, j| entries[i * a.strides.0 + j * a.strides.1].widen()))
     }
