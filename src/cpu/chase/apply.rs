@@ -53,6 +53,7 @@ pub(crate) trait Keep<T>: Copy + Send + Sync {
 }
 
 impl<T> Keep<T> for () {
+    // SAFETY: it touches no memory.
     #[inline(always)]
     unsafe fn keep(self, _: Side, _: usize, _: usize, _: &Reflector<T>) {}
 }
@@ -162,6 +163,8 @@ impl<B: Number> ChaseReflectors<B> {
 }
 
 impl<T: Scalar + Number<Real = f64>> Keep<T> for Places<T> {
+    // SAFETY: by the trait's contract the cycle is one of the step that the n x n array is for, so its entries are inside, and nobody else
+    // uses them.
     #[inline(always)]
     unsafe fn keep(self, side: Side, sweep: usize, c0: usize, h: &Reflector<T>) {
         let (first, stride) = match side {
