@@ -7,8 +7,12 @@
 //! 3  svdvals          singular values of C; divide by the scale
 //! ```
 
-use faer::{Mat, MatRef};
-use num_traits::Float;
+use faer::{Mat, MatMut, MatRef, prelude::ReborrowMut};
+use num_traits::{Float, One};
+use rayon::prelude::*;
+
+#[cfg(target_arch = "wasm32")]
+use crate::base::par_columns::ColumnsMut;
 
 use crate::{
     algo::{
@@ -23,6 +27,7 @@ use crate::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
+        view::map_into,
         watch::{Stage, Watch},
     },
     tile::{
@@ -30,6 +35,9 @@ use crate::{
         tuning::Tuning,
     },
 };
+
+/// Rows of the right vectors in a task that copies them.
+const ROWS: usize = 256;
 
 /// The input of a call: a matrix with m >= n that can be copied to a backend.
 pub(crate) trait Source<K: TileKernels> {
@@ -66,7 +74,7 @@ pub(crate) type Wanted<'a, R> = &'a (dyn Fn(&[R]) -> usize + Sync);
 /// The values, descending, with the right singular vectors that were wanted.
 pub(crate) struct Found<S: Number> {
     pub values: Vec<Re<S>>,
-    /// n x k, if any were asked for.
+    /// V, n x k, if any were asked for.
     pub right: Option<Mat<S::Scalar>>,
     pub seconds: StageSeconds,
 }
@@ -100,7 +108,7 @@ impl<K: TileKernels> Driver<'_, K> {
         let mut found = self.svd_of_band(&mut band, (n, bandwidth), scale, wanted).await?;
         if let (Some(right), Some(dense)) = (&mut found.right, dense) {
             let mut clock = Clock::new(self.timed);
-            let mut x = self.kernels.upload(right.as_ref(), Re::<K::Storage>::from_double(1.0))?;
+            let mut x = self.kernels.upload(right.transpose(), Re::<K::Storage>::from_double(1.0))?;
             *right = Mat::new();
             apply_stage_2(self.kernels, &band, (n, bandwidth), self.tuning, Side::Right, Op::NoTrans, &mut x)?;
             drop(band);
@@ -124,7 +132,7 @@ impl<K: TileKernels> Driver<'_, K> {
         Ok((values, seconds))
     }
 
-    /// [`svdvals_of_band`](Self::svdvals_of_band), with D2 V_C, not yet transformed back through stage 2.
+    /// [`svdvals_of_band`](Self::svdvals_of_band), with (D2 V_C)^T as the right vectors, not yet transformed back through stage 2.
     async fn svd_of_band(
         &self,
         band: &mut K::Banded,
@@ -137,7 +145,7 @@ impl<K: TileKernels> Driver<'_, K> {
 
         self.watch.begin(Stage::BandToBidiag)?;
         if wanted.is_some() {
-            self.kernels.keep_chase(band)?;
+            self.kernels.keep_chase(band, &[Side::Right])?;
         }
         band_to_bidiag(self.kernels, band, n, bandwidth, self.tuning.tile_width)?;
         if self.timed || self.watch.is_on() {
@@ -205,12 +213,28 @@ fn tall_first<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize
     Ok(n)
 }
 
-/// The `k` leading right singular vectors of a bidiagonal matrix with phases: D2 V_C. Divide and conquer in double precision, with products in
-/// that of `T`.
+/// The `k` leading right singular vectors of a bidiagonal matrix with phases, transposed: (D2 V_C)^T, k x n. Their rows are contiguous where
+/// reflectors are applied to them. Divide and conquer in double precision, with products in that of `T`.
 pub(crate) fn right_of_bidiagonal<T: Scalar>(c: &ComplexBidiagonal, k: usize, watch: &Watch) -> Result<Mat<T>> {
     let phases = Phases::of(&c.diagonal, &c.superdiagonal);
     let [v] = bidiag::vectors::<Re<T>, 1>(&phases.diagonal, &phases.superdiagonal, [Side::Right], k, watch)?;
-    Ok(Mat::from_fn(v.nrows(), v.ncols(), |i, j| T::from_complex(phases.right[i] * v[(i, j)].to_double())))
+    let mut turned = Mat::<T>::zeros(v.ncols(), v.nrows());
+    let rows = |start: usize, mut to: MatMut<'_, T>| {
+        let from = v.subrows(start, to.ncols()).transpose();
+        map_into(from, to.rb_mut(), |x| T::from_real_impl(&x));
+        for (j, &phase) in (0..to.ncols()).zip(&phases.right[start..]) {
+            let phase = T::Wide::from_complex(phase);
+            if let Some(column) = to.rb_mut().col_mut(j).try_as_col_major_mut().filter(|_| phase != T::Wide::one()) {
+                column.as_slice_mut().iter_mut().for_each(|x| *x = T::from_wide(x.to_wide() * phase));
+            }
+        }
+    };
+    if v.nrows() <= ROWS {
+        rows(0, turned.as_mut());
+    } else {
+        turned.as_mut().par_col_chunks_mut(ROWS).enumerate().for_each(|(block, to)| rows(block * ROWS, to));
+    }
+    Ok(turned)
 }
 
 /// Stage 3 on the host, for a bidiagonal in double precision that is scaled by `scale`.

@@ -9,6 +9,9 @@ use faer::{Mat, MatMut, MatRef};
 use num_complex::Complex;
 use rayon::prelude::*;
 
+#[cfg(target_arch = "wasm32")]
+use crate::base::par_columns::ColumnsMut;
+
 use crate::{
     base::{
         blas::{Op, Side},
@@ -23,7 +26,10 @@ use crate::{
             body, geqrt, pack_band,
             unmqr::{self, BlockReflectors},
         },
-        simd::aligned::{Aligned, LINE_BYTES, zeros},
+        simd::{
+            aligned::{Aligned, LINE_BYTES, zeros},
+            convert::widen_into,
+        },
     },
     tile::{
         band::Band,
@@ -58,6 +64,9 @@ impl<S: Number> CpuKernels<S> {
         Ok(CpuKernels { tuning: tuning.clone(), watch, storage: PhantomData })
     }
 }
+
+/// Columns that a task reads back.
+const COLUMNS: usize = 128;
 
 /// The operands of a stage 1 kernel: a sweep's view of the matrix, the factors of two levels, and the workspace pool.
 type Parts<'a, S> = (MatMut<'a, S>, &'a mut [Factors<<S as Number>::Scalar>; 2], &'a Pool<<S as Number>::Scalar>);
@@ -104,15 +113,15 @@ impl<T: Scalar> Factors<T> {
 pub struct Banded<B: Number> {
     entries: Aligned<B>,
     layout: BandLayout,
-    /// The reflectors of every reduction step so far, if they are kept.
-    kept: Option<Vec<ChaseReflectors<B>>>,
+    /// The sides whose reflectors are kept, and those of every reduction step so far.
+    kept: (Vec<Side>, Vec<ChaseReflectors<B>>),
 }
 
 impl<B: Number> Banded<B> {
     /// A zero band, in the layout of [`chase`](chase::chase).
     fn zeros(n: usize, bandwidth: usize, tile_width: usize) -> Result<Self> {
         let layout = chase::layout(n, bandwidth, tile_width);
-        Ok(Banded { entries: zeros("band", layout.size()?)?, layout, kept: None })
+        Ok(Banded { entries: zeros("band", layout.size()?)?, layout, kept: Default::default() })
     }
 
     /// Entry (i, j), bulges included; zero outside.
@@ -249,14 +258,10 @@ impl<S: Number> StageKernels for CpuKernels<S> {
 
     fn chase(&self, band: &mut Self::Banded, step: &ReductionStep) -> Result<()> {
         let layout = band.layout;
-        let mut kept = match band.kept {
-            Some(_) => Some(ChaseReflectors::new(step)?),
-            None => None,
-        };
+        let (sides, all) = &mut band.kept;
+        let mut kept = if sides.is_empty() { None } else { Some(ChaseReflectors::new(step, sides)?) };
         chase::chase(&mut band.entries, layout, step, kept.as_mut(), &self.watch)?;
-        if let (Some(all), Some(kept)) = (&mut band.kept, kept) {
-            all.push(kept);
-        }
+        all.extend(kept);
         Ok(())
     }
 }
@@ -318,7 +323,10 @@ impl<S: Number> TileKernels for CpuKernels<S> {
 
     fn download(&self, a: &Dense<S>) -> Result<Mat<S::Scalar>> {
         let a = a.view(false);
-        Ok(Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].widen()))
+        let mut copy = Mat::zeros(a.nrows(), a.ncols());
+        let columns = |(block, to): (usize, MatMut<'_, S::Scalar>)| widen_into(a.subcols(block * COLUMNS, to.ncols()), to);
+        copy.as_mut().par_col_chunks_mut(COLUMNS).enumerate().for_each(columns);
+        Ok(copy)
     }
 
     async fn download_awaited(&self, a: &Dense<S>) -> Result<Mat<S::Scalar>> {
@@ -363,8 +371,8 @@ impl<S: Number> TileKernels for CpuKernels<S> {
         self.watch.did(done)
     }
 
-    fn keep_chase(&self, band: &mut Self::Banded) -> Result<()> {
-        band.kept = Some(Vec::new());
+    fn keep_chase(&self, band: &mut Self::Banded, sides: &[Side]) -> Result<()> {
+        band.kept = (sides.to_vec(), Vec::new());
         Ok(())
     }
 
@@ -377,14 +385,14 @@ impl<S: Number> TileKernels for CpuKernels<S> {
         op: Op,
         c: &mut Dense<S>,
     ) -> Result<()> {
-        let kept = band.kept.as_ref().and_then(|kept| kept.get(k)).filter(|kept| kept.step() == *step);
+        let kept = band.kept.1.get(k).filter(|kept| kept.step() == *step);
         let kept = kept.ok_or_else(|| SvdError::invalid("reflectors", format!("those of step {k} were not kept")))?;
         let (view, ..) = c.parts(false);
         if view.nrows() != step.n {
             return Err(SvdError::invalid("c", format!("{} rows, not {}", view.nrows(), step.n)));
         }
         let cols = view.ncols() as u64;
-        kept.apply(view, side, op);
+        kept.apply(view, side, op)?;
         self.watch.did(step.flops::<S>(step.all_cycles()).saturating_mul(cols) / (2 * (step.bandwidth + step.tile_width)) as u64)
     }
 

@@ -305,8 +305,8 @@ fn of_direct<T: Number>(
     watch.begin(Stage::Vectors)?;
     let mut right = right_of_bidiagonal::<Wide<T>>(&bidiagonal, wanted(&values), &watch)?;
     seconds.bidiagonal_vectors = clock.restart();
-    direct.apply_p(&mut right);
-    let right = Mat::from_fn(right.nrows(), right.ncols(), |i, j| T::Scalar::from_wide(right[(i, j)]));
+    direct.apply_p(right.as_mut().transpose_mut());
+    let right = Mat::from_fn(right.ncols(), right.nrows(), |i, j| T::Scalar::from_wide(right[(j, i)]));
     seconds.back_transformation = clock.restart();
     Ok(Found::new(values, Some(right), seconds, watch, route))
 }

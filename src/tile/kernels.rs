@@ -128,11 +128,12 @@ pub trait TileKernels: StageKernels + Sync {
     /// [`SvdError::InvalidOption`] if the level was not kept, or C has too few rows.
     fn apply(&self, a: &Self::Dense, k: usize, level: &Level, op: Op, c: &mut Self::Dense) -> Result<()>;
 
-    /// Makes all later calls of [`chase`](StageKernels::chase) keep their reflectors beside `band`. By default no reflectors are kept.
+    /// Makes all later calls of [`chase`](StageKernels::chase) keep their reflectors of these sides, and perhaps of the other one, beside
+    /// `band`. By default no reflectors are kept.
     ///
     /// # Errors
     /// As [`keep_reflectors`](Self::keep_reflectors).
-    fn keep_chase(&self, band: &mut Self::Banded) -> Result<()>;
+    fn keep_chase(&self, band: &mut Self::Banded, sides: &[Side]) -> Result<()>;
 
     /// C <- op(Q) C (`Side::Left`) or C <- op(P) C (`Side::Right`) for all columns of C, with the unitary factors of kept reduction step
     /// `k` of `band`, B = Q B' P^H. C has n rows.

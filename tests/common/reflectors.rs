@@ -115,7 +115,7 @@ where
         let chased = |keep: bool| -> svdvals_gpu::Result<_> {
             let mut there = kernels.upload_band(&band, one, tile_width)?;
             if keep {
-                kernels.keep_chase(&mut there)?;
+                kernels.keep_chase(&mut there, &[Side::Left, Side::Right])?;
             }
             band_to_bidiag(&kernels, &mut there, n, bandwidth, tile_width)?;
             let c = pollster::block_on(kernels.bidiagonal(&there))?;

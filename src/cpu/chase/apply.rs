@@ -1,14 +1,12 @@
 //! Storage of the reflectors of bulge chasing, and their application to any matrix. Twin: `shaders/apply_chase.wgsl`.
 //!
 //! Both reflectors of cycle i of sweep R act on indices c0 ..= c1, where c0 > R. The ranges of one sweep are disjoint. So the reflectors of
-//! a whole reduction step fit in one n x n array: v of the left reflector in column R below the diagonal, v of the right one in row R right
-//! of the diagonal. tau replaces the first entry of v, which is 1.
+//! one side of a reduction step fit below the diagonal of an n x n array: those of sweep R in column R, v in rows c0 ..= c1. tau replaces
+//! the first entry of v, which is 1. The columns are stored one after the other without what is above.
 
-use faer::{
-    Mat, MatMut,
-    prelude::{Reborrow, ReborrowMut},
-    traits::ComplexField,
-};
+use std::iter::once;
+
+use faer::{MatMut, prelude::ReborrowMut};
 use rayon::prelude::*;
 
 use crate::{
@@ -16,21 +14,24 @@ use crate::{
         blas::{Op, Side},
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
-        view::map_into,
     },
     cpu::{
         chase::reflector::Reflector,
-        kernels::leading_dimension,
-        simd::aligned::{Aligned, zeros},
-        vectors::compact_wy::{CompactWy, tau_of},
+        qr::strips::{self, Ahead},
+        simd::{
+            aligned::{Aligned, zeros},
+            convert::{narrow_from_rows, widen_to_rows},
+        },
+        vectors::compact_wy::{CompactWy, Room, tau_of},
     },
     tile::chase_schedule::ReductionStep,
 };
 
-/// Columns of C in a task. A task reads all reflectors; while it does, the rows of its columns that are in use stay in L2.
+/// Most columns of C in a task. The rows in use of that many columns stay in the L2 cache.
 const COLUMNS: usize = 128;
-/// Sweeps whose reflectors are applied as one product. More sweeps make larger products, and more flops on the zeros of V.
-const SWEEPS: usize = 16;
+/// Sweeps whose reflectors are applied as one product: the columns of a group in [`strips`]. More sweeps make more
+/// flops on the zeros of V.
+const SWEEPS: usize = 12;
 
 /// The type of the reflectors of a band stored as `B`.
 type Wide<B> = <<B as Number>::Scalar as Scalar>::Wide;
@@ -38,8 +39,8 @@ type Wide<B> = <<B as Number>::Scalar as Scalar>::Wide;
 /// The reflectors of one reduction step.
 pub(crate) struct ChaseReflectors<B: Number> {
     step: ReductionStep,
-    /// n x n, column-major.
-    entries: Aligned<Wide<B>>,
+    /// Those of the left and of the right side, if they are kept.
+    sides: [Option<Aligned<Wide<B>>>; 2],
 }
 
 /// Where the threads of a step store reflectors: in [`Places`], or, with `()`, nowhere. A type, so that calls which keep nothing run no code
@@ -58,24 +59,30 @@ impl<T> Keep<T> for () {
     unsafe fn keep(self, _: Side, _: usize, _: usize, _: &Reflector<T>) {}
 }
 
-/// A shared pointer to the reflectors of a step, for threads that store those of different cycles.
+/// Shared pointers to the reflectors of a step, for threads that store those of different cycles. Null for a side that is not kept.
 #[derive(Clone, Copy)]
 pub(crate) struct Places<T> {
-    at: *mut T,
+    sides: [*mut T; 2],
     n: usize,
 }
 
-// SAFETY: `at` is used by `keep` alone, whose callers have the entries that it writes to themselves.
+// SAFETY: the pointers are used by `keep` alone, whose callers have the entries that it writes to themselves.
 unsafe impl<T: Send> Send for Places<T> {}
 // SAFETY: likewise.
 unsafe impl<T: Send> Sync for Places<T> {}
 
+/// The place of row `row` of column `sweep`, row > sweep, of an n x n array of which only the entries below the diagonal are stored.
+fn place(n: usize, sweep: usize, row: usize) -> usize {
+    sweep * (n - 1) - sweep * sweep.saturating_sub(1) / 2 + row - sweep - 1
+}
+
 impl<B: Number> ChaseReflectors<B> {
-    /// Storage for the reflectors of `step`, initially all H = I.
-    pub fn new(step: &ReductionStep) -> Result<Self> {
-        let len =
-            step.n.checked_mul(step.n).ok_or_else(|| SvdError::invalid("matrix", "its size overflows the address space"))?;
-        Ok(ChaseReflectors { step: *step, entries: zeros("reflectors of stage 2", len)? })
+    /// Storage for the reflectors of `step` on these sides, initially all H = I.
+    pub fn new(step: &ReductionStep, sides: &[Side]) -> Result<Self> {
+        let len = step.n.checked_mul(step.n.saturating_sub(1)).map(|entries| entries / 2);
+        let len = len.ok_or_else(|| SvdError::invalid("matrix", "its size overflows the address space"))?;
+        let of = |side| sides.contains(&side).then(|| zeros("reflectors of stage 2", len)).transpose();
+        Ok(ChaseReflectors { step: *step, sides: [of(Side::Left)?, of(Side::Right)?] })
     }
 
     pub fn step(&self) -> ReductionStep {
@@ -83,22 +90,8 @@ impl<B: Number> ChaseReflectors<B> {
     }
 
     pub fn places(&mut self) -> Places<Wide<B>> {
-        Places { at: self.entries.as_mut_ptr(), n: self.step.n }
-    }
-
-    /// Copies the reflector of a cycle to `v`, conjugated if `conjugate`, with first entry 1. Returns tau.
-    fn read<T: Scalar>(&self, side: Side, sweep: usize, c0: usize, conjugate: bool, v: &mut [T]) -> f64 {
-        let n = self.step.n;
-        let (first, stride) = match side {
-            Side::Left => (c0 + sweep * n, 1),
-            Side::Right => (sweep + c0 * n, n),
-        };
-        let conj = |x: Wide<B>| if conjugate { Wide::<B>::conj_impl(&x) } else { x };
-        v.iter_mut()
-            .zip(self.entries[first..].iter().step_by(stride))
-            .for_each(|(v, &x)| *v = T::from_complex(conj(x).to_complex()));
-        v[0] = T::one_impl();
-        if self.entries[first].to_complex().re == 0.0 { 0.0 } else { tau_of(v) }
+        let of = |side: &mut Option<Aligned<_>>| side.as_mut().map_or(std::ptr::null_mut(), |entries| entries.as_mut_ptr());
+        Places { sides: self.sides.each_mut().map(of), n: self.step.n }
     }
 
     /// C <- op(Q) C or C <- op(P) C. Q is the product of the left reflectors in the order of their generation, and P that of the conjugates
@@ -106,74 +99,118 @@ impl<B: Number> ChaseReflectors<B> {
     ///
     /// The reflectors of cycle i of [`SWEEPS`] consecutive sweeps form a diamond. Their first rows are consecutive too, so V has few zeros.
     /// Diamond (g, i) comes after (g + 1, i), (g + 1, i - 1) and (g, i - 1), or before them for the adjoint. For one i after the other and all
-    /// g from the last to the first, the rows in use move up by [`SWEEPS`] from diamond to diamond.
-    pub fn apply<S: Number>(&self, c: MatMut<'_, S>, side: Side, op: Op) {
-        let conjugate = (side == Side::Right) != (op == Op::Trans);
-        let (n, forward) = (self.step.n, op != Op::NoTrans);
-        let (mut chunks, mut rest) = (Vec::new(), c);
-        while rest.ncols() > 0 {
-            let cols = COLUMNS.min(rest.ncols());
-            let (chunk, others) = rest.split_at_col_mut(cols);
-            chunks.push(chunk);
-            rest = others;
+    /// g from the last to the first, the rows in use move up by [`SWEEPS`] from diamond to diamond. C is copied in blocks of columns, with
+    /// rows contiguous.
+    ///
+    /// # Errors
+    /// [`SvdError::InvalidOption`] if that side was not kept, and [`SvdError::OutOfMemory`].
+    pub fn apply<S: Number>(&self, c: MatMut<'_, S>, side: Side, op: Op) -> Result<()> {
+        let entries = self.sides[usize::from(side == Side::Right)].as_deref();
+        let entries = entries.ok_or_else(|| SvdError::invalid("reflectors", format!("those of side {side:?} were not kept")))?;
+        let of = Diamonds { step: &self.step, entries, conjugate: (side == Side::Right) != (op == Op::Trans) };
+        let (n, all, forward) = (self.step.n, c.ncols(), op != Op::NoTrans);
+        if n == 0 || all == 0 {
+            return Ok(());
         }
-        let room = || {
-            let rows = (self.step.tile_width + SWEEPS).min(n);
-            let columns = Mat::<S::Scalar>::zeros(leading_dimension::<S::Scalar>(n).unwrap_or(n), COLUMNS);
-            (columns, CompactWy::new(rows, SWEEPS, COLUMNS))
-        };
-        chunks.into_par_iter().for_each_init(room, |(columns, diamond), mut chunk| {
-            let mut x = columns.as_mut().get_mut(..n, ..chunk.ncols());
-            map_into(chunk.rb(), x.rb_mut(), |x| x);
-            let (groups, cycles) = (self.step.sweeps().div_ceil(SWEEPS), self.step.cycles(0));
-            for k in 0..groups * cycles {
-                let (i, g) = (k / groups, k % groups);
-                let (i, g) = if forward { (cycles - 1 - i, g) } else { (i, groups - 1 - g) };
-                if let Some(first) = self.set_diamond(diamond, side, conjugate, g, i) {
-                    let rows = diamond.rows();
-                    diamond.apply(x.rb_mut().subrows_mut(first, rows), forward);
-                }
-            }
-            for j in 0..x.ncols() {
-                chunk.rb_mut().col_mut(j).iter_mut().zip(x.rb().col(j).iter()).for_each(|(c, &x)| *c = S::narrow(x));
-            }
-        });
-    }
+        // What is computed for a column depends neither on its place in a strip, nor on how many strips there are.
+        let width = strips::registers::<S::Scalar>().unwrap_or(COLUMNS);
+        let share = all.div_ceil(2 * rayon::current_num_threads()).next_multiple_of(width);
+        let cols = share.clamp(width, COLUMNS.max(width));
+        let mut copy = zeros::<S::Scalar>("copy of vectors", all.div_ceil(cols).saturating_mul(cols).saturating_mul(n))?;
+        let mut blocks: Vec<_> = chunks(c, cols).into_iter().zip(copy.chunks_mut(n * cols)).collect();
+        blocks.par_iter_mut().for_each(|(c, x)| widen_to_rows(c.as_ref(), x, cols));
 
+        let (groups, cycles) = (self.step.sweeps().div_ceil(SWEEPS), self.step.cycles(0));
+        let rows = (self.step.tile_width + SWEEPS).min(n);
+        let mut diamonds: Vec<_> = (0..groups).map(|_| (None, CompactWy::<S::Scalar>::new(rows, SWEEPS))).collect();
+        let room = || Room::new(SWEEPS, cols);
+        for i in 0..cycles {
+            let i = if forward { cycles - 1 - i } else { i };
+            let set = |room: &mut _, (g, (first, diamond)): (usize, &mut (_, _))| *first = of.set(diamond, room, g, i);
+            diamonds.par_iter_mut().enumerate().for_each_init(room, set);
+            blocks.par_iter_mut().for_each_init(room, |room, (_, x)| {
+                let mut x = MatMut::from_row_major_slice_mut(x, n, cols);
+                let at = |g: usize| if forward { g } else { (groups - 1).wrapping_sub(g) };
+                for g in 0..groups {
+                    let (Some(first), diamond) = &diamonds[at(g)] else { continue };
+                    // What the next diamond needs: it, and its rows that this one has not.
+                    let mut ahead = [(x.as_ptr(), 0); 3];
+                    if let Some((Some(next), diamond)) = diamonds.get(at(g + 1)) {
+                        let new = if forward { *next + diamond.rows() - SWEEPS.min(diamond.rows()) } else { *next };
+                        let [v, t] = diamond.elements();
+                        ahead = [(x.as_ptr().wrapping_add(new * cols), SWEEPS * cols), v, t];
+                    }
+                    let rows = x.rb_mut().subrows_mut(*first, diamond.rows());
+                    diamond.apply(rows, forward, Ahead::Elements(&ahead), room);
+                }
+            });
+        }
+        blocks.par_iter_mut().for_each(|(c, x)| narrow_from_rows(x, cols, c.rb_mut()));
+        Ok(())
+    }
+}
+
+/// The columns of `c` in blocks of `cols`.
+fn chunks<T>(c: MatMut<'_, T>, cols: usize) -> Vec<MatMut<'_, T>> {
+    let (mut blocks, mut rest) = (Vec::new(), c);
+    while rest.ncols() > 0 {
+        let (block, others) = {
+            let cols = cols.min(rest.ncols());
+            rest.split_at_col_mut(cols)
+        };
+        blocks.push(block);
+        rest = others;
+    }
+    blocks
+}
+
+/// The reflectors of one side, of which [`SWEEPS`] at a time are multiplied.
+#[derive(Clone, Copy)]
+struct Diamonds<'a, W> {
+    step: &'a ReductionStep,
+    entries: &'a [W],
+    /// Whether to take the conjugates.
+    conjugate: bool,
+}
+
+impl<W: Scalar> Diamonds<'_, W> {
     /// Sets `diamond` to the product of the reflectors of cycle `i` of group `g` of sweeps. Returns its first row, or None if there are none.
-    fn set_diamond<T: Scalar>(
-        &self,
-        diamond: &mut CompactWy<T>,
-        side: Side,
-        conjugate: bool,
-        g: usize,
-        i: usize,
-    ) -> Option<usize> {
-        let (step, first) = (&self.step, g * SWEEPS);
+    fn set<T: Scalar>(self, diamond: &mut CompactWy<T>, room: &mut Room<T>, g: usize, i: usize) -> Option<usize> {
+        let (step, first) = (self.step, g * SWEEPS);
         // Later sweeps have no more cycles than earlier ones.
         let sweeps = (first..step.sweeps().min(first + SWEEPS)).take_while(|&sweep| i < step.cycles(sweep)).count();
         let (begin, last) = (step.cycle(first, i).c0, step.cycle(first + sweeps.checked_sub(1)?, i).c1);
-        diamond.set(last + 1 - begin, sweeps, |j, v| {
+        diamond.set((last + 1 - begin, sweeps), Some(step.tile_width), room, |j, v| {
             let at = step.cycle(first + j, i);
-            let tau = self.read(side, first + j, at.c0, conjugate, &mut v[at.c0 - begin..=at.c1 - begin]);
+            let tau = self.read(first + j, at.c0, &mut v[at.c0 - begin..=at.c1 - begin]);
             Re::<T>::from_double(tau)
         });
         Some(begin)
     }
+
+    /// Copies the reflector of the cycle of `sweep` that begins at `c0` to `v`, with first entry 1. Returns tau.
+    fn read<T: Scalar>(self, sweep: usize, c0: usize, v: &mut [T]) -> f64 {
+        let from = &self.entries[place(self.step.n, sweep, c0)..][..v.len()];
+        let conj = |x: &W| if self.conjugate { W::conj_impl(x) } else { *x };
+        v.iter_mut().zip(from).for_each(|(v, x)| *v = T::from_complex(conj(x).to_complex()));
+        v[0] = T::one_impl();
+        if from[0].to_complex().re == 0.0 { 0.0 } else { tau_of(v) }
+    }
 }
 
 impl<T: Scalar + Number<Real = f64>> Keep<T> for Places<T> {
-    // SAFETY: by the trait's contract the cycle is one of the step that the n x n array is for, so its entries are inside, and nobody else
+    // SAFETY: by the trait's contract the cycle is one of the step that the array is for, so its entries are inside, and nobody else
     // uses them.
     #[inline(always)]
     unsafe fn keep(self, side: Side, sweep: usize, c0: usize, h: &Reflector<T>) {
-        let (first, stride) = match side {
-            Side::Left => (c0 + sweep * self.n, 1),
-            Side::Right => (sweep + c0 * self.n, self.n),
-        };
-        for (k, &v) in h.v().iter().enumerate() {
-            // SAFETY: rows c0 .. c0 + len of column `sweep`, or the same columns of that row, are inside the array.
-            unsafe { *self.at.add(first + k * stride) = if k == 0 { T::from_real_impl(&h.tau) } else { v } };
+        let at = self.sides[usize::from(side == Side::Right)];
+        if at.is_null() {
+            return;
+        }
+        let first = place(self.n, sweep, c0);
+        for (k, v) in once(T::from_real_impl(&h.tau)).chain(h.v()[1..].iter().copied()).enumerate() {
+            // SAFETY: rows c0 .. c0 + len of column `sweep` are inside the array.
+            unsafe { *at.add(first + k) = v };
         }
     }
 }

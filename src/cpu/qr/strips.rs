@@ -6,7 +6,7 @@
 
 #![allow(clippy::needless_range_loop, reason = "loops of constant length over several arrays of registers, which are unrolled")]
 
-use std::{marker::PhantomData, ops::Range};
+use std::{cell::Cell, marker::PhantomData, ops::Range};
 
 use faer::{
     MatMut, MatRef,
@@ -58,15 +58,25 @@ pub(crate) fn workspace(width: usize, reflectors: usize) -> usize {
 }
 
 /// Some rows of V, unit lower trapezoidal.
+#[derive(Clone)]
 pub(crate) struct Run<'a, T> {
     /// The rows, column-major.
     pub v: MatRef<'a, T>,
     /// The row of V where they begin.
     pub first: usize,
-    /// Whether these rows are also upper triangular.
-    pub triangular: bool,
+    /// Entries of these rows more than this below their own diagonal are zero: 0 for an upper triangle.
+    pub below: Option<usize>,
     /// The row of X where they begin.
     pub row: usize,
+}
+
+/// What to bring into the L2 cache meanwhile.
+#[derive(Clone, Copy)]
+pub(crate) enum Ahead<'a, T> {
+    /// The next strip.
+    Strip,
+    /// These elements, `(first, number)`, a few lines for each row of a strip.
+    Elements(&'a [(*const T, usize)]),
 }
 
 /// Applies I - V T^H V^H if `adjoint`, else I - V T V^H, to `x`, whose rows are contiguous and whose columns are whole strips. T is
@@ -76,9 +86,10 @@ pub(crate) fn update<'a, T: Scalar>(
     runs: impl Iterator<Item = Run<'a, T>> + Clone,
     t: MatRef<'_, T>,
     adjoint: bool,
+    ahead: Ahead<'_, T>,
     work: &mut [T],
 ) {
-    <T as ComplexField>::Arch::default().dispatch(Update { x, runs, t, adjoint, work });
+    <T as ComplexField>::Arch::default().dispatch(Update { x, runs, t, adjoint, ahead, work });
 }
 
 struct Update<'a, T, I> {
@@ -86,6 +97,7 @@ struct Update<'a, T, I> {
     runs: I,
     t: MatRef<'a, T>,
     adjoint: bool,
+    ahead: Ahead<'a, T>,
     work: &'a mut [T],
 }
 
@@ -95,7 +107,7 @@ impl<'v, T: Scalar, I: Iterator<Item = Run<'v, T>> + Clone> WithSimd for Update<
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let lanes = Lanes::<T, S>::new(simd);
-        let Update { x, runs, t, adjoint, work } = self;
+        let Update { x, runs, t, adjoint, ahead, work } = self;
         let (width, reflectors) = (REGISTERS * Lanes::<T, S>::N, t.ncols());
         assert!(x.col_stride() == 1 && x.row_stride() >= 0 && x.ncols().is_multiple_of(width) && t.nrows() == reflectors);
         let column_major = |a: MatRef<'_, T>| (a.nrows() <= 1 || a.row_stride() == 1) && (a.ncols() <= 1 || a.col_stride() >= 0);
@@ -103,6 +115,10 @@ impl<'v, T: Scalar, I: Iterator<Item = Run<'v, T>> + Clone> WithSimd for Update<
         for Run { v, row, .. } in runs.clone() {
             assert!(v.ncols() == reflectors && row + v.nrows() <= x.nrows() && column_major(v));
         }
+        let lines = match ahead {
+            Ahead::Strip => None,
+            Ahead::Elements(elements) => Some(Lines(Cell::new((elements, 0)))),
+        };
         let (w, tw) = work[..workspace(width, reflectors)].split_at_mut(width * reflectors);
         for first in (0..x.ncols()).step_by(width) {
             w.fill(T::zero_impl());
@@ -111,26 +127,27 @@ impl<'v, T: Scalar, I: Iterator<Item = Run<'v, T>> + Clone> WithSimd for Update<
             let tw = Strip { at: tw.as_mut_ptr(), ld: width };
             let strip = Strip { at: x.as_ptr_mut().wrapping_add(first), ld: x.row_stride().unsigned_abs() };
             let next = if first + width < x.ncols() { width } else { 0 };
+            let ahead = |x: Strip<T>| lines.as_ref().map_or(Prefetch::Rows(x.at.wrapping_add(next)), Prefetch::Lines);
             // SAFETY: the assertions: the strip's columns are inside X, its rows and V's are those of each run, and W has a row of `width`
             // elements for each reflector. All are borrowed, mutably where they are written.
             unsafe {
-                for Run { v, first, triangular, row } in runs.clone() {
+                for Run { v, first, below, row } in runs.clone() {
                     for i in (0..v.nrows()).step_by(ROWS) {
                         let (x, v) = (strip.row(row + i), v.subrows(i, ROWS.min(v.nrows() - i)));
-                        let v = Factor { v, lower: first + i, upper: triangular.then_some(i) };
-                        Project { x, v, w, sign: T::one_impl(), ahead: Some(x.at.wrapping_add(next)) }.all(lanes, reflectors);
+                        let v = Factor { v, lower: first + i, below: below.map(|below| below as isize - i as isize) };
+                        Project { x, v, w, sign: T::one_impl(), ahead: ahead(x) }.all(lanes, reflectors);
                     }
                 }
-                let t = Factor { v: t, lower: reflectors, upper: Some(0) };
+                let t = Factor { v: t, lower: reflectors, below: Some(0) };
                 if adjoint {
-                    Project { x: w, v: t, w: tw, sign: -T::one_impl(), ahead: None }.all(lanes, reflectors);
+                    Project { x: w, v: t, w: tw, sign: -T::one_impl(), ahead: Prefetch::Nothing }.all(lanes, reflectors);
                 } else {
                     // -T W, as T times the negated W.
                     w.negate(reflectors, width);
                     Expand { x: tw, v: t, w }.all(lanes, reflectors);
                 }
-                for Run { v, first, triangular, row } in runs.clone() {
-                    let v = Factor { v, lower: first, upper: triangular.then_some(0) };
+                for Run { v, first, below, row } in runs.clone() {
+                    let v = Factor { v, lower: first, below: below.map(|below| below as isize) };
                     Expand { x: strip.row(row), v, w: tw }.all(lanes, v.v.nrows());
                 }
             }
@@ -144,8 +161,8 @@ struct Factor<'a, T> {
     v: MatRef<'a, T>,
     /// Entries (i, j) with i + lower < j are zero,
     lower: usize,
-    /// and those with i + upper > j.
-    upper: Option<usize>,
+    /// and those with i > j + below.
+    below: Option<isize>,
 }
 
 impl<T> Factor<'_, T> {
@@ -153,7 +170,7 @@ impl<T> Factor<'_, T> {
     #[inline(always)]
     fn rows_of(&self, columns: Range<usize>) -> Range<usize> {
         let rows = self.v.nrows();
-        let end = self.upper.map_or(rows, |upper| columns.end.saturating_sub(upper).min(rows));
+        let end = self.below.map_or(rows, |below| columns.end.saturating_add_signed(below).min(rows));
         columns.start.saturating_sub(self.lower).min(end)..end
     }
 
@@ -161,7 +178,7 @@ impl<T> Factor<'_, T> {
     #[inline(always)]
     fn columns_of(&self, rows: Range<usize>) -> Range<usize> {
         let end = (rows.end + self.lower).min(self.v.ncols());
-        self.upper.map_or(0, |upper| rows.start + upper).min(end)..end
+        self.below.map_or(0, |below| rows.start.saturating_add_signed(-below)).min(end)..end
     }
 }
 
@@ -272,42 +289,68 @@ trait Groups<T: Scalar> {
     }
 }
 
+/// What [`Project`] prefetches.
+enum Prefetch<'a, T> {
+    Nothing,
+    /// The rows of the next strip, from its start in the first row of X on.
+    Rows(*const T),
+    Lines(&'a Lines<'a, T>),
+}
+
+/// Elements to prefetch, and how many bytes of the first ones are done.
+struct Lines<'a, T>(Cell<(&'a [(*const T, usize)], usize)>);
+
+impl<T> Lines<'_, T> {
+    /// Takes up to `most` cache lines: the first, and their number.
+    #[inline(always)]
+    fn take(&self, most: usize) -> (*const T, usize) {
+        let (elements, done) = self.0.get();
+        let Some((&(first, count), rest)) = elements.split_first() else { return (std::ptr::null(), 0) };
+        let lines = (count * size_of::<T>()).saturating_sub(done).div_ceil(LINE_BYTES);
+        let taken = lines.min(most);
+        self.0.set(if taken == lines { (rest, 0) } else { (elements, done + taken * LINE_BYTES) });
+        (first.wrapping_byte_add(done), taken)
+    }
+}
+
+/// Cache lines that are prefetched for each row.
+const LINES_A_ROW: usize = 2;
+
 /// W += sign V^H X, a row of W for each column of V.
 struct Project<'a, T> {
     x: Strip<T>,
     v: Factor<'a, T>,
     w: Strip<T>,
     sign: T,
-    /// The start of the next strip in the first row of `x`, for prefetching.
-    ahead: Option<*const T>,
+    ahead: Prefetch<'a, T>,
 }
 
 impl<T: Scalar> Groups<T> for Project<'_, T> {
     #[inline(always)]
     // SAFETY: the trait's contract.
     unsafe fn group<S: Simd, const C: usize>(&self, lanes: Lanes<T, S>, first: usize) {
-        let &Project { x, v: factor, w, sign, ahead } = self;
+        let &Project { x, v: factor, w, sign, ref ahead } = self;
         let v = factor.v;
         let rows = factor.rows_of(first..first + C);
         let (at, ld) = (v.as_ptr().wrapping_add(first * v.col_stride().unsigned_abs()), v.col_stride().unsigned_abs());
         let bytes = REGISTERS * Lanes::<T, S>::N * size_of::<T>();
-        let mut asks = None;
-        if let Some(ahead) = ahead {
-            match factor.upper {
-                // The rows that no earlier group has prefetched.
-                Some(upper) => {
-                    for i in first.saturating_sub(upper).min(rows.end)..rows.end {
-                        for line in (0..bytes).step_by(LINE_BYTES) {
-                            prefetch(ahead.wrapping_add(i * x.ld).wrapping_byte_add(line));
-                        }
+        let (mut asks, mut elsewhere) = (None, (std::ptr::null(), 0));
+        match (ahead, factor.below) {
+            (Prefetch::Nothing, _) => (),
+            (Prefetch::Lines(lines), _) => elsewhere = lines.take(LINES_A_ROW * rows.len()),
+            // The rows that no earlier group has prefetched.
+            (Prefetch::Rows(ahead), Some(below)) => {
+                for i in first.saturating_add_signed(below).min(rows.end)..rows.end {
+                    for line in (0..bytes).step_by(LINE_BYTES) {
+                        prefetch(ahead.wrapping_add(i * x.ld).wrapping_byte_add(line));
                     }
                 }
-                // The first group prefetches one cache line of each row, and the second group the next one. Both at once would exceed the
-                // memory bandwidth.
-                None => {
-                    let line = first.div_ceil(widest::<S>()) * LINE_BYTES;
-                    asks = (line < bytes).then(|| ahead.wrapping_byte_add(line));
-                }
+            }
+            // The first group prefetches one cache line of each row, and the second group the next one. Both at once would exceed the
+            // memory bandwidth.
+            (Prefetch::Rows(ahead), None) => {
+                let line = first.div_ceil(widest::<S>()) * LINE_BYTES;
+                asks = (line < bytes).then(|| ahead.wrapping_byte_add(line));
             }
         }
         let mut sums = [[lanes.zero(); REGISTERS]; C];
@@ -317,6 +360,10 @@ impl<T: Scalar> Groups<T> for Project<'_, T> {
                 let [x] = x.row(i).load::<S, 1>(lanes);
                 if let Some(ahead) = asks {
                     prefetch(ahead.wrapping_add(i * self.x.ld));
+                } else if elsewhere.1 > 0 {
+                    (0..LINES_A_ROW).for_each(|line| prefetch(elsewhere.0.wrapping_byte_add(line * LINE_BYTES)));
+                    elsewhere =
+                        (elsewhere.0.wrapping_byte_add(LINES_A_ROW * LINE_BYTES), elsewhere.1.saturating_sub(LINES_A_ROW));
                 }
                 for c in 0..C {
                     let v = lanes.splat(*at.add(c * ld + i));
@@ -405,13 +452,15 @@ mod tests {
             let before = Mat::<T>::from_fn(place(rows - 1) + 3, strips * width, |i, j| number(i, j, 3));
             let runs = (0..rows).step_by(run).map(|first| {
                 let v = v.subrows(first, run.min(rows - first));
-                Run { v, first, triangular, row: place(first) }
+                Run { v, first, below: triangular.then_some(0), row: place(first) }
             });
             for adjoint in [true, false] {
                 let runs = runs.clone();
                 let mut by_rows = before.transpose().to_owned();
                 let mut work = vec![T::one_impl(); workspace(width, reflectors)];
-                update(by_rows.as_mut().transpose_mut(), runs, t.as_ref(), adjoint, &mut work);
+                let elements = [(work.as_ptr(), work.len()), (before.as_ptr(), 40)];
+                let ahead = if adjoint { Ahead::Strip } else { Ahead::Elements(&elements) };
+                update(by_rows.as_mut().transpose_mut(), runs, t.as_ref(), adjoint, ahead, &mut work);
 
                 let wide = |a: MatRef<'_, T>| Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].to_complex());
                 let (v, t, x) = (wide(v.as_ref()), wide(t.as_ref()), wide(before.as_ref()));

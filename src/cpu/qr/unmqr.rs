@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use crate::cpu::{
     kernels::{Factors, Pool, with_buffer},
-    qr::strips,
+    qr::strips::{self, Ahead},
     simd::{
         aligned::LINE_BYTES,
         convert::{narrow_from_rows, narrow_into, widen_into, widen_to_rows},
@@ -64,9 +64,9 @@ where
                         let first = level.map.block(q).start;
                         let runs = level.map.runs(q).map(|(stacked, row)| {
                             let first = stacked.start - first;
-                            strips::Run { v: v.subrows(first, stacked.len()), first, triangular: triangles, row }
+                            strips::Run { v: v.subrows(first, stacked.len()), first, below: triangles.then_some(0), row }
                         });
-                        strips::update(x.rb_mut(), runs, t, adjoint, work);
+                        strips::update(x.rb_mut(), runs, t, adjoint, Ahead::Strip, work);
                     }
                 }),
                 None => with_products(pool, level.width, x.ncols(), |mut w, mut tw| {
@@ -153,10 +153,10 @@ where
         let of_v = runs.clone().map(|(first, _, rows)| strips::Run {
             v: v.subrows(first, rows),
             first,
-            triangular: level.map.stack == Stack::Triangles,
+            below: (level.map.stack == Stack::Triangles).then_some(0),
             row: first,
         });
-        strips::update(MatMut::from_row_major_slice_mut(strip, v.nrows(), width), of_v, t, adjoint, work);
+        strips::update(MatMut::from_row_major_slice_mut(strip, v.nrows(), width), of_v, t, adjoint, Ahead::Strip, work);
         for (stacked, row, rows) in runs.clone() {
             narrow_from_rows(&strip[stacked * width..], width, x.rb_mut().submatrix_mut(row, first, rows, cols));
         }

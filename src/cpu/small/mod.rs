@@ -3,7 +3,7 @@
 pub(crate) mod gebd2;
 pub(crate) mod norm;
 
-use faer::{Mat, MatMut, MatRef};
+use faer::{MatMut, MatRef, prelude::ReborrowMut};
 
 use crate::{
     base::{
@@ -13,8 +13,9 @@ use crate::{
     },
     cpu::{
         kernels::leading_dimension,
+        qr::strips::Ahead,
         simd::aligned::{Aligned, zeros},
-        vectors::compact_wy::{CompactWy, tau_of},
+        vectors::compact_wy::{CompactWy, Room, tau_of},
     },
     tile::kernels::ComplexBidiagonal,
 };
@@ -64,20 +65,20 @@ impl<W: Scalar + Number<Real = f64>> Direct<W> {
         ComplexBidiagonal { diagonal: complex(&self.diagonal), superdiagonal: complex(&self.superdiagonal) }
     }
 
-    /// P X, for an X of n rows. P is the product of the row reflectors I - tau conj(u) u^T in the order of their generation.
-    pub fn apply_p(&self, x: &mut Mat<W>) {
+    /// X <- P X, for an X of n rows. P is the product of the row reflectors I - tau conj(u) u^T in the order of their generation.
+    pub fn apply_p(&self, mut x: MatMut<'_, W>) {
         let (n, cols) = x.shape();
         let Some(kept) = &self.kept else { return };
-        let mut block = CompactWy::new(n, BLOCK.min(n), cols);
+        let (mut block, mut room) = (CompactWy::new(n, BLOCK.min(n)), Room::new(BLOCK.min(n), cols));
         let reflectors = n.saturating_sub(1);
         for first in (0..reflectors).step_by(BLOCK).rev() {
             let width = BLOCK.min(reflectors - first);
-            block.set(n - first - 1, width, |j, v| {
+            block.set((n - first - 1, width), None, &mut room, |j, v| {
                 let column = &kept[(first + j) * n..(first + j + 1) * n];
                 v[j..].iter_mut().zip(&column[first + j + 1..]).for_each(|(v, u)| *v = W::conj_impl(u));
                 if column[first + j].to_complex().re == 0.0 { 0.0 } else { tau_of(&v[j..]) }
             });
-            block.apply(x.as_mut().subrows_mut(first + 1, n - first - 1), false);
+            block.apply(x.rb_mut().subrows_mut(first + 1, n - first - 1), false, Ahead::Strip, &mut room);
         }
     }
 }

@@ -1,42 +1,60 @@
 //! Products of reflectors in compact WY form: H_0 H_1 .. = I - V T V^H, with V lower trapezoidal and T upper triangular (Schreiber and Van
 //! Loan 1989).
 
+use std::iter::once;
+
 use faer::{
-    Accum, Mat, MatMut, MatRef, Par,
-    linalg::matmul::matmul,
+    Accum, Conj, Mat, MatMut, Par,
+    linalg::matmul::{matmul, matmul_with_conj},
     prelude::{Reborrow, ReborrowMut},
 };
 
-use crate::base::number::{Re, Scalar};
+use crate::{
+    base::number::{Re, Scalar},
+    cpu::qr::strips::{self, Ahead, Run},
+};
 
-/// A product of reflectors, with workspace to apply it. The memory is used again for the next product.
+/// A product of reflectors. The memory is used again for the next product.
 pub(crate) struct CompactWy<T> {
     v: Mat<T>,
     t: Mat<T>,
-    /// V^H V, then two products with the columns that the reflectors are applied to.
-    gram: Mat<T>,
-    products: [Mat<T>; 2],
     rows: usize,
     width: usize,
+    /// Entries of V more than this below its diagonal are zero.
+    below: Option<usize>,
+}
+
+/// Workspace, for one thread: V^H V, and products with the columns that the reflectors are applied to.
+pub(crate) struct Room<T> {
+    gram: Mat<T>,
+    products: Mat<T>,
+    strip: Vec<T>,
+}
+
+impl<T: Scalar> Room<T> {
+    /// Room for up to `width` reflectors, applied to up to `cols` columns.
+    pub fn new(width: usize, cols: usize) -> Self {
+        let strip = strips::registers::<T>().map_or(0, |columns| strips::workspace(columns, width));
+        Room { gram: Mat::zeros(width, width), products: Mat::zeros(width, 2 * cols), strip: vec![T::zero_impl(); strip] }
+    }
 }
 
 impl<T: Scalar> CompactWy<T> {
-    /// Memory for up to `width` reflectors of up to `rows` entries, applied to up to `cols` columns.
-    pub fn new(rows: usize, width: usize, cols: usize) -> Self {
-        let products = [Mat::zeros(width, cols), Mat::zeros(width, cols)];
-        CompactWy {
-            v: Mat::zeros(rows, width),
-            t: Mat::zeros(width, width),
-            gram: Mat::zeros(width, width),
-            products,
-            rows: 0,
-            width: 0,
-        }
+    /// Memory for up to `width` reflectors of up to `rows` entries.
+    pub fn new(rows: usize, width: usize) -> Self {
+        CompactWy { v: Mat::zeros(rows, width), t: Mat::zeros(width, width), rows: 0, width: 0, below: None }
     }
 
     /// Sets the product of `width` reflectors of `rows` entries. `reflector(j, v)` writes v_j to `v`, which is zero, and returns tau_j.
-    pub fn set(&mut self, rows: usize, width: usize, mut reflector: impl FnMut(usize, &mut [T]) -> Re<T>) {
-        (self.rows, self.width) = (rows, width);
+    /// Entries of V more than `below` below its diagonal, if given, are zero.
+    pub fn set(
+        &mut self,
+        (rows, width): (usize, usize),
+        below: Option<usize>,
+        room: &mut Room<T>,
+        mut reflector: impl FnMut(usize, &mut [T]) -> Re<T>,
+    ) {
+        (self.rows, self.width, self.below) = (rows, width, below);
         let mut v = self.v.as_mut().get_mut(..rows, ..width);
         let mut t = self.t.as_mut().get_mut(..width, ..width);
         for j in 0..width {
@@ -45,20 +63,19 @@ impl<T: Scalar> CompactWy<T> {
             column.fill(T::zero_impl());
             t[(j, j)] = T::from_real_impl(&reflector(j, column));
         }
-        let mut gram = self.gram.as_mut().get_mut(..width, ..width);
+        let mut gram = room.gram.as_mut().get_mut(..width, ..width);
         matmul(gram.rb_mut(), Accum::Replace, v.rb().adjoint(), v.rb(), T::one_impl(), Par::Seq);
         // Column j of T above its diagonal: -tau_j T V^H v_j, with the T of the columns before.
         for j in 1..width {
-            let (before, mut column) = t.rb_mut().split_at_col_mut(j);
-            let (before, mut column) = (before.rb(), column.rb_mut().col_mut(0));
+            let (before, column) = t.rb_mut().split_at_col_mut(j);
+            let (before, Some(column)) = (before.rb(), column.col_mut(0).try_as_col_major_mut()) else { continue };
+            let column = column.as_slice_mut();
             let tau = column[j];
-            for i in 0..j {
-                column[i] = T::zero_impl();
-            }
+            column[..j].fill(T::zero_impl());
             for l in 0..j {
                 let factor = -tau * gram[(l, j)];
-                for i in 0..=l {
-                    column[i] += before[(i, l)] * factor;
+                if let Some(before) = before.col(l).try_as_col_major() {
+                    column[..=l].iter_mut().zip(before.as_slice()).for_each(|(to, &x)| *to += x * factor);
                 }
             }
         }
@@ -69,19 +86,35 @@ impl<T: Scalar> CompactWy<T> {
         self.rows
     }
 
-    /// X <- (I - V T V^H) X, or with T^H.
-    pub fn apply(&mut self, x: MatMut<'_, T>, adjoint: bool) {
-        let (rows, width, cols) = (self.rows, self.width, x.ncols());
+    /// The memory of V and T, to be [prefetched](Ahead).
+    pub fn elements(&self) -> [(*const T, usize); 2] {
+        [(&self.v, self.rows), (&self.t, self.width)].map(|(a, rows)| {
+            let last = self.width.saturating_sub(1) * a.col_stride().unsigned_abs();
+            (a.as_ptr(), last + rows)
+        })
+    }
+
+    /// X <- (I - V T V^H) X, or with T^H. Columns of X whose rows are contiguous are updated in [`strips`], as far as they are whole ones.
+    pub fn apply(&self, x: MatMut<'_, T>, adjoint: bool, ahead: Ahead<'_, T>, room: &mut Room<T>) {
+        let (rows, width) = (self.rows, self.width);
         let (v, t) = (self.v.as_ref().get(..rows, ..width), self.t.as_ref().get(..width, ..width));
-        let [w, tw] = &mut self.products;
-        let (mut w, mut tw) = (w.as_mut().get_mut(..width, ..cols), tw.as_mut().get_mut(..width, ..cols));
-        let mut x = x;
+        let by_rows = x.col_stride() == 1 && x.row_stride() > 0;
+        let strip = strips::registers::<T>().filter(|_| by_rows);
+        let inside = strip.map_or(0, |strip| x.ncols() - x.ncols() % strip);
+        let (whole, mut x) = x.split_at_col_mut(inside);
+        if inside > 0 {
+            let run = Run { v, first: 0, below: self.below, row: 0 };
+            strips::update(whole, once(run), t, adjoint, ahead, &mut room.strip);
+        }
+        let cols = x.ncols();
+        if cols == 0 {
+            return;
+        }
+        let (mut w, mut tw) = room.products.as_mut().get_mut(..width, ..2 * cols).split_at_col_mut(cols);
         matmul(w.rb_mut(), Accum::Replace, v.adjoint(), x.rb(), T::one_impl(), Par::Seq);
-        let multiply = |tw: MatMut<'_, T>, w: MatRef<'_, T>| match adjoint {
-            true => matmul(tw, Accum::Replace, t.adjoint(), w, T::one_impl(), Par::Seq),
-            false => matmul(tw, Accum::Replace, t, w, T::one_impl(), Par::Seq),
-        };
-        multiply(tw.rb_mut(), w.rb());
+        let t = if adjoint { t.transpose() } else { t };
+        let conj_t = if adjoint { Conj::Yes } else { Conj::No };
+        matmul_with_conj(tw.rb_mut(), Accum::Replace, t, conj_t, w.rb(), Conj::No, T::one_impl(), Par::Seq);
         matmul(x.rb_mut(), Accum::Add, v, tw.rb(), -T::one_impl(), Par::Seq);
     }
 }

@@ -415,7 +415,7 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         self.update(&unmqr, whole, level, c.size.1)
     }
 
-    fn keep_chase(&self, band: &mut Banded<S>) -> Result<()> {
+    fn keep_chase(&self, band: &mut Banded<S>, _: &[Side]) -> Result<()> {
         band.keep_chase();
         Ok(())
     }
