@@ -53,7 +53,7 @@ impl Kind {
             _ => i as f64 / (n - 1) as f64,
         };
         let value = |part: f64| match self {
-            Kind::Arith => 1.0 - part * (1.0 - 1.0 / condition),
+            Kind::Arith => (1.0 - part) + part / condition, // the last one without cancellation
             _ => condition.powf(-part),
         };
         let mut values: Vec<f64> = (0..n).map(|i| value(part(i))).collect();

@@ -9,7 +9,7 @@ use plotters::{
 
 use svdvals_gpu_gallery::{
     chart::{COLOURS, HEAD, PANEL, THICK, decimal, even_ticks, four_digits, heading, panel},
-    draw::{Area, Axis, FEW_SHADES, FINE, GREY, Outcome, Pixel, load_font, save_smooth, stroke, text, ticks},
+    draw::{Area, Axis, FEW_SHADES, FINE, GREY, Outcome, Pixel, load_font, save_smooth, stroke, text, text_width, ticks},
     files::source::Source,
 };
 
@@ -71,7 +71,10 @@ fn errors(root: &Area, area: &Area, source: &Source, low_rank: &LowRank) -> Outc
             let (left, top) = pixel(rank.k as f64, rank.error);
             root.draw(&Circle::new((left, top), FINE * 6, COLOURS[1].filled()))?;
             let share = percent(low_rank.bytes(source.shape, rank.k) as f64 / source.bytes() as f64);
-            root.draw(&Text::new(format!("{}: {share}", rank.k), (left + 9 * fine, top - 5 * fine), style.clone()))?;
+            let label = format!("{}: {share}", rank.k);
+            let (x, y, width) = (left + 9 * fine, top - 5 * fine, text_width(&label, FINE * 18) as i32);
+            root.draw(&Rectangle::new([(x, y - 18 * fine), (x + width, y)], WHITE.filled()))?;
+            root.draw(&Text::new(label, (x, y), style.clone()))?;
         }
         Ok(())
     })

@@ -36,13 +36,10 @@ pub fn save(path: &Path, source: &Source, low_rank: &LowRank) -> Outcome {
     let scaled = |side: u32| ((f64::from(SIDE * side) / longer).round() as u32).max(1);
     let (width, height) = (scaled(n), scaled(m));
     let cell = (width.max(SIDE * 2 / 3) + MARGIN, height + CAPTION);
-    let columns = match cells.len() {
-        count @ 0..=4 => count.max(1),
-        5 | 6 => 3,
-        _ => 4,
-    };
-    let rows = cells.len().div_ceil(columns) as u32;
-    let size = (columns as u32 * cell.0 + MARGIN, HEAD / FINE + rows * cell.1);
+    // Four a row at most, and rows of equal length as far as possible.
+    let rows = cells.len().div_ceil(4).max(1);
+    let columns = cells.len().div_ceil(rows).max(1);
+    let size = (columns as u32 * cell.0 + MARGIN, HEAD / FINE + rows as u32 * cell.1);
     let range = range(low_rank.image.as_ref());
     save_smooth(path, size, ALL_SHADES, |root| {
         let subtitle =
@@ -52,7 +49,7 @@ pub fn save(path: &Path, source: &Source, low_rank: &LowRank) -> Outcome {
             let (x, y) = (MARGIN + (k % columns) as u32 * cell.0, HEAD / FINE + (k / columns) as u32 * cell.1);
             draw(root, (FINE * x, FINE * y), (FINE * width, FINE * height), image, range)?;
             for (line, words) in lines.iter().enumerate() {
-                let at = ((FINE * x) as i32, (FINE * (y + height + 6 + 25 * line as u32)) as i32);
+                let at = ((FINE * x) as i32, (FINE * (y + height + 9 + 25 * line as u32)) as i32);
                 root.draw(&Text::new(words.as_str(), at, text(FINE * 20)))?;
             }
         }

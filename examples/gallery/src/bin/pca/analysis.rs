@@ -38,7 +38,8 @@ impl Analysis {
             scores: &u * &s,
             components: vt,
             variances: s.iter().map(|s| s * s / freedom).collect(),
-            total: centred.iter().map(|x| x * x).sum::<f64>() / freedom,
+            // A sum of the rows' sums rounds less than one long sum.
+            total: centred.rows().into_iter().map(|row| row.dot(&row)).sum::<f64>() / freedom,
             seconds: report.seconds.total,
         })
     }

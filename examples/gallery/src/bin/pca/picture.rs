@@ -91,7 +91,7 @@ impl Classes {
         for (class, label) in self.labels.iter().enumerate() {
             let y = (FINE * 24 + class as u32 * LEGEND_LINE) as i32;
             area.draw(&Circle::new((FINE as i32 * 8, y), FINE * 7, self.colour(class).filled()))?;
-            area.draw(&Text::new(label.to_string(), (FINE as i32 * 24, y), style.clone()))?;
+            area.draw(&Text::new(label.to_string(), (FINE as i32 * 24, y + FINE as i32 * 3), style.clone()))?;
         }
         Ok(())
     }

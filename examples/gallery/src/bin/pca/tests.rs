@@ -9,7 +9,7 @@ fn arguments(words: &[&str]) -> Arguments {
 }
 
 /// The handwritten digits: as scikit-learn's `PCA` in f64 has it, the first two components explain 14.89% and 13.62% of the variance, and
-/// all 64 all of it. Each observation has a line.
+/// all 64 all of it, but for the rounding of a sum of 64 squares in each of 1797 rows. Each observation has a line.
 #[test]
 fn digits() {
     let folder = std::env::temp_dir().join(format!("pca-{}", std::process::id()));
@@ -21,7 +21,7 @@ fn digits() {
     let found = run(&arguments(&[&words[..], &["--backend", "cpu"]].concat())).unwrap();
     assert!((found.explained(0) - 0.14890594).abs() < 1e-8 && (found.explained(1) - 0.13618771).abs() < 1e-8);
     let all: f64 = (0..64).map(|k| found.explained(k)).sum();
-    assert!((all - 1.0).abs() < 1e-13, "{all}");
+    assert!((all - 1.0).abs() <= (64.0 + 1797.0) * f64::EPSILON, "{all}");
     let scores = fs::read_to_string(&csv).unwrap();
     assert_eq!(scores.lines().count(), 1798);
     assert!(scores.lines().nth(1).unwrap().starts_with("0,") && scores.lines().nth(5).unwrap().starts_with("4,"));
