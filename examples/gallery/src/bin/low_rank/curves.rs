@@ -67,14 +67,19 @@ fn errors(root: &Area, area: &Area, source: &Source, low_rank: &LowRank) -> Outc
         let points: Vec<Pixel> = predictions.iter().enumerate().map(|(k, &error)| pixel(k as f64, error)).collect();
         stroke(root, &points, &[], ShapeStyle::from(COLOURS[0]).stroke_width(THICK))?;
         let style = text(FINE * 18).pos(Pos::new(HPos::Left, VPos::Bottom));
+        // Ranks ascend; a label that would cover the one before is left out.
+        let mut free = (i32::MIN, i32::MIN);
         for rank in &low_rank.ranks {
             let (left, top) = pixel(rank.k as f64, rank.error);
-            root.draw(&Circle::new((left, top), FINE * 6, COLOURS[1].filled()))?;
             let share = percent(low_rank.bytes(source.shape, rank.k) as f64 / source.bytes() as f64);
             let label = format!("{}: {share}", rank.k);
             let (x, y, width) = (left + 9 * fine, top - 5 * fine, text_width(&label, FINE * 18) as i32);
-            root.draw(&Rectangle::new([(x, y - 18 * fine), (x + width, y)], WHITE.filled()))?;
-            root.draw(&Text::new(label, (x, y), style.clone()))?;
+            if x >= free.0 || y - 18 * fine >= free.1 {
+                root.draw(&Rectangle::new([(x, y - 18 * fine), (x + width, y)], WHITE.filled()))?;
+                root.draw(&Text::new(label, (x, y), style.clone()))?;
+                free = (x + width, y);
+            }
+            root.draw(&Circle::new((left, top), FINE * 6, COLOURS[1].filled()))?;
         }
         Ok(())
     })

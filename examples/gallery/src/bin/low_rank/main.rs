@@ -33,7 +33,7 @@ use svdvals_gpu_gallery::{
 };
 
 fn main() -> ExitCode {
-    program("low_rank", USAGE, Arguments::parse, |arguments| Ok(run(&arguments).map(|_| ())?))
+    program("low_rank", USAGE, Arguments::parse, |arguments| run(&arguments).map(|_| ()))
 }
 
 fn run(arguments: &Arguments) -> Result<LowRank, Box<dyn Error>> {

@@ -33,7 +33,7 @@ use svdvals_gpu_gallery::{
 };
 
 fn main() -> std::process::ExitCode {
-    program("pca", USAGE, Arguments::parse, |arguments| Ok(run(&arguments).map(|_| ())?))
+    program("pca", USAGE, Arguments::parse, |arguments| run(&arguments).map(|_| ()))
 }
 
 fn run(arguments: &Arguments) -> Result<Analysis, Box<dyn Error>> {
