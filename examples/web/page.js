@@ -1,4 +1,4 @@
-// From an image to its pixels, to the worker, to two charts.
+// From an image to its pixels, to the worker, to two charts and the image at a rank.
 import { plot } from './chart.js';
 
 const MOST = 1024; // pixels of a side
@@ -8,7 +8,8 @@ const [canvas, file, slider] = [byId('image'), byId('file'), byId('k')];
 let worker;
 let latest = 0; // the image that is shown; answers for earlier ones come too late
 let drawn = null; // the latest image
-let shown = null; // the latest result: values, energies
+let shown = null; // the latest result: values, energies, and whether the worker has the vectors
+let asked = null; // the rank that the worker computes the image of
 
 function say(text, isError = false) {
   byId('status').textContent = text;
@@ -34,6 +35,8 @@ function compute(source) {
   canvas.hidden = false;
   byId('hint').hidden = true;
   byId('result').hidden = byId('facts').hidden = true;
+  [shown, asked] = [null, null];
+  byId('low').hidden = true;
   const { data } = context.getImageData(0, 0, width, height);
   const size = scale < 1 ? `${width} x ${height}, from ${source.width} x ${source.height}` : `${width} x ${height}`;
   start(new Uint8Array(data.buffer), width, height, size);
@@ -45,13 +48,21 @@ function start(rgba, width, height, size) {
   worker ??= new Worker(new URL('worker.js', import.meta.url), { type: 'module' });
   worker.onmessage = ({ data }) => {
     if (data.id !== latest) return;
-    if (data.error) say(`The spectrum could not be computed: ${data.error}`, true);
-    else show(data, size);
+    if (data.error) {
+      asked = null;
+      say(`The ${shown ? 'image at rank k' : 'spectrum'} could not be computed: ${data.error}`, true);
+    } else if (data.values) show(data, size);
+    else if (data.rgba) showRank(data, width, height);
+    else {
+      shown.decomposed = data.decomposed;
+      askRank();
+    }
   };
   worker.onerror = (event) => {
     // What its memory holds cannot be trusted any more: the next image has a new one.
     worker.terminate();
     worker = null;
+    byId('low').hidden = true;
     say(`The program stopped: ${event.message}`, true);
   };
   worker.postMessage({ id, rgba, width, height, backend: byId('backend').value }, [rgba.buffer]);
@@ -99,6 +110,26 @@ function draw() {
   byId('energy').value = `${k} of ${values.length} values: ${(100 * energies[k - 1]).toFixed(3)} % of the energy`;
 }
 
+// The image at the slider's rank, once the worker has the vectors; one at a time.
+function askRank() {
+  if (shown?.decomposed === undefined || asked !== null) return;
+  asked = Number(slider.value);
+  worker.postMessage({ id: latest, rank: asked });
+}
+
+function showRank({ rank, rgba, relative }, width, height) {
+  const low = byId('lowImage');
+  Object.assign(low, { width, height });
+  low.getContext('2d').putImageData(new ImageData(new Uint8ClampedArray(rgba.buffer), width, height), 0, 0);
+  const stored = (rank * (width + height + 1)) / (width * height);
+  byId('lowFacts').textContent = `Rank ${rank}: relative error ${(100 * relative).toFixed(3)} %, ${(100 * stored).toFixed(1)} % of the numbers`;
+  byId('lowFacts').title = `The decomposition took ${shown.decomposed.toFixed(3)} s`;
+  byId('low').dataset.rank = rank;
+  byId('low').hidden = false;
+  asked = null;
+  if (rank !== Number(slider.value)) askRank(); // it has moved meanwhile
+}
+
 async function open(blob) {
   if (!blob) return;
   try {
@@ -128,7 +159,7 @@ function sample(width = 480, height = 360) {
 file.onchange = () => open(file.files[0]);
 byId('sample').onclick = () => compute(sample());
 byId('backend').onchange = () => drawn && compute(drawn);
-slider.oninput = draw;
+slider.oninput = () => { draw(); askRank(); };
 addEventListener('resize', draw);
 const drop = byId('drop');
 addEventListener('dragover', (event) => { event.preventDefault(); drop.classList.add('over'); });

@@ -1,4 +1,4 @@
-// The page in headless Chromium: what it computes, against the native program; what it shows; a picture of it.
+// The page in headless Chromium: what it computes, against the native program; what it shows; pictures of it.
 //   test.mjs FOLDER (of the built page) SPECTRUM (the example, native) NODE_MODULES CHROMIUM
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -105,7 +105,31 @@ try {
     const [, percent] = (await page.innerText('#energy')).match(/: ([\d.]+) %/);
     assert.ok(Math.abs(percent - 100 * energies[k - 1]) < 1e-3, `${percent} % at ${k}`);
   }
+  // The image at rank k: the error beside it is that of the dropped values, to max(m, n) eps and half of the third decimal; and so is the
+  // error of its pixels, or less where they are cut to 0 to 255, to half a grey value each.
+  const norm = (x) => Math.sqrt(x.reduce((sum, y) => sum + y * y, 0));
+  const dropped = values.map((_, k) => norm(values.slice(k + 1)) / norm(values));
+  const grey = Array.from({ length: width * height }, (_, i) => 0.299 * rgba[4 * i] + 0.587 * rgba[4 * i + 1] + 0.114 * rgba[4 * i + 2]);
+  for (const k of [1, 10, rank, values.length]) {
+    await page.fill('#k', String(k));
+    await page.waitForSelector(`#low[data-rank="${k}"]`, { timeout: 120_000 });
+    const [, percent] = (await page.innerText('#lowFacts')).match(/error ([\d.]+) %/);
+    assert.ok(Math.abs(percent - 100 * dropped[k - 1]) <= 100 * width * 2 ** -23 + 5e-4, `error ${percent} % at ${k}, not ${100 * dropped[k - 1]}`);
+    const pixels = await page.evaluate(() => {
+      const canvas = document.getElementById('lowImage');
+      return [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data].filter((_, i) => i % 4 === 0);
+    });
+    assert.equal(pixels.length, grey.length);
+    const error = norm(pixels.map((x, i) => x - grey[i])) / norm(values);
+    const rounding = 0.5 * Math.sqrt(grey.length) / norm(values);
+    assert.ok(error <= dropped[k - 1] + 1.01 * rounding, `the pixels err by ${error} at ${k}`);
+  }
+  // Moved again and again, the slider ends with the image of its last rank.
+  for (const k of [3, 200, 17, 40]) await page.fill('#k', String(k));
+  await page.waitForSelector('#low[data-rank="40"]');
   await page.fill('#k', String(rank));
+  await page.waitForSelector(`#low[data-rank="${rank}"]`);
+  console.log(`sample decomposed: ${await page.getAttribute('#lowFacts', 'title')}`);
   console.log(`sample: ${await fact('Seconds')} s on ${await fact('Computed by')}`);
   await page.screenshot({ path: join(folder, 'page.png'), fullPage: true });
 
@@ -114,6 +138,7 @@ try {
   await page.setInputFiles('#file', `${root}examples/data/spectrum.png`);
   await page.waitForSelector('#facts tr:has-text("1024 x")');
   console.log(`${await fact('Pixels')}: ${await fact('Seconds')} s on ${await fact('Computed by')}`);
+  await page.waitForSelector('#low', { state: 'visible', timeout: 120_000 });
   await page.screenshot({ path: join(folder, 'page_of_a_file.png'), fullPage: true });
   await page.setViewportSize({ width: 390, height: 844 });
   await page.screenshot({ path: join(folder, 'page_narrow.png'), fullPage: true });
@@ -134,6 +159,9 @@ try {
   await other.waitForSelector('#result', { state: 'visible', timeout: 120_000 });
   assert.match(await other.innerText('#facts tr:has-text("Computed by")'), /GPU/);
   assert.equal(await other.innerText('#facts tr:has-text("Rank for 99 %") td'), `${rank} of ${values.length}`);
+  await other.waitForSelector(`#low[data-rank="${rank}"]`, { timeout: 120_000 });
+  const [, percent] = (await other.innerText('#lowFacts')).match(/error ([\d.]+) %/);
+  assert.ok(Math.abs(percent - 100 * dropped[rank - 1]) <= 100 * width * 2 ** -23 + 5e-4, `error ${percent} % by WebGPU`);
   console.log(`sample by WebGPU: ${await other.innerText('#facts tr:has-text("Seconds") td')} s`);
   await other.screenshot({ path: join(folder, 'page_gpu.png'), fullPage: true });
   assert.deepEqual(complaints, []);

@@ -1,6 +1,12 @@
 //! What pictures are drawn with. The font is compiled in, so that every machine draws the same.
 
-use std::{error::Error, fs::File, io::BufWriter, ops::Range, path::Path};
+use std::{
+    error::Error,
+    fs::{self, File},
+    io::BufWriter,
+    ops::Range,
+    path::Path,
+};
 
 use plotters::{
     coord::{
@@ -34,6 +40,14 @@ pub const FINE: u32 = 3;
 /// Before anything is drawn or measured.
 pub fn load_font() -> Outcome {
     register_font(FONT, FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT).map_err(|_| "the font cannot be read".into())
+}
+
+/// Makes the folder that a file is in.
+pub fn make_folder(path: &Path) -> std::io::Result<()> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => fs::create_dir_all(folder),
+        _ => Ok(()),
+    }
 }
 
 /// Shades of a colour that are all but the same, where a picture is of lines and even areas: with as many as are left the file is half as large.

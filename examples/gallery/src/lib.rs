@@ -1,4 +1,6 @@
-//! What the gallery's programs draw with.
+//! What the gallery's programs read files and draw pictures with.
 
+pub mod chart;
 pub mod draw;
+pub mod files;
 pub mod plot;

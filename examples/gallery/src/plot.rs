@@ -6,12 +6,13 @@ use plotters::prelude::*;
 
 use crate::draw::{Area, Axis, DASHED, GREY, Outcome, Pixel, load_font, stroke, text, ticks};
 
-const COLUMNS: usize = 3;
 const PANEL: (u32, u32) = (680, 500);
+/// Panels are wider, and fewer beside one another, if one has more labels on its x axis than this.
+const MOST_LABELS: usize = 10;
 const TITLE: u32 = 96;
 const LEGEND_LINE: i32 = 30;
 
-/// Panels, three a row, with common names of the axes.
+/// Panels, three a row or two wide ones, with common names of the axes.
 pub struct Picture {
     pub title: String,
     pub subtitle: String,
@@ -31,6 +32,7 @@ pub struct Panel {
 
 /// Samples, each over its x.
 pub struct Series {
+    /// Empty: not in the legend.
     pub label: String,
     pub colour: RGBColor,
     pub mark: Mark,
@@ -58,10 +60,12 @@ pub enum Shape {
 impl Picture {
     /// Draws the picture into a PNG file.
     pub fn save(&self, path: &Path) -> Outcome {
-        let columns = self.panels.len().clamp(1, COLUMNS);
+        let wide = self.panels.iter().any(|panel| panel.x_ticks.len() > MOST_LABELS);
+        let (most, width) = if wide { (2, 3 * PANEL.0 / 2) } else { (3, PANEL.0) };
+        let columns = self.panels.len().clamp(1, most);
         let rows = self.panels.len().div_ceil(columns).max(1);
         let legend = 20 + LEGEND_LINE as u32 * self.panels.iter().map(Panel::legend_lines).max().unwrap_or(0) as u32;
-        let size = (PANEL.0 * columns as u32, TITLE + rows as u32 * (PANEL.1 + legend));
+        let size = (width * columns as u32, TITLE + rows as u32 * (PANEL.1 + legend));
         let root = canvas(path, size)?;
         let grid = titled(&root, &self.title, &self.subtitle)?;
         for (panel, area) in self.panels.iter().zip(grid.split_evenly((rows, columns))) {
@@ -133,12 +137,16 @@ impl Panel {
         low - room..high + room
     }
 
+    fn labelled(&self) -> impl Iterator<Item = &Series> {
+        self.series.iter().filter(|series| !series.label.is_empty())
+    }
+
     fn legend_lines(&self) -> usize {
-        self.series.len().div_ceil(2)
+        self.labelled().count().div_ceil(2)
     }
 
     fn draw_legend(&self, area: &Area) -> Outcome {
-        for (k, series) in self.series.iter().enumerate() {
+        for (k, series) in self.labelled().enumerate() {
             let (column, line) = (k / self.legend_lines(), k % self.legend_lines());
             let (x, y) = (140 + 280 * column as i32, 12 + LEGEND_LINE * line as i32);
             let solid = ShapeStyle::from(series.colour).stroke_width(2);

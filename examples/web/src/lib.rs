@@ -1,8 +1,8 @@
-//! The page's program: the pixels of an image in, its singular values out.
+//! The page's program: the pixels of an image in, its singular values and the image at low rank out.
 #![cfg(target_arch = "wasm32")]
 
-use faer::MatRef;
-use svdvals_gpu::{Backend, GpuContext, SvdError, SvdOptions, SvdValsGpu};
+use faer::{Mat, MatRef};
+use svdvals_gpu::{Backend, GpuContext, MatSvd, SvdError, SvdGpu, SvdOptions, SvdValsGpu};
 use wasm_bindgen::prelude::*;
 
 /// What an image has for singular values, and how they were found.
@@ -25,23 +25,8 @@ pub struct Spectrum {
 /// Pixels that are not as many as that, and the crate's own.
 #[wasm_bindgen]
 pub async fn spectrum(rgba: Vec<u8>, width: usize, height: usize, backend: String) -> Result<Spectrum, JsError> {
-    if width.checked_mul(height).and_then(|pixels| pixels.checked_mul(4)) != Some(rgba.len()) {
-        return Err(JsError::new(&format!("{} bytes are no {width} x {height} pixels", rgba.len())));
-    }
-    let luma = |pixel: &[u8]| 0.299 * f32::from(pixel[0]) + 0.587 * f32::from(pixel[1]) + 0.114 * f32::from(pixel[2]);
-    let grey: Vec<f32> = rgba.chunks_exact(4).map(luma).collect();
-    let image = MatRef::from_row_major_slice(&grey, height, width);
-
-    let (backend, no_gpu) = match backend.as_str() {
-        "gpu" => (Backend::Gpu, None),
-        "cpu" => (Backend::Cpu, None),
-        // `Backend::Auto` takes none for images as small as the page's; its measure is a CPU of many threads.
-        _ => match GpuContext::global_async().await {
-            Ok(_) => (Backend::Gpu, None),
-            Err(error @ SvdError::NoAdapter { .. }) => (Backend::Cpu, Some(error.to_string())),
-            Err(error) => return Err(error.into()),
-        },
-    };
+    let image = grey(&rgba, width, height)?;
+    let (backend, no_gpu) = choose(&backend).await?;
     let report = image.svdvals_gpu_report_async(&SvdOptions::default().backend(backend)).await?;
     Ok(Spectrum {
         values: report.values.iter().copied().collect(),
@@ -50,4 +35,81 @@ pub async fn spectrum(rgba: Vec<u8>, width: usize, height: usize, backend: Strin
         reason: no_gpu.unwrap_or_else(|| report.reason.into_owned()),
         seconds: report.seconds.total,
     })
+}
+
+/// An image A = U S V^T, and what it is at low rank.
+#[wasm_bindgen]
+pub struct Decomposition {
+    image: Mat<f32>,
+    svd: MatSvd<f32>,
+    /// Wall-clock seconds of the decomposition.
+    #[wasm_bindgen(readonly)]
+    pub seconds: f64,
+}
+
+/// An image at a rank.
+#[wasm_bindgen(getter_with_clone)]
+pub struct AtRank {
+    /// Four bytes a pixel; grey values are rounded, and cut to 0 to 255.
+    pub rgba: Vec<u8>,
+    /// ||A - U_k S_k V_k^T||_F / ||A||_F, before that.
+    pub error: f64,
+}
+
+/// The decomposition of an image; the arguments are those of [`spectrum`].
+///
+/// # Errors
+/// As [`spectrum`].
+#[wasm_bindgen]
+pub async fn decompose(rgba: Vec<u8>, width: usize, height: usize, backend: String) -> Result<Decomposition, JsError> {
+    let image = grey(&rgba, width, height)?;
+    let (backend, _) = choose(&backend).await?;
+    let report = image.svd_gpu_report_async(&SvdOptions::default().backend(backend)).await?;
+    Ok(Decomposition { image, svd: report.values, seconds: report.seconds.total })
+}
+
+#[wasm_bindgen]
+impl Decomposition {
+    /// The image at rank `k`, at most the number of singular values.
+    ///
+    /// # Errors
+    /// A larger rank.
+    pub fn at_rank(&self, k: usize) -> Result<AtRank, JsError> {
+        let MatSvd { u, s, v } = &self.svd;
+        let (height, width) = self.image.shape();
+        if k > s.nrows() {
+            return Err(JsError::new(&format!("rank {k}, but there are {} singular values", s.nrows())));
+        }
+        let scaled = Mat::from_fn(height, k, |i, j| u[(i, j)] * s[j]);
+        let low = scaled * v.get(.., ..k).transpose();
+        let norm = self.image.norm_l2();
+        let distance = (&self.image - &low).norm_l2();
+        let shade = |i, j| low[(i, j)].round().clamp(0.0, 255.0) as u8;
+        let rgba = (0..height).flat_map(|i| (0..width).flat_map(move |j| [shade(i, j), shade(i, j), shade(i, j), 255])).collect();
+        Ok(AtRank { rgba, error: f64::from(if norm > 0.0 { distance / norm } else { distance }) })
+    }
+}
+
+/// The grey values of the pixels.
+fn grey(rgba: &[u8], width: usize, height: usize) -> Result<Mat<f32>, JsError> {
+    if width.checked_mul(height).and_then(|pixels| pixels.checked_mul(4)) != Some(rgba.len()) {
+        return Err(JsError::new(&format!("{} bytes are no {width} x {height} pixels", rgba.len())));
+    }
+    let luma = |pixel: &[u8]| 0.299 * f32::from(pixel[0]) + 0.587 * f32::from(pixel[1]) + 0.114 * f32::from(pixel[2]);
+    let grey: Vec<f32> = rgba.chunks_exact(4).map(luma).collect();
+    Ok(MatRef::from_row_major_slice(&grey, height, width).to_owned())
+}
+
+/// The backend that the page names, and why it is the CPU where a GPU would be taken.
+async fn choose(backend: &str) -> Result<(Backend, Option<String>), JsError> {
+    match backend {
+        "gpu" => Ok((Backend::Gpu, None)),
+        "cpu" => Ok((Backend::Cpu, None)),
+        // `Backend::Auto` takes none for images as small as the page's; its measure is a CPU of many threads.
+        _ => match GpuContext::global_async().await {
+            Ok(_) => Ok((Backend::Gpu, None)),
+            Err(error @ SvdError::NoAdapter { .. }) => Ok((Backend::Cpu, Some(error.to_string()))),
+            Err(error) => Err(error.into()),
+        },
+    }
 }

@@ -1,17 +1,18 @@
-//! The accuracy experiments of the two papers that stages 1 and 2 come from, with this crate, and with LAPACK on the same matrices.
+//! The accuracy experiments of the papers that the stages and the vectors come from, with this crate, and with LAPACK on the same matrices.
 //!
 //! ```text
-//! cargo run --release -p svdvals-gpu-gallery --bin accuracy                                  both experiments, small, in a few minutes
+//! cargo run --release -p svdvals-gpu-gallery --bin accuracy                                  all experiments, small, in a few minutes
 //! cargo run --release -p svdvals-gpu-gallery --bin accuracy --features lapack-openblas       and LAPACK (the system's OpenBLAS)
 //! cargo run --release -p svdvals-gpu-gallery --bin accuracy -- --table --backend cpu 4096    one experiment, one backend, one order
 //! cargo run --release -p svdvals-gpu-gallery --bin accuracy -- --help
 //! ```
 //!
-//! Prints Markdown tables, and draws the same as `table_1.png` and `figure_4.png` in `target/accuracy`. Errors are
+//! Prints Markdown tables, and draws the same as `table_1.png`, `figure_4.png` and `figure_17.png` in `target/accuracy`. Errors of values are
 //! ||s - s'||_2 / ||s'||_2 on matrices whose singular values s' are known exactly; ACCURACY.md has results.
 
 mod arguments;
 mod figure;
+mod figure_17;
 mod lapack;
 mod paper;
 mod places;
@@ -50,6 +51,10 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     if arguments.figure {
         let picture = figure::run(&places, arguments.orders_or(&[256]), arguments.matrices)?;
         save(&picture, &arguments.out.join("figure_4.png"))?;
+    }
+    if arguments.figure_17 {
+        let picture = figure_17::run(&places, arguments.orders_or(&[256]))?;
+        save(&picture, &arguments.out.join("figure_17.png"))?;
     }
     Ok(())
 }

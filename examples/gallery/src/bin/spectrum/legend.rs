@@ -5,11 +5,14 @@ use plotters::{
     style::text_anchor::{HPos, Pos, VPos},
 };
 
-use svdvals_gpu_gallery::draw::{Area, FINE, Outcome, stroke, text, text_width};
+use svdvals_gpu_gallery::{
+    chart::{PANEL, THICK},
+    draw::{Area, FINE, Outcome, stroke, text, text_width},
+};
 
 use crate::{
     Row,
-    picture::{Curve, PANEL, STYLES, THICK},
+    picture::{Curve, STYLES},
 };
 
 const LEGEND_LINE: u32 = FINE * 28;

@@ -9,16 +9,11 @@
 //! A file or a tensor that cannot be used is one line on stderr; the others are computed, and the exit code is 1.
 
 mod arguments;
-mod image;
 mod legend;
-mod matrix;
-mod npy;
 mod picture;
 mod progress;
-mod source;
 mod statistics;
 mod table;
-mod tensors;
 mod write;
 
 #[path = "../../../../shared/mod.rs"]
@@ -30,11 +25,13 @@ mod tests;
 use std::process::ExitCode;
 
 use arguments::{Arguments, USAGE};
-use matrix::Solved;
 use progress::Progress;
 use shared::{arguments::program, markdown::print};
-use source::Source;
 use statistics::Statistics;
+use svdvals_gpu_gallery::files::{
+    matrix::Solved,
+    source::{self, Source},
+};
 
 fn main() -> ExitCode {
     program("spectrum", USAGE, Arguments::parse, |arguments| {

@@ -7,36 +7,22 @@ use plotters::{
     style::text_anchor::{HPos, Pos, VPos},
 };
 
-use svdvals_gpu_gallery::draw::{
-    Area, Axis, BLACK, FEW_SHADES, FINE, GREY, Outcome, Pixel, load_font, on_scale, save_smooth, stroke, text, ticks,
+use svdvals_gpu_gallery::{
+    chart::{COLOURS, HEAD, PANEL, THICK, decimal, even_ticks, four_digits, heading, panel},
+    draw::{
+        Area, Axis, FEW_SHADES, FINE, GREY, Outcome, Pixel, load_font, make_folder, on_scale, save_smooth, stroke, text, ticks,
+    },
 };
 
 use crate::{
     Row,
     legend::{Legend, short_names, shorten},
     statistics::{PARTS, energies},
-    table::four_digits,
-    write::make_folder,
 };
 
-/// Okabe and Ito's colours, which colour-blind people tell apart, without the yellow, which white paper swallows.
-const COLOURS: [RGBColor; 7] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    BLACK,
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-];
 const DASHES: [&[f64]; 2] = [&[], &[33.0, 18.0]];
 /// More curves than this have no style each, but a place on a scale.
 pub const STYLES: usize = COLOURS.len() * DASHES.len();
-
-// Lengths are in fine pixels.
-pub const PANEL: (u32, u32) = (FINE * 700, FINE * 480);
-const HEAD: u32 = FINE * 84;
-pub const THICK: u32 = FINE * 5 / 2;
 
 /// A matrix, and how it is drawn.
 pub struct Curve<'a> {
@@ -55,11 +41,7 @@ pub fn save(path: &Path, rows: &[Row]) -> Outcome {
     make_folder(path)?;
     save_smooth(path, size, FEW_SHADES, |root| {
         let (title, subtitle) = titles(rows);
-        let fine = FINE as i32;
-        root.draw(&Text::new(title, (24 * fine, 14 * fine), text(FINE * 29)))?;
-        root.draw(&Text::new(subtitle, (24 * fine, 52 * fine), text(FINE * 19)))?;
-        let (_, below) = root.split_vertically(HEAD);
-        let (panels, below) = below.split_vertically(PANEL.1);
+        let (panels, below) = heading(root, &title, &subtitle)?.split_vertically(PANEL.1);
         let (left, right) = panels.split_horizontally(PANEL.0);
         spectra(root, &left, &curves)?;
         energy(root, &right, &curves)?;
@@ -179,31 +161,6 @@ fn rules(root: &Area, (x, y): (Range<f64>, Range<f64>), pixel: &dyn Fn(f64, f64)
     Ok(())
 }
 
-fn panel(
-    area: &Area,
-    (x, y): (Axis, Axis),
-    [x_label, y_label]: [&str; 2],
-    draw: impl FnOnce(&dyn Fn(f64, f64) -> Pixel) -> Outcome,
-) -> Outcome {
-    let mut chart = ChartBuilder::on(area)
-        .margin(FINE * 8)
-        .margin_right(FINE * 56)
-        .x_label_area_size(FINE * 58)
-        .y_label_area_size(FINE * 88)
-        .build_cartesian_2d(x, y)?;
-    chart
-        .configure_mesh()
-        .bold_line_style(ShapeStyle::from(RGBColor(225, 225, 225)).stroke_width(FINE))
-        .axis_style(ShapeStyle::from(GREY).stroke_width(FINE))
-        .label_style(text(FINE * 20))
-        .axis_desc_style(text(FINE * 21))
-        .set_all_tick_mark_size(FINE * 5)
-        .x_desc(x_label)
-        .y_desc(y_label)
-        .draw()?;
-    draw(&|x, y| chart.plotting_area().map_coordinate(&(x, y)))
-}
-
 /// A line, with dots where the values are few.
 fn line(root: &Area, curve: &Curve<'_>, points: &[Pixel]) -> Outcome {
     stroke(root, points, curve.dashes, ShapeStyle::from(curve.colour).stroke_width(THICK))?;
@@ -211,22 +168,4 @@ fn line(root: &Area, curve: &Curve<'_>, points: &[Pixel]) -> Outcome {
         points.iter().try_for_each(|&at| root.draw(&Circle::new(at, FINE * 4, curve.colour.filled())))?;
     }
     Ok(())
-}
-
-/// Labels of an even axis: 1, 2 or 5 times a power of ten apart, some five of them.
-fn even_ticks(range: &Range<f64>) -> Vec<(f64, String)> {
-    let wanted = (range.end - range.start) / 6.0;
-    let power = 10f64.powf(wanted.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power).into_iter().find(|&step| step >= wanted).unwrap_or(wanted);
-    let decimals = (-step.log10().floor()).max(0.0) as usize;
-    let (first, last) = ((range.start / step).ceil() as i64, (range.end / step).floor() as i64);
-    (first..=last).map(|k| k as f64 * step).map(|at| (at, format!("{at:.decimals$}"))).collect()
-}
-
-/// `5e-1` as `0.5`; far from 1 it stays.
-fn decimal(label: String) -> String {
-    match label.parse::<f64>() {
-        Ok(value) if value >= 0.001 => value.to_string(),
-        _ => label,
-    }
 }

@@ -2,7 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::source::Source;
+use svdvals_gpu_gallery::files::source::Source;
 
 /// Steps of the bar.
 const STEPS: f64 = 1000.0;

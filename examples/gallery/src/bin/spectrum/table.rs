@@ -1,9 +1,10 @@
 //! The table on the terminal.
 
+use svdvals_gpu_gallery::{chart::four_digits, files::source::Source};
+
 use crate::{
     Row,
     shared::markdown::{self, cell, print},
-    source::Source,
     statistics::PARTS,
 };
 
@@ -72,28 +73,4 @@ fn cells(row: &Row) -> Vec<String> {
     ];
     cells.extend(s.energy_ranks.map(|rank| rank.to_string()));
     cells
-}
-
-/// A number with four digits that count, and an exponent only where it would be long without.
-pub fn four_digits(value: f64) -> String {
-    if value == 0.0 {
-        return "0".into();
-    }
-    if !(0.01..99999.5).contains(&value) {
-        return format!("{value:.3e}");
-    }
-    let decimals = 3 - value.log10().floor() as i32;
-    format!("{value:.*}", decimals.max(0) as usize)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Four digits, before and after the point.
-    #[test]
-    fn digits() {
-        let numbers = [0.0, 0.0123456, 0.5, 7.0, 123.456, 99999.0, 123456.0, 1e-9];
-        assert_eq!(numbers.map(four_digits), ["0", "0.01235", "0.5000", "7.000", "123.5", "99999", "1.235e5", "1.000e-9"]);
-    }
 }

@@ -12,7 +12,9 @@ use safetensors::{Dtype, tensor::TensorView};
 
 use svdvals_gpu::SvdOptions;
 
-use crate::{Outcome, arguments::Arguments, run, shared::arguments::Words, source::find};
+use svdvals_gpu_gallery::files::{image, source::find};
+
+use crate::{Outcome, arguments::Arguments, run, shared::arguments::Words};
 
 struct Folder(PathBuf);
 
@@ -160,7 +162,7 @@ fn bad_files() {
         (folder.npy("vector.npy", &ndarray::array![1.0, 2.0]), "1-D (2)"),
         (folder.npy("cube.npy", &ndarray::Array3::<f32>::zeros((2, 3, 4))), "3-D (2 x 3 x 4)"),
         (folder.npy("nothing.npy", &Array2::<f32>::zeros((0, 4))), "no entries"),
-        (folder.write("cut.png", &[crate::image::MAGIC, b"\0\0\0"].concat()), ""),
+        (folder.write("cut.png", &[image::MAGIC, b"\0\0\0"].concat()), ""),
     ];
     let three = tensors(&[
         ("integers", Dtype::I64, &[1, 2], vec![0; 16]),

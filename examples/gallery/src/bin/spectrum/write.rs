@@ -1,12 +1,13 @@
 //! The results as CSV and as JSON.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{BufWriter, Write},
     path::{Path, PathBuf},
 };
 
 use serde_json::json;
+use svdvals_gpu_gallery::draw::make_folder;
 
 use crate::{Row, shared::csv::field, statistics::energies};
 
@@ -107,11 +108,4 @@ fn write(path: &Path, body: impl FnOnce(&mut BufWriter<File>) -> std::io::Result
         file.flush()
     };
     all().map_err(|error| format!("{}: {error}", path.display()))
-}
-
-pub fn make_folder(path: &Path) -> std::io::Result<()> {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => fs::create_dir_all(folder),
-        _ => Ok(()),
-    }
 }

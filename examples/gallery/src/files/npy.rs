@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::matrix::Stored;
+use crate::files::matrix::Stored;
 
 pub const MAGIC: &[u8] = b"\x93NUMPY";
 

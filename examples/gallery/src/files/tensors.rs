@@ -4,7 +4,7 @@ use std::io::Read;
 
 use safetensors::{Dtype, tensor::Metadata};
 
-use crate::matrix::{Layout, Stored};
+use crate::files::matrix::{Layout, Stored};
 
 /// The longest header that the format allows.
 const LONGEST: u64 = 100_000_000;

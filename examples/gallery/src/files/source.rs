@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{
+use crate::files::{
     image,
     matrix::{Layout, Matrix},
     npy, tensors,
@@ -134,6 +134,11 @@ impl Source {
         let (large, small) = (self.shape.0.max(self.shape.1) as u64, self.shape.0.min(self.shape.1) as u64);
         let complex = if self.element().starts_with('c') { 4 } else { 1 };
         large.saturating_mul(small).saturating_mul(small).saturating_mul(complex).max(1)
+    }
+
+    /// Bytes of the entries as the file has them; of an image one a pixel.
+    pub fn bytes(&self) -> usize {
+        self.shape.0 * self.shape.1 * self.layout.as_ref().map_or(1, |layout| layout.stored.size().0)
     }
 
     pub fn read(&self) -> Result<Matrix, String> {

@@ -5,7 +5,7 @@ use std::io::Read;
 use ndarray::Array2;
 use png::{BitDepth, ColorType, Decoder, Transformations};
 
-use crate::matrix::Matrix;
+use crate::files::matrix::Matrix;
 
 pub const MAGIC: &[u8] = b"\x89PNG\r\n\x1a\n";
 
