@@ -23,9 +23,8 @@ const WORTH_SHARING: usize = 256;
 /// What is smaller is set to zero, in a matrix whose largest entry is about one. Fourth powers of it are in range.
 const FLOOR: f64 = 1e-75;
 
-/// Poles closer than this, relative to the largest entry, are merged. (LAPACK's 8 eps is known to lose the orthogonality of the vectors:
-/// LAPACK issues 255 and 1286.)
-const CLOSE: f64 = 64.0 * EPS;
+/// Poles closer than this, relative to the largest entry, are merged, as in LAPACK's `dlasd2`. The errors of A = U S V^H are up to half of it.
+const CLOSE: f64 = 8.0 * EPS;
 
 /// Weights below this, relative to the largest entry, are set to zero.
 const NEGLIGIBLE: f64 = 8.0 * EPS;
@@ -131,7 +130,7 @@ impl Plan {
         Some(Plan { values, root: Some(root) })
     }
 
-    /// The singular values, in descending order. Their errors are about `64 eps` of the largest at most.
+    /// The singular values, in descending order. Their errors are about `8 eps` of the largest for each level of merges.
     #[cfg(test)]
     pub fn values(&self) -> Vec<f64> {
         self.values.iter().rev().copied().collect()
