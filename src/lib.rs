@@ -202,7 +202,7 @@ pub use {
     },
     cost::counts::Counts,
     plan::{
-        options::{Backend, Signs, SvdOptions, Vectors},
+        options::{Backend, Reduction, Signs, SvdOptions, Vectors},
         report::SvdReport,
         route::{First, Route},
         tuning_table::{PartialTuning, TuningEntry, TuningTable},
@@ -225,9 +225,9 @@ pub mod internals {
     #[cfg(feature = "gpu")]
     pub use crate::gpu::kernels::GpuKernels;
     pub use crate::{
-        algo::{band_to_bidiag::band_to_bidiag, reflectors::*, to_band::to_band},
+        algo::{band_to_bidiag::band_to_bidiag, one_stage::*, reflectors::*, to_band::to_band},
         base::blas::{Op, Side},
         cpu::kernels::CpuKernels,
-        tile::{band_layout::*, chase_schedule::*, kernels::*, panel_tree::*},
+        tile::{band_layout::*, chase_schedule::*, kernels::*, one_stage::*, panel_tree::*},
     };
 }

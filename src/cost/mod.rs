@@ -17,6 +17,7 @@
 mod count;
 pub mod counts;
 pub(crate) mod device;
+pub(crate) mod one_stage;
 pub(crate) mod shape;
 pub(crate) mod work;
 
@@ -30,7 +31,11 @@ use crate::{
         error::{Result, SvdError},
         number::{Number, Re},
     },
-    cost::{count::dispatches_of_call, shape::Bounds, work::Work},
+    cost::{
+        count::{dispatches_of_call, dispatches_of_one_stage},
+        shape::Bounds,
+        work::Work,
+    },
     tile::tuning::{GpuTuning, Tuning},
 };
 
@@ -150,6 +155,32 @@ impl Cost {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_stage3<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
+        Cost::counted::<S>((m, n), tuning, |shape| dispatches_of_call::<S>(shape, tuning, on_device))
+    }
+
+    /// [`with_stage3`](Self::with_stage3) of the [one-stage reduction](crate::Reduction::OneStage).
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::{Cost, Kernel};
+    /// let (n, tuning) = (512, Cost::tuning::<f32>(512));
+    /// let (one, two) = (Cost::one_stage::<f32>(n, n, &tuning, false)?, Cost::with_stage3::<f32>(n, n, &tuning, false)?);
+    /// assert_eq!(one.kernel(Kernel::MultiplyLine).dispatches, 2 * 512 - 1);
+    /// println!("{one}\n{two}");
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn one_stage<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
+        Cost::counted::<S>((m, n), tuning, |shape| dispatches_of_one_stage::<S>(shape, tuning, on_device))
+    }
+
+    /// The `dispatches` of a matrix with these sides, whose counts do not overflow.
+    fn counted<S: Number>(
+        (m, n): (usize, usize),
+        tuning: &Tuning,
+        dispatches: impl FnOnce((usize, usize)) -> Result<Vec<(Work, u64)>>,
+    ) -> Result<Cost> {
         tuning.check()?;
         let (m, n) = (m.max(n), m.min(n));
         // Far beyond any device. Below this limit no count overflows.
@@ -176,7 +207,7 @@ impl Cost {
         if m as u64 > 1 << 40 {
             return Err(SvdError::invalid("matrix", format!("{m} x {n}: more than 2^40 rows or columns")));
         }
-        let work = dispatches_of_call::<S>((m, n), tuning, on_device)?;
+        let work = dispatches((m, n))?;
         Ok(Cost { work, double: size_of::<Re<S>>() == size_of::<f64>() })
     }
 

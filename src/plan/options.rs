@@ -45,6 +45,43 @@ impl fmt::Display for Backend {
     }
 }
 
+/// The way to bidiagonal form.
+///
+/// Two stages, through a band, need less memory traffic. One stage reads the trailing matrix twice for each column (LAPACK's `gebrd`), but has
+/// fewer dependent steps on a GPU, and its reflectors are cheaper to apply to vectors.
+///
+/// ```
+/// # #[cfg(feature = "faer")] {
+/// use svdvals_gpu::{Backend, First, Reduction, Route, SvdOptions, SvdValsGpu};
+/// let a = faer::Mat::from_fn(300, 300, |i, j| ((i * j) as f64).sin());
+/// let options = SvdOptions::default().backend(Backend::Cpu).reduction(Reduction::OneStage);
+/// assert_eq!(a.svdvals_gpu_report(&options)?.route, Route::OneStage(First::Nothing));
+/// # }
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Reduction {
+    /// The route that [`Route`](crate::Route) documents for the shape, the type and the backend.
+    #[default]
+    Auto,
+    /// To a band, then by bulge chasing, for matrices of any size.
+    TwoStage,
+    /// Directly, in blocks of columns and rows whose updates of the trailing matrix are one product.
+    OneStage,
+}
+
+impl fmt::Display for Reduction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Reduction::Auto => "auto",
+            Reduction::TwoStage => "two_stage",
+            Reduction::OneStage => "one_stage",
+        })
+    }
+}
+
 /// The singular vectors that [`svd_gpu`](crate::SvdGpu) computes. A is m x n, and k = min(m, n), or fewer with [`SvdOptions::keep`] or
 /// [`SvdOptions::tolerance`].
 ///
@@ -133,6 +170,8 @@ pub struct SvdOptions {
     pub tuning_table: Option<TuningTable>,
     /// The storage type of half-precision matrices.
     pub half_storage: HalfStorage,
+    /// The way to bidiagonal form.
+    pub reduction: Reduction,
     /// The method of stage 3, which finds the singular values of the bidiagonal.
     pub stage3: Stage3,
     /// The singular vectors that [`svd_gpu`](crate::SvdGpu) computes. This option and the next three do not apply to
@@ -197,6 +236,17 @@ impl SvdOptions {
     /// ```
     pub fn half_storage(mut self, half_storage: HalfStorage) -> Self {
         self.half_storage = half_storage;
+        self
+    }
+
+    /// Chooses the way to bidiagonal form.
+    ///
+    /// ```
+    /// use svdvals_gpu::{Reduction, SvdOptions};
+    /// assert_eq!(SvdOptions::default().reduction(Reduction::TwoStage).reduction, Reduction::TwoStage);
+    /// ```
+    pub fn reduction(mut self, reduction: Reduction) -> Self {
+        self.reduction = reduction;
         self
     }
 

@@ -9,6 +9,9 @@
 //! | any other, 3 m >= 5 n | by R and a band | by R and a band |
 //! | any other | by a band | by a band |
 //!
+//! [`Reduction::TwoStage`] takes the last two rows for every matrix. [`Reduction::OneStage`] takes them with the one-stage reduction in place of
+//! the band.
+//!
 //! R is the Cholesky factor of A^H A if [`worth_cholesky`] holds and the matrix with normalised columns is well-conditioned. Otherwise it
 //! is that of a Householder QR.
 
@@ -17,6 +20,7 @@ use std::fmt;
 use crate::{
     algo::svdvals::qr_first,
     base::number::{Number, Scalar},
+    plan::options::Reduction,
     tile::tuning::Tuning,
 };
 
@@ -43,6 +47,8 @@ pub enum Route {
     Direct(First),
     /// To a band, then by bulge chasing to bidiagonal form: stages 1 and 2.
     Band(First),
+    /// Directly to bidiagonal form in blocks of columns and rows, on all threads or on a GPU (LAPACK's `gebrd`).
+    OneStage(First),
 }
 
 /// The first reduction of a tall matrix.
@@ -84,6 +90,8 @@ impl fmt::Display for Route {
             Route::Direct(first) => write!(f, "{first}, then directly"),
             Route::Band(First::Nothing) => f.pad("by a band"),
             Route::Band(first) => write!(f, "{first}, then by a band"),
+            Route::OneStage(First::Nothing) => f.pad("in one stage"),
+            Route::OneStage(first) => write!(f, "{first}, then in one stage"),
         }
     }
 }
@@ -91,10 +99,14 @@ impl fmt::Display for Route {
 impl Route {
     /// The route of an m x n matrix, m >= n, stored as `S`, on the CPU. [`First::Cholesky`] is only attempted; an ill-conditioned matrix
     /// needs QR.
-    pub(crate) fn on_cpu<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Route {
+    pub(crate) fn on_cpu<S: Number>((m, n): (usize, usize), reduction: Reduction, tuning: &Tuning) -> Route {
         let cholesky = worth_cholesky::<S>(m, n);
-        if n > tuning.cpu.direct_up_to || S::IS_HALF {
-            return Route::Band(if cholesky { First::Cholesky } else { tall_qr(m, n) });
+        let first = if cholesky { First::Cholesky } else { tall_qr(m, n) };
+        match reduction {
+            Reduction::OneStage => return Route::OneStage(first),
+            Reduction::TwoStage => return Route::Band(first),
+            Reduction::Auto if n > tuning.cpu.direct_up_to || S::IS_HALF => return Route::Band(first),
+            Reduction::Auto => {}
         }
         match (n, worth_a_pass(m, n)) {
             (1, _) => Route::Norm,
@@ -105,8 +117,16 @@ impl Route {
     }
 
     /// The route of an m x n matrix, m >= n, on a GPU.
-    pub(crate) fn on_gpu((m, n): (usize, usize)) -> Route {
-        Route::Band(tall_qr(m, n))
+    pub(crate) fn on_gpu((m, n): (usize, usize), reduction: Reduction) -> Route {
+        match reduction {
+            Reduction::Auto | Reduction::TwoStage => Route::Band(tall_qr(m, n)),
+            Reduction::OneStage => Route::OneStage(tall_qr(m, n)),
+        }
+    }
+
+    /// Whether the reduction to bidiagonal form has one stage on all threads, or on a GPU.
+    pub(crate) fn is_one_stage(self) -> bool {
+        matches!(self, Route::OneStage(_))
     }
 
     /// Whether the CPU can omit stage 0 for a matrix stored as `S`. Either a pass over the rows comes first and includes it, or the
@@ -115,13 +135,13 @@ impl Route {
         match self {
             Route::Norm | Route::Direct(First::Nothing) => !S::Scalar::IS_DOUBLE,
             Route::Direct(_) => true,
-            Route::Band(_) => false,
+            Route::Band(_) | Route::OneStage(_) => false,
         }
     }
 
     /// Whether the call stays on its thread because it is short.
     pub(crate) fn is_short(self) -> bool {
-        !matches!(self, Route::Band(_))
+        !matches!(self, Route::Band(_) | Route::OneStage(_))
     }
 }
 
@@ -157,7 +177,7 @@ mod tests {
     use super::*;
 
     fn on_cpu<S: Number>(m: usize, n: usize) -> Route {
-        Route::on_cpu::<S>((m, n), &Tuning::for_cpu::<S>(n))
+        Route::on_cpu::<S>((m, n), Reduction::Auto, &Tuning::for_cpu::<S>(n))
     }
 
     /// Each row of the table above, on both sides of each limit.
@@ -178,6 +198,14 @@ mod tests {
         assert_eq!([(9000, 600)].map(|(m, n)| on_cpu::<f32>(m, n)), [qr]);
         // Matrices stored as f16 always take the route by a band.
         assert_eq!([(1, 1), (900, 20)].map(|(m, n)| on_cpu::<f16>(m, n)), [band, qr]);
-        assert_eq!([(9, 9), (900, 20)].map(Route::on_gpu), [band, qr]);
+        // The option decides for every size.
+        for (reduction, route) in [(Reduction::TwoStage, Route::Band as fn(First) -> Route), (Reduction::OneStage, Route::OneStage)] {
+            let tuning = Tuning::for_cpu::<f64>(20);
+            for (shape, first) in [((1, 1), First::Nothing), ((300, 20), First::Qr), ((9000, 20), First::Cholesky)] {
+                assert_eq!(Route::on_cpu::<f64>(shape, reduction, &tuning), route(first));
+                assert_eq!(Route::on_gpu(shape, reduction), route(tall_qr(shape.0, shape.1)));
+            }
+        }
+        assert_eq!([(9, 9), (900, 20)].map(|shape| Route::on_gpu(shape, Reduction::Auto)), [band, qr]);
     }
 }

@@ -14,7 +14,7 @@ use half::{bf16, f16};
 use libtest_mimic::Failed;
 use num_complex::Complex;
 use svdvals_gpu::{
-    AdapterChoice, Backend, Band, DeviceLimits, GpuContext, HalfStorage, PanelTree, RealElement, SvdError, SvdOptions,
+    AdapterChoice, Backend, Band, DeviceLimits, GpuContext, HalfStorage, PanelTree, RealElement, Reduction, SvdError, SvdOptions,
     SvdValsGpu, Tuning,
     internals::{GpuKernels, Level, StageKernels, TileKernels, levels},
     wgpu,
@@ -146,7 +146,11 @@ pub fn several_buffers<T: Elements>(context: &GpuContext) -> Outcome {
         let swapped = row_major(&a);
         for source in [a.as_ref(), swapped.as_ref().transpose()] {
             let (one, several) = (options(context, tuning.clone()), options(&few, tuning.clone()));
-            check!(T::view_values(source, &one)? == T::view_values(source, &several)?, "{m} x {n}, {tuning:?}: other values");
+            for reduction in [Reduction::TwoStage, Reduction::OneStage] {
+                let (one, several) = (one.clone().reduction(reduction), several.clone().reduction(reduction));
+                let same = T::view_values(source, &one)? == T::view_values(source, &several)?;
+                check!(same, "{m} x {n}, {reduction}, {tuning:?}: other values");
+            }
         }
     }
     let large = Mat::<T>::from_fn(1000, 1000, |_, _| T::real(1.0));

@@ -71,19 +71,28 @@ impl<T: Scalar> CompactWy<T> {
 
     /// X <- (I - V T V^H) X, or with T^H.
     pub fn apply(&mut self, x: MatMut<'_, T>, adjoint: bool) {
-        let (rows, width, cols) = (self.rows, self.width, x.ncols());
-        let (v, t) = (self.v.as_ref().get(..rows, ..width), self.t.as_ref().get(..width, ..width));
-        let [w, tw] = &mut self.products;
-        let (mut w, mut tw) = (w.as_mut().get_mut(..width, ..cols), tw.as_mut().get_mut(..width, ..cols));
-        let mut x = x;
-        matmul(w.rb_mut(), Accum::Replace, v.adjoint(), x.rb(), T::one_impl(), Par::Seq);
-        let multiply = |tw: MatMut<'_, T>, w: MatRef<'_, T>| match adjoint {
-            true => matmul(tw, Accum::Replace, t.adjoint(), w, T::one_impl(), Par::Seq),
-            false => matmul(tw, Accum::Replace, t, w, T::one_impl(), Par::Seq),
-        };
-        multiply(tw.rb_mut(), w.rb());
-        matmul(x.rb_mut(), Accum::Add, v, tw.rb(), -T::one_impl(), Par::Seq);
+        let (v, t) = (self.v.as_ref().get(..self.rows, ..self.width), self.t.as_ref().get(..self.width, ..self.width));
+        multiply(v, t, x, adjoint, &mut self.products);
     }
+
+    /// [`apply`](Self::apply) in workspace of its own, for tasks that share the product.
+    pub fn apply_shared(&self, x: MatMut<'_, T>, adjoint: bool) {
+        let (v, t) = (self.v.as_ref().get(..self.rows, ..self.width), self.t.as_ref().get(..self.width, ..self.width));
+        let mut products = [Mat::zeros(self.width, x.ncols()), Mat::zeros(self.width, x.ncols())];
+        multiply(v, t, x, adjoint, &mut products);
+    }
+}
+
+/// X <- (I - V T V^H) X, or with T^H.
+fn multiply<T: Scalar>(v: MatRef<'_, T>, t: MatRef<'_, T>, mut x: MatMut<'_, T>, adjoint: bool, [w, tw]: &mut [Mat<T>; 2]) {
+    let (width, cols) = (t.nrows(), x.ncols());
+    let (mut w, mut tw) = (w.as_mut().get_mut(..width, ..cols), tw.as_mut().get_mut(..width, ..cols));
+    matmul(w.rb_mut(), Accum::Replace, v.adjoint(), x.rb(), T::one_impl(), Par::Seq);
+    match adjoint {
+        true => matmul(tw.rb_mut(), Accum::Replace, t.adjoint(), w.rb(), T::one_impl(), Par::Seq),
+        false => matmul(tw.rb_mut(), Accum::Replace, t, w.rb(), T::one_impl(), Par::Seq),
+    }
+    matmul(x.rb_mut(), Accum::Add, v, tw.rb(), -T::one_impl(), Par::Seq);
 }
 
 /// The tau with which I - tau v v^H is unitary: 2 / ||v||^2. That of a reflector whose v has been rounded would be off by as much; many

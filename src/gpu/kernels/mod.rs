@@ -1,9 +1,10 @@
 //! The tile kernels on the device.
 
 pub(crate) mod bisection;
+pub(crate) mod one_stage;
 pub(crate) mod triangular;
 
-use std::marker::PhantomData;
+use std::{marker::PhantomData, ops::Range};
 
 use faer::{Mat, MatRef, traits::ComplexField};
 use pollster::block_on;
@@ -96,6 +97,10 @@ impl<S: Number> GpuKernels<S> {
             _ => wanted.push((&UNPACK_BAND, Vec::new(), 0)),
         }
         wanted
+    }
+
+    fn shape(&self) -> &Shape {
+        &self.shape
     }
 
     /// Dispatches, submissions and bytes transferred so far.
@@ -378,6 +383,10 @@ impl<S: Number> TileKernels for GpuKernels<S> {
 
     async fn svdvals(&self, band: &Banded<S>) -> Result<Vec<f64>> {
         self.bisect(band).await
+    }
+
+    fn apply_row_reflectors(&self, a: &Dense<S>, panels: &mut Self::Panels, rows: Range<usize>, c: &mut Dense<S>) -> Result<()> {
+        self.apply_rows(a, panels, rows, c)
     }
 
     async fn finish(&self) -> Result<()> {
