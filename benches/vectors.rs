@@ -18,7 +18,7 @@ use std::{env, hint::black_box};
 
 use faer::{Mat, MatRef};
 use num_traits::Float;
-use svdvals_gpu::{Backend, Element, Number, RealElement, SvdGpu, Reduction, SvdOptions, SvdValsGpu};
+use svdvals_gpu::{Backend, Element, Number, RealElement, Reduction, SvdGpu, SvdOptions, SvdValsGpu};
 
 use turns::{random, take_turns};
 

@@ -159,8 +159,7 @@ where
 {
     let one_stage = route.is_one_stage();
     let flops = || {
-        let flops =
-            if one_stage { flops_by_one_stage::<S>(a.shape(), tuning)? } else { flops_by_band::<S>(a.shape(), tuning)? };
+        let flops = if one_stage { flops_by_one_stage::<S>(a.shape(), tuning)? } else { flops_by_band::<S>(a.shape(), tuning)? };
         Ok(with_vectors::<S>(flops, a.shape(), wanted.is_some()))
     };
     let watch = Watch::new(&call.listen, flops)?;

@@ -199,7 +199,9 @@ mod tests {
         // Matrices stored as f16 always take the route by a band.
         assert_eq!([(1, 1), (900, 20)].map(|(m, n)| on_cpu::<f16>(m, n)), [band, qr]);
         // The option decides for every size.
-        for (reduction, route) in [(Reduction::TwoStage, Route::Band as fn(First) -> Route), (Reduction::OneStage, Route::OneStage)] {
+        for (reduction, route) in
+            [(Reduction::TwoStage, Route::Band as fn(First) -> Route), (Reduction::OneStage, Route::OneStage)]
+        {
             let tuning = Tuning::for_cpu::<f64>(20);
             for (shape, first) in [((1, 1), First::Nothing), ((300, 20), First::Qr), ((9000, 20), First::Cholesky)] {
                 assert_eq!(Route::on_cpu::<f64>(shape, reduction, &tuning), route(first));

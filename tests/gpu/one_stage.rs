@@ -8,7 +8,7 @@ use svdvals_gpu::{
 
 use crate::{
     Body, Elements, Outcome, check,
-    common::{Spectrum, complex_with_singular_values, eps, error, furthest, gaussian, row_major, rounded, with_singular_values},
+    common::{Spectrum, complex_with_singular_values, eps, error, furthest, gaussian, rounded, row_major, with_singular_values},
     tile_fits, tuning,
     vectors::{check, matrix},
 };
@@ -50,7 +50,8 @@ fn lines_follow_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
             let bound = (64.0 * m as f64 * eps::<T>() + T::stored(4)) * (m as f64).sqrt();
             for (k, count) in [(0, width), (width, 3)].into_iter().filter(|(k, count)| k + count <= n) {
                 for j in k..k + count {
-                    for line in [Line::column(j, (m, n), k), Line::row(j, (m, n), k)].into_iter().filter(|line| !line.is_empty()) {
+                    for line in [Line::column(j, (m, n), k), Line::row(j, (m, n), k)].into_iter().filter(|line| !line.is_empty())
+                    {
                         gpu.update_line(&mut on_gpu, &mut of_gpu, &line)?;
                         cpu.update_line(&mut on_cpu, &mut of_cpu, &line)?;
                         gpu.multiply_line(&mut on_gpu, &mut of_gpu, &line)?;
@@ -65,7 +66,10 @@ fn lines_follow_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
                                 let want = &of_cpu.columns(c)[side][rows.clone()];
                                 let got = &found[side][c * ld..][rows.clone()];
                                 let off = furthest(got.iter().zip(want).map(|(x, y)| (x.to_complex() - y.to_complex()).norm()));
-                                check!(off <= bound, "{m} x {n} by {order}, {line:?}, column {c} of {side}: {off:.1e}, {bound:.1e}");
+                                check!(
+                                    off <= bound,
+                                    "{m} x {n} by {order}, {line:?}, column {c} of {side}: {off:.1e}, {bound:.1e}"
+                                );
                             }
                         }
                     }
@@ -140,7 +144,12 @@ fn counts_are_the_models<T: Elements>(context: &GpuContext) -> Outcome {
     for (m, n) in [(1, 1), (2, 2), (50, 40), (20, 90), (70, 70)] {
         let report = gaussian::<T>(m, n, 63).svdvals_gpu_report(&on.clone().tuning(tuning(8, 24)))?;
         let (counts, want, k) = (report.counts, report.cost()?.dispatches(), m.min(n) as u64);
-        check!(counts.dispatches == want, "{m} x {n}: {} dispatches, the model counts {want}\n{}", counts.dispatches, report.cost()?);
+        check!(
+            counts.dispatches == want,
+            "{m} x {n}: {} dispatches, the model counts {want}\n{}",
+            counts.dispatches,
+            report.cost()?
+        );
         check!(counts.bytes_read_back == 2 * k * size_of::<T::Scalar>() as u64, "{} bytes back", counts.bytes_read_back);
         if report.route == Route::OneStage(svdvals_gpu::First::Nothing) {
             let formula = 4 * k - 2 + 2 * (k.div_ceil(8) - 1) + 2;

@@ -124,7 +124,9 @@ impl<S: Number> OneStageKernels for CpuKernels<S> {
         let (left, other) = if transposed { (r, p) } else { (p, r) };
         let (before, v) = left.entries.split_at_mut(done * left.ld);
         let v = &mut v[first..rows];
-        let Some((alpha, tail)) = v.split_first_mut() else { return Err(SvdError::invalid("line", format!("{line:?} is empty"))) };
+        let Some((alpha, tail)) = v.split_first_mut() else {
+            return Err(SvdError::invalid("line", format!("{line:?} is empty")));
+        };
         let ReflectorScalars { beta, tau, scale } = pulp::Arch::new().dispatch(
             #[inline(always)]
             || larfg(*alpha, tail),

@@ -20,7 +20,13 @@ const SERIAL: usize = 1 << 16;
 const LINES: usize = 4;
 
 /// to = A^T conj(v) and z = P^T conj(v). The columns of P are contiguous, and so are those of A or its rows.
-pub(super) fn products<S: Number>(a: MatRef<'_, S>, p: MatRef<'_, S::Scalar>, v: &[S::Scalar], to: &mut [S::Scalar], z: &mut [S::Scalar]) {
+pub(super) fn products<S: Number>(
+    a: MatRef<'_, S>,
+    p: MatRef<'_, S::Scalar>,
+    v: &[S::Scalar],
+    to: &mut [S::Scalar],
+    z: &mut [S::Scalar],
+) {
     let (rows, cols) = a.shape();
     let by_columns = a.row_stride() == 1;
     // Whole passes of lines, and of registers.

@@ -81,7 +81,22 @@ fn level_of_rows<S>(a: &Dense<S>, rows: &Range<usize>) -> parameters::Level {
     let [rs, cs, lines, cols] = [a.strides.1, a.strides.0, a.lines, a.size.0].map(|x| x as u32);
     let [col, width, start, rows] = [rows.start, rows.len(), rows.start + 1, count].map(|x| x as u32);
     let (group, spacing, block_rows) = (rows, rows, rows);
-    parameters::Level { rs, cs, lines, cols, col, width, start, group, spacing, rows, block_rows, blocks: 1, t_first: 0, flags: 0 }
+    parameters::Level {
+        rs,
+        cs,
+        lines,
+        cols,
+        col,
+        width,
+        start,
+        group,
+        spacing,
+        rows,
+        block_rows,
+        blocks: 1,
+        t_first: 0,
+        flags: 0,
+    }
 }
 
 impl<S: Number> GpuKernels<S> {
@@ -198,7 +213,10 @@ impl<S: Number> OneStageKernels for GpuKernels<S> {
         })?;
         let parameters = panels.parameters(line, a.strides, a.lines, parts);
         if blocks > self.stream.most_workgroups() {
-            return Err(SvdError::invalid("matrix", format!("{blocks} workgroups, of at most {}", self.stream.most_workgroups())));
+            return Err(SvdError::invalid(
+                "matrix",
+                format!("{blocks} workgroups, of at most {}", self.stream.most_workgroups()),
+            ));
         }
         self.stream.dispatch(pipeline, bindings, parameters, [blocks as u32, parts as u32, 1], Work::multiply_line::<S>(line))
     }
