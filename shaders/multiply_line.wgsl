@@ -6,8 +6,9 @@
 //   package::dense   the matrix as stored: columns right of the line in; beta and v in the line out
 //   panels, sums     shared/panels.wgsl: P, x and its squares in; v in the next column of P, the products in parts, and tau out
 //
-// Workgroup = (block of LANES columns of the matrix or of the panel, part of their rows). Thread (lane, share) of LANES x LANES: neighbouring
-// threads read adjacent entries. Every workgroup computes the reflector's scalars, in the same way. Together they write v.
+// Workgroup = (block of LANES columns of the matrix or of the panel, part of their rows). Thread (lane, share) of LANES x LANES:
+// neighbouring threads read adjacent entries. Every workgroup computes the reflector's scalars, in the same way. Together they
+// write v.
 
 import package::tuning::{PAIRS, LANES, LINEAR_THREADS, MULTIPLY_THREADS, NORM_FLOOR, NORM_SCALE};
 import package::dense::{read_entry, write_entry};
@@ -56,7 +57,8 @@ fn multiply_line(
 
     // Each workgroup writes its share of v.
     let index = workgroup.x + workgroup.y * workgroups.x;
-    for (var i = line.first + index * MULTIPLY_THREADS + thread; i < line.rows; i += workgroups.x * workgroups.y * MULTIPLY_THREADS) {
+    let stride = workgroups.x * workgroups.y * MULTIPLY_THREADS;
+    for (var i = line.first + index * MULTIPLY_THREADS + thread; i < line.rows; i += stride) {
         let v = entry_of_v(h, i);
         panels[of_p(line, line.done) + i] = v;
         write_entry(place_in(line, i, line.line), store(select(v, h.beta, i == line.first)));

@@ -4,7 +4,8 @@
 //   x_i = A[i, line] - sum_c P[i, c] R[line, c] - p_i      R[line, ..] is 1 in the last column
 //
 //   package::dense   the matrix as stored: the line in
-//   panels, sums     shared/panels.wgsl: P, R, products and tau of the reflector before in; the last column of P, x and its squares out
+//   panels, sums     shared/panels.wgsl: P, R, products and tau of the reflector before in; the last column of P, x and its
+//                    squares out
 //
 // Thread = row. Each workgroup first adds up the parts of z.
 

@@ -5,8 +5,8 @@
 //   package::dense   the matrix as stored, strides (rs, cs): C in and out, from row `row` and column `col` on
 //   panels           P and R in, as shared/panels.wgsl has them
 //
-// Workgroup = (chunk of CPB columns, chunk of TS rows) of C. TS columns of P and R at a time are staged in workgroup memory, as in gemm. Each of
-// TS/4 x CPB/8 threads owns a 4 x 8 piece of C.
+// Workgroup = (chunk of CPB columns, chunk of TS rows) of C. TS columns of P and R at a time are staged in workgroup memory, as
+// in gemm. Each of TS/4 x CPB/8 threads owns a 4 x 8 piece of C.
 
 import package::tuning::{TS, TS4, CPB, CPB4, CPB8, PAIRS, GEMM_THREADS};
 import package::dense::{read_entry, write_entry};

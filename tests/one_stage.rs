@@ -25,8 +25,8 @@ fn on_cpu() -> SvdOptions {
 
 every_element!(ratios_of_hard_matrices, values_of_two_stages, powers_of_two);
 
-/// DESIGN 6's three ratios are at most 1 on hard matrices of all shapes: smaller and larger than a panel, with an incomplete last panel, square,
-/// wide, and tall with and without a QR factorisation first. Values are, to the last bit, those without vectors.
+/// DESIGN 6's three ratios are at most 1 on hard matrices of all shapes: smaller and larger than a panel, with an incomplete last
+/// panel, square, wide, and tall with and without a QR factorisation first. Values are, to the last bit, those without vectors.
 fn ratios_of_hard_matrices<T: Element>() {
     let (mut errors, mut worst) = (Vec::new(), [0.0f64; 3]);
     for kind in KINDS {
@@ -150,7 +150,8 @@ fn edges() {
     }
 }
 
-/// Progress reaches the end of the reduction, in many steps, and a call ends with an error soon after it is cancelled, in every stage.
+/// Progress reaches the end of the reduction, in many steps, and a call ends with an error soon after it is cancelled, in every
+/// stage.
 #[test]
 fn progress_and_cancellation() {
     for (m, n) in [(300, 300), (700, 200)] {

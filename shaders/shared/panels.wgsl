@@ -2,9 +2,10 @@
 //
 // A line is a column of the matrix or, if TRANSPOSED, a row: then rs and cs are swapped, and so are P and R.
 //
-//   panels   P, R (PAIRS columns of ld entries each), x (ld entries), and the products of a reflector in parts: each has PAIRS products with
-//            the columns of P, then one with each column of the matrix
-//   sums     tau of each reflector as a pair (4 ld numbers in all), then sums of squares of x: a pair, and a scaled sum, for each workgroup
+//   panels   P, R (PAIRS columns of ld entries each), x (ld entries), and the products of a reflector in parts: each has PAIRS
+//            products with the columns of P, then one with each column of the matrix
+//   sums     tau of each reflector as a pair (4 ld numbers in all), then sums of squares of x: a pair, and a scaled sum, for each
+//            workgroup of update_line
 
 import package::level::{Level, Place, place_of};
 import package::tuning::{PAIRS};

@@ -4,8 +4,9 @@
 //! A = Q C P1^H         A m x n, m >= n;  C n x n upper bidiagonal
 //! ```
 //!
-//! Column j is eliminated by the reflector I - tau v v^H from the left, and row j, right of the superdiagonal, by I - sigma conj(u) u^T from
-//! the right. Within a panel A stays as it was. The reduced matrix is A - P R^T, with a column of P and R for each reflector:
+//! Column j is eliminated by the reflector I - tau v v^H from the left, and row j, right of the superdiagonal, by I - sigma
+//! conj(u) u^T from the right. Within a panel A stays as it was. The reduced matrix is A - P R^T, with a column of P and R for
+//! each reflector:
 //!
 //! ```text
 //! column j:   x = A e_j - P R^T e_j      v of x     P <- [P v]    R <- [R y],   y = tau (A^T conj(v) - R P^T conj(v))
@@ -13,8 +14,9 @@
 //! after it:   A <- A - P R^T             one product of rank 2 b
 //! ```
 //!
-//! (GPU-centered SVD paper, section 4.1, equations 7 to 10 and algorithm 1. The paper has Q = conj(R). With R a row is a column of the
-//! transpose, with P and R swapped.) Each reflector takes two kernels, because y and w are completed together with the next x.
+//! (GPU-centered SVD paper, section 4.1, equations 7 to 10 and algorithm 1. The paper has Q = conj(R). With R a row is a column
+//! of the transpose, with P and R swapped.) Each reflector takes two kernels, because y and w are completed together with the
+//! next x.
 
 use crate::{
     base::error::Result,
@@ -30,8 +32,8 @@ pub(crate) fn panel_width(n: usize, tuning: &Tuning) -> usize {
     tuning.tile_size.min(n).max(1)
 }
 
-/// Reduces the m x n matrix `a` (m >= n) to upper bidiagonal form in its leading n x n part. The other entries are arbitrary. If `keep`, the
-/// result can [apply](TileKernels::apply_row_reflectors) the reflectors of the rows.
+/// Reduces the m x n matrix `a` (m >= n) to upper bidiagonal form in its leading n x n part. The other entries are arbitrary. If
+/// `keep`, the result can [apply](TileKernels::apply_row_reflectors) the reflectors of the rows.
 pub fn one_stage<K: OneStageKernels>(
     kernels: &K,
     a: &mut K::Dense,

@@ -121,7 +121,8 @@ impl<K: TileKernels> Driver<'_, K> {
         Ok(found)
     }
 
-    /// The rest of [`svd`](Self::svd), by the one-stage reduction of a matrix on the backend. Its seconds count as those of stage 2.
+    /// The rest of [`svd`](Self::svd), by the one-stage reduction of a matrix on the backend. Its seconds count as those of stage
+    /// 2.
     async fn svd_in_one_stage(
         &self,
         mut dense: K::Dense,

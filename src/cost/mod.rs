@@ -21,7 +21,7 @@ pub(crate) mod one_stage;
 pub(crate) mod shape;
 pub(crate) mod work;
 
-use std::fmt;
+use std::{fmt, ops::RangeInclusive};
 
 pub use device::{DeviceModel, sweeps_at_once};
 pub use work::Kernel;
@@ -42,6 +42,15 @@ use crate::{
 /// Order from which, by the model, bisection on the device is faster than Newton's method on a host with a few cores. Below it, Newton's
 /// method takes at most ten milliseconds.
 pub(crate) const BISECTION_WORTHWHILE: usize = 4096;
+
+/// Orders for which, by the model, one stage is faster than two on all modelled devices with high-bandwidth memory. There a
+/// dispatch takes longer than its memory traffic, and the dispatches of one stage have the shorter dependency chains.
+pub(crate) const ONE_STAGE: RangeInclusive<usize> = 512..=1024;
+
+/// Whether [`Reduction::Auto`](crate::Reduction) takes one stage for a matrix of order `n` on a device with these bounds.
+pub(crate) fn prefers_one_stage(bounds: &Bounds<'_>, n: usize) -> bool {
+    bounds.fast_memory && !bounds.software && ONE_STAGE.contains(&n)
+}
 
 /// The dispatches of one call. See the [module](self).
 ///

@@ -21,8 +21,8 @@ const ENOUGH: usize = 512;
 const LEAST_ROWS: usize = 4 * LANES;
 pub(crate) const MOST_PARTS: usize = 16;
 
-/// Workgroups of `multiply_line`: the blocks of columns of the matrix and of the panel, and the parts that each column is split into. Each part
-/// has a sum of its own, which `update_line` adds up.
+/// Workgroups of `multiply_line`: the blocks of columns of the matrix and of the panel, and the parts that each column is split
+/// into. Each part has a sum of its own, which `update_line` adds up.
 pub(crate) fn blocks_and_parts(line: &Line) -> (usize, usize) {
     let blocks = (line.trailing().len().div_ceil(LANES) + line.done.div_ceil(LANES)).max(1);
     let parts = ENOUGH.div_ceil(blocks).min(line.len().div_ceil(LEAST_ROWS)).clamp(1, MOST_PARTS);

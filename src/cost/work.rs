@@ -62,8 +62,8 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// The kernels of a call, in order. With stage 3 on the device, the last two replace `unpack_band`. One stage has its three kernels in place
-    /// of `chase`, and no `geqrt` and `unmqr` unless the matrix is tall.
+    /// The kernels of a call, in order. With stage 3 on the device, the last two replace `unpack_band`. One stage has its three
+    /// kernels in place of `chase`, and no `geqrt` and `unmqr` unless the matrix is tall.
     ///
     /// ```
     /// use svdvals_gpu::cost::Kernel;

@@ -29,7 +29,7 @@ use crate::{
     },
     plan::{
         backend::OnGpu,
-        options::{Backend, Reduction, SvdOptions},
+        options::{Backend, SvdOptions},
         report::SvdReport,
         route::Route,
     },
@@ -92,7 +92,8 @@ where
     A: Source<GpuKernels<S>>,
 {
     let shape = a.shape();
-    let route = Route::on_gpu(shape, options.reduction);
+    let (route, by_model) = Route::on_gpu(shape, options.reduction, &Bounds::of(&context));
+    let reason = by_model.map_or(reason.clone(), |why| format!("{reason}; {why}").into());
     let one_stage = route.is_one_stage();
     let flops = || {
         let of_route = if one_stage { flops_by_one_stage::<S> } else { flops_by_band::<S> };
@@ -101,7 +102,8 @@ where
     };
     let watch = Watch::new(&listen, flops)?;
     let stage3_on_device = bisects(&context, shape.1, options.stage3);
-    let manner = Manner { waits, timed: options.time_kernels, stage3_on_device: Some(stage3_on_device), watch: watch.clone() };
+    let (timed_kernels, stage3) = (options.time_kernels, Some(stage3_on_device));
+    let manner = Manner { waits, timed: timed_kernels, stage3_on_device: stage3, one_stage, watch: watch.clone() };
     let kernels = GpuKernels::<S>::running(&context, &tuning, manner)?;
     watch.begin(Stage::ToBand)?;
     let stage3 = (!stage3_on_device).then_some(options.stage3);
@@ -126,10 +128,10 @@ where
 }
 
 impl GpuContext {
-    /// Bytes of device memory that the singular values of an m x n matrix of `T` need: matrix, reflectors and band. Of the two memory
-    /// orders, it is the one that needs more (lines are padded to multiples of four). Besides these, a call has at most one more copy of
-    /// the matrix, during the upload or in a [`GpuMatrix`](crate::GpuMatrix), and some MiB of parameters. Of the options, only storage,
-    /// reduction and tuning matter. Nothing is allocated.
+    /// Bytes of device memory that the singular values of an m x n matrix of `T` need: matrix, reflectors and band. Of the two
+    /// memory orders, it is the one that needs more (lines are padded to multiples of four). Besides these, a call has at most
+    /// one more copy of the matrix, during the upload or in a [`GpuMatrix`](crate::GpuMatrix), and some MiB of parameters. Of the
+    /// options, only storage, reduction and tuning matter. Nothing is allocated.
     ///
     /// ```
     /// use svdvals_gpu::{GpuContext, SvdOptions};
@@ -159,11 +161,10 @@ fn bytes_stored_as<T: Number, S: Number>(
     context.require::<T, S>()?;
     let tuning = options.tuning_for_adapter::<S>(context, m.min(n))?;
     let shape = (m.max(n), m.min(n));
-    let panels = match options.reduction {
-        Reduction::OneStage => {
-            panel_bytes::<S>(context, shape, &Shape::new::<S>(&Bounds::of(context), &tuning)?)?.into_iter().sum()
-        }
-        _ => 0u64,
+    let bounds = Bounds::of(context);
+    let panels: u64 = match Route::on_gpu(shape, options.reduction, &bounds).0.is_one_stage() {
+        true => panel_bytes::<S>(context, shape, &Shape::new::<S>(&bounds, &tuning)?)?.into_iter().sum(),
+        false => 0,
     };
     let required = |by_rows| Ok(required_bytes_of::<S>(context, shape, by_rows, &tuning)?.saturating_add(panels));
     match [false, true].map(required) {

@@ -11,7 +11,7 @@ use crate::{
         number::{HalfStorage, RealElement},
         watch::{CancelFlag, Listen, Progress, ProgressFn},
     },
-    plan::tuning_table::TuningTable,
+    plan::{route::Reduction, tuning_table::TuningTable},
     tile::tuning::Tuning,
 };
 
@@ -41,43 +41,6 @@ impl fmt::Display for Backend {
             Backend::Auto => "auto",
             Backend::Gpu => "gpu",
             Backend::Cpu => "cpu",
-        })
-    }
-}
-
-/// The way to bidiagonal form.
-///
-/// Two stages, through a band, need less memory traffic. One stage reads the trailing matrix twice for each column (LAPACK's `gebrd`), but has
-/// fewer dependent steps on a GPU, and its reflectors are cheaper to apply to vectors.
-///
-/// ```
-/// # #[cfg(feature = "faer")] {
-/// use svdvals_gpu::{Backend, First, Reduction, Route, SvdOptions, SvdValsGpu};
-/// let a = faer::Mat::from_fn(300, 300, |i, j| ((i * j) as f64).sin());
-/// let options = SvdOptions::default().backend(Backend::Cpu).reduction(Reduction::OneStage);
-/// assert_eq!(a.svdvals_gpu_report(&options)?.route, Route::OneStage(First::Nothing));
-/// # }
-/// # Ok::<(), svdvals_gpu::SvdError>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
-#[non_exhaustive]
-pub enum Reduction {
-    /// The route that [`Route`](crate::Route) documents for the shape, the type and the backend.
-    #[default]
-    Auto,
-    /// To a band, then by bulge chasing, for matrices of any size.
-    TwoStage,
-    /// Directly, in blocks of columns and rows whose updates of the trailing matrix are one product.
-    OneStage,
-}
-
-impl fmt::Display for Reduction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Reduction::Auto => "auto",
-            Reduction::TwoStage => "two_stage",
-            Reduction::OneStage => "one_stage",
         })
     }
 }

@@ -9,8 +9,9 @@
 //! | any other, 3 m >= 5 n | by R and a band | by R and a band |
 //! | any other | by a band | by a band |
 //!
-//! [`Reduction::TwoStage`] takes the last two rows for every matrix. [`Reduction::OneStage`] takes them with the one-stage reduction in place of
-//! the band.
+//! On a GPU with high-bandwidth memory, n from 512 to 1024 takes one stage in place of the band ([`prefers_one_stage`]).
+//! [`Reduction::TwoStage`] takes the last two rows for every matrix. [`Reduction::OneStage`] takes them with the one-stage
+//! reduction in place of the band.
 //!
 //! R is the Cholesky factor of A^H A if [`worth_cholesky`] holds and the matrix with normalised columns is well-conditioned. Otherwise it
 //! is that of a Householder QR.
@@ -20,7 +21,7 @@ use std::fmt;
 use crate::{
     algo::svdvals::qr_first,
     base::number::{Number, Scalar},
-    plan::options::Reduction,
+    cost::{prefers_one_stage, shape::Bounds},
     tile::tuning::Tuning,
 };
 
@@ -49,6 +50,44 @@ pub enum Route {
     Band(First),
     /// Directly to bidiagonal form in blocks of columns and rows, on all threads or on a GPU (LAPACK's `gebrd`).
     OneStage(First),
+}
+
+/// The way to bidiagonal form.
+///
+/// Two stages, through a band, need less memory traffic. One stage reads the trailing matrix twice for each column (LAPACK's
+/// `gebrd`), but has fewer dependent steps on a GPU, and its reflectors are cheaper to apply to vectors.
+///
+/// ```
+/// # #[cfg(feature = "faer")] {
+/// use svdvals_gpu::{Backend, First, Reduction, Route, SvdOptions, SvdValsGpu};
+/// let a = faer::Mat::from_fn(300, 300, |i, j| ((i * j) as f64).sin());
+/// let options = SvdOptions::default().backend(Backend::Cpu).reduction(Reduction::OneStage);
+/// assert_eq!(a.svdvals_gpu_report(&options)?.route, Route::OneStage(First::Nothing));
+/// # }
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Reduction {
+    /// The CPU takes two stages, or for a small matrix none of both ([`Route::Direct`]). A GPU with high-bandwidth memory takes
+    /// one stage for min(m, n) from 512 to 1024, where the [cost model](crate::cost) prefers it, and otherwise two.
+    #[default]
+    Auto,
+    /// To a band, then by bulge chasing, for matrices of any size.
+    TwoStage,
+    /// Directly, in blocks of columns and rows whose updates of the trailing matrix are one product.
+    OneStage,
+}
+
+impl fmt::Display for Reduction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Reduction::Auto => "auto",
+            Reduction::TwoStage => "two_stage",
+            Reduction::OneStage => "one_stage",
+        })
+    }
 }
 
 /// The first reduction of a tall matrix.
@@ -116,11 +155,15 @@ impl Route {
         }
     }
 
-    /// The route of an m x n matrix, m >= n, on a GPU.
-    pub(crate) fn on_gpu((m, n): (usize, usize), reduction: Reduction) -> Route {
+    /// The route of an m x n matrix, m >= n, on a GPU with these bounds, and why it has one stage if that was not asked for.
+    pub(crate) fn on_gpu((m, n): (usize, usize), reduction: Reduction, bounds: &Bounds<'_>) -> (Route, Option<&'static str>) {
+        let first = tall_qr(m, n);
         match reduction {
-            Reduction::Auto | Reduction::TwoStage => Route::Band(tall_qr(m, n)),
-            Reduction::OneStage => Route::OneStage(tall_qr(m, n)),
+            Reduction::Auto if prefers_one_stage(bounds, n) => {
+                (Route::OneStage(first), Some("one stage is faster here by the cost model"))
+            }
+            Reduction::Auto | Reduction::TwoStage => (Route::Band(first), None),
+            Reduction::OneStage => (Route::OneStage(first), None),
         }
     }
 
@@ -175,6 +218,7 @@ mod tests {
     use num_complex::Complex;
 
     use super::*;
+    use crate::cost::DeviceModel;
 
     fn on_cpu<S: Number>(m: usize, n: usize) -> Route {
         Route::on_cpu::<S>((m, n), Reduction::Auto, &Tuning::for_cpu::<S>(n))
@@ -205,9 +249,19 @@ mod tests {
             let tuning = Tuning::for_cpu::<f64>(20);
             for (shape, first) in [((1, 1), First::Nothing), ((300, 20), First::Qr), ((9000, 20), First::Cholesky)] {
                 assert_eq!(Route::on_cpu::<f64>(shape, reduction, &tuning), route(first));
-                assert_eq!(Route::on_gpu(shape, reduction), route(tall_qr(shape.0, shape.1)));
+                for device in [&DeviceModel::H100, &DeviceModel::RTX_4060] {
+                    let bounds = Bounds::of_model(device);
+                    assert_eq!(Route::on_gpu(shape, reduction, &bounds), (route(tall_qr(shape.0, shape.1)), None));
+                }
             }
         }
-        assert_eq!([(9, 9), (900, 20)].map(|shape| Route::on_gpu(shape, Reduction::Auto)), [band, qr]);
+        let [fast, slow] = [&DeviceModel::H100, &DeviceModel::RTX_4060].map(Bounds::of_model);
+        let auto = |shape, bounds| Route::on_gpu(shape, Reduction::Auto, bounds).0;
+        assert_eq!([(9, 9), (900, 20)].map(|shape| auto(shape, &slow)), [band, qr]);
+        // One stage where the model prefers it, but never on a software driver.
+        let software = Bounds { software: true, ..Bounds::of_model(&DeviceModel::H100) };
+        assert_eq!([511, 512, 1024, 1025].map(|n| auto((n, n), &fast).is_one_stage()), [false, true, true, false]);
+        assert_eq!([&slow, &software].map(|bounds| auto((1024, 1024), bounds)), [band; 2]);
+        assert!(Route::on_gpu((1024, 1024), Reduction::Auto, &fast).1.is_some_and(|reason| reason.contains("cost model")));
     }
 }

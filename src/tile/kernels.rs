@@ -86,16 +86,17 @@ pub trait OneStageKernels: StageKernels {
     /// [`SvdError::OutOfMemory`] or [`SvdError::TooLarge`] if there is no room for it.
     fn panels(&self, a: &Self::Dense, width: usize, keep: bool) -> Result<Self::Panels>;
 
-    /// Completes the product of the reflector before `line`, p <- tau (p - P z), and then computes x = A e - P R^T e, both in the rows of
-    /// the line's reflector. p is the last column of P, with z from [`multiply_line`](Self::multiply_line), and e is the unit vector of the
-    /// line.
+    /// Completes the product of the reflector before `line`, p <- tau (p - P z), and then computes x = A e - P R^T e, both in the
+    /// rows of the line's reflector. p is the last column of P, with z from [`multiply_line`](Self::multiply_line), and e is the
+    /// unit vector of the line.
     fn update_line(&self, a: &mut Self::Dense, panels: &mut Self::Panels, line: &Line) -> Result<()>;
 
-    /// Computes the reflector of x, whose v becomes the next column of P, and the products A^T conj(v), for the columns right of the line,
-    /// and z = P^T conj(v). The first becomes the next column of R. beta replaces the entry of A.
+    /// Computes the reflector of x, whose v becomes the next column of P, and the products A^T conj(v), for the columns right of
+    /// the line, and z = P^T conj(v). The first becomes the next column of R. beta replaces the entry of A.
     fn multiply_line(&self, a: &mut Self::Dense, panels: &mut Self::Panels, line: &Line) -> Result<()>;
 
-    /// Completes the last product of the panel as [`update_line`](Self::update_line) does, and then A <- A - P R^T in the trailing matrix.
+    /// Completes the last product of the panel as [`update_line`](Self::update_line) does, and then A <- A - P R^T in the
+    /// trailing matrix.
     fn update_trailing(&self, a: &mut Self::Dense, panels: &mut Self::Panels, trailing: &Trailing) -> Result<()>;
 }
 
@@ -180,8 +181,8 @@ pub trait TileKernels: OneStageKernels + Sync {
         c: &mut Self::Dense,
     ) -> Result<()>;
 
-    /// C <- H C for all columns of C, with the product H of the kept reflectors of these `rows` of A, at most the width of a panel. C has as
-    /// many rows as A has columns.
+    /// C <- H C for all columns of C, with the product H of the kept reflectors of these `rows` of A, at most the width of a
+    /// panel. C has as many rows as A has columns.
     ///
     /// # Errors
     /// [`SvdError::InvalidOption`] if the reflectors were not kept, or C has another number of rows.

@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-/// The elimination of one column of A, or of one row, which is a column of A^T. For a row, A stands for A^T below, and P and R are swapped.
+/// The elimination of one column of A, or of one row, which is a column of A^T. For a row, A stands for A^T below, and P and R
+/// are swapped.
 ///
-/// The reduction keeps the trailing matrix as A - P R^T. P and R have a column for each reflector of the panel, alternately a reflector of a
-/// column of A in P with its product in R, and a reflector of a row in R with its product in P.
+/// The reduction keeps the trailing matrix as A - P R^T. P and R have a column for each reflector of the panel, alternately a
+/// reflector of a column of A in P with its product in R, and a reflector of a row in R with its product in P.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     /// False: a column of A. True: a row of A, with swapped strides.
@@ -67,7 +68,8 @@ pub struct Trailing {
 }
 
 impl Trailing {
-    /// The line whose product [`update_line`](super::kernels::OneStageKernels::update_line) would complete in the rows of the update.
+    /// The line whose product [`update_line`](super::kernels::OneStageKernels::update_line) would complete in the rows of the
+    /// update.
     pub fn last_line(&self) -> Line {
         let &Trailing { first, size: (m, n), inner } = self;
         Line { transposed: false, line: first, first, rows: m, cols: n, done: inner }

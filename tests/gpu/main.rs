@@ -235,6 +235,7 @@ fn host<T: Elements>() -> Vec<Runs> {
         ("futures_give_the_same_values", waits::futures_give_the_same_values::<T>),
         ("progress_and_cancellation", waits::progress_and_cancellation::<T>),
         ("kernels_are_timed", accuracy::kernels_are_timed::<T>),
+        ("one_stage_progress", one_stage::progress::<T>),
     ]);
     [trials, on_the_device::<T>("resident", vec![("refusals", resident::refusals::<T>)])].concat()
 }

@@ -1,9 +1,14 @@
 //! The one-stage reduction: its kernels against the CPU's, whole calls, and the model's counts.
 
+use std::sync::{Arc, Mutex};
+
 use faer::Mat;
 use svdvals_gpu::{
-    Backend, GpuContext, HalfStorage, Number, RealElement, Reduction, Route, Stage3, SvdOptions, SvdValsGpu, Tuning,
+    Backend, GpuContext, HalfStorage, Number, RealElement, Reduction, Route, Stage, Stage3, SvdError, SvdOptions, SvdValsGpu,
+    Tuning,
+    cost::Kernel,
     internals::{CpuKernels, GpuKernels, Line, OneStageKernels, TileKernels, Trailing},
+    wgpu::Features,
 };
 
 use crate::{
@@ -11,6 +16,7 @@ use crate::{
     common::{Spectrum, complex_with_singular_values, eps, error, furthest, gaussian, rounded, row_major, with_singular_values},
     tile_fits, tuning,
     vectors::{check, matrix},
+    waits::stopped_in,
 };
 
 pub fn kernels<T: Elements>() -> Vec<(&'static str, Body)> {
@@ -29,11 +35,11 @@ fn on(context: &GpuContext) -> SvdOptions {
     SvdOptions::default().context(context.clone()).backend(Backend::Gpu).reduction(Reduction::OneStage)
 }
 
-/// Line by line, P, R and the matrix are the twin's: in a first panel and its update, and some lines of the next panel; in both memory
-/// orders, for rows that fill workgroups and tiles, and that do not.
+/// Line by line, P, R and the matrix are the twin's: in a first panel and its update, and some lines of the next panel; in both
+/// memory orders, for rows that fill workgroups and tiles, and that do not.
 ///
-/// Bound: 64 m eps times the norm of a column: each line has products of m numbers, and adds to the errors of the eleven lines before. In f16
-/// the matrix is rounded by the update, once in each of a few lines.
+/// Bound: 64 m eps times the norm of a column: each line has products of m numbers, and adds to the errors of the eleven lines
+/// before. In f16 the matrix is rounded by the update, once in each of a few lines.
 fn lines_follow_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
     let one = T::Real::from_double(1.0);
     for (m, n, width) in [(40, 40, 8), (150, 97, 8), (61, 50, 5), (300, 290, 16), (9, 8, 8)] {
@@ -92,8 +98,8 @@ fn lines_follow_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
     Ok(())
 }
 
-/// The values are those of two stages, in both memory orders, with stage 3 on the host and on the device; and Table 1 of the unified-kernels
-/// paper holds at n = 64.
+/// The values are those of two stages, in both memory orders, with stage 3 on the host and on the device; and Table 1 of the
+/// unified-kernels paper holds at n = 64.
 ///
 /// Bound: 4 max(m, n) eps times the largest value, as for two stages. In f16 each of the n / 8 updates rounds every entry.
 fn agrees_with_two_stages<T: Elements>(context: &GpuContext) -> Outcome {
@@ -137,8 +143,8 @@ fn agrees_with_two_stages<T: Elements>(context: &GpuContext) -> Outcome {
     Ok(())
 }
 
-/// 4 dispatches for each column, 2 for each panel, and no read-back but the bidiagonal's: the model's number, for square, tall and wide
-/// matrices.
+/// 4 dispatches for each column, 2 for each panel, and no read-back but the bidiagonal's: the model's number, for square, tall
+/// and wide matrices.
 fn counts_are_the_models<T: Elements>(context: &GpuContext) -> Outcome {
     let on = on(context).half_storage(HalfStorage::Half);
     for (m, n) in [(1, 1), (2, 2), (50, 40), (20, 90), (70, 70)] {
@@ -159,7 +165,8 @@ fn counts_are_the_models<T: Elements>(context: &GpuContext) -> Outcome {
     Ok(())
 }
 
-/// The three ratios of DESIGN 6 are at most 1, and the values are those of the same device without vectors: square, tall, wide, hard spectra.
+/// The three ratios of DESIGN 6 are at most 1, and the values are those of the same device without vectors: square, tall, wide,
+/// hard spectra.
 fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
     for (kind, m, n) in [
         ("random", 1, 1),
@@ -178,5 +185,30 @@ fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
     }
     let by_rows = matrix::<T>("random", 45, 60);
     check("by rows", by_rows.as_ref().transpose(), &on(context))?;
+    Ok(())
+}
+
+/// A call that is stopped in the reduction, or in the QR factorisation of a tall matrix before it, says so, and the next one works. Fractions
+/// never fall, and the last is 1. The kernels of the reduction are timed where the device has a clock.
+pub fn progress<T: Elements>(context: &GpuContext) -> Outcome {
+    let options = on(context).tuning(tuning(8, 64));
+    for (m, n, stage) in [(120, 120, Stage::BandToBidiag), (300, 60, Stage::ToBand)] {
+        let a = gaussian::<T>(m, n, 64);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let told = seen.clone();
+        let tell = options.clone().progress(move |p| told.lock().unwrap().push((p.stage, p.fraction, p.stage_fraction)));
+        let want = a.svdvals_gpu_with(&tell)?;
+        let seen = seen.lock().unwrap().clone();
+        check!(seen.is_sorted_by(|a, b| a.0 <= b.0 && a.1 <= b.1) && seen.last().is_some_and(|p| p.1 == 1.0), "{seen:?}");
+        let most = seen.iter().filter(|p| p.0 == Stage::BandToBidiag).map(|p| p.2).fold(0.0, f64::max);
+        check!(most > 0.99, "the reduction is told of up to {most}");
+        let error = a.svdvals_gpu_with(&stopped_in(stage, &options)).err();
+        check!(error == Some(SvdError::Cancelled { stage }), "{error:?}, not cancelled in {stage}");
+        let timed = a.svdvals_gpu_report(&options.clone().time_kernels(true))?;
+        check!(timed.values == want, "timing changes values");
+        let has_clock = context.device().features().contains(Features::TIMESTAMP_QUERY);
+        let kernels: Vec<Kernel> = timed.kernel_seconds.iter().map(|&(kernel, _)| kernel).collect();
+        check!(kernels.contains(&Kernel::MultiplyLine) == has_clock, "{kernels:?}");
+    }
     Ok(())
 }

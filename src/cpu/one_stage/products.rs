@@ -30,7 +30,7 @@ pub(super) fn products<S: Number>(
     let (rows, cols) = a.shape();
     let by_columns = a.row_stride() == 1;
     // Whole passes of lines, and of registers.
-    let cols_of_task = (TASK / rows.max(1)).next_multiple_of(16 * LINES);
+    let cols_of_task = (TASK / rows.max(1)).max(1).next_multiple_of(16 * LINES);
     let task = |first: usize, to: &mut [S::Scalar]| {
         let a = a.subcols(first, to.len());
         if by_columns { dots(a, v, to) } else { combination(a.transpose(), v, to) }

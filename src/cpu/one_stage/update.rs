@@ -1,4 +1,5 @@
-//! The products of `update_line`: the last column of a panel is completed, and a new one is computed from it, in one pass over the panel.
+//! The products of `update_line`: the last column of a panel is completed, and a new one is computed from it, in one pass over
+//! the panel.
 
 use std::ops::Range;
 
@@ -16,8 +17,8 @@ const ROWS: usize = 512;
 /// Entries that one thread reads in about the time that waking another takes.
 const SERIAL: usize = 1 << 17;
 
-/// In `rows` of `panel`, with the columns p_0, p_1, ..:  y <- tau (y - sum_c z_c p_c), x <- x - sum_c pivot_c p_c - y, where y is column
-/// `done` - 1, x is column `done`, and the sums are over the columns before y.
+/// In `rows` of `panel`, with the columns p_0, p_1, ..:  y <- tau (y - sum_c z_c p_c), x <- x - sum_c pivot_c p_c - y, where y is
+/// column `done` - 1, x is column `done`, and the sums are over the columns before y.
 pub(super) fn update<T: Scalar>(panel: &mut Panel<T>, rows: Range<usize>, done: usize, z: &[T], pivots: &[T], tau: Re<T>) {
     let ld = panel.ld;
     let (before, rest) = panel.entries.split_at_mut((done - 1) * ld);
@@ -81,8 +82,8 @@ impl<T: Scalar> Update<'_, T> {
     fn registers<S: Simd, const K: usize>(&mut self, lanes: Lanes<T, S>, i: usize) {
         let step = Lanes::<T, S>::N;
         let (y, x) = (self.y[i..][..K * step].as_mut_ptr(), self.x[i..][..K * step].as_mut_ptr());
-        // SAFETY: y and x have K registers from i on. Rows first + i to first + i + K N are within the task's rows, and so within each of
-        // the columns of `before`, one for each z (asserted in `with_simd`).
+        // SAFETY: y and x have K registers from i on. Rows first + i to first + i + K N are within the task's rows, and so within
+        // each of the columns of `before`, one for each z (asserted in `with_simd`).
         unsafe {
             let mut ys: [_; K] = std::array::from_fn(|k| lanes.load(y.add(k * step)));
             let mut xs: [_; K] = std::array::from_fn(|k| lanes.load(x.add(k * step)));

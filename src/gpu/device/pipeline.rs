@@ -279,8 +279,8 @@ impl GpuContext {
         //                         `Dense::keep_next`: the level is the next one to be kept
         //   gather_reflectors     `Dense::applied`: the level is the kept one, and fits the matrix, V and T
         //   unmqr on C            `Dense::applied`, and `GpuKernels::apply`: the last stacked row is a row of C
-        //   update_line, multiply_line, update_trailing   `Panels::check`: the line, and the rows and columns of an update, fit the matrix and
-        //                         the panels, which are allocated with their sizes
+        //   update_line, multiply_line, update_trailing   `Panels::check`: the line, and the rows and columns of an update, fit the
+        //                         matrix and the panels, which are allocated with their sizes
         //   larft                 `GpuKernels::apply_row_reflectors`: the rows are those of a panel of the matrix
         //   pack_band             `GpuKernels::pack_band`: n fits the matrix; the band is allocated there, with its layout's size
         //   unpack_band           `GpuKernels::unpacked`: the result is allocated there, with n columns of bandwidth + 1 entries

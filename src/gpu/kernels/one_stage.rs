@@ -18,7 +18,7 @@ use crate::{
         device::{
             context::GpuContext,
             parameters,
-            pipeline::{GATHER_REFLECTORS, LARFT, MULTIPLY_LINE, UNMQR, UPDATE_LINE, UPDATE_TRAILING},
+            pipeline::{GATHER_REFLECTORS, LARFT, MULTIPLY_LINE, UNMQR, UPDATE_LINE, UPDATE_TRAILING, Wanted},
             stream::{Stream, buffer},
         },
         kernels::{GpuKernels, SOFTWARE_ITERATIONS},
@@ -56,6 +56,15 @@ pub(crate) fn panel_bytes<S: Number>(context: &GpuContext, (m, n): (usize, usize
     Ok([fitting_bytes::<S::Scalar>(context, "the panels", panels)?, fitting_bytes::<Re<S>>(context, "the panels' sums", sums)?])
 }
 
+/// The pipelines of the reduction of a matrix in `count` buffers.
+pub(super) fn pipelines(shape: &Shape, count: usize) -> [Wanted; 3] {
+    [
+        (&UPDATE_LINE, shape.line_constants().into(), count),
+        (&MULTIPLY_LINE, shape.line_constants().into(), count),
+        (&UPDATE_TRAILING, shape.trailing_constants(), count),
+    ]
+}
+
 impl Panels {
     /// Checks that the rows and columns from `first` on, and `done` columns of P and R, fit the matrix and the panels.
     fn check<S>(&self, a: &Dense<S>, (m, n): (usize, usize), first: usize, done: usize) -> Result<()> {
@@ -75,7 +84,8 @@ impl Panels {
     }
 }
 
-/// The parameters of `larft`, `gather_reflectors` and `unmqr` for one block of all columns of `a` right of the diagonal of these rows.
+/// The parameters of `larft`, `gather_reflectors` and `unmqr` for one block of all columns of `a` right of the diagonal of these
+/// rows.
 fn level_of_rows<S>(a: &Dense<S>, rows: &Range<usize>) -> parameters::Level {
     let count = a.size.1 - rows.start - 1;
     let [rs, cs, lines, cols] = [a.strides.1, a.strides.0, a.lines, a.size.0].map(|x| x as u32);
