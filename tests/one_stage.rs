@@ -30,9 +30,7 @@ every_element!(ratios_of_hard_matrices, values_of_two_stages, powers_of_two);
 fn ratios_of_hard_matrices<T: Element>() {
     let (mut errors, mut worst) = (Vec::new(), [0.0f64; 3]);
     for kind in KINDS {
-        for (m, n) in
-            [(1, 1), (5, 1), (1, 5), (3, 2), (3, 3), (17, 17), (40, 29), (29, 40), (65, 64), (70, 33), (200, 21), (140, 150)]
-        {
+        for (m, n) in [(1, 1), (5, 1), (1, 5), (3, 2), (17, 17), (40, 29), (29, 40), (65, 64), (70, 33), (200, 21), (140, 150)] {
             match check(&format!("{} {kind} {m} x {n}", T::NAME), matrix::<T>(kind, m, n).as_ref(), &on_cpu()) {
                 Ok(ratios) => worst.iter_mut().zip(ratios).for_each(|(worst, ratio)| *worst = worst.max(ratio)),
                 Err(error) => errors.push(error),

@@ -70,7 +70,7 @@ pub enum Route {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Reduction {
-    /// The CPU takes two stages, or for a small matrix none of both ([`Route::Direct`]). A GPU with high-bandwidth memory takes
+    /// The CPU takes two stages, or reduces a small matrix directly ([`Route::Direct`]). A GPU with high-bandwidth memory takes
     /// one stage for min(m, n) from 512 to 1024, where the [cost model](crate::cost) prefers it, and otherwise two.
     #[default]
     Auto,

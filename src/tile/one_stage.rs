@@ -49,11 +49,6 @@ impl Line {
     pub fn trailing(&self) -> Range<usize> {
         self.line + 1..self.cols.max(self.line + 1)
     }
-
-    /// The index of the reflector among all those of the reduction.
-    pub fn reflector(&self) -> usize {
-        2 * self.line + usize::from(self.transposed)
-    }
 }
 
 /// The update of the trailing matrix after a panel: rows and columns from `first` on, A <- A - P R^T.
