@@ -3,7 +3,8 @@
 //! ```text
 //! cargo bench --bench vectors --features lapack-openblas                    square, tall, the leading vectors, and the share of each phase
 //! cargo bench --bench vectors --features lapack-openblas -- 512 64          square matrices no larger than 512, and no smaller than 64
-//! cargo bench --bench vectors --features lapack-openblas -- tall keep       some of: square, tall, keep, phases
+//! cargo bench --bench vectors --features lapack-openblas -- tall keep       some of: square, tall, keep, phases, stages
+//! cargo bench --bench vectors -- stages 2048 256                             one stage beside two (only on request)
 //! ```
 //!
 //! The programs take turns; a figure is the median of its turns. Errors are in units of max(m, n) eps: ||A - U S V^H|| / ||A||, ||I - U^H U|| and
@@ -17,7 +18,7 @@ use std::{env, hint::black_box};
 
 use faer::{Mat, MatRef};
 use num_traits::Float;
-use svdvals_gpu::{Backend, Element, Number, RealElement, SvdGpu, SvdOptions, SvdValsGpu};
+use svdvals_gpu::{Backend, Element, Number, RealElement, Reduction, SvdGpu, SvdOptions, SvdValsGpu};
 
 use turns::{random, take_turns};
 
@@ -48,6 +49,10 @@ fn main() {
     if wanted("keep") {
         keep::<f32>(&sizes);
         keep::<f64>(&sizes);
+    }
+    if names.iter().any(|name| *name == "stages") {
+        stages::<f32>(&sizes);
+        stages::<f64>(&sizes);
     }
     if wanted("phases") {
         phases::<f32>(&sizes);
@@ -127,6 +132,28 @@ fn keep<T: Element>(sizes: &[usize]) {
             },
         ]);
         println!("{n:>14} {:>12.6} {:>10.2} {:>10.2}", values.median, some.median / values.median, all.median / values.median);
+    }
+}
+
+/// One stage beside two, values alone and with vectors: the fastest of their turns.
+fn stages<T: Element>(sizes: &[usize]) {
+    println!("\n{}: seconds by two stages and by one, the least of some turns", T::NAME);
+    let names = ["two, values", "one, values", "one/two", "two, vectors", "one, vectors", "one/two", "turns"];
+    println!("{:>6}{}", "n", names.map(|name| format!(" {name:>13}")).concat());
+    for &n in sizes {
+        let a = random::<T>(n, n);
+        let (two, one) = (options().reduction(Reduction::TwoStage), options().reduction(Reduction::OneStage));
+        let values = |options: &SvdOptions| {
+            black_box(a.svdvals_gpu_with(options).expect("a finite matrix"));
+        };
+        let vectors = |options: &SvdOptions| {
+            black_box(a.svd_gpu_with(options).expect("a finite matrix"));
+        };
+        let turns = take_turns([&mut || values(&two), &mut || values(&one), &mut || vectors(&two), &mut || vectors(&one)]);
+        let [v2, v1, w2, w1] = turns.each_ref().map(|timing| timing.least);
+        let ratio = |x: f64, y: f64| format!(" {:>13.2}", x / y);
+        let seconds = |x: f64, y: f64| format!(" {x:>13.6} {y:>13.6}");
+        println!("{n:>6}{}{}{}{} {:>13}", seconds(v2, v1), ratio(v1, v2), seconds(w2, w1), ratio(w1, w2), turns[0].turns);
     }
 }
 

@@ -5,6 +5,7 @@
 //! cargo run --release --example cost -- 16384 f64           another order, another type (f16, f32, f64, c32, c64)
 //! cargo run --release --example cost -- 4096 f32 leaf=256   other hyperparameters (fields of `Tuning`)
 //! cargo run --release --example cost -- 4096 f32 measure    and what each kernel takes here, on the GPU, beside that
+//! cargo run --release --example cost -- 1024 f32 one        the one-stage reduction
 //! ```
 //!
 //! Prints what each kernel has to do, and the seconds that each limit of some devices implies. (Below n = 4096 stage 3 is the host's, and not
@@ -19,7 +20,7 @@ use faer::Mat;
 use num_complex::Complex;
 use shared::{TYPES, with_type};
 use svdvals_gpu::{
-    Backend, Element, GpuContext, HalfStorage, SvdOptions, SvdValsGpu, Tuning,
+    Backend, Element, GpuContext, HalfStorage, Reduction, Result as OfCrate, SvdOptions, SvdValsGpu, Tuning,
     cost::{Cost, DeviceModel},
 };
 
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Box<dyn Error>> {
     let (mut n, mut element, mut changes, mut measured) = (4096, "f32".to_owned(), Vec::new(), false);
+    let mut reduction = Reduction::TwoStage;
     for argument in std::env::args().skip(1) {
         if let Some((name, value)) = argument.split_once('=') {
             changes.push((name.to_owned(), value.parse::<usize>().map_err(|error| format!("{argument}: {error}"))?));
@@ -42,6 +44,8 @@ fn run() -> Result<(), Box<dyn Error>> {
             n = order;
         } else if argument == "measure" {
             measured = true;
+        } else if argument == "one" {
+            reduction = Reduction::OneStage;
         } else {
             element = argument;
         }
@@ -50,15 +54,15 @@ fn run() -> Result<(), Box<dyn Error>> {
         return Err(format!("{element}: types are {}", TYPES.join(", ")).into());
     };
     with_type!(element, T => {
-        model::<T>(n, &changes)?;
-        if measured { measure::<T>(n, &changes) } else { Ok(()) }
+        model::<T>(n, &changes, reduction)?;
+        if measured { measure::<T>(n, &changes, reduction) } else { Ok(()) }
     })
 }
 
 /// What the cost model says.
-fn model<T: Element>(n: usize, changes: &[(String, usize)]) -> Result<(), Box<dyn Error>> {
+fn model<T: Element>(n: usize, changes: &[(String, usize)], reduction: Reduction) -> Result<(), Box<dyn Error>> {
     let tuning = changed(Cost::tuning::<T>(n), changes)?;
-    println!("n = {n}, {}: {tuning}\n\n{}", T::NAME, Cost::new::<T>(n, n, &tuning)?);
+    println!("n = {n}, {}: {tuning}\n\n{}", T::NAME, cost::<T>(n, &tuning, reduction)?);
     for device in devices::<T>() {
         let own = changed(Cost::tuning_on::<T>(n, &device), changes)?;
         let other = if own == tuning { String::new() } else { format!(" with {own}") };
@@ -67,7 +71,7 @@ fn model<T: Element>(n: usize, changes: &[(String, usize)]) -> Result<(), Box<dy
             "{:<18} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
             "kernel", "arithmetic", "memory", "workgroup", "latency", "dispatch", "total"
         );
-        let kernels = Cost::new::<T>(n, n, &own)?.on(&device);
+        let kernels = cost::<T>(n, &own, reduction)?.on(&device);
         for k in kernels.iter().filter(|kernel| kernel.total > 0.0) {
             let [arithmetic, memory, workgroup, latency, overhead, total] =
                 [k.arithmetic, k.memory, k.workgroup_memory, k.latency, k.overhead, k.total].map(|seconds| 1e3 * seconds);
@@ -81,6 +85,14 @@ fn model<T: Element>(n: usize, changes: &[(String, usize)]) -> Result<(), Box<dy
     Ok(())
 }
 
+/// The model of a square matrix. Stage 3 is where a hardware GPU has it.
+fn cost<T: Element>(n: usize, tuning: &Tuning, reduction: Reduction) -> OfCrate<Cost> {
+    match reduction {
+        Reduction::OneStage => Cost::one_stage::<T>(n, n, tuning, n >= 4096),
+        _ => Cost::new::<T>(n, n, tuning),
+    }
+}
+
 /// Those that have the type.
 fn devices<T: Element>() -> impl Iterator<Item = DeviceModel> {
     let needs_f64 = matches!(T::NAME, "f64" | "c64");
@@ -88,11 +100,11 @@ fn devices<T: Element>() -> impl Iterator<Item = DeviceModel> {
 }
 
 /// What each kernel takes on this machine's GPU, and the models with the same hyperparameters beside it.
-fn measure<T: Element>(n: usize, changes: &[(String, usize)]) -> Result<(), Box<dyn Error>> {
+fn measure<T: Element>(n: usize, changes: &[(String, usize)], reduction: Reduction) -> Result<(), Box<dyn Error>> {
     let context = GpuContext::global()?;
     let tuning = changed(Tuning::for_adapter::<T>(&context, n), changes)?;
     let options = SvdOptions::default().backend(Backend::Gpu).context(context).half_storage(HalfStorage::Half);
-    let options = options.tuning(tuning).time_kernels(true);
+    let options = options.reduction(reduction).tuning(tuning).time_kernels(true);
     // Singular values of random entries; which ones makes no difference to the time.
     let a = Mat::from_fn(n, n, |i, j| {
         let [re, im] = [0, 1].map(|part| ((2 * (i + j * n) + part) as f64 * 0.618_033_988_749_895).fract() - 0.5);

@@ -44,12 +44,16 @@
 //! - In double precision to the triangular factor. If m >= 8 n, m >= 4096 and m n >= 65536, and the matrix with normalised columns is
 //!   well-conditioned, this is the Cholesky factor of A^H A. Otherwise it is the factor of a QR factorisation.
 //!
+//! [`Reduction::OneStage`] replaces stages 1 and 2 by a reduction of blocks of columns and rows straight to bidiagonal form
+//! (LAPACK's `gebrd`). It reads the trailing matrix twice for each column.
+//!
 //! On the CPU, the Cholesky factor also replaces the tall QR for larger n, under the same conditions and up to n = 1024.
 //!
-//! The stages follow Ringoot, Alomairy, Churavy and Edelman, *Performant Unified GPU Kernels for Portable Singular Value Computation Across
-//! Hardware and Precision* (2025), and Ringoot, Alomairy and Edelman, *Accelerating Bidiagonalization of Banded Matrices through
-//! Memory-Aware Bulge-Chasing on GPUs* (2025). The reduction tree of communication-avoiding QR (Demmel, Grigori, Hoemmen and Langou 2012)
-//! replaces the panel's chain of tiles.
+//! The stages follow Ringoot, Alomairy, Churavy and Edelman, *Performant Unified GPU Kernels for Portable Singular Value
+//! Computation Across Hardware and Precision* (2025), and Ringoot, Alomairy and Edelman, *Accelerating Bidiagonalization of
+//! Banded Matrices through Memory-Aware Bulge-Chasing on GPUs* (2025), the one-stage reduction *Efficient GPU-Centered Singular
+//! Value Decomposition Using the Divide-and-Conquer Method*. The reduction tree of communication-avoiding QR (Demmel, Grigori,
+//! Hoemmen and Langou 2012) replaces the panel's chain of tiles.
 //!
 //! # Triangles
 //!
@@ -204,7 +208,7 @@ pub use {
     plan::{
         options::{Backend, Signs, SvdOptions, Vectors},
         report::SvdReport,
-        route::{First, Route},
+        route::{First, Reduction, Route},
         tuning_table::{PartialTuning, TuningEntry, TuningTable},
     },
     tile::{
@@ -225,9 +229,9 @@ pub mod internals {
     #[cfg(feature = "gpu")]
     pub use crate::gpu::kernels::GpuKernels;
     pub use crate::{
-        algo::{band_to_bidiag::band_to_bidiag, reflectors::*, to_band::to_band},
+        algo::{band_to_bidiag::band_to_bidiag, one_stage::*, reflectors::*, to_band::to_band},
         base::blas::{Op, Side},
         cpu::kernels::CpuKernels,
-        tile::{band_layout::*, chase_schedule::*, kernels::*, panel_tree::*},
+        tile::{band_layout::*, chase_schedule::*, kernels::*, one_stage::*, panel_tree::*},
     };
 }

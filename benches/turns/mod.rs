@@ -43,6 +43,7 @@ pub fn random<T: Element>(m: usize, n: usize) -> Mat<T> {
 /// Seconds of a program.
 pub struct Timing {
     pub median: f64,
+    pub least: f64,
     pub turns: usize,
 }
 
@@ -69,7 +70,10 @@ pub fn take_turns<const P: usize>(mut programs: [&mut dyn FnMut(); P]) -> [Timin
             seconds.push(repeat(program, runs));
         }
     }
-    seconds.map(|seconds| Timing { turns: seconds.len(), median: median(seconds) })
+    seconds.map(|seconds| {
+        let least = seconds.iter().copied().fold(f64::INFINITY, f64::min);
+        Timing { turns: seconds.len(), least, median: median(seconds) }
+    })
 }
 
 /// Runs `program` until `time` is over, and returns the seconds of one run.

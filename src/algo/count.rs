@@ -3,13 +3,24 @@
 use std::cell::{Cell, RefCell};
 
 use crate::{
-    algo::{band_to_bidiag::band_to_bidiag, svdvals::stage_one},
+    algo::{
+        band_to_bidiag::band_to_bidiag,
+        one_stage::one_stage,
+        svdvals::{BIDIAGONAL, stage_one, tall_first},
+    },
     base::{
         error::Result,
         number::{Number, Scalar},
         watch::StageFlops,
     },
-    tile::{band_layout::BandLayout, chase_schedule::ReductionStep, kernels::StageKernels, panel_tree::Level, tuning::Tuning},
+    tile::{
+        band_layout::BandLayout,
+        chase_schedule::ReductionStep,
+        kernels::{OneStageKernels, StageKernels},
+        one_stage::{Line, Trailing},
+        panel_tree::Level,
+        tuning::Tuning,
+    },
 };
 
 /// A kernel call of the drivers.
@@ -20,6 +31,9 @@ pub(crate) enum Asked<'a> {
     /// Layout, and bandwidth.
     PackBand(BandLayout, usize),
     Chase(&'a ReductionStep, BandLayout),
+    UpdateLine(&'a Line),
+    MultiplyLine(&'a Line),
+    UpdateTrailing(&'a Trailing),
 }
 
 /// Kernels that record their calls. A dense matrix is represented by its shape, a band by its layout.
@@ -67,6 +81,41 @@ impl<F: FnMut(Asked<'_>) -> Result<()>> StageKernels for Counter<F> {
     }
 }
 
+impl<F: FnMut(Asked<'_>) -> Result<()>> OneStageKernels for Counter<F> {
+    type Panels = ();
+
+    fn panels(&self, _: &Self::Dense, _: usize, _: bool) -> Result<()> {
+        Ok(())
+    }
+
+    fn update_line(&self, _: &mut Self::Dense, (): &mut (), line: &Line) -> Result<()> {
+        self.note(Asked::UpdateLine(line))
+    }
+
+    fn multiply_line(&self, _: &mut Self::Dense, (): &mut (), line: &Line) -> Result<()> {
+        self.note(Asked::MultiplyLine(line))
+    }
+
+    fn update_trailing(&self, _: &mut Self::Dense, (): &mut (), trailing: &Trailing) -> Result<()> {
+        self.note(Asked::UpdateTrailing(trailing))
+    }
+}
+
+/// [`kernels_of_call`] for the one-stage reduction.
+pub(crate) fn kernels_of_one_stage(
+    (m, n): (usize, usize),
+    tuning: &Tuning,
+    rows_at_once: usize,
+    note: impl FnMut(Asked<'_>) -> Result<()>,
+) -> Result<()> {
+    let kernels = Counter { rows_at_once, note: RefCell::new(note) };
+    let mut a = (m, n);
+    let rows = tall_first(&kernels, &mut a, m, n, tuning)?;
+    one_stage(&kernels, &mut a, (rows, n), tuning, false)?;
+    kernels.pack_band(&a, n, BIDIAGONAL, BIDIAGONAL)?;
+    Ok(())
+}
+
 /// Runs stages 1 and 2 of an m x n matrix, m >= n, on kernels that pass their calls to `note`. Levels are split into pieces of at most
 /// `rows_at_once` stacked rows.
 pub(crate) fn kernels_of_call(
@@ -92,7 +141,7 @@ pub(crate) fn stage_1_flops<S: Number>((m, n): (usize, usize), tuning: &Tuning) 
         flops.set(flops.get().saturating_add(match asked {
             Asked::Geqrt(level) => level.geqrt_flops::<S>(),
             Asked::Unmqr(level, cols) => level.unmqr_flops::<S>(cols),
-            Asked::PackBand(..) | Asked::Chase(..) => 0,
+            _ => 0,
         }));
         Ok(())
     };
@@ -115,6 +164,24 @@ pub(crate) fn stage_3_flops(n: usize) -> u64 {
 /// Flops of all stages of an m x n matrix, m >= n, stored as `S`, if it is reduced to a band first.
 pub(crate) fn flops_by_band<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Result<StageFlops> {
     Ok([stage_1_flops::<S>((m, n), tuning)?, stage_2_flops::<S>(n, tuning.bandwidth(n), tuning), stage_3_flops(n), 0])
+}
+
+/// Flops of all stages of an m x n matrix, m >= n, stored as `S`, by the one-stage reduction.
+pub(crate) fn flops_by_one_stage<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Result<StageFlops> {
+    let (mut tall, mut reduction) = (0u64, 0u64);
+    kernels_of_one_stage((m, n), tuning, usize::MAX, |asked| {
+        let (sum, flops) = match asked {
+            Asked::Geqrt(level) => (&mut tall, level.geqrt_flops::<S>()),
+            Asked::Unmqr(level, cols) => (&mut tall, level.unmqr_flops::<S>(cols)),
+            Asked::UpdateLine(line) => (&mut reduction, line.update_flops::<S>()),
+            Asked::MultiplyLine(line) => (&mut reduction, line.multiply_flops::<S>()),
+            Asked::UpdateTrailing(trailing) => (&mut reduction, trailing.flops::<S>(trailing.shape().1)),
+            Asked::PackBand(..) | Asked::Chase(..) => (&mut reduction, 0),
+        };
+        *sum = sum.saturating_add(flops);
+        Ok(())
+    })?;
+    Ok([tall, reduction, stage_3_flops(n), 0])
 }
 
 /// Flops of all stages without a band: the QR factorisation of a tall matrix, then LAPACK's `gebd2`.

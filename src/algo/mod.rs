@@ -4,6 +4,7 @@ pub mod band_to_bidiag;
 pub(crate) mod bidiag;
 pub mod bidiagonal;
 pub(crate) mod count;
+pub mod one_stage;
 pub mod reflectors;
 pub(crate) mod svdvals;
 pub mod to_band;

@@ -6,6 +6,8 @@
 //! 2  band_to_bidiag   B = Q2 C P2^H
 //! 3  svdvals          singular values of C; divide by the scale
 //! ```
+//!
+//! Or `one_stage` in place of stages 1 and 2: A = Q C P1^H.
 
 use faer::{Mat, MatMut, MatRef, prelude::ReborrowMut};
 use num_traits::{Float, One};
@@ -19,6 +21,7 @@ use crate::{
         band_to_bidiag::band_to_bidiag,
         bidiag,
         bidiagonal::{Bidiagonal, Stage3},
+        one_stage::{apply_one_stage, one_stage},
         reflectors::{Phases, apply_stage_1, apply_stage_2, keep_stage_1},
         to_band::{to_band, triangular_factor},
     },
@@ -62,6 +65,8 @@ pub(crate) struct Driver<'a, K> {
     pub kernels: &'a K,
     pub tuning: &'a Tuning,
     pub watch: &'a Watch,
+    /// Whether the reduction to bidiagonal form has one stage.
+    pub one_stage: bool,
     /// The method of stage 3; None: on the backend, without a copy of the bidiagonal to the host.
     pub stage3: Option<Stage3>,
     /// Whether to measure the seconds of each stage.
@@ -94,6 +99,9 @@ impl<K: TileKernels> Driver<'_, K> {
 
         let mut dense = a.upload(self.kernels, scale)?;
         seconds.upload = self.lap(&mut clock).await?;
+        if self.one_stage {
+            return self.svd_in_one_stage(dense, (m, n), scale, wanted, seconds).await;
+        }
 
         let rows = tall_first(self.kernels, &mut dense, m, n, self.tuning)?;
         if wanted.is_some() {
@@ -118,6 +126,45 @@ impl<K: TileKernels> Driver<'_, K> {
             found.seconds.back_transformation = clock.restart();
         }
         found.seconds = StageSeconds { upload: seconds.upload, to_band: seconds.to_band, ..found.seconds };
+        Ok(found)
+    }
+
+    /// The rest of [`svd`](Self::svd), by the one-stage reduction of a matrix on the backend. Its seconds count as those of stage
+    /// 2.
+    async fn svd_in_one_stage(
+        &self,
+        mut dense: K::Dense,
+        (m, n): (usize, usize),
+        scale: Re<K::Storage>,
+        wanted: Option<Wanted<'_, Re<K::Storage>>>,
+        mut seconds: StageSeconds,
+    ) -> Result<Found<K::Storage>> {
+        let mut clock = Clock::new(self.timed);
+        let rows = tall_first(self.kernels, &mut dense, m, n, self.tuning)?;
+        if self.timed || self.watch.is_on() {
+            seconds.to_band = self.lap(&mut clock).await?;
+        }
+        self.watch.begin(Stage::BandToBidiag)?;
+        let mut panels = one_stage(self.kernels, &mut dense, (rows, n), self.tuning, wanted.is_some())?;
+        let band = self.kernels.pack_band(&dense, n, BIDIAGONAL, BIDIAGONAL)?;
+        let kept = wanted.is_some().then_some(dense);
+        if self.timed || self.watch.is_on() {
+            seconds.band_to_bidiag = self.lap(&mut clock).await?;
+        }
+        let mut found = self.svd_of_bidiagonal(&band, scale, wanted).await?;
+        drop(band);
+        if let (Some(right), Some(dense)) = (&mut found.right, kept) {
+            let mut clock = Clock::new(self.timed);
+            let mut x = self.kernels.upload(right.transpose(), Re::<K::Storage>::from_double(1.0))?;
+            *right = Mat::new();
+            apply_one_stage(self.kernels, &dense, &mut panels, n, self.tuning, &mut x)?;
+            drop((dense, panels));
+            *right = self.kernels.download_awaited(&x).await?;
+            found.seconds.back_transformation = clock.restart();
+        }
+        let StageSeconds { upload, to_band, band_to_bidiag, .. } = seconds;
+        let band_to_bidiag = band_to_bidiag + found.seconds.band_to_bidiag;
+        found.seconds = StageSeconds { upload, to_band, band_to_bidiag, ..found.seconds };
         Ok(found)
     }
 
@@ -151,7 +198,20 @@ impl<K: TileKernels> Driver<'_, K> {
         if self.timed || self.watch.is_on() {
             seconds.band_to_bidiag = self.lap(&mut clock).await?;
         }
+        let mut found = self.svd_of_bidiagonal(band, scale, wanted).await?;
+        found.seconds.band_to_bidiag += seconds.band_to_bidiag;
+        Ok(found)
+    }
 
+    /// Stage 3 of a bidiagonal in band storage, with D2 V_C. The seconds of its read-back count as those of stage 2.
+    async fn svd_of_bidiagonal(
+        &self,
+        band: &K::Banded,
+        scale: Re<K::Storage>,
+        wanted: Option<Wanted<'_, Re<K::Storage>>>,
+    ) -> Result<Found<K::Storage>> {
+        let mut clock = Clock::new(self.timed);
+        let mut seconds = StageSeconds::default();
         self.watch.begin(Stage::Svdvals)?;
         let read_back = match (self.stage3, wanted) {
             (None, None) => None,
@@ -192,6 +252,9 @@ impl<K: TileKernels> Driver<'_, K> {
     }
 }
 
+/// The bandwidth of a bidiagonal matrix.
+pub(crate) const BIDIAGONAL: usize = 1;
+
 /// Whether a QR factorisation first reduces the flops: for m >= 5/3 n (Chan 1982; LAPACK's `gesdd` uses 11/6).
 pub(crate) fn qr_first(m: usize, n: usize) -> bool {
     m > n && 3 * m as u128 >= 5 * n as u128
@@ -204,7 +267,7 @@ pub(crate) fn stage_one<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize
 }
 
 /// The QR factorisation of a tall matrix. Returns the rows that are left.
-fn tall_first<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<usize> {
+pub(crate) fn tall_first<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<usize> {
     if !qr_first(m, n) {
         return Ok(m);
     }

@@ -22,7 +22,8 @@ pub struct StageSeconds {
     /// Stage 1: dense to band, including the QR factorisation of a tall matrix.
     pub to_band: f64,
     /// Stage 2: band to bidiagonal, including the read-back of the bidiagonal. For a small matrix on the CPU, the direct reduction of the
-    /// dense matrix to bidiagonal form (see [`direct_up_to`](crate::CpuTuning::direct_up_to)).
+    /// dense matrix to bidiagonal form (see [`direct_up_to`](crate::CpuTuning::direct_up_to)). With
+    /// [`Reduction::OneStage`](crate::Reduction), that reduction.
     pub band_to_bidiag: f64,
     /// Stage 3: singular values of the bidiagonal.
     pub svdvals: f64,

@@ -24,7 +24,7 @@ pub enum Stage {
     /// Stage 1: dense to band, including the upload and the QR factorisation of a tall matrix.
     ToBand,
     /// Stage 2: band to bidiagonal. For a small matrix on the CPU, the direct reduction to bidiagonal form (see
-    /// [`direct_up_to`](crate::CpuTuning::direct_up_to)).
+    /// [`direct_up_to`](crate::CpuTuning::direct_up_to)). With [`Reduction::OneStage`](crate::Reduction), that reduction.
     BandToBidiag,
     /// Stage 3: the singular values of the bidiagonal.
     Svdvals,

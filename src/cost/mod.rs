@@ -17,10 +17,11 @@
 mod count;
 pub mod counts;
 pub(crate) mod device;
+pub(crate) mod one_stage;
 pub(crate) mod shape;
 pub(crate) mod work;
 
-use std::fmt;
+use std::{fmt, ops::RangeInclusive};
 
 pub use device::{DeviceModel, sweeps_at_once};
 pub use work::Kernel;
@@ -30,13 +31,26 @@ use crate::{
         error::{Result, SvdError},
         number::{Number, Re},
     },
-    cost::{count::dispatches_of_call, shape::Bounds, work::Work},
+    cost::{
+        count::{dispatches_of_call, dispatches_of_one_stage},
+        shape::Bounds,
+        work::Work,
+    },
     tile::tuning::{GpuTuning, Tuning},
 };
 
 /// Order from which, by the model, bisection on the device is faster than Newton's method on a host with a few cores. Below it, Newton's
 /// method takes at most ten milliseconds.
 pub(crate) const BISECTION_WORTHWHILE: usize = 4096;
+
+/// Orders for which, by the model, one stage is faster than two on all modelled devices with high-bandwidth memory. There a
+/// dispatch takes longer than its memory traffic, and the dispatches of one stage have the shorter dependency chains.
+pub(crate) const ONE_STAGE: RangeInclusive<usize> = 512..=1024;
+
+/// Whether [`Reduction::Auto`](crate::Reduction) takes one stage for a matrix of order `n` on a device with these bounds.
+pub(crate) fn prefers_one_stage(bounds: &Bounds<'_>, n: usize) -> bool {
+    bounds.fast_memory && !bounds.software && ONE_STAGE.contains(&n)
+}
 
 /// The dispatches of one call. See the [module](self).
 ///
@@ -150,6 +164,32 @@ impl Cost {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_stage3<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
+        Cost::counted::<S>((m, n), tuning, |shape| dispatches_of_call::<S>(shape, tuning, on_device))
+    }
+
+    /// [`with_stage3`](Self::with_stage3) of the [one-stage reduction](crate::Reduction::OneStage).
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::{Cost, Kernel};
+    /// let (n, tuning) = (512, Cost::tuning::<f32>(512));
+    /// let (one, two) = (Cost::one_stage::<f32>(n, n, &tuning, false)?, Cost::with_stage3::<f32>(n, n, &tuning, false)?);
+    /// assert_eq!(one.kernel(Kernel::MultiplyLine).dispatches, 2 * 512 - 1);
+    /// println!("{one}\n{two}");
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn one_stage<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
+        Cost::counted::<S>((m, n), tuning, |shape| dispatches_of_one_stage::<S>(shape, tuning, on_device))
+    }
+
+    /// The `dispatches` of a matrix with these sides, whose counts do not overflow.
+    fn counted<S: Number>(
+        (m, n): (usize, usize),
+        tuning: &Tuning,
+        dispatches: impl FnOnce((usize, usize)) -> Result<Vec<(Work, u64)>>,
+    ) -> Result<Cost> {
         tuning.check()?;
         let (m, n) = (m.max(n), m.min(n));
         // Far beyond any device. Below this limit no count overflows.
@@ -176,7 +216,7 @@ impl Cost {
         if m as u64 > 1 << 40 {
             return Err(SvdError::invalid("matrix", format!("{m} x {n}: more than 2^40 rows or columns")));
         }
-        let work = dispatches_of_call::<S>((m, n), tuning, on_device)?;
+        let work = dispatches((m, n))?;
         Ok(Cost { work, double: size_of::<Re<S>>() == size_of::<f64>() })
     }
 

@@ -37,6 +37,59 @@ fn dispatches_are_linear() {
     assert!(stage_1(&whole) <= 2 * stage_1(&half) + 2 * 2 * 16384 / 32, "{half}\n{whole}");
 }
 
+/// One stage at n = 1024 with panels of 32: two dispatches for each of the 2 n - 1 reflectors, and two for each of the 31 updates
+/// of the trailing matrix. `multiply_line` reads 2/3 n^3 entries of the matrix, with 4/3 n^3 flops, and so many flops again are
+/// in `update_trailing`: up to terms of order 64 n^2, a third of the panels' width each way.
+#[test]
+fn one_stage_has_closed_formulas() {
+    let n = 1024;
+    let cost = Cost::one_stage::<f32>(n, n, &Cost::tuning::<f32>(n), false).unwrap();
+    let count = |kernel| cost.kernel(kernel).dispatches;
+    assert_eq!((count(Kernel::UpdateLine), count(Kernel::MultiplyLine), count(Kernel::UpdateTrailing)), (2047 + 31, 2047, 31));
+    assert_eq!(cost.dispatches(), 2 * 2047 + 2 * 31 + 2);
+    let n = 8192;
+    let cost = Cost::one_stage::<f32>(n, n, &Cost::tuning::<f32>(n), false).unwrap();
+    let cube = (n as f64).powi(3);
+    let near = |found: u64, want: f64| (0.98..1.02).contains(&(found as f64 / want));
+    let [multiply, trailing] = [Kernel::MultiplyLine, Kernel::UpdateTrailing].map(|kernel| cost.kernel(kernel));
+    assert!(near(multiply.flops, 4.0 / 3.0 * cube) && near(trailing.flops, 4.0 / 3.0 * cube), "{cost}");
+    assert!(near(multiply.bytes, 4.0 * 2.0 / 3.0 * cube), "{cost}");
+    // A tall matrix is reduced to its triangular factor first.
+    let tall = Cost::one_stage::<f32>(4000, 100, &Cost::tuning::<f32>(100), true).unwrap();
+    assert!(tall.kernel(Kernel::Geqrt).dispatches > 0 && tall.kernel(Kernel::Bisect).dispatches == 1, "{tall}");
+    assert_eq!(tall.kernel(Kernel::MultiplyLine).dispatches, 199);
+    assert_eq!(Cost::one_stage::<f64>(0, 5, &Cost::tuning::<f64>(1), false).unwrap().dispatches(), 0);
+}
+
+/// `ONE_STAGE` is the model's: within it, one stage takes at most 0.96 of the time of two on every device with high-bandwidth
+/// memory and for every type. Far beyond, it takes longer on every device. With slow memory it takes longer at the upper end, in
+/// f32. (A different overhead of a dispatch would move the limits: at n = 1024 one stage has 1.3 times as many dispatches.)
+#[test]
+fn one_stage_is_the_models_choice() {
+    fn of_type<S: Number>() {
+        for device in DeviceModel::ALL.into_iter().filter(|device| size_of::<Re<S>>() == 4 || device.f64_flops > 0.0) {
+            let ratio = |n| {
+                let tuning = Cost::tuning_on::<S>(n, &device);
+                let of = |cost: Result<Cost>| cost.unwrap().on(&device).iter().map(|kernel| kernel.total).sum::<f64>();
+                let on_device = n >= BISECTION_WORTHWHILE;
+                of(Cost::one_stage::<S>(n, n, &tuning, on_device)) / of(Cost::with_stage3::<S>(n, n, &tuning, on_device))
+            };
+            let (name, within) = (device.name, prefers_one_stage(&Bounds::of_model(&device), *ONE_STAGE.start()));
+            assert_eq!(within, device.bandwidth > 1.2e12, "{name}");
+            for n in [*ONE_STAGE.start(), 768, *ONE_STAGE.end()].into_iter().filter(|_| within) {
+                assert!(ratio(n) <= 0.96, "{name}, {}, n = {n}: {}", S::NAME, ratio(n));
+            }
+            assert!(ratio(8192) > 1.2, "{name}, {}: {}", S::NAME, ratio(8192));
+            assert!(within || S::NAME != "f32" || ratio(*ONE_STAGE.end()) > 1.2, "{name}");
+        }
+    }
+    of_type::<f16>();
+    of_type::<f32>();
+    of_type::<f64>();
+    of_type::<Complex<f32>>();
+    of_type::<Complex<f64>>();
+}
+
 /// With m cycles of a sweep in a dispatch, stage 2 has (1 + 2 / m) n dispatches, up to about n / b: sweeps start m + 2 cycles apart.
 #[test]
 fn cycles_per_dispatch() {

@@ -23,7 +23,13 @@ pub enum Kernel {
     Geqrt,
     /// Stage 1: application of a panel's reflectors to the trailing matrix.
     Unmqr,
-    /// Between stages 1 and 2: dense to band storage.
+    /// One stage: a product of the last reflector, and the column or row that is eliminated next.
+    UpdateLine,
+    /// One stage: its reflector, and the reflector's products with the matrix and the panel.
+    MultiplyLine,
+    /// One stage: the update of the trailing matrix by a panel.
+    UpdateTrailing,
+    /// Between stages 1 and 2, or after one stage: dense to band storage.
     PackBand,
     /// Stage 2: a time step of bulge chasing.
     Chase,
@@ -47,22 +53,28 @@ pub enum Kernel {
     Scale,
     /// [`GpuBand`](crate::GpuBand): the buffer of [`UnpackBand`](Self::UnpackBand) to band storage.
     RepackBand,
-    /// Kept reflectors of stage 1: gathered into the workspace of `unmqr`.
+    /// Kept reflectors of the one-stage reduction: the triangular factor of a block of them.
+    Larft,
+    /// Kept reflectors of stage 1 or of one stage: gathered into the workspace of `unmqr`.
     GatherReflectors,
     /// Kept reflectors of stage 2: applied to a matrix.
     ApplyChase,
 }
 
 impl Kernel {
-    /// The kernels of a call, in order. With stage 3 on the device, the last two replace `unpack_band`.
+    /// The kernels of a call, in order. With stage 3 on the device, the last two replace `unpack_band`. One stage has its three
+    /// kernels in place of `chase`, and no `geqrt` and `unmqr` unless the matrix is tall.
     ///
     /// ```
     /// use svdvals_gpu::cost::Kernel;
     /// assert_eq!(Kernel::ALL[0].to_string(), "geqrt");
     /// ```
-    pub const ALL: [Kernel; 7] = [
+    pub const ALL: [Kernel; 10] = [
         Kernel::Geqrt,
         Kernel::Unmqr,
+        Kernel::UpdateLine,
+        Kernel::MultiplyLine,
+        Kernel::UpdateTrailing,
         Kernel::PackBand,
         Kernel::Chase,
         Kernel::UnpackBand,
@@ -76,6 +88,9 @@ impl fmt::Display for Kernel {
         f.pad(match self {
             Kernel::Geqrt => "geqrt",
             Kernel::Unmqr => "unmqr",
+            Kernel::UpdateLine => "update_line",
+            Kernel::MultiplyLine => "multiply_line",
+            Kernel::UpdateTrailing => "update_trailing",
             Kernel::PackBand => "pack_band",
             Kernel::Chase => "chase",
             Kernel::UnpackBand => "unpack_band",
@@ -88,6 +103,7 @@ impl fmt::Display for Kernel {
             Kernel::Largest => "largest",
             Kernel::Scale => "scale",
             Kernel::RepackBand => "repack_band",
+            Kernel::Larft => "larft",
             Kernel::GatherReflectors => "gather_reflectors",
             Kernel::ApplyChase => "apply_chase",
         })
@@ -159,8 +175,8 @@ pub(crate) fn steps_of_dispatches<R: RealElement>(
 
 /// Dependent operations in a compensated addition, and in the computation of a reflector from its sums (including a square root and four
 /// divisions, which count as ten each).
-const COMPENSATED: u64 = 6;
-const REFLECTOR: u64 = 100;
+pub(super) const COMPENSATED: u64 = 6;
+pub(super) const REFLECTOR: u64 = 100;
 /// Dependent operations in a round of a subgroup reduction: a shuffle, and a compensated addition.
 const ROUND: u64 = 26;
 /// Minimum threads of a subgroup on the modelled devices.
@@ -172,7 +188,7 @@ const STURM_ROW: u64 = 14;
 const FLOPS_OF_STURM_ROW: u64 = 8;
 
 /// Bytes of a number of the arithmetic type.
-fn scalar_bytes<S: Number>() -> u64 {
+pub(super) fn scalar_bytes<S: Number>() -> u64 {
     size_of::<S::Scalar>() as u64
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     marker::PhantomData,
+    ops::Range,
     sync::{Mutex, PoisonError},
 };
 
@@ -58,6 +59,11 @@ impl<S: Number> CpuKernels<S> {
         Self::watched(tuning, Watch::default())
     }
 
+    /// Reports `flops` more.
+    pub(crate) fn did(&self, flops: u64) -> Result<()> {
+        self.watch.did(flops)
+    }
+
     /// [`new`](Self::new), reporting progress to `watch`.
     pub(crate) fn watched(tuning: &Tuning, watch: Watch) -> Result<Self> {
         tuning.check()?;
@@ -69,7 +75,7 @@ impl<S: Number> CpuKernels<S> {
 const COLUMNS: usize = 128;
 
 /// The operands of a stage 1 kernel: a sweep's view of the matrix, the factors of two levels, and the workspace pool.
-type Parts<'a, S> = (MatMut<'a, S>, &'a mut [Factors<<S as Number>::Scalar>; 2], &'a Pool<<S as Number>::Scalar>);
+pub(crate) type Parts<'a, S> = (MatMut<'a, S>, &'a mut [Factors<<S as Number>::Scalar>; 2], &'a Pool<<S as Number>::Scalar>);
 
 /// Workspace buffers, which tasks borrow and return.
 pub(crate) type Pool<T> = Mutex<Vec<Aligned<T>>>;
@@ -147,7 +153,7 @@ impl<S: Number> CpuKernels<S> {
 
 impl<S: Number> Dense<S> {
     /// The matrix (QR sweep), or its transpose (LQ sweep).
-    fn view(&self, transposed: bool) -> MatRef<'_, S> {
+    pub(crate) fn view(&self, transposed: bool) -> MatRef<'_, S> {
         let (rows, cols) = self.shape;
         let view = if self.strides.0 == 1 {
             MatRef::from_column_major_slice_with_stride(&self.entries, rows, cols, self.strides.1)
@@ -158,7 +164,7 @@ impl<S: Number> Dense<S> {
     }
 
     /// A mutable [`view`](Self::view), with the factors and the workspace pool.
-    fn parts(&mut self, transposed: bool) -> Parts<'_, S> {
+    pub(crate) fn parts(&mut self, transposed: bool) -> Parts<'_, S> {
         let (rows, cols) = self.shape;
         let view = if self.strides.0 == 1 {
             MatMut::from_column_major_slice_with_stride_mut(&mut self.entries, rows, cols, self.strides.1)
@@ -394,6 +400,14 @@ impl<S: Number> TileKernels for CpuKernels<S> {
         let cols = view.ncols() as u64;
         kept.apply(view, side, op)?;
         self.watch.did(step.flops::<S>(step.all_cycles()).saturating_mul(cols) / (2 * (step.bandwidth + step.tile_width)) as u64)
+    }
+
+    fn apply_row_reflectors(&self, _: &Dense<S>, panels: &mut Self::Panels, rows: Range<usize>, c: &mut Dense<S>) -> Result<()> {
+        let (view, ..) = c.parts(false);
+        let done = 4 * (rows.len() * view.nrows()) as u64 * view.ncols() as u64;
+        let view = S::as_scalars(view).ok_or_else(|| SvdError::invalid("half_storage", "vectors need HalfStorage::Single"))?;
+        panels.apply(rows, view)?;
+        self.watch.did(done)
     }
 
     async fn finish(&self) -> Result<()> {

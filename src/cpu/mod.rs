@@ -6,6 +6,7 @@
 //! | `larfg.rs` | Householder reflectors |
 //! | `qr/` | stage 1: `geqrt` and `unmqr`, the twins of the shaders of these names |
 //! | `chase/` | stage 2: bulge chasing, the twin of `chase.wgsl` |
+//! | `one_stage/` | the one-stage reduction; its three kernels are twins of shaders |
 //! | `tall/` | the triangular factor, or A^H A, of a tall matrix in one pass over its rows |
 //! | `small/` | small matrices: direct reduction to bidiagonal form |
 //! | `triangular/` | triangular multiply and solve; `trmm` and `trsm` are twins of shaders |
@@ -15,6 +16,7 @@
 pub(crate) mod chase;
 pub mod kernels;
 pub(crate) mod larfg;
+pub mod one_stage;
 pub(crate) mod qr;
 pub(crate) mod simd;
 pub(crate) mod small;

@@ -36,10 +36,10 @@ pub(crate) type Ready = (Pipeline, BindGroup);
 
 /// A pipeline with its bind group, created on first use.
 #[derive(Default)]
-struct Bound(OnceLock<Ready>);
+pub(crate) struct Bound(OnceLock<Ready>);
 
 impl Bound {
-    fn get(&self, make: impl FnOnce() -> Result<Ready>) -> Result<&Ready> {
+    pub(crate) fn get(&self, make: impl FnOnce() -> Result<Ready>) -> Result<&Ready> {
         if let Some(made) = self.0.get() {
             return Ok(made);
         }

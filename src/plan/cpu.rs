@@ -6,7 +6,7 @@ use pollster::block_on;
 use crate::{
     algo::{
         bidiagonal::Bidiagonal,
-        count::{flops_by_band, flops_directly, vectors_flops},
+        count::{flops_by_band, flops_by_one_stage, flops_directly, vectors_flops},
         svdvals::{Driver, Source, Wanted, right_of_bidiagonal, stage_three, unscaled},
     },
     base::{
@@ -86,7 +86,7 @@ where
     let a = call.upright();
     let tuning = call.options.tuning_for_cpu::<S>(a.ncols())?;
     tuning.check()?;
-    let route = Route::on_cpu::<S>(a.shape(), &tuning);
+    let route = Route::on_cpu::<S>(a.shape(), call.options.reduction, &tuning);
     let compute = || {
         let (scale, of_scale) = match scale {
             Some(scale) => (scale, 0.0),
@@ -94,7 +94,7 @@ where
             None => call.scale::<S>()?,
         };
         let found = match route {
-            Route::Band(first) => by_band::<T, S>(call, a, scale, first, &tuning, wanted)?,
+            Route::Band(_) | Route::OneStage(_) => blocked::<T, S>(call, a, scale, route, &tuning, wanted)?,
             Route::Direct(first) => directly(call, a, scale, first, wanted)?,
             Route::Norm => of_column(call, a, scale, wanted)?,
         };
@@ -121,7 +121,7 @@ where
         kernel_seconds: Vec::new(),
         shape: a.shape(),
         stage3_on_device: false,
-        cost: Cost::with_stage3::<S>,
+        cost: if route.is_one_stage() { Cost::one_stage::<S> } else { Cost::with_stage3::<S> },
     })
 }
 
@@ -144,12 +144,12 @@ fn with_vectors<S: Number>(flops: StageFlops, (m, n): (usize, usize), wanted: bo
     [to_band, band_to_bidiag, svdvals, if wanted { vectors_flops::<S>((m, n), n) } else { 0 }]
 }
 
-/// Stages 1 to 3, of the Cholesky factor if there is one, else of the matrix.
-fn by_band<T, S>(
+/// Stages 1 to 3, or the one-stage reduction and stage 3, of the Cholesky factor if there is one, else of the matrix.
+fn blocked<T, S>(
     call: &Call<'_, T>,
     a: MatRef<'_, T>,
     scale: Re<T>,
-    first: First,
+    route: Route,
     tuning: &Tuning,
     wanted: Option<Wanted<'_, T::Real>>,
 ) -> Result<Found<T>>
@@ -157,15 +157,20 @@ where
     T: Number,
     S: Number<Real = T::Real, Scalar = T::Scalar>,
 {
-    let flops = || Ok(with_vectors::<S>(flops_by_band::<S>(a.shape(), tuning)?, a.shape(), wanted.is_some()));
+    let one_stage = route.is_one_stage();
+    let flops = || {
+        let flops = if one_stage { flops_by_one_stage::<S>(a.shape(), tuning)? } else { flops_by_band::<S>(a.shape(), tuning)? };
+        Ok(with_vectors::<S>(flops, a.shape(), wanted.is_some()))
+    };
     let watch = Watch::new(&call.listen, flops)?;
     let kernels = CpuKernels::<S>::watched(tuning, watch.clone())?;
     watch.begin(Stage::ToBand)?;
     let (kernels, stage3, timed) = (&kernels, Some(call.options.stage3), call.timed);
-    let driver = Driver { kernels, tuning, watch: &watch, stage3, timed };
+    let driver = Driver { kernels, tuning, watch: &watch, one_stage, stage3, timed };
 
     let clock = Clock::new(call.timed);
-    let factor = if first == First::Cholesky { cholesky_qr(a, &watch)? } else { None };
+    let cholesky = matches!(route, Route::Band(First::Cholesky) | Route::OneStage(First::Cholesky));
+    let factor = if cholesky { cholesky_qr(a, &watch)? } else { None };
     let factoring = clock.seconds();
     let (mut found, first) = match factor {
         Some(SortedFactor { r, scale, order }) => {
@@ -176,7 +181,8 @@ where
         None => (block_on(driver.svd(&a, scale, wanted))?, tall_qr(a.nrows(), a.ncols())),
     };
     found.seconds.to_band += factoring;
-    Ok(Found::new(found.values, found.right, found.seconds, watch, Route::Band(first)))
+    let route = if one_stage { Route::OneStage(first) } else { Route::Band(first) };
+    Ok(Found::new(found.values, found.right, found.seconds, watch, route))
 }
 
 /// The right vectors of A from those of A with its columns in `order`.

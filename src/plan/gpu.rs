@@ -7,7 +7,7 @@ use faer::Mat;
 use crate::{
     algo::{
         bidiagonal::Stage3,
-        count::{flops_by_band, vectors_flops},
+        count::{flops_by_band, flops_by_one_stage, vectors_flops},
         svdvals::{Driver, Found, Source, Wanted},
     },
     base::{
@@ -15,13 +15,16 @@ use crate::{
         number::{Number, Re, in_storage},
         watch::{Listen, Stage, Watch},
     },
-    cost::{BISECTION_WORTHWHILE, Cost},
+    cost::{
+        BISECTION_WORTHWHILE, Cost,
+        shape::{Bounds, Shape},
+    },
     gpu::{
         device::{
             context::{GpuContext, Waits},
             stream::Manner,
         },
-        kernels::GpuKernels,
+        kernels::{GpuKernels, one_stage::panel_bytes},
         storage::required_bytes_of,
     },
     plan::{
@@ -89,24 +92,29 @@ where
     A: Source<GpuKernels<S>>,
 {
     let shape = a.shape();
+    let (route, by_model) = Route::on_gpu(shape, options.reduction, &Bounds::of(&context));
+    let reason = by_model.map_or(reason.clone(), |why| format!("{reason}; {why}").into());
+    let one_stage = route.is_one_stage();
     let flops = || {
-        let [to_band, band_to_bidiag, svdvals, _] = flops_by_band::<S>(shape, &tuning)?;
+        let of_route = if one_stage { flops_by_one_stage::<S> } else { flops_by_band::<S> };
+        let [to_band, band_to_bidiag, svdvals, _] = of_route(shape, &tuning)?;
         Ok([to_band, band_to_bidiag, svdvals, if wanted.is_some() { vectors_flops::<S>(shape, shape.1) } else { 0 }])
     };
     let watch = Watch::new(&listen, flops)?;
     let stage3_on_device = bisects(&context, shape.1, options.stage3);
-    let manner = Manner { waits, timed: options.time_kernels, stage3_on_device: Some(stage3_on_device), watch: watch.clone() };
+    let (timed_kernels, stage3) = (options.time_kernels, Some(stage3_on_device));
+    let manner = Manner { waits, timed: timed_kernels, stage3_on_device: stage3, one_stage, watch: watch.clone() };
     let kernels = GpuKernels::<S>::running(&context, &tuning, manner)?;
     watch.begin(Stage::ToBand)?;
     let stage3 = (!stage3_on_device).then_some(options.stage3);
-    let driver = Driver { kernels: &kernels, tuning: &tuning, watch: &watch, stage3, timed };
+    let driver = Driver { kernels: &kernels, tuning: &tuning, watch: &watch, one_stage, stage3, timed };
     let Found { values, right, seconds } = driver.svd(&a, scale, wanted).await?;
     let (counts, kernel_seconds) = (kernels.counts(), kernels.kernel_seconds());
     Ok(SvdReport {
         values: OnDevice { values, right, watch },
         backend: Backend::Gpu,
         reason,
-        route: Route::on_gpu(shape),
+        route,
         adapter: Some(context.adapter_name().to_owned()),
         storage: S::NAME,
         tuning,
@@ -115,15 +123,15 @@ where
         kernel_seconds,
         shape,
         stage3_on_device,
-        cost: Cost::with_stage3::<S>,
+        cost: if one_stage { Cost::one_stage::<S> } else { Cost::with_stage3::<S> },
     })
 }
 
 impl GpuContext {
-    /// Bytes of device memory that the singular values of an m x n matrix of `T` need: matrix, reflectors and band. Of the two memory
-    /// orders, it is the one that needs more (lines are padded to multiples of four). Besides these, a call has at most one more copy of
-    /// the matrix, during the upload or in a [`GpuMatrix`](crate::GpuMatrix), and some MiB of parameters. Of the options, only storage and
-    /// tuning matter. Nothing is allocated.
+    /// Bytes of device memory that the singular values of an m x n matrix of `T` need: matrix, reflectors and band. Of the two
+    /// memory orders, it is the one that needs more (lines are padded to multiples of four). Besides these, a call has at most
+    /// one more copy of the matrix, during the upload or in a [`GpuMatrix`](crate::GpuMatrix), and some MiB of parameters. Of the
+    /// options, only storage, reduction and tuning matter. Nothing is allocated.
     ///
     /// ```
     /// use svdvals_gpu::{GpuContext, SvdOptions};
@@ -152,7 +160,14 @@ fn bytes_stored_as<T: Number, S: Number>(
 ) -> Result<u64> {
     context.require::<T, S>()?;
     let tuning = options.tuning_for_adapter::<S>(context, m.min(n))?;
-    match [false, true].map(|by_rows| required_bytes_of::<S>(context, (m.max(n), m.min(n)), by_rows, &tuning)) {
+    let shape = (m.max(n), m.min(n));
+    let bounds = Bounds::of(context);
+    let panels: u64 = match Route::on_gpu(shape, options.reduction, &bounds).0.is_one_stage() {
+        true => panel_bytes::<S>(context, shape, &Shape::new::<S>(&bounds, &tuning)?)?.into_iter().sum(),
+        false => 0,
+    };
+    let required = |by_rows| Ok(required_bytes_of::<S>(context, shape, by_rows, &tuning)?.saturating_add(panels));
+    match [false, true].map(required) {
         [Ok(by_columns), Ok(by_rows)] => Ok(by_columns.max(by_rows)),
         // It fits in one of the two orders only.
         [Ok(bytes), Err(_)] | [Err(_), Ok(bytes)] => Ok(bytes),

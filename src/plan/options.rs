@@ -11,7 +11,7 @@ use crate::{
         number::{HalfStorage, RealElement},
         watch::{CancelFlag, Listen, Progress, ProgressFn},
     },
-    plan::tuning_table::TuningTable,
+    plan::{route::Reduction, tuning_table::TuningTable},
     tile::tuning::Tuning,
 };
 
@@ -133,6 +133,8 @@ pub struct SvdOptions {
     pub tuning_table: Option<TuningTable>,
     /// The storage type of half-precision matrices.
     pub half_storage: HalfStorage,
+    /// The way to bidiagonal form.
+    pub reduction: Reduction,
     /// The method of stage 3, which finds the singular values of the bidiagonal.
     pub stage3: Stage3,
     /// The singular vectors that [`svd_gpu`](crate::SvdGpu) computes. This option and the next three do not apply to
@@ -197,6 +199,17 @@ impl SvdOptions {
     /// ```
     pub fn half_storage(mut self, half_storage: HalfStorage) -> Self {
         self.half_storage = half_storage;
+        self
+    }
+
+    /// Chooses the way to bidiagonal form.
+    ///
+    /// ```
+    /// use svdvals_gpu::{Reduction, SvdOptions};
+    /// assert_eq!(SvdOptions::default().reduction(Reduction::TwoStage).reduction, Reduction::TwoStage);
+    /// ```
+    pub fn reduction(mut self, reduction: Reduction) -> Self {
+        self.reduction = reduction;
         self
     }
 

@@ -9,6 +9,10 @@
 //! | any other, 3 m >= 5 n | by R and a band | by R and a band |
 //! | any other | by a band | by a band |
 //!
+//! On a GPU with high-bandwidth memory, n from 512 to 1024 takes one stage in place of the band ([`prefers_one_stage`]).
+//! [`Reduction::TwoStage`] takes the last two rows for every matrix. [`Reduction::OneStage`] takes them with the one-stage
+//! reduction in place of the band.
+//!
 //! R is the Cholesky factor of A^H A if [`worth_cholesky`] holds and the matrix with normalised columns is well-conditioned. Otherwise it
 //! is that of a Householder QR.
 
@@ -17,6 +21,7 @@ use std::fmt;
 use crate::{
     algo::svdvals::qr_first,
     base::number::{Number, Scalar},
+    cost::{prefers_one_stage, shape::Bounds},
     tile::tuning::Tuning,
 };
 
@@ -43,6 +48,46 @@ pub enum Route {
     Direct(First),
     /// To a band, then by bulge chasing to bidiagonal form: stages 1 and 2.
     Band(First),
+    /// Directly to bidiagonal form in blocks of columns and rows, on all threads or on a GPU (LAPACK's `gebrd`).
+    OneStage(First),
+}
+
+/// The way to bidiagonal form.
+///
+/// Two stages, through a band, need less memory traffic. One stage reads the trailing matrix twice for each column (LAPACK's
+/// `gebrd`), but has fewer dependent steps on a GPU, and its reflectors are cheaper to apply to vectors.
+///
+/// ```
+/// # #[cfg(feature = "faer")] {
+/// use svdvals_gpu::{Backend, First, Reduction, Route, SvdOptions, SvdValsGpu};
+/// let a = faer::Mat::from_fn(300, 300, |i, j| ((i * j) as f64).sin());
+/// let options = SvdOptions::default().backend(Backend::Cpu).reduction(Reduction::OneStage);
+/// assert_eq!(a.svdvals_gpu_report(&options)?.route, Route::OneStage(First::Nothing));
+/// # }
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Reduction {
+    /// The CPU takes two stages, or reduces a small matrix directly ([`Route::Direct`]). A GPU with high-bandwidth memory takes
+    /// one stage for min(m, n) from 512 to 1024, where the [cost model](crate::cost) prefers it, and otherwise two.
+    #[default]
+    Auto,
+    /// To a band, then by bulge chasing, for matrices of any size.
+    TwoStage,
+    /// Directly, in blocks of columns and rows whose updates of the trailing matrix are one product.
+    OneStage,
+}
+
+impl fmt::Display for Reduction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Reduction::Auto => "auto",
+            Reduction::TwoStage => "two_stage",
+            Reduction::OneStage => "one_stage",
+        })
+    }
 }
 
 /// The first reduction of a tall matrix.
@@ -84,6 +129,8 @@ impl fmt::Display for Route {
             Route::Direct(first) => write!(f, "{first}, then directly"),
             Route::Band(First::Nothing) => f.pad("by a band"),
             Route::Band(first) => write!(f, "{first}, then by a band"),
+            Route::OneStage(First::Nothing) => f.pad("in one stage"),
+            Route::OneStage(first) => write!(f, "{first}, then in one stage"),
         }
     }
 }
@@ -91,10 +138,14 @@ impl fmt::Display for Route {
 impl Route {
     /// The route of an m x n matrix, m >= n, stored as `S`, on the CPU. [`First::Cholesky`] is only attempted; an ill-conditioned matrix
     /// needs QR.
-    pub(crate) fn on_cpu<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Route {
+    pub(crate) fn on_cpu<S: Number>((m, n): (usize, usize), reduction: Reduction, tuning: &Tuning) -> Route {
         let cholesky = worth_cholesky::<S>(m, n);
-        if n > tuning.cpu.direct_up_to || S::IS_HALF {
-            return Route::Band(if cholesky { First::Cholesky } else { tall_qr(m, n) });
+        let first = if cholesky { First::Cholesky } else { tall_qr(m, n) };
+        match reduction {
+            Reduction::OneStage => return Route::OneStage(first),
+            Reduction::TwoStage => return Route::Band(first),
+            Reduction::Auto if n > tuning.cpu.direct_up_to || S::IS_HALF => return Route::Band(first),
+            Reduction::Auto => {}
         }
         match (n, worth_a_pass(m, n)) {
             (1, _) => Route::Norm,
@@ -104,9 +155,21 @@ impl Route {
         }
     }
 
-    /// The route of an m x n matrix, m >= n, on a GPU.
-    pub(crate) fn on_gpu((m, n): (usize, usize)) -> Route {
-        Route::Band(tall_qr(m, n))
+    /// The route of an m x n matrix, m >= n, on a GPU with these bounds, and why it has one stage if that was not asked for.
+    pub(crate) fn on_gpu((m, n): (usize, usize), reduction: Reduction, bounds: &Bounds<'_>) -> (Route, Option<&'static str>) {
+        let first = tall_qr(m, n);
+        match reduction {
+            Reduction::Auto if prefers_one_stage(bounds, n) => {
+                (Route::OneStage(first), Some("one stage is faster here by the cost model"))
+            }
+            Reduction::Auto | Reduction::TwoStage => (Route::Band(first), None),
+            Reduction::OneStage => (Route::OneStage(first), None),
+        }
+    }
+
+    /// Whether the reduction to bidiagonal form has one stage on all threads, or on a GPU.
+    pub(crate) fn is_one_stage(self) -> bool {
+        matches!(self, Route::OneStage(_))
     }
 
     /// Whether the CPU can omit stage 0 for a matrix stored as `S`. Either a pass over the rows comes first and includes it, or the
@@ -115,13 +178,13 @@ impl Route {
         match self {
             Route::Norm | Route::Direct(First::Nothing) => !S::Scalar::IS_DOUBLE,
             Route::Direct(_) => true,
-            Route::Band(_) => false,
+            Route::Band(_) | Route::OneStage(_) => false,
         }
     }
 
     /// Whether the call stays on its thread because it is short.
     pub(crate) fn is_short(self) -> bool {
-        !matches!(self, Route::Band(_))
+        !matches!(self, Route::Band(_) | Route::OneStage(_))
     }
 }
 
@@ -155,9 +218,10 @@ mod tests {
     use num_complex::Complex;
 
     use super::*;
+    use crate::cost::DeviceModel;
 
     fn on_cpu<S: Number>(m: usize, n: usize) -> Route {
-        Route::on_cpu::<S>((m, n), &Tuning::for_cpu::<S>(n))
+        Route::on_cpu::<S>((m, n), Reduction::Auto, &Tuning::for_cpu::<S>(n))
     }
 
     /// Each row of the table above, on both sides of each limit.
@@ -178,6 +242,26 @@ mod tests {
         assert_eq!([(9000, 600)].map(|(m, n)| on_cpu::<f32>(m, n)), [qr]);
         // Matrices stored as f16 always take the route by a band.
         assert_eq!([(1, 1), (900, 20)].map(|(m, n)| on_cpu::<f16>(m, n)), [band, qr]);
-        assert_eq!([(9, 9), (900, 20)].map(Route::on_gpu), [band, qr]);
+        // The option decides for every size.
+        for (reduction, route) in
+            [(Reduction::TwoStage, Route::Band as fn(First) -> Route), (Reduction::OneStage, Route::OneStage)]
+        {
+            let tuning = Tuning::for_cpu::<f64>(20);
+            for (shape, first) in [((1, 1), First::Nothing), ((300, 20), First::Qr), ((9000, 20), First::Cholesky)] {
+                assert_eq!(Route::on_cpu::<f64>(shape, reduction, &tuning), route(first));
+                for device in [&DeviceModel::H100, &DeviceModel::RTX_4060] {
+                    let bounds = Bounds::of_model(device);
+                    assert_eq!(Route::on_gpu(shape, reduction, &bounds), (route(tall_qr(shape.0, shape.1)), None));
+                }
+            }
+        }
+        let [fast, slow] = [&DeviceModel::H100, &DeviceModel::RTX_4060].map(Bounds::of_model);
+        let auto = |shape, bounds| Route::on_gpu(shape, Reduction::Auto, bounds).0;
+        assert_eq!([(9, 9), (900, 20)].map(|shape| auto(shape, &slow)), [band, qr]);
+        // One stage where the model prefers it, but never on a software driver.
+        let software = Bounds { software: true, ..Bounds::of_model(&DeviceModel::H100) };
+        assert_eq!([511, 512, 1024, 1025].map(|n| auto((n, n), &fast).is_one_stage()), [false, true, true, false]);
+        assert_eq!([&slow, &software].map(|bounds| auto((1024, 1024), bounds)), [band; 2]);
+        assert!(Route::on_gpu((1024, 1024), Reduction::Auto, &fast).1.is_some_and(|reason| reason.contains("cost model")));
     }
 }

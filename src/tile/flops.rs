@@ -2,7 +2,11 @@
 
 use crate::{
     base::number::{Number, Scalar},
-    tile::{chase_schedule::ReductionStep, panel_tree::Level},
+    tile::{
+        chase_schedule::ReductionStep,
+        one_stage::{Line, Trailing},
+        panel_tree::Level,
+    },
 };
 
 /// Half the real flops of a multiplication and an addition in `S`'s arithmetic: 1 for real numbers, 4 for complex ones.
@@ -36,5 +40,24 @@ impl ReductionStep {
     pub(crate) fn flops<S: Number>(&self, cycles: u64) -> u64 {
         let [bandwidth, tile] = [self.bandwidth, self.tile_width].map(|x| x as u64);
         counted(of_pair::<S>(), [cycles, 8, tile, bandwidth + tile])
+    }
+}
+
+impl Line {
+    /// Flops of `update_line`: two products with P.
+    pub(crate) fn update_flops<S: Number>(&self) -> u64 {
+        counted(of_pair::<S>(), [4, self.len() as u64, self.done as u64])
+    }
+
+    /// Flops of `multiply_line`: a product with A and one with P.
+    pub(crate) fn multiply_flops<S: Number>(&self) -> u64 {
+        counted(of_pair::<S>(), [2, self.len() as u64, (self.trailing().len() + self.done) as u64])
+    }
+}
+
+impl Trailing {
+    /// Flops of `update_trailing` in `cols` columns: a product of rank `inner`.
+    pub(crate) fn flops<S: Number>(&self, cols: usize) -> u64 {
+        counted(of_pair::<S>(), [2, self.shape().0 as u64, cols as u64, self.inner as u64])
     }
 }

@@ -1,7 +1,9 @@
-//! The tile kernels of stages 1 and 2, as traits.
+//! The tile kernels of stages 1 and 2, and those of the one-stage reduction, as traits.
 //!
 //! The drivers ([`crate::algo`]) are generic over [`StageKernels`]. `src/cpu/` and `shaders/` contain the two versions of each kernel. A
 //! test runs each pair on the same data.
+
+use std::ops::Range;
 
 use faer::{Mat, MatRef};
 use num_complex::Complex;
@@ -12,7 +14,12 @@ use crate::{
         error::{Result, SvdError},
         number::{Number, Re},
     },
-    tile::{band::Band, chase_schedule::ReductionStep, panel_tree::Level},
+    tile::{
+        band::Band,
+        chase_schedule::ReductionStep,
+        one_stage::{Line, Trailing},
+        panel_tree::Level,
+    },
 };
 
 /// Element types that a backend `K` can store: those with the arithmetic of its storage type.
@@ -68,13 +75,38 @@ pub trait StageKernels {
     fn chase(&self, band: &mut Self::Banded, step: &ReductionStep) -> Result<()>;
 }
 
+/// The kernels of the [one-stage reduction](crate::algo::one_stage).
+pub trait OneStageKernels: StageKernels {
+    /// P and R of a panel, with the reflectors' scalars.
+    type Panels: Send;
+
+    /// Memory for panels of `width` columns of `a`. If `keep`, the reflectors of the rows are kept.
+    ///
+    /// # Errors
+    /// [`SvdError::OutOfMemory`] or [`SvdError::TooLarge`] if there is no room for it.
+    fn panels(&self, a: &Self::Dense, width: usize, keep: bool) -> Result<Self::Panels>;
+
+    /// Completes the product of the reflector before `line`, p <- tau (p - P z), and then computes x = A e - P R^T e, both in the
+    /// rows of the line's reflector. p is the last column of P, with z from [`multiply_line`](Self::multiply_line), and e is the
+    /// unit vector of the line.
+    fn update_line(&self, a: &mut Self::Dense, panels: &mut Self::Panels, line: &Line) -> Result<()>;
+
+    /// Computes the reflector of x, whose v becomes the next column of P, and the products A^T conj(v), for the columns right of
+    /// the line, and z = P^T conj(v). The first becomes the next column of R. beta replaces the entry of A.
+    fn multiply_line(&self, a: &mut Self::Dense, panels: &mut Self::Panels, line: &Line) -> Result<()>;
+
+    /// Completes the last product of the panel as [`update_line`](Self::update_line) does, and then A <- A - P R^T in the
+    /// trailing matrix.
+    fn update_trailing(&self, a: &mut Self::Dense, panels: &mut Self::Panels, trailing: &Trailing) -> Result<()>;
+}
+
 /// The tile kernels of one backend on matrices stored as `Storage`, with uploads, downloads and kept reflectors.
 ///
 /// A value of the implementing type is a backend ready to run: a thread pool, or a device with its pipelines.
 ///
 /// Methods that wait for the backend return a future, so that a caller can block or await (see `src/gpu/device/stream.rs`). The CPU's
 /// futures are ready at once.
-pub trait TileKernels: StageKernels + Sync {
+pub trait TileKernels: OneStageKernels + Sync {
     /// The storage type of matrices. Arithmetic is in its [`Scalar`](Number::Scalar).
     type Storage: Number;
 
@@ -147,6 +179,19 @@ pub trait TileKernels: StageKernels + Sync {
         step: &ReductionStep,
         side: Side,
         op: Op,
+        c: &mut Self::Dense,
+    ) -> Result<()>;
+
+    /// C <- H C for all columns of C, with the product H of the kept reflectors of these `rows` of A, at most the width of a
+    /// panel. C has as many rows as A has columns.
+    ///
+    /// # Errors
+    /// [`SvdError::InvalidOption`] if the reflectors were not kept, or C has another number of rows.
+    fn apply_row_reflectors(
+        &self,
+        a: &Self::Dense,
+        panels: &mut Self::Panels,
+        rows: Range<usize>,
         c: &mut Self::Dense,
     ) -> Result<()>;
 }

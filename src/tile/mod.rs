@@ -8,5 +8,6 @@ pub mod band_layout;
 pub mod chase_schedule;
 pub(crate) mod flops;
 pub mod kernels;
+pub mod one_stage;
 pub mod panel_tree;
 pub mod tuning;

@@ -17,6 +17,7 @@ mod accuracy;
 mod band;
 mod dense;
 mod memory;
+mod one_stage;
 mod properties;
 mod reflectors;
 mod resident;
@@ -176,7 +177,7 @@ fn stored<T: Elements>(bodies: Vec<(&str, Body)>) -> Vec<Runs> {
 /// The trials of one storage type, all but those of `pieces` and `host`.
 fn every<T: Elements>() -> Vec<Runs> {
     let table_1 = stored::<T>(vec![("table_1", accuracy::table_1::<T>)]);
-    let vectors = on_the_device::<T>("svd", svd::trials::<T>());
+    let vectors = on_the_device::<T>("svd", [svd::trials::<T>(), one_stage::vectors::<T>()].concat());
     [table_1, kernels::<T>(), calls::<T>(), defaults::<T>(), resident::<T>(), vectors].concat()
 }
 
@@ -192,6 +193,7 @@ fn kernels<T: Elements>() -> Vec<Runs> {
         ("chase_keeps_singular_values", band::chase_keeps_singular_values::<T>),
         ("bisection_on_the_device", stage3::bisection_on_the_device::<T>),
     ];
+    bodies.extend(one_stage::kernels::<T>());
     // In f16 a difference of one rounding between the twins grows by a factor in each of hundreds of cycles: what can be said is that
     // singular values are kept.
     if T::NAME != "f16" {
@@ -209,6 +211,7 @@ fn calls<T: Elements>() -> Vec<Runs> {
         ("memory_orders_do_not_matter", accuracy::memory_orders_do_not_matter::<T>),
         ("counts_are_linear", accuracy::counts_are_linear::<T>),
     ];
+    bodies.extend(one_stage::calls::<T>());
     bodies.extend(properties::trials::<T>());
     stored::<T>(bodies)
 }
@@ -232,6 +235,7 @@ fn host<T: Elements>() -> Vec<Runs> {
         ("futures_give_the_same_values", waits::futures_give_the_same_values::<T>),
         ("progress_and_cancellation", waits::progress_and_cancellation::<T>),
         ("kernels_are_timed", accuracy::kernels_are_timed::<T>),
+        ("one_stage_progress", one_stage::progress::<T>),
     ]);
     [trials, on_the_device::<T>("resident", vec![("refusals", resident::refusals::<T>)])].concat()
 }

@@ -14,7 +14,7 @@ use half::{bf16, f16};
 use libtest_mimic::Failed;
 use num_complex::Complex;
 use svdvals_gpu::{
-    AdapterChoice, Backend, Band, DeviceLimits, GpuContext, HalfStorage, PanelTree, RealElement, SvdError, SvdOptions,
+    AdapterChoice, Backend, Band, DeviceLimits, GpuContext, HalfStorage, PanelTree, RealElement, Reduction, SvdError, SvdOptions,
     SvdValsGpu, Tuning,
     internals::{GpuKernels, Level, StageKernels, TileKernels, levels},
     wgpu,
@@ -134,18 +134,20 @@ pub fn several_buffers<T: Elements>(context: &GpuContext) -> Outcome {
         SvdOptions::default().backend(Backend::Gpu).half_storage(HalfStorage::Half).context(context.clone()).tuning(tuning)
     };
     let shapes = [
-        ((150, 150), tuning(8, 16)),
-        ((400, 20), tuning(8, 16)),
-        ((1537, 3), tuning(8, 16)),
-        ((101, 203), tuning(5, 20).tree(PanelTree::Flat)),
+        ((150, 150), tuning(8, 16), Reduction::TwoStage),
+        ((400, 20), tuning(8, 16), Reduction::TwoStage),
+        ((1537, 3), tuning(8, 16), Reduction::TwoStage),
+        ((101, 203), tuning(5, 20).tree(PanelTree::Flat), Reduction::TwoStage),
+        ((110, 100), tuning(8, 16), Reduction::OneStage),
+        ((90, 100), tuning(8, 16), Reduction::OneStage),
     ];
-    for ((m, n), tuning) in shapes {
+    for ((m, n), tuning, reduction) in shapes {
         // (1537 x 3 is one whose narrow panel goes through in pieces.)
         check!(m * n * size_of::<T>() > most as usize || T::NAME == "f16" || n == 3, "{m} x {n} fits one buffer");
         let a = Mat::<T>::from_fn(m, n, |i, j| T::noise(17, i, j));
         let swapped = row_major(&a);
         for source in [a.as_ref(), swapped.as_ref().transpose()] {
-            let (one, several) = (options(context, tuning.clone()), options(&few, tuning.clone()));
+            let [one, several] = [context, &few].map(|context| options(context, tuning.clone()).reduction(reduction));
             check!(T::view_values(source, &one)? == T::view_values(source, &several)?, "{m} x {n}, {tuning:?}: other values");
         }
     }

@@ -27,8 +27,11 @@ macro_rules! parameters {
 }
 
 parameters! {
-    /// Parameters of `geqrt`, `unmqr` and `gather_reflectors`.
+    /// Parameters of `geqrt`, `unmqr`, `larft` and `gather_reflectors`.
     Level { rs, cs, lines, cols, col, width, start, group, spacing, rows, block_rows, blocks, t_first, flags }
+    /// Parameters of `update_line` and `multiply_line`.
+    Line { rs, cs, lines, line, first, rows, cols, done, parts, ld, flags }
+    UpdateTrailing { rs, cs, lines, row, col, rows, cols, inner, ld }
     PackBand { n, ld, ku, bandwidth, rs, cs, lines }
     UnpackBand { n, ld, ku, bandwidth }
     RepackBand { n, ld, ku, bandwidth }
@@ -52,6 +55,10 @@ pub(crate) const CONJUGATE: u32 = 4;
 pub(crate) const ADJOINT: u32 = 8;
 /// Flag of [`ApplyChase`]: apply the right reflectors, not the left ones.
 pub(crate) const RIGHT: u32 = 16;
+
+/// Flags of a [`Line`]: it is a row of the matrix; there is no line.
+pub(crate) const TRANSPOSED: u32 = 1;
+pub(crate) const LAST: u32 = 2;
 
 impl Level {
     /// The parameters for a range of the columns right of the panel. All columns before the range count as the panel's, and the matrix ends

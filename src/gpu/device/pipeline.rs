@@ -90,6 +90,10 @@ pub(crate) const GATHER_REFLECTORS: Shader = shader!("gather_reflectors", 3, Lev
 pub(crate) const UNMQR: Shader = shader!("unmqr", 2, Level);
 /// For levels whose rows and columns start at multiples of four.
 pub(crate) const UNMQR_IN_VECTORS: Shader = shader!("unmqr", 2, Level, Some("vectors"));
+pub(crate) const UPDATE_LINE: Shader = shader!("update_line", 2, Line);
+pub(crate) const MULTIPLY_LINE: Shader = shader!("multiply_line", 2, Line);
+pub(crate) const UPDATE_TRAILING: Shader = shader!("update_trailing", 1, UpdateTrailing);
+pub(crate) const LARFT: Shader = shader!("larft", 2, Level);
 pub(crate) const PACK_BAND: Shader = shader!("pack_band", 1, PackBand);
 pub(crate) const UNPACK_BAND: Shader = shader!("unpack_band", 2, UnpackBand);
 pub(crate) const REPACK_BAND: Shader = shader!("repack_band", 2, RepackBand);
@@ -107,11 +111,12 @@ pub(crate) const LARGEST: Shader = shader!("largest", 2, Largest);
 pub(crate) const SCALE: Shader = shader!("scale", 3, Scale);
 
 /// The modules that shaders import.
-const MODULES: [(&str, &str); 10] = [
+const MODULES: [(&str, &str); 11] = [
     ("pair", include_str!("../../../shaders/shared/pair.wgsl")),
     ("reflector", include_str!("../../../shaders/shared/reflector.wgsl")),
     ("scalar", include_str!("../../../shaders/shared/scalar.wgsl")),
     ("level", include_str!("../../../shaders/shared/level.wgsl")),
+    ("panels", include_str!("../../../shaders/shared/panels.wgsl")),
     ("operands", include_str!("../../../shaders/shared/operands.wgsl")),
     ("triangle", include_str!("../../../shaders/shared/triangle.wgsl")),
     ("tiles", include_str!("../../../shaders/shared/tiles.wgsl")),
@@ -274,6 +279,9 @@ impl GpuContext {
         //                         `Dense::keep_next`: the level is the next one to be kept
         //   gather_reflectors     `Dense::applied`: the level is the kept one, and fits the matrix, V and T
         //   unmqr on C            `Dense::applied`, and `GpuKernels::apply`: the last stacked row is a row of C
+        //   update_line, multiply_line, update_trailing   `Panels::check`: the line, and the rows and columns of an update, fit the
+        //                         matrix and the panels, which are allocated with their sizes
+        //   larft                 `GpuKernels::apply_row_reflectors`: the rows are those of a panel of the matrix
         //   pack_band             `GpuKernels::pack_band`: n fits the matrix; the band is allocated there, with its layout's size
         //   unpack_band           `GpuKernels::unpacked`: the result is allocated there, with n columns of bandwidth + 1 entries
         //   repack_band           `GpuKernels::adopt_band`: the source has at least as many entries; the band is allocated there
@@ -351,6 +359,7 @@ mod tests {
     use super::*;
     use crate::{
         cost::{
+            one_stage::{LANES, LARFT_THREADS, larft_bytes, multiply_line_bytes, update_line_bytes},
             shape::{Bounds, ChaseShape, Shape, TriangleShape},
             work::BISECT_THREADS,
         },
@@ -390,6 +399,10 @@ mod tests {
             dense(made(&UNMQR_IN_VECTORS, &unmqr, products, product_bytes)),
             dense(made(&GEQRT_KEPT, &shape.geqrt_constants(), shape.geqrt_threads(), shape.geqrt_bytes::<S>())),
             dense(made(&GATHER_REFLECTORS, &[("TS", shape.ts as u32)], LINEAR_THREADS as usize, 0)),
+            dense(made(&UPDATE_LINE, &shape.line_constants(), LINEAR_THREADS as usize, update_line_bytes::<S>(&shape))),
+            dense(made(&MULTIPLY_LINE, &shape.line_constants(), LANES * LANES, multiply_line_bytes::<S>())),
+            dense(made(&UPDATE_TRAILING, &shape.trailing_constants(), products, product_bytes)),
+            dense(made(&LARFT, &shape.larft_constants(), LARFT_THREADS, larft_bytes::<S>(&shape))),
             dense(linear(&APPLY_CHASE)),
             made(&CHASE_KEPT, &chase.constants(), chase.threads(), chase.bytes::<S>()),
             dense(linear(&PACK_BAND)),

@@ -81,6 +81,8 @@ pub(crate) struct Manner {
     pub timed: bool,
     /// Whether stage 3 runs on the device. None for a call that does not run it.
     pub stage3_on_device: Option<bool>,
+    /// Whether the reduction to bidiagonal form has one stage.
+    pub one_stage: bool,
     pub watch: Watch,
 }
 

@@ -1,15 +1,17 @@
 //! The tile kernels on the device.
 
 pub(crate) mod bisection;
+pub(crate) mod one_stage;
 pub(crate) mod triangular;
 
-use std::marker::PhantomData;
+use std::{marker::PhantomData, ops::Range};
 
 use faer::{Mat, MatRef, traits::ComplexField};
 use pollster::block_on;
 use wgpu::{BindGroup, Buffer, BufferUsages};
 
 use crate::{
+    algo::svdvals::qr_first,
     base::{
         blas::{Op, Side},
         error::{Result, SvdError},
@@ -56,6 +58,8 @@ pub struct GpuKernels<S> {
     pub(crate) stream: Stream,
     /// Whether stage 3 will run on the device. None unless the call is known to run all stages.
     stage3_on_device: Option<bool>,
+    /// Whether the reduction to bidiagonal form will have one stage.
+    one_stage: bool,
     storage: PhantomData<S>,
 }
 
@@ -73,9 +77,10 @@ impl<S: Number> GpuKernels<S> {
     pub(crate) fn running(context: &GpuContext, tuning: &Tuning, manner: Manner) -> Result<Self> {
         context.require::<S, S>()?;
         let shape = Shape::new::<S>(&Bounds::of(context), tuning)?;
-        let stage3_on_device = manner.stage3_on_device;
+        let (stage3_on_device, one_stage) = (manner.stage3_on_device, manner.one_stage);
         let stream = Stream::running(context, manner)?;
-        Ok(GpuKernels { context: context.clone(), tuning: tuning.clone(), shape, stream, stage3_on_device, storage: PhantomData })
+        let (context, tuning, storage) = (context.clone(), tuning.clone(), PhantomData);
+        Ok(GpuKernels { context, tuning, shape, stream, stage3_on_device, one_stage, storage })
     }
 
     /// The pipelines that a call will need for an m x n matrix in `count` buffers.
@@ -83,11 +88,17 @@ impl<S: Number> GpuKernels<S> {
         let (shape, order) = (&self.shape, m.min(n));
         let in_vectors = self.tuning.tile_size.is_multiple_of(4) && self.tuning.leaf.is_multiple_of(4);
         let unmqr = if in_vectors { &UNMQR_IN_VECTORS } else { &UNMQR };
-        let mut wanted: Vec<Wanted> = vec![(&GEQRT, shape.geqrt_constants().into(), count), (&PACK_BAND, Vec::new(), count)];
-        if m.max(n) > self.tuning.tile_size {
-            wanted.push((unmqr, shape.unmqr_constants().into(), count));
+        let mut wanted: Vec<Wanted> = vec![(&PACK_BAND, Vec::new(), count)];
+        if self.one_stage {
+            wanted.extend(one_stage::pipelines(shape, count));
         }
-        if self.stage3_on_device.is_some() {
+        if !self.one_stage || qr_first(m.max(n), order) {
+            wanted.push((&GEQRT, shape.geqrt_constants().into(), count));
+            if m.max(n) > self.tuning.tile_size {
+                wanted.push((unmqr, shape.unmqr_constants().into(), count));
+            }
+        }
+        if self.stage3_on_device.is_some() && !self.one_stage {
             let layout = BandLayout::new(order, self.tuning.bandwidth(order), self.tuning.tile_width);
             wanted.push((&CHASE, ChaseShape::of(layout, &self.tuning).constants().into(), 0));
         }
@@ -96,6 +107,10 @@ impl<S: Number> GpuKernels<S> {
             _ => wanted.push((&UNPACK_BAND, Vec::new(), 0)),
         }
         wanted
+    }
+
+    fn shape(&self) -> &Shape {
+        &self.shape
     }
 
     /// Dispatches, submissions and bytes transferred so far.
@@ -378,6 +393,10 @@ impl<S: Number> TileKernels for GpuKernels<S> {
 
     async fn svdvals(&self, band: &Banded<S>) -> Result<Vec<f64>> {
         self.bisect(band).await
+    }
+
+    fn apply_row_reflectors(&self, a: &Dense<S>, panels: &mut Self::Panels, rows: Range<usize>, c: &mut Dense<S>) -> Result<()> {
+        self.apply_rows(a, panels, rows, c)
     }
 
     async fn finish(&self) -> Result<()> {

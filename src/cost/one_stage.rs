@@ -1,0 +1,142 @@
+//! The work of the kernels of the one-stage reduction.
+
+use crate::{
+    base::number::{Number, Re},
+    cost::{
+        shape::Shape,
+        work::{COMPENSATED, Chain, Kernel, LINEAR_THREADS, REFLECTOR, Work, scalar_bytes},
+    },
+    tile::one_stage::{Line, Trailing},
+};
+
+/// Columns of a workgroup of `multiply_line`, and threads that share a column.
+pub(crate) const LANES: usize = 16;
+
+/// Threads per workgroup of `larft`, each with as many entries of V^H V, and rows of V that it stages.
+pub(crate) const LARFT_THREADS: usize = 256;
+pub(crate) const LARFT_ROWS: usize = 4;
+
+/// Workgroups of `multiply_line` that occupy a device, and least rows and most parts of a column.
+const ENOUGH: usize = 512;
+const LEAST_ROWS: usize = 4 * LANES;
+pub(crate) const MOST_PARTS: usize = 16;
+
+/// Workgroups of `multiply_line`: the blocks of columns of the matrix and of the panel, and the parts that each column is split
+/// into. Each part has a sum of its own, which `update_line` adds up.
+pub(crate) fn blocks_and_parts(line: &Line) -> (usize, usize) {
+    let blocks = (line.trailing().len().div_ceil(LANES) + line.done.div_ceil(LANES)).max(1);
+    let parts = ENOUGH.div_ceil(blocks).min(line.len().div_ceil(LEAST_ROWS)).clamp(1, MOST_PARTS);
+    (blocks, parts)
+}
+
+impl Work {
+    /// `update_line`, with products in `parts` parts: reads the panel, the line and the products, and writes two columns.
+    pub fn update_line<S: Number>(shape: &Shape, line: &Line, parts: usize) -> Work {
+        let (scalar, threads) = (scalar_bytes::<S>(), u64::from(LINEAR_THREADS));
+        let [rows, done, parts] = [line.len(), line.done, parts].map(|x| x as u64);
+        let workgroups = rows.div_ceil(threads);
+        let read = done + parts + 1;
+        Work {
+            kernel: Kernel::UpdateLine,
+            workgroups,
+            threads,
+            workgroup_memory: update_line_bytes::<S>(shape) as u64,
+            flops: line.update_flops::<S>(),
+            bytes: rows * (read + 2) * scalar + workgroups * (parts + 1) * done * scalar,
+            workgroup_bytes: (2 * rows * done + threads * workgroups * 2) * scalar,
+            // The sums of z, a row of the panel, whose loads do not depend on one another, and a sum of squares in a tree.
+            chain: Chain { barriers: 2 + 7, round_trips: 3, steps: parts + 2 * done + 7 * 2 * COMPENSATED },
+        }
+    }
+
+    /// `multiply_line`: reads the matrix and the panel once.
+    pub fn multiply_line<S: Number>(line: &Line) -> Work {
+        let scalar = scalar_bytes::<S>();
+        let (blocks, parts) = blocks_and_parts(line);
+        let threads = (LANES * LANES) as u64;
+        let workgroups = (blocks * parts) as u64;
+        let [rows, cols, done] = [line.len(), line.trailing().len(), line.done].map(|x| x as u64);
+        let each = rows.div_ceil(parts as u64).div_ceil(LANES as u64);
+        let squares = rows.div_ceil(LINEAR_THREADS.into());
+        Work {
+            kernel: Kernel::MultiplyLine,
+            workgroups,
+            threads,
+            workgroup_memory: multiply_line_bytes::<S>() as u64,
+            flops: line.multiply_flops::<S>(),
+            bytes: rows * cols * size_of::<S>() as u64 + (rows * done + 2 * rows + parts as u64 * (cols + done)) * scalar,
+            workgroup_bytes: workgroups * threads * 2 * scalar,
+            chain: Chain {
+                barriers: 1,
+                // The squares, and then the loads of a thread, of which some are in flight at a time.
+                round_trips: 2 + each.div_ceil(4),
+                steps: squares * 2 * COMPENSATED + 2 * REFLECTOR + 2 * each + LANES as u64,
+            },
+        }
+    }
+
+    /// `update_trailing`, in `cols` columns: reads and writes them once, and the panels once for each workgroup.
+    pub fn update_trailing<S: Number>(shape: &Shape, trailing: &Trailing, cols: usize) -> Work {
+        let scalar = scalar_bytes::<S>();
+        let flops = trailing.flops::<S>(cols);
+        let [rows, cols, inner, ts, cpb] = [trailing.shape().0, cols, trailing.inner, shape.ts, shape.cpb].map(|x| x as u64);
+        let (threads, tiles) = (shape.unmqr_threads() as u64, inner.div_ceil(ts));
+        let workgroups = rows.div_ceil(ts) * cols.div_ceil(cpb);
+        Work {
+            kernel: Kernel::UpdateTrailing,
+            workgroups,
+            threads,
+            workgroup_memory: shape.unmqr_bytes::<S>() as u64,
+            flops,
+            bytes: 2 * rows * cols * size_of::<S>() as u64 + workgroups * (ts + cpb) * inner * scalar,
+            workgroup_bytes: workgroups * tiles * (ts * 12 * threads + ts * (ts + cpb)) * scalar,
+            chain: Chain { barriers: 2 * tiles, round_trips: tiles + 1, steps: tiles * ts },
+        }
+    }
+
+    /// Columns of one dispatch of `update_trailing`: whole chunks, with at most `most_flops` unless a chunk has more.
+    pub fn trailing_columns<S: Number>(shape: &Shape, trailing: &Trailing, most_flops: u64) -> usize {
+        let chunk = trailing.flops::<S>(shape.cpb).max(1);
+        let fitting = usize::try_from(most_flops / chunk).unwrap_or(usize::MAX).max(1);
+        fitting.saturating_mul(shape.cpb).min(trailing.shape().1).max(1)
+    }
+}
+
+/// Bytes of workgroup memory of `update_line`: z, the pivots and a sum of squares for each thread.
+pub(crate) fn update_line_bytes<S: Number>(shape: &Shape) -> usize {
+    4 * shape.ts * size_of::<S::Scalar>() + 3 * LINEAR_THREADS as usize * size_of::<Re<S>>()
+}
+
+/// Bytes of workgroup memory of `multiply_line`.
+pub(crate) fn multiply_line_bytes<S: Number>() -> usize {
+    LANES * (LANES + 1) * size_of::<S::Scalar>()
+}
+
+/// Bytes of workgroup memory of `larft`, which are fewer than those of `geqrt`.
+#[cfg(test)]
+pub(crate) fn larft_bytes<S: Number>(shape: &Shape) -> usize {
+    shape.ts * (shape.ts + LARFT_ROWS) * size_of::<S::Scalar>()
+}
+
+impl Shape {
+    /// The constants of the shaders of `update_line` and `multiply_line`.
+    pub fn line_constants(&self) -> [(&'static str, u32); 3] {
+        [("PAIRS", 2 * self.ts as u32), ("LANES", LANES as u32), ("MULTIPLY_THREADS", (LANES * LANES) as u32)]
+    }
+
+    /// The constants of the shader of `update_trailing`, which has the same tiles as `gemm`, and of P and R.
+    pub fn trailing_constants(&self) -> Vec<(&'static str, u32)> {
+        self.gemm_constants().into_iter().chain([("PAIRS", 2 * self.ts as u32)]).collect()
+    }
+
+    /// The constants of the shader of `larft`.
+    pub fn larft_constants(&self) -> [(&'static str, u32); 4] {
+        let each = (self.ts * self.ts).div_ceil(LARFT_THREADS);
+        [
+            ("TS", self.ts as u32),
+            ("LARFT_THREADS", LARFT_THREADS as u32),
+            ("LARFT_ROWS", LARFT_ROWS as u32),
+            ("LARFT_EACH", each as u32),
+        ]
+    }
+}

@@ -1,0 +1,107 @@
+//! The products of `update_line`: the last column of a panel is completed, and a new one is computed from it, in one pass over
+//! the panel.
+
+use std::ops::Range;
+
+use faer::traits::{ComplexField, SimdArch};
+use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
+
+use crate::{
+    base::number::{Re, Scalar},
+    cpu::{one_stage::Panel, simd::lanes::Lanes},
+};
+
+/// Rows of a task. Its part of a panel fits in L2.
+const ROWS: usize = 512;
+/// Entries that one thread reads in about the time that waking another takes.
+const SERIAL: usize = 1 << 17;
+
+/// In `rows` of `panel`, with the columns p_0, p_1, ..:  y <- tau (y - sum_c z_c p_c), x <- x - sum_c pivot_c p_c - y, where y is
+/// column `done` - 1, x is column `done`, and the sums are over the columns before y.
+pub(super) fn update<T: Scalar>(panel: &mut Panel<T>, rows: Range<usize>, done: usize, z: &[T], pivots: &[T], tau: Re<T>) {
+    let ld = panel.ld;
+    let (before, rest) = panel.entries.split_at_mut((done - 1) * ld);
+    let (y, x) = rest.split_at_mut(ld);
+    let (y, x) = (&mut y[rows.clone()], &mut x[rows.clone()]);
+    let before = &*before;
+    let task = |k: usize, y: &mut [T], x: &mut [T]| {
+        let first = rows.start + k * ROWS;
+        <T as ComplexField>::Arch::default().dispatch(Update { before, ld, first, z, pivots, tau, y, x });
+    };
+    if rows.len() * done < SERIAL {
+        y.chunks_mut(ROWS).zip(x.chunks_mut(ROWS)).enumerate().for_each(|(k, (y, x))| task(k, y, x));
+    } else {
+        y.par_chunks_mut(ROWS).zip(x.par_chunks_mut(ROWS)).enumerate().for_each(|(k, (y, x))| task(k, y, x));
+    }
+}
+
+struct Update<'a, T: Scalar> {
+    before: &'a [T],
+    ld: usize,
+    first: usize,
+    z: &'a [T],
+    pivots: &'a [T],
+    tau: Re<T>,
+    y: &'a mut [T],
+    x: &'a mut [T],
+}
+
+impl<T: Scalar> WithSimd for Update<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let lanes = Lanes::<T, S>::new(simd);
+        let (step, rows) = (Lanes::<T, S>::N, self.y.len().min(self.x.len()));
+        assert!(self.z.len() == self.pivots.len() && self.z.len() * self.ld <= self.before.len() && self.first + rows <= self.ld);
+        let mut i = 0;
+        while i + 4 * step <= rows {
+            self.registers::<S, 4>(lanes, i);
+            i += 4 * step;
+        }
+        while i + step <= rows {
+            self.registers::<S, 1>(lanes, i);
+            i += step;
+        }
+        for i in i..rows {
+            for (c, (&z, &pivot)) in self.z.iter().zip(self.pivots).enumerate() {
+                let p = self.before[c * self.ld + self.first + i];
+                self.y[i] -= z * p;
+                self.x[i] -= pivot * p;
+            }
+            self.y[i] = self.y[i].times(self.tau);
+            self.x[i] -= self.y[i];
+        }
+    }
+}
+
+impl<T: Scalar> Update<'_, T> {
+    /// `K` registers of rows from `i` on, which are rows of the task.
+    #[inline(always)]
+    fn registers<S: Simd, const K: usize>(&mut self, lanes: Lanes<T, S>, i: usize) {
+        let step = Lanes::<T, S>::N;
+        let (y, x) = (self.y[i..][..K * step].as_mut_ptr(), self.x[i..][..K * step].as_mut_ptr());
+        // SAFETY: y and x have K registers from i on. Rows first + i to first + i + K N are within the task's rows, and so within
+        // each of the columns of `before`, one for each z (asserted in `with_simd`).
+        unsafe {
+            let mut ys: [_; K] = std::array::from_fn(|k| lanes.load(y.add(k * step)));
+            let mut xs: [_; K] = std::array::from_fn(|k| lanes.load(x.add(k * step)));
+            for (c, (&z, &pivot)) in self.z.iter().zip(self.pivots).enumerate() {
+                let p = self.before.as_ptr().add(c * self.ld + self.first + i);
+                let (z, pivot) = (lanes.splat(-z), lanes.splat(-pivot));
+                for k in 0..K {
+                    let p = lanes.load(p.add(k * step));
+                    ys[k] = lanes.mul_add(z, p, ys[k]);
+                    xs[k] = lanes.mul_add(pivot, p, xs[k]);
+                }
+            }
+            let (tau, minus) = (lanes.splat(T::from_real_impl(&self.tau)), lanes.splat(-T::one_impl()));
+            for k in 0..K {
+                let product = lanes.mul(tau, ys[k]);
+                lanes.store(y.add(k * step), product);
+                lanes.store(x.add(k * step), lanes.mul_add(minus, product, xs[k]));
+            }
+        }
+    }
+}
