@@ -177,7 +177,7 @@ pub use api::faer::MatSvd;
 #[cfg(feature = "ndarray")]
 pub use api::ndarray::ArraySvd;
 #[cfg(feature = "gpu")]
-pub use api::{gpu_band::GpuBand, gpu_matrix::GpuMatrix};
+pub use api::{gpu_band::GpuBand, gpu_matrix::GpuMatrix, gpu_svd::GpuSvd};
 #[cfg(feature = "gpu")]
 pub use gpu::device::{
     adapter::{AdapterChoice, DeviceLimits},
@@ -225,7 +225,7 @@ pub mod internals {
     #[cfg(feature = "gpu")]
     pub use crate::gpu::kernels::GpuKernels;
     pub use crate::{
-        algo::{band_to_bidiag::band_to_bidiag, reflectors::*, to_band::to_band},
+        algo::{band_to_bidiag::band_to_bidiag, reflectors::*, to_band::to_band, vectors::*},
         base::blas::{Op, Side},
         cpu::kernels::CpuKernels,
         tile::{band_layout::*, chase_schedule::*, kernels::*, panel_tree::*},

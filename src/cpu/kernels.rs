@@ -10,10 +10,11 @@ use num_complex::Complex;
 use rayon::prelude::*;
 
 use crate::{
+    algo::{svdvals::right_of_bidiagonal, vectors::VectorKernels},
     base::{
         blas::{Op, Side},
         error::{Result, SvdError},
-        number::{Number, Re, Scalar},
+        number::{Number, Re, RealElement, Scalar},
         view::map_into,
         watch::Watch,
     },
@@ -258,6 +259,17 @@ impl<S: Number> StageKernels for CpuKernels<S> {
             all.push(kept);
         }
         Ok(())
+    }
+}
+
+impl<S: Number> VectorKernels for CpuKernels<S> {
+    async fn right_of_bidiagonal(&self, c: ComplexBidiagonal, k: usize) -> Result<Dense<S>> {
+        let right = right_of_bidiagonal::<S::Scalar>(&c, k, &self.watch)?;
+        self.upload(right.as_ref(), Re::<S>::from_double(1.0))
+    }
+
+    fn copy(&self, _: &Dense<S>) -> Result<Option<Dense<S>>> {
+        Ok(None)
     }
 }
 

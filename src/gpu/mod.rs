@@ -14,6 +14,6 @@
 
 pub mod device;
 pub mod kernels;
-mod limits;
+pub(crate) mod limits;
 pub(crate) mod matrix;
 pub mod storage;

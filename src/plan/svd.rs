@@ -10,9 +10,10 @@ use crate::{
     gpu::device::context::{GpuContext, Waits},
     plan::{
         backend::{OnGpu, Reason, context_of, context_of_async, or_fall_back},
-        gpu::{OnDevice, svd_on_gpu},
+        gpu::{Needed, OnDevice, svd_on_gpu},
         problem::Problem,
     },
+    tile::kernels::TileKernels,
 };
 use crate::{
     base::{
@@ -152,21 +153,40 @@ async fn on_gpu_async<T: Number>(
     }
 }
 
-/// The decomposition with the right vectors of a GPU.
+/// The decomposition on a GPU. The factors are read back. If the device cannot hold what the left vectors need, the host computes them.
 #[cfg(feature = "gpu")]
 async fn of_gpu<T: Number>(call: &Call<'_, T>, scale: Re<T>, on: OnGpu, waits: Waits) -> Result<SvdReport<Factors<T>>> {
-    let wanted = |values: &[Re<T>]| call.options.kept(values);
-    let report = svd_on_gpu::<T, T::Scalar, _>(call.upright(), scale, call.asked(), on, waits, Some(&wanted)).await?;
-    let mut seconds = 0.0;
-    let mut report = report.try_map(|OnDevice { values, right, watch }| {
-        let side = Sides { a: call.upright(), turned: upright(call.a).1, scale };
-        let clock = Clock::new(call.timed);
-        let factors = on_pool(|| side.factors(call.options, values, right, &watch))?;
-        seconds = clock.seconds();
-        Ok(factors)
-    })?;
-    report.seconds.left_vectors = seconds;
-    Ok(report)
+    let count = |values: &[Re<T>]| call.options.kept(values);
+    let side = Sides { a: call.upright(), turned: upright(call.a).1, scale };
+    let (left_is_needed, right_is_needed) = needed(call.options.vectors, side.turned.transposed);
+    let full = call.options.vectors == Vectors::Full;
+    let needed = Needed { count: &count, left: left_is_needed, full };
+    let report = svd_on_gpu::<T, T::Scalar, _>(call.upright(), scale, call.asked(), on, waits, Some(needed)).await?;
+    let mut found = None;
+    let mut report = report.map(|on_device| found = Some(on_device));
+    let Some(OnDevice { mut values, right, left, kernels, watch }) = found else {
+        return Err(SvdError::Gpu { what: "the decomposition", reason: "it gave no result".into() });
+    };
+    let mut clock = Clock::new(call.timed);
+    values.truncate(right.as_ref().map_or(0, |right| right.size.1));
+    let on_host = left_is_needed && left.is_none();
+    let right = match right {
+        Some(right) if right_is_needed || on_host => Some(kernels.download_awaited(&right).await?),
+        _ => None,
+    };
+    let factors = if on_host {
+        on_pool(|| side.factors(call.options, values, right, &watch))?
+    } else {
+        let left = match left {
+            Some(left) => kernels.download_awaited(&left).await?,
+            None => Mat::zeros(side.a.nrows(), 0),
+        };
+        watch.end();
+        side.of_caller(call.options, values, left, right.unwrap_or_else(|| Mat::zeros(side.a.ncols(), 0)))
+    };
+    report.seconds.left_vectors += clock.restart();
+    (report.counts, report.kernel_seconds) = (kernels.counts(), kernels.kernel_seconds());
+    Ok(report.map(|()| factors))
 }
 
 /// The factors from what a route on the CPU has found.
@@ -202,27 +222,37 @@ impl<T: Number> Sides<'_, T> {
         // Thousands of reflectors leave V orthonormal to a part of n eps. One step takes most of that away.
         orthonormalise(right.as_mut());
         values.truncate(right.ncols());
-        let Turned { transposed, rows_reversed, cols_reversed } = self.turned;
-        let (of_u, of_v) = match options.vectors {
-            Vectors::Thin | Vectors::Full => (true, true),
-            Vectors::Left => (true, false),
-            Vectors::Right => (false, true),
-        };
-        let (needs_left, needs_right) = if transposed { (of_v, of_u) } else { (of_u, of_v) };
-        let left = if needs_left {
-            let mut left = left_vectors(self.a, self.scale, &values, right.as_ref(), watch)?;
-            if options.vectors == Vectors::Full {
-                left = beside(&left, &complement(left.as_ref()));
-            }
-            turned_back(left, rows_reversed, transposed)
+        let left = if needed(options.vectors, self.turned.transposed).0 {
+            let left = left_vectors(self.a, self.scale, &values, right.as_ref(), watch)?;
+            if options.vectors == Vectors::Full { beside(&left, &complement(left.as_ref())) } else { left }
         } else {
             Mat::zeros(self.a.nrows(), 0)
         };
-        let right = if needs_right { turned_back(right, cols_reversed, transposed) } else { Mat::zeros(self.a.ncols(), 0) };
         watch.end();
-        let (u, v) = if transposed { (right, left) } else { (left, right) };
-        Ok(Factors { u, s: values, v })
+        Ok(self.of_caller(options, values, left, right))
     }
+
+    /// The factors of the caller's matrix, from those of `self.a`.
+    fn of_caller(&self, options: &SvdOptions, values: Vec<Re<T>>, left: Mat<T::Scalar>, right: Mat<T::Scalar>) -> Factors<T> {
+        let Turned { transposed, rows_reversed, cols_reversed } = self.turned;
+        let (needs_left, needs_right) = needed(options.vectors, transposed);
+        let side = |of: Mat<T::Scalar>, is_needed: bool, reversed: bool| {
+            if is_needed { turned_back(of, reversed, transposed) } else { Mat::zeros(of.nrows(), 0) }
+        };
+        let (left, right) = (side(left, needs_left, rows_reversed), side(right, needs_right, cols_reversed));
+        let (u, v) = if transposed { (right, left) } else { (left, right) };
+        Factors { u, s: values, v }
+    }
+}
+
+/// Whether the left and the right vectors of the caller's matrix, or of its transpose, are needed.
+pub(crate) fn needed(vectors: Vectors, transposed: bool) -> (bool, bool) {
+    let (of_u, of_v) = match vectors {
+        Vectors::Thin | Vectors::Full => (true, true),
+        Vectors::Left => (true, false),
+        Vectors::Right => (false, true),
+    };
+    if transposed { (of_v, of_u) } else { (of_u, of_v) }
 }
 
 /// The columns of both, side by side.
