@@ -55,7 +55,7 @@
 //!
 //! [`triangular`] multiplies by a triangular matrix, and solves with one, in place (BLAS's `trmm` and `trsm`).
 //! [`TriangularGpu`](triangular::TriangularGpu) has the same matrices, element types and backends. A [`GpuMatrix`] stays on the device
-//! between operations and between stages ([`GpuMatrix::svdvals`], [`GpuBand`]). It can be a buffer that your own shader has filled
+//! between operations and between stages ([`GpuMatrix::svdvals`], [`GpuMatrix::svd`], [`GpuBand`]). It can be a buffer that your own shader has filled
 //! ([`GpuMatrix::from_buffer`]).
 //!
 //! # Backends

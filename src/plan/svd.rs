@@ -11,7 +11,6 @@ use crate::{
     plan::{
         backend::{OnGpu, Reason, context_of, context_of_async, or_fall_back},
         gpu::{Needed, OnDevice, svd_on_gpu},
-        problem::Problem,
     },
     tile::kernels::TileKernels,
 };
@@ -31,10 +30,16 @@ use crate::{
         cpu::{Found, on_cpu},
         factors::Factors,
         options::{Backend, Signs, SvdOptions, Vectors},
+        problem::Problem,
         report::SvdReport,
         svdvals::Call,
     },
 };
+
+/// What a call computes, by its size.
+fn problem_of<T: Number>(call: &Call<'_, T>) -> Problem {
+    Problem::Svd { m: call.a.nrows(), n: call.a.ncols(), full: call.options.vectors == Vectors::Full }
+}
 
 /// The type of the arithmetic of stage 2.
 type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
@@ -53,7 +58,7 @@ pub(crate) async fn svd_async<T: Number>(a: MatRef<'_, T>, options: &SvdOptions,
     may_have(options.threads)?;
     let of = trimmed(a);
     #[cfg(feature = "gpu")]
-    let context = context_of_async(options, Problem::Dense { m: of.nrows(), n: of.ncols() }).await;
+    let context = context_of_async(options, problem_of(&Call::new(of, options, false))).await;
     let call = Call::new(of, options, timed);
     #[cfg(feature = "gpu")]
     let reason = match on_gpu_async(&call, context).await? {
@@ -62,7 +67,7 @@ pub(crate) async fn svd_async<T: Number>(a: MatRef<'_, T>, options: &SvdOptions,
     };
     #[cfg(not(feature = "gpu"))]
     let reason = {
-        let place = Place::of::<T, T::Scalar>(options, call.problem())?;
+        let place = Place::of::<T, T::Scalar>(options, problem_of(call))?;
         place.has_stage3(options)?;
         let Place::Cpu(reason) = place;
         reason
@@ -111,7 +116,7 @@ fn finished<T: Number>(mut report: SvdReport<Factors<T>>, (m, n): (usize, usize)
 /// The decomposition on the backend that the options choose.
 fn svd_of<T: Number>(call: &Call<'_, T>) -> Result<SvdReport<Factors<T>>> {
     let wanted = |values: &[Re<T>]| call.options.kept(values);
-    let place = Place::of::<T, T::Scalar>(call.options, call.problem())?;
+    let place = Place::of::<T, T::Scalar>(call.options, problem_of(call))?;
     place.has_stage3(call.options)?;
     let on_the_cpu = |reason, scale| on_cpu::<T, T::Scalar, _>(call, reason, scale, Some(&wanted), |found| of_cpu(call, found));
     let report = match place {
@@ -138,7 +143,7 @@ async fn on_gpu_async<T: Number>(
     context: Option<Result<GpuContext>>,
 ) -> Result<std::result::Result<SvdReport<Factors<T>>, Reason>> {
     let opened = || context.unwrap_or_else(|| context_of(call.options));
-    let place = Place::with_context::<T, T::Scalar>(call.options, call.problem(), opened)?;
+    let place = Place::with_context::<T, T::Scalar>(call.options, problem_of(call), opened)?;
     place.has_stage3(call.options)?;
     match place {
         Place::Cpu(reason) => Ok(Err(reason)),

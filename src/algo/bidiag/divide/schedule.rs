@@ -316,7 +316,8 @@ mod tests {
     /// repeated entries, zeros, and graded ones. Bound: n eps, as both are products of the same factors.
     #[test]
     fn the_tables_are_the_replay() {
-        let kinds: [(&str, fn(usize) -> f64); 4] = [
+        type Kind = (&'static str, fn(usize) -> f64);
+        let kinds: [Kind; 4] = [
             ("random", |i| ((i * i * 7 + 3 * i) % 101) as f64 / 101.0 + 0.1),
             ("ones", |_| 1.0),
             ("zeros", |i| f64::from(u8::from(i % 5 != 2))),
