@@ -587,7 +587,7 @@ mod tests {
             ("repack_band", "@group(0) @binding(0)", "@group(0) @binding(5) var<storage> more: array<u32>;\n$0", "not used"),
             ("scale", "from_ld: u32,\n    ld: u32,", "ld: u32,\n    from_ld: u32,", ": parameters"),
             ("pack_band", "    lines: u32,", "    lines: u32,\n    more: u32,", ": parameters"),
-            ("gemm", "    rows: u32,", "    @align(16) rows: u32,", "bytes of parameters"),
+            ("unit_columns", "    x: u32,", "    @align(16) x: u32,", "bytes of parameters"),
             ("diagonal", "    stride: u32,", "    stride: i32,", "stride"),
         ] {
             let of_shader = |made: &Made| made.shader.name == name;
