@@ -67,7 +67,7 @@ pub(crate) async fn svd_async<T: Number>(a: MatRef<'_, T>, options: &SvdOptions,
     };
     #[cfg(not(feature = "gpu"))]
     let reason = {
-        let place = Place::of::<T, T::Scalar>(options, problem_of(call))?;
+        let place = Place::of::<T, T::Scalar>(options, problem_of(&call))?;
         place.has_stage3(options)?;
         let Place::Cpu(reason) = place;
         reason
