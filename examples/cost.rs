@@ -1,9 +1,10 @@
-//! What the singular values of a matrix cost on a GPU, with no GPU at all.
+//! What the singular values of a matrix cost on a GPU, or its whole decomposition, with no GPU at all.
 //!
 //! ```text
 //! cargo run --release --example cost                        n = 4096, f32
 //! cargo run --release --example cost -- 16384 f64           another order, another type (f16, f32, f64, c32, c64)
 //! cargo run --release --example cost -- 4096 f32 leaf=256   other hyperparameters (fields of `Tuning`)
+//! cargo run --release --example cost -- 4096 f32 vectors    the decomposition with all vectors
 //! cargo run --release --example cost -- 4096 f32 measure    and what each kernel takes here, on the GPU, beside that
 //! cargo run --release --example cost -- 1024 f32 one        the one-stage reduction
 //! ```
@@ -20,7 +21,7 @@ use faer::Mat;
 use num_complex::Complex;
 use shared::{TYPES, with_type};
 use svdvals_gpu::{
-    Backend, Element, GpuContext, HalfStorage, Reduction, Result as OfCrate, SvdOptions, SvdValsGpu, Tuning,
+    Backend, Element, GpuContext, HalfStorage, Reduction, Result as OfCrate, SvdGpu, SvdOptions, SvdValsGpu, Tuning,
     cost::{Cost, DeviceModel},
 };
 
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Box<dyn Error>> {
     let (mut n, mut element, mut changes, mut measured) = (4096, "f32".to_owned(), Vec::new(), false);
-    let mut reduction = Reduction::TwoStage;
+    let (mut reduction, mut vectors) = (Reduction::TwoStage, false);
     for argument in std::env::args().skip(1) {
         if let Some((name, value)) = argument.split_once('=') {
             changes.push((name.to_owned(), value.parse::<usize>().map_err(|error| format!("{argument}: {error}"))?));
@@ -46,6 +47,8 @@ fn run() -> Result<(), Box<dyn Error>> {
             measured = true;
         } else if argument == "one" {
             reduction = Reduction::OneStage;
+        } else if argument == "vectors" {
+            vectors = true;
         } else {
             element = argument;
         }
@@ -54,15 +57,16 @@ fn run() -> Result<(), Box<dyn Error>> {
         return Err(format!("{element}: types are {}", TYPES.join(", ")).into());
     };
     with_type!(element, T => {
-        model::<T>(n, &changes, reduction)?;
-        if measured { measure::<T>(n, &changes, reduction) } else { Ok(()) }
+        let asked = (reduction, vectors);
+        model::<T>(n, &changes, asked)?;
+        if measured { measure::<T>(n, &changes, asked) } else { Ok(()) }
     })
 }
 
 /// What the cost model says.
-fn model<T: Element>(n: usize, changes: &[(String, usize)], reduction: Reduction) -> Result<(), Box<dyn Error>> {
+fn model<T: Element>(n: usize, changes: &[(String, usize)], asked: (Reduction, bool)) -> Result<(), Box<dyn Error>> {
     let tuning = changed(Cost::tuning::<T>(n), changes)?;
-    println!("n = {n}, {}: {tuning}\n\n{}", T::NAME, cost::<T>(n, &tuning, reduction)?);
+    println!("n = {n}, {}: {tuning}\n\n{}", T::NAME, cost::<T>(n, &tuning, asked)?);
     for device in devices::<T>() {
         let own = changed(Cost::tuning_on::<T>(n, &device), changes)?;
         let other = if own == tuning { String::new() } else { format!(" with {own}") };
@@ -71,7 +75,7 @@ fn model<T: Element>(n: usize, changes: &[(String, usize)], reduction: Reduction
             "{:<18} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
             "kernel", "arithmetic", "memory", "workgroup", "latency", "dispatch", "total"
         );
-        let kernels = cost::<T>(n, &own, reduction)?.on(&device);
+        let kernels = cost::<T>(n, &own, asked)?.on(&device);
         for k in kernels.iter().filter(|kernel| kernel.total > 0.0) {
             let [arithmetic, memory, workgroup, latency, overhead, total] =
                 [k.arithmetic, k.memory, k.workgroup_memory, k.latency, k.overhead, k.total].map(|seconds| 1e3 * seconds);
@@ -86,10 +90,11 @@ fn model<T: Element>(n: usize, changes: &[(String, usize)], reduction: Reduction
 }
 
 /// The model of a square matrix. Stage 3 is where a hardware GPU has it.
-fn cost<T: Element>(n: usize, tuning: &Tuning, reduction: Reduction) -> OfCrate<Cost> {
-    match reduction {
-        Reduction::OneStage => Cost::one_stage::<T>(n, n, tuning, n >= 4096),
-        _ => Cost::new::<T>(n, n, tuning),
+fn cost<T: Element>(n: usize, tuning: &Tuning, (reduction, vectors): (Reduction, bool)) -> OfCrate<Cost> {
+    match (reduction, vectors) {
+        (Reduction::OneStage, _) => Cost::one_stage::<T>(n, n, tuning, n >= 4096), // its vectors are not modelled
+        (_, true) => Cost::svd::<T::Scalar>(n, n, n, tuning),                      // half types are held in f32
+        (_, false) => Cost::new::<T>(n, n, tuning),
     }
 }
 
@@ -100,27 +105,39 @@ fn devices<T: Element>() -> impl Iterator<Item = DeviceModel> {
 }
 
 /// What each kernel takes on this machine's GPU, and the models with the same hyperparameters beside it.
-fn measure<T: Element>(n: usize, changes: &[(String, usize)], reduction: Reduction) -> Result<(), Box<dyn Error>> {
+fn measure<T: Element>(
+    n: usize,
+    changes: &[(String, usize)],
+    (reduction, vectors): (Reduction, bool),
+) -> Result<(), Box<dyn Error>> {
     let context = GpuContext::global()?;
     let tuning = changed(Tuning::for_adapter::<T>(&context, n), changes)?;
-    let options = SvdOptions::default().backend(Backend::Gpu).context(context).half_storage(HalfStorage::Half);
+    let half = if vectors { HalfStorage::Single } else { HalfStorage::Half };
+    let options = SvdOptions::default().backend(Backend::Gpu).context(context).half_storage(half);
     let options = options.reduction(reduction).tuning(tuning).time_kernels(true);
     // Singular values of random entries; which ones makes no difference to the time.
     let a = Mat::from_fn(n, n, |i, j| {
         let [re, im] = [0, 1].map(|part| ((2 * (i + j * n) + part) as f64 * 0.618_033_988_749_895).fract() - 0.5);
         T::from_complex(Complex::new(re, im))
     });
-    a.svdvals_gpu_report(&options)?;
-    let report = a.svdvals_gpu_report(&options)?;
-    println!("Measured, tuning {}:\n{report}\n", report.tuning);
-    if report.kernel_seconds.is_empty() {
+    // The second run counts.
+    let (text, tuning, kernel_seconds, cost) = if vectors {
+        a.svd_gpu_report(&options)?;
+        let report = a.svd_gpu_report(&options)?.map(|_| ());
+        (report.to_string(), report.tuning.clone(), report.kernel_seconds.clone(), report.cost()?)
+    } else {
+        a.svdvals_gpu_report(&options)?;
+        let report = a.svdvals_gpu_report(&options)?.map(|_| ());
+        (report.to_string(), report.tuning.clone(), report.kernel_seconds.clone(), report.cost()?)
+    };
+    println!("Measured, tuning {tuning}:\n{text}\n");
+    if kernel_seconds.is_empty() {
         return Err("this GPU takes no time stamps: its kernels cannot be timed".into());
     }
-    let cost = report.cost()?;
     let models: Vec<_> = devices::<T>().map(|device| (device.name, cost.on(&device))).collect();
     print!("{:<18} {:>10}", "milliseconds", "measured");
     models.iter().for_each(|(name, _)| print!(" {name:>10}"));
-    for (kernel, seconds) in &report.kernel_seconds {
+    for (kernel, seconds) in &kernel_seconds {
         print!("\n{kernel:<18} {:>10.2}", 1e3 * seconds);
         let of = models.iter().filter_map(|(_, kernels)| kernels.iter().find(|of| of.kernel == *kernel));
         of.for_each(|of| print!(" {:>10.2}", 1e3 * of.total));

@@ -1,25 +1,31 @@
 // Application of the reflectors that chase has kept in one reduction step to any matrix. Twin: src/cpu/chase/apply.rs.
 //
-//   C <- op(H_0 H_1 ..) C, for the left reflectors, or the right ones (RIGHT), of sweeps first .. first + count, in the order of the sweeps
-//   op: the product, its adjoint (ADJOINT), and with conjugates of the reflectors (CONJUGATE). Reflectors of one sweep are disjoint.
+//   C <- op(H_0 H_1 ..) C, for the left reflectors, or the right ones (RIGHT), in the order of the sweeps
+//   op: the product, its adjoint (ADJOINT), and with conjugates of the reflectors (CONJUGATE)
 //
 //   kept             n x n, as chase leaves it
 //   package::dense   C as stored, n x cols, strides (rs, cs), in and out
 //
-// Thread = column of C.
+// Sweeps are in chunks of `chunk`. A workgroup has chunk g and cycle i of its sweeps, of which the reflectors begin at consecutive rows; i - g is
+// the same for all workgroups of a dispatch, which makes their rows disjoint. The chunks of the product come in descending order of g - i.
+//
+// Thread = column of C. It holds the rows of one reflector in a window of registers. From reflector to reflector the window moves by one row: a
+// row is read and written once a chunk. STAGED reflectors at a time are in workgroup memory, with zeros after their ends.
 
-import package::tuning::{LINEAR_THREADS};
+import package::tuning::{LINEAR_THREADS, REACH, REACH4, STAGED};
 import package::dense::{read_entry, write_entry};
 import package::level::{Level, Place, ADJOINT, CONJUGATE, place_of};
-import package::scalar::{Scalar, conjugate, load, multiply_add, real_part, store};
+import package::scalar::{Real, Scalar, Scalar4, Lanes, ONE, conjugate, join, lanes, load, multiply_add, real_part, store};
 
 struct Params {
     n: u32,
     bandwidth: u32,
     tile_width: u32,
-    /// First sweep, and number of sweeps.
+    /// Sweeps of a chunk.
+    chunk: u32,
+    /// Chunk and cycle of the first workgroup.
     first: u32,
-    count: u32,
+    cycle: u32,
     /// Columns of C.
     cols: u32,
     rs: u32,
@@ -34,6 +40,12 @@ const RIGHT = 16u;
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(1) var<uniform> params: Params;
 
+/// Reflector q in vectors q REACH4 .. (q + 1) REACH4.
+var<workgroup> v: array<Scalar4, STAGED * REACH4>;
+var<workgroup> taus: array<Real, STAGED>;
+/// REACH rows of the thread's column, and room for one more. Rows after these meet zeros.
+var<private> window: array<Scalar, 4 * REACH4 + 1>;
+
 /// The place of C[i, j].
 fn place(i: u32, j: u32) -> Place {
     var level = Level();
@@ -43,46 +55,139 @@ fn place(i: u32, j: u32) -> Place {
     return place_of(level, i, j);
 }
 
-/// Applies the reflector on rows c0 ..= c1 to column j. It is kept from index `start` on, with stride `stride`.
-fn apply(j: u32, c0: u32, c1: u32, start: u32, stride: u32) {
-    let tau = real_part(kept[start]);
-    let conjugated = (params.flags & CONJUGATE) != 0u;
-    var dot = load(read_entry(place(c0, j)));
-    for (var k = 1u; k <= c1 - c0; k++) {
-        let v = kept[start + k * stride];
-        dot = multiply_add(select(conjugate(v), v, conjugated), load(read_entry(place(c0 + k, j))), dot);
+/// C[i, j], or zero outside C.
+fn read_row(i: u32, j: u32) -> Scalar {
+    if i < params.n && j < params.cols {
+        return load(read_entry(place(i, j)));
     }
-    let w = -tau * dot;
-    let top = place(c0, j);
-    write_entry(top, store(load(read_entry(top)) + w));
-    for (var k = 1u; k <= c1 - c0; k++) {
-        let v = kept[start + k * stride];
-        let at = place(c0 + k, j);
-        write_entry(at, store(multiply_add(w, select(v, conjugate(v), conjugated), load(read_entry(at)))));
+    return Scalar();
+}
+
+/// C[i, j] <- x, if it is inside C.
+fn write_row(i: u32, j: u32, x: Scalar) {
+    if i < params.n && j < params.cols {
+        write_entry(place(i, j), store(x));
+    }
+}
+
+/// Entry k of the reflector of `sweep` that begins at row c0, zero after its end.
+fn entry_of_v(sweep: u32, c0: u32, k: u32) -> Scalar {
+    if k > params.tile_width || c0 + k >= params.n {
+        return Scalar();
+    }
+    if k == 0u {
+        return ONE;
+    }
+    let right = (params.flags & RIGHT) != 0u;
+    let entry = kept[select(c0 + k + sweep * params.n, sweep + (c0 + k) * params.n, right)];
+    return select(entry, conjugate(entry), (params.flags & CONJUGATE) != 0u);
+}
+
+/// Copies tau and v of one reflector to place q of workgroup memory, by all threads.
+fn stage(thread: u32, q: u32, sweep: u32, c0: u32) {
+    for (var e = thread; e < REACH4; e += LINEAR_THREADS) {
+        let k = 4u * e;
+        v[q * REACH4 + e] = join(Lanes(
+            entry_of_v(sweep, c0, k),
+            entry_of_v(sweep, c0, k + 1u),
+            entry_of_v(sweep, c0, k + 2u),
+            entry_of_v(sweep, c0, k + 3u),
+        ));
+        if e == 0u {
+            taus[q] = real_part(kept[select(c0 + sweep * params.n, sweep + c0 * params.n, (params.flags & RIGHT) != 0u)]);
+        }
+    }
+}
+
+/// -tau v^H x for reflector q and the x from window[at] on.
+fn weight(q: u32, at: u32) -> Scalar {
+    var sum = Lanes();
+    for (var p = 0u; p < REACH4; p++) {
+        let four = lanes(v[q * REACH4 + p]);
+        sum.x = multiply_add(conjugate(four.x), window[4u * p + at], sum.x);
+        sum.y = multiply_add(conjugate(four.y), window[4u * p + 1u + at], sum.y);
+        sum.z = multiply_add(conjugate(four.z), window[4u * p + 2u + at], sum.z);
+        sum.w = multiply_add(conjugate(four.w), window[4u * p + 3u + at], sum.w);
+    }
+    return -taus[q] * ((sum.x + sum.y) + (sum.z + sum.w));
+}
+
+/// x <- x + w v for the x from window[0] on, which moves to window[1].
+fn add_upwards(q: u32, w: Scalar) {
+    for (var p = REACH4; p > 0u; p--) {
+        let k = 4u * (p - 1u);
+        let four = lanes(v[q * REACH4 + p - 1u]);
+        window[k + 4u] = multiply_add(w, four.w, window[k + 3u]);
+        window[k + 3u] = multiply_add(w, four.z, window[k + 2u]);
+        window[k + 2u] = multiply_add(w, four.y, window[k + 1u]);
+        window[k + 1u] = multiply_add(w, four.x, window[k]);
+    }
+}
+
+/// x <- x + w v for the x from window[1] on, which moves to window[0].
+fn add_downwards(q: u32, w: Scalar) {
+    for (var p = 0u; p < REACH4; p++) {
+        let k = 4u * p;
+        let four = lanes(v[q * REACH4 + p]);
+        window[k] = multiply_add(w, four.x, window[k + 1u]);
+        window[k + 1u] = multiply_add(w, four.y, window[k + 2u]);
+        window[k + 2u] = multiply_add(w, four.z, window[k + 3u]);
+        window[k + 3u] = multiply_add(w, four.w, window[k + 4u]);
     }
 }
 
 @compute @workgroup_size(LINEAR_THREADS)
 fn apply_chase(
     @builtin(workgroup_id) workgroup: vec3<u32>,
-    @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let j = (workgroup.x + workgroup.y * workgroups.x) * LINEAR_THREADS + thread;
-    if j >= params.cols {
+    let j = workgroup.x * LINEAR_THREADS + thread;
+    let cycle = params.cycle + workgroup.y;
+    let begin = (params.first + workgroup.y) * params.chunk;
+    // Row of the first reflector of sweep 0 in this cycle, and the number of sweeps that have the cycle.
+    let row = params.bandwidth - params.tile_width + cycle * params.bandwidth;
+    let sweeps = max(params.n, row + 1u) - (row + 1u);
+    if begin >= sweeps {
         return;
     }
-    let left_over = params.bandwidth - params.tile_width;
-    let right = (params.flags & RIGHT) != 0u;
-    for (var k = 0u; k < params.count; k++) {
-        let sweep = params.first + select(params.count - 1u - k, k, (params.flags & ADJOINT) != 0u);
-        for (var c0 = sweep + left_over; c0 < params.n; c0 += params.bandwidth) {
-            let c1 = min(c0 + params.tile_width, params.n - 1u);
-            if right {
-                apply(j, c0, c1, sweep + c0 * params.n, params.n);
+    let count = min(params.chunk, sweeps - begin);
+    let ascending = (params.flags & ADJOINT) != 0u;
+
+    let start = row + begin + select(count - 1u, 0u, ascending);
+    let at = u32(ascending);
+    for (var k = 0u; k < REACH; k++) {
+        window[k + at] = read_row(start + k, j);
+    }
+    for (var done = 0u; done < count; done += STAGED) {
+        let these = min(STAGED, count - done);
+        // All threads have used the reflectors before others replace them.
+        workgroupBarrier();
+        for (var q = 0u; q < these; q++) {
+            let sweep = begin + select(count - 1u - done - q, done + q, ascending);
+            stage(thread, q, sweep, row + sweep);
+        }
+        // All are there before they are used.
+        workgroupBarrier();
+        for (var q = 0u; q < these; q++) {
+            let is_last = done + q + 1u == count;
+            if ascending {
+                let c0 = row + begin + done + q;
+                // Read early: it arrives while the reflector is applied.
+                let next = read_row(select(c0 + REACH, params.n, is_last), j);
+                add_downwards(q, weight(q, 1u));
+                write_row(c0, j, window[0]);
+                window[REACH] = next;
             } else {
-                apply(j, c0, c1, c0 + sweep * params.n, 1u);
+                let c0 = row + begin + count - 1u - done - q;
+                let next = read_row(select(c0 - 1u, params.n, is_last), j);
+                add_upwards(q, weight(q, 0u));
+                write_row(c0 + REACH - 1u, j, window[REACH]);
+                window[0] = next;
             }
         }
+    }
+    let last = row + begin + select(0u, count - 1u, ascending);
+    for (var k = 1u; k < REACH; k++) {
+        write_row(last + select(k - 1u, k, ascending), j, window[k]);
     }
 }

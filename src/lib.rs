@@ -59,7 +59,7 @@
 //!
 //! [`triangular`] multiplies by a triangular matrix, and solves with one, in place (BLAS's `trmm` and `trsm`).
 //! [`TriangularGpu`](triangular::TriangularGpu) has the same matrices, element types and backends. A [`GpuMatrix`] stays on the device
-//! between operations and between stages ([`GpuMatrix::svdvals`], [`GpuBand`]). It can be a buffer that your own shader has filled
+//! between operations and between stages ([`GpuMatrix::svdvals`], [`GpuMatrix::svd`], [`GpuBand`]). It can be a buffer that your own shader has filled
 //! ([`GpuMatrix::from_buffer`]).
 //!
 //! # Backends
@@ -181,7 +181,7 @@ pub use api::faer::MatSvd;
 #[cfg(feature = "ndarray")]
 pub use api::ndarray::ArraySvd;
 #[cfg(feature = "gpu")]
-pub use api::{gpu_band::GpuBand, gpu_matrix::GpuMatrix};
+pub use api::{gpu_band::GpuBand, gpu_matrix::GpuMatrix, gpu_svd::GpuSvd};
 #[cfg(feature = "gpu")]
 pub use gpu::device::{
     adapter::{AdapterChoice, DeviceLimits},
@@ -229,7 +229,7 @@ pub mod internals {
     #[cfg(feature = "gpu")]
     pub use crate::gpu::kernels::GpuKernels;
     pub use crate::{
-        algo::{band_to_bidiag::band_to_bidiag, one_stage::*, reflectors::*, to_band::to_band},
+        algo::{band_to_bidiag::band_to_bidiag, one_stage::*, reflectors::*, to_band::to_band, vectors::*},
         base::blas::{Op, Side},
         cpu::kernels::CpuKernels,
         tile::{band_layout::*, chase_schedule::*, kernels::*, one_stage::*, panel_tree::*},

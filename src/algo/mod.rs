@@ -9,3 +9,4 @@ pub mod reflectors;
 pub(crate) mod svdvals;
 pub mod to_band;
 pub mod triangular;
+pub mod vectors;

@@ -8,6 +8,8 @@
 
 use num_complex::Complex;
 
+#[cfg(feature = "gpu")]
+use crate::algo::to_band::factor_levels;
 use crate::{
     algo::to_band::band_levels,
     base::{
@@ -36,6 +38,29 @@ pub fn apply_stage_1<K: TileKernels>(
 ) -> Result<()> {
     let levels = band_levels(m, n, tuning, kernels.rows_at_once()).enumerate();
     let mut levels: Vec<(usize, Level)> = levels.filter(|(_, level)| level.transposed == (side == Side::Right)).collect();
+    if op == Op::NoTrans {
+        levels.reverse();
+    }
+    levels.into_iter().try_for_each(|(k, level)| kernels.apply(a, k, &level, op, c))
+}
+
+/// Makes the kernels keep the reflectors of [`triangular_factor`](crate::algo::to_band::triangular_factor) of an m x n matrix.
+#[cfg(feature = "gpu")]
+pub(crate) fn keep_factor<K: TileKernels>(kernels: &K, a: &mut K::Dense, (m, n): (usize, usize), tuning: &Tuning) -> Result<()> {
+    kernels.keep_reflectors(a, &mut factor_levels(m, n, tuning, kernels.rows_at_once()))
+}
+
+/// C <- op(Q) C for A = Q R, with the reflectors of A's triangular factor that the m x n matrix `a` has kept.
+#[cfg(feature = "gpu")]
+pub(crate) fn apply_factor<K: TileKernels>(
+    kernels: &K,
+    a: &K::Dense,
+    (m, n): (usize, usize),
+    tuning: &Tuning,
+    op: Op,
+    c: &mut K::Dense,
+) -> Result<()> {
+    let mut levels: Vec<(usize, Level)> = factor_levels(m, n, tuning, kernels.rows_at_once()).enumerate().collect();
     if op == Op::NoTrans {
         levels.reverse();
     }

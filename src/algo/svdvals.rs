@@ -24,6 +24,7 @@ use crate::{
         one_stage::{apply_one_stage, one_stage},
         reflectors::{Phases, apply_stage_1, apply_stage_2, keep_stage_1},
         to_band::{to_band, triangular_factor},
+        vectors::VectorKernels,
     },
     base::{
         blas::{Op, Side},
@@ -71,20 +72,24 @@ pub(crate) struct Driver<'a, K> {
     pub stage3: Option<Stage3>,
     /// Whether to measure the seconds of each stage.
     pub timed: bool,
+    /// Whether to keep a copy of the matrix for the left vectors, if the backend computes them.
+    pub left: bool,
 }
 
 /// How many of the values, descending, have vectors that are wanted.
 pub(crate) type Wanted<'a, R> = &'a (dyn Fn(&[R]) -> usize + Sync);
 
 /// The values, descending, with the right singular vectors that were wanted.
-pub(crate) struct Found<S: Number> {
-    pub values: Vec<Re<S>>,
-    /// V, n x k, if any were asked for.
-    pub right: Option<Mat<S::Scalar>>,
+pub(crate) struct Found<K: TileKernels> {
+    pub values: Vec<Re<K::Storage>>,
+    /// n x k, if any were asked for.
+    pub right: Option<K::Dense>,
+    /// The scaled matrix, if it was to be kept.
+    pub copy: Option<K::Dense>,
     pub seconds: StageSeconds,
 }
 
-impl<K: TileKernels> Driver<'_, K> {
+impl<K: VectorKernels> Driver<'_, K> {
     /// All singular values of `a`, and its right singular vectors V = P1 P2 D2 V_C if some are wanted, where C = D1 |C| D2^H and
     /// |C| = U_C S V_C^T. `scale` is the result of stage 0. The caller has reported the start of stage 1.
     pub async fn svd(
@@ -92,15 +97,17 @@ impl<K: TileKernels> Driver<'_, K> {
         a: &impl Source<K>,
         scale: Re<K::Storage>,
         wanted: Option<Wanted<'_, Re<K::Storage>>>,
-    ) -> Result<Found<K::Storage>> {
+    ) -> Result<Found<K>> {
         let mut clock = Clock::new(self.timed);
         let mut seconds = StageSeconds::default();
         let (m, n) = a.shape();
 
         let mut dense = a.upload(self.kernels, scale)?;
+        let copy = if wanted.is_some() && self.left { self.kernels.copy(&dense)? } else { None };
         seconds.upload = self.lap(&mut clock).await?;
         if self.one_stage {
-            return self.svd_in_one_stage(dense, (m, n), scale, wanted, seconds).await;
+            let found = self.svd_in_one_stage(dense, (m, n), scale, wanted, seconds).await?;
+            return Ok(Found { copy, ..found });
         }
 
         let rows = tall_first(self.kernels, &mut dense, m, n, self.tuning)?;
@@ -114,17 +121,17 @@ impl<K: TileKernels> Driver<'_, K> {
         seconds.to_band = self.lap(&mut clock).await?;
 
         let mut found = self.svd_of_band(&mut band, (n, bandwidth), scale, wanted).await?;
-        if let (Some(right), Some(dense)) = (&mut found.right, dense) {
+        if let (Some(x), Some(dense)) = (&mut found.right, dense) {
             let mut clock = Clock::new(self.timed);
-            let mut x = self.kernels.upload(right.transpose(), Re::<K::Storage>::from_double(1.0))?;
-            *right = Mat::new();
-            apply_stage_2(self.kernels, &band, (n, bandwidth), self.tuning, Side::Right, Op::NoTrans, &mut x)?;
+            apply_stage_2(self.kernels, &band, (n, bandwidth), self.tuning, Side::Right, Op::NoTrans, x)?;
             drop(band);
-            apply_stage_1(self.kernels, &dense, (rows, n), self.tuning, Side::Right, Op::NoTrans, &mut x)?;
+            apply_stage_1(self.kernels, &dense, (rows, n), self.tuning, Side::Right, Op::NoTrans, x)?;
             drop(dense);
-            *right = self.kernels.download_awaited(&x).await?;
-            found.seconds.back_transformation = clock.restart();
+            if self.timed {
+                found.seconds.back_transformation = self.lap(&mut clock).await?;
+            }
         }
+        found.copy = copy;
         found.seconds = StageSeconds { upload: seconds.upload, to_band: seconds.to_band, ..found.seconds };
         Ok(found)
     }
@@ -138,7 +145,7 @@ impl<K: TileKernels> Driver<'_, K> {
         scale: Re<K::Storage>,
         wanted: Option<Wanted<'_, Re<K::Storage>>>,
         mut seconds: StageSeconds,
-    ) -> Result<Found<K::Storage>> {
+    ) -> Result<Found<K>> {
         let mut clock = Clock::new(self.timed);
         let rows = tall_first(self.kernels, &mut dense, m, n, self.tuning)?;
         if self.timed || self.watch.is_on() {
@@ -153,14 +160,13 @@ impl<K: TileKernels> Driver<'_, K> {
         }
         let mut found = self.svd_of_bidiagonal(&band, scale, wanted).await?;
         drop(band);
-        if let (Some(right), Some(dense)) = (&mut found.right, kept) {
+        if let (Some(x), Some(dense)) = (&mut found.right, kept) {
             let mut clock = Clock::new(self.timed);
-            let mut x = self.kernels.upload(right.transpose(), Re::<K::Storage>::from_double(1.0))?;
-            *right = Mat::new();
-            apply_one_stage(self.kernels, &dense, &mut panels, n, self.tuning, &mut x)?;
+            apply_one_stage(self.kernels, &dense, &mut panels, n, self.tuning, x)?;
             drop((dense, panels));
-            *right = self.kernels.download_awaited(&x).await?;
-            found.seconds.back_transformation = clock.restart();
+            if self.timed {
+                found.seconds.back_transformation = self.lap(&mut clock).await?;
+            }
         }
         let StageSeconds { upload, to_band, band_to_bidiag, .. } = seconds;
         let band_to_bidiag = band_to_bidiag + found.seconds.band_to_bidiag;
@@ -179,14 +185,14 @@ impl<K: TileKernels> Driver<'_, K> {
         Ok((values, seconds))
     }
 
-    /// [`svdvals_of_band`](Self::svdvals_of_band), with (D2 V_C)^T as the right vectors, not yet transformed back through stage 2.
+    /// [`svdvals_of_band`](Self::svdvals_of_band), with D2 V_C as the right vectors, not yet transformed back through stage 2.
     async fn svd_of_band(
         &self,
         band: &mut K::Banded,
         (n, bandwidth): (usize, usize),
         scale: Re<K::Storage>,
         wanted: Option<Wanted<'_, Re<K::Storage>>>,
-    ) -> Result<Found<K::Storage>> {
+    ) -> Result<Found<K>> {
         let mut clock = Clock::new(self.timed);
         let mut seconds = StageSeconds::default();
 
@@ -209,7 +215,7 @@ impl<K: TileKernels> Driver<'_, K> {
         band: &K::Banded,
         scale: Re<K::Storage>,
         wanted: Option<Wanted<'_, Re<K::Storage>>>,
-    ) -> Result<Found<K::Storage>> {
+    ) -> Result<Found<K>> {
         let mut clock = Clock::new(self.timed);
         let mut seconds = StageSeconds::default();
         self.watch.begin(Stage::Svdvals)?;
@@ -233,8 +239,10 @@ impl<K: TileKernels> Driver<'_, K> {
         let right = match (wanted, read_back) {
             (Some(wanted), Some(c)) => {
                 self.watch.begin(Stage::Vectors)?;
-                let right = right_of_bidiagonal::<<K::Storage as Number>::Scalar>(&c, wanted(&values), self.watch)?;
-                seconds.bidiagonal_vectors = clock.restart();
+                let right = self.kernels.right_of_bidiagonal(c, wanted(&values)).await?;
+                if self.timed {
+                    seconds.bidiagonal_vectors = self.lap(&mut clock).await?;
+                }
                 Some(right)
             }
             _ => {
@@ -242,7 +250,7 @@ impl<K: TileKernels> Driver<'_, K> {
                 None
             }
         };
-        Ok(Found { values, right, seconds })
+        Ok(Found { values, right, copy: None, seconds })
     }
 
     /// Waits until the backend is idle, and returns the seconds since the last lap.

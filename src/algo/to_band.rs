@@ -40,8 +40,12 @@ pub(crate) fn triangular_factor<K: StageKernels>(
     n: usize,
     tuning: &Tuning,
 ) -> Result<()> {
-    let panels = column_panels(m, n, tuning.tile_size);
-    sweeps(kernels, a, panels.flat_map(|panel| panel.levels(tuning, kernels.rows_at_once())))
+    sweeps(kernels, a, factor_levels(m, n, tuning, kernels.rows_at_once()))
+}
+
+/// The levels of [`triangular_factor`], in order.
+pub(crate) fn factor_levels(m: usize, n: usize, tuning: &Tuning, rows_at_once: usize) -> impl Iterator<Item = Level> {
+    column_panels(m, n, tuning.tile_size).flat_map(move |panel| panel.levels(tuning, rows_at_once))
 }
 
 /// Columns `col..col + width` from row `row` down, of A or of its transpose.

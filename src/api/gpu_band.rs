@@ -199,7 +199,8 @@ impl<T: Element> GpuBand<T> {
     fn values_in<S: Number<Real = T::Real, Scalar = T::Scalar>>(&self, options: &SvdOptions) -> Result<Vec<T::Real>> {
         let (kernels, band, tuning, watch) = self.prepared::<S>(options, stage_3_flops(self.n))?;
         let stage3 = (!bisects(&self.context, self.n, options.stage3)).then_some(options.stage3);
-        let driver = Driver { kernels: &kernels, tuning: &tuning, watch: &watch, one_stage: false, stage3, timed: false };
+        let driver =
+            Driver { kernels: &kernels, tuning: &tuning, watch: &watch, one_stage: false, stage3, timed: false, left: false };
         Ok(block_on(driver.svdvals_of_band(band, (self.n, self.bandwidth), self.scale))?.0)
     }
 

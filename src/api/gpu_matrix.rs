@@ -368,7 +368,7 @@ impl<T: Element> GpuMatrix<T> {
     }
 
     /// The matrix or its transpose, whichever has m >= n, and hyperparameters with which the device can run all stages, stored as `S`.
-    fn prepared<S: Number>(&self, options: &SvdOptions) -> Result<(Lines<'_>, Tuning)> {
+    pub(super) fn prepared<S: Number>(&self, options: &SvdOptions) -> Result<(Lines<'_>, Tuning)> {
         self.context().require::<T, S>()?;
         let lines = self.0.lines().upright();
         let (m, n) = lines.size();

@@ -10,6 +10,8 @@ pub mod faer;
 pub mod gpu_band;
 #[cfg(feature = "gpu")]
 pub mod gpu_matrix;
+#[cfg(feature = "gpu")]
+pub mod gpu_svd;
 #[cfg(feature = "ndarray")]
 pub mod ndarray;
 mod stages;

@@ -100,8 +100,8 @@ pub trait SvdGpu: SvdValsGpu + sealed::Decomposed<<Self as SvdValsGpu>::Element,
     }
 
     /// [`svd_gpu_with`](Self::svd_gpu_with) for a task that must not block. What it does and where is described at
-    /// [`SvdValsGpu::svdvals_gpu_async`]. After a GPU's reduction the polling thread also computes the vectors of the bidiagonal, and waits for the
-    /// left vectors, which rayon's global pool computes whatever [`SvdOptions::threads`](crate::SvdOptions::threads) says.
+    /// [`SvdValsGpu::svdvals_gpu_async`]. After a GPU's reduction, rayon's global pool makes the plan of divide and conquer, whatever
+    /// [`SvdOptions::threads`](crate::SvdOptions::threads) says.
     ///
     /// ```
     /// # #[cfg(feature = "ndarray")] {

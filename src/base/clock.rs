@@ -32,7 +32,7 @@ pub struct StageSeconds {
     pub bidiagonal_vectors: f64,
     /// Back-transformation of these vectors through stages 2 and 1.
     pub back_transformation: f64,
-    /// The left singular vectors from the right ones: the product A V, and its orthonormal columns.
+    /// The left singular vectors from the right ones: the product A V, and its orthonormal columns. After a GPU, with the read-back of both sides.
     pub left_vectors: f64,
     /// The whole call.
     pub total: f64,

@@ -1,7 +1,10 @@
 //! The dispatches of a call, from the drivers on counting kernels.
 
 use crate::{
-    algo::count::{Asked, kernels_of_call, kernels_of_one_stage},
+    algo::{
+        count::{Asked, kernels_of_call, kernels_of_one_stage},
+        svdvals::qr_first,
+    },
     base::{
         error::{Result, SvdError},
         number::{Number, Re},
@@ -9,6 +12,7 @@ use crate::{
     cost::{
         one_stage::blocks_and_parts,
         shape::{ChaseShape, Shape},
+        svd::note_vectors,
         work::{BISECT_THREADS, LINEAR_THREADS, ROWS_AT_ONCE, SUBMISSION_FLOPS, Work, steps_of_dispatches},
     },
     tile::tuning::Tuning,
@@ -16,10 +20,10 @@ use crate::{
 
 /// Dispatches in order, with the repetitions of consecutive equal ones.
 #[derive(Default)]
-struct Dispatches(Vec<(Work, u64)>);
+pub(super) struct Dispatches(Vec<(Work, u64)>);
 
 impl Dispatches {
-    fn note(&mut self, work: Work) {
+    pub(super) fn note(&mut self, work: Work) {
         if work.workgroups == 0 {
             return;
         }
@@ -55,14 +59,36 @@ impl Dispatches {
             }
         }
     }
+
+    /// [`note`](Self::note), unless there is such a dispatch already.
+    pub(super) fn note_once(&mut self, work: Work) {
+        if self.0.iter().all(|(other, _)| *other != work) {
+            self.note(work);
+        }
+    }
 }
 
 /// The dispatches of an m x n matrix, m >= n, stored as `S`, on a hardware device, with stage 3 `on_device` or on the host.
-pub(super) fn dispatches_of_call<S: Number>(
+pub(super) fn dispatches_of_call<S: Number>(of: (usize, usize), tuning: &Tuning, on_device: bool) -> Result<Vec<(Work, u64)>> {
+    Ok(all_of_call::<S>(of, tuning, on_device)?.0)
+}
+
+/// [`dispatches_of_call`], with those of `k` singular vectors of both sides.
+pub(super) fn dispatches_of_svd<S: Number>(
     (m, n): (usize, usize),
+    k: usize,
     tuning: &Tuning,
     on_device: bool,
 ) -> Result<Vec<(Work, u64)>> {
+    let mut all = all_of_call::<S>((m, n), tuning, on_device)?;
+    if n > 0 {
+        let rows = if qr_first(m, n) { n } else { m };
+        note_vectors::<S>(&mut all, (m, n), k, rows, tuning);
+    }
+    Ok(all.0)
+}
+
+fn all_of_call<S: Number>((m, n): (usize, usize), tuning: &Tuning, on_device: bool) -> Result<Dispatches> {
     let (shape, mut all) = (Shape::of(tuning), Dispatches::default());
     let cycles = tuning.gpu.cycles_per_dispatch;
     kernels_of_call((m, n), tuning, ROWS_AT_ONCE, |asked| {
@@ -82,7 +108,7 @@ pub(super) fn dispatches_of_call<S: Number>(
         Ok(())
     })?;
     all.stage_3::<S>(n, on_device);
-    Ok(all.0)
+    Ok(all)
 }
 
 /// [`dispatches_of_call`] for the one-stage reduction.

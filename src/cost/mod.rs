@@ -19,6 +19,8 @@ pub mod counts;
 pub(crate) mod device;
 pub(crate) mod one_stage;
 pub(crate) mod shape;
+mod svd;
+pub(crate) mod vectors;
 pub(crate) mod work;
 
 use std::{fmt, ops::RangeInclusive};
@@ -32,7 +34,7 @@ use crate::{
         number::{Number, Re},
     },
     cost::{
-        count::{dispatches_of_call, dispatches_of_one_stage},
+        count::{dispatches_of_call, dispatches_of_one_stage, dispatches_of_svd},
         shape::Bounds,
         work::Work,
     },
@@ -164,7 +166,9 @@ impl Cost {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_stage3<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
-        Cost::counted::<S>((m, n), tuning, |shape| dispatches_of_call::<S>(shape, tuning, on_device))
+        let (m, n) = (m.max(n), m.min(n));
+        Cost::check((m, n), tuning)?;
+        Ok(Cost::of::<S>(dispatches_of_call::<S>((m, n), tuning, on_device)?))
     }
 
     /// [`with_stage3`](Self::with_stage3) of the [one-stage reduction](crate::Reduction::OneStage).
@@ -181,17 +185,50 @@ impl Cost {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn one_stage<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
-        Cost::counted::<S>((m, n), tuning, |shape| dispatches_of_one_stage::<S>(shape, tuning, on_device))
+        let (m, n) = (m.max(n), m.min(n));
+        Cost::check((m, n), tuning)?;
+        Ok(Cost::of::<S>(dispatches_of_one_stage::<S>((m, n), tuning, on_device)?))
     }
 
-    /// The `dispatches` of a matrix with these sides, whose counts do not overflow.
-    fn counted<S: Number>(
-        (m, n): (usize, usize),
-        tuning: &Tuning,
-        dispatches: impl FnOnce((usize, usize)) -> Result<Vec<(Work, u64)>>,
-    ) -> Result<Cost> {
-        tuning.check()?;
+    fn of<S: Number>(work: Vec<(Work, u64)>) -> Cost {
+        Cost { work, double: size_of::<Re<S>>() == size_of::<f64>() }
+    }
+
+    /// The cost of the decomposition with the `k` leading singular vectors of both sides, all of them if there are fewer. The matrix is one
+    /// without values that are tiny or equal, so that divide and conquer has no deflation. The plan of divide and conquer, on the host, is not
+    /// counted.
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::{Cost, Kernel};
+    /// let tuning = Cost::tuning::<f32>(1024);
+    /// let [few, all] = [10, 1024].map(|k| Cost::svd::<f32>(1024, 1024, k, &tuning));
+    /// assert!(few?.kernel(Kernel::GemmBatch).flops < all?.kernel(Kernel::GemmBatch).flops / 10);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn svd<S: Number>(m: usize, n: usize, k: usize, tuning: &Tuning) -> Result<Cost> {
+        Cost::svd_with_stage3::<S>((m, n), k, tuning, m.min(n) >= BISECTION_WORTHWHILE)
+    }
+
+    /// [`svd`](Self::svd) with all vectors, and with stage 3 on the device or on the host.
+    pub(crate) fn of_svd<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
+        Cost::svd_with_stage3::<S>((m, n), usize::MAX, tuning, on_device)
+    }
+
+    fn svd_with_stage3<S: Number>((m, n): (usize, usize), k: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
         let (m, n) = (m.max(n), m.min(n));
+        Cost::check((m, n), tuning)?;
+        // The flops of the vectors are at most 40 times those that are checked, and their sum is saturated nowhere else.
+        Cost::check((m.saturating_mul(64), n), tuning)?;
+        let work = dispatches_of_svd::<S>((m, n), k.min(n), tuning, on_device)?;
+        Ok(Cost::of::<S>(work))
+    }
+
+    /// Checks the hyperparameters, and that no count of an m x n matrix, m >= n, overflows.
+    fn check((m, n): (usize, usize), tuning: &Tuning) -> Result<()> {
+        tuning.check()?;
         // Far beyond any device. Below this limit no count overflows.
         const MOST: usize = 1 << 16;
         let Tuning { tile_size, leaf, cols_per_block, ref gpu, .. } = *tuning;
@@ -216,8 +253,7 @@ impl Cost {
         if m as u64 > 1 << 40 {
             return Err(SvdError::invalid("matrix", format!("{m} x {n}: more than 2^40 rows or columns")));
         }
-        let work = dispatches((m, n))?;
-        Ok(Cost { work, double: size_of::<Re<S>>() == size_of::<f64>() })
+        Ok(())
     }
 
     /// Default hyperparameters for a matrix of order `n` stored as `S` on a data-centre GPU: [`tuning_on`](Self::tuning_on) an H100.

@@ -219,6 +219,33 @@ fn targets_on_an_h100() {
     }
 }
 
+/// Target times of the model for f32 on an H100, with all vectors of both sides: n = 4096 in 0.15 s, 16384 in 2.2 s. (The plan of divide and conquer is
+/// the host's.)
+#[test]
+fn vectors_on_an_h100() {
+    for (n, most) in [(4096, 0.15), (16384, 2.2)] {
+        let cost = Cost::svd::<f32>(n, n, n, &Cost::tuning::<f32>(n)).unwrap();
+        let seconds = cost.on(&DeviceModel::H100).iter().map(|kernel| kernel.total).sum::<f64>();
+        assert!(seconds < most, "n = {n}: {seconds} s");
+    }
+}
+
+/// Flops of the vectors, in units of n^3: back through stage 2 two, and the factor (TW + 1) / TW; the products 4/3 for divide and conquer, two for
+/// A V, and for either side one for W^H W and one for W F. Bound: 5%, for the tiles on the diagonals of triangles, and products' last tiles. Few
+/// vectors leave a third of n^3 for the levels of divide and conquer below the root.
+#[test]
+fn vectors_are_cubic() {
+    let n = 4096;
+    let cube = (n as f64).powi(3);
+    let of = |cost: &Cost, kernel| cost.kernel(kernel).flops as f64 / cube;
+    let cost = Cost::svd::<f32>(n, n, n, &Cost::tuning::<f32>(n)).unwrap();
+    let [chase, gemm] = [Kernel::ApplyChase, Kernel::GemmBatch].map(|kernel| of(&cost, kernel));
+    assert!((0.95..1.05).contains(&(chase / (2.0 * 32.0 / 32.0))), "{chase}");
+    assert!((0.95..1.05).contains(&(gemm / (4.0 / 3.0 + 2.0 + 4.0))), "{gemm}");
+    let few = Cost::svd::<f32>(n, n, 1, &Cost::tuning::<f32>(n)).unwrap();
+    assert!((0.31..0.36).contains(&of(&few, Kernel::GemmBatch)), "{few}");
+}
+
 /// No dispatch of `unmqr` exceeds `SUBMISSION_FLOPS`, so that no watchdog of a driver ends it. For a matrix so large that updates are
 /// split, the pieces add up to the flops of the update, and the largest piece has more than half of the limit.
 #[test]

@@ -59,17 +59,36 @@ pub enum Kernel {
     GatherReflectors,
     /// Kept reflectors of stage 2: applied to a matrix.
     ApplyChase,
+    /// Vectors: independent matrix products, in one dispatch.
+    GemmBatch,
+    /// Vectors of the bidiagonal: columns of the parts, in the order of the product.
+    GatherColumns,
+    /// Vectors of the bidiagonal: rotations of columns.
+    RotateColumns,
+    /// Vectors of the bidiagonal: the second factors of the products.
+    SecularVectors,
+    /// Vectors of the bidiagonal: those that are wanted, with phases.
+    TakeColumns,
+    /// Orthonormal vectors: the factor of a Gram-Schmidt step.
+    GramFactor,
+    /// Orthonormal vectors: division by their lengths.
+    UnitColumns,
+    /// Orthonormal vectors: columns of the identity, for those of Q.
+    IdentityColumns,
+    /// Copies of vectors.
+    CopyWindow,
 }
 
 impl Kernel {
-    /// The kernels of a call, in order. With stage 3 on the device, the last two replace `unpack_band`. One stage has its three
-    /// kernels in place of `chase`, and no `geqrt` and `unmqr` unless the matrix is tall.
+    /// The kernels of a call, in order: those of the values, then those that only vectors need. With stage 3 on the device, `square_bidiagonal`
+    /// and `bisect` replace `unpack_band`. One stage has its three kernels in place of `chase`, and no `geqrt` and `unmqr` unless the matrix is
+    /// tall.
     ///
     /// ```
     /// use svdvals_gpu::cost::Kernel;
     /// assert_eq!(Kernel::ALL[0].to_string(), "geqrt");
     /// ```
-    pub const ALL: [Kernel; 10] = [
+    pub const ALL: [Kernel; 21] = [
         Kernel::Geqrt,
         Kernel::Unmqr,
         Kernel::UpdateLine,
@@ -80,6 +99,17 @@ impl Kernel {
         Kernel::UnpackBand,
         Kernel::SquareBidiagonal,
         Kernel::Bisect,
+        Kernel::GatherColumns,
+        Kernel::RotateColumns,
+        Kernel::SecularVectors,
+        Kernel::GemmBatch,
+        Kernel::TakeColumns,
+        Kernel::ApplyChase,
+        Kernel::GatherReflectors,
+        Kernel::GramFactor,
+        Kernel::UnitColumns,
+        Kernel::IdentityColumns,
+        Kernel::CopyWindow,
     ];
 }
 
@@ -106,6 +136,15 @@ impl fmt::Display for Kernel {
             Kernel::Larft => "larft",
             Kernel::GatherReflectors => "gather_reflectors",
             Kernel::ApplyChase => "apply_chase",
+            Kernel::GemmBatch => "gemm_batch",
+            Kernel::GatherColumns => "gather_columns",
+            Kernel::RotateColumns => "rotate_columns",
+            Kernel::SecularVectors => "secular_vectors",
+            Kernel::TakeColumns => "take_columns",
+            Kernel::GramFactor => "gram_factor",
+            Kernel::UnitColumns => "unit_columns",
+            Kernel::IdentityColumns => "identity_columns",
+            Kernel::CopyWindow => "copy_window",
         })
     }
 }
@@ -309,7 +348,7 @@ impl Work {
         Work { flops, ..Work::copy(kernel, 1, 1, 0) }
     }
 
-    fn copy(kernel: Kernel, places: u64, threads: u64, bytes: u64) -> Work {
+    pub(super) fn copy(kernel: Kernel, places: u64, threads: u64, bytes: u64) -> Work {
         let workgroups = places.div_ceil(threads);
         let chain = Chain { barriers: 0, round_trips: 2, steps: 0 };
         Work { kernel, workgroups, threads, workgroup_memory: 0, flops: 0, bytes, workgroup_bytes: 0, chain }

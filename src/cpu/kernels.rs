@@ -14,10 +14,11 @@ use rayon::prelude::*;
 use crate::base::par_columns::ColumnsMut;
 
 use crate::{
+    algo::{svdvals::right_of_bidiagonal, vectors::VectorKernels},
     base::{
         blas::{Op, Side},
         error::{Result, SvdError},
-        number::{Number, Re, Scalar},
+        number::{Number, Re, RealElement, Scalar},
         view::map_into,
         watch::Watch,
     },
@@ -269,6 +270,17 @@ impl<S: Number> StageKernels for CpuKernels<S> {
         chase::chase(&mut band.entries, layout, step, kept.as_mut(), &self.watch)?;
         all.extend(kept);
         Ok(())
+    }
+}
+
+impl<S: Number> VectorKernels for CpuKernels<S> {
+    async fn right_of_bidiagonal(&self, c: ComplexBidiagonal, k: usize) -> Result<Dense<S>> {
+        let right = right_of_bidiagonal::<S::Scalar>(&c, k, &self.watch)?;
+        self.upload(right.transpose(), Re::<S>::from_double(1.0))
+    }
+
+    fn copy(&self, _: &Dense<S>) -> Result<Option<Dense<S>>> {
+        Ok(None)
     }
 }
 

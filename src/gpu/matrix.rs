@@ -26,7 +26,7 @@ use crate::{
             pipeline::{DIAGONAL, LARGEST},
             stream::{Stream, buffer},
         },
-        storage::{Lines, fitting_bytes},
+        storage::{Dense, Lines, fitting_bytes},
     },
 };
 
@@ -130,6 +130,14 @@ impl<T: Number> DeviceMatrix<T> {
             copy_lines(lines, ld, start, piece, wanted, |x| x);
         })?;
         Ok(DeviceMatrix { context: context.clone(), entries, size: a.shape(), strides, element: PhantomData })
+    }
+
+    /// The matrix of a call, in one buffer.
+    pub fn from_dense(context: &GpuContext, a: Dense<T>) -> Result<Self> {
+        let Ok([entries]) = <[Buffer; 1]>::try_from(a.a) else {
+            return Err(SvdError::invalid("matrix", format!("{} x {} entries are in several buffers", a.size.0, a.size.1)));
+        };
+        Ok(DeviceMatrix { context: context.clone(), entries, size: a.size, strides: a.strides, element: PhantomData })
     }
 
     /// The matrix in a caller's buffer, after checking that operations can use it.

@@ -11,9 +11,10 @@
 //! | `storage.rs` | the matrices that kernels work on |
 //! | `matrix.rs` | a matrix that the caller keeps on the device |
 //! | `kernels/` | [`TileKernels`](crate::tile::kernels::TileKernels), stage 3 on the device, the triangular kernels |
+//! | `kernels/replay.rs`, `kernels/left.rs`, `kernels/products.rs` | vectors of the bidiagonal; left vectors; the products of both |
 
 pub mod device;
 pub mod kernels;
-mod limits;
+pub(crate) mod limits;
 pub(crate) mod matrix;
 pub mod storage;

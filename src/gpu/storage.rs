@@ -227,6 +227,12 @@ fn dense_sizes<T: Number>(
     Ok((DenseSizes { by_rows, ld: count(ld), outer, lines, v: count(v), t: count(t) }, bytes))
 }
 
+/// Bytes of the buffers of an m x n matrix stored as `T`.
+pub(crate) fn dense_bytes<T: Number>(context: &GpuContext, size: (usize, usize), by_rows: bool, tuning: &Tuning) -> Result<u64> {
+    let shape = Shape::new::<T>(&Bounds::of(context), tuning)?;
+    Ok(dense_sizes::<T>(context, size, by_rows, shape, tuning.leaf)?.1)
+}
+
 /// Bytes of an m x n matrix stored as `T` on the device, including workspace and band.
 ///
 /// # Errors

@@ -20,7 +20,7 @@ use crate::{
     },
     cost::{Cost, counts::Counts},
     cpu::{
-        kernels::CpuKernels,
+        kernels::{CpuKernels, Dense},
         small::{Direct, bidiagonal_directly, norm::norm},
         tall::{
             cholesky_qr::{SortedFactor, cholesky_qr},
@@ -166,23 +166,28 @@ where
     let kernels = CpuKernels::<S>::watched(tuning, watch.clone())?;
     watch.begin(Stage::ToBand)?;
     let (kernels, stage3, timed) = (&kernels, Some(call.options.stage3), call.timed);
-    let driver = Driver { kernels, tuning, watch: &watch, one_stage, stage3, timed };
+    let driver = Driver { kernels, tuning, watch: &watch, one_stage, stage3, timed, left: false };
 
     let clock = Clock::new(call.timed);
     let cholesky = matches!(route, Route::Band(First::Cholesky) | Route::OneStage(First::Cholesky));
     let factor = if cholesky { cholesky_qr(a, &watch)? } else { None };
     let factoring = clock.seconds();
-    let (mut found, first) = match factor {
+    let right_of = |right: Option<Dense<S>>| right.map(|x| kernels.download(&x)).transpose();
+    let (mut found, right, first) = match factor {
         Some(SortedFactor { r, scale, order }) => {
             let mut found = block_on(driver.svd(&Scaled(r.as_ref()), scale, wanted))?;
-            found.right = found.right.map(|v| unsorted(v.as_ref(), &order));
-            (found, First::Cholesky)
+            let right = right_of(found.right.take())?.map(|v| unsorted(v.as_ref(), &order));
+            (found, right, First::Cholesky)
         }
-        None => (block_on(driver.svd(&a, scale, wanted))?, tall_qr(a.nrows(), a.ncols())),
+        None => {
+            let mut found = block_on(driver.svd(&a, scale, wanted))?;
+            let right = right_of(found.right.take())?;
+            (found, right, tall_qr(a.nrows(), a.ncols()))
+        }
     };
     found.seconds.to_band += factoring;
     let route = if one_stage { Route::OneStage(first) } else { Route::Band(first) };
-    Ok(Found::new(found.values, found.right, found.seconds, watch, route))
+    Ok(Found::new(found.values, right, found.seconds, watch, route))
 }
 
 /// The right vectors of A from those of A with its columns in `order`.

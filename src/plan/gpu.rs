@@ -2,8 +2,6 @@
 
 use std::marker::PhantomData;
 
-use faer::Mat;
-
 use crate::{
     algo::{
         bidiagonal::Stage3,
@@ -11,6 +9,7 @@ use crate::{
         svdvals::{Driver, Found, Source, Wanted},
     },
     base::{
+        clock::Clock,
         error::Result,
         number::{Number, Re, in_storage},
         watch::{Listen, Stage, Watch},
@@ -25,14 +24,16 @@ use crate::{
             stream::Manner,
         },
         kernels::{GpuKernels, one_stage::panel_bytes},
-        storage::required_bytes_of,
+        limits::required_svd_bytes,
+        storage::{Dense, fitting_bytes, required_bytes_of},
     },
     plan::{
         backend::OnGpu,
-        options::{Backend, SvdOptions},
+        options::{Backend, SvdOptions, Vectors},
         report::SvdReport,
         route::Route,
     },
+    tile::kernels::TileKernels,
 };
 
 /// Whether a GPU runs stage 3 of order `n`.
@@ -45,12 +46,30 @@ pub(crate) fn bisects(context: &GpuContext, n: usize, method: Stage3) -> bool {
 }
 
 /// What a GPU has found.
-pub(crate) struct OnDevice<T: Number> {
+pub(crate) struct OnDevice<T: Number, S: Number> {
     pub values: Vec<T::Real>,
     /// The right singular vectors that were wanted, n x k.
-    pub right: Option<Mat<T::Scalar>>,
+    pub right: Option<Dense<S>>,
+    /// The left ones, m x k, or m x m; None if they were not asked for, or if the device cannot hold what they need.
+    pub left: Option<Dense<S>>,
+    pub kernels: GpuKernels<S>,
     /// The listeners. If vectors are wanted, the end of the call has not been reported to them.
     pub watch: Watch,
+}
+
+/// The singular vectors that a call wants of a matrix that is not wide.
+#[derive(Clone, Copy)]
+pub(crate) struct Needed<'a, R> {
+    pub count: Wanted<'a, R>,
+    /// Whether the left ones are asked for, and a unitary U.
+    pub left: bool,
+    pub full: bool,
+}
+
+/// Whether a call can compute the left vectors on the device: A, U and their copies are in one buffer each.
+fn holds_left<S: Number>(context: &GpuContext, (m, n): (usize, usize), full: bool) -> bool {
+    let cols = if full { m } else { n };
+    fitting_bytes::<S>(context, "vectors", m.checked_mul(cols.next_multiple_of(4))).is_ok()
 }
 
 /// All singular values of `scale` times the m x n matrix `a`, m >= n, on a GPU. The report's shape is that of `a`. Its seconds lack those
@@ -84,8 +103,8 @@ pub(crate) async fn svd_on_gpu<T, S, A>(
     Asked { options, listen, timed }: Asked<'_>,
     OnGpu { context, tuning, reason }: OnGpu,
     waits: Waits,
-    wanted: Option<Wanted<'_, T::Real>>,
-) -> Result<SvdReport<OnDevice<T>>>
+    needed: Option<Needed<'_, T::Real>>,
+) -> Result<SvdReport<OnDevice<T, S>>>
 where
     T: Number,
     S: Number<Real = T::Real, Scalar = T::Scalar>,
@@ -95,6 +114,7 @@ where
     let (route, by_model) = Route::on_gpu(shape, options.reduction, &Bounds::of(&context));
     let reason = by_model.map_or(reason.clone(), |why| format!("{reason}; {why}").into());
     let one_stage = route.is_one_stage();
+    let wanted = needed.map(|needed| needed.count);
     let flops = || {
         let of_route = if one_stage { flops_by_one_stage::<S> } else { flops_by_band::<S> };
         let [to_band, band_to_bidiag, svdvals, _] = of_route(shape, &tuning)?;
@@ -107,11 +127,33 @@ where
     let kernels = GpuKernels::<S>::running(&context, &tuning, manner)?;
     watch.begin(Stage::ToBand)?;
     let stage3 = (!stage3_on_device).then_some(options.stage3);
-    let driver = Driver { kernels: &kernels, tuning: &tuning, watch: &watch, one_stage, stage3, timed };
-    let Found { values, right, seconds } = driver.svd(&a, scale, wanted).await?;
+    let left = needed.is_some_and(|needed| needed.left && holds_left::<S>(&context, shape, needed.full));
+    let driver = Driver { kernels: &kernels, tuning: &tuning, watch: &watch, one_stage, stage3, timed, left };
+    let Found { values, right, copy, mut seconds } = driver.svd(&a, scale, wanted).await?;
+    let mut clock = Clock::new(timed);
+    let right = match right {
+        Some(right) => {
+            let cols = right.size.1;
+            // Thousands of reflectors leave V orthonormal to a part of n eps. One step takes most of that away.
+            Some(kernels.orthonormal(right, cols)?)
+        }
+        None => None,
+    };
+    let left = match (copy, &right) {
+        (Some(a), Some(v)) => Some(kernels.left_vectors(&a, &values, v)?),
+        _ => None,
+    };
+    let left = match left {
+        Some(u) if needed.is_some_and(|needed| needed.full) => Some(kernels.completed(&u)?),
+        left => left,
+    };
+    if timed && right.is_some() {
+        kernels.finish().await?;
+        seconds.left_vectors = clock.restart();
+    }
     let (counts, kernel_seconds) = (kernels.counts(), kernels.kernel_seconds());
     Ok(SvdReport {
-        values: OnDevice { values, right, watch },
+        values: OnDevice { values, right, left, kernels, watch },
         backend: Backend::Gpu,
         reason,
         route,
@@ -123,7 +165,11 @@ where
         kernel_seconds,
         shape,
         stage3_on_device,
-        cost: if one_stage { Cost::one_stage::<S> } else { Cost::with_stage3::<S> },
+        cost: match (one_stage, needed) {
+            (true, _) => Cost::one_stage::<S>,
+            (false, Some(_)) => Cost::of_svd::<S>,
+            (false, None) => Cost::with_stage3::<S>,
+        },
     })
 }
 
@@ -147,6 +193,31 @@ impl GpuContext {
     /// [`SvdError::TuningFile`](crate::SvdError::TuningFile) if the environment names a file that cannot be read.
     pub fn required_bytes<T: Number>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
         in_storage!(options.half_storage, T => bytes_stored_as::<_, S>(PhantomData::<T>, self, m, n, options))
+    }
+}
+
+impl GpuContext {
+    /// Bytes of device memory that the singular value decomposition of an m x n matrix of `T` needs at most, with the vectors that `options`
+    /// name ([`vectors`](SvdOptions::vectors); all of them, whatever is kept): [`required_bytes`](Self::required_bytes), reflectors that are kept,
+    /// a copy of the matrix, the vectors of the bidiagonal, and U and V.
+    ///
+    /// ```
+    /// use svdvals_gpu::{GpuContext, SvdOptions};
+    /// if let Ok(context) = GpuContext::global() {
+    ///     let bytes = context.required_svd_bytes::<f32>(1024, 1024, &SvdOptions::default())?;
+    ///     assert!((4 * 11 * 1024 * 1024..4 * 14 * 1024 * 1024).contains(&bytes));
+    /// }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`required_bytes`](Self::required_bytes).
+    pub fn required_svd_bytes<T: Number>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
+        self.require::<T, T::Scalar>()?;
+        let tuning = options.tuning_for_adapter::<T::Scalar>(self, m.min(n))?;
+        let (size, full) = ((m.max(n), m.min(n)), options.vectors == Vectors::Full);
+        let of = |by_rows| required_svd_bytes::<T::Scalar>(self, size, by_rows, full, &tuning);
+        Ok(of(false)?.max(of(true)?))
     }
 }
 

@@ -8,6 +8,7 @@ use crate::{
     gpu::{
         device::context::GpuContext,
         kernels::triangular::required_triangular_bytes,
+        limits::required_svd_bytes,
         storage::{required_band_bytes, required_bytes},
     },
     tile::tuning::Tuning,
@@ -18,6 +19,8 @@ use crate::{
 pub(crate) enum Problem {
     /// Any stages of an m x n matrix.
     Dense { m: usize, n: usize },
+    /// The decomposition of an m x n matrix with vectors, `full` ones if U or V is to be unitary.
+    Svd { m: usize, n: usize, full: bool },
     /// Stage 2 of a band.
     Band { n: usize, bandwidth: usize },
     /// A triangular operation, by the shapes of A and B.
@@ -36,7 +39,7 @@ impl Problem {
     #[cfg(feature = "gpu")]
     pub fn order(&self) -> usize {
         match *self {
-            Problem::Dense { m, n } => m.min(n),
+            Problem::Dense { m, n } | Problem::Svd { m, n, .. } => m.min(n),
             Problem::Band { n, .. } => n,
             Problem::Triangular { a, .. } => a.0,
         }
@@ -45,9 +48,11 @@ impl Problem {
     /// The reason why a GPU gains nothing, if so. It allocates no memory if the problem may be short.
     pub fn too_small(&self) -> Option<Cow<'static, str>> {
         match *self {
-            Problem::Dense { m, n } if m.min(n) >= GPU_WORTHWHILE => None,
+            Problem::Dense { m, n } | Problem::Svd { m, n, .. } if m.min(n) >= GPU_WORTHWHILE => None,
             Problem::Band { n, .. } if n >= GPU_WORTHWHILE => None,
-            Problem::Dense { .. } | Problem::Band { .. } => Some("a smaller side below 1024 gains nothing on a GPU".into()),
+            Problem::Dense { .. } | Problem::Svd { .. } | Problem::Band { .. } => {
+                Some("a smaller side below 1024 gains nothing on a GPU".into())
+            }
             Problem::Triangular { a: (order, _), b: (rows, cols) } => {
                 let flops = order as f64 * rows as f64 * cols as f64;
                 let limit = TRIANGULAR_WORTHWHILE;
@@ -61,6 +66,7 @@ impl Problem {
     pub fn required_bytes<S: Number>(&self, context: &GpuContext, tuning: &Tuning) -> Result<u64> {
         match *self {
             Problem::Dense { m, n } => required_bytes::<S>(context, m.max(n), m.min(n), tuning),
+            Problem::Svd { m, n, full } => required_svd_bytes::<S>(context, (m.max(n), m.min(n)), m < n, full, tuning),
             Problem::Band { n, bandwidth } => required_band_bytes::<S>(context, n, bandwidth, tuning),
             Problem::Triangular { a, b } => required_triangular_bytes::<S>(context, a, b, tuning),
         }

@@ -10,9 +10,9 @@ use crate::{
     gpu::device::context::{GpuContext, Waits},
     plan::{
         backend::{OnGpu, Reason, context_of, context_of_async, or_fall_back},
-        gpu::{OnDevice, svd_on_gpu},
-        problem::Problem,
+        gpu::{Needed, OnDevice, svd_on_gpu},
     },
+    tile::kernels::TileKernels,
 };
 use crate::{
     base::{
@@ -30,6 +30,7 @@ use crate::{
         cpu::{Found, on_cpu},
         factors::Factors,
         options::{Backend, Signs, SvdOptions, Vectors},
+        problem::Problem,
         report::SvdReport,
         svdvals::Call,
     },
@@ -37,6 +38,10 @@ use crate::{
 
 /// The order from which real V are left as the reflectors give them; see [`needs_step`].
 const LARGE: usize = 1000;
+/// What a call computes, by its size.
+fn problem_of<T: Number>(call: &Call<'_, T>) -> Problem {
+    Problem::Svd { m: call.a.nrows(), n: call.a.ncols(), full: call.options.vectors == Vectors::Full }
+}
 
 /// The type of the arithmetic of stage 2.
 type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
@@ -55,7 +60,7 @@ pub(crate) async fn svd_async<T: Number>(a: MatRef<'_, T>, options: &SvdOptions,
     may_have(options.threads)?;
     let of = trimmed(a);
     #[cfg(feature = "gpu")]
-    let context = context_of_async(options, Problem::Dense { m: of.nrows(), n: of.ncols() }).await;
+    let context = context_of_async(options, problem_of(&Call::new(of, options, false))).await;
     let call = Call::new(of, options, timed);
     #[cfg(feature = "gpu")]
     let reason = match on_gpu_async(&call, context).await? {
@@ -64,7 +69,7 @@ pub(crate) async fn svd_async<T: Number>(a: MatRef<'_, T>, options: &SvdOptions,
     };
     #[cfg(not(feature = "gpu"))]
     let reason = {
-        let place = Place::of::<T, T::Scalar>(options, call.problem())?;
+        let place = Place::of::<T, T::Scalar>(options, problem_of(&call))?;
         place.has_stage3(options)?;
         let Place::Cpu(reason) = place;
         reason
@@ -113,7 +118,7 @@ fn finished<T: Number>(mut report: SvdReport<Factors<T>>, (m, n): (usize, usize)
 /// The decomposition on the backend that the options choose.
 fn svd_of<T: Number>(call: &Call<'_, T>) -> Result<SvdReport<Factors<T>>> {
     let wanted = |values: &[Re<T>]| call.options.kept(values);
-    let place = Place::of::<T, T::Scalar>(call.options, call.problem())?;
+    let place = Place::of::<T, T::Scalar>(call.options, problem_of(call))?;
     place.has_stage3(call.options)?;
     let on_the_cpu = |reason, scale| on_cpu::<T, T::Scalar, _>(call, reason, scale, Some(&wanted), |found| of_cpu(call, found));
     let report = match place {
@@ -140,7 +145,7 @@ async fn on_gpu_async<T: Number>(
     context: Option<Result<GpuContext>>,
 ) -> Result<std::result::Result<SvdReport<Factors<T>>, Reason>> {
     let opened = || context.unwrap_or_else(|| context_of(call.options));
-    let place = Place::with_context::<T, T::Scalar>(call.options, call.problem(), opened)?;
+    let place = Place::with_context::<T, T::Scalar>(call.options, problem_of(call), opened)?;
     place.has_stage3(call.options)?;
     match place {
         Place::Cpu(reason) => Ok(Err(reason)),
@@ -155,21 +160,40 @@ async fn on_gpu_async<T: Number>(
     }
 }
 
-/// The decomposition with the right vectors of a GPU.
+/// The decomposition on a GPU. The factors are read back. If the device cannot hold what the left vectors need, the host computes them.
 #[cfg(feature = "gpu")]
 async fn of_gpu<T: Number>(call: &Call<'_, T>, scale: Re<T>, on: OnGpu, waits: Waits) -> Result<SvdReport<Factors<T>>> {
-    let wanted = |values: &[Re<T>]| call.options.kept(values);
-    let report = svd_on_gpu::<T, T::Scalar, _>(call.upright(), scale, call.asked(), on, waits, Some(&wanted)).await?;
-    let mut seconds = 0.0;
-    let mut report = report.try_map(|OnDevice { values, right, watch }| {
-        let side = Sides { a: call.upright(), turned: upright(call.a).1, scale };
-        let clock = Clock::new(call.timed);
-        let factors = on_pool(|| side.factors(call.options, values, right, &watch))?;
-        seconds = clock.seconds();
-        Ok(factors)
-    })?;
-    report.seconds.left_vectors = seconds;
-    Ok(report)
+    let count = |values: &[Re<T>]| call.options.kept(values);
+    let side = Sides { a: call.upright(), turned: upright(call.a).1, scale };
+    let (left_is_needed, right_is_needed) = needed(call.options.vectors, side.turned.transposed);
+    let full = call.options.vectors == Vectors::Full;
+    let needed = Needed { count: &count, left: left_is_needed, full };
+    let report = svd_on_gpu::<T, T::Scalar, _>(call.upright(), scale, call.asked(), on, waits, Some(needed)).await?;
+    let mut found = None;
+    let mut report = report.map(|on_device| found = Some(on_device));
+    let Some(OnDevice { mut values, right, left, kernels, watch }) = found else {
+        return Err(SvdError::Gpu { what: "the decomposition", reason: "it gave no result".into() });
+    };
+    let mut clock = Clock::new(call.timed);
+    values.truncate(right.as_ref().map_or(0, |right| right.size.1));
+    let on_host = left_is_needed && left.is_none();
+    let right = match right {
+        Some(right) if right_is_needed || on_host => Some(kernels.download_awaited(&right).await?),
+        _ => None,
+    };
+    let factors = if on_host {
+        on_pool(|| side.factors(call.options, values, right, &watch))?
+    } else {
+        let left = match left {
+            Some(left) => kernels.download_awaited(&left).await?,
+            None => Mat::zeros(side.a.nrows(), 0),
+        };
+        watch.end();
+        side.of_caller(call.options, values, left, right.unwrap_or_else(|| Mat::zeros(side.a.ncols(), 0)))
+    };
+    report.seconds.left_vectors += clock.restart();
+    (report.counts, report.kernel_seconds) = (kernels.counts(), kernels.kernel_seconds());
+    Ok(report.map(|()| factors))
 }
 
 /// The factors from what a route on the CPU has found.
@@ -206,27 +230,37 @@ impl<T: Number> Sides<'_, T> {
             orthonormalise(right.as_mut());
         }
         values.truncate(right.ncols());
-        let Turned { transposed, rows_reversed, cols_reversed } = self.turned;
-        let (of_u, of_v) = match options.vectors {
-            Vectors::Thin | Vectors::Full => (true, true),
-            Vectors::Left => (true, false),
-            Vectors::Right => (false, true),
-        };
-        let (needs_left, needs_right) = if transposed { (of_v, of_u) } else { (of_u, of_v) };
-        let left = if needs_left {
-            let mut left = left_vectors(self.a, self.scale, &values, right.as_ref(), watch)?;
-            if options.vectors == Vectors::Full {
-                left = beside(&left, &complement(left.as_ref()));
-            }
-            turned_back(left, rows_reversed, transposed)
+        let left = if needed(options.vectors, self.turned.transposed).0 {
+            let left = left_vectors(self.a, self.scale, &values, right.as_ref(), watch)?;
+            if options.vectors == Vectors::Full { beside(&left, &complement(left.as_ref())) } else { left }
         } else {
             Mat::zeros(self.a.nrows(), 0)
         };
-        let right = if needs_right { turned_back(right, cols_reversed, transposed) } else { Mat::zeros(self.a.ncols(), 0) };
         watch.end();
-        let (u, v) = if transposed { (right, left) } else { (left, right) };
-        Ok(Factors { u, s: values, v })
+        Ok(self.of_caller(options, values, left, right))
     }
+
+    /// The factors of the caller's matrix, from those of `self.a`.
+    fn of_caller(&self, options: &SvdOptions, values: Vec<Re<T>>, left: Mat<T::Scalar>, right: Mat<T::Scalar>) -> Factors<T> {
+        let Turned { transposed, rows_reversed, cols_reversed } = self.turned;
+        let (needs_left, needs_right) = needed(options.vectors, transposed);
+        let side = |of: Mat<T::Scalar>, is_needed: bool, reversed: bool| {
+            if is_needed { turned_back(of, reversed, transposed) } else { Mat::zeros(of.nrows(), 0) }
+        };
+        let (left, right) = (side(left, needs_left, rows_reversed), side(right, needs_right, cols_reversed));
+        let (u, v) = if transposed { (right, left) } else { (left, right) };
+        Factors { u, s: values, v }
+    }
+}
+
+/// Whether the left and the right vectors of the caller's matrix, or of its transpose, are needed.
+pub(crate) fn needed(vectors: Vectors, transposed: bool) -> (bool, bool) {
+    let (of_u, of_v) = match vectors {
+        Vectors::Thin | Vectors::Full => (true, true),
+        Vectors::Left => (true, false),
+        Vectors::Right => (false, true),
+    };
+    if transposed { (of_v, of_u) } else { (of_u, of_v) }
 }
 
 /// Whether V (n x k) is made orthonormal once more. Thousands of reflectors leave a part of n eps, most of which one step removes: in complex

@@ -96,6 +96,8 @@ fn main() -> ExitCode {
         ("lost_device", whole::lost_device),
         ("memory_is_freed", memory::memory_is_freed),
         ("required_bytes", memory::required_bytes),
+        ("what_travels", svd::what_travels),
+        ("larger", svd::larger),
         ("global_context", whole::global_context),
         ("own_device", whole::own_device),
         ("small_calls_pass_large_ones", whole::small_calls_pass_large_ones),

@@ -12,7 +12,7 @@ use faer::Mat;
 use half::f16;
 use num_complex::Complex;
 use svdvals_gpu::{
-    AdapterChoice, Backend, Element, GpuContext, GpuMatrix, HalfStorage, Stage, SvdError, SvdOptions, SvdValsGpu, Tuning,
+    AdapterChoice, Backend, Element, GpuContext, GpuMatrix, HalfStorage, Stage, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning,
     wgpu::PollType,
 };
 
@@ -31,6 +31,27 @@ impl<F: Fn()> Drop for OnDrop<F> {
     fn drop(&mut self) {
         (self.0)();
     }
+}
+
+/// The most bytes that are allocated at a time while `call` runs, besides those `before`. Another thread looks on, every tenth of a
+/// millisecond: matrices are there while kernels run, for milliseconds on any device.
+fn most_allocated(context: &GpuContext, before: u64, call: impl FnOnce() -> svdvals_gpu::Result<()>) -> svdvals_gpu::Result<u64> {
+    let (done, report) = (AtomicBool::new(false), || context.device().generate_allocator_report());
+    thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut most = 0;
+            while !done.load(Ordering::Acquire) {
+                most = report().map_or(0, |report| report.total_allocated_bytes).max(most);
+                thread::sleep(Duration::from_micros(100));
+            }
+            most
+        });
+        // However the call ends.
+        let _done = OnDrop(|| done.store(true, Ordering::Release));
+        let result = call();
+        done.store(true, Ordering::Release);
+        result.map(|()| watcher.join().unwrap_or(0).saturating_sub(before))
+    })
 }
 
 /// After a call the device holds what it held before, whether the call went through, failed, was stopped or dropped; while it runs, no less than
@@ -57,23 +78,7 @@ pub fn memory_is_freed() -> Outcome {
         Err(format!("after {what} {:?} bytes are allocated, {before} before", allocated(&context)).into())
     };
 
-    // Another thread looks on, every tenth of a millisecond: the dense matrix is there while stage 1 runs, for milliseconds on any device.
-    let (done, report) = (AtomicBool::new(false), || context.device().generate_allocator_report());
-    let most = thread::scope(|scope| {
-        let watcher = scope.spawn(|| {
-            let mut most = 0;
-            while !done.load(Ordering::Acquire) {
-                most = report().map_or(0, |report| report.total_allocated_bytes).max(most);
-                thread::sleep(Duration::from_micros(100));
-            }
-            most
-        });
-        // However the call ends.
-        let _done = OnDrop(|| done.store(true, Ordering::Release));
-        let values = a.svdvals_gpu_with(&options);
-        done.store(true, Ordering::Release);
-        values.map(|_| watcher.join().unwrap_or(0).saturating_sub(before))
-    })?;
+    let most = most_allocated(&context, before, || a.svdvals_gpu_with(&options).map(drop))?;
     after("a call")?;
     let needed = context.required_bytes::<f32>(700, 600, &options)?;
     let all = needed + 4 * 700 * 600 + (2 << 20);
@@ -90,6 +95,12 @@ pub fn memory_is_freed() -> Outcome {
         );
         after("a call that was stopped")?;
     }
+    let small = a.submatrix(0, 0, 260, 240);
+    let most = most_allocated(&context, before, || small.svd_gpu_with(&options).map(drop))?;
+    after("a call with vectors")?;
+    let all = context.required_svd_bytes::<f32>(260, 240, &options)? + 4 * 260 * 240 + (2 << 20);
+    let needed = context.required_bytes::<f32>(260, 240, &options)?;
+    check!((needed..=all).contains(&most), "{most} bytes at the most with vectors, {all} allowed");
     {
         let mut task = pin!(a.svdvals_gpu_async(&options));
         check!(task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending(), "nothing to wait for");

@@ -1,14 +1,27 @@
-//! The decomposition with vectors, whose right vectors a GPU computes: what common/vectors.rs asks of every backend.
+//! The decomposition with vectors on the device: what common/vectors.rs asks of every backend, each kernel beside its twin, what stays on the device, and
+//! what travels.
 
-use svdvals_gpu::{Backend, GpuContext, SvdGpu, SvdOptions, Vectors};
+use faer::{Col, Mat};
+use num_complex::Complex;
+use svdvals_gpu::{
+    Backend, GpuContext, GpuMatrix, MatSvd, RealElement, Scalar, Signs, SvdError, SvdGpu, SvdOptions, Tuning, Vectors,
+    internals::{ComplexBidiagonal, CpuKernels, GpuKernels, TileKernels, VectorKernels},
+};
 
 use crate::{
     Body, Elements, Outcome, check,
-    vectors::{check, matrix},
+    common::{complex_noise, eps, noise, widen},
+    vectors::{check, matrix, ratios as ratios_of},
 };
 
 pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
-    vec![("ratios", ratios::<T>), ("options", options::<T>)]
+    let mut trials: Vec<(&str, Body)> =
+        vec![("ratios", ratios::<T>), ("options", options::<T>), ("vectors_stay", vectors_stay::<T>)];
+    // Vectors are not stored in half precision.
+    if T::NAME != "f16" {
+        trials.push(("bidiagonals_follow_the_host", bidiagonals_follow_the_host::<T>));
+    }
+    trials
 }
 
 fn on(context: &GpuContext) -> SvdOptions {
@@ -16,7 +29,7 @@ fn on(context: &GpuContext) -> SvdOptions {
 }
 
 /// The three ratios of DESIGN 6 are at most 1: square, tall (first by QR), wide; hard spectra; and the values are those of the same device without
-/// vectors.
+/// vectors. Those with tiny values go through QR: rank third, zero, graded, one entry; where nearly all columns are tiny, and where one is.
 fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
     for (kind, m, n) in [
         ("random", 1, 1),
@@ -24,7 +37,11 @@ fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
         ("random", 50, 41),
         ("two clusters", 150, 40),
         ("graded", 40, 64),
+        ("graded rows", 60, 60),
         ("rank third", 65, 64),
+        ("one entry", 40, 33),
+        ("zero border", 66, 66),
+        ("unitary", 100, 100),
         ("zero", 20, 30),
     ] {
         check(&format!("{kind} {m} x {n}"), matrix::<T>(kind, m, n).as_ref(), &on(context))?;
@@ -45,5 +62,129 @@ fn options<T: Elements>(context: &GpuContext) -> Outcome {
     ] {
         check(&format!("{}, keep {:?}", options.vectors, options.keep), a.as_ref(), &options)?;
     }
+    let a = matrix::<T>("rank third", 30, 50);
+    check("full, with tiny values", a.as_ref(), &on(context).vectors(Vectors::Full))?;
+    Ok(())
+}
+
+/// A name, and the moduli of the entries.
+type Kind = (&'static str, fn(usize) -> f64);
+
+/// The replay on the device gives the host's vectors, from the same plan: all of them and the leading ones, with phases, deflation, rotations
+/// and values of very different sizes.
+///
+/// Bound: n eps for each entry. A vector is a chain of log2(n / 8) products with factors that are orthogonal to some eps; the leading ones are
+/// the host's from the root down.
+fn bidiagonals_follow_the_host<T: Elements>(context: &GpuContext) -> Outcome {
+    let kinds: [Kind; 4] = [
+        ("random", |i| noise(31, i, 3).abs() + 0.1),
+        ("ones", |_| 1.0),
+        ("zeros", |i| f64::from(u8::from(i % 5 != 2))),
+        ("graded", |i| 10f64.powf(-(i as f64) / 3.0)),
+    ];
+    for (kind, entry) in kinds {
+        for n in [1, 7, 9, 26, 100] {
+            let phase = |i: usize| {
+                let x = complex_noise(32, i, n);
+                if <T::Scalar as Scalar>::IS_COMPLEX { x / x.norm() } else { Complex::from(x.re.signum()) }
+            };
+            let entries = |count, from: usize| (0..count).map(|i| phase(i + from) * entry(i + from)).collect::<Vec<_>>();
+            let c = ComplexBidiagonal { diagonal: entries(n, 0), superdiagonal: entries(n - 1, 500) };
+            let gpu = GpuKernels::<T>::new(context, &Tuning::for_adapter::<T>(context, n))?;
+            let cpu = CpuKernels::<T>::new(&Tuning::for_cpu::<T>(n))?;
+            for k in [n, n.min(4)] {
+                let found = gpu.download(&pollster::block_on(gpu.right_of_bidiagonal(c.clone(), k))?)?;
+                let want = cpu.download(&pollster::block_on(cpu.right_of_bidiagonal(c.clone(), k))?)?;
+                check!(found.shape() == (n, k), "{kind}, n = {n}: {:?}", found.shape());
+                let off = (widen(found.as_ref()) - widen(want.as_ref())).norm_max();
+                let bound = n as f64 * eps::<T>() + T::stored(1);
+                check!(off <= bound, "{kind}, n = {n}, {k} vectors: off by {off:.2e}, bound {bound:.2e}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `GpuMatrix::svd` gives the bits of `svd_gpu` for a matrix in the same memory order, on every side, and the same bits again.
+fn vectors_stay<T: Elements>(context: &GpuContext) -> Outcome {
+    for (m, n, vectors) in [
+        (50, 30, Vectors::Thin),
+        (30, 50, Vectors::Thin),
+        (33, 33, Vectors::Right),
+        (20, 30, Vectors::Left),
+        (12, 20, Vectors::Full),
+        (0, 3, Vectors::Full),
+        (0, 3, Vectors::Thin),
+    ] {
+        let a = matrix::<T>("random", m, n);
+        let options = on(context).vectors(vectors);
+        let resident = GpuMatrix::upload(context, &a)?;
+        let there = resident.svd(&options)?;
+        let here = a.svd_gpu_with(&options)?;
+        let (u, v) = (there.u.to_mat()?, there.v.to_mat()?);
+        check!(u.shape() == here.u.shape() && v.shape() == here.v.shape(), "{m} x {n}: {:?}, {:?}", u.shape(), v.shape());
+        check!(u == here.u && v == here.v, "{m} x {n}, {vectors}: other vectors than those of svd_gpu");
+        check!(there.s.iter().eq(here.s.iter()), "{m} x {n}, {vectors}: other values");
+        let again = resident.svd(&options)?;
+        check!(again.u.to_mat()? == u && again.v.to_mat()? == v, "{m} x {n}, {vectors}: other bits");
+        if vectors == Vectors::Thin && m.min(n) > 0 {
+            let found = ratios_of::<T>(a.as_ref(), &MatSvd { u, s: Col::from_fn(there.s.len(), |i| there.s[i]), v });
+            check!(found.iter().all(|ratio| *ratio <= 1.0), "{m} x {n}: {found:?}");
+        }
+    }
+    let resident = GpuMatrix::upload(context, &matrix::<T>("random", 4, 3))?;
+    let refused = resident.svd(&on(context).signs(Signs::Largest)).err();
+    check!(matches!(refused, Some(SvdError::InvalidOption { option: "signs", .. })), "{refused:?}");
+    Ok(())
+}
+
+/// The matrix is uploaded once, and of the rest the tables: some 20 numbers for each column and level of divide and conquer. Read back are the
+/// bidiagonal and the factors, and of a resident matrix the bidiagonal alone. The dispatches are those of the cost model.
+pub fn what_travels() -> Outcome {
+    let context = GpuContext::global()?;
+    // Tall ones have no tiny values, whose columns take more dispatches.
+    for (m, n, keep) in [(150, 120, None), (300, 120, None), (150, 150, Some(10))] {
+        let a = matrix::<f32>("random", m, n);
+        let mut options = on(&context);
+        if let Some(k) = keep {
+            options = options.keep(k);
+        }
+        let report = a.svd_gpu_report(&options)?;
+        let k = keep.unwrap_or(n);
+        let padded = |x: usize| x.next_multiple_of(4);
+        let (matrix, pairs) = (4 * padded(m) * n, 4 * 2 * n);
+        // The bidiagonal, and U and V by rows.
+        let factors = 4 * (m + n) * padded(k);
+        let read = report.counts.bytes_read_back as usize;
+        check!(read == pairs + factors, "{m} x {n}: {read} bytes read back, not {pairs} and {factors}");
+        let levels = (n as f64 / 8.0).log2().ceil() as usize + 1;
+        let tables = report.counts.bytes_uploaded as usize - matrix;
+        check!(tables <= 4 * n * (24 * levels + 16), "{m} x {n}: {tables} bytes besides the matrix");
+        let resident = GpuMatrix::upload(&context, &a)?.svd_report(&options)?;
+        check!(resident.counts.bytes_read_back as usize == pairs, "{m} x {n}, resident: {}", resident.counts);
+        if keep.is_none() {
+            let (model, ran) = (report.cost()?.dispatches(), report.counts.dispatches);
+            check!(model == ran, "{m} x {n}: {ran} dispatches, {model} by the model");
+        }
+    }
+    Ok(())
+}
+
+/// Larger matrices, with several levels of every tree, chunks of sweeps and rows of blocks: the three ratios, and the same bits again.
+pub fn larger() -> Outcome {
+    let context = GpuContext::global()?;
+    for (kind, m, n) in [("random", 400, 400), ("two clusters", 200, 180), ("rank third", 200, 200)] {
+        let a = matrix::<f32>(kind, m, n);
+        let found = check(&format!("{kind} {m} x {n}"), a.as_ref(), &on(&context))?;
+        println!("{kind} {m} x {n}, f32: {found:.3?}");
+    }
+    let a = matrix::<f64>("random", 200, 200);
+    let [first, second] = [a.svd_gpu_with(&on(&context))?, a.svd_gpu_with(&on(&context))?];
+    let same = |x: &Mat<f64>, y: &Mat<f64>| x == y;
+    check!(same(&first.u, &second.u) && same(&first.v, &second.v), "other bits");
+    let found = ratios_of::<f64>(a.as_ref(), &first);
+    println!("random 200 x 200, f64: {found:.3?}");
+    check!(found.iter().all(|ratio| *ratio <= 1.0), "{found:?}");
+    check!(first.s.iter().all(|s| s.to_double().is_finite()), "a value is not finite");
     Ok(())
 }

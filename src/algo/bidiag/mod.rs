@@ -22,7 +22,7 @@
 //! the largest entry; smaller values underflow gradually to zero.
 
 pub(crate) mod bisection;
-mod divide;
+pub(crate) mod divide;
 mod dqds;
 #[cfg(feature = "lapack")]
 pub(crate) mod lapack;

@@ -35,12 +35,15 @@ use rayon::prelude::*;
 
 #[cfg(target_arch = "wasm32")]
 use crate::base::par_columns::ColumnsMut;
-use crate::base::{
-    error::Result,
-    number::{Number, Re, RealElement, Scalar},
-    pool::all_threads,
-    view::map_into,
-    watch::Watch,
+use crate::{
+    algo::vectors::large_values,
+    base::{
+        error::Result,
+        number::{Number, Re, RealElement, Scalar},
+        pool::all_threads,
+        view::map_into,
+        watch::Watch,
+    },
 };
 
 /// Rows of a task in products with A, W and U. Fixed, so that results do not depend on the number of threads.
@@ -52,10 +55,6 @@ const PARTS: usize = 16;
 const COLUMNS: usize = 128;
 /// Entries that one thread normalises in about the time that waking another takes.
 const SMALL: usize = 1 << 15;
-/// Columns of values down to this part of the largest are corrected by Gram-Schmidt: the cube root of the type's precision. The squares of
-/// what they lack in orthogonality are then below the precision.
-const LEAST: [f64; 2] = [1e-3, 1e-6];
-
 /// U of the m x n matrix `a`, m >= n, for its k leading `values` and right vectors `v` (n x k). `scale` is a power of two that brings the largest
 /// entry near 1.
 pub(crate) fn left_vectors<T: Number>(
@@ -73,8 +72,7 @@ pub(crate) fn left_vectors<T: Number>(
         matmul(rows, Accum::Replace, scaled.as_ref(), v, T::Scalar::one_impl(), Par::Seq);
     });
     watch.check()?;
-    let least = LEAST[usize::from(T::Scalar::IS_DOUBLE)] * values.first().map_or(0.0, |s| s.to_double());
-    let large = values.iter().take_while(|s| s.to_double() > 0.0 && s.to_double() >= least).count().min(k);
+    let large = large_values::<T>(values, k);
     orthonormalise(u.as_mut().subcols_mut(0, large));
     watch.check()?;
     if large < k {

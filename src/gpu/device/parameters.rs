@@ -36,10 +36,20 @@ parameters! {
     UnpackBand { n, ld, ku, bandwidth }
     RepackBand { n, ld, ku, bandwidth }
     Chase { n, ld, ku, bandwidth, tile_width, cycles, clock, first, count }
-    ApplyChase { n, bandwidth, tile_width, first, count, cols, rs, cs, lines, flags }
+    ApplyChase { n, bandwidth, tile_width, chunk, first, cycle, cols, rs, cs, lines, flags }
     SquareBidiagonal { n, ld, ku }
     Bisect { n, steps, first }
-    Gemm { rows, cols, inner, a, a_rs, a_cs, x, c, b_rs, b_cs, flags }
+    /// Parameters of `gemm`, and a task of `gemm_batch`.
+    Product { rows, cols, inner, a, a_rs, a_cs, x, x_rs, x_cs, c, c_rs, c_cs, first, flags }
+    GemmBatch { first }
+    GatherColumns { words, numbers, count, most, ld }
+    RotateColumns { words, pairs, numbers, count, most }
+    SecularVectors { words, places, roots, count, most, ld }
+    TakeColumns { n, cols, ld, out_ld }
+    GramFactor { k, ld }
+    UnitColumns { x, rows, cols, rs, cs, flags }
+    IdentityColumns { first, rows, cols, ld, stride, flags }
+    CopyWindow { rows, cols, f, f_rs, f_cs, t, t_rs, t_cs, flags }
     /// Parameters of `trmm` and `trsm`.
     Triangle { order, cols, a, a_rs, a_cs, b, b_rs, b_cs, flags }
     Diagonal { n, stride }
@@ -59,6 +69,13 @@ pub(crate) const RIGHT: u32 = 16;
 /// Flags of a [`Line`]: it is a row of the matrix; there is no line.
 pub(crate) const TRANSPOSED: u32 = 1;
 pub(crate) const LAST: u32 = 2;
+/// Flags of a [`Product`]: M has the conjugates of its entries; C is replaced, without being read; C, or X, is upper triangular.
+pub(crate) const CONJUGATED: u32 = 1;
+pub(crate) const REPLACED: u32 = 2;
+pub(crate) const UPPER_C: u32 = 4;
+pub(crate) const UPPER_X: u32 = 8;
+/// The flag of [`UnitColumns`]: add noise. That of [`IdentityColumns`]: phases. That of [`CopyWindow`]: conjugates.
+pub(crate) const ON: u32 = 1;
 
 impl Level {
     /// The parameters for a range of the columns right of the panel. All columns before the range count as the panel's, and the matrix ends

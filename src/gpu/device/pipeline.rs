@@ -34,6 +34,8 @@ pub(crate) struct Shader {
     pub name: &'static str,
     source: &'static str,
     pub buffers: u32,
+    /// The first of them that are only read.
+    read_only: u32,
     /// Names of its parameters, each a u32.
     parameters: &'static [&'static str],
     /// The condition that its source is assembled under.
@@ -52,6 +54,7 @@ impl Shader {
 
     /// Its bindings, including a dense matrix in `count` buffers.
     fn layout_entries(&self, count: u32, immediates: bool) -> Vec<BindGroupLayoutEntry> {
+        let storage = |binding: u32| BufferBindingType::Storage { read_only: binding < self.read_only };
         let entry = |binding: u32, ty: BufferBindingType, has_dynamic_offset: bool| BindGroupLayoutEntry {
             binding,
             visibility: ShaderStages::COMPUTE,
@@ -59,8 +62,7 @@ impl Shader {
             count: None,
         };
         let of_dense = self.buffers + 1..self.buffers + 1 + count;
-        let mut entries: Vec<_> =
-            (0..self.buffers).chain(of_dense).map(|b| entry(b, BufferBindingType::Storage { read_only: false }, false)).collect();
+        let mut entries: Vec<_> = (0..self.buffers).chain(of_dense).map(|b| entry(b, storage(b), false)).collect();
         if !immediates {
             entries.push(entry(self.buffers, BufferBindingType::Uniform, true));
         }
@@ -73,10 +75,14 @@ macro_rules! shader {
         shader!($name, $buffers, $parameters, None)
     };
     ($name:literal, $buffers:literal, $parameters:ident, $variant:expr) => {
+        shader!($name, $buffers, $parameters, $variant, 0)
+    };
+    ($name:literal, $buffers:literal, $parameters:ident, $variant:expr, $read_only:literal) => {
         Shader {
             name: $name,
             source: include_str!(concat!("../../../shaders/", $name, ".wgsl")),
             buffers: $buffers,
+            read_only: $read_only,
             parameters: parameters::$parameters::FIELDS,
             variant: $variant,
         }
@@ -103,7 +109,16 @@ pub(crate) const CHASE_KEPT: Shader = shader!("chase", 2, Chase, Some("kept"));
 pub(crate) const APPLY_CHASE: Shader = shader!("apply_chase", 1, ApplyChase);
 pub(crate) const SQUARE_BIDIAGONAL: Shader = shader!("square_bidiagonal", 2, SquareBidiagonal);
 pub(crate) const BISECT: Shader = shader!("bisect", 2, Bisect);
-pub(crate) const GEMM: Shader = shader!("gemm", 3, Gemm);
+pub(crate) const GEMM: Shader = shader!("gemm", 3, Product);
+pub(crate) const GEMM_BATCH: Shader = shader!("gemm_batch", 5, GemmBatch, None, 4);
+pub(crate) const GATHER_COLUMNS: Shader = shader!("gather_columns", 4, GatherColumns);
+pub(crate) const ROTATE_COLUMNS: Shader = shader!("rotate_columns", 3, RotateColumns);
+pub(crate) const SECULAR_VECTORS: Shader = shader!("secular_vectors", 5, SecularVectors);
+pub(crate) const TAKE_COLUMNS: Shader = shader!("take_columns", 4, TakeColumns);
+pub(crate) const GRAM_FACTOR: Shader = shader!("gram_factor", 2, GramFactor);
+pub(crate) const UNIT_COLUMNS: Shader = shader!("unit_columns", 1, UnitColumns);
+pub(crate) const IDENTITY_COLUMNS: Shader = shader!("identity_columns", 2, IdentityColumns);
+pub(crate) const COPY_WINDOW: Shader = shader!("copy_window", 2, CopyWindow);
 pub(crate) const TRMM: Shader = shader!("trmm", 3, Triangle);
 pub(crate) const TRSM: Shader = shader!("trsm", 3, Triangle);
 pub(crate) const DIAGONAL: Shader = shader!("diagonal", 2, Diagonal);
@@ -111,7 +126,7 @@ pub(crate) const LARGEST: Shader = shader!("largest", 2, Largest);
 pub(crate) const SCALE: Shader = shader!("scale", 3, Scale);
 
 /// The modules that shaders import.
-const MODULES: [(&str, &str); 11] = [
+const MODULES: [(&str, &str); 12] = [
     ("pair", include_str!("../../../shaders/shared/pair.wgsl")),
     ("reflector", include_str!("../../../shaders/shared/reflector.wgsl")),
     ("scalar", include_str!("../../../shaders/shared/scalar.wgsl")),
@@ -119,6 +134,7 @@ const MODULES: [(&str, &str); 11] = [
     ("panels", include_str!("../../../shaders/shared/panels.wgsl")),
     ("operands", include_str!("../../../shaders/shared/operands.wgsl")),
     ("triangle", include_str!("../../../shaders/shared/triangle.wgsl")),
+    ("product", include_str!("../../../shaders/shared/product.wgsl")),
     ("tiles", include_str!("../../../shaders/shared/tiles.wgsl")),
     ("compact_wy", include_str!("../../../shaders/shared/compact_wy.wgsl")),
     ("band", include_str!("../../../shaders/shared/band.wgsl")),
@@ -288,6 +304,11 @@ impl GpuContext {
         //   chase                 `Banded::check`: the step fits the band's layout, from which `ChaseShape` is made; `Banded::keep_next`
         //                         allocates n x n entries for reflectors that are kept
         //   apply_chase           `Banded::kept`: the reflectors are those of the step; `GpuKernels::apply_chase`: C has n rows
+        //   gather_columns, rotate_columns, secular_vectors, take_columns   `GpuKernels::replay`: the tables are those of a `Schedule` of the
+        //                         matrices that are allocated there, which the test of its twin runs
+        //   gemm_batch            `Products::new`: the last entry of every window is in its buffer
+        //   gram_factor, unit_columns, identity_columns, copy_window   the callers in `gpu/kernels/left.rs` allocate what they write, and
+        //                         `check_window` what they read
         //   square_bidiagonal, bisect   `GpuKernels::bisect`: squares and bounds are allocated there, for the band's n
         //   gemm, trmm, trsm      `GpuTriangular::new`, `check_rows` and `triangle`: the shapes match, rows are within M and B, and a
         //                         triangle has at most the base's order
@@ -361,6 +382,7 @@ mod tests {
         cost::{
             one_stage::{LANES, LARFT_THREADS, larft_bytes, multiply_line_bytes, update_line_bytes},
             shape::{Bounds, ChaseShape, Shape, TriangleShape},
+            vectors::ApplyShape,
             work::BISECT_THREADS,
         },
         gpu::kernels::bisection::bisection_pipelines,
@@ -384,6 +406,7 @@ mod tests {
         let layout = BandLayout::new(1000, tuning.tile_size, tuning.tile_width);
         let chase = ChaseShape::new::<S>(bounds, layout, tuning).unwrap();
         let triangle = TriangleShape::new::<S::Scalar>(bounds, tuning).unwrap();
+        let apply = ApplyShape::of::<S>(tuning.tile_width.min(tuning.tile_size - 1));
         let [(square, square_constants, _), (bisect, bisect_constants, _)] = bisection_pipelines();
 
         let made =
@@ -403,7 +426,7 @@ mod tests {
             dense(made(&MULTIPLY_LINE, &shape.line_constants(), LANES * LANES, multiply_line_bytes::<S>())),
             dense(made(&UPDATE_TRAILING, &shape.trailing_constants(), products, product_bytes)),
             dense(made(&LARFT, &shape.larft_constants(), LARFT_THREADS, larft_bytes::<S>(&shape))),
-            dense(linear(&APPLY_CHASE)),
+            dense(made(&APPLY_CHASE, &apply.constants(), LINEAR_THREADS as usize, apply.bytes::<S>())),
             made(&CHASE_KEPT, &chase.constants(), chase.threads(), chase.bytes::<S>()),
             dense(linear(&PACK_BAND)),
             linear(&UNPACK_BAND),
@@ -412,6 +435,15 @@ mod tests {
             made(square, &square_constants, LINEAR_THREADS as usize, LINEAR_THREADS as usize * size_of::<Re<S>>()),
             made(bisect, &bisect_constants, BISECT_THREADS as usize, 0),
             made(&GEMM, &gemm, products, product_bytes),
+            made(&GEMM_BATCH, &gemm, products, product_bytes),
+            linear(&GATHER_COLUMNS),
+            linear(&ROTATE_COLUMNS),
+            linear(&SECULAR_VECTORS),
+            linear(&TAKE_COLUMNS),
+            linear(&GRAM_FACTOR),
+            made(&UNIT_COLUMNS, &[], LINEAR_THREADS as usize, LINEAR_THREADS as usize * 2 * size_of::<Re<S>>()),
+            linear(&IDENTITY_COLUMNS),
+            linear(&COPY_WINDOW),
             triangular(&TRMM),
             triangular(&TRSM),
             linear(&DIAGONAL),
@@ -568,7 +600,7 @@ mod tests {
             ("repack_band", "@group(0) @binding(0)", "@group(0) @binding(5) var<storage> more: array<u32>;\n$0", "not used"),
             ("scale", "from_ld: u32,\n    ld: u32,", "ld: u32,\n    from_ld: u32,", ": parameters"),
             ("pack_band", "    lines: u32,", "    lines: u32,\n    more: u32,", ": parameters"),
-            ("gemm", "    rows: u32,", "    @align(16) rows: u32,", "bytes of parameters"),
+            ("unit_columns", "    x: u32,", "    @align(16) x: u32,", "bytes of parameters"),
             ("diagonal", "    stride: u32,", "    stride: i32,", "stride"),
         ] {
             let of_shader = |made: &Made| made.shader.name == name;

@@ -151,6 +151,14 @@ impl Stream {
         &self.context
     }
 
+    pub fn watch(&self) -> &Watch {
+        &self.manner.watch
+    }
+
+    pub fn waits(&self) -> Waits {
+        self.manner.waits
+    }
+
     pub fn counts(&self) -> Counts {
         self.state().counts
     }

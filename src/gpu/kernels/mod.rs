@@ -1,7 +1,11 @@
 //! The tile kernels on the device.
 
 pub(crate) mod bisection;
+mod left;
 pub(crate) mod one_stage;
+mod products;
+mod reflectors;
+mod replay;
 pub(crate) mod triangular;
 
 use std::{marker::PhantomData, ops::Range};
@@ -26,9 +30,7 @@ use crate::{
         device::{
             context::GpuContext,
             parameters,
-            pipeline::{
-                APPLY_CHASE, CHASE, GEQRT, PACK_BAND, Pipeline, REPACK_BAND, SCALE, UNMQR, UNMQR_IN_VECTORS, UNPACK_BAND, Wanted,
-            },
+            pipeline::{CHASE, GEQRT, PACK_BAND, Pipeline, REPACK_BAND, SCALE, UNMQR, UNMQR_IN_VECTORS, UNPACK_BAND, Wanted},
             stream::{Manner, Stream, buffer},
         },
         kernels::bisection::bisection_pipelines,
@@ -420,7 +422,8 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         parameters.flags |= if op == Op::NoTrans { 0 } else { parameters::ADJOINT };
         let entries = (map.rows + map.blocks() * self.shape.ts) * self.shape.ts;
         let [x, y] = self.stream.fold(entries.div_ceil(LINEAR_THREADS as usize))?;
-        self.stream.dispatch(&gather.0, &gather.1, parameters, [x, y, 1], Work::other(Kernel::GatherReflectors, 0))?;
+        let work = Work::gather_reflectors::<S>(&self.shape, level);
+        self.stream.dispatch(&gather.0, &gather.1, parameters, [x, y, 1], work)?;
         let whole = parameters::Level {
             rs: c.strides.0 as u32,
             cs: c.strides.1 as u32,
@@ -440,50 +443,6 @@ impl<S: Number> TileKernels for GpuKernels<S> {
     }
 
     fn apply_chase(&self, band: &Banded<S>, k: usize, step: &ReductionStep, side: Side, op: Op, c: &mut Dense<S>) -> Result<()> {
-        let kept = band.kept(k, step)?;
-        let (rows, cols) = c.size;
-        if rows != step.n {
-            return Err(SvdError::invalid("c", format!("{rows} rows, not {}", step.n)));
-        }
-        let pipeline = self.context.pipeline::<S>(&APPLY_CHASE, &[], c.a.len())?;
-        let bindings = self.stream.bind(&pipeline, &[kept], &c.a)?;
-        let flops = step.flops::<S>(step.all_cycles()).saturating_mul(cols as u64);
-        let of_sweep = flops / (2 * (step.bandwidth + step.tile_width) * step.sweeps().max(1)) as u64;
-        // Loop iterations of a thread for one sweep: the sweep itself, its cycles, and two passes over the rows of each cycle.
-        let iterations = 1 + step.n.div_ceil(step.bandwidth) * (2 * step.tile_width + 1);
-        let most = if self.context.is_software() { SOFTWARE_ITERATIONS / iterations } else { usize::MAX };
-        if most == 0 {
-            let reason = format!("{}: reflectors of so many rows loop longer than a software driver does", step.n);
-            return Err(SvdError::invalid("matrix", reason));
-        }
-        let fitting = usize::try_from(self.stream.most_flops() / of_sweep.max(1)).unwrap_or(usize::MAX);
-        let at_once = fitting.clamp(1, most);
-        let mut parts: Vec<usize> = (0..step.sweeps()).step_by(at_once).collect();
-        if op == Op::NoTrans {
-            parts.reverse();
-        }
-        let flag = |holds: bool, flag: u32| if holds { flag } else { 0 };
-        let flags = flag((side == Side::Right) != (op == Op::Trans), parameters::CONJUGATE)
-            | flag(op != Op::NoTrans, parameters::ADJOINT)
-            | flag(side == Side::Right, parameters::RIGHT);
-        let [x, y] = self.stream.fold(cols.div_ceil(LINEAR_THREADS as usize))?;
-        for first in parts {
-            let count = at_once.min(step.sweeps() - first);
-            let parameters = parameters::ApplyChase {
-                n: step.n as u32,
-                bandwidth: step.bandwidth as u32,
-                tile_width: step.tile_width as u32,
-                first: first as u32,
-                count: count as u32,
-                cols: cols as u32,
-                rs: c.strides.0 as u32,
-                cs: c.strides.1 as u32,
-                lines: c.lines as u32,
-                flags,
-            };
-            let work = Work::other(Kernel::ApplyChase, of_sweep.saturating_mul(count as u64));
-            self.stream.dispatch(&pipeline, &bindings, parameters, [x, y, 1], work)?;
-        }
-        Ok(())
+        self.apply_waves(band, k, step, side, op, c)
     }
 }

@@ -115,7 +115,7 @@ impl<S: Number> GpuKernels<S> {
     }
 
     /// Dispatches `update_line`.
-    fn complete(&self, a: &Dense<S>, panels: &Panels, line: &Line, flags: u32) -> Result<()> {
+    fn dispatch_line(&self, a: &Dense<S>, panels: &Panels, line: &Line, flags: u32) -> Result<()> {
         let (pipeline, bindings) = self.ready(&panels.update_line, |context, stream| {
             let pipeline = context.pipeline::<S>(&UPDATE_LINE, &self.shape().line_constants(), a.a.len())?;
             let bindings = stream.bind(&pipeline, &[&panels.panels, &panels.sums], &a.a)?;
@@ -208,7 +208,7 @@ impl<S: Number> OneStageKernels for GpuKernels<S> {
     fn update_line(&self, a: &mut Dense<S>, panels: &mut Panels, line: &Line) -> Result<()> {
         let size = if line.transposed { (line.cols, line.rows) } else { (line.rows, line.cols) };
         panels.check(a, size, line.line, line.done + 1)?;
-        self.complete(a, panels, line, 0)
+        self.dispatch_line(a, panels, line, 0)
     }
 
     fn multiply_line(&self, a: &mut Dense<S>, panels: &mut Panels, line: &Line) -> Result<()> {
@@ -235,7 +235,7 @@ impl<S: Number> OneStageKernels for GpuKernels<S> {
         let &Trailing { first, size, inner } = trailing;
         panels.check(a, size, first, inner)?;
         let (rows, cols) = trailing.shape();
-        self.complete(a, panels, &trailing.last_line(), parameters::LAST)?;
+        self.dispatch_line(a, panels, &trailing.last_line(), parameters::LAST)?;
         let (pipeline, bindings) = self.ready(&panels.update_trailing, |context, stream| {
             let pipeline = context.pipeline::<S>(&UPDATE_TRAILING, &self.shape().trailing_constants(), a.a.len())?;
             let bindings = stream.bind(&pipeline, &[&panels.panels], &a.a)?;

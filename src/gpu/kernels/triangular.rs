@@ -203,7 +203,7 @@ impl TriangularKernels for GpuTriangular<'_> {
         for first in (0..self.cols).step_by(at_once) {
             let cols = at_once.min(self.cols - first);
             let conjugated = u32::from(self.variant.conjugates());
-            let parameters = parameters::Gemm {
+            let parameters = parameters::Product {
                 rows: target.len() as u32,
                 cols: cols as u32,
                 inner: source.len() as u32,
@@ -211,9 +211,12 @@ impl TriangularKernels for GpuTriangular<'_> {
                 a_rs: self.m.rs as u32,
                 a_cs: self.m.cs as u32,
                 x: self.b.at(source.start, first),
+                x_rs: self.b.rs as u32,
+                x_cs: self.b.cs as u32,
                 c: self.b.at(target.start, first),
-                b_rs: self.b.rs as u32,
-                b_cs: self.b.cs as u32,
+                c_rs: self.b.rs as u32,
+                c_cs: self.b.cs as u32,
+                first: 0,
                 flags: conjugated | Self::index(alpha) << 8 | Self::index(beta) << 16,
             };
             let chunks = cols.div_ceil(cpb) as u32;

@@ -10,8 +10,10 @@ mod leading;
 mod leaf;
 mod plan;
 mod replay;
+#[cfg(any(feature = "gpu", test))]
+pub(crate) mod schedule;
 mod secular;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use plan::Plan;
+pub(crate) use plan::{LEAF, Plan};

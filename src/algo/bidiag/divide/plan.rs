@@ -2,6 +2,8 @@
 
 use faer::Mat;
 
+#[cfg(any(feature = "gpu", test))]
+use crate::algo::bidiag::divide::schedule::Schedule;
 use crate::{
     algo::bidiag::divide::{
         leading,
@@ -15,7 +17,7 @@ use crate::{
 const EPS: f64 = f64::EPSILON;
 
 /// The order up to which the QR algorithm is used.
-const LEAF: usize = 8;
+pub(crate) const LEAF: usize = 8;
 
 /// Orders from which the two parts are worth a thread each.
 const WORTH_SHARING: usize = 256;
@@ -95,7 +97,7 @@ struct Known {
 }
 
 /// The exponent of the power of two that brings the largest magnitude of `entries` to `[1, 2)`.
-fn exponent<'a>(entries: impl Iterator<Item = &'a f64>) -> i32 {
+pub(crate) fn exponent<'a>(entries: impl Iterator<Item = &'a f64>) -> i32 {
     let largest = entries.fold(0.0f64, |largest, x| largest.max(x.abs()));
     let of = |x: f64| ((x.to_bits() >> 52) & 0x7ff) as i32 - 1023;
     match largest {
@@ -106,7 +108,7 @@ fn exponent<'a>(entries: impl Iterator<Item = &'a f64>) -> i32 {
 }
 
 /// `x * 2^exponent`, also where the power alone is out of range.
-fn scaled(x: f64, exponent: i32) -> f64 {
+pub(crate) fn scaled(x: f64, exponent: i32) -> f64 {
     let half = exponent / 2;
     x * 2f64.powi(half) * 2f64.powi(exponent - half)
 }
@@ -139,6 +141,13 @@ impl Plan {
     /// All vectors of a side as the columns of a matrix, in the order of descending values. `None` if `cancelled` becomes true in time.
     pub fn vectors<T: RealElement>(&self, side: Side, cancelled: &(dyn Fn() -> bool + Sync)) -> Option<Mat<T>> {
         self.root.as_ref().map_or_else(|| Some(Mat::new()), |root| replay::vectors(root, side, cancelled))
+    }
+
+    /// The right vectors of the `k` largest values as a [`Schedule`], for matrices by columns with leading dimension `ld`. None if the matrix
+    /// has no rows.
+    #[cfg(any(feature = "gpu", test))]
+    pub fn schedule(&self, k: usize, ld: usize) -> Option<Schedule> {
+        self.root.as_ref().map(|root| Schedule::new(root, k.min(self.values.len()), ld))
     }
 
     /// The vectors of the `k` largest values, or of all if there are fewer: the columns of [`Plan::vectors`] to rounding, where the values

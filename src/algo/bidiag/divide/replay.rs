@@ -23,7 +23,7 @@ const BLOCK: usize = 128;
 
 impl Node {
     /// The column of [`replay`]'s result that has the `i`-th smallest value.
-    fn column(&self, i: usize) -> usize {
+    pub(crate) fn column(&self, i: usize) -> usize {
         match self {
             Node::Leaf(_) => i,
             Node::Merge(merge) => merge.order[i],

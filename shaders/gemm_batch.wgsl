@@ -1,0 +1,81 @@
+// Independent matrix products in one dispatch, on windows of three matrices.
+//
+//   C <- beta C + alpha M X     C rows x cols,  M rows x inner,  X inner x cols,  for each of the tasks
+//
+//   a, b, c   the matrices of which the M, X and C are windows; c in and out. a and b may be the same.
+//   factors   alpha and beta, by their indices
+//   tasks     the products
+//
+// Workgroups and threads: shared/product.wgsl. Workgroup z has the task params.first + z.
+
+import package::tuning::{TS, CPB, CPB8, GEMM_THREADS};
+import package::product::{
+    Product, product, UPPER_C, UPPER_X, stage_left, stage_right, row_of_piece, column_of_piece, update_tile
+};
+import package::scalar::{Scalar, Stored, load, store};
+import package::tiles::{Piece, transposed_product};
+
+struct Params {
+    first: u32,
+}
+
+@group(0) @binding(0) var<storage, read> a: array<Stored>;
+@group(0) @binding(1) var<storage, read> b: array<Stored>;
+@group(0) @binding(2) var<storage, read> factors: array<Scalar>;
+@group(0) @binding(3) var<storage, read> tasks: array<Product>;
+@group(0) @binding(4) var<storage, read_write> c: array<Stored>;
+@if(immediates) var<immediate> params: Params;
+@else @group(0) @binding(5) var<uniform> params: Params;
+
+fn read_m(at: u32) -> Scalar {
+    return load(a[at]);
+}
+
+fn read_x(at: u32) -> Scalar {
+    return load(b[at]);
+}
+
+fn read_c(at: u32) -> Scalar {
+    return load(c[at]);
+}
+
+fn factor(k: u32) -> Scalar {
+    return factors[k];
+}
+
+fn write_c(at: u32, x: Scalar) {
+    c[at] = store(x);
+}
+
+@compute @workgroup_size(GEMM_THREADS)
+fn gemm_batch(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    // The same for all threads of the workgroup, as loops with barriers need it: it comes from what is only read.
+    let task = tasks[params.first + workgroup.z];
+    product = task;
+    let row = workgroup.y * TS;
+    let col = workgroup.x * CPB;
+    // The columns of the larger C up to the last of this workgroup.
+    let end = task.first + col + CPB;
+    if row >= task.rows || col >= task.cols || ((task.flags & UPPER_C) != 0u && row >= end) {
+        return;
+    }
+    let inner = select(task.inner, min(task.inner, end), (task.flags & UPPER_X) != 0u);
+    let i = row_of_piece(thread);
+    let j = column_of_piece(thread);
+
+    var sum = Piece();
+    for (var k = 0u; k < inner; k += TS) {
+        stage_left(thread, row, k);
+        stage_right(thread, k, col);
+        // Both tiles are complete before they are multiplied.
+        workgroupBarrier();
+        sum = transposed_product(sum, i, j);
+        // All threads have read the tiles before they are overwritten.
+        workgroupBarrier();
+    }
+    update_tile(row + 4u * i, col + 4u * j, sum.near);
+    update_tile(row + 4u * i, col + 4u * (j + CPB8), sum.far);
+}

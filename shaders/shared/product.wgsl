@@ -1,0 +1,126 @@
+// Products of windows of matrices, tile by tile: what gemm and gemm_batch share.
+//
+//   C <- beta C + alpha M X     C rows x cols,  M rows x inner,  X inner x cols
+//
+//   The importer declares read_m, read_x, read_c, write_c and factor: the entries of the three buffers by index, and alpha and beta by theirs.
+//
+// Workgroup = (chunk of CPB columns, chunk of TS rows) of C. TS columns of M and TS rows of X at a time are staged in workgroup memory.
+// Each of TS/4 x CPB/8 threads owns a 4 x 8 piece of C. Tiles are padded with zeros beyond the edges, so products need no bounds checks.
+
+import package::tuning::{TS, TS4, CPB4, CPB8, GEMM_THREADS};
+import package::scalar::{Scalar, Lanes, conjugate, join, lanes, multiply_add, times};
+import package::tiles::{Tile, left, right, LEFT_LD, RIGHT_LD};
+
+struct Product {
+    rows: u32,
+    cols: u32,
+    inner: u32,
+    /// First entry and strides of M, X and C.
+    a: u32,
+    a_rs: u32,
+    a_cs: u32,
+    x: u32,
+    x_rs: u32,
+    x_cs: u32,
+    c: u32,
+    c_rs: u32,
+    c_cs: u32,
+    /// The column of a larger C at which this one begins. Triangles begin at column 0 of that.
+    first: u32,
+    /// The sum of the flags below, 256 times alpha's index, and 65536 times beta's index.
+    flags: u32,
+}
+
+/// The entries of M are conjugates of those of a.
+const CONJUGATED = 1u;
+/// C is replaced by alpha M X, without being read.
+const REPLACED = 2u;
+/// Tiles of C below the diagonal are not computed.
+const UPPER_C = 4u;
+/// X is upper triangular.
+const UPPER_X = 8u;
+
+/// The product of this workgroup.
+var<private> product: Product;
+
+/// The conjugate of M_ij, or zero outside M.
+fn conjugate_of_m(i: u32, j: u32) -> Scalar {
+    if i < product.rows && j < product.inner {
+        let entry = read_m(product.a + i * product.a_rs + j * product.a_cs);
+        return select(conjugate(entry), entry, (product.flags & CONJUGATED) != 0u);
+    }
+    return Scalar();
+}
+
+/// X_ij, or zero outside X.
+fn of_x(i: u32, j: u32) -> Scalar {
+    if i < product.inner && j < product.cols {
+        return read_x(product.x + i * product.x_rs + j * product.x_cs);
+    }
+    return Scalar();
+}
+
+/// Copies TS x TS of M, from row `row` and column `k` on, into `left` as M^H. Neighbouring threads read adjacent memory.
+fn stage_left(thread: u32, row: u32, k: u32) {
+    for (var e = thread; e < TS * TS4; e += GEMM_THREADS) {
+        let by_columns = product.a_rs == 1u;
+        let r = select(e % TS, e / TS4, by_columns);
+        let i = select(e / TS, e % TS4, by_columns);
+        let first = row + 4u * i;
+        left[r * LEFT_LD + i] = join(Lanes(
+            conjugate_of_m(first, k + r),
+            conjugate_of_m(first + 1u, k + r),
+            conjugate_of_m(first + 2u, k + r),
+            conjugate_of_m(first + 3u, k + r),
+        ));
+    }
+}
+
+/// Copies TS x CPB of X, from row `k` and column `col` on, into `right`. Neighbouring threads read adjacent memory.
+fn stage_right(thread: u32, k: u32, col: u32) {
+    for (var e = thread; e < TS * CPB4; e += GEMM_THREADS) {
+        let by_rows = product.x_cs == 1u;
+        let r = select(e % TS, e / CPB4, by_rows);
+        let j = select(e / TS, e % CPB4, by_rows);
+        let first = col + 4u * j;
+        right[r * RIGHT_LD + j] =
+            join(Lanes(of_x(k + r, first), of_x(k + r, first + 1u), of_x(k + r, first + 2u), of_x(k + r, first + 3u)));
+    }
+}
+
+/// The strides of C decide which of its entries a thread owns: neighbouring threads have entries that are adjacent in memory.
+fn row_of_piece(thread: u32) -> u32 {
+    return select(thread % TS4, thread / CPB8, product.c_cs == 1u);
+}
+
+fn column_of_piece(thread: u32) -> u32 {
+    return select(thread / TS4, thread % CPB8, product.c_cs == 1u);
+}
+
+/// `update_row` for the four rows from i on, at column j.
+fn update_tile(i: u32, j: u32, tile: Tile) {
+    update_row(i, j, lanes(tile.r0));
+    update_row(i + 1u, j, lanes(tile.r1));
+    update_row(i + 2u, j, lanes(tile.r2));
+    update_row(i + 3u, j, lanes(tile.r3));
+}
+
+/// C[i, j..j + 4] <- beta C[i, j..j + 4] + alpha four, for the entries that are inside C.
+fn update_row(i: u32, j: u32, four: Lanes) {
+    if i < product.rows {
+        let at = product.c + i * product.c_rs;
+        if j < product.cols { update(at + j * product.c_cs, four.x); }
+        if j + 1u < product.cols { update(at + (j + 1u) * product.c_cs, four.y); }
+        if j + 2u < product.cols { update(at + (j + 2u) * product.c_cs, four.z); }
+        if j + 3u < product.cols { update(at + (j + 3u) * product.c_cs, four.w); }
+    }
+}
+
+/// c[at] <- beta c[at] + alpha x
+fn update(at: u32, x: Scalar) {
+    var old = Scalar();
+    if (product.flags & REPLACED) == 0u {
+        old = times(factor(product.flags >> 16u), read_c(at));
+    }
+    write_c(at, multiply_add(factor((product.flags >> 8u) & 255u), x, old));
+}

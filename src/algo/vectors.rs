@@ -1,0 +1,32 @@
+//! What the driver of the decomposition with vectors needs of a backend, besides the tile kernels.
+
+use crate::{
+    base::{
+        error::Result,
+        number::{Number, Re, RealElement, Scalar},
+    },
+    tile::kernels::{ComplexBidiagonal, TileKernels},
+};
+
+/// Kernels of singular vectors.
+pub trait VectorKernels: TileKernels {
+    /// The right vectors D2 V_C of the `k` largest values of a bidiagonal matrix C = D1 |C| D2^H, |C| = U_C S V_C^T, in the backend's memory
+    /// (n x k), with descending values.
+    fn right_of_bidiagonal(&self, c: ComplexBidiagonal, k: usize) -> impl Future<Output = Result<Self::Dense>> + Send;
+
+    /// A copy of a matrix in the backend's memory, for the left vectors. None if the backend computes these from the caller's matrix.
+    ///
+    /// # Errors
+    /// As [`keep_reflectors`](TileKernels::keep_reflectors).
+    fn copy(&self, a: &Self::Dense) -> Result<Option<Self::Dense>>;
+}
+
+/// Columns of values down to this part of the largest are corrected by Gram-Schmidt: the cube root of the type's precision. The squares of
+/// what they lack in orthogonality are then below the precision.
+const LEAST: [f64; 2] = [1e-3, 1e-6];
+
+/// How many of the first k of the descending `values` are large enough that a Gram-Schmidt step makes the columns of A V orthogonal.
+pub(crate) fn large_values<T: Number>(values: &[Re<T>], k: usize) -> usize {
+    let least = LEAST[usize::from(T::Scalar::IS_DOUBLE)] * values.first().map_or(0.0, |s| s.to_double());
+    values.iter().take_while(|s| s.to_double() > 0.0 && s.to_double() >= least).count().min(k)
+}

@@ -1,0 +1,104 @@
+//! The dispatches that singular vectors add to a call.
+
+use crate::{
+    algo::{bidiag::divide::LEAF, to_band::band_levels},
+    base::number::{Number, Re},
+    cost::{
+        count::Dispatches,
+        shape::Shape,
+        vectors::{Extent, Most, Wave, batches},
+        work::{Kernel, LINEAR_THREADS, ROWS_AT_ONCE, SUBMISSION_FLOPS, Work},
+    },
+    tile::{chase_schedule::ReductionStep, tuning::Tuning},
+};
+
+const MOST: Most = Most { flops: SUBMISSION_FLOPS, inner: usize::MAX, groups: u16::MAX as usize };
+
+/// A merge of divide and conquer without deflation: the rows of its parts, and whether it has a column more than rows.
+struct Merge {
+    rows: [usize; 2],
+    extra: bool,
+}
+
+impl Merge {
+    /// The rows of its right vectors.
+    fn size(&self) -> usize {
+        self.rows[0] + self.rows[1] + 1 + usize::from(self.extra)
+    }
+}
+
+/// The leaves' right vectors, by their orders, and the merges of each depth.
+fn by_depth(n: usize, extra: bool, depth: usize, leaves: &mut Vec<usize>, merges: &mut Vec<Vec<Merge>>) {
+    if n <= LEAF {
+        return leaves.push(n + usize::from(extra));
+    }
+    if merges.len() <= depth {
+        merges.resize_with(depth + 1, Vec::new);
+    }
+    let rows = [n / 2, n - n / 2 - 1];
+    by_depth(rows[0], true, depth + 1, leaves, merges);
+    by_depth(rows[1], extra, depth + 1, leaves, merges);
+    merges[depth].push(Merge { rows, extra });
+}
+
+/// Notes the dispatches for `k` singular vectors on both sides of an m x n matrix, m >= n >= 1, stored as `S`, on a hardware device: no
+/// weights and poles of the bidiagonal are negligible or equal, and no values are tiny.
+pub(super) fn note_vectors<S: Number>(all: &mut Dispatches, (m, n): (usize, usize), k: usize, rows: usize, tuning: &Tuning) {
+    let shape = Shape::of(tuning);
+    let (scalar, real) = (size_of::<S::Scalar>(), size_of::<Re<S>>());
+    all.note(Work::linear(Kernel::CopyWindow, m * n, 2, scalar));
+
+    let (mut leaves, mut merges) = (Vec::new(), Vec::new());
+    by_depth(n, false, 0, &mut leaves, &mut merges);
+    let squares = |sizes: &mut dyn Iterator<Item = usize>| sizes.map(|size| size * size).sum::<usize>();
+    all.note(Work::linear(Kernel::GatherColumns, squares(&mut leaves.iter().copied()), 2, real));
+    for (depth, merges) in merges.iter().enumerate().rev() {
+        all.note(Work::linear(Kernel::GatherColumns, squares(&mut merges.iter().map(Merge::size)), 2, real));
+        let cols = |merge: &Merge| if depth == 0 { k } else { merge.rows[0] + merge.rows[1] + 1 };
+        let places = merges.iter().map(|merge| {
+            let kept = merge.rows[0] + merge.rows[1] + 1;
+            kept * cols(merge) + if merge.extra { merge.size() } else { 0 }
+        });
+        all.note(Work::secular_vectors::<Re<S>>(places.sum()));
+        let products = merges.iter().flat_map(|merge| {
+            let [nl, nr] = merge.rows;
+            let of = |rows, inner| Extent { rows, cols: cols(merge), inner, ..Extent::default() };
+            [of(nl + 1, nl + 1), of(nr + usize::from(merge.extra), nr + 1)]
+        });
+        note_products::<Re<S>>(all, &shape, &products.collect::<Vec<_>>());
+    }
+    let padded = k.next_multiple_of(4).max(4);
+    all.note(Work::linear(Kernel::TakeColumns, n * padded, 2, real.max(scalar)));
+
+    let steps: Vec<_> = ReductionStep::all(n, tuning.bandwidth(n), tuning.tile_width).collect();
+    for step in steps.iter().rev() {
+        let chunk = Work::apply_chase::<S>(step, &Wave { first: 0, cycle: 0, count: 1 }, k).flops.max(1);
+        let fitting = usize::try_from(SUBMISSION_FLOPS / chunk).unwrap_or(usize::MAX).clamp(1, MOST.groups);
+        Wave::all(step, fitting).iter().for_each(|wave| all.note(Work::apply_chase::<S>(step, wave, k)));
+    }
+    let levels: Vec<_> = band_levels(rows, n, tuning, ROWS_AT_ONCE).filter(|level| level.transposed).collect();
+    for level in levels.iter().rev() {
+        all.note(Work::gather_reflectors::<S>(&shape, level));
+        let at_once = Work::unmqr_columns::<S>(&shape, level, k, SUBMISSION_FLOPS);
+        (0..k).step_by(at_once).for_each(|first| all.note(Work::unmqr::<S>(&shape, level, at_once.min(k - first))));
+    }
+
+    note_orthonormal::<S>(all, &shape, n, k);
+    note_products::<S>(all, &shape, &[Extent { rows: m, cols: k, inner: n, ..Extent::default() }]);
+    note_orthonormal::<S>(all, &shape, m, k);
+    // With stage 3 on the device, the bidiagonal is read back all the same.
+    all.note_once(Work::unpack_band::<S>(n, 1, LINEAR_THREADS.into()));
+}
+
+/// Orthonormal columns of an m x k matrix.
+fn note_orthonormal<S: Number>(all: &mut Dispatches, shape: &Shape, m: usize, k: usize) {
+    let scalar = size_of::<S::Scalar>();
+    note_products::<S>(all, shape, &[Extent { rows: k, cols: k, inner: m, upper_c: true, upper_x: false }]);
+    all.note(Work::linear(Kernel::GramFactor, k.next_multiple_of(4) * k, 2, scalar));
+    note_products::<S>(all, shape, &[Extent { rows: m, cols: k, inner: k, upper_c: false, upper_x: true }]);
+    all.note(Work::unit_columns::<S>(m, k));
+}
+
+fn note_products<E: Number>(all: &mut Dispatches, shape: &Shape, products: &[Extent]) {
+    batches::<E>(shape, products, MOST).1.iter().for_each(|batch| all.note(batch.work));
+}

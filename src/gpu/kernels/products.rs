@@ -1,0 +1,149 @@
+//! `gemm_batch`: independent products of windows of three matrices, in as few dispatches as the flops allow.
+
+use wgpu::{Buffer, BufferUsages};
+
+use crate::{
+    base::{
+        error::{Result, SvdError},
+        number::Number,
+    },
+    cost::vectors::{Batch, Extent, Most, batches},
+    gpu::{
+        device::{
+            parameters::{self, CONJUGATED, REPLACED, UPPER_C, UPPER_X},
+            pipeline::GEMM_BATCH,
+            stream::{Stream, buffer},
+        },
+        kernels::{GpuKernels, SOFTWARE_ITERATIONS},
+        matrix::Window,
+        storage::Ready,
+    },
+};
+
+/// What becomes of C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum To {
+    /// C <- M X
+    Replaced,
+    /// C <- C - M X
+    Subtracted,
+}
+
+/// A product of windows of the three matrices.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task {
+    pub extent: Extent,
+    pub m: Window,
+    pub x: Window,
+    pub c: Window,
+    /// Whether M has the conjugates of its window's entries.
+    pub conjugated: bool,
+    pub to: To,
+}
+
+/// The products of some groups, ready to be dispatched group by group.
+pub(crate) struct Products {
+    kernel: Ready,
+    groups: Vec<Vec<Batch>>,
+}
+
+/// The last index of a window, in entries.
+fn last(window: Window, rows: usize, cols: usize) -> usize {
+    window.offset + rows.saturating_sub(1) * window.rs + cols.saturating_sub(1) * window.cs
+}
+
+impl Products {
+    /// The `groups` of products on windows of the buffers `of`: M's, X's and C's, with entries of type `E`. A group's products are
+    /// independent.
+    pub fn new<E: Number, S: Number>(kernels: &GpuKernels<S>, of: [&Buffer; 3], groups: &[Vec<Task>]) -> Result<Products> {
+        let (context, stream, shape) = (&kernels.context, &kernels.stream, &kernels.shape);
+        let fits =
+            |buffer: &Buffer, window, rows, cols| (last(window, rows, cols) as u64) < buffer.size() / size_of::<E>() as u64;
+        for Task { extent: Extent { rows, cols, inner, .. }, m, x, c, .. } in groups.iter().flatten() {
+            let fit = fits(of[0], *m, *rows, *inner) && fits(of[1], *x, *inner, *cols) && fits(of[2], *c, *rows, *cols);
+            if rows * cols * inner > 0 && !fit {
+                return Err(SvdError::invalid(
+                    "matrix",
+                    format!("a product of {rows} x {inner} and {inner} x {cols} is outside"),
+                ));
+            }
+        }
+        // Loop iterations of a thread for a tile: the product, staging, and the loop itself.
+        let threads = shape.unmqr_threads();
+        let of_tile = shape.ts + (shape.ts * shape.ts / 4).div_ceil(threads) + (shape.ts * shape.cpb / 4).div_ceil(threads) + 3;
+        let longest = if context.is_software() { SOFTWARE_ITERATIONS / of_tile * shape.ts } else { usize::MAX };
+        let most = Most { flops: stream.most_flops(), inner: longest.max(shape.ts), groups: stream.most_workgroups() };
+
+        let (mut records, mut all) = (Vec::new(), Vec::new());
+        for tasks in groups {
+            let extents: Vec<Extent> = tasks.iter().map(|task| task.extent).collect();
+            let (pieces, mut batches) = batches::<E>(shape, &extents, most);
+            for batch in &mut batches {
+                batch.pieces = batch.pieces.start + records.len()..batch.pieces.end + records.len();
+                if batch.grid.iter().any(|&size| size > stream.most_workgroups()) {
+                    return Err(SvdError::invalid("matrix", format!("{:?} workgroups are more than a grid has", batch.grid)));
+                }
+            }
+            records.extend(pieces.into_iter().map(|piece| {
+                let Task { extent, m, x, c, conjugated, to } = &tasks[piece.product];
+                let (first, k) = (piece.cols.start, piece.inner.start);
+                let flag = |holds: bool, flag: u32| if holds { flag } else { 0 };
+                let flags = flag(*conjugated, CONJUGATED)
+                    | flag(*to == To::Replaced && k == 0, REPLACED)
+                    | flag(extent.upper_c, UPPER_C)
+                    // A piece of the inner dimension has no triangle of its own.
+                    | flag(extent.upper_x && k == 0 && piece.inner.end == extent.inner.min(piece.cols.end), UPPER_X)
+                    | u32::from(*to == To::Subtracted) << 8;
+                parameters::Product {
+                    rows: piece.rows as u32,
+                    cols: piece.cols.len() as u32,
+                    inner: piece.inner.len() as u32,
+                    a: m.at(0, k),
+                    a_rs: m.rs as u32,
+                    a_cs: m.cs as u32,
+                    x: x.at(k, first),
+                    x_rs: x.rs as u32,
+                    x_cs: x.cs as u32,
+                    c: c.at(0, first),
+                    c_rs: c.rs as u32,
+                    c_cs: c.cs as u32,
+                    first: first as u32,
+                    flags,
+                }
+            }));
+            all.push(batches);
+        }
+        let table = table(stream, "products", &records)?;
+        let one = E::Scalar::from_complex(1.0.into());
+        let factors = table_of(stream, "factors", &[one, -one])?;
+        let pipeline = context.pipeline::<E>(&GEMM_BATCH, &shape.gemm_constants(), 0)?;
+        let bindings = stream.bind(&pipeline, &[of[0], of[1], &factors, &table, of[2]], &[])?;
+        Ok(Products { kernel: (pipeline, bindings), groups: all })
+    }
+
+    /// Dispatches the products of a group.
+    pub fn run(&self, stream: &Stream, group: usize) -> Result<()> {
+        for Batch { pieces, grid, work } in &self.groups[group] {
+            let parameters = parameters::GemmBatch { first: pieces.start as u32 };
+            let grid = [grid[0] as u32, grid[1] as u32, pieces.len() as u32];
+            stream.dispatch(&self.kernel.0, &self.kernel.1, parameters, grid, *work)?;
+        }
+        Ok(())
+    }
+}
+
+/// A buffer with these records.
+fn table<T: bytemuck::Pod>(stream: &Stream, what: &'static str, records: &[T]) -> Result<Buffer> {
+    let words: &[u32] = bytemuck::cast_slice(records);
+    table_of(stream, what, words)
+}
+
+/// A buffer with these numbers.
+pub(super) fn table_of<T: bytemuck::Pod>(stream: &Stream, what: &'static str, numbers: &[T]) -> Result<Buffer> {
+    let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST;
+    let table = buffer(stream.context(), what, size_of_val(numbers) as u64, usage)?;
+    stream.upload(&table, numbers.len(), |start, piece: &mut [T]| {
+        piece.copy_from_slice(&numbers[start..start + piece.len()]);
+    })?;
+    Ok(table)
+}

@@ -1,0 +1,78 @@
+//! `apply_chase`: the kept reflectors of stage 2 applied to a matrix.
+
+use crate::{
+    base::{
+        blas::{Op, Side},
+        error::{Result, SvdError},
+        number::Number,
+    },
+    cost::{
+        vectors::{ApplyShape, CHUNK, Wave},
+        work::{LINEAR_THREADS, Work},
+    },
+    gpu::{
+        device::{parameters, pipeline::APPLY_CHASE},
+        kernels::{GpuKernels, SOFTWARE_ITERATIONS},
+        storage::{Banded, Dense},
+    },
+    tile::chase_schedule::ReductionStep,
+};
+
+impl<S: Number> GpuKernels<S> {
+    /// [`apply_chase`](crate::tile::kernels::TileKernels::apply_chase), a dispatch for each [`Wave`].
+    pub(super) fn apply_waves(
+        &self,
+        band: &Banded<S>,
+        k: usize,
+        step: &ReductionStep,
+        side: Side,
+        op: Op,
+        c: &mut Dense<S>,
+    ) -> Result<()> {
+        let kept = band.kept(k, step)?;
+        let (rows, cols) = c.size;
+        if rows != step.n {
+            return Err(SvdError::invalid("c", format!("{rows} rows, not {}", step.n)));
+        }
+        let shape = ApplyShape::of::<S>(step.tile_width);
+        let bytes = self.context.limits().max_compute_workgroup_storage_size as usize;
+        if shape.bytes::<S>() > bytes || (self.context.is_software() && shape.iterations() > SOFTWARE_ITERATIONS) {
+            let reason = format!("{}: the device cannot apply reflectors of this length", step.tile_width);
+            return Err(SvdError::invalid("tile_width", reason));
+        }
+        let pipeline = self.context.pipeline::<S>(&APPLY_CHASE, &shape.constants(), c.a.len())?;
+        let bindings = self.stream.bind(&pipeline, &[kept], &c.a)?;
+        let [columns, more] = self.stream.fold(cols.div_ceil(LINEAR_THREADS as usize))?;
+        if more > 1 {
+            return Err(SvdError::invalid("c", format!("{cols} columns are more than a grid has")));
+        }
+        let chunk = Work::apply_chase::<S>(step, &Wave { first: 0, cycle: 0, count: 1 }, cols);
+        let fitting = usize::try_from(self.stream.most_flops() / chunk.flops.max(1)).unwrap_or(usize::MAX);
+        let mut waves = Wave::all(step, fitting.clamp(1, self.stream.most_workgroups()));
+        if op != Op::NoTrans {
+            waves.reverse();
+        }
+        let flag = |holds: bool, flag: u32| if holds { flag } else { 0 };
+        let flags = flag((side == Side::Right) != (op == Op::Trans), parameters::CONJUGATE)
+            | flag(op != Op::NoTrans, parameters::ADJOINT)
+            | flag(side == Side::Right, parameters::RIGHT);
+        for wave in waves {
+            let parameters = parameters::ApplyChase {
+                n: step.n as u32,
+                bandwidth: step.bandwidth as u32,
+                tile_width: step.tile_width as u32,
+                chunk: CHUNK as u32,
+                first: wave.first as u32,
+                cycle: wave.cycle as u32,
+                cols: cols as u32,
+                rs: c.strides.0 as u32,
+                cs: c.strides.1 as u32,
+                lines: c.lines as u32,
+                flags,
+            };
+            let work = Work::apply_chase::<S>(step, &wave, cols);
+            self.stream.dispatch(&pipeline, &bindings, parameters, [columns, wave.count as u32, 1], work)?;
+        }
+        Ok(())
+    }
+}

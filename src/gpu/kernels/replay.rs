@@ -1,0 +1,259 @@
+//! The vectors of the bidiagonal on the device: the tables of a [`Schedule`], level by level, with no read-back.
+
+use num_complex::Complex;
+use wgpu::{Buffer, BufferUsages};
+
+use crate::{
+    algo::{
+        bidiag::divide::{
+            Plan,
+            schedule::{Gathered, Level, Schedule},
+        },
+        reflectors::Phases,
+        svdvals::right_of_bidiagonal,
+        vectors::VectorKernels,
+    },
+    base::{
+        error::{Result, SvdError},
+        number::{Number, Re, RealElement},
+        pool::{on_pool, on_pool_async},
+    },
+    cost::{
+        vectors::Extent,
+        work::{Kernel, LINEAR_THREADS, Work},
+    },
+    gpu::{
+        device::{
+            context::Waits,
+            parameters::{self, Parameters},
+            pipeline::{GATHER_COLUMNS, ROTATE_COLUMNS, SECULAR_VECTORS, TAKE_COLUMNS},
+            stream::buffer,
+        },
+        kernels::{
+            GpuKernels,
+            products::{Products, Task, To, table_of},
+        },
+        matrix::Window,
+        storage::{Dense, Ready, fitting_bytes},
+    },
+    tile::kernels::{ComplexBidiagonal, TileKernels},
+};
+
+/// Words of a record of `gather_columns`, `rotate_columns` and `secular_vectors`.
+const GATHERED: usize = 6;
+const CHAIN: usize = 4;
+const FOUND: usize = 5;
+
+/// The tables of a schedule, and where each kind begins.
+struct Tables<R> {
+    words: Vec<u32>,
+    numbers: Vec<R>,
+    chains: usize,
+    pairs: usize,
+    found: usize,
+    rotations: usize,
+    places: usize,
+    roots: usize,
+}
+
+/// The sum of three numbers of type `R` that is `x`, to the precision of the device's differences.
+fn parts<R: RealElement>(x: f64) -> [R; 3] {
+    let first = R::from_double(x);
+    let rest = x - first.to_double();
+    let second = R::from_double(rest);
+    [first, second, R::from_double(rest - second.to_double())]
+}
+
+impl<R: RealElement> Tables<R> {
+    fn of(schedule: &Schedule) -> Self {
+        let (mut words, mut numbers): (Vec<usize>, Vec<R>) = Default::default();
+        for g in &schedule.gathered {
+            words.extend([g.column, g.lo, g.middle, g.rows, g.first, g.second]);
+            numbers.extend([g.factors.0, g.factors.1].map(R::from_double));
+        }
+        let chains = words.len();
+        for chain in &schedule.chains {
+            words.extend([chain.lo, chain.rows, chain.rotations.start, chain.rotations.len()]);
+        }
+        let (pairs, rotations) = (words.len(), numbers.len());
+        for rotation in &schedule.rotations {
+            words.extend([rotation.first, rotation.second]);
+            numbers.extend([rotation.c, rotation.s].map(R::from_double));
+        }
+        let found = words.len();
+        for f in &schedule.found {
+            words.extend([f.column, f.lo, f.rows, f.first, f.root.map_or(0, |root| root + 1)]);
+        }
+        let places = numbers.len();
+        for &(d, z) in &schedule.places {
+            numbers.extend(parts::<R>(d));
+            numbers.push(R::from_double(z));
+        }
+        let roots = numbers.len();
+        for &(pole, offset, length) in &schedule.roots {
+            numbers.extend(parts::<R>(pole));
+            numbers.extend([offset, length].map(R::from_double));
+        }
+        let words = words.into_iter().map(|word| word as u32).collect();
+        Tables { words, numbers, chains, pairs, found, rotations, places, roots }
+    }
+}
+
+impl<S: Number> VectorKernels for GpuKernels<S> {
+    /// The plan is the host's: in the caller's pool, or in rayon's if the call must not block.
+    async fn right_of_bidiagonal(&self, c: ComplexBidiagonal, k: usize) -> Result<Dense<S>> {
+        let (n, watch, waits) = (c.diagonal.len(), self.stream.watch().clone(), self.stream.waits());
+        let k = k.min(n);
+        if S::IS_HALF {
+            // Stored in half precision, the products would lose most of their digits.
+            let right = right_of_bidiagonal::<S::Scalar>(&c, k, &watch)?;
+            return self.upload(right.transpose(), Re::<S>::from_double(1.0));
+        }
+        let ld = n.next_multiple_of(4);
+        let plan = {
+            let watch = watch.clone();
+            move || {
+                let phases = Phases::of(&c.diagonal, &c.superdiagonal);
+                let plan = Plan::new(&phases.diagonal, &phases.superdiagonal, &|| watch.is_cancelled());
+                (plan.and_then(|plan| plan.schedule(k, ld)), phases.right)
+            }
+        };
+        let (schedule, phases) = match waits {
+            Waits::Blocking => on_pool(plan),
+            Waits::Awaited => on_pool_async(plan).await?,
+        };
+        watch.check()?;
+        match schedule {
+            Some(schedule) if k > 0 => self.replay(&schedule, ld, &phases),
+            _ => self.room(n, 0),
+        }
+    }
+
+    fn copy(&self, a: &Dense<S>) -> Result<Option<Dense<S>>> {
+        self.copy_of(a)
+    }
+}
+
+impl<S: Number> GpuKernels<S> {
+    /// The right vectors of a bidiagonal matrix with `phases` (n of them), by rows.
+    pub(super) fn replay(&self, schedule: &Schedule, ld: usize, phases: &[Complex<f64>]) -> Result<Dense<S>> {
+        let (context, stream, n, real) = (&self.context, &self.stream, schedule.n, size_of::<Re<S>>());
+        let tables = Tables::<Re<S>>::of(schedule);
+        let out = self.room(n, schedule.order.len())?;
+        let [words, order] = [("tables", &tables.words), ("order", &schedule.order.iter().map(|&j| j as u32).collect())]
+            .map(|(what, of): (_, &Vec<u32>)| table_of(stream, what, of));
+        let (words, order) = (words?, order?);
+        let numbers = table_of(stream, "tables", &tables.numbers)?;
+        let leaves: Vec<Re<S>> = schedule.leaves.iter().map(|&x| Re::<S>::from_double(x)).collect();
+        let leaves = table_of(stream, "vectors of the leaves", &leaves)?;
+        let matrix = || {
+            let what = "vectors of the bidiagonal";
+            buffer(context, what, fitting_bytes::<Re<S>>(context, what, ld.checked_mul(n))?, BufferUsages::STORAGE)
+        };
+        let x = matrix()?;
+        {
+            let (y, w) = (matrix()?, matrix()?);
+            let gather = |from: &Buffer, to: &Buffer| -> Result<Ready> {
+                let pipeline = context.pipeline::<Re<S>>(&GATHER_COLUMNS, &[], 0)?;
+                let bindings = stream.bind(&pipeline, &[from, to, &words, &numbers], &[])?;
+                Ok((pipeline, bindings))
+            };
+            let of_leaves = gather(&leaves, &x)?;
+            self.gather(&of_leaves, &schedule.gathered[..schedule.of_leaves], 0, schedule.most_of_leaves, ld)?;
+            let to_places = gather(&x, &y)?;
+            let rotate = context.pipeline::<Re<S>>(&ROTATE_COLUMNS, &[], 0)?;
+            let rotate = (rotate.clone(), stream.bind(&rotate, &[&y, &words, &numbers], &[])?);
+            let secular = context.pipeline::<Re<S>>(&SECULAR_VECTORS, &[], 0)?;
+            let secular = (secular.clone(), stream.bind(&secular, &[&w, &x, &y, &words, &numbers], &[])?);
+            let groups: Vec<Vec<Task>> = schedule.levels.iter().map(|level| tasks(schedule, level, ld)).collect();
+            let products = Products::new::<Re<S>, S>(self, [&y, &w, &x], &groups)?;
+            for (k, level) in schedule.levels.iter().enumerate() {
+                self.gather(&to_places, &schedule.gathered[level.gathered.clone()], level.gathered.start, level.most, ld)?;
+                self.rotate(&rotate, schedule, level, &tables)?;
+                let parameters = parameters::SecularVectors {
+                    words: (tables.found + level.found.start * FOUND) as u32,
+                    places: tables.places as u32,
+                    roots: tables.roots as u32,
+                    count: level.found.len() as u32,
+                    most: level.most as u32,
+                    ld: ld as u32,
+                };
+                let places = schedule.found[level.found.clone()].iter().map(|f| f.rows).sum();
+                self.linear(&secular, parameters, level.found.len() * level.most, Work::secular_vectors::<Re<S>>(places))?;
+                products.run(stream, k)?;
+            }
+        }
+        let phases: Vec<S::Scalar> = phases.iter().map(|&phase| S::Scalar::from_complex(phase)).collect();
+        let phases = table_of(stream, "phases", &phases)?;
+        let take = context.pipeline::<S>(&TAKE_COLUMNS, &[], 0)?;
+        let take = (take.clone(), stream.bind(&take, &[&x, &phases, &order, &out.a[0]], &[])?);
+        let parameters =
+            parameters::TakeColumns { n: n as u32, cols: schedule.order.len() as u32, ld: ld as u32, out_ld: out.ld() as u32 };
+        let places = n * out.ld();
+        let work = Work::linear(Kernel::TakeColumns, places, 2, real.max(size_of::<S::Scalar>()));
+        self.linear(&take, parameters, places, work)?;
+        Ok(out)
+    }
+
+    /// `gather_columns` of these columns, of which the first has the number `first`, with at most `most` rows each.
+    fn gather(&self, kernel: &Ready, columns: &[Gathered], first: usize, most: usize, ld: usize) -> Result<()> {
+        let parameters = parameters::GatherColumns {
+            words: (first * GATHERED) as u32,
+            numbers: (2 * first) as u32,
+            count: columns.len() as u32,
+            most: most as u32,
+            ld: ld as u32,
+        };
+        let places = columns.iter().map(|column| column.rows).sum();
+        let work = Work::linear(Kernel::GatherColumns, places, 2, size_of::<Re<S>>());
+        self.linear(kernel, parameters, columns.len() * most, work)
+    }
+
+    /// `rotate_columns` of a level, if it has rotations.
+    fn rotate(&self, kernel: &Ready, schedule: &Schedule, level: &Level, tables: &Tables<Re<S>>) -> Result<()> {
+        let chains = &schedule.chains[level.chains.clone()];
+        if chains.is_empty() {
+            return Ok(());
+        }
+        let parameters = parameters::RotateColumns {
+            words: (tables.chains + level.chains.start * CHAIN) as u32,
+            pairs: tables.pairs as u32,
+            numbers: tables.rotations as u32,
+            count: chains.len() as u32,
+            most: level.most as u32,
+        };
+        let rows = chains.iter().map(|chain| chain.rows).sum();
+        let lengths = || chains.iter().map(|chain| chain.rotations.len());
+        let longest = lengths().max().unwrap_or(0);
+        let work = Work::rotate_columns::<Re<S>>(rows, level.most, lengths().sum(), longest);
+        self.linear(kernel, parameters, chains.len() * level.most, work)
+    }
+
+    /// Dispatches a kernel with one thread for each of `places`.
+    pub(super) fn linear<P: Parameters>(&self, kernel: &Ready, parameters: P, places: usize, work: Work) -> Result<()> {
+        if places > u32::MAX as usize {
+            return Err(SvdError::invalid("matrix", format!("{places} entries are more than a dispatch counts")));
+        }
+        if places == 0 {
+            return Ok(());
+        }
+        let [x, y] = self.stream.fold(places.div_ceil(LINEAR_THREADS as usize))?;
+        self.stream.dispatch(&kernel.0, &kernel.1, parameters, [x, y, 1], work)
+    }
+}
+
+/// The products of a level.
+fn tasks(schedule: &Schedule, level: &Level, ld: usize) -> Vec<Task> {
+    let window = |offset| Window { offset, rs: 1, cs: ld };
+    let of = &schedule.products[level.products.clone()];
+    of.iter()
+        .map(|p| Task {
+            extent: Extent { rows: p.rows, cols: p.cols, inner: p.inner, ..Extent::default() },
+            m: window(p.m),
+            x: window(p.x),
+            c: window(p.c),
+            conjugated: false,
+            to: To::Replaced,
+        })
+        .collect()
+}
