@@ -1,16 +1,24 @@
 //! LAPACK beside this crate: `?gesdd` on the same dense matrices, `dbdsqr` and `dbdsdc` on the same bidiagonals.
 
 mod common;
+#[path = "common/vectors.rs"]
+mod vectors;
 
 use common::{Random, Spectrum, complex_with_singular_values, eps, error, hard, jacobi::exact, noise, with_singular_values};
-use faer::{Mat, MatRef};
+use faer::{Col, Mat, MatRef};
 use num_complex::Complex;
-use svdvals_gpu::{Backend, Bidiagonal, Element, Number, Stage3, SvdOptions, SvdValsGpu};
+use svdvals_gpu::{Backend, Bidiagonal, Element, MatSvd, Number, RealElement, Stage3, SvdGpu, SvdOptions, SvdValsGpu};
+use vectors::{KINDS, matrix, ratios};
 
 /// Element types of LAPACK.
 trait Lapack: Element {
     /// The singular values by `?gesdd`, without vectors.
-    fn gesdd(a: MatRef<'_, Self>) -> Vec<f64>;
+    fn gesdd(a: MatRef<'_, Self>) -> Vec<f64> {
+        Self::factors(a, false).s.iter().map(|s| s.to_double()).collect()
+    }
+
+    /// The factors by `?gesdd`, thin; U and V are empty unless `with_vectors`.
+    fn factors(a: MatRef<'_, Self>, with_vectors: bool) -> MatSvd<Self>;
 
     /// U diag(sigma) V^H, exact before the rounding to this type.
     fn known(sigma: &mut [f64], seed: u64) -> Mat<Self>;
@@ -23,32 +31,37 @@ const BEHIND: usize = 64;
 macro_rules! lapack {
     ($t:ty, $gesdd:ident, $known:ident, ($($rwork:ident)?)) => {
         impl Lapack for $t {
-            fn gesdd(a: MatRef<'_, $t>) -> Vec<f64> {
+            fn factors(a: MatRef<'_, $t>, with_vectors: bool) -> MatSvd<$t> {
                 let (m, n) = a.shape();
                 let least = m.min(n);
+                let k = if with_vectors { least } else { 0 };
                 let mut copy: Vec<$t> = (0..n).flat_map(|j| (0..m).map(move |i| a[(i, j)])).collect();
                 let zero = <$t>::from_complex(Complex::ZERO);
                 copy.resize(m * n + BEHIND, zero);
                 let (mut s, mut iwork) = (vec![0.0; least], vec![0; 8 * least]);
-                $(let mut $rwork = vec![0.0; 7 * least];)?
-                let (mut u, mut vt, mut info) = ([zero], [zero], 0);
-                let (rows, cols) = (m as i32, n as i32);
+                $(let mut $rwork = vec![0.0; least * (5 * least + 7).max(2 * (m.max(n) + least) + 1)];)?
+                let (mut u, mut vt, mut info) = (vec![zero; m * k + BEHIND], vec![zero; k * n + BEHIND], 0);
+                let (rows, cols, ldvt) = (m as i32, n as i32, k.max(1) as i32);
                 // The first call asks how much workspace it wants.
                 let mut work = vec![zero];
                 for lwork in [-1, 0] {
                     let lwork = if lwork == 0 { work[0].to_complex().re as i32 } else { lwork };
                     work.resize(lwork.max(1) as usize + BEHIND, zero);
-                    // SAFETY: `copy` holds m x n entries, `s` min(m, n), `iwork` 8 and `rwork` 7 times that, and `work` what the
-                    // routine asked for; with jobz = 'N' it does not touch u and vt.
+                    // SAFETY: `copy` holds m x n entries, `s` min(m, n), `iwork` 8 times that, `rwork` and `work` what the routine asks
+                    // for; u and vt have m x k and k x n entries with jobz = 'S', and are not touched with 'N'.
                     unsafe {
                         lapack::$gesdd(
-                            b'N', rows, cols, &mut copy, rows, &mut s, &mut u, 1, &mut vt, 1, &mut work, lwork,
-                            $(&mut $rwork,)? &mut iwork, &mut info,
+                            if with_vectors { b'S' } else { b'N' }, rows, cols, &mut copy, rows, &mut s, &mut u, rows, &mut vt, ldvt,
+                            &mut work, lwork, $(&mut $rwork,)? &mut iwork, &mut info,
                         );
                     }
                     assert_eq!(info, 0, stringify!($gesdd));
                 }
-                s.into_iter().map(f64::from).collect()
+                MatSvd {
+                    u: Mat::from_fn(m, k, |i, j| u[i + j * m]),
+                    s: Col::from_fn(least, |j| s[j]),
+                    v: Mat::from_fn(n, k, |i, j| <$t>::from_complex(vt[j + i * k].to_complex().conj())),
+                }
             }
 
             fn known(sigma: &mut [f64], seed: u64) -> Mat<$t> {
@@ -119,6 +132,47 @@ fn no_worse_than_gesdd<T: Lapack>() {
     let most = ratios.iter().copied().fold(0.0, f64::max);
     println!("{}: {} kinds of matrix, geometric mean {mean:.3}, largest ratio {most:.2}", T::NAME, ratios.len());
     assert!(mean <= 1.2, "{}: geometric mean {mean:.3}", T::NAME);
+}
+
+/// On each hard matrix, each of the three ratios of the decomposition is at most twice that of `?gesdd`. Ratios below a quarter of n eps, as
+/// LAPACK has them for a diagonal matrix and the like, count as that.
+fn vectors_no_worse_than_gesdd<T: Lapack>() {
+    let mut worst = (0.0, String::new());
+    for kind in KINDS {
+        for (m, n) in [(40, 40), (150, 150), (300, 300), (400, 30), (30, 400), (1200, 250)] {
+            let a = matrix::<T>(kind, m, n);
+            let ours = a.svd_gpu_with(&SvdOptions::default().backend(Backend::Cpu)).unwrap();
+            let (ours, theirs) = (ratios(a.as_ref(), &ours), ratios(a.as_ref(), &T::factors(a.as_ref(), true)));
+            for (ours, theirs) in ours.into_iter().zip(theirs) {
+                let ratio = ours / theirs.max(0.25);
+                if ratio > worst.0 {
+                    worst = (ratio, format!("{} {kind} {m} x {n}: {ours:.3} {theirs:.3}", T::NAME));
+                }
+            }
+        }
+    }
+    println!("{worst:.2?}");
+    assert!(worst.0 <= 2.0, "{worst:.2?}");
+}
+
+#[test]
+fn vectors_no_worse_than_sgesdd() {
+    vectors_no_worse_than_gesdd::<f32>();
+}
+
+#[test]
+fn vectors_no_worse_than_dgesdd() {
+    vectors_no_worse_than_gesdd::<f64>();
+}
+
+#[test]
+fn vectors_no_worse_than_cgesdd() {
+    vectors_no_worse_than_gesdd::<Complex<f32>>();
+}
+
+#[test]
+fn vectors_no_worse_than_zgesdd() {
+    vectors_no_worse_than_gesdd::<Complex<f64>>();
 }
 
 #[test]

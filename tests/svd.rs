@@ -6,18 +6,19 @@ mod common;
 mod vectors;
 
 use common::{eps, problems::every_element};
-use faer::Mat;
+use faer::{Col, Mat};
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, CancelFlag, Element, Number, RealElement, Signs, Stage, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning, Vectors,
+    Backend, Band, CancelFlag, Element, MatSvd, Number, RealElement, Signs, Stage, SvdError, SvdGpu, SvdOptions, SvdValsGpu,
+    Tuning, Vectors,
 };
-use vectors::{KINDS, check, matrix};
+use vectors::{KINDS, check, matrix, ratios};
 
 fn on_cpu() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu)
 }
 
-every_element!(ratios_of_hard_matrices, every_option, any_strides, powers_of_two);
+every_element!(ratios_of_hard_matrices, every_option, any_strides, powers_of_two, bands);
 
 /// Panics with all errors, if there are any.
 fn none_of(errors: Vec<String>) {
@@ -145,6 +146,36 @@ fn powers_of_two<T: Element>() {
             );
         }
     }
+}
+
+/// A band's decomposition has the three ratios, the options' shapes, and the values of `band_to_bidiag`.
+fn bands<T: Element>() {
+    let mut errors = Vec::new();
+    for (n, bandwidth) in [(1, 0), (2, 1), (30, 1), (40, 39), (150, 6), (400, 20)] {
+        for kind in ["random", "zero", "graded rows"] {
+            let what = format!("{} {kind} {n}, {bandwidth} superdiagonals", T::NAME);
+            let a = matrix::<T>(kind, n, n);
+            let band = Band::from_fn(n, bandwidth, |i, j| a[(i, j)]).unwrap();
+            let (u, s, v) = band.svd(&on_cpu()).unwrap();
+            let values = band.band_to_bidiag(&on_cpu()).unwrap().svdvals().unwrap();
+            let largest = values[0].to_double();
+            if s.iter().zip(&values).any(|(s, value)| (s.to_double() - value.to_double()).abs() > 4.0 * eps::<T>() * largest) {
+                errors.push(format!("{what}: values"));
+            }
+            let svd = MatSvd { u, s: Col::from_fn(n, |j| s[j]), v };
+            let found = ratios(band.to_mat().as_ref(), &svd);
+            if found.iter().any(|ratio| *ratio > if n == 1 { 2.0 } else { 1.0 }) {
+                errors.push(format!("{what}: {found:.3?}"));
+            }
+            let (u, s, v) = band.svd(&on_cpu().keep(1).vectors(Vectors::Left)).unwrap();
+            assert_eq!((u.shape(), s.len(), v.shape()), ((n, 1), 1, (n, 0)), "{what}");
+            let (u, _, v) = band.svd(&on_cpu().vectors(Vectors::Full)).unwrap();
+            assert_eq!((u.shape(), v.shape()), ((n, n), (n, n)), "{what}");
+        }
+    }
+    none_of(errors);
+    let (u, s, v) = Band::from_fn(0, 3, |_, _| T::from_complex(Complex::ZERO)).unwrap().svd(&on_cpu()).unwrap();
+    assert_eq!((u.ncols(), s.len(), v.ncols()), (0, 0, 0));
 }
 
 /// The same bits in every run, whatever the number of threads: with up to 128 columns that QR makes orthogonal, the tiny ones of random

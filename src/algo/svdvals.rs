@@ -116,19 +116,17 @@ impl<K: VectorKernels> Driver<'_, K> {
         }
         to_band(self.kernels, &mut dense, rows, n, self.tuning)?;
         let bandwidth = self.tuning.bandwidth(n);
-        let mut band = self.kernels.pack_band(&dense, n, bandwidth, self.tuning.tile_width)?;
+        let band = self.kernels.pack_band(&dense, n, bandwidth, self.tuning.tile_width)?;
         let dense = wanted.is_some().then_some(dense);
         seconds.to_band = self.lap(&mut clock).await?;
 
-        let mut found = self.svd_of_band(&mut band, (n, bandwidth), scale, wanted).await?;
+        let mut found = self.svd_of_band(band, (n, bandwidth), scale, wanted).await?;
         if let (Some(x), Some(dense)) = (&mut found.right, dense) {
             let mut clock = Clock::new(self.timed);
-            apply_stage_2(self.kernels, &band, (n, bandwidth), self.tuning, Side::Right, Op::NoTrans, x)?;
-            drop(band);
             apply_stage_1(self.kernels, &dense, (rows, n), self.tuning, Side::Right, Op::NoTrans, x)?;
             drop(dense);
             if self.timed {
-                found.seconds.back_transformation = self.lap(&mut clock).await?;
+                found.seconds.back_transformation += self.lap(&mut clock).await?;
             }
         }
         found.copy = copy;
@@ -177,18 +175,18 @@ impl<K: VectorKernels> Driver<'_, K> {
     /// Stages 2 and 3 of a scaled band in the backend's memory, of order `n` and the given bandwidth.
     pub async fn svdvals_of_band(
         &self,
-        mut band: K::Banded,
+        band: K::Banded,
         of: (usize, usize),
         scale: Re<K::Storage>,
     ) -> Result<(Vec<Re<K::Storage>>, StageSeconds)> {
-        let Found { values, seconds, .. } = self.svd_of_band(&mut band, of, scale, None).await?;
+        let Found { values, seconds, .. } = self.svd_of_band(band, of, scale, None).await?;
         Ok((values, seconds))
     }
 
-    /// [`svdvals_of_band`](Self::svdvals_of_band), with D2 V_C as the right vectors, not yet transformed back through stage 2.
-    async fn svd_of_band(
+    /// [`svdvals_of_band`](Self::svdvals_of_band), with the right vectors P2 D2 V_C of the band.
+    pub async fn svd_of_band(
         &self,
-        band: &mut K::Banded,
+        mut band: K::Banded,
         (n, bandwidth): (usize, usize),
         scale: Re<K::Storage>,
         wanted: Option<Wanted<'_, Re<K::Storage>>>,
@@ -198,14 +196,21 @@ impl<K: VectorKernels> Driver<'_, K> {
 
         self.watch.begin(Stage::BandToBidiag)?;
         if wanted.is_some() {
-            self.kernels.keep_chase(band, &[Side::Right])?;
+            self.kernels.keep_chase(&mut band, &[Side::Right])?;
         }
-        band_to_bidiag(self.kernels, band, n, bandwidth, self.tuning.tile_width)?;
+        band_to_bidiag(self.kernels, &mut band, n, bandwidth, self.tuning.tile_width)?;
         if self.timed || self.watch.is_on() {
             seconds.band_to_bidiag = self.lap(&mut clock).await?;
         }
-        let mut found = self.svd_of_bidiagonal(band, scale, wanted).await?;
+        let mut found = self.svd_of_bidiagonal(&band, scale, wanted).await?;
         found.seconds.band_to_bidiag += seconds.band_to_bidiag;
+        if let Some(x) = &mut found.right {
+            let mut clock = Clock::new(self.timed);
+            apply_stage_2(self.kernels, &band, (n, bandwidth), self.tuning, Side::Right, Op::NoTrans, x)?;
+            if self.timed {
+                found.seconds.back_transformation = self.lap(&mut clock).await?;
+            }
+        }
         Ok(found)
     }
 

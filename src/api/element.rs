@@ -12,7 +12,7 @@ use crate::{
         error::Result,
         number::{Number, RealElement, Scalar},
     },
-    plan::{factors::Factors, options::SvdOptions, report::SvdReport, stages, svd, svdvals, triangular},
+    plan::{band_svd, factors::Factors, options::SvdOptions, report::SvdReport, stages, svd, svdvals, triangular},
     tile::band::Band,
 };
 
@@ -73,6 +73,9 @@ pub trait Element: Number<Real = <Self as Element>::Value, Scalar = <Self as Ele
     /// Stage 2.
     #[doc(hidden)]
     fn band_to_bidiag(band: &Band<Self>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>>;
+    /// The decomposition of a band.
+    #[doc(hidden)]
+    fn svd_of_band(band: &Band<Self>, options: &SvdOptions) -> Result<Factors<Self>>;
     /// Triangular multiply and solve.
     #[doc(hidden)]
     fn triangular(call: Call<Self>, a: MatRef<'_, Self>, b: MatMut<'_, Self>, options: &SvdOptions) -> Result<()>;
@@ -108,6 +111,9 @@ macro_rules! elements {
             }
             fn band_to_bidiag(band: &Band<Self>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>> {
                 stages::band_to_bidiag(band, options)
+            }
+            fn svd_of_band(band: &Band<Self>, options: &SvdOptions) -> Result<Factors<Self>> {
+                band_svd::svd_of_band(band, options)
             }
             fn triangular(call: Call<Self>, a: MatRef<'_, Self>, b: MatMut<'_, Self>, options: &SvdOptions) -> Result<()> {
                 triangular::on_host(call, a, b, options)

@@ -1,7 +1,13 @@
 //! Stage 2 of a band in host memory.
 
+use faer::Mat;
+
 use crate::{
-    algo::bidiagonal::Bidiagonal, api::element::Element, base::error::Result, plan::options::SvdOptions, tile::band::Band,
+    algo::bidiagonal::Bidiagonal,
+    api::element::Element,
+    base::error::Result,
+    plan::{factors::Factors, options::SvdOptions},
+    tile::band::Band,
 };
 
 impl<T: Element> Band<T> {
@@ -23,5 +29,26 @@ impl<T: Element> Band<T> {
     /// As [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with).
     pub fn band_to_bidiag(&self, options: &SvdOptions) -> Result<Bidiagonal<T::Real>> {
         T::band_to_bidiag(self, options)
+    }
+
+    /// The decomposition B = U diag(s) V^H of the n x n band, with the singular values that [`SvdOptions::keep`] and
+    /// [`SvdOptions::tolerance`] leave: `(u, s, v)`, U and V n x k. V is transformed back through stage 2 alone, and U comes from B V. It takes
+    /// 8 n^2 k operations beside those of the values and of the left vectors' orthogonality.
+    ///
+    /// ```
+    /// use svdvals_gpu::{Band, SvdOptions};
+    /// let band = Band::from_fn(60, 4, |i, j| 1.0 / (1 + j - i) as f64)?;
+    /// let (u, s, v) = band.svd(&SvdOptions::default().keep(10))?;
+    /// assert_eq!((u.shape(), s.len(), v.shape()), ((60, 10), 10, (60, 10)));
+    /// let first: f64 = (0..5).map(|j| band.get(0, j) * v[(j, 0)]).sum(); // row 0 of B v_0
+    /// assert!((first - s[0] * u[(0, 0)]).abs() < 1e-13);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`SvdGpu::svd_gpu_with`](crate::SvdGpu::svd_gpu_with).
+    pub fn svd(&self, options: &SvdOptions) -> Result<(Mat<T::Scalar>, Vec<T::Real>, Mat<T::Scalar>)> {
+        let Factors { u, s, v } = T::svd_of_band(self, options)?;
+        Ok((u, s, v))
     }
 }

@@ -7,10 +7,11 @@
 //! | `route.rs` | the route of a matrix on its backend |
 //! | `svdvals.rs`, `cpu.rs`, `gpu.rs` | the driver, and the routes on either backend |
 //! | `stages.rs`, `triangular.rs` | a single stage; triangular multiply and solve |
-//! | `svd.rs`, `factors.rs` | the driver with vectors; U, s and V, and what is computed from them |
+//! | `svd.rs`, `band_svd.rs`, `factors.rs` | the drivers with vectors; U, s and V, and what is computed from them |
 //! | `report.rs` | what ran |
 
 pub(crate) mod backend;
+pub(crate) mod band_svd;
 pub(crate) mod cpu;
 pub(crate) mod factors;
 #[cfg(feature = "gpu")]

@@ -48,7 +48,7 @@ type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
 
 /// The singular value decomposition, and the report; its seconds are zero unless `timed`.
 pub(crate) fn svd<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<T>>> {
-    check(a, options)?;
+    check::<T>(a.shape(), options)?;
     let call = Call::new(trimmed(a), options, timed);
     let factors = on_threads(options.threads, || svd_of(&call))?;
     Ok(finished(factors, a.shape(), options))
@@ -56,7 +56,7 @@ pub(crate) fn svd<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool
 
 /// [`svd`] for a caller that must not block. The CPU computes in the rayon pool, from a copy of the matrix.
 pub(crate) async fn svd_async<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<T>>> {
-    check(a, options)?;
+    check::<T>(a.shape(), options)?;
     may_have(options.threads)?;
     let of = trimmed(a);
     #[cfg(feature = "gpu")]
@@ -82,9 +82,9 @@ pub(crate) async fn svd_async<T: Number>(a: MatRef<'_, T>, options: &SvdOptions,
 }
 
 /// Checks the options that only a decomposition with vectors has, and that there is memory for the vectors and what computes them.
-fn check<T: Number>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<()> {
+pub(crate) fn check<T: Number>((m, n): (usize, usize), options: &SvdOptions) -> Result<()> {
     options.check_svd()?;
-    let (longer, shorter) = (a.nrows().max(a.ncols()), a.nrows().min(a.ncols()));
+    let (longer, shorter) = (m.max(n), m.min(n));
     let kept = options.keep.unwrap_or(shorter).min(shorter);
     match options.vectors {
         Vectors::Full => room_for::<T::Scalar>("full singular vectors", longer, longer, 3)?,
@@ -266,12 +266,12 @@ pub(crate) fn needed(vectors: Vectors, transposed: bool) -> (bool, bool) {
 /// Whether V (n x k) is made orthonormal once more. Thousands of reflectors leave a part of n eps, most of which one step removes: in complex
 /// arithmetic 0.8 to 1.1, in real arithmetic up to 1.1 for small n, and at most 0.75 (LAPACK's gesdd: 0.5) from [`LARGE`] on, where a step
 /// for all columns takes a seventh of the call.
-fn needs_step<T: Scalar>((n, k): (usize, usize)) -> bool {
+pub(crate) fn needs_step<T: Scalar>((n, k): (usize, usize)) -> bool {
     T::IS_COMPLEX || n < LARGE || 4 * k <= n
 }
 
 /// The columns of both, side by side.
-fn beside<T: Scalar>(first: &Mat<T>, others: &Mat<T>) -> Mat<T> {
+pub(crate) fn beside<T: Scalar>(first: &Mat<T>, others: &Mat<T>) -> Mat<T> {
     let k = first.ncols();
     Mat::from_fn(first.nrows(), k + others.ncols(), |i, j| if j < k { first[(i, j)] } else { others[(i, j - k)] })
 }

@@ -100,6 +100,7 @@ pub fn ratios<T: Element>(a: MatRef<'_, T>, svd: &MatSvd<T>) -> [f64; 3] {
 /// * Shapes, and values that are, to the last bit, the first of `svdvals_gpu`.
 /// * The three ratios at most 1, with what `keep` and `tolerance` drop in the residual; and the rounding of the entries, 1 eps, for
 ///   max(m, n) = 1.
+#[allow(dead_code)] // tests/lapack.rs has its own bounds
 pub fn check<T: Element>(what: &str, a: MatRef<'_, T>, options: &SvdOptions) -> Result<[f64; 3], String> {
     let (m, n) = a.shape();
     let fail = |e: svdvals_gpu::SvdError| format!("{what}: {e}");

@@ -4,7 +4,7 @@
 use faer::{Col, Mat};
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, GpuContext, GpuMatrix, MatSvd, RealElement, Scalar, Signs, SvdError, SvdGpu, SvdOptions, Tuning, Vectors,
+    Backend, Band, GpuContext, GpuMatrix, MatSvd, RealElement, Scalar, Signs, SvdError, SvdGpu, SvdOptions, Tuning, Vectors,
     internals::{ComplexBidiagonal, CpuKernels, GpuKernels, TileKernels, VectorKernels},
 };
 
@@ -16,7 +16,7 @@ use crate::{
 
 pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
     let mut trials: Vec<(&str, Body)> =
-        vec![("ratios", ratios::<T>), ("options", options::<T>), ("vectors_stay", vectors_stay::<T>)];
+        vec![("ratios", ratios::<T>), ("options", options::<T>), ("bands", bands::<T>), ("vectors_stay", vectors_stay::<T>)];
     // Vectors are not stored in half precision.
     if T::NAME != "f16" {
         trials.push(("bidiagonals_follow_the_host", bidiagonals_follow_the_host::<T>));
@@ -45,6 +45,18 @@ fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
         ("zero", 20, 30),
     ] {
         check(&format!("{kind} {m} x {n}"), matrix::<T>(kind, m, n).as_ref(), &on(context))?;
+    }
+    Ok(())
+}
+
+/// A band's decomposition has the three ratios: V goes back through stage 2 alone.
+fn bands<T: Elements>(context: &GpuContext) -> Outcome {
+    for (n, bandwidth) in [(1, 0), (30, 1), (60, 7), (41, 40)] {
+        let a = matrix::<T>("random", n, n);
+        let band = Band::from_fn(n, bandwidth, |i, j| a[(i, j)])?;
+        let (u, s, v) = band.svd(&on(context))?;
+        let ratios = ratios_of(band.to_mat().as_ref(), &MatSvd { u, s: Col::from_fn(n, |j| s[j]), v });
+        check!(ratios.iter().all(|ratio| *ratio <= if n == 1 { 2.0 } else { 1.0 }), "{n}, {bandwidth}: {ratios:.3?}");
     }
     Ok(())
 }

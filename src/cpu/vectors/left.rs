@@ -44,6 +44,7 @@ use crate::{
         view::map_into,
         watch::Watch,
     },
+    tile::band::Band,
 };
 
 /// Rows of a task in products with A, W and U. Fixed, so that results do not depend on the number of threads.
@@ -55,6 +56,7 @@ const PARTS: usize = 16;
 const COLUMNS: usize = 128;
 /// Entries that one thread normalises in about the time that waking another takes.
 const SMALL: usize = 1 << 15;
+
 /// U of the m x n matrix `a`, m >= n, for its k leading `values` and right vectors `v` (n x k). `scale` is a power of two that brings the largest
 /// entry near 1.
 pub(crate) fn left_vectors<T: Number>(
@@ -64,21 +66,45 @@ pub(crate) fn left_vectors<T: Number>(
     v: MatRef<'_, T::Scalar>,
     watch: &Watch,
 ) -> Result<Mat<T::Scalar>> {
-    let (m, k) = (a.nrows(), v.ncols());
-    let mut u = Mat::<T::Scalar>::zeros(m, k);
+    let mut u = Mat::<T::Scalar>::zeros(a.nrows(), v.ncols());
     by_rows(u.as_mut(), |start, rows| {
         let mut scaled = Mat::<T::Scalar>::zeros(rows.nrows(), a.ncols());
         map_into(a.subrows(start, rows.nrows()), scaled.as_mut(), |x| x.times(scale));
         matmul(rows, Accum::Replace, scaled.as_ref(), v, T::Scalar::one_impl(), Par::Seq);
     });
-    watch.check()?;
-    let large = large_values::<T>(values, k);
-    orthonormalise(u.as_mut().subcols_mut(0, large));
-    watch.check()?;
-    if large < k {
-        complete(u.as_mut(), large);
-    }
+    to_left_vectors::<T>(u.as_mut(), values, watch)?;
     Ok(u)
+}
+
+/// [`left_vectors`] of a band.
+pub(crate) fn left_vectors_of_band<T: Number>(
+    band: &Band<T>,
+    scale: Re<T>,
+    values: &[Re<T>],
+    v: MatRef<'_, T::Scalar>,
+    watch: &Watch,
+) -> Result<Mat<T::Scalar>> {
+    let n = band.n();
+    let mut u = Mat::<T::Scalar>::zeros(n, v.ncols());
+    by_rows(u.as_mut(), |start, rows| {
+        let cols = (rows.nrows() + band.bandwidth()).min(n - start);
+        let scaled = Mat::from_fn(rows.nrows(), cols, |i, j| band.get(start + i, start + j).widen().times(scale));
+        matmul(rows, Accum::Replace, scaled.as_ref(), v.subrows(start, cols), T::Scalar::one_impl(), Par::Seq);
+    });
+    to_left_vectors::<T>(u.as_mut(), values, watch)?;
+    Ok(u)
+}
+
+/// U from W = A V, in its place.
+fn to_left_vectors<T: Number>(mut w: MatMut<'_, T::Scalar>, values: &[Re<T>], watch: &Watch) -> Result<()> {
+    watch.check()?;
+    let large = large_values::<T>(values, w.ncols());
+    orthonormalise(w.rb_mut().subcols_mut(0, large));
+    watch.check()?;
+    if large < w.ncols() {
+        complete(w, large);
+    }
+    Ok(())
 }
 
 /// Calls `f` with the first row and the rows of each block of rows, in parallel.

@@ -1,0 +1,294 @@
+//! Each pipeline's bindings, parameters, threads and workgroup memory are those of its WGSL.
+
+use std::{collections::BTreeSet, panic::catch_unwind};
+
+use half::f16;
+use num_complex::Complex;
+use wgpu::naga::{
+    self, AddressSpace, Module, ShaderStage, StorageAccess, TypeInner, front,
+    valid::{Capabilities, ModuleInfo, ValidationFlags, Validator},
+};
+
+use super::*;
+use crate::{
+    cost::{
+        one_stage::{LANES, LARFT_THREADS, larft_bytes, multiply_line_bytes, update_line_bytes},
+        shape::{Bounds, ChaseShape, Shape, TriangleShape},
+        vectors::ApplyShape,
+        work::BISECT_THREADS,
+    },
+    gpu::kernels::bisection::bisection_pipelines,
+    tile::{band_layout::BandLayout, tuning::Tuning},
+};
+
+/// A pipeline of the crate, with what Rust assumes about it.
+struct Made {
+    shader: &'static Shader,
+    constants: Vec<(&'static str, u32)>,
+    /// The numbers of a dense matrix's buffers to test; 0: the shader binds none.
+    counts: &'static [usize],
+    /// Threads of a workgroup, and bytes of its workgroup memory.
+    threads: usize,
+    bytes: usize,
+}
+
+/// All shaders and variants, as compiled for matrices stored as `S`.
+fn all<S: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
+    let shape = Shape::new::<S>(bounds, tuning).unwrap();
+    let layout = BandLayout::new(1000, tuning.tile_size, tuning.tile_width);
+    let chase = ChaseShape::new::<S>(bounds, layout, tuning).unwrap();
+    let triangle = TriangleShape::new::<S::Scalar>(bounds, tuning).unwrap();
+    let apply = ApplyShape::of::<S>(tuning.tile_width.min(tuning.tile_size - 1));
+    let [(square, square_constants, _), (bisect, bisect_constants, _)] = bisection_pipelines();
+
+    let made =
+        |shader, constants: &[_], threads, bytes| Made { shader, constants: constants.into(), counts: &[0], threads, bytes };
+    let dense = |made| Made { counts: &[1, 2, 5], ..made };
+    let linear = |shader| made(shader, &[], LINEAR_THREADS as usize, 0);
+    let triangular = |shader| made(shader, &triangle.constants(), triangle.base * triangle.groups, triangle.bytes::<S>());
+    let [unmqr, gemm] = [shape.unmqr_constants(), shape.gemm_constants()];
+    let (products, product_bytes) = (shape.unmqr_threads(), shape.unmqr_bytes::<S>());
+    vec![
+        dense(made(&GEQRT, &shape.geqrt_constants(), shape.geqrt_threads(), shape.geqrt_bytes::<S>())),
+        dense(made(&UNMQR, &unmqr, products, product_bytes)),
+        dense(made(&UNMQR_IN_VECTORS, &unmqr, products, product_bytes)),
+        dense(made(&GEQRT_KEPT, &shape.geqrt_constants(), shape.geqrt_threads(), shape.geqrt_bytes::<S>())),
+        dense(made(&GATHER_REFLECTORS, &[("TS", shape.ts as u32)], LINEAR_THREADS as usize, 0)),
+        dense(made(&UPDATE_LINE, &shape.line_constants(), LINEAR_THREADS as usize, update_line_bytes::<S>(&shape))),
+        dense(made(&MULTIPLY_LINE, &shape.line_constants(), LANES * LANES, multiply_line_bytes::<S>())),
+        dense(made(&UPDATE_TRAILING, &shape.trailing_constants(), products, product_bytes)),
+        dense(made(&LARFT, &shape.larft_constants(), LARFT_THREADS, larft_bytes::<S>(&shape))),
+        dense(made(&APPLY_CHASE, &apply.constants(), LINEAR_THREADS as usize, apply.bytes::<S>())),
+        made(&CHASE_KEPT, &chase.constants(), chase.threads(), chase.bytes::<S>()),
+        dense(linear(&PACK_BAND)),
+        linear(&UNPACK_BAND),
+        linear(&REPACK_BAND),
+        made(&CHASE, &chase.constants(), chase.threads(), chase.bytes::<S>()),
+        made(square, &square_constants, LINEAR_THREADS as usize, LINEAR_THREADS as usize * size_of::<Re<S>>()),
+        made(bisect, &bisect_constants, BISECT_THREADS as usize, 0),
+        made(&GEMM, &gemm, products, product_bytes),
+        made(&GEMM_BATCH, &gemm, products, product_bytes),
+        linear(&GATHER_COLUMNS),
+        linear(&ROTATE_COLUMNS),
+        linear(&SECULAR_VECTORS),
+        linear(&TAKE_COLUMNS),
+        linear(&GRAM_FACTOR),
+        made(&UNIT_COLUMNS, &[], LINEAR_THREADS as usize, LINEAR_THREADS as usize * 2 * size_of::<Re<S>>()),
+        linear(&IDENTITY_COLUMNS),
+        linear(&COPY_WINDOW),
+        triangular(&TRMM),
+        triangular(&TRSM),
+        linear(&DIAGONAL),
+        linear(&LARGEST),
+        linear(&SCALE),
+    ]
+}
+
+/// WebGPU's default limits.
+const BOUNDS: Bounds<'_> =
+    Bounds { name: "WebGPU", threads: 256, bytes: 16 << 10, workgroups: 65535, software: false, fast_memory: false };
+
+/// Parses the WGSL and validates it with no more capabilities than the device `has` and `S` needs.
+fn parse<S: Number>(source: &str, has: Has) -> (Module, ModuleInfo) {
+    let module = front::wgsl::parse_str(source).unwrap_or_else(|e| panic!("{}", e.emit_to_string(source)));
+    let mut capabilities = Capabilities::empty();
+    capabilities.set(Capabilities::IMMEDIATES, has.immediates);
+    capabilities.set(Capabilities::SUBGROUP, has.subgroups);
+    capabilities.set(Capabilities::FLOAT64, size_of::<Re<S>>() == 8);
+    capabilities.set(Capabilities::SHADER_FLOAT16, S::IS_HALF);
+    let info = Validator::new(ValidationFlags::all(), capabilities).validate(&module);
+    let info = info.unwrap_or_else(|e| panic!("{}", e.emit_to_string(source)));
+    (module, info)
+}
+
+macro_rules! for_all_types {
+    ($function:ident) => {
+        $function::<f16>();
+        $function::<f32>();
+        $function::<f64>();
+        $function::<Complex<f32>>();
+        $function::<Complex<f64>>();
+    };
+}
+
+/// Every shader resolves to valid WGSL with one entry point: for every storage type, both ways of passing parameters, with and without
+/// subgroups, and for matrices in one buffer or several.
+#[test]
+fn sources_resolve() {
+    fn resolve<S: Number>() {
+        for Made { shader, constants: values, .. } in all::<S>(&BOUNDS, &Tuning::within::<S>(&BOUNDS, 1000)) {
+            for (immediates, subgroups, count) in [(false, false, 1), (true, false, 1), (true, true, 3)] {
+                let has = Has { immediates, subgroups };
+                let source = wgsl::<S>(shader, count, &constants::<Re<S>>(&values), has).unwrap();
+                assert_eq!(source.matches("@compute").count(), 1, "{source}");
+                assert_eq!(source.contains("var<immediate>"), immediates);
+                assert_eq!(source.contains("subgroup_size"), subgroups && shader.name == GEQRT.name, "{source}");
+                assert_eq!(source.contains("f64"), size_of::<Re<S>>() == 8, "{source}");
+                assert_eq!(source.starts_with("enable f16;"), S::IS_HALF, "{source}");
+                assert_eq!(source.matches("enable").count(), usize::from(S::IS_HALF), "{source}");
+                let (module, _) = parse::<S>(&source, has);
+                assert_eq!(module.entry_points.len(), 1);
+            }
+        }
+    }
+    for_all_types!(resolve);
+}
+
+/// Checks that the WGSL of a pipeline has the entry point, threads, workgroup memory, bindings and parameters that Rust assumes.
+fn check<S: Number>(made: &Made, count: usize, has: Has) {
+    let Made { shader, threads, bytes, .. } = *made;
+    let what = format!("{} {:?} for {} in {count} buffers, {has:?}", shader.name, shader.variant, S::NAME);
+    let source = wgsl::<S>(shader, count, &constants::<Re<S>>(&made.constants), has).unwrap();
+    let (module, info) = parse::<S>(&source, has);
+
+    let [entry] = &module.entry_points[..] else { panic!("{what}: {} entry points", module.entry_points.len()) };
+    assert_eq!((&*entry.name, entry.stage), (shader.name, ShaderStage::Compute), "{what}");
+    assert_eq!(entry.workgroup_size, [threads as u32, 1, 1], "{what}: threads");
+
+    let (mut workgroup_bytes, mut bindings, mut parameters) = (0, Vec::new(), None);
+    for (handle, variable) in module.global_variables.iter() {
+        let mut bind = |ty| bindings.extend(variable.binding.map(|at| (at.group, at.binding, ty)));
+        match variable.space {
+            AddressSpace::Private => continue,
+            AddressSpace::WorkGroup => workgroup_bytes += module.types[variable.ty].inner.size(module.to_ctx()) as usize,
+            AddressSpace::Storage { access } => {
+                bind(BufferBindingType::Storage { read_only: !access.contains(StorageAccess::STORE) });
+            }
+            AddressSpace::Uniform if !has.immediates => {
+                bind(BufferBindingType::Uniform);
+                assert!(parameters.replace(variable).is_none(), "{what}: two uniform buffers");
+            }
+            AddressSpace::Immediate if has.immediates => parameters = Some(variable),
+            _ => panic!("{what}: {variable:?}"),
+        }
+        assert!(!info.get_entry_point(0)[handle].is_empty(), "{what}: {variable:?} is not used");
+    }
+
+    // `TriangleShape` counts the bytes of `trmm`; `trsm` needs fewer. `geqrt` needs fewer without subgroups.
+    assert!(workgroup_bytes <= bytes, "{what}: {workgroup_bytes} bytes of workgroup memory, not {bytes}");
+    if shader.name != TRSM.name && (shader.name != GEQRT.name || has.subgroups) {
+        assert_eq!(workgroup_bytes, bytes, "{what}: bytes of workgroup memory");
+    }
+
+    let mut expected = shader.layout_entries(count as u32, has.immediates);
+    expected.sort_by_key(|entry| entry.binding);
+    bindings.sort_by_key(|&(_, binding, _)| binding);
+    let expected = expected.iter().map(|entry| match entry.ty {
+        BindingType::Buffer { ty, .. } => (0, entry.binding, ty),
+        other => panic!("{what}: {other:?}"),
+    });
+    assert_eq!(bindings, expected.collect::<Vec<_>>(), "{what}: bindings");
+
+    let Some(TypeInner::Struct { members, span }) = parameters.map(|variable| &module.types[variable.ty].inner) else {
+        panic!("{what}: its parameters are no struct")
+    };
+    let members = members.iter().map(|member| {
+        assert_eq!(module.types[member.ty].inner, TypeInner::Scalar(naga::Scalar::U32), "{what}: {member:?}");
+        (member.name.as_deref().unwrap_or_default(), member.offset)
+    });
+    let fields = shader.parameters.iter().copied().zip((0..).step_by(size_of::<u32>()));
+    assert_eq!(members.collect::<Vec<_>>(), fields.collect::<Vec<_>>(), "{what}: parameters");
+    assert_eq!(*span, shader.parameter_bytes(), "{what}: bytes of parameters");
+}
+
+/// Rust and WGSL agree on every pipeline: for all shaders and variants, storage types, ways of passing parameters and numbers of
+/// buffers; for sizes of small and large devices and matrices, and odd hyperparameters.
+#[test]
+fn rust_and_wgsl_agree() {
+    fn agree<S: Number>() {
+        let large = Bounds { name: "a large device", threads: 1024, bytes: 48 << 10, ..BOUNDS };
+        let odd = Tuning::within::<S>(&BOUNDS, 1000).tile_size(10).leaf(50).split_k(3).cols_per_block(20);
+        let odd = odd.tile_width(5).threads_per_block(24).triangle(6);
+        let sizes = [(&BOUNDS, odd)].into_iter();
+        let sizes = sizes.chain([10, 1000, 20000].map(|n| (&BOUNDS, Tuning::within::<S>(&BOUNDS, n))));
+        let sizes = sizes.chain([1000, 20000].map(|n| (&large, Tuning::within::<S>(&large, n))));
+        for (k, (bounds, tuning)) in sizes.enumerate() {
+            for made in all::<S>(bounds, &tuning) {
+                check::<S>(&made, made.counts[0], Has { immediates: true, subgroups: true });
+                // The sizes do not depend on these properties, which are therefore varied only once.
+                for &count in made.counts.iter().filter(|_| k == 0) {
+                    for (immediates, subgroups) in [(false, false), (false, true), (true, false), (true, true)] {
+                        check::<S>(&made, count, Has { immediates, subgroups });
+                    }
+                }
+            }
+        }
+    }
+    for_all_types!(agree);
+}
+
+/// [`check`] detects a shader that disagrees with Rust.
+#[test]
+fn disagreements_are_found() {
+    for (name, these, others, found) in [
+        ("diagonal", "fn diagonal(", "fn diagonals(", "diagonals"),
+        ("bisect", "@workgroup_size(BISECT_THREADS)", "@workgroup_size(32)", ": threads"),
+        ("geqrt", "top: array<Scalar, TS>", "top: array<Scalar, TS + 1>", "bytes of workgroup memory"),
+        ("trsm", "array<Scalar4, 2 * GROUPS>", "array<Scalar4, BASE * GROUPS + 1>", "bytes of workgroup memory"),
+        ("chase", "x: array<Scalar, TAIL>", "x: array<Scalar, TAIL - 1>", "bytes of workgroup memory"),
+        ("largest", "@binding(1)", "@binding(4)", ": bindings"),
+        ("scale", "@group(0) @binding(3)", "@group(1) @binding(3)", ": bindings"),
+        ("unpack_band", "var<storage, read_write> band", "var<storage> band", ": bindings"),
+        ("repack_band", "@group(0) @binding(0)", "@group(0) @binding(5) var<storage> more: array<u32>;\n$0", "not used"),
+        ("scale", "from_ld: u32,\n    ld: u32,", "ld: u32,\n    from_ld: u32,", ": parameters"),
+        ("pack_band", "    lines: u32,", "    lines: u32,\n    more: u32,", ": parameters"),
+        ("unit_columns", "    x: u32,", "    @align(16) x: u32,", "bytes of parameters"),
+        ("diagonal", "    stride: u32,", "    stride: i32,", "stride"),
+    ] {
+        let of_shader = |made: &Made| made.shader.name == name;
+        let made = all::<f32>(&BOUNDS, &Tuning::within::<f32>(&BOUNDS, 1000)).into_iter().find(of_shader).unwrap();
+        assert!(made.shader.source.contains(these), "{name}: {these}");
+        let source = made
+            .shader
+            .source
+            .replacen(these, &others.replace("$0", these), 1)
+            .replace("* params.stride", "* u32(params.stride)");
+        let shader = Box::leak(Box::new(Shader { source: source.leak(), ..*made.shader }));
+        let (made, has) = (Made { shader, ..made }, Has { immediates: false, subgroups: true });
+        let panic = catch_unwind(|| check::<f32>(&made, made.counts[0], has)).unwrap_err();
+        let message = panic.downcast_ref::<String>().unwrap();
+        assert!(message.contains(found), "{name}, {others}: {message}");
+    }
+}
+
+/// The tests above cover every shader file.
+#[test]
+fn all_shaders_are_tested() {
+    let names = |directory: &str| -> BTreeSet<String> {
+        let files = std::fs::read_dir(format!("{}/shaders{directory}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.filter_map(|name| name.strip_suffix(".wgsl").map(str::to_owned)).collect()
+    };
+    let tested = all::<f32>(&BOUNDS, &Tuning::within::<f32>(&BOUNDS, 1000));
+    assert_eq!(names(""), tested.iter().map(|made| made.shader.name.to_owned()).collect());
+    assert_eq!(names("/shared"), MODULES.iter().map(|(name, _)| (*name).to_owned()).collect());
+}
+
+/// Names in import lists are declared in the module and used by the importer. (The preprocessor ignores these lists.)
+#[test]
+fn imports_are_declared_and_used() {
+    const DECLARE: [&str; 9] = ["fn", "struct", "alias", "const", "workgroup", "private", "read_write", "immediate", "uniform"];
+    let words = |source: &str| -> Vec<String> {
+        let code = source.lines().flat_map(|line| line.split("//").next());
+        code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()))
+            .map(str::to_owned)
+            .collect()
+    };
+    let shaders = all::<f32>(&BOUNDS, &Tuning::within::<f32>(&BOUNDS, 1000));
+    let dense = dense(0, 2, "Stored");
+    let modules: Vec<_> = MODULES.into_iter().chain([("dense", &*dense)]).collect();
+    for (importer, source) in shaders.iter().map(|made| (made.shader.name, made.shader.source)).chain(modules.clone()) {
+        let all = words(source);
+        for import in source.split("import package::").skip(1) {
+            let (module, rest) = import.split_once("::{").unwrap();
+            let declared = modules.iter().find(|(name, _)| *name == module).map(|(_, source)| words(source));
+            for name in words(rest.split_once('}').unwrap().0) {
+                assert!(all.iter().filter(|word| **word == name).count() > 1, "{importer} does not use {module}::{name}");
+                // `tuning` is generated with the constants of each shader, so its names are not checked.
+                let Some(declared) = &declared else { continue };
+                let found = declared.windows(2).any(|pair| DECLARE.contains(&&*pair[0]) && pair[1] == name);
+                assert!(found, "{importer} imports {module}::{name}, which is not there");
+            }
+        }
+    }
+}
