@@ -164,7 +164,8 @@ fn bands<T: Element>() {
             }
             let svd = MatSvd { u, s: Col::from_fn(n, |j| s[j]), v };
             let found = ratios(band.to_mat().as_ref(), &svd);
-            if found.iter().any(|ratio| *ratio > if n == 1 { 2.0 } else { 1.0 }) {
+            // Of a few entries, each may be rounded by as much as n eps.
+            if found.iter().any(|ratio| *ratio > if n <= 2 { 2.0 } else { 1.0 }) {
                 errors.push(format!("{what}: {found:.3?}"));
             }
             let (u, s, v) = band.svd(&on_cpu().keep(1).vectors(Vectors::Left)).unwrap();

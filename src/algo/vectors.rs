@@ -21,9 +21,9 @@ pub trait VectorKernels: TileKernels {
     fn copy(&self, a: &Self::Dense) -> Result<Option<Self::Dense>>;
 }
 
-/// Columns of values down to this part of the largest are corrected by Gram-Schmidt: the cube root of the type's precision. The squares of
-/// what they lack in orthogonality are then below the precision.
-const LEAST: [f64; 2] = [1e-3, 1e-6];
+/// Columns of values down to this part of the largest are corrected by Gram-Schmidt. They lack a few eps divided by it in orthogonality, and
+/// one step leaves the squares of that, which are then below a hundredth of eps.
+const LEAST: [f64; 2] = [1e-2, 1e-6];
 
 /// How many of the first k of the descending `values` are large enough that a Gram-Schmidt step makes the columns of A V orthogonal.
 pub(crate) fn large_values<T: Number>(values: &[Re<T>], k: usize) -> usize {

@@ -8,8 +8,9 @@ use crate::common::{complex_noise, eps, widen};
 
 /// The kinds of [`matrix`].
 #[allow(dead_code)] // the GPU tests use some by name
-pub const KINDS: [&str; 12] = [
+pub const KINDS: [&str; 13] = [
     "random",
+    "triangular",
     "zero",
     "diagonal",
     "rank third",
@@ -41,6 +42,11 @@ pub fn matrix<T: Element>(kind: &str, m: usize, n: usize) -> Mat<T> {
     };
     let a = match kind {
         "random" => noise(70),
+        // With values of every size down to exponentially small ones.
+        "triangular" => {
+            let a = noise(74);
+            Mat::from_fn(m, n, |i, j| if i > j { Complex::ZERO } else { a[(i, j)] })
+        }
         "zero" => Mat::zeros(m, n),
         "diagonal" => Mat::from_fn(m, n, |i, j| Complex::from(if i == j { ((7 * i) % 5) as f64 / 4.0 } else { 0.0 })),
         "rank third" => around(&|i| if i < k / 3 { 1.0 } else { 0.0 }),

@@ -35,6 +35,7 @@ fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
         ("random", 1, 1),
         ("random", 70, 70),
         ("random", 50, 41),
+        ("triangular", 60, 60),
         ("two clusters", 150, 40),
         ("graded", 40, 64),
         ("graded rows", 60, 60),

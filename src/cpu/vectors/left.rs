@@ -11,8 +11,6 @@
 //! all others by projection and Householder QR, in the same order, so that each stays near w_j / sigma_j. Exact zeros, repeated values and
 //! deficient rank need no other treatment. Nothing of this needs the left reflectors, or the orthogonal factor of a tall matrix.
 
-use std::cmp::Ordering;
-
 use faer::{
     Accum, ColMut, Conj, Mat, MatMut, MatRef, Par,
     dyn_stack::{MemBuffer, MemStack},
@@ -56,6 +54,9 @@ const PARTS: usize = 16;
 const COLUMNS: usize = 128;
 /// Entries that one thread normalises in about the time that waking another takes.
 const SMALL: usize = 1 << 15;
+
+/// Most projections of columns of tiny values.
+const ROUNDS: usize = 4;
 
 /// U of the m x n matrix `a`, m >= n, for its k leading `values` and right vectors `v` (n x k). `scale` is a power of two that brings the largest
 /// entry near 1.
@@ -211,23 +212,34 @@ fn to_unit<T: Scalar>(column: ColMut<'_, T>) {
 fn complete<T: Scalar>(u: MatMut<'_, T>, first: usize) {
     let (u1, mut y) = u.split_at_col_mut(first);
     let u1 = u1.rb();
-    for _ in 0..2 {
+    // Twice is enough, unless QR has enlarged what two nearly parallel columns have in common with those before.
+    for round in 1..=ROUNDS {
         project(u1, y.rb_mut());
         normalise(y.rb_mut());
         to_q(y.rb_mut());
+        if round > 1 && overlap(u1, y.rb()) <= 4.0 * Re::<T>::epsilon().to_double() {
+            return;
+        }
     }
-    let mut inside = y.to_owned();
-    project(u1, inside.as_mut());
-    let overlap = (&inside - y.rb()).norm_max().to_double();
     // A column without a direction of its own gets an arbitrary one from QR, which may lie among those before: the reflectors of all columns
     // find one that does not.
-    if overlap.partial_cmp(&(64.0 * Re::<T>::epsilon().to_double())) != Some(Ordering::Less) {
-        let mut all = Mat::zeros(u1.nrows(), first + y.ncols());
-        all.as_mut().subcols_mut(0, first).copy_from(u1);
-        all.as_mut().subcols_mut(first, y.ncols()).copy_from(y.rb());
-        to_q(all.as_mut());
-        y.copy_from(all.as_ref().subcols(first, y.ncols()));
-    }
+    let mut all = Mat::zeros(u1.nrows(), first + y.ncols());
+    all.as_mut().subcols_mut(0, first).copy_from(u1);
+    all.as_mut().subcols_mut(first, y.ncols()).copy_from(y.rb());
+    to_q(all.as_mut());
+    y.copy_from(all.as_ref().subcols(first, y.ncols()));
+}
+
+/// The largest entry of U^H Y, infinite if one is NaN.
+fn overlap<T: Scalar>(u: MatRef<'_, T>, y: MatRef<'_, T>) -> f64 {
+    let of_block = |first: usize| {
+        let y = y.subcols(first, COLUMNS.min(y.ncols() - first));
+        let mut inside = Mat::zeros(u.ncols(), y.ncols());
+        matmul(inside.as_mut(), Accum::Replace, u.adjoint(), y, T::one_impl(), Par::Seq);
+        let largest = inside.norm_max().to_double();
+        if largest.is_nan() { f64::INFINITY } else { largest }
+    };
+    (0..y.ncols()).into_par_iter().step_by(COLUMNS).map(of_block).reduce(|| 0.0, f64::max)
 }
 
 /// Y <- Y - U (U^H Y).
