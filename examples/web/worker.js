@@ -13,7 +13,8 @@ async function computeAll({ id, rgba, width, height, backend: wanted }) {
   result.free();
   postMessage({ id, values, backend, reason, seconds });
   if (id !== latest) return;
-  const decomposition = await decompose(rgba, width, height, wanted);
+  // The vectors of images as small as the page's gain nothing on a GPU.
+  const decomposition = await decompose(rgba, width, height, 'cpu');
   if (id !== latest) {
     decomposition.free();
     return;
