@@ -75,7 +75,7 @@ pub trait StageKernels {
     fn chase(&self, band: &mut Self::Banded, step: &ReductionStep) -> Result<()>;
 }
 
-/// The kernels of the [one-stage reduction](crate::algo::one_stage).
+/// The kernels of the one-stage reduction (`algo/one_stage.rs`).
 pub trait OneStageKernels: StageKernels {
     /// P and R of a panel, with the reflectors' scalars.
     type Panels: Send;
