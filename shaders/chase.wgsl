@@ -37,7 +37,9 @@ struct Params {
     count: u32,
 }
 
-@group(0) @binding(0) var<storage, read_write> band: array<Stored>;
+// The left side of a cycle reads what other threads have stored on the right side.
+@if(coherent) @group(0) @binding(0) @coherent var<storage, read_write> band: array<Stored>;
+@else @group(0) @binding(0) var<storage, read_write> band: array<Stored>;
 @if(kept) @group(0) @binding(1) var<storage, read_write> kept: array<Scalar>;
 @if(kept) const PARAMETERS = 2;
 @else const PARAMETERS = 1;
@@ -136,6 +138,7 @@ fn one_side(thread: u32, start: u32, stride: u32, across: u32, lines: u32, last:
         @if(kept) kept[keep_at + k * keep_stride] = select(entry_of_v(h, k), tau.hi * ONE, k == 0u);
     }
 
+    // If PARTS > 1, all lines fit into LINES: this runs once, and no shares overwrite those of other lines.
     for (var first = 0u; first < lines; first += LINES) {
         let l = first + line;
         let at = start + (l + 1u) * across + part * stride;
@@ -162,10 +165,6 @@ fn one_side(thread: u32, start: u32, stride: u32, across: u32, lines: u32, last:
             if l < lines && k <= last {
                 band[at + e * PARTS * stride] = store(multiply_add(-w, entry_of_v(h, k), y[e]));
             }
-        }
-        if PARTS > 1u {
-            // All threads have added up the shares before those of the next lines overwrite them.
-            workgroupBarrier();
         }
     }
     // All threads have read x before it is overwritten, and have written what the next side reads.

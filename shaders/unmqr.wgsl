@@ -197,7 +197,8 @@ fn unmqr(
     // T and W are complete before they are multiplied.
     workgroupBarrier();
     w = transposed_product(Piece(), i, j);
-    // All threads have read the old W and T before they are overwritten.
+    // All threads have read the old W and T before they are overwritten, and X before it is written.
+    storageBarrier();
     workgroupBarrier();
     store_right(w, i, j);
 

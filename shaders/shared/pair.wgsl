@@ -3,7 +3,9 @@
 // A pair represents hi + lo, with |lo| well below an ulp of hi (Dekker 1971; compensated summation: Neumaier 1974). In f64 the plain sum is
 // accurate enough, and lo stays zero.
 //
-// Shader compilers may simplify (a + b) - a to b. `opaque` prevents this: it is the identity, but compilers cannot prove it.
+// Compilers may regroup and cancel terms, take out common factors, and fuse a product into one of its uses but not into another. Metal's fast
+// math does all of it, whatever statements and calls are in between. `opaque` prevents this: it is the identity, but compilers cannot prove it.
+// A formula below is correct under any such change if every rounding that it relies on is inside `opaque`.
 
 import package::scalar::{Real, Scalar};
 
@@ -22,10 +24,10 @@ struct Pair {
 /// Zero. A kernel sets it from a parameter, before anything else, so that compilers do not know its value.
 var<private> zero: u32;
 
-/// x.
-@if(!f64)
-fn opaque(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ zero);
+/// x. (f64: Metal, which has fast math, has no f64.)
+fn opaque(x: Real) -> Real {
+    @if(f64) return x;
+    @else return bitcast<f32>(bitcast<u32>(x) ^ zero);
 }
 
 /// sum + x.
@@ -36,7 +38,8 @@ fn add(sum: Pair, x: Real) -> Pair {
     @else {
         let hi = opaque(sum.hi + x);
         let took = opaque(hi - sum.hi);
-        return Pair(hi, sum.lo + ((sum.hi - (hi - took)) + (x - took)));
+        let kept = opaque(hi - took);
+        return Pair(hi, sum.lo + (opaque(sum.hi - kept) + opaque(x - took)));
     }
 }
 
@@ -78,14 +81,17 @@ fn leading(x: ScalarPair) -> Scalar {
 
 /// a b without a rounding error (f64: rounded), by Dekker's product of halves.
 fn exact_product(a: Real, b: Real) -> Pair {
-    let hi = a * b;
-    @if(f64) {
-        return Pair(hi, Real(0.0));
-    }
+    @if(f64) return Pair(a * b, Real(0.0));
     @else {
+        let hi = opaque(a * b);
         let c = half(a);
         let d = half(b);
-        return Pair(hi, (((c * d - hi) + c * (b - d)) + (a - c) * d) + (a - c) * (b - d));
+        let e = opaque(a - c);
+        let f = opaque(b - d);
+        var lo = opaque(c * d - hi);
+        lo = opaque(lo + c * f);
+        lo = opaque(lo + e * d);
+        return Pair(hi, opaque(lo + e * f));
     }
 }
 
@@ -107,7 +113,8 @@ fn root(sum: Pair) -> Real {
     }
     @else {
         let square = exact_product(length, length);
-        return length + (((sum.hi - square.hi) - square.lo) + sum.lo) / (length + length);
+        let rest = opaque(opaque(sum.hi - square.hi) - square.lo);
+        return length + (rest + sum.lo) / (length + length);
     }
 }
 
@@ -118,7 +125,7 @@ fn quotient(a: Real, b: Real) -> Real {
     @if(f64) return q;
     @else {
         let back = exact_product(q, b);
-        return q + ((a - back.hi) - back.lo) / b;
+        return q + (opaque(a - back.hi) - back.lo) / b;
     }
 }
 
@@ -131,7 +138,7 @@ fn two_over_one_plus(q: Pair) -> Pair {
     }
     @else {
         let back = exact_product(hi, denominator.hi);
-        return Pair(hi, (((Real(2.0) - back.hi) - back.lo) - hi * denominator.lo) / denominator.hi);
+        return Pair(hi, ((opaque(Real(2.0) - back.hi) - back.lo) - hi * denominator.lo) / denominator.hi);
     }
 }
 
@@ -139,10 +146,10 @@ fn two_over_one_plus(q: Pair) -> Pair {
 @if(!f64)
 fn half(x: f32) -> f32 {
     let y = opaque(4097.0 * x);
-    return y - opaque(y - x);
+    return opaque(y - opaque(y - x));
 }
 
-/// a b, with an error of little more than one rounding.
+/// a b, with an error of a few roundings.
 fn product(a: Pair, b: ScalarPair) -> Scalar {
     @if(complex) return Scalar(real_product(a, b.re), real_product(a, b.im));
     @else return real_product(a, b);

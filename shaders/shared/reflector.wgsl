@@ -1,6 +1,6 @@
 // Householder reflectors as in LAPACK's larfg, but with a real tau for complex entries too, so that H = H^H. Twin: src/cpu/larfg.rs.
 
-import package::pair::{Pair, add, exact_square, quotient, root};
+import package::pair::{Pair, add, exact_square, opaque, quotient, root};
 import package::scalar::{Real, Scalar, ONE, conjugate};
 import package::tuning::{NORM_FLOOR, NORM_SCALE, NORM_CLAMP, SMALLEST_NORMAL};
 
@@ -22,9 +22,9 @@ fn add_square(sum: Squares, x: Scalar) -> Squares {
     @else return add_real_square(sum, x);
 }
 
-/// Adds x^2. The clamp changes only entries so large that the plain sum is used.
+/// Adds x^2. The clamp changes only entries so large that the plain sum is used. (`opaque`: NORM_SCALE^2 would overflow.)
 fn add_real_square(sum: Squares, x: Real) -> Squares {
-    let y = clamp(x, -NORM_CLAMP, NORM_CLAMP) * NORM_SCALE;
+    let y = opaque(clamp(x, -NORM_CLAMP, NORM_CLAMP) * NORM_SCALE);
     return Squares(sum.plain + x * x, sum.scaled + y * y);
 }
 

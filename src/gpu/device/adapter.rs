@@ -178,6 +178,7 @@ impl AdapterChoice {
             | Features::SHADER_F16
             | Features::SUBGROUP
             | Features::IMMEDIATES
+            | Features::MEMORY_DECORATION_COHERENT
             | Features::TIMESTAMP_QUERY
             | Features::PIPELINE_CACHE;
         let (features, mut limits) = match self.limits {

@@ -215,6 +215,9 @@ struct Has {
     /// Threads may read values of other threads in their subgroup. (wgpu 30 has no subgroups in browsers, where shaders would have to
     /// enable them.)
     subgroups: bool,
+    /// Bindings may be `@coherent`. Vulkan needs the attribute where a thread reads what another thread of its workgroup has stored in a
+    /// buffer. wgpu has it on all its own backends; WGSL has no such attribute, and browsers need none.
+    coherent: bool,
 }
 
 /// The shader's WGSL for matrices stored as `S` in `count` buffers, with imports resolved and constants written in.
@@ -228,6 +231,7 @@ fn wgsl<S: Number>(shader: &Shader, count: usize, constants: &str, device: Has) 
         ("f16", S::IS_HALF),
         ("immediates", device.immediates),
         ("subgroups", device.subgroups),
+        ("coherent", device.coherent),
         ("vectors", vectors),
         ("kept", shader.variant == Some("kept")),
         ("blocks", count > 1),
@@ -243,7 +247,12 @@ impl GpuContext {
     }
 
     fn has(&self) -> Has {
-        Has { immediates: self.immediates(), subgroups: self.device().features().contains(Features::SUBGROUP) }
+        let features = self.device().features();
+        Has {
+            immediates: self.immediates(),
+            subgroups: features.contains(Features::SUBGROUP),
+            coherent: features.contains(Features::MEMORY_DECORATION_COHERENT),
+        }
     }
 
     /// The pipeline of `shader` with the constants `values`, for matrices stored as `S`. A dense matrix has `count` buffers (0: the shader

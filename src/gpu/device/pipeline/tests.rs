@@ -94,6 +94,7 @@ fn parse<S: Number>(source: &str, has: Has) -> (Module, ModuleInfo) {
     let mut capabilities = Capabilities::empty();
     capabilities.set(Capabilities::IMMEDIATES, has.immediates);
     capabilities.set(Capabilities::SUBGROUP, has.subgroups);
+    capabilities.set(Capabilities::MEMORY_DECORATION_COHERENT, has.coherent);
     capabilities.set(Capabilities::FLOAT64, size_of::<Re<S>>() == 8);
     capabilities.set(Capabilities::SHADER_FLOAT16, S::IS_HALF);
     let info = Validator::new(ValidationFlags::all(), capabilities).validate(&module);
@@ -118,10 +119,11 @@ fn sources_resolve() {
     fn resolve<S: Number>() {
         for Made { shader, constants: values, .. } in all::<S>(&BOUNDS, &Tuning::within::<S>(&BOUNDS, 1000)) {
             for (immediates, subgroups, count) in [(false, false, 1), (true, false, 1), (true, true, 3)] {
-                let has = Has { immediates, subgroups };
+                let has = Has { immediates, subgroups, coherent: immediates };
                 let source = wgsl::<S>(shader, count, &constants::<Re<S>>(&values), has).unwrap();
                 assert_eq!(source.matches("@compute").count(), 1, "{source}");
                 assert_eq!(source.contains("var<immediate>"), immediates);
+                assert_eq!(source.contains("@coherent"), has.coherent && shader.name == CHASE.name, "{source}");
                 assert_eq!(source.contains("subgroup_size"), subgroups && shader.name == GEQRT.name, "{source}");
                 assert_eq!(source.contains("f64"), size_of::<Re<S>>() == 8, "{source}");
                 assert_eq!(source.starts_with("enable f16;"), S::IS_HALF, "{source}");
@@ -204,11 +206,11 @@ fn rust_and_wgsl_agree() {
         let sizes = sizes.chain([1000, 20000].map(|n| (&large, Tuning::within::<S>(&large, n))));
         for (k, (bounds, tuning)) in sizes.enumerate() {
             for made in all::<S>(bounds, &tuning) {
-                check::<S>(&made, made.counts[0], Has { immediates: true, subgroups: true });
+                check::<S>(&made, made.counts[0], Has { immediates: true, subgroups: true, coherent: true });
                 // The sizes do not depend on these properties, which are therefore varied only once.
                 for &count in made.counts.iter().filter(|_| k == 0) {
                     for (immediates, subgroups) in [(false, false), (false, true), (true, false), (true, true)] {
-                        check::<S>(&made, count, Has { immediates, subgroups });
+                        check::<S>(&made, count, Has { immediates, subgroups, coherent: subgroups });
                     }
                 }
             }
@@ -244,7 +246,7 @@ fn disagreements_are_found() {
             .replacen(these, &others.replace("$0", these), 1)
             .replace("* params.stride", "* u32(params.stride)");
         let shader = Box::leak(Box::new(Shader { source: source.leak(), ..*made.shader }));
-        let (made, has) = (Made { shader, ..made }, Has { immediates: false, subgroups: true });
+        let (made, has) = (Made { shader, ..made }, Has { immediates: false, subgroups: true, coherent: false });
         let panic = catch_unwind(|| check::<f32>(&made, made.counts[0], has)).unwrap_err();
         let message = panic.downcast_ref::<String>().unwrap();
         assert!(message.contains(found), "{name}, {others}: {message}");
