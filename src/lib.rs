@@ -195,6 +195,7 @@ pub use {
     api::{
         chase_steps::{ChaseCycle, ChaseSteps},
         element::Element,
+        qr::{Qr, QrGpu},
         svd::SvdGpu,
         svdvals::SvdValsGpu,
     },
@@ -208,7 +209,7 @@ pub use {
     plan::{
         options::{Backend, Signs, SvdOptions, Vectors},
         report::SvdReport,
-        route::{First, Reduction, Route},
+        route::{First, Orthogonal, Reduction, Route},
         tuning_table::{PartialTuning, TuningEntry, TuningTable},
     },
     tile::{

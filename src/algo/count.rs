@@ -7,6 +7,7 @@ use crate::{
         band_to_bidiag::band_to_bidiag,
         one_stage::one_stage,
         svdvals::{BIDIAGONAL, stage_one, tall_first},
+        to_band::triangular_factor,
     },
     base::{
         error::Result,
@@ -148,6 +149,31 @@ pub(crate) fn stage_1_flops<S: Number>((m, n): (usize, usize), tuning: &Tuning) 
     let kernels = Counter { rows_at_once: usize::MAX, note: RefCell::new(add) };
     stage_one(&kernels, &mut (m, n), m, n, tuning)?;
     Ok(flops.get())
+}
+
+/// Flops of the QR factorisation of an m x n matrix stored as `S`, without Q.
+pub(crate) fn factor_flops<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Result<u64> {
+    let flops = Cell::new(0u64);
+    kernels_of_qr((m, n), tuning, usize::MAX, |asked| {
+        flops.set(flops.get().saturating_add(match asked {
+            Asked::Geqrt(level) => level.geqrt_flops::<S>(),
+            Asked::Unmqr(level, cols) => level.unmqr_flops::<S>(cols),
+            _ => 0,
+        }));
+        Ok(())
+    })?;
+    Ok(flops.get())
+}
+
+/// [`kernels_of_call`] for the QR factorisation of an m x n matrix of any shape.
+pub(crate) fn kernels_of_qr(
+    (m, n): (usize, usize),
+    tuning: &Tuning,
+    rows_at_once: usize,
+    note: impl FnMut(Asked<'_>) -> Result<()>,
+) -> Result<()> {
+    let kernels = Counter { rows_at_once, note: RefCell::new(note) };
+    triangular_factor(&kernels, &mut (m, n), m, n, tuning)
 }
 
 /// Flops of stage 2 of a band of order n.

@@ -3,6 +3,7 @@
 pub mod band_to_bidiag;
 pub(crate) mod bidiag;
 pub mod bidiagonal;
+pub(crate) mod condition;
 pub(crate) mod count;
 pub mod one_stage;
 pub mod reflectors;

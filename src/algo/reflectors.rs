@@ -8,10 +8,8 @@
 
 use num_complex::Complex;
 
-#[cfg(feature = "gpu")]
-use crate::algo::to_band::factor_levels;
 use crate::{
-    algo::to_band::band_levels,
+    algo::to_band::{band_levels, factor_levels},
     base::{
         blas::{Op, Side},
         error::Result,
@@ -41,17 +39,15 @@ pub fn apply_stage_1<K: TileKernels>(
     if op == Op::NoTrans {
         levels.reverse();
     }
-    levels.into_iter().try_for_each(|(k, level)| kernels.apply(a, k, &level, op, c))
+    levels.into_iter().try_for_each(|(k, level)| kernels.apply(a, k, &level, op, c, 0))
 }
 
 /// Makes the kernels keep the reflectors of [`triangular_factor`](crate::algo::to_band::triangular_factor) of an m x n matrix.
-#[cfg(feature = "gpu")]
 pub(crate) fn keep_factor<K: TileKernels>(kernels: &K, a: &mut K::Dense, (m, n): (usize, usize), tuning: &Tuning) -> Result<()> {
     kernels.keep_reflectors(a, &mut factor_levels(m, n, tuning, kernels.rows_at_once()))
 }
 
 /// C <- op(Q) C for A = Q R, with the reflectors of A's triangular factor that the m x n matrix `a` has kept.
-#[cfg(feature = "gpu")]
 pub(crate) fn apply_factor<K: TileKernels>(
     kernels: &K,
     a: &K::Dense,
@@ -64,7 +60,20 @@ pub(crate) fn apply_factor<K: TileKernels>(
     if op == Op::NoTrans {
         levels.reverse();
     }
-    levels.into_iter().try_for_each(|(k, level)| kernels.apply(a, k, &level, op, c))
+    levels.into_iter().try_for_each(|(k, level)| kernels.apply(a, k, &level, op, c, 0))
+}
+
+/// [`apply_factor`] without op to the first columns of the identity. The levels of a panel leave the columns left of the panel as they are.
+pub(crate) fn form_factor<K: TileKernels>(
+    kernels: &K,
+    a: &K::Dense,
+    (m, n): (usize, usize),
+    tuning: &Tuning,
+    c: &mut K::Dense,
+) -> Result<()> {
+    let mut levels: Vec<(usize, Level)> = factor_levels(m, n, tuning, kernels.rows_at_once()).enumerate().collect();
+    levels.reverse();
+    levels.into_iter().try_for_each(|(k, level)| kernels.apply(a, k, &level, Op::NoTrans, c, level.col))
 }
 
 /// C <- op(Q2) C (`Side::Left`) or C <- op(P2) C (`Side::Right`), with the reflectors of stage 2 that `band` has kept.

@@ -32,7 +32,7 @@ pub(crate) fn band_levels(m: usize, n: usize, tuning: &Tuning, rows_at_once: usi
     panels.flat_map(move |panel| panel.levels(tuning, rows_at_once))
 }
 
-/// Tall-and-skinny QR: reduces the m x n matrix `a` (m >= n) to its n x n triangular factor, with zeros below.
+/// QR factorisation: reduces the m x n matrix `a`, of any shape, to its upper triangular factor (min(m, n) x n), with zeros below.
 pub(crate) fn triangular_factor<K: StageKernels>(
     kernels: &K,
     a: &mut K::Dense,
@@ -70,7 +70,8 @@ impl Panel {
 
 /// The column panels of width `b`, each from its diagonal tile down.
 fn column_panels(m: usize, n: usize, b: usize) -> impl Iterator<Item = Panel> {
-    (0..n).step_by(b).map(move |k| Panel { transposed: false, row: k, rows: m - k, col: k, width: b.min(n - k) })
+    let k = m.min(n);
+    (0..k).step_by(b).map(move |j| Panel { transposed: false, row: j, rows: m - j, col: j, width: b.min(k - j) })
 }
 
 /// Factors the levels in order, and updates the trailing matrix of each.

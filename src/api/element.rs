@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use faer::{MatMut, MatRef};
+use faer::{Mat, MatMut, MatRef};
 use half::{bf16, f16};
 use num_complex::Complex;
 
@@ -12,7 +12,14 @@ use crate::{
         error::Result,
         number::{Number, RealElement, Scalar},
     },
-    plan::{band_svd, factors::Factors, options::SvdOptions, report::SvdReport, stages, svd, svdvals, triangular},
+    plan::{
+        band_svd,
+        factors::Factors,
+        options::SvdOptions,
+        qr::{self, BoxedFactors},
+        report::SvdReport,
+        stages, svd, svdvals, triangular,
+    },
     tile::band::Band,
 };
 
@@ -67,6 +74,19 @@ pub trait Element: Number<Real = <Self as Element>::Value, Scalar = <Self as Ele
     /// The same for a caller that must not block.
     #[doc(hidden)]
     fn svd_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Factors<Self>>>;
+    /// [`QrGpu::qr_gpu_with`](crate::QrGpu::qr_gpu_with).
+    #[doc(hidden)]
+    fn qr(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<BoxedFactors<Self::Arithmetic>>>;
+    /// The same for a caller that must not block.
+    #[doc(hidden)]
+    fn qr_async<'a>(
+        a: MatRef<'a, Self>,
+        options: &'a SvdOptions,
+        timed: bool,
+    ) -> Later<'a, SvdReport<BoxedFactors<Self::Arithmetic>>>;
+    /// [`QrGpu::qr_r_gpu_with`](crate::QrGpu::qr_r_gpu_with).
+    #[doc(hidden)]
+    fn qr_r(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Mat<Self::Arithmetic>>>;
     /// Stage 1.
     #[doc(hidden)]
     fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>>;
@@ -105,6 +125,19 @@ macro_rules! elements {
             }
             fn svd_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Factors<Self>>> {
                 Box::pin(svd::svd_async(a, options, timed))
+            }
+            fn qr(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<BoxedFactors<Self::Arithmetic>>> {
+                qr::qr(a, options, timed)
+            }
+            fn qr_async<'a>(
+                a: MatRef<'a, Self>,
+                options: &'a SvdOptions,
+                timed: bool,
+            ) -> Later<'a, SvdReport<BoxedFactors<Self::Arithmetic>>> {
+                Box::pin(qr::qr_async(a, options, timed))
+            }
+            fn qr_r(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Mat<Self::Arithmetic>>> {
+                qr::qr_r(a, options, timed)
             }
             fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>> {
                 stages::to_band(a, options)

@@ -1,16 +1,17 @@
 //! The `faer` front end.
 
 use faer::prelude::{Reborrow, ReborrowMut};
-use faer::{Col, Conj, Mat, MatMut, MatRef};
+use faer::{Col, ColRef, Conj, Mat, MatMut, MatRef};
 
 use crate::{
     api::{
         element::Element,
+        qr::{self, QrGpu},
         svd::{self, SvdGpu},
         svdvals::{SvdValsGpu, sealed},
         triangular::{self, TriangularGpu},
     },
-    base::error::Result,
+    base::{error::Result, number::Scalar},
     plan::factors::{Factors, FactorsRef},
 };
 
@@ -112,8 +113,49 @@ macro_rules! front_end {
         impl<T: Element> SvdGpu for $matrix {
             type Svd = MatSvd<T>;
         }
+
+        impl<T: Element> QrGpu for $matrix {
+            type Matrix = Mat<T::Arithmetic>;
+        }
+
+        impl<T: Element> qr::sealed::RightSide<T> for $matrix {
+            type Solution = Mat<T::Scalar>;
+
+            fn as_columns(&$self) -> MatRef<'_, T> {
+                $view
+            }
+
+            fn collect(x: MatRef<'_, T::Scalar>) -> Mat<T::Scalar> {
+                x.to_owned()
+            }
+        }
     };
 }
+
+impl<T: Scalar> qr::sealed::Dense<T> for Mat<T> {
+    fn from_faer(a: MatRef<'_, T>) -> Mat<T> {
+        a.to_owned()
+    }
+}
+
+macro_rules! right_side {
+    ($vector:ty) => {
+        impl<T: Element> qr::sealed::RightSide<T> for $vector {
+            type Solution = Col<T::Scalar>;
+
+            fn as_columns(&self) -> MatRef<'_, T> {
+                self.as_mat()
+            }
+
+            fn collect(x: MatRef<'_, T::Scalar>) -> Col<T::Scalar> {
+                Col::from_fn(x.nrows(), |i| x[(i, 0)])
+            }
+        }
+    };
+}
+
+right_side!(Col<T>);
+right_side!(ColRef<'_, T>);
 
 front_end!(Mat<T>, self => self.as_ref());
 front_end!(MatRef<'_, T>, self => *self);

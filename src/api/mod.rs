@@ -14,6 +14,7 @@ pub mod gpu_matrix;
 pub mod gpu_svd;
 #[cfg(feature = "ndarray")]
 pub mod ndarray;
+pub mod qr;
 mod stages;
 pub mod svd;
 pub mod svdvals;

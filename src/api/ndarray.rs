@@ -1,16 +1,17 @@
 //! The `ndarray` front end.
 
 use faer::{Conj, Mat, MatMut, MatRef, traits::ComplexField};
-use ndarray::{Array1, Array2, ArrayBase, Data, DataMut, Ix2, ShapeBuilder};
+use ndarray::{Array1, Array2, ArrayBase, Data, DataMut, Ix1, Ix2, ShapeBuilder};
 
 use crate::{
     api::{
         element::Element,
+        qr::{self, QrGpu},
         svd::{self, SvdGpu},
         svdvals::{SvdValsGpu, sealed},
         triangular::{self, TriangularGpu},
     },
-    base::error::Result,
+    base::{error::Result, number::Scalar},
     plan::factors::{Factors, FactorsRef},
 };
 
@@ -153,6 +154,55 @@ where
     T: Element,
 {
     type Svd = ArraySvd<T>;
+}
+
+impl<T: Scalar> qr::sealed::Dense<T> for Array2<T> {
+    fn from_faer(a: MatRef<'_, T>) -> Array2<T> {
+        Array2::from_shape_fn(a.shape().f(), |(i, j)| a[(i, j)])
+    }
+}
+
+impl<S, T> QrGpu for ArrayBase<S, Ix2>
+where
+    S: Data<Elem = T>,
+    T: Element,
+{
+    type Matrix = Array2<T::Arithmetic>;
+}
+
+impl<S, T> qr::sealed::RightSide<T> for ArrayBase<S, Ix2>
+where
+    S: Data<Elem = T>,
+    T: Element,
+{
+    type Solution = Array2<T::Scalar>;
+
+    fn as_columns(&self) -> MatRef<'_, T> {
+        view(self)
+    }
+
+    fn collect(x: MatRef<'_, T::Scalar>) -> Array2<T::Scalar> {
+        Array2::from_shape_fn(x.shape().f(), |(i, j)| x[(i, j)])
+    }
+}
+
+impl<S, T> qr::sealed::RightSide<T> for ArrayBase<S, Ix1>
+where
+    S: Data<Elem = T>,
+    T: Element,
+{
+    type Solution = Array1<T::Scalar>;
+
+    fn as_columns(&self) -> MatRef<'_, T> {
+        let stride = self.strides()[0];
+        // SAFETY: `as_ptr` points to entry 0, and entry i is `i * stride` elements from it, for all i < len. There is one column, so its
+        // stride is never used. The borrow of `self` lives as long as the result.
+        unsafe { MatRef::from_raw_parts(self.as_ptr(), self.len(), 1, stride, 0) }
+    }
+
+    fn collect(x: MatRef<'_, T::Scalar>) -> Array1<T::Scalar> {
+        Array1::from_shape_fn(x.nrows(), |i| x[(i, 0)])
+    }
 }
 
 impl<S, T> triangular::sealed::Sealed for ArrayBase<S, Ix2>

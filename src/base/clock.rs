@@ -34,6 +34,8 @@ pub struct StageSeconds {
     pub back_transformation: f64,
     /// The left singular vectors from the right ones: the product A V, and its orthonormal columns. After a GPU, with the read-back of both sides.
     pub left_vectors: f64,
+    /// The QR factorisation of [`qr_gpu`](crate::QrGpu), including the upload and the read-back of R. Such a call has no stages 1 to 3.
+    pub qr: f64,
     /// The whole call.
     pub total: f64,
 }
@@ -41,7 +43,10 @@ pub struct StageSeconds {
 impl fmt::Display for StageSeconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let StageSeconds { scale, upload, to_band, band_to_bidiag, svdvals, total, .. } = self;
-        let StageSeconds { bidiagonal_vectors, back_transformation, left_vectors, .. } = self;
+        let StageSeconds { bidiagonal_vectors, back_transformation, left_vectors, qr, .. } = self;
+        if *qr != 0.0 {
+            return write!(f, "{total:.6} s: scale {scale:.6}, qr {qr:.6}");
+        }
         write!(
             f,
             "{total:.6} s: scale {scale:.6}, upload {upload:.6}, to_band {to_band:.6}, band_to_bidiag {band_to_bidiag:.6}, svdvals {svdvals:.6}"

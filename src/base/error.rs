@@ -106,6 +106,14 @@ pub enum SvdError {
         /// The entry, as text.
         value: String,
     },
+    /// The columns of the matrix are linearly dependent to working precision, so that a least squares problem has no unique solution.
+    #[error("rank {rank} of {cols} columns: the solution is not unique; a QR with SvdOptions::pivot finds a basic one")]
+    RankDeficient {
+        /// The numerical rank, as far as R's diagonal shows it: at most this.
+        rank: usize,
+        /// The number of columns.
+        cols: usize,
+    },
     /// LAPACK's iteration did not converge. Feature `lapack` only: the crate's own methods always converge.
     #[error("{unreduced} superdiagonal entries did not converge to zero; Stage3::Newton always finds the values")]
     NotConverged {

@@ -30,10 +30,22 @@ pub enum Stage {
     Svdvals,
     /// The singular vectors: those of the bidiagonal, their transformation back through stages 2 and 1, and the left ones.
     Vectors,
+    /// The QR factorisation of [`QrGpu`](crate::QrGpu).
+    Qr,
 }
 
 impl Stage {
-    const ALL: [Stage; 4] = [Stage::ToBand, Stage::BandToBidiag, Stage::Svdvals, Stage::Vectors];
+    const ALL: [Stage; 5] = [Stage::ToBand, Stage::BandToBidiag, Stage::Svdvals, Stage::Vectors, Stage::Qr];
+
+    /// The place of the stage in the order of its call, and in [`StageFlops`].
+    fn place(self) -> usize {
+        match self {
+            Stage::ToBand | Stage::Qr => 0,
+            Stage::BandToBidiag => 1,
+            Stage::Svdvals => 2,
+            Stage::Vectors => 3,
+        }
+    }
 }
 
 impl fmt::Display for Stage {
@@ -43,6 +55,7 @@ impl fmt::Display for Stage {
             Stage::BandToBidiag => "band_to_bidiag",
             Stage::Svdvals => "svdvals",
             Stage::Vectors => "vectors",
+            Stage::Qr => "qr",
         })
     }
 }
@@ -156,7 +169,7 @@ const STEPS: u64 = 1000;
 /// Cost of a flop of each stage, in flops of stage 1.
 const WEIGHTS: [u64; 4] = [1, 4, 4, 1];
 
-/// The flops of each stage.
+/// The flops of the stages of a call, by their places.
 pub(crate) type StageFlops = [u64; 4];
 
 /// The listeners of a call; with a progress callback, also its start time.
@@ -238,7 +251,7 @@ impl Watch {
     /// Reports `flops` more of the current stage.
     pub fn did(&self, flops: u64) -> Result<()> {
         if let Some(listeners) = &self.0 {
-            let weight = WEIGHTS[listeners.stage.load(Ordering::Relaxed)];
+            let weight = WEIGHTS[listeners.stage().place()];
             listeners.done.fetch_add(flops.saturating_mul(weight), Ordering::Relaxed);
             listeners.tell(false);
         }
@@ -254,14 +267,13 @@ impl Watch {
     /// Total work of a stage, for tests.
     #[cfg(test)]
     pub fn announced(&self, stage: Stage) -> u64 {
-        self.0.as_ref().map_or(0, |listeners| listeners.all[stage as usize])
+        self.0.as_ref().map_or(0, |listeners| listeners.all[stage.place()])
     }
 
     /// Reports the end of the call.
     pub fn end(&self) {
         if let Some(listeners) = &self.0 {
-            let stage = listeners.stage.load(Ordering::Relaxed);
-            listeners.done.store(listeners.all[stage], Ordering::Relaxed);
+            listeners.done.store(listeners.all[listeners.stage().place()], Ordering::Relaxed);
             listeners.tell(true);
         }
     }
@@ -280,7 +292,7 @@ impl Listeners {
     fn tell(&self, end: bool) {
         let Some(ProgressFn(callback)) = &self.progress else { return };
         let stage = self.stage();
-        let (of_stage, before) = (self.all[stage as usize], self.all[..stage as usize].iter().sum::<u64>());
+        let (of_stage, before) = (self.all[stage.place()], self.all[..stage.place()].iter().sum::<u64>());
         let (done, all) = (self.done.load(Ordering::Relaxed).min(of_stage), self.all.iter().sum::<u64>().max(1));
         let fraction = if end { 1.0 } else { (before + done) as f64 / all as f64 };
         let step = (fraction * STEPS as f64) as u64 + 1;

@@ -2,7 +2,7 @@
 
 use crate::{
     algo::{
-        count::{Asked, kernels_of_call, kernels_of_one_stage},
+        count::{Asked, kernels_of_call, kernels_of_one_stage, kernels_of_qr},
         svdvals::qr_first,
     },
     base::{
@@ -85,6 +85,16 @@ pub(super) fn dispatches_of_svd<S: Number>(
         let rows = if qr_first(m, n) { n } else { m };
         note_vectors::<S>(&mut all, (m, n), k, rows, tuning);
     }
+    Ok(all.0)
+}
+
+/// The dispatches of the QR factorisation of an m x n matrix of any shape, without Q.
+pub(super) fn dispatches_of_qr<S: Number>(of: (usize, usize), tuning: &Tuning) -> Result<Vec<(Work, u64)>> {
+    let (shape, mut all) = (Shape::of(tuning), Dispatches::default());
+    kernels_of_qr(of, tuning, ROWS_AT_ONCE, |asked| {
+        all.dense::<S>(asked, &shape);
+        Ok(())
+    })?;
     Ok(all.0)
 }
 

@@ -34,7 +34,7 @@ use crate::{
         number::{Number, Re},
     },
     cost::{
-        count::{dispatches_of_call, dispatches_of_one_stage, dispatches_of_svd},
+        count::{dispatches_of_call, dispatches_of_one_stage, dispatches_of_qr, dispatches_of_svd},
         shape::Bounds,
         work::Work,
     },
@@ -188,6 +188,27 @@ impl Cost {
         let (m, n) = (m.max(n), m.min(n));
         Cost::check((m, n), tuning)?;
         Ok(Cost::of::<S>(dispatches_of_one_stage::<S>((m, n), tuning, on_device)?))
+    }
+
+    /// The cost of the QR factorisation of an m x n matrix of any shape, stored as `S`: R, and the reflectors where they are made.
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::{Cost, Kernel};
+    /// let cost = Cost::qr::<f32>(4096, 1024, &Cost::tuning::<f32>(1024))?;
+    /// assert!(cost.kernel(Kernel::Unmqr).flops > cost.kernel(Kernel::Geqrt).flops);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn qr<S: Number>(m: usize, n: usize, tuning: &Tuning) -> Result<Cost> {
+        Cost::check((m.max(n), m.min(n)), tuning)?;
+        Ok(Cost::of::<S>(dispatches_of_qr::<S>((m, n), tuning)?))
+    }
+
+    /// [`qr`](Self::qr) for a report.
+    pub(crate) fn of_qr<S: Number>(m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
+        Cost::qr::<S>(m, n, tuning)
     }
 
     fn of<S: Number>(work: Vec<(Work, u64)>) -> Cost {

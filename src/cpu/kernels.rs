@@ -75,6 +75,14 @@ impl<S: Number> CpuKernels<S> {
 /// Columns that a task reads back.
 const COLUMNS: usize = 128;
 
+/// A copy in the type of the arithmetic.
+fn copied<S: Number>(a: MatRef<'_, S>) -> Mat<S::Scalar> {
+    let mut copy = Mat::zeros(a.nrows(), a.ncols());
+    let columns = |(block, to): (usize, MatMut<'_, S::Scalar>)| widen_into(a.subcols(block * COLUMNS, to.ncols()), to);
+    copy.as_mut().par_col_chunks_mut(COLUMNS).enumerate().for_each(columns);
+    copy
+}
+
 /// The operands of a stage 1 kernel: a sweep's view of the matrix, the factors of two levels, and the workspace pool.
 pub(crate) type Parts<'a, S> = (MatMut<'a, S>, &'a mut [Factors<<S as Number>::Scalar>; 2], &'a Pool<<S as Number>::Scalar>);
 
@@ -340,11 +348,12 @@ impl<S: Number> TileKernels for CpuKernels<S> {
     }
 
     fn download(&self, a: &Dense<S>) -> Result<Mat<S::Scalar>> {
+        Ok(copied(a.view(false)))
+    }
+
+    async fn download_rows(&self, a: &Dense<S>, rows: usize) -> Result<Mat<S::Scalar>> {
         let a = a.view(false);
-        let mut copy = Mat::zeros(a.nrows(), a.ncols());
-        let columns = |(block, to): (usize, MatMut<'_, S::Scalar>)| widen_into(a.subcols(block * COLUMNS, to.ncols()), to);
-        copy.as_mut().par_col_chunks_mut(COLUMNS).enumerate().for_each(columns);
-        Ok(copy)
+        Ok(copied(a.subrows(0, rows.min(a.nrows()))))
     }
 
     async fn download_awaited(&self, a: &Dense<S>) -> Result<Mat<S::Scalar>> {
@@ -367,7 +376,7 @@ impl<S: Number> TileKernels for CpuKernels<S> {
         Ok(())
     }
 
-    fn apply(&self, a: &Dense<S>, k: usize, level: &Level, op: Op, c: &mut Dense<S>) -> Result<()> {
+    fn apply(&self, a: &Dense<S>, k: usize, level: &Level, op: Op, c: &mut Dense<S>, first: usize) -> Result<()> {
         let t = a.kept.as_ref().and_then(|kept| kept.get(k));
         let t = t.ok_or_else(|| SvdError::invalid("reflectors", format!("those of level {k} were not kept")))?;
         let panel = a.view(level.transposed);
@@ -380,6 +389,10 @@ impl<S: Number> TileKernels for CpuKernels<S> {
         if map.row(map.rows - 1) >= view.nrows() {
             return Err(SvdError::invalid("c", format!("{} rows, of at least {}", view.nrows(), map.row(map.rows - 1) + 1)));
         }
+        if first > view.ncols() {
+            return Err(SvdError::invalid("c", format!("{} columns, of which none is column {first}", view.ncols())));
+        }
+        let view = view.get_mut(.., first..);
         // U is I - V T V^H for a QR level, and its conjugate for an LQ level. op(U) is one of these, or the adjoint of one.
         let conjugate = transposed != (op == Op::Trans);
         let factors = geqrt::gather_reflectors(panel.subcols(col, width), t, level, conjugate)?;

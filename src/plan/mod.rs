@@ -8,6 +8,7 @@
 //! | `svdvals.rs`, `cpu.rs`, `gpu.rs` | the driver, and the routes on either backend |
 //! | `stages.rs`, `triangular.rs` | a single stage; triangular multiply and solve |
 //! | `svd.rs`, `band_svd.rs`, `factors.rs` | the drivers with vectors; U, s and V, and what is computed from them |
+//! | `qr.rs`, `qr_factors.rs` | the driver of the QR factorisation; its factors, and what is computed from them |
 //! | `report.rs` | what ran |
 
 pub(crate) mod backend;
@@ -18,6 +19,8 @@ pub(crate) mod factors;
 pub(crate) mod gpu;
 pub mod options;
 pub(crate) mod problem;
+pub(crate) mod qr;
+pub mod qr_factors;
 pub mod report;
 pub mod route;
 pub(crate) mod stages;

@@ -142,10 +142,15 @@ pub struct SvdOptions {
     pub vectors: Vectors,
     /// The largest number of singular values and vectors that `svd_gpu` returns. None is min(m, n).
     pub keep: Option<usize>,
-    /// The smallest singular value that `svd_gpu` returns, relative to the largest. None is 0.
+    /// The smallest singular value that `svd_gpu` returns, relative to the largest; None is 0. In [`qr_gpu`](crate::QrGpu),
+    /// the smallest diagonal entry of R that counts for the rank; None is max(m, n) eps.
     pub tolerance: Option<f64>,
     /// The signs of the singular vectors.
     pub signs: Signs,
+    /// Whether [`qr_gpu`](crate::QrGpu) permutes the columns so that the diagonal of R descends.
+    pub pivot: bool,
+    /// Whether the diagonal of [`qr_gpu`](crate::QrGpu)'s R is real and nonnegative.
+    pub positive_diagonal: bool,
     /// The number of CPU threads. None takes the rayon pool of the caller.
     pub threads: Option<usize>,
     /// Whether a GPU times each kernel, for [`SvdReport::kernel_seconds`](crate::SvdReport).
@@ -289,11 +294,47 @@ impl SvdOptions {
         self
     }
 
+    /// Makes [`qr_gpu`](crate::QrGpu) pivot: A P = Q R, with the moduli on R's diagonal descending (LAPACK's `geqp3`).
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{QrGpu, SvdOptions};
+    /// let qr = faer::mat![[0.0f64, 3.0, 3.0], [0.0, 4.0, 4.0]].qr_gpu_with(&SvdOptions::default().pivot(true))?;
+    /// assert_eq!((qr.rank(), qr.order().unwrap().len()), (1, 3));
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn pivot(mut self, pivot: bool) -> Self {
+        self.pivot = pivot;
+        self
+    }
+
+    /// Makes the diagonal of [`qr_gpu`](crate::QrGpu)'s R real and nonnegative. If A has full rank, Q and R are then unique.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{QrGpu, SvdOptions};
+    /// let r = faer::mat![[0.0f64, 2.0], [-3.0, 0.0]].qr_gpu_with(&SvdOptions::default().positive_diagonal(true))?.r();
+    /// assert!((r[(0, 0)] - 3.0).abs() < 1e-14 && (r[(1, 1)] - 2.0).abs() < 1e-14);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn positive_diagonal(mut self, positive: bool) -> Self {
+        self.positive_diagonal = positive;
+        self
+    }
+
+    /// Checks that the tolerance is relative.
+    pub(crate) fn check_tolerance(&self) -> Result<()> {
+        match self.tolerance.filter(|tolerance| !(0.0..=1.0).contains(tolerance)) {
+            Some(tolerance) => Err(SvdError::invalid("tolerance", format!("{tolerance}, but it is relative: 0 to 1"))),
+            None => Ok(()),
+        }
+    }
+
     /// Checks the options of a decomposition with vectors.
     pub(crate) fn check_svd(&self) -> Result<()> {
-        if let Some(tolerance) = self.tolerance.filter(|tolerance| !(0.0..=1.0).contains(tolerance)) {
-            return Err(SvdError::invalid("tolerance", format!("{tolerance}, but it is relative: 0 to 1")));
-        }
+        self.check_tolerance()?;
         let limit = self.keep.map(|_| "keep").or(self.tolerance.map(|_| "tolerance"));
         match limit {
             Some(option) if self.vectors == Vectors::Full => {

@@ -9,7 +9,7 @@ use crate::{
         device::context::GpuContext,
         kernels::triangular::required_triangular_bytes,
         limits::required_svd_bytes,
-        storage::{required_band_bytes, required_bytes},
+        storage::{dense_bytes, required_band_bytes, required_bytes},
     },
     tile::tuning::Tuning,
 };
@@ -21,6 +21,8 @@ pub(crate) enum Problem {
     Dense { m: usize, n: usize },
     /// The decomposition of an m x n matrix with vectors, `full` ones if U or V is to be unitary.
     Svd { m: usize, n: usize, full: bool },
+    /// The QR factorisation of an m x n matrix.
+    Qr { m: usize, n: usize },
     /// Stage 2 of a band.
     Band { n: usize, bandwidth: usize },
     /// A triangular operation, by the shapes of A and B.
@@ -39,7 +41,7 @@ impl Problem {
     #[cfg(feature = "gpu")]
     pub fn order(&self) -> usize {
         match *self {
-            Problem::Dense { m, n } | Problem::Svd { m, n, .. } => m.min(n),
+            Problem::Dense { m, n } | Problem::Svd { m, n, .. } | Problem::Qr { m, n } => m.min(n),
             Problem::Band { n, .. } => n,
             Problem::Triangular { a, .. } => a.0,
         }
@@ -48,9 +50,9 @@ impl Problem {
     /// The reason why a GPU gains nothing, if so. It allocates no memory if the problem may be short.
     pub fn too_small(&self) -> Option<Cow<'static, str>> {
         match *self {
-            Problem::Dense { m, n } | Problem::Svd { m, n, .. } if m.min(n) >= GPU_WORTHWHILE => None,
+            Problem::Dense { m, n } | Problem::Svd { m, n, .. } | Problem::Qr { m, n } if m.min(n) >= GPU_WORTHWHILE => None,
             Problem::Band { n, .. } if n >= GPU_WORTHWHILE => None,
-            Problem::Dense { .. } | Problem::Svd { .. } | Problem::Band { .. } => {
+            Problem::Dense { .. } | Problem::Svd { .. } | Problem::Qr { .. } | Problem::Band { .. } => {
                 Some("a smaller side below 1024 gains nothing on a GPU".into())
             }
             Problem::Triangular { a: (order, _), b: (rows, cols) } => {
@@ -67,6 +69,7 @@ impl Problem {
         match *self {
             Problem::Dense { m, n } => required_bytes::<S>(context, m.max(n), m.min(n), tuning),
             Problem::Svd { m, n, full } => required_svd_bytes::<S>(context, (m.max(n), m.min(n)), m < n, full, tuning),
+            Problem::Qr { m, n } => Ok(dense_bytes::<S>(context, (m, n), m < n, tuning)?.saturating_mul(2)),
             Problem::Band { n, bandwidth } => required_band_bytes::<S>(context, n, bandwidth, tuning),
             Problem::Triangular { a, b } => required_triangular_bytes::<S>(context, a, b, tuning),
         }

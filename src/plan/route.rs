@@ -50,6 +50,41 @@ pub enum Route {
     Band(First),
     /// Directly to bidiagonal form in blocks of columns and rows, on all threads or on a GPU (LAPACK's `gebrd`).
     OneStage(First),
+    /// A QR factorisation ([`QrGpu`](crate::QrGpu)).
+    Qr(Orthogonal),
+}
+
+/// How a QR factorisation is computed.
+///
+/// ```
+/// # #[cfg(feature = "faer")] {
+/// use svdvals_gpu::{Backend, Orthogonal, QrGpu, Route, SvdOptions};
+/// let options = SvdOptions::default().backend(Backend::Cpu);
+/// let route = |m, n| faer::Mat::from_fn(m, n, |i, j| ((i * n + j * j) as f64).sin()).qr_gpu_report(&options).unwrap().route;
+/// assert_eq!(route(50, 50), Route::Qr(Orthogonal::Householder));
+/// assert_eq!(route(9000, 5), Route::Qr(Orthogonal::Cholesky));
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Orthogonal {
+    /// Householder reflectors in panels of columns, each a reduction tree.
+    Householder,
+    /// Cholesky factors of A^H A, twice if Q is needed.
+    Cholesky,
+    /// The triangular factor by Householder reflectors, with which the columns are made orthonormal by Cholesky's factorisation.
+    Preconditioned,
+}
+
+impl fmt::Display for Orthogonal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Orthogonal::Householder => "Householder QR",
+            Orthogonal::Cholesky => "Cholesky QR",
+            Orthogonal::Preconditioned => "preconditioned Cholesky QR",
+        })
+    }
 }
 
 /// The way to bidiagonal form.
@@ -131,6 +166,7 @@ impl fmt::Display for Route {
             Route::Band(first) => write!(f, "{first}, then by a band"),
             Route::OneStage(First::Nothing) => f.pad("in one stage"),
             Route::OneStage(first) => write!(f, "{first}, then in one stage"),
+            Route::Qr(orthogonal) => write!(f, "{orthogonal}"),
         }
     }
 }
@@ -178,13 +214,13 @@ impl Route {
         match self {
             Route::Norm | Route::Direct(First::Nothing) => !S::Scalar::IS_DOUBLE,
             Route::Direct(_) => true,
-            Route::Band(_) | Route::OneStage(_) => false,
+            Route::Band(_) | Route::OneStage(_) | Route::Qr(_) => false,
         }
     }
 
     /// Whether the call stays on its thread because it is short.
     pub(crate) fn is_short(self) -> bool {
-        !matches!(self, Route::Band(_) | Route::OneStage(_))
+        matches!(self, Route::Norm | Route::Direct(_))
     }
 }
 

@@ -119,6 +119,9 @@ pub trait TileKernels: OneStageKernels + Sync {
     /// Reads a dense matrix back.
     fn download(&self, a: &Self::Dense) -> Result<Mat<<Self::Storage as Number>::Scalar>>;
 
+    /// Reads the first `rows` rows of a dense matrix back.
+    fn download_rows(&self, a: &Self::Dense, rows: usize) -> impl Future<Output = Result<Mat<<Self::Storage as Number>::Scalar>>> + Send;
+
     /// [`download`](Self::download) for a call that must not block.
     fn download_awaited(&self, a: &Self::Dense) -> impl Future<Output = Result<Mat<<Self::Storage as Number>::Scalar>>> + Send;
 
@@ -152,13 +155,13 @@ pub trait TileKernels: OneStageKernels + Sync {
     /// [`SvdError::OutOfMemory`] or [`SvdError::TooLarge`] if there is no room for them.
     fn keep_reflectors(&self, a: &mut Self::Dense, levels: &mut dyn Iterator<Item = Level>) -> Result<()>;
 
-    /// C <- op(U) C for all columns of C, with the unitary factor U of kept level `k` of `a`: I - V T V^H for every block of a QR level,
-    /// and its conjugate for an LQ level. Hence A = U R, or A = L U^H. C has as many rows as A for a QR level, and as many as A has columns
-    /// for an LQ level.
+    /// C <- op(U) C for the columns of C from `first` on, with the unitary factor U of kept level `k` of `a`: I - V T V^H for every block of
+    /// a QR level, and its conjugate for an LQ level. Hence A = U R, or A = L U^H. C has as many rows as A for a QR level, and as many as A
+    /// has columns for an LQ level.
     ///
     /// # Errors
     /// [`SvdError::InvalidOption`] if the level was not kept, or C has too few rows.
-    fn apply(&self, a: &Self::Dense, k: usize, level: &Level, op: Op, c: &mut Self::Dense) -> Result<()>;
+    fn apply(&self, a: &Self::Dense, k: usize, level: &Level, op: Op, c: &mut Self::Dense, first: usize) -> Result<()>;
 
     /// Makes all later calls of [`chase`](StageKernels::chase) keep their reflectors of these sides, and perhaps of the other one, beside
     /// `band`. By default no reflectors are kept.

@@ -33,6 +33,9 @@ use crate::{
 /// Bound on ||B^-1||^2. The error of a singular value is then at most e / 2 sqrt(bound) sigma_1. For more columns than this the bound is n,
 /// since the error of QR grows with n too.
 const INVERSE_SQUARE: f64 = 256.0;
+/// The same in single precision, whose products are exact in double precision. The error of R is that of a relative change of A by n
+/// eps_64 ||B^-1|| at most, which is 2^-25 for n = 1024 columns.
+const SINGLE: f64 = (1u64 << 36) as f64;
 /// Squares of columns whose length is at least this, and at most its inverse, neither overflow nor lose digits to underflow.
 const SMALL: f64 = f64::from_bits((1023 - 450) << 52);
 /// Rows of the pre-check: this many, or 5 n / 4 if that is more. If the columns of these rows are nearly dependent, those of the whole
@@ -54,21 +57,43 @@ pub(crate) struct SortedFactor<T: Number> {
 /// normalised columns is not well-conditioned, or if squares of its columns overflow or underflow. `plan/route.rs` decides for which
 /// matrices it is tried: `a` is in double precision, and has many rows.
 pub(crate) fn cholesky_qr<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<Option<SortedFactor<T>>> {
+    let n = a.ncols();
+    let Some(factor) = well_conditioned(a, INVERSE_SQUARE.max(n as f64), sorted, watch)? else { return Ok(None) };
+    let r = Mat::from_fn(n, n, |i, j| T::Scalar::from_wide(factor.upper(i, j)));
+    let scale = power_of_two_scale::<T::Scalar, T::Scalar>(r.as_ref())?;
+    Ok(Some(SortedFactor { r: scaled(r, scale), scale, order: factor.order }))
+}
+
+/// The triangular factor of the m x n matrix `a`, m >= n >= 1, in double precision and with its columns in their order. None if ||B^-1||^2
+/// exceeds `most`, or if squares of its columns overflow or underflow.
+pub(crate) fn triangle<T: Number>(a: MatRef<'_, T>, most: f64, watch: &Watch) -> Result<Option<Mat<Wide<T>>>> {
+    let n = a.ncols();
+    let factor = well_conditioned(a, most, |upper| (whole(upper), (0..n).collect()), watch)?;
+    Ok(factor.map(|factor| Mat::from_fn(n, n, |i, j| factor.upper(i, j))))
+}
+
+/// The largest ||B^-1||^2 for which the triangular factor by A^H A is as accurate as that of QR.
+pub(crate) fn accurate<T: Number>(n: usize) -> f64 {
+    if T::Scalar::IS_DOUBLE { INVERSE_SQUARE.max(n as f64) } else { SINGLE }
+}
+
+/// The Cholesky factor of A^H A, with its columns and rows put in order by `ordered`. None if ||B^-1||^2 exceeds `most`, or if squares of the
+/// columns overflow or underflow.
+fn well_conditioned<T: Number>(
+    a: MatRef<'_, T>,
+    most: f64,
+    ordered: impl Fn(&Mat<Wide<T>>) -> (Mat<Wide<T>>, Vec<usize>),
+    watch: &Watch,
+) -> Result<Option<Cholesky<Wide<T>>>> {
     let (m, n) = a.shape();
     let (first, others) = a.split_at_row((n + n / 4).max(FIRST_ROWS).min(m));
     let mut squares = upper_gram(first, watch)?;
-    let most = INVERSE_SQUARE.max(n as f64);
-    let Some(factor) = cholesky(&squares, most) else { return Ok(None) };
+    let Some(factor) = cholesky(ordered(&squares), most) else { return Ok(None) };
     if first.nrows() >= FIRST_TIMES * n && inverse_square(&factor) > FIRST_SLACK * most {
         return Ok(None);
     }
     squares += upper_gram(others, watch)?;
-    let Some(factor) = cholesky(&squares, most).filter(|factor| inverse_square(factor) <= most) else { return Ok(None) };
-    let Cholesky { l, order, .. } = factor;
-    let entry = |i: usize, j: usize| if i <= j { Wide::<T>::conj_impl(&l[(j, i)]) } else { Wide::<T>::zero_impl() };
-    let r = Mat::from_fn(n, n, |i, j| T::Scalar::from_wide(entry(i, j)));
-    let scale = power_of_two_scale::<T::Scalar, T::Scalar>(r.as_ref())?;
-    Ok(Some(SortedFactor { r: scaled(r, scale), scale, order }))
+    Ok(cholesky(ordered(&squares), most).filter(|factor| inverse_square(factor) <= most))
 }
 
 /// L (the lower triangle) with L L^H = P^T A^H A P, the lengths of the columns of A P, and P as the columns' order.
@@ -78,21 +103,53 @@ struct Cholesky<W> {
     order: Vec<usize>,
 }
 
-/// The factorisation, where `upper` is the upper triangle of A^H A. None if a column's length is out of range, or if ||B^-1||^2 certainly
+impl<W: Scalar> Cholesky<W> {
+    /// Entry (i, j) of L^H.
+    fn upper(&self, i: usize, j: usize) -> W {
+        if i <= j { W::conj_impl(&self.l[(j, i)]) } else { W::zero_impl() }
+    }
+}
+
+/// A Hermitian matrix from its upper triangle.
+fn whole<W: Scalar>(upper: &Mat<W>) -> Mat<W> {
+    Mat::from_fn(upper.nrows(), upper.ncols(), |i, j| if i <= j { upper[(i, j)] } else { W::conj_impl(&upper[(j, i)]) })
+}
+
+/// The factorisation of P^T A^H A P, with P as the columns' order. None if a column's length is out of range, or if ||B^-1||^2 certainly
 /// exceeds `most` because a column is too close to the span of those before it.
-fn cholesky<W: Scalar>(upper: &Mat<W>, most: f64) -> Option<Cholesky<W>> {
-    let n = upper.ncols();
-    let (mut l, order) = sorted(upper);
+fn cholesky<W: Scalar>((mut l, order): (Mat<W>, Vec<usize>), most: f64) -> Option<Cholesky<W>> {
+    let n = l.ncols();
     let lengths: Vec<f64> = (0..n).map(|j| l[(j, j)].to_complex().re.sqrt()).collect();
     if !lengths.iter().all(|length| (SMALL..=1.0 / SMALL).contains(length)) {
         return None;
     }
-    let mut work = MemBuffer::new(cholesky_in_place_scratch::<W>(n, Par::Seq, Default::default()));
-    let zero = Re::<W>::from_double(0.0);
-    let as_it_is = LltRegularization { dynamic_regularization_delta: zero, dynamic_regularization_epsilon: zero };
-    cholesky_in_place(l.as_mut(), as_it_is, Par::Seq, MemStack::new(&mut work), Default::default()).ok()?;
+    in_place(&mut l)?;
     let far = |(j, length): (usize, &f64)| most * l[(j, j)].to_complex().norm_sqr() >= length * length;
     lengths.iter().enumerate().all(far).then_some(Cholesky { l, lengths, order })
+}
+
+/// The Cholesky factor in the lower triangle of a Hermitian matrix; None if that is not positive definite.
+fn in_place<W: Scalar>(l: &mut Mat<W>) -> Option<()> {
+    let mut work = MemBuffer::new(cholesky_in_place_scratch::<W>(l.ncols(), Par::Seq, Default::default()));
+    let zero = Re::<W>::from_double(0.0);
+    let as_it_is = LltRegularization { dynamic_regularization_delta: zero, dynamic_regularization_epsilon: zero };
+    cholesky_in_place(l.as_mut(), as_it_is, Par::Seq, MemStack::new(&mut work), Default::default()).ok().map(|_| ())
+}
+
+/// R, upper triangular, with R^H R the Hermitian matrix whose upper triangle is given; None if that is not positive definite.
+pub(crate) fn upper_cholesky<W: Scalar>(upper: &Mat<W>) -> Option<Mat<W>> {
+    let mut l = whole(upper);
+    in_place(&mut l)?;
+    Some(Mat::from_fn(l.ncols(), l.ncols(), |i, j| if i <= j { W::conj_impl(&l[(j, i)]) } else { W::zero_impl() }))
+}
+
+/// A bound on ||B^-1||^2, where the columns of B are those of the triangular factor `r`, normalised; None if one is zero.
+pub(crate) fn inverse_square_of<T: Scalar>(r: MatRef<'_, T>) -> Option<f64> {
+    let n = r.ncols();
+    let l = Mat::from_fn(n, n, |i, j| if i >= j { T::Wide::conj_impl(&r[(j, i)].to_wide()) } else { T::Wide::zero_impl() });
+    let lengths = (0..n).map(|j| (0..=j).map(|i| r[(i, j)].to_complex().norm_sqr()).sum::<f64>().sqrt()).collect();
+    let square = inverse_square(&Cholesky { l, lengths, order: Vec::new() });
+    square.is_finite().then_some(square)
 }
 
 /// A bound on ||B^-1||^2 from the result of [`cholesky`]: ||X||_1 ||X||_inf, where X = L^-1 D is the inverse of D^-1 L, B's triangle.

@@ -109,7 +109,7 @@ fn to_left_vectors<T: Number>(mut w: MatMut<'_, T::Scalar>, values: &[Re<T>], wa
 }
 
 /// Calls `f` with the first row and the rows of each block of rows, in parallel.
-fn by_rows<T: Scalar>(of: MatMut<'_, T>, f: impl Fn(usize, MatMut<'_, T>) + Sync) {
+pub(crate) fn by_rows<T: Scalar>(of: MatMut<'_, T>, f: impl Fn(usize, MatMut<'_, T>) + Sync) {
     let (mut blocks, mut rest) = (Vec::new(), of);
     while rest.nrows() > 0 {
         let rows = ROWS.min(rest.nrows());
@@ -170,22 +170,17 @@ pub(crate) fn orthonormalise<T: Scalar>(mut w: MatMut<'_, T>) {
         }
         factor[(j, j)] = real(1.0 / lengths[j]);
     }
-    by_rows(w.rb_mut(), |_, mut rows| {
-        let copy = rows.to_owned();
-        let (upper, whole) = (BlockStructure::TriangularUpper, BlockStructure::Rectangular);
-        triangular_matmul(
-            rows.rb_mut(),
-            whole,
-            Accum::Replace,
-            copy.as_ref(),
-            whole,
-            factor.as_ref(),
-            upper,
-            T::one_impl(),
-            Par::Seq,
-        );
-    });
+    multiply_by_upper(w.rb_mut(), factor.as_ref());
     to_unit_length(w);
+}
+
+/// W <- W F, with an upper triangular F.
+pub(crate) fn multiply_by_upper<T: Scalar>(w: MatMut<'_, T>, factor: MatRef<'_, T>) {
+    let (upper, whole) = (BlockStructure::TriangularUpper, BlockStructure::Rectangular);
+    by_rows(w, |_, rows| {
+        let copy = rows.rb().to_owned();
+        triangular_matmul(rows, whole, Accum::Replace, copy.as_ref(), whole, factor, upper, T::one_impl(), Par::Seq);
+    });
 }
 
 /// Divides each column by its length, which is summed in double precision.

@@ -171,6 +171,13 @@ impl<S: Number> GpuKernels<S> {
         Ok(Some(out))
     }
 
+    /// A copy of the first `rows` rows of a matrix that is in one buffer.
+    pub(super) fn first_rows(&self, a: &Dense<S>, rows: usize) -> Result<Dense<S>> {
+        let out = self.room(rows, a.size.1)?;
+        self.copy(Part { rows, ..whole(a)? }, whole(&out)?, false)?;
+        Ok(out)
+    }
+
     /// Columns `first..first + cols` of the m x m matrix Q of a QR factorisation of `a` (m x n, m >= n). Columns before n have the signs that give
     /// R a positive diagonal.
     fn columns_of_q(&self, mut a: Dense<S>, first: usize, cols: usize) -> Result<Dense<S>> {

@@ -373,6 +373,27 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         block_on(self.download_awaited(a))
     }
 
+    async fn download_rows(&self, a: &Dense<S>, rows: usize) -> Result<Mat<S::Scalar>> {
+        let (m, n) = a.size;
+        let rows = rows.min(m);
+        let by_rows = a.strides.1 == 1;
+        if rows == m || (a.a.len() > 1 && !by_rows) {
+            let all = self.download_awaited(a).await?;
+            return Ok(all.subrows(0, rows).to_owned());
+        }
+        if !by_rows {
+            return self.download_awaited(&self.first_rows(a, rows)?).await;
+        }
+        let mut entries: Vec<S> = Vec::new();
+        for (lines, buffer) in a.lines_of() {
+            let wanted = rows.saturating_sub(lines.start).min(lines.len());
+            if wanted > 0 {
+                entries.extend(self.stream.read_back::<S>(buffer, wanted * a.ld()).await?);
+            }
+        }
+        Ok(Mat::from_fn(rows, n, |i, j| entries[i * a.strides.0 + j].widen()))
+    }
+
     async fn download_awaited(&self, a: &Dense<S>) -> Result<Mat<S::Scalar>> {
         let mut entries: Vec<S> = Vec::new();
         for (lines, buffer) in a.lines_of() {
@@ -409,12 +430,15 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         a.keep_reflectors(&self.context, levels)
     }
 
-    fn apply(&self, a: &Dense<S>, k: usize, level: &Level, op: Op, c: &mut Dense<S>) -> Result<()> {
+    fn apply(&self, a: &Dense<S>, k: usize, level: &Level, op: Op, c: &mut Dense<S>, first: usize) -> Result<()> {
         let &Level { transposed, map, .. } = level;
         let (gather, mut parameters, unmqr) = a.applied(&self.context, &self.stream, (k, level), c)?;
         let last = map.rows.checked_sub(1).map_or(0, |last| map.row(last));
         if last >= c.size.0 {
             return Err(SvdError::invalid("c", format!("{} rows, of at least {}", c.size.0, last + 1)));
+        }
+        if first >= c.size.1 {
+            return Ok(());
         }
         // A QR level has U = I - V T V^H, an LQ level its conjugate. op(U) is one of these, or its adjoint.
         let conjugate = transposed != (op == Op::Trans);
@@ -429,12 +453,12 @@ impl<S: Number> TileKernels for GpuKernels<S> {
             cs: c.strides.1 as u32,
             lines: c.lines as u32,
             cols: c.size.1 as u32,
-            col: 0,
+            col: first as u32,
             width: 0,
             t_first: 0,
             ..parameters
         };
-        self.update(&unmqr, whole, level, c.size.1)
+        self.update(&unmqr, whole, level, c.size.1 - first)
     }
 
     fn keep_chase(&self, band: &mut Banded<S>, _: &[Side]) -> Result<()> {

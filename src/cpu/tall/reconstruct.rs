@@ -1,0 +1,169 @@
+//! LAPACK's Householder form from an explicit Q (`orhr_col`: Ballard, Demmel, Grigori, Jacquelin, Knight and Nguyen 2015).
+//!
+//! ```text
+//! Q - [S; 0] = V U        LU without pivoting;   V: m x k unit lower trapezoidal, U: k x k upper triangular, S = diag(+-1)
+//! T = -(U S) V1^-H        upper triangular;      V1: the first k rows of V
+//! I - V T V^H             unitary, m x m; its first k columns are Q S
+//! ```
+//!
+//! Each sign is chosen when its column is eliminated, so that the real part of the pivot is at least 1 in modulus. No pivot is small, whatever Q
+//! is.
+
+use faer::{
+    Accum, Conj, Mat, MatMut, MatRef, Par,
+    linalg::{
+        matmul::{matmul, matmul_with_conj},
+        triangular_solve::{solve_lower_triangular_in_place, solve_unit_lower_triangular_in_place},
+    },
+    prelude::{Reborrow, ReborrowMut},
+};
+use rayon::prelude::*;
+
+use crate::{
+    base::{blas::Op, number::Scalar, pool::all_threads},
+    cpu::vectors::left::by_rows,
+};
+
+/// Columns that are eliminated one by one before the rest is updated by a product.
+const PANEL: usize = 32;
+/// Columns of C in a task.
+const COLUMNS: usize = 64;
+
+/// The unitary matrix I - V T V^H, whose first k columns are Q S.
+pub(crate) struct Reflectors<T> {
+    /// m x k, unit lower trapezoidal.
+    pub v: Mat<T>,
+    /// k x k, upper triangular. Its diagonal has LAPACK's `tau`.
+    pub t: Mat<T>,
+    /// The diagonal of S: 1 or -1.
+    pub signs: Vec<T>,
+}
+
+/// The reflectors of a matrix with orthonormal columns (m x k, m >= k).
+pub(crate) fn reconstruct<T: Scalar>(q: MatRef<'_, T>) -> Reflectors<T> {
+    let (m, k) = q.shape();
+    let mut v = q.to_owned();
+    let (mut top, below) = v.as_mut().split_at_row_mut(k);
+    let signs = eliminate(top.rb_mut());
+    let upper = Mat::from_fn(k, k, |i, j| if i <= j { top[(i, j)] } else { T::zero_impl() });
+    for j in 0..k {
+        for i in 0..=j {
+            top[(i, j)] = if i == j { T::one_impl() } else { T::zero_impl() };
+        }
+    }
+    if m > k {
+        by_rows(below, |_, rows| solve_lower_triangular_in_place(upper.transpose(), rows.transpose_mut(), Par::Seq));
+    }
+    // T V1^H = -U S: conj(V1) T^T = -(U S)^T.
+    let mut turned = Mat::from_fn(k, k, |j, i| if i <= j { -upper[(i, j)] * signs[j] } else { T::zero_impl() });
+    let v1 = Mat::from_fn(k, k, |i, j| T::conj_impl(&v[(i, j)]));
+    solve_unit_lower_triangular_in_place(v1.as_ref(), turned.as_mut(), Par::Seq);
+    let t = Mat::from_fn(k, k, |i, j| if i <= j { turned[(j, i)] } else { T::zero_impl() });
+    Reflectors { v, t, signs }
+}
+
+/// L (unit lower, below the diagonal) and U (upper) of `a` - S, in its place, and the diagonal of S.
+fn eliminate<T: Scalar>(mut a: MatMut<'_, T>) -> Vec<T> {
+    let k = a.ncols();
+    let mut signs = Vec::with_capacity(k);
+    for first in (0..k).step_by(PANEL) {
+        let end = k.min(first + PANEL);
+        for j in first..end {
+            let sign = if a[(j, j)].to_complex().re < 0.0 { T::one_impl() } else { -T::one_impl() };
+            signs.push(sign);
+            a[(j, j)] -= sign;
+            let inverse = T::recip_impl(&a[(j, j)]);
+            let (left, mut right) = a.rb_mut().get_mut(.., ..end).split_at_col_mut(j + 1);
+            let Some(column) = left.col_mut(j).try_as_col_major_mut() else { continue };
+            let column = column.as_slice_mut();
+            column[j + 1..].iter_mut().for_each(|x| *x *= inverse);
+            for l in 0..right.ncols() {
+                let Some(other) = right.rb_mut().col_mut(l).try_as_col_major_mut() else { continue };
+                let other = other.as_slice_mut();
+                let factor = other[j];
+                other[j + 1..].iter_mut().zip(&column[j + 1..]).for_each(|(x, &v)| *x -= v * factor);
+            }
+        }
+        let (panel, right) = a.rb_mut().split_at_col_mut(end);
+        let panel = panel.rb().subcols(first, end - first);
+        let (mut row, below) = right.get_mut(first.., ..).split_at_row_mut(end - first);
+        solve_unit_lower_triangular_in_place(panel.subrows(first, end - first), row.rb_mut(), Par::Seq);
+        matmul(below, Accum::Add, panel.subrows(end, k - end), row.rb(), -T::one_impl(), all_threads());
+    }
+    signs
+}
+
+impl<T: Scalar> Reflectors<T> {
+    /// C <- op(I - V T V^H) C, C with m rows.
+    pub fn apply(&self, op: Op, c: MatMut<'_, T>) {
+        let (v, t) = (self.v.as_ref(), self.t.as_ref());
+        // (I - V T V^H)^T = I - conj(V) T^T V^T, and its adjoint is I - V T^H V^H.
+        let conj_v = if op == Op::Trans { Conj::Yes } else { Conj::No };
+        let (t, conj_t) = match op {
+            Op::NoTrans => (t, Conj::No),
+            Op::Trans => (t.transpose(), Conj::No),
+            Op::ConjTrans => (t.transpose(), Conj::Yes),
+        };
+        let update = |mut c: MatMut<'_, T>| {
+            let (k, cols) = (v.ncols(), c.ncols());
+            let (mut w, mut tw) = (Mat::<T>::zeros(k, cols), Mat::<T>::zeros(k, cols));
+            let conj_adjoint = if op == Op::Trans { Conj::No } else { Conj::Yes };
+            let one = T::one_impl();
+            matmul_with_conj(w.as_mut(), Accum::Replace, v.transpose(), conj_adjoint, c.rb(), Conj::No, one, Par::Seq);
+            matmul_with_conj(tw.as_mut(), Accum::Replace, t, conj_t, w.as_ref(), Conj::No, one, Par::Seq);
+            matmul_with_conj(c.rb_mut(), Accum::Add, v, conj_v, tw.as_ref(), Conj::No, -one, Par::Seq);
+        };
+        if c.ncols() <= COLUMNS { update(c) } else { c.par_col_chunks_mut(COLUMNS).for_each(update) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use num_complex::Complex;
+
+    use super::*;
+
+    /// The reflectors of Q are unitary, with Q S as their first columns, for Q of every shape, for the identity, and for -Q, where a fixed S
+    /// would have zero pivots. Bound: m eps, the backward error of LU with pivots of modulus 1 or more and of three products.
+    fn gives_back<T: Scalar>(m: usize, k: usize, kind: usize) {
+        let entry = |i: usize, j: usize| {
+            let x = ((7 * i * i + 13 * j + 3 * i * j) as f64).sin();
+            T::from_complex(Complex::new(x, ((i + 5 * j) as f64).cos()))
+        };
+        let mut q = match kind {
+            0 | 1 => Mat::from_fn(m, k, entry),
+            _ => Mat::from_fn(m, k, |i, j| if i == j { T::one_impl() } else { T::zero_impl() }),
+        };
+        q = q.qr().compute_thin_Q();
+        if kind == 1 {
+            q.as_mut().col_iter_mut().for_each(|column| column.iter_mut().for_each(|x| *x = -*x));
+        }
+        let reflectors = reconstruct(q.as_ref());
+        let bound = 4.0 * m as f64 * f64::EPSILON;
+        for op in [Op::NoTrans, Op::Trans, Op::ConjTrans] {
+            let mut all = Mat::<T>::identity(m, m);
+            reflectors.apply(op, all.as_mut());
+            let unitary = (all.adjoint() * &all - Mat::<T>::identity(m, m)).norm_l2();
+            assert!(unitary.to_complex().re <= bound, "{m} x {k} {kind} {op:?}: {unitary}");
+            let first = match op {
+                Op::NoTrans => all,
+                Op::Trans => all.transpose().to_owned(),
+                Op::ConjTrans => all.adjoint().to_owned(),
+            };
+            for (i, j) in (0..k).flat_map(|j| (0..m).map(move |i| (i, j))) {
+                let error = (first[(i, j)] - q[(i, j)] * reflectors.signs[j]).to_complex().norm();
+                assert!(error <= bound, "{m} x {k} {kind} {op:?} ({i}, {j}): {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn reflectors_of_a_q() {
+        for (m, k) in [(1, 1), (7, 3), (40, 40), (150, 70), (33, 0)] {
+            for kind in 0..3 {
+                gives_back::<f64>(m, k, kind);
+                gives_back::<Complex<f64>>(m, k, kind);
+            }
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! The driver of the QR factorisation.
+//!
+//! | matrix | R and Q on the CPU | on a GPU |
+//! | --- | --- | --- |
+//! | tall and narrow ([`is_narrow`]) | by A^H A: Cholesky's R for R alone, CholeskyQR2 for both; preconditioned by QR where A^H A loses too much | as below |
+//! | any other, and one too ill-conditioned for that | Householder reflectors in panels, which are kept for Q | the same |
+
+use faer::{Mat, MatRef};
+use pollster::block_on;
+
+#[cfg(feature = "gpu")]
+use crate::{
+    gpu::{
+        device::{
+            context::Waits,
+            stream::Manner,
+        },
+        kernels::GpuKernels,
+    },
+    plan::backend::{OnGpu, context_of, context_of_async, or_fall_back},
+};
+use crate::{
+    algo::{
+        count::factor_flops,
+        reflectors::keep_factor,
+        to_band::triangular_factor,
+    },
+    base::{
+        clock::{Clock, StageSeconds},
+        error::{Result, SvdError, room_for},
+        number::{Number, Re, RealElement, Scalar},
+        pool::{may_have, on_pool, on_pool_async, on_threads},
+        watch::{Stage, Watch},
+    },
+    cost::{Cost, counts::Counts},
+    cpu::{
+        kernels::CpuKernels,
+        tall::{
+            cholesky_qr::{accurate, triangle},
+            orthogonal::{Thin, orthogonal},
+            tsqr::tsqr,
+        },
+    },
+    plan::{
+        backend::{Place, Reason},
+        options::{Backend, SvdOptions},
+        problem::Problem,
+        qr_factors::{Explicit, Factors, QrFactors, Tree, upper},
+        report::SvdReport,
+        route::{Orthogonal, Route},
+        svdvals::Call,
+    },
+    tile::{
+        kernels::TileKernels,
+        tuning::Tuning,
+    },
+};
+
+/// The factors of a call.
+pub type BoxedFactors<S> = Box<dyn Factors<S>>;
+
+/// Whether the CPU tries A^H A: for few columns, and so many rows that its passes over them take less time than panels do.
+pub(crate) fn is_narrow((m, n): (usize, usize)) -> bool {
+    const ROWS: usize = 4;
+    const COLUMNS: usize = 1024;
+    const ENTRIES: usize = 1 << 14;
+    n > 0 && n <= COLUMNS && m / ROWS >= n && m.saturating_mul(n) >= ENTRIES
+}
+
+/// The QR factorisation, and the report; its seconds are zero unless `timed`.
+pub(crate) fn qr<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+    on_threads(options.threads, || factors_of(&Call::new(a, options, timed)))
+}
+
+/// [`qr`] for a caller that must not block. The CPU computes in the rayon pool, from a copy of the matrix.
+pub(crate) async fn qr_async<T: Number>(
+    a: MatRef<'_, T>,
+    options: &SvdOptions,
+    timed: bool,
+) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+    may_have(options.threads)?;
+    #[cfg(feature = "gpu")]
+    let context = context_of_async(options, problem_of(a.shape())).await;
+    let call = Call::new(a, options, timed);
+    check::<T>(&call)?;
+    #[cfg(feature = "gpu")]
+    let reason = {
+        let opened = || context.unwrap_or_else(|| context_of(options));
+        match Place::with_context::<T, T::Scalar>(options, problem_of(a.shape()), opened)? {
+            Place::Cpu(reason) => reason,
+            Place::Gpu(on) => match or_fall_back(options, on_gpu(&call, on, Waits::Awaited).await)? {
+                Ok(report) => return Ok(call.complete(report)),
+                Err(reason) => reason,
+            },
+        }
+    };
+    #[cfg(not(feature = "gpu"))]
+    let Place::Cpu(reason) = Place::of::<T, T::Scalar>(options, problem_of(a.shape()))?;
+    let (copy, options) = (Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]), options.clone().backend(Backend::Cpu));
+    let report = on_pool_async(move || qr(copy.as_ref(), &options, timed)).await??;
+    Ok(call.complete(SvdReport { reason, ..report }))
+}
+
+/// The first min(m, n) rows of R, and the report.
+pub(crate) fn qr_r<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Mat<T::Scalar>>> {
+    on_threads(options.threads, || {
+        let call = Call::new(a, options, timed);
+        if options.pivot || options.positive_diagonal {
+            return Ok(factors_of(&call)?.map(|factors| factors.r().to_owned()));
+        }
+        check::<T>(&call)?;
+        let report = match Place::of::<T, T::Scalar>(options, problem_of(a.shape()))? {
+            Place::Cpu(reason) => r_on_cpu(&call, reason)?,
+            #[cfg(feature = "gpu")]
+            Place::Gpu(on) => match or_fall_back(options, block_on(r_on_gpu(&call, on, Waits::Blocking)))? {
+                Ok(report) => report,
+                Err(reason) => r_on_cpu(&call, reason)?,
+            },
+        };
+        Ok(call.complete(report))
+    })
+}
+
+fn problem_of((m, n): (usize, usize)) -> Problem {
+    Problem::Qr { m, n }
+}
+
+/// Checks the options, and that there is memory for what is kept.
+fn check<T: Number>(call: &Call<'_, T>) -> Result<()> {
+    let (m, n) = call.a.shape();
+    call.options.check_tolerance()?;
+    room_for::<T::Scalar>("a QR factorisation", m, n, 2)
+}
+
+fn factors_of<T: Number>(call: &Call<'_, T>) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+    check::<T>(call)?;
+    let report = match Place::of::<T, T::Scalar>(call.options, problem_of(call.a.shape()))? {
+        Place::Cpu(reason) => on_cpu(call, reason)?,
+        #[cfg(feature = "gpu")]
+        Place::Gpu(on) => match or_fall_back(call.options, block_on(on_gpu(call, on, Waits::Blocking)))? {
+            Ok(report) => report,
+            Err(reason) => on_cpu(call, reason)?,
+        },
+    };
+    Ok(call.complete(report))
+}
+
+/// The report of a call on the CPU.
+fn report_of<T: Number, V>(
+    call: &Call<'_, T>,
+    reason: Reason,
+    route: Orthogonal,
+    tuning: Tuning,
+    seconds: StageSeconds,
+    values: V,
+) -> SvdReport<V> {
+    SvdReport {
+        values,
+        backend: Backend::Cpu,
+        reason,
+        route: Route::Qr(route),
+        adapter: None,
+        storage: <T::Scalar as Number>::NAME,
+        tuning,
+        seconds,
+        counts: Counts::default(),
+        kernel_seconds: Vec::new(),
+        shape: call.a.shape(),
+        stage3_on_device: false,
+        cost: Cost::of_qr::<T::Scalar>,
+    }
+}
+
+/// Pivoting and signs, and the box.
+fn finished<S: Scalar>(mut factors: QrFactors<S>, options: &SvdOptions) -> BoxedFactors<S> {
+    if options.pivot {
+        factors.pivot();
+    }
+    if options.positive_diagonal {
+        factors.make_positive();
+    }
+    Box::new(factors)
+}
+
+/// R of the matrix from that of `scale` times it.
+fn unscaled<S: Scalar>(mut r: Mat<S>, scale: Re<S>) -> Result<Mat<S>> {
+    let inverse = Re::<S>::from_double(1.0 / scale.to_double());
+    if inverse.to_double() != 1.0 {
+        r.as_mut().col_iter_mut().for_each(|column| column.iter_mut().for_each(|x| *x = x.times(inverse)));
+    }
+    if r.norm_max().to_double().is_finite() { Ok(r) } else { Err(SvdError::overflow::<Re<S>>("entries of R")) }
+}
+
+/// The factorisation on the CPU.
+fn on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+    let (a, shape) = (call.a, call.a.shape());
+    let (scale, seconds) = call.scale::<T::Scalar>()?;
+    let tuning = call.options.tuning_for_cpu::<T::Scalar>(shape.0.min(shape.1))?;
+    let mut clock = Clock::new(call.timed);
+    let watch = Watch::new(&call.listen, || Ok([factor_flops::<T::Scalar>(shape, &tuning)?, 0, 0, 0]))?;
+    watch.begin(Stage::Qr)?;
+    let thin = if is_narrow(shape) { orthogonal(a, scale, &watch)? } else { None };
+    let (factors, route) = match thin {
+        Some(Thin { q, r, preconditioned }) => {
+            let q = Box::new(Explicit::new(q));
+            let route = if preconditioned { Orthogonal::Preconditioned } else { Orthogonal::Cholesky };
+            (QrFactors::new(shape, unscaled(r, scale)?, q, call.options.tolerance), route)
+        }
+        None => {
+            let kernels = CpuKernels::<T::Scalar>::watched(&tuning, watch.clone())?;
+            let tree = on_pool(|| block_on(tree(kernels, |kernels| kernels.upload(a, scale), shape, &tuning)))?;
+            let (r, tree) = tree;
+            let tree = Tree { kernels: CpuKernels::new(&tuning)?, ..tree };
+            (QrFactors::new(shape, unscaled(r, scale)?, Box::new(tree), call.options.tolerance), Orthogonal::Householder)
+        }
+    };
+    let factors = finished(factors, call.options);
+    watch.end();
+    let seconds = StageSeconds { scale: seconds, qr: clock.restart(), ..StageSeconds::default() };
+    Ok(report_of(call, reason, route, tuning, seconds, factors))
+}
+
+/// Householder's factorisation by `kernels`: R of the uploaded matrix, and Q's reflectors.
+async fn tree<K: TileKernels>(
+    kernels: K,
+    upload: impl FnOnce(&K) -> Result<K::Dense>,
+    shape: (usize, usize),
+    tuning: &Tuning,
+) -> Result<(Mat<<K::Storage as Number>::Scalar>, Tree<K>)> {
+    let mut a = upload(&kernels)?;
+    keep_factor(&kernels, &mut a, shape, tuning)?;
+    triangular_factor(&kernels, &mut a, shape.0, shape.1, tuning)?;
+    let r = kernels.download_rows(&a, shape.0.min(shape.1)).await?;
+    Ok((upper(r.as_ref()), Tree { kernels, a, shape, tuning: tuning.clone() }))
+}
+
+/// R alone on the CPU.
+fn r_on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<Mat<T::Scalar>>> {
+    let (a, shape) = (call.a, call.a.shape());
+    let (scale, seconds) = call.scale::<T::Scalar>()?;
+    let tuning = call.options.tuning_for_cpu::<T::Scalar>(shape.0.min(shape.1))?;
+    let mut clock = Clock::new(call.timed);
+    let watch = Watch::new(&call.listen, || Ok([factor_flops::<T::Scalar>(shape, &tuning)?, 0, 0, 0]))?;
+    watch.begin(Stage::Qr)?;
+    let (r, route) = triangular(a, scale, &tuning, &watch)?;
+    watch.end();
+    let seconds = StageSeconds { scale: seconds, qr: clock.restart(), ..StageSeconds::default() };
+    Ok(report_of(call, reason, route, tuning, seconds, r))
+}
+
+/// R of `a` on the CPU. `scale` brings its entries near 1.
+pub(crate) fn triangular<T: Number>(
+    a: MatRef<'_, T>,
+    scale: Re<T>,
+    tuning: &Tuning,
+    watch: &Watch,
+) -> Result<(Mat<T::Scalar>, Orthogonal)> {
+    let (m, n) = a.shape();
+    if is_narrow((m, n)) {
+        if let Some(r) = triangle(a, accurate::<T>(n), watch)? {
+            let r = Mat::from_fn(n, n, |i, j| T::Scalar::from_wide(r[(i, j)]));
+            return Ok((unscaled(r, Re::<T>::from_double(1.0))?, Orthogonal::Cholesky));
+        }
+        if n <= tuning.cpu.direct_up_to {
+            let (r, scale) = tsqr(a, watch)?;
+            return Ok((unscaled(upper(r.as_ref()), scale)?, Orthogonal::Householder));
+        }
+    }
+    let kernels = CpuKernels::<T::Scalar>::watched(tuning, watch.clone())?;
+    let r = on_pool(|| {
+        let mut dense = kernels.upload(a, scale)?;
+        triangular_factor(&kernels, &mut dense, m, n, tuning)?;
+        block_on(kernels.download_rows(&dense, m.min(n)))
+    })?;
+    Ok((unscaled(upper(r.as_ref()), scale)?, Orthogonal::Householder))
+}
+
+/// The kernels of a call on a GPU, and its watch.
+#[cfg(feature = "gpu")]
+fn gpu_kernels<T: Number>(call: &Call<'_, T>, on: &OnGpu, waits: Waits) -> Result<(GpuKernels<T::Scalar>, Watch)> {
+    let shape = call.a.shape();
+    let watch = Watch::new(&call.listen, || Ok([factor_flops::<T::Scalar>(shape, &on.tuning)?, 0, 0, 0]))?;
+    let manner = Manner { waits, timed: call.options.time_kernels, watch: watch.clone(), ..Manner::default() };
+    let kernels = GpuKernels::<T::Scalar>::running(&on.context, &on.tuning, manner)?;
+    watch.begin(Stage::Qr)?;
+    Ok((kernels, watch))
+}
+
+/// The report of a call on a GPU.
+#[cfg(feature = "gpu")]
+fn report_of_gpu<T: Number, V>(
+    call: &Call<'_, T>,
+    on: OnGpu,
+    kernels: &GpuKernels<T::Scalar>,
+    seconds: StageSeconds,
+    values: V,
+) -> SvdReport<V> {
+    let OnGpu { context, tuning, reason } = on;
+    let report = report_of(call, reason, Orthogonal::Householder, tuning, seconds, values);
+    let adapter = Some(context.adapter_name().to_owned());
+    let (counts, kernel_seconds) = (kernels.counts(), kernels.kernel_seconds());
+    SvdReport { backend: Backend::Gpu, adapter, counts, kernel_seconds, ..report }
+}
+
+/// The factorisation on a GPU. The reflectors stay there; R is read back.
+#[cfg(feature = "gpu")]
+async fn on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+    let (a, shape) = (call.a, call.a.shape());
+    let (scale, seconds) = call.scale::<T::Scalar>()?;
+    let mut clock = Clock::new(call.timed);
+    let (kernels, watch) = gpu_kernels(call, &on, waits)?;
+    let (r, tree) = tree(kernels, |kernels| kernels.upload(a, scale), shape, &on.tuning).await?;
+    let later = GpuKernels::<T::Scalar>::running(&on.context, &on.tuning, Manner::default())?;
+    let kernels = tree.kernels;
+    let tree = Tree { kernels: later, a: tree.a, shape: tree.shape, tuning: tree.tuning };
+    let factors = QrFactors::new(shape, unscaled(r, scale)?, Box::new(tree), call.options.tolerance);
+    let factors = finished(factors, call.options);
+    watch.end();
+    let seconds = StageSeconds { scale: seconds, qr: clock.restart(), ..StageSeconds::default() };
+    Ok(report_of_gpu(call, on, &kernels, seconds, factors))
+}
+
+/// R alone on a GPU.
+#[cfg(feature = "gpu")]
+async fn r_on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<Mat<T::Scalar>>> {
+    let (m, n) = call.a.shape();
+    let (scale, seconds) = call.scale::<T::Scalar>()?;
+    let mut clock = Clock::new(call.timed);
+    let (kernels, watch) = gpu_kernels(call, &on, waits)?;
+    let mut dense = kernels.upload(call.a, scale)?;
+    triangular_factor(&kernels, &mut dense, m, n, &on.tuning)?;
+    let r = kernels.download_rows(&dense, m.min(n)).await?;
+    watch.end();
+    let seconds = StageSeconds { scale: seconds, qr: clock.restart(), ..StageSeconds::default() };
+    Ok(report_of_gpu(call, on, &kernels, seconds, unscaled(upper(r.as_ref()), scale)?))
+}

@@ -1,0 +1,367 @@
+//! The factors of a QR factorisation, and what is computed from them.
+//!
+//! ```text
+//! A P = Q R     A: m x n, Q: m x m unitary, R: m x n upper trapezoidal, of which the first k = min(m, n) rows are stored
+//! Q = Q0 diag(Q1, I) diag(D, I)     Q0 of the kernels, Q1 of the column pivoting of R0 (k x k), D phases that make R's diagonal positive
+//! ```
+
+use std::sync::OnceLock;
+
+use faer::{
+    Accum, Conj, Mat, MatMut, MatRef, Par,
+    dyn_stack::{MemBuffer, MemStack},
+    linalg::{
+        householder::{
+            apply_block_householder_sequence_on_the_left_in_place_scratch,
+            apply_block_householder_sequence_on_the_left_in_place_with_conj,
+            apply_block_householder_sequence_transpose_on_the_left_in_place_scratch,
+            apply_block_householder_sequence_transpose_on_the_left_in_place_with_conj,
+        },
+        matmul::matmul_with_conj,
+        qr::col_pivoting::factor::{qr_in_place, qr_in_place_scratch, recommended_block_size},
+        triangular_solve::solve_upper_triangular_in_place,
+    },
+    prelude::ReborrowMut,
+};
+use num_traits::Float;
+
+use crate::{
+    algo::{
+        condition::condition,
+        reflectors::{apply_factor, form_factor},
+    },
+    base::{
+        blas::{Op, Side},
+        error::{Result, SvdError, room_for},
+        number::{Number, Re, RealElement, Scalar},
+        pool::all_threads,
+    },
+    cpu::tall::reconstruct::{Reflectors, reconstruct},
+    tile::{kernels::TileKernels, tuning::Tuning},
+};
+
+/// A unitary m x m matrix that is kept in some form.
+pub(crate) trait Unitary<S>: Send + Sync {
+    /// op(Q) C, for C with m rows.
+    fn apply(&self, op: Op, c: MatRef<'_, S>) -> Result<Mat<S>>;
+
+    /// The first `cols` columns of Q.
+    fn columns(&self, cols: usize) -> Result<Mat<S>>;
+
+    /// The first k rows of Q^H C.
+    fn project(&self, c: MatRef<'_, S>, k: usize) -> Result<Mat<S>>;
+}
+
+/// The reflectors of a panel tree, where the kernels have left them.
+pub(crate) struct Tree<K: TileKernels> {
+    pub kernels: K,
+    /// R, and the reflectors in the place of the zeros.
+    pub a: K::Dense,
+    pub shape: (usize, usize),
+    pub tuning: Tuning,
+}
+
+impl<S: Scalar, K> Unitary<S> for Tree<K>
+where
+    K: TileKernels<Storage = S> + Send,
+    K::Dense: Sync,
+{
+    fn apply(&self, op: Op, c: MatRef<'_, S>) -> Result<Mat<S>> {
+        let mut c = self.kernels.upload(c, Re::<S>::from_double(1.0))?;
+        apply_factor(&self.kernels, &self.a, self.shape, &self.tuning, op, &mut c)?;
+        self.kernels.download(&c)
+    }
+
+    fn columns(&self, cols: usize) -> Result<Mat<S>> {
+        let identity = Mat::<S>::identity(self.shape.0, cols);
+        let mut c = self.kernels.upload(identity.as_ref(), Re::<S>::from_double(1.0))?;
+        drop(identity);
+        form_factor(&self.kernels, &self.a, self.shape, &self.tuning, &mut c)?;
+        self.kernels.download(&c)
+    }
+
+    fn project(&self, c: MatRef<'_, S>, k: usize) -> Result<Mat<S>> {
+        let mut c = self.apply(Op::ConjTrans, c)?;
+        c.truncate(k, c.ncols());
+        Ok(c)
+    }
+}
+
+/// Orthonormal columns (m x n), completed to a unitary matrix by reflectors when that is asked for.
+pub(crate) struct Explicit<S> {
+    q: Mat<S>,
+    reflectors: OnceLock<Reflectors<S>>,
+}
+
+impl<S: Scalar> Explicit<S> {
+    pub fn new(q: Mat<S>) -> Self {
+        Explicit { q, reflectors: OnceLock::new() }
+    }
+
+    /// C <- diag(S, I) C, with the signs of the reflectors.
+    fn turn(&self, reflectors: &Reflectors<S>, mut c: MatMut<'_, S>) {
+        for column in c.rb_mut().col_iter_mut() {
+            column.iter_mut().zip(&reflectors.signs).for_each(|(x, &sign)| *x *= sign);
+        }
+    }
+}
+
+impl<S: Scalar> Unitary<S> for Explicit<S> {
+    fn apply(&self, op: Op, c: MatRef<'_, S>) -> Result<Mat<S>> {
+        room_for::<S>("reflectors", self.q.nrows(), self.q.ncols(), 2)?;
+        let reflectors = self.reflectors.get_or_init(|| reconstruct(self.q.as_ref()));
+        let mut c = c.to_owned();
+        if op == Op::NoTrans {
+            self.turn(reflectors, c.as_mut());
+        }
+        reflectors.apply(op, c.as_mut());
+        if op != Op::NoTrans {
+            self.turn(reflectors, c.as_mut());
+        }
+        Ok(c)
+    }
+
+    fn columns(&self, cols: usize) -> Result<Mat<S>> {
+        if cols == self.q.ncols() {
+            return Ok(self.q.clone());
+        }
+        self.apply(Op::NoTrans, Mat::<S>::identity(self.q.nrows(), cols).as_ref())
+    }
+
+    fn project(&self, c: MatRef<'_, S>, k: usize) -> Result<Mat<S>> {
+        let mut inside = Mat::zeros(k, c.ncols());
+        let q = self.q.as_ref().subcols(0, k);
+        let one = S::one_impl();
+        matmul_with_conj(inside.as_mut(), Accum::Replace, q.transpose(), Conj::Yes, c, Conj::No, one, all_threads());
+        Ok(inside)
+    }
+}
+
+/// The k x k unitary factor of the column pivoting, as faer's reflectors.
+struct Inner<S> {
+    reflectors: Mat<S>,
+    factors: Mat<S>,
+}
+
+impl<S: Scalar> Inner<S> {
+    /// The first k rows of C <- op(Q1) times these rows.
+    fn apply(&self, op: Op, c: MatMut<'_, S>) {
+        let (k, block) = (self.reflectors.nrows(), self.factors.nrows());
+        let c = c.subrows_mut(0, k);
+        let (v, t) = (self.reflectors.as_ref(), self.factors.as_ref());
+        let par = all_threads();
+        if op == Op::NoTrans {
+            let scratch = apply_block_householder_sequence_on_the_left_in_place_scratch::<S>(k, block, c.ncols());
+            let mut memory = MemBuffer::new(scratch);
+            apply_block_householder_sequence_on_the_left_in_place_with_conj(v, t, Conj::No, c, par, MemStack::new(&mut memory));
+        } else {
+            let conj = if op == Op::ConjTrans { Conj::Yes } else { Conj::No };
+            let scratch = apply_block_householder_sequence_transpose_on_the_left_in_place_scratch::<S>(k, block, c.ncols());
+            let mut memory = MemBuffer::new(scratch);
+            let memory = MemStack::new(&mut memory);
+            apply_block_householder_sequence_transpose_on_the_left_in_place_with_conj(v, t, conj, c, par, memory);
+        }
+    }
+}
+
+/// What is computed from the factors of A P = Q R. A trait, so that it is compiled in this crate for each type.
+pub trait Factors<S: Scalar>: Send + Sync {
+    /// Rows and columns of A.
+    fn shape(&self) -> (usize, usize);
+    /// The first min(m, n) rows of R.
+    fn r(&self) -> MatRef<'_, S>;
+    /// The first `cols` columns of Q, at least min(m, n).
+    fn q(&self, cols: usize) -> Result<Mat<S>>;
+    /// op(Q) C, or C op(Q).
+    fn apply(&self, side: Side, op: Op, c: MatRef<'_, S>) -> Result<Mat<S>>;
+    /// Column j of A P is column `order()[j]` of A.
+    fn order(&self) -> Option<&[usize]>;
+    /// The numerical rank by the diagonal of R.
+    fn rank(&self) -> usize;
+    /// The minimiser of ||A X - B||.
+    fn solve(&self, b: MatRef<'_, S>) -> Result<Mat<S>>;
+    /// LAPACK's form: R above the reflectors (m x n), and tau.
+    fn householder(&self) -> Result<(Mat<S>, Vec<S>)>;
+}
+
+/// The factors. See the [module](self).
+pub(crate) struct QrFactors<S: Scalar> {
+    shape: (usize, usize),
+    r: Mat<S>,
+    q: Box<dyn Unitary<S>>,
+    inner: Option<Inner<S>>,
+    phases: Option<Vec<S>>,
+    order: Option<Vec<usize>>,
+    /// Diagonal entries of R up to this part of the first count as zero.
+    tolerance: f64,
+}
+
+impl<S: Scalar> QrFactors<S> {
+    pub fn new(shape: (usize, usize), r: Mat<S>, q: Box<dyn Unitary<S>>, tolerance: Option<f64>) -> Self {
+        let tolerance = tolerance.unwrap_or_else(|| shape.0.max(shape.1) as f64 * epsilon::<S>());
+        QrFactors { shape, r, q, inner: None, phases: None, order: None, tolerance }
+    }
+
+    /// Pivots the columns of R, so that the moduli on its diagonal descend.
+    pub fn pivot(&mut self) {
+        let (k, n) = self.r.shape();
+        let mut r = self.r.clone();
+        let block = recommended_block_size::<S>(k, n).min(k.max(1));
+        let mut factors = Mat::zeros(block, k);
+        let (mut order, mut back) = (vec![0usize; n], vec![0usize; n]);
+        let par = Par::Seq; // the order does not depend on the number of threads
+        let mut memory = MemBuffer::new(qr_in_place_scratch::<usize, S>(k, n, block, par, Default::default()));
+        let memory = MemStack::new(&mut memory);
+        qr_in_place(r.as_mut(), factors.as_mut(), &mut order, &mut back, par, memory, Default::default());
+        self.r = upper(r.as_ref());
+        r.truncate(k, k);
+        self.inner = Some(Inner { reflectors: r, factors });
+        self.order = Some(order);
+    }
+
+    /// Makes the diagonal of R real and nonnegative.
+    pub fn make_positive(&mut self) {
+        let k = self.r.nrows();
+        let phase = |x: S| match x.to_complex() {
+            x if x.norm() == 0.0 => S::one_impl(),
+            x if !S::IS_COMPLEX => S::from_complex(x.re.signum().into()),
+            x => S::from_complex(x / x.norm()),
+        };
+        let phases: Vec<S> = (0..k).map(|j| phase(self.r[(j, j)])).collect();
+        for (column, j) in self.r.col_iter_mut().zip(0..) {
+            for (i, (x, phase)) in column.iter_mut().zip(&phases).enumerate().take(j + 1) {
+                let turned = S::conj_impl(phase) * *x;
+                // Without the rounding error of the imaginary part.
+                *x = if i == j { S::from_complex(turned.to_complex().norm().into()) } else { turned };
+            }
+        }
+        self.phases = Some(phases);
+    }
+
+    /// C <- diag(D, I) C, or with the conjugate of D.
+    fn turn(&self, conjugate: bool, c: MatMut<'_, S>) {
+        let Some(phases) = &self.phases else { return };
+        for column in c.col_iter_mut() {
+            let with = |phase: &S| if conjugate { S::conj_impl(phase) } else { *phase };
+            column.iter_mut().zip(phases).for_each(|(x, phase)| *x *= with(phase));
+        }
+    }
+
+    /// op(Q) C.
+    fn apply_left(&self, op: Op, c: MatRef<'_, S>) -> Result<Mat<S>> {
+        if op == Op::NoTrans {
+            let mut c = c.to_owned();
+            self.turn(false, c.as_mut());
+            if let Some(inner) = &self.inner {
+                inner.apply(op, c.as_mut());
+            }
+            return self.q.apply(op, c.as_ref());
+        }
+        let mut c = self.q.apply(op, c)?;
+        if let Some(inner) = &self.inner {
+            inner.apply(op, c.as_mut());
+        }
+        self.turn(op == Op::ConjTrans, c.as_mut());
+        Ok(c)
+    }
+
+    /// The first k rows of Q^H C.
+    fn project(&self, c: MatRef<'_, S>) -> Result<Mat<S>> {
+        let mut c = self.q.project(c, self.r.nrows())?;
+        if let Some(inner) = &self.inner {
+            inner.apply(Op::ConjTrans, c.as_mut());
+        }
+        self.turn(true, c.as_mut());
+        Ok(c)
+    }
+}
+
+impl<S: Scalar> Factors<S> for QrFactors<S> {
+    fn shape(&self) -> (usize, usize) {
+        self.shape
+    }
+
+    fn r(&self) -> MatRef<'_, S> {
+        self.r.as_ref()
+    }
+
+    fn q(&self, cols: usize) -> Result<Mat<S>> {
+        let m = self.shape.0;
+        room_for::<S>("Q", m, cols, 2)?;
+        if self.inner.is_some() {
+            return self.apply_left(Op::NoTrans, Mat::<S>::identity(m, cols).as_ref());
+        }
+        let mut q = self.q.columns(cols)?;
+        self.turn(false, q.as_mut().transpose_mut());
+        Ok(q)
+    }
+
+    fn apply(&self, side: Side, op: Op, c: MatRef<'_, S>) -> Result<Mat<S>> {
+        let m = self.shape.0;
+        let (order, name) = if side == Side::Left { (c.nrows(), "rows") } else { (c.ncols(), "columns") };
+        if order != m {
+            return Err(SvdError::invalid("c", format!("{order} {name}, but Q is {m} x {m}")));
+        }
+        room_for::<S>("a product with Q", c.nrows(), c.ncols(), 3)?;
+        match (side, op) {
+            (Side::Left, op) => self.apply_left(op, c),
+            // C Q = (Q^T C^T)^T, C Q^T = (Q C^T)^T, C Q^H = (Q C^H)^H.
+            (Side::Right, Op::NoTrans) => Ok(self.apply_left(Op::Trans, c.transpose())?.transpose().to_owned()),
+            (Side::Right, Op::Trans) => Ok(self.apply_left(Op::NoTrans, c.transpose())?.transpose().to_owned()),
+            (Side::Right, Op::ConjTrans) => {
+                Ok(self.apply_left(Op::NoTrans, c.adjoint().to_owned().as_ref())?.adjoint().to_owned())
+            }
+        }
+    }
+
+    fn order(&self) -> Option<&[usize]> {
+        self.order.as_deref()
+    }
+
+    fn rank(&self) -> usize {
+        let k = self.r.nrows();
+        let size = |j: usize| self.r[(j, j)].to_complex().norm();
+        let largest = (0..k).map(size).fold(0.0, f64::max);
+        (0..k).filter(|&j| size(j) > self.tolerance * largest).count()
+    }
+
+    fn solve(&self, b: MatRef<'_, S>) -> Result<Mat<S>> {
+        let ((m, n), cols) = (self.shape, b.ncols());
+        if b.nrows() != m {
+            return Err(SvdError::invalid("b", format!("{} rows, but A is {m} x {n}", b.nrows())));
+        }
+        let rank = match &self.order {
+            Some(_) => self.rank(),
+            None if m < n => return Err(SvdError::RankDeficient { rank: self.rank().min(m), cols: n }),
+            None if condition(self.r.as_ref()) * self.tolerance >= 1.0 => {
+                return Err(SvdError::RankDeficient { rank: self.rank().min(n.saturating_sub(1)), cols: n });
+            }
+            None => n,
+        };
+        let mut c = self.project(b)?;
+        let r = self.r.as_ref().get(..rank, ..rank);
+        solve_upper_triangular_in_place(r, c.as_mut().subrows_mut(0, rank), all_threads());
+        let mut x = Mat::zeros(n, cols);
+        for (i, j) in (0..cols).flat_map(|j| (0..rank).map(move |i| (i, j))) {
+            x[(self.order.as_ref().map_or(i, |order| order[i]), j)] = c[(i, j)];
+        }
+        if x.norm_max().to_double().is_finite() { Ok(x) } else { Err(SvdError::overflow::<Re<S>>("entries of the solution")) }
+    }
+
+    fn householder(&self) -> Result<(Mat<S>, Vec<S>)> {
+        let ((m, n), k) = (self.shape, self.r.nrows());
+        let Reflectors { v, t, signs } = reconstruct(self.q(k)?.as_ref());
+        let entry = |i: usize, j: usize| if i <= j { self.r[(i, j)] * signs[i] } else { v[(i, j)] };
+        Ok((Mat::from_fn(m, n, entry), (0..k).map(|j| t[(j, j)]).collect()))
+    }
+}
+
+/// The spacing of the type's numbers at 1.
+pub(crate) fn epsilon<S: Number>() -> f64 {
+    <Re<S> as Float>::epsilon().to_double()
+}
+
+/// The upper triangle, with zeros below.
+pub(crate) fn upper<S: Scalar>(r: MatRef<'_, S>) -> Mat<S> {
+    Mat::from_fn(r.nrows(), r.ncols(), |i, j| if i <= j { r[(i, j)] } else { S::zero_impl() })
+}

@@ -1,0 +1,210 @@
+//! The QR factorisation on the CPU.
+
+#[path = "common/mod.rs"]
+mod common;
+#[path = "common/qr.rs"]
+mod qr;
+#[path = "common/vectors.rs"]
+mod vectors;
+
+use common::{complex_noise, eps, problems::every_element, widen};
+use faer::Mat;
+use num_complex::Complex;
+use qr::{check, solves};
+use svdvals_gpu::{
+    Backend, CancelFlag, Element, Number, Orthogonal, QrGpu, Route, Scalar, Stage, SvdError, SvdOptions, Tuning,
+};
+use vectors::{KINDS, matrix};
+
+fn on_cpu() -> SvdOptions {
+    SvdOptions::default().backend(Backend::Cpu)
+}
+
+every_element!(ratios_of_hard_matrices, options, routes, least_squares, powers_of_two);
+
+/// Panics with all errors, if there are any.
+fn none_of(errors: Vec<String>) {
+    assert!(errors.is_empty(), "{} errors:\n{}", errors.len(), errors.join("\n"));
+}
+
+/// The ratios of `qr::check` on hard matrices of all shapes: a single row or column, square, tall, wide, several panels and leaves, and tall
+/// enough for A^H A.
+fn ratios_of_hard_matrices<T: Element>() {
+    let (mut errors, mut worst) = (Vec::new(), 0.0f64);
+    for kind in KINDS {
+        for (m, n) in [(1, 1), (5, 1), (1, 5), (3, 2), (40, 29), (29, 40), (100, 100), (233, 140), (140, 233), (700, 24)] {
+            match check(&format!("{} {kind} {m} x {n}", T::NAME), matrix::<T>(kind, m, n).as_ref(), &on_cpu()) {
+                Ok(ratio) => worst = worst.max(ratio),
+                Err(error) => errors.push(error),
+            }
+        }
+    }
+    println!("{}: worst ratio {worst:.3}", T::NAME);
+    none_of(errors);
+}
+
+/// Pivoting, a positive diagonal and both, in any memory order and by small tiles; and a Kahan matrix, whose columns pivoting must not permute
+/// wrongly.
+fn options<T: Element>() {
+    let mut errors = Vec::new();
+    let small = Tuning::for_cpu::<T>(50).tile_size(8).leaf(24);
+    let kahan = |n: usize| {
+        let (c, s) = (0.285f64, (1.0 - 0.285f64 * 0.285).sqrt());
+        Mat::from_fn(n, n, |i, j| {
+            let x = if i == j { 1.0 } else if i < j { -c } else { 0.0 };
+            T::from_complex((x * s.powi(i as i32)).into())
+        })
+    };
+    for options in [on_cpu().pivot(true), on_cpu().positive_diagonal(true), on_cpu().pivot(true).positive_diagonal(true)] {
+        for (m, n) in [(50, 30), (30, 50), (41, 41), (700, 24)] {
+            for kind in ["random", "rank third", "zero", "graded"] {
+                let a = matrix::<T>(kind, m, n);
+                let turned = matrix::<T>(kind, n, m);
+                let what = format!("{} {kind} {m} x {n}, pivot {}", T::NAME, options.pivot);
+                errors.extend(check(&what, a.as_ref(), &options).err());
+                errors.extend(check(&format!("{what}, by rows"), turned.transpose(), &options).err());
+                errors.extend(check(&format!("{what}, small tiles"), a.as_ref(), &options.clone().tuning(small.clone())).err());
+                errors.extend(check(&format!("{what}, reversed"), a.as_ref().reverse_rows(), &options).err());
+            }
+        }
+        errors.extend(check(&format!("{} Kahan", T::NAME), kahan(40).as_ref(), &options).err());
+    }
+    let rank = matrix::<T>("rank third", 60, 30).qr_gpu_with(&on_cpu().pivot(true).tolerance(64.0 * eps::<T>())).unwrap().rank();
+    if rank != 10 {
+        errors.push(format!("{}: rank {rank}, not 10", T::NAME));
+    }
+    none_of(errors);
+}
+
+/// The route follows the shape and the condition number, and every route has the ratios of `qr::check`: Cholesky QR for well-conditioned columns
+/// of any length, the preconditioned one where A^H A loses too much, reflectors where that fails too, and for other shapes.
+fn routes<T: Element>() {
+    let mut errors = Vec::new();
+    let (m, n) = (1700, 10);
+    let noise = |i: usize, j: usize| complex_noise(31, i, j) * if j % 3 == 0 { 1e-3 } else { 1.0 };
+    let of = |near: f64| {
+        Mat::from_fn(m, n, |i, j| T::from_complex(if j == 7 { noise(i, 6) + noise(i, 7) * near } else { noise(i, j) }))
+    };
+    // An entry is rounded to its type, which keeps columns of half types apart.
+    let eps = T::from_complex(Complex::ONE);
+    assert_eq!(eps.to_complex(), Complex::ONE);
+    let double = <T::Scalar as Scalar>::IS_DOUBLE;
+    let ill = if double { 1e-9 } else { 0.0 };
+    let cases = [(of(0.5), Orthogonal::Cholesky), (of(ill), if double { Orthogonal::Preconditioned } else { Orthogonal::Householder })];
+    for (a, route) in cases.into_iter().chain([(of(0.0), Orthogonal::Householder)]) {
+        let report = a.qr_gpu_report(&on_cpu()).unwrap();
+        if report.route != Route::Qr(route) {
+            errors.push(format!("{}: {} in place of {route}", T::NAME, report.route));
+        }
+        errors.extend(check(&format!("{} {route}", T::NAME), a.as_ref(), &on_cpu()).err());
+    }
+    none_of(errors);
+}
+
+/// The gradient of the solution of least squares, by each route, with pivoting and without.
+fn least_squares<T: Element>() {
+    let mut errors = Vec::new();
+    for (m, n) in [(1, 1), (30, 30), (60, 40), (700, 24), (300, 170)] {
+        for options in [on_cpu(), on_cpu().pivot(true), on_cpu().positive_diagonal(true)] {
+            errors.extend(solves(&format!("{} {m} x {n}", T::NAME), matrix::<T>("random", m, n).as_ref(), &options).err());
+        }
+    }
+    none_of(errors);
+    // Dependent columns have no unique solution, and say so; with pivoting the solution has a nonzero row for each that counts.
+    let a = matrix::<T>("equal columns", 50, 9);
+    let b = Mat::from_fn(50, 1, |i, _| <T::Scalar as Number>::from_complex(complex_noise(3, i, 0)));
+    let error = a.qr_gpu_with(&on_cpu()).unwrap().solve_lstsq(&b);
+    assert!(matches!(error, Err(SvdError::RankDeficient { cols: 9, .. })), "{error:?}");
+    let x = a.qr_gpu_with(&on_cpu().pivot(true).tolerance(1e-4)).unwrap().solve_lstsq(&b).unwrap();
+    assert_eq!((0..9).filter(|&i| x[(i, 0)].to_complex() != Complex::ZERO).count(), 3);
+    // A wide matrix has none either.
+    let error = matrix::<T>("random", 3, 5).qr_gpu_with(&on_cpu()).unwrap().solve_lstsq(&Mat::<T::Scalar>::zeros(3, 1));
+    assert!(matches!(error, Err(SvdError::RankDeficient { .. })), "{error:?}");
+}
+
+/// Q is the same to the last bit, and R is scaled exactly, when A is multiplied by a power of two. (By A^H A too: the scale of stage 0 is a power
+/// of two.)
+fn powers_of_two<T: Element>() {
+    for (m, n) in [(40, 30), (700, 24)] {
+        let a = matrix::<T>("random", m, n);
+        let factor = 2f64.powi(6);
+        let scaled = Mat::from_fn(m, n, |i, j| T::from_complex(a[(i, j)].to_complex() * factor));
+        let [one, other] = [&a, &scaled].map(|a| a.qr_gpu_with(&on_cpu()).unwrap());
+        assert_eq!(one.thin_q().unwrap(), other.thin_q().unwrap(), "{}", T::NAME);
+        let (r, of_scaled) = (widen(one.r().as_ref()), widen(other.r().as_ref()));
+        assert_eq!(r * faer::Scale(Complex::from(factor)), of_scaled, "{}", T::NAME);
+    }
+}
+
+/// Singular values and condition number of A from R.
+#[test]
+fn values_of_r() {
+    let a = matrix::<f64>("two clusters", 60, 20);
+    let qr = a.qr_gpu_with(&on_cpu()).unwrap();
+    let s = qr.svdvals().unwrap();
+    assert!(s[..10].iter().all(|s| (s - 1.0).abs() < 1e-12) && s[10..].iter().all(|s| (s - 1e-5).abs() < 1e-12));
+    assert!((qr.condition().unwrap() / 1e5 - 1.0).abs() < 1e-7);
+}
+
+/// Empty matrices have empty factors; the complete Q is the identity.
+#[test]
+fn empty_matrices() {
+    for (m, n) in [(0, 0), (0, 3), (3, 0)] {
+        let qr = Mat::<f64>::zeros(m, n).qr_gpu_with(&on_cpu()).unwrap();
+        assert_eq!((qr.r().shape(), qr.thin_q().unwrap().shape(), qr.rank()), ((0, n), (m, 0), 0));
+        assert_eq!(qr.complete_q().unwrap(), Mat::<f64>::identity(m, m));
+    }
+}
+
+/// Bad input is an error that names it, and the next call works.
+#[test]
+fn bad_input() {
+    let mut a = matrix::<f64>("random", 50, 20);
+    let qr = a.qr_gpu_with(&on_cpu()).unwrap();
+    let mut c = Mat::<f64>::zeros(49, 2);
+    assert!(matches!(qr.apply_q(&mut c, svdvals_gpu::triangular::Op::NoTrans), Err(SvdError::InvalidOption { option: "c", .. })));
+    assert!(matches!(qr.solve_lstsq(&c), Err(SvdError::InvalidOption { option: "b", .. })));
+    let mut b = Mat::<f64>::zeros(50, 2);
+    b[(7, 1)] = f64::NAN;
+    assert!(matches!(qr.solve_lstsq(&b), Err(SvdError::NonFinite { row: 7, col: 1, .. })));
+    a[(3, 4)] = f64::INFINITY;
+    assert!(matches!(a.qr_gpu_with(&on_cpu()), Err(SvdError::NonFinite { row: 3, col: 4, .. })));
+    assert!(matches!(a.qr_r_gpu_with(&on_cpu()), Err(SvdError::NonFinite { row: 3, col: 4, .. })));
+    a[(3, 4)] = 1.0;
+    assert!(matches!(a.qr_gpu_with(&on_cpu().tolerance(2.0)), Err(SvdError::InvalidOption { option: "tolerance", .. })));
+    let large = Mat::from_fn(4, 1, |_, _| f64::MAX);
+    assert!(matches!(large.qr_gpu_with(&on_cpu()), Err(SvdError::Overflow { .. })));
+    let stop = CancelFlag::new();
+    stop.cancel();
+    for (m, n) in [(50, 20), (1700, 10)] {
+        let error = matrix::<f64>("random", m, n).qr_gpu_with(&on_cpu().cancel(stop.clone())).unwrap_err();
+        assert!(matches!(error, SvdError::Cancelled { stage: Stage::Qr }), "{error}");
+    }
+    assert!(a.qr_gpu_with(&on_cpu()).is_ok());
+}
+
+/// The factors do not depend on the number of threads, on any route.
+#[test]
+fn threads_do_not_matter() {
+    for (m, n) in [(600, 300), (9000, 20), (200, 500)] {
+        let a = matrix::<f64>("random", m, n);
+        let by = |threads| {
+            let qr = a.qr_gpu_with(&on_cpu().threads(threads)).unwrap();
+            (qr.r(), a.qr_r_gpu_with(&on_cpu().threads(threads)).unwrap())
+        };
+        let one = by(1);
+        assert!([2, 3].into_iter().all(|threads| by(threads) == one), "{m} x {n}");
+    }
+}
+
+/// pytorch issue 180157: columns that are dependent up to rounding. LAPACK's `gels` gives values near 1e16 without a word; here it is an error.
+#[test]
+fn nearly_dependent_columns() {
+    let a = Mat::from_fn(3, 3, |i, j| (3 * i + j + 1) as f64);
+    let error = a.qr_gpu_with(&on_cpu()).unwrap().solve_lstsq(&Mat::from_fn(3, 1, |i, _| i as f64));
+    assert!(matches!(error, Err(SvdError::RankDeficient { .. })), "{error:?}");
+    let qr = a.qr_gpu_with(&on_cpu().pivot(true)).unwrap();
+    assert_eq!(qr.rank(), 2);
+    let x = qr.solve_lstsq(&Mat::from_fn(3, 1, |i, _| i as f64)).unwrap();
+    assert!((&a * x - Mat::from_fn(3, 1, |i, _| i as f64)).norm_max() < 64.0 * f64::EPSILON);
+}
