@@ -35,6 +35,7 @@ use crate::{
         error::{Result, SvdError, room_for},
         number::{Number, Re, RealElement, Scalar},
         pool::all_threads,
+        scale::scale_for,
     },
     cpu::tall::reconstruct::{Reflectors, reconstruct},
     tile::{kernels::TileKernels, tuning::Tuning},
@@ -205,15 +206,23 @@ impl<S: Scalar> QrFactors<S> {
     /// Pivots the columns of R, so that the moduli on its diagonal descend.
     pub fn pivot(&mut self) {
         let (k, n) = self.r.shape();
-        let mut r = self.r.clone();
+        let (mut order, mut back): (Vec<usize>, Vec<usize>) = ((0..n).collect(), vec![0; n]);
+        let largest = self.r.norm_max();
+        if largest.to_double() == 0.0 {
+            self.order = Some(order);
+            return;
+        }
+        // faer squares the entries; near 1 no square of a column that counts underflows.
+        let scale = scale_for::<S>(largest, k, n);
+        let unscale = Re::<S>::from_double(1.0 / scale.to_double());
+        let mut r = Mat::from_fn(k, n, |i, j| self.r[(i, j)].times(scale));
         let block = recommended_block_size::<S>(k, n).min(k.max(1));
         let mut factors = Mat::zeros(block, k);
-        let (mut order, mut back) = (vec![0usize; n], vec![0usize; n]);
         let par = Par::Seq; // the order does not depend on the number of threads
         let mut memory = MemBuffer::new(qr_in_place_scratch::<usize, S>(k, n, block, par, Default::default()));
         let memory = MemStack::new(&mut memory);
         qr_in_place(r.as_mut(), factors.as_mut(), &mut order, &mut back, par, memory, Default::default());
-        self.r = upper(r.as_ref());
+        self.r = Mat::from_fn(k, n, |i, j| if i <= j { r[(i, j)].times(unscale) } else { S::zero_impl() });
         r.truncate(k, k);
         self.inner = Some(Inner { reflectors: r, factors });
         self.order = Some(order);
