@@ -8,10 +8,7 @@ use crate::{
     api::{
         element::Element,
         svdvals::SvdValsGpu,
-        triangular::{
-            Op, Side,
-            sealed::MatrixMut,
-        },
+        triangular::{Op, Side, sealed::MatrixMut},
     },
     base::error::Result,
     plan::{options::SvdOptions, qr::BoxedFactors, report::SvdReport},
@@ -129,7 +126,10 @@ pub trait QrGpu: SvdValsGpu {
     ///
     /// # Errors
     /// As [`qr_gpu_with`](Self::qr_gpu_with).
-    fn qr_gpu_async<'a>(&'a self, options: &'a SvdOptions) -> impl Future<Output = Result<Qr<Self::Element, Self::Matrix>>> + Send + 'a {
+    fn qr_gpu_async<'a>(
+        &'a self,
+        options: &'a SvdOptions,
+    ) -> impl Future<Output = Result<Qr<Self::Element, Self::Matrix>>> + Send + 'a {
         let factors = Self::Element::qr_async(self.as_faer(), options, false);
         async { Ok(Qr::new(factors.await?.values)) }
     }

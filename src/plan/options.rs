@@ -294,7 +294,8 @@ impl SvdOptions {
         self
     }
 
-    /// Makes [`qr_gpu`](crate::QrGpu) pivot: A P = Q R, with the moduli on R's diagonal descending (LAPACK's `geqp3`).
+    /// Makes [`qr_gpu`](crate::QrGpu) pivot: A P = Q R, with the moduli on R's diagonal descending (LAPACK's `geqp3`), down to
+    /// about sqrt(eps) of the largest, where the lengths of the remaining columns are no longer known.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {

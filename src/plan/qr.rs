@@ -8,23 +8,8 @@
 use faer::{Mat, MatRef};
 use pollster::block_on;
 
-#[cfg(feature = "gpu")]
 use crate::{
-    gpu::{
-        device::{
-            context::Waits,
-            stream::Manner,
-        },
-        kernels::GpuKernels,
-    },
-    plan::backend::{OnGpu, context_of, context_of_async, or_fall_back},
-};
-use crate::{
-    algo::{
-        count::factor_flops,
-        reflectors::keep_factor,
-        to_band::triangular_factor,
-    },
+    algo::{count::factor_flops, reflectors::keep_factor, to_band::triangular_factor},
     base::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError, room_for},
@@ -45,15 +30,20 @@ use crate::{
         backend::{Place, Reason},
         options::{Backend, SvdOptions},
         problem::Problem,
-        qr_factors::{Explicit, Factors, QrFactors, Tree, upper},
+        qr_factors::{Explicit, Factors, Identity, QrFactors, Tree, upper},
         report::SvdReport,
         route::{Orthogonal, Route},
         svdvals::Call,
     },
-    tile::{
-        kernels::TileKernels,
-        tuning::Tuning,
+    tile::{kernels::TileKernels, tuning::Tuning},
+};
+#[cfg(feature = "gpu")]
+use crate::{
+    gpu::{
+        device::{context::Waits, stream::Manner},
+        kernels::GpuKernels,
     },
+    plan::backend::{OnGpu, context_of, context_of_async, or_fall_back},
 };
 
 /// The factors of a call.
@@ -199,8 +189,14 @@ fn on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<Box
     let mut clock = Clock::new(call.timed);
     let watch = Watch::new(&call.listen, || Ok([factor_flops::<T::Scalar>(shape, &tuning)?, 0, 0, 0]))?;
     watch.begin(Stage::Qr)?;
+    let pivoted_at_once = call.options.pivot && !is_narrow(shape) && shape.0 / 2 < shape.1;
     let thin = if is_narrow(shape) { orthogonal(a, scale, &watch)? } else { None };
     let (factors, route) = match thin {
+        // Without many rows to leave out first, pivoting needs no R of all columns, and its reflectors alone are closer to unitary.
+        None if pivoted_at_once => {
+            let r = Mat::from_fn(shape.0, shape.1, |i, j| a[(i, j)].widen());
+            (QrFactors::new(shape, r, Box::new(Identity), call.options.tolerance), Orthogonal::Householder)
+        }
         Some(Thin { q, r, preconditioned }) => {
             let q = Box::new(Explicit::new(q));
             let route = if preconditioned { Orthogonal::Preconditioned } else { Orthogonal::Cholesky };

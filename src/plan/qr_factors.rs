@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! A P = Q R     A: m x n, Q: m x m unitary, R: m x n upper trapezoidal, of which the first k = min(m, n) rows are stored
-//! Q = Q0 diag(Q1, I) diag(D, I)     Q0 of the kernels, Q1 of the column pivoting of R0 (k x k), D phases that make R's diagonal positive
+//! Q = Q0 diag(Q1, I) diag(D, I)     Q0 of the kernels, Q1 of the column pivoting of R0, D phases that make R's diagonal positive
 //! ```
 
 use std::sync::OnceLock;
@@ -138,15 +138,33 @@ impl<S: Scalar> Unitary<S> for Explicit<S> {
     }
 }
 
-/// The k x k unitary factor of the column pivoting, as faer's reflectors.
+/// The identity, in front of a matrix that is pivoted as it is.
+pub(crate) struct Identity;
+
+impl<S: Scalar> Unitary<S> for Identity {
+    fn apply(&self, _: Op, c: MatRef<'_, S>) -> Result<Mat<S>> {
+        Ok(c.to_owned())
+    }
+
+    fn columns(&self, cols: usize) -> Result<Mat<S>> {
+        Ok(Mat::identity(cols, cols))
+    }
+
+    fn project(&self, c: MatRef<'_, S>, k: usize) -> Result<Mat<S>> {
+        Ok(c.subrows(0, k).to_owned())
+    }
+}
+
+/// The unitary factor of the column pivoting, of the order of its reflectors' rows, as faer's reflectors.
 struct Inner<S> {
     reflectors: Mat<S>,
     factors: Mat<S>,
 }
 
 impl<S: Scalar> Inner<S> {
-    /// The first k rows of C <- op(Q1) times these rows.
+    /// The first rows of C <- op(Q1) times these rows.
     fn apply(&self, op: Op, c: MatMut<'_, S>) {
+        // faer's functions take as many rows as the reflectors have.
         let (k, block) = (self.reflectors.nrows(), self.factors.nrows());
         let c = c.subrows_mut(0, k);
         let (v, t) = (self.reflectors.as_ref(), self.factors.as_ref());
@@ -198,6 +216,7 @@ pub(crate) struct QrFactors<S: Scalar> {
 }
 
 impl<S: Scalar> QrFactors<S> {
+    /// The factors of a matrix of this `shape`, from Q and the rows of R that are not zero by construction.
     pub fn new(shape: (usize, usize), r: Mat<S>, q: Box<dyn Unitary<S>>, tolerance: Option<f64>) -> Self {
         let tolerance = tolerance.unwrap_or_else(|| shape.0.max(shape.1) as f64 * epsilon::<S>());
         QrFactors { shape, r, q, inner: None, phases: None, order: None, tolerance }
@@ -205,25 +224,27 @@ impl<S: Scalar> QrFactors<S> {
 
     /// Pivots the columns of R, so that the moduli on its diagonal descend.
     pub fn pivot(&mut self) {
-        let (k, n) = self.r.shape();
+        let (m, n) = self.r.shape();
+        let k = m.min(n);
         let (mut order, mut back): (Vec<usize>, Vec<usize>) = ((0..n).collect(), vec![0; n]);
         let largest = self.r.norm_max();
         if largest.to_double() == 0.0 {
+            self.r.truncate(k, n);
             self.order = Some(order);
             return;
         }
         // faer squares the entries; near 1 no square of a column that counts underflows.
-        let scale = scale_for::<S>(largest, k, n);
+        let scale = scale_for::<S>(largest, m, n);
         let unscale = Re::<S>::from_double(1.0 / scale.to_double());
-        let mut r = Mat::from_fn(k, n, |i, j| self.r[(i, j)].times(scale));
-        let block = recommended_block_size::<S>(k, n).min(k.max(1));
+        let mut r = Mat::from_fn(m, n, |i, j| self.r[(i, j)].times(scale));
+        let block = recommended_block_size::<S>(m, n).min(k.max(1));
         let mut factors = Mat::zeros(block, k);
         let par = Par::Seq; // the order does not depend on the number of threads
-        let mut memory = MemBuffer::new(qr_in_place_scratch::<usize, S>(k, n, block, par, Default::default()));
+        let mut memory = MemBuffer::new(qr_in_place_scratch::<usize, S>(m, n, block, par, Default::default()));
         let memory = MemStack::new(&mut memory);
         qr_in_place(r.as_mut(), factors.as_mut(), &mut order, &mut back, par, memory, Default::default());
         self.r = Mat::from_fn(k, n, |i, j| if i <= j { r[(i, j)].times(unscale) } else { S::zero_impl() });
-        r.truncate(k, k);
+        r.truncate(m, k);
         self.inner = Some(Inner { reflectors: r, factors });
         self.order = Some(order);
     }
@@ -276,9 +297,11 @@ impl<S: Scalar> QrFactors<S> {
 
     /// The first k rows of Q^H C.
     fn project(&self, c: MatRef<'_, S>) -> Result<Mat<S>> {
-        let mut c = self.q.project(c, self.r.nrows())?;
+        let k = self.r.nrows();
+        let mut c = self.q.project(c, self.inner.as_ref().map_or(k, |inner| inner.reflectors.nrows()))?;
         if let Some(inner) = &self.inner {
             inner.apply(Op::ConjTrans, c.as_mut());
+            c.truncate(k, c.ncols());
         }
         self.turn(true, c.as_mut());
         Ok(c)
@@ -297,7 +320,7 @@ impl<S: Scalar> Factors<S> for QrFactors<S> {
     fn q(&self, cols: usize) -> Result<Mat<S>> {
         let m = self.shape.0;
         room_for::<S>("Q", m, cols, 2)?;
-        if self.inner.is_some() {
+        if self.order.is_some() {
             return self.apply_left(Op::NoTrans, Mat::<S>::identity(m, cols).as_ref());
         }
         let mut q = self.q.columns(cols)?;

@@ -120,7 +120,11 @@ pub trait TileKernels: OneStageKernels + Sync {
     fn download(&self, a: &Self::Dense) -> Result<Mat<<Self::Storage as Number>::Scalar>>;
 
     /// Reads the first `rows` rows of a dense matrix back.
-    fn download_rows(&self, a: &Self::Dense, rows: usize) -> impl Future<Output = Result<Mat<<Self::Storage as Number>::Scalar>>> + Send;
+    fn download_rows(
+        &self,
+        a: &Self::Dense,
+        rows: usize,
+    ) -> impl Future<Output = Result<Mat<<Self::Storage as Number>::Scalar>>> + Send;
 
     /// [`download`](Self::download) for a call that must not block.
     fn download_awaited(&self, a: &Self::Dense) -> impl Future<Output = Result<Mat<<Self::Storage as Number>::Scalar>>> + Send;

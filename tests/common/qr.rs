@@ -2,10 +2,7 @@
 
 use faer::{Mat, MatRef};
 use num_complex::Complex;
-use svdvals_gpu::{
-    Element, QrGpu, Scalar, SvdError, SvdOptions,
-    triangular::Op,
-};
+use svdvals_gpu::{Element, QrGpu, Scalar, SvdError, SvdOptions, triangular::Op};
 
 use crate::common::{complex_noise, eps, widen};
 
@@ -87,9 +84,9 @@ pub fn check<T: Element>(what: &str, a: MatRef<'_, T>, options: &SvdOptions) -> 
     if options.positive_diagonal && diagonal.iter().any(|x| x.im != 0.0 || x.re < 0.0) {
         return Err(format!("{what}: the diagonal of R is {diagonal:?}"));
     }
-    // A pivot is the longest remaining column, as far as its length is known.
-    let slack = 1.0 + 16.0 * unit;
-    let rising = diagonal.windows(2).find(|pair| pair[1].norm() > slack * pair[0].norm() + unit * wide.norm_l2());
+    // A pivot is the longest remaining column, as far as its length is known: squares of lengths are downdated, with an error of eps.
+    let slack = eps::<T>().sqrt() * wide.norm_l2();
+    let rising = diagonal.windows(2).find(|pair| pair[1].norm() > pair[0].norm() + slack);
     if let (true, Some(pair)) = (options.pivot, rising) {
         return Err(format!("{what}: the diagonal of R rises, {pair:?}"));
     }
