@@ -85,7 +85,7 @@ fn options<T: Element>() {
 fn routes<T: Element>() {
     let mut errors = Vec::new();
     let (m, n) = (1700, 10);
-    let noise = |i: usize, j: usize| complex_noise(31, i, j) * if j % 3 == 0 { 1e-3 } else { 1.0 };
+    let noise = |i: usize, j: usize| complex_noise(31, i, j) * if j.is_multiple_of(3) { 1e-3 } else { 1.0 };
     let of = |near: f64| {
         Mat::from_fn(m, n, |i, j| T::from_complex(if j == 7 { noise(i, 6) + noise(i, 7) * near } else { noise(i, j) }))
     };

@@ -53,7 +53,7 @@ pub(crate) fn condition<T: Scalar>(r: MatRef<'_, T>) -> f64 {
     }
     // Higham's vector of alternating signs, for matrices on which the search stops too early.
     let slope = |i: usize| 1.0 + i as f64 / (n.max(2) - 1) as f64;
-    let sign = |i: usize| if i % 2 == 0 { 1.0 } else { -1.0 };
+    let sign = |i: usize| if i.is_multiple_of(2) { 1.0 } else { -1.0 };
     let mut x = Mat::<T::Wide>::from_fn(n, 1, |i, _| T::Wide::from_complex((sign(i) * slope(i)).into()));
     solve_upper_triangular_in_place(upper.as_ref(), x.as_mut(), Par::Seq);
     let other = 2.0 * sum(&x) / (3.0 * n as f64);
