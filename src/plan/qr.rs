@@ -9,7 +9,11 @@ use faer::{Mat, MatRef};
 use pollster::block_on;
 
 use crate::{
-    algo::{count::factor_flops, reflectors::keep_factor, to_band::triangular_factor},
+    algo::{
+        count::factor_flops,
+        reflectors::{form_factor, keep_factor},
+        to_band::triangular_factor,
+    },
     base::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError, room_for},
@@ -30,7 +34,7 @@ use crate::{
         backend::{Place, Reason},
         options::{Backend, SvdOptions},
         problem::Problem,
-        qr_factors::{Explicit, Factors, Identity, QrFactors, Tree, upper},
+        qr_factors::{Explicit, Factors, Identity, QrFactors, Tree, Unitary, upper},
         report::SvdReport,
         route::{Orthogonal, Route},
         svdvals::Call,
@@ -306,11 +310,19 @@ async fn on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Resul
     let mut clock = Clock::new(call.timed);
     let (kernels, watch) = gpu_kernels(call, &on, waits)?;
     let (r, tree) = tree(kernels, |kernels| kernels.upload(a, scale), shape, &on.tuning).await?;
-    let later = GpuKernels::<T::Scalar>::running(&on.context, &on.tuning, Manner::default())?;
-    let kernels = tree.kernels;
-    let tree = Tree { kernels: later, a: tree.a, shape: tree.shape, tuning: tree.tuning };
-    let factors = QrFactors::new(shape, unscaled(r, scale)?, Box::new(tree), call.options.tolerance);
-    let factors = finished(factors, call.options);
+    let Tree { kernels, a, tuning, .. } = tree;
+    let q: Box<dyn Unitary<T::Scalar>> = match GpuKernels::running(&on.context, &on.tuning, Manner::default()) {
+        // Without the call's listeners.
+        Ok(later) => Box::new(Tree { kernels: later, a, shape, tuning }),
+        // Where nothing may block (a browser), the host needs all of Q now.
+        Err(_) => {
+            let identity = Mat::<T::Scalar>::identity(shape.0, shape.0.min(shape.1));
+            let mut q = kernels.upload(identity.as_ref(), Re::<T>::from_double(1.0))?;
+            form_factor(&kernels, &a, shape, &tuning, &mut q)?;
+            Box::new(Explicit::new(kernels.download_awaited(&q).await?))
+        }
+    };
+    let factors = finished(QrFactors::new(shape, unscaled(r, scale)?, q, call.options.tolerance), call.options);
     watch.end();
     let seconds = StageSeconds { scale: seconds, qr: clock.restart(), ..StageSeconds::default() };
     Ok(report_of_gpu(call, on, &kernels, seconds, factors))

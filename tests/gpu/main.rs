@@ -10,6 +10,8 @@
 mod common;
 #[path = "../common/reflectors.rs"]
 mod kept;
+#[path = "../common/qr.rs"]
+mod qr;
 #[path = "../common/vectors.rs"]
 mod vectors;
 
@@ -19,6 +21,7 @@ mod dense;
 mod memory;
 mod one_stage;
 mod properties;
+mod qr_on_device;
 mod reflectors;
 mod resident;
 mod stage3;
@@ -180,7 +183,8 @@ fn stored<T: Elements>(bodies: Vec<(&str, Body)>) -> Vec<Runs> {
 fn every<T: Elements>() -> Vec<Runs> {
     let table_1 = stored::<T>(vec![("table_1", accuracy::table_1::<T>)]);
     let vectors = on_the_device::<T>("svd", [svd::trials::<T>(), one_stage::vectors::<T>()].concat());
-    [table_1, kernels::<T>(), calls::<T>(), defaults::<T>(), resident::<T>(), vectors].concat()
+    let qr = on_the_device::<T>("qr", qr_on_device::trials::<T>());
+    [table_1, kernels::<T>(), calls::<T>(), defaults::<T>(), resident::<T>(), vectors, qr].concat()
 }
 
 /// Kernel by kernel, against their twins and formulas.

@@ -1,0 +1,43 @@
+//! The QR factorisation on the device: what common/qr.rs asks of every backend, and what travels.
+
+use svdvals_gpu::{Backend, GpuContext, Orthogonal, QrGpu, Route, SvdOptions, cost::Cost};
+
+use crate::{Body, Elements, Outcome, check, qr::check as ratios_of, tuning, vectors::matrix};
+
+pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
+    vec![("ratios", ratios::<T>), ("what_travels", what_travels::<T>)]
+}
+
+fn on(context: &GpuContext) -> SvdOptions {
+    SvdOptions::default().context(context.clone()).backend(Backend::Gpu).tuning(tuning(8, 24))
+}
+
+/// The ratios of `qr::check`, of one panel and several, with one leaf and several, tall, square and wide, in both memory orders and reversed; with
+/// pivoting and a positive diagonal; and a future gives what a call that blocks does.
+fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
+    for (kind, m, n) in
+        [("random", 1, 1), ("random", 70, 70), ("graded", 90, 41), ("rank third", 41, 90), ("zero", 20, 30), ("unitary", 100, 9)]
+    {
+        let (a, turned) = (matrix::<T>(kind, m, n), matrix::<T>(kind, n, m));
+        ratios_of(&format!("{kind} {m} x {n}"), a.as_ref(), &on(context))?;
+        ratios_of(&format!("{kind} {m} x {n}, by rows, reversed"), turned.transpose().reverse_cols(), &on(context))?;
+    }
+    let a = matrix::<T>("rank third", 80, 30);
+    ratios_of("pivoted", a.as_ref(), &on(context).pivot(true).positive_diagonal(true))?;
+    let now = a.qr_gpu_with(&on(context))?;
+    let later = pollster::block_on(a.qr_gpu_async(&on(context)))?;
+    check!(now.r() == later.r() && now.thin_q()? == later.thin_q()?, "awaited");
+    Ok(())
+}
+
+/// The dispatches are those of the cost model, and one that collects R of a matrix by columns; R alone is read back.
+fn what_travels<T: Elements>(context: &GpuContext) -> Outcome {
+    let (m, n) = (200, 40);
+    let report = matrix::<T>("random", m, n).qr_gpu_report(&on(context))?;
+    check!(report.backend == Backend::Gpu && report.route == Route::Qr(Orthogonal::Householder), "{report}");
+    let counted = Cost::qr::<T::Scalar>(m, n, &report.tuning)?.dispatches();
+    let (dispatches, bytes) = (report.counts.dispatches, report.counts.bytes_read_back);
+    check!(dispatches == counted + 1, "{dispatches} dispatches, {counted} by the model");
+    check!(bytes == (n * n * size_of::<T::Scalar>()) as u64, "{bytes} bytes read back");
+    Ok(())
+}
