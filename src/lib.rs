@@ -1,4 +1,4 @@
-//! All singular values of `ndarray` and `faer` matrices, or their singular value decomposition, on any GPU or on the CPU.
+//! All singular values of `ndarray` and `faer` matrices, their singular value decomposition or their QR factorisation, on any GPU or on the CPU.
 //!
 //! ```
 //! # #[cfg(feature = "ndarray")] {
@@ -12,7 +12,7 @@
 //! # Ok::<(), svdvals_gpu::SvdError>(())
 //! ```
 //!
-//! [`SvdValsGpu`] gives matrices the method, and [`SvdGpu`] the decomposition with singular vectors. [`SvdOptions`] chooses the backend,
+//! [`SvdValsGpu`] gives matrices the method, [`SvdGpu`] the decomposition with singular vectors, and [`QrGpu`] the QR factorisation. [`SvdOptions`] chooses the backend,
 //! the GPU and the hyperparameters. Every failure is an [`SvdError`]. [`svdvals_gpu_report`](SvdValsGpu::svdvals_gpu_report) says what ran, why, and how long each stage took.
 //!
 //! The [`guide`] teaches the rest: the two stages, GPU or CPU, reading a report, choosing a type, tuning, long calls, limits, and the

@@ -1,0 +1,117 @@
+//! The QR factorisation against faer's and LAPACK's (`geqrf`, `orgqr`), on the CPU: R alone, and R with the thin Q.
+//!
+//! ```text
+//! cargo bench --bench qr --features lapack-openblas
+//! ```
+//!
+//! The programs take turns; a figure is the median of its turns. Each works on a copy of the matrix of its own.
+
+#[path = "../examples/shared/mod.rs"]
+mod shared;
+mod turns;
+
+use std::hint::black_box;
+
+use faer::Mat;
+use svdvals_gpu::{Backend, Element, QrGpu, SvdOptions};
+
+use turns::{random, take_turns};
+
+#[cfg(feature = "lapack-openblas")]
+use openblas_src as _;
+
+const SHAPES: [(usize, usize); 6] = [(256, 256), (1024, 1024), (2048, 2048), (1024, 4096), (4096, 512), (100_000, 64)];
+
+fn main() {
+    println!("{} threads, random matrices; medians in seconds", rayon::current_num_threads());
+    for &(m, n) in &SHAPES {
+        compare::<f32>(m, n);
+        compare::<f64>(m, n);
+    }
+}
+
+fn compare<T: Peer>(m: usize, n: usize) {
+    let a = random::<T>(m, n);
+    let options = SvdOptions::default().backend(Backend::Cpu);
+    let route = a.qr_gpu_report(&options).expect("a finite matrix").route;
+    for q in [false, true] {
+        let [ours, faer, lapack] = take_turns([
+            &mut || match q {
+                true => {
+                    let qr = a.qr_gpu_with(&options).expect("a finite matrix");
+                    black_box((qr.r(), qr.thin_q().expect("room for Q")));
+                }
+                false => drop(black_box(a.qr_r_gpu_with(&options).expect("a finite matrix"))),
+            },
+            &mut || T::faer(&a, q),
+            &mut || T::lapack(&a, q),
+        ]);
+        println!(
+            "{:>4} {:>14} {:<10} {:>10.6} faer {:>6.2} LAPACK {:>6.2}   {} turns, {route}",
+            T::NAME,
+            format!("{m} x {n}"),
+            if q { "R and Q" } else { "R" },
+            ours.median,
+            faer.median / ours.median,
+            lapack.median / ours.median,
+            ours.turns,
+        );
+    }
+}
+
+/// What this crate is compared with.
+trait Peer: Element {
+    fn faer(a: &Mat<Self>, q: bool);
+    /// LAPACK's, of a copy of `a`. Nothing without LAPACK.
+    fn lapack(a: &Mat<Self>, q: bool);
+}
+
+macro_rules! peer {
+    ($t:ty, $geqrf:ident, $orgqr:ident) => {
+        impl Peer for $t {
+            fn faer(a: &Mat<$t>, q: bool) {
+                let qr = a.qr();
+                black_box(qr.thin_R());
+                if q {
+                    black_box(qr.compute_thin_Q());
+                }
+            }
+
+            #[cfg(not(feature = "lapack"))]
+            fn lapack(_: &Mat<$t>, _: bool) {}
+
+            #[cfg(feature = "lapack")]
+            fn lapack(a: &Mat<$t>, q: bool) {
+                let k = a.nrows().min(a.ncols());
+                let [m, n, order] =
+                    [a.nrows(), a.ncols(), k].map(|side| i32::try_from(side).expect("a side that LAPACK can count"));
+                let mut copy: Vec<$t> = a.col_iter().flat_map(|column| column.iter().copied()).collect();
+                let (mut tau, mut work, mut info) = (vec![0.0; k], vec![0.0], 0);
+                for query in [true, false] {
+                    let lwork = if query { -1 } else { work.len() as i32 };
+                    // SAFETY: the arrays have the sizes that geqrf asks for, `work` the one that its query returned.
+                    unsafe { lapack::$geqrf(m, n, &mut copy, m, &mut tau, &mut work, lwork, &mut info) };
+                    assert_eq!(info, 0, "geqrf failed");
+                    if query {
+                        work = vec![0.0; work[0] as usize];
+                    }
+                }
+                if q {
+                    for query in [true, false] {
+                        let lwork = if query { -1 } else { work.len() as i32 };
+                        // SAFETY: as above, for orgqr; the first `order` columns of `copy` are replaced by those of Q.
+                        unsafe { lapack::$orgqr(m, order, order, &mut copy, m, &tau, &mut work, lwork, &mut info) };
+                        assert_eq!(info, 0, "orgqr failed");
+                        if query {
+                            work = vec![0.0; work[0] as usize];
+                        }
+                    }
+                }
+                black_box(copy);
+            }
+        }
+    };
+}
+
+peer!(f32, sgeqrf, sorgqr);
+peer!(f64, dgeqrf, dorgqr);
