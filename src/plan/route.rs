@@ -60,7 +60,7 @@ pub enum Route {
 /// # #[cfg(feature = "faer")] {
 /// use svdvals_gpu::{Backend, Orthogonal, QrGpu, Route, SvdOptions};
 /// let options = SvdOptions::default().backend(Backend::Cpu);
-/// let route = |m, n| faer::Mat::from_fn(m, n, |i, j| ((i * n + j * j) as f64).sin()).qr_gpu_report(&options).unwrap().route;
+/// let route = |m, n| faer::Mat::from_fn(m, n, |i, j| (0.7 * (i * (j + 1)) as f64).sin()).qr_gpu_report(&options).unwrap().route;
 /// assert_eq!(route(50, 50), Route::Qr(Orthogonal::Householder));
 /// assert_eq!(route(9000, 5), Route::Qr(Orthogonal::Cholesky));
 /// # }
