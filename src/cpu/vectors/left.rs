@@ -18,6 +18,7 @@ use faer::{
         householder::{
             apply_block_householder_sequence_on_the_left_in_place_scratch,
             apply_block_householder_sequence_on_the_left_in_place_with_conj,
+            apply_block_householder_sequence_transpose_on_the_left_in_place_with_conj,
         },
         matmul::{
             matmul,
@@ -38,7 +39,6 @@ use crate::{
     base::{
         error::Result,
         number::{Number, Re, RealElement, Scalar},
-        pool::all_threads,
         view::map_into,
         watch::Watch,
     },
@@ -52,6 +52,8 @@ const ROWS_OF_SUM: usize = 4096;
 /// Partial sums that are held at a time.
 const PARTS: usize = 16;
 const COLUMNS: usize = 128;
+/// Columns of a panel of a QR factorisation.
+const PANEL: usize = 64;
 /// Entries that one thread normalises in about the time that waking another takes.
 const SMALL: usize = 1 << 15;
 
@@ -268,38 +270,55 @@ fn normalise<T: Scalar>(mut y: MatMut<'_, T>) {
     }
 }
 
-/// The QR factorisation of `y`, in its place, and the factors of the reflectors' blocks. Up to [`COLUMNS`] columns it is that of one thread,
-/// so that the result does not depend on their number.
-fn qr<T: Scalar>(mut y: MatMut<'_, T>) -> (Mat<T>, Par) {
+/// The QR factorisation of `y` (m x k, m >= k), in its place, by panels of [`PANEL`] columns. One thread factors a panel. Its reflectors are
+/// applied to blocks of columns of a fixed width, so that the result does not depend on the number of threads. Returns the triangular
+/// factors of each panel's reflectors.
+fn qr<T: Scalar>(mut y: MatMut<'_, T>) -> Vec<Mat<T>> {
     let (m, k) = y.shape();
-    let par = if k <= COLUMNS { Par::Seq } else { all_threads() };
-    let block = recommended_block_size::<T>(m, k);
-    let mut factors = Mat::zeros(block, m.min(k));
-    let mut memory = MemBuffer::new(qr_in_place_scratch::<T>(m, k, block, par, Default::default()));
-    qr_in_place(y.rb_mut(), factors.as_mut(), par, MemStack::new(&mut memory), Default::default());
-    (factors, par)
+    let factor_panel = |first: usize| {
+        let width = PANEL.min(k - first);
+        let (mut panel, rest) = y.rb_mut().get_mut(first.., first..).split_at_col_mut(width);
+        let block = recommended_block_size::<T>(m - first, width);
+        let mut factors = Mat::zeros(block, width);
+        let mut memory = MemBuffer::new(qr_in_place_scratch::<T>(m - first, width, block, Par::Seq, Default::default()));
+        qr_in_place(panel.rb_mut(), factors.as_mut(), Par::Seq, MemStack::new(&mut memory), Default::default());
+        by_columns(rest, COLUMNS, |x| apply_panel(panel.rb(), factors.as_ref(), true, x));
+        factors
+    };
+    (0..k).step_by(PANEL).map(factor_panel).collect()
 }
 
 /// X <- Q X, with the Q of [`qr`].
-fn apply_q<T: Scalar>(reflectors: MatRef<'_, T>, factors: MatRef<'_, T>, mut x: MatMut<'_, T>, par: Par) {
+fn apply_q<T: Scalar>(reflectors: MatRef<'_, T>, factors: &[Mat<T>], x: MatMut<'_, T>) {
+    by_columns(x, COLUMNS, |mut x| {
+        for (panel, factors) in factors.iter().enumerate().rev() {
+            let first = panel * PANEL;
+            let reflectors = reflectors.get(first.., first..first + factors.ncols());
+            apply_panel(reflectors, factors.as_ref(), false, x.rb_mut().get_mut(first.., ..));
+        }
+    });
+}
+
+/// X <- Q X, or X <- Q^H X (`adjoint`), with the Q of one panel.
+fn apply_panel<T: Scalar>(reflectors: MatRef<'_, T>, factors: MatRef<'_, T>, adjoint: bool, x: MatMut<'_, T>) {
     let (m, block, k) = (reflectors.nrows(), factors.nrows(), x.ncols());
+    // Both functions need this much.
     let mut memory = MemBuffer::new(apply_block_householder_sequence_on_the_left_in_place_scratch::<T>(m, block, k));
-    apply_block_householder_sequence_on_the_left_in_place_with_conj(
-        reflectors,
-        factors,
-        Conj::No,
-        x.rb_mut(),
-        par,
-        MemStack::new(&mut memory),
-    );
+    let stack = MemStack::new(&mut memory);
+    if adjoint {
+        let transpose = apply_block_householder_sequence_transpose_on_the_left_in_place_with_conj;
+        transpose(reflectors, factors, Conj::Yes, x, Par::Seq, stack);
+    } else {
+        apply_block_householder_sequence_on_the_left_in_place_with_conj(reflectors, factors, Conj::No, x, Par::Seq, stack);
+    }
 }
 
 /// Replaces `y` by the Q of its QR factorisation with a nonnegative diagonal of R.
 fn to_q<T: Scalar>(mut y: MatMut<'_, T>) {
     let (m, k) = y.shape();
-    let (factors, par) = qr(y.rb_mut());
+    let factors = qr(y.rb_mut());
     let mut q = Mat::<T>::identity(m, k);
-    apply_q(y.rb(), factors.as_ref(), q.as_mut(), par);
+    apply_q(y.rb(), &factors, q.as_mut());
     for j in 0..k {
         let x = y[(j, j)].to_complex();
         if x.norm() > 0.0 {
@@ -314,10 +333,8 @@ fn to_q<T: Scalar>(mut y: MatMut<'_, T>) {
 pub(crate) fn complement<T: Scalar>(u: MatRef<'_, T>) -> Mat<T> {
     let (m, k) = u.shape();
     let mut reflectors = u.to_owned();
-    let (factors, par) = qr(reflectors.as_mut());
+    let factors = qr(reflectors.as_mut());
     let mut others = Mat::from_fn(m, m - k, |i, j| if i == k + j { T::one_impl() } else { T::zero_impl() });
-    if k > 0 && k < m {
-        apply_q(reflectors.as_ref(), factors.as_ref(), others.as_mut(), par);
-    }
+    apply_q(reflectors.as_ref(), &factors, others.as_mut());
     others
 }
