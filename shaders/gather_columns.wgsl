@@ -5,12 +5,13 @@
 //
 //   from      the vectors of the parts, or of the leaves, by columns
 //   to        the columns in the order of the product, leading dimension ld, out
-//   words     a record of RECORD words for each column: column, lo, middle, rows, first, second
+//   words     a record of RECORD words for each column: lo, rows, column, middle, first, second
 //   numbers   top and bottom for each column; the entries of from are not read where they are zero
 //
-// Thread = (column, row).
+// Thread = (column, row): shared/records.wgsl.
 
 import package::tuning::{LINEAR_THREADS};
+import package::records::{Records, record_row};
 import package::scalar::{Real};
 
 struct Params {
@@ -38,22 +39,18 @@ fn gather_columns(
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let e = (workgroup.x + workgroup.y * workgroups.x) * LINEAR_THREADS + thread;
-    let c = e / params.most;
-    let i = e % params.most;
-    if c >= params.count {
+    let column = record_row(workgroup, workgroups, thread, Records(params.words, RECORD, params.count, params.most));
+    if !column.exists {
         return;
     }
-    let record = params.words + c * RECORD;
-    let middle = words[record + 2u];
-    if i >= words[record + 3u] {
-        return;
-    }
+    let record = column.at;
+    let i = column.row;
+    let middle = words[record + 3u];
     let below = i >= middle;
-    let factor = numbers[params.numbers + 2u * c + u32(below)];
+    let factor = numbers[params.numbers + 2u * column.number + u32(below)];
     var x = Real(0.0);
     if factor != Real(0.0) {
         x = factor * source[select(words[record + 4u] + i, words[record + 5u] + i - middle, below)];
     }
-    target_columns[words[record] * params.ld + words[record + 1u] + i] = x;
+    target_columns[words[record + 2u] * params.ld + words[record] + i] = x;
 }

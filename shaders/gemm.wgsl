@@ -6,11 +6,10 @@
 //
 // Workgroups and threads: shared/product.wgsl.
 
-import package::tuning::{TS, CPB, CPB8, GEMM_THREADS};
+import package::tuning::{TS, CPB, GEMM_THREADS};
 import package::operands::{a, b, factors};
-import package::product::{Product, product, stage_left, stage_right, row_of_piece, column_of_piece, update_tile};
+import package::product::{Product, product, update_chunk};
 import package::scalar::{Scalar, load, store};
-import package::tiles::{Piece, transposed_product};
 
 @if(immediates) var<immediate> params: Product;
 @else @group(0) @binding(3) var<uniform> params: Product;
@@ -23,16 +22,16 @@ fn read_x(at: u32) -> Scalar {
     return load(b[at]);
 }
 
-fn read_c(at: u32) -> Scalar {
-    return load(b[at]);
+fn read_c(i: u32, j: u32) -> Scalar {
+    return load(b[params.c + i * params.c_rs + j * params.c_cs]);
+}
+
+fn write_c(i: u32, j: u32, x: Scalar) {
+    b[params.c + i * params.c_rs + j * params.c_cs] = store(x);
 }
 
 fn factor(k: u32) -> Scalar {
     return factors[k];
-}
-
-fn write_c(at: u32, x: Scalar) {
-    b[at] = store(x);
 }
 
 @compute @workgroup_size(GEMM_THREADS)
@@ -46,20 +45,5 @@ fn gemm(
         return;
     }
     product = params;
-    let col = workgroup.x * CPB;
-    let i = row_of_piece(thread);
-    let j = column_of_piece(thread);
-
-    var sum = Piece();
-    for (var k = 0u; k < params.inner; k += TS) {
-        stage_left(thread, row, k);
-        stage_right(thread, k, col);
-        // Both tiles are complete before they are multiplied.
-        workgroupBarrier();
-        sum = transposed_product(sum, i, j);
-        // All threads have read the tiles before they are overwritten.
-        workgroupBarrier();
-    }
-    update_tile(row + 4u * i, col + 4u * j, sum.near);
-    update_tile(row + 4u * i, col + 4u * (j + CPB8), sum.far);
+    update_chunk(thread, row, workgroup.x * CPB, params.inner);
 }

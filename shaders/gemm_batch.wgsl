@@ -8,12 +8,9 @@
 //
 // Workgroups and threads: shared/product.wgsl. Workgroup z has the task params.first + z.
 
-import package::tuning::{TS, CPB, CPB8, GEMM_THREADS};
-import package::product::{
-    Product, product, UPPER_C, UPPER_X, stage_left, stage_right, row_of_piece, column_of_piece, update_tile
-};
+import package::tuning::{TS, CPB, GEMM_THREADS};
+import package::product::{Product, product, UPPER_C, UPPER_X, update_chunk};
 import package::scalar::{Scalar, Stored, load, store};
-import package::tiles::{Piece, transposed_product};
 
 struct Params {
     first: u32,
@@ -35,16 +32,16 @@ fn read_x(at: u32) -> Scalar {
     return load(b[at]);
 }
 
-fn read_c(at: u32) -> Scalar {
-    return load(c[at]);
+fn read_c(i: u32, j: u32) -> Scalar {
+    return load(c[product.c + i * product.c_rs + j * product.c_cs]);
+}
+
+fn write_c(i: u32, j: u32, x: Scalar) {
+    c[product.c + i * product.c_rs + j * product.c_cs] = store(x);
 }
 
 fn factor(k: u32) -> Scalar {
     return factors[k];
-}
-
-fn write_c(at: u32, x: Scalar) {
-    c[at] = store(x);
 }
 
 @compute @workgroup_size(GEMM_THREADS)
@@ -63,19 +60,5 @@ fn gemm_batch(
         return;
     }
     let inner = select(task.inner, min(task.inner, end), (task.flags & UPPER_X) != 0u);
-    let i = row_of_piece(thread);
-    let j = column_of_piece(thread);
-
-    var sum = Piece();
-    for (var k = 0u; k < inner; k += TS) {
-        stage_left(thread, row, k);
-        stage_right(thread, k, col);
-        // Both tiles are complete before they are multiplied.
-        workgroupBarrier();
-        sum = transposed_product(sum, i, j);
-        // All threads have read the tiles before they are overwritten.
-        workgroupBarrier();
-    }
-    update_tile(row + 4u * i, col + 4u * j, sum.near);
-    update_tile(row + 4u * i, col + 4u * (j + CPB8), sum.far);
+    update_chunk(thread, row, col, inner);
 }

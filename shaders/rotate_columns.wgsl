@@ -7,9 +7,10 @@
 //             and for each rotation p and q, as the indices of row 0 of these columns
 //   numbers   c and s for each rotation
 //
-// Thread = (node, row).
+// Thread = (node, row): shared/records.wgsl.
 
 import package::tuning::{LINEAR_THREADS};
+import package::records::{Records, record_row};
 import package::scalar::{Real};
 
 struct Params {
@@ -36,19 +37,13 @@ fn rotate_columns(
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let e = (workgroup.x + workgroup.y * workgroups.x) * LINEAR_THREADS + thread;
-    let node = e / params.most;
-    let i = e % params.most;
-    if node >= params.count {
+    let node = record_row(workgroup, workgroups, thread, Records(params.words, RECORD, params.count, params.most));
+    if !node.exists {
         return;
     }
-    let record = params.words + node * RECORD;
-    if i >= words[record + 1u] {
-        return;
-    }
-    let row = words[record] + i;
-    let first = words[record + 2u];
-    for (var r = first; r < first + words[record + 3u]; r++) {
+    let row = words[node.at] + node.row;
+    let first = words[node.at + 2u];
+    for (var r = first; r < first + words[node.at + 3u]; r++) {
         let p = words[params.pairs + 2u * r] + row;
         let q = words[params.pairs + 2u * r + 1u] + row;
         let c = numbers[params.numbers + 2u * r];

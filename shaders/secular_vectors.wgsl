@@ -6,17 +6,18 @@
 //
 //   w, x      by columns, leading dimension ld: row lo + i of the record's column, out
 //   y         the gathered columns
-//   words     a record of RECORD words for each column: column, lo, rows, first, root
+//   words     a record of RECORD words for each column: lo, rows, column, first, root
 //             root: 0 for a deflated column, else one more than the index of its root; first: the index of d_0, or of an entry of y
 //   numbers   for each place d in three parts and z; for each root its pole in three parts, the offset, and one over the length
 //
 // d and the poles are sums of three numbers, so that their differences have no cancellation where the device has no f64: the errors of the
 // first subtractions are summed too (shared/pair.wgsl).
 //
-// Thread = (column, row).
+// Thread = (column, row): shared/records.wgsl.
 
 import package::tuning::{LINEAR_THREADS};
 import package::pair::{Pair, add, zero};
+import package::records::{Records, record_row};
 import package::scalar::{Real};
 
 struct Params {
@@ -48,17 +49,13 @@ fn secular_vectors(
 ) {
     // An order has fewer than 2^31 rows.
     zero = params.ld >> 31u;
-    let e = (workgroup.x + workgroup.y * workgroups.x) * LINEAR_THREADS + thread;
-    let c = e / params.most;
-    let i = e % params.most;
-    if c >= params.count {
+    let column = record_row(workgroup, workgroups, thread, Records(params.words, RECORD, params.count, params.most));
+    if !column.exists {
         return;
     }
-    let record = params.words + c * RECORD;
-    if i >= words[record + 2u] {
-        return;
-    }
-    let at = words[record] * params.ld + words[record + 1u] + i;
+    let record = column.at;
+    let i = column.row;
+    let at = words[record + 2u] * params.ld + words[record] + i;
     let first = words[record + 3u];
     let root = words[record + 4u];
     if root == 0u {

@@ -38,7 +38,7 @@ var<workgroup> sums: array<Pair, LINEAR_THREADS>;
 
 /// A number in [-1, 1) that depends on its position alone (Wang's hash).
 fn noise(i: u32, j: u32) -> Real {
-    var h = i * 0x9E3779B1u ^ (j * 0x85EBCA77u + 0xC2B2AE3Du);
+    var h = (i * 0x9E3779B1u) ^ (j * 0x85EBCA77u + 0xC2B2AE3Du);
     h = (h ^ 61u) ^ (h >> 16u);
     h = h * 9u;
     h = h ^ (h >> 4u);

@@ -5,14 +5,13 @@
 //   package::dense   the matrix as stored, strides (rs, cs): C in and out, from row `row` and column `col` on
 //   panels           P and R in, as shared/panels.wgsl has them
 //
-// Workgroup = (chunk of CPB columns, chunk of TS rows) of C. TS columns of P and R at a time are staged in workgroup memory, as
-// in gemm. Each of TS/4 x CPB/8 threads owns a 4 x 8 piece of C.
+// Workgroups and threads: shared/product.wgsl, for the product of P and R^T.
 
-import package::tuning::{TS, TS4, CPB, CPB4, CPB8, PAIRS, GEMM_THREADS};
+import package::tuning::{TS, CPB, PAIRS, GEMM_THREADS};
 import package::dense::{read_entry, write_entry};
-import package::level::{Level, place_of};
-import package::scalar::{Scalar, Lanes, conjugate, join, lanes, load, store};
-import package::tiles::{Tile, Piece, left, right, LEFT_LD, RIGHT_LD, transposed_product};
+import package::level::{Level, Place, place_of};
+import package::product::{Product, product, update_chunk};
+import package::scalar::{Scalar, ONE, load, store};
 
 struct Params {
     rs: u32,
@@ -30,16 +29,37 @@ struct Params {
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(1) var<uniform> params: Params;
 
-/// P[row + i, k], or zero outside P.
-fn entry_of_p(i: u32, k: u32) -> Scalar {
-    if i < params.rows && k < params.inner { return panels[k * params.ld + params.row + i]; }
-    return Scalar();
+fn read_m(at: u32) -> Scalar {
+    return panels[at];
 }
 
-/// R[col + j, k], or zero outside R.
-fn entry_of_r(j: u32, k: u32) -> Scalar {
-    if j < params.cols && k < params.inner { return panels[(PAIRS + k) * params.ld + params.col + j]; }
-    return Scalar();
+fn read_x(at: u32) -> Scalar {
+    return panels[at];
+}
+
+/// The place of C[i, j].
+fn place_in_c(i: u32, j: u32) -> Place {
+    var level = Level();
+    level.rs = params.rs;
+    level.cs = params.cs;
+    level.lines = params.lines;
+    return place_of(level, params.row + i, params.col + j);
+}
+
+fn read_c(i: u32, j: u32) -> Scalar {
+    return load(read_entry(place_in_c(i, j)));
+}
+
+fn write_c(i: u32, j: u32, x: Scalar) {
+    write_entry(place_in_c(i, j), store(x));
+}
+
+/// The indices of alpha = -1 and beta = 1.
+const ALPHA = 1u;
+const BETA = 0u;
+
+fn factor(k: u32) -> Scalar {
+    return select(ONE, -ONE, k == ALPHA);
 }
 
 @compute @workgroup_size(GEMM_THREADS)
@@ -52,68 +72,18 @@ fn update_trailing(
     if row >= params.rows {
         return;
     }
-    let col = workgroup.x * CPB;
-    // Neighbouring threads own entries that are adjacent in memory.
-    let by_rows = params.cs == 1u;
-    let i = select(thread % TS4, thread / CPB8, by_rows);
-    let j = select(thread / TS4, thread % CPB8, by_rows);
-
-    var sum = Piece();
-    for (var k = 0u; k < params.inner; k += TS) {
-        for (var e = thread; e < TS * TS4; e += GEMM_THREADS) {
-            let r = e / TS4;
-            let at = row + 4u * (e % TS4);
-            left[r * LEFT_LD + e % TS4] = join(Lanes(
-                conjugate(entry_of_p(at, k + r)),
-                conjugate(entry_of_p(at + 1u, k + r)),
-                conjugate(entry_of_p(at + 2u, k + r)),
-                conjugate(entry_of_p(at + 3u, k + r)),
-            ));
-        }
-        for (var e = thread; e < TS * CPB4; e += GEMM_THREADS) {
-            let r = e / CPB4;
-            let at = col + 4u * (e % CPB4);
-            right[r * RIGHT_LD + e % CPB4] = join(Lanes(
-                entry_of_r(at, k + r),
-                entry_of_r(at + 1u, k + r),
-                entry_of_r(at + 2u, k + r),
-                entry_of_r(at + 3u, k + r),
-            ));
-        }
-        // Both tiles are complete before they are multiplied.
-        workgroupBarrier();
-        sum = transposed_product(sum, i, j);
-        // All threads have read the tiles before they are overwritten.
-        workgroupBarrier();
-    }
-    update_tile(row + 4u * i, col + 4u * j, sum.near);
-    update_tile(row + 4u * i, col + 4u * (j + CPB8), sum.far);
-}
-
-/// `update_row` for the four rows from i on, at column j.
-fn update_tile(i: u32, j: u32, tile: Tile) {
-    update_row(i, j, lanes(tile.r0));
-    update_row(i + 1u, j, lanes(tile.r1));
-    update_row(i + 2u, j, lanes(tile.r2));
-    update_row(i + 3u, j, lanes(tile.r3));
-}
-
-/// C[i, j..j + 4] -= four, for the entries that are inside C.
-fn update_row(i: u32, j: u32, four: Lanes) {
-    if i < params.rows {
-        if j < params.cols { update(i, j, four.x); }
-        if j + 1u < params.cols { update(i, j + 1u, four.y); }
-        if j + 2u < params.cols { update(i, j + 2u, four.z); }
-        if j + 3u < params.cols { update(i, j + 3u, four.w); }
-    }
-}
-
-/// C[i, j] -= x
-fn update(i: u32, j: u32, x: Scalar) {
-    var level = Level();
-    level.rs = params.rs;
-    level.cs = params.cs;
-    level.lines = params.lines;
-    let place = place_of(level, params.row + i, params.col + j);
-    write_entry(place, store(load(read_entry(place)) - x));
+    product = Product();
+    product.rows = params.rows;
+    product.cols = params.cols;
+    product.inner = params.inner;
+    // P from row `row` on, by columns; R^T from column `col` on, by rows.
+    product.a = params.row;
+    product.a_rs = 1u;
+    product.a_cs = params.ld;
+    product.x = PAIRS * params.ld + params.col;
+    product.x_rs = params.ld;
+    product.x_cs = 1u;
+    product.c_cs = params.cs;
+    product.flags = 256u * ALPHA + 65536u * BETA;
+    update_chunk(thread, row, workgroup.x * CPB, params.inner);
 }

@@ -1,21 +1,22 @@
-// Products of windows of matrices, tile by tile: what gemm and gemm_batch share.
+// Products of windows of matrices, tile by tile: what gemm, gemm_batch and update_trailing share.
 //
 //   C <- beta C + alpha M X     C rows x cols,  M rows x inner,  X inner x cols
 //
-//   The importer declares read_m, read_x, read_c, write_c and factor: the entries of the three buffers by index, and alpha and beta by theirs.
+//   The importer declares read_m and read_x, the entries of M's and X's buffers by index; read_c and write_c, the entries of C by row and
+//   column; and factor, alpha and beta by their indices.
 //
 // Workgroup = (chunk of CPB columns, chunk of TS rows) of C. TS columns of M and TS rows of X at a time are staged in workgroup memory.
 // Each of TS/4 x CPB/8 threads owns a 4 x 8 piece of C. Tiles are padded with zeros beyond the edges, so products need no bounds checks.
 
 import package::tuning::{TS, TS4, CPB4, CPB8, GEMM_THREADS};
 import package::scalar::{Scalar, Lanes, conjugate, join, lanes, multiply_add, times};
-import package::tiles::{Tile, left, right, LEFT_LD, RIGHT_LD};
+import package::tiles::{Tile, Piece, left, right, LEFT_LD, RIGHT_LD, transposed_product};
 
 struct Product {
     rows: u32,
     cols: u32,
     inner: u32,
-    /// First entry and strides of M, X and C.
+    /// First entry and strides of M, X and C. Of C, `update_chunk` reads only the stride of columns.
     a: u32,
     a_rs: u32,
     a_cs: u32,
@@ -88,13 +89,25 @@ fn stage_right(thread: u32, k: u32, col: u32) {
     }
 }
 
-/// The strides of C decide which of its entries a thread owns: neighbouring threads have entries that are adjacent in memory.
-fn row_of_piece(thread: u32) -> u32 {
-    return select(thread % TS4, thread / CPB8, product.c_cs == 1u);
-}
-
-fn column_of_piece(thread: u32) -> u32 {
-    return select(thread / TS4, thread % CPB8, product.c_cs == 1u);
+/// The product on one workgroup's chunk of C, from row `row` and column `col` on, with `inner` columns of M. They are the same for all
+/// threads of the workgroup.
+fn update_chunk(thread: u32, row: u32, col: u32, inner: u32) {
+    // The strides of C decide which of its entries a thread owns: neighbouring threads have entries that are adjacent in memory.
+    let by_rows = product.c_cs == 1u;
+    let i = select(thread % TS4, thread / CPB8, by_rows);
+    let j = select(thread / TS4, thread % CPB8, by_rows);
+    var sum = Piece();
+    for (var k = 0u; k < inner; k += TS) {
+        stage_left(thread, row, k);
+        stage_right(thread, k, col);
+        // Both tiles are complete before they are multiplied.
+        workgroupBarrier();
+        sum = transposed_product(sum, i, j);
+        // All threads have read the tiles before they are overwritten.
+        workgroupBarrier();
+    }
+    update_tile(row + 4u * i, col + 4u * j, sum.near);
+    update_tile(row + 4u * i, col + 4u * (j + CPB8), sum.far);
 }
 
 /// `update_row` for the four rows from i on, at column j.
@@ -108,19 +121,18 @@ fn update_tile(i: u32, j: u32, tile: Tile) {
 /// C[i, j..j + 4] <- beta C[i, j..j + 4] + alpha four, for the entries that are inside C.
 fn update_row(i: u32, j: u32, four: Lanes) {
     if i < product.rows {
-        let at = product.c + i * product.c_rs;
-        if j < product.cols { update(at + j * product.c_cs, four.x); }
-        if j + 1u < product.cols { update(at + (j + 1u) * product.c_cs, four.y); }
-        if j + 2u < product.cols { update(at + (j + 2u) * product.c_cs, four.z); }
-        if j + 3u < product.cols { update(at + (j + 3u) * product.c_cs, four.w); }
+        if j < product.cols { update(i, j, four.x); }
+        if j + 1u < product.cols { update(i, j + 1u, four.y); }
+        if j + 2u < product.cols { update(i, j + 2u, four.z); }
+        if j + 3u < product.cols { update(i, j + 3u, four.w); }
     }
 }
 
-/// c[at] <- beta c[at] + alpha x
-fn update(at: u32, x: Scalar) {
+/// C[i, j] <- beta C[i, j] + alpha x
+fn update(i: u32, j: u32, x: Scalar) {
     var old = Scalar();
     if (product.flags & REPLACED) == 0u {
-        old = times(factor(product.flags >> 16u), read_c(at));
+        old = times(factor(product.flags >> 16u), read_c(i, j));
     }
-    write_c(at, multiply_add(factor((product.flags >> 8u) & 255u), x, old));
+    write_c(i, j, multiply_add(factor((product.flags >> 8u) & 255u), x, old));
 }

@@ -126,7 +126,7 @@ pub(crate) const LARGEST: Shader = shader!("largest", 2, Largest);
 pub(crate) const SCALE: Shader = shader!("scale", 3, Scale);
 
 /// The modules that shaders import.
-const MODULES: [(&str, &str); 12] = [
+const MODULES: [(&str, &str); 13] = [
     ("pair", include_str!("../../../shaders/shared/pair.wgsl")),
     ("reflector", include_str!("../../../shaders/shared/reflector.wgsl")),
     ("scalar", include_str!("../../../shaders/shared/scalar.wgsl")),
@@ -134,6 +134,7 @@ const MODULES: [(&str, &str); 12] = [
     ("panels", include_str!("../../../shaders/shared/panels.wgsl")),
     ("operands", include_str!("../../../shaders/shared/operands.wgsl")),
     ("triangle", include_str!("../../../shaders/shared/triangle.wgsl")),
+    ("records", include_str!("../../../shaders/shared/records.wgsl")),
     ("product", include_str!("../../../shaders/shared/product.wgsl")),
     ("tiles", include_str!("../../../shaders/shared/tiles.wgsl")),
     ("compact_wy", include_str!("../../../shaders/shared/compact_wy.wgsl")),
@@ -375,5 +376,7 @@ impl GpuContext {
     }
 }
 
+#[cfg(test)]
+mod grammar;
 #[cfg(test)]
 mod tests;

@@ -39,7 +39,7 @@ use crate::{
     tile::kernels::{ComplexBidiagonal, TileKernels},
 };
 
-/// Words of a record of `gather_columns`, `rotate_columns` and `secular_vectors`.
+/// Words of a record of `gather_columns`, `rotate_columns` and `secular_vectors`, of which the first two are the same (shared/records.wgsl).
 const GATHERED: usize = 6;
 const CHAIN: usize = 4;
 const FOUND: usize = 5;
@@ -68,7 +68,7 @@ impl<R: RealElement> Tables<R> {
     fn of(schedule: &Schedule) -> Self {
         let (mut words, mut numbers): (Vec<usize>, Vec<R>) = Default::default();
         for g in &schedule.gathered {
-            words.extend([g.column, g.lo, g.middle, g.rows, g.first, g.second]);
+            words.extend([g.lo, g.rows, g.column, g.middle, g.first, g.second]);
             numbers.extend([g.factors.0, g.factors.1].map(R::from_double));
         }
         let chains = words.len();
@@ -82,7 +82,7 @@ impl<R: RealElement> Tables<R> {
         }
         let found = words.len();
         for f in &schedule.found {
-            words.extend([f.column, f.lo, f.rows, f.first, f.root.map_or(0, |root| root + 1)]);
+            words.extend([f.lo, f.rows, f.column, f.first, f.root.map_or(0, |root| root + 1)]);
         }
         let places = numbers.len();
         for &(d, z) in &schedule.places {

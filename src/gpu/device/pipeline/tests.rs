@@ -17,7 +17,7 @@ use crate::{
         vectors::ApplyShape,
         work::BISECT_THREADS,
     },
-    gpu::kernels::bisection::bisection_pipelines,
+    gpu::{device::pipeline::grammar::mixed_operators, kernels::bisection::bisection_pipelines},
     tile::{band_layout::BandLayout, tuning::Tuning},
 };
 
@@ -130,6 +130,7 @@ fn sources_resolve() {
                 assert_eq!(source.matches("enable").count(), usize::from(S::IS_HALF), "{source}");
                 let (module, _) = parse::<S>(&source, has);
                 assert_eq!(module.entry_points.len(), 1);
+                assert_eq!(mixed_operators(&source), None, "{}: parentheses", shader.name);
             }
         }
     }
