@@ -92,8 +92,10 @@ fn model<T: Element>(n: usize, changes: &[(String, usize)], asked: (Reduction, b
 /// The model of a square matrix. Stage 3 is where a hardware GPU has it.
 fn cost<T: Element>(n: usize, tuning: &Tuning, (reduction, vectors): (Reduction, bool)) -> OfCrate<Cost> {
     match (reduction, vectors) {
-        (Reduction::OneStage, _) => Cost::one_stage::<T>(n, n, tuning, n >= 4096), // its vectors are not modelled
-        (_, true) => Cost::svd::<T::Scalar>(n, n, n, tuning),                      // half types are held in f32
+        // With vectors, half types are held in f32.
+        (Reduction::OneStage, true) => Cost::one_stage_svd::<T::Scalar>(n, n, n, tuning),
+        (Reduction::OneStage, false) => Cost::one_stage::<T>(n, n, tuning, n >= 4096),
+        (_, true) => Cost::svd::<T::Scalar>(n, n, n, tuning),
         (_, false) => Cost::new::<T>(n, n, tuning),
     }
 }

@@ -7,7 +7,7 @@ use crate::{
         band_to_bidiag::band_to_bidiag,
         one_stage::one_stage,
         svdvals::{BIDIAGONAL, stage_one, tall_first},
-        to_band::triangular_factor,
+        to_band::{to_band, triangular_factor},
     },
     base::{
         error::Result,
@@ -102,32 +102,24 @@ impl<F: FnMut(Asked<'_>) -> Result<()>> OneStageKernels for Counter<F> {
     }
 }
 
-/// [`kernels_of_call`] for the one-stage reduction.
-pub(crate) fn kernels_of_one_stage(
+/// Runs stages 1 and 2 of an m x n matrix, m >= n, or the one-stage reduction, on kernels that pass their calls to `note`. Levels are split
+/// into pieces of at most `rows_at_once` stacked rows.
+pub(crate) fn kernels_of_call(
     (m, n): (usize, usize),
     tuning: &Tuning,
+    in_one_stage: bool,
     rows_at_once: usize,
     note: impl FnMut(Asked<'_>) -> Result<()>,
 ) -> Result<()> {
     let kernels = Counter { rows_at_once, note: RefCell::new(note) };
     let mut a = (m, n);
     let rows = tall_first(&kernels, &mut a, m, n, tuning)?;
-    one_stage(&kernels, &mut a, (rows, n), tuning, false)?;
-    kernels.pack_band(&a, n, BIDIAGONAL, BIDIAGONAL)?;
-    Ok(())
-}
-
-/// Runs stages 1 and 2 of an m x n matrix, m >= n, on kernels that pass their calls to `note`. Levels are split into pieces of at most
-/// `rows_at_once` stacked rows.
-pub(crate) fn kernels_of_call(
-    (m, n): (usize, usize),
-    tuning: &Tuning,
-    rows_at_once: usize,
-    note: impl FnMut(Asked<'_>) -> Result<()>,
-) -> Result<()> {
-    let kernels = Counter { rows_at_once, note: RefCell::new(note) };
-    let (mut a, bandwidth) = ((m, n), tuning.bandwidth(n));
-    stage_one(&kernels, &mut a, m, n, tuning)?;
+    if in_one_stage {
+        one_stage(&kernels, &mut a, (rows, n), tuning, false)?;
+        return kernels.pack_band(&a, n, BIDIAGONAL, BIDIAGONAL).map(drop);
+    }
+    to_band(&kernels, &mut a, rows, n, tuning)?;
+    let bandwidth = tuning.bandwidth(n);
     let mut band = kernels.pack_band(&a, n, bandwidth, tuning.tile_width)?;
     band_to_bidiag(&kernels, &mut band, n, bandwidth, tuning.tile_width)
 }
@@ -195,7 +187,7 @@ pub(crate) fn flops_by_band<S: Number>((m, n): (usize, usize), tuning: &Tuning) 
 /// Flops of all stages of an m x n matrix, m >= n, stored as `S`, by the one-stage reduction.
 pub(crate) fn flops_by_one_stage<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Result<StageFlops> {
     let (mut tall, mut reduction) = (0u64, 0u64);
-    kernels_of_one_stage((m, n), tuning, usize::MAX, |asked| {
+    kernels_of_call((m, n), tuning, true, usize::MAX, |asked| {
         let (sum, flops) = match asked {
             Asked::Geqrt(level) => (&mut tall, level.geqrt_flops::<S>()),
             Asked::Unmqr(level, cols) => (&mut tall, level.unmqr_flops::<S>(cols)),

@@ -18,6 +18,8 @@
 //! of the transpose, with P and R swapped.) Each reflector takes two kernels, because y and w are completed together with the
 //! next x.
 
+use std::ops::Range;
+
 use crate::{
     base::error::Result,
     tile::{
@@ -71,7 +73,12 @@ pub fn apply_one_stage<K: TileKernels>(
     tuning: &Tuning,
     c: &mut K::Dense,
 ) -> Result<()> {
-    let width = panel_width(n, tuning);
-    let starts: Vec<usize> = (0..n.saturating_sub(1)).step_by(width).collect();
-    starts.into_iter().rev().try_for_each(|k| kernels.apply_row_reflectors(a, panels, k..(n - 1).min(k + width), c))
+    let all: Vec<Range<usize>> = panel_rows(n, tuning).collect();
+    all.into_iter().rev().try_for_each(|rows| kernels.apply_row_reflectors(a, panels, rows, c))
+}
+
+/// The rows with reflectors of each panel of a matrix with `n` columns.
+pub(crate) fn panel_rows(n: usize, tuning: &Tuning) -> impl Iterator<Item = Range<usize>> + use<> {
+    let (rows, width) = (n.saturating_sub(1), panel_width(n, tuning));
+    (0..rows).step_by(width).map(move |k| k..rows.min(k + width))
 }

@@ -1,10 +1,7 @@
 //! The dispatches of a call, from the drivers on counting kernels.
 
 use crate::{
-    algo::{
-        count::{Asked, kernels_of_call, kernels_of_one_stage, kernels_of_qr},
-        svdvals::qr_first,
-    },
+    algo::count::{Asked, kernels_of_call, kernels_of_qr},
     base::{
         error::{Result, SvdError},
         number::{Number, Re},
@@ -15,7 +12,7 @@ use crate::{
         svd::note_vectors,
         work::{BISECT_THREADS, LINEAR_THREADS, ROWS_AT_ONCE, SUBMISSION_FLOPS, Work, steps_of_dispatches},
     },
-    tile::tuning::Tuning,
+    tile::{panel_tree::Level, tuning::Tuning},
 };
 
 /// Dispatches in order, with the repetitions of consecutive equal ones.
@@ -33,19 +30,10 @@ impl Dispatches {
         }
     }
 
-    /// A kernel of stage 1, or the copy of its result.
-    fn dense<S: Number>(&mut self, asked: Asked<'_>, shape: &Shape) {
-        match asked {
-            Asked::Geqrt(level) => self.note(Work::geqrt::<S>(shape, level)),
-            Asked::Unmqr(level, cols) => {
-                let at_once = Work::unmqr_columns::<S>(shape, level, cols, SUBMISSION_FLOPS);
-                for first in (0..cols).step_by(at_once) {
-                    self.note(Work::unmqr::<S>(shape, level, at_once.min(cols - first)));
-                }
-            }
-            Asked::PackBand(layout, bandwidth) => self.note(Work::pack_band::<S>(layout, bandwidth, LINEAR_THREADS.into())),
-            Asked::Chase(..) | Asked::UpdateLine(_) | Asked::MultiplyLine(_) | Asked::UpdateTrailing(_) => {}
-        }
+    /// `unmqr` of a level on `cols` columns, in as many dispatches as their flops need.
+    pub(super) fn unmqr<S: Number>(&mut self, shape: &Shape, level: &Level, cols: usize) {
+        let at_once = Work::unmqr_columns::<S>(shape, level, cols, SUBMISSION_FLOPS);
+        (0..cols).step_by(at_once).for_each(|first| self.note(Work::unmqr::<S>(shape, level, at_once.min(cols - first))));
     }
 
     /// The read-back of a bidiagonal of order n, or stage 3 on the device.
@@ -68,24 +56,15 @@ impl Dispatches {
     }
 }
 
-/// The dispatches of an m x n matrix, m >= n, stored as `S`, on a hardware device, with stage 3 `on_device` or on the host.
-pub(super) fn dispatches_of_call<S: Number>(of: (usize, usize), tuning: &Tuning, on_device: bool) -> Result<Vec<(Work, u64)>> {
-    Ok(all_of_call::<S>(of, tuning, on_device)?.0)
-}
-
-/// [`dispatches_of_call`], with those of `k` singular vectors of both sides.
-pub(super) fn dispatches_of_svd<S: Number>(
-    (m, n): (usize, usize),
-    k: usize,
-    tuning: &Tuning,
-    on_device: bool,
-) -> Result<Vec<(Work, u64)>> {
-    let mut all = all_of_call::<S>((m, n), tuning, on_device)?;
-    if n > 0 {
-        let rows = if qr_first(m, n) { n } else { m };
-        note_vectors::<S>(&mut all, (m, n), k, rows, tuning);
-    }
-    Ok(all.0)
+/// What a call computes, and where.
+#[derive(Clone, Copy)]
+pub(super) struct Call {
+    /// Whether the reduction to bidiagonal form has one stage.
+    pub one_stage: bool,
+    /// Whether stage 3 runs on the device.
+    pub on_device: bool,
+    /// The number of singular vectors of either side.
+    pub vectors: Option<usize>,
 }
 
 /// The dispatches of the QR factorisation of an m x n matrix of any shape, without Q.
@@ -98,10 +77,11 @@ pub(super) fn dispatches_of_qr<S: Number>(of: (usize, usize), tuning: &Tuning) -
     Ok(all.0)
 }
 
-fn all_of_call<S: Number>((m, n): (usize, usize), tuning: &Tuning, on_device: bool) -> Result<Dispatches> {
-    let (shape, mut all) = (Shape::of(tuning), Dispatches::default());
+/// The dispatches of an m x n matrix, m >= n, stored as `S`, on a hardware device.
+pub(super) fn dispatches_of_call<S: Number>((m, n): (usize, usize), tuning: &Tuning, call: Call) -> Result<Vec<(Work, u64)>> {
+    let (shape, mut all, mut parts) = (Shape::of(tuning), Dispatches::default(), 1);
     let cycles = tuning.gpu.cycles_per_dispatch;
-    kernels_of_call((m, n), tuning, ROWS_AT_ONCE, |asked| {
+    kernels_of_call((m, n), tuning, call.one_stage, ROWS_AT_ONCE, |asked| {
         match asked {
             Asked::Chase(step, layout) => {
                 let shape = ChaseShape::of(layout, tuning);
@@ -113,23 +93,6 @@ fn all_of_call<S: Number>((m, n): (usize, usize), tuning: &Tuning, on_device: bo
                     all.note(Work::chase::<S>(&shape, step, &schedule.active(time), cycles, tuning.gpu.max_blocks));
                 }
             }
-            asked => all.dense::<S>(asked, &shape),
-        }
-        Ok(())
-    })?;
-    all.stage_3::<S>(n, on_device);
-    Ok(all)
-}
-
-/// [`dispatches_of_call`] for the one-stage reduction.
-pub(super) fn dispatches_of_one_stage<S: Number>(
-    (m, n): (usize, usize),
-    tuning: &Tuning,
-    on_device: bool,
-) -> Result<Vec<(Work, u64)>> {
-    let (shape, mut all, mut parts) = (Shape::of(tuning), Dispatches::default(), 1);
-    kernels_of_one_stage((m, n), tuning, ROWS_AT_ONCE, |asked| {
-        match asked {
             Asked::UpdateLine(line) => all.note(Work::update_line::<S>(&shape, line, parts)),
             Asked::MultiplyLine(line) => {
                 all.note(Work::multiply_line::<S>(line));
@@ -143,10 +106,15 @@ pub(super) fn dispatches_of_one_stage<S: Number>(
                     all.note(Work::update_trailing::<S>(&shape, trailing, at_once.min(cols - first)));
                 }
             }
-            asked => all.dense::<S>(asked, &shape),
+            Asked::Geqrt(level) => all.note(Work::geqrt::<S>(&shape, level)),
+            Asked::Unmqr(level, cols) => all.unmqr::<S>(&shape, level, cols),
+            Asked::PackBand(layout, bandwidth) => all.note(Work::pack_band::<S>(layout, bandwidth, LINEAR_THREADS.into())),
         }
         Ok(())
     })?;
-    all.stage_3::<S>(n, on_device);
+    all.stage_3::<S>(n, call.on_device);
+    if let Some(k) = call.vectors.filter(|_| n > 0) {
+        note_vectors::<S>(&mut all, (m, n), k, tuning, call.one_stage);
+    }
     Ok(all.0)
 }

@@ -34,7 +34,7 @@ use crate::{
         number::{Number, Re},
     },
     cost::{
-        count::{dispatches_of_call, dispatches_of_one_stage, dispatches_of_qr, dispatches_of_svd},
+        count::{Call, dispatches_of_call, dispatches_of_qr},
         shape::Bounds,
         work::Work,
     },
@@ -166,9 +166,7 @@ impl Cost {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_stage3<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
-        let (m, n) = (m.max(n), m.min(n));
-        Cost::check((m, n), tuning)?;
-        Ok(Cost::of::<S>(dispatches_of_call::<S>((m, n), tuning, on_device)?))
+        Cost::of_call::<S>((m, n), tuning, Call { one_stage: false, on_device, vectors: None })
     }
 
     /// [`with_stage3`](Self::with_stage3) of the [one-stage reduction](crate::Reduction::OneStage).
@@ -185,9 +183,7 @@ impl Cost {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn one_stage<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
-        let (m, n) = (m.max(n), m.min(n));
-        Cost::check((m, n), tuning)?;
-        Ok(Cost::of::<S>(dispatches_of_one_stage::<S>((m, n), tuning, on_device)?))
+        Cost::of_call::<S>((m, n), tuning, Call { one_stage: true, on_device, vectors: None })
     }
 
     /// The cost of the QR factorisation of an m x n matrix of any shape, stored as `S`: R, and the reflectors where they are made.
@@ -203,16 +199,12 @@ impl Cost {
     /// As [`new`](Self::new).
     pub fn qr<S: Number>(m: usize, n: usize, tuning: &Tuning) -> Result<Cost> {
         Cost::check((m.max(n), m.min(n)), tuning)?;
-        Ok(Cost::of::<S>(dispatches_of_qr::<S>((m, n), tuning)?))
+        Ok(Cost { work: dispatches_of_qr::<S>((m, n), tuning)?, double: size_of::<Re<S>>() == size_of::<f64>() })
     }
 
     /// [`qr`](Self::qr) for a report.
     pub(crate) fn of_qr<S: Number>(m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
         Cost::qr::<S>(m, n, tuning)
-    }
-
-    fn of<S: Number>(work: Vec<(Work, u64)>) -> Cost {
-        Cost { work, double: size_of::<Re<S>>() == size_of::<f64>() }
     }
 
     /// The cost of the decomposition with the `k` leading singular vectors of both sides, all of them if there are fewer. The matrix is one
@@ -230,21 +222,49 @@ impl Cost {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn svd<S: Number>(m: usize, n: usize, k: usize, tuning: &Tuning) -> Result<Cost> {
-        Cost::svd_with_stage3::<S>((m, n), k, tuning, m.min(n) >= BISECTION_WORTHWHILE)
+        let on_device = m.min(n) >= BISECTION_WORTHWHILE;
+        Cost::of_call::<S>((m, n), tuning, Call { one_stage: false, on_device, vectors: Some(k) })
+    }
+
+    /// [`svd`](Self::svd) by the [one-stage reduction](crate::Reduction::OneStage).
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::{Cost, Kernel};
+    /// let tuning = Cost::tuning::<f32>(512);
+    /// let [one, two] = [Cost::one_stage_svd::<f32>(512, 512, 512, &tuning)?, Cost::svd::<f32>(512, 512, 512, &tuning)?];
+    /// assert_eq!(one.kernel(Kernel::ApplyChase).dispatches, 0);
+    /// assert_eq!(one.kernel(Kernel::GemmBatch), two.kernel(Kernel::GemmBatch));
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn one_stage_svd<S: Number>(m: usize, n: usize, k: usize, tuning: &Tuning) -> Result<Cost> {
+        let on_device = m.min(n) >= BISECTION_WORTHWHILE;
+        Cost::of_call::<S>((m, n), tuning, Call { one_stage: true, on_device, vectors: Some(k) })
     }
 
     /// [`svd`](Self::svd) with all vectors, and with stage 3 on the device or on the host.
     pub(crate) fn of_svd<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
-        Cost::svd_with_stage3::<S>((m, n), usize::MAX, tuning, on_device)
+        Cost::of_call::<S>((m, n), tuning, Call { one_stage: false, on_device, vectors: Some(n) })
     }
 
-    fn svd_with_stage3<S: Number>((m, n): (usize, usize), k: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
+    /// [`one_stage_svd`](Self::one_stage_svd) with all vectors, and with stage 3 on the device or on the host.
+    pub(crate) fn of_one_stage_svd<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
+        Cost::of_call::<S>((m, n), tuning, Call { one_stage: true, on_device, vectors: Some(n) })
+    }
+
+    /// The cost of a call for an m x n matrix, or n x m.
+    fn of_call<S: Number>((m, n): (usize, usize), tuning: &Tuning, call: Call) -> Result<Cost> {
         let (m, n) = (m.max(n), m.min(n));
         Cost::check((m, n), tuning)?;
-        // The flops of the vectors are at most 40 times those that are checked, and their sum is saturated nowhere else.
-        Cost::check((m.saturating_mul(64), n), tuning)?;
-        let work = dispatches_of_svd::<S>((m, n), k.min(n), tuning, on_device)?;
-        Ok(Cost::of::<S>(work))
+        if call.vectors.is_some() {
+            // The flops of the vectors are at most 40 times those that are checked, and their sum is saturated nowhere else.
+            Cost::check((m.saturating_mul(64), n), tuning)?;
+        }
+        let call = Call { vectors: call.vectors.map(|k| k.min(n)), ..call };
+        let work = dispatches_of_call::<S>((m, n), tuning, call)?;
+        Ok(Cost { work, double: size_of::<Re<S>>() == size_of::<f64>() })
     }
 
     /// Checks the hyperparameters, and that no count of an m x n matrix, m >= n, overflows.

@@ -6,7 +6,10 @@ use crate::{
         shape::Shape,
         work::{COMPENSATED, Chain, Kernel, LINEAR_THREADS, REFLECTOR, Work, scalar_bytes},
     },
-    tile::one_stage::{Line, Trailing},
+    tile::{
+        one_stage::{Line, Trailing},
+        panel_tree::Level,
+    },
 };
 
 /// Columns of a workgroup of `multiply_line`, and threads that share a column.
@@ -94,6 +97,24 @@ impl Work {
         }
     }
 
+    /// `larft` of one block of reflectors: reads its rows of V once, LARFT_ROWS at a time.
+    pub fn larft<S: Number>(shape: &Shape, level: &Level) -> Work {
+        let scalar = scalar_bytes::<S>();
+        let [ts, rows, threads, at_once] = [shape.ts, level.map.rows, LARFT_THREADS, LARFT_ROWS].map(|x| x as u64);
+        let (steps, each) = (rows.div_ceil(at_once), (ts * ts).div_ceil(threads));
+        Work {
+            kernel: Kernel::Larft,
+            workgroups: 1,
+            threads,
+            workgroup_memory: larft_bytes::<S>(shape) as u64,
+            flops: level.larft_flops::<S>(),
+            bytes: rows * level.width as u64 * size_of::<S>() as u64 + ts * ts * scalar,
+            // For each row a thread reads two numbers for each of its products. A row of T reads those above it.
+            workgroup_bytes: steps * at_once * (ts + 2 * each * threads) * scalar + ts * ts * (ts + 2) * scalar,
+            chain: Chain { barriers: 2 * steps + 2, round_trips: steps + 1, steps: steps * at_once * each + ts * ts / 2 },
+        }
+    }
+
     /// Columns of one dispatch of `update_trailing`: whole chunks, with at most `most_flops` unless a chunk has more.
     pub fn trailing_columns<S: Number>(shape: &Shape, trailing: &Trailing, most_flops: u64) -> usize {
         let chunk = trailing.flops::<S>(shape.cpb).max(1);
@@ -113,7 +134,6 @@ pub(crate) fn multiply_line_bytes<S: Number>() -> usize {
 }
 
 /// Bytes of workgroup memory of `larft`, which are fewer than those of `geqrt`.
-#[cfg(test)]
 pub(crate) fn larft_bytes<S: Number>(shape: &Shape) -> usize {
     shape.ts * (shape.ts + LARFT_ROWS) * size_of::<S::Scalar>()
 }

@@ -1,7 +1,7 @@
 //! The dispatches that singular vectors add to a call.
 
 use crate::{
-    algo::{bidiag::divide::LEAF, to_band::band_levels},
+    algo::{bidiag::divide::LEAF, one_stage::panel_rows, svdvals::qr_first, to_band::band_levels, vectors::needs_step},
     base::number::{Number, Re},
     cost::{
         count::Dispatches,
@@ -9,7 +9,7 @@ use crate::{
         vectors::{Extent, Most, Wave, batches},
         work::{Kernel, LINEAR_THREADS, ROWS_AT_ONCE, SUBMISSION_FLOPS, Work},
     },
-    tile::{chase_schedule::ReductionStep, tuning::Tuning},
+    tile::{chase_schedule::ReductionStep, one_stage::level_of_rows, tuning::Tuning},
 };
 
 const MOST: Most = Most { flops: SUBMISSION_FLOPS, inner: usize::MAX, groups: u16::MAX as usize };
@@ -43,7 +43,7 @@ fn by_depth(n: usize, extra: bool, depth: usize, leaves: &mut Vec<usize>, merges
 
 /// Notes the dispatches for `k` singular vectors on both sides of an m x n matrix, m >= n >= 1, stored as `S`, on a hardware device: no
 /// weights and poles of the bidiagonal are negligible or equal, and no values are tiny.
-pub(super) fn note_vectors<S: Number>(all: &mut Dispatches, (m, n): (usize, usize), k: usize, rows: usize, tuning: &Tuning) {
+pub(super) fn note_vectors<S: Number>(all: &mut Dispatches, (m, n): (usize, usize), k: usize, tuning: &Tuning, one_stage: bool) {
     let shape = Shape::of(tuning);
     let (scalar, real) = (size_of::<S::Scalar>(), size_of::<Re<S>>());
     all.note(Work::linear(Kernel::CopyWindow, m * n, 2, scalar));
@@ -70,24 +70,45 @@ pub(super) fn note_vectors<S: Number>(all: &mut Dispatches, (m, n): (usize, usiz
     let padded = k.next_multiple_of(4).max(4);
     all.note(Work::linear(Kernel::TakeColumns, n * padded, 2, real.max(scalar)));
 
+    if one_stage {
+        note_rows_applied::<S>(all, &shape, n, k, tuning);
+    } else {
+        note_stages_applied::<S>(all, &shape, (if qr_first(m, n) { n } else { m }, n), k, tuning);
+    }
+
+    if needs_step::<S::Scalar>((n, k)) {
+        note_orthonormal::<S>(all, &shape, n, k);
+    }
+    note_products::<S>(all, &shape, &[Extent { rows: m, cols: k, inner: n, ..Extent::default() }]);
+    note_orthonormal::<S>(all, &shape, m, k);
+    // With stage 3 on the device, the bidiagonal is read back all the same.
+    all.note_once(Work::unpack_band::<S>(n, 1, LINEAR_THREADS.into()));
+}
+
+/// The reflectors of stages 2 and 1 of an m x n matrix, applied to `k` columns.
+fn note_stages_applied<S: Number>(all: &mut Dispatches, shape: &Shape, (m, n): (usize, usize), k: usize, tuning: &Tuning) {
     let steps: Vec<_> = ReductionStep::all(n, tuning.bandwidth(n), tuning.tile_width).collect();
     for step in steps.iter().rev() {
         let chunk = Work::apply_chase::<S>(step, &Wave { first: 0, cycle: 0, count: 1 }, k).flops.max(1);
         let fitting = usize::try_from(SUBMISSION_FLOPS / chunk).unwrap_or(usize::MAX).clamp(1, MOST.groups);
         Wave::all(step, fitting).iter().for_each(|wave| all.note(Work::apply_chase::<S>(step, wave, k)));
     }
-    let levels: Vec<_> = band_levels(rows, n, tuning, ROWS_AT_ONCE).filter(|level| level.transposed).collect();
+    let levels: Vec<_> = band_levels(m, n, tuning, ROWS_AT_ONCE).filter(|level| level.transposed).collect();
     for level in levels.iter().rev() {
-        all.note(Work::gather_reflectors::<S>(&shape, level));
-        let at_once = Work::unmqr_columns::<S>(&shape, level, k, SUBMISSION_FLOPS);
-        (0..k).step_by(at_once).for_each(|first| all.note(Work::unmqr::<S>(&shape, level, at_once.min(k - first))));
+        all.note(Work::gather_reflectors::<S>(shape, level));
+        all.unmqr::<S>(shape, level, k);
     }
+}
 
-    note_orthonormal::<S>(all, &shape, n, k);
-    note_products::<S>(all, &shape, &[Extent { rows: m, cols: k, inner: n, ..Extent::default() }]);
-    note_orthonormal::<S>(all, &shape, m, k);
-    // With stage 3 on the device, the bidiagonal is read back all the same.
-    all.note_once(Work::unpack_band::<S>(n, 1, LINEAR_THREADS.into()));
+/// The reflectors of the rows of the one-stage reduction, applied to `k` columns.
+fn note_rows_applied<S: Number>(all: &mut Dispatches, shape: &Shape, n: usize, k: usize, tuning: &Tuning) {
+    let panels: Vec<_> = panel_rows(n, tuning).collect();
+    for rows in panels.into_iter().rev() {
+        let level = level_of_rows(&rows, n);
+        all.note(Work::larft::<S>(shape, &level));
+        all.note(Work::gather_reflectors::<S>(shape, &level));
+        all.unmqr::<S>(shape, &level, k);
+    }
 }
 
 /// Orthonormal columns of an m x k matrix.

@@ -231,8 +231,8 @@ fn vectors_on_an_h100() {
 }
 
 /// Flops of the vectors, in units of n^3: back through stage 2 two, and the factor (TW + 1) / TW; the products 4/3 for divide and conquer, two for
-/// A V, and for either side one for W^H W and one for W F. Bound: 5%, for the tiles on the diagonals of triangles, and products' last tiles. Few
-/// vectors leave a third of n^3 for the levels of divide and conquer below the root.
+/// A V, and for U one for W^H W and one for W F; real V of this order need none. Bound: 5%, for the tiles on the diagonals of triangles, and
+/// products' last tiles. Complex V need them too. Few vectors leave a third of n^3 for the levels of divide and conquer below the root.
 #[test]
 fn vectors_are_cubic() {
     let n = 4096;
@@ -241,9 +241,35 @@ fn vectors_are_cubic() {
     let cost = Cost::svd::<f32>(n, n, n, &Cost::tuning::<f32>(n)).unwrap();
     let [chase, gemm] = [Kernel::ApplyChase, Kernel::GemmBatch].map(|kernel| of(&cost, kernel));
     assert!((0.95..1.05).contains(&(chase / (2.0 * 32.0 / 32.0))), "{chase}");
-    assert!((0.95..1.05).contains(&(gemm / (4.0 / 3.0 + 2.0 + 4.0))), "{gemm}");
+    assert!((0.95..1.05).contains(&(gemm / (4.0 / 3.0 + 2.0 + 2.0))), "{gemm}");
+    let complex = Cost::svd::<Complex<f32>>(n, n, n, &Cost::tuning::<Complex<f32>>(n)).unwrap();
+    // Divide and conquer is real.
+    let products = of(&complex, Kernel::GemmBatch);
+    assert!((0.95..1.05).contains(&(products / (4.0 / 3.0 + 4.0 * (2.0 + 4.0)))), "{products}");
     let few = Cost::svd::<f32>(n, n, 1, &Cost::tuning::<f32>(n)).unwrap();
     assert!((0.31..0.36).contains(&of(&few, Kernel::GemmBatch)), "{few}");
+}
+
+/// After one stage, the reflectors of the rows are applied to V in blocks of a panel: one `larft`, `gather_reflectors` and `unmqr` for each, with
+/// 2 n^3 flops in all. The rest is that of two stages. Bound: 5%, for T and the panels' widths.
+#[test]
+fn vectors_of_one_stage() {
+    let n = 4096;
+    let tuning = Cost::tuning::<f32>(n);
+    let cost = Cost::one_stage_svd::<f32>(n, n, n, &tuning).unwrap();
+    let panels = (n as u64 - 1).div_ceil(tuning.tile_size as u64);
+    assert_eq!(
+        [Kernel::Larft, Kernel::GatherReflectors, Kernel::Unmqr].map(|kernel| cost.kernel(kernel).dispatches),
+        [panels; 3]
+    );
+    let ratio = cost.kernel(Kernel::Unmqr).flops as f64 / (2.0 * (n as f64).powi(3));
+    assert!((0.95..1.05).contains(&ratio), "{ratio}");
+    let two = Cost::svd::<f32>(n, n, n, &tuning).unwrap();
+    for kernel in [Kernel::GatherColumns, Kernel::SecularVectors, Kernel::GemmBatch, Kernel::TakeColumns, Kernel::UnitColumns] {
+        assert_eq!(cost.kernel(kernel), two.kernel(kernel), "{kernel}");
+    }
+    let none = Cost::one_stage_svd::<f32>(0, 7, 3, &tuning).unwrap();
+    assert_eq!(none.dispatches(), 0);
 }
 
 /// No dispatch of `unmqr` exceeds `SUBMISSION_FLOPS`, so that no watchdog of a driver ends it. For a matrix so large that updates are

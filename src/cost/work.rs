@@ -82,13 +82,13 @@ pub enum Kernel {
 impl Kernel {
     /// The kernels of a call, in order: those of the values, then those that only vectors need. With stage 3 on the device, `square_bidiagonal`
     /// and `bisect` replace `unpack_band`. One stage has its three kernels in place of `chase`, and no `geqrt` and `unmqr` unless the matrix is
-    /// tall.
+    /// tall; for vectors, `larft` and `unmqr` in place of `apply_chase`.
     ///
     /// ```
     /// use svdvals_gpu::cost::Kernel;
     /// assert_eq!(Kernel::ALL[0].to_string(), "geqrt");
     /// ```
-    pub const ALL: [Kernel; 21] = [
+    pub const ALL: [Kernel; 22] = [
         Kernel::Geqrt,
         Kernel::Unmqr,
         Kernel::UpdateLine,
@@ -105,6 +105,7 @@ impl Kernel {
         Kernel::GemmBatch,
         Kernel::TakeColumns,
         Kernel::ApplyChase,
+        Kernel::Larft,
         Kernel::GatherReflectors,
         Kernel::GramFactor,
         Kernel::UnitColumns,

@@ -8,7 +8,7 @@ use crate::{
         bidiagonal::Stage3,
         count::{stage_2_flops, stage_3_flops, vectors_flops},
         svdvals::{Driver, Found},
-        vectors::VectorKernels,
+        vectors::{VectorKernels, needs_step},
     },
     base::{
         error::Result,
@@ -26,7 +26,7 @@ use crate::{
         factors::Factors,
         options::{Signs, SvdOptions, Vectors},
         problem::Problem,
-        svd::{beside, check, needed, needs_step},
+        svd::{beside, check, needed},
     },
     tile::{band::Band, kernels::HeldBy, tuning::Tuning},
 };

@@ -7,6 +7,7 @@ use crate::{
         bidiagonal::Stage3,
         count::{flops_by_band, flops_by_one_stage, vectors_flops},
         svdvals::{Driver, Found, Source, Wanted},
+        vectors::needs_step,
     },
     base::{
         clock::Clock,
@@ -132,12 +133,11 @@ where
     let Found { values, right, copy, mut seconds } = driver.svd(&a, scale, wanted).await?;
     let mut clock = Clock::new(timed);
     let right = match right {
-        Some(right) => {
+        Some(right) if needs_step::<S::Scalar>(right.size) => {
             let cols = right.size.1;
-            // Thousands of reflectors leave V orthonormal to a part of n eps. One step takes most of that away.
             Some(kernels.orthonormal(right, cols)?)
         }
-        None => None,
+        right => right,
     };
     let left = match (copy, &right) {
         (Some(a), Some(v)) => Some(kernels.left_vectors(&a, &values, v)?),
@@ -166,7 +166,8 @@ where
         shape,
         stage3_on_device,
         cost: match (one_stage, needed) {
-            (true, _) => Cost::one_stage::<S>,
+            (true, Some(_)) => Cost::of_one_stage_svd::<S>,
+            (true, None) => Cost::one_stage::<S>,
             (false, Some(_)) => Cost::of_svd::<S>,
             (false, None) => Cost::with_stage3::<S>,
         },

@@ -4,17 +4,8 @@ use faer::{Mat, MatRef};
 #[cfg(feature = "gpu")]
 use pollster::block_on;
 
-#[cfg(feature = "gpu")]
 use crate::{
-    base::pool::on_pool,
-    gpu::device::context::{GpuContext, Waits},
-    plan::{
-        backend::{OnGpu, Reason, context_of, context_of_async, or_fall_back},
-        gpu::{Needed, OnDevice, svd_on_gpu},
-    },
-    tile::kernels::TileKernels,
-};
-use crate::{
+    algo::vectors::needs_step,
     base::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError, room_for},
@@ -35,9 +26,17 @@ use crate::{
         svdvals::Call,
     },
 };
+#[cfg(feature = "gpu")]
+use crate::{
+    base::pool::on_pool,
+    gpu::device::context::{GpuContext, Waits},
+    plan::{
+        backend::{OnGpu, Reason, context_of, context_of_async, or_fall_back},
+        gpu::{Needed, OnDevice, svd_on_gpu},
+    },
+    tile::kernels::TileKernels,
+};
 
-/// The order from which real V are left as the reflectors give them; see [`needs_step`].
-const LARGE: usize = 1000;
 /// What a call computes, by its size.
 fn problem_of<T: Number>(call: &Call<'_, T>) -> Problem {
     Problem::Svd { m: call.a.nrows(), n: call.a.ncols(), full: call.options.vectors == Vectors::Full }
@@ -261,13 +260,6 @@ pub(crate) fn needed(vectors: Vectors, transposed: bool) -> (bool, bool) {
         Vectors::Right => (false, true),
     };
     if transposed { (of_v, of_u) } else { (of_u, of_v) }
-}
-
-/// Whether V (n x k) is made orthonormal once more. Thousands of reflectors leave a part of n eps, most of which one step removes: in complex
-/// arithmetic 0.8 to 1.1, in real arithmetic up to 1.1 for small n, and at most 0.75 (LAPACK's gesdd: 0.5) from [`LARGE`] on, where a step
-/// for all columns takes a seventh of the call.
-pub(crate) fn needs_step<T: Scalar>((n, k): (usize, usize)) -> bool {
-    T::IS_COMPLEX || n < LARGE || 4 * k <= n
 }
 
 /// The columns of both, side by side.

@@ -27,6 +27,12 @@ impl Level {
         counted(of_pair::<S>(), [3, rows, width, width]).saturating_add(counted(of_pair::<S>(), [blocks, of_t]))
     }
 
+    /// Flops of `larft`: V^H V above its diagonal, r w^2 for the r rows of a block, and w^3 / 3 for T.
+    pub(crate) fn larft_flops<S: Number>(&self) -> u64 {
+        let [width, rows] = [self.width, self.map.rows].map(|x| x as u64);
+        counted(of_pair::<S>(), [rows, width, width]).saturating_add(of_pair::<S>() * (counted(1, [width, width, width]) / 3))
+    }
+
     /// Flops of `unmqr` on `cols` columns: V^H X and V W over all rows, and T^H W for each block.
     pub(crate) fn unmqr_flops<S: Number>(&self, cols: usize) -> u64 {
         let [width, rows, blocks, cols] = [self.width, self.map.rows, self.map.blocks(), cols].map(|x| x as u64);

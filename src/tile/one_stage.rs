@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::tile::panel_tree::{Level, RowMap, Stack};
+
 /// The elimination of one column of A, or of one row, which is a column of A^T. For a row, A stands for A^T below, and P and R
 /// are swapped.
 ///
@@ -74,4 +76,12 @@ impl Trailing {
     pub fn shape(&self) -> (usize, usize) {
         (self.size.0 - self.first, self.size.1 - self.first)
     }
+}
+
+/// The reflectors of these rows of a matrix with `n` columns, as those of one block of columns of the transpose.
+pub(crate) fn level_of_rows(rows: &Range<usize>, n: usize) -> Level {
+    let start = rows.start + 1;
+    let count = n.saturating_sub(start);
+    let map = RowMap { start, group: count, spacing: count, rows: count, block_rows: count, stack: Stack::Rows };
+    Level { transposed: true, col: rows.start, width: rows.len(), map }
 }

@@ -12,7 +12,7 @@ use crate::{
     cost::{
         one_stage::{LARFT_ROWS, LARFT_THREADS, MOST_PARTS, blocks_and_parts},
         shape::Shape,
-        work::{Kernel, LINEAR_THREADS, Work},
+        work::{LINEAR_THREADS, Work},
     },
     gpu::{
         device::{
@@ -26,7 +26,8 @@ use crate::{
     },
     tile::{
         kernels::OneStageKernels,
-        one_stage::{Line, Trailing},
+        one_stage::{Line, Trailing, level_of_rows},
+        panel_tree::{Level, RowMap},
     },
 };
 
@@ -84,29 +85,14 @@ impl Panels {
     }
 }
 
-/// The parameters of `larft`, `gather_reflectors` and `unmqr` for one block of all columns of `a` right of the diagonal of these
-/// rows.
-fn level_of_rows<S>(a: &Dense<S>, rows: &Range<usize>) -> parameters::Level {
-    let count = a.size.1 - rows.start - 1;
+/// The parameters of `larft`, `gather_reflectors` and `unmqr` for the block of a [`level_of_rows`] of `a`.
+fn parameters_of_rows<S>(a: &Dense<S>, level: &Level) -> parameters::Level {
+    let RowMap { start, group, spacing, rows, block_rows, .. } = level.map;
     let [rs, cs, lines, cols] = [a.strides.1, a.strides.0, a.lines, a.size.0].map(|x| x as u32);
-    let [col, width, start, rows] = [rows.start, rows.len(), rows.start + 1, count].map(|x| x as u32);
-    let (group, spacing, block_rows) = (rows, rows, rows);
-    parameters::Level {
-        rs,
-        cs,
-        lines,
-        cols,
-        col,
-        width,
-        start,
-        group,
-        spacing,
-        rows,
-        block_rows,
-        blocks: 1,
-        t_first: 0,
-        flags: 0,
-    }
+    let [col, width, start, group] = [level.col, level.width, start, group].map(|x| x as u32);
+    let [spacing, rows, block_rows] = [spacing, rows, block_rows].map(|x| x as u32);
+    let (blocks, t_first, flags) = (1, 0, 0);
+    parameters::Level { rs, cs, lines, cols, col, width, start, group, spacing, rows, block_rows, blocks, t_first, flags }
 }
 
 impl<S: Number> GpuKernels<S> {
@@ -137,8 +123,9 @@ impl<S: Number> GpuKernels<S> {
         if c.size.0 != n || a.size != panels.size {
             return Err(SvdError::invalid("c", format!("{:?}, for reflectors of {n} entries", c.size)));
         }
-        let mut level = level_of_rows(a, &rows);
-        let count = level.rows as usize;
+        let level = level_of_rows(&rows, n);
+        let mut parameters = parameters_of_rows(a, &level);
+        let count = level.map.rows;
         // Loop iterations of a thread of larft, the longest loop: for each step over the rows, its stores and its products.
         let each = (ts * ts).div_ceil(LARFT_THREADS) * (LARFT_ROWS + 1) + (LARFT_ROWS * ts).div_ceil(LARFT_THREADS);
         if self.context.is_software() && count.div_ceil(LARFT_ROWS) * (each + 1) > SOFTWARE_ITERATIONS {
@@ -153,31 +140,21 @@ impl<S: Number> GpuKernels<S> {
 
         let larft = self.context.pipeline::<S>(&LARFT, &self.shape().larft_constants(), a.a.len())?;
         let bindings = self.stream.bind(&larft, &[&panels.sums, &kept_t], &a.a)?;
-        let flops = 2 * (count * ts * ts) as u64;
-        self.stream.dispatch(&larft, &bindings, level, [1, 1, 1], Work::other(Kernel::Larft, flops))?;
+        self.stream.dispatch(&larft, &bindings, parameters, [1, 1, 1], Work::larft::<S>(self.shape(), &level))?;
 
         // The reflectors of rows are those of columns of A^T, conjugated.
-        level.flags = parameters::CONJUGATE;
+        parameters.flags = parameters::CONJUGATE;
         let gather = self.context.pipeline::<S>(&GATHER_REFLECTORS, &[("TS", ts as u32)], a.a.len())?;
         let bindings = self.stream.bind(&gather, &[&a.v, &a.t, &kept_t], &a.a)?;
         let [x, y] = self.stream.fold(((count + ts) * ts).div_ceil(LINEAR_THREADS as usize))?;
-        self.stream.dispatch(&gather, &bindings, level, [x, y, 1], Work::other(Kernel::GatherReflectors, 0))?;
+        let work = Work::gather_reflectors::<S>(self.shape(), &level);
+        self.stream.dispatch(&gather, &bindings, parameters, [x, y, 1], work)?;
 
         let unmqr = self.context.pipeline::<S>(&UNMQR, &self.shape().unmqr_constants(), c.a.len())?;
         let bindings = self.stream.bind(&unmqr, &[&a.v, &a.t], &c.a)?;
         let [rs, cs, lines] = [c.strides.0, c.strides.1, c.lines].map(|x| x as u32);
-        let of_c = parameters::Level { rs, cs, lines, cols: c.size.1 as u32, col: 0, width: 0, ..level };
-        let chunk = self.shape().cpb;
-        let of_chunk = 4 * (count * ts * chunk) as u64;
-        let fitting = usize::try_from(self.stream.most_flops() / of_chunk.max(1)).unwrap_or(usize::MAX);
-        let at_once = fitting.clamp(1, self.stream.most_workgroups()).saturating_mul(chunk);
-        for first in (0..c.size.1).step_by(at_once) {
-            let columns = first..c.size.1.min(first + at_once);
-            let work = Work::other(Kernel::Unmqr, of_chunk * columns.len().div_ceil(chunk) as u64);
-            let grid = [columns.len().div_ceil(chunk) as u32, 1, 1];
-            self.stream.dispatch(&unmqr, &bindings, of_c.of_columns(columns), grid, work)?;
-        }
-        Ok(())
+        let of_c = parameters::Level { rs, cs, lines, cols: c.size.1 as u32, col: 0, width: 0, ..parameters };
+        self.update(&(unmqr, bindings), of_c, &level, c.size.1)
     }
 
     /// Columns `0..count` of P and R so far, of `ld` entries each, for tests.
