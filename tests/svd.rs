@@ -5,20 +5,24 @@ mod common;
 #[path = "common/vectors.rs"]
 mod vectors;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use common::{eps, problems::every_element};
-use faer::{Col, Mat};
+use faer::{Col, Mat, MatRef};
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, Band, CancelFlag, Element, MatSvd, Number, RealElement, Signs, Stage, SvdError, SvdGpu, SvdOptions, SvdValsGpu,
-    Tuning, Vectors,
+    Backend, Band, CancelFlag, Element, MatSvd, Number, RealElement, Reduction, Signs, Stage, SvdError, SvdGpu, SvdOptions,
+    SvdValsGpu, Tuning, Vectors,
 };
-use vectors::{KINDS, check, matrix, ratios};
+use vectors::{KINDS, check, ends_of_range, matrix, ratios};
+
+const STAGES: [Stage; 4] = [Stage::ToBand, Stage::BandToBidiag, Stage::Svdvals, Stage::Vectors];
 
 fn on_cpu() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu)
 }
 
-every_element!(ratios_of_hard_matrices, every_option, any_strides, powers_of_two, bands);
+every_element!(ratios_of_hard_matrices, every_option, any_strides, powers_of_two, ends_of_the_range, bands);
 
 /// Panics with all errors, if there are any.
 fn none_of(errors: Vec<String>) {
@@ -148,6 +152,17 @@ fn powers_of_two<T: Element>() {
     }
 }
 
+/// Entries near the largest number of the type, subnormal ones, and blocks of both have the three ratios of others, by every route.
+fn ends_of_the_range<T: Element>() {
+    let mut errors = Vec::new();
+    for (m, n) in [(1, 1), (30, 1), (19, 23), (27, 23), (400, 21), (2500, 12), (245, 240)] {
+        for (name, a) in ends_of_range::<T>(m, n) {
+            errors.extend(check(&format!("{} {name}, {m} x {n}", T::NAME), a.as_ref(), &on_cpu()).err());
+        }
+    }
+    none_of(errors);
+}
+
 /// A band's decomposition has the three ratios, the options' shapes, and the values of `band_to_bidiag`.
 fn bands<T: Element>() {
     let mut errors = Vec::new();
@@ -179,15 +194,20 @@ fn bands<T: Element>() {
     assert_eq!((u.ncols(), s.len(), v.ncols()), (0, 0, 0));
 }
 
-/// The same bits in every run, whatever the number of threads: with up to 128 columns that QR makes orthogonal, the tiny ones of random
-/// matrices and of a matrix of low rank. (Beyond, faer's QR runs on all threads.)
+/// The same bits in every run, whatever the number of threads: also where QR makes the columns of tiny values orthogonal, in one panel (of
+/// random matrices) and in several (of low rank), and where it completes a unitary U.
 #[test]
 fn threads_do_not_matter() {
-    for (kind, m, n) in
-        [("random", 100, 100), ("random", 300, 300), ("random", 520, 500), ("random", 20_000, 30), ("rank third", 300, 180)]
-    {
+    for (kind, m, n, vectors) in [
+        ("random", 100, 100, Vectors::Thin),
+        ("random", 300, 300, Vectors::Thin),
+        ("random", 520, 500, Vectors::Thin),
+        ("random", 20_000, 30, Vectors::Thin),
+        ("rank third", 600, 480, Vectors::Thin),
+        ("random", 600, 240, Vectors::Full),
+    ] {
         let a = matrix::<f32>(kind, m, n);
-        let by = |threads| a.svd_gpu_with(&on_cpu().threads(threads)).unwrap();
+        let by = |threads| a.svd_gpu_with(&on_cpu().vectors(vectors).threads(threads)).unwrap();
         let one = by(1);
         for threads in [1, 2, 3, 8] {
             let other = by(threads);
@@ -245,26 +265,72 @@ fn bad_entries_are_named() {
     }
 }
 
-/// A call ends with an error soon after it is cancelled, in every stage, and reports its progress in order up to the end.
+/// A call ends with an error soon after it is cancelled, in every stage and in two stages or one, and reports its progress in order up to the
+/// end. The next call has the bits of one that was not cancelled.
 #[test]
 fn progress_and_cancellation() {
     use std::sync::{Arc, Mutex};
     let a = matrix::<f32>("random", 400, 400);
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let told = seen.clone();
-    a.svd_gpu_with(&on_cpu().progress(move |p| told.lock().unwrap().push((p.stage, p.fraction)))).unwrap();
-    let seen = seen.lock().unwrap();
-    assert!(seen.is_sorted() && seen.last() == Some(&(Stage::Vectors, 1.0)), "{:?}", seen.last());
-    for stage in [Stage::ToBand, Stage::BandToBidiag, Stage::Svdvals, Stage::Vectors] {
-        assert!(seen.iter().any(|(s, _)| *s == stage), "{stage} was not reported");
-        let stop = CancelFlag::new();
-        let flag = stop.clone();
-        let options = on_cpu().cancel(stop).progress(move |p| {
-            if p.stage == stage {
-                flag.cancel()
-            }
-        });
-        assert_eq!(a.svd_gpu_with(&options).err(), Some(SvdError::Cancelled { stage }));
+    for reduction in [Reduction::TwoStage, Reduction::OneStage] {
+        let options = on_cpu().reduction(reduction);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let told = seen.clone();
+        let want = a.svd_gpu_with(&options.clone().progress(move |p| told.lock().unwrap().push((p.stage, p.fraction)))).unwrap();
+        let seen = seen.lock().unwrap();
+        assert!(seen.is_sorted() && seen.last() == Some(&(Stage::Vectors, 1.0)), "{:?}", seen.last());
+        for stage in STAGES {
+            assert!(seen.iter().any(|(s, _)| *s == stage), "{stage} was not reported");
+            let stop = CancelFlag::new();
+            let flag = stop.clone();
+            let stopping = options.clone().cancel(stop).progress(move |p| {
+                if p.stage == stage {
+                    flag.cancel()
+                }
+            });
+            assert_eq!(a.svd_gpu_with(&stopping).err(), Some(SvdError::Cancelled { stage }));
+            let next = a.svd_gpu_with(&options).unwrap();
+            assert!(next.u == want.u && next.s == want.s && next.v == want.v, "other bits after a call cancelled in {stage}");
+        }
+    }
+    // Set before: nothing is computed, on any route.
+    let stop = CancelFlag::new();
+    stop.cancel();
+    for (m, n) in [(7, 1), (50, 50), (900, 20), (5000, 12), (300, 300), (700, 300)] {
+        let result = matrix::<f64>("random", m, n).svd_gpu_with(&on_cpu().cancel(stop.clone()));
+        assert!(matches!(result, Err(SvdError::Cancelled { .. })), "{m} x {n}: {:?}", result.map(|svd| svd.s));
+    }
+}
+
+/// A callback that panics takes its call with it, in every stage, and the next call has the bits of an undisturbed one.
+#[test]
+fn a_panic_in_the_callback_ends_the_call() {
+    let a = matrix::<f64>("random", 300, 280);
+    let want = a.svd_gpu_with(&on_cpu()).unwrap();
+    for (stage, options) in STAGES.into_iter().flat_map(|stage| [(stage, on_cpu().threads(3)), (stage, on_cpu())]) {
+        let panicking = options.clone().progress(move |p| assert!(p.stage != stage, "the callback's own"));
+        let result = catch_unwind(AssertUnwindSafe(|| a.svd_gpu_with(&panicking).map(|svd| svd.s)));
+        assert!(result.is_err(), "{stage}: {result:?}");
+        let next = a.svd_gpu_with(&options).unwrap();
+        assert!(next.u == want.u && next.s == want.s && next.v == want.v, "other bits after a panic in {stage}");
+    }
+}
+
+/// Vectors that no address space holds are an error before an entry is read, whichever are asked for, and the next call works.
+#[test]
+fn vectors_without_room() {
+    let entry = 1.0f32;
+    // SAFETY: every entry of this matrix of 2^24 x 2^24 is the one number behind the pointer.
+    let huge = unsafe { MatRef::from_raw_parts(&raw const entry, 1 << 24, 1 << 24, 0, 0) };
+    for options in [
+        on_cpu(),
+        on_cpu().vectors(Vectors::Full),
+        on_cpu().vectors(Vectors::Left),
+        on_cpu().vectors(Vectors::Right),
+        on_cpu().keep(1),
+    ] {
+        let error = huge.svd_gpu_with(&options).err();
+        assert!(matches!(error, Some(SvdError::OutOfMemory { .. })), "{}: {error:?}", options.vectors);
+        check("the next call", matrix::<f32>("random", 20, 12).as_ref(), &options).unwrap();
     }
 }
 

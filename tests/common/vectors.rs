@@ -4,7 +4,7 @@ use faer::{Mat, MatRef};
 use num_complex::Complex;
 use svdvals_gpu::{Element, MatSvd, RealElement, Scalar, SvdGpu, SvdOptions, SvdValsGpu, Vectors};
 
-use crate::common::{complex_noise, eps, widen};
+use crate::common::{complex_noise, eps, furthest, problems::smallest, widen};
 
 /// The kinds of [`matrix`].
 #[allow(dead_code)] // the GPU tests use some by name
@@ -69,6 +69,32 @@ pub fn matrix<T: Element>(kind: &str, m: usize, n: usize) -> Mat<T> {
     Mat::from_fn(m, n, |i, j| T::from_complex(a[(i, j)]))
 }
 
+/// m x n matrices at the ends of a type's range, each with its name: entries so large that the norm is a part of the largest number, entries
+/// that are subnormal, and blocks of both.
+#[allow(dead_code)] // tests/lapack.rs has none
+pub fn ends_of_range<T: Element>(m: usize, n: usize) -> [(&'static str, Mat<T>); 3] {
+    // Both parts of an entry are below 1, so the norm of the noise is below `size`. Values of half types are f32.
+    let size = (2.0 * (m * n) as f64).sqrt();
+    let (largest, smallest) = match T::NAME {
+        "f16" => (65504.0, 2f64.powi(-24)),
+        "bf16" => (3.3e38 / size, 2f64.powi(-133)),
+        "f32" | "c32" => (f64::from(f32::MAX) / size, 2f64.powi(-149)),
+        _ => (f64::MAX / size, 2f64.powi(-1074)),
+    };
+    let of = |size: &dyn Fn(usize, usize) -> f64| {
+        Mat::from_fn(m, n, |i, j| {
+            let x = of_type::<T>(complex_noise(75, i, j));
+            T::from_complex(Complex::new(x.re * size(i, j), x.im * size(i, j)))
+        })
+    };
+    let subnormal = 50.0 * smallest;
+    [
+        ("large", of(&|_, _| largest)),
+        ("subnormal", of(&|_, _| subnormal)),
+        ("both", of(&|i, j| if (i / 10 + j / 10) % 2 == 0 { largest } else { subnormal })),
+    ]
+}
+
 /// The number, without an imaginary part if the type has none.
 fn of_type<T: Element>(x: Complex<f64>) -> Complex<f64> {
     if <T::Scalar as Scalar>::IS_COMPLEX { x } else { x.re.into() }
@@ -85,8 +111,16 @@ fn from_orthonormal(x: MatRef<'_, Complex<f64>>) -> f64 {
     norm((gram - Mat::<Complex<f64>>::identity(x.ncols(), x.ncols())).as_ref())
 }
 
+/// Two powers of two whose product brings the largest part of an entry near 1. One alone may be outside the range of f64.
+fn to_one(a: MatRef<'_, Complex<f64>>) -> [f64; 2] {
+    let largest = furthest((0..a.ncols()).flat_map(|j| (0..a.nrows()).flat_map(move |i| [a[(i, j)].re, a[(i, j)].im])));
+    let exponent = if largest > 0.0 { -largest.log2().floor() as i32 } else { 0 };
+    [exponent / 2, exponent - exponent / 2].map(|k| 2f64.powi(k))
+}
+
 /// The three ratios of a decomposition, in units of max(m, n) eps: ||A - U S V^H|| / ||A|| (0 without one of the sides), ||I - U^H U|| and
-/// ||I - V^H V||.
+/// ||I - V^H V||. The first is computed after a power of two has brought A near 1. It lacks what values below the normal numbers of their
+/// type are rounded by, at most half of the smallest positive number each.
 pub fn ratios<T: Element>(a: MatRef<'_, T>, svd: &MatSvd<T>) -> [f64; 3] {
     let unit = a.nrows().max(a.ncols()) as f64 * eps::<T>();
     let (a, u, v) = (widen(a), widen(svd.u.as_ref()), widen(svd.v.as_ref()));
@@ -94,8 +128,14 @@ pub fn ratios<T: Element>(a: MatRef<'_, T>, svd: &MatSvd<T>) -> [f64; 3] {
     let residual = if u.ncols() < k || v.ncols() < k {
         0.0
     } else {
-        let us = Mat::from_fn(u.nrows(), k, |i, j| u[(i, j)] * svd.s[j].to_double());
-        let (rest, size) = (norm((&a - us * v.subcols(0, k).adjoint()).as_ref()), norm(a.as_ref()));
+        let factors = to_one(a.as_ref());
+        let scaled = |x: f64| x * factors[0] * factors[1];
+        let a = Mat::from_fn(a.nrows(), a.ncols(), |i, j| Complex::new(scaled(a[(i, j)].re), scaled(a[(i, j)].im)));
+        let us = Mat::from_fn(u.nrows(), k, |i, j| u[(i, j)] * scaled(svd.s[j].to_double()));
+        let (normal, smallest) = smallest::<T::Real>();
+        let rounded = svd.s.iter().filter(|s| s.to_double() < normal).count() as f64;
+        let rounding = rounded.sqrt() * scaled(smallest) / 2.0;
+        let (rest, size) = (norm((&a - us * v.subcols(0, k).adjoint()).as_ref()) - rounding, norm(a.as_ref()));
         if size == 0.0 { rest } else { rest / size }
     };
     [residual / unit, from_orthonormal(u.as_ref()) / unit, from_orthonormal(v.as_ref()) / unit]

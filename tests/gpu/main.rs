@@ -27,6 +27,7 @@ mod resident;
 mod stage3;
 mod startup;
 mod svd;
+mod svd_faults;
 mod triangular;
 mod waits;
 mod whole;
@@ -101,6 +102,8 @@ fn main() -> ExitCode {
         ("required_bytes", memory::required_bytes),
         ("what_travels", svd::what_travels),
         ("larger", svd::larger),
+        ("svd_on_a_lost_device", svd_faults::lost_device),
+        ("svd_in_small_buffers", svd_faults::small_buffers),
         ("global_context", whole::global_context),
         ("own_device", whole::own_device),
         ("small_calls_pass_large_ones", whole::small_calls_pass_large_ones),
@@ -242,6 +245,7 @@ fn host<T: Elements>() -> Vec<Runs> {
         ("progress_and_cancellation", waits::progress_and_cancellation::<T>),
         ("kernels_are_timed", accuracy::kernels_are_timed::<T>),
         ("one_stage_progress", one_stage::progress::<T>),
+        ("svd_cancellation", svd_faults::cancellation::<T>),
     ]);
     [trials, on_the_device::<T>("resident", vec![("refusals", resident::refusals::<T>)])].concat()
 }

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use faer::Mat;
 use svdvals_gpu::{
-    Backend, GpuContext, HalfStorage, Number, RealElement, Reduction, Route, Stage, Stage3, SvdError, SvdOptions, SvdValsGpu,
-    Tuning,
+    Backend, GpuContext, HalfStorage, Number, RealElement, Reduction, Route, Stage, Stage3, SvdError, SvdGpu, SvdOptions,
+    SvdValsGpu, Tuning,
     cost::Kernel,
     internals::{CpuKernels, GpuKernels, Line, OneStageKernels, TileKernels, Trailing},
     wgpu::Features,
@@ -28,7 +28,7 @@ pub fn calls<T: Elements>() -> Vec<(&'static str, Body)> {
 }
 
 pub fn vectors<T: Elements>() -> Vec<(&'static str, Body)> {
-    vec![("one_stage_ratios", ratios::<T>)]
+    vec![("one_stage_ratios", ratios::<T>), ("counts_of_one_stage", counts_with_vectors::<T>)]
 }
 
 fn on(context: &GpuContext) -> SvdOptions {
@@ -185,6 +185,19 @@ fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
     }
     let by_rows = matrix::<T>("random", 45, 60);
     check("by rows", by_rows.as_ref().transpose(), &on(context))?;
+    Ok(())
+}
+
+/// The dispatches of both sides' vectors are the model's. Tall and wide matrices have no tiny values, whose columns take more dispatches; the
+/// tallest is reduced to its triangular factor first.
+fn counts_with_vectors<T: Elements>(context: &GpuContext) -> Outcome {
+    for (m, n) in [(1, 1), (60, 40), (40, 70), (200, 40)] {
+        for options in [on(context), on(context).tuning(Tuning::for_adapter::<T::Scalar>(context, 40).tile_size(8).leaf(64))] {
+            let report = matrix::<T>("random", m, n).svd_gpu_report(&options)?;
+            let (ran, model) = (report.counts.dispatches, report.cost()?.dispatches());
+            check!(ran == model, "{m} x {n}: {ran} dispatches, the model counts {model}\n{}", report.cost()?);
+        }
+    }
     Ok(())
 }
 

@@ -11,12 +11,17 @@ use svdvals_gpu::{
 use crate::{
     Body, Elements, Outcome, check,
     common::{complex_noise, eps, noise, widen},
-    vectors::{check, matrix, ratios as ratios_of},
+    vectors::{check, ends_of_range, matrix, ratios as ratios_of},
 };
 
 pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
-    let mut trials: Vec<(&str, Body)> =
-        vec![("ratios", ratios::<T>), ("options", options::<T>), ("bands", bands::<T>), ("vectors_stay", vectors_stay::<T>)];
+    let mut trials: Vec<(&str, Body)> = vec![
+        ("ratios", ratios::<T>),
+        ("ends_of_the_range", ends_of_the_range::<T>),
+        ("options", options::<T>),
+        ("bands", bands::<T>),
+        ("vectors_stay", vectors_stay::<T>),
+    ];
     // Vectors are not stored in half precision.
     if T::NAME != "f16" {
         trials.push(("bidiagonals_follow_the_host", bidiagonals_follow_the_host::<T>));
@@ -46,6 +51,16 @@ fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
         ("zero", 20, 30),
     ] {
         check(&format!("{kind} {m} x {n}"), matrix::<T>(kind, m, n).as_ref(), &on(context))?;
+    }
+    Ok(())
+}
+
+/// Entries near the largest number of the type, subnormal ones, and blocks of both have the three ratios of others.
+fn ends_of_the_range<T: Elements>(context: &GpuContext) -> Outcome {
+    for (m, n) in [(1, 1), (27, 23), (19, 23), (90, 20)] {
+        for (name, a) in ends_of_range::<T>(m, n) {
+            check(&format!("{name}, {m} x {n}"), a.as_ref(), &on(context))?;
+        }
     }
     Ok(())
 }
