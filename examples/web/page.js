@@ -123,7 +123,8 @@ function showRank({ rank, rgba, relative }, width, height) {
   low.getContext('2d').putImageData(new ImageData(new Uint8ClampedArray(rgba.buffer), width, height), 0, 0);
   const stored = (rank * (width + height + 1)) / (width * height);
   byId('lowFacts').textContent = `Rank ${rank}: relative error ${(100 * relative).toFixed(3)} %, ${(100 * stored).toFixed(1)} % of the numbers`;
-  byId('lowFacts').title = `The decomposition took ${shown.decomposed.toFixed(3)} s`;
+  const { seconds, backend } = shown.decomposed;
+  byId('lowFacts').title = `The decomposition took ${seconds.toFixed(3)} s on ${backend}`;
   byId('low').dataset.rank = rank;
   byId('low').hidden = false;
   asked = null;

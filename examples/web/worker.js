@@ -13,15 +13,14 @@ async function computeAll({ id, rgba, width, height, backend: wanted }) {
   result.free();
   postMessage({ id, values, backend, reason, seconds });
   if (id !== latest) return;
-  // The vectors of images as small as the page's gain nothing on a GPU.
-  const decomposition = await decompose(rgba, width, height, 'cpu');
+  const decomposition = await decompose(rgba, width, height, wanted);
   if (id !== latest) {
     decomposition.free();
     return;
   }
   decomposed?.decomposition.free();
   decomposed = { id, decomposition };
-  postMessage({ id, decomposed: decomposition.seconds });
+  postMessage({ id, decomposed: { seconds: decomposition.seconds, backend: decomposition.backend } });
 }
 
 function atRank({ id, rank }) {

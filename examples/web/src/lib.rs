@@ -30,8 +30,7 @@ pub async fn spectrum(rgba: Vec<u8>, width: usize, height: usize, backend: Strin
     let report = image.svdvals_gpu_report_async(&SvdOptions::default().backend(backend)).await?;
     Ok(Spectrum {
         values: report.values.iter().copied().collect(),
-        // Browsers may keep the adapter's name to themselves.
-        backend: report.adapter.map_or("CPU".into(), |name| format!("GPU {name}").trim_end().into()),
+        backend: name_of(report.adapter),
         reason: no_gpu.unwrap_or_else(|| report.reason.into_owned()),
         seconds: report.seconds.total,
     })
@@ -45,6 +44,9 @@ pub struct Decomposition {
     /// Wall-clock seconds of the decomposition.
     #[wasm_bindgen(readonly)]
     pub seconds: f64,
+    /// What ran, as in [`Spectrum`].
+    #[wasm_bindgen(readonly, getter_with_clone)]
+    pub backend: String,
 }
 
 /// An image at a rank.
@@ -65,7 +67,7 @@ pub async fn decompose(rgba: Vec<u8>, width: usize, height: usize, backend: Stri
     let image = grey(&rgba, width, height)?;
     let (backend, _) = choose(&backend).await?;
     let report = image.svd_gpu_report_async(&SvdOptions::default().backend(backend)).await?;
-    Ok(Decomposition { image, svd: report.values, seconds: report.seconds.total })
+    Ok(Decomposition { image, svd: report.values, seconds: report.seconds.total, backend: name_of(report.adapter) })
 }
 
 #[wasm_bindgen]
@@ -98,6 +100,11 @@ fn grey(rgba: &[u8], width: usize, height: usize) -> Result<Mat<f32>, JsError> {
     let luma = |pixel: &[u8]| 0.299 * f32::from(pixel[0]) + 0.587 * f32::from(pixel[1]) + 0.114 * f32::from(pixel[2]);
     let grey: Vec<f32> = rgba.chunks_exact(4).map(luma).collect();
     Ok(MatRef::from_row_major_slice(&grey, height, width).to_owned())
+}
+
+/// What ran: on this adapter, or on the CPU. Browsers may keep the adapter's name to themselves.
+fn name_of(adapter: Option<String>) -> String {
+    adapter.map_or("CPU".into(), |name| format!("GPU {name}").trim_end().into())
 }
 
 /// The backend that the page names, and why it is the CPU where a GPU would be taken.
