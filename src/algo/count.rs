@@ -1,6 +1,6 @@
 //! The drivers on counting kernels: the kernels that a call runs, and the flops of each stage.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 use crate::{
     algo::{
@@ -129,32 +129,29 @@ const FLOPS_OF_PAIR: u64 = 48;
 
 /// Flops of stage 1 of an m x n matrix, m >= n, stored as `S`.
 pub(crate) fn stage_1_flops<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Result<u64> {
-    let flops = Cell::new(0u64);
-    let add = |asked: Asked<'_>| {
-        flops.set(flops.get().saturating_add(match asked {
-            Asked::Geqrt(level) => level.geqrt_flops::<S>(),
-            Asked::Unmqr(level, cols) => level.unmqr_flops::<S>(cols),
-            _ => 0,
-        }));
-        Ok(())
-    };
-    let kernels = Counter { rows_at_once: usize::MAX, note: RefCell::new(add) };
-    stage_one(&kernels, &mut (m, n), m, n, tuning)?;
-    Ok(flops.get())
+    sweep_flops::<S>(|note| {
+        let kernels = Counter { rows_at_once: usize::MAX, note: RefCell::new(note) };
+        stage_one(&kernels, &mut (m, n), m, n, tuning)
+    })
 }
 
 /// Flops of the QR factorisation of an m x n matrix stored as `S`, without Q.
-pub(crate) fn factor_flops<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Result<u64> {
-    let flops = Cell::new(0u64);
-    kernels_of_qr((m, n), tuning, usize::MAX, |asked| {
-        flops.set(flops.get().saturating_add(match asked {
+pub(crate) fn factor_flops<S: Number>(of: (usize, usize), tuning: &Tuning) -> Result<u64> {
+    sweep_flops::<S>(|note| kernels_of_qr(of, tuning, usize::MAX, note))
+}
+
+/// Flops of the sweeps of a driver that passes its kernel calls to a function.
+fn sweep_flops<S: Number>(driver: impl FnOnce(&mut dyn FnMut(Asked<'_>) -> Result<()>) -> Result<()>) -> Result<u64> {
+    let mut flops = 0u64;
+    driver(&mut |asked| {
+        flops = flops.saturating_add(match asked {
             Asked::Geqrt(level) => level.geqrt_flops::<S>(),
             Asked::Unmqr(level, cols) => level.unmqr_flops::<S>(cols),
             _ => 0,
-        }));
+        });
         Ok(())
     })?;
-    Ok(flops.get())
+    Ok(flops)
 }
 
 /// [`kernels_of_call`] for the QR factorisation of an m x n matrix of any shape.

@@ -192,6 +192,16 @@ impl Listen {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watch(Option<Arc<Listeners>>);
 
+/// When the callback is called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    /// At the begin of a stage, also if the stage before was reported up to its end.
+    Begin,
+    Within,
+    /// At the end of the call.
+    End,
+}
+
 #[derive(Debug)]
 struct Listeners {
     progress: Option<ProgressFn>,
@@ -243,7 +253,7 @@ impl Watch {
         if let Some(listeners) = &self.0 {
             listeners.stage.store(stage as usize, Ordering::Relaxed);
             listeners.done.store(0, Ordering::Relaxed);
-            listeners.tell(false);
+            listeners.tell(Moment::Begin);
         }
         self.check()
     }
@@ -253,7 +263,7 @@ impl Watch {
         if let Some(listeners) = &self.0 {
             let weight = WEIGHTS[listeners.stage().place()];
             listeners.done.fetch_add(flops.saturating_mul(weight), Ordering::Relaxed);
-            listeners.tell(false);
+            listeners.tell(Moment::Within);
         }
         self.check()
     }
@@ -274,7 +284,7 @@ impl Watch {
     pub fn end(&self) {
         if let Some(listeners) = &self.0 {
             listeners.done.store(listeners.all[listeners.stage().place()], Ordering::Relaxed);
-            listeners.tell(true);
+            listeners.tell(Moment::End);
         }
     }
 }
@@ -288,8 +298,9 @@ impl Listeners {
         Stage::ALL[self.stage.load(Ordering::Relaxed)]
     }
 
-    /// Calls the callback if a new step is complete and no other thread is in the callback. At the `end` it is always called.
-    fn tell(&self, end: bool) {
+    /// Calls the callback if a new step is complete or a stage begins, and no other thread is in the callback. At the end it is always called.
+    fn tell(&self, moment: Moment) {
+        let end = moment == Moment::End;
         let Some(ProgressFn(callback)) = &self.progress else { return };
         let stage = self.stage();
         let (of_stage, before) = (self.all[stage.place()], self.all[..stage.place()].iter().sum::<u64>());
@@ -303,7 +314,7 @@ impl Listeners {
             // Another thread is in the callback.
             Err(TryLockError::WouldBlock) => return,
         };
-        if step > *told || end {
+        if step > *told || moment != Moment::Within {
             *told = step;
             let stage_fraction = if of_stage == 0 { 0.0 } else { done as f64 / of_stage as f64 };
             let stage_fraction = if end { 1.0 } else { stage_fraction };

@@ -73,7 +73,7 @@ pub fn lost_device() -> Outcome {
 pub fn small_buffers() -> Outcome {
     // 6144 numbers of f32.
     let context = GpuContext::new(&AdapterChoice::default().max_binding(4 * 6144))?;
-    let options = on(&context);
+    let options = on(&context).tuning(tuning(8, 64));
     for _ in 0..2 {
         for vectors in [Vectors::Thin, Vectors::Left, Vectors::Right] {
             check("V in a buffer", matrix::<f32>("random", 100, 70).as_ref(), &options.clone().vectors(vectors))?;
