@@ -71,7 +71,11 @@ pub(super) struct Call {
 pub(super) fn dispatches_of_qr<S: Number>(of: (usize, usize), tuning: &Tuning) -> Result<Vec<(Work, u64)>> {
     let (shape, mut all) = (Shape::of(tuning), Dispatches::default());
     kernels_of_qr(of, tuning, ROWS_AT_ONCE, |asked| {
-        all.dense::<S>(asked, &shape);
+        match asked {
+            Asked::Geqrt(level) => all.note(Work::geqrt::<S>(&shape, level)),
+            Asked::Unmqr(level, cols) => all.unmqr::<S>(&shape, level, cols),
+            _ => {}
+        }
         Ok(())
     })?;
     Ok(all.0)
