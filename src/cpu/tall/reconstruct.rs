@@ -19,6 +19,8 @@ use faer::{
 };
 use rayon::prelude::*;
 
+#[cfg(target_arch = "wasm32")]
+use crate::base::par_columns::ColumnsMut;
 use crate::{
     base::{blas::Op, number::Scalar, pool::all_threads},
     cpu::vectors::left::by_rows,
