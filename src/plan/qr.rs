@@ -8,12 +8,20 @@
 use faer::{Mat, MatRef};
 use pollster::block_on;
 
+#[cfg(feature = "gpu")]
 use crate::{
-    algo::{
-        count::factor_flops,
-        reflectors::{form_factor, keep_factor},
-        to_band::triangular_factor,
+    algo::reflectors::form_factor,
+    gpu::{
+        device::{context::Waits, stream::Manner},
+        kernels::GpuKernels,
     },
+    plan::{
+        backend::{OnGpu, context_of, context_of_async, or_fall_back},
+        qr_factors::Unitary,
+    },
+};
+use crate::{
+    algo::{count::factor_flops, reflectors::keep_factor, to_band::triangular_factor},
     base::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError, room_for},
@@ -34,20 +42,12 @@ use crate::{
         backend::{Place, Reason},
         options::{Backend, SvdOptions},
         problem::Problem,
-        qr_factors::{Explicit, Factors, Identity, QrFactors, Tree, Unitary, upper},
+        qr_factors::{Explicit, Factors, Identity, QrFactors, Tree, upper},
         report::SvdReport,
         route::{Orthogonal, Route},
         svdvals::Call,
     },
     tile::{kernels::TileKernels, tuning::Tuning},
-};
-#[cfg(feature = "gpu")]
-use crate::{
-    gpu::{
-        device::{context::Waits, stream::Manner},
-        kernels::GpuKernels,
-    },
-    plan::backend::{OnGpu, context_of, context_of_async, or_fall_back},
 };
 
 /// The factors of a call.
