@@ -299,6 +299,7 @@ impl Listeners {
     }
 
     /// Calls the callback if a new step is complete or a stage begins, and no other thread is in the callback. At the end it is always called.
+    /// The call at the begin of a stage takes the place of the next step, so that it adds none.
     fn tell(&self, moment: Moment) {
         let end = moment == Moment::End;
         let Some(ProgressFn(callback)) = &self.progress else { return };
@@ -315,7 +316,7 @@ impl Listeners {
             Err(TryLockError::WouldBlock) => return,
         };
         if step > *told || moment != Moment::Within {
-            *told = step;
+            *told = if moment == Moment::Begin { step.max(*told + 1) } else { step.max(*told) };
             let stage_fraction = if of_stage == 0 { 0.0 } else { done as f64 / of_stage as f64 };
             let stage_fraction = if end { 1.0 } else { stage_fraction };
             let seconds = self.start.map_or(0.0, |start| start.elapsed().as_secs_f64());
