@@ -9,9 +9,12 @@ mod vectors;
 
 use common::{complex_noise, problems::every_element, widen};
 use faer::Mat;
+use half::{bf16, f16};
 use num_complex::Complex;
 use qr::{check, solves};
-use svdvals_gpu::{Backend, CancelFlag, Element, Number, Orthogonal, QrGpu, Route, Scalar, Stage, SvdError, SvdOptions, Tuning};
+use svdvals_gpu::{
+    Backend, CancelFlag, Element, HalfStorage, Number, Orthogonal, QrGpu, Route, Scalar, Stage, SvdError, SvdOptions, Tuning,
+};
 use vectors::{KINDS, matrix};
 
 fn on_cpu() -> SvdOptions {
@@ -176,6 +179,17 @@ fn bad_input() {
     assert!(matches!(a.qr_gpu_with(&on_cpu().tolerance(2.0)), Err(SvdError::InvalidOption { option: "tolerance", .. })));
     let large = Mat::from_fn(4, 1, |_, _| f64::MAX);
     assert!(matches!(large.qr_gpu_with(&on_cpu()), Err(SvdError::Overflow { .. })));
+    // The norm of a column exceeds the type: R of the pivoted matrix itself, and of the R that is pivoted.
+    for (m, n) in [(6, 5), (5, 6), (60, 5), (20_000, 4)] {
+        let large = Mat::from_fn(m, n, |i, j| if i == j { 0.99 * f32::MAX } else { 0.9 * f32::MAX });
+        let error = large.qr_gpu_with(&on_cpu().pivot(true)).unwrap_err();
+        assert!(matches!(error, SvdError::Overflow { .. }) && error.to_string().contains("entries of R"), "{m} x {n}: {error}");
+    }
+    // So does the modulus of a complex entry whose parts do not.
+    let large = Mat::from_fn(1, 1, |_, _| Complex::new(f32::MAX, f32::MAX));
+    assert!(matches!(large.qr_gpu_with(&on_cpu().positive_diagonal(true)), Err(SvdError::Overflow { .. })));
+    half_storage::<f16>();
+    half_storage::<bf16>();
     let stop = CancelFlag::new();
     stop.cancel();
     for (m, n) in [(50, 20), (1700, 10)] {
@@ -183,6 +197,15 @@ fn bad_input() {
         assert!(matches!(error, SvdError::Cancelled { stage: Stage::Qr }), "{error}");
     }
     assert!(a.qr_gpu_with(&on_cpu()).is_ok());
+}
+
+/// Q and R of the half types need storage in f32.
+fn half_storage<T: Element>() {
+    let (a, options) = (matrix::<T>("random", 20, 10), on_cpu().half_storage(HalfStorage::Half));
+    let is_rejected = |error| matches!(error, Some(SvdError::InvalidOption { option: "half_storage", .. }));
+    assert!(is_rejected(a.qr_gpu_with(&options).err()), "{}", T::NAME);
+    assert!(is_rejected(a.qr_r_gpu_with(&options).err()), "{}", T::NAME);
+    assert!(is_rejected(pollster::block_on(a.qr_gpu_async(&options)).err()), "{}", T::NAME);
 }
 
 /// The factors do not depend on the number of threads, on any route.

@@ -125,16 +125,16 @@ macro_rules! front_end {
                 $view
             }
 
-            fn collect(x: MatRef<'_, T::Scalar>) -> Mat<T::Scalar> {
-                x.to_owned()
+            fn collect(x: Mat<T::Scalar>) -> Mat<T::Scalar> {
+                x
             }
         }
     };
 }
 
 impl<T: Scalar> qr::sealed::Dense<T> for Mat<T> {
-    fn from_faer(a: MatRef<'_, T>) -> Mat<T> {
-        a.to_owned()
+    fn from_mat(a: Mat<T>) -> Mat<T> {
+        a
     }
 }
 
@@ -147,7 +147,7 @@ macro_rules! right_side {
                 self.as_mat()
             }
 
-            fn collect(x: MatRef<'_, T::Scalar>) -> Col<T::Scalar> {
+            fn collect(x: Mat<T::Scalar>) -> Col<T::Scalar> {
                 Col::from_fn(x.nrows(), |i| x[(i, 0)])
             }
         }

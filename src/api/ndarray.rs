@@ -157,8 +157,8 @@ where
 }
 
 impl<T: Scalar> qr::sealed::Dense<T> for Array2<T> {
-    fn from_faer(a: MatRef<'_, T>) -> Array2<T> {
-        Array2::from_shape_fn(a.shape().f(), |(i, j)| a[(i, j)])
+    fn from_mat(a: Mat<T>) -> Array2<T> {
+        array(&a)
     }
 }
 
@@ -181,8 +181,8 @@ where
         view(self)
     }
 
-    fn collect(x: MatRef<'_, T::Scalar>) -> Array2<T::Scalar> {
-        Array2::from_shape_fn(x.shape().f(), |(i, j)| x[(i, j)])
+    fn collect(x: Mat<T::Scalar>) -> Array2<T::Scalar> {
+        array(&x)
     }
 }
 
@@ -200,8 +200,8 @@ where
         unsafe { MatRef::from_raw_parts(self.as_ptr(), self.len(), 1, stride, 0) }
     }
 
-    fn collect(x: MatRef<'_, T::Scalar>) -> Array1<T::Scalar> {
-        Array1::from_shape_fn(x.nrows(), |i| x[(i, 0)])
+    fn collect(x: Mat<T::Scalar>) -> Array1<T::Scalar> {
+        Array1::from_vec(columns(&x, |x| x))
     }
 }
 

@@ -88,6 +88,8 @@ pub trait QrGpu: SvdValsGpu {
     ///
     /// # Errors
     /// As [`SvdValsGpu::svdvals_gpu_with`]. [`SvdError::Overflow`](crate::SvdError::Overflow) if an entry of R exceeds its type.
+    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for a half-precision matrix with
+    /// [`HalfStorage::Half`](crate::HalfStorage::Half).
     fn qr_gpu_with(&self, options: &SvdOptions) -> Result<Qr<Self::Element, Self::Matrix>> {
         Ok(Qr::new(Self::Element::qr(self.as_faer(), options, false)?.values))
     }
@@ -167,7 +169,7 @@ pub trait QrGpu: SvdValsGpu {
     /// As [`qr_gpu_with`](Self::qr_gpu_with).
     fn qr_r_gpu_with(&self, options: &SvdOptions) -> Result<Self::Matrix> {
         let report = Self::Element::qr_r(self.as_faer(), options, false)?;
-        Ok(sealed::Dense::from_faer(report.values.as_ref()))
+        Ok(sealed::Dense::from_mat(report.values))
     }
 
     /// Like [`qr_r_gpu_with`](Self::qr_r_gpu_with), with a report.
@@ -185,7 +187,7 @@ pub trait QrGpu: SvdValsGpu {
     /// As [`qr_gpu_with`](Self::qr_gpu_with).
     fn qr_r_gpu_report(&self, options: &SvdOptions) -> Result<SvdReport<Self::Matrix>> {
         let report = Self::Element::qr_r(self.as_faer(), options, true)?;
-        Ok(report.map(|r| sealed::Dense::from_faer(r.as_ref())))
+        Ok(report.map(sealed::Dense::from_mat))
     }
 }
 
@@ -223,7 +225,7 @@ impl<T: Element, M: sealed::Dense<T::Arithmetic>> Qr<T, M> {
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```
     pub fn r(&self) -> M {
-        M::from_faer(self.factors.r())
+        M::from_mat(self.factors.r().to_owned())
     }
 
     /// The first k columns of Q, m x k.
@@ -241,7 +243,7 @@ impl<T: Element, M: sealed::Dense<T::Arithmetic>> Qr<T, M> {
     /// [`SvdError::OutOfMemory`](crate::SvdError::OutOfMemory) if there is no room for it; the device's errors for a Q on a GPU.
     pub fn thin_q(&self) -> Result<M> {
         let k = self.factors.r().nrows();
-        Ok(M::from_faer(self.factors.q(k)?.as_ref()))
+        Ok(M::from_mat(self.factors.q(k)?))
     }
 
     /// The whole Q, m x m. Its last m - k columns span the orthogonal complement of the first.
@@ -257,7 +259,7 @@ impl<T: Element, M: sealed::Dense<T::Arithmetic>> Qr<T, M> {
     /// # Errors
     /// As [`thin_q`](Self::thin_q).
     pub fn complete_q(&self) -> Result<M> {
-        Ok(M::from_faer(self.factors.q(self.factors.shape().0)?.as_ref()))
+        Ok(M::from_mat(self.factors.q(self.factors.shape().0)?))
     }
 
     /// C <- op(Q) C, with the m x m matrix Q, which is not formed. C has m rows.
@@ -395,7 +397,7 @@ impl<T: Element, M: sealed::Dense<T::Arithmetic>> Qr<T, M> {
     pub fn solve_lstsq<B: sealed::RightSide<T::Arithmetic>>(&self, b: &B) -> Result<B::Solution> {
         let b = b.as_columns();
         check_finite(b)?;
-        Ok(B::collect(self.factors.solve(b)?.as_ref()))
+        Ok(B::collect(self.factors.solve(b)?))
     }
 
     /// LAPACK's form (`geqrf`): the matrix m x n with R on and above the diagonal and the reflectors' vectors below it, and their scalars tau.
@@ -414,7 +416,7 @@ impl<T: Element, M: sealed::Dense<T::Arithmetic>> Qr<T, M> {
     /// As [`thin_q`](Self::thin_q).
     pub fn householder(&self) -> Result<(M, Vec<T::Arithmetic>)> {
         let (h, tau) = self.factors.householder()?;
-        Ok((M::from_faer(h.as_ref()), tau))
+        Ok((M::from_mat(h), tau))
     }
 }
 
@@ -431,14 +433,14 @@ fn check_finite<T: Element>(b: MatRef<'_, T>) -> Result<()> {
 }
 
 pub(crate) mod sealed {
-    use faer::MatRef;
+    use faer::{Mat, MatRef};
 
     use crate::api::element::Element;
 
     /// The matrices of a front end.
     pub trait Dense<S> {
-        /// A copy of a matrix.
-        fn from_faer(a: MatRef<'_, S>) -> Self;
+        /// The matrix, converted.
+        fn from_mat(a: Mat<S>) -> Self;
     }
 
     /// Right-hand sides: a matrix or a vector.
@@ -449,6 +451,6 @@ pub(crate) mod sealed {
         /// The right-hand sides as columns.
         fn as_columns(&self) -> MatRef<'_, T>;
         /// The solution from its columns.
-        fn collect(x: MatRef<'_, T::Scalar>) -> Self::Solution;
+        fn collect(x: Mat<T::Scalar>) -> Self::Solution;
     }
 }

@@ -25,7 +25,7 @@ use crate::{
     base::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError, room_for},
-        number::{Number, Re, RealElement, Scalar},
+        number::{HalfStorage, Number, Re, RealElement, Scalar},
         pool::{may_have, on_pool, on_pool_async, on_threads},
         watch::{Stage, Watch},
     },
@@ -42,7 +42,7 @@ use crate::{
         backend::{Place, Reason},
         options::{Backend, SvdOptions},
         problem::Problem,
-        qr_factors::{Explicit, Factors, Identity, QrFactors, Tree, upper},
+        qr_factors::{Explicit, Factors, Identity, QrFactors, Tree, unscaled, upper},
         report::SvdReport,
         route::{Orthogonal, Route},
         svdvals::Call,
@@ -123,6 +123,9 @@ fn problem_of((m, n): (usize, usize)) -> Problem {
 fn check<T: Number>(call: &Call<'_, T>) -> Result<()> {
     let (m, n) = call.a.shape();
     call.options.check_tolerance()?;
+    if T::IS_HALF && call.options.half_storage == HalfStorage::Half {
+        return Err(SvdError::invalid("half_storage", "Q and R would have three digits; they need HalfStorage::Single"));
+    }
     room_for::<T::Scalar>("a QR factorisation", m, n, 2)
 }
 
@@ -165,41 +168,58 @@ fn report_of<T: Number, V>(
     }
 }
 
-/// Pivoting and signs, and the box.
-fn finished<S: Scalar>(mut factors: QrFactors<S>, options: &SvdOptions) -> BoxedFactors<S> {
+/// The factors with the pivoting and the signs that the options ask for.
+fn finished<S: Scalar>(mut factors: QrFactors<S>, options: &SvdOptions) -> Result<BoxedFactors<S>> {
     if options.pivot {
-        factors.pivot();
+        factors.pivot()?;
     }
     if options.positive_diagonal {
-        factors.make_positive();
+        factors.make_positive()?;
     }
-    Box::new(factors)
+    Ok(Box::new(factors))
 }
 
-/// R of the matrix from that of `scale` times it.
-fn unscaled<S: Scalar>(mut r: Mat<S>, scale: Re<S>) -> Result<Mat<S>> {
-    let inverse = Re::<S>::from_double(1.0 / scale.to_double());
-    if inverse.to_double() != 1.0 {
-        r.as_mut().col_iter_mut().for_each(|column| column.iter_mut().for_each(|x| *x = x.times(inverse)));
+/// A call on the CPU that has begun.
+struct Started<T: Number> {
+    scale: Re<T>,
+    scale_seconds: f64,
+    tuning: Tuning,
+    clock: Clock,
+    watch: Watch,
+}
+
+impl<T: Number> Started<T> {
+    /// Stage 0, the tuning, and the begin of the stage.
+    fn new(call: &Call<'_, T>) -> Result<Self> {
+        let shape = call.a.shape();
+        let (scale, scale_seconds) = call.scale::<T::Scalar>()?;
+        let tuning = call.options.tuning_for_cpu::<T::Scalar>(shape.0.min(shape.1))?;
+        let clock = Clock::new(call.timed);
+        let watch = Watch::new(&call.listen, || Ok([factor_flops::<T::Scalar>(shape, &tuning)?, 0, 0, 0]))?;
+        watch.begin(Stage::Qr)?;
+        Ok(Started { scale, scale_seconds, tuning, clock, watch })
     }
-    if r.norm_max().to_double().is_finite() { Ok(r) } else { Err(SvdError::overflow::<Re<S>>("entries of R")) }
+
+    /// The end of the stage, and the report.
+    fn end<V>(mut self, call: &Call<'_, T>, reason: Reason, route: Orthogonal, values: V) -> SvdReport<V> {
+        self.watch.end();
+        let seconds = StageSeconds { scale: self.scale_seconds, qr: self.clock.restart(), ..StageSeconds::default() };
+        report_of(call, reason, route, self.tuning, seconds, values)
+    }
 }
 
 /// The factorisation on the CPU.
 fn on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
     let (a, shape) = (call.a, call.a.shape());
-    let (scale, seconds) = call.scale::<T::Scalar>()?;
-    let tuning = call.options.tuning_for_cpu::<T::Scalar>(shape.0.min(shape.1))?;
-    let mut clock = Clock::new(call.timed);
-    let watch = Watch::new(&call.listen, || Ok([factor_flops::<T::Scalar>(shape, &tuning)?, 0, 0, 0]))?;
-    watch.begin(Stage::Qr)?;
+    let started = Started::new(call)?;
+    let (scale, tuning, watch) = (started.scale, &started.tuning, &started.watch);
     let pivoted_at_once = call.options.pivot && !is_narrow(shape) && shape.0 / 2 < shape.1;
-    let thin = if is_narrow(shape) { orthogonal(a, scale, &watch)? } else { None };
+    let thin = if is_narrow(shape) { orthogonal(a, scale, watch)? } else { None };
     let (factors, route) = match thin {
         // Without many rows to leave out first, pivoting needs no R of all columns, and its reflectors alone are closer to unitary.
         None if pivoted_at_once => {
             let r = Mat::from_fn(shape.0, shape.1, |i, j| a[(i, j)].widen());
-            (QrFactors::new(shape, r, Box::new(Identity), call.options.tolerance), Orthogonal::Householder)
+            (QrFactors::new(shape, r, Box::new(Identity { order: shape.0 }), call.options.tolerance), Orthogonal::Householder)
         }
         Some(Thin { q, r, preconditioned }) => {
             let q = Box::new(Explicit::new(q));
@@ -207,17 +227,15 @@ fn on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<Box
             (QrFactors::new(shape, unscaled(r, scale)?, q, call.options.tolerance), route)
         }
         None => {
-            let kernels = CpuKernels::<T::Scalar>::watched(&tuning, watch.clone())?;
-            let tree = on_pool(|| block_on(tree(kernels, |kernels| kernels.upload(a, scale), shape, &tuning)))?;
-            let (r, tree) = tree;
-            let tree = Tree { kernels: CpuKernels::new(&tuning)?, ..tree };
+            let kernels = CpuKernels::<T::Scalar>::watched(tuning, watch.clone())?;
+            let (r, tree) = on_pool(|| block_on(tree(kernels, |kernels| kernels.upload(a, scale), shape, tuning)))?;
+            // Without the call's listeners.
+            let tree = Tree { kernels: CpuKernels::new(tuning)?, ..tree };
             (QrFactors::new(shape, unscaled(r, scale)?, Box::new(tree), call.options.tolerance), Orthogonal::Householder)
         }
     };
-    let factors = finished(factors, call.options);
-    watch.end();
-    let seconds = StageSeconds { scale: seconds, qr: clock.restart(), ..StageSeconds::default() };
-    Ok(report_of(call, reason, route, tuning, seconds, factors))
+    let factors = finished(factors, call.options)?;
+    Ok(started.end(call, reason, route, factors))
 }
 
 /// Householder's factorisation by `kernels`: R of the uploaded matrix, and Q's reflectors.
@@ -236,16 +254,9 @@ async fn tree<K: TileKernels>(
 
 /// R alone on the CPU.
 fn r_on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<Mat<T::Scalar>>> {
-    let (a, shape) = (call.a, call.a.shape());
-    let (scale, seconds) = call.scale::<T::Scalar>()?;
-    let tuning = call.options.tuning_for_cpu::<T::Scalar>(shape.0.min(shape.1))?;
-    let mut clock = Clock::new(call.timed);
-    let watch = Watch::new(&call.listen, || Ok([factor_flops::<T::Scalar>(shape, &tuning)?, 0, 0, 0]))?;
-    watch.begin(Stage::Qr)?;
-    let (r, route) = triangular(a, scale, &tuning, &watch)?;
-    watch.end();
-    let seconds = StageSeconds { scale: seconds, qr: clock.restart(), ..StageSeconds::default() };
-    Ok(report_of(call, reason, route, tuning, seconds, r))
+    let started = Started::new(call)?;
+    let (r, route) = triangular(call.a, started.scale, &started.tuning, &started.watch)?;
+    Ok(started.end(call, reason, route, r))
 }
 
 /// R of `a` on the CPU. `scale` brings its entries near 1.
@@ -322,7 +333,7 @@ async fn on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Resul
             Box::new(Explicit::new(kernels.download_awaited(&q).await?))
         }
     };
-    let factors = finished(QrFactors::new(shape, unscaled(r, scale)?, q, call.options.tolerance), call.options);
+    let factors = finished(QrFactors::new(shape, unscaled(r, scale)?, q, call.options.tolerance), call.options)?;
     watch.end();
     let seconds = StageSeconds { scale: seconds, qr: clock.restart(), ..StageSeconds::default() };
     Ok(report_of_gpu(call, on, &kernels, seconds, factors))

@@ -138,8 +138,10 @@ impl<S: Scalar> Unitary<S> for Explicit<S> {
     }
 }
 
-/// The identity, in front of a matrix that is pivoted as it is.
-pub(crate) struct Identity;
+/// The identity matrix of this order, the Q0 of a matrix that is pivoted as it is.
+pub(crate) struct Identity {
+    pub order: usize,
+}
 
 impl<S: Scalar> Unitary<S> for Identity {
     fn apply(&self, _: Op, c: MatRef<'_, S>) -> Result<Mat<S>> {
@@ -147,7 +149,7 @@ impl<S: Scalar> Unitary<S> for Identity {
     }
 
     fn columns(&self, cols: usize) -> Result<Mat<S>> {
-        Ok(Mat::identity(cols, cols))
+        Ok(Mat::identity(self.order, cols))
     }
 
     fn project(&self, c: MatRef<'_, S>, k: usize) -> Result<Mat<S>> {
@@ -222,8 +224,9 @@ impl<S: Scalar> QrFactors<S> {
         QrFactors { shape, r, q, inner: None, phases: None, order: None, tolerance }
     }
 
-    /// Pivots the columns of R, so that the moduli on its diagonal descend.
-    pub fn pivot(&mut self) {
+    /// Pivots the columns of R, so that the moduli on its diagonal descend. [`SvdError::Overflow`] if an entry of the pivoted R exceeds its
+    /// type: its first entry is the largest norm of a column.
+    pub fn pivot(&mut self) -> Result<()> {
         let (m, n) = self.r.shape();
         let k = m.min(n);
         let (mut order, mut back): (Vec<usize>, Vec<usize>) = ((0..n).collect(), vec![0; n]);
@@ -231,11 +234,10 @@ impl<S: Scalar> QrFactors<S> {
         if largest.to_double() == 0.0 {
             self.r.truncate(k, n);
             self.order = Some(order);
-            return;
+            return Ok(());
         }
         // faer squares the entries; near 1 no square of a column that counts underflows.
         let scale = scale_for::<S>(largest, m, n);
-        let unscale = Re::<S>::from_double(1.0 / scale.to_double());
         let mut r = Mat::from_fn(m, n, |i, j| self.r[(i, j)].times(scale));
         let block = recommended_block_size::<S>(m, n).min(k.max(1));
         let mut factors = Mat::zeros(block, k);
@@ -243,14 +245,15 @@ impl<S: Scalar> QrFactors<S> {
         let mut memory = MemBuffer::new(qr_in_place_scratch::<usize, S>(m, n, block, par, Default::default()));
         let memory = MemStack::new(&mut memory);
         qr_in_place(r.as_mut(), factors.as_mut(), &mut order, &mut back, par, memory, Default::default());
-        self.r = Mat::from_fn(k, n, |i, j| if i <= j { r[(i, j)].times(unscale) } else { S::zero_impl() });
+        self.r = unscaled(upper(r.as_ref().subrows(0, k)), scale)?;
         r.truncate(m, k);
         self.inner = Some(Inner { reflectors: r, factors });
         self.order = Some(order);
+        Ok(())
     }
 
-    /// Makes the diagonal of R real and nonnegative.
-    pub fn make_positive(&mut self) {
+    /// Makes the diagonal of R real and nonnegative. [`SvdError::Overflow`] if the modulus of a complex entry exceeds its type.
+    pub fn make_positive(&mut self) -> Result<()> {
         let k = self.r.nrows();
         let phase = |x: S| match x.to_complex() {
             x if x.norm() == 0.0 => S::one_impl(),
@@ -266,6 +269,7 @@ impl<S: Scalar> QrFactors<S> {
             }
         }
         self.phases = Some(phases);
+        check_r(self.r.as_ref())
     }
 
     /// C <- diag(D, I) C, or with the conjugate of D.
@@ -391,6 +395,21 @@ impl<S: Scalar> Factors<S> for QrFactors<S> {
 /// The spacing of the type's numbers at 1.
 pub(crate) fn epsilon<S: Number>() -> f64 {
     <Re<S> as Float>::epsilon().to_double()
+}
+
+/// R of the matrix from that of `scale` times it. [`SvdError::Overflow`] if an entry exceeds its type.
+pub(crate) fn unscaled<S: Scalar>(mut r: Mat<S>, scale: Re<S>) -> Result<Mat<S>> {
+    let inverse = Re::<S>::from_double(1.0 / scale.to_double());
+    if inverse.to_double() != 1.0 {
+        r.as_mut().col_iter_mut().for_each(|column| column.iter_mut().for_each(|x| *x = x.times(inverse)));
+    }
+    check_r(r.as_ref())?;
+    Ok(r)
+}
+
+/// [`SvdError::Overflow`] if an entry of R is not finite.
+fn check_r<S: Scalar>(r: MatRef<'_, S>) -> Result<()> {
+    if r.norm_max().to_double().is_finite() { Ok(()) } else { Err(SvdError::overflow::<Re<S>>("entries of R")) }
 }
 
 /// The upper triangle, with zeros below.
