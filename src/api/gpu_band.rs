@@ -24,7 +24,8 @@ use crate::{
             stream::{Manner, Stream, buffer},
         },
         kernels::GpuKernels,
-        storage::{Banded, fitting_bytes, required_band_bytes},
+        limits::{fitting_bytes, required_band_bytes},
+        storage::Banded,
     },
     plan::{
         gpu::bisects,

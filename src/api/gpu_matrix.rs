@@ -30,8 +30,9 @@ use crate::{
             GpuKernels,
             triangular::{check as check_triangular, on_device},
         },
+        limits::required_bytes,
         matrix::DeviceMatrix,
-        storage::{Lines, required_bytes},
+        storage::Lines,
     },
     plan::{
         backend::OnGpu,

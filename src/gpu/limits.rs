@@ -1,18 +1,132 @@
-//! Checks of hyperparameters against the limits of a device.
+//! What the limits of a device allow: the sizes of buffers in bytes, and hyperparameters.
 
 use crate::{
     algo::{svdvals::qr_first, to_band::band_levels},
     base::{
-        error::Result,
+        error::{Result, SvdError},
         number::{Number, Re},
     },
-    cost::shape::{Bounds, ChaseShape, Shape, TriangleShape, has_fast_memory},
-    gpu::{
-        device::context::GpuContext,
-        storage::{dense_bytes, fitting_bytes, required_bytes_of, rows_at_once},
+    cost::{
+        shape::{Bounds, ChaseShape, Shape, TriangleShape, has_fast_memory},
+        work::ROWS_AT_ONCE,
     },
+    gpu::device::context::GpuContext,
     tile::{band_layout::BandLayout, chase_schedule::ReductionStep, tuning::Tuning},
 };
+
+/// The sizes of a dense matrix's buffers, in elements.
+pub(crate) struct DenseSizes {
+    pub by_rows: bool,
+    /// Leading dimension: the distance between neighbouring rows (`by_rows`) or columns, a multiple of four.
+    pub ld: usize,
+    /// The number of rows (`by_rows`) or columns, and how many of them fit one buffer.
+    pub outer: usize,
+    pub lines: usize,
+    pub v: usize,
+    pub t: usize,
+}
+
+/// Maximum number of buffers of a matrix. Each access in a shader has one `case` for every buffer.
+const MOST_BUFFERS: usize = 64;
+
+/// The number of lines of `ld` elements in one buffer, of `outer` in total: all of them, or a multiple of four.
+fn lines_of_a_buffer<T>(context: &GpuContext, ld: Option<usize>, outer: usize) -> Result<usize> {
+    let line = ld.and_then(|ld| ld.checked_mul(size_of::<T>()));
+    let needed = line.and_then(|line| line.checked_mul(outer)).map_or(u64::MAX, |bytes| bytes as u64);
+    // Indices in shaders are u32.
+    let most = context.max_buffer_bytes().min(u64::from(u32::MAX) * size_of::<T>() as u64);
+    if needed <= most {
+        return Ok(outer.max(1));
+    }
+    // Shaders count lines in u32 too.
+    let lines = line.filter(|_| outer <= u32::MAX as usize).map_or(0, |line| (most / line as u64) as usize / 4 * 4);
+    // Besides the matrix, the kernels bind V and T.
+    let buffers = (context.limits().max_storage_buffers_per_shader_stage as usize).saturating_sub(2).min(MOST_BUFFERS);
+    if lines > 0 && outer.div_ceil(lines) <= buffers {
+        return Ok(lines);
+    }
+    let available = if lines > 0 { buffers as u64 * most } else { most };
+    Err(SvdError::TooLarge { what: "the matrix", needed, available, adapter: context.adapter_name().to_owned() })
+}
+
+/// Bytes of `len` elements, if shaders can index them and one buffer can hold them.
+pub(crate) fn fitting_bytes<T>(context: &GpuContext, what: &'static str, len: Option<usize>) -> Result<u64> {
+    let needed = len.and_then(|len| len.checked_mul(size_of::<T>())).map_or(u64::MAX, |bytes| bytes as u64);
+    // Indices in shaders are u32.
+    let available = context.max_buffer_bytes().min(u64::from(u32::MAX) * size_of::<T>() as u64);
+    if needed > available {
+        return Err(SvdError::TooLarge { what, needed, available, adapter: context.adapter_name().to_owned() });
+    }
+    Ok(needed)
+}
+
+/// Maximum number of stacked rows of a level that are factored at once: as many as fit one buffer, up to [`ROWS_AT_ONCE`].
+pub(crate) fn rows_at_once<T: Number>(context: &GpuContext, shape: Shape) -> usize {
+    let row = (shape.ts * size_of::<T::Scalar>()) as u64;
+    ROWS_AT_ONCE.min((context.max_buffer_bytes() / row) as usize)
+}
+
+/// The sizes of the buffers of an m x n matrix stored as `T`, and their total in bytes.
+pub(crate) fn dense_sizes<T: Number>(
+    context: &GpuContext,
+    (m, n): (usize, usize),
+    by_rows: bool,
+    shape: Shape,
+    leaf: usize,
+) -> Result<(DenseSizes, u64)> {
+    let (inner, outer) = if by_rows { (n, m) } else { (m, n) };
+    // At least four, so that the strides show the memory order of an empty matrix too.
+    let ld = inner.max(1).checked_next_multiple_of(4);
+    let lines = lines_of_a_buffer::<T>(context, ld, outer)?;
+    let a = ld.and_then(|ld| ld.checked_mul(outer)?.checked_mul(size_of::<T>())).unwrap_or(usize::MAX);
+    // The leaves of the longest panel have the most rows and the most blocks of all levels. A block of R factors stacks at least 2.
+    let at_once = rows_at_once::<T>(context, shape).max(shape.rows());
+    let longest = m.max(n).max(2 * shape.ts).min(at_once);
+    let v = longest.checked_mul(shape.ts);
+    let t = longest.div_ceil(leaf.max(2)).checked_mul(shape.ts * shape.ts);
+    let bytes = (a as u64)
+        .saturating_add(fitting_bytes::<T::Scalar>(context, "the reflectors", v)?)
+        .saturating_add(fitting_bytes::<T::Scalar>(context, "the reflectors' triangular factors", t)?);
+    let count = |len: Option<usize>| len.unwrap_or_default();
+    Ok((DenseSizes { by_rows, ld: count(ld), outer, lines, v: count(v), t: count(t) }, bytes))
+}
+
+/// Bytes of the buffers of an m x n matrix stored as `T`.
+pub(crate) fn dense_bytes<T: Number>(context: &GpuContext, size: (usize, usize), by_rows: bool, tuning: &Tuning) -> Result<u64> {
+    let shape = Shape::new::<T>(&Bounds::of(context), tuning)?;
+    Ok(dense_sizes::<T>(context, size, by_rows, shape, tuning.leaf)?.1)
+}
+
+/// Bytes of an m x n matrix stored as `T` on the device, including workspace and band.
+///
+/// # Errors
+/// [`SvdError::TooLarge`] if one of the buffers exceeds the device's limits; [`SvdError::InvalidOption`] if the device cannot run with
+/// these hyperparameters.
+pub(crate) fn required_bytes<T: Number>(context: &GpuContext, m: usize, n: usize, tuning: &Tuning) -> Result<u64> {
+    required_bytes_of::<T>(context, (m, n), m < n, tuning)
+}
+
+/// [`required_bytes`] of a matrix that is row-major if `by_rows`, else column-major.
+pub(crate) fn required_bytes_of<T: Number>(
+    context: &GpuContext,
+    (m, n): (usize, usize),
+    by_rows: bool,
+    tuning: &Tuning,
+) -> Result<u64> {
+    let shape = Shape::new::<T>(&Bounds::of(context), tuning)?;
+    let (_, dense) = dense_sizes::<T>(context, (m, n), by_rows, shape, tuning.leaf)?;
+    let order = m.min(n);
+    let band = required_band_bytes::<T>(context, order, tuning.bandwidth(order), tuning)?;
+    Ok(dense.saturating_add(band))
+}
+
+/// Bytes of a band of order n, stored as `T`, on the device.
+///
+/// # Errors
+/// As [`required_bytes`].
+pub(crate) fn required_band_bytes<T: Number>(context: &GpuContext, n: usize, bandwidth: usize, tuning: &Tuning) -> Result<u64> {
+    fitting_bytes::<T>(context, "the band", BandLayout::new(n, bandwidth, tuning.tile_width).size().ok())
+}
 
 /// Bytes of the decomposition with all vectors of an m x n matrix, m >= n, row-major if `by_rows`, else column-major: those of the values, and of
 /// the kept reflectors, the second copy of the matrix, three matrices for divide and conquer, U and V with a copy of each, and products of their
@@ -87,7 +201,7 @@ impl Tuning {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption), with the hyperparameter and the device's limit.
+    /// [`SvdError::InvalidOption`], with the hyperparameter and the device's limit.
     pub fn check_for_adapter<T: Number>(&self, context: &GpuContext) -> Result<()> {
         let bounds = Bounds::of(context);
         Shape::new::<T>(&bounds, self)?;

@@ -26,7 +26,8 @@ use crate::{
             pipeline::{DIAGONAL, LARGEST},
             stream::{Stream, buffer},
         },
-        storage::{Dense, Lines, fitting_bytes},
+        limits::fitting_bytes,
+        storage::{Dense, Lines},
     },
 };
 

@@ -7,7 +7,7 @@
 //! | `device/pipeline_cache.rs` | the file that keeps compiled pipelines |
 //! | `device/parameters.rs` | the parameters of each kernel, as structs |
 //! | `device/stream.rs`, `device/timer.rs` | dispatches batched into submissions; upload and read-back; timestamps |
-//! | `limits.rs` | hyperparameters against the device's limits |
+//! | `limits.rs` | the device's limits: sizes of buffers in bytes, and hyperparameters |
 //! | `storage.rs` | the matrices that kernels work on |
 //! | `matrix.rs` | a matrix that the caller keeps on the device |
 //! | `kernels/` | [`TileKernels`](crate::tile::kernels::TileKernels), stage 3 on the device, the triangular kernels |

@@ -25,8 +25,8 @@ use crate::{
             stream::Manner,
         },
         kernels::{GpuKernels, one_stage::panel_bytes},
-        limits::required_svd_bytes,
-        storage::{Dense, fitting_bytes, required_bytes_of},
+        limits::{fitting_bytes, required_bytes_of, required_svd_bytes},
+        storage::Dense,
     },
     plan::{
         backend::OnGpu,

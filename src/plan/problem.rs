@@ -8,8 +8,7 @@ use crate::{
     gpu::{
         device::context::GpuContext,
         kernels::triangular::required_triangular_bytes,
-        limits::required_svd_bytes,
-        storage::{dense_bytes, required_band_bytes, required_bytes},
+        limits::{dense_bytes, required_band_bytes, required_bytes, required_svd_bytes},
     },
     tile::tuning::Tuning,
 };

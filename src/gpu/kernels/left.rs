@@ -37,8 +37,9 @@ use crate::{
             GpuKernels,
             products::{Products, Task, To},
         },
+        limits::fitting_bytes,
         matrix::Window,
-        storage::{Dense, Ready, fitting_bytes},
+        storage::{Dense, Ready},
     },
 };
 

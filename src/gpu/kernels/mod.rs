@@ -34,8 +34,9 @@ use crate::{
             stream::{Manner, Stream, buffer},
         },
         kernels::bisection::bisection_pipelines,
+        limits::rows_at_once,
         matrix::copy_lines,
-        storage::{Banded, Dense, Lines, rows_at_once},
+        storage::{Banded, Dense, Lines},
     },
     tile::{
         band::Band,

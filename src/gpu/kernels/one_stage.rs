@@ -22,7 +22,8 @@ use crate::{
             stream::{Stream, buffer},
         },
         kernels::{GpuKernels, SOFTWARE_ITERATIONS},
-        storage::{Bound, Dense, Ready, fitting_bytes},
+        limits::fitting_bytes,
+        storage::{Bound, Dense, Ready},
     },
     tile::{
         kernels::OneStageKernels,

@@ -33,8 +33,9 @@ use crate::{
             GpuKernels,
             products::{Products, Task, To, table_of},
         },
+        limits::fitting_bytes,
         matrix::Window,
-        storage::{Dense, Ready, fitting_bytes},
+        storage::{Dense, Ready},
     },
     tile::kernels::{ComplexBidiagonal, TileKernels},
 };
