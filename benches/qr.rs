@@ -13,9 +13,9 @@ mod turns;
 use std::hint::black_box;
 
 use faer::Mat;
-use svdvals_gpu::{Backend, Element, QrGpu, SvdOptions};
+use svdvals_gpu::{Element, QrGpu};
 
-use turns::{random, take_turns};
+use turns::{lapack::or_dash, on_cpu, random, take_turns};
 
 #[cfg(feature = "lapack-openblas")]
 use openblas_src as _;
@@ -32,7 +32,7 @@ fn main() {
 
 fn compare<T: Peer>(m: usize, n: usize) {
     let a = random::<T>(m, n);
-    let options = SvdOptions::default().backend(Backend::Cpu);
+    let options = on_cpu();
     let route = a.qr_gpu_report(&options).expect("a finite matrix").route;
     for q in [false, true] {
         let [ours, faer, lapack] = take_turns([
@@ -47,13 +47,13 @@ fn compare<T: Peer>(m: usize, n: usize) {
             &mut || T::lapack(&a, q),
         ]);
         println!(
-            "{:>4} {:>14} {:<10} {:>10.6} faer {:>6.2} LAPACK {:>6.2}   {} turns, {route}",
+            "{:>4} {:>14} {:<10} {:>10.6} faer {:>6.2} LAPACK {:>6}   {} turns, {route}",
             T::NAME,
             format!("{m} x {n}"),
             if q { "R and Q" } else { "R" },
             ours.median,
             faer.median / ours.median,
-            lapack.median / ours.median,
+            or_dash(format!("{:.2}", lapack.median / ours.median)),
             ours.turns,
         );
     }
@@ -82,30 +82,18 @@ macro_rules! peer {
 
             #[cfg(feature = "lapack")]
             fn lapack(a: &Mat<$t>, q: bool) {
-                let k = a.nrows().min(a.ncols());
-                let [m, n, order] =
-                    [a.nrows(), a.ncols(), k].map(|side| i32::try_from(side).expect("a side that LAPACK can count"));
-                let mut copy: Vec<$t> = a.col_iter().flat_map(|column| column.iter().copied()).collect();
-                let (mut tau, mut work, mut info) = (vec![0.0; k], vec![0.0], 0);
-                for query in [true, false] {
-                    let lwork = if query { -1 } else { work.len() as i32 };
+                let (mut copy, [m, n]) = turns::lapack::columns(a);
+                let k = m.min(n);
+                let mut tau = vec![0.0; k as usize];
+                turns::lapack::with_workspace(|work, lwork, info| {
                     // SAFETY: the arrays have the sizes that geqrf asks for, `work` the one that its query returned.
-                    unsafe { lapack::$geqrf(m, n, &mut copy, m, &mut tau, &mut work, lwork, &mut info) };
-                    assert_eq!(info, 0, "geqrf failed");
-                    if query {
-                        work = vec![0.0; work[0] as usize];
-                    }
-                }
+                    unsafe { lapack::$geqrf(m, n, &mut copy, m, &mut tau, work, lwork, info) };
+                });
                 if q {
-                    for query in [true, false] {
-                        let lwork = if query { -1 } else { work.len() as i32 };
-                        // SAFETY: as above, for orgqr; the first `order` columns of `copy` are replaced by those of Q.
-                        unsafe { lapack::$orgqr(m, order, order, &mut copy, m, &tau, &mut work, lwork, &mut info) };
-                        assert_eq!(info, 0, "orgqr failed");
-                        if query {
-                            work = vec![0.0; work[0] as usize];
-                        }
-                    }
+                    turns::lapack::with_workspace(|work, lwork, info| {
+                        // SAFETY: as above, for orgqr; the first k columns of `copy` are replaced by those of Q.
+                        unsafe { lapack::$orgqr(m, k, k, &mut copy, m, &tau, work, lwork, info) };
+                    });
                 }
                 black_box(copy);
             }

@@ -20,7 +20,6 @@ mod shared;
 mod turns;
 
 use std::{
-    env,
     hint::black_box,
     sync::{
         Arc,
@@ -34,9 +33,9 @@ use faer::{Mat, traits::ComplexField};
 use half::{bf16, f16};
 use num_complex::Complex;
 use rayon::prelude::*;
-use svdvals_gpu::{Backend, CancelFlag, Element, HalfStorage, Number, RealElement, Stage3, StageSeconds, SvdOptions, SvdValsGpu};
+use svdvals_gpu::{CancelFlag, Element, HalfStorage, RealElement, Stage3, StageSeconds, SvdOptions, SvdValsGpu};
 
-use turns::{median, random, take_turns};
+use turns::{arguments::Arguments, lapack::or_dash, median, on_cpu as options, random, take_turns};
 
 const SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
@@ -62,13 +61,8 @@ const RECTANGLES: [(usize, usize); 16] = [
 ];
 
 fn main() {
-    // cargo passes `--bench`; the numbers are the largest and the smallest size.
-    let arguments: Vec<String> = env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let mut numbers = arguments.iter().filter_map(|argument| argument.parse().ok());
-    let (largest, smallest) = (numbers.next().unwrap_or(usize::MAX), numbers.next().unwrap_or(0));
-    let names: Vec<&String> = arguments.iter().filter(|argument| argument.parse::<usize>().is_err()).collect();
-    let wanted = |name: &str| names.is_empty() || names.iter().any(|other| *other == name);
-    let sizes: Vec<usize> = SIZES.into_iter().filter(|n| (smallest..=largest).contains(n)).collect();
+    let arguments = Arguments::read(usize::MAX);
+    let (wanted, sizes) = (|name| arguments.wanted(name), arguments.sizes(&SIZES));
     println!("{} threads, random matrices, all singular values and no vectors; medians in seconds", rayon::current_num_threads());
     if !cfg!(feature = "lapack") {
         println!(
@@ -91,8 +85,8 @@ fn main() {
             a
         });
     }
-    if names.iter().any(|name| *name == "sizes") {
-        let square = BETWEEN.into_iter().filter(|n| (smallest..=largest).contains(n)).map(|n| (n, n));
+    if arguments.named("sizes") {
+        let square = arguments.sizes(&BETWEEN).into_iter().map(|n| (n, n));
         let shapes: Vec<_> = square.chain(RECTANGLES).collect();
         compare::<f32>(&shapes, &random);
         compare::<f64>(&shapes, &random);
@@ -150,15 +144,14 @@ fn compare<T: Peer>(shapes: &[(usize, usize)], matrix: &dyn Fn(usize, usize) -> 
         let norm = reference.iter().fold(0f64, |norm, s| norm.hypot(*s));
         let difference =
             values.iter().zip(&reference).fold(0f64, |sum, (ours, theirs)| sum.hypot(ours.to_double() - theirs)) / norm;
-        let lapack = |text: String| if cfg!(feature = "lapack") { text } else { "-".into() };
         println!(
             "{:>16} {:>12.7} {:>12.7} {:>12} {:>11.2} {:>11} {:>6} {:>11.1e} {:>7.2}",
             format!("{m} x {n}"),
             ours.median,
             faer.median,
-            lapack(format!("{:.7}", gesdd.median)),
+            or_dash(format!("{:.7}", gesdd.median)),
             faer.median / ours.median,
-            lapack(format!("{:.2}", gesdd.median / ours.median)),
+            or_dash(format!("{:.2}", gesdd.median / ours.median)),
             ours.turns,
             difference,
             (m * n * size_of::<T>()) as f64 / ours.median / 1e9,
@@ -389,10 +382,6 @@ fn products<T: Peer + ComplexField>() {
     println!("    {:>29}: rows contiguous {near_turned:.0}, far {far_rows:.0}", "");
 }
 
-fn options() -> SvdOptions {
-    SvdOptions::default().backend(Backend::Cpu)
-}
-
 /// The peers' singular values.
 trait Peer: Element {
     fn faer(a: &Mat<Self>);
@@ -415,16 +404,13 @@ macro_rules! peer {
 
             #[cfg(feature = "lapack")]
             fn gesdd(a: &Mat<$t>) {
-                let [m, n] = [a.nrows(), a.ncols()].map(|side| i32::try_from(side).expect("a side that LAPACK can count"));
                 let least = a.nrows().min(a.ncols());
-                let mut copy: Vec<$t> = a.col_iter().flat_map(|column| column.iter().copied()).collect();
-                let (mut s, mut iwork, mut info) = (vec![<$real>::default(); least], vec![0; 8 * least], 0);
+                let (mut copy, [m, n]) = turns::lapack::columns(a);
+                let (mut s, mut iwork) = (vec![<$real>::default(); least], vec![0; 8 * least]);
                 $(let mut $rwork = vec![<$real>::default(); 7 * least];)?
-                let mut work = vec![<$t>::default()];
-                for query in [true, false] {
-                    let lwork = if query { -1 } else { work.len() as i32 };
+                turns::lapack::with_workspace(|work, lwork, info| {
                     // SAFETY: the arrays have the sizes that gesdd asks for with jobz = 'N' (u and vt are not used), `work` the one that
-                    // its work space query returned.
+                    // its query returned.
                     unsafe {
                         lapack::$gesdd(
                             b'N',
@@ -437,18 +423,14 @@ macro_rules! peer {
                             1,
                             &mut [],
                             1,
-                            &mut work,
+                            work,
                             lwork,
                             $(&mut $rwork,)?
                             &mut iwork,
-                            &mut info,
+                            info,
                         );
                     }
-                    assert_eq!(info, 0, "gesdd failed");
-                    if query {
-                        work = vec![<$t>::default(); work[0].to_complex().re as usize];
-                    }
-                }
+                });
                 black_box(s);
             }
         }

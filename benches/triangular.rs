@@ -16,7 +16,7 @@
 mod shared;
 mod turns;
 
-use std::{cell::RefCell, env};
+use std::cell::RefCell;
 
 use faer::{
     Accum, Mat, MatMut, MatRef, Par,
@@ -27,30 +27,26 @@ use faer::{
 };
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, Element, Scalar, SvdOptions, Tuning,
+    Element, Scalar, SvdOptions, Tuning,
     triangular::{Diag, Op, Side, TriangularGpu, Uplo},
 };
 
-use turns::{random, take_turns};
+use turns::{arguments::Arguments, on_cpu, random, take_turns};
 
 const SIZES: [usize; 5] = [256, 512, 1024, 2048, 4096];
 const BASES: [usize; 5] = [16, 32, 64, 96, 128];
 
 fn main() {
-    // cargo passes `--bench`; the numbers are the largest and the smallest size.
-    let arguments: Vec<String> = env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let mut numbers = arguments.iter().filter_map(|argument| argument.parse().ok());
-    let (largest, smallest) = (numbers.next().unwrap_or(2048), numbers.next().unwrap_or(0));
-    let names: Vec<&str> = arguments.iter().filter(|argument| argument.parse::<usize>().is_err()).map(String::as_str).collect();
-    let among = |these: &[&str], name: &str| !names.iter().any(|other| these.contains(other)) || names.contains(&name);
-    let sizes: Vec<usize> = SIZES.into_iter().filter(|n| (smallest..=largest).contains(n)).collect();
+    let arguments = Arguments::read(2048);
+    let among = |these: &[&str], name| !these.iter().any(|other| arguments.named(other)) || arguments.named(name);
+    let sizes = arguments.sizes(&SIZES);
     println!("{} threads, random lower triangles; medians in seconds", rayon::current_num_threads());
     let types = ["f32", "f64", "c32", "c64"];
     let sides: Vec<Side> = [("left", Side::Left), ("right", Side::Right)]
         .into_iter()
         .filter_map(|(name, side)| among(&["left", "right"], name).then_some(side))
         .collect();
-    let bases = names.contains(&"bases");
+    let bases = arguments.named("bases");
     if among(&types, "f32") {
         compare::<f32>(&sizes, &sides, bases);
     }
@@ -93,7 +89,7 @@ fn problem<T: Peer>(side: Side, n: usize, k: usize) -> (Mat<T>, Mat<T>) {
 }
 
 fn options<T: Element>(n: usize) -> (SvdOptions, Tuning) {
-    (SvdOptions::default().backend(Backend::Cpu), Tuning::for_cpu::<T>(n))
+    (on_cpu(), Tuning::for_cpu::<T>(n))
 }
 
 fn run<T: Peer>(solve: bool, side: Side, a: &Mat<T>, b: &mut Mat<T>, options: &SvdOptions) {

@@ -14,13 +14,13 @@
 mod shared;
 mod turns;
 
-use std::{env, hint::black_box};
+use std::hint::black_box;
 
 use faer::{Mat, MatRef};
 use num_traits::Float;
-use svdvals_gpu::{Backend, Element, Number, RealElement, Reduction, SvdGpu, SvdOptions, SvdValsGpu};
+use svdvals_gpu::{Element, Number, RealElement, Reduction, SvdGpu, SvdOptions, SvdValsGpu};
 
-use turns::{random, take_turns};
+use turns::{arguments::Arguments, lapack::or_dash, on_cpu as options, random, take_turns};
 
 #[cfg(feature = "lapack-openblas")]
 use openblas_src as _;
@@ -29,13 +29,8 @@ const SIZES: [usize; 10] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 const TALL: [(usize, usize); 4] = [(4096, 512), (512, 4096), (100_000, 64), (1000, 8)];
 
 fn main() {
-    // cargo passes `--bench`; the numbers are the largest and the smallest size.
-    let arguments: Vec<String> = env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let mut numbers = arguments.iter().filter_map(|argument| argument.parse().ok());
-    let (largest, smallest) = (numbers.next().unwrap_or(usize::MAX), numbers.next().unwrap_or(0));
-    let names: Vec<&String> = arguments.iter().filter(|argument| argument.parse::<usize>().is_err()).collect();
-    let wanted = |name: &str| names.is_empty() || names.iter().any(|other| *other == name);
-    let sizes: Vec<usize> = SIZES.into_iter().filter(|n| (smallest..=largest).contains(n)).collect();
+    let arguments = Arguments::read(usize::MAX);
+    let (wanted, sizes) = (|name| arguments.wanted(name), arguments.sizes(&SIZES));
     println!("{} threads, random matrices, thin; medians in seconds", rayon::current_num_threads());
     let square: Vec<(usize, usize)> = sizes.iter().map(|&n| (n, n)).collect();
     if wanted("square") {
@@ -50,7 +45,7 @@ fn main() {
         keep::<f32>(&sizes);
         keep::<f64>(&sizes);
     }
-    if names.iter().any(|name| *name == "stages") {
+    if arguments.named("stages") {
         stages::<f32>(&sizes);
         stages::<f64>(&sizes);
     }
@@ -58,10 +53,6 @@ fn main() {
         phases::<f32>(&sizes);
         phases::<f64>(&sizes);
     }
-}
-
-fn options() -> SvdOptions {
-    SvdOptions::default().backend(Backend::Cpu)
 }
 
 /// Matrices of these shapes.
@@ -84,15 +75,14 @@ fn compare<T: Peer>(shapes: &[(usize, usize)]) {
         ]);
         let svd = a.svd_gpu_with(&options()).expect("a finite matrix");
         let values: Vec<f64> = svd.s.iter().map(|s| s.to_double()).collect();
-        let lapack = |text: String| if cfg!(feature = "lapack") { text } else { "-".into() };
         println!(
             "{:>14} {:>11.6} {:>11.6} {:>11} {:>10.2} {:>10} {:>6} {:>20} {:>20}",
             format!("{m} x {n}"),
             ours.median,
             faer.median,
-            lapack(format!("{:.6}", gesdd.median)),
+            or_dash(format!("{:.6}", gesdd.median)),
             faer.median / ours.median,
-            lapack(format!("{:.2}", gesdd.median / ours.median)),
+            or_dash(format!("{:.2}", gesdd.median / ours.median)),
             ours.turns,
             errors(a.as_ref(), svd.u.as_ref(), &values, svd.v.as_ref()),
             T::gesdd(&a).map_or("-".into(), |(u, s, v)| errors(a.as_ref(), u.as_ref(), &s, v.as_ref())),
@@ -197,15 +187,12 @@ macro_rules! peer {
 
             #[cfg(feature = "lapack")]
             fn gesdd(a: &Mat<$t>) -> Option<Factors<$t>> {
-                let [rows, cols] = [a.nrows(), a.ncols()];
-                let [m, n] = [rows, cols].map(|side| i32::try_from(side).expect("a side that LAPACK can count"));
+                let (rows, cols) = a.shape();
                 let least = rows.min(cols);
-                let mut copy: Vec<$t> = a.col_iter().flat_map(|column| column.iter().copied()).collect();
-                let (mut s, mut iwork, mut info) = (vec![0.0; least], vec![0; 8 * least], 0);
+                let (mut copy, [m, n]) = turns::lapack::columns(a);
+                let (mut s, mut iwork) = (vec![0.0; least], vec![0; 8 * least]);
                 let (mut u, mut vt) = (vec![0.0; rows * least], vec![0.0; least * cols]);
-                let mut work = vec![0.0];
-                for query in [true, false] {
-                    let lwork = if query { -1 } else { work.len() as i32 };
+                turns::lapack::with_workspace(|work, lwork, info| {
                     // SAFETY: the arrays have the sizes that gesdd asks for with jobz = 'S', `work` the one that its query returned.
                     unsafe {
                         lapack::$gesdd(
@@ -219,17 +206,13 @@ macro_rules! peer {
                             m,
                             &mut vt,
                             least as i32,
-                            &mut work,
+                            work,
                             lwork,
                             &mut iwork,
-                            &mut info,
+                            info,
                         );
                     }
-                    assert_eq!(info, 0, "gesdd failed");
-                    if query {
-                        work = vec![0.0; work[0] as usize];
-                    }
-                }
+                });
                 let u = MatRef::from_column_major_slice(&u, rows, least).to_owned();
                 let v = MatRef::from_column_major_slice(&vt, least, cols).transpose().to_owned();
                 Some((u, s.iter().map(|&s| f64::from(s)).collect(), v))

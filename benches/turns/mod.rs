@@ -5,6 +5,9 @@
 //! threads and the processor's cores are awake; before a long one everything rests.
 #![allow(dead_code)] // every benchmark uses a part
 
+pub mod arguments;
+pub mod lapack;
+
 use std::{
     thread,
     time::{Duration, Instant},
@@ -12,7 +15,7 @@ use std::{
 
 use faer::Mat;
 use num_complex::Complex;
-use svdvals_gpu::Element;
+use svdvals_gpu::{Backend, Element, SvdOptions};
 
 pub use crate::shared::median;
 
@@ -38,6 +41,11 @@ pub fn random<T: Element>(m: usize, n: usize) -> Mat<T> {
         (state >> 11) as f64 / (1u64 << 53) as f64 - 0.5
     };
     Mat::from_fn(m, n, |_, _| T::from_complex(Complex::new(uniform(), uniform())))
+}
+
+/// The options of the CPU backend.
+pub fn on_cpu() -> SvdOptions {
+    SvdOptions::default().backend(Backend::Cpu)
 }
 
 /// Seconds of a program.
