@@ -37,6 +37,20 @@ pub(crate) enum Asked<'a> {
     UpdateTrailing(&'a Trailing),
 }
 
+impl Asked<'_> {
+    /// Flops of a call of stage 1 or of the one-stage reduction; stage 2 is counted by [`stage_2_flops`].
+    fn flops<S: Number>(&self) -> u64 {
+        match *self {
+            Asked::Geqrt(level) => level.geqrt_flops::<S>(),
+            Asked::Unmqr(level, cols) => level.unmqr_flops::<S>(cols),
+            Asked::UpdateLine(line) => line.update_flops::<S>(),
+            Asked::MultiplyLine(line) => line.multiply_flops::<S>(),
+            Asked::UpdateTrailing(trailing) => trailing.flops::<S>(trailing.shape().1),
+            Asked::PackBand(..) | Asked::Chase(..) => 0,
+        }
+    }
+}
+
 /// Kernels that record their calls. A dense matrix is represented by its shape, a band by its layout.
 struct Counter<F> {
     rows_at_once: usize,
@@ -144,11 +158,7 @@ pub(crate) fn factor_flops<S: Number>(of: (usize, usize), tuning: &Tuning) -> Re
 fn sweep_flops<S: Number>(driver: impl FnOnce(&mut dyn FnMut(Asked<'_>) -> Result<()>) -> Result<()>) -> Result<u64> {
     let mut flops = 0u64;
     driver(&mut |asked| {
-        flops = flops.saturating_add(match asked {
-            Asked::Geqrt(level) => level.geqrt_flops::<S>(),
-            Asked::Unmqr(level, cols) => level.unmqr_flops::<S>(cols),
-            _ => 0,
-        });
+        flops = flops.saturating_add(asked.flops::<S>());
         Ok(())
     })?;
     Ok(flops)
@@ -185,15 +195,8 @@ pub(crate) fn flops_by_band<S: Number>((m, n): (usize, usize), tuning: &Tuning) 
 pub(crate) fn flops_by_one_stage<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Result<StageFlops> {
     let (mut tall, mut reduction) = (0u64, 0u64);
     kernels_of_call((m, n), tuning, true, usize::MAX, |asked| {
-        let (sum, flops) = match asked {
-            Asked::Geqrt(level) => (&mut tall, level.geqrt_flops::<S>()),
-            Asked::Unmqr(level, cols) => (&mut tall, level.unmqr_flops::<S>(cols)),
-            Asked::UpdateLine(line) => (&mut reduction, line.update_flops::<S>()),
-            Asked::MultiplyLine(line) => (&mut reduction, line.multiply_flops::<S>()),
-            Asked::UpdateTrailing(trailing) => (&mut reduction, trailing.flops::<S>(trailing.shape().1)),
-            Asked::PackBand(..) | Asked::Chase(..) => (&mut reduction, 0),
-        };
-        *sum = sum.saturating_add(flops);
+        let sum = if matches!(asked, Asked::Geqrt(_) | Asked::Unmqr(..)) { &mut tall } else { &mut reduction };
+        *sum = sum.saturating_add(asked.flops::<S>());
         Ok(())
     })?;
     Ok([tall, reduction, stage_3_flops(n), 0])
