@@ -38,7 +38,7 @@ fn check_course(name: &str, seen: &[Progress], whole: &[Stage]) {
         seen.is_sorted_by(|a, b| a.fraction <= b.fraction && a.stage <= b.stage && a.seconds <= b.seconds),
         "{name}: {seen:?}"
     );
-    assert!(seen.len() <= 1003, "{name}: {} calls, for a thousand steps, the last begin and the end", seen.len());
+    assert!(seen.len() <= 1003, "{name}: {} calls, for a thousand steps, the start of the last stage and the end", seen.len());
     for &stage in whole {
         let of_stage: Vec<_> = seen.iter().filter(|p| p.stage == stage).collect();
         let most = of_stage.iter().map(|p| p.stage_fraction).fold(0.0, f64::max);

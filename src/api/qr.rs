@@ -277,7 +277,8 @@ impl<T: Element, M: sealed::Dense<T::Arithmetic>> Qr<T, M> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for another number of rows; as [`thin_q`](Self::thin_q). After an error C is unchanged.
+    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for another number of rows; as [`thin_q`](Self::thin_q). After an error C is
+    /// unchanged.
     pub fn apply_q<C: MatrixMut<T::Arithmetic>>(&self, c: &mut C, op: Op) -> Result<()> {
         self.apply(c, Side::Left, op)
     }
@@ -374,7 +375,7 @@ impl<T: Element, M: sealed::Dense<T::Arithmetic>> Qr<T, M> {
         })
     }
 
-    /// The minimiser X (n x p) of ||A X - B|| for B (m x p, or a vector), from the factors. For many right-hand sides, one after the other.
+    /// The minimiser X (n x p) of ||A X - B|| for B (m x p, or a vector). The factors serve any number of calls.
     ///
     /// Without pivoting A must have full column rank. With pivoting, and a rank below n, X is the basic solution: the rows of the columns
     /// that count for the rank; the others are zero.
@@ -391,9 +392,10 @@ impl<T: Element, M: sealed::Dense<T::Arithmetic>> Qr<T, M> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::RankDeficient`](crate::SvdError::RankDeficient) without pivoting, if an estimate of A's condition number is 1 / [`tolerance`](SvdOptions::tolerance) or more,
-    /// or if A is wide; [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) if B has not m rows; [`SvdError::NonFinite`](crate::SvdError::NonFinite) for a NaN or an infinity in B;
-    /// [`SvdError::Overflow`](crate::SvdError::Overflow).
+    /// [`SvdError::RankDeficient`](crate::SvdError::RankDeficient) without pivoting, if A is wide or an estimate of its condition number is
+    /// 1 / [`tolerance`](SvdOptions::tolerance) or more; [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) if B does not have m rows;
+    /// [`SvdError::NonFinite`](crate::SvdError::NonFinite) for a NaN or an infinity in B; [`SvdError::Overflow`](crate::SvdError::Overflow) if
+    /// an entry of X exceeds its type.
     pub fn solve_lstsq<B: sealed::RightSide<T::Arithmetic>>(&self, b: &B) -> Result<B::Solution> {
         let b = b.as_columns();
         check_finite(b)?;

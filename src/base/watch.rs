@@ -195,7 +195,7 @@ pub(crate) struct Watch(Option<Arc<Listeners>>);
 /// When the callback is called.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Moment {
-    /// At the begin of a stage, also if the stage before was reported up to its end.
+    /// At the start of a stage, even if the stage before was reported up to its end.
     Begin,
     Within,
     /// At the end of the call.
@@ -298,8 +298,8 @@ impl Listeners {
         Stage::ALL[self.stage.load(Ordering::Relaxed)]
     }
 
-    /// Calls the callback if a new step is complete or a stage begins, and no other thread is in the callback. At the end it is always called.
-    /// The call at the begin of a stage takes the place of the next step, so that it adds none.
+    /// Calls the callback if a new step is complete or a stage starts, unless another thread is in the callback. At the end it is always called.
+    /// The call at the start of a stage counts as the next step, so it does not add to their number.
     fn tell(&self, moment: Moment) {
         let end = moment == Moment::End;
         let Some(ProgressFn(callback)) = &self.progress else { return };

@@ -1,9 +1,9 @@
 //! The driver of the QR factorisation.
 //!
-//! | matrix | R and Q on the CPU | on a GPU |
+//! | matrix | on the CPU | on a GPU |
 //! | --- | --- | --- |
-//! | tall and narrow ([`is_narrow`]) | by A^H A: Cholesky's R for R alone, CholeskyQR2 for both; preconditioned by QR where A^H A loses too much | as below |
-//! | any other, and one too ill-conditioned for that | Householder reflectors in panels, which are kept for Q | the same |
+//! | tall and narrow ([`is_narrow`]) | from A^H A: Cholesky for R alone, CholeskyQR2 for R and Q, preconditioned if A is ill-conditioned | as below |
+//! | any other, or too ill-conditioned for that | Householder reflectors in panels, kept for Q | the same |
 
 use faer::{Mat, MatRef};
 use pollster::block_on;
@@ -179,7 +179,7 @@ fn finished<S: Scalar>(mut factors: QrFactors<S>, options: &SvdOptions) -> Resul
     Ok(Box::new(factors))
 }
 
-/// A call on the CPU that has begun.
+/// A call on the CPU, from its start to its report.
 struct Started<T: Number> {
     scale: Re<T>,
     scale_seconds: f64,
@@ -189,7 +189,7 @@ struct Started<T: Number> {
 }
 
 impl<T: Number> Started<T> {
-    /// Stage 0, the tuning, and the begin of the stage.
+    /// Stage 0 and the hyperparameters, then the start of [`Stage::Qr`].
     fn new(call: &Call<'_, T>) -> Result<Self> {
         let shape = call.a.shape();
         let (scale, scale_seconds) = call.scale::<T::Scalar>()?;
@@ -200,7 +200,7 @@ impl<T: Number> Started<T> {
         Ok(Started { scale, scale_seconds, tuning, clock, watch })
     }
 
-    /// The end of the stage, and the report.
+    /// The end of [`Stage::Qr`], and the report.
     fn end<V>(mut self, call: &Call<'_, T>, reason: Reason, route: Orthogonal, values: V) -> SvdReport<V> {
         self.watch.end();
         let seconds = StageSeconds { scale: self.scale_seconds, qr: self.clock.restart(), ..StageSeconds::default() };
@@ -216,7 +216,8 @@ fn on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<Box
     let pivoted_at_once = call.options.pivot && !is_narrow(shape) && shape.0 / 2 < shape.1;
     let thin = if is_narrow(shape) { orthogonal(a, scale, watch)? } else { None };
     let (factors, route) = match thin {
-        // Without many rows to leave out first, pivoting needs no R of all columns, and its reflectors alone are closer to unitary.
+        // Unless the matrix is tall, a QR factorisation before the pivoting saves nothing, and one product of reflectors is closer to unitary
+        // than two.
         None if pivoted_at_once => {
             let r = Mat::from_fn(shape.0, shape.1, |i, j| a[(i, j)].widen());
             (QrFactors::new(shape, r, Box::new(Identity { order: shape.0 }), call.options.tolerance), Orthogonal::Householder)

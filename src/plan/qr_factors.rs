@@ -88,7 +88,7 @@ where
     }
 }
 
-/// Orthonormal columns (m x n), completed to a unitary matrix by reflectors when that is asked for.
+/// Orthonormal columns (m x n), completed to a unitary matrix by reflectors on demand.
 pub(crate) struct Explicit<S> {
     q: Mat<S>,
     reflectors: OnceLock<Reflectors<S>>,
@@ -157,14 +157,14 @@ impl<S: Scalar> Unitary<S> for Identity {
     }
 }
 
-/// The unitary factor of the column pivoting, of the order of its reflectors' rows, as faer's reflectors.
+/// Q1, the unitary factor of the column pivoting, as faer's reflectors. Its order is their number of rows.
 struct Inner<S> {
     reflectors: Mat<S>,
     factors: Mat<S>,
 }
 
 impl<S: Scalar> Inner<S> {
-    /// The first rows of C <- op(Q1) times these rows.
+    /// Multiplies the first rows of C by op(Q1).
     fn apply(&self, op: Op, c: MatMut<'_, S>) {
         // faer's functions take as many rows as the reflectors have.
         let (k, block) = (self.reflectors.nrows(), self.factors.nrows());
@@ -236,7 +236,7 @@ impl<S: Scalar> QrFactors<S> {
             self.order = Some(order);
             return Ok(());
         }
-        // faer squares the entries; near 1 no square of a column that counts underflows.
+        // faer squares the entries. With entries scaled to 1, the squares underflow only in negligible columns.
         let scale = scale_for::<S>(largest, m, n);
         let mut r = Mat::from_fn(m, n, |i, j| self.r[(i, j)].times(scale));
         let block = recommended_block_size::<S>(m, n).min(k.max(1));
