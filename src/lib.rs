@@ -195,6 +195,7 @@ pub use {
     api::{
         chase_steps::{ChaseCycle, ChaseSteps},
         element::Element,
+        lstsq::{Lstsq, LstsqGpu},
         qr::{Qr, QrGpu},
         svd::SvdGpu,
         svdvals::SvdValsGpu,
@@ -209,7 +210,7 @@ pub use {
     plan::{
         options::{Backend, Signs, SvdOptions, Vectors},
         report::SvdReport,
-        route::{First, Orthogonal, Reduction, Route},
+        route::{First, Orthogonal, Reduction, Route, Solver},
         tuning_table::{PartialTuning, TuningEntry, TuningTable},
     },
     tile::{

@@ -15,6 +15,7 @@ use crate::{
     plan::{
         band_svd,
         factors::Factors,
+        lstsq::{self, Fit},
         options::SvdOptions,
         qr::{self, BoxedFactors},
         report::SvdReport,
@@ -87,6 +88,17 @@ pub trait Element: Number<Real = <Self as Element>::Value, Scalar = <Self as Ele
     /// [`QrGpu::qr_r_gpu_with`](crate::QrGpu::qr_r_gpu_with).
     #[doc(hidden)]
     fn qr_r(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Mat<Self::Arithmetic>>>;
+    /// [`LstsqGpu::lstsq_gpu_with`](crate::LstsqGpu::lstsq_gpu_with).
+    #[doc(hidden)]
+    fn lstsq(a: MatRef<'_, Self>, b: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Fit<Self>>>;
+    /// The same for a caller that must not block.
+    #[doc(hidden)]
+    fn lstsq_async<'a>(
+        a: MatRef<'a, Self>,
+        b: MatRef<'a, Self>,
+        options: &'a SvdOptions,
+        timed: bool,
+    ) -> Later<'a, SvdReport<Fit<Self>>>;
     /// Stage 1.
     #[doc(hidden)]
     fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>>;
@@ -138,6 +150,17 @@ macro_rules! elements {
             }
             fn qr_r(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Mat<Self::Arithmetic>>> {
                 qr::qr_r(a, options, timed)
+            }
+            fn lstsq(a: MatRef<'_, Self>, b: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Fit<Self>>> {
+                lstsq::lstsq(a, b, options, timed)
+            }
+            fn lstsq_async<'a>(
+                a: MatRef<'a, Self>,
+                b: MatRef<'a, Self>,
+                options: &'a SvdOptions,
+                timed: bool,
+            ) -> Later<'a, SvdReport<Fit<Self>>> {
+                Box::pin(lstsq::lstsq_async(a, b, options, timed))
             }
             fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>> {
                 stages::to_band(a, options)

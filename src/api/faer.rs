@@ -6,6 +6,7 @@ use faer::{Col, ColRef, Conj, Mat, MatMut, MatRef};
 use crate::{
     api::{
         element::Element,
+        lstsq::LstsqGpu,
         qr::{self, QrGpu},
         svd::{self, SvdGpu},
         svdvals::{SvdValsGpu, sealed},
@@ -117,6 +118,8 @@ macro_rules! front_end {
         impl<T: Element> QrGpu for $matrix {
             type Matrix = Mat<T::Arithmetic>;
         }
+
+        impl<T: Element> LstsqGpu for $matrix {}
 
         impl<T: Element> qr::sealed::RightSide<T> for $matrix {
             type Solution = Mat<T::Scalar>;

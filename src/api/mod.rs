@@ -12,6 +12,7 @@ pub mod gpu_band;
 pub mod gpu_matrix;
 #[cfg(feature = "gpu")]
 pub mod gpu_svd;
+pub mod lstsq;
 #[cfg(feature = "ndarray")]
 pub mod ndarray;
 pub mod qr;

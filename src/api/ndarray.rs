@@ -6,6 +6,7 @@ use ndarray::{Array1, Array2, ArrayBase, Data, DataMut, Ix1, Ix2, ShapeBuilder};
 use crate::{
     api::{
         element::Element,
+        lstsq::LstsqGpu,
         qr::{self, QrGpu},
         svd::{self, SvdGpu},
         svdvals::{SvdValsGpu, sealed},
@@ -168,6 +169,13 @@ where
     T: Element,
 {
     type Matrix = Array2<T::Arithmetic>;
+}
+
+impl<S, T> LstsqGpu for ArrayBase<S, Ix2>
+where
+    S: Data<Elem = T>,
+    T: Element,
+{
 }
 
 impl<S, T> qr::sealed::RightSide<T> for ArrayBase<S, Ix2>

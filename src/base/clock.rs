@@ -36,6 +36,9 @@ pub struct StageSeconds {
     pub left_vectors: f64,
     /// The QR factorisation of [`qr_gpu`](crate::QrGpu), including the upload and the read-back of R. Such a call has no stages 1 to 3.
     pub qr: f64,
+    /// The solution of [`lstsq_gpu`](crate::LstsqGpu) after its factorisation, whose seconds are `qr`: triangular solves or CGLS, the residuals,
+    /// and singular values.
+    pub solve: f64,
     /// The whole call.
     pub total: f64,
 }
@@ -43,9 +46,10 @@ pub struct StageSeconds {
 impl fmt::Display for StageSeconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let StageSeconds { scale, upload, to_band, band_to_bidiag, svdvals, total, .. } = self;
-        let StageSeconds { bidiagonal_vectors, back_transformation, left_vectors, qr, .. } = self;
+        let StageSeconds { bidiagonal_vectors, back_transformation, left_vectors, qr, solve, .. } = self;
         if *qr != 0.0 {
-            return write!(f, "{total:.6} s: scale {scale:.6}, qr {qr:.6}");
+            write!(f, "{total:.6} s: scale {scale:.6}, qr {qr:.6}")?;
+            return if *solve == 0.0 { Ok(()) } else { write!(f, ", solve {solve:.6}") };
         }
         write!(
             f,

@@ -30,18 +30,20 @@ pub enum Stage {
     Svdvals,
     /// The singular vectors: those of the bidiagonal, their transformation back through stages 2 and 1, and the left ones.
     Vectors,
-    /// The QR factorisation of [`QrGpu`](crate::QrGpu).
+    /// The QR factorisation of [`QrGpu`](crate::QrGpu) and [`LstsqGpu`](crate::LstsqGpu).
     Qr,
+    /// The solution of [`LstsqGpu`](crate::LstsqGpu) after the factorisation.
+    Solve,
 }
 
 impl Stage {
-    const ALL: [Stage; 5] = [Stage::ToBand, Stage::BandToBidiag, Stage::Svdvals, Stage::Vectors, Stage::Qr];
+    const ALL: [Stage; 6] = [Stage::ToBand, Stage::BandToBidiag, Stage::Svdvals, Stage::Vectors, Stage::Qr, Stage::Solve];
 
     /// The place of the stage in the order of its call, and in [`StageFlops`].
     fn place(self) -> usize {
         match self {
             Stage::ToBand | Stage::Qr => 0,
-            Stage::BandToBidiag => 1,
+            Stage::BandToBidiag | Stage::Solve => 1,
             Stage::Svdvals => 2,
             Stage::Vectors => 3,
         }
@@ -56,6 +58,7 @@ impl fmt::Display for Stage {
             Stage::Svdvals => "svdvals",
             Stage::Vectors => "vectors",
             Stage::Qr => "qr",
+            Stage::Solve => "solve",
         })
     }
 }

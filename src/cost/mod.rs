@@ -209,6 +209,11 @@ impl Cost {
         Cost::qr::<S>(m, n, tuning)
     }
 
+    /// [`qr`](Self::qr) of the matrix or its transpose, whichever is tall, for the report of least squares.
+    pub(crate) fn of_lstsq<S: Number>(m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
+        Cost::qr::<S>(m.max(n), m.min(n), tuning)
+    }
+
     /// The cost of the decomposition with the `k` leading singular vectors of both sides, all of them if there are fewer. The matrix is one
     /// without values that are tiny or equal, so that divide and conquer has no deflation. The plan of divide and conquer, on the host, is not
     /// counted.

@@ -70,6 +70,64 @@ impl<S: Number> CpuKernels<S> {
         tuning.check()?;
         Ok(CpuKernels { tuning: tuning.clone(), watch, storage: PhantomData })
     }
+
+    /// A copy of these matrices side by side, each times its scale, in the memory order of the first.
+    fn upload_columns<T>(&self, sources: &[(MatRef<'_, T>, Re<T>)]) -> Result<Dense<S>>
+    where
+        T: Number<Real = S::Real, Scalar = S::Scalar>,
+    {
+        let Some((first, _)) = sources.first() else { return Err(SvdError::invalid("matrix", "it has no columns")) };
+        let (m, n) = (first.nrows(), sources.iter().map(|(source, _)| source.ncols()).sum());
+        let by_rows = first.col_stride().unsigned_abs() < first.row_stride().unsigned_abs();
+        let (inner, outer) = if by_rows { (n, m) } else { (m, n) };
+        let too_large = || SvdError::invalid("matrix", "its size overflows the address space");
+        let ld = leading_dimension::<S>(inner).ok_or_else(too_large)?;
+        let len = ld.checked_mul(outer).ok_or_else(too_large)?;
+        let mut entries = zeros::<S>("copy of the matrix", len)?;
+        let copy = |source: MatRef<'_, T>, scale: Re<T>, to: &mut [S]| {
+            let rows = to.len();
+            map_into(source, MatMut::from_column_major_slice_mut(to, rows, 1), |x| S::narrow(x.times(scale)));
+        };
+        entries.par_chunks_mut(ld).enumerate().for_each(|(k, mut line)| {
+            let mut j = k;
+            for &(source, scale) in sources {
+                if by_rows {
+                    let (to, others) = line.split_at_mut(source.ncols());
+                    copy(source.subrows(k, 1).transpose(), scale, to);
+                    line = others;
+                } else if j < source.ncols() {
+                    return copy(source.subcols(j, 1), scale, &mut line[..m]);
+                } else {
+                    j -= source.ncols();
+                }
+            }
+        });
+
+        let Tuning { tile_size, leaf, tree, .. } = self.tuning;
+        let width = tile_size.min(n).min(m);
+        let longest = m.max(n).max(1);
+        let leaf = leaf.min(longest);
+        let (rows, blocks) = match tree {
+            PanelTree::Flat => (2 * width, 1),
+            PanelTree::Reduction => (leaf.max(self.tuning.arity().saturating_mul(width)).min(longest), longest.div_ceil(leaf)),
+        };
+        let factors = || -> Result<_> {
+            Ok(Factors {
+                v: zeros("reflectors", blocks * v_rows::<S::Scalar>(rows, width) * width)?,
+                t: zeros("triangular factors", blocks * width * width)?,
+                r: zeros("triangular factors", blocks * width * width)?,
+            })
+        };
+        let strides = if by_rows { (ld, 1) } else { (1, ld) };
+        Ok(Dense {
+            entries,
+            shape: (m, n),
+            strides,
+            factors: [factors()?, factors()?],
+            products: Mutex::new(Vec::new()),
+            kept: None,
+        })
+    }
 }
 
 /// Columns that a task reads back.
@@ -296,43 +354,11 @@ impl<S: Number> TileKernels for CpuKernels<S> {
     type Storage = S;
 
     fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Dense<S>> {
-        let (m, n) = source.shape();
-        let by_rows = source.col_stride().unsigned_abs() < source.row_stride().unsigned_abs();
-        let (inner, outer) = if by_rows { (n, m) } else { (m, n) };
-        let too_large = || SvdError::invalid("matrix", "its size overflows the address space");
-        let ld = leading_dimension::<S>(inner).ok_or_else(too_large)?;
-        let len = ld.checked_mul(outer).ok_or_else(too_large)?;
-        let mut entries = zeros::<S>("copy of the matrix", len)?;
-        let source = if by_rows { source.transpose() } else { source };
-        entries.par_chunks_mut(ld).enumerate().for_each(|(j, column)| {
-            let to = MatMut::from_column_major_slice_mut(&mut column[..inner], inner, 1);
-            map_into(source.subcols(j, 1), to, |x| S::narrow(x.times(scale)));
-        });
+        self.upload_columns(&[(source, scale)])
+    }
 
-        let Tuning { tile_size, leaf, tree, .. } = self.tuning;
-        let width = tile_size.min(n).min(m);
-        let longest = m.max(n).max(1);
-        let leaf = leaf.min(longest);
-        let (rows, blocks) = match tree {
-            PanelTree::Flat => (2 * width, 1),
-            PanelTree::Reduction => (leaf.max(self.tuning.arity().saturating_mul(width)).min(longest), longest.div_ceil(leaf)),
-        };
-        let factors = || -> Result<_> {
-            Ok(Factors {
-                v: zeros("reflectors", blocks * v_rows::<S::Scalar>(rows, width) * width)?,
-                t: zeros("triangular factors", blocks * width * width)?,
-                r: zeros("triangular factors", blocks * width * width)?,
-            })
-        };
-        let strides = if by_rows { (ld, 1) } else { (1, ld) };
-        Ok(Dense {
-            entries,
-            shape: (m, n),
-            strides,
-            factors: [factors()?, factors()?],
-            products: Mutex::new(Vec::new()),
-            kept: None,
-        })
+    fn upload_beside<T: HeldBy<Self>>(&self, a: (MatRef<'_, T>, Re<T>), b: (MatRef<'_, T>, Re<T>)) -> Result<Dense<S>> {
+        self.upload_columns(&[a, b])
     }
 
     fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Self::Banded> {

@@ -94,7 +94,9 @@ where
             None => call.scale::<S>()?,
         };
         let found = match route {
-            Route::Band(_) | Route::OneStage(_) | Route::Qr(_) => blocked::<T, S>(call, a, scale, route, &tuning, wanted)?,
+            Route::Band(_) | Route::OneStage(_) | Route::Qr(_) | Route::LeastSquares(_) => {
+                blocked::<T, S>(call, a, scale, route, &tuning, wanted)?
+            }
             Route::Direct(first) => directly(call, a, scale, first, wanted)?,
             Route::Norm => of_column(call, a, scale, wanted)?,
         };

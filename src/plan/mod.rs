@@ -9,6 +9,7 @@
 //! | `stages.rs`, `triangular.rs` | a single stage; triangular multiply and solve |
 //! | `svd.rs`, `band_svd.rs`, `factors.rs` | the drivers with vectors; U, s and V, and what is computed from them |
 //! | `qr.rs`, `qr_factors.rs` | the driver of the QR factorisation; its factors, and what is computed from them |
+//! | `lstsq.rs` | the driver of least squares |
 //! | `report.rs` | what ran |
 
 pub(crate) mod backend;
@@ -17,6 +18,7 @@ pub(crate) mod cpu;
 pub(crate) mod factors;
 #[cfg(feature = "gpu")]
 pub(crate) mod gpu;
+pub mod lstsq;
 pub mod options;
 pub(crate) mod problem;
 pub(crate) mod qr;

@@ -142,8 +142,9 @@ pub struct SvdOptions {
     pub vectors: Vectors,
     /// The largest number of singular values and vectors that `svd_gpu` returns. None is min(m, n).
     pub keep: Option<usize>,
-    /// The smallest singular value that `svd_gpu` returns, relative to the largest; None is 0. In [`qr_gpu`](crate::QrGpu),
-    /// the smallest diagonal entry of R that counts for the rank; None is max(m, n) eps.
+    /// The smallest singular value that `svd_gpu` returns, relative to the largest; None is 0. In [`qr_gpu`](crate::QrGpu) the largest
+    /// diagonal entry of R, and in [`lstsq_gpu`](crate::LstsqGpu) the largest singular value, that counts as zero for the rank; None is
+    /// max(min(m, n), sqrt(max(m, n))) eps.
     pub tolerance: Option<f64>,
     /// The signs of the singular vectors.
     pub signs: Signs,
@@ -151,6 +152,10 @@ pub struct SvdOptions {
     pub pivot: bool,
     /// Whether the diagonal of [`qr_gpu`](crate::QrGpu)'s R is real and nonnegative.
     pub positive_diagonal: bool,
+    /// The penalty of [`lstsq_gpu`](crate::LstsqGpu): the solution minimises ||A X - B||^2 + `ridge` ||X||^2.
+    pub ridge: f64,
+    /// Whether [`lstsq_gpu`](crate::LstsqGpu) returns the singular values of A too.
+    pub singular_values: bool,
     /// The number of CPU threads. None takes the rayon pool of the caller.
     pub threads: Option<usize>,
     /// Whether a GPU times each kernel, for [`SvdReport::kernel_seconds`](crate::SvdReport).
@@ -322,6 +327,39 @@ impl SvdOptions {
     /// ```
     pub fn positive_diagonal(mut self, positive: bool) -> Self {
         self.positive_diagonal = positive;
+        self
+    }
+
+    /// Makes [`lstsq_gpu`](crate::LstsqGpu) minimise ||A X - B||^2 + `ridge` ||X||^2 (ridge regression, Tikhonov regularisation). `ridge` is
+    /// not negative.
+    ///
+    /// ```
+    /// # #[cfg(feature = "ndarray")] {
+    /// use ndarray::array;
+    /// use svdvals_gpu::{LstsqGpu, SvdOptions};
+    /// let fit = array![[1.0f64], [1.0]].lstsq_gpu_with(&array![2.0, 4.0], &SvdOptions::default().ridge(1.0))?;
+    /// assert!((fit.x[0] - 2.0).abs() < 1e-14); // 6 / (2 + 1), in place of 6 / 2
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn ridge(mut self, ridge: f64) -> Self {
+        self.ridge = ridge;
+        self
+    }
+
+    /// Makes [`lstsq_gpu`](crate::LstsqGpu) return the singular values of A too.
+    ///
+    /// ```
+    /// # #[cfg(feature = "ndarray")] {
+    /// use ndarray::array;
+    /// use svdvals_gpu::{LstsqGpu, SvdOptions};
+    /// let fit = array![[3.0f64, 0.0], [0.0, 1.0]].lstsq_gpu_with(&array![3.0, 1.0], &SvdOptions::default().singular_values(true))?;
+    /// assert!(fit.singular_values.is_some_and(|s| (s[0] - 3.0).abs() < 1e-14));
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn singular_values(mut self, wanted: bool) -> Self {
+        self.singular_values = wanted;
         self
     }
 

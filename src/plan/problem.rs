@@ -22,6 +22,8 @@ pub(crate) enum Problem {
     Svd { m: usize, n: usize, full: bool },
     /// The QR factorisation of an m x n matrix.
     Qr { m: usize, n: usize },
+    /// Least squares with an m x n matrix and p right-hand sides, and perhaps the rows of a ridge.
+    LeastSquares { m: usize, n: usize, p: usize, ridge: bool },
     /// Stage 2 of a band.
     Band { n: usize, bandwidth: usize },
     /// A triangular operation, by the shapes of A and B.
@@ -40,7 +42,9 @@ impl Problem {
     #[cfg(feature = "gpu")]
     pub fn order(&self) -> usize {
         match *self {
-            Problem::Dense { m, n } | Problem::Svd { m, n, .. } | Problem::Qr { m, n } => m.min(n),
+            Problem::Dense { m, n } | Problem::Svd { m, n, .. } | Problem::Qr { m, n } | Problem::LeastSquares { m, n, .. } => {
+                m.min(n)
+            }
             Problem::Band { n, .. } => n,
             Problem::Triangular { a, .. } => a.0,
         }
@@ -49,11 +53,17 @@ impl Problem {
     /// The reason why a GPU gains nothing, if so. It allocates no memory if the problem may be short.
     pub fn too_small(&self) -> Option<Cow<'static, str>> {
         match *self {
-            Problem::Dense { m, n } | Problem::Svd { m, n, .. } | Problem::Qr { m, n } if m.min(n) >= GPU_WORTHWHILE => None,
-            Problem::Band { n, .. } if n >= GPU_WORTHWHILE => None,
-            Problem::Dense { .. } | Problem::Svd { .. } | Problem::Qr { .. } | Problem::Band { .. } => {
-                Some("a smaller side below 1024 gains nothing on a GPU".into())
+            Problem::Dense { m, n } | Problem::Svd { m, n, .. } | Problem::Qr { m, n } | Problem::LeastSquares { m, n, .. }
+                if m.min(n) >= GPU_WORTHWHILE =>
+            {
+                None
             }
+            Problem::Band { n, .. } if n >= GPU_WORTHWHILE => None,
+            Problem::Dense { .. }
+            | Problem::Svd { .. }
+            | Problem::Qr { .. }
+            | Problem::LeastSquares { .. }
+            | Problem::Band { .. } => Some("a smaller side below 1024 gains nothing on a GPU".into()),
             Problem::Triangular { a: (order, _), b: (rows, cols) } => {
                 let flops = order as f64 * rows as f64 * cols as f64;
                 let limit = TRIANGULAR_WORTHWHILE;
@@ -69,6 +79,14 @@ impl Problem {
             Problem::Dense { m, n } => required_bytes::<S>(context, m.max(n), m.min(n), tuning),
             Problem::Svd { m, n, full } => required_svd_bytes::<S>(context, (m.max(n), m.min(n)), m < n, full, tuning),
             Problem::Qr { m, n } => Ok(dense_bytes::<S>(context, (m, n), m < n, tuning)?.saturating_mul(2)),
+            Problem::LeastSquares { m, n, p, ridge } if m >= n => {
+                let rows = if ridge { m.saturating_add(n) } else { m };
+                dense_bytes::<S>(context, (rows, n.saturating_add(p)), false, tuning)
+            }
+            Problem::LeastSquares { m, n, ridge, .. } => {
+                let rows = if ridge { m.saturating_add(n) } else { n };
+                Ok(dense_bytes::<S>(context, (rows, m), false, tuning)?.saturating_mul(2))
+            }
             Problem::Band { n, bandwidth } => required_band_bytes::<S>(context, n, bandwidth, tuning),
             Problem::Triangular { a, b } => required_triangular_bytes::<S>(context, a, b, tuning),
         }

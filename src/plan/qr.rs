@@ -209,7 +209,7 @@ impl<T: Number> Started<T> {
 }
 
 /// The factorisation on the CPU.
-fn on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+pub(crate) fn on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
     let (a, shape) = (call.a, call.a.shape());
     let started = Started::new(call)?;
     let (scale, tuning, watch) = (started.scale, &started.tuning, &started.watch);
@@ -316,7 +316,7 @@ fn report_of_gpu<T: Number, V>(
 
 /// The factorisation on a GPU. The reflectors stay there; R is read back.
 #[cfg(feature = "gpu")]
-async fn on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+pub(crate) async fn on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
     let (a, shape) = (call.a, call.a.shape());
     let (scale, seconds) = call.scale::<T::Scalar>()?;
     let mut clock = Clock::new(call.timed);

@@ -51,6 +51,14 @@ pub(crate) trait Unitary<S>: Send + Sync {
 
     /// The first k rows of Q^H C.
     fn project(&self, c: MatRef<'_, S>, k: usize) -> Result<Mat<S>>;
+
+    /// Q [C; 0], for C with as many rows as Q's thin form has columns.
+    fn combine(&self, c: MatRef<'_, S>) -> Result<Mat<S>>;
+}
+
+/// [C; 0] with this number of rows.
+fn padded<S: Scalar>(c: MatRef<'_, S>, rows: usize) -> Mat<S> {
+    Mat::from_fn(rows, c.ncols(), |i, j| if i < c.nrows() { c[(i, j)] } else { S::zero_impl() })
 }
 
 /// The reflectors of a panel tree, where the kernels have left them.
@@ -85,6 +93,10 @@ where
         let mut c = self.apply(Op::ConjTrans, c)?;
         c.truncate(k, c.ncols());
         Ok(c)
+    }
+
+    fn combine(&self, c: MatRef<'_, S>) -> Result<Mat<S>> {
+        self.apply(Op::NoTrans, padded(c, self.shape.0).as_ref())
     }
 }
 
@@ -136,6 +148,13 @@ impl<S: Scalar> Unitary<S> for Explicit<S> {
         matmul_with_conj(inside.as_mut(), Accum::Replace, q.transpose(), Conj::Yes, c, Conj::No, one, all_threads());
         Ok(inside)
     }
+
+    fn combine(&self, c: MatRef<'_, S>) -> Result<Mat<S>> {
+        let mut product = Mat::zeros(self.q.nrows(), c.ncols());
+        let (q, one) = (self.q.as_ref(), S::one_impl());
+        matmul_with_conj(product.as_mut(), Accum::Replace, q, Conj::No, c, Conj::No, one, all_threads());
+        Ok(product)
+    }
 }
 
 /// The identity matrix of this order, the Q0 of a matrix that is pivoted as it is.
@@ -154,6 +173,10 @@ impl<S: Scalar> Unitary<S> for Identity {
 
     fn project(&self, c: MatRef<'_, S>, k: usize) -> Result<Mat<S>> {
         Ok(c.subrows(0, k).to_owned())
+    }
+
+    fn combine(&self, c: MatRef<'_, S>) -> Result<Mat<S>> {
+        Ok(padded(c, self.order))
     }
 }
 
@@ -199,6 +222,8 @@ pub trait Factors<S: Scalar>: Send + Sync {
     fn order(&self) -> Option<&[usize]>;
     /// The numerical rank by the diagonal of R.
     fn rank(&self) -> usize;
+    /// Q [C; 0], for C with min(m, n) rows.
+    fn combine(&self, c: MatRef<'_, S>) -> Result<Mat<S>>;
     /// The minimiser of ||A X - B||.
     fn solve(&self, b: MatRef<'_, S>) -> Result<Mat<S>>;
     /// LAPACK's form: R above the reflectors (m x n), and tau.
@@ -220,7 +245,7 @@ pub(crate) struct QrFactors<S: Scalar> {
 impl<S: Scalar> QrFactors<S> {
     /// The factors of a matrix of this `shape`, from Q and the rows of R that are not zero by construction.
     pub fn new(shape: (usize, usize), r: Mat<S>, q: Box<dyn Unitary<S>>, tolerance: Option<f64>) -> Self {
-        let tolerance = tolerance.unwrap_or_else(|| shape.0.max(shape.1) as f64 * epsilon::<S>());
+        let tolerance = tolerance.unwrap_or_else(|| default_tolerance::<S>(shape));
         QrFactors { shape, r, q, inner: None, phases: None, order: None, tolerance }
     }
 
@@ -350,6 +375,13 @@ impl<S: Scalar> Factors<S> for QrFactors<S> {
         }
     }
 
+    fn combine(&self, c: MatRef<'_, S>) -> Result<Mat<S>> {
+        if self.inner.is_some() || self.phases.is_some() {
+            return self.apply_left(Op::NoTrans, padded(c, self.shape.0).as_ref());
+        }
+        self.q.combine(c)
+    }
+
     fn order(&self) -> Option<&[usize]> {
         self.order.as_deref()
     }
@@ -390,6 +422,13 @@ impl<S: Scalar> Factors<S> for QrFactors<S> {
         let entry = |i: usize, j: usize| if i <= j { self.r[(i, j)] * signs[i] } else { v[(i, j)] };
         Ok((Mat::from_fn(m, n, entry), (0..k).map(|j| t[(j, j)]).collect()))
     }
+}
+
+/// The part of the largest singular value of an m x n matrix, or of R's largest diagonal entry, up to which others count as zero:
+/// max(min(m, n), sqrt(max(m, n))) eps. The rounding of A's entries changes its singular values by less, and so does a QR factorisation, whose
+/// sums have errors that grow with the root of their length.
+pub(crate) fn default_tolerance<S: Number>((m, n): (usize, usize)) -> f64 {
+    (m.min(n) as f64).max((m.max(n) as f64).sqrt()) * epsilon::<S>()
 }
 
 /// The spacing of the type's numbers at 1.

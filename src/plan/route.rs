@@ -52,6 +52,45 @@ pub enum Route {
     OneStage(First),
     /// A QR factorisation ([`QrGpu`](crate::QrGpu)).
     Qr(Orthogonal),
+    /// Least squares ([`LstsqGpu`](crate::LstsqGpu)).
+    LeastSquares(Solver),
+}
+
+/// How a least squares problem is solved.
+///
+/// ```
+/// # #[cfg(feature = "faer")] {
+/// use svdvals_gpu::{Backend, LstsqGpu, Route, Solver, SvdOptions};
+/// let options = SvdOptions::default().backend(Backend::Cpu);
+/// let route = |m, n| {
+///     let a = faer::Mat::from_fn(m, n, |i, j| (0.7 * (i * (j + 1)) as f64).sin());
+///     a.lstsq_gpu_report(&a, &options).unwrap().route
+/// };
+/// assert_eq!(route(50, 40), Route::LeastSquares(Solver::Qr));
+/// assert_eq!(route(9000, 5), Route::LeastSquares(Solver::Cholesky));
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Solver {
+    /// Conjugate gradients (CGLS) in double precision, preconditioned by the Cholesky factor of A^H A.
+    Cholesky,
+    /// Householder's QR factorisation of A, or of its transpose if that is tall.
+    Qr,
+    /// The same, and the singular value decomposition of the triangular factor, because the columns (of a wide matrix the rows) are, or may
+    /// be, linearly dependent to working precision.
+    Svd,
+}
+
+impl fmt::Display for Solver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Solver::Cholesky => "A^H A and CGLS",
+            Solver::Qr => "Householder QR",
+            Solver::Svd => "Householder QR and the SVD of R",
+        })
+    }
 }
 
 /// How a QR factorisation is computed.
@@ -167,6 +206,7 @@ impl fmt::Display for Route {
             Route::OneStage(First::Nothing) => f.pad("in one stage"),
             Route::OneStage(first) => write!(f, "{first}, then in one stage"),
             Route::Qr(orthogonal) => write!(f, "{orthogonal}"),
+            Route::LeastSquares(solver) => write!(f, "{solver}"),
         }
     }
 }
@@ -214,7 +254,7 @@ impl Route {
         match self {
             Route::Norm | Route::Direct(First::Nothing) => !S::Scalar::IS_DOUBLE,
             Route::Direct(_) => true,
-            Route::Band(_) | Route::OneStage(_) | Route::Qr(_) => false,
+            Route::Band(_) | Route::OneStage(_) | Route::Qr(_) | Route::LeastSquares(_) => false,
         }
     }
 

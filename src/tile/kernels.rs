@@ -12,7 +12,7 @@ use crate::{
     base::{
         blas::{Op, Side},
         error::{Result, SvdError},
-        number::{Number, Re},
+        number::{Number, Re, RealElement, Scalar},
     },
     tile::{
         band::Band,
@@ -112,6 +112,26 @@ pub trait TileKernels: OneStageKernels + Sync {
 
     /// Copies `scale * source` to the backend in the memory order of `source`, rounded to `Storage`. `scale` is a power of two.
     fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Self::Dense>;
+
+    /// Copies [`scale * a`, `b_scale * b`] to the backend as one matrix, in the memory order of `a`. Both have the same number of rows.
+    fn upload_beside<T: HeldBy<Self>>(
+        &self,
+        (a, scale): (MatRef<'_, T>, Re<T>),
+        (b, b_scale): (MatRef<'_, T>, Re<T>),
+    ) -> Result<Self::Dense> {
+        let (m, n) = a.shape();
+        let entry = |i: usize, j: usize| match j.checked_sub(n) {
+            None => a[(i, j)].widen().times(scale),
+            Some(j) => b[(i, j)].widen().times(b_scale),
+        };
+        let one = Re::<T>::from_double(1.0);
+        if a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs() {
+            let rows = Mat::from_fn(n + b.ncols(), m, |j, i| entry(i, j));
+            self.upload(rows.transpose(), one)
+        } else {
+            self.upload(Mat::from_fn(m, n + b.ncols(), entry).as_ref(), one)
+        }
+    }
 
     /// Copies `scale * band` to the backend, with room for bulges of `tile_width`.
     fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Self::Banded>;

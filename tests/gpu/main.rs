@@ -10,6 +10,8 @@
 mod common;
 #[path = "../common/reflectors.rs"]
 mod kept;
+#[path = "../common/lstsq.rs"]
+mod lstsq;
 #[path = "../common/qr.rs"]
 mod qr;
 #[path = "../common/vectors.rs"]
@@ -18,6 +20,7 @@ mod vectors;
 mod accuracy;
 mod band;
 mod dense;
+mod lstsq_on_device;
 mod memory;
 mod one_stage;
 mod properties;

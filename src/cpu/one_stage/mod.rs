@@ -2,7 +2,7 @@
 //!
 //! Each pass is split into tasks whose results do not depend on the split.
 
-mod products;
+pub(crate) mod products;
 mod update;
 
 use std::ops::Range;

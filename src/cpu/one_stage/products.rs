@@ -62,7 +62,7 @@ fn lines<'a, S: Number, const C: usize>(a: MatRef<'a, S>, j: usize, buffers: &'a
 }
 
 /// to_j = v^H a_j for the contiguous columns a_j. Each sum has the same order whatever the task.
-fn dots<S: Number>(a: MatRef<'_, S>, v: &[S::Scalar], to: &mut [S::Scalar]) {
+pub(crate) fn dots<S: Number>(a: MatRef<'_, S>, v: &[S::Scalar], to: &mut [S::Scalar]) {
     let mut buffers: [Vec<S::Scalar>; LINES] = Default::default();
     for (k, to) in to.chunks_mut(LINES).enumerate() {
         let arch = <S::Scalar as ComplexField>::Arch::default();
@@ -118,7 +118,7 @@ impl<T: Scalar, const C: usize> WithSimd for Dots<'_, T, C> {
 }
 
 /// to = sum_i conj(v_i) a_i for the contiguous columns a_i. Each sum has the same order whatever the task.
-fn combination<S: Number>(a: MatRef<'_, S>, v: &[S::Scalar], to: &mut [S::Scalar]) {
+pub(crate) fn combination<S: Number>(a: MatRef<'_, S>, v: &[S::Scalar], to: &mut [S::Scalar]) {
     let mut buffers: [Vec<S::Scalar>; LINES] = Default::default();
     to.fill(S::Scalar::zero_impl());
     let arch = <S::Scalar as ComplexField>::Arch::default();

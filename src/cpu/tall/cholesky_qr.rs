@@ -67,8 +67,18 @@ pub(crate) fn cholesky_qr<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<
 /// The triangular factor of the m x n matrix `a`, m >= n >= 1, in double precision and with its columns in their order. None if ||B^-1||^2
 /// exceeds `most`, or if squares of its columns overflow or underflow.
 pub(crate) fn triangle<T: Number>(a: MatRef<'_, T>, most: f64, watch: &Watch) -> Result<Option<Mat<Wide<T>>>> {
+    ridge_triangle(a, 0.0, most, watch)
+}
+
+/// [`triangle`] of A with the rows of sqrt(`ridge`) I below.
+pub(crate) fn ridge_triangle<T: Number>(a: MatRef<'_, T>, ridge: f64, most: f64, watch: &Watch) -> Result<Option<Mat<Wide<T>>>> {
     let n = a.ncols();
-    let factor = well_conditioned(a, most, |upper| (whole(upper), (0..n).collect()), watch)?;
+    let ordered = |upper: &Mat<Wide<T>>| {
+        let mut squares = whole(upper);
+        (0..n).for_each(|j| squares[(j, j)] += Wide::<T>::from_complex(ridge.into()));
+        (squares, (0..n).collect())
+    };
+    let factor = well_conditioned(a, most, ordered, watch)?;
     Ok(factor.map(|factor| Mat::from_fn(n, n, |i, j| factor.upper(i, j))))
 }
 

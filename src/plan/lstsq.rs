@@ -1,0 +1,542 @@
+//! The driver of least squares.
+//!
+//! | matrix | solution |
+//! | --- | --- |
+//! | tall and narrow ([`is_narrow`]), on the CPU | R by A^H A and Cholesky's factorisation, with which CGLS iterates in double precision |
+//! | any other with m >= n, and one for which that fails | \[A B\] to \[R C\] by Householder reflectors, X = R^-1 C |
+//! | m < n | A^T = Q R, X = conj(Q) R^-T B |
+//! | the same, rank-deficient | the singular value decomposition of R in place of its inverse |
+//!
+//! The lengths of residuals and the backward error come from a pass over the rows of A in double precision, on the host.
+
+use faer::{
+    Accum, Conj, Mat, MatRef,
+    linalg::{
+        matmul::matmul_with_conj,
+        triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place},
+    },
+    traits::ComplexField,
+};
+use pollster::block_on;
+
+use crate::{
+    algo::{condition::condition, count::factor_flops, to_band::triangular_factor},
+    base::{
+        clock::{Clock, StageSeconds},
+        error::{Result, SvdError, room_for},
+        number::{HalfStorage, Number, Re, RealElement, Scalar},
+        pool::{all_threads, may_have, on_pool, on_pool_async, on_threads},
+        scale::{first_non_finite, power_of_two_scale},
+        watch::{Stage, StageFlops, Watch},
+    },
+    cost::{Cost, counts::Counts},
+    cpu::{
+        kernels::CpuKernels,
+        least_squares::{
+            cgls::{Inverse, Quality, Solution, quality},
+            passes::System,
+        },
+        tall::{cholesky_qr::ridge_triangle, gram::Wide},
+    },
+    plan::{
+        backend::{Place, Reason},
+        factors::Factors,
+        options::{Backend, SvdOptions},
+        problem::Problem,
+        qr::{BoxedFactors, is_narrow, on_cpu as factors_on_cpu},
+        qr_factors::{default_tolerance, epsilon, upper},
+        report::SvdReport,
+        route::{Route, Solver},
+        svd, svdvals,
+        svdvals::Call,
+    },
+    tile::{
+        kernels::{HeldBy, TileKernels},
+        tuning::Tuning,
+    },
+};
+#[cfg(feature = "gpu")]
+use crate::{
+    gpu::{
+        device::{context::Waits, stream::Manner},
+        kernels::GpuKernels,
+    },
+    plan::{
+        backend::{OnGpu, context_of, context_of_async, or_fall_back},
+        qr::on_gpu as factors_on_gpu,
+    },
+};
+
+/// The largest ||B^-1||^2 for which R comes from A^H A, where B is A with normalised columns: the errors of its sums, n eps times this, leave
+/// the preconditioner three digits.
+const BY_SQUARES: f64 = (1u64 << 40) as f64;
+/// The part of the working precision to which the backward error is lowered.
+const TARGET: f64 = 0.25;
+
+/// A solution of least squares.
+#[derive(Clone, Debug)]
+pub struct Fit<T: Number> {
+    /// X, n x p.
+    pub x: Mat<T::Scalar>,
+    /// The numerical rank of A.
+    pub rank: usize,
+    /// ||b_j - A x_j||
+    pub residuals: Vec<T::Real>,
+    /// The singular values of A, descending, if they were asked for or needed.
+    pub singular_values: Option<Vec<T::Real>>,
+    /// Iterations of CGLS.
+    pub iterations: usize,
+    /// A bound on the backward error, relative to ||A||_F.
+    pub backward_error: f64,
+}
+
+/// Least squares, and the report; its seconds are zero unless `timed`.
+pub(crate) fn lstsq<T: Number>(
+    a: MatRef<'_, T>,
+    b: MatRef<'_, T>,
+    options: &SvdOptions,
+    timed: bool,
+) -> Result<SvdReport<Fit<T>>> {
+    on_threads(options.threads, || {
+        let call = Call::new(a, options, timed);
+        check(&call, b)?;
+        let report = match Place::of::<T, T::Scalar>(options, problem_of(a, b, options))? {
+            Place::Cpu(reason) => on_cpu(&call, b, reason)?,
+            #[cfg(feature = "gpu")]
+            Place::Gpu(on) => match or_fall_back(options, block_on(on_gpu(&call, b, on, Waits::Blocking)))? {
+                Ok(report) => report,
+                Err(reason) => on_cpu(&call, b, reason)?,
+            },
+        };
+        Ok(call.complete(report))
+    })
+}
+
+/// [`lstsq`] for a caller that must not block. The CPU computes in the rayon pool, from a copy of the matrices.
+pub(crate) async fn lstsq_async<T: Number>(
+    a: MatRef<'_, T>,
+    b: MatRef<'_, T>,
+    options: &SvdOptions,
+    timed: bool,
+) -> Result<SvdReport<Fit<T>>> {
+    may_have(options.threads)?;
+    #[cfg(feature = "gpu")]
+    let context = context_of_async(options, problem_of(a, b, options)).await;
+    let call = Call::new(a, options, timed);
+    check(&call, b)?;
+    #[cfg(feature = "gpu")]
+    let reason = {
+        let opened = || context.unwrap_or_else(|| context_of(options));
+        match Place::with_context::<T, T::Scalar>(options, problem_of(a, b, options), opened)? {
+            Place::Cpu(reason) => reason,
+            Place::Gpu(on) => match or_fall_back(options, on_gpu(&call, b, on, Waits::Awaited).await)? {
+                Ok(report) => return Ok(call.complete(report)),
+                Err(reason) => reason,
+            },
+        }
+    };
+    #[cfg(not(feature = "gpu"))]
+    let Place::Cpu(reason) = Place::of::<T, T::Scalar>(options, problem_of(a, b, options))?;
+    let copy = |a: MatRef<'_, T>| Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]);
+    let (a, b, options) = (copy(a), copy(b), options.clone().backend(Backend::Cpu));
+    let report = on_pool_async(move || lstsq(a.as_ref(), b.as_ref(), &options, timed)).await??;
+    Ok(call.complete(SvdReport { reason, ..report }))
+}
+
+fn problem_of<T>(a: MatRef<'_, T>, b: MatRef<'_, T>, options: &SvdOptions) -> Problem {
+    Problem::LeastSquares { m: a.nrows(), n: a.ncols(), p: b.ncols(), ridge: options.ridge != 0.0 }
+}
+
+/// Checks the options, the shapes, and that there is memory for the copy of A and B.
+fn check<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<()> {
+    let ((m, n), options) = (call.a.shape(), call.options);
+    options.check_tolerance()?;
+    if !(0.0..).contains(&options.ridge) || options.ridge.is_infinite() {
+        return Err(SvdError::invalid("ridge", format!("{}, but it must be finite and not negative", options.ridge)));
+    }
+    if T::IS_HALF && options.half_storage == HalfStorage::Half {
+        return Err(SvdError::invalid("half_storage", "solutions would have three digits; they need HalfStorage::Single"));
+    }
+    if b.nrows() != m {
+        return Err(SvdError::invalid("b", format!("{} rows, but A is {m} x {n}", b.nrows())));
+    }
+    room_for::<T::Scalar>("least squares", m.max(n), n.saturating_add(b.ncols()), 2)
+}
+
+/// The scale of B; an error for an entry that is not finite.
+pub(crate) fn scale_of_b<T: Number>(b: MatRef<'_, T>) -> Result<Re<T>> {
+    power_of_two_scale::<T, T::Scalar>(b).map_err(|_| match first_non_finite(b) {
+        SvdError::NonFinite { row, col, value } => SvdError::invalid("b", format!("entry ({row}, {col}) is {value}")),
+        other => other,
+    })
+}
+
+/// The flops of the factorisation, and of a few passes over A.
+fn flops<T: Number>((m, n): (usize, usize), p: usize, tuning: &Tuning) -> Result<StageFlops> {
+    const PASSES: u64 = 4;
+    let of_passes = [4, m as u64, n as u64, p as u64].into_iter().fold(PASSES, u64::saturating_mul);
+    Ok([factor_flops::<T::Scalar>((m.max(n), m.min(n)), tuning)?, of_passes, 0, 0])
+}
+
+/// [s A; sqrt(ridge) I], for A of any shape.
+fn with_ridge<T: Number>(a: MatRef<'_, T>, scale: Re<T>, ridge: f64) -> Mat<T::Scalar> {
+    let (m, n) = a.shape();
+    let root = T::Scalar::from_complex(ridge.sqrt().into());
+    Mat::from_fn(m + n, n, |i, j| match i {
+        i if i < m => a[(i, j)].widen().times(scale),
+        i if i - m == j => root,
+        _ => T::Scalar::zero_impl(),
+    })
+}
+
+/// [t B; 0], with this number of rows.
+fn with_zeros<T: Number>(b: MatRef<'_, T>, scale: Re<T>, rows: usize) -> Mat<T::Scalar> {
+    let entry = |i: usize, j: usize| if i < b.nrows() { b[(i, j)].widen().times(scale) } else { T::Scalar::zero_impl() };
+    Mat::from_fn(rows, b.ncols(), entry)
+}
+
+/// The matrix in double precision.
+fn wide_of<S: Scalar>(a: MatRef<'_, S>) -> Mat<S::Wide> {
+    Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].to_wide())
+}
+
+/// The minimum norm solution of M X = C in the sense of least squares, the numerical rank, and the singular values of M.
+struct Pseudoinverse<S: Number> {
+    x: Mat<S::Scalar>,
+    rank: usize,
+    values: Vec<S::Real>,
+    /// The right singular vectors.
+    v: Mat<S::Scalar>,
+}
+
+impl<S: Scalar> Pseudoinverse<S> {
+    fn new(Factors { u, s, v }: Factors<S>, c: MatRef<'_, S>, tolerance: f64) -> Self {
+        let largest = s.first().map_or(0.0, |s| s.to_double());
+        let rank = s.iter().take_while(|s| s.to_double() > tolerance * largest).count();
+        let (mut inside, par, one) = (Mat::<S>::zeros(rank, c.ncols()), all_threads(), S::one_impl());
+        matmul_with_conj(inside.as_mut(), Accum::Replace, u.subcols(0, rank).transpose(), Conj::Yes, c, Conj::No, one, par);
+        for column in inside.as_mut().col_iter_mut() {
+            column.iter_mut().zip(&s).for_each(|(x, s)| *x = S::from_wide(x.to_wide().times(s.to_double().recip())));
+        }
+        let mut x = Mat::zeros(v.nrows(), c.ncols());
+        matmul_with_conj(x.as_mut(), Accum::Replace, v.subcols(0, rank), Conj::No, inside.as_ref(), Conj::No, one, par);
+        Pseudoinverse { x, rank, values: s, v }
+    }
+}
+
+/// The triangle of a problem, scaled as the [`System`] is.
+struct Reduced<S: Scalar> {
+    /// R, of order min(m, n).
+    r: Mat<S>,
+    /// The first rows of Q^H B for a tall matrix, B for a wide one.
+    c: Mat<S>,
+    /// Q of A^T = Q R for a wide matrix.
+    q: Option<BoxedFactors<S>>,
+}
+
+/// A solution, and how it was found.
+struct Found<T: Number> {
+    fit: Fit<T>,
+    solver: Solver,
+    seconds: StageSeconds,
+}
+
+/// A call that has begun.
+struct Begun<'a, T: Number> {
+    call: &'a Call<'a, T>,
+    system: System<'a, T>,
+    /// Whether the thread must not block.
+    awaited: bool,
+    scale_seconds: f64,
+    clock: Clock,
+}
+
+impl<'a, T: Number> Begun<'a, T> {
+    /// Stage 0 of A and B, and the begin of the factorisation.
+    fn new(call: &'a Call<'a, T>, b: MatRef<'a, T>, tuning: &Tuning, awaited: bool) -> Result<Self> {
+        let (scale, scale_seconds) = call.scale::<T::Scalar>()?;
+        let b_scale = scale_of_b(b)?;
+        let clock = Clock::new(call.timed);
+        let watch = Watch::new(&call.listen, || flops::<T>(call.a.shape(), b.ncols(), tuning))?;
+        watch.begin(Stage::Qr)?;
+        let ridge = call.options.ridge * scale.to_double() * scale.to_double();
+        Ok(Begun { call, system: System { a: call.a, scale, b, b_scale, ridge, watch }, awaited, scale_seconds, clock })
+    }
+
+    fn is_wide(&self) -> bool {
+        self.system.a.nrows() < self.system.a.ncols()
+    }
+
+    /// Singular values up to this part of the largest count as zero.
+    fn tolerance(&self) -> f64 {
+        self.call.options.tolerance.unwrap_or_else(|| default_tolerance::<T>(self.call.a.shape()))
+    }
+
+    /// Whether an estimate of the condition number of R shows full rank. The condition number in the 2-norm is at most n times that in the
+    /// 1-norm, of which the estimate is rarely less than a third.
+    fn has_full_rank<S: Scalar>(&self, r: MatRef<'_, S>) -> bool {
+        const SLACK: f64 = 4.0;
+        condition(r) * self.tolerance() * SLACK * (r.ncols() as f64) < 1.0
+    }
+
+    /// The options of a factorisation within this call.
+    fn inner_options(&self) -> SvdOptions {
+        let SvdOptions { backend, tuning, tuning_table, time_kernels, cancel, .. } = self.call.options.clone();
+        SvdOptions {
+            backend,
+            #[cfg(feature = "gpu")]
+            context: self.call.options.context.clone(),
+            tuning,
+            tuning_table,
+            time_kernels,
+            cancel,
+            ..SvdOptions::default()
+        }
+    }
+
+    /// The solution by A^H A; None if that loses too many digits, or if the rank is in doubt.
+    fn by_squares(&mut self) -> Result<Option<Found<T>>> {
+        let System { a, scale, ridge, .. } = self.system;
+        let Some(r) = ridge_triangle(a, self.call.options.ridge, BY_SQUARES, &self.system.watch)? else { return Ok(None) };
+        let (n, scale) = (a.ncols(), scale.to_double());
+        let r = Mat::from_fn(n, n, |i, j| r[(i, j)].times(scale));
+        if !self.has_full_rank(r.as_ref()) {
+            return Ok(None);
+        }
+        let factor_seconds = self.clock.restart();
+        self.system.watch.begin(Stage::Solve)?;
+        let solution = self.system.solve(r.as_ref(), TARGET * epsilon::<T::Scalar>())?;
+        let Some(Solution { x, quality: of_x, iterations }) = solution else { return Ok(None) };
+        let (x, rounded) = self.unscaled(x)?;
+        let of_x = match rounded {
+            None => of_x,
+            Some(rounded) => {
+                let pass = self.system.residual_of(rounded.as_ref())?;
+                quality(&pass, rounded.as_ref(), Inverse::Triangle(r.as_ref()), r.norm_l2(), ridge)
+            }
+        };
+        let narrow = Mat::from_fn(n, n, |i, j| T::Scalar::from_wide(r[(i, j)]));
+        let singular_values = block_on(self.values_of(narrow.as_ref()))?;
+        let fit = self.fit(x, n, of_x, singular_values, iterations)?;
+        Ok(Some(self.found(fit, Solver::Cholesky, factor_seconds)))
+    }
+
+    /// R and Q^H B of a tall matrix by Householder reflectors.
+    async fn tall<K>(&self, kernels: &K, tuning: &Tuning) -> Result<Reduced<T::Scalar>>
+    where
+        K: TileKernels,
+        T: HeldBy<K>,
+        T::Scalar: HeldBy<K>,
+    {
+        let System { a, scale, b, b_scale, ridge, .. } = self.system;
+        let ((m, n), p) = (a.shape(), b.ncols());
+        let (rows, mut dense) = if ridge == 0.0 {
+            (m, kernels.upload_beside((a, scale), (b, b_scale))?)
+        } else {
+            let (a, b, one) = (with_ridge(a, scale, ridge), with_zeros(b, b_scale, m + n), Re::<T>::from_double(1.0));
+            (m + n, kernels.upload_beside((a.as_ref(), one), (b.as_ref(), one))?)
+        };
+        triangular_factor(kernels, &mut dense, rows, n, tuning)?;
+        let both = kernels.download_rows(&dense, n).await?;
+        Ok(Reduced { r: upper(both.subcols(0, n)), c: both.subcols(n, p).to_owned(), q: None })
+    }
+
+    /// The triangle of a wide matrix, from the factors of its transpose, which with a ridge are those of the scaled [`with_ridge`].
+    fn wide(&self, q: BoxedFactors<T::Scalar>) -> Reduced<T::Scalar> {
+        let System { scale, b, b_scale, ridge, .. } = self.system;
+        let (k, scale) = (b.nrows(), if ridge == 0.0 { scale } else { Re::<T>::from_double(1.0) });
+        let r = Mat::from_fn(k, k, |i, j| q.r()[(i, j)].times(scale));
+        Reduced { r, c: with_zeros(b, b_scale, k), q: Some(q) }
+    }
+
+    /// The solution from the triangle.
+    async fn completed(&mut self, Reduced { r, mut c, q }: Reduced<T::Scalar>) -> Result<Found<T>> {
+        let factor_seconds = self.clock.restart();
+        self.system.watch.begin(Stage::Solve)?;
+        let (k, wide) = (r.ncols(), self.is_wide());
+        let full = self.has_full_rank(r.as_ref());
+        let mut of_r = None;
+        let (rank, values) = if full {
+            match wide {
+                true => solve_lower_triangular_in_place(r.transpose(), c.as_mut(), all_threads()),
+                false => solve_upper_triangular_in_place(r.as_ref(), c.as_mut(), all_threads()),
+            }
+            (k, self.values_of(r.as_ref()).await?)
+        } else {
+            let of = if wide { r.transpose() } else { r.as_ref() };
+            let options = self.inner_options();
+            let factors = match self.awaited {
+                true => svd::svd_async(of, &options, false).await?,
+                false => svd::svd(of, &options, false)?,
+            };
+            let Pseudoinverse { x, rank, values, v } = Pseudoinverse::new(factors.values, c.as_ref(), self.tolerance());
+            c = x;
+            of_r = Some((wide_of(v.as_ref()), values.iter().map(|s| s.to_double()).collect::<Vec<f64>>()));
+            (rank, Some(self.unscaled_values(values)?))
+        };
+        let x = match q {
+            None => c,
+            // x = conj(Q) y = conj(Q conj(y)), and the rows of the ridge are left out.
+            Some(q) => {
+                let conjugate =
+                    |x: MatRef<'_, T::Scalar>| Mat::from_fn(x.nrows(), x.ncols(), |i, j| T::Scalar::conj_impl(&x[(i, j)]));
+                conjugate(q.combine(conjugate(c.as_ref()).as_ref())?.subrows(0, self.system.a.ncols()))
+            }
+        };
+        let x = wide_of(x.as_ref());
+        let (norm, ridge) = (r.norm_l2().to_double(), self.system.ridge);
+        let (narrow, rounded) = self.unscaled(x.clone())?;
+        let x = rounded.unwrap_or(x);
+        let r = wide_of(r.as_ref());
+        let inverse = match &of_r {
+            _ if wide => Inverse::Unknown,
+            None => Inverse::Triangle(r.as_ref()),
+            Some((v, values)) => Inverse::Values(v.as_ref(), values),
+        };
+        let of_x = on_pool(|| -> Result<Quality> {
+            let pass = self.system.residual_of(x.as_ref())?;
+            Ok(quality(&pass, x.as_ref(), inverse, norm, ridge))
+        })?;
+        let fit = self.fit(narrow, rank, of_x, values, 0)?;
+        Ok(self.found(fit, if full { Solver::Qr } else { Solver::Svd }, factor_seconds))
+    }
+
+    /// The solution of the caller's problem from that of the scaled one, and for types in single precision that solution rounded likewise.
+    fn unscaled(&self, x: Mat<Wide<T>>) -> Result<(Mat<T::Scalar>, Option<Mat<Wide<T>>>)> {
+        let exponent = |scale: Re<T>| scale.to_double().log2() as i32;
+        let by = exponent(self.system.scale) - exponent(self.system.b_scale);
+        // In two steps, because the factor itself may be out of range.
+        let (some, others) = (2f64.powi(by / 2), 2f64.powi(by - by / 2));
+        let narrow = Mat::from_fn(x.nrows(), x.ncols(), |i, j| T::Scalar::from_wide(x[(i, j)].times(some).times(others)));
+        if !narrow.norm_max().to_double().is_finite() {
+            return Err(SvdError::overflow::<Re<T>>("entries of the solution"));
+        }
+        let back = |x: T::Scalar| x.to_wide().times(1.0 / others).times(1.0 / some);
+        let rounded = (!T::Scalar::IS_DOUBLE).then(|| Mat::from_fn(x.nrows(), x.ncols(), |i, j| back(narrow[(i, j)])));
+        Ok((narrow, rounded))
+    }
+
+    /// The singular values of A, from those of s A.
+    fn unscaled_values(&self, values: Vec<Re<T>>) -> Result<Vec<Re<T>>> {
+        let scale = self.system.scale.to_double();
+        let values: Vec<Re<T>> = values.into_iter().map(|s| Re::<T>::from_double(s.to_double() / scale)).collect();
+        let finite = values.iter().all(|s| s.to_double().is_finite());
+        if finite { Ok(values) } else { Err(SvdError::overflow::<Re<T>>("singular values")) }
+    }
+
+    /// The singular values of A if they are asked for: those of R, or of A itself if R has the ridge.
+    async fn values_of(&self, r: MatRef<'_, T::Scalar>) -> Result<Option<Vec<Re<T>>>> {
+        let options = self.inner_options();
+        if !self.call.options.singular_values {
+            return Ok(None);
+        }
+        Ok(Some(match (self.system.ridge == 0.0, self.awaited) {
+            (true, true) => self.unscaled_values(svdvals::svdvals_async(r, &options, false).await?.values)?,
+            (true, false) => self.unscaled_values(svdvals::svdvals(r, &options, false)?.values)?,
+            (false, true) => svdvals::svdvals_async(self.call.a, &options, false).await?.values,
+            (false, false) => svdvals::svdvals(self.call.a, &options, false)?.values,
+        }))
+    }
+
+    fn fit(
+        &self,
+        x: Mat<T::Scalar>,
+        rank: usize,
+        of_x: Quality,
+        singular_values: Option<Vec<Re<T>>>,
+        iterations: usize,
+    ) -> Result<Fit<T>> {
+        let (backward_error, scale) = (of_x.backward(), self.system.b_scale.to_double());
+        let residuals: Vec<Re<T>> = of_x.residuals.iter().map(|length| Re::<T>::from_double(length / scale)).collect();
+        if residuals.iter().any(|length| !length.to_double().is_finite()) {
+            return Err(SvdError::overflow::<Re<T>>("lengths of residuals"));
+        }
+        Ok(Fit { x, rank, residuals, singular_values, iterations, backward_error })
+    }
+
+    /// The end of the call.
+    fn found(&mut self, fit: Fit<T>, solver: Solver, factor_seconds: f64) -> Found<T> {
+        self.system.watch.end();
+        let solve = self.clock.restart();
+        Found {
+            fit,
+            solver,
+            seconds: StageSeconds { scale: self.scale_seconds, qr: factor_seconds, solve, ..StageSeconds::default() },
+        }
+    }
+}
+
+/// The solution on the CPU.
+fn on_cpu<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>, reason: Reason) -> Result<SvdReport<Fit<T>>> {
+    let shape = call.a.shape();
+    let tuning = call.options.tuning_for_cpu::<T::Scalar>(shape.0.min(shape.1))?;
+    let mut begun = Begun::new(call, b, &tuning, false)?;
+    let by_squares = if is_narrow(shape) { on_pool(|| begun.by_squares())? } else { None };
+    let found = match by_squares {
+        Some(found) => found,
+        None => {
+            let reduced = if begun.is_wide() {
+                let options = begun.inner_options();
+                let System { a, scale, ridge, .. } = begun.system;
+                begun.wide(if ridge == 0.0 {
+                    factors_on_cpu(&Call::new(a.transpose(), &options, false), reason.clone())?.values
+                } else {
+                    let stacked = with_ridge(a.transpose(), scale, ridge);
+                    factors_on_cpu(&Call::new(stacked.as_ref(), &options, false), reason.clone())?.values
+                })
+            } else {
+                let kernels = CpuKernels::<T::Scalar>::watched(&tuning, begun.system.watch.clone())?;
+                on_pool(|| block_on(begun.tall(&kernels, &tuning)))?
+            };
+            block_on(begun.completed(reduced))?
+        }
+    };
+    Ok(report_of(call, reason, tuning, found))
+}
+
+/// The report of a call on the CPU.
+fn report_of<T: Number>(call: &Call<'_, T>, reason: Reason, tuning: Tuning, found: Found<T>) -> SvdReport<Fit<T>> {
+    SvdReport {
+        values: found.fit,
+        backend: Backend::Cpu,
+        reason,
+        route: Route::LeastSquares(found.solver),
+        adapter: None,
+        storage: <T::Scalar as Number>::NAME,
+        tuning,
+        seconds: found.seconds,
+        counts: Counts::default(),
+        kernel_seconds: Vec::new(),
+        shape: call.a.shape(),
+        stage3_on_device: false,
+        cost: Cost::of_lstsq::<T::Scalar>,
+    }
+}
+
+/// The solution with the factorisation on a GPU, and its triangle on the host.
+#[cfg(feature = "gpu")]
+async fn on_gpu<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<Fit<T>>> {
+    let OnGpu { context, tuning, reason } = on;
+    let mut begun = Begun::new(call, b, &tuning, waits == Waits::Awaited)?;
+    let (reduced, counts, kernel_seconds) = if begun.is_wide() {
+        let options = begun.inner_options();
+        let System { a, scale, ridge, .. } = begun.system;
+        let on = OnGpu { context: context.clone(), tuning: tuning.clone(), reason: reason.clone() };
+        let report = if ridge == 0.0 {
+            factors_on_gpu(&Call::new(a.transpose(), &options, false), on, waits).await?
+        } else {
+            let stacked = with_ridge(a.transpose(), scale, ridge);
+            factors_on_gpu(&Call::new(stacked.as_ref(), &options, false), on, waits).await?
+        };
+        (begun.wide(report.values), report.counts, report.kernel_seconds)
+    } else {
+        let watch = begun.system.watch.clone();
+        let manner = Manner { waits, timed: call.options.time_kernels, watch, ..Manner::default() };
+        let kernels = GpuKernels::<T::Scalar>::running(&context, &tuning, manner)?;
+        let reduced = begun.tall(&kernels, &tuning).await?;
+        (reduced, kernels.counts(), kernels.kernel_seconds())
+    };
+    let found = begun.completed(reduced).await?;
+    let adapter = Some(context.adapter_name().to_owned());
+    Ok(SvdReport { backend: Backend::Gpu, adapter, counts, kernel_seconds, ..report_of(call, reason, tuning, found) })
+}

@@ -1,0 +1,61 @@
+//! What every least squares solution promises.
+
+use faer::{Mat, MatRef};
+use num_complex::Complex;
+use svdvals_gpu::{Element, LstsqGpu, RealElement, SvdOptions};
+
+use crate::common::{complex_noise, eps, widen};
+
+type Wide = Mat<Complex<f64>>;
+
+/// m x p right-hand sides of a type: noise, of which the first column is in the range of `a` up to rounding.
+pub fn right_sides<T: Element>(a: MatRef<'_, T>, p: usize) -> Mat<T> {
+    let (m, n) = a.shape();
+    let x = Wide::from_fn(n, 1, |i, _| complex_noise(41, i, 0) / (n as f64).sqrt());
+    let inside = widen(a) * x;
+    Mat::from_fn(m, p, |i, j| T::from_complex(if j == 0 { inside[(i, 0)] } else { complex_noise(42, i, j) }))
+}
+
+/// Checks the solution of `a` X ~ `b`, and returns the ratio of `dqrt17` in units of max(m, n) eps. A is what X belongs to: with a ridge
+/// A has the rows sqrt(ridge) I, and R the rows -sqrt(ridge) X.
+///
+/// * ||A^H R|| / (||A|| (||B|| + ||A|| ||X||)) is at most 1 (LAPACK's `dqrt17`, whose tests allow 30, with the errors of a long X). What a
+///   rank below n leaves out changes A by the tolerance at most, which is max(m, n) eps or less.
+/// * The lengths of the residuals are those of the X that was returned: they are summed in double precision, but of an X that is rounded
+///   once more for f64, hence max(m, n) eps (||B|| + ||A|| ||X||).
+/// * The bound on the backward error is at most 16 eps, for a matrix of full rank. (Householder's algorithm promises a multiple of n eps, and
+///   mostly has fewer.) Not of a wide matrix with a ridge, where the bound is a weak one.
+pub fn check<T: Element>(what: &str, a: MatRef<'_, T>, b: MatRef<'_, T>, options: &SvdOptions) -> Result<f64, String> {
+    let ((m, n), p) = (a.shape(), b.ncols());
+    let fit = a.lstsq_gpu_with(&b, options).map_err(|e| format!("{what}: {e}"))?;
+    if (fit.x.shape(), fit.residuals.len()) != ((n, p), p) || fit.rank > m.min(n) {
+        return Err(format!("{what}: X {:?}, {} residuals, rank {}", fit.x.shape(), fit.residuals.len(), fit.rank));
+    }
+    let unit = m.max(n).max(4) as f64 * eps::<T>();
+    let (a, b, x) = (widen(a), widen(b), widen(fit.x.as_ref()));
+    let rest = &b - &a * &x;
+    let norm = (a.squared_norm_l2() + options.ridge * n as f64).sqrt();
+    let sizes = b.norm_l2() + norm * x.norm_l2();
+    let gradient = (a.adjoint() * &rest - faer::Scale(Complex::from(options.ridge)) * &x).norm_l2();
+    let ratio = |x: f64, y: f64| if x == 0.0 { 0.0 } else { x / y };
+    let dqrt17 = ratio(gradient, norm * sizes * unit);
+    if dqrt17.is_nan() || dqrt17 > 1.0 {
+        return Err(format!("{what}: gradient {dqrt17:.3}"));
+    }
+    for (j, length) in fit.residuals.iter().enumerate() {
+        let off = ratio((length.to_double() - rest.col(j).norm_l2()).abs(), sizes * unit);
+        if off.is_nan() || off > 1.0 {
+            return Err(format!("{what}: residual {j} is off by {off:.3}"));
+        }
+    }
+    let is_sharp = fit.rank == m.min(n) && (m >= n || options.ridge == 0.0);
+    if is_sharp && (fit.backward_error.is_nan() || fit.backward_error > 16.0 * eps::<T>()) {
+        return Err(format!("{what}: backward error {:.2} eps", fit.backward_error / eps::<T>()));
+    }
+    if let Some(s) = &fit.singular_values
+        && (s.len() != m.min(n) || !s.is_sorted_by(|x, y| x >= y))
+    {
+        return Err(format!("{what}: values {s:?}"));
+    }
+    Ok(dqrt17)
+}
