@@ -1,0 +1,96 @@
+//! Singular vectors, the one-stage reduction and QR, with the promises of the crate's own tests.
+
+use faer::{Col, Mat};
+use svdvals_gpu::{Band, Element, GpuMatrix, GpuSvd, MatSvd, QrGpu, Reduction, SvdOptions, SvdValsGpu, Vectors};
+
+use super::{
+    Call, Done, Env, Trouble,
+    compare::{compare, doubles, tolerance},
+    in_order,
+    values::on_cpu,
+};
+use crate::{
+    common::{Spectrum, complex_with_singular_values, error, rounded, with_singular_values},
+    qr,
+    vectors::{check, matrix, ratios},
+};
+
+/// Options, or why the device cannot have them.
+fn options<T: Element>(env: &Env, call: Call) -> Result<SvdOptions, Trouble> {
+    let options = call.options::<T>(env);
+    if let Some(tuning) = &options.tuning {
+        tuning.check_for_adapter::<T::Scalar>(&env.context)?;
+    }
+    Ok(options)
+}
+
+/// A = U S V^H: residual and orthogonality at most max(m, n) eps each.
+pub fn decomposition<T: Element>(env: &Env, call: Call, kind: &str, vectors: Vectors, reduction: Reduction) -> Done {
+    let options = options::<T>(env, call)?.vectors(vectors).reduction(reduction);
+    let a = matrix::<T>(kind, call.m, call.n);
+    in_order(&a, call.by_rows, |a| check(kind, a, &options)).map(drop).map_err(Trouble::Wrong)
+}
+
+fn within(what: &str, ratios: [f64; 3], size: usize) -> Done {
+    let bound = if size == 1 { 2.0 } else { 1.0 };
+    if ratios.iter().all(|ratio| *ratio <= bound) { Ok(()) } else { Err(Trouble::Wrong(format!("{what}: ratios {ratios:.3?}"))) }
+}
+
+/// The same, of a matrix on the device.
+pub fn resident_vectors<T: Element>(env: &Env, call: Call, reduction: Reduction) -> Done {
+    let options = options::<T>(env, call)?.reduction(reduction);
+    let a = matrix::<T>("random", call.m, call.n);
+    let there = in_order(&a, call.by_rows, |a| GpuMatrix::upload(&env.context, &a))?;
+    let GpuSvd { u, s, v } = there.svd(&options)?;
+    let svd = MatSvd { u: u.to_mat()?, s: Col::from_fn(s.len(), |j| s[j]), v: v.to_mat()? };
+    within("resident", ratios(a.as_ref(), &svd), call.m.max(call.n))
+}
+
+/// The same, of a band.
+pub fn band_vectors<T: Element>(env: &Env, call: Call, bandwidth: usize) -> Done {
+    let options = options::<T>(env, call)?;
+    let n = call.n;
+    let a = matrix::<T::Scalar>("random", n, n);
+    let band = Band::from_fn(n, bandwidth.min(n - 1), |i, j| a[(i, j)])?;
+    let (u, s, v) = band.svd(&options)?;
+    within("band", ratios(band.to_mat().as_ref(), &MatSvd { u, s: Col::from_fn(s.len(), |j| s[j]), v }), n)
+}
+
+/// Singular values by the one-stage reduction.
+pub fn one_stage<T: Element>(env: &Env, call: Call) -> Done {
+    let options = options::<T>(env, call)?.reduction(Reduction::OneStage);
+    let a = matrix::<T>("random", call.m, call.n);
+    let values = in_order(&a, call.by_rows, |a| a.svdvals_gpu_with(&options))?;
+    compare("singular values", &doubles(values.iter().copied()), &on_cpu(&a)?, tolerance::<T>(call.half))
+}
+
+/// A = Q R, and Q applied.
+pub fn orthogonal<T: Element>(env: &Env, call: Call, kind: &str, pivot: bool) -> Done {
+    let options = options::<T>(env, call)?.pivot(pivot);
+    let a = matrix::<T>(kind, call.m, call.n);
+    in_order(&a, call.by_rows, |a| {
+        a.qr_gpu_with(&options)?;
+        qr::check(kind, a, &options).map(drop).map_err(Trouble::Wrong)
+    })
+}
+
+/// Singular values with the errors of Table 1 of the unified-kernels paper, f32 and n = 64, and twice that for complex numbers.
+pub fn accuracy<T: Element>(env: &Env, call: Call) -> Done {
+    let options = options::<T>(env, call)?;
+    let complex = T::NAME.starts_with('c');
+    let bound = if complex { 2.0 * 9.6e-8 } else { 9.6e-8 };
+    for spectrum in Spectrum::ALL {
+        let mut sigma = spectrum.values(call.n);
+        let a: Mat<T> = if complex {
+            rounded(complex_with_singular_values(&mut sigma, env.seed).as_ref())
+        } else {
+            rounded(with_singular_values(&mut sigma, env.seed).as_ref())
+        };
+        let values = in_order(&a, call.by_rows, |a| a.svdvals_gpu_with(&options))?;
+        let off = error(doubles(values.iter().copied()), &sigma);
+        if !(off <= bound) {
+            return Err(Trouble::Wrong(format!("{spectrum:?}: error {off:.2e} of {bound:.1e}")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,376 @@
+//! All cases.
+
+use half::{bf16, f16};
+use num_complex::Complex;
+use svdvals_gpu::{HalfStorage, Reduction, Stage3, Vectors, wgpu::Features};
+
+use super::{
+    Body, Call, Case, Env,
+    devices::{Dev, devices, loose, narrow, software},
+    factors::{accuracy, band_vectors, decomposition, one_stage, orthogonal, resident_vectors},
+    pairs::pairs,
+    triangles::{Variant, triangular, variants},
+    tunings::{Tune, any_tune, tunings},
+    values::{band, own_buffer, resident, stages, svdvals},
+};
+use crate::config::Rng;
+
+macro_rules! for_types {
+    ($k:expr, $body:ident, $env:expr, $call:expr $(, $more:expr)*) => {
+        match $k % 8 {
+            0 => $body::<f32>($env, $call $(, $more)*),
+            1 => $body::<f64>($env, $call $(, $more)*),
+            2 => $body::<Complex<f32>>($env, $call $(, $more)*),
+            3 => $body::<f16>($env, Call { half: HalfStorage::Half, ..$call } $(, $more)*),
+            4 => $body::<Complex<f64>>($env, $call $(, $more)*),
+            5 => $body::<bf16>($env, $call $(, $more)*),
+            6 => $body::<bf16>($env, Call { half: HalfStorage::Half, ..$call } $(, $more)*),
+            _ => $body::<f16>($env, $call $(, $more)*),
+        }
+    };
+}
+
+/// The same for what is not stored in half precision.
+macro_rules! for_wide_types {
+    ($k:expr, $body:ident, $env:expr, $call:expr $(, $more:expr)*) => {
+        match $k % 5 {
+            0 => $body::<f32>($env, $call $(, $more)*),
+            1 => $body::<f64>($env, $call $(, $more)*),
+            2 => $body::<Complex<f32>>($env, $call $(, $more)*),
+            3 => $body::<f16>($env, $call $(, $more)*),
+            _ => $body::<Complex<f64>>($env, $call $(, $more)*),
+        }
+    };
+}
+
+const TYPES: [&str; 8] = ["f32", "f64", "c32", "f16 as f16", "c64", "bf16", "bf16 as f16", "f16"];
+const WIDE_TYPES: [&str; 5] = ["f32", "f64", "c32", "f16", "c64"];
+
+const SHAPES: [(usize, usize); 17] = [
+    (64, 64),
+    (40, 40),
+    (97, 61),
+    (61, 97),
+    (160, 24),
+    (24, 160),
+    (65, 65),
+    (33, 50),
+    (72, 72),
+    (17, 90),
+    (90, 17),
+    (50, 50),
+    (48, 80),
+    (63, 47),
+    (39, 55),
+    (91, 23),
+    (23, 83),
+];
+
+fn order(rows: bool) -> &'static str {
+    if rows { "by rows" } else { "by columns" }
+}
+
+/// Types, shapes, memory orders and devices go round, each with its own period, so that few cases have many combinations.
+struct List {
+    cases: Vec<Case>,
+    seed: u64,
+    quick: bool,
+    devices: Vec<Dev>,
+    tunings: Vec<Tune>,
+    turn: usize,
+}
+
+/// All cases; with `quick` a part of them.
+pub fn all(seed: u64, quick: bool) -> Vec<Case> {
+    let mut list = List { cases: Vec::new(), seed, quick, devices: devices(), tunings: tunings(), turn: seed as usize };
+    list.values();
+    list.small_shapes();
+    list.stages();
+    list.triangles();
+    list.vectors();
+    list.orthogonal();
+    list.arithmetic();
+    list.chance();
+    list.cases
+}
+
+impl List {
+    fn add(&mut self, name: String, device: &Dev, body: Body) {
+        let mut device = device.clone();
+        device.config.seed = self.seed.wrapping_mul(1_000_003).wrapping_add(self.cases.len() as u64);
+        let name = format!("{name}, {}", device.name);
+        self.cases.push(Case { name, device, body });
+    }
+
+    /// The first device from there on that has f64, if that is wanted.
+    fn device(&self, double: bool, from: usize) -> Dev {
+        let needed = if double { Features::SHADER_F64 } else { Features::empty() };
+        let of = (0..).map(|j| &self.devices[(from + j) % self.devices.len()]);
+        of.into_iter().find(|d| d.features.contains(needed)).unwrap().clone()
+    }
+
+    fn of_type(&self, k: usize, from: usize) -> Dev {
+        self.device(matches!(k % 8, 1 | 4), from)
+    }
+
+    fn svdvals(&mut self, k: usize, call: Call, device: &Dev) {
+        let Call { tune, m, n, by_rows, .. } = call;
+        let name = format!("svdvals {} {m} x {n} {}, tuning {tune}", TYPES[k], order(by_rows));
+        self.add(name, device, Box::new(move |env: &Env| for_types!(k, svdvals, env, call)));
+    }
+
+    /// Every type with every tuning, every device with f32 and one other type, and folded grids.
+    fn values(&mut self) {
+        let quick = self.quick;
+        for (t, tune) in self.tunings.clone().into_iter().enumerate() {
+            for k in (0..TYPES.len()).filter(|k| !quick || (t + k) % 6 == 0) {
+                for by_rows in [false, true] {
+                    self.turn += 1;
+                    let turn = self.turn;
+                    let (m, n) = SHAPES[(turn * 5 + t) % SHAPES.len()];
+                    let stage3 = if turn % 5 == 0 { Stage3::Device } else { Stage3::Auto };
+                    let call = Call { tune, m, n, by_rows, half: HalfStorage::Single, stage3 };
+                    let device = self.of_type(k, turn * 7 + k);
+                    self.svdvals(k, call, &device);
+                }
+            }
+        }
+        for (d, device) in self.devices.clone().iter().enumerate() {
+            for (k, by_rows) in [(0, false), (0, true), (1 + d % 7, d % 2 == 0)] {
+                self.turn += 1;
+                let tune = self.tunings[[1, 4, 9, 0, 2][(d + k) % 5]];
+                let (m, n) = SHAPES[(self.turn * 3) % SHAPES.len()];
+                if !self.quick || (d + k) % 4 == 0 {
+                    let call = Call { tune, m, n, by_rows, half: HalfStorage::Single, stage3: Stage3::Auto };
+                    self.svdvals(k, call, device);
+                }
+            }
+        }
+        for k in 0..TYPES.len() {
+            for by_rows in [false, true] {
+                self.turn += 1;
+                let (m, n) = SHAPES[(self.turn * 3) % SHAPES.len()];
+                let stage3 = if k % 2 == 0 { Stage3::Device } else { Stage3::Auto };
+                let tune = self.tunings[[2, 7, 5, 8][(k + self.turn) % 4]];
+                if !self.quick || (by_rows && k % 2 == 0) {
+                    self.svdvals(k, Call { tune, m, n, by_rows, half: HalfStorage::Single, stage3 }, &narrow());
+                }
+            }
+        }
+    }
+
+    fn small_shapes(&mut self) {
+        let shapes = [(1, 1), (1, 5), (5, 1), (2, 2), (3, 2), (3, 11), (4, 4), (5, 5), (7, 9), (9, 8), (16, 16), (17, 17)];
+        let every = if self.quick { 8 } else { 2 };
+        for (s, (m, n)) in shapes.into_iter().enumerate() {
+            for (t, tune) in self.tunings.clone().into_iter().enumerate().filter(|(t, _)| (s + t) % every == 0) {
+                self.turn += 1;
+                let (k, by_rows) = ((s + t) / 2 % 8, (s + t) % 4 == 0);
+                let call = Call { tune, m, n, by_rows, half: HalfStorage::Single, stage3: Stage3::Auto };
+                let device = self.of_type(k, self.turn);
+                self.svdvals(k, call, &device);
+            }
+        }
+    }
+
+    /// The stages one by one, bands, and what stays on the device.
+    fn stages(&mut self) {
+        let quick = self.quick;
+        let every = if self.quick { 12 } else { 3 };
+        for k in 0..TYPES.len() {
+            for (_, tune) in self.tunings.clone().into_iter().enumerate().filter(|(t, _)| (t + k) % every == 0) {
+                self.turn += 1;
+                let turn = self.turn;
+                let by_rows = turn % 2 == 0;
+                let (m, n) = SHAPES[turn % SHAPES.len()];
+                let stage3 = if turn % 3 == 0 { Stage3::Device } else { Stage3::Auto };
+                let call = Call { tune, m, n, by_rows, half: HalfStorage::Single, stage3: Stage3::Auto };
+                let on = |j: usize| self.of_type(k, turn * 5 + j);
+                let devices: Vec<Dev> = (0..7).map(on).collect();
+                let name = |what: &str| format!("{what} {} {m} x {n} {}, tuning {tune}", TYPES[k], order(by_rows));
+                let one = Call { stage3, ..call };
+                self.add(name("stages"), &devices[0], Box::new(move |env: &Env| for_types!(k, stages, env, call)));
+                self.add(name("resident"), &devices[1], Box::new(move |env: &Env| for_types!(k, resident, env, one)));
+                self.add(name("own buffer"), &devices[2], Box::new(move |env: &Env| for_types!(k, own_buffer, env, one)));
+                // Stage 2 takes the longest.
+                let one = Call { n: n.min(60), ..one };
+                for (j, bandwidth) in [1, 3, 10, 31].into_iter().enumerate().filter(|(j, _)| !quick || j % 2 == k % 2) {
+                    let name = format!("band of {bandwidth}, {} {}, tuning {tune}", TYPES[k], one.n);
+                    self.add(name, &devices[3 + j], Box::new(move |env: &Env| for_types!(k, band, env, one, bandwidth)));
+                }
+            }
+        }
+        if !self.quick {
+            // Bisection in several dispatches.
+            let tune = self.tunings[0];
+            let (m, n, half, stage3) = (1000, 1000, HalfStorage::Single, Stage3::Device);
+            let call = Call { tune, m, n, by_rows: false, half, stage3 };
+            self.add("band of 1, f64 1000".into(), &software(), Box::new(move |env: &Env| band::<f64>(env, call, 1)));
+        }
+    }
+
+    fn triangles(&mut self) {
+        for (v, variant) in variants().into_iter().enumerate() {
+            for resident in [false, true] {
+                for j in 0..if self.quick { usize::from(resident == (v % 2 == 0)) } else { 3 } {
+                    self.turn += 1;
+                    let turn = self.turn;
+                    let k = (v + 3 * j + usize::from(resident)) % 8;
+                    let tune = self.tunings[turn % self.tunings.len()];
+                    let (m, n) = [(40, 30), (65, 17), (33, 50), (20, 9), (90, 40), (7, 3), (1, 4)][turn % 7];
+                    let by_rows = (turn / 2) % 2 == 0;
+                    let call = Call { tune, m, n, by_rows, half: HalfStorage::Single, stage3: Stage3::Auto };
+                    let place = if resident { "resident" } else { "from the host" };
+                    let Variant { side, uplo, op, diag, solve } = variant;
+                    let what = if solve { "trsm" } else { "trmm" };
+                    let name = format!(
+                        "{what} {side:?} {uplo:?} {op:?} {diag:?} {place}, {} order {m}, {n}, {}, tuning {tune}",
+                        TYPES[k],
+                        order(by_rows),
+                    );
+                    let device = self.of_type(k, turn * 11);
+                    self.add(name, &device, Box::new(move |env: &Env| for_types!(k, triangular, env, call, variant, resident)));
+                }
+            }
+        }
+    }
+
+    /// Decompositions with vectors, through the band and in one stage; values of the one-stage reduction.
+    fn vectors(&mut self) {
+        let kinds = ["random", "two clusters", "graded", "rank third", "zero border", "unitary", "equal columns"];
+        let shapes = [(40, 40), (50, 33), (33, 50), (90, 20), (20, 61), (17, 17), (1, 1), (65, 64), (5, 3)];
+        let sides = [Vectors::Thin, Vectors::Full, Vectors::Left, Vectors::Right];
+        for round in 0..if self.quick { 14 } else { 90 } {
+            self.turn += 1;
+            let turn = self.turn;
+            let (k, kind, (m, n)) = (round % 5, kinds[(round / 2) % kinds.len()], shapes[(2 * round + round / 9) % shapes.len()]);
+            let side = sides[if round % 3 == 0 { round / 3 % 4 } else { 0 }];
+            let reduction = if round % 2 == 0 { Reduction::TwoStage } else { Reduction::OneStage };
+            let tune = if round % 4 < 2 { self.tunings[0] } else { self.tunings[turn % self.tunings.len()] };
+            let by_rows = round % 7 < 3;
+            let call = Call { tune, m, n, by_rows, half: HalfStorage::Single, stage3: Stage3::Auto };
+            let device = self.device(matches!(k, 1 | 4), turn * 3);
+            let tell = |what: &str| format!("{what} {} {m} x {n} {}, tuning {tune}", WIDE_TYPES[k], order(by_rows));
+            let name = tell(&format!("vectors {side:?}, {reduction:?}, {kind}"));
+            let body: Body = Box::new(move |env: &Env| for_wide_types!(k, decomposition, env, call, kind, side, reduction));
+            self.add(name, &device, body);
+            let device = self.device(matches!(k, 1 | 4), turn * 5 + 1);
+            let stage3 = if round % 4 == 1 { Stage3::Device } else { Stage3::Auto };
+            if round % 3 == 0 {
+                let call = Call { stage3, ..call };
+                let name = tell("one-stage values");
+                self.add(name, &device, Box::new(move |env: &Env| for_types!(k, one_stage, env, call)));
+            } else if round % 3 == 1 {
+                let name = tell(&format!("resident vectors {reduction:?}"));
+                self.add(name, &device, Box::new(move |env: &Env| for_wide_types!(k, resident_vectors, env, call, reduction)));
+            } else {
+                let bandwidth = [1, 3, 7, 20][round / 3 % 4];
+                let name = tell(&format!("vectors of a band of {bandwidth}"));
+                self.add(name, &device, Box::new(move |env: &Env| for_wide_types!(k, band_vectors, env, call, bandwidth)));
+            }
+        }
+    }
+
+    fn orthogonal(&mut self) {
+        let kinds = ["random", "graded", "rank third", "unitary"];
+        let shapes = [(40, 40), (90, 20), (20, 61), (33, 50), (1, 1), (65, 31), (7, 3)];
+        for round in 0..if self.quick { 6 } else { 40 } {
+            self.turn += 1;
+            let (k, kind, (m, n)) = (round % 5, kinds[round % kinds.len()], shapes[(3 * round) % shapes.len()]);
+            let (by_rows, pivot) = (round % 3 == 1, round % 6 == 2);
+            let tune = self.tunings[if round % 2 == 0 { 0 } else { self.turn % self.tunings.len() }];
+            let call = Call { tune, m, n, by_rows, half: HalfStorage::Single, stage3: Stage3::Auto };
+            let name = format!("QR {kind} {} {m} x {n} {}, pivot {pivot}, tuning {tune}", WIDE_TYPES[k], order(by_rows));
+            let device = self.device(matches!(k, 1 | 4), self.turn * 3);
+            self.add(name, &device, Box::new(move |env: &Env| for_wide_types!(k, orthogonal, env, call, kind, pivot)));
+        }
+    }
+
+    /// Arithmetic that is rewritten at random.
+    fn arithmetic(&mut self) {
+        let times = if self.quick { 3 } else { 12 };
+        for j in 0..times {
+            let device = loose(self.seed.wrapping_mul(31) + j);
+            let tune = self.tunings[0];
+            let of = |tune, m, n, by_rows| Call { tune, m, n, by_rows, half: HalfStorage::Single, stage3: Stage3::Auto };
+            for complex in [false, true] {
+                self.add(format!("pairs, complex {complex}"), &device, Box::new(move |env: &Env| pairs(env, complex)));
+            }
+            let k = if j % 2 == 0 { 0 } else { 2 };
+            let call = of(tune, 64, 64, j % 4 < 2);
+            self.add(
+                format!("accuracy {}", WIDE_TYPES[k]),
+                &device,
+                Box::new(move |env: &Env| if k == 0 { accuracy::<f32>(env, call) } else { accuracy::<Complex<f32>>(env, call) }),
+            );
+            for (r, reduction) in [Reduction::TwoStage, Reduction::OneStage].into_iter().enumerate() {
+                let kind = ["random", "two clusters", "graded", "rank third"][(j as usize + 2 * r) % 4];
+                let (m, n) = [(50, 33), (40, 40), (20, 61)][j as usize % 3];
+                let call = of(tune, m, n, j % 2 == 0);
+                let name = format!("vectors {reduction:?} {kind} {} {m} x {n}", WIDE_TYPES[k]);
+                let body: Body =
+                    Box::new(move |env: &Env| for_wide_types!(k, decomposition, env, call, kind, Vectors::Thin, reduction));
+                self.add(name, &device, body);
+            }
+            if self.quick {
+                continue;
+            }
+            for k in 0..TYPES.len() {
+                let (m, n) = SHAPES[(j as usize * 5 + k * 2) % SHAPES.len()];
+                let tune = self.tunings[(j as usize + k) % self.tunings.len()];
+                self.svdvals(k, of(tune, m, n, k % 2 == 0), &device);
+            }
+            let call = of(tune, 45, 30, false);
+            self.add(
+                "QR random f32 45 x 30".into(),
+                &device,
+                Box::new(move |env: &Env| orthogonal::<f32>(env, call, "random", false)),
+            );
+            let variant = variants()[(j as usize * 7 + 3) % 48];
+            let call = of(self.tunings[1], 40, 30, false);
+            let name = format!("{variant:?} c32 40, 30");
+            self.add(name, &device, Box::new(move |env: &Env| triangular::<Complex<f32>>(env, call, variant, true)));
+        }
+    }
+
+    /// Anything.
+    fn chance(&mut self) {
+        let mut rng = Rng(self.seed.wrapping_mul(77) + 5);
+        for _ in 0..if self.quick { 6 } else { 60 } {
+            let tune = any_tune(&mut rng);
+            let mut up_to = |least: u64, most: u64| (least + rng.next() % (most - least + 1)) as usize;
+            let (k, by_rows, stays) = (up_to(0, 7), up_to(0, 1) == 0, up_to(0, 1) == 0);
+            let (m, n) = match up_to(0, 3) {
+                0 => (up_to(30, 160), up_to(1, 30)),
+                1 => (up_to(1, 30), up_to(30, 160)),
+                2 => (up_to(1, 80), up_to(1, 80)),
+                _ => (up_to(30, 80), up_to(30, 80)),
+            };
+            let half = if up_to(0, 1) == 0 { HalfStorage::Half } else { HalfStorage::Single };
+            let stage3 = if up_to(0, 3) == 0 { Stage3::Device } else { Stage3::Auto };
+            let call = Call { tune, m, n, by_rows, half, stage3 };
+            let mut device = self.of_type(k, up_to(0, self.devices.len() as u64 - 1));
+            device.config.subgroup = 4 << up_to(0, 4);
+            if up_to(0, 3) == 0 {
+                device.config.loose = Some(up_to(0, 1000) as u64);
+            }
+            let what = up_to(0, 4);
+            let variant = variants()[up_to(0, 47)];
+            let doing = match what {
+                0 | 1 => "svdvals".to_owned(),
+                2 => "resident".to_owned(),
+                3 => format!("band of {}", m / 2),
+                _ => format!("{variant:?}{}", if stays { " resident" } else { "" }),
+            };
+            let subgroup = device.config.subgroup;
+            let name = format!("chance: {doing} {} {m} x {n} {}, {tune}, subgroups of {subgroup}", TYPES[k], order(by_rows));
+            let body: Body = match what {
+                0 | 1 => Box::new(move |env: &Env| for_types!(k, svdvals, env, call)),
+                2 => Box::new(move |env: &Env| for_types!(k, resident, env, call)),
+                3 => Box::new(move |env: &Env| for_types!(k, band, env, call, m / 2)),
+                _ => Box::new(move |env: &Env| for_types!(k, triangular, env, call, variant, stays)),
+            };
+            self.add(name, &device, body);
+        }
+    }
+}

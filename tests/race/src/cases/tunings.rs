@@ -1,0 +1,88 @@
+//! Hyperparameters.
+
+use svdvals_gpu::{PanelTree, Tuning};
+
+use crate::config::Rng;
+
+/// Hyperparameters; None: the device's defaults.
+#[derive(Clone, Copy)]
+pub struct Tune(Option<Knobs>);
+
+#[derive(Clone, Copy)]
+pub struct Knobs {
+    tile: usize,
+    leaf: usize,
+    tree: PanelTree,
+    split: usize,
+    cols: usize,
+    width: usize,
+    threads: usize,
+    cycles: usize,
+    blocks: usize,
+    triangle: usize,
+}
+
+impl Tune {
+    pub fn apply(self, t: Tuning) -> Tuning {
+        match self.0 {
+            None => t,
+            Some(k) => t
+                .tile_size(k.tile)
+                .leaf(k.leaf)
+                .tree(k.tree)
+                .split_k(k.split)
+                .cols_per_block(k.cols)
+                .tile_width(k.width)
+                .threads_per_block(k.threads)
+                .cycles_per_dispatch(k.cycles)
+                .max_blocks(k.blocks)
+                .triangle(k.triangle),
+        }
+    }
+}
+
+impl std::fmt::Display for Tune {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Some(k) = &self.0 else { return f.write_str("defaults") };
+        write!(
+            f,
+            "tile {} leaf {} {} split {} cols {} width {} threads {} cycles {} blocks {} triangle {}",
+            k.tile, k.leaf, k.tree, k.split, k.cols, k.width, k.threads, k.cycles, k.blocks, k.triangle
+        )
+    }
+}
+
+pub fn tunings() -> Vec<Tune> {
+    use PanelTree::{Flat, Reduction};
+    let knobs = |tile, leaf, tree, split, cols, width, threads, cycles, blocks, triangle| {
+        Tune(Some(Knobs { tile, leaf, tree, split, cols, width, threads, cycles, blocks, triangle }))
+    };
+    vec![
+        Tune(None),
+        knobs(16, 64, Reduction, 8, 32, 32, 64, 1, 1000, 16),
+        knobs(8, 32, Reduction, 4, 16, 3, 32, 2, 2, 8),
+        knobs(12, 36, Flat, 3, 24, 5, 48, 1, 1000, 12),
+        knobs(32, 128, Reduction, 8, 64, 32, 256, 1, 1000, 32),
+        knobs(5, 11, Reduction, 1, 8, 1, 8, 1, 1, 5),
+        knobs(16, 48, Flat, 16, 40, 8, 128, 1, 5, 16),
+        knobs(4, 8, Reduction, 2, 8, 2, 16, 1, 1000, 4),
+        knobs(7, 30, Reduction, 4, 40, 2, 100, 3, 3, 7),
+        knobs(24, 50, Reduction, 2, 72, 11, 200, 2, 1000, 20),
+        knobs(1, 2, Flat, 1, 1, 1, 1, 1, 1000, 1),
+        knobs(20, 160, Reduction, 8, 56, 4, 64, 1, 1, 7),
+    ]
+}
+
+/// Hyperparameters of chance.
+pub fn any_tune(rng: &mut Rng) -> Tune {
+    let mut up_to = |least: u64, most: u64| (least + rng.next() % (most - least + 1)) as usize;
+    let tile = if up_to(0, 1) == 0 { up_to(1, 32) } else { 4 * up_to(1, 8) };
+    let leaf = 2 * tile + if up_to(0, 1) == 0 { up_to(0, 60) } else { tile * up_to(0, 4) };
+    let split = if up_to(0, 1) == 0 { 1 << up_to(0, 4) } else { up_to(1, 12) };
+    let cols = if up_to(0, 1) == 0 { up_to(1, 90) } else { 8 * up_to(1, 12) };
+    let tree = if up_to(0, 2) == 0 { PanelTree::Flat } else { PanelTree::Reduction };
+    let threads = if up_to(0, 3) == 0 { up_to(1, 256) } else { 1 << up_to(0, 7) };
+    let (width, cycles, blocks) = (up_to(1, tile as u64), up_to(1, 4), if up_to(0, 1) == 0 { up_to(1, 4) } else { 1000 });
+    let triangle = up_to(1, 36);
+    Tune(Some(Knobs { tile, leaf, tree, split, cols, width, threads, cycles, blocks, triangle }))
+}

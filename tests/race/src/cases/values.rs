@@ -1,0 +1,93 @@
+//! Singular values.
+
+use faer::Mat;
+use num_complex::Complex;
+use svdvals_gpu::{Backend, Band, Element, GpuBand, GpuMatrix, Number, SvdError, SvdOptions, SvdValsGpu, wgpu};
+
+use super::{
+    Call, Done, Env,
+    compare::{compare, doubles, matrix, tolerance},
+    in_order,
+};
+
+pub fn on_cpu<T: Element>(a: &Mat<T>) -> Result<Vec<f64>, SvdError> {
+    Ok(doubles(a.svdvals_gpu_with(&SvdOptions::default().backend(Backend::Cpu))?.iter().copied()))
+}
+
+/// All stages.
+pub fn svdvals<T: Element>(env: &Env, call: Call) -> Done {
+    let a = matrix::<T>(call.m, call.n, env.seed);
+    let options = call.options::<T>(env);
+    let values = in_order(&a, call.by_rows, |a| a.svdvals_gpu_with(&options))?;
+    compare("singular values", &doubles(values.iter().copied()), &on_cpu(&a)?, tolerance::<T>(call.half))
+}
+
+/// The stages one by one, to the host and back.
+pub fn stages<T: Element>(env: &Env, call: Call) -> Done {
+    let a = matrix::<T>(call.m, call.n, env.seed);
+    let options = call.options::<T>(env);
+    let band = in_order(&a, call.by_rows, |a| a.to_band(&options))?;
+    let wanted = on_cpu(&a)?;
+    let tolerance = tolerance::<T>(call.half);
+    let dense = band.to_mat();
+    compare("values of the band", &on_cpu(&dense)?, &wanted, tolerance)?;
+    let bidiagonal = band.band_to_bidiag(&options)?;
+    compare("values of the bidiagonal", &doubles(bidiagonal.svdvals()?), &wanted, tolerance)
+}
+
+/// Stage 2 of a random band.
+pub fn band<T: Element>(env: &Env, call: Call, bandwidth: usize) -> Done {
+    let n = call.n;
+    let bandwidth = bandwidth.min(n - 1);
+    let dense = matrix::<T>(n, n, env.seed + 7);
+    let zero = T::from_complex(Complex::new(0.0, 0.0));
+    let dense = Mat::from_fn(n, n, |i, j| if i <= j && j <= i + bandwidth { dense[(i, j)] } else { zero });
+    let band = Band::from_fn(n, bandwidth, |i, j| dense[(i, j)])?;
+    let options = call.options::<T>(env);
+    let values = band.band_to_bidiag(&options)?.svdvals()?;
+    let wanted = on_cpu(&dense)?;
+    compare("values of the bidiagonal", &doubles(values), &wanted, tolerance::<T>(call.half))?;
+    let there = GpuBand::upload(&env.context, &band)?;
+    compare("values of the resident band", &doubles(there.svdvals(&options)?), &wanted, tolerance::<T>(call.half))
+}
+
+/// What stays on the device.
+pub fn resident<T: Element>(env: &Env, call: Call) -> Done {
+    let a = matrix::<T>(call.m, call.n, env.seed + 3);
+    let options = call.options::<T>(env);
+    let wanted = on_cpu(&a)?;
+    let tolerance = tolerance::<T>(call.half);
+    let here = in_order(&a, call.by_rows, |a| GpuMatrix::upload(&env.context, &a))?;
+    compare("resident values", &doubles(here.svdvals(&options)?), &wanted, tolerance)?;
+    let band = here.to_gpu_band(&options)?;
+    compare("values of the resident band", &doubles(band.svdvals(&options)?), &wanted, tolerance)?;
+    compare("values of its bidiagonal", &doubles(band.band_to_bidiag(&options)?.svdvals()?), &wanted, tolerance)?;
+    let down = band.download()?.to_mat();
+    compare("values of the band read back", &on_cpu(&down)?, &wanted, tolerance)
+}
+
+/// A buffer of the caller's, with a gap after each line that nobody writes.
+pub fn own_buffer<T: Element>(env: &Env, call: Call) -> Done {
+    let (m, n) = (call.m, call.n);
+    let a = matrix::<T>(m, n, env.seed + 11);
+    let options = call.options::<T>(env);
+    let wide = |x: T| <T::Scalar as Number>::from_complex(x.to_complex());
+    let (inner, outer) = if call.by_rows { (n, m) } else { (m, n) };
+    let ld = inner + 3;
+    let size = (ld * outer * size_of::<T::Scalar>()) as u64;
+    let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+    let descriptor = wgpu::BufferDescriptor { label: Some("own"), size, usage, mapped_at_creation: false };
+    let buffer = env.context.device().create_buffer(&descriptor);
+    for line in 0..outer {
+        let entries: Vec<T::Scalar> = (0..inner).map(|k| wide(if call.by_rows { a[(line, k)] } else { a[(k, line)] })).collect();
+        let at = line * ld * size_of::<T::Scalar>();
+        // SAFETY: numbers are plain bytes.
+        let bytes = unsafe { std::slice::from_raw_parts(entries.as_ptr().cast::<u8>(), size_of_val(&entries[..])) };
+        env.context.queue().write_buffer(&buffer, at as u64, bytes);
+    }
+    let strides = if call.by_rows { (ld, 1) } else { (1, ld) };
+    let here = GpuMatrix::<T>::from_buffer(&env.context, buffer, (m, n), strides)?;
+    compare("values of an own buffer", &doubles(here.svdvals(&options)?), &on_cpu(&a)?, tolerance::<T>(call.half))?;
+    let band = here.to_band(&options)?.to_mat();
+    compare("values of its band", &on_cpu(&band)?, &on_cpu(&a)?, tolerance::<T>(call.half))
+}

@@ -1,0 +1,12 @@
+//! The detector itself: whether it sees what is wrong, and nothing else.
+
+mod edits;
+mod planted;
+mod small;
+
+use std::process::ExitCode;
+
+pub fn run(seed: u64, quick: bool, verbose: bool) -> ExitCode {
+    let bad = small::run() + planted::run(seed, quick, verbose);
+    if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
