@@ -18,6 +18,8 @@ pub enum Kind {
     Value,
     /// Ordered by barriers, but of the other address space alone.
     Weak,
+    /// In a matrix with lines of a multiple of four entries, where WebGPU has zeros.
+    Padding,
     /// Shown to the host, though nobody wrote it.
     UnwrittenReadBack,
     /// One thread reads what another has stored in a buffer that is not `@coherent`, where the device has that.
@@ -29,7 +31,7 @@ pub enum Kind {
 impl Kind {
     /// Whether it fails a run that is not strict.
     pub fn fails(self) -> bool {
-        !matches!(self, Kind::Weak | Kind::Incoherent | Kind::UnwrittenReadBack | Kind::AtomicOrder)
+        !matches!(self, Kind::Weak | Kind::Incoherent | Kind::Padding | Kind::UnwrittenReadBack | Kind::AtomicOrder)
     }
 
     pub fn text(self) -> &'static str {
@@ -48,6 +50,7 @@ impl Kind {
             Kind::Api => "wrong use of the interface",
             Kind::Value => "wrong result",
             Kind::Weak => "note: storage accesses ordered by workgroupBarrier alone, without storageBarrier",
+            Kind::Padding => "note: read of a line's padding that nobody wrote",
             Kind::Incoherent => "note: a thread reads what another has stored, in a buffer that is not `@coherent`",
             Kind::AtomicOrder => "note: an atomic load and a change by another thread, in no order",
             Kind::UnwrittenReadBack => "note: the host reads buffer memory that nobody wrote",

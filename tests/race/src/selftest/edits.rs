@@ -3,11 +3,12 @@
 /// Barriers that can be left out, and why they are there. (None.)
 pub const SPARE: [(&str, &str); 0] = [];
 
+/// Of `opaque` in pair.wgsl.
 const OPAQUE: &str = "return bitcast<f32>(bitcast<u32>(x) ^ zero);";
 
 /// A shader (empty: every one), the text there, and what takes its place.
 pub const EDITS: &[(&str, &str, &str)] = &[
-    ("chase", "array<Scalar, TAIL>", "array<Scalar, TAIL - 1u>"),
+    ("chase", "array<Scalar, TAIL>", "array<Scalar, TAIL / 2u>"),
     ("chase", "(params.cycles + 2u) * sweep", "(params.cycles + 1u) * sweep"),
     ("chase", "params.first + g", "params.first + g / 2u"),
     ("chase", "line < lines && k <= last", "line <= lines && k <= last"),
@@ -29,7 +30,6 @@ pub const EDITS: &[(&str, &str, &str)] = &[
     ("unmqr", "min(level.block_rows, level.rows - first)", "min(level.block_rows + 1u, level.rows - first)"),
     ("unmqr", "workgroup.x * CPB", "workgroup.x * (CPB - 4u)"),
     ("larft", "g >= level.rows ||", "g > level.rows ||"),
-    ("larft", "at < TS * TS && ", ""),
     ("update_line", "if i < line.rows", "if i <= line.rows"),
     ("update_line", "max(line.done, 1u) - 1u", "line.done"),
     ("multiply_line", "i < line.rows; i += stride", "i <= line.rows; i += stride"),
@@ -61,7 +61,10 @@ pub const EDITS: &[(&str, &str, &str)] = &[
     ("copy_window", "if i >= params.rows", "if i > params.rows"),
     ("gram_factor", "if j >= params.k", "if j > params.k"),
     ("unit_columns", "* COLUMNS + column", "* (COLUMNS - 1u) + column"),
-    // Arithmetic that a compiler takes apart.
+];
+
+/// The same, of what holds back a compiler's rewriting of arithmetic.
+pub const ARITHMETIC: &[(&str, &str, &str)] = &[
     ("pairs", OPAQUE, "return x;"),
     ("pairs", "let hi = opaque(sum.hi + x);", "let hi = sum.hi + x;"),
     ("pairs", "let hi = opaque(a * b);", "let hi = a * b;"),

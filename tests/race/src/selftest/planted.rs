@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::edits::{EDITS, SPARE};
+use super::edits::{ARITHMETIC, EDITS, SPARE};
 use crate::{
     cases::{self, Case},
     device::Mutation,
@@ -59,8 +59,8 @@ fn barriers(probes: &[Probe]) -> Vec<(String, Mutation)> {
     mutations
 }
 
-fn edits() -> impl Iterator<Item = (String, Mutation)> {
-    EDITS.iter().map(|&(shader, from, to)| {
+fn edits(of: &[(&str, &str, &str)]) -> impl Iterator<Item = (String, Mutation)> {
+    of.iter().map(|&(shader, from, to)| {
         let mutation = Mutation { shader: shader.into(), from: from.into(), to: to.into(), nth: None };
         let shader = if shader.is_empty() { "every shader" } else { shader };
         (format!("{shader}: `{from}` as `{to}`"), mutation)
@@ -69,16 +69,16 @@ fn edits() -> impl Iterator<Item = (String, Mutation)> {
 
 enum Outcome {
     Noticed(Vec<Finding>, String),
-    /// In so many cases.
+    /// In as many cases.
     NotNoticed(usize),
     NoSuchText,
 }
 
 /// One case after the other until the mistake is seen.
-fn look(mutation: &Mutation, probes: &[Probe]) -> Outcome {
+fn look<'a>(mutation: &Mutation, probes: impl Iterator<Item = &'a Probe>) -> Outcome {
     let mut tried = 0;
     let runs = |probe: &&Probe| mutation.shader.is_empty() || probe.sink.ran.lock().unwrap().contains_key(&mutation.shader);
-    for probe in probes.iter().filter(runs) {
+    for probe in probes.filter(runs) {
         let sink = Arc::new(Sink::default());
         run_case(&probe.case, &sink, Some(mutation.clone()));
         if !sink.mutated.load(Ordering::Relaxed) {
@@ -91,7 +91,7 @@ fn look(mutation: &Mutation, probes: &[Probe]) -> Outcome {
         if !found.is_empty() {
             return Outcome::Noticed(found, probe.case.name.clone());
         }
-        if tried >= 16 {
+        if tried >= 40 {
             break;
         }
     }
@@ -104,7 +104,8 @@ pub fn run(seed: u64, quick: bool, verbose: bool) -> usize {
     for finding in probes.iter().flat_map(|probe| probe.sink.all()).filter(|f| f.kind.fails()) {
         println!("with no mistake: {finding}");
     }
-    let mut mutations: Vec<_> = barriers(&probes).into_iter().chain(edits()).collect();
+    let mut mutations: Vec<_> = barriers(&probes).into_iter().chain(edits(EDITS)).map(|m| (m, false)).collect();
+    mutations.extend(edits(ARITHMETIC).map(|m| (m, true)));
     if quick {
         mutations = mutations.into_iter().enumerate().filter(|(k, _)| k % 3 == seed as usize % 3).map(|(_, m)| m).collect();
     }
@@ -112,8 +113,9 @@ pub fn run(seed: u64, quick: bool, verbose: bool) -> usize {
     let (missed, rest) = (Mutex::new(0), Mutex::new(mutations.into_iter()));
     on_two_threads(|| {
         loop {
-            let Some((name, mutation)) = rest.lock().unwrap().next() else { return };
-            match look(&mutation, &probes) {
+            let Some(((name, mutation), rewritten)) = rest.lock().unwrap().next() else { return };
+            let probes = probes.iter().filter(|probe| probe.case.device.config.loose.is_some() == rewritten);
+            match look(&mutation, probes) {
                 Outcome::Noticed(found, case) => {
                     *noticed.lock().unwrap() += 1;
                     let mut kinds: Vec<&str> = found.iter().map(|f| f.kind.text()).collect();

@@ -296,11 +296,11 @@ const FORMULAS: [(&str, &str, bool); 10] = [
     ("a quotient", "let x = f32(t); b[t] = bitcast<u32>(x / 3.0);", true),
     (
         "behind a bit operation",
-        "let x = bitcast<f32>(bitcast<u32>(1e8 + f32(t)) ^ (b[t] >> 31u)); b[t] = bitcast<u32>(x - 1e8);",
+        "let x = bitcast<f32>(bitcast<u32>(1e8 + f32(t)) ^ (b[t] >> 31u)); b[t] = bitcast<u32>(abs(x - 1e8));",
         false,
     ),
-    ("from workgroup memory", "w4[t].x = 1e8 + f32(t); b[t] = bitcast<u32>(w4[t].x - 1e8);", false),
-    ("after a branch", "var x = 1e8 + f32(t); if t > 9u { x = 1.0; } b[t] = bitcast<u32>(x - 1e8);", false),
+    ("from workgroup memory", "w4[t].x = 1e8 + f32(t); b[t] = bitcast<u32>(abs(w4[t].x - 1e8));", false),
+    ("after a branch", "var x = 1e8 + f32(t); if t > 9u { x = 1.0; } b[t] = bitcast<u32>(abs(x - 1e8));", false),
     ("integers", "b[t] = ((t + 4294967290u) / 3u - t) * 7u + t;", false),
 ];
 
