@@ -24,6 +24,8 @@ mod vm;
 // The crate's own: what its tests promise, and how it puts shaders together.
 #[path = "../../common/mod.rs"]
 mod common;
+#[path = "../../common/reflectors.rs"]
+mod kept;
 #[path = "../../common/qr.rs"]
 mod qr;
 #[allow(dead_code)]

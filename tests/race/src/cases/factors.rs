@@ -2,7 +2,10 @@
 
 use faer::{Col, Mat};
 use num_complex::Complex;
-use svdvals_gpu::{Band, Element, GpuMatrix, GpuSvd, MatSvd, Number, QrGpu, Reduction, SvdGpu, SvdOptions, SvdValsGpu, Vectors};
+use svdvals_gpu::{
+    Band, Element, GpuMatrix, GpuSvd, MatSvd, Number, Reduction, SvdGpu, SvdOptions, SvdValsGpu, Tuning, Vectors,
+    internals::GpuKernels,
+};
 
 use super::{
     Call, Done, Env, Trouble,
@@ -12,7 +15,7 @@ use super::{
 };
 use crate::{
     common::{Spectrum, complex_with_singular_values, error, rounded, with_singular_values},
-    qr,
+    kept, qr,
     vectors::{check, matrix, ratios},
 };
 
@@ -25,11 +28,16 @@ fn options<T: Element>(env: &Env, call: Call) -> Result<SvdOptions, Trouble> {
     Ok(options)
 }
 
+/// What a check says: something is wrong, or a buffer is too large for the device.
+fn trouble(why: String) -> Trouble {
+    if why.contains("Backend::Cpu has no such limit") { Trouble::Refused(why) } else { Trouble::Wrong(why) }
+}
+
 /// A = U S V^H: residual and orthogonality at most max(m, n) eps each.
 pub fn decomposition<T: Element>(env: &Env, call: Call, kind: &str, vectors: Vectors, reduction: Reduction) -> Done {
     let options = options::<T>(env, call)?.vectors(vectors).reduction(reduction);
     let a = matrix::<T>(kind, call.m, call.n);
-    in_order(&a, call.by_rows, |a| check(kind, a, &options)).map(drop).map_err(Trouble::Wrong)
+    in_order(&a, call.by_rows, |a| check(kind, a, &options)).map(drop).map_err(trouble)
 }
 
 /// The same where arithmetic is rewritten: values with and without vectors come from shaders of their own, and may differ.
@@ -79,10 +87,14 @@ pub fn one_stage<T: Element>(env: &Env, call: Call) -> Done {
 pub fn orthogonal<T: Element>(env: &Env, call: Call, kind: &str, pivot: bool) -> Done {
     let options = options::<T>(env, call)?.pivot(pivot);
     let a = matrix::<T>(kind, call.m, call.n);
-    in_order(&a, call.by_rows, |a| {
-        a.qr_gpu_with(&options)?;
-        qr::check(kind, a, &options).map(drop).map_err(Trouble::Wrong)
-    })
+    in_order(&a, call.by_rows, |a| qr::check(kind, a, &options).map(drop).map_err(trouble))
+}
+
+/// The reflectors of both stages, applied in both orders.
+pub fn reflectors(env: &Env) -> Done {
+    let fits = |tuning: &Tuning| tuning.check_for_adapter::<f32>(&env.context).is_ok();
+    let kernels = |tuning: &Tuning| GpuKernels::<f32>::new(&env.context, tuning);
+    kept::factors_give_the_matrix_back::<f32, _>(kernels, fits, 0.0).map_err(trouble)
 }
 
 /// Singular values with the errors of Table 1 of the unified-kernels paper, f32 and n = 64, and twice that for complex numbers.
@@ -99,7 +111,7 @@ pub fn accuracy<T: Element>(env: &Env, call: Call) -> Done {
         };
         let values = in_order(&a, call.by_rows, |a| a.svdvals_gpu_with(&options))?;
         let off = error(doubles(values.iter().copied()), &sigma);
-        if !(off <= bound) {
+        if off.is_nan() || off > bound {
             return Err(Trouble::Wrong(format!("{spectrum:?}: error {off:.2e} of {bound:.1e}")));
         }
     }

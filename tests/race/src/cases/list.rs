@@ -7,7 +7,7 @@ use svdvals_gpu::{HalfStorage, Reduction, Stage3, Vectors, wgpu::Features};
 use super::{
     Body, Call, Case, Env,
     devices::{Dev, devices, loose, narrow, software},
-    factors::{accuracy, band_vectors, decomposition, one_stage, orthogonal, resident_vectors, rewritten},
+    factors::{accuracy, band_vectors, decomposition, one_stage, orthogonal, reflectors, resident_vectors, rewritten},
     pairs::pairs,
     triangles::{Variant, triangular, variants},
     tunings::{Tune, any_tune, tunings},
@@ -129,7 +129,7 @@ impl List {
                     self.turn += 1;
                     let turn = self.turn;
                     let (m, n) = SHAPES[(turn * 5 + t) % SHAPES.len()];
-                    let stage3 = if turn % 5 == 0 { Stage3::Device } else { Stage3::Auto };
+                    let stage3 = if turn.is_multiple_of(5) { Stage3::Device } else { Stage3::Auto };
                     let call = Call { tune, m, n, by_rows, half: HalfStorage::Single, stage3 };
                     let device = self.of_type(k, turn * 7 + k);
                     self.svdvals(k, call, &device);
@@ -178,17 +178,17 @@ impl List {
     fn stages(&mut self) {
         let quick = self.quick;
         let every = if self.quick { 12 } else { 3 };
-        for k in 0..TYPES.len() {
+        for (k, of_type) in TYPES.into_iter().enumerate() {
             for (_, tune) in self.tunings.clone().into_iter().enumerate().filter(|(t, _)| (t + k) % every == 0) {
                 self.turn += 1;
                 let turn = self.turn;
-                let by_rows = turn % 2 == 0;
+                let by_rows = turn.is_multiple_of(2);
                 let (m, n) = SHAPES[turn % SHAPES.len()];
-                let stage3 = if turn % 3 == 0 { Stage3::Device } else { Stage3::Auto };
+                let stage3 = if turn.is_multiple_of(3) { Stage3::Device } else { Stage3::Auto };
                 let call = Call { tune, m, n, by_rows, half: HalfStorage::Single, stage3: Stage3::Auto };
                 let on = |j: usize| self.of_type(k, turn * 5 + j);
                 let devices: Vec<Dev> = (0..7).map(on).collect();
-                let name = |what: &str| format!("{what} {} {m} x {n} {}, tuning {tune}", TYPES[k], order(by_rows));
+                let name = |what: &str| format!("{what} {} {m} x {n} {}, tuning {tune}", of_type, order(by_rows));
                 let one = Call { stage3, ..call };
                 self.add(name("stages"), &devices[0], Box::new(move |env: &Env| for_types!(k, stages, env, call)));
                 self.add(name("resident"), &devices[1], Box::new(move |env: &Env| for_types!(k, resident, env, one)));
@@ -196,7 +196,7 @@ impl List {
                 // Stage 2 takes the longest.
                 let one = Call { n: n.min(60), ..one };
                 for (j, bandwidth) in [1, 3, 10, 31].into_iter().enumerate().filter(|(j, _)| !quick || j % 2 == k % 2) {
-                    let name = format!("band of {bandwidth}, {} {}, tuning {tune}", TYPES[k], one.n);
+                    let name = format!("band of {bandwidth}, {} {}, tuning {tune}", of_type, one.n);
                     self.add(name, &devices[3 + j], Box::new(move |env: &Env| for_types!(k, band, env, one, bandwidth)));
                 }
             }
@@ -219,7 +219,7 @@ impl List {
                     let k = (v + 3 * j + usize::from(resident)) % 8;
                     let tune = self.tunings[turn % self.tunings.len()];
                     let (m, n) = [(40, 30), (65, 17), (33, 50), (20, 9), (90, 40), (7, 3), (1, 4)][turn % 7];
-                    let by_rows = (turn / 2) % 2 == 0;
+                    let by_rows = (turn / 2).is_multiple_of(2);
                     let call = Call { tune, m, n, by_rows, half: HalfStorage::Single, stage3: Stage3::Auto };
                     let place = if resident { "resident" } else { "from the host" };
                     let Variant { side, uplo, op, diag, solve } = variant;
@@ -281,6 +281,9 @@ impl List {
         let (lines, columns, rotations) = (call(300, 181), call(150, 150), call(70, 70));
         let device = self.devices[0].clone();
         self.add("one-stage values f32 300 x 181".into(), &device, Box::new(move |env: &Env| one_stage::<f32>(env, lines)));
+        if !self.quick {
+            self.add("reflectors f32".into(), &device, Box::new(reflectors));
+        }
         for (bandwidth, call) in [(4, columns), (1, rotations)] {
             let name = format!("vectors of a band of {bandwidth}, f32 {}", call.n);
             self.add(name, &device, Box::new(move |env: &Env| band_vectors::<f32>(env, call, bandwidth)));

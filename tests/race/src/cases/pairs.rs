@@ -81,7 +81,7 @@ pub fn pairs(env: &Env, complex: bool) -> Done {
             ];
             for (k, (name, value, bound)) in wanted.into_iter().enumerate() {
                 let off = (got[16 * thread + 2 * k] + got[16 * thread + 2 * k + 1] - value).abs();
-                if !(off <= bound) {
+                if off.is_nan() || off > bound {
                     return Err(Trouble::Wrong(format!("{name}, round {round}: off by {off:.1e}, bound {bound:.1e}")));
                 }
             }

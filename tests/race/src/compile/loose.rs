@@ -3,7 +3,7 @@
 //! Every sum, difference, product and quotient of floats is taken apart down to what it is made of, through `let`, variables and calls, and put
 //! together again in another way: terms in another order, terms that cancel left out, a common factor taken out, products fused into sums,
 //! quotients as products with a reciprocal. Chance decides at each expression, so that one and the same formula may be rewritten here and not
-//! there. What is loaded from a buffer or from workgroup memory, a bit operation, `fma` and a merge of control flow end an expression.
+//! there. Of f64, which compilers with fast math do not have (Metal), only products are fused. What is loaded from a buffer or from workgroup memory, a bit operation, `fma` and a merge of control flow end an expression.
 
 use std::collections::HashMap;
 
@@ -164,6 +164,8 @@ impl Cx<'_> {
             let node = node(a + i * u32::from(sa), b + i * u32::from(sb));
             let r = match node {
                 Node::Sum(..) | Node::Difference(..) => self.sum(t, node),
+                Node::Product(a, b) if t == Ty::F64 => self.binary(Bin::Mul, t, a, b),
+                Node::Quotient(a, b) if t == Ty::F64 => self.binary(Bin::Div, t, a, b),
                 _ => self.product(t, node),
             };
             self.ops.push(Op::Copy { d: d + i, s: r, n: 1 });
@@ -201,17 +203,18 @@ impl Cx<'_> {
     }
 
     /// Terms of r, and whether each is subtracted.
-    fn terms(&mut self, r: u32, minus: bool, depth: u32, terms: &mut Vec<(bool, u32)>) {
+    fn terms(&mut self, t: Ty, r: u32, minus: bool, depth: u32, terms: &mut Vec<(bool, u32)>) {
         let goes_on = depth == 0 || (depth < DEPTH && terms.len() < TERMS && self.chance(7));
+        let goes_on = goes_on && t == Ty::F32;
         match self.node(r) {
-            Some(Node::Negative(a)) if goes_on => self.terms(a, !minus, depth + 1, terms),
+            Some(Node::Negative(a)) if goes_on => self.terms(t, a, !minus, depth + 1, terms),
             Some(Node::Sum(a, b)) if goes_on => {
-                self.terms(a, minus, depth + 1, terms);
-                self.terms(b, minus, depth + 1, terms);
+                self.terms(t, a, minus, depth + 1, terms);
+                self.terms(t, b, minus, depth + 1, terms);
             }
             Some(Node::Difference(a, b)) if goes_on => {
-                self.terms(a, minus, depth + 1, terms);
-                self.terms(b, !minus, depth + 1, terms);
+                self.terms(t, a, minus, depth + 1, terms);
+                self.terms(t, b, !minus, depth + 1, terms);
             }
             _ => terms.push((minus, r)),
         }
@@ -225,9 +228,11 @@ impl Cx<'_> {
             _ => unreachable!(),
         }
         .into_iter()
-        .for_each(|(minus, r)| self.terms(r, minus, 1, &mut terms));
-        self.cancel(&mut terms);
-        if self.chance(2) {
+        .for_each(|(minus, r)| self.terms(t, r, minus, 1, &mut terms));
+        if t == Ty::F32 {
+            self.cancel(&mut terms);
+        }
+        if t == Ty::F32 && self.chance(2) {
             self.take_out_factor(t, &mut terms);
         }
         let in_order = self.chance(4);

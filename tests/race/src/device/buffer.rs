@@ -10,8 +10,9 @@ impl BufferInterface for Buffer {
             wgpu::MapMode::Write => wgpu::BufferUsages::MAP_WRITE,
         };
         let works = b.device.api(b.usage.contains(wanted), || format!("{} is mapped without {wanted:?}", b.label))
-            && b.device
-                .api(range.end <= b.size && range.start % 8 == 0 && range.end % 4 == 0, || format!("{} at {range:?}", b.label))
+            && b.device.api(range.end <= b.size && range.start.is_multiple_of(8) && range.end.is_multiple_of(4), || {
+                format!("{} at {range:?}", b.label)
+            })
             && b.device.api(lock(&b.mapped).is_none(), || format!("{} is mapped twice", b.label));
         if works {
             *lock(&b.mapped) = Some(range);

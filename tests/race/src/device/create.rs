@@ -104,7 +104,9 @@ impl DeviceInterface for Device {
         let groups = layouts.map(|l| l.as_custom::<GroupLayout>().expect("a layout of another backend").clone()).collect();
         let immediates = desc.immediate_size;
         let allowed = if self.0.features.contains(wgpu::Features::IMMEDIATES) { self.0.limits.max_immediate_size } else { 0 };
-        self.0.api(immediates <= allowed && immediates % 4 == 0, || format!("{immediates} bytes of immediates of {allowed}"));
+        self.0.api(immediates <= allowed && immediates.is_multiple_of(4), || {
+            format!("{immediates} bytes of immediates of {allowed}")
+        });
         DispatchPipelineLayout::custom(PipelineLayout { groups: Arc::new(groups), immediates })
     }
 

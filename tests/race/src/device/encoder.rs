@@ -121,8 +121,9 @@ impl ComputePassInterface for Pass {
     }
     fn set_immediates(&mut self, offset: u32, data: &[u8]) {
         let fits = self.pipeline.as_ref().is_some_and(|p| offset as usize + data.len() <= p.layout.immediates as usize);
-        self.device
-            .api(fits && offset % 4 == 0 && data.len() % 4 == 0, || format!("{} bytes of immediates at {offset}", data.len()));
+        self.device.api(fits && offset.is_multiple_of(4) && data.len().is_multiple_of(4), || {
+            format!("{} bytes of immediates at {offset}", data.len())
+        });
         let end = offset as usize + data.len();
         if self.immediates.len() < end {
             self.immediates.resize(end, 0);

@@ -207,6 +207,6 @@ pub fn open(
     (wgpu::Device::from_custom(Device(inner.clone())), wgpu::Queue::from_custom(Queue(inner)))
 }
 
-fn own<'a>(buffer: &'a DispatchBuffer) -> &'a Buffer {
+fn own(buffer: &DispatchBuffer) -> &Buffer {
     buffer.as_custom::<Buffer>().expect("a buffer of another backend")
 }

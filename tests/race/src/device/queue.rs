@@ -9,7 +9,9 @@ impl Inner {
         let b = &buffer.0;
         let name = &b.label;
         self.api(b.usage.contains(wgpu::BufferUsages::COPY_DST), || format!("a write to {name} without COPY_DST"))
-            && self.api(offset % 4 == 0 && size % 4 == 0, || format!("a write of {size} bytes at {offset} to {name}"))
+            && self.api(offset.is_multiple_of(4) && size.is_multiple_of(4), || {
+                format!("a write of {size} bytes at {offset} to {name}")
+            })
             && self.api(offset + size <= b.size, || format!("a write of {size} bytes at {offset} of {} to {name}", b.size))
             && self.api(lock(&b.mapped).is_none(), || format!("a write to {name}, which is mapped"))
     }

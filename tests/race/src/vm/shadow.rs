@@ -185,7 +185,7 @@ impl Mem<'_> {
     pub(super) fn read_s(&mut self, bind: usize, off: usize, bytes: usize, t: u16, site: u32) {
         let View { buffer, base, grain, coherent, .. } = self.views[bind];
         let (first, last) = (base + off, base + off + bytes - 1);
-        if self.buffers[buffer].written[first..=last].iter().any(|&w| w == 0) {
+        if self.buffers[buffer].written[first..=last].contains(&0) {
             let group = self.group;
             self.report(Kind::UnwrittenBuffer, site, NONE, |_| {
                 format!("thread {t} of workgroup {group}, bytes {first}..={last}")
