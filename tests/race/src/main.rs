@@ -3,7 +3,8 @@
 //! ```text
 //! racecheck                 everything, each finding once; fails if there is one
 //! racecheck quick           fewer cases
-//! racecheck selftest        the detector: shaders with known mistakes, and the crate's own with a barrier taken out
+//! racecheck selftest        the detector: small shaders with known outcomes, and mistakes planted in the crate's own
+//! racecheck selftest quick  every third of these mistakes
 //! racecheck ... --strict    notes fail too
 //! racecheck ... --only X    cases whose name contains X
 //! racecheck ... --seed N    another order of threads, other matrices, other cases of chance

@@ -1,9 +1,10 @@
 //! Arithmetic as a compiler with fast math may rewrite it.
 //!
-//! Every sum, difference, product and quotient of floats is taken apart down to what it is made of, through `let`, variables and calls, and put
-//! together again in another way: terms in another order, terms that cancel left out, a common factor taken out, products fused into sums,
-//! quotients as products with a reciprocal. Chance decides at each expression, so that one and the same formula may be rewritten here and not
-//! there. Of f64, which compilers with fast math do not have (Metal), only products are fused. What is loaded from a buffer or from workgroup memory, a bit operation, `fma` and a merge of control flow end an expression.
+//! Every sum, difference, product and quotient of floats is taken apart down to what it is made of, through `let`, variables and calls, and
+//! put together again in another way: terms in another order, terms that cancel left out, a common factor taken out, products fused into
+//! sums, quotients as products with a reciprocal. Chance decides at each expression, so that one and the same formula may be rewritten here
+//! and not there. Of f64, which compilers with fast math do not have (Metal), only products are fused. What is loaded from a buffer or from
+//! workgroup memory, a bit operation, `fma` and a merge of control flow end an expression.
 
 use std::collections::HashMap;
 
