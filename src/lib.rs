@@ -1,4 +1,5 @@
-//! All singular values of `ndarray` and `faer` matrices, their singular value decomposition or their QR factorisation, on any GPU or on the CPU.
+//! All singular values of `ndarray` and `faer` matrices, their singular value decomposition, their QR factorisation and least squares, on any
+//! GPU or on the CPU.
 //!
 //! ```
 //! # #[cfg(feature = "ndarray")] {
@@ -12,8 +13,8 @@
 //! # Ok::<(), svdvals_gpu::SvdError>(())
 //! ```
 //!
-//! [`SvdValsGpu`] gives matrices the method, [`SvdGpu`] the decomposition with singular vectors, and [`QrGpu`] the QR factorisation. [`SvdOptions`] chooses the backend,
-//! the GPU and the hyperparameters. Every failure is an [`SvdError`]. [`svdvals_gpu_report`](SvdValsGpu::svdvals_gpu_report) says what ran, why, and how long each stage took.
+//! [`SvdValsGpu`] gives matrices the method, [`SvdGpu`] the decomposition with singular vectors, [`QrGpu`] the QR factorisation, and
+//! [`LstsqGpu`] the solution of least squares problems. [`SvdOptions`] chooses the backend, the GPU and the hyperparameters. Every failure is an [`SvdError`]. [`svdvals_gpu_report`](SvdValsGpu::svdvals_gpu_report) says what ran, why, and how long each stage took.
 //!
 //! The [`guide`] teaches the rest: the two stages, GPU or CPU, reading a report, choosing a type, tuning, long calls, limits, and the
 //! corresponding names in LAPACK and torch.

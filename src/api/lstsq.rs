@@ -40,6 +40,10 @@ pub struct Lstsq<X, R> {
     pub backward_error: f64,
 }
 
+/// What a matrix `M` gives for right-hand sides `B`.
+type SolutionOf<M, B> =
+    Lstsq<<B as RightSide<<M as SvdValsGpu>::Element>>::Solution, <<M as SvdValsGpu>::Element as Element>::Value>;
+
 /// Least squares problems of a matrix, on a GPU or on the CPU.
 ///
 /// ```text
@@ -80,7 +84,7 @@ pub trait LstsqGpu: SvdValsGpu {
     ///
     /// # Errors
     /// As [`lstsq_gpu_with`](Self::lstsq_gpu_with).
-    fn lstsq_gpu<B: RightSide<Self::Element>>(&self, b: &B) -> Result<Lstsq<B::Solution, <Self::Element as Element>::Value>> {
+    fn lstsq_gpu<B: RightSide<Self::Element>>(&self, b: &B) -> Result<SolutionOf<Self, B>> {
         self.lstsq_gpu_with(b, &SvdOptions::default())
     }
 
@@ -102,11 +106,7 @@ pub trait LstsqGpu: SvdValsGpu {
     /// As [`SvdValsGpu::svdvals_gpu_with`]. [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) if B has not m rows, or an entry of B
     /// is NaN or infinite, for a negative ridge, and for a half-precision matrix with [`HalfStorage::Half`](crate::HalfStorage::Half).
     /// [`SvdError::Overflow`](crate::SvdError::Overflow) if a result exceeds its type.
-    fn lstsq_gpu_with<B: RightSide<Self::Element>>(
-        &self,
-        b: &B,
-        options: &SvdOptions,
-    ) -> Result<Lstsq<B::Solution, <Self::Element as Element>::Value>> {
+    fn lstsq_gpu_with<B: RightSide<Self::Element>>(&self, b: &B, options: &SvdOptions) -> Result<SolutionOf<Self, B>> {
         Ok(solution::<_, B>(Self::Element::lstsq(self.as_faer(), b.as_columns(), options, false)?.values))
     }
 
@@ -130,7 +130,7 @@ pub trait LstsqGpu: SvdValsGpu {
         &self,
         b: &B,
         options: &SvdOptions,
-    ) -> Result<SvdReport<Lstsq<B::Solution, <Self::Element as Element>::Value>>> {
+    ) -> Result<SvdReport<SolutionOf<Self, B>>> {
         Ok(Self::Element::lstsq(self.as_faer(), b.as_columns(), options, true)?.map(solution::<_, B>))
     }
 
@@ -153,7 +153,7 @@ pub trait LstsqGpu: SvdValsGpu {
         &'a self,
         b: &'a B,
         options: &'a SvdOptions,
-    ) -> impl Future<Output = Result<Lstsq<B::Solution, <Self::Element as Element>::Value>>> + Send + 'a {
+    ) -> impl Future<Output = Result<SolutionOf<Self, B>>> + Send + 'a {
         let fit = Self::Element::lstsq_async(self.as_faer(), b.as_columns(), options, false);
         async { Ok(solution::<_, B>(fit.await?.values)) }
     }

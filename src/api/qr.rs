@@ -2,8 +2,6 @@
 
 use std::marker::PhantomData;
 
-use faer::MatRef;
-
 use crate::{
     api::{
         element::Element,
@@ -11,7 +9,7 @@ use crate::{
         triangular::{Op, Side, sealed::MatrixMut},
     },
     base::error::Result,
-    plan::{options::SvdOptions, qr::BoxedFactors, report::SvdReport},
+    plan::{lstsq::scale_of_b, options::SvdOptions, qr::BoxedFactors, report::SvdReport},
 };
 
 /// QR factorisation of a matrix, on a GPU or on the CPU.
@@ -30,7 +28,7 @@ use crate::{
 /// | [`qr_gpu`](QrGpu::qr_gpu) | `geqrf`; `geqp3` with [`SvdOptions::pivot`] |
 /// | [`Qr::thin_q`], [`Qr::complete_q`] | `orgqr`, `ungqr` |
 /// | [`Qr::apply_q`] | `ormqr`, `unmqr` |
-/// | [`Qr::solve_lstsq`] | `gels` |
+/// | [`Qr::solve_lstsq`] | `gels`; [`LstsqGpu`](crate::LstsqGpu) has `gelsd` |
 /// | [`Qr::householder`] | `orhr_col`, `unhr_col` |
 ///
 /// On the CPU a tall, narrow matrix is factored by CholeskyQR2 if its condition number allows it, and by Householder reflectors otherwise, as
@@ -321,8 +319,8 @@ impl<T: Element, M: sealed::Dense<T::Arithmetic>> Qr<T, M> {
         self.factors.order()
     }
 
-    /// The number of diagonal entries of R above [`SvdOptions::tolerance`] times the largest, by default max(m, n) eps. With pivoting this is
-    /// the numerical rank; without, it is an upper bound of little use for ill-conditioned matrices.
+    /// The number of diagonal entries of R above [`SvdOptions::tolerance`] times the largest, by default max(min(m, n), sqrt(max(m, n))) eps.
+    /// With pivoting this is the numerical rank; without, it is an upper bound of little use for ill-conditioned matrices.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -393,12 +391,11 @@ impl<T: Element, M: sealed::Dense<T::Arithmetic>> Qr<T, M> {
     ///
     /// # Errors
     /// [`SvdError::RankDeficient`](crate::SvdError::RankDeficient) without pivoting, if A is wide or an estimate of its condition number is
-    /// 1 / [`tolerance`](SvdOptions::tolerance) or more; [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) if B does not have m rows;
-    /// [`SvdError::NonFinite`](crate::SvdError::NonFinite) for a NaN or an infinity in B; [`SvdError::Overflow`](crate::SvdError::Overflow) if
-    /// an entry of X exceeds its type.
+    /// 1 / [`tolerance`](SvdOptions::tolerance) or more; [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) if B does not have m rows,
+    /// or an entry of B is NaN or infinite; [`SvdError::Overflow`](crate::SvdError::Overflow) if an entry of X exceeds its type.
     pub fn solve_lstsq<B: sealed::RightSide<T::Arithmetic>>(&self, b: &B) -> Result<B::Solution> {
         let b = b.as_columns();
-        check_finite(b)?;
+        scale_of_b(b)?;
         Ok(B::collect(self.factors.solve(b)?))
     }
 
@@ -427,11 +424,6 @@ impl<T: Element, M> std::fmt::Debug for Qr<T, M> {
         let (m, n) = self.factors.shape();
         write!(f, "Qr({m} x {n})")
     }
-}
-
-/// Checks the entries of a right-hand side.
-fn check_finite<T: Element>(b: MatRef<'_, T>) -> Result<()> {
-    crate::base::scale::power_of_two_scale::<T, T::Scalar>(b).map(|_| ())
 }
 
 pub(crate) mod sealed {

@@ -107,7 +107,9 @@ pub enum SvdError {
         value: String,
     },
     /// The columns of the matrix are linearly dependent to working precision, so that a least squares problem has no unique solution.
-    #[error("rank {rank} of {cols} columns: the solution is not unique; a QR with SvdOptions::pivot finds a basic one")]
+    #[error(
+        "rank {rank} of {cols} columns: the solution is not unique; lstsq_gpu finds the shortest, and a QR with SvdOptions::pivot a basic one"
+    )]
     RankDeficient {
         /// The numerical rank, as far as R's diagonal shows it: at most this.
         rank: usize,

@@ -147,6 +147,31 @@ fn product<T: Scalar>((x, conj_x): (MatRef<'_, T>, Conj), d: &[f64], (y, conj_y)
     c
 }
 
+/// The minimum norm solution of M X = C in the sense of least squares, the numerical rank, and the singular values of M.
+pub(crate) struct MinimumNorm<S: Number> {
+    pub x: Mat<S::Scalar>,
+    pub rank: usize,
+    pub values: Vec<S::Real>,
+    /// The right singular vectors.
+    pub v: Mat<S::Scalar>,
+}
+
+impl<S: Scalar> MinimumNorm<S> {
+    /// From the factors of M. Values up to `tolerance` times the largest count as zero.
+    pub fn new(Factors { u, s, v }: Factors<S>, c: MatRef<'_, S>, tolerance: f64) -> Self {
+        let largest = s.first().map_or(0.0, |s| s.to_double());
+        let rank = s.iter().take_while(|s| s.to_double() > tolerance * largest).count();
+        let (mut inside, par, one) = (Mat::<S>::zeros(rank, c.ncols()), all_threads(), S::one_impl());
+        matmul_with_conj(inside.as_mut(), Accum::Replace, u.subcols(0, rank).transpose(), Conj::Yes, c, Conj::No, one, par);
+        for column in inside.as_mut().col_iter_mut() {
+            column.iter_mut().zip(&s).for_each(|(x, s)| *x = S::from_wide(x.to_wide().times(s.to_double().recip())));
+        }
+        let mut x = Mat::zeros(v.nrows(), c.ncols());
+        matmul_with_conj(x.as_mut(), Accum::Replace, v.subcols(0, rank), Conj::No, inside.as_ref(), Conj::No, one, par);
+        MinimumNorm { x, rank, values: s, v }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

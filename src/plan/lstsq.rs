@@ -10,11 +10,8 @@
 //! The lengths of residuals and the backward error come from a pass over the rows of A in double precision, on the host.
 
 use faer::{
-    Accum, Conj, Mat, MatRef,
-    linalg::{
-        matmul::matmul_with_conj,
-        triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place},
-    },
+    Mat, MatRef,
+    linalg::triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place},
     traits::ComplexField,
 };
 use pollster::block_on;
@@ -40,7 +37,7 @@ use crate::{
     },
     plan::{
         backend::{Place, Reason},
-        factors::Factors,
+        factors::MinimumNorm,
         options::{Backend, SvdOptions},
         problem::Problem,
         qr::{BoxedFactors, is_narrow, on_cpu as factors_on_cpu},
@@ -200,30 +197,6 @@ fn wide_of<S: Scalar>(a: MatRef<'_, S>) -> Mat<S::Wide> {
     Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].to_wide())
 }
 
-/// The minimum norm solution of M X = C in the sense of least squares, the numerical rank, and the singular values of M.
-struct Pseudoinverse<S: Number> {
-    x: Mat<S::Scalar>,
-    rank: usize,
-    values: Vec<S::Real>,
-    /// The right singular vectors.
-    v: Mat<S::Scalar>,
-}
-
-impl<S: Scalar> Pseudoinverse<S> {
-    fn new(Factors { u, s, v }: Factors<S>, c: MatRef<'_, S>, tolerance: f64) -> Self {
-        let largest = s.first().map_or(0.0, |s| s.to_double());
-        let rank = s.iter().take_while(|s| s.to_double() > tolerance * largest).count();
-        let (mut inside, par, one) = (Mat::<S>::zeros(rank, c.ncols()), all_threads(), S::one_impl());
-        matmul_with_conj(inside.as_mut(), Accum::Replace, u.subcols(0, rank).transpose(), Conj::Yes, c, Conj::No, one, par);
-        for column in inside.as_mut().col_iter_mut() {
-            column.iter_mut().zip(&s).for_each(|(x, s)| *x = S::from_wide(x.to_wide().times(s.to_double().recip())));
-        }
-        let mut x = Mat::zeros(v.nrows(), c.ncols());
-        matmul_with_conj(x.as_mut(), Accum::Replace, v.subcols(0, rank), Conj::No, inside.as_ref(), Conj::No, one, par);
-        Pseudoinverse { x, rank, values: s, v }
-    }
-}
-
 /// The triangle of a problem, scaled as the [`System`] is.
 struct Reduced<S: Scalar> {
     /// R, of order min(m, n).
@@ -233,6 +206,9 @@ struct Reduced<S: Scalar> {
     /// Q of A^T = Q R for a wide matrix.
     q: Option<BoxedFactors<S>>,
 }
+
+/// The caller's solution; for types in single precision also the scaled one that it is exactly.
+type Unscaled<T> = (Mat<<T as Number>::Scalar>, Option<Mat<Wide<T>>>);
 
 /// A solution, and how it was found.
 struct Found<T: Number> {
@@ -369,7 +345,7 @@ impl<'a, T: Number> Begun<'a, T> {
                 true => svd::svd_async(of, &options, false).await?,
                 false => svd::svd(of, &options, false)?,
             };
-            let Pseudoinverse { x, rank, values, v } = Pseudoinverse::new(factors.values, c.as_ref(), self.tolerance());
+            let MinimumNorm { x, rank, values, v } = MinimumNorm::new(factors.values, c.as_ref(), self.tolerance());
             c = x;
             of_r = Some((wide_of(v.as_ref()), values.iter().map(|s| s.to_double()).collect::<Vec<f64>>()));
             (rank, Some(self.unscaled_values(values)?))
@@ -402,7 +378,7 @@ impl<'a, T: Number> Begun<'a, T> {
     }
 
     /// The solution of the caller's problem from that of the scaled one, and for types in single precision that solution rounded likewise.
-    fn unscaled(&self, x: Mat<Wide<T>>) -> Result<(Mat<T::Scalar>, Option<Mat<Wide<T>>>)> {
+    fn unscaled(&self, x: Mat<Wide<T>>) -> Result<Unscaled<T>> {
         let exponent = |scale: Re<T>| scale.to_double().log2() as i32;
         let by = exponent(self.system.scale) - exponent(self.system.b_scale);
         // In two steps, because the factor itself may be out of range.

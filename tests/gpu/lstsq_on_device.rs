@@ -36,7 +36,7 @@ fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
         let b = right_sides(turned.transpose(), p);
         ratio_of(&format!("{kind} {m} x {n}, by rows"), turned.transpose(), b.as_ref(), &on(context))?;
     }
-    let a = matrix::<T>("rank third", 80, 30);
+    let a = matrix::<T>("equal columns", 80, 30); // three of each, in every type
     let b = right_sides(a.as_ref(), 2);
     let now = a.lstsq_gpu_with(&b, &on(context).singular_values(true))?;
     let later = pollster::block_on(a.lstsq_gpu_async(&b, &on(context).singular_values(true)))?;
@@ -47,7 +47,7 @@ fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
 /// A tall matrix is uploaded once with B beside it, and the first n rows of both come back; the dispatches are those of R by the cost model,
 /// with the columns of B in the same updates.
 fn what_travels<T: Elements>(context: &GpuContext) -> Outcome {
-    let (m, n, p) = (200, 40, 3);
+    let (m, n, p) = (200, 40, 4); // the device pads columns to a multiple of four
     let a = matrix::<T>("random", m, n);
     let report = a.lstsq_gpu_report(&right_sides(a.as_ref(), p), &on(context))?;
     check!(report.backend == Backend::Gpu && report.route == Route::LeastSquares(Solver::Qr), "{report}");

@@ -190,7 +190,8 @@ fn every<T: Elements>() -> Vec<Runs> {
     let table_1 = stored::<T>(vec![("table_1", accuracy::table_1::<T>)]);
     let vectors = on_the_device::<T>("svd", [svd::trials::<T>(), one_stage::vectors::<T>()].concat());
     let qr = on_the_device::<T>("qr", qr_on_device::trials::<T>());
-    [table_1, kernels::<T>(), calls::<T>(), defaults::<T>(), resident::<T>(), vectors, qr].concat()
+    let lstsq = on_the_device::<T>("lstsq", lstsq_on_device::trials::<T>());
+    [table_1, kernels::<T>(), calls::<T>(), defaults::<T>(), resident::<T>(), vectors, qr, lstsq].concat()
 }
 
 /// Kernel by kernel, against their twins and formulas.
