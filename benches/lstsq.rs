@@ -63,7 +63,7 @@ trait Peer: Element {
 }
 
 macro_rules! peer {
-    ($t:ty, $gels:ident) => {
+    ($t:ty, $gels:ident $(, $length:expr)?) => {
         impl Peer for $t {
             fn faer(a: &Mat<$t>, b: &Mat<$t>) {
                 if a.nrows() >= a.ncols() {
@@ -82,7 +82,7 @@ macro_rules! peer {
                 let order = m.max(n);
                 turns::lapack::with_workspace(|work, lwork, info| {
                     // SAFETY: the arrays have the sizes that gels asks for, `work` the one that its query returned.
-                    unsafe { lapack::$gels(b'N', m, n, 1, &mut copy, m, &mut x, order, work, lwork, info) };
+                    unsafe { lapack::$gels(b'N', m, n, 1, &mut copy, m, &mut x, order, work, lwork, info $(, $length)?) };
                 });
                 black_box(x);
             }
@@ -91,4 +91,4 @@ macro_rules! peer {
 }
 
 peer!(f32, sgels);
-peer!(f64, dgels);
+peer!(f64, dgels, 1); // and the length of the first argument, which the binding of sgels leaves out
