@@ -45,7 +45,7 @@ impl BufferMappedRangeInterface for Mapped {
         &self.0
     }
     unsafe fn write_slice(&mut self) -> wgpu::WriteOnly<'_, [u8]> {
-        unimplemented!("buffers mapped for writing")
+        only_computes()
     }
 }
 

@@ -39,7 +39,7 @@ impl DeviceInterface for Device {
     }
 
     unsafe fn create_shader_module_passthrough(&self, _: &wgpu::ShaderModuleDescriptorPassthrough<'_>) -> DispatchShaderModule {
-        unimplemented!()
+        only_computes()
     }
 
     fn create_bind_group_layout(&self, desc: &wgpu::BindGroupLayoutDescriptor<'_>) -> DispatchBindGroupLayout {
@@ -111,10 +111,10 @@ impl DeviceInterface for Device {
     }
 
     fn create_render_pipeline(&self, _: &wgpu::RenderPipelineDescriptor<'_>) -> DispatchRenderPipeline {
-        unimplemented!()
+        only_computes()
     }
     fn create_mesh_pipeline(&self, _: &wgpu::MeshPipelineDescriptor<'_>) -> DispatchRenderPipeline {
-        unimplemented!()
+        only_computes()
     }
 
     fn create_compute_pipeline(&self, desc: &wgpu::ComputePipelineDescriptor<'_>) -> DispatchComputePipeline {
@@ -190,27 +190,27 @@ impl DeviceInterface for Device {
     }
 
     fn create_texture(&self, _: &wgpu::TextureDescriptor<'_>) -> DispatchTexture {
-        unimplemented!()
+        only_computes()
     }
     fn create_external_texture(
         &self,
         _: &wgpu::ExternalTextureDescriptor<'_>,
         _: &[&wgpu::TextureView],
     ) -> DispatchExternalTexture {
-        unimplemented!()
+        only_computes()
     }
     fn create_blas(
         &self,
         _: &wgpu::CreateBlasDescriptor<'_>,
         _: wgpu::BlasGeometrySizeDescriptors,
     ) -> (Option<u64>, DispatchBlas) {
-        unimplemented!()
+        only_computes()
     }
     fn create_tlas(&self, _: &wgpu::CreateTlasDescriptor<'_>) -> DispatchTlas {
-        unimplemented!()
+        only_computes()
     }
     fn create_sampler(&self, _: &wgpu::SamplerDescriptor<'_>) -> DispatchSampler {
-        unimplemented!()
+        only_computes()
     }
 
     fn create_query_set(&self, desc: &wgpu::QuerySetDescriptor<'_>) -> DispatchQuerySet {
@@ -221,7 +221,7 @@ impl DeviceInterface for Device {
         DispatchCommandEncoder::custom(Encoder { device: self.0.clone(), commands: Arc::default() })
     }
     fn create_render_bundle_encoder(&self, _: &wgpu::RenderBundleEncoderDescriptor<'_>) -> DispatchRenderBundleEncoder {
-        unimplemented!()
+        only_computes()
     }
 
     fn set_device_lost_callback(&self, _: BoxDeviceLostCallback) {}

@@ -40,13 +40,13 @@ impl CommandEncoderInterface for Encoder {
         lock(&self.commands).push(Command::Copy { from, from_at, to, to_at, size });
     }
     fn copy_buffer_to_texture(&self, _: wgpu::TexelCopyBufferInfo<'_>, _: wgpu::TexelCopyTextureInfo<'_>, _: wgpu::Extent3d) {
-        unimplemented!()
+        only_computes()
     }
     fn copy_texture_to_buffer(&self, _: wgpu::TexelCopyTextureInfo<'_>, _: wgpu::TexelCopyBufferInfo<'_>, _: wgpu::Extent3d) {
-        unimplemented!()
+        only_computes()
     }
     fn copy_texture_to_texture(&self, _: wgpu::TexelCopyTextureInfo<'_>, _: wgpu::TexelCopyTextureInfo<'_>, _: wgpu::Extent3d) {
-        unimplemented!()
+        only_computes()
     }
 
     fn begin_compute_pass(&self, desc: &wgpu::ComputePassDescriptor<'_>) -> DispatchComputePass {
@@ -68,13 +68,13 @@ impl CommandEncoderInterface for Encoder {
         })
     }
     fn begin_render_pass(&self, _: &wgpu::RenderPassDescriptor<'_>) -> DispatchRenderPass {
-        unimplemented!()
+        only_computes()
     }
     fn finish(&mut self) -> DispatchCommandBuffer {
         DispatchCommandBuffer::custom(CommandBuffer(Mutex::new(std::mem::take(&mut *lock(&self.commands)))))
     }
     fn clear_texture(&self, _: &DispatchTexture, _: &wgpu::ImageSubresourceRange) {
-        unimplemented!()
+        only_computes()
     }
     fn clear_buffer(&self, buffer: &DispatchBuffer, at: u64, size: Option<u64>) {
         let buffer = own(buffer).clone();
@@ -85,7 +85,7 @@ impl CommandEncoderInterface for Encoder {
     fn push_debug_group(&self, _: &str) {}
     fn pop_debug_group(&self) {}
     fn write_timestamp(&self, _: &DispatchQuerySet, _: u32) {
-        unimplemented!()
+        only_computes()
     }
     fn resolve_query_set(&self, set: &DispatchQuerySet, first: u32, count: u32, destination: &DispatchBuffer, at: u64) {
         let set = set.as_custom::<QuerySet>().expect("queries of another backend").clone();
@@ -134,10 +134,10 @@ impl ComputePassInterface for Pass {
     fn push_debug_group(&mut self, _: &str) {}
     fn pop_debug_group(&mut self) {}
     fn write_timestamp(&mut self, _: &DispatchQuerySet, _: u32) {
-        unimplemented!()
+        only_computes()
     }
     fn begin_pipeline_statistics_query(&mut self, _: &DispatchQuerySet, _: u32) {
-        unimplemented!()
+        only_computes()
     }
     fn end_pipeline_statistics_query(&mut self) {}
 
@@ -155,7 +155,7 @@ impl ComputePassInterface for Pass {
         });
     }
     fn dispatch_workgroups_indirect(&mut self, _: &DispatchBuffer, _: u64) {
-        unimplemented!()
+        only_computes()
     }
     fn transition_resources<'a>(
         &mut self,

@@ -30,6 +30,12 @@ fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What wgpu's traits ask of a device and the crate never calls: rendering, textures, acceleration structures, buffers mapped for writing.
+/// A call of it must not pass for a result.
+fn only_computes() -> ! {
+    panic!("this device only computes, but the crate has called something else")
+}
+
 macro_rules! opaque {
     ($($name:ident),*) => {$(
         impl fmt::Debug for $name {

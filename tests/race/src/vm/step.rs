@@ -75,25 +75,29 @@ pub(super) fn run(
     let ops = &program.ops[..];
     debug_assert!(regs.len() >= program.registers as usize);
     let r = regs.as_mut_ptr();
-    // SAFETY (of all uses): registers of a compiled program are below `program.registers`, and there are as many.
+    // The numbers of registers in a compiled program are below `program.registers`, and there are as many.
     macro_rules! g {
         ($i:expr) => {
+            // SAFETY: a register of the program, see above.
             unsafe { *r.add(($i) as usize) }
         };
     }
     macro_rules! s {
         ($i:expr, $x:expr) => {{
             let x: u64 = $x;
+            // SAFETY: as for `g`.
             unsafe { *r.add(($i) as usize) = x }
         }};
     }
     macro_rules! slice {
         ($i:expr, $n:expr) => {
+            // SAFETY: consecutive registers of the program; no other slice of them is alive while this one is used.
             unsafe { std::slice::from_raw_parts_mut(r.add(($i) as usize), ($n) as usize) }
         };
     }
     macro_rules! hit {
         ($site:expr) => {
+            // SAFETY: there is a counter for each site of the program.
             unsafe { program.hits.get_unchecked($site as usize) }.store(1, std::sync::atomic::Ordering::Relaxed)
         };
     }
