@@ -231,7 +231,7 @@ fn ill_conditioned() {
         }
     });
     let values = kahan.svdvals_gpu_with(&on_cpu()).unwrap();
-    let rank = (0..n).filter(|&i| values[i] > n as f64 * f64::EPSILON * values[0]).count();
+    let rank = (0..n).filter(|&i| values[i] > (n as f64).sqrt() * f64::EPSILON * values[0]).count();
     let b = right_sides(kahan.as_ref(), 2);
     assert_eq!(kahan.lstsq_gpu_with(&b, &on_cpu()).unwrap().rank, rank);
     assert!(rank < n);

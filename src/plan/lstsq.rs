@@ -248,11 +248,10 @@ impl<'a, T: Number> Begun<'a, T> {
         self.call.options.tolerance.unwrap_or_else(|| default_tolerance::<T>(self.call.a.shape()))
     }
 
-    /// Whether an estimate of the condition number of R shows full rank. The condition number in the 2-norm is at most n times that in the
-    /// 1-norm, of which the estimate is rarely less than a third.
+    /// Whether an estimate of the condition number of R, which is rarely less than half of it, shows full rank.
     fn has_full_rank<S: Scalar>(&self, r: MatRef<'_, S>) -> bool {
-        const SLACK: f64 = 4.0;
-        condition(r) * self.tolerance() * SLACK * (r.ncols() as f64) < 1.0
+        const SLACK: f64 = 2.0;
+        condition(r) * self.tolerance() * SLACK < 1.0
     }
 
     /// The options of a factorisation within this call.

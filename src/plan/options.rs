@@ -144,7 +144,7 @@ pub struct SvdOptions {
     pub keep: Option<usize>,
     /// The smallest singular value that `svd_gpu` returns, relative to the largest; None is 0. In [`qr_gpu`](crate::QrGpu) the largest
     /// diagonal entry of R, and in [`lstsq_gpu`](crate::LstsqGpu) the largest singular value, that counts as zero for the rank; None is
-    /// max(min(m, n), sqrt(max(m, n))) eps.
+    /// sqrt(max(m, n)) eps.
     pub tolerance: Option<f64>,
     /// The signs of the singular vectors.
     pub signs: Signs,

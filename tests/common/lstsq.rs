@@ -20,7 +20,7 @@ pub fn right_sides<T: Element>(a: MatRef<'_, T>, p: usize) -> Mat<T> {
 /// A has the rows sqrt(ridge) I, and R the rows -sqrt(ridge) X.
 ///
 /// * ||A^H R|| / (||A|| (||B|| + ||A|| ||X||)) is at most 1 (LAPACK's `dqrt17`, whose tests allow 30, with the errors of a long X). What a
-///   rank below n leaves out changes A by the tolerance at most, which is max(m, n) eps or less.
+///   rank below n leaves out changes A by the tolerance at most, which is less than max(m, n) eps.
 /// * The lengths of the residuals are those of the X that was returned: they are summed in double precision, but of an X that is rounded
 ///   once more for f64, hence max(m, n) eps (||B|| + ||A|| ||X||).
 /// * The bound on the backward error is at most 16 eps, for a matrix of full rank. (Householder's algorithm promises a multiple of n eps, and
