@@ -1,6 +1,9 @@
-// Scales a matrix on the device into another one of the same memory order: stage 0 of a matrix that is on the device.
+// Scales a matrix on the device into another one of the same memory order: stage 0 of a matrix that is on the device, and the upper
+// trapezoid of a matrix.
 //
 //   out[j ld + k] = factors[0] a[j from_ld + k] for k < inner, else 0,  0 <= k < ld, 0 <= j ld < len
+//
+// With UPTO also 0 where k > j, with FROM where k < j.
 //
 //   a         lines of `inner` entries, with leading dimension from_ld, in
 //   out       lines of ld >= inner entries as stored, out
@@ -16,7 +19,12 @@ struct Params {
     from_ld: u32,
     ld: u32,
     len: u32,
+    flags: u32,
 }
+
+/// Flags: of line j only the entries up to the j-th are copied; only those from the j-th on.
+const UPTO = 1u;
+const FROM = 2u;
 
 @group(0) @binding(0) var<storage, read_write> a: array<Scalar>;
 @group(0) @binding(1) var<storage, read_write> out: array<Stored>;
@@ -35,9 +43,11 @@ fn scale(
         return;
     }
     let k = e % params.ld;
+    let j = e / params.ld;
+    let outside = ((params.flags & UPTO) != 0u && k > j) || ((params.flags & FROM) != 0u && k < j);
     var entry = Stored();
-    if k < params.inner {
-        entry = store(times(factors[0], a[e / params.ld * params.from_ld + k]));
+    if k < params.inner && !outside {
+        entry = store(times(factors[0], a[j * params.from_ld + k]));
     }
     out[e] = entry;
 }

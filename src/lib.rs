@@ -60,8 +60,8 @@
 //!
 //! [`triangular`] multiplies by a triangular matrix, and solves with one, in place (BLAS's `trmm` and `trsm`).
 //! [`TriangularGpu`](triangular::TriangularGpu) has the same matrices, element types and backends. A [`GpuMatrix`] stays on the device
-//! between operations and between stages ([`GpuMatrix::svdvals`], [`GpuMatrix::svd`], [`GpuBand`]). It can be a buffer that your own shader has filled
-//! ([`GpuMatrix::from_buffer`]).
+//! between operations and between stages ([`GpuMatrix::svdvals`], [`GpuMatrix::svd`], [`GpuMatrix::qr`], [`GpuMatrix::lstsq`], [`GpuBand`]). It can be
+//! a buffer that your own shader has filled ([`GpuMatrix::from_buffer`]).
 //!
 //! # Backends
 //!
@@ -182,7 +182,7 @@ pub use api::faer::MatSvd;
 #[cfg(feature = "ndarray")]
 pub use api::ndarray::ArraySvd;
 #[cfg(feature = "gpu")]
-pub use api::{gpu_band::GpuBand, gpu_matrix::GpuMatrix, gpu_svd::GpuSvd};
+pub use api::{gpu_band::GpuBand, gpu_lstsq::GpuLstsq, gpu_matrix::GpuMatrix, gpu_qr::GpuQr, gpu_svd::GpuSvd};
 #[cfg(feature = "gpu")]
 pub use gpu::device::{
     adapter::{AdapterChoice, DeviceLimits},

@@ -128,7 +128,7 @@ mod tests {
         let most = 1.0 + n as f64 * eps * if T::IS_DOUBLE { 1.0 } else { exact.max(1.0) };
         assert!((0.5 * exact..=most * exact).contains(&found), "{what} {n}: {found:e} for {exact:e}");
         for by in [-1.0, 1.0] {
-            let power = by * if T::IS_DOUBLE { 900.0 } else { 60.0 };
+            let power: f64 = by * if T::IS_DOUBLE { 900.0 } else { 60.0 };
             let other = Mat::from_fn(n, n, |i, j| T::from_complex(r[(i, j)].to_complex() * power.exp2()));
             assert!((condition(other.as_ref()) / found - 1.0).abs() < 1e-3, "{what} {n}, by 2^{power}");
         }

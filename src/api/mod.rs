@@ -9,7 +9,11 @@ pub mod faer;
 #[cfg(feature = "gpu")]
 pub mod gpu_band;
 #[cfg(feature = "gpu")]
+pub mod gpu_lstsq;
+#[cfg(feature = "gpu")]
 pub mod gpu_matrix;
+#[cfg(feature = "gpu")]
+pub mod gpu_qr;
 #[cfg(feature = "gpu")]
 pub mod gpu_svd;
 pub mod lstsq;

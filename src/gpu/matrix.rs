@@ -135,10 +135,21 @@ impl<T: Number> DeviceMatrix<T> {
 
     /// The matrix of a call, in one buffer.
     pub fn from_dense(context: &GpuContext, a: Dense<T>) -> Result<Self> {
-        let Ok([entries]) = <[Buffer; 1]>::try_from(a.a) else {
+        Self::view(context, &a, a.size)
+    }
+
+    /// The first rows and columns of the matrix of a call, in the same buffer.
+    pub fn view(context: &GpuContext, a: &Dense<T>, size: (usize, usize)) -> Result<Self> {
+        let [entries] = &a.a[..] else {
             return Err(SvdError::invalid("matrix", format!("{} x {} entries are in several buffers", a.size.0, a.size.1)));
         };
-        Ok(DeviceMatrix { context: context.clone(), entries, size: a.size, strides: a.strides, element: PhantomData })
+        let (context, entries) = (context.clone(), entries.clone());
+        Ok(DeviceMatrix { context, entries, size, strides: a.strides, element: PhantomData })
+    }
+
+    /// The transpose, in the same buffer.
+    pub fn transposed(self) -> Self {
+        DeviceMatrix { size: (self.size.1, self.size.0), strides: (self.strides.1, self.strides.0), ..self }
     }
 
     /// The matrix in a caller's buffer, after checking that operations can use it.

@@ -160,6 +160,19 @@ fn check<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<()> {
     room_for::<T::Scalar>("least squares", m.max(n), n.saturating_add(b.ncols()), 2)
 }
 
+/// Whether an estimate of the condition number of R, which is rarely less than half of it, shows full rank.
+pub(crate) fn has_full_rank<S: Scalar>(r: MatRef<'_, S>, tolerance: f64) -> bool {
+    const SLACK: f64 = 2.0;
+    condition(r) * tolerance * SLACK < 1.0
+}
+
+/// The singular values of A, from those of `scale` times A.
+pub(crate) fn unscaled_values<R: RealElement>(values: Vec<R>, scale: R) -> Result<Vec<R>> {
+    let values: Vec<R> = values.into_iter().map(|s| R::from_double(s.to_double() / scale.to_double())).collect();
+    let finite = values.iter().all(|s| s.to_double().is_finite());
+    if finite { Ok(values) } else { Err(SvdError::overflow::<R>("singular values")) }
+}
+
 /// The scale of B; an error for an entry that is not finite.
 pub(crate) fn scale_of_b<T: Number>(b: MatRef<'_, T>) -> Result<Re<T>> {
     power_of_two_scale::<T, T::Scalar>(b).map_err(|_| match first_non_finite(b) {
@@ -248,10 +261,8 @@ impl<'a, T: Number> Begun<'a, T> {
         self.call.options.tolerance.unwrap_or_else(|| default_tolerance::<T>(self.call.a.shape()))
     }
 
-    /// Whether an estimate of the condition number of R, which is rarely less than half of it, shows full rank.
     fn has_full_rank<S: Scalar>(&self, r: MatRef<'_, S>) -> bool {
-        const SLACK: f64 = 2.0;
-        condition(r) * self.tolerance() * SLACK < 1.0
+        has_full_rank(r, self.tolerance())
     }
 
     /// The options of a factorisation within this call.
@@ -391,12 +402,8 @@ impl<'a, T: Number> Begun<'a, T> {
         Ok((narrow, rounded))
     }
 
-    /// The singular values of A, from those of s A.
     fn unscaled_values(&self, values: Vec<Re<T>>) -> Result<Vec<Re<T>>> {
-        let scale = self.system.scale.to_double();
-        let values: Vec<Re<T>> = values.into_iter().map(|s| Re::<T>::from_double(s.to_double() / scale)).collect();
-        let finite = values.iter().all(|s| s.to_double().is_finite());
-        if finite { Ok(values) } else { Err(SvdError::overflow::<Re<T>>("singular values")) }
+        unscaled_values(values, self.system.scale)
     }
 
     /// The singular values of A if they are asked for: those of R, or of A itself if R has the ridge.

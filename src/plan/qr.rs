@@ -143,8 +143,8 @@ fn factors_of<T: Number>(call: &Call<'_, T>) -> Result<SvdReport<BoxedFactors<T:
 }
 
 /// The report of a call on the CPU.
-fn report_of<T: Number, V>(
-    call: &Call<'_, T>,
+fn report_of<S: Scalar, V>(
+    shape: (usize, usize),
     reason: Reason,
     route: Orthogonal,
     tuning: Tuning,
@@ -157,14 +157,14 @@ fn report_of<T: Number, V>(
         reason,
         route: Route::Qr(route),
         adapter: None,
-        storage: <T::Scalar as Number>::NAME,
+        storage: <S as Number>::NAME,
         tuning,
         seconds,
         counts: Counts::default(),
         kernel_seconds: Vec::new(),
-        shape: call.a.shape(),
+        shape,
         stage3_on_device: false,
-        cost: Cost::of_qr::<T::Scalar>,
+        cost: Cost::of_qr::<S>,
     }
 }
 
@@ -204,7 +204,7 @@ impl<T: Number> Started<T> {
     fn end<V>(mut self, call: &Call<'_, T>, reason: Reason, route: Orthogonal, values: V) -> SvdReport<V> {
         self.watch.end();
         let seconds = StageSeconds { scale: self.scale_seconds, qr: self.clock.restart(), ..StageSeconds::default() };
-        report_of(call, reason, route, self.tuning, seconds, values)
+        report_of::<T::Scalar, V>(call.a.shape(), reason, route, self.tuning, seconds, values)
     }
 }
 
@@ -240,7 +240,7 @@ pub(crate) fn on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<Sv
 }
 
 /// Householder's factorisation by `kernels`: R of the uploaded matrix, and Q's reflectors.
-async fn tree<K: TileKernels>(
+pub(crate) async fn tree<K: TileKernels>(
     kernels: K,
     upload: impl FnOnce(&K) -> Result<K::Dense>,
     shape: (usize, usize),
@@ -298,17 +298,17 @@ fn gpu_kernels<T: Number>(call: &Call<'_, T>, on: &OnGpu, waits: Waits) -> Resul
     Ok((kernels, watch))
 }
 
-/// The report of a call on a GPU.
+/// The report of a factorisation on a GPU.
 #[cfg(feature = "gpu")]
-fn report_of_gpu<T: Number, V>(
-    call: &Call<'_, T>,
+pub(crate) fn report_of_gpu<S: Scalar, V>(
+    shape: (usize, usize),
     on: OnGpu,
-    kernels: &GpuKernels<T::Scalar>,
+    kernels: &GpuKernels<S>,
     seconds: StageSeconds,
     values: V,
 ) -> SvdReport<V> {
     let OnGpu { context, tuning, reason } = on;
-    let report = report_of(call, reason, Orthogonal::Householder, tuning, seconds, values);
+    let report = report_of::<S, V>(shape, reason, Orthogonal::Householder, tuning, seconds, values);
     let adapter = Some(context.adapter_name().to_owned());
     let (counts, kernel_seconds) = (kernels.counts(), kernels.kernel_seconds());
     SvdReport { backend: Backend::Gpu, adapter, counts, kernel_seconds, ..report }
@@ -337,7 +337,7 @@ pub(crate) async fn on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Wait
     let factors = finished(QrFactors::new(shape, unscaled(r, scale)?, q, call.options.tolerance), call.options)?;
     watch.end();
     let seconds = StageSeconds { scale: seconds, qr: clock.restart(), ..StageSeconds::default() };
-    Ok(report_of_gpu(call, on, &kernels, seconds, factors))
+    Ok(report_of_gpu(shape, on, &kernels, seconds, factors))
 }
 
 /// R alone on a GPU.
@@ -352,5 +352,5 @@ async fn r_on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Res
     let r = kernels.download_rows(&dense, m.min(n)).await?;
     watch.end();
     let seconds = StageSeconds { scale: seconds, qr: clock.restart(), ..StageSeconds::default() };
-    Ok(report_of_gpu(call, on, &kernels, seconds, unscaled(upper(r.as_ref()), scale)?))
+    Ok(report_of_gpu((m, n), on, &kernels, seconds, unscaled(upper(r.as_ref()), scale)?))
 }

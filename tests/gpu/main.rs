@@ -20,6 +20,7 @@ mod vectors;
 mod accuracy;
 mod band;
 mod dense;
+mod factors_resident;
 mod lstsq_on_device;
 mod memory;
 mod one_stage;
@@ -191,7 +192,8 @@ fn every<T: Elements>() -> Vec<Runs> {
     let vectors = on_the_device::<T>("svd", [svd::trials::<T>(), one_stage::vectors::<T>()].concat());
     let qr = on_the_device::<T>("qr", qr_on_device::trials::<T>());
     let lstsq = on_the_device::<T>("lstsq", lstsq_on_device::trials::<T>());
-    [table_1, kernels::<T>(), calls::<T>(), defaults::<T>(), resident::<T>(), vectors, qr, lstsq].concat()
+    let factors = on_the_device::<T>("factors_resident", factors_resident::trials::<T>());
+    [table_1, kernels::<T>(), calls::<T>(), defaults::<T>(), resident::<T>(), vectors, qr, lstsq, factors].concat()
 }
 
 /// Kernel by kernel, against their twins and formulas.

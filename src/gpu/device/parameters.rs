@@ -54,7 +54,7 @@ parameters! {
     Triangle { order, cols, a, a_rs, a_cs, b, b_rs, b_cs, flags }
     Diagonal { n, stride }
     Largest { inner, ld, len, each }
-    Scale { inner, from_ld, ld, len }
+    Scale { inner, from_ld, ld, len, flags }
 }
 
 /// Flags of a [`Level`]: the structure of its stacked blocks.
@@ -74,6 +74,9 @@ pub(crate) const CONJUGATED: u32 = 1;
 pub(crate) const REPLACED: u32 = 2;
 pub(crate) const UPPER_C: u32 = 4;
 pub(crate) const UPPER_X: u32 = 8;
+/// Flags of a [`Scale`]: of each line only the entries up to that of its own index; only those from it on.
+pub(crate) const UPTO: u32 = 1;
+pub(crate) const FROM: u32 = 2;
 /// The flag of [`UnitColumns`]: add noise. That of [`IdentityColumns`]: phases. That of [`CopyWindow`]: conjugates.
 pub(crate) const ON: u32 = 1;
 

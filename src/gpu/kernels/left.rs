@@ -10,6 +10,8 @@
 //! The noise gives every column a direction of its own outside the span of the others, where QR would choose one that may be inside. It adds less than
 //! eps / 2 of the largest value to A - U S V^H, because only columns of tiny values get it.
 
+use std::ops::Range;
+
 use wgpu::{Buffer, BufferUsages};
 
 use crate::{
@@ -45,11 +47,11 @@ use crate::{
 
 /// A window of a matrix in one buffer.
 #[derive(Clone, Copy)]
-struct Part<'a> {
-    buffer: &'a Buffer,
-    window: Window,
-    rows: usize,
-    cols: usize,
+pub(super) struct Part<'a> {
+    pub buffer: &'a Buffer,
+    pub window: Window,
+    pub rows: usize,
+    pub cols: usize,
 }
 
 impl<'a> Part<'a> {
@@ -65,7 +67,7 @@ impl<'a> Part<'a> {
 }
 
 /// A matrix that is in one buffer.
-fn whole<S: Number>(a: &Dense<S>) -> Result<Part<'_>> {
+pub(super) fn whole<S: Number>(a: &Dense<S>) -> Result<Part<'_>> {
     let [buffer] = &a.a[..] else {
         return Err(SvdError::invalid("matrix", format!("{} x {} entries are in several buffers", a.size.0, a.size.1)));
     };
@@ -185,9 +187,16 @@ impl<S: Number> GpuKernels<S> {
         let (m, n) = a.size;
         keep_factor(self, &mut a, (m, n), &self.tuning)?;
         triangular_factor(self, &mut a, m, n, &self.tuning)?;
-        let mut q = self.room(m, cols)?;
-        let kernel = self.bound(&IDENTITY_COLUMNS, &[whole(&a)?.buffer, whole(&q)?.buffer])?;
-        let phases = first + cols <= n;
+        let mut q = self.identity(&a, m, first..first + cols, first + cols <= n)?;
+        apply_factor(self, &a, (m, n), &self.tuning, Op::NoTrans, &mut q)?;
+        Ok(q)
+    }
+
+    /// Some columns of the identity with m rows; with `phases` the entries are the phases of a's diagonal.
+    pub(super) fn identity(&self, a: &Dense<S>, m: usize, columns: Range<usize>, phases: bool) -> Result<Dense<S>> {
+        let (first, cols) = (columns.start, columns.len());
+        let q = self.room(m, cols)?;
+        let kernel = self.bound(&IDENTITY_COLUMNS, &[whole(a)?.buffer, whole(&q)?.buffer])?;
         let parameters = parameters::IdentityColumns {
             first: first as u32,
             rows: m as u32,
@@ -199,7 +208,6 @@ impl<S: Number> GpuKernels<S> {
         let places = m * q.ld();
         let work = Work::linear(Kernel::IdentityColumns, places, 1, size_of::<S::Scalar>());
         self.linear(&kernel, parameters, places, work)?;
-        apply_factor(self, &a, (m, n), &self.tuning, Op::NoTrans, &mut q)?;
         Ok(q)
     }
 
@@ -223,7 +231,7 @@ impl<S: Number> GpuKernels<S> {
     }
 
     /// Copies a matrix of the same size, or its conjugates.
-    fn copy(&self, from: Part<'_>, to: Part<'_>, conjugated: bool) -> Result<()> {
+    pub(super) fn copy(&self, from: Part<'_>, to: Part<'_>, conjugated: bool) -> Result<()> {
         let kernel = self.bound(&COPY_WINDOW, &[from.buffer, to.buffer])?;
         let (f, t) = (from.window, to.window);
         let parameters = parameters::CopyWindow {

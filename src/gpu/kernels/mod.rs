@@ -1,6 +1,7 @@
 //! The tile kernels on the device.
 
 pub(crate) mod bisection;
+mod factor;
 mod left;
 pub(crate) mod one_stage;
 mod products;
@@ -144,6 +145,11 @@ impl<S: Number> GpuKernels<S> {
 
     /// Like [`upload`](TileKernels::upload), for a matrix that is on the device already.
     pub(crate) fn adopt(&self, from: &Lines<'_>, scale: Re<S>) -> Result<Dense<S>> {
+        self.scaled(from, scale, 0)
+    }
+
+    /// A scaled copy of a matrix on the device, or of its triangle that the `flags` of [`parameters::Scale`] say.
+    fn scaled(&self, from: &Lines<'_>, scale: Re<S>, flags: u32) -> Result<Dense<S>> {
         let size = from.size();
         let a = Dense::new(&self.context, size, from.by_rows, self.shape, self.tuning.leaf)?;
         let [out] = &a.a[..] else {
@@ -155,12 +161,12 @@ impl<S: Number> GpuKernels<S> {
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST;
         let factors = buffer(&self.context, "factors", size_of_val(&factor) as u64, usage)?;
         self.stream.upload(&factors, 1, |_, piece: &mut [S::Scalar]| piece.fill(factor))?;
-        let wanted = self.wanted(size, a.a.len());
+        let wanted = if flags == 0 { self.wanted(size, a.a.len()) } else { Vec::new() };
         let pipeline = self.context.prepare::<S, _>(&wanted, || self.context.pipeline::<S>(&SCALE, &[], 0))?;
         let bindings = self.stream.bind(&pipeline, &[from.entries, out, &factors], &[])?;
         let [x, y] = self.stream.fold(len.div_ceil(LINEAR_THREADS as usize))?;
-        let parameters =
-            parameters::Scale { inner: from.inner as u32, from_ld: from.ld as u32, ld: a.ld() as u32, len: len as u32 };
+        let (inner, from_ld, ld) = (from.inner as u32, from.ld as u32, a.ld() as u32);
+        let parameters = parameters::Scale { inner, from_ld, ld, len: len as u32, flags };
         self.stream.dispatch(&pipeline, &bindings, parameters, [x, y, 1], Work::other(Kernel::Scale, 0))?;
         Ok(a)
     }

@@ -14,7 +14,7 @@ use super::{
     values::on_cpu,
 };
 use crate::{
-    common::{Spectrum, complex_with_singular_values, error, rounded, with_singular_values},
+    common::{Spectrum, complex_with_singular_values, eps, error, rounded, widen, with_singular_values},
     kept, qr,
     vectors::{check, matrix, ratios},
 };
@@ -88,6 +88,20 @@ pub fn orthogonal<T: Element>(env: &Env, call: Call, kind: &str, pivot: bool) ->
     let options = options::<T>(env, call)?.pivot(pivot);
     let a = matrix::<T>(kind, call.m, call.n);
     in_order(&a, call.by_rows, |a| qr::check(kind, a, &options).map(drop).map_err(trouble))
+}
+
+/// A = Q R of a matrix on the device, whose R is a triangle: the residual and the orthogonality are at most max(m, n) eps each.
+pub fn resident_factors<T: Element>(env: &Env, call: Call) -> Done {
+    let options = options::<T>(env, call)?;
+    let a = matrix::<T>("random", call.m, call.n);
+    let there = in_order(&a, call.by_rows, |a| GpuMatrix::upload(&env.context, &a))?.qr(&options)?;
+    let (q, r) = (widen(there.thin_q()?.to_mat()?.as_ref()), widen(there.r()?.to_mat()?.as_ref()));
+    if let Some(j) = (0..r.ncols()).find(|&j| (j + 1..r.nrows()).any(|i| r[(i, j)] != Complex::ZERO)) {
+        return Err(Trouble::Wrong(format!("R has entries below its diagonal in column {j}")));
+    }
+    let residual = (&q * &r - widen(a.as_ref())).norm_l2() / r.norm_l2();
+    let orthogonality = (q.adjoint() * &q - Mat::<Complex<f64>>::identity(q.ncols(), q.ncols())).norm_l2();
+    within("resident", [residual, orthogonality, 0.0].map(|x| x / (call.m.max(call.n) as f64 * eps::<T>())), call.m.max(call.n))
 }
 
 /// The reflectors of both stages, applied in both orders.

@@ -7,7 +7,9 @@ use svdvals_gpu::{HalfStorage, Reduction, Stage3, Vectors, wgpu::Features};
 use super::{
     Body, Call, Case, Env,
     devices::{Dev, devices, loose, narrow, software},
-    factors::{accuracy, band_vectors, decomposition, one_stage, orthogonal, reflectors, resident_vectors, rewritten},
+    factors::{
+        accuracy, band_vectors, decomposition, one_stage, orthogonal, reflectors, resident_factors, resident_vectors, rewritten,
+    },
     pairs::pairs,
     triangles::{Variant, triangular, variants},
     tunings::{Tune, any_tune, tunings},
@@ -302,6 +304,10 @@ impl List {
             let name = format!("QR {kind} {} {m} x {n} {}, pivot {pivot}, tuning {tune}", WIDE_TYPES[k], order(by_rows));
             let device = self.device(matches!(k, 1 | 4), self.turn * 3);
             self.add(name, &device, Box::new(move |env: &Env| for_wide_types!(k, orthogonal, env, call, kind, pivot)));
+            if round % 6 == 3 {
+                let name = format!("QR on the device, {} {m} x {n} {}, tuning {tune}", WIDE_TYPES[k], order(by_rows));
+                self.add(name, &device, Box::new(move |env: &Env| for_wide_types!(k, resident_factors, env, call)));
+            }
         }
     }
 

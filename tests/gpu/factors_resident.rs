@@ -1,0 +1,148 @@
+//! QR and least squares of matrices that stay on the device.
+
+use faer::Mat;
+use num_complex::Complex;
+use svdvals_gpu::{
+    Backend, GpuContext, GpuMatrix, LstsqGpu, QrGpu, RealElement, Route, Solver, SvdError, SvdOptions, triangular::Op,
+};
+
+use crate::{
+    Body, Elements, Outcome, check,
+    common::{eps, widen},
+    lstsq::right_sides,
+    tuning,
+    vectors::matrix,
+};
+
+pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
+    vec![
+        ("qr_is_that_of_a_call", qr_is_that_of_a_call::<T>),
+        ("least_squares", least_squares::<T>),
+        ("bad_input", bad_input::<T>),
+    ]
+}
+
+fn on(context: &GpuContext) -> SvdOptions {
+    SvdOptions::default().context(context.clone()).backend(Backend::Gpu).tuning(tuning(8, 24).triangle(16))
+}
+
+/// R, Q and their products are those of a call with a matrix on the host, to the last bit (the same kernels in the same order), for matrices
+/// in both memory orders; and nothing of the matrix is read back.
+fn qr_is_that_of_a_call<T: Elements>(context: &GpuContext) -> Outcome {
+    let options = on(context);
+    for (m, n) in [(1, 1), (70, 70), (90, 41), (41, 90), (300, 9), (0, 4), (4, 0)] {
+        let a = matrix::<T>("random", m, n);
+        let turned = matrix::<T>("random", n, m);
+        for (name, a) in [("by columns", a.as_ref()), ("by rows", turned.transpose())] {
+            let name = format!("{m} x {n}, {name}");
+            let want = a.qr_gpu_with(&options)?;
+            let report = GpuMatrix::upload(context, &a)?.qr_report(&options)?;
+            check!(report.counts.bytes_read_back == 0 && report.shape == (m, n), "{name}: {:?}", report.counts);
+            let found = report.values;
+            check!(found.r()?.to_mat()? == want.r(), "{name}: R");
+            check!(found.thin_q()?.to_mat()? == want.thin_q()?, "{name}: thin Q");
+            check!(found.complete_q()?.to_mat()? == want.complete_q()?, "{name}: complete Q");
+            let c = matrix::<T::Scalar>("random", m, 5);
+            let d = matrix::<T::Scalar>("random", 5, m);
+            let (on_device, of_right) = (GpuMatrix::upload(context, &c)?, GpuMatrix::upload(context, &d)?);
+            for op in [Op::NoTrans, Op::Trans, Op::ConjTrans] {
+                let (mut c, mut d) = (c.clone(), d.clone());
+                want.apply_q(&mut c, op)?;
+                check!(found.apply_q(&on_device, op)?.to_mat()? == c, "{name}: {op:?}");
+                want.apply_q_right(&mut d, op)?;
+                check!(found.apply_q_right(&of_right, op)?.to_mat()? == d, "{name}: {op:?} from the right");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The solution is that of a call with matrices on the host up to rounding: A (X - Y) is at most max(m, n) eps (||B|| + ||A|| ||X||), as are
+/// the differences of the residuals' lengths; the rank is the same; and X is no longer than Y by more than max(m, n) eps times the
+/// condition number on the range, at most 2^7 for these matrices.
+fn least_squares<T: Elements>(context: &GpuContext) -> Outcome {
+    let options = on(context);
+    for (kind, m, n, p) in [
+        ("random", 1, 1, 1),
+        ("random", 90, 41, 3),
+        ("random", 41, 90, 2),
+        ("equal columns", 90, 42, 2),
+        ("zero", 20, 30, 1),
+        ("random", 60, 20, 0),
+    ] {
+        let a = matrix::<T>(kind, m, n);
+        let b = right_sides(a.as_ref(), p);
+        let want = a.lstsq_gpu_with(&b, &options)?;
+        let there = GpuMatrix::upload(context, &a)?;
+        let report = there.lstsq_report(&GpuMatrix::upload(context, &b)?, &options)?;
+        let solver = if kind == "random" { Solver::Qr } else { Solver::Svd };
+        check!(report.route == Route::LeastSquares(solver), "{kind} {m} x {n}: {}", report.route);
+        let found = report.values;
+        let (x, y) = (widen(found.x.to_mat()?.as_ref()), widen(want.x.as_ref()));
+        let (a, b) = (widen(a.as_ref()), widen(b.as_ref()));
+        let unit = m.max(n).max(4) as f64 * eps::<T>();
+        let sizes = b.norm_l2() + a.norm_l2() * y.norm_l2();
+        let off = (&a * (&x - &y)).norm_l2();
+        check!(off <= unit * sizes, "{kind} {m} x {n}: {off:e} of {sizes:e}");
+        check!(found.rank == want.rank, "{kind} {m} x {n}: rank {}, not {}", found.rank, want.rank);
+        check!(x.norm_l2() <= y.norm_l2() * (1.0 + 128.0 * unit), "{kind} {m} x {n}: {} {}", x.norm_l2(), y.norm_l2());
+        check!(found.residuals.len() == p && found.singular_values.is_some() == (solver == Solver::Svd), "{kind} {m} x {n}");
+        for (x, y) in found.residuals.iter().zip(&want.residuals) {
+            check!((x.to_double() - y.to_double()).abs() <= unit * sizes, "{kind} {m} x {n}: {x} {y}");
+        }
+        if kind == "random" && m >= n {
+            let z = there
+                .qr(&options)?
+                .solve_lstsq(&GpuMatrix::upload(context, &Mat::from_fn(m, p, |i, j| T::from_complex(b[(i, j)])))?)?;
+            check!(widen(z.to_mat()?.as_ref()) == x, "{kind} {m} x {n}: by the factors");
+        }
+    }
+    // X is scaled as A and B are, at the ends of the range.
+    let exponent = <T::Scalar as svdvals_gpu::Number>::MAX_EXPONENT - 8;
+    let exponent = if T::IS_HALF { 6 } else { exponent };
+    let times = |a: &Mat<T>, by: f64| Mat::from_fn(a.nrows(), a.ncols(), |i, j| T::from_complex(a[(i, j)].to_complex() * by));
+    let a = matrix::<T>("random", 30, 20);
+    let b = right_sides(a.as_ref(), 1);
+    let x = a.lstsq_gpu_with(&b, &options)?.x;
+    let power = f64::from(exponent).exp2();
+    for (of_a, of_b, of_x) in [(power, power, 1.0), (1.0 / power, 1.0 / power, 1.0), (1.0, power / 16.0, power / 16.0)] {
+        let found =
+            GpuMatrix::upload(context, &times(&a, of_a))?.lstsq(&GpuMatrix::upload(context, &times(&b, of_b))?, &options)?;
+        let (got, want) = (widen(found.x.to_mat()?.as_ref()), widen(x.as_ref()) * faer::Scale(Complex::from(of_x)));
+        let off = (&got - &want).norm_l2() / want.norm_l2();
+        check!(off <= 1024.0 * eps::<T>(), "{of_a:e} {of_b:e}: {off:e}");
+    }
+    Ok(())
+}
+
+/// Bad input is an error that names it.
+fn bad_input<T: Elements>(context: &GpuContext) -> Outcome {
+    let a = GpuMatrix::upload(context, &matrix::<T>("random", 20, 10))?;
+    let qr = a.qr(&on(context))?;
+    let mut noise = matrix::<T>("random", 20, 1);
+    let short = GpuMatrix::upload(context, &matrix::<T>("random", 19, 1))?;
+    let option = |result: Result<(), SvdError>| match result {
+        Err(SvdError::InvalidOption { option, .. }) => option,
+        other => panic!("{other:?}"),
+    };
+    let of_scalars = GpuMatrix::upload(context, &matrix::<T::Scalar>("random", 19, 1))?;
+    check!(option(qr.apply_q(&of_scalars, Op::NoTrans).map(drop)) == "c", "rows of C");
+    check!(option(qr.apply_q_right(&of_scalars, Op::NoTrans).map(drop)) == "c", "columns of C");
+    check!(option(qr.solve_lstsq(&short).map(drop)) == "b", "rows of B");
+    check!(option(a.lstsq(&short, &on(context)).map(drop)) == "b", "rows of B");
+    noise[(7, 0)] = T::from_complex(f64::NAN.into());
+    let bad = GpuMatrix::upload(context, &noise)?;
+    check!(option(qr.solve_lstsq(&bad).map(drop)) == "b", "NaN in B");
+    check!(option(a.qr(&on(context).pivot(true)).map(drop)) == "pivot", "pivot");
+    check!(option(a.qr(&on(context).positive_diagonal(true)).map(drop)) == "positive_diagonal", "positive diagonal");
+    check!(option(a.lstsq(&bad, &on(context).ridge(1.0)).map(drop)) == "ridge", "ridge");
+    check!(option(a.lstsq(&bad, &on(context).singular_values(true)).map(drop)) == "singular_values", "singular values");
+    check!(option(a.qr(&on(context).backend(Backend::Cpu)).map(drop)) == "backend", "backend");
+    let dependent = GpuMatrix::upload(context, &matrix::<T>("equal columns", 20, 9))?.qr(&on(context))?;
+    let b = GpuMatrix::upload(context, &matrix::<T>("random", 20, 1))?;
+    check!(matches!(dependent.solve_lstsq(&b), Err(SvdError::RankDeficient { cols: 9, .. })), "dependent columns");
+    let wide = GpuMatrix::upload(context, &matrix::<T>("random", 20, 30))?.qr(&on(context))?;
+    check!(matches!(wide.solve_lstsq(&b), Err(SvdError::RankDeficient { cols: 30, .. })), "a wide matrix");
+    check!(a.lstsq(&b, &on(context)).is_ok(), "the next call");
+    Ok(())
+}
