@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Other libraries' singular values and triangular solves on an NVIDIA or AMD GPU, on the matrices of `cargo bench --bench gpu`.
+"""Other libraries' singular values, triangular solves, QR and least squares on an NVIDIA or AMD GPU, on the matrices of `cargo bench --bench gpu`.
 
     python3 benches/gpu_peers.py                              torch and CuPy, whichever there is
     python3 benches/gpu_peers.py --sizes 1024,4096 --types f32 --csv peers.csv
+    python3 benches/gpu_peers.py --qr                         QR factorisations and least squares instead
     cargo run --release -p svdvals-gpu-gallery --bin gpu_times -- gpu.csv peers.csv      the two together, as a picture
 
 Needs numpy, and torch or CuPy or both; what is missing is said in one line. Seconds are wall-clock seconds between synchronisations of
 the device, medians of the runs that follow a first one. `total` starts and ends with the matrix and the values in the host's (pageable)
 memory; `resident` is the library's call alone, the matrix and the values on the device; `upload` is the matrix's way there. `error` is
 | ||s||_2 / ||A||_F - 1 | for singular values and ||T X - B||_F / ||B||_F of the first 16
-columns for solves. A note stands in place of figures where the library ran out of memory, did not converge or refused.
+columns for solves, and for QR and least squares what `cargo bench --bench gpu -- --qr` says. A note stands in place of figures where the library ran out of memory, did not converge or refused.
 
 Entry (i, j) of a real n x m matrix is the (i + n j)-th number of SplitMix64 with seed 1 (right-hand sides: 2), of a complex one the numbers
 2 (i + n j) and the next; 53 bits of each make a number in [-1, 1), which is then rounded to the type.
@@ -93,6 +94,11 @@ class Torch:
         for driver in () if rocm else ("gesvd", "gesvdj", "gesvda"):
             self.singular_values[f"svdvals {driver}"] = lambda a, driver=driver: svdvals(a, driver=driver)
         self.solves = {"solve_triangular": lambda t, b: torch.linalg.solve_triangular(t, b, upper=False)}
+        self.factors = {
+            "geqrf": ("qr r", lambda a, b: torch.linalg.qr(a, mode="r").R),
+            "qr": ("qr reduced", lambda a, b: torch.linalg.qr(a).Q),
+            "gels": ("lstsq", lambda a, b: torch.linalg.lstsq(a, b).solution),
+        }
 
     def upload(self, a):
         # Transposed twice, so that the copy keeps the columns' order.
@@ -129,6 +135,11 @@ class Cupy:
         self.backend = f"ROCm {runtime}" if cupy.cuda.runtime.is_hip else f"CUDA {runtime // 1000}.{runtime % 1000 // 10}"
         self.singular_values = {"svd": lambda a: cupy.linalg.svd(a, compute_uv=False)}
         self.solves = {"solve_triangular": lambda t, b: cupyx.scipy.linalg.solve_triangular(t, b, lower=True)}
+        self.factors = {
+            "geqrf": ("qr r", lambda a, b: cupy.linalg.qr(a, mode="r")),
+            "qr": ("qr reduced", lambda a, b: cupy.linalg.qr(a)[0]),
+            "gels": ("lstsq", lambda a, b: cupy.linalg.lstsq(a, b, rcond=None)[0]),
+        }
 
     def upload(self, a):
         return self.cupy.asarray(a, order="F")
@@ -245,7 +256,22 @@ def compare(libraries, arguments):
         what |= {"backend": library.backend, "version": library.version, "type": name, "n": n, "columns": columns}
         table.push(what | figures)
 
-    for name in arguments.types:
+    for name in arguments.types if arguments.qr else ():
+        dtype = TYPES[name]
+        table.title(f"{name}: QR and least squares of n x columns matrices")
+        for m, columns in (shape for n in arguments.sizes for shape in shapes(n)):
+            (a, norm), (b, of_b) = matrix(m, columns, dtype), matrix(m, 1, dtype, SEED_OF_RIGHT_HAND_SIDES)
+            errors = {
+                "geqrf": lambda r: abs(float(np.linalg.norm(wide(r))) / norm - 1),
+                "qr": lambda q: abs(float(np.linalg.norm(wide(q))) / columns**0.5 - 1),
+                "gels": lambda x: float(np.linalg.norm(wide(a).conj().T @ (wide(b) - wide(a) @ wide(x)))) / (norm * of_b),
+            }
+            for library in libraries:
+                for kind, (routine, call) in library.factors.items():
+                    of = (name, columns == m)
+                    push(library, routine, name, m, columns, figures_of(library, routine, of, m, [a, b], call, errors[kind]))
+
+    for name in () if arguments.qr else arguments.types:
         dtype = TYPES[name]
         table.title(f"{name}: all singular values of n x n matrices")
         for n in arguments.sizes:
@@ -264,6 +290,12 @@ def compare(libraries, arguments):
                     for routine, call in library.solves.items():
                         of = (name, columns == n)
                         push(library, routine, name, n, columns, figures_of(library, routine, of, n, [t, b], call, error))
+
+
+def shapes(n):
+    """A square, and a tall matrix with as many entries: those of `cargo bench --bench gpu -- --qr`."""
+    columns = min(max(n // 4, 1), 512)
+    return [(n, n)] if columns == n else [(n, n), (n * n // columns, columns)]
 
 
 def residual(t, x, b, columns=16):
@@ -296,6 +328,7 @@ def main():
     parser.add_argument("--give-up", type=float, default=120.0, metavar="S", help="no larger n of a routine whose call took this long (120)")
     parser.add_argument("--csv", metavar="FILE", help="writes the table there too")
     parser.add_argument("--no-solves", dest="solves", action="store_false", help="singular values only")
+    parser.add_argument("--qr", action="store_true", help="QR factorisations and least squares in place of singular values and solves")
     arguments = parser.parse_args()
     print(generator_check())
     libraries = []

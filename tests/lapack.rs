@@ -1,13 +1,19 @@
-//! LAPACK beside this crate: `?gesdd` on the same dense matrices, `dbdsqr` and `dbdsdc` on the same bidiagonals.
+//! LAPACK beside this crate: `?gesdd` and `?gelsy` on the same dense matrices, `dbdsqr` and `dbdsdc` on the same bidiagonals.
 
 mod common;
+#[path = "common/lstsq.rs"]
+#[allow(dead_code)] // its check is for tests/lstsq.rs
+mod lstsq;
 #[path = "common/vectors.rs"]
 mod vectors;
 
-use common::{Random, Spectrum, complex_with_singular_values, eps, error, hard, jacobi::exact, noise, with_singular_values};
+use common::{
+    Random, Spectrum, complex_with_singular_values, eps, error, hard, jacobi::exact, noise, widen, with_singular_values,
+};
 use faer::{Col, Mat, MatRef};
+use lstsq::right_sides;
 use num_complex::Complex;
-use svdvals_gpu::{Backend, Bidiagonal, Element, MatSvd, Number, RealElement, Stage3, SvdGpu, SvdOptions, SvdValsGpu};
+use svdvals_gpu::{Backend, Bidiagonal, Element, LstsqGpu, MatSvd, Number, RealElement, Stage3, SvdGpu, SvdOptions, SvdValsGpu};
 use vectors::{KINDS, matrix, ratios};
 
 /// Element types of LAPACK.
@@ -20,6 +26,9 @@ trait Lapack: Element {
     /// The factors by `?gesdd`, thin; U and V are empty unless `with_vectors`.
     fn factors(a: MatRef<'_, Self>, with_vectors: bool) -> MatSvd<Self>;
 
+    /// The rank and the solution of A x ~ b by `?gelsy`; singular values below `tolerance` times the largest count as zero.
+    fn gelsy(a: MatRef<'_, Self>, b: MatRef<'_, Self>, tolerance: f64) -> (usize, Mat<Self>);
+
     /// U diag(sigma) V^H, exact before the rounding to this type.
     fn known(sigma: &mut [f64], seed: u64) -> Mat<Self>;
 }
@@ -29,8 +38,32 @@ trait Lapack: Element {
 const BEHIND: usize = 64;
 
 macro_rules! lapack {
-    ($t:ty, $gesdd:ident, $known:ident, ($($rwork:ident)?)) => {
+    ($t:ty, $gesdd:ident, $gelsy:ident, $known:ident, ($($rwork:ident)?)) => {
         impl Lapack for $t {
+            fn gelsy(a: MatRef<'_, $t>, b: MatRef<'_, $t>, tolerance: f64) -> (usize, Mat<$t>) {
+                let ((m, n), p) = (a.shape(), b.ncols());
+                let (most, zero) = (m.max(n), <$t>::from_complex(Complex::ZERO));
+                let mut copy: Vec<$t> = (0..n).flat_map(|j| (0..m).map(move |i| a[(i, j)])).collect();
+                copy.resize(m * n + BEHIND, zero);
+                let mut x: Vec<$t> = (0..p).flat_map(|j| (0..most).map(move |i| if i < m { b[(i, j)] } else { zero })).collect();
+                x.resize(most * p + BEHIND, zero);
+                let (mut order, mut rank, mut info, mut work) = (vec![0; n], 0, 0, vec![zero]);
+                $(let mut $rwork = vec![0.0; 2 * n + 1];)?
+                for lwork in [-1, 0] {
+                    let lwork = if lwork == 0 { work[0].to_complex().re as i32 } else { lwork };
+                    work.resize(lwork.max(1) as usize + BEHIND, zero);
+                    // SAFETY: `copy` holds m x n entries, `x` p columns of max(m, n), `order` n, `rwork` 2 n, `work` what the routine asks for.
+                    unsafe {
+                        lapack::$gelsy(
+                            m as i32, n as i32, p as i32, &mut copy, m as i32, &mut x, most as i32, &mut order,
+                            RealElement::from_double(tolerance), &mut rank, &mut work, lwork, $(&mut $rwork,)? &mut info,
+                        );
+                    }
+                    assert_eq!(info, 0, stringify!($gelsy));
+                }
+                (rank as usize, Mat::from_fn(n, p, |i, j| x[i + j * most]))
+            }
+
             fn factors(a: MatRef<'_, $t>, with_vectors: bool) -> MatSvd<$t> {
                 let (m, n) = a.shape();
                 let least = m.min(n);
@@ -72,10 +105,10 @@ macro_rules! lapack {
     };
 }
 
-lapack!(f32, sgesdd, with_singular_values, ());
-lapack!(f64, dgesdd, with_singular_values, ());
-lapack!(Complex<f32>, cgesdd, complex_with_singular_values, (rwork));
-lapack!(Complex<f64>, zgesdd, complex_with_singular_values, (rwork));
+lapack!(f32, sgesdd, sgelsy, with_singular_values, ());
+lapack!(f64, dgesdd, dgelsy, with_singular_values, ());
+lapack!(Complex<f32>, cgesdd, cgelsy, complex_with_singular_values, (rwork));
+lapack!(Complex<f64>, zgesdd, zgelsy, complex_with_singular_values, (rwork));
 
 /// The errors of this crate and of `?gesdd` on a kind of matrices, root mean squares over its members; and their quotient.
 ///
@@ -173,6 +206,68 @@ fn vectors_no_worse_than_cgesdd() {
 #[test]
 fn vectors_no_worse_than_zgesdd() {
     vectors_no_worse_than_gesdd::<Complex<f64>>();
+}
+
+/// The backward error of x, an estimate by Karlson and Walden within a factor of 2, relative to ||A||_F.
+fn backward_error<T: Element>(a: MatRef<'_, T>, b: MatRef<'_, T>, x: MatRef<'_, T>) -> f64 {
+    let (a, b, x) = (widen(a), widen(b), widen(x));
+    let rest = &b - &a * &x;
+    let svd = a.thin_svd().unwrap();
+    let gradient = svd.V().adjoint() * (a.adjoint() * &rest);
+    let s = svd.S().column_vector();
+    let of_column = |j: usize| {
+        let length = x.col(j).norm_l2();
+        let mu = rest.col(j).norm_l2() / length;
+        let sum: f64 = (0..s.nrows()).map(|i| gradient[(i, j)].norm_sqr() / (s[i].norm_sqr() + mu * mu)).sum();
+        sum.sqrt() / (length * a.norm_l2())
+    };
+    (0..b.ncols()).map(of_column).fold(0.0, f64::max)
+}
+
+/// The backward error of least squares is at most twice that of `?gelsy`, for every hard matrix to which both give full rank. One below eps / 2
+/// counts as that; in double precision, where the residual is computed with as many digits as the solution has, one below eps.
+fn least_squares_no_worse_than_gelsy<T: Lapack>() {
+    let (mut worst, mut compared) = ((0.0, String::new()), 0);
+    for kind in KINDS {
+        for (m, n) in [(40, 40), (150, 100), (100, 150), (400, 30), (3000, 20)] {
+            let a = matrix::<T>(kind, m, n);
+            let b = right_sides(a.as_ref(), 3);
+            let ours = a.lstsq_gpu_with(&b, &SvdOptions::default().backend(Backend::Cpu)).unwrap();
+            let (rank, theirs) = T::gelsy(a.as_ref(), b.as_ref(), (m.max(n) as f64).sqrt() * eps::<T>());
+            if ours.rank.min(rank) < m.min(n) {
+                continue;
+            }
+            let x = Mat::from_fn(n, 3, |i, j| T::from_complex(Number::to_complex(ours.x[(i, j)])));
+            let [ours, theirs] = [&x, &theirs].map(|x| backward_error(a.as_ref(), b.as_ref(), x.as_ref()) / eps::<T>());
+            let ratio = ours / theirs.max(if eps::<T>() < 1e-10 { 1.0 } else { 0.5 });
+            compared += 1;
+            if ratio > worst.0 {
+                worst = (ratio, format!("{} {kind} {m} x {n}: {ours:.3} eps, gelsy {theirs:.3}", T::NAME));
+            }
+        }
+    }
+    println!("{compared} compared, {worst:.2?}");
+    assert!(compared >= 10 && worst.0 <= 2.0, "{compared} compared, {worst:.2?}");
+}
+
+#[test]
+fn least_squares_no_worse_than_sgelsy() {
+    least_squares_no_worse_than_gelsy::<f32>();
+}
+
+#[test]
+fn least_squares_no_worse_than_dgelsy() {
+    least_squares_no_worse_than_gelsy::<f64>();
+}
+
+#[test]
+fn least_squares_no_worse_than_cgelsy() {
+    least_squares_no_worse_than_gelsy::<Complex<f32>>();
+}
+
+#[test]
+fn least_squares_no_worse_than_zgelsy() {
+    least_squares_no_worse_than_gelsy::<Complex<f64>>();
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! cargo bench --bench gpu                                               n = 256 .. 32768 in f16, f32, f64, c32
 //! cargo bench --bench gpu -- --sizes 1024,4096 --types f32 --csv gpu.csv
 //! cargo bench --bench gpu -- --triangular                               triangular solves and products instead
+//! cargo bench --bench gpu -- --qr                                       QR factorisations and least squares
 //! python3 benches/gpu_peers.py --csv peers.csv                          torch and CuPy on the same matrices
 //! cargo run --release -p svdvals-gpu-gallery --bin gpu_times -- gpu.csv peers.csv --peak 67      the two together, as target/gpu.png
 //! cargo bench --bench gpu -- --startup --sizes 1024                     what a first call takes more than the next one
@@ -22,6 +23,7 @@
 #[path = "../../tests/common/mod.rs"]
 #[allow(unused)] // the tests' part
 mod common;
+mod factors;
 #[path = "../../examples/shared/mod.rs"]
 mod shared;
 mod startup;
@@ -45,10 +47,11 @@ use shared::{
 use table::{Row, Table};
 
 const USAGE: &str = "\
-usage: cargo bench --bench gpu -- [--triangular] [--sizes N,..] [--types T,..] [--repeat K] [--seconds S] [--csv FILE]
+usage: cargo bench --bench gpu -- [--triangular | --qr] [--sizes N,..] [--types T,..] [--repeat K] [--seconds S] [--csv FILE]
        cargo bench --bench gpu -- --startup [--sizes N] [--types T,..]
 
   --triangular   measures trsm and trmm, of n x 256 and n x n right-hand sides, in place of singular values
+  --qr           measures QR factorisations and least squares, of n x n and of tall matrices with as many entries
   --sizes N,..   orders of the matrices (256,512,..,32768; on a software driver 64,128,256)
   --types T,..   some of f16, f32, f64, c32, c64 (f16,f32,f64,c32)
   --repeat K     runs after the first (5)
@@ -61,8 +64,16 @@ const SEED_OF_RIGHT_HAND_SIDES: u64 = 2;
 const DEFAULT_SIZES: [usize; 8] = [256, 512, 1024, 2048, 4096, 8192, 16384, 32768];
 const SOFTWARE_SIZES: [usize; 3] = [64, 128, 256];
 
+/// What is measured.
+#[derive(Clone, Copy, PartialEq)]
+enum Of {
+    Values,
+    Triangles,
+    Factors,
+}
+
 struct Arguments {
-    triangular: bool,
+    of: Of,
     sizes: Option<Vec<usize>>,
     types: Vec<&'static str>,
     repeat: usize,
@@ -73,7 +84,7 @@ struct Arguments {
 
 fn parse(words: &mut Words) -> Result<Arguments, String> {
     let mut arguments = Arguments {
-        triangular: false,
+        of: Of::Values,
         sizes: None,
         types: vec!["f16", "f32", "f64", "c32"],
         repeat: 5,
@@ -84,7 +95,8 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
     while let Some(word) = words.next() {
         match word.as_str() {
             "--bench" => {} // from cargo
-            "--triangular" => arguments.triangular = true,
+            "--triangular" => arguments.of = Of::Triangles,
+            "--qr" => arguments.of = Of::Factors,
             "--sizes" => arguments.sizes = Some(words.numbers(&word, 1..=1 << 20)?),
             "--types" => arguments.types = words.names(&word, &TYPES)?,
             "--repeat" => arguments.repeat = words.number(&word, 1..=1000)?,
@@ -114,14 +126,14 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     for &name in &arguments.types {
         with_type!(name, T => {
             let blank = blank::<T>(&context);
-            if arguments.triangular {
-                triangular::rows_of::<T>(&context, sizes, arguments, blank, &mut table)
-            } else {
-                rows_of::<T>(&context, sizes, arguments, blank, &mut table)
+            match arguments.of {
+                Of::Values => rows_of::<T>(&context, sizes, arguments, blank, &mut table),
+                Of::Triangles => triangular::rows_of::<T>(&context, sizes, arguments, blank, &mut table),
+                Of::Factors => factors::rows_of::<T>(&context, sizes, arguments, blank, &mut table),
             }
         })?;
     }
-    table.finish(arguments.triangular)
+    table.finish(arguments.of)
 }
 
 /// The same from every implementation of the generator, bit by bit, and an entry that shows the order of the numbers.

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fs::File, io::Write, path::Path};
 
-use crate::shared::csv::line;
+use crate::{Of, shared::csv::line};
 
 const COLUMNS: [&str; 20] = [
     "program",
@@ -87,13 +87,18 @@ impl Row {
         8.0 / 3.0 * (n as f64).powi(3) * real_operations(element)
     }
 
-    /// The same of a triangular operation, n^2 for each column.
-    fn flops_of_triangle(&self) -> f64 {
-        (self.n as f64).powi(2) * self.columns as f64 * real_operations(&self.element)
-    }
-
-    fn is_triangular(&self) -> bool {
-        self.routine.starts_with("tr")
+    /// The same of a triangular operation, n^2 for each column, and of the QR factorisation of a matrix with n rows, twice if Q is formed.
+    /// None for singular values.
+    fn flops_with_columns(&self) -> Option<f64> {
+        let (m, n) = (self.n as f64, self.columns as f64);
+        let factor = 2.0 * n * n * (m - n / 3.0);
+        let flops = match self.routine.as_str() {
+            "trsm" | "trmm" => m * m * n,
+            "geqrf" | "gels" => factor,
+            "qr" => 2.0 * factor,
+            _ => return None,
+        };
+        Some(flops * real_operations(&self.element))
     }
 }
 
@@ -135,7 +140,7 @@ impl Table {
         );
     }
 
-    pub fn title_of_triangles(&self, element: &str) {
+    pub fn title_with_columns(&self, element: &str) {
         println!(
             "\n{element}\n{:>6} {:>7} {:>7} {:>4} {:>10} {:>10} {:>10} {:>10} {:>9} {:>9}",
             "n", "columns", "routine", "runs", "first", "total", "resident", "upload", "GF/s", "error"
@@ -145,9 +150,9 @@ impl Table {
     pub fn push(&mut self, row: Row) -> Result<(), Box<dyn Error>> {
         if row.note.is_empty() {
             print!("{:>6}", row.n);
-            let (flops, stages) = if row.is_triangular() {
+            let (flops, stages) = if let Some(flops) = row.flops_with_columns() {
                 print!(" {:>7} {:>7}", row.columns, row.routine);
-                (row.flops_of_triangle(), vec![row.upload_s])
+                (flops, vec![row.upload_s])
             } else {
                 let stages = vec![row.scale_s, row.upload_s, row.to_band_s, row.band_to_bidiag_s, row.svdvals_s];
                 (Row::flops(&row.element, row.n), stages)
@@ -167,11 +172,12 @@ impl Table {
         Ok(())
     }
 
-    pub fn finish(self, triangular: bool) -> Result<(), Box<dyn Error>> {
-        let (resident, flops) = if triangular {
-            ("the operation alone, operands and result on the device", "n^2 columns")
-        } else {
-            ("total - scale - upload", "8/3 n^3")
+    pub fn finish(self, of: Of) -> Result<(), Box<dyn Error>> {
+        let alone = "the operation alone, operands and result on the device";
+        let (resident, flops) = match of {
+            Of::Values => ("total - scale - upload", "8/3 n^3"),
+            Of::Triangles => (alone, "n^2 columns"),
+            Of::Factors => (alone, "2 columns^2 (n - columns / 3), twice that with Q,"),
         };
         println!("\nresident: {resident}; GF/s: {flops} flops (four times as many in complex types) in the resident time");
         Ok(())

@@ -31,7 +31,7 @@ pub fn rows_of<T: Element>(
     blank: Row,
     table: &mut Table,
 ) -> Result<(), Box<dyn Error>> {
-    table.title_of_triangles(T::NAME);
+    table.title_with_columns(T::NAME);
     for &n in sizes {
         let mut all = vec![NARROW, n];
         all.sort_unstable();

@@ -30,7 +30,7 @@ use crate::{
     cpu::{
         kernels::CpuKernels,
         least_squares::{
-            cgls::{Inverse, Quality, Solution, quality},
+            cgls::{Inverse, Quality, Solution, correction, quality},
             passes::System,
         },
         tall::{cholesky_qr::ridge_triangle, gram::Wide},
@@ -69,6 +69,9 @@ use crate::{
 const BY_SQUARES: f64 = (1u64 << 40) as f64;
 /// The part of the working precision to which the backward error is lowered.
 const TARGET: f64 = 0.25;
+
+/// The part of the working precision from which on a backward error is lowered by a step of the corrected semi-normal equations (Björck 1987).
+const CORRECTED: f64 = 0.5;
 
 /// A solution of least squares.
 #[derive(Clone, Debug)]
@@ -371,17 +374,27 @@ impl<'a, T: Number> Begun<'a, T> {
         };
         let x = wide_of(x.as_ref());
         let (norm, ridge) = (r.norm_l2().to_double(), self.system.ridge);
-        let (narrow, rounded) = self.unscaled(x.clone())?;
-        let x = rounded.unwrap_or(x);
         let r = wide_of(r.as_ref());
         let inverse = match &of_r {
             _ if wide => Inverse::Unknown,
             None => Inverse::Triangle(r.as_ref()),
             Some((v, values)) => Inverse::Values(v.as_ref(), values),
         };
-        let of_x = on_pool(|| -> Result<Quality> {
+        let judged = |x: Mat<Wide<T>>| {
+            let (narrow, rounded) = self.unscaled(x.clone())?;
+            let x = rounded.unwrap_or(x);
             let pass = self.system.residual_of(x.as_ref())?;
-            Ok(quality(&pass, x.as_ref(), inverse, norm, ridge))
+            let of_x = quality(&pass, x.as_ref(), inverse, norm, ridge);
+            Ok::<_, SvdError>((narrow, x, of_x, pass.gradient))
+        };
+        let (narrow, of_x) = on_pool(|| {
+            let (narrow, x, of_x, gradient) = judged(x)?;
+            if rank < k || wide || of_x.backward() <= CORRECTED * epsilon::<T::Scalar>() {
+                return Ok((narrow, of_x));
+            }
+            let (corrected, _, of_corrected, _) = judged(x + correction(r.as_ref(), gradient))?;
+            let better = of_corrected.backward() < of_x.backward();
+            Ok::<_, SvdError>(if better { (corrected, of_corrected) } else { (narrow, of_x) })
         })?;
         let fit = self.fit(narrow, rank, of_x, values, 0)?;
         Ok(self.found(fit, if full { Solver::Qr } else { Solver::Svd }, factor_seconds))

@@ -80,6 +80,17 @@ pub fn save_smooth(path: &Path, (width, height): (u32, u32), shades: u32, draw: 
     Ok(())
 }
 
+/// White at 0, the colour at 1.
+pub fn towards(to: RGBColor, part: f64) -> RGBColor {
+    let mix = |end: u8| (255.0 + (f64::from(end) - 255.0) * part.clamp(0.0, 1.0)).round() as u8;
+    RGBColor(mix(to.0), mix(to.1), mix(to.2))
+}
+
+/// A signed part of the whole: orange where it is positive, blue where it is negative, white at 0.
+pub fn signed(part: f64) -> RGBColor {
+    towards(if part > 0.0 { RGBColor(213, 94, 0) } else { RGBColor(0, 90, 181) }, part.abs())
+}
+
 /// The colour of a part of the scale, from 0 (dark) to 1 (light).
 pub fn on_scale(part: f64) -> RGBColor {
     let place = part * (SCALE.len() - 1) as f64;

@@ -81,6 +81,11 @@ fn solved<W: Scalar>(r: MatRef<'_, W>, mut x: Mat<W>) -> Mat<W> {
     x
 }
 
+/// (R^H R)^-1 X, which for a gradient is what the semi-normal equations add to the solution.
+pub(crate) fn correction<W: Scalar>(r: MatRef<'_, W>, x: Mat<W>) -> Mat<W> {
+    solved(r, adjoint_solved(r, x))
+}
+
 /// What is known of A^H A, besides the matrix.
 #[derive(Clone, Copy)]
 pub(crate) enum Inverse<'a, W> {

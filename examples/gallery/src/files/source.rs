@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use ndarray::Array2;
+
 use crate::files::{
     image,
     matrix::{Layout, Matrix},
@@ -151,6 +153,22 @@ impl Source {
 
     pub fn complain(&self, message: &str) -> String {
         complaint(&self.file, self.tensor.as_deref(), message)
+    }
+}
+
+/// The one matrix in a file, which must be real.
+pub fn real_matrix(path: &Path) -> Result<Array2<f64>, String> {
+    let mut found = find(path, None).matrices;
+    if found.len() != 1 {
+        return Err(format!("{}: not one matrix, but {}", path.display(), found.len()));
+    }
+    let source = found.remove(0)?;
+    match source.read().map_err(|message| source.complain(&message))? {
+        Matrix::F16(a) => Ok(a.mapv(f64::from)),
+        Matrix::Bf16(a) => Ok(a.mapv(f64::from)),
+        Matrix::F32(a) => Ok(a.mapv(f64::from)),
+        Matrix::F64(a) => Ok(a),
+        Matrix::C32(_) | Matrix::C64(_) => Err(source.complain("complex numbers, but it must be real")),
     }
 }
 

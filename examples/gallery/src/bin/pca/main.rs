@@ -18,8 +18,6 @@ mod tests;
 
 use std::{error::Error, fs::File, io::BufWriter, io::Write, path::Path};
 
-use ndarray::Array2;
-
 use analysis::Analysis;
 use arguments::{Arguments, USAGE};
 use shared::{
@@ -29,7 +27,7 @@ use shared::{
 use svdvals_gpu_gallery::{
     chart::four_digits,
     draw::make_folder,
-    files::{matrix::Matrix, npy, source::find},
+    files::{npy, source::real_matrix},
 };
 
 fn main() -> std::process::ExitCode {
@@ -37,7 +35,7 @@ fn main() -> std::process::ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<Analysis, Box<dyn Error>> {
-    let x = observations(&arguments.file)?;
+    let x = real_matrix(&arguments.file)?;
     let (m, n) = x.dim();
     let labels = arguments.labels.as_deref().map(|path| labels(path, m)).transpose()?;
     if let Some((height, width)) = arguments.image.filter(|(height, width)| height.checked_mul(*width) != Some(n)) {
@@ -56,22 +54,6 @@ fn run(arguments: &Arguments) -> Result<Analysis, Box<dyn Error>> {
         print(format!("wrote {}", path.display()));
     }
     Ok(analysis)
-}
-
-/// The real matrix in a file.
-fn observations(path: &Path) -> Result<Array2<f64>, String> {
-    let mut found = find(path, None).matrices;
-    if found.len() != 1 {
-        return Err(format!("{}: not one matrix, but {}", path.display(), found.len()));
-    }
-    let source = found.remove(0)?;
-    match source.read().map_err(|message| source.complain(&message))? {
-        Matrix::F16(a) => Ok(a.mapv(f64::from)),
-        Matrix::Bf16(a) => Ok(a.mapv(f64::from)),
-        Matrix::F32(a) => Ok(a.mapv(f64::from)),
-        Matrix::F64(a) => Ok(a),
-        Matrix::C32(_) | Matrix::C64(_) => Err(source.complain("complex numbers: an observation is real")),
-    }
 }
 
 /// A label for each of `count` observations.

@@ -10,7 +10,7 @@ use plotters::{
 
 use svdvals_gpu_gallery::{
     chart::{HEAD, even_ticks, heading, panel},
-    draw::{ALL_SHADES, Area, Axis, BLACK, FINE, GREY, Outcome, load_font, on_scale, save_smooth, text},
+    draw::{ALL_SHADES, Area, Axis, BLACK, FINE, GREY, Outcome, load_font, on_scale, save_smooth, signed, text, towards},
 };
 
 use crate::{analysis::Analysis, arguments::Arguments};
@@ -149,14 +149,9 @@ fn images((height, width): (usize, usize), analysis: &Analysis) -> Vec<Image> {
         let most = largest(values);
         Image { title, pixels: Array2::from_shape_fn((height, width), |(i, j)| colour(values[i * width + j] / most)) }
     };
-    let towards = |to: RGBColor, part: f64| {
-        let mix = |end: u8| (255.0 + (f64::from(end) - 255.0) * part.clamp(0.0, 1.0)).round() as u8;
-        RGBColor(mix(to.0), mix(to.1), mix(to.2))
-    };
-    let both = |part: f64| if part > 0.0 { towards(RGBColor(213, 94, 0), part) } else { towards(RGBColor(0, 90, 181), -part) };
     let mut images = vec![image("mean".into(), analysis.mean.view(), &|part| towards(BLACK, part))];
     for k in 0..2 {
-        images.push(image(format!("component {}", k + 1), analysis.components.row(k), &both));
+        images.push(image(format!("component {}", k + 1), analysis.components.row(k), &signed));
     }
     images
 }

@@ -1,0 +1,124 @@
+//! QR factorisations and least squares on matrices on the device: n x n, and tall ones of as many entries, as in Figures 7 and 8 of the paper on
+//! QR by tensor cores.
+//!
+//! | routine | what | `error` |
+//! | --- | --- | --- |
+//! | `geqrf` | R, Q implicit | \| \|\|R\|\|_F / \|\|A\|\|_F - 1 \| |
+//! | `qr` | R and the thin Q | \| \|\|Q\|\|_F / sqrt(columns) - 1 \| |
+//! | `gels` | one right-hand side | \|\|A^H (b - A x)\|\| / (\|\|A\|\|_F \|\|b\|\|) |
+//!
+//! `total` is the matrix from the host's memory to the result there, `upload` its way to the device, and `resident` what is between. The same as
+//! in `gpu_peers.py`, on the same numbers.
+
+use std::{error::Error, time::Instant};
+
+use faer::{Mat, MatRef};
+use num_complex::Complex;
+use svdvals_gpu::{Backend, Element, GpuContext, GpuMatrix, SvdError, SvdOptions, wgpu::PollType};
+
+use crate::{
+    Arguments, SEED, SEED_OF_RIGHT_HAND_SIDES, is_of_size, matrix, median,
+    table::{Row, Table},
+};
+
+/// Most columns of a tall matrix.
+const TALL: usize = 512;
+
+/// The shapes for a size: a square, and a tall matrix with as many entries.
+fn shapes(n: usize) -> Vec<(usize, usize)> {
+    let columns = (n / 4).clamp(1, TALL);
+    let tall = (n * n / columns, columns);
+    if tall.1 == n { vec![(n, n)] } else { vec![(n, n), tall] }
+}
+
+/// One type's rows, up to the first size that the device does not hold.
+pub fn rows_of<T: Element>(
+    context: &GpuContext,
+    sizes: &[usize],
+    arguments: &Arguments,
+    blank: Row,
+    table: &mut Table,
+) -> Result<(), Box<dyn Error>> {
+    table.title_with_columns(T::NAME);
+    for (m, n) in sizes.iter().flat_map(|&n| shapes(n)) {
+        for routine in ["geqrf", "qr", "gels"] {
+            let mut row = Row { routine: routine.into(), n: m, columns: n, ..blank.clone() };
+            let operands = matrix::<T>(m, n, SEED).zip(matrix::<T>(m, 1, SEED_OF_RIGHT_HAND_SIDES));
+            let measured = match &operands {
+                Some((a, b)) => {
+                    let (a, b) = (MatRef::from_column_major_slice(a, m, n), MatRef::from_column_major_slice(b, m, 1));
+                    time(context, routine, a, b, arguments, &mut row)
+                }
+                None => Err(SvdError::OutOfMemory { reason: "the host holds no such matrix".into() }),
+            };
+            match measured {
+                Ok(()) => table.push(row)?,
+                Err(error) if is_of_size(&error) => {
+                    row.note = format!("from {m} x {n} on: {error}");
+                    return table.push(row);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn time<T: Element>(
+    context: &GpuContext,
+    routine: &str,
+    a: MatRef<'_, T>,
+    b: MatRef<'_, T>,
+    arguments: &Arguments,
+    row: &mut Row,
+) -> Result<(), SvdError> {
+    let options = SvdOptions::default().backend(Backend::Gpu).context(context.clone());
+    let run = || -> Result<([f64; 3], Mat<T::Scalar>), SvdError> {
+        let start = Instant::now();
+        let (on_device, right) = (GpuMatrix::upload(context, &a)?, GpuMatrix::upload(context, &b)?);
+        let polled = context.device().poll(PollType::wait_indefinitely());
+        polled.map_err(|error| SvdError::DeviceLost { reason: error.to_string() })?;
+        let uploaded = start.elapsed().as_secs_f64();
+        // They return when the device is done.
+        let result = match routine {
+            "gels" => on_device.lstsq(&right, &options)?.x,
+            "qr" => on_device.qr(&options)?.thin_q()?,
+            _ => on_device.qr(&options)?.r()?,
+        };
+        let computed = start.elapsed().as_secs_f64();
+        let result = result.to_mat()?;
+        Ok(([start.elapsed().as_secs_f64(), computed - uploaded, uploaded], result))
+    };
+    let ([first, ..], result) = run()?;
+    let (start, mut runs) = (Instant::now(), Vec::new());
+    while runs.is_empty() || runs.len() < arguments.repeat && start.elapsed().as_secs_f64() < arguments.seconds {
+        runs.push(run()?.0);
+    }
+    let of = |which: usize| Some(median(runs.iter().map(|run| run[which]).collect()));
+    row.runs = runs.len();
+    row.first_s = Some(first);
+    (row.total_s, row.resident_s, row.upload_s) = (of(0), of(1), of(2));
+    row.error = Some(match routine {
+        "gels" => gradient(a, result.as_ref(), b),
+        "qr" => (norm(result.as_ref()) / (a.ncols() as f64).sqrt() - 1.0).abs(),
+        _ => (norm(result.as_ref()) / norm(a) - 1.0).abs(),
+    });
+    Ok(())
+}
+
+/// The Frobenius norm.
+fn norm<T: Element>(a: MatRef<'_, T>) -> f64 {
+    a.col_iter().map(|column| column.iter().map(|x| x.to_complex().norm_sqr()).sum::<f64>()).sum::<f64>().sqrt()
+}
+
+/// ||A^H (b - A x)|| / (||A||_F ||b||)
+fn gradient<T: Element>(a: MatRef<'_, T>, x: MatRef<'_, T::Scalar>, b: MatRef<'_, T>) -> f64 {
+    let mut rest: Vec<Complex<f64>> = (0..b.nrows()).map(|i| b[(i, 0)].to_complex()).collect();
+    for (k, column) in a.col_iter().enumerate() {
+        let factor = svdvals_gpu::Number::to_complex(x[(k, 0)]);
+        rest.iter_mut().zip(column.iter()).for_each(|(rest, a)| *rest -= a.to_complex() * factor);
+    }
+    let product =
+        |column: faer::ColRef<'_, T>| column.iter().zip(&rest).map(|(a, r)| a.to_complex().conj() * r).sum::<Complex<f64>>();
+    a.col_iter().map(|column| product(column).norm_sqr()).sum::<f64>().sqrt() / (norm(a) * norm(b))
+}
