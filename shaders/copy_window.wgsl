@@ -5,7 +5,7 @@
 // Thread = entry; neighbouring threads have neighbours in the order of `to`.
 
 import package::tuning::{LINEAR_THREADS};
-import package::scalar::{Scalar, conjugate};
+import package::scalar::{Stored, conjugate, load, store};
 
 struct Params {
     rows: u32,
@@ -22,8 +22,8 @@ struct Params {
 /// Flag: conjugates.
 const CONJUGATED = 1u;
 
-@group(0) @binding(0) var<storage, read_write> source: array<Scalar>;
-@group(0) @binding(1) var<storage, read_write> out: array<Scalar>;
+@group(0) @binding(0) var<storage, read_write> source: array<Stored>;
+@group(0) @binding(1) var<storage, read_write> out: array<Stored>;
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(2) var<uniform> params: Params;
 
@@ -42,5 +42,7 @@ fn copy_window(
         return;
     }
     let entry = source[params.f + i * params.f_rs + j * params.f_cs];
-    out[params.t + i * params.t_rs + j * params.t_cs] = select(entry, conjugate(entry), (params.flags & CONJUGATED) != 0u);
+    // Without the flag bit by bit.
+    out[params.t + i * params.t_rs + j * params.t_cs] =
+        select(entry, store(conjugate(load(entry))), (params.flags & CONJUGATED) != 0u);
 }

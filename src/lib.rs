@@ -211,7 +211,7 @@ pub use {
     plan::{
         options::{Backend, Signs, SvdOptions, Vectors},
         report::SvdReport,
-        route::{First, Orthogonal, Reduction, Route, Solver},
+        route::{First, Orthogonal, Preconditioner, Reduction, Route, Solver},
         tuning_table::{PartialTuning, TuningEntry, TuningTable},
     },
     tile::{

@@ -15,8 +15,8 @@ use half::{bf16, f16};
 use lstsq::{check, right_sides};
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, CancelFlag, Element, HalfStorage, LstsqGpu, RealElement, Route, Scalar, Solver, Stage, SvdError, SvdOptions,
-    SvdValsGpu, Tuning,
+    Backend, CancelFlag, Element, HalfStorage, LstsqGpu, Preconditioner, RealElement, Route, Scalar, Solver, Stage, SvdError,
+    SvdOptions, SvdValsGpu, Tuning,
 };
 use vectors::{KINDS, matrix};
 
@@ -29,7 +29,7 @@ fn none_of(errors: Vec<String>) {
     assert!(errors.is_empty(), "{} errors:\n{}", errors.len(), errors.join("\n"));
 }
 
-every_element!(hard_matrices, with_ridge, routes, minimum_norm, powers_of_two, one_as_many);
+every_element!(hard_matrices, with_ridge, routes, minimum_norm, powers_of_two, one_as_many, preconditioned);
 
 /// `lstsq::check` on hard matrices of all shapes, for one right-hand side and for many; in any memory order and by small tiles.
 fn hard_matrices<T: Element>() {
@@ -106,6 +106,43 @@ fn routes<T: Element>() {
         assert_eq!(solver(&near(1e-10)), (of(Solver::Qr), 10));
     }
     assert_eq!(solver(&near(0.0)), (of(Solver::Svd), 9));
+}
+
+/// With R of lower precision the solution is as good as with one of full precision, with a ridge and without, and the report says what ran; a
+/// deficient rank is found in full precision. Half precision has no complex numbers, and no preconditioner serves wide matrices.
+fn preconditioned<T: Element>() {
+    let mut errors = Vec::new();
+    for precision in [Preconditioner::Single, Preconditioner::Half] {
+        let options = on_cpu().preconditioner(precision);
+        let option = |a: Mat<T>| match a.lstsq_gpu_with(&right_sides(a.as_ref(), 1), &options) {
+            Err(SvdError::InvalidOption { option, .. }) => option,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(option(matrix::<T>("random", 20, 30)), "preconditioner");
+        if precision == Preconditioner::Half && <T::Scalar as Scalar>::IS_COMPLEX {
+            assert_eq!(option(matrix::<T>("random", 30, 20)), "preconditioner");
+            continue;
+        }
+        for (kind, m, n, solver) in [
+            ("random", 90, 40, Solver::Preconditioned),
+            ("unitary", 60, 60, Solver::Preconditioned),
+            ("random", 1700, 10, Solver::Preconditioned),
+            ("equal columns", 60, 39, Solver::Svd),
+        ] {
+            let a = matrix::<T>(kind, m, n);
+            let b = right_sides(a.as_ref(), 2);
+            let what = format!("{} {kind} {m} x {n}, {precision}", T::NAME);
+            for ridge in [0.0, 0.3] {
+                errors.extend(check(&what, a.as_ref(), b.as_ref(), &options.clone().ridge(ridge)).err());
+            }
+            let report = a.lstsq_gpu_report(&b, &options).unwrap();
+            assert_eq!(report.route, Route::LeastSquares(solver), "{what}");
+            // (A call that blocks takes R alone of a tall matrix, which is another one in the last digits.)
+            let awaited = pollster::block_on(a.lstsq_gpu_async(&b, &options)).unwrap();
+            assert!(awaited == report.values || m == 1700, "{what}");
+        }
+    }
+    none_of(errors);
 }
 
 /// A matrix of a third of the full rank in every type: of its columns, or of its rows if it is wide, there are three each.

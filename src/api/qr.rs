@@ -86,8 +86,6 @@ pub trait QrGpu: SvdValsGpu {
     ///
     /// # Errors
     /// As [`SvdValsGpu::svdvals_gpu_with`]. [`SvdError::Overflow`](crate::SvdError::Overflow) if an entry of R exceeds its type.
-    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for a half-precision matrix with
-    /// [`HalfStorage::Half`](crate::HalfStorage::Half).
     fn qr_gpu_with(&self, options: &SvdOptions) -> Result<Qr<Self::Element, Self::Matrix>> {
         Ok(Qr::new(Self::Element::qr(self.as_faer(), options, false)?.values))
     }

@@ -12,20 +12,20 @@ use pollster::block_on;
 use crate::{
     algo::reflectors::form_factor,
     gpu::{
-        device::{context::Waits, stream::Manner},
+        device::{
+            context::{GpuContext, Waits},
+            stream::Manner,
+        },
         kernels::GpuKernels,
     },
-    plan::{
-        backend::{OnGpu, context_of, context_of_async, or_fall_back},
-        qr_factors::Unitary,
-    },
+    plan::backend::{OnGpu, context_of, context_of_async, or_fall_back},
 };
 use crate::{
     algo::{count::factor_flops, reflectors::keep_factor, to_band::triangular_factor},
     base::{
         clock::{Clock, StageSeconds},
-        error::{Result, SvdError, room_for},
-        number::{HalfStorage, Number, Re, RealElement, Scalar},
+        error::{Result, room_for},
+        number::{HalfStorage, Number, Re, RealElement, Scalar, in_storage},
         pool::{may_have, on_pool, on_pool_async, on_threads},
         watch::{Stage, Watch},
     },
@@ -42,13 +42,16 @@ use crate::{
         backend::{Place, Reason},
         options::{Backend, SvdOptions},
         problem::Problem,
-        qr_factors::{Explicit, Factors, Identity, QrFactors, Tree, unscaled, upper},
+        qr_factors::{Explicit, Factors, Identity, QrFactors, Tree, Unitary, unscaled, upper},
         report::SvdReport,
         route::{Orthogonal, Route},
         svdvals::Call,
     },
     tile::{kernels::TileKernels, tuning::Tuning},
 };
+
+/// R, and Q in some form.
+type RAndQ<S> = (Mat<S>, Box<dyn Unitary<S>>);
 
 /// The factors of a call.
 pub type BoxedFactors<S> = Box<dyn Factors<S>>;
@@ -80,7 +83,7 @@ pub(crate) async fn qr_async<T: Number>(
     #[cfg(feature = "gpu")]
     let reason = {
         let opened = || context.unwrap_or_else(|| context_of(options));
-        match Place::with_context::<T, T::Scalar>(options, problem_of(a.shape()), opened)? {
+        match in_storage!(options.half_storage, T => place::<_, S>(&call, opened))? {
             Place::Cpu(reason) => reason,
             Place::Gpu(on) => match or_fall_back(options, on_gpu(&call, on, Waits::Awaited).await)? {
                 Ok(report) => return Ok(call.complete(report)),
@@ -89,7 +92,7 @@ pub(crate) async fn qr_async<T: Number>(
         }
     };
     #[cfg(not(feature = "gpu"))]
-    let Place::Cpu(reason) = Place::of::<T, T::Scalar>(options, problem_of(a.shape()))?;
+    let Place::Cpu(reason) = in_storage!(options.half_storage, T => place_of::<_, S>(&call))?;
     let (copy, options) = (Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]), options.clone().backend(Backend::Cpu));
     let report = on_pool_async(move || qr(copy.as_ref(), &options, timed)).await??;
     Ok(call.complete(SvdReport { reason, ..report }))
@@ -99,11 +102,11 @@ pub(crate) async fn qr_async<T: Number>(
 pub(crate) fn qr_r<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Mat<T::Scalar>>> {
     on_threads(options.threads, || {
         let call = Call::new(a, options, timed);
-        if options.pivot || options.positive_diagonal {
+        if options.pivot || options.positive_diagonal || in_half::<T>(options) {
             return Ok(factors_of(&call)?.map(|factors| factors.r().to_owned()));
         }
         check::<T>(&call)?;
-        let report = match Place::of::<T, T::Scalar>(options, problem_of(a.shape()))? {
+        let report = match in_storage!(options.half_storage, T => place_of::<_, S>(&call))? {
             Place::Cpu(reason) => r_on_cpu(&call, reason)?,
             #[cfg(feature = "gpu")]
             Place::Gpu(on) => match or_fall_back(options, block_on(r_on_gpu(&call, on, Waits::Blocking)))? {
@@ -115,23 +118,43 @@ pub(crate) fn qr_r<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: boo
     })
 }
 
+/// Where a matrix that is stored as `S` is factored.
+fn place_of<T: Number, S: Number>(call: &Call<'_, T>) -> Result<Place> {
+    Place::of::<T, S>(call.options, problem_of(call.a.shape()))
+}
+
+/// [`place_of`], with a context that is open already, or opened by `opened`.
+#[cfg(feature = "gpu")]
+fn place<T: Number, S: Number>(call: &Call<'_, T>, opened: impl FnOnce() -> Result<GpuContext>) -> Result<Place> {
+    Place::with_context::<T, S>(call.options, problem_of(call.a.shape()), opened)
+}
+
 fn problem_of((m, n): (usize, usize)) -> Problem {
     Problem::Qr { m, n }
+}
+
+/// Whether Q and R are stored as f16.
+fn in_half<T: Number>(options: &SvdOptions) -> bool {
+    T::IS_HALF && options.half_storage == HalfStorage::Half
+}
+
+/// The tolerance for the rank, where the storage type gives another than the arithmetic.
+fn tolerance<T: Number>(call: &Call<'_, T>) -> Option<f64> {
+    let (m, n) = call.a.shape();
+    let of_half = || in_half::<T>(call.options).then(|| (m.max(n) as f64).sqrt() * f64::from(half::f16::EPSILON));
+    call.options.tolerance.or_else(of_half)
 }
 
 /// Checks the options, and that there is memory for what is kept.
 fn check<T: Number>(call: &Call<'_, T>) -> Result<()> {
     let (m, n) = call.a.shape();
     call.options.check_tolerance()?;
-    if T::IS_HALF && call.options.half_storage == HalfStorage::Half {
-        return Err(SvdError::invalid("half_storage", "Q and R would have three digits; they need HalfStorage::Single"));
-    }
     room_for::<T::Scalar>("a QR factorisation", m, n, 2)
 }
 
 fn factors_of<T: Number>(call: &Call<'_, T>) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
     check::<T>(call)?;
-    let report = match Place::of::<T, T::Scalar>(call.options, problem_of(call.a.shape()))? {
+    let report = match in_storage!(call.options.half_storage, T => place_of::<_, S>(call))? {
         Place::Cpu(reason) => on_cpu(call, reason)?,
         #[cfg(feature = "gpu")]
         Place::Gpu(on) => match or_fall_back(call.options, block_on(on_gpu(call, on, Waits::Blocking)))? {
@@ -143,7 +166,7 @@ fn factors_of<T: Number>(call: &Call<'_, T>) -> Result<SvdReport<BoxedFactors<T:
 }
 
 /// The report of a call on the CPU.
-fn report_of<S: Scalar, V>(
+fn report_of<S: Number, V>(
     shape: (usize, usize),
     reason: Reason,
     route: Orthogonal,
@@ -192,7 +215,7 @@ impl<T: Number> Started<T> {
     /// Stage 0 and the hyperparameters, then the start of [`Stage::Qr`].
     fn new(call: &Call<'_, T>) -> Result<Self> {
         let shape = call.a.shape();
-        let (scale, scale_seconds) = call.scale::<T::Scalar>()?;
+        let (scale, scale_seconds) = in_storage!(call.options.half_storage, T => call.scale::<S>())?;
         let tuning = call.options.tuning_for_cpu::<T::Scalar>(shape.0.min(shape.1))?;
         let clock = Clock::new(call.timed);
         let watch = Watch::new(&call.listen, || Ok([factor_flops::<T::Scalar>(shape, &tuning)?, 0, 0, 0]))?;
@@ -204,7 +227,8 @@ impl<T: Number> Started<T> {
     fn end<V>(mut self, call: &Call<'_, T>, reason: Reason, route: Orthogonal, values: V) -> SvdReport<V> {
         self.watch.end();
         let seconds = StageSeconds { scale: self.scale_seconds, qr: self.clock.restart(), ..StageSeconds::default() };
-        report_of::<T::Scalar, V>(call.a.shape(), reason, route, self.tuning, seconds, values)
+        let report = report_of::<T::Scalar, V>(call.a.shape(), reason, route, self.tuning, seconds, values);
+        SvdReport { storage: if in_half::<T>(call.options) { T::Compact::NAME } else { report.storage }, ..report }
     }
 }
 
@@ -213,8 +237,9 @@ pub(crate) fn on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<Sv
     let (a, shape) = (call.a, call.a.shape());
     let started = Started::new(call)?;
     let (scale, tuning, watch) = (started.scale, &started.tuning, &started.watch);
-    let pivoted_at_once = call.options.pivot && !is_narrow(shape) && shape.0 / 2 < shape.1;
-    let thin = if is_narrow(shape) { orthogonal(a, scale, watch)? } else { None };
+    let half = in_half::<T>(call.options);
+    let pivoted_at_once = call.options.pivot && !half && !is_narrow(shape) && shape.0 / 2 < shape.1;
+    let thin = if is_narrow(shape) && !half { orthogonal(a, scale, watch)? } else { None };
     let (factors, route) = match thin {
         // Unless the matrix is tall, a QR factorisation before the pivoting saves nothing, and one product of reflectors is closer to unitary
         // than two.
@@ -228,15 +253,24 @@ pub(crate) fn on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<Sv
             (QrFactors::new(shape, unscaled(r, scale)?, q, call.options.tolerance), route)
         }
         None => {
-            let kernels = CpuKernels::<T::Scalar>::watched(tuning, watch.clone())?;
-            let (r, tree) = on_pool(|| block_on(tree(kernels, |kernels| kernels.upload(a, scale), shape, tuning)))?;
-            // Without the call's listeners.
-            let tree = Tree { kernels: CpuKernels::new(tuning)?, ..tree };
-            (QrFactors::new(shape, unscaled(r, scale)?, Box::new(tree), call.options.tolerance), Orthogonal::Householder)
+            let (r, q) = in_storage!(call.options.half_storage, T => tree_on_cpu::<_, S>(a, scale, tuning, watch))?;
+            (QrFactors::new(shape, unscaled(r, scale)?, q, tolerance(call)), Orthogonal::Householder)
         }
     };
     let factors = finished(factors, call.options)?;
     Ok(started.end(call, reason, route, factors))
+}
+
+/// [`tree`] on the CPU, of a matrix that is stored as `S`.
+fn tree_on_cpu<T, S>(a: MatRef<'_, T>, scale: Re<T>, tuning: &Tuning, watch: &Watch) -> Result<RAndQ<T::Scalar>>
+where
+    T: Number,
+    S: Number<Real = T::Real, Scalar = T::Scalar>,
+{
+    let kernels = CpuKernels::<S>::watched(tuning, watch.clone())?;
+    let (r, tree) = on_pool(|| block_on(tree(kernels, |kernels| kernels.upload(a, scale), a.shape(), tuning)))?;
+    // Without the call's listeners.
+    Ok((r, Box::new(Tree { kernels: CpuKernels::<S>::new(tuning)?, ..tree })))
 }
 
 /// Householder's factorisation by `kernels`: R of the uploaded matrix, and Q's reflectors.
@@ -289,18 +323,18 @@ pub(crate) fn triangular<T: Number>(
 
 /// The kernels of a call on a GPU, and its watch.
 #[cfg(feature = "gpu")]
-fn gpu_kernels<T: Number>(call: &Call<'_, T>, on: &OnGpu, waits: Waits) -> Result<(GpuKernels<T::Scalar>, Watch)> {
+fn gpu_kernels<T: Number, S: Number>(call: &Call<'_, T>, on: &OnGpu, waits: Waits) -> Result<(GpuKernels<S>, Watch)> {
     let shape = call.a.shape();
-    let watch = Watch::new(&call.listen, || Ok([factor_flops::<T::Scalar>(shape, &on.tuning)?, 0, 0, 0]))?;
+    let watch = Watch::new(&call.listen, || Ok([factor_flops::<S>(shape, &on.tuning)?, 0, 0, 0]))?;
     let manner = Manner { waits, timed: call.options.time_kernels, watch: watch.clone(), ..Manner::default() };
-    let kernels = GpuKernels::<T::Scalar>::running(&on.context, &on.tuning, manner)?;
+    let kernels = GpuKernels::<S>::running(&on.context, &on.tuning, manner)?;
     watch.begin(Stage::Qr)?;
     Ok((kernels, watch))
 }
 
 /// The report of a factorisation on a GPU.
 #[cfg(feature = "gpu")]
-pub(crate) fn report_of_gpu<S: Scalar, V>(
+pub(crate) fn report_of_gpu<S: Number, V>(
     shape: (usize, usize),
     on: OnGpu,
     kernels: &GpuKernels<S>,
@@ -317,10 +351,20 @@ pub(crate) fn report_of_gpu<S: Scalar, V>(
 /// The factorisation on a GPU. The reflectors stay there; R is read back.
 #[cfg(feature = "gpu")]
 pub(crate) async fn on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+    in_storage!(call.options.half_storage, T => on_gpu_in::<_, S>(call, on, waits); await)
+}
+
+/// [`on_gpu`] of a matrix that is stored as `S`.
+#[cfg(feature = "gpu")]
+async fn on_gpu_in<T, S>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T::Scalar>>>
+where
+    T: Number,
+    S: Number<Real = T::Real, Scalar = T::Scalar>,
+{
     let (a, shape) = (call.a, call.a.shape());
-    let (scale, seconds) = call.scale::<T::Scalar>()?;
+    let (scale, seconds) = call.scale::<S>()?;
     let mut clock = Clock::new(call.timed);
-    let (kernels, watch) = gpu_kernels(call, &on, waits)?;
+    let (kernels, watch) = gpu_kernels::<T, S>(call, &on, waits)?;
     let (r, tree) = tree(kernels, |kernels| kernels.upload(a, scale), shape, &on.tuning).await?;
     let Tree { kernels, a, tuning, .. } = tree;
     let q: Box<dyn Unitary<T::Scalar>> = match GpuKernels::running(&on.context, &on.tuning, Manner::default()) {
@@ -334,7 +378,7 @@ pub(crate) async fn on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Wait
             Box::new(Explicit::new(kernels.download_awaited(&q).await?))
         }
     };
-    let factors = finished(QrFactors::new(shape, unscaled(r, scale)?, q, call.options.tolerance), call.options)?;
+    let factors = finished(QrFactors::new(shape, unscaled(r, scale)?, q, tolerance(call)), call.options)?;
     watch.end();
     let seconds = StageSeconds { scale: seconds, qr: clock.restart(), ..StageSeconds::default() };
     Ok(report_of_gpu(shape, on, &kernels, seconds, factors))
@@ -346,7 +390,7 @@ async fn r_on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Res
     let (m, n) = call.a.shape();
     let (scale, seconds) = call.scale::<T::Scalar>()?;
     let mut clock = Clock::new(call.timed);
-    let (kernels, watch) = gpu_kernels(call, &on, waits)?;
+    let (kernels, watch) = gpu_kernels::<T, T::Scalar>(call, &on, waits)?;
     let mut dense = kernels.upload(call.a, scale)?;
     triangular_factor(&kernels, &mut dense, m, n, &on.tuning)?;
     let r = kernels.download_rows(&dense, m.min(n)).await?;

@@ -72,13 +72,22 @@ pub(crate) struct Tree<K: TileKernels> {
 
 impl<S: Scalar, K> Unitary<S> for Tree<K>
 where
-    K: TileKernels<Storage = S> + Send,
+    K: TileKernels + Send,
+    K::Storage: Number<Real = Re<S>, Scalar = S>,
     K::Dense: Sync,
 {
     fn apply(&self, op: Op, c: MatRef<'_, S>) -> Result<Mat<S>> {
-        let mut c = self.kernels.upload(c, Re::<S>::from_double(1.0))?;
+        // f16 holds entries near 1 only.
+        let (one, (m, n)) = (Re::<S>::from_double(1.0), c.shape());
+        let scale = if K::Storage::IS_HALF { scale_for::<K::Storage>(c.norm_max(), m, n) } else { one };
+        let mut c = self.kernels.upload(c, scale)?;
         apply_factor(&self.kernels, &self.a, self.shape, &self.tuning, op, &mut c)?;
-        self.kernels.download(&c)
+        let mut c = self.kernels.download(&c)?;
+        if scale.to_double() != 1.0 {
+            let back = Re::<S>::from_double(1.0 / scale.to_double());
+            c.as_mut().col_iter_mut().for_each(|column| column.iter_mut().for_each(|x| *x = x.times(back)));
+        }
+        Ok(c)
     }
 
     fn columns(&self, cols: usize) -> Result<Mat<S>> {

@@ -81,6 +81,8 @@ pub enum Solver {
     /// The same, and the singular value decomposition of the triangular factor, because the columns (of a wide matrix the rows) are, or may
     /// be, linearly dependent to working precision.
     Svd,
+    /// CGLS in double precision, preconditioned by R of a QR factorisation in lower precision: see [`Preconditioner`].
+    Preconditioned,
 }
 
 impl fmt::Display for Solver {
@@ -89,6 +91,41 @@ impl fmt::Display for Solver {
             Solver::Cholesky => "A^H A and CGLS",
             Solver::Qr => "Householder QR",
             Solver::Svd => "Householder QR and the SVD of R",
+            Solver::Preconditioned => "QR in lower precision and CGLS",
+        })
+    }
+}
+
+/// The precision of the factorisation that least squares start from.
+///
+/// With one that is lower than the matrix's, the solution is found by conjugate gradients on the host in double precision (CGLS), which R
+/// preconditions. Each iteration reads A once. It has the backward error of a factorisation in full precision; where R shows a condition number
+/// of 1 / eps of the lower precision or more, or the iteration does not converge, the factorisation is done again in full precision
+/// ([`Solver`] in the report's route says so). On a GPU without f64, `Single` is the way to solutions in double precision.
+///
+/// ```
+/// use svdvals_gpu::Preconditioner;
+/// assert_eq!(Preconditioner::default(), Preconditioner::Full);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Preconditioner {
+    /// The matrix's own precision, or A^H A in double precision.
+    #[default]
+    Full,
+    /// f32 or c32, for matrices that are not wide. The range of the type is no limit, because A is scaled.
+    Single,
+    /// f16 storage with f32 arithmetic, for real matrices that are not wide: condition numbers below 1000.
+    Half,
+}
+
+impl fmt::Display for Preconditioner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Preconditioner::Full => "full",
+            Preconditioner::Single => "single",
+            Preconditioner::Half => "half",
         })
     }
 }

@@ -1,8 +1,9 @@
 //! What every QR factorisation promises.
 
 use faer::{Mat, MatRef};
+use half::f16;
 use num_complex::Complex;
-use svdvals_gpu::{Element, QrGpu, Scalar, SvdError, SvdOptions, triangular::Op};
+use svdvals_gpu::{Element, HalfStorage, QrGpu, Scalar, SvdError, SvdOptions, triangular::Op};
 
 use crate::common::{complex_noise, eps, widen};
 
@@ -20,7 +21,7 @@ fn from_orthonormal(x: &Wide) -> f64 {
 }
 
 /// Checks the factors of `a` and returns the largest of two ratios, in units of max(m, n) eps: ||A P - Q R|| / ||A|| and ||I - Q^H Q||
-/// (LAPACK's `dqrt01`, in the Frobenius norm). The bound is 1, where LAPACK's tests allow 30, plus the rounding of the entries, 1 eps, for
+/// (LAPACK's `dqrt01`, in the Frobenius norm), where eps is that of the storage. The bound is 1, where LAPACK's tests allow 30, plus the rounding of the entries, 1 eps, for
 /// small matrices.
 ///
 /// * Q thin and complete; R upper trapezoidal.
@@ -31,7 +32,8 @@ pub fn check<T: Element>(what: &str, a: MatRef<'_, T>, options: &SvdOptions) -> 
     let (m, n) = a.shape();
     let k = m.min(n);
     let fail = |e: SvdError| format!("{what}: {e}");
-    let unit = (m.max(n) as f64).max(4.0) * eps::<T>();
+    let half = T::IS_HALF && options.half_storage == HalfStorage::Half;
+    let unit = (m.max(n) as f64).max(4.0) * if half { f64::from(f16::EPSILON) } else { eps::<T>() };
     let qr = a.qr_gpu_with(options).map_err(fail)?;
     let (r, thin, complete) = (qr.r(), qr.thin_q().map_err(fail)?, qr.complete_q().map_err(fail)?);
     if (r.shape(), thin.shape(), complete.shape()) != ((k, n), (m, k), (m, m)) {

@@ -1,6 +1,7 @@
 //! Least squares on the device: what common/lstsq.rs asks of every backend, on every route, and what travels.
 
-use svdvals_gpu::{Backend, GpuContext, LstsqGpu, Route, Solver, SvdOptions, cost::Cost};
+use half::f16;
+use svdvals_gpu::{Backend, GpuContext, HalfStorage, LstsqGpu, Preconditioner, Route, Scalar, Solver, SvdOptions, cost::Cost};
 
 use crate::{
     Body, Elements, Outcome, check,
@@ -35,6 +36,18 @@ fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
         ratio_of(&format!("{kind} {m} x {n}, ridge"), a.as_ref(), b.as_ref(), &on(context).ridge(0.25))?;
         let b = right_sides(turned.transpose(), p);
         ratio_of(&format!("{kind} {m} x {n}, by rows"), turned.transpose(), b.as_ref(), &on(context))?;
+    }
+    for precision in [Preconditioner::Single, Preconditioner::Half] {
+        let needs_f16 = precision == Preconditioner::Half;
+        if needs_f16 && (<T::Scalar as Scalar>::IS_COMPLEX || !context.supports::<f16>(HalfStorage::Half)) {
+            continue;
+        }
+        let (a, options) = (matrix::<T>("random", 90, 40), on(context).preconditioner(precision));
+        let b = right_sides(a.as_ref(), 2);
+        ratio_of(&format!("R in {precision}"), a.as_ref(), b.as_ref(), &options)?;
+        let report = a.lstsq_gpu_report(&b, &options)?;
+        let ran = (report.backend, report.route);
+        check!(ran == (Backend::Gpu, Route::LeastSquares(Solver::Preconditioned)), "R in {precision}: {report}");
     }
     let a = matrix::<T>("equal columns", 80, 30); // three of each, in every type
     let b = right_sides(a.as_ref(), 2);

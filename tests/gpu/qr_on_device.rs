@@ -1,6 +1,6 @@
 //! The QR factorisation on the device: what common/qr.rs asks of every backend, and what travels.
 
-use svdvals_gpu::{Backend, GpuContext, Orthogonal, QrGpu, Route, SvdOptions, cost::Cost};
+use svdvals_gpu::{Backend, GpuContext, HalfStorage, Orthogonal, QrGpu, Route, SvdOptions, cost::Cost};
 
 use crate::{Body, Elements, Outcome, check, qr::check as ratios_of, tuning, vectors::matrix};
 
@@ -21,6 +21,12 @@ fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
         let (a, turned) = (matrix::<T>(kind, m, n), matrix::<T>(kind, n, m));
         ratios_of(&format!("{kind} {m} x {n}"), a.as_ref(), &on(context))?;
         ratios_of(&format!("{kind} {m} x {n}, by rows, reversed"), turned.transpose().reverse_cols(), &on(context))?;
+    }
+    if T::IS_HALF && context.supports::<T>(HalfStorage::Half) {
+        for (m, n) in [(70, 70), (41, 90), (200, 9)] {
+            let stored = on(context).half_storage(HalfStorage::Half);
+            ratios_of(&format!("stored as f16, {m} x {n}"), matrix::<T>("graded", m, n).as_ref(), &stored)?;
+        }
     }
     let a = matrix::<T>("rank third", 80, 30);
     ratios_of("pivoted", a.as_ref(), &on(context).pivot(true).positive_diagonal(true))?;

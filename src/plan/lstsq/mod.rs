@@ -3,11 +3,14 @@
 //! | matrix | solution |
 //! | --- | --- |
 //! | tall and narrow ([`is_narrow`]), on the CPU | R by A^H A and Cholesky's factorisation, with which CGLS iterates in double precision |
+//! | any with m >= n, if a [`Preconditioner`] asks for it | R by QR in lower precision ([`lower`]), with which CGLS iterates in double precision |
 //! | any other with m >= n, and one for which that fails | \[A B\] to \[R C\] by Householder reflectors, X = R^-1 C |
 //! | m < n | A^T = Q R, X = conj(Q) R^-T B |
 //! | the same, rank-deficient | the singular value decomposition of R in place of its inverse |
 //!
 //! The lengths of residuals and the backward error come from a pass over the rows of A in double precision, on the host.
+
+mod lower;
 
 use faer::{
     Mat, MatRef,
@@ -43,7 +46,7 @@ use crate::{
         qr::{BoxedFactors, is_narrow, on_cpu as factors_on_cpu},
         qr_factors::{default_tolerance, epsilon, upper},
         report::SvdReport,
-        route::{Route, Solver},
+        route::{Preconditioner, Route, Solver},
         svd, svdvals,
         svdvals::Call,
     },
@@ -100,6 +103,9 @@ pub(crate) fn lstsq<T: Number>(
     on_threads(options.threads, || {
         let call = Call::new(a, options, timed);
         check(&call, b)?;
+        if let Some(report) = block_on(lower::solution(&call, b, false))? {
+            return Ok(call.complete(report));
+        }
         let report = match Place::of::<T, T::Scalar>(options, problem_of(a, b, options))? {
             Place::Cpu(reason) => on_cpu(&call, b, reason)?,
             #[cfg(feature = "gpu")]
@@ -124,6 +130,9 @@ pub(crate) async fn lstsq_async<T: Number>(
     let context = context_of_async(options, problem_of(a, b, options)).await;
     let call = Call::new(a, options, timed);
     check(&call, b)?;
+    if let Some(report) = lower::solution(&call, b, true).await? {
+        return Ok(call.complete(report));
+    }
     #[cfg(feature = "gpu")]
     let reason = {
         let opened = || context.unwrap_or_else(|| context_of(options));
@@ -159,6 +168,17 @@ fn check<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<()> {
     }
     if b.nrows() != m {
         return Err(SvdError::invalid("b", format!("{} rows, but A is {m} x {n}", b.nrows())));
+    }
+    match options.preconditioner {
+        Preconditioner::Full => {}
+        _ if m < n => return Err(SvdError::invalid("preconditioner", format!("A is {m} x {n}: wide"))),
+        Preconditioner::Half if T::Scalar::IS_COMPLEX => {
+            return Err(SvdError::invalid(
+                "preconditioner",
+                "Preconditioner::Half, but there are no complex numbers of that precision",
+            ));
+        }
+        _ => {}
     }
     room_for::<T::Scalar>("least squares", m.max(n), n.saturating_add(b.ncols()), 2)
 }
@@ -285,7 +305,7 @@ impl<'a, T: Number> Begun<'a, T> {
 
     /// The solution by A^H A; None if that loses too many digits, or if the rank is in doubt.
     fn by_squares(&mut self) -> Result<Option<Found<T>>> {
-        let System { a, scale, ridge, .. } = self.system;
+        let System { a, scale, .. } = self.system;
         let Some(r) = ridge_triangle(a, self.call.options.ridge, BY_SQUARES, &self.system.watch)? else { return Ok(None) };
         let (n, scale) = (a.ncols(), scale.to_double());
         let r = Mat::from_fn(n, n, |i, j| r[(i, j)].times(scale));
@@ -293,21 +313,28 @@ impl<'a, T: Number> Begun<'a, T> {
             return Ok(None);
         }
         let factor_seconds = self.clock.restart();
+        let narrow = Mat::from_fn(n, n, |i, j| T::Scalar::from_wide(r[(i, j)]));
+        let Some((x, of_x, iterations)) = self.iterated(r.as_ref())? else { return Ok(None) };
+        let singular_values = block_on(self.values_of(narrow.as_ref()))?;
+        let fit = self.fit(x, n, of_x, singular_values, iterations)?;
+        Ok(Some(self.found(fit, Solver::Cholesky, factor_seconds)))
+    }
+
+    /// The solution by CGLS with R as preconditioner, its quality, and the iterations; None if they do not converge.
+    fn iterated(&self, r: MatRef<'_, Wide<T>>) -> Result<Option<(Mat<T::Scalar>, Quality, usize)>> {
         self.system.watch.begin(Stage::Solve)?;
-        let solution = self.system.solve(r.as_ref(), TARGET * epsilon::<T::Scalar>())?;
+        let ridge = self.system.ridge;
+        let solution = self.system.solve(r, TARGET * epsilon::<T::Scalar>())?;
         let Some(Solution { x, quality: of_x, iterations }) = solution else { return Ok(None) };
         let (x, rounded) = self.unscaled(x)?;
         let of_x = match rounded {
             None => of_x,
             Some(rounded) => {
                 let pass = self.system.residual_of(rounded.as_ref())?;
-                quality(&pass, rounded.as_ref(), Inverse::Triangle(r.as_ref()), r.norm_l2(), ridge)
+                quality(&pass, rounded.as_ref(), Inverse::Triangle(r), r.norm_l2(), ridge)
             }
         };
-        let narrow = Mat::from_fn(n, n, |i, j| T::Scalar::from_wide(r[(i, j)]));
-        let singular_values = block_on(self.values_of(narrow.as_ref()))?;
-        let fit = self.fit(x, n, of_x, singular_values, iterations)?;
-        Ok(Some(self.found(fit, Solver::Cholesky, factor_seconds)))
+        Ok(Some((x, of_x, iterations)))
     }
 
     /// R and Q^H B of a tall matrix by Householder reflectors.
@@ -422,15 +449,22 @@ impl<'a, T: Number> Begun<'a, T> {
     /// The singular values of A if they are asked for: those of R, or of A itself if R has the ridge.
     async fn values_of(&self, r: MatRef<'_, T::Scalar>) -> Result<Option<Vec<Re<T>>>> {
         let options = self.inner_options();
-        if !self.call.options.singular_values {
-            return Ok(None);
-        }
-        Ok(Some(match (self.system.ridge == 0.0, self.awaited) {
-            (true, true) => self.unscaled_values(svdvals::svdvals_async(r, &options, false).await?.values)?,
-            (true, false) => self.unscaled_values(svdvals::svdvals(r, &options, false)?.values)?,
-            (false, true) => svdvals::svdvals_async(self.call.a, &options, false).await?.values,
-            (false, false) => svdvals::svdvals(self.call.a, &options, false)?.values,
-        }))
+        Ok(match (self.call.options.singular_values, self.system.ridge == 0.0, self.awaited) {
+            (false, ..) => None,
+            (true, true, true) => Some(self.unscaled_values(svdvals::svdvals_async(r, &options, false).await?.values)?),
+            (true, true, false) => Some(self.unscaled_values(svdvals::svdvals(r, &options, false)?.values)?),
+            (true, false, _) => self.values_of_a().await?,
+        })
+    }
+
+    /// The singular values of A if they are asked for, from A itself.
+    async fn values_of_a(&self) -> Result<Option<Vec<Re<T>>>> {
+        let options = self.inner_options();
+        Ok(match (self.call.options.singular_values, self.awaited) {
+            (false, _) => None,
+            (true, true) => Some(svdvals::svdvals_async(self.call.a, &options, false).await?.values),
+            (true, false) => Some(svdvals::svdvals(self.call.a, &options, false)?.values),
+        })
     }
 
     fn fit(

@@ -1,5 +1,7 @@
 //! What a caller may choose: the backend, the context, the hyperparameters.
 
+mod factors;
+
 use std::fmt;
 
 #[cfg(feature = "gpu")]
@@ -11,7 +13,10 @@ use crate::{
         number::{HalfStorage, RealElement},
         watch::{CancelFlag, Listen, Progress, ProgressFn},
     },
-    plan::{route::Reduction, tuning_table::TuningTable},
+    plan::{
+        route::{Preconditioner, Reduction},
+        tuning_table::TuningTable,
+    },
     tile::tuning::Tuning,
 };
 
@@ -156,6 +161,8 @@ pub struct SvdOptions {
     pub ridge: f64,
     /// Whether [`lstsq_gpu`](crate::LstsqGpu) returns the singular values of A too.
     pub singular_values: bool,
+    /// The precision of the factorisation in [`lstsq_gpu`](crate::LstsqGpu).
+    pub preconditioner: Preconditioner,
     /// The number of CPU threads. None takes the rayon pool of the caller.
     pub threads: Option<usize>,
     /// Whether a GPU times each kernel, for [`SvdReport::kernel_seconds`](crate::SvdReport).
@@ -296,70 +303,6 @@ impl SvdOptions {
     /// ```
     pub fn signs(mut self, signs: Signs) -> Self {
         self.signs = signs;
-        self
-    }
-
-    /// Makes [`qr_gpu`](crate::QrGpu) pivot: A P = Q R, with the moduli on R's diagonal descending (LAPACK's `geqp3`), down to
-    /// about sqrt(eps) of the largest, where the lengths of the remaining columns are no longer known.
-    ///
-    /// ```
-    /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{QrGpu, SvdOptions};
-    /// let qr = faer::mat![[0.0f64, 3.0, 3.0], [0.0, 4.0, 4.0]].qr_gpu_with(&SvdOptions::default().pivot(true))?;
-    /// assert_eq!((qr.rank(), qr.order().unwrap().len()), (1, 3));
-    /// # }
-    /// # Ok::<(), svdvals_gpu::SvdError>(())
-    /// ```
-    pub fn pivot(mut self, pivot: bool) -> Self {
-        self.pivot = pivot;
-        self
-    }
-
-    /// Makes the diagonal of [`qr_gpu`](crate::QrGpu)'s R real and nonnegative. If A has full rank, Q and R are then unique.
-    ///
-    /// ```
-    /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{QrGpu, SvdOptions};
-    /// let r = faer::mat![[0.0f64, 2.0], [-3.0, 0.0]].qr_gpu_with(&SvdOptions::default().positive_diagonal(true))?.r();
-    /// assert!((r[(0, 0)] - 3.0).abs() < 1e-14 && (r[(1, 1)] - 2.0).abs() < 1e-14);
-    /// # }
-    /// # Ok::<(), svdvals_gpu::SvdError>(())
-    /// ```
-    pub fn positive_diagonal(mut self, positive: bool) -> Self {
-        self.positive_diagonal = positive;
-        self
-    }
-
-    /// Makes [`lstsq_gpu`](crate::LstsqGpu) minimise ||A X - B||^2 + `ridge` ||X||^2 (ridge regression, Tikhonov regularisation). `ridge` is
-    /// not negative.
-    ///
-    /// ```
-    /// # #[cfg(feature = "ndarray")] {
-    /// use ndarray::array;
-    /// use svdvals_gpu::{LstsqGpu, SvdOptions};
-    /// let fit = array![[1.0f64], [1.0]].lstsq_gpu_with(&array![2.0, 4.0], &SvdOptions::default().ridge(1.0))?;
-    /// assert!((fit.x[0] - 2.0).abs() < 1e-14); // 6 / (2 + 1), in place of 6 / 2
-    /// # }
-    /// # Ok::<(), svdvals_gpu::SvdError>(())
-    /// ```
-    pub fn ridge(mut self, ridge: f64) -> Self {
-        self.ridge = ridge;
-        self
-    }
-
-    /// Makes [`lstsq_gpu`](crate::LstsqGpu) return the singular values of A too.
-    ///
-    /// ```
-    /// # #[cfg(feature = "ndarray")] {
-    /// use ndarray::array;
-    /// use svdvals_gpu::{LstsqGpu, SvdOptions};
-    /// let fit = array![[3.0f64, 0.0], [0.0, 1.0]].lstsq_gpu_with(&array![3.0, 1.0], &SvdOptions::default().singular_values(true))?;
-    /// assert!(fit.singular_values.is_some_and(|s| (s[0] - 3.0).abs() < 1e-14));
-    /// # }
-    /// # Ok::<(), svdvals_gpu::SvdError>(())
-    /// ```
-    pub fn singular_values(mut self, wanted: bool) -> Self {
-        self.singular_values = wanted;
         self
     }
 

@@ -1,0 +1,86 @@
+//! Least squares by conjugate gradients in double precision, preconditioned by R of a QR factorisation in lower precision.
+
+use faer::{Mat, MatRef};
+use half::f16;
+use num_complex::Complex;
+
+use crate::{
+    algo::condition::condition,
+    base::{
+        error::{Result, SvdError},
+        number::{HalfStorage, Number, RealElement, Scalar},
+        pool::on_pool,
+    },
+    cost::Cost,
+    cpu::{least_squares::passes::System, tall::gram::Wide},
+    plan::{
+        lstsq::{Begun, Fit, Found},
+        options::SvdOptions,
+        qr::{qr_async, qr_r},
+        report::SvdReport,
+        route::{Preconditioner, Route, Solver},
+        svdvals::Call,
+    },
+};
+
+/// The solution, if a [`Preconditioner`] asks for it; None if R's condition number is 1 / eps of the lower precision or more, or the iteration
+/// does not converge.
+pub(super) async fn solution<T: Number>(
+    call: &Call<'_, T>,
+    b: MatRef<'_, T>,
+    awaited: bool,
+) -> Result<Option<SvdReport<Fit<T>>>> {
+    if call.options.preconditioner == Preconditioner::Full {
+        return Ok(None);
+    }
+    let found = converged(call, b, awaited).await?;
+    if found.is_none() {
+        log::warn!("svdvals-gpu factors in full precision: Preconditioner::{:?} does not suffice", call.options.preconditioner);
+    }
+    Ok(found)
+}
+
+async fn converged<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>, awaited: bool) -> Result<Option<SvdReport<Fit<T>>>> {
+    let (n, options) = (call.a.ncols(), call.options);
+    let mut begun = Begun::new(call, b, &options.tuning_for_cpu::<T::Scalar>(n)?, awaited)?;
+    let (eps, of_r) = match (options.preconditioner, T::Scalar::IS_COMPLEX) {
+        (Preconditioner::Half, _) => (f64::from(f16::EPSILON), begun.r_in::<f16>().await),
+        (_, false) => (f64::from(f32::EPSILON), begun.r_in::<f32>().await),
+        (_, true) => (f64::from(f32::EPSILON), begun.r_in::<Complex<f32>>().await),
+    };
+    let report = match of_r {
+        // A ridge, or the norm of a column, may exceed the range of f16.
+        Err(SvdError::NonFinite { .. } | SvdError::Overflow { .. }) => return Ok(None),
+        other => other?,
+    };
+    if condition(report.values.as_ref()) * eps >= 1.0 {
+        return Ok(None);
+    }
+    let factor_seconds = begun.clock.restart();
+    let Some((x, of_x, iterations)) = on_pool(|| begun.iterated(report.values.as_ref()))? else { return Ok(None) };
+    let values = begun.values_of_a().await?;
+    let fit = begun.fit(x, n, of_x, values, iterations)?;
+    let Found { fit, solver, seconds } = begun.found(fit, Solver::Preconditioned, factor_seconds);
+    let (route, cost) = (Route::LeastSquares(solver), Cost::of_lstsq::<T::Scalar> as fn(_, _, &_, _) -> _);
+    Ok(Some(SvdReport { route, cost, seconds, ..report.map(|_| fit) }))
+}
+
+impl<T: Number> Begun<'_, T> {
+    /// R of the scaled matrix and the rows of its ridge, factored as `P`.
+    async fn r_in<P: Number>(&self) -> Result<SvdReport<Mat<Wide<T>>>> {
+        let System { a, scale, ridge, .. } = self.system;
+        let ((m, n), scale, root) = (a.shape(), scale.to_double(), ridge.sqrt());
+        let rows = if ridge == 0.0 { m } else { m + n };
+        let copy = Mat::from_fn(rows, n, |i, j| match i {
+            i if i < m => P::from_complex(a[(i, j)].to_complex() * scale),
+            i if i - m == j => P::from_complex(root.into()),
+            _ => P::zeroed(),
+        });
+        let options = SvdOptions { half_storage: HalfStorage::Half, ..self.inner_options() };
+        let report = match self.awaited {
+            true => qr_async(copy.as_ref(), &options, false).await?.map(|factors| factors.r().to_owned()),
+            false => qr_r(copy.as_ref(), &options, false)?,
+        };
+        Ok(report.map(|r| Mat::from_fn(n, n, |i, j| Wide::<T>::from_complex(r[(i, j)].to_complex()))))
+    }
+}
