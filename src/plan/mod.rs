@@ -2,14 +2,14 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `options.rs`, `tuning_table.rs` | what a caller may choose |
+//! | `options/`, `tuning_table.rs` | what a caller may choose |
 //! | `problem.rs`, `backend.rs` | CPU or GPU, the reason, and the only fallback, from GPU to CPU |
 //! | `route.rs` | the route of a matrix on its backend |
 //! | `svdvals.rs`, `cpu.rs`, `gpu.rs` | the driver, and the routes on either backend |
 //! | `stages.rs`, `triangular.rs` | a single stage; triangular multiply and solve |
 //! | `svd.rs`, `band_svd.rs`, `factors.rs` | the drivers with vectors; U, s and V, and what is computed from them |
 //! | `qr.rs`, `qr_factors.rs` | the driver of the QR factorisation; its factors, and what is computed from them |
-//! | `lstsq.rs` | the driver of least squares |
+//! | `lstsq/` | the driver of least squares |
 //! | `report.rs` | what ran |
 
 pub(crate) mod backend;

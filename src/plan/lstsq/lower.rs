@@ -14,7 +14,7 @@ use crate::{
     cost::Cost,
     cpu::{least_squares::passes::System, tall::gram::Wide},
     plan::{
-        lstsq::{Begun, Fit, Found},
+        lstsq::{Begun, Fit, Found, Iterated},
         options::SvdOptions,
         qr::{qr_async, qr_r},
         report::SvdReport,
@@ -57,7 +57,7 @@ async fn converged<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>, awaited: boo
         return Ok(None);
     }
     let factor_seconds = begun.clock.restart();
-    let Some((x, of_x, iterations)) = on_pool(|| begun.iterated(report.values.as_ref()))? else { return Ok(None) };
+    let Some(Iterated { x, of_x, iterations }) = on_pool(|| begun.iterated(report.values.as_ref()))? else { return Ok(None) };
     let values = begun.values_of_a().await?;
     let fit = begun.fit(x, n, of_x, values, iterations)?;
     let Found { fit, solver, seconds } = begun.found(fit, Solver::Preconditioned, factor_seconds);
