@@ -7,7 +7,7 @@
 //! cargo run --release -p svdvals-gpu-gallery --bin accuracy -- --help
 //! ```
 //!
-//! Prints Markdown tables, and draws the same as `table_1.png`, `figure_4.png` and `figure_17.png` in `target/accuracy`. Errors of values are
+//! Prints Markdown tables, and draws the same as `table_1.png`, `figure_4.png`, `figure_17.png` and `qr.png` in `target/accuracy`. Errors of values are
 //! ||s - s'||_2 / ||s'||_2 on matrices whose singular values s' are known exactly; ACCURACY.md has results.
 
 mod arguments;
@@ -16,6 +16,7 @@ mod figure_17;
 mod lapack;
 mod paper;
 mod places;
+mod qr;
 mod table;
 
 #[path = "../../../../../tests/common/mod.rs"]
@@ -55,6 +56,10 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     if arguments.figure_17 {
         let picture = figure_17::run(&places, arguments.orders_or(&[256]))?;
         save(&picture, &arguments.out.join("figure_17.png"))?;
+    }
+    if arguments.qr {
+        let picture = qr::run(&places, arguments.orders_or(&[128]))?;
+        save(&picture, &arguments.out.join("qr.png"))?;
     }
     Ok(())
 }
