@@ -18,6 +18,7 @@ Entry (i, j) of a real n x m matrix is the (i + n j)-th number of SplitMix64 wit
 
 import argparse
 import csv
+import ctypes
 import statistics
 import sys
 import time
@@ -93,6 +94,13 @@ class Torch:
         self.singular_values = {"svdvals": svdvals}
         for driver in () if rocm else ("gesvd", "gesvdj", "gesvda"):
             self.singular_values[f"svdvals {driver}"] = lambda a, driver=driver: svdvals(a, driver=driver)
+        if not rocm:
+            try:
+                polar = PolarDecomposition(torch)
+            except OSError as problem:
+                print(f"Xgesvdp is left out: {first_line(problem)}")
+            else:
+                self.singular_values["Xgesvdp"] = polar.svdvals
         self.solves = {"solve_triangular": lambda t, b: torch.linalg.solve_triangular(t, b, upper=False)}
         self.factors = {
             "geqrf": ("qr r", lambda a, b: torch.linalg.qr(a, mode="r").R),
@@ -115,6 +123,58 @@ class Torch:
 
     def is_out_of_memory(self, error):
         return isinstance(error, self.torch.cuda.OutOfMemoryError)
+
+
+class PolarDecomposition:
+    """cuSOLVER's Xgesvdp, by the polar decomposition, which torch and CuPy do not offer: called through ctypes, with torch's memory."""
+
+    def __init__(self, torch):
+        self.torch = torch
+        torch.linalg.svdvals(torch.eye(2, device="cuda"))  # loads cuSOLVER, where torch has it
+        for name in ("libcusolver.so.12", "libcusolver.so.11", "libcusolver.so"):
+            try:
+                self.library = ctypes.CDLL(name)
+                break
+            except OSError as problem:
+                missing = problem
+        else:
+            raise missing
+        self.handle, self.params = ctypes.c_void_p(), ctypes.c_void_p()
+        self.check(self.library.cusolverDnCreate(ctypes.byref(self.handle)))
+        self.check(self.library.cusolverDnCreateParams(ctypes.byref(self.params)))
+
+    @staticmethod
+    def check(status):
+        if status != 0:
+            raise RuntimeError(f"cuSOLVER status {status}")
+
+    def svdvals(self, a):
+        torch, n = self.torch, a.shape[0]
+        # cudaDataType: CUDA_R_32F, CUDA_R_64F, CUDA_C_32F, CUDA_C_64F; the routine overwrites its matrix.
+        types = {torch.float32: (0, 0), torch.float64: (1, 1), torch.complex64: (4, 0), torch.complex128: (5, 1)}
+        if a.dtype not in types:
+            raise RuntimeError(f"no {a.dtype}")
+        of_a, of_s = types[a.dtype]
+        a = a.T.clone().T
+        s = torch.empty(n, dtype=torch.float64 if of_s else torch.float32, device="cuda")
+        info = torch.zeros(1, dtype=torch.int32, device="cuda")
+        pointer, size = ctypes.c_void_p, ctypes.c_size_t
+        order = ctypes.c_int64(n)
+        # jobz = CUSOLVER_EIG_MODE_NOVECTOR, econ = 0; U and V are not touched.
+        shape = (self.handle, self.params, 0, 0, order, order, of_a, pointer(a.data_ptr()), order, of_s, pointer(s.data_ptr()))
+        shape += (of_a, None, order, of_a, None, order, of_a)
+        on_device, on_host = size(), size()
+        self.check(self.library.cusolverDnXgesvdp_bufferSize(*shape, ctypes.byref(on_device), ctypes.byref(on_host)))
+        device = torch.empty(max(on_device.value, 1), dtype=torch.uint8, device="cuda")
+        host = ctypes.create_string_buffer(max(on_host.value, 1))
+        error = ctypes.c_double()
+        work = (pointer(device.data_ptr()), on_device, host, on_host, pointer(info.data_ptr()), ctypes.byref(error))
+        torch.cuda.synchronize()
+        self.check(self.library.cusolverDnXgesvdp(*shape, *work))
+        torch.cuda.synchronize()
+        if int(info.item()) != 0:
+            raise RuntimeError(f"Xgesvdp: info {int(info.item())}")
+        return s
 
 
 class Cupy:

@@ -8,6 +8,8 @@
 //! python3 benches/gpu_peers.py --csv peers.csv                          torch and CuPy on the same matrices
 //! cargo run --release -p svdvals-gpu-gallery --bin gpu_times -- gpu.csv peers.csv --peak 67      the two together, as target/gpu.png
 //! cargo bench --bench gpu -- --startup --sizes 1024                     what a first call takes more than the next one
+//! cargo bench --bench gpu -- --probe repeat                             whether results repeat; gap: a dispatch; grid: hyperparameters
+//! cargo bench --bench gpu -- --first-day                                all of that and more, with a report: see benches/first_day.sh
 //! cargo bench --bench gpu -- --help
 //! ```
 //!
@@ -24,6 +26,8 @@
 #[allow(unused)] // the tests' part
 mod common;
 mod factors;
+mod first_day;
+mod probes;
 #[path = "../../examples/shared/mod.rs"]
 mod shared;
 mod startup;
@@ -39,6 +43,7 @@ use svdvals_gpu::{
     Backend, Element, GpuContext, HalfStorage, RealElement, StageSeconds, SvdError, SvdOptions, SvdReport, SvdValsGpu,
 };
 
+use probes::Probe;
 use shared::{
     TYPES,
     arguments::{Words, program, unknown},
@@ -49,6 +54,8 @@ use table::{Row, Table};
 const USAGE: &str = "\
 usage: cargo bench --bench gpu -- [--triangular | --qr] [--sizes N,..] [--types T,..] [--repeat K] [--seconds S] [--csv FILE]
        cargo bench --bench gpu -- --startup [--sizes N] [--types T,..]
+       cargo bench --bench gpu -- --probe repeat|gap|grid [--sizes N,..] [--types T,..]
+       cargo bench --bench gpu -- --first-day [--out DIR] [--beside DIR]
 
   --triangular   measures trsm and trmm, of n x 256 and n x n right-hand sides, in place of singular values
   --qr           measures QR factorisations and least squares, of n x n and of tall matrices with as many entries
@@ -57,7 +64,11 @@ usage: cargo bench --bench gpu -- [--triangular | --qr] [--sizes N,..] [--types 
   --repeat K     runs after the first (5)
   --seconds S    no new run where those of the row have taken this long (60)
   --csv FILE     writes the table there too
-  --startup      the first and the second call of a new context, with no cache of pipelines, an empty and a filled one";
+  --startup      the first and the second call of a new context, with no cache of pipelines, an empty and a filled one
+  --probe P      repeat: 20 runs of the same input; gap: dependent dispatches; grid: each hyperparameter on its own
+  --first-day    all of it, within 20 minutes, with a report in Markdown
+  --out DIR      where the report and the logs go (first_day)
+  --beside DIR   where gpu_tests, accuracy, cost and gpu_peers.py are (beside this program)";
 
 const SEED: u64 = 1;
 const SEED_OF_RIGHT_HAND_SIDES: u64 = 2;
@@ -70,6 +81,9 @@ enum Of {
     Values,
     Triangles,
     Factors,
+    Startup,
+    Probe(Probe),
+    FirstDay,
 }
 
 struct Arguments {
@@ -79,7 +93,8 @@ struct Arguments {
     repeat: usize,
     seconds: f64,
     csv: Option<PathBuf>,
-    startup: bool,
+    out: Option<PathBuf>,
+    beside: Option<PathBuf>,
 }
 
 fn parse(words: &mut Words) -> Result<Arguments, String> {
@@ -90,7 +105,8 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
         repeat: 5,
         seconds: 60.0,
         csv: None,
-        startup: false,
+        out: None,
+        beside: None,
     };
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -102,7 +118,17 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
             "--repeat" => arguments.repeat = words.number(&word, 1..=1000)?,
             "--seconds" => arguments.seconds = words.number(&word, 0.0..=1e6)?,
             "--csv" => arguments.csv = Some(words.value(&word)?.into()),
-            "--startup" => arguments.startup = true,
+            "--startup" => arguments.of = Of::Startup,
+            "--probe" => {
+                arguments.of = Of::Probe(match words.name(&word, &["repeat", "gap", "grid"])? {
+                    "repeat" => Probe::Repeat,
+                    "gap" => Probe::Gap,
+                    _ => Probe::Grid,
+                });
+            }
+            "--first-day" => arguments.of = Of::FirstDay,
+            "--out" => arguments.out = Some(words.value(&word)?.into()),
+            "--beside" => arguments.beside = Some(words.value(&word)?.into()),
             other => return Err(unknown(other)),
         }
     }
@@ -110,7 +136,11 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
 }
 
 fn main() -> ExitCode {
-    program("gpu", USAGE, parse, |arguments| if arguments.startup { startup::startup(&arguments) } else { measure(&arguments) })
+    program("gpu", USAGE, parse, |arguments| match arguments.of {
+        Of::Startup => startup::startup(&arguments),
+        Of::FirstDay => first_day::first_day(&arguments),
+        _ => measure(&arguments),
+    })
 }
 
 fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
@@ -122,14 +152,17 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         println!("a software driver is slow, and says nothing of a GPU: small sizes only; --sizes asks for others");
     }
     let sizes = arguments.sizes.as_deref().unwrap_or(default);
+    if let Of::Probe(probe) = arguments.of {
+        return probes::run(probe, &context, sizes, arguments);
+    }
     let mut table = Table::new(arguments.csv.as_deref())?;
     for &name in &arguments.types {
         with_type!(name, T => {
             let blank = blank::<T>(&context);
             match arguments.of {
-                Of::Values => rows_of::<T>(&context, sizes, arguments, blank, &mut table),
                 Of::Triangles => triangular::rows_of::<T>(&context, sizes, arguments, blank, &mut table),
                 Of::Factors => factors::rows_of::<T>(&context, sizes, arguments, blank, &mut table),
+                _ => rows_of::<T>(&context, sizes, arguments, blank, &mut table),
             }
         })?;
     }

@@ -175,9 +175,9 @@ impl Table {
     pub fn finish(self, of: Of) -> Result<(), Box<dyn Error>> {
         let alone = "the operation alone, operands and result on the device";
         let (resident, flops) = match of {
-            Of::Values => ("total - scale - upload", "8/3 n^3"),
             Of::Triangles => (alone, "n^2 columns"),
             Of::Factors => (alone, "2 columns^2 (n - columns / 3), twice that with Q,"),
+            _ => ("total - scale - upload", "8/3 n^3"),
         };
         println!("\nresident: {resident}; GF/s: {flops} flops (four times as many in complex types) in the resident time");
         Ok(())

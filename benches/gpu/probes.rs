@@ -1,0 +1,160 @@
+//! What a first day on hardware asks besides seconds: whether results repeat, what a dispatch costs, and which hyperparameters are best.
+
+use std::{error::Error, time::Instant};
+
+use faer::{Mat, MatRef};
+use svdvals_gpu::{Backend, Element, GpuContext, SvdGpu, SvdOptions, SvdValsGpu, Tuning, wgpu};
+
+use crate::{Arguments, SEED, matrix, median, shared::with_type};
+
+/// Runs of the same input.
+const RUNS: usize = 20;
+/// Dispatches of the longer pass, and of the shorter one.
+const DISPATCHES: [u32; 2] = [5000, 100];
+
+/// A question.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Probe {
+    /// Values and vectors of the same matrix, 20 times: equal bit by bit?
+    Repeat,
+    /// Seconds of a dispatch that depends on the one before.
+    Gap,
+    /// Seconds over each hyperparameter, the others at their defaults.
+    Grid,
+}
+
+pub fn run(probe: Probe, context: &GpuContext, sizes: &[usize], arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    match probe {
+        Probe::Repeat => {
+            for &name in &arguments.types {
+                with_type!(name, T => repeat::<T>(context, sizes))?;
+            }
+            Ok(())
+        }
+        Probe::Gap => gap(context),
+        Probe::Grid => {
+            for &name in &arguments.types {
+                with_type!(name, T => grid::<T>(context, sizes, arguments))?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The matrix of a size.
+fn held<T: Element>(n: usize) -> Result<Vec<T>, Box<dyn Error>> {
+    matrix::<T>(n, n, SEED).ok_or_else(|| "the host holds no such matrix".into())
+}
+
+fn repeat<T: Element>(context: &GpuContext, sizes: &[usize]) -> Result<(), Box<dyn Error>> {
+    let options = SvdOptions::default().backend(Backend::Gpu).context(context.clone());
+    let mut differing = 0;
+    for &n in sizes {
+        let a = held::<T>(n)?;
+        let a = MatRef::from_column_major_slice(&a, n, n);
+        let (mut values, mut vectors): (Vec<_>, Vec<Mat<T::Scalar>>) = Default::default();
+        for _ in 0..RUNS {
+            values.push(a.svdvals_gpu_with(&options)?);
+            vectors.push(a.svd_gpu_with(&options)?.u);
+        }
+        let off = [values.iter().filter(|s| **s != values[0]).count(), vectors.iter().filter(|u| **u != vectors[0]).count()];
+        println!("{} n = {n}: of {RUNS} runs {} differ from the first in values, {} in left vectors", T::NAME, off[0], off[1]);
+        differing += off[0] + off[1];
+    }
+    if differing > 0 { Err(format!("{differing} runs of the same input differ").into()) } else { Ok(()) }
+}
+
+/// A dispatch of one thread adds 1 to a number, so that the next one has to wait for it.
+fn gap(context: &GpuContext) -> Result<(), Box<dyn Error>> {
+    let (device, queue) = (context.device(), context.queue());
+    let source = "@group(0) @binding(0) var<storage, read_write> count: array<u32>;\n\
+        @compute @workgroup_size(1) fn step() { count[0] += 1u; }";
+    let module = device
+        .create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source: wgpu::ShaderSource::Wgsl(source.into()) });
+    let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+        label: None,
+        layout: None,
+        module: &module,
+        entry_point: None,
+        compilation_options: Default::default(),
+        cache: None,
+    });
+    let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC;
+    let buffer = device.create_buffer(&wgpu::BufferDescriptor { label: None, size: 16, usage, mapped_at_creation: false });
+    let entries = [wgpu::BindGroupEntry { binding: 0, resource: buffer.as_entire_binding() }];
+    let layout = pipeline.get_bind_group_layout(0);
+    let bindings = device.create_bind_group(&wgpu::BindGroupDescriptor { label: None, layout: &layout, entries: &entries });
+    let seconds = |count: u32| -> Result<f64, Box<dyn Error>> {
+        let start = Instant::now();
+        let mut encoder = device.create_command_encoder(&Default::default());
+        {
+            let mut pass = encoder.begin_compute_pass(&Default::default());
+            pass.set_pipeline(&pipeline);
+            pass.set_bind_group(0, &bindings, &[]);
+            (0..count).for_each(|_| pass.dispatch_workgroups(1, 1, 1));
+        }
+        queue.submit([encoder.finish()]);
+        device.poll(wgpu::PollType::wait_indefinitely())?;
+        Ok(start.elapsed().as_secs_f64())
+    };
+    seconds(DISPATCHES[1])?; // the pipeline's first use
+    let mut found = Vec::new();
+    for _ in 0..5 {
+        found.push((seconds(DISPATCHES[0])? - seconds(DISPATCHES[1])?) / f64::from(DISPATCHES[0] - DISPATCHES[1]));
+    }
+    println!(
+        "{:.2} us for each of {} dependent dispatches (the model's default is its devices' `dispatch_seconds`)",
+        1e6 * median(found),
+        DISPATCHES[0]
+    );
+    Ok(())
+}
+
+fn grid<T: Element>(context: &GpuContext, sizes: &[usize], arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let default = |n| Tuning::for_adapter::<T::Scalar>(context, n);
+    for &n in sizes {
+        let a = held::<T>(n)?;
+        let a = MatRef::from_column_major_slice(&a, n, n);
+        println!("\n{}, n = {n}; default {}\n", T::NAME, default(n));
+        println!("| hyperparameter | value | total s | to_band s | band_to_bidiag s |\n| --- | --- | --- | --- | --- |");
+        let row = |name: &str, value: usize, tuning: Tuning| -> Result<(), Box<dyn Error>> {
+            let options = SvdOptions::default().backend(Backend::Gpu).context(context.clone()).tuning(tuning);
+            let mut runs = Vec::new();
+            for run in 0..=arguments.repeat.min(3) {
+                match a.svdvals_gpu_report(&options) {
+                    Ok(report) if run > 0 => runs.push(report.seconds),
+                    Ok(_) => {} // compiles the shaders
+                    Err(error) => {
+                        println!("| {name} | {value} | {error} | | |");
+                        return Ok(());
+                    }
+                }
+            }
+            let of = |seconds: fn(&svdvals_gpu::StageSeconds) -> f64| median(runs.iter().map(seconds).collect());
+            println!(
+                "| {name} | {value} | {:.5} | {:.5} | {:.5} |",
+                of(|s| s.total),
+                of(|s| s.to_band),
+                of(|s| s.band_to_bidiag)
+            );
+            Ok(())
+        };
+        row("default", 0, default(n))?;
+        for leaf in [128, 256, 512] {
+            row("leaf", leaf, default(n).leaf(leaf))?;
+        }
+        for split in [4, 8, 16, 32] {
+            row("split_k", split, default(n).split_k(split))?;
+        }
+        for columns in [32, 64, 128] {
+            row("cols_per_block", columns, default(n).cols_per_block(columns))?;
+        }
+        for threads in [64, 128, 256] {
+            row("threads_per_block", threads, default(n).threads_per_block(threads))?;
+        }
+        for cycles in [1, 2, 3, 4, 8] {
+            row("cycles_per_dispatch", cycles, default(n).cycles_per_dispatch(cycles))?;
+        }
+    }
+    Ok(())
+}
