@@ -159,16 +159,19 @@ impl AdapterChoice {
         let fits = |name: &str| wanted.as_ref().is_none_or(|w| name.to_lowercase().contains(&w.to_lowercase()));
         let power =
             if self.power == PowerPreference::None { PowerPreference::from_env().unwrap_or_default() } else { self.power };
-        adapters
-            .into_iter()
-            .filter(|a| fits(&a.get_info().name))
-            .min_by_key(|a| rank(a.get_info().device_type, power))
-            .ok_or_else(|| {
-                no_adapter(match wanted {
-                    Some(name) if !found.is_empty() => format!("none of {found:?} is called {name:?}"),
-                    _ => format!("wgpu found none with the backends {backends:?}"),
-                })
+        let (adapters, without_dxc): (Vec<_>, Vec<_>) =
+            adapters.into_iter().filter(|a| fits(&a.get_info().name)).partition(|a| compiles(a.get_info().backend, a.features()));
+        adapters.into_iter().min_by_key(|a| rank(a.get_info().device_type, power)).ok_or_else(|| {
+            no_adapter(match wanted {
+                _ if !without_dxc.is_empty() => format!(
+                    "{:?} is there through DX12, but the compiler FXC cannot compile the shaders; put dxcompiler.dll (DXC, from \
+                         Microsoft's DirectX Shader Compiler) beside the program",
+                    without_dxc[0].get_info().name
+                ),
+                Some(name) if !found.is_empty() => format!("none of {found:?} is called {name:?}"),
+                _ => format!("wgpu found none with the backends {backends:?}"),
             })
+        })
     }
 
     /// Opens a device on the best-ranked adapter that matches.
@@ -204,6 +207,12 @@ impl AdapterChoice {
     }
 }
 
+/// Whether wgpu's shader compiler for this adapter takes arrays in registers that are indexed by variables. FXC, which DX12 falls back to where
+/// there is no DXC, does not (wgpu issue 4436); with it an adapter has no subgroups.
+fn compiles(backend: wgpu::Backend, features: Features) -> bool {
+    backend != wgpu::Backend::Dx12 || features.contains(Features::SUBGROUP)
+}
+
 /// The rank of an adapter; lower is better.
 fn rank(kind: DeviceType, power: PowerPreference) -> u8 {
     match kind {
@@ -219,6 +228,13 @@ fn rank(kind: DeviceType, power: PowerPreference) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Only DX12 has a compiler that does not serve.
+    #[test]
+    fn dx12_needs_dxc() {
+        assert!(!compiles(wgpu::Backend::Dx12, Features::SHADER_F16));
+        assert!(compiles(wgpu::Backend::Dx12, Features::SUBGROUP) && compiles(wgpu::Backend::Vulkan, Features::empty()));
+    }
 
     /// Hardware comes before software, whatever the power preference.
     #[test]
