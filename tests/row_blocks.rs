@@ -215,7 +215,9 @@ fn principal_components<T: Element>() {
         T::from_complex(complex_noise(64, i, j) + size * (1.0 + j as f64) + 4.0 * i as f64 / m as f64)
     });
     let centred = less_mean(widen(a.as_ref()));
-    for (split, rows) in splits(a.as_ref(), || RowBlocks::new(n).unwrap().centred()) {
+    let by_rows = a.transpose().to_owned();
+    let new = || RowBlocks::new(n).unwrap().centred();
+    for (split, rows) in splits(a.as_ref(), new).into_iter().chain(splits(by_rows.transpose(), new)) {
         let what = format!("{} centred, {split}", T::NAME);
         check(&what, centred.as_ref(), &rows).unwrap();
         let (found, whole) = (rows.finish_faer().unwrap(), widen(a.as_ref()));

@@ -58,6 +58,34 @@ impl<T: Number> Block<'_, T> {
         rows
     }
 
+    /// Whether the rows of A are contiguous.
+    fn is_by_rows(&self) -> bool {
+        self.a.col_stride() == 1 && self.a.ncols() > 1
+    }
+
+    /// [`wide`](Self::wide) row after row, in one pass.
+    fn wide_by_rows(&self, mean: Option<&Mean<Wide<T>>>) -> Vec<Wide<T>> {
+        let (m, n) = self.a.shape();
+        let columns = n + self.b.ncols();
+        let zeros = Mean::zero(columns);
+        let Mean { shift, rest } = mean.unwrap_or(&zeros);
+        let less_mean = |x: T, j: usize| x.widen().to_wide() - shift[j] - rest[j];
+        let mut rows = Vec::with_capacity(m * columns);
+        pulp::Arch::new().dispatch(
+            #[inline(always)]
+            || {
+                for i in 0..m {
+                    match self.a.row(i).try_as_row_major() {
+                        Some(row) => rows.extend(row.as_slice().iter().enumerate().map(|(j, &x)| less_mean(x, j))),
+                        None => rows.extend((0..n).map(|j| less_mean(self.a[(i, j)], j))),
+                    }
+                    rows.extend((n..columns).map(|j| less_mean(self.b[(i, j - n)], j)));
+                }
+            },
+        );
+        rows
+    }
+
     /// [`wide`](Self::wide) with the largest entry of A or B near 1; an error for an entry that is not finite.
     pub fn scaled(&self, mean: Option<&Mean<Wide<T>>>) -> Result<Part<Wide<T>>> {
         let of = |a| power_of_two_scale::<T, T::Scalar>(a).map(|scale| scale.to_double());
@@ -77,6 +105,10 @@ impl<T: Number> Block<'_, T> {
         let as_it_is = mean.is_none() && self.b.ncols() == 0;
         let one = |some: Block<'_, T>| match as_it_is {
             true => upper_gram(some.a, &watch),
+            false if some.is_by_rows() => {
+                let (rows, columns) = (some.a.nrows(), some.a.ncols() + some.b.ncols());
+                upper_gram(MatRef::from_row_major_slice(&some.wide_by_rows(mean), rows, columns), &watch)
+            }
             false => upper_gram(some.wide(0, mean).as_ref(), &watch),
         };
         let columns = self.a.ncols() + self.b.ncols();
@@ -106,10 +138,18 @@ impl<T: Number> Block<'_, T> {
                     *sum = a.col(j).iter().fold(*sum, |sum, x| sum + (x.widen().to_wide() - shift[j]));
                 }
             }
-            false => (0..a.nrows()).for_each(|i| {
-                let with_shift = a.row(i).iter().zip(shift);
-                sums.iter_mut().zip(with_shift).for_each(|(sum, (x, &shift))| *sum += x.widen().to_wide() - shift);
-            }),
+            false => pulp::Arch::new().dispatch(
+                #[inline(always)]
+                || {
+                    for i in 0..a.nrows() {
+                        let add = |(sum, (x, shift)): (&mut Wide<T>, (T, &Wide<T>))| *sum += x.widen().to_wide() - *shift;
+                        match a.row(i).try_as_row_major() {
+                            Some(row) => sums.iter_mut().zip(row.as_slice().iter().copied().zip(shift)).for_each(add),
+                            None => sums.iter_mut().zip(a.row(i).iter().copied().zip(shift)).for_each(add),
+                        }
+                    }
+                },
+            ),
         };
         let n = self.a.ncols();
         let piece = |start: usize| {
