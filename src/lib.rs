@@ -16,6 +16,9 @@
 //! [`SvdValsGpu`] gives matrices the method, [`SvdGpu`] the decomposition with singular vectors, [`QrGpu`] the QR factorisation, and
 //! [`LstsqGpu`] the solution of least squares problems. [`SvdOptions`] chooses the backend, the GPU and the hyperparameters. Every failure is an [`SvdError`]. [`svdvals_gpu_report`](SvdValsGpu::svdvals_gpu_report) says what ran, why, and how long each stage took.
 //!
+//! [`SvdValsBatchGpu`] and [`svdvals_batch`](fn@svdvals_batch) take many matrices in one call, and [`RowBlocks`] a matrix whose rows come block after
+//! block, and need not fit in memory.
+//!
 //! The [`guide`] teaches the rest: the two stages, GPU or CPU, reading a report, choosing a type, tuning, long calls, limits, and the
 //! corresponding names in LAPACK and torch.
 //!
@@ -177,10 +180,18 @@ mod tile;
 pub mod guide {}
 pub use api::triangular;
 
-#[cfg(feature = "faer")]
-pub use api::faer::MatSvd;
 #[cfg(feature = "ndarray")]
-pub use api::ndarray::ArraySvd;
+pub use api::{
+    batch::{StackSvd, SvdValsBatchGpu},
+    ndarray::ArraySvd,
+    row_blocks::{ArrayFit, ArrayRows},
+};
+#[cfg(feature = "faer")]
+pub use api::{
+    batch::{svd_batch, svd_batch_each, svd_batch_report, svdvals_batch, svdvals_batch_each, svdvals_batch_report},
+    faer::MatSvd,
+    row_blocks::{MatFit, MatRows},
+};
 #[cfg(feature = "gpu")]
 pub use api::{gpu_band::GpuBand, gpu_lstsq::GpuLstsq, gpu_matrix::GpuMatrix, gpu_qr::GpuQr, gpu_svd::GpuSvd};
 #[cfg(feature = "gpu")]
@@ -198,6 +209,7 @@ pub use {
         element::Element,
         lstsq::{Lstsq, LstsqGpu},
         qr::{Qr, QrGpu},
+        row_blocks::{RowBlocks, RowsFit},
         svd::SvdGpu,
         svdvals::SvdValsGpu,
     },
@@ -209,6 +221,7 @@ pub use {
     },
     cost::counts::Counts,
     plan::{
+        batch::BatchReport,
         options::{Backend, Signs, SvdOptions, Vectors},
         report::SvdReport,
         route::{First, Orthogonal, Preconditioner, Reduction, Route, Solver},

@@ -14,11 +14,13 @@ use crate::{
     },
     plan::{
         band_svd,
+        batch::{self, BatchReport, Each},
         factors::Factors,
         lstsq::{self, Fit},
         options::SvdOptions,
         qr::{self, BoxedFactors},
         report::SvdReport,
+        row_blocks::{Finished, Solved, State},
         stages, svd, svdvals, triangular,
     },
     tile::band::Band,
@@ -62,7 +64,7 @@ pub trait Element: Number<Real = <Self as Element>::Value, Scalar = <Self as Ele
         + Element<Value = Self::Value, Arithmetic = Self::Arithmetic>
         + Number<Real = Self::Value, Scalar = Self::Arithmetic>;
 
-    /// [`SvdValsGpu::svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with). This method and the next six are compiled in this crate for
+    /// [`SvdValsGpu::svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with). This method and the next ones are compiled in this crate for
     /// each type, so that callers do not compile them again.
     #[doc(hidden)]
     fn svdvals(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>>;
@@ -75,6 +77,22 @@ pub trait Element: Number<Real = <Self as Element>::Value, Scalar = <Self as Ele
     /// The same for a caller that must not block.
     #[doc(hidden)]
     fn svd_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Factors<Self>>>;
+    /// The singular values of each matrix of a batch.
+    #[doc(hidden)]
+    fn svdvals_batch(batch: &[MatRef<'_, Self>], options: &SvdOptions, timed: bool)
+    -> Result<BatchReport<Each<Vec<Self::Real>>>>;
+    /// The decomposition of each matrix of a batch.
+    #[doc(hidden)]
+    fn svd_batch(batch: &[MatRef<'_, Self>], options: &SvdOptions, timed: bool) -> Result<BatchReport<Each<Factors<Self>>>>;
+    /// The methods of [`RowBlocks`](crate::RowBlocks).
+    #[doc(hidden)]
+    fn push_rows(rows: &mut State<Self>, a: MatRef<'_, Self>, b: Option<MatRef<'_, Self>>) -> Result<()>;
+    #[doc(hidden)]
+    fn merge_rows(rows: &mut State<Self>, other: State<Self>) -> Result<()>;
+    #[doc(hidden)]
+    fn finish_rows(rows: &State<Self>) -> Result<Finished<Self>>;
+    #[doc(hidden)]
+    fn solve_rows(rows: &State<Self>, tolerance: Option<f64>) -> Result<Solved<Self>>;
     /// [`QrGpu::qr_gpu_with`](crate::QrGpu::qr_gpu_with).
     #[doc(hidden)]
     fn qr(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<BoxedFactors<Self::Arithmetic>>>;
@@ -137,6 +155,32 @@ macro_rules! elements {
             }
             fn svd_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Factors<Self>>> {
                 Box::pin(svd::svd_async(a, options, timed))
+            }
+            fn svdvals_batch(
+                batch: &[MatRef<'_, Self>],
+                options: &SvdOptions,
+                timed: bool,
+            ) -> Result<BatchReport<Each<Vec<Self::Real>>>> {
+                batch::svdvals_batch(batch, options, timed)
+            }
+            fn svd_batch(
+                batch: &[MatRef<'_, Self>],
+                options: &SvdOptions,
+                timed: bool,
+            ) -> Result<BatchReport<Each<Factors<Self>>>> {
+                batch::svd_batch(batch, options, timed)
+            }
+            fn push_rows(rows: &mut State<Self>, a: MatRef<'_, Self>, b: Option<MatRef<'_, Self>>) -> Result<()> {
+                rows.push(a, b)
+            }
+            fn merge_rows(rows: &mut State<Self>, other: State<Self>) -> Result<()> {
+                rows.merge(other)
+            }
+            fn finish_rows(rows: &State<Self>) -> Result<Finished<Self>> {
+                rows.finish()
+            }
+            fn solve_rows(rows: &State<Self>, tolerance: Option<f64>) -> Result<Solved<Self>> {
+                rows.solve(tolerance)
             }
             fn qr(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<BoxedFactors<Self::Arithmetic>>> {
                 qr::qr(a, options, timed)

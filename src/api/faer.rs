@@ -88,6 +88,16 @@ impl<T: Element> MatSvd<T> {
     }
 }
 
+/// The numbers as a column.
+pub(crate) fn col<R: Copy>(values: Vec<R>) -> Col<R> {
+    Col::from_fn(values.len(), |i| values[i])
+}
+
+/// The factors in faer's matrices.
+pub(crate) fn mat_svd<T: Element>(Factors { u, s, v }: Factors<T>) -> MatSvd<T> {
+    MatSvd { u, s: col(s), v }
+}
+
 macro_rules! front_end {
     ($matrix:ty, $self:ident => $view:expr) => {
         impl<T: Element> sealed::Matrix<T, Col<T::Real>> for $matrix {
@@ -96,7 +106,7 @@ macro_rules! front_end {
             }
 
             fn collect(values: Vec<T::Real>) -> Col<T::Real> {
-                Col::from_fn(values.len(), |i| values[i])
+                col(values)
             }
         }
 
@@ -106,8 +116,8 @@ macro_rules! front_end {
         }
 
         impl<T: Element> svd::sealed::Decomposed<T, MatSvd<T>> for $matrix {
-            fn collect_svd(Factors { u, s, v }: Factors<T>) -> MatSvd<T> {
-                MatSvd { u, s: Col::from_fn(s.len(), |j| s[j]), v }
+            fn collect_svd(factors: Factors<T>) -> MatSvd<T> {
+                mat_svd(factors)
             }
         }
 

@@ -2,6 +2,7 @@
 //!
 //! Nothing is computed here. A method checks its arguments and calls [`plan`](crate::plan).
 
+pub mod batch;
 pub mod chase_steps;
 pub mod element;
 #[cfg(feature = "faer")]
@@ -20,6 +21,7 @@ pub mod lstsq;
 #[cfg(feature = "ndarray")]
 pub mod ndarray;
 pub mod qr;
+pub mod row_blocks;
 mod stages;
 pub mod svd;
 pub mod svdvals;

@@ -1,7 +1,7 @@
 //! The `ndarray` front end.
 
-use faer::{Conj, Mat, MatMut, MatRef, traits::ComplexField};
-use ndarray::{Array1, Array2, ArrayBase, Data, DataMut, Ix1, Ix2, ShapeBuilder};
+use faer::{Conj, Mat, MatMut, MatRef};
+use ndarray::{Array1, Array2, ArrayBase, ArrayView2, Data, DataMut, Ix1, Ix2, ShapeBuilder};
 
 use crate::{
     api::{
@@ -41,8 +41,8 @@ pub struct ArraySvd<T: Element> {
 
 impl<T: Element> ArraySvd<T> {
     fn factors(&self) -> FactorsRef<'_, T::Scalar> {
-        let conjugate_of_v = view(&self.vt).transpose();
-        FactorsRef { u: view(&self.u), s: self.s.to_vec(), v: conjugate_of_v, conj_v: Conj::Yes }
+        let conjugate_of_v = view_of(&self.vt).transpose();
+        FactorsRef { u: view_of(&self.u), s: self.s.to_vec(), v: conjugate_of_v, conj_v: Conj::Yes }
     }
 
     /// The numerical rank: the number of values above `tolerance`, which is absolute. None is max(m, n) eps s_1, with the eps of the values'
@@ -92,16 +92,21 @@ impl<T: Element> ArraySvd<T> {
 }
 
 /// The array as a faer view.
-fn view<S: Data>(a: &ArrayBase<S, Ix2>) -> MatRef<'_, S::Elem> {
+fn view_of<S: Data>(a: &ArrayBase<S, Ix2>) -> MatRef<'_, S::Elem> {
+    view(a.view())
+}
+
+/// The same, of a view.
+pub(crate) fn view<T>(a: ArrayView2<'_, T>) -> MatRef<'_, T> {
     let (rows, cols) = a.dim();
     let strides = a.strides();
     // SAFETY: `as_ptr` points to entry (0, 0), and entry (i, j) is `i * strides[0] + j * strides[1]` elements from it, for all i < rows
-    // and j < cols. The borrow of `a` lives as long as the result.
+    // and j < cols. What `a` borrows lives as long as the result.
     unsafe { MatRef::from_raw_parts(a.as_ptr(), rows, cols, strides[0], strides[1]) }
 }
 
 /// The matrix as an array in Fortran order. It is a copy, because faer pads columns.
-fn array<T: Copy>(a: &Mat<T>) -> Array2<T> {
+pub(crate) fn array<T: Copy>(a: &Mat<T>) -> Array2<T> {
     let entries = columns(a, |x| x);
     Array2::from_shape_vec(a.shape().f(), entries).expect("an entry for each place")
 }
@@ -109,8 +114,24 @@ fn array<T: Copy>(a: &Mat<T>) -> Array2<T> {
 /// The entries, converted by `f`, column after column.
 fn columns<T: Copy>(a: &Mat<T>, f: impl Fn(T) -> T) -> Vec<T> {
     let mut entries = Vec::with_capacity(a.nrows() * a.ncols());
-    (0..a.ncols()).for_each(|j| entries.extend(a.col_as_slice(j).iter().map(|&x| f(x))));
+    extend_by_columns(&mut entries, a, f);
     entries
+}
+
+/// Appends [`columns`].
+pub(crate) fn extend_by_columns<T: Copy>(entries: &mut Vec<T>, a: &Mat<T>, f: impl Fn(T) -> T) {
+    (0..a.ncols()).for_each(|j| entries.extend(a.col_as_slice(j).iter().map(|&x| f(x))));
+}
+
+/// The factors as arrays.
+pub(crate) fn array_svd<T: Element>(Factors { u, s, v }: Factors<T>) -> ArraySvd<T> {
+    ArraySvd { u: array(&u), s: Array1::from_vec(s), vt: conjugate_transpose(&v) }
+}
+
+/// V^H in C order: the columns of V, conjugated, are its rows.
+pub(crate) fn conjugate_transpose<S: Scalar>(v: &Mat<S>) -> Array2<S> {
+    let rows = columns(v, |x| S::conj_impl(&x));
+    Array2::from_shape_vec((v.ncols(), v.nrows()), rows).expect("an entry for each place")
 }
 
 impl<S, T> sealed::Matrix<T, Array1<T::Real>> for ArrayBase<S, Ix2>
@@ -119,7 +140,7 @@ where
     T: Element,
 {
     fn as_faer(&self) -> MatRef<'_, T> {
-        view(self)
+        view_of(self)
     }
 
     fn collect(values: Vec<T::Real>) -> Array1<T::Real> {
@@ -141,11 +162,8 @@ where
     S: Data<Elem = T>,
     T: Element,
 {
-    fn collect_svd(Factors { u, s, v }: Factors<T>) -> ArraySvd<T> {
-        // The columns of V, conjugated, are the rows of V^H.
-        let rows = columns(&v, |x| T::Scalar::conj_impl(&x));
-        let vt = Array2::from_shape_vec((v.ncols(), v.nrows()), rows).expect("an entry for each place");
-        ArraySvd { u: array(&u), s: Array1::from_vec(s), vt }
+    fn collect_svd(factors: Factors<T>) -> ArraySvd<T> {
+        array_svd(factors)
     }
 }
 
@@ -186,7 +204,7 @@ where
     type Solution = Array2<T::Scalar>;
 
     fn as_columns(&self) -> MatRef<'_, T> {
-        view(self)
+        view_of(self)
     }
 
     fn collect(x: Mat<T::Scalar>) -> Array2<T::Scalar> {

@@ -43,6 +43,25 @@ pub struct StageSeconds {
     pub total: f64,
 }
 
+impl StageSeconds {
+    /// Adds the seconds of another call.
+    pub(crate) fn add(&mut self, other: &StageSeconds) {
+        let StageSeconds { scale, upload, to_band, band_to_bidiag, svdvals, total, .. } = other;
+        let StageSeconds { bidiagonal_vectors, back_transformation, left_vectors, qr, solve, .. } = other;
+        self.scale += scale;
+        self.upload += upload;
+        self.to_band += to_band;
+        self.band_to_bidiag += band_to_bidiag;
+        self.svdvals += svdvals;
+        self.bidiagonal_vectors += bidiagonal_vectors;
+        self.back_transformation += back_transformation;
+        self.left_vectors += left_vectors;
+        self.qr += qr;
+        self.solve += solve;
+        self.total += total;
+    }
+}
+
 impl fmt::Display for StageSeconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let StageSeconds { scale, upload, to_band, band_to_bidiag, svdvals, total, .. } = self;

@@ -116,6 +116,23 @@ pub enum SvdError {
         /// The number of columns.
         cols: usize,
     },
+    /// A matrix of a batch has an error: of the [`SvdValsBatchGpu`](crate::SvdValsBatchGpu) methods and of
+    /// [`svdvals_batch`](crate::svdvals_batch). The forms whose name ends in `_each` return a result for each matrix instead.
+    #[error("matrix {index} of the batch: {source}")]
+    InBatch {
+        /// The index of the first such matrix.
+        index: usize,
+        /// Its error.
+        source: Box<SvdError>,
+    },
+    /// A block of rows has an error: of [`RowBlocks`](crate::RowBlocks).
+    #[error("block {block} of rows: {source}")]
+    InBlock {
+        /// The number of blocks that were added before it.
+        block: u64,
+        /// Its error. The indices of an entry are those in the block; a right-hand side's column is counted after those of A.
+        source: Box<SvdError>,
+    },
     /// LAPACK's iteration did not converge. Feature `lapack` only: the crate's own methods always converge.
     #[error("{unreduced} superdiagonal entries did not converge to zero; Stage3::Newton always finds the values")]
     NotConverged {

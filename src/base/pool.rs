@@ -99,6 +99,24 @@ pub(crate) fn on_threads<R: Send>(threads: Option<usize>, body: impl FnOnce() ->
     result
 }
 
+/// Runs `body` at the same time on `threads` new threads, or once on this one if there are none. Each is alone in a rayon pool of its own, so
+/// that the parallel loops in `body` stay on it.
+pub(crate) fn on_own_threads(threads: usize, body: impl Fn() + Sync) {
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let alone = || match ThreadPoolBuilder::new().num_threads(1).build() {
+                Ok(pool) => pool.install(&body),
+                Err(_) => body(),
+            };
+            if std::thread::Builder::new().name("svdvals-gpu".into()).spawn_scoped(scope, alone).is_err() {
+                break;
+            }
+        }
+    });
+    // If no thread could be made, all of the work is left.
+    body();
+}
+
 /// faer's name for all threads of the pool that the caller is in. A browser has one.
 pub(crate) fn all_threads() -> faer::Par {
     #[cfg(not(target_arch = "wasm32"))]

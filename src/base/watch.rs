@@ -40,7 +40,7 @@ impl Stage {
     const ALL: [Stage; 6] = [Stage::ToBand, Stage::BandToBidiag, Stage::Svdvals, Stage::Vectors, Stage::Qr, Stage::Solve];
 
     /// The place of the stage in the order of its call, and in [`StageFlops`].
-    fn place(self) -> usize {
+    pub(crate) fn place(self) -> usize {
         match self {
             Stage::ToBand | Stage::Qr => 0,
             Stage::BandToBidiag | Stage::Solve => 1,

@@ -1,5 +1,7 @@
 //! The routes on the CPU.
 
+use std::sync::Mutex;
+
 use faer::{Mat, MatRef, traits::ComplexField};
 use pollster::block_on;
 
@@ -21,6 +23,7 @@ use crate::{
     cost::{Cost, counts::Counts},
     cpu::{
         kernels::{CpuKernels, Dense},
+        simd::aligned::Aligned,
         small::{Direct, bidiagonal_directly, norm::norm},
         tall::{
             cholesky_qr::{SortedFactor, cholesky_qr},
@@ -229,6 +232,14 @@ fn of_column<T: Number>(
     Ok(Found::new(values, right, seconds, watch, Route::Norm))
 }
 
+/// Runs `body` with the workspace of the call, or with new workspace if there is none, or if it is in use.
+fn in_room<W, R>(room: Option<&Mutex<Aligned<W>>>, body: impl FnOnce(&mut Aligned<W>) -> R) -> R {
+    match room.map(Mutex::try_lock) {
+        Some(Ok(mut room)) => body(&mut room),
+        _ => body(&mut Aligned::default()),
+    }
+}
+
 /// Direct reduction to bidiagonal form of the matrix, its triangular factor or A^H A.
 fn directly<T: Number>(
     call: &Call<'_, T>,
@@ -249,7 +260,7 @@ fn directly<T: Number>(
             // A square matrix and its transpose have the same singular values; the one with contiguous columns is faster to read. Without
             // stage 0, a NaN reaches the bidiagonal; stage 3 rejects it.
             let lines = if a.nrows() == a.ncols() { by_lines(a) } else { a };
-            let direct = bidiagonal_directly(lines, scale, keep)?;
+            let direct = in_room(call.room, |room| bidiagonal_directly(lines, scale, keep, room))?;
             seconds.band_to_bidiag = clock.restart();
             let values = |diagonal, superdiagonal| stage_three(diagonal, superdiagonal, scale, stage3, &watch);
             let found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values)?;
@@ -260,7 +271,7 @@ fn directly<T: Number>(
             seconds.to_band = clock.restart();
             watch.begin(Stage::BandToBidiag)?;
             let scale = power_of_two_scale::<Wide<T>, Wide<T>>(squares.as_ref())?;
-            let direct = bidiagonal_directly(squares.as_ref(), scale, keep)?;
+            let direct = in_room(call.room, |room| bidiagonal_directly(squares.as_ref(), scale, keep, room))?;
             seconds.band_to_bidiag = clock.restart();
             let values = |diagonal, superdiagonal| {
                 let squares = Bidiagonal::new(diagonal, superdiagonal)?.svdvals_for::<f64>(stage3, &watch)?;
@@ -282,7 +293,7 @@ fn directly<T: Number>(
             };
             seconds.to_band = clock.restart();
             watch.begin(Stage::BandToBidiag)?;
-            let direct = bidiagonal_directly(r.as_ref(), Re::<T>::from_double(1.0), keep)?;
+            let direct = in_room(call.room, |room| bidiagonal_directly(r.as_ref(), Re::<T>::from_double(1.0), keep, room))?;
             seconds.band_to_bidiag = clock.restart();
             let values = |diagonal, superdiagonal| stage_three(diagonal, superdiagonal, scale, stage3, &watch);
             let mut found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values)?;

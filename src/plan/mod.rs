@@ -9,11 +9,14 @@
 //! | `stages.rs`, `triangular.rs` | a single stage; triangular multiply and solve |
 //! | `svd.rs`, `band_svd.rs`, `factors.rs` | the drivers with vectors; U, s and V, and what is computed from them |
 //! | `qr.rs`, `qr_factors.rs` | the driver of the QR factorisation; its factors, and what is computed from them |
+//! | `batch.rs` | the driver of many matrices |
+//! | `row_blocks.rs` | a matrix of which only the triangular factor is kept |
 //! | `lstsq/` | the driver of least squares |
 //! | `report.rs` | what ran |
 
 pub(crate) mod backend;
 pub(crate) mod band_svd;
+pub mod batch;
 pub(crate) mod cpu;
 pub(crate) mod factors;
 #[cfg(feature = "gpu")]
@@ -25,6 +28,7 @@ pub(crate) mod qr;
 pub mod qr_factors;
 pub mod report;
 pub mod route;
+pub mod row_blocks;
 pub(crate) mod stages;
 pub(crate) mod svd;
 pub(crate) mod svdvals;

@@ -23,7 +23,7 @@ use crate::{
         options::{Backend, Signs, SvdOptions, Vectors},
         problem::Problem,
         report::SvdReport,
-        svdvals::Call,
+        svdvals::{Call, Room},
     },
 };
 #[cfg(feature = "gpu")]
@@ -51,6 +51,18 @@ pub(crate) fn svd<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool
     let call = Call::new(trimmed(a), options, timed);
     let factors = on_threads(options.threads, || svd_of(&call))?;
     Ok(finished(factors, a.shape(), options))
+}
+
+/// [`svd`] in the caller's pool, with workspace that is reused from call to call.
+pub(crate) fn svd_with_room<T: Number>(
+    a: MatRef<'_, T>,
+    options: &SvdOptions,
+    timed: bool,
+    room: Option<&Room<T>>,
+) -> Result<SvdReport<Factors<T>>> {
+    check::<T>(a.shape(), options)?;
+    let call = Call::new(trimmed(a), options, timed).in_room(room);
+    Ok(finished(svd_of(&call)?, a.shape(), options))
 }
 
 /// [`svd`] for a caller that must not block. The CPU computes in the rayon pool, from a copy of the matrix.

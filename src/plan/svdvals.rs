@@ -1,5 +1,7 @@
 //! The driver: the choice of the backend and of the route, and the report.
 
+use std::sync::Mutex;
+
 use faer::{Mat, MatRef};
 
 #[cfg(feature = "gpu")]
@@ -9,12 +11,13 @@ use crate::{
     base::{
         clock::Clock,
         error::Result,
-        number::{Number, Re, in_storage},
+        number::{Number, Re, Scalar, in_storage},
         pool::{may_have, on_pool_async, on_threads},
         scale::power_of_two_scale,
         view::{trimmed, upright},
         watch::Listen,
     },
+    cpu::simd::aligned::Aligned,
     plan::{
         backend::{Place, Reason},
         cpu::svdvals_on_cpu,
@@ -33,7 +36,7 @@ use crate::{
 };
 
 /// A call for the singular values of a matrix.
-pub(crate) struct Call<'a, T> {
+pub(crate) struct Call<'a, T: Number> {
     /// The caller's matrix.
     pub a: MatRef<'a, T>,
     pub options: &'a SvdOptions,
@@ -41,11 +44,23 @@ pub(crate) struct Call<'a, T> {
     pub timed: bool,
     pub listen: Listen,
     clock: Clock,
+    /// Workspace of the calls before, if there is some.
+    pub room: Option<&'a Room<T>>,
 }
+
+/// Workspace that calls of one thread share. The lock is never waited for.
+pub(crate) type Room<T> = Mutex<Aligned<Wide<T>>>;
+
+type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
 
 impl<'a, T: Number> Call<'a, T> {
     pub fn new(a: MatRef<'a, T>, options: &'a SvdOptions, timed: bool) -> Self {
-        Call { a, options, timed, listen: options.listen(), clock: Clock::new(timed) }
+        Call { a, options, timed, listen: options.listen(), clock: Clock::new(timed), room: None }
+    }
+
+    /// The call with the workspace of others.
+    pub fn in_room(self, room: Option<&'a Room<T>>) -> Self {
+        Call { room, ..self }
     }
 
     pub fn problem(&self) -> Problem {
@@ -81,6 +96,17 @@ impl<'a, T: Number> Call<'a, T> {
 pub(crate) fn svdvals<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<T::Real>>> {
     let call = Call::new(trimmed(a), options, timed);
     on_threads(options.threads, || in_storage!(options.half_storage, T => svdvals_in::<_, S>(&call)))
+}
+
+/// [`svdvals`] in the caller's pool, with workspace that is reused from call to call.
+pub(crate) fn svdvals_with_room<T: Number>(
+    a: MatRef<'_, T>,
+    options: &SvdOptions,
+    timed: bool,
+    room: Option<&Room<T>>,
+) -> Result<SvdReport<Vec<T::Real>>> {
+    let call = Call::new(trimmed(a), options, timed).in_room(room);
+    in_storage!(options.half_storage, T => svdvals_in::<_, S>(&call))
 }
 
 /// [`svdvals`] with the matrix stored as `S`.

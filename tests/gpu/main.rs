@@ -19,6 +19,7 @@ mod vectors;
 
 mod accuracy;
 mod band;
+mod batch;
 mod dense;
 mod factors_resident;
 mod lstsq_on_device;
@@ -106,6 +107,7 @@ fn main() -> ExitCode {
         ("required_bytes", memory::required_bytes),
         ("what_travels", svd::what_travels),
         ("larger", svd::larger),
+        ("batches", batch::one_after_the_other),
         ("svd_on_a_lost_device", svd_faults::lost_device),
         ("svd_in_small_buffers", svd_faults::small_buffers),
         ("global_context", whole::global_context),

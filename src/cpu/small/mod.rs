@@ -3,7 +3,7 @@
 pub(crate) mod gebd2;
 pub(crate) mod norm;
 
-use faer::{MatMut, MatRef, prelude::ReborrowMut};
+use faer::{MatMut, MatRef, prelude::ReborrowMut, traits::ComplexField};
 
 use crate::{
     base::{
@@ -34,8 +34,13 @@ pub(crate) struct Direct<W> {
     kept: Option<Aligned<W>>,
 }
 
-/// The bidiagonal form of `scale` times a small m x n matrix, m >= n; with P if `keep`.
-pub(crate) fn bidiagonal_directly<T: Number>(source: MatRef<'_, T>, scale: Re<T>, keep: bool) -> Result<Direct<Wide<T>>> {
+/// The bidiagonal form of `scale` times a small m x n matrix, m >= n; with P if `keep`. `room` is workspace, which grows as needed.
+pub(crate) fn bidiagonal_directly<T: Number>(
+    source: MatRef<'_, T>,
+    scale: Re<T>,
+    keep: bool,
+    room: &mut Aligned<Wide<T>>,
+) -> Result<Direct<Wide<T>>> {
     let (m, n) = source.shape();
     if n == 0 {
         return Ok(Direct { diagonal: Vec::new(), superdiagonal: Vec::new(), kept: None });
@@ -43,9 +48,15 @@ pub(crate) fn bidiagonal_directly<T: Number>(source: MatRef<'_, T>, scale: Re<T>
     let sizes = gebd2::padded_rows(m).and_then(|rows| Some((rows, leading_dimension::<Wide<T>>(rows)?)));
     let sizes = sizes.filter(|(_, ld)| ld.checked_mul(n).is_some());
     let (rows, ld) = sizes.ok_or_else(|| SvdError::invalid("matrix", "its size overflows the address space"))?;
-    let mut elements = zeros("copy of the matrix", (ld * n).saturating_add(gebd2::workspace(rows, n)))?;
+    let all = (ld * n).saturating_add(gebd2::workspace(rows, n));
+    if room.len() < all {
+        *room = zeros("copy of the matrix", all)?;
+    } else {
+        room[ld * n..all].fill(Wide::<T>::zero_impl());
+        room[..ld * n].chunks_exact_mut(ld).for_each(|column| column[m..].fill(Wide::<T>::zero_impl()));
+    }
     let mut kept = if keep { Some(zeros("reflectors", n * n)?) } else { None };
-    let (a, work) = elements.split_at_mut(ld * n);
+    let (a, work) = room[..all].split_at_mut(ld * n);
     let copy = MatMut::from_column_major_slice_with_stride_mut(a, m, n, ld);
     map_into(source, copy, |x| x.times(scale).to_wide());
     let (diagonal, superdiagonal) = gebd2::gebd2(a, work, ld, (m, n), kept.as_deref_mut());

@@ -138,6 +138,12 @@ fn cholesky<W: Scalar>((mut l, order): (Mat<W>, Vec<usize>), most: f64) -> Optio
     lengths.iter().enumerate().all(far).then_some(Cholesky { l, lengths, order })
 }
 
+/// Whether the Cholesky factor of A^H A, whose upper triangle is given, has ||B^-1||^2 of at most `most`, and columns whose squares neither
+/// overflow nor underflow.
+pub(crate) fn is_well_conditioned<W: Scalar>(upper: &Mat<W>, most: f64) -> bool {
+    cholesky((whole(upper), Vec::new()), most).is_some_and(|factor| inverse_square(&factor) <= most)
+}
+
 /// The Cholesky factor in the lower triangle of a Hermitian matrix; None if that is not positive definite.
 fn in_place<W: Scalar>(l: &mut Mat<W>) -> Option<()> {
     let mut work = MemBuffer::new(cholesky_in_place_scratch::<W>(l.ncols(), Par::Seq, Default::default()));

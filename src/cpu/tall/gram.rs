@@ -53,7 +53,7 @@ const LEAVES: usize = 8;
 const RUN: usize = 1 << 17;
 
 /// Columns above which tasks are blocks of A^H A, and faer's matrix product is used. The leaf of a run would have too few rows.
-const NARROW: usize = 320;
+pub(crate) const NARROW: usize = 320;
 /// Columns of a block: a whole number of registers in every kernel of the matrix product.
 const BLOCK: usize = 96;
 /// Rows multiplied at a time. A sum is a chain of this many products, and then of as many partial sums as there are pieces of rows.

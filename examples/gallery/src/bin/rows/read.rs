@@ -1,0 +1,59 @@
+//! The rows of a `.npy` file, block after block.
+
+use std::{
+    fs,
+    io::{Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use bytemuck::Pod;
+use svdvals_gpu_gallery::files::{matrix::Stored, npy};
+
+pub struct File {
+    path: PathBuf,
+    pub stored: Stored,
+    pub shape: (usize, usize),
+    /// Where the entries begin.
+    offset: u64,
+}
+
+impl File {
+    pub fn open(path: &Path) -> Result<File, String> {
+        let file = fs::File::open(path).map_err(|error| error.to_string())?;
+        let header = npy::header(&file)?;
+        let &[m, n] = header.shape.as_slice() else {
+            return Err(format!("the shape is {:?}, not that of a matrix", header.shape));
+        };
+        if header.fortran_order {
+            return Err("its rows are not contiguous (Fortran order)".into());
+        }
+        if header.big_endian {
+            return Err("big-endian entries".into());
+        }
+        Ok(File { path: path.into(), stored: header.stored, shape: (m, n), offset: header.offset })
+    }
+
+    /// Passes blocks of `block_rows` rows to `take`, until it returns false, and returns the seconds of reading alone.
+    pub fn read_blocks<T: Pod>(&self, block_rows: usize, mut take: impl FnMut(Vec<T>) -> bool) -> Result<f64, String> {
+        let (m, n) = self.shape;
+        let mut file = fs::File::open(&self.path).map_err(|error| error.to_string())?;
+        file.seek(SeekFrom::Start(self.offset)).map_err(|error| error.to_string())?;
+        let mut reading = 0.0;
+        for start in (0..m).step_by(block_rows) {
+            let begin = Instant::now();
+            let rows = block_rows.min(m - start);
+            let mut block = Vec::new();
+            block
+                .try_reserve_exact(rows * n)
+                .map_err(|_| format!("no memory for {rows} rows of {n} columns; --block sets fewer"))?;
+            block.resize(rows * n, T::zeroed());
+            file.read_exact(bytemuck::cast_slice_mut(&mut block)).map_err(|error| format!("row {start}: {error}"))?;
+            reading += begin.elapsed().as_secs_f64();
+            if !take(block) {
+                break;
+            }
+        }
+        Ok(reading)
+    }
+}

@@ -1,0 +1,11 @@
+//! Batches: many matrices in one call.
+
+#[cfg(feature = "faer")]
+mod slices;
+#[cfg(feature = "ndarray")]
+mod stacks;
+
+#[cfg(feature = "faer")]
+pub use slices::{svd_batch, svd_batch_each, svd_batch_report, svdvals_batch, svdvals_batch_each, svdvals_batch_report};
+#[cfg(feature = "ndarray")]
+pub use stacks::{StackSvd, SvdValsBatchGpu};

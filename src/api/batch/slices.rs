@@ -1,0 +1,126 @@
+//! Batches of `faer` matrices, of any shapes.
+
+use faer::{Col, MatRef};
+
+use crate::{
+    api::{
+        element::Element,
+        faer::{MatSvd, col, mat_svd},
+    },
+    base::error::Result,
+    plan::{
+        batch::{BatchReport, Each, all},
+        options::SvdOptions,
+    },
+};
+
+/// The singular values of each matrix of a batch, descending. The matrices may have different shapes.
+///
+/// The results are those of [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with), on the CPU bit for bit. Small matrices are computed side by
+/// side, one on each thread; a few large ones one after the other, each on all threads. There is no GPU kernel for batches yet:
+/// [`Backend::Gpu`](crate::Backend::Gpu) computes one matrix after the other, and [`Backend::Auto`](crate::Backend::Auto) does so for matrices
+/// that gain from a GPU as single ones. Progress is that of the batch, whose only stage is [`Stage::Svdvals`](crate::Stage::Svdvals).
+///
+/// ```
+/// use svdvals_gpu::{SvdOptions, svdvals_batch};
+/// let (a, b) = (faer::mat![[3.0, 0.0], [0.0, -4.0]], faer::mat![[2.0], [0.0], [0.0]]);
+/// let values = svdvals_batch(&[a.as_ref(), b.as_ref()], &SvdOptions::default())?;
+/// assert_eq!((values[0][0], values[0][1], values[1][0]), (4.0, 3.0, 2.0));
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+///
+/// # Errors
+/// [`SvdError::InBatch`](crate::SvdError::InBatch) with the index of the first matrix that has an error, and that error, as of
+/// [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with). [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) and
+/// [`SvdError::Cancelled`](crate::SvdError::Cancelled) are of the whole call.
+pub fn svdvals_batch<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> Result<Vec<Col<T::Real>>> {
+    Ok(cols(all(T::svdvals_batch(batch, options, false)?.values)?))
+}
+
+/// [`svdvals_batch`] with a report: what ran, why, and the seconds.
+///
+/// ```
+/// use svdvals_gpu::{SvdOptions, svdvals_batch_report};
+/// let a = faer::Mat::from_fn(30, 20, |i, j| ((i * j) as f32).sin());
+/// let report = svdvals_batch_report(&[a.as_ref(), a.transpose()], &SvdOptions::default())?;
+/// assert_eq!((report.matrices, report.side_by_side, report.values[1].nrows()), (2, 2, 20));
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+///
+/// # Errors
+/// As [`svdvals_batch`].
+pub fn svdvals_batch_report<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> Result<BatchReport<Vec<Col<T::Real>>>> {
+    T::svdvals_batch(batch, options, true)?.try_map(|each| Ok(cols(all(each)?)))
+}
+
+/// [`svdvals_batch`] with a result for each matrix, so that one bad matrix costs no other.
+///
+/// ```
+/// use svdvals_gpu::{SvdError, SvdOptions, svdvals_batch_each};
+/// let (a, b) = (faer::mat![[f32::NAN]], faer::mat![[2.0f32]]);
+/// let values = svdvals_batch_each(&[a.as_ref(), b.as_ref()], &SvdOptions::default())?;
+/// assert!(matches!(values[0], Err(SvdError::NonFinite { row: 0, col: 0, .. })));
+/// assert_eq!(values[1].as_ref().unwrap()[0], 2.0);
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+///
+/// # Errors
+/// Those of the options alone. An error of a matrix is in its place.
+pub fn svdvals_batch_each<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> Result<Vec<Result<Col<T::Real>>>> {
+    Ok(T::svdvals_batch(batch, options, false)?.values.into_iter().map(|values| values.map(col)).collect())
+}
+
+/// The singular value decomposition of each matrix of a batch: thin, or as `options` ask. The matrices may have different shapes. How it is
+/// computed is described at [`svdvals_batch`]; the stage of its progress is [`Stage::Vectors`](crate::Stage::Vectors).
+///
+/// ```
+/// use svdvals_gpu::{SvdOptions, svd_batch};
+/// let (a, b) = (faer::Mat::<f64>::identity(5, 3), faer::Mat::<f64>::identity(2, 4));
+/// let svds = svd_batch(&[a.as_ref(), b.as_ref()], &SvdOptions::default())?;
+/// assert_eq!((svds[0].u.shape(), svds[1].v.shape()), ((5, 3), (4, 2)));
+/// assert!((svds[1].reconstruct()? - b).norm_l2() < 1e-14);
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+///
+/// # Errors
+/// As [`svdvals_batch`], with the errors of [`svd_gpu_with`](crate::SvdGpu::svd_gpu_with).
+pub fn svd_batch<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> Result<Vec<MatSvd<T>>> {
+    Ok(all(T::svd_batch(batch, options, false)?.values)?.into_iter().map(mat_svd).collect())
+}
+
+/// [`svd_batch`] with a report: what ran, why, and the seconds.
+///
+/// ```
+/// use svdvals_gpu::{SvdOptions, svd_batch_report};
+/// let a = faer::Mat::from_fn(30, 20, |i, j| ((i * j) as f32).sin());
+/// let report = svd_batch_report(&[a.as_ref(); 3], &SvdOptions::default())?;
+/// assert_eq!((report.matrices, report.values[2].u.shape()), (3, (30, 20)));
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+///
+/// # Errors
+/// As [`svd_batch`].
+pub fn svd_batch_report<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> Result<BatchReport<Vec<MatSvd<T>>>> {
+    T::svd_batch(batch, options, true)?.try_map(|each| Ok(all(each)?.into_iter().map(mat_svd).collect()))
+}
+
+/// [`svd_batch`] with a result for each matrix.
+///
+/// ```
+/// use svdvals_gpu::{SvdOptions, svd_batch_each};
+/// let (a, b) = (faer::mat![[f32::INFINITY]], faer::mat![[2.0f32]]);
+/// let svds = svd_batch_each(&[a.as_ref(), b.as_ref()], &SvdOptions::default())?;
+/// assert!(svds[0].is_err() && svds[1].as_ref().unwrap().s[0] == 2.0);
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+///
+/// # Errors
+/// As [`svdvals_batch_each`].
+pub fn svd_batch_each<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> Result<Vec<Result<MatSvd<T>>>> {
+    let each: Each<_> = T::svd_batch(batch, options, false)?.values;
+    Ok(each.into_iter().map(|factors| factors.map(mat_svd)).collect())
+}
+
+fn cols<R: Copy>(values: Vec<Vec<R>>) -> Vec<Col<R>> {
+    values.into_iter().map(col).collect()
+}
