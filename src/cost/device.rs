@@ -3,7 +3,8 @@
 /// The parameters of a device, for [`Cost::on`](super::Cost::on).
 ///
 /// The values of [`H100`](Self::H100) and the others are from the hardware tables of the two papers, completed from the vendors' data
-/// sheets. `dispatch_seconds` and `barrier_cycles` are assumptions.
+/// sheets. `bandwidth_reached`, the latencies and `dispatch_seconds` are assumptions. The last is what a backend adds between dependent
+/// dispatches, and the one to change first for a device at hand.
 ///
 /// ```
 /// use svdvals_gpu::cost::DeviceModel;
@@ -26,8 +27,10 @@ pub struct DeviceModel {
     pub f32_flops: f64,
     /// Peak f64 flops per second; zero if the device has no f64.
     pub f64_flops: f64,
-    /// Memory bandwidth in bytes per second.
+    /// Memory bandwidth in bytes per second, by the data sheet.
     pub bandwidth: f64,
+    /// The part of it that kernels reach.
+    pub bandwidth_reached: f64,
     /// Bytes of memory.
     pub memory: u64,
     /// Bytes of workgroup memory of one multiprocessor.
@@ -42,6 +45,8 @@ pub struct DeviceModel {
     pub step_cycles: f64,
     /// Latency of a workgroup barrier, in cycles.
     pub barrier_cycles: f64,
+    /// What a barrier takes in addition that makes stores to global memory visible, in cycles.
+    pub storage_barrier_cycles: f64,
     /// Seconds from the end of a dispatch to the start of the next one that depends on it.
     pub dispatch_seconds: f64,
 }
@@ -74,6 +79,7 @@ impl DeviceModel {
         f32_flops: 67e12,
         f64_flops: 34e12,
         bandwidth: 3.35e12,
+        bandwidth_reached: 0.8,
         memory: 80 * GB,
         workgroup_memory: 228 * KB,
         workgroup_bytes_per_cycle: 128.0,
@@ -81,7 +87,8 @@ impl DeviceModel {
         load_cycles: 300.0,
         step_cycles: 4.0,
         barrier_cycles: 30.0,
-        dispatch_seconds: 3e-6,
+        storage_barrier_cycles: 700.0,
+        dispatch_seconds: 4e-6,
     };
 
     /// NVIDIA A100 (80 GB).
@@ -135,6 +142,7 @@ impl DeviceModel {
         f32_flops: 163.4e12,
         f64_flops: 81.7e12,
         bandwidth: 5.3e12,
+        bandwidth_reached: 0.75,
         memory: 192 * GB,
         workgroup_memory: 64 * KB,
         workgroup_bytes_per_cycle: 128.0,
@@ -142,6 +150,7 @@ impl DeviceModel {
         load_cycles: 200.0,
         step_cycles: 8.0,
         barrier_cycles: 60.0,
+        storage_barrier_cycles: 700.0,
         dispatch_seconds: 5e-6,
     };
 
@@ -158,6 +167,7 @@ impl DeviceModel {
         f32_flops: 2.6e12,
         f64_flops: 0.0,
         bandwidth: 67e9,
+        bandwidth_reached: 0.85,
         memory: 8 * GB,
         workgroup_memory: 60 * KB,
         workgroup_bytes_per_cycle: 128.0,
@@ -165,6 +175,7 @@ impl DeviceModel {
         load_cycles: 300.0,
         step_cycles: 4.0,
         barrier_cycles: 30.0,
+        storage_barrier_cycles: 300.0,
         dispatch_seconds: 5e-6,
     };
 

@@ -107,9 +107,9 @@ pub struct KernelCost {
 
 /// Seconds that each limit of a device implies for all dispatches of one kernel.
 ///
-/// The modelled time of a dispatch is its overhead plus the maximum of the latency and of the three throughput times (arithmetic, memory,
-/// workgroup memory). The latency is the dependency chain of one workgroup, times the number of rounds: the device runs a limited number of
-/// workgroups at a time.
+/// The modelled time of a dispatch is its overhead plus the maximum of the latency and of the four throughput times (arithmetic, memory,
+/// workgroup memory, issue). The latency is what one workgroup does one after the other, waiting or issuing, times the number of rounds:
+/// the device runs a limited number of workgroups at a time.
 ///
 /// ```
 /// use svdvals_gpu::cost::{Cost, DeviceModel};
@@ -130,7 +130,9 @@ pub struct KernelSeconds {
     pub memory: f64,
     /// Workgroup memory accesses, likewise.
     pub workgroup_memory: f64,
-    /// Dependency chains of barriers, loads and operations, for one round of workgroups.
+    /// Issue of the instructions of all workgroups, likewise.
+    pub issue: f64,
+    /// Barriers, loads, dependent operations and the issue of one workgroup, for one round of workgroups.
     pub latency: f64,
     /// Overhead between consecutive dispatches.
     pub overhead: f64,
@@ -387,6 +389,7 @@ impl Cost {
             arithmetic: 0.0,
             memory: 0.0,
             workgroup_memory: 0.0,
+            issue: 0.0,
             latency: 0.0,
             overhead: 0.0,
             total: 0.0,
@@ -399,6 +402,7 @@ impl Cost {
             sum.arithmetic += times * one.arithmetic;
             sum.memory += times * one.memory;
             sum.workgroup_memory += times * one.workgroup_memory;
+            sum.issue += times * one.issue;
             sum.latency += times * one.latency;
             sum.overhead += times * one.overhead;
             sum.total += times * one.total;
@@ -432,21 +436,29 @@ impl Cost {
         let held = (device.threads / work.threads.max(1)).min(by_memory).max(1) * device.units;
         let rounds = work.workgroups.div_ceil(held) as f64;
         let chain = work.chain;
-        let cycles = chain.barriers as f64 * device.barrier_cycles
+        // A multiprocessor issues one instruction of each of `lanes` threads a cycle, at most one of a warp.
+        let issued = chain.issued as f64 * (work.threads as f64 / lanes).max(1.0);
+        let cycles = (chain.barriers + chain.storage_barriers) as f64 * device.barrier_cycles
+            + chain.storage_barriers as f64 * device.storage_barrier_cycles
             + chain.round_trips as f64 * device.load_cycles
-            + chain.steps as f64 * device.step_cycles;
+            + chain.steps as f64 * device.step_cycles
+            + chain.alone as f64
+            + issued;
         let arithmetic = work.flops as f64 / (peak * filled);
-        let memory = work.bytes as f64 / (device.bandwidth * (work.workgroups as f64 / units).min(1.0));
+        let bandwidth = device.bandwidth * device.bandwidth_reached;
+        let memory = work.bytes as f64 / (bandwidth * (work.workgroups as f64 / units).min(1.0));
         let used = (work.workgroups as f64).min(units);
         let workgroup_memory = work.workgroup_bytes as f64 / (device.workgroup_bytes_per_cycle * device.clock_hz * used);
         // 0 / 0 means no work, so no time.
-        let [arithmetic, memory, workgroup_memory] =
-            [arithmetic, memory, workgroup_memory].map(|seconds: f64| if seconds.is_nan() { 0.0 } else { seconds });
+        let issue = chain.issued as f64 * threads / (lanes * device.clock_hz * used);
+        let [arithmetic, memory, workgroup_memory, issue] =
+            [arithmetic, memory, workgroup_memory, issue].map(|seconds: f64| if seconds.is_nan() { 0.0 } else { seconds });
         let latency = cycles / device.clock_hz;
         let overhead = device.dispatch_seconds;
         // Rounds overlap: the latency of one workgroup is hidden by the throughput of others.
-        let total = overhead + arithmetic.max(memory).max(workgroup_memory).max(latency * rounds.max(1.0));
-        KernelSeconds { kernel: work.kernel, arithmetic, memory, workgroup_memory, latency, overhead, total }
+        let throughput = arithmetic.max(memory).max(workgroup_memory).max(issue);
+        let total = overhead + throughput.max(latency * rounds.max(1.0));
+        KernelSeconds { kernel: work.kernel, arithmetic, memory, workgroup_memory, issue, latency, overhead, total }
     }
 }
 

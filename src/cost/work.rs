@@ -169,12 +169,22 @@ pub(crate) struct Work {
     pub chain: Chain,
 }
 
-/// A dependency chain: barriers, dependent round trips to global memory, and dependent arithmetic operations.
+/// What one workgroup does one after the other. A part of a shader is either bound by latency, and counts in `steps`, or by the instructions
+/// that its warps have to issue, and counts in `alone` or `issued`; parts add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chain {
+    /// Barriers of the workgroup.
     pub barriers: u64,
+    /// Barriers that also make stores to global memory visible (`storageBarrier`).
+    pub storage_barriers: u64,
+    /// Dependent round trips to global memory.
     pub round_trips: u64,
+    /// Dependent arithmetic operations.
     pub steps: u64,
+    /// Instructions of one warp that the others wait for.
+    pub alone: u64,
+    /// Instructions that every thread issues.
+    pub issued: u64,
 }
 
 /// Maximum stacked rows of a level in the GPU backend's workspace: as many blocks as any device runs concurrently.
@@ -213,23 +223,33 @@ pub(crate) fn steps_of_dispatches<R: RealElement>(
     (iterations > 0).then(|| (0..steps).step_by(at_once as usize).map(move |first| at_once.min(steps - first)))
 }
 
-/// Dependent operations in a compensated addition, and in the computation of a reflector from its sums (including a square root and four
-/// divisions, which count as ten each).
+/// Dependent operations, and instructions, of a compensated addition. (Four of these are there for `opaque`.)
 pub(super) const COMPENSATED: u64 = 6;
+pub(super) const COMPENSATED_ISSUED: u64 = 13;
+/// Dependent operations in the computation of a reflector from its sums, and of tau from v^H v. Square roots and divisions count as ten each.
 pub(super) const REFLECTOR: u64 = 100;
+const TAU: u64 = 50;
 /// Dependent operations in a round of a subgroup reduction: a shuffle, and a compensated addition.
 const ROUND: u64 = 26;
 /// Minimum threads of a subgroup on the modelled devices.
 const SUBGROUP: usize = 32;
+/// Dependent operations that a read of workgroup memory takes as long as.
+pub(super) const READ: u64 = 10;
 
-/// Dependent operations in a row of a Sturm count: two additions, a product, a comparison, and a division.
-const STURM_ROW: u64 = 14;
+/// Dependent operations in a row of a Sturm count: two additions, a product, a comparison, a division, and what is left of the latency of the
+/// row's load.
+const STURM_ROW: u64 = 19;
 /// Flops of a row of a Sturm count; a division counts as four.
 const FLOPS_OF_STURM_ROW: u64 = 8;
 
 /// Bytes of a number of the arithmetic type.
 pub(super) fn scalar_bytes<S: Number>() -> u64 {
     size_of::<S::Scalar>() as u64
+}
+
+/// Real multiply-adds in a multiply-add of `S`'s arithmetic.
+pub(super) fn fmas<S: Number>() -> u64 {
+    if S::Scalar::IS_COMPLEX { 4 } else { 1 }
 }
 
 impl Work {
@@ -247,6 +267,9 @@ impl Work {
         } else {
             (2 * width + 2, 2 * COMPENSATED * split, 4 * split)
         };
+        // The threads of a column are in one warp of a QR sweep's workgroup, and in all of an LQ sweep's.
+        let own = 7 * slice;
+        let (alone, own) = if level.transposed { (0, own) } else { (own, 0) };
         Work {
             kernel: Kernel::Geqrt,
             workgroups: blocks,
@@ -256,7 +279,15 @@ impl Work {
             bytes: 2 * rows * width * size_of::<S>() as u64 + (rows * ts + blocks * ts * ts) * scalar,
             // A thread reads its slice of v twice, all squares, and the partial sums of its column.
             workgroup_bytes: blocks * threads * width * (2 * slice + shares) * scalar,
-            chain: Chain { barriers, round_trips: 2, steps: width * (2 * slice + sums + REFLECTOR) + ts * ts / 2 },
+            // For each row of a column a thread has about 16 instructions: twice a read, a product, comparisons and a multiply-add.
+            chain: Chain {
+                barriers,
+                round_trips: 2,
+                steps: width * (sums + REFLECTOR) + ts * ts / 2,
+                alone: width * alone * fmas::<S>(),
+                issued: width * (16 * slice + own) * fmas::<S>(),
+                ..Chain::default()
+            },
         }
     }
 
@@ -282,7 +313,16 @@ impl Work {
             flops,
             bytes: 3 * rows * trailing * size_of::<S>() as u64 + (rows * ts + blocks * ts * ts) * scalar,
             workgroup_bytes: workgroups * (read + stored) * scalar,
-            chain: Chain { barriers: 4 * tiles + 3, round_trips: 3 * tiles + 1, steps: products * ts },
+            // A step of a product has 32 multiply-adds, three reads and two for the loop. A thread stages X in blocks of 16, V in vectors.
+            chain: Chain {
+                barriers: 4 * tiles + 3,
+                round_trips: 3 * tiles + 1,
+                steps: products * ts * READ,
+                issued: products * (ts * (32 * fmas::<S>() + 5) + 12 * (ts * ts / 4).div_ceil(threads))
+                    + 60 * tiles * (ts * cpb / 16).div_ceil(threads)
+                    + 160 * tiles,
+                ..Chain::default()
+            },
         }
     }
 
@@ -320,7 +360,7 @@ impl Work {
             flops: flops * (2 * n).saturating_sub(1),
             bytes: 4 * n * size_of::<S>() as u64 + (2 * n + 1) * real,
             workgroup_bytes: (threads + 1) * threads * real,
-            chain: Chain { barriers: 1, round_trips: 2 * rows, steps: threads + 4 * rows },
+            chain: Chain { barriers: 1, round_trips: 2 * rows, steps: threads + 4 * rows, ..Chain::default() },
         }
     }
 
@@ -340,7 +380,7 @@ impl Work {
             flops: steps.saturating_mul(Work::flops_of_bisection(n)),
             bytes: (2 * values + 1 + 4 * values) * real,
             workgroup_bytes: 0,
-            chain: Chain { barriers: 0, round_trips: 2, steps: steps.saturating_mul(values).saturating_mul(STURM_ROW) },
+            chain: Chain { round_trips: 2, steps: steps.saturating_mul(values).saturating_mul(STURM_ROW), ..Chain::default() },
         }
     }
 
@@ -351,7 +391,7 @@ impl Work {
 
     pub(super) fn copy(kernel: Kernel, places: u64, threads: u64, bytes: u64) -> Work {
         let workgroups = places.div_ceil(threads);
-        let chain = Chain { barriers: 0, round_trips: 2, steps: 0 };
+        let chain = Chain { round_trips: 2, ..Chain::default() };
         Work { kernel, workgroups, threads, workgroup_memory: 0, flops: 0, bytes, workgroup_bytes: 0, chain }
     }
 
@@ -368,10 +408,15 @@ impl Work {
         let (all, passes) = ((active * cycles) as u64, lines.div_ceil(shape.lines as u64));
         // Entries of the lines of both sides, including x.
         let entries = 2 * (tile + 1) * (lines + 1);
-        let groups = 8 * COMPENSATED * (tail.div_ceil(8) + 8);
-        let reflector = 2 * groups / 8 + REFLECTOR + 50;
-        let line = passes * (COMPENSATED * (tail.div_ceil(parts) + parts) + 4);
-        let one_after_the_other = active.div_ceil(most.max(1)) as u64 * cycles as u64;
+        let each = tail.div_ceil(parts);
+        // One side: eight groups' sums of squares, of x and then of v, and what follows from them. Every thread adds up the groups.
+        let steps = 2 * COMPENSATED * tail.div_ceil(8) + REFLECTOR + TAU;
+        // The instructions of an entry of a line: its load; a product with an entry of v, and a compensated addition; the update. The entry of
+        // v is a read and a product, twice.
+        let line = passes
+            * (each * (8 + 5 + 10 + fmas::<S>() * COMPENSATED_ISSUED) + parts * (fmas::<S>() * COMPENSATED_ISSUED + 2) + 8);
+        let issued = 2 * 8 * (COMPENSATED_ISSUED + 1) + line;
+        let sides = 2 * active.div_ceil(most.max(1)) as u64 * cycles as u64;
         Work {
             kernel: Kernel::Chase,
             workgroups,
@@ -382,9 +427,12 @@ impl Work {
             // Each line reads v twice. Each thread adds up all groups.
             workgroup_bytes: all * (2 * entries + 2 * threads * 6 * 8) * scalar,
             chain: Chain {
-                barriers: one_after_the_other * 2 * (4 + if parts > 1 { 2 * passes } else { 0 }),
-                round_trips: one_after_the_other * 2 * (1 + passes),
-                steps: one_after_the_other * 2 * (reflector + line),
+                barriers: sides * (4 + if parts > 1 { 2 * passes } else { 0 }),
+                storage_barriers: sides,
+                round_trips: sides * (1 + passes),
+                steps: sides * steps,
+                issued: sides * issued,
+                ..Chain::default()
             },
         }
     }
