@@ -30,6 +30,12 @@ fn opaque(x: Real) -> Real {
     @else return bitcast<f32>(bitcast<u32>(x) ^ zero);
 }
 
+/// The same for four numbers.
+fn opaque4(x: vec4<Real>) -> vec4<Real> {
+    @if(f64) return x;
+    @else return bitcast<vec4<f32>>(bitcast<vec4<u32>>(x) ^ vec4<u32>(zero));
+}
+
 /// sum + x.
 fn add(sum: Pair, x: Real) -> Pair {
     @if(f64) {
@@ -138,7 +144,8 @@ fn two_over_one_plus(q: Pair) -> Pair {
     }
     @else {
         let back = exact_product(hi, denominator.hi);
-        return Pair(hi, ((opaque(Real(2.0) - back.hi) - back.lo) - hi * denominator.lo) / denominator.hi);
+        // 1 / denominator = hi / 2, up to a rounding.
+        return Pair(hi, ((opaque(Real(2.0) - back.hi) - back.lo) - hi * denominator.lo) * (Real(0.5) * hi));
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) struct Shape {
     pub ts: usize,
     /// Threads that share a column in `geqrt`.
     pub split: usize,
-    /// Rows that each of these threads holds in registers.
+    /// Rows that each of these threads holds in registers, a multiple of 4.
     pub slice: usize,
     /// Trailing columns of a workgroup of `unmqr`, rounded up to a multiple of 8.
     pub cpb: usize,
@@ -75,7 +75,7 @@ impl Shape {
         Shape {
             ts,
             split: tuning.gpu.split_k,
-            slice: rows.div_ceil(tuning.gpu.split_k),
+            slice: 4 * rows.div_ceil(4 * tuning.gpu.split_k),
             cpb: tuning.cols_per_block.next_multiple_of(8),
         }
     }
@@ -96,10 +96,9 @@ impl Shape {
     /// Bytes of workgroup memory that the shader of `geqrt` declares.
     pub fn geqrt_bytes<T: Number>(&self) -> usize {
         let Shape { ts, split, .. } = *self;
-        let of_subgroups = 2 * size_of::<u32>();
-        (2 * self.rows() + split * (ts + 4) + ts + ts * ts) * size_of::<T::Scalar>()
-            + 4 * split * size_of::<T::Real>()
-            + of_subgroups
+        let scalars = self.rows() + 1 + split * (ts + 4) + ts + ts * ts;
+        let reals = 3 * split + 2;
+        scalars * size_of::<T::Scalar>() + reals * size_of::<T::Real>() + size_of::<u32>()
     }
 
     /// Bytes of workgroup memory that the shader of `unmqr` declares.
@@ -134,7 +133,7 @@ impl Shape {
                 Ok(())
             }
         };
-        let least = Shape { slice: (2 * tuning.tile_size).div_ceil(shape.split), cpb: 8, ..shape };
+        let least = Shape { slice: 4 * (2 * tuning.tile_size).div_ceil(4 * shape.split), cpb: 8, ..shape };
         memory("tile_size", least.geqrt_bytes::<T>().max(least.unmqr_bytes::<T>()), "a tile")?;
         memory("leaf", shape.geqrt_bytes::<T>(), "geqrt")?;
         memory("cols_per_block", shape.unmqr_bytes::<T>(), "unmqr")?;
@@ -142,11 +141,13 @@ impl Shape {
     }
 
     /// The constants of the shader of `geqrt`.
-    pub fn geqrt_constants(&self) -> [(&'static str, u32); 5] {
+    pub fn geqrt_constants(&self) -> [(&'static str, u32); 6] {
         [
             ("TS", self.ts as u32),
             ("SPLIT", self.split as u32),
-            ("SLICE", self.slice as u32),
+            // Four rows each, and those with a row of R.
+            ("PIECES", self.slice as u32 / 4),
+            ("TOP_PIECES", self.ts.div_ceil(4 * self.split).min(self.slice / 4) as u32),
             ("ROWS", self.rows() as u32),
             ("GEQRT_THREADS", self.geqrt_threads() as u32),
         ]

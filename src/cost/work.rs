@@ -226,13 +226,11 @@ pub(crate) fn steps_of_dispatches<R: RealElement>(
 /// Dependent operations, and instructions, of a compensated addition. (Four of these are there for `opaque`.)
 pub(super) const COMPENSATED: u64 = 6;
 pub(super) const COMPENSATED_ISSUED: u64 = 13;
-/// Dependent operations in the computation of a reflector from its sums, and of tau from v^H v. Square roots and divisions count as ten each.
+/// Dependent operations in the computation of v's factor from sums, of beta in addition, and of tau from v^H v. Square roots and divisions
+/// count as ten each.
+const INVERSE: u64 = 35;
 pub(super) const REFLECTOR: u64 = 100;
-const TAU: u64 = 50;
-/// Dependent operations in a round of a subgroup reduction: a shuffle, and a compensated addition.
-const ROUND: u64 = 26;
-/// Minimum threads of a subgroup on the modelled devices.
-const SUBGROUP: usize = 32;
+const TAU: u64 = 40;
 /// Dependent operations that a read of workgroup memory takes as long as.
 pub(super) const READ: u64 = 10;
 
@@ -253,23 +251,19 @@ pub(super) fn fmas<S: Number>() -> u64 {
 }
 
 impl Work {
-    /// `geqrt` of a level: for each of w columns, v^H X for all columns and X - tau v u^H for those right of it; then T. In QR sweeps of a
-    /// column-major matrix, the threads of a column use subgroup reductions.
+    /// `geqrt` of a level: for each of w columns, v; v^H X for all columns; X - tau v u^H for those right of it. T is computed meanwhile.
     pub fn geqrt<S: Number>(shape: &Shape, level: &Level) -> Work {
         let scalar = scalar_bytes::<S>();
-        let [ts, split, slice, width, rows] = [shape.ts, shape.split, shape.slice, level.width, level.map.rows].map(|x| x as u64);
+        let [ts, split, width, rows] = [shape.ts, shape.split, level.width, level.map.rows].map(|x| x as u64);
         let (blocks, threads) = (level.map.blocks() as u64, shape.geqrt_threads() as u64);
-        let by_subgroups = !level.transposed && shape.split.is_power_of_two() && shape.split <= SUBGROUP;
-        // With subgroups: one barrier per column, and four to check the order of the threads. Without: two per column. Both: two at the
-        // end. A thread's partial sums are exchanged through registers with subgroups, else through workgroup memory.
-        let (barriers, sums, shares) = if by_subgroups {
-            (width + 6, ROUND * u64::from(shape.split.ilog2()), 2 * split)
-        } else {
-            (2 * width + 2, 2 * COMPENSATED * split, 4 * split)
-        };
-        // The threads of a column are in one warp of a QR sweep's workgroup, and in all of an LQ sweep's.
-        let own = 7 * slice;
-        let (alone, own) = if level.transposed { (0, own) } else { (own, 0) };
+        // Rows of a thread, in the longest block.
+        let slice = 4 * (level.map.block_rows.min(level.map.rows).div_ceil(4 * shape.split)) as u64;
+        // The threads of column j: a square and a maximum, then a product, a square and a store of four, and a comparison for each four.
+        let alone = slice * (4 * fmas::<S>().min(2) + 1) + 40;
+        // The others: twice a multiply-add, a load of four and a comparison for each four; columns left of j only once.
+        let issued = 3 * (slice * (4 * fmas::<S>() + 3) / 4 + 12) / 2;
+        // The reflector, tau, and u_c, each from SPLIT sums.
+        let steps = (READ + split + INVERSE + 8) + (READ + 2 * split + TAU) + (READ + split + COMPENSATED + 6);
         Work {
             kernel: Kernel::Geqrt,
             workgroups: blocks,
@@ -277,15 +271,15 @@ impl Work {
             workgroup_memory: shape.geqrt_bytes::<S>() as u64,
             flops: level.geqrt_flops::<S>(),
             bytes: 2 * rows * width * size_of::<S>() as u64 + (rows * ts + blocks * ts * ts) * scalar,
-            // A thread reads its slice of v twice, all squares, and the partial sums of its column.
-            workgroup_bytes: blocks * threads * width * (2 * slice + shares) * scalar,
-            // For each row of a column a thread has about 16 instructions: twice a read, a product, comparisons and a multiply-add.
+            // A thread reads its slice of v at most twice, and the partial sums of its column.
+            workgroup_bytes: blocks * threads * width * (2 * slice + 2 * split) * scalar,
+            // A thread has about twelve instructions for the load of an entry, and as many for its store.
             chain: Chain {
-                barriers,
+                barriers: 3 * width + 2,
                 round_trips: 2,
-                steps: width * (sums + REFLECTOR) + ts * ts / 2,
-                alone: width * alone * fmas::<S>(),
-                issued: width * (16 * slice + own) * fmas::<S>(),
+                steps: width * steps + 3 * ts,
+                alone: width * alone,
+                issued: width * issued + 24 * slice,
                 ..Chain::default()
             },
         }
@@ -410,7 +404,7 @@ impl Work {
         let entries = 2 * (tile + 1) * (lines + 1);
         let each = tail.div_ceil(parts);
         // One side: eight groups' sums of squares, of x and then of v, and what follows from them. Every thread adds up the groups.
-        let steps = 2 * COMPENSATED * tail.div_ceil(8) + REFLECTOR + TAU;
+        let steps = 2 * COMPENSATED * tail.div_ceil(8) + INVERSE + TAU;
         // The instructions of an entry of a line: its load; a product with an entry of v, and a compensated addition; the update. The entry of
         // v is a read and a product, twice.
         let line = passes
