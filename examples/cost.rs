@@ -163,6 +163,7 @@ fn with_field(tuning: Tuning, name: &str, value: usize) -> Result<Tuning, String
         "cols_per_block" => tuning.cols_per_block(value),
         "tile_width" => tuning.tile_width(value),
         "threads_per_block" => tuning.threads_per_block(value),
+        "sweeps_per_block" => tuning.sweeps_per_block(value),
         "cycles_per_dispatch" => tuning.cycles_per_dispatch(value),
         "max_blocks" => tuning.max_blocks(value),
         other => return Err(format!("{other} is no hyperparameter")),

@@ -101,6 +101,12 @@ fn exact_product(a: Real, b: Real) -> Pair {
     }
 }
 
+/// a b, with an error of a few roundings of its low part.
+fn pair_product(a: Pair, b: Pair) -> Pair {
+    let leading = exact_product(a.hi, b.hi);
+    return Pair(leading.hi, leading.lo + (a.hi * b.lo + a.lo * b.hi));
+}
+
 /// |x|^2 without a rounding error (f64: rounded).
 fn exact_square(x: Scalar) -> Pair {
     @if(complex) {

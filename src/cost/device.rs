@@ -3,7 +3,7 @@
 /// The parameters of a device, for [`Cost::on`](super::Cost::on).
 ///
 /// The values of [`H100`](Self::H100) and the others are from the hardware tables of the two papers, completed from the vendors' data
-/// sheets. `bandwidth_reached`, the latencies and `dispatch_seconds` are assumptions. The last is what a backend adds between dependent
+/// sheets. `bandwidth_reached`, `bytes_per_cycle`, the latencies and `dispatch_seconds` are assumptions. The last is what a backend adds between dependent
 /// dispatches, and the one to change first for a device at hand.
 ///
 /// ```
@@ -33,6 +33,10 @@ pub struct DeviceModel {
     pub bandwidth_reached: f64,
     /// Bytes of memory.
     pub memory: u64,
+    /// Bytes of the largest cache that all multiprocessors share.
+    pub cache: u64,
+    /// Bytes of memory or of that cache that one multiprocessor reads or writes per cycle.
+    pub bytes_per_cycle: f64,
     /// Bytes of workgroup memory of one multiprocessor.
     pub workgroup_memory: u64,
     /// Bytes of workgroup memory that one multiprocessor reads per cycle.
@@ -62,6 +66,7 @@ pub fn sweeps_at_once(n: usize, bandwidth: usize) -> usize {
 }
 
 const GB: u64 = 1 << 30;
+const MB: u64 = 1 << 20;
 const KB: u64 = 1 << 10;
 
 impl DeviceModel {
@@ -81,6 +86,8 @@ impl DeviceModel {
         bandwidth: 3.35e12,
         bandwidth_reached: 0.8,
         memory: 80 * GB,
+        cache: 50 * MB,
+        bytes_per_cycle: 40.0,
         workgroup_memory: 228 * KB,
         workgroup_bytes_per_cycle: 128.0,
         threads: 2048,
@@ -104,6 +111,7 @@ impl DeviceModel {
         f32_flops: 19.5e12,
         f64_flops: 9.7e12,
         bandwidth: 1.94e12,
+        cache: 40 * MB,
         workgroup_memory: 164 * KB,
         load_cycles: 200.0,
         ..Self::H100
@@ -123,6 +131,7 @@ impl DeviceModel {
         f64_flops: 15.1e12 / 64.0,
         bandwidth: 272e9,
         memory: 8 * GB,
+        cache: 32 * MB,
         workgroup_memory: 100 * KB,
         threads: 1536,
         ..Self::H100
@@ -144,6 +153,8 @@ impl DeviceModel {
         bandwidth: 5.3e12,
         bandwidth_reached: 0.75,
         memory: 192 * GB,
+        cache: 256 * MB,
+        bytes_per_cycle: 40.0,
         workgroup_memory: 64 * KB,
         workgroup_bytes_per_cycle: 128.0,
         threads: 2048,
@@ -169,6 +180,8 @@ impl DeviceModel {
         bandwidth: 67e9,
         bandwidth_reached: 0.85,
         memory: 8 * GB,
+        cache: 8 * MB,
+        bytes_per_cycle: 40.0,
         workgroup_memory: 60 * KB,
         workgroup_bytes_per_cycle: 128.0,
         threads: 1024,

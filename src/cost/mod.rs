@@ -24,7 +24,7 @@ mod table;
 pub(crate) mod vectors;
 pub(crate) mod work;
 
-use std::{fmt, ops::RangeInclusive};
+use std::fmt;
 
 pub use device::{DeviceModel, sweeps_at_once};
 pub use work::Kernel;
@@ -46,15 +46,6 @@ use crate::{
 /// Order from which, by the model, bisection on the device is faster than Newton's method on a host with a few cores. Below it, Newton's
 /// method takes at most ten milliseconds.
 pub(crate) const BISECTION_WORTHWHILE: usize = 4096;
-
-/// Orders for which, by the model, one stage is faster than two on all modelled devices with high-bandwidth memory. There a
-/// dispatch takes longer than its memory traffic, and the dispatches of one stage have the shorter dependency chains.
-pub(crate) const ONE_STAGE: RangeInclusive<usize> = 512..=1024;
-
-/// Whether [`Reduction::Auto`](crate::Reduction) takes one stage for a matrix of order `n` on a device with these bounds.
-pub(crate) fn prefers_one_stage(bounds: &Bounds<'_>, n: usize) -> bool {
-    bounds.fast_memory && !bounds.software && ONE_STAGE.contains(&n)
-}
 
 /// The dispatches of one call. See the [module](self).
 ///
@@ -126,7 +117,7 @@ pub struct KernelSeconds {
     pub kernel: Kernel,
     /// Arithmetic, at the rate of the part of the device that the workgroups occupy.
     pub arithmetic: f64,
-    /// Global memory accesses, likewise.
+    /// Global memory accesses, at the rate of the memory, or of the cache if that holds what the kernel accesses again and again.
     pub memory: f64,
     /// Workgroup memory accesses, likewise.
     pub workgroup_memory: f64,
@@ -282,13 +273,14 @@ impl Cost {
         // Far beyond any device. Below this limit no count overflows.
         const MOST: usize = 1 << 16;
         let Tuning { tile_size, leaf, cols_per_block, ref gpu, .. } = *tuning;
-        let GpuTuning { split_k, threads_per_block, cycles_per_dispatch, .. } = *gpu;
+        let GpuTuning { split_k, threads_per_block, sweeps_per_block, cycles_per_dispatch, .. } = *gpu;
         for (option, value) in [
             ("tile_size", tile_size),
             ("leaf", leaf),
             ("split_k", split_k),
             ("cols_per_block", cols_per_block),
             ("threads_per_block", threads_per_block),
+            ("sweeps_per_block", sweeps_per_block),
             ("cycles_per_dispatch", cycles_per_dispatch),
         ] {
             if value > MOST {
@@ -445,9 +437,10 @@ impl Cost {
             + chain.alone as f64
             + issued;
         let arithmetic = work.flops as f64 / (peak * filled);
-        let bandwidth = device.bandwidth * device.bandwidth_reached;
-        let memory = work.bytes as f64 / (bandwidth * (work.workgroups as f64 / units).min(1.0));
         let used = (work.workgroups as f64).min(units);
+        let by_units = used * device.bytes_per_cycle * device.clock_hz;
+        let bandwidth = if work.footprint > device.cache { device.bandwidth * device.bandwidth_reached } else { by_units };
+        let memory = work.bytes as f64 / bandwidth.min(by_units);
         let workgroup_memory = work.workgroup_bytes as f64 / (device.workgroup_bytes_per_cycle * device.clock_hz * used);
         // 0 / 0 means no work, so no time.
         let issue = chain.issued as f64 * threads / (lanes * device.clock_hz * used);

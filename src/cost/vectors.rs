@@ -209,8 +209,17 @@ impl Batch {
             ..Chain::default()
         };
         let workgroup_memory = shape.unmqr_bytes::<E>() as u64;
-        let work =
-            Work { kernel: Kernel::GemmBatch, workgroups, threads, workgroup_memory, flops, bytes, workgroup_bytes, chain };
+        let work = Work {
+            kernel: Kernel::GemmBatch,
+            workgroups,
+            threads,
+            workgroup_memory,
+            flops,
+            footprint: u64::MAX,
+            bytes,
+            workgroup_bytes,
+            chain,
+        };
         Batch { pieces: first..pieces.len(), grid, work }
     }
 }
@@ -276,6 +285,7 @@ impl Work {
             threads,
             workgroup_memory: shape.bytes::<S>() as u64,
             flops: (4 * of_pair::<S>() * reach).saturating_mul(reflectors).saturating_mul(columns),
+            footprint: u64::MAX,
             bytes: 2 * rows * columns * size_of::<S>() as u64 + chunks * reflectors * reach * scalar,
             // Every thread reads the reflector twice, four numbers at a time; all threads of a subgroup the same ones.
             workgroup_bytes: chunks * reflectors * staged * (2 * threads / 32 + 1) * scalar,

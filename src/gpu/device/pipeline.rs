@@ -244,10 +244,7 @@ impl GpuContext {
 
     fn has(&self) -> Has {
         let features = self.device().features();
-        Has {
-            immediates: self.immediates(),
-            coherent: features.contains(Features::MEMORY_DECORATION_COHERENT),
-        }
+        Has { immediates: self.immediates(), coherent: features.contains(Features::MEMORY_DECORATION_COHERENT) }
     }
 
     /// The pipeline of `shader` with the constants `values`, for matrices stored as `S`. A dense matrix has `count` buffers (0: the shader

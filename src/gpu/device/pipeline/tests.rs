@@ -225,7 +225,7 @@ fn disagreements_are_found() {
         ("bisect", "@workgroup_size(BISECT_THREADS)", "@workgroup_size(32)", ": threads"),
         ("geqrt", "top: array<Scalar, TS>", "top: array<Scalar, TS + 1>", "bytes of workgroup memory"),
         ("trsm", "array<Scalar4, 2 * GROUPS>", "array<Scalar4, BASE * GROUPS + 1>", "bytes of workgroup memory"),
-        ("chase", "x: array<Scalar, TAIL>", "x: array<Scalar, TAIL - 1>", "bytes of workgroup memory"),
+        ("chase", "alphas: array<Scalar, 2 * TEAM>", "alphas: array<Scalar, 3 * TEAM>", "bytes of workgroup memory"),
         ("largest", "@binding(1)", "@binding(4)", ": bindings"),
         ("scale", "@group(0) @binding(3)", "@group(1) @binding(3)", ": bindings"),
         ("unpack_band", "var<storage, read_write> band", "var<storage> band", ": bindings"),
