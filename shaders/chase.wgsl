@@ -310,8 +310,8 @@ fn chase(
         for (var tick = params.clock; tick < end; tick++) {
             let runs = tick >= start && tick - start < all;
             cycles_of_tick(member, thread % CYCLE_THREADS, sweep, runs, tick - start);
-            if tick + 1u < end {
-                // The next tick reads what other threads have written.
+            if tick + 1u < end || g + workgroups.x < params.count {
+                // The next tick reads what other threads have written, and the next team overwrites what they read.
                 storageBarrier();
                 workgroupBarrier();
             }

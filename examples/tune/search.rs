@@ -95,7 +95,7 @@ impl Place {
     pub fn axes(&self, stage: usize) -> &'static [Axis] {
         match (self, stage) {
             (Place::Gpu(_), 0) => &[TILE_SIZE, LEAF, SPLIT_K, COLS_PER_BLOCK],
-            (Place::Gpu(_), _) => &[TILE_SIZE, MAX_BLOCKS, TILE_WIDTH, THREADS, CYCLES],
+            (Place::Gpu(_), _) => &[TILE_SIZE, MAX_BLOCKS, TILE_WIDTH, THREADS, SWEEPS, CYCLES],
             (Place::Cpu, 0) => &[TILE_SIZE, LEAF, COLS_PER_BLOCK],
             (Place::Cpu, _) => &[TILE_SIZE, TILE_WIDTH],
         }

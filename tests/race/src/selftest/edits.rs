@@ -21,7 +21,7 @@ pub const EDITS: &[(&str, &str, &str)] = &[
     ("pack_band", "if j >= params.n", "if j > params.n"),
     ("unpack_band", "if j >= params.n", "if j > params.n"),
     ("repack_band", "if j >= params.n", "if j > params.n"),
-    ("geqrt", "2u * j < TS", "2u * j >= TS"),
+    ("geqrt", "if j > 0u { make_entry_of_t", "if j > 1u { make_entry_of_t"),
     ("geqrt", "if r < rows {", "if r <= rows {"),
     ("geqrt", "4u * SPLIT * K < rows {", "4u * SPLIT * (K + 1u) < rows {"),
     ("geqrt", "let is_there = r < rows && ", "let is_there = "),
