@@ -72,19 +72,20 @@ fn model<T: Element>(n: usize, changes: &[(String, usize)], asked: (Reduction, b
         let other = if own == tuning { String::new() } else { format!(" with {own}") };
         println!("{}{other}, milliseconds:", device.name);
         println!(
-            "{:<18} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
-            "kernel", "arithmetic", "memory", "workgroup", "latency", "dispatch", "total"
+            "{:<18} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
+            "kernel", "arithmetic", "memory", "workgroup", "issue", "latency", "dispatch", "total"
         );
         let kernels = cost::<T>(n, &own, asked)?.on(&device);
         for k in kernels.iter().filter(|kernel| kernel.total > 0.0) {
-            let [arithmetic, memory, workgroup, latency, overhead, total] =
-                [k.arithmetic, k.memory, k.workgroup_memory, k.latency, k.overhead, k.total].map(|seconds| 1e3 * seconds);
+            let [arithmetic, memory, workgroup, issue, latency, overhead, total] =
+                [k.arithmetic, k.memory, k.workgroup_memory, k.issue, k.latency, k.overhead, k.total]
+                    .map(|seconds| 1e3 * seconds);
             println!(
-                "{:<18} {arithmetic:>10.2} {memory:>10.2} {workgroup:>10.2} {latency:>10.2} {overhead:>10.2} {total:>10.2}",
+                "{:<18} {arithmetic:>10.2} {memory:>10.2} {workgroup:>10.2} {issue:>10.2} {latency:>10.2} {overhead:>10.2} {total:>10.2}",
                 k.kernel
             );
         }
-        println!("{:<18} {:>65.2}\n", "in all", 1e3 * kernels.iter().map(|k| k.total).sum::<f64>());
+        println!("{:<18} {:>76.2}\n", "in all", 1e3 * kernels.iter().map(|k| k.total).sum::<f64>());
     }
     Ok(())
 }
@@ -162,6 +163,7 @@ fn with_field(tuning: Tuning, name: &str, value: usize) -> Result<Tuning, String
         "cols_per_block" => tuning.cols_per_block(value),
         "tile_width" => tuning.tile_width(value),
         "threads_per_block" => tuning.threads_per_block(value),
+        "sweeps_per_block" => tuning.sweeps_per_block(value),
         "cycles_per_dispatch" => tuning.cycles_per_dispatch(value),
         "max_blocks" => tuning.max_blocks(value),
         other => return Err(format!("{other} is no hyperparameter")),

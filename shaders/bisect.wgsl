@@ -7,15 +7,16 @@
 //   squares   a factor, then n pairs (q_i, e_i), all at most 2
 //   bounds    for each k a lower and an upper bound of the square of the k-th singular value, ascending, k = 0, 1, ..., in and out
 //
-// Thread = singular value. A dispatch does `steps` steps. The first dispatch also sets the bounds. If the bounds are far apart, the
-// midpoint is their geometric mean.
+// Thread = singular value. A pass does three steps of bisection: it counts below all seven points that they could need, with one division for
+// each row and point. A dispatch does `passes` passes. The first dispatch also sets the bounds. If the bounds are far apart, the midpoint is
+// their geometric mean.
 
 import package::tuning::{BISECT_THREADS, PIVOT, TOP};
 import package::scalar::{Real};
 
 struct Params {
     n: u32,
-    steps: u32,
+    passes: u32,
     first: u32,
 }
 
@@ -24,18 +25,38 @@ struct Params {
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(2) var<uniform> params: Params;
 
-/// The number of squared singular values below x.
-fn count_below(x: Real) -> u32 {
-    var count = 0u;
-    var s = -x;
+/// The seven points in ascending order, or what belongs to each.
+struct Points {
+    lower: vec4<Real>,
+    upper: vec3<Real>,
+}
+
+struct Counts {
+    lower: vec4<u32>,
+    upper: vec3<u32>,
+}
+
+/// The numbers of squared singular values below the points x.
+fn counts_below(x: Points) -> Counts {
+    var counts = Counts();
+    var s = Points(-x.lower, -x.upper);
     for (var i = 0u; i < params.n; i++) {
-        var d = squares[2u * i + 1u] + s;
+        let q = squares[2u * i + 1u];
+        let e = squares[2u * i + 2u];
+        var d = Points(q + s.lower, q + s.upper);
         // A negligible pivot is replaced, as if q_i were smaller by at most twice PIVOT.
-        if abs(d) < PIVOT { d = -PIVOT; }
-        count += select(0u, 1u, d < Real(0.0));
-        s = squares[2u * i + 2u] * (s / d) - x;
+        d.lower = select(d.lower, vec4<Real>(-PIVOT), abs(d.lower) < vec4<Real>(PIVOT));
+        d.upper = select(d.upper, vec3<Real>(-PIVOT), abs(d.upper) < vec3<Real>(PIVOT));
+        counts.lower += select(vec4<u32>(), vec4<u32>(1u), d.lower < vec4<Real>());
+        counts.upper += select(vec3<u32>(), vec3<u32>(1u), d.upper < vec3<Real>());
+        s = Points(e * (s.lower / d.lower) - x.lower, e * (s.upper / d.upper) - x.upper);
     }
-    return count;
+    return counts;
+}
+
+fn middle(low: Real, high: Real) -> Real {
+    if high > Real(4.0) * low { return sqrt(max(low, PIVOT)) * sqrt(high); }
+    return low + Real(0.5) * (high - low);
 }
 
 @compute @workgroup_size(BISECT_THREADS)
@@ -54,13 +75,31 @@ fn bisect(
         low = bounds[2u * k];
         high = bounds[2u * k + 1u];
     }
-    for (var step = 0u; step < params.steps; step++) {
-        var middle = low + Real(0.5) * (high - low);
-        if high > Real(4.0) * low { middle = sqrt(max(low, PIVOT)) * sqrt(high); }
-        if count_below(middle) > k {
-            high = middle;
+    for (var done = 0u; done < params.passes; done++) {
+        let half = middle(low, high);
+        let quarter = middle(low, half);
+        let more = middle(half, high);
+        let x = Points(vec4(middle(low, quarter), quarter, middle(quarter, half), half), vec3(middle(half, more), more, middle(more, high)));
+        let counts = counts_below(x);
+        // Three steps of bisection.
+        if counts.lower.w > k {
+            high = half;
+            if counts.lower.y > k {
+                high = quarter;
+                if counts.lower.x > k { high = x.lower.x; } else { low = x.lower.x; }
+            } else {
+                low = quarter;
+                if counts.lower.z > k { high = x.lower.z; } else { low = x.lower.z; }
+            }
         } else {
-            low = middle;
+            low = half;
+            if counts.upper.y > k {
+                high = more;
+                if counts.upper.x > k { high = x.upper.x; } else { low = x.upper.x; }
+            } else {
+                low = more;
+                if counts.upper.z > k { high = x.upper.z; } else { low = x.upper.z; }
+            }
         }
     }
     bounds[2u * k] = low;

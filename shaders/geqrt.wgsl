@@ -1,6 +1,6 @@
 // QR factorisation of the blocks of a panel, in compact WY form. Twin: src/cpu/qr/geqrt.rs.
 //
-//   Block X (rows x width)  =  (I - V T V^H) R,    rows <= ROWS = SPLIT * SLICE, width <= TS, r = min(rows, width) reflectors
+//   Block X (rows x width)  =  (I - V T V^H) R,    rows <= ROWS = 4 SPLIT PIECES, width <= TS, r = min(rows, width) reflectors
 //
 //   package::dense   the matrix as stored, strides (rs, cs): X in, R over zeros out
 //   v                V, unit lower trapezoidal, one row of TS for each stacked row of the level (columns from r on zero), out
@@ -8,153 +8,210 @@
 //
 // If reflectors are kept (`kept`), V below its diagonal also goes to the matrix, in place of the zeros.
 //
-// Workgroup = block. Thread (c, s) of TS x SPLIT holds x_k = X[s + k SPLIT, c] in registers. Neighbouring threads hold entries of a row or
-// of a column that are adjacent in memory. Column by column:
+// Workgroup = block. Thread (c, s) of TS x SPLIT holds column c of rows 4 (s + k SPLIT) .. + 4 in registers x[k]. Loops over k are repeated in
+// the text, so that every index of x is a constant, and pieces below the block's last row are skipped. Column by column:
 //
-//   v_j from X[j.., j];   u_c = v_j^H X[j.., c] for every c
+//   v_j from X[j.., j], once;   u_c = v_j^H X[j.., c] for every c
 //   c > j:  X[j.., c] -= tau u_c v_j          c < j:  registers hold v_c, so conj(u_c) = (V^H V)_cj, which T needs
 //
-// u_c is summed over the SPLIT threads of column c, and v_j^H v_j over those of column j. If the threads of a column are neighbours in a
-// subgroup, they sum both by shuffles, with one barrier per column. Otherwise they use workgroup memory, with two barriers per column.
+// The threads of column j are neighbours. While they compute v_j, threads of other columns compute column j - 1 of T.
 
-import package::tuning::{TS, SPLIT, SLICE, ROWS, GEQRT_THREADS};
-import package::scalar::{Real, Scalar, ONE, conjugate, load, multiply_add, real_part, store, times};
-import package::reflector::{Squares, larfg, add_square};
+import package::tuning::{TS, SPLIT, PIECES, TOP_PIECES, ROWS, GEQRT_THREADS, NORM_FLOOR};
+import package::scalar::{
+    Real, Scalar, Scalar4, ONE, add_conjugate_product4, add_product4, below, conjugate, lane, load, magnitudes4, sum_of_lanes,
+    sum_of_squares4, store, times4, with_lane
+};
+import package::reflector::{Squares, larfg, scaled_for_norm};
 import package::dense::{read_entry, write_entry};
 import package::level::{Level, is_below_triangle, matrix_row, place_of};
-import package::pair::{Pair, ScalarPair, zero, add, add_scalar, exactly, leading, product, two_over_one_plus};
-import package::compact_wy::{gram, make_row_of_t, entry_of_t};
-@if(subgroups) import package::subgroups::{neighbours_share_subgroups, scalar_sum_of_neighbours, sum_of_neighbours};
+import package::pair::{Pair, zero, add, add_scalar, exactly, leading, product, two_over_one_plus};
+import package::compact_wy::{gram, make_entry_of_t, entry_of_t};
 
 @group(0) @binding(0) var<storage, read_write> v: array<Scalar>;
 @group(0) @binding(1) var<storage, read_write> t: array<Scalar>;
 @if(immediates) var<immediate> level: Level;
 @else @group(0) @binding(2) var<uniform> level: Level;
 
-/// Column j, and the SPLIT partial sums of squares of its tail. Double-buffered: one half for even j, one for odd j.
-var<workgroup> column: array<Scalar, 2 * ROWS>;
-var<workgroup> squares: array<Squares, 2 * SPLIT>;
-/// The SPLIT partial sums of u_c below row j (of v_j^H v_j for c = j), and X[j, c]. Rows are padded by four entries: neither neighbours in
-/// a row nor 4 x 8 neighbours conflict in a bank.
+/// Below row j v_j, above it zeros; and zero in row j itself, whose 1 is added apart.
+var<workgroup> column: array<Scalar4, ROWS / 4u>;
+/// X[j, j], the SPLIT partial sums of squares of X[j + 1.., j], and those of v_j below row j.
+var<workgroup> alpha: Scalar;
+var<workgroup> squares: array<Squares, SPLIT>;
+var<workgroup> lengths: array<Real, SPLIT>;
+/// Whether H is not the identity, and its tau.
+var<workgroup> reflects: u32;
+var<workgroup> tau: Pair;
+/// The SPLIT partial sums of u_c below row j, and X[j, c]. Rows are padded by four entries: 8 x 4 neighbours do not conflict in a bank.
 const SHARES_LD = TS + 4u;
 var<workgroup> shares: array<Scalar, SPLIT * SHARES_LD>;
 var<workgroup> top: array<Scalar, TS>;
+
+/// The entry of row r and column c of the block, zero where it has none.
+fn entry_of_block(first: u32, rows: u32, r: u32, c: u32) -> Scalar {
+    @if(kept) let is_there = r < rows && c < level.width && !is_below_triangle(level, r, c);
+    @else let is_there = r < rows && c < level.width;
+    if is_there { return load(read_entry(place_of(level, matrix_row(level, first + r), level.col + c))); }
+    return Scalar();
+}
+
+/// Writes x, which is at row r and column c, to V and to the matrix.
+fn write_out(first: u32, rows: u32, reflectors: u32, r: u32, c: u32, x: Scalar) {
+    if r < rows {
+        let tail = select(Scalar(), x, c < reflectors && r > c);
+        v[(first + r) * TS + c] = select(tail, ONE, c < reflectors && r == c);
+        if c < level.width {
+            let place = place_of(level, matrix_row(level, first + r), level.col + c);
+            @if(kept) { if !is_below_triangle(level, r, c) { write_entry(place, store(x)); } }
+            @else write_entry(place, store(select(Scalar(), x, r <= c)));
+        }
+    }
+}
 
 @compute @workgroup_size(GEQRT_THREADS)
 fn geqrt(
     @builtin(workgroup_id) workgroup: vec3<u32>,
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
-    @if(subgroups) @builtin(subgroup_size) subgroup_size: u32,
 ) {
     zero = level.rows >> 31u;
     let q = workgroup.x + workgroup.y * workgroups.x;
     if q >= level.blocks { return; }
-    let by_rows = level.cs == 1u;
-    let c = select(thread / SPLIT, thread % TS, by_rows);
-    let s = select(thread % SPLIT, thread / TS, by_rows);
-    @if(subgroups) let by_subgroups = !by_rows && neighbours_share_subgroups(thread, SPLIT, subgroup_size);
-    @else const by_subgroups = false;
+    let c = thread / SPLIT;
+    let s = thread % SPLIT;
     let first = q * level.block_rows;
     let rows = min(level.block_rows, level.rows - first);
     let reflectors = min(rows, level.width);
 
-    var x: array<Scalar, SLICE>;
-    for (var k = 0u; k < SLICE; k++) {
-        let r = s + k * SPLIT;
-        x[k] = Scalar();
-        @if(kept) let is_there = r < rows && c < level.width && !is_below_triangle(level, r, c);
-        @else let is_there = r < rows && c < level.width;
-        if is_there {
-            x[k] = load(read_entry(place_of(level, matrix_row(level, first + r), level.col + c)));
+    var x: array<Scalar4, PIECES>;
+    @repeat(K, PIECES) {
+        x[K] = Scalar4();
+        for (var i = 0u; i < 4u; i++) {
+            let r = 4u * (s + K * SPLIT) + i;
+            x[K] = with_lane(x[K], i, entry_of_block(first, rows, r, c));
         }
     }
 
     for (var j = 0u; j < reflectors; j++) {
-        let side = j % 2u;
         if c == j {
-            var sum = Squares();
-            for (var k = 0u; k < SLICE; k++) {
-                let r = s + k * SPLIT;
-                column[side * ROWS + r] = x[k];
-                if r > j { sum = add_square(sum, x[k]); }
+            var sums = vec4<Real>();
+            var largest = vec4<Real>();
+            @repeat(K, PIECES) {
+                if 4u * SPLIT * K < rows {
+                    var tail = x[K];
+                    if K < TOP_PIECES { tail = below(tail, 4u * (s + K * SPLIT), j); }
+                    sums = sum_of_squares4(sums, tail);
+                    largest = max(largest, magnitudes4(tail));
+                }
             }
-            squares[side * SPLIT + s] = sum;
+            var sum = Squares((sums.x + sums.y) + (sums.z + sums.w), Real(0.0));
+            let most = max(max(largest.x, largest.y), max(largest.z, largest.w));
+            // Only squares that may have underflown need the scaled sum.
+            if sum.plain < NORM_FLOOR && most > Real(0.0) {
+                sums = vec4<Real>();
+                @repeat(K, PIECES) {
+                    if 4u * SPLIT * K < rows {
+                        var tail = x[K];
+                        if K < TOP_PIECES { tail = below(tail, 4u * (s + K * SPLIT), j); }
+                        sums = sum_of_squares4(sums, scaled_for_norm(tail));
+                    }
+                }
+                sum.scaled = (sums.x + sums.y) + (sums.z + sums.w);
+            }
+            squares[s] = sum;
+            @repeat(K, TOP_PIECES) {
+                let r = 4u * (s + K * SPLIT);
+                if r <= j && j < r + 4u { alpha = lane(x[K], j - r); }
+            }
         }
-        // Column j is complete before any thread reads it. (Double buffering: no thread still reads column j - 2, which this one
-        // overwrites.)
+        // Sums and alpha are complete before they are read. All threads have read column j - 1, its products and its tau.
         workgroupBarrier();
 
-        var sum = Squares();
-        for (var p = 0u; p < SPLIT; p++) {
-            sum.plain += squares[side * SPLIT + p].plain;
-            sum.scaled += squares[side * SPLIT + p].scaled;
-        }
-        let h = larfg(column[side * ROWS + j], sum, Pair(sum.plain, 0.0));
-        var share = Scalar();
-        var own_square = Real();
-        var own_top = Scalar();
-        for (var k = 0u; k < SLICE; k++) {
-            let r = s + k * SPLIT;
-            if r > j {
-                let v_r = times(column[side * ROWS + r], h.inverse);
-                share += times(conjugate(v_r), select(x[k], v_r, c == j));
-                if by_subgroups { own_square += real_part(times(conjugate(v_r), v_r)); }
+        if c == j {
+            var sum = Squares();
+            for (var p = 0u; p < SPLIT; p++) {
+                sum.plain += squares[p].plain;
+                sum.scaled += squares[p].scaled;
             }
-            if r == j { own_top = x[k]; }
+            let h = larfg(alpha, sum, Pair(sum.plain, Real(0.0)));
+            var sums = vec4<Real>();
+            @repeat(K, PIECES) {
+                if 4u * SPLIT * K < rows {
+                    var tail = times4(x[K], h.inverse);
+                    if K < TOP_PIECES {
+                        let r = 4u * (s + K * SPLIT);
+                        tail = below(tail, r, j);
+                        // Rows above j keep R.
+                        for (var i = 0u; i < 4u; i++) {
+                            if r + i == j { x[K] = with_lane(x[K], i, h.beta); }
+                            if r + i > j { x[K] = with_lane(x[K], i, lane(tail, i)); }
+                        }
+                    } else {
+                        x[K] = tail;
+                    }
+                    column[s + K * SPLIT] = tail;
+                    sums = sum_of_squares4(sums, tail);
+                }
+            }
+            lengths[s] = (sums.x + sums.y) + (sums.z + sums.w);
+            if s == 0u { reflects = select(0u, 1u, any(h.inverse != Scalar())); }
         }
+        // The last or the first TS threads, whichever do not have column j.
+        if j > 0u { make_entry_of_t(select(thread, thread - (GEQRT_THREADS - TS), 2u * j < TS), j - 1u); }
+        // v_j and its sums are complete before they are read.
+        workgroupBarrier();
 
-        var dot: ScalarPair;
-        var square: Pair;
-        if by_subgroups {
-            @if(subgroups) {
-                dot = scalar_sum_of_neighbours(add_scalar(exactly(own_top), share), SPLIT, thread);
-                square = sum_of_neighbours(Pair(own_square, Real()), SPLIT, thread);
+        if c == j {
+            if s == 0u {
+                var square = Pair();
+                for (var p = 0u; p < SPLIT; p++) { square = add(square, lengths[p]); }
+                // tau = 2 / v^H v, or zero where H = I.
+                tau = Pair();
+                if reflects == 1u { tau = two_over_one_plus(square); }
             }
         } else {
-            shares[s * SHARES_LD + c] = share;
-            if j % SPLIT == s { top[c] = own_top; }
-            // The shares of every u_c are complete before they are added. Those of column j - 1 were read before the previous barrier.
-            workgroupBarrier();
-            dot = exactly(top[c]);
-            square = Pair();
-            for (var p = 0u; p < SPLIT; p++) {
-                dot = add_scalar(dot, shares[p * SHARES_LD + c]);
-                square = add(square, real_part(shares[p * SHARES_LD + j]));
+            var sums = Scalar4();
+            @repeat(K, PIECES) {
+                if 4u * SPLIT * K < rows { sums = add_conjugate_product4(sums, column[s + K * SPLIT], x[K]); }
+            }
+            shares[s * SHARES_LD + c] = sum_of_lanes(sums);
+            @repeat(K, TOP_PIECES) {
+                let r = 4u * (s + K * SPLIT);
+                if r <= j && j < r + 4u { top[c] = lane(x[K], j - r); }
             }
         }
-        // tau = 2 / v^H v, or zero where H = I.
-        var tau = Pair();
-        if any(h.inverse != Scalar()) { tau = two_over_one_plus(square); }
-        let w = product(tau, dot);
-        for (var k = 0u; k < SLICE; k++) {
-            let r = s + k * SPLIT;
-            let v_r = times(column[side * ROWS + r], h.inverse);
-            if c > j && r >= j {
-                x[k] = multiply_add(-w, select(v_r, ONE, r == j), x[k]);
-            } else if c == j && r >= j {
-                x[k] = select(v_r, h.beta, r == j);
-            }
-        }
-        if s == 0u && c <= j { gram[c * TS + j] = select(conjugate(leading(dot)), tau.hi * ONE, c == j); }
-    }
+        // The shares of every u_c and tau are complete before they are read.
+        workgroupBarrier();
 
-    for (var k = 0u; k < SLICE; k++) {
-        let r = s + k * SPLIT;
-        if r < rows {
-            let below = select(Scalar(), x[k], c < reflectors && r > c);
-            v[(first + r) * TS + c] = select(below, ONE, c < reflectors && r == c);
-            if c < level.width {
-                let place = place_of(level, matrix_row(level, first + r), level.col + c);
-                @if(kept) { if !is_below_triangle(level, r, c) { write_entry(place, store(x[k])); } }
-                @else write_entry(place, store(select(Scalar(), x[k], r <= c)));
+        if c == j {
+            if s == 0u { gram[j * TS + j] = tau.hi * ONE; }
+        } else {
+            var sum = Scalar();
+            for (var p = 0u; p < SPLIT; p++) { sum += shares[p * SHARES_LD + c]; }
+            let dot = add_scalar(exactly(top[c]), sum);
+            if c < j {
+                if s == 0u { gram[c * TS + j] = conjugate(leading(dot)); }
+            } else {
+                let w = product(tau, dot);
+                @repeat(K, PIECES) {
+                    if 4u * SPLIT * K < rows { x[K] = add_product4(x[K], -w, column[s + K * SPLIT]); }
+                }
+                @repeat(K, TOP_PIECES) {
+                    let r = 4u * (s + K * SPLIT);
+                    if r <= j && j < r + 4u { x[K] = with_lane(x[K], j - r, lane(x[K], j - r) - w); }
+                }
             }
         }
     }
 
-    // The upper triangle and the diagonal of `gram`, which threads of all columns write, are complete before T is computed from them.
+    @repeat(K, PIECES) {
+        for (var i = 0u; i < 4u; i++) {
+            write_out(first, rows, reflectors, 4u * (s + K * SPLIT) + i, c, lane(x[K], i));
+        }
+    }
+
+    // The last column of V^H V, which threads of all columns write, is complete before that of T is computed from it.
     workgroupBarrier();
-    if s == 0u { make_row_of_t(c, reflectors); }
+    make_entry_of_t(thread, reflectors - 1u);
     // T is complete before the workgroup copies it out.
     workgroupBarrier();
     for (var e = thread; e < TS * TS; e += GEQRT_THREADS) {

@@ -12,7 +12,7 @@
 
 import package::tuning::{PAIRS, LANES, LINEAR_THREADS, MULTIPLY_THREADS, NORM_FLOOR, NORM_SCALE};
 import package::dense::{read_entry, write_entry};
-import package::pair::{Pair, add_pair, exact_product, exact_square, two_over_one_plus, zero};
+import package::pair::{Pair, add_pair, exact_square, pair_product, two_over_one_plus, zero};
 import package::panels::{Line, of_p, of_products, of_squares, of_tau, of_x, place_in, reflector_of};
 import package::reflector::{Reflector, Squares, larfg};
 import package::scalar::{Real, Scalar, ONE, conjugate, load, multiply_add, store, times};
@@ -30,12 +30,6 @@ var<workgroup> shares: array<Scalar, LANES * SHARES_LD>;
 fn entry_of_v(h: Reflector, i: u32) -> Scalar {
     if i == line.first { return ONE; }
     return times(panels[of_x(line) + i], h.inverse);
-}
-
-/// a b
-fn pair_product(a: Pair, b: Pair) -> Pair {
-    let leading = exact_product(a.hi, b.hi);
-    return Pair(leading.hi, leading.lo + (a.hi * b.lo + a.lo * b.hi));
 }
 
 @compute @workgroup_size(MULTIPLY_THREADS)

@@ -47,6 +47,7 @@ axes! {
     COLS_PER_BLOCK cols_per_block: cols_per_block,
     TILE_WIDTH tile_width: tile_width,
     THREADS threads_per_block: gpu.threads_per_block,
+    SWEEPS sweeps_per_block: gpu.sweeps_per_block,
     CYCLES cycles_per_dispatch: gpu.cycles_per_dispatch,
     MAX_BLOCKS max_blocks: gpu.max_blocks,
 }
@@ -94,7 +95,7 @@ impl Place {
     pub fn axes(&self, stage: usize) -> &'static [Axis] {
         match (self, stage) {
             (Place::Gpu(_), 0) => &[TILE_SIZE, LEAF, SPLIT_K, COLS_PER_BLOCK],
-            (Place::Gpu(_), _) => &[TILE_SIZE, MAX_BLOCKS, TILE_WIDTH, THREADS, CYCLES],
+            (Place::Gpu(_), _) => &[TILE_SIZE, MAX_BLOCKS, TILE_WIDTH, THREADS, SWEEPS, CYCLES],
             (Place::Cpu, 0) => &[TILE_SIZE, LEAF, COLS_PER_BLOCK],
             (Place::Cpu, _) => &[TILE_SIZE, TILE_WIDTH],
         }
@@ -159,6 +160,8 @@ impl Place {
             ("tile_width", _, false) => &[4, 8, 16, 32, 64],
             ("threads_per_block", _, true) => &[32, 64],
             ("threads_per_block", _, false) => &[16, 32, 64, 128, 256],
+            ("sweeps_per_block", _, true) => &[1, 2],
+            ("sweeps_per_block", _, false) => &[1, 2, 3, 4],
             ("cycles_per_dispatch", _, true) => &[1, 2],
             ("cycles_per_dispatch", _, false) => &[1, 2, 4, 8],
             ("max_blocks", ..) => &[8, 32, 128, 512, 2048],

@@ -9,7 +9,12 @@ var<workgroup> gram: array<Scalar, TS * TS>;
 
 /// T_ik = -tau_k sum_{i <= l < k} T_il (V^H V)_lk for i < k < r. Row i of T depends only on itself, so one thread computes it.
 fn make_row_of_t(i: u32, r: u32) {
-    for (var k = i + 1u; k < r; k++) {
+    for (var k = i + 1u; k < r; k++) { make_entry_of_t(i, k); }
+}
+
+/// T_ik for i < k, as above, if the columns of T before k are complete. Nothing for other i.
+fn make_entry_of_t(i: u32, k: u32) {
+    if i < k {
         var sum = Scalar();
         for (var l = i; l < k; l++) {
             sum += times(gram[l * TS + i], gram[l * TS + k]);

@@ -30,6 +30,12 @@ fn opaque(x: Real) -> Real {
     @else return bitcast<f32>(bitcast<u32>(x) ^ zero);
 }
 
+/// The same for four numbers.
+fn opaque4(x: vec4<Real>) -> vec4<Real> {
+    @if(f64) return x;
+    @else return bitcast<vec4<f32>>(bitcast<vec4<u32>>(x) ^ vec4<u32>(zero));
+}
+
 /// sum + x.
 fn add(sum: Pair, x: Real) -> Pair {
     @if(f64) {
@@ -95,6 +101,12 @@ fn exact_product(a: Real, b: Real) -> Pair {
     }
 }
 
+/// a b, with an error of a few roundings of its low part.
+fn pair_product(a: Pair, b: Pair) -> Pair {
+    let leading = exact_product(a.hi, b.hi);
+    return Pair(leading.hi, leading.lo + (a.hi * b.lo + a.lo * b.hi));
+}
+
 /// |x|^2 without a rounding error (f64: rounded).
 fn exact_square(x: Scalar) -> Pair {
     @if(complex) {
@@ -138,7 +150,8 @@ fn two_over_one_plus(q: Pair) -> Pair {
     }
     @else {
         let back = exact_product(hi, denominator.hi);
-        return Pair(hi, ((opaque(Real(2.0) - back.hi) - back.lo) - hi * denominator.lo) / denominator.hi);
+        // 1 / denominator = hi / 2, up to a rounding.
+        return Pair(hi, ((opaque(Real(2.0) - back.hi) - back.lo) - hi * denominator.lo) * (Real(0.5) * hi));
     }
 }
 

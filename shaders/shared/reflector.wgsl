@@ -1,7 +1,7 @@
 // Householder reflectors as in LAPACK's larfg, but with a real tau for complex entries too, so that H = H^H. Twin: src/cpu/larfg.rs.
 
-import package::pair::{Pair, add, exact_square, opaque, quotient, root};
-import package::scalar::{Real, Scalar, ONE, conjugate};
+import package::pair::{Pair, add, exact_square, opaque, opaque4, quotient, root};
+import package::scalar::{Real, Scalar, Scalar4, ONE, conjugate};
 import package::tuning::{NORM_FLOOR, NORM_SCALE, NORM_CLAMP, SMALLEST_NORMAL};
 
 /// H = I - tau v v^H with v_0 = 1, v_i = inverse * x_i for i > 0, and H x = beta e_1.
@@ -26,6 +26,13 @@ fn add_square(sum: Squares, x: Scalar) -> Squares {
 fn add_real_square(sum: Squares, x: Real) -> Squares {
     let y = opaque(clamp(x, -NORM_CLAMP, NORM_CLAMP) * NORM_SCALE);
     return Squares(sum.plain + x * x, sum.scaled + y * y);
+}
+
+/// The entries whose squares are in `Squares::scaled`.
+fn scaled_for_norm(x: Scalar4) -> Scalar4 {
+    let most = vec4<Real>(NORM_CLAMP);
+    @if(complex) return Scalar4(opaque4(clamp(x.xy, -most, most) * NORM_SCALE), opaque4(clamp(x.zw, -most, most) * NORM_SCALE));
+    @else return opaque4(clamp(x, -most, most) * NORM_SCALE);
 }
 
 /// The square root of a sum of squares.
@@ -83,13 +90,17 @@ fn larfg(alpha: Scalar, tail: Squares, plain: Pair) -> Reflector {
     let square = exact_square(alpha);
     let sum = add(square, plain.hi);
     var length = root(Pair(sum.hi, sum.lo + plain.lo));
+    // The length without a correction: v need not be as accurate as beta, and is known earlier.
+    var near = sqrt(sum.hi);
     if tail.plain < NORM_FLOOR {
         // The squares have lost digits to underflow, but the quotient of the norms has not.
         let size = modulus(alpha);
         let larger = max(size, tail_norm);
         let ratio = min(size, tail_norm) / larger;
         length = larger * sqrt(Real(1.0) + ratio * ratio);
+        near = length;
     }
     let beta = opposite(alpha, length);
-    return Reflector(beta, reciprocal(alpha - beta, length));
+    @if(complex) return Reflector(beta, reciprocal(alpha - beta, length));
+    @else return Reflector(beta, reciprocal(alpha - opposite(alpha, near), near));
 }

@@ -102,6 +102,73 @@ fn difference4(a: Scalar4, b: Scalar4) -> Scalar4 {
     @else return a - b;
 }
 
+/// sum + conj(a) b, entry by entry.
+fn add_conjugate_product4(sum: Scalar4, a: Scalar4, b: Scalar4) -> Scalar4 {
+    @if(complex) {
+        let im = vec4(a.xy.y, -a.xy.y, a.xy.w, -a.xy.w);
+        let more_im = vec4(a.zw.y, -a.zw.y, a.zw.w, -a.zw.w);
+        return Scalar4(
+            fma(a.xy.xxzz, b.xy, fma(im, b.xy.yxwz, sum.xy)),
+            fma(a.zw.xxzz, b.zw, fma(more_im, b.zw.yxwz, sum.zw)),
+        );
+    }
+    @else return fma(a, b, sum);
+}
+
+/// x a, for the four entries of x.
+fn times4(x: Scalar4, a: Scalar) -> Scalar4 {
+    @if(complex) {
+        let im = vec4(-a.y, a.y, -a.y, a.y);
+        return Scalar4(fma(im, x.xy.yxwz, a.x * x.xy), fma(im, x.zw.yxwz, a.x * x.zw));
+    }
+    @else return x * a;
+}
+
+/// Adds squares of the parts of the four entries. The sum of squares is that of the result.
+fn sum_of_squares4(sum: vec4<Real>, x: Scalar4) -> vec4<Real> {
+    @if(complex) return fma(x.zw, x.zw, fma(x.xy, x.xy, sum));
+    @else return fma(x, x, sum);
+}
+
+/// The largest of these is that of the parts' moduli.
+fn magnitudes4(x: Scalar4) -> vec4<Real> {
+    @if(complex) return max(abs(x.xy), abs(x.zw));
+    @else return abs(x);
+}
+
+fn sum_of_lanes(four: Scalar4) -> Scalar {
+    let each = lanes(four);
+    return (each.x + each.y) + (each.z + each.w);
+}
+
+/// Entry i.
+fn lane(four: Scalar4, i: u32) -> Scalar {
+    let each = lanes(four);
+    return select(select(each.x, each.y, i == 1u), select(each.z, each.w, i == 3u), i >= 2u);
+}
+
+/// The four entries, with x in place of entry i.
+fn with_lane(four: Scalar4, i: u32, x: Scalar) -> Scalar4 {
+    let each = lanes(four);
+    return join(Lanes(
+        select(each.x, x, i == 0u),
+        select(each.y, x, i == 1u),
+        select(each.z, x, i == 2u),
+        select(each.w, x, i == 3u),
+    ));
+}
+
+/// The entries of rows r, r + 1, .., with zeros up to row j.
+fn below(four: Scalar4, r: u32, j: u32) -> Scalar4 {
+    let each = lanes(four);
+    return join(Lanes(
+        select(Scalar(), each.x, r > j),
+        select(Scalar(), each.y, r + 1u > j),
+        select(Scalar(), each.z, r + 2u > j),
+        select(Scalar(), each.w, r + 3u > j),
+    ));
+}
+
 /// sum + a b, for the four entries of b.
 fn add_product4(sum: Scalar4, a: Scalar, b: Scalar4) -> Scalar4 {
     @if(complex) {

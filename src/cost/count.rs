@@ -10,7 +10,7 @@ use crate::{
         one_stage::blocks_and_parts,
         shape::{ChaseShape, Shape},
         svd::note_vectors,
-        work::{BISECT_THREADS, LINEAR_THREADS, ROWS_AT_ONCE, SUBMISSION_FLOPS, Work, steps_of_dispatches},
+        work::{BISECT_THREADS, LINEAR_THREADS, ROWS_AT_ONCE, SUBMISSION_FLOPS, Work, passes_of_dispatches},
     },
     tile::{panel_tree::Level, tuning::Tuning},
 };
@@ -42,8 +42,8 @@ impl Dispatches {
             self.note(Work::unpack_band::<S>(n, 1, LINEAR_THREADS.into()));
         } else if n > 0 {
             self.note(Work::square_bidiagonal::<S>(n, LINEAR_THREADS.into()));
-            for steps in steps_of_dispatches::<Re<S>>(n, SUBMISSION_FLOPS, usize::MAX).into_iter().flatten() {
-                self.note(Work::bisect::<S>(n, steps, BISECT_THREADS.into()));
+            for passes in passes_of_dispatches::<Re<S>>(n, SUBMISSION_FLOPS, usize::MAX).into_iter().flatten() {
+                self.note(Work::bisect::<S>(n, passes, BISECT_THREADS.into()));
             }
         }
     }
@@ -84,17 +84,17 @@ pub(super) fn dispatches_of_qr<S: Number>(of: (usize, usize), tuning: &Tuning) -
 /// The dispatches of an m x n matrix, m >= n, stored as `S`, on a hardware device.
 pub(super) fn dispatches_of_call<S: Number>((m, n): (usize, usize), tuning: &Tuning, call: Call) -> Result<Vec<(Work, u64)>> {
     let (shape, mut all, mut parts) = (Shape::of(tuning), Dispatches::default(), 1);
-    let cycles = tuning.gpu.cycles_per_dispatch;
+    let (cycles, team) = (tuning.gpu.cycles_per_dispatch, tuning.gpu.sweeps_per_block);
     kernels_of_call((m, n), tuning, call.one_stage, ROWS_AT_ONCE, |asked| {
         match asked {
             Asked::Chase(step, layout) => {
                 let shape = ChaseShape::of(layout, tuning);
-                if cycles.checked_mul(step.n).is_none() {
+                if (cycles + 3 * team).checked_mul(step.n).is_none() {
                     return Err(SvdError::invalid("cycles_per_dispatch", format!("{cycles} is too many for n = {}", step.n)));
                 }
-                let schedule = step.schedule(cycles);
+                let schedule = step.schedule(cycles, team);
                 for time in 0..schedule.times() {
-                    all.note(Work::chase::<S>(&shape, step, &schedule.active(time), cycles, tuning.gpu.max_blocks));
+                    all.note(Work::chase::<S>(&shape, &schedule, time, tuning.gpu.max_blocks));
                 }
             }
             Asked::UpdateLine(line) => all.note(Work::update_line::<S>(&shape, line, parts)),

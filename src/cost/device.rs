@@ -3,7 +3,8 @@
 /// The parameters of a device, for [`Cost::on`](super::Cost::on).
 ///
 /// The values of [`H100`](Self::H100) and the others are from the hardware tables of the two papers, completed from the vendors' data
-/// sheets. `dispatch_seconds` and `barrier_cycles` are assumptions.
+/// sheets. `bandwidth_reached`, `bytes_per_cycle`, the latencies and `dispatch_seconds` are assumptions. The last is what a backend adds between dependent
+/// dispatches, and the one to change first for a device at hand.
 ///
 /// ```
 /// use svdvals_gpu::cost::DeviceModel;
@@ -26,10 +27,16 @@ pub struct DeviceModel {
     pub f32_flops: f64,
     /// Peak f64 flops per second; zero if the device has no f64.
     pub f64_flops: f64,
-    /// Memory bandwidth in bytes per second.
+    /// Memory bandwidth in bytes per second, by the data sheet.
     pub bandwidth: f64,
+    /// The part of it that kernels reach.
+    pub bandwidth_reached: f64,
     /// Bytes of memory.
     pub memory: u64,
+    /// Bytes of the largest cache that all multiprocessors share.
+    pub cache: u64,
+    /// Bytes of memory or of that cache that one multiprocessor reads or writes per cycle.
+    pub bytes_per_cycle: f64,
     /// Bytes of workgroup memory of one multiprocessor.
     pub workgroup_memory: u64,
     /// Bytes of workgroup memory that one multiprocessor reads per cycle.
@@ -42,6 +49,8 @@ pub struct DeviceModel {
     pub step_cycles: f64,
     /// Latency of a workgroup barrier, in cycles.
     pub barrier_cycles: f64,
+    /// What a barrier takes in addition that makes stores to global memory visible, in cycles.
+    pub storage_barrier_cycles: f64,
     /// Seconds from the end of a dispatch to the start of the next one that depends on it.
     pub dispatch_seconds: f64,
 }
@@ -57,6 +66,7 @@ pub fn sweeps_at_once(n: usize, bandwidth: usize) -> usize {
 }
 
 const GB: u64 = 1 << 30;
+const MB: u64 = 1 << 20;
 const KB: u64 = 1 << 10;
 
 impl DeviceModel {
@@ -74,14 +84,18 @@ impl DeviceModel {
         f32_flops: 67e12,
         f64_flops: 34e12,
         bandwidth: 3.35e12,
+        bandwidth_reached: 0.8,
         memory: 80 * GB,
+        cache: 50 * MB,
+        bytes_per_cycle: 40.0,
         workgroup_memory: 228 * KB,
         workgroup_bytes_per_cycle: 128.0,
         threads: 2048,
         load_cycles: 300.0,
         step_cycles: 4.0,
         barrier_cycles: 30.0,
-        dispatch_seconds: 3e-6,
+        storage_barrier_cycles: 700.0,
+        dispatch_seconds: 4e-6,
     };
 
     /// NVIDIA A100 (80 GB).
@@ -97,6 +111,7 @@ impl DeviceModel {
         f32_flops: 19.5e12,
         f64_flops: 9.7e12,
         bandwidth: 1.94e12,
+        cache: 40 * MB,
         workgroup_memory: 164 * KB,
         load_cycles: 200.0,
         ..Self::H100
@@ -116,6 +131,7 @@ impl DeviceModel {
         f64_flops: 15.1e12 / 64.0,
         bandwidth: 272e9,
         memory: 8 * GB,
+        cache: 32 * MB,
         workgroup_memory: 100 * KB,
         threads: 1536,
         ..Self::H100
@@ -135,13 +151,17 @@ impl DeviceModel {
         f32_flops: 163.4e12,
         f64_flops: 81.7e12,
         bandwidth: 5.3e12,
+        bandwidth_reached: 0.75,
         memory: 192 * GB,
+        cache: 256 * MB,
+        bytes_per_cycle: 40.0,
         workgroup_memory: 64 * KB,
         workgroup_bytes_per_cycle: 128.0,
         threads: 2048,
         load_cycles: 200.0,
         step_cycles: 8.0,
         barrier_cycles: 60.0,
+        storage_barrier_cycles: 700.0,
         dispatch_seconds: 5e-6,
     };
 
@@ -158,13 +178,17 @@ impl DeviceModel {
         f32_flops: 2.6e12,
         f64_flops: 0.0,
         bandwidth: 67e9,
+        bandwidth_reached: 0.85,
         memory: 8 * GB,
+        cache: 8 * MB,
+        bytes_per_cycle: 40.0,
         workgroup_memory: 60 * KB,
         workgroup_bytes_per_cycle: 128.0,
         threads: 1024,
         load_cycles: 300.0,
         step_cycles: 4.0,
         barrier_cycles: 30.0,
+        storage_barrier_cycles: 300.0,
         dispatch_seconds: 5e-6,
     };
 

@@ -24,7 +24,7 @@ mod table;
 pub(crate) mod vectors;
 pub(crate) mod work;
 
-use std::{fmt, ops::RangeInclusive};
+use std::fmt;
 
 pub use device::{DeviceModel, sweeps_at_once};
 pub use work::Kernel;
@@ -46,15 +46,6 @@ use crate::{
 /// Order from which, by the model, bisection on the device is faster than Newton's method on a host with a few cores. Below it, Newton's
 /// method takes at most ten milliseconds.
 pub(crate) const BISECTION_WORTHWHILE: usize = 4096;
-
-/// Orders for which, by the model, one stage is faster than two on all modelled devices with high-bandwidth memory. There a
-/// dispatch takes longer than its memory traffic, and the dispatches of one stage have the shorter dependency chains.
-pub(crate) const ONE_STAGE: RangeInclusive<usize> = 512..=1024;
-
-/// Whether [`Reduction::Auto`](crate::Reduction) takes one stage for a matrix of order `n` on a device with these bounds.
-pub(crate) fn prefers_one_stage(bounds: &Bounds<'_>, n: usize) -> bool {
-    bounds.fast_memory && !bounds.software && ONE_STAGE.contains(&n)
-}
 
 /// The dispatches of one call. See the [module](self).
 ///
@@ -107,9 +98,9 @@ pub struct KernelCost {
 
 /// Seconds that each limit of a device implies for all dispatches of one kernel.
 ///
-/// The modelled time of a dispatch is its overhead plus the maximum of the latency and of the three throughput times (arithmetic, memory,
-/// workgroup memory). The latency is the dependency chain of one workgroup, times the number of rounds: the device runs a limited number of
-/// workgroups at a time.
+/// The modelled time of a dispatch is its overhead plus the maximum of the latency and of the four throughput times (arithmetic, memory,
+/// workgroup memory, issue). The latency is what one workgroup does one after the other, waiting or issuing, times the number of rounds:
+/// the device runs a limited number of workgroups at a time.
 ///
 /// ```
 /// use svdvals_gpu::cost::{Cost, DeviceModel};
@@ -126,11 +117,13 @@ pub struct KernelSeconds {
     pub kernel: Kernel,
     /// Arithmetic, at the rate of the part of the device that the workgroups occupy.
     pub arithmetic: f64,
-    /// Global memory accesses, likewise.
+    /// Global memory accesses, at the rate of the memory, or of the cache if that holds what the kernel accesses again and again.
     pub memory: f64,
     /// Workgroup memory accesses, likewise.
     pub workgroup_memory: f64,
-    /// Dependency chains of barriers, loads and operations, for one round of workgroups.
+    /// Issue of the instructions of all workgroups, likewise.
+    pub issue: f64,
+    /// Barriers, loads, dependent operations and the issue of one workgroup, for one round of workgroups.
     pub latency: f64,
     /// Overhead between consecutive dispatches.
     pub overhead: f64,
@@ -280,13 +273,14 @@ impl Cost {
         // Far beyond any device. Below this limit no count overflows.
         const MOST: usize = 1 << 16;
         let Tuning { tile_size, leaf, cols_per_block, ref gpu, .. } = *tuning;
-        let GpuTuning { split_k, threads_per_block, cycles_per_dispatch, .. } = *gpu;
+        let GpuTuning { split_k, threads_per_block, sweeps_per_block, cycles_per_dispatch, .. } = *gpu;
         for (option, value) in [
             ("tile_size", tile_size),
             ("leaf", leaf),
             ("split_k", split_k),
             ("cols_per_block", cols_per_block),
             ("threads_per_block", threads_per_block),
+            ("sweeps_per_block", sweeps_per_block),
             ("cycles_per_dispatch", cycles_per_dispatch),
         ] {
             if value > MOST {
@@ -387,6 +381,7 @@ impl Cost {
             arithmetic: 0.0,
             memory: 0.0,
             workgroup_memory: 0.0,
+            issue: 0.0,
             latency: 0.0,
             overhead: 0.0,
             total: 0.0,
@@ -399,6 +394,7 @@ impl Cost {
             sum.arithmetic += times * one.arithmetic;
             sum.memory += times * one.memory;
             sum.workgroup_memory += times * one.workgroup_memory;
+            sum.issue += times * one.issue;
             sum.latency += times * one.latency;
             sum.overhead += times * one.overhead;
             sum.total += times * one.total;
@@ -432,21 +428,30 @@ impl Cost {
         let held = (device.threads / work.threads.max(1)).min(by_memory).max(1) * device.units;
         let rounds = work.workgroups.div_ceil(held) as f64;
         let chain = work.chain;
-        let cycles = chain.barriers as f64 * device.barrier_cycles
+        // A multiprocessor issues one instruction of each of `lanes` threads a cycle, at most one of a warp.
+        let issued = chain.issued as f64 * (work.threads as f64 / lanes).max(1.0);
+        let cycles = (chain.barriers + chain.storage_barriers) as f64 * device.barrier_cycles
+            + chain.storage_barriers as f64 * device.storage_barrier_cycles
             + chain.round_trips as f64 * device.load_cycles
-            + chain.steps as f64 * device.step_cycles;
+            + chain.steps as f64 * device.step_cycles
+            + chain.alone as f64
+            + issued;
         let arithmetic = work.flops as f64 / (peak * filled);
-        let memory = work.bytes as f64 / (device.bandwidth * (work.workgroups as f64 / units).min(1.0));
         let used = (work.workgroups as f64).min(units);
+        let by_units = used * device.bytes_per_cycle * device.clock_hz;
+        let bandwidth = if work.footprint > device.cache { device.bandwidth * device.bandwidth_reached } else { by_units };
+        let memory = work.bytes as f64 / bandwidth.min(by_units);
         let workgroup_memory = work.workgroup_bytes as f64 / (device.workgroup_bytes_per_cycle * device.clock_hz * used);
         // 0 / 0 means no work, so no time.
-        let [arithmetic, memory, workgroup_memory] =
-            [arithmetic, memory, workgroup_memory].map(|seconds: f64| if seconds.is_nan() { 0.0 } else { seconds });
+        let issue = chain.issued as f64 * threads / (lanes * device.clock_hz * used);
+        let [arithmetic, memory, workgroup_memory, issue] =
+            [arithmetic, memory, workgroup_memory, issue].map(|seconds: f64| if seconds.is_nan() { 0.0 } else { seconds });
         let latency = cycles / device.clock_hz;
         let overhead = device.dispatch_seconds;
         // Rounds overlap: the latency of one workgroup is hidden by the throughput of others.
-        let total = overhead + arithmetic.max(memory).max(workgroup_memory).max(latency * rounds.max(1.0));
-        KernelSeconds { kernel: work.kernel, arithmetic, memory, workgroup_memory, latency, overhead, total }
+        let throughput = arithmetic.max(memory).max(workgroup_memory).max(issue);
+        let total = overhead + throughput.max(latency * rounds.max(1.0));
+        KernelSeconds { kernel: work.kernel, arithmetic, memory, workgroup_memory, issue, latency, overhead, total }
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{
     base::number::{Number, Re},
     cost::{
         shape::Shape,
-        work::{COMPENSATED, Chain, Kernel, LINEAR_THREADS, REFLECTOR, Work, scalar_bytes},
+        work::{COMPENSATED, Chain, Kernel, LINEAR_THREADS, READ, REFLECTOR, Work, fmas, scalar_bytes},
     },
     tile::{
         one_stage::{Line, Trailing},
@@ -45,10 +45,17 @@ impl Work {
             threads,
             workgroup_memory: update_line_bytes::<S>(shape) as u64,
             flops: line.update_flops::<S>(),
+            footprint: u64::MAX,
             bytes: rows * (read + 2) * scalar + workgroups * (parts + 1) * done * scalar,
             workgroup_bytes: (2 * rows * done + threads * workgroups * 2) * scalar,
             // The sums of z, a row of the panel, whose loads do not depend on one another, and a sum of squares in a tree.
-            chain: Chain { barriers: 2 + 7, round_trips: 3, steps: parts + 2 * done + 7 * 2 * COMPENSATED },
+            chain: Chain {
+                barriers: 2 + 7,
+                round_trips: 3,
+                steps: parts + 2 * done + 7 * 2 * COMPENSATED,
+                issued: (4 * parts + 8 * done) * fmas::<S>(),
+                ..Chain::default()
+            },
         }
     }
 
@@ -67,13 +74,16 @@ impl Work {
             threads,
             workgroup_memory: multiply_line_bytes::<S>() as u64,
             flops: line.multiply_flops::<S>(),
+            footprint: u64::MAX,
             bytes: rows * cols * size_of::<S>() as u64 + (rows * done + 2 * rows + parts as u64 * (cols + done)) * scalar,
             workgroup_bytes: workgroups * threads * 2 * scalar,
             chain: Chain {
                 barriers: 1,
                 // The squares, and then the loads of a thread, of which some are in flight at a time.
                 round_trips: 2 + each.div_ceil(4),
-                steps: squares * 2 * COMPENSATED + 2 * REFLECTOR + 2 * each + LANES as u64,
+                steps: squares * 2 * COMPENSATED + 2 * REFLECTOR + LANES as u64,
+                issued: 10 * each * fmas::<S>(),
+                ..Chain::default()
             },
         }
     }
@@ -91,9 +101,16 @@ impl Work {
             threads,
             workgroup_memory: shape.unmqr_bytes::<S>() as u64,
             flops,
+            footprint: u64::MAX,
             bytes: 2 * rows * cols * size_of::<S>() as u64 + workgroups * (ts + cpb) * inner * scalar,
             workgroup_bytes: workgroups * tiles * (ts * 12 * threads + ts * (ts + cpb)) * scalar,
-            chain: Chain { barriers: 2 * tiles, round_trips: tiles + 1, steps: tiles * ts },
+            chain: Chain {
+                barriers: 2 * tiles,
+                round_trips: tiles + 1,
+                steps: tiles * ts * READ,
+                issued: tiles * ts * (32 * fmas::<S>() + 5),
+                ..Chain::default()
+            },
         }
     }
 
@@ -108,10 +125,16 @@ impl Work {
             threads,
             workgroup_memory: larft_bytes::<S>(shape) as u64,
             flops: level.larft_flops::<S>(),
+            footprint: u64::MAX,
             bytes: rows * level.width as u64 * size_of::<S>() as u64 + ts * ts * scalar,
             // For each row a thread reads two numbers for each of its products. A row of T reads those above it.
             workgroup_bytes: steps * at_once * (ts + 2 * each * threads) * scalar + ts * ts * (ts + 2) * scalar,
-            chain: Chain { barriers: 2 * steps + 2, round_trips: steps + 1, steps: steps * at_once * each + ts * ts / 2 },
+            chain: Chain {
+                barriers: 2 * steps + 2,
+                round_trips: steps + 1,
+                steps: steps * at_once * each + ts * ts / 2,
+                ..Chain::default()
+            },
         }
     }
 

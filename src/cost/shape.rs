@@ -3,7 +3,7 @@
 use crate::{
     base::{
         error::{Result, SvdError},
-        number::Number,
+        number::{Number, Scalar},
     },
     cost::device::DeviceModel,
     tile::{
@@ -57,7 +57,7 @@ pub(crate) struct Shape {
     pub ts: usize,
     /// Threads that share a column in `geqrt`.
     pub split: usize,
-    /// Rows that each of these threads holds in registers.
+    /// Rows that each of these threads holds in registers, a multiple of 4.
     pub slice: usize,
     /// Trailing columns of a workgroup of `unmqr`, rounded up to a multiple of 8.
     pub cpb: usize,
@@ -75,7 +75,7 @@ impl Shape {
         Shape {
             ts,
             split: tuning.gpu.split_k,
-            slice: rows.div_ceil(tuning.gpu.split_k),
+            slice: 4 * rows.div_ceil(4 * tuning.gpu.split_k),
             cpb: tuning.cols_per_block.next_multiple_of(8),
         }
     }
@@ -96,10 +96,9 @@ impl Shape {
     /// Bytes of workgroup memory that the shader of `geqrt` declares.
     pub fn geqrt_bytes<T: Number>(&self) -> usize {
         let Shape { ts, split, .. } = *self;
-        let of_subgroups = 2 * size_of::<u32>();
-        (2 * self.rows() + split * (ts + 4) + ts + ts * ts) * size_of::<T::Scalar>()
-            + 4 * split * size_of::<T::Real>()
-            + of_subgroups
+        let scalars = self.rows() + 1 + split * (ts + 4) + ts + ts * ts;
+        let reals = 3 * split + 2;
+        scalars * size_of::<T::Scalar>() + reals * size_of::<T::Real>() + size_of::<u32>()
     }
 
     /// Bytes of workgroup memory that the shader of `unmqr` declares.
@@ -124,6 +123,7 @@ impl Shape {
         most("split_k", tuning.gpu.split_k, threads / ts)?;
         most("cols_per_block", tuning.cols_per_block, threads / (ts / 4) * 8)?;
         most("threads_per_block", tuning.gpu.threads_per_block, threads)?;
+        most("sweeps_per_block", tuning.gpu.sweeps_per_block, tuning.gpu.threads_per_block)?;
         most("leaf", tuning.leaf, tuning.gpu.split_k * MOST_SLICE.min(MOST_SLICE_BYTES / size_of::<T::Scalar>()))?;
         let shape = Shape::of(tuning);
         let memory = |option, needed: usize, kernel: &str| {
@@ -134,7 +134,7 @@ impl Shape {
                 Ok(())
             }
         };
-        let least = Shape { slice: (2 * tuning.tile_size).div_ceil(shape.split), cpb: 8, ..shape };
+        let least = Shape { slice: 4 * (2 * tuning.tile_size).div_ceil(4 * shape.split), cpb: 8, ..shape };
         memory("tile_size", least.geqrt_bytes::<T>().max(least.unmqr_bytes::<T>()), "a tile")?;
         memory("leaf", shape.geqrt_bytes::<T>(), "geqrt")?;
         memory("cols_per_block", shape.unmqr_bytes::<T>(), "unmqr")?;
@@ -142,11 +142,13 @@ impl Shape {
     }
 
     /// The constants of the shader of `geqrt`.
-    pub fn geqrt_constants(&self) -> [(&'static str, u32); 5] {
+    pub fn geqrt_constants(&self) -> [(&'static str, u32); 6] {
         [
             ("TS", self.ts as u32),
             ("SPLIT", self.split as u32),
-            ("SLICE", self.slice as u32),
+            // Four rows each, and those with a row of R.
+            ("PIECES", self.slice as u32 / 4),
+            ("TOP_PIECES", self.ts.div_ceil(4 * self.split).min(self.slice / 4) as u32),
             ("ROWS", self.rows() as u32),
             ("GEQRT_THREADS", self.geqrt_threads() as u32),
         ]
@@ -177,9 +179,11 @@ impl Shape {
 /// The sizes for which `chase` is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChaseShape {
-    /// Maximum entries of a reflector.
+    /// Sweeps that step together.
+    pub team: usize,
+    /// Maximum entries of a reflector, rounded up.
     pub tail: usize,
-    /// Lines processed concurrently.
+    /// Lines of a sweep processed concurrently.
     pub lines: usize,
     /// Threads that share a line.
     pub parts: usize,
@@ -187,42 +191,60 @@ pub(crate) struct ChaseShape {
 
 /// Number of partial sums over a reflector's entries (`chase.wgsl`).
 const GROUPS: usize = 8;
+/// Most entries of a reflector with which the block that both sides of a cycle change stays in workgroup memory: at most 26 KiB.
+const MOST_HANDED: usize = 40;
 
 impl ChaseShape {
     /// The sizes for a band, without checks against a device: all lines of a cycle concurrently if there are enough threads, and with more
     /// threads up to eight per line.
     pub fn of(layout: BandLayout, tuning: &Tuning) -> ChaseShape {
-        // Powers of two, so that bands share pipelines. A cycle applies reflectors of kl + 1 entries to at most ku lines.
-        let tail = (layout.kl + 1).next_power_of_two().max(8);
-        let parts = (tuning.gpu.threads_per_block / layout.ku.max(1).next_power_of_two()).clamp(1, 8);
+        // A cycle applies reflectors of kl + 1 entries to at most ku lines.
+        let tail = (layout.kl + 1).next_multiple_of(8);
+        let team = tuning.gpu.sweeps_per_block;
+        let threads = (tuning.gpu.threads_per_block / team).max(1);
+        let parts = (threads / layout.ku.max(1).next_power_of_two()).clamp(1, 8);
         let parts = 1 << parts.ilog2();
-        ChaseShape { tail, lines: tuning.gpu.threads_per_block / parts, parts }
+        ChaseShape { team, tail, lines: threads / parts, parts }
+    }
+
+    /// Whether the block that both sides of a cycle change stays in workgroup memory in between.
+    pub fn is_handed(&self) -> bool {
+        self.tail <= MOST_HANDED
+    }
+
+    /// Threads of a cycle.
+    pub fn of_cycle(&self) -> usize {
+        self.lines * self.parts
     }
 
     pub fn threads(&self) -> usize {
-        self.lines * self.parts
+        self.team * self.of_cycle()
     }
 
     /// Upper bound of the loop iterations of a thread in one cycle.
     pub fn iterations(&self, step: &ReductionStep) -> usize {
-        let (threads, each) = (self.threads(), self.tail.div_ceil(self.parts));
-        let groups = GROUPS.div_ceil(threads) * self.tail.div_ceil(GROUPS) + GROUPS;
-        let lines = (step.bandwidth + step.tile_width).div_ceil(self.lines) * (2 * each + self.parts + 1);
-        2 * (2 * self.tail.div_ceil(threads) + each + 2 * groups + lines) + 1
+        let threads = self.of_cycle();
+        let groups = GROUPS.div_ceil(threads) * (2 * self.tail.div_ceil(GROUPS) + 1) + GROUPS;
+        let lines = (step.bandwidth + step.tile_width).div_ceil(self.lines) * (self.parts + 1);
+        3 * self.tail.div_ceil(threads) + 2 * (groups + lines) + 2
     }
 
     /// Bytes of workgroup memory that the shader declares.
     pub fn bytes<T: Number>(&self) -> usize {
-        (self.tail + 2 * self.threads()) * size_of::<T::Scalar>() + 6 * GROUPS * size_of::<T::Real>()
+        let shares = if self.parts > 1 { self.threads() } else { 1 };
+        let block = if self.is_handed() { self.team * self.tail * (self.tail + 1) } else { 1 };
+        let scalars = self.team * (2 * self.tail + 4) + block + 2 * shares;
+        scalars * size_of::<T::Scalar>() + self.team * (3 * GROUPS + 2) * size_of::<T::Real>()
     }
 
     /// The sizes for a band stored as `T`, or an error for a hyperparameter that exceeds a limit of the device.
     pub fn new<T: Number>(bounds: &Bounds<'_>, layout: BandLayout, tuning: &Tuning) -> Result<ChaseShape> {
         let shape = ChaseShape::of(layout, tuning);
         let available = bounds.bytes;
-        let least = ChaseShape { lines: 1, parts: 1, ..shape };
+        let least = ChaseShape { team: 1, lines: 1, parts: 1, ..shape };
         for (option, value, needed) in [
             ("tile_width", layout.kl, least.bytes::<T>()),
+            ("sweeps_per_block", shape.team, ChaseShape { team: shape.team, ..least }.bytes::<T>()),
             ("threads_per_block", tuning.gpu.threads_per_block, shape.bytes::<T>()),
         ] {
             if needed > available {
@@ -234,12 +256,15 @@ impl ChaseShape {
     }
 
     /// The constants of the shader of `chase`.
-    pub fn constants(&self) -> [(&'static str, u32); 5] {
+    pub fn constants(&self) -> [(&'static str, u32); 8] {
         [
+            ("TEAM", self.team as u32),
+            ("HANDED", self.is_handed().into()),
             ("TAIL", self.tail as u32),
             ("LINES", self.lines as u32),
             ("PARTS", self.parts as u32),
-            ("EACH", self.tail.div_ceil(self.parts) as u32),
+            ("EACH", (self.tail / self.parts) as u32),
+            ("CYCLE_THREADS", self.of_cycle() as u32),
             ("CHASE_THREADS", self.threads() as u32),
         ]
     }
@@ -296,13 +321,14 @@ impl Tuning {
         let with = |tile_size: usize, blocks: usize, cols_per_block: usize| {
             let gpu = GpuTuning {
                 split_k: (threads / tile_size).clamp(1, 8),
-                // A cycle has about 2 tile_size rows, then columns, with four threads each. A software driver gains nothing from more
-                // threads.
+                // A cycle has about 2 tile_size rows, then columns, with a thread each, and four sweeps step together. A software driver gains
+                // nothing from more threads.
                 threads_per_block: if software { 32 } else { 256 }.min(threads),
+                sweeps_per_block: 1,
                 cycles_per_dispatch: 1,
                 max_blocks: workgroups,
             };
-            Tuning {
+            let tuning = Tuning {
                 tile_size,
                 leaf: blocks * tile_size,
                 tree: PanelTree::Reduction,
@@ -312,15 +338,25 @@ impl Tuning {
                 triangle: tile_size.min(32),
                 cpu: CpuTuning { direct_up_to: 0 },
                 gpu,
-            }
+            };
+            // As many sweeps as fit, up to four, and the ticks that are best with them.
+            let layout = BandLayout::new(n, tuning.bandwidth(n), tuning.tile_width);
+            let teams = [(4, 4), (3, 4), (2, 4), (1, 2)].map(|(s, m)| tuning.clone().sweeps_per_block(s).cycles_per_dispatch(m));
+            let fits = |tuning: &Tuning| !software && ChaseShape::new::<T>(bounds, layout, tuning).is_ok();
+            teams.into_iter().find(fits).unwrap_or(tuning)
         };
         // The optimum of the cost model (test `defaults_are_the_models`). With slow memory, twice the bandwidth halves the memory traffic
-        // of large matrices. With 8-byte numbers, narrow tiles shorten the dependency chains of small matrices' panels. Leaves of 16 tiles
+        // of large matrices. Narrow tiles shorten the dependency chains of small matrices' panels. Leaves of 16 tiles
         // halve the memory traffic of the levels of long panels. With 4-byte numbers they make panels of up to 512 rows a single block: no
         // tree, and half the dispatches of stage 1.
         let bytes = size_of::<T::Scalar>();
-        let wide = (n >= 16384 && size_of::<T>() == 4 && !fast_memory && !software).then_some((64, 8, 32));
-        let narrow = (n <= 1024 && bytes == 8).then_some((16, 8, 64));
+        let wide = (n >= 8192 && size_of::<T>() == 4 && !fast_memory && !software).then_some((64, 8, 32));
+        let narrow = match (software, fast_memory) {
+            (true, _) => n <= 1024 && bytes == 8,
+            (_, true) => n <= 1024 || (n <= 2048 && T::Scalar::IS_COMPLEX),
+            _ => n <= 512 && bytes == 8 && T::Scalar::IS_COMPLEX,
+        };
+        let narrow = (narrow && bytes <= 8).then_some((16, 8, 64));
         let deep = if bytes == 4 { n <= 512 || n >= 4096 } else { n >= 8192 };
         let any = [(32, 8, 64), (32, 4, 64), (32, 4, 32), (16, 8, 64), (16, 4, 32), (8, 4, 32), (4, 4, 16)];
         let deeper = |(tile_size, blocks, cols)| (deep && blocks == 8).then_some((tile_size, 16, cols));

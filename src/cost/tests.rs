@@ -11,27 +11,27 @@ fn cost(n: usize) -> Cost {
 }
 
 /// Dispatches at n = 1024 with tiles of 32 and leaves of 256 rows. Stage 1 has two for each level of the trees of 32 QR and 31 LQ sweeps,
-/// except the last sweep, which has no trailing matrix. Stage 2 has one for each nonempty time step; there are 3 (n - 2) - 2 time steps.
+/// except the last sweep, which has no trailing matrix. Stage 2 has one for each time step of four ticks: 256 teams of four sweeps start 15
+/// ticks apart, and the last sweep is three ticks behind the one before. In six time steps near the end no team has a cycle.
 #[test]
 fn dispatches_at_1024() {
-    let tuning = Cost::tuning::<f32>(1024);
-    assert_eq!((tuning.tile_size, tuning.leaf), (32, 256));
-    let cost = cost(1024);
+    let cost = Cost::new::<f32>(1024, 1024, &Cost::tuning::<f32>(1024).tile_size(32).leaf(256)).unwrap();
     let count = |kernel| cost.kernel(kernel).dispatches;
     assert_eq!(count(Kernel::Geqrt) + count(Kernel::Unmqr), 219);
     assert_eq!(count(Kernel::Geqrt), count(Kernel::Unmqr) + 1);
-    assert_eq!((count(Kernel::Chase), count(Kernel::PackBand), count(Kernel::UnpackBand)), (2970, 1, 1));
-    assert_eq!(cost.dispatches(), 219 + 2970 + 2);
+    let chase = (255u64 * 15 + 3 + 1).div_ceil(4) - 6;
+    assert_eq!((count(Kernel::Chase), count(Kernel::PackBand), count(Kernel::UnpackBand)), (chase, 1, 1));
+    assert_eq!(cost.dispatches(), 219 + chase + 2);
 }
 
-/// Dispatches at n = 16384 are below 10,000 in stage 1 and 55,000 in stage 2. Twice the order has twice the dispatches in stage 2, within
+/// Dispatches at n = 16384 are below 10,000 in stage 1 and 16,000 in stage 2. Twice the order has twice the dispatches in stage 2, within
 /// 1%, and in stage 1 at most one more level for each sweep.
 #[test]
 fn dispatches_are_linear() {
     let (half, whole) = (cost(8192), cost(16384));
     let of = |cost: &Cost, kernel| cost.kernel(kernel).dispatches;
     let stage_1 = |cost: &Cost| of(cost, Kernel::Geqrt) + of(cost, Kernel::Unmqr);
-    assert!(stage_1(&whole) < 10_000 && of(&whole, Kernel::Chase) < 55_000, "{whole}");
+    assert!(stage_1(&whole) < 10_000 && of(&whole, Kernel::Chase) < 16_000, "{whole}");
     let (once, twice) = (of(&half, Kernel::Chase), of(&whole, Kernel::Chase));
     assert!(twice.abs_diff(2 * once) * 100 <= twice, "{once}, {twice}");
     assert!(stage_1(&whole) <= 2 * stage_1(&half) + 2 * 2 * 16384 / 32, "{half}\n{whole}");
@@ -43,7 +43,7 @@ fn dispatches_are_linear() {
 #[test]
 fn one_stage_has_closed_formulas() {
     let n = 1024;
-    let cost = Cost::one_stage::<f32>(n, n, &Cost::tuning::<f32>(n), false).unwrap();
+    let cost = Cost::one_stage::<f32>(n, n, &Cost::tuning::<f32>(n).tile_size(32).leaf(256), false).unwrap();
     let count = |kernel| cost.kernel(kernel).dispatches;
     assert_eq!((count(Kernel::UpdateLine), count(Kernel::MultiplyLine), count(Kernel::UpdateTrailing)), (2047 + 31, 2047, 31));
     assert_eq!(cost.dispatches(), 2 * 2047 + 2 * 31 + 2);
@@ -61,26 +61,24 @@ fn one_stage_has_closed_formulas() {
     assert_eq!(Cost::one_stage::<f64>(0, 5, &Cost::tuning::<f64>(1), false).unwrap().dispatches(), 0);
 }
 
-/// `ONE_STAGE` is the model's: within it, one stage takes at most 0.96 of the time of two on every device with high-bandwidth
-/// memory and for every type. Far beyond, it takes longer on every device. With slow memory it takes longer at the upper end, in
-/// f32. (A different overhead of a dispatch would move the limits: at n = 1024 one stage has 1.3 times as many dispatches.)
+/// By the model one stage is nowhere more than 5% faster than two from n = 512 on, for every type, on every device but one that has hardly any
+/// f64; on an H100 it takes 1.2 times as long or more. At n = 16384 one stage takes at least twice as long. [`Reduction::Auto`](crate::Reduction) is two stages.
 #[test]
-fn one_stage_is_the_models_choice() {
+fn two_stages_are_the_models_choice() {
     fn of_type<S: Number>() {
-        for device in DeviceModel::ALL.into_iter().filter(|device| size_of::<Re<S>>() == 4 || device.f64_flops > 0.0) {
+        let double = size_of::<Re<S>>() == 8;
+        let has_f64 = |device: &DeviceModel| !double || device.f64_flops > 0.1 * device.f32_flops;
+        for device in DeviceModel::ALL.into_iter().filter(has_f64) {
             let ratio = |n| {
                 let tuning = Cost::tuning_on::<S>(n, &device);
                 let of = |cost: Result<Cost>| cost.unwrap().on(&device).iter().map(|kernel| kernel.total).sum::<f64>();
                 let on_device = n >= BISECTION_WORTHWHILE;
                 of(Cost::one_stage::<S>(n, n, &tuning, on_device)) / of(Cost::with_stage3::<S>(n, n, &tuning, on_device))
             };
-            let (name, within) = (device.name, prefers_one_stage(&Bounds::of_model(&device), *ONE_STAGE.start()));
-            assert_eq!(within, device.bandwidth > 1.2e12, "{name}");
-            for n in [*ONE_STAGE.start(), 768, *ONE_STAGE.end()].into_iter().filter(|_| within) {
-                assert!(ratio(n) <= 0.96, "{name}, {}, n = {n}: {}", S::NAME, ratio(n));
+            for n in [512, 768, 1024, 2048, 4096] {
+                assert!(ratio(n) > 0.95, "{}, {}, n = {n}: {}", device.name, S::NAME, ratio(n));
             }
-            assert!(ratio(8192) > 1.2, "{name}, {}: {}", S::NAME, ratio(8192));
-            assert!(within || S::NAME != "f32" || ratio(*ONE_STAGE.end()) > 1.2, "{name}");
+            assert!(ratio(16384) > 2.0, "{}, {}: {}", device.name, S::NAME, ratio(16384));
         }
     }
     of_type::<f16>();
@@ -90,14 +88,16 @@ fn one_stage_is_the_models_choice() {
     of_type::<Complex<f64>>();
 }
 
-/// With m cycles of a sweep in a dispatch, stage 2 has (1 + 2 / m) n dispatches, up to about n / b: sweeps start m + 2 cycles apart.
+/// With teams of s sweeps and m ticks in a dispatch, stage 2 has (m + 3 s - 1) n / (s m) dispatches, up to about n / b: teams start
+/// m + 3 s - 1 ticks apart.
 #[test]
-fn cycles_per_dispatch() {
+fn sweeps_and_cycles_of_a_dispatch() {
     let n = 4096;
-    for m in [1, 2, 4, 8] {
-        let cost = Cost::new::<f32>(n, n, &Cost::tuning::<f32>(n).cycles_per_dispatch(m)).unwrap();
-        let (found, want) = (cost.kernel(Kernel::Chase).dispatches, (n * (m + 2) / m) as u64);
-        assert!(found <= want && found + 128 > want, "m = {m}: {found}, not {want}");
+    for (s, m) in [(1, 1), (1, 2), (1, 4), (1, 8), (2, 3), (3, 4), (4, 1), (4, 4), (4, 8)] {
+        let tuning = Cost::tuning::<f32>(n).sweeps_per_block(s).cycles_per_dispatch(m);
+        let cost = Cost::new::<f32>(n, n, &tuning).unwrap();
+        let (found, want) = (cost.kernel(Kernel::Chase).dispatches, (n * (m + 3 * s - 1) / (s * m)) as u64);
+        assert!(found <= want + 4 && found + 128 > want, "s = {s}, m = {m}: {found}, not {want}");
     }
 }
 
@@ -147,22 +147,23 @@ fn stage_2_is_quadratic() {
     }
 }
 
-/// Stage 3 on the device has 33 steps in f32 and 65 in f64, slightly more than one per binary digit, of 8 n^2 flops each. A dispatch has at
-/// most 5e10 flops, or one step. Complex matrices have the same counts. From n = 4096 on, stage 3 is on the device.
+/// Stage 3 on the device has 11 passes in f32 and 22 in f64, of three steps of bisection each: slightly more steps than one per binary digit.
+/// A pass has 8 n^2 flops for each of seven points. A dispatch has at most 5e10 flops, or one pass. Complex matrices have the same counts.
+/// From n = 4096 on, stage 3 is on the device.
 #[test]
 fn stage_3_is_quadratic() {
-    fn check<S: Number>(n: usize, steps: u64) {
+    fn check<S: Number>(n: usize, passes: u64) {
         let cost = Cost::with_stage3::<S>(n, n, &Cost::tuning::<S>(n), true).unwrap();
-        let (bisect, of_step) = (cost.kernel(Kernel::Bisect), 8 * (n * n) as u64);
-        assert_eq!(bisect.flops, steps * of_step, "n = {n}");
-        assert_eq!(bisect.dispatches, steps.div_ceil((50_000_000_000 / of_step).min(steps)), "n = {n}");
+        let (bisect, of_pass) = (cost.kernel(Kernel::Bisect), 7 * 8 * (n * n) as u64);
+        assert_eq!(bisect.flops, passes * of_pass, "n = {n}");
+        assert_eq!(bisect.dispatches, passes.div_ceil((50_000_000_000 / of_pass).min(passes)), "n = {n}");
         assert_eq!(bisect.most_workgroups, (n as u64).div_ceil(64));
         assert_eq!((cost.kernel(Kernel::SquareBidiagonal).dispatches, cost.kernel(Kernel::UnpackBand).dispatches), (1, 0));
     }
     for n in [1, 1000, 16384] {
-        check::<f32>(n, 33);
-        check::<Complex<f32>>(n, 33);
-        check::<f64>(n, 65);
+        check::<f32>(n, 11);
+        check::<Complex<f32>>(n, 11);
+        check::<f64>(n, 22);
     }
     let of = |n| cost(n).kernel(Kernel::Bisect).dispatches;
     assert_eq!((of(4095), of(4096)), (0, 1));
@@ -174,6 +175,7 @@ fn stage_3_is_quadratic() {
 fn sweeps_at_once_are_the_schedules() {
     for (n, tile_size) in [(1000, 8), (4096, 16), (16384, 32)] {
         let tuning = Cost::tuning::<f32>(n).tile_size(tile_size).leaf(8 * tile_size).tile_width(tile_size);
+        let tuning = tuning.sweeps_per_block(1).cycles_per_dispatch(1);
         let chase = Cost::new::<f32>(n, n, &tuning).unwrap().kernel(Kernel::Chase);
         assert!(chase.most_workgroups.abs_diff(sweeps_at_once(n, tile_size) as u64) <= 1, "n = {n}: {chase:?}");
     }
@@ -199,7 +201,7 @@ fn types_differ_by_their_factors() {
 }
 
 /// On an H100, the largest dispatch of `unmqr` has a workgroup for each of the 132 multiprocessors at n = 2048. At n = 16384 the model
-/// gives at least half of the device's f32 peak, with every thread's reads of workgroup memory counted.
+/// gives at least 0.4 of the device's f32 peak, with every thread's reads of workgroup memory counted.
 #[test]
 fn update_fills_an_h100() {
     assert!(cost(2048).kernel(Kernel::Unmqr).most_workgroups >= 132);
@@ -207,23 +209,44 @@ fn update_fills_an_h100() {
     let seconds = cost.on(&DeviceModel::H100);
     let update = seconds.iter().find(|kernel| kernel.kernel == Kernel::Unmqr).unwrap();
     let rate = cost.kernel(Kernel::Unmqr).flops as f64 / update.total;
-    assert!(rate >= 0.5 * DeviceModel::H100.f32_flops, "{:.1} TF/s", rate / 1e12);
+    assert!(rate >= 0.4 * DeviceModel::H100.f32_flops, "{:.1} TF/s", rate / 1e12);
 }
 
-/// Target times of the model for f32 on an H100, with the matrix on the device: n = 1024 in 40 ms, 4096 in 200 ms, 16384 in 2 s.
+/// The model of `unmqr` against a count of its instructions, barriers and latencies by hand, in milliseconds for f32 on an H100. The count is
+/// good to 40%; the model must be within 25% of it.
 #[test]
-fn targets_on_an_h100() {
-    for (n, most) in [(1024, 0.04), (4096, 0.2), (16384, 2.0)] {
-        let seconds = cost(n).on(&DeviceModel::H100).iter().map(|kernel| kernel.total).sum::<f64>();
-        assert!(seconds < most, "n = {n}: {seconds} s");
+fn a_count_by_hand() {
+    for (n, by_hand) in [(1024, 3.0), (4096, 17.0), (16384, 470.0)] {
+        let cost = Cost::new::<f32>(n, n, &Cost::tuning::<f32>(n.max(2048))).unwrap();
+        let update = cost.on(&DeviceModel::H100).into_iter().find(|k| k.kernel == Kernel::Unmqr).unwrap();
+        assert!((1e3 * update.total - by_hand).abs() <= 0.25 * by_hand, "n = {n}: {update:?}");
     }
 }
 
-/// Target times of the model for f32 on an H100, with all vectors of both sides: n = 4096 in 0.15 s, 16384 in 2.2 s. (The plan of divide and conquer is
+/// Target times of the model for f32, with the matrix on the device and 4 microseconds between dispatches. H100: n = 1024 in 18 ms, 4096 in
+/// 80 ms, 16384 in 750 ms, of which stage 2 takes 190. RTX 4060: n = 4096 in 160 ms.
+#[test]
+fn targets_of_the_model() {
+    assert_eq!([DeviceModel::H100, DeviceModel::RTX_4060].map(|device| device.dispatch_seconds), [4e-6; 2]);
+    let of = |n, device| Cost::new::<f32>(n, n, &Cost::tuning_on::<f32>(n, &device)).unwrap().on(&device);
+    for (n, device, most) in [
+        (1024, DeviceModel::H100, 0.018),
+        (4096, DeviceModel::H100, 0.08),
+        (16384, DeviceModel::H100, 0.75),
+        (4096, DeviceModel::RTX_4060, 0.16),
+    ] {
+        let seconds = of(n, device).iter().map(|kernel| kernel.total).sum::<f64>();
+        assert!(seconds < most, "{}, n = {n}: {seconds} s", device.name);
+    }
+    let chase = of(16384, DeviceModel::H100).into_iter().find(|k| k.kernel == Kernel::Chase).unwrap().total;
+    assert!(chase < 0.19, "{chase} s");
+}
+
+/// Target times of the model for f32 on an H100, with all vectors of both sides: n = 4096 in 0.18 s, 16384 in 2.6 s. (The plan of divide and conquer is
 /// the host's.)
 #[test]
 fn vectors_on_an_h100() {
-    for (n, most) in [(4096, 0.15), (16384, 2.2)] {
+    for (n, most) in [(4096, 0.18), (16384, 2.6)] {
         let cost = Cost::svd::<f32>(n, n, n, &Cost::tuning::<f32>(n)).unwrap();
         let seconds = cost.on(&DeviceModel::H100).iter().map(|kernel| kernel.total).sum::<f64>();
         assert!(seconds < most, "n = {n}: {seconds} s");
@@ -287,8 +310,8 @@ fn large_updates_are_cut() {
 }
 
 /// The defaults are near the optimum of the model for each device, type and size. On an H100, no other tile size, leaf and split is more
-/// than 5% faster, on the other devices 10%. There are two exceptions in f32: narrow tiles for n = 512 on a laptop's GPU (15%), and wide
-/// tiles for n = 8192 on an M1 (16%).
+/// than 5% faster, on the other devices 10%, with two exceptions: an A100, whose multiprocessors issue half as much, wants smaller tiles
+/// (20%), and an RTX 4060 wider ones for f16 at n = 16384 (27%).
 #[test]
 fn defaults_are_the_models() {
     fn of_type<S: Number>() {
@@ -308,7 +331,8 @@ fn defaults_are_the_models() {
                 let default = Cost::tuning_on::<S>(n, &device);
                 let most = match (device.name, S::NAME, n) {
                     ("H100", ..) => 1.05,
-                    ("RTX 4060", "f32", 512) | ("M1", "f32", 8192) => 1.17,
+                    ("A100", ..) => 1.2,
+                    ("RTX 4060", "f16", 16384) => 1.27,
                     _ => 1.1,
                 };
                 let chosen = total(&cost(&default));

@@ -6,7 +6,7 @@ use crate::{
     base::number::{Number, Re, Scalar},
     cost::{
         shape::Shape,
-        work::{Chain, Kernel, LINEAR_THREADS, Work},
+        work::{Chain, Kernel, LINEAR_THREADS, READ, Work, fmas},
     },
     tile::{chase_schedule::ReductionStep, panel_tree::Level},
 };
@@ -200,10 +200,26 @@ impl Batch {
                 workgroup_bytes += tiles * steps as u64 * (ts as u64 * 12 * threads + (ts * (ts + cpb)) as u64) * scalar;
             }
         }
-        let chain = Chain { barriers: 2 * longest + 1, round_trips: longest + 2, steps: longest * ts as u64 };
+        let steps = longest * ts as u64;
+        let chain = Chain {
+            barriers: 2 * longest + 1,
+            round_trips: longest + 2,
+            steps: steps * READ,
+            issued: steps * (32 * fmas::<E>() + 5),
+            ..Chain::default()
+        };
         let workgroup_memory = shape.unmqr_bytes::<E>() as u64;
-        let work =
-            Work { kernel: Kernel::GemmBatch, workgroups, threads, workgroup_memory, flops, bytes, workgroup_bytes, chain };
+        let work = Work {
+            kernel: Kernel::GemmBatch,
+            workgroups,
+            threads,
+            workgroup_memory,
+            flops,
+            footprint: u64::MAX,
+            bytes,
+            workgroup_bytes,
+            chain,
+        };
         Batch { pieces: first..pieces.len(), grid, work }
     }
 }
@@ -218,7 +234,7 @@ impl Work {
     pub fn rotate_columns<R: Number>(rows: usize, most: usize, rotations: usize, longest: usize) -> Work {
         let real = size_of::<R>() as u64;
         let each = (most * rotations) as u64;
-        let chain = Chain { barriers: 0, round_trips: 2 * longest as u64, steps: 4 * longest as u64 };
+        let chain = Chain { round_trips: 2 * longest as u64, steps: 4 * longest as u64, ..Chain::default() };
         let bytes = 4 * each * real;
         Work { flops: 6 * each, chain, ..Work::copy(Kernel::RotateColumns, rows as u64, LINEAR_THREADS.into(), bytes) }
     }
@@ -227,7 +243,7 @@ impl Work {
     pub fn secular_vectors<R: Number>(places: usize) -> Work {
         // Two quotients of four flops, a product, and the sums; in pairs, five additions of six.
         let flops = if R::Scalar::IS_DOUBLE { 16 } else { 42 };
-        let chain = Chain { barriers: 0, round_trips: 3, steps: flops };
+        let chain = Chain { round_trips: 3, steps: flops, ..Chain::default() };
         Work { flops: flops * places as u64, chain, ..Work::linear(Kernel::SecularVectors, places, 6, size_of::<R>()) }
     }
 
@@ -244,7 +260,7 @@ impl Work {
         let each = rows.div_ceil(lanes) as u64;
         let pair = if S::Scalar::IS_COMPLEX { 2 } else { 1 };
         // Loads do not depend on one another.
-        let chain = Chain { barriers: 1, round_trips: 4, steps: 6 * pair * (each + lanes as u64) + 2 * each };
+        let chain = Chain { barriers: 1, round_trips: 4, steps: 6 * pair * (each + lanes as u64) + 2 * each, ..Chain::default() };
         Work {
             workgroups: cols.div_ceil(UNIT_COLUMNS) as u64,
             flops: 9 * pair * entries,
@@ -269,6 +285,7 @@ impl Work {
             threads,
             workgroup_memory: shape.bytes::<S>() as u64,
             flops: (4 * of_pair::<S>() * reach).saturating_mul(reflectors).saturating_mul(columns),
+            footprint: u64::MAX,
             bytes: 2 * rows * columns * size_of::<S>() as u64 + chunks * reflectors * reach * scalar,
             // Every thread reads the reflector twice, four numbers at a time; all threads of a subgroup the same ones.
             workgroup_bytes: chunks * reflectors * staged * (2 * threads / 32 + 1) * scalar,
@@ -277,6 +294,7 @@ impl Work {
                 round_trips: 1 + blocks,
                 // The partial sums, their sum, and the first sum of the next reflector.
                 steps: sweeps * (staged / 4 + 5),
+                ..Chain::default()
             },
         }
     }

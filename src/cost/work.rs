@@ -2,12 +2,12 @@
 //!
 //! The GPU backend takes its grids and flops from here, so the counts are those of the actual dispatches.
 
-use std::{fmt, ops::Range};
+use std::fmt;
 
 use crate::{
     base::number::{Number, Re, RealElement, Scalar},
     cost::shape::{ChaseShape, Shape},
-    tile::{band_layout::BandLayout, chase_schedule::ReductionStep, panel_tree::Level},
+    tile::{band_layout::BandLayout, chase_schedule::Schedule, panel_tree::Level},
 };
 
 /// A shader.
@@ -161,6 +161,8 @@ pub(crate) struct Work {
     pub workgroup_memory: u64,
     /// Real additions and multiplications that the result needs.
     pub flops: u64,
+    /// Bytes that all dispatches of the kernel access again and again, if they are few enough for a cache.
+    pub footprint: u64,
     /// Bytes of global memory read and written. Every access counts, except that V and T, which many workgroups read, count once.
     pub bytes: u64,
     /// Bytes of workgroup memory read and written, summed over the threads.
@@ -169,12 +171,22 @@ pub(crate) struct Work {
     pub chain: Chain,
 }
 
-/// A dependency chain: barriers, dependent round trips to global memory, and dependent arithmetic operations.
+/// What one workgroup does one after the other. A part of a shader is either bound by latency, and counts in `steps`, or by the instructions
+/// that its warps have to issue, and counts in `alone` or `issued`; parts add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chain {
+    /// Barriers of the workgroup.
     pub barriers: u64,
+    /// Barriers that also make stores to global memory visible (`storageBarrier`).
+    pub storage_barriers: u64,
+    /// Dependent round trips to global memory.
     pub round_trips: u64,
+    /// Dependent arithmetic operations.
     pub steps: u64,
+    /// Instructions of one warp that the others wait for.
+    pub alone: u64,
+    /// Instructions that every thread issues.
+    pub issued: u64,
 }
 
 /// Maximum stacked rows of a level in the GPU backend's workspace: as many blocks as any device runs concurrently.
@@ -200,29 +212,37 @@ fn steps(pivot: f64, epsilon: f64) -> u64 {
     (geometric + digits + 2.0) as u64
 }
 
-/// The steps of each dispatch of `bisect` for n values in `R`'s arithmetic, limited by the flops of a submission and by the loop iterations
-/// of a thread. A step has n iterations; None if that exceeds `most_iterations`.
-pub(crate) fn steps_of_dispatches<R: RealElement>(
+/// Steps of bisection of a pass of `bisect`, and the points whose counts they could need.
+const STEPS_OF_PASS: u64 = 3;
+const POINTS: u64 = 7;
+
+/// The passes of each dispatch of `bisect` for n values in `R`'s arithmetic, limited by the flops of a submission and by the loop iterations
+/// of a thread. A pass has n iterations; None if that exceeds `most_iterations`.
+pub(crate) fn passes_of_dispatches<R: RealElement>(
     n: usize,
     most_flops: u64,
     most_iterations: usize,
 ) -> Option<impl Iterator<Item = u64>> {
-    let steps = steps(R::pivot().to_double(), R::epsilon().to_double());
+    let passes = steps(R::pivot().to_double(), R::epsilon().to_double()).div_ceil(STEPS_OF_PASS);
     let iterations = (most_iterations / n.max(1)) as u64;
-    let at_once = (most_flops / Work::flops_of_bisection(n).max(1)).clamp(1, steps).min(iterations);
-    (iterations > 0).then(|| (0..steps).step_by(at_once as usize).map(move |first| at_once.min(steps - first)))
+    let at_once = (most_flops / Work::flops_of_bisection(n).max(1)).clamp(1, passes).min(iterations);
+    (iterations > 0).then(|| (0..passes).step_by(at_once as usize).map(move |first| at_once.min(passes - first)))
 }
 
-/// Dependent operations in a compensated addition, and in the computation of a reflector from its sums (including a square root and four
-/// divisions, which count as ten each).
+/// Dependent operations of a compensated addition.
 pub(super) const COMPENSATED: u64 = 6;
+/// Dependent operations in the computation of v's factor from sums, of beta in addition, and of tau from v^H v. Square roots and divisions
+/// count as ten each.
+const INVERSE: u64 = 35;
 pub(super) const REFLECTOR: u64 = 100;
-/// Dependent operations in a round of a subgroup reduction: a shuffle, and a compensated addition.
-const ROUND: u64 = 26;
-/// Minimum threads of a subgroup on the modelled devices.
-const SUBGROUP: usize = 32;
+const TAU: u64 = 40;
+/// Dependent operations in |g|^2 times a sum of squares, without rounding errors.
+const EXACT_PRODUCTS: u64 = 30;
+/// Dependent operations that a read of workgroup memory takes as long as.
+pub(super) const READ: u64 = 10;
 
-/// Dependent operations in a row of a Sturm count: two additions, a product, a comparison, and a division.
+/// Instructions for a row and a point of a Sturm count: an addition, two comparisons, a selection, a counter, a product, a subtraction, and
+/// seven of a division. They are more than the latency of a row's dependent operations.
 const STURM_ROW: u64 = 14;
 /// Flops of a row of a Sturm count; a division counts as four.
 const FLOPS_OF_STURM_ROW: u64 = 8;
@@ -232,31 +252,44 @@ pub(super) fn scalar_bytes<S: Number>() -> u64 {
     size_of::<S::Scalar>() as u64
 }
 
+/// Real multiply-adds in a multiply-add of `S`'s arithmetic.
+pub(super) fn fmas<S: Number>() -> u64 {
+    if S::Scalar::IS_COMPLEX { 4 } else { 1 }
+}
+
 impl Work {
-    /// `geqrt` of a level: for each of w columns, v^H X for all columns and X - tau v u^H for those right of it; then T. In QR sweeps of a
-    /// column-major matrix, the threads of a column use subgroup reductions.
+    /// `geqrt` of a level: for each of w columns, v; v^H X for all columns; X - tau v u^H for those right of it. T is computed meanwhile.
     pub fn geqrt<S: Number>(shape: &Shape, level: &Level) -> Work {
         let scalar = scalar_bytes::<S>();
-        let [ts, split, slice, width, rows] = [shape.ts, shape.split, shape.slice, level.width, level.map.rows].map(|x| x as u64);
+        let [ts, split, width, rows] = [shape.ts, shape.split, level.width, level.map.rows].map(|x| x as u64);
         let (blocks, threads) = (level.map.blocks() as u64, shape.geqrt_threads() as u64);
-        let by_subgroups = !level.transposed && shape.split.is_power_of_two() && shape.split <= SUBGROUP;
-        // With subgroups: one barrier per column, and four to check the order of the threads. Without: two per column. Both: two at the
-        // end. A thread's partial sums are exchanged through registers with subgroups, else through workgroup memory.
-        let (barriers, sums, shares) = if by_subgroups {
-            (width + 6, ROUND * u64::from(shape.split.ilog2()), 2 * split)
-        } else {
-            (2 * width + 2, 2 * COMPENSATED * split, 4 * split)
-        };
+        // Rows of a thread, in the longest block.
+        let slice = 4 * (level.map.block_rows.min(level.map.rows).div_ceil(4 * shape.split)) as u64;
+        // The threads of column j: a square and a maximum, then a product, a square and a store of four, and a comparison for each four.
+        let alone = slice * (4 * fmas::<S>().min(2) + 1) + 40;
+        // The others: twice a multiply-add, a load of four and a comparison for each four; columns left of j only once.
+        let issued = 3 * (slice * (4 * fmas::<S>() + 3) / 4 + 12) / 2;
+        // The reflector, tau, and u_c, each from SPLIT sums.
+        let steps = (READ + split + INVERSE + 8) + (READ + 2 * split + TAU) + (READ + split + COMPENSATED + 6);
         Work {
             kernel: Kernel::Geqrt,
             workgroups: blocks,
             threads,
             workgroup_memory: shape.geqrt_bytes::<S>() as u64,
             flops: level.geqrt_flops::<S>(),
+            footprint: u64::MAX,
             bytes: 2 * rows * width * size_of::<S>() as u64 + (rows * ts + blocks * ts * ts) * scalar,
-            // A thread reads its slice of v twice, all squares, and the partial sums of its column.
-            workgroup_bytes: blocks * threads * width * (2 * slice + shares) * scalar,
-            chain: Chain { barriers, round_trips: 2, steps: width * (2 * slice + sums + REFLECTOR) + ts * ts / 2 },
+            // A thread reads its slice of v at most twice, and the partial sums of its column.
+            workgroup_bytes: blocks * threads * width * (2 * slice + 2 * split) * scalar,
+            // A thread has about twelve instructions for the load of an entry, and as many for its store.
+            chain: Chain {
+                barriers: 3 * width + 2,
+                round_trips: 2,
+                steps: width * steps + 3 * ts,
+                alone: width * alone,
+                issued: width * issued + 24 * slice,
+                ..Chain::default()
+            },
         }
     }
 
@@ -280,9 +313,19 @@ impl Work {
             threads,
             workgroup_memory: shape.unmqr_bytes::<S>() as u64,
             flops,
+            footprint: u64::MAX,
             bytes: 3 * rows * trailing * size_of::<S>() as u64 + (rows * ts + blocks * ts * ts) * scalar,
             workgroup_bytes: workgroups * (read + stored) * scalar,
-            chain: Chain { barriers: 4 * tiles + 3, round_trips: 3 * tiles + 1, steps: products * ts },
+            // A step of a product has 32 multiply-adds, three reads and two for the loop. A thread stages X in blocks of 16, V in vectors.
+            chain: Chain {
+                barriers: 4 * tiles + 3,
+                round_trips: 3 * tiles + 1,
+                steps: products * ts * READ,
+                issued: products * (ts * (32 * fmas::<S>() + 5) + 12 * (ts * ts / 4).div_ceil(threads))
+                    + 60 * tiles * (ts * cpb / 16).div_ceil(threads)
+                    + 160 * tiles,
+                ..Chain::default()
+            },
         }
     }
 
@@ -318,29 +361,37 @@ impl Work {
             threads,
             workgroup_memory: threads * real,
             flops: flops * (2 * n).saturating_sub(1),
+            footprint: u64::MAX,
             bytes: 4 * n * size_of::<S>() as u64 + (2 * n + 1) * real,
             workgroup_bytes: (threads + 1) * threads * real,
-            chain: Chain { barriers: 1, round_trips: 2 * rows, steps: threads + 4 * rows },
+            chain: Chain { barriers: 1, round_trips: 2 * rows, steps: threads + 4 * rows, ..Chain::default() },
         }
     }
 
-    /// Flops of one step of `bisect` for all n values.
+    /// Flops of one pass of `bisect` for all n values.
     pub fn flops_of_bisection(n: usize) -> u64 {
-        FLOPS_OF_STURM_ROW.saturating_mul((n as u64).saturating_mul(n as u64))
+        (POINTS * FLOPS_OF_STURM_ROW).saturating_mul((n as u64).saturating_mul(n as u64))
     }
 
-    /// `bisect`: `steps` Sturm counts for each of n values, with one value per thread. All threads read the squares, which count once.
-    pub fn bisect<S: Number>(n: usize, steps: u64, threads: u64) -> Work {
+    /// `bisect`: `passes` Sturm counts at seven points for each of n values, with one value per thread. All threads read the squares, which
+    /// count once.
+    pub fn bisect<S: Number>(n: usize, passes: u64, threads: u64) -> Work {
         let (values, real) = (n as u64, size_of::<Re<S>>() as u64);
         Work {
             kernel: Kernel::Bisect,
             workgroups: values.div_ceil(threads),
             threads,
             workgroup_memory: 0,
-            flops: steps.saturating_mul(Work::flops_of_bisection(n)),
+            flops: passes.saturating_mul(Work::flops_of_bisection(n)),
+            footprint: u64::MAX,
             bytes: (2 * values + 1 + 4 * values) * real,
             workgroup_bytes: 0,
-            chain: Chain { barriers: 0, round_trips: 2, steps: steps.saturating_mul(values).saturating_mul(STURM_ROW) },
+            // And two loads and the loop.
+            chain: Chain {
+                round_trips: 2,
+                issued: passes.saturating_mul(values).saturating_mul(POINTS * STURM_ROW + 6),
+                ..Chain::default()
+            },
         }
     }
 
@@ -351,40 +402,45 @@ impl Work {
 
     pub(super) fn copy(kernel: Kernel, places: u64, threads: u64, bytes: u64) -> Work {
         let workgroups = places.div_ceil(threads);
-        let chain = Chain { barriers: 0, round_trips: 2, steps: 0 };
-        Work { kernel, workgroups, threads, workgroup_memory: 0, flops: 0, bytes, workgroup_bytes: 0, chain }
+        let chain = Chain { round_trips: 2, ..Chain::default() };
+        Work { kernel, workgroups, threads, workgroup_memory: 0, flops: 0, footprint: u64::MAX, bytes, workgroup_bytes: 0, chain }
     }
 
-    /// `chase` of one time step: the sweeps `active`, at most `cycles` cycles each, in at most `most` workgroups.
-    pub fn chase<S: Number>(shape: &ChaseShape, step: &ReductionStep, active: &Range<usize>, cycles: usize, most: usize) -> Work {
-        // The first active sweep has the most cycles.
-        let cycles = cycles.min(step.cycles(active.start));
-        let active = active.len();
+    /// `chase` of time step `time`, in at most `most` workgroups.
+    pub fn chase<S: Number>(shape: &ChaseShape, schedule: &Schedule, time: usize, most: usize) -> Work {
+        let (step, active) = (schedule.step(), schedule.active(time));
+        let ticks = schedule.active_ticks(time) as u64;
         let scalar = scalar_bytes::<S>();
         let [tail, parts, bandwidth, tile] = [shape.tail, shape.parts, step.bandwidth, step.tile_width].map(|x| x as u64);
-        let lines = bandwidth + tile;
-        let threads = shape.threads() as u64;
-        let workgroups = active.min(most) as u64;
-        let (all, passes) = ((active * cycles) as u64, lines.div_ceil(shape.lines as u64));
-        // Entries of the lines of both sides, including x.
-        let entries = 2 * (tile + 1) * (lines + 1);
-        let groups = 8 * COMPENSATED * (tail.div_ceil(8) + 8);
-        let reflector = 2 * groups / 8 + REFLECTOR + 50;
-        let line = passes * (COMPENSATED * (tail.div_ceil(parts) + parts) + 4);
-        let one_after_the_other = active.div_ceil(most.max(1)) as u64 * cycles as u64;
+        let (lines, all) = (bandwidth + tile, schedule.active_cycles(time) as u64);
+        let (threads, workgroups) = (shape.threads() as u64, active.len().min(most) as u64);
+        let (passes, each) = (lines.div_ceil(shape.lines as u64), tail / parts);
+        // Entries that a cycle reads, and as many that it writes: of the lines of both sides, except what stays in workgroup memory, and x.
+        let entries = (2 * lines + 1 - tile) * (tile + 1);
+        // One side: eight groups' sums of squares; their sum, the reflector and tau, by one thread; w.
+        let steps = COMPENSATED * tail / 8 + 3 * 8 + INVERSE + EXACT_PRODUCTS + TAU + 2 * READ + parts + COMPENSATED + 6;
+        // The instructions of an entry of a line: its load, twice a read and a multiply-add, its store.
+        let issued = passes * (each * (8 + 2 * fmas::<S>()) + 2 * parts + 30);
+        let one_after_the_other = active.len().div_ceil(most.max(1)) as u64 * ticks;
+        let sides_in_memory = if shape.is_handed() { 1 } else { 2 };
         Work {
             kernel: Kernel::Chase,
             workgroups,
             threads,
             workgroup_memory: shape.bytes::<S>() as u64,
             flops: step.flops::<S>(all),
+            footprint: (step.n as u64).saturating_mul(2 * (lines + 1) * size_of::<S>() as u64),
             bytes: all * 2 * entries * size_of::<S>() as u64,
-            // Each line reads v twice. Each thread adds up all groups.
-            workgroup_bytes: all * (2 * entries + 2 * threads * 6 * 8) * scalar,
+            // Each line reads t twice, and the block is written and read.
+            workgroup_bytes: all * (4 * (lines + 1) * (tile + 1) + 2 * tile * tile) * scalar,
             chain: Chain {
-                barriers: one_after_the_other * 2 * (4 + if parts > 1 { 2 * passes } else { 0 }),
-                round_trips: one_after_the_other * 2 * (1 + passes),
-                steps: one_after_the_other * 2 * (reflector + line),
+                barriers: one_after_the_other * 6,
+                // None after the last tick.
+                storage_barriers: (one_after_the_other * sides_in_memory).saturating_sub(1),
+                round_trips: one_after_the_other * (passes + sides_in_memory - 1),
+                steps: one_after_the_other * 2 * steps,
+                issued: one_after_the_other * 2 * issued,
+                ..Chain::default()
             },
         }
     }

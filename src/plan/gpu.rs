@@ -112,8 +112,7 @@ where
     A: Source<GpuKernels<S>>,
 {
     let shape = a.shape();
-    let (route, by_model) = Route::on_gpu(shape, options.reduction, &Bounds::of(&context));
-    let reason = by_model.map_or(reason.clone(), |why| format!("{reason}; {why}").into());
+    let route = Route::on_gpu(shape, options.reduction);
     let one_stage = route.is_one_stage();
     let wanted = needed.map(|needed| needed.count);
     let flops = || {
@@ -233,9 +232,8 @@ fn bytes_stored_as<T: Number, S: Number>(
     context.require::<T, S>()?;
     let tuning = options.tuning_for_adapter::<S>(context, m.min(n))?;
     let shape = (m.max(n), m.min(n));
-    let bounds = Bounds::of(context);
-    let panels: u64 = match Route::on_gpu(shape, options.reduction, &bounds).0.is_one_stage() {
-        true => panel_bytes::<S>(context, shape, &Shape::new::<S>(&bounds, &tuning)?)?.into_iter().sum(),
+    let panels: u64 = match Route::on_gpu(shape, options.reduction).is_one_stage() {
+        true => panel_bytes::<S>(context, shape, &Shape::new::<S>(&Bounds::of(context), &tuning)?)?.into_iter().sum(),
         false => 0,
     };
     let required = |by_rows| Ok(required_bytes_of::<S>(context, shape, by_rows, &tuning)?.saturating_add(panels));

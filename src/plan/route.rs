@@ -9,7 +9,6 @@
 //! | any other, 3 m >= 5 n | by R and a band | by R and a band |
 //! | any other | by a band | by a band |
 //!
-//! On a GPU with high-bandwidth memory, n from 512 to 1024 takes one stage in place of the band ([`prefers_one_stage`]).
 //! [`Reduction::TwoStage`] takes the last two rows for every matrix. [`Reduction::OneStage`] takes them with the one-stage
 //! reduction in place of the band.
 //!
@@ -21,7 +20,6 @@ use std::fmt;
 use crate::{
     algo::svdvals::qr_first,
     base::number::{Number, Scalar},
-    cost::{prefers_one_stage, shape::Bounds},
     tile::tuning::Tuning,
 };
 
@@ -181,8 +179,7 @@ impl fmt::Display for Orthogonal {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Reduction {
-    /// The CPU takes two stages, or reduces a small matrix directly ([`Route::Direct`]). A GPU with high-bandwidth memory takes
-    /// one stage for min(m, n) from 512 to 1024, where the [cost model](crate::cost) prefers it, and otherwise two.
+    /// Two stages. The CPU reduces a small matrix directly ([`Route::Direct`]).
     #[default]
     Auto,
     /// To a band, then by bulge chasing, for matrices of any size.
@@ -268,15 +265,12 @@ impl Route {
         }
     }
 
-    /// The route of an m x n matrix, m >= n, on a GPU with these bounds, and why it has one stage if that was not asked for.
-    pub(crate) fn on_gpu((m, n): (usize, usize), reduction: Reduction, bounds: &Bounds<'_>) -> (Route, Option<&'static str>) {
+    /// The route of an m x n matrix, m >= n, on a GPU.
+    pub(crate) fn on_gpu((m, n): (usize, usize), reduction: Reduction) -> Route {
         let first = tall_qr(m, n);
         match reduction {
-            Reduction::Auto if prefers_one_stage(bounds, n) => {
-                (Route::OneStage(first), Some("one stage is faster here by the cost model"))
-            }
-            Reduction::Auto | Reduction::TwoStage => (Route::Band(first), None),
-            Reduction::OneStage => (Route::OneStage(first), None),
+            Reduction::Auto | Reduction::TwoStage => Route::Band(first),
+            Reduction::OneStage => Route::OneStage(first),
         }
     }
 
@@ -331,7 +325,6 @@ mod tests {
     use num_complex::Complex;
 
     use super::*;
-    use crate::cost::DeviceModel;
 
     fn on_cpu<S: Number>(m: usize, n: usize) -> Route {
         Route::on_cpu::<S>((m, n), Reduction::Auto, &Tuning::for_cpu::<S>(n))
@@ -362,19 +355,9 @@ mod tests {
             let tuning = Tuning::for_cpu::<f64>(20);
             for (shape, first) in [((1, 1), First::Nothing), ((300, 20), First::Qr), ((9000, 20), First::Cholesky)] {
                 assert_eq!(Route::on_cpu::<f64>(shape, reduction, &tuning), route(first));
-                for device in [&DeviceModel::H100, &DeviceModel::RTX_4060] {
-                    let bounds = Bounds::of_model(device);
-                    assert_eq!(Route::on_gpu(shape, reduction, &bounds), (route(tall_qr(shape.0, shape.1)), None));
-                }
+                assert_eq!(Route::on_gpu(shape, reduction), route(tall_qr(shape.0, shape.1)));
             }
         }
-        let [fast, slow] = [&DeviceModel::H100, &DeviceModel::RTX_4060].map(Bounds::of_model);
-        let auto = |shape, bounds| Route::on_gpu(shape, Reduction::Auto, bounds).0;
-        assert_eq!([(9, 9), (900, 20)].map(|shape| auto(shape, &slow)), [band, qr]);
-        // One stage where the model prefers it, but never on a software driver.
-        let software = Bounds { software: true, ..Bounds::of_model(&DeviceModel::H100) };
-        assert_eq!([511, 512, 1024, 1025].map(|n| auto((n, n), &fast).is_one_stage()), [false, true, true, false]);
-        assert_eq!([&slow, &software].map(|bounds| auto((1024, 1024), bounds)), [band; 2]);
-        assert!(Route::on_gpu((1024, 1024), Reduction::Auto, &fast).1.is_some_and(|reason| reason.contains("cost model")));
+        assert_eq!([(9, 9), (900, 20)].map(|shape| Route::on_gpu(shape, Reduction::Auto)), [band, qr]);
     }
 }

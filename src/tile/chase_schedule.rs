@@ -77,52 +77,91 @@ impl ReductionStep {
         Cycle { row, c0, c1, last: (c1 + self.bandwidth).min(self.n - 1) }
     }
 
-    /// The schedule of the step's cycles, with `cycles` (at least 1) consecutive cycles of each sweep in a time step.
-    pub fn schedule(self, cycles: usize) -> Schedule {
-        Schedule { step: self, cycles }
+    /// The schedule of the step's cycles, with `cycles` ticks (at least 1) in a time step and teams of `team` sweeps (at least 1).
+    pub fn schedule(self, cycles: usize, team: usize) -> Schedule {
+        Schedule { step: self, cycles, team }
     }
 }
 
-/// The cycles of a reduction step, grouped into time steps. In a time step the sweeps are independent; the cycles of one sweep run in
-/// order.
+/// The cycles of a reduction step, grouped into time steps of `cycles` ticks of a clock. `team` consecutive sweeps are a team, which
+/// steps together: in a time step the teams are independent, and the cycles of one team run tick by tick.
 ///
-/// Sweep R runs its cycle i at clock (`cycles` + 2) R + i, and a time step is `cycles` ticks of the clock. Hence sweep R - 1 has finished
-/// cycle i + 2 in an earlier time step.
+/// Sweep R of team t runs its cycle i at clock (`cycles` + 3 `team` - 1) t + 3 (R - `team` t) + i. If sweep R - 1 is of the same team, it
+/// has finished cycle i + 2 one tick before, else in an earlier time step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     step: ReductionStep,
     cycles: usize,
+    team: usize,
 }
 
 impl Schedule {
-    /// Ticks between the starts of consecutive sweeps.
+    /// Ticks between the starts of consecutive teams.
     pub fn separation(&self) -> usize {
-        self.cycles + SWEEP_SEPARATION - 1
+        self.cycles + SWEEP_SEPARATION * self.team - 1
+    }
+
+    /// The tick of the first cycle of `sweep`, and the one after its last.
+    fn ticks(&self, sweep: usize) -> Range<usize> {
+        let start = self.separation() * (sweep / self.team) + SWEEP_SEPARATION * (sweep % self.team);
+        start..start + self.step.cycles(sweep)
+    }
+
+    /// The reduction step.
+    pub fn step(&self) -> &ReductionStep {
+        &self.step
+    }
+
+    /// Number of cycles of all sweeps in time step `time`.
+    pub fn active_cycles(&self, time: usize) -> usize {
+        let active = self.active(time);
+        let mut sweeps = active.start * self.team..(active.end * self.team).min(self.step.sweeps());
+        // Sweeps start and end in order. So all have a cycle at every tick, except the first ones and the last ones.
+        let of = |sweep: usize| self.cycles(sweep, time).len();
+        let mut sum = 0;
+        while !sweeps.is_empty() && of(sweeps.start) < self.cycles {
+            sum += of(sweeps.start);
+            sweeps.start += 1;
+        }
+        while !sweeps.is_empty() && of(sweeps.end - 1) < self.cycles {
+            sum += of(sweeps.end - 1);
+            sweeps.end -= 1;
+        }
+        sum + self.cycles * sweeps.len()
+    }
+
+    /// Ticks of time step `time` until the last sweep has ended.
+    pub fn active_ticks(&self, time: usize) -> usize {
+        let end = self.step.sweeps().checked_sub(1).map_or(0, |last| self.ticks(last).end);
+        end.saturating_sub(self.cycles * time).min(self.cycles)
     }
 
     /// Number of time steps.
     pub fn times(&self) -> usize {
-        // The last sweep ends last; it has one cycle.
-        self.step.sweeps().checked_sub(1).map_or(0, |last| (self.separation() * last + 1).div_ceil(self.cycles))
+        // The last sweep ends last.
+        self.step.sweeps().checked_sub(1).map_or(0, |last| self.ticks(last).end.div_ceil(self.cycles))
     }
 
-    /// The sweeps with a cycle in time step `time`.
+    /// The teams that have started by the end of time step `time` and not ended before it.
     pub fn active(&self, time: usize) -> Range<usize> {
-        let (clock, separation, sweeps) = (self.cycles * time, self.separation(), self.step.sweeps());
-        // The end of sweep R, separation R + cycles(R), increases with R. Hence the unfinished sweeps form a suffix; bisection finds the
+        let (clock, sweeps) = (self.cycles * time, self.step.sweeps());
+        let teams = sweeps.div_ceil(self.team);
+        // The last sweep of a team ends last, and a team before the next one. Hence the unfinished teams form a suffix; bisection finds the
         // first.
-        let (mut low, mut high) = (0, sweeps);
+        let (mut low, mut high) = (0, teams);
         while low < high {
             let middle = (low + high) / 2;
-            if separation * middle + self.step.cycles(middle) > clock { high = middle } else { low = middle + 1 }
+            let last = (self.team * (middle + 1)).min(sweeps) - 1;
+            if self.ticks(last).end > clock { high = middle } else { low = middle + 1 }
         }
-        low..(clock + self.cycles).div_ceil(separation).min(sweeps).max(low)
+        low..(clock + self.cycles).div_ceil(self.separation()).min(teams).max(low)
     }
 
-    /// The cycles that an active sweep runs in time step `time`.
+    /// The cycles that `sweep` runs in time step `time`.
     pub fn cycles(&self, sweep: usize, time: usize) -> Range<usize> {
-        let (clock, start) = (self.cycles * time, self.separation() * sweep);
-        clock.max(start) - start..(clock + self.cycles - start).min(self.step.cycles(sweep))
+        let (clock, ticks) = (self.cycles * time, self.ticks(sweep));
+        let within = |tick: usize| tick.clamp(ticks.start, ticks.end) - ticks.start;
+        within(clock)..within(clock + self.cycles)
     }
 }
 
@@ -167,22 +206,29 @@ mod tests {
                 sweeps.push(chain.len());
             }
             assert_eq!(step.all_cycles(), sweeps.iter().sum::<usize>() as u64);
-            for cycles in [1, 2, 3, 7] {
-                let schedule = step.schedule(cycles);
-                let start = |sweep: usize| (cycles + 2) * sweep;
+            for (cycles, team) in [1, 2, 3, 7].into_iter().flat_map(|cycles| [1, 2, 3, 4].map(|team| (cycles, team))) {
+                let schedule = step.schedule(cycles, team);
+                let start = |sweep: usize| (cycles + 3 * team - 1) * (sweep / team) + 3 * (sweep % team);
                 let ticks = (0..n).filter(|&s| sweeps[s] > 0).map(|s| start(s) + sweeps[s]).max().unwrap_or(0);
                 assert_eq!(schedule.times(), ticks.div_ceil(cycles));
                 for time in 0..schedule.times() + 2 {
                     let step = cycles * time..cycles * (time + 1);
                     let of_sweep = |s: usize| (0..sweeps[s]).filter(|i| step.contains(&(start(s) + i))).collect::<Vec<_>>();
                     let want: Vec<usize> = (0..n).filter(|&s| !of_sweep(s).is_empty()).collect();
-                    assert_eq!(schedule.active(time).collect::<Vec<_>>(), want);
+                    let active = schedule.active(time);
+                    assert!(want.iter().all(|s| active.contains(&(s / team))), "{step:?}, time {time}");
+                    assert!(team > 1 || active.len() == want.len());
+                    assert_eq!(schedule.active_cycles(time), want.iter().map(|&s| of_sweep(s).len()).sum::<usize>());
                     for s in want {
                         let of_sweep = of_sweep(s);
                         assert_eq!(schedule.cycles(s, time).collect::<Vec<_>>(), of_sweep);
-                        // Sweep s - 1 has finished two more cycles, or all of its cycles, in earlier time steps.
-                        let needed = (of_sweep[of_sweep.len() - 1] + 3).min(if s > 0 { sweeps[s - 1] } else { 0 });
-                        assert!(s == 0 || start(s - 1) + needed <= cycles * time, "{step:?}, sweep {s}");
+                        // Sweep s - 1 has finished two more cycles, or all of its cycles: in earlier ticks if it is of the same team, else in
+                        // earlier time steps.
+                        for i in of_sweep.into_iter().filter(|_| s > 0) {
+                            let before = start(s - 1) + (i + 3).min(sweeps[s - 1]);
+                            let by = if s % team > 0 { start(s) + i } else { cycles * time };
+                            assert!(before <= by, "{step:?}, sweep {s}, cycle {i}");
+                        }
                     }
                 }
             }

@@ -69,8 +69,10 @@ pub struct GpuTuning {
     pub split_k: usize,
     /// Maximal threads of a `chase` workgroup. (Bulge-chasing paper: TPB)
     pub threads_per_block: usize,
-    /// Consecutive cycles m of a sweep in one dispatch. Stage 2 then has about (1 + 2 / m) n dispatches, each m cycles long. A larger m
-    /// pays off if a dispatch costs more than a cycle.
+    /// Consecutive sweeps s that step together in a `chase` workgroup, which share its threads. They take s times the workgroup memory.
+    pub sweeps_per_block: usize,
+    /// Consecutive cycles m of a sweep in one dispatch. Stage 2 then has about (m + 3 s - 1) n / (s m) dispatches, each m cycles long. Larger s
+    /// and m pay off if a dispatch costs more than a cycle.
     pub cycles_per_dispatch: usize,
     /// Maximal `chase` workgroups of one dispatch. If more sweeps are active, each workgroup runs several of them.
     pub max_blocks: usize,
@@ -99,6 +101,8 @@ macro_rules! hyperparameters {
             split_k in gpu: usize = 4,
             /// Sets the maximal threads of a `chase` workgroup (GPU).
             threads_per_block in gpu: usize = 128,
+            /// Sets the sweeps that step together in a `chase` workgroup (GPU).
+            sweeps_per_block in gpu: usize = 4,
             /// Sets the consecutive cycles of a sweep in one dispatch (GPU).
             cycles_per_dispatch in gpu: usize = 2,
             /// Sets the maximal `chase` workgroups of a dispatch (GPU).
@@ -163,7 +167,7 @@ impl Tuning {
             triangle: 64,
             // The whole matrix fits in L2 in double precision.
             cpu: CpuTuning { direct_up_to: 224 },
-            gpu: GpuTuning { split_k: 1, threads_per_block: 1, cycles_per_dispatch: 1, max_blocks: 1 },
+            gpu: GpuTuning { split_k: 1, threads_per_block: 1, sweeps_per_block: 1, cycles_per_dispatch: 1, max_blocks: 1 },
         }
     }
 
@@ -203,6 +207,7 @@ impl Tuning {
         at_least("cols_per_block", self.cols_per_block, 1)?;
         at_least("tile_width", self.tile_width, 1)?;
         at_least("threads_per_block", self.gpu.threads_per_block, 1)?;
+        at_least("sweeps_per_block", self.gpu.sweeps_per_block, 1)?;
         at_least("cycles_per_dispatch", self.gpu.cycles_per_dispatch, 1)?;
         at_least("max_blocks", self.gpu.max_blocks, 1)?;
         at_least("triangle", self.triangle, 1)

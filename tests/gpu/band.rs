@@ -72,8 +72,10 @@ pub fn chase_follows_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
         };
         let first = band(0, 0.0)?;
         let moved = [14, 15, 16].map(|seed| band(seed, MOVED * eps::<T>()));
-        for (most, threads, cycles) in [(1, 32, 1), (2, 7, 2), (1000, 64, 5)] {
+        for (most, threads, team, cycles) in [(1, 32, 1, 1), (2, 7, 3, 2), (1000, 64, 1, 5), (1000, 96, 2, 3)] {
             let tuning = tuning(8, 16).max_blocks(most).threads_per_block(threads).cycles_per_dispatch(cycles);
+            // Wide reflectors of several sweeps do not fit.
+            let tuning = tuning.sweeps_per_block(if tile_width <= 8 { team } else { 1 });
             let tuning = tuning.tile_width(tile_width);
             let (gpu, cpu) = (GpuKernels::<T>::new(context, &tuning)?, CpuKernels::<T>::new(&tuning)?);
             let steps: Vec<_> = ReductionStep::all(n, bandwidth.min(n.saturating_sub(1)), tile_width).collect();

@@ -3,7 +3,7 @@
 use faer::{Mat, MatRef};
 use num_complex::Complex;
 use svdvals_gpu::{
-    AdapterChoice, DeviceLimits, GpuContext, HalfStorage, Number, PanelTree, RealElement,
+    GpuContext, Number, PanelTree, RealElement,
     internals::{CpuKernels, GpuKernels, Level, StageKernels, TileKernels, levels},
 };
 
@@ -195,44 +195,4 @@ pub fn sweeps_follow_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
         }
     }
     Ok(())
-}
-
-/// `geqrt` adds up by subgroup, with one barrier a column, where the device has subgroups and the threads of a column are neighbours in one;
-/// else through workgroup memory: along rows, where a column's threads are a tile apart, and for numbers of threads that divide no subgroup.
-///
-/// Bound: 8 rows eps: backward errors of Householder QR on both sides, as for the factorisation itself; sums over the wrong threads would be
-/// off by as much as the entries are. The software driver has subgroups in order: there the last bits of 64 random columns tell that they took
-/// part.
-pub fn sums_by_subgroup() -> Outcome {
-    fn compare<T: Elements>(with: &GpuContext, without: &GpuContext) -> Outcome {
-        let a = Mat::<T>::from_fn(256, 64, |i, j| T::noise(7, i, j));
-        let swapped = row_major(&a);
-        for (split, by_rows, possible) in [(4, false, true), (8, false, true), (4, true, false), (3, false, false)] {
-            let source = if by_rows { swapped.as_ref().transpose() } else { a.as_ref() };
-            let tuning = tuning(16, 64).split_k(split);
-            let [found, want] = [with, without].map(|context| {
-                let kernels = GpuKernels::<T>::new(context, &tuning)?;
-                let mut device = kernels.upload(source, T::Real::from_double(1.0))?;
-                for col in [0, 16, 32, 48] {
-                    for map in levels(PanelTree::Reduction, 0, 256, 16, 64, 4).take(1) {
-                        kernels.geqrt(&mut device, &Level { transposed: false, col, width: 16, map })?;
-                    }
-                }
-                kernels.download(&device)
-            });
-            let (found, want) = (found?, want?);
-            let (off, bound) = (distance(found.as_ref(), want.as_ref()), 8.0 * 64.0 * eps::<T>());
-            check!(off <= bound, "{}, {split} threads: {off:.1e}, bound {bound:.1e}", T::NAME);
-            let in_subgroups = split <= with.device().adapter_info().subgroup_min_size as usize;
-            if with.adapter_name().contains("llvmpipe") && possible && in_subgroups {
-                check!(off > 0.0, "{}, {split} threads: no subgroup took part", T::NAME);
-            }
-        }
-        Ok(())
-    }
-    let with = GpuContext::new(&AdapterChoice::default())?;
-    let without = GpuContext::new(&AdapterChoice::default().limits(DeviceLimits::WebGpuDefault))?;
-    compare::<f32>(&with, &without)?;
-    compare::<Complex<f32>>(&with, &without)?;
-    if with.supports::<f64>(HalfStorage::Single) { compare::<f64>(&with, &without) } else { Ok(()) }
 }

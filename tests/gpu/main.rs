@@ -101,7 +101,6 @@ fn main() -> ExitCode {
         ("counts_at_1024", accuracy::counts_at_1024 as fn() -> Outcome),
         ("past_one_binding", whole::past_one_binding),
         ("large_updates_in_pieces", whole::large_updates_in_pieces),
-        ("sums_by_subgroup", dense::sums_by_subgroup),
         ("lost_device", whole::lost_device),
         ("memory_is_freed", memory::memory_is_freed),
         ("required_bytes", memory::required_bytes),
@@ -146,7 +145,7 @@ enum Kind {
 
 /// The trials of a kind of device, in lanes that share a context: those of one element type share pipelines.
 ///
-/// On the adapter's own limits every type has every trial. WebGPU's limits change how parameters travel and that `geqrt` has no subgroups, for all
+/// On the adapter's own limits every type has every trial. WebGPU's limits change how parameters travel, for all
 /// types alike (f32), and leave 16 KiB of workgroup memory, which is least for the numbers of 16 bytes (c64, with default hyperparameters).
 /// Run-time checks show an index out of bounds. Indices depend on the type only in how four neighbours are stored: as a vec4 (f32, f64:
 /// f32 is on the kind above), as two (c32, c64), and in half precision (f16).

@@ -179,7 +179,6 @@ impl AdapterChoice {
         let adapter = self.adapter().await?;
         let of_adapter = Features::SHADER_F64
             | Features::SHADER_F16
-            | Features::SUBGROUP
             | Features::IMMEDIATES
             | Features::MEMORY_DECORATION_COHERENT
             | Features::TIMESTAMP_QUERY

@@ -38,7 +38,7 @@ parameters! {
     Chase { n, ld, ku, bandwidth, tile_width, cycles, clock, first, count }
     ApplyChase { n, bandwidth, tile_width, chunk, first, cycle, cols, rs, cs, lines, flags }
     SquareBidiagonal { n, ld, ku }
-    Bisect { n, steps, first }
+    Bisect { n, passes, first }
     /// Parameters of `gemm`, and a task of `gemm_batch`.
     Product { rows, cols, inner, a, a_rs, a_cs, x, x_rs, x_cs, c, c_rs, c_cs, first, flags }
     GemmBatch { first }

@@ -126,7 +126,7 @@ pub(crate) const LARGEST: Shader = shader!("largest", 2, Largest);
 pub(crate) const SCALE: Shader = shader!("scale", 3, Scale);
 
 /// The modules that shaders import.
-const MODULES: [(&str, &str); 13] = [
+const MODULES: [(&str, &str); 12] = [
     ("pair", include_str!("../../../shaders/shared/pair.wgsl")),
     ("reflector", include_str!("../../../shaders/shared/reflector.wgsl")),
     ("scalar", include_str!("../../../shaders/shared/scalar.wgsl")),
@@ -139,7 +139,6 @@ const MODULES: [(&str, &str); 13] = [
     ("tiles", include_str!("../../../shaders/shared/tiles.wgsl")),
     ("compact_wy", include_str!("../../../shaders/shared/compact_wy.wgsl")),
     ("band", include_str!("../../../shaders/shared/band.wgsl")),
-    ("subgroups", include_str!("../../../shaders/shared/subgroups.wgsl")),
 ];
 
 /// A compiled shader with its bind group layout.
@@ -213,9 +212,6 @@ fn dense(binding: u32, count: usize, entry: &str) -> String {
 struct Has {
     /// Parameters are passed as immediates; otherwise in a uniform buffer.
     immediates: bool,
-    /// Threads may read values of other threads in their subgroup. (wgpu 30 has no subgroups in browsers, where shaders would have to
-    /// enable them.)
-    subgroups: bool,
     /// Bindings may be `@coherent`. Vulkan needs the attribute where a thread reads what another thread of its workgroup has stored in a
     /// buffer. wgpu has it on all its own backends; WGSL has no such attribute, and browsers need none.
     coherent: bool,
@@ -231,7 +227,6 @@ fn wgsl<S: Number>(shader: &Shader, count: usize, constants: &str, device: Has) 
         ("complex", S::Scalar::IS_COMPLEX),
         ("f16", S::IS_HALF),
         ("immediates", device.immediates),
-        ("subgroups", device.subgroups),
         ("coherent", device.coherent),
         ("vectors", vectors),
         ("kept", shader.variant == Some("kept")),
@@ -249,11 +244,7 @@ impl GpuContext {
 
     fn has(&self) -> Has {
         let features = self.device().features();
-        Has {
-            immediates: self.immediates(),
-            subgroups: features.contains(Features::SUBGROUP),
-            coherent: features.contains(Features::MEMORY_DECORATION_COHERENT),
-        }
+        Has { immediates: self.immediates(), coherent: features.contains(Features::MEMORY_DECORATION_COHERENT) }
     }
 
     /// The pipeline of `shader` with the constants `values`, for matrices stored as `S`. A dense matrix has `count` buffers (0: the shader

@@ -5,6 +5,7 @@
 //! | `import package::module::{a, b};` | includes the text of `module`, once, before the text that imports it |
 //! | `@if(name) ITEM`, `@if(!name) ITEM` | keeps ITEM if the condition holds (does not hold) |
 //! | `@else ITEM` | directly after the item of an `@if`: keeps ITEM if that one is dropped |
+//! | `@repeat(K, COUNT) ITEM` | ITEM with `0u`, `1u`, .. in place of the word K, COUNT times: a `const` u32 of some module |
 //!
 //! An ITEM is a declaration, an import, an `enable`, a statement, a block in braces, or one entry of a list in parentheses (a parameter
 //! with its attributes). Imports and `enable` must be outside all brackets. The result starts with the `enable` directives.
@@ -20,9 +21,14 @@ type Result<T> = std::result::Result<T, String>;
 /// A module's name and source.
 pub(crate) type Module<'a> = (&'a str, &'a str);
 
+/// Most repetitions of an item.
+const MOST: usize = 512;
+
 /// The text of `root`, after that of every module that it imports, directly or indirectly. Sources may use only these conditions.
 pub(crate) fn assemble(root: Module<'_>, modules: &[Module<'_>], conditions: &[(&str, bool)]) -> Result<String> {
-    let mut assembly = Assembly { modules, conditions, included: vec![root.0], enabled: String::new(), text: String::new() };
+    let numbers: Vec<String> = (0..MOST).map(|k| format!("{k}u")).collect();
+    let mut assembly =
+        Assembly { modules, conditions, numbers: &numbers, included: vec![root.0], enabled: String::new(), text: String::new() };
     assembly.include(root)?;
     Ok(assembly.enabled + &assembly.text)
 }
@@ -112,6 +118,8 @@ fn item_len(tokens: &[Token<'_>], scope: Scope) -> Option<usize> {
 struct Assembly<'a> {
     modules: &'a [Module<'a>],
     conditions: &'a [(&'a str, bool)],
+    /// What takes the place of a repeated item's word.
+    numbers: &'a [String],
     /// Modules whose text is in `text`, or is being assembled.
     included: Vec<&'a str>,
     enabled: String,
@@ -144,6 +152,22 @@ impl<'a> Assembly<'a> {
                 if is_attribute(&tokens[at..], "else") {
                     at = self.item(tokens, at + 2, here, keep && !holds, own)?;
                 }
+                continue;
+            }
+            if is_attribute(rest, "repeat") {
+                let (word, count) = self.repetition(rest)?;
+                const ATTRIBUTE: usize = 7;
+                let Some(len) = item_len(&rest[ATTRIBUTE..], here) else {
+                    return token.malformed("a repeated item is missing or has no end");
+                };
+                let item = &rest[ATTRIBUTE..ATTRIBUTE + len];
+                // An item that is not there at all is checked too.
+                for k in 0..count.max(1) {
+                    let number = |of: &Token<'a>| if of.text == word { Token { text: &self.numbers[k], ..*of } } else { *of };
+                    let item: Vec<Token<'a>> = item.iter().map(number).collect();
+                    self.expand(&item, here, keep && k < count, own)?;
+                }
+                at += ATTRIBUTE + len;
                 continue;
             }
             match token.text {
@@ -197,6 +221,22 @@ impl<'a> Assembly<'a> {
         }
     }
 
+    /// The word and the count of `@repeat(word, count)`.
+    fn repetition(&self, tokens: &[Token<'a>]) -> Result<(&'a str, usize)> {
+        let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
+        if (text(2), text(4), text(6)) != ("(", ",", ")") {
+            return tokens[0].malformed("`@repeat` is followed by (word, count)");
+        }
+        let declaration = format!("const {}: u32 = ", text(5));
+        let value = self.modules.iter().find_map(|(_, source)| source.split_once(&declaration));
+        let value = value.and_then(|(_, rest)| rest.split_once("u;")?.0.parse().ok());
+        match value {
+            Some(count) if count <= MOST => Ok((text(3), count)),
+            Some(count) => tokens[0].malformed(format!("{count} repetitions, of at most {MOST}")),
+            None => tokens[0].malformed(format!("no module declares `{}` as a u32", text(5))),
+        }
+    }
+
     /// Handles `enable ...;` or `import package::module::{...};`.
     fn directive(&mut self, tokens: &[Token<'a>], keep: bool) -> Result<()> {
         let texts: Vec<&'a str> = tokens.iter().map(|token| token.text).collect();
@@ -235,6 +275,7 @@ mod tests {
             ("two", "import package::one::{x};\n@if(yes) enable f16;\nconst y = 1;"),
             ("three", "import package::two::{y};\nenable subgroups;\nconst z = y;"),
             ("open", "const x = 1;\nfn f() {"),
+            ("counts", "const NONE: u32 = 0u;\nconst TWO: u32 = 2u;\nconst MANY: u32 = 513u;"),
         ];
         let text = assemble(("root", source), &modules, &CONDITIONS)?;
         Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -282,6 +323,32 @@ mod tests {
             ("fn f(@if(no) a: u32) {}", "fn f() {}"),
         ] {
             assert_eq!(expanded(source).unwrap(), text, "{source}");
+        }
+    }
+
+    /// A repeated item has numbers in place of a word, and may have conditions and repeated items within.
+    #[test]
+    fn repetitions() {
+        for (source, text) in [
+            ("fn f() { @repeat(K, TWO) { a[K] = K; } b(); }", "fn f() { { a[0u] = 0u; } { a[1u] = 1u; } b(); }"),
+            ("fn f() { @repeat(K, TWO) a(K); b(); }", "fn f() { a(0u); a(1u); b(); }"),
+            ("fn f() { @repeat(K, NONE) { a[K] = 0; } b(); }", "fn f() { b(); }"),
+            (
+                "fn f() { @repeat(K, TWO) { @if(no) a(K); @repeat(L, TWO) b(K, L); } }",
+                "fn f() { { b(0u, 0u); b(0u, 1u); } { b(1u, 0u); b(1u, 1u); } }",
+            ),
+            ("fn f() { @if(no) @repeat(K, TWO) { a(); } }", "fn f() { }"),
+        ] {
+            assert_eq!(expanded(source).unwrap(), text, "{source}");
+        }
+        for (source, reason) in [
+            ("fn f() { @repeat(K) { a(); } }", "root, line 1: `@repeat` is followed by (word, count)"),
+            ("fn f() {\n@repeat(K, SOME) { a(); } }", "root, line 2: no module declares `SOME` as a u32"),
+            ("fn f() { @repeat(K, MANY) { a(); } }", "root, line 1: 513 repetitions, of at most 512"),
+            ("fn f() { @repeat(K, TWO) }", "root, line 1: a repeated item is missing or has no end"),
+            ("fn f() { @repeat(K, NONE) { @if(maybe) a(); } }", "root, line 1: unknown condition `maybe`"),
+        ] {
+            assert_eq!(error(source), reason, "{source}");
         }
     }
 

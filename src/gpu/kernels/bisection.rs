@@ -8,7 +8,7 @@ use crate::{
         error::{Result, SvdError},
         number::{Number, Re, RealElement},
     },
-    cost::work::{BISECT_THREADS, LINEAR_THREADS, TOP, Work, steps_of_dispatches},
+    cost::work::{BISECT_THREADS, LINEAR_THREADS, TOP, Work, passes_of_dispatches},
     gpu::{
         device::{
             parameters,
@@ -52,13 +52,13 @@ impl<S: Number> GpuKernels<S> {
         let bindings = stream.bind(&bisect, &[&squares, &bounds], &[])?;
         let [x, y] = stream.fold(n.div_ceil(BISECT_THREADS as usize))?;
         let most_iterations = if context.is_software() { SOFTWARE_ITERATIONS } else { usize::MAX };
-        let Some(dispatches) = steps_of_dispatches::<Re<S>>(n, stream.most_flops(), most_iterations) else {
+        let Some(dispatches) = passes_of_dispatches::<Re<S>>(n, stream.most_flops(), most_iterations) else {
             let reason = format!("Stage3::Device, but {} does not run loops of {n}", context.adapter_name());
             return Err(SvdError::invalid("stage3", reason));
         };
-        for (k, steps) in dispatches.enumerate() {
-            let parameters = parameters::Bisect { n: n as u32, steps: steps as u32, first: u32::from(k == 0) };
-            let work = Work::bisect::<S>(n, steps, BISECT_THREADS.into());
+        for (k, passes) in dispatches.enumerate() {
+            let parameters = parameters::Bisect { n: n as u32, passes: passes as u32, first: u32::from(k == 0) };
+            let work = Work::bisect::<S>(n, passes, BISECT_THREADS.into());
             stream.dispatch(&bisect, &bindings, parameters, [x, y, 1], work)?;
         }
 

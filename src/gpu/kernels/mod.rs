@@ -302,11 +302,12 @@ impl<S: Number> StageKernels for GpuKernels<S> {
         band.keep_next(&self.context, step)?;
         let most = self.tuning.gpu.max_blocks.min(self.context.limits().max_compute_workgroups_per_dimension as usize);
         let &ReductionStep { n, bandwidth, tile_width } = step;
-        let cycles = self.tuning.gpu.cycles_per_dispatch;
-        let schedule = step.schedule(cycles);
         let shape = band.shape;
+        let cycles = self.tuning.gpu.cycles_per_dispatch;
+        let schedule = step.schedule(cycles, shape.team);
         // The last clock tick must fit the shader's u32.
-        let ticks = cycles.checked_add(SWEEP_SEPARATION).and_then(|separation| separation.checked_mul(n.checked_add(1)?));
+        let separation = cycles.checked_add(SWEEP_SEPARATION * shape.team);
+        let ticks = separation.and_then(|separation| separation.checked_mul(n.checked_add(1)?));
         if ticks.is_none_or(|ticks| ticks > u32::MAX as usize) {
             return Err(SvdError::invalid("cycles_per_dispatch", format!("{cycles} is too many for n = {n}")));
         }
@@ -325,10 +326,10 @@ impl<S: Number> StageKernels for GpuKernels<S> {
                 count: active.len() as u32,
             };
             let grid = [active.len().min(most) as u32, 1, 1];
-            let work = Work::chase::<S>(&shape, step, &active, cycles, most);
+            let work = Work::chase::<S>(&shape, &schedule, time, most);
             if self.context.is_software() && shape.iterations(step) * active.len().div_ceil(most) * cycles > SOFTWARE_ITERATIONS {
                 let reason = format!(
-                    "{cycles}, with {} sweeps in {most} workgroups, loops longer than a software driver does",
+                    "{cycles}, with {} teams in {most} workgroups, loops longer than a software driver does",
                     active.len()
                 );
                 return Err(SvdError::invalid("cycles_per_dispatch", reason));

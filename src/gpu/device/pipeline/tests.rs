@@ -93,7 +93,6 @@ fn parse<S: Number>(source: &str, has: Has) -> (Module, ModuleInfo) {
     let module = front::wgsl::parse_str(source).unwrap_or_else(|e| panic!("{}", e.emit_to_string(source)));
     let mut capabilities = Capabilities::empty();
     capabilities.set(Capabilities::IMMEDIATES, has.immediates);
-    capabilities.set(Capabilities::SUBGROUP, has.subgroups);
     capabilities.set(Capabilities::MEMORY_DECORATION_COHERENT, has.coherent);
     capabilities.set(Capabilities::FLOAT64, size_of::<Re<S>>() == 8);
     capabilities.set(Capabilities::SHADER_FLOAT16, S::IS_HALF);
@@ -112,19 +111,17 @@ macro_rules! for_all_types {
     };
 }
 
-/// Every shader resolves to valid WGSL with one entry point: for every storage type, both ways of passing parameters, with and without
-/// subgroups, and for matrices in one buffer or several.
+/// Every shader resolves to valid WGSL with one entry point: for every storage type, both ways of passing parameters, and for matrices in one buffer or several.
 #[test]
 fn sources_resolve() {
     fn resolve<S: Number>() {
         for Made { shader, constants: values, .. } in all::<S>(&BOUNDS, &Tuning::within::<S>(&BOUNDS, 1000)) {
-            for (immediates, subgroups, count) in [(false, false, 1), (true, false, 1), (true, true, 3)] {
-                let has = Has { immediates, subgroups, coherent: immediates };
+            for (immediates, coherent, count) in [(false, false, 1), (true, false, 1), (true, true, 3)] {
+                let has = Has { immediates, coherent };
                 let source = wgsl::<S>(shader, count, &constants::<Re<S>>(&values), has).unwrap();
                 assert_eq!(source.matches("@compute").count(), 1, "{source}");
                 assert_eq!(source.contains("var<immediate>"), immediates);
                 assert_eq!(source.contains("@coherent"), has.coherent && shader.name == CHASE.name, "{source}");
-                assert_eq!(source.contains("subgroup_size"), subgroups && shader.name == GEQRT.name, "{source}");
                 assert_eq!(source.contains("f64"), size_of::<Re<S>>() == 8, "{source}");
                 assert_eq!(source.starts_with("enable f16;"), S::IS_HALF, "{source}");
                 assert_eq!(source.matches("enable").count(), usize::from(S::IS_HALF), "{source}");
@@ -167,9 +164,9 @@ fn check<S: Number>(made: &Made, count: usize, has: Has) {
         assert!(!info.get_entry_point(0)[handle].is_empty(), "{what}: {variable:?} is not used");
     }
 
-    // `TriangleShape` counts the bytes of `trmm`; `trsm` needs fewer. `geqrt` needs fewer without subgroups.
+    // `TriangleShape` counts the bytes of `trmm`; `trsm` needs fewer.
     assert!(workgroup_bytes <= bytes, "{what}: {workgroup_bytes} bytes of workgroup memory, not {bytes}");
-    if shader.name != TRSM.name && (shader.name != GEQRT.name || has.subgroups) {
+    if shader.name != TRSM.name {
         assert_eq!(workgroup_bytes, bytes, "{what}: bytes of workgroup memory");
     }
 
@@ -207,11 +204,11 @@ fn rust_and_wgsl_agree() {
         let sizes = sizes.chain([1000, 20000].map(|n| (&large, Tuning::within::<S>(&large, n))));
         for (k, (bounds, tuning)) in sizes.enumerate() {
             for made in all::<S>(bounds, &tuning) {
-                check::<S>(&made, made.counts[0], Has { immediates: true, subgroups: true, coherent: true });
+                check::<S>(&made, made.counts[0], Has { immediates: true, coherent: true });
                 // The sizes do not depend on these properties, which are therefore varied only once.
                 for &count in made.counts.iter().filter(|_| k == 0) {
-                    for (immediates, subgroups) in [(false, false), (false, true), (true, false), (true, true)] {
-                        check::<S>(&made, count, Has { immediates, subgroups, coherent: subgroups });
+                    for (immediates, coherent) in [(false, false), (false, true), (true, false), (true, true)] {
+                        check::<S>(&made, count, Has { immediates, coherent });
                     }
                 }
             }
@@ -228,7 +225,7 @@ fn disagreements_are_found() {
         ("bisect", "@workgroup_size(BISECT_THREADS)", "@workgroup_size(32)", ": threads"),
         ("geqrt", "top: array<Scalar, TS>", "top: array<Scalar, TS + 1>", "bytes of workgroup memory"),
         ("trsm", "array<Scalar4, 2 * GROUPS>", "array<Scalar4, BASE * GROUPS + 1>", "bytes of workgroup memory"),
-        ("chase", "x: array<Scalar, TAIL>", "x: array<Scalar, TAIL - 1>", "bytes of workgroup memory"),
+        ("chase", "alphas: array<Scalar, 2 * TEAM>", "alphas: array<Scalar, 3 * TEAM>", "bytes of workgroup memory"),
         ("largest", "@binding(1)", "@binding(4)", ": bindings"),
         ("scale", "@group(0) @binding(3)", "@group(1) @binding(3)", ": bindings"),
         ("unpack_band", "var<storage, read_write> band", "var<storage> band", ": bindings"),
@@ -247,7 +244,7 @@ fn disagreements_are_found() {
             .replacen(these, &others.replace("$0", these), 1)
             .replace("* params.stride", "* u32(params.stride)");
         let shader = Box::leak(Box::new(Shader { source: source.leak(), ..*made.shader }));
-        let (made, has) = (Made { shader, ..made }, Has { immediates: false, subgroups: true, coherent: false });
+        let (made, has) = (Made { shader, ..made }, Has { immediates: false, coherent: false });
         let panic = catch_unwind(|| check::<f32>(&made, made.counts[0], has)).unwrap_err();
         let message = panic.downcast_ref::<String>().unwrap();
         assert!(message.contains(found), "{name}, {others}: {message}");

@@ -17,6 +17,7 @@ pub struct Knobs {
     cols: usize,
     width: usize,
     threads: usize,
+    sweeps: usize,
     cycles: usize,
     blocks: usize,
     triangle: usize,
@@ -34,6 +35,7 @@ impl Tune {
                 .cols_per_block(k.cols)
                 .tile_width(k.width)
                 .threads_per_block(k.threads)
+                .sweeps_per_block(k.sweeps)
                 .cycles_per_dispatch(k.cycles)
                 .max_blocks(k.blocks)
                 .triangle(k.triangle),
@@ -46,30 +48,30 @@ impl std::fmt::Display for Tune {
         let Some(k) = &self.0 else { return f.write_str("defaults") };
         write!(
             f,
-            "tile {} leaf {} {} split {} cols {} width {} threads {} cycles {} blocks {} triangle {}",
-            k.tile, k.leaf, k.tree, k.split, k.cols, k.width, k.threads, k.cycles, k.blocks, k.triangle
+            "tile {} leaf {} {} split {} cols {} width {} threads {} sweeps {} cycles {} blocks {} triangle {}",
+            k.tile, k.leaf, k.tree, k.split, k.cols, k.width, k.threads, k.sweeps, k.cycles, k.blocks, k.triangle
         )
     }
 }
 
 pub fn tunings() -> Vec<Tune> {
     use PanelTree::{Flat, Reduction};
-    let knobs = |tile, leaf, tree, split, cols, width, threads, cycles, blocks, triangle| {
-        Tune(Some(Knobs { tile, leaf, tree, split, cols, width, threads, cycles, blocks, triangle }))
+    let knobs = |tile, leaf, tree, split, cols, width, threads, sweeps, cycles, blocks, triangle| {
+        Tune(Some(Knobs { tile, leaf, tree, split, cols, width, threads, sweeps, cycles, blocks, triangle }))
     };
     vec![
         Tune(None),
-        knobs(16, 64, Reduction, 8, 32, 32, 64, 1, 1000, 16),
-        knobs(8, 32, Reduction, 4, 16, 3, 32, 2, 2, 8),
-        knobs(12, 36, Flat, 3, 24, 5, 48, 1, 1000, 12),
-        knobs(32, 128, Reduction, 8, 64, 32, 256, 1, 1000, 32),
-        knobs(5, 11, Reduction, 1, 8, 1, 8, 1, 1, 5),
-        knobs(16, 48, Flat, 16, 40, 8, 128, 1, 5, 16),
-        knobs(4, 8, Reduction, 2, 8, 2, 16, 1, 1000, 4),
-        knobs(7, 30, Reduction, 4, 40, 2, 100, 3, 3, 7),
-        knobs(24, 50, Reduction, 2, 72, 11, 200, 2, 1000, 20),
-        knobs(1, 2, Flat, 1, 1, 1, 1, 1, 1000, 1),
-        knobs(20, 160, Reduction, 8, 56, 4, 64, 1, 1, 7),
+        knobs(16, 64, Reduction, 8, 32, 32, 64, 2, 1, 1000, 16),
+        knobs(8, 32, Reduction, 4, 16, 3, 32, 1, 2, 2, 8),
+        knobs(12, 36, Flat, 3, 24, 5, 48, 3, 2, 1000, 12),
+        knobs(32, 128, Reduction, 8, 64, 32, 256, 1, 1, 1000, 32),
+        knobs(5, 11, Reduction, 1, 8, 1, 8, 4, 1, 1, 5),
+        knobs(16, 48, Flat, 16, 40, 8, 128, 4, 4, 5, 16),
+        knobs(4, 8, Reduction, 2, 8, 2, 16, 1, 1, 1000, 4),
+        knobs(7, 30, Reduction, 4, 40, 2, 100, 5, 3, 3, 7),
+        knobs(24, 50, Reduction, 2, 72, 11, 200, 3, 2, 1000, 20),
+        knobs(1, 2, Flat, 1, 1, 1, 1, 1, 1, 1000, 1),
+        knobs(20, 160, Reduction, 8, 56, 4, 64, 2, 1, 1, 7),
     ]
 }
 
@@ -84,5 +86,6 @@ pub fn any_tune(rng: &mut Rng) -> Tune {
     let threads = if up_to(0, 3) == 0 { up_to(1, 256) } else { 1 << up_to(0, 7) };
     let (width, cycles, blocks) = (up_to(1, tile as u64), up_to(1, 4), if up_to(0, 1) == 0 { up_to(1, 4) } else { 1000 });
     let triangle = up_to(1, 36);
-    Tune(Some(Knobs { tile, leaf, tree, split, cols, width, threads, cycles, blocks, triangle }))
+    let sweeps = up_to(1, 4).min(threads);
+    Tune(Some(Knobs { tile, leaf, tree, split, cols, width, threads, sweeps, cycles, blocks, triangle }))
 }

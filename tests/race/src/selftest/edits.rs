@@ -8,10 +8,11 @@ const OPAQUE: &str = "return bitcast<f32>(bitcast<u32>(x) ^ zero);";
 
 /// A shader (empty: every one), the text there, and what takes its place.
 pub const EDITS: &[(&str, &str, &str)] = &[
-    ("chase", "array<Scalar, TAIL>", "array<Scalar, TAIL / 2u>"),
-    ("chase", "(params.cycles + 2u) * sweep", "(params.cycles + 1u) * sweep"),
+    ("chase", "array<Scalar, 2 * TEAM * TAIL>", "array<Scalar, TEAM * TAIL>"),
+    ("chase", "(params.cycles + 3u * TEAM - 1u) * team", "(params.cycles + 3u * TEAM - 2u) * team"),
+    ("chase", "3u * member;", "2u * member;"),
     ("chase", "params.first + g", "params.first + g / 2u"),
-    ("chase", "line < lines && k <= last", "line <= lines && k <= last"),
+    ("chase", "l < side.lines && k < side.size", "l <= side.lines && k < side.size"),
     ("chase", "@coherent", ""),
     ("apply_chase", "i < params.n && j < params.cols", "i <= params.n && j < params.cols"),
     ("apply_chase", "workgroup.x * LINEAR_THREADS + thread", "workgroup.x * (LINEAR_THREADS - 1u) + thread"),
@@ -20,8 +21,9 @@ pub const EDITS: &[(&str, &str, &str)] = &[
     ("pack_band", "if j >= params.n", "if j > params.n"),
     ("unpack_band", "if j >= params.n", "if j > params.n"),
     ("repack_band", "if j >= params.n", "if j > params.n"),
-    ("geqrt", "let side = j % 2u", "let side = 0u"),
+    ("geqrt", "if j > 0u { make_entry_of_t", "if j > 1u { make_entry_of_t"),
     ("geqrt", "if r < rows {", "if r <= rows {"),
+    ("geqrt", "4u * SPLIT * K < rows {", "4u * SPLIT * (K + 1u) < rows {"),
     ("geqrt", "let is_there = r < rows && ", "let is_there = "),
     ("gather_reflectors", "if block >= level.blocks", "if block > level.blocks"),
     ("gather_reflectors", "let of_v = level.rows * TS", "let of_v = (level.rows + 1u) * TS"),
