@@ -89,7 +89,7 @@ pub trait LstsqGpu: SvdValsGpu {
     }
 
     /// The solution, with options: [`ridge`](SvdOptions::ridge), [`tolerance`](SvdOptions::tolerance),
-    /// [`singular_values`](SvdOptions::singular_values).
+    /// [`singular_values`](SvdOptions::singular_values), [`preconditioner`](SvdOptions::preconditioner).
     ///
     /// ```
     /// # #[cfg(feature = "ndarray")] {
@@ -104,7 +104,8 @@ pub trait LstsqGpu: SvdValsGpu {
     ///
     /// # Errors
     /// As [`SvdValsGpu::svdvals_gpu_with`]. [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) if B has not m rows, or an entry of B
-    /// is NaN or infinite, for a negative ridge, and for a half-precision matrix with [`HalfStorage::Half`](crate::HalfStorage::Half).
+    /// is NaN or infinite, for a negative ridge, for a half-precision matrix with [`HalfStorage::Half`](crate::HalfStorage::Half), and for a
+    /// [`Preconditioner`](crate::Preconditioner) of a wide matrix, or one that the element type has not.
     /// [`SvdError::Overflow`](crate::SvdError::Overflow) if a result exceeds its type.
     fn lstsq_gpu_with<B: RightSide<Self::Element>>(&self, b: &B, options: &SvdOptions) -> Result<SolutionOf<Self, B>> {
         Ok(solution::<_, B>(Self::Element::lstsq(self.as_faer(), b.as_columns(), options, false)?.values))
