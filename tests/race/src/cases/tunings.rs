@@ -72,6 +72,8 @@ pub fn tunings() -> Vec<Tune> {
         knobs(24, 50, Reduction, 2, 72, 11, 200, 3, 2, 1000, 20),
         knobs(1, 2, Flat, 1, 1, 1, 1, 1, 1, 1000, 1),
         knobs(20, 160, Reduction, 8, 56, 4, 64, 2, 1, 1, 7),
+        // Reflectors so long that stage 2 passes nothing on in workgroup memory.
+        knobs(48, 96, Reduction, 4, 16, 45, 64, 1, 2, 1000, 8),
     ]
 }
 
