@@ -3,12 +3,11 @@
 #[cfg(feature = "serde")]
 mod held;
 
+#[cfg(any(feature = "ndarray", feature = "faer"))]
+use crate::base::number::Number;
 use crate::{
     api::{element::Element, qr::sealed::RightSide, svdvals::SvdValsGpu},
-    base::{
-        error::Result,
-        number::{Number, RealElement},
-    },
+    base::{error::Result, number::RealElement},
     plan::row_blocks::State,
 };
 
