@@ -428,13 +428,15 @@ fn threads_do_not_matter() {
     fn is_sent<S: Send + Sync>(state: S) -> S {
         state
     }
+    // Blocks of several pieces each.
     let a = with_columns::<f32>(50_000, 13, |_| 1.0);
-    let b = with_columns::<f64>(20_000, 5, |j| 10f64.powi(-3 * j as i32));
+    let b = with_columns::<f64>(30_000, 20, |j| 10f64.powi(-(j as i32) / 4));
     let of = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let of_a = || of_blocks(a.as_ref(), &every(15_000, 50_000), RowBlocks::new(13).unwrap()).finish_faer().unwrap().s;
-        let of_b = || is_sent(of_blocks(b.as_ref(), &[9000], RowBlocks::new(5).unwrap().centred())).finish_faer().unwrap().s;
-        pool.install(|| (of_a(), of_b()))
+        let of_b = |rows| is_sent(of_blocks(b.as_ref(), &[13_000], rows)).finish_faer().unwrap().r;
+        let new = || RowBlocks::new(20).unwrap();
+        pool.install(|| (of_a(), of_b(new()), of_b(new().centred())))
     };
     let one = of(1);
     assert!([2, 3].into_iter().all(|threads| of(threads) == one));

@@ -3,12 +3,11 @@
 #[cfg(feature = "serde")]
 mod held;
 
+#[cfg(any(feature = "ndarray", feature = "faer"))]
+use crate::base::number::Number;
 use crate::{
     api::{element::Element, qr::sealed::RightSide, svdvals::SvdValsGpu},
-    base::{
-        error::Result,
-        number::{Number, RealElement},
-    },
+    base::{error::Result, number::RealElement},
     plan::row_blocks::State,
 };
 
@@ -30,7 +29,7 @@ use crate::{
 /// use ndarray::{Array2, s};
 /// use svdvals_gpu::{RowBlocks, SvdValsGpu};
 /// let a = Array2::from_shape_fn((1000, 5), |(i, j)| ((i * (j + 3)) as f64).sin());
-/// let mut rows = RowBlocks::new(5)?;
+/// let mut rows = RowBlocks::<f64>::new(5)?;
 /// for start in (0..1000).step_by(300) {
 ///     rows.push(&a.slice(s![start..1000.min(start + 300), ..]))?;
 /// }
@@ -58,7 +57,7 @@ use crate::{
 /// # #[cfg(feature = "ndarray")] {
 /// use ndarray::Array2;
 /// use std::{sync::mpsc, thread};
-/// use svdvals_gpu::{RowBlocks, SvdError};
+/// use svdvals_gpu::RowBlocks;
 /// let (send, receive) = mpsc::sync_channel(1); // one block waits, one is read, one is computed
 /// thread::spawn(move || {
 ///     for k in 0..8 {
@@ -74,7 +73,7 @@ use crate::{
 /// }
 /// assert_eq!((rows.rows(), rows.blocks()), (4000, 8));
 /// # }
-/// # Ok::<(), SvdError>(())
+/// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
 ///
 /// Several readers can have a state each, and merge them.
@@ -120,7 +119,7 @@ impl<T: Element> RowBlocks<T> {
     /// # #[cfg(feature = "ndarray")] {
     /// use ndarray::array;
     /// use svdvals_gpu::RowBlocks;
-    /// let mut rows = RowBlocks::new(2)?.centred();
+    /// let mut rows = RowBlocks::<f64>::new(2)?.centred();
     /// rows.push(&array![[1e8, 0.0], [1e8, 3.0]])?;
     /// rows.push(&array![[1e8 + 1.0, 3.0]])?;
     /// let svd = rows.finish()?;
@@ -165,7 +164,7 @@ impl<T: Element> RowBlocks<T> {
     /// ```
     /// # #[cfg(feature = "faer")] {
     /// use svdvals_gpu::{RowBlocks, SvdError};
-    /// let mut rows = RowBlocks::new(2)?;
+    /// let mut rows = RowBlocks::<f32>::new(2)?;
     /// rows.push(&faer::mat![[3.0f32, 0.0], [4.0, 0.0]])?;
     /// let error = rows.push(&faer::mat![[0.0, f32::NAN]]).unwrap_err();
     /// assert_eq!(error.to_string(), "block 1 of rows: entry (0, 1) is NaN: singular values need finite entries");
@@ -188,7 +187,7 @@ impl<T: Element> RowBlocks<T> {
     /// # #[cfg(feature = "ndarray")] {
     /// use ndarray::array;
     /// use svdvals_gpu::RowBlocks;
-    /// let mut rows = RowBlocks::with_right_sides(1, 1)?;
+    /// let mut rows = RowBlocks::<f64>::with_right_sides(1, 1)?;
     /// rows.push_with(&array![[1.0], [2.0]], &array![3.0, 6.0])?;
     /// rows.push_with(&array![[5.0]], &array![15.0])?;
     /// assert!((rows.solve(None)?.x[(0, 0)] - 3.0f64).abs() < 1e-14);
@@ -214,7 +213,7 @@ impl<T: Element> RowBlocks<T> {
     /// use std::thread;
     /// use svdvals_gpu::RowBlocks;
     /// let states = [0, 1].map(|k| thread::spawn(move || {
-    ///     let mut rows = RowBlocks::new(3)?;
+    ///     let mut rows = RowBlocks::<f64>::new(3)?;
     ///     rows.push(&Array2::from_shape_fn((100, 3), |(i, j)| ((300 * k + 3 * i + j) as f64).sin()))?;
     ///     Ok::<_, svdvals_gpu::SvdError>(rows)
     /// }));
@@ -256,7 +255,7 @@ impl<T: Element> ArrayRows<T> {
     /// The variance along each right singular vector, s^2 / (m - 1). For centred rows these are the variances that the components explain.
     ///
     /// ```
-    /// let mut rows = svdvals_gpu::RowBlocks::new(1)?.centred();
+    /// let mut rows = svdvals_gpu::RowBlocks::<f64>::new(1)?.centred();
     /// rows.push(&ndarray::array![[1.0f64], [2.0], [3.0]])?;
     /// assert!((rows.finish()?.variances()[0] - 1.0).abs() < 1e-15);
     /// # Ok::<(), svdvals_gpu::SvdError>(())
@@ -288,7 +287,7 @@ impl<T: Element> MatRows<T> {
     /// The variance along each right singular vector, s^2 / (m - 1). For centred rows these are the variances that the components explain.
     ///
     /// ```
-    /// let mut rows = svdvals_gpu::RowBlocks::new(1)?.centred();
+    /// let mut rows = svdvals_gpu::RowBlocks::<f64>::new(1)?.centred();
     /// rows.push(&faer::mat![[1.0f64], [2.0], [3.0]])?;
     /// assert!((rows.finish_faer()?.variances()[0] - 1.0).abs() < 1e-15);
     /// # Ok::<(), svdvals_gpu::SvdError>(())
@@ -322,7 +321,7 @@ impl<T: Element> RowBlocks<T> {
     /// The singular values, right vectors and R of all rows so far, and the mean of centred rows. More blocks may follow.
     ///
     /// ```
-    /// let mut rows = svdvals_gpu::RowBlocks::new(2)?;
+    /// let mut rows = svdvals_gpu::RowBlocks::<f64>::new(2)?;
     /// rows.push(&ndarray::array![[3.0, 0.0], [0.0, 1.0], [4.0, 0.0]])?;
     /// let svd = rows.finish()?;
     /// assert!((svd.s[0] - 5.0f64).abs() < 1e-14 && (svd.vt[(0, 0)].abs() - 1.0).abs() < 1e-14);
@@ -350,7 +349,7 @@ impl<T: Element> RowBlocks<T> {
     ///
     /// ```
     /// use ndarray::array;
-    /// let mut rows = svdvals_gpu::RowBlocks::with_right_sides(1, 1)?.centred();
+    /// let mut rows = svdvals_gpu::RowBlocks::<f64>::with_right_sides(1, 1)?.centred();
     /// rows.push_with(&array![[0.0], [1.0], [2.0]], &array![5.0, 7.0, 9.0])?; // 2 x + 5
     /// let fit = rows.solve(None)?;
     /// assert!((fit.x[(0, 0)] - 2.0f64).abs() < 1e-14 && (fit.intercept.unwrap()[0] - 5.0).abs() < 1e-14);
@@ -385,7 +384,7 @@ impl<T: Element> RowBlocks<T> {
     /// [`finish`](Self::finish) with faer's matrices.
     ///
     /// ```
-    /// let mut rows = svdvals_gpu::RowBlocks::new(2)?;
+    /// let mut rows = svdvals_gpu::RowBlocks::<f64>::new(2)?;
     /// rows.push(&faer::mat![[3.0, 0.0], [0.0, 1.0], [4.0, 0.0]])?;
     /// let svd = rows.finish_faer()?;
     /// assert!((svd.s[0] - 5.0f64).abs() < 1e-14 && svd.v.shape() == (2, 2));
@@ -403,7 +402,7 @@ impl<T: Element> RowBlocks<T> {
     /// [`solve`](Self::solve) with faer's matrices.
     ///
     /// ```
-    /// let mut rows = svdvals_gpu::RowBlocks::with_right_sides(2, 1)?;
+    /// let mut rows = svdvals_gpu::RowBlocks::<f64>::with_right_sides(2, 1)?;
     /// rows.push_with(&faer::mat![[1.0, 1.0]], &faer::mat![[2.0]])?; // one equation, two unknowns
     /// let fit = rows.solve_faer(None)?;
     /// assert!((fit.x[(0, 0)] - 1.0f64).abs() < 1e-14 && fit.rank == 1);
