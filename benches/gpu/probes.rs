@@ -152,6 +152,9 @@ fn grid<T: Element>(context: &GpuContext, sizes: &[usize], arguments: &Arguments
         for threads in [64, 128, 256] {
             row("threads_per_block", threads, default(n).threads_per_block(threads))?;
         }
+        for sweeps in [1, 2, 4, 8] {
+            row("sweeps_per_block", sweeps, default(n).sweeps_per_block(sweeps))?;
+        }
         for cycles in [1, 2, 3, 4, 8] {
             row("cycles_per_dispatch", cycles, default(n).cycles_per_dispatch(cycles))?;
         }
