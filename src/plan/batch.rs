@@ -169,11 +169,11 @@ fn in_batch<T: Number, R: Send>(
         let auto = options.backend == Backend::Auto && single.backend == Backend::Cpu;
         let compute = |index: usize, options: &SvdOptions, room: Option<&Room<T>>| {
             // After a cancellation nothing is computed.
-            let result = watch.check().and_then(|()| one(batch[index], options, room));
+            let result = watch.check().and_then(|()| one(batch[index], options, room)).map(|report| Done::new(report, timed));
             watch.did(work(batch[index])).and(result)
         };
         let groups = Groups::new(batch, &on_cpu, &problem, options.backend)?;
-        let mut results: Vec<Option<Result<SvdReport<R>>>> = (0..batch.len()).map(|_| None).collect();
+        let mut results: Vec<Option<Result<Done<R>>>> = (0..batch.len()).map(|_| None).collect();
 
         // Small matrices, in tasks of several.
         let small = &groups.small;
@@ -226,20 +226,42 @@ fn in_batch<T: Number, R: Send>(
     })
 }
 
+/// The result of one matrix, and what ran if the caller wants to know. (A whole report takes more memory than a small matrix.)
+struct Done<R> {
+    values: R,
+    ran: Option<Box<Ran>>,
+}
+
+struct Ran {
+    backend: Backend,
+    reason: Cow<'static, str>,
+    adapter: Option<String>,
+    storage: &'static str,
+    seconds: StageSeconds,
+}
+
+impl<R> Done<R> {
+    fn new(report: SvdReport<R>, timed: bool) -> Self {
+        let SvdReport { values, backend, reason, adapter, storage, seconds, .. } = report;
+        Done { values, ran: timed.then(|| Box::new(Ran { backend, reason, adapter, storage, seconds })) }
+    }
+}
+
 impl<R> BatchReport<Each<R>> {
     /// Adds the report of one matrix, and returns its result.
-    fn with(&mut self, of_one: SvdReport<R>, auto: bool) -> R {
+    fn with(&mut self, Done { values, ran }: Done<R>, auto: bool) -> R {
+        let Some(ran) = ran.map(|ran| *ran) else { return values };
         if self.values.iter().all(|result| result.is_err()) {
             self.reason = match auto {
                 true => Cow::Borrowed("no matrix is large enough to gain from a GPU, which computes one at a time"),
-                false => of_one.reason,
+                false => ran.reason,
             };
         }
-        self.storage = of_one.storage;
-        self.on_gpu += usize::from(of_one.backend == Backend::Gpu);
-        self.adapter = self.adapter.take().or(of_one.adapter);
-        self.seconds.add(&of_one.seconds);
-        of_one.values
+        self.storage = ran.storage;
+        self.on_gpu += usize::from(ran.backend == Backend::Gpu);
+        self.adapter = self.adapter.take().or(ran.adapter);
+        self.seconds.add(&ran.seconds);
+        values
     }
 }
 

@@ -118,6 +118,9 @@ fn solution<T: Element>(rows: &RowBlocks<T>) -> Result<(), Box<dyn Error>> {
         print(format!("right-hand side {j}: ||b - A x|| = {:.6e}, {deviation:.3e} a row", length.to_double()));
         let numbers: Vec<String> = x.iter().map(|x| format!("{x:.6}")).collect();
         print(format!("  x = {}", numbers.join(", ")));
+        if let Some(constants) = &fit.intercept {
+            print(format!("  and the constant {:.6}", constants[j]));
+        }
     }
     Ok(())
 }
