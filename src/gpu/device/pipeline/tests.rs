@@ -12,6 +12,7 @@ use wgpu::naga::{
 use super::*;
 use crate::{
     cost::{
+        DeviceModel,
         one_stage::{LANES, LARFT_THREADS, larft_bytes, multiply_line_bytes, update_line_bytes},
         shape::{Bounds, ChaseShape, Shape, TriangleShape},
         vectors::ApplyShape,
@@ -215,6 +216,24 @@ fn rust_and_wgsl_agree() {
         }
     }
     for_all_types!(agree);
+}
+
+/// Writes the WGSL of all pipelines, with the defaults for an H100 and n = 4096, to the directory `SVDVALS_GPU_WGSL`, for
+/// `benches/registers.py`.
+#[test]
+#[ignore = "writes files"]
+fn write_sources() {
+    fn write<S: Number>() {
+        let directory = std::env::var("SVDVALS_GPU_WGSL").unwrap();
+        let bounds = Bounds::of_model(&DeviceModel::H100);
+        for Made { shader, constants: values, counts, .. } in all::<S>(&bounds, &Tuning::within::<S>(&bounds, 4096)) {
+            let has = Has { immediates: true, coherent: false };
+            let source = wgsl::<S>(shader, counts[0], &constants::<Re<S>>(&values), has).unwrap();
+            let variant = shader.variant.map_or(String::new(), |variant| format!("-{variant}"));
+            std::fs::write(format!("{directory}/{}{variant}.{}.wgsl", shader.name, S::NAME), source).unwrap();
+        }
+    }
+    for_all_types!(write);
 }
 
 /// [`check`] detects a shader that disagrees with Rust.
