@@ -297,6 +297,7 @@ impl<T: Element> MatRows<T> {
     }
 }
 
+#[cfg_attr(not(any(feature = "ndarray", feature = "faer")), allow(dead_code, reason = "the front ends' results use it"))]
 fn variance<R: RealElement>(s: R, rows: u64) -> R {
     let s = s.to_double();
     R::from_double(s / (rows.max(2) - 1) as f64 * s)

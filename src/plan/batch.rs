@@ -84,6 +84,7 @@ pub struct BatchReport<V> {
 
 impl<V> BatchReport<V> {
     /// The same report with its results converted.
+    #[cfg_attr(not(any(feature = "ndarray", feature = "faer")), allow(dead_code, reason = "the front ends' results use it"))]
     pub(crate) fn try_map<W>(self, f: impl FnOnce(V) -> Result<W>) -> Result<BatchReport<W>> {
         let BatchReport { values, matrices, side_by_side, on_gpu, reason, adapter, storage, seconds } = self;
         Ok(BatchReport { values: f(values)?, matrices, side_by_side, on_gpu, reason, adapter, storage, seconds })
@@ -123,6 +124,7 @@ pub(crate) fn svd_batch<T: Number>(
 }
 
 /// The first error, with the index of its matrix; or all results.
+#[cfg_attr(not(any(feature = "ndarray", feature = "faer")), allow(dead_code, reason = "the front ends' results use it"))]
 pub(crate) fn all<R>(each: Each<R>) -> Result<Vec<R>> {
     let of = |(index, result): (usize, Result<R>)| {
         result.map_err(|error| match error {
