@@ -88,7 +88,7 @@ pub fn run(places: &[Place], orders: &[usize]) -> Result<Picture, Box<dyn Error>
     }
     places.iter().for_each(Place::print_remarks);
     Ok(Picture {
-        title: "Orthogonality of QR: Figure 9 of the paper on QR by tensor cores".into(),
+        title: "Orthogonality of QR (Figure 9)".into(),
         subtitle: format!("||I - Q^T Q|| / n, geometric singular values; {}", machines(places)),
         x_label: "condition number",
         y_label: "orthogonality",
