@@ -17,7 +17,7 @@ use num_complex::Complex;
 use svdvals_gpu::{Backend, Element, GpuContext, GpuMatrix, SvdError, SvdOptions, wgpu::PollType};
 
 use crate::{
-    Arguments, SEED, SEED_OF_RIGHT_HAND_SIDES, is_of_size, matrix, median,
+    Arguments, SEED, SEED_OF_RIGHT_HAND_SIDES, is_of_size, matrix, repeated,
     table::{Row, Table},
 };
 
@@ -89,15 +89,7 @@ fn time<T: Element>(
         let result = result.to_mat()?;
         Ok(([start.elapsed().as_secs_f64(), computed - uploaded, uploaded], result))
     };
-    let ([first, ..], result) = run()?;
-    let (start, mut runs) = (Instant::now(), Vec::new());
-    while runs.is_empty() || runs.len() < arguments.repeat && start.elapsed().as_secs_f64() < arguments.seconds {
-        runs.push(run()?.0);
-    }
-    let of = |which: usize| Some(median(runs.iter().map(|run| run[which]).collect()));
-    row.runs = runs.len();
-    row.first_s = Some(first);
-    (row.total_s, row.resident_s, row.upload_s) = (of(0), of(1), of(2));
+    let result = repeated(run, arguments, row)?;
     row.error = Some(match routine {
         "gels" => gradient(a, result.as_ref(), b),
         "qr" => (norm(result.as_ref()) / (a.ncols() as f64).sqrt() - 1.0).abs(),

@@ -261,6 +261,20 @@ impl Measured {
     }
 }
 
+/// Runs of an operation on the device, each with its seconds in all, alone and for the upload: medians into the row. The first run's result.
+fn repeated<R>(run: impl Fn() -> Result<([f64; 3], R), SvdError>, arguments: &Arguments, row: &mut Row) -> Result<R, SvdError> {
+    let ([first, ..], result) = run()?;
+    let (start, mut runs) = (Instant::now(), Vec::new());
+    while runs.is_empty() || runs.len() < arguments.repeat && start.elapsed().as_secs_f64() < arguments.seconds {
+        runs.push(run()?.0);
+    }
+    let of = |which: usize| Some(median(runs.iter().map(|run| run[which]).collect()));
+    row.runs = runs.len();
+    row.first_s = Some(first);
+    (row.total_s, row.resident_s, row.upload_s) = (of(0), of(1), of(2));
+    Ok(result)
+}
+
 /// Column after column; None where the host has no room.
 fn matrix<T: Element>(n: usize, columns: usize, seed: u64) -> Option<Vec<T>> {
     let number = |index: usize| common::signed_uniform(common::splitmix64(seed, index as u64));

@@ -14,7 +14,7 @@ use svdvals_gpu::{
 };
 
 use crate::{
-    Arguments, SEED, SEED_OF_RIGHT_HAND_SIDES, is_of_size, matrix, median,
+    Arguments, SEED, SEED_OF_RIGHT_HAND_SIDES, is_of_size, matrix, repeated,
     table::{Row, Table},
 };
 
@@ -103,15 +103,7 @@ fn time<T: Element>(
         let x = x.to_mat()?;
         Ok(([start.elapsed().as_secs_f64(), computed - uploaded, uploaded], x))
     };
-    let ([first, ..], x) = run()?;
-    let (start, mut runs) = (Instant::now(), Vec::new());
-    while runs.is_empty() || runs.len() < arguments.repeat && start.elapsed().as_secs_f64() < arguments.seconds {
-        runs.push(run()?.0);
-    }
-    let of = |which: usize| Some(median(runs.iter().map(|run| run[which]).collect()));
-    row.runs = runs.len();
-    row.first_s = Some(first);
-    (row.total_s, row.resident_s, row.upload_s) = (of(0), of(1), of(2));
+    let x = repeated(run, arguments, row)?;
     row.error = Some(if solve { residual(t, x.as_ref(), b) } else { residual(t, b, x.as_ref()) });
     Ok(())
 }
