@@ -1,5 +1,7 @@
 //! The QR factorisation of a matrix that is on the device.
 
+use std::sync::OnceLock;
+
 use faer::Mat;
 use pollster::block_on;
 
@@ -52,6 +54,8 @@ pub struct GpuQr<T: Element> {
     /// The power of two that A was multiplied by.
     pub(super) scale: T::Real,
     pub(super) tolerance: f64,
+    /// The estimate of R's condition number, once a call has needed it.
+    condition: OnceLock<f64>,
 }
 
 impl<T: Element> GpuMatrix<T> {
@@ -137,7 +141,7 @@ impl<T: Element> GpuQr<T> {
         let kernels = GpuKernels::running(context, &tuning, Manner::default())?;
         let tolerance = options.tolerance.unwrap_or_else(|| default_tolerance::<T>(shape));
         let tree = Tree { kernels, a: dense, shape, tuning };
-        Ok(report.map(|()| GpuQr { tree, context: context.clone(), scale, tolerance }))
+        Ok(report.map(|()| GpuQr { tree, context: context.clone(), scale, tolerance, condition: OnceLock::new() }))
     }
 
     fn kernels(&self) -> &GpuKernels<T::Scalar> {
@@ -295,15 +299,25 @@ impl<T: Element> GpuQr<T> {
     pub fn solve_lstsq(&self, b: &GpuMatrix<T>) -> Result<GpuMatrix<T::Scalar>> {
         let (m, n) = self.tree.shape;
         let b_scale = self.check_b(b, m)?;
-        let r = self.r_on_host()?;
-        if m < n || condition(r.as_ref()) * self.tolerance >= 1.0 {
-            return Err(SvdError::RankDeficient { rank: r.nrows().min(n.saturating_sub(1)), cols: n });
+        if m < n || self.condition()? * self.tolerance >= 1.0 {
+            return Err(SvdError::RankDeficient { rank: m.min(n.saturating_sub(1)), cols: n });
         }
         let c = self.kernels().adopt(&b.0.lines(), b_scale)?;
         let c = self.kernels().applied_factor(&self.tree.a, self.tree.shape, Op::ConjTrans, c, false)?;
         let c = self.kernels().with_rows(&c, n)?;
         self.solve_r(Op::NoTrans, &c)?;
         self.unscaled(c, b_scale)
+    }
+
+    /// The estimate of R's condition number, for which R is read back once.
+    fn condition(&self) -> Result<f64> {
+        match self.condition.get() {
+            Some(&condition) => Ok(condition),
+            None => {
+                let r = self.r_on_host()?;
+                Ok(*self.condition.get_or_init(|| condition(r.as_ref())))
+            }
+        }
     }
 
     /// Checks B's number of rows and its device, and returns its scale.

@@ -249,13 +249,15 @@ pub(crate) struct QrFactors<S: Scalar> {
     order: Option<Vec<usize>>,
     /// Diagonal entries of R up to this part of the first count as zero.
     tolerance: f64,
+    /// The estimate of R's condition number, once a call has needed it.
+    condition: OnceLock<f64>,
 }
 
 impl<S: Scalar> QrFactors<S> {
     /// The factors of a matrix of this `shape`, from Q and the rows of R that are not zero by construction.
     pub fn new(shape: (usize, usize), r: Mat<S>, q: Box<dyn Unitary<S>>, tolerance: Option<f64>) -> Self {
         let tolerance = tolerance.unwrap_or_else(|| default_tolerance::<S>(shape));
-        QrFactors { shape, r, q, inner: None, phases: None, order: None, tolerance }
+        QrFactors { shape, r, q, inner: None, phases: None, order: None, tolerance, condition: OnceLock::new() }
     }
 
     /// Pivots the columns of R, so that the moduli on its diagonal descend. [`SvdError::Overflow`] if an entry of the pivoted R exceeds its
@@ -410,7 +412,7 @@ impl<S: Scalar> Factors<S> for QrFactors<S> {
         let rank = match &self.order {
             Some(_) => self.rank(),
             None if m < n => return Err(SvdError::RankDeficient { rank: self.rank().min(m), cols: n }),
-            None if condition(self.r.as_ref()) * self.tolerance >= 1.0 => {
+            None if *self.condition.get_or_init(|| condition(self.r.as_ref())) * self.tolerance >= 1.0 => {
                 return Err(SvdError::RankDeficient { rank: self.rank().min(n.saturating_sub(1)), cols: n });
             }
             None => n,
