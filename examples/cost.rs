@@ -164,6 +164,7 @@ fn with_field(tuning: Tuning, name: &str, value: usize) -> Result<Tuning, String
         "tile_width" => tuning.tile_width(value),
         "threads_per_block" => tuning.threads_per_block(value),
         "sweeps_per_block" => tuning.sweeps_per_block(value),
+        "tiles_held" => tuning.tiles_held(value),
         "cycles_per_dispatch" => tuning.cycles_per_dispatch(value),
         "max_blocks" => tuning.max_blocks(value),
         other => return Err(format!("{other} is no hyperparameter")),

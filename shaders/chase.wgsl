@@ -94,10 +94,24 @@ struct Side {
 var<private> y: array<Scalar, EACH>;
 var<private> early: array<Scalar, EACH>;
 
-/// Entry k of line l in memory.
-fn entry_of_line(side: Side, l: u32, k: u32) -> Scalar {
-    if l < side.lines && k < side.size { return load(band[side.start + (l + 1u) * side.across + k * side.stride]); }
-    return Scalar();
+/// Loads the thread's entries of line l, zeros if there is no such line. One that the right side has left in workgroup memory comes from there.
+fn load_line(side: Side, l: u32) {
+    // There is no branch for entries after the end: the last one is read in their place.
+    if HANDED == 1u && side.which == 1u && l + 1u < side.size {
+        let at = side.member * TAIL * BLOCK_LD + l + 1u;
+        @repeat(E, EACH) {
+            let k = side.part + E * PARTS;
+            y[E] = select(Scalar(), block[at + min(k, side.size - 1u) * BLOCK_LD], k < side.size);
+        }
+    } else if l < side.lines {
+        let at = side.start + (l + 1u) * side.across;
+        @repeat(E, EACH) {
+            let k = side.part + E * PARTS;
+            y[E] = select(Scalar(), load(band[at + min(k, side.size - 1u) * side.stride]), k < side.size);
+        }
+    } else {
+        @repeat(E, EACH) y[E] = Scalar();
+    }
 }
 
 /// Sums of squares of t, and the thread's share of t^H y of its first line.
@@ -115,11 +129,13 @@ fn first_sums(side: Side) -> Scalar {
             scaled[side.member * GROUPS + g] = sum.scaled;
         }
     }
-    if side.line >= side.lines { return Scalar(); }
-    let share = product_with_t(side);
-    if PARTS > 1u {
-        shares[side.member * CYCLE_THREADS + side.thread] = share;
-        if side.part == 0u { tops[side.member * CYCLE_THREADS + side.line] = y[0]; }
+    var share = Scalar();
+    if side.line < side.lines {
+        share = product_with_t(side);
+        if PARTS > 1u {
+            shares[side.member * CYCLE_THREADS + side.thread] = share;
+            if side.part == 0u { tops[side.member * CYCLE_THREADS + side.line] = y[0]; }
+        }
     }
     return share;
 }
@@ -167,7 +183,7 @@ fn apply(side: Side, share: Scalar) {
     for (var l = side.line; l < side.lines; l += LINES) {
         var sum = share;
         if l != side.line {
-            @repeat(E, EACH) { y[E] = entry_after_right(side, l, side.part + E * PARTS); }
+            load_line(side, l);
             sum = product_with_t(side);
         }
         var top = y[0];
@@ -198,15 +214,6 @@ fn apply(side: Side, share: Scalar) {
             @repeat(E, EACH) { if side.part + E * PARTS < side.size { band[at + E * PARTS * side.stride] = store(y[E]); } }
         }
     }
-}
-
-/// Entry k of line l, which the right side has left in workgroup memory if it is one of the left side's first lines.
-fn entry_after_right(side: Side, l: u32, k: u32) -> Scalar {
-    if HANDED == 1u && side.which == 1u && l + 1u < side.size {
-        if k < side.size { return block[(side.member * TAIL + k) * BLOCK_LD + l + 1u]; }
-        return Scalar();
-    }
-    return entry_of_line(side, l, k);
 }
 
 /// The cycle of every sweep of the team that has one at this tick.
@@ -260,34 +267,35 @@ fn cycles_of_tick(member: u32, thread: u32, sweep: u32, runs: bool, i: u32) {
             if k >= left.size { tails[left.tail + k] = Scalar(); }
         }
     }
-    @repeat(E, EACH) { y[E] = entry_of_line(right, right.line, right.part + E * PARTS); }
     if left.line + 1u >= left.size {
-        @repeat(E, EACH) { early[E] = entry_of_line(left, left.line, left.part + E * PARTS); }
+        load_line(left, left.line);
+        @repeat(E, EACH) early[E] = y[E];
     }
+    load_line(right, right.line);
     // t is complete before it is read.
     workgroupBarrier();
-    var share = first_sums(right);
-    // Sums and shares are complete before they are added.
-    workgroupBarrier();
-    make_reflector(right);
-    // The reflector is complete before it is applied.
-    workgroupBarrier();
-    apply(right, share);
-    // The right side's block and the left side's t are complete before they are read.
-    if HANDED == 0u { storageBarrier(); }
-    workgroupBarrier();
-    if left.line + 1u >= left.size {
-        @repeat(E, EACH) y[E] = early[E];
-    } else {
-        @repeat(E, EACH) { y[E] = entry_after_right(left, left.line, left.part + E * PARTS); }
+    // One text for both sides: compilers that inline all functions would have two.
+    var side = right;
+    for (var which = 0u; which < 2u; which++) {
+        let share = first_sums(side);
+        // Sums and shares are complete before they are added.
+        workgroupBarrier();
+        make_reflector(side);
+        // The reflector is complete before it is applied.
+        workgroupBarrier();
+        apply(side, share);
+        if which == 0u {
+            // The right side's block and the left side's t are complete before they are read.
+            if HANDED == 0u { storageBarrier(); }
+            workgroupBarrier();
+            side = left;
+            if left.line + 1u >= left.size {
+                @repeat(E, EACH) y[E] = early[E];
+            } else {
+                load_line(left, left.line);
+            }
+        }
     }
-    share = first_sums(left);
-    // As on the right.
-    workgroupBarrier();
-    make_reflector(left);
-    // As on the right.
-    workgroupBarrier();
-    apply(left, share);
 }
 
 @compute @workgroup_size(CHASE_THREADS)

@@ -7,16 +7,19 @@
 //   t                T as geqrt leaves it: TS x TS row-major for each block from t_first on
 //
 // Workgroup = (chunk of CPB columns, block). TS rows at a time are staged in workgroup memory. All three products are left^H right of tiles
-// there: V^H X, T^H W, and (conj(V)^T)^H W. Each of TS/4 x CPB/8 threads owns a 4 x 8 piece of every product.
+// there: V^H X, T^H W, and (conj(V)^T)^H W. Each of TS/4 x CPB/8 threads owns a 4 x 8 piece of every product. The last HELD tiles of X stay
+// in workgroup memory between V^H X and X - V W. The others are read again, the last of them first: caches are likeliest to have these still.
 //
 // X is read and written in 4 x 4 blocks: in vectors of four adjacent entries (`vectors`) if rows and columns start at multiples of four,
 // else entry by entry. Vectors may extend beyond the last row or column of the matrix into its padding. This is zero, and stays zero.
 
-import package::tuning::{TS, TS4, CPB, CPB4, CPB8, I_LOW, J_LOW, UNMQR_THREADS};
+import package::tuning::{TS, TS4, CPB, CPB4, CPB8, HELD, I_LOW, J_LOW, UNMQR_THREADS};
 import package::dense::{read_entry, write_entry};
 import package::scalar::{Scalar, Scalar4, Lanes, conjugate, difference4, join, lanes, load, load4, store, store4};
 import package::level::{Level, Place, matrix_row, place_of};
-import package::tiles::{Tile, Piece, left, LEFT_LD, transposed, transposed_product, store_right, store_tile};
+import package::tiles::{
+    Tile, Piece, left, LEFT_LD, RIGHT_TILE, load_tile, transposed, transposed_product, store_right, store_tile
+};
 
 @group(0) @binding(0) var<storage, read_write> v: array<Scalar4>;
 @group(0) @binding(1) var<storage, read_write> t: array<Scalar4>;
@@ -46,8 +49,8 @@ fn load_block(g: u32, end: u32, c: u32) -> Tile {
     return block;
 }
 
-/// Subtracts `block` from the same block of X.
-fn subtract_block(g: u32, end: u32, c: u32, block: Tile) {
+/// Writes `block` to the same block of X.
+fn write_block(g: u32, end: u32, c: u32, block: Tile) {
     if g >= end || c >= level.cols { return; }
     @if(vectors) {
         let by_rows = level.cs == 1u;
@@ -55,28 +58,27 @@ fn subtract_block(g: u32, end: u32, c: u32, block: Tile) {
         let lines = select(level.cols - c, end - g, by_rows);
         var these = block;
         if !by_rows { these = transposed(block); }
-        subtract_four(line_after(first, 0u), these.r0);
-        if lines > 1u { subtract_four(line_after(first, 1u), these.r1); }
-        if lines > 2u { subtract_four(line_after(first, 2u), these.r2); }
-        if lines > 3u { subtract_four(line_after(first, 3u), these.r3); }
+        write_entry(line_after(first, 0u), store4(these.r0));
+        if lines > 1u { write_entry(line_after(first, 1u), store4(these.r1)); }
+        if lines > 2u { write_entry(line_after(first, 2u), store4(these.r2)); }
+        if lines > 3u { write_entry(line_after(first, 3u), store4(these.r3)); }
     } @else {
-        subtract_row(g, c, lanes(block.r0));
-        if g + 1u < end { subtract_row(g + 1u, c, lanes(block.r1)); }
-        if g + 2u < end { subtract_row(g + 2u, c, lanes(block.r2)); }
-        if g + 3u < end { subtract_row(g + 3u, c, lanes(block.r3)); }
+        write_row(g, c, lanes(block.r0));
+        if g + 1u < end { write_row(g + 1u, c, lanes(block.r1)); }
+        if g + 2u < end { write_row(g + 2u, c, lanes(block.r2)); }
+        if g + 3u < end { write_row(g + 3u, c, lanes(block.r3)); }
     }
+}
+
+/// The difference of two blocks.
+fn difference(a: Tile, b: Tile) -> Tile {
+    return Tile(difference4(a.r0, b.r0), difference4(a.r1, b.r1), difference4(a.r2, b.r2), difference4(a.r3, b.r3));
 }
 
 /// The place, in vectors of four, of the vector that is `lines` lines after `first`.
 @if(vectors)
 fn line_after(first: Place, lines: u32) -> Place {
     return Place(first.buffer, (first.at + lines * max(level.rs, level.cs)) / 4u);
-}
-
-/// Subtracts `four` from the four entries at `place`.
-@if(vectors)
-fn subtract_four(place: Place, four: Scalar4) {
-    write_entry(place, store4(difference4(load4(read_entry(place)), four)));
 }
 
 /// X[g, c .. c + 4]
@@ -91,20 +93,14 @@ fn load_row(g: u32, c: u32) -> Scalar4 {
     return join(four);
 }
 
-/// X[g, c .. c + 4] -= four
+/// X[g, c .. c + 4] = four
 @if(!vectors)
-fn subtract_row(g: u32, c: u32, four: Lanes) {
+fn write_row(g: u32, c: u32, four: Lanes) {
     let row = matrix_row(level, g);
-    subtract_one(place_of(level, row, c), four.x);
-    if c + 1u < level.cols { subtract_one(place_of(level, row, c + 1u), four.y); }
-    if c + 2u < level.cols { subtract_one(place_of(level, row, c + 2u), four.z); }
-    if c + 3u < level.cols { subtract_one(place_of(level, row, c + 3u), four.w); }
-}
-
-/// Subtracts x from the entry at `place`.
-@if(!vectors)
-fn subtract_one(place: Place, x: Scalar) {
-    write_entry(place, store(load(read_entry(place)) - x));
+    write_entry(place_of(level, row, c), store(four.x));
+    if c + 1u < level.cols { write_entry(place_of(level, row, c + 1u), store(four.y)); }
+    if c + 2u < level.cols { write_entry(place_of(level, row, c + 2u), store(four.z)); }
+    if c + 3u < level.cols { write_entry(place_of(level, row, c + 3u), store(four.w)); }
 }
 
 /// Copies `count` rows of V from stacked row g on, or of T from row g on, into `left`, with zeros below them.
@@ -148,15 +144,21 @@ fn conjugate4(four: Scalar4) -> Scalar4 {
     return join(Lanes(conjugate(each.x), conjugate(each.y), conjugate(each.z), conjugate(each.w)));
 }
 
-/// Copies rows of X from stacked row g on, columns `col` .. `col + CPB`, into `right`, with zeros from row `end` on and outside the matrix.
+/// The place in `right` of the tile that is `after` tiles before the last one of its block: one that stays there, or the first.
+fn tile_of_right(after: u32) -> u32 {
+    return select(0u, (1u + after) * RIGHT_TILE, after < HELD);
+}
+
+/// Copies rows of X from stacked row g on, columns `col` .. `col + CPB`, into `right` at `tile`, with zeros from row `end` on and outside the
+/// matrix.
 /// Neighbouring threads read adjacent memory. In column-major order I_LOW x J_LOW threads take as many blocks, which they store in
 /// different banks.
-fn stage_right(thread: u32, g: u32, end: u32, col: u32) {
+fn stage_right(thread: u32, tile: u32, g: u32, end: u32, col: u32) {
     for (var e = thread; e < TS4 * CPB4; e += UNMQR_THREADS) {
         let by_rows = level.cs == 1u;
         let i = select(e % I_LOW + I_LOW * (e / (I_LOW * J_LOW) % (TS4 / I_LOW)), e / CPB4, by_rows);
         let j = select(e / I_LOW % J_LOW + J_LOW * (e / (J_LOW * TS4)), e % CPB4, by_rows);
-        store_tile(load_block(g + 4u * i, end, col + 4u * j), i, j);
+        store_tile(load_block(g + 4u * i, end, col + 4u * j), tile, i, j);
     }
 }
 
@@ -180,13 +182,16 @@ fn unmqr(
     let j = select(thread / TS4, thread % CPB8, by_rows);
 
     // W = V^H X
+    let tiles = (rows + TS - 1u) / TS;
     var w = Piece();
-    for (var g = 0u; g < rows; g += TS) {
+    for (var k = 0u; k < tiles; k++) {
+        let g = k * TS;
+        let tile = tile_of_right(tiles - 1u - k);
         stage_left(thread, first + g, rows - g, false);
-        stage_right(thread, first + g, end, col);
+        stage_right(thread, tile, first + g, end, col);
         // Both tiles are complete before they are multiplied.
         workgroupBarrier();
-        w = transposed_product(w, i, j);
+        w = transposed_product(w, tile, i, j);
         // All threads have read the tiles before they are overwritten.
         workgroupBarrier();
     }
@@ -196,20 +201,31 @@ fn unmqr(
     stage_left(thread, (level.t_first + q) * TS, TS, true);
     // T and W are complete before they are multiplied.
     workgroupBarrier();
-    w = transposed_product(Piece(), i, j);
+    w = transposed_product(Piece(), 0u, i, j);
     // All threads have read the old W and T before they are overwritten, and X before it is written.
     storageBarrier();
     workgroupBarrier();
     store_right(w, i, j);
 
     // X <- X - V W
-    for (var g = 0u; g < rows; g += TS) {
+    for (var after = 0u; after < tiles; after++) {
+        let g = (tiles - 1u - after) * TS;
         stage_left_transposed(thread, first + g, rows - g);
         // The rows of V and the new W are complete before they are multiplied.
         workgroupBarrier();
-        let product = transposed_product(Piece(), i, j);
-        subtract_block(first + g + 4u * i, end, col + 4u * j, product.near);
-        subtract_block(first + g + 4u * i, end, col + 4u * (j + CPB8), product.far);
+        let product = transposed_product(Piece(), 0u, i, j);
+        var near: Tile;
+        var far: Tile;
+        if after < HELD {
+            let tile = tile_of_right(after);
+            near = load_tile(tile, i, j);
+            far = load_tile(tile, i, j + CPB8);
+        } else {
+            near = load_block(first + g + 4u * i, end, col + 4u * j);
+            far = load_block(first + g + 4u * i, end, col + 4u * (j + CPB8));
+        }
+        write_block(first + g + 4u * i, end, col + 4u * j, difference(near, product.near));
+        write_block(first + g + 4u * i, end, col + 4u * (j + CPB8), difference(far, product.far));
         // All threads have read these rows of V before they are overwritten.
         workgroupBarrier();
     }

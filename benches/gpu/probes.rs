@@ -149,6 +149,9 @@ fn grid<T: Element>(context: &GpuContext, sizes: &[usize], arguments: &Arguments
         for columns in [32, 64, 128] {
             row("cols_per_block", columns, default(n).cols_per_block(columns))?;
         }
+        for tiles in [0, 2, 4] {
+            row("tiles_held", tiles, default(n).tiles_held(tiles))?;
+        }
         for threads in [64, 128, 256] {
             row("threads_per_block", threads, default(n).threads_per_block(threads))?;
         }

@@ -50,6 +50,7 @@ axes! {
     SWEEPS sweeps_per_block: gpu.sweeps_per_block,
     CYCLES cycles_per_dispatch: gpu.cycles_per_dispatch,
     MAX_BLOCKS max_blocks: gpu.max_blocks,
+    HELD tiles_held: gpu.tiles_held,
 }
 
 impl Axis {
@@ -94,7 +95,7 @@ impl Place {
     /// The hyperparameters of stage 1 and of stage 2. The tile size belongs to both.
     pub fn axes(&self, stage: usize) -> &'static [Axis] {
         match (self, stage) {
-            (Place::Gpu(_), 0) => &[TILE_SIZE, LEAF, SPLIT_K, COLS_PER_BLOCK],
+            (Place::Gpu(_), 0) => &[TILE_SIZE, LEAF, SPLIT_K, COLS_PER_BLOCK, HELD],
             (Place::Gpu(_), _) => &[TILE_SIZE, MAX_BLOCKS, TILE_WIDTH, THREADS, SWEEPS, CYCLES],
             (Place::Cpu, 0) => &[TILE_SIZE, LEAF, COLS_PER_BLOCK],
             (Place::Cpu, _) => &[TILE_SIZE, TILE_WIDTH],
@@ -164,6 +165,7 @@ impl Place {
             ("sweeps_per_block", _, false) => &[1, 2, 3, 4],
             ("cycles_per_dispatch", _, true) => &[1, 2],
             ("cycles_per_dispatch", _, false) => &[1, 2, 4, 8],
+            ("tiles_held", ..) => &[0, 2, 4],
             ("max_blocks", ..) => &[8, 32, 128, 512, 2048],
             _ => &[],
         };

@@ -43,7 +43,10 @@ fn is_below_triangle(level: Level, r: u32, c: u32) -> bool {
 
 /// The matrix row of stacked row g.
 fn matrix_row(level: Level, g: u32) -> u32 {
-    return level.start + g / level.group * level.spacing + g % level.group;
+    // g / group, for a fifth of the instructions of an integer division. It is exact for g < 2^20, more rows than a level has: g + 1/2 is, the
+    // distance to the next quotient is at least 1 / (2 group), and a reciprocal and a product within 4 ulps err by g / group 2^-21 at most.
+    let k = u32((f32(g) + 0.5) * (1.0 / f32(level.group)));
+    return level.start + k * (level.spacing - level.group) + g;
 }
 
 /// The address of an entry: a buffer, and an index in it.

@@ -44,21 +44,10 @@ const UPPER_X = 8u;
 /// The product of this workgroup.
 var<private> product: Product;
 
-/// The conjugate of M_ij, or zero outside M.
-fn conjugate_of_m(i: u32, j: u32) -> Scalar {
-    if i < product.rows && j < product.inner {
-        let entry = read_m(product.a + i * product.a_rs + j * product.a_cs);
-        return select(conjugate(entry), entry, (product.flags & CONJUGATED) != 0u);
-    }
-    return Scalar();
-}
-
-/// X_ij, or zero outside X.
-fn of_x(i: u32, j: u32) -> Scalar {
-    if i < product.inner && j < product.cols {
-        return read_x(product.x + i * product.x_rs + j * product.x_cs);
-    }
-    return Scalar();
+/// The conjugate of an entry of M's buffer, or what it is the conjugate of.
+fn conjugate_of_m(at: u32) -> Scalar {
+    let entry = read_m(at);
+    return select(conjugate(entry), entry, (product.flags & CONJUGATED) != 0u);
 }
 
 /// Copies TS x TS of M, from row `row` and column `k` on, into `left` as M^H. Neighbouring threads read adjacent memory.
@@ -68,12 +57,22 @@ fn stage_left(thread: u32, row: u32, k: u32) {
         let r = select(e % TS, e / TS4, by_columns);
         let i = select(e / TS, e % TS4, by_columns);
         let first = row + 4u * i;
-        left[r * LEFT_LD + i] = join(Lanes(
-            conjugate_of_m(first, k + r),
-            conjugate_of_m(first + 1u, k + r),
-            conjugate_of_m(first + 2u, k + r),
-            conjugate_of_m(first + 3u, k + r),
-        ));
+        let at = product.a + first * product.a_rs + (k + r) * product.a_cs;
+        var four = Lanes();
+        if k + r < product.inner {
+            // Inside M there is one comparison for four entries.
+            if first + 3u < product.rows {
+                four.x = conjugate_of_m(at);
+                four.y = conjugate_of_m(at + product.a_rs);
+                four.z = conjugate_of_m(at + 2u * product.a_rs);
+                four.w = conjugate_of_m(at + 3u * product.a_rs);
+            } else {
+                if first < product.rows { four.x = conjugate_of_m(at); }
+                if first + 1u < product.rows { four.y = conjugate_of_m(at + product.a_rs); }
+                if first + 2u < product.rows { four.z = conjugate_of_m(at + 2u * product.a_rs); }
+            }
+        }
+        left[r * LEFT_LD + i] = join(four);
     }
 }
 
@@ -84,8 +83,22 @@ fn stage_right(thread: u32, k: u32, col: u32) {
         let r = select(e % TS, e / CPB4, by_rows);
         let j = select(e / TS, e % CPB4, by_rows);
         let first = col + 4u * j;
-        right[r * RIGHT_LD + j] =
-            join(Lanes(of_x(k + r, first), of_x(k + r, first + 1u), of_x(k + r, first + 2u), of_x(k + r, first + 3u)));
+        let at = product.x + (k + r) * product.x_rs + first * product.x_cs;
+        var four = Lanes();
+        if k + r < product.inner {
+            // As in `stage_left`.
+            if first + 3u < product.cols {
+                four.x = read_x(at);
+                four.y = read_x(at + product.x_cs);
+                four.z = read_x(at + 2u * product.x_cs);
+                four.w = read_x(at + 3u * product.x_cs);
+            } else {
+                if first < product.cols { four.x = read_x(at); }
+                if first + 1u < product.cols { four.y = read_x(at + product.x_cs); }
+                if first + 2u < product.cols { four.z = read_x(at + 2u * product.x_cs); }
+            }
+        }
+        right[r * RIGHT_LD + j] = join(four);
     }
 }
 
@@ -102,7 +115,7 @@ fn update_chunk(thread: u32, row: u32, col: u32, inner: u32) {
         stage_right(thread, k, col);
         // Both tiles are complete before they are multiplied.
         workgroupBarrier();
-        sum = transposed_product(sum, i, j);
+        sum = transposed_product(sum, 0u, i, j);
         // All threads have read the tiles before they are overwritten.
         workgroupBarrier();
     }

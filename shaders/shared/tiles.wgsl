@@ -1,19 +1,20 @@
 // Products of tiles in workgroup memory. Each thread computes a 4 x 8 piece.
 //
 //   left    TS x TS,   row r at r * LEFT_LD, in vectors of four columns
-//   right   TS x CPB,  row r at r * RIGHT_LD, in vectors of four columns
+//   right   1 + HELD tiles TS x CPB,  tile k at k * RIGHT_TILE, its row r at r * RIGHT_LD, in vectors of four columns
 //
 // Rows are padded by one vector, so that neighbouring rows start in different banks. A thread's eight columns are two vectors half a row
 // apart, so that neighbouring threads read adjacent vectors. In each of TS steps a thread reads three vectors (48 bytes in f32) and does
 // 32 multiplications.
 
-import package::tuning::{TS, TS4, CPB4, CPB8};
+import package::tuning::{TS, TS4, CPB4, CPB8, HELD};
 import package::scalar::{Scalar4, Lanes, add_product4, conjugate, join, lanes};
 
 const LEFT_LD = TS4 + 1u;
 const RIGHT_LD = CPB4 + 1u;
 var<workgroup> left: array<Scalar4, TS * LEFT_LD>;
-var<workgroup> right: array<Scalar4, TS * RIGHT_LD>;
+const RIGHT_TILE = TS * RIGHT_LD;
+var<workgroup> right: array<Scalar4, (1u + HELD) * RIGHT_TILE>;
 
 /// Four rows of four entries.
 struct Tile {
@@ -53,30 +54,36 @@ fn add_outer_product(sum: Tile, l: Lanes, x: Scalar4) -> Tile {
     );
 }
 
-/// sum + left^H right, for rows 4 i .. 4 i + 4 and the thread's columns.
-fn transposed_product(sum: Piece, i: u32, j: u32) -> Piece {
+/// sum + left^H right, for the tile at `tile` of `right`, rows 4 i .. 4 i + 4 and the thread's columns.
+fn transposed_product(sum: Piece, tile: u32, i: u32, j: u32) -> Piece {
     var w = sum;
     for (var r = 0u; r < TS; r++) {
         let l = lanes(left[r * LEFT_LD + i]);
-        let x = right[r * RIGHT_LD + j];
-        let y = right[r * RIGHT_LD + j + CPB8];
+        let x = right[tile + r * RIGHT_LD + j];
+        let y = right[tile + r * RIGHT_LD + j + CPB8];
         w.near = add_outer_product(w.near, l, x);
         w.far = add_outer_product(w.far, l, y);
     }
     return w;
 }
 
-/// right[4 i .., 4 j ..] = w
-fn store_tile(w: Tile, i: u32, j: u32) {
-    let to_row = 4u * i * RIGHT_LD + j;
+/// Rows 4 i .. and columns 4 j .. of the tile at `tile` of `right` = w
+fn store_tile(w: Tile, tile: u32, i: u32, j: u32) {
+    let to_row = tile + 4u * i * RIGHT_LD + j;
     right[to_row] = w.r0;
     right[to_row + RIGHT_LD] = w.r1;
     right[to_row + 2u * RIGHT_LD] = w.r2;
     right[to_row + 3u * RIGHT_LD] = w.r3;
 }
 
-/// `store_tile` for both halves of a thread's piece.
+/// Rows 4 i .. and columns 4 j .. of the tile at `tile` of `right`.
+fn load_tile(tile: u32, i: u32, j: u32) -> Tile {
+    let of_row = tile + 4u * i * RIGHT_LD + j;
+    return Tile(right[of_row], right[of_row + RIGHT_LD], right[of_row + 2u * RIGHT_LD], right[of_row + 3u * RIGHT_LD]);
+}
+
+/// `store_tile` for both halves of a thread's piece, in the first tile.
 fn store_right(w: Piece, i: u32, j: u32) {
-    store_tile(w.near, i, j);
-    store_tile(w.far, i, j + CPB8);
+    store_tile(w.near, 0u, i, j);
+    store_tile(w.far, 0u, i, j + CPB8);
 }

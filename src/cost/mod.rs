@@ -308,8 +308,8 @@ impl Cost {
         Cost::tuning_on::<S>(n, &DeviceModel::H100)
     }
 
-    /// Default hyperparameters for a matrix of order `n` stored as `S` on a device of this kind, with 32 KiB of workgroup memory and 1024
-    /// threads per workgroup. (A call uses the limits of the device itself: [`Tuning::for_adapter`].)
+    /// Default hyperparameters for a matrix of order `n` stored as `S` on a device of this kind, with 1024 threads and 32 KiB of workgroup memory
+    /// per workgroup, 48 or 64 KiB on data-centre GPUs. (A call uses the limits of the device itself: [`Tuning::for_adapter`].)
     ///
     /// ```
     /// use svdvals_gpu::cost::{Cost, DeviceModel};
@@ -440,7 +440,10 @@ impl Cost {
         let used = (work.workgroups as f64).min(units);
         let by_units = used * device.bytes_per_cycle * device.clock_hz;
         let bandwidth = if work.footprint > device.cache { device.bandwidth * device.bandwidth_reached } else { by_units };
-        let memory = work.bytes as f64 / bandwidth.min(by_units);
+        // Of what is read again, the part is in the cache that was read last and has room in half of it, beside what others write.
+        let between = held.min(work.workgroups) * work.again.of_one;
+        let in_cache = (device.cache as f64 / 2.0 / between.max(1) as f64).min(1.0) * work.again.bytes as f64;
+        let memory = ((work.bytes as f64 - in_cache) / bandwidth).max(work.bytes as f64 / by_units);
         let workgroup_memory = work.workgroup_bytes as f64 / (device.workgroup_bytes_per_cycle * device.clock_hz * used);
         // 0 / 0 means no work, so no time.
         let issue = chain.issued as f64 * threads / (lanes * device.clock_hz * used);

@@ -4,7 +4,9 @@ use crate::{
     base::number::{Number, Re},
     cost::{
         shape::Shape,
-        work::{COMPENSATED, Chain, Kernel, LINEAR_THREADS, READ, REFLECTOR, Work, fmas, scalar_bytes},
+        work::{
+            Again, COMPENSATED, Chain, Kernel, LINEAR_THREADS, READ, REFLECTOR, Work, fmas, scalar_bytes, staged_by_products,
+        },
     },
     tile::{
         one_stage::{Line, Trailing},
@@ -46,6 +48,7 @@ impl Work {
             workgroup_memory: update_line_bytes::<S>(shape) as u64,
             flops: line.update_flops::<S>(),
             footprint: u64::MAX,
+            again: Again::default(),
             bytes: rows * (read + 2) * scalar + workgroups * (parts + 1) * done * scalar,
             workgroup_bytes: (2 * rows * done + threads * workgroups * 2) * scalar,
             // The sums of z, a row of the panel, whose loads do not depend on one another, and a sum of squares in a tree.
@@ -75,6 +78,7 @@ impl Work {
             workgroup_memory: multiply_line_bytes::<S>() as u64,
             flops: line.multiply_flops::<S>(),
             footprint: u64::MAX,
+            again: Again::default(),
             bytes: rows * cols * size_of::<S>() as u64 + (rows * done + 2 * rows + parts as u64 * (cols + done)) * scalar,
             workgroup_bytes: workgroups * threads * 2 * scalar,
             chain: Chain {
@@ -99,16 +103,17 @@ impl Work {
             kernel: Kernel::UpdateTrailing,
             workgroups,
             threads,
-            workgroup_memory: shape.unmqr_bytes::<S>() as u64,
+            workgroup_memory: shape.product_bytes::<S>() as u64,
             flops,
             footprint: u64::MAX,
+            again: Again::default(),
             bytes: 2 * rows * cols * size_of::<S>() as u64 + workgroups * (ts + cpb) * inner * scalar,
             workgroup_bytes: workgroups * tiles * (ts * 12 * threads + ts * (ts + cpb)) * scalar,
             chain: Chain {
                 barriers: 2 * tiles,
                 round_trips: tiles + 1,
                 steps: tiles * ts * READ,
-                issued: tiles * ts * (32 * fmas::<S>() + 5),
+                issued: tiles * (ts * (32 * fmas::<S>() + 5) + staged_by_products(shape)),
                 ..Chain::default()
             },
         }
@@ -126,6 +131,7 @@ impl Work {
             workgroup_memory: larft_bytes::<S>(shape) as u64,
             flops: level.larft_flops::<S>(),
             footprint: u64::MAX,
+            again: Again::default(),
             bytes: rows * level.width as u64 * size_of::<S>() as u64 + ts * ts * scalar,
             // For each row a thread reads two numbers for each of its products. A row of T reads those above it.
             workgroup_bytes: steps * at_once * (ts + 2 * each * threads) * scalar + ts * ts * (ts + 2) * scalar,

@@ -42,11 +42,17 @@ pub(crate) fn has_fast_memory(name: &str) -> bool {
 }
 
 impl Bounds<'_> {
-    /// The limits of a modelled device, with 1024 threads and 32 KiB per workgroup, which nearly all devices have.
+    /// The limits of a modelled device, with 1024 threads and 32 KiB per workgroup, which nearly all devices have. Data-centre GPUs have 48, or
+    /// all of a multiprocessor's.
     pub fn of_model(device: &DeviceModel) -> Bounds<'static> {
         // Models with high-bandwidth memory have at least 1.9e12 bytes per second, the others at most 0.3e12.
         let fast_memory = device.bandwidth > 1.2e12;
-        Bounds { name: device.name, threads: 1024, bytes: 32 << 10, workgroups: u16::MAX.into(), software: false, fast_memory }
+        let bytes = match device.workgroup_memory >> 10 {
+            160.. => 48 << 10,
+            kib if fast_memory => (kib as usize) << 10,
+            _ => 32 << 10,
+        };
+        Bounds { name: device.name, threads: 1024, bytes, workgroups: u16::MAX.into(), software: false, fast_memory }
     }
 }
 
@@ -61,6 +67,8 @@ pub(crate) struct Shape {
     pub slice: usize,
     /// Trailing columns of a workgroup of `unmqr`, rounded up to a multiple of 8.
     pub cpb: usize,
+    /// Tiles of these columns that `unmqr` keeps in workgroup memory between its two passes, at most those of a block.
+    pub held: usize,
 }
 
 /// Maximum rows, and bytes, of a column in one thread's registers. Above this, registers spill and compile times grow.
@@ -77,6 +85,7 @@ impl Shape {
             split: tuning.gpu.split_k,
             slice: 4 * rows.div_ceil(4 * tuning.gpu.split_k),
             cpb: tuning.cols_per_block.next_multiple_of(8),
+            held: tuning.gpu.tiles_held.min(rows.div_ceil(ts)),
         }
     }
 
@@ -103,7 +112,17 @@ impl Shape {
 
     /// Bytes of workgroup memory that the shader of `unmqr` declares.
     pub fn unmqr_bytes<T: Number>(&self) -> usize {
-        self.ts * (self.ts / 4 + 1 + self.cpb / 4 + 1) * 4 * size_of::<T::Scalar>()
+        self.product_bytes::<T>() + self.held * self.tile_bytes::<T>()
+    }
+
+    /// Bytes of a tile of `unmqr`'s columns.
+    fn tile_bytes<T: Number>(&self) -> usize {
+        self.ts * (self.cpb / 4 + 1) * 4 * size_of::<T::Scalar>()
+    }
+
+    /// Bytes of workgroup memory that the shader of `gemm` declares.
+    pub fn product_bytes<T: Number>(&self) -> usize {
+        self.ts * (self.ts / 4 + 1) * 4 * size_of::<T::Scalar>() + self.tile_bytes::<T>()
     }
 
     /// The sizes for `tuning` and matrices stored as `T`, or an error for a hyperparameter that exceeds a limit of the device.
@@ -135,9 +154,10 @@ impl Shape {
             }
         };
         let least = Shape { slice: 4 * (2 * tuning.tile_size).div_ceil(4 * shape.split), cpb: 8, ..shape };
-        memory("tile_size", least.geqrt_bytes::<T>().max(least.unmqr_bytes::<T>()), "a tile")?;
+        memory("tile_size", least.geqrt_bytes::<T>().max(least.product_bytes::<T>()), "a tile")?;
         memory("leaf", shape.geqrt_bytes::<T>(), "geqrt")?;
-        memory("cols_per_block", shape.unmqr_bytes::<T>(), "unmqr")?;
+        memory("cols_per_block", shape.product_bytes::<T>(), "unmqr")?;
+        memory("tiles_held", shape.unmqr_bytes::<T>(), "unmqr")?;
         Ok(shape)
     }
 
@@ -155,12 +175,14 @@ impl Shape {
     }
 
     /// The constants of the shader of `gemm`, which has the same tiles as `unmqr`.
-    pub fn gemm_constants(&self) -> [(&'static str, u32); 8] {
-        self.unmqr_constants().map(|(name, value)| (if name == "UNMQR_THREADS" { "GEMM_THREADS" } else { name }, value))
+    pub fn gemm_constants(&self) -> [(&'static str, u32); 9] {
+        Shape { held: 0, ..*self }
+            .unmqr_constants()
+            .map(|(name, value)| (if name == "UNMQR_THREADS" { "GEMM_THREADS" } else { name }, value))
     }
 
     /// The constants of the shader of `unmqr`.
-    pub fn unmqr_constants(&self) -> [(&'static str, u32); 8] {
+    pub fn unmqr_constants(&self) -> [(&'static str, u32); 9] {
         let (ts4, cpb4) = (self.ts as u32 / 4, self.cpb as u32 / 4);
         [
             ("TS", self.ts as u32),
@@ -168,6 +190,7 @@ impl Shape {
             ("CPB", self.cpb as u32),
             ("CPB4", cpb4),
             ("CPB8", self.cpb as u32 / 8),
+            ("HELD", self.held as u32),
             // Eight consecutive threads stage 2 x 4 vector blocks, or the largest such grid that divides a tile.
             ("I_LOW", 2 - ts4 % 2),
             ("J_LOW", if cpb4.is_multiple_of(4) { 4 } else { 2 }),
@@ -317,7 +340,7 @@ impl TriangleShape {
 impl Tuning {
     /// Defaults for a GPU with these limits: see [`for_adapter`](Self::for_adapter).
     pub(crate) fn within<T: Number>(bounds: &Bounds<'_>, n: usize) -> Tuning {
-        let &Bounds { threads, workgroups, software, fast_memory, .. } = bounds;
+        let &Bounds { threads, bytes: memory, workgroups, software, fast_memory, .. } = bounds;
         let with = |tile_size: usize, blocks: usize, cols_per_block: usize| {
             let gpu = GpuTuning {
                 split_k: (threads / tile_size).clamp(1, 8),
@@ -327,6 +350,7 @@ impl Tuning {
                 sweeps_per_block: 1,
                 cycles_per_dispatch: 1,
                 max_blocks: workgroups,
+                tiles_held: 0,
             };
             let tuning = Tuning {
                 tile_size,
@@ -359,18 +383,29 @@ impl Tuning {
         let narrow = (narrow && bytes <= 8).then_some((16, 8, 64));
         let deep = if bytes == 4 { n <= 512 || n >= 4096 } else { n >= 8192 };
         let any = [(32, 8, 64), (32, 4, 64), (32, 4, 32), (16, 8, 64), (16, 4, 32), (8, 4, 32), (4, 4, 16)];
+        // Complex<f64> fits no larger block of a wide tile there.
+        let any = any.into_iter().filter(|&(tile_size, ..)| bytes < 16 || !fast_memory || tile_size <= 16);
         let deeper = |(tile_size, blocks, cols)| (deep && blocks == 8).then_some((tile_size, 16, cols));
         let chosen = wide
             .into_iter()
             .chain(narrow)
-            .chain(any.into_iter().flat_map(|sizes| deeper(sizes).into_iter().chain([sizes])))
+            .chain(any.flat_map(|sizes| deeper(sizes).into_iter().chain([sizes])))
             // A matrix of at most 16 needs no larger tile.
             .map(|(tile_size, blocks, cols)| with(if n <= 16 { tile_size.min(16) } else { tile_size }, blocks, cols))
             .find(|tuning| Shape::new::<T>(bounds, tuning).is_ok())
             .unwrap_or_else(|| with(4, 2, 4));
         // Triangular operations have no panels, so they do not profit from narrow tiles.
         let triangle = chosen.clone().triangle(32);
-        if n > 16 && narrow.is_some() && TriangleShape::new::<T::Scalar>(bounds, &triangle).is_ok() { triangle } else { chosen }
+        if n > 16 && narrow.is_some() && TriangleShape::new::<T::Scalar>(bounds, &triangle).is_ok() {
+            return triangle;
+        }
+        // Where many multiprocessors share the cache, large matrices' columns leave it between the two passes of `unmqr`. Keeping some of them
+        // is worth its workgroup memory where a workgroup's limit is a small part of a multiprocessor's: on NVIDIA's, whose limit is 48 KiB.
+        let mut held = (1..=4)
+            .rev()
+            .map(|tiles| chosen.clone().tiles_held(tiles))
+            .filter(|_| n >= 4096 && fast_memory && memory <= 48 << 10);
+        held.find(|tuning| Shape::new::<T>(bounds, tuning).is_ok()).unwrap_or(chosen)
     }
 }
 
@@ -382,8 +417,8 @@ mod tests {
     #[test]
     fn usual_sizes_fit_webgpu_defaults() {
         let (bytes, threads) = (16 << 10, 256);
-        let narrow = Shape { ts: 32, split: 8, slice: 16, cpb: 64 };
-        let wide = Shape { ts: 16, split: 8, slice: 16, cpb: 64 };
+        let narrow = Shape { ts: 32, split: 8, slice: 16, cpb: 64, held: 0 };
+        let wide = Shape { ts: 16, split: 8, slice: 16, cpb: 64, held: 0 };
         assert!(narrow.geqrt_bytes::<f32>().max(narrow.unmqr_bytes::<f32>()) <= bytes);
         assert!(wide.geqrt_bytes::<f64>().max(wide.unmqr_bytes::<f64>()) <= bytes);
         for shape in [narrow, wide] {

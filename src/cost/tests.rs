@@ -102,7 +102,7 @@ fn sweeps_and_cycles_of_a_dispatch() {
 }
 
 /// The update of stage 1 has 8/3 n^3 flops times the factor of its tree, (1 + 1 / (2 a)) a / (a - 1) for an arity of a = leaf / b. It reads
-/// X twice and writes it once. The panels have 3 n^2 b flops. Excluding them from the n / b trailing matrices changes the update by less
+/// X twice, except for the tiles that it holds, 4 of 16, and writes it once. The panels have 3 n^2 b flops. Excluding them from the n / b trailing matrices changes the update by less
 /// than 4% at n = 8192. (The tree of a panel ends at the first level with one block, which truncates the geometric series.)
 #[test]
 fn stage_1_is_cubic() {
@@ -114,7 +114,7 @@ fn stage_1_is_cubic() {
     let want = 8.0 / 3.0 * (n as f64).powi(3) * tree;
     let ratio = update.flops as f64 / want;
     assert!((0.96..1.01).contains(&ratio), "{ratio}");
-    let x = 3.0 * 4.0 * 4.0 / 6.0 * (n as f64).powi(3) / 32.0 * arity / (arity - 1.0);
+    let x = 2.75 * 4.0 * 4.0 / 6.0 * (n as f64).powi(3) / 32.0 * arity / (arity - 1.0);
     let ratio = update.bytes as f64 / x;
     assert!((0.96..1.04).contains(&ratio), "{ratio}");
     let panels = cost.kernel(Kernel::Geqrt).flops as f64 / (3.0 * (n * n * 32) as f64 * arity / (arity - 1.0));
@@ -224,7 +224,7 @@ fn a_count_by_hand() {
 }
 
 /// Target times of the model for f32, with the matrix on the device and 4 microseconds between dispatches. H100: n = 1024 in 18 ms, 4096 in
-/// 80 ms, 16384 in 750 ms, of which stage 2 takes 190. RTX 4060: n = 4096 in 160 ms.
+/// 80 ms, 16384 in 660 ms, of which stage 2 takes 190. RTX 4060: n = 4096 in 120 ms.
 #[test]
 fn targets_of_the_model() {
     assert_eq!([DeviceModel::H100, DeviceModel::RTX_4060].map(|device| device.dispatch_seconds), [4e-6; 2]);
@@ -232,8 +232,8 @@ fn targets_of_the_model() {
     for (n, device, most) in [
         (1024, DeviceModel::H100, 0.018),
         (4096, DeviceModel::H100, 0.08),
-        (16384, DeviceModel::H100, 0.75),
-        (4096, DeviceModel::RTX_4060, 0.16),
+        (16384, DeviceModel::H100, 0.66),
+        (4096, DeviceModel::RTX_4060, 0.12),
     ] {
         let seconds = of(n, device).iter().map(|kernel| kernel.total).sum::<f64>();
         assert!(seconds < most, "{}, n = {n}: {seconds} s", device.name);
@@ -333,6 +333,8 @@ fn defaults_are_the_models() {
                     ("H100", ..) => 1.05,
                     ("A100", ..) => 1.2,
                     ("RTX 4060", "f16", 16384) => 1.27,
+                    // Nothing that a call knows tells it from the RTX 4060, which wants the wide band.
+                    ("M1", "f16" | "f32", 8192..) => 1.3,
                     _ => 1.1,
                 };
                 let chosen = total(&cost(&default));

@@ -163,12 +163,23 @@ pub(crate) struct Work {
     pub flops: u64,
     /// Bytes that all dispatches of the kernel access again and again, if they are few enough for a cache.
     pub footprint: u64,
+    /// What workgroups read a second time, of `bytes`.
+    pub again: Again,
     /// Bytes of global memory read and written. Every access counts, except that V and T, which many workgroups read, count once.
     pub bytes: u64,
     /// Bytes of workgroup memory read and written, summed over the threads.
     pub workgroup_bytes: u64,
     /// The longest dependency chain of one workgroup.
     pub chain: Chain,
+}
+
+/// Bytes that a workgroup reads a second time, after it has read others. Last ones first, so that what is still in the cache is found there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Again {
+    /// Of all workgroups.
+    pub bytes: u64,
+    /// Of one workgroup.
+    pub of_one: u64,
 }
 
 /// What one workgroup does one after the other. A part of a shader is either bound by latency, and counts in `steps`, or by the instructions
@@ -257,6 +268,11 @@ pub(super) fn fmas<S: Number>() -> u64 {
     if S::Scalar::IS_COMPLEX { 4 } else { 1 }
 }
 
+/// Instructions of a thread of `gemm`, `gemm_batch` and `update_trailing` to stage a tile of each matrix, four entries at a time.
+pub(super) fn staged_by_products(shape: &Shape) -> u64 {
+    31 * (shape.ts * (shape.ts + shape.cpb) / 4).div_ceil(shape.unmqr_threads()) as u64
+}
+
 impl Work {
     /// `geqrt` of a level: for each of w columns, v; v^H X for all columns; X - tau v u^H for those right of it. T is computed meanwhile.
     pub fn geqrt<S: Number>(shape: &Shape, level: &Level) -> Work {
@@ -278,16 +294,17 @@ impl Work {
             workgroup_memory: shape.geqrt_bytes::<S>() as u64,
             flops: level.geqrt_flops::<S>(),
             footprint: u64::MAX,
+            again: Again::default(),
             bytes: 2 * rows * width * size_of::<S>() as u64 + (rows * ts + blocks * ts * ts) * scalar,
             // A thread reads its slice of v at most twice, and the partial sums of its column.
             workgroup_bytes: blocks * threads * width * (2 * slice + 2 * split) * scalar,
-            // A thread has about twelve instructions for the load of an entry, and as many for its store.
+            // A thread has about 18 instructions for the load of an entry, and as many for its store.
             chain: Chain {
                 barriers: 3 * width + 2,
                 round_trips: 2,
                 steps: width * steps + 3 * ts,
                 alone: width * alone,
-                issued: width * issued + 24 * slice,
+                issued: width * issued + 36 * slice,
                 ..Chain::default()
             },
         }
@@ -303,6 +320,10 @@ impl Work {
         // Tiles of TS rows in the longest block. Each is processed twice, and T once.
         let tiles = level.map.block_rows.min(level.map.rows).div_ceil(shape.ts) as u64;
         let products = 2 * tiles + 1;
+        // Of X, what is read in the second pass too.
+        let again = tiles - (shape.held as u64).min(tiles);
+        let of_x = rows * trailing * size_of::<S>() as u64;
+        let of_x_again = (u128::from(of_x) * u128::from(again) / u128::from(tiles.max(1))) as u64;
         // For each product of tiles, a thread reads 12 numbers for 32 multiply-adds, TS times. Tiles of V, T, X and W are stored once per
         // use.
         let read = products * ts * 12 * threads;
@@ -314,7 +335,8 @@ impl Work {
             workgroup_memory: shape.unmqr_bytes::<S>() as u64,
             flops,
             footprint: u64::MAX,
-            bytes: 3 * rows * trailing * size_of::<S>() as u64 + (rows * ts + blocks * ts * ts) * scalar,
+            again: Again { bytes: of_x_again, of_one: again * ts * cpb * size_of::<S>() as u64 },
+            bytes: 2 * of_x + of_x_again + (rows * ts + blocks * ts * ts) * scalar,
             workgroup_bytes: workgroups * (read + stored) * scalar,
             // A step of a product has 32 multiply-adds, three reads and two for the loop. A thread stages X in blocks of 16, V in vectors.
             chain: Chain {
@@ -362,6 +384,7 @@ impl Work {
             workgroup_memory: threads * real,
             flops: flops * (2 * n).saturating_sub(1),
             footprint: u64::MAX,
+            again: Again::default(),
             bytes: 4 * n * size_of::<S>() as u64 + (2 * n + 1) * real,
             workgroup_bytes: (threads + 1) * threads * real,
             chain: Chain { barriers: 1, round_trips: 2 * rows, steps: threads + 4 * rows, ..Chain::default() },
@@ -384,6 +407,7 @@ impl Work {
             workgroup_memory: 0,
             flops: passes.saturating_mul(Work::flops_of_bisection(n)),
             footprint: u64::MAX,
+            again: Again::default(),
             bytes: (2 * values + 1 + 4 * values) * real,
             workgroup_bytes: 0,
             // And two loads and the loop.
@@ -403,7 +427,18 @@ impl Work {
     pub(super) fn copy(kernel: Kernel, places: u64, threads: u64, bytes: u64) -> Work {
         let workgroups = places.div_ceil(threads);
         let chain = Chain { round_trips: 2, ..Chain::default() };
-        Work { kernel, workgroups, threads, workgroup_memory: 0, flops: 0, footprint: u64::MAX, bytes, workgroup_bytes: 0, chain }
+        Work {
+            kernel,
+            workgroups,
+            threads,
+            workgroup_memory: 0,
+            flops: 0,
+            footprint: u64::MAX,
+            again: Again::default(),
+            bytes,
+            workgroup_bytes: 0,
+            chain,
+        }
     }
 
     /// `chase` of time step `time`, in at most `most` workgroups.
@@ -429,6 +464,7 @@ impl Work {
             threads,
             workgroup_memory: shape.bytes::<S>() as u64,
             flops: step.flops::<S>(all),
+            again: Again::default(),
             footprint: (step.n as u64).saturating_mul(2 * (lines + 1) * size_of::<S>() as u64),
             bytes: all * 2 * entries * size_of::<S>() as u64,
             // Each line reads t twice, and the block is written and read.

@@ -76,6 +76,11 @@ pub struct GpuTuning {
     pub cycles_per_dispatch: usize,
     /// Maximal `chase` workgroups of one dispatch. If more sweeps are active, each workgroup runs several of them.
     pub max_blocks: usize,
+    /// Tiles of a workgroup's columns that `unmqr` keeps in workgroup memory between its two passes over them, `tile_size` rows each. Each
+    /// saves reading these rows again, and takes tile_size (cols_per_block + 4) numbers of workgroup memory, so that fewer workgroups run at a
+    /// time. At most the tiles of a leaf are kept.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub tiles_held: usize,
 }
 
 /// Passes all hyperparameters to another macro: the setter's docs, the name, the field of [`Tuning`] that contains it, the type and an
@@ -107,6 +112,8 @@ macro_rules! hyperparameters {
             cycles_per_dispatch in gpu: usize = 2,
             /// Sets the maximal `chase` workgroups of a dispatch (GPU).
             max_blocks in gpu: usize = 100,
+            /// Sets the tiles that `unmqr` keeps between its two passes (GPU).
+            tiles_held in gpu: usize = 2,
         }
     };
 }
@@ -167,7 +174,14 @@ impl Tuning {
             triangle: 64,
             // The whole matrix fits in L2 in double precision.
             cpu: CpuTuning { direct_up_to: 224 },
-            gpu: GpuTuning { split_k: 1, threads_per_block: 1, sweeps_per_block: 1, cycles_per_dispatch: 1, max_blocks: 1 },
+            gpu: GpuTuning {
+                split_k: 1,
+                threads_per_block: 1,
+                sweeps_per_block: 1,
+                cycles_per_dispatch: 1,
+                max_blocks: 1,
+                tiles_held: 0,
+            },
         }
     }
 
