@@ -9,6 +9,9 @@
 //! cargo bench -- 4096 2048                    and no smaller than 2048
 //! cargo bench -- square complex               some of: square, tall, complex, half, threads, stages, methods, progress, machine
 //! cargo bench -- sizes                        not of those: sizes in between, to see that none is slower
+//! cargo bench -- rest                         nor this: single calls after a rest, with one thread and with all; quartiles
+//! OPENBLAS_CORETYPE=Haswell cargo bench --no-default-features --features ndarray,faer,gpu,lapack-openblas -- rest square
+//!                                             all three as on a processor with AVX2 alone
 //! ```
 //!
 //! The programs take turns, matrix by matrix, so that what else the machine does meets all of them; a figure is the median of its
@@ -35,7 +38,9 @@ use num_complex::Complex;
 use rayon::prelude::*;
 use svdvals_gpu::{CancelFlag, Element, HalfStorage, RealElement, Stage3, StageSeconds, SvdOptions, SvdValsGpu};
 
-use turns::{arguments::Arguments, lapack::or_dash, median, on_cpu as options, random, take_turns};
+use turns::{
+    Quartiles, arguments::Arguments, lapack::or_dash, median, on_cpu as options, random, take_turns, take_turns_at_rest,
+};
 
 const SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
@@ -102,6 +107,10 @@ fn main() {
     if wanted("threads") {
         threads::<f32>(&sizes);
         threads::<f64>(&sizes);
+    }
+    if arguments.named("rest") {
+        rest::<f32>(&sizes);
+        rest::<f64>(&sizes);
     }
     if wanted("stages") {
         stages::<f32>(&sizes);
@@ -212,6 +221,36 @@ fn threads<T: Peer>(sizes: &[usize]) {
             },
         ]);
         println!("{n:>16} {:>12.7} {:>12.7} {:>9.2}", one.median, many.median, one.median / many.median);
+    }
+}
+
+/// Calls after a rest: milliseconds of one thread, of all and of LAPACK, as first quartile, median and third.
+fn rest<T: Peer>(sizes: &[usize]) {
+    let all = rayon::current_num_threads();
+    println!("\n{}: calls after a rest, milliseconds (quartiles)", T::NAME);
+    println!(
+        "{:>6} {:>24} {:>24} {:>24} {:>8} {:>10}",
+        "n",
+        "one thread",
+        format!("{all} threads"),
+        "gesdd",
+        "one/all",
+        "gesdd/all"
+    );
+    for &n in sizes {
+        let a = random::<T>(n, n);
+        let (one, many) = (options().threads(1), options());
+        let run = |options: &SvdOptions| _ = black_box(a.svdvals_gpu_with(options).expect("a finite matrix"));
+        let [one, many, gesdd] = take_turns_at_rest([&mut || run(&one), &mut || run(&many), &mut || T::gesdd(&a)]);
+        let of = |q: &Quartiles| format!("{:.3} {:.3} {:.3}", 1e3 * q.first, 1e3 * q.median, 1e3 * q.third);
+        println!(
+            "{n:>6} {:>24} {:>24} {:>24} {:>8.2} {:>10}",
+            of(&one),
+            of(&many),
+            or_dash(of(&gesdd)),
+            one.median / many.median,
+            or_dash(format!("{:.2}", gesdd.median / many.median)),
+        );
     }
 }
 

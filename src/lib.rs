@@ -152,6 +152,7 @@
 //! | `ndarray` | yes | the methods on `ndarray::ArrayBase`, versions 0.15 to 0.17 |
 //! | `faer` | yes | the methods on `faer::{Mat, MatRef, MatMut}` |
 //! | `gpu` | yes | the GPU backend; without it wgpu is not compiled, and every call runs on the CPU (`Backend::Gpu` is an error) |
+//! | `avx512` | yes | on the CPU, AVX-512 on processors that have it; without it AVX2 at most, and a shorter build |
 //! | `serde` | no | [`TuningTable`]'s `load` and `save`, `SVDVALS_GPU_TUNING`; serde's traits on options, hyperparameters, reports |
 //! | `lapack` | no | LAPACK's `dbdsqr` and `dbdsdc` as stage 3 (`Stage3::Bdsqr`, `Stage3::Bdsdc`); the binary chooses its LAPACK |
 //! | `lapack-openblas` | no | the same, linked to the system's OpenBLAS |

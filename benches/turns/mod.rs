@@ -84,6 +84,32 @@ pub fn take_turns<const P: usize>(mut programs: [&mut dyn FnMut(); P]) -> [Timin
     })
 }
 
+/// Quartiles of the seconds of a program's calls.
+pub struct Quartiles {
+    pub first: f64,
+    pub median: f64,
+    pub third: f64,
+}
+
+/// Runs the programs one after the other, each once after `BETWEEN` of rest, as a program calls that does something else in between. The first
+/// round is not counted.
+pub fn take_turns_at_rest<const P: usize>(mut programs: [&mut dyn FnMut(); P]) -> [Quartiles; P] {
+    let mut seconds: [Vec<f64>; P] = std::array::from_fn(|_| Vec::new());
+    let once: f64 = programs.iter_mut().map(|program| repeat(program, 1)).sum();
+    let turns = (2.0 * BUDGET.as_secs_f64() / (once + P as f64 * BETWEEN.as_secs_f64())) as usize;
+    for _ in 0..turns.clamp(FEWEST, MOST) {
+        for (program, seconds) in programs.iter_mut().zip(&mut seconds) {
+            thread::sleep(BETWEEN);
+            seconds.push(repeat(program, 1));
+        }
+    }
+    seconds.map(|mut seconds| {
+        seconds.sort_by(f64::total_cmp);
+        let [first, median, third] = [1, 2, 3].map(|quarter| seconds[(seconds.len() - 1) * quarter / 4]);
+        Quartiles { first, median, third }
+    })
+}
+
 /// Runs `program` until `time` is over, and returns the seconds of one run.
 fn repeat_for(program: &mut dyn FnMut(), time: Duration) -> f64 {
     let (start, mut runs) = (Instant::now(), 0);

@@ -115,6 +115,7 @@ mod tests {
         #[cfg(target_arch = "x86_64")]
         {
             pulp::x86::V3::try_new().into_iter().for_each(exact::<T, _>);
+            #[cfg(feature = "avx512")]
             pulp::x86::V4::try_new().into_iter().for_each(exact::<T, _>);
         }
         #[cfg(target_arch = "aarch64")]
