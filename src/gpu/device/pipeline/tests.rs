@@ -13,6 +13,7 @@ use super::*;
 use crate::{
     cost::{
         DeviceModel,
+        batch::BatchShape,
         one_stage::{LANES, LARFT_THREADS, larft_bytes, multiply_line_bytes, update_line_bytes},
         shape::{Bounds, ChaseShape, Shape, TriangleShape},
         vectors::ApplyShape,
@@ -40,6 +41,7 @@ fn all<S: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
     let chase = ChaseShape::new::<S>(bounds, layout, tuning).unwrap();
     let triangle = TriangleShape::new::<S::Scalar>(bounds, tuning).unwrap();
     let apply = ApplyShape::of::<S>(tuning.tile_width.min(tuning.tile_size - 1));
+    let batch = BatchShape::largest::<S>(bounds).unwrap();
     let [(square, square_constants, _), (bisect, bisect_constants, _)] = bisection_pipelines();
 
     let made =
@@ -67,6 +69,7 @@ fn all<S: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
         made(&CHASE, &chase.constants(), chase.threads(), chase.bytes::<S>()),
         made(square, &square_constants, LINEAR_THREADS as usize, LINEAR_THREADS as usize * size_of::<Re<S>>()),
         made(bisect, &bisect_constants, BISECT_THREADS as usize, 0),
+        made(&BATCH, &batch.constants(), batch.threads, batch.bytes::<S>()),
         made(&GEMM, &gemm, products, product_bytes),
         made(&GEMM_BATCH, &gemm, products, product_bytes),
         linear(&GATHER_COLUMNS),

@@ -1,0 +1,200 @@
+//! `batch`: classes of shapes, the work of a dispatch, and the cost of a batch.
+
+use crate::{
+    base::{
+        error::{Result, SvdError},
+        number::{Number, Re},
+    },
+    cost::{
+        Cost,
+        count::Dispatches,
+        device::DeviceModel,
+        shape::Bounds,
+        work::{Chain, Kernel, REFLECTOR, SUBMISSION_FLOPS, Work, fmas, issued_by_row, passes_of_bisection, scalar_bytes},
+    },
+};
+
+/// Classes have columns in multiples of this, and the largest one as many as fit.
+const STEP: usize = 8;
+/// Threads of a workgroup are a multiple of this: the threads of a warp of most devices.
+const WARP: usize = 32;
+
+/// Instructions of a thread for an entry of x: its square; for an entry of a line: two loads, v_i and a multiply-add, twice, and a store.
+const OF_SQUARE: u64 = 2;
+const OF_ENTRY: u64 = 11;
+/// Instructions of a reflector's scalars and loops.
+const OF_REFLECTOR: u64 = 150;
+
+/// The sizes for which `batch` is compiled: those of a class of shapes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct BatchShape {
+    /// Maximum columns.
+    pub order: usize,
+    /// Threads per workgroup, about one for each column of a square matrix.
+    pub threads: usize,
+}
+
+/// The leading dimension of a matrix of n columns in workgroup memory: odd, so that neither rows nor columns conflict in a bank.
+pub(crate) fn leading_dimension(n: usize) -> usize {
+    n | 1
+}
+
+impl BatchShape {
+    fn of_order(order: usize, bounds: &Bounds<'_>) -> BatchShape {
+        BatchShape { order, threads: order.next_multiple_of(WARP).min(bounds.threads) }
+    }
+
+    /// The largest class that a device's workgroup memory holds for matrices stored as `S`.
+    pub fn largest<S: Number>(bounds: &Bounds<'_>) -> Option<BatchShape> {
+        let fits = |&order: &usize| BatchShape { order, threads: 1 }.bytes::<S>() <= bounds.bytes;
+        (1..).take_while(fits).last().map(|order| BatchShape::of_order(order, bounds))
+    }
+
+    /// The smallest class for an m x n matrix, m >= n, none larger than `largest`. The result of a matrix does not depend on its class.
+    pub fn of(largest: BatchShape, bounds: &Bounds<'_>, (m, n): (usize, usize)) -> Option<BatchShape> {
+        let holds = |order: &usize| {
+            let needed = m.checked_mul(leading_dimension(n));
+            n <= *order && needed.is_some_and(|needed| needed <= order * leading_dimension(*order))
+        };
+        let mut orders = (STEP..largest.order).step_by(STEP).chain([largest.order]);
+        orders.find(holds).map(|order| BatchShape::of_order(order, bounds))
+    }
+
+    /// Entries of the matrix in workgroup memory.
+    pub fn entries(&self) -> usize {
+        self.order * leading_dimension(self.order)
+    }
+
+    pub fn constants(&self) -> [(&'static str, u32); 4] {
+        [
+            ("BATCH_ENTRIES", self.entries() as u32),
+            ("BATCH_ORDER", self.order as u32),
+            ("BATCH_THREADS", self.threads as u32),
+            ("TOP", crate::cost::work::TOP),
+        ]
+    }
+
+    /// Bytes of workgroup memory that the shader declares.
+    pub fn bytes<S: Number>(&self) -> usize {
+        self.entries() * size_of::<S::Scalar>() + 2 * self.order * size_of::<Re<S>>()
+    }
+
+    /// Upper bound of the loop iterations of a thread, in f64, which has most.
+    pub fn iterations(&self, (m, n): (usize, usize)) -> usize {
+        let reflector = |lines: usize, count: usize| 2 * count + lines.div_ceil(self.threads) * (2 * count + 2);
+        let of_step = |j: usize| reflector(n - j - 1, m - j) + reflector(m - j - 1, n - j);
+        let passes = passes_of_bisection::<f64>() as usize;
+        let rest = (m * leading_dimension(n)).div_ceil(self.threads) + 3 * n + n.div_ceil(self.threads) * passes * (n + 1);
+        (0..n).map(of_step).sum::<usize>() + rest
+    }
+}
+
+impl Work {
+    /// `batch` of matrices of these shapes, in workgroups of one class.
+    pub fn batch<S: Number>(shape: &BatchShape, shapes: impl Iterator<Item = (usize, usize)>) -> Work {
+        let (scalar, real, threads) = (scalar_bytes::<S>(), size_of::<Re<S>>() as u64, shape.threads as u64);
+        let mut work = Work {
+            kernel: Kernel::Batch,
+            workgroups: 0,
+            threads,
+            workgroup_memory: shape.bytes::<S>() as u64,
+            flops: 0,
+            footprint: u64::MAX,
+            bytes: 0,
+            workgroup_bytes: 0,
+            chain: Chain::default(),
+        };
+        let mut last: Option<((usize, usize), Work)> = None;
+        for of in shapes {
+            let one = match last {
+                Some((same, one)) if same == of => one,
+                _ => Work { bytes: bytes_of::<S>(of), ..one_matrix::<S>(&work, of, (scalar, real)) },
+            };
+            last = Some((of, one));
+            work.workgroups += 1;
+            work.flops += one.flops;
+            work.bytes += one.bytes;
+            work.workgroup_bytes += one.workgroup_bytes;
+            if one.chain.issued > work.chain.issued {
+                work.chain = one.chain;
+            }
+        }
+        work
+    }
+}
+
+/// Bytes of global memory of one matrix: entries and its row of the table in, bounds out.
+fn bytes_of<S: Number>((m, n): (usize, usize)) -> u64 {
+    (m * leading_dimension(n) * size_of::<S>() + 16 + (2 * n + 1) * size_of::<Re<S>>()) as u64
+}
+
+/// The work of one m x n matrix in a workgroup of `of`.
+fn one_matrix<S: Number>(of: &Work, (m, n): (usize, usize), (scalar, real): (u64, u64)) -> Work {
+    let (m, n, threads) = (m as u64, n as u64, of.threads);
+    let passes = passes_of_bisection::<Re<S>>();
+    let (mut flops, mut read, mut issued) = (Work::flops_of_bisection_passes(n, passes), 0, 0);
+    for j in 0..n {
+        for (lines, count) in [(n - j - 1, m - j), (m - j - 1, n - j - 1)] {
+            if count > 0 {
+                // A square, and two multiply-adds for each entry of a line.
+                flops += 2 * fmas::<S>().min(2) * count + 4 * fmas::<S>() * lines * count;
+                read += threads * count * scalar + 5 * lines * count * scalar;
+                let each = OF_SQUARE * fmas::<S>().min(2) + lines.div_ceil(threads) * (OF_ENTRY + 3 * (fmas::<S>() - 1));
+                issued += count * each + OF_REFLECTOR;
+            }
+        }
+    }
+    let values = n.div_ceil(threads);
+    issued += 8 * (m * leading_dimension(n as usize) as u64).div_ceil(threads) + 8 * n;
+    issued += values * passes * (n * issued_by_row() + 40);
+    read += 2 * n * threads * scalar + threads * values * passes * 2 * n * real;
+    let chain = Chain {
+        barriers: 2 * n + 2,
+        round_trips: 3,
+        // The scalars of a reflector, and the sum of every other product of a line.
+        steps: (2 * n).saturating_sub(1) * 2 * REFLECTOR + n * (m + n) / 4,
+        issued,
+        ..Chain::default()
+    };
+    Work { flops, workgroup_bytes: read, chain, ..*of }
+}
+
+impl Cost {
+    /// The cost of the singular values of `count` m x n matrices (or n x m) in one call, with [`Backend::Gpu`](crate::Backend::Gpu): one
+    /// workgroup a matrix. Transfers between host and device are not counted.
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::{Cost, DeviceModel, Kernel};
+    /// let cost = Cost::batch::<f32>(10_000, (32, 32), &DeviceModel::H100)?;
+    /// assert_eq!((cost.dispatches(), cost.kernel(Kernel::Batch).workgroups), (1, 10_000));
+    /// let seconds: f64 = cost.on(&DeviceModel::H100).iter().map(|kernel| kernel.total).sum();
+    /// println!("{:.2} ms", 1e3 * seconds);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SvdError::InvalidOption`] for a matrix that is empty or does not fit the workgroup memory of such a device, 32 KiB: it would be computed
+    /// alone (see [`new`](Self::new)).
+    pub fn batch<S: Number>(count: usize, (m, n): (usize, usize), device: &DeviceModel) -> Result<Cost> {
+        let (bounds, of) = (Bounds::of_model(device), (m.max(n), m.min(n)));
+        let shape = BatchShape::largest::<S>(&bounds).filter(|_| of.1 > 0).and_then(|most| BatchShape::of(most, &bounds, of));
+        let shape = shape.ok_or_else(|| {
+            SvdError::invalid(
+                "matrix",
+                format!("{m} x {n} in {}: one that is not empty and fits {} bytes", S::NAME, bounds.bytes),
+            )
+        })?;
+        let mut all = Dispatches::default();
+        let at_once = matrices_of_dispatch::<S>(&shape, of, SUBMISSION_FLOPS);
+        for first in (0..count).step_by(at_once) {
+            all.note(Work::batch::<S>(&shape, std::iter::repeat_n(of, at_once.min(count - first))));
+        }
+        Ok(Cost { work: all.into_inner(), double: size_of::<Re<S>>() == size_of::<f64>() })
+    }
+}
+
+/// Matrices like this in one dispatch, limited by the flops of a submission.
+pub(crate) fn matrices_of_dispatch<S: Number>(shape: &BatchShape, of: (usize, usize), most_flops: u64) -> usize {
+    let flops = Work::batch::<S>(shape, std::iter::once(of)).flops.max(1);
+    usize::try_from(most_flops / flops).unwrap_or(usize::MAX).max(1)
+}
