@@ -1,6 +1,6 @@
 // Steps of bisection on Sturm counts of a bidiagonal. `bisect` describes them.
 
-import package::scalar::{Real, Scalar};
+import package::scalar::{Real};
 import package::tuning::{PIVOT, TOP};
 
 /// Seven points in ascending order, or what belongs to each.

@@ -198,3 +198,70 @@ pub(crate) fn matrices_of_dispatch<S: Number>(shape: &BatchShape, of: (usize, us
     let flops = Work::batch::<S>(shape, std::iter::once(of)).flops.max(1);
     usize::try_from(most_flops / flops).unwrap_or(usize::MAX).max(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use num_complex::Complex;
+
+    use super::*;
+
+    const H100: DeviceModel = DeviceModel::H100;
+
+    fn seconds<S: Number>(count: usize, n: usize) -> f64 {
+        Cost::batch::<S>(count, (n, n), &H100).unwrap().on(&H100).iter().map(|kernel| kernel.total).sum()
+    }
+
+    /// The bytes of a matrix, of its row in the table and of its bounds; the flops of the direct reduction, 8/3 n^3 to lower order (four times as
+    /// many for complex numbers), beside those of the counts; one dispatch as long as its flops allow.
+    #[test]
+    fn counts_are_the_algorithms() {
+        let cost = Cost::batch::<f32>(10_000, (32, 32), &H100).unwrap();
+        let batch = cost.kernel(Kernel::Batch);
+        assert_eq!((cost.dispatches(), batch.workgroups, batch.threads), (1, 10_000, 32));
+        assert_eq!(batch.bytes, 10_000 * (4 * 32 * 33 + 16 + 4 * 65));
+        assert_eq!(batch.workgroup_memory, 4 * 32 * 33 + 4 * 64);
+        let reduction = |flops: u64, passes: u64, n: u64| (flops - passes * Work::flops_of_bisection(n as usize)) as f64;
+        let of = |n: usize| Cost::batch::<f32>(1, (n, n), &H100).unwrap().kernel(Kernel::Batch).flops;
+        let ratio = reduction(of(80), passes_of_bisection::<f32>(), 80) / (8.0 / 3.0 * 80f64.powi(3));
+        assert!((0.97..1.03).contains(&ratio), "{ratio}");
+        let complex = Cost::batch::<Complex<f32>>(1, (40, 40), &H100).unwrap().kernel(Kernel::Batch).flops;
+        let ratio = reduction(complex, passes_of_bisection::<f32>(), 40) / reduction(of(40), passes_of_bisection::<f32>(), 40);
+        assert!((3.9..4.0).contains(&ratio), "{ratio}");
+        let many = Cost::batch::<f32>(1_000_000, (32, 32), &H100).unwrap();
+        assert_eq!(many.dispatches(), (1_000_000 * u64::from(of(32) as u32)).div_ceil(SUBMISSION_FLOPS / of(32) * of(32)));
+    }
+
+    /// Every shape that fits has the smallest class that holds it; one that is larger or empty is an error.
+    #[test]
+    fn classes_hold_their_shapes() {
+        let bounds = Bounds::of_model(&H100);
+        let largest = BatchShape::largest::<f32>(&bounds).unwrap();
+        assert_eq!((largest.order, largest.threads), (89, 96));
+        assert!(largest.bytes::<f32>() <= bounds.bytes);
+        assert_eq!(BatchShape::largest::<f32>(&Bounds { bytes: 16 << 10, ..bounds }).unwrap().order, 63);
+        let bounds = Bounds::of_model(&H100);
+        let order = |m, n| BatchShape::of(largest, &bounds, (m, n)).map(|shape| shape.order);
+        assert_eq!(
+            [(1, 1), (8, 8), (9, 8), (72, 1), (89, 89), (90, 89), (2000, 3)].map(|(m, n)| order(m, n)),
+            [Some(8), Some(8), Some(16), Some(8), Some(89), None, Some(80),]
+        );
+        assert!(Cost::batch::<f32>(1, (90, 90), &H100).is_err() && Cost::batch::<f32>(1, (3, 0), &H100).is_err());
+    }
+
+    /// The aim of the model: 10,000 matrices of 32 x 32 in f32 on an H100 in 3 ms, transfers not counted.
+    #[test]
+    fn many_small_matrices() {
+        let found = seconds::<f32>(10_000, 32);
+        assert!(found < 0.003, "{found} s");
+    }
+
+    /// Time as a function of n has no cliff: with as many entries in all, neighbouring orders differ by less than a third from n = 4 on.
+    #[test]
+    fn no_cliff() {
+        let of = |n: usize| seconds::<f32>((1 << 26) / (n * n), n);
+        for n in 4..89 {
+            let ratio = of(n + 1) / of(n);
+            assert!((0.66..1.5).contains(&ratio), "n = {n}: {ratio}");
+        }
+    }
+}
