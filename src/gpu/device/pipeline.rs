@@ -110,6 +110,8 @@ pub(crate) const APPLY_CHASE: Shader = shader!("apply_chase", 1, ApplyChase);
 pub(crate) const SQUARE_BIDIAGONAL: Shader = shader!("square_bidiagonal", 2, SquareBidiagonal);
 pub(crate) const BISECT: Shader = shader!("bisect", 2, Bisect);
 pub(crate) const BATCH: Shader = shader!("batch", 3, Batch, None, 2);
+/// Keeps the matrices in a buffer, not in workgroup memory.
+pub(crate) const BATCH_SPILLED: Shader = shader!("batch", 4, Batch, Some("spilled"), 2);
 pub(crate) const GEMM: Shader = shader!("gemm", 3, Product);
 pub(crate) const GEMM_BATCH: Shader = shader!("gemm_batch", 5, GemmBatch, None, 4);
 pub(crate) const GATHER_COLUMNS: Shader = shader!("gather_columns", 4, GatherColumns);
@@ -225,6 +227,7 @@ fn wgsl<S: Number>(shader: &Shader, count: usize, constants: &str, device: Has) 
     let vectors = shader.variant == Some("vectors");
     let dense = dense(shader.buffers + 1, count, if vectors { "Stored4" } else { "Stored" });
     let modules: Vec<_> = MODULES.into_iter().chain([("tuning", constants), ("dense", &dense)]).collect();
+    let spilled = shader.variant == Some("spilled");
     let conditions = [
         ("f64", size_of::<Re<S>>() == size_of::<f64>()),
         ("complex", S::Scalar::IS_COMPLEX),
@@ -233,6 +236,9 @@ fn wgsl<S: Number>(shader: &Shader, count: usize, constants: &str, device: Has) 
         ("coherent", device.coherent),
         ("vectors", vectors),
         ("kept", shader.variant == Some("kept")),
+        ("spilled", spilled),
+        ("spilled_coherent", spilled && device.coherent),
+        ("spilled_plain", spilled && !device.coherent),
         ("blocks", count > 1),
     ];
     assemble((shader.name, shader.source), &modules, &conditions)

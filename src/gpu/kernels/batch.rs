@@ -22,7 +22,7 @@ use crate::{
         device::{
             context::GpuContext,
             parameters,
-            pipeline::BATCH,
+            pipeline::{BATCH, BATCH_SPILLED, Shader},
             stream::{Manner, Stream, buffer},
         },
         kernels::{SOFTWARE_ITERATIONS, bisection::value_between},
@@ -53,10 +53,15 @@ impl<S: Number> Classes<S> {
 
     /// The class of an m x n matrix, m >= n >= 1, if it fits one.
     pub fn of(&self, (m, n): (usize, usize)) -> Option<BatchShape> {
-        let shape = BatchShape::of(self.largest.filter(|_| n > 0)?, &Bounds::of(&self.context), (m, n))?;
+        let shape = BatchShape::of(self.largest, &Bounds::of(&self.context), (m, n)).filter(|_| n > 0)?;
         let done = !self.context.is_software() || shape.iterations((m, n)) <= SOFTWARE_ITERATIONS;
         done.then_some(shape)
     }
+}
+
+/// The shader of a class.
+fn shader(shape: &BatchShape) -> &'static Shader {
+    if shape.spilled { &BATCH_SPILLED } else { &BATCH }
 }
 
 /// A matrix of a round.
@@ -147,15 +152,23 @@ impl<S: Number> GpuBatch<S> {
         let (len, values) = (last.from + last.entries(), last.to + last.bounds());
 
         let mut order: Vec<usize> = (0..placed.len()).collect();
-        order.sort_by_key(|&k| placed[k].shape);
+        order.sort_by_key(|&k| (placed[k].shape.spilled, placed[k].shape));
         let classes = order.chunk_by(|&x, &y| placed[x].shape == placed[y].shape);
-        let wanted: Vec<_> = classes.clone().map(|class| (&BATCH, placed[class[0]].shape.constants().into(), 0)).collect();
+        let wanted = classes.clone().map(|class| placed[class[0]].shape);
+        let wanted: Vec<_> = wanted.map(|shape| (shader(&shape), shape.constants().into(), 0)).collect();
 
         let up = BufferUsages::STORAGE | BufferUsages::COPY_DST;
         let entries = buffer(context, "the entries of a batch", (len * size_of::<S>()) as u64, up)?;
         let table = buffer(context, "the table of a batch", (4 * WORDS * placed.len()) as u64, up)?;
         let down = BufferUsages::STORAGE | BufferUsages::COPY_SRC;
         let bounds = buffer(context, "bounds of the singular values", (values * real) as u64, down)?;
+        // Laid out as the entries, but of the type of the arithmetic.
+        let spilled = match order.last() {
+            Some(&last) if placed[last].shape.spilled => {
+                Some(buffer(context, "matrices of a batch", (len * size_of::<S::Scalar>()) as u64, BufferUsages::STORAGE)?)
+            }
+            _ => None,
+        };
         context.prepare::<S, _>(&wanted, || {
             let packed = pack::<T, S>(round, &placed, len)?;
             stream.upload(&entries, len, |at, piece: &mut [S]| piece.copy_from_slice(&packed[at..at + piece.len()]))?;
@@ -170,8 +183,9 @@ impl<S: Number> GpuBatch<S> {
         let mut first = 0;
         for class in classes {
             let shape = placed[class[0]].shape;
-            let pipeline = context.pipeline::<S>(&BATCH, &shape.constants(), 0)?;
-            let bindings = stream.bind(&pipeline, &[&table, &entries, &bounds], &[])?;
+            let pipeline = context.pipeline::<S>(shader(&shape), &shape.constants(), 0)?;
+            let buffers = [&table, &entries, &bounds].into_iter().chain(spilled.as_ref().filter(|_| shape.spilled));
+            let bindings = stream.bind(&pipeline, &buffers.collect::<Vec<_>>(), &[])?;
             let mut rest = class;
             while !rest.is_empty() {
                 let (some, others) = rest.split_at(self.at_once(&shape, rest, &placed));
