@@ -31,6 +31,10 @@ const OF_REFLECTOR: u64 = 150;
 const SPILLED_ORDER: usize = 256;
 /// Classes of these have columns in multiples of this.
 const SPILLED_STEP: usize = 64;
+/// Matrices of one dispatch that are reduced in a buffer: as many as have these bytes, so that a data-centre GPU's cache holds them, but at least
+/// one for each multiprocessor of a large GPU.
+const SPILLED_BYTES: usize = 24 << 20;
+const SPILLED_LEAST: usize = 132;
 /// Maximum threads per workgroup: WebGPU's limit.
 const MOST_THREADS: usize = 256;
 
@@ -96,6 +100,14 @@ impl BatchShape {
     pub fn bytes<S: Number>(&self) -> usize {
         let matrix = if self.spilled { 0 } else { self.entries() * size_of::<S::Scalar>() };
         matrix + 2 * self.order * size_of::<Re<S>>()
+    }
+
+    /// Maximum number of matrices of one dispatch.
+    pub fn most<S: Number>(&self) -> usize {
+        match self.spilled {
+            true => (SPILLED_BYTES / (self.entries() * size_of::<S::Scalar>())).max(SPILLED_LEAST),
+            false => usize::MAX,
+        }
     }
 
     /// Upper bound of the loop iterations of a thread, in f64, which has most.
@@ -226,7 +238,7 @@ impl Cost {
 /// Matrices like this in one dispatch, limited by the flops of a submission.
 pub(crate) fn matrices_of_dispatch<S: Number>(shape: &BatchShape, of: (usize, usize), most_flops: u64) -> usize {
     let flops = Work::batch::<S>(shape, std::iter::once(of)).flops.max(1);
-    usize::try_from(most_flops / flops).unwrap_or(usize::MAX).max(1)
+    usize::try_from(most_flops / flops).unwrap_or(usize::MAX).clamp(1, shape.most::<S>())
 }
 
 #[cfg(test)]

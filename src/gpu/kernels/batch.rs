@@ -54,8 +54,9 @@ impl<S: Number> Classes<S> {
     /// The class of an m x n matrix, m >= n >= 1, if it fits one.
     pub fn of(&self, (m, n): (usize, usize)) -> Option<BatchShape> {
         let shape = BatchShape::of(self.largest, &Bounds::of(&self.context), (m, n)).filter(|_| n > 0)?;
-        let done = !self.context.is_software() || shape.iterations((m, n)) <= SOFTWARE_ITERATIONS;
-        done.then_some(shape)
+        let bytes = (m * leading_dimension(n) * size_of::<S::Scalar>()) as u64;
+        let loops_end = !self.context.is_software() || shape.iterations((m, n)) <= SOFTWARE_ITERATIONS;
+        (loops_end && bytes <= self.context.max_buffer_bytes()).then_some(shape)
     }
 }
 
@@ -209,7 +210,8 @@ impl<S: Number> GpuBatch<S> {
             flops = flops.saturating_add(Work::batch::<S>(shape, std::iter::once(placed[k].size)).flops);
             flops <= self.stream.most_flops()
         };
-        of_class.iter().take_while(fits).count().max(1)
+        let most = self.stream.most_workgroups().saturating_pow(2).min(shape.most::<S>());
+        of_class.iter().take(most).take_while(fits).count().max(1)
     }
 }
 
