@@ -19,11 +19,12 @@ use crate::{
 /// On the CPU the results are those of [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with) bit for bit. Small matrices are computed side by
 /// side, one on each thread; a few large ones one after the other, each on all threads.
 ///
-/// A GPU computes matrices that fit a workgroup's memory together, one workgroup each (from 32 KiB on 89 x 89 in `f32`), by a direct reduction and
-/// bisection, in the arithmetic of the type. Each has the same result in any batch. [`Backend::Gpu`](crate::Backend::Gpu) computes larger matrices one
-/// after the other, and all of them with a [`Reduction`](crate::Reduction) or a [`Stage3`](crate::Stage3) that the kernel does not have.
-/// [`Backend::Auto`](crate::Backend::Auto) takes a hardware GPU for matrices that gain from it as single ones, and for batches of as much work as
-/// one matrix of order 1024. Progress is that of the batch, whose only stage is [`Stage::Svdvals`](crate::Stage::Svdvals).
+/// A GPU computes the values of matrices of up to about 256 x 256 together, one workgroup each, by a direct reduction and bisection in the arithmetic
+/// of the type; up to 63 x 63 in `f32` in workgroup memory on every device, up to 109 x 109 where that has 48 KiB. Each has the same result in
+/// any batch. [`Backend::Gpu`](crate::Backend::Gpu) computes larger matrices one after the other, and all of them with a
+/// [`Reduction`](crate::Reduction) or a [`Stage3`](crate::Stage3) that the kernel does not have. [`Backend::Auto`](crate::Backend::Auto) takes a
+/// hardware GPU for matrices that gain from it as single ones, and for batches that would take one core about 90 ms or more. Progress is that of the
+/// batch, whose only stage is [`Stage::Svdvals`](crate::Stage::Svdvals).
 ///
 /// ```
 /// use svdvals_gpu::{SvdOptions, svdvals_batch};

@@ -1,7 +1,11 @@
 //! The mistakes other than barriers left out.
 
 /// Barriers that can be left out without a finding, and why they are there.
-pub const SPARE: [(&str, &str); 2] = [("chase without storageBarrier() 0", BESIDE), ("chase without storageBarrier() 1", BESIDE)];
+pub const SPARE: [(&str, &str); 3] = [
+    ("chase without storageBarrier() 0", BESIDE),
+    ("chase without storageBarrier() 1", BESIDE),
+    ("batch without storageBarrier() 0", BESIDE),
+];
 
 /// Without it an access to the buffer is a note, not a finding.
 const BESIDE: &str = "the workgroupBarrier beside it orders the threads, and this one the buffer's memory";
