@@ -183,6 +183,32 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
         }
     }
 
+    /// [`svdvals_batch_gpu_each`](Self::svdvals_batch_gpu_each) for a task that must not block; see
+    /// [`svdvals_batch_gpu_async`](Self::svdvals_batch_gpu_async).
+    ///
+    /// ```
+    /// use svdvals_gpu::{SvdOptions, SvdValsBatchGpu};
+    /// let mut stack = ndarray::Array3::<f64>::ones((5, 4, 3));
+    /// stack[(2, 1, 0)] = f64::NAN;
+    /// let each = pollster::block_on(stack.svdvals_batch_gpu_each_async(&SvdOptions::default()))?;
+    /// assert!(each[2].is_err() && each[3].is_ok());
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`svdvals_batch_gpu_each`](Self::svdvals_batch_gpu_each).
+    #[expect(clippy::type_complexity, reason = "a result of results, of the crate's and the front end's own types")]
+    fn svdvals_batch_gpu_each_async<'a>(
+        &'a self,
+        options: &'a SvdOptions,
+    ) -> impl Future<Output = Result<Vec<Result<Array1<Real<Self::Element>>>>>> + Send + 'a {
+        let (matrices, _) = self.matrices();
+        async move {
+            let each = Self::Element::svdvals_batch_async(&matrices, options, false).await?.values;
+            Ok(each.into_iter().map(|values| values.map(Array1::from_vec)).collect())
+        }
+    }
+
     /// The thin decomposition of each matrix, with default options.
     ///
     /// ```
@@ -302,6 +328,30 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
     fn svd_batch_gpu_each(&self, options: &SvdOptions) -> Result<Vec<Result<ArraySvd<Self::Element>>>> {
         let each = Self::Element::svd_batch(&self.matrices().0, options, false)?.values;
         Ok(each.into_iter().map(|factors| factors.map(array_svd)).collect())
+    }
+
+    /// [`svd_batch_gpu_each`](Self::svd_batch_gpu_each) for a task that must not block; see
+    /// [`svdvals_batch_gpu_async`](Self::svdvals_batch_gpu_async).
+    ///
+    /// ```
+    /// use svdvals_gpu::{SvdOptions, SvdValsBatchGpu};
+    /// let stack = ndarray::Array3::from_shape_fn((3, 6, 5), |(k, i, j)| if k == 0 { f32::NAN } else { (i * j) as f32 });
+    /// let each = pollster::block_on(stack.svd_batch_gpu_each_async(&SvdOptions::default()))?;
+    /// assert!(each[0].is_err() && each[1].is_ok());
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`svdvals_batch_gpu_each`](Self::svdvals_batch_gpu_each).
+    fn svd_batch_gpu_each_async<'a>(
+        &'a self,
+        options: &'a SvdOptions,
+    ) -> impl Future<Output = Result<Vec<Result<ArraySvd<Self::Element>>>>> + Send + 'a {
+        let (matrices, _) = self.matrices();
+        async move {
+            let each = Self::Element::svd_batch_async(&matrices, options, false).await?.values;
+            Ok(each.into_iter().map(|factors| factors.map(array_svd)).collect())
+        }
     }
 }
 
