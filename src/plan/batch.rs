@@ -2,7 +2,7 @@
 //!
 //! | matrix | is computed |
 //! | --- | --- |
-//! | with [`Backend::Gpu`], its values alone, if it fits a workgroup's memory | on the device, one workgroup each (`batch/together.rs`) |
+//! | with [`Backend::Gpu`], its values alone, up to about 256 x 256 | on the device, one workgroup each (`batch/together.rs`) |
 //! | with [`Backend::Gpu`], any other | as a single call, one after the other |
 //! | that may gain from a GPU as a single one ([`Problem::too_small`]) | as a single call, one after the other |
 //! | that a single call reduces on one thread (`Route::is_short`) | on the CPU beside others, in tasks of several matrices |
