@@ -7,6 +7,7 @@
 //! cargo run --release --example cost -- 4096 f32 vectors    the decomposition with all vectors
 //! cargo run --release --example cost -- 4096 f32 measure    and what each kernel takes here, on the GPU, beside that
 //! cargo run --release --example cost -- 1024 f32 one        the one-stage reduction
+//! cargo run --release --example cost -- 32 f32 batch=10000  as many matrices in one call
 //! ```
 //!
 //! Prints what each kernel has to do, and the seconds that each limit of some devices implies. (Below n = 4096 stage 3 is the host's, and not
@@ -56,6 +57,9 @@ fn run() -> Result<(), Box<dyn Error>> {
     let Some(element) = TYPES.into_iter().find(|&name| name == element) else {
         return Err(format!("{element}: types are {}", TYPES.join(", ")).into());
     };
+    if let Some(&(_, count)) = changes.iter().find(|(name, _)| name == "batch") {
+        return with_type!(element, T => batch::<T>(n, count));
+    }
     with_type!(element, T => {
         let asked = (reduction, vectors);
         model::<T>(n, &changes, asked)?;
@@ -71,23 +75,37 @@ fn model<T: Element>(n: usize, changes: &[(String, usize)], asked: (Reduction, b
         let own = changed(Cost::tuning_on::<T>(n, &device), changes)?;
         let other = if own == tuning { String::new() } else { format!(" with {own}") };
         println!("{}{other}, milliseconds:", device.name);
-        println!(
-            "{:<18} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
-            "kernel", "arithmetic", "memory", "workgroup", "issue", "latency", "dispatch", "total"
-        );
-        let kernels = cost::<T>(n, &own, asked)?.on(&device);
-        for k in kernels.iter().filter(|kernel| kernel.total > 0.0) {
-            let [arithmetic, memory, workgroup, issue, latency, overhead, total] =
-                [k.arithmetic, k.memory, k.workgroup_memory, k.issue, k.latency, k.overhead, k.total]
-                    .map(|seconds| 1e3 * seconds);
-            println!(
-                "{:<18} {arithmetic:>10.2} {memory:>10.2} {workgroup:>10.2} {issue:>10.2} {latency:>10.2} {overhead:>10.2} {total:>10.2}",
-                k.kernel
-            );
-        }
-        println!("{:<18} {:>76.2}\n", "in all", 1e3 * kernels.iter().map(|k| k.total).sum::<f64>());
+        print_seconds(&cost::<T>(n, &own, asked)?, &device);
     }
     Ok(())
+}
+
+/// A batch of square matrices.
+fn batch<T: Element>(n: usize, count: usize) -> Result<(), Box<dyn Error>> {
+    println!("{count} of {n} x {n}, {}\n\n{}", T::NAME, Cost::batch::<T>(count, (n, n), &DeviceModel::H100)?);
+    for device in devices::<T>() {
+        println!("{}, milliseconds:", device.name);
+        print_seconds(&Cost::batch::<T>(count, (n, n), &device)?, &device);
+    }
+    Ok(())
+}
+
+/// The milliseconds that each limit of the device implies.
+fn print_seconds(cost: &Cost, device: &DeviceModel) {
+    println!(
+        "{:<18} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
+        "kernel", "arithmetic", "memory", "workgroup", "issue", "latency", "dispatch", "total"
+    );
+    let kernels = cost.on(device);
+    for k in kernels.iter().filter(|kernel| kernel.total > 0.0) {
+        let [arithmetic, memory, workgroup, issue, latency, overhead, total] =
+            [k.arithmetic, k.memory, k.workgroup_memory, k.issue, k.latency, k.overhead, k.total].map(|seconds| 1e3 * seconds);
+        println!(
+            "{:<18} {arithmetic:>10.2} {memory:>10.2} {workgroup:>10.2} {issue:>10.2} {latency:>10.2} {overhead:>10.2} {total:>10.2}",
+            k.kernel
+        );
+    }
+    println!("{:<18} {:>76.2}\n", "in all", 1e3 * kernels.iter().map(|k| k.total).sum::<f64>());
 }
 
 /// The model of a square matrix. Stage 3 is where a hardware GPU has it.

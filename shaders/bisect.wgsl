@@ -11,8 +11,9 @@
 // each row and point. A dispatch does `passes` passes. The first dispatch also sets the bounds. If the bounds are far apart, the midpoint is
 // their geometric mean.
 
-import package::tuning::{BISECT_THREADS, PIVOT, TOP};
+import package::tuning::{BISECT_THREADS};
 import package::scalar::{Real};
+import package::sturm::{Counts, Points, after_row, all_bounds, before_rows, narrowed, points_between};
 
 struct Params {
     n: u32,
@@ -25,38 +26,13 @@ struct Params {
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(2) var<uniform> params: Params;
 
-/// The seven points in ascending order, or what belongs to each.
-struct Points {
-    lower: vec4<Real>,
-    upper: vec3<Real>,
-}
-
-struct Counts {
-    lower: vec4<u32>,
-    upper: vec3<u32>,
-}
-
 /// The numbers of squared singular values below the points x.
 fn counts_below(x: Points) -> Counts {
-    var counts = Counts();
-    var s = Points(-x.lower, -x.upper);
+    var sturm = before_rows(x);
     for (var i = 0u; i < params.n; i++) {
-        let q = squares[2u * i + 1u];
-        let e = squares[2u * i + 2u];
-        var d = Points(q + s.lower, q + s.upper);
-        // A negligible pivot is replaced, as if q_i were smaller by at most twice PIVOT.
-        d.lower = select(d.lower, vec4<Real>(-PIVOT), abs(d.lower) < vec4<Real>(PIVOT));
-        d.upper = select(d.upper, vec3<Real>(-PIVOT), abs(d.upper) < vec3<Real>(PIVOT));
-        counts.lower += select(vec4<u32>(), vec4<u32>(1u), d.lower < vec4<Real>());
-        counts.upper += select(vec3<u32>(), vec3<u32>(1u), d.upper < vec3<Real>());
-        s = Points(e * (s.lower / d.lower) - x.lower, e * (s.upper / d.upper) - x.upper);
+        sturm = after_row(sturm, x, squares[2u * i + 1u], squares[2u * i + 2u]);
     }
-    return counts;
-}
-
-fn middle(low: Real, high: Real) -> Real {
-    if high > Real(4.0) * low { return sqrt(max(low, PIVOT)) * sqrt(high); }
-    return low + Real(0.5) * (high - low);
+    return sturm.counts;
 }
 
 @compute @workgroup_size(BISECT_THREADS)
@@ -69,39 +45,14 @@ fn bisect(
     if k >= params.n {
         return;
     }
-    var low = Real(0.0);
-    var high = Real(TOP);
+    var of_k = all_bounds();
     if params.first == 0u {
-        low = bounds[2u * k];
-        high = bounds[2u * k + 1u];
+        of_k = vec2(bounds[2u * k], bounds[2u * k + 1u]);
     }
     for (var done = 0u; done < params.passes; done++) {
-        let half = middle(low, high);
-        let quarter = middle(low, half);
-        let more = middle(half, high);
-        let x = Points(vec4(middle(low, quarter), quarter, middle(quarter, half), half), vec3(middle(half, more), more, middle(more, high)));
-        let counts = counts_below(x);
-        // Three steps of bisection.
-        if counts.lower.w > k {
-            high = half;
-            if counts.lower.y > k {
-                high = quarter;
-                if counts.lower.x > k { high = x.lower.x; } else { low = x.lower.x; }
-            } else {
-                low = quarter;
-                if counts.lower.z > k { high = x.lower.z; } else { low = x.lower.z; }
-            }
-        } else {
-            low = half;
-            if counts.upper.y > k {
-                high = more;
-                if counts.upper.x > k { high = x.upper.x; } else { low = x.upper.x; }
-            } else {
-                low = more;
-                if counts.upper.z > k { high = x.upper.z; } else { low = x.upper.z; }
-            }
-        }
+        let x = points_between(of_k);
+        of_k = narrowed(of_k, x, counts_below(x), k);
     }
-    bounds[2u * k] = low;
-    bounds[2u * k + 1u] = high;
+    bounds[2u * k] = of_k.x;
+    bounds[2u * k + 1u] = of_k.y;
 }

@@ -8,9 +8,10 @@
 //
 // There is one workgroup. A thread handles every LINEAR_THREADS-th column.
 
-import package::tuning::{LINEAR_THREADS, SMALLEST_NORMAL};
+import package::tuning::{LINEAR_THREADS};
 import package::scalar::{Real, Scalar, Stored, load};
 import package::band::{Layout, band_index};
+import package::squares::{factor_for, largest_part, scaled_square};
 
 struct Params {
     n: u32,
@@ -34,19 +35,6 @@ fn entry(i: u32, j: u32) -> Scalar {
     return Scalar();
 }
 
-/// max(|Re x|, |Im x|)
-fn largest_part(x: Scalar) -> Real {
-    @if(complex) return max(abs(x.x), abs(x.y));
-    @else return abs(x);
-}
-
-/// |factor x|^2
-fn square(factor: Real, x: Scalar) -> Real {
-    let y = factor * x;
-    @if(complex) return y.x * y.x + y.y * y.y;
-    @else return y * y;
-}
-
 @compute @workgroup_size(LINEAR_THREADS)
 fn square_bidiagonal(@builtin(local_invocation_index) thread: u32) {
     var most = Real(0.0);
@@ -59,11 +47,10 @@ fn square_bidiagonal(@builtin(local_invocation_index) thread: u32) {
     for (var k = 0u; k < LINEAR_THREADS; k++) {
         most = max(most, largest[k]);
     }
-    var factor = Real(1.0);
-    if most >= SMALLEST_NORMAL { factor = Real(1.0) / most; }
+    let factor = factor_for(most);
     for (var i = thread; i < params.n; i += LINEAR_THREADS) {
-        squares[2u * i + 1u] = square(factor, entry(i, i));
-        squares[2u * i + 2u] = square(factor, entry(i, i + 1u));
+        squares[2u * i + 1u] = scaled_square(factor, entry(i, i));
+        squares[2u * i + 2u] = scaled_square(factor, entry(i, i + 1u));
     }
     if thread == 0u { squares[0] = factor; }
 }

@@ -189,7 +189,11 @@ pub use api::{
 };
 #[cfg(feature = "faer")]
 pub use api::{
-    batch::{svd_batch, svd_batch_each, svd_batch_report, svdvals_batch, svdvals_batch_each, svdvals_batch_report},
+    batch::{
+        svd_batch, svd_batch_async, svd_batch_each, svd_batch_each_async, svd_batch_report, svd_batch_report_async,
+        svdvals_batch, svdvals_batch_async, svdvals_batch_each, svdvals_batch_each_async, svdvals_batch_report,
+        svdvals_batch_report_async,
+    },
     faer::MatSvd,
     row_blocks::{MatFit, MatRows},
 };

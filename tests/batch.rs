@@ -11,7 +11,8 @@ use ndarray::{Array3, Axis, s};
 use num_complex::Complex;
 use svdvals_gpu::{
     Backend, CancelFlag, Element, MatSvd, Signs, Stage, SvdError, SvdGpu, SvdOptions, SvdValsBatchGpu, SvdValsGpu, Tuning,
-    Vectors, svd_batch, svd_batch_each, svd_batch_report, svdvals_batch, svdvals_batch_each, svdvals_batch_report,
+    Vectors, svd_batch, svd_batch_async, svd_batch_each, svd_batch_report, svdvals_batch, svdvals_batch_each,
+    svdvals_batch_report, svdvals_batch_report_async,
 };
 
 fn on_cpu() -> SvdOptions {
@@ -188,6 +189,33 @@ fn reports() {
     let report = svd_batch_report(&views(&batch), &on_cpu()).unwrap();
     assert_eq!(report.reason, "Backend::Cpu was asked for");
     assert!(report.seconds.left_vectors > 0.0);
+}
+
+/// Futures give what the blocking calls give, bit for bit, errors included; their progress is that of the batch.
+#[test]
+fn futures() {
+    let mut batch: Vec<Mat<f64>> = (0..40).map(|k| random(k, 12 + k as usize, 20)).chain([random(40, 300, 260)]).collect();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let options = on_cpu().threads(2).progress({
+        let told = told.clone();
+        move |now| told.lock().unwrap().push((now.stage, now.fraction))
+    });
+    let report = pollster::block_on(svdvals_batch_report_async(&views(&batch), &options)).unwrap();
+    assert_eq!(report.values, svdvals_batch(&views(&batch), &on_cpu()).unwrap());
+    assert_eq!((report.matrices, report.side_by_side, report.reason.as_ref()), (41, 40, "Backend::Cpu was asked for"));
+    let told = told.lock().unwrap().clone();
+    assert!(told.iter().all(|&(stage, _)| stage == Stage::Svdvals) && told.last().unwrap().1 == 1.0);
+    let svds = pollster::block_on(svd_batch_async(&views(&batch), &on_cpu().keep(3))).unwrap();
+    assert!(svds.iter().zip(&svd_batch(&views(&batch), &on_cpu().keep(3)).unwrap()).all(|(x, y)| same(x, y)));
+
+    batch[5][(3, 2)] = f64::NAN;
+    let error = pollster::block_on(svdvals_batch_report_async(&views(&batch), &SvdOptions::default())).unwrap_err();
+    assert!(
+        matches!(&error, SvdError::InBatch { index: 5, source } if matches!(**source, SvdError::NonFinite { .. })),
+        "{error}"
+    );
+    let error = pollster::block_on(svd_batch_async(&views(&batch), &on_cpu().threads(0))).unwrap_err();
+    assert!(matches!(error, SvdError::InvalidOption { option: "threads", .. }), "{error}");
 }
 
 /// Progress is that of the batch, and never decreases; a cancellation ends it.

@@ -84,6 +84,19 @@ pub trait Element: Number<Real = <Self as Element>::Value, Scalar = <Self as Ele
     /// The decomposition of each matrix of a batch.
     #[doc(hidden)]
     fn svd_batch(batch: &[MatRef<'_, Self>], options: &SvdOptions, timed: bool) -> Result<BatchReport<Each<Factors<Self>>>>;
+    /// The same two for a caller that must not block.
+    #[doc(hidden)]
+    fn svdvals_batch_async<'a>(
+        batch: &'a [MatRef<'a, Self>],
+        options: &'a SvdOptions,
+        timed: bool,
+    ) -> Later<'a, BatchReport<Each<Vec<Self::Real>>>>;
+    #[doc(hidden)]
+    fn svd_batch_async<'a>(
+        batch: &'a [MatRef<'a, Self>],
+        options: &'a SvdOptions,
+        timed: bool,
+    ) -> Later<'a, BatchReport<Each<Factors<Self>>>>;
     /// The methods of [`RowBlocks`](crate::RowBlocks).
     #[doc(hidden)]
     fn push_rows(rows: &mut State<Self>, a: MatRef<'_, Self>, b: Option<MatRef<'_, Self>>) -> Result<()>;
@@ -169,6 +182,20 @@ macro_rules! elements {
                 timed: bool,
             ) -> Result<BatchReport<Each<Factors<Self>>>> {
                 batch::svd_batch(batch, options, timed)
+            }
+            fn svdvals_batch_async<'a>(
+                batch: &'a [MatRef<'a, Self>],
+                options: &'a SvdOptions,
+                timed: bool,
+            ) -> Later<'a, BatchReport<Each<Vec<Self::Real>>>> {
+                Box::pin(batch::svdvals_batch_async(batch, options, timed))
+            }
+            fn svd_batch_async<'a>(
+                batch: &'a [MatRef<'a, Self>],
+                options: &'a SvdOptions,
+                timed: bool,
+            ) -> Later<'a, BatchReport<Each<Factors<Self>>>> {
+                Box::pin(batch::svd_batch_async(batch, options, timed))
             }
             fn push_rows(rows: &mut State<Self>, a: MatRef<'_, Self>, b: Option<MatRef<'_, Self>>) -> Result<()> {
                 rows.push(a, b)

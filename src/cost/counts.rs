@@ -24,6 +24,18 @@ pub struct Counts {
     pub bytes_parameters: u64,
 }
 
+impl Counts {
+    /// Adds those of another call.
+    pub(crate) fn add(&mut self, other: &Counts) {
+        let Counts { dispatches, submissions, bytes_uploaded, bytes_read_back, bytes_parameters } = *other;
+        self.dispatches += dispatches;
+        self.submissions += submissions;
+        self.bytes_uploaded += bytes_uploaded;
+        self.bytes_read_back += bytes_read_back;
+        self.bytes_parameters += bytes_parameters;
+    }
+}
+
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Counts { dispatches, submissions, bytes_uploaded, bytes_read_back, bytes_parameters } = self;

@@ -43,6 +43,8 @@ pub struct DeviceModel {
     pub workgroup_bytes_per_cycle: f64,
     /// Maximum resident threads of one multiprocessor.
     pub threads: u64,
+    /// Maximum resident workgroups of one multiprocessor: 32, and 24 on an RTX 4060; for other vendors' devices 32 is an assumption.
+    pub workgroups: u64,
     /// Latency of a load that hits L2, in cycles.
     pub load_cycles: f64,
     /// Latency of a dependent arithmetic operation, in cycles.
@@ -91,6 +93,7 @@ impl DeviceModel {
         workgroup_memory: 228 * KB,
         workgroup_bytes_per_cycle: 128.0,
         threads: 2048,
+        workgroups: 32,
         load_cycles: 300.0,
         step_cycles: 4.0,
         barrier_cycles: 30.0,
@@ -134,6 +137,7 @@ impl DeviceModel {
         cache: 32 * MB,
         workgroup_memory: 100 * KB,
         threads: 1536,
+        workgroups: 24,
         ..Self::H100
     };
 
@@ -158,6 +162,7 @@ impl DeviceModel {
         workgroup_memory: 64 * KB,
         workgroup_bytes_per_cycle: 128.0,
         threads: 2048,
+        workgroups: 32,
         load_cycles: 200.0,
         step_cycles: 8.0,
         barrier_cycles: 60.0,
@@ -185,6 +190,7 @@ impl DeviceModel {
         workgroup_memory: 60 * KB,
         workgroup_bytes_per_cycle: 128.0,
         threads: 1024,
+        workgroups: 32,
         load_cycles: 300.0,
         step_cycles: 4.0,
         barrier_cycles: 30.0,

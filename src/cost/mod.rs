@@ -14,6 +14,7 @@
 //! # Ok::<(), svdvals_gpu::SvdError>(())
 //! ```
 
+pub(crate) mod batch;
 mod count;
 pub mod counts;
 pub(crate) mod device;
@@ -425,7 +426,7 @@ impl Cost {
         let filled = (threads / (lanes * units)).min(1.0);
         // Workgroups that are resident on the device at a time.
         let by_memory = device.workgroup_memory.checked_div(work.workgroup_memory).unwrap_or(u64::MAX);
-        let held = (device.threads / work.threads.max(1)).min(by_memory).max(1) * device.units;
+        let held = (device.threads / work.threads.max(1)).min(by_memory).min(device.workgroups).max(1) * device.units;
         let rounds = work.workgroups.div_ceil(held) as f64;
         let chain = work.chain;
         // A multiprocessor issues one instruction of each of `lanes` threads a cycle, at most one of a warp.

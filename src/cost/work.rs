@@ -77,10 +77,12 @@ pub enum Kernel {
     IdentityColumns,
     /// Copies of vectors.
     CopyWindow,
+    /// Batches: the singular values of one matrix in each workgroup.
+    Batch,
 }
 
 impl Kernel {
-    /// The kernels of a call, in order: those of the values, then those that only vectors need. With stage 3 on the device, `square_bidiagonal`
+    /// The kernels of a call, in order: those of the values, those that only vectors need, that of batches. With stage 3 on the device, `square_bidiagonal`
     /// and `bisect` replace `unpack_band`. One stage has its three kernels in place of `chase`, and no `geqrt` and `unmqr` unless the matrix is
     /// tall; for vectors, `larft` and `unmqr` in place of `apply_chase`.
     ///
@@ -88,7 +90,7 @@ impl Kernel {
     /// use svdvals_gpu::cost::Kernel;
     /// assert_eq!(Kernel::ALL[0].to_string(), "geqrt");
     /// ```
-    pub const ALL: [Kernel; 22] = [
+    pub const ALL: [Kernel; 23] = [
         Kernel::Geqrt,
         Kernel::Unmqr,
         Kernel::UpdateLine,
@@ -111,6 +113,7 @@ impl Kernel {
         Kernel::UnitColumns,
         Kernel::IdentityColumns,
         Kernel::CopyWindow,
+        Kernel::Batch,
     ];
 }
 
@@ -146,6 +149,7 @@ impl fmt::Display for Kernel {
             Kernel::UnitColumns => "unit_columns",
             Kernel::IdentityColumns => "identity_columns",
             Kernel::CopyWindow => "copy_window",
+            Kernel::Batch => "batch",
         })
     }
 }
@@ -227,6 +231,16 @@ fn steps(pivot: f64, epsilon: f64) -> u64 {
 const STEPS_OF_PASS: u64 = 3;
 const POINTS: u64 = 7;
 
+/// The passes of bisection in `R`'s arithmetic.
+pub(crate) fn passes_of_bisection<R: RealElement>() -> u64 {
+    steps(R::pivot().to_double(), R::epsilon().to_double()).div_ceil(STEPS_OF_PASS)
+}
+
+/// Instructions of a thread for a row of a pass: seven points, two loads and the loop.
+pub(super) fn issued_by_row() -> u64 {
+    POINTS * STURM_ROW + 6
+}
+
 /// The passes of each dispatch of `bisect` for n values in `R`'s arithmetic, limited by the flops of a submission and by the loop iterations
 /// of a thread. A pass has n iterations; None if that exceeds `most_iterations`.
 pub(crate) fn passes_of_dispatches<R: RealElement>(
@@ -234,7 +248,7 @@ pub(crate) fn passes_of_dispatches<R: RealElement>(
     most_flops: u64,
     most_iterations: usize,
 ) -> Option<impl Iterator<Item = u64>> {
-    let passes = steps(R::pivot().to_double(), R::epsilon().to_double()).div_ceil(STEPS_OF_PASS);
+    let passes = passes_of_bisection::<R>();
     let iterations = (most_iterations / n.max(1)) as u64;
     let at_once = (most_flops / Work::flops_of_bisection(n).max(1)).clamp(1, passes).min(iterations);
     (iterations > 0).then(|| (0..passes).step_by(at_once as usize).map(move |first| at_once.min(passes - first)))
@@ -396,6 +410,11 @@ impl Work {
         (POINTS * FLOPS_OF_STURM_ROW).saturating_mul((n as u64).saturating_mul(n as u64))
     }
 
+    /// Flops of `passes` passes of bisection for all n values.
+    pub(super) fn flops_of_bisection_passes(n: u64, passes: u64) -> u64 {
+        passes.saturating_mul(Work::flops_of_bisection(n as usize))
+    }
+
     /// `bisect`: `passes` Sturm counts at seven points for each of n values, with one value per thread. All threads read the squares, which
     /// count once.
     pub fn bisect<S: Number>(n: usize, passes: u64, threads: u64) -> Work {
@@ -405,15 +424,14 @@ impl Work {
             workgroups: values.div_ceil(threads),
             threads,
             workgroup_memory: 0,
-            flops: passes.saturating_mul(Work::flops_of_bisection(n)),
+            flops: Work::flops_of_bisection_passes(values, passes),
             footprint: u64::MAX,
             again: Again::default(),
             bytes: (2 * values + 1 + 4 * values) * real,
             workgroup_bytes: 0,
-            // And two loads and the loop.
             chain: Chain {
                 round_trips: 2,
-                issued: passes.saturating_mul(values).saturating_mul(POINTS * STURM_ROW + 6),
+                issued: passes.saturating_mul(values).saturating_mul(issued_by_row()),
                 ..Chain::default()
             },
         }

@@ -126,7 +126,7 @@ pub(crate) fn or_fall_back<R>(options: &SvdOptions, result: Result<R>) -> Result
 
 /// Logs the reason why the CPU computes what a GPU might have computed.
 #[cfg(feature = "gpu")]
-fn logged(reason: String) -> Reason {
+pub(crate) fn logged(reason: String) -> Reason {
     log::warn!("svdvals-gpu computes on the CPU: {reason}");
     reason.into()
 }
@@ -151,7 +151,7 @@ pub(crate) async fn context_of_async(options: &SvdOptions, problem: Problem) -> 
 #[cfg(feature = "gpu")]
 impl SvdError {
     /// Whether the error comes from the device, not from the input or the options.
-    fn is_of_device(&self) -> bool {
+    pub(crate) fn is_of_device(&self) -> bool {
         matches!(
             self,
             SvdError::DeviceLost { .. } | SvdError::OutOfMemory { .. } | SvdError::Gpu { .. } | SvdError::TooLarge { .. }

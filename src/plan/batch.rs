@@ -1,13 +1,18 @@
 //! The driver of batches: many matrices in one call.
 //!
-//! | matrix | on the CPU |
+//! | matrix | is computed |
 //! | --- | --- |
-//! | one that a single call reduces on one thread ([`Route::is_short`]) | beside others, in tasks of several matrices |
-//! | a larger one, of at least [`ROUNDS`] for each thread | beside others, on a thread of its own |
-//! | a larger one of a few | one after the other, each on all threads |
+//! | with [`Backend::Gpu`], its values alone, up to about 256 x 256 | on the device, one workgroup each (`batch/together.rs`) |
+//! | with [`Backend::Gpu`], any other | as a single call, one after the other |
+//! | that may gain from a GPU as a single one ([`Problem::too_small`]) | as a single call, one after the other |
+//! | that a single call reduces on one thread (`Route::is_short`) | on the CPU beside others, in tasks of several matrices |
+//! | a larger one, of at least four for each thread | on the CPU beside others, on a thread of its own |
+//! | a larger one of a few | on the CPU one after the other, each on all threads |
 //!
-//! Every matrix takes the route of a single call, and results do not depend on the number of threads, so they are those of single calls bit
-//! for bit. A matrix that may gain from a GPU, or with [`Backend::Gpu`] every matrix, is a single call, one after the other.
+//! With [`Backend::Auto`] the device computes together what the CPU would, if the batch has [`TOGETHER`] flops and there is a hardware GPU.
+//!
+//! Every other matrix takes the route of a single call, and results do not depend on the number of threads, so they are those of single calls bit
+//! for bit. Those of the first row depend on the matrix and the element type alone.
 
 use std::{
     borrow::Cow,
@@ -19,34 +24,53 @@ use std::{
 };
 
 use faer::MatRef;
+#[cfg(feature = "gpu")]
+use pollster::block_on;
 use rayon::prelude::*;
 
+#[cfg(feature = "gpu")]
+use crate::{
+    base::number::in_storage,
+    gpu::device::context::{GpuContext, Waits},
+    plan::{
+        backend::{context_of, logged},
+        batch::together::{Run, may_be_together, svdvals_together},
+    },
+};
 use crate::{
     base::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError},
-        number::{Number, in_storage},
+        number::Number,
         pool::{on_own_threads, on_threads},
-        view::trimmed,
         watch::{Stage, Watch},
     },
+    cost::{counts::Counts, work::Kernel},
     plan::{
+        batch::gathered::{Done, Gathered, Groups},
         factors::Factors,
         options::{Backend, SvdOptions, Vectors},
         problem::Problem,
         report::SvdReport,
-        route::Route,
         svd::svd_with_room,
         svdvals::{Room, svdvals_with_room},
     },
 };
 
+mod gathered;
+mod later;
+#[cfg(feature = "gpu")]
+mod together;
+
+pub(crate) use later::{svd_batch_async, svdvals_batch_async};
+
 /// Work below which the whole batch stays on the calling thread, and the least work of a task. Waking a thread takes some 10 us, and
 /// handing a task over 1 us. These are 100 us and 50 us.
 const SERIAL: u64 = 1_000_000;
 const TASK: u64 = 500_000;
-/// Larger matrices are computed side by side if there are this many for each thread: at the end some threads wait, for one matrix at most.
-const ROUNDS: usize = 4;
+/// Work of a batch of small matrices that may gain from a GPU: about 90 ms of one core (PERFORMANCE: 10,000 matrices of 32 x 32 have 1.6e9).
+#[cfg(feature = "gpu")]
+const TOGETHER: u64 = 1_000_000_000;
 
 /// The results of a batch, with what ran. `Display` prints everything but the results.
 ///
@@ -72,36 +96,74 @@ pub struct BatchReport<V> {
     pub side_by_side: usize,
     /// The number of matrices that a GPU computed.
     pub on_gpu: usize,
+    /// The number of those that it computed together, one workgroup each. The others came one after the other.
+    pub together: usize,
     /// The reason for the backend of the first matrix.
     pub reason: Cow<'static, str>,
     /// The adapter's name, if a GPU ran.
     pub adapter: Option<String>,
     /// The storage type of the matrices on the backend: `f16`, `f32`, `f64`, `c32` or `c64`.
     pub storage: &'static str,
-    /// The seconds of each stage, summed over the matrices (so also over threads). `total` is wall-clock time.
+    /// The seconds of each stage, summed over the matrices (so also over threads). `total` is wall-clock time. Those of matrices that a GPU
+    /// computed together are `scale` and `svdvals`.
     pub seconds: StageSeconds,
+    /// Dispatches, submissions and bytes transferred; zeros on the CPU.
+    pub counts: Counts,
+    /// Seconds of the kernels of the matrices that were computed together, as [`SvdReport::kernel_seconds`](crate::SvdReport).
+    pub kernel_seconds: Vec<(Kernel, f64)>,
 }
 
 impl<V> BatchReport<V> {
     /// The same report with its results converted.
     #[cfg_attr(not(any(feature = "ndarray", feature = "faer")), allow(dead_code, reason = "the front ends' results use it"))]
     pub(crate) fn try_map<W>(self, f: impl FnOnce(V) -> Result<W>) -> Result<BatchReport<W>> {
-        let BatchReport { values, matrices, side_by_side, on_gpu, reason, adapter, storage, seconds } = self;
-        Ok(BatchReport { values: f(values)?, matrices, side_by_side, on_gpu, reason, adapter, storage, seconds })
+        let BatchReport { values, matrices, side_by_side, on_gpu, together, reason, adapter, storage, seconds, counts, .. } =
+            self;
+        let (values, kernel_seconds) = (f(values)?, self.kernel_seconds);
+        Ok(BatchReport {
+            values,
+            matrices,
+            side_by_side,
+            on_gpu,
+            together,
+            reason,
+            adapter,
+            storage,
+            seconds,
+            counts,
+            kernel_seconds,
+        })
     }
 }
 
 /// What ran, why, and the seconds; without the results.
 impl<V> fmt::Display for BatchReport<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let BatchReport { matrices, side_by_side, on_gpu, reason, storage, seconds, .. } = self;
+        let BatchReport { matrices, side_by_side, on_gpu, together, reason, storage, seconds, .. } = self;
         write!(f, "{matrices} matrices, held as {storage}: {side_by_side} side by side, {on_gpu} on ")?;
-        writeln!(f, "{} ({reason})\n{seconds}", self.adapter.as_deref().unwrap_or("a GPU"))
+        write!(f, "{}", self.adapter.as_deref().unwrap_or("a GPU"))?;
+        if *together > 0 {
+            write!(f, ", {together} of them in a workgroup each")?;
+        }
+        writeln!(f, " ({reason})\n{seconds}")?;
+        if *on_gpu > 0 { writeln!(f, "{}", self.counts) } else { Ok(()) }
     }
 }
 
 /// A result for each matrix.
 pub type Each<R> = Vec<Result<R>>;
+
+/// What a device computed together.
+struct Together<R> {
+    /// The indices of the matrices, and their results.
+    results: Vec<(usize, Result<R>)>,
+    adapter: String,
+    storage: &'static str,
+    reason: Cow<'static, str>,
+    counts: Counts,
+    kernel_seconds: Vec<(Kernel, f64)>,
+    seconds: StageSeconds,
+}
 
 /// The singular values of each matrix; the seconds of stages are zero unless `timed`.
 pub(crate) fn svdvals_batch<T: Number>(
@@ -109,8 +171,16 @@ pub(crate) fn svdvals_batch<T: Number>(
     options: &SvdOptions,
     timed: bool,
 ) -> Result<BatchReport<Each<Vec<T::Real>>>> {
-    let problem = |(m, n)| Problem::Dense { m, n };
-    in_batch(batch, options, timed, (Stage::Svdvals, 1), problem, |a, options, room| svdvals_with_room(a, options, timed, room))
+    let of = Of::values(batch, options, timed);
+    let one = |a: MatRef<'_, T>, options: &SvdOptions, room: Option<&Room<T>>| svdvals_with_room(a, options, timed, room);
+    #[cfg(feature = "gpu")]
+    let on_device = |indices: &[usize], watch: &Watch| {
+        let context = of.asks_for_device(indices).then(|| context_of(options));
+        block_on(of.together(indices, context, Waits::Blocking, watch))
+    };
+    #[cfg(not(feature = "gpu"))]
+    let on_device = |_: &[usize], _: &Watch| None;
+    of.compute(one, on_device)
 }
 
 /// The decomposition of each matrix.
@@ -119,8 +189,7 @@ pub(crate) fn svd_batch<T: Number>(
     options: &SvdOptions,
     timed: bool,
 ) -> Result<BatchReport<Each<Factors<T>>>> {
-    let problem = |(m, n)| Problem::Svd { m, n, full: options.vectors == Vectors::Full };
-    in_batch(batch, options, timed, (Stage::Vectors, 4), problem, |a, options, room| svd_with_room(a, options, timed, room))
+    Of::vectors(batch, options, timed).compute(|a, options, room| svd_with_room(a, options, timed, room), |_, _| None)
 }
 
 /// The first error, with the index of its matrix; or all results.
@@ -143,170 +212,181 @@ fn work((m, n): (usize, usize)) -> u64 {
     cubic.saturating_add(1000)
 }
 
-/// The results of `one` for each matrix. Their progress is that of this `stage`; a matrix takes this many times the work of its values.
-fn in_batch<T: Number, R: Send>(
-    batch: &[MatRef<'_, T>],
-    options: &SvdOptions,
+/// A call for a batch.
+#[derive(Clone, Copy)]
+struct Of<'a, T> {
+    batch: &'a [MatRef<'a, T>],
+    options: &'a SvdOptions,
     timed: bool,
-    (stage, times): (Stage, u64),
-    problem: impl Fn((usize, usize)) -> Problem + Sync,
-    one: impl Fn(MatRef<'_, T>, &SvdOptions, Option<&Room<T>>) -> Result<SvdReport<R>> + Sync,
-) -> Result<BatchReport<Each<R>>> {
-    let clock = Clock::new(timed);
-    on_threads(options.threads, || {
-        let listen = options.listen();
-        let work = |a: MatRef<'_, T>| work(a.shape()).saturating_mul(times);
-        let all_work = batch.iter().map(|&a| work(a)).fold(0, u64::saturating_add);
+    /// The stage of its progress.
+    stage: Stage,
+    /// A matrix takes this many times the work of its values.
+    times: u64,
+    problem: fn((usize, usize), &SvdOptions) -> Problem,
+}
+
+impl<'a, T: Number> Of<'a, T> {
+    fn values(batch: &'a [MatRef<'a, T>], options: &'a SvdOptions, timed: bool) -> Self {
+        Of { batch, options, timed, stage: Stage::Svdvals, times: 1, problem: |(m, n), _| Problem::Dense { m, n } }
+    }
+
+    fn vectors(batch: &'a [MatRef<'a, T>], options: &'a SvdOptions, timed: bool) -> Self {
+        let problem = |(m, n), options: &SvdOptions| Problem::Svd { m, n, full: options.vectors == Vectors::Full };
+        Of { batch, options, timed, stage: Stage::Vectors, times: 4, problem }
+    }
+
+    fn work(&self, index: usize) -> u64 {
+        work(self.batch[index].shape()).saturating_mul(self.times)
+    }
+
+    fn work_of(&self, indices: impl Iterator<Item = usize>) -> u64 {
+        indices.map(|index| self.work(index)).fold(0, u64::saturating_add)
+    }
+
+    /// Whether a matrix is computed on a GPU as a single one, if at all.
+    fn may_go_alone(&self, index: usize) -> bool {
+        match self.options.backend {
+            Backend::Gpu => true,
+            Backend::Cpu => false,
+            Backend::Auto => (self.problem)(self.batch[index].shape(), self.options).too_small().is_none(),
+        }
+    }
+
+    /// The matrices that a GPU may compute together, if there is enough work.
+    fn candidates(&self) -> Vec<usize> {
+        let all = 0..self.batch.len();
+        match self.options.backend {
+            Backend::Cpu => Vec::new(),
+            Backend::Gpu => all.collect(),
+            Backend::Auto => all.filter(|&index| !self.may_go_alone(index)).collect(),
+        }
+    }
+
+    /// The watch of the batch. A cancellation is the result of each matrix.
+    fn watch(&self) -> Result<Watch> {
         let mut flops = [0; 4];
-        flops[stage.place()] = all_work;
-        let watch = Watch::new(&listen, || Ok(flops))?;
-        // A cancellation is the result of each matrix.
-        _ = watch.begin(stage);
-
-        let mut single = SvdOptions { threads: None, progress: None, ..options.clone() };
-        let on_cpu = SvdOptions { backend: Backend::Cpu, ..single.clone() };
-        if options.backend == Backend::Auto && batch.iter().all(|a| problem(a.shape()).too_small().is_some()) {
-            single.backend = Backend::Cpu;
-        }
-        let auto = options.backend == Backend::Auto && single.backend == Backend::Cpu;
-        let compute = |index: usize, options: &SvdOptions, room: Option<&Room<T>>| {
-            // After a cancellation nothing is computed.
-            let result = watch.check().and_then(|()| one(batch[index], options, room)).map(|report| Done::new(report, timed));
-            watch.did(work(batch[index])).and(result)
-        };
-        let groups = Groups::new(batch, &on_cpu, &problem, options.backend)?;
-        let mut results: Vec<Option<Result<Done<R>>>> = (0..batch.len()).map(|_| None).collect();
-
-        // Small matrices, in tasks of several.
-        let small = &groups.small;
-        let of_small = small.iter().map(|&index| work(batch[index])).fold(0, u64::saturating_add);
-        if of_small <= SERIAL {
-            let room = Room::<T>::default();
-            small.iter().for_each(|&index| results[index] = Some(compute(index, &on_cpu, Some(&room))));
-        } else {
-            let in_task = (TASK / (of_small / small.len() as u64).max(1)).max(1) as usize;
-            let of = |room: &mut Room<T>, &index: &usize| (index, compute(index, &on_cpu, Some(room)));
-            let found: Vec<_> = small.par_iter().with_min_len(in_task).map_init(Room::<T>::default, of).collect();
-            found.into_iter().for_each(|(index, result)| results[index] = Some(result));
-        }
-
-        // Larger ones, each on a thread of its own.
-        if !groups.on_own_threads.is_empty() {
-            let (next, found) = (AtomicUsize::new(0), Mutex::new(&mut results));
-            on_own_threads(rayon::current_num_threads(), || {
-                while let Some(&index) = groups.on_own_threads.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = Some(compute(index, &on_cpu, None));
-                    if let Ok(mut found) = found.lock() {
-                        found[index] = result;
-                    }
-                }
-            });
-        }
-
-        // A few large ones, and those of a GPU.
-        groups.in_turn.iter().for_each(|&index| results[index] = Some(compute(index, &single, None)));
-        watch.end();
-
-        let side_by_side = groups.small.len() + groups.on_own_threads.len();
-        let mut report = BatchReport {
-            values: Vec::with_capacity(batch.len()),
-            matrices: batch.len(),
-            side_by_side,
-            on_gpu: 0,
-            reason: Cow::Borrowed("an empty batch"),
-            adapter: None,
-            storage: T::Scalar::NAME,
-            seconds: StageSeconds::default(),
-        };
-        for result in results {
-            let lost = || Err(SvdError::OutOfMemory { reason: "a thread ended before its work".into() });
-            let result = result.unwrap_or_else(lost).map(|of_one| report.with(of_one, auto));
-            report.values.push(result);
-        }
-        report.seconds.total = clock.seconds();
-        Ok(report)
-    })
-}
-
-/// The result of one matrix, and what ran if the caller wants to know. (A whole report takes more memory than a small matrix.)
-struct Done<R> {
-    values: R,
-    ran: Option<Box<Ran>>,
-}
-
-struct Ran {
-    backend: Backend,
-    reason: Cow<'static, str>,
-    adapter: Option<String>,
-    storage: &'static str,
-    seconds: StageSeconds,
-}
-
-impl<R> Done<R> {
-    fn new(report: SvdReport<R>, timed: bool) -> Self {
-        let SvdReport { values, backend, reason, adapter, storage, seconds, .. } = report;
-        Done { values, ran: timed.then(|| Box::new(Ran { backend, reason, adapter, storage, seconds })) }
+        flops[self.stage.place()] = self.work_of(0..self.batch.len());
+        let watch = Watch::new(&self.options.listen(), || Ok(flops))?;
+        _ = watch.begin(self.stage);
+        Ok(watch)
     }
-}
 
-impl<R> BatchReport<Each<R>> {
-    /// Adds the report of one matrix, and returns its result.
-    fn with(&mut self, Done { values, ran }: Done<R>, auto: bool) -> R {
-        let Some(ran) = ran.map(|ran| *ran) else { return values };
-        if self.values.iter().all(|result| result.is_err()) {
-            self.reason = match auto {
-                true => Cow::Borrowed("no matrix is large enough to gain from a GPU, which computes one at a time"),
-                false => ran.reason,
+    /// The options of a single call of the batch.
+    fn single(&self) -> SvdOptions {
+        let backend = match self.options.backend {
+            Backend::Auto if !(0..self.batch.len()).any(|index| self.may_go_alone(index)) => Backend::Cpu,
+            backend => backend,
+        };
+        SvdOptions { threads: None, progress: None, backend, ..self.options.clone() }
+    }
+
+    /// The results of `one` for each matrix that `on_device` left: of these candidates it has computed some together.
+    fn compute<R: Send>(
+        &self,
+        one: impl Fn(MatRef<'_, T>, &SvdOptions, Option<&Room<T>>) -> Result<SvdReport<R>> + Sync,
+        on_device: impl FnOnce(&[usize], &Watch) -> Option<Together<R>> + Send,
+    ) -> Result<BatchReport<Each<R>>> {
+        let &Of { batch, options, timed, .. } = self;
+        let clock = Clock::new(timed);
+        on_threads(options.threads, || {
+            let watch = self.watch()?;
+            let single = self.single();
+            let on_cpu = SvdOptions { backend: Backend::Cpu, ..single.clone() };
+            let compute = |index: usize, options: &SvdOptions, room: Option<&Room<T>>| {
+                // After a cancellation nothing is computed.
+                let result = watch.check().and_then(|()| one(batch[index], options, room)).map(|report| Done::new(report, timed));
+                watch.did(self.work(index)).and(result)
             };
-        }
-        self.storage = ran.storage;
-        self.on_gpu += usize::from(ran.backend == Backend::Gpu);
-        self.adapter = self.adapter.take().or(ran.adapter);
-        self.seconds.add(&ran.seconds);
-        values
-    }
-}
+            let mut gathered = Gathered::new(self, on_device(&self.candidates(), &watch));
+            let groups = Groups::new(self, &on_cpu, &gathered.results)?;
+            let results = &mut gathered.results;
 
-/// Whether a single call computes `_a`, or its transpose, of this shape and stored as `S`, on one thread.
-fn is_short<T: Number, S: Number>(_a: MatRef<'_, T>, shape: (usize, usize), on_cpu: &SvdOptions) -> Result<bool> {
-    let tuning = on_cpu.tuning_for_cpu::<S>(shape.1)?;
-    Ok(Route::on_cpu::<S>(shape, on_cpu.reduction, &tuning).is_short())
-}
-
-/// The indices of the matrices by the way that they are computed.
-struct Groups {
-    small: Vec<usize>,
-    on_own_threads: Vec<usize>,
-    in_turn: Vec<usize>,
-}
-
-impl Groups {
-    fn new<T: Number>(
-        batch: &[MatRef<'_, T>],
-        on_cpu: &SvdOptions,
-        problem: &impl Fn((usize, usize)) -> Problem,
-        backend: Backend,
-    ) -> Result<Groups> {
-        let mut groups = Groups { small: Vec::new(), on_own_threads: Vec::new(), in_turn: Vec::new() };
-        let mut last = None;
-        for (index, a) in batch.iter().enumerate() {
-            let (m, n) = trimmed(*a).shape();
-            let (shape, on_gpu) = ((m.max(n), m.min(n)), backend == Backend::Gpu);
-            if on_gpu || backend == Backend::Auto && problem((m, n)).too_small().is_none() {
-                groups.in_turn.push(index);
-                continue;
+            // Small matrices, in tasks of several.
+            let small = &groups.small;
+            let of_small = self.work_of(small.iter().copied());
+            if of_small <= SERIAL {
+                let room = Room::<T>::default();
+                small.iter().for_each(|&index| results[index] = Some(compute(index, &on_cpu, Some(&room))));
+            } else {
+                let in_task = (TASK / (of_small / small.len() as u64).max(1)).max(1) as usize;
+                let of = |room: &mut Room<T>, &index: &usize| (index, compute(index, &on_cpu, Some(room)));
+                let found: Vec<_> = small.par_iter().with_min_len(in_task).map_init(Room::<T>::default, of).collect();
+                found.into_iter().for_each(|(index, result)| results[index] = Some(result));
             }
-            // Stacks have one shape.
-            let is_short = match last {
-                Some((of, is_short)) if of == shape => is_short,
-                _ => in_storage!(on_cpu.half_storage, T => is_short::<_, S>(*a, shape, on_cpu))?,
-            };
-            last = Some((shape, is_short));
-            if is_short { groups.small.push(index) } else { groups.on_own_threads.push(index) }
+
+            // Larger ones, each on a thread of its own.
+            if !groups.on_own_threads.is_empty() {
+                let (next, found) = (AtomicUsize::new(0), Mutex::new(&mut *results));
+                on_own_threads(rayon::current_num_threads(), || {
+                    while let Some(&index) = groups.on_own_threads.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let result = Some(compute(index, &on_cpu, None));
+                        if let Ok(mut found) = found.lock() {
+                            found[index] = result;
+                        }
+                    }
+                });
+            }
+
+            // A few large ones, and those of a GPU.
+            groups.in_turn.iter().for_each(|&index| results[index] = Some(compute(index, &single, None)));
+            watch.end();
+            let side_by_side = groups.small.len() + groups.on_own_threads.len();
+            Ok(gathered.report(side_by_side, clock.seconds()))
+        })
+    }
+}
+
+#[cfg(feature = "gpu")]
+impl<T: Number> Of<'_, T> {
+    /// Whether a device is wanted that computes these candidates together.
+    fn asks_for_device(&self, candidates: &[usize]) -> bool {
+        let enough = || self.work_of(candidates.iter().copied()) >= TOGETHER;
+        !candidates.is_empty() && may_be_together(self.options) && (self.options.backend == Backend::Gpu || enough())
+    }
+
+    /// What the device computes together. With `Auto` that is nothing if it is no hardware or fails: the CPU then computes.
+    async fn together(
+        &self,
+        candidates: &[usize],
+        context: Option<Result<GpuContext>>,
+        waits: Waits,
+        watch: &Watch,
+    ) -> Option<Together<Vec<T::Real>>> {
+        let &Of { batch, options, timed, .. } = self;
+        let auto = options.backend == Backend::Auto;
+        let context = match context? {
+            Ok(context) if auto && context.is_software() => {
+                logged(format!("{} is a software rasteriser", context.adapter_name()));
+                return None;
+            }
+            Ok(context) => context,
+            // With `Gpu` a single call has the same error.
+            Err(error) => {
+                if auto {
+                    logged(error.to_string());
+                }
+                return None;
+            }
+        };
+        let did = |indices: &[usize]| _ = watch.did(self.work_of(indices.iter().copied()));
+        let run = Run { options, context, waits, timed };
+        let found = in_storage!(options.half_storage, T => svdvals_together::<_, S>(batch, candidates, run, &did); await);
+        let mut found = match found {
+            Ok(found) => found,
+            Err(error) => {
+                if auto {
+                    logged(error.to_string());
+                }
+                return None;
+            }
+        };
+        if auto {
+            let of_device = |result: &Result<_>| result.as_ref().err().is_some_and(SvdError::is_of_device);
+            if let Some((_, Err(error))) = found.results.iter().find(|(_, result)| of_device(result)) {
+                logged(format!("the GPU failed: {error}"));
+            }
+            found.results.retain(|(_, result)| !of_device(result));
         }
-        if cfg!(target_family = "wasm") || groups.on_own_threads.len() < ROUNDS * rayon::current_num_threads() {
-            groups.in_turn.append(&mut groups.on_own_threads);
-        }
-        Ok(groups)
+        Some(found)
     }
 }

@@ -1,39 +1,262 @@
-//! Batches with `Backend::Gpu`: single calls, one after the other.
+//! Batches: matrices that a device computes together, one workgroup each, and those that it does not.
 
 use faer::{Mat, MatRef};
+use ndarray::{Array3, Axis, s};
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, Element, SvdError, SvdGpu, SvdOptions, SvdValsGpu, svd_batch, svdvals_batch_each, svdvals_batch_report,
+    AdapterChoice, Backend, BatchReport, CancelFlag, DeviceLimits, GpuContext, HalfStorage, RealElement, Reduction, SvdError,
+    SvdGpu, SvdOptions, SvdValsBatchGpu, SvdValsGpu, svd_batch, svd_batch_async, svdvals_batch_each, svdvals_batch_each_async,
+    svdvals_batch_report, svdvals_batch_report_async, wgpu::DeviceType,
 };
 
-use crate::{Outcome, check, common::complex_noise};
+use crate::{
+    Elements, Outcome, check,
+    common::{Spectrum, complex_with_singular_values, eps, error, reference, rounded, stable, with_singular_values},
+};
 
-/// The results of each matrix are those of its single call on the device, whose distance from the true ones `accuracy` and `properties` measure;
-/// the report says that the device ran; one bad matrix has an error, and the others their values.
-pub fn one_after_the_other() -> Outcome {
-    of_type::<f32>()?;
-    of_type::<Complex<f32>>()
+fn gpu(context: &GpuContext) -> SvdOptions {
+    SvdOptions::default().context(context.clone()).backend(Backend::Gpu).half_storage(HalfStorage::Half)
 }
 
-fn views<T: Element>(batch: &[Mat<T>; 4]) -> [MatRef<'_, T>; 4] {
-    batch.each_ref().map(|a| a.as_ref())
+fn random<T: Elements>(seed: u64, m: usize, n: usize) -> Mat<T> {
+    Mat::from_fn(m, n, |i, j| T::noise(seed, i, j))
 }
 
-fn of_type<T: Element>() -> Outcome {
-    let options = SvdOptions::default().backend(Backend::Gpu);
-    let random = |k: u64, m, n| Mat::<T>::from_fn(m, n, |i, j| T::from_complex(complex_noise(k, i, j)));
-    let mut batch = [random(1, 40, 30), random(2, 0, 5), random(3, 20, 50), random(4, 1, 1)];
+fn views<T: Elements>(batch: &[Mat<T>]) -> Vec<MatRef<'_, T>> {
+    batch.iter().map(|a| a.as_ref()).collect()
+}
+
+fn doubles<R: RealElement>(values: &faer::Col<R>) -> Vec<f64> {
+    values.iter().map(|s| s.to_double()).collect()
+}
+
+/// Whether a device computes an m x n matrix together with others: with at most 256 columns, and as many entries as a square one of these, and few
+/// enough for the loops of a software driver.
+fn fits((m, n): (usize, usize)) -> bool {
+    let (m, n) = (m.max(n), m.min(n));
+    n > 0 && n <= 200 && m * (n | 1) <= 256 * 257
+}
+
+/// Table 1 of the unified-kernels paper at n = 64, and at smaller powers of two, ten matrices of each spectrum in one batch. The bounds are the
+/// paper's figures at n = 64 (for complex numbers twice those of the real type), whether the matrix is in workgroup memory or in a buffer. The paper has no smaller orders. There the error of the largest value decides, which is rounded in the end: 1.25 units in the last
+/// place.
+pub fn table_1<T: Elements>(context: &GpuContext) -> Outcome {
+    let bound = match T::NAME {
+        "f16" => 4.3e-3,
+        "f32" => 9.6e-8,
+        "c32" => 2.0 * 9.6e-8,
+        "c64" => 2.0 * 5.8e-16,
+        _ => 5.8e-16,
+    };
+    for n in [2, 8, 16, 32, 64] {
+        let bound = if n < 64 { f64::max(bound, 1.25 * eps::<T>()) } else { bound };
+        for spectrum in Spectrum::ALL {
+            let mut sigmas = vec![spectrum.values(n); 10];
+            let with = |(sigma, seed): (&mut Vec<f64>, u64)| match T::NAME.starts_with('c') {
+                true => rounded(complex_with_singular_values(sigma, seed).as_ref()),
+                false => rounded(with_singular_values(sigma, seed).as_ref()),
+            };
+            let batch: Vec<Mat<T>> = sigmas.iter_mut().zip(0..).map(with).collect();
+            let report = svdvals_batch_report(&views(&batch), &gpu(context))?;
+            check!((report.together, report.on_gpu) == (10, 10), "n = {n}: {report}");
+            let off = report.values.iter().zip(&sigmas).map(|(values, sigma)| error(doubles(values), sigma));
+            let worst = off.fold(0.0, f64::max);
+            println!("batch {} n = {n}, {spectrum:?}, together {}: {worst:.2e}", T::NAME, report.together);
+            check!(worst <= bound, "n = {n}, {spectrum:?}: {worst:.2e}, bound {bound:.1e}");
+        }
+    }
+    Ok(())
+}
+
+/// Shapes of every class and none: with sides from 0 to 200, square ones, tall and wide ones.
+fn shapes() -> Vec<(usize, usize)> {
+    let some =
+        [(0, 0), (0, 5), (5, 0), (1, 1), (1, 9), (9, 1), (3, 2), (64, 3), (3, 500), (200, 5), (40, 60), (17, 33), (33, 31)];
+    some.into_iter().chain((2..=90).step_by(11).map(|n| (n, n))).chain([(128, 128), (200, 200), (270, 260)]).collect()
+}
+
+/// Matrices of mixed shapes have the values that the CPU finds, to the error of a backward stable method. Those that fit a workgroup have the same
+/// values in any batch: alone, and in the reverse order among the others.
+pub fn mixed_shapes<T: Elements>(context: &GpuContext) -> Outcome {
+    let batch: Vec<Mat<T>> = shapes().into_iter().zip(0..).map(|((m, n), k)| random(k, m, n)).collect();
+    let report = svdvals_batch_report(&views(&batch), &gpu(context))?;
+    let together = batch.iter().filter(|a| fits(a.shape())).count();
+    check!((report.together, report.on_gpu) == (together, batch.len()) && together > 10, "{report}");
+    check!(report.to_string().contains(&format!("{together} of them in a workgroup each")), "{report}");
+    for (a, values) in batch.iter().zip(&report.values) {
+        let off = if a.nrows().min(a.ncols()) == 0 { 0.0 } else { error(doubles(values), &reference(a.as_ref())) };
+        let bound = stable::<T>(a.nrows().max(a.ncols())) + T::stored(4);
+        check!(values.nrows() == a.nrows().min(a.ncols()) && off <= bound, "{:?}: {off:.1e}, bound {bound:.1e}", a.shape());
+        check!(values.iter().collect::<Vec<_>>().is_sorted_by(|x, y| x >= y), "{:?} descends", a.shape());
+    }
+    let backwards: Vec<MatRef<'_, T>> = batch.iter().rev().map(|a| a.as_ref()).collect();
+    let again = svdvals_batch_report(&backwards, &gpu(context))?;
+    check!(again.values.iter().rev().eq(&report.values), "in reverse order");
+    for (a, values) in batch.iter().zip(&report.values).filter(|(a, _)| fits(a.shape())).step_by(3) {
+        let alone = svdvals_batch_report(&[a.as_ref()], &gpu(context))?;
+        check!((alone.together, &alone.values[0]) == (1, values), "{:?} alone", a.shape());
+    }
+    Ok(())
+}
+
+/// A power of two changes values by itself, over the whole range of the type; graded, singular and zero matrices have the CPU's values to the
+/// error of a backward stable method; a value beyond the range is an error of its matrix.
+pub fn scales<T: Elements>(context: &GpuContext) -> Outcome {
+    let n = 20;
+    let a = random::<T>(7, n, n);
+    let (low, high) = if size_of::<T>() == 2 {
+        (-10, 10)
+    } else if size_of::<T::Real>() == 4 {
+        (-100, 120)
+    } else {
+        (-900, 1000)
+    };
+    let times = |a: &Mat<T>, k: i32| Mat::from_fn(n, n, |i, j| T::from_complex(a[(i, j)].to_complex() * 2f64.powi(k)));
+    let graded = Mat::from_fn(n, n, |i, j| T::from_complex(a[(i, j)].to_complex() * 0.3f64.powi((i + j) as i32)));
+    let one = Mat::from_fn(n, n, |i, j| T::from_complex(a[(i, 0)].to_complex() * a[(0, j)].to_complex()));
+    let huge = Mat::from_fn(n, n, |_, _| {
+        T::real(0.9 * if size_of::<T>() == 2 { 65504.0 } else { <T::Real as num_traits::Float>::max_value().to_double() })
+    });
+    let diagonal = |x: f64| Mat::from_fn(n, n, |i, j| T::real(if i == j { x } else { 0.0 }));
+    let batch = [a.clone(), times(&a, low), times(&a, high), graded, one, diagonal(0.0), diagonal(1.0), huge];
+    let each = svdvals_batch_each(&views(&batch), &gpu(context))?;
+    let values: Vec<Vec<f64>> =
+        each[..7].iter().map(|values| values.as_ref().map(doubles)).collect::<Result<_, _>>().map_err(|e| e.clone())?;
+    for (k, scaled) in [(low, &values[1]), (high, &values[2])] {
+        check!(size_of::<T>() == 2 || scaled.iter().zip(&values[0]).all(|(x, y)| *x == y * 2f64.powi(k)), "2^{k}");
+    }
+    // Powers of two of f16 are compared with the CPU: subnormal numbers are rounded.
+    let compared = |k: usize| k != 5 && (size_of::<T>() == 2 || !(1..3).contains(&k));
+    for (k, a) in batch[..7].iter().enumerate().filter(|&(k, _)| compared(k)) {
+        let off = error(values[k].clone(), &reference(a.as_ref()));
+        check!(off <= stable::<T>(n) + T::stored(4), "matrix {k}: {off:.1e}");
+    }
+    check!(values[5].iter().all(|&x| x == 0.0), "zero: {:?}", values[5]);
+    // Values of f16 are f32, which holds them.
+    let overflows = matches!(each[7], Err(SvdError::Overflow { .. }));
+    check!(overflows != (size_of::<T>() == 2), "{:?}", each[7].as_ref().map(doubles));
+    Ok(())
+}
+
+/// One bad matrix is an error with its index and entry, and the others have their values. Stacks of any strides are read as they lie.
+pub fn bad_matrices_and_strides<T: Elements>(context: &GpuContext) -> Outcome {
+    let whole = Array3::from_shape_fn((24, 13, 9), |(k, i, j)| T::noise(k as u64, i, j));
+    let stack = whole.slice(s![..;-2, 1..;2, ..;-1]);
+    let options = gpu(context);
+    let report = stack.svdvals_batch_gpu_report(&options)?;
+    check!((report.together, report.values.dim()) == (12, (12, 6)), "{report}");
+    let dense: Vec<Mat<T>> = stack.axis_iter(Axis(0)).map(|a| Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)])).collect();
+    let values = svdvals_batch_report(&views(&dense), &options)?.values;
+    check!(values.iter().flat_map(|of| of.iter()).eq(report.values.iter()), "strides change values");
+    let turned = stack.permuted_axes([0, 2, 1]);
+    check!(turned.svdvals_batch_gpu_with(&options)? == report.values, "a wide matrix is read as its transpose");
+
+    let mut stack = stack.to_owned();
+    stack[(7, 2, 3)] = T::real(f64::NAN);
+    stack[(9, 0, 0)] = T::real(f64::INFINITY);
+    match stack.svdvals_batch_gpu_with(&options) {
+        Err(SvdError::InBatch { index: 7, source }) => {
+            check!(matches!(*source, SvdError::NonFinite { row: 2, col: 3, .. }), "{source}");
+        }
+        other => return Err(format!("{other:?}").into()),
+    }
+    for (k, of) in stack.svdvals_batch_gpu_each(&options)?.into_iter().enumerate() {
+        match of {
+            Ok(of) => check!(of == report.values.row(k) && k != 7 && k != 9, "matrix {k}"),
+            Err(error) => check!(matches!(error, SvdError::NonFinite { .. }) && (k == 7 || k == 9), "matrix {k}: {error}"),
+        }
+    }
+    Ok(())
+}
+
+/// One upload of all entries and one of the table, a dispatch for each class of shapes, one read-back: as many bytes as the matrices have, with odd
+/// leading dimensions, and two numbers a value. The model counts the same dispatches.
+pub fn what_travels<T: Elements>(context: &GpuContext) -> Outcome {
+    for (shapes, dispatches) in
+        [(vec![(20, 20); 30], 1), (vec![(7, 7), (8, 5), (1, 1)], 1), (vec![(7, 7), (20, 20), (3, 2), (14, 10), (18, 18)], 3)]
+    {
+        let batch: Vec<Mat<T>> = shapes.iter().zip(0..).map(|(&(m, n), k)| random(k, m, n)).collect();
+        let report = svdvals_batch_report(&views(&batch), &gpu(context))?;
+        let BatchReport { counts, together, .. } = &report;
+        check!((*together, counts.dispatches) == (batch.len(), dispatches), "{report}");
+        check!(counts.submissions == 4, "two uploads, the dispatches, a read-back: {counts}");
+        let entries: usize = shapes.iter().map(|&(m, n)| m * (n | 1)).sum();
+        let size = if T::NAME == "f16" { 2 } else { size_of::<T::Scalar>() };
+        check!(counts.bytes_uploaded == (entries * size + 16 * batch.len()) as u64, "{counts}");
+        let numbers: usize = shapes.iter().map(|&(_, n)| 2 * n + 1).sum();
+        check!(counts.bytes_read_back == (numbers * size_of::<T::Real>()) as u64, "{counts}");
+        check!(report.seconds.svdvals > 0.0 && report.seconds.total >= report.seconds.svdvals, "{report}");
+    }
+    // The values of a two-stage reduction are those of single calls.
+    let batch: Vec<Mat<T>> = (0..3).map(|k| random(k, 30, 25)).collect();
+    let options = gpu(context).reduction(Reduction::TwoStage);
     let report = svdvals_batch_report(&views(&batch), &options)?;
-    check!((report.on_gpu, report.side_by_side, report.matrices) == (4, 0, 4) && report.adapter.is_some(), "{report}");
+    check!((report.together, report.on_gpu, report.side_by_side) == (0, 3, 0) && report.counts.dispatches > 3, "{report}");
+    for (a, values) in batch.iter().zip(&report.values) {
+        check!(a.svdvals_gpu_with(&options)? == *values, "a single call");
+    }
+    Ok(())
+}
+
+/// The futures give what the blocking calls give, errors included; so do those of decompositions, which come one after the other on the device.
+pub fn futures<T: Elements>(context: &GpuContext) -> Outcome {
+    let options = gpu(context).half_storage(HalfStorage::Single);
+    let mut batch: Vec<Mat<T>> =
+        [(40, 30), (0, 5), (20, 50), (1, 1), (300, 290)].into_iter().zip(0..).map(|((m, n), k)| random(k, m, n)).collect();
+    let (here, there) = (
+        svdvals_batch_report(&views(&batch), &options)?,
+        pollster::block_on(svdvals_batch_report_async(&views(&batch), &options))?,
+    );
+    check!(here.values == there.values && here.counts == there.counts, "{here}\n{there}");
+    check!((there.together, there.on_gpu) == (here.together, 5), "{there}");
     let svds = svd_batch(&views(&batch), &options)?;
-    for ((a, values), svd) in batch.iter().zip(&report.values).zip(&svds) {
-        check!(a.svdvals_gpu_with(&options)? == *values, "{} {:?}", T::NAME, a.shape());
+    let later = pollster::block_on(svd_batch_async(&views(&batch), &options))?;
+    for ((a, svd), later) in batch.iter().zip(&svds).zip(&later) {
         let single = a.svd_gpu_with(&options)?;
-        check!(single.u == svd.u && single.s == svd.s && single.v == svd.v, "{} {:?}, vectors", T::NAME, a.shape());
+        check!(single.u == svd.u && single.s == svd.s && single.v == svd.v, "{:?}, vectors", a.shape());
+        check!(later.u == svd.u && later.s == svd.s && later.v == svd.v, "{:?}, vectors of a future", a.shape());
     }
     batch[2][(3, 4)] = T::from_complex(Complex::from(f64::NAN));
-    let each = svdvals_batch_each(&views(&batch), &options)?;
+    let each = pollster::block_on(svdvals_batch_each_async(&views(&batch), &options))?;
     check!(matches!(each[2], Err(SvdError::NonFinite { row: 3, col: 4, .. })), "{:?}", each[2]);
-    check!(each.iter().filter(|values| values.is_ok()).count() == 3, "others fail too");
+    check!(each.iter().filter(|values| values.is_ok()).count() == 4, "others fail too");
+
+    let stop = CancelFlag::new();
+    stop.cancel();
+    let each = svdvals_batch_each(&views(&batch), &options.cancel(stop))?;
+    let cancelled = |k: usize| matches!(each[k], Err(SvdError::Cancelled { .. }));
+    check!([0, 1, 3, 4].into_iter().all(cancelled), "{each:?}");
+    Ok(())
+}
+
+/// `Auto` takes a device that says that it is hardware for a batch of enough work, leaves a smaller one to the CPU, and never takes a software driver.
+pub fn backends() -> Outcome {
+    let lent = GpuContext::new(&AdapterChoice::default())?;
+    let mut info = lent.device().adapter_info();
+    info.device_type = DeviceType::DiscreteGpu;
+    let hardware = GpuContext::from_wgpu(lent.device().clone(), lent.queue().clone(), info);
+    let a = random::<f32>(1, 24, 20);
+    let batch = vec![a.as_ref(); 20_000];
+    let options = |context: &GpuContext| SvdOptions::default().context(context.clone());
+    let report = svdvals_batch_report(&batch[..100], &options(&hardware))?;
+    check!((report.on_gpu, report.side_by_side) == (0, 100), "{report}");
+    check!(report.reason.contains("nor is the batch"), "{report}");
+    let report = svdvals_batch_report(&batch, &options(&hardware))?;
+    check!((report.on_gpu, report.together, report.side_by_side) == (20_000, 20_000, 0), "{report}");
+    check!(report.reason == "a hardware GPU, for a batch of this size", "{report}");
+    check!(report.values.iter().all(|values| *values == report.values[0]), "equal matrices have different values");
+    let on_cpu = svdvals_batch_report(&batch, &options(&lent))?;
+    check!((on_cpu.on_gpu, on_cpu.side_by_side) == (0, 20_000), "{on_cpu}");
+    let off = error(doubles(&report.values[0]), &doubles(&on_cpu.values[0]));
+    check!(off <= stable::<f32>(24), "{off:.1e}");
+
+    // Where a matrix is does not change its values: some of these exceed the workgroup memory of a device with WebGPU's limits alone.
+    let webgpu = GpuContext::new(&AdapterChoice::default().limits(DeviceLimits::WebGpuDefault))?;
+    let batch: Vec<Mat<f32>> = (60..68).map(|n| random(n as u64, n + 3, n)).collect();
+    let [here, there] = [&lent, &webgpu].map(|context| svdvals_batch_report(&views(&batch), &gpu(context)));
+    let (here, there) = (here?, there?);
+    check!((here.together, there.together) == (8, 8) && here.values == there.values, "{here}{there}");
+    check!(here.counts.dispatches == 2, "the classes of 64 and 72 columns: {here}");
+    check!(there.counts.dispatches == 3, "that of 63 columns, and in a buffer those of 64 and 128: {there}");
     Ok(())
 }

@@ -106,7 +106,7 @@ fn main() -> ExitCode {
         ("required_bytes", memory::required_bytes),
         ("what_travels", svd::what_travels),
         ("larger", svd::larger),
-        ("batches", batch::one_after_the_other),
+        ("batches_by_auto", batch::backends),
         ("svd_on_a_lost_device", svd_faults::lost_device),
         ("svd_in_small_buffers", svd_faults::small_buffers),
         ("global_context", whole::global_context),
@@ -208,6 +208,8 @@ fn kernels<T: Elements>() -> Vec<Runs> {
         ("bands_are_copied_exactly", band::bands_are_copied_exactly::<T>),
         ("chase_keeps_singular_values", band::chase_keeps_singular_values::<T>),
         ("bisection_on_the_device", stage3::bisection_on_the_device::<T>),
+        ("batch_table_1", batch::table_1::<T>),
+        ("batch_mixed_shapes", batch::mixed_shapes::<T>),
     ];
     bodies.extend(one_stage::kernels::<T>());
     // In f16 a difference of one rounding between the twins grows by a factor in each of hundreds of cycles: what can be said is that
@@ -225,6 +227,9 @@ fn calls<T: Elements>() -> Vec<Runs> {
         ("hyperparameters_do_not_change_values", accuracy::hyperparameters_do_not_change_values::<T>),
         ("values_by_the_device", stage3::values_by_the_device::<T>),
         ("memory_orders_do_not_matter", accuracy::memory_orders_do_not_matter::<T>),
+        ("batch_scales", batch::scales::<T>),
+        ("batch_bad_matrices_and_strides", batch::bad_matrices_and_strides::<T>),
+        ("batch_travels", batch::what_travels::<T>),
         ("counts_are_linear", accuracy::counts_are_linear::<T>),
     ];
     bodies.extend(one_stage::calls::<T>());
@@ -252,6 +257,7 @@ fn host<T: Elements>() -> Vec<Runs> {
         ("progress_and_cancellation", waits::progress_and_cancellation::<T>),
         ("kernels_are_timed", accuracy::kernels_are_timed::<T>),
         ("one_stage_progress", one_stage::progress::<T>),
+        ("batch_futures", batch::futures::<T>),
         ("svd_cancellation", svd_faults::cancellation::<T>),
     ]);
     [trials, on_the_device::<T>("resident", vec![("refusals", resident::refusals::<T>)])].concat()

@@ -16,10 +16,15 @@ use crate::{
 
 /// The singular values of each matrix of a batch, descending. The matrices may have different shapes.
 ///
-/// The results are those of [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with), on the CPU bit for bit. Small matrices are computed side by
-/// side, one on each thread; a few large ones one after the other, each on all threads. There is no GPU kernel for batches yet:
-/// [`Backend::Gpu`](crate::Backend::Gpu) computes one matrix after the other, and [`Backend::Auto`](crate::Backend::Auto) does so for matrices
-/// that gain from a GPU as single ones. Progress is that of the batch, whose only stage is [`Stage::Svdvals`](crate::Stage::Svdvals).
+/// On the CPU the results are those of [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with) bit for bit. Small matrices are computed side by
+/// side, one on each thread; a few large ones one after the other, each on all threads.
+///
+/// A GPU computes the values of matrices of up to about 256 x 256 together, one workgroup each, by a direct reduction and bisection in the arithmetic
+/// of the type; up to 63 x 63 in `f32` in workgroup memory on every device, up to 109 x 109 where that has 48 KiB. Each has the same result in
+/// any batch. [`Backend::Gpu`](crate::Backend::Gpu) computes larger matrices one after the other, and all of them with a
+/// [`Reduction`](crate::Reduction) or a [`Stage3`](crate::Stage3) that the kernel does not have. [`Backend::Auto`](crate::Backend::Auto) takes a
+/// hardware GPU for matrices that gain from it as single ones, and for batches that would take one core about 90 ms or more. Progress is that of the
+/// batch, whose only stage is [`Stage::Svdvals`](crate::Stage::Svdvals).
 ///
 /// ```
 /// use svdvals_gpu::{SvdOptions, svdvals_batch};
@@ -70,8 +75,68 @@ pub fn svdvals_batch_each<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOpti
     Ok(T::svdvals_batch(batch, options, false)?.values.into_iter().map(|values| values.map(col)).collect())
 }
 
-/// The singular value decomposition of each matrix of a batch: thin, or as `options` ask. The matrices may have different shapes. How it is
-/// computed is described at [`svdvals_batch`]; the stage of its progress is [`Stage::Vectors`](crate::Stage::Vectors).
+/// [`svdvals_batch`] for a task that must not block; see [`svdvals_gpu_async`](crate::SvdValsGpu::svdvals_gpu_async). On the CPU it computes from
+/// copies of the matrices.
+///
+/// ```
+/// use svdvals_gpu::{SvdError, SvdOptions, svdvals_batch_async};
+/// async fn norms(a: &faer::Mat<f32>, b: &faer::Mat<f32>) -> Result<(f32, f32), SvdError> {
+///     let values = svdvals_batch_async(&[a.as_ref(), b.as_ref()], &SvdOptions::default()).await?;
+///     Ok((values[0][0], values[1][0]))
+/// }
+/// let (a, b) = (faer::mat![[3.0f32]], faer::mat![[0.0f32, 4.0]]);
+/// assert_eq!(pollster::block_on(norms(&a, &b))?, (3.0, 4.0)); // or whatever runs your tasks
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+///
+/// # Errors
+/// As [`svdvals_batch`].
+pub async fn svdvals_batch_async<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> Result<Vec<Col<T::Real>>> {
+    Ok(cols(all(T::svdvals_batch_async(batch, options, false).await?.values)?))
+}
+
+/// [`svdvals_batch_report`] for a task that must not block; see [`svdvals_batch_async`].
+///
+/// ```
+/// use svdvals_gpu::{SvdOptions, svdvals_batch_report_async};
+/// let a = faer::Mat::from_fn(30, 20, |i, j| ((i * j) as f32).sin());
+/// let report = pollster::block_on(svdvals_batch_report_async(&[a.as_ref()], &SvdOptions::default()))?;
+/// assert_eq!(report.values[0].nrows(), 20);
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+///
+/// # Errors
+/// As [`svdvals_batch`].
+pub async fn svdvals_batch_report_async<T: Element>(
+    batch: &[MatRef<'_, T>],
+    options: &SvdOptions,
+) -> Result<BatchReport<Vec<Col<T::Real>>>> {
+    T::svdvals_batch_async(batch, options, true).await?.try_map(|each| Ok(cols(all(each)?)))
+}
+
+/// [`svdvals_batch_each`] for a task that must not block; see [`svdvals_batch_async`].
+///
+/// ```
+/// use svdvals_gpu::{SvdOptions, svdvals_batch_each_async};
+/// let a = faer::mat![[f32::NAN]];
+/// let values = pollster::block_on(svdvals_batch_each_async(&[a.as_ref()], &SvdOptions::default()))?;
+/// assert!(values[0].is_err());
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+///
+/// # Errors
+/// As [`svdvals_batch_each`].
+pub async fn svdvals_batch_each_async<T: Element>(
+    batch: &[MatRef<'_, T>],
+    options: &SvdOptions,
+) -> Result<Vec<Result<Col<T::Real>>>> {
+    let each = T::svdvals_batch_async(batch, options, false).await?.values;
+    Ok(each.into_iter().map(|values| values.map(col)).collect())
+}
+
+/// The singular value decomposition of each matrix of a batch: thin, or as `options` ask. The matrices may have different shapes. The
+/// CPU computes them as described at [`svdvals_batch`], a GPU one after the other; the stage of its progress is
+/// [`Stage::Vectors`](crate::Stage::Vectors).
 ///
 /// ```
 /// use svdvals_gpu::{SvdOptions, svd_batch};
@@ -118,6 +183,58 @@ pub fn svd_batch_report<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOption
 /// As [`svdvals_batch_each`].
 pub fn svd_batch_each<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> Result<Vec<Result<MatSvd<T>>>> {
     let each: Each<_> = T::svd_batch(batch, options, false)?.values;
+    Ok(each.into_iter().map(|factors| factors.map(mat_svd)).collect())
+}
+
+/// [`svd_batch`] for a task that must not block; see [`svdvals_batch_async`].
+///
+/// ```
+/// use svdvals_gpu::{SvdOptions, svd_batch_async};
+/// let a = faer::Mat::<f64>::identity(5, 3);
+/// let svds = pollster::block_on(svd_batch_async(&[a.as_ref()], &SvdOptions::default()))?;
+/// assert_eq!(svds[0].u.shape(), (5, 3));
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+///
+/// # Errors
+/// As [`svd_batch`].
+pub async fn svd_batch_async<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> Result<Vec<MatSvd<T>>> {
+    Ok(all(T::svd_batch_async(batch, options, false).await?.values)?.into_iter().map(mat_svd).collect())
+}
+
+/// [`svd_batch_report`] for a task that must not block; see [`svdvals_batch_async`].
+///
+/// ```
+/// use svdvals_gpu::{SvdOptions, svd_batch_report_async};
+/// let a = faer::Mat::<f64>::identity(5, 3);
+/// let report = pollster::block_on(svd_batch_report_async(&[a.as_ref()], &SvdOptions::default()))?;
+/// assert_eq!((report.matrices, report.values[0].s.nrows()), (1, 3));
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+///
+/// # Errors
+/// As [`svd_batch`].
+pub async fn svd_batch_report_async<T: Element>(
+    batch: &[MatRef<'_, T>],
+    options: &SvdOptions,
+) -> Result<BatchReport<Vec<MatSvd<T>>>> {
+    T::svd_batch_async(batch, options, true).await?.try_map(|each| Ok(all(each)?.into_iter().map(mat_svd).collect()))
+}
+
+/// [`svd_batch_each`] for a task that must not block; see [`svdvals_batch_async`].
+///
+/// ```
+/// use svdvals_gpu::{SvdOptions, svd_batch_each_async};
+/// let a = faer::mat![[f32::INFINITY]];
+/// let svds = pollster::block_on(svd_batch_each_async(&[a.as_ref()], &SvdOptions::default()))?;
+/// assert!(svds[0].is_err());
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+///
+/// # Errors
+/// As [`svdvals_batch_each`].
+pub async fn svd_batch_each_async<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> Result<Vec<Result<MatSvd<T>>>> {
+    let each = T::svd_batch_async(batch, options, false).await?.values;
     Ok(each.into_iter().map(|factors| factors.map(mat_svd)).collect())
 }
 

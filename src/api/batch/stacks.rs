@@ -45,10 +45,8 @@ pub struct StackSvd<T: Element> {
 
 /// Singular values of a stack of matrices: an `ndarray` of three dimensions, batch x m x n, of any strides (feature `ndarray`). Sealed.
 ///
-/// The results are those of [`SvdValsGpu`](crate::SvdValsGpu) and [`SvdGpu`](crate::SvdGpu) for each matrix, on the CPU bit for bit. Small matrices are
-/// computed side by side, one on each thread; a few large ones one after the other, each on all threads. There is no GPU kernel for batches
-/// yet: [`Backend::Gpu`](crate::Backend::Gpu) computes one matrix after the other, and [`Backend::Auto`](crate::Backend::Auto) does so for
-/// matrices that gain from a GPU as single ones. Progress is that of the batch, whose only stage is
+/// On the CPU the results are those of [`SvdValsGpu`](crate::SvdValsGpu) and [`SvdGpu`](crate::SvdGpu) for each matrix, bit for bit. How they are
+/// computed, and what a GPU does, is described at [`svdvals_batch`](fn@crate::svdvals_batch). Progress is that of the batch, whose only stage is
 /// [`Stage::Svdvals`](crate::Stage::Svdvals), or [`Stage::Vectors`](crate::Stage::Vectors).
 ///
 /// For `faer`, [`svdvals_batch`](fn@crate::svdvals_batch) takes a slice of matrices of any shapes. A stack along another axis is
@@ -140,6 +138,77 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
         Ok(each.into_iter().map(|values| values.map(Array1::from_vec)).collect())
     }
 
+    /// [`svdvals_batch_gpu_with`](Self::svdvals_batch_gpu_with) for a task that must not block; see
+    /// [`svdvals_gpu_async`](crate::SvdValsGpu::svdvals_gpu_async). On the CPU it computes from copies of the matrices.
+    ///
+    /// ```
+    /// use svdvals_gpu::{SvdOptions, SvdValsBatchGpu};
+    /// let stack = ndarray::Array3::<f32>::ones((1000, 4, 3));
+    /// let s = pollster::block_on(stack.svdvals_batch_gpu_async(&SvdOptions::default()))?; // or whatever runs your tasks
+    /// assert_eq!(s.dim(), (1000, 3));
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`svdvals_batch_gpu_with`](Self::svdvals_batch_gpu_with).
+    fn svdvals_batch_gpu_async<'a>(
+        &'a self,
+        options: &'a SvdOptions,
+    ) -> impl Future<Output = Result<Array2<Real<Self::Element>>>> + Send + 'a {
+        let (matrices, (m, n)) = self.matrices();
+        async move { stacked(&all(Self::Element::svdvals_batch_async(&matrices, options, false).await?.values)?, m.min(n)) }
+    }
+
+    /// [`svdvals_batch_gpu_report`](Self::svdvals_batch_gpu_report) for a task that must not block; see
+    /// [`svdvals_batch_gpu_async`](Self::svdvals_batch_gpu_async).
+    ///
+    /// ```
+    /// use svdvals_gpu::{SvdOptions, SvdValsBatchGpu};
+    /// let stack = ndarray::Array3::<f32>::ones((1000, 4, 3));
+    /// let report = pollster::block_on(stack.svdvals_batch_gpu_report_async(&SvdOptions::default()))?;
+    /// assert_eq!((report.matrices, report.values.dim()), (1000, (1000, 3)));
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`svdvals_batch_gpu_with`](Self::svdvals_batch_gpu_with).
+    fn svdvals_batch_gpu_report_async<'a>(
+        &'a self,
+        options: &'a SvdOptions,
+    ) -> impl Future<Output = Result<BatchReport<Array2<Real<Self::Element>>>>> + Send + 'a {
+        let (matrices, (m, n)) = self.matrices();
+        async move {
+            let report = Self::Element::svdvals_batch_async(&matrices, options, true).await?;
+            report.try_map(|each| stacked(&all(each)?, m.min(n)))
+        }
+    }
+
+    /// [`svdvals_batch_gpu_each`](Self::svdvals_batch_gpu_each) for a task that must not block; see
+    /// [`svdvals_batch_gpu_async`](Self::svdvals_batch_gpu_async).
+    ///
+    /// ```
+    /// use svdvals_gpu::{SvdOptions, SvdValsBatchGpu};
+    /// let mut stack = ndarray::Array3::<f64>::ones((5, 4, 3));
+    /// stack[(2, 1, 0)] = f64::NAN;
+    /// let each = pollster::block_on(stack.svdvals_batch_gpu_each_async(&SvdOptions::default()))?;
+    /// assert!(each[2].is_err() && each[3].is_ok());
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`svdvals_batch_gpu_each`](Self::svdvals_batch_gpu_each).
+    #[expect(clippy::type_complexity, reason = "a result of results, of the crate's and the front end's own types")]
+    fn svdvals_batch_gpu_each_async<'a>(
+        &'a self,
+        options: &'a SvdOptions,
+    ) -> impl Future<Output = Result<Vec<Result<Array1<Real<Self::Element>>>>>> + Send + 'a {
+        let (matrices, _) = self.matrices();
+        async move {
+            let each = Self::Element::svdvals_batch_async(&matrices, options, false).await?.values;
+            Ok(each.into_iter().map(|values| values.map(Array1::from_vec)).collect())
+        }
+    }
+
     /// The thin decomposition of each matrix, with default options.
     ///
     /// ```
@@ -173,11 +242,75 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
     /// matrix; [`svd_batch_gpu_each`](Self::svd_batch_gpu_each) takes one.
     fn svd_batch_gpu_with(&self, options: &SvdOptions) -> Result<StackSvd<Self::Element>> {
         let (matrices, shape) = self.matrices();
-        if options.tolerance.is_some() {
-            let reason = "the number of values would differ from matrix to matrix; svd_batch_gpu_each takes one";
-            return Err(SvdError::invalid("tolerance", reason));
-        }
+        has_one_count(options)?;
         StackSvd::new(all(Self::Element::svd_batch(&matrices, options, false)?.values)?, shape, options)
+    }
+
+    /// Like [`svd_batch_gpu_with`](Self::svd_batch_gpu_with), with a report: what ran, why, and the seconds.
+    ///
+    /// ```
+    /// use svdvals_gpu::{SvdOptions, SvdValsBatchGpu};
+    /// let stack = ndarray::Array3::from_shape_fn((10, 6, 5), |(k, i, j)| ((k + i * j) as f32).sin());
+    /// let report = stack.svd_batch_gpu_report(&SvdOptions::default())?;
+    /// assert_eq!((report.values.u.dim(), report.matrices), ((10, 6, 5), 10));
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`svd_batch_gpu_with`](Self::svd_batch_gpu_with).
+    fn svd_batch_gpu_report(&self, options: &SvdOptions) -> Result<BatchReport<StackSvd<Self::Element>>> {
+        let (matrices, shape) = self.matrices();
+        has_one_count(options)?;
+        Self::Element::svd_batch(&matrices, options, true)?.try_map(|each| StackSvd::new(all(each)?, shape, options))
+    }
+
+    /// [`svd_batch_gpu_with`](Self::svd_batch_gpu_with) for a task that must not block; see
+    /// [`svdvals_batch_gpu_async`](Self::svdvals_batch_gpu_async).
+    ///
+    /// ```
+    /// use svdvals_gpu::{SvdOptions, SvdValsBatchGpu};
+    /// let stack = ndarray::Array3::from_shape_fn((10, 6, 5), |(k, i, j)| ((k + i * j) as f32).sin());
+    /// let svd = pollster::block_on(stack.svd_batch_gpu_async(&SvdOptions::default().keep(2)))?;
+    /// assert_eq!(svd.vt.dim(), (10, 2, 5));
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`svd_batch_gpu_with`](Self::svd_batch_gpu_with).
+    fn svd_batch_gpu_async<'a>(
+        &'a self,
+        options: &'a SvdOptions,
+    ) -> impl Future<Output = Result<StackSvd<Self::Element>>> + Send + 'a {
+        let (matrices, shape) = self.matrices();
+        async move {
+            has_one_count(options)?;
+            StackSvd::new(all(Self::Element::svd_batch_async(&matrices, options, false).await?.values)?, shape, options)
+        }
+    }
+
+    /// [`svd_batch_gpu_report`](Self::svd_batch_gpu_report) for a task that must not block; see
+    /// [`svdvals_batch_gpu_async`](Self::svdvals_batch_gpu_async).
+    ///
+    /// ```
+    /// use svdvals_gpu::{SvdOptions, SvdValsBatchGpu};
+    /// let stack = ndarray::Array3::from_shape_fn((10, 6, 5), |(k, i, j)| ((k + i * j) as f32).sin());
+    /// let report = pollster::block_on(stack.svd_batch_gpu_report_async(&SvdOptions::default()))?;
+    /// assert_eq!(report.values.s.dim(), (10, 5));
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`svd_batch_gpu_with`](Self::svd_batch_gpu_with).
+    fn svd_batch_gpu_report_async<'a>(
+        &'a self,
+        options: &'a SvdOptions,
+    ) -> impl Future<Output = Result<BatchReport<StackSvd<Self::Element>>>> + Send + 'a {
+        let (matrices, shape) = self.matrices();
+        async move {
+            has_one_count(options)?;
+            let report = Self::Element::svd_batch_async(&matrices, options, true).await?;
+            report.try_map(|each| StackSvd::new(all(each)?, shape, options))
+        }
     }
 
     /// Like [`svd_batch_gpu_with`](Self::svd_batch_gpu_with), with a result for each matrix.
@@ -196,6 +329,36 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
         let each = Self::Element::svd_batch(&self.matrices().0, options, false)?.values;
         Ok(each.into_iter().map(|factors| factors.map(array_svd)).collect())
     }
+
+    /// [`svd_batch_gpu_each`](Self::svd_batch_gpu_each) for a task that must not block; see
+    /// [`svdvals_batch_gpu_async`](Self::svdvals_batch_gpu_async).
+    ///
+    /// ```
+    /// use svdvals_gpu::{SvdOptions, SvdValsBatchGpu};
+    /// let stack = ndarray::Array3::from_shape_fn((3, 6, 5), |(k, i, j)| if k == 0 { f32::NAN } else { (i * j) as f32 });
+    /// let each = pollster::block_on(stack.svd_batch_gpu_each_async(&SvdOptions::default()))?;
+    /// assert!(each[0].is_err() && each[1].is_ok());
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`svdvals_batch_gpu_each`](Self::svdvals_batch_gpu_each).
+    fn svd_batch_gpu_each_async<'a>(
+        &'a self,
+        options: &'a SvdOptions,
+    ) -> impl Future<Output = Result<Vec<Result<ArraySvd<Self::Element>>>>> + Send + 'a {
+        let (matrices, _) = self.matrices();
+        async move {
+            let each = Self::Element::svd_batch_async(&matrices, options, false).await?.values;
+            Ok(each.into_iter().map(|factors| factors.map(array_svd)).collect())
+        }
+    }
+}
+
+/// Checks that the options give every matrix of a stack as many values.
+fn has_one_count(options: &SvdOptions) -> Result<()> {
+    let reason = "the number of values would differ from matrix to matrix; svd_batch_gpu_each takes one";
+    if options.tolerance.is_some() { Err(SvdError::invalid("tolerance", reason)) } else { Ok(()) }
 }
 
 /// The values of each matrix, `k` of them, as rows.

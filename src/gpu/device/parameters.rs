@@ -39,6 +39,7 @@ parameters! {
     ApplyChase { n, bandwidth, tile_width, chunk, first, cycle, cols, rs, cs, lines, flags }
     SquareBidiagonal { n, ld, ku }
     Bisect { n, passes, first }
+    Batch { first, count, passes }
     /// Parameters of `gemm`, and a task of `gemm_batch`.
     Product { rows, cols, inner, a, a_rs, a_cs, x, x_rs, x_cs, c, c_rs, c_cs, first, flags }
     GemmBatch { first }

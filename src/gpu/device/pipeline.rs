@@ -109,6 +109,9 @@ pub(crate) const CHASE_KEPT: Shader = shader!("chase", 2, Chase, Some("kept"));
 pub(crate) const APPLY_CHASE: Shader = shader!("apply_chase", 1, ApplyChase);
 pub(crate) const SQUARE_BIDIAGONAL: Shader = shader!("square_bidiagonal", 2, SquareBidiagonal);
 pub(crate) const BISECT: Shader = shader!("bisect", 2, Bisect);
+pub(crate) const BATCH: Shader = shader!("batch", 3, Batch, None, 2);
+/// Keeps the matrices in a buffer, not in workgroup memory.
+pub(crate) const BATCH_SPILLED: Shader = shader!("batch", 4, Batch, Some("spilled"), 2);
 pub(crate) const GEMM: Shader = shader!("gemm", 3, Product);
 pub(crate) const GEMM_BATCH: Shader = shader!("gemm_batch", 5, GemmBatch, None, 4);
 pub(crate) const GATHER_COLUMNS: Shader = shader!("gather_columns", 4, GatherColumns);
@@ -126,7 +129,7 @@ pub(crate) const LARGEST: Shader = shader!("largest", 2, Largest);
 pub(crate) const SCALE: Shader = shader!("scale", 3, Scale);
 
 /// The modules that shaders import.
-const MODULES: [(&str, &str); 12] = [
+const MODULES: [(&str, &str); 14] = [
     ("pair", include_str!("../../../shaders/shared/pair.wgsl")),
     ("reflector", include_str!("../../../shaders/shared/reflector.wgsl")),
     ("scalar", include_str!("../../../shaders/shared/scalar.wgsl")),
@@ -139,6 +142,8 @@ const MODULES: [(&str, &str); 12] = [
     ("tiles", include_str!("../../../shaders/shared/tiles.wgsl")),
     ("compact_wy", include_str!("../../../shaders/shared/compact_wy.wgsl")),
     ("band", include_str!("../../../shaders/shared/band.wgsl")),
+    ("squares", include_str!("../../../shaders/shared/squares.wgsl")),
+    ("sturm", include_str!("../../../shaders/shared/sturm.wgsl")),
 ];
 
 /// A compiled shader with its bind group layout.
@@ -222,6 +227,7 @@ fn wgsl<S: Number>(shader: &Shader, count: usize, constants: &str, device: Has) 
     let vectors = shader.variant == Some("vectors");
     let dense = dense(shader.buffers + 1, count, if vectors { "Stored4" } else { "Stored" });
     let modules: Vec<_> = MODULES.into_iter().chain([("tuning", constants), ("dense", &dense)]).collect();
+    let spilled = shader.variant == Some("spilled");
     let conditions = [
         ("f64", size_of::<Re<S>>() == size_of::<f64>()),
         ("complex", S::Scalar::IS_COMPLEX),
@@ -230,6 +236,9 @@ fn wgsl<S: Number>(shader: &Shader, count: usize, constants: &str, device: Has) 
         ("coherent", device.coherent),
         ("vectors", vectors),
         ("kept", shader.variant == Some("kept")),
+        ("spilled", spilled),
+        ("spilled_coherent", spilled && device.coherent),
+        ("spilled_plain", spilled && !device.coherent),
         ("blocks", count > 1),
     ];
     assemble((shader.name, shader.source), &modules, &conditions)
@@ -311,6 +320,8 @@ impl GpuContext {
         //   gram_factor, unit_columns, identity_columns, copy_window   the callers in `gpu/kernels/left.rs` allocate what they write, and
         //                         `check_window` what they read
         //   square_bidiagonal, bisect   `GpuKernels::bisect`: squares and bounds are allocated there, for the band's n
+        //   batch                 `GpuBatch::dispatch`: the table's rows are those of `GpuBatch::place`, whose matrices fit the class's
+        //                         workgroup arrays, and whose entries and bounds are in the buffers that are allocated there
         //   gemm, trmm, trsm      `GpuTriangular::new`, `check_rows` and `triangle`: the shapes match, rows are within M and B, and a
         //                         triangle has at most the base's order
         //   diagonal, largest     `DeviceMatrix::from_buffer`: the buffer holds the matrix's lines; `DeviceMatrix::upload` allocates it so

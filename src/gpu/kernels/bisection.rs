@@ -68,14 +68,12 @@ impl<S: Number> GpuKernels<S> {
         }
         let factor = squares[0].to_double();
         let bounds: Vec<Re<S>> = stream.read_back(&bounds, 2 * n).await?;
-        let floor = 8.0 * Re::<S>::pivot().to_double();
-        Ok(bounds
-            .chunks_exact(2)
-            .map(|bounds| {
-                let (low, high) = (bounds[0].to_double(), bounds[1].to_double());
-                // A square below the floor counts as zero.
-                if high <= floor { 0.0 } else { (0.5 * (low + high)).sqrt() / factor }
-            })
-            .collect())
+        Ok(bounds.chunks_exact(2).map(|of| value_between::<Re<S>>(of[0], of[1]) / factor).collect())
     }
+}
+
+/// The singular value whose square is between these bounds. A square below the floor counts as zero.
+pub(crate) fn value_between<R: RealElement>(low: R, high: R) -> f64 {
+    let (low, high, floor) = (low.to_double(), high.to_double(), 8.0 * R::pivot().to_double());
+    if high <= floor { 0.0 } else { (0.5 * (low + high)).sqrt() }
 }

@@ -1,5 +1,6 @@
 //! The tile kernels on the device.
 
+pub(crate) mod batch;
 pub(crate) mod bisection;
 mod factor;
 mod left;

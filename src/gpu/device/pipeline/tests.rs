@@ -13,6 +13,7 @@ use super::*;
 use crate::{
     cost::{
         DeviceModel,
+        batch::BatchShape,
         one_stage::{LANES, LARFT_THREADS, larft_bytes, multiply_line_bytes, update_line_bytes},
         shape::{Bounds, ChaseShape, Shape, TriangleShape},
         vectors::ApplyShape,
@@ -40,6 +41,8 @@ fn all<S: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
     let chase = ChaseShape::new::<S>(bounds, layout, tuning).unwrap();
     let triangle = TriangleShape::new::<S::Scalar>(bounds, tuning).unwrap();
     let apply = ApplyShape::of::<S>(tuning.tile_width.min(tuning.tile_size - 1));
+    let batch = BatchShape::largest::<S>(bounds).unwrap();
+    let spilled = BatchShape::of(Some(batch), bounds, (150, 130)).unwrap();
     let [(square, square_constants, _), (bisect, bisect_constants, _)] = bisection_pipelines();
 
     let made =
@@ -67,6 +70,8 @@ fn all<S: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
         made(&CHASE, &chase.constants(), chase.threads(), chase.bytes::<S>()),
         made(square, &square_constants, LINEAR_THREADS as usize, LINEAR_THREADS as usize * size_of::<Re<S>>()),
         made(bisect, &bisect_constants, BISECT_THREADS as usize, 0),
+        made(&BATCH, &batch.constants(), batch.threads, batch.bytes::<S>()),
+        made(&BATCH_SPILLED, &spilled.constants(), spilled.threads, spilled.bytes::<S>()),
         made(&GEMM, &gemm, products, product_bytes),
         made(&GEMM_BATCH, &gemm, products, product_bytes),
         linear(&GATHER_COLUMNS),
@@ -120,9 +125,10 @@ fn sources_resolve() {
             for (immediates, coherent, count) in [(false, false, 1), (true, false, 1), (true, true, 3)] {
                 let has = Has { immediates, coherent };
                 let source = wgsl::<S>(shader, count, &constants::<Re<S>>(&values), has).unwrap();
+                let exchanges = shader.name == CHASE.name || shader.variant == BATCH_SPILLED.variant;
                 assert_eq!(source.matches("@compute").count(), 1, "{source}");
                 assert_eq!(source.contains("var<immediate>"), immediates);
-                assert_eq!(source.contains("@coherent"), has.coherent && shader.name == CHASE.name, "{source}");
+                assert_eq!(source.contains("@coherent"), has.coherent && exchanges, "{source}");
                 assert_eq!(source.contains("f64"), size_of::<Re<S>>() == 8, "{source}");
                 assert_eq!(source.starts_with("enable f16;"), S::IS_HALF, "{source}");
                 assert_eq!(source.matches("enable").count(), usize::from(S::IS_HALF), "{source}");

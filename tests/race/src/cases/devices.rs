@@ -72,6 +72,12 @@ pub fn narrow() -> Dev {
     Dev { name: "gpu, grids of 13".into(), limits, ..gpu(32, Mapping::Linear) }
 }
 
+/// Workgroup memory for small matrices alone. (No device has so little.)
+pub fn little_memory() -> Dev {
+    let limits = Limits { max_compute_workgroup_storage_size: 4 << 10, ..gpu_limits() };
+    Dev { name: "gpu, 4 KiB of workgroup memory".into(), limits, ..gpu(32, Mapping::Linear) }
+}
+
 pub fn software() -> Dev {
     Dev { name: "software".into(), ty: DeviceType::Cpu, ..gpu(8, Mapping::Linear) }
 }

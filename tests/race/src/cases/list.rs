@@ -6,7 +6,8 @@ use svdvals_gpu::{HalfStorage, Reduction, Stage3, Vectors, wgpu::Features};
 
 use super::{
     Body, Call, Case, Env,
-    devices::{Dev, devices, loose, narrow, software},
+    batches::{LARGE, MANY, SMALL, batch, batch_accuracy},
+    devices::{Dev, devices, little_memory, loose, narrow, software},
     factors::{
         accuracy, band_vectors, decomposition, one_stage, orthogonal, reflectors, resident_factors, resident_vectors, rewritten,
     },
@@ -87,6 +88,7 @@ pub fn all(seed: u64, quick: bool) -> Vec<Case> {
     let mut list = List { cases: Vec::new(), seed, quick, devices: devices(), tunings: tunings(), turn: seed as usize };
     list.values();
     list.small_shapes();
+    list.batches();
     list.stages();
     list.triangles();
     list.vectors();
@@ -173,6 +175,24 @@ impl List {
                 let device = self.of_type(k, self.turn);
                 self.svdvals(k, call, &device);
             }
+        }
+    }
+
+    /// Batches of mixed shapes: in workgroup memory, in a buffer, in folded grids.
+    fn batches(&mut self) {
+        let (tune, half, stage3) = (self.tunings[0], HalfStorage::Single, Stage3::Auto);
+        let call = Call { tune, m: 20, n: 20, by_rows: false, half, stage3 };
+        for k in 0..TYPES.len() {
+            let (rounds, every) = (self.devices.len(), if self.quick { 8 } else { 1 });
+            for round in (0..rounds).filter(|round| (round + k) % every == 0) {
+                let device = self.of_type(k, round);
+                let body: Body = Box::new(move |env: &Env| for_types!(k, batch, env, call, &SMALL));
+                self.add(format!("batch {}", TYPES[k]), &device, body);
+            }
+            let body: Body = Box::new(move |env: &Env| for_types!(k, batch, env, call, &LARGE));
+            self.add(format!("large batch {}", TYPES[k]), &little_memory(), body);
+            let body: Body = Box::new(move |env: &Env| for_types!(k, batch, env, call, &MANY));
+            self.add(format!("batch of many {}", TYPES[k]), &narrow(), body);
         }
     }
 
@@ -327,6 +347,11 @@ impl List {
                 format!("accuracy {}", WIDE_TYPES[k]),
                 &device,
                 Box::new(move |env: &Env| if k == 0 { accuracy::<f32>(env, call) } else { accuracy::<Complex<f32>>(env, call) }),
+            );
+            self.add(
+                format!("batch accuracy {}", WIDE_TYPES[k]),
+                &device,
+                Box::new(move |env: &Env| if k == 0 { batch_accuracy::<f32>(env) } else { batch_accuracy::<Complex<f32>>(env) }),
             );
             for (r, reduction) in [Reduction::TwoStage, Reduction::OneStage].into_iter().enumerate() {
                 let kind = ["random", "two clusters", "graded", "rank third"][(j as usize + 2 * r) % 4];

@@ -1,5 +1,6 @@
 //! What is run: calls of the crate on devices of several kinds, their results compared with the CPU's.
 
+mod batches;
 mod compare;
 mod devices;
 mod factors;

@@ -1,7 +1,11 @@
 //! The mistakes other than barriers left out.
 
 /// Barriers that can be left out without a finding, and why they are there.
-pub const SPARE: [(&str, &str); 2] = [("chase without storageBarrier() 0", BESIDE), ("chase without storageBarrier() 1", BESIDE)];
+pub const SPARE: [(&str, &str); 3] = [
+    ("chase without storageBarrier() 0", BESIDE),
+    ("chase without storageBarrier() 1", BESIDE),
+    ("batch without storageBarrier() 0", BESIDE),
+];
 
 /// Without it an access to the buffer is a note, not a finding.
 const BESIDE: &str = "the workgroupBarrier beside it orders the threads, and this one the buffer's memory";
@@ -54,6 +58,13 @@ pub const EDITS: &[(&str, &str, &str)] = &[
     ("trsm", "p < params.order", "p <= params.order"),
     ("trmm", "p < params.order", "p <= params.order"),
     ("bisect", "if k >= params.n", "if k > params.n"),
+    ("batch", "if index >= params.count", "if index > params.count"),
+    ("batch", "let row = 4u * (params.first + index);", "let row = 4u * index;"),
+    ("batch", "e < m * ld;", "e <= m * ld;"),
+    ("batch", "let ld = n | 1u;", "let ld = n;"),
+    ("batch", "l < lines;", "l <= lines;"),
+    ("batch", "i + 3u < x.count", "i + 2u < x.count"),
+    ("batch", "bounds[out + 1u + 2u * k]", "bounds[out + 2u + 2u * k]"),
     ("square_bidiagonal", "j < params.n &&", "j <= params.n &&"),
     ("diagonal", "if i < params.n", "if i <= params.n"),
     ("scale", "if e >= params.len", "if e > params.len"),
@@ -80,5 +91,6 @@ pub const ARITHMETIC: &[(&str, &str, &str)] = &[
     ("chase", OPAQUE, "return x;"),
     ("geqrt", OPAQUE, "return x;"),
     ("secular_vectors", OPAQUE, "return x;"),
+    ("batch", OPAQUE, "return x;"),
     ("", OPAQUE, "return x;"),
 ];

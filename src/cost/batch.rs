@@ -1,0 +1,324 @@
+//! `batch`: classes of shapes, the work of a dispatch, and the cost of a batch.
+
+use crate::{
+    base::{
+        error::{Result, SvdError},
+        number::{Number, Re},
+    },
+    cost::{
+        Cost,
+        count::Dispatches,
+        device::DeviceModel,
+        shape::Bounds,
+        work::{Chain, Kernel, REFLECTOR, SUBMISSION_FLOPS, Work, fmas, issued_by_row, passes_of_bisection, scalar_bytes},
+    },
+};
+
+/// Classes have columns in multiples of this, and the largest one as many as fit.
+const STEP: usize = 8;
+/// Threads of a workgroup are a multiple of this: the threads of a warp of most devices.
+const WARP: usize = 32;
+
+/// Instructions of a thread for an entry of x: its square; for an entry of a line: two loads, v_i and a multiply-add, twice, and a store.
+const OF_SQUARE: u64 = 2;
+const OF_ENTRY: u64 = 11;
+/// Bytes of the smallest access to memory.
+const SECTOR: u64 = 32;
+/// Instructions of a reflector's scalars and loops.
+const OF_REFLECTOR: u64 = 150;
+
+/// Order of the largest square matrix that a workgroup reduces in a buffer. Larger ones have enough work for a device each.
+const SPILLED_ORDER: usize = 256;
+/// Classes of these have columns in multiples of this.
+const SPILLED_STEP: usize = 64;
+/// Matrices of one dispatch that are reduced in a buffer: as many as have these bytes, so that a data-centre GPU's cache holds them, but at least
+/// one for each multiprocessor of a large GPU.
+const SPILLED_BYTES: usize = 24 << 20;
+const SPILLED_LEAST: usize = 132;
+/// Maximum threads per workgroup: WebGPU's limit.
+const MOST_THREADS: usize = 256;
+
+/// The sizes for which `batch` is compiled: those of a class of shapes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct BatchShape {
+    /// Maximum columns.
+    pub order: usize,
+    /// Threads per workgroup, about one for each column of a square matrix.
+    pub threads: usize,
+    /// Whether the matrix is in a buffer, not in workgroup memory.
+    pub spilled: bool,
+}
+
+/// The leading dimension of a matrix of n columns in workgroup memory: odd, so that neither rows nor columns conflict in a bank.
+pub(crate) fn leading_dimension(n: usize) -> usize {
+    n | 1
+}
+
+impl BatchShape {
+    fn of_order(order: usize, bounds: &Bounds<'_>, spilled: bool) -> BatchShape {
+        let threads = order.next_multiple_of(WARP).min(bounds.threads).min(MOST_THREADS);
+        BatchShape { order, threads, spilled }
+    }
+
+    /// The largest class that a device's workgroup memory holds for matrices stored as `S`.
+    pub fn largest<S: Number>(bounds: &Bounds<'_>) -> Option<BatchShape> {
+        let fits = |&order: &usize| BatchShape::of_order(order, bounds, false).bytes::<S>() <= bounds.bytes;
+        (1..=SPILLED_ORDER).take_while(fits).last().map(|order| BatchShape::of_order(order, bounds, false))
+    }
+
+    /// The smallest class for an m x n matrix, m >= n, in workgroup memory none larger than `largest`. The result of a matrix does not depend on
+    /// its class.
+    pub fn of(largest: Option<BatchShape>, bounds: &Bounds<'_>, (m, n): (usize, usize)) -> Option<BatchShape> {
+        let holds = |order: &usize| {
+            let needed = m.checked_mul(leading_dimension(n));
+            n <= *order && needed.is_some_and(|needed| needed <= order * leading_dimension(*order))
+        };
+        let largest = largest.map_or(0, |largest| largest.order);
+        let mut orders = (STEP..largest).step_by(STEP).chain((largest > 0).then_some(largest));
+        if let Some(order) = orders.find(holds) {
+            return Some(BatchShape::of_order(order, bounds, false));
+        }
+        let order = (SPILLED_STEP..=SPILLED_ORDER).step_by(SPILLED_STEP).find(holds);
+        order.map(|order| BatchShape::of_order(order, bounds, true))
+    }
+
+    /// Entries of the matrix in workgroup memory, if it is there.
+    pub fn entries(&self) -> usize {
+        self.order * leading_dimension(self.order)
+    }
+
+    pub fn constants(&self) -> [(&'static str, u32); 4] {
+        [
+            ("BATCH_ENTRIES", self.entries() as u32),
+            ("BATCH_ORDER", self.order as u32),
+            ("BATCH_THREADS", self.threads as u32),
+            ("TOP", crate::cost::work::TOP),
+        ]
+    }
+
+    /// Bytes of workgroup memory that the shader declares.
+    pub fn bytes<S: Number>(&self) -> usize {
+        let matrix = if self.spilled { 0 } else { self.entries() * size_of::<S::Scalar>() };
+        matrix + 2 * self.order * size_of::<Re<S>>()
+    }
+
+    /// Maximum number of matrices of one dispatch.
+    pub fn most<S: Number>(&self) -> usize {
+        match self.spilled {
+            true => (SPILLED_BYTES / (self.entries() * size_of::<S::Scalar>())).max(SPILLED_LEAST),
+            false => usize::MAX,
+        }
+    }
+
+    /// Upper bound of the loop iterations of a thread, in f64, which has most.
+    pub fn iterations(&self, (m, n): (usize, usize)) -> usize {
+        // The loops take four entries at a time, and one at a time those that are left.
+        let reflector = |lines: usize, count: usize| count / 4 + 4 + lines.div_ceil(self.threads) * (count / 2 + 8);
+        let of_step = |j: usize| reflector(n - j - 1, m - j) + reflector(m - j - 1, n - j);
+        let passes = passes_of_bisection::<f64>() as usize;
+        let rest = (m * leading_dimension(n)).div_ceil(self.threads) + 3 * n + n.div_ceil(self.threads) * passes * (n + 1);
+        (0..n).map(of_step).sum::<usize>() + rest
+    }
+}
+
+impl Work {
+    /// `batch` of matrices of these shapes, in workgroups of one class.
+    pub fn batch<S: Number>(shape: &BatchShape, shapes: impl Iterator<Item = (usize, usize)>) -> Work {
+        let (scalar, real, threads) = (scalar_bytes::<S>(), size_of::<Re<S>>() as u64, shape.threads as u64);
+        let mut work = Work {
+            kernel: Kernel::Batch,
+            workgroups: 0,
+            threads,
+            workgroup_memory: shape.bytes::<S>() as u64,
+            flops: 0,
+            footprint: if shape.spilled { 0 } else { u64::MAX },
+            bytes: 0,
+            workgroup_bytes: 0,
+            chain: Chain::default(),
+        };
+        let mut last: Option<((usize, usize), Work)> = None;
+        for of in shapes {
+            let one = match last {
+                Some((same, one)) if same == of => one,
+                _ => one_matrix::<S>(&work, shape.spilled, of, (scalar, real)),
+            };
+            last = Some((of, one));
+            work.workgroups += 1;
+            work.flops += one.flops;
+            work.bytes += one.bytes;
+            work.workgroup_bytes += one.workgroup_bytes;
+            if shape.spilled {
+                work.footprint = work.footprint.saturating_add(one.footprint);
+            }
+            if one.chain.issued > work.chain.issued {
+                work.chain = one.chain;
+            }
+        }
+        work
+    }
+}
+
+/// Bytes of global memory of one matrix: entries and its row of the table in, bounds out.
+fn bytes_of<S: Number>((m, n): (usize, usize)) -> u64 {
+    (m * leading_dimension(n) * size_of::<S>() + 16 + (2 * n + 1) * size_of::<Re<S>>()) as u64
+}
+
+/// The work of one m x n matrix in a workgroup of `of`.
+fn one_matrix<S: Number>(of: &Work, spilled: bool, (m, n): (usize, usize), (scalar, real): (u64, u64)) -> Work {
+    let mut bytes = bytes_of::<S>((m, n));
+    let footprint = (m * leading_dimension(n)) as u64 * scalar;
+    let (m, n, threads) = (m as u64, n as u64, of.threads);
+    let passes = passes_of_bisection::<Re<S>>();
+    let (mut flops, mut read, mut issued, mut loads) = (Work::flops_of_bisection_passes(n, passes), 0, 0, 0);
+    let mut bytes_of_a = 2 * footprint;
+    for j in 0..n {
+        // Threads of a warp read adjacent entries of a row; in a column each reads a sector.
+        for (lines, count, access) in [(n - j - 1, m - j, scalar), (m - j - 1, n - j - 1, scalar.max(SECTOR))] {
+            if count > 0 {
+                // A square, and two multiply-adds for each entry of a line.
+                flops += 2 * fmas::<S>().min(2) * count + 4 * fmas::<S>() * lines * count;
+                read += threads * count * scalar + 5 * lines * count * scalar;
+                // A warp reads x once for each pass. Four entries are in flight at a time.
+                bytes_of_a += 3 * threads.div_ceil(WARP as u64) * count * SECTOR + 3 * lines * count * access;
+                loads += count.div_ceil(4) * (1 + 2 * lines.div_ceil(threads)) + 4;
+                let each = OF_SQUARE * fmas::<S>().min(2) + lines.div_ceil(threads) * (OF_ENTRY + 3 * (fmas::<S>() - 1));
+                issued += count * each + OF_REFLECTOR;
+            }
+        }
+    }
+    let values = n.div_ceil(threads);
+    issued += 8 * (m * leading_dimension(n as usize) as u64).div_ceil(threads) + 8 * n;
+    issued += values * passes * (n * issued_by_row() + 40);
+    read += 2 * n * threads * scalar + threads * values * passes * 2 * n * real;
+    if spilled {
+        bytes += bytes_of_a;
+        read = 2 * n * real * threads * values * passes;
+    }
+    let chain = Chain {
+        barriers: if spilled { 1 } else { 2 * n + 2 },
+        storage_barriers: if spilled { 2 * n + 1 } else { 0 },
+        round_trips: if spilled { 3 + loads } else { 3 },
+        // The scalars of a reflector, and the sum of every other product of a line.
+        steps: (2 * n).saturating_sub(1) * 2 * REFLECTOR + n * (m + n) / 4,
+        issued,
+        ..Chain::default()
+    };
+    Work { flops, footprint, bytes, workgroup_bytes: read, chain, ..*of }
+}
+
+impl Cost {
+    /// The cost of the singular values of `count` m x n matrices (or n x m) in one call, with [`Backend::Gpu`](crate::Backend::Gpu): one
+    /// workgroup a matrix. Transfers between host and device are not counted.
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::{Cost, DeviceModel, Kernel};
+    /// let cost = Cost::batch::<f32>(10_000, (32, 32), &DeviceModel::H100)?;
+    /// assert_eq!((cost.dispatches(), cost.kernel(Kernel::Batch).workgroups), (1, 10_000));
+    /// let seconds: f64 = cost.on(&DeviceModel::H100).iter().map(|kernel| kernel.total).sum();
+    /// println!("{:.2} ms", 1e3 * seconds);
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SvdError::InvalidOption`] for a matrix that is empty or too large for one workgroup: it would be computed alone (see
+    /// [`new`](Self::new)).
+    pub fn batch<S: Number>(count: usize, (m, n): (usize, usize), device: &DeviceModel) -> Result<Cost> {
+        let (bounds, of) = (Bounds::of_model(device), (m.max(n), m.min(n)));
+        let shape = BatchShape::of(BatchShape::largest::<S>(&bounds), &bounds, of).filter(|_| of.1 > 0);
+        let shape = shape.ok_or_else(|| SvdError::invalid("matrix", format!("{m} x {n}: a workgroup has up to 256 x 256")))?;
+        let mut all = Dispatches::default();
+        let at_once = matrices_of_dispatch::<S>(&shape, of, SUBMISSION_FLOPS);
+        for first in (0..count).step_by(at_once) {
+            all.note(Work::batch::<S>(&shape, std::iter::repeat_n(of, at_once.min(count - first))));
+        }
+        Ok(Cost { work: all.into_inner(), double: size_of::<Re<S>>() == size_of::<f64>() })
+    }
+}
+
+/// Matrices like this in one dispatch, limited by the flops of a submission.
+pub(crate) fn matrices_of_dispatch<S: Number>(shape: &BatchShape, of: (usize, usize), most_flops: u64) -> usize {
+    let flops = Work::batch::<S>(shape, std::iter::once(of)).flops.max(1);
+    usize::try_from(most_flops / flops).unwrap_or(usize::MAX).clamp(1, shape.most::<S>())
+}
+
+#[cfg(test)]
+mod tests {
+    use num_complex::Complex;
+
+    use super::*;
+
+    const H100: DeviceModel = DeviceModel::H100;
+
+    fn seconds<S: Number>(count: usize, n: usize) -> f64 {
+        Cost::batch::<S>(count, (n, n), &H100).unwrap().on(&H100).iter().map(|kernel| kernel.total).sum()
+    }
+
+    /// The bytes of a matrix, of its row in the table and of its bounds; the flops of the direct reduction, 8/3 n^3 to lower order (four times as
+    /// many for complex numbers), beside those of the counts; one dispatch as long as its flops allow.
+    #[test]
+    fn counts_are_the_algorithms() {
+        let cost = Cost::batch::<f32>(10_000, (32, 32), &H100).unwrap();
+        let batch = cost.kernel(Kernel::Batch);
+        assert_eq!((cost.dispatches(), batch.workgroups, batch.threads), (1, 10_000, 32));
+        assert_eq!(batch.bytes, 10_000 * (4 * 32 * 33 + 16 + 4 * 65));
+        assert_eq!(batch.workgroup_memory, 4 * 32 * 33 + 4 * 64);
+        let reduction = |flops: u64, passes: u64, n: u64| (flops - passes * Work::flops_of_bisection(n as usize)) as f64;
+        let of = |n: usize| Cost::batch::<f32>(1, (n, n), &H100).unwrap().kernel(Kernel::Batch).flops;
+        let ratio = reduction(of(80), passes_of_bisection::<f32>(), 80) / (8.0 / 3.0 * 80f64.powi(3));
+        assert!((0.97..1.03).contains(&ratio), "{ratio}");
+        let complex = Cost::batch::<Complex<f32>>(1, (40, 40), &H100).unwrap().kernel(Kernel::Batch).flops;
+        let ratio = reduction(complex, passes_of_bisection::<f32>(), 40) / reduction(of(40), passes_of_bisection::<f32>(), 40);
+        assert!((3.9..4.0).contains(&ratio), "{ratio}");
+        let many = Cost::batch::<f32>(1_000_000, (32, 32), &H100).unwrap();
+        assert_eq!(many.dispatches(), (1_000_000 * u64::from(of(32) as u32)).div_ceil(SUBMISSION_FLOPS / of(32) * of(32)));
+    }
+
+    /// Every shape that fits has the smallest class that holds it; one that is larger or empty is an error.
+    #[test]
+    fn classes_hold_their_shapes() {
+        let bounds = Bounds::of_model(&H100);
+        let largest = BatchShape::largest::<f32>(&bounds).unwrap();
+        assert_eq!((largest.order, largest.threads), (89, 96));
+        assert!(largest.bytes::<f32>() <= bounds.bytes);
+        assert_eq!(BatchShape::largest::<f32>(&Bounds { bytes: 16 << 10, ..bounds }).unwrap().order, 63);
+        let bounds = Bounds::of_model(&H100);
+        let class = |size| BatchShape::of(Some(largest), &bounds, size).map(|shape| (shape.order, shape.spilled));
+        for (size, order) in [((1, 1), 8), ((8, 8), 8), ((9, 8), 16), ((72, 1), 8), ((2000, 3), 80), ((89, 89), 89)] {
+            assert_eq!(class(size), Some((order, false)), "{size:?}");
+        }
+        for (size, order) in [((90, 89), Some(128)), ((200, 129), Some(192)), ((256, 256), Some(256)), ((257, 256), None)] {
+            assert_eq!(class(size), order.map(|order| (order, true)), "{size:?}");
+        }
+        assert!(Cost::batch::<f32>(1, (257, 257), &H100).is_err() && Cost::batch::<f32>(1, (3, 0), &H100).is_err());
+    }
+
+    /// The aim of the model: 10,000 matrices of 32 x 32 in f32 on an H100 in 3 ms, transfers not counted.
+    #[test]
+    fn many_small_matrices() {
+        let found = seconds::<f32>(10_000, 32);
+        assert!(found < 0.003, "{found} s");
+    }
+
+    /// Time as a function of n, with as many entries in all: neighbouring orders differ by less than a third from n = 4 on, except where a further
+    /// warp is begun for one value: by less than two.
+    #[test]
+    fn steps_are_those_of_warps() {
+        let of = |n: usize| seconds::<f32>((1 << 26) / (n * n), n);
+        for n in 4..89 {
+            let ratio = of(n + 1) / of(n);
+            let most = if n % WARP == 0 { 2.0 } else { 1.33 };
+            assert!((0.75..most).contains(&ratio), "n = {n}: {ratio}");
+        }
+    }
+
+    /// Where matrices are reduced in a buffer, as many as an H100 has multiprocessors take less than a tenth of as many single calls.
+    #[test]
+    fn together_is_less_than_alone() {
+        for n in [90, 128, 200, 256] {
+            let alone = Cost::new::<f32>(n, n, &Cost::tuning::<f32>(n)).unwrap().on(&H100);
+            let alone: f64 = alone.iter().map(|kernel| kernel.total).sum();
+            let together = seconds::<f32>(132, n);
+            assert!(together < 13.2 * alone, "n = {n}: {together} s, {alone} s each");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Batches on the device: one workgroup a matrix.
+
+use std::{marker::PhantomData, ops::Range};
+
+use faer::MatRef;
+use num_traits::Float;
+use rayon::prelude::*;
+use wgpu::BufferUsages;
+
+use crate::{
+    base::{
+        error::{Result, SvdError},
+        number::{Number, Re, RealElement, Scalar},
+    },
+    cost::{
+        batch::{BatchShape, leading_dimension},
+        counts::Counts,
+        shape::Bounds,
+        work::{Kernel, Work, passes_of_bisection},
+    },
+    gpu::{
+        device::{
+            context::GpuContext,
+            parameters,
+            pipeline::{BATCH, BATCH_SPILLED, Shader},
+            stream::{Manner, Stream, buffer},
+        },
+        kernels::{SOFTWARE_ITERATIONS, bisection::value_between},
+        matrix::copy_lines,
+    },
+};
+
+/// Maximum bytes of the entries of a round: what the host packs, uploads and reads back at a time.
+const ROUND_BYTES: u64 = 64 << 20;
+/// Words of a matrix in the table.
+const WORDS: usize = 4;
+
+/// The shapes that a device computes in one workgroup each, stored as `S`.
+pub(crate) struct Classes<S> {
+    context: GpuContext,
+    largest: Option<BatchShape>,
+    storage: PhantomData<S>,
+}
+
+impl<S: Number> Classes<S> {
+    /// # Errors
+    /// [`SvdError::UnsupportedElement`] if the device cannot compute with `S`.
+    pub fn new(context: &GpuContext) -> Result<Self> {
+        context.require::<S, S>()?;
+        let largest = BatchShape::largest::<S>(&Bounds::of(context));
+        Ok(Classes { context: context.clone(), largest, storage: PhantomData })
+    }
+
+    /// The class of an m x n matrix, m >= n >= 1, if it fits one.
+    pub fn of(&self, (m, n): (usize, usize)) -> Option<BatchShape> {
+        let shape = BatchShape::of(self.largest, &Bounds::of(&self.context), (m, n)).filter(|_| n > 0)?;
+        let bytes = (m * leading_dimension(n) * size_of::<S::Scalar>()) as u64;
+        let loops_end = !self.context.is_software() || shape.iterations((m, n)) <= SOFTWARE_ITERATIONS;
+        (loops_end && bytes <= self.context.max_buffer_bytes()).then_some(shape)
+    }
+}
+
+/// The shader of a class.
+fn shader(shape: &BatchShape) -> &'static Shader {
+    if shape.spilled { &BATCH_SPILLED } else { &BATCH }
+}
+
+/// A matrix of a round.
+struct Placed {
+    shape: BatchShape,
+    size: (usize, usize),
+    /// The indices of its first entry and of its first bound.
+    from: usize,
+    to: usize,
+}
+
+impl Placed {
+    fn entries(&self) -> usize {
+        self.size.0 * leading_dimension(self.size.1)
+    }
+
+    /// Its factor, and two bounds for each value.
+    fn bounds(&self) -> usize {
+        2 * self.size.1 + 1
+    }
+}
+
+/// The kernel `batch`, for matrices stored as `S`, and the commands of one call.
+pub(crate) struct GpuBatch<S> {
+    classes: Classes<S>,
+    stream: Stream,
+}
+
+impl<S: Number> GpuBatch<S> {
+    pub fn running(classes: Classes<S>, manner: Manner) -> Result<Self> {
+        let stream = Stream::running(&classes.context, manner)?;
+        Ok(GpuBatch { classes, stream })
+    }
+
+    /// Dispatches, submissions and bytes transferred so far.
+    pub fn counts(&self) -> Counts {
+        self.stream.counts()
+    }
+
+    /// Seconds of each kernel so far, if kernels are timed.
+    pub fn kernel_seconds(&self) -> Vec<(Kernel, f64)> {
+        self.stream.kernel_seconds()
+    }
+
+    /// Matrices of these shapes, m >= n, in rounds that fit the device's buffers.
+    pub fn rounds(&self, shapes: impl Iterator<Item = (usize, usize)>) -> Vec<Range<usize>> {
+        let most =
+            (self.classes.context.max_buffer_bytes().min(ROUND_BYTES) / size_of::<S::Scalar>().max(4 * WORDS) as u64) as usize;
+        let (mut rounds, mut start, mut len, mut end) = (Vec::new(), 0, 0usize, 0);
+        for (k, (m, n)) in shapes.enumerate() {
+            let more = m.saturating_mul(leading_dimension(n)).max(2 * n + 1).max(1);
+            if k > start && len.saturating_add(more) > most {
+                rounds.push(start..k);
+                (start, len) = (k, 0);
+            }
+            (len, end) = (len.saturating_add(more), k + 1);
+        }
+        if end > start {
+            rounds.push(start..end);
+        }
+        rounds
+    }
+
+    /// Where the matrices of a round are.
+    fn place(&self, shapes: impl Iterator<Item = (usize, usize)>) -> Result<Vec<Placed>> {
+        let (mut from, mut to) = (0usize, 0usize);
+        let place = |size: (usize, usize)| {
+            let unfit = || SvdError::invalid("matrix", format!("{} x {} does not fit a workgroup", size.0, size.1));
+            let placed = Placed { shape: self.classes.of(size).ok_or_else(unfit)?, size, from, to };
+            (from, to) = (from + placed.entries(), to + placed.bounds());
+            // Shaders count in u32.
+            if from.max(to) > u32::MAX as usize { Err(unfit()) } else { Ok(placed) }
+        };
+        shapes.map(place).collect()
+    }
+
+    /// The singular values of each matrix of a round, times its scale, descending. The matrices have m >= n >= 1 and fit a class.
+    ///
+    /// One upload of all entries and one of the table, a dispatch for each class, or for as many matrices as have the flops of a submission, and
+    /// one read-back.
+    pub async fn svdvals<T>(&self, round: &[(MatRef<'_, T>, Re<T>)]) -> Result<Vec<Vec<f64>>>
+    where
+        T: Number<Real = S::Real, Scalar = S::Scalar>,
+    {
+        let (context, stream, real) = (&self.classes.context, &self.stream, size_of::<Re<S>>());
+        let placed = self.place(round.iter().map(|(a, _)| a.shape()))?;
+        let Some(last) = placed.last() else { return Ok(Vec::new()) };
+        let (len, values) = (last.from + last.entries(), last.to + last.bounds());
+
+        let mut order: Vec<usize> = (0..placed.len()).collect();
+        order.sort_by_key(|&k| (placed[k].shape.spilled, placed[k].shape));
+        let classes = order.chunk_by(|&x, &y| placed[x].shape == placed[y].shape);
+        let wanted = classes.clone().map(|class| placed[class[0]].shape);
+        let wanted: Vec<_> = wanted.map(|shape| (shader(&shape), shape.constants().into(), 0)).collect();
+
+        let up = BufferUsages::STORAGE | BufferUsages::COPY_DST;
+        let entries = buffer(context, "the entries of a batch", (len * size_of::<S>()) as u64, up)?;
+        let table = buffer(context, "the table of a batch", (4 * WORDS * placed.len()) as u64, up)?;
+        let down = BufferUsages::STORAGE | BufferUsages::COPY_SRC;
+        let bounds = buffer(context, "bounds of the singular values", (values * real) as u64, down)?;
+        // Laid out as the entries, but of the type of the arithmetic.
+        let spilled = match order.last() {
+            Some(&last) if placed[last].shape.spilled => {
+                Some(buffer(context, "matrices of a batch", (len * size_of::<S::Scalar>()) as u64, BufferUsages::STORAGE)?)
+            }
+            _ => None,
+        };
+        context.prepare::<S, _>(&wanted, || {
+            let packed = pack::<T, S>(round, &placed, len)?;
+            stream.upload(&entries, len, |at, piece: &mut [S]| piece.copy_from_slice(&packed[at..at + piece.len()]))?;
+            let words = order.iter().flat_map(|&k| {
+                let Placed { size: (m, n), from, to, .. } = placed[k];
+                [m as u32, n as u32, from as u32, to as u32]
+            });
+            let words: Vec<u32> = words.collect();
+            stream.upload(&table, words.len(), |at, piece: &mut [u32]| piece.copy_from_slice(&words[at..at + piece.len()]))
+        })?;
+
+        let mut first = 0;
+        for class in classes {
+            let shape = placed[class[0]].shape;
+            let pipeline = context.pipeline::<S>(shader(&shape), &shape.constants(), 0)?;
+            let buffers = [&table, &entries, &bounds].into_iter().chain(spilled.as_ref().filter(|_| shape.spilled));
+            let bindings = stream.bind(&pipeline, &buffers.collect::<Vec<_>>(), &[])?;
+            let mut rest = class;
+            while !rest.is_empty() {
+                let (some, others) = rest.split_at(self.at_once(&shape, rest, &placed));
+                let work = Work::batch::<S>(&shape, some.iter().map(|&k| placed[k].size));
+                let passes = passes_of_bisection::<Re<S>>() as u32;
+                let parameters = parameters::Batch { first, count: some.len() as u32, passes };
+                let [x, y] = stream.fold(some.len())?;
+                stream.dispatch(&pipeline, &bindings, parameters, [x, y, 1], work)?;
+                first += some.len() as u32;
+                rest = others;
+            }
+        }
+        let bounds: Vec<Re<S>> = stream.read_back(&bounds, values).await?;
+        placed.into_par_iter().map(|placed| values_of::<Re<S>>(&bounds[placed.to..][..placed.bounds()])).collect()
+    }
+
+    /// The number of the matrices, at least one, of one dispatch.
+    fn at_once(&self, shape: &BatchShape, of_class: &[usize], placed: &[Placed]) -> usize {
+        let mut flops = 0u64;
+        let fits = |&&k: &&usize| {
+            flops = flops.saturating_add(Work::batch::<S>(shape, std::iter::once(placed[k].size)).flops);
+            flops <= self.stream.most_flops()
+        };
+        let most = self.stream.most_workgroups().saturating_pow(2).min(shape.most::<S>());
+        of_class.iter().take(most).take_while(fits).count().max(1)
+    }
+}
+
+/// The scaled matrices, row by row, with zeros up to the leading dimension.
+fn pack<T, S>(round: &[(MatRef<'_, T>, Re<T>)], placed: &[Placed], len: usize) -> Result<Vec<S>>
+where
+    T: Number<Real = S::Real, Scalar = S::Scalar>,
+    S: Number,
+{
+    let mut packed: Vec<S> = Vec::new();
+    packed.try_reserve_exact(len).map_err(|e| SvdError::OutOfMemory { reason: format!("a batch: {e}") })?;
+    packed.resize(len, S::zeroed());
+    let (mut rest, mut parts) = (&mut packed[..], Vec::with_capacity(placed.len()));
+    for of in placed {
+        let (part, others) = rest.split_at_mut(of.entries());
+        parts.push(part);
+        rest = others;
+    }
+    parts.into_par_iter().zip(round).for_each(|(part, (a, scale))| {
+        let ld = leading_dimension(a.ncols());
+        copy_lines(a.transpose(), ld, 0, part, |_| 0..a.ncols(), |x| S::narrow(x.times(*scale)));
+    });
+    Ok(packed)
+}
+
+/// The singular values, descending, of a factor and bounds.
+fn values_of<R: RealElement>(bounds: &[R]) -> Result<Vec<f64>> {
+    if bounds.iter().any(|x| !Float::is_finite(*x)) {
+        return Err(SvdError::Gpu { what: "a matrix of a batch", reason: "it left numbers that are not finite".into() });
+    }
+    let factor = bounds.first().map_or(1.0, |factor| factor.to_double());
+    let mut values: Vec<f64> = bounds[1..].chunks_exact(2).map(|of| value_between(of[0], of[1]) / factor).collect();
+    values.sort_unstable_by(|x, y| y.total_cmp(x));
+    Ok(values)
+}

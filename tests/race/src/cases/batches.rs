@@ -1,0 +1,62 @@
+//! Batches: many matrices in one dispatch.
+
+use faer::{Mat, MatRef};
+use num_complex::Complex;
+use svdvals_gpu::{Element, HalfStorage, SvdOptions, svdvals_batch_report};
+
+use super::{
+    Call, Done, Env, Trouble,
+    compare::{compare, doubles, matrix, tolerance},
+    values::on_cpu,
+};
+use crate::common::{Spectrum, complex_with_singular_values, error, rounded, with_singular_values};
+
+/// Shapes that fit the workgroup memory of every device, and some that do not fit 4 KiB.
+pub const SMALL: [(usize, usize); 8] = [(1, 1), (7, 9), (20, 20), (2, 30), (16, 16), (17, 3), (5, 5), (9, 8)];
+pub const LARGE: [(usize, usize); 6] = [(24, 24), (3, 3), (70, 20), (36, 40), (8, 8), (70, 2)];
+/// More matrices than a narrow grid has columns.
+pub const MANY: [(usize, usize); 40] = [(4, 3); 40];
+
+fn options(env: &Env, half: HalfStorage) -> SvdOptions {
+    env.options().half_storage(half)
+}
+
+/// The values of matrices of these shapes, all of which the device must compute together.
+pub fn batch<T: Element>(env: &Env, call: Call, shapes: &[(usize, usize)]) -> Done {
+    let half = call.half;
+    let of_all = shapes.iter().zip(0..).map(|(&(m, n), k)| matrix::<T>(m, n, env.seed + k));
+    // And one whose reflectors are all the identity.
+    let unit = Mat::from_fn(9, 6, |i, j| T::from_complex(Complex::from(if i == j { (1 + i) as f64 } else { 0.0 })));
+    let batch: Vec<Mat<T>> = of_all.chain([unit]).collect();
+    let views: Vec<MatRef<'_, T>> = batch.iter().map(|a| a.as_ref()).collect();
+    let report = svdvals_batch_report(&views, &options(env, half))?;
+    if report.together != batch.len() {
+        return Err(Trouble::Wrong(format!("{report}")));
+    }
+    for (a, values) in batch.iter().zip(&report.values) {
+        let what = format!("{:?} of a batch", a.shape());
+        compare(&what, &doubles(values.iter().copied()), &on_cpu(a)?, tolerance::<T>(half))?;
+    }
+    Ok(())
+}
+
+/// Table 1 of the unified-kernels paper, f32 and n = 64, and twice that for complex numbers.
+pub fn batch_accuracy<T: Element>(env: &Env) -> Done {
+    let complex = T::NAME.starts_with('c');
+    let bound = if complex { 2.0 * 9.6e-8 } else { 9.6e-8 };
+    let mut sigmas = Spectrum::ALL.map(|spectrum| spectrum.values(64));
+    let of = |sigma: &mut Vec<f64>| match complex {
+        true => rounded(complex_with_singular_values(sigma, env.seed).as_ref()),
+        false => rounded(with_singular_values(sigma, env.seed).as_ref()),
+    };
+    let batch: Vec<Mat<T>> = sigmas.iter_mut().map(of).collect();
+    let views: Vec<MatRef<'_, T>> = batch.iter().map(|a| a.as_ref()).collect();
+    let report = svdvals_batch_report(&views, &options(env, HalfStorage::Single))?;
+    for (sigma, values) in sigmas.iter().zip(&report.values) {
+        let off = error(doubles(values.iter().copied()), sigma);
+        if off.is_nan() || off > bound {
+            return Err(Trouble::Wrong(format!("batch: error {off:.2e} of {bound:.1e}")));
+        }
+    }
+    Ok(())
+}
