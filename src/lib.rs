@@ -230,6 +230,7 @@ pub use {
     tile::{
         band::Band,
         panel_tree::PanelTree,
+        products::Products,
         tuning::{CpuTuning, GpuTuning, Tuning},
     },
 };

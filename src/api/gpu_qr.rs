@@ -32,7 +32,7 @@ use crate::{
         qr_factors::{Tree, default_tolerance, upper},
         report::SvdReport,
     },
-    tile::kernels::TileKernels,
+    tile::{kernels::TileKernels, products::Products},
 };
 
 /// A = Q R, the result of [`GpuMatrix::qr`], which stays on the device. A is m x n, and k = min(m, n).
@@ -115,6 +115,9 @@ impl<T: Element> GpuQr<T> {
         if options.pivot || options.positive_diagonal {
             let option = if options.pivot { "pivot" } else { "positive_diagonal" };
             return Err(SvdError::invalid(option, "it needs R on the host, but the factors stay on the device"));
+        }
+        if options.products != Products::Native {
+            return Err(SvdError::invalid("products", "a matrix on the device is factored with Products::Native"));
         }
         if T::IS_HALF && options.half_storage == HalfStorage::Half {
             return Err(SvdError::invalid("half_storage", "Q and R would have three digits; they need HalfStorage::Single"));
