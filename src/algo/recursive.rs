@@ -62,6 +62,12 @@ impl<K: RecursiveKernels> Recursive<K> {
         Ok((r, this))
     }
 
+    /// The same reflectors with other kernels for what follows, and these.
+    #[cfg(feature = "gpu")]
+    pub fn with_kernels(self, kernels: K) -> (K, Self) {
+        (self.kernels, Recursive { kernels, ..self })
+    }
+
     fn room(&self, cols: usize) -> Result<Room<K::Matrix>> {
         let rows = self.recursion.merged.min(self.shape.0.min(self.shape.1));
         let zeros = || self.kernels.zeros(rows, cols.max(rows));
@@ -148,20 +154,27 @@ pub(crate) fn flops((m, n): (usize, usize), recursion: Recursion) -> u64 {
 }
 
 impl Step {
-    /// The flops of a step for a matrix with m rows: multiplications and additions of the products; of a panel, those of its QR factorisation and
-    /// of its Q.
-    pub fn flops(&self, m: usize) -> u64 {
-        let product = |rows: usize, cols: usize, inner: usize| 2 * (rows as u64) * (cols as u64) * (inner as u64);
+    /// Rows, columns and terms of the products of a step, for a matrix with m rows.
+    pub fn products(&self, m: usize) -> Vec<[usize; 3]> {
         match self {
-            Step::Panel(Panel { cols, .. }) => 2 * product(m - cols.start, cols.len(), cols.len()),
+            Step::Panel(_) => Vec::new(),
             Step::Apply { of, cols, .. } => {
                 let (rows, width, cols) = (m - of.start, of.len(), cols.len());
-                2 * product(rows, cols, width) + product(width, cols, width)
+                vec![[width, cols, rows], [width, cols, width], [rows, cols, width]]
             }
             Step::Merge { left, right, .. } => {
                 let (rows, l, r) = (m - right.start, left.len(), right.len());
-                product(l, r, rows) + product(l, r, l) + product(l, r, r)
+                vec![[l, r, rows], [l, r, l], [l, r, r]]
             }
+        }
+    }
+
+    /// The flops of a step: multiplications and additions of the products; of a panel, those of its QR factorisation and of its Q.
+    pub fn flops(&self, m: usize) -> u64 {
+        let product = |sizes: [usize; 3]| 2 * sizes.into_iter().map(|size| size as u64).product::<u64>();
+        match self {
+            Step::Panel(Panel { cols, .. }) => 2 * product([m - cols.start, cols.len(), cols.len()]),
+            _ => self.products(m).into_iter().map(product).sum(),
         }
     }
 }

@@ -20,6 +20,10 @@ use crate::{
 pub(super) struct Dispatches(Vec<(Work, u64)>);
 
 impl Dispatches {
+    pub(super) fn into_work(self) -> Vec<(Work, u64)> {
+        self.0
+    }
+
     pub(super) fn note(&mut self, work: Work) {
         if work.workgroups == 0 {
             return;

@@ -77,18 +77,22 @@ pub enum Kernel {
     IdentityColumns,
     /// Copies of vectors.
     CopyWindow,
+    /// Products by low precision: an operand, scaled and rounded or cut into slices.
+    SliceLines,
+    /// Products by low precision, by cooperative matrices.
+    CoopGemm,
 }
 
 impl Kernel {
     /// The kernels of a call, in order: those of the values, then those that only vectors need. With stage 3 on the device, `square_bidiagonal`
     /// and `bisect` replace `unpack_band`. One stage has its three kernels in place of `chase`, and no `geqrt` and `unmqr` unless the matrix is
-    /// tall; for vectors, `larft` and `unmqr` in place of `apply_chase`.
+    /// tall; for vectors, `larft` and `unmqr` in place of `apply_chase`. The last three are those of [`Products`](crate::Products) by low precision.
     ///
     /// ```
     /// use svdvals_gpu::cost::Kernel;
     /// assert_eq!(Kernel::ALL[0].to_string(), "geqrt");
     /// ```
-    pub const ALL: [Kernel; 22] = [
+    pub const ALL: [Kernel; 25] = [
         Kernel::Geqrt,
         Kernel::Unmqr,
         Kernel::UpdateLine,
@@ -111,6 +115,9 @@ impl Kernel {
         Kernel::UnitColumns,
         Kernel::IdentityColumns,
         Kernel::CopyWindow,
+        Kernel::SliceLines,
+        Kernel::CoopGemm,
+        Kernel::Trsm,
     ];
 }
 
@@ -146,6 +153,8 @@ impl fmt::Display for Kernel {
             Kernel::UnitColumns => "unit_columns",
             Kernel::IdentityColumns => "identity_columns",
             Kernel::CopyWindow => "copy_window",
+            Kernel::SliceLines => "slice_lines",
+            Kernel::CoopGemm => "coop_gemm",
         })
     }
 }

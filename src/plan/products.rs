@@ -3,6 +3,14 @@
 use faer::{Mat, MatRef};
 use pollster::block_on;
 
+#[cfg(feature = "gpu")]
+use crate::{
+    gpu::{
+        device::{context::Waits, stream::Manner},
+        kernels::recursive::GpuRecursive,
+    },
+    plan::{backend::OnGpu, qr::report_of_gpu},
+};
 use crate::{
     algo::recursive::{Recursive, flops},
     base::{
@@ -13,6 +21,7 @@ use crate::{
         pool::on_pool,
         watch::{Stage, Watch},
     },
+    cost::Cost,
     cpu::recursive::CpuRecursive,
     plan::{
         backend::Reason,
@@ -23,7 +32,7 @@ use crate::{
         route::Orthogonal,
         svdvals::Call,
     },
-    tile::products::{Products, Recursion, RecursiveKernels},
+    tile::products::{Products, RecursiveKernels, Recursion},
 };
 
 /// [`SvdError::InvalidOption`] if there are no such products of `T`.
@@ -33,8 +42,7 @@ pub(crate) fn check<T: Number>(options: &SvdOptions) -> Result<()> {
         return Ok(());
     }
     let stored = if T::IS_HALF { "stored as such" } else { "" };
-    let reason =
-        format!("Products::{:?} are products of real f32 matrices, and this one is of {} {stored}", options.products, T::NAME);
+    let reason = format!("Products::{:?} are products of real f32 matrices, and this one is of {} {stored}", options.products, T::NAME);
     Err(SvdError::invalid("products", reason.trim_end().to_owned()))
 }
 
@@ -122,6 +130,12 @@ impl<T: Number> Begun<T> {
     }
 }
 
+/// What the report of a factorisation has of its own.
+fn reported<V>(report: SvdReport<V>, products: Products) -> SvdReport<V> {
+    let cost = if products == Products::Half { Cost::of_half_qr } else { Cost::of_split_qr };
+    SvdReport { cost, ..report }
+}
+
 /// The factorisation on the CPU.
 pub(crate) fn on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
     let shape = call.a.shape();
@@ -130,6 +144,22 @@ pub(crate) fn on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<Sv
     let kernels = CpuRecursive { tuning: tuning.clone() };
     let (r, q) = on_pool(|| block_on(begun.factor(call, kernels)))?;
     let factors = begun.factors(call, r, Box::new(q))?;
-    let (route, seconds) = (Orthogonal::Recursive(call.options.products), begun.seconds());
-    Ok(report_of::<T::Scalar, _>(shape, reason, route, tuning, seconds, factors))
+    let (products, seconds) = (call.options.products, begun.seconds());
+    Ok(reported(report_of::<T::Scalar, _>(shape, reason, Orthogonal::Recursive(products), tuning, seconds, factors), products))
+}
+
+/// The factorisation on a GPU, where the reflectors stay.
+#[cfg(feature = "gpu")]
+pub(crate) async fn on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+    let products = call.options.products;
+    let mut begun = Begun::new(call)?;
+    // The driver tells the watch; the stream only looks whether the call is cancelled.
+    let manner = Manner { waits, timed: call.options.time_kernels, ..Manner::default() };
+    let kernels = GpuRecursive::new(&on.context, &on.tuning, manner)?;
+    let (r, Blocks { q, order }) = begun.factor(call, kernels).await?;
+    let (kernels, q) = q.with_kernels(GpuRecursive::new(&on.context, &on.tuning, Manner::default())?);
+    let factors = begun.factors(call, r, Box::new(Blocks { q, order }))?;
+    let seconds = begun.seconds();
+    let report = report_of_gpu(call.a.shape(), on, kernels.tiles(), seconds, factors);
+    Ok(reported(SvdReport { route: crate::plan::route::Route::Qr(Orthogonal::Recursive(products)), ..report }, products))
 }

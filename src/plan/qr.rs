@@ -25,7 +25,7 @@ use crate::{
     algo::{count::factor_flops, reflectors::keep_factor, to_band::triangular_factor},
     base::{
         clock::{Clock, StageSeconds},
-        error::{Result, SvdError, room_for},
+        error::{Result, room_for},
         number::{HalfStorage, Number, Re, RealElement, Scalar, in_storage},
         pool::{may_have, on_pool, on_pool_async, on_threads},
         watch::{Stage, Watch},
@@ -358,7 +358,7 @@ pub(crate) fn report_of_gpu<S: Number, V>(
 #[cfg(feature = "gpu")]
 pub(crate) async fn on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
     if call.options.products != Products::Native {
-        return Err(SvdError::invalid("products", "products by low precision are computed on the CPU"));
+        return products::on_gpu(call, on, waits).await;
     }
     in_storage!(call.options.half_storage, T => on_gpu_in::<_, S>(call, on, waits); await)
 }

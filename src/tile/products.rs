@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! M X = diag(s) M' X' diag(t)       s, t: powers of two; the entries of M' and X' are below 1 in modulus
-//! Half    M' and X' rounded to f16; the sum along k in f32, from the first term to the last
+//! Half    M' and X' rounded to f16; the sum along k in f32
 //! Split   M' = M1 + M2 / 2^9 + M3 / 2^18 + rest,  X' likewise: slices of multiples of 2^-9 up to 1 in modulus, exact in f16, rest <= 2^-28
 //!         sum over blocks of 32 terms of  M1 X1 + (M1 X2 + M2 X1) / 2^9 + (M1 X3 + M2 X2 + M3 X1) / 2^18
 //! ```
@@ -123,14 +123,6 @@ pub(crate) struct Operand<'a, M> {
     pub of: &'a M,
     pub block: Block,
     pub transposed: bool,
-}
-
-impl<M> Operand<'_, M> {
-    /// Rows and columns.
-    pub fn shape(&self) -> (usize, usize) {
-        let Block { rows, cols, .. } = self.block;
-        if self.transposed { (cols, rows) } else { (rows, cols) }
-    }
 }
 
 /// What becomes of the product M X.

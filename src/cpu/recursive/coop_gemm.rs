@@ -11,8 +11,11 @@ use crate::{
 /// Rows of C that are computed together, so that their sums stay in registers and their part of M in a cache.
 const ROWS: usize = 64;
 
-/// C <- M X, -M X or C - M X. The terms of an f16 product are added one after the other in f32; each is exact. The slices of a split product
-/// are added exactly in blocks of [`EXACT_TERMS`].
+/// Terms of a cooperative matrix of a software driver (Mesa 26.1.6): it adds a fragment's terms one after the other, and their sum to the sum.
+const FRAGMENT: usize = 8;
+
+/// C <- M X, -M X or C - M X. The terms of an f16 product are exact, and are added in f32 by fragments. The slices of a split product are added
+/// exactly in blocks of [`EXACT_TERMS`], whatever the order.
 pub(crate) fn coop_gemm(m: &Sliced, x: &Sliced, c: MatMut<'_, f32>, into: Into) {
     let columns: Vec<(usize, ColMut<'_, f32>)> = c.col_iter_mut().enumerate().collect();
     columns.into_par_iter().for_each(|(j, mut column)| {
@@ -58,7 +61,11 @@ fn add(
 }
 
 fn half(m: &Sliced, x: &Sliced, first: usize, rows: usize, j: usize, sum: &mut [f32; ROWS]) {
-    add(m, x, (0, 0), 0..m.slices[0].ncols(), (first, rows, j), sum);
+    for start in (0..m.slices[0].ncols()).step_by(FRAGMENT) {
+        let mut fragment = [0.0f32; ROWS];
+        add(m, x, (0, 0), start..start + FRAGMENT, (first, rows, j), &mut fragment);
+        sum.iter_mut().zip(fragment).for_each(|(sum, of_fragment)| *sum += of_fragment);
+    }
 }
 
 fn split(m: &Sliced, x: &Sliced, first: usize, rows: usize, j: usize, sum: &mut [f32; ROWS]) {

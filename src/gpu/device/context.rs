@@ -17,7 +17,12 @@ use crate::{
         number::{HalfStorage, Number, Re},
         pool::on_thread,
     },
-    gpu::device::{adapter::AdapterChoice, pipeline::Pipelines, pipeline_cache::PipelineFile},
+    gpu::device::{
+        adapter::{AdapterChoice, Opened},
+        cooperative::{Cooperative, missing, self_test},
+        pipeline::Pipelines,
+        pipeline_cache::PipelineFile,
+    },
 };
 
 /// A GPU that is ready to compute: device, queue and compiled kernels. It is cheap to clone, and many threads may use it at once.
@@ -49,6 +54,8 @@ struct Inner {
     checked: bool,
     /// The driver's message when the device was lost.
     lost: Arc<OnceLock<String>>,
+    /// The cooperative matrices that have passed the self-test, or why there are none.
+    cooperative: OnceLock<std::result::Result<Cooperative, String>>,
     pipelines: Pipelines,
     /// In a browser: the results still to come of error scopes.
     unchecked: Mutex<Vec<(&'static str, Scope)>>,
@@ -106,7 +113,7 @@ impl GpuContext {
     /// # Errors
     /// [`SvdError::NoAdapter`] if no adapter matches; [`SvdError::Gpu`] if the driver refuses the device.
     pub async fn new_async(choice: &AdapterChoice) -> Result<Self> {
-        let (device, queue, info) = choice.open().await?;
+        let Opened { device, queue, info, cooperative } = choice.open().await?;
         log::info!("svdvals-gpu opened {} through {} ({:?})", info.name, info.backend, info.device_type);
         // wgpu panics on errors outside all scopes. This crate uses scopes for everything; any other error is logged.
         device.on_uncaptured_error(Arc::new(|error| log::error!("svdvals-gpu: wgpu error outside any call: {error}")));
@@ -116,7 +123,18 @@ impl GpuContext {
             // The first message is the cause.
             let _ = told.set(format!("{reason:?}: {message}"));
         });
-        Ok(Self::assemble(device, queue, info, choice, lost))
+        let context = Self::assemble(device, queue, info, choice, lost);
+        if let Some(cooperative) = cooperative {
+            let tested = match cooperative {
+                Ok(found) => self_test(&context, found).await.map(|()| found),
+                Err(reason) => Err(reason),
+            };
+            if let Err(reason) = &tested {
+                log::warn!("svdvals-gpu has no cooperative matrices: {reason}");
+            }
+            let _ = context.0.cooperative.set(tested);
+        }
+        Ok(context)
     }
 
     /// The default context of all calls. The first call opens it, on the best-ranked adapter (hardware before software).
@@ -193,8 +211,9 @@ impl GpuContext {
 
     fn assemble(device: Device, queue: Queue, info: AdapterInfo, choice: &AdapterChoice, lost: Arc<OnceLock<String>>) -> Self {
         let (limits, checked, pipelines) = (device.limits(), choice.is_checked(), Pipelines::default());
-        let unchecked = Mutex::default();
-        let mut context = GpuContext(Arc::new(Inner { device, queue, info, limits, checked, lost, pipelines, unchecked }));
+        let (unchecked, cooperative) = (Mutex::default(), OnceLock::new());
+        let inner = Inner { device, queue, info, limits, checked, lost, cooperative, pipelines, unchecked };
+        let mut context = GpuContext(Arc::new(inner));
         let file = choice.pipeline_directory().and_then(|directory| PipelineFile::open(&context, &directory));
         if let Some(inner) = Arc::get_mut(&mut context.0) {
             inner.pipelines.file = file;
@@ -280,6 +299,32 @@ impl GpuContext {
                 Err(SvdError::UnsupportedElement { element: T::NAME, feature, adapter: self.adapter_name().to_owned() })
             }
             None => Ok(()),
+        }
+    }
+
+    /// The order of the device's cooperative matrices, 8 or 16, which [`Products`](crate::Products) by low precision use.
+    ///
+    /// ```
+    /// use svdvals_gpu::{AdapterChoice, GpuContext, SvdError};
+    /// if let Ok(context) = GpuContext::new(&AdapterChoice::default()) {
+    ///     let error = context.cooperative_matrices().unwrap_err(); // they are there on request only
+    ///     assert!(matches!(error, SvdError::InvalidOption { option: "products", .. }));
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`SvdError::InvalidOption`] if they were not [requested](AdapterChoice::cooperative_matrices), the adapter has none, or its product was
+    /// wrong. Devices of [`from_wgpu`](Self::from_wgpu) have none.
+    pub fn cooperative_matrices(&self) -> Result<usize> {
+        Ok(self.cooperative()?.order)
+    }
+
+    /// [`cooperative_matrices`](Self::cooperative_matrices), with what the kernels need.
+    pub(crate) fn cooperative(&self) -> Result<Cooperative> {
+        match self.0.cooperative.get() {
+            Some(Ok(found)) => Ok(*found),
+            Some(Err(reason)) => Err(missing(reason)),
+            None => Err(missing("`AdapterChoice::cooperative_matrices` requests them")),
         }
     }
 

@@ -1,0 +1,123 @@
+//! `slice_lines` and `coop_gemm` against their twins, bit for bit.
+//!
+//! `coop_gemm` needs a driver with cooperative matrices: `tests/run coop` brings one, and sets `SVDVALS_GPU_COOP=1`, with which its absence fails.
+
+use super::*;
+use crate::{
+    cpu::recursive::{coop_gemm::coop_gemm, slice_lines::slice_lines},
+    gpu::device::adapter::AdapterChoice,
+};
+
+fn is_set(name: &str) -> bool {
+    std::env::var(name).is_ok_and(|value| value == "1")
+}
+
+/// A context with cooperative matrices where they are there.
+fn context() -> Option<GpuContext> {
+    match GpuContext::new(&AdapterChoice::default().cooperative_matrices(true)) {
+        Ok(context) => Some(context),
+        Err(error) if is_set("SVDVALS_GPU_REQUIRE") => panic!("{error}"),
+        Err(error) => {
+            eprintln!("left out: {error}");
+            None
+        }
+    }
+}
+
+/// Numbers of either sign over `spread` powers of two, with zeros.
+fn noise(rows: usize, cols: usize, seed: u32, spread: u32) -> Mat<f32> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state >> 8
+    };
+    Mat::from_fn(rows, cols, |_, _| {
+        let x = next() as f32 / (1u32 << 23) as f32 - 1.0;
+        let power = f32::exp2(-((next() % (spread + 1)) as f32));
+        if next() % 11 == 0 { 0.0 } else { x * power }
+    })
+}
+
+/// The kernels, without a self-test: `slice_lines` needs no cooperative matrices.
+fn kernels(context: &GpuContext, cooperative: Cooperative) -> GpuRecursive {
+    GpuRecursive::with(context, cooperative, &Tuning::for_adapter::<f32>(context, 100), Manner::default()).unwrap()
+}
+
+/// Slices and scales are the twin's bit by bit: rows and columns of blocks, short and long, with numbers that f16 holds as subnormal ones or not at all,
+/// and lines of zeros.
+#[test]
+fn slices_are_those_of_the_twin() {
+    let Some(context) = context() else { return };
+    if !context.device().features().contains(wgpu::Features::SHADER_F16) {
+        eprintln!("left out: no SHADER_F16");
+        return;
+    }
+    let kernels = kernels(&context, Cooperative { order: 8, threads: 8 });
+    for products in [Products::Half, Products::Split] {
+        for (rows, cols, spread) in [(1, 1, 0), (20, 33, 3), (9, 200, 40), (70, 31, 100)] {
+            let mut a = noise(rows, cols, 5, spread);
+            a.row_mut(rows / 2).fill(0.0);
+            let on_device = kernels.upload(a.as_ref()).unwrap();
+            let all = whole(&on_device).unwrap();
+            let turned = Part { window: all.window.transposed(), rows: cols, cols: rows, ..all };
+            for (lines, twin) in [(all, a.as_ref()), (turned, a.transpose())] {
+                let what = format!("{products} {} lines of {}, {spread}", lines.rows, lines.cols);
+                let padded = lines.rows.next_multiple_of(32);
+                let columns = lines.cols.next_multiple_of(EXACT_TERMS);
+                let (slices, scales) = kernels.slice(lines, padded, products, &mut Room::default()).unwrap();
+                let slices: Vec<half::f16> = kernels.stream().read_back_now(&slices, products.slices() * padded * columns).unwrap();
+                let scales: Vec<f32> = kernels.stream().read_back_now(&scales, padded).unwrap();
+                let twin = slice_lines(twin, products);
+                for (s, of_twin) in twin.slices.iter().enumerate() {
+                    for (l, k) in (0..padded).flat_map(|l| (0..columns).map(move |k| (l, k))) {
+                        let want = if l < lines.rows { of_twin[(l, k)] } else { 0.0 };
+                        assert_eq!(slices[(s * padded + l) * columns + k].to_f32(), want, "{what}: slice {s}, ({l}, {k})");
+                    }
+                }
+                assert_eq!(&scales[..lines.rows], twin.scales, "{what}");
+            }
+        }
+    }
+}
+
+/// Products are the twin's bit by bit, for blocks of all shapes, their transposes, and each use of the product.
+#[test]
+fn coop_products_are_those_of_the_twin() {
+    let Some(context) = context() else { return };
+    let kernels = match context.cooperative() {
+        Ok(cooperative) => kernels(&context, cooperative),
+        Err(error) if is_set("SVDVALS_GPU_COOP") => panic!("{error}"),
+        Err(error) => return eprintln!("left out: {error}"),
+    };
+    for products in [Products::Half, Products::Split] {
+        for (rows, terms, cols, spread) in [(1, 1, 1, 0), (16, 32, 16, 0), (33, 70, 50, 3), (100, 10, 65, 20), (5, 300, 90, 5)] {
+            for (turn, into) in [(0, Into::Replaced), (1, Into::Negated), (2, Into::Subtracted)] {
+                let what = format!("{products} {rows} x {terms} x {cols}, {spread}, {into:?}");
+                // Blocks from row 2 and column 3 on.
+                let turned = [turn == 1, turn == 2];
+                let block = |rows, cols, transposed: bool| {
+                    let (rows, cols) = if transposed { (cols, rows) } else { (rows, cols) };
+                    Block { row: 2, col: 3, rows, cols }
+                };
+                let blocks = [block(rows, terms, turned[0]), block(terms, cols, turned[1]), block(rows, cols, false)];
+                let of = |seed: u32, Block { rows, cols, .. }: Block| noise(rows + 3, cols + 5, seed, spread);
+                let (m, x, mut c) = (of(1, blocks[0]), of(2, blocks[1]), of(3, blocks[2]));
+                let [dm, dx, mut dc] = [&m, &x, &c].map(|a| kernels.upload(a.as_ref()).unwrap());
+                let operand = |of, k: usize| Operand { of, block: blocks[k], transposed: turned[k] };
+                kernels.product(products, operand(&dm, 0), operand(&dx, 1), (&mut dc, blocks[2]), into).unwrap();
+                let sub = |a: MatRef<'_, f32>, k: usize, transposed: bool| {
+                    let Block { row, col, rows, cols } = blocks[k];
+                    let part = a.submatrix(row, col, rows, cols).to_owned();
+                    if transposed { part.transpose().to_owned() } else { part }
+                };
+                let (m, x) = (sub(m.as_ref(), 0, turned[0]), sub(x.as_ref(), 1, turned[1]));
+                let to = c.as_mut().submatrix_mut(2, 3, rows, cols);
+                coop_gemm(&slice_lines(m.as_ref(), products), &slice_lines(x.transpose(), products), to, into);
+                let found = kernels.tiles.download(&dc).unwrap();
+                for (i, j) in (0..rows + 3).flat_map(|i| (0..cols + 5).map(move |j| (i, j))) {
+                    assert_eq!(found[(i, j)], c[(i, j)], "{what}: ({i}, {j})");
+                }
+            }
+        }
+    }
+}
