@@ -1,12 +1,22 @@
 //! The dispatches of products by low precision, and of the recursive QR factorisation: sizes, grids and work, for the GPU backend and for the model.
 
+use std::ops::Range;
+
 use crate::{
-    algo::to_band::factor_levels,
-    base::error::Result,
+    algo::{
+        to_band::factor_levels,
+        triangular::{Factor, Operation, TriangularKernels, Variant, run},
+    },
+    base::{
+        blas::{Diag, Op, Side, Uplo},
+        error::Result,
+    },
     cost::{
         Cost, DeviceModel,
         count::{Dispatches, dispatches_of_qr},
         shape::{Bounds, Shape, TriangleShape},
+        svd::MOST,
+        vectors::{Extent, batches},
         work::{Chain, Kernel, LINEAR_THREADS, ROWS_AT_ONCE, Work},
     },
     tile::{
@@ -104,29 +114,61 @@ impl Work {
 /// The order of cooperative matrices, and the threads of a subgroup, of the devices that the model has.
 const MODEL: (usize, usize) = (16, 32);
 
-/// `trsm` of a panel's Q (rows x width).
-fn of_trsm(rows: usize, width: usize, shape: &TriangleShape) -> Work {
-    let (rows, width, threads) = (rows as u64, width as u64, (shape.base * shape.groups) as u64);
-    Work {
-        kernel: Kernel::Trsm,
-        workgroups: rows.div_ceil(4 * shape.groups as u64),
-        threads,
-        workgroup_memory: shape.bytes::<f32>() as u64,
-        flops: width * width * rows,
-        footprint: u64::MAX,
-        bytes: 8 * rows * width,
-        workgroup_bytes: 4 * rows * width * width / 4,
-        chain: Chain { barriers: width, round_trips: 2, steps: 10 * width, ..Chain::default() },
+/// Q U^-1 of a panel: the kernels of a triangular solve with `cols` columns, which are the rows of Q.
+struct Solve<'a> {
+    all: &'a mut Dispatches,
+    cols: usize,
+    tiles: Shape,
+    triangle: TriangleShape,
+}
+
+impl TriangularKernels for Solve<'_> {
+    fn gemm(&mut self, target: Range<usize>, source: Range<usize>, _: Factor, _: Factor) -> Result<()> {
+        // In whole chunks of columns, and what is left.
+        let whole = self.cols / self.tiles.cpb * self.tiles.cpb;
+        for cols in [whole, self.cols - whole].into_iter().filter(|&cols| cols > 0) {
+            let extent = Extent { rows: target.len(), cols, inner: source.len(), ..Extent::default() };
+            let made = batches::<f32>(&self.tiles, &[extent], MOST).1;
+            made.into_iter().for_each(|batch| self.all.note(Work { kernel: Kernel::Gemm, ..batch.work }));
+        }
+        Ok(())
+    }
+
+    fn trmm(&mut self, _: Range<usize>, _: Factor) -> Result<()> {
+        Ok(())
+    }
+
+    fn trsm(&mut self, rows: Range<usize>, _: Factor) -> Result<()> {
+        let TriangleShape { base, groups } = self.triangle;
+        let [order, cols] = [rows.len(), self.cols].map(|size| size as u64);
+        self.all.note(Work {
+            kernel: Kernel::Trsm,
+            workgroups: cols.div_ceil(4 * groups as u64),
+            threads: (base * groups) as u64,
+            workgroup_memory: self.triangle.bytes::<f32>() as u64,
+            flops: order * order * cols,
+            footprint: u64::MAX,
+            bytes: 8 * order * cols,
+            workgroup_bytes: order * order * cols,
+            chain: Chain { barriers: order, round_trips: 2, steps: 10 * order, ..Chain::default() },
+        });
+        Ok(())
     }
 }
 
 /// The dispatches of the factorisation by recursion.
-fn dispatches((m, n): (usize, usize), products: Products, tuning: &Tuning) -> Result<Vec<(Work, u64)>> {
+fn dispatches((m, n): (usize, usize), products: Products, recursion: Recursion, tuning: &Tuning) -> Result<Vec<(Work, u64)>> {
     let mut all = Dispatches::default();
     let shape = CoopShape::of(MODEL.0, MODEL.1, products);
     let (tiles, triangle) = (Shape::of(tuning), TriangleShape::new::<f32>(&Bounds::of_model(&DeviceModel::H100), tuning)?);
     let copy = |rows: usize, cols: usize| Work::linear(Kernel::CopyWindow, rows * cols, 2, size_of::<f32>());
-    for step in Recursion::DEFAULT.steps(m.min(n), n) {
+    // The first rows of a matrix by columns are gathered before they are read back.
+    let read_back = |all: &mut Dispatches, of: usize, rows: usize, cols: usize| {
+        if rows < of {
+            all.note(copy(rows, cols));
+        }
+    };
+    for step in recursion.steps(m.min(n), n) {
         if let Step::Panel(Panel { cols, .. }) = &step {
             let (rows, width) = (m - cols.start, cols.len());
             all.note(copy(rows, width));
@@ -140,9 +182,18 @@ fn dispatches((m, n): (usize, usize), products: Products, tuning: &Tuning) -> Re
                 all.note(Work::gather_reflectors::<f32>(&tiles, level));
                 all.unmqr::<f32>(&tiles, level, width - level.col);
             }
-            all.note(of_trsm(rows, width, &triangle));
+            let solve = Variant {
+                operation: Operation::Solve,
+                side: Side::Right,
+                uplo: Uplo::Upper,
+                op: Op::NoTrans,
+                diag: Diag::NonUnit,
+            };
+            let base = tuning.triangle.min(triangle.base);
+            run(&mut Solve { all: &mut all, cols: rows, tiles, triangle }, &solve, 0..width, base, Factor::Alpha)?;
             all.note(copy(rows, width));
             (0..3).for_each(|_| all.note(copy(width, width)));
+            read_back(&mut all, rows, width, width);
         }
         for [rows, cols, terms] in step.products(m) {
             all.note(Work::slice_lines(terms, rows.next_multiple_of(shape.side()), products));
@@ -153,6 +204,7 @@ fn dispatches((m, n): (usize, usize), products: Products, tuning: &Tuning) -> Re
             all.note(copy(left.len(), right.len()));
         }
     }
+    read_back(&mut all, m, m.min(n), n);
     Ok(all.into_work())
 }
 
@@ -178,7 +230,7 @@ impl Cost {
             return Cost::qr::<f32>(m, n, tuning);
         }
         Cost::check((m.max(n), m.min(n)), tuning)?;
-        Ok(Cost { work: dispatches((m, n), products, tuning)?, double: false })
+        Ok(Cost { work: dispatches((m, n), products, Recursion::DEFAULT, tuning)?, double: false })
     }
 
     /// [`qr_by`](Self::qr_by) with half products, for a report.
@@ -189,5 +241,38 @@ impl Cost {
     /// [`qr_by`](Self::qr_by) with split products, for a report.
     pub(crate) fn of_split_qr(m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
         Cost::qr_by(Products::Split, m, n, tuning)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(cost: &Cost) -> f64 {
+        cost.on(&DeviceModel::H100).iter().map(|kernel| kernel.total).sum()
+    }
+
+    /// The flops of the products are the 2 n^2 (m - n / 3) of the factorisation, less the panels' share, and what T costs: T V^H C, merging, and
+    /// the padding of terms; for six slices six times as many. At n = 4096 that is 1.0 to 1.25 times.
+    #[test]
+    fn flops() {
+        let n = 4096;
+        let tuning = Cost::tuning::<f32>(n);
+        let of = |products: Products| Cost::qr_by(products, n, n, &tuning).unwrap().kernel(Kernel::CoopGemm).flops as f64;
+        let exact = 4.0 / 3.0 * (n as f64).powi(3);
+        let (half, split) = (of(Products::Half) / exact, of(Products::Split) / exact / 6.0);
+        assert!((1.0..1.25).contains(&half) && half == split, "{half} {split}");
+    }
+
+    /// On an H100 half products pay from n = 16384 on, split ones at 32768, by the model: the panels take the more time the smaller the matrix.
+    #[test]
+    fn crossovers() {
+        for (n, half, split) in [(4096, false, false), (8192, false, false), (16384, true, false), (32768, true, true)] {
+            let tuning = Cost::tuning::<f32>(n);
+            let of = |products| seconds(&Cost::qr_by(products, n, n, &tuning).unwrap());
+            let (native, of_half, of_split) = (of(Products::Native), of(Products::Half), of(Products::Split));
+            println!("n = {n}: native {native:.4}, split {of_split:.4}, half {of_half:.4}");
+            assert_eq!((of_half < native, of_split < native), (half, split), "n = {n}");
+        }
     }
 }

@@ -86,13 +86,13 @@ pub enum Kernel {
 impl Kernel {
     /// The kernels of a call, in order: those of the values, then those that only vectors need. With stage 3 on the device, `square_bidiagonal`
     /// and `bisect` replace `unpack_band`. One stage has its three kernels in place of `chase`, and no `geqrt` and `unmqr` unless the matrix is
-    /// tall; for vectors, `larft` and `unmqr` in place of `apply_chase`. The last three are those of [`Products`](crate::Products) by low precision.
+    /// tall; for vectors, `larft` and `unmqr` in place of `apply_chase`. The last four are those of [`Products`](crate::Products) by low precision.
     ///
     /// ```
     /// use svdvals_gpu::cost::Kernel;
     /// assert_eq!(Kernel::ALL[0].to_string(), "geqrt");
     /// ```
-    pub const ALL: [Kernel; 25] = [
+    pub const ALL: [Kernel; 26] = [
         Kernel::Geqrt,
         Kernel::Unmqr,
         Kernel::UpdateLine,
@@ -117,6 +117,7 @@ impl Kernel {
         Kernel::CopyWindow,
         Kernel::SliceLines,
         Kernel::CoopGemm,
+        Kernel::Gemm,
         Kernel::Trsm,
     ];
 }

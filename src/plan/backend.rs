@@ -83,9 +83,7 @@ impl Place {
                     Ok(tuning) => {
                         Ok(Place::Gpu(OnGpu { context, tuning, reason: "a hardware GPU that can hold the matrix".into() }))
                     }
-                    Err(error) if error.is_of_device() || error.is_of_feature() => {
-                        Ok(Place::Cpu(logged(error.to_string())))
-                    }
+                    Err(error) if error.is_of_device() || error.is_of_feature() => Ok(Place::Cpu(logged(error.to_string()))),
                     Err(error) => Err(error),
                 }
             }

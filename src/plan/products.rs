@@ -3,14 +3,6 @@
 use faer::{Mat, MatRef};
 use pollster::block_on;
 
-#[cfg(feature = "gpu")]
-use crate::{
-    gpu::{
-        device::{context::Waits, stream::Manner},
-        kernels::recursive::GpuRecursive,
-    },
-    plan::{backend::OnGpu, qr::report_of_gpu},
-};
 use crate::{
     algo::recursive::{Recursive, flops},
     base::{
@@ -32,7 +24,15 @@ use crate::{
         route::Orthogonal,
         svdvals::Call,
     },
-    tile::products::{Products, RecursiveKernels, Recursion},
+    tile::products::{Products, Recursion, RecursiveKernels},
+};
+#[cfg(feature = "gpu")]
+use crate::{
+    gpu::{
+        device::{context::Waits, stream::Manner},
+        kernels::recursive::GpuRecursive,
+    },
+    plan::{backend::OnGpu, qr::report_of_gpu},
 };
 
 /// [`SvdError::InvalidOption`] if there are no such products of `T`.
@@ -42,7 +42,8 @@ pub(crate) fn check<T: Number>(options: &SvdOptions) -> Result<()> {
         return Ok(());
     }
     let stored = if T::IS_HALF { "stored as such" } else { "" };
-    let reason = format!("Products::{:?} are products of real f32 matrices, and this one is of {} {stored}", options.products, T::NAME);
+    let reason =
+        format!("Products::{:?} are products of real f32 matrices, and this one is of {} {stored}", options.products, T::NAME);
     Err(SvdError::invalid("products", reason.trim_end().to_owned()))
 }
 

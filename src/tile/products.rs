@@ -216,9 +216,9 @@ pub(crate) struct Recursion {
 }
 
 impl Recursion {
-    /// The sizes for all matrices. A product with 256 reflectors has 64 flops for each byte of C that it reads and writes, and merging takes 5% more
-    /// flops at n = 4096.
-    pub const DEFAULT: Recursion = Recursion { panel: 64, merged: 256 };
+    /// The sizes for all matrices, chosen by the cost model of an H100 at n = 16384. Wider panels have fewer products of small matrices. With fewer
+    /// columns merged, the matrix is cut into slices more often; with more, T takes more flops.
+    pub const DEFAULT: Recursion = Recursion { panel: 128, merged: 512 };
 
     /// Where a range of columns is split: in the middle, rounded up to a whole number of panels.
     fn middle(&self, cols: &Range<usize>) -> usize {

@@ -82,7 +82,9 @@ fn verdict(found: &Mat<f32>) -> std::result::Result<(), String> {
 pub(crate) async fn self_test(context: &GpuContext, cooperative: Cooperative) -> std::result::Result<(), String> {
     for products in [Products::Half, Products::Split] {
         let found = product(context, cooperative, products).await.map_err(|error| error.to_string())?;
-        verdict(&found).map_err(|wrong| format!("{} computes wrongly by cooperative matrices, {products}: {wrong}", context.adapter_name()))?;
+        verdict(&found).map_err(|wrong| {
+            format!("{} computes wrongly by cooperative matrices, {products}: {wrong}", context.adapter_name())
+        })?;
     }
     Ok(())
 }

@@ -135,14 +135,8 @@ pub(crate) struct CoopGemm {
 }
 
 pub(crate) static COOP_GEMM: CoopGemm = CoopGemm {
-    half: [
-        shader!("coop_gemm", 5, CoopGemm, Some("half8"), 4),
-        shader!("coop_gemm", 5, CoopGemm, Some("half16"), 4),
-    ],
-    split: [
-        shader!("coop_gemm", 5, CoopGemm, Some("split8"), 4),
-        shader!("coop_gemm", 5, CoopGemm, Some("split16"), 4),
-    ],
+    half: [shader!("coop_gemm", 5, CoopGemm, Some("half8"), 4), shader!("coop_gemm", 5, CoopGemm, Some("half16"), 4)],
+    split: [shader!("coop_gemm", 5, CoopGemm, Some("split8"), 4), shader!("coop_gemm", 5, CoopGemm, Some("split16"), 4)],
 };
 
 impl CoopGemm {

@@ -82,7 +82,12 @@ fn part<'a>(a: &'a Dense<f32>, block: Block) -> Result<Part<'a>> {
         return Err(SvdError::invalid("matrix", format!("{block:?} is not in {} x {}", all.rows, all.cols)));
     }
     let Window { offset, rs, cs } = all.window;
-    Ok(Part { window: Window { offset: offset + block.row * rs + block.col * cs, rs, cs }, rows: block.rows, cols: block.cols, ..all })
+    Ok(Part {
+        window: Window { offset: offset + block.row * rs + block.col * cs, rs, cs },
+        rows: block.rows,
+        cols: block.cols,
+        ..all
+    })
 }
 
 impl GpuRecursive {
@@ -159,7 +164,8 @@ impl GpuRecursive {
         let (m, s) = self.slice(m, m_padded, products, of_m)?;
         // Columns of X at a time.
         let of_column = Work::coop_gemm(&shape, products, (rows, 1, terms)).flops;
-        let most = (SLICE_BYTES / (2 * columns.max(1) * products.slices())).min((self.stream().most_flops() / of_column.max(1)) as usize);
+        let most = (SLICE_BYTES / (2 * columns.max(1) * products.slices()))
+            .min((self.stream().most_flops() / of_column.max(1)) as usize);
         let at_once = (most / side).clamp(1, self.stream().most_workgroups()).saturating_mul(side);
         let [y, z] = self.stream().fold(rows.div_ceil(side))?;
         for first in (0..cols).step_by(at_once) {
@@ -222,7 +228,11 @@ impl RecursiveKernels for GpuRecursive {
         let of = |operand: &Operand<'_, Dense<f32>>| {
             let part = part(operand.of, operand.block)?;
             let turned = Part { window: part.window.transposed(), rows: part.cols, cols: part.rows, ..part };
-            Ok::<_, SvdError>(if operand.transposed { (turned.window, turned.rows, turned.cols) } else { (part.window, part.rows, part.cols) })
+            Ok::<_, SvdError>(if operand.transposed {
+                (turned.window, turned.rows, turned.cols)
+            } else {
+                (part.window, part.rows, part.cols)
+            })
         };
         let ((m_window, m_rows, m_cols), (x_window, x_rows, x_cols)) = (of(&m)?, of(&x)?);
         let m = Part { buffer: whole(m.of)?.buffer, window: m_window, rows: m_rows, cols: m_cols };
@@ -254,7 +264,8 @@ impl RecursiveKernels for GpuRecursive {
         let Top { v, upper, t, signs } = Top::of(top.as_ref());
         // The rows of V below the first w are those of Q U^-1.
         let upper = DeviceMatrix::from_dense(&tiles.context, tiles.upload(upper.as_ref(), 1.0)?)?;
-        let inverse = Variant { operation: Operation::Solve, side: Side::Right, uplo: Uplo::Upper, op: Op::NoTrans, diag: Diag::NonUnit };
+        let inverse =
+            Variant { operation: Operation::Solve, side: Side::Right, uplo: Uplo::Upper, op: Op::NoTrans, diag: Diag::NonUnit };
         let of_q = DeviceMatrix::view(&tiles.context, &q, q.size)?;
         on_device(&tiles.context, &tiles.stream, &tiles.tuning, &inverse, 1.0, &upper, &of_q)?;
         tiles.copy(whole(&q)?, part(&to.v, below)?, false)?;

@@ -2,14 +2,32 @@
 //!
 //! `coop_gemm` needs a driver with cooperative matrices: `tests/run coop` brings one, and sets `SVDVALS_GPU_COOP=1`, with which its absence fails.
 
+use pollster::block_on;
+
 use super::*;
 use crate::{
-    cpu::recursive::{coop_gemm::coop_gemm, slice_lines::slice_lines},
+    algo::recursive::Recursive,
+    base::watch::Watch,
+    cpu::recursive::{CpuRecursive, coop_gemm::coop_gemm, slice_lines::slice_lines},
     gpu::device::adapter::AdapterChoice,
+    tile::products::Recursion,
 };
 
 fn is_set(name: &str) -> bool {
     std::env::var(name).is_ok_and(|value| value == "1")
+}
+
+/// The kernels of a context that has cooperative matrices.
+fn cooperative() -> Option<GpuRecursive> {
+    let context = context()?;
+    match context.cooperative() {
+        Ok(cooperative) => Some(kernels(&context, cooperative)),
+        Err(error) if is_set("SVDVALS_GPU_COOP") => panic!("{error}"),
+        Err(error) => {
+            eprintln!("left out: {error}");
+            None
+        }
+    }
 }
 
 /// A context with cooperative matrices where they are there.
@@ -65,7 +83,8 @@ fn slices_are_those_of_the_twin() {
                 let padded = lines.rows.next_multiple_of(32);
                 let columns = lines.cols.next_multiple_of(EXACT_TERMS);
                 let (slices, scales) = kernels.slice(lines, padded, products, &mut Room::default()).unwrap();
-                let slices: Vec<half::f16> = kernels.stream().read_back_now(&slices, products.slices() * padded * columns).unwrap();
+                let slices: Vec<half::f16> =
+                    kernels.stream().read_back_now(&slices, products.slices() * padded * columns).unwrap();
                 let scales: Vec<f32> = kernels.stream().read_back_now(&scales, padded).unwrap();
                 let twin = slice_lines(twin, products);
                 for (s, of_twin) in twin.slices.iter().enumerate() {
@@ -83,12 +102,7 @@ fn slices_are_those_of_the_twin() {
 /// Products are the twin's bit by bit, for blocks of all shapes, their transposes, and each use of the product.
 #[test]
 fn coop_products_are_those_of_the_twin() {
-    let Some(context) = context() else { return };
-    let kernels = match context.cooperative() {
-        Ok(cooperative) => kernels(&context, cooperative),
-        Err(error) if is_set("SVDVALS_GPU_COOP") => panic!("{error}"),
-        Err(error) => return eprintln!("left out: {error}"),
-    };
+    let Some(kernels) = cooperative() else { return };
     for products in [Products::Half, Products::Split] {
         for (rows, terms, cols, spread) in [(1, 1, 1, 0), (16, 32, 16, 0), (33, 70, 50, 3), (100, 10, 65, 20), (5, 300, 90, 5)] {
             for (turn, into) in [(0, Into::Replaced), (1, Into::Negated), (2, Into::Subtracted)] {
@@ -118,6 +132,37 @@ fn coop_products_are_those_of_the_twin() {
                     assert_eq!(found[(i, j)], c[(i, j)], "{what}: ({i}, {j})");
                 }
             }
+        }
+    }
+}
+
+/// The factorisation over many panels and several blocks, whose R is the twin's: an R with a relative error of a few eps of the products times the
+/// condition number, here about 50, for each. The signs are those of the reflectors, which are chosen by R's diagonal before and are the same.
+#[test]
+fn factorisations_are_those_of_the_twin() {
+    let Some(kernels) = cooperative() else { return };
+    let (context, cooperative) = (kernels.tiles.context.clone(), kernels.cooperative);
+    let random = noise(90, 70, 11, 0);
+    let a = Mat::from_fn(90, 70, |i, j| random[(i, j)] + if i == j { 8.0 } else { 0.0 });
+    let tuning = Tuning::for_adapter::<f32>(&context, 100).tile_size(8).leaf(32);
+    for products in [Products::Half, Products::Split] {
+        for recursion in
+            [Recursion { panel: 8, merged: 8 }, Recursion { panel: 8, merged: 32 }, Recursion { panel: 24, merged: 48 }]
+        {
+            let device = GpuRecursive::with(&context, cooperative, &tuning, Manner::default()).unwrap();
+            let host = CpuRecursive { tuning: Tuning::for_cpu::<f32>(70) };
+            let (of_device, q) = block_on(Recursive::factor(device, a.as_ref(), products, recursion, &Watch::default())).unwrap();
+            let (of_host, _) = block_on(Recursive::factor(host, a.as_ref(), products, recursion, &Watch::default())).unwrap();
+            let upper = |r: &Mat<f32>| Mat::from_fn(70, 70, |i, j| if i <= j { r[(i, j)] } else { 0.0 });
+            let (of_device, of_host) = (upper(&of_device), upper(&of_host));
+            let unit = 50.0 * products.epsilon() as f32 * of_host.norm_l2();
+            let difference = (&of_device - &of_host).norm_l2();
+            assert!(difference <= unit, "{products} {recursion:?}: {}", difference / unit);
+            let mut padded = Mat::zeros(90, 70);
+            padded.as_mut().subrows_mut(0, 70).copy_from(&of_device);
+            let back = block_on(q.apply(Op::NoTrans, padded.as_ref())).unwrap();
+            let error = (&back - &a).norm_l2();
+            assert!(error <= unit, "{products} {recursion:?}: Q R is off by {}", error / unit);
         }
     }
 }
