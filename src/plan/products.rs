@@ -37,11 +37,12 @@ use crate::{
 
 /// [`SvdError::InvalidOption`] if there are no such products of `T`.
 pub(crate) fn check<T: Number>(options: &SvdOptions) -> Result<()> {
-    let single = !T::Scalar::IS_COMPLEX && !T::Scalar::IS_DOUBLE && !(T::IS_HALF && options.half_storage == HalfStorage::Half);
-    if options.products == Products::Native || single {
+    let as_f16 = T::IS_HALF && options.half_storage == HalfStorage::Half;
+    let other = T::Scalar::IS_COMPLEX || T::Scalar::IS_DOUBLE || as_f16;
+    if options.products == Products::Native || !other {
         return Ok(());
     }
-    let stored = if T::IS_HALF { "stored as such" } else { "" };
+    let stored = if as_f16 { "stored as such" } else { "" };
     let reason =
         format!("Products::{:?} are products of real f32 matrices, and this one is of {} {stored}", options.products, T::NAME);
     Err(SvdError::invalid("products", reason.trim_end().to_owned()))

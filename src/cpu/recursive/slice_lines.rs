@@ -13,6 +13,12 @@ pub(crate) struct Sliced {
     pub scales: Vec<f32>,
 }
 
+/// The slices, a line a row, and the scales of the rows of a matrix, for tests.
+pub fn sliced_rows(a: MatRef<'_, f32>, products: Products) -> (Vec<Mat<f32>>, Vec<f32>) {
+    let Sliced { slices, scales } = slice_lines(a, products);
+    (slices, scales)
+}
+
 /// The slices of the rows of `lines`.
 pub(crate) fn slice_lines(lines: MatRef<'_, f32>, products: Products) -> Sliced {
     let (count, terms) = lines.shape();

@@ -6,7 +6,7 @@ use wgpu::{DeviceType, Features, Instance, InstanceDescriptor, InstanceFlags, Po
 
 use crate::{
     base::error::{Result, SvdError},
-    gpu::device::cooperative::{self, Cooperative},
+    gpu::device::cooperative::{self, Cooperative, Found},
 };
 
 /// Which adapter a [`GpuContext`](crate::GpuContext) opens, and how.
@@ -239,7 +239,7 @@ pub(crate) struct Opened {
     pub queue: wgpu::Queue,
     pub info: wgpu::AdapterInfo,
     /// The adapter's cooperative matrices, or what it lacks, if they were requested.
-    pub cooperative: Option<std::result::Result<Cooperative, String>>,
+    pub cooperative: Option<Found>,
 }
 
 /// Whether wgpu's shader compiler for this adapter takes arrays in registers that are indexed by variables. FXC, which DX12 falls back to where

@@ -19,7 +19,7 @@ use crate::{
     },
     gpu::device::{
         adapter::{AdapterChoice, Opened},
-        cooperative::{Cooperative, missing, self_test},
+        cooperative::{Found, tested},
         pipeline::Pipelines,
         pipeline_cache::PipelineFile,
     },
@@ -54,8 +54,7 @@ struct Inner {
     checked: bool,
     /// The driver's message when the device was lost.
     lost: Arc<OnceLock<String>>,
-    /// The cooperative matrices that have passed the self-test, or why there are none.
-    cooperative: OnceLock<std::result::Result<Cooperative, String>>,
+    cooperative: OnceLock<Found>,
     pipelines: Pipelines,
     /// In a browser: the results still to come of error scopes.
     unchecked: Mutex<Vec<(&'static str, Scope)>>,
@@ -125,14 +124,7 @@ impl GpuContext {
         });
         let context = Self::assemble(device, queue, info, choice, lost);
         if let Some(cooperative) = cooperative {
-            let tested = match cooperative {
-                Ok(found) => self_test(&context, found).await.map(|()| found),
-                Err(reason) => Err(reason),
-            };
-            if let Err(reason) = &tested {
-                log::warn!("svdvals-gpu has no cooperative matrices: {reason}");
-            }
-            let _ = context.0.cooperative.set(tested);
+            let _ = context.0.cooperative.set(tested(&context, cooperative).await);
         }
         Ok(context)
     }
@@ -302,32 +294,6 @@ impl GpuContext {
         }
     }
 
-    /// The order of the device's cooperative matrices, 8 or 16, which [`Products`](crate::Products) by low precision use.
-    ///
-    /// ```
-    /// use svdvals_gpu::{AdapterChoice, GpuContext, SvdError};
-    /// if let Ok(context) = GpuContext::new(&AdapterChoice::default()) {
-    ///     let error = context.cooperative_matrices().unwrap_err(); // they are there on request only
-    ///     assert!(matches!(error, SvdError::InvalidOption { option: "products", .. }));
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    /// [`SvdError::InvalidOption`] if they were not [requested](AdapterChoice::cooperative_matrices), the adapter has none, or its product was
-    /// wrong. Devices of [`from_wgpu`](Self::from_wgpu) have none.
-    pub fn cooperative_matrices(&self) -> Result<usize> {
-        Ok(self.cooperative()?.order)
-    }
-
-    /// [`cooperative_matrices`](Self::cooperative_matrices), with what the kernels need.
-    pub(crate) fn cooperative(&self) -> Result<Cooperative> {
-        match self.0.cooperative.get() {
-            Some(Ok(found)) => Ok(*found),
-            Some(Err(reason)) => Err(missing(reason)),
-            None => Err(missing("`AdapterChoice::cooperative_matrices` requests them")),
-        }
-    }
-
     /// The device.
     ///
     /// ```
@@ -379,6 +345,11 @@ impl GpuContext {
     /// Whether both are the same device.
     pub(crate) fn is_same(&self, other: &GpuContext) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The cooperative matrices that have passed the self-test, or why there are none; None if they were not requested.
+    pub(crate) fn tested(&self) -> Option<&Found> {
+        self.0.cooperative.get()
     }
 
     pub(crate) fn pipelines(&self) -> &Pipelines {

@@ -35,7 +35,7 @@ pub(crate) const FEATURES: Features = Features::EXPERIMENTAL_COOPERATIVE_MATRIX.
 
 impl Cooperative {
     /// Those of the adapter, or what it lacks.
-    pub fn of(adapter: &Adapter) -> std::result::Result<Cooperative, String> {
+    pub fn of(adapter: &Adapter) -> Found {
         if !adapter.features().contains(FEATURES) {
             let lacks = FEATURES - adapter.features();
             return Err(format!("{} has no {lacks:?}", adapter.get_info().name));
@@ -44,7 +44,7 @@ impl Cooperative {
     }
 
     /// The largest square ones with f16 factors and f32 sums.
-    fn among(properties: &[CooperativeMatrixProperties], info: &AdapterInfo) -> std::result::Result<Cooperative, String> {
+    fn among(properties: &[CooperativeMatrixProperties], info: &AdapterInfo) -> Found {
         let fits = |order: u32| {
             properties.iter().any(|p| {
                 (p.m_size, p.n_size, p.k_size) == (order, order, order)
@@ -125,7 +125,7 @@ impl Trial {
 }
 
 /// Multiplies integers by the cooperative matrices of the context. An error says what is wrong with them.
-pub(crate) async fn self_test(context: &GpuContext, cooperative: Cooperative) -> std::result::Result<(), String> {
+async fn self_test(context: &GpuContext, cooperative: Cooperative) -> std::result::Result<(), String> {
     for trial in TRIALS {
         let found = trial.product(context, cooperative).await.map_err(|error| error.to_string())?;
         let told =
@@ -135,9 +135,48 @@ pub(crate) async fn self_test(context: &GpuContext, cooperative: Cooperative) ->
     Ok(())
 }
 
-/// Why a context has none.
-pub(crate) fn missing(reason: impl std::fmt::Display) -> SvdError {
-    SvdError::invalid("products", format!("the context has no cooperative matrices: {reason}"))
+/// Cooperative matrices, or why there are none.
+pub(crate) type Found = std::result::Result<Cooperative, String>;
+
+/// Those of the adapter, if they pass the self-test.
+pub(crate) async fn tested(context: &GpuContext, found: Found) -> Found {
+    let tested = match found {
+        Ok(cooperative) => self_test(context, cooperative).await.map(|()| cooperative),
+        Err(reason) => Err(reason),
+    };
+    if let Err(reason) = &tested {
+        log::warn!("svdvals-gpu has no cooperative matrices: {reason}");
+    }
+    tested
+}
+
+impl GpuContext {
+    /// The order of the device's cooperative matrices, 8 or 16, which [`Products`](crate::Products) by low precision use.
+    ///
+    /// ```
+    /// use svdvals_gpu::{AdapterChoice, GpuContext, SvdError};
+    /// if let Ok(context) = GpuContext::new(&AdapterChoice::default()) {
+    ///     let error = context.cooperative_matrices().unwrap_err(); // they are there on request only
+    ///     assert!(matches!(error, SvdError::InvalidOption { option: "products", .. }));
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`SvdError::InvalidOption`] if they were not [requested](crate::AdapterChoice::cooperative_matrices), the adapter has none, or its product was
+    /// wrong. Devices of [`from_wgpu`](Self::from_wgpu) have none.
+    pub fn cooperative_matrices(&self) -> Result<usize> {
+        Ok(self.cooperative()?.order)
+    }
+
+    /// [`cooperative_matrices`](Self::cooperative_matrices), with what the kernels need.
+    pub(crate) fn cooperative(&self) -> Result<Cooperative> {
+        let missing = |reason| Err(SvdError::invalid("products", format!("the context has no cooperative matrices: {reason}")));
+        match self.tested() {
+            Some(Ok(found)) => Ok(*found),
+            Some(Err(reason)) => missing(reason.as_str()),
+            None => missing("`AdapterChoice::cooperative_matrices` requests them"),
+        }
+    }
 }
 
 #[cfg(test)]

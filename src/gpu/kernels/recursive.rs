@@ -4,6 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use faer::{Mat, MatRef};
+use half::f16;
 use wgpu::{Buffer, BufferUsages};
 
 use crate::{
@@ -191,6 +192,20 @@ impl GpuRecursive {
         }
         Ok(())
     }
+}
+
+/// The slices and the scales of the rows of a matrix as `slice_lines` makes them, for tests. It needs f16, and no cooperative matrices.
+pub fn sliced_rows(context: &GpuContext, a: MatRef<'_, f32>, products: Products) -> Result<(Vec<Mat<f32>>, Vec<f32>)> {
+    context.require::<f16, f16>()?;
+    let cooperative = Cooperative { order: 8, threads: 8 };
+    let kernels = GpuRecursive::with(context, cooperative, &Tuning::for_adapter::<f32>(context, 100), Manner::default())?;
+    let made = kernels.tiles.upload(a, 1.0)?;
+    let (lines, padded) = (whole(&made)?, a.nrows().next_multiple_of(4 * cooperative.order));
+    let columns = a.ncols().next_multiple_of(EXACT_TERMS);
+    let (slices, scales) = kernels.slice(lines, padded, products, &mut Room::default())?;
+    let entries: Vec<f16> = kernels.stream().read_back_now(&slices, products.slices() * padded * columns)?;
+    let slice = |s: usize| Mat::from_fn(padded, columns, |l, k| entries[(s * padded + l) * columns + k].to_f32());
+    Ok(((0..products.slices()).map(slice).collect(), kernels.stream().read_back_now(&scales, padded)?))
 }
 
 impl RecursiveKernels for GpuRecursive {
