@@ -74,7 +74,7 @@ impl<T: Element> GpuMatrix<T> {
     ///
     /// # Errors
     /// As [`svdvals`](Self::svdvals). [`SvdError::InvalidOption`] for [`SvdOptions::pivot`] and [`SvdOptions::positive_diagonal`], which
-    /// [`QrGpu`](crate::QrGpu) has, and for [`HalfStorage::Half`](crate::HalfStorage::Half).
+    /// [`QrGpu`](crate::QrGpu) has, as it has [`SvdOptions::products`], and for [`HalfStorage::Half`](crate::HalfStorage::Half).
     pub fn qr(&self, options: &SvdOptions) -> Result<GpuQr<T>> {
         Ok(self.factored(options, false)?.values)
     }

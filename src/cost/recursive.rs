@@ -264,6 +264,22 @@ mod tests {
         assert!((1.0..1.25).contains(&half) && half == split, "{half} {split}");
     }
 
+    /// A product of 64 x 512 and 512 x 128 by hand, with matrices of order 16: half products have two squares of C of order 64, split ones eight of order
+    /// 32. Each square reads its operands' slices once from the shared cache; memory has C twice, and each operand once.
+    #[test]
+    fn a_product_by_hand() {
+        for (products, squares, slices, terms) in [(Products::Half, 2, 1, 1), (Products::Split, 8, 3, 6)] {
+            let shape = CoopShape::of(16, 32, products);
+            let work = Work::coop_gemm(&shape, products, (64, 128, 512));
+            assert_eq!((work.workgroups, work.flops), (squares, 2 * 64 * 128 * 512 * terms));
+            assert_eq!(work.bytes, 8 * 64 * 128 + 2 * (64 + 128) * 512 * slices);
+            assert_eq!(work.workgroup_memory, (shape.side() * shape.side() * 4) as u64);
+            // Each entry of an operand is read twice as f32, and written in slices of two bytes.
+            let sliced = Work::slice_lines(512, 64, products);
+            assert_eq!((sliced.workgroups, sliced.bytes), (8, 64 * 512 * (8 + 2 * slices)));
+        }
+    }
+
     /// On an H100 half products pay from n = 16384 on, split ones at 32768, by the model: the panels take the more time the smaller the matrix.
     #[test]
     fn crossovers() {

@@ -24,7 +24,7 @@ use crate::{
     tile::products::Products,
 };
 
-/// The solution, if a [`Preconditioner`] asks for it; None if R's condition number is 1 / eps of the lower precision or more, or the iteration
+/// The solution, if a [`Preconditioner`] or [`Products`] ask for it; None if R's condition number is 1 / eps of the lower precision or more, or the iteration
 /// does not converge.
 pub(super) async fn solution<T: Number>(
     call: &Call<'_, T>,

@@ -3,7 +3,7 @@
 //! | matrix | solution |
 //! | --- | --- |
 //! | tall and narrow ([`is_narrow`]), on the CPU | R by A^H A and Cholesky's factorisation, with which CGLS iterates in double precision |
-//! | any with m >= n, if a [`Preconditioner`] asks for it | R by QR in lower precision ([`lower`]), with which CGLS iterates in double precision |
+//! | any with m >= n, if a [`Preconditioner`] or [`Products`] ask for it | R by QR in lower precision ([`lower`]), with which CGLS iterates in double precision |
 //! | any other with m >= n, and one for which that fails | \[A B\] to \[R C\] by Householder reflectors, X = R^-1 C |
 //! | m < n | A^T = Q R, X = conj(Q) R^-T B |
 //! | the same, rank-deficient | the singular value decomposition of R in place of its inverse |

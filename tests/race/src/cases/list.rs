@@ -312,8 +312,9 @@ impl List {
         }
     }
 
-    /// Operands of products by low precision.
+    /// Operands of products by low precision. The last grid is folded, with workgroups beyond the lines.
     fn slices(&mut self) {
+        self.add("slices 200 x 3".into(), &narrow(), Box::new(|env: &Env| slices(env, (200, 3), true)));
         for (j, (m, n)) in [(1, 1), (20, 33), (9, 70), (40, 31)].into_iter().enumerate() {
             let mut devices = (0..).map(|k| &self.devices[(j + k) % self.devices.len()]);
             let device = devices.find(|device| device.features.contains(Features::SHADER_F16)).unwrap().clone();
