@@ -235,6 +235,7 @@ pub use {
     tile::{
         band::Band,
         panel_tree::PanelTree,
+        products::Products,
         tuning::{CpuTuning, GpuTuning, Tuning},
     },
 };
@@ -248,11 +249,11 @@ struct Readme;
 #[doc(hidden)]
 pub mod internals {
     #[cfg(feature = "gpu")]
-    pub use crate::gpu::kernels::GpuKernels;
+    pub use crate::gpu::kernels::{GpuKernels, recursive::sliced_rows};
     pub use crate::{
         algo::{band_to_bidiag::band_to_bidiag, one_stage::*, reflectors::*, to_band::to_band, vectors::*},
         base::blas::{Op, Side},
-        cpu::kernels::CpuKernels,
+        cpu::{kernels::CpuKernels, recursive::slice_lines::sliced_rows as sliced_rows_on_cpu},
         tile::{band_layout::*, chase_schedule::*, kernels::*, one_stage::*, panel_tree::*},
     };
 }

@@ -6,6 +6,8 @@ pub mod bidiagonal;
 pub(crate) mod condition;
 pub(crate) mod count;
 pub mod one_stage;
+pub(crate) mod reconstruct;
+pub(crate) mod recursive;
 pub mod reflectors;
 pub(crate) mod svdvals;
 pub mod to_band;

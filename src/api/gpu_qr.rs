@@ -32,7 +32,7 @@ use crate::{
         qr_factors::{Tree, default_tolerance, upper},
         report::SvdReport,
     },
-    tile::kernels::TileKernels,
+    tile::{kernels::TileKernels, products::Products},
 };
 
 /// A = Q R, the result of [`GpuMatrix::qr`], which stays on the device. A is m x n, and k = min(m, n).
@@ -74,7 +74,7 @@ impl<T: Element> GpuMatrix<T> {
     ///
     /// # Errors
     /// As [`svdvals`](Self::svdvals). [`SvdError::InvalidOption`] for [`SvdOptions::pivot`] and [`SvdOptions::positive_diagonal`], which
-    /// [`QrGpu`](crate::QrGpu) has, and for [`HalfStorage::Half`](crate::HalfStorage::Half).
+    /// [`QrGpu`](crate::QrGpu) has, as it has [`SvdOptions::products`], and for [`HalfStorage::Half`](crate::HalfStorage::Half).
     pub fn qr(&self, options: &SvdOptions) -> Result<GpuQr<T>> {
         Ok(self.factored(options, false)?.values)
     }
@@ -115,6 +115,9 @@ impl<T: Element> GpuQr<T> {
         if options.pivot || options.positive_diagonal {
             let option = if options.pivot { "pivot" } else { "positive_diagonal" };
             return Err(SvdError::invalid(option, "it needs R on the host, but the factors stay on the device"));
+        }
+        if options.products != Products::Native {
+            return Err(SvdError::invalid("products", "a matrix on the device is factored with Products::Native"));
         }
         if T::IS_HALF && options.half_storage == HalfStorage::Half {
             return Err(SvdError::invalid("half_storage", "Q and R would have three digits; they need HalfStorage::Single"));

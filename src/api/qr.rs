@@ -70,7 +70,7 @@ pub trait QrGpu: SvdValsGpu {
     }
 
     /// The factorisation that `options` ask for ([`pivot`](SvdOptions::pivot), [`positive_diagonal`](SvdOptions::positive_diagonal),
-    /// [`tolerance`](SvdOptions::tolerance)).
+    /// [`tolerance`](SvdOptions::tolerance), [`products`](SvdOptions::products)).
     ///
     /// ```
     /// # #[cfg(feature = "ndarray")] {
@@ -86,6 +86,8 @@ pub trait QrGpu: SvdValsGpu {
     ///
     /// # Errors
     /// As [`SvdValsGpu::svdvals_gpu_with`]. [`SvdError::Overflow`](crate::SvdError::Overflow) if an entry of R exceeds its type.
+    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for [`products`](SvdOptions::products) that there are not for the element type,
+    /// or not on the GPU that was asked for.
     fn qr_gpu_with(&self, options: &SvdOptions) -> Result<Qr<Self::Element, Self::Matrix>> {
         Ok(Qr::new(Self::Element::qr(self.as_faer(), options, false)?.values))
     }

@@ -10,7 +10,7 @@ use crate::{
         count::Dispatches,
         device::DeviceModel,
         shape::Bounds,
-        work::{Chain, Kernel, REFLECTOR, SUBMISSION_FLOPS, Work, fmas, issued_by_row, passes_of_bisection, scalar_bytes},
+        work::{Again, Chain, Kernel, REFLECTOR, SUBMISSION_FLOPS, Work, fmas, issued_by_row, passes_of_bisection, scalar_bytes},
     },
 };
 
@@ -132,6 +132,7 @@ impl Work {
             workgroup_memory: shape.bytes::<S>() as u64,
             flops: 0,
             footprint: if shape.spilled { 0 } else { u64::MAX },
+            again: Again::default(),
             bytes: 0,
             workgroup_bytes: 0,
             chain: Chain::default(),
@@ -231,7 +232,7 @@ impl Cost {
         for first in (0..count).step_by(at_once) {
             all.note(Work::batch::<S>(&shape, std::iter::repeat_n(of, at_once.min(count - first))));
         }
-        Ok(Cost { work: all.into_inner(), double: size_of::<Re<S>>() == size_of::<f64>() })
+        Ok(Cost { work: all.into_work(), double: size_of::<Re<S>>() == size_of::<f64>() })
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{
 pub(super) struct Dispatches(Vec<(Work, u64)>);
 
 impl Dispatches {
-    pub(super) fn into_inner(self) -> Vec<(Work, u64)> {
+    pub(super) fn into_work(self) -> Vec<(Work, u64)> {
         self.0
     }
 

@@ -3,7 +3,7 @@
 /// The parameters of a device, for [`Cost::on`](super::Cost::on).
 ///
 /// The values of [`H100`](Self::H100) and the others are from the hardware tables of the two papers, completed from the vendors' data
-/// sheets. `bandwidth_reached`, `bytes_per_cycle`, the latencies and `dispatch_seconds` are assumptions. The last is what a backend adds between dependent
+/// sheets. `bandwidth_reached`, `matrix_reached`, `bytes_per_cycle`, the latencies and `dispatch_seconds` are assumptions. The last is what a backend adds between dependent
 /// dispatches, and the one to change first for a device at hand.
 ///
 /// ```
@@ -27,6 +27,10 @@ pub struct DeviceModel {
     pub f32_flops: f64,
     /// Peak f64 flops per second; zero if the device has no f64.
     pub f64_flops: f64,
+    /// Peak flops per second of matrix units with f16 factors and f32 sums; zero if the device has none.
+    pub f16_matrix_flops: f64,
+    /// The part of it that cooperative matrices reach.
+    pub matrix_reached: f64,
     /// Memory bandwidth in bytes per second, by the data sheet.
     pub bandwidth: f64,
     /// The part of it that kernels reach.
@@ -85,6 +89,8 @@ impl DeviceModel {
         clock_hz: 1.98e9,
         f32_flops: 67e12,
         f64_flops: 34e12,
+        f16_matrix_flops: 989e12,
+        matrix_reached: 0.6,
         bandwidth: 3.35e12,
         bandwidth_reached: 0.8,
         memory: 80 * GB,
@@ -113,6 +119,8 @@ impl DeviceModel {
         clock_hz: 1.41e9,
         f32_flops: 19.5e12,
         f64_flops: 9.7e12,
+        f16_matrix_flops: 312e12,
+        matrix_reached: 0.8,
         bandwidth: 1.94e12,
         cache: 40 * MB,
         workgroup_memory: 164 * KB,
@@ -132,6 +140,8 @@ impl DeviceModel {
         clock_hz: 2.46e9,
         f32_flops: 15.1e12,
         f64_flops: 15.1e12 / 64.0,
+        f16_matrix_flops: 60e12,
+        matrix_reached: 0.8,
         bandwidth: 272e9,
         memory: 8 * GB,
         cache: 32 * MB,
@@ -154,6 +164,8 @@ impl DeviceModel {
         clock_hz: 2.1e9,
         f32_flops: 163.4e12,
         f64_flops: 81.7e12,
+        f16_matrix_flops: 1307e12,
+        matrix_reached: 0.6,
         bandwidth: 5.3e12,
         bandwidth_reached: 0.75,
         memory: 192 * GB,
@@ -182,6 +194,8 @@ impl DeviceModel {
         clock_hz: 1.27e9,
         f32_flops: 2.6e12,
         f64_flops: 0.0,
+        f16_matrix_flops: 0.0,
+        matrix_reached: 0.8,
         bandwidth: 67e9,
         bandwidth_reached: 0.85,
         memory: 8 * GB,

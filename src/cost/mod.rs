@@ -19,6 +19,7 @@ mod count;
 pub mod counts;
 pub(crate) mod device;
 pub(crate) mod one_stage;
+pub(crate) mod recursive;
 pub(crate) mod shape;
 mod svd;
 mod table;
@@ -437,7 +438,13 @@ impl Cost {
             + chain.steps as f64 * device.step_cycles
             + chain.alone as f64
             + issued;
-        let arithmetic = work.flops as f64 / (peak * filled);
+        let arithmetic = if work.kernel == Kernel::CoopGemm {
+            // A matrix unit belongs to a scheduler, and needs one warp.
+            let filled = (work.workgroups as f64 / (units * device.schedulers as f64)).min(1.0);
+            work.flops as f64 / (device.f16_matrix_flops * device.matrix_reached * filled)
+        } else {
+            work.flops as f64 / (peak * filled)
+        };
         let used = (work.workgroups as f64).min(units);
         let by_units = used * device.bytes_per_cycle * device.clock_hz;
         let bandwidth = if work.footprint > device.cache { device.bandwidth * device.bandwidth_reached } else { by_units };

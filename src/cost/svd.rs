@@ -12,7 +12,7 @@ use crate::{
     tile::{chase_schedule::ReductionStep, one_stage::level_of_rows, tuning::Tuning},
 };
 
-const MOST: Most = Most { flops: SUBMISSION_FLOPS, inner: usize::MAX, groups: u16::MAX as usize };
+pub(super) const MOST: Most = Most { flops: SUBMISSION_FLOPS, inner: usize::MAX, groups: u16::MAX as usize };
 
 /// A merge of divide and conquer without deflation: the rows of its parts, and whether it has a column more than rows.
 struct Merge {

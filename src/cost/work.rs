@@ -79,18 +79,22 @@ pub enum Kernel {
     CopyWindow,
     /// Batches: the singular values of one matrix in each workgroup.
     Batch,
+    /// Products by low precision: an operand, scaled and rounded or cut into slices.
+    SliceLines,
+    /// Products by low precision, by cooperative matrices.
+    CoopGemm,
 }
 
 impl Kernel {
     /// The kernels of a call, in order: those of the values, those that only vectors need, that of batches. With stage 3 on the device, `square_bidiagonal`
     /// and `bisect` replace `unpack_band`. One stage has its three kernels in place of `chase`, and no `geqrt` and `unmqr` unless the matrix is
-    /// tall; for vectors, `larft` and `unmqr` in place of `apply_chase`.
+    /// tall; for vectors, `larft` and `unmqr` in place of `apply_chase`. The last four are those of [`Products`](crate::Products) by low precision.
     ///
     /// ```
     /// use svdvals_gpu::cost::Kernel;
     /// assert_eq!(Kernel::ALL[0].to_string(), "geqrt");
     /// ```
-    pub const ALL: [Kernel; 23] = [
+    pub const ALL: [Kernel; 27] = [
         Kernel::Geqrt,
         Kernel::Unmqr,
         Kernel::UpdateLine,
@@ -114,6 +118,10 @@ impl Kernel {
         Kernel::IdentityColumns,
         Kernel::CopyWindow,
         Kernel::Batch,
+        Kernel::SliceLines,
+        Kernel::CoopGemm,
+        Kernel::Gemm,
+        Kernel::Trsm,
     ];
 }
 
@@ -150,6 +158,8 @@ impl fmt::Display for Kernel {
             Kernel::IdentityColumns => "identity_columns",
             Kernel::CopyWindow => "copy_window",
             Kernel::Batch => "batch",
+            Kernel::SliceLines => "slice_lines",
+            Kernel::CoopGemm => "coop_gemm",
         })
     }
 }

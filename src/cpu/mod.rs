@@ -12,6 +12,7 @@
 //! | `small/` | small matrices: direct reduction to bidiagonal form |
 //! | `triangular/` | triangular multiply and solve; `trmm` and `trsm` are twins of shaders |
 //! | `vectors/` | singular vectors: blocks of reflectors, and the left vectors from the right ones |
+//! | `recursive/` | recursive QR; `slice_lines` and `coop_gemm`, products by low precision, are twins of shaders |
 //! | `simd/` | vector registers, aligned memory, conversions, prefetching |
 
 pub(crate) mod chase;
@@ -20,6 +21,7 @@ pub(crate) mod larfg;
 pub(crate) mod least_squares;
 pub mod one_stage;
 pub(crate) mod qr;
+pub(crate) mod recursive;
 pub(crate) mod simd;
 pub(crate) mod small;
 pub(crate) mod tall;

@@ -14,7 +14,10 @@ use crate::{
     },
 };
 #[cfg(feature = "gpu")]
-use crate::{gpu::device::context::GpuContext, tile::tuning::Tuning};
+use crate::{
+    gpu::device::context::GpuContext,
+    tile::{products::Products, tuning::Tuning},
+};
 
 /// Why a backend was chosen. Most reasons allocate no memory, because some matrices take less than a microsecond.
 pub(crate) type Reason = Cow<'static, str>;
@@ -50,6 +53,9 @@ impl Place {
     ) -> Result<Place> {
         let check = |context: &GpuContext| -> Result<Tuning> {
             context.require::<T, S>()?;
+            if options.products != Products::Native && matches!(problem, Problem::Qr { .. }) {
+                context.cooperative()?;
+            }
             let tuning = options.tuning_for_adapter::<S>(context, problem.order())?;
             problem.required_bytes::<S>(context, &tuning)?;
             Ok(tuning)
@@ -77,9 +83,7 @@ impl Place {
                     Ok(tuning) => {
                         Ok(Place::Gpu(OnGpu { context, tuning, reason: "a hardware GPU that can hold the matrix".into() }))
                     }
-                    Err(error) if error.is_of_device() || matches!(error, SvdError::UnsupportedElement { .. }) => {
-                        Ok(Place::Cpu(logged(error.to_string())))
-                    }
+                    Err(error) if error.is_of_device() || error.is_of_feature() => Ok(Place::Cpu(logged(error.to_string()))),
                     Err(error) => Err(error),
                 }
             }
@@ -150,6 +154,11 @@ pub(crate) async fn context_of_async(options: &SvdOptions, problem: Problem) -> 
 
 #[cfg(feature = "gpu")]
 impl SvdError {
+    /// Whether the device lacks what the call needs.
+    fn is_of_feature(&self) -> bool {
+        matches!(self, SvdError::UnsupportedElement { .. } | SvdError::InvalidOption { option: "products", .. })
+    }
+
     /// Whether the error comes from the device, not from the input or the options.
     pub(crate) fn is_of_device(&self) -> bool {
         matches!(

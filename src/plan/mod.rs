@@ -9,6 +9,7 @@
 //! | `stages.rs`, `triangular.rs` | a single stage; triangular multiply and solve |
 //! | `svd.rs`, `band_svd.rs`, `factors.rs` | the drivers with vectors; U, s and V, and what is computed from them |
 //! | `qr.rs`, `qr_factors.rs` | the driver of the QR factorisation; its factors, and what is computed from them |
+//! | `products.rs` | the QR factorisation with products by low precision |
 //! | `batch.rs` | the driver of many matrices |
 //! | `row_blocks.rs` | a matrix of which only the triangular factor is kept |
 //! | `lstsq/` | the driver of least squares |
@@ -24,6 +25,7 @@ pub(crate) mod gpu;
 pub mod lstsq;
 pub mod options;
 pub(crate) mod problem;
+pub(crate) mod products;
 pub(crate) mod qr;
 pub mod qr_factors;
 pub mod report;

@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | tall and narrow ([`is_narrow`]) | from A^H A: Cholesky for R alone, CholeskyQR2 for R and Q, preconditioned if A is ill-conditioned | as below |
 //! | any other, or too ill-conditioned for that | Householder reflectors in panels, kept for Q | the same |
+//! | any, with products by low precision | recursively (`plan/products.rs`) | the same |
 
 use faer::{Mat, MatRef};
 use pollster::block_on;
@@ -42,12 +43,13 @@ use crate::{
         backend::{Place, Reason},
         options::{Backend, SvdOptions},
         problem::Problem,
+        products,
         qr_factors::{Explicit, Factors, Identity, QrFactors, Tree, Unitary, unscaled, upper},
         report::SvdReport,
         route::{Orthogonal, Route},
         svdvals::Call,
     },
-    tile::{kernels::TileKernels, tuning::Tuning},
+    tile::{kernels::TileKernels, products::Products, tuning::Tuning},
 };
 
 /// R, and Q in some form.
@@ -102,7 +104,7 @@ pub(crate) async fn qr_async<T: Number>(
 pub(crate) fn qr_r<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Mat<T::Scalar>>> {
     on_threads(options.threads, || {
         let call = Call::new(a, options, timed);
-        if options.pivot || options.positive_diagonal || in_half::<T>(options) {
+        if options.pivot || options.positive_diagonal || options.products != Products::Native || in_half::<T>(options) {
             return Ok(factors_of(&call)?.map(|factors| factors.r().to_owned()));
         }
         check::<T>(&call)?;
@@ -149,6 +151,7 @@ fn tolerance<T: Number>(call: &Call<'_, T>) -> Option<f64> {
 fn check<T: Number>(call: &Call<'_, T>) -> Result<()> {
     let (m, n) = call.a.shape();
     call.options.check_tolerance()?;
+    products::check::<T>(call.options)?;
     room_for::<T::Scalar>("a QR factorisation", m, n, 2)
 }
 
@@ -166,7 +169,7 @@ fn factors_of<T: Number>(call: &Call<'_, T>) -> Result<SvdReport<BoxedFactors<T:
 }
 
 /// The report of a call on the CPU.
-fn report_of<S: Number, V>(
+pub(crate) fn report_of<S: Number, V>(
     shape: (usize, usize),
     reason: Reason,
     route: Orthogonal,
@@ -192,7 +195,7 @@ fn report_of<S: Number, V>(
 }
 
 /// The factors with the pivoting and the signs that the options ask for.
-fn finished<S: Scalar>(mut factors: QrFactors<S>, options: &SvdOptions) -> Result<BoxedFactors<S>> {
+pub(crate) fn finished<S: Scalar>(mut factors: QrFactors<S>, options: &SvdOptions) -> Result<BoxedFactors<S>> {
     if options.pivot {
         factors.pivot()?;
     }
@@ -234,6 +237,9 @@ impl<T: Number> Started<T> {
 
 /// The factorisation on the CPU.
 pub(crate) fn on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+    if call.options.products != Products::Native {
+        return products::on_cpu(call, reason);
+    }
     let (a, shape) = (call.a, call.a.shape());
     let started = Started::new(call)?;
     let (scale, tuning, watch) = (started.scale, &started.tuning, &started.watch);
@@ -351,6 +357,9 @@ pub(crate) fn report_of_gpu<S: Number, V>(
 /// The factorisation on a GPU. The reflectors stay there; R is read back.
 #[cfg(feature = "gpu")]
 pub(crate) async fn on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+    if call.options.products != Products::Native {
+        return products::on_gpu(call, on, waits).await;
+    }
     in_storage!(call.options.half_storage, T => on_gpu_in::<_, S>(call, on, waits); await)
 }
 

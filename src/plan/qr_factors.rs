@@ -57,7 +57,7 @@ pub(crate) trait Unitary<S>: Send + Sync {
 }
 
 /// [C; 0] with this number of rows.
-fn padded<S: Scalar>(c: MatRef<'_, S>, rows: usize) -> Mat<S> {
+pub(crate) fn padded<S: Scalar>(c: MatRef<'_, S>, rows: usize) -> Mat<S> {
     Mat::from_fn(rows, c.ncols(), |i, j| if i < c.nrows() { c[(i, j)] } else { S::zero_impl() })
 }
 

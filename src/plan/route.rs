@@ -20,7 +20,7 @@ use std::fmt;
 use crate::{
     algo::svdvals::qr_first,
     base::number::{Number, Scalar},
-    tile::tuning::Tuning,
+    tile::{products::Products, tuning::Tuning},
 };
 
 /// The route of a matrix from its entries to its singular values.
@@ -81,11 +81,14 @@ pub enum Solver {
     Svd,
     /// CGLS in double precision, preconditioned by R of a QR factorisation in lower precision: see [`Preconditioner`].
     Preconditioned,
+    /// The same, with the R of a recursive QR factorisation whose products are by low precision: see [`Products`].
+    Recursive(Products),
 }
 
 impl fmt::Display for Solver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
+            Solver::Recursive(products) => return write!(f, "recursive QR with {products} products, and CGLS"),
             Solver::Cholesky => "A^H A and CGLS",
             Solver::Qr => "Householder QR",
             Solver::Svd => "Householder QR and the SVD of R",
@@ -149,11 +152,14 @@ pub enum Orthogonal {
     Cholesky,
     /// The triangular factor by Householder reflectors, with which the columns are made orthonormal by Cholesky's factorisation.
     Preconditioned,
+    /// Householder reflectors by recursion, with products by low precision: see [`Products`].
+    Recursive(Products),
 }
 
 impl fmt::Display for Orthogonal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
+            Orthogonal::Recursive(products) => return write!(f, "recursive Householder QR with {products} products"),
             Orthogonal::Householder => "Householder QR",
             Orthogonal::Cholesky => "Cholesky QR",
             Orthogonal::Preconditioned => "preconditioned Cholesky QR",

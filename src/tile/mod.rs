@@ -10,4 +10,5 @@ pub(crate) mod flops;
 pub mod kernels;
 pub mod one_stage;
 pub mod panel_tree;
+pub(crate) mod products;
 pub mod tuning;

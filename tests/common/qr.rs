@@ -3,7 +3,7 @@
 use faer::{Mat, MatRef};
 use half::f16;
 use num_complex::Complex;
-use svdvals_gpu::{Element, HalfStorage, QrGpu, Scalar, SvdError, SvdOptions, triangular::Op};
+use svdvals_gpu::{Element, HalfStorage, Products, QrGpu, Scalar, SvdError, SvdOptions, triangular::Op};
 
 use crate::common::{complex_noise, eps, widen};
 
@@ -21,7 +21,7 @@ fn from_orthonormal(x: &Wide) -> f64 {
 }
 
 /// Checks the factors of `a` and returns the largest of two ratios, in units of max(m, n) eps: ||A P - Q R|| / ||A|| and ||I - Q^H Q||
-/// (LAPACK's `dqrt01`, in the Frobenius norm), where eps is that of the storage. The bound is 1, where LAPACK's tests allow 30, plus the rounding of the entries, 1 eps, for
+/// (LAPACK's `dqrt01`, in the Frobenius norm), where eps is that of the storage, or of the products. The bound is 1, where LAPACK's tests allow 30, plus the rounding of the entries, 1 eps, for
 /// small matrices.
 ///
 /// * Q thin and complete; R upper trapezoidal.
@@ -33,6 +33,7 @@ pub fn check<T: Element>(what: &str, a: MatRef<'_, T>, options: &SvdOptions) -> 
     let k = m.min(n);
     let fail = |e: SvdError| format!("{what}: {e}");
     let half = T::IS_HALF && options.half_storage == HalfStorage::Half;
+    let half = half || options.products == Products::Half;
     let unit = (m.max(n) as f64).max(4.0) * if half { f64::from(f16::EPSILON) } else { eps::<T>() };
     let qr = a.qr_gpu_with(options).map_err(fail)?;
     let (r, thin, complete) = (qr.r(), qr.thin_q().map_err(fail)?, qr.complete_q().map_err(fail)?);
@@ -87,7 +88,7 @@ pub fn check<T: Element>(what: &str, a: MatRef<'_, T>, options: &SvdOptions) -> 
         return Err(format!("{what}: the diagonal of R is {diagonal:?}"));
     }
     // A pivot is the longest remaining column, as far as its length is known: squares of lengths are downdated, with an error of eps.
-    let slack = eps::<T>().sqrt() * wide.norm_l2();
+    let slack = (unit / (m.max(n) as f64).max(4.0)).sqrt() * wide.norm_l2();
     let rising = diagonal.windows(2).find(|pair| pair[1].norm() > pair[0].norm() + slack);
     if let (true, Some(pair)) = (options.pivot, rising) {
         return Err(format!("{what}: the diagonal of R rises, {pair:?}"));

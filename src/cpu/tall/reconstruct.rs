@@ -1,20 +1,8 @@
-//! LAPACK's Householder form from an explicit Q (`orhr_col`: Ballard, Demmel, Grigori, Jacquelin, Knight and Nguyen 2015).
-//!
-//! ```text
-//! Q - [S; 0] = V U        LU without pivoting;   V: m x k unit lower trapezoidal, U: k x k upper triangular, S = diag(+-1)
-//! T = -(U S) V1^-H        upper triangular;      V1: the first k rows of V
-//! I - V T V^H             unitary, m x m; its first k columns are Q S
-//! ```
-//!
-//! Each sign is chosen when its column is eliminated, so that the real part of the pivot is at least 1 in modulus. No pivot is small, whatever Q
-//! is.
+//! LAPACK's Householder form from an explicit Q: the formulas are those of `algo/reconstruct.rs`.
 
 use faer::{
     Accum, Conj, Mat, MatMut, MatRef, Par,
-    linalg::{
-        matmul::{matmul, matmul_with_conj},
-        triangular_solve::{solve_lower_triangular_in_place, solve_unit_lower_triangular_in_place},
-    },
+    linalg::{matmul::matmul_with_conj, triangular_solve::solve_lower_triangular_in_place},
     prelude::{Reborrow, ReborrowMut},
 };
 use rayon::prelude::*;
@@ -22,12 +10,11 @@ use rayon::prelude::*;
 #[cfg(target_arch = "wasm32")]
 use crate::base::par_columns::ColumnsMut;
 use crate::{
-    base::{blas::Op, number::Scalar, pool::all_threads},
+    algo::reconstruct::Top,
+    base::{blas::Op, number::Scalar},
     cpu::vectors::left::by_rows,
 };
 
-/// Columns that are eliminated one by one before the rest is updated by a product.
-const PANEL: usize = 32;
 /// Columns of C in a task.
 const COLUMNS: usize = 64;
 
@@ -44,55 +31,14 @@ pub(crate) struct Reflectors<T> {
 /// The reflectors of a matrix with orthonormal columns (m x k, m >= k).
 pub(crate) fn reconstruct<T: Scalar>(q: MatRef<'_, T>) -> Reflectors<T> {
     let (m, k) = q.shape();
-    let mut v = q.to_owned();
-    let (mut top, below) = v.as_mut().split_at_row_mut(k);
-    let signs = eliminate(top.rb_mut());
-    let upper = Mat::from_fn(k, k, |i, j| if i <= j { top[(i, j)] } else { T::zero_impl() });
-    for j in 0..k {
-        for i in 0..=j {
-            top[(i, j)] = if i == j { T::one_impl() } else { T::zero_impl() };
-        }
-    }
+    let Top { v, upper, t, signs } = Top::of(q.subrows(0, k));
+    let mut all = q.to_owned();
+    let (mut top, below) = all.as_mut().split_at_row_mut(k);
+    top.copy_from(&v);
     if m > k {
         by_rows(below, |_, rows| solve_lower_triangular_in_place(upper.transpose(), rows.transpose_mut(), Par::Seq));
     }
-    // T V1^H = -U S: conj(V1) T^T = -(U S)^T.
-    let mut turned = Mat::from_fn(k, k, |j, i| if i <= j { -upper[(i, j)] * signs[j] } else { T::zero_impl() });
-    let v1 = Mat::from_fn(k, k, |i, j| T::conj_impl(&v[(i, j)]));
-    solve_unit_lower_triangular_in_place(v1.as_ref(), turned.as_mut(), Par::Seq);
-    let t = Mat::from_fn(k, k, |i, j| if i <= j { turned[(j, i)] } else { T::zero_impl() });
-    Reflectors { v, t, signs }
-}
-
-/// L (unit lower, below the diagonal) and U (upper) of `a` - S, in its place, and the diagonal of S.
-fn eliminate<T: Scalar>(mut a: MatMut<'_, T>) -> Vec<T> {
-    let k = a.ncols();
-    let mut signs = Vec::with_capacity(k);
-    for first in (0..k).step_by(PANEL) {
-        let end = k.min(first + PANEL);
-        for j in first..end {
-            let sign = if a[(j, j)].to_complex().re < 0.0 { T::one_impl() } else { -T::one_impl() };
-            signs.push(sign);
-            a[(j, j)] -= sign;
-            let inverse = T::recip_impl(&a[(j, j)]);
-            let (left, mut right) = a.rb_mut().get_mut(.., ..end).split_at_col_mut(j + 1);
-            let Some(column) = left.col_mut(j).try_as_col_major_mut() else { continue };
-            let column = column.as_slice_mut();
-            column[j + 1..].iter_mut().for_each(|x| *x *= inverse);
-            for l in 0..right.ncols() {
-                let Some(other) = right.rb_mut().col_mut(l).try_as_col_major_mut() else { continue };
-                let other = other.as_slice_mut();
-                let factor = other[j];
-                other[j + 1..].iter_mut().zip(&column[j + 1..]).for_each(|(x, &v)| *x -= v * factor);
-            }
-        }
-        let (panel, right) = a.rb_mut().split_at_col_mut(end);
-        let panel = panel.rb().subcols(first, end - first);
-        let (mut row, below) = right.get_mut(first.., ..).split_at_row_mut(end - first);
-        solve_unit_lower_triangular_in_place(panel.subrows(first, end - first), row.rb_mut(), Par::Seq);
-        matmul(below, Accum::Add, panel.subrows(end, k - end), row.rb(), -T::one_impl(), all_threads());
-    }
-    signs
+    Reflectors { v: all, t, signs }
 }
 
 impl<T: Scalar> Reflectors<T> {

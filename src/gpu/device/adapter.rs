@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use wgpu::{DeviceType, Features, Instance, InstanceDescriptor, InstanceFlags, PowerPreference};
 
-use crate::base::error::{Result, SvdError};
+use crate::{
+    base::error::{Result, SvdError},
+    gpu::device::cooperative::{self, Cooperative, Found},
+};
 
 /// Which adapter a [`GpuContext`](crate::GpuContext) opens, and how.
 ///
@@ -33,6 +36,8 @@ pub struct AdapterChoice {
     /// Directory where compiled pipelines are kept from process to process. None reads the environment variable
     /// `SVDVALS_GPU_PIPELINE_CACHE`; if it is not set, no pipelines are kept.
     pub pipeline_cache: Option<PathBuf>,
+    /// Whether to request cooperative matrices, for [`Products`](crate::Products) by low precision.
+    pub cooperative_matrices: bool,
 }
 
 /// Limits and features that a device is opened with.
@@ -132,6 +137,21 @@ impl AdapterChoice {
         self
     }
 
+    /// Requests cooperative matrices (matrix units, tensor cores) of f16 with f32 sums, for [`Products`](crate::Products) by low precision. wgpu's
+    /// interface to them is experimental, so that no context has them without this. They are used once a self-test, a product of integers, has
+    /// passed when the context opens: [`GpuContext::cooperative_matrices`](crate::GpuContext::cooperative_matrices) says whether, and why not.
+    ///
+    /// ```
+    /// use svdvals_gpu::{AdapterChoice, GpuContext};
+    /// if let Ok(context) = GpuContext::new(&AdapterChoice::default().cooperative_matrices(true)) {
+    ///     println!("{:?}", context.cooperative_matrices()); // their order, or what is missing
+    /// }
+    /// ```
+    pub fn cooperative_matrices(mut self, wanted: bool) -> Self {
+        self.cooperative_matrices = wanted;
+        self
+    }
+
     pub(crate) fn pipeline_directory(&self) -> Option<PathBuf> {
         let named = || std::env::var_os("SVDVALS_GPU_PIPELINE_CACHE").filter(|name| !name.is_empty()).map(PathBuf::from);
         self.pipeline_cache.clone().or_else(named)
@@ -175,7 +195,7 @@ impl AdapterChoice {
     }
 
     /// Opens a device on the best-ranked adapter that matches.
-    pub(crate) async fn open(&self) -> Result<(wgpu::Device, wgpu::Queue, wgpu::AdapterInfo)> {
+    pub(crate) async fn open(&self) -> Result<Opened> {
         let adapter = self.adapter().await?;
         let of_adapter = Features::SHADER_F64
             | Features::SHADER_F16
@@ -191,9 +211,16 @@ impl AdapterChoice {
         if let Some(bytes) = self.max_binding {
             limits.max_storage_buffer_binding_size = limits.max_storage_buffer_binding_size.min(bytes);
         }
+        let cooperative = self.cooperative_matrices.then(|| Cooperative::of(&adapter));
+        let (more, experimental_features) = match cooperative {
+            // SAFETY: the experimental feature is requested by the caller alone, for two shaders of this crate, and used if its self-test passes.
+            Some(Ok(_)) => (cooperative::FEATURES, unsafe { wgpu::ExperimentalFeatures::enabled() }),
+            _ => (Features::empty(), wgpu::ExperimentalFeatures::disabled()),
+        };
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("svdvals-gpu"),
-            required_features: features & adapter.features(),
+            required_features: (features & adapter.features()) | more,
+            experimental_features,
             required_limits: limits,
             // Buffers are few and large, so memory pools for small ones gain nothing.
             memory_hints: wgpu::MemoryHints::MemoryUsage,
@@ -202,8 +229,17 @@ impl AdapterChoice {
         let opened = adapter.request_device(&descriptor).await;
         let (device, queue) =
             opened.map_err(|e| SvdError::Gpu { what: "a device with its adapter's limits", reason: e.to_string() })?;
-        Ok((device, queue, adapter.get_info()))
+        Ok(Opened { device, queue, info: adapter.get_info(), cooperative })
     }
+}
+
+/// A device on an adapter.
+pub(crate) struct Opened {
+    pub device: wgpu::Device,
+    pub queue: wgpu::Queue,
+    pub info: wgpu::AdapterInfo,
+    /// The adapter's cooperative matrices, or what it lacks, if they were requested.
+    pub cooperative: Option<Found>,
 }
 
 /// Whether wgpu's shader compiler for this adapter takes arrays in registers that are indexed by variables. FXC, which DX12 falls back to where

@@ -17,7 +17,12 @@ use crate::{
         number::{HalfStorage, Number, Re},
         pool::on_thread,
     },
-    gpu::device::{adapter::AdapterChoice, pipeline::Pipelines, pipeline_cache::PipelineFile},
+    gpu::device::{
+        adapter::{AdapterChoice, Opened},
+        cooperative::{Found, tested},
+        pipeline::Pipelines,
+        pipeline_cache::PipelineFile,
+    },
 };
 
 /// A GPU that is ready to compute: device, queue and compiled kernels. It is cheap to clone, and many threads may use it at once.
@@ -49,6 +54,7 @@ struct Inner {
     checked: bool,
     /// The driver's message when the device was lost.
     lost: Arc<OnceLock<String>>,
+    cooperative: OnceLock<Found>,
     pipelines: Pipelines,
     /// In a browser: the results still to come of error scopes.
     unchecked: Mutex<Vec<(&'static str, Scope)>>,
@@ -106,7 +112,7 @@ impl GpuContext {
     /// # Errors
     /// [`SvdError::NoAdapter`] if no adapter matches; [`SvdError::Gpu`] if the driver refuses the device.
     pub async fn new_async(choice: &AdapterChoice) -> Result<Self> {
-        let (device, queue, info) = choice.open().await?;
+        let Opened { device, queue, info, cooperative } = choice.open().await?;
         log::info!("svdvals-gpu opened {} through {} ({:?})", info.name, info.backend, info.device_type);
         // wgpu panics on errors outside all scopes. This crate uses scopes for everything; any other error is logged.
         device.on_uncaptured_error(Arc::new(|error| log::error!("svdvals-gpu: wgpu error outside any call: {error}")));
@@ -116,7 +122,11 @@ impl GpuContext {
             // The first message is the cause.
             let _ = told.set(format!("{reason:?}: {message}"));
         });
-        Ok(Self::assemble(device, queue, info, choice, lost))
+        let context = Self::assemble(device, queue, info, choice, lost);
+        if let Some(cooperative) = cooperative {
+            let _ = context.0.cooperative.set(tested(&context, cooperative).await);
+        }
+        Ok(context)
     }
 
     /// The default context of all calls. The first call opens it, on the best-ranked adapter (hardware before software).
@@ -193,8 +203,9 @@ impl GpuContext {
 
     fn assemble(device: Device, queue: Queue, info: AdapterInfo, choice: &AdapterChoice, lost: Arc<OnceLock<String>>) -> Self {
         let (limits, checked, pipelines) = (device.limits(), choice.is_checked(), Pipelines::default());
-        let unchecked = Mutex::default();
-        let mut context = GpuContext(Arc::new(Inner { device, queue, info, limits, checked, lost, pipelines, unchecked }));
+        let (unchecked, cooperative) = (Mutex::default(), OnceLock::new());
+        let inner = Inner { device, queue, info, limits, checked, lost, cooperative, pipelines, unchecked };
+        let mut context = GpuContext(Arc::new(inner));
         let file = choice.pipeline_directory().and_then(|directory| PipelineFile::open(&context, &directory));
         if let Some(inner) = Arc::get_mut(&mut context.0) {
             inner.pipelines.file = file;
@@ -334,6 +345,11 @@ impl GpuContext {
     /// Whether both are the same device.
     pub(crate) fn is_same(&self, other: &GpuContext) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The cooperative matrices that have passed the self-test, or why there are none; None if they were not requested.
+    pub(crate) fn tested(&self) -> Option<&Found> {
+        self.0.cooperative.get()
     }
 
     pub(crate) fn pipelines(&self) -> &Pipelines {

@@ -2,6 +2,7 @@
 
 pub mod adapter;
 pub mod context;
+pub(crate) mod cooperative;
 pub(crate) mod parameters;
 pub(crate) mod pipeline;
 pub(crate) mod pipeline_cache;

@@ -53,6 +53,8 @@ parameters! {
     CopyWindow { rows, cols, f, f_rs, f_cs, t, t_rs, t_cs, flags }
     /// Parameters of `trmm` and `trsm`.
     Triangle { order, cols, a, a_rs, a_cs, b, b_rs, b_cs, flags }
+    SliceLines { lines, terms, a, line_stride, term_stride, columns, padded, flags }
+    CoopGemm { rows, cols, columns, m_padded, x_padded, c, c_rs, c_cs, flags }
     Diagonal { n, stride }
     Largest { inner, ld, len, each }
     Scale { inner, from_ld, ld, len, flags }

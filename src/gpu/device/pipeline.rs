@@ -26,6 +26,7 @@ use crate::{
         pipeline_cache::PipelineFile,
         template::assemble,
     },
+    tile::products::Products,
 };
 
 /// A shader. Its entry point has the file's name. It binds `buffers` storage buffers, then its `parameters` if there are no immediates,
@@ -127,6 +128,27 @@ pub(crate) const TRSM: Shader = shader!("trsm", 3, Triangle);
 pub(crate) const DIAGONAL: Shader = shader!("diagonal", 2, Diagonal);
 pub(crate) const LARGEST: Shader = shader!("largest", 2, Largest);
 pub(crate) const SCALE: Shader = shader!("scale", 3, Scale);
+
+pub(crate) const SLICE_LINES: Shader = shader!("slice_lines", 3, SliceLines);
+
+/// `coop_gemm` for each kind of products and order of cooperative matrices.
+pub(crate) struct CoopGemm {
+    pub half: [Shader; 2],
+    pub split: [Shader; 2],
+}
+
+pub(crate) static COOP_GEMM: CoopGemm = CoopGemm {
+    half: [shader!("coop_gemm", 5, CoopGemm, Some("half8"), 4), shader!("coop_gemm", 5, CoopGemm, Some("half16"), 4)],
+    split: [shader!("coop_gemm", 5, CoopGemm, Some("split8"), 4), shader!("coop_gemm", 5, CoopGemm, Some("split16"), 4)],
+};
+
+impl CoopGemm {
+    /// The variant for matrices of this order, 8 or 16.
+    pub fn of(&self, products: Products, order: usize) -> &Shader {
+        let both = if products == Products::Split { &self.split } else { &self.half };
+        &both[usize::from(order == 16)]
+    }
+}
 
 /// The modules that shaders import.
 const MODULES: [(&str, &str); 14] = [
@@ -239,6 +261,8 @@ fn wgsl<S: Number>(shader: &Shader, count: usize, constants: &str, device: Has) 
         ("spilled", spilled),
         ("spilled_coherent", spilled && device.coherent),
         ("spilled_plain", spilled && !device.coherent),
+        ("split", shader.variant.is_some_and(|variant| variant.starts_with("split"))),
+        ("sixteen", shader.variant.is_some_and(|variant| variant.ends_with("16"))),
         ("blocks", count > 1),
     ];
     assemble((shader.name, shader.source), &modules, &conditions)
@@ -322,6 +346,8 @@ impl GpuContext {
         //   square_bidiagonal, bisect   `GpuKernels::bisect`: squares and bounds are allocated there, for the band's n
         //   batch                 `GpuBatch::dispatch`: the table's rows are those of `GpuBatch::place`, whose matrices fit the class's
         //                         workgroup arrays, and whose entries and bounds are in the buffers that are allocated there
+        //   slice_lines, coop_gemm   `GpuRecursive`: `part`: blocks are in their matrices; `multiply`: the shapes match; `Room::of`: the
+        //                         slices and scales fit their buffers; an element's index fits u32
         //   gemm, trmm, trsm      `GpuTriangular::new`, `check_rows` and `triangle`: the shapes match, rows are within M and B, and a
         //                         triangle has at most the base's order
         //   diagonal, largest     `DeviceMatrix::from_buffer`: the buffer holds the matrix's lines; `DeviceMatrix::upload` allocates it so

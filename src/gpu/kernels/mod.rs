@@ -6,6 +6,7 @@ mod factor;
 mod left;
 pub(crate) mod one_stage;
 mod products;
+pub(crate) mod recursive;
 mod reflectors;
 mod replay;
 pub(crate) mod triangular;

@@ -21,21 +21,23 @@ use crate::{
         route::{Preconditioner, Route, Solver},
         svdvals::Call,
     },
+    tile::products::Products,
 };
 
-/// The solution, if a [`Preconditioner`] asks for it; None if R's condition number is 1 / eps of the lower precision or more, or the iteration
+/// The solution, if a [`Preconditioner`] or [`Products`] ask for it; None if R's condition number is 1 / eps of the lower precision or more, or the iteration
 /// does not converge.
 pub(super) async fn solution<T: Number>(
     call: &Call<'_, T>,
     b: MatRef<'_, T>,
     awaited: bool,
 ) -> Result<Option<SvdReport<Fit<T>>>> {
-    if call.options.preconditioner == Preconditioner::Full {
+    let SvdOptions { preconditioner, products, .. } = *call.options;
+    if preconditioner == Preconditioner::Full && products == Products::Native {
         return Ok(None);
     }
     let found = converged(call, b, awaited).await?;
     if found.is_none() {
-        log::warn!("svdvals-gpu factors in full precision: Preconditioner::{:?} does not suffice", call.options.preconditioner);
+        log::warn!("svdvals-gpu factors in full precision: {preconditioner} precision with {products} products does not suffice");
     }
     Ok(found)
 }
@@ -44,6 +46,7 @@ async fn converged<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>, awaited: boo
     let (n, options) = (call.a.ncols(), call.options);
     let mut begun = Begun::new(call, b, &options.tuning_for_cpu::<T::Scalar>(n)?, awaited)?;
     let (eps, of_r) = match (options.preconditioner, T::Scalar::IS_COMPLEX) {
+        _ if options.products != Products::Native => (options.products.epsilon(), begun.r_in::<f32>().await),
         (Preconditioner::Half, _) => (f64::from(f16::EPSILON), begun.r_in::<f16>().await),
         (_, false) => (f64::from(f32::EPSILON), begun.r_in::<f32>().await),
         (_, true) => (f64::from(f32::EPSILON), begun.r_in::<Complex<f32>>().await),
@@ -60,9 +63,14 @@ async fn converged<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>, awaited: boo
     let Some(Iterated { x, of_x, iterations }) = on_pool(|| begun.iterated(report.values.as_ref()))? else { return Ok(None) };
     let values = begun.values_of_a().await?;
     let fit = begun.fit(x, n, of_x, values, iterations)?;
-    let Found { fit, solver, seconds } = begun.found(fit, Solver::Preconditioned, factor_seconds);
-    let (route, cost) = (Route::LeastSquares(solver), Cost::of_lstsq::<T::Scalar> as fn(_, _, &_, _) -> _);
-    Ok(Some(SvdReport { route, cost, seconds, ..report.map(|_| fit) }))
+    let solver = match options.products {
+        Products::Native => Solver::Preconditioned,
+        products => Solver::Recursive(products),
+    };
+    let Found { fit, solver, seconds } = begun.found(fit, solver, factor_seconds);
+    let (route, report) = (Route::LeastSquares(solver), report.map(|_| fit));
+    let cost = if options.products == Products::Native { Cost::of_lstsq::<T::Scalar> } else { report.cost };
+    Ok(Some(SvdReport { route, cost, seconds, ..report }))
 }
 
 impl<T: Number> Begun<'_, T> {
@@ -76,7 +84,8 @@ impl<T: Number> Begun<'_, T> {
             i if i - m == j => P::from_complex(root.into()),
             _ => P::zeroed(),
         });
-        let options = SvdOptions { half_storage: HalfStorage::Half, ..self.inner_options() };
+        let options =
+            SvdOptions { half_storage: HalfStorage::Half, products: self.call.options.products, ..self.inner_options() };
         let report = match self.awaited {
             true => qr_async(copy.as_ref(), &options, false).await?.map(|factors| factors.r().to_owned()),
             false => qr_r(copy.as_ref(), &options, false)?,

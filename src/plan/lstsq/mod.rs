@@ -3,7 +3,7 @@
 //! | matrix | solution |
 //! | --- | --- |
 //! | tall and narrow ([`is_narrow`]), on the CPU | R by A^H A and Cholesky's factorisation, with which CGLS iterates in double precision |
-//! | any with m >= n, if a [`Preconditioner`] asks for it | R by QR in lower precision ([`lower`]), with which CGLS iterates in double precision |
+//! | any with m >= n, if a [`Preconditioner`] or [`Products`] ask for it | R by QR in lower precision ([`lower`]), with which CGLS iterates in double precision |
 //! | any other with m >= n, and one for which that fails | \[A B\] to \[R C\] by Householder reflectors, X = R^-1 C |
 //! | m < n | A^T = Q R, X = conj(Q) R^-T B |
 //! | the same, rank-deficient | the singular value decomposition of R in place of its inverse |
@@ -46,7 +46,7 @@ use crate::{
         route::{Preconditioner, Route, Solver},
         svdvals::{self, Call},
     },
-    tile::tuning::Tuning,
+    tile::{products::Products, tuning::Tuning},
 };
 #[cfg(feature = "gpu")]
 use crate::{
@@ -158,6 +158,17 @@ fn check<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<()> {
     }
     if b.nrows() != m {
         return Err(SvdError::invalid("b", format!("{} rows, but A is {m} x {n}", b.nrows())));
+    }
+    if options.products != Products::Native {
+        let reason = match options.preconditioner {
+            _ if m < n => Some(format!("A is {m} x {n}: wide")),
+            _ if T::Scalar::IS_COMPLEX => Some(format!("Products::{:?} are products of real matrices", options.products)),
+            Preconditioner::Half => Some("they are of f32 matrices, and Preconditioner::Half stores f16".into()),
+            _ => None,
+        };
+        if let Some(reason) = reason {
+            return Err(SvdError::invalid("products", reason));
+        }
     }
     match options.preconditioner {
         Preconditioner::Full => {}

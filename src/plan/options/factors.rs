@@ -1,6 +1,9 @@
 //! Options of QR factorisations and of least squares.
 
-use crate::plan::{options::SvdOptions, route::Preconditioner};
+use crate::{
+    plan::{options::SvdOptions, route::Preconditioner},
+    tile::products::Products,
+};
 
 impl SvdOptions {
     /// Makes [`qr_gpu`](crate::QrGpu) pivot: A P = Q R, with the moduli on R's diagonal descending (LAPACK's `geqp3`), down to
@@ -82,6 +85,27 @@ impl SvdOptions {
     /// ```
     pub fn preconditioner(mut self, preconditioner: Preconditioner) -> Self {
         self.preconditioner = preconditioner;
+        self
+    }
+
+    /// Makes [`qr_gpu`](crate::QrGpu) multiply matrices by low precision: see [`Products`]. [`lstsq_gpu`](crate::LstsqGpu) then computes an R in
+    /// that precision, of the matrix in f32 whatever its real type is, with which it iterates in double precision as with a
+    /// [`Preconditioner`]. With `Half` that succeeds up to condition numbers of about 1000; otherwise a factorisation in full precision follows.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{Backend, LstsqGpu, Orthogonal, Products, QrGpu, Route, Solver, SvdOptions};
+    /// let options = SvdOptions::default().backend(Backend::Cpu).products(Products::Half);
+    /// let a = faer::Mat::from_fn(90, 30, |i, j| ((3 * i + 1) as f32 * (j + 2) as f32).sin());
+    /// assert_eq!(a.qr_gpu_report(&options)?.route, Route::Qr(Orthogonal::Recursive(Products::Half)));
+    /// let fit = a.lstsq_gpu_report(&faer::Col::from_fn(90, |i| i as f32), &options)?;
+    /// assert_eq!(fit.route, Route::LeastSquares(Solver::Recursive(Products::Half)));
+    /// assert!(fit.values.backward_error < 1e-7);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn products(mut self, products: Products) -> Self {
+        self.products = products;
         self
     }
 }

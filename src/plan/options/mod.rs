@@ -17,7 +17,7 @@ use crate::{
         route::{Preconditioner, Reduction},
         tuning_table::TuningTable,
     },
-    tile::tuning::Tuning,
+    tile::{products::Products, tuning::Tuning},
 };
 
 /// Where stages 1 and 2 run.
@@ -163,6 +163,8 @@ pub struct SvdOptions {
     pub singular_values: bool,
     /// The precision of the factorisation in [`lstsq_gpu`](crate::LstsqGpu).
     pub preconditioner: Preconditioner,
+    /// The products of [`qr_gpu`](crate::QrGpu), and those of the R with which [`lstsq_gpu`](crate::LstsqGpu) iterates.
+    pub products: Products,
     /// The number of CPU threads. None takes the rayon pool of the caller.
     pub threads: Option<usize>,
     /// Whether a GPU times each kernel, for [`SvdReport::kernel_seconds`](crate::SvdReport).

@@ -15,6 +15,7 @@ use crate::{
         DeviceModel,
         batch::BatchShape,
         one_stage::{LANES, LARFT_THREADS, larft_bytes, multiply_line_bytes, update_line_bytes},
+        recursive::CoopShape,
         shape::{Bounds, ChaseShape, Shape, TriangleShape},
         vectors::ApplyShape,
         work::BISECT_THREADS,
@@ -52,7 +53,7 @@ fn all<S: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
     let triangular = |shader| made(shader, &triangle.constants(), triangle.base * triangle.groups, triangle.bytes::<S>());
     let [unmqr, gemm] = [shape.unmqr_constants(), shape.gemm_constants()];
     let (products, product_bytes) = (shape.unmqr_threads(), shape.unmqr_bytes::<S>());
-    vec![
+    let mut all = vec![
         dense(made(&GEQRT, &shape.geqrt_constants(), shape.geqrt_threads(), shape.geqrt_bytes::<S>())),
         dense(made(&UNMQR, &unmqr, products, product_bytes)),
         dense(made(&UNMQR_IN_VECTORS, &unmqr, products, product_bytes)),
@@ -87,7 +88,21 @@ fn all<S: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
         linear(&DIAGONAL),
         linear(&LARGEST),
         linear(&SCALE),
-    ]
+    ];
+    // Products by low precision are of f32 matrices.
+    if S::NAME == f32::NAME {
+        all.push(made(&SLICE_LINES, &[], LINEAR_THREADS as usize, LINEAR_THREADS as usize * size_of::<f32>()));
+        for (products, order) in [(Products::Half, 8), (Products::Half, 16), (Products::Split, 8), (Products::Split, 16)] {
+            let shape = CoopShape::of(order, 2 * order, products);
+            all.push(made(COOP_GEMM.of(products, order), &shape.constants(), shape.threads, shape.bytes()));
+        }
+    }
+    all
+}
+
+/// The `enable` directives that a shader has of its own.
+fn enabled(source: &str) -> usize {
+    source.lines().filter(|line| line.starts_with("enable ")).count()
 }
 
 /// WebGPU's default limits.
@@ -101,7 +116,8 @@ fn parse<S: Number>(source: &str, has: Has) -> (Module, ModuleInfo) {
     capabilities.set(Capabilities::IMMEDIATES, has.immediates);
     capabilities.set(Capabilities::MEMORY_DECORATION_COHERENT, has.coherent);
     capabilities.set(Capabilities::FLOAT64, size_of::<Re<S>>() == 8);
-    capabilities.set(Capabilities::SHADER_FLOAT16, S::IS_HALF);
+    capabilities.set(Capabilities::SHADER_FLOAT16, source.contains("enable f16;"));
+    capabilities.set(Capabilities::COOPERATIVE_MATRIX, source.contains("enable wgpu_cooperative_matrix;"));
     let info = Validator::new(ValidationFlags::all(), capabilities).validate(&module);
     let info = info.unwrap_or_else(|e| panic!("{}", e.emit_to_string(source)));
     (module, info)
@@ -130,8 +146,9 @@ fn sources_resolve() {
                 assert_eq!(source.contains("var<immediate>"), immediates);
                 assert_eq!(source.contains("@coherent"), has.coherent && exchanges, "{source}");
                 assert_eq!(source.contains("f64"), size_of::<Re<S>>() == 8, "{source}");
-                assert_eq!(source.starts_with("enable f16;"), S::IS_HALF, "{source}");
-                assert_eq!(source.matches("enable").count(), usize::from(S::IS_HALF), "{source}");
+                let own = enabled(shader.source);
+                assert_eq!(source.starts_with("enable f16;"), S::IS_HALF || own > 0, "{source}");
+                assert_eq!(source.matches("enable").count(), usize::from(S::IS_HALF) + own, "{source}");
                 let (module, _) = parse::<S>(&source, has);
                 assert_eq!(module.entry_points.len(), 1);
                 assert_eq!(mixed_operators(&source), None, "{}: parentheses", shader.name);
@@ -232,7 +249,9 @@ fn write_sources() {
     fn write<S: Number>() {
         let directory = std::env::var("SVDVALS_GPU_WGSL").unwrap();
         let bounds = Bounds::of_model(&DeviceModel::H100);
-        for Made { shader, constants: values, counts, .. } in all::<S>(&bounds, &Tuning::within::<S>(&bounds, 4096)) {
+        let all = all::<S>(&bounds, &Tuning::within::<S>(&bounds, 4096));
+        // CUDA has no text of cooperative matrices.
+        for Made { shader, constants: values, counts, .. } in all.into_iter().filter(|made| made.shader.name != "coop_gemm") {
             let has = Has { immediates: true, coherent: false };
             let source = wgsl::<S>(shader, counts[0], &constants::<Re<S>>(&values), has).unwrap();
             let variant = shader.variant.map_or(String::new(), |variant| format!("-{variant}"));

@@ -14,7 +14,7 @@ use super::{
     pairs::pairs,
     triangles::{Variant, triangular, variants},
     tunings::{Tune, any_tune, tunings},
-    values::{band, own_buffer, resident, stages, svdvals},
+    values::{band, own_buffer, resident, slices, stages, svdvals},
 };
 use crate::config::Rng;
 
@@ -94,6 +94,7 @@ pub fn all(seed: u64, quick: bool) -> Vec<Case> {
     list.vectors();
     list.large();
     list.orthogonal();
+    list.slices();
     list.arithmetic();
     list.chance();
     list.cases
@@ -327,6 +328,25 @@ impl List {
             if round % 6 == 3 {
                 let name = format!("QR on the device, {} {m} x {n} {}, tuning {tune}", WIDE_TYPES[k], order(by_rows));
                 self.add(name, &device, Box::new(move |env: &Env| for_wide_types!(k, resident_factors, env, call)));
+            }
+        }
+    }
+
+    /// Operands of products by low precision. The last grid is folded, with workgroups beyond the lines.
+    fn slices(&mut self) {
+        self.add("slices 200 x 3".into(), &narrow(), Box::new(|env: &Env| slices(env, (200, 3), true)));
+        for (j, (m, n)) in [(1, 1), (20, 33), (9, 70), (40, 31)].into_iter().enumerate() {
+            let mut devices = (0..).map(|k| &self.devices[(j + k) % self.devices.len()]);
+            let device = devices.find(|device| device.features.contains(Features::SHADER_F16)).unwrap().clone();
+            for split in [false, true] {
+                let name = format!("slices {m} x {n}, split {split}");
+                self.add(name, &device, Box::new(move |env: &Env| slices(env, (m, n), split)));
+                let loose = loose(self.seed.wrapping_mul(37) + j as u64);
+                self.add(
+                    format!("slices {m} x {n}, split {split}"),
+                    &loose,
+                    Box::new(move |env: &Env| slices(env, (m, n), split)),
+                );
             }
         }
     }

@@ -2,13 +2,18 @@
 
 use faer::Mat;
 use num_complex::Complex;
-use svdvals_gpu::{Backend, Band, Element, GpuBand, GpuMatrix, Number, SvdError, SvdOptions, SvdValsGpu, wgpu};
+use svdvals_gpu::{
+    Backend, Band, Element, GpuBand, GpuMatrix, Number, Products, SvdError, SvdOptions, SvdValsGpu,
+    internals::{sliced_rows, sliced_rows_on_cpu},
+    wgpu,
+};
 
 use super::{
-    Call, Done, Env,
+    Call, Done, Env, Trouble,
     compare::{compare, doubles, matrix, tolerance},
     in_order,
 };
+use crate::common::complex_noise;
 
 pub fn on_cpu<T: Element>(a: &Mat<T>) -> Result<Vec<f64>, SvdError> {
     Ok(doubles(a.svdvals_gpu_with(&SvdOptions::default().backend(Backend::Cpu))?.iter().copied()))
@@ -90,4 +95,20 @@ pub fn own_buffer<T: Element>(env: &Env, call: Call) -> Done {
     compare("values of an own buffer", &doubles(here.svdvals(&options)?), &on_cpu(&a)?, tolerance::<T>(call.half))?;
     let band = here.to_band(&options)?.to_mat();
     compare("values of its band", &on_cpu(&band)?, &on_cpu(&a)?, tolerance::<T>(call.half))
+}
+
+/// The slices of the rows, and of the columns, of a matrix of numbers from 2^-30 to 1 are those of the twin, bit by bit.
+pub fn slices(env: &Env, (m, n): (usize, usize), split: bool) -> Done {
+    let products = if split { Products::Split } else { Products::Half };
+    let mut a = Mat::from_fn(m, n, |i, j| (complex_noise(env.seed, i, j).re * f64::exp2(-(((3 * i + j) % 31) as f64))) as f32);
+    a.row_mut(m / 2).fill(0.0);
+    for lines in [a.as_ref(), a.transpose()] {
+        let (slices, scales) = sliced_rows(&env.context, lines, products)?;
+        let (of_twin, scales_of_twin) = sliced_rows_on_cpu(lines, products);
+        let same = slices.iter().zip(&of_twin).all(|(found, twin)| found.subrows(0, lines.nrows()) == twin.as_ref());
+        if !same || scales[..lines.nrows()] != scales_of_twin {
+            return Err(Trouble::Wrong("the slices differ from the twin's".into()));
+        }
+    }
+    Ok(())
 }

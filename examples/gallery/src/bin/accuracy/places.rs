@@ -32,7 +32,11 @@ impl Place {
         }
         match compute(&self.options) {
             Ok(value) => Ok(Some(value)),
-            Err(error @ (SvdError::UnsupportedElement { .. } | SvdError::TooLarge { .. })) => {
+            Err(
+                error @ (SvdError::UnsupportedElement { .. }
+                | SvdError::TooLarge { .. }
+                | SvdError::InvalidOption { option: "products", .. }),
+            ) => {
                 self.remark(format!("n = {n}: {error}"));
                 Ok(None)
             }

@@ -1,13 +1,14 @@
 //! The accuracy experiments of the paper on Householder QR by tensor cores: Table IV, and Figures 9 and 10.
 //!
-//! Its f16 is f16 storage with f32 sums, as [`HalfStorage::Half`] here. The matrices of Table IV are n x n, those of Figure 9 2 n x n, those of
+//! Its f16 is f16 storage with f32 sums, as [`HalfStorage::Half`] here; beside it there are f32 matrices with [`Products`] by low precision, which the
+//! CPU emulates bit for bit. The matrices of Table IV are n x n, those of Figure 9 2 n x n, those of
 //! Figure 10 4 n x n; "geometric" are singular values from 1 to 1 / condition with even logarithms.
 
 use std::error::Error;
 
 use faer::Mat;
 use half::f16;
-use svdvals_gpu::{Element, HalfStorage, LstsqGpu, Preconditioner, QrGpu, Route, Solver, SvdError, SvdOptions};
+use svdvals_gpu::{Element, HalfStorage, LstsqGpu, Preconditioner, Products, QrGpu, Route, Solver, SvdError, SvdOptions};
 use svdvals_gpu_gallery::{
     draw::{BLUE, GREEN, ORANGE, PURPLE},
     plot::{Mark, Panel, Picture, Series, Shape},
@@ -53,12 +54,20 @@ fn orthogonality(q: &Mat<f64>) -> f64 {
     (q.transpose() * q - Mat::<f64>::identity(n, n)).norm_l2() / n as f64
 }
 
+/// A function such as [`errors`].
+type Errors<'a> = dyn Fn(&Mat<f64>, &SvdOptions) -> Result<[f64; 2], SvdError> + 'a;
+
 /// ||A - Q R||_F / ||A||_F and ||I - Q^T Q||_F / n of the matrix rounded to `T`. f16 is stored as such.
 fn errors<T: Element>(a: &Mat<f64>, options: &SvdOptions) -> Result<[f64; 2], SvdError> {
     let a: Mat<T> = rounded(a.as_ref());
     let qr = a.qr_gpu_with(&options.clone().half_storage(HalfStorage::Half))?;
     let (q, a) = (wide(&qr.thin_q()?), wide(&a));
     Ok([(&a - &q * wide(&qr.r())).norm_l2() / a.norm_l2(), orthogonality(&q)])
+}
+
+/// [`errors`] in f32 with these products.
+fn errors_by(products: Products) -> impl Fn(&Mat<f64>, &SvdOptions) -> Result<[f64; 2], SvdError> {
+    move |a, options| errors::<f32>(a, &options.clone().products(products))
 }
 
 /// The orthogonality of modified Gram-Schmidt with columns that are stored as f16, and sums in f32.
@@ -104,7 +113,15 @@ fn table_4(places: &[Place], n: usize) -> Result<(), Box<dyn Error>> {
     let mut headings: Vec<String> = ["type", "error        "].map(String::from).into();
     headings.extend(places.iter().flat_map(|place| KINDS.map(|kind| format!("{} {kind}", place.name))));
     let table = Table::start(&headings);
-    for (name, errors) in [("f64", errors::<f64> as fn(&_, &_) -> _), ("f32", errors::<f32>), ("f16", errors::<f16>)] {
+    let (split, half) = (errors_by(Products::Split), errors_by(Products::Half));
+    let rows: [(&str, &Errors); 5] = [
+        ("f64", &errors::<f64>),
+        ("f32", &errors::<f32>),
+        ("f16", &errors::<f16>),
+        ("f32, split products", &split),
+        ("f32, half products", &half),
+    ];
+    for (name, errors) in rows {
         let mut cells = [vec![name.to_owned(), "backward".into()], vec![name.to_owned(), "orthogonality".into()]];
         for place in places {
             for kind in KINDS {
@@ -125,7 +142,14 @@ fn figure_9(places: &[Place], n: usize) -> Result<Panel, Box<dyn Error>> {
     let mut lines: Vec<(String, Vec<Option<f64>>)> = Vec::new();
     let matrices: Vec<Mat<f64>> = CONDITIONS.iter().map(|&condition| of_condition(2 * n, n, condition, true)).collect();
     for place in places {
-        for (name, errors) in [("f16 Householder", errors::<f16> as fn(&_, &_) -> _), ("f32 Householder", errors::<f32>)] {
+        let (split, half) = (errors_by(Products::Split), errors_by(Products::Half));
+        let rows: [(&str, &Errors); 4] = [
+            ("f16 Householder", &errors::<f16>),
+            ("f32 Householder", &errors::<f32>),
+            ("split products", &split),
+            ("half products", &half),
+        ];
+        for (name, errors) in rows {
             let found = matrices.iter().map(|a| Ok(place.attempt(n, |options| errors(a, options))?.map(|both| both[1])));
             lines.push((format!("{name}, {}", place.name), found.collect::<Result<_, SvdError>>()?));
         }
@@ -142,7 +166,7 @@ fn figure_9(places: &[Place], n: usize) -> Result<Panel, Box<dyn Error>> {
     let series = lines.iter().enumerate().map(|(k, (name, found))| {
         let (colour, shape) = if k + 1 == lines.len() { (ORANGE, Shape::Triangle) } else { looks[k % looks.len()] };
         let samples = found.iter().enumerate().filter_map(|(at, error)| Some((at as f64, vec![(*error)?]))).collect();
-        Series { label: name.clone(), colour, mark: Mark::Line { shape, open: false }, samples }
+        Series { label: name.clone(), colour, mark: Mark::Line { shape, open: k >= looks.len() && k + 1 < lines.len() }, samples }
     });
     let x_ticks = CONDITIONS.iter().enumerate().map(|(at, condition)| (at as f64, format!("{condition:.0e}"))).collect();
     Ok(Panel { title: format!("{} x {n}", 2 * n), x_ticks, series: series.collect(), beside: false })
@@ -152,7 +176,9 @@ fn figure_9(places: &[Place], n: usize) -> Result<Panel, Box<dyn Error>> {
 fn told(found: Option<(Route, usize, f64)>) -> String {
     match found {
         None => "-".into(),
-        Some((Route::LeastSquares(Solver::Preconditioned), iterations, error)) => format!("{iterations}, {error:.0e}"),
+        Some((Route::LeastSquares(Solver::Preconditioned | Solver::Recursive(_)), iterations, error)) => {
+            format!("{iterations}, {error:.0e}")
+        }
         Some((_, _, error)) => format!("full, {error:.0e}"),
     }
 }
@@ -169,14 +195,23 @@ fn figure_10(places: &[Place], n: usize) -> Result<(), Box<dyn Error>> {
         std::iter::once("R     ".to_owned()).chain(CONDITIONS.map(|c| format!("{c:.0e}       "))).collect();
     let table = Table::start(&headings);
     for place in places {
-        for precision in [Preconditioner::Half, Preconditioner::Single, Preconditioner::Full] {
-            let mut cells = vec![format!("{precision}, {}", place.name)];
+        let by = |preconditioner| SvdOptions::default().preconditioner(preconditioner);
+        let with = |products| SvdOptions::default().products(products);
+        let rows = [
+            ("half", by(Preconditioner::Half)),
+            ("single", by(Preconditioner::Single)),
+            ("full", by(Preconditioner::Full)),
+            ("half products", with(Products::Half)),
+            ("split products", with(Products::Split)),
+        ];
+        for (name, SvdOptions { preconditioner, products, .. }) in rows {
+            let mut cells = vec![format!("{name}, {}", place.name)];
             for condition in CONDITIONS {
                 let a = of_condition(4 * n, n, condition, true);
                 let mut random = Random(31);
                 let b = &a * Mat::from_fn(n, 1, |_, _| random.normal()) + Mat::from_fn(4 * n, 1, |_, _| 1e-3 * random.normal());
                 let solve = |options: &SvdOptions| {
-                    let report = a.lstsq_gpu_report(&b, &options.clone().preconditioner(precision))?;
+                    let report = a.lstsq_gpu_report(&b, &options.clone().preconditioner(preconditioner).products(products))?;
                     Ok((report.route, report.values.iterations, report.values.backward_error))
                 };
                 cells.push(told(place.attempt(n, solve)?));

@@ -1,0 +1,156 @@
+//! QR and least squares with products by cooperative matrices. `tests/run coop` runs this on a driver that has them, with `SVDVALS_GPU_COOP=1`;
+//! without, only their absence is tested.
+#![cfg(feature = "gpu")]
+
+#[path = "common/mod.rs"]
+mod common;
+#[path = "common/qr.rs"]
+mod qr;
+#[path = "common/vectors.rs"]
+mod vectors;
+
+use std::sync::OnceLock;
+
+use common::complex_noise;
+use faer::Mat;
+use qr::check;
+use svdvals_gpu::{
+    AdapterChoice, Backend, GpuContext, GpuMatrix, LstsqGpu, Orthogonal, Products, QrGpu, Route, Solver, SvdError, SvdOptions,
+    SvdValsGpu, cost::Kernel,
+};
+use vectors::{KINDS, matrix};
+
+/// A context that asks for cooperative matrices, if there is an adapter.
+fn context() -> Option<GpuContext> {
+    static CONTEXT: OnceLock<Result<GpuContext, SvdError>> = OnceLock::new();
+    match CONTEXT.get_or_init(|| GpuContext::new(&AdapterChoice::default().cooperative_matrices(true))) {
+        Ok(context) => Some(context.clone()),
+        Err(error) if std::env::var("SVDVALS_GPU_REQUIRE").is_ok() => panic!("{error}"),
+        Err(error) => {
+            eprintln!("left out: {error}");
+            None
+        }
+    }
+}
+
+/// The context, if it has cooperative matrices.
+fn cooperative() -> Option<GpuContext> {
+    let context = context()?;
+    match context.cooperative_matrices() {
+        Ok(order) => {
+            println!("{} has cooperative matrices of order {order}", context.adapter_name());
+            Some(context)
+        }
+        Err(error) if std::env::var("SVDVALS_GPU_COOP").is_ok() => panic!("{error}"),
+        Err(error) => {
+            eprintln!("left out: {error}");
+            None
+        }
+    }
+}
+
+fn on_gpu(context: &GpuContext, products: Products) -> SvdOptions {
+    SvdOptions::default().context(context.clone()).backend(Backend::Gpu).products(products)
+}
+
+fn refused<T>(result: Result<T, SvdError>) -> bool {
+    matches!(result, Err(SvdError::InvalidOption { option: "products", .. }))
+}
+
+/// A context without them, asked for or not, is an error that names the option: no other precision, and no CPU. `Native` works on it.
+#[test]
+fn a_context_without() {
+    let Ok(plain) = GpuContext::new(&AdapterChoice::default()) else { return };
+    assert!(refused(plain.cooperative_matrices()));
+    let mut without = vec![plain];
+    without.extend(context().filter(|context| context.cooperative_matrices().is_err()));
+    let a = matrix::<f32>("random", 30, 20);
+    for context in without {
+        for products in [Products::Half, Products::Split] {
+            assert!(refused(a.qr_gpu_with(&on_gpu(&context, products)).map(drop)));
+            assert!(refused(a.lstsq_gpu_with(&a, &on_gpu(&context, products)).map(drop)));
+        }
+        assert!(a.qr_gpu_with(&on_gpu(&context, Products::Native)).is_ok());
+    }
+}
+
+/// Matrices that are on the device already have no such route, and say so.
+#[test]
+fn matrices_on_the_device() {
+    let Some(context) = context() else { return };
+    let a = GpuMatrix::upload(&context, &matrix::<f32>("random", 30, 20)).unwrap();
+    let options = SvdOptions::default().products(Products::Half);
+    assert!(refused(a.qr(&options).map(drop)) && refused(a.lstsq(&a, &options).map(drop)));
+}
+
+/// LAPACK's ratios with the eps of the products, as on the CPU; the route; and results that are those of the CPU up to the panels, which are not
+/// the same bit by bit.
+#[test]
+fn ratios() {
+    let Some(context) = cooperative() else { return };
+    let mut errors = Vec::new();
+    for products in [Products::Half, Products::Split] {
+        let options = on_gpu(&context, products);
+        let mut worst = 0.0f64;
+        for kind in KINDS {
+            for (m, n) in [(1, 1), (5, 1), (1, 5), (40, 29), (29, 40), (90, 70)] {
+                match check(&format!("{products} {kind} {m} x {n}"), matrix::<f32>(kind, m, n).as_ref(), &options) {
+                    Ok(ratio) => worst = worst.max(ratio),
+                    Err(error) => errors.push(error),
+                }
+            }
+        }
+        let a = matrix::<f32>("random", 300, 270);
+        errors.extend(check(&format!("{products} 300 x 270"), a.as_ref(), &options).err());
+        println!("{products}: worst ratio {worst:.3}");
+        let report = a.qr_gpu_report(&options).unwrap();
+        assert_eq!((report.route, report.backend), (Route::Qr(Orthogonal::Recursive(products)), Backend::Gpu));
+        let awaited = pollster::block_on(a.qr_gpu_async(&options)).unwrap();
+        assert_eq!(awaited.r(), report.values.r());
+    }
+    assert!(errors.is_empty(), "{} errors:\n{}", errors.len(), errors.join("\n"));
+}
+
+/// The dispatches of the products are those of the model, and so are those of the panels.
+#[test]
+fn dispatches_are_those_of_the_model() {
+    let Some(context) = cooperative() else { return };
+    let a = matrix::<f32>("random", 200, 150);
+    for products in [Products::Half, Products::Split] {
+        let report = a.qr_gpu_report(&on_gpu(&context, products)).unwrap();
+        let cost = report.cost().unwrap();
+        // Columns 0..128 and 128..150 of one block: an update and a merge of three products each; each operand is sliced.
+        assert_eq!(cost.kernel(Kernel::CoopGemm).dispatches, 2 * 3);
+        assert_eq!(cost.kernel(Kernel::SliceLines).dispatches, 2 * 6);
+        assert_eq!(report.counts.dispatches, cost.dispatches(), "{cost}");
+    }
+}
+
+/// Least squares to full accuracy from R of either precision, in f32 and f64.
+#[test]
+fn least_squares() {
+    let Some(context) = cooperative() else { return };
+    for products in [Products::Half, Products::Split] {
+        let options = on_gpu(&context, products);
+        let a = Mat::from_fn(200, 80, |i, j| complex_noise(3, i, j).re);
+        let b = Mat::from_fn(200, 1, |i, j| complex_noise(5, i, j).re);
+        let double = a.lstsq_gpu_report(&b, &options).unwrap();
+        assert_eq!(double.route, Route::LeastSquares(Solver::Recursive(products)));
+        assert!(double.values.backward_error <= f64::EPSILON, "{products}: {}", double.values.backward_error);
+        let single = |a: &Mat<f64>| Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)] as f32);
+        let found = single(&a).lstsq_gpu_report(&single(&b), &options).unwrap();
+        assert_eq!(found.route, Route::LeastSquares(Solver::Recursive(products)));
+        assert!(found.values.backward_error <= f64::from(f32::EPSILON));
+    }
+}
+
+/// A context with cooperative matrices computes everything else as any other.
+#[test]
+fn other_calls() {
+    let Some(context) = cooperative() else { return };
+    let a = matrix::<f32>("random", 120, 100);
+    let [with, cpu] = [on_gpu(&context, Products::Half), SvdOptions::default().backend(Backend::Cpu)]
+        .map(|options| a.svdvals_gpu_with(&options).unwrap());
+    // n eps of the largest value.
+    assert!((0..100).all(|k| (with[k] - cpu[k]).abs() <= 100.0 * f32::EPSILON * cpu[0]));
+}
