@@ -15,7 +15,7 @@
 
 import package::tuning::{TS, TS4, CPB, CPB4, CPB8, HELD, I_LOW, J_LOW, UNMQR_THREADS};
 import package::dense::{read_entry, write_entry};
-import package::scalar::{Scalar, Scalar4, Lanes, conjugate, difference4, join, lanes, load, load4, store, store4};
+import package::scalar::{Scalar4, Lanes, conjugate, difference4, join, lanes, load, load4, store, store4};
 import package::level::{Level, Place, matrix_row, place_of};
 import package::tiles::{
     Tile, Piece, left, LEFT_LD, RIGHT_TILE, load_tile, transposed, transposed_product, store_right, store_tile

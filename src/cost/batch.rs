@@ -277,12 +277,12 @@ mod tests {
     /// Every shape that fits has the smallest class that holds it; one that is larger or empty is an error.
     #[test]
     fn classes_hold_their_shapes() {
-        let bounds = Bounds::of_model(&H100);
+        let bounds = Bounds { bytes: 32 << 10, ..Bounds::of_model(&H100) };
         let largest = BatchShape::largest::<f32>(&bounds).unwrap();
         assert_eq!((largest.order, largest.threads), (89, 96));
         assert!(largest.bytes::<f32>() <= bounds.bytes);
         assert_eq!(BatchShape::largest::<f32>(&Bounds { bytes: 16 << 10, ..bounds }).unwrap().order, 63);
-        let bounds = Bounds::of_model(&H100);
+        let bounds = Bounds { bytes: 32 << 10, ..Bounds::of_model(&H100) };
         let class = |size| BatchShape::of(Some(largest), &bounds, size).map(|shape| (shape.order, shape.spilled));
         for (size, order) in [((1, 1), 8), ((8, 8), 8), ((9, 8), 16), ((72, 1), 8), ((2000, 3), 80), ((89, 89), 89)] {
             assert_eq!(class(size), Some((order, false)), "{size:?}");
