@@ -2,15 +2,18 @@
 
 use std::{
     any::Any,
+    hint::spin_loop,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use futures_channel::oneshot;
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::{ThreadPool, ThreadPoolBuilder, Yield};
+use web_time::Instant;
 
 use crate::base::error::{Result, SvdError};
 
@@ -50,6 +53,72 @@ pub(crate) fn on_pool<R: Send>(body: impl FnOnce() -> R + Send) -> R {
     }
     let _place = Place;
     rayon::scope(|_| body())
+}
+
+/// `on_pool`, with the other workers kept awake, unless the caller is one: its pool may have other work.
+pub(crate) fn on_awake_pool<R: Send>(body: impl FnOnce() -> R + Send) -> R {
+    if rayon::current_thread_index().is_some() {
+        return body();
+    }
+    on_pool(|| {
+        let _awake = Awake::new();
+        body()
+    })
+}
+
+/// Keeps the other workers of a pool awake: until this is dropped they look for work all the time, but none longer than `IDLE` in vain. A loop
+/// of a call then reaches them in a microsecond. Waking one takes tens of them; and after a rest a system without a shared last-level cache
+/// (virtual machines among them) wakes it on the core of the thread that is busy, time and again, where it finds that the loop is done.
+struct Awake(Arc<AtomicBool>);
+
+/// Workers of a pool that are kept awake, at most: with more, waking them takes longer than small loops gain.
+const MOST_AWAKE: usize = 16;
+const IDLE: Duration = Duration::from_millis(2);
+/// Idle time after which a worker offers its core to other threads at every look.
+const POLITE: Duration = Duration::from_micros(100);
+
+impl Awake {
+    /// For the pool of this worker.
+    fn new() -> Awake {
+        let ended = Arc::new(AtomicBool::new(false));
+        if let Some(here) = rayon::current_thread_index()
+            && (2..=MOST_AWAKE).contains(&rayon::current_num_threads())
+        {
+            let ended = ended.clone();
+            rayon::spawn_broadcast(move |context| {
+                if context.index() != here {
+                    stay_awake(&ended);
+                }
+            });
+        }
+        Awake(ended)
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Does what other jobs the pool has, until `ended`.
+fn stay_awake(ended: &AtomicBool) {
+    let mut since = Instant::now();
+    while !ended.load(Ordering::Relaxed) {
+        if rayon::yield_now() == Some(Yield::Executed) {
+            since = Instant::now();
+            continue;
+        }
+        let idle = since.elapsed();
+        if idle > IDLE {
+            return;
+        }
+        if idle > POLITE {
+            std::thread::yield_now();
+        } else {
+            (0..64).for_each(|_| spin_loop());
+        }
+    }
 }
 
 type Panic = Box<dyn Any + Send>;

@@ -54,7 +54,6 @@ pub const EDITS: &[(&str, &str, &str)] = &[
     ("update_trailing", "j < product.cols", "j <= product.cols"),
     ("gemm", "i < product.rows", "i <= product.rows"),
     ("gemm", "j < product.cols", "j <= product.cols"),
-    ("gemm", "first + 3u < product.rows", "first + 2u < product.rows"),
     ("gemm_batch", "i < product.rows", "i <= product.rows"),
     ("gemm_batch", "workgroup.x * CPB", "workgroup.x * (CPB - 4u)"),
     ("gemm_batch", "params.first + workgroup.z", "params.first"),
