@@ -14,6 +14,7 @@ use common::gaussian;
 use faer::Mat;
 use half::f16;
 use num_complex::Complex;
+use rayon::prelude::*;
 use svdvals_gpu::{Backend, Element, SvdOptions, SvdValsGpu, Tuning};
 
 /// One test at a time.
@@ -125,15 +126,20 @@ fn threads_are_kept() {
     assert!(threads_of(3, 10).len() <= 3);
 }
 
-/// Many calls at once, from threads outside of the pool and large enough to go there, give what they give alone.
+/// Many calls at once, from threads outside of the pool and large enough to go there, give what they give alone, while the pool has other work
+/// too. The larger ones keep its workers awake.
 #[test]
 fn many_calls_at_once() {
     let _alone = ALONE.lock();
-    let a = gaussian::<f32>(300, 260, 11);
-    let alone = a.svdvals_gpu_with(&cpu().threads(2)).unwrap();
-    thread::scope(|scope| {
-        for _ in 0..32 {
-            scope.spawn(|| (0..3).for_each(|_| assert_eq!(a.svdvals_gpu_with(&cpu()).unwrap(), alone)));
-        }
-    });
+    for (m, n, threads, calls) in [(300, 260, 32, 3), (540, 520, 6, 2)] {
+        let a = gaussian::<f32>(m, n, 11);
+        let alone = a.svdvals_gpu_with(&cpu().threads(2)).unwrap();
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| (0..calls).for_each(|_| assert_eq!(a.svdvals_gpu_with(&cpu()).unwrap(), alone)));
+            }
+            let of = |k: u64| (1..=k).into_par_iter().sum::<u64>();
+            (0..200).for_each(|k| assert_eq!(of(k), k * (k + 1) / 2));
+        });
+    }
 }
