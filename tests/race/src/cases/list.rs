@@ -183,17 +183,17 @@ impl List {
     fn batches(&mut self) {
         let (tune, half, stage3) = (self.tunings[0], HalfStorage::Single, Stage3::Auto);
         let call = Call { tune, m: 20, n: 20, by_rows: false, half, stage3 };
-        for k in 0..TYPES.len() {
+        for (k, name) in TYPES.into_iter().enumerate() {
             let (rounds, every) = (self.devices.len(), if self.quick { 8 } else { 1 });
             for round in (0..rounds).filter(|round| (round + k) % every == 0) {
                 let device = self.of_type(k, round);
                 let body: Body = Box::new(move |env: &Env| for_types!(k, batch, env, call, &SMALL));
-                self.add(format!("batch {}", TYPES[k]), &device, body);
+                self.add(format!("batch {name}"), &device, body);
             }
             let body: Body = Box::new(move |env: &Env| for_types!(k, batch, env, call, &LARGE));
-            self.add(format!("large batch {}", TYPES[k]), &little_memory(), body);
+            self.add(format!("large batch {name}"), &little_memory(), body);
             let body: Body = Box::new(move |env: &Env| for_types!(k, batch, env, call, &MANY));
-            self.add(format!("batch of many {}", TYPES[k]), &narrow(), body);
+            self.add(format!("batch of many {name}"), &narrow(), body);
         }
     }
 
