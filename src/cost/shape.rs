@@ -340,7 +340,7 @@ impl TriangleShape {
 impl Tuning {
     /// Defaults for a GPU with these limits: see [`for_adapter`](Self::for_adapter).
     pub(crate) fn within<T: Number>(bounds: &Bounds<'_>, n: usize) -> Tuning {
-        let &Bounds { threads, bytes: memory, workgroups, software, fast_memory, .. } = bounds;
+        let &Bounds { name, threads, bytes: memory, workgroups, software, fast_memory } = bounds;
         let with = |tile_size: usize, blocks: usize, cols_per_block: usize| {
             let gpu = GpuTuning {
                 split_k: (threads / tile_size).clamp(1, 8),
@@ -374,7 +374,9 @@ impl Tuning {
         // halve the memory traffic of the levels of long panels. With 4-byte numbers they make panels of up to 512 rows a single block: no
         // tree, and half the dispatches of stage 1.
         let bytes = size_of::<T::Scalar>();
-        let wide = (n >= 8192 && size_of::<T>() == 4 && !fast_memory && !software).then_some((64, 8, 32));
+        // (Not on Apple's, whose workgroup memory has room for too few workgroups with wide tiles.)
+        let apple = name.split_whitespace().any(|word| word == "Apple" || word == DeviceModel::M1.name);
+        let wide = (n >= 8192 && size_of::<T>() == 4 && !fast_memory && !software && !apple).then_some((64, 8, 32));
         let narrow = match (software, fast_memory) {
             (true, _) => n <= 1024 && bytes == 8,
             (_, true) => n <= 1024 || (n <= 2048 && T::Scalar::IS_COMPLEX),

@@ -333,8 +333,6 @@ fn defaults_are_the_models() {
                     ("H100", ..) => 1.05,
                     ("A100", ..) => 1.2,
                     ("RTX 4060", "f16", 16384) => 1.27,
-                    // Nothing that a call knows tells it from the RTX 4060, which wants the wide band.
-                    ("M1", "f16" | "f32", 8192..) => 1.3,
                     _ => 1.1,
                 };
                 let chosen = total(&cost(&default));
