@@ -7,6 +7,7 @@
 
 pub mod arguments;
 pub mod lapack;
+pub mod paper;
 
 use std::{
     thread,

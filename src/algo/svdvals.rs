@@ -11,10 +11,6 @@
 
 use faer::{Mat, MatMut, MatRef, prelude::ReborrowMut};
 use num_traits::{Float, One};
-use rayon::prelude::*;
-
-#[cfg(target_arch = "wasm32")]
-use crate::base::par_columns::ColumnsMut;
 
 use crate::{
     algo::{
@@ -31,6 +27,7 @@ use crate::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
+        parallel::{col_chunks, each},
         view::map_into,
         watch::{Stage, Watch},
     },
@@ -308,7 +305,7 @@ pub(crate) fn right_of_bidiagonal<T: Scalar>(c: &ComplexBidiagonal, k: usize, wa
     if v.nrows() <= ROWS {
         rows(0, turned.as_mut());
     } else {
-        turned.as_mut().par_col_chunks_mut(ROWS).enumerate().for_each(|(block, to)| rows(block * ROWS, to));
+        each(col_chunks(turned.as_mut(), ROWS).enumerate(), |(block, to)| rows(block * ROWS, to));
     }
     Ok(turned)
 }

@@ -5,9 +5,9 @@ pub mod clock;
 pub mod error;
 pub(crate) mod first_of;
 pub mod number;
-#[cfg(target_arch = "wasm32")]
-pub(crate) mod par_columns;
+pub(crate) mod parallel;
 pub(crate) mod pool;
+pub(crate) mod registers;
 pub(crate) mod scale;
 pub(crate) mod view;
 pub mod watch;

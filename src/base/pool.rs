@@ -15,7 +15,10 @@ use futures_channel::oneshot;
 use rayon::{ThreadPool, ThreadPoolBuilder, Yield};
 use web_time::Instant;
 
-use crate::base::error::{Result, SvdError};
+use crate::base::{
+    error::{Result, SvdError},
+    parallel::through,
+};
 
 /// Runs `body` on a new thread. For work that blocks and does not compute.
 pub(crate) async fn on_thread<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> Result<R> {
@@ -52,7 +55,17 @@ pub(crate) fn on_pool<R: Send>(body: impl FnOnce() -> R + Send) -> R {
         return body();
     }
     let _place = Place;
-    rayon::scope(|_| body())
+    through(in_scope, body)
+}
+
+// Below, and in `parallel`, functions that take closures through a vtable are compiled once.
+
+fn in_scope(body: &mut (dyn FnMut() + Send)) {
+    rayon::scope(|_| body());
+}
+
+fn installed(pool: &ThreadPool, body: &mut (dyn FnMut() + Send)) {
+    pool.install(body);
 }
 
 /// `on_pool`, with the other workers kept awake, unless the caller is one: its pool may have other work.
@@ -125,10 +138,10 @@ type Panic = Box<dyn Any + Send>;
 
 fn job<R: Send + 'static>(
     body: impl FnOnce() -> R + Send + 'static,
-) -> (impl FnOnce() + Send + 'static, oneshot::Receiver<std::result::Result<R, Panic>>) {
+) -> (Box<dyn FnOnce() + Send>, oneshot::Receiver<std::result::Result<R, Panic>>) {
     let (tell, told) = oneshot::channel();
     // The send fails if the task was dropped. Unwind safe: the panic resumes in `outcome`, and `body` has been consumed.
-    (move || drop(tell.send(catch_unwind(AssertUnwindSafe(body)))), told)
+    (Box::new(move || drop(tell.send(catch_unwind(AssertUnwindSafe(body))))), told)
 }
 
 async fn outcome<R>(told: oneshot::Receiver<std::result::Result<R, Panic>>) -> Result<R> {
@@ -163,7 +176,7 @@ pub(crate) fn on_threads<R: Send>(threads: Option<usize>, body: impl FnOnce() ->
             pool.map_err(|error| SvdError::invalid("threads", format!("{threads}: {error}")))?
         }
     };
-    let result = pool.install(body);
+    let result = through(|body| installed(&pool, body), body);
     *spare() = Some(pool);
     result
 }

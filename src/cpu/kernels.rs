@@ -8,10 +8,6 @@ use std::{
 
 use faer::{Mat, MatMut, MatRef};
 use num_complex::Complex;
-use rayon::prelude::*;
-
-#[cfg(target_arch = "wasm32")]
-use crate::base::par_columns::ColumnsMut;
 
 use crate::{
     algo::{svdvals::right_of_bidiagonal, vectors::VectorKernels},
@@ -19,6 +15,7 @@ use crate::{
         blas::{Op, Side},
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
+        parallel::{col_chunks, each, join},
         view::map_into,
         watch::Watch,
     },
@@ -88,7 +85,7 @@ impl<S: Number> CpuKernels<S> {
             let rows = to.len();
             map_into(source, MatMut::from_column_major_slice_mut(to, rows, 1), |x| S::narrow(x.times(scale)));
         };
-        entries.par_chunks_mut(ld).enumerate().for_each(|(k, mut line)| {
+        each(entries.chunks_mut(ld).enumerate(), |(k, mut line)| {
             let mut j = k;
             for &(source, scale) in sources {
                 if by_rows {
@@ -137,7 +134,7 @@ const COLUMNS: usize = 128;
 fn copied<S: Number>(a: MatRef<'_, S>) -> Mat<S::Scalar> {
     let mut copy = Mat::zeros(a.nrows(), a.ncols());
     let columns = |(block, to): (usize, MatMut<'_, S::Scalar>)| widen_into(a.subcols(block * COLUMNS, to.ncols()), to);
-    copy.as_mut().par_col_chunks_mut(COLUMNS).enumerate().for_each(columns);
+    each(col_chunks(copy.as_mut(), COLUMNS).enumerate(), columns);
     copy
 }
 
@@ -309,10 +306,7 @@ impl<S: Number> StageKernels for CpuKernels<S> {
         let (panel, right) = view.split_at_col_mut(level.col + level.width);
         let done = level.unmqr_flops::<S>(right.ncols()) + next.geqrt_flops::<S>();
         let by = BlockReflectors { factors: &*factors, level, adjoint: true };
-        rayon::join(
-            || geqrt::geqrt(panel, of_next, pool, next, keep),
-            || unmqr::unmqr(right, by, pool, self.tuning.cols_per_block),
-        );
+        join(|| geqrt::geqrt(panel, of_next, pool, next, keep), || unmqr::unmqr(right, by, pool, self.tuning.cols_per_block));
         a.factors.swap(0, 1);
         a.keep_t(next)?;
         self.watch.did(done)

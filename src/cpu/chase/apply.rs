@@ -14,6 +14,7 @@ use crate::{
         blas::{Op, Side},
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
+        parallel::each,
     },
     cpu::{
         chase::reflector::Reflector,
@@ -118,7 +119,7 @@ impl<B: Number> ChaseReflectors<B> {
         let cols = share.clamp(width, COLUMNS.max(width));
         let mut copy = zeros::<S::Scalar>("copy of vectors", all.div_ceil(cols).saturating_mul(cols).saturating_mul(n))?;
         let mut blocks: Vec<_> = chunks(c, cols).into_iter().zip(copy.chunks_mut(n * cols)).collect();
-        blocks.par_iter_mut().for_each(|(c, x)| widen_to_rows(c.as_ref(), x, cols));
+        each(&mut blocks, |(c, x)| widen_to_rows(c.as_ref(), x, cols));
 
         let (groups, cycles) = (self.step.sweeps().div_ceil(SWEEPS), self.step.cycles(0));
         let rows = (self.step.tile_width + SWEEPS).min(n);
@@ -145,7 +146,7 @@ impl<B: Number> ChaseReflectors<B> {
                 }
             });
         }
-        blocks.par_iter_mut().for_each(|(c, x)| narrow_from_rows(x, cols, c.rb_mut()));
+        each(&mut blocks, |(c, x)| narrow_from_rows(x, cols, c.rb_mut()));
         Ok(())
     }
 }

@@ -4,16 +4,19 @@
 //! (A <- A H^T). It then computes H from x = A[c0..=c1, c0], and applies it from the left to columns c0..=last (A <- H A). Columns are
 //! contiguous in band storage. Both products access memory column by column, with stride 1. All arithmetic is in double precision.
 //!
-//! Consecutive sweeps form a group. A thread owns a group and runs it as a wavefront: sweep j of the group is three cycles behind its sweep
-//! j - 1. The part of the band that they share is thus read into the L2 cache once. A group waits for the one before it through that
-//! group's progress counter.
+//! Consecutive sweeps form a group, which runs as a wavefront: sweep j of the group is three cycles behind its sweep j - 1. The part of the
+//! band that they share is thus read into the L2 cache once. The band is divided among the threads: each runs every group over its own columns.
 
 pub(crate) mod apply;
 pub(crate) mod reflector;
 
 use std::{
     any::TypeId,
-    sync::atomic::{AtomicUsize, Ordering},
+    ops::Range,
+    sync::{
+        Mutex, MutexGuard, TryLockError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use faer::traits::{ComplexField, SimdArch};
@@ -24,6 +27,7 @@ use crate::{
         blas::Side,
         error::Result,
         number::{Number, Scalar},
+        registers::Choices,
         watch::Watch,
     },
     cpu::{
@@ -39,8 +43,6 @@ use crate::{
     },
 };
 
-/// Working set of a group in bytes: half of an L2 cache of 1 MiB.
-const GROUP_BYTES: usize = 1 << 19;
 /// Most sweeps in a group.
 const GROUP_MOST: usize = 8;
 
@@ -66,19 +68,25 @@ pub(crate) fn chase<B: Number>(
     if sweeps == 0 {
         return Ok(());
     }
-    let threads = rayon::current_num_threads();
-    let cycle_bytes = step.bandwidth * (layout.ku + layout.kl + 1) * size_of::<B>();
-    let fits = GROUP_BYTES / (SWEEP_SEPARATION * cycle_bytes);
-    let feeds = step.cycles(0) / (SWEEP_SEPARATION * threads);
-    let group = fits.min(if threads > 1 { feeds } else { fits }).clamp(1, GROUP_MOST);
-    let groups = sweeps.div_ceil(group);
+    // As many lanes as there are sweeps at once.
+    let lanes = rayon::current_num_threads().min(step.cycles(0) / SWEEP_SEPARATION).max(1);
+    let column_bytes = (layout.ku + layout.kl + 1) * size_of::<B>();
+    let cache = Choices::here().cache_bytes;
+    let in_cache = cache / 4 * 3 / (SWEEP_SEPARATION * step.bandwidth * column_bytes);
+    // Groups are for lanes of more columns than a cache holds. Lanes of many sweeps would wait for one another at their ends.
+    let most = match lanes {
+        1 => GROUP_MOST,
+        _ if step.n / lanes * column_bytes <= cache => 1,
+        _ => step.cycles(0) / (2 * SWEEP_SEPARATION * lanes),
+    };
+    let group = in_cache.min(most).clamp(1, GROUP_MOST);
     let schedule = Schedule {
         band: band.as_mut_ptr(),
         layout,
         step: *step,
         group,
-        next: AtomicUsize::new(0),
-        progress: (0..groups).map(|_| AtomicUsize::new(0)).collect(),
+        progress: (0..sweeps.div_ceil(group)).map(|_| Progress::default()).collect(),
+        lanes: (0..lanes).map(|_| Mutex::default()).collect(),
         watch,
     };
     match keep {
@@ -122,40 +130,76 @@ impl<B: Number> WithSimd for One<'_, B> {
 }
 
 /// What the threads of one reduction step share.
+///
+/// Step s of a group runs cycle s - 3 j of the group's sweep j. It follows step s - 1 of its group, and step s + 3 G - 1 of the group before,
+/// where G is the number of sweeps in a group. A group's steps are cut into as many parts as there are lanes; a lane runs its parts in the order
+/// of the groups. As sweeps get shorter at their start, all parts move slowly towards the end of the band, so that a lane's columns stay in
+/// one core's cache, and two cores share only those between their parts.
 struct Schedule<'a, B: Number> {
     band: *mut B,
     layout: BandLayout,
     step: ReductionStep,
     /// Sweeps in a group.
     group: usize,
-    /// The next group that no thread has taken. Groups are taken in order, so the group before a taken one is taken too.
-    next: AtomicUsize,
-    /// Wavefront steps that each group has done; `usize::MAX` when it is finished.
-    progress: Vec<AtomicUsize>,
+    /// Steps that each group has done; `usize::MAX` when it is finished.
+    progress: Vec<Progress>,
+    /// In boxes: threads that find a lane taken touch the cache line of the lock, not that of the lane.
+    lanes: Vec<Mutex<Box<Lane>>>,
     watch: &'a Watch,
+}
+
+/// A counter with a cache line of its own, and the next one, which some processors fetch with it.
+#[repr(align(128))]
+#[derive(Default)]
+struct Progress(AtomicUsize);
+
+/// Where a lane is.
+#[derive(Default)]
+struct Lane {
+    /// Its group.
+    group: usize,
+    /// The first step of that group that is not done.
+    step: usize,
+    /// Steps that the group before is known to have done.
+    before: usize,
 }
 
 // SAFETY: `band` is one exclusive borrow, held by `chase` for as long as the schedule lives. Concurrent threads read and write disjoint
 // columns of it. Between the columns of concurrent cycles lies at least one other column, so the padding beside a column is used by one
-// thread, too. The release stores and acquire loads of `progress` order all other accesses.
+// thread, too. The release stores and acquire loads of `progress`, and the locks of the lanes, order all other accesses.
 unsafe impl<B: Number> Sync for Schedule<'_, B> {}
 
 impl<B: Number> Schedule<'_, B> {
-    /// Runs the step on all threads.
+    /// Runs the step on as many threads as there are lanes.
     fn run<K: Keep<Wide<B>>>(&self, keep: K) {
-        let threads = rayon::current_num_threads().min(self.progress.len());
         rayon::scope(|scope| {
-            for _ in 1..threads {
-                scope.spawn(move |_| <Wide<B> as ComplexField>::Arch::default().dispatch(Worker { schedule: self, keep }));
+            for own in 1..self.lanes.len() {
+                scope.spawn(move |_| <Wide<B> as ComplexField>::Arch::default().dispatch(Worker { schedule: self, own, keep }));
             }
-            <Wide<B> as ComplexField>::Arch::default().dispatch(Worker { schedule: self, keep });
+            <Wide<B> as ComplexField>::Arch::default().dispatch(Worker { schedule: self, own: 0, keep });
         });
+    }
+
+    /// The sweeps of group `g`.
+    fn sweeps(&self, g: usize) -> Range<usize> {
+        g * self.group..((g + 1) * self.group).min(self.step.sweeps())
+    }
+
+    /// The steps of a group of these sweeps: cycles + 3 R grows with sweep R, so that the last one ends last.
+    fn steps(&self, sweeps: &Range<usize>) -> usize {
+        SWEEP_SEPARATION * (sweeps.len() - 1) + self.step.cycles(sweeps.end - 1)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.progress.last().is_none_or(|last| last.0.load(Ordering::Acquire) == usize::MAX)
     }
 }
 
-/// One thread's share of a reduction step.
+/// A thread's work in a reduction step: its own lane, and meanwhile any other that no thread is in. So the work goes on however many of the
+/// pool's threads come.
 struct Worker<'a, B: Number, K> {
     schedule: &'a Schedule<'a, B>,
+    own: usize,
     keep: K,
 }
 
@@ -165,32 +209,78 @@ impl<B: Number, K: Keep<Wide<B>>> WithSimd for Worker<'_, B, K> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let lanes = Lanes::<f64, S>::new(simd);
-        let Schedule { band, layout, step, group, ref next, ref progress, watch } = *self.schedule;
-        let mut v = Reflector::<Wide<B>>::with_capacity(step.tile_width + 1);
-        let mut copy = Vec::new();
-        loop {
-            let g = next.fetch_add(1, Ordering::Relaxed);
-            let Some(done) = progress.get(g) else { return };
-            let sweeps = g * group..((g + 1) * group).min(step.sweeps());
-            let last = sweeps.end - 1;
-            // cycles + 3R grows with R: the group's last sweep ends last.
-            let steps = SWEEP_SEPARATION * (last - sweeps.start) + step.cycles(last);
-            let mut before = if g == 0 { usize::MAX } else { 0 };
-            let mut cycles = 0;
-            for s in 0..steps {
+        let Worker { schedule, own, keep } = self;
+        let mut run = Run { lanes, schedule, keep, v: Reflector::with_capacity(schedule.step.tile_width + 1), copy: Vec::new() };
+        let count = schedule.lanes.len();
+        // Held until the end, so that no other thread enters the lane while this one is between two steps.
+        let mut of_own = None;
+        let (mut k, mut looks, mut moved) = (0, 0, false);
+        while !schedule.is_finished() && !schedule.watch.is_cancelled() {
+            let mut of_other = None;
+            let lane = if k == 0 { &mut of_own } else { &mut of_other };
+            if lane.is_none() {
+                *lane = entered(&schedule.lanes[(own + k) % count]);
+            }
+            if let Some(lane) = lane {
+                moved |= run.advance((own + k) % count, lane);
+            }
+            k = (k + 1) % count;
+            if k == 0 {
+                if moved {
+                    looks = 0;
+                } else {
+                    wait(&mut looks);
+                }
+                moved = false;
+            }
+        }
+    }
+}
+
+/// The lane, unless another thread is in it. A thread that panicked in a progress callback left it between two parts.
+fn entered(lane: &Mutex<Box<Lane>>) -> Option<MutexGuard<'_, Box<Lane>>> {
+    match lane.try_lock() {
+        Ok(lane) => Some(lane),
+        Err(TryLockError::Poisoned(lane)) => Some(lane.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// A worker, and its workspace.
+struct Run<'a, B: Number, S: Simd, K> {
+    lanes: Lanes<f64, S>,
+    schedule: &'a Schedule<'a, B>,
+    keep: K,
+    v: Reflector<Wide<B>>,
+    copy: Vec<Wide<B>>,
+}
+
+impl<B: Number, S: Simd, K: Keep<Wide<B>>> Run<'_, B, S, K> {
+    /// Runs the steps of a lane for which all is done that they follow. Returns whether there were any.
+    #[inline(always)]
+    fn advance(&mut self, number: usize, lane: &mut Lane) -> bool {
+        let Schedule { band, layout, step, group, ref progress, ref lanes, watch } = *self.schedule;
+        let mut moved = false;
+        while let Some(Progress(done)) = progress.get(lane.group) {
+            let g = lane.group;
+            let sweeps = self.schedule.sweeps(g);
+            let steps = self.schedule.steps(&sweeps);
+            let [start, end] = [number, number + 1].map(|cut| steps * cut / lanes.len());
+            let first = lane.step.max(start);
+            if first == start && done.load(Ordering::Acquire) < start {
+                return moved;
+            }
+            for s in first..end {
+                lane.step = s;
                 if watch.is_cancelled() {
-                    return;
+                    return moved;
                 }
                 // Sweep R may run cycle s once sweep R-1, the last of the group before, has finished cycle s + 2.
                 let needed = s + SWEEP_SEPARATION * group;
-                let mut looks = 0;
-                while before < needed {
-                    before = progress[g - 1].load(Ordering::Acquire);
-                    if before < needed {
-                        if watch.is_cancelled() {
-                            return;
-                        }
-                        wait(&mut looks);
+                if g > 0 && lane.before < needed {
+                    lane.before = progress[g - 1].0.load(Ordering::Acquire);
+                    if lane.before < needed {
+                        return moved;
                     }
                 }
                 for (j, sweep) in sweeps.clone().enumerate().take(s / SWEEP_SEPARATION + 1) {
@@ -198,20 +288,25 @@ impl<B: Number, K: Keep<Wide<B>>> WithSimd for Worker<'_, B, K> {
                     if i < step.cycles(sweep) {
                         // SAFETY: the cycle's entries and the padding beside them are inside the band (`layout` provides this for
                         // every cycle of the step). No other thread accesses them now: earlier sweeps are at least three cycles
-                        // ahead (awaited above, or run before by this thread), and later sweeps wait for this one.
+                        // ahead (seen above, or run before in this group), and later sweeps wait for this one.
                         unsafe {
-                            cycle_in_band(lanes, band, layout, step.cycle(sweep, i), (self.keep, sweep), &mut v, &mut copy)
+                            let keep = (self.keep, sweep);
+                            cycle_in_band(self.lanes, band, layout, step.cycle(sweep, i), keep, &mut self.v, &mut self.copy)
                         };
-                        cycles += 1;
                     }
                 }
                 done.store(s + 1, Ordering::Release);
+                moved = true;
             }
-            done.store(usize::MAX, Ordering::Release);
-            // Reported after the group is finished: if the callback panics, no other thread waits for this group. Cancellation is checked
-            // above.
-            let _ = watch.did(step.flops::<B>(cycles));
+            *lane = Lane { group: g + 1, ..Lane::default() };
+            if end == steps {
+                done.store(usize::MAX, Ordering::Release);
+                // Reported after the group is finished: if the callback panics, no other thread waits for this group. Cancellation is
+                // checked above.
+                let _ = watch.did(step.flops::<B>(sweeps.map(|sweep| step.cycles(sweep) as u64).sum()));
+            }
         }
+        moved
     }
 }
 

@@ -6,7 +6,10 @@ use num_complex::Complex;
 use pulp::Simd;
 
 use crate::{
-    base::number::{Number, Scalar},
+    base::{
+        number::{Number, Scalar},
+        registers::Choices,
+    },
     cpu::{
         larfg::larfg,
         simd::{
@@ -116,7 +119,7 @@ impl<T: Scalar> Place<T> {
     fn reals<S: Simd>(self) -> (*mut f64, usize, usize) {
         let (n, parts) = (Lanes::<f64, S>::N, parts::<T>());
         let next = self.next * parts;
-        (self.at.cast(), next, if n == ROOM && next.is_multiple_of(n) { self.offset * parts % n } else { 0 })
+        (self.at.cast(), next, if n > 2 && next.is_multiple_of(n) { self.offset * parts % n } else { 0 })
     }
 }
 
@@ -158,7 +161,7 @@ pub(crate) unsafe fn apply_right<T: Scalar + Number<Real = f64>, S: Simd>(
     let (x, next, from) = x.reals::<S>();
     let to = from + rows * parts::<T>();
     // Rows are cut into even pieces of few registers, so that the sums and a column of X stay in registers.
-    let most = if n == ROOM { 8 } else { 4 };
+    let most = Choices::of::<S>().chase_rows;
     let pieces = to.div_ceil(most * n).max(1);
     let piece = to.div_ceil(pieces).next_multiple_of(n).max(n);
     for start in (0..to).step_by(piece) {

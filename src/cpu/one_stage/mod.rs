@@ -15,12 +15,11 @@ use faer::{
 };
 use rayon::prelude::*;
 
-#[cfg(target_arch = "wasm32")]
-use crate::base::par_columns::ColumnsMut;
 use crate::{
     base::{
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
+        parallel::{col_chunks, each},
     },
     cpu::{
         kernels::{CpuKernels, Dense, leading_dimension},
@@ -162,7 +161,7 @@ impl<S: Number> OneStageKernels for CpuKernels<S> {
         let (p, r) = (panels.p.part(first..m, inner), panels.r.part(first..n, inner));
         let block = view.get_mut(first.., first..);
         let (lines, left, right) = if block.row_stride() == 1 { (block, p, r) } else { (block.transpose_mut(), r, p) };
-        lines.par_col_chunks_mut(COLUMNS).enumerate().for_each(|(k, mut chunk)| {
+        each(col_chunks(lines, COLUMNS).enumerate(), |(k, mut chunk)| {
             let right = right.subrows(k * COLUMNS, chunk.ncols()).transpose();
             let minus = -S::Scalar::one_impl();
             match S::as_scalars(chunk.rb_mut()) {
@@ -203,8 +202,8 @@ impl<T: Scalar> Panels<T> {
             let tau = if column[first + j] == T::zero_impl() { 0.0 } else { tau_of(&v[j..]) };
             Re::<T>::from_double(tau)
         });
-        let blocks = c.subrows_mut(first + 1, n - first - 1).par_col_chunks_mut(COLUMNS);
-        blocks.for_each_init(|| Room::new(width, COLUMNS), |room, x| block.apply(x, false, Ahead::Strip, room));
+        let blocks: Vec<_> = col_chunks(c.subrows_mut(first + 1, n - first - 1), COLUMNS).collect();
+        blocks.into_par_iter().for_each_init(|| Room::new(width, COLUMNS), |room, x| block.apply(x, false, Ahead::Strip, room));
         Ok(())
     }
 }

@@ -5,10 +5,12 @@ use faer::{
     traits::{ComplexField, SimdArch},
 };
 use pulp::{Simd, WithSimd};
-use rayon::prelude::*;
 
 use crate::{
-    base::number::{Number, Scalar},
+    base::{
+        number::{Number, Scalar},
+        parallel::{each, join},
+    },
     cpu::simd::lanes::Lanes,
 };
 
@@ -39,8 +41,8 @@ pub(super) fn products<S: Number>(
         dots(p, v, z);
         task(0, to);
     } else {
-        let all = || to.par_chunks_mut(cols_of_task).enumerate().for_each(|(k, to)| task(k * cols_of_task, to));
-        rayon::join(|| dots(p, v, z), all);
+        let all = || each(to.chunks_mut(cols_of_task).enumerate(), |(k, to)| task(k * cols_of_task, to));
+        join(|| dots(p, v, z), all);
     }
 }
 

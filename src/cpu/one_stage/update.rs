@@ -5,10 +5,12 @@ use std::ops::Range;
 
 use faer::traits::{ComplexField, SimdArch};
 use pulp::{Simd, WithSimd};
-use rayon::prelude::*;
 
 use crate::{
-    base::number::{Re, Scalar},
+    base::{
+        number::{Re, Scalar},
+        parallel::each,
+    },
     cpu::{one_stage::Panel, simd::lanes::Lanes},
 };
 
@@ -32,7 +34,7 @@ pub(super) fn update<T: Scalar>(panel: &mut Panel<T>, rows: Range<usize>, done: 
     if rows.len() * done < SERIAL {
         y.chunks_mut(ROWS).zip(x.chunks_mut(ROWS)).enumerate().for_each(|(k, (y, x))| task(k, y, x));
     } else {
-        y.par_chunks_mut(ROWS).zip(x.par_chunks_mut(ROWS)).enumerate().for_each(|(k, (y, x))| task(k, y, x));
+        each(y.chunks_mut(ROWS).zip(x.chunks_mut(ROWS)).enumerate(), |(k, (y, x))| task(k, y, x));
     }
 }
 

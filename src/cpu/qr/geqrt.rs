@@ -13,7 +13,6 @@ use faer::{
     traits::{ComplexField, SimdArch},
 };
 use pulp::{Simd, WithSimd};
-use rayon::prelude::*;
 
 use crate::cpu::{
     kernels::{Factors, Pool, v_rows, with_buffer},
@@ -31,6 +30,7 @@ use crate::{
     base::{
         error::Result,
         number::{Number, Re, RealElement, Scalar},
+        parallel::each,
     },
     tile::panel_tree::{Level, Stack},
 };
@@ -50,9 +50,9 @@ where
     let source = panel.as_ref();
     let ld = v_rows::<T>(map.block_rows.min(map.rows), width);
     let (block_size, square) = (ld * width, width * width);
-    let blocks = factors.v[..map.blocks() * block_size].par_chunks_mut(block_size);
-    let triangles = factors.t.par_chunks_mut(square).zip(factors.r.par_chunks_mut(square));
-    blocks.zip(triangles).enumerate().for_each(|(q, (v, (t, r)))| {
+    let blocks = factors.v[..map.blocks() * block_size].chunks_mut(block_size);
+    let triangles = factors.t.chunks_mut(square).zip(factors.r.chunks_mut(square));
+    each(blocks.zip(triangles).enumerate(), |(q, (v, (t, r)))| {
         let rows = map.block(q).len();
         let mut v = MatMut::from_column_major_slice_mut(v, ld, width);
         for (stacked, row) in map.runs(q) {

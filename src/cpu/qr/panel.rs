@@ -15,7 +15,10 @@ use faer::{MatMut, MatRef, prelude::ReborrowMut, traits::ComplexField};
 use pulp::Simd;
 
 use crate::{
-    base::number::{Re, RealElement, Scalar},
+    base::{
+        number::{Re, RealElement, Scalar},
+        registers::Choices,
+    },
     cpu::{
         larfg::{reflector, sum_of_squares},
         qr::body::{Body, PADDING},
@@ -29,6 +32,11 @@ pub(crate) const WIDTH: usize = 8;
 /// The width of the next panel if `cols` columns are left: the largest power of two up to `cols` and [`WIDTH`].
 fn width(cols: usize) -> usize {
     1 << cols.clamp(1, WIDTH).ilog2()
+}
+
+/// Columns to which the reflectors of a panel are applied at a time.
+const fn columns_at_once<T: Scalar, S: Simd>() -> usize {
+    Choices::of::<S>().panel_columns[T::IS_COMPLEX as usize]
 }
 
 /// A factorisation that reduces one panel at a time to triangular form, from left to right.
@@ -291,10 +299,11 @@ pub(crate) fn apply<T: Scalar, S: Simd, const K: usize, const FULL: bool>(
         let x = Body { at: x.at.wrapping_add(c * x.ld), ..x };
         // SAFETY: V has K columns, X has those of each group, both have the same number of rows, and all are borrowed.
         unsafe {
-            if left >= 3 && S::REGISTER_COUNT >= 32 && !T::IS_COMPLEX {
+            let most = columns_at_once::<T, S>().min(left);
+            if most >= 3 {
                 apply_to::<T, S, K, 3, FULL>(lanes, block, v, top.rb_mut().subcols_mut(c, 3), x);
                 c += 3;
-            } else if left >= 2 && S::REGISTER_COUNT >= 32 {
+            } else if most == 2 {
                 apply_to::<T, S, K, 2, FULL>(lanes, block, v, top.rb_mut().subcols_mut(c, 2), x);
                 c += 2;
             } else {
@@ -355,8 +364,7 @@ pub(crate) fn multiply<T: Scalar, S: Simd>(
         let mut c = 0;
         while c < to.ncols() {
             meanwhile();
-            let left = to.ncols() - c;
-            let cols = if S::REGISTER_COUNT < 32 { 1 } else { left.min(if T::IS_COMPLEX { 2 } else { 3 }) };
+            let cols = columns_at_once::<T, S>().min(to.ncols() - c);
             let (v, x) = (Body { at: v.at.wrapping_add(at * v.ld), ..v }, Body { at: x.at.wrapping_add(c * x.ld), ..x });
             let to = to.rb_mut().subcols_mut(c, cols);
             // SAFETY: `width` columns of V from `at` on, and `cols` of X from c on, are borrowed; they are only read. `width` is 8, 4, 2

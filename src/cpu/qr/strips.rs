@@ -15,7 +15,7 @@ use faer::{
 use pulp::{Simd, WithSimd};
 
 use crate::{
-    base::number::Scalar,
+    base::{number::Scalar, registers::Choices},
     cpu::simd::{
         aligned::LINE_BYTES,
         lanes::{Lane, Lanes},
@@ -246,7 +246,7 @@ impl<T: Scalar> Strip<T> {
 /// Rows of the largest group. Each has two accumulators, which leaves some registers for the operands.
 #[inline(always)]
 const fn widest<S: Simd>() -> usize {
-    if S::REGISTER_COUNT >= 32 { 12 } else { 6 }
+    Choices::of::<S>().group_rows
 }
 
 /// An operation on rows, in groups as large as the registers allow.

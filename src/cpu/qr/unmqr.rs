@@ -6,7 +6,6 @@
 
 use faer::prelude::{Reborrow, ReborrowMut};
 use faer::{Accum, MatMut, Par, linalg::matmul::matmul};
-use rayon::prelude::*;
 
 use crate::cpu::{
     kernels::{Factors, Pool, with_buffer},
@@ -17,7 +16,10 @@ use crate::cpu::{
     },
 };
 use crate::{
-    base::number::{Number, Scalar},
+    base::{
+        number::{Number, Scalar},
+        parallel::each,
+    },
     tile::panel_tree::{Level, Stack},
 };
 
@@ -45,7 +47,7 @@ where
     let triangles = level.map.stack == Stack::Triangles;
     let (rows, blocks) = (level.map.block_rows, 0..level.map.blocks());
     if let Some(width) = strips::registers::<T>().filter(|_| triangles && trailing.col_stride() != 1) {
-        shares(trailing, None, cols_per_block).into_par_iter().for_each(|mut x| {
+        each(shares(trailing, None, cols_per_block), |mut x| {
             with_buffer(pool, rows * width + strips::workspace(width, level.width), |work| {
                 for q in blocks.clone() {
                     update_by_rows(x.rb_mut(), width, by, q, work);
@@ -76,9 +78,9 @@ where
                     }
                 }),
             };
-            shares(x, strip, cols_per_block).into_par_iter().for_each(update_columns);
+            each(shares(x, strip, cols_per_block), update_columns);
         }
-        None => shares(trailing, None, cols_per_block).into_par_iter().for_each(|mut x| {
+        None => each(shares(trailing, None, cols_per_block), |mut x| {
             with_products(pool, level.width, x.ncols(), |mut w, mut tw| {
                 with_buffer(pool, rows * x.ncols(), |wide| {
                     for q in blocks.clone() {

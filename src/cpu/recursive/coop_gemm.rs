@@ -1,9 +1,9 @@
 //! The twin of `coop_gemm.wgsl`: products of sliced operands, with the roundings of a software driver's cooperative matrices.
 
-use faer::{ColMut, MatMut};
-use rayon::prelude::*;
+use faer::MatMut;
 
 use crate::{
+    base::parallel::each,
     cpu::recursive::slice_lines::Sliced,
     tile::products::{EXACT_TERMS, Into, SLICE_BITS, power_of_two},
 };
@@ -17,8 +17,7 @@ const FRAGMENT: usize = 8;
 /// C <- M X, -M X or C - M X. The terms of an f16 product are exact, and are added in f32 by fragments. The slices of a split product are added
 /// exactly in blocks of [`EXACT_TERMS`], whatever the order.
 pub(crate) fn coop_gemm(m: &Sliced, x: &Sliced, c: MatMut<'_, f32>, into: Into) {
-    let columns: Vec<(usize, ColMut<'_, f32>)> = c.col_iter_mut().enumerate().collect();
-    columns.into_par_iter().for_each(|(j, mut column)| {
+    each(c.col_iter_mut().enumerate(), |(j, mut column)| {
         let scale = x.scales[j];
         for first in (0..column.nrows()).step_by(ROWS) {
             let rows = ROWS.min(column.nrows() - first);

@@ -15,12 +15,12 @@ use faer::{
     linalg::matmul::triangular::{BlockStructure, matmul},
     traits::{ComplexField, SimdArch},
 };
-use rayon::prelude::*;
 
 use crate::{
     base::{
         error::Result,
         number::{Number, Scalar},
+        parallel::each,
         view::map_into,
         watch::Watch,
     },
@@ -92,13 +92,13 @@ fn by_blocks<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>>
     let mut copy = zeros::<Wide<T>>("rows in double precision", ld.saturating_mul(n))?;
     for start in (0..m).step_by(ROWS) {
         let rows = a.subrows(start, ROWS.min(m - start));
-        copy.par_chunks_mut(ld * BLOCK).zip((0..n).into_par_iter().step_by(BLOCK)).for_each(|(to, j)| {
+        each(copy.chunks_mut(ld * BLOCK).zip((0..n).step_by(BLOCK)), |(to, j)| {
             let to = MatMut::from_column_major_slice_with_stride_mut(to, rows.nrows(), cols(j), ld);
             map_into(rows.subcols(j, cols(j)), to, |x| x.to_wide());
         });
         let x = MatRef::from_column_major_slice_with_stride(&copy, rows.nrows(), n, ld);
         let (whole, one) = (BlockStructure::Rectangular, Wide::<T>::one_impl());
-        blocks.par_iter_mut().for_each(|(i, j, sum)| {
+        each(&mut blocks, |(i, j, sum)| {
             let structure = if i == j { BlockStructure::TriangularUpper } else { whole };
             let (v, x) = (x.subcols(*i, cols(*i)).adjoint(), x.subcols(*j, cols(*j)));
             matmul(sum.as_mut(), structure, Accum::Add, v, whole, x, whole, one, Par::Seq);

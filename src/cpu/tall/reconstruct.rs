@@ -5,13 +5,14 @@ use faer::{
     linalg::{matmul::matmul_with_conj, triangular_solve::solve_lower_triangular_in_place},
     prelude::{Reborrow, ReborrowMut},
 };
-use rayon::prelude::*;
 
-#[cfg(target_arch = "wasm32")]
-use crate::base::par_columns::ColumnsMut;
 use crate::{
     algo::reconstruct::Top,
-    base::{blas::Op, number::Scalar},
+    base::{
+        blas::Op,
+        number::Scalar,
+        parallel::{col_chunks, each},
+    },
     cpu::vectors::left::by_rows,
 };
 
@@ -61,7 +62,7 @@ impl<T: Scalar> Reflectors<T> {
             matmul_with_conj(tw.as_mut(), Accum::Replace, t, conj_t, w.as_ref(), Conj::No, one, Par::Seq);
             matmul_with_conj(c.rb_mut(), Accum::Add, v, conj_v, tw.as_ref(), Conj::No, -one, Par::Seq);
         };
-        if c.ncols() <= COLUMNS { update(c) } else { c.par_col_chunks_mut(COLUMNS).for_each(update) }
+        if c.ncols() <= COLUMNS { update(c) } else { each(col_chunks(c, COLUMNS), update) }
     }
 }
 

@@ -19,13 +19,12 @@ use rayon::prelude::*;
 
 use std::ops::Range;
 
-#[cfg(target_arch = "wasm32")]
-use crate::base::par_columns::ColumnsMut;
 use crate::{
     algo::triangular::{Factor, Operation, TriangularKernels, Variant, run},
     base::{
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
+        parallel::{col_parts, each},
     },
     cpu::{
         simd::{
@@ -69,18 +68,18 @@ pub(crate) fn triangular<T: Number>(
         None => Err(SvdError::invalid("matrix", "its size overflows the address space")),
     };
     let (mut wide_a, mut wide_b) = (copy(order.checked_mul(order))?, copy(rows.checked_mul(cols))?);
-    wide_a.par_chunks_mut(order).enumerate().for_each(|(j, column)| {
+    each(wide_a.chunks_mut(order).enumerate(), |(j, column)| {
         for (i, to) in column.iter_mut().enumerate().filter(|&(i, _)| variant.refers_to(i, j)) {
             *to = a[(i, j)].widen();
         }
     });
     let source = b.rb();
-    wide_b.par_chunks_mut(rows).enumerate().for_each(|(j, column)| {
+    each(wide_b.chunks_mut(rows).enumerate(), |(j, column)| {
         column.iter_mut().enumerate().for_each(|(i, to)| *to = source[(i, j)].widen());
     });
     let a = MatRef::from_column_major_slice(&wide_a, order, order);
     in_scalars(variant, alpha, a, MatMut::from_column_major_slice_mut(&mut wide_b, rows, cols), base)?;
-    b.par_col_iter_mut().zip(wide_b.par_chunks(rows)).for_each(|(to, column)| {
+    each(b.col_iter_mut().zip(wide_b.chunks(rows)), |(to, column)| {
         to.iter_mut().zip(column).for_each(|(to, &x)| *to = T::narrow(x));
     });
     Ok(())
@@ -99,7 +98,7 @@ fn in_scalars<T: Scalar>(variant: &Variant, alpha: T, a: MatRef<'_, T>, b: MatMu
     let par = if panels == threads { Par::Seq } else { Par::rayon(threads.div_ceil(panels)) };
     #[cfg(target_arch = "wasm32")]
     let par = Par::Seq;
-    b.par_col_partition_mut(panels).try_for_each(|b| {
+    col_parts(b, panels).collect::<Vec<_>>().into_par_iter().try_for_each(|b| {
         let mut kernels = CpuTriangular::new(variant, alpha, m, b, base, par)?;
         run(&mut kernels, variant, 0..order, base, Factor::Alpha)
     })

@@ -32,13 +32,12 @@ use faer::{
 use num_traits::Float;
 use rayon::prelude::*;
 
-#[cfg(target_arch = "wasm32")]
-use crate::base::par_columns::ColumnsMut;
 use crate::{
     algo::vectors::large_values,
     base::{
         error::Result,
         number::{Number, Re, RealElement, Scalar},
+        parallel::{col_chunks, each},
         view::map_into,
         watch::Watch,
     },
@@ -123,7 +122,7 @@ pub(crate) fn by_rows<T: Scalar>(of: MatMut<'_, T>, f: impl Fn(usize, MatMut<'_,
         // Handing one block to the pool takes longer than many small matrices do.
         return blocks.into_iter().for_each(|block| f(0, block));
     }
-    blocks.into_par_iter().enumerate().for_each(|(k, block)| f(k * ROWS, block));
+    each(blocks.into_iter().enumerate(), |(k, block)| f(k * ROWS, block));
 }
 
 /// The upper triangle of W^H W, and a few entries below it.
@@ -140,7 +139,7 @@ fn upper_gram<T: Scalar>(w: MatRef<'_, T>) -> Mat<T> {
         if k <= COLUMNS {
             multiply(0, part.as_mut());
         } else {
-            part.as_mut().par_col_chunks_mut(COLUMNS).enumerate().for_each(|(block, part)| multiply(block, part));
+            each(col_chunks(part.as_mut(), COLUMNS).enumerate(), |(block, part)| multiply(block, part));
         }
         part
     };
@@ -253,7 +252,7 @@ fn by_columns<T: Scalar>(of: MatMut<'_, T>, cols: usize, f: impl Fn(MatMut<'_, T
     match of.ncols() {
         0 => (),
         all if all <= cols => f(of),
-        _ => of.par_col_chunks_mut(cols).for_each(f),
+        _ => each(col_chunks(of, cols), f),
     }
 }
 

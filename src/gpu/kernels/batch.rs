@@ -11,6 +11,7 @@ use crate::{
     base::{
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
+        parallel::each,
     },
     cost::{
         batch::{BatchShape, leading_dimension},
@@ -230,7 +231,7 @@ where
         parts.push(part);
         rest = others;
     }
-    parts.into_par_iter().zip(round).for_each(|(part, (a, scale))| {
+    each(parts.into_iter().zip(round), |(part, (a, scale))| {
         let ld = leading_dimension(a.ncols());
         copy_lines(a.transpose(), ld, 0, part, |_| 0..a.ncols(), |x| S::narrow(x.times(*scale)));
     });

@@ -4,18 +4,22 @@ use faer::Accum;
 use faer::linalg::matmul::matmul;
 use faer::prelude::{Mat, MatMut, MatRef, Par, ReborrowMut};
 use pulp::Arch;
-use rayon::prelude::*;
 
 use crate::algo::bidiag::divide::replay::Factor;
-#[cfg(target_arch = "wasm32")]
-use crate::base::par_columns::ColumnsMut;
 use crate::{
     algo::bidiag::divide::plan::{Merge, Node},
-    base::{blas::Side, number::RealElement},
+    base::{
+        blas::Side,
+        number::RealElement,
+        parallel::{col_chunks, each, join, row_chunks},
+    },
 };
 
 /// Orders from which the two parts are worth a thread each.
 const WORTH_SHARING: usize = 256;
+
+/// Columns of eigenvectors that are a task.
+const COLUMNS: usize = 8;
 
 /// The rows of a product that one thread computes.
 const BLOCK: usize = 128;
@@ -35,13 +39,15 @@ pub(crate) fn vectors<T: RealElement>(root: &Node, side: Side, k: usize) -> Mat<
             let weights = merge.weights(side);
             let arch = Arch::new();
             let mut z = Mat::zeros(n, k);
-            z.as_mut().par_col_iter_mut().with_min_len(8).enumerate().for_each(|(j, z)| {
-                let z = z.try_as_col_major_mut().expect("columns are contiguous").as_slice_mut();
-                match merge.order[n - 1 - j] {
-                    i if i < kept => {
-                        arch.dispatch(Factor { merge, side, weights: &weights, rows: 0..kept, start: i, to: &mut z[..kept] });
+            each(col_chunks(z.as_mut(), COLUMNS).enumerate(), |(chunk, mut z)| {
+                for j in 0..z.ncols() {
+                    let z = z.rb_mut().col_mut(j).try_as_col_major_mut().expect("columns are contiguous").as_slice_mut();
+                    match merge.order[n - 1 - chunk * COLUMNS - j] {
+                        i if i < kept => {
+                            arch.dispatch(Factor { merge, side, weights: &weights, rows: 0..kept, start: i, to: &mut z[..kept] });
+                        }
+                        i => z[i] = T::from_double(1.0),
                     }
-                    i => z[i] = T::from_double(1.0),
                 }
             });
             divide(merge, side, z, None, out.as_mut());
@@ -74,7 +80,7 @@ fn descend<T: RealElement>(node: &Node, side: Side, x: MatRef<T>, out: MatMut<T>
     let weights = merge.weights(side);
     let arch = Arch::new();
     // The same blocks whatever the number of threads, and so the same results.
-    z1.par_row_chunks_mut(BLOCK).enumerate().for_each(|(piece, z)| {
+    each(row_chunks(z1, BLOCK).enumerate(), |(piece, z)| {
         let rows = piece * BLOCK..piece * BLOCK + z.nrows();
         let mut w = vec![T::from_double(0.0); rows.len() * kept];
         arch.dispatch(Factor { merge, side, weights: &weights, rows: rows.clone(), start: 0, to: &mut w });
@@ -121,7 +127,7 @@ fn divide<T: RealElement>(merge: &Merge, side: Side, mut z: Mat<T>, null: Option
     let left = || descend(&merge.left, side, left.as_ref(), out1);
     let right = || descend(&merge.right, side, right.as_ref(), out2);
     if merge.order.len() >= WORTH_SHARING {
-        rayon::join(left, right);
+        join(left, right);
     } else {
         left();
         right();

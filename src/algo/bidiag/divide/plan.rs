@@ -11,7 +11,7 @@ use crate::{
         replay,
         secular::Roots,
     },
-    base::{blas::Side, number::RealElement},
+    base::{blas::Side, number::RealElement, parallel::join},
 };
 
 const EPS: f64 = f64::EPSILON;
@@ -173,7 +173,7 @@ fn decompose(d: &[f64], e: &[f64], cancelled: &(dyn Fn() -> bool + Sync)) -> Opt
     let nl = n / 2;
     let left = || decompose(&d[..nl], &e[..nl], cancelled);
     let right = || decompose(&d[nl + 1..], &e[nl + 1..], cancelled);
-    let (left, right) = if n >= WORTH_SHARING { rayon::join(left, right) } else { (left(), right()) };
+    let (left, right) = if n >= WORTH_SHARING { join(left, right) } else { (left(), right()) };
     let (merge, known) = merge(left?, right?, d[nl], e[nl], e.len() == n, cancelled)?;
     Some((Node::Merge(Box::new(merge)), known))
 }

@@ -8,11 +8,13 @@ use faer::prelude::{Mat, MatMut, MatRef, Par, Reborrow, ReborrowMut};
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-#[cfg(target_arch = "wasm32")]
-use crate::base::par_columns::ColumnsMut;
 use crate::{
     algo::bidiag::divide::plan::{Merge, Node},
-    base::{blas::Side, number::RealElement},
+    base::{
+        blas::Side,
+        number::RealElement,
+        parallel::{col_chunks, each, join},
+    },
 };
 
 /// Orders from which the two parts are worth a thread each.
@@ -147,7 +149,7 @@ fn replay<T: RealElement>(
     };
     let left = || replay(parts[0], side, x1, y1, cancelled);
     let right = || replay(parts[1], side, x2, y2, cancelled);
-    let (left, right) = if merge.order.len() >= WORTH_SHARING { rayon::join(left, right) } else { (left(), right()) };
+    let (left, right) = if merge.order.len() >= WORTH_SHARING { join(left, right) } else { (left(), right()) };
     left?;
     right?;
     if cancelled() {
@@ -157,7 +159,7 @@ fn replay<T: RealElement>(
     let [top, bottom] = halves;
     let (y1, y2) = y.rb_mut().split_at_row_mut(bottom.start);
     if merge.rotations.len() >= WORTH_SHARING {
-        rayon::join(|| rotate(merge, y1), || rotate(merge, y2));
+        join(|| rotate(merge, y1), || rotate(merge, y2));
     } else {
         rotate(merge, y1);
         rotate(merge, y2);
@@ -275,7 +277,7 @@ fn multiply<T: RealElement>(
         multiply((0, products));
         deflated();
     } else {
-        rayon::join(|| products.par_col_chunks_mut(block).enumerate().for_each(multiply), deflated);
+        join(|| each(col_chunks(products, block).enumerate(), multiply), deflated);
     }
     (!cancelled()).then_some(())
 }

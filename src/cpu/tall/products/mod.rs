@@ -6,7 +6,10 @@
 
 use pulp::Simd;
 
-use crate::{base::number::Scalar, cpu::simd::aligned::LINE_BYTES};
+use crate::{
+    base::{number::Scalar, registers::Choices},
+    cpu::simd::aligned::LINE_BYTES,
+};
 
 mod by_columns;
 mod by_rows;
@@ -23,12 +26,7 @@ pub(crate) const LANES: usize = LINE_BYTES / size_of::<f64>();
 /// Columns of V and registers of X in a group: as many accumulators as leave registers for the operands. A complex accumulator takes two
 /// registers, one for each part.
 pub(crate) const fn at_once<W: Scalar, S: Simd>() -> (usize, usize) {
-    match (S::REGISTER_COUNT >= 32, W::IS_COMPLEX) {
-        (true, false) => (WIDTH, 3),
-        (false, false) => (4, 3),
-        (true, true) => (4, 2),
-        (false, true) => (2, 2),
-    }
+    Choices::of::<S>().squares[W::IS_COMPLEX as usize]
 }
 
 #[cfg(test)]

@@ -1,0 +1,59 @@
+//! What is chosen by the vector registers of the processor.
+//!
+//! | | AVX-512 | AVX2 | NEON | chosen by |
+//! | --- | --- | --- | --- | --- |
+//! | registers, bytes of each | 32, 64 | 16, 32 | 32, 16 | |
+//! | `cache_bytes` | 1 MiB | 512 KiB | 1 MiB | the second-level cache of Zen 4 and 5; of Zen 2 and 3; of Neoverse N1 and V1 |
+//! | `panel_columns`, of complex numbers | 3, 2 | 1, 1 | 3, 2 | count: 8 sums a column, and the operands |
+//! | `group_rows` | 12 | 6 | 12 | count: 2 sums a row, and the operands |
+//! | `squares`, of complex numbers | 8 x 3, 4 x 2 | 4 x 3, 2 x 2 | 8 x 3, 4 x 2 | count |
+//! | `chase_rows` | 8 | 4 | 8 | count: a sum a register of rows, and a column |
+//!
+//! NEON's are by count alone: no Arm processor has been measured. A processor with none of these has the choices of AVX2.
+
+use faer::traits::ComplexField;
+use pulp::{Simd, WithSimd};
+
+/// The choices. Those by count depend on the number of registers only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choices {
+    /// Columns to which the reflectors of a panel are applied at a time; and complex ones. Each has a sum for every reflector.
+    pub panel_columns: [usize; 2],
+    /// Rows of V that a strip is multiplied by at a time. Each has two sums.
+    pub group_rows: usize,
+    /// Columns and registers of a tile of A^H A that is summed at a time; and complex ones, whose sums take two registers.
+    pub squares: [(usize, usize); 2],
+    /// Registers of rows to which a reflector of bulge chasing is applied from the right at a time.
+    pub chase_rows: usize,
+    /// Bytes of the second-level cache that a core is assumed to have.
+    pub cache_bytes: usize,
+}
+
+impl Choices {
+    /// For an instruction set.
+    pub const fn of<S: Simd>() -> Self {
+        let wide = size_of::<S::f64s>() == 64;
+        let many = S::REGISTER_COUNT >= 32;
+        Choices {
+            panel_columns: if many { [3, 2] } else { [1, 1] },
+            group_rows: if many { 12 } else { 6 },
+            squares: if many { [(8, 3), (4, 2)] } else { [(4, 3), (2, 2)] },
+            chase_rows: if many { 8 } else { 4 },
+            cache_bytes: if wide || many { 1 << 20 } else { 1 << 19 },
+        }
+    }
+
+    /// For this processor.
+    pub fn here() -> Self {
+        struct Here;
+        impl WithSimd for Here {
+            type Output = Choices;
+
+            #[inline(always)]
+            fn with_simd<S: Simd>(self, _: S) -> Choices {
+                Choices::of::<S>()
+            }
+        }
+        <f64 as ComplexField>::Arch::default().dispatch(Here)
+    }
+}
