@@ -7,7 +7,7 @@
 use faer::{Mat, MatRef};
 
 use crate::{
-    base::number::{Re, RealElement, Scalar},
+    base::number::{Number, Re, RealElement, Scalar},
     cpu::vectors::left::complete,
 };
 
@@ -23,9 +23,12 @@ pub(crate) fn vectors_of<T: Scalar>(w: MatRef<'_, T>, m: usize, k: usize) -> (Ma
     // The device does not rotate columns below the floor.
     let floor = 2.0 * Re::<T>::norm_floor().to_double();
     let large = order.iter().take_while(|&&j| squares[j] > floor).count();
+    // A second division removes the rounding errors of the first one's factor, which all entries share.
     let unit = |rows: MatRef<'_, T>, j: usize, square: f64, column: &mut [T]| {
         let inverse = 1.0 / square.sqrt();
-        column.iter_mut().zip(rows.col(j).iter()).for_each(|(to, x)| *to = T::from_wide(x.to_wide().times(inverse)));
+        let scaled = |i: usize| rows[(i, j)].to_wide().times(inverse);
+        let again = 1.0 - 0.5 * ((0..rows.nrows()).map(|i| scaled(i).to_complex().norm_sqr()).sum::<f64>() - 1.0);
+        column.iter_mut().enumerate().for_each(|(i, to)| *to = T::from_wide(scaled(i).times(again)));
     };
     let (mut u, mut v) = (Mat::<T>::zeros(m, k), Mat::<T>::zeros(right.nrows(), k));
     for (to, &j) in order.iter().take(k).enumerate() {
@@ -43,7 +46,6 @@ pub(crate) fn vectors_of<T: Scalar>(w: MatRef<'_, T>, m: usize, k: usize) -> (Ma
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::number::Number;
 
     /// Of columns of different lengths in no order, one of them zero: unit columns in descending order, and an orthonormal one in its place.
     #[test]
