@@ -105,7 +105,7 @@ pub struct BatchReport<V> {
     /// The storage type of the matrices on the backend: `f16`, `f32`, `f64`, `c32` or `c64`.
     pub storage: &'static str,
     /// The seconds of each stage, summed over the matrices (so also over threads). `total` is wall-clock time. Those of matrices that a GPU
-    /// computed together are `scale` and `svdvals`.
+    /// computed together are `scale`, and `svdvals` or, with vectors, `left_vectors` for all that follows.
     pub seconds: StageSeconds,
     /// Dispatches, submissions and bytes transferred; zeros on the CPU.
     pub counts: Counts,
