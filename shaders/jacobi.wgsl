@@ -175,7 +175,8 @@ fn jacobi(
         let own = begin + ((lane - begin) & (LANES - 1u));
         var has_rotated = false;
         for (var step = 0u; step < last; step++) {
-            for (var k = group; k - group < pairs; k += GROUPS) {
+            for (var start = 0u; start < pairs; start += GROUPS) {
+                let k = start + group;
                 let columns = columns_of(k, step, last);
                 let is_there = k < pairs && columns.y < n;
                 let x_at = base + columns.x * ld;
