@@ -3,6 +3,7 @@
 //! ```text
 //! cargo bench --bench batch --features lapack-openblas                    values, vectors, sizes, rows
 //! cargo bench --bench batch --features lapack-openblas -- values rows     some of them
+//! cargo bench --bench batch -- sizes --csv=sizes.csv                      with a table for `batch_times` of examples/gallery
 //! ```
 //!
 //! The loop is that of rayon, with one thread of faer and of OpenBLAS for each matrix. The programs take turns; a figure is the median of its
@@ -12,7 +13,12 @@
 mod shared;
 mod turns;
 
-use std::hint::black_box;
+use std::{
+    env,
+    fs::File,
+    hint::black_box,
+    io::{self, Write},
+};
 
 use faer::{Mat, MatRef, Par, set_global_parallelism};
 use num_complex::Complex;
@@ -46,8 +52,9 @@ fn main() {
         vectors::<f64>(2000, 64);
     }
     if wanted("sizes") {
-        sizes::<f32>();
-        sizes::<f64>();
+        let mut table = table().expect("a file that can be written");
+        sizes::<f32>(&mut table).expect("room for the table");
+        sizes::<f64>(&mut table).expect("room for the table");
     }
     if wanted("rows") {
         rows::<f32>();
@@ -116,8 +123,16 @@ fn vectors<T: Peer>(count: usize, n: usize) {
     );
 }
 
+/// The file of `--csv=FILE`, with its heading.
+fn table() -> io::Result<Option<File>> {
+    let Some(path) = env::args().find_map(|argument| argument.strip_prefix("--csv=").map(str::to_owned)) else { return Ok(None) };
+    let mut table = File::create(path)?;
+    writeln!(table, "type,n,ns")?;
+    Ok(Some(table))
+}
+
 /// Seconds at a constant number of entries.
-fn sizes<T: Peer>() {
+fn sizes<T: Peer>(table: &mut Option<File>) -> io::Result<()> {
     println!("\n{}: {ENTRIES} entries", T::NAME);
     for n in SIZES {
         let count = (ENTRIES / (n * n)).max(1);
@@ -132,7 +147,11 @@ fn sizes<T: Peer>() {
             1e9 * per_entry,
             report.side_by_side
         );
+        if let Some(table) = table {
+            writeln!(table, "{},{n},{:.3}", T::NAME, 1e9 * per_entry)?;
+        }
     }
+    Ok(())
 }
 
 /// Blocks of 10,000 rows of 64 columns, row after row in memory, against one call of a tenth of them.

@@ -7,7 +7,7 @@
 //! cargo run --release --example cost -- 4096 f32 vectors    the decomposition with all vectors
 //! cargo run --release --example cost -- 4096 f32 measure    and what each kernel takes here, on the GPU, beside that
 //! cargo run --release --example cost -- 1024 f32 one        the one-stage reduction
-//! cargo run --release --example cost -- 32 f32 batch=10000  as many matrices in one call
+//! cargo run --release --example cost -- 32 f32 batch=10000  as many matrices in one call (with `vectors`: their decompositions)
 //! ```
 //!
 //! Prints what each kernel has to do, and the seconds that each limit of some devices implies. (Below n = 4096 stage 3 is the host's, and not
@@ -58,7 +58,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         return Err(format!("{element}: types are {}", TYPES.join(", ")).into());
     };
     if let Some(&(_, count)) = changes.iter().find(|(name, _)| name == "batch") {
-        return with_type!(element, T => batch::<T>(n, count));
+        return with_type!(element, T => batch::<T>(n, count, vectors));
     }
     with_type!(element, T => {
         let asked = (reduction, vectors);
@@ -80,12 +80,13 @@ fn model<T: Element>(n: usize, changes: &[(String, usize)], asked: (Reduction, b
     Ok(())
 }
 
-/// A batch of square matrices.
-fn batch<T: Element>(n: usize, count: usize) -> Result<(), Box<dyn Error>> {
-    println!("{count} of {n} x {n}, {}\n\n{}", T::NAME, Cost::batch::<T>(count, (n, n), &DeviceModel::H100)?);
+/// A batch of square matrices, with vectors or without.
+fn batch<T: Element>(n: usize, count: usize, vectors: bool) -> Result<(), Box<dyn Error>> {
+    let cost = if vectors { Cost::batch_svd::<T> } else { Cost::batch::<T> };
+    println!("{count} of {n} x {n}, {}\n\n{}", T::NAME, cost(count, (n, n), &DeviceModel::H100)?);
     for device in devices::<T>() {
         println!("{}, milliseconds:", device.name);
-        print_seconds(&Cost::batch::<T>(count, (n, n), &device)?, &device);
+        print_seconds(&cost(count, (n, n), &device)?, &device);
     }
     Ok(())
 }

@@ -409,13 +409,13 @@ impl fmt::Display for HalfStorage {
 /// Calls a function or a method with the storage type `S` that `$half` selects for the element type `$t`. This is the only place that
 /// matches on [`HalfStorage`].
 macro_rules! in_storage {
-    ($half:expr, $t:ident => $function:ident::<_, S>($($argument:expr),* $(,)?) $(; $await:tt)?) => {
+    ($half:expr, $t:ident => $function:ident::<_, S $(, $more:ty)?>($($argument:expr),* $(,)?) $(; $await:tt)?) => {
         match $half {
             $crate::base::number::HalfStorage::Single => {
-                $function::<_, <$t as $crate::base::number::Number>::Scalar>($($argument),*) $(.$await)?
+                $function::<_, <$t as $crate::base::number::Number>::Scalar $(, $more)?>($($argument),*) $(.$await)?
             }
             $crate::base::number::HalfStorage::Half => {
-                $function::<_, <$t as $crate::base::number::Number>::Compact>($($argument),*) $(.$await)?
+                $function::<_, <$t as $crate::base::number::Number>::Compact $(, $more)?>($($argument),*) $(.$await)?
             }
         }
     };

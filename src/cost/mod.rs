@@ -18,6 +18,7 @@ pub(crate) mod batch;
 mod count;
 pub mod counts;
 pub(crate) mod device;
+pub(crate) mod jacobi;
 pub(crate) mod one_stage;
 pub(crate) mod recursive;
 pub(crate) mod shape;

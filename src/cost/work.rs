@@ -79,6 +79,8 @@ pub enum Kernel {
     CopyWindow,
     /// Batches: the singular values of one matrix in each workgroup.
     Batch,
+    /// Batches: the singular vectors of one matrix in each workgroup.
+    Jacobi,
     /// Products by low precision: an operand, scaled and rounded or cut into slices.
     SliceLines,
     /// Products by low precision, by cooperative matrices.
@@ -86,7 +88,7 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// The kernels of a call, in order: those of the values, those that only vectors need, that of batches. With stage 3 on the device, `square_bidiagonal`
+    /// The kernels of a call, in order: those of the values, those that only vectors need, those of batches. With stage 3 on the device, `square_bidiagonal`
     /// and `bisect` replace `unpack_band`. One stage has its three kernels in place of `chase`, and no `geqrt` and `unmqr` unless the matrix is
     /// tall; for vectors, `larft` and `unmqr` in place of `apply_chase`. The last four are those of [`Products`](crate::Products) by low precision.
     ///
@@ -94,7 +96,7 @@ impl Kernel {
     /// use svdvals_gpu::cost::Kernel;
     /// assert_eq!(Kernel::ALL[0].to_string(), "geqrt");
     /// ```
-    pub const ALL: [Kernel; 27] = [
+    pub const ALL: [Kernel; 28] = [
         Kernel::Geqrt,
         Kernel::Unmqr,
         Kernel::UpdateLine,
@@ -118,6 +120,7 @@ impl Kernel {
         Kernel::IdentityColumns,
         Kernel::CopyWindow,
         Kernel::Batch,
+        Kernel::Jacobi,
         Kernel::SliceLines,
         Kernel::CoopGemm,
         Kernel::Gemm,
@@ -158,6 +161,7 @@ impl fmt::Display for Kernel {
             Kernel::IdentityColumns => "identity_columns",
             Kernel::CopyWindow => "copy_window",
             Kernel::Batch => "batch",
+            Kernel::Jacobi => "jacobi",
             Kernel::SliceLines => "slice_lines",
             Kernel::CoopGemm => "coop_gemm",
         })

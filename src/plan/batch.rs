@@ -2,7 +2,7 @@
 //!
 //! | matrix | is computed |
 //! | --- | --- |
-//! | with [`Backend::Gpu`], its values alone, up to about 256 x 256 | on the device, one workgroup each (`batch/together.rs`) |
+//! | with [`Backend::Gpu`], its values up to about 256 x 256, or its thin decomposition up to 192 x 192 | on the device, one workgroup each (`batch/together.rs`) |
 //! | with [`Backend::Gpu`], any other | as a single call, one after the other |
 //! | that may gain from a GPU as a single one ([`Problem::too_small`]) | as a single call, one after the other |
 //! | that a single call reduces on one thread (`Route::is_short`) | on the CPU beside others, in tasks of several matrices |
@@ -34,7 +34,7 @@ use crate::{
     gpu::device::context::{GpuContext, Waits},
     plan::{
         backend::{context_of, logged},
-        batch::together::{Run, may_be_together, svdvals_together},
+        batch::together::{OfEach, Run, may_be_together, together},
     },
 };
 use crate::{
@@ -105,7 +105,7 @@ pub struct BatchReport<V> {
     /// The storage type of the matrices on the backend: `f16`, `f32`, `f64`, `c32` or `c64`.
     pub storage: &'static str,
     /// The seconds of each stage, summed over the matrices (so also over threads). `total` is wall-clock time. Those of matrices that a GPU
-    /// computed together are `scale` and `svdvals`.
+    /// computed together are `scale`, and `svdvals` or, with vectors, `left_vectors` for all that follows.
     pub seconds: StageSeconds,
     /// Dispatches, submissions and bytes transferred; zeros on the CPU.
     pub counts: Counts,
@@ -172,15 +172,7 @@ pub(crate) fn svdvals_batch<T: Number>(
     timed: bool,
 ) -> Result<BatchReport<Each<Vec<T::Real>>>> {
     let of = Of::values(batch, options, timed);
-    let one = |a: MatRef<'_, T>, options: &SvdOptions, room: Option<&Room<T>>| svdvals_with_room(a, options, timed, room);
-    #[cfg(feature = "gpu")]
-    let on_device = |indices: &[usize], watch: &Watch| {
-        let context = of.asks_for_device(indices).then(|| context_of(options));
-        block_on(of.together(indices, context, Waits::Blocking, watch))
-    };
-    #[cfg(not(feature = "gpu"))]
-    let on_device = |_: &[usize], _: &Watch| None;
-    of.compute(one, on_device)
+    of.compute(|a, options, room| svdvals_with_room(a, options, timed, room), |indices, watch| of.on_device(indices, watch))
 }
 
 /// The decomposition of each matrix.
@@ -189,7 +181,8 @@ pub(crate) fn svd_batch<T: Number>(
     options: &SvdOptions,
     timed: bool,
 ) -> Result<BatchReport<Each<Factors<T>>>> {
-    Of::vectors(batch, options, timed).compute(|a, options, room| svd_with_room(a, options, timed, room), |_, _| None)
+    let of = Of::vectors(batch, options, timed);
+    of.compute(|a, options, room| svd_with_room(a, options, timed, room), |indices, watch| of.on_device(indices, watch))
 }
 
 /// The first error, with the index of its matrix; or all results.
@@ -344,14 +337,20 @@ impl<T: Number> Of<'_, T> {
         !candidates.is_empty() && may_be_together(self.options) && (self.options.backend == Backend::Gpu || enough())
     }
 
+    /// [`together`](Self::together), for a caller that may block.
+    fn on_device<R: OfEach<T>>(&self, candidates: &[usize], watch: &Watch) -> Option<Together<R>> {
+        let context = self.asks_for_device(candidates).then(|| context_of(self.options));
+        block_on(self.together(candidates, context, Waits::Blocking, watch))
+    }
+
     /// What the device computes together. With `Auto` that is nothing if it is no hardware or fails: the CPU then computes.
-    async fn together(
+    async fn together<R: OfEach<T>>(
         &self,
         candidates: &[usize],
         context: Option<Result<GpuContext>>,
         waits: Waits,
         watch: &Watch,
-    ) -> Option<Together<Vec<T::Real>>> {
+    ) -> Option<Together<R>> {
         let &Of { batch, options, timed, .. } = self;
         let auto = options.backend == Backend::Auto;
         let context = match context? {
@@ -370,7 +369,7 @@ impl<T: Number> Of<'_, T> {
         };
         let did = |indices: &[usize]| _ = watch.did(self.work_of(indices.iter().copied()));
         let run = Run { options, context, waits, timed };
-        let found = in_storage!(options.half_storage, T => svdvals_together::<_, S>(batch, candidates, run, &did); await);
+        let found = in_storage!(options.half_storage, T => together::<_, S, R>(batch, candidates, run, &did); await);
         let mut found = match found {
             Ok(found) => found,
             Err(error) => {
@@ -388,5 +387,13 @@ impl<T: Number> Of<'_, T> {
             found.results.retain(|(_, result)| !of_device(result));
         }
         Some(found)
+    }
+}
+
+#[cfg(not(feature = "gpu"))]
+impl<T: Number> Of<'_, T> {
+    /// Nothing, without a GPU.
+    fn on_device<R>(&self, _: &[usize], _: &Watch) -> Option<Together<R>> {
+        None
     }
 }

@@ -200,7 +200,7 @@ async fn of_gpu<T: Number>(call: &Call<'_, T>, scale: Re<T>, on: OnGpu, waits: W
             None => Mat::zeros(side.a.nrows(), 0),
         };
         watch.end();
-        side.of_caller(call.options, values, left, right.unwrap_or_else(|| Mat::zeros(side.a.ncols(), 0)))
+        factors_of_caller(side.turned, call.options, values, left, right.unwrap_or_else(|| Mat::zeros(side.a.ncols(), 0)))
     };
     report.seconds.left_vectors += clock.restart();
     (report.counts, report.kernel_seconds) = (kernels.counts(), kernels.kernel_seconds());
@@ -248,20 +248,26 @@ impl<T: Number> Sides<'_, T> {
             Mat::zeros(self.a.nrows(), 0)
         };
         watch.end();
-        Ok(self.of_caller(options, values, left, right))
+        Ok(factors_of_caller(self.turned, options, values, left, right))
     }
+}
 
-    /// The factors of the caller's matrix, from those of `self.a`.
-    fn of_caller(&self, options: &SvdOptions, values: Vec<Re<T>>, left: Mat<T::Scalar>, right: Mat<T::Scalar>) -> Factors<T> {
-        let Turned { transposed, rows_reversed, cols_reversed } = self.turned;
-        let (needs_left, needs_right) = needed(options.vectors, transposed);
-        let side = |of: Mat<T::Scalar>, is_needed: bool, reversed: bool| {
-            if is_needed { turned_back(of, reversed, transposed) } else { Mat::zeros(of.nrows(), 0) }
-        };
-        let (left, right) = (side(left, needs_left, rows_reversed), side(right, needs_right, cols_reversed));
-        let (u, v) = if transposed { (right, left) } else { (left, right) };
-        Factors { u, s: values, v }
-    }
+/// The factors of the caller's matrix, from those of the matrix that it was turned to.
+pub(crate) fn factors_of_caller<T: Number>(
+    turned: Turned,
+    options: &SvdOptions,
+    values: Vec<Re<T>>,
+    left: Mat<T::Scalar>,
+    right: Mat<T::Scalar>,
+) -> Factors<T> {
+    let Turned { transposed, rows_reversed, cols_reversed } = turned;
+    let (needs_left, needs_right) = needed(options.vectors, transposed);
+    let side = |of: Mat<T::Scalar>, is_needed: bool, reversed: bool| {
+        if is_needed { turned_back(of, reversed, transposed) } else { Mat::zeros(of.nrows(), 0) }
+    };
+    let (left, right) = (side(left, needs_left, rows_reversed), side(right, needs_right, cols_reversed));
+    let (u, v) = if transposed { (right, left) } else { (left, right) };
+    Factors { u, s: values, v }
 }
 
 /// Whether the left and the right vectors of the caller's matrix, or of its transpose, are needed.

@@ -20,6 +20,7 @@ mod vectors;
 mod accuracy;
 mod band;
 mod batch;
+mod batch_vectors;
 mod dense;
 mod factors_resident;
 mod lstsq_on_device;
@@ -107,6 +108,7 @@ fn main() -> ExitCode {
         ("what_travels", svd::what_travels),
         ("larger", svd::larger),
         ("batches_by_auto", batch::backends),
+        ("batch_vectors_in_a_buffer", batch_vectors::in_a_buffer),
         ("svd_on_a_lost_device", svd_faults::lost_device),
         ("svd_in_small_buffers", svd_faults::small_buffers),
         ("global_context", whole::global_context),
@@ -191,10 +193,11 @@ fn stored<T: Elements>(bodies: Vec<(&str, Body)>) -> Vec<Runs> {
 fn every<T: Elements>() -> Vec<Runs> {
     let table_1 = stored::<T>(vec![("table_1", accuracy::table_1::<T>)]);
     let vectors = on_the_device::<T>("svd", [svd::trials::<T>(), one_stage::vectors::<T>()].concat());
+    let many = on_the_device::<T>("batch", batch_vectors::trials::<T>());
     let qr = on_the_device::<T>("qr", qr_on_device::trials::<T>());
     let lstsq = on_the_device::<T>("lstsq", lstsq_on_device::trials::<T>());
     let factors = on_the_device::<T>("factors_resident", factors_resident::trials::<T>());
-    [table_1, kernels::<T>(), calls::<T>(), defaults::<T>(), resident::<T>(), vectors, qr, lstsq, factors].concat()
+    [table_1, kernels::<T>(), calls::<T>(), defaults::<T>(), resident::<T>(), vectors, many, qr, lstsq, factors].concat()
 }
 
 /// Kernel by kernel, against their twins and formulas.

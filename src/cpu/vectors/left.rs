@@ -205,7 +205,7 @@ fn to_unit<T: Scalar>(column: ColMut<'_, T>) {
 
 /// Replaces the columns from `first` on by orthonormal ones that are orthogonal to those before, which are orthonormal. Each is near the
 /// direction that its column has, where it has one.
-fn complete<T: Scalar>(u: MatMut<'_, T>, first: usize) {
+pub(crate) fn complete<T: Scalar>(u: MatMut<'_, T>, first: usize) {
     let (u1, mut y) = u.split_at_col_mut(first);
     let u1 = u1.rb();
     // Twice is enough, unless QR has enlarged what two nearly parallel columns have in common with those before.

@@ -2,3 +2,4 @@
 
 pub(crate) mod compact_wy;
 pub(crate) mod left;
+pub(crate) mod rotated;

@@ -40,6 +40,7 @@ parameters! {
     SquareBidiagonal { n, ld, ku }
     Bisect { n, passes, first }
     Batch { first, count, passes }
+    Jacobi { first, count, sweeps, begun }
     /// Parameters of `gemm`, and a task of `gemm_batch`.
     Product { rows, cols, inner, a, a_rs, a_cs, x, x_rs, x_cs, c, c_rs, c_cs, first, flags }
     GemmBatch { first }

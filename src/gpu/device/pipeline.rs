@@ -113,6 +113,9 @@ pub(crate) const BISECT: Shader = shader!("bisect", 2, Bisect);
 pub(crate) const BATCH: Shader = shader!("batch", 3, Batch, None, 2);
 /// Keeps the matrices in a buffer, not in workgroup memory.
 pub(crate) const BATCH_SPILLED: Shader = shader!("batch", 4, Batch, Some("spilled"), 2);
+pub(crate) const JACOBI: Shader = shader!("jacobi", 4, Jacobi, None, 2);
+/// Keeps W in a buffer, not in workgroup memory.
+pub(crate) const JACOBI_SPILLED: Shader = shader!("jacobi", 4, Jacobi, Some("spilled"), 2);
 pub(crate) const GEMM: Shader = shader!("gemm", 3, Product);
 pub(crate) const GEMM_BATCH: Shader = shader!("gemm_batch", 5, GemmBatch, None, 4);
 pub(crate) const GATHER_COLUMNS: Shader = shader!("gather_columns", 4, GatherColumns);
@@ -205,6 +208,7 @@ fn constants<R: RealElement>(values: &[(&str, u32)]) -> String {
         ("NORM_CLAMP", num_traits::Float::sqrt(R::norm_floor()) * R::from_double(2.0)),
         ("SMALLEST_NORMAL", R::min_positive_value()),
         ("PIVOT", R::pivot()),
+        ("EPSILON", R::epsilon()),
     ];
     for (name, value) in real {
         let _ = writeln!(text, "const {name}: {} = {:e};", R::NAME, value.to_double());
@@ -346,6 +350,7 @@ impl GpuContext {
         //   square_bidiagonal, bisect   `GpuKernels::bisect`: squares and bounds are allocated there, for the band's n
         //   batch                 `GpuBatch::dispatch`: the table's rows are those of `GpuBatch::place`, whose matrices fit the class's
         //                         workgroup arrays, and whose entries and bounds are in the buffers that are allocated there
+        //   jacobi                `GpuBatch::rotate`: likewise, of `JacobiShape`'s classes
         //   slice_lines, coop_gemm   `GpuRecursive`: `part`: blocks are in their matrices; `multiply`: the shapes match; `Room::of`: the
         //                         slices and scales fit their buffers; an element's index fits u32
         //   gemm, trmm, trsm      `GpuTriangular::new`, `check_rows` and `triangle`: the shapes match, rows are within M and B, and a

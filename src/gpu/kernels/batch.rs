@@ -5,7 +5,7 @@ use std::{marker::PhantomData, ops::Range};
 use faer::MatRef;
 use num_traits::Float;
 use rayon::prelude::*;
-use wgpu::BufferUsages;
+use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     base::{
@@ -16,6 +16,7 @@ use crate::{
     cost::{
         batch::{BatchShape, leading_dimension},
         counts::Counts,
+        jacobi::leading_dimension_of_w,
         shape::Bounds,
         work::{Kernel, Work, passes_of_bisection},
     },
@@ -23,10 +24,10 @@ use crate::{
         device::{
             context::GpuContext,
             parameters,
-            pipeline::{BATCH, BATCH_SPILLED, Shader},
+            pipeline::{BATCH, BATCH_SPILLED, Shader, Wanted},
             stream::{Manner, Stream, buffer},
         },
-        kernels::{SOFTWARE_ITERATIONS, bisection::value_between},
+        kernels::{SOFTWARE_ITERATIONS, bisection::value_between, jacobi::Rotated},
         matrix::copy_lines,
     },
 };
@@ -34,11 +35,11 @@ use crate::{
 /// Maximum bytes of the entries of a round: what the host packs, uploads and reads back at a time.
 const ROUND_BYTES: u64 = 64 << 20;
 /// Words of a matrix in the table.
-const WORDS: usize = 4;
+pub(super) const WORDS: usize = 4;
 
 /// The shapes that a device computes in one workgroup each, stored as `S`.
 pub(crate) struct Classes<S> {
-    context: GpuContext,
+    pub(super) context: GpuContext,
     largest: Option<BatchShape>,
     storage: PhantomData<S>,
 }
@@ -67,12 +68,21 @@ fn shader(shape: &BatchShape) -> &'static Shader {
 }
 
 /// A matrix of a round.
-struct Placed {
+pub(super) struct Placed {
     shape: BatchShape,
-    size: (usize, usize),
+    pub size: (usize, usize),
     /// The indices of its first entry and of its first bound.
-    from: usize,
+    pub from: usize,
     to: usize,
+}
+
+/// A round whose entries are on the device, and whose values are being computed.
+pub(super) struct Begun {
+    pub placed: Vec<Placed>,
+    pub entries: Buffer,
+    bounds: Buffer,
+    /// The number of the bounds.
+    values: usize,
 }
 
 impl Placed {
@@ -88,8 +98,8 @@ impl Placed {
 
 /// The kernel `batch`, for matrices stored as `S`, and the commands of one call.
 pub(crate) struct GpuBatch<S> {
-    classes: Classes<S>,
-    stream: Stream,
+    pub(super) classes: Classes<S>,
+    pub(super) stream: Stream,
 }
 
 impl<S: Number> GpuBatch<S> {
@@ -108,13 +118,14 @@ impl<S: Number> GpuBatch<S> {
         self.stream.kernel_seconds()
     }
 
-    /// Matrices of these shapes, m >= n, in rounds that fit the device's buffers.
-    pub fn rounds(&self, shapes: impl Iterator<Item = (usize, usize)>) -> Vec<Range<usize>> {
+    /// Matrices of these shapes, m >= n, in rounds that fit the device's buffers, with their `vectors` or without.
+    pub fn rounds(&self, shapes: impl Iterator<Item = (usize, usize)>, vectors: bool) -> Vec<Range<usize>> {
         let most =
             (self.classes.context.max_buffer_bytes().min(ROUND_BYTES) / size_of::<S::Scalar>().max(4 * WORDS) as u64) as usize;
         let (mut rounds, mut start, mut len, mut end) = (Vec::new(), 0, 0usize, 0);
         for (k, (m, n)) in shapes.enumerate() {
-            let more = m.saturating_mul(leading_dimension(n)).max(2 * n + 1).max(1);
+            let w = if vectors { n.saturating_mul(leading_dimension_of_w((m, n))) } else { 0 };
+            let more = m.saturating_mul(leading_dimension(n)).max(2 * n + 1).max(w).max(1);
             if k > start && len.saturating_add(more) > most {
                 rounds.push(start..k);
                 (start, len) = (k, 0);
@@ -148,16 +159,39 @@ impl<S: Number> GpuBatch<S> {
     where
         T: Number<Real = S::Real, Scalar = S::Scalar>,
     {
+        match self.begin(round, Vec::new())? {
+            Some(begun) => self.values_of(&begun).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The same values, and the W that `jacobi` leaves of each matrix, if its columns became orthogonal.
+    pub async fn svd<T>(&self, round: &[(MatRef<'_, T>, Re<T>)]) -> Result<Vec<(Vec<f64>, Option<Rotated<S::Scalar>>)>>
+    where
+        T: Number<Real = S::Real, Scalar = S::Scalar>,
+    {
+        let wanted = self.wanted_for_vectors(round.iter().map(|(a, _)| a.shape()))?;
+        let Some(begun) = self.begin(round, wanted)? else { return Ok(Vec::new()) };
+        let vectors = self.rotate(&begun)?;
+        let values = self.values_of(&begun).await?;
+        Ok(values.into_iter().zip(self.rotated(vectors).await?).collect())
+    }
+
+    /// Uploads a round and dispatches `batch`, while its pipelines and those of `others` are compiled. None if the round is empty.
+    fn begin<T>(&self, round: &[(MatRef<'_, T>, Re<T>)], others: Vec<Wanted>) -> Result<Option<Begun>>
+    where
+        T: Number<Real = S::Real, Scalar = S::Scalar>,
+    {
         let (context, stream, real) = (&self.classes.context, &self.stream, size_of::<Re<S>>());
         let placed = self.place(round.iter().map(|(a, _)| a.shape()))?;
-        let Some(last) = placed.last() else { return Ok(Vec::new()) };
+        let Some(last) = placed.last() else { return Ok(None) };
         let (len, values) = (last.from + last.entries(), last.to + last.bounds());
 
         let mut order: Vec<usize> = (0..placed.len()).collect();
         order.sort_by_key(|&k| (placed[k].shape.spilled, placed[k].shape));
         let classes = order.chunk_by(|&x, &y| placed[x].shape == placed[y].shape);
         let wanted = classes.clone().map(|class| placed[class[0]].shape);
-        let wanted: Vec<_> = wanted.map(|shape| (shader(&shape), shape.constants().into(), 0)).collect();
+        let wanted: Vec<Wanted> = wanted.map(|shape| (shader(&shape), shape.constants().into(), 0)).chain(others).collect();
 
         let up = BufferUsages::STORAGE | BufferUsages::COPY_DST;
         let entries = buffer(context, "the entries of a batch", (len * size_of::<S>()) as u64, up)?;
@@ -200,8 +234,13 @@ impl<S: Number> GpuBatch<S> {
                 rest = others;
             }
         }
-        let bounds: Vec<Re<S>> = stream.read_back(&bounds, values).await?;
-        placed.into_par_iter().map(|placed| values_of::<Re<S>>(&bounds[placed.to..][..placed.bounds()])).collect()
+        Ok(Some(Begun { placed, entries, bounds, values }))
+    }
+
+    /// The values of a round.
+    async fn values_of(&self, Begun { placed, bounds, values, .. }: &Begun) -> Result<Vec<Vec<f64>>> {
+        let bounds: Vec<Re<S>> = self.stream.read_back(bounds, *values).await?;
+        placed.par_iter().map(|placed| values_of::<Re<S>>(&bounds[placed.to..][..placed.bounds()])).collect()
     }
 
     /// The number of the matrices, at least one, of one dispatch.

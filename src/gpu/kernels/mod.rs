@@ -3,6 +3,7 @@
 pub(crate) mod batch;
 pub(crate) mod bisection;
 mod factor;
+pub(crate) mod jacobi;
 mod left;
 pub(crate) mod one_stage;
 mod products;

@@ -26,7 +26,10 @@ use crate::{
     },
 };
 #[cfg(feature = "gpu")]
-use crate::{gpu::device::context::Waits, plan::backend::context_of};
+use crate::{
+    gpu::device::context::{GpuContext, Waits},
+    plan::{backend::context_of, batch::together::OfEach},
+};
 
 type Later<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
 /// A single call.
@@ -42,18 +45,7 @@ pub(crate) async fn svdvals_batch_async<T: Number>(
 ) -> Result<BatchReport<Each<Vec<T::Real>>>> {
     let of = Of::values(batch, options, timed);
     let watch = of.watch()?;
-    #[cfg(feature = "gpu")]
-    let together = {
-        let candidates = of.candidates();
-        let context = match of.asks_for_device(&candidates) {
-            true if options.context.is_none() => Some(crate::gpu::device::context::GpuContext::global_async().await),
-            true => Some(context_of(options)),
-            false => None,
-        };
-        of.together(&candidates, context, Waits::Awaited, &watch).await
-    };
-    #[cfg(not(feature = "gpu"))]
-    let together = None;
+    let together = of.on_device_async(&watch).await;
     of.rest_async(together, &watch, |a, options, timed| Box::pin(svdvals_async(a, options, timed)), svdvals_batch).await
 }
 
@@ -65,10 +57,29 @@ pub(crate) async fn svd_batch_async<T: Number>(
 ) -> Result<BatchReport<Each<Factors<T>>>> {
     let of = Of::vectors(batch, options, timed);
     let watch = of.watch()?;
-    of.rest_async(None, &watch, |a, options, timed| Box::pin(svd_async(a, options, timed)), svd_batch).await
+    let together = of.on_device_async(&watch).await;
+    of.rest_async(together, &watch, |a, options, timed| Box::pin(svd_async(a, options, timed)), svd_batch).await
 }
 
 impl<T: Number> Of<'_, T> {
+    /// What a device computes together.
+    #[cfg(feature = "gpu")]
+    async fn on_device_async<R: OfEach<T>>(&self, watch: &Watch) -> Option<Together<R>> {
+        let candidates = self.candidates();
+        let context = match self.asks_for_device(&candidates) {
+            true if self.options.context.is_none() => Some(GpuContext::global_async().await),
+            true => Some(context_of(self.options)),
+            false => None,
+        };
+        self.together(&candidates, context, Waits::Awaited, watch).await
+    }
+
+    /// Nothing, without a GPU.
+    #[cfg(not(feature = "gpu"))]
+    async fn on_device_async<R>(&self, _: &Watch) -> Option<Together<R>> {
+        None
+    }
+
     /// The results of the matrices that are not in `together`: single calls on a GPU, or a batch on the CPU.
     async fn rest_async<R: Send + 'static>(
         &self,

@@ -1,4 +1,4 @@
-//! Matrices that a GPU computes together: one workgroup each (`shaders/batch.wgsl`).
+//! Matrices that a GPU computes together: one workgroup each (`shaders/batch.wgsl`, and `shaders/jacobi.wgsl` for vectors).
 
 use faer::MatRef;
 use rayon::prelude::*;
@@ -10,20 +10,26 @@ use crate::{
         error::{Result, SvdError},
         number::{Number, Re},
         scale::power_of_two_scale,
-        view::trimmed,
+        view::{Turned, trimmed},
         watch::{Listen, Stage, Watch},
     },
+    cpu::vectors::rotated::vectors_of,
     gpu::{
         device::{
             context::{GpuContext, Waits},
             stream::Manner,
         },
-        kernels::batch::{Classes, GpuBatch},
+        kernels::{
+            batch::{Classes, GpuBatch},
+            jacobi::Rotated,
+        },
     },
     plan::{
         batch::Together,
-        options::{Backend, SvdOptions},
+        factors::Factors,
+        options::{Backend, Signs, SvdOptions, Vectors},
         route::Reduction,
+        svd::{check, factors_of_caller},
     },
 };
 
@@ -45,27 +51,127 @@ pub(super) struct Run<'a> {
     pub timed: bool,
 }
 
-/// The singular values of those matrices of `indices` that fit a workgroup. `did` is told the indices of each round.
+/// What a device computes of each matrix of a batch: its singular values, or its decomposition.
+pub(super) trait OfEach<T: Number>: Sized + Send {
+    /// Whether it has vectors.
+    const VECTORS: bool;
+
+    /// Whether the options and the device allow an m x n matrix, m >= n, to be computed beside others.
+    fn fits<S>(classes: &Classes<S>, size: (usize, usize), options: &SvdOptions) -> bool
+    where
+        S: Number<Real = T::Real, Scalar = T::Scalar>;
+
+    /// The results of a round; None for a matrix that has to be computed alone.
+    fn of_round<S>(
+        kernel: &GpuBatch<S>,
+        round: &[Ready<'_, T>],
+        options: &SvdOptions,
+    ) -> impl Future<Output = Result<Vec<Option<Result<Self>>>>> + Send
+    where
+        S: Number<Real = T::Real, Scalar = T::Scalar>;
+}
+
+/// A matrix with m >= n and its scale, and whether it is the transpose of the caller's.
+#[derive(Clone, Copy)]
+pub(super) struct Ready<'a, T: Number> {
+    a: MatRef<'a, T>,
+    scale: Re<T>,
+    transposed: bool,
+}
+
+/// As the kernels take them.
+fn matrices<'a, T: Number>(round: &[Ready<'a, T>]) -> Vec<(MatRef<'a, T>, Re<T>)> {
+    round.iter().map(|of| (of.a, of.scale)).collect()
+}
+
+/// The singular values.
+impl<T: Number> OfEach<T> for Vec<T::Real> {
+    const VECTORS: bool = false;
+
+    fn fits<S>(classes: &Classes<S>, size: (usize, usize), _: &SvdOptions) -> bool
+    where
+        S: Number<Real = T::Real, Scalar = T::Scalar>,
+    {
+        classes.of(size).is_some()
+    }
+
+    async fn of_round<S>(kernel: &GpuBatch<S>, round: &[Ready<'_, T>], _: &SvdOptions) -> Result<Vec<Option<Result<Self>>>>
+    where
+        S: Number<Real = T::Real, Scalar = T::Scalar>,
+    {
+        let values = kernel.svdvals::<T>(&matrices(round)).await?;
+        let unscale = |(values, of): (_, &Ready<'_, T>)| Some(unscaled(values, of.scale, "singular values"));
+        Ok(values.into_par_iter().zip(round).map(unscale).collect())
+    }
+}
+
+/// The thin decomposition: its values are those without vectors.
+impl<T: Number> OfEach<T> for Factors<T> {
+    const VECTORS: bool = true;
+
+    fn fits<S>(classes: &Classes<S>, size: (usize, usize), options: &SvdOptions) -> bool
+    where
+        S: Number<Real = T::Real, Scalar = T::Scalar>,
+    {
+        // A single call has the error of options that are none.
+        let thin = options.vectors != Vectors::Full && check::<T>(size, options).is_ok();
+        thin && classes.of(size).is_some() && classes.of_vectors(size).is_some()
+    }
+
+    async fn of_round<S>(kernel: &GpuBatch<S>, round: &[Ready<'_, T>], options: &SvdOptions) -> Result<Vec<Option<Result<Self>>>>
+    where
+        S: Number<Real = T::Real, Scalar = T::Scalar>,
+    {
+        let found = kernel.svd::<T>(&matrices(round)).await?;
+        let factors = |((values, rotated), of): ((Vec<f64>, Option<Rotated<T::Scalar>>), &Ready<'_, T>)| {
+            rotated.map(|rotated| factors_of(values, &rotated, of, options))
+        };
+        Ok(found.into_par_iter().zip(round).map(factors).collect())
+    }
+}
+
+/// The factors of the caller's matrix, from the values and the rotated columns of `of`.
+fn factors_of<T: Number>(
+    values: Vec<f64>,
+    rotated: &Rotated<T::Scalar>,
+    of: &Ready<'_, T>,
+    options: &SvdOptions,
+) -> Result<Factors<T>> {
+    let (m, n) = of.a.shape();
+    let mut s = unscaled::<T::Real>(values, of.scale, "singular values")?;
+    s.truncate(options.kept(&s));
+    let w = MatRef::from_column_major_slice_with_stride(&rotated.w, m + n, n, rotated.ld);
+    let (left, right) = vectors_of(w, m, s.len());
+    let turned = Turned { transposed: of.transposed, ..Turned::default() };
+    let mut factors = factors_of_caller(turned, options, s, left, right);
+    if options.signs == Signs::Largest {
+        factors.fix_signs();
+    }
+    Ok(factors)
+}
+
+/// The results of those matrices of `indices` that fit a workgroup. `did` is told the indices of each round.
 ///
 /// # Errors
 /// Only before anything is computed. An error of the device is that of each matrix that it left.
-pub(super) async fn svdvals_together<T, S>(
+pub(super) async fn together<T, S, R>(
     batch: &[MatRef<'_, T>],
     indices: &[usize],
     Run { options, context, waits, timed }: Run<'_>,
     did: &(dyn Fn(&[usize]) + Sync),
-) -> Result<Together<Vec<T::Real>>>
+) -> Result<Together<R>>
 where
     T: Number,
     S: Number<Real = T::Real, Scalar = T::Scalar>,
+    R: OfEach<T>,
 {
     let classes = Classes::<S>::new(&context)?;
-    let fits = |&index: &usize| classes.of(tall(trimmed(batch[index])).shape()).is_some();
+    let fits = |&index: &usize| R::fits(&classes, tall(trimmed(batch[index])).shape(), options);
     let fitting: Vec<usize> = indices.iter().copied().filter(fits).collect();
 
-    // The flops of the kernel are not those of the batch's progress.
+    // The flops of the kernels are not those of the batch's progress.
     let watch = Watch::new(&Listen::new(None, options.cancel.clone()), || Ok([0; 4]))?;
-    let _ = watch.begin(Stage::Svdvals);
+    let _ = watch.begin(if R::VECTORS { Stage::Vectors } else { Stage::Svdvals });
     let manner = Manner { waits, timed: options.time_kernels, watch, ..Manner::default() };
     let kernel = GpuBatch::<S>::running(classes, manner)?;
 
@@ -76,33 +182,36 @@ where
     let mut results = Vec::with_capacity(fitting.len());
     let mut scaled = Vec::with_capacity(fitting.len());
     for (index, scale) in fitting.into_iter().zip(scales) {
+        let a = batch[index];
         match scale {
-            Ok(scale) => scaled.push((index, (tall(batch[index]), scale))),
+            Ok(scale) => scaled.push((index, Ready { a: tall(a), scale, transposed: a.nrows() < a.ncols() })),
             Err(error) => results.push((index, Err(error))),
         }
     }
     did(&results.iter().map(|&(index, _)| index).collect::<Vec<_>>());
     let mut failed: Option<SvdError> = None;
-    for round in kernel.rounds(scaled.iter().map(|(_, (a, _))| a.shape())) {
+    for round in kernel.rounds(scaled.iter().map(|(_, of)| of.a.shape()), R::VECTORS) {
         let (indices, matrices): (Vec<usize>, Vec<_>) = scaled[round].iter().copied().unzip();
         let found = match &failed {
             Some(error) => Err(error.clone()),
-            None => kernel.svdvals::<T>(&matrices).await,
+            None => R::of_round(&kernel, &matrices, options).await,
         };
         match found {
-            Ok(values) => {
-                let unscale = |(values, (_, scale)): (_, &(_, Re<T>))| unscaled(values, *scale, "singular values");
-                let values: Vec<Result<Vec<T::Real>>> = values.into_par_iter().zip(&matrices).map(unscale).collect();
-                results.extend(indices.iter().copied().zip(values));
+            Ok(found) => {
+                let found = indices.into_iter().zip(found).filter_map(|(index, result)| Some((index, result?)));
+                let first = results.len();
+                results.extend(found);
+                did(&results[first..].iter().map(|&(index, _)| index).collect::<Vec<_>>());
             }
             Err(error) => {
-                results.extend(indices.iter().map(|&index| (index, Err(error.clone()))));
+                did(&indices);
+                results.extend(indices.into_iter().map(|index| (index, Err(error.clone()))));
                 failed = Some(error);
             }
         }
-        did(&indices);
     }
-    seconds.svdvals = clock.seconds();
+    let of_stage = if R::VECTORS { &mut seconds.left_vectors } else { &mut seconds.svdvals };
+    *of_stage = clock.seconds();
     let reason = match options.backend {
         Backend::Gpu => "Backend::Gpu was asked for",
         _ => "a hardware GPU, for a batch of this size",

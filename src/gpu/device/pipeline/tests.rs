@@ -14,6 +14,7 @@ use crate::{
     cost::{
         DeviceModel,
         batch::BatchShape,
+        jacobi::JacobiShape,
         one_stage::{LANES, LARFT_THREADS, larft_bytes, multiply_line_bytes, update_line_bytes},
         recursive::CoopShape,
         shape::{Bounds, ChaseShape, Shape, TriangleShape},
@@ -44,6 +45,8 @@ fn all<S: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
     let apply = ApplyShape::of::<S>(tuning.tile_width.min(tuning.tile_size - 1));
     let batch = BatchShape::largest::<S>(bounds).unwrap();
     let spilled = BatchShape::of(Some(batch), bounds, (150, 130)).unwrap();
+    let jacobi = JacobiShape::largest::<S>(bounds).unwrap();
+    let large = JacobiShape::of::<S>(Some(jacobi), bounds, (150, 130)).unwrap();
     let [(square, square_constants, _), (bisect, bisect_constants, _)] = bisection_pipelines();
 
     let made =
@@ -73,6 +76,8 @@ fn all<S: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
         made(bisect, &bisect_constants, BISECT_THREADS as usize, 0),
         made(&BATCH, &batch.constants(), batch.threads, batch.bytes::<S>()),
         made(&BATCH_SPILLED, &spilled.constants(), spilled.threads, spilled.bytes::<S>()),
+        made(&JACOBI, &jacobi.constants(), jacobi.threads, jacobi.bytes::<S>()),
+        made(&JACOBI_SPILLED, &large.constants(), large.threads, large.bytes::<S>()),
         made(&GEMM, &gemm, products, product_bytes),
         made(&GEMM_BATCH, &gemm, products, product_bytes),
         linear(&GATHER_COLUMNS),

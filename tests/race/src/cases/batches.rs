@@ -2,14 +2,17 @@
 
 use faer::{Mat, MatRef};
 use num_complex::Complex;
-use svdvals_gpu::{Element, HalfStorage, SvdOptions, svdvals_batch_report};
+use svdvals_gpu::{Element, HalfStorage, SvdOptions, svd_batch_report, svdvals_batch_report};
 
 use super::{
     Call, Done, Env, Trouble,
     compare::{compare, doubles, matrix, tolerance},
     values::on_cpu,
 };
-use crate::common::{Spectrum, complex_with_singular_values, error, rounded, with_singular_values};
+use crate::{
+    common::{Spectrum, complex_with_singular_values, error, rounded, with_singular_values},
+    vectors::ratios,
+};
 
 /// Shapes that fit the workgroup memory of every device, and some that do not fit 4 KiB.
 pub const SMALL: [(usize, usize); 8] = [(1, 1), (7, 9), (20, 20), (2, 30), (16, 16), (17, 3), (5, 5), (9, 8)];
@@ -36,6 +39,27 @@ pub fn batch<T: Element>(env: &Env, call: Call, shapes: &[(usize, usize)]) -> Do
     for (a, values) in batch.iter().zip(&report.values) {
         let what = format!("{:?} of a batch", a.shape());
         compare(&what, &doubles(values.iter().copied()), &on_cpu(a)?, tolerance::<T>(half))?;
+    }
+    Ok(())
+}
+
+/// The decompositions of matrices of these shapes, and of one of rank 1, all of which the device must compute together: residual and orthogonality
+/// at most max(m, n) eps each.
+pub fn batch_vectors<T: Element>(env: &Env, _: Call, shapes: &[(usize, usize)]) -> Done {
+    let of_all = shapes.iter().zip(0..).map(|(&(m, n), k)| matrix::<T>(m, n, env.seed + k));
+    let one = Mat::from_fn(7, 5, |i, j| T::from_complex(Complex::from((1 + i * j % 3) as f64)));
+    let batch: Vec<Mat<T>> = of_all.chain([one]).collect();
+    let views: Vec<MatRef<'_, T>> = batch.iter().map(|a| a.as_ref()).collect();
+    let report = svd_batch_report(&views, &env.options())?;
+    if report.together != batch.len() {
+        return Err(Trouble::Wrong(format!("{report}")));
+    }
+    for (a, svd) in batch.iter().zip(&report.values) {
+        let found = ratios(a.as_ref(), svd);
+        let bound = if a.nrows().max(a.ncols()) == 1 { 2.0 } else { 1.0 };
+        if !found.iter().all(|ratio| *ratio <= bound) {
+            return Err(Trouble::Wrong(format!("{:?} of a batch: ratios {found:.3?}", a.shape())));
+        }
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use svdvals_gpu::{HalfStorage, Reduction, Stage3, Vectors, wgpu::Features};
 
 use super::{
     Body, Call, Case, Env,
-    batches::{LARGE, MANY, SMALL, batch, batch_accuracy},
+    batches::{LARGE, MANY, SMALL, batch, batch_accuracy, batch_vectors},
     devices::{Dev, devices, little_memory, loose, narrow, software},
     factors::{
         accuracy, band_vectors, decomposition, one_stage, orthogonal, reflectors, resident_factors, resident_vectors, rewritten,
@@ -194,6 +194,13 @@ impl List {
             self.add(format!("large batch {name}"), &little_memory(), body);
             let body: Body = Box::new(move |env: &Env| for_types!(k, batch, env, call, &MANY));
             self.add(format!("batch of many {name}"), &narrow(), body);
+            // Vectors are not stored in half precision.
+            for (kind, shapes, device) in
+                [("", &SMALL[..], self.of_type(k, self.turn)), ("large ", &LARGE[..], little_memory()), ("many ", &MANY[..], narrow())]
+            {
+                let body: Body = Box::new(move |env: &Env| for_types!(k, batch_vectors, env, call, shapes));
+                self.add(format!("{kind}batch with vectors {name}"), &device, body);
+            }
         }
     }
 
