@@ -54,6 +54,8 @@ fn steps(software: bool) -> Vec<Step> {
         ),
         Step::other("Accuracy", 90, "accuracy", format!("--table --backend gpu --matrices 1 {}", size("1024 4096", "64"))),
         Step::own("What a dispatch costs", 30, "--probe gap".into()),
+        Step::own("Compiled kernels", 120, format!("--probe statistics --sizes {} --types f32,f64,c32", size("4096", "64"))),
+        Step::own("Bulge chasing with parts left out", 60, format!("--probe chase --sizes {}", size("4096,16384", "256"))),
     ];
     for n in if software { vec!["64"] } else { vec!["1024", "4096", "16384"] } {
         steps.push(Step::other("Kernels beside the model", 60, "cost", format!("{n} f32 measure")));
