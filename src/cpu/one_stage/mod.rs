@@ -23,10 +23,11 @@ use crate::{
         number::{Number, Re, RealElement, Scalar},
     },
     cpu::{
-        kernels::{CpuKernels, Dense, leading_dimension},
+        kernels::CpuKernels,
         larfg::{ReflectorScalars, larfg},
         qr::strips::Ahead,
         simd::aligned::{Aligned, zeros},
+        storage::{Dense, leading_dimension},
         vectors::compact_wy::{CompactWy, Room, tau_of},
     },
     tile::{

@@ -16,7 +16,6 @@ use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 use crate::cpu::{
-    kernels::{Factors, Pool, v_rows, with_buffer},
     qr::{
         body::PADDING,
         panel::{self, Panels},
@@ -26,6 +25,7 @@ use crate::cpu::{
         convert::{narrow_into, widen_into},
         lanes::Lanes,
     },
+    storage::{Factors, Pool, v_rows, with_buffer},
 };
 use crate::{
     base::{
