@@ -12,7 +12,7 @@ built() { cargo "$@" --message-format=json | sed -n 's/.*"executable":"\([^"]*\)
 features=(--workspace --features svdvals-gpu/lapack-openblas,svdvals-gpu-gallery/lapack-openblas)
 cp "$(built bench --no-run "${features[@]}" --bench gpu)" "$2/gpu"
 cp "$(built test --release --no-run "${features[@]}" --test gpu)" "$2/gpu_tests"
-cp "$(built build --release --features lapack-openblas --example cost)" "$2/cost"
+cp "$(built build --release "${features[@]}" --example cost)" "$2/cost"
 cp "$(built build --release "${features[@]}" --bin accuracy)" "$2/accuracy"
 cp benches/gpu_peers.py "$2/"
 git describe --always --dirty --tags > "$2/commit"

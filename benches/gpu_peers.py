@@ -23,7 +23,10 @@ import statistics
 import sys
 import time
 
-import numpy as np
+try:
+    import numpy as np
+except ModuleNotFoundError:
+    sys.exit("gpu_peers.py needs numpy, and torch or CuPy")
 
 COLUMNS = (
     "program,routine,device,driver,backend,version,type,n,columns,runs,first_s,total_s,resident_s,scale_s,upload_s,to_band_s,"
@@ -300,16 +303,18 @@ class Table:
 def compare(libraries, arguments):
     table = Table(arguments.csv)
     driver = driver_version()
-    slow = {}  # what is not asked for larger ones, and why
+    took = {}  # the last n of each routine, and its seconds
 
     def figures_of(library, routine, of, n, hosts, call, error):
         key = (library.name, routine, *of)
-        if key not in slow:
-            figures = measure(library, hosts, call, error, arguments)
-            if figures.get("first_s", 0) > arguments.give_up:
-                slow[key] = f"left out: n = {n} took {figures['first_s']:.0f} s"
-            return figures
-        return {"note": slow[key]}
+        before, seconds = took.get(key, (n, 0.0))
+        expected = seconds * (n / before) ** 3
+        if expected > arguments.give_up:
+            return {"note": f"left out: {expected:.3g} s expected from the {seconds:.3g} s of n = {before}"}
+        figures = measure(library, hosts, call, error, arguments)
+        if figures.get("total_s") is not None:
+            took[key] = n, figures["total_s"]
+        return figures
 
     def push(library, routine, name, n, columns, figures):
         what = {"program": library.name, "routine": routine, "device": library.device, "driver": driver}
@@ -385,7 +390,7 @@ def main():
     parser.add_argument("--types", type=types, default=["f16", "f32", "f64", "c32"], metavar="T,..", help=", ".join(TYPES))
     parser.add_argument("--repeat", type=int, default=5, metavar="K", help="runs after the first (5)")
     parser.add_argument("--seconds", type=float, default=60.0, metavar="S", help="no new run of a row after this long (60)")
-    parser.add_argument("--give-up", type=float, default=120.0, metavar="S", help="no larger n of a routine whose call took this long (120)")
+    parser.add_argument("--give-up", type=float, default=120.0, metavar="S", help="leaves out what would take longer, by n^3 from the size before (120)")
     parser.add_argument("--csv", metavar="FILE", help="writes the table there too")
     parser.add_argument("--no-solves", dest="solves", action="store_false", help="singular values only")
     parser.add_argument("--qr", action="store_true", help="QR factorisations and least squares in place of singular values and solves")

@@ -54,6 +54,8 @@ fn steps(software: bool) -> Vec<Step> {
         ),
         Step::other("Accuracy", 90, "accuracy", format!("--table --backend gpu --matrices 1 {}", size("1024 4096", "64"))),
         Step::own("What a dispatch costs", 30, "--probe gap".into()),
+        Step::own("Compiled kernels", 120, format!("--probe statistics --sizes {} --types f32,f64,c32", size("4096", "64"))),
+        Step::own("Bulge chasing with parts left out", 60, format!("--probe chase --sizes {}", size("4096,16384", "256"))),
     ];
     for n in if software { vec!["64"] } else { vec!["1024", "4096", "16384"] } {
         steps.push(Step::other("Kernels beside the model", 60, "cost", format!("{n} f32 measure")));
@@ -72,7 +74,10 @@ fn steps(software: bool) -> Vec<Step> {
             "Peers",
             240,
             "python3",
-            format!("gpu_peers.py --sizes {} --types f32 --repeat 1 --no-solves --csv peers.csv", size("1024,4096,16384", "64")),
+            format!(
+                "gpu_peers.py --sizes {} --types f32 --repeat 1 --give-up 40 --no-solves --csv peers.csv",
+                size("1024,4096,16384", "64")
+            ),
         ),
         Step::other(
             "Peers, QR",
@@ -106,10 +111,16 @@ fn run(step: &Step, beside: &Path, out: &Path, left: f64) -> String {
         let place = |word: &String| if word.ends_with(".py") { beside.join(word).into_os_string() } else { word.into() };
         command.args(step.arguments.iter().map(place)).current_dir(out).stdin(Stdio::null());
         command.stdout(log.try_clone()?).stderr(log.try_clone()?).env("SVDVALS_GPU_REQUIRE", "1");
+        // A step that is stopped leaves what it had to say. And Mesa's device-select layer prints a line for every device where there is no display.
+        command.env("PYTHONUNBUFFERED", "1");
+        if std::env::var_os("XDG_RUNTIME_DIR").is_none() {
+            command.env("NODEVICE_SELECT", "1");
+        }
         command.spawn()
     };
-    let name: String = step.title.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
-    let path = out.join(format!("{name}_{}.log", step.arguments.first().map_or("", |word| word.trim_start_matches('-'))));
+    let name = format!("{}_{}", step.title, step.arguments.first().map_or("", |word| word.trim_start_matches('-')));
+    let name: String = name.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
+    let path = out.join(format!("{name}.log"));
     let log = match File::create(&path) {
         Ok(log) => log,
         Err(error) => return format!("{}: {error}\n", path.display()),

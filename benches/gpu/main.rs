@@ -8,7 +8,7 @@
 //! python3 benches/gpu_peers.py --csv peers.csv                          torch and CuPy on the same matrices
 //! cargo run --release -p svdvals-gpu-gallery --bin gpu_times -- gpu.csv peers.csv --peak 67      the two together, as target/gpu.png
 //! cargo bench --bench gpu -- --startup --sizes 1024                     what a first call takes more than the next one
-//! cargo bench --bench gpu -- --probe repeat                             whether results repeat; gap: a dispatch; grid: hyperparameters
+//! cargo bench --bench gpu -- --probe repeat                             whether results repeat; others: --help
 //! cargo bench --bench gpu -- --first-day                                all of that and more, with a report: see benches/first_day.sh
 //! cargo bench --bench gpu -- --help
 //! ```
@@ -22,6 +22,7 @@
 //! Entry (i, j) of a real n x n matrix is the (i + n j)-th number of SplitMix64 with seed 1, of a complex one the numbers 2 (i + n j) and
 //! the next; 53 bits of each make a number in [-1, 1), which is then rounded to the type. (Right-hand sides of triangles: n x k, seed 2.)
 
+mod chase;
 #[path = "../../tests/common/mod.rs"]
 #[allow(unused)] // the tests' part
 mod common;
@@ -30,9 +31,15 @@ mod first_day;
 mod probes;
 #[path = "../../examples/shared/mod.rs"]
 mod shared;
+mod sources;
 mod startup;
 mod table;
 mod triangular;
+#[cfg(any(target_os = "linux", windows))]
+mod vulkan;
+#[cfg(not(any(target_os = "linux", windows)))]
+#[path = "no_vulkan.rs"]
+mod vulkan;
 
 use std::{error::Error, path::PathBuf, process::ExitCode, time::Instant};
 
@@ -54,7 +61,7 @@ use table::{Row, Table};
 const USAGE: &str = "\
 usage: cargo bench --bench gpu -- [--triangular | --qr] [--sizes N,..] [--types T,..] [--repeat K] [--seconds S] [--csv FILE]
        cargo bench --bench gpu -- --startup [--sizes N] [--types T,..]
-       cargo bench --bench gpu -- --probe repeat|gap|grid [--sizes N,..] [--types T,..]
+       cargo bench --bench gpu -- --probe repeat|gap|statistics|chase|grid [--sizes N,..] [--types T,..] [--compiler A]
        cargo bench --bench gpu -- --first-day [--out DIR] [--beside DIR]
 
   --triangular   measures trsm and trmm, of n x 256 and n x n right-hand sides, in place of singular values
@@ -65,7 +72,11 @@ usage: cargo bench --bench gpu -- [--triangular | --qr] [--sizes N,..] [--types 
   --seconds S    no new run where those of the row have taken this long (60)
   --csv FILE     writes the table there too
   --startup      the first and the second call of a new context, with no cache of pipelines, an empty and a filled one
-  --probe P      repeat: 20 runs of the same input; gap: dependent dispatches; grid: each hyperparameter on its own
+  --probe P      repeat: 20 runs of the same input; gap: dependent dispatches, by wgpu and by Vulkan with other barriers;
+                 statistics: registers, spills and instructions of the kernels, by the driver's compiler;
+                 chase: seconds of bulge chasing with parts left out; grid: each hyperparameter on its own
+  --compiler A   statistics: by the driver of the Vulkan adapter whose name contains A, of the defaults for hardware. Mesa's for AMD needs no
+                 GPU: RADV_FORCE_FAMILY=navi21 WGPU_ADAPTER_NAME=llvmpipe gpu --probe statistics --compiler navi21
   --first-day    all of it, within 20 minutes, with a report in Markdown
   --out DIR      where the report and the logs go (first_day)
   --beside DIR   where gpu_tests, accuracy, cost and gpu_peers.py are (beside this program)";
@@ -93,6 +104,7 @@ struct Arguments {
     repeat: usize,
     seconds: f64,
     csv: Option<PathBuf>,
+    compiler: Option<String>,
     out: Option<PathBuf>,
     beside: Option<PathBuf>,
 }
@@ -105,6 +117,7 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
         repeat: 5,
         seconds: 60.0,
         csv: None,
+        compiler: None,
         out: None,
         beside: None,
     };
@@ -118,11 +131,14 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
             "--repeat" => arguments.repeat = words.number(&word, 1..=1000)?,
             "--seconds" => arguments.seconds = words.number(&word, 0.0..=1e6)?,
             "--csv" => arguments.csv = Some(words.value(&word)?.into()),
+            "--compiler" => arguments.compiler = Some(words.value(&word)?),
             "--startup" => arguments.of = Of::Startup,
             "--probe" => {
-                arguments.of = Of::Probe(match words.name(&word, &["repeat", "gap", "grid"])? {
+                arguments.of = Of::Probe(match words.name(&word, &["repeat", "gap", "statistics", "chase", "grid"])? {
                     "repeat" => Probe::Repeat,
                     "gap" => Probe::Gap,
+                    "statistics" => Probe::Statistics,
+                    "chase" => Probe::Chase,
                     _ => Probe::Grid,
                 });
             }

@@ -5,20 +5,26 @@ use std::{error::Error, time::Instant};
 use faer::{Mat, MatRef};
 use svdvals_gpu::{Backend, Element, GpuContext, SvdGpu, SvdOptions, SvdValsGpu, Tuning, wgpu};
 
-use crate::{Arguments, SEED, matrix, median, shared::with_type};
+use crate::{Arguments, SEED, chase, matrix, median, shared::with_type, vulkan};
 
 /// Runs of the same input.
 const RUNS: usize = 20;
 /// Dispatches of the longer pass, and of the shorter one.
-const DISPATCHES: [u32; 2] = [5000, 100];
+pub const DISPATCHES: [u32; 2] = [5000, 100];
+/// Pairs of a longer and a shorter pass.
+pub const TURNS: usize = 5;
 
 /// A question.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Probe {
     /// Values and vectors of the same matrix, 20 times: equal bit by bit?
     Repeat,
-    /// Seconds of a dispatch that depends on the one before.
+    /// Seconds of a dispatch that depends on the one before, by wgpu and with other barriers.
     Gap,
+    /// Seconds of `chase` with parts left out.
+    Chase,
+    /// What the driver's compiler says of the kernels.
+    Statistics,
     /// Seconds over each hyperparameter, the others at their defaults.
     Grid,
 }
@@ -32,6 +38,8 @@ pub fn run(probe: Probe, context: &GpuContext, sizes: &[usize], arguments: &Argu
             Ok(())
         }
         Probe::Gap => gap(context),
+        Probe::Chase => chase::chase(context, sizes),
+        Probe::Statistics => vulkan::statistics(context, sizes, arguments),
         Probe::Grid => {
             for &name in &arguments.types {
                 with_type!(name, T => grid::<T>(context, sizes, arguments))?;
@@ -64,13 +72,20 @@ fn repeat<T: Element>(context: &GpuContext, sizes: &[usize]) -> Result<(), Box<d
     if differing > 0 { Err(format!("{differing} runs of the same input differ").into()) } else { Ok(()) }
 }
 
+/// The WGSL of `gap`.
+const STEP: &str = "@group(0) @binding(0) var<storage, read_write> count: array<u32>;
+    @compute @workgroup_size(1) fn step() { count[0] += 1u; }";
+
+/// A row of `gap`'s table: seconds of a dispatch on the host, and from submission on.
+pub fn gap_row(title: &str, [recorded, ran]: [f64; 2]) {
+    println!("| {title} | {:.2} | {:.2} |", 1e6 * recorded, 1e6 * ran);
+}
+
 /// A dispatch of one thread adds 1 to a number, so that the next one has to wait for it.
 fn gap(context: &GpuContext) -> Result<(), Box<dyn Error>> {
     let (device, queue) = (context.device(), context.queue());
-    let source = "@group(0) @binding(0) var<storage, read_write> count: array<u32>;\n\
-        @compute @workgroup_size(1) fn step() { count[0] += 1u; }";
-    let module = device
-        .create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source: wgpu::ShaderSource::Wgsl(source.into()) });
+    let module =
+        device.create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source: wgpu::ShaderSource::Wgsl(STEP.into()) });
     let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
         label: None,
         layout: None,
@@ -84,7 +99,7 @@ fn gap(context: &GpuContext) -> Result<(), Box<dyn Error>> {
     let entries = [wgpu::BindGroupEntry { binding: 0, resource: buffer.as_entire_binding() }];
     let layout = pipeline.get_bind_group_layout(0);
     let bindings = device.create_bind_group(&wgpu::BindGroupDescriptor { label: None, layout: &layout, entries: &entries });
-    let seconds = |count: u32| -> Result<f64, Box<dyn Error>> {
+    let seconds = |count: u32| -> Result<[f64; 2], Box<dyn Error>> {
         let start = Instant::now();
         let mut encoder = device.create_command_encoder(&Default::default());
         {
@@ -93,21 +108,22 @@ fn gap(context: &GpuContext) -> Result<(), Box<dyn Error>> {
             pass.set_bind_group(0, &bindings, &[]);
             (0..count).for_each(|_| pass.dispatch_workgroups(1, 1, 1));
         }
-        queue.submit([encoder.finish()]);
+        let commands = encoder.finish();
+        let ready = Instant::now();
+        queue.submit([commands]);
         device.poll(wgpu::PollType::wait_indefinitely())?;
-        Ok(start.elapsed().as_secs_f64())
+        Ok([(ready - start).as_secs_f64(), ready.elapsed().as_secs_f64()])
     };
     seconds(DISPATCHES[1])?; // the pipeline's first use
-    let mut found = Vec::new();
-    for _ in 0..5 {
-        found.push((seconds(DISPATCHES[0])? - seconds(DISPATCHES[1])?) / f64::from(DISPATCHES[0] - DISPATCHES[1]));
+    let mut runs = Vec::new();
+    for _ in 0..TURNS {
+        let [long, short] = [seconds(DISPATCHES[0])?, seconds(DISPATCHES[1])?];
+        runs.push([0, 1].map(|k| (long[k] - short[k]) / f64::from(DISPATCHES[0] - DISPATCHES[1])));
     }
-    println!(
-        "{:.2} us for each of {} dependent dispatches (the model's default is its devices' `dispatch_seconds`)",
-        1e6 * median(found),
-        DISPATCHES[0]
-    );
-    Ok(())
+    println!("{} dependent dispatches; the model's default is its devices' `dispatch_seconds`\n", DISPATCHES[0]);
+    println!("| by | recorded, us each | ran, us each |\n| --- | --- | --- |");
+    gap_row("wgpu", [0, 1].map(|k| median(runs.iter().map(|run: &[f64; 2]| run[k]).collect())));
+    vulkan::gap(context, STEP)
 }
 
 fn grid<T: Element>(context: &GpuContext, sizes: &[usize], arguments: &Arguments) -> Result<(), Box<dyn Error>> {

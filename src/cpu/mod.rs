@@ -3,6 +3,7 @@
 //! | folder | what |
 //! | --- | --- |
 //! | `kernels.rs` | [`CpuKernels`](kernels::CpuKernels), which implements the kernel traits |
+//! | `storage.rs` | the dense matrix and the band that the kernels work on |
 //! | `larfg.rs` | Householder reflectors |
 //! | `qr/` | stage 1: `geqrt` and `unmqr`, the twins of the shaders of these names |
 //! | `chase/` | stage 2: bulge chasing, the twin of `chase.wgsl` |
@@ -24,6 +25,7 @@ pub(crate) mod qr;
 pub(crate) mod recursive;
 pub(crate) mod simd;
 pub(crate) mod small;
+pub mod storage;
 pub(crate) mod tall;
 pub(crate) mod triangular;
 pub(crate) mod vectors;

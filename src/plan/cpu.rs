@@ -22,9 +22,10 @@ use crate::{
     },
     cost::{Cost, counts::Counts},
     cpu::{
-        kernels::{CpuKernels, Dense},
+        kernels::CpuKernels,
         simd::aligned::Aligned,
         small::{Direct, bidiagonal_directly, norm::norm},
+        storage::Dense,
         tall::{
             cholesky_qr::{SortedFactor, cholesky_qr},
             gram::gram,

@@ -22,10 +22,11 @@ use crate::{
         parallel::{col_chunks, each},
     },
     cpu::{
-        kernels::{CpuKernels, Dense, leading_dimension},
+        kernels::CpuKernels,
         larfg::{ReflectorScalars, larfg},
         qr::strips::Ahead,
         simd::aligned::{Aligned, zeros},
+        storage::{Dense, leading_dimension},
         vectors::compact_wy::{CompactWy, Room, tau_of},
     },
     tile::{

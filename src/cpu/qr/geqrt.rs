@@ -15,7 +15,6 @@ use faer::{
 use pulp::{Simd, WithSimd};
 
 use crate::cpu::{
-    kernels::{Factors, Pool, v_rows, with_buffer},
     qr::{
         body::PADDING,
         panel::{self, Panels},
@@ -25,6 +24,7 @@ use crate::cpu::{
         convert::{narrow_into, widen_into},
         lanes::Lanes,
     },
+    storage::{Factors, Pool, v_rows, with_buffer},
 };
 use crate::{
     base::{

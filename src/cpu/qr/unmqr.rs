@@ -8,12 +8,12 @@ use faer::prelude::{Reborrow, ReborrowMut};
 use faer::{Accum, MatMut, Par, linalg::matmul::matmul};
 
 use crate::cpu::{
-    kernels::{Factors, Pool, with_buffer},
     qr::strips::{self, Ahead},
     simd::{
         aligned::LINE_BYTES,
         convert::{narrow_from_rows, narrow_into, widen_into, widen_to_rows},
     },
+    storage::{Factors, Pool, with_buffer},
 };
 use crate::{
     base::{

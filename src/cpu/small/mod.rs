@@ -12,9 +12,9 @@ use crate::{
         view::map_into,
     },
     cpu::{
-        kernels::leading_dimension,
         qr::strips::Ahead,
         simd::aligned::{Aligned, zeros},
+        storage::leading_dimension,
         vectors::compact_wy::{CompactWy, Room, tau_of},
     },
     tile::kernels::ComplexBidiagonal,

@@ -25,9 +25,9 @@ use crate::{
         watch::Watch,
     },
     cpu::{
-        kernels::leading_dimension,
         qr::body::PADDING,
         simd::aligned::{Aligned, zeros},
+        storage::leading_dimension,
         tall::{
             leaves::{RUNS, in_runs},
             products::{AddColumns, AddRows, padded_columns, padded_row},

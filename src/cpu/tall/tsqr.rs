@@ -21,7 +21,6 @@ use crate::{
         watch::Watch,
     },
     cpu::{
-        kernels::leading_dimension,
         qr::{
             body::PADDING,
             panel::{self, Panels},
@@ -31,6 +30,7 @@ use crate::{
             lanes::Lanes,
             prefetch::Ahead,
         },
+        storage::leading_dimension,
         tall::leaves::{RUNS, in_runs, padded_copy},
     },
 };

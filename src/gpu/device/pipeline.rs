@@ -297,6 +297,9 @@ impl GpuContext {
         let start = log::log_enabled!(log::Level::Debug).then(Instant::now);
         let source = wgsl::<S>(shader, count, &key.4, self.has())?;
         let assembled = start.map(|start| start.elapsed());
+        // `benches/gpu` asks the driver's compiler about this text.
+        let variant = shader.variant.map(|variant| format!("-{variant}")).unwrap_or_default();
+        log::trace!(target: "svdvals_gpu::wgsl", "{}{variant} {}\n{source}", shader.name, S::NAME);
         let pipeline = self.scoped("a compute pipeline", || Ok(self.compile(shader, count as u32, source)))?;
         if let Some(file) = &self.pipelines().file {
             file.note_new();

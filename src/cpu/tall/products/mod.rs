@@ -39,7 +39,7 @@ mod tests {
     use super::*;
     use crate::{
         base::number::Number,
-        cpu::{kernels::leading_dimension, qr::body::PADDING},
+        cpu::{qr::body::PADDING, storage::leading_dimension},
     };
 
     type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
