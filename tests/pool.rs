@@ -15,7 +15,7 @@ use faer::Mat;
 use half::f16;
 use num_complex::Complex;
 use rayon::prelude::*;
-use svdvals_gpu::{Backend, Element, SvdOptions, SvdValsGpu, Tuning};
+use svdvals_gpu::{Backend, Element, QrGpu, SvdGpu, SvdOptions, SvdValsGpu, Tuning};
 
 /// One test at a time.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -124,6 +124,29 @@ fn threads_are_kept() {
     let panicking = cpu().threads(3).progress(|_| panic!("the callback's own"));
     assert!(catch_unwind(AssertUnwindSafe(|| a.svdvals_gpu_with(&panicking))).is_err());
     assert!(threads_of(3, 10).len() <= 3);
+}
+
+/// With more threads than the machine has cores, and more than bulge chasing has work for, every result is bitwise that of one thread: a column's
+/// arithmetic depends on its place alone. Small matrices are sent through the band too.
+#[test]
+fn more_threads_than_cores() {
+    fn of_type<T: Element>(n: usize) {
+        let a = gaussian::<T>(n, n, 19);
+        let options = |threads| cpu().threads(threads).tuning(Tuning::for_cpu::<T>(n).direct_up_to(0));
+        let all = |threads| {
+            let svd = a.svd_gpu_with(&options(threads)).unwrap();
+            (a.svdvals_gpu_with(&options(threads)).unwrap(), svd.u, svd.v, a.qr_r_gpu_with(&options(threads)).unwrap())
+        };
+        let one = all(1);
+        for threads in [2, 5, 16, 64] {
+            assert!(all(threads) == one, "{}, n = {n}, {threads} threads", T::NAME);
+        }
+    }
+    let _alone = ALONE.lock();
+    for n in [40, 130, 300] {
+        of_type::<f32>(n);
+        of_type::<Complex<f64>>(n);
+    }
 }
 
 /// Many calls at once, from threads outside of the pool and large enough to go there, give what they give alone, while the pool has other work
