@@ -37,15 +37,10 @@ use faer::{Mat, traits::ComplexField};
 use half::{bf16, f16};
 use num_complex::Complex;
 use rayon::prelude::*;
-use svdvals_gpu::{CancelFlag, Element, HalfStorage, QrGpu, RealElement, Stage3, StageSeconds, SvdOptions, SvdValsGpu, Tuning};
+use svdvals_gpu::{CancelFlag, Element, HalfStorage, RealElement, Stage3, StageSeconds, SvdOptions, SvdValsGpu};
 
 use turns::{
-    Quartiles,
-    arguments::Arguments,
-    lapack::or_dash,
-    median, on_cpu as options,
-    paper::{self, OnOne},
-    random, take_turns, take_turns_at_rest,
+    Quartiles, arguments::Arguments, lapack::or_dash, median, on_cpu as options, paper, random, take_turns, take_turns_at_rest,
 };
 
 const SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
@@ -119,8 +114,8 @@ fn main() {
         rest::<f64>(&sizes);
     }
     if arguments.named("paper") {
-        on_paper::<f32>(&sizes);
-        on_paper::<f64>(&sizes);
+        paper::print::<f32>(&sizes);
+        paper::print::<f64>(&sizes);
     }
     if wanted("stages") {
         stages::<f32>(&sizes);
@@ -261,51 +256,6 @@ fn rest<T: Peer>(sizes: &[usize]) {
             one.median / many.median,
             or_dash(format!("{:.2}", gesdd.median / many.median)),
         );
-    }
-}
-
-/// Milliseconds of the stages on more threads, on paper, beside those measured on one and on all.
-fn on_paper<T: Peer>(sizes: &[usize]) {
-    println!("\n{}: milliseconds on more threads, on paper (measured: *)", T::NAME);
-    println!(
-        "{:>6} {:>8} {:>10} {:>10} {:>10} {:>10} {:>9}",
-        "n", "threads", "1 to_band", "2 to_bidi", "3 svdvals", "total", "speedup"
-    );
-    for &n in sizes {
-        let a = random::<T>(n, n);
-        let tuning = Tuning::for_cpu::<T>(n).direct_up_to(0);
-        let measured = |threads: Option<usize>| {
-            let options = threads.map_or(options(), |threads| options().threads(threads)).tuning(tuning.clone());
-            let mut runs = Vec::new();
-            let [_] = take_turns([&mut || runs.push(a.svdvals_gpu_report(&options).expect("a finite matrix").seconds)]);
-            let of = |stage: fn(&StageSeconds) -> f64| median(runs.iter().map(stage).collect());
-            [of(|s| s.to_band), of(|s| s.band_to_bidiag), of(|s| s.svdvals), of(|s| s.total)]
-        };
-        let [to_band, band_to_bidiag, svdvals, total] = measured(Some(1));
-        // A panel is a QR factorisation with nothing right of it.
-        let rows: Vec<usize> =
-            (0..).map(|k| 64 << k).take_while(|&m| m < n.min(tuning.leaf)).chain([n.min(tuning.leaf)]).collect();
-        let panels = rows.into_iter().map(|m| {
-            let (panel, options) = (random::<T>(m, tuning.tile_size), options().threads(1).tuning(tuning.clone()));
-            let [once] = take_turns([&mut || _ = black_box(panel.qr_r_gpu_with(&options).expect("a finite matrix"))]);
-            (m, once.median)
-        });
-        let one = OnOne {
-            alone: total - to_band - band_to_bidiag - svdvals,
-            to_band,
-            panels: panels.collect(),
-            band_to_bidiag,
-            svdvals,
-        };
-        let row = |threads: &str, [first, second, third, all]: [f64; 4]| {
-            let [first, second, third, ms] = [first, second, third, all].map(|seconds| 1e3 * seconds);
-            println!("{n:>6} {threads:>8} {first:>10.3} {second:>10.3} {third:>10.3} {ms:>10.3} {:>9.2}", total / all);
-        };
-        row("1*", [to_band, band_to_bidiag, svdvals, total]);
-        row(&format!("{}*", rayon::current_num_threads()), measured(None));
-        for threads in [2, 4, 8, 16, 64] {
-            row(&threads.to_string(), paper::on_threads(n, &tuning, &one, threads));
-        }
     }
 }
 

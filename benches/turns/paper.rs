@@ -2,22 +2,71 @@
 //! P threads in the order of the crate's own schedule. Memory and caches are as fast as for one thread, and a hand-over takes no time, so that
 //! this is what the dependences and the lengths of the tasks allow at most.
 
-use svdvals_gpu::Tuning;
+use std::hint::black_box;
+
+use svdvals_gpu::{Element, QrGpu, StageSeconds, SvdValsGpu, Tuning};
+
+use super::{median, on_cpu, random, take_turns};
+
+/// Milliseconds of the stages on more threads, on paper, beside those measured on one and on all.
+pub fn print<T: Element>(sizes: &[usize]) {
+    println!("\n{}: milliseconds on more threads, on paper (measured: *)", T::NAME);
+    println!(
+        "{:>6} {:>8} {:>10} {:>10} {:>10} {:>10} {:>9}",
+        "n", "threads", "1 to_band", "2 to_bidi", "3 svdvals", "total", "speedup"
+    );
+    for &n in sizes {
+        let a = random::<T>(n, n);
+        let tuning = Tuning::for_cpu::<T>(n).direct_up_to(0);
+        let measured = |threads: Option<usize>| {
+            let options = threads.map_or(on_cpu(), |threads| on_cpu().threads(threads)).tuning(tuning.clone());
+            let mut runs = Vec::new();
+            let [_] = take_turns([&mut || runs.push(a.svdvals_gpu_report(&options).expect("a finite matrix").seconds)]);
+            let of = |stage: fn(&StageSeconds) -> f64| median(runs.iter().map(stage).collect());
+            [of(|s| s.to_band), of(|s| s.band_to_bidiag), of(|s| s.svdvals), of(|s| s.total)]
+        };
+        let [to_band, band_to_bidiag, svdvals, total] = measured(Some(1));
+        // A panel is a QR factorisation with nothing right of it.
+        let rows: Vec<usize> =
+            (0..).map(|k| 64 << k).take_while(|&m| m < n.min(tuning.leaf)).chain([n.min(tuning.leaf)]).collect();
+        let panels = rows.into_iter().map(|m| {
+            let (panel, options) = (random::<T>(m, tuning.tile_size), on_cpu().threads(1).tuning(tuning.clone()));
+            let [once] = take_turns([&mut || _ = black_box(panel.qr_r_gpu_with(&options).expect("a finite matrix"))]);
+            (m, once.median)
+        });
+        let one = OnOne {
+            alone: total - to_band - band_to_bidiag - svdvals,
+            to_band,
+            panels: panels.collect(),
+            band_to_bidiag,
+            svdvals,
+        };
+        let row = |threads: &str, [first, second, third, all]: [f64; 4]| {
+            let [first, second, third, ms] = [first, second, third, all].map(|seconds| 1e3 * seconds);
+            println!("{n:>6} {threads:>8} {first:>10.3} {second:>10.3} {third:>10.3} {ms:>10.3} {:>9.2}", total / all);
+        };
+        row("1*", [to_band, band_to_bidiag, svdvals, total]);
+        row(&format!("{}*", rayon::current_num_threads()), measured(None));
+        for threads in [2, 4, 8, 16, 64] {
+            row(&threads.to_string(), on_threads(n, &tuning, &one, threads));
+        }
+    }
+}
 
 /// Seconds on one thread, of an n x n matrix.
-pub struct OnOne {
+struct OnOne {
     /// What is not shared among threads: nothing is known to be.
-    pub alone: f64,
+    alone: f64,
     /// Stage 1, all of it.
-    pub to_band: f64,
+    to_band: f64,
     /// A panel of n rows, for each of a few n, ascending.
-    pub panels: Vec<(usize, f64)>,
-    pub band_to_bidiag: f64,
-    pub svdvals: f64,
+    panels: Vec<(usize, f64)>,
+    band_to_bidiag: f64,
+    svdvals: f64,
 }
 
 /// The seconds of stages 1, 2 and 3, and of all, on `threads`.
-pub fn on_threads(n: usize, tuning: &Tuning, one: &OnOne, threads: usize) -> [f64; 4] {
+fn on_threads(n: usize, tuning: &Tuning, one: &OnOne, threads: usize) -> [f64; 4] {
     let stages =
         [stage_one(n, tuning, one, threads), stage_two(n, tuning, one, threads), one.svdvals / at_once(n.div_ceil(16), threads)];
     [stages[0], stages[1], stages[2], one.alone + stages.iter().sum::<f64>()]
