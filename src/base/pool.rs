@@ -136,9 +136,9 @@ fn stay_awake(ended: &AtomicBool) {
 
 type Panic = Box<dyn Any + Send>;
 
-fn job<R: Send + 'static>(
-    body: impl FnOnce() -> R + Send + 'static,
-) -> (Box<dyn FnOnce() + Send>, oneshot::Receiver<std::result::Result<R, Panic>>) {
+type Job = Box<dyn FnOnce() + Send>;
+
+fn job<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> (Job, oneshot::Receiver<std::result::Result<R, Panic>>) {
     let (tell, told) = oneshot::channel();
     // The send fails if the task was dropped. Unwind safe: the panic resumes in `outcome`, and `body` has been consumed.
     (Box::new(move || drop(tell.send(catch_unwind(AssertUnwindSafe(body))))), told)

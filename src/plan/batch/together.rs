@@ -105,6 +105,9 @@ impl<T: Number> OfEach<T> for Vec<T::Real> {
     }
 }
 
+/// The values of a matrix, and its rotated columns, unless they did not become orthogonal.
+type OnDevice<T> = (Vec<f64>, Option<Rotated<<T as Number>::Scalar>>);
+
 /// The thin decomposition: its values are those without vectors.
 impl<T: Number> OfEach<T> for Factors<T> {
     const VECTORS: bool = true;
@@ -123,7 +126,7 @@ impl<T: Number> OfEach<T> for Factors<T> {
         S: Number<Real = T::Real, Scalar = T::Scalar>,
     {
         let found = kernel.svd::<T>(&matrices(round)).await?;
-        let factors = |((values, rotated), of): ((Vec<f64>, Option<Rotated<T::Scalar>>), &Ready<'_, T>)| {
+        let factors = |((values, rotated), of): (OnDevice<T>, &Ready<'_, T>)| {
             rotated.map(|rotated| factors_of(values, &rotated, of, options))
         };
         Ok(found.into_par_iter().zip(round).map(factors).collect())
