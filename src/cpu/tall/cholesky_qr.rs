@@ -38,6 +38,8 @@ const INVERSE_SQUARE: f64 = 256.0;
 const SINGLE: f64 = (1u64 << 36) as f64;
 /// Squares of columns whose length is at least this, and at most its inverse, neither overflow nor lose digits to underflow.
 const SMALL: f64 = f64::from_bits((1023 - 450) << 52);
+/// Entries of R that are no more than this part of their column's length count as zero: a few units in the last place, below e.
+const NOISE: f64 = 16.0 * f64::EPSILON;
 /// Rows of the pre-check: this many, or 5 n / 4 if that is more. If the columns of these rows are nearly dependent, those of the whole
 /// matrix mostly are.
 const FIRST_ROWS: usize = 256;
@@ -59,7 +61,11 @@ pub(crate) struct SortedFactor<T: Number> {
 pub(crate) fn cholesky_qr<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<Option<SortedFactor<T>>> {
     let n = a.ncols();
     let Some(factor) = well_conditioned(a, INVERSE_SQUARE.max(n as f64), sorted, watch)? else { return Ok(None) };
-    let r = Mat::from_fn(n, n, |i, j| T::Scalar::from_wide(factor.upper(i, j)));
+    // What is left of orthogonal columns is an error of the sums, and a row of such entries has any order. A reflector of it would add long
+    // columns to short ones, whose digits would be lost.
+    let noise = |i: usize, j: usize| i < j && factor.upper(i, j).to_complex().norm() <= NOISE * factor.lengths[j];
+    let r =
+        Mat::from_fn(n, n, |i, j| if noise(i, j) { T::Scalar::zero_impl() } else { T::Scalar::from_wide(factor.upper(i, j)) });
     let scale = power_of_two_scale::<T::Scalar, T::Scalar>(r.as_ref())?;
     Ok(Some(SortedFactor { r: scaled(r, scale), scale, order: factor.order }))
 }
