@@ -195,9 +195,11 @@ impl List {
             let body: Body = Box::new(move |env: &Env| for_types!(k, batch, env, call, &MANY));
             self.add(format!("batch of many {name}"), &narrow(), body);
             // Vectors are not stored in half precision.
-            for (kind, shapes, device) in
-                [("", &SMALL[..], self.of_type(k, self.turn)), ("large ", &LARGE[..], self.of_type(k, 0)), ("many ", &MANY[..], narrow())]
-            {
+            for (kind, shapes, device) in [
+                ("", &SMALL[..], self.of_type(k, self.turn)),
+                ("large ", &LARGE[..], self.of_type(k, 0)),
+                ("many ", &MANY[..], narrow()),
+            ] {
                 let body: Body = Box::new(move |env: &Env| for_types!(k, batch_vectors, env, call, shapes));
                 self.add(format!("{kind}batch with vectors {name}"), &device, body);
             }
