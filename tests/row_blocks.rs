@@ -244,8 +244,7 @@ fn large_means() {
 }
 
 /// Nearly dependent columns keep their digits: the last singular value is 1e-11 of the first, of which A^H A in double precision has none (1e-8).
-/// It is found to the backward error of QR, m eps ||A||. In single precision 1e-6 is found from A^H A in double precision, whose rounding error
-/// changes the square of the value by n eps ||A||^2 at most.
+/// It is found to the backward error of QR, m eps ||A||. In single precision 1e-6 is found to that of f32, from sums in double precision.
 #[test]
 fn ill_conditioned() {
     let near = |i: usize, j: usize, by: f64| {
@@ -266,8 +265,8 @@ fn ill_conditioned() {
     let want = *reference(a.as_ref()).last().unwrap();
     for (split, rows) in splits(a.as_ref(), || RowBlocks::new(n).unwrap()) {
         let s = rows.finish_faer().unwrap().s;
-        let most = n as f64 * f64::EPSILON * f64::from(s[0]).powi(2) / (2.0 * want);
-        assert!((f64::from(s[n - 1]) - want).abs() <= most, "{split}: {} {want}, {most:e}", s[n - 1]);
+        // Relative: the state is in double precision.
+        assert!((f64::from(s[n - 1]) - want).abs() <= 1e-5 * want, "{split}: {} {want}", s[n - 1]);
     }
 }
 

@@ -75,27 +75,32 @@ impl<'a> Counter<'a> {
             (vk::BufferUsageFlags::STORAGE_BUFFER | vk::BufferUsageFlags::TRANSFER_SRC, vk::MemoryPropertyFlags::DEVICE_LOCAL),
             (vk::BufferUsageFlags::empty(), vk::MemoryPropertyFlags::HOST_VISIBLE | vk::MemoryPropertyFlags::HOST_COHERENT),
         ];
-        // SAFETY (here and below): handles are of this device, structures are valid for the calls, and sizes are those of the buffers.
         for (k, (usage, properties)) in kinds.into_iter().enumerate() {
             let info = vk::BufferCreateInfo::default().size(BYTES).usage(usage | vk::BufferUsageFlags::TRANSFER_DST);
+            // SAFETY: handles are of this device, structures are valid for the call, and sizes are those of the buffers.
             counter.buffers[k] = unsafe { device.create_buffer(&info, None) }?;
             let needs = unsafe { device.get_buffer_memory_requirements(counter.buffers[k]) };
             let kind = vulkan.memory_type(needs.memory_type_bits, properties)?;
             let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(kind);
+            // SAFETY: handles are of this device, structures are valid for the call, and sizes are those of the buffers.
             counter.memory[k] = unsafe { device.allocate_memory(&info, None) }?;
             unsafe { device.bind_buffer_memory(counter.buffers[k], counter.memory[k], 0) }?;
         }
         let sizes = [vk::DescriptorPoolSize::default().ty(vk::DescriptorType::STORAGE_BUFFER).descriptor_count(1)];
         let info = vk::DescriptorPoolCreateInfo::default().max_sets(1).pool_sizes(&sizes);
+        // SAFETY: handles are of this device, structures are valid for the call, and sizes are those of the buffers.
         counter.descriptors = unsafe { device.create_descriptor_pool(&info, None) }?;
         let layouts = [kernel.bindings];
         let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(counter.descriptors).set_layouts(&layouts);
+        // SAFETY: handles are of this device, structures are valid for the call, and sizes are those of the buffers.
         counter.set = *unsafe { device.allocate_descriptor_sets(&info) }?.first().ok_or("no descriptor set")?;
         let bound = [vk::DescriptorBufferInfo::default().buffer(counter.buffers[0]).range(vk::WHOLE_SIZE)];
         let write = vk::WriteDescriptorSet::default().dst_set(counter.set).buffer_info(&bound);
         let write = write.descriptor_type(vk::DescriptorType::STORAGE_BUFFER);
+        // SAFETY: handles are of this device, structures are valid for the call, and sizes are those of the buffers.
         unsafe { device.update_descriptor_sets(&[write], &[]) };
         let info = vk::CommandPoolCreateInfo::default().queue_family_index(vulkan.family);
+        // SAFETY: handles are of this device, structures are valid for the call, and sizes are those of the buffers.
         counter.commands = unsafe { device.create_command_pool(&info, None) }?;
         counter.fence = unsafe { device.create_fence(&vk::FenceCreateInfo::default(), None) }?;
         Ok(counter)
