@@ -21,6 +21,7 @@ use crate::{
         error::Result,
         number::{Number, Scalar},
         parallel::each,
+        registers::Choices,
         view::map_into,
         watch::Watch,
     },
@@ -38,10 +39,9 @@ use crate::{
 /// The type of A^H A.
 pub(crate) type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
 
-/// A leaf has at most `LEAF` rows, so that eight real columns of it fit in the L1 cache, and at most `LEAF_BYTES`, half of an L2 cache of
-/// 1 MiB. The sum in a lane is a chain of as many products as a leaf has registers of rows. Then the leaves of a run are summed in
-/// sequence, and then the runs. In double precision the rounding errors of these chains are those of R.
-const LEAF: usize = 512;
+/// A leaf has at most [`Choices::leaf_rows`] rows, so that eight real columns of it fit in the L1 cache, and at most `LEAF_BYTES`, half of an
+/// L2 cache of 1 MiB. The sum in a lane is a chain of as many products as a leaf has registers of rows. Then the leaves of a run are summed
+/// in sequence, and then the runs. In double precision the rounding errors of these chains are those of R.
 const LEAF_BYTES: usize = 1 << 19;
 /// Fewest columns for which a matrix with contiguous rows is processed by rows: two AVX-512 registers.
 const BY_ROWS: usize = 16;
@@ -115,7 +115,7 @@ fn by_blocks<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>>
 /// [`upper_gram`] of a narrow matrix, run by run.
 fn by_runs<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>> {
     let (m, n) = a.shape();
-    let leaf = (LEAF_BYTES / (n * size_of::<Wide<T>>()) / PADDING * PADDING).clamp(PADDING, LEAF);
+    let leaf = (LEAF_BYTES / (n * size_of::<Wide<T>>()) / PADDING * PADDING).clamp(PADDING, Choices::here().leaf_rows);
     let leaf = leaf.min(m.next_multiple_of(PADDING));
     let in_run = (RUN / n).max(16 * n).max(m / RUNS).max(4 * leaf).next_multiple_of(leaf);
     let rows_contiguous = a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs();

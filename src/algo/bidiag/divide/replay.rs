@@ -6,7 +6,6 @@ use faer::Accum;
 use faer::linalg::matmul::matmul;
 use faer::prelude::{Mat, MatMut, MatRef, Par, Reborrow, ReborrowMut};
 use pulp::{Arch, Simd, WithSimd};
-use rayon::prelude::*;
 
 use crate::{
     algo::bidiag::divide::plan::{Merge, Node},
@@ -117,7 +116,9 @@ pub(crate) fn vectors<T: RealElement>(root: &Node, side: Side, cancelled: &(dyn 
     y.resize_with(n, n, |_, _| T::from_double(0.0));
     replay(root, side, x.rb_mut(), y.as_mut(), cancelled)?;
     let (x, order) = (x.rb(), |i: usize| root.column(n - 1 - i));
-    y.as_mut().par_col_iter_mut().with_min_len(BLOCK).enumerate().for_each(|(i, mut y)| y.copy_from(x.col(order(i))));
+    each(col_chunks(y.as_mut(), BLOCK).zip((0..n).step_by(BLOCK)), |(y, first)| {
+        y.col_iter_mut().zip(first..).for_each(|(mut y, i)| y.copy_from(x.col(order(i))));
+    });
     Some(y)
 }
 
@@ -222,8 +223,11 @@ fn gather<T: RealElement>(merge: &Merge, side: Side, x: MatRef<T>, y: MatMut<T>)
             }
         }
     };
-    y.par_col_iter_mut().with_min_len(BLOCK).enumerate().for_each(|(place, y)| {
-        write(place, y.try_as_col_major_mut().expect("columns are contiguous").as_slice_mut());
+    let cols = y.ncols();
+    each(col_chunks(y, BLOCK).zip((0..cols).step_by(BLOCK)), |(y, first)| {
+        for (y, place) in y.col_iter_mut().zip(first..) {
+            write(place, y.try_as_col_major_mut().expect("columns are contiguous").as_slice_mut());
+        }
     });
 }
 
