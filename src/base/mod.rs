@@ -1,5 +1,6 @@
 //! The lowest layer: element types, errors, matrix views, progress and cancellation, and thread pools.
 
+pub(crate) mod awake;
 pub mod blas;
 pub mod clock;
 pub mod error;

@@ -2,20 +2,19 @@
 
 use std::{
     any::Any,
-    hint::spin_loop,
+    cell::Cell,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
-        Arc, Mutex, PoisonError,
+        Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 use futures_channel::oneshot;
-use rayon::{ThreadPool, ThreadPoolBuilder, Yield};
-use web_time::Instant;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::base::{
+    awake::Awake,
     error::{Result, SvdError},
     parallel::through,
 };
@@ -68,70 +67,24 @@ fn installed(pool: &ThreadPool, body: &mut (dyn FnMut() + Send)) {
     pool.install(body);
 }
 
-/// `on_pool`, with the other workers kept awake, unless the caller is one: its pool may have other work.
-pub(crate) fn on_awake_pool<R: Send>(body: impl FnOnce() -> R + Send) -> R {
+/// m n^2 of the smallest matrices for which the other workers are kept awake during a call. A worker comes up after 0.15 ms; a call of order 192
+/// takes 1.3 ms on one thread of a Zen 3. Of smaller ones a second worker would see too little.
+const AWAKE_FROM: usize = 192usize.pow(3);
+
+/// `on_pool` for a call on a matrix of this shape, with the other workers kept awake if it is large enough; but not if the caller is one of a
+/// pool that may have other work.
+pub(crate) fn on_pool_for<R: Send>((rows, cols): (usize, usize), body: impl FnOnce() -> R + Send) -> R {
+    if rows.saturating_mul(cols).saturating_mul(rows.min(cols)) < AWAKE_FROM {
+        return on_pool(body);
+    }
     if rayon::current_thread_index().is_some() {
+        let _awake = IN_OWN_POOL.get().then(Awake::new);
         return body();
     }
     on_pool(|| {
         let _awake = Awake::new();
         body()
     })
-}
-
-/// Keeps the other workers of a pool awake: until this is dropped they look for work all the time, but none longer than `IDLE` in vain. A loop
-/// of a call then reaches them in a microsecond. Waking one takes tens of them; and after a rest a system without a shared last-level cache
-/// (virtual machines among them) wakes it on the core of the thread that is busy, time and again, where it finds that the loop is done.
-struct Awake(Arc<AtomicBool>);
-
-/// Workers of a pool that are kept awake, at most: with more, waking them takes longer than small loops gain.
-const MOST_AWAKE: usize = 16;
-const IDLE: Duration = Duration::from_millis(2);
-/// Idle time after which a worker offers its core to other threads at every look.
-const POLITE: Duration = Duration::from_micros(100);
-
-impl Awake {
-    /// For the pool of this worker.
-    fn new() -> Awake {
-        let ended = Arc::new(AtomicBool::new(false));
-        if let Some(here) = rayon::current_thread_index()
-            && (2..=MOST_AWAKE).contains(&rayon::current_num_threads())
-        {
-            let ended = ended.clone();
-            rayon::spawn_broadcast(move |context| {
-                if context.index() != here {
-                    stay_awake(&ended);
-                }
-            });
-        }
-        Awake(ended)
-    }
-}
-
-impl Drop for Awake {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Does what other jobs the pool has, until `ended`.
-fn stay_awake(ended: &AtomicBool) {
-    let mut since = Instant::now();
-    while !ended.load(Ordering::Relaxed) {
-        if rayon::yield_now() == Some(Yield::Executed) {
-            since = Instant::now();
-            continue;
-        }
-        let idle = since.elapsed();
-        if idle > IDLE {
-            return;
-        }
-        if idle > POLITE {
-            std::thread::yield_now();
-        } else {
-            (0..64).for_each(|_| spin_loop());
-        }
-    }
 }
 
 type Panic = Box<dyn Any + Send>;
@@ -152,8 +105,28 @@ async fn outcome<R>(told: oneshot::Receiver<std::result::Result<R, Panic>>) -> R
     }
 }
 
+thread_local! {
+    /// Whether this worker runs a call for which the pool was made.
+    static IN_OWN_POOL: Cell<bool> = const { Cell::new(false) };
+}
+
 /// The idle pool of the last call with a given number of threads. The next call with the same number reuses it.
 static SPARE: Mutex<Option<ThreadPool>> = Mutex::new(None);
+
+struct OwnPool;
+
+impl OwnPool {
+    fn enter() -> Self {
+        IN_OWN_POOL.set(true);
+        OwnPool
+    }
+}
+
+impl Drop for OwnPool {
+    fn drop(&mut self) {
+        IN_OWN_POOL.set(false);
+    }
+}
 
 /// Checks the requested number of threads.
 pub(crate) fn may_have(threads: Option<usize>) -> Result<()> {
@@ -175,6 +148,10 @@ pub(crate) fn on_threads<R: Send>(threads: Option<usize>, body: impl FnOnce() ->
             let pool = ThreadPoolBuilder::new().num_threads(threads).build();
             pool.map_err(|error| SvdError::invalid("threads", format!("{threads}: {error}")))?
         }
+    };
+    let body = || {
+        let _own = OwnPool::enter();
+        body()
     };
     let result = through(|body| installed(&pool, body), body);
     *spare() = Some(pool);

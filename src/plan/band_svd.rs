@@ -13,7 +13,7 @@ use crate::{
     base::{
         error::Result,
         number::{Number, Re},
-        pool::{on_pool, on_threads},
+        pool::{on_pool_for, on_threads},
         scale::scale_for,
         watch::{Listen, Watch},
     },
@@ -80,7 +80,7 @@ fn of_band<T: Number>(band: &Band<T>, options: &SvdOptions) -> Result<Factors<T>
     let tuning = options.tuning_for_cpu::<T::Scalar>(n)?;
     let watch = watch_of(band, &tuning, &listen)?;
     let kernels = CpuKernels::<T::Scalar>::watched(&tuning, watch.clone())?;
-    on_pool(|| {
+    on_pool_for((n, n), || {
         let right = right_of_band(&kernels, band, scale, (options, &tuning, Some(options.stage3)), watch)?;
         factors(band, scale, options, right)
     })

@@ -15,7 +15,7 @@ use crate::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
-        pool::{on_awake_pool, on_pool},
+        pool::on_pool_for,
         scale::{first_non_finite, power_of_two_scale},
         view::by_lines,
         watch::{Stage, StageFlops, Watch},
@@ -44,9 +44,6 @@ use crate::{
         tuning::Tuning,
     },
 };
-
-/// Smallest order for which the pool's other workers are kept awake during a call. Below, their looking for work costs as much as waking them.
-const AWAKE_FROM: usize = 512;
 
 /// The result of a route.
 pub(crate) struct Found<T: Number> {
@@ -111,11 +108,7 @@ where
         let (values, seconds) = rest(found)?;
         Ok((values, StageSeconds { scale: of_scale, ..seconds }, route))
     };
-    let found = match a.ncols() {
-        _ if route.is_short() => compute(),
-        AWAKE_FROM.. => on_awake_pool(compute),
-        _ => on_pool(compute),
-    };
+    let found = if route.is_short() { compute() } else { on_pool_for(a.shape(), compute) };
     let (values, seconds, route) = found.map_err(|error| match error {
         // The route found that a NaN or an infinity exists, but not where it is.
         SvdError::NonFinite { .. } if scale.is_none() && route.scales_on_the_way::<S>() => first_non_finite(call.a),

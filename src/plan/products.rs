@@ -10,7 +10,7 @@ use crate::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError},
         number::{HalfStorage, Number, Re, Scalar},
-        pool::on_pool,
+        pool::on_pool_for,
         watch::{Stage, Watch},
     },
     cost::Cost,
@@ -144,7 +144,7 @@ pub(crate) fn on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<Sv
     let tuning = call.options.tuning_for_cpu::<T::Scalar>(shape.0.min(shape.1))?;
     let mut begun = Begun::new(call)?;
     let kernels = CpuRecursive { tuning: tuning.clone() };
-    let (r, q) = on_pool(|| block_on(begun.factor(call, kernels)))?;
+    let (r, q) = on_pool_for(shape, || block_on(begun.factor(call, kernels)))?;
     let factors = begun.factors(call, r, Box::new(q))?;
     let (products, seconds) = (call.options.products, begun.seconds());
     Ok(reported(report_of::<T::Scalar, _>(shape, reason, Orthogonal::Recursive(products), tuning, seconds, factors), products))

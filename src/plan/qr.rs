@@ -27,7 +27,7 @@ use crate::{
         clock::{Clock, StageSeconds},
         error::{Result, room_for},
         number::{HalfStorage, Number, Re, RealElement, Scalar, in_storage},
-        pool::{may_have, on_pool, on_pool_async, on_threads},
+        pool::{may_have, on_pool_async, on_pool_for, on_threads},
         watch::{Stage, Watch},
     },
     cost::{Cost, counts::Counts},
@@ -274,7 +274,7 @@ where
     S: Number<Real = T::Real, Scalar = T::Scalar>,
 {
     let kernels = CpuKernels::<S>::watched(tuning, watch.clone())?;
-    let (r, tree) = on_pool(|| block_on(tree(kernels, |kernels| kernels.upload(a, scale), a.shape(), tuning)))?;
+    let (r, tree) = on_pool_for(a.shape(), || block_on(tree(kernels, |kernels| kernels.upload(a, scale), a.shape(), tuning)))?;
     // Without the call's listeners.
     Ok((r, Box::new(Tree { kernels: CpuKernels::<S>::new(tuning)?, ..tree })))
 }
@@ -319,7 +319,7 @@ pub(crate) fn triangular<T: Number>(
         }
     }
     let kernels = CpuKernels::<T::Scalar>::watched(tuning, watch.clone())?;
-    let r = on_pool(|| {
+    let r = on_pool_for((m, n), || {
         let mut dense = kernels.upload(a, scale)?;
         triangular_factor(&kernels, &mut dense, m, n, tuning)?;
         block_on(kernels.download_rows(&dense, m.min(n)))

@@ -14,7 +14,7 @@ use crate::{
     base::{
         error::{Result, SvdError},
         number::{Number, Re, RealElement, in_storage},
-        pool::{on_pool, on_threads},
+        pool::{on_pool_for, on_threads},
         scale::{power_of_two_scale, scale_for},
         view::{trimmed, upright},
         watch::{Listen, Stage, StageFlops, Watch},
@@ -72,7 +72,7 @@ where
     let watch = Watch::new(listen, || stage.flops::<S>(&tuning))?;
     watch.begin(O::STAGE)?;
     let kernels = CpuKernels::<S>::watched(&tuning, watch.clone())?;
-    let output = on_pool(|| stage.run(&kernels, &tuning))?;
+    let output = on_pool_for((order, order), || stage.run(&kernels, &tuning))?;
     watch.end();
     Ok(output)
 }

@@ -22,7 +22,7 @@ use crate::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError, room_for},
         number::{HalfStorage, Number, Re, RealElement, Scalar},
-        pool::{may_have, on_pool, on_pool_async, on_threads},
+        pool::{may_have, on_pool_async, on_pool_for, on_threads},
         scale::{first_non_finite, power_of_two_scale},
         watch::{Stage, StageFlops, Watch},
     },
@@ -386,7 +386,7 @@ fn on_cpu<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>, reason: Reason) -> Re
     let shape = call.a.shape();
     let tuning = call.options.tuning_for_cpu::<T::Scalar>(shape.0.min(shape.1))?;
     let mut begun = Begun::new(call, b, &tuning, false)?;
-    let by_squares = if is_narrow(shape) { on_pool(|| begun.by_squares())? } else { None };
+    let by_squares = if is_narrow(shape) { on_pool_for(shape, || begun.by_squares())? } else { None };
     let found = match by_squares {
         Some(found) => found,
         None => {
@@ -401,7 +401,7 @@ fn on_cpu<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>, reason: Reason) -> Re
                 })
             } else {
                 let kernels = CpuKernels::<T::Scalar>::watched(&tuning, begun.system.watch.clone())?;
-                on_pool(|| block_on(begun.tall(&kernels, &tuning)))?
+                on_pool_for(shape, || block_on(begun.tall(&kernels, &tuning)))?
             };
             block_on(begun.completed(reduced))?
         }
