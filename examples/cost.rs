@@ -184,6 +184,7 @@ fn with_field(tuning: Tuning, name: &str, value: usize) -> Result<Tuning, String
         "threads_per_block" => tuning.threads_per_block(value),
         "sweeps_per_block" => tuning.sweeps_per_block(value),
         "tiles_held" => tuning.tiles_held(value),
+        "split_beside" => tuning.split_beside(value),
         "cycles_per_dispatch" => tuning.cycles_per_dispatch(value),
         "max_blocks" => tuning.max_blocks(value),
         other => return Err(format!("{other} is no hyperparameter")),

@@ -6,6 +6,9 @@
 //   v                V as geqrt leaves it: one row of TS for each stacked row of the level, zeros outside the trapezoid
 //   t                T as geqrt leaves it: TS x TS row-major for each block from t_first on
 //
+// In variant `beside` the first workgroups of the dispatch factor the next level of the panel's tree, whose columns are others
+// (shared/factor_block.wgsl): new_v and new_t take its V and T.
+//
 // Workgroup = (chunk of CPB columns, block). TS rows at a time are staged in workgroup memory. All three products are left^H right of tiles
 // there: V^H X, T^H W, and (conj(V)^T)^H W. Each of TS/4 x CPB/8 threads owns a 4 x 8 piece of every product. The last HELD tiles of X stay
 // in workgroup memory between V^H X and X - V W. The others are read again, the last of them first: caches are likeliest to have these still.
@@ -17,14 +20,21 @@ import package::tuning::{TS, TS4, CPB, CPB4, CPB8, HELD, I_LOW, J_LOW, UNMQR_THR
 import package::dense::{read_entry, write_entry};
 import package::scalar::{Scalar4, Lanes, conjugate, difference4, join, lanes, load, load4, store, store4};
 import package::level::{Level, Place, matrix_row, place_of};
+@if(beside) import package::tuning::{ARITY};
+@if(beside) import package::scalar::{Scalar};
+@if(beside) import package::level::{level_after};
+@if(beside) import package::factor_block::{factor_block};
 import package::tiles::{
     Tile, Piece, left, LEFT_LD, RIGHT_TILE, load_tile, transposed, transposed_product, store_right, store_tile
 };
 
 @group(0) @binding(0) var<storage, read_write> v: array<Scalar4>;
 @group(0) @binding(1) var<storage, read_write> t: array<Scalar4>;
+@if(beside) @group(0) @binding(2) var<storage, read_write> new_v: array<Scalar>;
+@if(beside) @group(0) @binding(3) var<storage, read_write> new_t: array<Scalar>;
 @if(immediates) var<immediate> level: Level;
-@else @group(0) @binding(2) var<uniform> level: Level;
+@if(uniform) @group(0) @binding(2) var<uniform> level: Level;
+@if(uniform_beside) @group(0) @binding(4) var<uniform> level: Level;
 
 /// The 4 x 4 block of X at stacked row g and column c, zeros from row `end` and from the matrix's last column on.
 fn load_block(g: u32, end: u32, c: u32) -> Tile {
@@ -162,20 +172,12 @@ fn stage_right(thread: u32, tile: u32, g: u32, end: u32, col: u32) {
     }
 }
 
-@compute @workgroup_size(UNMQR_THREADS)
-fn unmqr(
-    @builtin(workgroup_id) workgroup: vec3<u32>,
-    @builtin(num_workgroups) workgroups: vec3<u32>,
-    @builtin(local_invocation_index) thread: u32,
-) {
-    let q = workgroup.y + workgroup.z * workgroups.y;
-    if q >= level.blocks {
-        return;
-    }
+/// Applies the reflectors of block q to a chunk of columns. Both numbers are the same for all threads of the workgroup.
+fn apply_block(thread: u32, q: u32, chunk: u32) {
     let first = q * level.block_rows;
     let rows = min(level.block_rows, level.rows - first);
     let end = first + rows;
-    let col = level.col + level.width + workgroup.x * CPB;
+    let col = level.col + level.width + chunk * CPB;
     // Neighbouring threads own entries that are adjacent in memory.
     let by_rows = level.cs == 1u;
     let i = select(thread % TS4, thread / CPB8, by_rows);
@@ -228,5 +230,26 @@ fn unmqr(
         write_block(first + g + 4u * i, end, col + 4u * (j + CPB8), difference(far, product.far));
         // All threads have read these rows of V before they are overwritten.
         workgroupBarrier();
+    }
+}
+
+@compute @workgroup_size(UNMQR_THREADS)
+fn unmqr(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    @if(beside) {
+        let next = level_after(level, ARITY);
+        let chunks = (level.cols - level.col - level.width + CPB - 1u) / CPB;
+        let index = workgroup.x + workgroup.y * workgroups.x;
+        if index < next.blocks {
+            factor_block(next, thread, index);
+        } else if index - next.blocks < chunks * level.blocks {
+            apply_block(thread, (index - next.blocks) / chunks, (index - next.blocks) % chunks);
+        }
+    } @else {
+        let q = workgroup.y + workgroup.z * workgroups.y;
+        if q < level.blocks { apply_block(thread, q, workgroup.x); }
     }
 }

@@ -172,7 +172,14 @@ fn bad_files_are_refused() {
 #[test]
 fn round_trips() {
     let all = Tuning::for_cpu::<f64>(100).direct_up_to(1).tile_size(2).leaf(5).tree(PanelTree::Flat).split_k(3).cols_per_block(4);
-    let all = all.tile_width(6).threads_per_block(7).sweeps_per_block(5).cycles_per_dispatch(9).max_blocks(8).tiles_held(10);
+    let all = all
+        .tile_width(6)
+        .threads_per_block(7)
+        .sweeps_per_block(5)
+        .cycles_per_dispatch(9)
+        .max_blocks(8)
+        .tiles_held(10)
+        .split_beside(11);
     let mut table = TuningTable::default();
     table.set::<f64>("a device, \"quoted\"\n", 1000, all.clone());
     table.set::<f16>(TuningTable::CPU, usize::MAX, PartialTuning::default());

@@ -168,6 +168,9 @@ fn grid<T: Element>(context: &GpuContext, sizes: &[usize], arguments: &Arguments
         for tiles in [0, 2, 4] {
             row("tiles_held", tiles, default(n).tiles_held(tiles))?;
         }
+        for split in [0, 2, 4] {
+            row("split_beside", split, default(n).split_beside(split))?;
+        }
         for threads in [64, 128, 256] {
             row("threads_per_block", threads, default(n).threads_per_block(threads))?;
         }

@@ -51,6 +51,7 @@ axes! {
     CYCLES cycles_per_dispatch: gpu.cycles_per_dispatch,
     MAX_BLOCKS max_blocks: gpu.max_blocks,
     HELD tiles_held: gpu.tiles_held,
+    BESIDE split_beside: gpu.split_beside,
 }
 
 impl Axis {
@@ -95,7 +96,7 @@ impl Place {
     /// The hyperparameters of stage 1 and of stage 2. The tile size belongs to both.
     pub fn axes(&self, stage: usize) -> &'static [Axis] {
         match (self, stage) {
-            (Place::Gpu(_), 0) => &[TILE_SIZE, LEAF, SPLIT_K, COLS_PER_BLOCK, HELD],
+            (Place::Gpu(_), 0) => &[TILE_SIZE, LEAF, SPLIT_K, COLS_PER_BLOCK, HELD, BESIDE],
             (Place::Gpu(_), _) => &[TILE_SIZE, MAX_BLOCKS, TILE_WIDTH, THREADS, SWEEPS, CYCLES],
             (Place::Cpu, 0) => &[TILE_SIZE, LEAF, COLS_PER_BLOCK],
             (Place::Cpu, _) => &[TILE_SIZE, TILE_WIDTH],
@@ -166,6 +167,7 @@ impl Place {
             ("cycles_per_dispatch", _, true) => &[1, 2],
             ("cycles_per_dispatch", _, false) => &[1, 2, 4, 8],
             ("tiles_held", ..) => &[0, 2, 4],
+            ("split_beside", ..) => &[0, 4],
             ("max_blocks", ..) => &[8, 32, 128, 512, 2048],
             _ => &[],
         };

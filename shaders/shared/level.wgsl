@@ -49,6 +49,20 @@ fn matrix_row(level: Level, g: u32) -> u32 {
     return level.start + k * (level.spacing - level.group) + g;
 }
 
+/// The next level of a reduction tree whose nodes stack `arity` R factors. Twin: RowMap::after in src/tile/panel_tree.rs.
+@if(beside)
+fn level_after(level: Level, arity: u32) -> Level {
+    var next = level;
+    let last = level.rows - (level.blocks - 1u) * level.block_rows;
+    next.group = level.width;
+    next.spacing = level.spacing * (level.block_rows / level.group);
+    next.rows = (level.blocks - 1u) * level.width + min(level.width, last);
+    next.block_rows = arity * level.width;
+    next.blocks = (next.rows + next.block_rows - 1u) / next.block_rows;
+    next.flags = TRIANGLES;
+    return next;
+}
+
 /// The address of an entry: a buffer, and an index in it.
 struct Place {
     buffer: u32,

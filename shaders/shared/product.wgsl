@@ -44,61 +44,47 @@ const UPPER_X = 8u;
 /// The product of this workgroup.
 var<private> product: Product;
 
-/// The conjugate of an entry of M's buffer, or what it is the conjugate of.
-fn conjugate_of_m(at: u32) -> Scalar {
-    let entry = read_m(at);
-    return select(conjugate(entry), entry, (product.flags & CONJUGATED) != 0u);
-}
-
-/// Copies TS x TS of M, from row `row` and column `k` on, into `left` as M^H. Neighbouring threads read adjacent memory.
-fn stage_left(thread: u32, row: u32, k: u32) {
-    for (var e = thread; e < TS * TS4; e += GEMM_THREADS) {
-        let by_columns = product.a_rs == 1u;
-        let r = select(e % TS, e / TS4, by_columns);
-        let i = select(e / TS, e % TS4, by_columns);
-        let first = row + 4u * i;
-        let at = product.a + first * product.a_rs + (k + r) * product.a_cs;
-        var four = Lanes();
-        if k + r < product.inner {
-            // Inside M there is one comparison for four entries.
-            if first + 3u < product.rows {
-                four.x = conjugate_of_m(at);
-                four.y = conjugate_of_m(at + product.a_rs);
-                four.z = conjugate_of_m(at + 2u * product.a_rs);
-                four.w = conjugate_of_m(at + 3u * product.a_rs);
-            } else {
-                if first < product.rows { four.x = conjugate_of_m(at); }
-                if first + 1u < product.rows { four.y = conjugate_of_m(at + product.a_rs); }
-                if first + 2u < product.rows { four.z = conjugate_of_m(at + 2u * product.a_rs); }
-            }
-        }
-        left[r * LEFT_LD + i] = join(four);
+/// The conjugate of an entry of M^T's buffer or of what it is the conjugate of, or an entry of X's buffer.
+fn read_operand(of_m: bool, at: u32) -> Scalar {
+    var entry: Scalar;
+    if of_m {
+        entry = read_m(at);
+        entry = select(conjugate(entry), entry, (product.flags & CONJUGATED) != 0u);
+    } else {
+        entry = read_x(at);
     }
+    return entry;
 }
 
-/// Copies TS x CPB of X, from row `k` and column `col` on, into `right`. Neighbouring threads read adjacent memory.
-fn stage_right(thread: u32, k: u32, col: u32) {
-    for (var e = thread; e < TS * CPB4; e += GEMM_THREADS) {
-        let by_rows = product.x_cs == 1u;
-        let r = select(e % TS, e / CPB4, by_rows);
-        let j = select(e / TS, e % CPB4, by_rows);
-        let first = col + 4u * j;
-        let at = product.x + (k + r) * product.x_rs + first * product.x_cs;
+/// Copies TS rows from row k on, and as many columns as a tile has from column `col` on, of conj(M^T) into `left` or of X into `right`.
+/// Neighbouring threads read adjacent memory.
+fn stage(thread: u32, of_m: bool, k: u32, col: u32) {
+    let width4 = select(CPB4, TS4, of_m);
+    let start = select(product.x, product.a, of_m);
+    let rs = select(product.x_rs, product.a_cs, of_m);
+    let cs = select(product.x_cs, product.a_rs, of_m);
+    let cols = select(product.cols, product.rows, of_m);
+    for (var e = thread; e < TS * width4; e += GEMM_THREADS) {
+        let by_rows = cs == 1u;
+        let r = select(e % TS, e / width4, by_rows);
+        let c = select(e / TS, e % width4, by_rows);
+        let first = col + 4u * c;
+        let at = start + (k + r) * rs + first * cs;
         var four = Lanes();
         if k + r < product.inner {
-            // As in `stage_left`.
-            if first + 3u < product.cols {
-                four.x = read_x(at);
-                four.y = read_x(at + product.x_cs);
-                four.z = read_x(at + 2u * product.x_cs);
-                four.w = read_x(at + 3u * product.x_cs);
+            // Inside the matrix there is one comparison for four entries.
+            if first + 3u < cols {
+                four.x = read_operand(of_m, at);
+                four.y = read_operand(of_m, at + cs);
+                four.z = read_operand(of_m, at + 2u * cs);
+                four.w = read_operand(of_m, at + 3u * cs);
             } else {
-                if first < product.cols { four.x = read_x(at); }
-                if first + 1u < product.cols { four.y = read_x(at + product.x_cs); }
-                if first + 2u < product.cols { four.z = read_x(at + 2u * product.x_cs); }
+                if first < cols { four.x = read_operand(of_m, at); }
+                if first + 1u < cols { four.y = read_operand(of_m, at + cs); }
+                if first + 2u < cols { four.z = read_operand(of_m, at + 2u * cs); }
             }
         }
-        right[r * RIGHT_LD + j] = join(four);
+        if of_m { left[r * LEFT_LD + c] = join(four); } else { right[r * RIGHT_LD + c] = join(four); }
     }
 }
 
@@ -111,8 +97,8 @@ fn update_chunk(thread: u32, row: u32, col: u32, inner: u32) {
     let j = select(thread / TS4, thread % CPB8, by_rows);
     var sum = Piece();
     for (var k = 0u; k < inner; k += TS) {
-        stage_left(thread, row, k);
-        stage_right(thread, k, col);
+        stage(thread, true, k, row);
+        stage(thread, false, k, col);
         // Both tiles are complete before they are multiplied.
         workgroupBarrier();
         sum = transposed_product(sum, 0u, i, j);

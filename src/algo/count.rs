@@ -29,6 +29,8 @@ pub(crate) enum Asked<'a> {
     Geqrt(&'a Level),
     /// Level, and number of trailing columns.
     Unmqr(&'a Level, usize),
+    /// The same, and the next level.
+    UnmqrAndGeqrt(&'a Level, usize, &'a Level),
     /// Layout, and bandwidth.
     PackBand(BandLayout, usize),
     Chase(&'a ReductionStep, BandLayout),
@@ -43,6 +45,7 @@ impl Asked<'_> {
         match *self {
             Asked::Geqrt(level) => level.geqrt_flops::<S>(),
             Asked::Unmqr(level, cols) => level.unmqr_flops::<S>(cols),
+            Asked::UnmqrAndGeqrt(level, cols, next) => level.unmqr_flops::<S>(cols).saturating_add(next.geqrt_flops::<S>()),
             Asked::UpdateLine(line) => line.update_flops::<S>(),
             Asked::MultiplyLine(line) => line.multiply_flops::<S>(),
             Asked::UpdateTrailing(trailing) => trailing.flops::<S>(trailing.shape().1),
@@ -78,6 +81,11 @@ impl<F: FnMut(Asked<'_>) -> Result<()>> StageKernels for Counter<F> {
     fn unmqr(&self, &mut (m, n): &mut Self::Dense, level: &Level) -> Result<()> {
         let cols = if level.transposed { m } else { n };
         self.note(Asked::Unmqr(level, cols - level.col - level.width))
+    }
+
+    fn unmqr_and_geqrt(&self, &mut (m, n): &mut Self::Dense, level: &Level, next: &Level) -> Result<()> {
+        let cols = if level.transposed { m } else { n };
+        self.note(Asked::UnmqrAndGeqrt(level, cols - level.col - level.width, next))
     }
 
     fn keep_rows(&self, a: &mut Self::Dense, rows: usize) {
@@ -195,7 +203,11 @@ pub(crate) fn flops_by_band<S: Number>((m, n): (usize, usize), tuning: &Tuning) 
 pub(crate) fn flops_by_one_stage<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Result<StageFlops> {
     let (mut tall, mut reduction) = (0u64, 0u64);
     kernels_of_call((m, n), tuning, true, usize::MAX, |asked| {
-        let sum = if matches!(asked, Asked::Geqrt(_) | Asked::Unmqr(..)) { &mut tall } else { &mut reduction };
+        let sum = if matches!(asked, Asked::Geqrt(_) | Asked::Unmqr(..) | Asked::UnmqrAndGeqrt(..)) {
+            &mut tall
+        } else {
+            &mut reduction
+        };
         *sum = sum.saturating_add(asked.flops::<S>());
         Ok(())
     })?;

@@ -10,7 +10,10 @@ use crate::{
         count::Dispatches,
         device::DeviceModel,
         shape::Bounds,
-        work::{Again, Chain, Kernel, REFLECTOR, SUBMISSION_FLOPS, Work, fmas, issued_by_row, passes_of_bisection, scalar_bytes},
+        work::{
+            Again, Beside, Chain, Kernel, REFLECTOR, SUBMISSION_FLOPS, Work, fmas, issued_by_row, passes_of_bisection,
+            scalar_bytes,
+        },
     },
 };
 
@@ -133,6 +136,7 @@ impl Work {
             flops: 0,
             footprint: if shape.spilled { 0 } else { u64::MAX },
             again: Again::default(),
+            beside: Beside::default(),
             bytes: 0,
             workgroup_bytes: 0,
             chain: Chain::default(),

@@ -40,6 +40,21 @@ impl Dispatches {
         (0..cols).step_by(at_once).for_each(|first| self.note(Work::unmqr::<S>(shape, level, at_once.min(cols - first))));
     }
 
+    /// `unmqr` of a level on `cols` columns, and `geqrt` of the `next` one: beside it if they run so and no reflectors are `kept`.
+    fn unmqr_and_geqrt<S: Number>(&mut self, shape: &Shape, level: &Level, cols: usize, next: &Level, kept: bool) {
+        match shape.beside::<S>().filter(|_| !kept && cols > 0 && shape.runs_beside::<S>(level, next)) {
+            Some(beside) => {
+                let at_once = Work::unmqr_columns::<S>(&beside, level, cols, SUBMISSION_FLOPS);
+                self.note(Work::unmqr_and_geqrt::<S>(&beside, level, at_once, next));
+                self.unmqr::<S>(shape, level, cols - at_once);
+            }
+            None => {
+                self.unmqr::<S>(shape, level, cols);
+                self.note(Work::geqrt::<S>(shape, next));
+            }
+        }
+    }
+
     /// The read-back of a bidiagonal of order n, or stage 3 on the device.
     fn stage_3<S: Number>(&mut self, n: usize, on_device: bool) {
         if !on_device {
@@ -71,13 +86,14 @@ pub(super) struct Call {
     pub vectors: Option<usize>,
 }
 
-/// The dispatches of the QR factorisation of an m x n matrix of any shape, without Q.
-pub(super) fn dispatches_of_qr<S: Number>(of: (usize, usize), tuning: &Tuning) -> Result<Vec<(Work, u64)>> {
+/// The dispatches of the QR factorisation of an m x n matrix of any shape, without Q, with or without `kept` reflectors.
+pub(super) fn dispatches_of_qr<S: Number>(of: (usize, usize), tuning: &Tuning, kept: bool) -> Result<Vec<(Work, u64)>> {
     let (shape, mut all) = (Shape::of(tuning), Dispatches::default());
     kernels_of_qr(of, tuning, ROWS_AT_ONCE, |asked| {
         match asked {
             Asked::Geqrt(level) => all.note(Work::geqrt::<S>(&shape, level)),
             Asked::Unmqr(level, cols) => all.unmqr::<S>(&shape, level, cols),
+            Asked::UnmqrAndGeqrt(level, cols, next) => all.unmqr_and_geqrt::<S>(&shape, level, cols, next, kept),
             _ => {}
         }
         Ok(())
@@ -116,6 +132,9 @@ pub(super) fn dispatches_of_call<S: Number>((m, n): (usize, usize), tuning: &Tun
             }
             Asked::Geqrt(level) => all.note(Work::geqrt::<S>(&shape, level)),
             Asked::Unmqr(level, cols) => all.unmqr::<S>(&shape, level, cols),
+            Asked::UnmqrAndGeqrt(level, cols, next) => {
+                all.unmqr_and_geqrt::<S>(&shape, level, cols, next, call.vectors.is_some());
+            }
             Asked::PackBand(layout, bandwidth) => all.note(Work::pack_band::<S>(layout, bandwidth, LINEAR_THREADS.into())),
         }
         Ok(())

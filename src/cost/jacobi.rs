@@ -11,7 +11,7 @@ use crate::{
         count::Dispatches,
         device::DeviceModel,
         shape::Bounds,
-        work::{Again, Chain, Kernel, READ, SUBMISSION_FLOPS, Work, fmas, scalar_bytes},
+        work::{Again, Beside, Chain, Kernel, READ, SUBMISSION_FLOPS, Work, fmas, scalar_bytes},
     },
 };
 
@@ -131,6 +131,7 @@ impl Work {
             flops: 0,
             footprint: if shape.spilled { 0 } else { u64::MAX },
             again: Again::default(),
+            beside: Beside::default(),
             bytes: 0,
             workgroup_bytes: 0,
             chain: Chain::default(),

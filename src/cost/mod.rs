@@ -7,8 +7,8 @@
 //! ```
 //! use svdvals_gpu::cost::{Cost, DeviceModel, Kernel};
 //! let cost = Cost::new::<f32>(4096, 4096, &Cost::tuning::<f32>(4096))?;
-//! let update = cost.kernel(Kernel::Unmqr);
-//! assert!(update.flops as f64 > 8.0 / 3.0 * 4096f64.powi(3));
+//! let update = [Kernel::Unmqr, Kernel::UnmqrAndGeqrt].map(|kernel| cost.kernel(kernel).flops);
+//! assert!(update.iter().sum::<u64>() as f64 > 8.0 / 3.0 * 4096f64.powi(3));
 //! println!("{cost}");
 //! println!("{:.3} s", cost.on(&DeviceModel::H100).iter().map(|kernel| kernel.total).sum::<f64>());
 //! # Ok::<(), svdvals_gpu::SvdError>(())
@@ -19,6 +19,7 @@ mod count;
 pub mod counts;
 pub(crate) mod device;
 pub(crate) mod jacobi;
+mod kernel;
 pub(crate) mod one_stage;
 pub(crate) mod recursive;
 pub(crate) mod shape;
@@ -30,7 +31,7 @@ pub(crate) mod work;
 use std::fmt;
 
 pub use device::{DeviceModel, sweeps_at_once};
-pub use work::Kernel;
+pub use kernel::Kernel;
 
 use crate::{
     base::{
@@ -41,7 +42,7 @@ use crate::{
         count::{Call, dispatches_of_call, dispatches_of_qr},
         shape::Bounds,
         table::Measured,
-        work::Work,
+        work::{Chain, Work},
     },
     tile::tuning::{GpuTuning, Tuning},
 };
@@ -184,7 +185,7 @@ impl Cost {
         Cost::of_call::<S>((m, n), tuning, Call { one_stage: true, on_device, vectors: None })
     }
 
-    /// The cost of the QR factorisation of an m x n matrix of any shape, stored as `S`: R, and the reflectors where they are made.
+    /// The cost of the QR factorisation of an m x n matrix of any shape, stored as `S`: R, and the reflectors, which are kept.
     ///
     /// ```
     /// use svdvals_gpu::cost::{Cost, Kernel};
@@ -197,7 +198,7 @@ impl Cost {
     /// As [`new`](Self::new).
     pub fn qr<S: Number>(m: usize, n: usize, tuning: &Tuning) -> Result<Cost> {
         Cost::check((m.max(n), m.min(n)), tuning)?;
-        Ok(Cost { work: dispatches_of_qr::<S>((m, n), tuning)?, double: size_of::<Re<S>>() == size_of::<f64>() })
+        Ok(Cost { work: dispatches_of_qr::<S>((m, n), tuning, true)?, double: size_of::<Re<S>>() == size_of::<f64>() })
     }
 
     /// [`qr`](Self::qr) for a report.
@@ -205,9 +206,11 @@ impl Cost {
         Cost::qr::<S>(m, n, tuning)
     }
 
-    /// [`qr`](Self::qr) of the matrix or its transpose, whichever is tall, for the report of least squares.
+    /// [`qr`](Self::qr) of the matrix or its transpose, whichever is tall, without reflectors, for the report of least squares.
     pub(crate) fn of_lstsq<S: Number>(m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
-        Cost::qr::<S>(m.max(n), m.min(n), tuning)
+        let (m, n) = (m.max(n), m.min(n));
+        Cost::check((m, n), tuning)?;
+        Ok(Cost { work: dispatches_of_qr::<S>((m, n), tuning, false)?, double: size_of::<Re<S>>() == size_of::<f64>() })
     }
 
     /// The cost of the decomposition with the `k` leading singular vectors of both sides, all of them if there are fewer. The matrix is one
@@ -430,15 +433,16 @@ impl Cost {
         let by_memory = device.workgroup_memory.checked_div(work.workgroup_memory).unwrap_or(u64::MAX);
         let held = (device.threads / work.threads.max(1)).min(by_memory).min(device.workgroups).max(1) * device.units;
         let rounds = work.workgroups.div_ceil(held) as f64;
-        let chain = work.chain;
-        // A multiprocessor issues one instruction of each of `lanes` threads a cycle, at most one of a warp.
-        let issued = chain.issued as f64 * (work.threads as f64 / lanes).max(1.0);
-        let cycles = (chain.barriers + chain.storage_barriers) as f64 * device.barrier_cycles
-            + chain.storage_barriers as f64 * device.storage_barrier_cycles
-            + chain.round_trips as f64 * device.load_cycles
-            + chain.steps as f64 * device.step_cycles
-            + chain.alone as f64
-            + issued;
+        let Work { chain, beside, .. } = *work;
+        let cycles = |chain: Chain| {
+            (chain.barriers + chain.storage_barriers) as f64 * device.barrier_cycles
+                + chain.storage_barriers as f64 * device.storage_barrier_cycles
+                + chain.round_trips as f64 * device.load_cycles
+                + chain.steps as f64 * device.step_cycles
+                + chain.alone as f64
+                // A multiprocessor issues one instruction of each of `lanes` threads a cycle, at most one of a warp.
+                + chain.issued as f64 * (work.threads as f64 / lanes).max(1.0)
+        };
         let arithmetic = if work.kernel == Kernel::CoopGemm {
             // A matrix unit belongs to a scheduler, and needs one warp.
             let filled = (work.workgroups as f64 / (units * device.schedulers as f64)).min(1.0);
@@ -455,10 +459,12 @@ impl Cost {
         let memory = ((work.bytes as f64 - in_cache) / bandwidth).max(work.bytes as f64 / by_units);
         let workgroup_memory = work.workgroup_bytes as f64 / (device.workgroup_bytes_per_cycle * device.clock_hz * used);
         // 0 / 0 means no work, so no time.
-        let issue = chain.issued as f64 * threads / (lanes * device.clock_hz * used);
+        let issued = chain.issued as f64 * (work.workgroups - beside.workgroups) as f64
+            + beside.chain.issued as f64 * beside.workgroups as f64;
+        let issue = issued * work.threads as f64 / (lanes * device.clock_hz * used);
         let [arithmetic, memory, workgroup_memory, issue] =
             [arithmetic, memory, workgroup_memory, issue].map(|seconds: f64| if seconds.is_nan() { 0.0 } else { seconds });
-        let latency = cycles / device.clock_hz;
+        let latency = cycles(chain).max(cycles(beside.chain) / rounds.max(1.0)) / device.clock_hz;
         let overhead = device.dispatch_seconds;
         // Rounds overlap: the latency of one workgroup is hidden by the throughput of others.
         let throughput = arithmetic.max(memory).max(workgroup_memory).max(issue);

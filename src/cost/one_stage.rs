@@ -5,7 +5,8 @@ use crate::{
     cost::{
         shape::Shape,
         work::{
-            Again, COMPENSATED, Chain, Kernel, LINEAR_THREADS, READ, REFLECTOR, Work, fmas, scalar_bytes, staged_by_products,
+            Again, Beside, COMPENSATED, Chain, Kernel, LINEAR_THREADS, READ, REFLECTOR, Work, fmas, scalar_bytes,
+            staged_by_products,
         },
     },
     tile::{
@@ -49,6 +50,7 @@ impl Work {
             flops: line.update_flops::<S>(),
             footprint: u64::MAX,
             again: Again::default(),
+            beside: Beside::default(),
             bytes: rows * (read + 2) * scalar + workgroups * (parts + 1) * done * scalar,
             workgroup_bytes: (2 * rows * done + threads * workgroups * 2) * scalar,
             // The sums of z, a row of the panel, whose loads do not depend on one another, and a sum of squares in a tree.
@@ -79,6 +81,7 @@ impl Work {
             flops: line.multiply_flops::<S>(),
             footprint: u64::MAX,
             again: Again::default(),
+            beside: Beside::default(),
             bytes: rows * cols * size_of::<S>() as u64 + (rows * done + 2 * rows + parts as u64 * (cols + done)) * scalar,
             workgroup_bytes: workgroups * threads * 2 * scalar,
             chain: Chain {
@@ -107,6 +110,7 @@ impl Work {
             flops,
             footprint: u64::MAX,
             again: Again::default(),
+            beside: Beside::default(),
             bytes: 2 * rows * cols * size_of::<S>() as u64 + workgroups * (ts + cpb) * inner * scalar,
             workgroup_bytes: workgroups * tiles * (ts * 12 * threads + ts * (ts + cpb)) * scalar,
             chain: Chain {
@@ -132,6 +136,7 @@ impl Work {
             flops: level.larft_flops::<S>(),
             footprint: u64::MAX,
             again: Again::default(),
+            beside: Beside::default(),
             bytes: rows * level.width as u64 * size_of::<S>() as u64 + ts * ts * scalar,
             // For each row a thread reads two numbers for each of its products. A row of T reads those above it.
             workgroup_bytes: steps * at_once * (ts + 2 * each * threads) * scalar + ts * ts * (ts + 2) * scalar,

@@ -17,7 +17,7 @@ use crate::{
         shape::{Bounds, Shape, TriangleShape},
         svd::MOST,
         vectors::{Extent, batches},
-        work::{Again, Chain, Kernel, LINEAR_THREADS, ROWS_AT_ONCE, Work},
+        work::{Again, Beside, Chain, Kernel, LINEAR_THREADS, ROWS_AT_ONCE, Work},
     },
     tile::{
         products::{EXACT_TERMS, Panel, Products, Recursion, Step},
@@ -82,6 +82,7 @@ impl Work {
             flops: 0,
             footprint: u64::MAX,
             again: Again::default(),
+            beside: Beside::default(),
             // Each entry is read twice, and written as f16.
             bytes: (padded * (8 * terms + 2 * columns * products.slices())) as u64,
             workgroup_bytes: 0,
@@ -104,6 +105,7 @@ impl Work {
             flops: 2 * (rows as u64) * (cols as u64) * columns as u64 * products.terms(),
             footprint: u64::MAX,
             again: Again::default(),
+            beside: Beside::default(),
             // C, and each operand once: the workgroups that read it run at the same time.
             bytes: 8 * (rows as u64) * (cols as u64) + operand * (of_rows + of_cols) as u64,
             // Fragments come from the shared cache, at a third of the rate of workgroup memory.
@@ -151,6 +153,7 @@ impl TriangularKernels for Solve<'_> {
             flops: order * order * cols,
             footprint: u64::MAX,
             again: Again::default(),
+            beside: Beside::default(),
             bytes: 8 * order * cols,
             workgroup_bytes: order * order * cols,
             chain: Chain { barriers: order, round_trips: 2, steps: 10 * order, ..Chain::default() },
@@ -176,7 +179,7 @@ fn dispatches((m, n): (usize, usize), products: Products, recursion: Recursion, 
             let (rows, width) = (m - cols.start, cols.len());
             all.note(copy(rows, width));
             // The factorisation; then its Q, from as many reflectors on as many columns.
-            let factored = dispatches_of_qr::<f32>((rows, width), tuning)?;
+            let factored = dispatches_of_qr::<f32>((rows, width), tuning, true)?;
             let identity = rows * width.next_multiple_of(4);
             factored.iter().for_each(|&(work, times)| (0..times).for_each(|_| all.note(work)));
             all.note(Work::linear(Kernel::IdentityColumns, identity, 1, size_of::<f32>()));

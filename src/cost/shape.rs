@@ -9,7 +9,7 @@ use crate::{
     tile::{
         band_layout::BandLayout,
         chase_schedule::ReductionStep,
-        panel_tree::PanelTree,
+        panel_tree::{Level, PanelTree},
         tuning::{CpuTuning, GpuTuning, Tuning},
     },
 };
@@ -69,7 +69,14 @@ pub(crate) struct Shape {
     pub cpb: usize,
     /// Tiles of these columns that `unmqr` keeps in workgroup memory between its two passes, at most those of a block.
     pub held: usize,
+    /// Threads that share a column in `geqrt` beside `unmqr`, and the R factors that a level above the leaves stacks at most. 0: they have
+    /// dispatches of their own.
+    pub split_beside: usize,
+    pub arity: usize,
 }
+
+/// Bytes of a column in one thread's registers in `geqrt` beside `unmqr`, at most: with more, fewer workgroups of `unmqr` would run.
+const MOST_BESIDE_BYTES: usize = 256;
 
 /// Maximum rows, and bytes, of a column in one thread's registers. Above this, registers spill and compile times grow.
 const MOST_SLICE: usize = 256;
@@ -86,7 +93,39 @@ impl Shape {
             slice: 4 * rows.div_ceil(4 * tuning.gpu.split_k),
             cpb: tuning.cols_per_block.next_multiple_of(8),
             held: tuning.gpu.tiles_held.min(rows.div_ceil(ts)),
+            split_beside: tuning.gpu.split_beside,
+            arity: tuning.arity(),
         }
+    }
+
+    /// The sizes with which a dispatch runs `unmqr` of a level beside `geqrt` of the next one, if there are such dispatches for matrices stored
+    /// as `T`. Both have as many threads.
+    pub fn beside<T: Number>(&self) -> Option<Shape> {
+        let (ts, split) = (self.ts, self.split_beside);
+        if split == 0 {
+            return None;
+        }
+        let slice = (MOST_BESIDE_BYTES / size_of::<T::Scalar>()).min(4 * (self.arity * ts).div_ceil(4 * split));
+        Some(Shape { split, slice, cpb: 32 * split, held: 0, ..*self }).filter(|shape| shape.rows() >= 2 * ts)
+    }
+
+    /// Whether a dispatch runs `unmqr` of `level` beside `geqrt` of `next`: the next level of its tree, if its blocks are short and the matrix can be
+    /// accessed in vectors.
+    pub fn runs_beside<T: Number>(&self, level: &Level, next: &Level) -> bool {
+        let fits = |shape: Shape| next.map.block_rows.min(next.map.rows) <= shape.rows();
+        let in_vectors = level.is_in_vectors() && next.is_in_vectors() && level.col.is_multiple_of(4);
+        in_vectors && level.is_before(next, self.arity) && self.beside::<T>().is_some_and(fits)
+    }
+
+    /// Bytes of workgroup memory of a shape of [`beside`](Self::beside).
+    pub fn beside_bytes<T: Number>(&self) -> usize {
+        self.product_bytes::<T>() + self.geqrt_bytes::<T>()
+    }
+
+    /// The constants of `unmqr` beside `geqrt`, for a shape of [`beside`](Self::beside).
+    pub fn beside_constants(&self) -> Vec<(&'static str, u32)> {
+        let of_geqrt = self.geqrt_constants().into_iter().filter(|&(name, _)| name != "TS");
+        self.unmqr_constants().into_iter().chain(of_geqrt).chain([("ARITY", self.arity as u32)]).collect()
     }
 
     /// Maximum rows of a block.
@@ -142,6 +181,7 @@ impl Shape {
         most("split_k", tuning.gpu.split_k, threads / ts)?;
         most("cols_per_block", tuning.cols_per_block, threads / (ts / 4) * 8)?;
         most("threads_per_block", tuning.gpu.threads_per_block, threads)?;
+        most("split_beside", tuning.gpu.split_beside, threads / ts)?;
         most("sweeps_per_block", tuning.gpu.sweeps_per_block, tuning.gpu.threads_per_block)?;
         most("leaf", tuning.leaf, tuning.gpu.split_k * MOST_SLICE.min(MOST_SLICE_BYTES / size_of::<T::Scalar>()))?;
         let shape = Shape::of(tuning);
@@ -158,6 +198,9 @@ impl Shape {
         memory("leaf", shape.geqrt_bytes::<T>(), "geqrt")?;
         memory("cols_per_block", shape.product_bytes::<T>(), "unmqr")?;
         memory("tiles_held", shape.unmqr_bytes::<T>(), "unmqr")?;
+        if let Some(beside) = shape.beside::<T>() {
+            memory("split_beside", beside.beside_bytes::<T>(), "unmqr beside geqrt")?;
+        }
         Ok(shape)
     }
 
@@ -340,6 +383,11 @@ impl TriangleShape {
 impl Tuning {
     /// Defaults for a GPU with these limits: see [`for_adapter`](Self::for_adapter).
     pub(crate) fn within<T: Number>(bounds: &Bounds<'_>, n: usize) -> Tuning {
+        Tuning::apart_within::<T>(bounds, n).beside::<T>(bounds)
+    }
+
+    /// [`within`](Self::within), each kernel in dispatches of its own.
+    fn apart_within<T: Number>(bounds: &Bounds<'_>, n: usize) -> Tuning {
         let &Bounds { name, threads, bytes: memory, workgroups, software, fast_memory } = bounds;
         let with = |tile_size: usize, blocks: usize, cols_per_block: usize| {
             let gpu = GpuTuning {
@@ -351,6 +399,7 @@ impl Tuning {
                 cycles_per_dispatch: 1,
                 max_blocks: workgroups,
                 tiles_held: 0,
+                split_beside: 0,
             };
             let tuning = Tuning {
                 tile_size,
@@ -379,6 +428,7 @@ impl Tuning {
         let wide = (n >= 8192 && size_of::<T>() == 4 && !fast_memory && !software && !apple).then_some((64, 8, 32));
         let narrow = match (software, fast_memory) {
             (true, _) => n <= 1024 && bytes == 8,
+            (_, true) if size_of::<T>() == 2 => n <= 1024 || (4096..=10_000).contains(&n),
             (_, true) => n <= 1024 || (n <= 2048 && T::Scalar::IS_COMPLEX),
             _ => n <= 512 && bytes == 8 && T::Scalar::IS_COMPLEX,
         };
@@ -398,9 +448,8 @@ impl Tuning {
             .unwrap_or_else(|| with(4, 2, 4));
         // Triangular operations have no panels, so they do not profit from narrow tiles.
         let triangle = chosen.clone().triangle(32);
-        if n > 16 && narrow.is_some() && TriangleShape::new::<T::Scalar>(bounds, &triangle).is_ok() {
-            return triangle;
-        }
+        let widened = n > 16 && narrow.is_some() && TriangleShape::new::<T::Scalar>(bounds, &triangle).is_ok();
+        let chosen = if widened { triangle } else { chosen };
         // Where many multiprocessors share the cache, large matrices' columns leave it between the two passes of `unmqr`. Keeping some of them
         // is worth its workgroup memory where a workgroup's limit is a small part of a multiprocessor's: on NVIDIA's, whose limit is 48 KiB.
         let mut held = (1..=4)
@@ -408,6 +457,13 @@ impl Tuning {
             .map(|tiles| chosen.clone().tiles_held(tiles))
             .filter(|_| n >= 4096 && fast_memory && memory <= 48 << 10);
         held.find(|tuning| Shape::new::<T>(bounds, tuning).is_ok()).unwrap_or(chosen)
+    }
+
+    /// With `geqrt` beside `unmqr` where a device's workgroups have room for both. A software driver's dispatches cost little.
+    fn beside<T: Number>(self, bounds: &Bounds<'_>) -> Tuning {
+        let with = |split| self.clone().split_beside(split);
+        let mut fitting = [4, 2].into_iter().map(with).filter(|_| !bounds.software);
+        fitting.find(|tuning| Shape::new::<T>(bounds, tuning).is_ok()).unwrap_or(self.clone())
     }
 }
 
@@ -419,8 +475,8 @@ mod tests {
     #[test]
     fn usual_sizes_fit_webgpu_defaults() {
         let (bytes, threads) = (16 << 10, 256);
-        let narrow = Shape { ts: 32, split: 8, slice: 16, cpb: 64, held: 0 };
-        let wide = Shape { ts: 16, split: 8, slice: 16, cpb: 64, held: 0 };
+        let narrow = Shape { ts: 32, split: 8, slice: 16, cpb: 64, held: 0, split_beside: 0, arity: 4 };
+        let wide = Shape { ts: 16, ..narrow };
         assert!(narrow.geqrt_bytes::<f32>().max(narrow.unmqr_bytes::<f32>()) <= bytes);
         assert!(wide.geqrt_bytes::<f64>().max(wide.unmqr_bytes::<f64>()) <= bytes);
         for shape in [narrow, wide] {

@@ -6,7 +6,7 @@ use crate::{
     base::number::{Number, Re, Scalar},
     cost::{
         shape::Shape,
-        work::{Again, Chain, Kernel, LINEAR_THREADS, READ, Work, fmas, staged_by_products},
+        work::{Again, Beside, Chain, Kernel, LINEAR_THREADS, READ, Work, fmas, staged_by_products},
     },
     tile::{chase_schedule::ReductionStep, panel_tree::Level},
 };
@@ -217,6 +217,7 @@ impl Batch {
             flops,
             footprint: u64::MAX,
             again: Again::default(),
+            beside: Beside::default(),
             bytes,
             workgroup_bytes,
             chain,
@@ -288,6 +289,7 @@ impl Work {
             flops: (4 * of_pair::<S>() * reach).saturating_mul(reflectors).saturating_mul(columns),
             footprint: u64::MAX,
             again: Again::default(),
+            beside: Beside::default(),
             bytes: 2 * rows * columns * size_of::<S>() as u64 + chunks * reflectors * reach * scalar,
             // Every thread reads the reflector twice, four numbers at a time; all threads of a subgroup the same ones.
             workgroup_bytes: chunks * reflectors * staged * (2 * threads / 32 + 1) * scalar,
@@ -347,7 +349,7 @@ mod tests {
     /// The pieces of products cover each entry of C and of the inner dimension once, and a dispatch has no two pieces of the same entries.
     #[test]
     fn pieces_are_the_products() {
-        let shape = Shape { ts: 8, split: 4, slice: 8, cpb: 16, held: 0 };
+        let shape = Shape { ts: 8, split: 4, slice: 8, cpb: 16, held: 0, split_beside: 0, arity: 2 };
         let of = |rows, cols, inner| Extent { rows, cols, inner, ..Extent::default() };
         let products = [of(40, 50, 30), of(7, 100, 64), of(0, 5, 5), of(3, 3, 1)];
         for (flops, inner, groups) in [(u64::MAX, usize::MAX, 1000), (20_000, 16, 1000), (1, 1000, 2)] {

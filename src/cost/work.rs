@@ -2,171 +2,13 @@
 //!
 //! The GPU backend takes its grids and flops from here, so the counts are those of the actual dispatches.
 
-use std::fmt;
-
 use crate::{
     base::number::{Number, Re, RealElement, Scalar},
     cost::shape::{ChaseShape, Shape},
     tile::{band_layout::BandLayout, chase_schedule::Schedule, panel_tree::Level},
 };
 
-/// A shader.
-///
-/// ```
-/// assert_eq!(svdvals_gpu::cost::Kernel::Unmqr.to_string(), "unmqr");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
-#[non_exhaustive]
-pub enum Kernel {
-    /// Stage 1: QR factorisation of the blocks of a panel.
-    Geqrt,
-    /// Stage 1: application of a panel's reflectors to the trailing matrix.
-    Unmqr,
-    /// One stage: a product of the last reflector, and the column or row that is eliminated next.
-    UpdateLine,
-    /// One stage: its reflector, and the reflector's products with the matrix and the panel.
-    MultiplyLine,
-    /// One stage: the update of the trailing matrix by a panel.
-    UpdateTrailing,
-    /// Between stages 1 and 2, or after one stage: dense to band storage.
-    PackBand,
-    /// Stage 2: a time step of bulge chasing.
-    Chase,
-    /// After stage 2: band storage to the buffer that is read back.
-    UnpackBand,
-    /// Stage 3 on the device: the squares of the entries, for the Sturm counts.
-    SquareBidiagonal,
-    /// Stage 3 on the device: steps of bisection.
-    Bisect,
-    /// Triangular operations: a matrix product.
-    Gemm,
-    /// Triangular operations: a small triangle times columns of B.
-    Trmm,
-    /// Triangular operations: the inverse of a small triangle times columns of B, by substitution.
-    Trsm,
-    /// [`GpuMatrix`](crate::GpuMatrix): the diagonal, which the host checks for entries that a solve cannot divide by.
-    Diagonal,
-    /// [`GpuMatrix`](crate::GpuMatrix): the largest entry.
-    Largest,
-    /// [`GpuMatrix`](crate::GpuMatrix): the scaled copy that stage 1 works on.
-    Scale,
-    /// [`GpuBand`](crate::GpuBand): the buffer of [`UnpackBand`](Self::UnpackBand) to band storage.
-    RepackBand,
-    /// Kept reflectors of the one-stage reduction: the triangular factor of a block of them.
-    Larft,
-    /// Kept reflectors of stage 1 or of one stage: gathered into the workspace of `unmqr`.
-    GatherReflectors,
-    /// Kept reflectors of stage 2: applied to a matrix.
-    ApplyChase,
-    /// Vectors: independent matrix products, in one dispatch.
-    GemmBatch,
-    /// Vectors of the bidiagonal: columns of the parts, in the order of the product.
-    GatherColumns,
-    /// Vectors of the bidiagonal: rotations of columns.
-    RotateColumns,
-    /// Vectors of the bidiagonal: the second factors of the products.
-    SecularVectors,
-    /// Vectors of the bidiagonal: those that are wanted, with phases.
-    TakeColumns,
-    /// Orthonormal vectors: the factor of a Gram-Schmidt step.
-    GramFactor,
-    /// Orthonormal vectors: division by their lengths.
-    UnitColumns,
-    /// Orthonormal vectors: columns of the identity, for those of Q.
-    IdentityColumns,
-    /// Copies of vectors.
-    CopyWindow,
-    /// Batches: the singular values of one matrix in each workgroup.
-    Batch,
-    /// Batches: the singular vectors of one matrix in each workgroup.
-    Jacobi,
-    /// Products by low precision: an operand, scaled and rounded or cut into slices.
-    SliceLines,
-    /// Products by low precision, by cooperative matrices.
-    CoopGemm,
-}
-
-impl Kernel {
-    /// The kernels of a call, in order: those of the values, those that only vectors need, those of batches. With stage 3 on the device, `square_bidiagonal`
-    /// and `bisect` replace `unpack_band`. One stage has its three kernels in place of `chase`, and no `geqrt` and `unmqr` unless the matrix is
-    /// tall; for vectors, `larft` and `unmqr` in place of `apply_chase`. The last four are those of [`Products`](crate::Products) by low precision.
-    ///
-    /// ```
-    /// use svdvals_gpu::cost::Kernel;
-    /// assert_eq!(Kernel::ALL[0].to_string(), "geqrt");
-    /// ```
-    pub const ALL: [Kernel; 28] = [
-        Kernel::Geqrt,
-        Kernel::Unmqr,
-        Kernel::UpdateLine,
-        Kernel::MultiplyLine,
-        Kernel::UpdateTrailing,
-        Kernel::PackBand,
-        Kernel::Chase,
-        Kernel::UnpackBand,
-        Kernel::SquareBidiagonal,
-        Kernel::Bisect,
-        Kernel::GatherColumns,
-        Kernel::RotateColumns,
-        Kernel::SecularVectors,
-        Kernel::GemmBatch,
-        Kernel::TakeColumns,
-        Kernel::ApplyChase,
-        Kernel::Larft,
-        Kernel::GatherReflectors,
-        Kernel::GramFactor,
-        Kernel::UnitColumns,
-        Kernel::IdentityColumns,
-        Kernel::CopyWindow,
-        Kernel::Batch,
-        Kernel::Jacobi,
-        Kernel::SliceLines,
-        Kernel::CoopGemm,
-        Kernel::Gemm,
-        Kernel::Trsm,
-    ];
-}
-
-impl fmt::Display for Kernel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Kernel::Geqrt => "geqrt",
-            Kernel::Unmqr => "unmqr",
-            Kernel::UpdateLine => "update_line",
-            Kernel::MultiplyLine => "multiply_line",
-            Kernel::UpdateTrailing => "update_trailing",
-            Kernel::PackBand => "pack_band",
-            Kernel::Chase => "chase",
-            Kernel::UnpackBand => "unpack_band",
-            Kernel::SquareBidiagonal => "square_bidiagonal",
-            Kernel::Bisect => "bisect",
-            Kernel::Gemm => "gemm",
-            Kernel::Trmm => "trmm",
-            Kernel::Trsm => "trsm",
-            Kernel::Diagonal => "diagonal",
-            Kernel::Largest => "largest",
-            Kernel::Scale => "scale",
-            Kernel::RepackBand => "repack_band",
-            Kernel::Larft => "larft",
-            Kernel::GatherReflectors => "gather_reflectors",
-            Kernel::ApplyChase => "apply_chase",
-            Kernel::GemmBatch => "gemm_batch",
-            Kernel::GatherColumns => "gather_columns",
-            Kernel::RotateColumns => "rotate_columns",
-            Kernel::SecularVectors => "secular_vectors",
-            Kernel::TakeColumns => "take_columns",
-            Kernel::GramFactor => "gram_factor",
-            Kernel::UnitColumns => "unit_columns",
-            Kernel::IdentityColumns => "identity_columns",
-            Kernel::CopyWindow => "copy_window",
-            Kernel::Batch => "batch",
-            Kernel::Jacobi => "jacobi",
-            Kernel::SliceLines => "slice_lines",
-            Kernel::CoopGemm => "coop_gemm",
-        })
-    }
-}
+pub use crate::cost::kernel::Kernel;
 
 /// The work of one dispatch: totals over all workgroups, unless stated otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,7 +29,16 @@ pub(crate) struct Work {
     pub bytes: u64,
     /// Bytes of workgroup memory read and written, summed over the threads.
     pub workgroup_bytes: u64,
-    /// The longest dependency chain of one workgroup.
+    /// The longest dependency chain of one workgroup, except those of another kernel beside it.
+    pub chain: Chain,
+    /// Workgroups of another kernel, of the above.
+    pub beside: Beside,
+}
+
+/// Workgroups of a dispatch that run another kernel than the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Beside {
+    pub workgroups: u64,
     pub chain: Chain,
 }
 
@@ -323,6 +174,7 @@ impl Work {
             flops: level.geqrt_flops::<S>(),
             footprint: u64::MAX,
             again: Again::default(),
+            beside: Beside::default(),
             bytes: 2 * rows * width * size_of::<S>() as u64 + (rows * ts + blocks * ts * ts) * scalar,
             // A thread reads its slice of v at most twice, and the partial sums of its column.
             workgroup_bytes: blocks * threads * width * (2 * slice + 2 * split) * scalar,
@@ -364,6 +216,7 @@ impl Work {
             flops,
             footprint: u64::MAX,
             again: Again { bytes: of_x_again, of_one: again * ts * cpb * size_of::<S>() as u64 },
+            beside: Beside::default(),
             bytes: 2 * of_x + of_x_again + (rows * ts + blocks * ts * ts) * scalar,
             workgroup_bytes: workgroups * (read + stored) * scalar,
             // A step of a product has 32 multiply-adds, three reads and two for the loop. A thread stages X in blocks of 16, V in vectors.
@@ -376,6 +229,21 @@ impl Work {
                     + 160 * tiles,
                 ..Chain::default()
             },
+        }
+    }
+
+    /// `unmqr` of a level, with `trailing` columns right of the panel, beside `geqrt` of the `next` one, for a shape of [`Shape::beside`].
+    pub fn unmqr_and_geqrt<S: Number>(shape: &Shape, level: &Level, trailing: usize, next: &Level) -> Work {
+        let (update, panel) = (Work::unmqr::<S>(shape, level, trailing), Work::geqrt::<S>(shape, next));
+        Work {
+            kernel: Kernel::UnmqrAndGeqrt,
+            workgroups: update.workgroups + panel.workgroups,
+            workgroup_memory: shape.beside_bytes::<S>() as u64,
+            flops: update.flops.saturating_add(panel.flops),
+            bytes: update.bytes + panel.bytes,
+            workgroup_bytes: update.workgroup_bytes + panel.workgroup_bytes,
+            beside: Beside { workgroups: panel.workgroups, chain: panel.chain },
+            ..update
         }
     }
 
@@ -413,6 +281,7 @@ impl Work {
             flops: flops * (2 * n).saturating_sub(1),
             footprint: u64::MAX,
             again: Again::default(),
+            beside: Beside::default(),
             bytes: 4 * n * size_of::<S>() as u64 + (2 * n + 1) * real,
             workgroup_bytes: (threads + 1) * threads * real,
             chain: Chain { barriers: 1, round_trips: 2 * rows, steps: threads + 4 * rows, ..Chain::default() },
@@ -441,6 +310,7 @@ impl Work {
             flops: Work::flops_of_bisection_passes(values, passes),
             footprint: u64::MAX,
             again: Again::default(),
+            beside: Beside::default(),
             bytes: (2 * values + 1 + 4 * values) * real,
             workgroup_bytes: 0,
             chain: Chain {
@@ -467,6 +337,7 @@ impl Work {
             flops: 0,
             footprint: u64::MAX,
             again: Again::default(),
+            beside: Beside::default(),
             bytes,
             workgroup_bytes: 0,
             chain,
@@ -497,6 +368,7 @@ impl Work {
             workgroup_memory: shape.bytes::<S>() as u64,
             flops: step.flops::<S>(all),
             again: Again::default(),
+            beside: Beside::default(),
             footprint: (step.n as u64).saturating_mul(2 * (lines + 1) * size_of::<S>() as u64),
             bytes: all * 2 * entries * size_of::<S>() as u64,
             // Each line reads t twice, and the block is written and read.

@@ -24,6 +24,8 @@ pub(crate) struct DenseSizes {
     pub lines: usize,
     pub v: usize,
     pub t: usize,
+    /// Of V, and as many of T, of a level that is factored beside an update; 0: none is.
+    pub beside: usize,
 }
 
 /// Maximum number of buffers of a matrix. Each access in a shader has one `case` for every buffer.
@@ -84,11 +86,16 @@ pub(crate) fn dense_sizes<T: Number>(
     let longest = m.max(n).max(2 * shape.ts).min(at_once);
     let v = longest.checked_mul(shape.ts);
     let t = longest.div_ceil(leaf.max(2)).checked_mul(shape.ts * shape.ts);
+    // A level above the leaves stacks at most as many rows as T of the leaves has.
+    let beside = if shape.beside::<T>().is_some() { t } else { Some(0) };
+    let of_beside = fitting_bytes::<T::Scalar>(context, "the reflectors", beside)?;
     let bytes = (a as u64)
+        .saturating_add(of_beside)
+        .saturating_add(of_beside)
         .saturating_add(fitting_bytes::<T::Scalar>(context, "the reflectors", v)?)
         .saturating_add(fitting_bytes::<T::Scalar>(context, "the reflectors' triangular factors", t)?);
     let count = |len: Option<usize>| len.unwrap_or_default();
-    Ok((DenseSizes { by_rows, ld: count(ld), outer, lines, v: count(v), t: count(t) }, bytes))
+    Ok((DenseSizes { by_rows, ld: count(ld), outer, lines, v: count(v), t: count(t), beside: count(beside) }, bytes))
 }
 
 /// Bytes of the buffers of an m x n matrix stored as `T`.

@@ -15,7 +15,10 @@ use crate::{
         device::{
             context::GpuContext,
             parameters,
-            pipeline::{CHASE, CHASE_KEPT, GATHER_REFLECTORS, GEQRT, GEQRT_KEPT, Pipeline, Shader, UNMQR, UNMQR_IN_VECTORS},
+            pipeline::{
+                CHASE, CHASE_KEPT, GATHER_REFLECTORS, GEQRT, GEQRT_KEPT, Pipeline, Shader, UNMQR, UNMQR_AND_GEQRT,
+                UNMQR_IN_VECTORS,
+            },
             stream::{Stream, buffer},
         },
         kernels::GpuKernels,
@@ -24,7 +27,7 @@ use crate::{
     tile::{
         band_layout::BandLayout,
         chase_schedule::ReductionStep,
-        panel_tree::{Level, RowMap, Stack},
+        panel_tree::{Level, Stack},
         tuning::Tuning,
     },
 };
@@ -58,13 +61,25 @@ pub struct Dense<T> {
     pub(crate) t: Buffer,
     pub(crate) size: (usize, usize),
     pub(crate) strides: (usize, usize),
-    /// The kernels of stage 1, each with a bind group of v, t and a.
-    geqrt: Bound,
-    unmqr: Bound,
-    unmqr_in_vectors: Bound,
+    /// V and T of a level that is factored beside the update of the one before, and of every other level above it. None if there are no such
+    /// levels.
+    beside: Option<[Buffer; 2]>,
+    /// Whether the V and T of the last level are those.
+    in_beside: bool,
+    kernels: StageOne,
     shape: Shape,
     kept: Option<Kept>,
     element: PhantomData<T>,
+}
+
+/// The kernels of stage 1, each with a bind group of v, t and a. The second ones have the V and T of [`Dense::beside`] in place of v and t, and the other
+/// way round.
+#[derive(Default)]
+struct StageOne {
+    geqrt: Bound,
+    unmqr: [Bound; 2],
+    unmqr_in_vectors: [Bound; 2],
+    unmqr_and_geqrt: [Bound; 2],
 }
 
 /// Where the reflectors of a matrix are kept: V overwrites the entries that become zero, and `Dense::t` holds T of all levels in order.
@@ -162,10 +177,15 @@ impl<T: Number> Dense<T> {
         let a = (0..sizes.outer.max(1)).step_by(sizes.lines).map(of_lines).collect::<Result<Vec<_>>>()?;
         let v = storage("the reflectors", sizes.v * scalar, BufferUsages::COPY_SRC)?;
         let t = storage("the reflectors' triangular factors", sizes.t * scalar, BufferUsages::COPY_SRC)?;
+        // A level above the leaves has as many stacked rows as they have rows of T.
+        let beside = (sizes.beside > 0).then(|| {
+            let of = |what| storage(what, sizes.beside * scalar, BufferUsages::COPY_SRC);
+            Ok::<_, SvdError>([of("the reflectors")?, of("the reflectors' triangular factors")?])
+        });
         let strides = if sizes.by_rows { (sizes.ld, 1) } else { (1, sizes.ld) };
-        let (geqrt, unmqr, unmqr_in_vectors) = Default::default();
+        let (beside, in_beside, kernels) = (beside.transpose()?, false, StageOne::default());
         let (lines, kept, element) = (sizes.lines, None, PhantomData);
-        Ok(Dense { a, lines, v, t, size, strides, geqrt, unmqr, unmqr_in_vectors, shape, kept, element })
+        Ok(Dense { a, lines, v, t, size, strides, beside, in_beside, kernels, shape, kept, element })
     }
 
     /// From now on `geqrt` keeps the reflectors of `levels`. It must be called once for each of them, in this order.
@@ -183,13 +203,14 @@ impl<T: Number> Dense<T> {
             buffer(context, what, bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)
         };
         self.t = of_blocks(first.last().copied().unwrap_or_default())?;
-        (self.geqrt, self.unmqr, self.unmqr_in_vectors) = Default::default();
+        self.kernels = StageOne::default();
         self.kept = Some(Kept { first, made: 0, size: self.size, t: of_blocks(most)?, gather: Bound::default() });
         Ok(())
     }
 
-    /// Checks that `level` is the next of the levels to keep. To be called before each call of `geqrt`.
+    /// Checks that `level` is the next of the levels to keep. To be called before each call of `geqrt`, which leaves its V and T in `v` and `t`.
     pub(crate) fn keep_next(&mut self, level: &Level) -> Result<()> {
+        self.in_beside = false;
         let Some(kept) = &mut self.kept else { return Ok(()) };
         match kept.first.get(kept.made..kept.made + 2) {
             Some(&[first, next]) if next - first == level.map.blocks() => kept.made += 1,
@@ -229,24 +250,46 @@ impl<T: Number> Dense<T> {
     /// `geqrt` with its bind group.
     pub(crate) fn geqrt(&self, context: &GpuContext, stream: &Stream) -> Result<&Ready> {
         let shader = if self.kept.is_some() { &GEQRT_KEPT } else { &GEQRT };
-        self.bound(&self.geqrt, context, stream, shader, &self.shape.geqrt_constants())
+        self.bound(&self.kernels.geqrt, context, stream, shader, &self.shape.geqrt_constants(), &[&self.v, &self.t])
     }
 
     /// `unmqr` for this level, with its bind group.
     pub(crate) fn unmqr(&self, context: &GpuContext, stream: &Stream, level: &Level) -> Result<&Ready> {
         let shader = self.unmqr_shader(level);
-        let kernel = if shader.name_and_variant() == UNMQR.name_and_variant() { &self.unmqr } else { &self.unmqr_in_vectors };
-        self.bound(kernel, context, stream, shader, &self.shape.unmqr_constants())
+        let kernels = &self.kernels;
+        let scalar = shader.name_and_variant() == UNMQR.name_and_variant();
+        let kernel = if scalar { &kernels.unmqr } else { &kernels.unmqr_in_vectors };
+        let kernel = &kernel[usize::from(self.in_beside)];
+        self.bound(kernel, context, stream, shader, &self.shape.unmqr_constants(), &self.last())
     }
 
-    /// The vector variant of `unmqr` if each aligned group of four stacked rows is consecutive in the matrix and starts at a multiple of
-    /// four there, and so do the trailing columns. Otherwise the scalar variant.
+    /// V and T of the last level.
+    pub(crate) fn last(&self) -> [&Buffer; 2] {
+        match &self.beside {
+            Some([v, t]) if self.in_beside => [v, t],
+            _ => [&self.v, &self.t],
+        }
+    }
+
+    /// Whether a dispatch may run `unmqr` of this level beside `geqrt` of the next one. It has one buffer for the matrix, and no kept reflectors.
+    pub(crate) fn runs_beside(&self, level: &Level, next: &Level) -> bool {
+        self.kept.is_none() && self.a.len() == 1 && self.beside.is_some() && self.shape.runs_beside::<T>(level, next)
+    }
+
+    /// `unmqr` of a level beside `geqrt` of the next one, with its bind group, for a shape of [`Shape::beside`]. The V and T of the next level are the
+    /// last ones from then on.
+    pub(crate) fn unmqr_and_geqrt(&mut self, context: &GpuContext, stream: &Stream, shape: &Shape) -> Result<&Ready> {
+        let from = usize::from(self.in_beside);
+        let [v, t] = self.last().map(Buffer::clone);
+        self.in_beside = !self.in_beside;
+        let [next_v, next_t] = self.last();
+        let (kernel, constants) = (&self.kernels.unmqr_and_geqrt[from], shape.beside_constants());
+        self.bound(kernel, context, stream, &UNMQR_AND_GEQRT, &constants, &[&v, &t, next_v, next_t])
+    }
+
+    /// The vector variant of `unmqr` if the level allows it, otherwise the scalar variant.
     fn unmqr_shader(&self, level: &Level) -> &'static Shader {
-        let RowMap { start, group, spacing, block_rows, .. } = level.map;
-        let fours = |x: usize| x.is_multiple_of(4);
-        let blocks = level.map.blocks() == 1 || fours(block_rows);
-        let rows = blocks && fours(start) && (group == spacing || (fours(group) && fours(spacing)));
-        if rows && fours(level.col + level.width) { &UNMQR_IN_VECTORS } else { &UNMQR }
+        if level.is_in_vectors() { &UNMQR_IN_VECTORS } else { &UNMQR }
     }
 
     fn bound<'a>(
@@ -256,10 +299,11 @@ impl<T: Number> Dense<T> {
         stream: &Stream,
         shader: &Shader,
         constants: &[(&str, u32)],
+        buffers: &[&Buffer],
     ) -> Result<&'a Ready> {
         kernel.get(|| {
             let pipeline = context.pipeline::<T>(shader, constants, self.a.len())?;
-            let bindings = stream.bind(&pipeline, &[&self.v, &self.t], &self.a)?;
+            let bindings = stream.bind(&pipeline, buffers, &self.a)?;
             Ok((pipeline, bindings))
         })
     }
@@ -293,6 +337,7 @@ impl<T: Number> Dense<T> {
         let (rs, cs) = if transposed { (self.strides.1, self.strides.0) } else { self.strides };
         let Shape { ts, .. } = self.shape;
         let elements = |buffer: &Buffer| buffer.size() / size_of::<T::Scalar>() as u64;
+        let [v, t] = self.last();
         // Rows ascend with the stacked index if groups do not overlap, so the last stacked row is the last row.
         let fits = width <= ts
             && col.checked_add(width).is_some_and(|end| end <= cols)
@@ -300,8 +345,8 @@ impl<T: Number> Dense<T> {
             && map.spacing >= map.group
             && (1..=self.shape.rows()).contains(&map.block_rows)
             && (map.rows == 0 || map.row(map.rows - 1) < rows)
-            && (map.rows * ts) as u64 <= elements(&self.v)
-            && ((t_first + map.blocks()) * ts * ts) as u64 <= elements(&self.t);
+            && (map.rows * ts) as u64 <= elements(v)
+            && ((t_first + map.blocks()) * ts * ts) as u64 <= elements(t);
         if !fits {
             return Err(SvdError::invalid(
                 "level",

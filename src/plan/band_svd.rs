@@ -72,7 +72,7 @@ fn of_band<T: Number>(band: &Band<T>, options: &SvdOptions) -> Result<Factors<T>
             right_of_band(&kernels, band, scale, (options, &on.tuning, stage3), watch)
         };
         if let Ok(right) = or_fall_back(options, on_gpu())? {
-            return on_pool(|| factors(band, scale, options, right));
+            return on_pool_for((n, n), || factors(band, scale, options, right));
         }
     }
     #[cfg(not(feature = "gpu"))]

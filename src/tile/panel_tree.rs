@@ -61,6 +61,20 @@ impl RowMap {
         q * self.block_rows..((q + 1) * self.block_rows).min(self.rows)
     }
 
+    /// The level that stacks `arity` R factors, of `width` columns, of this one's blocks at a time.
+    pub fn after(&self, width: usize, arity: usize) -> RowMap {
+        let blocks = self.blocks();
+        let last = width.min(self.rows.saturating_sub(blocks.saturating_sub(1) * self.block_rows));
+        RowMap {
+            start: self.start,
+            group: width,
+            spacing: self.spacing * (self.block_rows / self.group.max(1)),
+            rows: blocks.saturating_sub(1) * width + last,
+            block_rows: arity * width,
+            stack: Stack::Triangles,
+        }
+    }
+
     /// Splits the blocks into maps of at most `rows` stacked rows, and of at most `rows / leaf` blocks. Each map has at least one block.
     pub fn pieces(self, rows: usize, leaf: usize) -> impl Iterator<Item = RowMap> {
         let at_once = (rows / self.block_rows.max(leaf).max(1)).max(1);
@@ -97,6 +111,24 @@ pub struct Level {
     pub width: usize,
     /// The rows of the blocks.
     pub map: RowMap,
+}
+
+impl Level {
+    /// Whether each aligned group of four stacked rows is consecutive in the matrix and starts at a multiple of four there, and so do the
+    /// trailing columns.
+    pub fn is_in_vectors(&self) -> bool {
+        let RowMap { start, group, spacing, block_rows, .. } = self.map;
+        let fours = |x: usize| x.is_multiple_of(4);
+        let blocks = self.map.blocks() == 1 || fours(block_rows);
+        let rows = blocks && fours(start) && (group == spacing || (fours(group) && fours(spacing)));
+        rows && fours(self.col + self.width)
+    }
+
+    /// Whether `next` is the level after this one in a tree whose nodes stack `arity` R factors.
+    pub fn is_before(&self, next: &Level, arity: usize) -> bool {
+        let Level { transposed, col, width, map } = *self;
+        map.blocks() > 1 && *next == Level { transposed, col, width, map: map.after(width, arity) }
+    }
 }
 
 /// Shape of the panel's reduction tree.
@@ -223,6 +255,9 @@ mod tests {
             ] {
                 let maps: Vec<RowMap> = levels(tree, start, rows, width, leaf, arity).collect();
                 let mut tops: Vec<usize> = (start..start + rows).collect();
+                if tree == PanelTree::Reduction {
+                    assert!(maps.windows(2).all(|pair| pair[0].after(width, arity) == pair[1]), "{maps:?}");
+                }
                 let mut joined: Vec<usize> = Vec::new();
                 for map in &maps {
                     let stack: Vec<usize> = (0..map.rows).map(|g| map.row(g)).collect();

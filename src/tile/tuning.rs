@@ -81,6 +81,11 @@ pub struct GpuTuning {
     /// time. At most the tiles of a leaf are kept.
     #[cfg_attr(feature = "serde", serde(default))]
     pub tiles_held: usize,
+    /// Threads that share one column where `geqrt` of a level of a panel's tree runs beside `unmqr` of the level before, in one dispatch. Then a
+    /// workgroup has tile_size split_beside threads, and 32 split_beside columns for `unmqr`. 0: they have dispatches of their own, as they do
+    /// where reflectors are kept and in matrices of several buffers.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub split_beside: usize,
 }
 
 /// Passes all hyperparameters to another macro: the setter's docs, the name, the field of [`Tuning`] that contains it, the type and an
@@ -114,6 +119,8 @@ macro_rules! hyperparameters {
             max_blocks in gpu: usize = 100,
             /// Sets the tiles that `unmqr` keeps between its two passes (GPU).
             tiles_held in gpu: usize = 2,
+            /// Sets the threads that share a column in `geqrt` beside `unmqr` (GPU).
+            split_beside in gpu: usize = 4,
         }
     };
 }
@@ -181,6 +188,7 @@ impl Tuning {
                 cycles_per_dispatch: 1,
                 max_blocks: 1,
                 tiles_held: 0,
+                split_beside: 0,
             },
         }
     }

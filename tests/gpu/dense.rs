@@ -200,3 +200,47 @@ pub fn sweeps_follow_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
     }
     Ok(())
 }
+
+/// Levels of panels factored beside the updates by the levels before, each pair in one dispatch: the matrix is the twin's after each of them, on QR
+/// and LQ sweeps, in both memory orders, with short last blocks and with up to six levels, whose V and T change places.
+///
+/// Bound: that of `sweeps_follow_the_twin`.
+pub fn panels_beside_updates_follow_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
+    // Sizes that fit 16 KiB with two threads a column.
+    for (m, n, tile, leaf) in [(131, 150, 4, 8), (90, 61, 8, 24)] {
+        let tuning = tuning(tile, leaf).split_beside(2);
+        let (gpu, cpu) = (GpuKernels::<T>::new(context, &tuning)?, CpuKernels::<T>::new(&tuning)?);
+        let a = stacked_identities::<T>(9, m, n, tile);
+        let swapped = row_major(&a);
+        for (order, source) in [("columns", a.as_ref()), ("rows", swapped.as_ref().transpose())] {
+            let one = T::Real::from_double(1.0);
+            let (mut there, mut here) = (gpu.upload(source, one)?, cpu.upload(source, one)?);
+            for (k, transposed) in [(0, false), (0, true), (tile, false), (tile, true)] {
+                let (rows, cols) = if transposed { (n, m) } else { (m, n) };
+                let start = if transposed { k + tile } else { k };
+                let width = tile.min(cols - k);
+                let maps = levels(PanelTree::Reduction, start, rows - start, width, leaf, tuning.arity());
+                let all: Vec<Level> = maps.map(|map| Level { transposed, col: k, width, map }).collect();
+                let (Some(first), Some(last)) = (all.first(), all.last()) else { return Err("no levels".into()) };
+                let bound = 64.0 * m.max(n) as f64 * eps::<T>() + T::stored(64);
+                let at = format!("{m} x {n} by {order}, transposed: {transposed}, panel {k}");
+                let before = gpu.counts().dispatches;
+                gpu.geqrt(&mut there, first)?;
+                cpu.geqrt(&mut here, first)?;
+                for pair in all.windows(2) {
+                    gpu.unmqr_and_geqrt(&mut there, &pair[0], &pair[1])?;
+                    cpu.unmqr_and_geqrt(&mut here, &pair[0], &pair[1])?;
+                    let found = distance(gpu.download(&there)?.as_ref(), cpu.download(&here)?.as_ref());
+                    check!(found <= bound, "{at}, {:?}: {found:.1e}, bound {bound:.1e}", pair[1]);
+                }
+                gpu.unmqr(&mut there, last)?;
+                cpu.unmqr(&mut here, last)?;
+                let found = distance(gpu.download(&there)?.as_ref(), cpu.download(&here)?.as_ref());
+                check!(found <= bound, "{at}, the last update: {found:.1e}, bound {bound:.1e}");
+                let dispatches = gpu.counts().dispatches - before;
+                check!(dispatches == all.len() as u64 + 1, "{at}: {dispatches} dispatches of {} levels", all.len());
+            }
+        }
+    }
+    Ok(())
+}

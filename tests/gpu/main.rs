@@ -207,6 +207,7 @@ fn kernels<T: Elements>() -> Vec<Runs> {
         ("geqrt_is_a_qr_factorisation", dense::geqrt_is_a_qr_factorisation::<T>),
         ("unmqr_is_its_formula", dense::unmqr_is_its_formula::<T>),
         ("sweeps_follow_the_twin", dense::sweeps_follow_the_twin::<T>),
+        ("panels_beside_updates_follow_the_twin", dense::panels_beside_updates_follow_the_twin::<T>),
         ("factors_give_the_matrix_back", reflectors::factors_give_the_matrix_back::<T>),
         ("bands_are_copied_exactly", band::bands_are_copied_exactly::<T>),
         ("chase_keeps_singular_values", band::chase_keeps_singular_values::<T>),

@@ -97,6 +97,8 @@ pub(crate) const GATHER_REFLECTORS: Shader = shader!("gather_reflectors", 3, Lev
 pub(crate) const UNMQR: Shader = shader!("unmqr", 2, Level);
 /// For levels whose rows and columns start at multiples of four.
 pub(crate) const UNMQR_IN_VECTORS: Shader = shader!("unmqr", 2, Level, Some("vectors"));
+/// The same, beside `geqrt` of the next level.
+pub(crate) const UNMQR_AND_GEQRT: Shader = shader!("unmqr", 4, Level, Some("beside"));
 pub(crate) const UPDATE_LINE: Shader = shader!("update_line", 2, Line);
 pub(crate) const MULTIPLY_LINE: Shader = shader!("multiply_line", 2, Line);
 pub(crate) const UPDATE_TRAILING: Shader = shader!("update_trailing", 1, UpdateTrailing);
@@ -154,7 +156,8 @@ impl CoopGemm {
 }
 
 /// The modules that shaders import.
-const MODULES: [(&str, &str); 14] = [
+const MODULES: [(&str, &str); 15] = [
+    ("factor_block", include_str!("../../../shaders/shared/factor_block.wgsl")),
     ("pair", include_str!("../../../shaders/shared/pair.wgsl")),
     ("reflector", include_str!("../../../shaders/shared/reflector.wgsl")),
     ("scalar", include_str!("../../../shaders/shared/scalar.wgsl")),
@@ -250,7 +253,8 @@ struct Has {
 
 /// The shader's WGSL for matrices stored as `S` in `count` buffers, with imports resolved and constants written in.
 fn wgsl<S: Number>(shader: &Shader, count: usize, constants: &str, device: Has) -> Result<String> {
-    let vectors = shader.variant == Some("vectors");
+    let beside = shader.variant == Some("beside");
+    let vectors = beside || shader.variant == Some("vectors");
     let dense = dense(shader.buffers + 1, count, if vectors { "Stored4" } else { "Stored" });
     let modules: Vec<_> = MODULES.into_iter().chain([("tuning", constants), ("dense", &dense)]).collect();
     let spilled = shader.variant == Some("spilled");
@@ -260,7 +264,10 @@ fn wgsl<S: Number>(shader: &Shader, count: usize, constants: &str, device: Has) 
         ("f16", S::IS_HALF),
         ("immediates", device.immediates),
         ("coherent", device.coherent),
+        ("uniform", !device.immediates && !beside),
+        ("uniform_beside", !device.immediates && beside),
         ("vectors", vectors),
+        ("beside", beside),
         ("kept", shader.variant == Some("kept")),
         ("spilled", spilled),
         ("spilled_coherent", spilled && device.coherent),

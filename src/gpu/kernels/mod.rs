@@ -34,7 +34,10 @@ use crate::{
         device::{
             context::GpuContext,
             parameters,
-            pipeline::{CHASE, GEQRT, PACK_BAND, Pipeline, REPACK_BAND, SCALE, UNMQR, UNMQR_IN_VECTORS, UNPACK_BAND, Wanted},
+            pipeline::{
+                CHASE, GEQRT, PACK_BAND, Pipeline, REPACK_BAND, SCALE, UNMQR, UNMQR_AND_GEQRT, UNMQR_IN_VECTORS, UNPACK_BAND,
+                Wanted,
+            },
             stream::{Manner, Stream, buffer},
         },
         kernels::bisection::bisection_pipelines,
@@ -104,6 +107,9 @@ impl<S: Number> GpuKernels<S> {
             if m.max(n) > self.tuning.tile_size {
                 wanted.push((unmqr, shape.unmqr_constants().into(), count));
             }
+            if let Some(beside) = shape.beside::<S>().filter(|_| in_vectors && count == 1 && m.max(n) > self.tuning.leaf) {
+                wanted.push((&UNMQR_AND_GEQRT, beside.beside_constants(), count));
+            }
         }
         if self.stage3_on_device.is_some() && !self.one_stage {
             let layout = BandLayout::new(order, self.tuning.bandwidth(order), self.tuning.tile_width);
@@ -114,10 +120,6 @@ impl<S: Number> GpuKernels<S> {
             _ => wanted.push((&UNPACK_BAND, Vec::new(), 0)),
         }
         wanted
-    }
-
-    fn shape(&self) -> &Shape {
-        &self.shape
     }
 
     /// Dispatches, submissions and bytes transferred so far.
@@ -134,7 +136,7 @@ impl<S: Number> GpuKernels<S> {
     #[doc(hidden)]
     pub fn read_v(&self, a: &Dense<S>, rows: usize) -> Result<faer::Mat<S::Scalar>> {
         let ts = self.shape.ts;
-        let entries: Vec<S::Scalar> = self.stream.read_back_now(&a.v, rows * ts)?;
+        let entries: Vec<S::Scalar> = self.stream.read_back_now(a.last()[0], rows * ts)?;
         Ok(faer::Mat::from_fn(rows, ts, |i, j| entries[i * ts + j]))
     }
 
@@ -142,7 +144,7 @@ impl<S: Number> GpuKernels<S> {
     #[doc(hidden)]
     pub fn read_t(&self, a: &Dense<S>, q: usize) -> Result<faer::Mat<S::Scalar>> {
         let ts = self.shape.ts;
-        let entries: Vec<S::Scalar> = self.stream.read_back_now(&a.t, (q + 1) * ts * ts)?;
+        let entries: Vec<S::Scalar> = self.stream.read_back_now(a.last()[1], (q + 1) * ts * ts)?;
         Ok(faer::Mat::from_fn(ts, ts, |i, j| entries[(q * ts + i) * ts + j]))
     }
 
@@ -208,15 +210,15 @@ impl<S: Number> GpuKernels<S> {
         Ok(out)
     }
 
-    /// Dispatches `unmqr` for a level and the `trailing` columns right of its panel, split into as many dispatches as necessary.
+    /// Dispatches `unmqr` for a level and the `trailing` ones of the columns right of its panel, split into as many dispatches as necessary.
     fn update(
         &self,
         (pipeline, bindings): &(Pipeline, BindGroup),
         whole: parameters::Level,
         level: &Level,
-        trailing: usize,
+        trailing: Range<usize>,
     ) -> Result<()> {
-        let at_once = Work::unmqr_columns::<S>(&self.shape, level, trailing, self.stream.most_flops());
+        let at_once = Work::unmqr_columns::<S>(&self.shape, level, trailing.len(), self.stream.most_flops());
         let [_, rows] = self.stream.fold(at_once.div_ceil(self.shape.cpb))?;
         let [y, z] = self.stream.fold(level.map.blocks())?;
         if rows > 1 {
@@ -225,8 +227,8 @@ impl<S: Number> GpuKernels<S> {
                 format!("{} makes more column chunks than a grid has", self.shape.cpb),
             ));
         }
-        for first in (0..trailing).step_by(at_once) {
-            let columns = first..trailing.min(first + at_once);
+        for first in trailing.clone().step_by(at_once) {
+            let columns = first..trailing.end.min(first + at_once);
             let work = Work::unmqr::<S>(&self.shape, level, columns.len());
             let [chunks, _] = self.stream.fold(columns.len().div_ceil(self.shape.cpb))?;
             self.stream.dispatch(pipeline, bindings, whole.of_columns(columns), [chunks, y, z], work)?;
@@ -267,7 +269,26 @@ impl<S: Number> StageKernels for GpuKernels<S> {
         if trailing == 0 || level.map.rows == 0 || level.width == 0 {
             return Ok(());
         }
-        self.update(a.unmqr(&self.context, &self.stream, level)?, whole, level, trailing)
+        self.update(a.unmqr(&self.context, &self.stream, level)?, whole, level, 0..trailing)
+    }
+
+    fn unmqr_and_geqrt(&self, a: &mut Dense<S>, level: &Level, next: &Level) -> Result<()> {
+        let trailing = a.size(level.transposed).1.saturating_sub(level.col + level.width);
+        let Some(shape) = self.shape.beside::<S>().filter(|_| trailing > 0 && a.runs_beside(level, next)) else {
+            self.unmqr(a, level)?;
+            return self.geqrt(a, next);
+        };
+        let whole = a.parameters(level)?;
+        let at_once = Work::unmqr_columns::<S>(&shape, level, trailing, self.stream.most_flops());
+        let rest = if at_once < trailing { Some(a.unmqr(&self.context, &self.stream, level)?.clone()) } else { None };
+        let (pipeline, bindings) = a.unmqr_and_geqrt(&self.context, &self.stream, &shape)?.clone();
+        // Checks that V and T of the next level are within the buffers.
+        a.parameters(next)?;
+        let work = Work::unmqr_and_geqrt::<S>(&shape, level, at_once, next);
+        let count = next.map.blocks() + level.map.blocks() * at_once.div_ceil(shape.cpb);
+        let [x, y] = self.stream.fold(count)?;
+        self.stream.dispatch(&pipeline, &bindings, whole.of_columns(0..at_once), [x, y, 1], work)?;
+        rest.map_or(Ok(()), |unmqr| self.update(&unmqr, whole, level, at_once..trailing))
     }
 
     fn keep_rows(&self, a: &mut Dense<S>, rows: usize) {
@@ -469,7 +490,7 @@ impl<S: Number> TileKernels for GpuKernels<S> {
             t_first: 0,
             ..parameters
         };
-        self.update(&unmqr, whole, level, c.size.1 - first)
+        self.update(&unmqr, whole, level, 0..c.size.1 - first)
     }
 
     fn keep_chase(&self, band: &mut Banded<S>, _: &[Side]) -> Result<()> {

@@ -104,20 +104,20 @@ impl<S: Number> GpuKernels<S> {
     /// Dispatches `update_line`.
     fn dispatch_line(&self, a: &Dense<S>, panels: &Panels, line: &Line, flags: u32) -> Result<()> {
         let (pipeline, bindings) = self.ready(&panels.update_line, |context, stream| {
-            let pipeline = context.pipeline::<S>(&UPDATE_LINE, &self.shape().line_constants(), a.a.len())?;
+            let pipeline = context.pipeline::<S>(&UPDATE_LINE, &self.shape.line_constants(), a.a.len())?;
             let bindings = stream.bind(&pipeline, &[&panels.panels, &panels.sums], &a.a)?;
             Ok((pipeline, bindings))
         })?;
         let mut parameters = panels.parameters(line, a.strides, a.lines, panels.parts);
         parameters.flags |= flags;
-        let work = Work::update_line::<S>(self.shape(), line, panels.parts);
+        let work = Work::update_line::<S>(&self.shape, line, panels.parts);
         let [x, y] = self.stream.fold(line.len().div_ceil(LINEAR_THREADS as usize))?;
         self.stream.dispatch(pipeline, bindings, parameters, [x, y, 1], work)
     }
 
     /// [`apply_row_reflectors`](crate::tile::kernels::TileKernels::apply_row_reflectors)
     pub(super) fn apply_rows(&self, a: &Dense<S>, panels: &Panels, rows: Range<usize>, c: &mut Dense<S>) -> Result<()> {
-        let (n, ts) = (a.size.1, self.shape().ts);
+        let (n, ts) = (a.size.1, self.shape.ts);
         if !panels.keep || rows.is_empty() || rows.end >= n || rows.len() > ts {
             return Err(SvdError::invalid("reflectors", format!("those of rows {rows:?} were not kept")));
         }
@@ -139,23 +139,23 @@ impl<S: Number> GpuKernels<S> {
         }
         let kept_t = buffer(&self.context, "the reflectors' triangular factor", t_bytes, BufferUsages::STORAGE)?;
 
-        let larft = self.context.pipeline::<S>(&LARFT, &self.shape().larft_constants(), a.a.len())?;
+        let larft = self.context.pipeline::<S>(&LARFT, &self.shape.larft_constants(), a.a.len())?;
         let bindings = self.stream.bind(&larft, &[&panels.sums, &kept_t], &a.a)?;
-        self.stream.dispatch(&larft, &bindings, parameters, [1, 1, 1], Work::larft::<S>(self.shape(), &level))?;
+        self.stream.dispatch(&larft, &bindings, parameters, [1, 1, 1], Work::larft::<S>(&self.shape, &level))?;
 
         // The reflectors of rows are those of columns of A^T, conjugated.
         parameters.flags = parameters::CONJUGATE;
         let gather = self.context.pipeline::<S>(&GATHER_REFLECTORS, &[("TS", ts as u32)], a.a.len())?;
         let bindings = self.stream.bind(&gather, &[&a.v, &a.t, &kept_t], &a.a)?;
         let [x, y] = self.stream.fold(((count + ts) * ts).div_ceil(LINEAR_THREADS as usize))?;
-        let work = Work::gather_reflectors::<S>(self.shape(), &level);
+        let work = Work::gather_reflectors::<S>(&self.shape, &level);
         self.stream.dispatch(&gather, &bindings, parameters, [x, y, 1], work)?;
 
-        let unmqr = self.context.pipeline::<S>(&UNMQR, &self.shape().unmqr_constants(), c.a.len())?;
+        let unmqr = self.context.pipeline::<S>(&UNMQR, &self.shape.unmqr_constants(), c.a.len())?;
         let bindings = self.stream.bind(&unmqr, &[&a.v, &a.t], &c.a)?;
         let [rs, cs, lines] = [c.strides.0, c.strides.1, c.lines].map(|x| x as u32);
         let of_c = parameters::Level { rs, cs, lines, cols: c.size.1 as u32, col: 0, width: 0, ..parameters };
-        self.update(&(unmqr, bindings), of_c, &level, c.size.1)
+        self.update(&(unmqr, bindings), of_c, &level, 0..c.size.1)
     }
 
     /// Columns `0..count` of P and R so far, of `ld` entries each, for tests.
@@ -171,7 +171,7 @@ impl<S: Number> OneStageKernels for GpuKernels<S> {
     type Panels = Panels;
 
     fn panels(&self, a: &Dense<S>, width: usize, keep: bool) -> Result<Panels> {
-        let shape = self.shape();
+        let shape = &self.shape;
         if width > shape.ts {
             return Err(SvdError::invalid("tile_size", format!("{} holds no panels of {width} columns", shape.ts)));
         }
@@ -195,7 +195,7 @@ impl<S: Number> OneStageKernels for GpuKernels<S> {
         let (blocks, parts) = blocks_and_parts(line);
         panels.parts = parts;
         let (pipeline, bindings) = self.ready(&panels.multiply_line, |context, stream| {
-            let pipeline = context.pipeline::<S>(&MULTIPLY_LINE, &self.shape().line_constants(), a.a.len())?;
+            let pipeline = context.pipeline::<S>(&MULTIPLY_LINE, &self.shape.line_constants(), a.a.len())?;
             let bindings = stream.bind(&pipeline, &[&panels.panels, &panels.sums], &a.a)?;
             Ok((pipeline, bindings))
         })?;
@@ -215,19 +215,19 @@ impl<S: Number> OneStageKernels for GpuKernels<S> {
         let (rows, cols) = trailing.shape();
         self.dispatch_line(a, panels, &trailing.last_line(), parameters::LAST)?;
         let (pipeline, bindings) = self.ready(&panels.update_trailing, |context, stream| {
-            let pipeline = context.pipeline::<S>(&UPDATE_TRAILING, &self.shape().trailing_constants(), a.a.len())?;
+            let pipeline = context.pipeline::<S>(&UPDATE_TRAILING, &self.shape.trailing_constants(), a.a.len())?;
             let bindings = stream.bind(&pipeline, &[&panels.panels], &a.a)?;
             Ok((pipeline, bindings))
         })?;
-        let at_once = Work::trailing_columns::<S>(self.shape(), trailing, self.stream.most_flops());
-        let [y, z] = self.stream.fold(rows.div_ceil(self.shape().ts))?;
+        let at_once = Work::trailing_columns::<S>(&self.shape, trailing, self.stream.most_flops());
+        let [y, z] = self.stream.fold(rows.div_ceil(self.shape.ts))?;
         for col in (0..cols).step_by(at_once) {
             let count = at_once.min(cols - col);
             let [rs, cs, lines, row, col] = [a.strides.0, a.strides.1, a.lines, first, first + col].map(|x| x as u32);
             let [rows, cols, inner, ld] = [rows, count, inner, panels.ld].map(|x| x as u32);
             let parameters = parameters::UpdateTrailing { rs, cs, lines, row, col, rows, cols, inner, ld };
-            let grid = [count.div_ceil(self.shape().cpb) as u32, y, z];
-            let work = Work::update_trailing::<S>(self.shape(), trailing, count);
+            let grid = [count.div_ceil(self.shape.cpb) as u32, y, z];
+            let work = Work::update_trailing::<S>(&self.shape, trailing, count);
             self.stream.dispatch(pipeline, bindings, parameters, grid, work)?;
         }
         Ok(())

@@ -94,6 +94,12 @@ fn all<S: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
         linear(&LARGEST),
         linear(&SCALE),
     ];
+    let beside = |split| Shape::new::<S>(bounds, &tuning.clone().split_beside(split)).ok()?.beside::<S>();
+    if let Some(beside) = [4, 2, 1].into_iter().find_map(beside) {
+        assert_eq!(beside.unmqr_threads(), beside.geqrt_threads());
+        let (threads, bytes) = (beside.unmqr_threads(), beside.beside_bytes::<S>());
+        all.push(Made { counts: &[1], ..made(&UNMQR_AND_GEQRT, &beside.beside_constants(), threads, bytes) });
+    }
     // Products by low precision are of f32 matrices.
     if S::NAME == f32::NAME {
         all.push(made(&SLICE_LINES, &[], LINEAR_THREADS as usize, LINEAR_THREADS as usize * size_of::<f32>()));
@@ -272,7 +278,7 @@ fn disagreements_are_found() {
     for (name, these, others, found) in [
         ("diagonal", "fn diagonal(", "fn diagonals(", "diagonals"),
         ("bisect", "@workgroup_size(BISECT_THREADS)", "@workgroup_size(32)", ": threads"),
-        ("geqrt", "top: array<Scalar, TS>", "top: array<Scalar, TS + 1>", "bytes of workgroup memory"),
+        ("larft", "array<Scalar, LARFT_ROWS * TS>", "array<Scalar, LARFT_ROWS * TS + 1>", "bytes of workgroup memory"),
         ("trsm", "array<Scalar4, 2 * GROUPS>", "array<Scalar4, BASE * GROUPS + 1>", "bytes of workgroup memory"),
         ("chase", "alphas: array<Scalar, 2 * TEAM>", "alphas: array<Scalar, 3 * TEAM>", "bytes of workgroup memory"),
         ("largest", "@binding(1)", "@binding(4)", ": bindings"),
