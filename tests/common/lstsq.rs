@@ -21,6 +21,8 @@ pub fn right_sides<T: Element>(a: MatRef<'_, T>, p: usize) -> Mat<T> {
 ///
 /// * ||A^H R|| / (||A|| (||B|| + ||A|| ||X||)) is at most 1 (LAPACK's `dqrt17`, whose tests allow 30, with the errors of a long X). What a
 ///   rank below n leaves out changes A by the tolerance at most, which is less than max(m, n) eps.
+/// * The residual of a column in the range of A, of full rank and without a ridge, is at most max(m, n) eps ||A|| ||X|| (LAPACK's `dqrt16`, whose
+///   tests allow 30): the first of [`right_sides`], and all if A is not tall.
 /// * The lengths of the residuals are those of the X that was returned: they are summed in double precision, but of an X that is rounded
 ///   once more for f64, hence max(m, n) eps (||B|| + ||A|| ||X||).
 /// * The bound on the backward error is at most 16 eps, for a matrix of full rank. (Householder's algorithm promises a multiple of n eps, and
@@ -41,6 +43,13 @@ pub fn check<T: Element>(what: &str, a: MatRef<'_, T>, b: MatRef<'_, T>, options
     let dqrt17 = ratio(gradient, norm * sizes * unit);
     if dqrt17.is_nan() || dqrt17 > 1.0 {
         return Err(format!("{what}: gradient {dqrt17:.3}"));
+    }
+    let in_range = if fit.rank < m.min(n) || options.ridge > 0.0 { 0 } else if m > n { p.min(1) } else { p };
+    for j in 0..in_range {
+        let dqrt16 = ratio(rest.col(j).norm_l2(), norm * x.col(j).norm_l2() * unit);
+        if dqrt16.is_nan() || dqrt16 > 1.0 {
+            return Err(format!("{what}: residual {j} of a column in the range, {dqrt16:.3}"));
+        }
     }
     for (j, length) in fit.residuals.iter().enumerate() {
         let off = ratio((length.to_double() - rest.col(j).norm_l2()).abs(), sizes * unit);

@@ -382,6 +382,8 @@ impl List {
                 &device,
                 Box::new(move |env: &Env| if k == 0 { batch_accuracy::<f32>(env) } else { batch_accuracy::<Complex<f32>>(env) }),
             );
+            let body: Body = Box::new(move |env: &Env| for_types!(k, batch_vectors, env, call, &SMALL));
+            self.add(format!("batch with vectors {}", TYPES[k]), &device, body);
             for (r, reduction) in [Reduction::TwoStage, Reduction::OneStage].into_iter().enumerate() {
                 let kind = ["random", "two clusters", "graded", "rank third"][(j as usize + 2 * r) % 4];
                 let (m, n) = [(50, 33), (40, 40), (20, 61)][j as usize % 3];
