@@ -16,7 +16,7 @@ use faer::Mat;
 use qr::check;
 use svdvals_gpu::{
     AdapterChoice, Backend, GpuContext, GpuMatrix, LstsqGpu, Orthogonal, Products, QrGpu, Route, Solver, SvdError, SvdOptions,
-    SvdValsGpu, cost::Kernel,
+    SvdValsGpu, cost::Kernel, wgpu,
 };
 use vectors::{KINDS, matrix};
 
@@ -71,6 +71,74 @@ fn a_context_without() {
             assert!(refused(a.lstsq_gpu_with(&a, &on_gpu(&context, products)).map(drop)));
         }
         assert!(a.qr_gpu_with(&on_gpu(&context, Products::Native)).is_ok());
+    }
+}
+
+/// The adapters, the one of the default context first where there are several.
+fn adapters() -> Vec<wgpu::Adapter> {
+    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle_from_env());
+    pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()))
+}
+
+/// A device that the test owns, with all limits and these features.
+fn own_device(adapter: &wgpu::Adapter, features: wgpu::Features) -> (wgpu::Device, wgpu::Queue) {
+    let descriptor = wgpu::DeviceDescriptor {
+        required_features: features,
+        required_limits: adapter.limits(),
+        // SAFETY: cooperative matrices are all that is requested, for this crate's shaders.
+        experimental_features: unsafe { wgpu::ExperimentalFeatures::enabled() },
+        ..Default::default()
+    };
+    pollster::block_on(adapter.request_device(&descriptor)).unwrap()
+}
+
+/// The reason why a context has no cooperative matrices.
+fn missing(context: &GpuContext) -> String {
+    match context.cooperative_matrices() {
+        Err(SvdError::InvalidOption { option: "products", reason }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+const COOPERATIVE: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX.union(wgpu::Features::SHADER_F16);
+
+/// A device of the caller's that was opened without the features has no cooperative matrices, with its adapter or without, and the error says what
+/// to do. `Native` works on it. An adapter that is not the device's is an error.
+#[test]
+fn own_devices_without() {
+    let adapters = adapters();
+    let Some(adapter) = adapters.first() else { return };
+    let (device, queue) = own_device(adapter, wgpu::Features::empty());
+    let with_adapter = GpuContext::from_wgpu_with_adapter(adapter, device.clone(), queue.clone()).unwrap();
+    assert!(missing(&with_adapter).contains("EXPERIMENTAL_COOPERATIVE_MATRIX"), "{}", missing(&with_adapter));
+    let without = GpuContext::from_wgpu(device.clone(), queue.clone(), adapter.get_info());
+    assert!(missing(&without).contains("from_wgpu_with_adapter"), "{}", missing(&without));
+    let a = matrix::<f32>("random", 30, 20);
+    for context in [with_adapter, without] {
+        assert!(refused(a.qr_gpu_with(&on_gpu(&context, Products::Half)).map(drop)));
+        assert!(a.qr_gpu_with(&on_gpu(&context, Products::Native)).is_ok());
+    }
+    for other in adapters.iter().filter(|other| other.get_info() != adapter.get_info()) {
+        println!("{} is not the adapter of the device", other.get_info().name);
+        let wrong = GpuContext::from_wgpu_with_adapter(other, device.clone(), queue.clone());
+        assert!(matches!(wrong, Err(SvdError::InvalidOption { option: "adapter", .. })));
+    }
+}
+
+/// A device of the caller's with the features has the cooperative matrices of a context that opened its own, and factors likewise.
+#[test]
+fn own_devices_with() {
+    let Some(context) = cooperative() else { return };
+    let adapters = adapters();
+    let adapter = adapters.iter().find(|adapter| adapter.get_info().name == context.adapter_name()).unwrap();
+    let (device, queue) = own_device(adapter, COOPERATIVE);
+    let own = GpuContext::from_wgpu_with_adapter(adapter, device.clone(), queue.clone()).unwrap();
+    assert_eq!(own.cooperative_matrices(), context.cooperative_matrices());
+    assert!(missing(&GpuContext::from_wgpu(device, queue, adapter.get_info())).contains("from_wgpu_with_adapter"));
+    let a = matrix::<f32>("random", 150, 140);
+    for products in [Products::Half, Products::Split] {
+        let [own, opened] = [&own, &context].map(|context| a.qr_gpu_with(&on_gpu(context, products)).unwrap());
+        assert_eq!(own.r(), opened.r(), "{products}");
     }
 }
 
