@@ -217,8 +217,9 @@ fn resident_factors() {
 fn resident_least_squares() {
     fn solutions<T: Element>(context: &GpuContext, products: Products) {
         let options = on_gpu(context, products);
-        for (m, n, p) in [(90, 41, 3), (200, 150, 1)] {
-            let a = matrix::<T>("random", m, n);
+        for (m, n, p, power) in [(90, 41, 3, 0), (200, 150, 1, 0), (90, 41, 1, 40)] {
+            let noise = matrix::<T>("random", m, n);
+            let a = Mat::from_fn(m, n, |i, j| T::from_complex(noise[(i, j)].to_complex() * 2f64.powi(power)));
             let b = matrix::<T>("random", m, p);
             let want = a.lstsq_gpu_report(&b, &options).unwrap();
             let [there, right] = [&a, &b].map(|a| GpuMatrix::upload(context, a).unwrap());
