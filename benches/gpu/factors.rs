@@ -85,6 +85,13 @@ pub fn rows_of<T: Element>(
     Ok(())
 }
 
+/// What a run gives.
+struct Run<S> {
+    result: Mat<S>,
+    /// The route, if it is not by the products that were asked for.
+    other: Option<Route>,
+}
+
 fn time<T: Element>(
     context: &GpuContext,
     (routine, products): (&str, Products),
@@ -94,7 +101,7 @@ fn time<T: Element>(
 ) -> Result<(), SvdError> {
     let options = SvdOptions::default().backend(Backend::Gpu).context(context.clone()).products(products);
     let asked = Route::LeastSquares(Solver::Recursive(products));
-    let run = || -> Result<([f64; 3], (Mat<T::Scalar>, Option<Route>)), SvdError> {
+    let run = || -> Result<([f64; 3], Run<T::Scalar>), SvdError> {
         let start = Instant::now();
         let (on_device, right) = (GpuMatrix::upload(context, &a)?, GpuMatrix::upload(context, &b)?);
         let polled = context.device().poll(PollType::wait_indefinitely());
@@ -112,9 +119,9 @@ fn time<T: Element>(
         };
         let computed = start.elapsed().as_secs_f64();
         let result = result.to_mat()?;
-        Ok(([start.elapsed().as_secs_f64(), computed - uploaded, uploaded], (result, other)))
+        Ok(([start.elapsed().as_secs_f64(), computed - uploaded, uploaded], Run { result, other }))
     };
-    let (result, other) = repeated(run, arguments, row)?;
+    let Run { result, other } = repeated(run, arguments, row)?;
     if let Some(route) = other {
         (row.runs, row.first_s, row.total_s, row.resident_s, row.upload_s) = (0, None, None, None, None);
         row.note = format!("x {}, {}: their precision does not suffice for this matrix ({route})", a.ncols(), row.routine);
