@@ -13,10 +13,11 @@ use std::sync::OnceLock;
 
 use common::complex_noise;
 use faer::Mat;
+use num_complex::Complex;
 use qr::check;
 use svdvals_gpu::{
-    AdapterChoice, Backend, GpuContext, GpuMatrix, LstsqGpu, Orthogonal, Products, QrGpu, Route, Solver, SvdError, SvdOptions,
-    SvdValsGpu, cost::Kernel,
+    AdapterChoice, Backend, Element, GpuContext, GpuMatrix, HalfStorage, LstsqGpu, Orthogonal, Products, QrGpu, Route, Solver,
+    SvdError, SvdOptions, SvdValsGpu, cost::Kernel, triangular::Op, wgpu,
 };
 use vectors::{KINDS, matrix};
 
@@ -74,13 +75,184 @@ fn a_context_without() {
     }
 }
 
-/// Matrices that are on the device already have no such route, and say so.
+/// The adapters, the one of the default context first where there are several.
+fn adapters() -> Vec<wgpu::Adapter> {
+    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle_from_env());
+    pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()))
+}
+
+/// A device that the test owns, with all limits and these features.
+fn own_device(adapter: &wgpu::Adapter, features: wgpu::Features) -> (wgpu::Device, wgpu::Queue) {
+    let descriptor = wgpu::DeviceDescriptor {
+        required_features: features,
+        required_limits: adapter.limits(),
+        // SAFETY: cooperative matrices are all that is requested, for this crate's shaders.
+        experimental_features: unsafe { wgpu::ExperimentalFeatures::enabled() },
+        ..Default::default()
+    };
+    pollster::block_on(adapter.request_device(&descriptor)).unwrap()
+}
+
+/// The reason why a context has no cooperative matrices.
+fn missing(context: &GpuContext) -> String {
+    match context.cooperative_matrices() {
+        Err(SvdError::InvalidOption { option: "products", reason }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+const COOPERATIVE: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX.union(wgpu::Features::SHADER_F16);
+
+/// A device of the caller's that was opened without the features has no cooperative matrices, with its adapter or without, and the error says what
+/// to do. `Native` works on it. An adapter that is not the device's is an error.
 #[test]
-fn matrices_on_the_device() {
+fn own_devices_without() {
+    let adapters = adapters();
+    let Some(adapter) = adapters.first() else { return };
+    let (device, queue) = own_device(adapter, wgpu::Features::empty());
+    let with_adapter = GpuContext::from_wgpu_with_adapter(adapter, device.clone(), queue.clone()).unwrap();
+    assert!(missing(&with_adapter).contains("EXPERIMENTAL_COOPERATIVE_MATRIX"), "{}", missing(&with_adapter));
+    let without = GpuContext::from_wgpu(device.clone(), queue.clone(), adapter.get_info());
+    assert!(missing(&without).contains("from_wgpu_with_adapter"), "{}", missing(&without));
+    let a = matrix::<f32>("random", 30, 20);
+    for context in [with_adapter, without] {
+        assert!(refused(a.qr_gpu_with(&on_gpu(&context, Products::Half)).map(drop)));
+        assert!(a.qr_gpu_with(&on_gpu(&context, Products::Native)).is_ok());
+    }
+    for other in adapters.iter().filter(|other| other.get_info() != adapter.get_info()) {
+        println!("{} is not the adapter of the device", other.get_info().name);
+        let wrong = GpuContext::from_wgpu_with_adapter(other, device.clone(), queue.clone());
+        assert!(matches!(wrong, Err(SvdError::InvalidOption { option: "adapter", .. })));
+    }
+}
+
+/// A device of the caller's with the features has the cooperative matrices of a context that opened its own, and factors likewise.
+#[test]
+fn own_devices_with() {
+    let Some(context) = cooperative() else { return };
+    let adapters = adapters();
+    let adapter = adapters.iter().find(|adapter| adapter.get_info().name == context.adapter_name()).unwrap();
+    let (device, queue) = own_device(adapter, COOPERATIVE);
+    let own = GpuContext::from_wgpu_with_adapter(adapter, device.clone(), queue.clone()).unwrap();
+    assert_eq!(own.cooperative_matrices(), context.cooperative_matrices());
+    assert!(missing(&GpuContext::from_wgpu(device, queue, adapter.get_info())).contains("from_wgpu_with_adapter"));
+    let a = matrix::<f32>("random", 150, 140);
+    for products in [Products::Half, Products::Split] {
+        let [own, opened] = [&own, &context].map(|context| a.qr_gpu_with(&on_gpu(context, products)).unwrap());
+        assert_eq!(own.r(), opened.r(), "{products}");
+    }
+}
+
+/// A matrix on a device without cooperative matrices, or of another type than f32, is refused, and the next call works.
+#[test]
+fn resident_refusals() {
     let Some(context) = context() else { return };
-    let a = GpuMatrix::upload(&context, &matrix::<f32>("random", 30, 20)).unwrap();
+    let without = GpuContext::new(&AdapterChoice::default()).unwrap();
     let options = SvdOptions::default().products(Products::Half);
+    let a = GpuMatrix::upload(&without, &matrix::<f32>("random", 30, 20)).unwrap();
     assert!(refused(a.qr(&options).map(drop)) && refused(a.lstsq(&a, &options).map(drop)));
+    let complex = GpuMatrix::upload(&context, &matrix::<Complex<f32>>("random", 30, 20)).unwrap();
+    assert!(refused(complex.qr(&options).map(drop)) && refused(complex.lstsq(&complex, &options).map(drop)));
+    let wide = GpuMatrix::upload(&context, &matrix::<f32>("random", 20, 30)).unwrap();
+    assert!(refused(wide.lstsq(&wide, &options).map(drop)));
+    assert!(a.qr(&SvdOptions::default()).is_ok() && wide.lstsq(&wide, &SvdOptions::default()).is_ok());
+}
+
+/// The bytes that are read back for the panels of a matrix by columns or by rows: the first rows of R and of Q, whose lines are padded to four entries.
+fn of_panels(k: usize) -> u64 {
+    let widths = (0..k).step_by(128).map(|first| (k - first).min(128));
+    widths.map(|w| 2 * 4 * w * w.next_multiple_of(4)).sum::<usize>() as u64
+}
+
+/// The factors of a matrix on the device are those of a call with the matrix on the host, to the last bit (the same products of the same slices),
+/// in both memory orders. Of the matrix two squares of each panel are read back, and the dispatches are those of the model and the scaled copy.
+#[test]
+fn resident_factors() {
+    let Some(context) = cooperative() else { return };
+    for products in [Products::Half, Products::Split] {
+        let options = on_gpu(&context, products);
+        for (m, n) in [(1, 1), (40, 29), (29, 40), (200, 150), (0, 3)] {
+            let (a, turned) = (matrix::<f32>("random", m, n), matrix::<f32>("random", n, m));
+            for (name, a) in [("by columns", a.as_ref()), ("by rows", turned.transpose())] {
+                let name = format!("{products} {m} x {n} {name}");
+                let want = a.qr_gpu_with(&options).unwrap();
+                let report = GpuMatrix::upload(&context, &a).unwrap().qr_report(&options).unwrap();
+                assert_eq!(report.route, Route::Qr(Orthogonal::Recursive(products)), "{name}");
+                assert_eq!(report.counts.bytes_read_back, of_panels(m.min(n)), "{name}");
+                if m > 0 {
+                    // One more for the scaled copy, and one less for R, of which a tall matrix on the host needs a copy to be read back.
+                    let dispatches = report.cost().unwrap().dispatches() + 1 - u64::from(m > n);
+                    assert_eq!(report.counts.dispatches, dispatches, "{name}");
+                }
+                let found = report.values;
+                let mat = |of: Result<GpuMatrix<f32>, SvdError>| of.unwrap().to_mat().unwrap();
+                assert_eq!(mat(found.r()), want.r(), "{name}");
+                assert_eq!(mat(found.thin_q()), want.thin_q().unwrap(), "{name}");
+                assert_eq!(mat(found.complete_q()), want.complete_q().unwrap(), "{name}");
+                let (c, d) = (matrix::<f32>("random", m, 5), matrix::<f32>("random", 5, m));
+                let [left, right] = [&c, &d].map(|c| GpuMatrix::upload(&context, c).unwrap());
+                for op in [Op::NoTrans, Op::ConjTrans] {
+                    let (mut c, mut d) = (c.clone(), d.clone());
+                    want.apply_q(&mut c, op).unwrap();
+                    want.apply_q_right(&mut d, op).unwrap();
+                    assert_eq!(mat(found.apply_q(&left, op)), c, "{name} {op:?}");
+                    assert_eq!(mat(found.apply_q_right(&right, op)), d, "{name} {op:?} from the right");
+                }
+            }
+        }
+        // Dependent columns for these products, which are not for native ones: the tolerance is that of the products.
+        let a = Mat::from_fn(60, 20, |i, j| complex_noise(7, i, j).re as f32 * if j == 19 { 1e-4 } else { 1.0 });
+        let [there, b] = [&a, &matrix::<f32>("random", 60, 1)].map(|a| GpuMatrix::upload(&context, a).unwrap());
+        let solved = there.qr(&options).unwrap().solve_lstsq(&b);
+        match products {
+            Products::Half => assert!(matches!(solved, Err(SvdError::RankDeficient { cols: 20, .. }))),
+            _ => assert!(solved.is_ok()),
+        }
+    }
+}
+
+/// Least squares of matrices on the device, in f32 and f64: the solutions are those of a call with the matrices on the host, to the last bit. A and B
+/// are read back, and the report says so; of f32 matrices no copy goes to the device again.
+#[test]
+fn resident_least_squares() {
+    fn solutions<T: Element>(context: &GpuContext, products: Products) {
+        let options = on_gpu(context, products);
+        for (m, n, p, power) in [(90, 41, 3, 0), (200, 150, 1, 0), (90, 41, 1, 40)] {
+            let noise = matrix::<T>("random", m, n);
+            let a = Mat::from_fn(m, n, |i, j| T::from_complex(noise[(i, j)].to_complex() * 2f64.powi(power)));
+            let b = matrix::<T>("random", m, p);
+            let want = a.lstsq_gpu_report(&b, &options).unwrap();
+            let [there, right] = [&a, &b].map(|a| GpuMatrix::upload(context, a).unwrap());
+            let report = there.lstsq_report(&right, &options).unwrap();
+            let name = format!("{products} {} {m} x {n}", T::NAME);
+            assert_eq!((&report.route, report.shape), (&want.route, (m, n)), "{name}");
+            assert_eq!(report.route, Route::LeastSquares(Solver::Recursive(products)), "{name}");
+            assert!(report.reason.contains("read back"), "{name}: {}", report.reason);
+            let (entries, size) = ((m * (n + p)) as u64, size_of::<T::Scalar>() as u64);
+            assert!(report.counts.bytes_read_back >= entries * size + of_panels(n), "{name}: {}", report.counts);
+            // Besides four squares of each panel.
+            let uploaded = report.counts.bytes_uploaded >= 2 * of_panels(n) + (4 * m * n) as u64;
+            assert_eq!(uploaded, T::NAME == "f64", "{name}: {}", report.counts);
+            // The arithmetic type's matrix is the matrix.
+            let x = report.values.x.to_mat().unwrap();
+            assert!((0..n).all(|i| (0..p).all(|j| x[(i, j)] == want.values.x[(i, j)])), "{name}");
+            assert_eq!((report.values.rank, report.values.residuals), (want.values.rank, want.values.residuals), "{name}");
+        }
+    }
+    let Some(context) = cooperative() else { return };
+    for products in [Products::Half, Products::Split] {
+        solutions::<f32>(&context, products);
+        if context.supports::<f64>(HalfStorage::Single) {
+            solutions::<f64>(&context, products);
+        }
+    }
+    // A condition number that half products do not bear: the native solution, which the report names.
+    let a = Mat::from_fn(60, 20, |i, j| complex_noise(7, i, j).re as f32 * if j == 19 { 1e-5 } else { 1.0 });
+    let [there, b] = [&a, &matrix::<f32>("random", 60, 1)].map(|a| GpuMatrix::upload(&context, a).unwrap());
+    let [found, native] =
+        [Products::Half, Products::Native].map(|products| there.lstsq_report(&b, &on_gpu(&context, products)).unwrap());
+    assert_eq!(found.route, Route::LeastSquares(Solver::Qr));
+    assert_eq!(found.values.x.to_mat().unwrap(), native.values.x.to_mat().unwrap());
 }
 
 /// LAPACK's ratios with the eps of the products, as on the CPU; the route; and results that are those of the CPU up to the panels, which are not

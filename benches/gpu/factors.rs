@@ -7,6 +7,9 @@
 //! | `qr` | R and the thin Q | \| \|\|Q\|\|_F / sqrt(columns) - 1 \| |
 //! | `gels` | one right-hand side | \|\|A^H (b - A x)\|\| / (\|\|A\|\|_F \|\|b\|\|) |
 //!
+//! Of products by low precision the routine has the name behind it: `geqrf half`. `gels` by them reads A back and iterates in double precision on the
+//! host, within `resident`; where the matrix's condition number is too high for them, a note stands in place of figures.
+//!
 //! `total` is the matrix from the host's memory to the result there, `upload` its way to the device, and `resident` what is between. The same as
 //! in `gpu_peers.py`, on the same numbers.
 
@@ -14,7 +17,7 @@ use std::{error::Error, time::Instant};
 
 use faer::{Mat, MatRef};
 use num_complex::Complex;
-use svdvals_gpu::{Backend, Element, GpuContext, GpuMatrix, SvdError, SvdOptions, wgpu::PollType};
+use svdvals_gpu::{Backend, Element, GpuContext, GpuMatrix, Products, Route, Solver, SvdError, SvdOptions, wgpu::PollType};
 
 use crate::{
     Arguments, SEED, SEED_OF_RIGHT_HAND_SIDES, is_of_size, matrix, repeated,
@@ -31,23 +34,41 @@ fn shapes(n: usize) -> Vec<(usize, usize)> {
     if tall.1 == n { vec![(n, n)] } else { vec![(n, n), tall] }
 }
 
+/// Those of the products that the device can compute. A line says which it cannot, and why; if it can compute none, that is the error.
+pub fn available(context: &GpuContext, asked: &[Products]) -> Result<Vec<Products>, Box<dyn Error>> {
+    let Err(reason) = context.cooperative_matrices() else { return Ok(asked.to_vec()) };
+    let (left, out): (Vec<Products>, Vec<Products>) = asked.iter().partition(|&&products| products == Products::Native);
+    let out: Vec<String> = out.iter().map(Products::to_string).collect();
+    match (left.is_empty(), out.is_empty()) {
+        (_, true) => {}
+        (true, _) => return Err(format!("{}: {reason}", out.join(", ")).into()),
+        _ => println!("{} left out: {reason}", out.join(", ")),
+    }
+    Ok(left)
+}
+
 /// One type's rows, up to the first size that the device does not hold.
 pub fn rows_of<T: Element>(
     context: &GpuContext,
     sizes: &[usize],
-    arguments: &Arguments,
+    (arguments, products): (&Arguments, &[Products]),
     blank: Row,
     table: &mut Table,
 ) -> Result<(), Box<dyn Error>> {
     table.title_with_columns(T::NAME);
+    let (of_type, others): (Vec<Products>, Vec<Products>) =
+        products.iter().partition(|&&products| products == Products::Native || ["f16", "f32"].contains(&T::NAME));
+    others.iter().for_each(|products| println!("{products} left out: of f16 and f32 only"));
     for (m, n) in sizes.iter().flat_map(|&n| shapes(n)) {
-        for routine in ["geqrf", "qr", "gels"] {
-            let mut row = Row { routine: routine.into(), n: m, columns: n, ..blank.clone() };
+        for (routine, &products) in ["geqrf", "qr", "gels"].iter().flat_map(|&routine| of_type.iter().map(move |p| (routine, p)))
+        {
+            let name = if products == Products::Native { routine.into() } else { format!("{routine} {products}") };
+            let mut row = Row { routine: name, n: m, columns: n, ..blank.clone() };
             let operands = matrix::<T>(m, n, SEED).zip(matrix::<T>(m, 1, SEED_OF_RIGHT_HAND_SIDES));
             let measured = match &operands {
                 Some((a, b)) => {
                     let (a, b) = (MatRef::from_column_major_slice(a, m, n), MatRef::from_column_major_slice(b, m, 1));
-                    time(context, routine, a, b, arguments, &mut row)
+                    time(context, (routine, products), (a, b), arguments, &mut row)
                 }
                 None => Err(SvdError::OutOfMemory { reason: "the host holds no such matrix".into() }),
             };
@@ -64,32 +85,48 @@ pub fn rows_of<T: Element>(
     Ok(())
 }
 
+/// What a run gives.
+struct Run<S> {
+    result: Mat<S>,
+    /// The route, if it is not by the products that were asked for.
+    other: Option<Route>,
+}
+
 fn time<T: Element>(
     context: &GpuContext,
-    routine: &str,
-    a: MatRef<'_, T>,
-    b: MatRef<'_, T>,
+    (routine, products): (&str, Products),
+    (a, b): (MatRef<'_, T>, MatRef<'_, T>),
     arguments: &Arguments,
     row: &mut Row,
 ) -> Result<(), SvdError> {
-    let options = SvdOptions::default().backend(Backend::Gpu).context(context.clone());
-    let run = || -> Result<([f64; 3], Mat<T::Scalar>), SvdError> {
+    let options = SvdOptions::default().backend(Backend::Gpu).context(context.clone()).products(products);
+    let asked = Route::LeastSquares(Solver::Recursive(products));
+    let run = || -> Result<([f64; 3], Run<T::Scalar>), SvdError> {
         let start = Instant::now();
         let (on_device, right) = (GpuMatrix::upload(context, &a)?, GpuMatrix::upload(context, &b)?);
         let polled = context.device().poll(PollType::wait_indefinitely());
         polled.map_err(|error| SvdError::DeviceLost { reason: error.to_string() })?;
         let uploaded = start.elapsed().as_secs_f64();
         // They return when the device is done.
-        let result = match routine {
-            "gels" => on_device.lstsq(&right, &options)?.x,
-            "qr" => on_device.qr(&options)?.thin_q()?,
-            _ => on_device.qr(&options)?.r()?,
+        let (result, other) = match routine {
+            "gels" => {
+                let report = on_device.lstsq_report(&right, &options)?;
+                let other = (products != Products::Native && report.route != asked).then_some(report.route);
+                (report.values.x, other)
+            }
+            "qr" => (on_device.qr(&options)?.thin_q()?, None),
+            _ => (on_device.qr(&options)?.r()?, None),
         };
         let computed = start.elapsed().as_secs_f64();
         let result = result.to_mat()?;
-        Ok(([start.elapsed().as_secs_f64(), computed - uploaded, uploaded], result))
+        Ok(([start.elapsed().as_secs_f64(), computed - uploaded, uploaded], Run { result, other }))
     };
-    let result = repeated(run, arguments, row)?;
+    let Run { result, other } = repeated(run, arguments, row)?;
+    if let Some(route) = other {
+        (row.runs, row.first_s, row.total_s, row.resident_s, row.upload_s) = (0, None, None, None, None);
+        row.note = format!("x {}, {}: their precision does not suffice for this matrix ({route})", a.ncols(), row.routine);
+        return Ok(());
+    }
     row.error = Some(match routine {
         "gels" => gradient(a, result.as_ref(), b),
         "qr" => (norm(result.as_ref()) / (a.ncols() as f64).sqrt() - 1.0).abs(),

@@ -67,7 +67,11 @@ fn steps(software: bool) -> Vec<Step> {
             format!("--sizes {} --types f32,f64,f16 --repeat 3 --csv gpu.csv", size("256,1024,4096,16384", "64")),
         ),
         Step::own("Hyperparameters", 180, format!("--probe grid --sizes {middle} --types f32 --repeat 2")),
-        Step::own("QR and least squares", 60, format!("--qr --sizes {middle} --types f32 --repeat 3 --csv qr.csv")),
+        Step::own(
+            "QR and least squares",
+            120,
+            format!("--qr --products native,split,half --sizes {middle} --types f32 --repeat 3 --csv qr.csv"),
+        ),
         Step::own("Triangles", 60, format!("--triangular --sizes {middle} --types f32 --repeat 3 --csv triangular.csv")),
         Step::own("The first call", 60, format!("--startup --sizes {} --types f32", size("1024", "64"))),
         Step::other(

@@ -5,6 +5,7 @@
 //! cargo bench --bench gpu -- --sizes 1024,4096 --types f32 --csv gpu.csv
 //! cargo bench --bench gpu -- --triangular                               triangular solves and products instead
 //! cargo bench --bench gpu -- --qr                                       QR factorisations and least squares
+//! cargo bench --bench gpu -- --qr --types f32 --products native,split,half      the same, by cooperative matrices too
 //! python3 benches/gpu_peers.py --csv peers.csv                          torch and CuPy on the same matrices
 //! cargo run --release -p svdvals-gpu-gallery --bin gpu_times -- gpu.csv peers.csv --peak 67      the two together, as target/gpu.png
 //! cargo bench --bench gpu -- --startup --sizes 1024                     what a first call takes more than the next one
@@ -47,7 +48,8 @@ use faer::MatRef;
 use num_complex::Complex;
 use rayon::prelude::*;
 use svdvals_gpu::{
-    Backend, Element, GpuContext, HalfStorage, RealElement, StageSeconds, SvdError, SvdOptions, SvdReport, SvdValsGpu,
+    AdapterChoice, Backend, Element, GpuContext, HalfStorage, Products, RealElement, StageSeconds, SvdError, SvdOptions,
+    SvdReport, SvdValsGpu,
 };
 
 use probes::Probe;
@@ -59,13 +61,15 @@ use shared::{
 use table::{Row, Table};
 
 const USAGE: &str = "\
-usage: cargo bench --bench gpu -- [--triangular | --qr] [--sizes N,..] [--types T,..] [--repeat K] [--seconds S] [--csv FILE]
+usage: cargo bench --bench gpu -- [--triangular | --qr [--products P,..]] [--sizes N,..] [--types T,..] [--repeat K] [--seconds S] [--csv FILE]
        cargo bench --bench gpu -- --startup [--sizes N] [--types T,..]
        cargo bench --bench gpu -- --probe repeat|gap|statistics|chase|grid [--sizes N,..] [--types T,..] [--compiler A]
        cargo bench --bench gpu -- --first-day [--out DIR] [--beside DIR]
 
   --triangular   measures trsm and trmm, of n x 256 and n x n right-hand sides, in place of singular values
   --qr           measures QR factorisations and least squares, of n x n and of tall matrices with as many entries
+  --products P,..  of --qr: some of native, split, half (native). Those of low precision are of f16 and f32, and need cooperative matrices:
+                 without them they are left out, with a line, because their emulation on the CPU is not measured
   --sizes N,..   orders of the matrices (256,512,..,32768; on a software driver 64,128,256)
   --types T,..   some of f16, f32, f64, c32, c64 (f16,f32,f64,c32)
   --repeat K     runs after the first (5)
@@ -101,6 +105,7 @@ struct Arguments {
     of: Of,
     sizes: Option<Vec<usize>>,
     types: Vec<&'static str>,
+    products: Vec<Products>,
     repeat: usize,
     seconds: f64,
     csv: Option<PathBuf>,
@@ -114,6 +119,7 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
         of: Of::Values,
         sizes: None,
         types: vec!["f16", "f32", "f64", "c32"],
+        products: vec![Products::Native],
         repeat: 5,
         seconds: 60.0,
         csv: None,
@@ -128,6 +134,14 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
             "--qr" => arguments.of = Of::Factors,
             "--sizes" => arguments.sizes = Some(words.numbers(&word, 1..=1 << 20)?),
             "--types" => arguments.types = words.names(&word, &TYPES)?,
+            "--products" => {
+                let of = |name| match name {
+                    "half" => Products::Half,
+                    "split" => Products::Split,
+                    _ => Products::Native,
+                };
+                arguments.products = words.names(&word, &["native", "split", "half"])?.into_iter().map(of).collect();
+            }
             "--repeat" => arguments.repeat = words.number(&word, 1..=1000)?,
             "--seconds" => arguments.seconds = words.number(&word, 0.0..=1e6)?,
             "--csv" => arguments.csv = Some(words.value(&word)?.into()),
@@ -148,6 +162,9 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
             other => return Err(unknown(other)),
         }
     }
+    if arguments.products != [Products::Native] && arguments.of != Of::Factors {
+        return Err("--products are of --qr".into());
+    }
     Ok(arguments)
 }
 
@@ -160,8 +177,13 @@ fn main() -> ExitCode {
 }
 
 fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    let context = GpuContext::global()?;
+    let by_low_precision = arguments.products.iter().any(|&products| products != Products::Native);
+    let context = match by_low_precision {
+        true => GpuContext::new(&AdapterChoice::default().cooperative_matrices(true))?,
+        false => GpuContext::global()?,
+    };
     println!("{}, {}", machine::adapter(&context), machine::commit());
+    let products = factors::available(&context, &arguments.products)?;
     println!("{}", generator_check());
     let default: &[usize] = if context.is_software() { &SOFTWARE_SIZES } else { &DEFAULT_SIZES };
     if context.is_software() && arguments.sizes.is_none() {
@@ -177,7 +199,7 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             let blank = blank::<T>(&context);
             match arguments.of {
                 Of::Triangles => triangular::rows_of::<T>(&context, sizes, arguments, blank, &mut table),
-                Of::Factors => factors::rows_of::<T>(&context, sizes, arguments, blank, &mut table),
+                Of::Factors => factors::rows_of::<T>(&context, sizes, (arguments, &products), blank, &mut table),
                 _ => rows_of::<T>(&context, sizes, arguments, blank, &mut table),
             }
         })?;

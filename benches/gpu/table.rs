@@ -92,7 +92,8 @@ impl Row {
     fn flops_with_columns(&self) -> Option<f64> {
         let (m, n) = (self.n as f64, self.columns as f64);
         let factor = 2.0 * n * n * (m - n / 3.0);
-        let flops = match self.routine.as_str() {
+        // Behind the routine may be its products.
+        let flops = match self.routine.split(' ').next().unwrap_or_default() {
             "trsm" | "trmm" => m * m * n,
             "geqrf" | "gels" => factor,
             "qr" => 2.0 * factor,
@@ -142,7 +143,7 @@ impl Table {
 
     pub fn title_with_columns(&self, element: &str) {
         println!(
-            "\n{element}\n{:>6} {:>7} {:>7} {:>4} {:>10} {:>10} {:>10} {:>10} {:>9} {:>9}",
+            "\n{element}\n{:>6} {:>7} {:>11} {:>4} {:>10} {:>10} {:>10} {:>10} {:>9} {:>9}",
             "n", "columns", "routine", "runs", "first", "total", "resident", "upload", "GF/s", "error"
         );
     }
@@ -151,7 +152,7 @@ impl Table {
         if row.note.is_empty() {
             print!("{:>6}", row.n);
             let (flops, stages) = if let Some(flops) = row.flops_with_columns() {
-                print!(" {:>7} {:>7}", row.columns, row.routine);
+                print!(" {:>7} {:>11}", row.columns, row.routine);
                 (flops, vec![row.upload_s])
             } else {
                 let stages = vec![row.scale_s, row.upload_s, row.to_band_s, row.band_to_bidiag_s, row.svdvals_s];

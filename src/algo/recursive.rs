@@ -35,7 +35,7 @@ struct Room<M> {
 }
 
 impl<K: RecursiveKernels> Recursive<K> {
-    /// The factorisation of `a`: the first min(m, n) rows of R, with what is left of `a` below the diagonal, and Q's reflectors.
+    /// The factorisation of a matrix on the host: the first min(m, n) rows of R, with what is left of `a` below the diagonal, and Q's reflectors.
     pub async fn factor(
         kernels: K,
         a: faer::MatRef<'_, f32>,
@@ -43,23 +43,36 @@ impl<K: RecursiveKernels> Recursive<K> {
         recursion: Recursion,
         watch: &Watch,
     ) -> Result<(Mat<f32>, Self)> {
-        let (m, n) = a.shape();
-        let k = m.min(n);
+        let shape = a.shape();
         let mut a = kernels.upload(a)?;
+        let this = Self::factor_in_place(kernels, (&mut a, shape), products, recursion, watch).await?;
+        let r = this.kernels.download(&a, shape.0.min(shape.1)).await?;
+        Ok((r, this))
+    }
+
+    /// The factorisation of a matrix in the backend's memory, in any memory order. R replaces its upper trapezoid.
+    pub async fn factor_in_place(
+        kernels: K,
+        (a, shape): (&mut K::Matrix, (usize, usize)),
+        products: Products,
+        recursion: Recursion,
+        watch: &Watch,
+    ) -> Result<Self> {
+        let (m, n) = shape;
+        let k = m.min(n);
         let reflectors = Reflectors { v: kernels.zeros(m, k)?, t: kernels.zeros(recursion.merged.min(k), k)? };
         let mut this = Recursive { kernels, reflectors, shape: (m, n), products, recursion };
         let mut room = this.room(n)?;
         for step in recursion.steps(k, n) {
             let flops = step.flops(m);
             match step {
-                Step::Panel(panel) => this.kernels.panel(&mut a, &mut this.reflectors, &panel, m).await?,
-                Step::Apply { of, block, cols } => this.apply_block(Op::ConjTrans, of, block, &mut a, cols, &mut room)?,
+                Step::Panel(panel) => this.kernels.panel(a, &mut this.reflectors, &panel, m).await?,
+                Step::Apply { of, block, cols } => this.apply_block(Op::ConjTrans, of, block, a, cols, &mut room)?,
                 Step::Merge { left, right, block } => this.merge(left, right, block, &mut room)?,
             }
             watch.did(flops)?;
         }
-        let r = this.kernels.download(&a, k).await?;
-        Ok((r, this))
+        Ok(this)
     }
 
     /// The same reflectors with other kernels for what follows, and these.
@@ -134,17 +147,22 @@ impl<K: RecursiveKernels> Recursive<K> {
 
     /// op(Q) C, for C with m rows.
     pub async fn apply(&self, op: Op, c: faer::MatRef<'_, f32>) -> Result<Mat<f32>> {
-        let cols = c.ncols();
+        let (mut on_device, cols) = (self.kernels.upload(c)?, c.ncols());
+        self.apply_in_place(op, &mut on_device, cols)?;
+        self.kernels.download(&on_device, self.shape.0).await
+    }
+
+    /// op(Q) C in place of C, which has m rows and this many columns, in the backend's memory.
+    pub fn apply_in_place(&self, op: Op, c: &mut K::Matrix, cols: usize) -> Result<()> {
         let mut blocks = self.recursion.blocks(0..self.shape.0.min(self.shape.1));
         if op == Op::NoTrans {
             blocks.reverse();
         }
-        let mut c = self.kernels.upload(c)?;
         let mut room = self.room(cols)?;
         for of in blocks.into_iter().filter(|of| !of.is_empty() && cols > 0) {
-            self.apply_block(op, of.clone(), of.start, &mut c, 0..cols, &mut room)?;
+            self.apply_block(op, of.clone(), of.start, c, 0..cols, &mut room)?;
         }
-        self.kernels.download(&c, self.shape.0).await
+        Ok(())
     }
 }
 

@@ -130,6 +130,16 @@ pub trait Element: Number<Real = <Self as Element>::Value, Scalar = <Self as Ele
         options: &'a SvdOptions,
         timed: bool,
     ) -> Later<'a, SvdReport<Fit<Self>>>;
+    /// The part of [`GpuMatrix::lstsq`](crate::GpuMatrix::lstsq) that is the host's.
+    #[doc(hidden)]
+    #[cfg(feature = "gpu")]
+    fn lstsq_of_device(
+        a: MatRef<'_, Self>,
+        b: MatRef<'_, Self>,
+        options: &SvdOptions,
+        timed: bool,
+        factor: Option<lstsq::lower::FactorOf<'_, Self>>,
+    ) -> Result<Option<SvdReport<Fit<Self>>>>;
     /// Stage 1.
     #[doc(hidden)]
     fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>>;
@@ -232,6 +242,16 @@ macro_rules! elements {
                 timed: bool,
             ) -> Later<'a, SvdReport<Fit<Self>>> {
                 Box::pin(lstsq::lstsq_async(a, b, options, timed))
+            }
+            #[cfg(feature = "gpu")]
+            fn lstsq_of_device(
+                a: MatRef<'_, Self>,
+                b: MatRef<'_, Self>,
+                options: &SvdOptions,
+                timed: bool,
+                factor: Option<lstsq::lower::FactorOf<'_, Self>>,
+            ) -> Result<Option<SvdReport<Fit<Self>>>> {
+                lstsq::lstsq_of_device(a, b, options, timed, factor)
             }
             fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>> {
                 stages::to_band(a, options)

@@ -1,12 +1,12 @@
 //! Least squares problems of a matrix that is on the device.
 
-use faer::MatRef;
+use faer::{Mat, MatRef};
 
 use crate::{
     api::{
         element::Element,
         gpu_matrix::{GpuMatrix, check_options},
-        gpu_qr::GpuQr,
+        gpu_qr::{GpuQr, check_storage},
     },
     base::{
         blas::Op,
@@ -16,16 +16,20 @@ use crate::{
         pool::on_threads,
     },
     cost::Cost,
-    gpu::storage::{Dense, Lines},
+    gpu::{
+        device::stream::Stream,
+        matrix::DeviceMatrix,
+        storage::{Dense, Lines},
+    },
     plan::{
         factors::{Factors, MinimumNorm},
-        lstsq::{has_full_rank, unscaled_values},
+        lstsq::{Fit, has_full_rank, unscaled_values},
         options::{Backend, SvdOptions},
         report::SvdReport,
-        route::{Route, Solver},
+        route::{Preconditioner, Route, Solver},
         svd::svd,
     },
-    tile::kernels::TileKernels,
+    tile::{kernels::TileKernels, products::Products},
 };
 
 /// A solution of least squares, the result of [`GpuMatrix::lstsq`]. A is m x n, B is m x p.
@@ -49,7 +53,7 @@ pub struct GpuLstsq<T: Element> {
     /// The numerical rank of A: the number of singular values above [`SvdOptions::tolerance`] times the largest.
     pub rank: usize,
     /// ||b_j - A x_j||, one for each of the p right-hand sides. They come from the factors, and have the errors of a sum of squares in the
-    /// element type's precision.
+    /// element type's precision; with [`SvdOptions::products`] or [`SvdOptions::preconditioner`] from A, in double precision.
     pub residuals: Vec<T::Real>,
     /// The singular values of A, descending, if the rank was in doubt.
     pub singular_values: Option<Vec<T::Real>>,
@@ -63,6 +67,11 @@ fn squares<S: Scalar>(c: MatRef<'_, S>) -> Vec<f64> {
 impl<T: Element> GpuMatrix<T> {
     /// min ||A X - B||, as [`LstsqGpu`](crate::LstsqGpu) has it: the X of least norm where there are several. A, B and X stay on the device;
     /// of the factors R is read back, which shows the rank, and Q^H B. If the rank is in doubt, the singular values and vectors of R decide.
+    ///
+    /// With [`SvdOptions::products`] or [`SvdOptions::preconditioner`] A and B are read back too, because the iteration in double precision runs on the
+    /// host; the reason in the report says so, and [`Counts::bytes_read_back`](crate::Counts::bytes_read_back) how much it is. R of f32 matrices comes
+    /// from A on the device, of others from a copy that is uploaded. If that precision does not suffice, the log says so, and the solution is that of
+    /// the native factorisation ([`Solver::Qr`] or [`Solver::Svd`] in the report).
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -78,7 +87,8 @@ impl<T: Element> GpuMatrix<T> {
     ///
     /// # Errors
     /// As [`qr`](Self::qr). [`SvdError::InvalidOption`] also if B does not have m rows, has an entry that is NaN or infinite, or is on another
-    /// device, and for [`SvdOptions::ridge`] and [`SvdOptions::singular_values`]; [`SvdError::Overflow`] if a result exceeds its type.
+    /// device, for [`SvdOptions::ridge`] and [`SvdOptions::singular_values`], and, if A is wide, for [`SvdOptions::products`] and
+    /// [`SvdOptions::preconditioner`]; [`SvdError::Overflow`] if a result exceeds its type.
     pub fn lstsq(&self, b: &GpuMatrix<T>, options: &SvdOptions) -> Result<GpuLstsq<T>> {
         Ok(self.solved(b, options, false)?.values)
     }
@@ -113,6 +123,12 @@ impl<T: Element> GpuMatrix<T> {
         }
         on_threads(options.threads, || {
             let total = Clock::new(timed);
+            let lower = options.products != Products::Native || options.preconditioner != Preconditioner::Full;
+            if lower && let Some(mut report) = self.in_lower_precision(b, options, timed)? {
+                report.seconds.total = total.seconds();
+                return Ok(report);
+            }
+            let options = &options.clone().products(Products::Native);
             let lines = self.0.lines();
             let (m, n) = lines.size();
             // Of the transpose, if A is wide.
@@ -125,6 +141,46 @@ impl<T: Element> GpuMatrix<T> {
             let (route, cost) = (Route::LeastSquares(solver), Cost::of_lstsq::<T::Scalar> as fn(_, _, &_, _) -> _);
             Ok(SvdReport { seconds, route, cost, shape: (m, n), ..report.map(|_| fit) })
         })
+    }
+
+    /// The solution by R in lower precision and an iteration on the host; None if that precision does not suffice.
+    fn in_lower_precision(&self, b: &GpuMatrix<T>, options: &SvdOptions, timed: bool) -> Result<Option<SvdReport<GpuLstsq<T>>>> {
+        let context = self.context();
+        if !b.context().is_same(context) {
+            return Err(SvdError::invalid("b", "it is on another device than A"));
+        }
+        check_storage::<T>(options)?;
+        if options.products != Products::Native {
+            context.cooperative()?;
+        }
+        let options = SvdOptions { backend: Backend::Gpu, context: Some(context.clone()), ..options.clone() };
+        let stream = Stream::new(context)?;
+        let read = |of: &GpuMatrix<T>| -> Result<Mat<T::Scalar>> {
+            let mut here = Mat::zeros(of.nrows(), of.ncols());
+            of.0.arithmetic().download_to(&stream, here.as_mut())?;
+            Ok(here)
+        };
+        let (a_here, b_here) = (read(self)?, read(b)?);
+        let factor = || {
+            // Without the call's listener, which has been told of the factorisation.
+            let options = SvdOptions { progress: None, ..options.clone() };
+            let mut report = GpuQr::new(self, self.0.lines(), &options, false)?;
+            let (r, scale) = (report.values.r_on_host()?, report.values.scale);
+            report.counts.add(&report.values.factors.kernels().counts());
+            Ok(report.map(|_| (r, scale)))
+        };
+        let resident = options.products != Products::Native && !T::Scalar::IS_DOUBLE && !T::Scalar::IS_COMPLEX;
+        let found =
+            T::Arithmetic::lstsq_of_device(a_here.as_ref(), b_here.as_ref(), &options, timed, resident.then_some(&factor))?;
+        let Some(found) = found else { return Ok(None) };
+        let mut report = found.try_map(|Fit { x, rank, residuals, singular_values, .. }| {
+            let x = GpuMatrix(DeviceMatrix::upload(&stream, x.as_ref(), None)?);
+            Ok::<_, SvdError>(GpuLstsq { x, rank, residuals, singular_values })
+        })?;
+        report.counts.add(&stream.counts());
+        report.reason = "the matrix is on this GPU, and was read back for the iteration in double precision".into();
+        report.shape = (self.nrows(), self.ncols());
+        Ok(Some(report))
     }
 }
 
@@ -139,13 +195,13 @@ struct Solving<'a, T: Element> {
 impl<T: Element> Solving<'_, T> {
     fn solution(&self) -> Result<(GpuLstsq<T>, Solver)> {
         let Solving { qr, b, wide, .. } = *self;
-        let (kernels, (tall, k)) = (&qr.tree.kernels, qr.tree.shape);
+        let (kernels, (tall, k)) = (qr.factors.kernels(), qr.factors.shape());
         let rows = if wide { k } else { tall };
         let b_scale = qr.check_b(b, rows)?;
         let r = qr.r_on_host()?;
         let mut c = kernels.adopt(&b.0.lines(), b_scale)?;
         if !wide {
-            c = kernels.applied_factor(&qr.tree.a, qr.tree.shape, Op::ConjTrans, c, false)?;
+            c = qr.factors.applied(Op::ConjTrans, c, false)?;
         }
         let on_host = kernels.download(&c)?;
         let outside = squares(on_host.subrows(k, rows - k));
@@ -176,9 +232,9 @@ impl<T: Element> Solving<'_, T> {
 
     /// conj(Q) Y for A^T = Q R.
     fn combined(&self, y: &Dense<T::Scalar>) -> Result<Dense<T::Scalar>> {
-        let tree = &self.qr.tree;
-        let y = tree.kernels.with_rows(y, tree.shape.0)?;
-        tree.kernels.applied_factor(&tree.a, tree.shape, Op::NoTrans, y, true)
+        let factors = &self.qr.factors;
+        let y = factors.kernels().with_rows(y, factors.shape().0)?;
+        factors.applied(Op::NoTrans, y, true)
     }
 
     /// The decomposition of R or its transpose.

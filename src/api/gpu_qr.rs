@@ -6,21 +6,20 @@ use faer::Mat;
 use pollster::block_on;
 
 use crate::{
-    algo::{condition::condition, count::factor_flops, reflectors::keep_factor, to_band::triangular_factor},
+    algo::condition::condition,
     api::{
         element::Element,
         gpu_matrix::{GpuMatrix, check_options},
     },
     base::{
         blas::{Op, Side},
-        clock::{Clock, StageSeconds},
+        clock::Clock,
         error::{Result, SvdError},
         number::{HalfStorage, Re, RealElement},
         pool::on_threads,
-        watch::{Stage, Watch},
     },
     gpu::{
-        device::{context::GpuContext, stream::Manner},
+        device::context::GpuContext,
         kernels::GpuKernels,
         matrix::DeviceMatrix,
         storage::{Dense, Lines},
@@ -28,9 +27,10 @@ use crate::{
     plan::{
         backend::OnGpu,
         options::SvdOptions,
-        qr::report_of_gpu,
-        qr_factors::{Tree, default_tolerance, upper},
+        products,
+        qr_factors::{default_tolerance, upper},
         report::SvdReport,
+        resident::{Boxed, by_products, by_tree, of_single},
     },
     tile::{kernels::TileKernels, products::Products},
 };
@@ -49,7 +49,7 @@ use crate::{
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
 pub struct GpuQr<T: Element> {
-    pub(super) tree: Tree<GpuKernels<T::Scalar>>,
+    pub(super) factors: Boxed<T::Scalar>,
     pub(super) context: GpuContext,
     /// The power of two that A was multiplied by.
     pub(super) scale: T::Real,
@@ -59,7 +59,8 @@ pub struct GpuQr<T: Element> {
 }
 
 impl<T: Element> GpuMatrix<T> {
-    /// The QR factorisation. Q's reflectors and R stay on the device; nothing is read back.
+    /// The QR factorisation. Q's reflectors and R stay on the device; nothing is read back. With [`SvdOptions::products`] two squares of each panel are,
+    /// of 128 columns at most, in which the host finds the reflectors.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -74,7 +75,8 @@ impl<T: Element> GpuMatrix<T> {
     ///
     /// # Errors
     /// As [`svdvals`](Self::svdvals). [`SvdError::InvalidOption`] for [`SvdOptions::pivot`] and [`SvdOptions::positive_diagonal`], which
-    /// [`QrGpu`](crate::QrGpu) has, as it has [`SvdOptions::products`], and for [`HalfStorage::Half`](crate::HalfStorage::Half).
+    /// [`QrGpu`](crate::QrGpu) has, for [`HalfStorage::Half`](crate::HalfStorage::Half), and for [`SvdOptions::products`] of other types than in
+    /// [`Products`] or without [cooperative matrices](GpuContext::cooperative_matrices).
     pub fn qr(&self, options: &SvdOptions) -> Result<GpuQr<T>> {
         Ok(self.factored(options, false)?.values)
     }
@@ -116,39 +118,34 @@ impl<T: Element> GpuQr<T> {
             let option = if options.pivot { "pivot" } else { "positive_diagonal" };
             return Err(SvdError::invalid(option, "it needs R on the host, but the factors stay on the device"));
         }
-        if options.products != Products::Native {
-            return Err(SvdError::invalid("products", "a matrix on the device is factored with Products::Native"));
-        }
-        if T::IS_HALF && options.half_storage == HalfStorage::Half {
-            return Err(SvdError::invalid("half_storage", "Q and R would have three digits; they need HalfStorage::Single"));
-        }
+        products::check::<T>(options)?;
+        check_storage::<T>(options)?;
         let (context, shape) = (a.context(), lines.size());
         context.require::<T, T::Scalar>()?;
         let tuning = options.tuning_for_adapter::<T::Scalar>(context, shape.0.min(shape.1))?;
         let (total, mut clock) = (Clock::new(timed), Clock::new(timed));
+        let native = options.products == Products::Native;
+        if !native {
+            context.cooperative()?;
+        }
         let scale = a.0.scale::<T::Scalar>()?;
         let of_scale = clock.restart();
-        let watch = Watch::new(&options.listen(), || Ok([factor_flops::<T::Scalar>(shape, &tuning)?, 0, 0, 0]))?;
-        let manner = Manner { timed: options.time_kernels, watch: watch.clone(), ..Manner::default() };
-        let kernels = GpuKernels::<T::Scalar>::running(context, &tuning, manner)?;
-        watch.begin(Stage::Qr)?;
-        let mut dense = kernels.adopt(&lines, scale)?;
-        keep_factor(&kernels, &mut dense, shape, &tuning)?;
-        triangular_factor(&kernels, &mut dense, shape.0, shape.1, &tuning)?;
-        block_on(kernels.finish())?;
-        watch.end();
-        let seconds = StageSeconds { scale: of_scale, qr: clock.restart(), total: total.seconds(), ..StageSeconds::default() };
-        let on = OnGpu { context: context.clone(), tuning: tuning.clone(), reason: "the matrix is on this GPU".into() };
-        let report = report_of_gpu(shape, on, &kernels, seconds, ());
-        // Without the call's listeners.
-        let kernels = GpuKernels::running(context, &tuning, Manner::default())?;
-        let tolerance = options.tolerance.unwrap_or_else(|| default_tolerance::<T>(shape));
-        let tree = Tree { kernels, a: dense, shape, tuning };
-        Ok(report.map(|()| GpuQr { tree, context: context.clone(), scale, tolerance, condition: OnceLock::new() }))
+        let on = OnGpu { context: context.clone(), tuning, reason: "the matrix is on this GPU".into() };
+        let mut report = if native {
+            by_tree::<T::Scalar>(&lines, scale, on, options, timed)?
+        } else {
+            by_products(&lines, scale.to_double() as f32, on, options, timed)?.try_map(of_single::<T::Scalar>)?
+        };
+        report.seconds.scale = of_scale;
+        report.seconds.total = total.seconds();
+        let default = || if native { default_tolerance::<T>(shape) } else { products::tolerance(options, shape) };
+        let tolerance = options.tolerance.unwrap_or_else(default);
+        let context = context.clone();
+        Ok(report.map(|factors| GpuQr { factors, context, scale, tolerance, condition: OnceLock::new() }))
     }
 
     fn kernels(&self) -> &GpuKernels<T::Scalar> {
-        &self.tree.kernels
+        self.factors.kernels()
     }
 
     /// The matrix, once the work on it is done.
@@ -174,9 +171,9 @@ impl<T: Element> GpuQr<T> {
     /// [`SvdError::TooLarge`] if one buffer cannot hold it; [`SvdError::Overflow`] if an entry exceeds its type; [`SvdError::OutOfMemory`],
     /// [`SvdError::DeviceLost`] and [`SvdError::Gpu`], as the device reports them.
     pub fn r(&self) -> Result<GpuMatrix<T::Scalar>> {
-        let (m, n) = self.tree.shape;
+        let (m, n) = self.factors.shape();
         let inverse = T::Real::from_double(1.0 / self.scale.to_double());
-        let r = self.finished(&self.kernels().upper(&self.tree.a, m.min(n), inverse)?)?;
+        let r = self.finished(&self.kernels().upper(self.factors.r(), m.min(n), inverse)?)?;
         finite(r, "entries of R")
     }
 
@@ -196,7 +193,8 @@ impl<T: Element> GpuQr<T> {
     /// # Errors
     /// As [`r`](Self::r), without overflow.
     pub fn thin_q(&self) -> Result<GpuMatrix<T::Scalar>> {
-        self.q(self.tree.shape.0.min(self.tree.shape.1))
+        let (m, n) = self.factors.shape();
+        self.q(m.min(n))
     }
 
     /// Q, m x m.
@@ -215,12 +213,11 @@ impl<T: Element> GpuQr<T> {
     /// # Errors
     /// As [`thin_q`](Self::thin_q).
     pub fn complete_q(&self) -> Result<GpuMatrix<T::Scalar>> {
-        self.q(self.tree.shape.0)
+        self.q(self.factors.shape().0)
     }
 
     fn q(&self, cols: usize) -> Result<GpuMatrix<T::Scalar>> {
-        let Tree { a, shape, .. } = &self.tree;
-        self.finished(&self.kernels().columns_of_factor(a, *shape, cols)?)
+        self.finished(&self.factors.columns(cols)?)
     }
 
     /// op(Q) C, with the m x m matrix Q, which is not formed. C has m rows, and stays as it is.
@@ -263,21 +260,21 @@ impl<T: Element> GpuQr<T> {
     }
 
     fn apply(&self, c: &GpuMatrix<T::Scalar>, side: Side, op: Op) -> Result<GpuMatrix<T::Scalar>> {
-        let Tree { a, shape, .. } = &self.tree;
+        let rows = self.factors.shape().0;
         let order = if side == Side::Left { c.nrows() } else { c.ncols() };
-        if order != shape.0 {
+        if order != rows {
             let of = if side == Side::Left { "rows" } else { "columns" };
-            return Err(SvdError::invalid("c", format!("{order} {of}, but Q is {0} x {0}", shape.0)));
+            return Err(SvdError::invalid("c", format!("{order} {of}, but Q is {rows} x {rows}")));
         }
         self.check_device("c", c.context())?;
         let (lines, one) = (c.0.lines(), T::Real::from_double(1.0));
         if side == Side::Left {
-            return self.finished(&self.kernels().applied_factor(a, *shape, op, self.kernels().adopt(&lines, one)?, false)?);
+            return self.finished(&self.factors.applied(op, self.kernels().adopt(&lines, one)?, false)?);
         }
         // C op(Q) = (op(Q)^T C^T)^T, and the transpose of Q^H is the conjugate of Q.
         let op_of_transpose = if op == Op::NoTrans { Op::Trans } else { Op::NoTrans };
         let turned = self.kernels().adopt(&Lines { by_rows: !lines.by_rows, ..lines }, one)?;
-        let product = self.kernels().applied_factor(a, *shape, op_of_transpose, turned, op == Op::ConjTrans)?;
+        let product = self.factors.applied(op_of_transpose, turned, op == Op::ConjTrans)?;
         Ok(GpuMatrix(self.finished(&product)?.0.transposed()))
     }
 
@@ -300,13 +297,13 @@ impl<T: Element> GpuQr<T> {
     /// [`tolerance`](SvdOptions::tolerance) or more; [`SvdError::InvalidOption`] if B does not have m rows, has an entry that is NaN or infinite,
     /// or is on another device; [`SvdError::Overflow`] if an entry of X exceeds its type; as [`r`](Self::r).
     pub fn solve_lstsq(&self, b: &GpuMatrix<T>) -> Result<GpuMatrix<T::Scalar>> {
-        let (m, n) = self.tree.shape;
+        let (m, n) = self.factors.shape();
         let b_scale = self.check_b(b, m)?;
         if m < n || self.condition()? * self.tolerance >= 1.0 {
             return Err(SvdError::RankDeficient { rank: m.min(n.saturating_sub(1)), cols: n });
         }
         let c = self.kernels().adopt(&b.0.lines(), b_scale)?;
-        let c = self.kernels().applied_factor(&self.tree.a, self.tree.shape, Op::ConjTrans, c, false)?;
+        let c = self.factors.applied(Op::ConjTrans, c, false)?;
         let c = self.kernels().with_rows(&c, n)?;
         self.solve_r(Op::NoTrans, &c)?;
         self.unscaled(c, b_scale)
@@ -338,13 +335,13 @@ impl<T: Element> GpuQr<T> {
 
     /// The first k rows of the scaled R.
     pub(super) fn r_on_host(&self) -> Result<Mat<T::Scalar>> {
-        let (m, n) = self.tree.shape;
-        Ok(upper(block_on(self.kernels().download_rows(&self.tree.a, m.min(n)))?.as_ref()))
+        let (m, n) = self.factors.shape();
+        Ok(upper(block_on(self.kernels().download_rows(self.factors.r(), m.min(n)))?.as_ref()))
     }
 
     /// op(R)^-1 C in place of C, with the scaled R.
     pub(super) fn solve_r(&self, op: Op, c: &Dense<T::Scalar>) -> Result<()> {
-        if c.size.0 == 0 || c.size.1 == 0 { Ok(()) } else { self.kernels().solve_upper(&self.tree.a, op, c) }
+        if c.size.0 == 0 || c.size.1 == 0 { Ok(()) } else { self.kernels().solve_upper(self.factors.r(), op, c) }
     }
 
     /// X of the caller's problem, from that of the scaled one.
@@ -353,6 +350,14 @@ impl<T: Element> GpuQr<T> {
         let x = self.kernels().times_power(x, exponent(self.scale) - exponent(b_scale))?;
         finite(self.finished(&x)?, "entries of the solution")
     }
+}
+
+/// Q and R of half types are stored as f32.
+pub(super) fn check_storage<T: Element>(options: &SvdOptions) -> Result<()> {
+    if T::IS_HALF && options.half_storage == HalfStorage::Half {
+        return Err(SvdError::invalid("half_storage", "Q and R would have three digits; they need HalfStorage::Single"));
+    }
+    Ok(())
 }
 
 /// The scale of B; an error for an entry that is not finite.
@@ -374,7 +379,7 @@ fn finite<S: Element>(a: GpuMatrix<S>, what: &'static str) -> Result<GpuMatrix<S
 
 impl<T: Element> std::fmt::Debug for GpuQr<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (m, n) = self.tree.shape;
+        let (m, n) = self.factors.shape();
         write!(f, "GpuQr<{}>({m} x {n} on {})", T::NAME, self.context.adapter_name())
     }
 }

@@ -198,8 +198,8 @@ fn dispatches((m, n): (usize, usize), products: Products, recursion: Recursion, 
             let base = tuning.triangle.min(triangle.base);
             run(&mut Solve { all: &mut all, cols: rows, tiles, triangle }, &solve, 0..width, base, Factor::Alpha)?;
             all.note(copy(rows, width));
-            (0..3).for_each(|_| all.note(copy(width, width)));
-            read_back(&mut all, rows, width, width);
+            // R and Q's first rows to be read back, R, V and T when they come.
+            (0..5).for_each(|_| all.note(copy(width, width)));
         }
         for [rows, cols, terms] in step.products(m) {
             all.note(Work::slice_lines(terms, rows.next_multiple_of(shape.side()), products));
@@ -216,7 +216,7 @@ fn dispatches((m, n): (usize, usize), products: Products, recursion: Recursion, 
 
 impl Cost {
     /// The cost of the recursive QR factorisation with these [`Products`] of an m x n matrix of any shape in f32, with its reflectors. With
-    /// `Native` it is that of [`qr`](Self::qr), which is no recursion. The panels' read-backs, 48 KiB each, are not counted.
+    /// `Native` it is that of [`qr`](Self::qr), which is no recursion. The panels' read-backs, 128 KiB each, are not counted.
     ///
     /// ```
     /// use svdvals_gpu::{Products, cost::{Cost, DeviceModel, Kernel}};

@@ -193,6 +193,12 @@ impl<T: Number> DeviceMatrix<T> {
         }
     }
 
+    /// The same entries as those of a matrix of the arithmetic type, in which they are stored.
+    pub fn arithmetic(&self) -> DeviceMatrix<T::Scalar> {
+        let (context, entries, &DeviceMatrix { size, strides, .. }) = (self.context.clone(), self.entries.clone(), self);
+        DeviceMatrix { context, entries, size, strides, element: PhantomData }
+    }
+
     pub fn window(&self) -> Window {
         Window { offset: 0, rs: self.strides.0, cs: self.strides.1 }
     }

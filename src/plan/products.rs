@@ -21,7 +21,7 @@ use crate::{
         qr::{BoxedFactors, finished, report_of},
         qr_factors::{QrFactors, Unitary, padded, unscaled, upper},
         report::SvdReport,
-        route::Orthogonal,
+        route::{Orthogonal, Route},
         svdvals::Call,
     },
     tile::products::{Products, Recursion, RecursiveKernels},
@@ -49,9 +49,8 @@ pub(crate) fn check<T: Number>(options: &SvdOptions) -> Result<()> {
 }
 
 /// The tolerance for the rank: sqrt(max(m, n)) eps, with the eps of the products.
-fn tolerance<T: Number>(call: &Call<'_, T>) -> f64 {
-    let (m, n) = call.a.shape();
-    call.options.tolerance.unwrap_or((m.max(n) as f64).sqrt() * call.options.products.epsilon())
+pub(crate) fn tolerance(options: &SvdOptions, (m, n): (usize, usize)) -> f64 {
+    options.tolerance.unwrap_or((m.max(n) as f64).sqrt() * options.products.epsilon())
 }
 
 /// A copy in f32 of a matrix of `S`, which is f32 (see [`check`]).
@@ -123,7 +122,7 @@ impl<T: Number> Begun<T> {
     }
 
     fn factors(&self, call: &Call<'_, T>, r: Mat<T::Scalar>, q: Box<dyn Unitary<T::Scalar>>) -> Result<BoxedFactors<T::Scalar>> {
-        finished(QrFactors::new(call.a.shape(), r, q, Some(tolerance(call))), call.options)
+        finished(QrFactors::new(call.a.shape(), r, q, Some(tolerance(call.options, call.a.shape()))), call.options)
     }
 
     fn seconds(&mut self) -> StageSeconds {
@@ -133,9 +132,9 @@ impl<T: Number> Begun<T> {
 }
 
 /// What the report of a factorisation has of its own.
-fn reported<V>(report: SvdReport<V>, products: Products) -> SvdReport<V> {
+pub(crate) fn reported<V>(report: SvdReport<V>, products: Products) -> SvdReport<V> {
     let cost = if products == Products::Half { Cost::of_half_qr } else { Cost::of_split_qr };
-    SvdReport { cost, ..report }
+    SvdReport { cost, route: Route::Qr(Orthogonal::Recursive(products)), ..report }
 }
 
 /// The factorisation on the CPU.
@@ -162,6 +161,5 @@ pub(crate) async fn on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Wait
     let (kernels, q) = q.with_kernels(GpuRecursive::new(&on.context, &on.tuning, Manner::default())?);
     let factors = begun.factors(call, r, Box::new(Blocks { q, order }))?;
     let seconds = begun.seconds();
-    let report = report_of_gpu(call.a.shape(), on, kernels.tiles(), seconds, factors);
-    Ok(reported(SvdReport { route: crate::plan::route::Route::Qr(Orthogonal::Recursive(products)), ..report }, products))
+    Ok(reported(report_of_gpu(call.a.shape(), on, kernels.tiles(), seconds, factors), products))
 }

@@ -24,8 +24,9 @@ use crate::base::error::Result;
 /// powers of two before they are rounded, so that the range of f16 is no limit.
 ///
 /// For matrices of f32, and of `half::f16` and `half::bf16` with [`HalfStorage::Single`](crate::HalfStorage). On a GPU the context needs cooperative
-/// matrices ([`AdapterChoice::cooperative_matrices`](crate::AdapterChoice::cooperative_matrices)). The CPU emulates
-/// them, for tests and for experiments, and is much slower than with `Native`. `Split` products depend on no order of sums.
+/// matrices ([`AdapterChoice::cooperative_matrices`](crate::AdapterChoice::cooperative_matrices), or
+/// [`GpuContext::from_wgpu_with_adapter`](crate::GpuContext::from_wgpu_with_adapter)). The CPU emulates them, for tests and for experiments, and is
+/// much slower than with `Native`. `Split` products depend on no order of sums.
 ///
 /// ```
 /// use svdvals_gpu::Products;

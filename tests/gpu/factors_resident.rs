@@ -3,7 +3,8 @@
 use faer::Mat;
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, GpuContext, GpuMatrix, LstsqGpu, QrGpu, RealElement, Route, Solver, SvdError, SvdOptions, triangular::Op,
+    Backend, GpuContext, GpuMatrix, LstsqGpu, Preconditioner, QrGpu, RealElement, Route, Solver, SvdError, SvdOptions,
+    triangular::Op,
 };
 
 use crate::{
@@ -18,6 +19,7 @@ pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
     vec![
         ("qr_is_that_of_a_call", qr_is_that_of_a_call::<T>),
         ("least_squares", least_squares::<T>),
+        ("in_lower_precision", in_lower_precision::<T>),
         ("bad_input", bad_input::<T>),
     ]
 }
@@ -111,6 +113,35 @@ fn least_squares<T: Elements>(context: &GpuContext) -> Outcome {
         let (got, want) = (widen(found.x.to_mat()?.as_ref()), widen(x.as_ref()) * faer::Scale(Complex::from(of_x)));
         let off = (&got - &want).norm_l2() / want.norm_l2();
         check!(off <= 1024.0 * eps::<T>(), "{of_a:e} {of_b:e}: {off:e}");
+    }
+    Ok(())
+}
+
+/// With a preconditioner the solution is that of a call with the matrices on the host, to the last bit, and the report says what was read back; where
+/// there is none of that precision, or A is wide, an error names the option.
+fn in_lower_precision<T: Elements>(context: &GpuContext) -> Outcome {
+    let (a, wide) = (matrix::<T>("random", 90, 41), matrix::<T>("random", 41, 90));
+    let b = matrix::<T>("random", 90, 2);
+    let (there, right) = (GpuMatrix::upload(context, &a)?, GpuMatrix::upload(context, &b)?);
+    let wide = GpuMatrix::upload(context, &wide)?;
+    for preconditioner in [Preconditioner::Single, Preconditioner::Half] {
+        let options = on(context).preconditioner(preconditioner);
+        let refused =
+            |found: Result<(), SvdError>| matches!(found, Err(SvdError::InvalidOption { option: "preconditioner", .. }));
+        check!(refused(wide.lstsq(&wide, &options).map(drop)), "{preconditioner}: a wide matrix");
+        let want = match a.lstsq_gpu_report(&b, &options) {
+            Ok(want) => want,
+            Err(_) => {
+                check!(refused(there.lstsq(&right, &options).map(drop)), "{preconditioner}: no such precision");
+                continue;
+            }
+        };
+        let report = there.lstsq_report(&right, &options)?;
+        check!(report.route == want.route && report.reason.contains("read back"), "{preconditioner}: {}", report.reason);
+        let bytes = (90 * (41 + 2) * size_of::<T::Scalar>()) as u64;
+        check!(report.counts.bytes_read_back >= bytes, "{preconditioner}: {}", report.counts);
+        check!(report.values.x.to_mat()? == want.values.x, "{preconditioner}: X");
+        check!(report.values.residuals == want.values.residuals, "{preconditioner}: residuals");
     }
     Ok(())
 }

@@ -123,9 +123,11 @@ impl GpuContext {
             let _ = told.set(format!("{reason:?}: {message}"));
         });
         let context = Self::assemble(device, queue, info, choice, lost);
-        if let Some(cooperative) = cooperative {
-            let _ = context.0.cooperative.set(tested(&context, cooperative).await);
-        }
+        let cooperative = match cooperative {
+            Some(cooperative) => tested(&context, cooperative).await,
+            None => Err("`AdapterChoice::cooperative_matrices` requests them".into()),
+        };
+        context.has_cooperative(cooperative);
         Ok(context)
     }
 
@@ -187,7 +189,8 @@ impl GpuContext {
     /// `Features::SHADER_F64`, and [`HalfStorage::Half`] needs `Features::SHADER_F16`.
     ///
     /// The device's error handler and device-lost callback stay yours. Shaders are checked at run time if `SVDVALS_GPU_CHECKED=1`.
-    /// `SVDVALS_GPU_PIPELINE_CACHE` applies if the device has `Features::PIPELINE_CACHE`.
+    /// `SVDVALS_GPU_PIPELINE_CACHE` applies if the device has `Features::PIPELINE_CACHE`. Cooperative matrices take
+    /// [`from_wgpu_with_adapter`](Self::from_wgpu_with_adapter), because wgpu lists their sizes on the adapter only.
     ///
     /// ```
     /// use svdvals_gpu::GpuContext;
@@ -198,6 +201,12 @@ impl GpuContext {
     /// println!("computing on {}", context.adapter_name());
     /// ```
     pub fn from_wgpu(device: Device, queue: Queue, info: AdapterInfo) -> Self {
+        let context = Self::of_caller(device, queue, info);
+        context.has_cooperative(Err("`GpuContext::from_wgpu_with_adapter` takes a device that has them".into()));
+        context
+    }
+
+    pub(crate) fn of_caller(device: Device, queue: Queue, info: AdapterInfo) -> Self {
         Self::assemble(device, queue, info, &AdapterChoice::default(), Arc::new(OnceLock::new()))
     }
 
@@ -347,9 +356,14 @@ impl GpuContext {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The cooperative matrices that have passed the self-test, or why there are none; None if they were not requested.
+    /// The cooperative matrices that have passed the self-test, or why there are none; None during that test.
     pub(crate) fn tested(&self) -> Option<&Found> {
         self.0.cooperative.get()
+    }
+
+    /// What has come of the self-test. Of several calls, the first one holds.
+    pub(crate) fn has_cooperative(&self, found: Found) {
+        let _ = self.0.cooperative.set(found);
     }
 
     pub(crate) fn pipelines(&self) -> &Pipelines {

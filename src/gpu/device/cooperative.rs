@@ -1,10 +1,11 @@
 //! Cooperative matrices: whether the adapter has those of f16 with f32 sums, and the self-test before they are used.
 //!
-//! wgpu's interface is experimental, and drivers have computed wrong products. Therefore a context has them only on request, and only after it
-//! has multiplied matrices of small integers exactly, in both ways that the crate uses.
+//! wgpu's interface is experimental, and drivers have computed wrong products. Therefore a context has them only on request, or on a device that its
+//! caller has opened with them, and only after it has multiplied matrices of small integers exactly, in both ways that the crate uses.
 
 use faer::Mat;
-use wgpu::{Adapter, AdapterInfo, CooperativeMatrixProperties, CooperativeScalarType, Features};
+use pollster::block_on;
+use wgpu::{Adapter, AdapterInfo, CooperativeMatrixProperties, CooperativeScalarType, Device, Features, Queue};
 
 use crate::{
     base::error::{Result, SvdError},
@@ -33,12 +34,17 @@ pub(crate) struct Cooperative {
 /// The features that the kernels need.
 pub(crate) const FEATURES: Features = Features::EXPERIMENTAL_COOPERATIVE_MATRIX.union(Features::SHADER_F16);
 
+/// The names of the [`FEATURES`] that are not among these.
+fn missing(features: Features) -> String {
+    let names: Vec<&str> = (FEATURES - features).iter_names().map(|(name, _)| name).collect();
+    names.join(" and ")
+}
+
 impl Cooperative {
     /// Those of the adapter, or what it lacks.
     pub fn of(adapter: &Adapter) -> Found {
         if !adapter.features().contains(FEATURES) {
-            let lacks = FEATURES - adapter.features();
-            return Err(format!("{} has no {lacks:?}", adapter.get_info().name));
+            return Err(format!("{} has no {}", adapter.get_info().name, missing(adapter.features())));
         }
         Cooperative::among(&adapter.cooperative_matrix_properties(), &adapter.get_info())
     }
@@ -151,6 +157,49 @@ pub(crate) async fn tested(context: &GpuContext, found: Found) -> Found {
 }
 
 impl GpuContext {
+    /// Like [`from_wgpu`](Self::from_wgpu), with the adapter of the device, and so with cooperative matrices for [`Products`](crate::Products) by
+    /// low precision. The device needs `Features::EXPERIMENTAL_COOPERATIVE_MATRIX` and `Features::SHADER_F16`; without them the context is that of
+    /// `from_wgpu`. With them it multiplies integers as a self-test, for which the thread waits, and
+    /// [`cooperative_matrices`](Self::cooperative_matrices) says whether it has passed.
+    ///
+    /// ```
+    /// use pollster::block_on;
+    /// use svdvals_gpu::{GpuContext, wgpu::{self, Features}};
+    /// let instance = wgpu::Instance::default();
+    /// let Ok(adapter) = block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default())) else { return };
+    /// let wanted = Features::EXPERIMENTAL_COOPERATIVE_MATRIX | Features::SHADER_F16;
+    /// let opened = block_on(adapter.request_device(&wgpu::DeviceDescriptor {
+    ///     required_features: wanted & adapter.features(),
+    ///     required_limits: adapter.limits(),
+    ///     // SAFETY: an experimental feature may have bugs. This program takes the risk.
+    ///     experimental_features: unsafe { wgpu::ExperimentalFeatures::enabled() },
+    ///     ..Default::default()
+    /// }));
+    /// let Ok((device, queue)) = opened else { return };
+    /// match GpuContext::from_wgpu_with_adapter(&adapter, device, queue) {
+    ///     Ok(context) => println!("{:?}", context.cooperative_matrices()), // their order, or what is missing
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`SvdError::InvalidOption`] if the device is of another adapter. Missing cooperative matrices are no error here.
+    pub fn from_wgpu_with_adapter(adapter: &Adapter, device: Device, queue: Queue) -> Result<Self> {
+        let (info, of_device) = (adapter.get_info(), device.adapter_info());
+        if info != of_device {
+            let reason = format!("it is {} ({:?}), but the device is of {}", info.name, info.backend, of_device.name);
+            return Err(SvdError::invalid("adapter", reason));
+        }
+        let features = device.features();
+        let context = Self::of_caller(device, queue, info);
+        context.has_cooperative(if features.contains(FEATURES) {
+            block_on(tested(&context, Cooperative::of(adapter)))
+        } else {
+            Err(format!("the device was opened without {}", missing(features)))
+        });
+        Ok(context)
+    }
+
     /// The order of the device's cooperative matrices, 8 or 16, which [`Products`](crate::Products) by low precision use.
     ///
     /// ```
@@ -163,7 +212,7 @@ impl GpuContext {
     ///
     /// # Errors
     /// [`SvdError::InvalidOption`] if they were not [requested](crate::AdapterChoice::cooperative_matrices), the adapter has none, or its product was
-    /// wrong. Devices of [`from_wgpu`](Self::from_wgpu) have none.
+    /// wrong. A device of your own has them by [`from_wgpu_with_adapter`](Self::from_wgpu_with_adapter), and not by [`from_wgpu`](Self::from_wgpu).
     pub fn cooperative_matrices(&self) -> Result<usize> {
         Ok(self.cooperative()?.order)
     }
@@ -174,7 +223,7 @@ impl GpuContext {
         match self.tested() {
             Some(Ok(found)) => Ok(*found),
             Some(Err(reason)) => missing(reason.as_str()),
-            None => missing("`AdapterChoice::cooperative_matrices` requests them"),
+            None => missing("their self-test has not ended"),
         }
     }
 }

@@ -193,7 +193,7 @@ impl<S: Number> GpuKernels<S> {
     }
 
     /// Some columns of the identity with m rows; with `phases` the entries are the phases of a's diagonal.
-    pub(super) fn identity(&self, a: &Dense<S>, m: usize, columns: Range<usize>, phases: bool) -> Result<Dense<S>> {
+    pub(crate) fn identity(&self, a: &Dense<S>, m: usize, columns: Range<usize>, phases: bool) -> Result<Dense<S>> {
         let (first, cols) = (columns.start, columns.len());
         let q = self.room(m, cols)?;
         let kernel = self.bound(&IDENTITY_COLUMNS, &[whole(a)?.buffer, whole(&q)?.buffer])?;

@@ -275,8 +275,15 @@ impl RecursiveKernels for GpuRecursive {
         keep_factor(tiles, &mut panel, size, &tiles.tuning)?;
         triangular_factor(tiles, &mut panel, size.0, w, &tiles.tuning)?;
         let q = tiles.columns_of_factor(&panel, size, w)?;
-        let (r, top) = (tiles.download_rows(&panel, w).await?, tiles.download_rows(&q, w).await?);
-        let Top { v, upper, t, signs } = Top::of(top.as_ref());
+        // Both in one read-back, for which the device waits.
+        let both = self.by_columns(w, 2 * w)?;
+        for (from, first) in [(&panel, 0), (&q, w)] {
+            let top = Block::new(0..w, 0..w);
+            tiles.copy(part(from, top)?, part(&both, Block { col: first, ..top })?, false)?;
+        }
+        let both = tiles.download_rows(&both, w).await?;
+        let (r, top) = both.as_ref().split_at_col(w);
+        let Top { v, upper, t, signs } = Top::of(top);
         // The rows of V below the first w are those of Q U^-1.
         let upper = DeviceMatrix::from_dense(&tiles.context, tiles.upload(upper.as_ref(), 1.0)?)?;
         let inverse =

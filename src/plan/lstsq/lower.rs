@@ -8,7 +8,7 @@ use crate::{
     algo::condition::condition,
     base::{
         error::{Result, SvdError},
-        number::{HalfStorage, Number, RealElement, Scalar},
+        number::{HalfStorage, Number, Re, RealElement, Scalar},
         pool::on_pool,
     },
     cost::Cost,
@@ -24,29 +24,48 @@ use crate::{
     tile::products::Products,
 };
 
+/// R of a multiple of A, the multiple, and the report of the factorisation, by a function that has A where it is factored.
+pub type FactorOf<'a, T> = &'a (dyn Fn() -> Result<SvdReport<(Mat<<T as Number>::Scalar>, Re<T>)>> + Sync);
+
 /// The solution, if a [`Preconditioner`] or [`Products`] ask for it; None if R's condition number is 1 / eps of the lower precision or more, or the iteration
 /// does not converge.
 pub(super) async fn solution<T: Number>(
     call: &Call<'_, T>,
     b: MatRef<'_, T>,
     awaited: bool,
+    factor: Option<FactorOf<'_, T>>,
 ) -> Result<Option<SvdReport<Fit<T>>>> {
     let SvdOptions { preconditioner, products, .. } = *call.options;
     if preconditioner == Preconditioner::Full && products == Products::Native {
         return Ok(None);
     }
-    let found = converged(call, b, awaited).await?;
+    let found = converged(call, b, awaited, factor).await?;
     if found.is_none() {
         log::warn!("svdvals-gpu factors in full precision: {preconditioner} precision with {products} products does not suffice");
     }
     Ok(found)
 }
 
-async fn converged<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>, awaited: bool) -> Result<Option<SvdReport<Fit<T>>>> {
+async fn converged<T: Number>(
+    call: &Call<'_, T>,
+    b: MatRef<'_, T>,
+    awaited: bool,
+    factor: Option<FactorOf<'_, T>>,
+) -> Result<Option<SvdReport<Fit<T>>>> {
     let (n, options) = (call.a.ncols(), call.options);
     let mut begun = Begun::new(call, b, &options.tuning_for_cpu::<T::Scalar>(n)?, awaited)?;
+    let scaled = |(r, scale): (Mat<T::Scalar>, Re<T>)| {
+        let by = begun.system.scale.to_double() / scale.to_double();
+        Mat::from_fn(n, n, |i, j| Wide::<T>::from_complex(r[(i, j)].to_complex() * by))
+    };
     let (eps, of_r) = match (options.preconditioner, T::Scalar::IS_COMPLEX) {
-        _ if options.products != Products::Native => (options.products.epsilon(), begun.r_in::<f32>().await),
+        _ if options.products != Products::Native => {
+            let r = match factor {
+                Some(factor) => factor().map(|report| report.map(scaled)),
+                None => begun.r_in::<f32>().await,
+            };
+            (options.products.epsilon(), r)
+        }
         (Preconditioner::Half, _) => (f64::from(f16::EPSILON), begun.r_in::<f16>().await),
         (_, false) => (f64::from(f32::EPSILON), begun.r_in::<f32>().await),
         (_, true) => (f64::from(f32::EPSILON), begun.r_in::<Complex<f32>>().await),

@@ -11,7 +11,7 @@
 //! The lengths of residuals and the backward error come from a pass over the rows of A in double precision, on the host.
 
 mod direct;
-mod lower;
+pub mod lower;
 
 use faer::{Mat, MatRef};
 use pollster::block_on;
@@ -56,6 +56,7 @@ use crate::{
     },
     plan::{
         backend::{OnGpu, context_of, context_of_async, or_fall_back},
+        lstsq::lower::FactorOf,
         qr::on_gpu as factors_on_gpu,
     },
 };
@@ -93,7 +94,7 @@ pub(crate) fn lstsq<T: Number>(
     on_threads(options.threads, || {
         let call = Call::new(a, options, timed);
         check(&call, b)?;
-        if let Some(report) = block_on(lower::solution(&call, b, false))? {
+        if let Some(report) = block_on(lower::solution(&call, b, false, None))? {
             return Ok(call.complete(report));
         }
         let report = match Place::of::<T, T::Scalar>(options, problem_of(a, b, options))? {
@@ -120,7 +121,7 @@ pub(crate) async fn lstsq_async<T: Number>(
     let context = context_of_async(options, problem_of(a, b, options)).await;
     let call = Call::new(a, options, timed);
     check(&call, b)?;
-    if let Some(report) = lower::solution(&call, b, true).await? {
+    if let Some(report) = lower::solution(&call, b, true, None).await? {
         return Ok(call.complete(report));
     }
     #[cfg(feature = "gpu")]
@@ -140,6 +141,21 @@ pub(crate) async fn lstsq_async<T: Number>(
     let (a, b, options) = (copy(a), copy(b), options.clone().backend(Backend::Cpu));
     let report = on_pool_async(move || lstsq(a.as_ref(), b.as_ref(), &options, timed)).await??;
     Ok(call.complete(SvdReport { reason, ..report }))
+}
+
+/// The solution in lower precision that the options ask for, of matrices that have been read back from a device; None if it does not suffice, or the
+/// options ask for none. R comes from `factor`, if there is one.
+#[cfg(feature = "gpu")]
+pub(crate) fn lstsq_of_device<T: Number>(
+    a: MatRef<'_, T>,
+    b: MatRef<'_, T>,
+    options: &SvdOptions,
+    timed: bool,
+    factor: Option<FactorOf<'_, T>>,
+) -> Result<Option<SvdReport<Fit<T>>>> {
+    let call = Call::new(a, options, timed);
+    check(&call, b)?;
+    block_on(lower::solution(&call, b, false, factor))
 }
 
 fn problem_of<T>(a: MatRef<'_, T>, b: MatRef<'_, T>, options: &SvdOptions) -> Problem {

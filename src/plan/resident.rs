@@ -1,0 +1,158 @@
+//! The QR factorisation of a matrix that is on the device, by either of two algorithms. R and Q stay there.
+
+use std::any::Any;
+
+use pollster::block_on;
+
+use crate::{
+    algo::{
+        count::factor_flops,
+        recursive::{Recursive, flops},
+        reflectors::keep_factor,
+        to_band::triangular_factor,
+    },
+    base::{
+        blas::Op,
+        clock::{Clock, StageSeconds},
+        error::{Result, SvdError},
+        number::{Re, Scalar},
+        watch::{Stage, Watch},
+    },
+    gpu::{
+        device::stream::Manner,
+        kernels::{GpuKernels, recursive::GpuRecursive},
+        storage::{Dense, Lines},
+    },
+    plan::{backend::OnGpu, options::SvdOptions, products::reported, qr::report_of_gpu, qr_factors::Tree, report::SvdReport},
+    tile::{kernels::TileKernels, products::Recursion},
+};
+
+/// A = Q R on a device. A is m x n, Q is m x m.
+pub(crate) trait Resident<S: Scalar>: Send + Sync {
+    /// The kernels of what is computed from the factors.
+    fn kernels(&self) -> &GpuKernels<S>;
+
+    /// The matrix that has R in the upper trapezoid of its first min(m, n) rows, and anything below.
+    fn r(&self) -> &Dense<S>;
+
+    /// m and n.
+    fn shape(&self) -> (usize, usize);
+
+    /// The first `cols` columns of Q.
+    fn columns(&self, cols: usize) -> Result<Dense<S>>;
+
+    /// op(Q) C, or conj(op(Q)) C, for a new matrix C.
+    fn applied(&self, op: Op, c: Dense<S>, conjugated: bool) -> Result<Dense<S>>;
+}
+
+/// The factors by one of the algorithms.
+pub(crate) type Boxed<S> = Box<dyn Resident<S>>;
+
+impl<S: Scalar> Resident<S> for Tree<GpuKernels<S>> {
+    fn kernels(&self) -> &GpuKernels<S> {
+        &self.kernels
+    }
+
+    fn r(&self) -> &Dense<S> {
+        &self.a
+    }
+
+    fn shape(&self) -> (usize, usize) {
+        self.shape
+    }
+
+    fn columns(&self, cols: usize) -> Result<Dense<S>> {
+        self.kernels.columns_of_factor(&self.a, self.shape, cols)
+    }
+
+    fn applied(&self, op: Op, c: Dense<S>, conjugated: bool) -> Result<Dense<S>> {
+        self.kernels.applied_factor(&self.a, self.shape, op, c, conjugated)
+    }
+}
+
+/// The factors of the recursion.
+struct Recursed {
+    q: Recursive<GpuRecursive>,
+    r: Dense<f32>,
+}
+
+impl Resident<f32> for Recursed {
+    fn kernels(&self) -> &GpuKernels<f32> {
+        self.q.kernels.tiles()
+    }
+
+    fn r(&self) -> &Dense<f32> {
+        &self.r
+    }
+
+    fn shape(&self) -> (usize, usize) {
+        self.r.size
+    }
+
+    fn columns(&self, cols: usize) -> Result<Dense<f32>> {
+        let identity = self.kernels().identity(&self.r, self.r.size.0, 0..cols, false)?;
+        self.applied(Op::NoTrans, identity, false)
+    }
+
+    fn applied(&self, op: Op, mut c: Dense<f32>, _: bool) -> Result<Dense<f32>> {
+        let cols = c.size.1;
+        self.q.apply_in_place(op, &mut c, cols)?;
+        Ok(c)
+    }
+}
+
+/// Factors `scale` times the matrix of `lines` by the panel tree. Nothing is read back.
+pub(crate) fn by_tree<S: Scalar>(
+    lines: &Lines<'_>,
+    scale: Re<S>,
+    on: OnGpu,
+    options: &SvdOptions,
+    timed: bool,
+) -> Result<SvdReport<Boxed<S>>> {
+    let (shape, mut clock, tuning) = (lines.size(), Clock::new(timed), on.tuning.clone());
+    let watch = Watch::new(&options.listen(), || Ok([factor_flops::<S>(shape, &tuning)?, 0, 0, 0]))?;
+    let manner = Manner { timed: options.time_kernels, watch: watch.clone(), ..Manner::default() };
+    let kernels = GpuKernels::<S>::running(&on.context, &tuning, manner)?;
+    watch.begin(Stage::Qr)?;
+    let mut a = kernels.adopt(lines, scale)?;
+    keep_factor(&kernels, &mut a, shape, &tuning)?;
+    triangular_factor(&kernels, &mut a, shape.0, shape.1, &tuning)?;
+    block_on(kernels.finish())?;
+    watch.end();
+    let seconds = StageSeconds { qr: clock.restart(), ..StageSeconds::default() };
+    // Without the call's listeners.
+    let later = GpuKernels::running(&on.context, &tuning, Manner::default())?;
+    let tree: Boxed<S> = Box::new(Tree { kernels: later, a, shape, tuning });
+    Ok(report_of_gpu(shape, on, &kernels, seconds, tree))
+}
+
+/// Factors `scale` times the matrix of `lines` by recursion, with the products of the options. Two squares of each panel are read back: the first rows of
+/// R and of Q, from which the host makes V and T.
+pub(crate) fn by_products(
+    lines: &Lines<'_>,
+    scale: f32,
+    on: OnGpu,
+    options: &SvdOptions,
+    timed: bool,
+) -> Result<SvdReport<Boxed<f32>>> {
+    let (shape, mut clock, recursion) = (lines.size(), Clock::new(timed), Recursion::DEFAULT);
+    let watch = Watch::new(&options.listen(), || Ok([flops(shape, recursion), 0, 0, 0]))?;
+    // The driver tells the watch.
+    let kernels = GpuRecursive::new(&on.context, &on.tuning, Manner { timed: options.time_kernels, ..Manner::default() })?;
+    watch.begin(Stage::Qr)?;
+    let mut r = kernels.tiles().adopt(lines, scale)?;
+    let q = block_on(Recursive::factor_in_place(kernels, (&mut r, shape), options.products, recursion, &watch))?;
+    let (kernels, q) = q.with_kernels(GpuRecursive::new(&on.context, &on.tuning, Manner::default())?);
+    block_on(kernels.tiles().finish())?;
+    watch.end();
+    let seconds = StageSeconds { qr: clock.restart(), ..StageSeconds::default() };
+    let factors: Boxed<f32> = Box::new(Recursed { q, r });
+    Ok(reported(report_of_gpu(shape, on, kernels.tiles(), seconds, factors), options.products))
+}
+
+/// The factors of f32 as those of `S`, which must be f32.
+pub(crate) fn of_single<S: Scalar>(factors: Boxed<f32>) -> Result<Boxed<S>> {
+    let any: Box<dyn Any> = Box::new(factors);
+    let other = |_| SvdError::invalid("products", format!("they are of f32 matrices, not of {}", S::NAME));
+    any.downcast::<Boxed<S>>().map(|factors| *factors).map_err(other)
+}
