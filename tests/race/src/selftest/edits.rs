@@ -42,7 +42,7 @@ pub const EDITS: &[(&str, &str, &str)] = &[
     ("unmqr", "if lines > 3u", "if lines > 2u"),
     ("unmqr", "if g + 3u < end", "if g + 2u < end"),
     ("unmqr", "min(level.block_rows, level.rows - first)", "min(level.block_rows + 1u, level.rows - first)"),
-    ("unmqr", "workgroup.x * CPB", "workgroup.x * (CPB - 4u)"),
+    ("unmqr", "chunk * CPB", "chunk * (CPB - 4u)"),
     ("unmqr", "(1u + HELD) * RIGHT_TILE", "max(1u, HELD) * RIGHT_TILE"),
     ("unmqr", "(1u + after) * RIGHT_TILE", "after * RIGHT_TILE"),
     ("unmqr", "index < next.blocks", "index <= next.blocks"),
