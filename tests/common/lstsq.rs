@@ -22,7 +22,7 @@ pub fn right_sides<T: Element>(a: MatRef<'_, T>, p: usize) -> Mat<T> {
 /// * ||A^H R|| / (||A|| (||B|| + ||A|| ||X||)) is at most 1 (LAPACK's `dqrt17`, whose tests allow 30, with the errors of a long X). What a
 ///   rank below n leaves out changes A by the tolerance at most, which is less than max(m, n) eps.
 /// * The residual of a column in the range of A, of full rank and without a ridge, is at most max(m, n) eps ||A|| ||X|| (LAPACK's `dqrt16`, whose
-///   tests allow 30): the first of [`right_sides`], and all if A is not tall.
+///   tests allow 30), and what rounding B to its type has moved it out of the range: the first of [`right_sides`], and all if A is not tall.
 /// * The lengths of the residuals are those of the X that was returned: they are summed in double precision, but of an X that is rounded
 ///   once more for f64, hence max(m, n) eps (||B|| + ||A|| ||X||).
 /// * The bound on the backward error is at most 16 eps, for a matrix of full rank. (Householder's algorithm promises a multiple of n eps, and
@@ -44,9 +44,17 @@ pub fn check<T: Element>(what: &str, a: MatRef<'_, T>, b: MatRef<'_, T>, options
     if dqrt17.is_nan() || dqrt17 > 1.0 {
         return Err(format!("{what}: gradient {dqrt17:.3}"));
     }
-    let in_range = if fit.rank < m.min(n) || options.ridge > 0.0 { 0 } else if m > n { p.min(1) } else { p };
+    let in_range = if fit.rank < m.min(n) || options.ridge > 0.0 {
+        0
+    } else if m > n {
+        p.min(1)
+    } else {
+        p
+    };
+    let above_1 = |e: &f64| widen(Mat::from_fn(1, 1, |_, _| T::from_complex((1.0 + e).into())).as_ref())[(0, 0)].re > 1.0;
+    let rounding = (1..64).map(|k| 2f64.powi(-k)).take_while(above_1).last().unwrap_or(1.0);
     for j in 0..in_range {
-        let dqrt16 = ratio(rest.col(j).norm_l2(), norm * x.col(j).norm_l2() * unit);
+        let dqrt16 = ratio(rest.col(j).norm_l2(), norm * x.col(j).norm_l2() * unit + rounding * b.col(j).norm_l2());
         if dqrt16.is_nan() || dqrt16 > 1.0 {
             return Err(format!("{what}: residual {j} of a column in the range, {dqrt16:.3}"));
         }

@@ -214,7 +214,9 @@ pub(crate) fn complete<T: Scalar>(u: MatMut<'_, T>, first: usize) {
         normalise(y.rb_mut());
         to_q(y.rb_mut());
         if round > 1 && overlap(u1, y.rb()) <= 4.0 * Re::<T>::epsilon().to_double() {
-            return;
+            // Reflectors leave a few units in the last place, of which a short column's bound is not much more.
+            project(u1, y.rb_mut());
+            return to_unit_length(y);
         }
     }
     // A column without a direction of its own gets an arbitrary one from QR, which may lie among those before: the reflectors of all columns

@@ -53,7 +53,19 @@ impl std::fmt::Display for Tune {
         write!(
             f,
             "tile {} leaf {} {} split {} cols {} width {} threads {} sweeps {} cycles {} blocks {} triangle {} held {} beside {}",
-            k.tile, k.leaf, k.tree, k.split, k.cols, k.width, k.threads, k.sweeps, k.cycles, k.blocks, k.triangle, k.held, k.beside
+            k.tile,
+            k.leaf,
+            k.tree,
+            k.split,
+            k.cols,
+            k.width,
+            k.threads,
+            k.sweeps,
+            k.cycles,
+            k.blocks,
+            k.triangle,
+            k.held,
+            k.beside
         )
     }
 }
