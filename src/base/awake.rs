@@ -244,6 +244,7 @@ mod tests {
     #[test]
     fn cores_come_back() {
         let pool = ThreadPoolBuilder::new().num_threads(3).build().expect("a pool");
+        // SAFETY: sets of cores are plain data.
         let count = || cores_of(this_thread()).map(|cores| unsafe { libc::CPU_COUNT(&cores) });
         let before = pool.broadcast(|_| count());
         for rest in [0, 0, 1, 5, 60] {

@@ -68,7 +68,7 @@ fn installed(pool: &ThreadPool, body: &mut (dyn FnMut() + Send)) {
 }
 
 /// m n^2 of the smallest matrices for which the other workers are kept awake during a call. A worker comes up after 0.15 ms; a call of order 192
-/// takes 1.3 ms on one thread of a Zen 3. Of smaller ones a second worker would see too little.
+/// takes 1.4 to 1.7 ms on one thread of a Zen 3. Of smaller ones a second worker would see too little.
 const AWAKE_FROM: usize = 192usize.pow(3);
 
 /// `on_pool` for a call on a matrix of this shape, with the other workers kept awake if it is large enough; but not if the caller is one of a
