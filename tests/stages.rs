@@ -1,10 +1,15 @@
 //! Each stage on the CPU against a dense reference, for every shape of panel tree and several tile widths, and inputs in every memory
-//! order.
+//! order; and the reflectors that the CPU's kernels keep, the contract of vectors and QR. (The GPU's are tested by the same code,
+//! tests/gpu/reflectors.rs.)
 
 mod common;
+#[path = "common/reflectors.rs"]
+mod kept;
 
 use common::{error, gaussian, reference, stable, stacked_identities};
 use faer::{Mat, MatRef};
+use half::f16;
+use kept::factors_give_the_matrix_back;
 use num_complex::Complex;
 use svdvals_gpu::internals::{CpuKernels, Level, StageKernels, TileKernels, levels};
 use svdvals_gpu::{Backend, Band, Element, PanelTree, RealElement, Stage3, SvdOptions, SvdValsGpu, Tuning};
@@ -280,4 +285,17 @@ fn stage_3_methods_agree() {
             }
         }
     }
+}
+
+/// In every type of the arithmetic, and stored as f16, where every level and cycle rounds what it stores: 32 roundings of f16.
+#[test]
+fn factors_give_the_matrix_back_in_every_type() {
+    fn holds<T: Element>(stored: f64) {
+        factors_give_the_matrix_back::<T, _>(CpuKernels::<T>::new, |_| true, stored).unwrap();
+    }
+    holds::<f32>(0.0);
+    holds::<f64>(0.0);
+    holds::<Complex<f32>>(0.0);
+    holds::<Complex<f64>>(0.0);
+    holds::<f16>(32.0 * 2f64.powi(-11));
 }

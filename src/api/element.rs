@@ -1,29 +1,11 @@
 //! The element types of the public methods, and the drivers compiled for each.
 
-use std::pin::Pin;
-
-use faer::{Mat, MatMut, MatRef};
 use half::{bf16, f16};
 use num_complex::Complex;
 
 use crate::{
-    algo::{bidiagonal::Bidiagonal, triangular::Call},
-    base::{
-        error::Result,
-        number::{Number, RealElement, Scalar},
-    },
-    plan::{
-        band_svd,
-        batch::{self, BatchReport, Each},
-        factors::Factors,
-        lstsq::{self, Fit},
-        options::SvdOptions,
-        qr::{self, BoxedFactors},
-        report::SvdReport,
-        row_blocks::{Finished, Solved, State},
-        stages, svd, svdvals, triangular,
-    },
-    tile::band::Band,
+    base::number::{Number, RealElement, Scalar},
+    plan::drivers::{Drivers, Table},
 };
 
 /// An element type of a matrix. Sealed.
@@ -64,98 +46,10 @@ pub trait Element: Number<Real = <Self as Element>::Value, Scalar = <Self as Ele
         + Element<Value = Self::Value, Arithmetic = Self::Arithmetic>
         + Number<Real = Self::Value, Scalar = Self::Arithmetic>;
 
-    /// [`SvdValsGpu::svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with). This method and the next ones are compiled in this crate for
-    /// each type, so that callers do not compile them again.
+    /// The drivers, compiled in this crate. (Not inline: an inlined function is compiled by the caller, and the table with it.)
     #[doc(hidden)]
-    fn svdvals(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>>;
-    /// The same for a caller that must not block.
-    #[doc(hidden)]
-    fn svdvals_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Vec<Self::Real>>>;
-    /// [`SvdGpu::svd_gpu_with`](crate::SvdGpu::svd_gpu_with).
-    #[doc(hidden)]
-    fn svd(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<Self>>>;
-    /// The same for a caller that must not block.
-    #[doc(hidden)]
-    fn svd_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Factors<Self>>>;
-    /// The singular values of each matrix of a batch.
-    #[doc(hidden)]
-    fn svdvals_batch(batch: &[MatRef<'_, Self>], options: &SvdOptions, timed: bool)
-    -> Result<BatchReport<Each<Vec<Self::Real>>>>;
-    /// The decomposition of each matrix of a batch.
-    #[doc(hidden)]
-    fn svd_batch(batch: &[MatRef<'_, Self>], options: &SvdOptions, timed: bool) -> Result<BatchReport<Each<Factors<Self>>>>;
-    /// The same two for a caller that must not block.
-    #[doc(hidden)]
-    fn svdvals_batch_async<'a>(
-        batch: &'a [MatRef<'a, Self>],
-        options: &'a SvdOptions,
-        timed: bool,
-    ) -> Later<'a, BatchReport<Each<Vec<Self::Real>>>>;
-    #[doc(hidden)]
-    fn svd_batch_async<'a>(
-        batch: &'a [MatRef<'a, Self>],
-        options: &'a SvdOptions,
-        timed: bool,
-    ) -> Later<'a, BatchReport<Each<Factors<Self>>>>;
-    /// The methods of [`RowBlocks`](crate::RowBlocks).
-    #[doc(hidden)]
-    fn push_rows(rows: &mut State<Self>, a: MatRef<'_, Self>, b: Option<MatRef<'_, Self>>) -> Result<()>;
-    #[doc(hidden)]
-    fn merge_rows(rows: &mut State<Self>, other: State<Self>) -> Result<()>;
-    #[doc(hidden)]
-    fn finish_rows(rows: &State<Self>) -> Result<Finished<Self>>;
-    #[doc(hidden)]
-    fn solve_rows(rows: &State<Self>, tolerance: Option<f64>) -> Result<Solved<Self>>;
-    /// [`QrGpu::qr_gpu_with`](crate::QrGpu::qr_gpu_with).
-    #[doc(hidden)]
-    fn qr(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<BoxedFactors<Self::Arithmetic>>>;
-    /// The same for a caller that must not block.
-    #[doc(hidden)]
-    fn qr_async<'a>(
-        a: MatRef<'a, Self>,
-        options: &'a SvdOptions,
-        timed: bool,
-    ) -> Later<'a, SvdReport<BoxedFactors<Self::Arithmetic>>>;
-    /// [`QrGpu::qr_r_gpu_with`](crate::QrGpu::qr_r_gpu_with).
-    #[doc(hidden)]
-    fn qr_r(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Mat<Self::Arithmetic>>>;
-    /// [`LstsqGpu::lstsq_gpu_with`](crate::LstsqGpu::lstsq_gpu_with).
-    #[doc(hidden)]
-    fn lstsq(a: MatRef<'_, Self>, b: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Fit<Self>>>;
-    /// The same for a caller that must not block.
-    #[doc(hidden)]
-    fn lstsq_async<'a>(
-        a: MatRef<'a, Self>,
-        b: MatRef<'a, Self>,
-        options: &'a SvdOptions,
-        timed: bool,
-    ) -> Later<'a, SvdReport<Fit<Self>>>;
-    /// The part of [`GpuMatrix::lstsq`](crate::GpuMatrix::lstsq) that is the host's.
-    #[doc(hidden)]
-    #[cfg(feature = "gpu")]
-    fn lstsq_of_device(
-        a: MatRef<'_, Self>,
-        b: MatRef<'_, Self>,
-        options: &SvdOptions,
-        timed: bool,
-        factor: Option<lstsq::lower::FactorOf<'_, Self>>,
-    ) -> Result<Option<SvdReport<Fit<Self>>>>;
-    /// Stage 1.
-    #[doc(hidden)]
-    fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>>;
-    /// Stage 2.
-    #[doc(hidden)]
-    fn band_to_bidiag(band: &Band<Self>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>>;
-    /// The decomposition of a band.
-    #[doc(hidden)]
-    fn svd_of_band(band: &Band<Self>, options: &SvdOptions) -> Result<Factors<Self>>;
-    /// Triangular multiply and solve.
-    #[doc(hidden)]
-    fn triangular(call: Call<Self>, a: MatRef<'_, Self>, b: MatMut<'_, Self>, options: &SvdOptions) -> Result<()>;
+    fn drivers() -> &'static dyn Drivers<Self>;
 }
-
-/// The future of a call, which may move between threads.
-pub type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 macro_rules! elements {
     ($($t:ty),*) => {$(
@@ -163,107 +57,9 @@ macro_rules! elements {
             type Value = <$t as Number>::Real;
             type Arithmetic = <$t as Number>::Scalar;
 
-            fn svdvals(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>> {
-                svdvals::svdvals(a, options, timed)
-            }
-            fn svdvals_async<'a>(
-                a: MatRef<'a, Self>,
-                options: &'a SvdOptions,
-                timed: bool,
-            ) -> Later<'a, SvdReport<Vec<Self::Real>>> {
-                Box::pin(svdvals::svdvals_async(a, options, timed))
-            }
-            fn svd(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<Self>>> {
-                svd::svd(a, options, timed)
-            }
-            fn svd_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Factors<Self>>> {
-                Box::pin(svd::svd_async(a, options, timed))
-            }
-            fn svdvals_batch(
-                batch: &[MatRef<'_, Self>],
-                options: &SvdOptions,
-                timed: bool,
-            ) -> Result<BatchReport<Each<Vec<Self::Real>>>> {
-                batch::svdvals_batch(batch, options, timed)
-            }
-            fn svd_batch(
-                batch: &[MatRef<'_, Self>],
-                options: &SvdOptions,
-                timed: bool,
-            ) -> Result<BatchReport<Each<Factors<Self>>>> {
-                batch::svd_batch(batch, options, timed)
-            }
-            fn svdvals_batch_async<'a>(
-                batch: &'a [MatRef<'a, Self>],
-                options: &'a SvdOptions,
-                timed: bool,
-            ) -> Later<'a, BatchReport<Each<Vec<Self::Real>>>> {
-                Box::pin(batch::svdvals_batch_async(batch, options, timed))
-            }
-            fn svd_batch_async<'a>(
-                batch: &'a [MatRef<'a, Self>],
-                options: &'a SvdOptions,
-                timed: bool,
-            ) -> Later<'a, BatchReport<Each<Factors<Self>>>> {
-                Box::pin(batch::svd_batch_async(batch, options, timed))
-            }
-            fn push_rows(rows: &mut State<Self>, a: MatRef<'_, Self>, b: Option<MatRef<'_, Self>>) -> Result<()> {
-                rows.push(a, b)
-            }
-            fn merge_rows(rows: &mut State<Self>, other: State<Self>) -> Result<()> {
-                rows.merge(other)
-            }
-            fn finish_rows(rows: &State<Self>) -> Result<Finished<Self>> {
-                rows.finish()
-            }
-            fn solve_rows(rows: &State<Self>, tolerance: Option<f64>) -> Result<Solved<Self>> {
-                rows.solve(tolerance)
-            }
-            fn qr(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<BoxedFactors<Self::Arithmetic>>> {
-                qr::qr(a, options, timed)
-            }
-            fn qr_async<'a>(
-                a: MatRef<'a, Self>,
-                options: &'a SvdOptions,
-                timed: bool,
-            ) -> Later<'a, SvdReport<BoxedFactors<Self::Arithmetic>>> {
-                Box::pin(qr::qr_async(a, options, timed))
-            }
-            fn qr_r(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Mat<Self::Arithmetic>>> {
-                qr::qr_r(a, options, timed)
-            }
-            fn lstsq(a: MatRef<'_, Self>, b: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Fit<Self>>> {
-                lstsq::lstsq(a, b, options, timed)
-            }
-            fn lstsq_async<'a>(
-                a: MatRef<'a, Self>,
-                b: MatRef<'a, Self>,
-                options: &'a SvdOptions,
-                timed: bool,
-            ) -> Later<'a, SvdReport<Fit<Self>>> {
-                Box::pin(lstsq::lstsq_async(a, b, options, timed))
-            }
-            #[cfg(feature = "gpu")]
-            fn lstsq_of_device(
-                a: MatRef<'_, Self>,
-                b: MatRef<'_, Self>,
-                options: &SvdOptions,
-                timed: bool,
-                factor: Option<lstsq::lower::FactorOf<'_, Self>>,
-            ) -> Result<Option<SvdReport<Fit<Self>>>> {
-                lstsq::lstsq_of_device(a, b, options, timed, factor)
-            }
-            fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>> {
-                stages::to_band(a, options)
-            }
-            fn band_to_bidiag(band: &Band<Self>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>> {
-                stages::band_to_bidiag(band, options)
-            }
-            fn svd_of_band(band: &Band<Self>, options: &SvdOptions) -> Result<Factors<Self>> {
-                band_svd::svd_of_band(band, options)
-            }
-            fn triangular(call: Call<Self>, a: MatRef<'_, Self>, b: MatMut<'_, Self>, options: &SvdOptions) -> Result<()> {
-                triangular::on_host(call, a, b, options)
+            #[inline(never)]
+            fn drivers() -> &'static dyn Drivers<Self> {
+                &Table
             }
         }
     )*};

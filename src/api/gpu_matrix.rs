@@ -1,47 +1,19 @@
 //! A matrix that stays on the device between operations.
 
-use pollster::block_on;
 use wgpu::Buffer;
 
 use crate::{
-    algo::{
-        count::stage_1_flops,
-        triangular::{Call, alpha_is_zero, check_diagonal},
-    },
+    algo::triangular::Call,
     api::{
         element::Element,
         gpu_band::GpuBand,
         svdvals::SvdValsGpu,
         triangular::{TriangularGpu, sealed},
     },
-    base::{
-        clock::Clock,
-        error::{Result, SvdError},
-        number::{Number, in_storage},
-        pool::on_threads,
-        watch::{Stage, Watch},
-    },
-    gpu::{
-        device::{
-            context::{GpuContext, Waits},
-            stream::{Manner, Stream},
-        },
-        kernels::{
-            GpuKernels,
-            triangular::{check as check_triangular, on_device},
-        },
-        limits::required_bytes,
-        matrix::DeviceMatrix,
-        storage::Lines,
-    },
-    plan::{
-        backend::OnGpu,
-        gpu::{Asked, svdvals_on_gpu},
-        options::{Backend, SvdOptions},
-        report::SvdReport,
-        stages::packed_band,
-    },
-    tile::{band::Band, tuning::Tuning},
+    base::error::Result,
+    gpu::{device::context::GpuContext, matrix::DeviceMatrix},
+    plan::{options::SvdOptions, report::SvdReport},
+    tile::band::Band,
 };
 
 /// A matrix in a GPU's memory. It is uploaded once, used in any number of operations, and read back on demand.
@@ -83,7 +55,7 @@ impl<T: Element> GpuMatrix<T> {
     /// [`SvdError::UnsupportedElement`] if the device cannot compute with `T`; [`SvdError::TooLarge`] if it cannot hold the matrix;
     /// [`SvdError::OutOfMemory`], [`SvdError::DeviceLost`] and [`SvdError::Gpu`], as the device reports them.
     pub fn upload<M: SvdValsGpu<Element = T>>(context: &GpuContext, a: &M) -> Result<Self> {
-        Ok(GpuMatrix(DeviceMatrix::upload(&Stream::new(context)?, a.as_faer(), None)?))
+        Ok(GpuMatrix(T::drivers().on_device().upload(context, a.as_faer())?))
     }
 
     /// A matrix in a buffer of your own. A shader of yours has filled it, or will have filled it once the work that you have submitted is
@@ -222,7 +194,7 @@ impl<T: Element> GpuMatrix<T> {
     #[cfg(feature = "faer")]
     pub fn to_mat(&self) -> Result<faer::Mat<T>> {
         let mut b = faer::Mat::from_fn(self.nrows(), self.ncols(), |_, _| T::zeroed());
-        self.0.download_to(&Stream::new(self.context())?, b.as_mut())?;
+        T::drivers().on_device().download(&self.0, b.as_mut())?;
         Ok(b)
     }
 
@@ -241,7 +213,7 @@ impl<T: Element> GpuMatrix<T> {
     #[cfg(feature = "ndarray")]
     pub fn to_array2(&self) -> Result<ndarray::Array2<T>> {
         let mut b = ndarray::Array2::from_elem(self.0.size, T::zeroed());
-        self.0.download_to(&Stream::new(self.context())?, sealed::MatrixMut::as_faer_mut(&mut b))?;
+        T::drivers().on_device().download(&self.0, sealed::MatrixMut::as_faer_mut(&mut b))?;
         Ok(b)
     }
 
@@ -288,7 +260,7 @@ impl<T: Element> GpuMatrix<T> {
     /// # Errors
     /// As [`to_band`](Self::to_band), and [`SvdError::Overflow`](crate::SvdError::Overflow).
     pub fn svdvals(&self, options: &SvdOptions) -> Result<Vec<T::Real>> {
-        Ok(self.report(options, false)?.values)
+        Ok(T::drivers().on_device().svdvals(&self.0, options, false)?.values)
     }
 
     /// Like [`svdvals`](Self::svdvals), with a report of what ran and the seconds of each stage. The seconds of `upload` are those of the
@@ -309,28 +281,7 @@ impl<T: Element> GpuMatrix<T> {
     /// # Errors
     /// As [`svdvals`](Self::svdvals).
     pub fn svdvals_report(&self, options: &SvdOptions) -> Result<SvdReport<Vec<T::Real>>> {
-        self.report(options, true)
-    }
-
-    fn report(&self, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<T::Real>>> {
-        check_options(self.context(), options)?;
-        on_threads(options.threads, || in_storage!(options.half_storage, T => self.report_in::<S>(options, timed)))
-    }
-
-    fn report_in<S>(&self, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<T::Real>>>
-    where
-        S: Number<Real = T::Real, Scalar = T::Scalar>,
-    {
-        let (clock, listen) = (Clock::new(timed), options.listen());
-        let (a, tuning) = self.prepared::<S>(options)?;
-        let scale = self.0.scale::<S>()?;
-        let seconds = clock.seconds();
-        let on = OnGpu { context: self.context().clone(), tuning, reason: "the matrix is on this GPU".into() };
-        let mut report = block_on(svdvals_on_gpu::<T, S, _>(a, scale, Asked { options, listen, timed }, on, Waits::Blocking))?;
-        report.shape = (self.nrows(), self.ncols());
-        report.seconds.scale = seconds;
-        report.seconds.total = clock.seconds();
-        Ok(report)
+        T::drivers().on_device().svdvals(&self.0, options, true)
     }
 
     /// Stage 1 as in [`to_band`](Self::to_band), but the band stays on the device.
@@ -349,33 +300,7 @@ impl<T: Element> GpuMatrix<T> {
     /// # Errors
     /// As [`to_band`](Self::to_band).
     pub fn to_gpu_band(&self, options: &SvdOptions) -> Result<GpuBand<T::Scalar>> {
-        check_options(self.context(), options)?;
-        in_storage!(options.half_storage, T => self.gpu_band_in::<S>(options))
-    }
-
-    fn gpu_band_in<S: Number<Real = T::Real, Scalar = T::Scalar>>(&self, options: &SvdOptions) -> Result<GpuBand<T::Scalar>> {
-        let listen = options.listen();
-        let (lines, tuning) = self.prepared::<S>(options)?;
-        let scale = self.0.scale::<S>()?;
-        let watch = Watch::new(&listen, || Ok([stage_1_flops::<S>(lines.size(), &tuning)?, 0, 0, 0]))?;
-        let kernels = GpuKernels::<S>::running(self.context(), &tuning, Manner { watch: watch.clone(), ..Manner::default() })?;
-        let (n, bandwidth) = (lines.size().1, tuning.bandwidth(lines.size().1));
-        watch.begin(Stage::ToBand)?;
-        let packed = packed_band(&kernels, kernels.adopt(&lines, scale)?, lines.size(), &tuning)?;
-        let entries = kernels.unpacked(&packed, bandwidth)?;
-        block_on(kernels.stream.finish())?;
-        watch.end();
-        Ok(GpuBand { context: self.context().clone(), entries, n, bandwidth, scale })
-    }
-
-    /// The matrix or its transpose, whichever has m >= n, and hyperparameters with which the device can run all stages, stored as `S`.
-    pub(super) fn prepared<S: Number>(&self, options: &SvdOptions) -> Result<(Lines<'_>, Tuning)> {
-        self.context().require::<T, S>()?;
-        let lines = self.0.lines().upright();
-        let (m, n) = lines.size();
-        let tuning = options.tuning_for_adapter::<S>(self.context(), n)?;
-        required_bytes::<S>(self.context(), m, n, &tuning)?;
-        Ok((lines, tuning))
+        Ok(GpuBand(T::drivers().on_device().to_band(&self.0, options)?))
     }
 }
 
@@ -393,38 +318,6 @@ impl<T: Element> TriangularGpu for GpuMatrix<T> {
 
 impl<T: Element> sealed::Operate<GpuMatrix<T>, T> for GpuMatrix<T> {
     fn operate(&mut self, call: Call<T>, a: &GpuMatrix<T>, options: &SvdOptions) -> Result<()> {
-        let Call { variant, alpha } = call;
-        variant.check_shapes((a.nrows(), a.ncols()), (self.nrows(), self.ncols()))?;
-        check_options(self.context(), options)?;
-        if !a.context().is_same(self.context()) {
-            return Err(SvdError::invalid("a", "it is on another device than B"));
-        }
-        let tuning = options.tuning_for_adapter::<T::Scalar>(self.context(), a.nrows())?;
-        check_triangular::<T>(self.context(), &tuning)?;
-        if self.nrows() == 0 || self.ncols() == 0 {
-            return Ok(());
-        }
-        let stream = Stream::new(self.context())?;
-        if alpha_is_zero(alpha) {
-            let Lines { inner, outer, ld, .. } = self.0.lines();
-            let bytes = |len: usize| (len * size_of::<T::Scalar>()) as u64;
-            stream.clear(&self.0.entries, (0..outer).map(|line| bytes(line * ld)..bytes(line * ld + inner)))?;
-            return block_on(stream.finish());
-        }
-        if variant.divides() {
-            check_diagonal(a.0.diagonal(&stream)?)?;
-        }
-        on_device(self.context(), &stream, &tuning, &variant, alpha, &a.0, &self.0)?;
-        block_on(stream.finish())
-    }
-}
-
-/// Checks that the options fit data on this device.
-pub(crate) fn check_options(here: &GpuContext, options: &SvdOptions) -> Result<()> {
-    let elsewhere = |option, what| Err(SvdError::invalid(option, format!("{what}, but what is on a device is computed there")));
-    match &options.context {
-        _ if options.backend == Backend::Cpu => elsewhere("backend", "Backend::Cpu"),
-        Some(context) if !context.is_same(here) => elsewhere("context", "another device"),
-        _ => Ok(()),
+        T::drivers().on_device().triangular(call, &a.0, &self.0, options)
     }
 }

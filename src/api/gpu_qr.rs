@@ -1,38 +1,12 @@
 //! The QR factorisation of a matrix that is on the device.
 
-use std::sync::OnceLock;
-
-use faer::Mat;
-use pollster::block_on;
-
 use crate::{
-    algo::condition::condition,
-    api::{
-        element::Element,
-        gpu_matrix::{GpuMatrix, check_options},
-    },
+    api::{element::Element, gpu_matrix::GpuMatrix},
     base::{
         blas::{Op, Side},
-        clock::Clock,
-        error::{Result, SvdError},
-        number::{HalfStorage, Re, RealElement},
-        pool::on_threads,
+        error::Result,
     },
-    gpu::{
-        device::context::GpuContext,
-        kernels::GpuKernels,
-        matrix::DeviceMatrix,
-        storage::{Dense, Lines},
-    },
-    plan::{
-        backend::OnGpu,
-        options::SvdOptions,
-        products,
-        qr_factors::{default_tolerance, upper},
-        report::SvdReport,
-        resident::{Boxed, by_products, by_tree, of_single},
-    },
-    tile::{kernels::TileKernels, products::Products},
+    plan::{device::qr::Factorisation, options::SvdOptions, qr_factors::quotient_of_ends, report::SvdReport},
 };
 
 /// A = Q R, the result of [`GpuMatrix::qr`], which stays on the device. A is m x n, and k = min(m, n).
@@ -48,15 +22,7 @@ use crate::{
 /// # }
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
-pub struct GpuQr<T: Element> {
-    pub(super) factors: Boxed<T::Scalar>,
-    pub(super) context: GpuContext,
-    /// The power of two that A was multiplied by.
-    pub(super) scale: T::Real,
-    pub(super) tolerance: f64,
-    /// The estimate of R's condition number, once a call has needed it.
-    condition: OnceLock<f64>,
-}
+pub struct GpuQr<T: Element>(Box<dyn Factorisation<T>>);
 
 impl<T: Element> GpuMatrix<T> {
     /// The QR factorisation. Q's reflectors and R stay on the device; nothing is read back. With [`SvdOptions::products`] two squares of each panel are,
@@ -100,60 +66,11 @@ impl<T: Element> GpuMatrix<T> {
     }
 
     fn factored(&self, options: &SvdOptions, timed: bool) -> Result<SvdReport<GpuQr<T>>> {
-        check_options(self.context(), options)?;
-        on_threads(options.threads, || GpuQr::new(self, self.0.lines(), options, timed))
+        Ok(T::drivers().on_device().qr(&self.0, options, timed)?.map(GpuQr))
     }
-}
-
-/// The view of a matrix of a call, in one buffer, without the padding.
-pub(super) fn on_device<T: Element>(context: &GpuContext, a: &Dense<T::Scalar>) -> Result<GpuMatrix<T::Scalar>> {
-    Ok(GpuMatrix(DeviceMatrix::view(context, a, a.size)?))
 }
 
 impl<T: Element> GpuQr<T> {
-    /// Factors the matrix of `lines`, which is `a` or its transpose.
-    pub(super) fn new(a: &GpuMatrix<T>, lines: Lines<'_>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Self>> {
-        options.check_tolerance()?;
-        if options.pivot || options.positive_diagonal {
-            let option = if options.pivot { "pivot" } else { "positive_diagonal" };
-            return Err(SvdError::invalid(option, "it needs R on the host, but the factors stay on the device"));
-        }
-        products::check::<T>(options)?;
-        check_storage::<T>(options)?;
-        let (context, shape) = (a.context(), lines.size());
-        context.require::<T, T::Scalar>()?;
-        let tuning = options.tuning_for_adapter::<T::Scalar>(context, shape.0.min(shape.1))?;
-        let (total, mut clock) = (Clock::new(timed), Clock::new(timed));
-        let native = options.products == Products::Native;
-        if !native {
-            context.cooperative()?;
-        }
-        let scale = a.0.scale::<T::Scalar>()?;
-        let of_scale = clock.restart();
-        let on = OnGpu { context: context.clone(), tuning, reason: "the matrix is on this GPU".into() };
-        let mut report = if native {
-            by_tree::<T::Scalar>(&lines, scale, on, options, timed)?
-        } else {
-            by_products(&lines, scale.to_double() as f32, on, options, timed)?.try_map(of_single::<T::Scalar>)?
-        };
-        report.seconds.scale = of_scale;
-        report.seconds.total = total.seconds();
-        let default = || if native { default_tolerance::<T>(shape) } else { products::tolerance(options, shape) };
-        let tolerance = options.tolerance.unwrap_or_else(default);
-        let context = context.clone();
-        Ok(report.map(|factors| GpuQr { factors, context, scale, tolerance, condition: OnceLock::new() }))
-    }
-
-    fn kernels(&self) -> &GpuKernels<T::Scalar> {
-        self.factors.kernels()
-    }
-
-    /// The matrix, once the work on it is done.
-    fn finished(&self, a: &Dense<T::Scalar>) -> Result<GpuMatrix<T::Scalar>> {
-        block_on(self.kernels().finish())?;
-        on_device::<T>(&self.context, a)
-    }
-
     /// R, k x n, with zeros below the diagonal.
     ///
     /// ```
@@ -171,10 +88,7 @@ impl<T: Element> GpuQr<T> {
     /// [`SvdError::TooLarge`] if one buffer cannot hold it; [`SvdError::Overflow`] if an entry exceeds its type; [`SvdError::OutOfMemory`],
     /// [`SvdError::DeviceLost`] and [`SvdError::Gpu`], as the device reports them.
     pub fn r(&self) -> Result<GpuMatrix<T::Scalar>> {
-        let (m, n) = self.factors.shape();
-        let inverse = T::Real::from_double(1.0 / self.scale.to_double());
-        let r = self.finished(&self.kernels().upper(self.factors.r(), m.min(n), inverse)?)?;
-        finite(r, "entries of R")
+        Ok(GpuMatrix(self.0.r()?))
     }
 
     /// The first k columns of Q, m x k.
@@ -193,7 +107,7 @@ impl<T: Element> GpuQr<T> {
     /// # Errors
     /// As [`r`](Self::r), without overflow.
     pub fn thin_q(&self) -> Result<GpuMatrix<T::Scalar>> {
-        let (m, n) = self.factors.shape();
+        let (m, n) = self.0.shape();
         self.q(m.min(n))
     }
 
@@ -213,11 +127,11 @@ impl<T: Element> GpuQr<T> {
     /// # Errors
     /// As [`thin_q`](Self::thin_q).
     pub fn complete_q(&self) -> Result<GpuMatrix<T::Scalar>> {
-        self.q(self.factors.shape().0)
+        self.q(self.0.shape().0)
     }
 
     fn q(&self, cols: usize) -> Result<GpuMatrix<T::Scalar>> {
-        self.finished(&self.factors.columns(cols)?)
+        Ok(GpuMatrix(self.0.q(cols)?))
     }
 
     /// op(Q) C, with the m x m matrix Q, which is not formed. C has m rows, and stays as it is.
@@ -260,22 +174,68 @@ impl<T: Element> GpuQr<T> {
     }
 
     fn apply(&self, c: &GpuMatrix<T::Scalar>, side: Side, op: Op) -> Result<GpuMatrix<T::Scalar>> {
-        let rows = self.factors.shape().0;
-        let order = if side == Side::Left { c.nrows() } else { c.ncols() };
-        if order != rows {
-            let of = if side == Side::Left { "rows" } else { "columns" };
-            return Err(SvdError::invalid("c", format!("{order} {of}, but Q is {rows} x {rows}")));
-        }
-        self.check_device("c", c.context())?;
-        let (lines, one) = (c.0.lines(), T::Real::from_double(1.0));
-        if side == Side::Left {
-            return self.finished(&self.factors.applied(op, self.kernels().adopt(&lines, one)?, false)?);
-        }
-        // C op(Q) = (op(Q)^T C^T)^T, and the transpose of Q^H is the conjugate of Q.
-        let op_of_transpose = if op == Op::NoTrans { Op::Trans } else { Op::NoTrans };
-        let turned = self.kernels().adopt(&Lines { by_rows: !lines.by_rows, ..lines }, one)?;
-        let product = self.factors.applied(op_of_transpose, turned, op == Op::ConjTrans)?;
-        Ok(GpuMatrix(self.finished(&product)?.0.transposed()))
+        Ok(GpuMatrix(self.0.apply(&c.0, side, op)?))
+    }
+
+    /// The numerical rank: the number of diagonal entries of R above [`tolerance`](SvdOptions::tolerance) times the largest. R is read back.
+    /// Without pivoting it is an upper bound of the rank; [`svdvals`](Self::svdvals) gives the rank itself.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions};
+    /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
+    /// let a = GpuMatrix::upload(&GpuContext::global()?, &faer::mat![[3.0f32, 0.0], [4.0, 0.0]])?;
+    /// assert_eq!(a.qr(&SvdOptions::default())?.rank()?, 1);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SvdError::OutOfMemory`], [`SvdError::DeviceLost`] and [`SvdError::Gpu`], as the device reports them.
+    ///
+    /// [`SvdError::OutOfMemory`]: crate::SvdError::OutOfMemory
+    /// [`SvdError::DeviceLost`]: crate::SvdError::DeviceLost
+    /// [`SvdError::Gpu`]: crate::SvdError::Gpu
+    pub fn rank(&self) -> Result<usize> {
+        self.0.rank()
+    }
+
+    /// The singular values of A, descending, computed on the device from R.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions};
+    /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
+    /// let a = GpuMatrix::upload(&GpuContext::global()?, &faer::mat![[3.0f32, 5.0], [4.0, 5.0]])?;
+    /// let s = a.qr(&SvdOptions::default())?.svdvals()?;
+    /// assert!((s[0] * s[1] - 5.0).abs() < 1e-5);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`r`](Self::r), and as [`GpuMatrix::svdvals`].
+    pub fn svdvals(&self) -> Result<Vec<T::Real>> {
+        self.0.svdvals()
+    }
+
+    /// The condition number of A, the quotient of its largest and smallest [singular values](Self::svdvals); infinity if the smallest is zero, NaN
+    /// for an empty matrix.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions};
+    /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
+    /// let a = GpuMatrix::upload(&GpuContext::global()?, &faer::mat![[6.0f32, 0.0], [0.0, 2.0]])?;
+    /// assert!((a.qr(&SvdOptions::default())?.condition()? - 3.0).abs() < 1e-5);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`svdvals`](Self::svdvals).
+    pub fn condition(&self) -> Result<f64> {
+        Ok(quotient_of_ends(&self.svdvals()?))
     }
 
     /// The minimiser X (n x p) of ||A X - B||, for A of full column rank and any number of calls. See also [`GpuMatrix::lstsq`].
@@ -297,89 +257,13 @@ impl<T: Element> GpuQr<T> {
     /// [`tolerance`](SvdOptions::tolerance) or more; [`SvdError::InvalidOption`] if B does not have m rows, has an entry that is NaN or infinite,
     /// or is on another device; [`SvdError::Overflow`] if an entry of X exceeds its type; as [`r`](Self::r).
     pub fn solve_lstsq(&self, b: &GpuMatrix<T>) -> Result<GpuMatrix<T::Scalar>> {
-        let (m, n) = self.factors.shape();
-        let b_scale = self.check_b(b, m)?;
-        if m < n || self.condition()? * self.tolerance >= 1.0 {
-            return Err(SvdError::RankDeficient { rank: m.min(n.saturating_sub(1)), cols: n });
-        }
-        let c = self.kernels().adopt(&b.0.lines(), b_scale)?;
-        let c = self.factors.applied(Op::ConjTrans, c, false)?;
-        let c = self.kernels().with_rows(&c, n)?;
-        self.solve_r(Op::NoTrans, &c)?;
-        self.unscaled(c, b_scale)
-    }
-
-    /// The estimate of R's condition number, for which R is read back once.
-    fn condition(&self) -> Result<f64> {
-        match self.condition.get() {
-            Some(&condition) => Ok(condition),
-            None => {
-                let r = self.r_on_host()?;
-                Ok(*self.condition.get_or_init(|| condition(r.as_ref())))
-            }
-        }
-    }
-
-    /// Checks B's number of rows and its device, and returns its scale.
-    pub(super) fn check_b(&self, b: &GpuMatrix<T>, rows: usize) -> Result<T::Real> {
-        self.check_device("b", b.context())?;
-        if b.nrows() != rows {
-            return Err(SvdError::invalid("b", format!("{} rows, but A has {rows}", b.nrows())));
-        }
-        scale_of(b)
-    }
-
-    fn check_device(&self, what: &'static str, context: &GpuContext) -> Result<()> {
-        if context.is_same(&self.context) { Ok(()) } else { Err(SvdError::invalid(what, "it is on another device than A")) }
-    }
-
-    /// The first k rows of the scaled R.
-    pub(super) fn r_on_host(&self) -> Result<Mat<T::Scalar>> {
-        let (m, n) = self.factors.shape();
-        Ok(upper(block_on(self.kernels().download_rows(self.factors.r(), m.min(n)))?.as_ref()))
-    }
-
-    /// op(R)^-1 C in place of C, with the scaled R.
-    pub(super) fn solve_r(&self, op: Op, c: &Dense<T::Scalar>) -> Result<()> {
-        if c.size.0 == 0 || c.size.1 == 0 { Ok(()) } else { self.kernels().solve_upper(self.factors.r(), op, c) }
-    }
-
-    /// X of the caller's problem, from that of the scaled one.
-    pub(super) fn unscaled(&self, x: Dense<T::Scalar>, b_scale: T::Real) -> Result<GpuMatrix<T::Scalar>> {
-        let exponent = |scale: T::Real| scale.to_double().log2() as i32;
-        let x = self.kernels().times_power(x, exponent(self.scale) - exponent(b_scale))?;
-        finite(self.finished(&x)?, "entries of the solution")
-    }
-}
-
-/// Q and R of half types are stored as f32.
-pub(super) fn check_storage<T: Element>(options: &SvdOptions) -> Result<()> {
-    if T::IS_HALF && options.half_storage == HalfStorage::Half {
-        return Err(SvdError::invalid("half_storage", "Q and R would have three digits; they need HalfStorage::Single"));
-    }
-    Ok(())
-}
-
-/// The scale of B; an error for an entry that is not finite.
-pub(super) fn scale_of<T: Element>(b: &GpuMatrix<T>) -> Result<T::Real> {
-    b.0.scale::<T::Scalar>().map_err(|error| match error {
-        SvdError::NonFinite { row, col, value } => SvdError::invalid("b", format!("entry ({row}, {col}) is {value}")),
-        other => other,
-    })
-}
-
-/// The matrix, unless an entry has overflowed.
-fn finite<S: Element>(a: GpuMatrix<S>, what: &'static str) -> Result<GpuMatrix<S>> {
-    match a.0.scale::<S>() {
-        Err(SvdError::NonFinite { .. }) => Err(SvdError::overflow::<Re<S>>(what)),
-        Err(other) => Err(other),
-        Ok(_) => Ok(a),
+        Ok(GpuMatrix(self.0.solve(&b.0)?))
     }
 }
 
 impl<T: Element> std::fmt::Debug for GpuQr<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (m, n) = self.factors.shape();
-        write!(f, "GpuQr<{}>({m} x {n} on {})", T::NAME, self.context.adapter_name())
+        let (m, n) = self.0.shape();
+        write!(f, "GpuQr<{}>({m} x {n} on {})", T::NAME, self.0.context().adapter_name())
     }
 }

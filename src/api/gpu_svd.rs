@@ -1,27 +1,9 @@
 //! The singular value decomposition of a matrix that is on the device.
 
-use pollster::block_on;
-
 use crate::{
-    api::{
-        element::Element,
-        gpu_matrix::{GpuMatrix, check_options},
-    },
-    base::{
-        clock::Clock,
-        error::{Result, SvdError},
-        number::{HalfStorage, RealElement, Scalar},
-        pool::on_threads,
-    },
-    gpu::{device::context::Waits, matrix::DeviceMatrix, storage::Dense},
-    plan::{
-        backend::OnGpu,
-        gpu::{Asked, Needed, OnDevice, svd_on_gpu},
-        options::{Signs, SvdOptions, Vectors},
-        report::SvdReport,
-        svd::needed,
-    },
-    tile::kernels::TileKernels,
+    api::{element::Element, gpu_matrix::GpuMatrix},
+    base::error::Result,
+    plan::{device::svd::DeviceSvd, options::SvdOptions, report::SvdReport},
 };
 
 /// A = U diag(s) V^H, the result of [`GpuMatrix::svd`]. U and V stay on the device. A is m x n.
@@ -95,68 +77,7 @@ impl<T: Element> GpuMatrix<T> {
     }
 
     fn svd_reported(&self, options: &SvdOptions, timed: bool) -> Result<SvdReport<GpuSvd<T>>> {
-        check_options(self.context(), options)?;
-        options.check_svd()?;
-        if options.signs == Signs::Largest {
-            return Err(SvdError::invalid("signs", "Signs::Largest, but the vectors stay on the device"));
-        }
-        if options.half_storage == HalfStorage::Half {
-            return Err(SvdError::invalid("half_storage", "singular vectors need HalfStorage::Single"));
-        }
-        on_threads(options.threads, || self.svd_in(options, timed))
+        let report = T::drivers().on_device().svd(&self.0, options, timed)?;
+        Ok(report.map(|DeviceSvd { u, s, v }| GpuSvd { u: GpuMatrix(u), s, v: GpuMatrix(v) }))
     }
-
-    /// [`svd`](Self::svd) with the matrix stored in its arithmetic type.
-    fn svd_in(&self, options: &SvdOptions, timed: bool) -> Result<SvdReport<GpuSvd<T>>> {
-        let (clock, listen) = (Clock::new(timed), options.listen());
-        let (a, tuning) = self.prepared::<T::Scalar>(options)?;
-        let (m, n) = (self.nrows(), self.ncols());
-        let full = options.vectors == Vectors::Full;
-        let transposed = m < n;
-        let scale = self.0.scale::<T::Scalar>()?;
-        let seconds = clock.seconds();
-        let context = self.context().clone();
-        let on = OnGpu { context: context.clone(), tuning, reason: "the matrix is on this GPU".into() };
-        let count = |values: &[T::Real]| options.kept(values);
-        let (left_is_needed, right_is_needed) = needed(options.vectors, transposed);
-        let of = Needed { count: &count, left: left_is_needed, full };
-        let mut ran = Default::default();
-        let asked = Asked { options, listen, timed };
-        let run = svd_on_gpu::<T, T::Scalar, _>(a, scale, asked, on, Waits::Blocking, Some(of));
-        let mut report = block_on(run)?.try_map(|OnDevice { mut values, right, left, kernels, watch }| {
-            values.truncate(right.as_ref().map_or(0, |right| right.size.1));
-            if left_is_needed && left.is_none() {
-                return Err(SvdError::invalid("matrix", format!("{m} x {n}: the left vectors do not fit one buffer")));
-            }
-            // Those of the transpose are the conjugates of the other side's.
-            let side = |of: Option<Dense<T::Scalar>>, is_needed: bool, rows: usize| {
-                let of = match of.filter(|_| is_needed && m.min(n) > 0) {
-                    Some(of) if transposed && T::Scalar::IS_COMPLEX => kernels.conjugated(&of)?,
-                    Some(of) => of,
-                    None if full && m.min(n) == 0 => {
-                        kernels.upload(faer::Mat::<T::Scalar>::identity(rows, rows).as_ref(), one::<T>())?
-                    }
-                    None => kernels.room(rows, 0)?,
-                };
-                Ok(GpuMatrix(DeviceMatrix::from_dense(&context, of)?))
-            };
-            let (of_left, of_right) = if transposed { (n, m) } else { (m, n) };
-            let (left, right) = (side(left, left_is_needed, of_left)?, side(right, right_is_needed, of_right)?);
-            block_on(kernels.finish())?;
-            watch.end();
-            ran = (kernels.counts(), kernels.kernel_seconds());
-            let (u, v) = if transposed { (right, left) } else { (left, right) };
-            Ok(GpuSvd { u, s: values, v })
-        })?;
-        (report.counts, report.kernel_seconds) = ran;
-        report.shape = (m, n);
-        report.seconds.scale = seconds;
-        report.seconds.total = clock.seconds();
-        Ok(report)
-    }
-}
-
-/// The scale of a matrix that is copied as it is.
-fn one<T: Element>() -> T::Real {
-    RealElement::from_double(1.0)
 }

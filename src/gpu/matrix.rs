@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// A dense matrix on the device, stored in the arithmetic type.
-pub(crate) struct DeviceMatrix<T> {
+pub struct DeviceMatrix<T> {
     pub context: GpuContext,
     pub entries: Buffer,
     pub size: (usize, usize),
@@ -53,7 +53,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    pub fn transposed(self) -> Window {
+    pub(crate) fn transposed(self) -> Window {
         Window { rs: self.cs, cs: self.rs, ..self }
     }
 
@@ -110,7 +110,7 @@ pub(crate) fn copy_lines<T: Number, S: Number>(
 impl<T: Number> DeviceMatrix<T> {
     /// Copies `a` to the device of `stream`, in its memory order. If only one triangle is `referenced`, all other entries are zero on the
     /// device.
-    pub fn upload(stream: &Stream, a: MatRef<'_, T>, referenced: Option<Uplo>) -> Result<Self> {
+    pub(crate) fn upload(stream: &Stream, a: MatRef<'_, T>, referenced: Option<Uplo>) -> Result<Self> {
         let context = stream.context();
         context.require::<T, T::Scalar>()?;
         let by_rows = a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs();
@@ -134,12 +134,12 @@ impl<T: Number> DeviceMatrix<T> {
     }
 
     /// The matrix of a call, in one buffer.
-    pub fn from_dense(context: &GpuContext, a: Dense<T>) -> Result<Self> {
+    pub(crate) fn from_dense(context: &GpuContext, a: Dense<T>) -> Result<Self> {
         Self::view(context, &a, a.size)
     }
 
     /// The first rows and columns of the matrix of a call, in the same buffer.
-    pub fn view(context: &GpuContext, a: &Dense<T>, size: (usize, usize)) -> Result<Self> {
+    pub(crate) fn view(context: &GpuContext, a: &Dense<T>, size: (usize, usize)) -> Result<Self> {
         let [entries] = &a.a[..] else {
             return Err(SvdError::invalid("matrix", format!("{} x {} entries are in several buffers", a.size.0, a.size.1)));
         };
@@ -148,12 +148,12 @@ impl<T: Number> DeviceMatrix<T> {
     }
 
     /// The transpose, in the same buffer.
-    pub fn transposed(self) -> Self {
+    pub(crate) fn transposed(self) -> Self {
         DeviceMatrix { size: (self.size.1, self.size.0), strides: (self.strides.1, self.strides.0), ..self }
     }
 
     /// The matrix in a caller's buffer, after checking that operations can use it.
-    pub fn from_buffer(
+    pub(crate) fn from_buffer(
         context: &GpuContext,
         buffer: Buffer,
         (rows, cols): (usize, usize),
@@ -194,23 +194,23 @@ impl<T: Number> DeviceMatrix<T> {
     }
 
     /// The same entries as those of a matrix of the arithmetic type, in which they are stored.
-    pub fn arithmetic(&self) -> DeviceMatrix<T::Scalar> {
+    pub(crate) fn arithmetic(&self) -> DeviceMatrix<T::Scalar> {
         let (context, entries, &DeviceMatrix { size, strides, .. }) = (self.context.clone(), self.entries.clone(), self);
         DeviceMatrix { context, entries, size, strides, element: PhantomData }
     }
 
-    pub fn window(&self) -> Window {
+    pub(crate) fn window(&self) -> Window {
         Window { offset: 0, rs: self.strides.0, cs: self.strides.1 }
     }
 
-    pub fn lines(&self) -> Lines<'_> {
+    pub(crate) fn lines(&self) -> Lines<'_> {
         let ((rows, cols), by_rows) = (self.size, self.strides.1 == 1);
         let (inner, outer, ld) = if by_rows { (cols, rows, self.strides.0) } else { (rows, cols, self.strides.1) };
         Lines { entries: &self.entries, by_rows, inner, outer, ld }
     }
 
     /// Reads the entries back and rounds half types to nearest. `b` is written only after all entries have arrived.
-    pub fn download_to(&self, stream: &Stream, b: MatMut<'_, T>) -> Result<()> {
+    pub(crate) fn download_to(&self, stream: &Stream, b: MatMut<'_, T>) -> Result<()> {
         self.copy_back(stream, b, T::narrow)
     }
 
@@ -226,7 +226,7 @@ impl<T: Number> DeviceMatrix<T> {
     }
 
     /// Stage 0: the scale of the matrix.
-    pub fn scale<S: Number<Real = T::Real>>(&self) -> Result<T::Real> {
+    pub(crate) fn scale<S: Number<Real = T::Real>>(&self) -> Result<T::Real> {
         let (m, n) = self.lines().upright().size();
         Ok(scale_for::<S>(self.largest()?, m, n))
     }
@@ -256,7 +256,7 @@ impl<T: Number> DeviceMatrix<T> {
     }
 
     /// The diagonal entries (i, i).
-    pub fn diagonal(&self, stream: &Stream) -> Result<Vec<T::Scalar>> {
+    pub(crate) fn diagonal(&self, stream: &Stream) -> Result<Vec<T::Scalar>> {
         let n = self.size.0.min(self.size.1);
         let bytes = (n * size_of::<T::Scalar>()) as u64;
         let out = buffer(&self.context, "the diagonal", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;

@@ -10,7 +10,8 @@
 //! | `svd.rs`, `band_svd.rs`, `factors.rs` | the drivers with vectors; U, s and V, and what is computed from them |
 //! | `qr.rs`, `qr_factors.rs` | the driver of the QR factorisation; its factors, and what is computed from them |
 //! | `products.rs` | the QR factorisation with products by low precision |
-//! | `resident.rs` | the QR factorisation of a matrix that is on the device, where the factors stay |
+//! | `device/` | the drivers of matrices that are on a device, where their results stay |
+//! | `drivers.rs` | all drivers as one table of functions for an element type |
 //! | `batch.rs` | the driver of many matrices |
 //! | `row_blocks.rs` | a matrix of which only the triangular factor is kept |
 //! | `lstsq/` | the driver of least squares |
@@ -20,6 +21,9 @@ pub(crate) mod backend;
 pub(crate) mod band_svd;
 pub mod batch;
 pub(crate) mod cpu;
+#[cfg(feature = "gpu")]
+pub mod device;
+pub mod drivers;
 pub(crate) mod factors;
 #[cfg(feature = "gpu")]
 pub(crate) mod gpu;
@@ -30,8 +34,6 @@ pub(crate) mod products;
 pub(crate) mod qr;
 pub mod qr_factors;
 pub mod report;
-#[cfg(feature = "gpu")]
-pub(crate) mod resident;
 pub mod route;
 pub mod row_blocks;
 pub(crate) mod stages;

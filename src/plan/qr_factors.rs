@@ -398,10 +398,7 @@ impl<S: Scalar> Factors<S> for QrFactors<S> {
     }
 
     fn rank(&self) -> usize {
-        let k = self.r.nrows();
-        let size = |j: usize| self.r[(j, j)].to_complex().norm();
-        let largest = (0..k).map(size).fold(0.0, f64::max);
-        (0..k).filter(|&j| size(j) > self.tolerance * largest).count()
+        numerical_rank(self.r.as_ref(), self.tolerance)
     }
 
     fn solve(&self, b: MatRef<'_, S>) -> Result<Mat<S>> {
@@ -440,6 +437,22 @@ impl<S: Scalar> Factors<S> for QrFactors<S> {
 /// errors that grow with the root of their length, by little more. With n eps, a random f32 matrix of order 2048 would count as deficient.
 pub(crate) fn default_tolerance<S: Number>((m, n): (usize, usize)) -> f64 {
     (m.max(n) as f64).sqrt() * epsilon::<S>()
+}
+
+/// The number of diagonal entries of R above `tolerance` times the largest.
+pub(crate) fn numerical_rank<S: Scalar>(r: MatRef<'_, S>, tolerance: f64) -> usize {
+    let k = r.nrows().min(r.ncols());
+    let size = |j: usize| r[(j, j)].to_complex().norm();
+    let largest = (0..k).map(size).fold(0.0, f64::max);
+    (0..k).filter(|&j| size(j) > tolerance * largest).count()
+}
+
+/// The condition number of a matrix, from its singular values in descending order.
+pub(crate) fn quotient_of_ends<R: RealElement>(s: &[R]) -> f64 {
+    match (s.first(), s.last()) {
+        (Some(largest), Some(smallest)) => largest.to_double() / smallest.to_double(),
+        _ => f64::NAN,
+    }
 }
 
 /// The spacing of the type's numbers at 1.

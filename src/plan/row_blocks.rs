@@ -54,7 +54,7 @@ use crate::{
 
 use block::Block;
 #[cfg(feature = "serde")]
-pub(crate) use held::Held;
+pub use held::Held;
 
 /// Blocks whose A^H A are summed before the Cholesky factor of the sum joins R.
 const SUMS: usize = 16;

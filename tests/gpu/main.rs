@@ -91,7 +91,8 @@ fn main() -> ExitCode {
                     left_out.push(name.clone());
                 }
                 let context = context.clone();
-                lane.push_back(Trial::test(name, move || body(&context?)).with_ignored_flag(ignored));
+                let label = name.clone();
+                lane.push_back(Trial::test(name, move || { let t = std::time::Instant::now(); let r = body(&context?); eprintln!("TIME {:.2} {label}", t.elapsed().as_secs_f64()); r }).with_ignored_flag(ignored));
             }
             lanes.push(lane);
         }
@@ -120,7 +121,7 @@ fn main() -> ExitCode {
         if absent {
             left_out.push(name.to_owned());
         }
-        singles.push_back(Trial::test(name, body).with_ignored_flag(absent));
+        singles.push_back(Trial::test(name, move || { let t = std::time::Instant::now(); let r = body(); eprintln!("TIME {:.2} {name}", t.elapsed().as_secs_f64()); r }).with_ignored_flag(absent));
     }
     lanes.push(singles);
     let conclusion = libtest_mimic::run(&arguments, by_turns(lanes));

@@ -14,7 +14,7 @@ use crate::{
 /// A state in files and messages.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Held {
+pub struct Held {
     element: String,
     columns: usize,
     right_sides: usize,
