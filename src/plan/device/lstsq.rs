@@ -1,0 +1,185 @@
+//! Least squares problems of a matrix that is on a device.
+
+use faer::{Mat, MatRef};
+
+use crate::{
+    base::{
+        blas::Op,
+        clock::{Clock, StageSeconds},
+        error::{Result, SvdError},
+        number::{Number, Re, RealElement, Scalar},
+        pool::on_threads,
+    },
+    cost::Cost,
+    gpu::{
+        device::stream::Stream,
+        matrix::DeviceMatrix,
+        storage::{Dense, Lines},
+    },
+    plan::{
+        device::{check_options, check_storage, qr::DeviceQr},
+        factors::{Factors, MinimumNorm},
+        lstsq::{Fit, has_full_rank, lstsq_of_device, unscaled_values},
+        options::{Backend, SvdOptions},
+        report::SvdReport,
+        route::{Preconditioner, Route, Solver},
+        svd::svd,
+    },
+    tile::{kernels::TileKernels, products::Products},
+};
+
+/// A solution, with X on the device.
+pub struct DeviceFit<T: Number> {
+    pub(crate) x: DeviceMatrix<T::Scalar>,
+    pub(crate) rank: usize,
+    pub(crate) residuals: Vec<Re<T>>,
+    pub(crate) singular_values: Option<Vec<Re<T>>>,
+}
+
+/// ||c_j||^2 of every column, in double precision.
+fn squares<S: Scalar>(c: MatRef<'_, S>) -> Vec<f64> {
+    c.col_iter().map(|c| c.iter().map(|c| c.to_complex().norm_sqr()).sum()).collect()
+}
+
+/// The minimiser of ||A X - B|| of least norm.
+pub(crate) fn lstsq<T: Number>(
+    a: &DeviceMatrix<T>,
+    b: &DeviceMatrix<T>,
+    options: &SvdOptions,
+    timed: bool,
+) -> Result<SvdReport<DeviceFit<T>>> {
+    check_options(&a.context, options)?;
+    let unfit = |option, what| Err(SvdError::invalid(option, format!("{what} needs A on the host")));
+    if options.ridge != 0.0 {
+        return unfit("ridge", "a ridge");
+    }
+    if options.singular_values {
+        return unfit("singular_values", "this");
+    }
+    on_threads(options.threads, || {
+        let total = Clock::new(timed);
+        let lower = options.products != Products::Native || options.preconditioner != Preconditioner::Full;
+        if lower && let Some(mut report) = in_lower_precision(a, b, options, timed)? {
+            report.seconds.total = total.seconds();
+            return Ok(report);
+        }
+        let options = &options.clone().products(Products::Native);
+        let lines = a.lines();
+        let (m, n) = lines.size();
+        // Of the transpose, if A is wide.
+        let lines = Lines { by_rows: lines.by_rows != (m < n), ..lines };
+        let report = DeviceQr::new(a, lines, options, timed)?;
+        let clock = Clock::new(timed);
+        let of = Solving { qr: &report.values, b, wide: m < n, options };
+        let (fit, solver) = of.solution()?;
+        let seconds = StageSeconds { solve: clock.seconds(), total: total.seconds(), ..report.seconds };
+        let (route, cost) = (Route::LeastSquares(solver), Cost::of_lstsq::<T::Scalar> as fn(_, _, &_, _) -> _);
+        Ok(SvdReport { seconds, route, cost, shape: (m, n), ..report.map(|_| fit) })
+    })
+}
+
+/// The solution by R in lower precision and an iteration on the host; None if that precision does not suffice.
+fn in_lower_precision<T: Number>(
+    a: &DeviceMatrix<T>,
+    b: &DeviceMatrix<T>,
+    options: &SvdOptions,
+    timed: bool,
+) -> Result<Option<SvdReport<DeviceFit<T>>>> {
+    let context = &a.context;
+    if !b.context.is_same(context) {
+        return Err(SvdError::invalid("b", "it is on another device than A"));
+    }
+    check_storage::<T>(options)?;
+    if options.products != Products::Native {
+        context.cooperative()?;
+    }
+    let options = SvdOptions { backend: Backend::Gpu, context: Some(context.clone()), ..options.clone() };
+    let stream = Stream::new(context)?;
+    let read = |of: &DeviceMatrix<T>| -> Result<Mat<T::Scalar>> {
+        let mut here = Mat::zeros(of.size.0, of.size.1);
+        of.arithmetic().download_to(&stream, here.as_mut())?;
+        Ok(here)
+    };
+    let (a_here, b_here) = (read(a)?, read(b)?);
+    let factor = || {
+        // Without the call's listener, which has been told of the factorisation.
+        let options = SvdOptions { progress: None, ..options.clone() };
+        let mut report = DeviceQr::new(a, a.lines(), &options, false)?;
+        let (r, scale) = (report.values.r_on_host()?, report.values.scale);
+        report.counts.add(&report.values.factors.kernels().counts());
+        Ok(report.map(|_| (r, scale)))
+    };
+    let resident = options.products != Products::Native && !T::Scalar::IS_DOUBLE && !T::Scalar::IS_COMPLEX;
+    let found = lstsq_of_device::<T::Scalar>(a_here.as_ref(), b_here.as_ref(), &options, timed, resident.then_some(&factor))?;
+    let Some(found) = found else { return Ok(None) };
+    let mut report = found.try_map(|Fit { x, rank, residuals, singular_values, .. }| {
+        let x = DeviceMatrix::upload(&stream, x.as_ref(), None)?;
+        Ok::<_, SvdError>(DeviceFit { x, rank, residuals, singular_values })
+    })?;
+    report.counts.add(&stream.counts());
+    report.reason = "the matrix is on this GPU, and was read back for the iteration in double precision".into();
+    report.shape = a.size;
+    Ok(Some(report))
+}
+
+/// A problem of which A, or A^T if A is wide, has been factored.
+struct Solving<'a, T: Number> {
+    qr: &'a DeviceQr<T>,
+    b: &'a DeviceMatrix<T>,
+    wide: bool,
+    options: &'a SvdOptions,
+}
+
+impl<T: Number> Solving<'_, T> {
+    fn solution(&self) -> Result<(DeviceFit<T>, Solver)> {
+        let Solving { qr, b, wide, .. } = *self;
+        let (kernels, (tall, k)) = (qr.factors.kernels(), qr.factors.shape());
+        let rows = if wide { k } else { tall };
+        let b_scale = qr.check_b(b, rows)?;
+        let r = qr.r_on_host()?;
+        let mut c = kernels.adopt(&b.lines(), b_scale)?;
+        if !wide {
+            c = qr.factors.applied(Op::ConjTrans, c, false)?;
+        }
+        let on_host = kernels.download(&c)?;
+        let outside = squares(on_host.subrows(k, rows - k));
+        let inside = on_host.subrows(0, k);
+        let full = has_full_rank(r.as_ref(), qr.tolerance);
+        let op_r = if wide { r.transpose() } else { r.as_ref() };
+        let (y, rank, values) = if full {
+            let y = kernels.with_rows(&c, k)?;
+            qr.solve_r(if wide { Op::Trans } else { Op::NoTrans }, &y)?;
+            (y, k, None)
+        } else {
+            let MinimumNorm { x, rank, values, .. } = MinimumNorm::new(self.factors_of(op_r)?, inside, qr.tolerance);
+            (kernels.upload(x.as_ref(), Re::<T>::from_double(1.0))?, rank, Some(values))
+        };
+        // What Q^H B leaves outside the range of Q, and inside it what the solution leaves: nothing, if A is tall and the rank is full.
+        let left = if full && !wide { vec![0.0; b.size.1] } else { squares((inside - op_r * kernels.download(&y)?).as_ref()) };
+        let length = |(inside, outside): (f64, f64)| T::Real::from_double((inside + outside).sqrt() / b_scale.to_double());
+        let residuals: Vec<T::Real> = left.into_iter().zip(outside).map(length).collect();
+        if residuals.iter().any(|length| !length.to_double().is_finite()) {
+            return Err(SvdError::overflow::<Re<T>>("lengths of residuals"));
+        }
+        let x = if wide { self.combined(&y)? } else { y };
+        let singular_values = values.map(|values| unscaled_values(values, qr.scale)).transpose()?;
+        let x = qr.unscaled(x, b_scale)?;
+        let fit = DeviceFit { x, rank, residuals, singular_values };
+        Ok((fit, if full { Solver::Qr } else { Solver::Svd }))
+    }
+
+    /// conj(Q) Y for A^T = Q R.
+    fn combined(&self, y: &Dense<T::Scalar>) -> Result<Dense<T::Scalar>> {
+        let factors = &self.qr.factors;
+        let y = factors.kernels().with_rows(y, factors.shape().0)?;
+        factors.applied(Op::NoTrans, y, true)
+    }
+
+    /// The decomposition of R or its transpose.
+    fn factors_of(&self, r: MatRef<'_, T::Scalar>) -> Result<Factors<T::Scalar>> {
+        let SvdOptions { tuning, tuning_table, cancel, .. } = self.options.clone();
+        let context = Some(self.qr.context.clone());
+        let options = SvdOptions { backend: Backend::Gpu, context, tuning, tuning_table, cancel, ..SvdOptions::default() };
+        Ok(svd(r, &options, false)?.values)
+    }
+}

@@ -1,0 +1,62 @@
+//! The drivers of matrices that are on a device, where their results stay.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `svdvals.rs`, `band.rs` | singular values; the stages one by one |
+//! | `svd.rs` | singular vectors |
+//! | `factors.rs`, `qr.rs` | the QR factorisation by either of two algorithms; what is computed from its factors |
+//! | `lstsq.rs` | least squares |
+//! | `triangular.rs` | triangular multiply and solve |
+
+pub mod band;
+mod factors;
+pub mod lstsq;
+pub mod qr;
+pub mod svd;
+pub(crate) mod svdvals;
+pub(crate) mod triangular;
+
+use crate::{
+    base::{
+        error::{Result, SvdError},
+        number::{HalfStorage, Number},
+    },
+    gpu::{device::context::GpuContext, limits::required_bytes, matrix::DeviceMatrix, storage::Lines},
+    plan::{
+        backend::OnGpu,
+        options::{Backend, SvdOptions},
+    },
+    tile::tuning::Tuning,
+};
+
+/// An error for options that ask for another place than the device.
+fn check_options(here: &GpuContext, options: &SvdOptions) -> Result<()> {
+    let elsewhere = |option, what| Err(SvdError::invalid(option, format!("{what}, but what is on a device is computed there")));
+    match &options.context {
+        _ if options.backend == Backend::Cpu => elsewhere("backend", "Backend::Cpu"),
+        Some(context) if !context.is_same(here) => elsewhere("context", "another device"),
+        _ => Ok(()),
+    }
+}
+
+/// An error for factors of half types that are stored as f16.
+fn check_storage<T: Number>(options: &SvdOptions) -> Result<()> {
+    if T::IS_HALF && options.half_storage == HalfStorage::Half {
+        return Err(SvdError::invalid("half_storage", "Q and R would have three digits; they need HalfStorage::Single"));
+    }
+    Ok(())
+}
+
+/// The matrix or its transpose, whichever is upright, and its hyperparameters, once it is known that the device can do it.
+fn prepared<'a, T: Number, S: Number>(a: &'a DeviceMatrix<T>, options: &SvdOptions) -> Result<(Lines<'a>, Tuning)> {
+    a.context.require::<T, S>()?;
+    let lines = a.lines().upright();
+    let (m, n) = lines.size();
+    let tuning = options.tuning_for_adapter::<S>(&a.context, n)?;
+    required_bytes::<S>(&a.context, m, n, &tuning)?;
+    Ok((lines, tuning))
+}
+
+fn on_its_device<T: Number>(a: &DeviceMatrix<T>, tuning: Tuning) -> OnGpu {
+    OnGpu { context: a.context.clone(), tuning, reason: "the matrix is on this GPU".into() }
+}

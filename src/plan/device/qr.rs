@@ -1,0 +1,244 @@
+//! The QR factorisation of a matrix that is on a device, and what is computed from it there.
+
+use std::sync::OnceLock;
+
+use faer::Mat;
+use pollster::block_on;
+
+use crate::{
+    algo::condition::condition,
+    base::{
+        blas::{Op, Side},
+        clock::Clock,
+        error::{Result, SvdError},
+        number::{Number, Re, RealElement},
+        pool::on_threads,
+    },
+    gpu::{
+        device::context::GpuContext,
+        kernels::GpuKernels,
+        matrix::DeviceMatrix,
+        storage::{Dense, Lines},
+    },
+    plan::{
+        device::{
+            check_options, check_storage,
+            factors::{Boxed, by_products, by_tree, of_single},
+            on_its_device,
+            svdvals::svdvals,
+        },
+        options::SvdOptions,
+        products,
+        qr_factors::{default_tolerance, numerical_rank, upper},
+        report::SvdReport,
+    },
+    tile::{kernels::TileKernels, products::Products},
+};
+
+/// What is computed from A = Q R on a device. A trait, so that it is compiled in this crate for each type.
+pub trait Factorisation<T: Number>: Send + Sync {
+    /// Rows and columns of A.
+    fn shape(&self) -> (usize, usize);
+    /// The device.
+    fn context(&self) -> &GpuContext;
+    /// The first min(m, n) rows of R, with zeros below the diagonal.
+    fn r(&self) -> Result<DeviceMatrix<T::Scalar>>;
+    /// The first `cols` columns of Q.
+    fn q(&self, cols: usize) -> Result<DeviceMatrix<T::Scalar>>;
+    /// op(Q) C, or C op(Q).
+    fn apply(&self, c: &DeviceMatrix<T::Scalar>, side: Side, op: Op) -> Result<DeviceMatrix<T::Scalar>>;
+    /// The minimiser of ||A X - B||.
+    fn solve(&self, b: &DeviceMatrix<T>) -> Result<DeviceMatrix<T::Scalar>>;
+    /// The numerical rank by the diagonal of R.
+    fn rank(&self) -> Result<usize>;
+    /// The singular values of R.
+    fn svdvals(&self) -> Result<Vec<Re<T>>>;
+}
+
+/// The factors and what they are of.
+pub(super) struct DeviceQr<T: Number> {
+    pub factors: Boxed<T::Scalar>,
+    pub context: GpuContext,
+    pub scale: Re<T>,
+    pub tolerance: f64,
+    /// The estimate of R's condition number, once a call has needed it.
+    condition: OnceLock<f64>,
+}
+
+/// Factors a matrix.
+pub(crate) fn qr<T: Number>(
+    a: &DeviceMatrix<T>,
+    options: &SvdOptions,
+    timed: bool,
+) -> Result<SvdReport<Box<dyn Factorisation<T>>>> {
+    check_options(&a.context, options)?;
+    on_threads(options.threads, || {
+        let report = DeviceQr::new(a, a.lines(), options, timed)?;
+        Ok(report.map(|factors| -> Box<dyn Factorisation<T>> { Box::new(factors) }))
+    })
+}
+
+/// The matrix of a call, in one buffer, without the padding.
+fn view<S: Number>(context: &GpuContext, a: &Dense<S>) -> Result<DeviceMatrix<S>> {
+    DeviceMatrix::view(context, a, a.size)
+}
+
+impl<T: Number> DeviceQr<T> {
+    /// Factors the matrix of `lines`, which is `a` or its transpose.
+    pub fn new(a: &DeviceMatrix<T>, lines: Lines<'_>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Self>> {
+        options.check_tolerance()?;
+        if options.pivot || options.positive_diagonal {
+            let option = if options.pivot { "pivot" } else { "positive_diagonal" };
+            return Err(SvdError::invalid(option, "it needs R on the host, but the factors stay on the device"));
+        }
+        products::check::<T>(options)?;
+        check_storage::<T>(options)?;
+        let (context, shape) = (&a.context, lines.size());
+        context.require::<T, T::Scalar>()?;
+        let tuning = options.tuning_for_adapter::<T::Scalar>(context, shape.0.min(shape.1))?;
+        let (total, mut clock) = (Clock::new(timed), Clock::new(timed));
+        let native = options.products == Products::Native;
+        if !native {
+            context.cooperative()?;
+        }
+        let scale = a.scale::<T::Scalar>()?;
+        let of_scale = clock.restart();
+        let on = on_its_device(a, tuning);
+        let mut report = if native {
+            by_tree::<T::Scalar>(&lines, scale, on, options, timed)?
+        } else {
+            by_products(&lines, scale.to_double() as f32, on, options, timed)?.try_map(of_single::<T::Scalar>)?
+        };
+        report.seconds.scale = of_scale;
+        report.seconds.total = total.seconds();
+        let default = || if native { default_tolerance::<T>(shape) } else { products::tolerance(options, shape) };
+        let tolerance = options.tolerance.unwrap_or_else(default);
+        let context = context.clone();
+        Ok(report.map(|factors| DeviceQr { factors, context, scale, tolerance, condition: OnceLock::new() }))
+    }
+
+    fn kernels(&self) -> &GpuKernels<T::Scalar> {
+        self.factors.kernels()
+    }
+
+    /// The matrix, once the work on it is done.
+    fn finished(&self, a: &Dense<T::Scalar>) -> Result<DeviceMatrix<T::Scalar>> {
+        block_on(self.kernels().finish())?;
+        view(&self.context, a)
+    }
+
+    /// The estimate of R's condition number, for which R is read back once.
+    fn condition(&self) -> Result<f64> {
+        match self.condition.get() {
+            Some(&condition) => Ok(condition),
+            None => {
+                let r = self.r_on_host()?;
+                Ok(*self.condition.get_or_init(|| condition(r.as_ref())))
+            }
+        }
+    }
+
+    /// Checks B's number of rows and its device, and returns its scale.
+    pub fn check_b(&self, b: &DeviceMatrix<T>, rows: usize) -> Result<Re<T>> {
+        self.check_device("b", &b.context)?;
+        if b.size.0 != rows {
+            return Err(SvdError::invalid("b", format!("{} rows, but A has {rows}", b.size.0)));
+        }
+        b.scale::<T::Scalar>().map_err(|error| match error {
+            SvdError::NonFinite { row, col, value } => SvdError::invalid("b", format!("entry ({row}, {col}) is {value}")),
+            other => other,
+        })
+    }
+
+    fn check_device(&self, what: &'static str, context: &GpuContext) -> Result<()> {
+        if context.is_same(&self.context) { Ok(()) } else { Err(SvdError::invalid(what, "it is on another device than A")) }
+    }
+
+    /// The first k rows of the scaled R.
+    pub fn r_on_host(&self) -> Result<Mat<T::Scalar>> {
+        let (m, n) = self.factors.shape();
+        Ok(upper(block_on(self.kernels().download_rows(self.factors.r(), m.min(n)))?.as_ref()))
+    }
+
+    /// op(R)^-1 C in place of C, with the scaled R.
+    pub fn solve_r(&self, op: Op, c: &Dense<T::Scalar>) -> Result<()> {
+        if c.size.0 == 0 || c.size.1 == 0 { Ok(()) } else { self.kernels().solve_upper(self.factors.r(), op, c) }
+    }
+
+    /// X of the caller's problem, from that of the scaled one.
+    pub fn unscaled(&self, x: Dense<T::Scalar>, b_scale: Re<T>) -> Result<DeviceMatrix<T::Scalar>> {
+        let exponent = |scale: Re<T>| scale.to_double().log2() as i32;
+        let x = self.kernels().times_power(x, exponent(self.scale) - exponent(b_scale))?;
+        finite(self.finished(&x)?, "entries of the solution")
+    }
+}
+
+impl<T: Number> Factorisation<T> for DeviceQr<T> {
+    fn shape(&self) -> (usize, usize) {
+        self.factors.shape()
+    }
+
+    fn context(&self) -> &GpuContext {
+        &self.context
+    }
+
+    fn r(&self) -> Result<DeviceMatrix<T::Scalar>> {
+        let (m, n) = self.factors.shape();
+        let inverse = T::Real::from_double(1.0 / self.scale.to_double());
+        let r = self.finished(&self.kernels().upper(self.factors.r(), m.min(n), inverse)?)?;
+        finite(r, "entries of R")
+    }
+
+    fn q(&self, cols: usize) -> Result<DeviceMatrix<T::Scalar>> {
+        self.finished(&self.factors.columns(cols)?)
+    }
+
+    fn apply(&self, c: &DeviceMatrix<T::Scalar>, side: Side, op: Op) -> Result<DeviceMatrix<T::Scalar>> {
+        let rows = self.factors.shape().0;
+        let order = if side == Side::Left { c.size.0 } else { c.size.1 };
+        if order != rows {
+            let of = if side == Side::Left { "rows" } else { "columns" };
+            return Err(SvdError::invalid("c", format!("{order} {of}, but Q is {rows} x {rows}")));
+        }
+        self.check_device("c", &c.context)?;
+        let (lines, one) = (c.lines(), T::Real::from_double(1.0));
+        if side == Side::Left {
+            return self.finished(&self.factors.applied(op, self.kernels().adopt(&lines, one)?, false)?);
+        }
+        // C op(Q) = (op(Q)^T C^T)^T, and the transpose of Q^H is the conjugate of Q.
+        let op_of_transpose = if op == Op::NoTrans { Op::Trans } else { Op::NoTrans };
+        let turned = self.kernels().adopt(&Lines { by_rows: !lines.by_rows, ..lines }, one)?;
+        let product = self.factors.applied(op_of_transpose, turned, op == Op::ConjTrans)?;
+        Ok(self.finished(&product)?.transposed())
+    }
+
+    fn solve(&self, b: &DeviceMatrix<T>) -> Result<DeviceMatrix<T::Scalar>> {
+        let (m, n) = self.factors.shape();
+        let b_scale = self.check_b(b, m)?;
+        if m < n || self.condition()? * self.tolerance >= 1.0 {
+            return Err(SvdError::RankDeficient { rank: m.min(n.saturating_sub(1)), cols: n });
+        }
+        let c = self.kernels().adopt(&b.lines(), b_scale)?;
+        let c = self.factors.applied(Op::ConjTrans, c, false)?;
+        let c = self.kernels().with_rows(&c, n)?;
+        self.solve_r(Op::NoTrans, &c)?;
+        self.unscaled(c, b_scale)
+    }
+
+    fn rank(&self) -> Result<usize> {
+        Ok(numerical_rank(self.r_on_host()?.as_ref(), self.tolerance))
+    }
+
+    fn svdvals(&self) -> Result<Vec<Re<T>>> {
+        Ok(svdvals(&self.r()?, &SvdOptions::default(), false)?.values)
+    }
+}
+
+/// The matrix, unless an entry has overflowed.
+fn finite<S: Number>(a: DeviceMatrix<S>, what: &'static str) -> Result<DeviceMatrix<S>> {
+    match a.scale::<S>() {
+        Err(SvdError::NonFinite { .. }) => Err(SvdError::overflow::<Re<S>>(what)),
+        Err(other) => Err(other),
+        Ok(_) => Ok(a),
+    }
+}
