@@ -232,24 +232,10 @@ fn singular_values() {
     }
 }
 
-/// pytorch issue 180157: columns that are dependent up to rounding, where a solver without rank gives another answer; and faer issue 265, a
-/// system whose solution is zero.
+/// The problems of `lstsq::known_problems`.
 #[test]
 fn known_problems() {
-    let a = mat![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]];
-    let fit = a.lstsq_gpu_with(&a, &on_cpu()).unwrap();
-    let want = mat![[5.0, 2.0, -1.0], [2.0, 2.0, 2.0], [-1.0, 2.0, 5.0]];
-    // The condition number on the range is 16.
-    assert!(
-        (widen(fit.x.as_ref()) - widen(want.as_ref()) * faer::Scale(Complex::from(1.0 / 6.0))).norm_max() < 16.0 * 3.0 * 1.2e-7
-    );
-    assert_eq!(fit.rank, 2);
-
-    let a = mat![[1e16, -1e15, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
-    assert_eq!(a.lstsq_gpu_with(&Mat::<f64>::zeros(3, 1), &on_cpu()).unwrap().x, Mat::<f64>::zeros(3, 1));
-    // Without a tolerance all of it counts.
-    let x = a.lstsq_gpu_with(&mat![[9e15], [1.0], [2.0]], &on_cpu().tolerance(0.0)).unwrap().x;
-    assert!((&x - mat![[1.0], [1.0], [2.0]]).norm_max() < 1e-14, "{x:?}");
+    lstsq::known_problems(&on_cpu(), true).unwrap();
 }
 
 /// Kahan's matrix, whose smallest singular value no diagonal entry of R shows, and matrices of condition 10^2 to 10^16: the rank is that of the

@@ -21,7 +21,7 @@ fn on_cpu() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu)
 }
 
-every_element!(ratios_of_hard_matrices, options, routes, least_squares, powers_of_two);
+every_element!(ratios_of_hard_matrices, conditions, options, routes, least_squares, powers_of_two);
 
 /// Panics with all errors, if there are any.
 fn none_of(errors: Vec<String>) {
@@ -44,24 +44,41 @@ fn ratios_of_hard_matrices<T: Element>() {
     none_of(errors);
 }
 
+/// Kahan's matrix of order n: rows 0.958^i (0, .., 0, 1, -0.285, .., -0.285).
+fn kahan<T: Element>(n: usize) -> Mat<T> {
+    let (c, s) = (0.285f64, (1.0 - 0.285f64 * 0.285).sqrt());
+    Mat::from_fn(n, n, |i, j| {
+        let x = match i.cmp(&j) {
+            std::cmp::Ordering::Equal => 1.0,
+            std::cmp::Ordering::Less => -c,
+            std::cmp::Ordering::Greater => 0.0,
+        };
+        T::from_complex((x * s.powi(i as i32)).into())
+    })
+}
+
+/// The ratios of `qr::check`, which no condition number may enlarge: conditions 1 to 10^16, square, tall and tall enough for A^H A; and Kahan's
+/// matrix.
+fn conditions<T: Element>() {
+    let mut errors = Vec::new();
+    for (m, n) in [(40, 40), (120, 40), (1700, 10)] {
+        let (basis, mixed) = (matrix::<Complex<f64>>("unitary", m, n), matrix::<Complex<f64>>("unitary", n, n));
+        for power in (0..=16).step_by(4) {
+            let s = |j: usize| 10f64.powf(-f64::from(power) * j as f64 / (n - 1) as f64);
+            let a = Mat::from_fn(m, n, |i, j| basis[(i, j)] * s(j)) * &mixed;
+            let a = Mat::from_fn(m, n, |i, j| T::from_complex(a[(i, j)]));
+            errors.extend(check(&format!("{} 10^{power}, {m} x {n}", T::NAME), a.as_ref(), &on_cpu()).err());
+        }
+    }
+    errors.extend(check(&format!("{} Kahan", T::NAME), kahan::<T>(60).as_ref(), &on_cpu()).err());
+    none_of(errors);
+}
+
 /// Pivoting, a positive diagonal and both, in any memory order and by small tiles; and a Kahan matrix, whose columns pivoting must not permute
 /// wrongly.
 fn options<T: Element>() {
     let mut errors = Vec::new();
     let small = Tuning::for_cpu::<T>(50).tile_size(8).leaf(24);
-    let kahan = |n: usize| {
-        let (c, s) = (0.285f64, (1.0 - 0.285f64 * 0.285).sqrt());
-        Mat::from_fn(n, n, |i, j| {
-            let x = if i == j {
-                1.0
-            } else if i < j {
-                -c
-            } else {
-                0.0
-            };
-            T::from_complex((x * s.powi(i as i32)).into())
-        })
-    };
     for options in [on_cpu().pivot(true), on_cpu().positive_diagonal(true), on_cpu().pivot(true).positive_diagonal(true)] {
         for (m, n) in [(50, 30), (30, 50), (41, 41), (700, 24)] {
             for kind in ["random", "rank third", "zero", "graded"] {
@@ -74,7 +91,7 @@ fn options<T: Element>() {
                 errors.extend(check(&format!("{what}, reversed"), a.as_ref().reverse_rows(), &options).err());
             }
         }
-        errors.extend(check(&format!("{} Kahan", T::NAME), kahan(40).as_ref(), &options).err());
+        errors.extend(check(&format!("{} Kahan", T::NAME), kahan::<T>(40).as_ref(), &options).err());
     }
     let rank = matrix::<T>("rank third", 60, 30).qr_gpu_with(&on_cpu().pivot(true).tolerance(0.01)).unwrap().rank();
     if rank != 10 {
@@ -127,17 +144,23 @@ fn least_squares<T: Element>() {
     assert!(matches!(error, Err(SvdError::RankDeficient { .. })), "{error:?}");
 }
 
-/// Q is the same to the last bit, and R is scaled exactly, when A is multiplied by a power of two. (By A^H A too: the scale of stage 0 is a power
-/// of two.)
+/// Q is the same to the last bit, and R is scaled exactly, when A is multiplied by a power of two, up to near the ends of the type's range. (By A^H A
+/// too: the scale of stage 0 is a power of two.)
 fn powers_of_two<T: Element>() {
-    for (m, n) in [(40, 30), (700, 24)] {
+    // The norms of columns, and the least entries with all their digits, are within the range.
+    let ends = match (T::IS_HALF, <T::Scalar as Scalar>::IS_DOUBLE) {
+        (true, _) => [-3, 6],
+        (_, false) => [-80, 120],
+        (_, true) => [-900, 1015],
+    };
+    for (m, n, power) in [(40, 30), (700, 24)].into_iter().flat_map(|(m, n)| [(m, n, 6), (m, n, ends[0]), (m, n, ends[1])]) {
         let a = matrix::<T>("random", m, n);
-        let factor = 2f64.powi(6);
+        let factor = 2f64.powi(power);
         let scaled = Mat::from_fn(m, n, |i, j| T::from_complex(a[(i, j)].to_complex() * factor));
         let [one, other] = [&a, &scaled].map(|a| a.qr_gpu_with(&on_cpu()).unwrap());
-        assert_eq!(one.thin_q().unwrap(), other.thin_q().unwrap(), "{}", T::NAME);
+        assert_eq!(one.thin_q().unwrap(), other.thin_q().unwrap(), "{} 2^{power}", T::NAME);
         let (r, of_scaled) = (widen(one.r().as_ref()), widen(other.r().as_ref()));
-        assert_eq!(r * faer::Scale(Complex::from(factor)), of_scaled, "{}", T::NAME);
+        assert_eq!(r * faer::Scale(Complex::from(factor)), of_scaled, "{} 2^{power}", T::NAME);
     }
 }
 

@@ -15,7 +15,7 @@ use svdvals_gpu::GpuContext;
 
 use crate::{Arguments, shared::machine};
 
-/// Seconds of all steps together, after which no further one begins.
+/// Seconds of all steps together: the sum of their limits.
 const TOGETHER: f64 = 20.0 * 60.0;
 /// Characters of a step's output that the report keeps, the last ones. The files have all of it.
 const KEPT: usize = 12_000;
@@ -45,38 +45,38 @@ fn steps(software: bool) -> Vec<Step> {
     let size = |hardware: &str, small: &str| if software { small.to_owned() } else { hardware.to_owned() };
     let (middle, small) = (size("1024,4096", "64"), size("512,1024", "32,64"));
     let mut steps = vec![
-        Step::own("Do results repeat", 60, format!("--probe repeat --sizes {small} --types f32,c32")),
+        Step::own("Do results repeat", 40, format!("--probe repeat --sizes {small} --types f32,c32")),
         Step::other(
             "Tests, every element type, with the driver's checks and without",
-            240,
+            160,
             "gpu_tests",
             size("", "own::f32::qr"),
         ),
-        Step::other("Accuracy", 90, "accuracy", format!("--table --backend gpu --matrices 1 {}", size("1024 4096", "64"))),
-        Step::own("What a dispatch costs", 30, "--probe gap".into()),
-        Step::own("Compiled kernels", 120, format!("--probe statistics --sizes {} --types f32,f64,c32", size("4096", "64"))),
-        Step::own("Bulge chasing with parts left out", 60, format!("--probe chase --sizes {}", size("4096,16384", "256"))),
+        Step::other("Accuracy", 60, "accuracy", format!("--table --backend gpu --matrices 1 {}", size("1024 4096", "64"))),
+        Step::own("What a dispatch costs", 20, "--probe gap".into()),
+        Step::own("Compiled kernels", 80, format!("--probe statistics --sizes {} --types f32,f64,c32", size("4096", "64"))),
+        Step::own("Bulge chasing with parts left out", 45, format!("--probe chase --sizes {}", size("4096,16384", "256"))),
     ];
-    for n in if software { vec!["64"] } else { vec!["1024", "4096", "16384"] } {
-        steps.push(Step::other("Kernels beside the model", 60, "cost", format!("{n} f32 measure")));
+    for (n, limit) in if software { vec![("64", 20)] } else { vec![("1024", 20), ("4096", 30), ("16384", 60)] } {
+        steps.push(Step::other("Kernels beside the model", limit, "cost", format!("{n} f32 measure")));
     }
     steps.extend([
         Step::own(
             "Singular values",
-            150,
+            120,
             format!("--sizes {} --types f32,f64,f16 --repeat 3 --csv gpu.csv", size("256,1024,4096,16384", "64")),
         ),
-        Step::own("Hyperparameters", 180, format!("--probe grid --sizes {middle} --types f32 --repeat 2")),
+        Step::own("Hyperparameters", 130, format!("--probe grid --sizes {middle} --types f32 --repeat 2")),
         Step::own(
             "QR and least squares",
-            120,
+            90,
             format!("--qr --products native,split,half --sizes {middle} --types f32 --repeat 3 --csv qr.csv"),
         ),
-        Step::own("Triangles", 60, format!("--triangular --sizes {middle} --types f32 --repeat 3 --csv triangular.csv")),
-        Step::own("The first call", 60, format!("--startup --sizes {} --types f32", size("1024", "64"))),
+        Step::own("Triangles", 40, format!("--triangular --sizes {middle} --types f32 --repeat 3 --csv triangular.csv")),
+        Step::own("The first call", 30, format!("--startup --sizes {} --types f32", size("1024", "64"))),
         Step::other(
             "Peers",
-            240,
+            150,
             "python3",
             format!(
                 "gpu_peers.py --sizes {} --types f32 --repeat 1 --give-up 40 --no-solves --csv peers.csv",
@@ -85,13 +85,13 @@ fn steps(software: bool) -> Vec<Step> {
         ),
         Step::other(
             "Peers, QR",
-            60,
+            50,
             "python3",
             format!("gpu_peers.py --qr --sizes {middle} --types f32 --repeat 2 --csv peers_qr.csv"),
         ),
         Step::own(
             "Large",
-            120,
+            75,
             format!("--sizes {} --types f32 --repeat 1 --seconds 1 --csv large.csv", size("23200,32768", "128")),
         ),
     ]);
@@ -166,8 +166,11 @@ pub fn first_day(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     writeln!(report, "Limits: {:?}\n", context.limits())?;
     let software = context.is_software();
     drop(context);
-    let clock = Instant::now();
-    for step in steps(software) {
+    let (clock, steps) = (Instant::now(), steps(software));
+    let allowed: u64 = steps.iter().map(|step| step.limit).sum();
+    println!("{} steps, {allowed} s at most", steps.len());
+    assert!(allowed as f64 <= TOGETHER, "the limits of the steps exceed {TOGETHER} s");
+    for step in steps {
         let left = TOGETHER - clock.elapsed().as_secs_f64();
         let line = format!("{} {}", step.program.unwrap_or("gpu"), step.arguments.join(" "));
         println!("{} ({line})", step.title);

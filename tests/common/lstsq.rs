@@ -1,6 +1,6 @@
 //! What every least squares solution promises.
 
-use faer::{Mat, MatRef};
+use faer::{Mat, MatRef, mat};
 use num_complex::Complex;
 use svdvals_gpu::{Element, LstsqGpu, RealElement, SvdOptions};
 
@@ -75,4 +75,29 @@ pub fn check<T: Element>(what: &str, a: MatRef<'_, T>, b: MatRef<'_, T>, options
         return Err(format!("{what}: values {s:?}"));
     }
     Ok(dqrt17)
+}
+
+/// pytorch issue 180157: columns that are dependent up to rounding, where a solver without rank gives another answer; and faer issue 265, a
+/// system whose solution is zero, if the backend has f64.
+pub fn known_problems(options: &SvdOptions, double: bool) -> Result<(), String> {
+    let of = |e: svdvals_gpu::SvdError| e.to_string();
+    let a = mat![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]];
+    let fit = a.lstsq_gpu_with(&a, options).map_err(of)?;
+    let want = mat![[5.0, 2.0, -1.0], [2.0, 2.0, 2.0], [-1.0, 2.0, 5.0]];
+    let off = (widen(fit.x.as_ref()) - widen(want.as_ref()) * faer::Scale(Complex::from(1.0 / 6.0))).norm_max();
+    // The condition number on the range is 16.
+    if off >= 16.0 * 3.0 * 1.2e-7 || fit.rank != 2 {
+        return Err(format!("dependent columns: {off:.1e} off, rank {}", fit.rank));
+    }
+    if !double {
+        return Ok(());
+    }
+    let a = mat![[1e16, -1e15, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+    let x = a.lstsq_gpu_with(&Mat::<f64>::zeros(3, 1), options).map_err(of)?.x;
+    if x != Mat::<f64>::zeros(3, 1) {
+        return Err(format!("the solution of zero is {x:?}"));
+    }
+    // Without a tolerance all of it counts.
+    let x = a.lstsq_gpu_with(&mat![[9e15], [1.0], [2.0]], &options.clone().tolerance(0.0)).map_err(of)?.x;
+    if (&x - mat![[1.0], [1.0], [2.0]]).norm_max() >= 1e-14 { Err(format!("{x:?}")) } else { Ok(()) }
 }

@@ -9,7 +9,7 @@ use svdvals_gpu::{
 
 use crate::{
     Body, Elements, Outcome, check,
-    common::{eps, widen},
+    common::{eps, error, reference, stable, widen},
     lstsq::right_sides,
     tuning,
     vectors::matrix,
@@ -18,6 +18,7 @@ use crate::{
 pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
     vec![
         ("qr_is_that_of_a_call", qr_is_that_of_a_call::<T>),
+        ("values_of_r", values_of_r::<T>),
         ("least_squares", least_squares::<T>),
         ("in_lower_precision", in_lower_precision::<T>),
         ("bad_input", bad_input::<T>),
@@ -56,6 +57,23 @@ fn qr_is_that_of_a_call<T: Elements>(context: &GpuContext) -> Outcome {
             }
         }
     }
+    Ok(())
+}
+
+/// The singular values of R are those of A, to the error of two backward stable methods, and the condition number is their quotient; the rank by the
+/// diagonal is full for a random matrix, and that of a matrix with a zero column is one less.
+fn values_of_r<T: Elements>(context: &GpuContext) -> Outcome {
+    let mut a = matrix::<T>("random", 60, 20);
+    let exact = reference(a.as_ref());
+    let qr = GpuMatrix::upload(context, &a)?.qr(&on(context))?;
+    let s: Vec<f64> = qr.svdvals()?.iter().map(|s| s.to_double()).collect();
+    let (off, bound) = (error(s.iter().copied(), &exact), 2.0 * stable::<T>(60));
+    check!(s.len() == 20 && off <= bound, "{} values, {off:.1e} off, bound {bound:.1e}", s.len());
+    check!(qr.condition()? == s[0] / s[19], "condition {}", qr.condition()?);
+    check!(qr.rank()? == 20, "rank {}", qr.rank()?);
+    a.col_mut(7).fill(T::real(0.0));
+    let rank = GpuMatrix::upload(context, &a)?.qr(&on(context))?.rank()?;
+    check!(rank == 19, "rank {rank}");
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use svdvals_gpu::{Backend, GpuContext, HalfStorage, LstsqGpu, Preconditioner, Ro
 
 use crate::{
     Body, Elements, Outcome, check,
-    lstsq::{check as ratio_of, right_sides},
+    lstsq::{check as ratio_of, known_problems, right_sides},
     tuning,
     vectors::matrix,
 };
@@ -18,8 +18,8 @@ fn on(context: &GpuContext) -> SvdOptions {
     SvdOptions::default().context(context.clone()).backend(Backend::Gpu).tuning(tuning(8, 24))
 }
 
-/// The ratios of `lstsq::check`, of tall, square and wide matrices with full rank and without, in both memory orders, with a ridge; and a
-/// future gives what a call that blocks does.
+/// The ratios of `lstsq::check`, of tall, square and wide matrices with full rank and without, in both memory orders, with a ridge; known
+/// problems; and a future gives what a call that blocks does.
 fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
     for (kind, m, n, p) in [
         ("random", 1, 1, 1),
@@ -49,6 +49,7 @@ fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
         let ran = (report.backend, report.route);
         check!(ran == (Backend::Gpu, Route::LeastSquares(Solver::Preconditioned)), "R in {precision}: {report}");
     }
+    known_problems(&on(context), context.supports::<f64>(HalfStorage::Single))?;
     let a = matrix::<T>("equal columns", 80, 30); // three of each, in every type
     let b = right_sides(a.as_ref(), 2);
     let now = a.lstsq_gpu_with(&b, &on(context).singular_values(true))?;

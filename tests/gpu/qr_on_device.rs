@@ -1,5 +1,6 @@
 //! The QR factorisation on the device: what common/qr.rs asks of every backend, and what travels.
 
+use faer::Mat;
 use svdvals_gpu::{Backend, GpuContext, HalfStorage, Orthogonal, QrGpu, Route, SvdOptions, cost::Cost};
 
 use crate::{Body, Elements, Outcome, check, qr::check as ratios_of, tuning, vectors::matrix};
@@ -28,6 +29,8 @@ fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
             ratios_of(&format!("stored as f16, {m} x {n}"), matrix::<T>("graded", m, n).as_ref(), &stored)?;
         }
     }
+    let nearly_dependent = Mat::from_fn(3, 3, |i, j| T::real((3 * i + j + 1) as f64)); // pytorch issue 180157
+    ratios_of("nearly dependent columns", nearly_dependent.as_ref(), &on(context))?;
     let a = matrix::<T>("rank third", 80, 30);
     ratios_of("pivoted", a.as_ref(), &on(context).pivot(true).positive_diagonal(true))?;
     let now = a.qr_gpu_with(&on(context))?;

@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release -p svdvals-gpu-gallery --bin rows                       least squares of 10^6 x 20, from a file that it writes first
 //! cargo run --release -p svdvals-gpu-gallery --bin rows -- observations.npy   principal components
+//! cargo run --release -p svdvals-gpu-gallery --bin rows -- --map observations.npy   the same from a mapped file
 //! cargo run --release -p svdvals-gpu-gallery --bin rows -- --help
 //! ```
 
@@ -45,7 +46,8 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     result.map_err(|error| format!("{}: {error}", path.display()).into())
 }
 
-/// Reads on a thread of its own while the block before is computed. Three blocks are in memory: one is read, one waits, one is computed.
+/// Reads on a thread of its own while the block before is computed. Three blocks are in memory: one is read, one waits, one is computed. Of a
+/// mapped file the system reads a block while the one before is computed.
 fn of_type<T: Element>(file: &File, right_sides: usize, arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let (m, columns) = file.shape;
     let n = columns
@@ -63,22 +65,28 @@ fn of_type<T: Element>(file: &File, right_sides: usize, arguments: &Arguments) -
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.enable_steady_tick(Duration::from_millis(200));
     let (start, mut computing) = (Instant::now(), 0.0);
-    let (send, receive) = sync_channel(1);
-    let reading = thread::scope(|scope| -> Result<f64, Box<dyn Error>> {
-        let reader = scope.spawn(move || file.read_blocks::<T>(block_rows, |block| send.send(block).is_ok()));
-        for block in receive {
-            let begin = Instant::now();
-            let block = ArrayView2::from_shape((block.len() / columns, columns), &block)?;
-            if right_sides == 0 {
-                rows.push(&block)?;
-            } else {
-                rows.push_with(&block.slice(s![.., ..n]), &block.slice(s![.., n..]))?;
-            }
-            computing += begin.elapsed().as_secs_f64();
-            bar.inc(block.nrows() as u64);
+    let mut push = |block: &[T]| -> Result<(), Box<dyn Error>> {
+        let begin = Instant::now();
+        let block = ArrayView2::from_shape((block.len() / columns, columns), block)?;
+        if right_sides == 0 {
+            rows.push(&block)?;
+        } else {
+            rows.push_with(&block.slice(s![.., ..n]), &block.slice(s![.., n..]))?;
         }
-        Ok(reader.join().map_err(|_| "the reader panicked")??)
-    });
+        computing += begin.elapsed().as_secs_f64();
+        bar.inc(block.nrows() as u64);
+        Ok(())
+    };
+    let reading = if arguments.mapped {
+        file.map_blocks(block_rows, push).map(|()| None)
+    } else {
+        let (send, receive) = sync_channel::<Vec<T>>(1);
+        thread::scope(|scope| {
+            let reader = scope.spawn(move || file.read_blocks::<T>(block_rows, |block| send.send(block).is_ok()));
+            receive.into_iter().try_for_each(|block| push(&block))?;
+            Ok(Some(reader.join().map_err(|_| "the reader panicked")??))
+        })
+    };
     bar.finish_and_clear();
     let (reading, seconds) = (reading?, start.elapsed().as_secs_f64());
 
@@ -86,7 +94,10 @@ fn of_type<T: Element>(file: &File, right_sides: usize, arguments: &Arguments) -
     print(format!(
         "{m} rows of {n} columns and {right_sides} right-hand sides, {gigabytes:.3} GB, in blocks of {block_rows} rows"
     ));
-    print(format!("{seconds:.3} s: reading took {reading:.3}, and computing beside it {computing:.3}"));
+    print(match reading {
+        Some(reading) => format!("{seconds:.3} s: reading took {reading:.3}, and computing beside it {computing:.3}"),
+        None => format!("{seconds:.3} s, of which computing, and waiting for pages of the mapped file, took {computing:.3}"),
+    });
     if right_sides == 0 {
         components(&rows)?
     } else {

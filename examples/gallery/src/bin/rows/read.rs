@@ -1,6 +1,7 @@
-//! The rows of a `.npy` file, block after block.
+//! The rows of a `.npy` file, block after block: read into memory, or mapped into it.
 
 use std::{
+    error::Error,
     fs,
     io::{Read, Seek, SeekFrom},
     path::{Path, PathBuf},
@@ -8,6 +9,9 @@ use std::{
 };
 
 use bytemuck::Pod;
+use memmap2::Mmap;
+#[cfg(unix)]
+use memmap2::{Advice, UncheckedAdvice};
 use svdvals_gpu_gallery::files::{matrix::Stored, npy};
 
 pub struct File {
@@ -55,5 +59,36 @@ impl File {
             }
         }
         Ok(reading)
+    }
+
+    /// Passes blocks of `block_rows` rows of the mapped file to `take`. The system is asked for a block while the one before is computed.
+    pub fn map_blocks<T: Pod>(
+        &self,
+        block_rows: usize,
+        mut take: impl FnMut(&[T]) -> Result<(), Box<dyn Error>>,
+    ) -> Result<(), Box<dyn Error>> {
+        let (m, n) = self.shape;
+        let file = fs::File::open(&self.path)?;
+        // SAFETY: the file is not written while it is read: a program that does so gets other numbers, or a signal if the file is cut.
+        let map = unsafe { Mmap::map(&file)? };
+        let bytes = |rows: usize| rows * n * size_of::<T>();
+        let begin = usize::try_from(self.offset)?;
+        if map.len().saturating_sub(begin) < bytes(m) {
+            return Err(format!("{} bytes of {m} rows of {n} columns", map.len()).into());
+        }
+        for start in (0..m).step_by(block_rows) {
+            let end = (start + block_rows).min(m);
+            #[cfg(unix)]
+            map.advise_range(Advice::WillNeed, begin + bytes(end), bytes(block_rows.min(m - end)))?;
+            let entries = bytemuck::try_cast_slice(&map[begin + bytes(start)..begin + bytes(end)]);
+            take(entries.map_err(|error| format!("entries from byte {begin} on: {error}"))?)?;
+            // The blocks before are not needed again.
+            // SAFETY: pages of a file are read again if they are used again.
+            #[cfg(unix)]
+            unsafe {
+                map.unchecked_advise_range(UncheckedAdvice::DontNeed, begin + bytes(start), bytes(end - start))?;
+            }
+        }
+        Ok(())
     }
 }
