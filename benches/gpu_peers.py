@@ -4,6 +4,7 @@
     python3 benches/gpu_peers.py                              torch and CuPy, whichever there is
     python3 benches/gpu_peers.py --sizes 1024,4096 --types f32 --csv peers.csv
     python3 benches/gpu_peers.py --qr                         QR factorisations and least squares instead
+    python3 benches/gpu_peers.py --qr --sweep --sizes 32768   from tall to square matrices, of as many entries each
     cargo run --release -p svdvals-gpu-gallery --bin gpu_times -- gpu.csv peers.csv      the two together, as a picture
 
 Needs numpy, and torch or CuPy or both; what is missing is said in one line. Seconds are wall-clock seconds between synchronisations of
@@ -324,7 +325,7 @@ def compare(libraries, arguments):
     for name in arguments.types if arguments.qr else ():
         dtype = TYPES[name]
         table.title(f"{name}: QR and least squares of n x columns matrices")
-        for m, columns in (shape for n in arguments.sizes for shape in shapes(n)):
+        for m, columns in (shape for n in arguments.sizes for shape in shapes(n, arguments.sweep)):
             (a, norm), (b, of_b) = matrix(m, columns, dtype), matrix(m, 1, dtype, SEED_OF_RIGHT_HAND_SIDES)
             errors = {
                 "geqrf": lambda r: abs(float(np.linalg.norm(wide(r))) / norm - 1),
@@ -333,7 +334,7 @@ def compare(libraries, arguments):
             }
             for library in libraries:
                 for kind, (routine, call) in library.factors.items():
-                    of = (name, columns == m)
+                    of = (name, m, columns) if arguments.sweep else (name, columns == m)
                     push(library, routine, name, m, columns, figures_of(library, routine, of, m, [a, b], call, errors[kind]))
 
     for name in () if arguments.qr else arguments.types:
@@ -357,8 +358,10 @@ def compare(libraries, arguments):
                         push(library, routine, name, n, columns, figures_of(library, routine, of, n, [t, b], call, error))
 
 
-def shapes(n):
-    """A square, and a tall matrix with as many entries: those of `cargo bench --bench gpu -- --qr`."""
+def shapes(n, sweep):
+    """A square, and a tall matrix with as many entries; or tall ones from 2^8 n rows on to the square: those of `cargo bench --bench gpu -- --qr`."""
+    if sweep:
+        return [(n << k, n >> k) for k in range(8, -1, -1) if n >> k > 0 and n % (1 << k) == 0]
     columns = min(max(n // 4, 1), 512)
     return [(n, n)] if columns == n else [(n, n), (n * n // columns, columns)]
 
@@ -394,6 +397,7 @@ def main():
     parser.add_argument("--csv", metavar="FILE", help="writes the table there too")
     parser.add_argument("--no-solves", dest="solves", action="store_false", help="singular values only")
     parser.add_argument("--qr", action="store_true", help="QR factorisations and least squares in place of singular values and solves")
+    parser.add_argument("--sweep", action="store_true", help="with --qr: from 256 n x n / 256 to n x n, the shapes of the paper on QR by tensor cores")
     arguments = parser.parse_args()
     print(generator_check())
     libraries = []

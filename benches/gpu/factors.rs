@@ -1,5 +1,5 @@
-//! QR factorisations and least squares on matrices on the device: n x n, and tall ones of as many entries, as in Figures 7 and 8 of the paper on
-//! QR by tensor cores.
+//! QR factorisations and least squares on matrices on the device: n x n, and tall ones of as many entries; with `--sweep` the shapes of Figures 7
+//! and 8 of the paper on QR by tensor cores, from 256 n x n / 256 to n x n. (The paper's are of n = 65536 and 32768.)
 //!
 //! | routine | what | `error` |
 //! | --- | --- | --- |
@@ -27,8 +27,11 @@ use crate::{
 /// Most columns of a tall matrix.
 const TALL: usize = 512;
 
-/// The shapes for a size: a square, and a tall matrix with as many entries.
-fn shapes(n: usize) -> Vec<(usize, usize)> {
+/// The shapes for a size: a square, and a tall matrix with as many entries; or tall ones from 2^8 n rows on to the square.
+fn shapes(n: usize, sweep: bool) -> Vec<(usize, usize)> {
+    if sweep {
+        return (0..=8).rev().filter(|k| n >> k > 0 && n.is_multiple_of(1 << k)).map(|k| (n << k, n >> k)).collect();
+    }
     let columns = (n / 4).clamp(1, TALL);
     let tall = (n * n / columns, columns);
     if tall.1 == n { vec![(n, n)] } else { vec![(n, n), tall] }
@@ -59,7 +62,7 @@ pub fn rows_of<T: Element>(
     let (of_type, others): (Vec<Products>, Vec<Products>) =
         products.iter().partition(|&&products| products == Products::Native || ["f16", "f32"].contains(&T::NAME));
     others.iter().for_each(|products| println!("{products} left out: of f16 and f32 only"));
-    for (m, n) in sizes.iter().flat_map(|&n| shapes(n)) {
+    for (m, n) in sizes.iter().flat_map(|&n| shapes(n, arguments.sweep)) {
         for (routine, &products) in ["geqrf", "qr", "gels"].iter().flat_map(|&routine| of_type.iter().map(move |p| (routine, p)))
         {
             let name = if products == Products::Native { routine.into() } else { format!("{routine} {products}") };

@@ -5,6 +5,7 @@
 //! cargo bench --bench gpu -- --sizes 1024,4096 --types f32 --csv gpu.csv
 //! cargo bench --bench gpu -- --triangular                               triangular solves and products instead
 //! cargo bench --bench gpu -- --qr                                       QR factorisations and least squares
+//! cargo bench --bench gpu -- --qr --sweep --sizes 32768                 from tall to square matrices, of as many entries each
 //! cargo bench --bench gpu -- --qr --types f32 --products native,split,half      the same, by cooperative matrices too
 //! python3 benches/gpu_peers.py --csv peers.csv                          torch and CuPy on the same matrices
 //! cargo run --release -p svdvals-gpu-gallery --bin gpu_times -- gpu.csv peers.csv --peak 67      the two together, as target/gpu.png
@@ -61,13 +62,14 @@ use shared::{
 use table::{Row, Table};
 
 const USAGE: &str = "\
-usage: cargo bench --bench gpu -- [--triangular | --qr [--products P,..]] [--sizes N,..] [--types T,..] [--repeat K] [--seconds S] [--csv FILE]
+usage: cargo bench --bench gpu -- [--triangular | --qr [--sweep] [--products P,..]] [--sizes N,..] [--types T,..] [--repeat K] [--seconds S] [--csv FILE]
        cargo bench --bench gpu -- --startup [--sizes N] [--types T,..]
        cargo bench --bench gpu -- --probe repeat|gap|statistics|chase|grid [--sizes N,..] [--types T,..] [--compiler A]
        cargo bench --bench gpu -- --first-day [--out DIR] [--beside DIR]
 
   --triangular   measures trsm and trmm, of n x 256 and n x n right-hand sides, in place of singular values
   --qr           measures QR factorisations and least squares, of n x n and of tall matrices with as many entries
+  --sweep        of --qr: nine shapes for each size, from 256 n x n / 256 to n x n
   --products P,..  of --qr: some of native, split, half (native). Those of low precision are of f16 and f32, and need cooperative matrices:
                  without them they are left out, with a line, because their emulation on the CPU is not measured
   --sizes N,..   orders of the matrices (256,512,..,32768; on a software driver 64,128,256)
@@ -106,6 +108,7 @@ struct Arguments {
     sizes: Option<Vec<usize>>,
     types: Vec<&'static str>,
     products: Vec<Products>,
+    sweep: bool,
     repeat: usize,
     seconds: f64,
     csv: Option<PathBuf>,
@@ -120,6 +123,7 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
         sizes: None,
         types: vec!["f16", "f32", "f64", "c32"],
         products: vec![Products::Native],
+        sweep: false,
         repeat: 5,
         seconds: 60.0,
         csv: None,
@@ -132,6 +136,7 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
             "--bench" => {} // from cargo
             "--triangular" => arguments.of = Of::Triangles,
             "--qr" => arguments.of = Of::Factors,
+            "--sweep" => arguments.sweep = true,
             "--sizes" => arguments.sizes = Some(words.numbers(&word, 1..=1 << 20)?),
             "--types" => arguments.types = words.names(&word, &TYPES)?,
             "--products" => {
@@ -164,6 +169,9 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
     }
     if arguments.products != [Products::Native] && arguments.of != Of::Factors {
         return Err("--products are of --qr".into());
+    }
+    if arguments.sweep && arguments.of != Of::Factors {
+        return Err("--sweep is of --qr".into());
     }
     Ok(arguments)
 }

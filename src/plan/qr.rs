@@ -46,7 +46,7 @@ use crate::{
         products,
         qr_factors::{Explicit, Factors, Identity, QrFactors, Tree, Unitary, unscaled, upper},
         report::SvdReport,
-        route::{Orthogonal, Route},
+        route::{Orthogonal, Route, is_narrow, pivots_at_once},
         svdvals::Call,
     },
     tile::{kernels::TileKernels, products::Products, tuning::Tuning},
@@ -57,14 +57,6 @@ type RAndQ<S> = (Mat<S>, Box<dyn Unitary<S>>);
 
 /// The factors of a call.
 pub type BoxedFactors<S> = Box<dyn Factors<S>>;
-
-/// Whether the CPU tries A^H A: for few columns, and so many rows that its passes over them take less time than panels do.
-pub(crate) fn is_narrow((m, n): (usize, usize)) -> bool {
-    const ROWS: usize = 4;
-    const COLUMNS: usize = 1024;
-    const ENTRIES: usize = 1 << 14;
-    n > 0 && n <= COLUMNS && m / ROWS >= n && m.saturating_mul(n) >= ENTRIES
-}
 
 /// The QR factorisation, and the report; its seconds are zero unless `timed`.
 pub(crate) fn qr<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
@@ -244,11 +236,9 @@ pub(crate) fn on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<Sv
     let started = Started::new(call)?;
     let (scale, tuning, watch) = (started.scale, &started.tuning, &started.watch);
     let half = in_half::<T>(call.options);
-    let pivoted_at_once = call.options.pivot && !half && !is_narrow(shape) && shape.0 / 2 < shape.1;
+    let pivoted_at_once = call.options.pivot && !half && pivots_at_once(shape);
     let thin = if is_narrow(shape) && !half { orthogonal(a, scale, watch)? } else { None };
     let (factors, route) = match thin {
-        // Unless the matrix is tall, a QR factorisation before the pivoting saves nothing, and one product of reflectors is closer to unitary
-        // than two.
         None if pivoted_at_once => {
             let r = Mat::from_fn(shape.0, shape.1, |i, j| a[(i, j)].widen());
             (QrFactors::new(shape, r, Box::new(Identity { order: shape.0 }), call.options.tolerance), Orthogonal::Householder)

@@ -312,17 +312,26 @@ fn worth_a_pass(m: usize, n: usize) -> bool {
     qr_first(m, n) && m > 64 && n > 1
 }
 
-/// The attempt at A^H A pays from so many rows a column, and from so many rows and entries in total.
-const ROWS: usize = 8;
-const ROWS_LEAST: usize = 4096;
-const ENTRIES: usize = 1 << 16;
-/// Up to so many columns, the Cholesky factor (on one thread) and its inverse take little time.
-const COLUMNS: usize = 1024;
+/// Up to so many columns, the Cholesky factor of A^H A (on one thread) and its inverse take little time.
+const COLUMNS_OF_SQUARES: usize = 1024;
 
-/// Whether Cholesky factorisation of A^H A is attempted: for matrices in double precision with many rows.
+/// Whether Cholesky factorisation of A^H A is attempted for singular values: for matrices in double precision with so many rows a column, and so
+/// many rows and entries in total, that it pays.
 fn worth_cholesky<S: Number>(m: usize, n: usize) -> bool {
-    let few = m / ROWS < n || m < ROWS_LEAST || m.saturating_mul(n) < ENTRIES;
-    !few && n <= COLUMNS && S::Scalar::IS_DOUBLE
+    let few = m / 8 < n || m < 4096 || m.saturating_mul(n) < 1 << 16;
+    !few && n <= COLUMNS_OF_SQUARES && S::Scalar::IS_DOUBLE
+}
+
+/// Whether QR and least squares on a CPU try A^H A: for few columns, and so many rows that its passes over them take less time than panels
+/// do.
+pub(crate) fn is_narrow((m, n): (usize, usize)) -> bool {
+    n > 0 && n <= COLUMNS_OF_SQUARES && m / 4 >= n && m.saturating_mul(n) >= 1 << 14
+}
+
+/// Whether a pivoted QR factorisation on a CPU has no other before it. Unless the matrix is tall, that saves nothing, and one product of reflectors
+/// is closer to unitary than two.
+pub(crate) fn pivots_at_once((m, n): (usize, usize)) -> bool {
+    !is_narrow((m, n)) && m / 2 < n
 }
 
 #[cfg(test)]

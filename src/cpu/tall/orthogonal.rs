@@ -41,7 +41,7 @@ use crate::{
 
 /// The largest ||B^-1||^2 for which R1 comes from A^H A, where B is A with normalised columns. In double precision A^H A then still has some
 /// digits of the smallest direction; in single precision X has.
-const BY_SQUARES: f64 = (1u64 << 36) as f64;
+const WELL_CONDITIONED: f64 = (1u64 << 36) as f64;
 /// The largest deviation of X^H X from the identity (Frobenius norm).
 const DEVIATION: f64 = 0.5;
 
@@ -58,7 +58,7 @@ pub(crate) struct Thin<T: Number> {
 pub(crate) fn orthogonal<T: Number>(a: MatRef<'_, T>, scale: Re<T>, watch: &Watch) -> Result<Option<Thin<T>>> {
     let (m, n) = a.shape();
     let passes = |count: u64| count * (m as u64) * (n as u64).pow(2);
-    let squares = triangle(a, BY_SQUARES, watch)?;
+    let squares = triangle(a, WELL_CONDITIONED, watch)?;
     let preconditioned = squares.is_none();
     let r1 = match squares {
         Some(r) => {
