@@ -334,7 +334,7 @@ def compare(libraries, arguments):
             }
             for library in libraries:
                 for kind, (routine, call) in library.factors.items():
-                    of = (name, m, columns) if arguments.sweep else (name, columns == m)
+                    of = (name, m // columns) if arguments.sweep else (name, columns == m)
                     push(library, routine, name, m, columns, figures_of(library, routine, of, m, [a, b], call, errors[kind]))
 
     for name in () if arguments.qr else arguments.types:
@@ -399,6 +399,8 @@ def main():
     parser.add_argument("--qr", action="store_true", help="QR factorisations and least squares in place of singular values and solves")
     parser.add_argument("--sweep", action="store_true", help="with --qr: from 256 n x n / 256 to n x n, the shapes of the paper on QR by tensor cores")
     arguments = parser.parse_args()
+    if arguments.sweep and not arguments.qr:
+        parser.error("--sweep is of --qr")
     print(generator_check())
     libraries = []
     for library in (Torch, Cupy):

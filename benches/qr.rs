@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo bench --bench qr --features lapack-openblas
+//! cargo bench --bench qr --features lapack-openblas -- rest      R and Q in single calls after a rest, with one thread and with all
 //! ```
 //!
 //! The programs take turns; a figure is the median of its turns. Each works on a copy of the matrix of its own.
@@ -13,9 +14,9 @@ mod turns;
 use std::hint::black_box;
 
 use faer::Mat;
-use svdvals_gpu::{Element, QrGpu};
+use svdvals_gpu::{Element, QrGpu, SvdOptions};
 
-use turns::{lapack::or_dash, on_cpu, random, take_turns};
+use turns::{arguments::Arguments, lapack::or_dash, on_cpu, random, rest, take_turns};
 
 #[cfg(feature = "lapack-openblas")]
 use openblas_src as _;
@@ -23,10 +24,29 @@ use openblas_src as _;
 const SHAPES: [(usize, usize); 6] = [(256, 256), (1024, 1024), (2048, 2048), (1024, 4096), (4096, 512), (100_000, 64)];
 
 fn main() {
+    if Arguments::read(usize::MAX).named("rest") {
+        at_rest::<f32>();
+        at_rest::<f64>();
+        return;
+    }
     println!("{} threads, random matrices; medians in seconds", rayon::current_num_threads());
     for &(m, n) in &SHAPES {
         compare::<f32>(m, n);
         compare::<f64>(m, n);
+    }
+}
+
+/// Calls after a rest.
+fn at_rest<T: Peer>() {
+    rest::title(T::NAME, "LAPACK");
+    for &(m, n) in &SHAPES {
+        let a = random::<T>(m, n);
+        let (one, many) = (on_cpu().threads(1), on_cpu());
+        let run = |options: &SvdOptions| {
+            let qr = a.qr_gpu_with(options).expect("a finite matrix");
+            black_box((qr.r(), qr.thin_q().expect("room for Q")));
+        };
+        rest::row(&format!("{m} x {n}"), [&mut || run(&one), &mut || run(&many), &mut || T::lapack(&a, true)]);
     }
 }
 

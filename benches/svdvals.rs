@@ -9,7 +9,7 @@
 //! cargo bench -- 4096 2048                    and no smaller than 2048
 //! cargo bench -- square complex               some of: square, tall, complex, half, threads, stages, methods, progress, machine
 //! cargo bench -- sizes                        not of those: sizes in between, to see that none is slower
-//! cargo bench -- rest                         nor this: single calls after a rest, with one thread and with all; quartiles
+//! cargo bench -- rest                         nor this: single calls after a rest, with one thread and with all; quartiles (rest complex: c32, c64 too)
 //! cargo bench -- paper 4096 256                nor this: what 2 to 64 threads would take, by the lengths of the tasks on one
 //! OPENBLAS_CORETYPE=Haswell cargo bench --no-default-features --features ndarray,faer,gpu,lapack-openblas -- rest square
 //!                                             all three as on a processor with AVX2 alone
@@ -39,9 +39,7 @@ use num_complex::Complex;
 use rayon::prelude::*;
 use svdvals_gpu::{CancelFlag, Element, HalfStorage, RealElement, Stage3, StageSeconds, SvdOptions, SvdValsGpu};
 
-use turns::{
-    Quartiles, arguments::Arguments, lapack::or_dash, median, on_cpu as options, paper, random, take_turns, take_turns_at_rest,
-};
+use turns::{arguments::Arguments, lapack::or_dash, median, on_cpu as options, paper, random, rest, take_turns};
 
 const SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
@@ -97,7 +95,7 @@ fn main() {
         compare::<f32>(&shapes, &random);
         compare::<f64>(&shapes, &random);
     }
-    if wanted("complex") {
+    if wanted("complex") && !arguments.named("rest") {
         let some: Vec<_> = square.iter().copied().filter(|&(n, _)| [16, 64, 256, 1024].contains(&n)).collect();
         compare::<Complex<f32>>(&some, &random);
         compare::<Complex<f64>>(&some, &random);
@@ -110,8 +108,12 @@ fn main() {
         threads::<f64>(&sizes);
     }
     if arguments.named("rest") {
-        rest::<f32>(&sizes);
-        rest::<f64>(&sizes);
+        at_rest::<f32>(&sizes);
+        at_rest::<f64>(&sizes);
+    }
+    if arguments.named("rest") && arguments.named("complex") {
+        at_rest::<Complex<f32>>(&sizes);
+        at_rest::<Complex<f64>>(&sizes);
     }
     if arguments.named("paper") {
         paper::print::<f32>(&sizes);
@@ -229,33 +231,14 @@ fn threads<T: Peer>(sizes: &[usize]) {
     }
 }
 
-/// Calls after a rest: milliseconds of one thread, of all and of LAPACK, as first quartile, median and third.
-fn rest<T: Peer>(sizes: &[usize]) {
-    let all = rayon::current_num_threads();
-    println!("\n{}: calls after a rest, milliseconds (quartiles)", T::NAME);
-    println!(
-        "{:>6} {:>24} {:>24} {:>24} {:>8} {:>10}",
-        "n",
-        "one thread",
-        format!("{all} threads"),
-        "gesdd",
-        "one/all",
-        "gesdd/all"
-    );
+/// Calls after a rest.
+fn at_rest<T: Peer>(sizes: &[usize]) {
+    rest::title(T::NAME, "gesdd");
     for &n in sizes {
         let a = random::<T>(n, n);
         let (one, many) = (options().threads(1), options());
         let run = |options: &SvdOptions| _ = black_box(a.svdvals_gpu_with(options).expect("a finite matrix"));
-        let [one, many, gesdd] = take_turns_at_rest([&mut || run(&one), &mut || run(&many), &mut || T::gesdd(&a)]);
-        let of = |q: &Quartiles| format!("{:.3} {:.3} {:.3}", 1e3 * q.first, 1e3 * q.median, 1e3 * q.third);
-        println!(
-            "{n:>6} {:>24} {:>24} {:>24} {:>8.2} {:>10}",
-            of(&one),
-            of(&many),
-            or_dash(of(&gesdd)),
-            one.median / many.median,
-            or_dash(format!("{:.2}", gesdd.median / many.median)),
-        );
+        rest::row(&n.to_string(), [&mut || run(&one), &mut || run(&many), &mut || T::gesdd(&a)]);
     }
 }
 

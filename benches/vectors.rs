@@ -5,6 +5,7 @@
 //! cargo bench --bench vectors --features lapack-openblas -- 512 64          square matrices no larger than 512, and no smaller than 64
 //! cargo bench --bench vectors --features lapack-openblas -- tall keep       some of: square, tall, keep, phases, stages
 //! cargo bench --bench vectors -- stages 2048 256                             one stage beside two (only on request)
+//! cargo bench --bench vectors --features lapack-openblas -- rest             single calls after a rest, with one thread and with all (likewise)
 //! ```
 //!
 //! The programs take turns; a figure is the median of its turns. Errors are in units of max(m, n) eps: ||A - U S V^H|| / ||A||, ||I - U^H U|| and
@@ -20,7 +21,7 @@ use faer::{Mat, MatRef};
 use num_traits::Float;
 use svdvals_gpu::{Element, Number, RealElement, Reduction, SvdGpu, SvdOptions, SvdValsGpu};
 
-use turns::{arguments::Arguments, lapack::or_dash, on_cpu as options, random, take_turns};
+use turns::{arguments::Arguments, lapack::or_dash, on_cpu as options, random, rest, take_turns};
 
 #[cfg(feature = "lapack-openblas")]
 use openblas_src as _;
@@ -48,6 +49,10 @@ fn main() {
     if arguments.named("stages") {
         stages::<f32>(&sizes);
         stages::<f64>(&sizes);
+    }
+    if arguments.named("rest") {
+        at_rest::<f32>(&sizes);
+        at_rest::<f64>(&sizes);
     }
     if wanted("phases") {
         phases::<f32>(&sizes);
@@ -87,6 +92,17 @@ fn compare<T: Peer>(shapes: &[(usize, usize)]) {
             errors(a.as_ref(), svd.u.as_ref(), &values, svd.v.as_ref()),
             T::gesdd(&a).map_or("-".into(), |(u, s, v)| errors(a.as_ref(), u.as_ref(), &s, v.as_ref())),
         );
+    }
+}
+
+/// Calls after a rest.
+fn at_rest<T: Peer>(sizes: &[usize]) {
+    rest::title(T::NAME, "gesdd");
+    for &n in sizes {
+        let a = random::<T>(n, n);
+        let (one, many) = (options().threads(1), options());
+        let run = |options: &SvdOptions| _ = black_box(a.svd_gpu_with(options).expect("a finite matrix"));
+        rest::row(&n.to_string(), [&mut || run(&one), &mut || run(&many), &mut || _ = black_box(T::gesdd(&a))]);
     }
 }
 

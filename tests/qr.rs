@@ -62,7 +62,11 @@ fn kahan<T: Element>(n: usize) -> Mat<T> {
 fn conditions<T: Element>() {
     let mut errors = Vec::new();
     for (m, n) in [(40, 40), (120, 40), (1700, 10)] {
-        let (basis, mixed) = (matrix::<Complex<f64>>("unitary", m, n), matrix::<Complex<f64>>("unitary", n, n));
+        let unitary = |m, n| match <T::Scalar as Scalar>::IS_COMPLEX {
+            true => matrix::<Complex<f64>>("unitary", m, n),
+            false => widen(matrix::<f64>("unitary", m, n).as_ref()),
+        };
+        let (basis, mixed) = (unitary(m, n), unitary(n, n));
         for power in (0..=16).step_by(4) {
             let s = |j: usize| 10f64.powf(-f64::from(power) * j as f64 / (n - 1) as f64);
             let a = Mat::from_fn(m, n, |i, j| basis[(i, j)] * s(j)) * &mixed;
@@ -144,11 +148,11 @@ fn least_squares<T: Element>() {
     assert!(matches!(error, Err(SvdError::RankDeficient { .. })), "{error:?}");
 }
 
-/// Q is the same to the last bit, and R is scaled exactly, when A is multiplied by a power of two, up to near the ends of the type's range. (By A^H A
+/// Q is the same to the last bit, and R is scaled exactly, when A is multiplied by a power of two, far up and down the type's range. (By A^H A
 /// too: the scale of stage 0 is a power of two.)
 fn powers_of_two<T: Element>() {
-    // The norms of columns, and the least entries with all their digits, are within the range; by A^H A in double precision, their squares too
-    // (others take another route).
+    // Down to where an entry of 2^-60 (f64: 2^-200, f16: 2^-17, which has no digits after it) is no subnormal number, up to where columns of 30 such
+    // entries have lengths within the range. By A^H A in double precision the squares must be within it too; other matrices take another route.
     let ends = |m: usize| match (T::IS_HALF, <T::Scalar as Scalar>::IS_DOUBLE) {
         (true, _) => [3, 12],
         (_, false) => [-60, 120],

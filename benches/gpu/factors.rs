@@ -78,6 +78,12 @@ pub fn rows_of<T: Element>(
             match measured {
                 Ok(()) => table.push(row)?,
                 Err(error) if is_of_size(&error) => {
+                    // Another shape of a sweep may fit.
+                    if arguments.sweep {
+                        row.note = error.to_string();
+                        table.push(row)?;
+                        break;
+                    }
                     row.note = format!("from {m} x {n} on: {error}");
                     return table.push(row);
                 }

@@ -15,7 +15,7 @@ use svdvals_gpu::GpuContext;
 
 use crate::{Arguments, shared::machine};
 
-/// Seconds of all steps together: the sum of their limits.
+/// Seconds of all steps together, at least the sum of their limits.
 const TOGETHER: f64 = 20.0 * 60.0;
 /// Characters of a step's output that the report keeps, the last ones. The files have all of it.
 const KEPT: usize = 12_000;

@@ -69,7 +69,7 @@ usage: cargo bench --bench gpu -- [--triangular | --qr [--sweep] [--products P,.
 
   --triangular   measures trsm and trmm, of n x 256 and n x n right-hand sides, in place of singular values
   --qr           measures QR factorisations and least squares, of n x n and of tall matrices with as many entries
-  --sweep        of --qr: nine shapes for each size, from 256 n x n / 256 to n x n
+  --sweep        of --qr: up to nine shapes for each size, from 256 n x n / 256 to n x n
   --products P,..  of --qr: some of native, split, half (native). Those of low precision are of f16 and f32, and need cooperative matrices:
                  without them they are left out, with a line, because their emulation on the CPU is not measured
   --sizes N,..   orders of the matrices (256,512,..,32768; on a software driver 64,128,256)

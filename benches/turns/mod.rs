@@ -8,6 +8,7 @@
 pub mod arguments;
 pub mod lapack;
 pub mod paper;
+pub mod rest;
 
 use std::{
     thread,

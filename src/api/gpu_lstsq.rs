@@ -40,7 +40,7 @@ impl<T: Element> GpuMatrix<T> {
     /// With [`SvdOptions::products`] or [`SvdOptions::preconditioner`] A and B are read back too, because the iteration in double precision runs on the
     /// host; the reason in the report says so, and [`Counts::bytes_read_back`](crate::Counts::bytes_read_back) how much it is. R of f32 matrices comes
     /// from A on the device, of others from a copy that is uploaded. If that precision does not suffice, the log says so, and the solution is that of
-    /// the native factorisation ([`Solver::Qr`] or [`Solver::Svd`] in the report).
+    /// the native factorisation ([`Solver::Qr`](crate::Solver::Qr) or [`Solver::Svd`](crate::Solver::Svd) in the report).
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -55,9 +55,9 @@ impl<T: Element> GpuMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`qr`](Self::qr). [`SvdError::InvalidOption`] also if B does not have m rows, has an entry that is NaN or infinite, or is on another
+    /// As [`qr`](Self::qr). [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) also if B does not have m rows, has an entry that is NaN or infinite, or is on another
     /// device, for [`SvdOptions::ridge`] and [`SvdOptions::singular_values`], and, if A is wide, for [`SvdOptions::products`] and
-    /// [`SvdOptions::preconditioner`]; [`SvdError::Overflow`] if a result exceeds its type.
+    /// [`SvdOptions::preconditioner`]; [`SvdError::Overflow`](crate::SvdError::Overflow) if a result exceeds its type.
     pub fn lstsq(&self, b: &GpuMatrix<T>, options: &SvdOptions) -> Result<GpuLstsq<T>> {
         Ok(self.solved(b, options, false)?.values)
     }

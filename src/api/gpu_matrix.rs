@@ -52,8 +52,8 @@ impl<T: Element> GpuMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::UnsupportedElement`] if the device cannot compute with `T`; [`SvdError::TooLarge`] if it cannot hold the matrix;
-    /// [`SvdError::OutOfMemory`], [`SvdError::DeviceLost`] and [`SvdError::Gpu`], as the device reports them.
+    /// [`SvdError::UnsupportedElement`](crate::SvdError::UnsupportedElement) if the device cannot compute with `T`; [`SvdError::TooLarge`](crate::SvdError::TooLarge) if it cannot hold the matrix;
+    /// [`SvdError::OutOfMemory`](crate::SvdError::OutOfMemory), [`SvdError::DeviceLost`](crate::SvdError::DeviceLost) and [`SvdError::Gpu`](crate::SvdError::Gpu), as the device reports them.
     pub fn upload<M: SvdValsGpu<Element = T>>(context: &GpuContext, a: &M) -> Result<Self> {
         Ok(GpuMatrix(T::drivers().on_device().upload(context, a.as_faer())?))
     }
@@ -84,8 +84,8 @@ impl<T: Element> GpuMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::InvalidOption`] for other strides, or for a buffer that is too small (an empty matrix needs room for one entry), lacks a
-    /// usage or belongs to another device; [`SvdError::UnsupportedElement`] if the device cannot compute with `T`; [`SvdError::TooLarge`]
+    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for other strides, or for a buffer that is too small (an empty matrix needs room for one entry), lacks a
+    /// usage or belongs to another device; [`SvdError::UnsupportedElement`](crate::SvdError::UnsupportedElement) if the device cannot compute with `T`; [`SvdError::TooLarge`](crate::SvdError::TooLarge)
     /// if a shader cannot bind the whole buffer.
     pub fn from_buffer(
         context: &GpuContext,
@@ -190,7 +190,7 @@ impl<T: Element> GpuMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::OutOfMemory`], [`SvdError::DeviceLost`] and [`SvdError::Gpu`], as the device reports them.
+    /// [`SvdError::OutOfMemory`](crate::SvdError::OutOfMemory), [`SvdError::DeviceLost`](crate::SvdError::DeviceLost) and [`SvdError::Gpu`](crate::SvdError::Gpu), as the device reports them.
     #[cfg(feature = "faer")]
     pub fn to_mat(&self) -> Result<faer::Mat<T>> {
         let mut b = faer::Mat::from_fn(self.nrows(), self.ncols(), |_, _| T::zeroed());
@@ -234,7 +234,7 @@ impl<T: Element> GpuMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`svdvals_gpu_with`](SvdValsGpu::svdvals_gpu_with) with [`Backend::Gpu`]; [`SvdError::InvalidOption`] for [`Backend::Cpu`] and
+    /// As [`svdvals_gpu_with`](SvdValsGpu::svdvals_gpu_with) with [`Backend::Gpu`](crate::Backend::Gpu); [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for [`Backend::Cpu`](crate::Backend::Cpu) and
     /// for another device.
     pub fn to_band(&self, options: &SvdOptions) -> Result<Band<T::Scalar>> {
         self.to_gpu_band(options)?.download()

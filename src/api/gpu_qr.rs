@@ -40,9 +40,9 @@ impl<T: Element> GpuMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`svdvals`](Self::svdvals). [`SvdError::InvalidOption`] for [`SvdOptions::pivot`] and [`SvdOptions::positive_diagonal`], which
+    /// As [`svdvals`](Self::svdvals). [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for [`SvdOptions::pivot`] and [`SvdOptions::positive_diagonal`], which
     /// [`QrGpu`](crate::QrGpu) has, for [`HalfStorage::Half`](crate::HalfStorage::Half), and for [`SvdOptions::products`] of other types than in
-    /// [`Products`] or without [cooperative matrices](GpuContext::cooperative_matrices).
+    /// [`Products`](crate::Products) or without [cooperative matrices](crate::GpuContext::cooperative_matrices).
     pub fn qr(&self, options: &SvdOptions) -> Result<GpuQr<T>> {
         Ok(self.factored(options, false)?.values)
     }
@@ -85,8 +85,8 @@ impl<T: Element> GpuQr<T> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::TooLarge`] if one buffer cannot hold it; [`SvdError::Overflow`] if an entry exceeds its type; [`SvdError::OutOfMemory`],
-    /// [`SvdError::DeviceLost`] and [`SvdError::Gpu`], as the device reports them.
+    /// [`SvdError::TooLarge`](crate::SvdError::TooLarge) if one buffer cannot hold it; [`SvdError::Overflow`](crate::SvdError::Overflow) if an entry exceeds its type; [`SvdError::OutOfMemory`](crate::SvdError::OutOfMemory),
+    /// [`SvdError::DeviceLost`](crate::SvdError::DeviceLost) and [`SvdError::Gpu`](crate::SvdError::Gpu), as the device reports them.
     pub fn r(&self) -> Result<GpuMatrix<T::Scalar>> {
         Ok(GpuMatrix(self.0.r()?))
     }
@@ -148,7 +148,7 @@ impl<T: Element> GpuQr<T> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::InvalidOption`] for another number of rows, and for another device; as [`thin_q`](Self::thin_q).
+    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for another number of rows, and for another device; as [`thin_q`](Self::thin_q).
     pub fn apply_q(&self, c: &GpuMatrix<T::Scalar>, op: Op) -> Result<GpuMatrix<T::Scalar>> {
         self.apply(c, Side::Left, op)
     }
@@ -177,8 +177,8 @@ impl<T: Element> GpuQr<T> {
         Ok(GpuMatrix(self.0.apply(&c.0, side, op)?))
     }
 
-    /// The numerical rank: the number of diagonal entries of R above [`tolerance`](SvdOptions::tolerance) times the largest. R is read back.
-    /// Without pivoting it is an upper bound of the rank; [`svdvals`](Self::svdvals) gives the rank itself.
+    /// The numerical rank: the number of diagonal entries of R above [`tolerance`](SvdOptions::tolerance) times the largest, by
+    /// default sqrt(max(m, n)) eps. R is read back. Without pivoting this bounds the rank neither way: [`svdvals`](Self::svdvals) shows it.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -191,16 +191,13 @@ impl<T: Element> GpuQr<T> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::OutOfMemory`], [`SvdError::DeviceLost`] and [`SvdError::Gpu`], as the device reports them.
-    ///
-    /// [`SvdError::OutOfMemory`]: crate::SvdError::OutOfMemory
-    /// [`SvdError::DeviceLost`]: crate::SvdError::DeviceLost
-    /// [`SvdError::Gpu`]: crate::SvdError::Gpu
+    /// [`SvdError::OutOfMemory`](crate::SvdError::OutOfMemory), [`SvdError::DeviceLost`](crate::SvdError::DeviceLost) and
+    /// [`SvdError::Gpu`](crate::SvdError::Gpu), as the device reports them.
     pub fn rank(&self) -> Result<usize> {
         self.0.rank()
     }
 
-    /// The singular values of A, descending, computed on the device from R.
+    /// The singular values of A, descending, computed on the device from R with default options.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -219,8 +216,8 @@ impl<T: Element> GpuQr<T> {
         self.0.svdvals()
     }
 
-    /// The condition number of A, the quotient of its largest and smallest [singular values](Self::svdvals); infinity if the smallest is zero, NaN
-    /// for an empty matrix.
+    /// The condition number of A, the quotient of its largest and smallest [singular values](Self::svdvals): infinite if the smallest is
+    /// zero, and NaN for an empty matrix.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -253,9 +250,9 @@ impl<T: Element> GpuQr<T> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::RankDeficient`] if A is wide, or an estimate of its condition number, for which R is read back, is 1 /
-    /// [`tolerance`](SvdOptions::tolerance) or more; [`SvdError::InvalidOption`] if B does not have m rows, has an entry that is NaN or infinite,
-    /// or is on another device; [`SvdError::Overflow`] if an entry of X exceeds its type; as [`r`](Self::r).
+    /// [`SvdError::RankDeficient`](crate::SvdError::RankDeficient) if A is wide, or an estimate of its condition number, for which R is read back, is 1 /
+    /// [`tolerance`](SvdOptions::tolerance) or more; [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) if B does not have m rows, has an entry that is NaN or infinite,
+    /// or is on another device; [`SvdError::Overflow`](crate::SvdError::Overflow) if an entry of X exceeds its type; as [`r`](Self::r).
     pub fn solve_lstsq(&self, b: &GpuMatrix<T>) -> Result<GpuMatrix<T::Scalar>> {
         Ok(GpuMatrix(self.0.solve(&b.0)?))
     }

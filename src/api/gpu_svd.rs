@@ -49,8 +49,8 @@ impl<T: Element> GpuMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`svdvals`](Self::svdvals). [`SvdError::TooLarge`] also if the device cannot hold the vectors, each matrix of them in one buffer;
-    /// [`SvdError::InvalidOption`] for options that [`SvdGpu::svd_gpu_with`](crate::SvdGpu::svd_gpu_with) rejects, and for
+    /// As [`svdvals`](Self::svdvals). [`SvdError::TooLarge`](crate::SvdError::TooLarge) also if the device cannot hold the vectors, each matrix of them in one buffer;
+    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for options that [`SvdGpu::svd_gpu_with`](crate::SvdGpu::svd_gpu_with) rejects, and for
     /// [`Signs::Largest`](crate::Signs).
     pub fn svd(&self, options: &SvdOptions) -> Result<GpuSvd<T>> {
         Ok(self.svd_reported(options, false)?.values)

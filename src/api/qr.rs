@@ -320,7 +320,7 @@ impl<T: Element, M: sealed::Dense<T::Arithmetic>> Qr<T, M> {
     }
 
     /// The number of diagonal entries of R above [`SvdOptions::tolerance`] times the largest, by default sqrt(max(m, n)) eps.
-    /// With pivoting this is the numerical rank; without, it is an upper bound of little use for ill-conditioned matrices.
+    /// With pivoting this is the numerical rank; without, it bounds the rank neither way.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {

@@ -37,7 +37,7 @@ use crate::{
 /// The future of a call, which may move between threads.
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// The drivers. Each public method names its own in its documentation.
+/// The drivers of the public methods.
 pub trait Drivers<T: Number>: Sync {
     /// Singular values.
     fn svdvals(&self, a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<T::Real>>>;

@@ -447,9 +447,10 @@ pub(crate) fn numerical_rank<S: Scalar>(r: MatRef<'_, S>, tolerance: f64) -> usi
     (0..k).filter(|&j| size(j) > tolerance * largest).count()
 }
 
-/// The condition number of a matrix, from its singular values in descending order.
+/// The condition number of a matrix, from its singular values in descending order: infinite if the last is zero, NaN if there is none.
 pub(crate) fn quotient_of_ends<R: RealElement>(s: &[R]) -> f64 {
     match (s.first(), s.last()) {
+        (Some(_), Some(smallest)) if smallest.to_double() == 0.0 => f64::INFINITY,
         (Some(largest), Some(smallest)) => largest.to_double() / smallest.to_double(),
         _ => f64::NAN,
     }

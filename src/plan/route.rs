@@ -14,6 +14,8 @@
 //!
 //! R is the Cholesky factor of A^H A if [`worth_cholesky`] holds and the matrix with normalised columns is well-conditioned. Otherwise it
 //! is that of a Householder QR.
+//!
+//! QR and least squares on a CPU try A^H A for narrow matrices ([`is_narrow`]); `plan/qr.rs` and `plan/lstsq` have the routes that follow.
 
 use std::fmt;
 
@@ -328,10 +330,10 @@ pub(crate) fn is_narrow((m, n): (usize, usize)) -> bool {
     n > 0 && n <= COLUMNS_OF_SQUARES && m / 4 >= n && m.saturating_mul(n) >= 1 << 14
 }
 
-/// Whether a pivoted QR factorisation on a CPU has no other before it. Unless the matrix is tall, that saves nothing, and one product of reflectors
-/// is closer to unitary than two.
+/// Whether a pivoted QR factorisation on a CPU has no factorisation without pivoting before it. Unless the matrix is tall, the first one saves
+/// nothing, and one product of reflectors is closer to unitary than two.
 pub(crate) fn pivots_at_once((m, n): (usize, usize)) -> bool {
-    !is_narrow((m, n)) && m / 2 < n
+    m / 2 < n
 }
 
 #[cfg(test)]

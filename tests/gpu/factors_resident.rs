@@ -61,7 +61,7 @@ fn qr_is_that_of_a_call<T: Elements>(context: &GpuContext) -> Outcome {
 }
 
 /// The singular values of R are those of A, to the error of two backward stable methods, and the condition number is their quotient; the rank by the
-/// diagonal is full for a random matrix, and that of a matrix with a zero column is one less.
+/// diagonal is full for a random matrix, and that of a matrix with a zero column is one less. Wide, zero and empty matrices have theirs.
 fn values_of_r<T: Elements>(context: &GpuContext) -> Outcome {
     let mut a = matrix::<T>("random", 60, 20);
     let exact = reference(a.as_ref());
@@ -74,6 +74,16 @@ fn values_of_r<T: Elements>(context: &GpuContext) -> Outcome {
     a.col_mut(7).fill(T::real(0.0));
     let rank = GpuMatrix::upload(context, &a)?.qr(&on(context))?.rank()?;
     check!(rank == 19, "rank {rank}");
+    let wide = matrix::<T>("random", 20, 60);
+    let s = GpuMatrix::upload(context, &wide)?.qr(&on(context))?.svdvals()?;
+    let off = error(s.iter().map(|s| s.to_double()), &reference(wide.as_ref()));
+    check!(off <= bound, "a wide matrix: {off:.1e} off");
+    for (m, n, condition) in [(30, 20, f64::INFINITY), (0, 4, f64::NAN)] {
+        let qr = GpuMatrix::upload(context, &matrix::<T>("zero", m, n))?.qr(&on(context))?;
+        let (s, found) = (qr.svdvals()?, qr.condition()?);
+        check!(s.len() == m.min(n) && s.iter().all(|s| s.to_double() == 0.0), "zeros: {s:?}");
+        check!(qr.rank()? == 0 && found.total_cmp(&condition).is_eq(), "zeros: condition {found}");
+    }
     Ok(())
 }
 

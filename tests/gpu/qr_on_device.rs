@@ -36,12 +36,14 @@ fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
             ratios_of(&format!("stored as f16, {m} x {n}"), matrix::<T>("graded", m, n).as_ref(), &stored)?;
         }
     }
-    // pytorch issue 180157. Of so small a matrix the bound of `qr::check` is none of theory: rounding a reflector's tau and v moves H from unitary by
-    // 4 eps each.
+    // pytorch issue 180157. The 4 eps of `qr::check` are too few for three reflectors. Each deviates from unitary by up to 4 eps, because tau and v are
+    // rounded, and to apply it to three rows takes five roundings, 4 eps at most, of columns of length 1; to R they do the same.
     let nearly_dependent = Mat::from_fn(3, 3, |i, j| T::real((3 * i + j + 1) as f64));
-    let q = widen(nearly_dependent.qr_gpu_with(&on(context))?.thin_q()?.as_ref());
+    let qr = nearly_dependent.qr_gpu_with(&on(context))?;
+    let (a, q, r) = (widen(nearly_dependent.as_ref()), widen(qr.thin_q()?.as_ref()), widen(qr.r().as_ref()));
     let off = (q.adjoint() * &q - Mat::<Complex<f64>>::identity(3, 3)).norm_l2();
-    check!(off <= 3.0 * 4.0 * eps::<T>(), "nearly dependent columns: {off:.1e}");
+    let residual = (&a - q * r).norm_l2() / a.norm_l2();
+    check!(off.max(residual) <= 3.0 * 8.0 * eps::<T>(), "nearly dependent columns: {off:.1e}, {residual:.1e}");
     let a = matrix::<T>("rank third", 80, 30);
     ratios_of("pivoted", a.as_ref(), &on(context).pivot(true).positive_diagonal(true))?;
     let now = a.qr_gpu_with(&on(context))?;

@@ -17,6 +17,7 @@ use std::{
         Mutex, MutexGuard, TryLockError,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use faer::traits::{ComplexField, SimdArch};
@@ -310,12 +311,20 @@ impl<B: Number, S: Simd, K: Keep<Wide<B>>> Run<'_, B, S, K> {
     }
 }
 
-/// Spins, but after about the duration of a cycle yields the core to other threads, perhaps the awaited one. `looks` counts the calls.
+/// Spins, after about the duration of a cycle yields the core to other threads, perhaps the awaited one, and after many of these sleeps: the awaited
+/// thread has no core, and gets one sooner the fewer others are awake. `looks` counts the calls.
 #[inline(always)]
 fn wait(looks: &mut u32) {
-    const PATIENCE: u32 = 200;
-    *looks += 1;
-    if *looks < PATIENCE { std::hint::spin_loop() } else { std::thread::yield_now() }
+    const SPINS: u32 = 200;
+    const YIELDS: u32 = 2000;
+    *looks = looks.saturating_add(1);
+    match *looks {
+        ..SPINS => std::hint::spin_loop(),
+        SPINS..YIELDS => std::thread::yield_now(),
+        // There are no other threads, and nothing to wait for.
+        _ if cfg!(target_arch = "wasm32") => {}
+        _ => std::thread::sleep(Duration::from_micros(50)),
+    }
 }
 
 /// One cycle on the band: in place, or through `copy` if the band is stored in a narrower type. `v` has room for `c1 - c0 + 1` elements.

@@ -1,4 +1,4 @@
-//! Stages 1 and 2 of a matrix that is on a device, and the band between them.
+//! The stages of a matrix that is on a device, one by one, and the band between them.
 
 use num_traits::Float;
 use pollster::block_on;
@@ -36,7 +36,7 @@ use crate::{
     tile::{band::Band, tuning::Tuning},
 };
 
-/// A scaled band on a device: superdiagonals above superdiagonals, as [`Band`] has them, without room for bulges.
+/// `scale` times a band, on a device: its n x (bandwidth + 1) entries in the order of [`Band::entries`], without room for bulges.
 pub struct DeviceBand<T: Number> {
     pub(crate) context: GpuContext,
     pub(crate) entries: Buffer,
@@ -122,6 +122,8 @@ impl<T: Number> DeviceBand<T> {
         Ok(block_on(driver.svdvals_of_band(band, (self.n, self.bandwidth), self.scale))?.0)
     }
 
+    /// The kernels, a copy of the band stored as `S` with room for bulges, the hyperparameters, and the watch of stage 2 and of so many flops of
+    /// stage 3.
     fn prepared<S>(&self, options: &SvdOptions, of_stage_3: u64) -> Result<(GpuKernels<S>, Banded<S>, Tuning, Watch)>
     where
         S: Number<Real = T::Real, Scalar = T::Scalar>,

@@ -47,7 +47,7 @@ fn check_storage<T: Number>(options: &SvdOptions) -> Result<()> {
     Ok(())
 }
 
-/// The matrix or its transpose, whichever is upright, and its hyperparameters, once it is known that the device can do it.
+/// The matrix or its transpose, whichever is upright, and its hyperparameters, once it is known that the device has room for all stages.
 fn prepared<'a, T: Number, S: Number>(a: &'a DeviceMatrix<T>, options: &SvdOptions) -> Result<(Lines<'a>, Tuning)> {
     a.context.require::<T, S>()?;
     let lines = a.lines().upright();
@@ -57,6 +57,7 @@ fn prepared<'a, T: Number, S: Number>(a: &'a DeviceMatrix<T>, options: &SvdOptio
     Ok((lines, tuning))
 }
 
+/// Where a call with this matrix runs, for its report.
 fn on_its_device<T: Number>(a: &DeviceMatrix<T>, tuning: Tuning) -> OnGpu {
     OnGpu { context: a.context.clone(), tuning, reason: "the matrix is on this GPU".into() }
 }

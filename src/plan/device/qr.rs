@@ -51,7 +51,7 @@ pub trait Factorisation<T: Number>: Send + Sync {
     fn solve(&self, b: &DeviceMatrix<T>) -> Result<DeviceMatrix<T::Scalar>>;
     /// The numerical rank by the diagonal of R.
     fn rank(&self) -> Result<usize>;
-    /// The singular values of R.
+    /// The singular values of R, with default options.
     fn svdvals(&self) -> Result<Vec<Re<T>>>;
 }
 
@@ -59,6 +59,7 @@ pub trait Factorisation<T: Number>: Send + Sync {
 pub(super) struct DeviceQr<T: Number> {
     pub factors: Boxed<T::Scalar>,
     pub context: GpuContext,
+    /// The power of two times which A was factored.
     pub scale: Re<T>,
     pub tolerance: f64,
     /// The estimate of R's condition number, once a call has needed it.

@@ -63,7 +63,7 @@ use crate::{
 
 /// The largest ||B^-1||^2 for which R comes from A^H A, where B is A with normalised columns: the errors of its sums, n eps times this, leave
 /// the preconditioner three digits.
-const PRECONDITIONS: f64 = (1u64 << 40) as f64;
+const LARGEST_INVERSE: f64 = (1u64 << 40) as f64;
 /// The part of the working precision to which the backward error is lowered.
 const TARGET: f64 = 0.25;
 
@@ -298,7 +298,7 @@ impl<'a, T: Number> Begun<'a, T> {
     /// The solution by A^H A; None if that loses too many digits, or if the rank is in doubt.
     fn by_squares(&mut self) -> Result<Option<Found<T>>> {
         let System { a, scale, .. } = self.system;
-        let Some(r) = ridge_triangle(a, self.call.options.ridge, PRECONDITIONS, &self.system.watch)? else { return Ok(None) };
+        let Some(r) = ridge_triangle(a, self.call.options.ridge, LARGEST_INVERSE, &self.system.watch)? else { return Ok(None) };
         let (n, scale) = (a.ncols(), scale.to_double());
         let r = Mat::from_fn(n, n, |i, j| r[(i, j)].times(scale));
         if !self.has_full_rank(r.as_ref()) {

@@ -40,11 +40,15 @@ pub fn decomposition<T: Element>(env: &Env, call: Call, kind: &str, vectors: Vec
     in_order(&a, call.by_rows, |a| check(kind, a, &options)).map(drop).map_err(trouble)
 }
 
-/// The same where arithmetic is rewritten: values with and without vectors come from shaders of their own, and may differ.
+/// The same where arithmetic is rewritten: values with and without vectors come from shaders of their own, and may differ. With an odd seed the
+/// call is awaited.
 pub fn rewritten<T: Element>(env: &Env, call: Call, kind: &str, reduction: Reduction) -> Done {
     let options = options::<T>(env, call)?.reduction(reduction);
     let a = matrix::<T>(kind, call.m, call.n);
-    let svd = in_order(&a, call.by_rows, |a| a.svd_gpu_with(&options))?;
+    let svd = in_order(&a, call.by_rows, |a| match env.seed % 2 {
+        0 => a.svd_gpu_with(&options),
+        _ => pollster::block_on(a.svd_gpu_async(&options)),
+    })?;
     within(kind, ratios(a.as_ref(), &svd), call.m.max(call.n))
 }
 

@@ -10,7 +10,7 @@ usage: rows [OPTIONS] [FILE]
   FILE               .npy, f4 or f8 in C order: an observation a row. Without one, a file of least squares is written to target/rows
   --right-sides P    the last P columns are right-hand sides of least squares (0: principal components)
   --block ROWS       rows of a block (4 million entries)
-  --map              map the file into memory, in place of reading it
+  --map              map the file into memory, in place of reading it; it must not change meanwhile
   --no-mean          do not subtract the mean
   --make M,N         without FILE: M rows of N columns and a right-hand side (1000000,20)";
 

@@ -61,7 +61,9 @@ impl File {
         Ok(reading)
     }
 
-    /// Passes blocks of `block_rows` rows of the mapped file to `take`. The system is asked for a block while the one before is computed.
+    /// Passes blocks of `block_rows` rows of the mapped file to `take`. Unix is asked for a block while the one before is computed.
+    ///
+    /// The file must not change meanwhile.
     pub fn map_blocks<T: Pod>(
         &self,
         block_rows: usize,
@@ -69,24 +71,25 @@ impl File {
     ) -> Result<(), Box<dyn Error>> {
         let (m, n) = self.shape;
         let file = fs::File::open(&self.path)?;
-        // SAFETY: the file is not written while it is read: a program that does so gets other numbers, or a signal if the file is cut.
+        // SAFETY: nobody writes or cuts the file meanwhile, which is the caller's to see to.
         let map = unsafe { Mmap::map(&file)? };
-        let bytes = |rows: usize| rows * n * size_of::<T>();
         let begin = usize::try_from(self.offset)?;
-        if map.len().saturating_sub(begin) < bytes(m) {
+        let all = m.checked_mul(n).and_then(|entries| entries.checked_mul(size_of::<T>()));
+        let bytes = |rows: usize| rows * n * size_of::<T>();
+        if all.is_none_or(|all| map.len().saturating_sub(begin) < all) {
             return Err(format!("{} bytes of {m} rows of {n} columns", map.len()).into());
         }
         for start in (0..m).step_by(block_rows) {
             let end = (start + block_rows).min(m);
             #[cfg(unix)]
-            map.advise_range(Advice::WillNeed, begin + bytes(end), bytes(block_rows.min(m - end)))?;
+            let _ = map.advise_range(Advice::WillNeed, begin + bytes(end), bytes(block_rows.min(m - end))); // a hint
             let entries = bytemuck::try_cast_slice(&map[begin + bytes(start)..begin + bytes(end)]);
             take(entries.map_err(|error| format!("entries from byte {begin} on: {error}"))?)?;
             // The blocks before are not needed again.
             // SAFETY: pages of a file are read again if they are used again.
             #[cfg(unix)]
             unsafe {
-                map.unchecked_advise_range(UncheckedAdvice::DontNeed, begin + bytes(start), bytes(end - start))?;
+                let _ = map.unchecked_advise_range(UncheckedAdvice::DontNeed, begin + bytes(start), bytes(end - start));
             }
         }
         Ok(())
