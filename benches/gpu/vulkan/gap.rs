@@ -148,6 +148,9 @@ impl<'a> Counter<'a> {
     }
 
     /// Orders what follows after what precedes.
+    ///
+    /// # Safety
+    /// `to` is a command buffer of `device` that is being recorded.
     unsafe fn everything(&self, device: &Device, to: vk::CommandBuffer) {
         let (all, host) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::PipelineStageFlags::HOST);
         let writes = vk::AccessFlags::SHADER_WRITE | vk::AccessFlags::TRANSFER_WRITE;
@@ -159,6 +162,9 @@ impl<'a> Counter<'a> {
     }
 
     /// The barrier between two dispatches.
+    ///
+    /// # Safety
+    /// As [`everything`](Self::everything).
     unsafe fn wait(&self, device: &Device, to: vk::CommandBuffer, barrier: Barrier) {
         let compute = vk::PipelineStageFlags::COMPUTE_SHADER;
         let shaders = compute | vk::PipelineStageFlags::VERTEX_SHADER | vk::PipelineStageFlags::FRAGMENT_SHADER;
@@ -177,6 +183,9 @@ impl<'a> Counter<'a> {
     }
 
     /// The number that was counted to.
+    ///
+    /// # Safety
+    /// No submission that writes it is running.
     unsafe fn read(&self, device: &Device) -> Outcome<u32> {
         // SAFETY: the memory is the host's to see, has four bytes, and no submission writes it now.
         unsafe {

@@ -60,15 +60,18 @@ impl Vulkan {
         let version = version.min(vk::API_VERSION_1_3);
         let application = vk::ApplicationInfo::default().api_version(version);
         let info = vk::InstanceCreateInfo::default().application_info(&application);
+        // SAFETY: as above.
         let instance = unsafe { entry.create_instance(&info, None) }?;
         let found =
             adapter(&instance, is_wanted).and_then(|adapter| adapter.ok_or_else(|| format!("Vulkan has no {wanted}").into()));
         match found.and_then(|physical| Vulkan::on(&instance, version, physical)) {
             Ok((device, family, memory, version, executables)) => {
+                // SAFETY: as above.
                 let queue = unsafe { device.get_device_queue(family, 0) };
                 Ok(Vulkan { device, instance, _entry: entry, queue, family, memory, version, executables })
             }
             Err(error) => {
+                // SAFETY: as above.
                 unsafe { instance.destroy_instance(None) };
                 Err(error)
             }
@@ -76,15 +79,18 @@ impl Vulkan {
     }
 
     fn on(instance: &Instance, version: u32, physical: vk::PhysicalDevice) -> Outcome<Opened> {
+        // SAFETY: as above.
         let version = version.min(unsafe { instance.get_physical_device_properties(physical) }.api_version);
         if version < vk::API_VERSION_1_2 {
             return Err("the driver has no Vulkan 1.2".into());
         }
+        // SAFETY: as above.
         let families = unsafe { instance.get_physical_device_queue_family_properties(physical) };
         let computes = |family: &vk::QueueFamilyProperties| family.queue_flags.contains(vk::QueueFlags::COMPUTE);
         // wgpu takes the first family, which does graphics too.
         let family = families.iter().position(computes).ok_or("no queue computes")? as u32;
 
+        // SAFETY: as above.
         let extensions = unsafe { instance.enumerate_device_extension_properties(physical) }?;
         let has = |name| extensions.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name));
         let names = [ash::ext::robustness2::NAME, khr::pipeline_executable_properties::NAME];
@@ -101,6 +107,7 @@ impl Vulkan {
         if has(names[1]) {
             all = all.push_next(&mut executable);
         }
+        // SAFETY: as above.
         unsafe { instance.get_physical_device_features2(physical, &mut all) };
         let core = vk::PhysicalDeviceFeatures::default()
             .robust_buffer_access(all.features.robust_buffer_access != 0)
@@ -130,8 +137,10 @@ impl Vulkan {
         if counts {
             info = info.push_next(&mut executable);
         }
+        // SAFETY: as above.
         let device = unsafe { instance.create_device(physical, &info, None) }?;
         let executables = counts.then(|| khr::pipeline_executable_properties::Device::new(instance, &device));
+        // SAFETY: as above.
         let memory = unsafe { instance.get_physical_device_memory_properties(physical) };
         Ok((device, family, memory, version, executables))
     }
@@ -157,6 +166,7 @@ impl Vulkan {
         kernel.module = unsafe { self.device.create_shader_module(&vk::ShaderModuleCreateInfo::default().code(&code), None) }?;
         let stage = vk::PipelineShaderStageCreateInfo::default().stage(vk::ShaderStageFlags::COMPUTE).module(kernel.module);
         let described = vk::ComputePipelineCreateInfo::default().flags(flags).stage(stage.name(&name)).layout(kernel.layout);
+        // SAFETY: as above.
         let made = unsafe { self.device.create_compute_pipelines(vk::PipelineCache::null(), &[described], None) };
         let made = made.map_err(|(_, error)| error)?;
         kernel.pipeline = made.first().copied().ok_or("no pipeline")?;
