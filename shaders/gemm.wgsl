@@ -6,9 +6,9 @@
 //
 // Workgroups and threads: shared/product.wgsl.
 
-import package::tuning::{TS, CPB, GEMM_THREADS};
+import package::tuning::{CPB, GEMM_THREADS};
 import package::operands::{a, b, factors};
-import package::product::{Product, product, update_chunk};
+import package::product::{Product, product, RPB, update_chunk};
 import package::scalar::{Scalar, load, store};
 
 @if(immediates) var<immediate> params: Product;
@@ -40,7 +40,7 @@ fn gemm(
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let row = (workgroup.y + workgroup.z * workgroups.y) * TS;
+    let row = (workgroup.y + workgroup.z * workgroups.y) * RPB;
     if row >= params.rows {
         return;
     }

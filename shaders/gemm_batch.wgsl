@@ -8,8 +8,8 @@
 //
 // Workgroups and threads: shared/product.wgsl. Workgroup z has the task params.first + z.
 
-import package::tuning::{TS, CPB, GEMM_THREADS};
-import package::product::{Product, product, UPPER_C, UPPER_X, update_chunk};
+import package::tuning::{CPB, GEMM_THREADS};
+import package::product::{Product, product, RPB, UPPER_C, UPPER_X, update_chunk};
 import package::scalar::{Scalar, Stored, load, store};
 
 struct Params {
@@ -52,7 +52,7 @@ fn gemm_batch(
     // The same for all threads of the workgroup, as loops with barriers need it: it comes from what is only read.
     let task = tasks[params.first + workgroup.z];
     product = task;
-    let row = workgroup.y * TS;
+    let row = workgroup.y * RPB;
     let col = workgroup.x * CPB;
     // The columns of the larger C up to the last of this workgroup.
     let end = task.first + col + CPB;

@@ -7,10 +7,10 @@
 //
 // Workgroups and threads: shared/product.wgsl, for the product of P and R^T.
 
-import package::tuning::{TS, CPB, PAIRS, GEMM_THREADS};
+import package::tuning::{CPB, PAIRS, GEMM_THREADS};
 import package::dense::{read_entry, write_entry};
 import package::level::{Level, Place, place_of};
-import package::product::{Product, product, update_chunk};
+import package::product::{Product, product, RPB, update_chunk};
 import package::scalar::{Scalar, ONE, load, store};
 
 struct Params {
@@ -68,7 +68,7 @@ fn update_trailing(
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let row = (workgroup.y + workgroup.z * workgroups.y) * TS;
+    let row = (workgroup.y + workgroup.z * workgroups.y) * RPB;
     if row >= params.rows {
         return;
     }

@@ -179,7 +179,8 @@ fn round_trips() {
         .cycles_per_dispatch(9)
         .max_blocks(8)
         .tiles_held(10)
-        .split_beside(11);
+        .split_beside(11)
+        .rows_per_block(12);
     let mut table = TuningTable::default();
     table.set::<f64>("a device, \"quoted\"\n", 1000, all.clone());
     table.set::<f16>(TuningTable::CPU, usize::MAX, PartialTuning::default());

@@ -3,7 +3,7 @@
 use std::{error::Error, time::Instant};
 
 use faer::{Mat, MatRef};
-use svdvals_gpu::{Backend, Element, GpuContext, SvdGpu, SvdOptions, SvdValsGpu, Tuning, wgpu};
+use svdvals_gpu::{Backend, Element, GpuContext, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning, wgpu};
 
 use crate::{Arguments, SEED, chase, matrix, median, shared::with_type, vulkan};
 
@@ -179,6 +179,25 @@ fn grid<T: Element>(context: &GpuContext, sizes: &[usize], arguments: &Arguments
         }
         for cycles in [1, 2, 3, 4, 8] {
             row("cycles_per_dispatch", cycles, default(n).cycles_per_dispatch(cycles))?;
+        }
+        println!("\nWith all vectors:\n\n| hyperparameter | value | total s |\n| --- | --- | --- |");
+        for rows in [32, 64, 128] {
+            let tuning = default(n).rows_per_block(rows);
+            let options = SvdOptions::default().backend(Backend::Gpu).context(context.clone()).tuning(tuning);
+            let mut runs = Vec::new();
+            let mut run = || -> Result<(), SvdError> {
+                a.svd_gpu_with(&options)?; // compiles the shaders
+                for _ in 0..arguments.repeat.min(3) {
+                    let start = Instant::now();
+                    a.svd_gpu_with(&options)?;
+                    runs.push(start.elapsed().as_secs_f64());
+                }
+                Ok(())
+            };
+            match run() {
+                Ok(()) => println!("| rows_per_block | {rows} | {:.5} |", median(runs)),
+                Err(error) => println!("| rows_per_block | {rows} | {error} |"),
+            }
         }
     }
     Ok(())

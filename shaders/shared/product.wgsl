@@ -5,12 +5,15 @@
 //   The importer declares read_m and read_x, the entries of M's and X's buffers by index; read_c and write_c, the entries of C by row and
 //   column; and factor, alpha and beta by their indices.
 //
-// Workgroup = (chunk of CPB columns, chunk of TS rows) of C. TS columns of M and TS rows of X at a time are staged in workgroup memory.
-// Each of TS/4 x CPB/8 threads owns a 4 x 8 piece of C. Tiles are padded with zeros beyond the edges, so products need no bounds checks.
+// Workgroup = (chunk of CPB columns, chunk of RPB rows) of C. TS columns of M and TS rows of X at a time are staged in workgroup memory.
+// Each of RPB/4 x CPB/8 threads owns a 4 x 8 piece of C. Tiles are padded with zeros beyond the edges, so products need no bounds checks.
 
-import package::tuning::{TS, TS4, CPB4, CPB8, GEMM_THREADS};
+import package::tuning::{TS, LEFT4, CPB4, CPB8, GEMM_THREADS};
 import package::scalar::{Scalar, Lanes, conjugate, join, lanes, multiply_add, times};
 import package::tiles::{Tile, Piece, left, right, LEFT_LD, RIGHT_LD, transposed_product};
+
+/// Rows of C of a workgroup.
+const RPB = 4u * LEFT4;
 
 struct Product {
     rows: u32,
@@ -59,7 +62,7 @@ fn read_operand(of_m: bool, at: u32) -> Scalar {
 /// Copies TS rows from row k on, and as many columns as a tile has from column `col` on, of conj(M^T) into `left` or of X into `right`.
 /// Neighbouring threads read adjacent memory.
 fn stage(thread: u32, of_m: bool, k: u32, col: u32) {
-    let width4 = select(CPB4, TS4, of_m);
+    let width4 = select(CPB4, LEFT4, of_m);
     let start = select(product.x, product.a, of_m);
     let rs = select(product.x_rs, product.a_cs, of_m);
     let cs = select(product.x_cs, product.a_rs, of_m);
@@ -93,8 +96,8 @@ fn stage(thread: u32, of_m: bool, k: u32, col: u32) {
 fn update_chunk(thread: u32, row: u32, col: u32, inner: u32) {
     // The strides of C decide which of its entries a thread owns: neighbouring threads have entries that are adjacent in memory.
     let by_rows = product.c_cs == 1u;
-    let i = select(thread % TS4, thread / CPB8, by_rows);
-    let j = select(thread / TS4, thread % CPB8, by_rows);
+    let i = select(thread % LEFT4, thread / CPB8, by_rows);
+    let j = select(thread / LEFT4, thread % CPB8, by_rows);
     var sum = Piece();
     for (var k = 0u; k < inner; k += TS) {
         stage(thread, true, k, row);

@@ -1,16 +1,16 @@
 // Products of tiles in workgroup memory. Each thread computes a 4 x 8 piece.
 //
-//   left    TS x TS,   row r at r * LEFT_LD, in vectors of four columns
+//   left    TS rows of LEFT4 vectors of four columns,   row r at r * LEFT_LD
 //   right   1 + HELD tiles TS x CPB,  tile k at k * RIGHT_TILE, its row r at r * RIGHT_LD, in vectors of four columns
 //
 // Rows are padded by one vector, so that neighbouring rows start in different banks. A thread's eight columns are two vectors half a row
 // apart, so that neighbouring threads read adjacent vectors. In each of TS steps a thread reads three vectors (48 bytes in f32) and does
 // 32 multiplications.
 
-import package::tuning::{TS, TS4, CPB4, CPB8, HELD};
+import package::tuning::{TS, LEFT4, CPB4, CPB8, HELD};
 import package::scalar::{Scalar4, Lanes, add_product4, conjugate, join, lanes};
 
-const LEFT_LD = TS4 + 1u;
+const LEFT_LD = LEFT4 + 1u;
 const RIGHT_LD = CPB4 + 1u;
 var<workgroup> left: array<Scalar4, TS * LEFT_LD>;
 const RIGHT_TILE = TS * RIGHT_LD;

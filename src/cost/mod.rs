@@ -17,10 +17,12 @@
 pub(crate) mod batch;
 mod count;
 pub mod counts;
+mod defaults;
 pub(crate) mod device;
 pub(crate) mod jacobi;
 mod kernel;
 pub(crate) mod one_stage;
+pub(crate) mod product_shape;
 pub(crate) mod recursive;
 pub(crate) mod shape;
 mod svd;

@@ -5,8 +5,7 @@ use crate::{
     cost::{
         shape::Shape,
         work::{
-            Again, Beside, COMPENSATED, Chain, Kernel, LINEAR_THREADS, READ, REFLECTOR, Work, fmas, scalar_bytes,
-            staged_by_products,
+            Again, Beside, COMPENSATED, Chain, Kernel, LINEAR_THREADS, REFLECTOR, Work, fmas, scalar_bytes,
         },
     },
     tile::{
@@ -97,29 +96,23 @@ impl Work {
 
     /// `update_trailing`, in `cols` columns: reads and writes them once, and the panels once for each workgroup.
     pub fn update_trailing<S: Number>(shape: &Shape, trailing: &Trailing, cols: usize) -> Work {
-        let scalar = scalar_bytes::<S>();
+        let (scalar, shape) = (scalar_bytes::<S>(), &shape.products);
         let flops = trailing.flops::<S>(cols);
-        let [rows, cols, inner, ts, cpb] = [trailing.shape().0, cols, trailing.inner, shape.ts, shape.cpb].map(|x| x as u64);
-        let (threads, tiles) = (shape.unmqr_threads() as u64, inner.div_ceil(ts));
-        let workgroups = rows.div_ceil(ts) * cols.div_ceil(cpb);
+        let [rows, cols, inner, depth] = [trailing.shape().0, cols, trailing.inner, shape.depth].map(|x| x as u64);
+        let steps = inner.div_ceil(depth);
+        let workgroups = rows.div_ceil(shape.rows as u64) * cols.div_ceil(shape.cols as u64);
         Work {
             kernel: Kernel::UpdateTrailing,
             workgroups,
-            threads,
-            workgroup_memory: shape.product_bytes::<S>() as u64,
+            threads: shape.threads() as u64,
+            workgroup_memory: shape.bytes::<S>() as u64,
             flops,
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
-            bytes: 2 * rows * cols * size_of::<S>() as u64 + workgroups * (ts + cpb) * inner * scalar,
-            workgroup_bytes: workgroups * tiles * (ts * 12 * threads + ts * (ts + cpb)) * scalar,
-            chain: Chain {
-                barriers: 2 * tiles,
-                round_trips: tiles + 1,
-                steps: tiles * ts * READ,
-                issued: tiles * (ts * (32 * fmas::<S>() + 5) + staged_by_products(shape)),
-                ..Chain::default()
-            },
+            bytes: 2 * rows * cols * size_of::<S>() as u64 + workgroups * shape.staged() * inner * scalar,
+            workgroup_bytes: workgroups * shape.shared(steps) * scalar,
+            chain: shape.chain::<S>(steps),
         }
     }
 
@@ -151,9 +144,9 @@ impl Work {
 
     /// Columns of one dispatch of `update_trailing`: whole chunks, with at most `most_flops` unless a chunk has more.
     pub fn trailing_columns<S: Number>(shape: &Shape, trailing: &Trailing, most_flops: u64) -> usize {
-        let chunk = trailing.flops::<S>(shape.cpb).max(1);
+        let chunk = trailing.flops::<S>(shape.products.cols).max(1);
         let fitting = usize::try_from(most_flops / chunk).unwrap_or(usize::MAX).max(1);
-        fitting.saturating_mul(shape.cpb).min(trailing.shape().1).max(1)
+        fitting.saturating_mul(shape.products.cols).min(trailing.shape().1).max(1)
     }
 }
 
@@ -180,7 +173,7 @@ impl Shape {
 
     /// The constants of the shader of `update_trailing`, which has the same tiles as `gemm`, and of P and R.
     pub fn trailing_constants(&self) -> Vec<(&'static str, u32)> {
-        self.gemm_constants().into_iter().chain([("PAIRS", 2 * self.ts as u32)]).collect()
+        self.products.constants().into_iter().chain([("PAIRS", 2 * self.ts as u32)]).collect()
     }
 
     /// The constants of the shader of `larft`.

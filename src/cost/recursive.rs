@@ -14,6 +14,7 @@ use crate::{
     cost::{
         Cost, DeviceModel,
         count::{Dispatches, dispatches_of_qr},
+        product_shape::ProductShape,
         shape::{Bounds, Shape, TriangleShape},
         svd::MOST,
         vectors::{Extent, batches},
@@ -122,14 +123,14 @@ const MODEL: (usize, usize) = (16, 32);
 struct Solve<'a> {
     all: &'a mut Dispatches,
     cols: usize,
-    tiles: Shape,
+    tiles: ProductShape,
     triangle: TriangleShape,
 }
 
 impl TriangularKernels for Solve<'_> {
     fn gemm(&mut self, target: Range<usize>, source: Range<usize>, _: Factor, _: Factor) -> Result<()> {
         // In whole chunks of columns, and what is left.
-        let whole = self.cols / self.tiles.cpb * self.tiles.cpb;
+        let whole = self.cols / self.tiles.cols * self.tiles.cols;
         for cols in [whole, self.cols - whole].into_iter().filter(|&cols| cols > 0) {
             let extent = Extent { rows: target.len(), cols, inner: source.len(), ..Extent::default() };
             let made = batches::<f32>(&self.tiles, &[extent], MOST).1;
@@ -196,7 +197,7 @@ fn dispatches((m, n): (usize, usize), products: Products, recursion: Recursion, 
                 diag: Diag::NonUnit,
             };
             let base = tuning.triangle.min(triangle.base);
-            run(&mut Solve { all: &mut all, cols: rows, tiles, triangle }, &solve, 0..width, base, Factor::Alpha)?;
+            run(&mut Solve { all: &mut all, cols: rows, tiles: tiles.products, triangle }, &solve, 0..width, base, Factor::Alpha)?;
             all.note(copy(rows, width));
             // R and Q's first rows to be read back, R, V and T when they come.
             (0..5).for_each(|_| all.note(copy(width, width)));

@@ -3,14 +3,14 @@
 use crate::{
     base::{
         error::{Result, SvdError},
-        number::{Number, Scalar},
+        number::Number,
     },
-    cost::device::DeviceModel,
+    cost::{device::DeviceModel, product_shape::ProductShape},
     tile::{
         band_layout::BandLayout,
         chase_schedule::ReductionStep,
-        panel_tree::{Level, PanelTree},
-        tuning::{CpuTuning, GpuTuning, Tuning},
+        panel_tree::Level,
+        tuning::Tuning,
     },
 };
 
@@ -73,6 +73,8 @@ pub(crate) struct Shape {
     /// dispatches of their own.
     pub split_beside: usize,
     pub arity: usize,
+    /// The sizes of the kernels that multiply.
+    pub products: ProductShape,
 }
 
 /// Bytes of a column in one thread's registers in `geqrt` beside `unmqr`, at most: with more, fewer workgroups of `unmqr` would run.
@@ -95,6 +97,7 @@ impl Shape {
             held: tuning.gpu.tiles_held.min(rows.div_ceil(ts)),
             split_beside: tuning.gpu.split_beside,
             arity: tuning.arity(),
+            products: ProductShape::of(tuning),
         }
     }
 
@@ -159,7 +162,7 @@ impl Shape {
         self.ts * (self.cpb / 4 + 1) * 4 * size_of::<T::Scalar>()
     }
 
-    /// Bytes of workgroup memory that the shader of `gemm` declares.
+    /// Bytes of workgroup memory for a product of a tile in `unmqr`.
     pub fn product_bytes<T: Number>(&self) -> usize {
         self.ts * (self.ts / 4 + 1) * 4 * size_of::<T::Scalar>() + self.tile_bytes::<T>()
     }
@@ -180,6 +183,8 @@ impl Shape {
         let ts = tuning.tile_size.next_multiple_of(4);
         most("split_k", tuning.gpu.split_k, threads / ts)?;
         most("cols_per_block", tuning.cols_per_block, threads / (ts / 4) * 8)?;
+        let cols = tuning.cols_per_block.next_multiple_of(8);
+        most("rows_per_block", tuning.gpu.rows_per_block, threads / (cols / 8) * 4)?;
         most("threads_per_block", tuning.gpu.threads_per_block, threads)?;
         most("split_beside", tuning.gpu.split_beside, threads / ts)?;
         most("sweeps_per_block", tuning.gpu.sweeps_per_block, tuning.gpu.threads_per_block)?;
@@ -198,6 +203,7 @@ impl Shape {
         memory("leaf", shape.geqrt_bytes::<T>(), "geqrt")?;
         memory("cols_per_block", shape.product_bytes::<T>(), "unmqr")?;
         memory("tiles_held", shape.unmqr_bytes::<T>(), "unmqr")?;
+        memory("rows_per_block", shape.products.bytes::<T>(), "gemm")?;
         if let Some(beside) = shape.beside::<T>() {
             memory("split_beside", beside.beside_bytes::<T>(), "unmqr beside geqrt")?;
         }
@@ -217,19 +223,13 @@ impl Shape {
         ]
     }
 
-    /// The constants of the shader of `gemm`, which has the same tiles as `unmqr`.
-    pub fn gemm_constants(&self) -> [(&'static str, u32); 9] {
-        Shape { held: 0, ..*self }
-            .unmqr_constants()
-            .map(|(name, value)| (if name == "UNMQR_THREADS" { "GEMM_THREADS" } else { name }, value))
-    }
-
     /// The constants of the shader of `unmqr`.
-    pub fn unmqr_constants(&self) -> [(&'static str, u32); 9] {
+    pub fn unmqr_constants(&self) -> [(&'static str, u32); 10] {
         let (ts4, cpb4) = (self.ts as u32 / 4, self.cpb as u32 / 4);
         [
             ("TS", self.ts as u32),
             ("TS4", ts4),
+            ("LEFT4", ts4),
             ("CPB", self.cpb as u32),
             ("CPB4", cpb4),
             ("CPB8", self.cpb as u32 / 8),
@@ -380,93 +380,6 @@ impl TriangleShape {
     }
 }
 
-impl Tuning {
-    /// Defaults for a GPU with these limits: see [`for_adapter`](Self::for_adapter).
-    pub(crate) fn within<T: Number>(bounds: &Bounds<'_>, n: usize) -> Tuning {
-        Tuning::apart_within::<T>(bounds, n).beside::<T>(bounds)
-    }
-
-    /// [`within`](Self::within), each kernel in dispatches of its own.
-    fn apart_within<T: Number>(bounds: &Bounds<'_>, n: usize) -> Tuning {
-        let &Bounds { name, threads, bytes: memory, workgroups, software, fast_memory } = bounds;
-        let with = |tile_size: usize, blocks: usize, cols_per_block: usize| {
-            let gpu = GpuTuning {
-                split_k: (threads / tile_size).clamp(1, 8),
-                // A cycle has about 2 tile_size rows, then columns, with a thread each, and four sweeps step together. A software driver gains
-                // nothing from more threads.
-                threads_per_block: if software { 32 } else { 256 }.min(threads),
-                sweeps_per_block: 1,
-                cycles_per_dispatch: 1,
-                max_blocks: workgroups,
-                tiles_held: 0,
-                split_beside: 0,
-            };
-            let tuning = Tuning {
-                tile_size,
-                leaf: blocks * tile_size,
-                tree: PanelTree::Reduction,
-                cols_per_block,
-                // One step from bandwidth 32 to bidiagonal form: stage 2 is bound by dispatches, and each step has about 3 n of them.
-                tile_width: 32,
-                triangle: tile_size.min(32),
-                cpu: CpuTuning { direct_up_to: 0 },
-                gpu,
-            };
-            // As many sweeps as fit, up to four, and the ticks that are best with them.
-            let layout = BandLayout::new(n, tuning.bandwidth(n), tuning.tile_width);
-            let teams = [(4, 4), (3, 4), (2, 4), (1, 2)].map(|(s, m)| tuning.clone().sweeps_per_block(s).cycles_per_dispatch(m));
-            let fits = |tuning: &Tuning| !software && ChaseShape::new::<T>(bounds, layout, tuning).is_ok();
-            teams.into_iter().find(fits).unwrap_or(tuning)
-        };
-        // The optimum of the cost model (test `defaults_are_the_models`). With slow memory, twice the bandwidth halves the memory traffic
-        // of large matrices. Narrow tiles shorten the dependency chains of small matrices' panels. Leaves of 16 tiles
-        // halve the memory traffic of the levels of long panels. With 4-byte numbers they make panels of up to 512 rows a single block: no
-        // tree, and half the dispatches of stage 1.
-        let bytes = size_of::<T::Scalar>();
-        // (Not on Apple's, whose workgroup memory has room for too few workgroups with wide tiles.)
-        let apple = name.split_whitespace().any(|word| word == "Apple" || word == DeviceModel::M1.name);
-        let wide = (n >= 8192 && size_of::<T>() == 4 && !fast_memory && !software && !apple).then_some((64, 8, 32));
-        let narrow = match (software, fast_memory) {
-            (true, _) => n <= 1024 && bytes == 8,
-            (_, true) if size_of::<T>() == 2 => n <= 1024 || (4096..=10_000).contains(&n),
-            (_, true) => n <= 1024 || (n <= 2048 && T::Scalar::IS_COMPLEX),
-            _ => n <= 512 && bytes == 8 && T::Scalar::IS_COMPLEX,
-        };
-        let narrow = (narrow && bytes <= 8).then_some((16, 8, 64));
-        let deep = if bytes == 4 { n <= 512 || n >= 4096 } else { n >= 8192 };
-        let any = [(32, 8, 64), (32, 4, 64), (32, 4, 32), (16, 8, 64), (16, 4, 32), (8, 4, 32), (4, 4, 16)];
-        // Complex<f64> fits no larger block of a wide tile there.
-        let any = any.into_iter().filter(|&(tile_size, ..)| bytes < 16 || !fast_memory || tile_size <= 16);
-        let deeper = |(tile_size, blocks, cols)| (deep && blocks == 8).then_some((tile_size, 16, cols));
-        let chosen = wide
-            .into_iter()
-            .chain(narrow)
-            .chain(any.flat_map(|sizes| deeper(sizes).into_iter().chain([sizes])))
-            // A matrix of at most 16 needs no larger tile.
-            .map(|(tile_size, blocks, cols)| with(if n <= 16 { tile_size.min(16) } else { tile_size }, blocks, cols))
-            .find(|tuning| Shape::new::<T>(bounds, tuning).is_ok())
-            .unwrap_or_else(|| with(4, 2, 4));
-        // Triangular operations have no panels, so they do not profit from narrow tiles.
-        let triangle = chosen.clone().triangle(32);
-        let widened = n > 16 && narrow.is_some() && TriangleShape::new::<T::Scalar>(bounds, &triangle).is_ok();
-        let chosen = if widened { triangle } else { chosen };
-        // Where many multiprocessors share the cache, large matrices' columns leave it between the two passes of `unmqr`. Keeping some of them
-        // is worth its workgroup memory where a workgroup's limit is a small part of a multiprocessor's: on NVIDIA's, whose limit is 48 KiB.
-        let mut held = (1..=4)
-            .rev()
-            .map(|tiles| chosen.clone().tiles_held(tiles))
-            .filter(|_| n >= 4096 && fast_memory && memory <= 48 << 10);
-        held.find(|tuning| Shape::new::<T>(bounds, tuning).is_ok()).unwrap_or(chosen)
-    }
-
-    /// With `geqrt` beside `unmqr` where a device's workgroups have room for both. A software driver's dispatches cost little.
-    fn beside<T: Number>(self, bounds: &Bounds<'_>) -> Tuning {
-        let with = |split| self.clone().split_beside(split);
-        let mut fitting = [4, 2].into_iter().map(with).filter(|_| !bounds.software);
-        fitting.find(|tuning| Shape::new::<T>(bounds, tuning).is_ok()).unwrap_or(self.clone())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -475,7 +388,8 @@ mod tests {
     #[test]
     fn usual_sizes_fit_webgpu_defaults() {
         let (bytes, threads) = (16 << 10, 256);
-        let narrow = Shape { ts: 32, split: 8, slice: 16, cpb: 64, held: 0, split_beside: 0, arity: 4 };
+        let products = ProductShape { depth: 32, rows: 32, cols: 64 };
+        let narrow = Shape { ts: 32, split: 8, slice: 16, cpb: 64, held: 0, split_beside: 0, arity: 4, products };
         let wide = Shape { ts: 16, ..narrow };
         assert!(narrow.geqrt_bytes::<f32>().max(narrow.unmqr_bytes::<f32>()) <= bytes);
         assert!(wide.geqrt_bytes::<f64>().max(wide.unmqr_bytes::<f64>()) <= bytes);

@@ -121,5 +121,5 @@ fn note_orthonormal<S: Number>(all: &mut Dispatches, shape: &Shape, m: usize, k:
 }
 
 fn note_products<E: Number>(all: &mut Dispatches, shape: &Shape, products: &[Extent]) {
-    batches::<E>(shape, products, MOST).1.iter().for_each(|batch| all.note(batch.work));
+    batches::<E>(&shape.products, products, MOST).1.iter().for_each(|batch| all.note(batch.work));
 }

@@ -5,8 +5,9 @@ use std::ops::Range;
 use crate::{
     base::number::{Number, Re, Scalar},
     cost::{
+        product_shape::ProductShape,
         shape::Shape,
-        work::{Again, Beside, Chain, Kernel, LINEAR_THREADS, READ, Work, fmas, staged_by_products},
+        work::{Again, Beside, Chain, Kernel, LINEAR_THREADS, Work},
     },
     tile::{chase_schedule::ReductionStep, panel_tree::Level},
 };
@@ -138,7 +139,7 @@ pub(crate) struct Most {
 
 /// The dispatches of independent products of `E`, and their pieces in order. A product is cut by columns if it has too many flops, and
 /// its inner dimension if that is too long; the parts of the sum are then in different dispatches.
-pub(crate) fn batches<E: Number>(shape: &Shape, products: &[Extent], most: Most) -> (Vec<Piece>, Vec<Batch>) {
+pub(crate) fn batches<E: Number>(shape: &ProductShape, products: &[Extent], most: Most) -> (Vec<Piece>, Vec<Batch>) {
     let (mut pieces, mut batches) = (Vec::new(), Vec::new());
     let longest = products.iter().map(|of| of.inner).max().unwrap_or(0);
     for start in (0..longest).step_by(most.inner.max(1)) {
@@ -146,9 +147,9 @@ pub(crate) fn batches<E: Number>(shape: &Shape, products: &[Extent], most: Most)
         for (product, of) in products.iter().enumerate().filter(|(_, of)| start < of.inner && of.rows > 0 && of.cols > 0) {
             let inner = start..of.inner.min(start + most.inner.max(1));
             let of_column = flops_of::<E>(of.rows, 1, inner.len());
-            let chunk = of_column.saturating_mul(shape.cpb as u64).max(1);
+            let chunk = of_column.saturating_mul(shape.cols as u64).max(1);
             let at_once =
-                (usize::try_from(most.flops / chunk).unwrap_or(usize::MAX).clamp(1, most.groups)).saturating_mul(shape.cpb);
+                (usize::try_from(most.flops / chunk).unwrap_or(usize::MAX).clamp(1, most.groups)).saturating_mul(shape.cols);
             for column in (0..of.cols).step_by(at_once) {
                 let cols = column..of.cols.min(column + at_once);
                 let rows = if of.upper_c { of.rows.min(cols.end) } else { of.rows };
@@ -176,44 +177,35 @@ fn flops_of<E: Number>(rows: usize, cols: usize, inner: usize) -> u64 {
 
 impl Batch {
     /// The dispatch of the pieces from `first` on.
-    fn of<E: Number>(shape: &Shape, products: &[Extent], pieces: &[Piece], first: usize) -> Batch {
+    fn of<E: Number>(shape: &ProductShape, products: &[Extent], pieces: &[Piece], first: usize) -> Batch {
         let scalar = size_of::<E::Scalar>() as u64;
-        let (ts, cpb) = (shape.ts, shape.cpb);
-        let threads = shape.unmqr_threads() as u64;
         let (mut workgroups, mut flops, mut bytes, mut workgroup_bytes, mut longest) = (0u64, 0u64, 0u64, 0u64, 0);
         let mut grid = [0, 0];
         for piece in &pieces[first..] {
             let of = &products[piece.product];
-            grid = [grid[0].max(piece.cols.len().div_ceil(cpb)), grid[1].max(piece.rows.div_ceil(ts))];
-            for column in piece.cols.clone().step_by(cpb) {
-                let end = (column + cpb).min(piece.cols.end);
+            grid = [grid[0].max(piece.cols.len().div_ceil(shape.cols)), grid[1].max(piece.rows.div_ceil(shape.rows))];
+            for column in piece.cols.clone().step_by(shape.cols) {
+                let end = (column + shape.cols).min(piece.cols.end);
                 let rows = if of.upper_c { piece.rows.min(end) } else { piece.rows };
                 let inner =
                     if of.upper_x { piece.inner.end.min(end).saturating_sub(piece.inner.start) } else { piece.inner.len() };
-                let tiles = rows.div_ceil(ts) as u64;
-                let steps = inner.div_ceil(ts);
-                longest = longest.max(steps as u64);
+                let tiles = rows.div_ceil(shape.rows) as u64;
+                let steps = inner.div_ceil(shape.depth) as u64;
+                longest = longest.max(steps);
                 workgroups += tiles;
                 flops = flops.saturating_add(flops_of::<E>(rows, end - column, inner));
-                bytes += (tiles * ((ts + cpb) * inner) as u64 + 2 * (rows * (end - column)) as u64) * scalar;
-                // As in unmqr: a thread reads 12 numbers for 32 multiply-adds.
-                workgroup_bytes += tiles * steps as u64 * (ts as u64 * 12 * threads + (ts * (ts + cpb)) as u64) * scalar;
+                bytes += (tiles * shape.staged() * inner as u64 + 2 * (rows * (end - column)) as u64) * scalar;
+                workgroup_bytes += tiles * shape.shared(steps) * scalar;
             }
         }
-        let steps = longest * ts as u64;
-        let chain = Chain {
-            barriers: 2 * longest + 1,
-            round_trips: longest + 2,
-            steps: steps * READ,
-            issued: steps * (32 * fmas::<E>() + 5) + longest * staged_by_products(shape),
-            ..Chain::default()
-        };
-        let workgroup_memory = shape.product_bytes::<E>() as u64;
+        // A workgroup reads its task first.
+        let chain = shape.chain::<E>(longest);
+        let chain = Chain { barriers: chain.barriers + 1, round_trips: chain.round_trips + 1, ..chain };
         let work = Work {
             kernel: Kernel::GemmBatch,
             workgroups,
-            threads,
-            workgroup_memory,
+            threads: shape.threads() as u64,
+            workgroup_memory: shape.bytes::<E>() as u64,
             flops,
             footprint: u64::MAX,
             again: Again::default(),
@@ -349,7 +341,7 @@ mod tests {
     /// The pieces of products cover each entry of C and of the inner dimension once, and a dispatch has no two pieces of the same entries.
     #[test]
     fn pieces_are_the_products() {
-        let shape = Shape { ts: 8, split: 4, slice: 8, cpb: 16, held: 0, split_beside: 0, arity: 2 };
+        let shape = ProductShape { depth: 8, rows: 16, cols: 16 };
         let of = |rows, cols, inner| Extent { rows, cols, inner, ..Extent::default() };
         let products = [of(40, 50, 30), of(7, 100, 64), of(0, 5, 5), of(3, 3, 1)];
         for (flops, inner, groups) in [(u64::MAX, usize::MAX, 1000), (20_000, 16, 1000), (1, 1000, 2)] {

@@ -147,11 +147,6 @@ pub(super) fn fmas<S: Number>() -> u64 {
     if S::Scalar::IS_COMPLEX { 4 } else { 1 }
 }
 
-/// Instructions of a thread of `gemm`, `gemm_batch` and `update_trailing` to stage a tile of each matrix, four entries at a time.
-pub(super) fn staged_by_products(shape: &Shape) -> u64 {
-    31 * (shape.ts * (shape.ts + shape.cpb) / 4).div_ceil(shape.unmqr_threads()) as u64
-}
-
 impl Work {
     /// `geqrt` of a level: for each of w columns, v; v^H X for all columns; X - tau v u^H for those right of it. T is computed meanwhile.
     pub fn geqrt<S: Number>(shape: &Shape, level: &Level) -> Work {

@@ -86,6 +86,10 @@ pub struct GpuTuning {
     /// where reflectors are kept and in matrices of several buffers.
     #[cfg_attr(feature = "serde", serde(default))]
     pub split_beside: usize,
+    /// Rows of a workgroup of a matrix product, which has `cols_per_block` columns. More rows read the second matrix less often, and take more
+    /// workgroup memory, tile_size (rows_per_block + 4) numbers. 0: `tile_size`.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub rows_per_block: usize,
 }
 
 /// Passes all hyperparameters to another macro: the setter's docs, the name, the field of [`Tuning`] that contains it, the type and an
@@ -121,6 +125,8 @@ macro_rules! hyperparameters {
             tiles_held in gpu: usize = 2,
             /// Sets the threads that share a column in `geqrt` beside `unmqr` (GPU).
             split_beside in gpu: usize = 4,
+            /// Sets the rows of a workgroup of a matrix product (GPU).
+            rows_per_block in gpu: usize = 64,
         }
     };
 }
@@ -189,6 +195,7 @@ impl Tuning {
                 max_blocks: 1,
                 tiles_held: 0,
                 split_beside: 0,
+                rows_per_block: 0,
             },
         }
     }

@@ -33,10 +33,10 @@ fn gpu(context: &GpuContext) -> SvdOptions {
     SvdOptions::default().context(context.clone()).backend(Backend::Gpu)
 }
 
-/// Hyperparameters, for each of which the shaders are compiled anew: the device's defaults; tiles of 8, cut down to triangles of 6; a
-/// base larger than the tiles.
+/// Hyperparameters, for each of which the shaders are compiled anew: the device's defaults; tiles of 8, cut down to triangles of 6, with
+/// products of 20 rows; a base larger than the tiles.
 fn tunings<T: Number>(context: &GpuContext) -> Vec<Tuning> {
-    vec![Tuning::for_adapter::<T::Scalar>(context, 64), tuning(8, 16).triangle(6), tuning(5, 15).triangle(16)]
+    vec![Tuning::for_adapter::<T::Scalar>(context, 64), tuning(8, 16).triangle(6).rows_per_block(20), tuning(5, 15).triangle(16)]
 }
 
 /// Random problems of every variant, in every memory order, with NaN wherever nothing may be read, by both front ends: within

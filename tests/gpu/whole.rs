@@ -74,6 +74,7 @@ pub fn errors_leave_the_context_usable<T: Elements>(context: &GpuContext) -> Out
         ("split_k", good.clone().split_k(1 << 20)),
         ("leaf", good.clone().leaf(1 << 20)),
         ("cols_per_block", good.clone().cols_per_block(1 << 20)),
+        ("rows_per_block", good.clone().rows_per_block(1 << 20)),
         ("threads_per_block", good.clone().threads_per_block(1 << 20)),
         ("cycles_per_dispatch", good.clone().cycles_per_dispatch(0)),
         ("tile_size", good.clone().tile_size(0)),

@@ -1,14 +1,21 @@
 //! Application of the block reflectors of a level to the columns right of its panel, or to any other matrix (LAPACK's `larfb`). Twin:
 //! `shaders/unmqr.wgsl`.
 //!
-//! For every block of rows X:  X <- X - V (T^H (V^H X)),  or with T in place of T^H:  three matrix products. Real matrices with contiguous
+//! For every block of rows X:  X <- X - V (T^H (V^H X)),  or with T in place of T^H ([`BlockReflector`]). Real matrices with contiguous
 //! rows, and stacked triangles, are updated strip by strip ([`strips`]).
 
-use faer::prelude::{Reborrow, ReborrowMut};
-use faer::{Accum, MatMut, Par, linalg::matmul::matmul};
+use std::iter::once;
+
+use faer::{
+    MatMut,
+    prelude::{Reborrow, ReborrowMut},
+};
 
 use crate::cpu::{
-    qr::strips::{self, Ahead},
+    qr::{
+        reflect::{BlockReflector, workspace},
+        strips::{self, Ahead, Run},
+    },
     simd::{
         aligned::LINE_BYTES,
         convert::{narrow_from_rows, narrow_into, widen_into, widen_to_rows},
@@ -17,6 +24,7 @@ use crate::cpu::{
 };
 use crate::{
     base::{
+        blas::Op,
         number::{Number, Scalar},
         parallel::each,
     },
@@ -37,13 +45,36 @@ impl<T> Clone for BlockReflectors<'_, T> {
 }
 impl<T> Copy for BlockReflectors<'_, T> {}
 
+impl<'a, T: Scalar> BlockReflectors<'a, T> {
+    /// That of block `q`. `row` gives the first row in X of a run, from its first row of V and its first row in the matrix that was factored.
+    fn of_block(
+        self,
+        q: usize,
+        row: impl Fn(usize, usize) -> usize + Clone,
+    ) -> BlockReflector<'a, T, impl Iterator<Item = Run<'a, T>> + Clone> {
+        let BlockReflectors { factors, level, .. } = self;
+        let (v, t) = factors.of_block(level, q);
+        let begin = level.map.block(q).start;
+        let below = (level.map.stack == Stack::Triangles).then_some(0);
+        let runs = level.map.runs(q).map(move |(stacked, from)| {
+            let first = stacked.start - begin;
+            Run { v: v.subrows(first, stacked.len()), first, below, row: row(first, from) }
+        });
+        BlockReflector { runs, t, op: self.op() }
+    }
+
+    fn op(self) -> Op {
+        if self.adjoint { Op::ConjTrans } else { Op::NoTrans }
+    }
+}
+
 /// Applies block reflectors to `trailing`. A task has at most `cols_per_block` columns.
 pub(crate) fn unmqr<S, T>(mut trailing: MatMut<'_, S>, by: BlockReflectors<'_, T>, pool: &Pool<T>, cols_per_block: usize)
 where
     S: Number<Scalar = T>,
     T: Scalar,
 {
-    let BlockReflectors { factors, level, adjoint } = by;
+    let level = by.level;
     let triangles = level.map.stack == Stack::Triangles;
     let (rows, blocks) = (level.map.block_rows, 0..level.map.blocks());
     if let Some(width) = strips::registers::<T>().filter(|_| triangles && trailing.col_stride() != 1) {
@@ -59,34 +90,20 @@ where
     match S::as_scalars(trailing.rb_mut()) {
         Some(x) => {
             let strip = strips::width::<T>().filter(|_| x.col_stride() == 1 && x.row_stride() > 1);
-            let update_columns = |mut x: MatMut<'_, T>| match strip.filter(|&width| x.ncols().is_multiple_of(width)) {
-                Some(width) => with_buffer(pool, strips::workspace(width, level.width), |work| {
+            each(shares(x, strip, cols_per_block), |mut x| {
+                with_buffer(pool, workspace(strip, level.width, x.ncols()), |work| {
                     for q in blocks.clone() {
-                        let (v, t) = factors.of_block(level, q);
-                        let first = level.map.block(q).start;
-                        let runs = level.map.runs(q).map(|(stacked, row)| {
-                            let first = stacked.start - first;
-                            strips::Run { v: v.subrows(first, stacked.len()), first, below: triangles.then_some(0), row }
-                        });
-                        strips::update(x.rb_mut(), runs, t, adjoint, Ahead::Strip, work);
-                    }
-                }),
-                None => with_products(pool, level.width, x.ncols(), |mut w, mut tw| {
-                    for q in blocks.clone() {
-                        let runs = level.map.runs(q).map(|(stacked, row)| (stacked.start, row, stacked.len()));
-                        update(x.rb_mut(), runs, by, q, w.rb_mut(), tw.rb_mut());
-                    }
-                }),
-            };
-            each(shares(x, strip, cols_per_block), update_columns);
-        }
-        None => each(shares(trailing, None, cols_per_block), |mut x| {
-            with_products(pool, level.width, x.ncols(), |mut w, mut tw| {
-                with_buffer(pool, rows * x.ncols(), |wide| {
-                    for q in blocks.clone() {
-                        update_narrow(x.rb_mut(), wide, by, q, w.rb_mut(), tw.rb_mut());
+                        by.of_block(q, |_, row| row).apply(x.rb_mut(), strip, Ahead::Strip, work);
                     }
                 })
+            });
+        }
+        None => each(shares(trailing, None, cols_per_block), |mut x| {
+            with_buffer(pool, workspace(None, level.width, x.ncols()) + rows * x.ncols(), |work| {
+                let (wide, work) = work.split_at_mut(rows * x.ncols());
+                for q in blocks.clone() {
+                    update_narrow(x.rb_mut(), wide, by, q, work);
+                }
             })
         }),
     }
@@ -112,20 +129,6 @@ fn shares<T>(x: MatMut<'_, T>, strip: Option<usize>, cols_per_block: usize) -> V
     parts
 }
 
-/// Runs `body` with workspace for W and T^H W, of `cols` columns each.
-fn with_products<T: Scalar, R>(
-    pool: &Pool<T>,
-    width: usize,
-    cols: usize,
-    body: impl FnOnce(MatMut<'_, T>, MatMut<'_, T>) -> R,
-) -> R {
-    with_buffer(pool, 2 * width * cols, |work| {
-        let (w, tw) = work.split_at_mut(width * cols);
-        let [w, tw] = [w, tw].map(|work| MatMut::from_column_major_slice_mut(work, width, cols));
-        body(w, tw)
-    })
-}
-
 /// The number of tasks among which `cols` columns are distributed evenly, at most `cols_per_block` each. It is a multiple of the thread
 /// count, and at least twice that, for load balance. But tasks are not made narrower than 16 columns for that: narrower products are summed
 /// in another order, and values would depend on the thread count.
@@ -142,38 +145,27 @@ where
     S: Number<Scalar = T>,
     T: Scalar,
 {
-    let BlockReflectors { factors, level, adjoint } = by;
-    let (v, t) = factors.of_block(level, q);
-    let (strip, work) = work.split_at_mut(v.nrows() * width);
-    let begin = level.map.block(q).start;
+    let level = by.level;
+    let block = level.map.block(q);
+    let (begin, rows) = (block.start, block.len());
+    let (strip, work) = work.split_at_mut(rows * width);
     let runs = level.map.runs(q).map(|(stacked, row)| (stacked.start - begin, row, stacked.len()));
     for first in (0..x.ncols()).step_by(width) {
         let cols = width.min(x.ncols() - first);
         for (stacked, row, rows) in runs.clone() {
             widen_to_rows(x.rb().submatrix(row, first, rows, cols), &mut strip[stacked * width..], width);
         }
-        let of_v = runs.clone().map(|(first, _, rows)| strips::Run {
-            v: v.subrows(first, rows),
-            first,
-            below: (level.map.stack == Stack::Triangles).then_some(0),
-            row: first,
-        });
-        strips::update(MatMut::from_row_major_slice_mut(strip, v.nrows(), width), of_v, t, adjoint, Ahead::Strip, work);
+        let copy = MatMut::from_row_major_slice_mut(strip, rows, width);
+        by.of_block(q, |first, _| first).apply(copy, Some(width), Ahead::Strip, work);
         for (stacked, row, rows) in runs.clone() {
             narrow_from_rows(&strip[stacked * width..], width, x.rb_mut().submatrix_mut(row, first, rows, cols));
         }
     }
 }
 
-/// [`update`] for rows stored in a narrower type, through a copy in `wide`.
-fn update_narrow<S, T>(
-    mut x: MatMut<'_, S>,
-    wide: &mut [T],
-    by: BlockReflectors<'_, T>,
-    q: usize,
-    w: MatMut<'_, T>,
-    tw: MatMut<'_, T>,
-) where
+/// Updates block q of rows stored in a narrower type, through a copy in `wide`.
+fn update_narrow<S, T>(mut x: MatMut<'_, S>, wide: &mut [T], by: BlockReflectors<'_, T>, q: usize, work: &mut [T])
+where
     S: Number<Scalar = T>,
     T: Scalar,
 {
@@ -185,38 +177,12 @@ fn update_narrow<S, T>(
         let to = copy.rb_mut().subrows_mut(stacked.start - block.start, stacked.len());
         widen_into(x.rb().subrows(row, stacked.len()), to);
     }
-    update(copy.rb_mut(), std::iter::once((block.start, 0, block.len())), by, q, w, tw);
+    // As one run: the sums have one order, whatever the level.
+    let (v, t) = by.factors.of_block(level, q);
+    let runs = once(Run { v, first: 0, below: None, row: 0 });
+    BlockReflector { runs, t, op: by.op() }.apply(copy.rb_mut(), None, Ahead::Strip, work);
     for (stacked, row) in level.map.runs(q) {
         let from = copy.rb().subrows(stacked.start - block.start, stacked.len());
         narrow_into(from, x.rb_mut().subrows_mut(row, stacked.len()));
-    }
-}
-
-/// Block q: W = V^H X, W <- T^H W or T W, X <- X - V W. `runs`: (first stacked row, first row of X, number of rows) of the block's rows in
-/// X.
-fn update<T: Scalar>(
-    mut x: MatMut<'_, T>,
-    runs: impl Iterator<Item = (usize, usize, usize)> + Clone,
-    BlockReflectors { factors, level, adjoint }: BlockReflectors<'_, T>,
-    q: usize,
-    mut w: MatMut<'_, T>,
-    mut tw: MatMut<'_, T>,
-) {
-    let block = level.map.block(q);
-    let (v, t) = factors.of_block(level, q);
-    let of_run = |(stacked, _, rows)| v.subrows(stacked - block.start, rows);
-    let one = T::one_impl();
-    let mut accum = Accum::Replace;
-    for run in runs.clone() {
-        matmul(w.rb_mut(), accum, of_run(run).adjoint(), x.rb().subrows(run.1, run.2), one, Par::Seq);
-        accum = Accum::Add;
-    }
-    if adjoint {
-        matmul(tw.rb_mut(), Accum::Replace, t.adjoint(), w.rb(), one, Par::Seq);
-    } else {
-        matmul(tw.rb_mut(), Accum::Replace, t, w.rb(), one, Par::Seq);
-    }
-    for run in runs {
-        matmul(x.rb_mut().subrows_mut(run.1, run.2), Accum::Add, of_run(run), tw.rb(), -one, Par::Seq);
     }
 }

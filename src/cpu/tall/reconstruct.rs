@@ -1,10 +1,8 @@
 //! LAPACK's Householder form from an explicit Q: the formulas are those of `algo/reconstruct.rs`.
 
-use faer::{
-    Accum, Conj, Mat, MatMut, MatRef, Par,
-    linalg::{matmul::matmul_with_conj, triangular_solve::solve_lower_triangular_in_place},
-    prelude::{Reborrow, ReborrowMut},
-};
+use std::iter::once;
+
+use faer::{Mat, MatMut, MatRef, Par, linalg::triangular_solve::solve_lower_triangular_in_place};
 
 use crate::{
     algo::reconstruct::Top,
@@ -13,7 +11,13 @@ use crate::{
         number::Scalar,
         parallel::{col_chunks, each},
     },
-    cpu::vectors::left::by_rows,
+    cpu::{
+        qr::{
+            reflect::{BlockReflector, workspace},
+            strips::{Ahead, Run},
+        },
+        vectors::left::by_rows,
+    },
 };
 
 /// Columns of C in a task.
@@ -46,21 +50,10 @@ impl<T: Scalar> Reflectors<T> {
     /// C <- op(I - V T V^H) C, C with m rows.
     pub fn apply(&self, op: Op, c: MatMut<'_, T>) {
         let (v, t) = (self.v.as_ref(), self.t.as_ref());
-        // (I - V T V^H)^T = I - conj(V) T^T V^T, and its adjoint is I - V T^H V^H.
-        let conj_v = if op == Op::Trans { Conj::Yes } else { Conj::No };
-        let (t, conj_t) = match op {
-            Op::NoTrans => (t, Conj::No),
-            Op::Trans => (t.transpose(), Conj::No),
-            Op::ConjTrans => (t.transpose(), Conj::Yes),
-        };
-        let update = |mut c: MatMut<'_, T>| {
-            let (k, cols) = (v.ncols(), c.ncols());
-            let (mut w, mut tw) = (Mat::<T>::zeros(k, cols), Mat::<T>::zeros(k, cols));
-            let conj_adjoint = if op == Op::Trans { Conj::No } else { Conj::Yes };
-            let one = T::one_impl();
-            matmul_with_conj(w.as_mut(), Accum::Replace, v.transpose(), conj_adjoint, c.rb(), Conj::No, one, Par::Seq);
-            matmul_with_conj(tw.as_mut(), Accum::Replace, t, conj_t, w.as_ref(), Conj::No, one, Par::Seq);
-            matmul_with_conj(c.rb_mut(), Accum::Add, v, conj_v, tw.as_ref(), Conj::No, -one, Par::Seq);
+        let update = |c: MatMut<'_, T>| {
+            let runs = once(Run { v, first: 0, below: None, row: 0 });
+            let mut work = vec![T::zero_impl(); workspace(None, v.ncols(), c.ncols())];
+            BlockReflector { runs, t, op }.apply(c, None, Ahead::Strip, &mut work);
         };
         if c.ncols() <= COLUMNS { update(c) } else { each(col_chunks(c, COLUMNS), update) }
     }

@@ -4,14 +4,20 @@
 use std::iter::once;
 
 use faer::{
-    Accum, Conj, Mat, MatMut, Par,
-    linalg::matmul::{matmul, matmul_with_conj},
+    Accum, Mat, MatMut, Par,
+    linalg::matmul::matmul,
     prelude::{Reborrow, ReborrowMut},
 };
 
 use crate::{
-    base::number::{Re, Scalar},
-    cpu::qr::strips::{self, Ahead, Run},
+    base::{
+        blas::Op,
+        number::{Re, Scalar},
+    },
+    cpu::qr::{
+        reflect::{BlockReflector, workspace},
+        strips::{self, Ahead, Run},
+    },
 };
 
 /// A product of reflectors. The memory is used again for the next product.
@@ -27,15 +33,14 @@ pub(crate) struct CompactWy<T> {
 /// Workspace, for one thread: V^H V, and products with the columns that the reflectors are applied to.
 pub(crate) struct Room<T> {
     gram: Mat<T>,
-    products: Mat<T>,
-    strip: Vec<T>,
+    work: Vec<T>,
 }
 
 impl<T: Scalar> Room<T> {
     /// Room for up to `width` reflectors, applied to up to `cols` columns.
     pub fn new(width: usize, cols: usize) -> Self {
-        let strip = strips::registers::<T>().map_or(0, |columns| strips::workspace(columns, width));
-        Room { gram: Mat::zeros(width, width), products: Mat::zeros(width, 2 * cols), strip: vec![T::zero_impl(); strip] }
+        let work = workspace(strips::registers::<T>(), width, cols);
+        Room { gram: Mat::zeros(width, width), work: vec![T::zero_impl(); work] }
     }
 }
 
@@ -98,24 +103,9 @@ impl<T: Scalar> CompactWy<T> {
     pub fn apply(&self, x: MatMut<'_, T>, adjoint: bool, ahead: Ahead<'_, T>, room: &mut Room<T>) {
         let (rows, width) = (self.rows, self.width);
         let (v, t) = (self.v.as_ref().get(..rows, ..width), self.t.as_ref().get(..width, ..width));
-        let by_rows = x.col_stride() == 1 && x.row_stride() > 0;
-        let strip = strips::registers::<T>().filter(|_| by_rows);
-        let inside = strip.map_or(0, |strip| x.ncols() - x.ncols() % strip);
-        let (whole, mut x) = x.split_at_col_mut(inside);
-        if inside > 0 {
-            let run = Run { v, first: 0, below: self.below, row: 0 };
-            strips::update(whole, once(run), t, adjoint, ahead, &mut room.strip);
-        }
-        let cols = x.ncols();
-        if cols == 0 {
-            return;
-        }
-        let (mut w, mut tw) = room.products.as_mut().get_mut(..width, ..2 * cols).split_at_col_mut(cols);
-        matmul(w.rb_mut(), Accum::Replace, v.adjoint(), x.rb(), T::one_impl(), Par::Seq);
-        let t = if adjoint { t.transpose() } else { t };
-        let conj_t = if adjoint { Conj::Yes } else { Conj::No };
-        matmul_with_conj(tw.rb_mut(), Accum::Replace, t, conj_t, w.rb(), Conj::No, T::one_impl(), Par::Seq);
-        matmul(x.rb_mut(), Accum::Add, v, tw.rb(), -T::one_impl(), Par::Seq);
+        let runs = once(Run { v, first: 0, below: self.below, row: 0 });
+        let op = if adjoint { Op::ConjTrans } else { Op::NoTrans };
+        BlockReflector { runs, t, op }.apply(x, strips::registers::<T>(), ahead, &mut room.work);
     }
 }
 

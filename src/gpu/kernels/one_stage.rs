@@ -220,13 +220,13 @@ impl<S: Number> OneStageKernels for GpuKernels<S> {
             Ok((pipeline, bindings))
         })?;
         let at_once = Work::trailing_columns::<S>(&self.shape, trailing, self.stream.most_flops());
-        let [y, z] = self.stream.fold(rows.div_ceil(self.shape.ts))?;
+        let [y, z] = self.stream.fold(rows.div_ceil(self.shape.products.rows))?;
         for col in (0..cols).step_by(at_once) {
             let count = at_once.min(cols - col);
             let [rs, cs, lines, row, col] = [a.strides.0, a.strides.1, a.lines, first, first + col].map(|x| x as u32);
             let [rows, cols, inner, ld] = [rows, count, inner, panels.ld].map(|x| x as u32);
             let parameters = parameters::UpdateTrailing { rs, cs, lines, row, col, rows, cols, inner, ld };
-            let grid = [count.div_ceil(self.shape.cpb) as u32, y, z];
+            let grid = [count.div_ceil(self.shape.products.cols) as u32, y, z];
             let work = Work::update_trailing::<S>(&self.shape, trailing, count);
             self.stream.dispatch(pipeline, bindings, parameters, grid, work)?;
         }

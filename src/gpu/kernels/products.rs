@@ -56,7 +56,7 @@ impl Products {
     /// The `groups` of products on windows of the buffers `of`: M's, X's and C's, with entries of type `E`. A group's products are
     /// independent.
     pub fn new<E: Number, S: Number>(kernels: &GpuKernels<S>, of: [&Buffer; 3], groups: &[Vec<Task>]) -> Result<Products> {
-        let (context, stream, shape) = (&kernels.context, &kernels.stream, &kernels.shape);
+        let (context, stream, shape) = (&kernels.context, &kernels.stream, &kernels.shape.products);
         let fits =
             |buffer: &Buffer, window, rows, cols| (last(window, rows, cols) as u64) < buffer.size() / size_of::<E>() as u64;
         for Task { extent: Extent { rows, cols, inner, .. }, m, x, c, .. } in groups.iter().flatten() {
@@ -68,11 +68,8 @@ impl Products {
                 ));
             }
         }
-        // Loop iterations of a thread for a tile: the product, staging, and the loop itself.
-        let threads = shape.unmqr_threads();
-        let of_tile = shape.ts + (shape.ts * shape.ts / 4).div_ceil(threads) + (shape.ts * shape.cpb / 4).div_ceil(threads) + 3;
-        let longest = if context.is_software() { SOFTWARE_ITERATIONS / of_tile * shape.ts } else { usize::MAX };
-        let most = Most { flops: stream.most_flops(), inner: longest.max(shape.ts), groups: stream.most_workgroups() };
+        let longest = if context.is_software() { SOFTWARE_ITERATIONS / shape.iterations() * shape.depth } else { usize::MAX };
+        let most = Most { flops: stream.most_flops(), inner: longest.max(shape.depth), groups: stream.most_workgroups() };
 
         let (mut records, mut all) = (Vec::new(), Vec::new());
         for tasks in groups {
@@ -116,7 +113,7 @@ impl Products {
         let table = table(stream, "products", &records)?;
         let one = E::Scalar::from_complex(1.0.into());
         let factors = table_of(stream, "factors", &[one, -one])?;
-        let pipeline = context.pipeline::<E>(&GEMM_BATCH, &shape.gemm_constants(), 0)?;
+        let pipeline = context.pipeline::<E>(&GEMM_BATCH, &shape.constants(), 0)?;
         let bindings = stream.bind(&pipeline, &[of[0], of[1], &factors, &table, of[2]], &[])?;
         Ok(Products { kernel: (pipeline, bindings), groups: all })
     }

@@ -12,6 +12,7 @@ use crate::{
         number::Number,
     },
     cost::{
+        product_shape::ProductShape,
         shape::{Bounds, Shape, TriangleShape},
         work::{Kernel, Work},
     },
@@ -119,7 +120,7 @@ impl<'a> GpuTriangular<'a> {
         stream.upload(&factors, values.len(), |start, piece: &mut [T::Scalar]| {
             piece.copy_from_slice(&values[start..start + piece.len()]);
         })?;
-        let gemm = context.pipeline::<T::Scalar>(&GEMM, &shape.gemm_constants(), 0)?;
+        let gemm = context.pipeline::<T::Scalar>(&GEMM, &shape.products.constants(), 0)?;
         let base = match variant.operation {
             Operation::Multiply => &TRMM,
             Operation::Solve => &TRSM,
@@ -195,11 +196,11 @@ impl TriangularKernels for GpuTriangular<'_> {
             return Err(SvdError::invalid("rows", format!("{target:?} and {source:?} overlap")));
         }
         let flops_of_column = 2 * target.len() as u64 * source.len() as u64;
-        let Shape { ts, cpb, .. } = self.shape;
+        let ProductShape { rows, cols: width, .. } = self.shape.products;
         // A product that takes too long, or has more column chunks than a grid allows, is split into several dispatches of whole chunks.
         let most = (self.stream.most_flops() / flops_of_column.max(1)).min(self.cols as u64) as usize;
-        let at_once = (most / cpb).clamp(1, self.stream.most_workgroups()).saturating_mul(cpb);
-        let [y, z] = self.stream.fold(target.len().div_ceil(ts))?;
+        let at_once = (most / width).clamp(1, self.stream.most_workgroups()).saturating_mul(width);
+        let [y, z] = self.stream.fold(target.len().div_ceil(rows))?;
         for first in (0..self.cols).step_by(at_once) {
             let cols = at_once.min(self.cols - first);
             let conjugated = u32::from(self.variant.conjugates());
@@ -219,7 +220,7 @@ impl TriangularKernels for GpuTriangular<'_> {
                 first: 0,
                 flags: conjugated | Self::index(alpha) << 8 | Self::index(beta) << 16,
             };
-            let chunks = cols.div_ceil(cpb) as u32;
+            let chunks = cols.div_ceil(width) as u32;
             let flops = flops_of_column.saturating_mul(cols as u64);
             let work = Work::other(Kernel::Gemm, flops);
             self.stream.dispatch(&self.gemm.0, &self.gemm.1, parameters, [chunks, y, z], work)?;

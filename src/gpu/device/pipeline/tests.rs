@@ -54,12 +54,13 @@ fn all<S: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
     let dense = |made| Made { counts: &[1, 2, 5], ..made };
     let linear = |shader| made(shader, &[], LINEAR_THREADS as usize, 0);
     let triangular = |shader| made(shader, &triangle.constants(), triangle.base * triangle.groups, triangle.bytes::<S>());
-    let [unmqr, gemm] = [shape.unmqr_constants(), shape.gemm_constants()];
-    let (products, product_bytes) = (shape.unmqr_threads(), shape.unmqr_bytes::<S>());
+    let (unmqr, gemm) = (shape.unmqr_constants(), shape.products.constants());
+    let (of_unmqr, unmqr_bytes) = (shape.unmqr_threads(), shape.unmqr_bytes::<S>());
+    let (products, product_bytes) = (shape.products.threads(), shape.products.bytes::<S>());
     let mut all = vec![
         dense(made(&GEQRT, &shape.geqrt_constants(), shape.geqrt_threads(), shape.geqrt_bytes::<S>())),
-        dense(made(&UNMQR, &unmqr, products, product_bytes)),
-        dense(made(&UNMQR_IN_VECTORS, &unmqr, products, product_bytes)),
+        dense(made(&UNMQR, &unmqr, of_unmqr, unmqr_bytes)),
+        dense(made(&UNMQR_IN_VECTORS, &unmqr, of_unmqr, unmqr_bytes)),
         dense(made(&GEQRT_KEPT, &shape.geqrt_constants(), shape.geqrt_threads(), shape.geqrt_bytes::<S>())),
         dense(made(&GATHER_REFLECTORS, &[("TS", shape.ts as u32)], LINEAR_THREADS as usize, 0)),
         dense(made(&UPDATE_LINE, &shape.line_constants(), LINEAR_THREADS as usize, update_line_bytes::<S>(&shape))),

@@ -23,6 +23,7 @@ pub struct Knobs {
     triangle: usize,
     held: usize,
     beside: usize,
+    rows: usize,
 }
 
 impl Tune {
@@ -42,7 +43,8 @@ impl Tune {
                 .max_blocks(k.blocks)
                 .triangle(k.triangle)
                 .tiles_held(k.held)
-                .split_beside(k.beside),
+                .split_beside(k.beside)
+                .rows_per_block(k.rows),
         }
     }
 }
@@ -52,7 +54,7 @@ impl std::fmt::Display for Tune {
         let Some(k) = &self.0 else { return f.write_str("defaults") };
         write!(
             f,
-            "tile {} leaf {} {} split {} cols {} width {} threads {} sweeps {} cycles {} blocks {} triangle {} held {} beside {}",
+            "tile {} leaf {} {} split {} cols {} width {} threads {} sweeps {} cycles {} blocks {} triangle {} held {} beside {} rows {}",
             k.tile,
             k.leaf,
             k.tree,
@@ -65,31 +67,32 @@ impl std::fmt::Display for Tune {
             k.blocks,
             k.triangle,
             k.held,
-            k.beside
+            k.beside,
+            k.rows
         )
     }
 }
 
 pub fn tunings() -> Vec<Tune> {
     use PanelTree::{Flat, Reduction};
-    let knobs = |tile, leaf, tree, split, cols, width, threads, sweeps, cycles, blocks, triangle, held, beside| {
-        Tune(Some(Knobs { tile, leaf, tree, split, cols, width, threads, sweeps, cycles, blocks, triangle, held, beside }))
+    let knobs = |tile, leaf, tree, split, cols, width, threads, sweeps, cycles, blocks, triangle, held, beside, rows| {
+        Tune(Some(Knobs { tile, leaf, tree, split, cols, width, threads, sweeps, cycles, blocks, triangle, held, beside, rows }))
     };
     vec![
         Tune(None),
-        knobs(16, 64, Reduction, 8, 32, 32, 64, 2, 1, 1000, 16, 1, 4),
-        knobs(8, 32, Reduction, 4, 16, 3, 32, 1, 2, 2, 8, 0, 4),
-        knobs(12, 36, Flat, 3, 24, 5, 48, 3, 2, 1000, 12, 3, 0),
-        knobs(32, 128, Reduction, 8, 64, 32, 256, 1, 1, 1000, 32, 0, 2),
-        knobs(5, 11, Reduction, 1, 8, 1, 8, 4, 1, 1, 5, 2, 1),
-        knobs(16, 48, Flat, 16, 40, 8, 128, 4, 4, 5, 16, 1, 0),
-        knobs(4, 8, Reduction, 2, 8, 2, 16, 1, 1, 1000, 4, 5, 3),
-        knobs(7, 30, Reduction, 4, 40, 2, 100, 5, 3, 3, 7, 0, 0),
-        knobs(24, 50, Reduction, 2, 72, 11, 200, 3, 2, 1000, 20, 1, 2),
-        knobs(1, 2, Flat, 1, 1, 1, 1, 1, 1, 1000, 1, 0, 0),
-        knobs(20, 160, Reduction, 8, 56, 4, 64, 2, 1, 1, 7, 2, 4),
+        knobs(16, 64, Reduction, 8, 32, 32, 64, 2, 1, 1000, 16, 1, 4, 32),
+        knobs(8, 32, Reduction, 4, 16, 3, 32, 1, 2, 2, 8, 0, 4, 0),
+        knobs(12, 36, Flat, 3, 24, 5, 48, 3, 2, 1000, 12, 3, 0, 24),
+        knobs(32, 128, Reduction, 8, 64, 32, 256, 1, 1, 1000, 32, 0, 2, 64),
+        knobs(5, 11, Reduction, 1, 8, 1, 8, 4, 1, 1, 5, 2, 1, 12),
+        knobs(16, 48, Flat, 16, 40, 8, 128, 4, 4, 5, 16, 1, 0, 20),
+        knobs(4, 8, Reduction, 2, 8, 2, 16, 1, 1, 1000, 4, 5, 3, 64),
+        knobs(7, 30, Reduction, 4, 40, 2, 100, 5, 3, 3, 7, 0, 0, 0),
+        knobs(24, 50, Reduction, 2, 72, 11, 200, 3, 2, 1000, 20, 1, 2, 36),
+        knobs(1, 2, Flat, 1, 1, 1, 1, 1, 1, 1000, 1, 0, 0, 4),
+        knobs(20, 160, Reduction, 8, 56, 4, 64, 2, 1, 1, 7, 2, 4, 64),
         // Reflectors so long that stage 2 passes nothing on in workgroup memory.
-        knobs(48, 96, Reduction, 4, 16, 45, 64, 1, 2, 1000, 8, 1, 2),
+        knobs(48, 96, Reduction, 4, 16, 45, 64, 1, 2, 1000, 8, 1, 2, 16),
     ]
 }
 
@@ -106,5 +109,6 @@ pub fn any_tune(rng: &mut Rng) -> Tune {
     let triangle = up_to(1, 36);
     let sweeps = up_to(1, 4).min(threads);
     let (held, beside) = (up_to(0, 3), up_to(0, 4));
-    Tune(Some(Knobs { tile, leaf, tree, split, cols, width, threads, sweeps, cycles, blocks, triangle, held, beside }))
+    let rows = if up_to(0, 1) == 0 { 0 } else { 4 * up_to(1, 16) };
+    Tune(Some(Knobs { tile, leaf, tree, split, cols, width, threads, sweeps, cycles, blocks, triangle, held, beside, rows }))
 }

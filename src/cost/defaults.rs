@@ -1,0 +1,109 @@
+//! The default hyperparameters of a GPU, from its limits.
+
+use crate::{
+    base::number::{Number, Scalar},
+    cost::{
+        device::DeviceModel,
+        shape::{Bounds, ChaseShape, Shape, TriangleShape},
+    },
+    tile::{
+        band_layout::BandLayout,
+        panel_tree::PanelTree,
+        tuning::{CpuTuning, GpuTuning, Tuning},
+    },
+};
+
+impl Tuning {
+    /// Defaults for a GPU with these limits: see [`for_adapter`](Self::for_adapter).
+    pub(crate) fn within<T: Number>(bounds: &Bounds<'_>, n: usize) -> Tuning {
+        Tuning::apart_within::<T>(bounds, n).beside::<T>(bounds).with_products::<T>(bounds)
+    }
+
+    /// [`within`](Self::within), each kernel in dispatches of its own.
+    fn apart_within<T: Number>(bounds: &Bounds<'_>, n: usize) -> Tuning {
+        let &Bounds { name, threads, bytes: memory, workgroups, software, fast_memory } = bounds;
+        let with = |tile_size: usize, blocks: usize, cols_per_block: usize| {
+            let gpu = GpuTuning {
+                split_k: (threads / tile_size).clamp(1, 8),
+                // A cycle has about 2 tile_size rows, then columns, with a thread each, and four sweeps step together. A software driver gains
+                // nothing from more threads.
+                threads_per_block: if software { 32 } else { 256 }.min(threads),
+                sweeps_per_block: 1,
+                cycles_per_dispatch: 1,
+                max_blocks: workgroups,
+                tiles_held: 0,
+                split_beside: 0,
+                rows_per_block: 0,
+            };
+            let tuning = Tuning {
+                tile_size,
+                leaf: blocks * tile_size,
+                tree: PanelTree::Reduction,
+                cols_per_block,
+                // One step from bandwidth 32 to bidiagonal form: stage 2 is bound by dispatches, and each step has about 3 n of them.
+                tile_width: 32,
+                triangle: tile_size.min(32),
+                cpu: CpuTuning { direct_up_to: 0 },
+                gpu,
+            };
+            // As many sweeps as fit, up to four, and the ticks that are best with them.
+            let layout = BandLayout::new(n, tuning.bandwidth(n), tuning.tile_width);
+            let teams = [(4, 4), (3, 4), (2, 4), (1, 2)].map(|(s, m)| tuning.clone().sweeps_per_block(s).cycles_per_dispatch(m));
+            let fits = |tuning: &Tuning| !software && ChaseShape::new::<T>(bounds, layout, tuning).is_ok();
+            teams.into_iter().find(fits).unwrap_or(tuning)
+        };
+        // The optimum of the cost model (test `defaults_are_the_models`). With slow memory, twice the bandwidth halves the memory traffic
+        // of large matrices. Narrow tiles shorten the dependency chains of small matrices' panels. Leaves of 16 tiles
+        // halve the memory traffic of the levels of long panels. With 4-byte numbers they make panels of up to 512 rows a single block: no
+        // tree, and half the dispatches of stage 1.
+        let bytes = size_of::<T::Scalar>();
+        // (Not on Apple's, whose workgroup memory has room for too few workgroups with wide tiles.)
+        let apple = name.split_whitespace().any(|word| word == "Apple" || word == DeviceModel::M1.name);
+        let wide = (n >= 8192 && size_of::<T>() == 4 && !fast_memory && !software && !apple).then_some((64, 8, 32));
+        let narrow = match (software, fast_memory) {
+            (true, _) => n <= 1024 && bytes == 8,
+            (_, true) if size_of::<T>() == 2 => n <= 1024 || (4096..=10_000).contains(&n),
+            (_, true) => n <= 1024 || (n <= 2048 && T::Scalar::IS_COMPLEX),
+            _ => n <= 512 && bytes == 8 && T::Scalar::IS_COMPLEX,
+        };
+        let narrow = (narrow && bytes <= 8).then_some((16, 8, 64));
+        let deep = if bytes == 4 { n <= 512 || n >= 4096 } else { n >= 8192 };
+        let any = [(32, 8, 64), (32, 4, 64), (32, 4, 32), (16, 8, 64), (16, 4, 32), (8, 4, 32), (4, 4, 16)];
+        // Complex<f64> fits no larger block of a wide tile there.
+        let any = any.into_iter().filter(|&(tile_size, ..)| bytes < 16 || !fast_memory || tile_size <= 16);
+        let deeper = |(tile_size, blocks, cols)| (deep && blocks == 8).then_some((tile_size, 16, cols));
+        let chosen = wide
+            .into_iter()
+            .chain(narrow)
+            .chain(any.flat_map(|sizes| deeper(sizes).into_iter().chain([sizes])))
+            // A matrix of at most 16 needs no larger tile.
+            .map(|(tile_size, blocks, cols)| with(if n <= 16 { tile_size.min(16) } else { tile_size }, blocks, cols))
+            .find(|tuning| Shape::new::<T>(bounds, tuning).is_ok())
+            .unwrap_or_else(|| with(4, 2, 4));
+        // Triangular operations have no panels, so they do not profit from narrow tiles.
+        let triangle = chosen.clone().triangle(32);
+        let widened = n > 16 && narrow.is_some() && TriangleShape::new::<T::Scalar>(bounds, &triangle).is_ok();
+        let chosen = if widened { triangle } else { chosen };
+        // Where many multiprocessors share the cache, large matrices' columns leave it between the two passes of `unmqr`. Keeping some of them
+        // is worth its workgroup memory where a workgroup's limit is a small part of a multiprocessor's: on NVIDIA's, whose limit is 48 KiB.
+        let mut held = (1..=4)
+            .rev()
+            .map(|tiles| chosen.clone().tiles_held(tiles))
+            .filter(|_| n >= 4096 && fast_memory && memory <= 48 << 10);
+        held.find(|tuning| Shape::new::<T>(bounds, tuning).is_ok()).unwrap_or(chosen)
+    }
+
+    /// With `geqrt` beside `unmqr` where a device's workgroups have room for both. A software driver's dispatches cost little.
+    fn beside<T: Number>(self, bounds: &Bounds<'_>) -> Tuning {
+        let with = |split| self.clone().split_beside(split);
+        let mut fitting = [4, 2].into_iter().map(with).filter(|_| !bounds.software);
+        fitting.find(|tuning| Shape::new::<T>(bounds, tuning).is_ok()).unwrap_or(self.clone())
+    }
+
+    /// With as many rows of C in a workgroup of the products as a device's workgroups have room for, up to 64: each row more saves reading X.
+    fn with_products<T: Number>(self, bounds: &Bounds<'_>) -> Tuning {
+        let with = |rows| self.clone().rows_per_block(rows);
+        let mut fitting = [64].into_iter().filter(|&rows| rows > self.tile_size).map(with);
+        fitting.find(|tuning| Shape::new::<T>(bounds, tuning).is_ok()).unwrap_or(self.clone())
+    }
+}
