@@ -1,4 +1,5 @@
-"""Every file of src/ imports its own layer and lower ones only. `python3 .ci/layers.py [ROOT]`; ROOT is the crate's, and this one by default.
+"""Every file of src/ imports its own layer and lower ones only, and every file of src/gpu/ lower rooms only. `python3 .ci/layers.py [ROOT]`; ROOT is
+the crate's, and this one by default.
 
 A file's layer is the folder under src/ that it is in. Read are the paths that begin with `crate::` or `super::`, in `use` trees and in expressions;
 not comments (links in documentation may point anywhere), strings, what is under `#[cfg(test)]`, and files called tests.rs. src/lib.rs puts
@@ -19,7 +20,19 @@ plan
 api
 """
 
+# The rooms of src/gpu/, likewise.
+GPU = """
+device
+limits
+storage
+matrix
+kernels
+open
+"""
+
 RANK = {layer: rank for rank, line in enumerate(ORDER.split("\n")) for layer in line.split()}
+
+RANK_IN_GPU = {room: rank for rank, room in enumerate(GPU.split())}
 
 # What is no code: raw strings, strings, characters (but no lifetimes), comments (block comments do not nest in this crate).
 NO_CODE = re.compile(
@@ -110,6 +123,7 @@ def check(root):
             continue
         files += 1
         layer = place.parts[0].removesuffix(".rs")
+        room = RANK_IN_GPU.get(place.parts[1].removesuffix(".rs")) if layer == "gpu" else None
         if layer not in RANK:
             wrong.append(f"src/{place}: in no layer; the layers are {' '.join(RANK)}")
             continue
@@ -126,6 +140,8 @@ def check(root):
                 why = f"but {layer} and {there} are side by side"
             elif RANK[there] > RANK[layer]:
                 why = f"but {there} is above {layer}"
+            elif room is not None and there == "gpu" and RANK_IN_GPU.get("".join(names[1:2]), 0) > room:
+                why = f"but {names[1]} is above {place.parts[1]}"
             else:
                 continue
             wrong.append(f"src/{place}:{line}: imports crate::{'::'.join(names)}, {why}")

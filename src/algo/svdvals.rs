@@ -38,7 +38,7 @@ use crate::{
 };
 
 /// Rows of the right vectors in a task that copies them.
-const ROWS: usize = 256;
+const TASK_ROWS: usize = 256;
 
 /// The input of a call: a matrix with m >= n that can be copied to a backend.
 pub(crate) trait Source<K: TileKernels> {
@@ -302,10 +302,10 @@ pub(crate) fn right_of_bidiagonal<T: Scalar>(c: &ComplexBidiagonal, k: usize, wa
             }
         }
     };
-    if v.nrows() <= ROWS {
+    if v.nrows() <= TASK_ROWS {
         rows(0, turned.as_mut());
     } else {
-        each(col_chunks(turned.as_mut(), ROWS).enumerate(), |(block, to)| rows(block * ROWS, to));
+        each(col_chunks(turned.as_mut(), TASK_ROWS).enumerate(), |(block, to)| rows(block * TASK_ROWS, to));
     }
     Ok(turned)
 }

@@ -29,7 +29,7 @@ pub struct GpuLstsq<T: Element> {
     /// ||b_j - A x_j||, one for each of the p right-hand sides. They come from the factors, and have the errors of a sum of squares in the
     /// element type's precision; with [`SvdOptions::products`] or [`SvdOptions::preconditioner`] from A, in double precision.
     pub residuals: Vec<T::Real>,
-    /// The singular values of A, descending, if the rank was in doubt.
+    /// The singular values of A, descending, if [`SvdOptions::singular_values`] asked for them or the rank was in doubt.
     pub singular_values: Option<Vec<T::Real>>,
 }
 
@@ -56,8 +56,7 @@ impl<T: Element> GpuMatrix<T> {
     ///
     /// # Errors
     /// As [`qr`](Self::qr). [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) also if B does not have m rows, has an entry that is NaN or infinite, or is on another
-    /// device, for [`SvdOptions::ridge`] and [`SvdOptions::singular_values`], and, if A is wide, for [`SvdOptions::products`] and
-    /// [`SvdOptions::preconditioner`]; [`SvdError::Overflow`](crate::SvdError::Overflow) if a result exceeds its type.
+    /// device, for [`SvdOptions::ridge`], and, if A is wide, for [`SvdOptions::products`] and [`SvdOptions::preconditioner`]; [`SvdError::Overflow`](crate::SvdError::Overflow) if a result exceeds its type.
     pub fn lstsq(&self, b: &GpuMatrix<T>, options: &SvdOptions) -> Result<GpuLstsq<T>> {
         Ok(self.solved(b, options, false)?.values)
     }

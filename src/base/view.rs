@@ -45,14 +45,14 @@ pub(crate) fn by_lines<T>(a: MatRef<'_, T>) -> MatRef<'_, T> {
 }
 
 /// Rows of a block in [`map_into`] if `from` is row-major.
-const ROWS: usize = 16;
+const COPIED_ROWS: usize = 16;
 
 /// `to` <- `f(widen(from))`, entry by entry. Both have the same shape; `to` is column-major.
 pub(crate) fn map_into<T: Number, U: Pod>(from: MatRef<'_, T>, mut to: MatMut<'_, U>, f: impl Fn(T::Scalar) -> U) {
     let (m, n) = from.shape();
     // A row-major source is read in blocks of a few rows, so that the cache lines of a block stay in L1.
     let by_columns = from.row_stride().unsigned_abs() <= from.col_stride().unsigned_abs();
-    let at_once = m.clamp(1, if by_columns { m.max(1) } else { ROWS });
+    let at_once = m.clamp(1, if by_columns { m.max(1) } else { COPIED_ROWS });
     for first in (0..m).step_by(at_once) {
         let rows = at_once.min(m - first);
         for j in 0..n {

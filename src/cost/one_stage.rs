@@ -4,9 +4,7 @@ use crate::{
     base::number::{Number, Re},
     cost::{
         shape::Shape,
-        work::{
-            Again, Beside, COMPENSATED, Chain, Kernel, LINEAR_THREADS, REFLECTOR, Work, fmas, scalar_bytes,
-        },
+        work::{Again, Beside, COMPENSATED, Chain, Kernel, LINEAR_THREADS, REFLECTOR, Work, fmas, scalar_bytes},
     },
     tile::{
         one_stage::{Line, Trailing},

@@ -197,7 +197,13 @@ fn dispatches((m, n): (usize, usize), products: Products, recursion: Recursion, 
                 diag: Diag::NonUnit,
             };
             let base = tuning.triangle.min(triangle.base);
-            run(&mut Solve { all: &mut all, cols: rows, tiles: tiles.products, triangle }, &solve, 0..width, base, Factor::Alpha)?;
+            run(
+                &mut Solve { all: &mut all, cols: rows, tiles: tiles.products, triangle },
+                &solve,
+                0..width,
+                base,
+                Factor::Alpha,
+            )?;
             all.note(copy(rows, width));
             // R and Q's first rows to be read back, R, V and T when they come.
             (0..5).for_each(|_| all.note(copy(width, width)));

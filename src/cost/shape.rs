@@ -6,12 +6,7 @@ use crate::{
         number::Number,
     },
     cost::{device::DeviceModel, product_shape::ProductShape},
-    tile::{
-        band_layout::BandLayout,
-        chase_schedule::ReductionStep,
-        panel_tree::Level,
-        tuning::Tuning,
-    },
+    tile::{band_layout::BandLayout, chase_schedule::ReductionStep, panel_tree::Level, tuning::Tuning},
 };
 
 /// The limits of a device for the hyperparameters.

@@ -10,6 +10,7 @@
 //! | `limits.rs` | the device's limits: sizes of buffers in bytes, and hyperparameters |
 //! | `storage.rs` | the matrices that kernels work on |
 //! | `matrix.rs` | a matrix that the caller keeps on the device |
+//! | `open.rs` | how a context is opened |
 //! | `kernels/` | [`TileKernels`](crate::tile::kernels::TileKernels), stage 3 on the device, the triangular kernels |
 //! | `kernels/replay.rs`, `kernels/left.rs`, `kernels/products.rs` | vectors of the bidiagonal; left vectors; the products of both |
 
@@ -17,4 +18,5 @@ pub mod device;
 pub mod kernels;
 pub(crate) mod limits;
 pub(crate) mod matrix;
+mod open;
 pub mod storage;

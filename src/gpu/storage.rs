@@ -5,7 +5,6 @@ use std::{marker::PhantomData, ops::Range, sync::OnceLock};
 use wgpu::{BindGroup, Buffer, BufferUsages};
 
 use crate::{
-    algo::svdvals::Source,
     base::{
         error::{Result, SvdError},
         number::Number,
@@ -21,7 +20,6 @@ use crate::{
             },
             stream::{Stream, buffer},
         },
-        kernels::GpuKernels,
         limits::{dense_sizes, fitting_bytes},
     },
     tile::{
@@ -150,16 +148,6 @@ impl Lines<'_> {
             (0, _) => Lines { inner: 0, outer: 0, ..self },
             (_, transposed) => Lines { by_rows: self.by_rows != transposed, ..self },
         }
-    }
-}
-
-impl<S: Number> Source<GpuKernels<S>> for Lines<'_> {
-    fn shape(&self) -> (usize, usize) {
-        self.size()
-    }
-
-    fn upload(&self, kernels: &GpuKernels<S>, scale: S::Real) -> Result<Dense<S>> {
-        kernels.adopt(self, scale)
     }
 }
 

@@ -89,7 +89,7 @@ fn values_of_r<T: Elements>(context: &GpuContext) -> Outcome {
 
 /// The solution is that of a call with matrices on the host up to rounding: A (X - Y) is at most max(m, n) eps (||B|| + ||A|| ||X||), as are
 /// the differences of the residuals' lengths; the rank is the same; and X is no longer than Y by more than max(m, n) eps times the
-/// condition number on the range, at most 2^7 for these matrices.
+/// condition number on the range, at most 2^7 for these matrices. The values of R, on request, are A's, to the error of two backward stable methods.
 fn least_squares<T: Elements>(context: &GpuContext) -> Outcome {
     let options = on(context);
     for (kind, m, n, p) in [
@@ -102,6 +102,7 @@ fn least_squares<T: Elements>(context: &GpuContext) -> Outcome {
     ] {
         let a = matrix::<T>(kind, m, n);
         let b = right_sides(a.as_ref(), p);
+        let (right, values) = (b.clone(), reference(a.as_ref()));
         let want = a.lstsq_gpu_with(&b, &options)?;
         let there = GpuMatrix::upload(context, &a)?;
         let report = there.lstsq_report(&GpuMatrix::upload(context, &b)?, &options)?;
@@ -117,6 +118,10 @@ fn least_squares<T: Elements>(context: &GpuContext) -> Outcome {
         check!(found.rank == want.rank, "{kind} {m} x {n}: rank {}, not {}", found.rank, want.rank);
         check!(x.norm_l2() <= y.norm_l2() * (1.0 + 128.0 * unit), "{kind} {m} x {n}: {} {}", x.norm_l2(), y.norm_l2());
         check!(found.residuals.len() == p && found.singular_values.is_some() == (solver == Solver::Svd), "{kind} {m} x {n}");
+        let asked = there.lstsq(&GpuMatrix::upload(context, &right)?, &options.clone().singular_values(true))?;
+        let s = asked.singular_values.unwrap_or_default();
+        let (off, bound) = (error(s.iter().map(|s| s.to_double()), &values), 2.0 * stable::<T>(m.max(n)));
+        check!(s.len() == m.min(n) && off <= bound, "{kind} {m} x {n}: {} values, {off:.1e} off, bound {bound:.1e}", s.len());
         for (x, y) in found.residuals.iter().zip(&want.residuals) {
             check!((x.to_double() - y.to_double()).abs() <= unit * sizes, "{kind} {m} x {n}: {x} {y}");
         }
@@ -195,7 +200,6 @@ fn bad_input<T: Elements>(context: &GpuContext) -> Outcome {
     check!(option(a.qr(&on(context).pivot(true)).map(drop)) == "pivot", "pivot");
     check!(option(a.qr(&on(context).positive_diagonal(true)).map(drop)) == "positive_diagonal", "positive diagonal");
     check!(option(a.lstsq(&bad, &on(context).ridge(1.0)).map(drop)) == "ridge", "ridge");
-    check!(option(a.lstsq(&bad, &on(context).singular_values(true)).map(drop)) == "singular_values", "singular values");
     check!(option(a.qr(&on(context).backend(Backend::Cpu)).map(drop)) == "backend", "backend");
     let dependent = GpuMatrix::upload(context, &matrix::<T>("equal columns", 20, 9))?.qr(&on(context))?;
     let b = GpuMatrix::upload(context, &matrix::<T>("random", 20, 1))?;

@@ -36,7 +36,7 @@ use crate::{
 /// Entries of a block of rows: a quarter of an L2 cache of 1 MiB.
 const BLOCK: usize = 1 << 15;
 /// Fewest and most rows of a block.
-const ROWS: Range<usize> = 64..512;
+const BLOCK_ROWS: Range<usize> = 64..512;
 /// Fewest entries of a run. A run is one task.
 const RUN: usize = 1 << 17;
 /// With more columns than this the products are faer's, of matrices.
@@ -80,7 +80,7 @@ impl<T: Number> System<'_, T> {
 
     fn pass(&self, x: MatRef<'_, Wide<T>>, residual: bool) -> Result<Pass<Wide<T>>> {
         let ((m, n), p) = (self.a.shape(), x.ncols());
-        let rows = (BLOCK / n.max(1)).clamp(ROWS.start, ROWS.end);
+        let rows = (BLOCK / n.max(1)).clamp(BLOCK_ROWS.start, BLOCK_ROWS.end);
         let in_run = (RUN / n.max(1)).max(m / RUNS).max(1).next_multiple_of(rows);
         let parts = in_runs(m, in_run, |_: &mut Aligned<Wide<T>>, run: Range<usize>| {
             let mut work = Work::<T>::new(self, x, rows.min(run.len()), residual);

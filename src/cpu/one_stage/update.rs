@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Rows of a task. Its part of a panel fits in L2.
-const ROWS: usize = 512;
+const TASK_ROWS: usize = 512;
 /// Entries that one thread reads in about the time that waking another takes.
 const SERIAL: usize = 1 << 17;
 
@@ -28,13 +28,13 @@ pub(super) fn update<T: Scalar>(panel: &mut Panel<T>, rows: Range<usize>, done: 
     let (y, x) = (&mut y[rows.clone()], &mut x[rows.clone()]);
     let before = &*before;
     let task = |k: usize, y: &mut [T], x: &mut [T]| {
-        let first = rows.start + k * ROWS;
+        let first = rows.start + k * TASK_ROWS;
         <T as ComplexField>::Arch::default().dispatch(Update { before, ld, first, z, pivots, tau, y, x });
     };
     if rows.len() * done < SERIAL {
-        y.chunks_mut(ROWS).zip(x.chunks_mut(ROWS)).enumerate().for_each(|(k, (y, x))| task(k, y, x));
+        y.chunks_mut(TASK_ROWS).zip(x.chunks_mut(TASK_ROWS)).enumerate().for_each(|(k, (y, x))| task(k, y, x));
     } else {
-        each(y.chunks_mut(ROWS).zip(x.chunks_mut(ROWS)).enumerate(), |(k, (y, x))| task(k, y, x));
+        each(y.chunks_mut(TASK_ROWS).zip(x.chunks_mut(TASK_ROWS)).enumerate(), |(k, (y, x))| task(k, y, x));
     }
 }
 

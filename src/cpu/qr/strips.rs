@@ -28,7 +28,7 @@ const REGISTERS: usize = 2;
 
 /// Rows whose products are summed before the sum is added to W. Chains of sums are short, and with AVX-512 these rows of a strip are 32
 /// KiB.
-const ROWS: usize = 256;
+const CHAIN_ROWS: usize = 256;
 
 /// Columns of a strip of `T`. None if there is no SIMD for it, or if the matrix product is faster, as for complex numbers.
 pub(crate) fn width<T: Scalar>() -> Option<usize> {
@@ -132,8 +132,8 @@ impl<'v, T: Scalar, I: Iterator<Item = Run<'v, T>> + Clone> WithSimd for Update<
             // elements for each reflector. All are borrowed, mutably where they are written.
             unsafe {
                 for Run { v, first, below, row } in runs.clone() {
-                    for i in (0..v.nrows()).step_by(ROWS) {
-                        let (x, v) = (strip.row(row + i), v.subrows(i, ROWS.min(v.nrows() - i)));
+                    for i in (0..v.nrows()).step_by(CHAIN_ROWS) {
+                        let (x, v) = (strip.row(row + i), v.subrows(i, CHAIN_ROWS.min(v.nrows() - i)));
                         let v = Factor { v, lower: first + i, below: below.map(|below| below as isize - i as isize) };
                         Project { x, v, w, sign: T::one_impl(), ahead: ahead(x) }.all(lanes, reflectors);
                     }

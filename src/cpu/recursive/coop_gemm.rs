@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Rows of C that are computed together, so that their sums stay in registers and their part of M in a cache.
-const ROWS: usize = 64;
+const TILE_ROWS: usize = 64;
 
 /// Terms of a cooperative matrix of a software driver (Mesa 26.1.6): it adds a fragment's terms one after the other, and their sum to the sum.
 const FRAGMENT: usize = 8;
@@ -19,9 +19,9 @@ const FRAGMENT: usize = 8;
 pub(crate) fn coop_gemm(m: &Sliced, x: &Sliced, c: MatMut<'_, f32>, into: Into) {
     each(c.col_iter_mut().enumerate(), |(j, mut column)| {
         let scale = x.scales[j];
-        for first in (0..column.nrows()).step_by(ROWS) {
-            let rows = ROWS.min(column.nrows() - first);
-            let mut sum = [0.0f32; ROWS];
+        for first in (0..column.nrows()).step_by(TILE_ROWS) {
+            let rows = TILE_ROWS.min(column.nrows() - first);
+            let mut sum = [0.0f32; TILE_ROWS];
             if m.slices.len() == 1 {
                 half(m, x, first, rows, j, &mut sum)
             } else {
@@ -47,7 +47,7 @@ fn add(
     of: (usize, usize),
     k: std::ops::Range<usize>,
     (first, rows, j): (usize, usize, usize),
-    sum: &mut [f32; ROWS],
+    sum: &mut [f32; TILE_ROWS],
 ) {
     let (m, x) = (&m.slices[of.0], &x.slices[of.1]);
     for k in k {
@@ -59,19 +59,19 @@ fn add(
     }
 }
 
-fn half(m: &Sliced, x: &Sliced, first: usize, rows: usize, j: usize, sum: &mut [f32; ROWS]) {
+fn half(m: &Sliced, x: &Sliced, first: usize, rows: usize, j: usize, sum: &mut [f32; TILE_ROWS]) {
     for start in (0..m.slices[0].ncols()).step_by(FRAGMENT) {
-        let mut fragment = [0.0f32; ROWS];
+        let mut fragment = [0.0f32; TILE_ROWS];
         add(m, x, (0, 0), start..start + FRAGMENT, (first, rows, j), &mut fragment);
         sum.iter_mut().zip(fragment).for_each(|(sum, of_fragment)| *sum += of_fragment);
     }
 }
 
-fn split(m: &Sliced, x: &Sliced, first: usize, rows: usize, j: usize, sum: &mut [f32; ROWS]) {
+fn split(m: &Sliced, x: &Sliced, first: usize, rows: usize, j: usize, sum: &mut [f32; TILE_ROWS]) {
     const LEVELS: [&[(usize, usize)]; 3] = [&[(0, 0)], &[(0, 1), (1, 0)], &[(0, 2), (1, 1), (2, 0)]];
     let unit = power_of_two(-SLICE_BITS);
     for start in (0..m.slices[0].ncols()).step_by(EXACT_TERMS) {
-        let mut levels = [[0.0f32; ROWS]; 3];
+        let mut levels = [[0.0f32; TILE_ROWS]; 3];
         for (level, of) in levels.iter_mut().zip(LEVELS) {
             of.iter().for_each(|&of| add(m, x, of, start..start + EXACT_TERMS, (first, rows, j), level));
         }

@@ -8,7 +8,7 @@ use crate::base::number::Number;
 const PIECE: usize = 64;
 
 /// Rows read together if rows are contiguous.
-const ROWS: usize = 16;
+const COPIED_ROWS: usize = 16;
 
 /// `to` <- `from`. Both have the same shape, and `to` is column-major.
 pub(crate) fn widen_into<S: Number>(from: MatRef<'_, S>, mut to: MatMut<'_, S::Scalar>) {
@@ -23,9 +23,9 @@ pub(crate) fn widen_into<S: Number>(from: MatRef<'_, S>, mut to: MatMut<'_, S::S
     }
     // A block of rows is read, piece by piece, and written column by column. If the column stride is a multiple of the page size, the L1
     // cache holds lines of only a few columns.
-    let mut pieces = [[bytemuck::Zeroable::zeroed(); PIECE]; ROWS];
-    for first in (0..from.nrows()).step_by(ROWS) {
-        let rows = ROWS.min(from.nrows() - first);
+    let mut pieces = [[bytemuck::Zeroable::zeroed(); PIECE]; COPIED_ROWS];
+    for first in (0..from.nrows()).step_by(COPIED_ROWS) {
+        let rows = COPIED_ROWS.min(from.nrows() - first);
         for start in (0..from.ncols()).step_by(PIECE) {
             let end = (start + PIECE).min(from.ncols());
             for (k, piece) in pieces[..rows].iter_mut().enumerate() {
@@ -123,7 +123,7 @@ mod tests {
     use faer::Mat;
     use half::f16;
 
-    /// f16 to f32 is exact, and f32 to f16 rounds each entry to nearest, in every memory order. Some shapes exceed `PIECE` and `ROWS`.
+    /// f16 to f32 is exact, and f32 to f16 rounds each entry to nearest, in every memory order. Some shapes exceed `PIECE` and `COPIED_ROWS`.
     #[test]
     fn every_order_converts() {
         let entry = |i: usize, j: usize| (i as f32 - 3.0) * 1.0009 + j as f32 * 0.37;

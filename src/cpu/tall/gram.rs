@@ -57,7 +57,7 @@ pub(crate) const NARROW: usize = 320;
 /// Columns of a block: a whole number of registers in every kernel of the matrix product.
 const BLOCK: usize = 96;
 /// Rows multiplied at a time. A sum is a chain of this many products, and then of as many partial sums as there are pieces of rows.
-const ROWS: usize = 512;
+const CHAIN_ROWS: usize = 512;
 
 /// The upper triangle of A^H A (n x n) of the m x n matrix `a`, m >= n >= 1. Entries below the diagonal are unspecified. The result does
 /// not depend on the number of threads. If an entry of `a` is not finite, one of the diagonal is not finite either.
@@ -88,10 +88,10 @@ fn by_blocks<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>>
     let cols = |j: usize| BLOCK.min(n - j);
     let in_columns = (0..n).step_by(BLOCK).flat_map(|j| (0..=j).step_by(BLOCK).map(move |i| (i, j)));
     let mut blocks: Vec<_> = in_columns.map(|(i, j)| (i, j, Mat::<Wide<T>>::zeros(cols(i), cols(j)))).collect();
-    let ld = leading_dimension::<Wide<T>>(ROWS.min(m)).unwrap_or(ROWS);
+    let ld = leading_dimension::<Wide<T>>(CHAIN_ROWS.min(m)).unwrap_or(CHAIN_ROWS);
     let mut copy = zeros::<Wide<T>>("rows in double precision", ld.saturating_mul(n))?;
-    for start in (0..m).step_by(ROWS) {
-        let rows = a.subrows(start, ROWS.min(m - start));
+    for start in (0..m).step_by(CHAIN_ROWS) {
+        let rows = a.subrows(start, CHAIN_ROWS.min(m - start));
         each(copy.chunks_mut(ld * BLOCK).zip((0..n).step_by(BLOCK)), |(to, j)| {
             let to = MatMut::from_column_major_slice_with_stride_mut(to, rows.nrows(), cols(j), ld);
             map_into(rows.subcols(j, cols(j)), to, |x| x.to_wide());

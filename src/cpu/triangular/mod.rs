@@ -40,7 +40,7 @@ use crate::{
 const COLUMNS: usize = 32;
 
 /// Rows that the base kernels compute together.
-pub(crate) const ROWS: usize = 4;
+pub(crate) const KERNEL_ROWS: usize = 4;
 
 /// Registers that a row of the copy of B fills.
 pub(crate) const REGISTERS: usize = 2;
@@ -117,32 +117,32 @@ struct CpuTriangular<'a, T> {
 
 /// A base kernel's copy of its triangle, with rows in the order of substitution. It is lower triangular, also if M is upper triangular.
 ///
-/// Row p, column q < p is at `p / ROWS * ROWS * ld + q * ROWS + p % ROWS`: the entries of [`ROWS`] rows in a column are contiguous. The
-/// order is padded to a multiple of [`ROWS`] with zero rows.
+/// Row p, column q < p is at `p / KERNEL_ROWS * KERNEL_ROWS * ld + q * KERNEL_ROWS + p % KERNEL_ROWS`: the entries of [`KERNEL_ROWS`] rows in a column are contiguous. The
+/// order is padded to a multiple of [`KERNEL_ROWS`] with zero rows.
 pub(crate) struct Packed<T> {
     entries: Aligned<T>,
-    /// Order, rounded up to a multiple of [`ROWS`].
+    /// Order, rounded up to a multiple of [`KERNEL_ROWS`].
     pub ld: usize,
     /// For each diagonal entry d: (d, 1) to multiply. To solve: (s, 1 / (s d)) with a power of two s, where neither overflows.
     pub diagonal: Vec<(T, T)>,
 }
 
 impl<T: Scalar> Packed<T> {
-    /// Rows p .. p + ROWS, columns 0 .. p + ROWS, for p a multiple of [`ROWS`].
+    /// Rows p .. p + KERNEL_ROWS, columns 0 .. p + KERNEL_ROWS, for p a multiple of [`KERNEL_ROWS`].
     pub fn rows(&self, p: usize) -> &[T] {
-        &self.entries[p * self.ld..][..(p + ROWS) * ROWS]
+        &self.entries[p * self.ld..][..(p + KERNEL_ROWS) * KERNEL_ROWS]
     }
 
     /// Copies a triangle `m`, times `sign` off the diagonal.
     fn fill(&mut self, variant: &Variant, m: MatRef<'_, T>, sign: T) {
         let order = m.nrows();
-        self.ld = order.next_multiple_of(ROWS);
+        self.ld = order.next_multiple_of(KERNEL_ROWS);
         let conjugate = |x: T| if variant.conjugates() { T::conj_impl(&x) } else { x };
         self.entries[..self.ld * self.ld].fill(T::zero());
         for p in 0..order {
-            let (i, at) = (variant.row(order, p), p / ROWS * ROWS * self.ld + p % ROWS);
+            let (i, at) = (variant.row(order, p), p / KERNEL_ROWS * KERNEL_ROWS * self.ld + p % KERNEL_ROWS);
             for q in 0..p {
-                self.entries[at + q * ROWS] = sign * conjugate(m[(i, variant.row(order, q))]);
+                self.entries[at + q * KERNEL_ROWS] = sign * conjugate(m[(i, variant.row(order, q))]);
             }
         }
         self.diagonal.clear();
@@ -171,7 +171,7 @@ fn reciprocal<T: Scalar>(d: T) -> (T, T) {
 
 impl<'a, T: Scalar> CpuTriangular<'a, T> {
     fn new(variant: &'a Variant, alpha: T, m: MatRef<'a, T>, b: MatMut<'a, T>, base: usize, par: Par) -> Result<Self> {
-        let ld = base.next_multiple_of(ROWS);
+        let ld = base.next_multiple_of(KERNEL_ROWS);
         let size = ld.checked_mul(ld).ok_or_else(|| SvdError::invalid("triangle", format!("{base} is too large")))?;
         let entries = zeros("copy of a triangle", size)?;
         let rows = zeros("copy of rows", ld * REGISTERS * REGISTER_BYTES / size_of::<T>())?;

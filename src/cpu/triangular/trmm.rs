@@ -1,4 +1,4 @@
-//! The base case of the recursion for multiplication:  X <- L X,  [`ROWS`] rows of X (n x w) at a time, from the last to the first. Twin:
+//! The base case of the recursion for multiplication:  X <- L X,  [`KERNEL_ROWS`] rows of X (n x w) at a time, from the last to the first. Twin:
 //! `shaders/trmm.wgsl`.
 //!
 //! A row is overwritten after all rows below it, which need its old value, have been computed.
@@ -9,7 +9,7 @@ use crate::{
     base::number::Scalar,
     cpu::{
         simd::lanes::{Lane, Lanes},
-        triangular::{Packed, REGISTERS, ROWS},
+        triangular::{KERNEL_ROWS, Packed, REGISTERS},
     },
 };
 
@@ -20,15 +20,15 @@ pub(crate) fn trmm<T: Scalar, S: Simd>(lanes: Lanes<T, S>, triangle: &Packed<T>,
     let width = REGISTERS * n;
     assert_eq!(x.len(), triangle.ld * width);
     let x = x.as_mut_ptr();
-    for p in (0..triangle.ld).step_by(ROWS).rev() {
+    for p in (0..triangle.ld).step_by(KERNEL_ROWS).rev() {
         let l = triangle.rows(p);
-        // SAFETY: rows 0..p + ROWS <= ld of `x` have `width` elements each (asserted above), REGISTERS registers of n.
+        // SAFETY: rows 0..p + KERNEL_ROWS <= ld of `x` have `width` elements each (asserted above), REGISTERS registers of n.
         let load = |row: usize, k: usize| unsafe { lanes.load(x.add(row * width + k * n)) };
-        let own: [[Lane<T, S>; REGISTERS]; ROWS] = std::array::from_fn(|r| std::array::from_fn(|k| load(p + r, k)));
-        let mut sums = [[lanes.zero(); REGISTERS]; ROWS];
-        for (q, l) in l.chunks_exact(ROWS).enumerate().take(p) {
+        let own: [[Lane<T, S>; REGISTERS]; KERNEL_ROWS] = std::array::from_fn(|r| std::array::from_fn(|k| load(p + r, k)));
+        let mut sums = [[lanes.zero(); REGISTERS]; KERNEL_ROWS];
+        for (q, l) in l.chunks_exact(KERNEL_ROWS).enumerate().take(p) {
             let above: [Lane<T, S>; REGISTERS] = std::array::from_fn(|k| load(q, k));
-            for r in 0..ROWS {
+            for r in 0..KERNEL_ROWS {
                 let l = lanes.splat(l[r]);
                 for k in 0..REGISTERS {
                     sums[r][k] = lanes.mul_add(l, above[k], sums[r][k]);
@@ -39,7 +39,7 @@ pub(crate) fn trmm<T: Scalar, S: Simd>(lanes: Lanes<T, S>, triangle: &Packed<T>,
             let diagonal = lanes.splat(triangle.diagonal[p + r].0);
             for (k, sum) in sums.iter_mut().enumerate() {
                 for (s, own) in own.iter().enumerate().take(r) {
-                    *sum = lanes.mul_add(lanes.splat(l[(p + s) * ROWS + r]), own[k], *sum);
+                    *sum = lanes.mul_add(lanes.splat(l[(p + s) * KERNEL_ROWS + r]), own[k], *sum);
                 }
                 *sum = lanes.mul_add(diagonal, own[r][k], *sum);
                 // SAFETY: as for `load`.

@@ -1,4 +1,4 @@
-//! The base case of the recursion for solving:  X <- L^-1 X  by forward substitution, [`ROWS`] rows of X (n x w) at a time. Twin:
+//! The base case of the recursion for solving:  X <- L^-1 X  by forward substitution, [`KERNEL_ROWS`] rows of X (n x w) at a time. Twin:
 //! `shaders/trsm.wgsl`.
 //!
 //! The contributions of all rows above a block of rows are subtracted first, with sums in registers. Then, row by row, the contributions of
@@ -10,7 +10,7 @@ use crate::{
     base::number::Scalar,
     cpu::{
         simd::lanes::{Lane, Lanes},
-        triangular::{Packed, REGISTERS, ROWS},
+        triangular::{KERNEL_ROWS, Packed, REGISTERS},
     },
 };
 
@@ -21,27 +21,27 @@ pub(crate) fn trsm<T: Scalar, S: Simd>(lanes: Lanes<T, S>, triangle: &Packed<T>,
     let width = REGISTERS * n;
     assert_eq!(x.len(), triangle.ld * width);
     let x = x.as_mut_ptr();
-    for p in (0..triangle.ld).step_by(ROWS) {
+    for p in (0..triangle.ld).step_by(KERNEL_ROWS) {
         let l = triangle.rows(p);
-        // SAFETY: rows 0..p + ROWS <= ld of `x` have `width` elements each (asserted above), REGISTERS registers of n.
+        // SAFETY: rows 0..p + KERNEL_ROWS <= ld of `x` have `width` elements each (asserted above), REGISTERS registers of n.
         let load = |row: usize, k: usize| unsafe { lanes.load(x.add(row * width + k * n)) };
-        let mut sums: [[Lane<T, S>; REGISTERS]; ROWS] = std::array::from_fn(|r| std::array::from_fn(|k| load(p + r, k)));
-        for (q, l) in l.chunks_exact(ROWS).enumerate().take(p) {
+        let mut sums: [[Lane<T, S>; REGISTERS]; KERNEL_ROWS] = std::array::from_fn(|r| std::array::from_fn(|k| load(p + r, k)));
+        for (q, l) in l.chunks_exact(KERNEL_ROWS).enumerate().take(p) {
             let above: [Lane<T, S>; REGISTERS] = std::array::from_fn(|k| load(q, k));
-            for r in 0..ROWS {
+            for r in 0..KERNEL_ROWS {
                 let l = lanes.splat(l[r]);
                 for k in 0..REGISTERS {
                     sums[r][k] = lanes.mul_add(l, above[k], sums[r][k]);
                 }
             }
         }
-        for r in 0..ROWS {
+        for r in 0..KERNEL_ROWS {
             let (scale, reciprocal) = triangle.diagonal[p + r];
             let (scale, reciprocal) = (lanes.splat(scale), lanes.splat(reciprocal));
             let (solved, rest) = sums.split_at_mut(r);
             for (k, sum) in rest[0].iter_mut().enumerate() {
                 for (s, solved) in solved.iter().enumerate() {
-                    *sum = lanes.mul_add(lanes.splat(l[(p + s) * ROWS + r]), solved[k], *sum);
+                    *sum = lanes.mul_add(lanes.splat(l[(p + s) * KERNEL_ROWS + r]), solved[k], *sum);
                 }
                 *sum = lanes.mul(lanes.mul(*sum, scale), reciprocal);
                 // SAFETY: as for `load`.

@@ -45,7 +45,7 @@ use crate::{
 };
 
 /// Rows of a task in products with A, W and U. Fixed, so that results do not depend on the number of threads.
-const ROWS: usize = 256;
+const TASK_ROWS: usize = 256;
 /// Rows and columns of a task of W^H W.
 const ROWS_OF_SUM: usize = 4096;
 /// Partial sums that are held at a time.
@@ -113,7 +113,7 @@ fn to_left_vectors<T: Number>(mut w: MatMut<'_, T::Scalar>, values: &[Re<T>], wa
 pub(crate) fn by_rows<T: Scalar>(of: MatMut<'_, T>, f: impl Fn(usize, MatMut<'_, T>) + Sync) {
     let (mut blocks, mut rest) = (Vec::new(), of);
     while rest.nrows() > 0 {
-        let rows = ROWS.min(rest.nrows());
+        let rows = TASK_ROWS.min(rest.nrows());
         let (block, others) = rest.split_at_row_mut(rows);
         blocks.push(block);
         rest = others;
@@ -122,7 +122,7 @@ pub(crate) fn by_rows<T: Scalar>(of: MatMut<'_, T>, f: impl Fn(usize, MatMut<'_,
         // Handing one block to the pool takes longer than many small matrices do.
         return blocks.into_iter().for_each(|block| f(0, block));
     }
-    each(blocks.into_iter().enumerate(), |(k, block)| f(k * ROWS, block));
+    each(blocks.into_iter().enumerate(), |(k, block)| f(k * TASK_ROWS, block));
 }
 
 /// The upper triangle of W^H W, and a few entries below it.

@@ -17,12 +17,7 @@ use crate::{
         number::{HalfStorage, Number, Re},
         pool::on_thread,
     },
-    gpu::device::{
-        adapter::{AdapterChoice, Opened},
-        cooperative::{Found, tested},
-        pipeline::Pipelines,
-        pipeline_cache::PipelineFile,
-    },
+    gpu::device::{adapter::AdapterChoice, cooperative::Found, pipeline::Pipelines, pipeline_cache::PipelineFile},
 };
 
 /// A GPU that is ready to compute: device, queue and compiled kernels. It is cheap to clone, and many threads may use it at once.
@@ -73,117 +68,10 @@ pub(crate) enum Waits {
     Awaited,
 }
 
-/// The result of [`GpuContext::global`].
-static GLOBAL: Mutex<Option<Result<GpuContext>>> = Mutex::new(None);
-
 /// Timeout for work that is bounded to about a second (see `stream.rs`). After it, the device is considered hung.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl GpuContext {
-    /// Opens a device on the chosen adapter.
-    ///
-    /// ```
-    /// use svdvals_gpu::{AdapterChoice, GpuContext, SvdError};
-    /// let none = AdapterChoice::default().name("no adapter has this name");
-    /// assert!(matches!(GpuContext::new(&none), Err(SvdError::NoAdapter { .. })));
-    /// ```
-    ///
-    /// # Errors
-    /// [`SvdError::NoAdapter`] if no adapter matches, and always in a browser, where [`new_async`](Self::new_async) opens one;
-    /// [`SvdError::Gpu`] if the driver refuses the device.
-    pub fn new(choice: &AdapterChoice) -> Result<Self> {
-        if CANNOT_BLOCK {
-            return Err(SvdError::NoAdapter { reason: "a browser's GPU is opened by `GpuContext::new_async`".into() });
-        }
-        block_on(Self::new_async(choice))
-    }
-
-    /// Like [`new`](Self::new), without blocking in a browser. (Elsewhere the driver opens the device on the polling thread, which may take
-    /// tenths of a second.)
-    ///
-    /// ```
-    /// use svdvals_gpu::{AdapterChoice, GpuContext, SvdError};
-    /// async fn name() -> Result<String, SvdError> {
-    ///     Ok(GpuContext::new_async(&AdapterChoice::default()).await?.adapter_name().to_owned())
-    /// }
-    /// println!("{:?}", pollster::block_on(name()));
-    /// ```
-    ///
-    /// # Errors
-    /// [`SvdError::NoAdapter`] if no adapter matches; [`SvdError::Gpu`] if the driver refuses the device.
-    pub async fn new_async(choice: &AdapterChoice) -> Result<Self> {
-        let Opened { device, queue, info, cooperative } = choice.open().await?;
-        log::info!("svdvals-gpu opened {} through {} ({:?})", info.name, info.backend, info.device_type);
-        // wgpu panics on errors outside all scopes. This crate uses scopes for everything; any other error is logged.
-        device.on_uncaptured_error(Arc::new(|error| log::error!("svdvals-gpu: wgpu error outside any call: {error}")));
-        let lost = Arc::new(OnceLock::new());
-        let told = lost.clone();
-        device.set_device_lost_callback(move |reason, message| {
-            // The first message is the cause.
-            let _ = told.set(format!("{reason:?}: {message}"));
-        });
-        let context = Self::assemble(device, queue, info, choice, lost);
-        let cooperative = match cooperative {
-            Some(cooperative) => tested(&context, cooperative).await,
-            None => Err("`AdapterChoice::cooperative_matrices` requests them".into()),
-        };
-        context.has_cooperative(cooperative);
-        Ok(context)
-    }
-
-    /// The default context of all calls. The first call opens it, on the best-ranked adapter (hardware before software).
-    ///
-    /// A missing adapter is remembered. After any other failure the next call tries again. A lost device is replaced.
-    ///
-    /// ```
-    /// use svdvals_gpu::GpuContext;
-    /// if let Ok(context) = GpuContext::global() {
-    ///     assert!(!context.is_lost());
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
-    pub fn global() -> Result<Self> {
-        let mut global = GLOBAL.lock().unwrap_or_else(PoisonError::into_inner);
-        remembered(&global).unwrap_or_else(|| {
-            let made = Self::new(&AdapterChoice::default());
-            if !CANNOT_BLOCK {
-                *global = Some(made.clone());
-            }
-            made
-        })
-    }
-
-    /// [`global`](Self::global) for callers that must not block. In a browser it is the only one.
-    ///
-    /// ```
-    /// use svdvals_gpu::{GpuContext, SvdOptions};
-    /// async fn options() -> Option<SvdOptions> {
-    ///     Some(SvdOptions::default().context(GpuContext::global_async().await.ok()?))
-    /// }
-    /// println!("{:?}", pollster::block_on(options()));
-    /// ```
-    ///
-    /// # Errors
-    /// As [`new_async`](Self::new_async).
-    pub async fn global_async() -> Result<Self> {
-        let known = remembered(&GLOBAL.lock().unwrap_or_else(PoisonError::into_inner));
-        if let Some(known) = known {
-            return known;
-        }
-        let made = Self::new_async(&AdapterChoice::default()).await;
-        let mut global = GLOBAL.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another task may have opened one in the meantime.
-        Ok(match remembered(&global) {
-            Some(Ok(context)) => context,
-            _ => {
-                *global = Some(made.clone());
-                made?
-            }
-        })
-    }
-
     /// A context on a device that you own. Request as many limits and features for it as possible. Kernels use its
     /// `max_compute_workgroup_storage_size`, its `max_compute_invocations_per_workgroup` and its buffer sizes. f64 and c64 need
     /// `Features::SHADER_F64`, and [`HalfStorage::Half`] needs `Features::SHADER_F16`.
@@ -210,7 +98,14 @@ impl GpuContext {
         Self::assemble(device, queue, info, &AdapterChoice::default(), Arc::new(OnceLock::new()))
     }
 
-    fn assemble(device: Device, queue: Queue, info: AdapterInfo, choice: &AdapterChoice, lost: Arc<OnceLock<String>>) -> Self {
+    /// The parts of a context. `lost` gets the driver's message when the device is lost.
+    pub(crate) fn assemble(
+        device: Device,
+        queue: Queue,
+        info: AdapterInfo,
+        choice: &AdapterChoice,
+        lost: Arc<OnceLock<String>>,
+    ) -> Self {
         let (limits, checked, pipelines) = (device.limits(), choice.is_checked(), Pipelines::default());
         let (unchecked, cooperative) = (Mutex::default(), OnceLock::new());
         let inner = Inner { device, queue, info, limits, checked, lost, cooperative, pipelines, unchecked };
@@ -466,15 +361,6 @@ impl GpuContext {
 
 /// Whether threads must not block, as in a browser.
 pub(crate) const CANNOT_BLOCK: bool = cfg!(target_family = "wasm");
-
-/// What is known about the default context: one that works, or that there is no adapter.
-fn remembered(global: &Option<Result<GpuContext>>) -> Option<Result<GpuContext>> {
-    match global {
-        Some(Ok(context)) if !context.is_lost() => Some(Ok(context.clone())),
-        Some(Err(error @ SvdError::NoAdapter { .. })) => Some(Err(error.clone())),
-        _ => None,
-    }
-}
 
 fn error_of(what: &'static str, error: wgpu::Error) -> SvdError {
     match error {

@@ -24,6 +24,7 @@ use crate::{
         report::SvdReport,
         route::{Preconditioner, Route, Solver},
         svd::svd,
+        svdvals::svdvals,
     },
     tile::{kernels::TileKernels, products::Products},
 };
@@ -49,12 +50,8 @@ pub(crate) fn lstsq<T: Number>(
     timed: bool,
 ) -> Result<SvdReport<DeviceFit<T>>> {
     check_options(&a.context, options)?;
-    let unfit = |option, what| Err(SvdError::invalid(option, format!("{what} needs A on the host")));
     if options.ridge != 0.0 {
-        return unfit("ridge", "a ridge");
-    }
-    if options.singular_values {
-        return unfit("singular_values", "this");
+        return Err(SvdError::invalid("ridge", "a ridge needs A on the host"));
     }
     on_threads(options.threads, || {
         let total = Clock::new(timed);
@@ -149,7 +146,8 @@ impl<T: Number> Solving<'_, T> {
         let (y, rank, values) = if full {
             let y = kernels.with_rows(&c, k)?;
             qr.solve_r(if wide { Op::Trans } else { Op::NoTrans }, &y)?;
-            (y, k, None)
+            let values = self.options.singular_values.then(|| svdvals(r.as_ref(), &self.inner_options(), false));
+            (y, k, values.transpose()?.map(|report| report.values))
         } else {
             let MinimumNorm { x, rank, values, .. } = MinimumNorm::new(self.factors_of(op_r)?, inside, qr.tolerance);
             (kernels.upload(x.as_ref(), Re::<T>::from_double(1.0))?, rank, Some(values))
@@ -177,9 +175,13 @@ impl<T: Number> Solving<'_, T> {
 
     /// The decomposition of R or its transpose.
     fn factors_of(&self, r: MatRef<'_, T::Scalar>) -> Result<Factors<T::Scalar>> {
+        Ok(svd(r, &self.inner_options(), false)?.values)
+    }
+
+    /// The options for the triangle R.
+    fn inner_options(&self) -> SvdOptions {
         let SvdOptions { tuning, tuning_table, cancel, .. } = self.options.clone();
         let context = Some(self.qr.context.clone());
-        let options = SvdOptions { backend: Backend::Gpu, context, tuning, tuning_table, cancel, ..SvdOptions::default() };
-        Ok(svd(r, &options, false)?.values)
+        SvdOptions { backend: Backend::Gpu, context, tuning, tuning_table, cancel, ..SvdOptions::default() }
     }
 }
