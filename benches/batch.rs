@@ -6,14 +6,15 @@
 //! cargo bench --bench batch -- sizes --csv=sizes.csv                      with a table for `batch_times` of examples/gallery
 //! ```
 //!
-//! The loop is that of rayon, with one thread of faer and of OpenBLAS for each matrix. The programs take turns; a figure is the median of its
-//! turns.
+//! The loop is that of rayon, with one thread of faer and of OpenBLAS for each matrix. It keeps all results, as a batch does. The programs take
+//! turns; a figure is the median of its turns.
 
 #[path = "../examples/shared/mod.rs"]
 mod shared;
 mod turns;
 
 use std::{
+    any::Any,
     env,
     fs::File,
     hint::black_box,
@@ -88,9 +89,9 @@ fn values<T: Peer>(count: usize, n: usize) {
     let views = views(&batch);
     let [ours, single, faer, gesdd] = take_turns([
         &mut || drop(black_box(svdvals_batch(&views, &options).expect("finite matrices"))),
-        &mut || batch.par_iter().for_each(|a| drop(black_box(a.svdvals_gpu_with(&options)))),
-        &mut || batch.par_iter().for_each(|a| T::faer(a, false)),
-        &mut || batch.par_iter().for_each(|a| T::gesdd(a, false)),
+        &mut || drop(black_box(batch.par_iter().map(|a| a.svdvals_gpu_with(&options)).collect::<Vec<_>>())),
+        &mut || drop(black_box(batch.par_iter().map(|a| T::faer(a, false)).collect::<Vec<_>>())),
+        &mut || drop(black_box(batch.par_iter().map(|a| T::gesdd(a, false)).collect::<Vec<_>>())),
     ]);
     println!(
         "{:>4} {count:>6} of {n:>3} {:>10.6}   single calls in a loop {:.2}   faer {:.2}   gesdd {}   {} turns",
@@ -108,9 +109,9 @@ fn vectors<T: Peer>(count: usize, n: usize) {
     let views = views(&batch);
     let [ours, single, faer, gesdd] = take_turns([
         &mut || drop(black_box(svd_batch(&views, &options).expect("finite matrices"))),
-        &mut || batch.par_iter().for_each(|a| drop(black_box(a.svd_gpu_with(&options)))),
-        &mut || batch.par_iter().for_each(|a| T::faer(a, true)),
-        &mut || batch.par_iter().for_each(|a| T::gesdd(a, true)),
+        &mut || drop(black_box(batch.par_iter().map(|a| a.svd_gpu_with(&options)).collect::<Vec<_>>())),
+        &mut || drop(black_box(batch.par_iter().map(|a| T::faer(a, true)).collect::<Vec<_>>())),
+        &mut || drop(black_box(batch.par_iter().map(|a| T::gesdd(a, true)).collect::<Vec<_>>())),
     ]);
     println!(
         "{:>4} {count:>6} of {n:>3} with vectors {:>10.6}   single calls in a loop {:.2}   faer {:.2}   gesdd {}   {} turns",
@@ -189,27 +190,32 @@ fn rows<T: Element>() {
 
 /// What this crate is compared with: decompositions with vectors (thin) or without.
 trait Peer: Element {
-    fn faer(a: &Mat<Self>, vectors: bool);
+    fn faer(a: &Mat<Self>, vectors: bool) -> Kept;
     /// LAPACK's, of a copy. Nothing without LAPACK.
-    fn gesdd(a: &Mat<Self>, vectors: bool);
+    fn gesdd(a: &Mat<Self>, vectors: bool) -> Kept;
 }
+
+/// A result.
+type Kept = Box<dyn Any + Send>;
 
 macro_rules! peer {
     ($t:ty, $real:ty, $gesdd:ident, ($($rwork:ident)?)) => {
         impl Peer for $t {
-            fn faer(a: &Mat<$t>, vectors: bool) {
+            fn faer(a: &Mat<$t>, vectors: bool) -> Kept {
                 if vectors {
-                    black_box(a.thin_svd().expect("faer converges"));
+                    Box::new(a.thin_svd().expect("faer converges"))
                 } else {
-                    black_box(a.singular_values().expect("faer converges"));
+                    Box::new(a.singular_values().expect("faer converges"))
                 }
             }
 
             #[cfg(not(feature = "lapack"))]
-            fn gesdd(_: &Mat<$t>, _: bool) {}
+            fn gesdd(_: &Mat<$t>, _: bool) -> Kept {
+                Box::new(())
+            }
 
             #[cfg(feature = "lapack")]
-            fn gesdd(a: &Mat<$t>, vectors: bool) {
+            fn gesdd(a: &Mat<$t>, vectors: bool) -> Kept {
                 let (rows, cols) = a.shape();
                 let least = rows.min(cols);
                 let (mut copy, [m, n]) = turns::lapack::columns(a);
@@ -241,7 +247,7 @@ macro_rules! peer {
                         );
                     }
                 });
-                black_box((s, u, vt));
+                Box::new((s, u, vt))
             }
         }
     };
