@@ -64,6 +64,7 @@ pub const EDITS: &[(&str, &str, &str)] = &[
     ("gemm", "j < product.cols", "j <= product.cols"),
     ("gemm_batch", "i < product.rows", "i <= product.rows"),
     ("gemm_batch", "workgroup.x * CPB", "workgroup.x * (CPB - 4u)"),
+    ("gemm_batch", "workgroup.y * RPB", "workgroup.y * (RPB - 4u)"),
     ("gemm_batch", "params.first + workgroup.z", "params.first"),
     ("trsm", "(k % 2u)", "0u"),
     ("trsm", "p < params.order", "p <= params.order"),
