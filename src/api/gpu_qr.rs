@@ -26,7 +26,8 @@ pub struct GpuQr<T: Element>(Box<dyn Factorisation<T>>);
 
 impl<T: Element> GpuMatrix<T> {
     /// The QR factorisation. Q's reflectors and R stay on the device; nothing is read back. With [`SvdOptions::products`] two squares of each panel are,
-    /// of 128 columns at most, in which the host finds the reflectors.
+    /// of 128 columns at most, in which the host finds the reflectors; with [`SvdOptions::pivot`] or [`SvdOptions::positive_diagonal`] R is, and what the
+    /// host finds is uploaded: a square factor of Q, and another R.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -40,8 +41,7 @@ impl<T: Element> GpuMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`svdvals`](Self::svdvals). [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for [`SvdOptions::pivot`] and [`SvdOptions::positive_diagonal`], which
-    /// [`QrGpu`](crate::QrGpu) has, for [`HalfStorage::Half`](crate::HalfStorage::Half), and for [`SvdOptions::products`] of other types than in
+    /// As [`svdvals`](Self::svdvals). [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for [`HalfStorage::Half`](crate::HalfStorage::Half), and for [`SvdOptions::products`] of other types than in
     /// [`Products`](crate::Products) or without [cooperative matrices](crate::GpuContext::cooperative_matrices).
     pub fn qr(&self, options: &SvdOptions) -> Result<GpuQr<T>> {
         Ok(self.factored(options, false)?.values)
@@ -197,6 +197,21 @@ impl<T: Element> GpuQr<T> {
         self.0.rank()
     }
 
+    /// The permutation P of [`SvdOptions::pivot`]: column j of A P is column `order()[j]` of A. None without pivoting.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions};
+    /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
+    /// let a = GpuMatrix::upload(&GpuContext::global()?, &faer::mat![[1.0f32, 3.0], [0.0, 4.0]])?;
+    /// assert_eq!(a.qr(&SvdOptions::default().pivot(true))?.order(), Some(&[1, 0][..])); // the longer column first
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn order(&self) -> Option<&[usize]> {
+        self.0.order()
+    }
+
     /// The singular values of A, descending, computed on the device from R with default options.
     ///
     /// ```
@@ -235,7 +250,8 @@ impl<T: Element> GpuQr<T> {
         Ok(quotient_of_ends(&self.svdvals()?))
     }
 
-    /// The minimiser X (n x p) of ||A X - B||, for A of full column rank and any number of calls. See also [`GpuMatrix::lstsq`].
+    /// The minimiser X (n x p) of ||A X - B||, for A of full column rank and any number of calls. With pivoting, and a rank below n, it is
+    /// the basic solution: the rows of the columns that come last are zero. See also [`GpuMatrix::lstsq`].
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -250,7 +266,7 @@ impl<T: Element> GpuQr<T> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::RankDeficient`](crate::SvdError::RankDeficient) if A is wide, or an estimate of its condition number, for which R is read back, is 1 /
+    /// [`SvdError::RankDeficient`](crate::SvdError::RankDeficient) without pivoting, if A is wide or an estimate of its condition number, for which R is read back, is 1 /
     /// [`tolerance`](SvdOptions::tolerance) or more; [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) if B does not have m rows, has an entry that is NaN or infinite,
     /// or is on another device; [`SvdError::Overflow`](crate::SvdError::Overflow) if an entry of X exceeds its type; as [`r`](Self::r).
     pub fn solve_lstsq(&self, b: &GpuMatrix<T>) -> Result<GpuMatrix<T::Scalar>> {

@@ -10,11 +10,13 @@ use crate::{
         error::Result,
         number::{Re, RealElement, Scalar},
     },
+    cost::vectors::Extent,
     gpu::{
         device::parameters::{FROM, UPTO},
         kernels::{
             GpuKernels,
             left::{Part, whole},
+            products::To,
             triangular::on_device,
         },
         matrix::DeviceMatrix,
@@ -67,6 +69,23 @@ impl<S: Scalar> GpuKernels<S> {
         c = conjugate(c)?;
         apply_factor(self, a, shape, &self.tuning, op, &mut c)?;
         conjugate(c)
+    }
+
+    /// diag(op(Q1), I) C, or with the conjugates of op(Q1), for a square Q1 with at most as many rows as C. A new matrix.
+    pub(crate) fn turned_rows(&self, q1: &Dense<S>, op: Op, conjugated: bool, c: &Dense<S>) -> Result<Dense<S>> {
+        let (k, (rows, cols)) = (q1.size.0, c.size);
+        let out = self.room(rows, cols)?;
+        if cols == 0 {
+            return Ok(out);
+        }
+        let (from, to) = (whole(c)?.transposed(), whole(&out)?.transposed());
+        let m = if op == Op::NoTrans { whole(q1)? } else { whole(q1)?.transposed() };
+        let [x, y] = [from, to].map(|of| of.columns(0, k).transposed());
+        self.multiply(m, x, y, (op == Op::ConjTrans) != conjugated, To::Replaced, Extent::default())?;
+        if k < rows {
+            self.copy(from.columns(k, rows - k), to.columns(k, rows - k), false)?;
+        }
+        Ok(out)
     }
 
     /// [C; 0] with this number of rows, or the first rows of C.

@@ -56,12 +56,12 @@ pub(super) struct Part<'a> {
 
 impl<'a> Part<'a> {
     /// Columns `first..first + cols`.
-    fn columns(self, first: usize, cols: usize) -> Part<'a> {
+    pub fn columns(self, first: usize, cols: usize) -> Part<'a> {
         let window = Window { offset: self.window.offset + first * self.window.cs, ..self.window };
         Part { window, cols, ..self }
     }
 
-    fn transposed(self) -> Part<'a> {
+    pub fn transposed(self) -> Part<'a> {
         Part { window: self.window.transposed(), rows: self.cols, cols: self.rows, ..self }
     }
 }
@@ -224,7 +224,15 @@ impl<S: Number> GpuKernels<S> {
 
     /// The product C <- M X or C <- C - M X, with conjugates of M's entries if asked for. `triangles` says which matrices are upper
     /// triangular.
-    fn multiply(&self, m: Part<'_>, x: Part<'_>, c: Part<'_>, conjugated: bool, to: To, triangles: Extent) -> Result<()> {
+    pub(super) fn multiply(
+        &self,
+        m: Part<'_>,
+        x: Part<'_>,
+        c: Part<'_>,
+        conjugated: bool,
+        to: To,
+        triangles: Extent,
+    ) -> Result<()> {
         let extent = Extent { rows: c.rows, cols: c.cols, inner: m.cols, ..triangles };
         let task = Task { extent, m: m.window, x: x.window, c: c.window, conjugated, to };
         Products::new::<S, S>(self, [m.buffer, x.buffer, c.buffer], &[vec![task]])?.run(&self.stream, 0)

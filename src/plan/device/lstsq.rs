@@ -53,6 +53,8 @@ pub(crate) fn lstsq<T: Number>(
     if options.ridge != 0.0 {
         return Err(SvdError::invalid("ridge", "a ridge needs A on the host"));
     }
+    // The solution does not depend on them.
+    let options = &options.clone().pivot(false).positive_diagonal(false);
     on_threads(options.threads, || {
         let total = Clock::new(timed);
         let lower = options.products != Products::Native || options.preconditioner != Preconditioner::Full;

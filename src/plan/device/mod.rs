@@ -5,6 +5,7 @@
 //! | `svdvals.rs`, `band.rs` | singular values; the stages one by one |
 //! | `svd.rs` | singular vectors |
 //! | `factors.rs`, `qr.rs` | the QR factorisation by either of two algorithms; what is computed from its factors |
+//! | `turned.rs` | the same with pivoted columns, or with a positive diagonal |
 //! | `lstsq.rs` | least squares |
 //! | `triangular.rs` | triangular multiply and solve |
 
@@ -15,6 +16,7 @@ pub mod qr;
 pub mod svd;
 pub(crate) mod svdvals;
 pub(crate) mod triangular;
+mod turned;
 
 use crate::{
     base::{

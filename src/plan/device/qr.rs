@@ -26,6 +26,7 @@ use crate::{
             factors::{Boxed, by_products, by_tree, of_single},
             on_its_device,
             svdvals::svdvals,
+            turned::{permuted, turned},
         },
         options::SvdOptions,
         products,
@@ -49,6 +50,8 @@ pub trait Factorisation<T: Number>: Send + Sync {
     fn apply(&self, c: &DeviceMatrix<T::Scalar>, side: Side, op: Op) -> Result<DeviceMatrix<T::Scalar>>;
     /// The minimiser of ||A X - B||.
     fn solve(&self, b: &DeviceMatrix<T>) -> Result<DeviceMatrix<T::Scalar>>;
+    /// Column j of A P is column `order()[j]` of A.
+    fn order(&self) -> Option<&[usize]>;
     /// The numerical rank by the diagonal of R.
     fn rank(&self) -> Result<usize>;
     /// The singular values of R, with default options.
@@ -62,6 +65,8 @@ pub(super) struct DeviceQr<T: Number> {
     /// The power of two times which A was factored.
     pub scale: Re<T>,
     pub tolerance: f64,
+    /// The order of the columns, if they are pivoted.
+    order: Option<Vec<usize>>,
     /// The estimate of R's condition number, once a call has needed it.
     condition: OnceLock<f64>,
 }
@@ -88,10 +93,6 @@ impl<T: Number> DeviceQr<T> {
     /// Factors the matrix of `lines`, which is `a` or its transpose.
     pub fn new(a: &DeviceMatrix<T>, lines: Lines<'_>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Self>> {
         options.check_tolerance()?;
-        if options.pivot || options.positive_diagonal {
-            let option = if options.pivot { "pivot" } else { "positive_diagonal" };
-            return Err(SvdError::invalid(option, "it needs R on the host, but the factors stay on the device"));
-        }
         products::check::<T>(options)?;
         check_storage::<T>(options)?;
         let (context, shape) = (&a.context, lines.size());
@@ -115,7 +116,15 @@ impl<T: Number> DeviceQr<T> {
         let default = || if native { default_tolerance::<T>(shape) } else { products::tolerance(options, shape) };
         let tolerance = options.tolerance.unwrap_or_else(default);
         let context = context.clone();
-        Ok(report.map(|factors| DeviceQr { factors, context, scale, tolerance, condition: OnceLock::new() }))
+        let qr = report.map(|factors| DeviceQr { factors, context, scale, tolerance, order: None, condition: OnceLock::new() });
+        if options.pivot || options.positive_diagonal { qr.try_map(|qr| qr.turned(options)) } else { Ok(qr) }
+    }
+
+    /// The factors with the pivoting and the signs that the options ask for. R is read back once.
+    fn turned(self, options: &SvdOptions) -> Result<Self> {
+        let r = self.r_on_host()?;
+        let (factors, order) = turned(self.factors, r, self.tolerance, options)?;
+        Ok(DeviceQr { factors, order, ..self })
     }
 
     fn kernels(&self) -> &GpuKernels<T::Scalar> {
@@ -216,14 +225,25 @@ impl<T: Number> Factorisation<T> for DeviceQr<T> {
     fn solve(&self, b: &DeviceMatrix<T>) -> Result<DeviceMatrix<T::Scalar>> {
         let (m, n) = self.factors.shape();
         let b_scale = self.check_b(b, m)?;
-        if m < n || self.condition()? * self.tolerance >= 1.0 {
-            return Err(SvdError::RankDeficient { rank: m.min(n.saturating_sub(1)), cols: n });
-        }
+        let rank = match &self.order {
+            Some(_) => self.rank()?,
+            None if m < n || self.condition()? * self.tolerance >= 1.0 => {
+                return Err(SvdError::RankDeficient { rank: m.min(n.saturating_sub(1)), cols: n });
+            }
+            None => n,
+        };
         let c = self.kernels().adopt(&b.lines(), b_scale)?;
         let c = self.factors.applied(Op::ConjTrans, c, false)?;
-        let c = self.kernels().with_rows(&c, n)?;
-        self.solve_r(Op::NoTrans, &c)?;
-        self.unscaled(c, b_scale)
+        let mut x = self.kernels().with_rows(&c, rank)?;
+        self.solve_r(Op::NoTrans, &x)?;
+        if let Some(order) = &self.order {
+            x = permuted(self.kernels(), order, &x)?;
+        }
+        self.unscaled(x, b_scale)
+    }
+
+    fn order(&self) -> Option<&[usize]> {
+        self.order.as_deref()
     }
 
     fn rank(&self) -> Result<usize> {

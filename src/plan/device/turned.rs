@@ -1,0 +1,84 @@
+//! Factors on a device with pivoted columns, or with a positive diagonal of R: from A = Q0 R0, where the host finds R0 P = Q1 R.
+//!
+//! ```text
+//! A P = Q R,   Q = Q0 diag(Q1, I)     Q1: k x k, R: k x n, k = min(m, n); both are uploaded
+//! ```
+
+use faer::Mat;
+
+use crate::{
+    base::{
+        blas::Op,
+        error::Result,
+        number::{Re, RealElement, Scalar},
+    },
+    gpu::{kernels::GpuKernels, storage::Dense},
+    plan::{
+        device::factors::{Boxed, Resident},
+        options::SvdOptions,
+        qr::finished,
+        qr_factors::{Identity, QrFactors},
+    },
+    tile::kernels::TileKernels,
+};
+
+/// See the [module](self).
+struct Turned<S: Scalar> {
+    q0: Boxed<S>,
+    q1: Dense<S>,
+    r: Dense<S>,
+}
+
+impl<S: Scalar> Resident<S> for Turned<S> {
+    fn kernels(&self) -> &GpuKernels<S> {
+        self.q0.kernels()
+    }
+
+    fn r(&self) -> &Dense<S> {
+        &self.r
+    }
+
+    fn shape(&self) -> (usize, usize) {
+        self.q0.shape()
+    }
+
+    fn columns(&self, cols: usize) -> Result<Dense<S>> {
+        let identity = self.kernels().identity(&self.r, self.shape().0, 0..cols, false)?;
+        self.applied(Op::NoTrans, identity, false)
+    }
+
+    fn applied(&self, op: Op, c: Dense<S>, conjugated: bool) -> Result<Dense<S>> {
+        let turn = |c: &Dense<S>| self.kernels().turned_rows(&self.q1, op, conjugated, c);
+        match op {
+            Op::NoTrans => self.q0.applied(op, turn(&c)?, conjugated),
+            _ => turn(&self.q0.applied(op, c, conjugated)?),
+        }
+    }
+}
+
+/// The factors that the options ask for, from those of the matrix and the first k rows of its R; and where each column of A P was in A, if columns
+/// are pivoted.
+pub(super) fn turned<S: Scalar>(
+    q0: Boxed<S>,
+    r: Mat<S>,
+    tolerance: f64,
+    options: &SvdOptions,
+) -> Result<(Boxed<S>, Option<Vec<usize>>)> {
+    let ((k, n), one) = (r.shape(), Re::<S>::from_double(1.0));
+    if k == 0 {
+        return Ok((q0, options.pivot.then(|| (0..n).collect())));
+    }
+    let factors = finished(QrFactors::new((k, n), r, Box::new(Identity { order: k }), Some(tolerance)), options)?;
+    let q1 = q0.kernels().upload(factors.q(k)?.as_ref(), one)?;
+    let r = q0.kernels().upload(factors.r(), one)?;
+    let order = factors.order().map(<[usize]>::to_vec);
+    Ok((Box::new(Turned { q0, q1, r }), order))
+}
+
+/// P Y, for P with `order`, or the first rows of that for fewer rows of Y: row j of Y becomes row `order[j]`.
+pub(super) fn permuted<S: Scalar>(kernels: &GpuKernels<S>, order: &[usize], y: &Dense<S>) -> Result<Dense<S>> {
+    let mut p = Mat::<S>::zeros(order.len(), order.len());
+    order.iter().enumerate().for_each(|(j, &i)| p[(i, j)] = S::one_impl());
+    let p = kernels.upload(p.as_ref(), Re::<S>::from_double(1.0))?;
+    kernels.turned_rows(&p, Op::NoTrans, false, &kernels.with_rows(y, order.len())?)
+}
