@@ -20,7 +20,7 @@ plan
 api
 """
 
-# The rooms of src/gpu/, likewise.
+# The rooms of src/gpu/, from the lowest to the highest.
 GPU = """
 device
 limits
@@ -127,6 +127,8 @@ def check(root):
         if layer not in RANK:
             wrong.append(f"src/{place}: in no layer; the layers are {' '.join(RANK)}")
             continue
+        if layer == "gpu" and room is None and path.name != "mod.rs":
+            wrong.append(f"src/{place}: in no room of gpu; the rooms are {' '.join(RANK_IN_GPU)}")
         # The module of src/a/b.rs is a::b, that of src/a/mod.rs a.
         module = [*place.with_suffix("").parts]
         if module[-1] == "mod":

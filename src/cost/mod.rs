@@ -282,6 +282,7 @@ impl Cost {
         const MOST: usize = 1 << 16;
         let Tuning { tile_size, leaf, cols_per_block, ref gpu, .. } = *tuning;
         let GpuTuning { split_k, threads_per_block, sweeps_per_block, cycles_per_dispatch, .. } = *gpu;
+        let GpuTuning { split_beside, rows_per_block, .. } = *gpu;
         for (option, value) in [
             ("tile_size", tile_size),
             ("leaf", leaf),
@@ -290,6 +291,8 @@ impl Cost {
             ("threads_per_block", threads_per_block),
             ("sweeps_per_block", sweeps_per_block),
             ("cycles_per_dispatch", cycles_per_dispatch),
+            ("split_beside", split_beside),
+            ("rows_per_block", rows_per_block),
         ] {
             if value > MOST {
                 return Err(SvdError::invalid(option, format!("{value}, but no device has more than {MOST}")));

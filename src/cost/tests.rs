@@ -421,6 +421,8 @@ fn edges() {
         tuning.clone().tile_size(1 << 33).leaf(1 << 34),
         tuning.clone().cycles_per_dispatch(huge),
         tuning.clone().threads_per_block(huge),
+        tuning.clone().split_beside(usize::MAX),
+        tuning.clone().rows_per_block(usize::MAX),
     ] {
         assert!(matches!(Cost::new::<f32>(100, 100, &bad), Err(SvdError::InvalidOption { .. })));
     }

@@ -63,7 +63,7 @@ fn qr_is_that_of_a_call<T: Elements>(context: &GpuContext) -> Outcome {
 
 /// With pivoted columns and a positive diagonal: order, R and rank are those of a call with a matrix on the host, to the last bit (the same kernels, and
 /// powers of two as scales). Q differs by the roundings of one more product: ||A P - Q R|| and ||I - Q^H Q|| are at most twice max(m, n, 4) eps ||A|| and
-/// max(m, n, 4) eps, op(Q) C is that of Q's columns to sqrt(m) times as much, and the basic solution, of dependent columns too, is the host's to that times
+/// max(m, n, 4) eps, op(Q) C and C op(Q) are those of Q's columns to sqrt(m) times as much, and the basic solution, of dependent columns too, is the host's to that times
 /// the condition number of the columns that it has, at most 2^7. A zero column in a zero matrix has no part in it.
 fn pivoted<T: Elements>(context: &GpuContext) -> Outcome {
     for (kind, m, n) in [
@@ -104,8 +104,13 @@ fn pivoted<T: Elements>(context: &GpuContext) -> Outcome {
                     Op::ConjTrans => q.adjoint().to_owned(),
                 };
                 let (c, product) = (widen(c.as_ref()), widen(found.apply_q(&there, op)?.to_mat()?.as_ref()));
-                let off = (product - of * &c).norm_l2();
+                let off = (product - &of * &c).norm_l2();
                 check!(off <= 2.0 * unit * (m as f64).sqrt() * c.norm_l2(), "{name}: {op:?} is {off:e} off");
+                let d = matrix::<T::Scalar>("random", 5, m);
+                let product = found.apply_q_right(&GpuMatrix::upload(context, &d)?, op)?.to_mat()?;
+                let (d, product) = (widen(d.as_ref()), widen(product.as_ref()));
+                let off = (product - &d * of).norm_l2();
+                check!(off <= 2.0 * unit * (m as f64).sqrt() * d.norm_l2(), "{name}: {op:?} from the right is {off:e} off");
             }
             if options.pivot {
                 let b = matrix::<T>("random", m, 2);

@@ -33,7 +33,7 @@ impl<S: Number> Source<GpuKernels<S>> for Lines<'_> {
 }
 
 impl<S: Number> GpuKernels<S> {
-    /// Like [`upload`](TileKernels::upload), for a matrix that is on the device already.
+    /// Like [`upload`](crate::tile::kernels::TileKernels::upload), for a matrix that is on the device already.
     pub(crate) fn adopt(&self, from: &Lines<'_>, scale: Re<S>) -> Result<Dense<S>> {
         self.scaled(from, scale, 0)
     }
@@ -61,7 +61,7 @@ impl<S: Number> GpuKernels<S> {
         Ok(a)
     }
 
-    /// Like [`upload_band`](TileKernels::upload_band), for a band on the device in the layout of [`unpacked`](Self::unpacked).
+    /// Like [`upload_band`](crate::tile::kernels::TileKernels::upload_band), for a band on the device in the layout of [`unpacked`](Self::unpacked).
     pub(crate) fn adopt_band(&self, from: &Buffer, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded<S>> {
         let layout = BandLayout::new(n, bandwidth, tile_width);
         let band = Banded::new(&self.context, layout, &self.tuning)?;
@@ -77,7 +77,7 @@ impl<S: Number> GpuKernels<S> {
         Ok(band)
     }
 
-    /// The upper band in the layout of [`Band`]: columns of `bandwidth + 1` entries, with B(i, j) at j * (bandwidth + 1) + bandwidth + i -
+    /// The upper band in the layout of [`Band`](crate::tile::band::Band): columns of `bandwidth + 1` entries, with B(i, j) at j * (bandwidth + 1) + bandwidth + i -
     /// j.
     pub(crate) fn unpacked(&self, band: &Banded<S>, bandwidth: usize) -> Result<Buffer> {
         let BandLayout { n, ku, .. } = band.layout;

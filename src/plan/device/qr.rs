@@ -26,7 +26,7 @@ use crate::{
             factors::{Boxed, by_products, by_tree, of_single},
             on_its_device,
             svdvals::svdvals,
-            turned::{permuted, turned},
+            turned::{Pivoted, turned},
         },
         options::SvdOptions,
         products,
@@ -66,7 +66,7 @@ pub(super) struct DeviceQr<T: Number> {
     pub scale: Re<T>,
     pub tolerance: f64,
     /// The order of the columns, if they are pivoted.
-    order: Option<Vec<usize>>,
+    pivoted: Option<Pivoted>,
     /// The estimate of R's condition number, once a call has needed it.
     condition: OnceLock<f64>,
 }
@@ -112,19 +112,26 @@ impl<T: Number> DeviceQr<T> {
             by_products(&lines, scale.to_double() as f32, on, options, timed)?.try_map(of_single::<T::Scalar>)?
         };
         report.seconds.scale = of_scale;
-        report.seconds.total = total.seconds();
         let default = || if native { default_tolerance::<T>(shape) } else { products::tolerance(options, shape) };
         let tolerance = options.tolerance.unwrap_or_else(default);
         let context = context.clone();
-        let qr = report.map(|factors| DeviceQr { factors, context, scale, tolerance, order: None, condition: OnceLock::new() });
-        if options.pivot || options.positive_diagonal { qr.try_map(|qr| qr.turned(options)) } else { Ok(qr) }
+        clock.restart();
+        let made = |factors| DeviceQr { factors, context, scale, tolerance, pivoted: None, condition: OnceLock::new() };
+        let mut report = report.map(made);
+        if options.pivot || options.positive_diagonal {
+            report = report.try_map(|qr| qr.turned(options))?;
+            report.seconds.qr += clock.restart();
+            report.counts.add(&report.values.kernels().counts());
+        }
+        report.seconds.total = total.seconds();
+        Ok(report)
     }
 
     /// The factors with the pivoting and the signs that the options ask for. R is read back once.
     fn turned(self, options: &SvdOptions) -> Result<Self> {
         let r = self.r_on_host()?;
-        let (factors, order) = turned(self.factors, r, self.tolerance, options)?;
-        Ok(DeviceQr { factors, order, ..self })
+        let (factors, pivoted) = turned(self.factors, r, self.tolerance, options)?;
+        Ok(DeviceQr { factors, pivoted, ..self })
     }
 
     fn kernels(&self) -> &GpuKernels<T::Scalar> {
@@ -225,8 +232,8 @@ impl<T: Number> Factorisation<T> for DeviceQr<T> {
     fn solve(&self, b: &DeviceMatrix<T>) -> Result<DeviceMatrix<T::Scalar>> {
         let (m, n) = self.factors.shape();
         let b_scale = self.check_b(b, m)?;
-        let rank = match &self.order {
-            Some(_) => self.rank()?,
+        let rank = match &self.pivoted {
+            Some(Pivoted { rank, .. }) => *rank,
             None if m < n || self.condition()? * self.tolerance >= 1.0 => {
                 return Err(SvdError::RankDeficient { rank: m.min(n.saturating_sub(1)), cols: n });
             }
@@ -236,18 +243,21 @@ impl<T: Number> Factorisation<T> for DeviceQr<T> {
         let c = self.factors.applied(Op::ConjTrans, c, false)?;
         let mut x = self.kernels().with_rows(&c, rank)?;
         self.solve_r(Op::NoTrans, &x)?;
-        if let Some(order) = &self.order {
-            x = permuted(self.kernels(), order, &x)?;
+        if let Some(pivoted) = &self.pivoted {
+            x = pivoted.permuted(self.kernels(), &x)?;
         }
         self.unscaled(x, b_scale)
     }
 
     fn order(&self) -> Option<&[usize]> {
-        self.order.as_deref()
+        self.pivoted.as_ref().map(|pivoted| &pivoted.order[..])
     }
 
     fn rank(&self) -> Result<usize> {
-        Ok(numerical_rank(self.r_on_host()?.as_ref(), self.tolerance))
+        match &self.pivoted {
+            Some(Pivoted { rank, .. }) => Ok(*rank),
+            None => Ok(numerical_rank(self.r_on_host()?.as_ref(), self.tolerance)),
+        }
     }
 
     fn svdvals(&self) -> Result<Vec<Re<T>>> {

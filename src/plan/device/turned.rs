@@ -9,7 +9,7 @@ use faer::Mat;
 use crate::{
     base::{
         blas::Op,
-        error::Result,
+        error::{Result, room_for},
         number::{Re, RealElement, Scalar},
     },
     gpu::{kernels::GpuKernels, storage::Dense},
@@ -56,29 +56,41 @@ impl<S: Scalar> Resident<S> for Turned<S> {
     }
 }
 
-/// The factors that the options ask for, from those of the matrix and the first k rows of its R; and where each column of A P was in A, if columns
-/// are pivoted.
+/// What column pivoting has found.
+pub(super) struct Pivoted {
+    /// Column j of A P is column `order[j]` of A.
+    pub order: Vec<usize>,
+    /// The numerical rank.
+    pub rank: usize,
+}
+
+impl Pivoted {
+    /// P [Y; 0]: row j of Y becomes row `order[j]`. Y is read back.
+    pub fn permuted<S: Scalar>(&self, kernels: &GpuKernels<S>, y: &Dense<S>) -> Result<Dense<S>> {
+        let (y, n) = (kernels.download(y)?, self.order.len());
+        room_for::<S>("the solution", n, y.ncols(), 1)?;
+        let mut x = Mat::zeros(n, y.ncols());
+        for (j, &to) in self.order.iter().enumerate().take(y.nrows()) {
+            x.as_mut().row_mut(to).copy_from(y.row(j));
+        }
+        kernels.upload(x.as_ref(), Re::<S>::from_double(1.0))
+    }
+}
+
+/// The factors that the options ask for, from those of the matrix and the first k rows of its R.
 pub(super) fn turned<S: Scalar>(
     q0: Boxed<S>,
     r: Mat<S>,
     tolerance: f64,
     options: &SvdOptions,
-) -> Result<(Boxed<S>, Option<Vec<usize>>)> {
+) -> Result<(Boxed<S>, Option<Pivoted>)> {
     let ((k, n), one) = (r.shape(), Re::<S>::from_double(1.0));
     if k == 0 {
-        return Ok((q0, options.pivot.then(|| (0..n).collect())));
+        return Ok((q0, options.pivot.then(|| Pivoted { order: (0..n).collect(), rank: 0 })));
     }
     let factors = finished(QrFactors::new((k, n), r, Box::new(Identity { order: k }), Some(tolerance)), options)?;
     let q1 = q0.kernels().upload(factors.q(k)?.as_ref(), one)?;
     let r = q0.kernels().upload(factors.r(), one)?;
-    let order = factors.order().map(<[usize]>::to_vec);
-    Ok((Box::new(Turned { q0, q1, r }), order))
-}
-
-/// P Y, for P with `order`, or the first rows of that for fewer rows of Y: row j of Y becomes row `order[j]`.
-pub(super) fn permuted<S: Scalar>(kernels: &GpuKernels<S>, order: &[usize], y: &Dense<S>) -> Result<Dense<S>> {
-    let mut p = Mat::<S>::zeros(order.len(), order.len());
-    order.iter().enumerate().for_each(|(j, &i)| p[(i, j)] = S::one_impl());
-    let p = kernels.upload(p.as_ref(), Re::<S>::from_double(1.0))?;
-    kernels.turned_rows(&p, Op::NoTrans, false, &kernels.with_rows(y, order.len())?)
+    let pivoted = factors.order().map(|order| Pivoted { order: order.to_vec(), rank: factors.rank() });
+    Ok((Box::new(Turned { q0, q1, r }), pivoted))
 }
