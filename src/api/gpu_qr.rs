@@ -251,7 +251,7 @@ impl<T: Element> GpuQr<T> {
     }
 
     /// The minimiser X (n x p) of ||A X - B||, for A of full column rank and any number of calls. With pivoting, and a rank below n, it is
-    /// the basic solution: the rows of the columns that come last are zero. See also [`GpuMatrix::lstsq`].
+    /// the basic solution: the rows of the columns that come last are zero. It is read back then, and uploaded in the columns' order. See also [`GpuMatrix::lstsq`].
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {

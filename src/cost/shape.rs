@@ -135,8 +135,13 @@ impl Shape {
         self.ts * self.split
     }
 
+    /// The products in `unmqr`: of a tile with its columns.
+    fn tiles(&self) -> ProductShape {
+        ProductShape { depth: self.ts, rows: self.ts, cols: self.cpb }
+    }
+
     pub fn unmqr_threads(&self) -> usize {
-        self.ts / 4 * (self.cpb / 8)
+        self.tiles().threads()
     }
 
     /// Bytes of workgroup memory that the shader of `geqrt` declares.
@@ -159,7 +164,7 @@ impl Shape {
 
     /// Bytes of workgroup memory for a product of a tile in `unmqr`.
     pub fn product_bytes<T: Number>(&self) -> usize {
-        self.ts * (self.ts / 4 + 1) * 4 * size_of::<T::Scalar>() + self.tile_bytes::<T>()
+        self.tiles().bytes::<T>()
     }
 
     /// The sizes for `tuning` and matrices stored as `T`, or an error for a hyperparameter that exceeds a limit of the device.

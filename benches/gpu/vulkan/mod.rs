@@ -162,6 +162,7 @@ impl Vulkan {
         let (sets, ranges) = ([kernel.bindings], [immediate]);
         let described = vk::PipelineLayoutCreateInfo::default().set_layouts(&sets);
         let described = if immediate.size > 0 { described.push_constant_ranges(&ranges) } else { described };
+        // SAFETY: as above, of the pipeline layout and of the module; the code is SPIR-V that naga has written.
         kernel.layout = unsafe { self.device.create_pipeline_layout(&described, None) }?;
         kernel.module = unsafe { self.device.create_shader_module(&vk::ShaderModuleCreateInfo::default().code(&code), None) }?;
         let stage = vk::PipelineShaderStageCreateInfo::default().stage(vk::ShaderStageFlags::COMPUTE).module(kernel.module);

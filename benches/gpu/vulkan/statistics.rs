@@ -135,12 +135,13 @@ fn figures(vulkan: &Vulkan, wgsl: &str) -> Outcome<Figures> {
     let executables = vulkan.executables.as_ref().ok_or("no such extension")?;
     let kernel = vulkan.kernel(wgsl, vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR)?;
     let info = vk::PipelineInfoKHR::default().pipeline(kernel.pipeline);
-    // SAFETY (here and below): the pipeline is alive, and was made to be asked this.
+    // SAFETY: the pipeline is alive, and was made to be asked this.
     let parts = unsafe { executables.get_pipeline_executable_properties(&info) }?;
     let mut found = Vec::new();
     for (k, part) in parts.iter().enumerate() {
         let name = part.name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let which = vk::PipelineExecutableInfoKHR::default().pipeline(kernel.pipeline).executable_index(k as u32);
+        // SAFETY: as above, and the executable is one of those that it has.
         let all = unsafe { executables.get_pipeline_executable_statistics(&which) }?;
         let mut figures = vec![("Subgroup".into(), part.subgroup_size.to_string())];
         // A hash says nothing of a kernel.

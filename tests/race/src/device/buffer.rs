@@ -41,9 +41,11 @@ impl BufferMappedRangeInterface for Mapped {
     fn len(&self) -> usize {
         self.0.len()
     }
+    // SAFETY: the bytes are this value's own, so no caller can break anything.
     unsafe fn read_slice(&self) -> &[u8] {
         &self.0
     }
+    // SAFETY: it never returns.
     unsafe fn write_slice(&mut self) -> wgpu::WriteOnly<'_, [u8]> {
         only_computes()
     }
@@ -53,6 +55,7 @@ impl QueueWriteBufferInterface for Staging {
     fn len(&self) -> usize {
         self.0.len()
     }
+    // SAFETY: as for `read_slice`.
     unsafe fn write_slice(&mut self) -> wgpu::WriteOnly<'_, [u8]> {
         wgpu::WriteOnly::from_mut(&mut self.0[..])
     }

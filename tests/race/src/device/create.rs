@@ -38,6 +38,7 @@ impl DeviceInterface for Device {
         })
     }
 
+    // SAFETY: it never returns.
     unsafe fn create_shader_module_passthrough(&self, _: &wgpu::ShaderModuleDescriptorPassthrough<'_>) -> DispatchShaderModule {
         only_computes()
     }
@@ -158,6 +159,7 @@ impl DeviceInterface for Device {
         DispatchComputePipeline::custom(Pipeline(Some(Arc::new(PipelineInner { program, layout, zero }))))
     }
 
+    // SAFETY: the cache is empty, whatever its descriptor says.
     unsafe fn create_pipeline_cache(&self, _: &wgpu::PipelineCacheDescriptor<'_>) -> DispatchPipelineCache {
         DispatchPipelineCache::custom(PipelineCache)
     }
@@ -249,6 +251,7 @@ impl DeviceInterface for Device {
         Box::pin(std::future::ready(error))
     }
 
+    // SAFETY (both): they do nothing.
     unsafe fn start_graphics_debugger_capture(&self) {}
     unsafe fn stop_graphics_debugger_capture(&self) {}
 
