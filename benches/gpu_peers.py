@@ -161,12 +161,13 @@ class PolarDecomposition:
         of_a, of_s = types[a.dtype]
         a = a.T.clone().T
         s = torch.empty(n, dtype=torch.float64 if of_s else torch.float32, device="cuda")
+        u, v = torch.empty_like(a), torch.empty_like(a)
         info = torch.zeros(1, dtype=torch.int32, device="cuda")
         pointer, size = ctypes.c_void_p, ctypes.c_size_t
         order = ctypes.c_int64(n)
-        # jobz = CUSOLVER_EIG_MODE_NOVECTOR, econ = 0; U and V are not touched.
+        # jobz = CUSOLVER_EIG_MODE_NOVECTOR, econ = 0.
         shape = (self.handle, self.params, 0, 0, order, order, of_a, pointer(a.data_ptr()), order, of_s, pointer(s.data_ptr()))
-        shape += (of_a, None, order, of_a, None, order, of_a)
+        shape += (of_a, pointer(u.data_ptr()), order, of_a, pointer(v.data_ptr()), order, of_a)
         on_device, on_host = size(), size()
         self.check(self.library.cusolverDnXgesvdp_bufferSize(*shape, ctypes.byref(on_device), ctypes.byref(on_host)))
         device = torch.empty(max(on_device.value, 1), dtype=torch.uint8, device="cuda")

@@ -35,7 +35,9 @@ fn larger(most: Real, x: Real) -> Real {
     if most < Real(0.0) || !is_finite(x) {
         return Real(-1.0);
     }
-    return max(most, abs(x));
+    // In f32 the bits are compared, whose order is that of the numbers: GPUs may take subnormal ones for zero.
+    @if(f64) return max(most, abs(x));
+    @else return bitcast<f32>(max(bitcast<u32>(most), bitcast<u32>(x) & 0x7fffffffu));
 }
 
 @compute @workgroup_size(LINEAR_THREADS)

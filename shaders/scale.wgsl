@@ -7,12 +7,12 @@
 //
 //   a         lines of `inner` entries, with leading dimension from_ld, in
 //   out       lines of ld >= inner entries as stored, out
-//   factors   one real number; for complex a its imaginary part is zero
+//   factors   one power of two; for complex a its imaginary part is zero
 //
 // Thread = element of `out`.
 
 import package::tuning::{LINEAR_THREADS};
-import package::scalar::{Scalar, Stored, store, times};
+import package::scalar::{Scalar, Stored, store, times_power};
 
 struct Params {
     inner: u32,
@@ -47,7 +47,9 @@ fn scale(
     let outside = ((params.flags & UPTO) != 0u && k > j) || ((params.flags & FROM) != 0u && k < j);
     var entry = Stored();
     if k < params.inner && !outside {
-        entry = store(times(factors[0], a[j * params.from_ld + k]));
+        let x = a[j * params.from_ld + k];
+        @if(complex) entry = store(Scalar(times_power(x.x, factors[0].x), times_power(x.y, factors[0].x)));
+        @else entry = store(times_power(x, factors[0]));
     }
     out[e] = entry;
 }

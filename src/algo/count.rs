@@ -37,6 +37,8 @@ pub(crate) enum Asked<'a> {
     UpdateLine(&'a Line),
     MultiplyLine(&'a Line),
     UpdateTrailing(&'a Trailing),
+    /// The reduction begins. What came before was the QR factorisation of a tall matrix.
+    Reduction,
 }
 
 impl Asked<'_> {
@@ -49,7 +51,7 @@ impl Asked<'_> {
             Asked::UpdateLine(line) => line.update_flops::<S>(),
             Asked::MultiplyLine(line) => line.multiply_flops::<S>(),
             Asked::UpdateTrailing(trailing) => trailing.flops::<S>(trailing.shape().1),
-            Asked::PackBand(..) | Asked::Chase(..) => 0,
+            Asked::PackBand(..) | Asked::Chase(..) | Asked::Reduction => 0,
         }
     }
 }
@@ -136,6 +138,7 @@ pub(crate) fn kernels_of_call(
     let kernels = Counter { rows_at_once, note: RefCell::new(note) };
     let mut a = (m, n);
     let rows = tall_first(&kernels, &mut a, m, n, tuning)?;
+    kernels.note(Asked::Reduction)?;
     if in_one_stage {
         one_stage(&kernels, &mut a, (rows, n), tuning, false)?;
         return kernels.pack_band(&a, n, BIDIAGONAL, BIDIAGONAL).map(drop);

@@ -103,7 +103,7 @@ pub(super) fn dispatches_of_qr<S: Number>(of: (usize, usize), tuning: &Tuning, k
 
 /// The dispatches of an m x n matrix, m >= n, stored as `S`, on a hardware device.
 pub(super) fn dispatches_of_call<S: Number>((m, n): (usize, usize), tuning: &Tuning, call: Call) -> Result<Vec<(Work, u64)>> {
-    let (shape, mut all, mut parts) = (Shape::of(tuning), Dispatches::default(), 1);
+    let (shape, mut all, mut parts, mut kept) = (Shape::of(tuning), Dispatches::default(), 1, false);
     let (cycles, team) = (tuning.gpu.cycles_per_dispatch, tuning.gpu.sweeps_per_block);
     kernels_of_call((m, n), tuning, call.one_stage, ROWS_AT_ONCE, |asked| {
         match asked {
@@ -132,9 +132,8 @@ pub(super) fn dispatches_of_call<S: Number>((m, n): (usize, usize), tuning: &Tun
             }
             Asked::Geqrt(level) => all.note(Work::geqrt::<S>(&shape, level)),
             Asked::Unmqr(level, cols) => all.unmqr::<S>(&shape, level, cols),
-            Asked::UnmqrAndGeqrt(level, cols, next) => {
-                all.unmqr_and_geqrt::<S>(&shape, level, cols, next, call.vectors.is_some());
-            }
+            Asked::UnmqrAndGeqrt(level, cols, next) => all.unmqr_and_geqrt::<S>(&shape, level, cols, next, kept),
+            Asked::Reduction => kept = call.vectors.is_some(),
             Asked::PackBand(layout, bandwidth) => all.note(Work::pack_band::<S>(layout, bandwidth, LINEAR_THREADS.into())),
         }
         Ok(())

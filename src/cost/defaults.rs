@@ -46,8 +46,8 @@ impl Tuning {
                 cpu: CpuTuning { direct_up_to: 0 },
                 gpu,
             };
-            // As many sweeps as fit, up to four, and the ticks that are best with them.
-            let layout = BandLayout::new(n, tuning.bandwidth(n), tuning.tile_width);
+            // As many sweeps as fit, up to four, and the ticks that are best with them; for a wider band, as a caller may have, too.
+            let layout = BandLayout::new(n, tuning.bandwidth(n).max(tuning.tile_width + 1), tuning.tile_width);
             let teams = [(4, 4), (3, 4), (2, 4), (1, 2)].map(|(s, m)| tuning.clone().sweeps_per_block(s).cycles_per_dispatch(m));
             let fits = |tuning: &Tuning| !software && ChaseShape::new::<T>(bounds, layout, tuning).is_ok();
             teams.into_iter().find(fits).unwrap_or(tuning)

@@ -192,7 +192,8 @@ fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
 /// tallest is reduced to its triangular factor first.
 fn counts_with_vectors<T: Elements>(context: &GpuContext) -> Outcome {
     for (m, n) in [(1, 1), (60, 40), (40, 70), (200, 40)] {
-        for options in [on(context), on(context).tuning(Tuning::for_adapter::<T::Scalar>(context, 40).tile_size(8).leaf(64))] {
+        let narrow = Tuning::for_adapter::<T::Scalar>(context, 40).tile_size(8).leaf(64);
+        for options in [on(context), on(context).tuning(narrow.clone()), on(context).tuning(narrow.split_beside(4))] {
             let report = matrix::<T>("random", m, n).svd_gpu_report(&options)?;
             let (ran, model) = (report.counts.dispatches, report.cost()?.dispatches());
             check!(ran == model, "{m} x {n}: {ran} dispatches, the model counts {model}\n{}", report.cost()?);

@@ -55,9 +55,15 @@ fn random<T: Elements>((m, n): (usize, usize), scale: f64) -> Mat<T> {
 fn values_are_those_of_a_call<T: Elements>(context: &GpuContext) -> Outcome {
     let largest = f64::from(<T as Number>::MAX_EXPONENT - 12).exp2();
     for (m, n) in SIZES {
-        for (scale, stage3) in
-            [(1.0, Stage3::Auto), (1.0, Stage3::Device), (largest, Stage3::Auto), (1.0 / largest, Stage3::Dqds)]
-        {
+        // Entries near the ends of the range, some of them subnormal; and all of them.
+        let subnormal = (-3.0 - f64::from(<T as Number>::MAX_EXPONENT)).exp2();
+        for (scale, stage3) in [
+            (1.0, Stage3::Auto),
+            (1.0, Stage3::Device),
+            (largest, Stage3::Auto),
+            (1.0 / largest, Stage3::Dqds),
+            (subnormal, Stage3::Auto),
+        ] {
             let a = random::<T>((m, n), scale);
             let turned = row_major(&a);
             for half in storages::<T>(context) {
