@@ -12,7 +12,7 @@
 // Thread = element of `out`.
 
 import package::tuning::{LINEAR_THREADS};
-import package::scalar::{Scalar, Stored, store, times_power};
+import package::scalar::{Real, Scalar, Stored, store};
 
 struct Params {
     inner: u32,
@@ -31,6 +31,24 @@ const FROM = 2u;
 @group(0) @binding(2) var<storage, read_write> factors: array<Scalar>;
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(3) var<uniform> params: Params;
+
+/// x times a power of two, rounded to nearest. Many GPUs take subnormal numbers of f32 for zero, as operands and as results. Here they have
+/// their values: integers times 2^-149.
+fn times_power(x: Real, power: Real) -> Real {
+    @if(f64) return power * x;
+    @else {
+        let size = bitcast<u32>(x) & 0x7fffffffu;
+        let subnormal = size < 0x00800000u;
+        var to = power * abs(x);
+        if subnormal { to = (f32(size) * 0x1p-75f) * (power * 0x1p-74f); }
+        if size > 0u && bitcast<u32>(to) < 0x00800000u {
+            // Of a subnormal result the bits are the integer, and 2^23 those of the first normal number.
+            let part = select(abs(x) * 0x1p75f, f32(size) * 0x1p-74f, subnormal);
+            to = bitcast<f32>(u32(round(part * (power * 0x1p74f))));
+        }
+        return bitcast<f32>(bitcast<u32>(to) | (bitcast<u32>(x) & 0x80000000u));
+    }
+}
 
 @compute @workgroup_size(LINEAR_THREADS)
 fn scale(

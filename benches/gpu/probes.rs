@@ -25,6 +25,8 @@ pub enum Probe {
     Chase,
     /// What the driver's compiler says of the kernels.
     Statistics,
+    /// Seconds of bytes to the device by staging memory, with and without what fills it.
+    Upload,
     /// Seconds over each hyperparameter, the others at their defaults.
     Grid,
 }
@@ -39,6 +41,7 @@ pub fn run(probe: Probe, context: &GpuContext, sizes: &[usize], arguments: &Argu
         }
         Probe::Gap => gap(context),
         Probe::Chase => chase::chase(context, sizes),
+        Probe::Upload => upload(context),
         Probe::Statistics => vulkan::statistics(context, sizes, arguments),
         Probe::Grid => {
             for &name in &arguments.types {
@@ -124,6 +127,60 @@ fn gap(context: &GpuContext) -> Result<(), Box<dyn Error>> {
     println!("| by | recorded, us each | ran, us each |\n| --- | --- | --- |");
     gap_row("wgpu", [0, 1].map(|k| median(runs.iter().map(|run: &[f64; 2]| run[k]).collect())));
     vulkan::gap(context, STEP)
+}
+
+/// Copies 256 MiB to the device in chunks: by new staging memory for each, by memory that stays mapped in turns, and with nothing written to it.
+fn upload(context: &GpuContext) -> Result<(), Box<dyn Error>> {
+    const BYTES: usize = 256 << 20;
+    let (device, queue) = (context.device(), context.queue());
+    let buffer = |size, usage, mapped| {
+        device.create_buffer(&wgpu::BufferDescriptor { label: None, size: size as u64, usage, mapped_at_creation: mapped })
+    };
+    let target = buffer(BYTES, wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST, false);
+    let host = vec![1u8; BYTES];
+    println!("| chunk, MiB | staging memory | GB/s |\n| --- | --- | --- |");
+    for chunk in [1usize, 4, 16, 64].map(|mib| mib << 20) {
+        let size = wgpu::BufferSize::new(chunk as u64).ok_or("no size")?;
+        for (title, fills) in [("new", true), ("new, not filled", false)] {
+            let mut runs = Vec::new();
+            for _ in 0..TURNS {
+                let start = Instant::now();
+                for at in (0..BYTES).step_by(chunk) {
+                    let mut view = queue.write_buffer_with(&target, at as u64, size).ok_or("no staging memory")?;
+                    if fills {
+                        view.slice(..).copy_from_slice(&host[at..at + chunk]);
+                    }
+                    drop(view);
+                    queue.submit([]);
+                }
+                device.poll(wgpu::PollType::wait_indefinitely())?;
+                runs.push(start.elapsed().as_secs_f64());
+            }
+            println!("| {} | {title} | {:.2} |", chunk >> 20, 1e-9 * BYTES as f64 / median(runs));
+        }
+        let usage = wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC;
+        let ring: Vec<_> = (0..3).map(|_| buffer(chunk, usage, true)).collect();
+        let mut runs = Vec::new();
+        for _ in 0..TURNS {
+            let start = Instant::now();
+            for (k, at) in (0..BYTES).step_by(chunk).enumerate() {
+                let staging = &ring[k % ring.len()];
+                if k >= ring.len() {
+                    device.poll(wgpu::PollType::wait_indefinitely())?;
+                }
+                staging.slice(..).get_mapped_range_mut()?.slice(..).copy_from_slice(&host[at..at + chunk]);
+                staging.unmap();
+                let mut encoder = device.create_command_encoder(&Default::default());
+                encoder.copy_buffer_to_buffer(staging, 0, &target, at as u64, chunk as u64);
+                queue.submit([encoder.finish()]);
+                staging.slice(..).map_async(wgpu::MapMode::Write, |_| ());
+            }
+            device.poll(wgpu::PollType::wait_indefinitely())?;
+            runs.push(start.elapsed().as_secs_f64());
+        }
+        println!("| {} | kept | {:.2} |", chunk >> 20, 1e-9 * BYTES as f64 / median(runs));
+    }
+    Ok(())
 }
 
 fn grid<T: Element>(context: &GpuContext, sizes: &[usize], arguments: &Arguments) -> Result<(), Box<dyn Error>> {

@@ -29,7 +29,7 @@ import package::dense::{read_entry, write_entry};
 import package::level::{Level, is_below_triangle, matrix_row, place_of};
 @if(vectors) import package::level::{Place};
 @if(vectors) import package::tuning::{TS4};
-import package::pair::{Pair, zero, add, add_scalar, exactly, leading, product, two_over_one_plus};
+import package::pair::{Pair, zero, add, add_pair, add_scalar, exactly, leading, product, two_over_one_plus};
 import package::compact_wy::{gram, make_entry_of_t, entry_of_t};
 @if(vectors) import package::scalar::{Lanes, join, load4, store4};
 
@@ -181,7 +181,12 @@ fn factor_block(level: Level, thread: u32, q: u32) {
         if c == j {
             if s == 0u {
                 var square = Pair();
-                for (var p = 0u; p < SPLIT; p++) { square = add(square, lengths[p]); }
+                var other = Pair();
+                for (var p = 0u; p < SPLIT; p += 2u) {
+                    square = add(square, lengths[p]);
+                    if p + 1u < SPLIT { other = add(other, lengths[p + 1u]); }
+                }
+                square = add_pair(square, other);
                 // tau = 2 / v^H v, or zero where H = I.
                 tau = Pair();
                 if reflects == 1u { tau = two_over_one_plus(square); }

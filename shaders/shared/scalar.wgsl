@@ -178,21 +178,3 @@ fn add_product4(sum: Scalar4, a: Scalar, b: Scalar4) -> Scalar4 {
     }
     @else return sum + a * b;
 }
-
-/// x times a power of two, rounded to nearest. Many GPUs take subnormal numbers of f32 for zero, as operands and as results. Here they have
-/// their values: integers times 2^-149.
-fn times_power(x: Real, power: Real) -> Real {
-    @if(f64) return power * x;
-    @else {
-        let size = bitcast<u32>(x) & 0x7fffffffu;
-        let subnormal = size < 0x00800000u;
-        var to = power * abs(x);
-        if subnormal { to = (f32(size) * 0x1p-75f) * (power * 0x1p-74f); }
-        if size > 0u && bitcast<u32>(to) < 0x00800000u {
-            // Of a subnormal result the bits are the integer, and 2^23 those of the first normal number.
-            let part = select(abs(x) * 0x1p75f, f32(size) * 0x1p-74f, subnormal);
-            to = bitcast<f32>(u32(round(part * (power * 0x1p74f))));
-        }
-        return bitcast<f32>(bitcast<u32>(to) | (bitcast<u32>(x) & 0x80000000u));
-    }
-}

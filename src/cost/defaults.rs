@@ -4,10 +4,9 @@ use crate::{
     base::number::{Number, Scalar},
     cost::{
         device::DeviceModel,
-        shape::{Bounds, ChaseShape, Shape, TriangleShape},
+        shape::{Bounds, Shape, TriangleShape},
     },
     tile::{
-        band_layout::BandLayout,
         panel_tree::PanelTree,
         tuning::{CpuTuning, GpuTuning, Tuning},
     },
@@ -21,7 +20,7 @@ impl Tuning {
 
     /// [`within`](Self::within), each kernel in dispatches of its own.
     fn apart_within<T: Number>(bounds: &Bounds<'_>, n: usize) -> Tuning {
-        let &Bounds { name, threads, bytes: memory, workgroups, software, fast_memory } = bounds;
+        let &Bounds { name, threads, workgroups, software, fast_memory, .. } = bounds;
         let with = |tile_size: usize, blocks: usize, cols_per_block: usize| {
             let gpu = GpuTuning {
                 split_k: (threads / tile_size).clamp(1, 8),
@@ -35,7 +34,7 @@ impl Tuning {
                 split_beside: 0,
                 rows_per_block: 0,
             };
-            let tuning = Tuning {
+            Tuning {
                 tile_size,
                 leaf: blocks * tile_size,
                 tree: PanelTree::Reduction,
@@ -45,12 +44,7 @@ impl Tuning {
                 triangle: tile_size.min(32),
                 cpu: CpuTuning { direct_up_to: 0 },
                 gpu,
-            };
-            // As many sweeps as fit, up to four, and the ticks that are best with them; for a wider band, as a caller may have, too.
-            let layout = BandLayout::new(n, tuning.bandwidth(n).max(tuning.tile_width + 1), tuning.tile_width);
-            let teams = [(4, 4), (3, 4), (2, 4), (1, 2)].map(|(s, m)| tuning.clone().sweeps_per_block(s).cycles_per_dispatch(m));
-            let fits = |tuning: &Tuning| !software && ChaseShape::new::<T>(bounds, layout, tuning).is_ok();
-            teams.into_iter().find(fits).unwrap_or(tuning)
+            }
         };
         // The optimum of the cost model (test `defaults_are_the_models`). With slow memory, twice the bandwidth halves the memory traffic
         // of large matrices. Narrow tiles shorten the dependency chains of small matrices' panels. Leaves of 16 tiles
@@ -83,14 +77,7 @@ impl Tuning {
         // Triangular operations have no panels, so they do not profit from narrow tiles.
         let triangle = chosen.clone().triangle(32);
         let widened = n > 16 && narrow.is_some() && TriangleShape::new::<T::Scalar>(bounds, &triangle).is_ok();
-        let chosen = if widened { triangle } else { chosen };
-        // Where many multiprocessors share the cache, large matrices' columns leave it between the two passes of `unmqr`. Keeping some of them
-        // is worth its workgroup memory where a workgroup's limit is a small part of a multiprocessor's: on NVIDIA's, whose limit is 48 KiB.
-        let mut held = (1..=4)
-            .rev()
-            .map(|tiles| chosen.clone().tiles_held(tiles))
-            .filter(|_| n >= 4096 && fast_memory && memory <= 48 << 10);
-        held.find(|tuning| Shape::new::<T>(bounds, tuning).is_ok()).unwrap_or(chosen)
+        if widened { triangle } else { chosen }
     }
 
     /// With `geqrt` beside `unmqr` where a device's workgroups have room for both. A software driver's dispatches cost little.

@@ -45,6 +45,8 @@ pub struct DeviceModel {
     pub workgroup_memory: u64,
     /// Bytes of workgroup memory that one multiprocessor reads per cycle.
     pub workgroup_bytes_per_cycle: f64,
+    /// Registers of 32 bits of one multiprocessor.
+    pub registers: u64,
     /// Maximum resident threads of one multiprocessor.
     pub threads: u64,
     /// Maximum resident workgroups of one multiprocessor: 32, and 24 on an RTX 4060; for other vendors' devices 32 is an assumption.
@@ -98,13 +100,14 @@ impl DeviceModel {
         bytes_per_cycle: 40.0,
         workgroup_memory: 228 * KB,
         workgroup_bytes_per_cycle: 128.0,
+        registers: 65536,
         threads: 2048,
         workgroups: 32,
-        load_cycles: 300.0,
-        step_cycles: 4.0,
+        load_cycles: 700.0,
+        step_cycles: 5.0,
         barrier_cycles: 30.0,
         storage_barrier_cycles: 700.0,
-        dispatch_seconds: 4e-6,
+        dispatch_seconds: 2e-6,
     };
 
     /// NVIDIA A100 (80 GB).
@@ -124,7 +127,7 @@ impl DeviceModel {
         bandwidth: 1.94e12,
         cache: 40 * MB,
         workgroup_memory: 164 * KB,
-        load_cycles: 200.0,
+        load_cycles: 600.0,
         ..Self::H100
     };
 
@@ -173,6 +176,7 @@ impl DeviceModel {
         bytes_per_cycle: 40.0,
         workgroup_memory: 64 * KB,
         workgroup_bytes_per_cycle: 128.0,
+        registers: 131072,
         threads: 2048,
         workgroups: 32,
         load_cycles: 200.0,
@@ -203,6 +207,7 @@ impl DeviceModel {
         bytes_per_cycle: 40.0,
         workgroup_memory: 60 * KB,
         workgroup_bytes_per_cycle: 128.0,
+        registers: 53248,
         threads: 1024,
         workgroups: 32,
         load_cycles: 300.0,

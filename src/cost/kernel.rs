@@ -82,6 +82,16 @@ pub enum Kernel {
 }
 
 impl Kernel {
+    /// Registers of a thread in f32, by the compiler of NVIDIA's driver 580 for an H100 (`cargo bench --bench gpu -- --probe statistics`).
+    pub(crate) fn registers(self) -> u64 {
+        match self {
+            Kernel::Geqrt | Kernel::UnmqrAndGeqrt => 128,
+            Kernel::Unmqr | Kernel::GemmBatch => 96,
+            Kernel::Gemm | Kernel::UpdateTrailing | Kernel::ApplyChase | Kernel::Chase => 80,
+            _ => 48,
+        }
+    }
+
     /// The kernels of a call, in order: those of the values, those that only vectors need, those of batches. With stage 3 on the device, `square_bidiagonal`
     /// and `bisect` replace `unpack_band`. One stage has its three kernels in place of `chase`, and no `geqrt` and `unmqr` unless the matrix is
     /// tall; for vectors, `larft` and `unmqr` in place of `apply_chase`. The last four are those of [`Products`](crate::Products) by low precision.

@@ -436,7 +436,9 @@ impl Cost {
         let filled = (threads / (lanes * units)).min(1.0);
         // Workgroups that are resident on the device at a time.
         let by_memory = device.workgroup_memory.checked_div(work.workgroup_memory).unwrap_or(u64::MAX);
-        let held = (device.threads / work.threads.max(1)).min(by_memory).min(device.workgroups).max(1) * device.units;
+        let by_registers = device.registers / (work.kernel.registers() * work.threads).max(1);
+        let held =
+            (device.threads / work.threads.max(1)).min(by_memory).min(by_registers).min(device.workgroups).max(1) * device.units;
         let rounds = work.workgroups.div_ceil(held) as f64;
         let Work { chain, beside, .. } = *work;
         let cycles = |chain: Chain| {
@@ -471,8 +473,9 @@ impl Cost {
             [arithmetic, memory, workgroup_memory, issue].map(|seconds: f64| if seconds.is_nan() { 0.0 } else { seconds });
         let latency = cycles(chain).max(cycles(beside.chain) / rounds.max(1.0)) / device.clock_hz;
         let overhead = device.dispatch_seconds;
-        // Rounds overlap: the latency of one workgroup is hidden by the throughput of others.
-        let throughput = arithmetic.max(memory).max(workgroup_memory).max(issue);
+        // Rounds overlap: the latency of one workgroup is hidden by the throughput of others. But a workgroup loads, then multiplies, and too
+        // few of them are resident to hide the one behind the other: on an H100 `unmqr` takes the sum.
+        let throughput = memory + workgroup_memory + arithmetic.max(issue);
         let total = overhead + throughput.max(latency * rounds.max(1.0));
         KernelSeconds { kernel: work.kernel, arithmetic, memory, workgroup_memory, issue, latency, overhead, total }
     }

@@ -120,20 +120,20 @@ pub(crate) fn passes_of_dispatches<R: RealElement>(
 }
 
 /// Dependent operations of a compensated addition.
-pub(super) const COMPENSATED: u64 = 6;
+pub(super) const COMPENSATED: u64 = 14;
 /// Dependent operations in the computation of v's factor from sums, of beta in addition, and of tau from v^H v. Square roots and divisions
 /// count as ten each.
-const INVERSE: u64 = 35;
+const INVERSE: u64 = 60;
 pub(super) const REFLECTOR: u64 = 100;
-const TAU: u64 = 40;
+const TAU: u64 = 80;
 /// Dependent operations in |g|^2 times a sum of squares, without rounding errors.
-const EXACT_PRODUCTS: u64 = 30;
+const EXACT_PRODUCTS: u64 = 70;
 /// Dependent operations that a read of workgroup memory takes as long as.
 pub(super) const READ: u64 = 10;
 
 /// Instructions for a row and a point of a Sturm count: an addition, two comparisons, a selection, a counter, a product, a subtraction, and
 /// seven of a division. They are more than the latency of a row's dependent operations.
-const STURM_ROW: u64 = 14;
+const STURM_ROW: u64 = 27;
 /// Flops of a row of a Sturm count; a division counts as four.
 const FLOPS_OF_STURM_ROW: u64 = 8;
 
@@ -156,9 +156,9 @@ impl Work {
         // Rows of a thread, in the longest block.
         let slice = 4 * (level.map.block_rows.min(level.map.rows).div_ceil(4 * shape.split)) as u64;
         // The threads of column j: a square and a maximum, then a product, a square and a store of four, and a comparison for each four.
-        let alone = slice * (4 * fmas::<S>().min(2) + 1) + 40;
+        let alone = slice * (18 + 8 * fmas::<S>().min(2)) + 40;
         // The others: twice a multiply-add, a load of four and a comparison for each four; columns left of j only once.
-        let issued = 3 * (slice * (4 * fmas::<S>() + 3) / 4 + 12) / 2;
+        let issued = slice * (12 + 6 * fmas::<S>()) + 300;
         // The reflector, tau, and u_c, each from SPLIT sums.
         let steps = (READ + split + INVERSE + 8) + (READ + 2 * split + TAU) + (READ + split + COMPENSATED + 6);
         Work {
@@ -218,10 +218,10 @@ impl Work {
             chain: Chain {
                 barriers: 4 * tiles + 3,
                 round_trips: 3 * tiles + 1,
-                steps: products * ts * READ,
-                issued: products * (ts * (32 * fmas::<S>() + 5) + 12 * (ts * ts / 4).div_ceil(threads))
-                    + 60 * tiles * (ts * cpb / 16).div_ceil(threads)
-                    + 160 * tiles,
+                steps: products * ts * 2 * READ,
+                issued: products * (ts * (32 * fmas::<S>() + 5) + 30 * (ts * ts / 4).div_ceil(threads))
+                    + 250 * tiles * (ts * cpb / 16).div_ceil(threads)
+                    + 600 * tiles,
                 ..Chain::default()
             },
         }
@@ -353,7 +353,9 @@ impl Work {
         // One side: eight groups' sums of squares; their sum, the reflector and tau, by one thread; w.
         let steps = COMPENSATED * tail / 8 + 3 * 8 + INVERSE + EXACT_PRODUCTS + TAU + 2 * READ + parts + COMPENSATED + 6;
         // The instructions of an entry of a line: its load, twice a read and a multiply-add, its store.
-        let issued = passes * (each * (8 + 2 * fmas::<S>()) + 2 * parts + 30);
+        let issued = passes * (each * (53 + 2 * fmas::<S>()) + 2 * parts + 150);
+        // Accesses that touch many sectors of memory at a time, because a column's neighbouring entries are in few threads.
+        let scattered = 2 * lines * tail / (parts * parts);
         let one_after_the_other = active.len().div_ceil(most.max(1)) as u64 * ticks;
         let sides_in_memory = if shape.is_handed() { 1 } else { 2 };
         Work {
@@ -375,6 +377,7 @@ impl Work {
                 round_trips: one_after_the_other * (passes + sides_in_memory - 1),
                 steps: one_after_the_other * 2 * steps,
                 issued: one_after_the_other * 2 * issued,
+                alone: one_after_the_other * shape.team as u64 * scattered,
                 ..Chain::default()
             },
         }

@@ -17,6 +17,7 @@ use wgpu::{
 use crate::{
     base::{
         error::{Result, SvdError},
+        parallel::each as in_parallel,
         watch::Watch,
     },
     cost::{
@@ -40,8 +41,10 @@ const FLOPS_SOFTWARE: u64 = 2_000_000_000;
 const IN_FLIGHT: usize = 3;
 /// Bytes uploaded or read back at a time.
 const CHUNK_BYTES: u64 = 16 << 20;
-/// Bytes scaled on the host at a time, before they are copied to staging memory.
+/// Bytes scaled on the host at a time, before they are copied to staging memory: by one thread each, and by all of them together. The latter are
+/// in a cache when they are copied.
 const PIECE_BYTES: usize = 16 << 10;
+const PIECES_BYTES: usize = 1 << 20;
 
 /// Maximum number of parameters of a kernel. They fit in 64 bytes.
 const WORDS: usize = 14;
@@ -347,10 +350,10 @@ impl Stream {
 
     /// Fills the first `len` elements of a new buffer: `fill(at, piece)` writes those from `at` on. A call that must not block allocates
     /// staging memory for all of them at once. (Copies are whole words of four bytes, so an odd number of f16 is followed by a zero.)
-    pub fn upload<T: Pod>(&self, target: &Buffer, len: usize, mut fill: impl FnMut(usize, &mut [T])) -> Result<()> {
+    pub fn upload<T: Pod + Send>(&self, target: &Buffer, len: usize, fill: impl Fn(usize, &mut [T]) + Sync) -> Result<()> {
         let size = size_of::<T>();
-        let chunk = CHUNK_BYTES as usize / size;
-        let mut piece = vec![T::zeroed(); (PIECE_BYTES / size).min(len)];
+        let (chunk, each) = (CHUNK_BYTES as usize / size, PIECE_BYTES / size);
+        let mut pieces = vec![T::zeroed(); (PIECES_BYTES / size).min(len)];
         for start in (0..len).step_by(chunk) {
             let index = self.context.scoped("an upload", || {
                 let count = chunk.min(len - start);
@@ -358,10 +361,16 @@ impl Stream {
                 let view = bytes.and_then(|bytes| self.context.queue().write_buffer_with(target, (start * size) as u64, bytes));
                 // If there is no staging memory, the scope's out-of-memory error takes precedence over this one.
                 let mut view = view.ok_or_else(|| SvdError::DeviceLost { reason: "it takes no uploads".into() })?;
-                for at in (0..count).step_by(piece.len()) {
-                    let piece = &mut piece[..(count - at).min(PIECE_BYTES / size)];
-                    fill(start + at, piece);
-                    view.slice(at * size..(at + piece.len()) * size).copy_from_slice(bytemuck::cast_slice(piece));
+                for at in (0..count).step_by(pieces.len()) {
+                    let left = (count - at).min(pieces.len());
+                    let pieces = &mut pieces[..left];
+                    if left <= each {
+                        fill(start + at, pieces);
+                    } else {
+                        let pieces = pieces.chunks_mut(each).enumerate();
+                        in_parallel(pieces, |(k, piece)| fill(start + at + k * each, piece));
+                    }
+                    view.slice(at * size..(at + left) * size).copy_from_slice(bytemuck::cast_slice(pieces));
                 }
                 let padding = whole_words(count * size) as usize - count * size;
                 view.slice(count * size..).copy_from_slice(&[0; 4][..padding]);

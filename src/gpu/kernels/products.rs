@@ -136,7 +136,7 @@ fn table<T: bytemuck::Pod>(stream: &Stream, what: &'static str, records: &[T]) -
 }
 
 /// A buffer with these numbers.
-pub(super) fn table_of<T: bytemuck::Pod>(stream: &Stream, what: &'static str, numbers: &[T]) -> Result<Buffer> {
+pub(super) fn table_of<T: bytemuck::Pod + Send + Sync>(stream: &Stream, what: &'static str, numbers: &[T]) -> Result<Buffer> {
     let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST;
     let table = buffer(stream.context(), what, size_of_val(numbers) as u64, usage)?;
     stream.upload(&table, numbers.len(), |start, piece: &mut [T]| {
