@@ -7,7 +7,7 @@
 //! cargo run --release --example cost -- 4096 f32 vectors    the decomposition with all vectors
 //! cargo run --release --example cost -- 4096 f32 measure    and what each kernel takes here, on the GPU, beside that
 //! cargo run --release --example cost -- 1024 f32 one        the one-stage reduction
-//! cargo run --release --example cost -- 32 f32 batch=10000  as many matrices in one call (with `vectors`: their decompositions)
+//! cargo run --release --example cost -- 32 f32 batch=10000  as many matrices in one call (with `vectors`: their decompositions; or `measure`)
 //! ```
 //!
 //! Prints what each kernel has to do, and the seconds that each limit of some devices implies. (Below n = 4096 stage 3 is the host's, and not
@@ -24,6 +24,7 @@ use shared::{TYPES, with_type};
 use svdvals_gpu::{
     Backend, Element, GpuContext, HalfStorage, Reduction, Result as OfCrate, SvdGpu, SvdOptions, SvdValsGpu, Tuning,
     cost::{Cost, DeviceModel},
+    svd_batch_report, svdvals_batch_report,
 };
 
 fn main() -> ExitCode {
@@ -58,7 +59,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         return Err(format!("{element}: types are {}", TYPES.join(", ")).into());
     };
     if let Some(&(_, count)) = changes.iter().find(|(name, _)| name == "batch") {
-        return with_type!(element, T => batch::<T>(n, count, vectors));
+        return with_type!(element, T => batch::<T>(n, count, (vectors, measured)));
     }
     with_type!(element, T => {
         let asked = (reduction, vectors);
@@ -81,14 +82,42 @@ fn model<T: Element>(n: usize, changes: &[(String, usize)], asked: (Reduction, b
 }
 
 /// A batch of square matrices, with vectors or without.
-fn batch<T: Element>(n: usize, count: usize, vectors: bool) -> Result<(), Box<dyn Error>> {
+fn batch<T: Element>(n: usize, count: usize, (vectors, measured): (bool, bool)) -> Result<(), Box<dyn Error>> {
     let cost = if vectors { Cost::batch_svd::<T> } else { Cost::batch::<T> };
     println!("{count} of {n} x {n}, {}\n\n{}", T::NAME, cost(count, (n, n), &DeviceModel::H100)?);
     for device in devices::<T>() {
         println!("{}, milliseconds:", device.name);
         print_seconds(&cost(count, (n, n), &device)?, &device);
     }
+    if measured { measure_batch::<T>(n, count, vectors) } else { Ok(()) }
+}
+
+/// What a batch takes on this machine's GPU.
+fn measure_batch<T: Element>(n: usize, count: usize, vectors: bool) -> Result<(), Box<dyn Error>> {
+    let half = if vectors { HalfStorage::Single } else { HalfStorage::Half };
+    let options = SvdOptions::default().backend(Backend::Gpu).half_storage(half).time_kernels(true);
+    let stack: Vec<Mat<T>> = (0..count).map(|k| random(n, k)).collect();
+    let stack: Vec<_> = stack.iter().map(Mat::as_ref).collect();
+    // The second run counts.
+    for run in 0..2 {
+        let text = match vectors {
+            true => svd_batch_report(&stack, &options)?.to_string(),
+            false => svdvals_batch_report(&stack, &options)?.to_string(),
+        };
+        if run > 0 {
+            println!("Measured:\n{text}");
+        }
+    }
     Ok(())
+}
+
+/// A matrix of random entries; which ones makes no difference to the time.
+fn random<T: Element>(n: usize, seed: usize) -> Mat<T> {
+    Mat::from_fn(n, n, |i, j| {
+        let place = 2 * (i + (j + seed * n) * n);
+        let [re, im] = [0, 1].map(|part| ((place + part) as f64 * 0.618_033_988_749_895).fract() - 0.5);
+        T::from_complex(Complex::new(re, im))
+    })
 }
 
 /// The milliseconds that each limit of the device implies.
@@ -137,11 +166,7 @@ fn measure<T: Element>(
     let half = if vectors { HalfStorage::Single } else { HalfStorage::Half };
     let options = SvdOptions::default().backend(Backend::Gpu).context(context).half_storage(half);
     let options = options.reduction(reduction).tuning(tuning).time_kernels(true);
-    // Singular values of random entries; which ones makes no difference to the time.
-    let a = Mat::from_fn(n, n, |i, j| {
-        let [re, im] = [0, 1].map(|part| ((2 * (i + j * n) + part) as f64 * 0.618_033_988_749_895).fract() - 0.5);
-        T::from_complex(Complex::new(re, im))
-    });
+    let a = random::<T>(n, 0);
     // The second run counts.
     let (text, tuning, kernel_seconds, cost) = if vectors {
         a.svd_gpu_report(&options)?;

@@ -32,21 +32,32 @@ const FROM = 2u;
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(3) var<uniform> params: Params;
 
-/// x times a power of two, rounded to nearest. Many GPUs take subnormal numbers of f32 for zero, as operands and as results. Here they have
-/// their values: integers times 2^-149.
+/// x times a power of two, rounded to nearest. In f32 it is computed from the bits: many GPUs take subnormal numbers for zero, as operands and
+/// as results, and compilers may multiply constants first.
 fn times_power(x: Real, power: Real) -> Real {
     @if(f64) return power * x;
     @else {
+        let sign = bitcast<u32>(x) & 0x80000000u;
         let size = bitcast<u32>(x) & 0x7fffffffu;
-        let subnormal = size < 0x00800000u;
-        var to = power * abs(x);
-        if subnormal { to = (f32(size) * 0x1p-75f) * (power * 0x1p-74f); }
-        if size > 0u && bitcast<u32>(to) < 0x00800000u {
-            // Of a subnormal result the bits are the integer, and 2^23 those of the first normal number.
-            let part = select(abs(x) * 0x1p75f, f32(size) * 0x1p-74f, subnormal);
-            to = bitcast<f32>(u32(round(part * (power * 0x1p74f))));
+        if size == 0u { return x; }
+        // |x| = digits 2^(exponent - 150), of 24 digits
+        var digits = (size & 0x007fffffu) | 0x00800000u;
+        var exponent = i32(size >> 23u);
+        if exponent == 0 {
+            let up = 23u - firstLeadingBit(size);
+            digits = size << up;
+            exponent = 1 - i32(up);
         }
-        return bitcast<f32>(bitcast<u32>(to) | (bitcast<u32>(x) & 0x80000000u));
+        exponent += i32(bitcast<u32>(power) >> 23u) - 127;
+        if exponent > 254 { return bitcast<f32>(sign | 0x7f800000u); }
+        if exponent > 0 { return bitcast<f32>(sign | (u32(exponent) << 23u) | (digits & 0x007fffffu)); }
+        // A subnormal number is an integer times 2^-149: ties go to the even one. 2^23 is the first normal number's.
+        let down = u32(min(1 - exponent, 31));
+        let rest = digits & ((1u << down) - 1u);
+        let half = 1u << (down - 1u);
+        var integer = digits >> down;
+        if rest > half || (rest == half && (integer & 1u) == 1u) { integer += 1u; }
+        return bitcast<f32>(sign | integer);
     }
 }
 

@@ -20,7 +20,7 @@ fn apart(n: usize) -> Cost {
 /// ticks apart, and the last sweep is three ticks behind the one before. In six time steps near the end no team has a cycle.
 #[test]
 fn dispatches_at_1024() {
-    let tuning = Cost::tuning::<f32>(1024).tile_size(32).leaf(256);
+    let tuning = Cost::tuning::<f32>(1024).tile_size(32).leaf(256).sweeps_per_block(4).cycles_per_dispatch(4);
     let [beside, cost] = [4, 0].map(|split| Cost::new::<f32>(1024, 1024, &tuning.clone().split_beside(split)).unwrap());
     let count = |kernel| cost.kernel(kernel).dispatches;
     assert_eq!(count(Kernel::Geqrt) + count(Kernel::Unmqr), 219);
@@ -34,14 +34,14 @@ fn dispatches_at_1024() {
     assert_eq!(cost.dispatches(), 219 + chase + 2);
 }
 
-/// Dispatches at n = 16384 are below 10,000 in stage 1 and 16,000 in stage 2. Twice the order has twice the dispatches in stage 2, within
+/// Dispatches at n = 16384 are below 10,000 in stage 1 and three for each row in stage 2, of one tick each. Twice the order has twice the dispatches in stage 2, within
 /// 1%, and in stage 1 at most one more level for each sweep.
 #[test]
 fn dispatches_are_linear() {
     let (half, whole) = (cost(8192), cost(16384));
     let of = |cost: &Cost, kernel| cost.kernel(kernel).dispatches;
     let stage_1 = |cost: &Cost| of(cost, Kernel::Geqrt) + of(cost, Kernel::Unmqr) + of(cost, Kernel::UnmqrAndGeqrt);
-    assert!(stage_1(&whole) < 10_000 && of(&whole, Kernel::Chase) < 16_000, "{whole}");
+    assert!(stage_1(&whole) < 10_000 && of(&whole, Kernel::Chase) <= 3 * 16384, "{whole}");
     let (once, twice) = (of(&half, Kernel::Chase), of(&whole, Kernel::Chase));
     assert!(twice.abs_diff(2 * once) * 100 <= twice, "{once}, {twice}");
     assert!(stage_1(&whole) <= 2 * stage_1(&half) + 2 * 2 * 16384 / 32, "{half}\n{whole}");
@@ -112,7 +112,7 @@ fn sweeps_and_cycles_of_a_dispatch() {
 }
 
 /// The update of stage 1 has 8/3 n^3 flops times the factor of its tree, (1 + 1 / (2 a)) a / (a - 1) for an arity of a = leaf / b. It reads
-/// X twice, except for the tiles that it holds, 4 of 16, and writes it once. The panels have 3 n^2 b flops. Excluding them from the n / b trailing matrices changes the update by less
+/// X twice, and writes it once. The panels have 3 n^2 b flops. Excluding them from the n / b trailing matrices changes the update by less
 /// than 4% at n = 8192. (The tree of a panel ends at the first level with one block, which truncates the geometric series.)
 #[test]
 fn stage_1_is_cubic() {
@@ -124,7 +124,7 @@ fn stage_1_is_cubic() {
     let want = 8.0 / 3.0 * (n as f64).powi(3) * tree;
     let ratio = update.flops as f64 / want;
     assert!((0.96..1.01).contains(&ratio), "{ratio}");
-    let x = 2.75 * 4.0 * 4.0 / 6.0 * (n as f64).powi(3) / 32.0 * arity / (arity - 1.0);
+    let x = 3.0 * 4.0 * 4.0 / 6.0 * (n as f64).powi(3) / 32.0 * arity / (arity - 1.0);
     let ratio = update.bytes as f64 / x;
     assert!((0.96..1.04).contains(&ratio), "{ratio}");
     let panels = cost.kernel(Kernel::Geqrt).flops as f64 / (3.0 * (n * n * 32) as f64 * arity / (arity - 1.0));
