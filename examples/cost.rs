@@ -111,12 +111,17 @@ fn measure_batch<T: Element>(n: usize, count: usize, vectors: bool) -> Result<()
     Ok(())
 }
 
-/// A matrix of random entries; which ones makes no difference to the time.
+/// A matrix of random entries in [-1/2, 1/2): numbers of SplitMix64.
 fn random<T: Element>(n: usize, seed: usize) -> Mat<T> {
+    let number = |place: usize| {
+        let z = (place as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) >> 11) as f64 * (-53f64).exp2() - 0.5
+    };
     Mat::from_fn(n, n, |i, j| {
         let place = 2 * (i + (j + seed * n) * n);
-        let [re, im] = [0, 1].map(|part| ((place + part) as f64 * 0.618_033_988_749_895).fract() - 0.5);
-        T::from_complex(Complex::new(re, im))
+        T::from_complex(Complex::new(number(place), number(place + 1)))
     })
 }
 

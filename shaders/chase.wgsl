@@ -119,12 +119,7 @@ fn first_sums(side: Side) -> Scalar {
     if side.size > 0u {
         for (var g = side.thread; g < GROUPS; g += CYCLE_THREADS) {
             var length = Pair();
-            var other = Pair();
-            for (var k = g; k < TAIL; k += 2u * GROUPS) {
-                length = add_modulus_squared(length, tails[side.tail + k]);
-                if k + GROUPS < TAIL { other = add_modulus_squared(other, tails[side.tail + k + GROUPS]); }
-            }
-            length = add_pair(length, other);
+            for (var k = g; k < TAIL; k += GROUPS) { length = add_modulus_squared(length, tails[side.tail + k]); }
             var sum = Squares();
             // Only squares that may have underflown need the scaled sum.
             if length.hi < NORM_FLOOR {
@@ -156,12 +151,11 @@ fn product_with_t(side: Side) -> Scalar {
 fn make_reflector(side: Side) {
     if side.thread > 0u || side.size == 0u { return; }
     var sum = Squares();
-    let first = side.member * GROUPS;
-    for (var g = 0u; g < GROUPS; g++) { sum.scaled += scaled[first + g]; }
-    // By pairs: this chain is what all threads wait for.
-    let near = add_pair(add_pair(lengths[first], lengths[first + 1u]), add_pair(lengths[first + 2u], lengths[first + 3u]));
-    let far = add_pair(add_pair(lengths[first + 4u], lengths[first + 5u]), add_pair(lengths[first + 6u], lengths[first + 7u]));
-    var length = add_pair(near, far);
+    var length = Pair();
+    for (var g = 0u; g < GROUPS; g++) {
+        sum.scaled += scaled[side.member * GROUPS + g];
+        length = add_pair(length, lengths[side.member * GROUPS + g]);
+    }
     sum.plain = length.hi + length.lo;
     let h = larfg(alphas[side.which * TEAM + side.member], sum, length);
     var factor = h.inverse;

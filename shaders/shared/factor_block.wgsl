@@ -12,7 +12,8 @@
 // (`vectors`), rows and columns start at multiples of four, and R goes out by way of workgroup memory.
 //
 // Thread (c, s) of TS x SPLIT holds column c of rows 4 (s + k SPLIT) .. + 4 in registers x[k]. Loops over k are repeated in
-// the text, so that every index of x is a constant, and pieces below the block's last row are skipped. Column by column:
+// the text, so that every index of x is a constant, and pieces below the block's last row are skipped. The loops that load and store x run once
+// a block; they are loops that choose x[k], for a shorter text. Column by column:
 //
 //   v_j from X[j.., j], once;   u_c = v_j^H X[j.., c] for every c
 //   c > j:  X[j.., c] -= tau u_c v_j          c < j:  registers hold v_c, so conj(u_c) = (V^H V)_cj, which T needs
@@ -29,7 +30,7 @@ import package::dense::{read_entry, write_entry};
 import package::level::{Level, is_below_triangle, matrix_row, place_of};
 @if(vectors) import package::level::{Place};
 @if(vectors) import package::tuning::{TS4};
-import package::pair::{Pair, zero, add, add_pair, add_scalar, exactly, leading, product, two_over_one_plus};
+import package::pair::{Pair, zero, add, add_scalar, exactly, leading, product, two_over_one_plus};
 import package::compact_wy::{gram, make_entry_of_t, entry_of_t};
 @if(vectors) import package::scalar::{Lanes, join, load4, store4};
 
@@ -91,6 +92,12 @@ fn write_in_vectors(level: Level, thread: u32, first: u32, rows: u32) {
     }
 }
 
+/// b if `is_b`, else a.
+fn chosen4(a: Scalar4, b: Scalar4, is_b: bool) -> Scalar4 {
+    @if(complex) return Scalar4(select(a.xy, b.xy, is_b), select(a.zw, b.zw, is_b));
+    @else return select(a, b, is_b);
+}
+
 /// Factors block q of the level. q is the same for all threads of the workgroup.
 fn factor_block(level: Level, thread: u32, q: u32) {
     zero = level.rows >> 31u;
@@ -101,12 +108,13 @@ fn factor_block(level: Level, thread: u32, q: u32) {
     let reflectors = min(rows, level.width);
 
     var x: array<Scalar4, PIECES>;
-    @repeat(K, PIECES) {
-        x[K] = Scalar4();
+    @repeat(K, PIECES) x[K] = Scalar4();
+    for (var k = 0u; 4u * SPLIT * k < rows; k++) {
+        var piece = Scalar4();
         for (var i = 0u; i < 4u; i++) {
-            let r = 4u * (s + K * SPLIT) + i;
-            x[K] = with_lane(x[K], i, entry_of_block(level, first, rows, r, c));
+            piece = with_lane(piece, i, entry_of_block(level, first, rows, 4u * (s + k * SPLIT) + i, c));
         }
+        @repeat(K, PIECES) x[K] = chosen4(x[K], piece, k == K);
     }
 
     for (var j = 0u; j < reflectors; j++) {
@@ -181,12 +189,7 @@ fn factor_block(level: Level, thread: u32, q: u32) {
         if c == j {
             if s == 0u {
                 var square = Pair();
-                var other = Pair();
-                for (var p = 0u; p < SPLIT; p += 2u) {
-                    square = add(square, lengths[p]);
-                    if p + 1u < SPLIT { other = add(other, lengths[p + 1u]); }
-                }
-                square = add_pair(square, other);
+                for (var p = 0u; p < SPLIT; p++) { square = add(square, lengths[p]); }
                 // tau = 2 / v^H v, or zero where H = I.
                 tau = Pair();
                 if reflects == 1u { tau = two_over_one_plus(square); }
@@ -226,9 +229,11 @@ fn factor_block(level: Level, thread: u32, q: u32) {
         }
     }
 
-    @repeat(K, PIECES) {
+    for (var k = 0u; 4u * SPLIT * k < rows; k++) {
+        var piece = Scalar4();
+        @repeat(K, PIECES) piece = chosen4(piece, x[K], k == K);
         for (var i = 0u; i < 4u; i++) {
-            write_out(level, first, rows, reflectors, 4u * (s + K * SPLIT) + i, c, lane(x[K], i));
+            write_out(level, first, rows, reflectors, 4u * (s + k * SPLIT) + i, c, lane(piece, i));
         }
     }
 

@@ -123,9 +123,9 @@ pub(crate) fn passes_of_dispatches<R: RealElement>(
 pub(super) const COMPENSATED: u64 = 14;
 /// Dependent operations in the computation of v's factor from sums, of beta in addition, and of tau from v^H v. Square roots and divisions
 /// count as ten each.
-const INVERSE: u64 = 60;
-pub(super) const REFLECTOR: u64 = 100;
-const TAU: u64 = 80;
+const INVERSE: u64 = 80;
+pub(super) const REFLECTOR: u64 = 210;
+const TAU: u64 = 100;
 /// Dependent operations in |g|^2 times a sum of squares, without rounding errors.
 const EXACT_PRODUCTS: u64 = 70;
 /// Dependent operations that a read of workgroup memory takes as long as.
@@ -374,7 +374,7 @@ impl Work {
                 barriers: one_after_the_other * 6,
                 // None after the last tick.
                 storage_barriers: (one_after_the_other * sides_in_memory).saturating_sub(1),
-                round_trips: one_after_the_other * (passes + sides_in_memory - 1),
+                round_trips: one_after_the_other * (passes + sides_in_memory),
                 steps: one_after_the_other * 2 * steps,
                 issued: one_after_the_other * 2 * issued,
                 alone: one_after_the_other * shape.team as u64 * scattered,
