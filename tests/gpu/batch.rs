@@ -4,14 +4,15 @@ use faer::{Mat, MatRef};
 use ndarray::{Array3, Axis, s};
 use num_complex::Complex;
 use svdvals_gpu::{
-    AdapterChoice, Backend, BatchReport, CancelFlag, DeviceLimits, GpuContext, HalfStorage, RealElement, Reduction, SvdError,
-    SvdGpu, SvdOptions, SvdValsBatchGpu, SvdValsGpu, svd_batch, svd_batch_async, svdvals_batch_each, svdvals_batch_each_async,
-    svdvals_batch_report, svdvals_batch_report_async, wgpu::DeviceType,
+    AdapterChoice, Backend, BatchReport, CancelFlag, DeviceLimits, GpuContext, HalfStorage, RealElement, Reduction, Stage3,
+    SvdError, SvdGpu, SvdOptions, SvdValsBatchGpu, SvdValsGpu, svd_batch, svd_batch_async, svdvals_batch_each,
+    svdvals_batch_each_async, svdvals_batch_report, svdvals_batch_report_async, wgpu::DeviceType,
 };
 
 use crate::{
     Elements, Outcome, check,
     common::{Spectrum, complex_with_singular_values, eps, error, reference, rounded, stable, with_singular_values},
+    tuning,
 };
 
 fn gpu(context: &GpuContext) -> SvdOptions {
@@ -66,6 +67,105 @@ pub fn table_1<T: Elements>(context: &GpuContext) -> Outcome {
             check!(worst <= bound, "n = {n}, {spectrum:?}: {worst:.2e}, bound {bound:.1e}");
         }
     }
+    Ok(())
+}
+
+/// Matrices that fit no workgroup share each dispatch with the others of their shape and memory order, and have the values of single calls with
+/// stage 3 on the device, bit for bit: square ones, and tall and wide ones, of which some are first reduced to their triangular factor; with tiles
+/// whose rows and columns are accessed in vectors, and others. Neither matrices that fit a workgroup, nor one with a NaN, nor one without others of
+/// its shape changes that.
+pub fn stacks<T: Elements>(context: &GpuContext) -> Outcome {
+    let shapes = |sides: &[((usize, usize), usize)]| -> Vec<(usize, usize)> {
+        sides.iter().flat_map(|&(side, count)| std::iter::repeat_n(side, count)).collect()
+    };
+    let square = shapes(&[((270, 260), 3), ((9, 7), 2), ((260, 270), 2), ((257, 257), 1)]);
+    let tall = shapes(&[((3300, 21), 4), ((700, 260), 2), ((18, 3700), 3), ((40, 40), 1)]);
+    for (tile_size, leaf, beside, shapes, stacked, bad) in
+        [(8, 16, 0, square, 5, 1), (8, 24, 2, tall.clone(), 9, 2), (6, 15, 0, tall, 9, 5)]
+    {
+        let options = gpu(context).tuning(tuning(tile_size, leaf).split_beside(beside));
+        let single = options.clone().stage3(Stage3::Device);
+        let mut batch: Vec<Mat<T>> = shapes.iter().zip(50..).map(|(&(m, n), k)| random(k, m, n)).collect();
+        let report = svdvals_batch_report(&views(&batch), &options)?;
+        let together = shapes.iter().filter(|&&shape| fits(shape)).count();
+        check!((report.together, report.stacked, report.on_gpu) == (together, stacked, batch.len()), "{report}");
+        check!(report.to_string().contains(&format!("{stacked} of them in shared dispatches")), "{report}");
+        let shares = |k: usize| !fits(shapes[k]) && shapes.iter().filter(|&&shape| shape == shapes[k]).count() > 1;
+        for k in (0..batch.len()).filter(|&k| shares(k)) {
+            let alone = batch[k].svdvals_gpu_with(&single)?;
+            check!(alone == report.values[k], "matrix {k}, {:?}, tiles of {tile_size}", shapes[k]);
+        }
+        batch[bad][(2, 1)] = T::real(f64::NAN);
+        let each = svdvals_batch_each(&views(&batch), &options)?;
+        for (k, of) in each.iter().enumerate() {
+            match of {
+                Ok(values) => check!(*values == report.values[k] && k != bad, "matrix {k} beside a bad one"),
+                Err(error) => check!(matches!(error, SvdError::NonFinite { row: 2, col: 1, .. }) && k == bad, "{k}: {error}"),
+            }
+        }
+    }
+
+    // Of any size if two stages and stage 3 on the device are asked for.
+    let small = shapes(&[((33, 30), 3), ((90, 21), 4), ((17, 41), 3), ((1, 1), 2), ((60, 60), 2), ((0, 4), 2), ((7, 6), 1)]);
+    let batch: Vec<Mat<T>> = small.iter().zip(90..).map(|(&(m, n), k)| random(k, m, n)).collect();
+    for (tile_size, leaf, beside) in [(4, 8, 2), (8, 24, 0), (5, 11, 0), (16, 32, 4)] {
+        let options = gpu(context).tuning(tuning(tile_size, leaf).split_beside(beside));
+        let options = options.reduction(Reduction::TwoStage).stage3(Stage3::Device);
+        let report = svdvals_batch_report(&views(&batch), &options)?;
+        check!((report.together, report.stacked, report.on_gpu) == (0, 14, batch.len()), "{report}");
+        for (a, values) in batch.iter().zip(&report.values) {
+            check!(a.svdvals_gpu_with(&options)? == *values, "{:?}, tiles of {tile_size}", a.shape());
+        }
+    }
+
+    // As many dispatches as one matrix has, and as many bytes as the matrices have; the future gives the same.
+    let batch: Vec<Mat<T>> = (0..5).map(|k| random(k, 264, 264)).collect();
+    let options = gpu(context).tuning(tuning(8, 16));
+    let report = svdvals_batch_report(&views(&batch), &options)?;
+    let single = batch[0].svdvals_gpu_report(&options.clone().stage3(Stage3::Device))?;
+    check!(report.stacked == 5 && report.counts.dispatches == single.counts.dispatches, "{report}{single}");
+    check!(report.counts.bytes_uploaded == 5 * single.counts.bytes_uploaded, "{report}{single}");
+    check!(report.counts.bytes_read_back == 5 * single.counts.bytes_read_back, "{report}{single}");
+    let there = pollster::block_on(svdvals_batch_report_async(&views(&batch), &options))?;
+    check!(there.stacked == 5 && there.values == report.values && there.counts.dispatches == report.counts.dispatches, "{there}");
+
+    // A cancellation is the error of each matrix; with another stage 3, or another reduction, each is a single call.
+    let stop = CancelFlag::new();
+    stop.cancel();
+    let each = svdvals_batch_each(&views(&batch), &options.clone().cancel(stop))?;
+    check!(each.iter().all(|values| matches!(values, Err(SvdError::Cancelled { .. }))), "{each:?}");
+    for options in [options.clone().stage3(Stage3::Newton), options.reduction(Reduction::TwoStage)] {
+        let report = svdvals_batch_report(&views(&batch[..2]), &options)?;
+        check!((report.stacked, report.on_gpu) == (0, 2), "{report}");
+    }
+    Ok(())
+}
+
+/// [`table_1`] for matrices in shared dispatches, with the default hyperparameters: the paper's figures at n = 256.
+pub fn stacked_table_1<T: Elements>(context: &GpuContext) -> Outcome {
+    let bound = match T::NAME {
+        "f16" => 3.3e-3,
+        "f32" => 8.1e-8,
+        "c32" => 2.0 * 8.1e-8,
+        "c64" => 2.0 * 8.3e-16,
+        _ => 8.3e-16,
+    };
+    let mut sigmas: Vec<Vec<f64>> = Spectrum::ALL.iter().flat_map(|of| [of.values(256), of.values(256)]).collect();
+    let with = |(sigma, seed): (&mut Vec<f64>, u64)| match T::NAME.starts_with('c') {
+        true => rounded(complex_with_singular_values(sigma, seed).as_ref()),
+        false => rounded(with_singular_values(sigma, seed).as_ref()),
+    };
+    let batch: Vec<Mat<T>> = sigmas.iter_mut().zip(70..).map(with).collect();
+    let options = gpu(context).reduction(Reduction::TwoStage).stage3(Stage3::Device);
+    let report = svdvals_batch_report(&views(&batch), &options)?;
+    check!((report.stacked, report.on_gpu) == (batch.len(), batch.len()), "{report}");
+    for (k, (values, sigma)) in report.values.iter().zip(&sigmas).enumerate() {
+        let off = error(doubles(values), sigma);
+        println!("stacked {} n = 256, matrix {k}: {off:.2e}", T::NAME);
+        check!(off <= bound, "matrix {k}: {off:.2e}, bound {bound:.1e}");
+    }
+    let alone = batch[1].svdvals_gpu_with(&options)?;
+    check!(alone == report.values[1], "a single call");
     Ok(())
 }
 

@@ -44,7 +44,7 @@ const CHUNK_BYTES: u64 = 16 << 20;
 const PIECE_BYTES: usize = 16 << 10;
 
 /// Maximum number of parameters of a kernel. They fit in 64 bytes.
-const WORDS: usize = 14;
+const WORDS: usize = 15;
 
 /// The parameters of any kernel.
 #[derive(Clone, Copy)]
