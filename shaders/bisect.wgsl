@@ -4,11 +4,12 @@
 //   The number of negative d_i is the number of squared singular values below x.
 //   (The stationary recurrence: Fernando and Parlett 1994. Each count is that of a C with entries changed by a few ulps.)
 //
-//   squares   a factor, then n pairs (q_i, e_i), all at most 2
-//   bounds    for each k a lower and an upper bound of the square of the k-th singular value, ascending, k = 0, 1, ..., in and out
+//   squares   of each matrix a factor, then n pairs (q_i, e_i), all at most 2
+//   bounds    of each matrix for each k a lower and an upper bound of the square of the k-th singular value, ascending, k = 0, 1, ...,
+//             in and out
 //
-// Thread = singular value. A pass does three steps of bisection: it counts below all seven points that they could need, with one division for
-// each row and point. A dispatch does `passes` passes. The first dispatch also sets the bounds. If the bounds are far apart, the midpoint is
+// Thread = singular value. workgroup.z is the matrix. A pass does three steps of bisection: it counts below all seven points that they could
+// need, with one division for each row and point. A dispatch does `passes` passes. The first dispatch also sets the bounds. If the bounds are far apart, the midpoint is
 // their geometric mean.
 
 import package::tuning::{BISECT_THREADS};
@@ -26,11 +27,11 @@ struct Params {
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(2) var<uniform> params: Params;
 
-/// The numbers of squared singular values below the points x.
-fn counts_below(x: Points) -> Counts {
+/// The numbers of squared singular values below the points x, for the pairs from index `first` on.
+fn counts_below(first: u32, x: Points) -> Counts {
     var sturm = before_rows(x);
     for (var i = 0u; i < params.n; i++) {
-        sturm = after_row(sturm, x, squares[2u * i + 1u], squares[2u * i + 2u]);
+        sturm = after_row(sturm, x, squares[first + 2u * i], squares[first + 2u * i + 1u]);
     }
     return sturm.counts;
 }
@@ -45,14 +46,16 @@ fn bisect(
     if k >= params.n {
         return;
     }
+    let first = workgroup.z * (2u * params.n + 1u) + 1u;
+    let at = 2u * (workgroup.z * params.n + k);
     var of_k = all_bounds();
     if params.first == 0u {
-        of_k = vec2(bounds[2u * k], bounds[2u * k + 1u]);
+        of_k = vec2(bounds[at], bounds[at + 1u]);
     }
     for (var done = 0u; done < params.passes; done++) {
         let x = points_between(of_k);
-        of_k = narrowed(of_k, x, counts_below(x), k);
+        of_k = narrowed(of_k, x, counts_below(first, x), k);
     }
-    bounds[2u * k] = of_k.x;
-    bounds[2u * k + 1u] = of_k.y;
+    bounds[at] = of_k.x;
+    bounds[at + 1u] = of_k.y;
 }

@@ -9,12 +9,12 @@
 //   A row is transposed, not conjugated. So both sides are y <- H y for lines y: the rows, or the columns, after x. With v = (1, g t) for
 //   x = (alpha, t):  y <- y - w v,  w = tau (y_0 + conj(g) t^H y), so that t^H y needs no v.
 //
-//   band   A in band storage, entries as stored, in and out
+//   band   A in band storage, entries as stored, in and out; those of several matrices one after the other
 //   kept   (only if `kept`) n x n, column-major: the left reflector in column R from row c0 on, the right one in row R from column c0 on.
 //          tau replaces the first entry, which is 1.
 //
-// Workgroup g runs the active teams first + g, first + g + (number of workgroups), ... These access disjoint entries. CYCLE_THREADS threads
-// run a cycle. PARTS of them hold a line in registers, every PARTS-th entry each. LINES lines are processed at once. Neighbouring threads
+// workgroup.z is the matrix. Workgroup g runs the active teams first + g, first + g + (number of workgroups), ... These access disjoint
+// entries. CYCLE_THREADS threads run a cycle. PARTS of them hold a line in registers, every PARTS-th entry each. LINES lines are processed at once. Neighbouring threads
 // hold entries that are adjacent in memory: of different rows on the right, of one column on the left. A[c0..=c1, c0..=c1], which both sides
 // change, stays in workgroup memory in between if it fits there (HANDED = 1). TAIL > c1 - c0, EACH = TAIL / PARTS.
 
@@ -216,8 +216,8 @@ fn apply(side: Side, share: Scalar) {
     }
 }
 
-/// The cycle of every sweep of the team that has one at this tick.
-fn cycles_of_tick(member: u32, thread: u32, sweep: u32, runs: bool, i: u32) {
+/// The cycle of every sweep of the team that has one at this tick, in the band whose first entry is at `first_entry`.
+fn cycles_of_tick(first_entry: u32, member: u32, thread: u32, sweep: u32, runs: bool, i: u32) {
     let shape = Layout(params.n, params.ld, params.ku);
     // The stride along a row of A. Along a column it is 1.
     let along_row = params.ld - 1u;
@@ -228,11 +228,11 @@ fn cycles_of_tick(member: u32, thread: u32, sweep: u32, runs: bool, i: u32) {
         let c1 = min(c0 + params.tile_width, params.n - 1u);
         let row = select(c0 - params.bandwidth, sweep, i == 0u);
         let last = min(c1 + params.bandwidth, params.n - 1u);
-        right.start = band_index(shape, row, c0);
+        right.start = first_entry + band_index(shape, row, c0);
         right.lines = c1 - row;
         right.size = c1 - c0 + 1u;
         right.above = c0 - row - 1u;
-        left.start = band_index(shape, c0, c0);
+        left.start = first_entry + band_index(shape, c0, c0);
         left.lines = last - c0;
         left.size = right.size;
         right.keep_at = sweep + c0 * params.n;
@@ -305,6 +305,7 @@ fn chase(
     @builtin(local_invocation_index) thread: u32,
 ) {
     zero = params.n >> 31u;
+    let first_entry = workgroup.z * params.n * params.ld;
     let member = thread / CYCLE_THREADS;
     let sweeps = params.n - 1u - (params.bandwidth - params.tile_width);
     for (var g = workgroup.x; g < params.count; g += workgroups.x) {
@@ -317,7 +318,7 @@ fn chase(
         let end = params.clock + params.cycles;
         for (var tick = params.clock; tick < end; tick++) {
             let runs = tick >= start && tick - start < all;
-            cycles_of_tick(member, thread % CYCLE_THREADS, sweep, runs, tick - start);
+            cycles_of_tick(first_entry, member, thread % CYCLE_THREADS, sweep, runs, tick - start);
             if tick + 1u < end || g + workgroups.x < params.count {
                 // The next tick reads what other threads have written, and the next team overwrites what they read.
                 storageBarrier();

@@ -2,11 +2,11 @@
 //
 //   Block X (rows x width)  =  (I - V T V^H) R
 //
-// Workgroup = block: shared/factor_block.wgsl, which also says what the bindings hold.
+// Workgroup = (block, matrix): shared/factor_block.wgsl, which also says what the bindings hold.
 
 import package::tuning::{GEQRT_THREADS};
 import package::scalar::{Scalar};
-import package::level::{Level};
+import package::level::{Level, first_entry};
 import package::factor_block::{factor_block};
 
 @group(0) @binding(0) var<storage, read_write> new_v: array<Scalar>;
@@ -22,5 +22,6 @@ fn geqrt(
 ) {
     let q = workgroup.x + workgroup.y * workgroups.x;
     if q >= level.blocks { return; }
-    factor_block(level, thread, q);
+    first_entry = workgroup.z * level.matrix;
+    factor_block(level, thread, q, workgroup.z);
 }

@@ -2,15 +2,15 @@
 //
 //   B(i, j) = A(i, j) for j - bandwidth <= i <= j, else 0, for all n x ld elements of the band
 //
-//   package::dense   the matrix as stored, strides (rs, cs), of which the leading n x n part is read
-//   band             B in band storage, entries as stored, out
+//   package::dense   the matrix as stored, strides (rs, cs), of which the leading n x n part is read; several lie `matrix` entries apart
+//   band             B in band storage, entries as stored, out; those of several matrices one after the other
 //
-// Thread = element of the band.
+// Thread = element of the band. workgroup.z is the matrix.
 
 import package::tuning::{LINEAR_THREADS};
 import package::band::{is_of_band};
 import package::dense::{read_entry};
-import package::level::{Level, place_of};
+import package::level::{Level, first_entry, place_of};
 import package::scalar::{Stored};
 
 struct Params {
@@ -21,6 +21,7 @@ struct Params {
     rs: u32,
     cs: u32,
     lines: u32,
+    matrix: u32,
 }
 
 @group(0) @binding(0) var<storage, read_write> band: array<Stored>;
@@ -45,7 +46,8 @@ fn pack_band(
         level.rs = params.rs;
         level.cs = params.cs;
         level.lines = params.lines;
+        first_entry = workgroup.z * params.matrix;
         entry = read_entry(place_of(level, j + p - params.ku, j));
     }
-    band[place] = entry;
+    band[workgroup.z * params.n * params.ld + place] = entry;
 }

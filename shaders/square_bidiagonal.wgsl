@@ -3,10 +3,10 @@
 //   squares[0] = f,  squares[2 i + 1] = |f B(i, i)|^2,  squares[2 i + 2] = |f B(i, i + 1)|^2,  0 <= i < n, with 0 for the last;
 //   f = 1 / the largest real or imaginary part, rounded; 1 if that is below the smallest normal number
 //
-//   band      B in band storage, entries as stored, in
-//   squares   2 n + 1 real numbers, out
+//   band      B in band storage, entries as stored, in; those of several matrices one after the other
+//   squares   2 n + 1 real numbers of each matrix, out
 //
-// There is one workgroup. A thread handles every LINEAR_THREADS-th column.
+// Workgroup = matrix. A thread handles every LINEAR_THREADS-th column.
 
 import package::tuning::{LINEAR_THREADS};
 import package::scalar::{Real, Scalar, Stored, load};
@@ -27,19 +27,21 @@ struct Params {
 /// The largest real or imaginary part that each thread has seen.
 var<workgroup> largest: array<Real, LINEAR_THREADS>;
 
-/// B(i, j), or zero outside the band.
-fn entry(i: u32, j: u32) -> Scalar {
+/// B(i, j) of a matrix, or zero outside the band.
+fn entry(matrix: u32, i: u32, j: u32) -> Scalar {
     if j < params.n && j <= i + params.ku {
-        return load(band[band_index(Layout(params.n, params.ld, params.ku), i, j)]);
+        return load(band[matrix * params.n * params.ld + band_index(Layout(params.n, params.ld, params.ku), i, j)]);
     }
     return Scalar();
 }
 
 @compute @workgroup_size(LINEAR_THREADS)
-fn square_bidiagonal(@builtin(local_invocation_index) thread: u32) {
+fn square_bidiagonal(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
+    let matrix = workgroup.z;
+    let first = matrix * (2u * params.n + 1u);
     var most = Real(0.0);
     for (var i = thread; i < params.n; i += LINEAR_THREADS) {
-        most = max(most, max(largest_part(entry(i, i)), largest_part(entry(i, i + 1u))));
+        most = max(most, max(largest_part(entry(matrix, i, i)), largest_part(entry(matrix, i, i + 1u))));
     }
     largest[thread] = most;
     // The maxima of all threads are complete before they are compared.
@@ -49,8 +51,8 @@ fn square_bidiagonal(@builtin(local_invocation_index) thread: u32) {
     }
     let factor = factor_for(most);
     for (var i = thread; i < params.n; i += LINEAR_THREADS) {
-        squares[2u * i + 1u] = scaled_square(factor, entry(i, i));
-        squares[2u * i + 2u] = scaled_square(factor, entry(i, i + 1u));
+        squares[first + 2u * i + 1u] = scaled_square(factor, entry(matrix, i, i));
+        squares[first + 2u * i + 2u] = scaled_square(factor, entry(matrix, i, i + 1u));
     }
-    if thread == 0u { squares[0] = factor; }
+    if thread == 0u { squares[first] = factor; }
 }

@@ -6,11 +6,13 @@
 //   v                V as geqrt leaves it: one row of TS for each stacked row of the level, zeros outside the trapezoid
 //   t                T as geqrt leaves it: TS x TS row-major for each block from t_first on
 //
+// V and T of several matrices lie one after the other.
+//
 // In variant `beside` the first workgroups of the dispatch factor the next level of the panel's tree, whose columns are others
 // (shared/factor_block.wgsl): new_v and new_t take its V and T.
 //
-// Workgroup = (chunk of CPB columns, block). TS rows at a time are staged in workgroup memory. All three products are left^H right of tiles
-// there: V^H X, T^H W, and (conj(V)^T)^H W. Each of TS/4 x CPB/8 threads owns a 4 x 8 piece of every product. The last HELD tiles of X stay
+// Workgroup = (chunk of CPB columns, block, matrix). TS rows at a time are staged in workgroup memory. All three products are left^H right of
+// tiles there: V^H X, T^H W, and (conj(V)^T)^H W. Each of TS/4 x CPB/8 threads owns a 4 x 8 piece of every product. The last HELD tiles of X stay
 // in workgroup memory between V^H X and X - V W. The others are read again, the last of them first: caches are likeliest to have these still.
 //
 // X is read and written in 4 x 4 blocks: in vectors of four adjacent entries (`vectors`) if rows and columns start at multiples of four,
@@ -19,7 +21,7 @@
 import package::tuning::{TS, TS4, CPB, CPB4, CPB8, HELD, I_LOW, J_LOW, UNMQR_THREADS};
 import package::dense::{read_entry, write_entry};
 import package::scalar::{Scalar4, Lanes, conjugate, difference4, join, lanes, load, load4, store, store4};
-import package::level::{Level, Place, matrix_row, place_of};
+import package::level::{Level, Place, first_entry, matrix_row, place_of};
 @if(beside) import package::tuning::{ARITY};
 @if(beside) import package::scalar::{Scalar};
 @if(beside) import package::level::{level_after};
@@ -113,7 +115,7 @@ fn write_row(g: u32, c: u32, four: Lanes) {
     if c + 3u < level.cols { write_entry(place_of(level, row, c + 3u), store(four.w)); }
 }
 
-/// Copies `count` rows of V from stacked row g on, or of T from row g on, into `left`, with zeros below them.
+/// Copies `count` rows of `v`, or of `t`, from row g on into `left`, with zeros below them.
 fn stage_left(thread: u32, g: u32, count: u32, from_t: bool) {
     for (var e = thread; e < TS * TS4; e += UNMQR_THREADS) {
         let r = e / TS4;
@@ -127,7 +129,7 @@ fn stage_left(thread: u32, g: u32, count: u32, from_t: bool) {
     }
 }
 
-/// Copies conj(V)^T of `count` rows of V from stacked row g on into `left`, with zeros right of them. A thread transposes 4 x 4 blocks.
+/// Copies conj(V)^T of `count` rows of `v` from row g on into `left`, with zeros right of them. A thread transposes 4 x 4 blocks.
 fn stage_left_transposed(thread: u32, g: u32, count: u32) {
     for (var e = thread; e < TS4 * TS4; e += UNMQR_THREADS) {
         // Neighbouring threads store adjacent vectors of a row of `left`.
@@ -172,9 +174,11 @@ fn stage_right(thread: u32, tile: u32, g: u32, end: u32, col: u32) {
     }
 }
 
-/// Applies the reflectors of block q to a chunk of columns. Both numbers are the same for all threads of the workgroup.
-fn apply_block(thread: u32, q: u32, chunk: u32) {
+/// Applies the reflectors of block q to a chunk of columns of a matrix. The three numbers are the same for all threads of the workgroup.
+fn apply_block(thread: u32, q: u32, chunk: u32, matrix: u32) {
     let first = q * level.block_rows;
+    // The row of `v` with the block's first one.
+    let first_v = matrix * level.rows + first;
     let rows = min(level.block_rows, level.rows - first);
     let end = first + rows;
     let col = level.col + level.width + chunk * CPB;
@@ -189,7 +193,7 @@ fn apply_block(thread: u32, q: u32, chunk: u32) {
     for (var k = 0u; k < tiles; k++) {
         let g = k * TS;
         let tile = tile_of_right(tiles - 1u - k);
-        stage_left(thread, first + g, rows - g, false);
+        stage_left(thread, first_v + g, rows - g, false);
         stage_right(thread, tile, first + g, end, col);
         // Both tiles are complete before they are multiplied.
         workgroupBarrier();
@@ -200,7 +204,7 @@ fn apply_block(thread: u32, q: u32, chunk: u32) {
 
     // W <- T^H W
     store_right(w, i, j);
-    stage_left(thread, (level.t_first + q) * TS, TS, true);
+    stage_left(thread, (level.t_first + matrix * level.blocks + q) * TS, TS, true);
     // T and W are complete before they are multiplied.
     workgroupBarrier();
     w = transposed_product(Piece(), 0u, i, j);
@@ -212,7 +216,7 @@ fn apply_block(thread: u32, q: u32, chunk: u32) {
     // X <- X - V W
     for (var after = 0u; after < tiles; after++) {
         let g = (tiles - 1u - after) * TS;
-        stage_left_transposed(thread, first + g, rows - g);
+        stage_left_transposed(thread, first_v + g, rows - g);
         // The rows of V and the new W are complete before they are multiplied.
         workgroupBarrier();
         let product = transposed_product(Piece(), 0u, i, j);
@@ -239,17 +243,17 @@ fn unmqr(
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
+    first_entry = workgroup.z * level.matrix;
+    let chunks = (level.cols - level.col - level.width + CPB - 1u) / CPB;
+    let index = workgroup.x + workgroup.y * workgroups.x;
     @if(beside) {
         let next = level_after(level, ARITY);
-        let chunks = (level.cols - level.col - level.width + CPB - 1u) / CPB;
-        let index = workgroup.x + workgroup.y * workgroups.x;
         if index < next.blocks {
-            factor_block(next, thread, index);
+            factor_block(next, thread, index, workgroup.z);
         } else if index - next.blocks < chunks * level.blocks {
-            apply_block(thread, (index - next.blocks) / chunks, (index - next.blocks) % chunks);
+            apply_block(thread, (index - next.blocks) / chunks, (index - next.blocks) % chunks, workgroup.z);
         }
     } @else {
-        let q = workgroup.y + workgroup.z * workgroups.y;
-        if q < level.blocks { apply_block(thread, q, workgroup.x); }
+        if index < chunks * level.blocks { apply_block(thread, index / chunks, index % chunks, workgroup.z); }
     }
 }

@@ -8,6 +8,8 @@
 //   new_v            V, unit lower trapezoidal, one row of TS for each stacked row of the level (columns from r on zero), out
 //   new_t            T, upper triangular, TS x TS row-major for each block from t_first on (rows and columns from r on zero), out
 //
+//   Those of several matrices lie one after the other.
+//
 // If reflectors are kept (`kept`), V below its diagonal also goes to the matrix, in place of the zeros. If the matrix is bound in vectors
 // (`vectors`), rows and columns start at multiples of four, and R goes out by way of workgroup memory.
 //
@@ -59,10 +61,10 @@ fn entry_of_block(level: Level, first: u32, rows: u32, r: u32, c: u32) -> Scalar
 }
 
 /// Writes x, which is at row r and column c, to V and, unless it is bound in vectors, to the matrix.
-fn write_out(level: Level, first: u32, rows: u32, reflectors: u32, r: u32, c: u32, x: Scalar) {
+fn write_out(level: Level, matrix: u32, first: u32, rows: u32, reflectors: u32, r: u32, c: u32, x: Scalar) {
     if r < rows {
         let tail = select(Scalar(), x, c < reflectors && r > c);
-        new_v[(first + r) * TS + c] = select(tail, ONE, c < reflectors && r == c);
+        new_v[(matrix * level.rows + first + r) * TS + c] = select(tail, ONE, c < reflectors && r == c);
         @if(!vectors) if c < level.width {
             let place = place_of(level, matrix_row(level, first + r), level.col + c);
             @if(kept) { if !is_below_triangle(level, r, c) { write_entry(place, store(x)); } }
@@ -98,8 +100,8 @@ fn chosen4(a: Scalar4, b: Scalar4, is_b: bool) -> Scalar4 {
     @else return select(a, b, is_b);
 }
 
-/// Factors block q of the level. q is the same for all threads of the workgroup.
-fn factor_block(level: Level, thread: u32, q: u32) {
+/// Factors block q of the level of a matrix. Both numbers are the same for all threads of the workgroup.
+fn factor_block(level: Level, thread: u32, q: u32, matrix: u32) {
     zero = level.rows >> 31u;
     let c = thread / SPLIT;
     let s = thread % SPLIT;
@@ -233,7 +235,7 @@ fn factor_block(level: Level, thread: u32, q: u32) {
         var piece = Scalar4();
         @repeat(K, PIECES) piece = chosen4(piece, x[K], k == K);
         for (var i = 0u; i < 4u; i++) {
-            write_out(level, first, rows, reflectors, 4u * (s + k * SPLIT) + i, c, lane(piece, i));
+            write_out(level, matrix, first, rows, reflectors, 4u * (s + k * SPLIT) + i, c, lane(piece, i));
         }
     }
 
@@ -243,7 +245,7 @@ fn factor_block(level: Level, thread: u32, q: u32) {
     // T is complete before the workgroup copies it out.
     workgroupBarrier();
     for (var e = thread; e < TS * TS; e += GEQRT_THREADS) {
-        new_t[(level.t_first + q) * TS * TS + e] = entry_of_t(e / TS, e % TS, reflectors);
+        new_t[(level.t_first + matrix * level.blocks + q) * TS * TS + e] = entry_of_t(e / TS, e % TS, reflectors);
     }
     @if(vectors) {
         // All threads have read T before R replaces it, and the block before it is written.

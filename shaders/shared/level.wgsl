@@ -4,6 +4,8 @@
 ///
 /// The matrix is stored in lines: its columns or its rows, whichever are contiguous. Each buffer of package::dense has `lines` of them, in
 /// order. (src/gpu/device/pipeline.rs generates package::dense.)
+///
+/// Several matrices of one shape lie one after the other in one buffer, and so do their V and T of the level.
 struct Level {
     rs: u32,
     cs: u32,
@@ -25,6 +27,8 @@ struct Level {
     t_first: u32,
     /// A sum of the constants below.
     flags: u32,
+    /// Entries from one matrix to the next.
+    matrix: u32,
 }
 
 /// The blocks of the level stack an upper triangle and rows, or only triangles. Without either flag they stack rows.
@@ -33,6 +37,9 @@ const TRIANGLES = 2u;
 /// The conjugates of the reflectors are applied. The adjoint of their product is applied.
 const CONJUGATE = 4u;
 const ADJOINT = 8u;
+
+/// The index of the first entry of the workgroup's matrix, which the entry point sets if there are several.
+var<private> first_entry: u32;
 
 /// Whether column c of a block's stacked row r is below the diagonal of an upper triangle that the block stacks. There the matrix holds
 /// zeros, or reflectors of earlier levels.
@@ -77,5 +84,5 @@ fn place_of(level: Level, i: u32, j: u32) -> Place {
         let buffer = line / level.lines;
         return Place(buffer, (line - buffer * level.lines) * max(level.rs, level.cs) + select(i, j, by_rows));
     }
-    @else return Place(0u, i * level.rs + j * level.cs);
+    @else return Place(0u, first_entry + i * level.rs + j * level.cs);
 }

@@ -7,7 +7,7 @@ use crate::{
     },
     cost::{
         Cost,
-        count::Dispatches,
+        count::{Call, Dispatches, dispatches_of_call},
         device::DeviceModel,
         shape::Bounds,
         work::{
@@ -38,6 +38,8 @@ const SPILLED_STEP: usize = 64;
 /// one for each multiprocessor of a large GPU.
 const SPILLED_BYTES: usize = 24 << 20;
 const SPILLED_LEAST: usize = 132;
+/// Maximum bytes of the entries of larger matrices that share dispatches: what the host packs at a time.
+pub(crate) const STACK_BYTES: u64 = 256 << 20;
 /// Maximum threads per workgroup: WebGPU's limit.
 const MOST_THREADS: usize = 256;
 
@@ -213,7 +215,8 @@ fn one_matrix<S: Number>(of: &Work, spilled: bool, (m, n): (usize, usize), (scal
 
 impl Cost {
     /// The cost of the singular values of `count` m x n matrices (or n x m) in one call, with [`Backend::Gpu`](crate::Backend::Gpu): one
-    /// workgroup a matrix. Transfers between host and device are not counted.
+    /// workgroup a matrix, or, if they fit none, the dispatches of the two stages, which the matrices share. Transfers between host and device
+    /// are not counted.
     ///
     /// ```
     /// use svdvals_gpu::cost::{Cost, DeviceModel, Kernel};
@@ -225,18 +228,37 @@ impl Cost {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::InvalidOption`] for a matrix that is empty or too large for one workgroup: it would be computed alone (see
-    /// [`new`](Self::new)).
+    /// [`SvdError::InvalidOption`] for a matrix that is empty, or that would be computed alone (see [`new`](Self::new)): too large for a workgroup,
+    /// and either the only one or half of 256 MiB or more. As [`new`](Self::new) for sizes that overflow.
     pub fn batch<S: Number>(count: usize, (m, n): (usize, usize), device: &DeviceModel) -> Result<Cost> {
         let (bounds, of) = (Bounds::of_model(device), (m.max(n), m.min(n)));
-        let shape = BatchShape::of(BatchShape::largest::<S>(&bounds), &bounds, of).filter(|_| of.1 > 0);
-        let shape = shape.ok_or_else(|| SvdError::invalid("matrix", format!("{m} x {n}: a workgroup has up to 256 x 256")))?;
+        let Some(shape) = BatchShape::of(BatchShape::largest::<S>(&bounds), &bounds, of).filter(|_| of.1 > 0) else {
+            return Cost::stacked::<S>(count, of, device);
+        };
         let mut all = Dispatches::default();
         let at_once = matrices_of_dispatch::<S>(&shape, of, SUBMISSION_FLOPS);
         for first in (0..count).step_by(at_once) {
             all.note(Work::batch::<S>(&shape, std::iter::repeat_n(of, at_once.min(count - first))));
         }
         Ok(Cost { work: all.into_work(), double: size_of::<Re<S>>() == size_of::<f64>() })
+    }
+}
+
+impl Cost {
+    /// [`batch`](Self::batch) of m x n matrices, m >= n, that fit no workgroup.
+    fn stacked<S: Number>(count: usize, (m, n): (usize, usize), device: &DeviceModel) -> Result<Cost> {
+        let tuning = Cost::tuning_on::<S>(n, device);
+        Cost::check((m.saturating_mul(count), n), &tuning)?;
+        let of_one = (m.next_multiple_of(4) * n * size_of::<S>()) as u64;
+        let most = STACK_BYTES.checked_div(of_one).unwrap_or(0) as usize;
+        if count < 2 || most < 2 {
+            return Err(SvdError::invalid("matrix", format!("{count} of {m} x {n}: a single call each")));
+        }
+        let (at_once, mut work) = (count.div_ceil(count.div_ceil(most)), Vec::new());
+        for first in (0..count).step_by(at_once) {
+            work.extend(dispatches_of_call::<S>(at_once.min(count - first), (m, n), &tuning, Call::STACKED)?);
+        }
+        Ok(Cost { work, double: size_of::<Re<S>>() == size_of::<f64>() })
     }
 }
 
@@ -314,6 +336,30 @@ mod tests {
             let most = if n % WARP == 0 { 2.0 } else { 1.33 };
             assert!((0.75..most).contains(&ratio), "n = {n}: {ratio}");
         }
+    }
+
+    /// Matrices that fit no workgroup share the dispatches of one matrix, and have their work. Together they take less time than one after the
+    /// other.
+    #[test]
+    fn larger_matrices_share_dispatches() {
+        for (m, n) in [(300, 300), (700, 257), (5000, 20)] {
+            let one = Cost::with_stage3::<f32>(m, n, &Cost::tuning::<f32>(n), true).unwrap();
+            let five = Cost::batch::<f32>(5, (n, m), &H100).unwrap();
+            assert_eq!(one.dispatches(), five.dispatches());
+            for kernel in Kernel::ALL {
+                let (one, five) = (one.kernel(kernel), five.kernel(kernel));
+                assert_eq!((5 * one.flops, 5 * one.bytes), (five.flops, five.bytes), "{kernel}");
+                assert_eq!((5 * one.workgroups, 5 * one.most_workgroups), (five.workgroups, five.most_workgroups), "{kernel}");
+            }
+            let [one, five] = [one, five].map(|cost| cost.on(&H100).iter().map(|kernel| kernel.total).sum::<f64>());
+            assert!(five < 2.0 * one, "{m} x {n}: {five} s, {one} s for one");
+        }
+        // 256 MiB are 64 of 1024 x 1024.
+        let [one, rounds] = [2, 130].map(|count| Cost::batch::<f32>(count, (1024, 1024), &H100).unwrap().dispatches());
+        assert!((3 * one..3 * one + 100).contains(&rounds), "{rounds}, {one} each");
+        assert!(
+            Cost::batch::<f32>(9, (8192, 8192), &H100).is_err() && Cost::batch::<f32>(usize::MAX, (300, 300), &H100).is_err()
+        );
     }
 
     /// Where matrices are reduced in a buffer, as many as an H100 has multiprocessors take less than a tenth of as many single calls.

@@ -15,28 +15,48 @@ use crate::{
     tile::{panel_tree::Level, tuning::Tuning},
 };
 
-/// Dispatches in order, with the repetitions of consecutive equal ones.
-#[derive(Default)]
-pub(super) struct Dispatches(Vec<(Work, u64)>);
+/// Dispatches in order, with the repetitions of consecutive equal ones. Each is noted as that of one matrix.
+pub(super) struct Dispatches {
+    all: Vec<(Work, u64)>,
+    /// The matrices that share them.
+    matrices: usize,
+}
+
+impl Default for Dispatches {
+    fn default() -> Self {
+        Dispatches::shared_by(1)
+    }
+}
 
 impl Dispatches {
+    /// None yet, to be shared by several matrices, at least one.
+    pub(super) fn shared_by(matrices: usize) -> Self {
+        Dispatches { all: Vec::new(), matrices }
+    }
+
     pub(super) fn into_work(self) -> Vec<(Work, u64)> {
-        self.0
+        self.all
     }
 
     pub(super) fn note(&mut self, work: Work) {
         if work.workgroups == 0 {
             return;
         }
-        match self.0.last_mut() {
+        let work = work.times(self.matrices);
+        match self.all.last_mut() {
             Some((last, times)) if *last == work => *times += 1,
-            _ => self.0.push((work, 1)),
+            _ => self.all.push((work, 1)),
         }
+    }
+
+    /// Maximum flops of one matrix in a dispatch that can be split.
+    fn most_flops(&self) -> u64 {
+        SUBMISSION_FLOPS / self.matrices.max(1) as u64
     }
 
     /// `unmqr` of a level on `cols` columns, in as many dispatches as their flops need.
     pub(super) fn unmqr<S: Number>(&mut self, shape: &Shape, level: &Level, cols: usize) {
-        let at_once = Work::unmqr_columns::<S>(shape, level, cols, SUBMISSION_FLOPS);
+        let at_once = Work::unmqr_columns::<S>(shape, level, cols, self.most_flops());
         (0..cols).step_by(at_once).for_each(|first| self.note(Work::unmqr::<S>(shape, level, at_once.min(cols - first))));
     }
 
@@ -44,7 +64,7 @@ impl Dispatches {
     fn unmqr_and_geqrt<S: Number>(&mut self, shape: &Shape, level: &Level, cols: usize, next: &Level, kept: bool) {
         match shape.beside::<S>().filter(|_| !kept && cols > 0 && shape.runs_beside::<S>(level, next)) {
             Some(beside) => {
-                let at_once = Work::unmqr_columns::<S>(&beside, level, cols, SUBMISSION_FLOPS);
+                let at_once = Work::unmqr_columns::<S>(&beside, level, cols, self.most_flops());
                 self.note(Work::unmqr_and_geqrt::<S>(&beside, level, at_once, next));
                 self.unmqr::<S>(shape, level, cols - at_once);
             }
@@ -61,7 +81,7 @@ impl Dispatches {
             self.note(Work::unpack_band::<S>(n, 1, LINEAR_THREADS.into()));
         } else if n > 0 {
             self.note(Work::square_bidiagonal::<S>(n, LINEAR_THREADS.into()));
-            for passes in passes_of_dispatches::<Re<S>>(n, SUBMISSION_FLOPS, usize::MAX).into_iter().flatten() {
+            for passes in passes_of_dispatches::<Re<S>>(n, self.most_flops(), usize::MAX).into_iter().flatten() {
                 self.note(Work::bisect::<S>(n, passes, BISECT_THREADS.into()));
             }
         }
@@ -69,7 +89,7 @@ impl Dispatches {
 
     /// [`note`](Self::note), unless there is such a dispatch already.
     pub(super) fn note_once(&mut self, work: Work) {
-        if self.0.iter().all(|(other, _)| *other != work) {
+        if self.all.iter().all(|(other, _)| *other != work) {
             self.note(work);
         }
     }
@@ -86,6 +106,11 @@ pub(super) struct Call {
     pub vectors: Option<usize>,
 }
 
+impl Call {
+    /// The singular values by two stages, all of them on the device.
+    pub(super) const STACKED: Call = Call { one_stage: false, on_device: true, vectors: None };
+}
+
 /// The dispatches of the QR factorisation of an m x n matrix of any shape, without Q, with or without `kept` reflectors.
 pub(super) fn dispatches_of_qr<S: Number>(of: (usize, usize), tuning: &Tuning, kept: bool) -> Result<Vec<(Work, u64)>> {
     let (shape, mut all) = (Shape::of(tuning), Dispatches::default());
@@ -98,12 +123,18 @@ pub(super) fn dispatches_of_qr<S: Number>(of: (usize, usize), tuning: &Tuning, k
         }
         Ok(())
     })?;
-    Ok(all.0)
+    Ok(all.into_work())
 }
 
-/// The dispatches of an m x n matrix, m >= n, stored as `S`, on a hardware device.
-pub(super) fn dispatches_of_call<S: Number>((m, n): (usize, usize), tuning: &Tuning, call: Call) -> Result<Vec<(Work, u64)>> {
-    let (shape, mut all, mut parts, mut kept) = (Shape::of(tuning), Dispatches::default(), 1, false);
+/// The dispatches of an m x n matrix, m >= n, stored as `S`, on a hardware device; or those that several `matrices` share, of which only the values
+/// are wanted.
+pub(super) fn dispatches_of_call<S: Number>(
+    matrices: usize,
+    (m, n): (usize, usize),
+    tuning: &Tuning,
+    call: Call,
+) -> Result<Vec<(Work, u64)>> {
+    let (shape, mut all, mut parts, mut kept) = (Shape::of(tuning), Dispatches::shared_by(matrices), 1, false);
     let (cycles, team) = (tuning.gpu.cycles_per_dispatch, tuning.gpu.sweeps_per_block);
     kernels_of_call((m, n), tuning, call.one_stage, ROWS_AT_ONCE, |asked| {
         match asked {
@@ -142,5 +173,5 @@ pub(super) fn dispatches_of_call<S: Number>((m, n): (usize, usize), tuning: &Tun
     if let Some(k) = call.vectors.filter(|_| n > 0) {
         note_vectors::<S>(&mut all, (m, n), k, tuning, call.one_stage);
     }
-    Ok(all.0)
+    Ok(all.into_work())
 }

@@ -271,7 +271,7 @@ impl Cost {
             Cost::check((m.saturating_mul(64), n), tuning)?;
         }
         let call = Call { vectors: call.vectors.map(|k| k.min(n)), ..call };
-        let work = dispatches_of_call::<S>((m, n), tuning, call)?;
+        let work = dispatches_of_call::<S>(1, (m, n), tuning, call)?;
         Ok(Cost { work, double: size_of::<Re<S>>() == size_of::<f64>() })
     }
 

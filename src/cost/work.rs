@@ -316,6 +316,21 @@ impl Work {
         }
     }
 
+    /// The same dispatch for `matrices` matrices of one shape, with as many times the workgroups.
+    pub fn times(self, matrices: usize) -> Work {
+        let times = |of: u64| of.saturating_mul(matrices as u64);
+        Work {
+            workgroups: times(self.workgroups),
+            flops: times(self.flops),
+            footprint: times(self.footprint),
+            again: Again { bytes: times(self.again.bytes), ..self.again },
+            bytes: times(self.bytes),
+            workgroup_bytes: times(self.workgroup_bytes),
+            beside: Beside { workgroups: times(self.beside.workgroups), ..self.beside },
+            ..self
+        }
+    }
+
     /// A dispatch outside stages 1 to 3, for which only the flops are modelled.
     pub fn other(kernel: Kernel, flops: u64) -> Work {
         Work { flops, ..Work::copy(kernel, 1, 1, 0) }

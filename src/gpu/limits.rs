@@ -14,12 +14,12 @@ use crate::{
     tile::{band_layout::BandLayout, chase_schedule::ReductionStep, tuning::Tuning},
 };
 
-/// The sizes of a dense matrix's buffers, in elements.
+/// The sizes of the buffers of a dense matrix, or of several of one shape, in elements.
 pub(crate) struct DenseSizes {
     pub by_rows: bool,
     /// Leading dimension: the distance between neighbouring rows (`by_rows`) or columns, a multiple of four.
     pub ld: usize,
-    /// The number of rows (`by_rows`) or columns, and how many of them fit one buffer.
+    /// The number of rows (`by_rows`) or columns of all matrices, and how many of them fit one buffer.
     pub outer: usize,
     pub lines: usize,
     pub v: usize,
@@ -68,9 +68,10 @@ pub(crate) fn rows_at_once<T: Number>(context: &GpuContext, shape: Shape) -> usi
     ROWS_AT_ONCE.min((context.max_buffer_bytes() / row) as usize)
 }
 
-/// The sizes of the buffers of an m x n matrix stored as `T`, and their total in bytes.
+/// The sizes of the buffers of `matrices` m x n matrices stored as `T`, and their total in bytes. Several matrices must fit one buffer.
 pub(crate) fn dense_sizes<T: Number>(
     context: &GpuContext,
+    matrices: usize,
     (m, n): (usize, usize),
     by_rows: bool,
     shape: Shape,
@@ -79,13 +80,17 @@ pub(crate) fn dense_sizes<T: Number>(
     let (inner, outer) = if by_rows { (n, m) } else { (m, n) };
     // At least four, so that the strides show the memory order of an empty matrix too.
     let ld = inner.max(1).checked_next_multiple_of(4);
+    let outer = outer.saturating_mul(matrices);
     let lines = lines_of_a_buffer::<T>(context, ld, outer)?;
+    if matrices > 1 {
+        fitting_bytes::<T>(context, "the matrices", ld.and_then(|ld| ld.checked_mul(outer)))?;
+    }
     let a = ld.and_then(|ld| ld.checked_mul(outer)?.checked_mul(size_of::<T>())).unwrap_or(usize::MAX);
     // The leaves of the longest panel have the most rows and the most blocks of all levels. A block of R factors stacks at least 2.
     let at_once = rows_at_once::<T>(context, shape).max(shape.rows());
     let longest = m.max(n).max(2 * shape.ts).min(at_once);
-    let v = longest.checked_mul(shape.ts);
-    let t = longest.div_ceil(leaf.max(2)).checked_mul(shape.ts * shape.ts);
+    let v = longest.checked_mul(shape.ts).and_then(|v| v.checked_mul(matrices));
+    let t = longest.div_ceil(leaf.max(2)).checked_mul(shape.ts * shape.ts).and_then(|t| t.checked_mul(matrices));
     // A level above the leaves stacks at most as many rows as T of the leaves has.
     let beside = if shape.beside::<T>().is_some() { t } else { Some(0) };
     let of_beside = fitting_bytes::<T::Scalar>(context, "the reflectors", beside)?;
@@ -101,7 +106,7 @@ pub(crate) fn dense_sizes<T: Number>(
 /// Bytes of the buffers of an m x n matrix stored as `T`.
 pub(crate) fn dense_bytes<T: Number>(context: &GpuContext, size: (usize, usize), by_rows: bool, tuning: &Tuning) -> Result<u64> {
     let shape = Shape::new::<T>(&Bounds::of(context), tuning)?;
-    Ok(dense_sizes::<T>(context, size, by_rows, shape, tuning.leaf)?.1)
+    Ok(dense_sizes::<T>(context, 1, size, by_rows, shape, tuning.leaf)?.1)
 }
 
 /// Bytes of an m x n matrix stored as `T` on the device, including workspace and band.
@@ -121,7 +126,7 @@ pub(crate) fn required_bytes_of<T: Number>(
     tuning: &Tuning,
 ) -> Result<u64> {
     let shape = Shape::new::<T>(&Bounds::of(context), tuning)?;
-    let (_, dense) = dense_sizes::<T>(context, (m, n), by_rows, shape, tuning.leaf)?;
+    let (_, dense) = dense_sizes::<T>(context, 1, (m, n), by_rows, shape, tuning.leaf)?;
     let order = m.min(n);
     let band = required_band_bytes::<T>(context, order, tuning.bandwidth(order), tuning)?;
     Ok(dense.saturating_add(band))

@@ -47,7 +47,8 @@ impl Bound {
     }
 }
 
-/// A dense matrix on the device, stored as `T` in its original memory order, with the V and T that `geqrt` leaves for `unmqr`.
+/// A dense matrix on the device, stored as `T` in its original memory order, with the V and T that `geqrt` leaves for `unmqr`. Or several of one
+/// shape and order, which the kernels of stages 1 and 2 compute side by side.
 pub struct Dense<T> {
     /// Entry (i, j) is at i * strides.0 + j * strides.1 of the concatenated buffers. Each buffer has `lines` lines (rows or columns,
     /// whichever are contiguous); the last buffer has the remaining ones.
@@ -59,6 +60,9 @@ pub struct Dense<T> {
     pub(crate) t: Buffer,
     pub(crate) size: (usize, usize),
     pub(crate) strides: (usize, usize),
+    /// The number of matrices, and the entries from one to the next. Several are in one buffer, one after the other, and so are their V and T.
+    pub(crate) matrices: usize,
+    pub(crate) matrix: usize,
     /// V and T of a level that is factored beside the update of the one before, and of every other level above it. None if there are no such
     /// levels.
     beside: Option<[Buffer; 2]>,
@@ -93,10 +97,12 @@ struct Kept {
     gather: Bound,
 }
 
-/// A band on the device, stored as `T` in [`BandLayout`].
+/// A band on the device, stored as `T` in [`BandLayout`], or several of one layout, one after the other.
 pub struct Banded<T> {
     pub(crate) band: Buffer,
     pub(crate) layout: BandLayout,
+    /// The number of bands.
+    pub(crate) matrices: usize,
     /// `chase` with its bind group, and the sizes it is compiled with.
     chase: Bound,
     pub(crate) shape: ChaseShape,
@@ -154,7 +160,19 @@ impl Lines<'_> {
 impl<T: Number> Dense<T> {
     /// Allocates an m x n matrix, row-major if `by_rows`, else column-major.
     pub(crate) fn new(context: &GpuContext, size: (usize, usize), by_rows: bool, shape: Shape, leaf: usize) -> Result<Self> {
-        let (sizes, _) = dense_sizes::<T>(context, size, by_rows, shape, leaf)?;
+        Self::stacked(context, 1, size, by_rows, shape, leaf)
+    }
+
+    /// Allocates several matrices, at least one, of one shape and order.
+    pub(crate) fn stacked(
+        context: &GpuContext,
+        matrices: usize,
+        size: (usize, usize),
+        by_rows: bool,
+        shape: Shape,
+        leaf: usize,
+    ) -> Result<Self> {
+        let (sizes, _) = dense_sizes::<T>(context, matrices, size, by_rows, shape, leaf)?;
         let storage = |what, bytes: usize, more| buffer(context, what, bytes as u64, BufferUsages::STORAGE | more);
         let scalar = size_of::<T::Scalar>();
         let of_lines = |first: usize| {
@@ -173,7 +191,8 @@ impl<T: Number> Dense<T> {
         let strides = if sizes.by_rows { (sizes.ld, 1) } else { (1, sizes.ld) };
         let (beside, in_beside, kernels) = (beside.transpose()?, false, StageOne::default());
         let (lines, kept, element) = (sizes.lines, None, PhantomData);
-        Ok(Dense { a, lines, v, t, size, strides, beside, in_beside, kernels, shape, kept, element })
+        let matrix = sizes.outer / matrices.max(1) * sizes.ld;
+        Ok(Dense { a, lines, v, t, size, strides, matrices, matrix, beside, in_beside, kernels, shape, kept, element })
     }
 
     /// From now on `geqrt` keeps the reflectors of `levels`. It must be called once for each of them, in this order.
@@ -313,6 +332,11 @@ impl<T: Number> Dense<T> {
         if transposed { (self.size.1, self.size.0) } else { self.size }
     }
 
+    /// Entries from one matrix to the next, if there are several.
+    pub(crate) fn distance(&self) -> u32 {
+        if self.matrices > 1 { self.matrix as u32 } else { 0 }
+    }
+
     /// The shaders' `Level`, after checking that all accesses stay within the buffers and the shaders' workgroup arrays.
     pub(crate) fn parameters(&self, level: &Level) -> Result<parameters::Level> {
         let first = self.kept.as_ref().map_or(0, |kept| kept.first[kept.made.saturating_sub(1)]);
@@ -333,8 +357,8 @@ impl<T: Number> Dense<T> {
             && map.spacing >= map.group
             && (1..=self.shape.rows()).contains(&map.block_rows)
             && (map.rows == 0 || map.row(map.rows - 1) < rows)
-            && (map.rows * ts) as u64 <= elements(v)
-            && ((t_first + map.blocks()) * ts * ts) as u64 <= elements(t);
+            && (self.matrices * map.rows * ts) as u64 <= elements(v)
+            && ((t_first + self.matrices * map.blocks()) * ts * ts) as u64 <= elements(t);
         if !fits {
             return Err(SvdError::invalid(
                 "level",
@@ -360,6 +384,7 @@ impl<T: Number> Dense<T> {
                 Stack::TriangleOnTile => parameters::TRIANGLE_ON_TILE,
                 Stack::Triangles => parameters::TRIANGLES,
             },
+            matrix: self.distance(),
         })
     }
 }
@@ -367,10 +392,15 @@ impl<T: Number> Dense<T> {
 impl<T: Number> Banded<T> {
     /// Allocates a band in `layout`, for bulge chasing with `tuning`.
     pub(crate) fn new(context: &GpuContext, layout: BandLayout, tuning: &Tuning) -> Result<Self> {
-        let bytes = fitting_bytes::<T>(context, "the band", layout.size().ok())?;
+        Self::stacked(context, 1, layout, tuning)
+    }
+
+    /// Allocates several bands, at least one.
+    pub(crate) fn stacked(context: &GpuContext, matrices: usize, layout: BandLayout, tuning: &Tuning) -> Result<Self> {
+        let bytes = fitting_bytes::<T>(context, "the band", layout.size().ok().and_then(|size| size.checked_mul(matrices)))?;
         let shape = ChaseShape::new::<T>(&Bounds::of(context), layout, tuning)?;
         let band = buffer(context, "the band", bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC)?;
-        Ok(Banded { band, layout, chase: Bound::default(), shape, kept: None, element: PhantomData })
+        Ok(Banded { band, layout, matrices, chase: Bound::default(), shape, kept: None, element: PhantomData })
     }
 
     /// From now on `chase` keeps its reflectors.

@@ -3,16 +3,19 @@
 //! | matrix | is computed |
 //! | --- | --- |
 //! | with [`Backend::Gpu`], its values up to about 256 x 256, or its thin decomposition up to 192 x 192 | on the device, one workgroup each (`batch/together.rs`) |
+//! | with [`Backend::Gpu`], any other of which only the values are wanted and others have the shape | on the device, in dispatches that these share (`batch/stacked.rs`) |
 //! | with [`Backend::Gpu`], any other | as a single call, one after the other |
 //! | that may gain from a GPU as a single one ([`Problem::too_small`]) | as a single call, one after the other |
 //! | that a single call reduces on one thread (`Route::is_short`) | on the CPU beside others, in tasks of several matrices |
 //! | a larger one, of at least four for each thread | on the CPU beside others, on a thread of its own |
 //! | a larger one of a few | on the CPU one after the other, each on all threads |
 //!
-//! With [`Backend::Auto`] the device computes together what the CPU would, if the batch has [`TOGETHER`] flops and there is a hardware GPU.
+//! With [`Backend::Auto`] and a hardware GPU, the device computes in a workgroup each what the CPU would, if the batch has [`TOGETHER`] flops, and
+//! in shared dispatches those of one shape that may gain from a GPU as single ones, or have more than 256 columns and [`STACKED`] flops.
 //!
 //! Every other matrix takes the route of a single call, and results do not depend on the number of threads, so they are those of single calls bit
-//! for bit. Those of the first row depend on the matrix and the element type alone.
+//! for bit. Those of the first row depend on the matrix and the element type alone. Those of the second row are those of a single call with
+//! [`Stage3::Device`](crate::Stage3::Device), bit for bit.
 
 use std::{
     borrow::Cow,
@@ -34,7 +37,10 @@ use crate::{
     gpu::device::context::{GpuContext, Waits},
     plan::{
         backend::{context_of, logged},
-        batch::together::{OfEach, Run, may_be_together, together},
+        batch::{
+            stacked::{may_be_stacked, stacks},
+            together::{OfEach, Run, may_be_together, together},
+        },
     },
 };
 use crate::{
@@ -60,6 +66,8 @@ use crate::{
 mod gathered;
 mod later;
 #[cfg(feature = "gpu")]
+mod stacked;
+#[cfg(feature = "gpu")]
 mod together;
 
 pub(crate) use later::{svd_batch_async, svdvals_batch_async};
@@ -71,6 +79,13 @@ const TASK: u64 = 500_000;
 /// Work of a batch of small matrices that may gain from a GPU: about 90 ms of one core (PERFORMANCE: 10,000 matrices of 32 x 32 have 1.6e9).
 #[cfg(feature = "gpu")]
 const TOGETHER: u64 = 1_000_000_000;
+/// Work of matrices of one shape that may gain from a GPU though one of them does not: about 0.9 s of one core. The dispatches of one matrix take
+/// some 10 ms.
+#[cfg(feature = "gpu")]
+const STACKED: u64 = 10_000_000_000;
+/// Order of the matrices from which on these are considered. Those of fewer columns have a workgroup each, or are tall.
+#[cfg(feature = "gpu")]
+const STACKED_ORDER: usize = 257;
 
 /// The results of a batch, with what ran. `Display` prints everything but the results.
 ///
@@ -96,8 +111,10 @@ pub struct BatchReport<V> {
     pub side_by_side: usize,
     /// The number of matrices that a GPU computed.
     pub on_gpu: usize,
-    /// The number of those that it computed together, one workgroup each. The others came one after the other.
+    /// The number of those that it computed together, one workgroup each.
     pub together: usize,
+    /// The number of those that shared dispatches with others of their shape. What is neither came one after the other.
+    pub stacked: usize,
     /// The reason for the backend of the first matrix.
     pub reason: Cow<'static, str>,
     /// The adapter's name, if a GPU ran.
@@ -105,7 +122,7 @@ pub struct BatchReport<V> {
     /// The storage type of the matrices on the backend: `f16`, `f32`, `f64`, `c32` or `c64`.
     pub storage: &'static str,
     /// The seconds of each stage, summed over the matrices (so also over threads). `total` is wall-clock time. Those of matrices that a GPU
-    /// computed together are `scale`, and `svdvals` or, with vectors, `left_vectors` for all that follows.
+    /// computed in a workgroup each are `scale`, and `svdvals` or, with vectors, `left_vectors` for all that follows.
     pub seconds: StageSeconds,
     /// Dispatches, submissions and bytes transferred; zeros on the CPU.
     pub counts: Counts,
@@ -117,15 +134,16 @@ impl<V> BatchReport<V> {
     /// The same report with its results converted.
     #[cfg_attr(not(any(feature = "ndarray", feature = "faer")), allow(dead_code, reason = "the front ends' results use it"))]
     pub(crate) fn try_map<W>(self, f: impl FnOnce(V) -> Result<W>) -> Result<BatchReport<W>> {
-        let BatchReport { values, matrices, side_by_side, on_gpu, together, reason, adapter, storage, seconds, counts, .. } =
-            self;
-        let (values, kernel_seconds) = (f(values)?, self.kernel_seconds);
+        let BatchReport { values, matrices, side_by_side, on_gpu, together, stacked, reason, .. } = self;
+        let BatchReport { adapter, storage, seconds, counts, kernel_seconds, .. } = self;
+        let values = f(values)?;
         Ok(BatchReport {
             values,
             matrices,
             side_by_side,
             on_gpu,
             together,
+            stacked,
             reason,
             adapter,
             storage,
@@ -139,11 +157,14 @@ impl<V> BatchReport<V> {
 /// What ran, why, and the seconds; without the results.
 impl<V> fmt::Display for BatchReport<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let BatchReport { matrices, side_by_side, on_gpu, together, reason, storage, seconds, .. } = self;
+        let BatchReport { matrices, side_by_side, on_gpu, together, stacked, reason, storage, seconds, .. } = self;
         write!(f, "{matrices} matrices, held as {storage}: {side_by_side} side by side, {on_gpu} on ")?;
         write!(f, "{}", self.adapter.as_deref().unwrap_or("a GPU"))?;
         if *together > 0 {
             write!(f, ", {together} of them in a workgroup each")?;
+        }
+        if *stacked > 0 {
+            write!(f, ", {stacked} of them in shared dispatches")?;
         }
         writeln!(f, " ({reason})\n{seconds}")?;
         if *on_gpu > 0 { writeln!(f, "{}", self.counts) } else { Ok(()) }
@@ -155,8 +176,10 @@ pub type Each<R> = Vec<Result<R>>;
 
 /// What a device computed together.
 struct Together<R> {
-    /// The indices of the matrices, and their results.
+    /// The indices of the matrices that had a workgroup each, and their results.
     results: Vec<(usize, Result<R>)>,
+    /// Those of the matrices that shared dispatches.
+    stacked: Vec<(usize, Result<R>)>,
     adapter: String,
     storage: &'static str,
     reason: Cow<'static, str>,
@@ -172,7 +195,7 @@ pub(crate) fn svdvals_batch<T: Number>(
     timed: bool,
 ) -> Result<BatchReport<Each<Vec<T::Real>>>> {
     let of = Of::values(batch, options, timed);
-    of.compute(|a, options, room| svdvals_with_room(a, options, timed, room), |indices, watch| of.on_device(indices, watch))
+    of.compute(|a, options, room| svdvals_with_room(a, options, timed, room), |watch| of.on_device(watch))
 }
 
 /// The decomposition of each matrix.
@@ -182,7 +205,7 @@ pub(crate) fn svd_batch<T: Number>(
     timed: bool,
 ) -> Result<BatchReport<Each<Factors<T>>>> {
     let of = Of::vectors(batch, options, timed);
-    of.compute(|a, options, room| svd_with_room(a, options, timed, room), |indices, watch| of.on_device(indices, watch))
+    of.compute(|a, options, room| svd_with_room(a, options, timed, room), |watch| of.on_device(watch))
 }
 
 /// The first error, with the index of its matrix; or all results.
@@ -245,16 +268,6 @@ impl<'a, T: Number> Of<'a, T> {
         }
     }
 
-    /// The matrices that a GPU may compute together, if there is enough work.
-    fn candidates(&self) -> Vec<usize> {
-        let all = 0..self.batch.len();
-        match self.options.backend {
-            Backend::Cpu => Vec::new(),
-            Backend::Gpu => all.collect(),
-            Backend::Auto => all.filter(|&index| !self.may_go_alone(index)).collect(),
-        }
-    }
-
     /// The watch of the batch. A cancellation is the result of each matrix.
     fn watch(&self) -> Result<Watch> {
         let mut flops = [0; 4];
@@ -273,11 +286,11 @@ impl<'a, T: Number> Of<'a, T> {
         SvdOptions { threads: None, progress: None, backend, ..self.options.clone() }
     }
 
-    /// The results of `one` for each matrix that `on_device` left: of these candidates it has computed some together.
+    /// The results of `one` for each matrix that `on_device` left.
     fn compute<R: Send>(
         &self,
         one: impl Fn(MatRef<'_, T>, &SvdOptions, Option<&Room<T>>) -> Result<SvdReport<R>> + Sync,
-        on_device: impl FnOnce(&[usize], &Watch) -> Option<Together<R>> + Send,
+        on_device: impl FnOnce(&Watch) -> Option<Together<R>> + Send,
     ) -> Result<BatchReport<Each<R>>> {
         let &Of { batch, options, timed, .. } = self;
         let clock = Clock::new(timed);
@@ -290,7 +303,7 @@ impl<'a, T: Number> Of<'a, T> {
                 let result = watch.check().and_then(|()| one(batch[index], options, room)).map(|report| Done::new(report, timed));
                 watch.did(self.work(index)).and(result)
             };
-            let mut gathered = Gathered::new(self, on_device(&self.candidates(), &watch));
+            let mut gathered = Gathered::new(self, on_device(&watch));
             let groups = Groups::new(self, &on_cpu, &gathered.results)?;
             let results = &mut gathered.results;
 
@@ -329,24 +342,61 @@ impl<'a, T: Number> Of<'a, T> {
     }
 }
 
+/// What a GPU may compute together: the indices of matrices that have a workgroup each if they fit one, and of those that may share dispatches.
+#[cfg(feature = "gpu")]
+#[derive(Default)]
+struct Candidates {
+    in_workgroups: Vec<usize>,
+    stacks: Vec<Vec<usize>>,
+}
+
+#[cfg(feature = "gpu")]
+impl Candidates {
+    fn are_some(&self) -> bool {
+        !self.in_workgroups.is_empty() || !self.stacks.is_empty()
+    }
+}
+
 #[cfg(feature = "gpu")]
 impl<T: Number> Of<'_, T> {
-    /// Whether a device is wanted that computes these candidates together.
-    fn asks_for_device(&self, candidates: &[usize]) -> bool {
-        let enough = || self.work_of(candidates.iter().copied()) >= TOGETHER;
-        !candidates.is_empty() && may_be_together(self.options) && (self.options.backend == Backend::Gpu || enough())
+    /// What a GPU may compute together, if there is enough work.
+    fn candidates<R: OfEach<T>>(&self) -> Candidates {
+        let mut candidates = Candidates::default();
+        let auto = match self.options.backend {
+            Backend::Cpu => return candidates,
+            Backend::Gpu => false,
+            Backend::Auto => true,
+        };
+        let all = 0..self.batch.len();
+        if may_be_together(self.options) {
+            candidates.in_workgroups = all.clone().filter(|&index| !(auto && self.may_go_alone(index))).collect();
+            if auto && self.work_of(candidates.in_workgroups.iter().copied()) < TOGETHER {
+                candidates.in_workgroups.clear();
+            }
+        }
+        let pays = |stack: &Vec<usize>| {
+            let (m, n) = self.batch[stack[0]].shape();
+            let enough = || m.min(n) >= STACKED_ORDER && self.work_of(stack.iter().copied()) >= STACKED;
+            !auto || self.may_go_alone(stack[0]) || enough()
+        };
+        if may_be_stacked(self.options) && !R::VECTORS {
+            candidates.stacks = stacks(self.batch, all);
+            candidates.stacks.retain(pays);
+        }
+        candidates
     }
 
     /// [`together`](Self::together), for a caller that may block.
-    fn on_device<R: OfEach<T>>(&self, candidates: &[usize], watch: &Watch) -> Option<Together<R>> {
-        let context = self.asks_for_device(candidates).then(|| context_of(self.options));
-        block_on(self.together(candidates, context, Waits::Blocking, watch))
+    fn on_device<R: OfEach<T>>(&self, watch: &Watch) -> Option<Together<R>> {
+        let candidates = self.candidates::<R>();
+        let context = candidates.are_some().then(|| context_of(self.options));
+        block_on(self.together(&candidates, context, Waits::Blocking, watch))
     }
 
     /// What the device computes together. With `Auto` that is nothing if it is no hardware or fails: the CPU then computes.
     async fn together<R: OfEach<T>>(
         &self,
-        candidates: &[usize],
+        candidates: &Candidates,
         context: Option<Result<GpuContext>>,
         waits: Waits,
         watch: &Watch,
@@ -369,7 +419,7 @@ impl<T: Number> Of<'_, T> {
         };
         let did = |indices: &[usize]| _ = watch.did(self.work_of(indices.iter().copied()));
         let run = Run { options, context, waits, timed };
-        let found = in_storage!(options.half_storage, T => together::<_, S, R>(batch, candidates, run, &did); await);
+        let found = in_storage!(options.half_storage, T => together::<_, S, R>(batch, candidates, &run, &did); await);
         let mut found = match found {
             Ok(found) => found,
             Err(error) => {
@@ -381,10 +431,12 @@ impl<T: Number> Of<'_, T> {
         };
         if auto {
             let of_device = |result: &Result<_>| result.as_ref().err().is_some_and(SvdError::is_of_device);
-            if let Some((_, Err(error))) = found.results.iter().find(|(_, result)| of_device(result)) {
-                logged(format!("the GPU failed: {error}"));
+            for results in [&mut found.results, &mut found.stacked] {
+                if let Some((_, Err(error))) = results.iter().find(|(_, result)| of_device(result)) {
+                    logged(format!("the GPU failed: {error}"));
+                }
+                results.retain(|(_, result)| !of_device(result));
             }
-            found.results.retain(|(_, result)| !of_device(result));
         }
         Some(found)
     }
@@ -393,7 +445,7 @@ impl<T: Number> Of<'_, T> {
 #[cfg(not(feature = "gpu"))]
 impl<T: Number> Of<'_, T> {
     /// Nothing, without a GPU.
-    fn on_device<R>(&self, _: &[usize], _: &Watch) -> Option<Together<R>> {
+    fn on_device<R>(&self, _: &Watch) -> Option<Together<R>> {
         None
     }
 }

@@ -4,14 +4,15 @@ use faer::{Mat, MatRef};
 use ndarray::{Array3, Axis, s};
 use num_complex::Complex;
 use svdvals_gpu::{
-    AdapterChoice, Backend, BatchReport, CancelFlag, DeviceLimits, GpuContext, HalfStorage, RealElement, Reduction, SvdError,
-    SvdGpu, SvdOptions, SvdValsBatchGpu, SvdValsGpu, svd_batch, svd_batch_async, svdvals_batch_each, svdvals_batch_each_async,
-    svdvals_batch_report, svdvals_batch_report_async, wgpu::DeviceType,
+    AdapterChoice, Backend, BatchReport, CancelFlag, DeviceLimits, GpuContext, HalfStorage, RealElement, Reduction, Stage3,
+    SvdError, SvdGpu, SvdOptions, SvdValsBatchGpu, SvdValsGpu, svd_batch, svd_batch_async, svdvals_batch_each,
+    svdvals_batch_each_async, svdvals_batch_report, svdvals_batch_report_async, wgpu::DeviceType,
 };
 
 use crate::{
     Elements, Outcome, check,
     common::{Spectrum, complex_with_singular_values, eps, error, reference, rounded, stable, with_singular_values},
+    tuning,
 };
 
 fn gpu(context: &GpuContext) -> SvdOptions {
@@ -66,6 +67,97 @@ pub fn table_1<T: Elements>(context: &GpuContext) -> Outcome {
             check!(worst <= bound, "n = {n}, {spectrum:?}: {worst:.2e}, bound {bound:.1e}");
         }
     }
+    Ok(())
+}
+
+/// Matrices that fit no workgroup share each dispatch with the others of their shape and memory order, and have the values of single calls with
+/// stage 3 on the device, bit for bit: square ones, and tall ones, which are first reduced to their triangular factor. Neither matrices that fit a
+/// workgroup, nor one with a NaN, nor one without others of its shape changes that.
+pub fn stacks<T: Elements>(context: &GpuContext) -> Outcome {
+    let shapes = [(264, 258), (9, 7), (3300, 21), (257, 257), (264, 258), (3300, 21), (9, 7), (3300, 21)];
+    let mut batch: Vec<Mat<T>> = shapes.iter().zip(50..).map(|(&(m, n), k)| random(k, m, n)).collect();
+    let options = gpu(context).tuning(tuning(8, 24).split_beside(2));
+    let report = svdvals_batch_report(&views(&batch), &options)?;
+    check!((report.together, report.stacked, report.on_gpu) == (2, 5, 8), "{report}");
+    check!(report.to_string().contains("5 of them in shared dispatches"), "{report}");
+    for k in [0, 2, 4, 5, 7] {
+        let alone = batch[k].svdvals_gpu_with(&options.clone().stage3(Stage3::Device))?;
+        check!(alone == report.values[k], "matrix {k}, {:?}", shapes[k]);
+    }
+    batch[5][(2, 1)] = T::real(f64::NAN);
+    for (k, of) in svdvals_batch_each(&views(&batch), &options)?.iter().enumerate() {
+        match of {
+            Ok(values) => check!(*values == report.values[k] && k != 5, "matrix {k} beside a bad one"),
+            Err(error) => check!(matches!(error, SvdError::NonFinite { row: 2, col: 1, .. }) && k == 5, "{k}: {error}"),
+        }
+    }
+    Ok(())
+}
+
+/// Matrices of any size share dispatches if two stages and stage 3 on the device are asked for, with the values of single calls: tall and wide ones,
+/// with tiles that are accessed in vectors, and others, with panels beside updates and without. Five matrices have the dispatches of one, and five
+/// times its bytes; the future gives the same.
+pub fn small_stacks<T: Elements>(context: &GpuContext) -> Outcome {
+    let counts = [((33, 30), 3), ((90, 21), 4), ((17, 41), 3), ((1, 1), 2), ((60, 60), 2), ((0, 4), 2), ((7, 6), 1)];
+    let shapes = counts.into_iter().flat_map(|(shape, count)| std::iter::repeat_n(shape, count));
+    let batch: Vec<Mat<T>> = shapes.zip(90..).map(|((m, n), k)| random(k, m, n)).collect();
+    let two_stages = |tile_size, leaf, beside| {
+        let options = gpu(context).tuning(tuning(tile_size, leaf).split_beside(beside));
+        options.reduction(Reduction::TwoStage).stage3(Stage3::Device)
+    };
+    for options in [two_stages(4, 8, 2), two_stages(8, 24, 0), two_stages(5, 11, 0)] {
+        let report = svdvals_batch_report(&views(&batch), &options)?;
+        check!((report.together, report.stacked, report.on_gpu) == (0, 14, batch.len()), "{report}");
+        for (a, values) in batch.iter().zip(&report.values) {
+            check!(a.svdvals_gpu_with(&options)? == *values, "{:?}", a.shape());
+        }
+    }
+
+    let batch: Vec<Mat<T>> = (0..5).map(|k| random(k, 44, 40)).collect();
+    let options = two_stages(4, 8, 2);
+    let report = svdvals_batch_report(&views(&batch), &options)?;
+    let single = batch[0].svdvals_gpu_report(&options)?;
+    check!(report.stacked == 5 && report.counts.dispatches == single.counts.dispatches, "{report}{single}");
+    check!(report.counts.bytes_uploaded == 5 * single.counts.bytes_uploaded, "{report}{single}");
+    check!(report.counts.bytes_read_back == 5 * single.counts.bytes_read_back, "{report}{single}");
+    let there = pollster::block_on(svdvals_batch_report_async(&views(&batch), &options))?;
+    check!(there.stacked == 5 && there.values == report.values && there.counts.dispatches == report.counts.dispatches, "{there}");
+
+    // A cancellation is the error of each matrix; with another stage 3 each is a single call.
+    let stop = CancelFlag::new();
+    stop.cancel();
+    let each = svdvals_batch_each(&views(&batch), &options.clone().cancel(stop))?;
+    check!(each.iter().all(|values| matches!(values, Err(SvdError::Cancelled { .. }))), "{each:?}");
+    let report = svdvals_batch_report(&views(&batch), &options.stage3(Stage3::Newton))?;
+    check!((report.stacked, report.on_gpu) == (0, 5), "{report}");
+    Ok(())
+}
+
+/// [`table_1`] for matrices in shared dispatches, with the default hyperparameters: the paper's figures at n = 256.
+pub fn stacked_table_1<T: Elements>(context: &GpuContext) -> Outcome {
+    let bound = match T::NAME {
+        "f16" => 3.3e-3,
+        "f32" => 8.1e-8,
+        "c32" => 2.0 * 8.1e-8,
+        "c64" => 2.0 * 8.3e-16,
+        _ => 8.3e-16,
+    };
+    let mut sigmas: Vec<Vec<f64>> = Spectrum::ALL.iter().flat_map(|of| [of.values(256), of.values(256)]).collect();
+    let with = |(sigma, seed): (&mut Vec<f64>, u64)| match T::NAME.starts_with('c') {
+        true => rounded(complex_with_singular_values(sigma, seed).as_ref()),
+        false => rounded(with_singular_values(sigma, seed).as_ref()),
+    };
+    let batch: Vec<Mat<T>> = sigmas.iter_mut().zip(70..).map(with).collect();
+    let options = gpu(context).reduction(Reduction::TwoStage).stage3(Stage3::Device);
+    let report = svdvals_batch_report(&views(&batch), &options)?;
+    check!((report.stacked, report.on_gpu) == (batch.len(), batch.len()), "{report}");
+    for (k, (values, sigma)) in report.values.iter().zip(&sigmas).enumerate() {
+        let off = error(doubles(values), sigma);
+        println!("stacked {} n = 256, matrix {k}: {off:.2e}", T::NAME);
+        check!(off <= bound, "matrix {k}: {off:.2e}, bound {bound:.1e}");
+    }
+    let alone = batch[1].svdvals_gpu_with(&options)?;
+    check!(alone == report.values[1], "a single call");
     Ok(())
 }
 

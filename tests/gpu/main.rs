@@ -176,7 +176,15 @@ fn of_kind(kind: Kind) -> Vec<Vec<Runs>> {
 
 /// The trials without those that are about accuracy, in kernels that others run too.
 fn without_accuracy(mut trials: Vec<Runs>) -> Vec<Runs> {
-    for name in ["table_1", "svd::ends_of_the_range", "svd::bands", "svd::one_stage_ratios", "batch::ratios_of_hard_matrices"] {
+    for name in [
+        "table_1",
+        "batch_stacked_table_1",
+        "batch_stacks",
+        "svd::ends_of_the_range",
+        "svd::bands",
+        "svd::one_stage_ratios",
+        "batch::ratios_of_hard_matrices",
+    ] {
         let (before, full) = (trials.len(), format!("f32::{name}"));
         trials.retain(|runs| runs.name != full);
         assert_eq!(trials.len() + 1, before, "{full} is no trial");
@@ -202,7 +210,11 @@ fn stored<T: Elements>(bodies: Vec<(&str, Body)>) -> Vec<Runs> {
 
 /// The trials of one storage type, all but those of `pieces` and `host`.
 fn every<T: Elements>() -> Vec<Runs> {
-    let table_1 = stored::<T>(vec![("table_1", accuracy::table_1::<T>)]);
+    let table_1 = stored::<T>(vec![
+        ("table_1", accuracy::table_1::<T>),
+        ("batch_stacked_table_1", batch::stacked_table_1::<T>),
+        ("batch_stacks", batch::stacks::<T>),
+    ]);
     let vectors = on_the_device::<T>("svd", [svd::trials::<T>(), one_stage::vectors::<T>()].concat());
     let many = on_the_device::<T>("batch", batch_vectors::trials::<T>());
     let qr = on_the_device::<T>("qr", qr_on_device::trials::<T>());
@@ -245,6 +257,7 @@ fn calls<T: Elements>() -> Vec<Runs> {
         ("batch_scales", batch::scales::<T>),
         ("batch_bad_matrices_and_strides", batch::bad_matrices_and_strides::<T>),
         ("batch_travels", batch::what_travels::<T>),
+        ("batch_small_stacks", batch::small_stacks::<T>),
         ("counts_are_linear", accuracy::counts_are_linear::<T>),
     ];
     bodies.extend(one_stage::calls::<T>());

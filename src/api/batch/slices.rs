@@ -21,10 +21,14 @@ use crate::{
 ///
 /// A GPU computes the values of matrices of up to about 256 x 256 together, one workgroup each, by a direct reduction and bisection in the arithmetic
 /// of the type; up to 63 x 63 in `f32` in workgroup memory on every device, up to 109 x 109 where that has 48 KiB. Each has the same result in
-/// any batch. [`Backend::Gpu`](crate::Backend::Gpu) computes larger matrices one after the other, and all of them with a
-/// [`Reduction`](crate::Reduction) or a [`Stage3`](crate::Stage3) that the kernel does not have. [`Backend::Auto`](crate::Backend::Auto) takes a
-/// hardware GPU for matrices that gain from it as single ones, and for batches that would take one core about 90 ms or more. Progress is that of the
-/// batch, whose only stage is [`Stage::Svdvals`](crate::Stage::Svdvals).
+/// any batch. Larger matrices that have others of their shape and memory order in the batch share the dispatches of the two stages, in rounds of up to
+/// 256 MiB. Each has the result of a single call with [`Stage3::Device`](crate::Stage3), bit for bit: in `f32`, values below 2^-47 of the largest may be
+/// lost. So do smaller ones with [`Reduction::TwoStage`](crate::Reduction) and [`Stage3::Device`](crate::Stage3). [`Backend::Gpu`](crate::Backend::Gpu)
+/// computes all others one after the other, and every matrix with another [`Reduction`](crate::Reduction) or [`Stage3`](crate::Stage3).
+///
+/// [`Backend::Auto`](crate::Backend::Auto) takes a hardware GPU for matrices that gain from it as single ones, for batches of small ones that would take
+/// one core about 90 ms or more, and for larger ones of one shape that would take it about a second or more. Progress is that of the batch, whose only
+/// stage is [`Stage::Svdvals`](crate::Stage::Svdvals).
 ///
 /// ```
 /// use svdvals_gpu::{SvdOptions, svdvals_batch};

@@ -28,11 +28,11 @@ macro_rules! parameters {
 
 parameters! {
     /// Parameters of `geqrt`, `unmqr`, `larft` and `gather_reflectors`.
-    Level { rs, cs, lines, cols, col, width, start, group, spacing, rows, block_rows, blocks, t_first, flags }
+    Level { rs, cs, lines, cols, col, width, start, group, spacing, rows, block_rows, blocks, t_first, flags, matrix }
     /// Parameters of `update_line` and `multiply_line`.
     Line { rs, cs, lines, line, first, rows, cols, done, parts, ld, flags }
     UpdateTrailing { rs, cs, lines, row, col, rows, cols, inner, ld }
-    PackBand { n, ld, ku, bandwidth, rs, cs, lines }
+    PackBand { n, ld, ku, bandwidth, rs, cs, lines, matrix }
     UnpackBand { n, ld, ku, bandwidth }
     RepackBand { n, ld, ku, bandwidth }
     Chase { n, ld, ku, bandwidth, tile_width, cycles, clock, first, count }

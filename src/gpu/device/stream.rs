@@ -49,7 +49,7 @@ const PIECE_BYTES: usize = 16 << 10;
 const PIECES_BYTES: usize = 1 << 20;
 
 /// Maximum number of parameters of a kernel. They fit in 64 bytes.
-const WORDS: usize = 14;
+const WORDS: usize = 15;
 
 /// The parameters of any kernel.
 #[derive(Clone, Copy)]

@@ -26,49 +26,57 @@ pub(crate) fn bisection_pipelines() -> [Wanted; 2] {
 }
 
 impl<S: Number> GpuKernels<S> {
-    /// The singular values of the bidiagonal in `band`, ascending. They are f64, but only as accurate as `S`'s arithmetic: each has a
+    /// The singular values of each bidiagonal in `band`, ascending. They are f64, but only as accurate as `S`'s arithmetic: each has a
     /// relative error of some eps, unless it is below 2^-47 (f32; f64: 2^-470) of the largest entry.
     ///
+    /// A bidiagonal has [`SvdError::Gpu`] if stage 2 left a number that is not finite, which never happens with finite entries.
+    ///
     /// # Errors
-    /// [`SvdError::Gpu`] if stage 2 left a number that is not finite, which never happens with finite entries.
-    pub(crate) async fn bisect(&self, band: &Banded<S>) -> Result<Vec<f64>> {
-        let n = band.layout.n;
+    /// Those of the device.
+    pub(crate) async fn bisect(&self, band: &Banded<S>) -> Result<Vec<Result<Vec<f64>>>> {
+        let (n, matrices) = (band.layout.n, band.matrices);
         if n == 0 {
-            return Ok(Vec::new());
+            return Ok((0..matrices).map(|_| Ok(Vec::new())).collect());
         }
+        let (of_squares, of_bounds) = (2 * n + 1, 2 * n);
         let (context, stream, real) = (&self.context, &self.stream, size_of::<Re<S>>());
-        let storage =
-            |what, len: usize| buffer(context, what, (len * real) as u64, BufferUsages::STORAGE | BufferUsages::COPY_SRC);
-        let squares = storage("the bidiagonal's squares", 2 * n + 1)?;
-        let bounds = storage("bounds of the singular values", 2 * n)?;
+        let storage = |what, len: usize| {
+            buffer(context, what, (matrices * len * real) as u64, BufferUsages::STORAGE | BufferUsages::COPY_SRC)
+        };
+        let squares = storage("the bidiagonal's squares", of_squares)?;
+        let bounds = storage("bounds of the singular values", of_bounds)?;
 
         let [square, bisect] = bisection_pipelines().map(|(shader, values, count)| context.pipeline::<S>(shader, &values, count));
         let (square, bisect) = (square?, bisect?);
         let bindings = stream.bind(&square, &[&band.band, &squares], &[])?;
         let parameters = parameters::SquareBidiagonal { n: n as u32, ld: band.layout.ld() as u32, ku: band.layout.ku as u32 };
-        let work = Work::square_bidiagonal::<S>(n, LINEAR_THREADS.into());
-        stream.dispatch(&square, &bindings, parameters, [1, 1, 1], work)?;
+        let work = Work::square_bidiagonal::<S>(n, LINEAR_THREADS.into()).times(matrices);
+        stream.dispatch(&square, &bindings, parameters, [1, 1, matrices as u32], work)?;
 
         let bindings = stream.bind(&bisect, &[&squares, &bounds], &[])?;
         let [x, y] = stream.fold(n.div_ceil(BISECT_THREADS as usize))?;
         let most_iterations = if context.is_software() { SOFTWARE_ITERATIONS } else { usize::MAX };
-        let Some(dispatches) = passes_of_dispatches::<Re<S>>(n, stream.most_flops(), most_iterations) else {
+        let most_flops = stream.most_flops() / matrices.max(1) as u64;
+        let Some(dispatches) = passes_of_dispatches::<Re<S>>(n, most_flops, most_iterations) else {
             let reason = format!("Stage3::Device, but {} does not run loops of {n}", context.adapter_name());
             return Err(SvdError::invalid("stage3", reason));
         };
         for (k, passes) in dispatches.enumerate() {
             let parameters = parameters::Bisect { n: n as u32, passes: passes as u32, first: u32::from(k == 0) };
-            let work = Work::bisect::<S>(n, passes, BISECT_THREADS.into());
-            stream.dispatch(&bisect, &bindings, parameters, [x, y, 1], work)?;
+            let work = Work::bisect::<S>(n, passes, BISECT_THREADS.into()).times(matrices);
+            stream.dispatch(&bisect, &bindings, parameters, [x, y, matrices as u32], work)?;
         }
 
-        let squares: Vec<Re<S>> = stream.read_back(&squares, 2 * n + 1).await?;
-        if squares.iter().any(|x| !Float::is_finite(*x)) {
-            return Err(SvdError::Gpu { what: "stage 2", reason: "it left numbers that are not finite".into() });
-        }
-        let factor = squares[0].to_double();
-        let bounds: Vec<Re<S>> = stream.read_back(&bounds, 2 * n).await?;
-        Ok(bounds.chunks_exact(2).map(|of| value_between::<Re<S>>(of[0], of[1]) / factor).collect())
+        let squares: Vec<Re<S>> = stream.read_back(&squares, matrices * of_squares).await?;
+        let bounds: Vec<Re<S>> = stream.read_back(&bounds, matrices * of_bounds).await?;
+        let values = |(squares, bounds): (&[Re<S>], &[Re<S>])| {
+            if squares.iter().any(|x| !Float::is_finite(*x)) {
+                return Err(SvdError::Gpu { what: "stage 2", reason: "it left numbers that are not finite".into() });
+            }
+            let factor = squares[0].to_double();
+            Ok(bounds.chunks_exact(2).map(|of| value_between::<Re<S>>(of[0], of[1]) / factor).collect())
+        };
+        Ok(squares.chunks_exact(of_squares).zip(bounds.chunks_exact(of_bounds)).map(values).collect())
     }
 }
 

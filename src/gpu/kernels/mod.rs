@@ -12,6 +12,7 @@ mod products;
 pub(crate) mod recursive;
 mod reflectors;
 mod replay;
+pub(crate) mod stacked;
 pub(crate) mod triangular;
 
 use std::{marker::PhantomData, ops::Range};
@@ -147,28 +148,23 @@ impl<S: Number> GpuKernels<S> {
         Ok(faer::Mat::from_fn(ts, ts, |i, j| entries[(q * ts + i) * ts + j]))
     }
 
-    /// Dispatches `unmqr` for a level and the `trailing` ones of the columns right of its panel, split into as many dispatches as necessary.
+    /// Dispatches `unmqr` for a level of each matrix and the `trailing` ones of the columns right of its panel, split into as many dispatches as
+    /// necessary.
     fn update(
         &self,
         (pipeline, bindings): &(Pipeline, BindGroup),
         whole: parameters::Level,
         level: &Level,
         trailing: Range<usize>,
+        matrices: usize,
     ) -> Result<()> {
-        let at_once = Work::unmqr_columns::<S>(&self.shape, level, trailing.len(), self.stream.most_flops());
-        let [_, rows] = self.stream.fold(at_once.div_ceil(self.shape.cpb))?;
-        let [y, z] = self.stream.fold(level.map.blocks())?;
-        if rows > 1 {
-            return Err(SvdError::invalid(
-                "cols_per_block",
-                format!("{} makes more column chunks than a grid has", self.shape.cpb),
-            ));
-        }
+        let most_flops = self.stream.most_flops() / matrices.max(1) as u64;
+        let at_once = Work::unmqr_columns::<S>(&self.shape, level, trailing.len(), most_flops);
         for first in trailing.clone().step_by(at_once) {
             let columns = first..trailing.end.min(first + at_once);
-            let work = Work::unmqr::<S>(&self.shape, level, columns.len());
-            let [chunks, _] = self.stream.fold(columns.len().div_ceil(self.shape.cpb))?;
-            self.stream.dispatch(pipeline, bindings, whole.of_columns(columns), [chunks, y, z], work)?;
+            let work = Work::unmqr::<S>(&self.shape, level, columns.len()).times(matrices);
+            let [x, y] = self.stream.fold(level.map.blocks() * columns.len().div_ceil(self.shape.cpb))?;
+            self.stream.dispatch(pipeline, bindings, whole.of_columns(columns), [x, y, matrices as u32], work)?;
         }
         Ok(())
     }
@@ -195,9 +191,9 @@ impl<S: Number> StageKernels for GpuKernels<S> {
         if level.map.rows == 0 || level.width == 0 {
             return Ok(());
         }
-        let work = Work::geqrt::<S>(&self.shape, level);
+        let work = Work::geqrt::<S>(&self.shape, level).times(a.matrices);
         let (pipeline, bindings) = a.geqrt(&self.context, &self.stream)?;
-        self.stream.dispatch(pipeline, bindings, parameters, [x, y, 1], work)
+        self.stream.dispatch(pipeline, bindings, parameters, [x, y, a.matrices as u32], work)
     }
 
     fn unmqr(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
@@ -206,7 +202,7 @@ impl<S: Number> StageKernels for GpuKernels<S> {
         if trailing == 0 || level.map.rows == 0 || level.width == 0 {
             return Ok(());
         }
-        self.update(a.unmqr(&self.context, &self.stream, level)?, whole, level, 0..trailing)
+        self.update(a.unmqr(&self.context, &self.stream, level)?, whole, level, 0..trailing, a.matrices)
     }
 
     fn unmqr_and_geqrt(&self, a: &mut Dense<S>, level: &Level, next: &Level) -> Result<()> {
@@ -216,16 +212,17 @@ impl<S: Number> StageKernels for GpuKernels<S> {
             return self.geqrt(a, next);
         };
         let whole = a.parameters(level)?;
-        let at_once = Work::unmqr_columns::<S>(&shape, level, trailing, self.stream.most_flops());
+        let matrices = a.matrices;
+        let at_once = Work::unmqr_columns::<S>(&shape, level, trailing, self.stream.most_flops() / matrices.max(1) as u64);
         let rest = if at_once < trailing { Some(a.unmqr(&self.context, &self.stream, level)?.clone()) } else { None };
         let (pipeline, bindings) = a.unmqr_and_geqrt(&self.context, &self.stream, &shape)?.clone();
         // Checks that V and T of the next level are within the buffers.
         a.parameters(next)?;
-        let work = Work::unmqr_and_geqrt::<S>(&shape, level, at_once, next);
+        let work = Work::unmqr_and_geqrt::<S>(&shape, level, at_once, next).times(matrices);
         let count = next.map.blocks() + level.map.blocks() * at_once.div_ceil(shape.cpb);
         let [x, y] = self.stream.fold(count)?;
-        self.stream.dispatch(&pipeline, &bindings, whole.of_columns(0..at_once), [x, y, 1], work)?;
-        rest.map_or(Ok(()), |unmqr| self.update(&unmqr, whole, level, at_once..trailing))
+        self.stream.dispatch(&pipeline, &bindings, whole.of_columns(0..at_once), [x, y, matrices as u32], work)?;
+        rest.map_or(Ok(()), |unmqr| self.update(&unmqr, whole, level, at_once..trailing, matrices))
     }
 
     fn keep_rows(&self, a: &mut Dense<S>, rows: usize) {
@@ -237,7 +234,7 @@ impl<S: Number> StageKernels for GpuKernels<S> {
             return Err(SvdError::invalid("n", format!("{n}, of a {} x {} matrix", a.size.0, a.size.1)));
         }
         let layout = BandLayout::new(n, bandwidth, tile_width);
-        let band = Banded::new(&self.context, layout, &self.tuning)?;
+        let band = Banded::stacked(&self.context, a.matrices, layout, &self.tuning)?;
         if n == 0 {
             return Ok(band);
         }
@@ -251,10 +248,11 @@ impl<S: Number> StageKernels for GpuKernels<S> {
             rs: a.strides.0 as u32,
             cs: a.strides.1 as u32,
             lines: a.lines as u32,
+            matrix: a.distance(),
         };
         let [x, y] = self.stream.fold((n * layout.ld()).div_ceil(LINEAR_THREADS as usize))?;
-        let work = Work::pack_band::<S>(layout, bandwidth, LINEAR_THREADS.into());
-        self.stream.dispatch(&pipeline, &bindings, parameters, [x, y, 1], work)?;
+        let work = Work::pack_band::<S>(layout, bandwidth, LINEAR_THREADS.into()).times(a.matrices);
+        self.stream.dispatch(&pipeline, &bindings, parameters, [x, y, a.matrices as u32], work)?;
         Ok(band)
     }
 
@@ -263,7 +261,7 @@ impl<S: Number> StageKernels for GpuKernels<S> {
         band.keep_next(&self.context, step)?;
         let most = self.tuning.gpu.max_blocks.min(self.context.limits().max_compute_workgroups_per_dimension as usize);
         let &ReductionStep { n, bandwidth, tile_width } = step;
-        let shape = band.shape;
+        let (shape, matrices) = (band.shape, band.matrices);
         let cycles = self.tuning.gpu.cycles_per_dispatch;
         let schedule = step.schedule(cycles, shape.team);
         // The last clock tick must fit the shader's u32.
@@ -286,8 +284,8 @@ impl<S: Number> StageKernels for GpuKernels<S> {
                 first: active.start as u32,
                 count: active.len() as u32,
             };
-            let grid = [active.len().min(most) as u32, 1, 1];
-            let work = Work::chase::<S>(&shape, &schedule, time, most);
+            let grid = [active.len().min(most) as u32, 1, matrices as u32];
+            let work = Work::chase::<S>(&shape, &schedule, time, most).times(matrices);
             if self.context.is_software() && shape.iterations(step) * active.len().div_ceil(most) * cycles > SOFTWARE_ITERATIONS {
                 let reason = format!(
                     "{cycles}, with {} teams in {most} workgroups, loops longer than a software driver does",
@@ -384,7 +382,8 @@ impl<S: Number> TileKernels for GpuKernels<S> {
     }
 
     async fn svdvals(&self, band: &Banded<S>) -> Result<Vec<f64>> {
-        self.bisect(band).await
+        // A band of a single call has one matrix.
+        self.bisect(band).await?.into_iter().next().unwrap_or_else(|| Ok(Vec::new()))
     }
 
     fn apply_row_reflectors(&self, a: &Dense<S>, panels: &mut Self::Panels, rows: Range<usize>, c: &mut Dense<S>) -> Result<()> {
@@ -425,9 +424,10 @@ impl<S: Number> TileKernels for GpuKernels<S> {
             col: first as u32,
             width: 0,
             t_first: 0,
+            matrix: c.distance(),
             ..parameters
         };
-        self.update(&unmqr, whole, level, 0..c.size.1 - first)
+        self.update(&unmqr, whole, level, 0..c.size.1 - first, c.matrices)
     }
 
     fn keep_chase(&self, band: &mut Banded<S>, _: &[Side]) -> Result<()> {

@@ -92,8 +92,8 @@ fn parameters_of_rows<S>(a: &Dense<S>, level: &Level) -> parameters::Level {
     let [rs, cs, lines, cols] = [a.strides.1, a.strides.0, a.lines, a.size.0].map(|x| x as u32);
     let [col, width, start, group] = [level.col, level.width, start, group].map(|x| x as u32);
     let [spacing, rows, block_rows] = [spacing, rows, block_rows].map(|x| x as u32);
-    let (blocks, t_first, flags) = (1, 0, 0);
-    parameters::Level { rs, cs, lines, cols, col, width, start, group, spacing, rows, block_rows, blocks, t_first, flags }
+    let (blocks, t_first, flags, matrix) = (1, 0, 0, 0);
+    parameters::Level { rs, cs, lines, cols, col, width, start, group, spacing, rows, block_rows, blocks, t_first, flags, matrix }
 }
 
 impl<S: Number> GpuKernels<S> {
@@ -155,7 +155,7 @@ impl<S: Number> GpuKernels<S> {
         let bindings = self.stream.bind(&unmqr, &[&a.v, &a.t], &c.a)?;
         let [rs, cs, lines] = [c.strides.0, c.strides.1, c.lines].map(|x| x as u32);
         let of_c = parameters::Level { rs, cs, lines, cols: c.size.1 as u32, col: 0, width: 0, ..parameters };
-        self.update(&(unmqr, bindings), of_c, &level, 0..c.size.1)
+        self.update(&(unmqr, bindings), of_c, &level, 0..c.size.1, 1)
     }
 
     /// Columns `0..count` of P and R so far, of `ld` entries each, for tests.

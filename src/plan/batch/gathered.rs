@@ -72,6 +72,7 @@ impl<R> Gathered<R> {
                 side_by_side: 0,
                 on_gpu: 0,
                 together: 0,
+                stacked: 0,
                 reason: Cow::Borrowed("an empty batch"),
                 adapter: None,
                 storage: T::Scalar::NAME,
@@ -81,17 +82,18 @@ impl<R> Gathered<R> {
             },
             auto: of.options.backend == Backend::Auto && of.single().backend == Backend::Cpu,
         };
-        let Some(Together { results, adapter, storage, reason, counts, kernel_seconds, seconds }) = together else {
+        let Some(Together { results, stacked, adapter, storage, reason, counts, kernel_seconds, seconds }) = together else {
             return gathered;
         };
         let report = &mut gathered.report;
-        if !results.is_empty() {
+        if !results.is_empty() || !stacked.is_empty() {
             (report.adapter, report.storage, report.reason) = (Some(adapter), storage, reason);
             (report.counts, report.kernel_seconds, report.seconds) = (counts, kernel_seconds, seconds);
         }
-        for (index, result) in results {
-            let computed = usize::from(result.is_ok());
-            (report.on_gpu, report.together) = (report.on_gpu + computed, report.together + computed);
+        let computed = |results: &[(usize, Result<R>)]| results.iter().filter(|(_, result)| result.is_ok()).count();
+        (report.together, report.stacked) = (computed(&results), computed(&stacked));
+        report.on_gpu = report.together + report.stacked;
+        for (index, result) in results.into_iter().chain(stacked) {
             gathered.results[index] = Some(result.map(Done::unreported));
         }
         gathered
@@ -127,13 +129,14 @@ impl<R> BatchReport<Each<R>> {
     /// Adds the report of one matrix, and returns its result.
     fn with(&mut self, Done { values, ran }: Done<R>, auto: bool) -> R {
         let Some(ran) = ran.map(|ran| *ran) else { return values };
-        if self.together == 0 && self.values.iter().all(|result| result.is_err()) {
+        let device = self.together + self.stacked > 0;
+        if !device && self.values.iter().all(|result| result.is_err()) {
             self.reason = match auto {
                 true => TOO_SMALL.into(),
                 false => ran.reason,
             };
         }
-        if self.together == 0 {
+        if !device {
             self.storage = ran.storage;
         }
         self.on_gpu += usize::from(ran.backend == Backend::Gpu);

@@ -65,8 +65,8 @@ impl<T: Number> Of<'_, T> {
     /// What a device computes together.
     #[cfg(feature = "gpu")]
     async fn on_device_async<R: OfEach<T>>(&self, watch: &Watch) -> Option<Together<R>> {
-        let candidates = self.candidates();
-        let context = match self.asks_for_device(&candidates) {
+        let candidates = self.candidates::<R>();
+        let context = match candidates.are_some() {
             true if self.options.context.is_none() => Some(GpuContext::global_async().await),
             true => Some(context_of(self.options)),
             false => None,

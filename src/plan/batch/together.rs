@@ -1,4 +1,5 @@
-//! Matrices that a GPU computes together: one workgroup each (`shaders/batch.wgsl`, and `shaders/jacobi.wgsl` for vectors).
+//! Matrices that a GPU computes together: one workgroup each (`shaders/batch.wgsl`, and `shaders/jacobi.wgsl` for vectors). Larger ones of one shape
+//! follow as [stacks](super::stacked).
 
 use faer::MatRef;
 use rayon::prelude::*;
@@ -25,7 +26,10 @@ use crate::{
         },
     },
     plan::{
-        batch::Together,
+        batch::{
+            Candidates, Together,
+            stacked::{Stacked, stacked},
+        },
         factors::Factors,
         options::{Backend, Signs, SvdOptions, Vectors},
         route::Reduction,
@@ -69,6 +73,19 @@ pub(super) trait OfEach<T: Number>: Sized + Send {
     ) -> impl Future<Output = Result<Vec<Option<Result<Self>>>>> + Send
     where
         S: Number<Real = T::Real, Scalar = T::Scalar>;
+
+    /// The results of stacks. By default none is computed.
+    fn of_stacks<S>(
+        _batch: &[MatRef<'_, T>],
+        _stacks: &[Vec<usize>],
+        _run: &Run<'_>,
+        _did: &(dyn Fn(&[usize]) + Sync),
+    ) -> impl Future<Output = Stacked<Self>> + Send
+    where
+        S: Number<Real = T::Real, Scalar = T::Scalar>,
+    {
+        std::future::ready(Stacked::default())
+    }
 }
 
 /// A matrix with m >= n and its scale, and whether it is the transpose of the caller's.
@@ -102,6 +119,18 @@ impl<T: Number> OfEach<T> for Vec<T::Real> {
         let values = kernel.svdvals::<T>(&matrices(round)).await?;
         let unscale = |(values, of): (_, &Ready<'_, T>)| Some(unscaled(values, of.scale, "singular values"));
         Ok(values.into_par_iter().zip(round).map(unscale).collect())
+    }
+
+    async fn of_stacks<S>(
+        batch: &[MatRef<'_, T>],
+        stacks: &[Vec<usize>],
+        run: &Run<'_>,
+        did: &(dyn Fn(&[usize]) + Sync),
+    ) -> Stacked<Self>
+    where
+        S: Number<Real = T::Real, Scalar = T::Scalar>,
+    {
+        stacked::<T, S>(batch, stacks, run, did).await
     }
 }
 
@@ -153,14 +182,14 @@ fn factors_of<T: Number>(
     Ok(factors)
 }
 
-/// The results of those matrices of `indices` that fit a workgroup. `did` is told the indices of each round.
+/// The results of those candidates that fit a workgroup, and of the stacks of others. `did` is told the indices of each round.
 ///
 /// # Errors
 /// Only before anything is computed. An error of the device is that of each matrix that it left.
 pub(super) async fn together<T, S, R>(
     batch: &[MatRef<'_, T>],
-    indices: &[usize],
-    Run { options, context, waits, timed }: Run<'_>,
+    candidates: &Candidates,
+    run: &Run<'_>,
     did: &(dyn Fn(&[usize]) + Sync),
 ) -> Result<Together<R>>
 where
@@ -168,9 +197,13 @@ where
     S: Number<Real = T::Real, Scalar = T::Scalar>,
     R: OfEach<T>,
 {
-    let classes = Classes::<S>::new(&context)?;
-    let fits = |&index: &usize| R::fits(&classes, tall(trimmed(batch[index])).shape(), options);
-    let fitting: Vec<usize> = indices.iter().copied().filter(fits).collect();
+    let Run { options, ref context, waits, timed } = *run;
+    let classes = Classes::<S>::new(context)?;
+    let fits = |index: usize| R::fits(&classes, tall(trimmed(batch[index])).shape(), options);
+    let fitting: Vec<usize> = candidates.in_workgroups.iter().copied().filter(|&index| fits(index)).collect();
+    // Both are in ascending order.
+    let others = |stack: &&Vec<usize>| fitting.binary_search(&stack[0]).is_err();
+    let stacks: Vec<Vec<usize>> = candidates.stacks.iter().filter(others).cloned().collect();
 
     // The flops of the kernels are not those of the batch's progress.
     let watch = Watch::new(&Listen::new(None, options.cancel.clone()), || Ok([0; 4]))?;
@@ -215,10 +248,23 @@ where
     }
     let of_stage = if R::VECTORS { &mut seconds.left_vectors } else { &mut seconds.svdvals };
     *of_stage = clock.seconds();
+    let of_stacks = R::of_stacks::<S>(batch, &stacks, run, did).await;
+    seconds.add(&of_stacks.seconds);
     let reason = match options.backend {
         Backend::Gpu => "Backend::Gpu was asked for",
         _ => "a hardware GPU, for a batch of this size",
     };
-    let (counts, kernel_seconds, adapter) = (kernel.counts(), kernel.kernel_seconds(), context.adapter_name().to_owned());
-    Ok(Together { results, adapter, storage: S::NAME, reason: reason.into(), counts, kernel_seconds, seconds })
+    let (mut counts, mut kernel_seconds) = (kernel.counts(), of_stacks.kernel_seconds);
+    counts.add(&of_stacks.counts);
+    kernel_seconds.extend(kernel.kernel_seconds());
+    Ok(Together {
+        results,
+        stacked: of_stacks.results,
+        adapter: context.adapter_name().to_owned(),
+        storage: S::NAME,
+        reason: reason.into(),
+        counts,
+        kernel_seconds: kernel_seconds.into_iter().collect(),
+        seconds,
+    })
 }

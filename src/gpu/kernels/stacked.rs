@@ -1,0 +1,78 @@
+//! Several matrices of one shape on the device, which share each dispatch of stages 1 to 3.
+
+use faer::MatRef;
+
+use crate::{
+    base::{
+        error::{Result, SvdError},
+        number::{Number, Re, Scalar},
+    },
+    cost::{
+        batch::STACK_BYTES,
+        shape::{Bounds, Shape},
+    },
+    gpu::{device::context::GpuContext, kernels::GpuKernels, limits::dense_sizes, matrix::copy_lines, storage::Dense},
+    tile::{band_layout::BandLayout, kernels::HeldBy, tuning::Tuning},
+};
+
+/// Maximum number of m x n matrices, m >= n, stored as `S`, of a stack: those whose entries are [`STACK_BYTES`], and that fit the device's buffers
+/// together. Zero if one of them does not.
+pub(crate) fn most_stacked<S: Number>(
+    context: &GpuContext,
+    (m, n): (usize, usize),
+    by_rows: bool,
+    tuning: &Tuning,
+) -> Result<usize> {
+    let shape = Shape::new::<S>(&Bounds::of(context), tuning)?;
+    let (sizes, _) = dense_sizes::<S>(context, 1, (m, n), by_rows, shape, tuning.leaf)?;
+    let band = BandLayout::new(n, tuning.bandwidth(n), tuning.tile_width).size()?;
+    let entries = sizes.outer.saturating_mul(sizes.ld);
+    let (stored, scalar, real) = (size_of::<S>(), size_of::<S::Scalar>(), size_of::<Re<S>>());
+    let buffer = context.max_buffer_bytes();
+    let fitting = [
+        (entries, stored, buffer.min(STACK_BYTES)),
+        (band, stored, buffer),
+        (sizes.v, scalar, buffer),
+        (sizes.t, scalar, buffer),
+        (2 * n + 1, real, buffer),
+    ];
+    // Indices in shaders are u32.
+    let count = |(len, each, bytes): (usize, usize, u64)| (bytes / each as u64).min(u32::MAX.into()) / len.max(1) as u64;
+    let most = fitting.into_iter().map(count).min().unwrap_or(0);
+    Ok(most.min(context.limits().max_compute_workgroups_per_dimension.into()) as usize)
+}
+
+/// Whether [`TileKernels::upload`](crate::tile::kernels::TileKernels::upload) stores the matrix row by row.
+pub(crate) fn is_by_rows<T>(a: MatRef<'_, T>) -> bool {
+    a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs()
+}
+
+impl<S: Number> GpuKernels<S> {
+    /// Like [`upload`](crate::tile::kernels::TileKernels::upload), for matrices of one shape, each with its scale. The memory order is that of the
+    /// first.
+    pub(crate) fn upload_stack<T: HeldBy<Self>>(&self, matrices: &[(MatRef<'_, T>, Re<T>)]) -> Result<Dense<S>> {
+        let Some(&(first, _)) = matrices.first() else {
+            return Err(SvdError::invalid("batch", "a stack of no matrices"));
+        };
+        let (size, by_rows) = (first.shape(), is_by_rows(first));
+        if let Some((other, _)) = matrices.iter().find(|(a, _)| a.shape() != size) {
+            return Err(SvdError::invalid("batch", format!("{:?} in a stack of {size:?}", other.shape())));
+        }
+        let a = Dense::stacked(&self.context, matrices.len(), size, by_rows, self.shape, self.tuning.leaf)?;
+        self.context.prepare::<S, _>(&self.wanted(size, a.a.len()), || {
+            self.stream.upload(&a.a[0], matrices.len() * a.matrix, |start, piece: &mut [S]| {
+                let mut at = 0;
+                while at < piece.len() {
+                    let (k, from) = ((start + at) / a.matrix, (start + at) % a.matrix);
+                    let len = (a.matrix - from).min(piece.len() - at);
+                    let (source, scale) = matrices[k];
+                    let lines = if by_rows { source.transpose() } else { source };
+                    let part = &mut piece[at..at + len];
+                    copy_lines(lines, a.ld(), from, part, |_| 0..lines.nrows(), |x| S::narrow(x.times(scale)));
+                    at += len;
+                }
+            })
+        })?;
+        Ok(a)
+    }
+}
