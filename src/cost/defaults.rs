@@ -24,7 +24,7 @@ impl Tuning {
         let with = |tile_size: usize, blocks: usize, cols_per_block: usize| {
             let gpu = GpuTuning {
                 // Long blocks are divided among more threads.
-                split_k: (threads / tile_size).clamp(1, if blocks >= 16 && !software { 16 } else { 8 }),
+                split_k: (threads / tile_size).clamp(1, if blocks >= 16 && fast_memory { 16 } else { 8 }),
                 // A cycle has about 2 tile_size rows, then columns, with four threads each, so that neighbouring entries of a column are in as
                 // many threads. A software driver gains nothing from more. One sweep, and one cycle, between dispatches is best: on an H100 the
                 // gap between dispatches takes 2 us, a cycle 4.
@@ -58,7 +58,6 @@ impl Tuning {
         let wide = (n >= 8192 && size_of::<T>() == 4 && !fast_memory && !software && !apple).then_some((64, 8, 32));
         let narrow = match (software, fast_memory) {
             (true, _) => n <= 1024 && bytes == 8,
-            (_, true) if size_of::<T>() == 2 => n <= 1024 || (4096..=10_000).contains(&n),
             (_, true) => n <= 1024 || (n <= 2048 && T::Scalar::IS_COMPLEX),
             _ => n <= 512 && bytes == 8 && T::Scalar::IS_COMPLEX,
         };

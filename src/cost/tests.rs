@@ -211,7 +211,7 @@ fn types_differ_by_their_factors() {
 }
 
 /// On an H100, the largest dispatch of `unmqr` has a workgroup for each of the 132 multiprocessors at n = 2048. At n = 16384 the model
-/// gives at least 0.4 of the device's f32 peak, with every thread's reads of workgroup memory counted.
+/// gives at least 0.15 of the device's f32 peak; measured were 0.23.
 #[test]
 fn update_fills_an_h100() {
     assert!(apart(2048).kernel(Kernel::Unmqr).most_workgroups >= 132);
@@ -219,7 +219,7 @@ fn update_fills_an_h100() {
     let seconds = cost.on(&DeviceModel::H100);
     let update = seconds.iter().find(|kernel| kernel.kernel == Kernel::Unmqr).unwrap();
     let rate = cost.kernel(Kernel::Unmqr).flops as f64 / update.total;
-    assert!(rate >= 0.4 * DeviceModel::H100.f32_flops, "{:.1} TF/s", rate / 1e12);
+    assert!(rate >= 0.15 * DeviceModel::H100.f32_flops, "{:.1} TF/s", rate / 1e12);
 }
 
 /// `geqrt` beside `unmqr` has all the flops of the two apart, and takes less time on every device: on an H100 at least 5% of a call less up to
@@ -240,34 +240,59 @@ fn panels_beside_updates_pay() {
     }
 }
 
-/// The model of `unmqr` against a count of its instructions, barriers and latencies by hand, in milliseconds for f32 on an H100. The count is
-/// good to 40%; the model must be within 25% of it.
+/// The model is within a factor of 1.4 of what kernels took on an H100 (driver 580.159.04, Vulkan, f32), in milliseconds: other hyperparameters
+/// than the defaults too, from which the constants of the model are.
 #[test]
-fn a_count_by_hand() {
-    for (n, by_hand) in [(1024, 3.0), (4096, 17.0), (16384, 470.0)] {
-        let cost = Cost::new::<f32>(n, n, &Cost::tuning::<f32>(n.max(2048)).split_beside(0)).unwrap();
-        let update = cost.on(&DeviceModel::H100).into_iter().find(|k| k.kernel == Kernel::Unmqr).unwrap();
-        assert!((1e3 * update.total - by_hand).abs() <= 0.25 * by_hand, "n = {n}: {update:?}");
+fn the_model_is_near_an_h100() {
+    use Kernel::{Bisect, Chase, Geqrt, Unmqr, UnmqrAndGeqrt};
+    let narrow = |n| Cost::tuning::<f32>(n).tile_size(16).leaf(128).cols_per_block(64).split_k(8);
+    let wide = |n, leaf, split| Cost::tuning::<f32>(n).tile_size(32).leaf(leaf).cols_per_block(64).split_k(split);
+    let teams = |tuning: Tuning, sweeps, threads, cycles| {
+        tuning.sweeps_per_block(sweeps).threads_per_block(threads).cycles_per_dispatch(cycles)
+    };
+    let measured: [(usize, Tuning, &[(Kernel, f64)]); 14] = [
+        (1024, narrow(1024), &[(Geqrt, 3.50), (Unmqr, 3.31), (UnmqrAndGeqrt, 4.24), (Chase, 16.2)]),
+        (2048, wide(2048, 256, 8), &[(Geqrt, 8.22), (Unmqr, 4.27), (Chase, 38.6)]),
+        (4096, wide(4096, 256, 8), &[(Geqrt, 17.4), (Unmqr, 7.43), (UnmqrAndGeqrt, 34.7), (Chase, 78.6), (Bisect, 4.42)]),
+        (4096, wide(4096, 512, 16), &[(Geqrt, 21.7), (Unmqr, 9.66), (UnmqrAndGeqrt, 26.5)]),
+        (4096, wide(4096, 512, 8).split_beside(0), &[(Geqrt, 41.0), (Unmqr, 33.1)]),
+        (4096, teams(wide(4096, 512, 8), 4, 256, 4), &[(Chase, 231.4)]),
+        (4096, teams(wide(4096, 512, 8), 1, 64, 4), &[(Chase, 177.9)]),
+        (4096, teams(wide(4096, 512, 8), 2, 128, 4), &[(Chase, 180.7)]),
+        (2048, teams(wide(2048, 256, 8), 1, 256, 4), &[(Chase, 56.7)]),
+        (2048, teams(wide(2048, 256, 8), 2, 1024, 2), &[(Chase, 46.0)]),
+        (2048, teams(wide(2048, 256, 8), 4, 512, 2), &[(Chase, 72.6)]),
+        (8192, wide(8192, 256, 8), &[(Geqrt, 36.5), (Unmqr, 15.7), (UnmqrAndGeqrt, 172.5), (Chase, 160.5), (Bisect, 8.85)]),
+        (16384, wide(16384, 512, 16), &[(Geqrt, 160.0), (Unmqr, 926.1), (UnmqrAndGeqrt, 101.7), (Chase, 345.2), (Bisect, 19.3)]),
+        (16384, wide(16384, 512, 8).cols_per_block(32), &[(Geqrt, 195.0), (Unmqr, 1207.1)]),
+    ];
+    for (n, tuning, kernels) in measured {
+        let seconds = Cost::new::<f32>(n, n, &tuning).unwrap().on(&DeviceModel::H100);
+        for &(kernel, measured) in kernels {
+            let model = 1e3 * seconds.iter().find(|of| of.kernel == kernel).unwrap().total;
+            let ratio = measured / model;
+            assert!((1.0 / 1.4..1.4).contains(&ratio), "n = {n}, {tuning}: {kernel} {measured} ms, by the model {model}");
+        }
     }
 }
 
-/// Target times of the model for f32, with the matrix on the device and 4 microseconds between dispatches. H100: n = 1024 in 18 ms, 4096 in
-/// 80 ms, 16384 in 660 ms, of which stage 2 takes 190. RTX 4060: n = 4096 in 120 ms.
+/// Times of the model for f32, with the matrix on the device and 2 microseconds between dispatches, as on an H100: n = 1024 in 25 ms, 4096 in
+/// 150 ms, 16384 in 1.7 s, of which stage 2 takes 0.33. RTX 4060: n = 4096 in 250 ms.
 #[test]
 fn targets_of_the_model() {
-    assert_eq!([DeviceModel::H100, DeviceModel::RTX_4060].map(|device| device.dispatch_seconds), [4e-6; 2]);
+    assert_eq!([DeviceModel::H100, DeviceModel::RTX_4060].map(|device| device.dispatch_seconds), [2e-6; 2]);
     let of = |n, device| Cost::new::<f32>(n, n, &Cost::tuning_on::<f32>(n, &device)).unwrap().on(&device);
     for (n, device, most) in [
-        (1024, DeviceModel::H100, 0.018),
-        (4096, DeviceModel::H100, 0.08),
-        (16384, DeviceModel::H100, 0.66),
-        (4096, DeviceModel::RTX_4060, 0.12),
+        (1024, DeviceModel::H100, 0.025),
+        (4096, DeviceModel::H100, 0.15),
+        (16384, DeviceModel::H100, 1.7),
+        (4096, DeviceModel::RTX_4060, 0.25),
     ] {
         let seconds = of(n, device).iter().map(|kernel| kernel.total).sum::<f64>();
         assert!(seconds < most, "{}, n = {n}: {seconds} s", device.name);
     }
     let chase = of(16384, DeviceModel::H100).into_iter().find(|k| k.kernel == Kernel::Chase).unwrap().total;
-    assert!(chase < 0.19, "{chase} s");
+    assert!(chase < 0.33, "{chase} s");
 }
 
 /// Target times of the model for f32 on an H100, with all vectors of both sides: n = 4096 in 0.11 s, 16384 in 2 s. (The plan of divide and conquer is
