@@ -2,7 +2,7 @@
 
 use faer::{Mat, MatRef};
 use num_complex::Complex;
-use svdvals_gpu::{Element, HalfStorage, SvdOptions, svd_batch_report, svdvals_batch_report};
+use svdvals_gpu::{Element, HalfStorage, Reduction, SvdOptions, svd_batch_report, svdvals_batch_report};
 
 use super::{
     Call, Done, Env, Trouble,
@@ -39,6 +39,24 @@ pub fn batch<T: Element>(env: &Env, call: Call, shapes: &[(usize, usize)]) -> Do
     for (a, values) in batch.iter().zip(&report.values) {
         let what = format!("{:?} of a batch", a.shape());
         compare(&what, &doubles(values.iter().copied()), &on_cpu(a)?, tolerance::<T>(half))?;
+    }
+    Ok(())
+}
+
+/// The values of three matrices of one shape in shared dispatches of two stages.
+pub fn stacked<T: Element>(env: &Env, call: Call) -> Done {
+    let batch: Vec<Mat<T>> = (0..3).map(|k| matrix::<T>(call.m, call.n, env.seed + 20 + k)).collect();
+    let turned: Vec<Mat<T>> = batch.iter().map(|a| Mat::from_fn(a.ncols(), a.nrows(), |i, j| a[(j, i)])).collect();
+    let views = match call.by_rows {
+        true => turned.iter().map(|a| a.transpose()).collect::<Vec<MatRef<'_, T>>>(),
+        false => batch.iter().map(|a| a.as_ref()).collect(),
+    };
+    let report = svdvals_batch_report(&views, &call.options::<T>(env).reduction(Reduction::TwoStage))?;
+    if report.stacked != batch.len() {
+        return Err(Trouble::Wrong(format!("{report}")));
+    }
+    for (a, values) in batch.iter().zip(&report.values) {
+        compare("a matrix of a stack", &doubles(values.iter().copied()), &on_cpu(a)?, tolerance::<T>(call.half))?;
     }
     Ok(())
 }

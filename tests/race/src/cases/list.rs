@@ -6,7 +6,7 @@ use svdvals_gpu::{HalfStorage, Reduction, Stage3, Vectors, wgpu::Features};
 
 use super::{
     Body, Call, Case, Env,
-    batches::{LARGE, MANY, SMALL, batch, batch_accuracy, batch_vectors},
+    batches::{LARGE, MANY, SMALL, batch, batch_accuracy, batch_vectors, stacked},
     devices::{Dev, devices, little_memory, loose, narrow, software},
     factors::{
         accuracy, band_vectors, decomposition, one_stage, orthogonal, reflectors, resident_factors, resident_vectors, rewritten,
@@ -89,6 +89,7 @@ pub fn all(seed: u64, quick: bool) -> Vec<Case> {
     list.values();
     list.small_shapes();
     list.batches();
+    list.stacks();
     list.stages();
     list.triangles();
     list.vectors();
@@ -202,6 +203,26 @@ impl List {
             ] {
                 let body: Body = Box::new(move |env: &Env| for_types!(k, batch_vectors, env, call, shapes));
                 self.add(format!("{kind}batch with vectors {name}"), &device, body);
+            }
+        }
+    }
+
+    /// Matrices of one shape in shared dispatches: small ones, with every tuning those of two types, and in folded grids.
+    fn stacks(&mut self) {
+        let every = if self.quick { 6 } else { 1 };
+        for (k, tune) in [(0, self.tunings[7]), (2, self.tunings[2])] {
+            let call = Call { tune, m: 9, n: 8, by_rows: k > 0, half: HalfStorage::Single, stage3: Stage3::Device };
+            let body: Body = Box::new(move |env: &Env| for_types!(k, stacked, env, call));
+            self.add(format!("small stack {}", TYPES[k]), &self.of_type(k, 0), body);
+        }
+        for (t, tune) in self.tunings.clone().into_iter().enumerate().filter(|(t, _)| t % every == 0) {
+            for (k, by_rows) in [(t % 8, false), ((t + 3) % 8, true)] {
+                self.turn += 1;
+                let (m, n) = SHAPES[(self.turn * 3 + t) % SHAPES.len()];
+                let call = Call { tune, m, n, by_rows, half: HalfStorage::Single, stage3: Stage3::Device };
+                let device = if self.turn.is_multiple_of(4) { narrow() } else { self.of_type(k, self.turn) };
+                let body: Body = Box::new(move |env: &Env| for_types!(k, stacked, env, call));
+                self.add(format!("stack {} {m} x {n} {}, tuning {tune}", TYPES[k], order(by_rows)), &device, body);
             }
         }
     }
