@@ -129,8 +129,12 @@ pub fn required_bytes() -> Outcome {
                 bytes => bytes?,
             };
             let [matrix, band, reflectors] = [size * (m * n) as u64, 95 * size * m.min(n) as u64, 32 * scalar * m.max(n) as u64];
-            let (more, stated) = (bytes as f64 - matrix as f64, (band + reflectors) as f64);
-            let narrow = Tuning::for_adapter::<T>(context, m.min(n)).tile_size < 32;
+            let tuning = Tuning::for_adapter::<T>(context, m.min(n));
+            // T of the leaves, and V and T of a level beside an update.
+            let triangles = 32 * 32 * scalar * m.max(n).div_ceil(tuning.leaf) as u64;
+            let beside = if tuning.gpu.split_beside > 0 { 2 * triangles } else { 0 };
+            let (more, stated) = (bytes as f64 - matrix as f64, (band + reflectors + beside) as f64);
+            let narrow = tuning.tile_size < 32;
             check!(
                 more <= 1.12 * stated && (narrow || more >= 0.88 * stated),
                 "{}, {m} x {n}: {matrix} bytes and {more}, not {stated}",

@@ -451,7 +451,10 @@ impl Stream {
             };
             let read = |view: &[u8]| {
                 // The mapping need not be aligned for T.
-                result.extend(view.chunks_exact(size).take(count).map(bytemuck::pod_read_unaligned::<T>));
+                match bytemuck::try_cast_slice::<u8, T>(&view[..count * size]) {
+                    Ok(all) => result.extend_from_slice(all),
+                    Err(_) => result.extend(view.chunks_exact(size).take(count).map(bytemuck::pod_read_unaligned::<T>)),
+                }
             };
             self.copied(&staging, bytes, copy, read).await?;
             self.state().counts.bytes_read_back += bytes;

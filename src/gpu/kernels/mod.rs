@@ -27,6 +27,8 @@ use crate::{
         blas::{Op, Side},
         error::{Result, SvdError},
         number::{Number, Re, Scalar},
+        parallel::{col_chunks, each},
+        view::map_into,
     },
     cost::{
         counts::Counts,
@@ -58,6 +60,10 @@ use crate::{
 /// Maximum number of loop iterations of a thread in one dispatch on a software driver. Mesa's driver ends all loops after 65535 iterations
 /// in total.
 pub(crate) const SOFTWARE_ITERATIONS: usize = 60_000;
+
+/// Entries of a matrix that one thread copies in about the time that waking another takes; and columns of a larger one that a task copies.
+const COPIED_BY_ONE: usize = 1 << 16;
+const COPIED_COLUMNS: usize = 64;
 
 /// The GPU backend of one call, for matrices stored as `S`: a context, hyperparameters that fit its device, and the commands not yet
 /// submitted.
@@ -362,11 +368,29 @@ impl<S: Number> TileKernels for GpuKernels<S> {
     }
 
     async fn download_awaited(&self, a: &Dense<S>) -> Result<Mat<S::Scalar>> {
-        let mut entries: Vec<S> = Vec::new();
+        let ((m, n), by_rows) = (a.size, a.strides.1 == 1);
+        let mut to = Mat::<S::Scalar>::zeros(m, n);
         for (lines, buffer) in a.lines_of() {
-            entries.extend(self.stream.read_back::<S>(buffer, lines.len() * a.ld()).await?);
+            let entries = self.stream.read_back::<S>(buffer, lines.len() * a.ld()).await?;
+            let (from, to) = if by_rows {
+                (
+                    MatRef::from_row_major_slice_with_stride(&entries, lines.len(), n, a.ld()),
+                    to.as_mut().subrows_mut(lines.start, lines.len()),
+                )
+            } else {
+                (
+                    MatRef::from_column_major_slice_with_stride(&entries, m, lines.len(), a.ld()),
+                    to.as_mut().subcols_mut(lines.start, lines.len()),
+                )
+            };
+            if m * n <= COPIED_BY_ONE {
+                map_into(from, to, |x| x);
+            } else {
+                let chunks = col_chunks(to, COPIED_COLUMNS).enumerate();
+                each(chunks, |(k, to)| map_into(from.subcols(k * COPIED_COLUMNS, to.ncols()), to, |x| x));
+            }
         }
-        Ok(Mat::from_fn(a.size.0, a.size.1, |i, j| entries[i * a.strides.0 + j * a.strides.1].widen()))
+        Ok(to)
     }
 
     fn download_band(&self, band: Banded<S>, bandwidth: usize, scale: Re<S>) -> Result<Band<S::Scalar>> {
