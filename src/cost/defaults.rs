@@ -20,11 +20,13 @@ impl Tuning {
 
     /// [`within`](Self::within), each kernel in dispatches of its own.
     fn apart_within<T: Number>(bounds: &Bounds<'_>, n: usize) -> Tuning {
-        let &Bounds { name, threads, workgroups, software, fast_memory, .. } = bounds;
+        let &Bounds { name, threads, bytes: memory, workgroups, software, fast_memory } = bounds;
+        // NVIDIA's data-centre GPUs have a limit of 48 KiB a workgroup.
+        let measured = fast_memory && memory <= 48 << 10;
         let with = |tile_size: usize, blocks: usize, cols_per_block: usize| {
             let gpu = GpuTuning {
-                // Long blocks are divided among more threads.
-                split_k: (threads / tile_size).clamp(1, if blocks >= 16 && fast_memory { 16 } else { 8 }),
+                // On an H100 long blocks are best divided among more threads.
+                split_k: (threads / tile_size).clamp(1, if blocks >= 16 && measured { 16 } else { 8 }),
                 // A cycle has about 2 tile_size rows, then columns, with four threads each, so that neighbouring entries of a column are in as
                 // many threads. A software driver gains nothing from more. One sweep, and one cycle, between dispatches is best: on an H100 the
                 // gap between dispatches takes 2 us, a cycle 4.
@@ -66,8 +68,8 @@ impl Tuning {
         let any = [(32, 8, 64), (32, 4, 64), (32, 4, 32), (16, 8, 64), (16, 4, 32), (8, 4, 32), (4, 4, 16)];
         // Complex<f64> fits no larger block of a wide tile there.
         let any = any.into_iter().filter(|&(tile_size, ..)| bytes < 16 || !fast_memory || tile_size <= 16);
-        // (Measured on an H100: 776 ms with 128 columns, 926 with 64.)
-        let wider = |cols: usize| if bytes == 4 && fast_memory && n > 512 { 2 * cols } else { cols };
+        // `unmqr` of n = 16384 takes an H100 776 ms with 128 columns, 926 with 64.
+        let wider = |cols: usize| if bytes == 4 && measured && n > 512 { 2 * cols } else { cols };
         let deeper = |(tile_size, blocks, cols)| (deep && blocks == 8).then_some((tile_size, 16, wider(cols)));
         let chosen = wide
             .into_iter()

@@ -293,10 +293,10 @@ mod tests {
         }
     }
 
-    /// On an H100 half products pay from n = 16384 on, split ones at 32768, by the model: the panels take the more time the smaller the matrix.
+    /// On an H100 half products pay from n = 8192 on, split ones from 16384, by the model: the panels take the more time the smaller the matrix.
     #[test]
     fn crossovers() {
-        for (n, half, split) in [(4096, false, false), (8192, false, false), (16384, true, false), (32768, true, true)] {
+        for (n, half, split) in [(4096, false, false), (8192, true, false), (16384, true, true), (32768, true, true)] {
             let tuning = Cost::tuning::<f32>(n);
             let of = |products| seconds(&Cost::qr_by(products, n, n, &tuning).unwrap());
             let (native, of_half, of_split) = (of(Products::Native), of(Products::Half), of(Products::Split));
