@@ -381,7 +381,7 @@ fn large_updates_are_cut() {
 }
 
 /// The defaults are near the optimum of the model for each device, type and size. On an H100, no other tile size, leaf and split is more
-/// than 6% faster, on the other devices 10%, with two exceptions: an A100, whose multiprocessors issue half as much, wants smaller tiles
+/// than 6% faster, on the other devices 12%, with two exceptions: an A100, whose multiprocessors issue half as much, wants smaller tiles
 /// (20%), and an RTX 4060 wider ones for f16 at n = 16384 (27%).
 #[test]
 fn defaults_are_the_models() {
@@ -404,7 +404,7 @@ fn defaults_are_the_models() {
                     ("H100", ..) => 1.06,
                     ("A100", ..) => 1.2,
                     ("RTX 4060", "f16", 16384) => 1.27,
-                    _ => 1.1,
+                    _ => 1.12,
                 };
                 let chosen = total(&cost(&default));
                 // With `geqrt` beside `unmqr` as this device has room for it.
