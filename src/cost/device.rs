@@ -3,8 +3,8 @@
 /// The parameters of a device, for [`Cost::on`](super::Cost::on).
 ///
 /// The values of [`H100`](Self::H100) and the others are from the hardware tables of the two papers, completed from the vendors' data
-/// sheets. `bandwidth_reached`, `matrix_reached`, `bytes_per_cycle`, the latencies and `dispatch_seconds` are assumptions. The last is what a backend adds between dependent
-/// dispatches, and the one to change first for a device at hand.
+/// sheets. `bandwidth_reached`, `matrix_reached`, `bytes_per_cycle`, the latencies and `dispatch_seconds` are fitted to measurements for the H100, and
+/// assumptions for the others. The last is what a backend adds between dependent dispatches, and the one to change first for a device at hand.
 ///
 /// ```
 /// use svdvals_gpu::cost::DeviceModel;

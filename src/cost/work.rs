@@ -119,10 +119,10 @@ pub(crate) fn passes_of_dispatches<R: RealElement>(
     (iterations > 0).then(|| (0..passes).step_by(at_once as usize).map(move |first| at_once.min(passes - first)))
 }
 
-/// Dependent operations of a compensated addition.
+/// Dependent operations of a compensated addition, those among them that hide numbers from the compiler. This and the next constants are fitted to
+/// an H100's times.
 pub(super) const COMPENSATED: u64 = 14;
-/// Dependent operations in the computation of v's factor from sums, of beta in addition, and of tau from v^H v. Square roots and divisions
-/// count as ten each.
+/// Dependent operations in the computation of v's factor from sums, of beta in addition, and of tau from v^H v, with square roots and divisions.
 const INVERSE: u64 = 80;
 pub(super) const REFLECTOR: u64 = 210;
 const TAU: u64 = 100;
@@ -132,7 +132,7 @@ const EXACT_PRODUCTS: u64 = 70;
 pub(super) const READ: u64 = 10;
 
 /// Instructions for a row and a point of a Sturm count: an addition, two comparisons, a selection, a counter, a product, a subtraction, and
-/// seven of a division. They are more than the latency of a row's dependent operations.
+/// twenty of a division. They are more than the latency of a row's dependent operations.
 const STURM_ROW: u64 = 27;
 /// Flops of a row of a Sturm count; a division counts as four.
 const FLOPS_OF_STURM_ROW: u64 = 8;
@@ -155,9 +155,10 @@ impl Work {
         let (blocks, threads) = (level.map.blocks() as u64, shape.geqrt_threads() as u64);
         // Rows of a thread, in the longest block.
         let slice = 4 * (level.map.block_rows.min(level.map.rows).div_ceil(4 * shape.split)) as u64;
-        // The threads of column j: a square and a maximum, then a product, a square and a store of four, and a comparison for each four.
+        // The threads of column j: a square and a maximum, then a product, a square and a store of four, and a comparison for each four. An H100
+        // takes three times as many cycles as that has instructions.
         let alone = slice * (18 + 8 * fmas::<S>().min(2)) + 40;
-        // The others: twice a multiply-add, a load of four and a comparison for each four; columns left of j only once.
+        // The others: twice a multiply-add, a load of four and a comparison for each four; columns left of j only once. By measurement too.
         let issued = slice * (12 + 6 * fmas::<S>()) + 300;
         // The reflector, tau, and u_c, each from SPLIT sums.
         let steps = (READ + split + INVERSE + 8) + (READ + 2 * split + TAU) + (READ + split + COMPENSATED + 6);
@@ -214,7 +215,8 @@ impl Work {
             beside: Beside::default(),
             bytes: 2 * of_x + of_x_again + (rows * ts + blocks * ts * ts) * scalar,
             workgroup_bytes: workgroups * (read + stored) * scalar,
-            // A step of a product has 32 multiply-adds, three reads and two for the loop. A thread stages X in blocks of 16, V in vectors.
+            // A step of a product has 32 multiply-adds, three reads, for whose latency it waits twice, and two for the loop. A thread stages X in
+            // blocks of 16, V in vectors.
             chain: Chain {
                 barriers: 4 * tiles + 3,
                 round_trips: 3 * tiles + 1,
@@ -367,7 +369,7 @@ impl Work {
         let entries = (2 * lines + 1 - tile) * (tile + 1);
         // One side: eight groups' sums of squares; their sum, the reflector and tau, by one thread; w.
         let steps = COMPENSATED * tail / 8 + 3 * 8 + INVERSE + EXACT_PRODUCTS + TAU + 2 * READ + parts + COMPENSATED + 6;
-        // The instructions of an entry of a line: its load, twice a read and a multiply-add, its store.
+        // The cycles of issue of an entry of a line: its load, twice a read and a multiply-add, its store; 55 on an H100, and 150 for the rest.
         let issued = passes * (each * (53 + 2 * fmas::<S>()) + 2 * parts + 150);
         // Accesses that touch many sectors of memory at a time, because a column's neighbouring entries are in few threads.
         let scattered = 2 * lines * tail / (parts * parts);
