@@ -44,14 +44,15 @@ fn times_power(x: Real, power: Real) -> Real {
         var digits = (size & 0x007fffffu) | 0x00800000u;
         var exponent = i32(size >> 23u);
         if exponent == 0 {
-            let up = 23u - firstLeadingBit(size);
-            digits = size << up;
-            exponent = 1 - i32(up);
+            // A subnormal number is an integer times 2^-149, here a normal number.
+            let integer = bitcast<u32>(f32(size));
+            digits = (integer & 0x007fffffu) | 0x00800000u;
+            exponent = i32(integer >> 23u) - 149;
         }
         exponent += i32(bitcast<u32>(power) >> 23u) - 127;
         if exponent > 254 { return bitcast<f32>(sign | 0x7f800000u); }
         if exponent > 0 { return bitcast<f32>(sign | (u32(exponent) << 23u) | (digits & 0x007fffffu)); }
-        // A subnormal number is an integer times 2^-149: ties go to the even one. 2^23 is the first normal number's.
+        // Such an integer again: ties go to the even one. 2^23 is the first normal number's.
         let down = u32(min(1 - exponent, 31));
         let rest = digits & ((1u << down) - 1u);
         let half = 1u << (down - 1u);

@@ -11,7 +11,7 @@ use svdvals_gpu::{
 use crate::{
     Body, Elements, Outcome, check,
     common::{complex_noise, eps, noise, widen},
-    vectors::{check, ends_of_range, matrix, ratios as ratios_of},
+    vectors::{check, check_within, ends_of_range, matrix, ratios as ratios_of},
 };
 
 pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
@@ -203,7 +203,9 @@ pub fn larger() -> Outcome {
     let context = GpuContext::global()?;
     for (kind, m, n) in [("random", 400, 400), ("two clusters", 200, 180), ("rank third", 200, 200)] {
         let a = matrix::<f32>(kind, m, n);
-        let found = check(&format!("{kind} {m} x {n}"), a.as_ref(), &on(&context))?;
+        // A hardware GPU factors panels beside updates where no reflectors are kept, with sums in another order.
+        let off = if context.is_software() { 0.0 } else { 1.0 };
+        let found = check_within(&format!("{kind} {m} x {n}"), a.as_ref(), &on(&context), off)?;
         println!("{kind} {m} x {n}, f32: {found:.3?}");
     }
     let a = matrix::<f64>("random", 200, 200);
