@@ -395,7 +395,6 @@ impl Work {
                 steps: one_after_the_other * 2 * steps,
                 issued: one_after_the_other * 2 * issued,
                 alone: one_after_the_other * shape.team as u64 * scattered,
-                ..Chain::default()
             },
         }
     }
