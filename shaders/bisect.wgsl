@@ -9,8 +9,8 @@
 //             in and out
 //
 // Thread = singular value. workgroup.z is the matrix. A pass does three steps of bisection: it counts below all seven points that they could
-// need, with one division for each row and point. A dispatch does `passes` passes. The first dispatch also sets the bounds. If the bounds are far apart, the midpoint is
-// their geometric mean.
+// need, with one division for each row and point. A dispatch does `passes` passes. The first dispatch also sets the bounds. If the bounds are far
+// apart, the midpoint is their geometric mean.
 
 import package::tuning::{BISECT_THREADS};
 import package::scalar::{Real};

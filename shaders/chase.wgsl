@@ -14,9 +14,10 @@
 //          tau replaces the first entry, which is 1.
 //
 // workgroup.z is the matrix. Workgroup g runs the active teams first + g, first + g + (number of workgroups), ... These access disjoint
-// entries. CYCLE_THREADS threads run a cycle. PARTS of them hold a line in registers, every PARTS-th entry each. LINES lines are processed at once. Neighbouring threads
-// hold entries that are adjacent in memory: of different rows on the right, of one column on the left. A[c0..=c1, c0..=c1], which both sides
-// change, stays in workgroup memory in between if it fits there (HANDED = 1). TAIL > c1 - c0, EACH = TAIL / PARTS.
+// entries. CYCLE_THREADS threads run a cycle. PARTS of them hold a line in registers, every PARTS-th entry each. LINES lines are processed at
+// once. Neighbouring threads hold entries that are adjacent in memory: of different rows on the right, of one column on the left.
+// A[c0..=c1, c0..=c1], which both sides change, stays in workgroup memory in between if it fits there (HANDED = 1). TAIL > c1 - c0,
+// EACH = TAIL / PARTS.
 
 import package::tuning::{TAIL, LINES, PARTS, EACH, TEAM, HANDED, CYCLE_THREADS, CHASE_THREADS, NORM_FLOOR, NORM_SCALE};
 import package::scalar::{Real, Scalar, Stored, ONE, conjugate, load, multiply_add, store, times};

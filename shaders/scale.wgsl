@@ -32,14 +32,14 @@ const FROM = 2u;
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(3) var<uniform> params: Params;
 
-/// x times a power of two, rounded to nearest. In f32 it is computed from the bits: many GPUs take subnormal numbers for zero, as operands and
+/// x times a power of two, rounded to nearest; zeros, infinities and NaN stay. In f32 it is computed from the bits: many GPUs take subnormal numbers for zero, as operands and
 /// as results, and compilers may multiply constants first.
 fn times_power(x: Real, power: Real) -> Real {
     @if(f64) return power * x;
     @else {
         let sign = bitcast<u32>(x) & 0x80000000u;
         let size = bitcast<u32>(x) & 0x7fffffffu;
-        if size == 0u { return x; }
+        if size == 0u || size >= 0x7f800000u { return x; }
         // |x| = digits 2^(exponent - 150), of 24 digits
         var digits = (size & 0x007fffffu) | 0x00800000u;
         var exponent = i32(size >> 23u);

@@ -163,16 +163,17 @@ fn upload(context: &GpuContext) -> Result<(), Box<dyn Error>> {
         let mut runs = Vec::new();
         for _ in 0..TURNS {
             let start = Instant::now();
+            let mut submitted = Vec::new();
             for (k, at) in (0..BYTES).step_by(chunk).enumerate() {
                 let staging = &ring[k % ring.len()];
-                if k >= ring.len() {
-                    device.poll(wgpu::PollType::wait_indefinitely())?;
+                if let Some(index) = k.checked_sub(ring.len()).and_then(|k| submitted.get(k)).cloned() {
+                    device.poll(wgpu::PollType::Wait { submission_index: Some(index), timeout: None })?;
                 }
                 staging.slice(..).get_mapped_range_mut()?.slice(..).copy_from_slice(&host[at..at + chunk]);
                 staging.unmap();
                 let mut encoder = device.create_command_encoder(&Default::default());
                 encoder.copy_buffer_to_buffer(staging, 0, &target, at as u64, chunk as u64);
-                queue.submit([encoder.finish()]);
+                submitted.push(queue.submit([encoder.finish()]));
                 staging.slice(..).map_async(wgpu::MapMode::Write, |_| ());
             }
             device.poll(wgpu::PollType::wait_indefinitely())?;

@@ -229,7 +229,7 @@ impl Cost {
     ///
     /// # Errors
     /// [`SvdError::InvalidOption`] for a matrix that is empty, or that would be computed alone (see [`new`](Self::new)): too large for a workgroup,
-    /// and either the only one or half of 256 MiB or more. As [`new`](Self::new) for sizes that overflow.
+    /// and either the only one or more than half of 256 MiB. As [`new`](Self::new) for sizes that overflow.
     pub fn batch<S: Number>(count: usize, (m, n): (usize, usize), device: &DeviceModel) -> Result<Cost> {
         let (bounds, of) = (Bounds::of_model(device), (m.max(n), m.min(n)));
         let Some(shape) = BatchShape::of(BatchShape::largest::<S>(&bounds), &bounds, of).filter(|_| of.1 > 0) else {
@@ -248,7 +248,7 @@ impl Cost {
     /// [`batch`](Self::batch) of m x n matrices, m >= n, that fit no workgroup.
     fn stacked<S: Number>(count: usize, (m, n): (usize, usize), device: &DeviceModel) -> Result<Cost> {
         let tuning = Cost::tuning_on::<S>(n, device);
-        Cost::check((m.saturating_mul(count), n), &tuning)?;
+        Cost::check((m.saturating_mul(count.max(1)), n), &tuning)?;
         let of_one = (m.next_multiple_of(4) * n * size_of::<S>()) as u64;
         let most = STACK_BYTES.checked_div(of_one).unwrap_or(0) as usize;
         if count < 2 || most < 2 {

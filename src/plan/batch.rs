@@ -3,7 +3,7 @@
 //! | matrix | is computed |
 //! | --- | --- |
 //! | with [`Backend::Gpu`], its values up to about 256 x 256, or its thin decomposition up to 192 x 192 | on the device, one workgroup each (`batch/together.rs`) |
-//! | with [`Backend::Gpu`], any other of which only the values are wanted and others have the shape | on the device, in dispatches that these share (`batch/stacked.rs`) |
+//! | with [`Backend::Gpu`], any other of which only the values are wanted, by two stages, with others of its shape and memory order | on the device, in dispatches that these share (`batch/stacked.rs`) |
 //! | with [`Backend::Gpu`], any other | as a single call, one after the other |
 //! | that may gain from a GPU as a single one ([`Problem::too_small`]) | as a single call, one after the other |
 //! | that a single call reduces on one thread (`Route::is_short`) | on the CPU beside others, in tasks of several matrices |

@@ -257,6 +257,10 @@ fn bad_input<T: Elements>(context: &GpuContext) -> Outcome {
     let of_scalars = GpuMatrix::upload(context, &matrix::<T::Scalar>("random", 19, 1))?;
     check!(option(qr.apply_q(&of_scalars, Op::NoTrans).map(drop)) == "c", "rows of C");
     check!(option(qr.apply_q_right(&of_scalars, Op::NoTrans).map(drop)) == "c", "columns of C");
+    let mut c = matrix::<T::Scalar>("random", 20, 1);
+    c[(7, 0)] = <T::Scalar as Number>::from_complex(f64::NAN.into());
+    let c = qr.apply_q(&GpuMatrix::upload(context, &c)?, Op::ConjTrans)?.to_mat()?;
+    check!((0..20).all(|i| c[(i, 0)].to_complex().is_nan()), "a NaN in C: {c:?}");
     check!(option(qr.solve_lstsq(&short).map(drop)) == "b", "rows of B");
     check!(option(a.lstsq(&short, &on(context)).map(drop)) == "b", "rows of B");
     noise[(7, 0)] = T::from_complex(f64::NAN.into());

@@ -357,7 +357,8 @@ impl GpuContext {
         //   gemm_batch            `Products::new`: the last entry of every window is in its buffer
         //   gram_factor, unit_columns, identity_columns, copy_window   the callers in `gpu/kernels/left.rs` allocate what they write, and
         //                         `check_window` what they read
-        //   square_bidiagonal, bisect   `GpuKernels::bisect`: squares and bounds are allocated there, for the band's n
+        //   square_bidiagonal, bisect   `GpuKernels::bisect`: squares and bounds are allocated there, for the band's n and matrices
+        //   (of all these)        workgroup.z is below the number of matrices for which `Dense` and `Banded` were allocated
         //   batch                 `GpuBatch::dispatch`: the table's rows are those of `GpuBatch::place`, whose matrices fit the class's
         //                         workgroup arrays, and whose entries and bounds are in the buffers that are allocated there
         //   jacobi                `GpuBatch::rotate`: likewise, of `JacobiShape`'s classes

@@ -27,7 +27,7 @@ use crate::{
         blas::{Op, Side},
         error::{Result, SvdError},
         number::{Number, Re, Scalar},
-        parallel::{col_chunks, each},
+        parallel::{col_chunks, each, row_chunks},
         view::map_into,
     },
     cost::{
@@ -61,9 +61,11 @@ use crate::{
 /// in total.
 pub(crate) const SOFTWARE_ITERATIONS: usize = 60_000;
 
-/// Entries of a matrix that one thread copies in about the time that waking another takes; and columns of a larger one that a task copies.
+/// Entries of a matrix that one thread copies in about the time that waking another takes; and columns of a larger one that a task copies, or
+/// rows where the columns are as few.
 const COPIED_BY_ONE: usize = 1 << 16;
 const COPIED_COLUMNS: usize = 64;
+const COPIED_ROWS: usize = 4096;
 
 /// The GPU backend of one call, for matrices stored as `S`: a context, hyperparameters that fit its device, and the commands not yet
 /// submitted.
@@ -385,6 +387,9 @@ impl<S: Number> TileKernels for GpuKernels<S> {
             };
             if m * n <= COPIED_BY_ONE {
                 map_into(from, to, |x| x);
+            } else if from.ncols() <= COPIED_COLUMNS {
+                let chunks = row_chunks(to, COPIED_ROWS).enumerate();
+                each(chunks, |(k, to)| map_into(from.subrows(k * COPIED_ROWS, to.nrows()), to, |x| x));
             } else {
                 let chunks = col_chunks(to, COPIED_COLUMNS).enumerate();
                 each(chunks, |(k, to)| map_into(from.subcols(k * COPIED_COLUMNS, to.ncols()), to, |x| x));
@@ -448,10 +453,10 @@ impl<S: Number> TileKernels for GpuKernels<S> {
             col: first as u32,
             width: 0,
             t_first: 0,
-            matrix: c.distance(),
             ..parameters
         };
-        self.update(&unmqr, whole, level, 0..c.size.1 - first, c.matrices)
+        // Kept reflectors are those of one matrix.
+        self.update(&unmqr, whole, level, 0..c.size.1 - first, 1)
     }
 
     fn keep_chase(&self, band: &mut Banded<S>, _: &[Side]) -> Result<()> {

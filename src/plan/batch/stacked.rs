@@ -23,7 +23,7 @@ use crate::{
     },
     base::{
         clock::{Clock, StageSeconds},
-        error::Result,
+        error::{Result, SvdError},
         number::{Number, Re},
         scale::power_of_two_scale,
         view::{trimmed, upright},
@@ -37,7 +37,7 @@ use crate::{
             stacked::{is_by_rows, most_stacked},
         },
     },
-    plan::{batch::together::Run, options::SvdOptions, route::Reduction},
+    plan::{backend::logged, batch::together::Run, options::SvdOptions, route::Reduction},
     tile::{
         kernels::{StageKernels, TileKernels},
         tuning::Tuning,
@@ -84,8 +84,9 @@ impl<R> Default for Stacked<R> {
     }
 }
 
-/// The singular values of the matrices of `stacks`. `did` is told the indices of each round. Missing are those that single calls have to compute:
-/// of a stack that the device cannot hold, or whose options have an error, and all that come after an error of the device.
+/// The singular values of the matrices of `stacks`. `did` is told the indices of each round. An error of the device is that of each matrix that it
+/// left. Missing are those that single calls have to compute: of a stack that the device cannot hold, or whose options have an error, and all that
+/// come after it has run out of memory.
 pub(super) async fn stacked<T, S>(
     batch: &[MatRef<'_, T>],
     stacks: &[Vec<usize>],
@@ -97,6 +98,7 @@ where
     S: Number<Real = T::Real, Scalar = T::Scalar>,
 {
     let mut all = Stacked::default();
+    let mut failed: Option<SvdError> = None;
     for stack in stacks {
         let (first, _) = upright(batch[stack[0]]);
         let Ok(tuning) = run.options.tuning_for_adapter::<S>(&run.context, first.ncols()) else { continue };
@@ -105,11 +107,21 @@ where
         let rounds = stack.len().div_ceil(most);
         for round in stack.chunks(stack.len().div_ceil(rounds)) {
             let first = all.results.len();
-            let found = of_round::<T, S>(batch, round, run, &tuning, &mut all).await;
-            did(&all.results[first..].iter().map(|&(index, _)| index).collect::<Vec<_>>());
-            if found.is_err() {
-                return all;
+            let found = match &failed {
+                Some(error) => Err(error.clone()),
+                None => of_round::<T, S>(batch, round, run, &tuning, &mut all).await,
+            };
+            if let Err(error) = found {
+                if matches!(error, SvdError::OutOfMemory { .. } | SvdError::TooLarge { .. }) {
+                    logged(format!("{} matrices in shared dispatches: {error}", round.len()));
+                    return all;
+                }
+                let has = |index: usize| all.results[first..].iter().any(|&(of, _)| of == index);
+                let left: Vec<usize> = round.iter().copied().filter(|&index| !has(index)).collect();
+                all.results.extend(left.into_iter().map(|index| (index, Err(error.clone()))));
+                failed = Some(error);
             }
+            did(&all.results[first..].iter().map(|&(index, _)| index).collect::<Vec<_>>());
         }
     }
     all
@@ -136,6 +148,27 @@ where
     watch.begin(Stage::Svdvals)?;
     let manner = Manner { waits, timed: options.time_kernels, stage3_on_device: Some(true), one_stage: false, watch };
     let kernels = GpuKernels::<S>::running(context, tuning, manner)?;
+    let found = with_kernels::<T, S>(&kernels, batch, round, timed, tuning, all).await;
+    all.counts.add(&kernels.counts());
+    for (kernel, seconds) in kernels.kernel_seconds() {
+        *all.kernel_seconds.entry(kernel).or_default() += seconds;
+    }
+    found
+}
+
+/// [`of_round`] by these kernels.
+async fn with_kernels<T, S>(
+    kernels: &GpuKernels<S>,
+    batch: &[MatRef<'_, T>],
+    round: &[usize],
+    timed: bool,
+    tuning: &Tuning,
+    all: &mut Stacked<Vec<T::Real>>,
+) -> Result<()>
+where
+    T: Number,
+    S: Number<Real = T::Real, Scalar = T::Scalar>,
+{
     let lap = async |clock: &mut Clock| {
         if timed {
             kernels.finish().await?;
@@ -160,13 +193,13 @@ where
 
     let mut dense = kernels.upload_stack(&matrices)?;
     all.seconds.upload += lap(&mut clock).await?;
-    let rows = tall_first(&kernels, &mut dense, m, n, tuning)?;
-    to_band(&kernels, &mut dense, rows, n, tuning)?;
+    let rows = tall_first(kernels, &mut dense, m, n, tuning)?;
+    to_band(kernels, &mut dense, rows, n, tuning)?;
     let bandwidth = tuning.bandwidth(n);
     let mut band = kernels.pack_band(&dense, n, bandwidth, tuning.tile_width)?;
     drop(dense);
     all.seconds.to_band += lap(&mut clock).await?;
-    band_to_bidiag(&kernels, &mut band, n, bandwidth, tuning.tile_width)?;
+    band_to_bidiag(kernels, &mut band, n, bandwidth, tuning.tile_width)?;
     all.seconds.band_to_bidiag += lap(&mut clock).await?;
     let values = kernels.bisect(&band).await?;
     let descending = |(values, (_, scale)): (Result<Vec<f64>>, &(_, Re<T>))| {
@@ -178,9 +211,5 @@ where
     all.seconds.svdvals += clock.restart();
 
     all.results.extend(indices.into_iter().zip(values));
-    all.counts.add(&kernels.counts());
-    for (kernel, seconds) in kernels.kernel_seconds() {
-        *all.kernel_seconds.entry(kernel).or_default() += seconds;
-    }
     Ok(())
 }

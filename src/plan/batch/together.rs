@@ -185,7 +185,8 @@ fn factors_of<T: Number>(
 /// The results of those candidates that fit a workgroup, and of the stacks of others. `did` is told the indices of each round.
 ///
 /// # Errors
-/// Only before anything is computed. An error of the device is that of each matrix that it left.
+/// Only before anything is computed. An error of the device is that of each matrix that it left; but where it cannot hold a stack, single calls
+/// compute the rest of the stacks, which is logged.
 pub(super) async fn together<T, S, R>(
     batch: &[MatRef<'_, T>],
     candidates: &Candidates,
