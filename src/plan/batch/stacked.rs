@@ -111,17 +111,21 @@ where
                 Some(error) => Err(error.clone()),
                 None => of_round::<T, S>(batch, round, run, &tuning, &mut all).await,
             };
-            if let Err(error) = found {
-                if matches!(error, SvdError::OutOfMemory { .. } | SvdError::TooLarge { .. }) {
-                    logged(format!("{} matrices in shared dispatches: {error}", round.len()));
-                    return all;
-                }
+            let full = matches!(found, Err(SvdError::OutOfMemory { .. } | SvdError::TooLarge { .. }));
+            if let Err(error) = &found
+                && full
+            {
+                logged(format!("{} matrices in shared dispatches: {error}", round.len()));
+            } else if let Err(error) = found {
                 let has = |index: usize| all.results[first..].iter().any(|&(of, _)| of == index);
                 let left: Vec<usize> = round.iter().copied().filter(|&index| !has(index)).collect();
                 all.results.extend(left.into_iter().map(|index| (index, Err(error.clone()))));
                 failed = Some(error);
             }
             did(&all.results[first..].iter().map(|&(index, _)| index).collect::<Vec<_>>());
+            if full {
+                return all;
+            }
         }
     }
     all

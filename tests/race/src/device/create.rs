@@ -251,8 +251,9 @@ impl DeviceInterface for Device {
         Box::pin(std::future::ready(error))
     }
 
-    // SAFETY (both): they do nothing.
+    // SAFETY: it does nothing.
     unsafe fn start_graphics_debugger_capture(&self) {}
+    // SAFETY: it does nothing.
     unsafe fn stop_graphics_debugger_capture(&self) {}
 
     fn poll(&self, _: wgpu::wgt::PollType<u64>) -> Result<wgpu::PollStatus, wgpu::PollError> {
