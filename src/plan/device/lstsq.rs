@@ -136,13 +136,16 @@ impl<T: Number> Solving<'_, T> {
         let rows = if wide { k } else { tall };
         let b_scale = qr.check_b(b, rows)?;
         let r = qr.r_on_host()?;
-        let mut c = kernels.adopt(&b.lines(), b_scale)?;
-        if !wide {
-            c = qr.factors.applied(Op::ConjTrans, c, false)?;
-        }
+        let c = kernels.adopt(&b.lines(), b_scale)?;
+        let [c, outside] = if wide {
+            let none = kernels.rows_from(&c, k)?;
+            [c, none]
+        } else {
+            qr.factors.projected(c)?
+        };
+        let outside = squares(kernels.download(&outside)?.as_ref());
         let on_host = kernels.download(&c)?;
-        let outside = squares(on_host.subrows(k, rows - k));
-        let inside = on_host.subrows(0, k);
+        let inside = on_host.as_ref();
         let full = has_full_rank(r.as_ref(), qr.tolerance);
         let op_r = if wide { r.transpose() } else { r.as_ref() };
         let (y, rank, values) = if full {
@@ -170,9 +173,7 @@ impl<T: Number> Solving<'_, T> {
 
     /// conj(Q) Y for A^T = Q R.
     fn combined(&self, y: &Dense<T::Scalar>) -> Result<Dense<T::Scalar>> {
-        let factors = &self.qr.factors;
-        let y = factors.kernels().with_rows(y, factors.shape().0)?;
-        factors.applied(Op::NoTrans, y, true)
+        self.qr.factors.combined(y, true)
     }
 
     /// The decomposition of R or its transpose.

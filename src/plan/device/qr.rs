@@ -23,7 +23,8 @@ use crate::{
     plan::{
         device::{
             check_options, check_storage,
-            factors::{Boxed, by_products, by_tree, of_single},
+            cholesky::by_kernels,
+            factors::{Boxed, by_products, of_single},
             on_its_device,
             svdvals::svdvals,
             turned::{Pivoted, turned},
@@ -107,7 +108,7 @@ impl<T: Number> DeviceQr<T> {
         let of_scale = clock.restart();
         let on = on_its_device(a, tuning);
         let mut report = if native {
-            by_tree::<T::Scalar>(&lines, scale, on, options, timed)?
+            by_kernels::<T::Scalar>(&lines, scale, on, options, timed)?
         } else {
             by_products(&lines, scale.to_double() as f32, on, options, timed)?.try_map(of_single::<T::Scalar>)?
         };
@@ -240,7 +241,7 @@ impl<T: Number> Factorisation<T> for DeviceQr<T> {
             None => n,
         };
         let c = self.kernels().adopt(&b.lines(), b_scale)?;
-        let c = self.factors.applied(Op::ConjTrans, c, false)?;
+        let [c, _] = self.factors.projected(c)?;
         let mut x = self.kernels().with_rows(&c, rank)?;
         self.solve_r(Op::NoTrans, &x)?;
         if let Some(pivoted) = &self.pivoted {
