@@ -24,7 +24,7 @@ use crate::{
         device::stream::buffer,
         kernels::{
             GpuKernels,
-            left::whole,
+            left::{Part, whole},
             products::{Products, Task, To, table_of},
             triangular::on_device,
         },
@@ -105,9 +105,19 @@ impl<S: Scalar> GpuKernels<S> {
         Ok(out)
     }
 
-    /// C - M X in place of C.
-    pub(crate) fn subtract_product(&self, c: &Dense<S>, m: &Dense<S>, x: &Dense<S>) -> Result<()> {
-        self.multiply(whole(m)?, whole(x)?, whole(c)?, false, To::Subtracted, Extent::default())
+    /// C - M X in place of C, or with M^T or M^H.
+    pub(crate) fn subtract_product(&self, c: &Dense<S>, m: &Dense<S>, op: Op, x: &Dense<S>) -> Result<()> {
+        let m = if op == Op::NoTrans { whole(m)? } else { whole(m)?.transposed() };
+        self.multiply(m, whole(x)?, whole(c)?, op == Op::ConjTrans, To::Subtracted, Extent::default())
+    }
+
+    /// A copy of the diagonal of a square matrix, as a column.
+    pub(crate) fn diagonal(&self, a: &Dense<S>) -> Result<Dense<S>> {
+        let (n, from) = (a.size.1, whole(a)?);
+        let out = self.room(n, 1)?;
+        let window = Window { rs: from.window.rs + from.window.cs, ..from.window };
+        self.copy(Part { window, cols: 1, ..from }, whole(&out)?, false)?;
+        Ok(out)
     }
 
     /// A copy of the first `cols` columns.

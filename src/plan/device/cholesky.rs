@@ -234,7 +234,7 @@ impl<S: Scalar> Resident<S> for ThinFactors<S> {
 
     fn projected(&self, c: Dense<S>) -> Result<[Dense<S>; 2]> {
         let inside = self.kernels.product(&self.q, Op::ConjTrans, false, &c)?;
-        self.kernels.subtract_product(&c, &self.q, &inside)?;
+        self.kernels.subtract_product(&c, &self.q, Op::NoTrans, &inside)?;
         Ok([inside, c])
     }
 

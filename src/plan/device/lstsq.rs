@@ -19,7 +19,7 @@ use crate::{
     plan::{
         device::{check_options, check_storage, qr::DeviceQr},
         factors::{Factors, MinimumNorm},
-        lstsq::{Fit, has_full_rank, lstsq_of_device, unscaled_values},
+        lstsq::{Fit, is_full_rank, lstsq_of_device, unscaled_values},
         options::{Backend, SvdOptions},
         report::SvdReport,
         route::{Preconditioner, Route, Solver},
@@ -67,10 +67,11 @@ pub(crate) fn lstsq<T: Number>(
         let (m, n) = lines.size();
         // Of the transpose, if A is wide.
         let lines = Lines { by_rows: lines.by_rows != (m < n), ..lines };
-        let report = DeviceQr::new(a, lines, options, timed)?;
+        let mut report = DeviceQr::new(a, lines, options, timed)?;
         let clock = Clock::new(timed);
         let of = Solving { qr: &report.values, b, wide: m < n, options };
         let (fit, solver) = of.solution()?;
+        report.counts.add(&report.values.factors.kernels().counts());
         let seconds = StageSeconds { solve: clock.seconds(), total: total.seconds(), ..report.seconds };
         let (route, cost) = (Route::LeastSquares(solver), Cost::of_lstsq::<T::Scalar> as fn(_, _, &_, _) -> _);
         Ok(SvdReport { seconds, route, cost, shape: (m, n), ..report.map(|_| fit) })
@@ -135,7 +136,6 @@ impl<T: Number> Solving<'_, T> {
         let (kernels, (tall, k)) = (qr.factors.kernels(), qr.factors.shape());
         let rows = if wide { k } else { tall };
         let b_scale = qr.check_b(b, rows)?;
-        let r = qr.r_on_host()?;
         let c = kernels.adopt(&b.lines(), b_scale)?;
         let [c, outside] = if wide {
             let none = kernels.rows_from(&c, k)?;
@@ -144,21 +144,26 @@ impl<T: Number> Solving<'_, T> {
             qr.factors.projected(c)?
         };
         let outside = squares(kernels.download(&outside)?.as_ref());
-        let on_host = kernels.download(&c)?;
-        let inside = on_host.as_ref();
-        let full = has_full_rank(r.as_ref(), qr.tolerance);
-        let op_r = if wide { r.transpose() } else { r.as_ref() };
+        let (full, one, op) =
+            (is_full_rank(qr.condition()?, qr.tolerance), Re::<T>::from_double(1.0), if wide { Op::Trans } else { Op::NoTrans });
         let (y, rank, values) = if full {
             let y = kernels.with_rows(&c, k)?;
-            qr.solve_r(if wide { Op::Trans } else { Op::NoTrans }, &y)?;
-            let values = self.options.singular_values.then(|| svdvals(r.as_ref(), &self.inner_options(), false));
+            qr.solve_r(op, &y)?;
+            let values = self.options.singular_values.then(|| svdvals(qr.r_on_host()?.as_ref(), &self.inner_options(), false));
             (y, k, values.transpose()?.map(|report| report.values))
         } else {
-            let MinimumNorm { x, rank, values, .. } = MinimumNorm::new(self.factors_of(op_r)?, inside, qr.tolerance);
-            (kernels.upload(x.as_ref(), Re::<T>::from_double(1.0))?, rank, Some(values))
+            let r = qr.r_on_host()?;
+            let factors = self.factors_of(if wide { r.transpose() } else { r.as_ref() })?;
+            let MinimumNorm { x, rank, values, .. } = MinimumNorm::new(factors, kernels.download(&c)?.as_ref(), qr.tolerance);
+            (kernels.upload(x.as_ref(), one)?, rank, Some(values))
         };
         // What Q^H B leaves outside the range of Q, and inside it what the solution leaves: nothing, if A is tall and the rank is full.
-        let left = if full && !wide { vec![0.0; b.size.1] } else { squares((inside - op_r * kernels.download(&y)?).as_ref()) };
+        let left = if full && !wide {
+            vec![0.0; b.size.1]
+        } else {
+            kernels.subtract_product(&c, &kernels.upper(qr.factors.r(), k, one)?, op, &y)?;
+            squares(kernels.download(&c)?.as_ref())
+        };
         let length = |(inside, outside): (f64, f64)| T::Real::from_double((inside + outside).sqrt() / b_scale.to_double());
         let residuals: Vec<T::Real> = left.into_iter().zip(outside).map(length).collect();
         if residuals.iter().any(|length| !length.to_double().is_finite()) {

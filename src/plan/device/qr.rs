@@ -6,7 +6,7 @@ use faer::Mat;
 use pollster::block_on;
 
 use crate::{
-    algo::condition::condition,
+    algo::condition::{condition, estimate},
     base::{
         blas::{Op, Side},
         clock::Clock,
@@ -36,6 +36,9 @@ use crate::{
     },
     tile::{kernels::TileKernels, products::Products},
 };
+
+/// Up to this order R is read back for its condition number: that takes less time than the steps of the estimate take to and fro.
+const READ_BACK: usize = 256;
 
 /// What is computed from A = Q R on a device. A trait, so that it is compiled in this crate for each type.
 pub trait Factorisation<T: Number>: Send + Sync {
@@ -145,15 +148,37 @@ impl<T: Number> DeviceQr<T> {
         view(&self.context, a)
     }
 
-    /// The estimate of R's condition number, for which R is read back once.
-    fn condition(&self) -> Result<f64> {
-        match self.condition.get() {
-            Some(&condition) => Ok(condition),
-            None => {
-                let r = self.r_on_host()?;
-                Ok(*self.condition.get_or_init(|| condition(r.as_ref())))
-            }
+    /// The estimate of R's condition number. A small R is read back for it.
+    pub fn condition(&self) -> Result<f64> {
+        if let Some(&condition) = self.condition.get() {
+            return Ok(condition);
         }
+        let found =
+            if self.factors.shape().1 <= READ_BACK { condition(self.r_on_host()?.as_ref()) } else { self.condition_there()? };
+        Ok(*self.condition.get_or_init(|| found))
+    }
+
+    /// The estimate by products and solves on the device, each of one column that comes from the host and goes back.
+    fn condition_there(&self) -> Result<f64> {
+        let (kernels, n, one) = (self.kernels(), self.factors.shape().1, T::Real::from_double(1.0));
+        let r = kernels.upper(self.factors.r(), n, one)?;
+        let diagonal = kernels.download(&kernels.diagonal(&r)?)?;
+        if diagonal.col_iter().any(|column| column.iter().any(|x| x.to_complex().norm() == 0.0)) {
+            return Ok(f64::INFINITY);
+        }
+        let by_square = |x: &mut Mat<T::Scalar>| {
+            let y = kernels.product(&r, Op::NoTrans, false, &kernels.upload(x.as_ref(), one)?)?;
+            *x = kernels.download(&kernels.product(&r, Op::ConjTrans, false, &y)?)?;
+            Ok(1.0)
+        };
+        let by_inverse = |x: &mut Mat<T::Scalar>| {
+            let y = kernels.upload(x.as_ref(), one)?;
+            kernels.solve_upper(&r, Op::ConjTrans, &y)?;
+            kernels.solve_upper(&r, Op::NoTrans, &y)?;
+            *x = kernels.download(&y)?;
+            Ok(1.0)
+        };
+        estimate(n, by_square, by_inverse)
     }
 
     /// Checks B's number of rows and its device, and returns its scale.
