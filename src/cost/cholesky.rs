@@ -31,8 +31,8 @@ pub(crate) fn parts(m: usize) -> Vec<Range<usize>> {
 }
 
 /// The products A_k^H A_k of these ranges of rows, of n columns.
-pub(crate) fn squares(n: usize, parts: &[Range<usize>]) -> Vec<Extent> {
-    parts.iter().map(|rows| Extent { rows: n, cols: n, inner: rows.len(), upper_c: true, upper_x: false }).collect()
+pub(crate) fn squares<const K: usize>(n: usize, parts: [Range<usize>; K]) -> [Extent; K] {
+    parts.map(|rows| Extent { rows: n, cols: n, inner: rows.len(), upper_c: true, upper_x: false })
 }
 
 /// The sums of `count` matrices of so many entries: a row of ones times the matrices, each of them a row.
@@ -41,7 +41,7 @@ pub(crate) fn sums(entries: usize, count: usize) -> Vec<Extent> {
     (0..count).step_by(PARTS).map(sum).collect()
 }
 
-/// Flops after R1: the substitution, X^H X, and the product with R2's inverse.
+/// Flops after R1: the substitutions and X^H X.
 pub(crate) fn flops<S: Number>(m: usize, n: usize) -> u64 {
     [3, m as u64, n as u64, n as u64, of_pair::<S>()].into_iter().fold(1, u64::saturating_mul)
 }
@@ -68,16 +68,17 @@ impl Cost {
         };
         let square = n * n.next_multiple_of(4);
         for _ in 0..2 {
-            products(&mut all, &squares(n, &parts(m)));
+            let extents: Vec<Extent> = parts(m).into_iter().flat_map(|rows| squares(n, [rows])).collect();
+            products(&mut all, &extents);
             products(&mut all, &sums(square, parts(m).len()));
         }
         let triangle = TriangleShape::new::<S>(&Bounds::of_model(&DeviceModel::H100), tuning)?;
         let base = tuning.triangle.min(triangle.base);
-        let mut solve = Solve { all: &mut all, cols: m, tiles, triangle, element: PhantomData::<S> };
-        run(&mut solve, &FROM_THE_RIGHT, 0..n, base, Factor::Alpha)?;
-        for rows in [m, n] {
-            products(&mut all, &[Extent { rows, cols: n, inner: n, upper_c: false, upper_x: true }]);
+        for _ in 0..2 {
+            let mut solve = Solve { all: &mut all, cols: m, tiles, triangle, element: PhantomData::<S> };
+            run(&mut solve, &FROM_THE_RIGHT, 0..n, base, Factor::Alpha)?;
         }
+        products(&mut all, &[Extent { rows: n, cols: n, inner: n, upper_c: false, upper_x: true }]);
         Ok(Cost { work: all.into_work(), double: size_of::<Re<S>>() == size_of::<f64>() })
     }
 

@@ -23,7 +23,7 @@ use crate::{
     plan::{
         backend::{OnGpu, context_of, context_of_async, or_fall_back},
         device::{
-            cholesky::{Attempt, DeviceThin, Ran, ThinFactors, cholesky_qr, report_of_cholesky},
+            cholesky::{Attempt, DeviceThin, Ran, ThinFactors, cholesky_qr, is_worth, report_of_cholesky},
             factors::OnDevice,
         },
     },
@@ -357,7 +357,7 @@ pub(crate) async fn on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Wait
     if call.options.products != Products::Native {
         return products::on_gpu(call, on, waits).await;
     }
-    if is_narrow(call.a.shape()) && !in_half::<T>(call.options) {
+    if is_worth(call.a.shape()) && !in_half::<T>(call.options) {
         return narrow_on_gpu(call, on, waits).await;
     }
     let scaled = in_storage!(call.options.half_storage, T => call.scale::<S>())?;
@@ -371,7 +371,7 @@ async fn narrow_on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -
     let mut clock = Clock::new(call.timed);
     let upload = |kernels: &GpuKernels<T::Scalar>| kernels.upload(call.a, scaled.0);
     let DeviceThin { q, r, kernels, watch, ran } = match cholesky_qr(upload, &on, call.options, waits, &call.listen).await? {
-        Attempt::Factored(thin) => thin,
+        Attempt::Factored(thin) => *thin,
         Attempt::IllConditioned(a, ran) => {
             let mut report = on_gpu_in::<T, T::Scalar>(call, on, waits, scaled, a).await?;
             ran.add_to(&mut report);
@@ -436,9 +436,10 @@ async fn r_on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Res
     let mut clock = Clock::new(call.timed);
     let upload = |kernels: &GpuKernels<T::Scalar>| kernels.upload(call.a, scale);
     let (mut uploaded, mut tried) = (None, None);
-    if is_narrow((m, n)) {
+    if is_worth((m, n)) {
         match cholesky_qr(upload, &on, call.options, waits, &call.listen).await? {
-            Attempt::Factored(DeviceThin { r, kernels, watch, ran, .. }) => {
+            Attempt::Factored(thin) => {
+                let DeviceThin { r, kernels, watch, ran, .. } = *thin;
                 let r = kernels.download_rows(&r, n).await?;
                 watch.end();
                 let seconds = StageSeconds { scale: seconds, qr: clock.restart(), ..StageSeconds::default() };

@@ -167,6 +167,7 @@ fn least_squares<T: Elements>(context: &GpuContext) -> Outcome {
         ("zero", 20, 30, 1),
         ("random", 60, 20, 0),
         ("random", 520, 32, 2),
+        ("random", 16_500, 1, 2),
     ] {
         let a = matrix::<T>(kind, m, n);
         let b = right_sides(a.as_ref(), p);

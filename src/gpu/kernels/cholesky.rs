@@ -1,10 +1,13 @@
-//! What CholeskyQR2 computes on the device (`plan/cholesky.rs`).
+//! What CholeskyQR2 and least squares compute on the device from a tall matrix (`plan/device/cholesky.rs`).
 //!
 //! ```text
-//! squares       A^H A = sum of (A_k^H A_k)     A_k: `ROWS` rows of A; sums of `PARTS` of these on the device, and those in f64 on the host
-//! solve_right   A <- A R^-1                    by substitution
+//! squares       A^H A                   sum of (A_k^H A_k), A_k: `ROWS` rows of A. The device adds `PARTS` of these, the host the sums, in f64
+//! tall_product  A^H C                   likewise, all on the device
+//! solve_right   A <- A R^-1             by substitution
 //! times_upper   A R
 //! ```
+
+use std::ops::Range;
 
 use faer::Mat;
 use wgpu::{Buffer, BufferUsages};
@@ -34,51 +37,92 @@ use crate::{
     },
 };
 
+/// Room for the products of the parts of a tall matrix, and for their sums.
+pub(crate) struct Room {
+    parts: Buffer,
+    sums: Buffer,
+    ones: Buffer,
+    /// Entries of a product.
+    entries: usize,
+}
+
 impl<S: Scalar> GpuKernels<S> {
-    /// The upper triangle of A^H A, for a matrix in one buffer; below are other numbers.
-    pub(crate) async fn squares(&self, a: &Dense<S>) -> Result<Mat<S::Wide>> {
-        let ((m, n), a) = (a.size, whole(a)?);
-        let ld = n.next_multiple_of(4);
-        let square = n * ld;
+    /// Room for products of so many `entries` of a matrix with m rows.
+    pub(crate) fn room_for_parts(&self, m: usize, entries: usize) -> Result<Room> {
         let room = |count: usize| -> Result<Buffer> {
             let what = "products of columns";
-            let bytes = fitting_bytes::<S>(&self.context, what, square.checked_mul(count))?;
+            let bytes = fitting_bytes::<S>(&self.context, what, entries.checked_mul(count))?;
             buffer(&self.context, what, bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)
         };
-        let (count, of_parts) = (parts(m).len(), room(parts(m).len())?);
-        let product = |(k, (extent, rows)): (usize, (Extent, std::ops::Range<usize>))| {
-            let x = Window { offset: a.window.offset + rows.start * a.window.rs, ..a.window };
-            let c = Window { offset: k * square, rs: 1, cs: ld };
-            Task { extent, m: x.transposed(), x, c, conjugated: true, to: To::Replaced }
-        };
-        let tasks = squares(n, &parts(m)).into_iter().zip(parts(m)).enumerate().map(product).collect();
-        Products::new::<S, S>(self, [a.buffer, a.buffer, &of_parts], &[tasks])?.run(&self.stream, 0)?;
-
-        // Sums of the parts are products with a row of ones.
-        let sums = sums(square, count);
-        let (number, of_sums) = (sums.len(), room(sums.len())?);
+        let count = parts(m).len();
         let ones = table_of(&self.stream, "ones", &[S::one_impl(); PARTS])?;
-        let row = |offset| Window { offset, rs: square, cs: 1 };
-        let sum = |(k, extent)| Task {
-            extent,
-            m: row(0),
-            x: row(k * PARTS * square),
-            c: row(k * square),
-            conjugated: false,
-            to: To::Replaced,
+        Ok(Room { parts: room(count)?, sums: room(count.div_ceil(PARTS))?, ones, entries })
+    }
+
+    /// The products of the parts, with these `tasks` for them.
+    fn of_parts(&self, [m, x]: [&Buffer; 2], room: &Room, rows: usize, task: impl Fn(usize, Range<usize>) -> Task) -> Result<()> {
+        let tasks = parts(rows).into_iter().enumerate().map(|(k, rows)| task(k * room.entries, rows)).collect();
+        Products::new::<S, S>(self, [m, x, &room.parts], &[tasks])?.run(&self.stream, 0)
+    }
+
+    /// Sums of `PARTS` matrices each of `count`: products of them with a row of ones.
+    fn add(&self, [from, to]: [&Buffer; 2], room: &Room, count: usize) -> Result<usize> {
+        let row = |offset| Window { offset, rs: room.entries, cs: 1 };
+        let sums = sums(room.entries, count);
+        let number = sums.len();
+        let task = |(k, extent)| {
+            let (x, c) = (row(k * PARTS * room.entries), row(k * room.entries));
+            Task { extent, m: row(0), x, c, conjugated: false, to: To::Replaced }
         };
-        let tasks = sums.into_iter().enumerate().map(sum).collect();
-        Products::new::<S, S>(self, [&ones, &of_parts, &of_sums], &[tasks])?.run(&self.stream, 0)?;
-        let found: Vec<S> = self.stream.read_back(&of_sums, number * square).await?;
+        let tasks = sums.into_iter().enumerate().map(task).collect();
+        Products::new::<S, S>(self, [&room.ones, from, to], &[tasks])?.run(&self.stream, 0)?;
+        Ok(number)
+    }
+
+    /// The upper triangle of A^H A, for a matrix in one buffer; below are other numbers. The room is for n x n.next_multiple_of(4) entries.
+    pub(crate) async fn squares(&self, a: &Dense<S>, room: &Room) -> Result<Mat<S::Wide>> {
+        let ((m, n), a) = (a.size, whole(a)?);
+        let ld = n.next_multiple_of(4);
+        self.of_parts([a.buffer, a.buffer], room, m, |offset, rows| {
+            let x = Window { offset: a.window.offset + rows.start * a.window.rs, ..a.window };
+            let [extent] = squares(n, [rows]);
+            Task { extent, m: x.transposed(), x, c: Window { offset, rs: 1, cs: ld }, conjugated: true, to: To::Replaced }
+        })?;
+        let number = self.add([&room.parts, &room.sums], room, parts(m).len())?;
+        let found: Vec<S> = self.stream.read_back(&room.sums, number * room.entries).await?;
         let mut all = Mat::<S::Wide>::zeros(n, n);
-        for one in found.chunks_exact(square) {
-            for j in 0..n {
-                for i in 0..=j {
-                    all[(i, j)] += one[j * ld + i].to_wide();
-                }
+        for one in found.chunks_exact(room.entries.max(1)) {
+            for (column, from) in
+                all.col_iter_mut().zip(one.chunks_exact(ld)).enumerate().map(|(j, (to, from))| (to, &from[..=j]))
+            {
+                column.iter_mut().zip(from).for_each(|(sum, x)| *sum += x.to_wide());
             }
         }
         Ok(all)
+    }
+
+    /// A^H C for tall matrices A and C.
+    pub(crate) fn tall_product(&self, a: &Dense<S>, c: &Dense<S>) -> Result<Dense<S>> {
+        let ((m, n), p) = (a.size, c.size.1);
+        let out = self.room(n, p)?;
+        let (a, c, to) = (whole(a)?, whole(c)?, whole(&out)?);
+        if n == 0 || p == 0 {
+            return Ok(out);
+        }
+        let room = self.room_for_parts(m, n * p)?;
+        let whole = |offset| Window { offset, rs: p, cs: 1 };
+        self.of_parts([a.buffer, c.buffer], &room, m, |offset, rows| {
+            let [from, x] = [a.window, c.window].map(|of| Window { offset: of.offset + rows.start * of.rs, ..of });
+            let extent = Extent { rows: n, cols: p, inner: rows.len(), ..Extent::default() };
+            Task { extent, m: from.transposed(), x, c: whole(offset), conjugated: true, to: To::Replaced }
+        })?;
+        let (mut count, mut buffers) = (parts(m).len(), [&room.parts, &room.sums]);
+        while count > 1 {
+            count = self.add(buffers, &room, count)?;
+            buffers.reverse();
+        }
+        self.copy(Part { buffer: buffers[0], window: whole(0), rows: n, cols: p }, to, false)?;
+        Ok(out)
     }
 
     /// A R^-1 in place of A, for R in the upper triangle of the square matrix `r`. Neither may be empty.
@@ -109,6 +153,11 @@ impl<S: Scalar> GpuKernels<S> {
     pub(crate) fn subtract_product(&self, c: &Dense<S>, m: &Dense<S>, op: Op, x: &Dense<S>) -> Result<()> {
         let m = if op == Op::NoTrans { whole(m)? } else { whole(m)?.transposed() };
         self.multiply(m, whole(x)?, whole(c)?, op == Op::ConjTrans, To::Subtracted, Extent::default())
+    }
+
+    /// Divides each column by its length.
+    pub(crate) fn normalize(&self, a: &Dense<S>) -> Result<()> {
+        self.to_unit_length(whole(a)?, false)
     }
 
     /// A copy of the diagonal of a square matrix, as a column.

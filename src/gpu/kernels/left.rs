@@ -258,7 +258,7 @@ impl<S: Number> GpuKernels<S> {
     }
 
     /// Divides each column by its length, and adds noise if asked for.
-    fn to_unit_length(&self, x: Part<'_>, noise: bool) -> Result<()> {
+    pub(super) fn to_unit_length(&self, x: Part<'_>, noise: bool) -> Result<()> {
         let kernel = self.bound(&UNIT, &[x.buffer])?;
         let parameters = parameters::UnitColumns {
             x: x.window.at(0, 0),

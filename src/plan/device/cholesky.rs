@@ -5,8 +5,8 @@
 //!                      normalised columns
 //! X = A R1^-1          by substitution
 //! X^H X = I + E        |E| is small enough for Cholesky's factorisation of it to first order:
-//! R2 = I + U           U: E above the diagonal, and half of it there;  E^2 is below eps
-//! Q = X (I - U),  R = R2 R1
+//! R2 = I + U           U: E above the diagonal, and half of it there;  U^H U is below eps
+//! Q = X R2^-1,  R = R2 R1
 //! ```
 //!
 //! Two n x n matrices are read back. A preconditioned form would need R by Householder reflectors first, which on an H100 takes 0.7 of the time of R
@@ -51,6 +51,14 @@ use crate::{
     },
     tile::{kernels::TileKernels, tuning::Tuning},
 };
+
+/// Most columns: the host's Cholesky factorisation takes the cube of their number.
+const COLUMNS: usize = 512;
+
+/// Whether CholeskyQR2 of a matrix is attempted.
+pub(crate) fn is_worth((m, n): (usize, usize)) -> bool {
+    n <= COLUMNS && is_narrow((m, n))
+}
 
 /// What has run on the device.
 pub(crate) struct Ran {
@@ -99,7 +107,7 @@ pub(crate) fn report_of_cholesky<S: Scalar, V>(
 
 /// What has become of an attempt.
 pub(crate) enum Attempt<S: Scalar> {
-    Factored(DeviceThin<S>),
+    Factored(Box<DeviceThin<S>>),
     /// The columns are too ill-conditioned. The matrix comes back if it is unchanged.
     IllConditioned(Option<Dense<S>>, Ran),
 }
@@ -122,7 +130,8 @@ pub(crate) async fn cholesky_qr<S: Scalar>(
     if a.a.len() > 1 {
         return Ok(Attempt::IllConditioned(Some(a), Ran::of(&first)));
     }
-    let Some(r1) = well_conditioned_triangle::<S>(&first.squares(&a).await?) else {
+    let room = first.room_for_parts(m, n * n.next_multiple_of(4))?;
+    let Some(r1) = well_conditioned_triangle::<S>(&first.squares(&a, &room).await?) else {
         return Ok(Attempt::IllConditioned(Some(a), Ran::of(&first)));
     };
 
@@ -132,19 +141,20 @@ pub(crate) async fn cholesky_qr<S: Scalar>(
     let one = Re::<S>::from_double(1.0);
     let r1 = kernels.upload(r1.as_ref(), one)?;
     kernels.solve_right(&r1, &a)?;
-    let Some([r2, inverse]) = first_order::<S>(&kernels.squares(&a).await?) else {
+    let Some(r2) = first_order::<S>(&kernels.squares(&a, &room).await?) else {
         let mut ran = Ran::of(&first);
         ran.counts.add(&kernels.counts());
         return Ok(Attempt::IllConditioned(None, ran));
     };
-    let q = kernels.times_upper(&a, &kernels.upload(inverse.as_ref(), one)?)?;
-    let r = kernels.times_upper(&kernels.upload(r2.as_ref(), one)?, &r1)?;
+    let r2 = kernels.upload(r2.as_ref(), one)?;
+    kernels.solve_right(&r2, &a)?;
+    let r = kernels.times_upper(&r2, &r1)?;
     let ran = Ran::of(&first);
-    Ok(Attempt::Factored(DeviceThin { q, r, kernels, watch, ran }))
+    Ok(Attempt::Factored(Box::new(DeviceThin { q: a, r, kernels, watch, ran })))
 }
 
-/// R2 and its inverse, to first order, from the upper triangle of X^H X; None if that is too far from the identity.
-fn first_order<S: Scalar>(squares: &Mat<S::Wide>) -> Option<[Mat<S>; 2]> {
+/// R2 to first order, from the upper triangle of X^H X; None if that is too far from the identity.
+fn first_order<S: Scalar>(squares: &Mat<S::Wide>) -> Option<Mat<S>> {
     let n = squares.ncols();
     let at = |i: usize, j: usize| squares[(i, j)].to_complex();
     let lengths: Vec<f64> = (0..n).map(|j| at(j, j).re.sqrt()).collect();
@@ -155,16 +165,11 @@ fn first_order<S: Scalar>(squares: &Mat<S::Wide>) -> Option<[Mat<S>; 2]> {
     if !near || !lengths.iter().all(|length| (0.5..2.0).contains(length)) {
         return None;
     }
-    let upper = |entry: &dyn Fn(usize, usize) -> _, diagonal: &dyn Fn(usize) -> f64| {
-        Mat::from_fn(n, n, |i, j| match i.cmp(&j) {
-            Ordering::Less => S::from_complex(entry(i, j)),
-            Ordering::Equal => S::from_complex(diagonal(j).into()),
-            Ordering::Greater => S::zero_impl(),
-        })
-    };
-    let r2 = upper(&|i, j| at(i, j) / lengths[i], &|j| lengths[j]);
-    let inverse = upper(&|i, j| -at(i, j) / (lengths[i].powi(2) * lengths[j]), &|j| 1.0 / lengths[j]);
-    Some([r2, inverse])
+    Some(Mat::from_fn(n, n, |i, j| match i.cmp(&j) {
+        Ordering::Less => S::from_complex(at(i, j) / lengths[i]),
+        Ordering::Equal => S::from_complex(lengths[j].into()),
+        Ordering::Greater => S::zero_impl(),
+    }))
 }
 
 /// Q as n orthonormal columns, completed to a unitary matrix on demand: with the QR factorisation Q = Q0 R0 by reflectors it is Q0 diag(R0, I).
@@ -233,7 +238,7 @@ impl<S: Scalar> Resident<S> for ThinFactors<S> {
     }
 
     fn projected(&self, c: Dense<S>) -> Result<[Dense<S>; 2]> {
-        let inside = self.kernels.product(&self.q, Op::ConjTrans, false, &c)?;
+        let inside = self.kernels.tall_product(&self.q, &c)?;
         self.kernels.subtract_product(&c, &self.q, Op::NoTrans, &inside)?;
         Ok([inside, c])
     }
@@ -252,12 +257,13 @@ pub(crate) fn by_kernels<S: Scalar>(
     timed: bool,
 ) -> Result<SvdReport<Boxed<S>>> {
     let (shape, mut clock) = (lines.size(), Clock::new(timed));
-    if !is_narrow(shape) {
+    if !is_worth(shape) {
         return by_tree(|kernels| kernels.adopt(lines, scale), shape, on, options, timed);
     }
     let waits = Manner::default().waits;
     match block_on(cholesky_qr(|kernels| kernels.adopt(lines, scale), &on, options, waits, &options.listen()))? {
-        Attempt::Factored(DeviceThin { q, r, kernels, watch, ran }) => {
+        Attempt::Factored(thin) => {
+            let DeviceThin { q, r, kernels, watch, ran } = *thin;
             block_on(kernels.finish())?;
             watch.end();
             let seconds = StageSeconds { qr: clock.restart(), ..StageSeconds::default() };

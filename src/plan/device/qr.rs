@@ -158,7 +158,7 @@ impl<T: Number> DeviceQr<T> {
         Ok(*self.condition.get_or_init(|| found))
     }
 
-    /// The estimate by products and solves on the device, each of one column that comes from the host and goes back.
+    /// The estimate by products and solves on the device of a column that comes from the host and goes back after two steps of the power method.
     fn condition_there(&self) -> Result<f64> {
         let (kernels, n, one) = (self.kernels(), self.factors.shape().1, T::Real::from_double(1.0));
         let r = kernels.upper(self.factors.r(), n, one)?;
@@ -167,18 +167,25 @@ impl<T: Number> DeviceQr<T> {
             return Ok(f64::INFINITY);
         }
         let by_square = |x: &mut Mat<T::Scalar>| {
-            let y = kernels.product(&r, Op::NoTrans, false, &kernels.upload(x.as_ref(), one)?)?;
-            *x = kernels.download(&kernels.product(&r, Op::ConjTrans, false, &y)?)?;
+            let by = |op, of: &Dense<T::Scalar>| kernels.product(&r, op, false, of);
+            let y = by(Op::ConjTrans, &by(Op::NoTrans, &kernels.upload(x.as_ref(), one)?)?)?;
+            kernels.normalize(&y)?;
+            *x = kernels.download(&by(Op::ConjTrans, &by(Op::NoTrans, &y)?)?)?;
             Ok(1.0)
         };
         let by_inverse = |x: &mut Mat<T::Scalar>| {
             let y = kernels.upload(x.as_ref(), one)?;
-            kernels.solve_upper(&r, Op::ConjTrans, &y)?;
-            kernels.solve_upper(&r, Op::NoTrans, &y)?;
+            for op in [Op::ConjTrans, Op::NoTrans] {
+                kernels.solve_upper(&r, op, &y)?;
+            }
+            kernels.normalize(&y)?;
+            for op in [Op::ConjTrans, Op::NoTrans] {
+                kernels.solve_upper(&r, op, &y)?;
+            }
             *x = kernels.download(&y)?;
             Ok(1.0)
         };
-        estimate(n, by_square, by_inverse)
+        estimate((n, 2), by_square, by_inverse)
     }
 
     /// Checks B's number of rows and its device, and returns its scale.
