@@ -355,7 +355,7 @@ impl GpuContext {
         //   gather_columns, rotate_columns, secular_vectors, take_columns   `GpuKernels::replay`: the tables are those of a `Schedule` of the
         //                         matrices that are allocated there, which the test of its twin runs
         //   gemm_batch            `Products::new`: the last entry of every window is in its buffer
-        //   gram_factor, unit_columns, identity_columns, copy_window   the callers in `gpu/kernels/left.rs` allocate what they write, and
+        //   gram_factor, unit_columns, identity_columns, copy_window   the callers in `gpu/kernels/left.rs` and `factor.rs` allocate what they write, and
         //                         `check_window` what they read
         //   square_bidiagonal, bisect   `GpuKernels::bisect`: squares and bounds are allocated there, for the band's n and matrices
         //   (of all these)        workgroup.z is below the number of matrices for which `Dense` and `Banded` were allocated

@@ -15,7 +15,7 @@ use crate::{
         blas::Op,
         clock::{Clock, StageSeconds},
         error::{Result, SvdError},
-        number::{Re, Scalar},
+        number::{Re, RealElement, Scalar},
         watch::{Stage, Watch},
     },
     gpu::{
@@ -101,20 +101,24 @@ impl Resident<f32> for Recursed {
     }
 }
 
-/// Factors `scale` times the matrix of `lines` by the panel tree. Nothing is read back.
+/// Factors `scale` times the matrix of `lines`, with the rows of `root` times the identity below it unless that is zero, by the panel tree. Nothing is read
+/// back.
 pub(crate) fn by_tree<S: Scalar>(
     lines: &Lines<'_>,
-    scale: Re<S>,
+    (scale, root): (Re<S>, Re<S>),
     on: OnGpu,
     options: &SvdOptions,
     timed: bool,
 ) -> Result<SvdReport<Boxed<S>>> {
-    let (shape, mut clock, tuning) = (lines.size(), Clock::new(timed), on.tuning.clone());
+    let ridge = root.to_double() != 0.0;
+    let (rows, cols) = lines.size();
+    let shape = if ridge { (rows.saturating_add(cols), cols) } else { (rows, cols) };
+    let (mut clock, tuning) = (Clock::new(timed), on.tuning.clone());
     let watch = Watch::new(&options.listen(), || Ok([factor_flops::<S>(shape, &tuning)?, 0, 0, 0]))?;
     let manner = Manner { timed: options.time_kernels, watch: watch.clone(), ..Manner::default() };
     let kernels = GpuKernels::<S>::running(&on.context, &tuning, manner)?;
     watch.begin(Stage::Qr)?;
-    let mut a = kernels.adopt(lines, scale)?;
+    let mut a = if ridge { kernels.with_ridge(lines, scale, root)? } else { kernels.adopt(lines, scale)? };
     keep_factor(&kernels, &mut a, shape, &tuning)?;
     triangular_factor(&kernels, &mut a, shape.0, shape.1, &tuning)?;
     block_on(kernels.finish())?;

@@ -17,7 +17,7 @@ use crate::{
         storage::{Dense, Lines},
     },
     plan::{
-        device::{check_options, check_storage, qr::DeviceQr},
+        device::{check_options, check_storage, qr::DeviceQr, svdvals::svdvals as device_svdvals},
         factors::{Factors, MinimumNorm},
         lstsq::{Fit, has_full_rank, lstsq_of_device, unscaled_values},
         options::{Backend, SvdOptions},
@@ -50,9 +50,7 @@ pub(crate) fn lstsq<T: Number>(
     timed: bool,
 ) -> Result<SvdReport<DeviceFit<T>>> {
     check_options(&a.context, options)?;
-    if options.ridge != 0.0 {
-        return Err(SvdError::invalid("ridge", "a ridge needs A on the host"));
-    }
+    options.check_ridge()?;
     // The solution does not depend on them.
     let options = &options.clone().pivot(false).positive_diagonal(false);
     on_threads(options.threads, || {
@@ -67,9 +65,9 @@ pub(crate) fn lstsq<T: Number>(
         let (m, n) = lines.size();
         // Of the transpose, if A is wide.
         let lines = Lines { by_rows: lines.by_rows != (m < n), ..lines };
-        let report = DeviceQr::new(a, lines, options, timed)?;
+        let report = DeviceQr::of(a, lines, options.ridge, options, timed)?;
         let clock = Clock::new(timed);
-        let of = Solving { qr: &report.values, b, wide: m < n, options };
+        let of = Solving { qr: &report.values, a, b, wide: m < n, options };
         let (fit, solver) = of.solution()?;
         let seconds = StageSeconds { solve: clock.seconds(), total: total.seconds(), ..report.seconds };
         let (route, cost) = (Route::LeastSquares(solver), Cost::of_lstsq::<T::Scalar> as fn(_, _, &_, _) -> _);
@@ -108,7 +106,9 @@ fn in_lower_precision<T: Number>(
         report.counts.add(&report.values.factors.kernels().counts());
         Ok(report.map(|_| (r, scale)))
     };
-    let resident = options.products != Products::Native && !T::Scalar::IS_DOUBLE && !T::Scalar::IS_COMPLEX;
+    // With a ridge R is that of a copy with more rows.
+    let resident =
+        options.products != Products::Native && !T::Scalar::IS_DOUBLE && !T::Scalar::IS_COMPLEX && options.ridge == 0.0;
     let found = lstsq_of_device::<T::Scalar>(a_here.as_ref(), b_here.as_ref(), &options, timed, resident.then_some(&factor))?;
     let Some(found) = found else { return Ok(None) };
     let mut report = found.try_map(|Fit { x, rank, residuals, singular_values, .. }| {
@@ -121,9 +121,10 @@ fn in_lower_precision<T: Number>(
     Ok(Some(report))
 }
 
-/// A problem of which A, or A^T if A is wide, has been factored.
+/// A problem of which A, or A^T if A is wide, has been factored, with the rows of the ridge if there is one.
 struct Solving<'a, T: Number> {
     qr: &'a DeviceQr<T>,
+    a: &'a DeviceMatrix<T>,
     b: &'a DeviceMatrix<T>,
     wide: bool,
     options: &'a SvdOptions,
@@ -131,48 +132,73 @@ struct Solving<'a, T: Number> {
 
 impl<T: Number> Solving<'_, T> {
     fn solution(&self) -> Result<(DeviceFit<T>, Solver)> {
-        let Solving { qr, b, wide, .. } = *self;
+        let Solving { qr, a, b, wide, .. } = *self;
         let (kernels, (tall, k)) = (qr.factors.kernels(), qr.factors.shape());
-        let rows = if wide { k } else { tall };
-        let b_scale = qr.check_b(b, rows)?;
+        let b_scale = qr.check_b(b, a.size.0)?;
         let r = qr.r_on_host()?;
+        let ridge = self.options.ridge != 0.0;
         let mut c = kernels.adopt(&b.lines(), b_scale)?;
         if !wide {
+            c = if ridge { kernels.with_rows(&c, tall)? } else { c };
             c = qr.factors.applied(Op::ConjTrans, c, false)?;
         }
         let on_host = kernels.download(&c)?;
-        let outside = squares(on_host.subrows(k, rows - k));
+        let outside = squares(on_host.subrows(k, on_host.nrows() - k));
         let inside = on_host.subrows(0, k);
         let full = has_full_rank(r.as_ref(), qr.tolerance);
         let op_r = if wide { r.transpose() } else { r.as_ref() };
         let (y, rank, values) = if full {
             let y = kernels.with_rows(&c, k)?;
             qr.solve_r(if wide { Op::Trans } else { Op::NoTrans }, &y)?;
-            let values = self.options.singular_values.then(|| svdvals(r.as_ref(), &self.inner_options(), false));
+            let asked = self.options.singular_values && !ridge;
+            let values = asked.then(|| svdvals(r.as_ref(), &self.inner_options(), false));
             (y, k, values.transpose()?.map(|report| report.values))
         } else {
             let MinimumNorm { x, rank, values, .. } = MinimumNorm::new(self.factors_of(op_r)?, inside, qr.tolerance);
             (kernels.upload(x.as_ref(), Re::<T>::from_double(1.0))?, rank, Some(values))
         };
-        // What Q^H B leaves outside the range of Q, and inside it what the solution leaves: nothing, if A is tall and the rank is full.
-        let left = if full && !wide { vec![0.0; b.size.1] } else { squares((inside - op_r * kernels.download(&y)?).as_ref()) };
+        // What Q^H B leaves outside the range of Q, and inside it what the solution leaves: nothing, if A is tall and the rank is full. With a ridge, the
+        // product with A, because Q has the rows of the ridge too.
+        let left = match ridge {
+            true => vec![0.0; b.size.1],
+            false if full && !wide => vec![0.0; b.size.1],
+            false => squares((inside - op_r * kernels.download(&y)?).as_ref()),
+        };
+        let x = if wide { self.combined(&y)? } else { y };
+        let outside = if ridge { squares(kernels.download(&self.rest(&x, b_scale)?)?.as_ref()) } else { outside };
         let length = |(inside, outside): (f64, f64)| T::Real::from_double((inside + outside).sqrt() / b_scale.to_double());
         let residuals: Vec<T::Real> = left.into_iter().zip(outside).map(length).collect();
         if residuals.iter().any(|length| !length.to_double().is_finite()) {
             return Err(SvdError::overflow::<Re<T>>("lengths of residuals"));
         }
-        let x = if wide { self.combined(&y)? } else { y };
-        let singular_values = values.map(|values| unscaled_values(values, qr.scale)).transpose()?;
+        let singular_values = match values {
+            // Those of R have the ridge.
+            _ if ridge && (self.options.singular_values || !full) => {
+                Some(device_svdvals(a, &self.inner_options(), false)?.values)
+            }
+            values => values.map(|values| unscaled_values(values, qr.scale)).transpose()?,
+        };
         let x = qr.unscaled(x, b_scale)?;
         let fit = DeviceFit { x, rank, residuals, singular_values };
         Ok((fit, if full { Solver::Qr } else { Solver::Svd }))
     }
 
-    /// conj(Q) Y for A^T = Q R.
+    /// conj(Q) Y for A^T = Q R, or the first rows of it for \[A^T; sqrt(ridge) I\] = Q R.
     fn combined(&self, y: &Dense<T::Scalar>) -> Result<Dense<T::Scalar>> {
         let factors = &self.qr.factors;
         let y = factors.kernels().with_rows(y, factors.shape().0)?;
-        factors.applied(Op::NoTrans, y, true)
+        let x = factors.applied(Op::NoTrans, y, true)?;
+        if self.options.ridge == 0.0 { Ok(x) } else { factors.kernels().with_rows(&x, self.a.size.1) }
+    }
+
+    /// B - A X of the scaled problem.
+    fn rest(&self, x: &Dense<T::Scalar>, b_scale: Re<T>) -> Result<Dense<T::Scalar>> {
+        let kernels = self.qr.factors.kernels();
+        let rest = kernels.adopt(&self.b.lines(), b_scale)?;
+        if x.size.0 * x.size.1 * rest.size.0 > 0 {
+            kernels.subtract_product(&kernels.adopt(&self.a.lines(), self.qr.scale)?, x, &rest)?;
+        }
+        Ok(rest)
     }
 
     /// The decomposition of R or its transpose.

@@ -166,9 +166,7 @@ fn problem_of<T>(a: MatRef<'_, T>, b: MatRef<'_, T>, options: &SvdOptions) -> Pr
 fn check<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<()> {
     let ((m, n), options) = (call.a.shape(), call.options);
     options.check_tolerance()?;
-    if !(0.0..).contains(&options.ridge) || options.ridge.is_infinite() {
-        return Err(SvdError::invalid("ridge", format!("{}, but it must be finite and not negative", options.ridge)));
-    }
+    options.check_ridge()?;
     if T::IS_HALF && options.half_storage == HalfStorage::Half {
         return Err(SvdError::invalid("half_storage", "solutions would have three digits; they need HalfStorage::Single"));
     }
