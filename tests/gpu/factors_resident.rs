@@ -301,7 +301,7 @@ fn in_lower_precision<T: Elements>(context: &GpuContext) -> Outcome {
     let b = matrix::<T>("random", 90, 2);
     let (there, right) = (GpuMatrix::upload(context, &a)?, GpuMatrix::upload(context, &b)?);
     let wide = GpuMatrix::upload(context, &wide)?;
-    for preconditioner in [Preconditioner::Single, Preconditioner::Half] {
+    for preconditioner in [Preconditioner::Single, Preconditioner::Half, Preconditioner::Resident] {
         let options = on(context).preconditioner(preconditioner);
         let refused =
             |found: Result<(), SvdError>| matches!(found, Err(SvdError::InvalidOption { option: "preconditioner", .. }));

@@ -135,6 +135,7 @@ pub(crate) const LARGEST: Shader = shader!("largest", 2, Largest);
 pub(crate) const SCALE: Shader = shader!("scale", 3, Scale);
 
 pub(crate) const SLICE_LINES: Shader = shader!("slice_lines", 3, SliceLines);
+pub(crate) const MULTIPLY_FIXED: Shader = shader!("multiply_fixed", 3, MultiplyFixed, None, 2);
 
 /// `coop_gemm` for each kind of products and order of cooperative matrices.
 pub(crate) struct CoopGemm {
@@ -364,6 +365,8 @@ impl GpuContext {
         //   jacobi                `GpuBatch::rotate`: likewise, of `JacobiShape`'s classes
         //   slice_lines, coop_gemm   `GpuRecursive`: `part`: blocks are in their matrices; `multiply`: the shapes match; `Room::of`: the
         //                         slices and scales fit their buffers; an element's index fits u32
+        //   multiply_fixed        `GpuFixed::multiply_fixed`: vectors have the matrix's rows or columns, and the buffers are allocated there and in
+        //                         `GpuFixed::new` with their sizes
         //   gemm, trmm, trsm      `GpuTriangular::new`, `check_rows` and `triangle`: the shapes match, rows are within M and B, and a
         //                         triangle has at most the base's order
         //   diagonal, largest     `DeviceMatrix::from_buffer`: the buffer holds the matrix's lines; `DeviceMatrix::upload` allocates it so

@@ -5,6 +5,7 @@ pub(crate) mod batch;
 pub(crate) mod bisection;
 pub(crate) mod cooperative;
 mod factor;
+pub(crate) mod fixed;
 pub(crate) mod jacobi;
 mod left;
 pub(crate) mod one_stage;
