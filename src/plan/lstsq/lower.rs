@@ -68,13 +68,13 @@ async fn converged<T: Number>(
         _ if options.products != Products::Native => {
             let r = match factor {
                 Some(factor) => factor().map(|report| report.map(scaled)),
-                None => begun.r_in::<f32>(&exponents).await,
+                None => Box::pin(begun.r_in::<f32>(&exponents)).await,
             };
             (options.products.epsilon(), r)
         }
-        (Preconditioner::Half, _) => (f64::from(f16::EPSILON), begun.r_in::<f16>(&exponents).await),
-        (_, false) => (f64::from(f32::EPSILON), begun.r_in::<f32>(&exponents).await),
-        (_, true) => (f64::from(f32::EPSILON), begun.r_in::<Complex<f32>>(&exponents).await),
+        (Preconditioner::Half, _) => (f64::from(f16::EPSILON), Box::pin(begun.r_in::<f16>(&exponents)).await),
+        (_, false) => (f64::from(f32::EPSILON), Box::pin(begun.r_in::<f32>(&exponents)).await),
+        (_, true) => (f64::from(f32::EPSILON), Box::pin(begun.r_in::<Complex<f32>>(&exponents)).await),
     };
     let report = match of_r {
         // A ridge, or the norm of a column, may exceed the range of f16.
