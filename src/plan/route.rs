@@ -105,9 +105,10 @@ impl fmt::Display for Solver {
 /// The precision of the factorisation that least squares start from.
 ///
 /// With one that is lower than the matrix's, the solution is found by conjugate gradients on the host in double precision (CGLS), which R
-/// preconditions, with [`Resident`](Self::Resident) on the GPU where A is concerned. Each iteration reads A once, or twice there. It has the backward error of a factorisation in full precision; where R shows a condition number
-/// of 1 / eps of the lower precision or more, or the iteration does not converge, the factorisation is done again in full precision
-/// ([`Solver`] in the report's route says so). On a GPU without f64, `Single` and `Resident` are the way to solutions in double precision.
+/// preconditions. Each iteration reads A once. With [`Resident`](Self::Resident) the products by A run on the GPU. The solution has the backward
+/// error of a factorisation in full precision; where R shows a condition number of 1 / eps of the lower precision or more, or the iteration does
+/// not converge, the factorisation is done again in full precision ([`Solver`] in the report's route says so), which is an error on a GPU without
+/// f64. There `Single` and `Resident` are the way to solutions in double precision.
 ///
 /// ```
 /// use svdvals_gpu::Preconditioner;
@@ -129,8 +130,9 @@ pub enum Preconditioner {
     /// stay on the host, in f64.
     ///
     /// Rows and columns have powers of two of their own as scales. A product with a vector has the error of 1.4 n eps at most, relative to the largest
-    /// entries of a scaled row and of the scaled vector; it is typically below eps / 4 of ||A|| ||x||. Where a CPU computes ([`Backend`](crate::Backend)), it
-    /// does so with the same arithmetic.
+    /// entries of a scaled row and of the scaled vector; it is typically below eps / 4 of ||A|| ||x||. Without a ridge each column of A has a backward error
+    /// of its own, however short it is. Where a CPU computes ([`Backend`](crate::Backend)), it does so with the same arithmetic. In a browser it is an error,
+    /// because the iteration waits for the GPU.
     Resident,
 }
 

@@ -12,6 +12,8 @@
 //! f and g are rounded by 2^-57 at most, so that f g is at most 2^-55.6 off. The error of (A x)_i is at most n 2^-53.6 2^(r_i + e), or 1.4 n eps times the
 //! largest entry of row i of A diag(2^-c) and the largest of diag(2^c) x. A^T y likewise, with r and c interchanged. Sums are exact, in any order.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::base::error::Result;
@@ -120,6 +122,27 @@ pub(crate) trait FixedKernels: Send + Sync {
     fn multiply_fixed(&self, vectors: &[Vec<Fixed>], transposed: bool) -> Result<Vec<Vec<i128>>>;
 }
 
+/// In place of the exponent of zero.
+const NONE: i32 = i32::MIN;
+
+fn or_zero(exponent: i32) -> i32 {
+    if exponent == NONE { 0 } else { exponent }
+}
+
+/// Runs of rows, which stay in the cache in any memory order.
+fn runs(m: usize) -> impl IndexedParallelIterator<Item = Range<usize>> {
+    const ROWS: usize = 256;
+    (0..m).into_par_iter().step_by(ROWS).map(move |first| first..m.min(first + ROWS))
+}
+
+/// For each column of an m x n matrix of finite entries the least c with all of them below 2^c; 0 for a column of zeros.
+pub(crate) fn column_exponents((m, n): (usize, usize), entry: impl Fn(usize, usize) -> f64 + Sync) -> Vec<i32> {
+    let of_column = |run: Range<usize>, j: usize| run.filter_map(|i| exponent(entry(i, j))).max().unwrap_or(NONE);
+    let of_run = |run: Range<usize>| -> Vec<i32> { (0..n).map(|j| of_column(run.clone(), j)).collect() };
+    let larger = |x: Vec<i32>, y: Vec<i32>| x.into_iter().zip(y).map(|(x, y)| x.max(y)).collect();
+    runs(m).map(of_run).reduce(|| vec![NONE; n], larger).into_iter().map(or_zero).collect()
+}
+
 /// The exponents r_i and c_j of a matrix.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Exponents {
@@ -130,10 +153,16 @@ pub(crate) struct Exponents {
 impl Exponents {
     /// Those of an m x n matrix of finite entries: c_j of its columns, and then r_i of the rows of A diag(2^-c). Zero for lines of zeros.
     pub fn of((m, n): (usize, usize), entry: impl Fn(usize, usize) -> f64 + Sync) -> Self {
-        let largest = |of: &mut dyn Iterator<Item = i32>| of.max().unwrap_or(0);
-        let cols: Vec<i32> = (0..n).into_par_iter().map(|j| largest(&mut (0..m).filter_map(|i| exponent(entry(i, j))))).collect();
-        let row = |i: usize| largest(&mut (0..n).filter_map(|j| Some(exponent(entry(i, j))? - cols[j])));
-        Exponents { rows: (0..m).into_par_iter().map(row).collect(), cols }
+        let cols = column_exponents((m, n), &entry);
+        let of_run = |run: Range<usize>| {
+            let mut rows = vec![NONE; run.len()];
+            for (j, &c) in cols.iter().enumerate() {
+                let larger = |(row, i): (&mut i32, usize)| *row = exponent(entry(i, j)).map_or(*row, |e| (*row).max(e - c));
+                rows.iter_mut().zip(run.clone()).for_each(larger);
+            }
+            rows.into_iter().map(or_zero)
+        };
+        Exponents { rows: runs(m).flat_map_iter(of_run).collect(), cols }
     }
 
     /// f_ij

@@ -3,8 +3,8 @@
 use faer::{Mat, MatRef};
 use num_complex::Complex;
 use svdvals_gpu::{
-    AdapterChoice, Backend, DeviceLimits, Element, GpuContext, LstsqGpu, Preconditioner, Route, Solver, SvdError, SvdOptions,
-    cost::Kernel,
+    AdapterChoice, Backend, DeviceLimits, Element, GpuContext, LstsqGpu, Preconditioner, Products, Route, Solver, SvdError,
+    SvdOptions, cost::Kernel,
 };
 
 use crate::{
@@ -141,6 +141,7 @@ fn refusals(resident: &SvdOptions) -> Outcome {
     check!(option::<f64>(19, resident) == "preconditioner", "a wide matrix");
     check!(option::<Complex<f64>>(30, resident) == "preconditioner", "c64");
     check!(option::<f32>(30, resident) == "preconditioner", "f32");
+    check!(option::<f64>(30, &resident.clone().products(Products::Half)) == "products", "products by low precision");
     let a = with_condition(90, 20, 100.0);
     let b = right_sides(a.as_ref(), 2);
     let report = a.lstsq_gpu_report(&b, &resident.clone().backend(Backend::Cpu))?;

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Bytes of the sums of a dispatch and the vectors of an upload: with more, vectors come in several groups.
-const SUMS_BYTES: usize = 64 << 20;
+const SUMS_BYTES: u64 = 64 << 20;
 /// Words of a sum.
 const WORDS: usize = 3;
 
@@ -65,7 +65,9 @@ impl GpuFixed {
         let in_buffer = context.max_buffer_bytes() / (n.max(1) * size_of::<Fixed>()) as u64;
         let in_words = u64::from(u32::MAX) / n.max(1) as u64;
         let most = usize::try_from(in_buffer.min(in_words).min(stream.most_flops() / of_row)).unwrap_or(usize::MAX);
-        let at_once = (most / LINES).clamp(1, stream.most_workgroups()) * LINES;
+        // In whole workgroups, if a buffer holds the rows of one.
+        let whole = if most < LINES { most.max(1) } else { most / LINES * LINES };
+        let at_once = whole.min(stream.most_workgroups().saturating_mul(LINES));
         Self::in_blocks(stream, (m, n), at_once, entry)
     }
 
@@ -181,7 +183,7 @@ impl FixedKernels for GpuFixed {
         let most_rows = self.blocks.iter().map(|block| block.rows.len()).max().unwrap_or(0);
         let in_submission =
             self.stream.most_flops() / Work::multiply_fixed(FixedShape::of(1), (most_rows, self.cols), 1, 1).flops.max(1);
-        let in_bytes = (SUMS_BYTES / of_one.max(1)) as u64;
+        let in_bytes = self.stream.context().max_buffer_bytes().min(SUMS_BYTES) / (of_one as u64).max(1);
         let at_once = usize::try_from(in_submission.min(in_bytes)).unwrap_or(usize::MAX).clamp(1, self.stream.most_workgroups());
         let groups: Result<Vec<_>> = vectors.chunks(at_once).map(|some| self.some(some, transposed)).collect();
         Ok(groups?.concat())

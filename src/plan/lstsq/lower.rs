@@ -22,7 +22,7 @@ use crate::{
         svdvals::Call,
     },
     tile::{
-        fixed::{exponent, times_power},
+        fixed::{column_exponents, exponent, times_power},
         products::Products,
     },
 };
@@ -105,13 +105,12 @@ async fn converged<T: Number>(
 }
 
 impl<T: Number> Begun<'_, T> {
-    /// c of every column of the scaled matrix and the rows of its ridge: entries below 2^c, the largest near that; 0 for a column of zeros.
+    /// c of every column of the scaled real matrix and the rows of its ridge: entries below 2^c, the largest near that.
     fn column_exponents(&self) -> Vec<i32> {
         let System { a, scale, ridge, .. } = self.system;
-        let (scale, root) = (scale.to_double(), exponent(ridge.sqrt()));
-        let of_entry = |x: T| exponent((x.to_complex() * scale).norm());
-        let largest = |j: usize| a.col(j).iter().filter_map(|&x| of_entry(x)).chain(root).max().unwrap_or(0);
-        (0..a.ncols()).map(largest).collect()
+        let (scale, root) = (scale.to_double().log2() as i32, exponent(ridge.sqrt()));
+        let of_a = on_pool(|| column_exponents(a.shape(), |i, j| a[(i, j)].to_complex().re));
+        of_a.into_iter().map(|c| root.map_or(c + scale, |root| root.max(c + scale))).collect()
     }
 
     /// R of the scaled matrix and the rows of its ridge, with its columns divided by powers of two, factored as `P`.
