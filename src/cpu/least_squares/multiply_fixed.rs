@@ -98,7 +98,8 @@ mod tests {
     /// vector that is not finite gives NaN in its column alone.
     #[test]
     fn errors_are_those_of_sums_in_double_precision() {
-        let sizes: [(&str, &(dyn Fn(usize, usize) -> f64 + Sync)); 5] = [
+        type Size<'a> = &'a dyn Fn(usize, usize) -> f64;
+        let sizes: [(&str, Size<'_>); 5] = [
             ("random", &|_, _| 1.0),
             ("rows", &|i, _| 2f64.powi(-(i as i32) / 2)),
             ("columns", &|_, j| 2f64.powi(-3 * (j as i32))),

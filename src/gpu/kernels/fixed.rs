@@ -222,7 +222,7 @@ mod tests {
             of_digits([0, 14, 28, 42].map(|shift| ((z >> shift & 0x3fff) as i32) - MOST))
         };
         let largest = |_: usize, _: usize| of_digits([-MOST; 4]);
-        let opposite = |i: usize, _: usize| of_digits([if i % 2 == 0 { MOST } else { -MOST }, -MOST, -MOST, -MOST]);
+        let opposite = |i: usize, _: usize| of_digits([if i.is_multiple_of(2) { MOST } else { -MOST }, -MOST, -MOST, -MOST]);
         for (m, n, p) in [(1, 1, 1), (37, 5, 1), (5, 37, 3), (700, 130, 2), (2000, 3, 5), (40, 3000, 4), (20, 0, 1), (0, 3, 2)] {
             for (name, entry) in
                 [("random", &random as &(dyn Fn(usize, usize) -> Fixed + Sync)), ("largest", &largest), ("opposite", &opposite)]
