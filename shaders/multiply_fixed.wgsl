@@ -104,7 +104,7 @@ fn multiply_fixed(
         }
     }
     @repeat(V, VECTORS) {
-        // The shares of the vector before have been read.
+        // The shares of the vector before have been read. (The first vector has none before it.)
         workgroupBarrier();
         tops[line_of * LANES + lane] = sum[V].top;
         shares[line_of * LANES + lane] = sum[V].digits;

@@ -96,9 +96,9 @@ pub fn all(seed: u64, quick: bool) -> Vec<Case> {
     list.large();
     list.orthogonal();
     list.slices();
-    list.fixed_point();
     list.arithmetic();
     list.chance();
+    list.fixed_point();
     list.cases
 }
 
