@@ -7,6 +7,7 @@
 //! cargo run --release --example cost -- 4096 f32 vectors    the decomposition with all vectors
 //! cargo run --release --example cost -- 4096 f32 measure    and what each kernel takes here, on the GPU, beside that
 //! cargo run --release --example cost -- 1024 f32 one        the one-stage reduction
+//! cargo run --release --example cost -- 512 f32 rows=32768  the QR factorisation of a matrix with so many rows (or `measure`)
 //! cargo run --release --example cost -- 32 f32 batch=10000  as many matrices in one call (with `vectors`: their decompositions; or `measure`)
 //! ```
 //!
@@ -16,13 +17,13 @@
 #[path = "shared/mod.rs"]
 mod shared;
 
-use std::{error::Error, process::ExitCode};
+use std::{error::Error, process::ExitCode, time::Instant};
 
 use faer::Mat;
 use num_complex::Complex;
 use shared::{TYPES, with_type};
 use svdvals_gpu::{
-    Backend, Element, GpuContext, HalfStorage, Reduction, Result as OfCrate, SvdGpu, SvdOptions, SvdValsGpu, Tuning,
+    Backend, Element, GpuContext, GpuMatrix, HalfStorage, Reduction, Result as OfCrate, SvdGpu, SvdOptions, SvdValsGpu, Tuning,
     cost::{Cost, DeviceModel},
     svd_batch_report, svdvals_batch_report,
 };
@@ -61,6 +62,9 @@ fn run() -> Result<(), Box<dyn Error>> {
     if let Some(&(_, count)) = changes.iter().find(|(name, _)| name == "batch") {
         return with_type!(element, T => batch::<T>(n, count, (vectors, measured)));
     }
+    if let Some(&(_, rows)) = changes.iter().find(|(name, _)| name == "rows") {
+        return with_type!(element, T => factors::<T>((rows, n), measured));
+    }
     with_type!(element, T => {
         let asked = (reduction, vectors);
         model::<T>(n, &changes, asked)?;
@@ -92,11 +96,43 @@ fn batch<T: Element>(n: usize, count: usize, (vectors, measured): (bool, bool)) 
     if measured { measure_batch::<T>(n, count, vectors) } else { Ok(()) }
 }
 
+/// The QR factorisation, by reflectors and by CholeskyQR2; what it takes on this machine's GPU, and least squares with one right-hand side.
+fn factors<T: Element>((m, n): (usize, usize), measured: bool) -> Result<(), Box<dyn Error>> {
+    let tuning = Cost::tuning::<T::Scalar>(m.min(n));
+    let mut costs = vec![("by reflectors", Cost::qr::<T::Scalar>(m, n, &tuning)?)];
+    if m >= 4 * n {
+        costs.push(("by CholeskyQR2, with Q", Cost::cholesky_qr::<T::Scalar>(m, n, &tuning)?));
+    }
+    for (name, cost) in costs {
+        println!("{m} x {n}, {}, {name}\n\n{cost}", T::NAME);
+        for device in devices::<T>() {
+            println!("{}, milliseconds:", device.name);
+            print_seconds(&cost, &device);
+        }
+    }
+    if measured {
+        let context = GpuContext::global()?;
+        let options = SvdOptions::default().backend(Backend::Gpu).context(context.clone()).time_kernels(true);
+        let (a, b) = (random::<T>((m, n), 0), random::<T>((m, 1), 1));
+        let (a, b) = (GpuMatrix::upload(&context, &a)?, GpuMatrix::upload(&context, &b)?);
+        // The second run counts.
+        for run in 0..2 {
+            let (qr, solved) = (a.qr_report(&options)?, a.lstsq_report(&b, &options)?);
+            let start = Instant::now();
+            qr.values.thin_q()?;
+            if run > 0 {
+                println!("Measured:\n{}\n{}\nQ: {:.6} s", qr.map(|_| ()), solved.map(|_| ()), start.elapsed().as_secs_f64());
+            }
+        }
+    }
+    Ok(())
+}
+
 /// What a batch takes on this machine's GPU.
 fn measure_batch<T: Element>(n: usize, count: usize, vectors: bool) -> Result<(), Box<dyn Error>> {
     let half = if vectors { HalfStorage::Single } else { HalfStorage::Half };
     let options = SvdOptions::default().backend(Backend::Gpu).half_storage(half).time_kernels(true);
-    let stack: Vec<Mat<T>> = (0..count).map(|k| random(n, k)).collect();
+    let stack: Vec<Mat<T>> = (0..count).map(|k| random((n, n), k)).collect();
     let stack: Vec<_> = stack.iter().map(Mat::as_ref).collect();
     // The second run counts.
     for run in 0..2 {
@@ -111,16 +147,16 @@ fn measure_batch<T: Element>(n: usize, count: usize, vectors: bool) -> Result<()
     Ok(())
 }
 
-/// A matrix of random entries in [-1/2, 1/2): numbers of SplitMix64.
-fn random<T: Element>(n: usize, seed: usize) -> Mat<T> {
+/// An m x n matrix of random entries in [-1/2, 1/2): numbers of SplitMix64.
+fn random<T: Element>((m, n): (usize, usize), seed: usize) -> Mat<T> {
     let number = |place: usize| {
         let z = (place as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         ((z ^ (z >> 31)) >> 11) as f64 * (-53f64).exp2() - 0.5
     };
-    Mat::from_fn(n, n, |i, j| {
-        let place = 2 * (i + (j + seed * n) * n);
+    Mat::from_fn(m, n, |i, j| {
+        let place = 2 * (i + (j + seed * n) * m);
         T::from_complex(Complex::new(number(place), number(place + 1)))
     })
 }
@@ -171,7 +207,7 @@ fn measure<T: Element>(
     let half = if vectors { HalfStorage::Single } else { HalfStorage::Half };
     let options = SvdOptions::default().backend(Backend::Gpu).context(context).half_storage(half);
     let options = options.reduction(reduction).tuning(tuning).time_kernels(true);
-    let a = random::<T>(n, 0);
+    let a = random::<T>((n, n), 0);
     // The second run counts.
     let (text, tuning, kernel_seconds, cost) = if vectors {
         a.svd_gpu_report(&options)?;

@@ -1,5 +1,7 @@
 //! An estimate of a triangle's condition number in the 2-norm.
 
+use std::convert::Infallible;
+
 use faer::{
     Accum, Mat, MatMut, MatRef, Par,
     linalg::{
@@ -41,13 +43,31 @@ pub(crate) fn condition<T: Scalar>(r: MatRef<'_, T>) -> f64 {
         scaled = Mat::from_fn(n, n, |i, j| r[(i, j)].times(scale));
         scaled.as_ref()
     };
-    let largest = growth(n, |x| multiply(r, x), |x| multiply(r.adjoint(), x));
-    let inverse = growth(
+    let Ok(found) = estimate::<T, Infallible>(
         n,
-        |x| solve_lower_triangular_in_place(r.adjoint(), x, Par::Seq),
-        |x| solve_upper_triangular_in_place(r, x, Par::Seq),
+        |x| {
+            multiply(r, x.as_mut());
+            let length = normalize(x);
+            multiply(r.adjoint(), x.as_mut());
+            Ok(length)
+        },
+        |x| {
+            solve_lower_triangular_in_place(r.adjoint(), x.as_mut(), Par::Seq);
+            let length = normalize(x);
+            solve_upper_triangular_in_place(r, x.as_mut(), Par::Seq);
+            Ok(length)
+        },
     );
-    largest * inverse
+    found
+}
+
+/// [`condition`] of a triangle of order n >= 1 by functions that multiply a column by R^H R and by its inverse, up to the factor that they return.
+pub(crate) fn estimate<T: Scalar, E>(
+    n: usize,
+    by_square: impl FnMut(&mut Mat<T>) -> Result<f64, E>,
+    by_inverse: impl FnMut(&mut Mat<T>) -> Result<f64, E>,
+) -> Result<f64, E> {
+    Ok(growth(n, by_square)? * growth(n, by_inverse)?)
 }
 
 /// x <- A x
@@ -56,20 +76,18 @@ fn multiply<T: Scalar>(a: MatRef<'_, impl Conjugate<Canonical = T>>, x: MatMut<'
     matmul(x, Accum::Replace, a, copy.as_ref(), T::one_impl(), Par::Seq);
 }
 
-/// The square root of the largest ||adjoint(of(x))|| / ||x|| that the power method finds; infinite if a norm is not finite.
-fn growth<T: Scalar>(n: usize, of: impl Fn(MatMut<'_, T>), adjoint: impl Fn(MatMut<'_, T>)) -> f64 {
+/// The square root of the largest growth of a column that the power method finds; infinite if a norm is not finite.
+fn growth<T: Scalar, E>(n: usize, mut multiply: impl FnMut(&mut Mat<T>) -> Result<f64, E>) -> Result<f64, E> {
     // The low bits of the multiples of an irrational number, the golden ratio's: entries from -1 to 1 with no order that a matrix has.
     let entry = |i: usize| f64::from((i as u32 + 1).wrapping_mul(0x9E37_79B9)) / f64::from(1u32 << 31) - 1.0;
     let mut x = Mat::from_fn(n, 1, |i, _| T::from_complex(entry(i).into()));
     let mut square = 0.0;
     normalize(&mut x);
     for step in 1..=*STEPS.end() {
-        of(x.as_mut());
-        let first = normalize(&mut x);
-        adjoint(x.as_mut());
+        let first = multiply(&mut x)?;
         let now = first * normalize(&mut x);
         if !now.is_finite() {
-            return f64::INFINITY;
+            return Ok(f64::INFINITY);
         }
         let change = now - square;
         square = now.max(square);
@@ -77,7 +95,7 @@ fn growth<T: Scalar>(n: usize, of: impl Fn(MatMut<'_, T>), adjoint: impl Fn(MatM
             break;
         }
     }
-    square.sqrt()
+    Ok(square.sqrt())
 }
 
 /// Divides x by its norm, which is returned.

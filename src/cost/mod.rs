@@ -15,6 +15,7 @@
 //! ```
 
 pub(crate) mod batch;
+pub(crate) mod cholesky;
 mod count;
 pub mod counts;
 mod defaults;

@@ -1,6 +1,6 @@
 //! The dispatches of products by low precision, and of the recursive QR factorisation: sizes, grids and work, for the GPU backend and for the model.
 
-use std::ops::Range;
+use std::{marker::PhantomData, ops::Range};
 
 use crate::{
     algo::{
@@ -10,6 +10,7 @@ use crate::{
     base::{
         blas::{Diag, Op, Side, Uplo},
         error::Result,
+        number::Number,
     },
     cost::{
         Cost, DeviceModel,
@@ -21,6 +22,7 @@ use crate::{
         work::{Again, Beside, Chain, Kernel, LINEAR_THREADS, ROWS_AT_ONCE, Work},
     },
     tile::{
+        flops::of_pair,
         products::{EXACT_TERMS, Panel, Products, Recursion, Step},
         tuning::Tuning,
     },
@@ -119,21 +121,26 @@ impl Work {
 /// The order of cooperative matrices, and the threads of a subgroup, of the devices that the model has.
 const MODEL: (usize, usize) = (16, 32);
 
-/// Q U^-1 of a panel: the kernels of a triangular solve with `cols` columns, which are the rows of Q.
-struct Solve<'a> {
-    all: &'a mut Dispatches,
-    cols: usize,
-    tiles: ProductShape,
-    triangle: TriangleShape,
+/// X = A U^-1 for an upper triangular U.
+pub(super) const FROM_THE_RIGHT: Variant =
+    Variant { operation: Operation::Solve, side: Side::Right, uplo: Uplo::Upper, op: Op::NoTrans, diag: Diag::NonUnit };
+
+/// The kernels of that solve of `E` with `cols` columns, which are the rows of A.
+pub(super) struct Solve<'a, E> {
+    pub all: &'a mut Dispatches,
+    pub cols: usize,
+    pub tiles: ProductShape,
+    pub triangle: TriangleShape,
+    pub element: PhantomData<E>,
 }
 
-impl TriangularKernels for Solve<'_> {
+impl<E: Number> TriangularKernels for Solve<'_, E> {
     fn gemm(&mut self, target: Range<usize>, source: Range<usize>, _: Factor, _: Factor) -> Result<()> {
         // In whole chunks of columns, and what is left.
         let whole = self.cols / self.tiles.cols * self.tiles.cols;
         for cols in [whole, self.cols - whole].into_iter().filter(|&cols| cols > 0) {
             let extent = Extent { rows: target.len(), cols, inner: source.len(), ..Extent::default() };
-            let made = batches::<f32>(&self.tiles, &[extent], MOST).1;
+            let made = batches::<E>(&self.tiles, &[extent], MOST).1;
             made.into_iter().for_each(|batch| self.all.note(Work { kernel: Kernel::Gemm, ..batch.work }));
         }
         Ok(())
@@ -150,13 +157,13 @@ impl TriangularKernels for Solve<'_> {
             kernel: Kernel::Trsm,
             workgroups: cols.div_ceil(4 * groups as u64),
             threads: (base * groups) as u64,
-            workgroup_memory: self.triangle.bytes::<f32>() as u64,
-            flops: order * order * cols,
+            workgroup_memory: self.triangle.bytes::<E>() as u64,
+            flops: of_pair::<E>() * order * order * cols,
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
-            bytes: 8 * order * cols,
-            workgroup_bytes: order * order * cols,
+            bytes: 2 * size_of::<E>() as u64 * order * cols,
+            workgroup_bytes: of_pair::<E>() * order * order * cols,
             chain: Chain { barriers: order, round_trips: 2, steps: 10 * order, ..Chain::default() },
         });
         Ok(())
@@ -189,21 +196,9 @@ fn dispatches((m, n): (usize, usize), products: Products, recursion: Recursion, 
                 all.note(Work::gather_reflectors::<f32>(&tiles, level));
                 all.unmqr::<f32>(&tiles, level, width - level.col);
             }
-            let solve = Variant {
-                operation: Operation::Solve,
-                side: Side::Right,
-                uplo: Uplo::Upper,
-                op: Op::NoTrans,
-                diag: Diag::NonUnit,
-            };
             let base = tuning.triangle.min(triangle.base);
-            run(
-                &mut Solve { all: &mut all, cols: rows, tiles: tiles.products, triangle },
-                &solve,
-                0..width,
-                base,
-                Factor::Alpha,
-            )?;
+            let mut solve = Solve { all: &mut all, cols: rows, tiles: tiles.products, triangle, element: PhantomData::<f32> };
+            run(&mut solve, &FROM_THE_RIGHT, 0..width, base, Factor::Alpha)?;
             all.note(copy(rows, width));
             // R and Q's first rows to be read back, R, V and T when they come.
             (0..5).for_each(|_| all.note(copy(width, width)));

@@ -9,7 +9,7 @@ use crate::{
         shape::Shape,
         work::{Again, Beside, Chain, Kernel, LINEAR_THREADS, Work},
     },
-    tile::{chase_schedule::ReductionStep, panel_tree::Level},
+    tile::{chase_schedule::ReductionStep, flops::of_pair, panel_tree::Level},
 };
 
 /// Sweeps of a workgroup of `apply_chase`. More sweeps make fewer dispatches, with fewer workgroups each.
@@ -18,11 +18,6 @@ pub(crate) const CHUNK: usize = 64;
 const STAGED_BYTES: usize = 8 << 10;
 /// Columns of a workgroup of `unit_columns`.
 pub(crate) const UNIT_COLUMNS: usize = 8;
-
-/// Half the real flops of a multiplication and an addition: 1 for real numbers, 4 for complex ones.
-fn of_pair<S: Number>() -> u64 {
-    if S::Scalar::IS_COMPLEX { 4 } else { 1 }
-}
 
 /// The sizes for which `apply_chase` is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

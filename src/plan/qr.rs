@@ -2,7 +2,7 @@
 //!
 //! | matrix | on the CPU | on a GPU |
 //! | --- | --- | --- |
-//! | tall and narrow ([`is_narrow`]) | from A^H A: Cholesky for R alone, CholeskyQR2 for R and Q, preconditioned if A is ill-conditioned | as below |
+//! | tall and narrow ([`is_narrow`]) | from A^H A: Cholesky for R alone, CholeskyQR2 for R and Q, preconditioned if A is ill-conditioned | CholeskyQR2 unless A is ill-conditioned (`plan/device/cholesky.rs`) |
 //! | any other, or too ill-conditioned for that | Householder reflectors in panels, kept for Q | the same |
 //! | any, with products by low precision | recursively (`plan/products.rs`) | the same |
 
@@ -18,8 +18,15 @@ use crate::{
             stream::Manner,
         },
         kernels::GpuKernels,
+        storage::Dense,
     },
-    plan::backend::{OnGpu, context_of, context_of_async, or_fall_back},
+    plan::{
+        backend::{OnGpu, context_of, context_of_async, or_fall_back},
+        device::{
+            cholesky::{Attempt, DeviceThin, Ran, ThinFactors, cholesky_qr, report_of_cholesky},
+            factors::OnDevice,
+        },
+    },
 };
 use crate::{
     algo::{count::factor_flops, reflectors::keep_factor, to_band::triangular_factor},
@@ -350,21 +357,59 @@ pub(crate) async fn on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Wait
     if call.options.products != Products::Native {
         return products::on_gpu(call, on, waits).await;
     }
-    in_storage!(call.options.half_storage, T => on_gpu_in::<_, S>(call, on, waits); await)
+    if is_narrow(call.a.shape()) && !in_half::<T>(call.options) {
+        return narrow_on_gpu(call, on, waits).await;
+    }
+    let scaled = in_storage!(call.options.half_storage, T => call.scale::<S>())?;
+    in_storage!(call.options.half_storage, T => on_gpu_in::<_, S>(call, on, waits, scaled, None); await)
 }
 
-/// [`on_gpu`] of a matrix that is stored as `S`.
+/// [`on_gpu`] of a narrow matrix, by CholeskyQR2 unless it is too ill-conditioned.
 #[cfg(feature = "gpu")]
-async fn on_gpu_in<T, S>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T::Scalar>>>
+async fn narrow_on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+    let (shape, scaled) = (call.a.shape(), call.scale::<T::Scalar>()?);
+    let mut clock = Clock::new(call.timed);
+    let upload = |kernels: &GpuKernels<T::Scalar>| kernels.upload(call.a, scaled.0);
+    let DeviceThin { q, r, kernels, watch, ran } = match cholesky_qr(upload, &on, call.options, waits, &call.listen).await? {
+        Attempt::Factored(thin) => thin,
+        Attempt::IllConditioned(a, ran) => {
+            let mut report = on_gpu_in::<T, T::Scalar>(call, on, waits, scaled, a).await?;
+            ran.add_to(&mut report);
+            report.seconds.qr = clock.restart();
+            return Ok(report);
+        }
+    };
+    let r_on_host = upper(kernels.download_rows(&r, shape.1).await?.as_ref());
+    let q: Box<dyn Unitary<T::Scalar>> = match GpuKernels::running(&on.context, &on.tuning, Manner::default()) {
+        Ok(later) => Box::new(OnDevice::new(Box::new(ThinFactors::new((q, r), later, &on)))),
+        // Where nothing may block (a browser), the host needs Q now.
+        Err(_) => Box::new(Explicit::new(kernels.download_awaited(&q).await?)),
+    };
+    let factors = finished(QrFactors::new(shape, unscaled(r_on_host, scaled.0)?, q, tolerance(call)), call.options)?;
+    watch.end();
+    let seconds = StageSeconds { scale: scaled.1, qr: clock.restart(), ..StageSeconds::default() };
+    Ok(report_of_cholesky(shape, on, (&kernels, ran), seconds, factors))
+}
+
+/// [`on_gpu`] of a matrix that is stored as `S`, with its scale and the seconds that finding it took; of `uploaded`, if it is on the device
+/// already.
+#[cfg(feature = "gpu")]
+async fn on_gpu_in<T, S>(
+    call: &Call<'_, T>,
+    on: OnGpu,
+    waits: Waits,
+    (scale, seconds): (Re<T>, f64),
+    uploaded: Option<Dense<S>>,
+) -> Result<SvdReport<BoxedFactors<T::Scalar>>>
 where
     T: Number,
     S: Number<Real = T::Real, Scalar = T::Scalar>,
 {
     let (a, shape) = (call.a, call.a.shape());
-    let (scale, seconds) = call.scale::<S>()?;
     let mut clock = Clock::new(call.timed);
     let (kernels, watch) = gpu_kernels::<T, S>(call, &on, waits)?;
-    let (r, tree) = tree(kernels, |kernels| kernels.upload(a, scale), shape, &on.tuning).await?;
+    let upload = |kernels: &GpuKernels<S>| uploaded.map_or_else(|| kernels.upload(a, scale), Ok);
+    let (r, tree) = tree(kernels, upload, shape, &on.tuning).await?;
     let Tree { kernels, a, tuning, .. } = tree;
     let q: Box<dyn Unitary<T::Scalar>> = match GpuKernels::running(&on.context, &on.tuning, Manner::default()) {
         // Without the call's listeners.
@@ -389,11 +434,27 @@ async fn r_on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Res
     let (m, n) = call.a.shape();
     let (scale, seconds) = call.scale::<T::Scalar>()?;
     let mut clock = Clock::new(call.timed);
+    let upload = |kernels: &GpuKernels<T::Scalar>| kernels.upload(call.a, scale);
+    let (mut uploaded, mut tried) = (None, None);
+    if is_narrow((m, n)) {
+        match cholesky_qr(upload, &on, call.options, waits, &call.listen).await? {
+            Attempt::Factored(DeviceThin { r, kernels, watch, ran, .. }) => {
+                let r = kernels.download_rows(&r, n).await?;
+                watch.end();
+                let seconds = StageSeconds { scale: seconds, qr: clock.restart(), ..StageSeconds::default() };
+                let r = unscaled(upper(r.as_ref()), scale)?;
+                return Ok(report_of_cholesky((m, n), on, (&kernels, ran), seconds, r));
+            }
+            Attempt::IllConditioned(a, ran) => (uploaded, tried) = (a, Some(ran)),
+        }
+    }
     let (kernels, watch) = gpu_kernels::<T, T::Scalar>(call, &on, waits)?;
-    let mut dense = kernels.upload(call.a, scale)?;
+    let mut dense = uploaded.map_or_else(|| upload(&kernels), Ok)?;
     triangular_factor(&kernels, &mut dense, m, n, &on.tuning)?;
     let r = kernels.download_rows(&dense, m.min(n)).await?;
     watch.end();
     let seconds = StageSeconds { scale: seconds, qr: clock.restart(), ..StageSeconds::default() };
-    Ok(report_of_gpu((m, n), on, &kernels, seconds, unscaled(upper(r.as_ref()), scale)?))
+    let mut report = report_of_gpu((m, n), on, &kernels, seconds, unscaled(upper(r.as_ref()), scale)?);
+    tried.into_iter().for_each(|ran: Ran| ran.add_to(&mut report));
+    Ok(report)
 }

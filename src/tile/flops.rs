@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Half the real flops of a multiplication and an addition in `S`'s arithmetic: 1 for real numbers, 4 for complex ones.
-fn of_pair<S: Number>() -> u64 {
+pub(crate) fn of_pair<S: Number>() -> u64 {
     if S::Scalar::IS_COMPLEX { 4 } else { 1 }
 }
 

@@ -21,6 +21,7 @@ pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
         ("pivoted", pivoted::<T>),
         ("values_of_r", values_of_r::<T>),
         ("least_squares", least_squares::<T>),
+        ("condition_there", condition_there::<T>),
         ("with_a_ridge", with_a_ridge::<T>),
         ("in_lower_precision", in_lower_precision::<T>),
         ("bad_input", bad_input::<T>),
@@ -32,17 +33,18 @@ fn on(context: &GpuContext) -> SvdOptions {
 }
 
 /// R, Q and their products are those of a call with a matrix on the host, to the last bit (the same kernels in the same order), for matrices
-/// in both memory orders; and nothing of the matrix is read back.
+/// in both memory orders; and nothing of the matrix is read back, but for two squares of narrow ones that CholeskyQR2 factors.
 fn qr_is_that_of_a_call<T: Elements>(context: &GpuContext) -> Outcome {
     let options = on(context);
-    for (m, n) in [(1, 1), (70, 70), (90, 41), (41, 90), (300, 9), (0, 4), (4, 0)] {
+    for (m, n) in [(1, 1), (70, 70), (90, 41), (41, 90), (300, 9), (0, 4), (4, 0), (1100, 16)] {
         let a = matrix::<T>("random", m, n);
         let turned = matrix::<T>("random", n, m);
         for (name, a) in [("by columns", a.as_ref()), ("by rows", turned.transpose())] {
             let name = format!("{m} x {n}, {name}");
             let want = a.qr_gpu_with(&options)?;
             let report = GpuMatrix::upload(context, &a)?.qr_report(&options)?;
-            check!(report.counts.bytes_read_back == 0 && report.shape == (m, n), "{name}: {:?}", report.counts);
+            let squares = if m == 1100 { 2 * n * n * size_of::<T::Scalar>() } else { 0 };
+            check!(report.counts.bytes_read_back == squares as u64 && report.shape == (m, n), "{name}: {:?}", report.counts);
             let found = report.values;
             check!(found.r()?.to_mat()? == want.r(), "{name}: R");
             check!(found.thin_q()?.to_mat()? == want.thin_q()?, "{name}: thin Q");
@@ -165,6 +167,7 @@ fn least_squares<T: Elements>(context: &GpuContext) -> Outcome {
         ("equal columns", 90, 42, 2),
         ("zero", 20, 30, 1),
         ("random", 60, 20, 0),
+        ("random", 520, 32, 2),
     ] {
         let a = matrix::<T>(kind, m, n);
         let b = right_sides(a.as_ref(), p);
@@ -290,6 +293,32 @@ fn with_a_ridge<T: Elements>(context: &GpuContext) -> Outcome {
         }
         Err(SvdError::InvalidOption { option: "ridge", .. }) if !<T::Scalar as Scalar>::IS_DOUBLE => {}
         other => return Err(format!("ridge 1e200: {other:?}").into()),
+    }
+    Ok(())
+}
+
+/// The condition number of a larger R is estimated on the device: nothing but columns is read back, as many as two estimates of 30 steps and the solution
+/// have at most. The solution is the host's to max(m, n) eps times the condition number, at most 2^10 for this matrix. Equal columns, and one that is
+/// zero, are dependent.
+fn condition_there<T: Elements>(context: &GpuContext) -> Outcome {
+    let (m, n) = (276, 260);
+    let options = on(context).tuning(tuning(32, 288).triangle(16));
+    let a = Mat::from_fn(m, n, |i, j| T::from_complex(T::noise(3, i, j).to_complex() + if i == j { 8.0 } else { 0.0 }));
+    let b = right_sides(a.as_ref(), 1);
+    let (there, right) = (GpuMatrix::upload(context, &a)?, GpuMatrix::upload(context, &b)?);
+    let report = there.lstsq_report(&right, &options)?;
+    check!(report.route == Route::LeastSquares(Solver::Qr), "{}", report.route);
+    let bytes = 66 * n * 4 * size_of::<T::Scalar>();
+    let least = 8 * n * size_of::<T::Scalar>();
+    check!((least as u64..=bytes as u64).contains(&report.counts.bytes_read_back), "{}", report.counts);
+    let (x, y) = (widen(report.values.x.to_mat()?.as_ref()), widen(a.lstsq_gpu_with(&b, &options)?.x.as_ref()));
+    let (off, bound) = ((&x - &y).norm_l2() / y.norm_l2(), 1024.0 * m as f64 * eps::<T>());
+    check!(off <= bound, "{off:.1e}, bound {bound:.1e}");
+    for by in [1.0, 0.0] {
+        let dependent =
+            Mat::from_fn(m, n, |i, j| if j == 200 { T::from_complex(a[(i, 7)].to_complex() * by) } else { a[(i, j)] });
+        let solved = GpuMatrix::upload(context, &dependent)?.qr(&options)?.solve_lstsq(&right);
+        check!(matches!(solved, Err(SvdError::RankDeficient { .. })), "{by}: {:?}", solved.map(drop));
     }
     Ok(())
 }

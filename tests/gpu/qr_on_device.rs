@@ -2,7 +2,7 @@
 
 use faer::Mat;
 use num_complex::Complex;
-use svdvals_gpu::{Backend, GpuContext, HalfStorage, Orthogonal, QrGpu, Route, SvdOptions, cost::Cost};
+use svdvals_gpu::{Backend, GpuContext, HalfStorage, Orthogonal, QrGpu, Route, Scalar, SvdOptions, cost::Cost};
 
 use crate::{
     Body, Elements, Outcome, check,
@@ -13,11 +13,11 @@ use crate::{
 };
 
 pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
-    vec![("ratios", ratios::<T>), ("what_travels", what_travels::<T>)]
+    vec![("ratios", ratios::<T>), ("narrow", narrow::<T>), ("what_travels", what_travels::<T>)]
 }
 
 fn on(context: &GpuContext) -> SvdOptions {
-    SvdOptions::default().context(context.clone()).backend(Backend::Gpu).tuning(tuning(8, 24))
+    SvdOptions::default().context(context.clone()).backend(Backend::Gpu).tuning(tuning(8, 24).triangle(16))
 }
 
 /// The ratios of `qr::check`, of one panel and several, with one leaf and several, tall, square and wide, in both memory orders and reversed; with
@@ -49,6 +49,61 @@ fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
     let now = a.qr_gpu_with(&on(context))?;
     let later = pollster::block_on(a.qr_gpu_async(&on(context)))?;
     check!(now.r() == later.r() && now.thin_q()? == later.thin_q()?, "awaited");
+    Ok(())
+}
+
+/// Narrow matrices: by CholeskyQR2 where columns of length 1 are well-conditioned, however long they are; by reflectors where they are not, where one is
+/// zero, and where the squares of a short one would lose digits in this type. The ratios of `qr::check` for both, and of the thin factors; the dispatches are those of the cost
+/// model, and R and two matrices of its size (with lines of a multiple of four, and once for every 16384 rows) are read back. A future gives
+/// what a call that blocks does.
+fn narrow<T: Elements>(context: &GpuContext) -> Outcome {
+    let options = on(context);
+    let short = |power: i32| {
+        let a = matrix::<T>("random", 520, 32);
+        let by = |j| if j == 5 { f64::from(power).exp2() } else { 1.0 };
+        Mat::from_fn(520, 32, |i, j| T::from_complex(a[(i, j)].to_complex() * by(j)))
+    };
+    let underflows = if T::Scalar::IS_DOUBLE { -480 } else { -45 };
+    let of = |kind, m, n| (format!("{kind} {m} x {n}"), matrix::<T>(kind, m, n));
+    let mut all = vec![
+        (of("random", 520, 32), true),
+        (of("random", 16_500, 1), true),
+        (of("unitary", 520, 32), true),
+        (of("rank third", 520, 32), false),
+        (of("zero", 520, 32), false),
+        (("a short column".into(), short(-12)), true),
+    ];
+    if !T::IS_HALF {
+        all.push((("a column whose squares underflow".into(), short(underflows)), false));
+    }
+    for ((name, a), by_cholesky) in all {
+        let ((m, n), turned) = (a.shape(), a.transpose().to_owned());
+        // A complete Q of so many rows takes too much memory.
+        if n > 1 {
+            ratios_of(&name, turned.transpose(), &options)?;
+        }
+        let report = a.qr_gpu_report(&options)?;
+        let route = if by_cholesky { Orthogonal::Cholesky } else { Orthogonal::Householder };
+        check!(report.route == Route::Qr(route), "{name}: {report}");
+        if by_cholesky {
+            let counted = Cost::cholesky_qr::<T::Scalar>(m, n, &report.tuning)?.dispatches();
+            let (dispatches, bytes) = (report.counts.dispatches, report.counts.bytes_read_back);
+            check!(dispatches == counted, "{name}: {dispatches} dispatches, {counted} by the model");
+            let numbers = 2 * n * n.next_multiple_of(4) * m.div_ceil(16_384) + n * n.next_multiple_of(4);
+            check!(bytes == (numbers * size_of::<T::Scalar>()) as u64, "{name}: {bytes} bytes read back");
+        }
+        let (q, r, wide) = (widen(report.values.thin_q()?.as_ref()), widen(report.values.r().as_ref()), widen(a.as_ref()));
+        let off = (q.adjoint() * &q - Mat::<Complex<f64>>::identity(n, n)).norm_l2();
+        let residual = (&wide - q * r).norm_l2();
+        // Sums of 512 rows are off by some 10 eps / sqrt(parts); a reflector and a solve are off by a few eps a column.
+        let bound = 8.0 * (n as f64).sqrt() * eps::<T>();
+        check!(off <= bound && residual <= bound * wide.norm_l2(), "{name}: {off:.1e} {residual:.1e}");
+        let later = pollster::block_on(a.qr_gpu_async(&options))?;
+        check!(report.values.r() == later.r() && report.values.thin_q()? == later.thin_q()?, "{name}: awaited");
+        let (r, mut both) = (a.qr_r_gpu_with(&options)?, report.values.r().to_owned());
+        both.truncate(r.nrows(), n);
+        check!(!by_cholesky || r == both, "{name}: R alone");
+    }
     Ok(())
 }
 

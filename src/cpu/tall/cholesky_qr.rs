@@ -17,6 +17,9 @@ use faer::{
     traits::ComplexField,
 };
 
+#[cfg(feature = "gpu")]
+use num_traits::Float;
+
 use crate::{
     base::{
         error::Result,
@@ -142,6 +145,21 @@ fn cholesky<W: Scalar>((mut l, order): (Mat<W>, Vec<usize>), most: f64) -> Optio
     in_place(&mut l)?;
     let far = |(j, length): (usize, &f64)| most * l[(j, j)].to_complex().norm_sqr() >= length * length;
     lengths.iter().enumerate().all(far).then_some(Cholesky { l, lengths, order })
+}
+
+/// R with R^H R = A^H A, whose upper triangle is given, computed in the precision of `S`. None if R would be less accurate than that of QR.
+#[cfg(feature = "gpu")]
+pub(crate) fn well_conditioned_triangle<S: Scalar>(upper: &Mat<S::Wide>) -> Option<Mat<S>> {
+    let n = upper.ncols();
+    // Squares of shorter columns would lose digits to underflow. The entries are near 1, so that none overflows.
+    let eps = <Re<S> as Float>::epsilon().to_double();
+    let shortest = <Re<S> as Float>::min_positive_value().to_double() / (eps * eps);
+    if !(0..n).all(|j| upper[(j, j)].to_complex().re >= shortest) {
+        return None;
+    }
+    let factor = cholesky((whole(upper), Vec::new()), INVERSE_SQUARE.max(n as f64))?;
+    let accurate = inverse_square(&factor) <= INVERSE_SQUARE.max(n as f64);
+    accurate.then(|| Mat::from_fn(n, n, |i, j| S::from_wide(factor.upper(i, j))))
 }
 
 /// Whether the Cholesky factor of A^H A, whose upper triangle is given, has ||B^-1||^2 of at most `most`, and columns whose squares neither

@@ -51,11 +51,6 @@ impl<S: Scalar> GpuKernels<S> {
         Ok(all)
     }
 
-    /// C <- C - A X
-    pub(crate) fn subtract_product(&self, a: &Dense<S>, x: &Dense<S>, c: &Dense<S>) -> Result<()> {
-        self.multiply(whole(a)?, whole(x)?, whole(c)?, false, To::Subtracted, Extent::default())
-    }
-
     /// 2^`exponent` times a matrix, though the type may not hold the power.
     pub(crate) fn times_power(&self, mut a: Dense<S>, mut exponent: i32) -> Result<Dense<S>> {
         let limit = Re::<S>::exponent_limit();

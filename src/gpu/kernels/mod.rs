@@ -3,6 +3,7 @@
 mod adopt;
 pub(crate) mod batch;
 pub(crate) mod bisection;
+mod cholesky;
 pub(crate) mod cooperative;
 mod factor;
 pub(crate) mod fixed;

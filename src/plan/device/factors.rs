@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use faer::{Mat, MatRef};
 use pollster::block_on;
 
 use crate::{
@@ -23,7 +24,14 @@ use crate::{
         kernels::{GpuKernels, recursive::GpuRecursive},
         storage::{Dense, Lines},
     },
-    plan::{backend::OnGpu, options::SvdOptions, products::reported, qr::report_of_gpu, qr_factors::Tree, report::SvdReport},
+    plan::{
+        backend::OnGpu,
+        options::SvdOptions,
+        products::reported,
+        qr::report_of_gpu,
+        qr_factors::{Tree, Unitary},
+        report::SvdReport,
+    },
     tile::{kernels::TileKernels, products::Recursion},
 };
 
@@ -43,10 +51,58 @@ pub(crate) trait Resident<S: Scalar>: Send + Sync {
 
     /// op(Q) C, or conj(op(Q)) C, for a new matrix C.
     fn applied(&self, op: Op, c: Dense<S>, conjugated: bool) -> Result<Dense<S>>;
+
+    /// The first min(m, n) rows of Q^H C, for a new matrix C; and a matrix whose columns are as long as those of the other rows.
+    fn projected(&self, c: Dense<S>) -> Result<[Dense<S>; 2]> {
+        let (kernels, (m, n)) = (self.kernels(), self.shape());
+        let c = self.applied(Op::ConjTrans, c, false)?;
+        Ok([kernels.with_rows(&c, m.min(n))?, kernels.rows_from(&c, m.min(n))?])
+    }
+
+    /// Q [Y; 0], or with the conjugates of Q's entries, for a matrix Y of min(m, n) rows.
+    fn combined(&self, y: &Dense<S>, conjugated: bool) -> Result<Dense<S>> {
+        self.applied(Op::NoTrans, self.kernels().with_rows(y, self.shape().0)?, conjugated)
+    }
 }
 
 /// The factors by one of the algorithms.
 pub(crate) type Boxed<S> = Box<dyn Resident<S>>;
+
+/// Q on a device, for factors of which the host has R.
+pub(crate) struct OnDevice<S: Scalar>(Boxed<S>);
+
+impl<S: Scalar> OnDevice<S> {
+    pub fn new(factors: Boxed<S>) -> Self {
+        OnDevice(factors)
+    }
+
+    fn uploaded(&self, c: MatRef<'_, S>) -> Result<Dense<S>> {
+        self.0.kernels().upload(c, Re::<S>::from_double(1.0))
+    }
+
+    fn read_back(&self, c: &Dense<S>) -> Result<Mat<S>> {
+        self.0.kernels().download(c)
+    }
+}
+
+impl<S: Scalar> Unitary<S> for OnDevice<S> {
+    fn apply(&self, op: Op, c: MatRef<'_, S>) -> Result<Mat<S>> {
+        self.read_back(&self.0.applied(op, self.uploaded(c)?, false)?)
+    }
+
+    fn columns(&self, cols: usize) -> Result<Mat<S>> {
+        self.read_back(&self.0.columns(cols)?)
+    }
+
+    fn project(&self, c: MatRef<'_, S>, _: usize) -> Result<Mat<S>> {
+        let [inside, _] = self.0.projected(self.uploaded(c)?)?;
+        self.read_back(&inside)
+    }
+
+    fn combine(&self, c: MatRef<'_, S>) -> Result<Mat<S>> {
+        self.read_back(&self.0.combined(&self.uploaded(c)?, false)?)
+    }
+}
 
 impl<S: Scalar> Resident<S> for Tree<GpuKernels<S>> {
     fn kernels(&self) -> &GpuKernels<S> {
@@ -101,24 +157,20 @@ impl Resident<f32> for Recursed {
     }
 }
 
-/// Factors `scale` times the matrix of `lines`, with the rows of `root` times the identity below it unless that is zero, by the panel tree. Nothing is read
-/// back.
+/// Factors the matrix of this shape that `upload` makes by the panel tree. Nothing is read back.
 pub(crate) fn by_tree<S: Scalar>(
-    lines: &Lines<'_>,
-    (scale, root): (Re<S>, Re<S>),
+    upload: impl FnOnce(&GpuKernels<S>) -> Result<Dense<S>>,
+    shape: (usize, usize),
     on: OnGpu,
     options: &SvdOptions,
     timed: bool,
 ) -> Result<SvdReport<Boxed<S>>> {
-    let ridge = root.to_double() != 0.0;
-    let (rows, cols) = lines.size();
-    let shape = if ridge { (rows.saturating_add(cols), cols) } else { (rows, cols) };
     let (mut clock, tuning) = (Clock::new(timed), on.tuning.clone());
     let watch = Watch::new(&options.listen(), || Ok([factor_flops::<S>(shape, &tuning)?, 0, 0, 0]))?;
     let manner = Manner { timed: options.time_kernels, watch: watch.clone(), ..Manner::default() };
     let kernels = GpuKernels::<S>::running(&on.context, &tuning, manner)?;
     watch.begin(Stage::Qr)?;
-    let mut a = if ridge { kernels.with_ridge(lines, scale, root)? } else { kernels.adopt(lines, scale)? };
+    let mut a = upload(&kernels)?;
     keep_factor(&kernels, &mut a, shape, &tuning)?;
     triangular_factor(&kernels, &mut a, shape.0, shape.1, &tuning)?;
     block_on(kernels.finish())?;

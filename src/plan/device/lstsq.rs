@@ -19,7 +19,7 @@ use crate::{
     plan::{
         device::{check_options, check_storage, qr::DeviceQr, svdvals::svdvals as device_svdvals},
         factors::{Factors, MinimumNorm},
-        lstsq::{Fit, has_full_rank, lstsq_of_device, unscaled_values},
+        lstsq::{Fit, is_full_rank, lstsq_of_device, unscaled_values},
         options::{Backend, SvdOptions},
         report::SvdReport,
         route::{Preconditioner, Route, Solver},
@@ -65,10 +65,11 @@ pub(crate) fn lstsq<T: Number>(
         let (m, n) = lines.size();
         // Of the transpose, if A is wide.
         let lines = Lines { by_rows: lines.by_rows != (m < n), ..lines };
-        let report = DeviceQr::of(a, lines, options.ridge, options, timed)?;
+        let mut report = DeviceQr::of(a, lines, options.ridge, options, timed)?;
         let clock = Clock::new(timed);
         let of = Solving { qr: &report.values, a, b, wide: m < n, options };
         let (fit, solver) = of.solution()?;
+        report.counts.add(&report.values.factors.kernels().counts());
         let seconds = StageSeconds { solve: clock.seconds(), total: total.seconds(), ..report.seconds };
         let (route, cost) = (Route::LeastSquares(solver), Cost::of_lstsq::<T::Scalar> as fn(_, _, &_, _) -> _);
         Ok(SvdReport { seconds, route, cost, shape: (m, n), ..report.map(|_| fit) })
@@ -134,38 +135,40 @@ impl<T: Number> Solving<'_, T> {
     fn solution(&self) -> Result<(DeviceFit<T>, Solver)> {
         let Solving { qr, a, b, wide, .. } = *self;
         let (kernels, (tall, k)) = (qr.factors.kernels(), qr.factors.shape());
-        let b_scale = qr.check_b(b, a.size.0)?;
-        let r = qr.r_on_host()?;
         let ridge = self.options.ridge != 0.0;
-        let mut c = kernels.adopt(&b.lines(), b_scale)?;
-        if !wide {
-            c = if ridge { kernels.with_rows(&c, tall)? } else { c };
-            c = qr.factors.applied(Op::ConjTrans, c, false)?;
-        }
-        let on_host = kernels.download(&c)?;
-        let outside = squares(on_host.subrows(k, on_host.nrows() - k));
-        let inside = on_host.subrows(0, k);
-        let full = has_full_rank(r.as_ref(), qr.tolerance);
-        let op_r = if wide { r.transpose() } else { r.as_ref() };
+        let b_scale = qr.check_b(b, a.size.0)?;
+        let c = kernels.adopt(&b.lines(), b_scale)?;
+        let [c, outside] = if wide {
+            let none = kernels.rows_from(&c, k)?;
+            [c, none]
+        } else {
+            qr.factors.projected(if ridge { kernels.with_rows(&c, tall)? } else { c })?
+        };
+        let (full, one, op) =
+            (is_full_rank(qr.condition()?, qr.tolerance), Re::<T>::from_double(1.0), if wide { Op::Trans } else { Op::NoTrans });
         let (y, rank, values) = if full {
             let y = kernels.with_rows(&c, k)?;
-            qr.solve_r(if wide { Op::Trans } else { Op::NoTrans }, &y)?;
+            qr.solve_r(op, &y)?;
             let asked = self.options.singular_values && !ridge;
-            let values = asked.then(|| svdvals(r.as_ref(), &self.inner_options(), false));
+            let values = asked.then(|| svdvals(qr.r_on_host()?.as_ref(), &self.inner_options(), false));
             (y, k, values.transpose()?.map(|report| report.values))
         } else {
-            let MinimumNorm { x, rank, values, .. } = MinimumNorm::new(self.factors_of(op_r)?, inside, qr.tolerance);
-            (kernels.upload(x.as_ref(), Re::<T>::from_double(1.0))?, rank, Some(values))
+            let r = qr.r_on_host()?;
+            let factors = self.factors_of(if wide { r.transpose() } else { r.as_ref() })?;
+            let MinimumNorm { x, rank, values, .. } = MinimumNorm::new(factors, kernels.download(&c)?.as_ref(), qr.tolerance);
+            (kernels.upload(x.as_ref(), one)?, rank, Some(values))
         };
-        // What Q^H B leaves outside the range of Q, and inside it what the solution leaves: nothing, if A is tall and the rank is full. With a ridge, the
-        // product with A, because Q has the rows of the ridge too.
-        let left = match ridge {
-            true => vec![0.0; b.size.1],
-            false if full && !wide => vec![0.0; b.size.1],
-            false => squares((inside - op_r * kernels.download(&y)?).as_ref()),
+        // What Q^H B leaves outside the range of Q, and inside it what the solution leaves: nothing, if A is tall and the rank is full. With a ridge it is what
+        // A X leaves, because Q has the rows of the ridge too.
+        let left = if ridge || full && !wide {
+            vec![0.0; b.size.1]
+        } else {
+            kernels.subtract_product(&c, &kernels.upper(qr.factors.r(), k, one)?, op, &y)?;
+            squares(kernels.download(&c)?.as_ref())
         };
         let x = if wide { self.combined(&y)? } else { y };
-        let outside = if ridge { squares(kernels.download(&self.rest(&x, b_scale)?)?.as_ref()) } else { outside };
+        let outside = if ridge { self.rest(&x, b_scale)? } else { outside };
+        let outside = squares(kernels.download(&outside)?.as_ref());
         let length = |(inside, outside): (f64, f64)| T::Real::from_double((inside + outside).sqrt() / b_scale.to_double());
         let residuals: Vec<T::Real> = left.into_iter().zip(outside).map(length).collect();
         if residuals.iter().any(|length| !length.to_double().is_finite()) {
@@ -186,8 +189,7 @@ impl<T: Number> Solving<'_, T> {
     /// conj(Q) Y for A^T = Q R, or the first rows of it for \[A^T; sqrt(ridge) I\] = Q R.
     fn combined(&self, y: &Dense<T::Scalar>) -> Result<Dense<T::Scalar>> {
         let factors = &self.qr.factors;
-        let y = factors.kernels().with_rows(y, factors.shape().0)?;
-        let x = factors.applied(Op::NoTrans, y, true)?;
+        let x = factors.combined(y, true)?;
         if self.options.ridge == 0.0 { Ok(x) } else { factors.kernels().with_rows(&x, self.a.size.1) }
     }
 
@@ -196,7 +198,7 @@ impl<T: Number> Solving<'_, T> {
         let kernels = self.qr.factors.kernels();
         let rest = kernels.adopt(&self.b.lines(), b_scale)?;
         if x.size.0 * x.size.1 * rest.size.0 > 0 {
-            kernels.subtract_product(&kernels.adopt(&self.a.lines(), self.qr.scale)?, x, &rest)?;
+            kernels.subtract_product(&rest, &kernels.adopt(&self.a.lines(), self.qr.scale)?, Op::NoTrans, x)?;
         }
         Ok(rest)
     }

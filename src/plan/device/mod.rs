@@ -4,19 +4,20 @@
 //! | --- | --- |
 //! | `svdvals.rs`, `band.rs` | singular values; the stages one by one |
 //! | `svd.rs` | singular vectors |
-//! | `factors.rs`, `qr.rs` | the QR factorisation by either of two algorithms; what is computed from its factors |
+//! | `factors.rs`, `cholesky.rs`, `qr.rs` | the QR factorisation by one of three algorithms; what is computed from its factors |
 //! | `turned.rs` | the same with pivoted columns, or with a positive diagonal |
 //! | `lstsq.rs` | least squares |
 //! | `triangular.rs` | triangular multiply and solve |
 
 pub mod band;
-mod factors;
+pub(crate) mod cholesky;
+pub(crate) mod factors;
 pub mod lstsq;
 pub mod qr;
 pub mod svd;
 pub(crate) mod svdvals;
 pub(crate) mod triangular;
-mod turned;
+pub(crate) mod turned;
 
 use crate::{
     base::{

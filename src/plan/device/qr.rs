@@ -6,7 +6,7 @@ use faer::Mat;
 use pollster::block_on;
 
 use crate::{
-    algo::condition::condition,
+    algo::condition::{condition, estimate},
     base::{
         blas::{Op, Side},
         clock::Clock,
@@ -23,6 +23,7 @@ use crate::{
     plan::{
         device::{
             check_options, check_storage,
+            cholesky::by_kernels,
             factors::{Boxed, by_products, by_tree, of_single},
             on_its_device,
             svdvals::svdvals,
@@ -35,6 +36,9 @@ use crate::{
     },
     tile::{kernels::TileKernels, products::Products},
 };
+
+/// Up to this order R is read back for its condition number: that takes less time than the steps of the estimate take to and fro.
+const READ_BACK: usize = 256;
 
 /// What is computed from A = Q R on a device. A trait, so that it is compiled in this crate for each type.
 pub trait Factorisation<T: Number>: Send + Sync {
@@ -92,7 +96,8 @@ fn view<S: Number>(context: &GpuContext, a: &Dense<S>) -> Result<DeviceMatrix<S>
 /// The largest sqrt(ridge) beside a matrix that is scaled by the smallest power of two, 2^60: its square, and sums of such, are within f32.
 const LARGEST_ROOT: f64 = f64::from_bits((1023 + 60) << 52);
 
-/// The power of two that brings both the matrix and the rows of sqrt(ridge) to at most about 1, and sqrt(ridge) times this power. `scale` is that of the matrix alone.
+/// The power of two that brings both the matrix and the rows of sqrt(ridge) to at most about 1, and sqrt(ridge) times this power. `scale` is that of the
+/// matrix alone.
 fn with_ridge<R: RealElement>(scale: R, ridge: f64) -> Result<(R, R)> {
     if ridge == 0.0 {
         return Ok((scale, R::from_double(0.0)));
@@ -129,8 +134,11 @@ impl<T: Number> DeviceQr<T> {
         let (scale, root) = with_ridge(a.scale::<T::Scalar>()?, ridge)?;
         let of_scale = clock.restart();
         let on = on_its_device(a, tuning);
-        let mut report = if native {
-            by_tree::<T::Scalar>(&lines, (scale, root), on, options, timed)?
+        let mut report = if native && ridge != 0.0 {
+            let rows = shape.0.saturating_add(shape.1);
+            by_tree::<T::Scalar>(|kernels| kernels.with_ridge(&lines, scale, root), (rows, shape.1), on, options, timed)?
+        } else if native {
+            by_kernels::<T::Scalar>(&lines, scale, on, options, timed)?
         } else {
             by_products(&lines, scale.to_double() as f32, on, options, timed)?.try_map(of_single::<T::Scalar>)?
         };
@@ -167,15 +175,37 @@ impl<T: Number> DeviceQr<T> {
         view(&self.context, a)
     }
 
-    /// The estimate of R's condition number, for which R is read back once.
-    fn condition(&self) -> Result<f64> {
-        match self.condition.get() {
-            Some(&condition) => Ok(condition),
-            None => {
-                let r = self.r_on_host()?;
-                Ok(*self.condition.get_or_init(|| condition(r.as_ref())))
-            }
+    /// The estimate of R's condition number. A small R is read back for it.
+    pub fn condition(&self) -> Result<f64> {
+        if let Some(&condition) = self.condition.get() {
+            return Ok(condition);
         }
+        let found =
+            if self.factors.shape().1 <= READ_BACK { condition(self.r_on_host()?.as_ref()) } else { self.condition_there()? };
+        Ok(*self.condition.get_or_init(|| found))
+    }
+
+    /// The estimate by products and solves on the device, each of one column that comes from the host and goes back.
+    fn condition_there(&self) -> Result<f64> {
+        let (kernels, n, one) = (self.kernels(), self.factors.shape().1, T::Real::from_double(1.0));
+        let r = kernels.upper(self.factors.r(), n, one)?;
+        let diagonal = kernels.download(&kernels.diagonal(&r)?)?;
+        if diagonal.col_iter().any(|column| column.iter().any(|x| x.to_complex().norm() == 0.0)) {
+            return Ok(f64::INFINITY);
+        }
+        let by_square = |x: &mut Mat<T::Scalar>| {
+            let y = kernels.product(&r, Op::NoTrans, false, &kernels.upload(x.as_ref(), one)?)?;
+            *x = kernels.download(&kernels.product(&r, Op::ConjTrans, false, &y)?)?;
+            Ok(1.0)
+        };
+        let by_inverse = |x: &mut Mat<T::Scalar>| {
+            let y = kernels.upload(x.as_ref(), one)?;
+            kernels.solve_upper(&r, Op::ConjTrans, &y)?;
+            kernels.solve_upper(&r, Op::NoTrans, &y)?;
+            *x = kernels.download(&y)?;
+            Ok(1.0)
+        };
+        estimate(n, by_square, by_inverse)
     }
 
     /// Checks B's number of rows and its device, and returns its scale.
@@ -263,7 +293,7 @@ impl<T: Number> Factorisation<T> for DeviceQr<T> {
             None => n,
         };
         let c = self.kernels().adopt(&b.lines(), b_scale)?;
-        let c = self.factors.applied(Op::ConjTrans, c, false)?;
+        let [c, _] = self.factors.projected(c)?;
         let mut x = self.kernels().with_rows(&c, rank)?;
         self.solve_r(Op::NoTrans, &x)?;
         if let Some(pivoted) = &self.pivoted {

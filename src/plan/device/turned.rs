@@ -23,10 +23,10 @@ use crate::{
 };
 
 /// See the [module](self).
-struct Turned<S: Scalar> {
-    q0: Boxed<S>,
-    q1: Dense<S>,
-    r: Dense<S>,
+pub(crate) struct Turned<S: Scalar> {
+    pub q0: Boxed<S>,
+    pub q1: Dense<S>,
+    pub r: Dense<S>,
 }
 
 impl<S: Scalar> Resident<S> for Turned<S> {

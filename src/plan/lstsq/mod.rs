@@ -208,10 +208,10 @@ fn check<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<()> {
     room_for::<T::Scalar>("least squares", m.max(n), n.saturating_add(b.ncols()), 2)
 }
 
-/// Whether an estimate of the condition number of R, which is rarely less than half of it, shows full rank.
-pub(crate) fn has_full_rank<S: Scalar>(r: MatRef<'_, S>, tolerance: f64) -> bool {
+/// Whether an estimate of a condition number, which is rarely less than half of it, shows full rank.
+pub(crate) fn is_full_rank(estimate: f64, tolerance: f64) -> bool {
     const SLACK: f64 = 2.0;
-    condition(r) * tolerance * SLACK < 1.0
+    estimate * tolerance * SLACK < 1.0
 }
 
 /// The singular values of A, from those of `scale` times A.
@@ -291,7 +291,7 @@ impl<'a, T: Number> Begun<'a, T> {
     }
 
     fn has_full_rank<S: Scalar>(&self, r: MatRef<'_, S>) -> bool {
-        has_full_rank(r, self.tolerance())
+        is_full_rank(condition(r), self.tolerance())
     }
 
     /// The options of a factorisation within this call.

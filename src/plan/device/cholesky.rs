@@ -1,0 +1,276 @@
+//! CholeskyQR2 on a device, of tall matrices whose columns are well-conditioned (`cpu/tall/orthogonal.rs` has the CPU's, and the source).
+//!
+//! ```text
+//! R1^H R1 = A^H A      products on the device, Cholesky on the host; None if ||B^-1|| is too large for A^H A in this precision, B = A with
+//!                      normalised columns
+//! X = A R1^-1          by substitution
+//! X^H X = I + E        |E| is small enough for Cholesky's factorisation of it to first order:
+//! R2 = I + U           U: E above the diagonal, and half of it there;  E^2 is below eps
+//! Q = X (I - U),  R = R2 R1
+//! ```
+//!
+//! Two n x n matrices are read back. A preconditioned form would need R by Householder reflectors first, which on an H100 takes 0.7 of the time of R
+//! and Q by them (32768 x 512, f32).
+
+use std::{cmp::Ordering, sync::OnceLock};
+
+use faer::Mat;
+use num_traits::Float;
+use pollster::block_on;
+
+use crate::{
+    algo::{reflectors::keep_factor, to_band::triangular_factor},
+    base::{
+        blas::Op,
+        clock::{Clock, StageSeconds},
+        error::Result,
+        number::{Number, Re, RealElement, Scalar},
+        watch::{Listen, Stage, Watch},
+    },
+    cost::{Cost, cholesky::flops, counts::Counts, work::Kernel},
+    cpu::tall::cholesky_qr::well_conditioned_triangle,
+    gpu::{
+        device::{
+            context::{GpuContext, Waits},
+            stream::Manner,
+        },
+        kernels::GpuKernels,
+        storage::{Dense, Lines},
+    },
+    plan::{
+        backend::OnGpu,
+        device::{
+            factors::{Boxed, Resident, by_tree},
+            turned::Turned,
+        },
+        options::SvdOptions,
+        qr::report_of_gpu,
+        qr_factors::Tree,
+        report::SvdReport,
+        route::{Orthogonal, Route, is_narrow},
+    },
+    tile::{kernels::TileKernels, tuning::Tuning},
+};
+
+/// What has run on the device.
+pub(crate) struct Ran {
+    counts: Counts,
+    seconds: Vec<(Kernel, f64)>,
+}
+
+impl Ran {
+    fn of<S: Scalar>(kernels: &GpuKernels<S>) -> Ran {
+        Ran { counts: kernels.counts(), seconds: kernels.kernel_seconds() }
+    }
+
+    /// Adds it to a report.
+    pub fn add_to<V>(self, report: &mut SvdReport<V>) {
+        report.counts.add(&self.counts);
+        for (kernel, seconds) in self.seconds {
+            match report.kernel_seconds.iter_mut().find(|(of, _)| *of == kernel) {
+                Some((_, sum)) => *sum += seconds,
+                None => report.kernel_seconds.push((kernel, seconds)),
+            }
+        }
+    }
+}
+
+/// Q (m x n) and R (n x n), with the kernels that compute them, the call's listeners, and what has run before.
+pub(crate) struct DeviceThin<S: Scalar> {
+    pub q: Dense<S>,
+    pub r: Dense<S>,
+    pub kernels: GpuKernels<S>,
+    pub watch: Watch,
+    pub ran: Ran,
+}
+
+/// The report of a factorisation, once its kernels have finished.
+pub(crate) fn report_of_cholesky<S: Scalar, V>(
+    shape: (usize, usize),
+    on: OnGpu,
+    (kernels, ran): (&GpuKernels<S>, Ran),
+    seconds: StageSeconds,
+    values: V,
+) -> SvdReport<V> {
+    let mut report = report_of_gpu(shape, on, kernels, seconds, values);
+    ran.add_to(&mut report);
+    SvdReport { route: Route::Qr(Orthogonal::Cholesky), cost: Cost::of_cholesky_qr::<S>, ..report }
+}
+
+/// What has become of an attempt.
+pub(crate) enum Attempt<S: Scalar> {
+    Factored(DeviceThin<S>),
+    /// The columns are too ill-conditioned. The matrix comes back if it is unchanged.
+    IllConditioned(Option<Dense<S>>, Ran),
+}
+
+/// Attempts the factorisation of the m x n matrix that `upload` brings to the device, m >= n >= 1, entries near 1. `watch` makes the call's listeners
+/// once R1 is found: an attempt that fails is no part of its progress.
+pub(crate) async fn cholesky_qr<S: Scalar>(
+    upload: impl FnOnce(&GpuKernels<S>) -> Result<Dense<S>>,
+    on: &OnGpu,
+    options: &SvdOptions,
+    waits: Waits,
+    listen: &Listen,
+) -> Result<Attempt<S>> {
+    let attempt = Watch::new(&Listen::new(None, options.cancel.clone()), || Ok([0; 4]))?;
+    attempt.begin(Stage::Qr)?;
+    let manner = |watch| Manner { waits, timed: options.time_kernels, watch, ..Manner::default() };
+    let first = GpuKernels::<S>::running(&on.context, &on.tuning, manner(attempt))?;
+    let a = upload(&first)?;
+    let (m, n) = a.size;
+    if a.a.len() > 1 {
+        return Ok(Attempt::IllConditioned(Some(a), Ran::of(&first)));
+    }
+    let Some(r1) = well_conditioned_triangle::<S>(&first.squares(&a).await?) else {
+        return Ok(Attempt::IllConditioned(Some(a), Ran::of(&first)));
+    };
+
+    let watch = Watch::new(listen, || Ok([flops::<S>(m, n), 0, 0, 0]))?;
+    watch.begin(Stage::Qr)?;
+    let kernels = GpuKernels::<S>::running(&on.context, &on.tuning, manner(watch.clone()))?;
+    let one = Re::<S>::from_double(1.0);
+    let r1 = kernels.upload(r1.as_ref(), one)?;
+    kernels.solve_right(&r1, &a)?;
+    let Some([r2, inverse]) = first_order::<S>(&kernels.squares(&a).await?) else {
+        let mut ran = Ran::of(&first);
+        ran.counts.add(&kernels.counts());
+        return Ok(Attempt::IllConditioned(None, ran));
+    };
+    let q = kernels.times_upper(&a, &kernels.upload(inverse.as_ref(), one)?)?;
+    let r = kernels.times_upper(&kernels.upload(r2.as_ref(), one)?, &r1)?;
+    let ran = Ran::of(&first);
+    Ok(Attempt::Factored(DeviceThin { q, r, kernels, watch, ran }))
+}
+
+/// R2 and its inverse, to first order, from the upper triangle of X^H X; None if that is too far from the identity.
+fn first_order<S: Scalar>(squares: &Mat<S::Wide>) -> Option<[Mat<S>; 2]> {
+    let n = squares.ncols();
+    let at = |i: usize, j: usize| squares[(i, j)].to_complex();
+    let lengths: Vec<f64> = (0..n).map(|j| at(j, j).re.sqrt()).collect();
+    let off = |(i, j): (usize, usize)| (at(i, j) - if i == j { 1.0 } else { 0.0 }).norm();
+    let most = (0..n).flat_map(|j| (0..=j).map(move |i| (i, j))).map(off).fold(0.0, f64::max);
+    // The largest entry of U^H U, which is neglected, is at most n times the square of the largest of U. A NaN is among the lengths.
+    let near = n as f64 * most * most <= <Re<S> as Float>::epsilon().to_double();
+    if !near || !lengths.iter().all(|length| (0.5..2.0).contains(length)) {
+        return None;
+    }
+    let upper = |entry: &dyn Fn(usize, usize) -> _, diagonal: &dyn Fn(usize) -> f64| {
+        Mat::from_fn(n, n, |i, j| match i.cmp(&j) {
+            Ordering::Less => S::from_complex(entry(i, j)),
+            Ordering::Equal => S::from_complex(diagonal(j).into()),
+            Ordering::Greater => S::zero_impl(),
+        })
+    };
+    let r2 = upper(&|i, j| at(i, j) / lengths[i], &|j| lengths[j]);
+    let inverse = upper(&|i, j| -at(i, j) / (lengths[i].powi(2) * lengths[j]), &|j| 1.0 / lengths[j]);
+    Some([r2, inverse])
+}
+
+/// Q as n orthonormal columns, completed to a unitary matrix on demand: with the QR factorisation Q = Q0 R0 by reflectors it is Q0 diag(R0, I).
+pub(crate) struct ThinFactors<S: Scalar> {
+    q: Dense<S>,
+    r: Dense<S>,
+    kernels: GpuKernels<S>,
+    on: (GpuContext, Tuning),
+    whole: OnceLock<Turned<S>>,
+}
+
+impl<S: Scalar> ThinFactors<S> {
+    /// From Q and R. The kernels are those of what is computed from the factors, without the call's listeners.
+    pub fn new((q, r): (Dense<S>, Dense<S>), kernels: GpuKernels<S>, on: &OnGpu) -> Self {
+        ThinFactors { q, r, kernels, on: (on.context.clone(), on.tuning.clone()), whole: OnceLock::new() }
+    }
+
+    /// The unitary matrix.
+    fn whole(&self) -> Result<&Turned<S>> {
+        if let Some(whole) = self.whole.get() {
+            return Ok(whole);
+        }
+        let ((context, tuning), (m, n)) = (&self.on, self.q.size);
+        let kernels = GpuKernels::running(context, tuning, Manner::default())?;
+        let mut a = kernels.first_columns(&self.q, n)?;
+        keep_factor(&kernels, &mut a, (m, n), tuning)?;
+        triangular_factor(&kernels, &mut a, m, n, tuning)?;
+        let q1 = kernels.upper(&a, n, Re::<S>::from_double(1.0))?;
+        let r = kernels.first_columns(&self.r, n)?;
+        block_on(kernels.finish())?;
+        let q0 = Box::new(Tree { kernels, a, shape: (m, n), tuning: tuning.clone() });
+        Ok(self.whole.get_or_init(|| Turned { q0, q1, r }))
+    }
+}
+
+impl<S: Scalar> Resident<S> for ThinFactors<S> {
+    fn kernels(&self) -> &GpuKernels<S> {
+        &self.kernels
+    }
+
+    fn r(&self) -> &Dense<S> {
+        &self.r
+    }
+
+    fn shape(&self) -> (usize, usize) {
+        self.q.size
+    }
+
+    fn columns(&self, cols: usize) -> Result<Dense<S>> {
+        if cols <= self.q.size.1 {
+            return self.kernels.first_columns(&self.q, cols);
+        }
+        let whole = self.whole()?;
+        let columns = whole.columns(cols)?;
+        block_on(whole.kernels().finish())?;
+        Ok(columns)
+    }
+
+    fn applied(&self, op: Op, c: Dense<S>, conjugated: bool) -> Result<Dense<S>> {
+        let whole = self.whole()?;
+        // The two have queues of their own.
+        block_on(self.kernels.finish())?;
+        let c = whole.applied(op, c, conjugated)?;
+        block_on(whole.kernels().finish())?;
+        Ok(c)
+    }
+
+    fn projected(&self, c: Dense<S>) -> Result<[Dense<S>; 2]> {
+        let inside = self.kernels.product(&self.q, Op::ConjTrans, false, &c)?;
+        self.kernels.subtract_product(&c, &self.q, Op::NoTrans, &inside)?;
+        Ok([inside, c])
+    }
+
+    fn combined(&self, y: &Dense<S>, conjugated: bool) -> Result<Dense<S>> {
+        self.kernels.product(&self.q, Op::NoTrans, conjugated, y)
+    }
+}
+
+/// Factors `scale` times the matrix of `lines`: by CholeskyQR2 if it is narrow and well-conditioned, by the panel tree if not.
+pub(crate) fn by_kernels<S: Scalar>(
+    lines: &Lines<'_>,
+    scale: Re<S>,
+    on: OnGpu,
+    options: &SvdOptions,
+    timed: bool,
+) -> Result<SvdReport<Boxed<S>>> {
+    let (shape, mut clock) = (lines.size(), Clock::new(timed));
+    if !is_narrow(shape) {
+        return by_tree(|kernels| kernels.adopt(lines, scale), shape, on, options, timed);
+    }
+    let waits = Manner::default().waits;
+    match block_on(cholesky_qr(|kernels| kernels.adopt(lines, scale), &on, options, waits, &options.listen()))? {
+        Attempt::Factored(DeviceThin { q, r, kernels, watch, ran }) => {
+            block_on(kernels.finish())?;
+            watch.end();
+            let seconds = StageSeconds { qr: clock.restart(), ..StageSeconds::default() };
+            let later = GpuKernels::running(&on.context, &on.tuning, Manner::default())?;
+            let factors: Boxed<S> = Box::new(ThinFactors::new((q, r), later, &on));
+            Ok(report_of_cholesky(shape, on, (&kernels, ran), seconds, factors))
+        }
+        Attempt::IllConditioned(a, ran) => {
+            let again = |kernels: &GpuKernels<S>| a.map_or_else(|| kernels.adopt(lines, scale), Ok);
+            let mut report = by_tree(again, shape, on, options, timed)?;
+            ran.add_to(&mut report);
+            report.seconds.qr = clock.restart();
+            Ok(report)
+        }
+    }
+}
