@@ -249,11 +249,14 @@ struct Readme;
 #[doc(hidden)]
 pub mod internals {
     #[cfg(feature = "gpu")]
-    pub use crate::gpu::kernels::{GpuKernels, recursive::sliced_rows};
+    pub use crate::gpu::kernels::{GpuKernels, fixed::products_in_fixed_point, recursive::sliced_rows};
     pub use crate::{
         algo::{band_to_bidiag::band_to_bidiag, one_stage::*, reflectors::*, to_band::to_band, vectors::*},
         base::blas::{Op, Side},
-        cpu::{kernels::CpuKernels, recursive::slice_lines::sliced_rows as sliced_rows_on_cpu},
+        cpu::{
+            kernels::CpuKernels, least_squares::multiply_fixed::products_in_fixed_point as products_in_fixed_point_on_cpu,
+            recursive::slice_lines::sliced_rows as sliced_rows_on_cpu,
+        },
         tile::{band_layout::*, chase_schedule::*, kernels::*, one_stage::*, panel_tree::*},
     };
 }

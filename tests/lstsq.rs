@@ -109,24 +109,27 @@ fn routes<T: Element>() {
 }
 
 /// With R of lower precision the solution is as good as with one of full precision, with a ridge and without, and the report says what ran; a
-/// deficient rank is found in full precision. Half precision has no complex numbers, and no preconditioner serves wide matrices.
+/// deficient rank is found in full precision. Half precision has no complex numbers, fixed point is of f64, and no preconditioner serves wide matrices.
 fn preconditioned<T: Element>() {
     let mut errors = Vec::new();
-    for precision in [Preconditioner::Single, Preconditioner::Half] {
+    for precision in [Preconditioner::Single, Preconditioner::Half, Preconditioner::Resident] {
+        let iterated = if precision == Preconditioner::Resident { Solver::Resident } else { Solver::Preconditioned };
         let options = on_cpu().preconditioner(precision);
         let option = |a: Mat<T>| match a.lstsq_gpu_with(&right_sides(a.as_ref(), 1), &options) {
             Err(SvdError::InvalidOption { option, .. }) => option,
             other => panic!("{other:?}"),
         };
         assert_eq!(option(matrix::<T>("random", 20, 30)), "preconditioner");
-        if precision == Preconditioner::Half && <T::Scalar as Scalar>::IS_COMPLEX {
+        if precision == Preconditioner::Half && <T::Scalar as Scalar>::IS_COMPLEX
+            || precision == Preconditioner::Resident && T::NAME != "f64"
+        {
             assert_eq!(option(matrix::<T>("random", 30, 20)), "preconditioner");
             continue;
         }
         for (kind, m, n, solver) in [
-            ("random", 90, 40, Solver::Preconditioned),
-            ("unitary", 60, 60, Solver::Preconditioned),
-            ("random", 1700, 10, Solver::Preconditioned),
+            ("random", 90, 40, iterated),
+            ("unitary", 60, 60, iterated),
+            ("random", 1700, 10, iterated),
             ("equal columns", 60, 39, Solver::Svd),
         ] {
             let a = matrix::<T>(kind, m, n);

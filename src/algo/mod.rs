@@ -5,6 +5,7 @@ pub(crate) mod bidiag;
 pub mod bidiagonal;
 pub(crate) mod condition;
 pub(crate) mod count;
+pub(crate) mod fixed;
 pub mod one_stage;
 pub(crate) mod reconstruct;
 pub(crate) mod recursive;

@@ -26,7 +26,7 @@ pub struct GpuLstsq<T: Element> {
     pub x: GpuMatrix<T::Scalar>,
     /// The numerical rank of A: the number of singular values above [`SvdOptions::tolerance`] times the largest.
     pub rank: usize,
-    /// ||b_j - A x_j||, one for each of the p right-hand sides. They come from the factors, and have the errors of a sum of squares in the
+    /// ||b_j - A x_j||, one for each of the p right-hand sides. They come from the factors (with a ridge from A and X), and have the errors of a sum of squares in the
     /// element type's precision; with [`SvdOptions::products`] or [`SvdOptions::preconditioner`] from A, in double precision.
     pub residuals: Vec<T::Real>,
     /// The singular values of A, descending, if [`SvdOptions::singular_values`] asked for them or the rank was in doubt.
@@ -36,6 +36,9 @@ pub struct GpuLstsq<T: Element> {
 impl<T: Element> GpuMatrix<T> {
     /// min ||A X - B||, as [`LstsqGpu`](crate::LstsqGpu) has it: the X of least norm where there are several. A, B and X stay on the device;
     /// of the factors R is read back, which shows the rank, and Q^H B. If the rank is in doubt, the singular values and vectors of R decide.
+    ///
+    /// With [`SvdOptions::ridge`] the factors are those of A with the rows of sqrt(ridge) I below it (of A^T, if A is wide), and B - A X is read back for the
+    /// residuals. X is that of a matrix which differs from this one by rounding errors, relative to its norm. [`SvdOptions::singular_values`] are those of A.
     ///
     /// With [`SvdOptions::products`] or [`SvdOptions::preconditioner`] A and B are read back too, because the iteration in double precision runs on the
     /// host; the reason in the report says so, and [`Counts::bytes_read_back`](crate::Counts::bytes_read_back) how much it is. R of f32 matrices comes
@@ -56,7 +59,7 @@ impl<T: Element> GpuMatrix<T> {
     ///
     /// # Errors
     /// As [`qr`](Self::qr). [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) also if B does not have m rows, has an entry that is NaN or infinite, or is on another
-    /// device, for [`SvdOptions::ridge`], and, if A is wide, for [`SvdOptions::products`] and [`SvdOptions::preconditioner`]; [`SvdError::Overflow`](crate::SvdError::Overflow) if a result exceeds its type.
+    /// device, for a ridge that is negative or not finite, or above 2^370 (10^111) where the arithmetic is f32, and, if A is wide, for [`SvdOptions::products`] and [`SvdOptions::preconditioner`]; [`SvdError::Overflow`](crate::SvdError::Overflow) if a result exceeds its type.
     pub fn lstsq(&self, b: &GpuMatrix<T>, options: &SvdOptions) -> Result<GpuLstsq<T>> {
         Ok(self.solved(b, options, false)?.values)
     }

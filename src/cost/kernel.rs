@@ -79,6 +79,8 @@ pub enum Kernel {
     SliceLines,
     /// Products by low precision, by cooperative matrices.
     CoopGemm,
+    /// [`Preconditioner::Resident`](crate::Preconditioner::Resident): products of the matrix with vectors, in fixed point.
+    MultiplyFixed,
 }
 
 impl Kernel {
@@ -170,6 +172,7 @@ impl fmt::Display for Kernel {
             Kernel::Jacobi => "jacobi",
             Kernel::SliceLines => "slice_lines",
             Kernel::CoopGemm => "coop_gemm",
+            Kernel::MultiplyFixed => "multiply_fixed",
         })
     }
 }

@@ -20,6 +20,7 @@ mod count;
 pub mod counts;
 mod defaults;
 pub(crate) mod device;
+pub(crate) mod fixed;
 pub(crate) mod jacobi;
 mod kernel;
 pub(crate) mod one_stage;

@@ -8,7 +8,7 @@
 //! | `qr/` | stage 1: `geqrt` and `unmqr`, the twins of the shaders of these names |
 //! | `chase/` | stage 2: bulge chasing, the twin of `chase.wgsl` |
 //! | `one_stage/` | the one-stage reduction; its three kernels are twins of shaders |
-//! | `least_squares/` | products with all rows of a matrix, and conjugate gradients |
+//! | `least_squares/` | products with all rows of a matrix, and conjugate gradients; `multiply_fixed` is the twin of a shader |
 //! | `tall/` | the triangular factor, or A^H A, of a tall matrix in one pass over its rows |
 //! | `small/` | small matrices: direct reduction to bidiagonal form |
 //! | `triangular/` | triangular multiply and solve; `trmm` and `trsm` are twins of shaders |

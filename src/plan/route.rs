@@ -83,7 +83,9 @@ pub enum Solver {
     Svd,
     /// CGLS in double precision, preconditioned by R of a QR factorisation in lower precision: see [`Preconditioner`].
     Preconditioned,
-    /// The same, with the R of a recursive QR factorisation whose products are by low precision: see [`Products`].
+    /// The same, with products of A in fixed point, on the GPU: see [`Preconditioner::Resident`].
+    Resident,
+    /// CGLS in double precision with the R of a recursive QR factorisation whose products are by low precision: see [`Products`].
     Recursive(Products),
 }
 
@@ -95,6 +97,7 @@ impl fmt::Display for Solver {
             Solver::Qr => "Householder QR",
             Solver::Svd => "Householder QR and the SVD of R",
             Solver::Preconditioned => "QR in lower precision and CGLS",
+            Solver::Resident => "QR in f32 and CGLS in fixed point",
         })
     }
 }
@@ -102,9 +105,10 @@ impl fmt::Display for Solver {
 /// The precision of the factorisation that least squares start from.
 ///
 /// With one that is lower than the matrix's, the solution is found by conjugate gradients on the host in double precision (CGLS), which R
-/// preconditions. Each iteration reads A once. It has the backward error of a factorisation in full precision; where R shows a condition number
-/// of 1 / eps of the lower precision or more, or the iteration does not converge, the factorisation is done again in full precision
-/// ([`Solver`] in the report's route says so). On a GPU without f64, `Single` is the way to solutions in double precision.
+/// preconditions. Each iteration reads A once. With [`Resident`](Self::Resident) the products by A run on the GPU. The solution has the backward
+/// error of a factorisation in full precision; where R shows a condition number of 1 / eps of the lower precision or more, or the iteration does
+/// not converge, the factorisation is done again in full precision ([`Solver`] in the report's route says so), which is an error on a GPU without
+/// f64. There `Single` and `Resident` are the way to solutions in double precision.
 ///
 /// ```
 /// use svdvals_gpu::Preconditioner;
@@ -121,6 +125,15 @@ pub enum Preconditioner {
     Single,
     /// f16 storage with f32 arithmetic, for real matrices that are not wide: condition numbers below 1000.
     Half,
+    /// f32 as with `Single`, of f64 matrices that are not wide, and a second copy of A on the GPU, in fixed point of 56 bits, by which the
+    /// iteration multiplies there: 8 bytes an entry, and integer arithmetic. It serves GPUs without f64. Vectors, sums of squares and solves with R
+    /// stay on the host, in f64.
+    ///
+    /// Rows and columns have powers of two of their own as scales. A product with a vector has the error of 1.4 n eps at most, relative to the largest
+    /// entries of a scaled row and of the scaled vector; it is typically below eps / 4 of ||A|| ||x||. Without a ridge each column of A has a backward error
+    /// of its own, however short it is. Where a CPU computes ([`Backend`](crate::Backend)), it does so with the same arithmetic. In a browser it is an error,
+    /// because the iteration waits for the GPU.
+    Resident,
 }
 
 impl fmt::Display for Preconditioner {
@@ -129,6 +142,7 @@ impl fmt::Display for Preconditioner {
             Preconditioner::Full => "full",
             Preconditioner::Single => "single",
             Preconditioner::Half => "half",
+            Preconditioner::Resident => "resident",
         })
     }
 }

@@ -3,8 +3,8 @@
 use faer::Mat;
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, GpuContext, GpuMatrix, LstsqGpu, Number, Preconditioner, QrGpu, RealElement, Route, Solver, SvdError, SvdOptions,
-    triangular::Op,
+    Backend, GpuContext, GpuMatrix, LstsqGpu, Number, Preconditioner, QrGpu, RealElement, Route, Scalar, Solver, SvdError,
+    SvdOptions, triangular::Op,
 };
 
 use crate::{
@@ -22,6 +22,7 @@ pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
         ("values_of_r", values_of_r::<T>),
         ("least_squares", least_squares::<T>),
         ("condition_there", condition_there::<T>),
+        ("with_a_ridge", with_a_ridge::<T>),
         ("in_lower_precision", in_lower_precision::<T>),
         ("bad_input", bad_input::<T>),
     ]
@@ -219,6 +220,84 @@ fn least_squares<T: Elements>(context: &GpuContext) -> Outcome {
     Ok(())
 }
 
+/// With a ridge the solution is that of the problem with its rows: the gradient A^H (B - A X) - ridge X is at most max(m, n) eps ||A|| (||B|| + ||A|| ||X||),
+/// where A has the rows of the ridge (LAPACK's `dqrt17`, whose tests allow 30), and X is the host's to twice that, measured by A with those rows. The lengths of the
+/// residuals are those of B - A X, as is the rank. Values on request are A's own. Of tall, square and wide matrices, with full rank and without, in both memory
+/// orders, for a small, a moderate and a dominant ridge; scaled with A at the ends of the range, where a ridge beyond the range of f32 is an error.
+fn with_a_ridge<T: Elements>(context: &GpuContext) -> Outcome {
+    for (kind, m, n, p) in [
+        ("random", 1, 1, 1),
+        ("random", 60, 60, 2),
+        ("random", 90, 41, 3),
+        ("random", 41, 90, 2),
+        ("equal columns", 90, 42, 2),
+        ("equal columns", 42, 90, 2),
+        ("zero", 20, 30, 1),
+        ("random", 60, 20, 0),
+        ("random", 0, 4, 2),
+    ] {
+        let a = matrix::<T>(kind, m, n);
+        let (b, turned) = (right_sides(a.as_ref(), p), a.transpose().to_owned());
+        let (wide, right) = (widen(a.as_ref()), widen(b.as_ref()));
+        for ridge in [1e-3, 0.25, 1e6] {
+            let options = on(context).ridge(ridge);
+            let want = a.lstsq_gpu_with(&b, &options)?;
+            let y = widen(want.x.as_ref());
+            for (order, there) in
+                [("by columns", GpuMatrix::upload(context, &a)?), ("by rows", GpuMatrix::upload(context, &turned.transpose())?)]
+            {
+                let what = format!("{kind} {m} x {n}, {order}, ridge {ridge}");
+                let found = there.lstsq(&GpuMatrix::upload(context, &b)?, &options)?;
+                let x = widen(found.x.to_mat()?.as_ref());
+                let unit = m.max(n).max(4) as f64 * eps::<T>();
+                let norm = (wide.squared_norm_l2() + ridge * n as f64).sqrt();
+                let sizes = right.norm_l2() + norm * x.norm_l2();
+                let rest = &right - &wide * &x;
+                let gradient = (wide.adjoint() * &rest - faer::Scale(Complex::from(ridge)) * &x).norm_l2();
+                check!(gradient <= unit * norm * sizes, "{what}: gradient {:.2}", gradient / (unit * norm * sizes));
+                let off = ((&wide * (&x - &y)).squared_norm_l2() + ridge * (&x - &y).squared_norm_l2()).sqrt();
+                check!(off <= 2.0 * unit * sizes, "{what}: {:.2} from the host's", off / (unit * sizes));
+                check!(found.rank == want.rank && found.residuals.len() == p, "{what}: rank {}, {}", found.rank, want.rank);
+                for (j, length) in found.residuals.iter().enumerate() {
+                    let off = (length.to_double() - rest.col(j).norm_l2()).abs();
+                    check!(off <= unit * sizes, "{what}: residual {j} is {:.2} off", off / (unit * sizes));
+                }
+            }
+        }
+    }
+    // The values on request, and a problem at the ends of the range.
+    let (a, b) = (matrix::<T>("random", 30, 20), matrix::<T>("random", 30, 1));
+    let there = GpuMatrix::upload(context, &a)?;
+    let right = GpuMatrix::upload(context, &b)?;
+    let asked = there.lstsq(&right, &on(context).ridge(4.0).singular_values(true))?;
+    let (s, bound) = (asked.singular_values.unwrap_or_default(), 2.0 * stable::<T>(30));
+    let off = error(s.iter().map(|s| s.to_double()), &reference(a.as_ref()));
+    check!(s.len() == 20 && off <= bound, "{} values, {off:.1e} off, bound {bound:.1e}", s.len());
+    // The square of the power is in the range of f64.
+    let exponent = if T::IS_HALF { 6 } else { (<T::Scalar as Number>::MAX_EXPONENT - 8).min(500) };
+    let want = widen(asked.x.to_mat()?.as_ref());
+    for exponent in [exponent, -exponent] {
+        let power = f64::from(exponent).exp2();
+        let times = |a: &Mat<T>| Mat::from_fn(a.nrows(), a.ncols(), |i, j| T::from_complex(a[(i, j)].to_complex() * power));
+        let (a, b) = (GpuMatrix::upload(context, &times(&a))?, GpuMatrix::upload(context, &times(&b))?);
+        let found = a.lstsq(&b, &on(context).ridge(4.0 * power * power))?;
+        let x = widen(found.x.to_mat()?.as_ref());
+        let off = (&x - &want).norm_l2() / want.norm_l2();
+        check!(off <= 1024.0 * eps::<T>(), "2^{exponent}: {off:e}");
+    }
+    let found = there.lstsq(&right, &on(context).ridge(1e200));
+    match found {
+        // X is nearly zero. Its error is that of a backward stable method: eps ||B|| / sqrt(ridge).
+        Ok(fit) if <T::Scalar as Scalar>::IS_DOUBLE => {
+            let (x, most) = (widen(fit.x.to_mat()?.as_ref()).norm_l2(), 30.0 * eps::<T>() * widen(b.as_ref()).norm_l2() * 1e-100);
+            check!(x <= most, "ridge 1e200: {x:e}");
+        }
+        Err(SvdError::InvalidOption { option: "ridge", .. }) if !<T::Scalar as Scalar>::IS_DOUBLE => {}
+        other => return Err(format!("ridge 1e200: {other:?}").into()),
+    }
+    Ok(())
+}
+
 /// The condition number of a larger R is estimated on the device: nothing but columns is read back, as many as two estimates of 30 steps and the solution
 /// have at most. The solution is the host's to max(m, n) eps times the condition number, at most 2^10 for this matrix. Equal columns, and one that is
 /// zero, are dependent.
@@ -252,7 +331,7 @@ fn in_lower_precision<T: Elements>(context: &GpuContext) -> Outcome {
     let b = matrix::<T>("random", 90, 2);
     let (there, right) = (GpuMatrix::upload(context, &a)?, GpuMatrix::upload(context, &b)?);
     let wide = GpuMatrix::upload(context, &wide)?;
-    for preconditioner in [Preconditioner::Single, Preconditioner::Half] {
+    for preconditioner in [Preconditioner::Single, Preconditioner::Half, Preconditioner::Resident] {
         let options = on(context).preconditioner(preconditioner);
         let refused =
             |found: Result<(), SvdError>| matches!(found, Err(SvdError::InvalidOption { option: "preconditioner", .. }));
@@ -296,7 +375,10 @@ fn bad_input<T: Elements>(context: &GpuContext) -> Outcome {
     noise[(7, 0)] = T::from_complex(f64::NAN.into());
     let bad = GpuMatrix::upload(context, &noise)?;
     check!(option(qr.solve_lstsq(&bad).map(drop)) == "b", "NaN in B");
-    check!(option(a.lstsq(&bad, &on(context).ridge(1.0)).map(drop)) == "ridge", "ridge");
+    check!(option(a.lstsq(&bad, &on(context).ridge(1.0)).map(drop)) == "b", "NaN in B, with a ridge");
+    for ridge in [-1.0, f64::NAN, f64::INFINITY] {
+        check!(option(a.lstsq(&bad, &on(context).ridge(ridge)).map(drop)) == "ridge", "ridge {ridge}");
+    }
     check!(option(a.qr(&on(context).backend(Backend::Cpu)).map(drop)) == "backend", "backend");
     let dependent = GpuMatrix::upload(context, &matrix::<T>("equal columns", 20, 9))?.qr(&on(context))?;
     let b = GpuMatrix::upload(context, &matrix::<T>("random", 20, 1))?;

@@ -37,7 +37,10 @@ fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
         let b = right_sides(turned.transpose(), p);
         ratio_of(&format!("{kind} {m} x {n}, by rows"), turned.transpose(), b.as_ref(), &on(context))?;
     }
-    for precision in [Preconditioner::Single, Preconditioner::Half] {
+    for precision in [Preconditioner::Single, Preconditioner::Half, Preconditioner::Resident] {
+        if precision == Preconditioner::Resident && T::NAME != "f64" {
+            continue;
+        }
         let needs_f16 = precision == Preconditioner::Half;
         if needs_f16 && (<T::Scalar as Scalar>::IS_COMPLEX || !context.supports::<f16>(HalfStorage::Half)) {
             continue;
@@ -47,7 +50,8 @@ fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
         ratio_of(&format!("R in {precision}"), a.as_ref(), b.as_ref(), &options)?;
         let report = a.lstsq_gpu_report(&b, &options)?;
         let ran = (report.backend, report.route);
-        check!(ran == (Backend::Gpu, Route::LeastSquares(Solver::Preconditioned)), "R in {precision}: {report}");
+        let solver = if precision == Preconditioner::Resident { Solver::Resident } else { Solver::Preconditioned };
+        check!(ran == (Backend::Gpu, Route::LeastSquares(solver)), "R in {precision}: {report}");
     }
     known_problems(&on(context), context.supports::<f64>(HalfStorage::Single))?;
     let a = matrix::<T>("equal columns", 80, 30); // three of each, in every type

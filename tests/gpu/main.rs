@@ -23,6 +23,7 @@ mod batch;
 mod batch_vectors;
 mod dense;
 mod factors_resident;
+mod lstsq_in_fixed_point;
 mod lstsq_on_device;
 mod memory;
 mod one_stage;
@@ -116,6 +117,7 @@ fn main() -> ExitCode {
         ("small_calls_pass_large_ones", whole::small_calls_pass_large_ones),
         ("pipelines_in_files", startup::pipelines_in_files),
         ("device_without_optional_types", whole::device_without_optional_types),
+        ("lstsq_without_f64", lstsq_in_fixed_point::without_f64),
     ] {
         if absent {
             left_out.push(name.to_owned());

@@ -235,7 +235,8 @@ mod tests {
             let r = exact.L().adjoint().to_owned();
             let want = faer::linalg::solvers::Solve::solve(&exact, a.adjoint() * &b);
             let off = Mat::from_fn(n, n, |i, j| if i <= j { r[(i, j)] * (1.0 + 1e-3 * entry(i, j)) } else { C::ZERO });
-            let system = System { a: a.as_ref(), scale: 1.0, b: b.as_ref(), b_scale: 1.0, ridge, watch: Watch::default() };
+            let system =
+                System { a: a.as_ref(), scale: 1.0, b: b.as_ref(), b_scale: 1.0, ridge, watch: Watch::default(), products: None };
             for (r, most) in [(&r, 4), (&off, 12)] {
                 let Solution { x, quality, iterations } = system.solve(r.as_ref(), 1e-16).unwrap().unwrap();
                 assert!((&x - &want).norm_l2() <= 1e-13 * want.norm_l2());
@@ -255,7 +256,15 @@ mod tests {
         let a = Mat::from_fn(m, n, |i, j| entry(i, j) * power(j));
         let b = Mat::from_fn(m, 1, |i, _| entry(i, 40));
         let with = |b: &Mat<f64>, r: &Mat<f64>| {
-            let system = System { a: a.as_ref(), scale: 1.0, b: b.as_ref(), b_scale: 1.0, ridge: 0.0, watch: Watch::default() };
+            let system = System {
+                a: a.as_ref(),
+                scale: 1.0,
+                b: b.as_ref(),
+                b_scale: 1.0,
+                ridge: 0.0,
+                watch: Watch::default(),
+                products: None,
+            };
             system.solve(r.as_ref(), 1e-16).unwrap()
         };
         let useless = Mat::from_fn(n, n, |i, j| if i == j { power(n - 1 - j) } else { 0.0 });

@@ -7,7 +7,7 @@
 //!
 //! r and q are never stored: a block of rows stays in the cache between its two products. All arithmetic is in double precision.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use faer::{
     Accum, Mat, MatMut, MatRef, Par,
@@ -17,6 +17,7 @@ use faer::{
 };
 
 use crate::{
+    algo::fixed::Multiply,
     base::{
         error::Result,
         number::{Number, Re, RealElement, Scalar},
@@ -57,6 +58,8 @@ pub(crate) struct System<'a, T: Number> {
     /// A nonnegative number.
     pub ridge: f64,
     pub watch: Watch,
+    /// What multiplies by a real A in place of the host's passes.
+    pub products: Option<Arc<dyn Multiply>>,
 }
 
 /// V = b - A X or A X, as far as it is needed.
@@ -79,6 +82,9 @@ impl<T: Number> System<'_, T> {
     }
 
     fn pass(&self, x: MatRef<'_, Wide<T>>, residual: bool) -> Result<Pass<Wide<T>>> {
+        if let Some(products) = &self.products {
+            return self.pass_by(&**products, x, residual);
+        }
         let ((m, n), p) = (self.a.shape(), x.ncols());
         let rows = (BLOCK / n.max(1)).clamp(BLOCK_ROWS.start, BLOCK_ROWS.end);
         let in_run = (RUN / n.max(1)).max(m / RUNS).max(1).next_multiple_of(rows);
@@ -96,6 +102,23 @@ impl<T: Number> System<'_, T> {
             sum.squares.iter_mut().zip(squares).for_each(|(sum, square)| *sum += square);
         }
         Ok(sum)
+    }
+
+    /// The same by two products with a real A.
+    fn pass_by(&self, products: &dyn Multiply, x: MatRef<'_, Wide<T>>, residual: bool) -> Result<Pass<Wide<T>>> {
+        let ((m, n), p) = (self.a.shape(), x.ncols());
+        let (exponent, b_scale) = (self.scale.to_double().log2() as i32, self.b_scale.to_double());
+        let x = Mat::from_fn(n, p, |i, j| x[(i, j)].to_complex().re);
+        let mut v = products.multiply(x.as_ref(), false, exponent)?;
+        if residual {
+            v = Mat::from_fn(m, p, |i, j| self.b[(i, j)].to_complex().re * b_scale - v[(i, j)]);
+        }
+        let gradient = products.multiply(v.as_ref(), true, exponent)?;
+        self.watch.did(4 * (m * n) as u64 * p as u64)?;
+        Ok(Pass {
+            gradient: Mat::from_fn(n, p, |i, j| Wide::<T>::from_complex(gradient[(i, j)].into())),
+            squares: v.col_iter().map(|column| column.squared_norm_l2()).collect(),
+        })
     }
 }
 
@@ -227,7 +250,7 @@ mod tests {
             let x = Mat::<Wide<T>>::from_fn(n, p, |i, j| Wide::<T>::from_complex(Complex::new(noise(j, i), noise(i, i + j))));
             for (a, scale) in [(a.as_ref(), 0.5), (turned.transpose(), 0.5), (spread, 1.0), (a.as_ref(), 2f64.powi(-10))] {
                 let (scale, b_scale) = (Re::<T>::from_double(scale), Re::<T>::from_double(0.25));
-                let system = System { a, scale, b: b.as_ref(), b_scale, ridge: 0.0, watch: Watch::default() };
+                let system = System { a, scale, b: b.as_ref(), b_scale, ridge: 0.0, watch: Watch::default(), products: None };
                 let wide = |a: MatRef<'_, T>, by: Re<T>| {
                     Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].widen().to_wide().times(by.to_double()))
                 };

@@ -55,6 +55,7 @@ parameters! {
     /// Parameters of `trmm` and `trsm`.
     Triangle { order, cols, a, a_rs, a_cs, b, b_rs, b_cs, flags }
     SliceLines { lines, terms, a, line_stride, term_stride, columns, padded, flags }
+    MultiplyFixed { lines, terms, line_stride, term_stride, parts, vectors, x, x_ld, out }
     CoopGemm { rows, cols, columns, m_padded, x_padded, c, c_rs, c_cs, flags }
     Diagonal { n, stride }
     Largest { inner, ld, len, each }

@@ -135,6 +135,7 @@ pub(crate) const LARGEST: Shader = shader!("largest", 2, Largest);
 pub(crate) const SCALE: Shader = shader!("scale", 3, Scale);
 
 pub(crate) const SLICE_LINES: Shader = shader!("slice_lines", 3, SliceLines);
+pub(crate) const MULTIPLY_FIXED: Shader = shader!("multiply_fixed", 3, MultiplyFixed, None, 2);
 
 /// `coop_gemm` for each kind of products and order of cooperative matrices.
 pub(crate) struct CoopGemm {
@@ -355,7 +356,7 @@ impl GpuContext {
         //   gather_columns, rotate_columns, secular_vectors, take_columns   `GpuKernels::replay`: the tables are those of a `Schedule` of the
         //                         matrices that are allocated there, which the test of its twin runs
         //   gemm_batch            `Products::new`: the last entry of every window is in its buffer
-        //   gram_factor, unit_columns, identity_columns, copy_window   the callers in `gpu/kernels/left.rs` allocate what they write, and
+        //   gram_factor, unit_columns, identity_columns, copy_window   the callers in `gpu/kernels/left.rs` and `factor.rs` allocate what they write, and
         //                         `check_window` what they read
         //   square_bidiagonal, bisect   `GpuKernels::bisect`: squares and bounds are allocated there, for the band's n and matrices
         //   (of all these)        workgroup.z is below the number of matrices for which `Dense` and `Banded` were allocated
@@ -364,6 +365,8 @@ impl GpuContext {
         //   jacobi                `GpuBatch::rotate`: likewise, of `JacobiShape`'s classes
         //   slice_lines, coop_gemm   `GpuRecursive`: `part`: blocks are in their matrices; `multiply`: the shapes match; `Room::of`: the
         //                         slices and scales fit their buffers; an element's index fits u32
+        //   multiply_fixed        `GpuFixed::multiply_fixed`: vectors have the matrix's rows or columns, and the buffers are allocated there and in
+        //                         `GpuFixed::new` with their sizes
         //   gemm, trmm, trsm      `GpuTriangular::new`, `check_rows` and `triangle`: the shapes match, rows are within M and B, and a
         //                         triangle has at most the base's order
         //   diagonal, largest     `DeviceMatrix::from_buffer`: the buffer holds the matrix's lines; `DeviceMatrix::upload` allocates it so

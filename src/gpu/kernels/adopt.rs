@@ -35,12 +35,12 @@ impl<S: Number> Source<GpuKernels<S>> for Lines<'_> {
 impl<S: Number> GpuKernels<S> {
     /// Like [`upload`](crate::tile::kernels::TileKernels::upload), for a matrix that is on the device already.
     pub(crate) fn adopt(&self, from: &Lines<'_>, scale: Re<S>) -> Result<Dense<S>> {
-        self.scaled(from, scale, 0)
+        self.scaled(from, scale, 0, from.size().0)
     }
 
-    /// A scaled copy of a matrix on the device, or of its triangle that the `flags` of [`parameters::Scale`] say.
-    pub(super) fn scaled(&self, from: &Lines<'_>, scale: Re<S>, flags: u32) -> Result<Dense<S>> {
-        let size = from.size();
+    /// A scaled copy of a matrix on the device, or of its triangle that the `flags` of [`parameters::Scale`] say, and zeros below up to `rows` rows.
+    pub(super) fn scaled(&self, from: &Lines<'_>, scale: Re<S>, flags: u32, rows: usize) -> Result<Dense<S>> {
+        let size = (rows.max(from.size().0), from.size().1);
         let a = Dense::new(&self.context, size, from.by_rows, self.shape, self.tuning.leaf)?;
         let [out] = &a.a[..] else {
             return Err(SvdError::invalid("matrix", format!("{} x {} is more than one buffer holds", size.0, size.1)));

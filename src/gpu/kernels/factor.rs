@@ -16,10 +16,10 @@ use crate::{
         kernels::{
             GpuKernels,
             left::{Part, whole},
-            products::To,
+            products::{To, table_of},
             triangular::on_device,
         },
-        matrix::DeviceMatrix,
+        matrix::{DeviceMatrix, Window},
         storage::{Dense, Lines},
     },
 };
@@ -35,7 +35,20 @@ impl<S: Scalar> GpuKernels<S> {
     /// `scale` times the upper trapezoid of the first `rows` rows of `a`, with zeros below the diagonal.
     pub(crate) fn upper(&self, a: &Dense<S>, rows: usize, scale: Re<S>) -> Result<Dense<S>> {
         let lines = lines(a, rows)?;
-        self.scaled(&lines, scale, if lines.by_rows { FROM } else { UPTO })
+        self.scaled(&lines, scale, if lines.by_rows { FROM } else { UPTO }, rows)
+    }
+
+    /// [s A; root I] for the matrix A of `from`.
+    pub(crate) fn with_ridge(&self, from: &Lines<'_>, scale: Re<S>, root: Re<S>) -> Result<Dense<S>> {
+        let (m, n) = from.size();
+        let all = self.scaled(from, scale, 0, m.saturating_add(n))?;
+        let entry = table_of(&self.stream, "the ridge", &[S::from_real_impl(&root)])?;
+        let to = whole(&all)?;
+        let Window { rs, cs, .. } = to.window;
+        // The one entry, n times, to the diagonal of the last rows.
+        let one = Part { buffer: &entry, window: Window { offset: 0, rs: 0, cs: 0 }, rows: n, cols: 1 };
+        self.copy(one, Part { window: Window { offset: m * rs, rs: rs + cs, cs: 0 }, rows: n, cols: 1, ..to }, false)?;
+        Ok(all)
     }
 
     /// 2^`exponent` times a matrix, though the type may not hold the power.

@@ -6,6 +6,7 @@ pub(crate) mod bisection;
 mod cholesky;
 pub(crate) mod cooperative;
 mod factor;
+pub(crate) mod fixed;
 pub(crate) mod jacobi;
 mod left;
 pub(crate) mod one_stage;

@@ -17,7 +17,7 @@ use crate::{
         storage::{Dense, Lines},
     },
     plan::{
-        device::{check_options, check_storage, qr::DeviceQr},
+        device::{check_options, check_storage, qr::DeviceQr, svdvals::svdvals as device_svdvals},
         factors::{Factors, MinimumNorm},
         lstsq::{Fit, is_full_rank, lstsq_of_device, unscaled_values},
         options::{Backend, SvdOptions},
@@ -50,9 +50,7 @@ pub(crate) fn lstsq<T: Number>(
     timed: bool,
 ) -> Result<SvdReport<DeviceFit<T>>> {
     check_options(&a.context, options)?;
-    if options.ridge != 0.0 {
-        return Err(SvdError::invalid("ridge", "a ridge needs A on the host"));
-    }
+    options.check_ridge()?;
     // The solution does not depend on them.
     let options = &options.clone().pivot(false).positive_diagonal(false);
     on_threads(options.threads, || {
@@ -67,9 +65,9 @@ pub(crate) fn lstsq<T: Number>(
         let (m, n) = lines.size();
         // Of the transpose, if A is wide.
         let lines = Lines { by_rows: lines.by_rows != (m < n), ..lines };
-        let mut report = DeviceQr::new(a, lines, options, timed)?;
+        let mut report = DeviceQr::of(a, lines, options.ridge, options, timed)?;
         let clock = Clock::new(timed);
-        let of = Solving { qr: &report.values, b, wide: m < n, options };
+        let of = Solving { qr: &report.values, a, b, wide: m < n, options };
         let (fit, solver) = of.solution()?;
         report.counts.add(&report.values.factors.kernels().counts());
         let seconds = StageSeconds { solve: clock.seconds(), total: total.seconds(), ..report.seconds };
@@ -109,7 +107,9 @@ fn in_lower_precision<T: Number>(
         report.counts.add(&report.values.factors.kernels().counts());
         Ok(report.map(|_| (r, scale)))
     };
-    let resident = options.products != Products::Native && !T::Scalar::IS_DOUBLE && !T::Scalar::IS_COMPLEX;
+    // With a ridge R is that of a copy with more rows.
+    let resident =
+        options.products != Products::Native && !T::Scalar::IS_DOUBLE && !T::Scalar::IS_COMPLEX && options.ridge == 0.0;
     let found = lstsq_of_device::<T::Scalar>(a_here.as_ref(), b_here.as_ref(), &options, timed, resident.then_some(&factor))?;
     let Some(found) = found else { return Ok(None) };
     let mut report = found.try_map(|Fit { x, rank, residuals, singular_values, .. }| {
@@ -122,9 +122,10 @@ fn in_lower_precision<T: Number>(
     Ok(Some(report))
 }
 
-/// A problem of which A, or A^T if A is wide, has been factored.
+/// A problem of which A, or A^T if A is wide, has been factored, with the rows of the ridge if there is one.
 struct Solving<'a, T: Number> {
     qr: &'a DeviceQr<T>,
+    a: &'a DeviceMatrix<T>,
     b: &'a DeviceMatrix<T>,
     wide: bool,
     options: &'a SvdOptions,
@@ -132,24 +133,24 @@ struct Solving<'a, T: Number> {
 
 impl<T: Number> Solving<'_, T> {
     fn solution(&self) -> Result<(DeviceFit<T>, Solver)> {
-        let Solving { qr, b, wide, .. } = *self;
+        let Solving { qr, a, b, wide, .. } = *self;
         let (kernels, (tall, k)) = (qr.factors.kernels(), qr.factors.shape());
-        let rows = if wide { k } else { tall };
-        let b_scale = qr.check_b(b, rows)?;
+        let ridge = self.options.ridge != 0.0;
+        let b_scale = qr.check_b(b, a.size.0)?;
         let c = kernels.adopt(&b.lines(), b_scale)?;
         let [c, outside] = if wide {
             let none = kernels.rows_from(&c, k)?;
             [c, none]
         } else {
-            qr.factors.projected(c)?
+            qr.factors.projected(if ridge { kernels.with_rows(&c, tall)? } else { c })?
         };
-        let outside = squares(kernels.download(&outside)?.as_ref());
         let (full, one, op) =
             (is_full_rank(qr.condition()?, qr.tolerance), Re::<T>::from_double(1.0), if wide { Op::Trans } else { Op::NoTrans });
         let (y, rank, values) = if full {
             let y = kernels.with_rows(&c, k)?;
             qr.solve_r(op, &y)?;
-            let values = self.options.singular_values.then(|| svdvals(qr.r_on_host()?.as_ref(), &self.inner_options(), false));
+            let asked = self.options.singular_values && !ridge;
+            let values = asked.then(|| svdvals(qr.r_on_host()?.as_ref(), &self.inner_options(), false));
             (y, k, values.transpose()?.map(|report| report.values))
         } else {
             let r = qr.r_on_host()?;
@@ -157,28 +158,49 @@ impl<T: Number> Solving<'_, T> {
             let MinimumNorm { x, rank, values, .. } = MinimumNorm::new(factors, kernels.download(&c)?.as_ref(), qr.tolerance);
             (kernels.upload(x.as_ref(), one)?, rank, Some(values))
         };
-        // What Q^H B leaves outside the range of Q, and inside it what the solution leaves: nothing, if A is tall and the rank is full.
-        let left = if full && !wide {
+        // What Q^H B leaves outside the range of Q, and inside it what the solution leaves: nothing, if A is tall and the rank is full. With a ridge it is what
+        // A X leaves, because Q has the rows of the ridge too.
+        let left = if ridge || full && !wide {
             vec![0.0; b.size.1]
         } else {
             kernels.subtract_product(&c, &kernels.upper(qr.factors.r(), k, one)?, op, &y)?;
             squares(kernels.download(&c)?.as_ref())
         };
+        let x = if wide { self.combined(&y)? } else { y };
+        let outside = if ridge { self.rest(&x, b_scale)? } else { outside };
+        let outside = squares(kernels.download(&outside)?.as_ref());
         let length = |(inside, outside): (f64, f64)| T::Real::from_double((inside + outside).sqrt() / b_scale.to_double());
         let residuals: Vec<T::Real> = left.into_iter().zip(outside).map(length).collect();
         if residuals.iter().any(|length| !length.to_double().is_finite()) {
             return Err(SvdError::overflow::<Re<T>>("lengths of residuals"));
         }
-        let x = if wide { self.combined(&y)? } else { y };
-        let singular_values = values.map(|values| unscaled_values(values, qr.scale)).transpose()?;
+        let singular_values = match values {
+            // Those of R have the ridge.
+            _ if ridge && (self.options.singular_values || !full) => {
+                Some(device_svdvals(a, &self.inner_options(), false)?.values)
+            }
+            values => values.map(|values| unscaled_values(values, qr.scale)).transpose()?,
+        };
         let x = qr.unscaled(x, b_scale)?;
         let fit = DeviceFit { x, rank, residuals, singular_values };
         Ok((fit, if full { Solver::Qr } else { Solver::Svd }))
     }
 
-    /// conj(Q) Y for A^T = Q R.
+    /// conj(Q) Y for A^T = Q R, or the first rows of it for \[A^T; sqrt(ridge) I\] = Q R.
     fn combined(&self, y: &Dense<T::Scalar>) -> Result<Dense<T::Scalar>> {
-        self.qr.factors.combined(y, true)
+        let factors = &self.qr.factors;
+        let x = factors.combined(y, true)?;
+        if self.options.ridge == 0.0 { Ok(x) } else { factors.kernels().with_rows(&x, self.a.size.1) }
+    }
+
+    /// B - A X of the scaled problem.
+    fn rest(&self, x: &Dense<T::Scalar>, b_scale: Re<T>) -> Result<Dense<T::Scalar>> {
+        let kernels = self.qr.factors.kernels();
+        let rest = kernels.adopt(&self.b.lines(), b_scale)?;
+        if x.size.0 * x.size.1 * rest.size.0 > 0 {
+            kernels.subtract_product(&rest, &kernels.adopt(&self.a.lines(), self.qr.scale)?, Op::NoTrans, x)?;
+        }
+        Ok(rest)
     }
 
     /// The decomposition of R or its transpose.

@@ -24,7 +24,7 @@ use crate::{
         device::{
             check_options, check_storage,
             cholesky::by_kernels,
-            factors::{Boxed, by_products, of_single},
+            factors::{Boxed, by_products, by_tree, of_single},
             on_its_device,
             svdvals::svdvals,
             turned::{Pivoted, turned},
@@ -93,9 +93,33 @@ fn view<S: Number>(context: &GpuContext, a: &Dense<S>) -> Result<DeviceMatrix<S>
     DeviceMatrix::view(context, a, a.size)
 }
 
+/// The largest sqrt(ridge) beside a matrix that is scaled by the smallest power of two, 2^60: its square, and sums of such, are within f32.
+const LARGEST_ROOT: f64 = f64::from_bits((1023 + 60) << 52);
+
+/// The power of two that brings both the matrix and the rows of sqrt(ridge) to at most about 1, and sqrt(ridge) times this power. `scale` is that of the
+/// matrix alone.
+fn with_ridge<R: RealElement>(scale: R, ridge: f64) -> Result<(R, R)> {
+    if ridge == 0.0 {
+        return Ok((scale, R::from_double(0.0)));
+    }
+    let (root, limit) = (ridge.sqrt(), R::exponent_limit());
+    let exponent = (-root.log2().ceil()).clamp(f64::from(-limit), f64::from(limit));
+    let scale = R::from_double(scale.to_double().min(exponent.exp2()));
+    let scaled = root * scale.to_double();
+    if scaled > LARGEST_ROOT {
+        return Err(SvdError::invalid("ridge", format!("{ridge:e} is too large beside a matrix of {}", R::NAME)));
+    }
+    Ok((scale, R::from_double(scaled)))
+}
+
 impl<T: Number> DeviceQr<T> {
     /// Factors the matrix of `lines`, which is `a` or its transpose.
     pub fn new(a: &DeviceMatrix<T>, lines: Lines<'_>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Self>> {
+        Self::of(a, lines, 0.0, options, timed)
+    }
+
+    /// Factors the same with the rows of sqrt(`ridge`) I below it, unless the ridge is zero. Products by low precision are of matrices without a ridge.
+    pub fn of(a: &DeviceMatrix<T>, lines: Lines<'_>, ridge: f64, options: &SvdOptions, timed: bool) -> Result<SvdReport<Self>> {
         options.check_tolerance()?;
         products::check::<T>(options)?;
         check_storage::<T>(options)?;
@@ -107,10 +131,13 @@ impl<T: Number> DeviceQr<T> {
         if !native {
             context.cooperative()?;
         }
-        let scale = a.scale::<T::Scalar>()?;
+        let (scale, root) = with_ridge(a.scale::<T::Scalar>()?, ridge)?;
         let of_scale = clock.restart();
         let on = on_its_device(a, tuning);
-        let mut report = if native {
+        let mut report = if native && ridge != 0.0 {
+            let rows = shape.0.saturating_add(shape.1);
+            by_tree::<T::Scalar>(|kernels| kernels.with_ridge(&lines, scale, root), (rows, shape.1), on, options, timed)?
+        } else if native {
             by_kernels::<T::Scalar>(&lines, scale, on, options, timed)?
         } else {
             by_products(&lines, scale.to_double() as f32, on, options, timed)?.try_map(of_single::<T::Scalar>)?

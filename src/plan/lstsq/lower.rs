@@ -21,7 +21,10 @@ use crate::{
         route::{Preconditioner, Route, Solver},
         svdvals::Call,
     },
-    tile::products::Products,
+    tile::{
+        fixed::{column_exponents, exponent, times_power},
+        products::Products,
+    },
 };
 
 /// R of a multiple of A, the multiple, and the report of the factorisation, by a function that has A where it is factored.
@@ -54,6 +57,9 @@ async fn converged<T: Number>(
 ) -> Result<Option<SvdReport<Fit<T>>>> {
     let (n, options) = (call.a.ncols(), call.options);
     let mut begun = Begun::new(call, b, &options.tuning_for_cpu::<T::Scalar>(n)?, awaited)?;
+    let resident = options.preconditioner == Preconditioner::Resident;
+    // R of A diag(2^-c), whose columns are near 1.
+    let exponents = if resident { begun.column_exponents() } else { vec![0; n] };
     let scaled = |(r, scale): (Mat<T::Scalar>, Re<T>)| {
         let by = begun.system.scale.to_double() / scale.to_double();
         Mat::from_fn(n, n, |i, j| Wide::<T>::from_complex(r[(i, j)].to_complex() * by))
@@ -62,13 +68,13 @@ async fn converged<T: Number>(
         _ if options.products != Products::Native => {
             let r = match factor {
                 Some(factor) => factor().map(|report| report.map(scaled)),
-                None => begun.r_in::<f32>().await,
+                None => Box::pin(begun.r_in::<f32>(&exponents)).await,
             };
             (options.products.epsilon(), r)
         }
-        (Preconditioner::Half, _) => (f64::from(f16::EPSILON), begun.r_in::<f16>().await),
-        (_, false) => (f64::from(f32::EPSILON), begun.r_in::<f32>().await),
-        (_, true) => (f64::from(f32::EPSILON), begun.r_in::<Complex<f32>>().await),
+        (Preconditioner::Half, _) => (f64::from(f16::EPSILON), Box::pin(begun.r_in::<f16>(&exponents)).await),
+        (_, false) => (f64::from(f32::EPSILON), Box::pin(begun.r_in::<f32>(&exponents)).await),
+        (_, true) => (f64::from(f32::EPSILON), Box::pin(begun.r_in::<Complex<f32>>(&exponents)).await),
     };
     let report = match of_r {
         // A ridge, or the norm of a column, may exceed the range of f16.
@@ -79,10 +85,16 @@ async fn converged<T: Number>(
         return Ok(None);
     }
     let factor_seconds = begun.clock.restart();
-    let Some(Iterated { x, of_x, iterations }) = on_pool(|| begun.iterated(report.values.as_ref()))? else { return Ok(None) };
+    let (iterated, report) = if resident {
+        begun.in_fixed_point(report, &exponents)?
+    } else {
+        (on_pool(|| begun.iterated(report.values.as_ref()))?, report)
+    };
+    let Some(Iterated { x, of_x, iterations }) = iterated else { return Ok(None) };
     let values = begun.values_of_a().await?;
     let fit = begun.fit(x, n, of_x, values, iterations)?;
     let solver = match options.products {
+        _ if resident => Solver::Resident,
         Products::Native => Solver::Preconditioned,
         products => Solver::Recursive(products),
     };
@@ -93,14 +105,26 @@ async fn converged<T: Number>(
 }
 
 impl<T: Number> Begun<'_, T> {
-    /// R of the scaled matrix and the rows of its ridge, factored as `P`.
-    async fn r_in<P: Number>(&self) -> Result<SvdReport<Mat<Wide<T>>>> {
+    /// c of every column of the scaled real matrix and the rows of its ridge: entries below 2^c, the largest near that.
+    fn column_exponents(&self) -> Vec<i32> {
+        let System { a, scale, ridge, .. } = self.system;
+        let (scale, root) = (scale.to_double().log2() as i32, exponent(ridge.sqrt()));
+        let of_a = on_pool(|| column_exponents(a.shape(), |i, j| a[(i, j)].to_complex().re));
+        of_a.into_iter().map(|c| root.map_or(c + scale, |root| root.max(c + scale))).collect()
+    }
+
+    /// R of the scaled matrix and the rows of its ridge, with its columns divided by powers of two, factored as `P`.
+    async fn r_in<P: Number>(&self, exponents: &[i32]) -> Result<SvdReport<Mat<Wide<T>>>> {
         let System { a, scale, ridge, .. } = self.system;
         let ((m, n), scale, root) = (a.shape(), scale.to_double(), ridge.sqrt());
         let rows = if ridge == 0.0 { m } else { m + n };
+        let scaled = |x: Complex<f64>, j: usize| match exponents[j] {
+            0 => x,
+            c => Complex::new(times_power(x.re, -c), times_power(x.im, -c)),
+        };
         let copy = Mat::from_fn(rows, n, |i, j| match i {
-            i if i < m => P::from_complex(a[(i, j)].to_complex() * scale),
-            i if i - m == j => P::from_complex(root.into()),
+            i if i < m => P::from_complex(scaled(a[(i, j)].to_complex() * scale, j)),
+            i if i - m == j => P::from_complex(scaled(root.into(), j)),
             _ => P::zeroed(),
         });
         let options =

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | tall and narrow ([`is_narrow`]), on the CPU | R by A^H A and Cholesky's factorisation, with which CGLS iterates in double precision |
 //! | any with m >= n, if a [`Preconditioner`] or [`Products`] ask for it | R by QR in lower precision ([`lower`]), with which CGLS iterates in double precision |
+//! | the same, [`Preconditioner::Resident`] | the products of that iteration are the GPU's, in fixed point ([`resident`]) |
 //! | any other with m >= n, and one for which that fails | \[A B\] to \[R C\] by Householder reflectors, X = R^-1 C |
 //! | m < n | A^T = Q R, X = conj(Q) R^-T B |
 //! | the same, rank-deficient | the singular value decomposition of R in place of its inverse |
@@ -12,6 +13,7 @@
 
 mod direct;
 pub mod lower;
+mod resident;
 
 use faer::{Mat, MatRef};
 use pollster::block_on;
@@ -166,9 +168,7 @@ fn problem_of<T>(a: MatRef<'_, T>, b: MatRef<'_, T>, options: &SvdOptions) -> Pr
 fn check<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<()> {
     let ((m, n), options) = (call.a.shape(), call.options);
     options.check_tolerance()?;
-    if !(0.0..).contains(&options.ridge) || options.ridge.is_infinite() {
-        return Err(SvdError::invalid("ridge", format!("{}, but it must be finite and not negative", options.ridge)));
-    }
+    options.check_ridge()?;
     if T::IS_HALF && options.half_storage == HalfStorage::Half {
         return Err(SvdError::invalid("half_storage", "solutions would have three digits; they need HalfStorage::Single"));
     }
@@ -189,6 +189,14 @@ fn check<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<()> {
     match options.preconditioner {
         Preconditioner::Full => {}
         _ if m < n => return Err(SvdError::invalid("preconditioner", format!("A is {m} x {n}: wide"))),
+        Preconditioner::Resident if !T::Scalar::IS_DOUBLE || T::Scalar::IS_COMPLEX => {
+            let reason = format!("Preconditioner::Resident is of f64 matrices, and this one is of {}", T::NAME);
+            return Err(SvdError::invalid("preconditioner", reason));
+        }
+        Preconditioner::Resident if options.products != Products::Native => {
+            let reason = format!("Products::{:?}, but the R of Preconditioner::Resident has native ones", options.products);
+            return Err(SvdError::invalid("products", reason));
+        }
         Preconditioner::Half if T::Scalar::IS_COMPLEX => {
             return Err(SvdError::invalid(
                 "preconditioner",
@@ -264,7 +272,13 @@ impl<'a, T: Number> Begun<'a, T> {
         let watch = Watch::new(&call.listen, || flops::<T>(call.a.shape(), b.ncols(), tuning))?;
         watch.begin(Stage::Qr)?;
         let ridge = call.options.ridge * scale.to_double() * scale.to_double();
-        Ok(Begun { call, system: System { a: call.a, scale, b, b_scale, ridge, watch }, awaited, scale_seconds, clock })
+        Ok(Begun {
+            call,
+            system: System { a: call.a, scale, b, b_scale, ridge, watch, products: None },
+            awaited,
+            scale_seconds,
+            clock,
+        })
     }
 
     fn is_wide(&self) -> bool {

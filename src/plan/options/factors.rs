@@ -83,6 +83,21 @@ impl SvdOptions {
     /// # }
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```
+    ///
+    /// On a GPU that need not have f64, with A there:
+    ///
+    /// ```
+    /// # #[cfg(all(feature = "faer", feature = "gpu"))] {
+    /// use svdvals_gpu::{Backend, GpuContext, LstsqGpu, Preconditioner, Route, Solver, SvdOptions};
+    /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
+    /// let a = faer::Mat::from_fn(300, 40, |i, j| ((3 * i + 1) as f64 * (j + 2) as f64).sin());
+    /// let b = faer::Col::from_fn(300, |i| (i as f64).cos());
+    /// let report = a.lstsq_gpu_report(&b, &SvdOptions::default().preconditioner(Preconditioner::Resident).backend(Backend::Gpu))?;
+    /// assert_eq!(report.route, Route::LeastSquares(Solver::Resident));
+    /// assert!(report.values.backward_error < 1e-15);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
     pub fn preconditioner(mut self, preconditioner: Preconditioner) -> Self {
         self.preconditioner = preconditioner;
         self

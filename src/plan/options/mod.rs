@@ -316,6 +316,14 @@ impl SvdOptions {
         }
     }
 
+    /// Checks that the ridge is a penalty.
+    pub(crate) fn check_ridge(&self) -> Result<()> {
+        if (0.0..f64::INFINITY).contains(&self.ridge) {
+            return Ok(());
+        }
+        Err(SvdError::invalid("ridge", format!("{}, but it must be finite and not negative", self.ridge)))
+    }
+
     /// Checks the options of a decomposition with vectors.
     pub(crate) fn check_svd(&self) -> Result<()> {
         self.check_tolerance()?;

@@ -14,6 +14,7 @@ use crate::{
     cost::{
         DeviceModel,
         batch::BatchShape,
+        fixed::FixedShape,
         jacobi::JacobiShape,
         one_stage::{LANES, LARFT_THREADS, larft_bytes, multiply_line_bytes, update_line_bytes},
         recursive::CoopShape,
@@ -107,6 +108,9 @@ fn all<S: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
         for (products, order) in [(Products::Half, 8), (Products::Half, 16), (Products::Split, 8), (Products::Split, 16)] {
             let shape = CoopShape::of(order, 2 * order, products);
             all.push(made(COOP_GEMM.of(products, order), &shape.constants(), shape.threads, shape.bytes()));
+        }
+        for count in [1, 2] {
+            all.push(made(&MULTIPLY_FIXED, &FixedShape::of(count).constants(), FixedShape::THREADS, FixedShape::BYTES));
         }
     }
     all

@@ -14,7 +14,7 @@ use super::{
     pairs::pairs,
     triangles::{Variant, triangular, variants},
     tunings::{Tune, any_tune, tunings},
-    values::{band, own_buffer, resident, slices, stages, svdvals},
+    values::{band, fixed_point, own_buffer, resident, slices, stages, svdvals},
 };
 use crate::config::Rng;
 
@@ -98,6 +98,7 @@ pub fn all(seed: u64, quick: bool) -> Vec<Case> {
     list.slices();
     list.arithmetic();
     list.chance();
+    list.fixed_point();
     list.cases
 }
 
@@ -377,6 +378,20 @@ impl List {
                     &loose,
                     Box::new(move |env: &Env| slices(env, (m, n), split)),
                 );
+            }
+        }
+    }
+
+    /// Products in fixed point: of tall, wide and single lines, in one buffer and in several, with one vector and more.
+    fn fixed_point(&mut self) {
+        let cases = [(1, 1, 1), (37, 5, 2), (5, 37, 1), (130, 20, 5), (300, 3, 1), (20, 300, 4), (700, 9, 3)];
+        for (j, (m, n, count)) in cases.into_iter().enumerate() {
+            let name = format!("fixed point {m} x {n}, {count}");
+            let of_seed = loose(self.seed.wrapping_mul(41) + j as u64);
+            let some = [self.devices[j % self.devices.len()].clone(), self.devices[7].clone(), of_seed];
+            let of_grids = (n < 200).then(narrow);
+            for device in some.into_iter().chain(of_grids) {
+                self.add(name.clone(), &device, Box::new(move |env: &Env| fixed_point(env, (m, n), count)));
             }
         }
     }

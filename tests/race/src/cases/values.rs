@@ -4,7 +4,7 @@ use faer::Mat;
 use num_complex::Complex;
 use svdvals_gpu::{
     Backend, Band, Element, GpuBand, GpuMatrix, Number, Products, SvdError, SvdOptions, SvdValsGpu,
-    internals::{sliced_rows, sliced_rows_on_cpu},
+    internals::{products_in_fixed_point, products_in_fixed_point_on_cpu, sliced_rows, sliced_rows_on_cpu},
     wgpu,
 };
 
@@ -111,6 +111,22 @@ pub fn slices(env: &Env, (m, n): (usize, usize), split: bool) -> Done {
         let same = slices.iter().zip(&of_twin).all(|(found, twin)| found.subrows(0, lines.nrows()) == twin.as_ref());
         if !same || scales[..lines.nrows()] != scales_of_twin {
             return Err(Trouble::Wrong("the slices differ from the twin's".into()));
+        }
+    }
+    Ok(())
+}
+
+/// A X and A^T X in fixed point, of entries from 2^-30 to 1 and of the largest digits, are the twin's, bit by bit.
+pub fn fixed_point(env: &Env, (m, n): (usize, usize), count: usize) -> Done {
+    let entry = |seed: u64, i: usize, j: usize| complex_noise(seed, i, j).re * f64::exp2(-(((3 * i + j) % 31) as f64));
+    let largest = |i: usize, j: usize| if (i + j) % 2 == 0 { 1.0 - f64::EPSILON } else { f64::EPSILON - 1.0 };
+    for a in [Mat::from_fn(m, n, |i, j| entry(env.seed, i, j)), Mat::from_fn(m, n, largest)] {
+        for transposed in [false, true] {
+            let x = Mat::from_fn(if transposed { m } else { n }, count, |i, j| entry(env.seed + 1, i, j));
+            let found = products_in_fixed_point(&env.context, a.as_ref(), x.as_ref(), transposed)?;
+            if found != products_in_fixed_point_on_cpu(a.as_ref(), x.as_ref(), transposed)? {
+                return Err(Trouble::Wrong("the products differ from the twin's".into()));
+            }
         }
     }
     Ok(())

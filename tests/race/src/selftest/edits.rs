@@ -1,11 +1,12 @@
 //! The mistakes other than barriers left out.
 
 /// Barriers that can be left out without a finding, and why they are there.
-pub const SPARE: [(&str, &str); 5] = [
+pub const SPARE: [(&str, &str); 6] = [
     ("chase without storageBarrier() 0", BESIDE),
     ("chase without storageBarrier() 1", BESIDE),
     ("batch without storageBarrier() 0", BESIDE),
     ("jacobi without storageBarrier() 0", BESIDE),
+    ("multiply_fixed without workgroupBarrier() 0", "it is the first vector's, before which there are no shares to be read"),
     (
         "jacobi: `((lane - begin) & (LANES - 1u))` as `lane`",
         "a gap: V's last sweep then sums other rows too, and the small matrices of these cases are within the bound without that sweep",
@@ -55,6 +56,14 @@ pub const EDITS: &[(&str, &str, &str)] = &[
     ("slice_lines", "line < params.lines && k < params.terms", "line < params.lines && k <= params.terms"),
     ("slice_lines", "if line >= params.padded", "if line > params.padded"),
     ("slice_lines", "& 0xffffe000u", "& 0xfffff000u"),
+    ("multiply_fixed", "if line < params.lines {", "if line <= params.lines {"),
+    ("multiply_fixed", "lane == 0u && line < params.lines", "lane == 0u && line <= params.lines"),
+    ("multiply_fixed", "min(begin + each, params.terms)", "begin + each"),
+    ("multiply_fixed", "min(vector + 3u, params.vectors - 1u)", "vector + 3u"),
+    ("multiply_fixed", "let vector = workgroup.z * VECTORS;", "let vector = workgroup.z;"),
+    ("multiply_fixed", "bitcast<i32>(words.y << 16u) >> 16u", "bitcast<i32>(words.y & 0xffffu)"),
+    ("multiply_fixed", "+ d.z * e.y + d.w * e.x", "+ d.z * e.y"),
+    ("multiply_fixed", "sum.top + (x >> DIGIT)", "sum.top"),
     ("larft", "g >= level.rows ||", "g > level.rows ||"),
     ("update_line", "if i < line.rows", "if i <= line.rows"),
     ("update_line", "max(line.done, 1u) - 1u", "line.done"),

@@ -176,7 +176,7 @@ fn figure_9(places: &[Place], n: usize) -> Result<Panel, Box<dyn Error>> {
 fn told(found: Option<(Route, usize, f64)>) -> String {
     match found {
         None => "-".into(),
-        Some((Route::LeastSquares(Solver::Preconditioned | Solver::Recursive(_)), iterations, error)) => {
+        Some((Route::LeastSquares(Solver::Preconditioned | Solver::Resident | Solver::Recursive(_)), iterations, error)) => {
             format!("{iterations}, {error:.0e}")
         }
         Some((_, _, error)) => format!("full, {error:.0e}"),
@@ -200,6 +200,7 @@ fn figure_10(places: &[Place], n: usize) -> Result<(), Box<dyn Error>> {
         let rows = [
             ("half", by(Preconditioner::Half)),
             ("single", by(Preconditioner::Single)),
+            ("resident", by(Preconditioner::Resident)),
             ("full", by(Preconditioner::Full)),
             ("half products", with(Products::Half)),
             ("split products", with(Products::Split)),
