@@ -3,7 +3,7 @@
 //   C <- op(H_0 H_1 ..) C, for the left reflectors, or the right ones (RIGHT), in the order of the sweeps
 //   op: the product, its adjoint (ADJOINT), and with conjugates of the reflectors (CONJUGATE)
 //
-//   kept             n x n, as chase leaves it
+//   kept             n x n from index `first_kept` on, as chase leaves it
 //   package::dense   C as stored, n x cols, strides (rs, cs), in and out
 //
 // Sweeps are in chunks of `chunk`. A workgroup has chunk g and cycle i of its sweeps, of which the reflectors begin at consecutive rows; i - g is
@@ -32,6 +32,7 @@ struct Params {
     cs: u32,
     lines: u32,
     flags: u32,
+    first_kept: u32,
 }
 
 const RIGHT = 16u;
@@ -79,7 +80,7 @@ fn entry_of_v(sweep: u32, c0: u32, k: u32) -> Scalar {
         return ONE;
     }
     let right = (params.flags & RIGHT) != 0u;
-    let entry = kept[select(c0 + k + sweep * params.n, sweep + (c0 + k) * params.n, right)];
+    let entry = kept[params.first_kept + select(c0 + k + sweep * params.n, sweep + (c0 + k) * params.n, right)];
     return select(entry, conjugate(entry), (params.flags & CONJUGATE) != 0u);
 }
 
@@ -94,7 +95,8 @@ fn stage(thread: u32, q: u32, sweep: u32, c0: u32) {
             entry_of_v(sweep, c0, k + 3u),
         ));
         if e == 0u {
-            taus[q] = real_part(kept[select(c0 + sweep * params.n, sweep + c0 * params.n, (params.flags & RIGHT) != 0u)]);
+            let right = (params.flags & RIGHT) != 0u;
+            taus[q] = real_part(kept[params.first_kept + select(c0 + sweep * params.n, sweep + c0 * params.n, right)]);
         }
     }
 }

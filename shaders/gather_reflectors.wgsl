@@ -1,6 +1,7 @@
 // Copies the reflectors that geqrt has kept to the input of unmqr. Twin: gather_reflectors in src/cpu/qr/geqrt.rs.
 //
-//   package::dense   the matrix as stored, strides (rs, cs), with V of the level's blocks below their diagonals
+//   package::dense   the matrix as stored, strides (rs, cs), with V of the level's blocks below their diagonals. Its first entry is that of index
+//                    `matrix`, if it is one of several.
 //   v                V, unit lower trapezoidal, one row of TS for each stacked row of the level; conjugated if CONJUGATE; out
 //   t                T if ADJOINT, else T^H, TS x TS row-major for each block; conjugated if CONJUGATE; out
 //   kept_t           T of all levels, as geqrt has left it
@@ -9,7 +10,7 @@
 
 import package::tuning::{TS, LINEAR_THREADS};
 import package::dense::{read_entry};
-import package::level::{Level, ADJOINT, CONJUGATE, is_below_triangle, matrix_row, place_of};
+import package::level::{Level, ADJOINT, CONJUGATE, first_entry, is_below_triangle, matrix_row, place_of};
 import package::scalar::{Scalar, ONE, conjugate, load};
 
 @group(0) @binding(0) var<storage, read_write> v: array<Scalar>;
@@ -38,6 +39,7 @@ fn gather_reflectors(
     @builtin(local_invocation_index) thread: u32,
 ) {
     let e = (workgroup.x + workgroup.y * workgroups.x) * LINEAR_THREADS + thread;
+    first_entry = level.matrix;
     let of_v = level.rows * TS;
     let conjugated = (level.flags & CONJUGATE) != 0u;
     if e < of_v {

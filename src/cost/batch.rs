@@ -40,6 +40,8 @@ const SPILLED_BYTES: usize = 24 << 20;
 const SPILLED_LEAST: usize = 132;
 /// Maximum bytes of the entries of larger matrices that share dispatches: what the host packs at a time.
 pub(crate) const STACK_BYTES: u64 = 256 << 20;
+/// Maximum bytes of those with vectors: entries and a copy, reflectors of both stages, and what the vectors of one matrix need.
+pub(crate) const KEPT_BYTES: u64 = 4 * STACK_BYTES;
 /// Maximum threads per workgroup: WebGPU's limit.
 const MOST_THREADS: usize = 256;
 

@@ -376,10 +376,12 @@ impl<T: Number> Of<'_, T> {
         }
         let pays = |stack: &Vec<usize>| {
             let (m, n) = self.batch[stack[0]].shape();
-            let enough = || m.min(n) >= STACKED_ORDER && self.work_of(stack.iter().copied()) >= STACKED;
+            // The dispatches of vectors are not shared.
+            let enough =
+                || !R::VECTORS && m.min(n) >= STACKED_ORDER && self.work_of(stack.iter().copied()) >= STACKED;
             !auto || self.may_go_alone(stack[0]) || enough()
         };
-        if may_be_stacked(self.options) && !R::VECTORS {
+        if may_be_stacked(self.options) {
             candidates.stacks = stacks(self.batch, all);
             candidates.stacks.retain(pays);
         }

@@ -36,7 +36,7 @@ parameters! {
     UnpackBand { n, ld, ku, bandwidth }
     RepackBand { n, ld, ku, bandwidth }
     Chase { n, ld, ku, bandwidth, tile_width, cycles, clock, first, count }
-    ApplyChase { n, bandwidth, tile_width, chunk, first, cycle, cols, rs, cs, lines, flags }
+    ApplyChase { n, bandwidth, tile_width, chunk, first, cycle, cols, rs, cs, lines, flags, first_kept }
     SquareBidiagonal { n, ld, ku }
     Bisect { n, passes, first }
     Batch { first, count, passes }

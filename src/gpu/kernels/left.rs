@@ -71,7 +71,7 @@ pub(super) fn whole<S: Number>(a: &Dense<S>) -> Result<Part<'_>> {
     let [buffer] = &a.a[..] else {
         return Err(SvdError::invalid("matrix", format!("{} x {} entries are in several buffers", a.size.0, a.size.1)));
     };
-    let window = Window { offset: 0, rs: a.strides.0, cs: a.strides.1 };
+    let window = Window { offset: a.first, rs: a.strides.0, cs: a.strides.1 };
     Ok(Part { buffer, window, rows: a.size.0, cols: a.size.1 })
 }
 
@@ -164,13 +164,18 @@ impl<S: Number> GpuKernels<S> {
         Ok(out)
     }
 
-    /// A copy of a matrix, by rows or by columns as it is; None if it is in several buffers.
+    /// A copy of a matrix, or of several, by rows or by columns as they are; None if it is in several buffers.
     pub(super) fn copy_of(&self, a: &Dense<S>) -> Result<Option<Dense<S>>> {
-        if a.a.len() > 1 {
-            return Ok(None);
-        }
-        let out = Dense::new(&self.context, a.size, a.strides.1 == 1, self.shape, self.tuning.leaf)?;
-        self.copy(whole(a)?, whole(&out)?, false)?;
+        let [buffer] = &a.a[..] else { return Ok(None) };
+        let by_rows = a.strides.1 == 1;
+        let out = Dense::stacked(&self.context, a.matrices, a.size, by_rows, self.shape, self.tuning.leaf)?;
+        let (rows, cols) = if by_rows { (a.size.1, a.size.0) } else { a.size };
+        // Line by line, of all matrices.
+        let lines = |buffer, offset| {
+            let window = Window { offset, rs: 1, cs: a.ld() };
+            Part { buffer, window, rows, cols: cols * a.matrices }
+        };
+        self.copy(lines(buffer, a.first), lines(whole(&out)?.buffer, 0), false)?;
         Ok(Some(out))
     }
 

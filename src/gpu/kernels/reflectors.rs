@@ -69,6 +69,7 @@ impl<S: Number> GpuKernels<S> {
                 cs: c.strides.1 as u32,
                 lines: c.lines as u32,
                 flags,
+                first_kept: band.first_kept as u32,
             };
             let work = Work::apply_chase::<S>(step, &wave, cols);
             self.stream.dispatch(&pipeline, &bindings, parameters, [columns, wave.count as u32, 1], work)?;

@@ -1,6 +1,7 @@
 //! The vectors of the bidiagonal on the device: the tables of a [`Schedule`], level by level, with no read-back.
 
 use num_complex::Complex;
+use rayon::prelude::*;
 use wgpu::{Buffer, BufferUsages};
 
 use crate::{
@@ -17,6 +18,7 @@ use crate::{
         error::{Result, SvdError},
         number::{Number, Re, RealElement},
         pool::{on_pool, on_pool_async},
+        watch::Watch,
     },
     cost::{
         vectors::Extent,
@@ -44,6 +46,26 @@ use crate::{
 const GATHERED: usize = 6;
 const CHAIN: usize = 4;
 const FOUND: usize = 5;
+
+/// What the host plans of the right vectors of a bidiagonal: nothing if none are wanted, or if it was cancelled.
+pub(crate) struct Planned {
+    schedule: Option<Schedule>,
+    phases: Vec<Complex<f64>>,
+    /// The order, and that of the matrices by columns.
+    n: usize,
+    ld: usize,
+}
+
+impl Planned {
+    /// For the `k` largest values of a bidiagonal.
+    pub fn of(c: &ComplexBidiagonal, k: usize, watch: &Watch) -> Planned {
+        let n = c.diagonal.len();
+        let (k, ld) = (k.min(n), n.next_multiple_of(4));
+        let phases = Phases::of(&c.diagonal, &c.superdiagonal);
+        let plan = if k > 0 { Plan::new(&phases.diagonal, &phases.superdiagonal, &|| watch.is_cancelled()) } else { None };
+        Planned { schedule: plan.and_then(|plan| plan.schedule(k, ld)), phases: phases.right, n, ld }
+    }
+}
 
 /// The tables of a schedule, and where each kind begins.
 struct Tables<R> {
@@ -103,31 +125,14 @@ impl<R: RealElement> Tables<R> {
 impl<S: Number> VectorKernels for GpuKernels<S> {
     /// The plan is the host's: in the caller's pool, or in rayon's if the call must not block.
     async fn right_of_bidiagonal(&self, c: ComplexBidiagonal, k: usize) -> Result<Dense<S>> {
-        let (n, watch, waits) = (c.diagonal.len(), self.stream.watch().clone(), self.stream.waits());
-        let k = k.min(n);
+        let watch = self.stream.watch().clone();
         if S::IS_HALF {
             // Stored in half precision, the products would lose most of their digits.
-            let right = right_of_bidiagonal::<S::Scalar>(&c, k, &watch)?;
+            let right = right_of_bidiagonal::<S::Scalar>(&c, k.min(c.diagonal.len()), &watch)?;
             return self.upload(right.transpose(), Re::<S>::from_double(1.0));
         }
-        let ld = n.next_multiple_of(4);
-        let plan = {
-            let watch = watch.clone();
-            move || {
-                let phases = Phases::of(&c.diagonal, &c.superdiagonal);
-                let plan = Plan::new(&phases.diagonal, &phases.superdiagonal, &|| watch.is_cancelled());
-                (plan.and_then(|plan| plan.schedule(k, ld)), phases.right)
-            }
-        };
-        let (schedule, phases) = match waits {
-            Waits::Blocking => on_pool(plan),
-            Waits::Awaited => on_pool_async(plan).await?,
-        };
-        watch.check()?;
-        match schedule {
-            Some(schedule) if k > 0 => self.replay(&schedule, ld, &phases),
-            _ => self.room(n, 0),
-        }
+        let planned = self.on_host(move || Planned::of(&c, k, &watch)).await?;
+        self.right_of(&planned)
     }
 
     fn copy(&self, a: &Dense<S>) -> Result<Option<Dense<S>>> {
@@ -136,6 +141,29 @@ impl<S: Number> VectorKernels for GpuKernels<S> {
 }
 
 impl<S: Number> GpuKernels<S> {
+    /// Runs `plan` in the caller's pool, or in rayon's if the call must not block.
+    pub(super) async fn on_host<R: Send + 'static>(&self, plan: impl FnOnce() -> R + Send + 'static) -> Result<R> {
+        match self.stream.waits() {
+            Waits::Blocking => Ok(on_pool(plan)),
+            Waits::Awaited => on_pool_async(plan).await,
+        }
+    }
+
+    /// What the host plans for each of several bidiagonals, side by side, each with its number of vectors.
+    pub(crate) async fn planned(&self, all: Vec<(ComplexBidiagonal, usize)>) -> Result<Vec<Planned>> {
+        let watch = self.stream.watch().clone();
+        self.on_host(move || all.par_iter().map(|(c, k)| Planned::of(c, *k, &watch)).collect()).await
+    }
+
+    /// The right vectors that the host has planned.
+    pub(crate) fn right_of(&self, Planned { schedule, phases, n, ld }: &Planned) -> Result<Dense<S>> {
+        self.stream.watch().check()?;
+        match schedule {
+            Some(schedule) => self.replay(schedule, *ld, phases),
+            None => self.room(*n, 0),
+        }
+    }
+
     /// The right vectors of a bidiagonal matrix with `phases` (n of them), by rows.
     pub(super) fn replay(&self, schedule: &Schedule, ld: usize, phases: &[Complex<f64>]) -> Result<Dense<S>> {
         let (context, stream, n, real) = (&self.context, &self.stream, schedule.n, size_of::<Re<S>>());
