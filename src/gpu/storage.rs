@@ -427,7 +427,8 @@ impl<T: Number> Banded<T> {
     pub(crate) fn keep_next(&mut self, context: &GpuContext, step: &ReductionStep) -> Result<()> {
         let Some(kept) = &mut self.kept else { return Ok(()) };
         let what = "the reflectors of stage 2";
-        let bytes = fitting_bytes::<T::Scalar>(context, what, step.n.checked_mul(step.n).and_then(|len| len.checked_mul(self.matrices)))?;
+        let bytes =
+            fitting_bytes::<T::Scalar>(context, what, step.n.checked_mul(step.n).and_then(|len| len.checked_mul(self.matrices)))?;
         kept.push((*step, buffer(context, what, bytes, BufferUsages::STORAGE)?));
         self.chase = Bound::default();
         Ok(())

@@ -377,8 +377,7 @@ impl<T: Number> Of<'_, T> {
         let pays = |stack: &Vec<usize>| {
             let (m, n) = self.batch[stack[0]].shape();
             // The dispatches of vectors are not shared.
-            let enough =
-                || !R::VECTORS && m.min(n) >= STACKED_ORDER && self.work_of(stack.iter().copied()) >= STACKED;
+            let enough = || !R::VECTORS && m.min(n) >= STACKED_ORDER && self.work_of(stack.iter().copied()) >= STACKED;
             !auto || self.may_go_alone(stack[0]) || enough()
         };
         if may_be_stacked(self.options) {

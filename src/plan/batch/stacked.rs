@@ -201,8 +201,7 @@ where
     let manner =
         Manner { waits, timed: options.time_kernels, stage3_on_device: Some(true), one_stage: false, watch: watch.clone() };
     let kernels = GpuKernels::<S>::running(context, tuning, manner)?;
-    let driver =
-        Driver { kernels: &kernels, tuning, watch: &watch, one_stage: false, stage3: None, timed, left: R::VECTORS };
+    let driver = Driver { kernels: &kernels, tuning, watch: &watch, one_stage: false, stage3: None, timed, left: R::VECTORS };
     let found = with_driver::<T, S, R>(driver, batch, round, options, all, did).await;
     all.counts.add(&kernels.counts());
     for (kernel, seconds) in kernels.kernel_seconds() {
