@@ -41,13 +41,18 @@ fn by_depth(n: usize, extra: bool, depth: usize, leaves: &mut Vec<usize>, merges
     merges[depth].push(Merge { rows, extra });
 }
 
+/// Notes what precedes the vectors of an m x n matrix, n >= 1, stored as `S`: a copy of the matrix, and the bidiagonal, which is read back with stage 3
+/// on the device too.
+pub(super) fn note_copies<S: Number>(all: &mut Dispatches, (m, n): (usize, usize)) {
+    all.note(Work::linear(Kernel::CopyWindow, m * n, 2, size_of::<S::Scalar>()));
+    all.note_once(Work::unpack_band::<S>(n, 1, LINEAR_THREADS.into()));
+}
+
 /// Notes the dispatches for `k` singular vectors on both sides of an m x n matrix, m >= n >= 1, stored as `S`, on a hardware device: no
 /// weights and poles of the bidiagonal are negligible or equal, and no values are tiny.
 pub(super) fn note_vectors<S: Number>(all: &mut Dispatches, (m, n): (usize, usize), k: usize, tuning: &Tuning, one_stage: bool) {
     let shape = Shape::of(tuning);
     let (scalar, real) = (size_of::<S::Scalar>(), size_of::<Re<S>>());
-    all.note(Work::linear(Kernel::CopyWindow, m * n, 2, scalar));
-
     let (mut leaves, mut merges) = (Vec::new(), Vec::new());
     by_depth(n, false, 0, &mut leaves, &mut merges);
     let squares = |sizes: &mut dyn Iterator<Item = usize>| sizes.map(|size| size * size).sum::<usize>();
@@ -81,8 +86,6 @@ pub(super) fn note_vectors<S: Number>(all: &mut Dispatches, (m, n): (usize, usiz
     }
     note_products::<S>(all, &shape, &[Extent { rows: m, cols: k, inner: n, ..Extent::default() }]);
     note_orthonormal::<S>(all, &shape, m, k);
-    // With stage 3 on the device, the bidiagonal is read back all the same.
-    all.note_once(Work::unpack_band::<S>(n, 1, LINEAR_THREADS.into()));
 }
 
 /// The reflectors of stages 2 and 1 of an m x n matrix, applied to `k` columns.

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use faer::{Mat, MatRef};
 use svdvals_gpu::{
-    Backend, BatchReport, CancelFlag, GpuContext, MatSvd, RealElement, Reduction, Signs, Stage3, SvdError, SvdGpu, SvdOptions,
-    Tuning, Vectors, svd_batch_async, svd_batch_each, svd_batch_report, svdvals_batch_report,
+    AdapterChoice, Backend, BatchReport, CancelFlag, GpuContext, MatSvd, RealElement, Reduction, Signs, Stage3, SvdError, SvdGpu,
+    SvdOptions, Tuning, Vectors, svd_batch_async, svd_batch_each, svd_batch_report, svdvals_batch_report,
 };
 
 use crate::{
@@ -214,5 +214,31 @@ fn table_1<T: Elements>(context: &GpuContext) -> Outcome {
     }
     let alone = batch[1].svd_gpu_with(&options.stage3(Stage3::Device))?;
     check!(same(&alone, &report.values[1]), "a single call");
+    Ok(())
+}
+
+/// Where the buffers hold the matrices or their reflectors in rounds, the decompositions are the same, and each round has its own dispatches of stages
+/// 1 to 3. Matrices of which a buffer holds one, or not U, are single calls.
+pub fn small_buffers() -> Outcome {
+    let large = GpuContext::new(&AdapterChoice::default())?;
+    // 6144 numbers of f32: three matrices of 44 x 40.
+    let small = GpuContext::new(&AdapterChoice::default().max_binding(4 * 6144))?;
+    let one = random::<f32>(9, 44, 40);
+    let counts = |context: &GpuContext, matrices: usize| {
+        let report = svd_batch_report(&vec![one.as_ref(); matrices], &on(context).tuning(tuning(4, 8)))?;
+        Ok::<_, SvdError>((report.counts.dispatches, report.stacked, report.values))
+    };
+    let (whole, rounds, two, three) = (counts(&large, 5)?, counts(&small, 5)?, counts(&large, 2)?, counts(&large, 3)?);
+    check!((whole.1, rounds.1) == (5, 5), "{} and {} of 5", whole.1, rounds.1);
+    check!(rounds.0 == two.0 + three.0 && rounds.0 > whole.0, "{} dispatches, {} in one round", rounds.0, whole.0);
+    check!(rounds.2.iter().zip(&whole.2).all(|(x, y)| same(x, y)), "rounds change results");
+
+    let shapes = [(80, 70), (2000, 1), (80, 70), (2000, 1), (44, 40), (44, 40)];
+    let batch: Vec<Mat<f32>> = shapes.into_iter().zip(0..).map(|((m, n), k)| random(k, m, n)).collect();
+    let report = svd_batch_report(&views(&batch), &on(&small).tuning(tuning(8, 64)))?;
+    check!((report.stacked, report.on_gpu) == (2, 6), "{report}");
+    for (a, svd) in batch.iter().zip(&report.values) {
+        check!(ratios(a.as_ref(), svd).iter().all(|ratio| *ratio <= 1.0), "{:?}", a.shape());
+    }
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::{
     gpu::{
         device::context::GpuContext,
         kernels::GpuKernels,
-        limits::{Reflectors, dense_sizes, svd_bytes},
+        limits::{Reflectors, dense_sizes, fitting_bytes, svd_bytes},
         matrix::copy_lines,
         storage::{Banded, Dense},
     },
@@ -50,6 +50,9 @@ pub(crate) fn most_stacked<S: Number>(
     ];
     let mut by_bytes = u64::MAX;
     if let Some(full) = vectors {
+        // U, like A, is in one buffer.
+        let cols = if full { m } else { n };
+        fitting_bytes::<S>(context, "vectors", m.checked_mul(cols.next_multiple_of(4)))?;
         let kept = Reflectors::of::<S>(context, (m, n), tuning)?;
         fitting.extend([(kept.t, scalar, buffer), (kept.of_step, scalar, buffer)]);
         let (of_each, later) = svd_bytes::<S>(context, (m, n), by_rows, full, tuning)?;
