@@ -181,7 +181,7 @@ impl<K: VectorKernels> Driver<'_, K> {
         Ok(found)
     }
 
-    /// X <- P1 P2 X, with the kept reflectors of one matrix; or P2 X for a band.
+    /// X <- P1 P2 X, with the kept reflectors of a matrix, or of as many as X is; or P2 X for a band.
     pub async fn transform_back(&self, reduced: &Reduced<K>, x: &mut K::Dense, seconds: &mut StageSeconds) -> Result<()> {
         let mut clock = Clock::new(self.timed);
         let &Reduced { ref dense, rows, ref band, n, bandwidth } = reduced;
@@ -308,7 +308,7 @@ impl<K: VectorKernels> Driver<'_, K> {
     }
 
     /// Waits until the backend is idle, and returns the seconds since the last lap.
-    async fn lap(&self, clock: &mut Clock) -> Result<f64> {
+    pub async fn lap(&self, clock: &mut Clock) -> Result<f64> {
         self.kernels.finish().await?;
         Ok(clock.restart())
     }

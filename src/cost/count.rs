@@ -50,7 +50,7 @@ impl Dispatches {
     }
 
     /// Maximum flops of one matrix in a dispatch that can be split.
-    fn most_flops(&self) -> u64 {
+    pub(super) fn most_flops(&self) -> u64 {
         SUBMISSION_FLOPS / self.matrices.max(1) as u64
     }
 
@@ -132,7 +132,7 @@ pub(super) fn dispatches_of_qr<S: Number>(of: (usize, usize), tuning: &Tuning, k
     Ok(all.into_work())
 }
 
-/// The dispatches of an m x n matrix, m >= n, stored as `S`, on a hardware device; or those of several `matrices`, which share them up to stage 3.
+/// The dispatches of an m x n matrix, m >= n, stored as `S`, on a hardware device; or those of several `matrices`, which share most of them.
 pub(super) fn dispatches_of_call<S: Number>(
     matrices: usize,
     (m, n): (usize, usize),
@@ -178,7 +178,7 @@ pub(super) fn dispatches_of_call<S: Number>(
     let mut of_each = Dispatches::default();
     if let Some(k) = call.vectors.filter(|_| n > 0) {
         note_copies::<S>(&mut all, (m, n));
-        note_vectors::<S>(&mut of_each, (m, n), k, tuning, call.one_stage);
+        note_vectors::<S>(&mut all, &mut of_each, (m, n), k, tuning, call.one_stage);
     }
     let mut work = all.into_work();
     work.extend(of_each.into_work().into_iter().map(|(one, times)| (one, times * matrices as u64)));

@@ -179,8 +179,9 @@ pub(crate) fn required_svd_bytes<T: Number>(
     Ok(kept.saturating_add(later))
 }
 
-/// The summands of [`required_svd_bytes`]: first what is needed up to the end of stage 2, and kept (that of the values, the reflectors, and the second
-/// copy of the matrix), then what comes after it (three matrices for divide and conquer, U and V with a copy of each, and products of their columns).
+/// The summands of [`required_svd_bytes`]: first what all matrices of a stack have at a time (that of the values, the reflectors, the second copy of the
+/// matrix, and V), then what one matrix needs after that (three matrices for divide and conquer, a copy of V, U and a copy, and products of their
+/// columns).
 pub(crate) fn svd_bytes<T: Number>(
     context: &GpuContext,
     (m, n): (usize, usize),
@@ -201,7 +202,7 @@ pub(crate) fn svd_bytes<T: Number>(
     let copy = dense_bytes::<T>(context, (m, n), by_rows, tuning)?;
     let products = square("products of vectors", scalar)?.saturating_mul(2);
     let sum = |parts: &[u64]| parts.iter().copied().fold(0, u64::saturating_add);
-    Ok((sum(&[values, reflectors.bytes::<T>(), copy]), sum(&[replay, right, right, left, left, products])))
+    Ok((sum(&[values, reflectors.bytes::<T>(), copy, right]), sum(&[replay, right, left, left, products])))
 }
 
 impl Bounds<'_> {

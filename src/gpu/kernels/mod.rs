@@ -363,7 +363,7 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         for (lines, buffer) in a.lines_of() {
             let wanted = rows.saturating_sub(lines.start).min(lines.len());
             if wanted > 0 {
-                entries.extend(self.stream.read_back::<S>(buffer, wanted * a.ld()).await?);
+                entries.extend(self.stream.read_back_from::<S>(buffer, a.first, wanted * a.ld()).await?);
             }
         }
         Ok(Mat::from_fn(rows, n, |i, j| entries[i * a.strides.0 + j].widen()))
@@ -373,7 +373,7 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         let ((m, n), by_rows) = (a.size, a.strides.1 == 1);
         let mut to = Mat::<S::Scalar>::zeros(m, n);
         for (lines, buffer) in a.lines_of() {
-            let entries = self.stream.read_back::<S>(buffer, lines.len() * a.ld()).await?;
+            let entries = self.stream.read_back_from::<S>(buffer, a.first, lines.len() * a.ld()).await?;
             let (from, to) = if by_rows {
                 (
                     MatRef::from_row_major_slice_with_stride(&entries, lines.len(), n, a.ld()),
@@ -442,8 +442,8 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         parameters.flags |= if op == Op::NoTrans { 0 } else { parameters::ADJOINT };
         let entries = (map.rows + map.blocks() * self.shape.ts) * self.shape.ts;
         let [x, y] = self.stream.fold(entries.div_ceil(LINEAR_THREADS as usize))?;
-        let work = Work::gather_reflectors::<S>(&self.shape, level);
-        self.stream.dispatch(&gather.0, &gather.1, parameters, [x, y, 1], work)?;
+        let work = Work::gather_reflectors::<S>(&self.shape, level).times(a.matrices);
+        self.stream.dispatch(&gather.0, &gather.1, parameters, [x, y, a.matrices as u32], work)?;
         let whole = parameters::Level {
             rs: c.strides.0 as u32,
             cs: c.strides.1 as u32,
@@ -452,10 +452,11 @@ impl<S: Number> TileKernels for GpuKernels<S> {
             col: first as u32,
             width: 0,
             t_first: 0,
+            matrix: c.distance(),
+            first: c.first as u32,
             ..parameters
         };
-        // Kept reflectors are those of one matrix.
-        self.update(&unmqr, whole, level, 0..c.size.1 - first, 1)
+        self.update(&unmqr, whole, level, 0..c.size.1 - first, a.matrices)
     }
 
     fn keep_chase(&self, band: &mut Banded<S>, _: &[Side]) -> Result<()> {

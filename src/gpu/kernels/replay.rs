@@ -51,8 +51,9 @@ const FOUND: usize = 5;
 pub(crate) struct Planned {
     schedule: Option<Schedule>,
     phases: Vec<Complex<f64>>,
-    /// The order, and that of the matrices by columns.
+    /// The order, the number of vectors, and the leading dimension of matrices by columns.
     n: usize,
+    k: usize,
     ld: usize,
 }
 
@@ -63,7 +64,7 @@ impl Planned {
         let (k, ld) = (k.min(n), n.next_multiple_of(4));
         let phases = Phases::of(&c.diagonal, &c.superdiagonal);
         let plan = if k > 0 { Plan::new(&phases.diagonal, &phases.superdiagonal, &|| watch.is_cancelled()) } else { None };
-        Planned { schedule: plan.and_then(|plan| plan.schedule(k, ld)), phases: phases.right, n, ld }
+        Planned { schedule: plan.and_then(|plan| plan.schedule(k, ld)), phases: phases.right, n, k, ld }
     }
 }
 
@@ -132,7 +133,9 @@ impl<S: Number> VectorKernels for GpuKernels<S> {
             return self.upload(right.transpose(), Re::<S>::from_double(1.0));
         }
         let planned = self.on_host(move || Planned::of(&c, k, &watch)).await?;
-        self.right_of(&planned)
+        let out = self.room(planned.n, planned.k)?;
+        self.write_right(&planned, &out)?;
+        Ok(out)
     }
 
     fn copy(&self, a: &Dense<S>) -> Result<Option<Dense<S>>> {
@@ -155,20 +158,19 @@ impl<S: Number> GpuKernels<S> {
         self.on_host(move || all.par_iter().map(|(c, k)| Planned::of(c, *k, &watch)).collect()).await
     }
 
-    /// The right vectors that the host has planned.
-    pub(crate) fn right_of(&self, Planned { schedule, phases, n, ld }: &Planned) -> Result<Dense<S>> {
+    /// Writes the right vectors that the host has planned to `out`, n x k by rows.
+    pub(crate) fn write_right(&self, &Planned { ref schedule, ref phases, n, k, ld }: &Planned, out: &Dense<S>) -> Result<()> {
         self.stream.watch().check()?;
-        match schedule {
-            Some(schedule) => self.replay(schedule, *ld, phases),
-            None => self.room(*n, 0),
+        if out.size != (n, k) || out.strides.1 != 1 || out.a.len() != 1 {
+            return Err(SvdError::invalid("matrix", format!("{:?}, for {n} x {k} right vectors by rows", out.size)));
         }
+        schedule.as_ref().map_or(Ok(()), |schedule| self.replay(schedule, ld, phases, out))
     }
 
-    /// The right vectors of a bidiagonal matrix with `phases` (n of them), by rows.
-    pub(super) fn replay(&self, schedule: &Schedule, ld: usize, phases: &[Complex<f64>]) -> Result<Dense<S>> {
+    /// The right vectors of a bidiagonal matrix with `phases` (n of them), by rows in `out`.
+    fn replay(&self, schedule: &Schedule, ld: usize, phases: &[Complex<f64>], out: &Dense<S>) -> Result<()> {
         let (context, stream, n, real) = (&self.context, &self.stream, schedule.n, size_of::<Re<S>>());
         let tables = Tables::<Re<S>>::of(schedule);
-        let out = self.room(n, schedule.order.len())?;
         let [words, order] = [("tables", &tables.words), ("order", &schedule.order.iter().map(|&j| j as u32).collect())]
             .map(|(what, of): (_, &Vec<u32>)| table_of(stream, what, of));
         let (words, order) = (words?, order?);
@@ -216,12 +218,16 @@ impl<S: Number> GpuKernels<S> {
         let phases = table_of(stream, "phases", &phases)?;
         let take = context.pipeline::<S>(&TAKE_COLUMNS, &[], 0)?;
         let take = (take.clone(), stream.bind(&take, &[&x, &phases, &order, &out.a[0]], &[])?);
-        let parameters =
-            parameters::TakeColumns { n: n as u32, cols: schedule.order.len() as u32, ld: ld as u32, out_ld: out.ld() as u32 };
+        let parameters = parameters::TakeColumns {
+            n: n as u32,
+            cols: schedule.order.len() as u32,
+            ld: ld as u32,
+            out_ld: out.ld() as u32,
+            first: out.first as u32,
+        };
         let places = n * out.ld();
         let work = Work::linear(Kernel::TakeColumns, places, 2, real.max(size_of::<S::Scalar>()));
-        self.linear(&take, parameters, places, work)?;
-        Ok(out)
+        self.linear(&take, parameters, places, work)
     }
 
     /// `gather_columns` of these columns, of which the first has the number `first`, with at most `most` rows each.

@@ -27,7 +27,7 @@ use crate::{
 
 /// Maximum number of m x n matrices, m >= n, stored as `S`, of a stack: those whose entries are [`STACK_BYTES`], and that fit the device's buffers
 /// together. Zero if one of them does not. With `vectors` (true: full ones), as many as have [`KEPT_BYTES`] with what they keep up to the end of the
-/// stack, beside what one matrix needs after stage 2.
+/// stack, beside what one matrix needs besides.
 pub(crate) fn most_stacked<S: Number>(
     context: &GpuContext,
     (m, n): (usize, usize),
@@ -54,7 +54,8 @@ pub(crate) fn most_stacked<S: Number>(
         let cols = if full { m } else { n };
         fitting_bytes::<S>(context, "vectors", m.checked_mul(cols.next_multiple_of(4)))?;
         let kept = Reflectors::of::<S>(context, (m, n), tuning)?;
-        fitting.extend([(kept.t, scalar, buffer), (kept.of_step, scalar, buffer)]);
+        let right = n.saturating_mul(n.next_multiple_of(4));
+        fitting.extend([(kept.t, scalar, buffer), (kept.of_step, scalar, buffer), (right, stored, buffer)]);
         let (of_each, later) = svd_bytes::<S>(context, (m, n), by_rows, full, tuning)?;
         by_bytes = KEPT_BYTES.saturating_sub(later) / of_each.max(1);
     }

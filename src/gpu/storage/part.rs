@@ -1,4 +1,6 @@
-//! One of several matrices on the device, whose kept reflectors are applied as those of a single one.
+//! Some of several matrices on the device, with their kept reflectors.
+
+use std::ops::Range;
 
 use super::{Banded, Bound, Dense, Kept, StageOne};
 use crate::base::{
@@ -21,51 +23,51 @@ impl Kept {
     }
 }
 
-/// The error of a matrix that a stack does not have.
-fn missing(k: usize, matrices: usize) -> SvdError {
-    SvdError::invalid("batch", format!("matrix {k} of a stack of {matrices}"))
+/// Checks that these are of the matrices of a stack.
+fn check(part: &Range<usize>, matrices: usize) -> Result<()> {
+    if part.is_empty() || part.end > matrices {
+        return Err(SvdError::invalid("batch", format!("matrices {part:?} of a stack of {matrices}")));
+    }
+    Ok(())
 }
 
 impl<T: Number> Dense<T> {
-    /// Matrix `k` of several, in the same buffers: an operand of products, and the reflectors that stage 1 has kept. It has the workspace of all, so
-    /// one part is applied after another.
+    /// Some of several matrices, at least one, in the same buffers, with the reflectors that stage 1 has kept. They have the workspace of all, so one
+    /// part is computed after another.
     ///
     /// # Errors
-    /// [`SvdError::InvalidOption`] if there is no such matrix.
-    pub(crate) fn part(&self, k: usize) -> Result<Self> {
-        if k >= self.matrices || (self.matrices > 1 && self.a.len() != 1) {
-            return Err(missing(k, self.matrices));
-        }
+    /// [`SvdError::InvalidOption`] if there are no such matrices.
+    pub(crate) fn part(&self, part: Range<usize>) -> Result<Self> {
+        check(&part, self.matrices)?;
+        let (first, matrices) = (part.start, part.len());
         Ok(Dense {
             a: self.a.clone(),
             v: self.v.clone(),
             t: self.t.clone(),
-            matrices: 1,
-            first: self.first + k * self.matrix,
+            matrices,
+            first: self.first + first * self.matrix,
             beside: None,
             in_beside: false,
             kernels: StageOne::default(),
-            kept: self.kept.as_ref().map(|kept| Kept { matrix: kept.matrix + k, ..kept.clone() }),
+            kept: self.kept.as_ref().map(|kept| Kept { matrix: kept.matrix + first, ..kept.clone() }),
             ..*self
         })
     }
 }
 
 impl<T: Number> Banded<T> {
-    /// The reflectors that stage 2 has kept of band `k` of several, in the same buffers.
+    /// Some of several bands, at least one, in the same buffers: the reflectors that stage 2 has kept.
     ///
     /// # Errors
-    /// [`SvdError::InvalidOption`] if there is no such band.
-    pub(crate) fn part(&self, k: usize) -> Result<Self> {
-        if k >= self.matrices {
-            return Err(missing(k, self.matrices));
-        }
+    /// [`SvdError::InvalidOption`] if there are no such bands.
+    pub(crate) fn part(&self, part: Range<usize>) -> Result<Self> {
+        check(&part, self.matrices)?;
         Ok(Banded {
             band: self.band.clone(),
-            matrices: 1,
+            matrices: part.len(),
             chase: Bound::default(),
             kept: self.kept.clone(),
-            first_kept: self.first_kept + k * self.layout.n * self.layout.n,
+            first_kept: self.first_kept + part.start * self.layout.n * self.layout.n,
             ..*self
         })
     }
