@@ -111,6 +111,7 @@ fn main() -> ExitCode {
         ("batches_by_auto", batch::backends),
         ("batch_vectors_in_a_buffer", batch_vectors::in_a_buffer),
         ("stacks_in_small_buffers", stacked_vectors::small_buffers),
+        ("stacks_of_order_1000", stacked_vectors::of_order_1000),
         ("svd_on_a_lost_device", svd_faults::lost_device),
         ("svd_in_small_buffers", svd_faults::small_buffers),
         ("global_context", whole::global_context),

@@ -242,3 +242,14 @@ pub fn small_buffers() -> Outcome {
     }
     Ok(())
 }
+
+/// From order 1000 on, real V are as the reflectors give them, and each is read from its place among those of the stack.
+pub fn of_order_1000() -> Outcome {
+    let context = GpuContext::global()?;
+    let batch: Vec<Mat<f32>> = (0..2).map(|k| random(k, 1000, 1000)).collect();
+    let options = on(&context).vectors(Vectors::Right).keep(251);
+    let report = svd_batch_report(&views(&batch), &options)?;
+    check!((report.stacked, report.on_gpu) == (2, 2), "{report}");
+    check!(same(&report.values[1], &batch[1].svd_gpu_with(&options)?), "a single call differs");
+    Ok(())
+}
