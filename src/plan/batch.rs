@@ -114,8 +114,7 @@ pub struct BatchReport<V> {
     pub on_gpu: usize,
     /// The number of those that it computed together, one workgroup each.
     pub together: usize,
-    /// The number of those that shared dispatches with others of their shape, up to their values; the vectors of each came one after the other, as did
-    /// all matrices that are neither.
+    /// The number of those that shared dispatches with others of their shape. What is neither came one after the other.
     pub stacked: usize,
     /// The reason for the backend of the first matrix.
     pub reason: Cow<'static, str>,

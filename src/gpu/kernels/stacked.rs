@@ -26,8 +26,8 @@ use crate::{
 };
 
 /// Maximum number of m x n matrices, m >= n, stored as `S`, of a stack: those whose entries are [`STACK_BYTES`], and that fit the device's buffers
-/// together. Zero if one of them does not. With `vectors` (true: full ones), as many as have [`KEPT_BYTES`] with what they keep up to the end of the
-/// stack, beside what one matrix needs besides.
+/// together. Zero if one of them does not. With `vectors` (true: full ones), [`KEPT_BYTES`] hold what all of them have at a time, and what one of them
+/// needs after that ([`svd_bytes`]).
 pub(crate) fn most_stacked<S: Number>(
     context: &GpuContext,
     (m, n): (usize, usize),

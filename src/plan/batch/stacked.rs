@@ -5,7 +5,7 @@
 //! 1  to_band          of all matrices of a stack, which are one upload
 //! 2  band_to_bidiag   likewise
 //! 3  svdvals          likewise, by bisection; unscaled on the host
-//! 4  vectors          on request; what is back-transformation likewise (stacked/vectors.rs)
+//! 4  vectors          on request; back-transformation likewise, products of one matrix after the other (stacked/vectors.rs)
 //! ```
 //!
 //! A matrix has the results of a single call with [`Stage3::Device`](crate::Stage3): the kernels compute the matrices of a stack side by side.
