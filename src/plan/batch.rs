@@ -11,8 +11,8 @@
 //! | a larger one of a few | on the CPU one after the other, each on all threads |
 //!
 //! With [`Backend::Auto`] and a hardware GPU, the device computes in a workgroup each what the CPU would, if the batch has [`TOGETHER`] flops, and
-//! in shared dispatches those of one shape that may gain from a GPU as single ones, or, without vectors, whose dispatches are not shared, have more
-//! than 256 columns and [`STACKED`] flops.
+//! in shared dispatches those of one shape that may gain from a GPU as single ones, or, without vectors, have more than 256
+//! columns and [`STACKED`] flops.
 //!
 //! Every other matrix takes the route of a single call, and results do not depend on the number of threads, so they are those of single calls bit
 //! for bit. Those of the first row depend on the matrix and the element type alone. Those of the second row are those of a single call with
@@ -377,7 +377,7 @@ impl<T: Number> Of<'_, T> {
         }
         let pays = |stack: &Vec<usize>| {
             let (m, n) = self.batch[stack[0]].shape();
-            // The dispatches of vectors are not shared.
+            // With vectors, divide and conquer and products are of one matrix after the other.
             let enough = || !R::VECTORS && m.min(n) >= STACKED_ORDER && self.work_of(stack.iter().copied()) >= STACKED;
             !auto || self.may_go_alone(stack[0]) || enough()
         };
