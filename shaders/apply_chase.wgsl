@@ -3,8 +3,10 @@
 //   C <- op(H_0 H_1 ..) C, for the left reflectors, or the right ones (RIGHT), in the order of the sweeps
 //   op: the product, its adjoint (ADJOINT), and with conjugates of the reflectors (CONJUGATE)
 //
-//   kept             n x n, as chase leaves it
+//   kept             n x n from index `first_kept` on, as chase leaves it
 //   package::dense   C as stored, n x cols, strides (rs, cs), in and out
+//
+// Those of several matrices lie one after the other: workgroup.z is the matrix.
 //
 // Sweeps are in chunks of `chunk`. A workgroup has chunk g and cycle i of its sweeps, of which the reflectors begin at consecutive rows; i - g is
 // the same for all workgroups of a dispatch, which makes their rows disjoint. The chunks of the product come in descending order of g - i.
@@ -14,7 +16,7 @@
 
 import package::tuning::{LINEAR_THREADS, REACH, REACH4, STAGED};
 import package::dense::{read_entry, write_entry};
-import package::level::{Level, Place, ADJOINT, CONJUGATE, place_of};
+import package::level::{Level, Place, ADJOINT, CONJUGATE, first_entry, place_of};
 import package::scalar::{Real, Scalar, Scalar4, Lanes, ONE, conjugate, join, lanes, load, multiply_add, real_part, store};
 
 struct Params {
@@ -32,6 +34,10 @@ struct Params {
     cs: u32,
     lines: u32,
     flags: u32,
+    first_kept: u32,
+    /// The index of the first entry of C, and the entries to that of the next matrix.
+    c: u32,
+    matrix: u32,
 }
 
 const RIGHT = 16u;
@@ -45,6 +51,9 @@ var<workgroup> v: array<Scalar4, STAGED * REACH4>;
 var<workgroup> taus: array<Real, STAGED>;
 /// REACH rows of the thread's column, and room for one more. Rows after these meet zeros.
 var<private> window: array<Scalar, 4 * REACH4 + 1>;
+
+/// The index in `kept` of the matrix's reflectors.
+var<private> first_kept: u32;
 
 /// The place of C[i, j].
 fn place(i: u32, j: u32) -> Place {
@@ -79,7 +88,7 @@ fn entry_of_v(sweep: u32, c0: u32, k: u32) -> Scalar {
         return ONE;
     }
     let right = (params.flags & RIGHT) != 0u;
-    let entry = kept[select(c0 + k + sweep * params.n, sweep + (c0 + k) * params.n, right)];
+    let entry = kept[first_kept + select(c0 + k + sweep * params.n, sweep + (c0 + k) * params.n, right)];
     return select(entry, conjugate(entry), (params.flags & CONJUGATE) != 0u);
 }
 
@@ -94,7 +103,8 @@ fn stage(thread: u32, q: u32, sweep: u32, c0: u32) {
             entry_of_v(sweep, c0, k + 3u),
         ));
         if e == 0u {
-            taus[q] = real_part(kept[select(c0 + sweep * params.n, sweep + c0 * params.n, (params.flags & RIGHT) != 0u)]);
+            let right = (params.flags & RIGHT) != 0u;
+            taus[q] = real_part(kept[first_kept + select(c0 + sweep * params.n, sweep + c0 * params.n, right)]);
         }
     }
 }
@@ -141,6 +151,8 @@ fn apply_chase(
     @builtin(workgroup_id) workgroup: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
+    first_entry = params.c + workgroup.z * params.matrix;
+    first_kept = params.first_kept + workgroup.z * params.n * params.n;
     let j = workgroup.x * LINEAR_THREADS + thread;
     let cycle = params.cycle + workgroup.y;
     let begin = (params.first + workgroup.y) * params.chunk;

@@ -11,7 +11,7 @@
 //
 //   band   A in band storage, entries as stored, in and out; those of several matrices one after the other
 //   kept   (only if `kept`) n x n, column-major: the left reflector in column R from row c0 on, the right one in row R from column c0 on.
-//          tau replaces the first entry, which is 1.
+//          tau replaces the first entry, which is 1. Those of several matrices one after the other.
 //
 // workgroup.z is the matrix. Workgroup g runs the active teams first + g, first + g + (number of workgroups), ... These access disjoint
 // entries. CYCLE_THREADS threads run a cycle. PARTS of them hold a line in registers, every PARTS-th entry each. LINES lines are processed at
@@ -217,11 +217,13 @@ fn apply(side: Side, share: Scalar) {
     }
 }
 
-/// The cycle of every sweep of the team that has one at this tick, in the band whose first entry is at `first_entry`.
-fn cycles_of_tick(first_entry: u32, member: u32, thread: u32, sweep: u32, runs: bool, i: u32) {
+/// The cycle of every sweep of the team that has one at this tick, in the band of a matrix.
+fn cycles_of_tick(matrix: u32, member: u32, thread: u32, sweep: u32, runs: bool, i: u32) {
     let shape = Layout(params.n, params.ld, params.ku);
     // The stride along a row of A. Along a column it is 1.
     let along_row = params.ld - 1u;
+    let first_entry = matrix * params.n * params.ld;
+    let first_kept = matrix * params.n * params.n;
     var right: Side;
     var left: Side;
     if runs {
@@ -236,9 +238,9 @@ fn cycles_of_tick(first_entry: u32, member: u32, thread: u32, sweep: u32, runs: 
         left.start = first_entry + band_index(shape, c0, c0);
         left.lines = last - c0;
         left.size = right.size;
-        right.keep_at = sweep + c0 * params.n;
+        right.keep_at = first_kept + sweep + c0 * params.n;
         right.keep_stride = params.n;
-        left.keep_at = c0 + sweep * params.n;
+        left.keep_at = first_kept + c0 + sweep * params.n;
         left.keep_stride = 1u;
     }
     right.stride = along_row;
@@ -306,7 +308,6 @@ fn chase(
     @builtin(local_invocation_index) thread: u32,
 ) {
     zero = params.n >> 31u;
-    let first_entry = workgroup.z * params.n * params.ld;
     let member = thread / CYCLE_THREADS;
     let sweeps = params.n - 1u - (params.bandwidth - params.tile_width);
     for (var g = workgroup.x; g < params.count; g += workgroups.x) {
@@ -319,7 +320,7 @@ fn chase(
         let end = params.clock + params.cycles;
         for (var tick = params.clock; tick < end; tick++) {
             let runs = tick >= start && tick - start < all;
-            cycles_of_tick(first_entry, member, thread % CYCLE_THREADS, sweep, runs, tick - start);
+            cycles_of_tick(workgroup.z, member, thread % CYCLE_THREADS, sweep, runs, tick - start);
             if tick + 1u < end || g + workgroups.x < params.count {
                 // The next tick reads what other threads have written, and the next team overwrites what they read.
                 storageBarrier();

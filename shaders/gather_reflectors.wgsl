@@ -5,11 +5,14 @@
 //   t                T if ADJOINT, else T^H, TS x TS row-major for each block; conjugated if CONJUGATE; out
 //   kept_t           T of all levels, as geqrt has left it
 //
-// unmqr applies the adjoint of I - V T V^H for the T in `t`. Thread = entry of v, or of t.
+// Those of several matrices lie one after the other; in kept_t, those of a level.
+//
+// unmqr applies the adjoint of I - V T V^H for the T in `t`. Thread = entry of v, or of t. workgroup.z is
+// the matrix.
 
 import package::tuning::{TS, LINEAR_THREADS};
 import package::dense::{read_entry};
-import package::level::{Level, ADJOINT, CONJUGATE, is_below_triangle, matrix_row, place_of};
+import package::level::{Level, ADJOINT, CONJUGATE, first_entry, is_below_triangle, matrix_row, place_of};
 import package::scalar::{Scalar, ONE, conjugate, load};
 
 @group(0) @binding(0) var<storage, read_write> v: array<Scalar>;
@@ -38,11 +41,13 @@ fn gather_reflectors(
     @builtin(local_invocation_index) thread: u32,
 ) {
     let e = (workgroup.x + workgroup.y * workgroups.x) * LINEAR_THREADS + thread;
+    let matrix = workgroup.z;
+    first_entry = level.first + matrix * level.matrix;
     let of_v = level.rows * TS;
     let conjugated = (level.flags & CONJUGATE) != 0u;
     if e < of_v {
         let entry = entry_of_v(e / TS, e % TS);
-        v[e] = select(entry, conjugate(entry), conjugated);
+        v[matrix * of_v + e] = select(entry, conjugate(entry), conjugated);
         return;
     }
     let place = e - of_v;
@@ -53,7 +58,7 @@ fn gather_reflectors(
     let i = place / TS % TS;
     let k = place % TS;
     let adjoint = (level.flags & ADJOINT) != 0u;
-    let source = (level.t_first + block) * TS * TS + select(k * TS + i, i * TS + k, adjoint);
+    let source = (level.t_first + matrix * level.blocks + block) * TS * TS + select(k * TS + i, i * TS + k, adjoint);
     let entry = kept_t[source];
-    t[place] = select(entry, conjugate(entry), conjugated == adjoint);
+    t[matrix * level.blocks * TS * TS + place] = select(entry, conjugate(entry), conjugated == adjoint);
 }

@@ -22,6 +22,6 @@ fn geqrt(
 ) {
     let q = workgroup.x + workgroup.y * workgroups.x;
     if q >= level.blocks { return; }
-    first_entry = workgroup.z * level.matrix;
+    first_entry = level.first + workgroup.z * level.matrix;
     factor_block(level, thread, q, workgroup.z);
 }

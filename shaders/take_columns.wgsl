@@ -5,7 +5,7 @@
 //   x        by columns, leading dimension ld
 //   phases   n numbers of modulus 1
 //   order    columns of x
-//   out      by rows, leading dimension out_ld; zeros from column cols on
+//   out      by rows from index `first` on, leading dimension out_ld; zeros from column cols on
 //
 // Thread = entry of out.
 
@@ -17,6 +17,7 @@ struct Params {
     cols: u32,
     ld: u32,
     out_ld: u32,
+    first: u32,
 }
 
 @group(0) @binding(0) var<storage, read_write> x: array<Real>;
@@ -42,5 +43,5 @@ fn take_columns(
     if j < params.cols {
         entry = phases[i] * x[order[j] * params.ld + i];
     }
-    out[e] = entry;
+    out[params.first + e] = entry;
 }

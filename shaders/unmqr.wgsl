@@ -243,7 +243,7 @@ fn unmqr(
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    first_entry = workgroup.z * level.matrix;
+    first_entry = level.first + workgroup.z * level.matrix;
     let chunks = (level.cols - level.col - level.width + CPB - 1u) / CPB;
     let index = workgroup.x + workgroup.y * workgroups.x;
     @if(beside) {

@@ -2,10 +2,10 @@
 //
 //   out[j (bandwidth + 1) + p] = B(j + p - bandwidth, j),  0 <= p <= bandwidth;  0 above row 0
 //
-//   band   B in band storage, entries as stored, in
-//   out    Scalars, n columns of bandwidth + 1
+//   band   B in band storage, entries as stored, in; those of several matrices one after the other
+//   out    Scalars, n columns of bandwidth + 1, of each matrix
 //
-// Thread = element of `out`.
+// Thread = element of `out`. workgroup.z is the matrix.
 
 import package::tuning::{LINEAR_THREADS};
 import package::scalar::{Scalar, Stored, load};
@@ -37,7 +37,8 @@ fn unpack_band(
     let p = place % (params.bandwidth + 1u);
     var entry = Scalar();
     if j + p >= params.bandwidth && p + params.ku >= params.bandwidth {
-        entry = load(band[band_index(Layout(params.n, params.ld, params.ku), j + p - params.bandwidth, j)]);
+        let first = workgroup.z * params.n * params.ld;
+        entry = load(band[first + band_index(Layout(params.n, params.ld, params.ku), j + p - params.bandwidth, j)]);
     }
-    out[place] = entry;
+    out[workgroup.z * params.n * (params.bandwidth + 1u) + place] = entry;
 }

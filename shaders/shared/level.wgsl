@@ -27,8 +27,9 @@ struct Level {
     t_first: u32,
     /// A sum of the constants below.
     flags: u32,
-    /// Entries from one matrix to the next.
+    /// Entries from one matrix to the next, and the index of the first entry of the first.
     matrix: u32,
+    first: u32,
 }
 
 /// The blocks of the level stack an upper triangle and rows, or only triangles. Without either flag they stack rows.

@@ -73,6 +73,18 @@ pub(crate) struct Driver<'a, K> {
     pub left: bool,
 }
 
+/// A matrix in the backend's memory after stages 1 and 2, or several of one shape; or a band after stage 2.
+pub(crate) struct Reduced<K: TileKernels> {
+    /// The matrix of `rows` rows with the reflectors of stage 1, if they are kept.
+    pub dense: Option<K::Dense>,
+    pub rows: usize,
+    /// The bidiagonal, with the reflectors of stage 2 if they are kept.
+    pub band: K::Banded,
+    /// The order, and the bandwidth before stage 2.
+    pub n: usize,
+    pub bandwidth: usize,
+}
+
 /// How many of the values, descending, have vectors that are wanted.
 pub(crate) type Wanted<'a, R> = &'a (dyn Fn(&[R]) -> usize + Sync);
 
@@ -99,7 +111,7 @@ impl<K: VectorKernels> Driver<'_, K> {
         let mut seconds = StageSeconds::default();
         let (m, n) = a.shape();
 
-        let mut dense = a.upload(self.kernels, scale)?;
+        let dense = a.upload(self.kernels, scale)?;
         let copy = if wanted.is_some() && self.left { self.kernels.copy(&dense)? } else { None };
         seconds.upload = self.lap(&mut clock).await?;
         if self.one_stage {
@@ -107,28 +119,80 @@ impl<K: VectorKernels> Driver<'_, K> {
             return Ok(Found { copy, ..found });
         }
 
+        let reduced = self.reduce(dense, (m, n), wanted.is_some(), &mut seconds).await?;
+        Ok(Found { copy, ..self.svd_of_reduced(reduced, scale, wanted, seconds).await? })
+    }
+
+    /// Stages 1 and 2 of a scaled m x n matrix in the backend's memory, or of several, whose reflectors are kept if `keep`.
+    pub async fn reduce(
+        &self,
+        mut dense: K::Dense,
+        (m, n): (usize, usize),
+        keep: bool,
+        seconds: &mut StageSeconds,
+    ) -> Result<Reduced<K>> {
+        let mut clock = Clock::new(self.timed);
         let rows = tall_first(self.kernels, &mut dense, m, n, self.tuning)?;
-        if wanted.is_some() {
+        if keep {
             keep_stage_1(self.kernels, &mut dense, (rows, n), self.tuning)?;
         }
         to_band(self.kernels, &mut dense, rows, n, self.tuning)?;
         let bandwidth = self.tuning.bandwidth(n);
         let band = self.kernels.pack_band(&dense, n, bandwidth, self.tuning.tile_width)?;
-        let dense = wanted.is_some().then_some(dense);
-        seconds.to_band = self.lap(&mut clock).await?;
+        let dense = keep.then_some(dense);
+        seconds.to_band += self.lap(&mut clock).await?;
+        let band = self.reduce_band(band, (n, bandwidth), keep, seconds).await?;
+        Ok(Reduced { dense, rows, band, n, bandwidth })
+    }
 
-        let mut found = self.svd_of_band(band, (n, bandwidth), scale, wanted).await?;
-        if let (Some(x), Some(dense)) = (&mut found.right, dense) {
-            let mut clock = Clock::new(self.timed);
-            apply_stage_1(self.kernels, &dense, (rows, n), self.tuning, Side::Right, Op::NoTrans, x)?;
-            drop(dense);
-            if self.timed {
-                found.seconds.back_transformation += self.lap(&mut clock).await?;
-            }
+    /// Stage 2 of a scaled band in the backend's memory, or of several.
+    async fn reduce_band(
+        &self,
+        mut band: K::Banded,
+        (n, bandwidth): (usize, usize),
+        keep: bool,
+        seconds: &mut StageSeconds,
+    ) -> Result<K::Banded> {
+        let mut clock = Clock::new(self.timed);
+        self.watch.begin(Stage::BandToBidiag)?;
+        if keep {
+            self.kernels.keep_chase(&mut band, &[Side::Right])?;
         }
-        found.copy = copy;
-        found.seconds = StageSeconds { upload: seconds.upload, to_band: seconds.to_band, ..found.seconds };
+        band_to_bidiag(self.kernels, &mut band, n, bandwidth, self.tuning.tile_width)?;
+        if self.timed || self.watch.is_on() {
+            seconds.band_to_bidiag += self.lap(&mut clock).await?;
+        }
+        Ok(band)
+    }
+
+    /// Stage 3 of one matrix, and the right vectors if some are wanted, whose reflectors are kept then. `seconds` are those so far.
+    async fn svd_of_reduced(
+        &self,
+        reduced: Reduced<K>,
+        scale: Re<K::Storage>,
+        wanted: Option<Wanted<'_, Re<K::Storage>>>,
+        seconds: StageSeconds,
+    ) -> Result<Found<K>> {
+        let mut found = self.svd_of_bidiagonal(&reduced.band, scale, wanted).await?;
+        found.seconds.add(&seconds);
+        if let Some(x) = &mut found.right {
+            self.transform_back(&reduced, x, &mut found.seconds).await?;
+        }
         Ok(found)
+    }
+
+    /// X <- P1 P2 X, with the kept reflectors of a matrix, or of as many as X is; or P2 X for a band.
+    pub async fn transform_back(&self, reduced: &Reduced<K>, x: &mut K::Dense, seconds: &mut StageSeconds) -> Result<()> {
+        let mut clock = Clock::new(self.timed);
+        let &Reduced { ref dense, rows, ref band, n, bandwidth } = reduced;
+        apply_stage_2(self.kernels, band, (n, bandwidth), self.tuning, Side::Right, Op::NoTrans, x)?;
+        if let Some(dense) = dense {
+            apply_stage_1(self.kernels, dense, (rows, n), self.tuning, Side::Right, Op::NoTrans, x)?;
+        }
+        if self.timed {
+            seconds.back_transformation += self.lap(&mut clock).await?;
+        }
+        Ok(())
     }
 
     /// The rest of [`svd`](Self::svd), by the one-stage reduction of a matrix on the backend. Its seconds count as those of stage
@@ -183,32 +247,15 @@ impl<K: VectorKernels> Driver<'_, K> {
     /// [`svdvals_of_band`](Self::svdvals_of_band), with the right vectors P2 D2 V_C of the band.
     pub async fn svd_of_band(
         &self,
-        mut band: K::Banded,
+        band: K::Banded,
         (n, bandwidth): (usize, usize),
         scale: Re<K::Storage>,
         wanted: Option<Wanted<'_, Re<K::Storage>>>,
     ) -> Result<Found<K>> {
-        let mut clock = Clock::new(self.timed);
         let mut seconds = StageSeconds::default();
-
-        self.watch.begin(Stage::BandToBidiag)?;
-        if wanted.is_some() {
-            self.kernels.keep_chase(&mut band, &[Side::Right])?;
-        }
-        band_to_bidiag(self.kernels, &mut band, n, bandwidth, self.tuning.tile_width)?;
-        if self.timed || self.watch.is_on() {
-            seconds.band_to_bidiag = self.lap(&mut clock).await?;
-        }
-        let mut found = self.svd_of_bidiagonal(&band, scale, wanted).await?;
-        found.seconds.band_to_bidiag += seconds.band_to_bidiag;
-        if let Some(x) = &mut found.right {
-            let mut clock = Clock::new(self.timed);
-            apply_stage_2(self.kernels, &band, (n, bandwidth), self.tuning, Side::Right, Op::NoTrans, x)?;
-            if self.timed {
-                found.seconds.back_transformation = self.lap(&mut clock).await?;
-            }
-        }
-        Ok(found)
+        let band = self.reduce_band(band, (n, bandwidth), wanted.is_some(), &mut seconds).await?;
+        let reduced = Reduced { dense: None, rows: n, band, n, bandwidth };
+        self.svd_of_reduced(reduced, scale, wanted, seconds).await
     }
 
     /// Stage 3 of a bidiagonal in band storage, with D2 V_C. The seconds of its read-back count as those of stage 2.
@@ -255,8 +302,13 @@ impl<K: VectorKernels> Driver<'_, K> {
         Ok(Found { values, right, copy: None, seconds })
     }
 
+    /// [`lap`](Self::lap) if the seconds are needed.
+    pub async fn lap_if_timed(&self, clock: &mut Clock) -> Result<f64> {
+        if self.timed { self.lap(clock).await } else { Ok(0.0) }
+    }
+
     /// Waits until the backend is idle, and returns the seconds since the last lap.
-    async fn lap(&self, clock: &mut Clock) -> Result<f64> {
+    pub async fn lap(&self, clock: &mut Clock) -> Result<f64> {
         self.kernels.finish().await?;
         Ok(clock.restart())
     }

@@ -15,6 +15,7 @@ use crate::{
             scalar_bytes,
         },
     },
+    tile::chase_schedule::ReductionStep,
 };
 
 /// Classes have columns in multiples of this, and the largest one as many as fit.
@@ -40,6 +41,8 @@ const SPILLED_BYTES: usize = 24 << 20;
 const SPILLED_LEAST: usize = 132;
 /// Maximum bytes of the entries of larger matrices that share dispatches: what the host packs at a time.
 pub(crate) const STACK_BYTES: u64 = 256 << 20;
+/// Maximum bytes of those with vectors: entries and a copy, reflectors of both stages, V, and what one matrix needs besides.
+pub(crate) const KEPT_BYTES: u64 = 4 * STACK_BYTES;
 /// Maximum threads per workgroup: WebGPU's limit.
 const MOST_THREADS: usize = 256;
 
@@ -233,7 +236,7 @@ impl Cost {
     pub fn batch<S: Number>(count: usize, (m, n): (usize, usize), device: &DeviceModel) -> Result<Cost> {
         let (bounds, of) = (Bounds::of_model(device), (m.max(n), m.min(n)));
         let Some(shape) = BatchShape::of(BatchShape::largest::<S>(&bounds), &bounds, of).filter(|_| of.1 > 0) else {
-            return Cost::stacked::<S>(count, of, device);
+            return Cost::stacked::<S>(count, of, device, Call::STACKED);
         };
         let mut all = Dispatches::default();
         let at_once = matrices_of_dispatch::<S>(&shape, of, SUBMISSION_FLOPS);
@@ -245,20 +248,36 @@ impl Cost {
 }
 
 impl Cost {
-    /// [`batch`](Self::batch) of m x n matrices, m >= n, that fit no workgroup.
-    fn stacked<S: Number>(count: usize, (m, n): (usize, usize), device: &DeviceModel) -> Result<Cost> {
+    /// [`batch`](Self::batch) of m x n matrices, m >= n, that fit no workgroup, or that of all their vectors.
+    pub(super) fn stacked<S: Number>(count: usize, (m, n): (usize, usize), device: &DeviceModel, call: Call) -> Result<Cost> {
         let tuning = Cost::tuning_on::<S>(n, device);
         Cost::check((m.saturating_mul(count.max(1)), n), &tuning)?;
         let of_one = (m.next_multiple_of(4) * n * size_of::<S>()) as u64;
-        let most = STACK_BYTES.checked_div(of_one).unwrap_or(0) as usize;
+        let mut most = STACK_BYTES.checked_div(of_one).unwrap_or(0);
+        if call.vectors.is_some() {
+            // As `most_stacked` of a device, without the workspaces: A twice, the reflectors of stage 2, and V; then U and a copy, one of V, three
+            // matrices for divide and conquer, and two of products.
+            let steps = ReductionStep::all(n, tuning.bandwidth(n), tuning.tile_width).count() as u64;
+            let square = (n.next_multiple_of(4) * n * size_of::<S>()) as u64;
+            let (kept, later) = (2 * of_one + (steps + 1) * square, 2 * of_one + 6 * square);
+            most = most.min(KEPT_BYTES.saturating_sub(later).checked_div(kept).unwrap_or(0));
+        }
+        let most = most as usize;
         if count < 2 || most < 2 {
             return Err(SvdError::invalid("matrix", format!("{count} of {m} x {n}: a single call each")));
         }
         let (at_once, mut work) = (count.div_ceil(count.div_ceil(most)), Vec::new());
         for first in (0..count).step_by(at_once) {
-            work.extend(dispatches_of_call::<S>(at_once.min(count - first), (m, n), &tuning, Call::STACKED)?);
+            work.extend(dispatches_of_call::<S>(at_once.min(count - first), (m, n), &tuning, call)?);
         }
         Ok(Cost { work, double: size_of::<Re<S>>() == size_of::<f64>() })
+    }
+}
+
+impl Cost {
+    /// [`batch_svd`](Self::batch_svd) of m x n matrices, m >= n, that fit no workgroup.
+    pub(super) fn stacked_svd<S: Number>(count: usize, of: (usize, usize), device: &DeviceModel) -> Result<Cost> {
+        Cost::stacked::<S>(count, of, device, Call::stacked_vectors(of.1))
     }
 }
 
@@ -371,5 +390,38 @@ mod tests {
             let together = seconds::<f32>(132, n);
             assert!(together < 13.2 * alone, "n = {n}: {together} s, {alone} s each");
         }
+    }
+
+    /// With vectors, matrices share all reflectors: two have the dispatches of one for these, and twice those of divide and conquer and of products. An
+    /// H100 then takes less time for 32 of 1024 x 1024 than for 8 single ones.
+    #[test]
+    fn larger_matrices_with_vectors() {
+        for (m, n) in [(300, 300), (700, 257), (5000, 20)] {
+            let tuning = Cost::tuning::<f32>(n);
+            let each = Cost::svd::<f32>(m, n, n, &tuning).unwrap();
+            let [two, five] = [2, 5].map(|count| Cost::stacked_svd::<f32>(count, (m, n), &H100).unwrap());
+            for kernel in Kernel::ALL {
+                let [each, two, five] = [&each, &two, &five].map(|cost| cost.kernel(kernel));
+                let shared = [Kernel::Geqrt, Kernel::Chase, Kernel::CopyWindow, Kernel::ApplyChase, Kernel::GatherReflectors];
+                if shared.contains(&kernel) {
+                    assert_eq!((each.dispatches, 2 * each.flops), (two.dispatches, two.flops), "{kernel}, {m} x {n}");
+                    assert_eq!((each.dispatches, 5 * each.bytes), (five.dispatches, five.bytes), "{kernel}, {m} x {n}");
+                } else if kernel == Kernel::SecularVectors || kernel == Kernel::GemmBatch {
+                    assert_eq!(
+                        (2 * each.dispatches, 5 * each.dispatches),
+                        (two.dispatches, five.dispatches),
+                        "{kernel}, {m} x {n}"
+                    );
+                }
+            }
+        }
+        let seconds = |cost: Cost| cost.on(&H100).iter().map(|kernel| kernel.total).sum::<f64>();
+        let (many, one) = (
+            seconds(Cost::batch_svd::<f32>(32, (1024, 1024), &H100).unwrap()),
+            seconds(Cost::svd::<f32>(1024, 1024, 1024, &Cost::tuning::<f32>(1024)).unwrap()),
+        );
+        println!("32 of 1024 x 1024: {many} s, one {one} s");
+        assert!(many < 8.0 * one, "{many} s, {one} s for one");
+        assert!(Cost::batch_svd::<f32>(9, (8192, 8192), &H100).is_err() && Cost::batch_svd::<f32>(1, (300, 300), &H100).is_err());
     }
 }

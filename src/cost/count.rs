@@ -9,7 +9,7 @@ use crate::{
     cost::{
         one_stage::blocks_and_parts,
         shape::{ChaseShape, Shape},
-        svd::note_vectors,
+        svd::{note_copies, note_vectors},
         work::{BISECT_THREADS, LINEAR_THREADS, ROWS_AT_ONCE, SUBMISSION_FLOPS, Work, passes_of_dispatches},
     },
     tile::{panel_tree::Level, tuning::Tuning},
@@ -50,7 +50,7 @@ impl Dispatches {
     }
 
     /// Maximum flops of one matrix in a dispatch that can be split.
-    fn most_flops(&self) -> u64 {
+    pub(super) fn most_flops(&self) -> u64 {
         SUBMISSION_FLOPS / self.matrices.max(1) as u64
     }
 
@@ -89,7 +89,8 @@ impl Dispatches {
 
     /// [`note`](Self::note), unless there is such a dispatch already.
     pub(super) fn note_once(&mut self, work: Work) {
-        if self.all.iter().all(|(other, _)| *other != work) {
+        let shared = work.times(self.matrices);
+        if self.all.iter().all(|(other, _)| *other != shared) {
             self.note(work);
         }
     }
@@ -109,6 +110,11 @@ pub(super) struct Call {
 impl Call {
     /// The singular values by two stages, all of them on the device.
     pub(super) const STACKED: Call = Call { one_stage: false, on_device: true, vectors: None };
+
+    /// The same, with `k` vectors.
+    pub(super) fn stacked_vectors(k: usize) -> Call {
+        Call { vectors: Some(k), ..Call::STACKED }
+    }
 }
 
 /// The dispatches of the QR factorisation of an m x n matrix of any shape, without Q, with or without `kept` reflectors.
@@ -126,8 +132,7 @@ pub(super) fn dispatches_of_qr<S: Number>(of: (usize, usize), tuning: &Tuning, k
     Ok(all.into_work())
 }
 
-/// The dispatches of an m x n matrix, m >= n, stored as `S`, on a hardware device; or those that several `matrices` share, of which only the values
-/// are wanted.
+/// The dispatches of an m x n matrix, m >= n, stored as `S`, on a hardware device; or those of several `matrices`, which share most of them.
 pub(super) fn dispatches_of_call<S: Number>(
     matrices: usize,
     (m, n): (usize, usize),
@@ -170,8 +175,12 @@ pub(super) fn dispatches_of_call<S: Number>(
         Ok(())
     })?;
     all.stage_3::<S>(n, call.on_device);
+    let mut of_each = Dispatches::default();
     if let Some(k) = call.vectors.filter(|_| n > 0) {
-        note_vectors::<S>(&mut all, (m, n), k, tuning, call.one_stage);
+        note_copies::<S>(&mut all, (m, n));
+        note_vectors::<S>(&mut all, &mut of_each, (m, n), k, tuning, call.one_stage);
     }
-    Ok(all.into_work())
+    let mut work = all.into_work();
+    work.extend(of_each.into_work().into_iter().map(|(one, times)| (one, times * matrices as u64)));
+    Ok(work)
 }

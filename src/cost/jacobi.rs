@@ -2,7 +2,7 @@
 
 use crate::{
     base::{
-        error::{Result, SvdError},
+        error::Result,
         number::{Number, Re},
     },
     cost::{
@@ -194,15 +194,11 @@ fn one_matrix<S: Number>(of: &Work, shape: &JacobiShape, (m, n): (usize, usize))
     }
 }
 
-/// The shape of a batch of m x n matrices, or why there is none.
-fn shape_of<S: Number>(bounds: &Bounds<'_>, (m, n): (usize, usize)) -> Result<JacobiShape> {
-    let shape = JacobiShape::of::<S>(JacobiShape::largest::<S>(bounds), bounds, (m, n)).filter(|_| n > 0);
-    shape.ok_or_else(|| SvdError::invalid("matrix", format!("{m} x {n}: a workgroup decomposes up to {SPILLED_ORDER} columns")))
-}
-
 impl Cost {
     /// The cost of the thin decompositions of `count` m x n matrices (or n x m) in one call, with [`Backend::Gpu`](crate::Backend::Gpu): their
-    /// values as in [`batch`](Self::batch), and their vectors, one workgroup a matrix, with the sweeps that random matrices take. Transfers between host and device are not counted, nor is the host's division by the lengths.
+    /// values as in [`batch`](Self::batch), and their vectors, one workgroup a matrix, with the sweeps that random matrices take; or, if they fit none, the
+    /// dispatches of reflectors, which the matrices share, and the products of each (see [`svd`](Self::svd)). Transfers between host and
+    /// device are not counted, nor is the host's division by the lengths.
     ///
     /// ```
     /// use svdvals_gpu::cost::{Cost, DeviceModel, Kernel};
@@ -212,12 +208,13 @@ impl Cost {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::InvalidOption`] for a matrix that is empty or too large for one workgroup: it would be computed alone (see
-    /// [`svd`](Self::svd)).
+    /// As [`batch`](Self::batch).
     pub fn batch_svd<S: Number>(count: usize, (m, n): (usize, usize), device: &DeviceModel) -> Result<Cost> {
-        let mut cost = Cost::batch::<S>(count, (m, n), device)?;
         let (bounds, of) = (Bounds::of_model(device), (m.max(n), m.min(n)));
-        let shape = shape_of::<S>(&bounds, of)?;
+        let Some(shape) = JacobiShape::of::<S>(JacobiShape::largest::<S>(&bounds), &bounds, of).filter(|_| of.1 > 0) else {
+            return Cost::stacked_svd::<S>(count, of, device);
+        };
+        let mut cost = Cost::batch::<S>(count, (m, n), device)?;
         let mut all = Dispatches::default();
         let flops = Work::jacobi::<S>(&shape, std::iter::once(of)).flops.max(1);
         let at_once = usize::try_from(SUBMISSION_FLOPS / flops).unwrap_or(usize::MAX).clamp(1, shape.most::<S>());

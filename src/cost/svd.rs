@@ -41,48 +41,58 @@ fn by_depth(n: usize, extra: bool, depth: usize, leaves: &mut Vec<usize>, merges
     merges[depth].push(Merge { rows, extra });
 }
 
-/// Notes the dispatches for `k` singular vectors on both sides of an m x n matrix, m >= n >= 1, stored as `S`, on a hardware device: no
-/// weights and poles of the bidiagonal are negligible or equal, and no values are tiny.
-pub(super) fn note_vectors<S: Number>(all: &mut Dispatches, (m, n): (usize, usize), k: usize, tuning: &Tuning, one_stage: bool) {
+/// Notes what precedes the vectors of an m x n matrix, n >= 1, stored as `S`: a copy of the matrix, and the bidiagonal, which is read back with stage 3
+/// on the device too.
+pub(super) fn note_copies<S: Number>(all: &mut Dispatches, (m, n): (usize, usize)) {
+    all.note(Work::linear(Kernel::CopyWindow, m * n, 2, size_of::<S::Scalar>()));
+    all.note_once(Work::unpack_band::<S>(n, 1, LINEAR_THREADS.into()));
+}
+
+/// Notes the dispatches for `k` singular vectors on both sides of an m x n matrix, m >= n >= 1, stored as `S`, on a hardware device, in those
+/// that matrices share and those of `each`: no weights and poles of the bidiagonal are negligible or equal, and no values are tiny.
+pub(super) fn note_vectors<S: Number>(
+    shared: &mut Dispatches,
+    each: &mut Dispatches,
+    (m, n): (usize, usize),
+    k: usize,
+    tuning: &Tuning,
+    one_stage: bool,
+) {
     let shape = Shape::of(tuning);
     let (scalar, real) = (size_of::<S::Scalar>(), size_of::<Re<S>>());
-    all.note(Work::linear(Kernel::CopyWindow, m * n, 2, scalar));
-
     let (mut leaves, mut merges) = (Vec::new(), Vec::new());
     by_depth(n, false, 0, &mut leaves, &mut merges);
     let squares = |sizes: &mut dyn Iterator<Item = usize>| sizes.map(|size| size * size).sum::<usize>();
-    all.note(Work::linear(Kernel::GatherColumns, squares(&mut leaves.iter().copied()), 2, real));
+    each.note(Work::linear(Kernel::GatherColumns, squares(&mut leaves.iter().copied()), 2, real));
     for (depth, merges) in merges.iter().enumerate().rev() {
-        all.note(Work::linear(Kernel::GatherColumns, squares(&mut merges.iter().map(Merge::size)), 2, real));
+        each.note(Work::linear(Kernel::GatherColumns, squares(&mut merges.iter().map(Merge::size)), 2, real));
         let cols = |merge: &Merge| if depth == 0 { k } else { merge.rows[0] + merge.rows[1] + 1 };
         let places = merges.iter().map(|merge| {
             let kept = merge.rows[0] + merge.rows[1] + 1;
             kept * cols(merge) + if merge.extra { merge.size() } else { 0 }
         });
-        all.note(Work::secular_vectors::<Re<S>>(places.sum()));
+        each.note(Work::secular_vectors::<Re<S>>(places.sum()));
         let products = merges.iter().flat_map(|merge| {
             let [nl, nr] = merge.rows;
             let of = |rows, inner| Extent { rows, cols: cols(merge), inner, ..Extent::default() };
             [of(nl + 1, nl + 1), of(nr + usize::from(merge.extra), nr + 1)]
         });
-        note_products::<Re<S>>(all, &shape, &products.collect::<Vec<_>>());
+        note_products::<Re<S>>(each, &shape, &products.collect::<Vec<_>>());
     }
     let padded = k.next_multiple_of(4).max(4);
-    all.note(Work::linear(Kernel::TakeColumns, n * padded, 2, real.max(scalar)));
+    each.note(Work::linear(Kernel::TakeColumns, n * padded, 2, real.max(scalar)));
 
     if one_stage {
-        note_rows_applied::<S>(all, &shape, n, k, tuning);
+        note_rows_applied::<S>(shared, &shape, n, k, tuning);
     } else {
-        note_stages_applied::<S>(all, &shape, (if qr_first(m, n) { n } else { m }, n), k, tuning);
+        note_stages_applied::<S>(shared, &shape, (if qr_first(m, n) { n } else { m }, n), k, tuning);
     }
 
     if needs_step::<S::Scalar>((n, k)) {
-        note_orthonormal::<S>(all, &shape, n, k);
+        note_orthonormal::<S>(each, &shape, n, k);
     }
-    note_products::<S>(all, &shape, &[Extent { rows: m, cols: k, inner: n, ..Extent::default() }]);
-    note_orthonormal::<S>(all, &shape, m, k);
-    // With stage 3 on the device, the bidiagonal is read back all the same.
-    all.note_once(Work::unpack_band::<S>(n, 1, LINEAR_THREADS.into()));
+    note_products::<S>(each, &shape, &[Extent { rows: m, cols: k, inner: n, ..Extent::default() }]);
+    note_orthonormal::<S>(each, &shape, m, k);
 }
 
 /// The reflectors of stages 2 and 1 of an m x n matrix, applied to `k` columns.
@@ -90,7 +100,7 @@ fn note_stages_applied<S: Number>(all: &mut Dispatches, shape: &Shape, (m, n): (
     let steps: Vec<_> = ReductionStep::all(n, tuning.bandwidth(n), tuning.tile_width).collect();
     for step in steps.iter().rev() {
         let chunk = Work::apply_chase::<S>(step, &Wave { first: 0, cycle: 0, count: 1 }, k).flops.max(1);
-        let fitting = usize::try_from(SUBMISSION_FLOPS / chunk).unwrap_or(usize::MAX).clamp(1, MOST.groups);
+        let fitting = usize::try_from(all.most_flops() / chunk).unwrap_or(usize::MAX).clamp(1, MOST.groups);
         Wave::all(step, fitting).iter().for_each(|wave| all.note(Work::apply_chase::<S>(step, wave, k)));
     }
     let levels: Vec<_> = band_levels(m, n, tuning, ROWS_AT_ONCE).filter(|level| level.transposed).collect();

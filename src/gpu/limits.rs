@@ -140,9 +140,34 @@ pub(crate) fn required_band_bytes<T: Number>(context: &GpuContext, n: usize, ban
     fitting_bytes::<T>(context, "the band", BandLayout::new(n, bandwidth, tuning.tile_width).size().ok())
 }
 
-/// Bytes of the decomposition with all vectors of an m x n matrix, m >= n, row-major if `by_rows`, else column-major: those of the values, and of
-/// the kept reflectors, the second copy of the matrix, three matrices for divide and conquer, U and V with a copy of each, and products of their
-/// columns. Some of it is freed before the rest is allocated.
+/// The kept reflectors of one matrix, in numbers.
+pub(crate) struct Reflectors {
+    /// T of all levels of stage 1. (V is in the matrix.)
+    pub t: usize,
+    /// Each step of stage 2, and the number of steps.
+    pub of_step: usize,
+    pub steps: usize,
+}
+
+impl Reflectors {
+    /// Those of an m x n matrix stored as `T`, m >= n.
+    pub fn of<T: Number>(context: &GpuContext, (m, n): (usize, usize), tuning: &Tuning) -> Result<Reflectors> {
+        let shape = Shape::new::<T>(&Bounds::of(context), tuning)?;
+        let rows = if qr_first(m, n) { n } else { m };
+        let levels = band_levels(rows, n, tuning, rows_at_once::<T>(context, shape));
+        let blocks = levels.map(|level| level.map.blocks()).fold(0, usize::saturating_add);
+        let steps = ReductionStep::all(n, tuning.bandwidth(n), tuning.tile_width).count();
+        Ok(Reflectors { t: blocks.saturating_mul(shape.ts * shape.ts), of_step: n.saturating_mul(n), steps })
+    }
+
+    fn bytes<T: Number>(&self) -> u64 {
+        let numbers = self.of_step.saturating_mul(self.steps).saturating_add(self.t);
+        (numbers as u64).saturating_mul(size_of::<T::Scalar>() as u64)
+    }
+}
+
+/// Bytes of the decomposition with all vectors of an m x n matrix, m >= n, row-major if `by_rows`, else column-major. Some of it is freed before the
+/// rest is allocated.
 pub(crate) fn required_svd_bytes<T: Number>(
     context: &GpuContext,
     (m, n): (usize, usize),
@@ -150,25 +175,34 @@ pub(crate) fn required_svd_bytes<T: Number>(
     full: bool,
     tuning: &Tuning,
 ) -> Result<u64> {
-    let shape = Shape::new::<T>(&Bounds::of(context), tuning)?;
+    let (kept, later) = svd_bytes::<T>(context, (m, n), by_rows, full, tuning)?;
+    Ok(kept.saturating_add(later))
+}
+
+/// The summands of [`required_svd_bytes`]: first what all matrices of a stack have at a time (that of the values, the reflectors, the second copy of the
+/// matrix, and V), then what one matrix needs after that (three matrices for divide and conquer, a copy of V, U and a copy, and products of their
+/// columns).
+pub(crate) fn svd_bytes<T: Number>(
+    context: &GpuContext,
+    (m, n): (usize, usize),
+    by_rows: bool,
+    full: bool,
+    tuning: &Tuning,
+) -> Result<(u64, u64)> {
     let scalar = size_of::<T::Scalar>();
     let square = |what: &'static str, of: usize| {
         fitting_bytes::<u8>(context, what, n.next_multiple_of(4).checked_mul(n).and_then(|len| len.checked_mul(of)))
     };
     let values = required_bytes_of::<T>(context, (m, n), by_rows, tuning)?;
-    let rows = if qr_first(m, n) { n } else { m };
-    let blocks =
-        band_levels(rows, n, tuning, rows_at_once::<T>(context, shape)).map(|level| level.map.blocks() as u64).sum::<u64>();
-    let of_stage_1 = blocks.saturating_mul((shape.ts * shape.ts * scalar) as u64);
-    let steps = ReductionStep::all(n, tuning.bandwidth(n), tuning.tile_width).count() as u64;
-    let of_stage_2 = square("the reflectors of stage 2", scalar)?.saturating_mul(steps);
+    let reflectors = Reflectors::of::<T>(context, (m, n), tuning)?;
+    fitting_bytes::<T::Scalar>(context, "the reflectors of stage 2", Some(reflectors.of_step))?;
     let replay = square("vectors of the bidiagonal", size_of::<Re<T>>())?.saturating_mul(3);
     let right = dense_bytes::<T>(context, (n, n), true, tuning)?;
     let left = dense_bytes::<T>(context, (m, if full { m } else { n }), true, tuning)?;
     let copy = dense_bytes::<T>(context, (m, n), by_rows, tuning)?;
     let products = square("products of vectors", scalar)?.saturating_mul(2);
-    let parts = [values, of_stage_1, of_stage_2, copy, replay, right, right, left, left, products];
-    Ok(parts.into_iter().fold(0, u64::saturating_add))
+    let sum = |parts: &[u64]| parts.iter().copied().fold(0, u64::saturating_add);
+    Ok((sum(&[values, reflectors.bytes::<T>(), copy, right]), sum(&[replay, right, left, left, products])))
 }
 
 impl Bounds<'_> {

@@ -1,5 +1,7 @@
 //! The matrices on the device: a dense one with the workspace of stage 1, a view of one to be copied, and a band.
 
+mod part;
+
 use std::{marker::PhantomData, ops::Range, sync::OnceLock};
 
 use wgpu::{BindGroup, Buffer, BufferUsages};
@@ -34,7 +36,7 @@ use crate::{
 pub(crate) type Ready = (Pipeline, BindGroup);
 
 /// A pipeline with its bind group, created on first use.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Bound(OnceLock<Ready>);
 
 impl Bound {
@@ -63,6 +65,8 @@ pub struct Dense<T> {
     /// The number of matrices, and the entries from one to the next. Several are in one buffer, one after the other, and so are their V and T.
     pub(crate) matrices: usize,
     pub(crate) matrix: usize,
+    /// The index of the first entry: not zero in a [`part`](Self::part) of several matrices.
+    pub(crate) first: usize,
     /// V and T of a level that is factored beside the update of the one before, and of every other level above it. None if there are no such
     /// levels.
     beside: Option<[Buffer; 2]>,
@@ -85,14 +89,19 @@ struct StageOne {
 }
 
 /// Where the reflectors of a matrix are kept: V overwrites the entries that become zero, and `Dense::t` holds T of all levels in order.
+#[derive(Clone)]
 struct Kept {
-    /// The index of the first T of each level, then the total number of T.
+    /// The index of the first T of each level of one matrix, then the total number of its T. Those of a level of several matrices lie one after the
+    /// other.
     first: Vec<usize>,
+    /// The number of matrices that share `Dense::t`, and the first of those that these are.
+    matrices: usize,
+    matrix: usize,
     /// The number of levels factored so far.
     made: usize,
     /// The size of the whole matrix, before `keep_rows`.
     size: (usize, usize),
-    /// T of a level that is being applied, in the order that `unmqr` expects.
+    /// T of a level that is being applied, in the order that `unmqr` expects, of all matrices.
     t: Buffer,
     gather: Bound,
 }
@@ -106,8 +115,10 @@ pub struct Banded<T> {
     /// `chase` with its bind group, and the sizes it is compiled with.
     chase: Bound,
     pub(crate) shape: ChaseShape,
-    /// The reflectors of each reduction step so far, if they are kept: n x n entries a step.
+    /// The reflectors of each reduction step so far, if they are kept: n x n entries a step, of several bands one after the other.
     kept: Option<Vec<(ReductionStep, Buffer)>>,
+    /// The index of the first of them: not zero in a [`part`](Self::part) of several bands.
+    pub(crate) first_kept: usize,
     element: PhantomData<T>,
 }
 
@@ -192,7 +203,8 @@ impl<T: Number> Dense<T> {
         let (beside, in_beside, kernels) = (beside.transpose()?, false, StageOne::default());
         let (lines, kept, element) = (sizes.lines, None, PhantomData);
         let matrix = sizes.outer / matrices.max(1) * sizes.ld;
-        Ok(Dense { a, lines, v, t, size, strides, matrices, matrix, beside, in_beside, kernels, shape, kept, element })
+        let first = 0;
+        Ok(Dense { a, lines, v, t, size, strides, matrices, matrix, first, beside, in_beside, kernels, shape, kept, element })
     }
 
     /// From now on `geqrt` keeps the reflectors of `levels`. It must be called once for each of them, in this order.
@@ -209,9 +221,11 @@ impl<T: Number> Dense<T> {
             let bytes = fitting_bytes::<T::Scalar>(context, what, blocks.max(1).checked_mul(square))?;
             buffer(context, what, bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)
         };
-        self.t = of_blocks(first.last().copied().unwrap_or_default())?;
+        let matrices = self.matrices;
+        self.t = of_blocks(first.last().copied().unwrap_or_default().saturating_mul(matrices))?;
         self.kernels = StageOne::default();
-        self.kept = Some(Kept { first, made: 0, size: self.size, t: of_blocks(most)?, gather: Bound::default() });
+        let (t, gather) = (of_blocks(most.saturating_mul(matrices))?, Bound::default());
+        self.kept = Some(Kept { first, matrices, matrix: 0, made: 0, size: self.size, t, gather });
         Ok(())
     }
 
@@ -239,10 +253,13 @@ impl<T: Number> Dense<T> {
         let kept = self.kept.as_ref().filter(|kept| k < kept.made).ok_or_else(missing)?;
         let &Level { transposed, map, .. } = level;
         let size = if transposed { (kept.size.1, kept.size.0) } else { kept.size };
-        if kept.first[k + 1] - kept.first[k] != map.blocks() {
+        if c.matrices != self.matrices {
+            return Err(SvdError::invalid("c", format!("{} matrices, for the reflectors of {}", c.matrices, self.matrices)));
+        }
+        if kept.blocks(k) != map.blocks() {
             return Err(SvdError::invalid("level", format!("{level:?} is not the one that was kept")));
         }
-        let parameters = self.parameters_within(level, size, kept.first[k])?;
+        let parameters = self.parameters_within(level, size, kept.at(k))?;
         let gather = kept.gather.get(|| {
             let pipeline = context.pipeline::<T>(&GATHER_REFLECTORS, &[("TS", self.shape.ts as u32)], self.a.len())?;
             let bindings = stream.bind(&pipeline, &[&self.v, &kept.t, &self.t], &self.a)?;
@@ -339,7 +356,7 @@ impl<T: Number> Dense<T> {
 
     /// The shaders' `Level`, after checking that all accesses stay within the buffers and the shaders' workgroup arrays.
     pub(crate) fn parameters(&self, level: &Level) -> Result<parameters::Level> {
-        let first = self.kept.as_ref().map_or(0, |kept| kept.first[kept.made.saturating_sub(1)]);
+        let first = self.kept.as_ref().map_or(0, |kept| kept.at(kept.made.saturating_sub(1)));
         self.parameters_within(level, self.size(level.transposed), first)
     }
 
@@ -385,6 +402,7 @@ impl<T: Number> Dense<T> {
                 Stack::Triangles => parameters::TRIANGLES,
             },
             matrix: self.distance(),
+            first: self.first as u32,
         })
     }
 }
@@ -400,7 +418,8 @@ impl<T: Number> Banded<T> {
         let bytes = fitting_bytes::<T>(context, "the band", layout.size().ok().and_then(|size| size.checked_mul(matrices)))?;
         let shape = ChaseShape::new::<T>(&Bounds::of(context), layout, tuning)?;
         let band = buffer(context, "the band", bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC)?;
-        Ok(Banded { band, layout, matrices, chase: Bound::default(), shape, kept: None, element: PhantomData })
+        let (chase, kept, element) = (Bound::default(), None, PhantomData);
+        Ok(Banded { band, layout, matrices, chase, shape, kept, first_kept: 0, element })
     }
 
     /// From now on `chase` keeps its reflectors.
@@ -412,7 +431,8 @@ impl<T: Number> Banded<T> {
     pub(crate) fn keep_next(&mut self, context: &GpuContext, step: &ReductionStep) -> Result<()> {
         let Some(kept) = &mut self.kept else { return Ok(()) };
         let what = "the reflectors of stage 2";
-        let bytes = fitting_bytes::<T::Scalar>(context, what, step.n.checked_mul(step.n))?;
+        let bytes =
+            fitting_bytes::<T::Scalar>(context, what, step.n.checked_mul(step.n).and_then(|len| len.checked_mul(self.matrices)))?;
         kept.push((*step, buffer(context, what, bytes, BufferUsages::STORAGE)?));
         self.chase = Bound::default();
         Ok(())

@@ -3,7 +3,7 @@
 //! | matrix | is computed |
 //! | --- | --- |
 //! | with [`Backend::Gpu`], its values up to about 256 x 256, or its thin decomposition up to 192 x 192 | on the device, one workgroup each (`batch/together.rs`) |
-//! | with [`Backend::Gpu`], any other of which only the values are wanted, by two stages, with others of its shape and memory order | on the device, in dispatches that these share (`batch/stacked.rs`) |
+//! | with [`Backend::Gpu`], any other, by two stages, with others of its shape and memory order | on the device, in dispatches that these share (`batch/stacked.rs`) |
 //! | with [`Backend::Gpu`], any other | as a single call, one after the other |
 //! | that may gain from a GPU as a single one ([`Problem::too_small`]) | as a single call, one after the other |
 //! | that a single call reduces on one thread (`Route::is_short`) | on the CPU beside others, in tasks of several matrices |
@@ -11,7 +11,8 @@
 //! | a larger one of a few | on the CPU one after the other, each on all threads |
 //!
 //! With [`Backend::Auto`] and a hardware GPU, the device computes in a workgroup each what the CPU would, if the batch has [`TOGETHER`] flops, and
-//! in shared dispatches those of one shape that may gain from a GPU as single ones, or have more than 256 columns and [`STACKED`] flops.
+//! in shared dispatches those of one shape that may gain from a GPU as single ones, or, without vectors, have more than 256
+//! columns and [`STACKED`] flops.
 //!
 //! Every other matrix takes the route of a single call, and results do not depend on the number of threads, so they are those of single calls bit
 //! for bit. Those of the first row depend on the matrix and the element type alone. Those of the second row are those of a single call with
@@ -126,7 +127,7 @@ pub struct BatchReport<V> {
     pub seconds: StageSeconds,
     /// Dispatches, submissions and bytes transferred; zeros on the CPU.
     pub counts: Counts,
-    /// Seconds of the kernels of the matrices that were computed together, as [`SvdReport::kernel_seconds`](crate::SvdReport).
+    /// Seconds of the kernels of the matrices that were computed together or shared dispatches, as [`SvdReport::kernel_seconds`](crate::SvdReport).
     pub kernel_seconds: Vec<(Kernel, f64)>,
 }
 
@@ -376,10 +377,11 @@ impl<T: Number> Of<'_, T> {
         }
         let pays = |stack: &Vec<usize>| {
             let (m, n) = self.batch[stack[0]].shape();
-            let enough = || m.min(n) >= STACKED_ORDER && self.work_of(stack.iter().copied()) >= STACKED;
+            // With vectors, divide and conquer and products are of one matrix after the other.
+            let enough = || !R::VECTORS && m.min(n) >= STACKED_ORDER && self.work_of(stack.iter().copied()) >= STACKED;
             !auto || self.may_go_alone(stack[0]) || enough()
         };
-        if may_be_stacked(self.options) && !R::VECTORS {
+        if may_be_stacked(self.options) {
             candidates.stacks = stacks(self.batch, all);
             candidates.stacks.retain(pays);
         }

@@ -67,6 +67,24 @@ pub(crate) struct Needed<'a, R> {
     pub full: bool,
 }
 
+/// V, orthonormal, from the `right` vectors that the reflectors give; and U if there is a copy of the matrix, as a unitary one if `full`.
+pub(crate) fn both_sides<S: Number>(
+    kernels: &GpuKernels<S>,
+    copy: Option<&Dense<S>>,
+    values: &[Re<S>],
+    right: Dense<S>,
+    full: bool,
+) -> Result<(Dense<S>, Option<Dense<S>>)> {
+    let cols = right.size.1;
+    let right = if needs_step::<S::Scalar>(right.size) { kernels.orthonormal(right, cols)? } else { right };
+    let left = copy.map(|a| kernels.left_vectors(a, values, &right)).transpose()?;
+    let left = match left {
+        Some(u) if full => Some(kernels.completed(&u)?),
+        left => left,
+    };
+    Ok((right, left))
+}
+
 /// Whether a call can compute the left vectors on the device: A, U and their copies are in one buffer each.
 fn holds_left<S: Number>(context: &GpuContext, (m, n): (usize, usize), full: bool) -> bool {
     let cols = if full { m } else { n };
@@ -131,20 +149,13 @@ where
     let driver = Driver { kernels: &kernels, tuning: &tuning, watch: &watch, one_stage, stage3, timed, left };
     let Found { values, right, copy, mut seconds } = driver.svd(&a, scale, wanted).await?;
     let mut clock = Clock::new(timed);
-    let right = match right {
-        Some(right) if needs_step::<S::Scalar>(right.size) => {
-            let cols = right.size.1;
-            Some(kernels.orthonormal(right, cols)?)
+    let full = needed.is_some_and(|needed| needed.full);
+    let (right, left) = match right {
+        Some(right) => {
+            let (right, left) = both_sides(&kernels, copy.as_ref(), &values, right, full)?;
+            (Some(right), left)
         }
-        right => right,
-    };
-    let left = match (copy, &right) {
-        (Some(a), Some(v)) => Some(kernels.left_vectors(&a, &values, v)?),
-        _ => None,
-    };
-    let left = match left {
-        Some(u) if needed.is_some_and(|needed| needed.full) => Some(kernels.completed(&u)?),
-        left => left,
+        None => (None, None),
     };
     if timed && right.is_some() {
         kernels.finish().await?;

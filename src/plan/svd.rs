@@ -29,7 +29,11 @@ use crate::{
 #[cfg(feature = "gpu")]
 use crate::{
     base::pool::on_pool,
-    gpu::device::context::{GpuContext, Waits},
+    gpu::{
+        device::context::{GpuContext, Waits},
+        kernels::GpuKernels,
+        storage::Dense,
+    },
     plan::{
         backend::{OnGpu, Reason, context_of, context_of_async, or_fall_back},
         gpu::{Needed, OnDevice, svd_on_gpu},
@@ -187,24 +191,27 @@ async fn of_gpu<T: Number>(call: &Call<'_, T>, scale: Re<T>, on: OnGpu, waits: W
     };
     let mut clock = Clock::new(call.timed);
     values.truncate(right.as_ref().map_or(0, |right| right.size.1));
-    let on_host = left_is_needed && left.is_none();
-    let right = match right {
-        Some(right) if right_is_needed || on_host => Some(kernels.download_awaited(&right).await?),
-        _ => None,
-    };
-    let factors = if on_host {
-        on_pool(|| side.factors(call.options, values, right, &watch))?
+    let factors = if left_is_needed && left.is_none() {
+        let right = read_back(&kernels, right, side.a.ncols()).await?;
+        on_pool(|| side.factors(call.options, values, Some(right), &watch))?
     } else {
-        let left = match left {
-            Some(left) => kernels.download_awaited(&left).await?,
-            None => Mat::zeros(side.a.nrows(), 0),
-        };
+        let right = read_back(&kernels, right.filter(|_| right_is_needed), side.a.ncols()).await?;
+        let left = read_back(&kernels, left, side.a.nrows()).await?;
         watch.end();
-        factors_of_caller(side.turned, call.options, values, left, right.unwrap_or_else(|| Mat::zeros(side.a.ncols(), 0)))
+        factors_of_caller(side.turned, call.options, values, left, right)
     };
     report.seconds.left_vectors += clock.restart();
     (report.counts, report.kernel_seconds) = (kernels.counts(), kernels.kernel_seconds());
     Ok(report.map(|()| factors))
+}
+
+/// The vectors of one side, or none.
+#[cfg(feature = "gpu")]
+pub(crate) async fn read_back<S: Number>(kernels: &GpuKernels<S>, of: Option<Dense<S>>, rows: usize) -> Result<Mat<S::Scalar>> {
+    match of {
+        Some(of) => kernels.download_awaited(&of).await,
+        None => Ok(Mat::zeros(rows, 0)),
+    }
 }
 
 /// The factors from what a route on the CPU has found.

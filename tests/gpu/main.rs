@@ -31,6 +31,7 @@ mod properties;
 mod qr_on_device;
 mod reflectors;
 mod resident;
+mod stacked_vectors;
 mod stage3;
 mod startup;
 mod svd;
@@ -110,6 +111,8 @@ fn main() -> ExitCode {
         ("larger", svd::larger),
         ("batches_by_auto", batch::backends),
         ("batch_vectors_in_a_buffer", batch_vectors::in_a_buffer),
+        ("stacks_in_small_buffers", stacked_vectors::small_buffers),
+        ("stacks_of_order_1000", stacked_vectors::of_order_1000),
         ("svd_on_a_lost_device", svd_faults::lost_device),
         ("svd_in_small_buffers", svd_faults::small_buffers),
         ("global_context", whole::global_context),
@@ -186,6 +189,8 @@ fn without_accuracy(mut trials: Vec<Runs>) -> Vec<Runs> {
         "svd::bands",
         "svd::one_stage_ratios",
         "batch::ratios_of_hard_matrices",
+        "batch::stacked_ratios",
+        "batch::stacked_vectors_of_table_1",
     ] {
         let (before, full) = (trials.len(), format!("f32::{name}"));
         trials.retain(|runs| runs.name != full);
@@ -218,7 +223,7 @@ fn every<T: Elements>() -> Vec<Runs> {
         ("batch_stacks", batch::stacks::<T>),
     ]);
     let vectors = on_the_device::<T>("svd", [svd::trials::<T>(), one_stage::vectors::<T>()].concat());
-    let many = on_the_device::<T>("batch", batch_vectors::trials::<T>());
+    let many = on_the_device::<T>("batch", [batch_vectors::trials::<T>(), stacked_vectors::trials::<T>()].concat());
     let qr = on_the_device::<T>("qr", qr_on_device::trials::<T>());
     let lstsq = on_the_device::<T>("lstsq", lstsq_on_device::trials::<T>());
     let factors = on_the_device::<T>("factors_resident", factors_resident::trials::<T>());

@@ -144,9 +144,11 @@ pub async fn svdvals_batch_each_async<T: Element>(
 /// A GPU computes the thin decompositions of matrices of up to about 192 x 192 together, one workgroup each: the values as [`svdvals_batch`] does,
 /// the vectors by one-sided Jacobi rotations in the arithmetic of the type; in `f32` in workgroup memory up to 39 x 39 on every device, up to 74 x 74
 /// where that has 48 KiB, larger ones in a buffer. Residual and orthogonality are those of single calls, max(m, n) eps, but not their bits: each has
-/// the same result in any batch. The host divides columns by their lengths, sorts them, and completes those of zero values. Full vectors
-/// ([`Vectors::Full`](crate::Vectors::Full)), larger matrices, and one whose columns are not orthogonal after 60 sweeps are single calls one after the
-/// other.
+/// the same result in any batch. The host divides columns by their lengths, sorts them, and completes those of zero values. Larger matrices, and
+/// those with full vectors ([`Vectors::Full`](crate::Vectors::Full)), share dispatches with others of their shape as at [`svdvals_batch`], in rounds of
+/// up to 256 MiB, or 1 GiB with all that they keep; only divide and conquer and the products of U come one after the other. Each has the result of a single
+/// call with [`Stage3::Device`](crate::Stage3), bit for bit. All others, and one whose columns are not orthogonal after 60 sweeps, are single calls one
+/// after the other. [`Backend::Auto`](crate::Backend::Auto) takes a hardware GPU for larger ones of one shape only if they gain from it as single ones.
 ///
 /// ```
 /// use svdvals_gpu::{SvdOptions, svd_batch};

@@ -28,7 +28,7 @@ macro_rules! parameters {
 
 parameters! {
     /// Parameters of `geqrt`, `unmqr`, `larft` and `gather_reflectors`.
-    Level { rs, cs, lines, cols, col, width, start, group, spacing, rows, block_rows, blocks, t_first, flags, matrix }
+    Level { rs, cs, lines, cols, col, width, start, group, spacing, rows, block_rows, blocks, t_first, flags, matrix, first }
     /// Parameters of `update_line` and `multiply_line`.
     Line { rs, cs, lines, line, first, rows, cols, done, parts, ld, flags }
     UpdateTrailing { rs, cs, lines, row, col, rows, cols, inner, ld }
@@ -36,7 +36,7 @@ parameters! {
     UnpackBand { n, ld, ku, bandwidth }
     RepackBand { n, ld, ku, bandwidth }
     Chase { n, ld, ku, bandwidth, tile_width, cycles, clock, first, count }
-    ApplyChase { n, bandwidth, tile_width, chunk, first, cycle, cols, rs, cs, lines, flags }
+    ApplyChase { n, bandwidth, tile_width, chunk, first, cycle, cols, rs, cs, lines, flags, first_kept, c, matrix }
     SquareBidiagonal { n, ld, ku }
     Bisect { n, passes, first }
     Batch { first, count, passes }
@@ -47,7 +47,7 @@ parameters! {
     GatherColumns { words, numbers, count, most, ld }
     RotateColumns { words, pairs, numbers, count, most }
     SecularVectors { words, places, roots, count, most, ld }
-    TakeColumns { n, cols, ld, out_ld }
+    TakeColumns { n, cols, ld, out_ld, first }
     GramFactor { k, ld }
     UnitColumns { x, rows, cols, rs, cs, flags }
     IdentityColumns { first, rows, cols, ld, stride, flags }

@@ -354,12 +354,14 @@ impl GpuContext {
         //                         allocates n x n entries for reflectors that are kept
         //   apply_chase           `Banded::kept`: the reflectors are those of the step; `GpuKernels::apply_chase`: C has n rows
         //   gather_columns, rotate_columns, secular_vectors, take_columns   `GpuKernels::replay`: the tables are those of a `Schedule` of the
-        //                         matrices that are allocated there, which the test of its twin runs
+        //                         matrices that are allocated there, which the test of its twin runs; `GpuKernels::write_right`: the result
+        //                         has the size of the last one
         //   gemm_batch            `Products::new`: the last entry of every window is in its buffer
         //   gram_factor, unit_columns, identity_columns, copy_window   the callers in `gpu/kernels/left.rs` and `factor.rs` allocate what they write, and
         //                         `check_window` what they read
         //   square_bidiagonal, bisect   `GpuKernels::bisect`: squares and bounds are allocated there, for the band's n and matrices
-        //   (of all these)        workgroup.z is below the number of matrices for which `Dense` and `Banded` were allocated
+        //   (of all these)        workgroup.z is below the number of matrices for which `Dense` and `Banded` were allocated, or that their
+        //                         `part` has; `Dense::applied` and `GpuKernels::apply_waves`: C has as many
         //   batch                 `GpuBatch::dispatch`: the table's rows are those of `GpuBatch::place`, whose matrices fit the class's
         //                         workgroup arrays, and whose entries and bounds are in the buffers that are allocated there
         //   jacobi                `GpuBatch::rotate`: likewise, of `JacobiShape`'s classes

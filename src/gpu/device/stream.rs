@@ -49,7 +49,7 @@ const PIECE_BYTES: usize = 16 << 10;
 const PIECES_BYTES: usize = 1 << 20;
 
 /// Maximum number of parameters of a kernel. They fit in 64 bytes.
-const WORDS: usize = 15;
+const WORDS: usize = 16;
 
 /// The parameters of any kernel.
 #[derive(Clone, Copy)]
@@ -433,6 +433,11 @@ impl Stream {
 
     /// The first `len` elements of `source`, after all earlier commands.
     pub async fn read_back<T: Pod + Send>(&self, source: &Buffer, len: usize) -> Result<Vec<T>> {
+        self.read_back_from(source, 0, len).await
+    }
+
+    /// `len` elements of `source` from index `first` on, at a multiple of four bytes.
+    pub async fn read_back_from<T: Pod + Send>(&self, source: &Buffer, first: usize, len: usize) -> Result<Vec<T>> {
         let size = size_of::<T>();
         let chunk = (CHUNK_BYTES as usize / size).min(len);
         let mut result = Vec::new();
@@ -447,7 +452,7 @@ impl Stream {
             let count = chunk.min(len - start);
             let bytes = whole_words(count * size);
             let copy = |encoder: &mut CommandEncoder| {
-                encoder.copy_buffer_to_buffer(source, (start * size) as u64, &staging, 0, bytes);
+                encoder.copy_buffer_to_buffer(source, ((first + start) * size) as u64, &staging, 0, bytes);
             };
             let read = |view: &[u8]| {
                 // The mapping need not be aligned for T.

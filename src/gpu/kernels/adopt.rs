@@ -78,20 +78,23 @@ impl<S: Number> GpuKernels<S> {
     }
 
     /// The upper band in the layout of [`Band`](crate::tile::band::Band): columns of `bandwidth + 1` entries, with B(i, j) at j * (bandwidth + 1) + bandwidth + i -
-    /// j.
+    /// j. Those of several matrices one after the other.
     pub(crate) fn unpacked(&self, band: &Banded<S>, bandwidth: usize) -> Result<Buffer> {
         let BandLayout { n, ku, .. } = band.layout;
-        let len = n.checked_mul(bandwidth + 1).filter(|&len| len <= u32::MAX as usize);
-        let len = len.ok_or_else(|| SvdError::invalid("bandwidth", format!("{n} x {} entries", bandwidth + 1)))?;
+        let of_one = n.checked_mul(bandwidth + 1);
+        let len = of_one.and_then(|len| len.checked_mul(band.matrices)).filter(|&len| len <= u32::MAX as usize);
+        let (Some(of_one), Some(len)) = (of_one, len) else {
+            return Err(SvdError::invalid("bandwidth", format!("{n} x {} entries", bandwidth + 1)));
+        };
         let bytes = (len as u64).saturating_mul(size_of::<S::Scalar>() as u64);
         let out = buffer(&self.context, "the band to be read back", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
         let pipeline = self.context.pipeline::<S>(&UNPACK_BAND, &[], 0)?;
         let bindings = self.stream.bind(&pipeline, &[&band.band, &out], &[])?;
         let parameters =
             parameters::UnpackBand { n: n as u32, ld: band.layout.ld() as u32, ku: ku as u32, bandwidth: bandwidth as u32 };
-        let [x, y] = self.stream.fold(len.div_ceil(LINEAR_THREADS as usize))?;
-        let work = Work::unpack_band::<S>(n, bandwidth, LINEAR_THREADS.into());
-        self.stream.dispatch(&pipeline, &bindings, parameters, [x, y, 1], work)?;
+        let [x, y] = self.stream.fold(of_one.div_ceil(LINEAR_THREADS as usize))?;
+        let work = Work::unpack_band::<S>(n, bandwidth, LINEAR_THREADS.into()).times(band.matrices);
+        self.stream.dispatch(&pipeline, &bindings, parameters, [x, y, band.matrices as u32], work)?;
         Ok(out)
     }
 }

@@ -71,16 +71,21 @@ pub(super) fn whole<S: Number>(a: &Dense<S>) -> Result<Part<'_>> {
     let [buffer] = &a.a[..] else {
         return Err(SvdError::invalid("matrix", format!("{} x {} entries are in several buffers", a.size.0, a.size.1)));
     };
-    let window = Window { offset: 0, rs: a.strides.0, cs: a.strides.1 };
+    let window = Window { offset: a.first, rs: a.strides.0, cs: a.strides.1 };
     Ok(Part { buffer, window, rows: a.size.0, cols: a.size.1 })
 }
 
 impl<S: Number> GpuKernels<S> {
     /// Room for a matrix by rows, in one buffer.
     pub(crate) fn room(&self, rows: usize, cols: usize) -> Result<Dense<S>> {
-        let bytes = rows.checked_mul(cols.next_multiple_of(4));
-        fitting_bytes::<S>(&self.context, "vectors", bytes)?;
-        Dense::new(&self.context, (rows, cols), true, self.shape, self.tuning.leaf)
+        self.room_of_stack(1, rows, cols)
+    }
+
+    /// Room for several matrices by rows, at least one, in one buffer.
+    pub(crate) fn room_of_stack(&self, matrices: usize, rows: usize, cols: usize) -> Result<Dense<S>> {
+        let len = rows.checked_mul(cols.next_multiple_of(4)).and_then(|len| len.checked_mul(matrices));
+        fitting_bytes::<S>(&self.context, "vectors", len)?;
+        Dense::stacked(&self.context, matrices, (rows, cols), true, self.shape, self.tuning.leaf)
     }
 
     /// U (m x k) of `a` (m x n) for its k leading `values` and right vectors `v` (n x k), both on the device. `a` is scaled.
@@ -164,13 +169,18 @@ impl<S: Number> GpuKernels<S> {
         Ok(out)
     }
 
-    /// A copy of a matrix, by rows or by columns as it is; None if it is in several buffers.
+    /// A copy of a matrix, or of several, by rows or by columns as they are; None if it is in several buffers.
     pub(super) fn copy_of(&self, a: &Dense<S>) -> Result<Option<Dense<S>>> {
-        if a.a.len() > 1 {
-            return Ok(None);
-        }
-        let out = Dense::new(&self.context, a.size, a.strides.1 == 1, self.shape, self.tuning.leaf)?;
-        self.copy(whole(a)?, whole(&out)?, false)?;
+        let [buffer] = &a.a[..] else { return Ok(None) };
+        let by_rows = a.strides.1 == 1;
+        let out = Dense::stacked(&self.context, a.matrices, a.size, by_rows, self.shape, self.tuning.leaf)?;
+        let (rows, cols) = if by_rows { (a.size.1, a.size.0) } else { a.size };
+        // Line by line, of all matrices.
+        let lines = |buffer, offset| {
+            let window = Window { offset, rs: 1, cs: a.ld() };
+            Part { buffer, window, rows, cols: cols * a.matrices }
+        };
+        self.copy(lines(buffer, a.first), lines(whole(&out)?.buffer, 0), false)?;
         Ok(Some(out))
     }
 

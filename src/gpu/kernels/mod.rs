@@ -182,7 +182,7 @@ impl<S: Number> GpuKernels<S> {
     /// Reads [`unpacked`](Self::unpacked) back.
     async fn unpack_band(&self, band: &Banded<S>, bandwidth: usize) -> Result<Vec<S::Scalar>> {
         let unpacked = self.unpacked(band, bandwidth)?;
-        self.stream.read_back(&unpacked, band.layout.n * (bandwidth + 1)).await
+        self.stream.read_back(&unpacked, band.matrices * band.layout.n * (bandwidth + 1)).await
     }
 }
 
@@ -365,7 +365,7 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         for (lines, buffer) in a.lines_of() {
             let wanted = rows.saturating_sub(lines.start).min(lines.len());
             if wanted > 0 {
-                entries.extend(self.stream.read_back::<S>(buffer, wanted * a.ld()).await?);
+                entries.extend(self.stream.read_back_from::<S>(buffer, a.first, wanted * a.ld()).await?);
             }
         }
         Ok(Mat::from_fn(rows, n, |i, j| entries[i * a.strides.0 + j].widen()))
@@ -375,7 +375,7 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         let ((m, n), by_rows) = (a.size, a.strides.1 == 1);
         let mut to = Mat::<S::Scalar>::zeros(m, n);
         for (lines, buffer) in a.lines_of() {
-            let entries = self.stream.read_back::<S>(buffer, lines.len() * a.ld()).await?;
+            let entries = self.stream.read_back_from::<S>(buffer, a.first, lines.len() * a.ld()).await?;
             let (from, to) = if by_rows {
                 (
                     MatRef::from_row_major_slice_with_stride(&entries, lines.len(), n, a.ld()),
@@ -406,10 +406,9 @@ impl<S: Number> TileKernels for GpuKernels<S> {
     }
 
     async fn bidiagonal(&self, band: &Banded<S>) -> Result<ComplexBidiagonal> {
-        // Pairs (B(j - 1, j), B(j, j)).
-        let pairs = self.unpack_band(band, 1).await?;
-        let every_other = |first| pairs.iter().skip(first).step_by(2).map(|x| x.to_complex()).collect();
-        Ok(ComplexBidiagonal { diagonal: every_other(1), superdiagonal: every_other(2) })
+        // A band of a single call has one matrix.
+        let empty = ComplexBidiagonal { diagonal: Vec::new(), superdiagonal: Vec::new() };
+        Ok(self.bidiagonals(band).await?.into_iter().next().unwrap_or(empty))
     }
 
     async fn svdvals(&self, band: &Banded<S>) -> Result<Vec<f64>> {
@@ -445,8 +444,8 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         parameters.flags |= if op == Op::NoTrans { 0 } else { parameters::ADJOINT };
         let entries = (map.rows + map.blocks() * self.shape.ts) * self.shape.ts;
         let [x, y] = self.stream.fold(entries.div_ceil(LINEAR_THREADS as usize))?;
-        let work = Work::gather_reflectors::<S>(&self.shape, level);
-        self.stream.dispatch(&gather.0, &gather.1, parameters, [x, y, 1], work)?;
+        let work = Work::gather_reflectors::<S>(&self.shape, level).times(a.matrices);
+        self.stream.dispatch(&gather.0, &gather.1, parameters, [x, y, a.matrices as u32], work)?;
         let whole = parameters::Level {
             rs: c.strides.0 as u32,
             cs: c.strides.1 as u32,
@@ -455,10 +454,11 @@ impl<S: Number> TileKernels for GpuKernels<S> {
             col: first as u32,
             width: 0,
             t_first: 0,
+            matrix: c.distance(),
+            first: c.first as u32,
             ..parameters
         };
-        // Kept reflectors are those of one matrix.
-        self.update(&unmqr, whole, level, 0..c.size.1 - first, 1)
+        self.update(&unmqr, whole, level, 0..c.size.1 - first, a.matrices)
     }
 
     fn keep_chase(&self, band: &mut Banded<S>, _: &[Side]) -> Result<()> {

@@ -92,8 +92,25 @@ fn parameters_of_rows<S>(a: &Dense<S>, level: &Level) -> parameters::Level {
     let [rs, cs, lines, cols] = [a.strides.1, a.strides.0, a.lines, a.size.0].map(|x| x as u32);
     let [col, width, start, group] = [level.col, level.width, start, group].map(|x| x as u32);
     let [spacing, rows, block_rows] = [spacing, rows, block_rows].map(|x| x as u32);
-    let (blocks, t_first, flags, matrix) = (1, 0, 0, 0);
-    parameters::Level { rs, cs, lines, cols, col, width, start, group, spacing, rows, block_rows, blocks, t_first, flags, matrix }
+    let (blocks, t_first, flags, matrix, first) = (1, 0, 0, 0, 0);
+    parameters::Level {
+        rs,
+        cs,
+        lines,
+        cols,
+        col,
+        width,
+        start,
+        group,
+        spacing,
+        rows,
+        block_rows,
+        blocks,
+        t_first,
+        flags,
+        matrix,
+        first,
+    }
 }
 
 impl<S: Number> GpuKernels<S> {

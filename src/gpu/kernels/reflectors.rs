@@ -31,6 +31,9 @@ impl<S: Number> GpuKernels<S> {
     ) -> Result<()> {
         let kept = band.kept(k, step)?;
         let (rows, cols) = c.size;
+        if c.matrices != band.matrices {
+            return Err(SvdError::invalid("c", format!("{} matrices, for the reflectors of {}", c.matrices, band.matrices)));
+        }
         if rows != step.n {
             return Err(SvdError::invalid("c", format!("{rows} rows, not {}", step.n)));
         }
@@ -47,7 +50,8 @@ impl<S: Number> GpuKernels<S> {
             return Err(SvdError::invalid("c", format!("{cols} columns are more than a grid has")));
         }
         let chunk = Work::apply_chase::<S>(step, &Wave { first: 0, cycle: 0, count: 1 }, cols);
-        let fitting = usize::try_from(self.stream.most_flops() / chunk.flops.max(1)).unwrap_or(usize::MAX);
+        let most_flops = self.stream.most_flops() / c.matrices.max(1) as u64;
+        let fitting = usize::try_from(most_flops / chunk.flops.max(1)).unwrap_or(usize::MAX);
         let mut waves = Wave::all(step, fitting.clamp(1, self.stream.most_workgroups()));
         if op != Op::NoTrans {
             waves.reverse();
@@ -69,9 +73,12 @@ impl<S: Number> GpuKernels<S> {
                 cs: c.strides.1 as u32,
                 lines: c.lines as u32,
                 flags,
+                first_kept: band.first_kept as u32,
+                c: c.first as u32,
+                matrix: c.distance(),
             };
-            let work = Work::apply_chase::<S>(step, &wave, cols);
-            self.stream.dispatch(&pipeline, &bindings, parameters, [columns, wave.count as u32, 1], work)?;
+            let work = Work::apply_chase::<S>(step, &wave, cols).times(c.matrices);
+            self.stream.dispatch(&pipeline, &bindings, parameters, [columns, wave.count as u32, c.matrices as u32], work)?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The vectors of the bidiagonal on the device: the tables of a [`Schedule`], level by level, with no read-back.
 
 use num_complex::Complex;
+use rayon::prelude::*;
 use wgpu::{Buffer, BufferUsages};
 
 use crate::{
@@ -17,6 +18,7 @@ use crate::{
         error::{Result, SvdError},
         number::{Number, Re, RealElement},
         pool::{on_pool, on_pool_async},
+        watch::Watch,
     },
     cost::{
         vectors::Extent,
@@ -44,6 +46,27 @@ use crate::{
 const GATHERED: usize = 6;
 const CHAIN: usize = 4;
 const FOUND: usize = 5;
+
+/// What the host plans of the right vectors of a bidiagonal: nothing if none are wanted, or if it was cancelled.
+pub(crate) struct Planned {
+    schedule: Option<Schedule>,
+    phases: Vec<Complex<f64>>,
+    /// The order, the number of vectors, and the leading dimension of matrices by columns.
+    n: usize,
+    k: usize,
+    ld: usize,
+}
+
+impl Planned {
+    /// For the `k` largest values of a bidiagonal.
+    pub fn of(c: &ComplexBidiagonal, k: usize, watch: &Watch) -> Planned {
+        let n = c.diagonal.len();
+        let (k, ld) = (k.min(n), n.next_multiple_of(4));
+        let phases = Phases::of(&c.diagonal, &c.superdiagonal);
+        let plan = if k > 0 { Plan::new(&phases.diagonal, &phases.superdiagonal, &|| watch.is_cancelled()) } else { None };
+        Planned { schedule: plan.and_then(|plan| plan.schedule(k, ld)), phases: phases.right, n, k, ld }
+    }
+}
 
 /// The tables of a schedule, and where each kind begins.
 struct Tables<R> {
@@ -103,31 +126,16 @@ impl<R: RealElement> Tables<R> {
 impl<S: Number> VectorKernels for GpuKernels<S> {
     /// The plan is the host's: in the caller's pool, or in rayon's if the call must not block.
     async fn right_of_bidiagonal(&self, c: ComplexBidiagonal, k: usize) -> Result<Dense<S>> {
-        let (n, watch, waits) = (c.diagonal.len(), self.stream.watch().clone(), self.stream.waits());
-        let k = k.min(n);
+        let watch = self.stream.watch().clone();
         if S::IS_HALF {
             // Stored in half precision, the products would lose most of their digits.
-            let right = right_of_bidiagonal::<S::Scalar>(&c, k, &watch)?;
+            let right = right_of_bidiagonal::<S::Scalar>(&c, k.min(c.diagonal.len()), &watch)?;
             return self.upload(right.transpose(), Re::<S>::from_double(1.0));
         }
-        let ld = n.next_multiple_of(4);
-        let plan = {
-            let watch = watch.clone();
-            move || {
-                let phases = Phases::of(&c.diagonal, &c.superdiagonal);
-                let plan = Plan::new(&phases.diagonal, &phases.superdiagonal, &|| watch.is_cancelled());
-                (plan.and_then(|plan| plan.schedule(k, ld)), phases.right)
-            }
-        };
-        let (schedule, phases) = match waits {
-            Waits::Blocking => on_pool(plan),
-            Waits::Awaited => on_pool_async(plan).await?,
-        };
-        watch.check()?;
-        match schedule {
-            Some(schedule) if k > 0 => self.replay(&schedule, ld, &phases),
-            _ => self.room(n, 0),
-        }
+        let planned = self.on_host(move || Planned::of(&c, k, &watch)).await?;
+        let out = self.room(planned.n, planned.k)?;
+        self.write_right(&planned, &out)?;
+        Ok(out)
     }
 
     fn copy(&self, a: &Dense<S>) -> Result<Option<Dense<S>>> {
@@ -136,11 +144,33 @@ impl<S: Number> VectorKernels for GpuKernels<S> {
 }
 
 impl<S: Number> GpuKernels<S> {
-    /// The right vectors of a bidiagonal matrix with `phases` (n of them), by rows.
-    pub(super) fn replay(&self, schedule: &Schedule, ld: usize, phases: &[Complex<f64>]) -> Result<Dense<S>> {
+    /// Runs `plan` in the caller's pool, or in rayon's if the call must not block.
+    pub(super) async fn on_host<R: Send + 'static>(&self, plan: impl FnOnce() -> R + Send + 'static) -> Result<R> {
+        match self.stream.waits() {
+            Waits::Blocking => Ok(on_pool(plan)),
+            Waits::Awaited => on_pool_async(plan).await,
+        }
+    }
+
+    /// What the host plans for each of several bidiagonals, side by side, each with its number of vectors.
+    pub(crate) async fn planned(&self, all: Vec<(ComplexBidiagonal, usize)>) -> Result<Vec<Planned>> {
+        let watch = self.stream.watch().clone();
+        self.on_host(move || all.par_iter().map(|(c, k)| Planned::of(c, *k, &watch)).collect()).await
+    }
+
+    /// Writes the right vectors that the host has planned to `out`, n x k by rows.
+    pub(crate) fn write_right(&self, &Planned { ref schedule, ref phases, n, k, ld }: &Planned, out: &Dense<S>) -> Result<()> {
+        self.stream.watch().check()?;
+        if out.size != (n, k) || out.strides.1 != 1 || out.a.len() != 1 {
+            return Err(SvdError::invalid("matrix", format!("{:?}, for {n} x {k} right vectors by rows", out.size)));
+        }
+        schedule.as_ref().map_or(Ok(()), |schedule| self.replay(schedule, ld, phases, out))
+    }
+
+    /// The right vectors of a bidiagonal matrix with `phases` (n of them), by rows in `out`.
+    fn replay(&self, schedule: &Schedule, ld: usize, phases: &[Complex<f64>], out: &Dense<S>) -> Result<()> {
         let (context, stream, n, real) = (&self.context, &self.stream, schedule.n, size_of::<Re<S>>());
         let tables = Tables::<Re<S>>::of(schedule);
-        let out = self.room(n, schedule.order.len())?;
         let [words, order] = [("tables", &tables.words), ("order", &schedule.order.iter().map(|&j| j as u32).collect())]
             .map(|(what, of): (_, &Vec<u32>)| table_of(stream, what, of));
         let (words, order) = (words?, order?);
@@ -188,12 +218,16 @@ impl<S: Number> GpuKernels<S> {
         let phases = table_of(stream, "phases", &phases)?;
         let take = context.pipeline::<S>(&TAKE_COLUMNS, &[], 0)?;
         let take = (take.clone(), stream.bind(&take, &[&x, &phases, &order, &out.a[0]], &[])?);
-        let parameters =
-            parameters::TakeColumns { n: n as u32, cols: schedule.order.len() as u32, ld: ld as u32, out_ld: out.ld() as u32 };
+        let parameters = parameters::TakeColumns {
+            n: n as u32,
+            cols: schedule.order.len() as u32,
+            ld: ld as u32,
+            out_ld: out.ld() as u32,
+            first: out.first as u32,
+        };
         let places = n * out.ld();
         let work = Work::linear(Kernel::TakeColumns, places, 2, real.max(size_of::<S::Scalar>()));
-        self.linear(&take, parameters, places, work)?;
-        Ok(out)
+        self.linear(&take, parameters, places, work)
     }
 
     /// `gather_columns` of these columns, of which the first has the number `first`, with at most `most` rows each.

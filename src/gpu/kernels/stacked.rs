@@ -8,20 +8,32 @@ use crate::{
         number::{Number, Re, Scalar},
     },
     cost::{
-        batch::STACK_BYTES,
+        batch::{KEPT_BYTES, STACK_BYTES},
         shape::{Bounds, Shape},
     },
-    gpu::{device::context::GpuContext, kernels::GpuKernels, limits::dense_sizes, matrix::copy_lines, storage::Dense},
-    tile::{band_layout::BandLayout, kernels::HeldBy, tuning::Tuning},
+    gpu::{
+        device::context::GpuContext,
+        kernels::GpuKernels,
+        limits::{Reflectors, dense_sizes, fitting_bytes, svd_bytes},
+        matrix::copy_lines,
+        storage::{Banded, Dense},
+    },
+    tile::{
+        band_layout::BandLayout,
+        kernels::{ComplexBidiagonal, HeldBy},
+        tuning::Tuning,
+    },
 };
 
 /// Maximum number of m x n matrices, m >= n, stored as `S`, of a stack: those whose entries are [`STACK_BYTES`], and that fit the device's buffers
-/// together. Zero if one of them does not.
+/// together. Zero if one of them does not. With `vectors` (true: full ones), [`KEPT_BYTES`] hold what all of them have at a time, and what one of them
+/// needs after that ([`svd_bytes`]).
 pub(crate) fn most_stacked<S: Number>(
     context: &GpuContext,
     (m, n): (usize, usize),
     by_rows: bool,
     tuning: &Tuning,
+    vectors: Option<bool>,
 ) -> Result<usize> {
     let shape = Shape::new::<S>(&Bounds::of(context), tuning)?;
     let (sizes, _) = dense_sizes::<S>(context, 1, (m, n), by_rows, shape, tuning.leaf)?;
@@ -29,16 +41,27 @@ pub(crate) fn most_stacked<S: Number>(
     let entries = sizes.outer.saturating_mul(sizes.ld);
     let (stored, scalar, real) = (size_of::<S>(), size_of::<S::Scalar>(), size_of::<Re<S>>());
     let buffer = context.max_buffer_bytes();
-    let fitting = [
+    let mut fitting = vec![
         (entries, stored, buffer.min(STACK_BYTES)),
         (band, stored, buffer),
         (sizes.v, scalar, buffer),
         (sizes.t, scalar, buffer),
         (2 * n + 1, real, buffer),
     ];
+    let mut by_bytes = u64::MAX;
+    if let Some(full) = vectors {
+        // U, like A, is in one buffer.
+        let cols = if full { m } else { n };
+        fitting_bytes::<S>(context, "vectors", m.checked_mul(cols.next_multiple_of(4)))?;
+        let kept = Reflectors::of::<S>(context, (m, n), tuning)?;
+        let right = n.saturating_mul(n.next_multiple_of(4));
+        fitting.extend([(kept.t, scalar, buffer), (kept.of_step, scalar, buffer), (right, stored, buffer)]);
+        let (of_each, later) = svd_bytes::<S>(context, (m, n), by_rows, full, tuning)?;
+        by_bytes = KEPT_BYTES.saturating_sub(later) / of_each.max(1);
+    }
     // Indices in shaders are u32.
     let count = |(len, each, bytes): (usize, usize, u64)| (bytes / each as u64).min(u32::MAX.into()) / len.max(1) as u64;
-    let most = fitting.into_iter().map(count).min().unwrap_or(0);
+    let most = fitting.into_iter().map(count).min().unwrap_or(0).min(by_bytes);
     Ok(most.min(context.limits().max_compute_workgroups_per_dimension.into()) as usize)
 }
 
@@ -48,6 +71,17 @@ pub(crate) fn is_by_rows<T>(a: MatRef<'_, T>) -> bool {
 }
 
 impl<S: Number> GpuKernels<S> {
+    /// The bidiagonal in each band.
+    pub(crate) async fn bidiagonals(&self, band: &Banded<S>) -> Result<Vec<ComplexBidiagonal>> {
+        // Pairs (B(j - 1, j), B(j, j)).
+        let pairs = self.unpack_band(band, 1).await?;
+        let bidiagonal = |pairs: &[S::Scalar]| {
+            let every_other = |first| pairs.iter().skip(first).step_by(2).map(|x| x.to_complex()).collect();
+            ComplexBidiagonal { diagonal: every_other(1), superdiagonal: every_other(2) }
+        };
+        Ok(pairs.chunks_exact((2 * band.layout.n).max(1)).map(bidiagonal).collect())
+    }
+
     /// Like [`upload`](crate::tile::kernels::TileKernels::upload), for matrices of one shape, each with its scale. The memory order is that of the
     /// first.
     pub(crate) fn upload_stack<T: HeldBy<Self>>(&self, matrices: &[(MatRef<'_, T>, Re<T>)]) -> Result<Dense<S>> {

@@ -5,9 +5,12 @@
 //! 1  to_band          of all matrices of a stack, which are one upload
 //! 2  band_to_bidiag   likewise
 //! 3  svdvals          likewise, by bisection; unscaled on the host
+//! 4  vectors          on request; back-transformation likewise, products of one matrix after the other (stacked/vectors.rs)
 //! ```
 //!
-//! A matrix has the values of a single call with [`Stage3::Device`](crate::Stage3): the kernels compute the matrices of a stack side by side.
+//! A matrix has the results of a single call with [`Stage3::Device`](crate::Stage3): the kernels compute the matrices of a stack side by side.
+
+mod vectors;
 
 use std::collections::BTreeMap;
 
@@ -16,17 +19,16 @@ use rayon::prelude::*;
 
 use crate::{
     algo::{
-        band_to_bidiag::band_to_bidiag,
         bidiagonal::Stage3,
-        svdvals::{tall_first, unscaled},
-        to_band::to_band,
+        svdvals::{Driver, Reduced, unscaled},
+        vectors::VectorKernels,
     },
     base::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError},
         number::{Number, Re},
         scale::power_of_two_scale,
-        view::{trimmed, upright},
+        view::{Turned, trimmed, upright},
         watch::{Listen, Stage, Watch},
     },
     cost::{counts::Counts, work::Kernel},
@@ -36,13 +38,19 @@ use crate::{
             GpuKernels,
             stacked::{is_by_rows, most_stacked},
         },
+        storage::Dense,
     },
-    plan::{backend::logged, batch::together::Run, options::SvdOptions, route::Reduction},
-    tile::{
-        kernels::{StageKernels, TileKernels},
-        tuning::Tuning,
+    plan::{
+        backend::logged,
+        batch::together::{OfEach, Run},
+        options::{SvdOptions, Vectors},
+        route::Reduction,
+        svd::needed,
     },
+    tile::tuning::Tuning,
 };
+
+pub(super) use vectors::decompositions;
 
 /// Whether the options leave the method to the crate, or ask for that of a stack.
 pub(super) fn may_be_stacked(options: &SvdOptions) -> bool {
@@ -68,52 +76,87 @@ pub(super) fn stacks<T>(batch: &[MatRef<'_, T>], indices: impl Iterator<Item = u
 pub(super) struct Stacked<R> {
     /// The indices of the matrices, and their results.
     pub results: Vec<(usize, Result<R>)>,
+    /// How many of them the listener has been told of.
+    told: usize,
     pub counts: Counts,
     pub kernel_seconds: BTreeMap<Kernel, f64>,
     pub seconds: StageSeconds,
 }
 
-impl<R> Default for Stacked<R> {
-    fn default() -> Self {
+impl<R> Stacked<R> {
+    fn new() -> Self {
         Stacked {
             results: Vec::new(),
+            told: 0,
             counts: Counts::default(),
             kernel_seconds: BTreeMap::new(),
             seconds: StageSeconds::default(),
         }
     }
+
+    /// Tells `did` the indices of the new results.
+    pub fn tell(&mut self, did: &(dyn Fn(&[usize]) + Sync)) {
+        did(&self.results[self.told..].iter().map(|&(index, _)| index).collect::<Vec<_>>());
+        self.told = self.results.len();
+    }
 }
 
-/// The singular values of the matrices of `stacks`. `did` is told the indices of each round. An error of the device is that of each matrix that it
+/// One of the matrices of a stack: its index, its shape with m >= n, and how it came from the caller's.
+#[derive(Clone, Copy)]
+pub(super) struct OfStack<'a, T: Number> {
+    pub index: usize,
+    pub a: MatRef<'a, T>,
+    pub turned: Turned,
+    pub scale: Re<T>,
+}
+
+/// The matrices of a stack on the device, after stages 1 to 3.
+pub(super) struct OnDevice<'a, T: Number, S: Number> {
+    pub driver: Driver<'a, GpuKernels<S>>,
+    pub options: &'a SvdOptions,
+    pub matrices: Vec<OfStack<'a, T>>,
+    /// The bidiagonals; with vectors, the kept reflectors.
+    pub reduced: Reduced<GpuKernels<S>>,
+    /// The scaled matrices, if left vectors are wanted.
+    pub copy: Option<Dense<S>>,
+    /// The values of each, descending.
+    pub values: Vec<Result<Vec<T::Real>>>,
+}
+
+/// The results of the matrices of `stacks`. `did` is told the indices of those that ended. An error of the device is that of each matrix that it
 /// left. Missing are those that single calls have to compute: of a stack that the device cannot hold, or whose options have an error, and all that
 /// come after it has run out of memory.
-pub(super) async fn stacked<T, S>(
+pub(super) async fn stacked<T, S, R>(
     batch: &[MatRef<'_, T>],
     stacks: &[Vec<usize>],
     run: &Run<'_>,
     did: &(dyn Fn(&[usize]) + Sync),
-) -> Stacked<Vec<T::Real>>
+) -> Stacked<R>
 where
     T: Number,
     S: Number<Real = T::Real, Scalar = T::Scalar>,
+    R: OfEach<T>,
 {
-    let mut all = Stacked::default();
+    let mut all = Stacked::new();
     let mut failed: Option<SvdError> = None;
+    let vectors = R::VECTORS.then_some(run.options.vectors == Vectors::Full);
     for stack in stacks {
         let (first, _) = upright(batch[stack[0]]);
         let Ok(tuning) = run.options.tuning_for_adapter::<S>(&run.context, first.ncols()) else { continue };
-        let Ok(most @ 2..) = most_stacked::<S>(&run.context, first.shape(), is_by_rows(first), &tuning) else { continue };
+        let most = most_stacked::<S>(&run.context, first.shape(), is_by_rows(first), &tuning, vectors);
+        let Ok(most @ 2..) = most.and_then(|most| R::may_be_stacked(first.shape(), run.options).map(|()| most)) else { continue };
         // Rounds of about the same number of matrices.
         let rounds = stack.len().div_ceil(most);
         for round in stack.chunks(stack.len().div_ceil(rounds)) {
             let first = all.results.len();
             let found = match &failed {
                 Some(error) => Err(error.clone()),
-                None => of_round::<T, S>(batch, round, run, &tuning, &mut all).await,
+                None => of_round::<T, S, R>(batch, round, run, &tuning, &mut all, did).await,
             };
             let full = matches!(found, Err(SvdError::OutOfMemory { .. } | SvdError::TooLarge { .. }));
+            let refused = found.as_ref().is_err_and(|error| matches!(error, SvdError::InvalidOption { .. }));
             if let Err(error) = &found
-                && full
+                && (full || refused)
             {
                 logged(format!("{} matrices in shared dispatches: {error}", round.len()));
             } else if let Err(error) = found {
@@ -122,37 +165,44 @@ where
                 all.results.extend(left.into_iter().map(|index| (index, Err(error.clone()))));
                 failed = Some(error);
             }
-            did(&all.results[first..].iter().map(|&(index, _)| index).collect::<Vec<_>>());
+            all.tell(did);
             if full {
                 return all;
+            }
+            if refused {
+                break;
             }
         }
     }
     all
 }
 
-/// Adds the singular values of some matrices of a stack to `all`.
+/// Adds the results of some matrices of a stack to `all`.
 ///
 /// # Errors
 /// Of the device, or a cancellation. A matrix with a NaN, or whose values overflow, has an error of its own.
-async fn of_round<T, S>(
+async fn of_round<T, S, R>(
     batch: &[MatRef<'_, T>],
     round: &[usize],
     run: &Run<'_>,
     tuning: &Tuning,
-    all: &mut Stacked<Vec<T::Real>>,
+    all: &mut Stacked<R>,
+    did: &(dyn Fn(&[usize]) + Sync),
 ) -> Result<()>
 where
     T: Number,
     S: Number<Real = T::Real, Scalar = T::Scalar>,
+    R: OfEach<T>,
 {
     let Run { options, ref context, waits, timed } = *run;
     // The flops of the kernels are not those of the batch's progress.
     let watch = Watch::new(&Listen::new(None, options.cancel.clone()), || Ok([0; 4]))?;
-    watch.begin(Stage::Svdvals)?;
-    let manner = Manner { waits, timed: options.time_kernels, stage3_on_device: Some(true), one_stage: false, watch };
+    watch.begin(Stage::ToBand)?;
+    let manner =
+        Manner { waits, timed: options.time_kernels, stage3_on_device: Some(true), one_stage: false, watch: watch.clone() };
     let kernels = GpuKernels::<S>::running(context, tuning, manner)?;
-    let found = with_kernels::<T, S>(&kernels, batch, round, timed, tuning, all).await;
+    let driver = Driver { kernels: &kernels, tuning, watch: &watch, one_stage: false, stage3: None, timed, left: R::VECTORS };
+    let found = with_driver::<T, S, R>(driver, batch, round, options, all, did).await;
     all.counts.add(&kernels.counts());
     for (kernel, seconds) in kernels.kernel_seconds() {
         *all.kernel_seconds.entry(kernel).or_default() += seconds;
@@ -160,60 +210,51 @@ where
     found
 }
 
-/// [`of_round`] by these kernels.
-async fn with_kernels<T, S>(
-    kernels: &GpuKernels<S>,
+/// [`of_round`] by the kernels of this driver.
+async fn with_driver<T, S, R>(
+    driver: Driver<'_, GpuKernels<S>>,
     batch: &[MatRef<'_, T>],
     round: &[usize],
-    timed: bool,
-    tuning: &Tuning,
-    all: &mut Stacked<Vec<T::Real>>,
+    options: &SvdOptions,
+    all: &mut Stacked<R>,
+    did: &(dyn Fn(&[usize]) + Sync),
 ) -> Result<()>
 where
     T: Number,
     S: Number<Real = T::Real, Scalar = T::Scalar>,
+    R: OfEach<T>,
 {
-    let lap = async |clock: &mut Clock| {
-        if timed {
-            kernels.finish().await?;
-        }
-        Ok(clock.restart())
-    };
-
-    let mut clock = Clock::new(timed);
+    let mut clock = Clock::new(driver.timed);
     let scales: Vec<Result<Re<T>>> = round.par_iter().map(|&index| power_of_two_scale::<T, S>(batch[index])).collect();
     all.seconds.scale += clock.restart();
-    let (mut indices, mut matrices) = (Vec::with_capacity(round.len()), Vec::with_capacity(round.len()));
+    let mut matrices = Vec::with_capacity(round.len());
     for (&index, scale) in round.iter().zip(scales) {
         match scale {
             Ok(scale) => {
-                indices.push(index);
-                matrices.push((upright(batch[index]).0, scale));
+                let (a, turned) = upright(batch[index]);
+                matrices.push(OfStack { index, a, turned, scale });
             }
             Err(error) => all.results.push((index, Err(error))),
         }
     }
-    let Some((m, n)) = matrices.first().map(|(a, _)| a.shape()) else { return Ok(()) };
+    let Some(shape) = matrices.first().map(|of| of.a.shape()) else { return Ok(()) };
 
-    let mut dense = kernels.upload_stack(&matrices)?;
-    all.seconds.upload += lap(&mut clock).await?;
-    let rows = tall_first(kernels, &mut dense, m, n, tuning)?;
-    to_band(kernels, &mut dense, rows, n, tuning)?;
-    let bandwidth = tuning.bandwidth(n);
-    let mut band = kernels.pack_band(&dense, n, bandwidth, tuning.tile_width)?;
-    drop(dense);
-    all.seconds.to_band += lap(&mut clock).await?;
-    band_to_bidiag(kernels, &mut band, n, bandwidth, tuning.tile_width)?;
-    all.seconds.band_to_bidiag += lap(&mut clock).await?;
-    let values = kernels.bisect(&band).await?;
-    let descending = |(values, (_, scale)): (Result<Vec<f64>>, &(_, Re<T>))| {
+    let kernels = driver.kernels;
+    let dense = kernels.upload_stack(&matrices.iter().map(|of| (of.a, of.scale)).collect::<Vec<_>>())?;
+    let left = R::VECTORS && matrices.iter().any(|of| needed(options.vectors, of.turned.transposed).0);
+    let copy = if left { kernels.copy(&dense)? } else { None };
+    all.seconds.upload += driver.lap_if_timed(&mut clock).await?;
+    let reduced = driver.reduce(dense, shape, R::VECTORS, &mut all.seconds).await?;
+    clock.restart();
+    driver.watch.begin(Stage::Svdvals)?;
+    let values = kernels.bisect(&reduced.band).await?;
+    let descending = |(values, of): (Result<Vec<f64>>, &OfStack<'_, T>)| {
         let mut values = values?;
         values.sort_unstable_by(|x, y| y.total_cmp(x));
-        unscaled(values, *scale, "singular values")
+        unscaled(values, of.scale, "singular values")
     };
     let values: Vec<Result<Vec<T::Real>>> = values.into_par_iter().zip(&matrices).map(descending).collect();
     all.seconds.svdvals += clock.restart();
 
-    all.results.extend(indices.into_iter().zip(values));
-    Ok(())
+    R::of_stack(OnDevice { driver, options, matrices, reduced, copy, values }, all, did).await
 }

@@ -28,7 +28,7 @@ use crate::{
     plan::{
         batch::{
             Candidates, Together,
-            stacked::{Stacked, stacked},
+            stacked::{OnDevice, Stacked, decompositions, stacked},
         },
         factors::Factors,
         options::{Backend, Signs, SvdOptions, Vectors},
@@ -74,18 +74,17 @@ pub(super) trait OfEach<T: Number>: Sized + Send {
     where
         S: Number<Real = T::Real, Scalar = T::Scalar>;
 
-    /// The results of stacks. By default none is computed.
-    fn of_stacks<S>(
-        _batch: &[MatRef<'_, T>],
-        _stacks: &[Vec<usize>],
-        _run: &Run<'_>,
-        _did: &(dyn Fn(&[usize]) + Sync),
-    ) -> impl Future<Output = Stacked<Self>> + Send
+    /// Checks that the options allow matrices of this shape to share dispatches. A single call has the error.
+    fn may_be_stacked(size: (usize, usize), options: &SvdOptions) -> Result<()>;
+
+    /// Adds the results of a stack to `all`, and tells `did` of them.
+    fn of_stack<S>(
+        stack: OnDevice<'_, T, S>,
+        all: &mut Stacked<Self>,
+        did: &(dyn Fn(&[usize]) + Sync),
+    ) -> impl Future<Output = Result<()>> + Send
     where
-        S: Number<Real = T::Real, Scalar = T::Scalar>,
-    {
-        std::future::ready(Stacked::default())
-    }
+        S: Number<Real = T::Real, Scalar = T::Scalar>;
 }
 
 /// A matrix with m >= n and its scale, and whether it is the transpose of the caller's.
@@ -121,21 +120,22 @@ impl<T: Number> OfEach<T> for Vec<T::Real> {
         Ok(values.into_par_iter().zip(round).map(unscale).collect())
     }
 
-    async fn of_stacks<S>(
-        batch: &[MatRef<'_, T>],
-        stacks: &[Vec<usize>],
-        run: &Run<'_>,
-        did: &(dyn Fn(&[usize]) + Sync),
-    ) -> Stacked<Self>
+    fn may_be_stacked(_: (usize, usize), _: &SvdOptions) -> Result<()> {
+        Ok(())
+    }
+
+    async fn of_stack<S>(stack: OnDevice<'_, T, S>, all: &mut Stacked<Self>, did: &(dyn Fn(&[usize]) + Sync)) -> Result<()>
     where
         S: Number<Real = T::Real, Scalar = T::Scalar>,
     {
-        stacked::<T, S>(batch, stacks, run, did).await
+        all.results.extend(stack.matrices.iter().map(|of| of.index).zip(stack.values));
+        all.tell(did);
+        Ok(())
     }
 }
 
 /// The values of a matrix, and its rotated columns, unless they did not become orthogonal.
-type OnDevice<T> = (Vec<f64>, Option<Rotated<<T as Number>::Scalar>>);
+type OfWorkgroup<T> = (Vec<f64>, Option<Rotated<<T as Number>::Scalar>>);
 
 /// The thin decomposition: its values are those without vectors.
 impl<T: Number> OfEach<T> for Factors<T> {
@@ -155,10 +155,21 @@ impl<T: Number> OfEach<T> for Factors<T> {
         S: Number<Real = T::Real, Scalar = T::Scalar>,
     {
         let found = kernel.svd::<T>(&matrices(round)).await?;
-        let factors = |((values, rotated), of): (OnDevice<T>, &Ready<'_, T>)| {
+        let factors = |((values, rotated), of): (OfWorkgroup<T>, &Ready<'_, T>)| {
             rotated.map(|rotated| factors_of(values, &rotated, of, options))
         };
         Ok(found.into_par_iter().zip(round).map(factors).collect())
+    }
+
+    fn may_be_stacked(size: (usize, usize), options: &SvdOptions) -> Result<()> {
+        check::<T>(size, options)
+    }
+
+    async fn of_stack<S>(stack: OnDevice<'_, T, S>, all: &mut Stacked<Self>, did: &(dyn Fn(&[usize]) + Sync)) -> Result<()>
+    where
+        S: Number<Real = T::Real, Scalar = T::Scalar>,
+    {
+        decompositions(stack, all, did).await
     }
 }
 
@@ -249,7 +260,7 @@ where
     }
     let of_stage = if R::VECTORS { &mut seconds.left_vectors } else { &mut seconds.svdvals };
     *of_stage = clock.seconds();
-    let of_stacks = R::of_stacks::<S>(batch, &stacks, run, did).await;
+    let of_stacks = stacked::<T, S, R>(batch, &stacks, run, did).await;
     seconds.add(&of_stacks.seconds);
     let reason = match options.backend {
         Backend::Gpu => "Backend::Gpu was asked for",

@@ -43,20 +43,47 @@ pub fn batch<T: Element>(env: &Env, call: Call, shapes: &[(usize, usize)]) -> Do
     Ok(())
 }
 
-/// The values of three matrices of one shape in shared dispatches of two stages.
-pub fn stacked<T: Element>(env: &Env, call: Call) -> Done {
-    let batch: Vec<Mat<T>> = (0..3).map(|k| matrix::<T>(call.m, call.n, env.seed + 20 + k)).collect();
+/// `body` of some matrices of the call's shape and memory order.
+fn stack<T: Element, R>(env: &Env, call: Call, count: u64, body: impl FnOnce(&[MatRef<'_, T>]) -> R) -> R {
+    let batch: Vec<Mat<T>> = (0..count).map(|k| matrix::<T>(call.m, call.n, env.seed + 20 + k)).collect();
     let turned: Vec<Mat<T>> = batch.iter().map(|a| Mat::from_fn(a.ncols(), a.nrows(), |i, j| a[(j, i)])).collect();
-    let views = match call.by_rows {
-        true => turned.iter().map(|a| a.transpose()).collect::<Vec<MatRef<'_, T>>>(),
+    let views: Vec<MatRef<'_, T>> = match call.by_rows {
+        true => turned.iter().map(|a| a.transpose()).collect(),
         false => batch.iter().map(|a| a.as_ref()).collect(),
     };
-    let report = svdvals_batch_report(&views, &call.options::<T>(env).reduction(Reduction::TwoStage))?;
+    body(&views)
+}
+
+/// The decompositions of two matrices of one shape in shared dispatches of two stages: residual and orthogonality at most max(m, n) eps each.
+pub fn stacked_vectors<T: Element>(env: &Env, call: Call) -> Done {
+    stack::<T, _>(env, call, 2, |batch| {
+        let report = svd_batch_report(batch, &call.options::<T>(env).reduction(Reduction::TwoStage))?;
+        if report.stacked != batch.len() {
+            return Err(Trouble::Wrong(format!("{report}")));
+        }
+        for (&a, svd) in batch.iter().zip(&report.values) {
+            let found = ratios(a, svd);
+            if !found.iter().all(|ratio| *ratio <= 1.0) {
+                return Err(Trouble::Wrong(format!("{:?} of a stack: ratios {found:.3?}", a.shape())));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The values of three matrices of one shape in shared dispatches of two stages.
+pub fn stacked<T: Element>(env: &Env, call: Call) -> Done {
+    stack::<T, _>(env, call, 3, |batch| values_of_stack(env, call, batch))
+}
+
+fn values_of_stack<T: Element>(env: &Env, call: Call, batch: &[MatRef<'_, T>]) -> Done {
+    let report = svdvals_batch_report(batch, &call.options::<T>(env).reduction(Reduction::TwoStage))?;
     if report.stacked != batch.len() {
         return Err(Trouble::Wrong(format!("{report}")));
     }
     for (a, values) in batch.iter().zip(&report.values) {
-        compare("a matrix of a stack", &doubles(values.iter().copied()), &on_cpu(a)?, tolerance::<T>(call.half))?;
+        let a = Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]);
+        compare("a matrix of a stack", &doubles(values.iter().copied()), &on_cpu(&a)?, tolerance::<T>(call.half))?;
     }
     Ok(())
 }

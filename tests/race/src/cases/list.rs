@@ -6,7 +6,7 @@ use svdvals_gpu::{HalfStorage, Reduction, Stage3, Vectors, wgpu::Features};
 
 use super::{
     Body, Call, Case, Env,
-    batches::{LARGE, MANY, SMALL, batch, batch_accuracy, batch_vectors, stacked},
+    batches::{LARGE, MANY, SMALL, batch, batch_accuracy, batch_vectors, stacked, stacked_vectors},
     devices::{Dev, devices, little_memory, loose, narrow, software},
     factors::{
         accuracy, band_vectors, decomposition, one_stage, orthogonal, reflectors, resident_factors, resident_vectors, rewritten,
@@ -215,6 +215,8 @@ impl List {
             let call = Call { tune, m: 9, n: 8, by_rows: k > 0, half: HalfStorage::Single, stage3: Stage3::Device };
             let body: Body = Box::new(move |env: &Env| for_types!(k, stacked, env, call));
             self.add(format!("small stack {}", TYPES[k]), &self.of_type(k, 0), body);
+            let body: Body = Box::new(move |env: &Env| for_types!(k, stacked_vectors, env, call));
+            self.add(format!("small stack with vectors {}", TYPES[k]), &self.of_type(k, 0), body);
         }
         for (t, tune) in self.tunings.clone().into_iter().enumerate().filter(|(t, _)| t % every == 0) {
             for (k, by_rows) in [(t % 8, false), ((t + 3) % 8, true)] {
