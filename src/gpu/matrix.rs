@@ -6,6 +6,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
+use bytemuck::Pod;
 use faer::{MatMut, MatRef};
 use num_traits::Float;
 use wgpu::{Buffer, BufferUsages};
@@ -15,6 +16,7 @@ use crate::{
         blas::Uplo,
         error::{Result, SvdError},
         number::{Number, RealElement},
+        parallel::{col_chunks, each, row_chunks},
         scale::{power_of_two_scale, scale_for},
         view::map_into,
     },
@@ -30,6 +32,12 @@ use crate::{
         storage::{Dense, Lines},
     },
 };
+
+/// Entries of a matrix that one thread copies in about the time that waking another takes; and columns of a larger one that a task copies, or
+/// rows where the columns are as few.
+const COPIED_BY_ONE: usize = 1 << 16;
+const COPIED_COLUMNS: usize = 64;
+const COPIED_ROWS: usize = 4096;
 
 /// A dense matrix on the device, stored in the arithmetic type.
 pub struct DeviceMatrix<T> {
@@ -104,6 +112,23 @@ pub(crate) fn copy_lines<T: Number, S: Number>(
         let filled = target.len();
         map_into(line, MatMut::from_column_major_slice_mut(target, filled, 1), &convert);
         at = end;
+    }
+}
+
+/// `to` <- the entries of a matrix of the same size, converted, by all threads if they are many.
+pub(crate) fn copy_entries<T: Number, U: Pod + Send>(
+    from: MatRef<'_, T>,
+    to: MatMut<'_, U>,
+    convert: impl Fn(T::Scalar) -> U + Sync,
+) {
+    if from.nrows() * from.ncols() <= COPIED_BY_ONE {
+        map_into(from, to, convert);
+    } else if from.ncols() <= COPIED_COLUMNS {
+        let chunks = row_chunks(to, COPIED_ROWS).enumerate();
+        each(chunks, |(k, to)| map_into(from.subrows(k * COPIED_ROWS, to.nrows()), to, &convert));
+    } else {
+        let chunks = col_chunks(to, COPIED_COLUMNS).enumerate();
+        each(chunks, |(k, to)| map_into(from.subcols(k * COPIED_COLUMNS, to.ncols()), to, &convert));
     }
 }
 
@@ -215,12 +240,16 @@ impl<T: Number> DeviceMatrix<T> {
     }
 
     /// `b` <- the entries, converted by `convert`.
-    fn copy_back<U>(&self, stream: &Stream, mut b: MatMut<'_, U>, convert: impl Fn(T::Scalar) -> U) -> Result<()> {
+    fn copy_back<U: Pod + Send>(&self, stream: &Stream, b: MatMut<'_, U>, convert: impl Fn(T::Scalar) -> U + Sync) -> Result<()> {
         let here = self.lines();
         let entries: Vec<T::Scalar> = stream.read_back_now(&self.entries, here.len().unwrap_or_default())?;
-        let lines = if here.by_rows { b.as_mut().transpose_mut() } else { b.as_mut() };
-        for (line, from) in lines.col_iter_mut().zip(entries.chunks(here.ld)) {
-            line.iter_mut().zip(from).for_each(|(to, &x)| *to = convert(x));
+        let (m, n) = b.shape();
+        if m * n > 0 {
+            let from = match here.by_rows {
+                true => MatRef::from_row_major_slice_with_stride(&entries, m, n, here.ld),
+                false => MatRef::from_column_major_slice_with_stride(&entries, m, n, here.ld),
+            };
+            copy_entries(from, b, convert);
         }
         Ok(())
     }

@@ -147,9 +147,10 @@ fn cholesky<W: Scalar>((mut l, order): (Mat<W>, Vec<usize>), most: f64) -> Optio
     lengths.iter().enumerate().all(far).then_some(Cholesky { l, lengths, order })
 }
 
-/// R with R^H R = A^H A, whose upper triangle is given, computed in the precision of `S`. None if R would be less accurate than that of QR.
+/// R with R^H R = A^H A, whose upper triangle is given, computed in the precision of `S`. None if a column is too short for that, or too close to the span
+/// of those before it. Whether the columns are well-conditioned, A R^-1 shows.
 #[cfg(feature = "gpu")]
-pub(crate) fn well_conditioned_triangle<S: Scalar>(upper: &Mat<S::Wide>) -> Option<Mat<S>> {
+pub(crate) fn triangle_of_squares<S: Scalar>(upper: &Mat<S::Wide>) -> Option<Mat<S>> {
     let n = upper.ncols();
     // Squares of shorter columns would lose digits to underflow. The entries are near 1, so that none overflows.
     let eps = <Re<S> as Float>::epsilon().to_double();
@@ -158,8 +159,7 @@ pub(crate) fn well_conditioned_triangle<S: Scalar>(upper: &Mat<S::Wide>) -> Opti
         return None;
     }
     let factor = cholesky((whole(upper), Vec::new()), INVERSE_SQUARE.max(n as f64))?;
-    let accurate = inverse_square(&factor) <= INVERSE_SQUARE.max(n as f64);
-    accurate.then(|| Mat::from_fn(n, n, |i, j| S::from_wide(factor.upper(i, j))))
+    Some(Mat::from_fn(n, n, |i, j| S::from_wide(factor.upper(i, j))))
 }
 
 /// Whether the Cholesky factor of A^H A, whose upper triangle is given, has ||B^-1||^2 of at most `most`, and columns whose squares neither

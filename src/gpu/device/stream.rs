@@ -43,6 +43,8 @@ const IN_FLIGHT: usize = 3;
 const CHUNK_BYTES: u64 = 16 << 20;
 /// Bytes uploaded at a time. On an H100 new staging memory of this size is filled and copied at 10 GB/s, of 16 MiB and more at 4.
 const UPLOAD_BYTES: usize = 4 << 20;
+/// Bytes of an upload, at most, that has no submission of its own, which takes some 50 us.
+const SMALL_BYTES: usize = 64 << 10;
 /// Bytes scaled on the host at a time, before they are copied to staging memory: by one thread each, and by all of them together. The latter are
 /// in a cache when they are copied.
 const PIECE_BYTES: usize = 16 << 10;
@@ -377,13 +379,13 @@ impl Stream {
                 let padding = whole_words(count * size) as usize - count * size;
                 view.slice(count * size..).copy_from_slice(&[0; 4][..padding]);
                 drop(view);
-                // Starts the copy, and frees the staging memory after it.
-                Ok(self.context.queue().submit([]))
+                // Starts the copy, and frees the staging memory after it. That of a small one waits for the next submission.
+                Ok((len * size > SMALL_BYTES).then(|| self.context.queue().submit([])))
             })?;
-            if self.manner.waits == Waits::Blocking {
-                block_on(self.submitted(index, 0))?;
-            } else {
-                self.state().counts.submissions += 1;
+            match index {
+                Some(index) if self.manner.waits == Waits::Blocking => block_on(self.submitted(index, 0))?,
+                Some(_) => self.state().counts.submissions += 1,
+                None => {}
             }
         }
         self.state().counts.bytes_uploaded += (len * size) as u64;

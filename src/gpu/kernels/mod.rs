@@ -29,8 +29,6 @@ use crate::{
         blas::{Op, Side},
         error::{Result, SvdError},
         number::{Number, Re, Scalar},
-        parallel::{col_chunks, each, row_chunks},
-        view::map_into,
     },
     cost::{
         counts::Counts,
@@ -46,7 +44,7 @@ use crate::{
         },
         kernels::bisection::bisection_pipelines,
         limits::rows_at_once,
-        matrix::copy_lines,
+        matrix::{copy_entries, copy_lines},
         storage::{Banded, Dense},
     },
     tile::{
@@ -62,12 +60,6 @@ use crate::{
 /// Maximum number of loop iterations of a thread in one dispatch on a software driver. Mesa's driver ends all loops after 65535 iterations
 /// in total.
 pub(crate) const SOFTWARE_ITERATIONS: usize = 60_000;
-
-/// Entries of a matrix that one thread copies in about the time that waking another takes; and columns of a larger one that a task copies, or
-/// rows where the columns are as few.
-const COPIED_BY_ONE: usize = 1 << 16;
-const COPIED_COLUMNS: usize = 64;
-const COPIED_ROWS: usize = 4096;
 
 /// The GPU backend of one call, for matrices stored as `S`: a context, hyperparameters that fit its device, and the commands not yet
 /// submitted.
@@ -387,15 +379,7 @@ impl<S: Number> TileKernels for GpuKernels<S> {
                     to.as_mut().subcols_mut(lines.start, lines.len()),
                 )
             };
-            if m * n <= COPIED_BY_ONE {
-                map_into(from, to, |x| x);
-            } else if from.ncols() <= COPIED_COLUMNS {
-                let chunks = row_chunks(to, COPIED_ROWS).enumerate();
-                each(chunks, |(k, to)| map_into(from.subrows(k * COPIED_ROWS, to.nrows()), to, |x| x));
-            } else {
-                let chunks = col_chunks(to, COPIED_COLUMNS).enumerate();
-                each(chunks, |(k, to)| map_into(from.subcols(k * COPIED_COLUMNS, to.ncols()), to, |x| x));
-            }
+            copy_entries(from, to, |x| x);
         }
         Ok(to)
     }

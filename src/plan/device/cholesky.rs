@@ -1,10 +1,9 @@
 //! CholeskyQR2 on a device, of tall matrices whose columns are well-conditioned (`cpu/tall/orthogonal.rs` has the CPU's, and the source).
 //!
 //! ```text
-//! R1^H R1 = A^H A      products on the device, Cholesky on the host; None if ||B^-1|| is too large for A^H A in this precision, B = A with
-//!                      normalised columns
+//! R1^H R1 = A^H A      products on the device, Cholesky on the host
 //! X = A R1^-1          by substitution
-//! X^H X = I + E        |E| is small enough for Cholesky's factorisation of it to first order:
+//! X^H X = I + E        E shows whether A is well-conditioned: it must be so small that Cholesky's factorisation is exact to first order,
 //! R2 = I + U           U: E above the diagonal, and half of it there;  U^H U is below eps
 //! Q = X R2^-1,  R = R2 R1
 //! ```
@@ -28,7 +27,7 @@ use crate::{
         watch::{Listen, Stage, Watch},
     },
     cost::{Cost, cholesky::flops, counts::Counts, work::Kernel},
-    cpu::tall::cholesky_qr::well_conditioned_triangle,
+    cpu::tall::cholesky_qr::triangle_of_squares,
     gpu::{
         device::{
             context::{GpuContext, Waits},
@@ -131,7 +130,7 @@ pub(crate) async fn cholesky_qr<S: Scalar>(
         return Ok(Attempt::IllConditioned(Some(a), Ran::of(&first)));
     }
     let room = first.room_for_parts(m, n * n.next_multiple_of(4))?;
-    let Some(r1) = well_conditioned_triangle::<S>(&first.squares(&a, &room).await?) else {
+    let Some(r1) = triangle_of_squares::<S>(&first.squares(&a, &room).await?) else {
         return Ok(Attempt::IllConditioned(Some(a), Ran::of(&first)));
     };
 
@@ -158,10 +157,10 @@ fn first_order<S: Scalar>(squares: &Mat<S::Wide>) -> Option<Mat<S>> {
     let n = squares.ncols();
     let at = |i: usize, j: usize| squares[(i, j)].to_complex();
     let lengths: Vec<f64> = (0..n).map(|j| at(j, j).re.sqrt()).collect();
-    let off = |(i, j): (usize, usize)| (at(i, j) - if i == j { 1.0 } else { 0.0 }).norm();
+    let off = |(i, j): (usize, usize)| (at(i, j) - if i == j { 1.0 } else { 0.0 }).norm_sqr();
     let most = (0..n).flat_map(|j| (0..=j).map(move |i| (i, j))).map(off).fold(0.0, f64::max);
     // The largest entry of U^H U, which is neglected, is at most n times the square of the largest of U. A NaN is among the lengths.
-    let near = n as f64 * most * most <= <Re<S> as Float>::epsilon().to_double();
+    let near = n as f64 * most <= <Re<S> as Float>::epsilon().to_double();
     if !near || !lengths.iter().all(|length| (0.5..2.0).contains(length)) {
         return None;
     }
