@@ -44,7 +44,7 @@ pub(crate) fn condition<T: Scalar>(r: MatRef<'_, T>) -> f64 {
         scaled.as_ref()
     };
     let Ok(found) = estimate::<T, Infallible>(
-        (n, *STEPS.start()),
+        (n, *STEPS.start(), CHANGE),
         |x| {
             multiply(r, x.as_mut());
             let length = normalize(x);
@@ -62,13 +62,13 @@ pub(crate) fn condition<T: Scalar>(r: MatRef<'_, T>) -> f64 {
 }
 
 /// [`condition`] of a triangle of order n >= 1 by functions that multiply a column by R^H R and by its inverse, up to the factor that they return.
-/// Each is called so many times at `least`.
+/// Each is called so many times at `least`, and until a call changes the square of the estimate by less than the part `change`.
 pub(crate) fn estimate<T: Scalar, E>(
-    (n, least): (usize, usize),
+    (n, least, change): (usize, usize, f64),
     by_square: impl FnMut(&mut Mat<T>) -> Result<f64, E>,
     by_inverse: impl FnMut(&mut Mat<T>) -> Result<f64, E>,
 ) -> Result<f64, E> {
-    Ok(growth((n, least), by_square)? * growth((n, least), by_inverse)?)
+    Ok(growth((n, least, change), by_square)? * growth((n, least, change), by_inverse)?)
 }
 
 /// x <- A x
@@ -78,7 +78,10 @@ fn multiply<T: Scalar>(a: MatRef<'_, impl Conjugate<Canonical = T>>, x: MatMut<'
 }
 
 /// The square root of the largest growth of a column that the power method finds; infinite if a norm is not finite.
-fn growth<T: Scalar, E>((n, least): (usize, usize), mut multiply: impl FnMut(&mut Mat<T>) -> Result<f64, E>) -> Result<f64, E> {
+fn growth<T: Scalar, E>(
+    (n, least, enough): (usize, usize, f64),
+    mut multiply: impl FnMut(&mut Mat<T>) -> Result<f64, E>,
+) -> Result<f64, E> {
     // The low bits of the multiples of an irrational number, the golden ratio's: entries from -1 to 1 with no order that a matrix has.
     let entry = |i: usize| f64::from((i as u32 + 1).wrapping_mul(0x9E37_79B9)) / f64::from(1u32 << 31) - 1.0;
     let mut x = Mat::from_fn(n, 1, |i, _| T::from_complex(entry(i).into()));
@@ -92,7 +95,7 @@ fn growth<T: Scalar, E>((n, least): (usize, usize), mut multiply: impl FnMut(&mu
         }
         let change = now - square;
         square = now.max(square);
-        if step >= least && change <= CHANGE * square {
+        if step >= least && change <= enough * square {
             break;
         }
     }

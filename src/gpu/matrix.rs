@@ -9,6 +9,7 @@ use std::{
 use bytemuck::Pod;
 use faer::{MatMut, MatRef};
 use num_traits::Float;
+use pollster::block_on;
 use wgpu::{Buffer, BufferUsages};
 
 use crate::{
@@ -237,6 +238,25 @@ impl<T: Number> DeviceMatrix<T> {
     /// Reads the entries back and rounds half types to nearest. `b` is written only after all entries have arrived.
     pub(crate) fn download_to(&self, stream: &Stream, b: MatMut<'_, T>) -> Result<()> {
         self.copy_back(stream, b, T::narrow)
+    }
+
+    /// [`download_to`](Self::download_to) of a caller that does not need `b` after an error.
+    pub(crate) fn download_by_pieces(&self, stream: &Stream, mut b: MatMut<'_, T>) -> Result<()> {
+        let here = self.lines();
+        let (m, n) = b.shape();
+        if m * n == 0 {
+            return Ok(());
+        }
+        let take = |at: usize, entries: &[T::Scalar]| {
+            let (first, count) = (at / here.ld, entries.len().div_ceil(here.ld));
+            let (from, to) = if here.by_rows {
+                (MatRef::from_row_major_slice_with_stride(entries, count, n, here.ld), b.as_mut().subrows_mut(first, count))
+            } else {
+                (MatRef::from_column_major_slice_with_stride(entries, m, count, here.ld), b.as_mut().subcols_mut(first, count))
+            };
+            copy_entries(from, to, T::narrow);
+        };
+        block_on(stream.read_back_in(&self.entries, (0, here.len().unwrap_or_default()), here.ld, take))
     }
 
     /// `b` <- the entries, converted by `convert`.

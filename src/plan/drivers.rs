@@ -277,7 +277,7 @@ impl<T: Number> DeviceDrivers<T> for Table {
     }
 
     fn download(&self, a: &DeviceMatrix<T>, to: MatMut<'_, T>) -> Result<()> {
-        a.download_to(&Stream::new(&a.context)?, to)
+        a.download_by_pieces(&Stream::new(&a.context)?, to)
     }
 
     fn svdvals(&self, a: &DeviceMatrix<T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<T::Real>>> {

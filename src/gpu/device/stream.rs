@@ -40,7 +40,7 @@ const FLOPS_SOFTWARE: u64 = 2_000_000_000;
 /// are few because the device runs submissions in order: a small call waits for these of each large call.
 const IN_FLIGHT: usize = 3;
 /// Bytes read back at a time.
-const CHUNK_BYTES: u64 = 16 << 20;
+const READ_BACK_BYTES: usize = 4 << 20;
 /// Bytes uploaded at a time. On an H100 new staging memory of this size is filled and copied at 10 GB/s, of 16 MiB and more at 4.
 const UPLOAD_BYTES: usize = 4 << 20;
 /// Bytes of an upload, at most, that has no submission of its own, which takes some 50 us.
@@ -440,13 +440,27 @@ impl Stream {
 
     /// `len` elements of `source` from index `first` on, at a multiple of four bytes.
     pub async fn read_back_from<T: Pod + Send>(&self, source: &Buffer, first: usize, len: usize) -> Result<Vec<T>> {
-        let size = size_of::<T>();
-        let chunk = (CHUNK_BYTES as usize / size).min(len);
         let mut result = Vec::new();
         result.try_reserve_exact(len).map_err(|e| SvdError::OutOfMemory { reason: format!("read-back: {e}") })?;
+        self.read_back_in(source, (first, len), 1, |_, piece| result.extend_from_slice(piece)).await?;
+        Ok(result)
+    }
+
+    /// [`read_back_from`](Self::read_back_from) in pieces of a multiple of `line` elements, except the last: `take(at, piece)` is given those from `first + at`
+    /// on.
+    pub async fn read_back_in<T: Pod + Send>(
+        &self,
+        source: &Buffer,
+        (first, len): (usize, usize),
+        line: usize,
+        mut take: impl FnMut(usize, &[T]) + Send,
+    ) -> Result<()> {
         if len == 0 {
-            return Ok(result);
+            return Ok(());
         }
+        let size = size_of::<T>();
+        let line = line.clamp(1, len);
+        let chunk = (READ_BACK_BYTES / size / line).max(1).saturating_mul(line).min(len);
         self.run_all().await?;
         let staging =
             buffer(&self.context, "read-back", whole_words(chunk * size), BufferUsages::MAP_READ | BufferUsages::COPY_DST)?;
@@ -459,14 +473,17 @@ impl Stream {
             let read = |view: &[u8]| {
                 // The mapping need not be aligned for T.
                 match bytemuck::try_cast_slice::<u8, T>(&view[..count * size]) {
-                    Ok(all) => result.extend_from_slice(all),
-                    Err(_) => result.extend(view.chunks_exact(size).take(count).map(bytemuck::pod_read_unaligned::<T>)),
+                    Ok(all) => take(start, all),
+                    Err(_) => {
+                        let all: Vec<T> = view.chunks_exact(size).take(count).map(bytemuck::pod_read_unaligned::<T>).collect();
+                        take(start, &all);
+                    }
                 }
             };
             self.copied(&staging, bytes, copy, read).await?;
             self.state().counts.bytes_read_back += bytes;
         }
-        Ok(result)
+        Ok(())
     }
 }
 

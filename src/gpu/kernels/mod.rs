@@ -367,19 +367,17 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         let ((m, n), by_rows) = (a.size, a.strides.1 == 1);
         let mut to = Mat::<S::Scalar>::zeros(m, n);
         for (lines, buffer) in a.lines_of() {
-            let entries = self.stream.read_back_from::<S>(buffer, a.first, lines.len() * a.ld()).await?;
-            let (from, to) = if by_rows {
-                (
-                    MatRef::from_row_major_slice_with_stride(&entries, lines.len(), n, a.ld()),
-                    to.as_mut().subrows_mut(lines.start, lines.len()),
-                )
-            } else {
-                (
-                    MatRef::from_column_major_slice_with_stride(&entries, m, lines.len(), a.ld()),
-                    to.as_mut().subcols_mut(lines.start, lines.len()),
-                )
+            let ld = a.ld();
+            let take = |at: usize, entries: &[S]| {
+                let (first, count) = (lines.start + at / ld, entries.len() / ld);
+                let (from, to) = if by_rows {
+                    (MatRef::from_row_major_slice_with_stride(entries, count, n, ld), to.as_mut().subrows_mut(first, count))
+                } else {
+                    (MatRef::from_column_major_slice_with_stride(entries, m, count, ld), to.as_mut().subcols_mut(first, count))
+                };
+                copy_entries(from, to, |x| x);
             };
-            copy_entries(from, to, |x| x);
+            self.stream.read_back_in::<S>(buffer, (a.first, lines.len() * ld), ld, take).await?;
         }
         Ok(to)
     }

@@ -95,7 +95,7 @@ fn in_lower_precision<T: Number>(
     let stream = Stream::new(context)?;
     let read = |of: &DeviceMatrix<T>| -> Result<Mat<T::Scalar>> {
         let mut here = Mat::zeros(of.size.0, of.size.1);
-        of.arithmetic().download_to(&stream, here.as_mut())?;
+        of.arithmetic().download_by_pieces(&stream, here.as_mut())?;
         Ok(here)
     };
     let (a_here, b_here) = (read(a)?, read(b)?);

@@ -212,7 +212,8 @@ impl<T: Number> DeviceQr<T> {
             *x = kernels.download(&y)?;
             Ok(1.0)
         };
-        estimate((n, 2), by_square, by_inverse)
+        // Half of the condition number is near enough.
+        estimate((n, 2, 0.1), by_square, by_inverse)
     }
 
     /// Checks B's number of rows and its device, and returns its scale.
