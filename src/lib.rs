@@ -40,7 +40,7 @@
 //!
 //! A tall matrix, 3 m >= 5 n, is first reduced to its n x n triangular factor by QR, with the same panels.
 //!
-//! On the CPU, a small matrix (n up to 224 by default, [`CpuTuning::direct_up_to`]) is reduced directly to bidiagonal form. If it is tall
+//! On the CPU, a small matrix (n up to 224 with AVX-512, else 256, [`CpuTuning::direct_up_to`]) is reduced directly to bidiagonal form. If it is tall
 //! and has more than 64 rows, it is first reduced in a single pass over its rows:
 //!
 //! - In single precision, and for half types stored as f32, to A^H A, accumulated in double precision, where the products are exact.

@@ -9,6 +9,7 @@
 //! | `squares`, of complex numbers | 8 x 3, 4 x 2 | 4 x 3, 2 x 2 | 8 x 3, 4 x 2 | count |
 //! | `leaf_rows` | 512 | 256 | 128 | chains of 64 products: with 512 rows on AVX2, the errors of the sums were 2.7 times as large (simulated) |
 //! | `chase_rows` | 8 | 4 | 8 | count: a sum a register of rows, and a column |
+//! | `direct_up_to` | 224 | 256 | 256 | measured on Zen 4 at n = 256 (PERFORMANCE.md); NEON as AVX2 |
 //!
 //! NEON's are by count alone: no Arm processor has been measured. A processor with none of these has the choices of AVX2.
 
@@ -28,6 +29,8 @@ pub(crate) struct Choices {
     pub leaf_rows: usize,
     /// Registers of rows to which a reflector of bulge chasing is applied from the right at a time.
     pub chase_rows: usize,
+    /// Largest order that is reduced directly to bidiagonal form.
+    pub direct_up_to: usize,
     /// Bytes of the second-level cache that a core is assumed to have.
     pub cache_bytes: usize,
 }
@@ -43,6 +46,7 @@ impl Choices {
             squares: if many { [(8, 3), (4, 2)] } else { [(4, 3), (2, 2)] },
             leaf_rows: 64 * size_of::<S::f64s>() / size_of::<f64>(),
             chase_rows: if many { 8 } else { 4 },
+            direct_up_to: if wide { 224 } else { 256 },
             cache_bytes: if wide || many { 1 << 20 } else { 1 << 19 },
         }
     }

@@ -6,6 +6,7 @@ use crate::{
     base::{
         error::{Result, SvdError},
         number::{Number, Scalar},
+        registers::Choices,
     },
     tile::panel_tree::PanelTree,
 };
@@ -186,7 +187,7 @@ impl Tuning {
             // The base kernel's triangle and columns fit in L1. Matrix products with fewer columns of A are slower.
             triangle: 64,
             // The whole matrix fits in L2 in double precision.
-            cpu: CpuTuning { direct_up_to: 224 },
+            cpu: CpuTuning { direct_up_to: Choices::here().direct_up_to },
             gpu: GpuTuning {
                 split_k: 1,
                 threads_per_block: 1,
