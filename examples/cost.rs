@@ -101,7 +101,7 @@ fn factors<T: Element>((m, n): (usize, usize), measured: bool) -> Result<(), Box
     let tuning = Cost::tuning::<T::Scalar>(m.min(n));
     let mut costs = vec![("by reflectors", Cost::qr::<T::Scalar>(m, n, &tuning)?)];
     if m >= 4 * n {
-        costs.push(("by CholeskyQR2, with Q", Cost::cholesky_qr::<T::Scalar>(m, n, &tuning)?));
+        costs.push(("by CholeskyQR2 (up to 256 columns), with Q", Cost::cholesky_qr::<T::Scalar>(m, n, &tuning)?));
     }
     for (name, cost) in costs {
         println!("{m} x {n}, {}, {name}\n\n{cost}", T::NAME);

@@ -42,22 +42,24 @@ impl<K: FixedKernels> Multiply for FixedMatrix<K> {
         // e of each vector, None for a vector of zeros or with an entry that is not finite.
         let largest = |j: usize| {
             let finite = x.col(j).iter().all(|x| x.is_finite());
-            let exponents = x.col(j).iter().zip(of_terms).filter_map(|(&x, c)| Some(exponent(x)? + c));
+            // What is multiplied by zeros alone does not count.
+            let exponents = x.col(j).iter().zip(of_terms).filter_map(|(&x, c)| Some(exponent(x)? + (*c)?));
             if finite { exponents.max() } else { None }
         };
         let exponents: Vec<Option<i32>> = (0..x.ncols()).map(largest).collect();
         let vector = |j: usize| -> Vec<Fixed> {
             let Some(e) = exponents[j] else { return vec![Fixed::default(); of_terms.len()] };
-            x.col(j).iter().zip(of_terms).map(|(&x, c)| fixed(x, e - c)).collect()
+            x.col(j).iter().zip(of_terms).map(|(&x, c)| c.map_or(Fixed::default(), |c| fixed(x, e - c))).collect()
         };
         let vectors: Vec<Vec<Fixed>> = (0..x.ncols()).map(vector).collect();
         let sums = self.kernels.multiply_fixed(&vectors, transposed)?;
         // A product with 0 is 0, and one with NaN or an infinity NaN.
         let of_others = |j: usize| x.col(j).iter().map(|x| 0.0 * x).sum::<f64>();
-        Ok(Mat::from_fn(of_lines.len(), x.ncols(), |i, j| match exponents[j] {
+        Ok(Mat::from_fn(of_lines.len(), x.ncols(), |i, j| match (exponents[j], of_lines[i]) {
             // 2^(r + e + 2) 2^-70
-            Some(e) => times_power(sums[j][i] as f64, of_lines[i] + e + k - 68),
-            None => of_others(j),
+            (Some(e), Some(r)) => times_power(sums[j][i] as f64, r + e + k - 68),
+            (Some(_), None) => 0.0,
+            (None, _) => of_others(j),
         }))
     }
 }

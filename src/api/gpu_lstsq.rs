@@ -35,7 +35,8 @@ pub struct GpuLstsq<T: Element> {
 
 impl<T: Element> GpuMatrix<T> {
     /// min ||A X - B||, as [`LstsqGpu`](crate::LstsqGpu) has it: the X of least norm where there are several. A, B and X stay on the device;
-    /// of the factors R is read back, which shows the rank, and Q^H B. If the rank is in doubt, the singular values and vectors of R decide.
+    /// read back are R of up to 256 columns, for its condition number, and what is outside A's range, for the residuals. If the rank is in doubt, R is read
+    /// back, and its singular values and vectors decide.
     ///
     /// With [`SvdOptions::ridge`] the factors are those of A with the rows of sqrt(ridge) I below it (of A^T, if A is wide), and B - A X is read back for the
     /// residuals. X is that of a matrix which differs from this one by rounding errors, relative to its norm. [`SvdOptions::singular_values`] are those of A.

@@ -25,7 +25,8 @@ use crate::{
 pub struct GpuQr<T: Element>(Box<dyn Factorisation<T>>);
 
 impl<T: Element> GpuMatrix<T> {
-    /// The QR factorisation. Q's reflectors and R stay on the device; nothing is read back. With [`SvdOptions::products`] two squares of each panel are,
+    /// The QR factorisation. Q and R stay on the device. Of a tall matrix of at most 256 columns two squares of R's size are read back for every 16384 rows,
+    /// for CholeskyQR2; of others nothing is. With [`SvdOptions::products`] two squares of each panel are,
     /// of 128 columns at most, in which the host finds the reflectors; with [`SvdOptions::pivot`] or [`SvdOptions::positive_diagonal`] R is, and what the
     /// host finds is uploaded: a square factor of Q, and another R.
     ///
@@ -266,7 +267,7 @@ impl<T: Element> GpuQr<T> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::RankDeficient`](crate::SvdError::RankDeficient) without pivoting, if A is wide or an estimate of its condition number, for which R is read back, is 1 /
+    /// [`SvdError::RankDeficient`](crate::SvdError::RankDeficient) without pivoting, if A is wide or an estimate of its condition number is 1 /
     /// [`tolerance`](SvdOptions::tolerance) or more; [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) if B does not have m rows, has an entry that is NaN or infinite,
     /// or is on another device; [`SvdError::Overflow`](crate::SvdError::Overflow) if an entry of X exceeds its type; as [`r`](Self::r).
     pub fn solve_lstsq(&self, b: &GpuMatrix<T>) -> Result<GpuMatrix<T::Scalar>> {

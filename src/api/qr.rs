@@ -31,7 +31,7 @@ use crate::{
 /// | [`Qr::solve_lstsq`] | `gels`; [`LstsqGpu`](crate::LstsqGpu) has `gelsd` |
 /// | [`Qr::householder`] | `orhr_col`, `unhr_col` |
 ///
-/// On the CPU a tall, narrow matrix is factored by CholeskyQR2 if its condition number allows it, and by Householder reflectors otherwise, as
+/// A tall, narrow matrix (on a GPU up to 256 columns) is factored by CholeskyQR2 if its condition number allows it, and by Householder reflectors otherwise, as
 /// all other matrices are: see [`Orthogonal`](crate::Orthogonal).
 ///
 /// ```

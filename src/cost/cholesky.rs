@@ -41,14 +41,14 @@ pub(crate) fn sums(entries: usize, count: usize) -> Vec<Extent> {
     (0..count).step_by(PARTS).map(sum).collect()
 }
 
-/// Flops after R1: the substitutions and X^H X.
+/// Flops of the last substitution.
 pub(crate) fn flops<S: Number>(m: usize, n: usize) -> u64 {
-    [3, m as u64, n as u64, n as u64, of_pair::<S>()].into_iter().fold(1, u64::saturating_mul)
+    [of_pair::<S>(), m as u64, n as u64, n as u64].into_iter().fold(1, u64::saturating_mul)
 }
 
 impl Cost {
     /// The cost of CholeskyQR2 of an m x n matrix, m >= n, stored as `S`: Q and R. The host's share, two n x n matrices that are read
-    /// back and one Cholesky factorisation, is not counted.
+    /// back for every 16384 rows and one Cholesky factorisation, is not counted.
     ///
     /// ```
     /// use svdvals_gpu::cost::{Cost, DeviceModel};
@@ -80,6 +80,11 @@ impl Cost {
         }
         products(&mut all, &[Extent { rows: n, cols: n, inner: n, upper_c: false, upper_x: true }]);
         Ok(Cost { work: all.into_work(), double: size_of::<Re<S>>() == size_of::<f64>() })
+    }
+
+    /// [`cholesky_qr`](Self::cholesky_qr) of the matrix or its transpose, whichever is tall, for the report of least squares.
+    pub(crate) fn of_cholesky_lstsq<S: Scalar>(m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
+        Cost::cholesky_qr::<S>(m.max(n), m.min(n), tuning)
     }
 
     /// [`cholesky_qr`](Self::cholesky_qr) for a report.

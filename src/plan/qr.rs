@@ -2,7 +2,7 @@
 //!
 //! | matrix | on the CPU | on a GPU |
 //! | --- | --- | --- |
-//! | tall and narrow ([`is_narrow`]) | from A^H A: Cholesky for R alone, CholeskyQR2 for R and Q, preconditioned if A is ill-conditioned | CholeskyQR2 unless A is ill-conditioned (`plan/device/cholesky.rs`) |
+//! | tall and narrow ([`is_narrow`]) | from A^H A: Cholesky for R alone, CholeskyQR2 for R and Q, preconditioned if A is ill-conditioned | CholeskyQR2 up to 256 columns unless A is ill-conditioned (`plan/device/cholesky.rs`) |
 //! | any other, or too ill-conditioned for that | Householder reflectors in panels, kept for Q | the same |
 //! | any, with products by low precision | recursively (`plan/products.rs`) | the same |
 
@@ -372,7 +372,7 @@ async fn narrow_on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -
     let upload = |kernels: &GpuKernels<T::Scalar>| kernels.upload(call.a, scaled.0);
     let DeviceThin { q, r, kernels, watch, ran } = match cholesky_qr(upload, &on, call.options, waits, &call.listen).await? {
         Attempt::Factored(thin) => *thin,
-        Attempt::IllConditioned(a, ran) => {
+        Attempt::Declined(a, ran) => {
             let mut report = on_gpu_in::<T, T::Scalar>(call, on, waits, scaled, a).await?;
             ran.add_to(&mut report);
             report.seconds.qr = clock.restart();
@@ -446,7 +446,7 @@ async fn r_on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Res
                 let r = unscaled(upper(r.as_ref()), scale)?;
                 return Ok(report_of_cholesky((m, n), on, (&kernels, ran), seconds, r));
             }
-            Attempt::IllConditioned(a, ran) => (uploaded, tried) = (a, Some(ran)),
+            Attempt::Declined(a, ran) => (uploaded, tried) = (a, Some(ran)),
         }
     }
     let (kernels, watch) = gpu_kernels::<T, T::Scalar>(call, &on, waits)?;

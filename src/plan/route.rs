@@ -15,7 +15,7 @@
 //! R is the Cholesky factor of A^H A if [`worth_cholesky`] holds and the matrix with normalised columns is well-conditioned. Otherwise it
 //! is that of a Householder QR.
 //!
-//! QR and least squares on a CPU try A^H A for narrow matrices ([`is_narrow`]); `plan/qr.rs` and `plan/lstsq` have the routes that follow.
+//! QR and least squares try A^H A for narrow matrices ([`is_narrow`]); `plan/qr.rs` and `plan/lstsq` have the routes that follow.
 
 use std::fmt;
 
@@ -130,8 +130,8 @@ pub enum Preconditioner {
     /// stay on the host, in f64.
     ///
     /// Rows and columns have powers of two of their own as scales. A product with a vector has the error of 1.4 n eps at most, relative to the largest
-    /// entries of a scaled row and of the scaled vector; it is typically below eps / 4 of ||A|| ||x||. Without a ridge each column of A has a backward error
-    /// of its own, however short it is. Where a CPU computes ([`Backend`](crate::Backend)), it does so with the same arithmetic. In a browser it is an error,
+    /// entries of a scaled row and of the scaled vector; it is typically below eps / 4 of ||A|| ||x||. Without a ridge the iteration is one for normalised columns; a column
+    /// shorter than the tolerance for the rank counts for that. Singular values on request are those of A in its own precision, which needs f64. Where a CPU computes ([`Backend`](crate::Backend)), it does so with the same arithmetic. In a browser it is an error,
     /// because the iteration waits for the GPU.
     Resident,
 }
@@ -338,7 +338,7 @@ fn worth_cholesky<S: Number>(m: usize, n: usize) -> bool {
     !few && n <= COLUMNS_OF_SQUARES && S::Scalar::IS_DOUBLE
 }
 
-/// Whether QR and least squares on a CPU try A^H A: for few columns, and so many rows that its passes over them take less time than panels
+/// Whether QR and least squares try A^H A: for few columns, and so many rows that its passes over them take less time than panels
 /// do.
 pub(crate) fn is_narrow((m, n): (usize, usize)) -> bool {
     n > 0 && n <= COLUMNS_OF_SQUARES && m / 4 >= n && m.saturating_mul(n) >= 1 << 14

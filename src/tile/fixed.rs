@@ -122,52 +122,49 @@ pub(crate) trait FixedKernels: Send + Sync {
     fn multiply_fixed(&self, vectors: &[Vec<Fixed>], transposed: bool) -> Result<Vec<Vec<i128>>>;
 }
 
-/// In place of the exponent of zero.
-const NONE: i32 = i32::MIN;
-
-fn or_zero(exponent: i32) -> i32 {
-    if exponent == NONE { 0 } else { exponent }
-}
-
 /// Runs of rows, which stay in the cache in any memory order.
 fn runs(m: usize) -> impl IndexedParallelIterator<Item = Range<usize>> {
     const ROWS: usize = 256;
     (0..m).into_par_iter().step_by(ROWS).map(move |first| first..m.min(first + ROWS))
 }
 
-/// For each column of an m x n matrix of finite entries the least c with all of them below 2^c; 0 for a column of zeros.
-pub(crate) fn column_exponents((m, n): (usize, usize), entry: impl Fn(usize, usize) -> f64 + Sync) -> Vec<i32> {
-    let of_column = |run: Range<usize>, j: usize| run.filter_map(|i| exponent(entry(i, j))).max().unwrap_or(NONE);
-    let of_run = |run: Range<usize>| -> Vec<i32> { (0..n).map(|j| of_column(run.clone(), j)).collect() };
-    let larger = |x: Vec<i32>, y: Vec<i32>| x.into_iter().zip(y).map(|(x, y)| x.max(y)).collect();
-    runs(m).map(of_run).reduce(|| vec![NONE; n], larger).into_iter().map(or_zero).collect()
+/// For each column of an m x n matrix of finite entries the least c with all of them below 2^c; None for a column of zeros.
+pub(crate) fn column_exponents((m, n): (usize, usize), entry: impl Fn(usize, usize) -> f64 + Sync) -> Vec<Option<i32>> {
+    let of_column = |run: Range<usize>, j: usize| run.filter_map(|i| exponent(entry(i, j))).max();
+    let of_run = |run: Range<usize>| -> Vec<Option<i32>> { (0..n).map(|j| of_column(run.clone(), j)).collect() };
+    let larger = |x: Vec<Option<i32>>, y: Vec<Option<i32>>| x.into_iter().zip(y).map(|(x, y)| x.max(y)).collect();
+    runs(m).map(of_run).reduce(|| vec![None; n], larger)
 }
 
-/// The exponents r_i and c_j of a matrix.
+/// The exponents r_i and c_j of a matrix; None for lines of zeros.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Exponents {
-    pub rows: Vec<i32>,
-    pub cols: Vec<i32>,
+    pub rows: Vec<Option<i32>>,
+    pub cols: Vec<Option<i32>>,
 }
 
 impl Exponents {
-    /// Those of an m x n matrix of finite entries: c_j of its columns, and then r_i of the rows of A diag(2^-c). Zero for lines of zeros.
+    /// Those of an m x n matrix of finite entries: c_j of its columns, and then r_i of the rows of A diag(2^-c).
     pub fn of((m, n): (usize, usize), entry: impl Fn(usize, usize) -> f64 + Sync) -> Self {
         let cols = column_exponents((m, n), &entry);
         let of_run = |run: Range<usize>| {
-            let mut rows = vec![NONE; run.len()];
-            for (j, &c) in cols.iter().enumerate() {
-                let larger = |(row, i): (&mut i32, usize)| *row = exponent(entry(i, j)).map_or(*row, |e| (*row).max(e - c));
+            let mut rows = vec![None; run.len()];
+            for (j, c) in cols.iter().enumerate().filter_map(|(j, c)| Some((j, (*c)?))) {
+                let larger = |(row, i): (&mut Option<i32>, usize)| *row = (*row).max(exponent(entry(i, j)).map(|e| e - c));
                 rows.iter_mut().zip(run.clone()).for_each(larger);
             }
-            rows.into_iter().map(or_zero)
+            rows
         };
         Exponents { rows: runs(m).flat_map_iter(of_run).collect(), cols }
     }
 
     /// f_ij
     pub fn fixed(&self, x: f64, i: usize, j: usize) -> Fixed {
-        fixed(x, self.rows[i] + self.cols[j])
+        match (self.rows[i], self.cols[j]) {
+            (Some(r), Some(c)) => fixed(x, r + c),
+            // A line of zeros.
+            _ => Fixed::default(),
+        }
     }
 }
 

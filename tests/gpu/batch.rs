@@ -272,7 +272,8 @@ pub fn what_travels<T: Elements>(context: &GpuContext) -> Outcome {
         let report = svdvals_batch_report(&views(&batch), &gpu(context))?;
         let BatchReport { counts, together, .. } = &report;
         check!((*together, counts.dispatches) == (batch.len(), dispatches), "{report}");
-        check!(counts.submissions == 4, "two uploads, the dispatches, a read-back: {counts}");
+        // Small uploads wait for another submission, unless other trials on this device have uploaded much.
+        check!((2..=4).contains(&counts.submissions), "the dispatches, a read-back, at most two uploads: {counts}");
         let entries: usize = shapes.iter().map(|&(m, n)| m * (n | 1)).sum();
         let size = if T::NAME == "f16" { 2 } else { size_of::<T::Scalar>() };
         check!(counts.bytes_uploaded == (entries * size + 16 * batch.len()) as u64, "{counts}");

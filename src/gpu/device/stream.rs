@@ -43,7 +43,7 @@ const IN_FLIGHT: usize = 3;
 const READ_BACK_BYTES: usize = 4 << 20;
 /// Bytes uploaded at a time. On an H100 new staging memory of this size is filled and copied at 10 GB/s, of 16 MiB and more at 4.
 const UPLOAD_BYTES: usize = 4 << 20;
-/// Bytes of an upload, at most, that has no submission of its own, which takes some 50 us.
+/// Bytes of uploads, at most, that wait for another submission.
 const SMALL_BYTES: usize = 64 << 10;
 /// Bytes scaled on the host at a time, before they are copied to staging memory: by one thread each, and by all of them together. The latter are
 /// in a cache when they are copied.
@@ -379,8 +379,8 @@ impl Stream {
                 let padding = whole_words(count * size) as usize - count * size;
                 view.slice(count * size..).copy_from_slice(&[0; 4][..padding]);
                 drop(view);
-                // Starts the copy, and frees the staging memory after it. That of a small one waits for the next submission.
-                Ok((len * size > SMALL_BYTES).then(|| self.context.queue().submit([])))
+                // Starts the copy, and frees the staging memory after it. That of small ones waits for the next submission.
+                Ok(self.context.submits(count * size, SMALL_BYTES).then(|| self.context.queue().submit([])))
             })?;
             match index {
                 Some(index) if self.manner.waits == Waits::Blocking => block_on(self.submitted(index, 0))?,
@@ -442,12 +442,13 @@ impl Stream {
     pub async fn read_back_from<T: Pod + Send>(&self, source: &Buffer, first: usize, len: usize) -> Result<Vec<T>> {
         let mut result = Vec::new();
         result.try_reserve_exact(len).map_err(|e| SvdError::OutOfMemory { reason: format!("read-back: {e}") })?;
-        self.read_back_in(source, (first, len), 1, |_, piece| result.extend_from_slice(piece)).await?;
+        self.in_pieces(source, (first, len), READ_BACK_BYTES / size_of::<T>(), |_, piece| result.extend_from_slice(piece))
+            .await?;
         Ok(result)
     }
 
     /// [`read_back_from`](Self::read_back_from) in pieces of a multiple of `line` elements, except the last: `take(at, piece)` is given those from `first + at`
-    /// on.
+    /// on. `line` is a multiple of four bytes, or 1.
     pub async fn read_back_in<T: Pod + Send>(
         &self,
         source: &Buffer,
@@ -455,12 +456,28 @@ impl Stream {
         line: usize,
         mut take: impl FnMut(usize, &[T]) + Send,
     ) -> Result<()> {
+        let (most, line) = (READ_BACK_BYTES / size_of::<T>(), line.max(1));
+        if line <= most {
+            return self.in_pieces(source, (first, len), most / line * line, take).await;
+        }
+        for start in (0..len).step_by(line) {
+            take(start, &self.read_back_from::<T>(source, first + start, line.min(len - start)).await?);
+        }
+        Ok(())
+    }
+
+    /// [`read_back_in`](Self::read_back_in), in pieces of so many elements.
+    async fn in_pieces<T: Pod + Send>(
+        &self,
+        source: &Buffer,
+        (first, len): (usize, usize),
+        piece: usize,
+        mut take: impl FnMut(usize, &[T]) + Send,
+    ) -> Result<()> {
         if len == 0 {
             return Ok(());
         }
-        let size = size_of::<T>();
-        let line = line.clamp(1, len);
-        let chunk = (READ_BACK_BYTES / size / line).max(1).saturating_mul(line).min(len);
+        let (size, chunk) = (size_of::<T>(), piece.min(len));
         self.run_all().await?;
         let staging =
             buffer(&self.context, "read-back", whole_words(chunk * size), BufferUsages::MAP_READ | BufferUsages::COPY_DST)?;

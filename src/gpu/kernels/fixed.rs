@@ -10,7 +10,7 @@ use crate::{
     base::error::{Result, SvdError},
     cost::{
         counts::Counts,
-        fixed::{FixedShape, LINES, parts},
+        fixed::{FixedShape, LINES, VECTORS, parts},
         work::{Kernel, Work},
     },
     gpu::{
@@ -185,6 +185,7 @@ impl FixedKernels for GpuFixed {
             self.stream.most_flops() / Work::multiply_fixed(FixedShape::of(1), (most_rows, self.cols), 1, 1).flops.max(1);
         let in_bytes = self.stream.context().max_buffer_bytes().min(SUMS_BYTES) / (of_one as u64).max(1);
         let at_once = usize::try_from(in_submission.min(in_bytes)).unwrap_or(usize::MAX).clamp(1, self.stream.most_workgroups());
+        let at_once = if at_once < VECTORS { at_once } else { at_once / VECTORS * VECTORS };
         let groups: Result<Vec<_>> = vectors.chunks(at_once).map(|some| self.some(some, transposed)).collect();
         Ok(groups?.concat())
     }

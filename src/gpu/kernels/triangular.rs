@@ -25,7 +25,7 @@ use crate::{
         },
         matrix::{DeviceMatrix, Window, matrix_bytes},
     },
-    tile::tuning::Tuning,
+    tile::{flops::of_pair, tuning::Tuning},
 };
 
 /// The shapes of the kernels for `T`, if the device can run with these hyperparameters.
@@ -94,6 +94,8 @@ struct GpuTriangular<'a> {
     cols: usize,
     shape: Shape,
     triangle: TriangleShape,
+    /// Half the real flops of a multiplication and an addition.
+    pair: u64,
     gemm: (Pipeline, BindGroup),
     base: (Pipeline, BindGroup),
 }
@@ -137,6 +139,7 @@ impl<'a> GpuTriangular<'a> {
             cols,
             shape,
             triangle,
+            pair: of_pair::<T>(),
             gemm: (gemm, gemm_bindings),
             base: (base, base_bindings),
         })
@@ -179,7 +182,7 @@ impl<'a> GpuTriangular<'a> {
             flags: flags | Self::index(alpha) << 8,
         };
         let [x, y] = self.stream.fold(self.cols.div_ceil(4 * self.triangle.groups))?;
-        let flops = (rows.len() as u64).pow(2).saturating_mul(self.cols as u64);
+        let flops = self.pair * (rows.len() as u64).pow(2).saturating_mul(self.cols as u64);
         let kernel = match variant.operation {
             Operation::Multiply => Kernel::Trmm,
             Operation::Solve => Kernel::Trsm,
@@ -195,7 +198,7 @@ impl TriangularKernels for GpuTriangular<'_> {
         if target.start < source.end && source.start < target.end {
             return Err(SvdError::invalid("rows", format!("{target:?} and {source:?} overlap")));
         }
-        let flops_of_column = 2 * target.len() as u64 * source.len() as u64;
+        let flops_of_column = 2 * self.pair * target.len() as u64 * source.len() as u64;
         let ProductShape { rows, cols: width, .. } = self.shape.products;
         // A product that takes too long, or has more column chunks than a grid allows, is split into several dispatches of whole chunks.
         let most = (self.stream.most_flops() / flops_of_column.max(1)).min(self.cols as u64) as usize;

@@ -22,7 +22,7 @@ use crate::{
         lstsq::{Fit, is_full_rank, lstsq_of_device, unscaled_values},
         options::{Backend, SvdOptions},
         report::SvdReport,
-        route::{Preconditioner, Route, Solver},
+        route::{Orthogonal, Preconditioner, Route, Solver},
         svd::svd,
         svdvals::svdvals,
     },
@@ -71,7 +71,9 @@ pub(crate) fn lstsq<T: Number>(
         let (fit, solver) = of.solution()?;
         report.counts.add(&report.values.factors.kernels().counts());
         let seconds = StageSeconds { solve: clock.seconds(), total: total.seconds(), ..report.seconds };
-        let (route, cost) = (Route::LeastSquares(solver), Cost::of_lstsq::<T::Scalar> as fn(_, _, &_, _) -> _);
+        let by_cholesky = report.route == Route::Qr(Orthogonal::Cholesky);
+        let cost = if by_cholesky { Cost::of_cholesky_lstsq::<T::Scalar> } else { Cost::of_lstsq::<T::Scalar> };
+        let route = Route::LeastSquares(solver);
         Ok(SvdReport { seconds, route, cost, shape: (m, n), ..report.map(|_| fit) })
     })
 }

@@ -14,7 +14,8 @@ use crate::{
     cost::Cost,
     cpu::{least_squares::passes::System, tall::gram::Wide},
     plan::{
-        lstsq::{Begun, Fit, Found, Iterated},
+        backend::Place,
+        lstsq::{Begun, Fit, Found, Iterated, problem_of},
         options::SvdOptions,
         qr::{qr_async, qr_r},
         report::SvdReport,
@@ -58,6 +59,10 @@ async fn converged<T: Number>(
     let (n, options) = (call.a.ncols(), call.options);
     let mut begun = Begun::new(call, b, &options.tuning_for_cpu::<T::Scalar>(n)?, awaited)?;
     let resident = options.preconditioner == Preconditioner::Resident;
+    if options.singular_values && !awaited {
+        // They are those of A in its own precision: a device without that is an error before the work.
+        Place::of::<T, T::Scalar>(options, problem_of(call.a, b, options))?;
+    }
     // R of A diag(2^-c), whose columns are near 1.
     let exponents = if resident { begun.column_exponents() } else { vec![0; n] };
     let scaled = |(r, scale): (Mat<T::Scalar>, Re<T>)| {
@@ -110,7 +115,7 @@ impl<T: Number> Begun<'_, T> {
         let System { a, scale, ridge, .. } = self.system;
         let (scale, root) = (scale.to_double().log2() as i32, exponent(ridge.sqrt()));
         let of_a = on_pool(|| column_exponents(a.shape(), |i, j| a[(i, j)].to_complex().re));
-        of_a.into_iter().map(|c| root.map_or(c + scale, |root| root.max(c + scale))).collect()
+        of_a.into_iter().map(|c| root.max(c.map(|c| c + scale)).unwrap_or(0)).collect()
     }
 
     /// R of the scaled matrix and the rows of its ridge, with its columns divided by powers of two, factored as `P`.

@@ -32,7 +32,7 @@ use crate::{
 #[cfg(feature = "gpu")]
 use crate::{
     gpu::{device::stream::Manner, kernels::fixed::GpuFixed},
-    plan::backend::or_fall_back,
+    plan::backend::{Reason, or_fall_back},
 };
 
 /// A in fixed point, and where it is.
@@ -40,35 +40,52 @@ struct Resident {
     products: Arc<dyn Multiply>,
     #[cfg(feature = "gpu")]
     of_device: Option<Arc<FixedMatrix<GpuFixed>>>,
+    /// Why the CPU multiplies where a device was to.
+    #[cfg(feature = "gpu")]
+    reason: Option<Reason>,
 }
 
 impl Resident {
     /// A real matrix of finite entries, where the options say.
     fn new<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<Self> {
         let (a, options) = (call.a, call.options);
-        let entry = |i: usize, j: usize| a[(i, j)].widen().to_wide().to_complex().re;
         match Place::of::<f32, f32>(options, problem_of(a, b, options))? {
             Place::Cpu(_) => {}
             #[cfg(feature = "gpu")]
             Place::Gpu(on) => {
+                let entry = |i: usize, j: usize| a[(i, j)].widen().to_wide().to_complex().re;
                 let manner = Manner { timed: options.time_kernels, ..Manner::default() };
                 let made = FixedMatrix::new(a.shape(), entry, |f| GpuFixed::new(&on.context, manner, a.shape(), f));
-                // The log has the reason of a fall back.
-                if let Ok(of_device) = or_fall_back(options, made)? {
-                    let of_device = Arc::new(of_device);
-                    return Ok(Resident { products: of_device.clone(), of_device: Some(of_device) });
-                }
+                return match or_fall_back(options, made)? {
+                    Ok(of_device) => {
+                        let of_device = Arc::new(of_device);
+                        Ok(Resident { products: of_device.clone(), of_device: Some(of_device), reason: None })
+                    }
+                    Err(reason) => Ok(Resident { reason: Some(reason), ..Resident::on_cpu(call)? }),
+                };
             }
         }
+        Resident::on_cpu(call)
+    }
+
+    fn on_cpu<T: Number>(call: &Call<'_, T>) -> Result<Self> {
+        let a = call.a;
+        let entry = |i: usize, j: usize| a[(i, j)].widen().to_wide().to_complex().re;
         Ok(Resident {
             products: Arc::new(FixedMatrix::new(a.shape(), entry, |f| CpuFixed::new(a.shape(), f))?),
             #[cfg(feature = "gpu")]
             of_device: None,
+            #[cfg(feature = "gpu")]
+            reason: None,
         })
     }
 
     /// Adds what a device did to a report.
     fn report<V>(&self, report: &mut SvdReport<V>) {
+        #[cfg(feature = "gpu")]
+        if let Some(reason) = &self.reason {
+            report.reason = reason.clone();
+        }
         #[cfg(feature = "gpu")]
         if let Some(of_device) = &self.of_device {
             report.counts.add(&of_device.kernels.counts());
@@ -109,13 +126,29 @@ impl<'a, T: Number> Begun<'a, T> {
         if !self.has_full_rank(r.as_ref()) {
             return Ok((None, of_r));
         }
+        let iterate = |begun: &Self| {
+            on_pool(|| match begun.system.ridge == 0.0 {
+                true => begun.by_columns(of_r.values.as_ref(), r.as_ref(), exponents),
+                false => begun.iterated(r.as_ref()),
+            })
+        };
         let resident = on_pool(|| Resident::new(self.call, self.system.b))?;
         self.system.products = Some(resident.products.clone());
-        let iterated = on_pool(|| match self.system.ridge == 0.0 {
-            true => self.by_columns(of_r.values.as_ref(), r.as_ref(), exponents),
-            false => self.iterated(r.as_ref()),
-        })?;
-        let mut report = of_r;
+        let iterated = iterate(self);
+        #[cfg(feature = "gpu")]
+        let (resident, iterated) = match (resident.of_device.is_some(), iterated) {
+            // The CPU's products have the same bits.
+            (true, iterated) => match or_fall_back(self.call.options, iterated)? {
+                Ok(iterated) => (resident, Ok(iterated)),
+                Err(reason) => {
+                    let resident = Resident { reason: Some(reason), ..on_pool(|| Resident::on_cpu(self.call))? };
+                    self.system.products = Some(resident.products.clone());
+                    (resident, iterate(self))
+                }
+            },
+            (false, iterated) => (resident, iterated),
+        };
+        let (iterated, mut report) = (iterated?, of_r);
         resident.report(&mut report);
         Ok((iterated, report))
     }
@@ -136,7 +169,8 @@ impl<'a, T: Number> Begun<'a, T> {
         let Some(Solution { x, iterations, .. }) = system.solve(normalised, TARGET * epsilon::<T::Scalar>())? else {
             return Ok(None);
         };
-        let x = Mat::from_fn(x.nrows(), x.ncols(), |i, j| x[(i, j)].times(times_power(1.0, -exponents[i])));
+        let unscaled = |x: Wide<T>, i: usize| Wide::<T>::from_complex(times_power(x.to_complex().re, -exponents[i]).into());
+        let x = Mat::from_fn(x.nrows(), x.ncols(), |i, j| unscaled(x[(i, j)], i));
         let pass = self.system.residual_of(x.as_ref())?;
         let of_x = quality(&pass, x.as_ref(), Inverse::Triangle(r), r.norm_l2(), ridge);
         let (x, _) = self.unscaled(x)?;
