@@ -373,7 +373,7 @@ async fn narrow_on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -
     let DeviceThin { q, r, kernels, watch, ran } = match cholesky_qr(upload, &on, call.options, waits, &call.listen).await? {
         Attempt::Factored(thin) => *thin,
         Attempt::Declined(a, ran) => {
-            let mut report = on_gpu_in::<T, T::Scalar>(call, on, waits, scaled, a).await?;
+            let mut report = on_gpu_in::<T, T::Scalar>(call, on, waits, scaled, a.map(|a| *a)).await?;
             ran.add_to(&mut report);
             report.seconds.qr = clock.restart();
             return Ok(report);
@@ -450,7 +450,7 @@ async fn r_on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Res
         }
     }
     let (kernels, watch) = gpu_kernels::<T, T::Scalar>(call, &on, waits)?;
-    let mut dense = uploaded.map_or_else(|| upload(&kernels), Ok)?;
+    let mut dense = uploaded.map_or_else(|| upload(&kernels), |a| Ok(*a))?;
     triangular_factor(&kernels, &mut dense, m, n, &on.tuning)?;
     let r = kernels.download_rows(&dense, m.min(n)).await?;
     watch.end();

@@ -109,7 +109,7 @@ pub(crate) fn report_of_cholesky<S: Scalar, V>(
 pub(crate) enum Attempt<S: Scalar> {
     Factored(Box<DeviceThin<S>>),
     /// The columns are too ill-conditioned, or the device has no room. The matrix comes back if it is unchanged.
-    Declined(Option<Dense<S>>, Ran),
+    Declined(Option<Box<Dense<S>>>, Ran),
 }
 
 /// Attempts the factorisation of the m x n matrix that `upload` brings to the device, m >= n >= 1, entries near 1. The listeners are told
@@ -128,15 +128,17 @@ pub(crate) async fn cholesky_qr<S: Scalar>(
     let a = upload(&first)?;
     let (m, n) = a.size;
     if a.a.len() > 1 {
-        return Ok(Attempt::Declined(Some(a), Ran::of(&first)));
+        return Ok(Attempt::Declined(Some(Box::new(a)), Ran::of(&first)));
     }
     let room = match first.room_for_parts(m, n * n.next_multiple_of(4)) {
         // Reflectors need no such room.
-        Err(SvdError::OutOfMemory { .. } | SvdError::TooLarge { .. }) => return Ok(Attempt::Declined(Some(a), Ran::of(&first))),
+        Err(SvdError::OutOfMemory { .. } | SvdError::TooLarge { .. }) => {
+            return Ok(Attempt::Declined(Some(Box::new(a)), Ran::of(&first)));
+        }
         room => room?,
     };
     let Some(r1) = triangle_of_squares::<S>(&first.squares(&a, &room).await?) else {
-        return Ok(Attempt::Declined(Some(a), Ran::of(&first)));
+        return Ok(Attempt::Declined(Some(Box::new(a)), Ran::of(&first)));
     };
 
     let one = Re::<S>::from_double(1.0);
@@ -276,7 +278,7 @@ pub(crate) fn by_kernels<S: Scalar>(
             Ok(report_of_cholesky(shape, on, (&kernels, ran), seconds, factors))
         }
         Attempt::Declined(a, ran) => {
-            let again = |kernels: &GpuKernels<S>| a.map_or_else(|| kernels.adopt(lines, scale), Ok);
+            let again = |kernels: &GpuKernels<S>| a.map_or_else(|| kernels.adopt(lines, scale), |a| Ok(*a));
             let mut report = by_tree(again, shape, on, options, timed)?;
             ran.add_to(&mut report);
             report.seconds.qr = clock.restart();
