@@ -1,0 +1,184 @@
+//! Copies between the host and the device.
+
+use bytemuck::Pod;
+use futures_channel::oneshot;
+use pollster::block_on;
+use wgpu::{Buffer, BufferSize, BufferUsages, CommandEncoder, CommandEncoderDescriptor, MapMode};
+
+use super::{Stream, buffer};
+use crate::{
+    base::{
+        error::{Result, SvdError},
+        parallel::each as in_parallel,
+    },
+    gpu::device::context::Waits,
+};
+
+/// Bytes read back at a time.
+const READ_BACK_BYTES: usize = 4 << 20;
+/// Bytes uploaded at a time. On an H100 new staging memory of this size is filled and copied at 10 GB/s, of 16 MiB and more at 4.
+const UPLOAD_BYTES: usize = 4 << 20;
+/// Bytes of uploads, at most, that wait for another submission.
+const SMALL_BYTES: usize = 64 << 10;
+/// Bytes scaled on the host at a time, before they are copied to staging memory: by one thread each, and by all of them together. The latter are
+/// in a cache when they are copied.
+const PIECE_BYTES: usize = 16 << 10;
+const PIECES_BYTES: usize = 1 << 20;
+
+impl Stream {
+    /// Fills the first `len` elements of a new buffer: `fill(at, piece)` writes those from `at` on. A call that must not block allocates
+    /// staging memory for all of them at once. (Copies are whole words of four bytes, so an odd number of f16 is followed by a zero.)
+    pub fn upload<T: Pod + Send>(&self, target: &Buffer, len: usize, fill: impl Fn(usize, &mut [T]) + Sync) -> Result<()> {
+        let size = size_of::<T>();
+        let (chunk, each) = (UPLOAD_BYTES / size, PIECE_BYTES / size);
+        let mut pieces = vec![T::zeroed(); (PIECES_BYTES / size).min(len)];
+        for start in (0..len).step_by(chunk) {
+            let index = self.context.scoped("an upload", || {
+                let count = chunk.min(len - start);
+                let bytes = BufferSize::new(whole_words(count * size));
+                let view = bytes.and_then(|bytes| self.context.queue().write_buffer_with(target, (start * size) as u64, bytes));
+                // If there is no staging memory, the scope's out-of-memory error takes precedence over this one.
+                let mut view = view.ok_or_else(|| SvdError::DeviceLost { reason: "it takes no uploads".into() })?;
+                for at in (0..count).step_by(pieces.len()) {
+                    let left = (count - at).min(pieces.len());
+                    let pieces = &mut pieces[..left];
+                    if left <= each {
+                        fill(start + at, pieces);
+                    } else {
+                        let pieces = pieces.chunks_mut(each).enumerate();
+                        in_parallel(pieces, |(k, piece)| fill(start + at + k * each, piece));
+                    }
+                    view.slice(at * size..(at + left) * size).copy_from_slice(bytemuck::cast_slice(pieces));
+                }
+                let padding = whole_words(count * size) as usize - count * size;
+                view.slice(count * size..).copy_from_slice(&[0; 4][..padding]);
+                drop(view);
+                // Starts the copy, and frees the staging memory after it. That of small ones waits for the next submission.
+                Ok(self.context.submits(count * size, SMALL_BYTES).then(|| self.context.queue().submit([])))
+            })?;
+            match index {
+                Some(index) if self.manner.waits == Waits::Blocking => block_on(self.submitted(index, 0))?,
+                Some(_) => self.state().counts.submissions += 1,
+                None => {}
+            }
+        }
+        self.state().counts.bytes_uploaded += (len * size) as u64;
+        Ok(())
+    }
+
+    /// What `read` makes of the first `bytes` bytes of `staging`, after `copy` has copied them there.
+    pub(super) async fn copied<R>(
+        &self,
+        staging: &Buffer,
+        bytes: u64,
+        copy: impl FnOnce(&mut CommandEncoder),
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R> {
+        let (tell, told) = oneshot::channel();
+        let index = self.context.scoped("a read-back", || {
+            let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
+            copy(&mut encoder);
+            let index = self.context.queue().submit([encoder.finish()]);
+            staging.slice(..bytes).map_async(MapMode::Read, move |mapped| {
+                // There is no receiver any more after an error elsewhere.
+                let _ = tell.send(mapped);
+            });
+            Ok(index)
+        })?;
+        self.state().counts.submissions += 1;
+        self.context.done(index, self.manner.waits).await?;
+        let unmapped = |reason: String| SvdError::Gpu { what: "a read-back", reason };
+        // Another thread's poll may be about to run the callback.
+        match told.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(SvdError::DeviceLost { reason: format!("a read-back failed: {error}") }),
+            Err(never) => return Err(unmapped(never.to_string())),
+        }
+        let result = {
+            let view = staging.slice(..bytes).get_mapped_range().map_err(|e| unmapped(e.to_string()))?;
+            read(&view)
+        };
+        staging.unmap();
+        Ok(result)
+    }
+
+    /// [`read_back`](Self::read_back) for a call that blocks.
+    pub fn read_back_now<T: Pod + Send>(&self, source: &Buffer, len: usize) -> Result<Vec<T>> {
+        block_on(self.read_back(source, len))
+    }
+
+    /// The first `len` elements of `source`, after all earlier commands.
+    pub async fn read_back<T: Pod + Send>(&self, source: &Buffer, len: usize) -> Result<Vec<T>> {
+        self.read_back_from(source, 0, len).await
+    }
+
+    /// `len` elements of `source` from index `first` on, at a multiple of four bytes.
+    pub async fn read_back_from<T: Pod + Send>(&self, source: &Buffer, first: usize, len: usize) -> Result<Vec<T>> {
+        let mut result = Vec::new();
+        result.try_reserve_exact(len).map_err(|e| SvdError::OutOfMemory { reason: format!("read-back: {e}") })?;
+        self.in_pieces(source, (first, len), READ_BACK_BYTES / size_of::<T>(), |_, piece| result.extend_from_slice(piece))
+            .await?;
+        Ok(result)
+    }
+
+    /// [`read_back_from`](Self::read_back_from) in pieces of a multiple of `line` elements, except the last: `take(at, piece)` is given those from `first + at`
+    /// on. `line` is a multiple of four bytes, or 1.
+    pub async fn read_back_in<T: Pod + Send>(
+        &self,
+        source: &Buffer,
+        (first, len): (usize, usize),
+        line: usize,
+        mut take: impl FnMut(usize, &[T]) + Send,
+    ) -> Result<()> {
+        let (most, line) = (READ_BACK_BYTES / size_of::<T>(), line.max(1));
+        if line <= most {
+            return self.in_pieces(source, (first, len), most / line * line, take).await;
+        }
+        for start in (0..len).step_by(line) {
+            take(start, &self.read_back_from::<T>(source, first + start, line.min(len - start)).await?);
+        }
+        Ok(())
+    }
+
+    /// [`read_back_in`](Self::read_back_in), in pieces of so many elements.
+    async fn in_pieces<T: Pod + Send>(
+        &self,
+        source: &Buffer,
+        (first, len): (usize, usize),
+        piece: usize,
+        mut take: impl FnMut(usize, &[T]) + Send,
+    ) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let (size, chunk) = (size_of::<T>(), piece.min(len));
+        self.run_all().await?;
+        let staging =
+            buffer(&self.context, "read-back", whole_words(chunk * size), BufferUsages::MAP_READ | BufferUsages::COPY_DST)?;
+        for start in (0..len).step_by(chunk) {
+            let count = chunk.min(len - start);
+            let bytes = whole_words(count * size);
+            let copy = |encoder: &mut CommandEncoder| {
+                encoder.copy_buffer_to_buffer(source, ((first + start) * size) as u64, &staging, 0, bytes);
+            };
+            let read = |view: &[u8]| {
+                // The mapping need not be aligned for T.
+                match bytemuck::try_cast_slice::<u8, T>(&view[..count * size]) {
+                    Ok(all) => take(start, all),
+                    Err(_) => {
+                        let all: Vec<T> = view.chunks_exact(size).take(count).map(bytemuck::pod_read_unaligned::<T>).collect();
+                        take(start, &all);
+                    }
+                }
+            };
+            self.copied(&staging, bytes, copy, read).await?;
+            self.state().counts.bytes_read_back += bytes;
+        }
+        Ok(())
+    }
+}
+
+/// Rounds up to words of four bytes, the unit of copies.
+fn whole_words(bytes: usize) -> u64 {
+    bytes.next_multiple_of(4) as u64
+}
