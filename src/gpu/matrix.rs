@@ -156,6 +156,8 @@ impl<T: Number> DeviceMatrix<T> {
         stream.upload(&entries, len.unwrap_or_default(), |start, piece: &mut [T::Scalar]| {
             copy_lines(lines, ld, start, piece, wanted, |x| x);
         })?;
+        // The caller keeps the matrix, and may compute nothing for long.
+        stream.start_copies()?;
         Ok(DeviceMatrix { context: context.clone(), entries, size: a.shape(), strides, element: PhantomData })
     }
 

@@ -3,10 +3,7 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{
-        Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -54,8 +51,6 @@ struct Inner {
     lost: Arc<OnceLock<String>>,
     cooperative: OnceLock<Found>,
     pipelines: Pipelines,
-    /// Bytes uploaded since the last submission of an upload.
-    unsubmitted: AtomicUsize,
     /// In a browser: the results still to come of error scopes.
     unchecked: Mutex<Vec<(&'static str, Scope)>>,
 }
@@ -113,8 +108,7 @@ impl GpuContext {
     ) -> Self {
         let (limits, checked, pipelines) = (device.limits(), choice.is_checked(), Pipelines::default());
         let (unchecked, cooperative) = (Mutex::default(), OnceLock::new());
-        let unsubmitted = AtomicUsize::new(0);
-        let inner = Inner { device, queue, info, limits, checked, lost, cooperative, pipelines, unsubmitted, unchecked };
+        let inner = Inner { device, queue, info, limits, checked, lost, cooperative, pipelines, unchecked };
         let mut context = GpuContext(Arc::new(inner));
         let file = choice.pipeline_directory().and_then(|directory| PipelineFile::open(&context, &directory));
         if let Some(inner) = Arc::get_mut(&mut context.0) {
@@ -214,16 +208,6 @@ impl GpuContext {
     /// ```
     pub fn device(&self) -> &Device {
         &self.0.device
-    }
-
-    /// Whether an upload of so many bytes needs a submission of its own, because there are `most` bytes that have had none.
-    pub(crate) fn submits(&self, bytes: usize, most: usize) -> bool {
-        let before = self.0.unsubmitted.fetch_add(bytes, Ordering::Relaxed);
-        let submits = before.saturating_add(bytes) > most;
-        if submits {
-            self.0.unsubmitted.store(0, Ordering::Relaxed);
-        }
-        submits
     }
 
     /// The device's queue.

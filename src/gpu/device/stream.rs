@@ -102,6 +102,8 @@ struct State {
     pending: VecDeque<Dispatch>,
     /// The flops of the pending dispatches.
     flops: u64,
+    /// Bytes uploaded since the last submission of an upload.
+    unsubmitted: usize,
     /// Submissions that may not be done yet, with their flops.
     in_flight: VecDeque<(SubmissionIndex, u64)>,
     counts: Counts,

@@ -5,7 +5,7 @@ use futures_channel::oneshot;
 use pollster::block_on;
 use wgpu::{Buffer, BufferSize, BufferUsages, CommandEncoder, CommandEncoderDescriptor, MapMode};
 
-use super::{Stream, buffer};
+use super::{State, Stream, buffer};
 use crate::{
     base::{
         error::{Result, SvdError},
@@ -25,6 +25,18 @@ const SMALL_BYTES: usize = 64 << 10;
 const PIECE_BYTES: usize = 16 << 10;
 const PIECES_BYTES: usize = 1 << 20;
 
+impl State {
+    /// Whether an upload of so many bytes needs a submission of its own: because of those that have had none.
+    fn submits(&mut self, bytes: usize) -> bool {
+        self.unsubmitted += bytes;
+        let submits = self.unsubmitted > SMALL_BYTES;
+        if submits {
+            self.unsubmitted = 0;
+        }
+        submits
+    }
+}
+
 impl Stream {
     /// Fills the first `len` elements of a new buffer: `fill(at, piece)` writes those from `at` on. A call that must not block allocates
     /// staging memory for all of them at once. (Copies are whole words of four bytes, so an odd number of f16 is followed by a zero.)
@@ -33,6 +45,7 @@ impl Stream {
         let (chunk, each) = (UPLOAD_BYTES / size, PIECE_BYTES / size);
         let mut pieces = vec![T::zeroed(); (PIECES_BYTES / size).min(len)];
         for start in (0..len).step_by(chunk) {
+            let submits = self.state().submits(chunk.min(len - start) * size);
             let index = self.context.scoped("an upload", || {
                 let count = chunk.min(len - start);
                 let bytes = BufferSize::new(whole_words(count * size));
@@ -54,7 +67,7 @@ impl Stream {
                 view.slice(count * size..).copy_from_slice(&[0; 4][..padding]);
                 drop(view);
                 // Starts the copy, and frees the staging memory after it. That of small ones waits for the next submission.
-                Ok(self.context.submits(count * size, SMALL_BYTES).then(|| self.context.queue().submit([])))
+                Ok(submits.then(|| self.context.queue().submit([])))
             })?;
             match index {
                 Some(index) if self.manner.waits == Waits::Blocking => block_on(self.submitted(index, 0))?,
@@ -64,6 +77,15 @@ impl Stream {
         }
         self.state().counts.bytes_uploaded += (len * size) as u64;
         Ok(())
+    }
+
+    /// Submits the uploads that wait for a submission.
+    pub fn start_copies(&self) -> Result<()> {
+        if std::mem::take(&mut self.state().unsubmitted) == 0 {
+            return Ok(());
+        }
+        self.state().counts.submissions += 1;
+        self.context.scoped("an upload", || Ok(self.context.queue().submit([]))).map(drop)
     }
 
     /// What `read` makes of the first `bytes` bytes of `staging`, after `copy` has copied them there.
