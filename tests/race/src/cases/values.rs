@@ -119,7 +119,7 @@ pub fn slices(env: &Env, (m, n): (usize, usize), split: bool) -> Done {
 /// A X and A^T X in fixed point, of entries from 2^-30 to 1 and of the largest digits, are the twin's, bit by bit.
 pub fn fixed_point(env: &Env, (m, n): (usize, usize), count: usize) -> Done {
     let entry = |seed: u64, i: usize, j: usize| complex_noise(seed, i, j).re * f64::exp2(-(((3 * i + j) % 31) as f64));
-    let largest = |i: usize, j: usize| if (i + j) % 2 == 0 { 1.0 - f64::EPSILON } else { f64::EPSILON - 1.0 };
+    let largest = |i: usize, j: usize| if (i + j).is_multiple_of(2) { 1.0 - f64::EPSILON } else { f64::EPSILON - 1.0 };
     for a in [Mat::from_fn(m, n, |i, j| entry(env.seed, i, j)), Mat::from_fn(m, n, largest)] {
         for transposed in [false, true] {
             let x = Mat::from_fn(if transposed { m } else { n }, count, |i, j| entry(env.seed + 1, i, j));
