@@ -2,7 +2,7 @@
 //
 //   to[t + i t_rs + j t_cs] = from[f + i f_rs + j f_cs], or its conjugate (CONJUGATED),  i < rows, j < cols
 //
-// Thread = entry; neighbouring threads have neighbours in the order of `to`.
+// Thread = entry; neighbouring threads have neighbours in the order of `to`. Workgroup z has matrix z of several: f + z f_matrix and t + z t_matrix.
 
 import package::tuning::{LINEAR_THREADS};
 import package::scalar::{Stored, conjugate, load, store};
@@ -13,9 +13,11 @@ struct Params {
     f: u32,
     f_rs: u32,
     f_cs: u32,
+    f_matrix: u32,
     t: u32,
     t_rs: u32,
     t_cs: u32,
+    t_matrix: u32,
     flags: u32,
 }
 
@@ -41,8 +43,8 @@ fn copy_window(
     if i >= params.rows || j >= params.cols {
         return;
     }
-    let entry = source[params.f + i * params.f_rs + j * params.f_cs];
+    let entry = source[params.f + workgroup.z * params.f_matrix + i * params.f_rs + j * params.f_cs];
     // Without the flag bit by bit.
-    out[params.t + i * params.t_rs + j * params.t_cs] =
+    out[params.t + workgroup.z * params.t_matrix + i * params.t_rs + j * params.t_cs] =
         select(entry, store(conjugate(load(entry))), (params.flags & CONJUGATED) != 0u);
 }

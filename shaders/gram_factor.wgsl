@@ -4,7 +4,7 @@
 //
 //   g, f   k x k by columns, leading dimension ld; of g the upper triangle is read; f out
 //
-// Thread = entry of f.
+// Thread = entry of f. Workgroup z has matrix z of several, one after the other.
 
 import package::tuning::{LINEAR_THREADS};
 import package::scalar::{Real, Scalar, ONE, real_part};
@@ -31,14 +31,15 @@ fn gram_factor(
     if j >= params.k {
         return;
     }
+    let first = workgroup.z * params.k * params.ld;
     var entry = Scalar();
     if i <= j {
-        let length = sqrt(real_part(g[j * params.ld + j]));
+        let length = sqrt(real_part(g[first + j * params.ld + j]));
         if i == j {
             entry = (Real(1.0) / length) * ONE;
         } else {
-            entry = (Real(-1.0) / (real_part(g[i * params.ld + i]) * length)) * g[e];
+            entry = (Real(-1.0) / (real_part(g[first + i * params.ld + i]) * length)) * g[first + e];
         }
     }
-    f[e] = entry;
+    f[first + e] = entry;
 }

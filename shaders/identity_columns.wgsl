@@ -5,7 +5,7 @@
 //   r     the factored matrix: r_jj at j stride
 //   out   rows x cols by rows, leading dimension ld
 //
-// Thread = entry of out.
+// Thread = entry of out. Workgroup z has matrix z of several: of r from index z matrix on, and of out one after the other.
 
 import package::tuning::{LINEAR_THREADS};
 import package::scalar::{Real, Scalar, ONE};
@@ -16,6 +16,7 @@ struct Params {
     cols: u32,
     ld: u32,
     stride: u32,
+    matrix: u32,
     flags: u32,
 }
 
@@ -56,8 +57,8 @@ fn identity_columns(
     if j < params.cols && i == params.first + j {
         entry = ONE;
         if (params.flags & PHASES) != 0u {
-            entry = phase(r[j * params.stride]);
+            entry = phase(r[workgroup.z * params.matrix + j * params.stride]);
         }
     }
-    out[e] = entry;
+    out[workgroup.z * params.rows * params.ld + e] = entry;
 }

@@ -4,10 +4,10 @@
 //
 //   x        by columns, leading dimension ld
 //   phases   n numbers of modulus 1
-//   order    columns of x
+//   order    columns of x, of all matrices
 //   out      by rows from index `first` on, leading dimension out_ld; zeros from column cols on
 //
-// Thread = entry of out.
+// Thread = entry of out. Workgroup z has matrix z: n columns of x, n phases, cols of the order, and the entries of out from first + z matrix on.
 
 import package::tuning::{LINEAR_THREADS};
 import package::scalar::{Real, Scalar};
@@ -18,6 +18,7 @@ struct Params {
     ld: u32,
     out_ld: u32,
     first: u32,
+    matrix: u32,
 }
 
 @group(0) @binding(0) var<storage, read_write> x: array<Real>;
@@ -41,7 +42,7 @@ fn take_columns(
     }
     var entry = Scalar();
     if j < params.cols {
-        entry = phases[i] * x[order[j] * params.ld + i];
+        entry = phases[workgroup.z * params.n + i] * x[order[workgroup.z * params.cols + j] * params.ld + i];
     }
-    out[params.first + e] = entry;
+    out[params.first + workgroup.z * params.matrix + e] = entry;
 }

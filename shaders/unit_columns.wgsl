@@ -4,7 +4,7 @@
 //
 //   x   rows x cols at index x, strides (rs, cs), one of them 1; in and out
 //
-// Workgroup = COLUMNS adjacent columns, with LANES threads each, or the other way round: neighbouring threads read adjacent memory. Lane l has rows l,
+// Workgroup = COLUMNS adjacent columns of matrix z, at index x + z matrix, with LANES threads each, or the other way round: neighbouring threads read adjacent memory. Lane l has rows l,
 // l + lanes, .. Squares are summed with their rounding errors. A column whose squares all underflow counts as zero.
 
 import package::tuning::{LINEAR_THREADS};
@@ -17,6 +17,7 @@ struct Params {
     cols: u32,
     rs: u32,
     cs: u32,
+    matrix: u32,
     flags: u32,
 }
 
@@ -58,7 +59,7 @@ fn unit_columns(
     let column = select(thread / LANES, thread % COLUMNS, by_rows);
     let lane = select(thread % LANES, thread / COLUMNS, by_rows);
     let j = (workgroup.x + workgroup.y * workgroups.x) * COLUMNS + column;
-    let start = params.x + j * params.cs;
+    let start = params.x + workgroup.z * params.matrix + j * params.cs;
     var sum = Pair();
     if j < params.cols {
         for (var i = lane; i < params.rows; i += LANES) {

@@ -255,12 +255,13 @@ impl Cost {
         let of_one = (m.next_multiple_of(4) * n * size_of::<S>()) as u64;
         let mut most = STACK_BYTES.checked_div(of_one).unwrap_or(0);
         if call.vectors.is_some() {
-            // As `most_stacked` of a device, without the workspaces: A twice, the reflectors of stage 2, and V; then U and a copy, one of V, three
-            // matrices for divide and conquer, and two of products.
+            // As `most_stacked` of a device, without the workspaces: A twice, the reflectors of stage 2, and V.
             let steps = ReductionStep::all(n, tuning.bandwidth(n), tuning.tile_width).count() as u64;
             let square = (n.next_multiple_of(4) * n * size_of::<S>()) as u64;
-            let (kept, later) = (2 * of_one + (steps + 1) * square, 2 * of_one + 6 * square);
-            most = most.min(KEPT_BYTES.saturating_sub(later).checked_div(kept).unwrap_or(0));
+            let kept = 2 * of_one + (steps + 1) * square;
+            let later = later_bytes::<S>((m, n));
+            let of_some = later.saturating_mul(vectors_at_once::<S>((m, n)) as u64);
+            most = most.min(KEPT_BYTES.saturating_sub(of_some).checked_div(kept).unwrap_or(0));
         }
         let most = most as usize;
         if count < 2 || most < 2 {
@@ -277,8 +278,20 @@ impl Cost {
 impl Cost {
     /// [`batch_svd`](Self::batch_svd) of m x n matrices, m >= n, that fit no workgroup.
     pub(super) fn stacked_svd<S: Number>(count: usize, of: (usize, usize), device: &DeviceModel) -> Result<Cost> {
-        Cost::stacked::<S>(count, of, device, Call::stacked_vectors(of.1))
+        Cost::stacked::<S>(count, of, device, Call::stacked_vectors(of.1, vectors_at_once::<S>(of)))
     }
+}
+
+/// Bytes that the vectors of an m x n matrix need after the back-transformation: U and a copy, one of V, three matrices for divide and conquer, and two
+/// of products.
+fn later_bytes<S: Number>((m, n): (usize, usize)) -> u64 {
+    let of = |rows: usize| (rows.next_multiple_of(4) * n * size_of::<S>()) as u64;
+    2 * of(m) + 6 * of(n)
+}
+
+/// The number of matrices whose vectors are computed together.
+fn vectors_at_once<S: Number>(of: (usize, usize)) -> usize {
+    (STACK_BYTES / later_bytes::<S>(of).max(1)).max(1) as usize
 }
 
 /// Matrices like this in one dispatch, limited by the flops of a submission.

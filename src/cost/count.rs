@@ -9,7 +9,7 @@ use crate::{
     cost::{
         one_stage::blocks_and_parts,
         shape::{ChaseShape, Shape},
-        svd::{note_copies, note_vectors},
+        svd::{note_copies, note_transformed_back, note_vectors},
         work::{BISECT_THREADS, LINEAR_THREADS, ROWS_AT_ONCE, SUBMISSION_FLOPS, Work, passes_of_dispatches},
     },
     tile::{panel_tree::Level, tuning::Tuning},
@@ -39,14 +39,7 @@ impl Dispatches {
     }
 
     pub(super) fn note(&mut self, work: Work) {
-        if work.workgroups == 0 {
-            return;
-        }
-        let work = work.times(self.matrices);
-        match self.all.last_mut() {
-            Some((last, times)) if *last == work => *times += 1,
-            _ => self.all.push((work, 1)),
-        }
+        self.note_of_all(work.times(self.matrices));
     }
 
     /// Maximum flops of one matrix in a dispatch that can be split.
@@ -87,6 +80,22 @@ impl Dispatches {
         }
     }
 
+    /// The matrices that share the dispatches.
+    pub(super) fn matrices(&self) -> usize {
+        self.matrices
+    }
+
+    /// Notes a dispatch of all matrices.
+    pub(super) fn note_of_all(&mut self, work: Work) {
+        if work.workgroups == 0 {
+            return;
+        }
+        match self.all.last_mut() {
+            Some((last, times)) if *last == work => *times += 1,
+            _ => self.all.push((work, 1)),
+        }
+    }
+
     /// [`note`](Self::note), unless there is such a dispatch already.
     pub(super) fn note_once(&mut self, work: Work) {
         let shared = work.times(self.matrices);
@@ -103,17 +112,17 @@ pub(super) struct Call {
     pub one_stage: bool,
     /// Whether stage 3 runs on the device.
     pub on_device: bool,
-    /// The number of singular vectors of either side.
-    pub vectors: Option<usize>,
+    /// The number of singular vectors of either side, and of the matrices whose vectors are computed together.
+    pub vectors: Option<(usize, usize)>,
 }
 
 impl Call {
     /// The singular values by two stages, all of them on the device.
     pub(super) const STACKED: Call = Call { one_stage: false, on_device: true, vectors: None };
 
-    /// The same, with `k` vectors.
-    pub(super) fn stacked_vectors(k: usize) -> Call {
-        Call { vectors: Some(k), ..Call::STACKED }
+    /// The same, with `k` vectors, those of `at_once` matrices together.
+    pub(super) fn stacked_vectors(k: usize, at_once: usize) -> Call {
+        Call { vectors: Some((k, at_once)), ..Call::STACKED }
     }
 }
 
@@ -175,12 +184,15 @@ pub(super) fn dispatches_of_call<S: Number>(
         Ok(())
     })?;
     all.stage_3::<S>(n, call.on_device);
-    let mut of_each = Dispatches::default();
-    if let Some(k) = call.vectors.filter(|_| n > 0) {
-        note_copies::<S>(&mut all, (m, n));
-        note_vectors::<S>(&mut all, &mut of_each, (m, n), k, tuning, call.one_stage);
-    }
+    let Some((k, at_once)) = call.vectors.filter(|_| n > 0) else { return Ok(all.into_work()) };
+    note_copies::<S>(&mut all, (m, n));
+    note_transformed_back::<S>(&mut all, (m, n), k, tuning, call.one_stage);
     let mut work = all.into_work();
-    work.extend(of_each.into_work().into_iter().map(|(one, times)| (one, times * matrices as u64)));
+    let (rounds, rest) = (matrices / at_once, matrices % at_once);
+    for (times, matrices) in [(rounds, at_once), (1, rest)].into_iter().filter(|&(times, matrices)| times > 0 && matrices > 0) {
+        let mut round = Dispatches::shared_by(matrices);
+        note_vectors::<S>(&mut round, (m, n), k, tuning);
+        work.extend(round.into_work().into_iter().map(|(one, each)| (one, each * times as u64)));
+    }
     Ok(work)
 }

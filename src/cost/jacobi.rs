@@ -197,8 +197,7 @@ fn one_matrix<S: Number>(of: &Work, shape: &JacobiShape, (m, n): (usize, usize))
 impl Cost {
     /// The cost of the thin decompositions of `count` m x n matrices (or n x m) in one call, with [`Backend::Gpu`](crate::Backend::Gpu): their
     /// values as in [`batch`](Self::batch), and their vectors, one workgroup a matrix, with the sweeps that random matrices take; or, if they fit none, the
-    /// dispatches of reflectors, which the matrices share, and the products of each (see [`svd`](Self::svd)). Transfers between host and
-    /// device are not counted, nor is the host's division by the lengths.
+    /// dispatches of [`svd`](Self::svd), which the matrices share. Transfers between host and device are not counted, nor is the host's division by the lengths.
     ///
     /// ```
     /// use svdvals_gpu::cost::{Cost, DeviceModel, Kernel};

@@ -48,16 +48,9 @@ pub(super) fn note_copies<S: Number>(all: &mut Dispatches, (m, n): (usize, usize
     all.note_once(Work::unpack_band::<S>(n, 1, LINEAR_THREADS.into()));
 }
 
-/// Notes the dispatches for `k` singular vectors on both sides of an m x n matrix, m >= n >= 1, stored as `S`, on a hardware device, in those
-/// that matrices share and those of `each`: no weights and poles of the bidiagonal are negligible or equal, and no values are tiny.
-pub(super) fn note_vectors<S: Number>(
-    shared: &mut Dispatches,
-    each: &mut Dispatches,
-    (m, n): (usize, usize),
-    k: usize,
-    tuning: &Tuning,
-    one_stage: bool,
-) {
+/// Notes the dispatches for `k` singular vectors on both sides of an m x n matrix, m >= n >= 1, stored as `S`, on a hardware device, besides those of
+/// [`note_transformed_back`]: no weights and poles of the bidiagonal are negligible or equal, and no values are tiny.
+pub(super) fn note_vectors<S: Number>(each: &mut Dispatches, (m, n): (usize, usize), k: usize, tuning: &Tuning) {
     let shape = Shape::of(tuning);
     let (scalar, real) = (size_of::<S::Scalar>(), size_of::<Re<S>>());
     let (mut leaves, mut merges) = (Vec::new(), Vec::new());
@@ -82,17 +75,27 @@ pub(super) fn note_vectors<S: Number>(
     let padded = k.next_multiple_of(4).max(4);
     each.note(Work::linear(Kernel::TakeColumns, n * padded, 2, real.max(scalar)));
 
-    if one_stage {
-        note_rows_applied::<S>(shared, &shape, n, k, tuning);
-    } else {
-        note_stages_applied::<S>(shared, &shape, (if qr_first(m, n) { n } else { m }, n), k, tuning);
-    }
-
     if needs_step::<S::Scalar>((n, k)) {
         note_orthonormal::<S>(each, &shape, n, k);
     }
     note_products::<S>(each, &shape, &[Extent { rows: m, cols: k, inner: n, ..Extent::default() }]);
     note_orthonormal::<S>(each, &shape, m, k);
+}
+
+/// Notes the reflectors of both stages, or of one, applied to the `k` vectors of the bidiagonal of an m x n matrix.
+pub(super) fn note_transformed_back<S: Number>(
+    all: &mut Dispatches,
+    (m, n): (usize, usize),
+    k: usize,
+    tuning: &Tuning,
+    one_stage: bool,
+) {
+    let shape = Shape::of(tuning);
+    if one_stage {
+        note_rows_applied::<S>(all, &shape, n, k, tuning);
+    } else {
+        note_stages_applied::<S>(all, &shape, (if qr_first(m, n) { n } else { m }, n), k, tuning);
+    }
 }
 
 /// The reflectors of stages 2 and 1 of an m x n matrix, applied to `k` columns.
@@ -131,5 +134,6 @@ fn note_orthonormal<S: Number>(all: &mut Dispatches, shape: &Shape, m: usize, k:
 }
 
 fn note_products<E: Number>(all: &mut Dispatches, shape: &Shape, products: &[Extent]) {
-    batches::<E>(&shape.products, products, MOST).1.iter().for_each(|batch| all.note(batch.work));
+    let products = products.repeat(all.matrices());
+    batches::<E>(&shape.products, &products, MOST).1.iter().for_each(|batch| all.note_of_all(batch.work));
 }

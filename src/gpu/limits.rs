@@ -180,8 +180,8 @@ pub(crate) fn required_svd_bytes<T: Number>(
 }
 
 /// The summands of [`required_svd_bytes`]: first what all matrices of a stack have at a time (that of the values, the reflectors, the second copy of the
-/// matrix, and V), then what one matrix needs after that (three matrices for divide and conquer, a copy of V, U and a copy, and products of their
-/// columns).
+/// matrix, and V), then what each of those that are computed together needs after that (three matrices for divide and conquer, a copy of V, U and a
+/// copy, and products of their columns).
 pub(crate) fn svd_bytes<T: Number>(
     context: &GpuContext,
     (m, n): (usize, usize),

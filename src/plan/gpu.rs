@@ -67,16 +67,17 @@ pub(crate) struct Needed<'a, R> {
     pub full: bool,
 }
 
-/// V, orthonormal, from the `right` vectors that the reflectors give; and U if there is a copy of the matrix, as a unitary one if `full`.
+/// V, orthonormal, from the `right` vectors that the reflectors give; and U if there is a copy of the matrix, as a unitary one if `full`. Or those of
+/// several matrices, each with its values.
 pub(crate) fn both_sides<S: Number>(
     kernels: &GpuKernels<S>,
     copy: Option<&Dense<S>>,
-    values: &[Re<S>],
+    values: &[&[Re<S>]],
     right: Dense<S>,
     full: bool,
 ) -> Result<(Dense<S>, Option<Dense<S>>)> {
     let cols = right.size.1;
-    let right = if needs_step::<S::Scalar>(right.size) { kernels.orthonormal(right, cols)? } else { right };
+    let right = if needs_step::<S::Scalar>(right.size) { kernels.orthonormal(&right, cols)? } else { right };
     let left = copy.map(|a| kernels.left_vectors(a, values, &right)).transpose()?;
     let left = match left {
         Some(u) if full => Some(kernels.completed(&u)?),
@@ -152,7 +153,7 @@ where
     let full = needed.is_some_and(|needed| needed.full);
     let (right, left) = match right {
         Some(right) => {
-            let (right, left) = both_sides(&kernels, copy.as_ref(), &values, right, full)?;
+            let (right, left) = both_sides(&kernels, copy.as_ref(), &[&values], right, full)?;
             (Some(right), left)
         }
         None => (None, None),

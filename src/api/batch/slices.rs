@@ -146,7 +146,7 @@ pub async fn svdvals_batch_each_async<T: Element>(
 /// where that has 48 KiB, larger ones in a buffer. Residual and orthogonality are those of single calls, max(m, n) eps, but not their bits: each has
 /// the same result in any batch. The host divides columns by their lengths, sorts them, and completes those of zero values. Larger matrices, and
 /// those with full vectors ([`Vectors::Full`](crate::Vectors::Full)), share dispatches with others of their shape as at [`svdvals_batch`], in rounds of
-/// up to 256 MiB, or 1 GiB with all that they keep; only divide and conquer and the products of U come one after the other. Each has the result of a single
+/// up to 256 MiB, or 1 GiB with all that they keep. Each has the result of a single
 /// call with [`Stage3::Device`](crate::Stage3), bit for bit. All others, and one whose columns are not orthogonal after 60 sweeps, are single calls one
 /// after the other. [`Backend::Auto`](crate::Backend::Auto) takes a hardware GPU for larger ones of one shape only if they gain from it as single ones.
 ///

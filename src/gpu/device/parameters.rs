@@ -47,11 +47,11 @@ parameters! {
     GatherColumns { words, numbers, count, most, ld }
     RotateColumns { words, pairs, numbers, count, most }
     SecularVectors { words, places, roots, count, most, ld }
-    TakeColumns { n, cols, ld, out_ld, first }
+    TakeColumns { n, cols, ld, out_ld, first, matrix }
     GramFactor { k, ld }
-    UnitColumns { x, rows, cols, rs, cs, flags }
-    IdentityColumns { first, rows, cols, ld, stride, flags }
-    CopyWindow { rows, cols, f, f_rs, f_cs, t, t_rs, t_cs, flags }
+    UnitColumns { x, rows, cols, rs, cs, matrix, flags }
+    IdentityColumns { first, rows, cols, ld, stride, matrix, flags }
+    CopyWindow { rows, cols, f, f_rs, f_cs, f_matrix, t, t_rs, t_cs, t_matrix, flags }
     /// Parameters of `trmm` and `trsm`.
     Triangle { order, cols, a, a_rs, a_cs, b, b_rs, b_cs, flags }
     SliceLines { lines, terms, a, line_stride, term_stride, columns, padded, flags }

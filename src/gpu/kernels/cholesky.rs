@@ -27,7 +27,7 @@ use crate::{
         device::stream::buffer,
         kernels::{
             GpuKernels,
-            left::{Part, whole},
+            left::{Part, Stack, whole},
             products::{Products, Task, To, table_of},
             triangular::on_device,
         },
@@ -121,7 +121,7 @@ impl<S: Scalar> GpuKernels<S> {
             count = self.add(buffers, &room, count)?;
             buffers.reverse();
         }
-        self.copy(Part { buffer: buffers[0], window: whole(0), rows: n, cols: p }, to, false)?;
+        self.copy(Part { buffer: buffers[0], window: whole(0), rows: n, cols: p, stack: Stack::ONE }, to, false)?;
         Ok(out)
     }
 

@@ -15,7 +15,7 @@ use crate::{
         device::parameters::{FROM, UPTO},
         kernels::{
             GpuKernels,
-            left::{Part, whole},
+            left::{Part, Stack, whole},
             products::{To, table_of},
             triangular::on_device,
         },
@@ -46,7 +46,7 @@ impl<S: Scalar> GpuKernels<S> {
         let to = whole(&all)?;
         let Window { rs, cs, .. } = to.window;
         // The one entry, n times, to the diagonal of the last rows.
-        let one = Part { buffer: &entry, window: Window { offset: 0, rs: 0, cs: 0 }, rows: n, cols: 1 };
+        let one = Part { buffer: &entry, window: Window { offset: 0, rs: 0, cs: 0 }, rows: n, cols: 1, stack: Stack::ONE };
         self.copy(one, Part { window: Window { offset: m * rs, rs: rs + cs, cs: 0 }, rows: n, cols: 1, ..to }, false)?;
         Ok(all)
     }

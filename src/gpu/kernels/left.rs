@@ -9,8 +9,10 @@
 //!
 //! The noise gives every column a direction of its own outside the span of the others, where QR would choose one that may be inside. It adds less than
 //! eps / 2 of the largest value to A - U S V^H, because only columns of tiny values get it.
+//!
+//! Several matrices of one shape share each dispatch; those of tiny values, each with the matrices that have as many of them.
 
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 use wgpu::{Buffer, BufferUsages};
 
@@ -45,13 +47,25 @@ use crate::{
     },
 };
 
-/// A window of a matrix in one buffer.
+/// A window of a matrix in one buffer, or of each of several matrices.
 #[derive(Clone, Copy)]
 pub(super) struct Part<'a> {
     pub buffer: &'a Buffer,
     pub window: Window,
     pub rows: usize,
     pub cols: usize,
+    pub stack: Stack,
+}
+
+/// The number of matrices, and the entries from one to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stack {
+    pub matrices: usize,
+    pub distance: usize,
+}
+
+impl Stack {
+    pub const ONE: Stack = Stack { matrices: 1, distance: 0 };
 }
 
 impl<'a> Part<'a> {
@@ -64,15 +78,22 @@ impl<'a> Part<'a> {
     pub fn transposed(self) -> Part<'a> {
         Part { window: self.window.transposed(), rows: self.cols, cols: self.rows, ..self }
     }
+
+    /// That of matrix `k` alone.
+    fn of(self, k: usize) -> Part<'a> {
+        let window = Window { offset: self.window.offset + k * self.stack.distance, ..self.window };
+        Part { window, stack: Stack::ONE, ..self }
+    }
 }
 
-/// A matrix that is in one buffer.
+/// A matrix that is in one buffer, or several.
 pub(super) fn whole<S: Number>(a: &Dense<S>) -> Result<Part<'_>> {
     let [buffer] = &a.a[..] else {
         return Err(SvdError::invalid("matrix", format!("{} x {} entries are in several buffers", a.size.0, a.size.1)));
     };
     let window = Window { offset: a.first, rs: a.strides.0, cs: a.strides.1 };
-    Ok(Part { buffer, window, rows: a.size.0, cols: a.size.1 })
+    let stack = Stack { matrices: a.matrices, distance: a.distance() as usize };
+    Ok(Part { buffer, window, rows: a.size.0, cols: a.size.1, stack })
 }
 
 impl<S: Number> GpuKernels<S> {
@@ -88,71 +109,80 @@ impl<S: Number> GpuKernels<S> {
         Dense::stacked(&self.context, matrices, (rows, cols), true, self.shape, self.tuning.leaf)
     }
 
-    /// U (m x k) of `a` (m x n) for its k leading `values` and right vectors `v` (n x k), both on the device. `a` is scaled.
-    pub(crate) fn left_vectors(&self, a: &Dense<S>, values: &[Re<S>], v: &Dense<S>) -> Result<Dense<S>> {
+    /// U (m x k) of each `a` (m x n) for its k leading `values` and right vectors `v` (n x k), both on the device. `a` is scaled.
+    pub(crate) fn left_vectors(&self, a: &Dense<S>, values: &[&[Re<S>]], v: &Dense<S>) -> Result<Dense<S>> {
         let (m, k) = (a.size.0, v.size.1);
-        let w = self.room(m, k)?;
+        let w = self.room_of_stack(a.matrices, m, k)?;
         self.multiply(whole(a)?, whole(v)?, whole(&w)?, false, To::Replaced, Extent::default())?;
-        let large = large_values::<S>(values, k);
-        let u = self.orthonormal(w, large)?;
-        if large < k {
-            self.complete(whole(&u)?, large)?;
+        let large: Vec<usize> = values.iter().map(|values| large_values::<S>(values, k)).collect();
+        let u = self.orthonormal(&w, large.iter().copied().max().unwrap_or(0))?;
+        let mut alike: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (matrix, &large) in large.iter().enumerate().filter(|&(_, &large)| large < k) {
+            alike.entry(large).or_default().push(matrix);
+        }
+        for (large, matrices) in alike {
+            self.complete(&w, &u, large, &matrices)?;
         }
         Ok(u)
     }
 
-    /// Makes the first `cols` columns of `w`, which are nearly orthogonal, orthonormal, each corrected by those before it. The others are copied.
-    pub(crate) fn orthonormal(&self, w: Dense<S>, cols: usize) -> Result<Dense<S>> {
+    /// The first `cols` columns of `w`, which are nearly orthogonal, each corrected by those before it and divided by its length. The others are zero.
+    pub(crate) fn orthonormal(&self, w: &Dense<S>, cols: usize) -> Result<Dense<S>> {
+        let (matrices, (m, k)) = (w.matrices, w.size);
+        let out = self.room_of_stack(matrices, m, k)?;
         if cols == 0 {
-            return Ok(w);
+            return Ok(out);
         }
-        let (m, k) = w.size;
-        let out = self.room(m, k)?;
-        let (w, to) = (whole(&w)?, whole(&out)?);
+        let (w, to) = (whole(w)?.columns(0, cols), whole(&out)?.columns(0, cols));
         let ld = cols.next_multiple_of(4);
         let square = || {
             let what = "products of vectors";
-            let bytes = fitting_bytes::<S::Scalar>(&self.context, what, ld.checked_mul(cols))?;
+            let bytes =
+                fitting_bytes::<S::Scalar>(&self.context, what, ld.checked_mul(cols).and_then(|of| of.checked_mul(matrices)))?;
             buffer(&self.context, what, bytes, BufferUsages::STORAGE)
         };
         let (g, f) = (square()?, square()?);
         let [gram, factor] = [&g, &f].map(|buffer| {
             let window = Window { offset: 0, rs: 1, cs: ld };
-            Part { buffer, window, rows: cols, cols }
+            Part { buffer, window, rows: cols, cols, stack: Stack { matrices, distance: ld * cols } }
         });
-        let large = w.columns(0, cols);
-        self.multiply(large.transposed(), large, gram, true, To::Replaced, Extent { upper_c: true, ..Extent::default() })?;
+        self.multiply(w.transposed(), w, gram, true, To::Replaced, Extent { upper_c: true, ..Extent::default() })?;
         let kernel = self.bound(&GRAM_FACTOR, &[&g, &f])?;
         let parameters = parameters::GramFactor { k: cols as u32, ld: ld as u32 };
-        self.linear(&kernel, parameters, ld * cols, Work::linear(Kernel::GramFactor, ld * cols, 2, size_of::<S::Scalar>()))?;
-        let upper = Extent { upper_x: true, ..Extent::default() };
-        self.multiply(large, factor, to.columns(0, cols), false, To::Replaced, upper)?;
-        if cols < k {
-            self.copy(w.columns(cols, k - cols), to.columns(cols, k - cols), false)?;
-        }
-        self.to_unit_length(to.columns(0, cols), false)?;
+        let work = Work::linear(Kernel::GramFactor, ld * cols, 2, size_of::<S::Scalar>());
+        self.linear_of_stack(&kernel, parameters, (ld * cols, matrices), work)?;
+        self.multiply(w, factor, to, false, To::Replaced, Extent { upper_x: true, ..Extent::default() })?;
+        self.to_unit_length(to, false)?;
         Ok(out)
     }
 
-    /// Replaces the columns from `first` on by orthonormal ones that are orthogonal to those before, which are orthonormal. Each is near the
-    /// direction that its column has, where it has one.
-    fn complete(&self, u: Part<'_>, first: usize) -> Result<()> {
-        let (before, tiny) = (u.columns(0, first), u.columns(first, u.cols - first));
-        let mut y = self.room(u.rows, tiny.cols)?;
-        self.copy(tiny, whole(&y)?, false)?;
-        self.project(before, whole(&y)?)?;
+    /// Writes the columns of `u` from `first` on, of some of its `matrices`: orthonormal ones that are orthogonal to those before, which are orthonormal.
+    /// Each is near the direction that its column of `w` has, where it has one.
+    fn complete(&self, w: &Dense<S>, u: &Dense<S>, first: usize, matrices: &[usize]) -> Result<()> {
+        let (m, k) = u.size;
+        let [w, tiny] = [whole(w)?, whole(u)?].map(|of| of.columns(first, k - first));
+        let before = whole(u)?.columns(0, first);
+        let mut y = self.room_of_stack(matrices.len(), m, k - first)?;
+        for (place, &matrix) in matrices.iter().enumerate() {
+            self.copy(w.of(matrix), whole(&y)?.of(place), false)?;
+        }
+        let before: Vec<Part<'_>> = matrices.iter().map(|&matrix| before.of(matrix)).collect();
+        self.project(&before, &y)?;
         self.to_unit_length(whole(&y)?, true)?;
         for _ in 0..2 {
-            self.project(before, whole(&y)?)?;
-            y = self.columns_of_q(y, 0, tiny.cols)?;
+            self.project(&before, &y)?;
+            y = self.columns_of_q(y, 0, k - first)?;
         }
-        self.copy(whole(&y)?, tiny, false)
+        for (place, &matrix) in matrices.iter().enumerate() {
+            self.copy(whole(&y)?.of(place), tiny.of(matrix), false)?;
+        }
+        Ok(())
     }
 
     /// The m x m unitary matrix with the m x k orthonormal `u` as its first columns.
     pub(crate) fn completed(&self, u: &Dense<S>) -> Result<Dense<S>> {
-        let (m, k) = u.size;
-        let (all, copy) = (self.room(m, m)?, self.room(m, k)?);
+        let (matrices, (m, k)) = (u.matrices, u.size);
+        let (all, copy) = (self.room_of_stack(matrices, m, m)?, self.room_of_stack(matrices, m, k)?);
         self.copy(whole(u)?, whole(&all)?.columns(0, k), false)?;
         if k < m {
             self.copy(whole(u)?, whole(&copy)?, false)?;
@@ -175,12 +205,13 @@ impl<S: Number> GpuKernels<S> {
         let by_rows = a.strides.1 == 1;
         let out = Dense::stacked(&self.context, a.matrices, a.size, by_rows, self.shape, self.tuning.leaf)?;
         let (rows, cols) = if by_rows { (a.size.1, a.size.0) } else { a.size };
-        // Line by line, of all matrices.
-        let lines = |buffer, offset| {
-            let window = Window { offset, rs: 1, cs: a.ld() };
-            Part { buffer, window, rows, cols: cols * a.matrices }
+        // Line by line.
+        let lines = |buffer, of: &Dense<S>| {
+            let window = Window { offset: of.first, rs: 1, cs: of.ld() };
+            let stack = Stack { matrices: of.matrices, distance: of.distance() as usize };
+            Part { buffer, window, rows, cols, stack }
         };
-        self.copy(lines(buffer, a.first), lines(whole(&out)?.buffer, 0), false)?;
+        self.copy(lines(buffer, a), lines(whole(&out)?.buffer, &out), false)?;
         Ok(Some(out))
     }
 
@@ -205,7 +236,7 @@ impl<S: Number> GpuKernels<S> {
     /// Some columns of the identity with m rows; with `phases` the entries are the phases of a's diagonal.
     pub(crate) fn identity(&self, a: &Dense<S>, m: usize, columns: Range<usize>, phases: bool) -> Result<Dense<S>> {
         let (first, cols) = (columns.start, columns.len());
-        let q = self.room(m, cols)?;
+        let q = self.room_of_stack(a.matrices, m, cols)?;
         let kernel = self.bound(&IDENTITY_COLUMNS, &[whole(a)?.buffer, whole(&q)?.buffer])?;
         let parameters = parameters::IdentityColumns {
             first: first as u32,
@@ -213,27 +244,31 @@ impl<S: Number> GpuKernels<S> {
             cols: cols as u32,
             ld: q.ld() as u32,
             stride: (a.strides.0 + a.strides.1) as u32,
+            matrix: a.distance(),
             flags: if phases { parameters::ON } else { 0 },
         };
         let places = m * q.ld();
         let work = Work::linear(Kernel::IdentityColumns, places, 1, size_of::<S::Scalar>());
-        self.linear(&kernel, parameters, places, work)?;
+        self.linear_of_stack(&kernel, parameters, (places, a.matrices), work)?;
         Ok(q)
     }
 
-    /// Y <- Y - U (U^H Y)
-    fn project(&self, u: Part<'_>, y: Part<'_>) -> Result<()> {
-        if u.cols == 0 {
+    /// Y <- Y - U (U^H Y) for each of several matrices Y and its U.
+    fn project(&self, u: &[Part<'_>], y: &Dense<S>) -> Result<()> {
+        let cols = u.first().map_or(0, |u| u.cols);
+        if cols == 0 {
             return Ok(());
         }
-        let inside = self.room(u.cols, y.cols)?;
-        let inside = whole(&inside)?;
-        self.multiply(u.transposed(), y, inside, true, To::Replaced, Extent::default())?;
-        self.multiply(u, inside, y, false, To::Subtracted, Extent::default())
+        let inside = self.room_of_stack(y.matrices, cols, y.size.1)?;
+        let (inside, y) = (whole(&inside)?, whole(y)?);
+        let first: Vec<_> = u.iter().enumerate().map(|(k, u)| [u.transposed(), y.of(k), inside.of(k)]).collect();
+        self.multiply_each(&first, true, To::Replaced, Extent::default())?;
+        let second: Vec<_> = u.iter().enumerate().map(|(k, u)| [*u, inside.of(k), y.of(k)]).collect();
+        self.multiply_each(&second, false, To::Subtracted, Extent::default())
     }
 
-    /// The product C <- M X or C <- C - M X, with conjugates of M's entries if asked for. `triangles` says which matrices are upper
-    /// triangular.
+    /// The product C <- M X or C <- C - M X, with conjugates of M's entries if asked for, of each of as many matrices. `triangles` says which matrices
+    /// are upper triangular.
     pub(super) fn multiply(
         &self,
         m: Part<'_>,
@@ -243,12 +278,25 @@ impl<S: Number> GpuKernels<S> {
         to: To,
         triangles: Extent,
     ) -> Result<()> {
-        let extent = Extent { rows: c.rows, cols: c.cols, inner: m.cols, ..triangles };
-        let task = Task { extent, m: m.window, x: x.window, c: c.window, conjugated, to };
-        Products::new::<S, S>(self, [m.buffer, x.buffer, c.buffer], &[vec![task]])?.run(&self.stream, 0)
+        if [m, x].iter().any(|of| of.stack.matrices != c.stack.matrices) {
+            let counts = [m, x, c].map(|of| of.stack.matrices);
+            return Err(SvdError::invalid("matrix", format!("products of {counts:?} matrices")));
+        }
+        let each: Vec<_> = (0..c.stack.matrices).map(|k| [m.of(k), x.of(k), c.of(k)]).collect();
+        self.multiply_each(&each, conjugated, to, triangles)
     }
 
-    /// Copies a matrix of the same size, or its conjugates.
+    /// [`multiply`](Self::multiply) for parts [M, X, C] of three buffers.
+    fn multiply_each(&self, each: &[[Part<'_>; 3]], conjugated: bool, to: To, triangles: Extent) -> Result<()> {
+        let Some(buffers) = each.first().map(|of| of.map(|part| part.buffer)) else { return Ok(()) };
+        let task = |&[m, x, c]: &[Part<'_>; 3]| {
+            let extent = Extent { rows: c.rows, cols: c.cols, inner: m.cols, ..triangles };
+            Task { extent, m: m.window, x: x.window, c: c.window, conjugated, to }
+        };
+        Products::new::<S, S>(self, buffers, &[each.iter().map(task).collect()])?.run(&self.stream, 0)
+    }
+
+    /// Copies matrices of the same size, or their conjugates.
     pub(super) fn copy(&self, from: Part<'_>, to: Part<'_>, conjugated: bool) -> Result<()> {
         let kernel = self.bound(&COPY_WINDOW, &[from.buffer, to.buffer])?;
         let (f, t) = (from.window, to.window);
@@ -258,13 +306,16 @@ impl<S: Number> GpuKernels<S> {
             f: f.at(0, 0),
             f_rs: f.rs as u32,
             f_cs: f.cs as u32,
+            f_matrix: from.stack.distance as u32,
             t: t.at(0, 0),
             t_rs: t.rs as u32,
             t_cs: t.cs as u32,
+            t_matrix: to.stack.distance as u32,
             flags: if conjugated { parameters::ON } else { 0 },
         };
         let places = to.rows * to.cols;
-        self.linear(&kernel, parameters, places, Work::linear(Kernel::CopyWindow, places, 2, size_of::<S::Scalar>()))
+        let work = Work::linear(Kernel::CopyWindow, places, 2, size_of::<S::Scalar>());
+        self.linear_of_stack(&kernel, parameters, (places, to.stack.matrices), work)
     }
 
     /// Divides each column by its length, and adds noise if asked for.
@@ -276,10 +327,12 @@ impl<S: Number> GpuKernels<S> {
             cols: x.cols as u32,
             rs: x.window.rs as u32,
             cs: x.window.cs as u32,
+            matrix: x.stack.distance as u32,
             flags: if noise { parameters::ON } else { 0 },
         };
         let [groups, more] = self.stream.fold(x.cols.div_ceil(UNIT_COLUMNS))?;
-        self.stream.dispatch(&kernel.0, &kernel.1, parameters, [groups, more, 1], Work::unit_columns::<S>(x.rows, x.cols))
+        let work = Work::unit_columns::<S>(x.rows, x.cols).times(x.stack.matrices);
+        self.stream.dispatch(&kernel.0, &kernel.1, parameters, [groups, more, x.stack.matrices as u32], work)
     }
 
     /// A kernel without constants, with its buffers.

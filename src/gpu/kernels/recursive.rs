@@ -32,7 +32,7 @@ use crate::{
         },
         kernels::{
             GpuKernels,
-            left::{Part, whole},
+            left::{Part, Stack, whole},
             triangular::on_device,
         },
         matrix::{DeviceMatrix, Window},
@@ -250,8 +250,8 @@ impl RecursiveKernels for GpuRecursive {
             })
         };
         let ((m_window, m_rows, m_cols), (x_window, x_rows, x_cols)) = (of(&m)?, of(&x)?);
-        let m = Part { buffer: whole(m.of)?.buffer, window: m_window, rows: m_rows, cols: m_cols };
-        let x = Part { buffer: whole(x.of)?.buffer, window: x_window, rows: x_rows, cols: x_cols };
+        let m = Part { buffer: whole(m.of)?.buffer, window: m_window, rows: m_rows, cols: m_cols, stack: Stack::ONE };
+        let x = Part { buffer: whole(x.of)?.buffer, window: x_window, rows: x_rows, cols: x_cols, stack: Stack::ONE };
         self.multiply(products, m, x, part(c, block)?, into)
     }
 

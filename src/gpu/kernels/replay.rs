@@ -134,7 +134,7 @@ impl<S: Number> VectorKernels for GpuKernels<S> {
         }
         let planned = self.on_host(move || Planned::of(&c, k, &watch)).await?;
         let out = self.room(planned.n, planned.k)?;
-        self.write_right(&planned, &out)?;
+        self.write_right(&[planned], &out)?;
         Ok(out)
     }
 
@@ -158,16 +158,31 @@ impl<S: Number> GpuKernels<S> {
         self.on_host(move || all.par_iter().map(|(c, k)| Planned::of(c, *k, &watch)).collect()).await
     }
 
-    /// Writes the right vectors that the host has planned to `out`, n x k by rows.
-    pub(crate) fn write_right(&self, &Planned { ref schedule, ref phases, n, k, ld }: &Planned, out: &Dense<S>) -> Result<()> {
+    /// Writes the right vectors that the host has planned to `out`, n x k by rows each, of as many matrices.
+    pub(crate) fn write_right(&self, planned: &[Planned], out: &Dense<S>) -> Result<()> {
         self.stream.watch().check()?;
-        if out.size != (n, k) || out.strides.1 != 1 || out.a.len() != 1 {
-            return Err(SvdError::invalid("matrix", format!("{:?}, for {n} x {k} right vectors by rows", out.size)));
+        let fits = |of: &Planned| out.size == (of.n, of.k) && of.ld == out.size.0.next_multiple_of(4);
+        if !planned.iter().all(fits) || out.strides.1 != 1 || out.a.len() != 1 || out.matrices != planned.len() {
+            let (of, size) = (planned.len(), out.size);
+            return Err(SvdError::invalid(
+                "matrix",
+                format!("{} of {size:?}, for the right vectors of {of} by rows", out.matrices),
+            ));
         }
-        schedule.as_ref().map_or(Ok(()), |schedule| self.replay(schedule, ld, phases, out))
+        // No vectors are wanted, or it was cancelled.
+        let Some(schedules) = planned.iter().map(|of| of.schedule.as_ref()).collect::<Option<Vec<_>>>() else {
+            return self.stream.watch().check();
+        };
+        let phases: Vec<Complex<f64>> = planned.iter().flat_map(|of| &of.phases).copied().collect();
+        let ld = out.size.0.next_multiple_of(4);
+        match &schedules[..] {
+            [] => Ok(()),
+            [one] => self.replay(one, ld, &phases, out),
+            several => self.replay(&Schedule::together(several, ld), ld, &phases, out),
+        }
     }
 
-    /// The right vectors of a bidiagonal matrix with `phases` (n of them), by rows in `out`.
+    /// The right vectors of bidiagonal matrices with `phases` (n of each), by rows in `out`.
     fn replay(&self, schedule: &Schedule, ld: usize, phases: &[Complex<f64>], out: &Dense<S>) -> Result<()> {
         let (context, stream, n, real) = (&self.context, &self.stream, schedule.n, size_of::<Re<S>>());
         let tables = Tables::<Re<S>>::of(schedule);
@@ -179,7 +194,8 @@ impl<S: Number> GpuKernels<S> {
         let leaves = table_of(stream, "vectors of the leaves", &leaves)?;
         let matrix = || {
             let what = "vectors of the bidiagonal";
-            buffer(context, what, fitting_bytes::<Re<S>>(context, what, ld.checked_mul(n))?, BufferUsages::STORAGE)
+            let entries = ld.checked_mul(n).and_then(|entries| entries.checked_mul(schedule.matrices));
+            buffer(context, what, fitting_bytes::<Re<S>>(context, what, entries)?, BufferUsages::STORAGE)
         };
         let x = matrix()?;
         {
@@ -220,14 +236,15 @@ impl<S: Number> GpuKernels<S> {
         let take = (take.clone(), stream.bind(&take, &[&x, &phases, &order, &out.a[0]], &[])?);
         let parameters = parameters::TakeColumns {
             n: n as u32,
-            cols: schedule.order.len() as u32,
+            cols: out.size.1 as u32,
             ld: ld as u32,
             out_ld: out.ld() as u32,
             first: out.first as u32,
+            matrix: out.distance(),
         };
         let places = n * out.ld();
         let work = Work::linear(Kernel::TakeColumns, places, 2, real.max(size_of::<S::Scalar>()));
-        self.linear(&take, parameters, places, work)
+        self.linear_of_stack(&take, parameters, (places, out.matrices), work)
     }
 
     /// `gather_columns` of these columns, of which the first has the number `first`, with at most `most` rows each.
@@ -266,14 +283,25 @@ impl<S: Number> GpuKernels<S> {
 
     /// Dispatches a kernel with one thread for each of `places`.
     pub(super) fn linear<P: Parameters>(&self, kernel: &Ready, parameters: P, places: usize, work: Work) -> Result<()> {
+        self.linear_of_stack(kernel, parameters, (places, 1), work)
+    }
+
+    /// [`linear`](Self::linear) for each of several matrices, with the work of one.
+    pub(super) fn linear_of_stack<P: Parameters>(
+        &self,
+        kernel: &Ready,
+        parameters: P,
+        (places, matrices): (usize, usize),
+        work: Work,
+    ) -> Result<()> {
         if places > u32::MAX as usize {
             return Err(SvdError::invalid("matrix", format!("{places} entries are more than a dispatch counts")));
         }
-        if places == 0 {
+        if places == 0 || matrices == 0 {
             return Ok(());
         }
         let [x, y] = self.stream.fold(places.div_ceil(LINEAR_THREADS as usize))?;
-        self.stream.dispatch(&kernel.0, &kernel.1, parameters, [x, y, 1], work)
+        self.stream.dispatch(&kernel.0, &kernel.1, parameters, [x, y, matrices as u32], work.times(matrices))
     }
 }
 

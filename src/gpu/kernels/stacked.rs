@@ -1,6 +1,6 @@
 //! Several matrices of one shape on the device, which share each dispatch of stages 1 to 3.
 
-use faer::MatRef;
+use faer::{Mat, MatRef};
 
 use crate::{
     base::{
@@ -15,7 +15,7 @@ use crate::{
         device::context::GpuContext,
         kernels::GpuKernels,
         limits::{Reflectors, dense_sizes, fitting_bytes, svd_bytes},
-        matrix::copy_lines,
+        matrix::{copy_entries, copy_lines},
         storage::{Banded, Dense},
     },
     tile::{
@@ -26,8 +26,8 @@ use crate::{
 };
 
 /// Maximum number of m x n matrices, m >= n, stored as `S`, of a stack: those whose entries are [`STACK_BYTES`], and that fit the device's buffers
-/// together. Zero if one of them does not. With `vectors` (true: full ones), [`KEPT_BYTES`] hold what all of them have at a time, and what one of them
-/// needs after that ([`svd_bytes`]).
+/// together. Zero if one of them does not. With `vectors` (true: full ones), [`KEPT_BYTES`] hold what all of them have at a time, and what some of them
+/// need after that ([`svd_bytes`]).
 pub(crate) fn most_stacked<S: Number>(
     context: &GpuContext,
     (m, n): (usize, usize),
@@ -57,12 +57,23 @@ pub(crate) fn most_stacked<S: Number>(
         let right = n.saturating_mul(n.next_multiple_of(4));
         fitting.extend([(kept.t, scalar, buffer), (kept.of_step, scalar, buffer), (right, stored, buffer)]);
         let (of_each, later) = svd_bytes::<S>(context, (m, n), by_rows, full, tuning)?;
-        by_bytes = KEPT_BYTES.saturating_sub(later) / of_each.max(1);
+        let at_once = vectors_at_once::<S>(context, (m, n), full, later)?;
+        by_bytes = KEPT_BYTES.saturating_sub(later.saturating_mul(at_once as u64)) / of_each.max(1);
     }
     // Indices in shaders are u32.
     let count = |(len, each, bytes): (usize, usize, u64)| (bytes / each as u64).min(u32::MAX.into()) / len.max(1) as u64;
     let most = fitting.into_iter().map(count).min().unwrap_or(0).min(by_bytes);
     Ok(most.min(context.limits().max_compute_workgroups_per_dimension.into()) as usize)
+}
+
+/// The number of matrices, at least one, whose vectors are computed together after the back-transformation, which takes `later` bytes for each: those that
+/// [`STACK_BYTES`] hold, and whose vectors and products fit a buffer.
+fn vectors_at_once<S: Number>(context: &GpuContext, (m, n): (usize, usize), full: bool, later: u64) -> Result<usize> {
+    let bytes =
+        |rows: usize, cols: usize| fitting_bytes::<S::Scalar>(context, "vectors", rows.checked_mul(cols.next_multiple_of(4)));
+    let largest = bytes(m, if full { m } else { n })?.max(bytes(n, n)?).max(1);
+    let most = (STACK_BYTES / later.max(1)).min(context.max_buffer_bytes() / largest);
+    Ok(usize::try_from(most).unwrap_or(usize::MAX).max(1))
 }
 
 /// Whether [`TileKernels::upload`](crate::tile::kernels::TileKernels::upload) stores the matrix row by row.
@@ -71,6 +82,37 @@ pub(crate) fn is_by_rows<T>(a: MatRef<'_, T>) -> bool {
 }
 
 impl<S: Number> GpuKernels<S> {
+    /// [`vectors_at_once`] of m x n matrices, m >= n, with full vectors or thin ones.
+    pub(crate) fn vectors_at_once(&self, size: (usize, usize), by_rows: bool, full: bool) -> Result<usize> {
+        let (_, later) = svd_bytes::<S>(&self.context, size, by_rows, full, &self.tuning)?;
+        vectors_at_once::<S>(&self.context, size, full, later)
+    }
+
+    /// Each of several matrices by rows.
+    pub(crate) async fn download_stack(&self, a: &Dense<S>) -> Result<Vec<Mat<S::Scalar>>> {
+        let ((m, n), ld) = (a.size, a.ld());
+        let [buffer] = &a.a[..] else {
+            return Err(SvdError::invalid("matrix", format!("{} matrices in {} buffers", a.matrices, a.a.len())));
+        };
+        if a.strides.1 != 1 {
+            return Err(SvdError::invalid("matrix", "several matrices by columns"));
+        }
+        let mut all = vec![Mat::<S::Scalar>::zeros(m, n); a.matrices];
+        let take = |at: usize, entries: &[S]| {
+            let (mut row, mut entries) = (at / ld, entries);
+            while !entries.is_empty() {
+                // Rows of one matrix.
+                let count = (m - row % m).min(entries.len() / ld);
+                let (these, others) = entries.split_at(count * ld);
+                let from = MatRef::from_row_major_slice_with_stride(these, count, n, ld);
+                copy_entries(from, all[row / m].as_mut().subrows_mut(row % m, count), |x| x);
+                (row, entries) = (row + count, others);
+            }
+        };
+        self.stream.read_back_in::<S>(buffer, (a.first, a.matrices * m * ld), ld, take).await?;
+        Ok(all)
+    }
+
     /// The bidiagonal in each band.
     pub(crate) async fn bidiagonals(&self, band: &Banded<S>) -> Result<Vec<ComplexBidiagonal>> {
         // Pairs (B(j - 1, j), B(j, j)).

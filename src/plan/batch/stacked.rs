@@ -1,11 +1,11 @@
-//! Matrices of one shape that share each dispatch of a GPU's two stages: stacks.
+//! Matrices of one shape that share each dispatch of a GPU: stacks.
 //!
 //! ```text
 //! 0  scale            on the host, each by its own power of two
 //! 1  to_band          of all matrices of a stack, which are one upload
 //! 2  band_to_bidiag   likewise
 //! 3  svdvals          likewise, by bisection; unscaled on the host
-//! 4  vectors          on request; back-transformation likewise, products of one matrix after the other (stacked/vectors.rs)
+//! 4  vectors          on request, likewise (stacked/vectors.rs)
 //! ```
 //!
 //! A matrix has the results of a single call with [`Stage3::Device`](crate::Stage3): the kernels compute the matrices of a stack side by side.

@@ -9,7 +9,8 @@
 //!           X <- Y W, a product for the rows of either part           gemm_batch
 //! ```
 //!
-//! X, Y and W are n x n by columns, and each node has the block of its rows and columns on the diagonal.
+//! X, Y and W are n x n by columns, and each node has the block of its rows and columns on the diagonal. Several matrices of order n lie one after
+//! the other.
 
 use std::ops::Range;
 
@@ -89,7 +90,9 @@ pub(crate) struct Level {
 /// See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Schedule {
+    /// The order, and the number of matrices.
     pub n: usize,
+    pub matrices: usize,
     /// The leaves' vectors, by columns.
     pub leaves: Vec<f64>,
     /// The columns of `leaves` come first.
@@ -107,7 +110,7 @@ pub(crate) struct Schedule {
     pub roots: Vec<(f64, f64, f64)>,
     /// From the leaves to the whole.
     pub levels: Vec<Level>,
-    /// The column of X for each of the wanted vectors, with descending values.
+    /// The column of X for each of the wanted vectors, with descending values, matrix by matrix.
     pub order: Vec<usize>,
 }
 
@@ -116,26 +119,80 @@ impl Schedule {
         let n = root.size(Side::Right);
         let (mut leaves, mut merges) = (Vec::new(), Vec::new());
         by_depth(root, 0, 0, &mut leaves, &mut merges);
-        let mut schedule = Schedule { n, order: (0..k).map(|i| n - 1 - i).collect(), ..Schedule::default() };
+        let mut schedule = Schedule { n, matrices: 1, order: (0..k).map(|i| n - 1 - i).collect(), ..Schedule::default() };
         leaves.iter().for_each(|&(leaf, lo)| schedule.leaf(leaf, lo));
         schedule.of_leaves = schedule.gathered.len();
         for (depth, merges) in merges.iter().enumerate().rev() {
-            let start = [schedule.gathered.len(), schedule.chains.len(), schedule.found.len(), schedule.products.len()];
+            let start = schedule.lengths();
             let mut most = 0;
             for &(merge, lo) in merges {
                 most = most.max(size(merge));
                 schedule.merge(merge, lo, (depth == 0).then_some(k), ld);
             }
-            let [gathered, chains, found, products] = start;
-            schedule.levels.push(Level {
-                most,
-                gathered: gathered..schedule.gathered.len(),
-                chains: chains..schedule.chains.len(),
-                found: found..schedule.found.len(),
-                products: products..schedule.products.len(),
-            });
+            schedule.end_level(start, most);
         }
         schedule
+    }
+
+    /// One schedule of several matrices of the same order, whose levels run together.
+    pub(crate) fn together(all: &[&Schedule], ld: usize) -> Schedule {
+        let n = all.first().map_or(0, |first| first.n);
+        let mut whole = Schedule { n, matrices: all.len(), ..Schedule::default() };
+        let mut moves = Vec::with_capacity(all.len());
+        for (k, one) in all.iter().enumerate() {
+            let by = Move {
+                column: k * n,
+                entry: k * n * ld,
+                rotation: whole.rotations.len(),
+                place: whole.places.len(),
+                root: whole.roots.len(),
+            };
+            let leaf = whole.leaves.len();
+            whole.gathered.extend(one.gathered[..one.of_leaves].iter().map(|of| by.gathered(of, leaf)));
+            whole.most_of_leaves = whole.most_of_leaves.max(one.most_of_leaves);
+            whole.leaves.extend(&one.leaves);
+            whole.rotations.extend(one.rotations.iter().map(|of| Rotated {
+                first: of.first + by.entry,
+                second: of.second + by.entry,
+                ..*of
+            }));
+            whole.places.extend(&one.places);
+            whole.roots.extend(&one.roots);
+            whole.order.extend(one.order.iter().map(|column| column + by.column));
+            moves.push(by);
+        }
+        whole.of_leaves = whole.gathered.len();
+        for level in 0..all.iter().map(|one| one.levels.len()).max().unwrap_or(0) {
+            let start = whole.lengths();
+            let mut most = 0;
+            for (one, by) in all.iter().zip(&moves) {
+                let Some(level) = one.levels.get(level) else { continue };
+                most = most.max(level.most);
+                whole.gathered.extend(one.gathered[level.gathered.clone()].iter().map(|of| by.gathered(of, by.entry)));
+                whole.chains.extend(one.chains[level.chains.clone()].iter().map(|of| by.chain(of)));
+                whole.found.extend(one.found[level.found.clone()].iter().map(|of| by.found(of)));
+                whole.products.extend(one.products[level.products.clone()].iter().map(|of| by.product(of)));
+            }
+            whole.end_level(start, most);
+        }
+        whole
+    }
+
+    /// The numbers of columns, chains, found columns and products so far.
+    fn lengths(&self) -> [usize; 4] {
+        [self.gathered.len(), self.chains.len(), self.found.len(), self.products.len()]
+    }
+
+    /// Ends a level that began with these [`lengths`](Self::lengths).
+    fn end_level(&mut self, [gathered, chains, found, products]: [usize; 4], most: usize) {
+        let end = self.lengths();
+        self.levels.push(Level {
+            most,
+            gathered: gathered..end[0],
+            chains: chains..end[1],
+            found: found..end[2],
+            products: products..end[3],
+        });
     }
 
     fn leaf(&mut self, leaf: &Leaf, lo: usize) {
@@ -222,6 +279,35 @@ impl Schedule {
     }
 }
 
+/// How far the tables of a matrix move when they follow those of others.
+struct Move {
+    column: usize,
+    entry: usize,
+    rotation: usize,
+    place: usize,
+    root: usize,
+}
+
+impl Move {
+    /// A column whose entries move by `entries`.
+    fn gathered(&self, of: &Gathered, entries: usize) -> Gathered {
+        Gathered { column: of.column + self.column, first: of.first + entries, second: of.second + entries, ..*of }
+    }
+
+    fn chain(&self, of: &Chain) -> Chain {
+        Chain { rotations: of.rotations.start + self.rotation..of.rotations.end + self.rotation, ..*of }
+    }
+
+    fn found(&self, of: &Found) -> Found {
+        let first = of.first + if of.root.is_some() { self.place } else { self.entry };
+        Found { column: of.column + self.column, first, root: of.root.map(|root| root + self.root), ..*of }
+    }
+
+    fn product(&self, of: &Product) -> Product {
+        Product { m: of.m + self.entry, x: of.x + self.entry, c: of.c + self.entry, ..*of }
+    }
+}
+
 /// The rows and columns of a merge's right vectors.
 fn size(merge: &Merge) -> usize {
     merge.rows[0] + merge.rows[1] + 1 + usize::from(merge.extra)
@@ -293,11 +379,11 @@ mod tests {
         }
     }
 
-    /// The vectors by the tables.
+    /// The vectors by the tables, of all matrices side by side.
     fn run(schedule: &Schedule, ld: usize) -> Mat<f64> {
         let n = schedule.n;
         // What nothing writes is NaN.
-        let [mut x, mut y, mut w] = [(); 3].map(|()| vec![f64::NAN; ld * n]);
+        let [mut x, mut y, mut w] = [(); 3].map(|()| vec![f64::NAN; ld * n * schedule.matrices]);
         gather(&schedule.gathered[..schedule.of_leaves], &schedule.leaves, &mut x, ld);
         for level in &schedule.levels {
             gather(&schedule.gathered[level.gathered.clone()], &x, &mut y, ld);
@@ -332,6 +418,32 @@ mod tests {
                     let found = run(&plan.schedule(k, ld).unwrap(), ld);
                     let off = (&found - all.subcols(0, k)).norm_max();
                     assert!(off <= n as f64 * f64::EPSILON, "{kind}, n = {n}, {k} vectors: off by {off:e}");
+                }
+            }
+        }
+    }
+
+    /// The tables of several matrices together give bit for bit the vectors that those of each give: with different deflations, so that places, roots
+    /// and rotations of a matrix begin anywhere.
+    #[test]
+    fn together_is_one_by_one() {
+        for n in [1, 7, 9, 40, 133] {
+            let entry = |kind: usize, i: usize| match kind {
+                0 => ((i * i * 7 + 3 * i) % 101) as f64 / 101.0 + 0.1,
+                1 => 1.0,
+                2 => f64::from(u8::from(i % 5 != 2)),
+                _ => 10f64.powf(-(i as f64) / 3.0),
+            };
+            for (k, ld) in [(n, n), (n.min(5), n + 3)] {
+                let of = |kind| {
+                    let (d, e): (Vec<_>, Vec<_>) =
+                        ((0..n).map(|i| entry(kind, i)).collect(), (1..n).map(|i| entry(kind, i + 500)).collect());
+                    Plan::new(&d, &e, &|| false).unwrap().schedule(k, ld).unwrap()
+                };
+                let each: Vec<Schedule> = (0..4).map(of).collect();
+                let all = run(&Schedule::together(&each.iter().collect::<Vec<_>>(), ld), ld);
+                for (kind, one) in each.iter().enumerate() {
+                    assert_eq!(all.subcols(kind * k, k), run(one, ld), "n = {n}, {k} vectors of matrix {kind}");
                 }
             }
         }

@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! plans of divide and conquer      on the host, of all matrices side by side
-//! V_C, the bidiagonal's vectors    on the device, one matrix after the other
-//! V = P1 P2 V_C                    of neighbours with the same number of vectors, which share each dispatch
-//! V orthonormal, U = A V / S       one matrix after the other: these are products, which fill a device
+//! V_C, the bidiagonal's vectors    on the device, of as many at a time as their workspace allows
+//! V = P1 P2 V_C                    of neighbours with the same number of vectors
+//! V orthonormal, U = A V / S       again of as many at a time
 //! ```
+
+use faer::Mat;
 
 use crate::{
     algo::svdvals::Reduced,
@@ -15,21 +17,33 @@ use crate::{
         number::Number,
         watch::Stage,
     },
+    gpu::{
+        kernels::{GpuKernels, stacked::is_by_rows},
+        storage::Dense,
+    },
     plan::{
         batch::stacked::{OfStack, OnDevice, Stacked},
         factors::Factors,
         gpu::both_sides,
         options::{Signs, Vectors},
-        svd::{factors_of_caller, needed, read_back},
+        svd::{factors_of_caller, needed},
     },
 };
 
-/// A matrix that has values: its place in the stack, and how many of them have vectors.
+/// A matrix that has values: its place in the stack, how many of them have vectors, and whether left and right ones are needed.
 struct Found<'a, T: Number> {
     place: usize,
     of: OfStack<'a, T>,
     values: Vec<T::Real>,
     k: usize,
+    needed: (bool, bool),
+}
+
+impl<T: Number> Found<'_, T> {
+    /// Whether this one and the `next` share dispatches.
+    fn is_beside(&self, next: &Self) -> bool {
+        self.place + 1 == next.place && (self.k, self.needed) == (next.k, next.needed)
+    }
 }
 
 /// Adds the decompositions of the matrices of a stack to `all`. `did` is told of each as it ends.
@@ -56,45 +70,65 @@ where
             Ok(values) => {
                 let k = options.kept(&values);
                 wanted.push((bidiagonal, k));
-                found.push(Found { place, of, values, k });
+                let needed = needed(options.vectors, of.turned.transposed);
+                found.push(Found { place, of, values, k, needed });
             }
             Err(error) => all.results.push((of.index, Err(error))),
         }
     }
-    let mut planned = kernels.planned(wanted).await?.into_iter();
-    for found in found.chunk_by(|x, y| x.k == y.k && x.place + 1 == y.place) {
+    let mut planned = &kernels.planned(wanted).await?[..];
+    for found in found.chunk_by(Found::is_beside) {
         let (first, k, n) = (found[0].place, found[0].k, reduced.n);
         let part = Reduced {
             dense: reduced.dense.as_ref().map(|dense| dense.part(first..first + found.len())).transpose()?,
             band: reduced.band.part(first..first + found.len())?,
             ..reduced
         };
+        let at_once = kernels.vectors_at_once(found[0].of.a.shape(), is_by_rows(found[0].of.a), full)?;
         let mut right = kernels.room_of_stack(found.len(), n, k)?;
-        for (place, planned) in planned.by_ref().take(found.len()).enumerate() {
-            kernels.write_right(&planned, &right.part(place..place + 1)?)?;
-            // The workspace of one matrix is free before the next one's is allocated.
+        for first in (0..found.len()).step_by(at_once) {
+            let some = first..found.len().min(first + at_once);
+            kernels.write_right(&planned[some.clone()], &right.part(some)?)?;
+            // The workspace of these is free before that of the next ones is allocated.
             all.seconds.bidiagonal_vectors += driver.lap(&mut clock).await?;
         }
+        planned = &planned[found.len()..];
         driver.transform_back(&part, &mut right, &mut all.seconds).await?;
         clock.restart();
-        for (place, Found { place: in_stack, of, values, .. }) in found.iter().enumerate() {
-            let (needs_left, needs_right) = needed(options.vectors, of.turned.transposed);
-            let a = copy.as_ref().filter(|_| needs_left).map(|copy| copy.part(*in_stack..in_stack + 1)).transpose()?;
-            let (right, left) = both_sides(kernels, a.as_ref(), values, right.part(place..place + 1)?, full)?;
+        for (some, found) in found.chunks(at_once).enumerate() {
+            let (needs_left, needs_right) = found[0].needed;
+            let (first, place) = (some * at_once, found[0].place);
+            let a = copy.as_ref().filter(|_| needs_left).map(|copy| copy.part(place..place + found.len())).transpose()?;
+            let values: Vec<&[T::Real]> = found.iter().map(|found| &found.values[..]).collect();
+            let (right, left) = both_sides(kernels, a.as_ref(), &values, right.part(first..first + found.len())?, full)?;
             if needs_left && left.is_none() {
                 return Err(SvdError::Gpu { what: "left vectors", reason: "the matrices of a stack have no copy".into() });
             }
-            let (m, n) = of.a.shape();
-            let right = read_back(kernels, Some(right).filter(|_| needs_right), n).await?;
-            let left = read_back(kernels, left, m).await?;
-            let mut factors = factors_of_caller(of.turned, options, values[..k].to_vec(), left, right);
-            if options.signs == Signs::Largest {
-                factors.fix_signs();
-            }
+            let (m, n) = found[0].of.a.shape();
+            let right = of_each(kernels, Some(right).filter(|_| needs_right), (n, found.len())).await?;
+            let left = of_each(kernels, left, (m, found.len())).await?;
             all.seconds.left_vectors += clock.restart();
-            all.results.push((of.index, Ok(factors)));
-            all.tell(did);
+            for ((Found { of, values, .. }, left), right) in found.iter().zip(left).zip(right) {
+                let mut factors = factors_of_caller(of.turned, options, values[..k].to_vec(), left, right);
+                if options.signs == Signs::Largest {
+                    factors.fix_signs();
+                }
+                all.results.push((of.index, Ok(factors)));
+                all.tell(did);
+            }
         }
     }
     Ok(())
+}
+
+/// The vectors of one side of several matrices, or as many times none.
+async fn of_each<S: Number>(
+    kernels: &GpuKernels<S>,
+    of: Option<Dense<S>>,
+    (rows, matrices): (usize, usize),
+) -> Result<Vec<Mat<S::Scalar>>> {
+    match of {
+        Some(of) => kernels.download_stack(&of).await,
+        None => Ok(vec![Mat::zeros(rows, 0); matrices]),
+    }
 }

@@ -112,10 +112,18 @@ pub const EDITS: &[(&str, &str, &str)] = &[
     ("secular_vectors", "number >= records.count", "number > records.count"),
     ("secular_vectors", "root - 1u", "root"),
     ("take_columns", "if i >= params.n", "if i > params.n"),
+    ("take_columns", "workgroup.z * params.matrix", "0u"),
+    ("take_columns", "workgroup.z * params.n + i", "i"),
+    ("take_columns", "workgroup.z * params.cols + j", "j"),
     ("identity_columns", "if i >= params.rows", "if i > params.rows"),
+    ("identity_columns", "workgroup.z * params.rows * params.ld", "0u"),
     ("copy_window", "if i >= params.rows", "if i > params.rows"),
+    ("copy_window", "workgroup.z * params.f_matrix", "0u"),
+    ("copy_window", "workgroup.z * params.t_matrix", "0u"),
     ("gram_factor", "if j >= params.k", "if j > params.k"),
+    ("gram_factor", "workgroup.z * params.k * params.ld", "0u"),
     ("unit_columns", "* COLUMNS + column", "* (COLUMNS - 1u) + column"),
+    ("unit_columns", "workgroup.z * params.matrix", "0u"),
 ];
 
 /// The same, of what holds back a compiler's rewriting of arithmetic.
