@@ -196,8 +196,8 @@ fn one_matrix<S: Number>(of: &Work, shape: &JacobiShape, (m, n): (usize, usize))
 
 impl Cost {
     /// The cost of the thin decompositions of `count` m x n matrices (or n x m) in one call, with [`Backend::Gpu`](crate::Backend::Gpu): their
-    /// values as in [`batch`](Self::batch), and their vectors, one workgroup a matrix, with the sweeps that random matrices take; or, if they fit none, the
-    /// dispatches of [`svd`](Self::svd), which the matrices share. Transfers between host and device are not counted, nor is the host's division by the lengths.
+    /// values as in [`batch`](Self::batch), and their vectors, one workgroup a matrix, with the sweeps that random matrices take; or, if workgroup memory does not
+    /// hold one, the dispatches of [`svd`](Self::svd), which the matrices share. Transfers between host and device are not counted, nor is the host's division by the lengths.
     ///
     /// ```
     /// use svdvals_gpu::cost::{Cost, DeviceModel, Kernel};
@@ -210,7 +210,8 @@ impl Cost {
     /// As [`batch`](Self::batch).
     pub fn batch_svd<S: Number>(count: usize, (m, n): (usize, usize), device: &DeviceModel) -> Result<Cost> {
         let (bounds, of) = (Bounds::of_model(device), (m.max(n), m.min(n)));
-        let Some(shape) = JacobiShape::of::<S>(JacobiShape::largest::<S>(&bounds), &bounds, of).filter(|_| of.1 > 0) else {
+        let shape = JacobiShape::of::<S>(JacobiShape::largest::<S>(&bounds), &bounds, of).filter(|_| of.1 > 0);
+        let Some(shape) = shape.filter(|shape| !shape.spilled || count < 2) else {
             return Cost::stacked_svd::<S>(count, of, device);
         };
         let mut cost = Cost::batch::<S>(count, (m, n), device)?;

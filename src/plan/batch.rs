@@ -2,8 +2,9 @@
 //!
 //! | matrix | is computed |
 //! | --- | --- |
-//! | with [`Backend::Gpu`], its values up to about 256 x 256, or its thin decomposition up to 192 x 192 | on the device, one workgroup each (`batch/together.rs`) |
+//! | with [`Backend::Gpu`], held by workgroup memory | on the device, one workgroup each (`batch/together.rs`) |
 //! | with [`Backend::Gpu`], any other, by two stages, with others of its shape and memory order | on the device, in dispatches that these share (`batch/stacked.rs`) |
+//! | with [`Backend::Gpu`], any other, its values up to about 256 x 256, or its thin decomposition up to 192 x 192 | on the device, one workgroup each |
 //! | with [`Backend::Gpu`], any other | as a single call, one after the other |
 //! | that may gain from a GPU as a single one ([`Problem::too_small`]) | as a single call, one after the other |
 //! | that a single call reduces on one thread (`Route::is_short`) | on the CPU beside others, in tasks of several matrices |
@@ -11,11 +12,11 @@
 //! | a larger one of a few | on the CPU one after the other, each on all threads |
 //!
 //! With [`Backend::Auto`] and a hardware GPU, the device computes in a workgroup each what the CPU would, if the batch has [`TOGETHER`] flops, and
-//! in shared dispatches those of one shape that may gain from a GPU as single ones, or, without vectors, have more than 256
-//! columns and [`STACKED`] flops.
+//! in shared dispatches those of one shape that may gain from a GPU as single ones, or that are not held by workgroup memory, are not tall or have more
+//! than 256 columns, and have [`STACKED`] flops, or [`STACKED_WITH_VECTORS`].
 //!
 //! Every other matrix takes the route of a single call, and results do not depend on the number of threads, so they are those of single calls bit
-//! for bit. Those of the first row depend on the matrix and the element type alone. Those of the second row are those of a single call with
+//! for bit. Those of workgroups depend on the matrix and the element type alone. Those of shared dispatches are those of a single call with
 //! [`Stage3::Device`](crate::Stage3::Device), bit for bit.
 
 use std::{
@@ -35,6 +36,7 @@ use rayon::prelude::*;
 #[cfg(feature = "gpu")]
 use crate::{
     base::number::in_storage,
+    cost::batch::may_fit_buffer,
     gpu::device::context::{GpuContext, Waits},
     plan::{
         backend::{context_of, logged},
@@ -80,11 +82,13 @@ const TASK: u64 = 500_000;
 /// Work of a batch of small matrices that may gain from a GPU: about 90 ms of one core (PERFORMANCE: 10,000 matrices of 32 x 32 have 1.6e9).
 #[cfg(feature = "gpu")]
 const TOGETHER: u64 = 1_000_000_000;
-/// Work of matrices of one shape that may gain from a GPU though one of them does not: about 0.9 s of one core. The dispatches of one matrix take
-/// some 10 ms.
+/// Work of matrices of one shape that may gain from a GPU though one of them does not, and with vectors: about 0.9 s of one core. The dispatches of one
+/// matrix take some 10 ms, and 20 with vectors.
 #[cfg(feature = "gpu")]
 const STACKED: u64 = 10_000_000_000;
-/// Order of the matrices from which on these are considered. Those of fewer columns have a workgroup each, or are tall.
+#[cfg(feature = "gpu")]
+const STACKED_WITH_VECTORS: u64 = 3 * STACKED;
+/// Order of the matrices from which on these are considered. Those of fewer columns may have a workgroup each, or are tall.
 #[cfg(feature = "gpu")]
 const STACKED_ORDER: usize = 257;
 
@@ -377,8 +381,9 @@ impl<T: Number> Of<'_, T> {
         }
         let pays = |stack: &Vec<usize>| {
             let (m, n) = self.batch[stack[0]].shape();
-            // With vectors, divide and conquer and products are of one matrix after the other.
-            let enough = || !R::VECTORS && m.min(n) >= STACKED_ORDER && self.work_of(stack.iter().copied()) >= STACKED;
+            let least = if R::VECTORS { STACKED_WITH_VECTORS } else { STACKED };
+            let is_large = m.min(n) >= STACKED_ORDER || may_fit_buffer((m.max(n), m.min(n)));
+            let enough = || is_large && self.work_of(stack.iter().copied()) >= least;
             !auto || self.may_go_alone(stack[0]) || enough()
         };
         if may_be_stacked(self.options) {

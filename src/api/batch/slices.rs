@@ -19,12 +19,14 @@ use crate::{
 /// On the CPU the results are those of [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with) bit for bit. Small matrices are computed side by
 /// side, one on each thread; a few large ones one after the other, each on all threads.
 ///
-/// A GPU computes the values of matrices of up to about 256 x 256 together, one workgroup each, by a direct reduction and bisection in the arithmetic
-/// of the type; up to 63 x 63 in `f32` in workgroup memory on every device, up to 109 x 109 where that has 48 KiB. Each has the same result in
-/// any batch. Larger matrices that have others of their shape and memory order in the batch share the dispatches of the two stages, in rounds of up to
-/// 256 MiB. Each has the result of a single call with [`Stage3::Device`](crate::Stage3), bit for bit: in `f32`, values below 2^-47 of the largest may be
-/// lost. So do smaller ones with [`Reduction::TwoStage`](crate::Reduction) and [`Stage3::Device`](crate::Stage3). [`Backend::Gpu`](crate::Backend::Gpu)
-/// computes all others one after the other, and every matrix with another [`Reduction`](crate::Reduction) or [`Stage3`](crate::Stage3).
+/// A GPU computes the values of matrices that workgroup memory holds together, one workgroup each, by a direct reduction and bisection in the arithmetic
+/// of the type; in `f32` up to 63 x 63 on every device, up to 109 x 109 where it has 48 KiB. Larger matrices that have others of their shape and memory
+/// order in the batch share the dispatches of the two stages, in rounds of up to 256 MiB. Each has the result of a single call with
+/// [`Stage3::Device`](crate::Stage3), bit for bit: in `f32`, values below 2^-47 of the largest may be lost. So do smaller ones with
+/// [`Reduction::TwoStage`](crate::Reduction) and [`Stage3::Device`](crate::Stage3). Those that have no others of their shape have a workgroup each, up to
+/// about 256 x 256, in a buffer. The result of a matrix depends on its shape, on the device, and on whether there are others of its shape, but not on
+/// what they are. [`Backend::Gpu`](crate::Backend::Gpu) computes all others one after the other, and every matrix with another
+/// [`Reduction`](crate::Reduction) or [`Stage3`](crate::Stage3).
 ///
 /// [`Backend::Auto`](crate::Backend::Auto) takes a hardware GPU for matrices that gain from it as single ones, for batches of small ones that would take
 /// one core about 90 ms or more, and for larger ones of one shape that would take it about a second or more. Progress is that of the batch, whose only
@@ -141,10 +143,10 @@ pub async fn svdvals_batch_each_async<T: Element>(
 /// The singular value decomposition of each matrix of a batch: thin, or as `options` ask. The matrices may have different shapes. The
 /// CPU computes them as described at [`svdvals_batch`]; the stage of its progress is [`Stage::Vectors`](crate::Stage::Vectors).
 ///
-/// A GPU computes the thin decompositions of matrices of up to about 192 x 192 together, one workgroup each: the values as [`svdvals_batch`] does,
-/// the vectors by one-sided Jacobi rotations in the arithmetic of the type; in `f32` in workgroup memory up to 39 x 39 on every device, up to 74 x 74
-/// where that has 48 KiB, larger ones in a buffer. Residual and orthogonality are those of single calls, max(m, n) eps, but not their bits: each has
-/// the same result in any batch. The host divides columns by their lengths, sorts them, and completes those of zero values. Larger matrices, and
+/// A GPU computes the thin decompositions of matrices that workgroup memory holds together, one workgroup each: the values as [`svdvals_batch`] does,
+/// the vectors by one-sided Jacobi rotations in the arithmetic of the type; in `f32` up to 39 x 39 on every device, up to 74 x 74
+/// where it has 48 KiB; without others of their shape, up to about 192 x 192, in a buffer. Residual and orthogonality are those of single calls,
+/// max(m, n) eps, but not their bits. The host divides columns by their lengths, sorts them, and completes those of zero values. Larger matrices, and
 /// those with full vectors ([`Vectors::Full`](crate::Vectors::Full)), share dispatches with others of their shape as at [`svdvals_batch`], in rounds of
 /// up to 256 MiB, or 1 GiB with all that they keep. Each has the result of a single
 /// call with [`Stage3::Device`](crate::Stage3), bit for bit. All others, and one whose columns are not orthogonal after 60 sweeps, are single calls one

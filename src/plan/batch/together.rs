@@ -1,5 +1,8 @@
-//! Matrices that a GPU computes together: one workgroup each (`shaders/batch.wgsl`, and `shaders/jacobi.wgsl` for vectors). Larger ones of one shape
-//! follow as [stacks](super::stacked).
+//! Matrices that a GPU computes together: one workgroup each (`shaders/batch.wgsl`, and `shaders/jacobi.wgsl` for vectors). Those of one shape that
+//! workgroup memory does not hold follow as [stacks](super::stacked): by the cost model of an H100, 64 of 128 x 128 take
+//! half the time that they would in a workgroup each, and with vectors a twelfth.
+
+use std::collections::HashSet;
 
 use faer::MatRef;
 use rayon::prelude::*;
@@ -55,13 +58,26 @@ pub(super) struct Run<'a> {
     pub timed: bool,
 }
 
+/// Where a workgroup has its matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Memory {
+    Workgroup,
+    Buffer,
+}
+
+impl Memory {
+    fn of(spilled: bool) -> Memory {
+        if spilled { Memory::Buffer } else { Memory::Workgroup }
+    }
+}
+
 /// What a device computes of each matrix of a batch: its singular values, or its decomposition.
 pub(super) trait OfEach<T: Number>: Sized + Send {
     /// Whether it has vectors.
     const VECTORS: bool;
 
-    /// Whether the options and the device allow an m x n matrix, m >= n, to be computed beside others.
-    fn fits<S>(classes: &Classes<S>, size: (usize, usize), options: &SvdOptions) -> bool
+    /// Where a workgroup of its own has an m x n matrix, m >= n, if the options and the device allow it to be computed so.
+    fn memory<S>(classes: &Classes<S>, size: (usize, usize), options: &SvdOptions) -> Option<Memory>
     where
         S: Number<Real = T::Real, Scalar = T::Scalar>;
 
@@ -104,11 +120,11 @@ fn matrices<'a, T: Number>(round: &[Ready<'a, T>]) -> Vec<(MatRef<'a, T>, Re<T>)
 impl<T: Number> OfEach<T> for Vec<T::Real> {
     const VECTORS: bool = false;
 
-    fn fits<S>(classes: &Classes<S>, size: (usize, usize), _: &SvdOptions) -> bool
+    fn memory<S>(classes: &Classes<S>, size: (usize, usize), _: &SvdOptions) -> Option<Memory>
     where
         S: Number<Real = T::Real, Scalar = T::Scalar>,
     {
-        classes.of(size).is_some()
+        classes.of(size).map(|class| Memory::of(class.spilled))
     }
 
     async fn of_round<S>(kernel: &GpuBatch<S>, round: &[Ready<'_, T>], _: &SvdOptions) -> Result<Vec<Option<Result<Self>>>>
@@ -141,13 +157,16 @@ type OfWorkgroup<T> = (Vec<f64>, Option<Rotated<<T as Number>::Scalar>>);
 impl<T: Number> OfEach<T> for Factors<T> {
     const VECTORS: bool = true;
 
-    fn fits<S>(classes: &Classes<S>, size: (usize, usize), options: &SvdOptions) -> bool
+    fn memory<S>(classes: &Classes<S>, size: (usize, usize), options: &SvdOptions) -> Option<Memory>
     where
         S: Number<Real = T::Real, Scalar = T::Scalar>,
     {
         // A single call has the error of options that are none.
-        let thin = options.vectors != Vectors::Full && check::<T>(size, options).is_ok();
-        thin && classes.of(size).is_some() && classes.of_vectors(size).is_some()
+        if options.vectors == Vectors::Full || check::<T>(size, options).is_err() {
+            return None;
+        }
+        let (values, vectors) = (classes.of(size)?, classes.of_vectors(size)?);
+        Some(Memory::of(values.spilled || vectors.spilled))
     }
 
     async fn of_round<S>(kernel: &GpuBatch<S>, round: &[Ready<'_, T>], options: &SvdOptions) -> Result<Vec<Option<Result<Self>>>>
@@ -193,7 +212,7 @@ fn factors_of<T: Number>(
     Ok(factors)
 }
 
-/// The results of those candidates that fit a workgroup, and of the stacks of others. `did` is told the indices of each round.
+/// The results of the stacks of those candidates that workgroup memory does not hold, and of those others that fit a workgroup. `did` is told the indices of each round.
 ///
 /// # Errors
 /// Only before anything is computed. An error of the device is that of each matrix that it left; but where it cannot hold a stack, single calls
@@ -211,11 +230,13 @@ where
 {
     let Run { options, ref context, waits, timed } = *run;
     let classes = Classes::<S>::new(context)?;
-    let fits = |index: usize| R::fits(&classes, tall(trimmed(batch[index])).shape(), options);
-    let fitting: Vec<usize> = candidates.in_workgroups.iter().copied().filter(|&index| fits(index)).collect();
-    // Both are in ascending order.
-    let others = |stack: &&Vec<usize>| fitting.binary_search(&stack[0]).is_err();
-    let stacks: Vec<Vec<usize>> = candidates.stacks.iter().filter(others).cloned().collect();
+    let memory = |index: usize| R::memory(&classes, tall(trimmed(batch[index])).shape(), options);
+    let in_workgroups = |index: usize| candidates.in_workgroups.binary_search(&index).is_ok();
+    let are_held = |stack: &Vec<usize>| memory(stack[0]) == Some(Memory::Workgroup) && in_workgroups(stack[0]);
+    let stacks: Vec<Vec<usize>> = candidates.stacks.iter().filter(|stack| !are_held(stack)).cloned().collect();
+    let stacked_ones: HashSet<usize> = stacks.iter().flatten().copied().collect();
+    let mut fitting = candidates.in_workgroups.clone();
+    fitting.retain(|index| !stacked_ones.contains(index) && memory(*index).is_some());
 
     // The flops of the kernels are not those of the batch's progress.
     let watch = Watch::new(&Listen::new(None, options.cancel.clone()), || Ok([0; 4]))?;

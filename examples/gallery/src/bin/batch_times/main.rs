@@ -1,4 +1,5 @@
-//! A picture of the time of a batch: nanoseconds an entry over n, at a constant number of entries. The CPU's are measured, a GPU's those of the cost model.
+//! A picture of the time of a batch: nanoseconds an entry over n, at a constant number of entries. The CPU's are measured, a GPU's are those of the cost model
+//! and of the copies.
 //!
 //! ```text
 //! cargo bench --bench batch -- sizes --csv=sizes.csv            the CPU
@@ -75,9 +76,12 @@ fn draw(Arguments { file, out }: &Arguments) -> Result<(), Box<dyn Error>> {
         panels: vec![
             panel("CPU, measured", true, vec![("f32", of_f32), ("f64", of_f64)]),
             panel(
-                "H100, by the model",
+                "H100, by the model, with copies",
                 false,
-                vec![("f32, values", modelled(Cost::batch::<f32>)), ("f32, with vectors", modelled(Cost::batch_svd::<f32>))],
+                vec![
+                    ("f32, values", modelled(Cost::batch::<f32>, |n| 2.0 / n as f64)),
+                    ("f32, with vectors", modelled(Cost::batch_svd::<f32>, |_| 2.0)),
+                ],
             ),
         ],
     };
@@ -86,15 +90,19 @@ fn draw(Arguments { file, out }: &Arguments) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The model's nanoseconds an entry on an H100, for the orders that a workgroup can have.
-fn modelled(cost: fn(usize, (usize, usize), &DeviceModel) -> svdvals_gpu::Result<Cost>) -> Vec<(usize, f64)> {
+/// Nanoseconds for a number to the device and back, as an H100 was measured (PERFORMANCE.md).
+const UP: f64 = 4.0 / 5.0;
+const DOWN: f64 = 4.0 / 1.5;
+
+/// The model's nanoseconds an entry on an H100, and those of the copies, for as many numbers `down` as an entry has.
+fn modelled(cost: fn(usize, (usize, usize), &DeviceModel) -> svdvals_gpu::Result<Cost>, down: fn(usize) -> f64) -> Vec<(usize, f64)> {
     let device = DeviceModel::H100;
     let seconds = |n: usize| {
         let count = ENTRIES / (n * n);
         let of_all: f64 = cost(count, (n, n), &device).ok()?.on(&device).iter().map(|kernel| kernel.total).sum();
-        Some((n, 1e9 * of_all / (count * n * n) as f64))
+        Some((n, 1e9 * of_all / (count * n * n) as f64 + UP + DOWN * down(n)))
     };
-    (4..=256).filter_map(seconds).collect()
+    (4..=128).chain((136..=512).step_by(8)).filter_map(seconds).collect()
 }
 
 /// A panel of lines, with marks if they are few.
