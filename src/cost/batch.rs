@@ -439,7 +439,9 @@ mod tests {
         for (m, n) in [(300, 300), (700, 257), (5000, 20)] {
             let each = Cost::svd::<f32>(m, n, n, &Cost::tuning::<f32>(n)).unwrap();
             let five = Cost::stacked_svd::<f32>(5, (m, n), &H100).unwrap();
-            for kernel in Kernel::ALL.into_iter().filter(|kernel| *kernel != Kernel::Bisect && *kernel != Kernel::SquareBidiagonal) {
+            for kernel in
+                Kernel::ALL.into_iter().filter(|kernel| *kernel != Kernel::Bisect && *kernel != Kernel::SquareBidiagonal)
+            {
                 let [each, five] = [&each, &five].map(|cost| cost.kernel(kernel));
                 assert_eq!((each.dispatches, 5 * each.flops), (five.dispatches, five.flops), "{kernel}, {m} x {n}");
                 assert_eq!(5 * each.bytes, five.bytes, "{kernel}, {m} x {n}");

@@ -2,7 +2,11 @@
 
 mod part;
 
-use std::{marker::PhantomData, ops::Range, sync::OnceLock};
+use std::{
+    marker::PhantomData,
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
 
 use wgpu::{BindGroup, Buffer, BufferUsages};
 
@@ -104,6 +108,8 @@ struct Kept {
     /// T of a level that is being applied, in the order that `unmqr` expects, of all matrices.
     t: Buffer,
     gather: Bound,
+    /// Held while a level is applied: it is gathered to `t` and `Dense::v`, which the threads that share the reflectors have in common.
+    turn: Arc<Mutex<()>>,
 }
 
 /// A band on the device, stored as `T` in [`BandLayout`], or several of one layout, one after the other.
@@ -225,7 +231,7 @@ impl<T: Number> Dense<T> {
         self.t = of_blocks(first.last().copied().unwrap_or_default().saturating_mul(matrices))?;
         self.kernels = StageOne::default();
         let (t, gather) = (of_blocks(most.saturating_mul(matrices))?, Bound::default());
-        self.kept = Some(Kept { first, matrices, matrix: 0, made: 0, size: self.size, t, gather });
+        self.kept = Some(Kept { first, matrices, matrix: 0, made: 0, size: self.size, t, gather, turn: Arc::default() });
         Ok(())
     }
 
@@ -238,6 +244,11 @@ impl<T: Number> Dense<T> {
             _ => return Err(SvdError::invalid("level", format!("{level:?} is not level {} of those to be kept", kept.made))),
         }
         Ok(())
+    }
+
+    /// Waits until no other thread applies a level of the kept reflectors.
+    pub(crate) fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        self.kept.as_ref().map(|kept| kept.turn.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// `gather_reflectors` of the kept level `k`, with its bind group and parameters, and the `unmqr` that applies these reflectors to `c`,

@@ -2,7 +2,7 @@
 
 use faer::Mat;
 use num_complex::Complex;
-use svdvals_gpu::{Backend, GpuContext, HalfStorage, Orthogonal, QrGpu, Route, Scalar, SvdOptions, cost::Cost};
+use svdvals_gpu::{Backend, GpuContext, HalfStorage, Orthogonal, QrGpu, Route, Scalar, SvdOptions, cost::Cost, triangular::Op};
 
 use crate::{
     Body, Elements, Outcome, check,
@@ -13,7 +13,12 @@ use crate::{
 };
 
 pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
-    vec![("ratios", ratios::<T>), ("narrow", narrow::<T>), ("what_travels", what_travels::<T>)]
+    vec![
+        ("ratios", ratios::<T>),
+        ("narrow", narrow::<T>),
+        ("what_travels", what_travels::<T>),
+        ("shared_by_threads", shared_by_threads::<T>),
+    ]
 }
 
 fn on(context: &GpuContext) -> SvdOptions {
@@ -49,6 +54,31 @@ fn ratios<T: Elements>(context: &GpuContext) -> Outcome {
     let now = a.qr_gpu_with(&on(context))?;
     let later = pollster::block_on(a.qr_gpu_async(&on(context)))?;
     check!(now.r() == later.r() && now.thin_q()? == later.thin_q()?, "awaited");
+    Ok(())
+}
+
+/// Threads that apply the same factors at the same time have the products of one that applies them alone: each has its own commands in order, with its own
+/// parameters.
+fn shared_by_threads<T: Elements>(context: &GpuContext) -> Outcome {
+    let qr = matrix::<T>("random", 60, 40).qr_gpu_with(&on(context))?;
+    let all: Vec<Mat<T::Scalar>> =
+        (1..9).map(|cols| Mat::from_fn(60, cols, |i, j| T::noise(cols as u64, i, j).widen())).collect();
+    let applied = |c: &Mat<_>| {
+        let mut c = c.clone();
+        qr.apply_q(&mut c, Op::ConjTrans).map(|()| c)
+    };
+    let alone = all.iter().map(applied).collect::<Result<Vec<_>, _>>()?;
+    let turns = |first: usize| {
+        (0..3 * all.len()).map(|k| (first + k) % all.len()).find(|&k| {
+            // An error differs too.
+            !applied(&all[k]).is_ok_and(|found| found == alone[k])
+        })
+    };
+    let found = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|first| scope.spawn(move || turns(2 * first))).collect();
+        threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
+    });
+    check!(found.iter().all(|differs| matches!(differs, Ok(None))), "products that differ, by thread: {found:?}");
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use copies::Reading;
 use pollster::block_on;
 use wgpu::{
     BindGroup, Buffer, BufferDescriptor, BufferUsages, CommandEncoderDescriptor, ComputePassDescriptor, ComputePipeline,
@@ -82,7 +83,7 @@ pub(crate) struct Manner {
     pub watch: Watch,
 }
 
-/// The commands of one call, in order.
+/// The commands of one call, in order; also if several threads share it, of which each has its own in order.
 ///
 /// A call that [blocks](Waits::Blocking) submits its dispatches as they come, and waits while too many submissions are in flight. A call
 /// that must not block queues its dispatches. Awaiting [`finish`](Self::finish) or a read-back submits them, and wakes the task when there
@@ -95,6 +96,17 @@ pub(crate) struct Stream {
     timer: Option<Timer>,
     manner: Manner,
     state: Mutex<State>,
+    /// Held from when dispatches are taken from the queue until they are submitted, so that no thread's commands overtake those of another. The
+    /// state is not locked meanwhile.
+    order: Mutex<()>,
+}
+
+/// A submission of kernels.
+struct Submitted {
+    index: SubmissionIndex,
+    flops: u64,
+    /// The kernels of its passes, and their timestamps.
+    timed: Option<(Vec<Kernel>, Reading)>,
 }
 
 #[derive(Default)]
@@ -142,7 +154,15 @@ impl Stream {
             Some(buffer(context, "parameters", size, BufferUsages::UNIFORM | BufferUsages::COPY_DST)?)
         };
         let timer = if manner.timed { Timer::new(context, DISPATCHES)? } else { None };
-        Ok(Stream { context: context.clone(), uniforms, slot_bytes, timer, manner, state: Mutex::default() })
+        Ok(Stream {
+            context: context.clone(),
+            uniforms,
+            slot_bytes,
+            timer,
+            manner,
+            state: Mutex::default(),
+            order: Mutex::default(),
+        })
     }
 
     pub fn context(&self) -> &GpuContext {
@@ -195,9 +215,8 @@ impl Stream {
         let mut state = self.state();
         let full = state.pending.len() == DISPATCHES || (!state.pending.is_empty() && state.flops + flops > self.most_flops());
         if full && self.manner.waits == Waits::Blocking {
-            let dispatches = state.next(self.most_flops());
             drop(state);
-            block_on(self.run(dispatches))?;
+            block_on(self.run())?;
             state = self.state();
         }
         state.flops += flops;
@@ -240,23 +259,29 @@ impl Stream {
         Ok([count.div_ceil(rows) as u32, rows as u32])
     }
 
-    /// Submits `dispatches`.
-    fn submit(&self, dispatches: &[Dispatch]) -> Result<SubmissionIndex> {
-        let mut counts = self.counts();
-        let index = self.context.scoped("a submission of kernels", || {
+    /// Submits the next dispatches of the queue, if there are any.
+    fn submit(&self) -> Result<Option<Submitted>> {
+        let _order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        let dispatches = self.state().next(self.most_flops());
+        if dispatches.is_empty() {
+            return Ok(None);
+        }
+        let kernels: Vec<Kernel> = self.passes(&dispatches).map(|pass| pass[0].kernel).collect();
+        let mut bytes = 0;
+        let (index, reading) = self.context.scoped("a submission of kernels", || {
             let queue = self.context.queue();
             if let Some(uniforms) = &self.uniforms {
                 let mut slots = vec![0u8; dispatches.len() * self.slot_bytes];
-                for (slot, dispatch) in slots.chunks_exact_mut(self.slot_bytes).zip(dispatches) {
+                for (slot, dispatch) in slots.chunks_exact_mut(self.slot_bytes).zip(&dispatches) {
                     let words: &[u8] = bytemuck::cast_slice(&dispatch.parameters.words);
                     slot[..words.len()].copy_from_slice(words);
                 }
-                counts.bytes_parameters += slots.len() as u64;
+                bytes += slots.len();
                 queue.write_buffer(uniforms, 0, &slots);
             }
             let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
             let mut slot = 0;
-            for (k, dispatches) in self.passes(dispatches).enumerate() {
+            for (k, dispatches) in self.passes(&dispatches).enumerate() {
                 let timestamp_writes = self.timer.as_ref().map(|timer| timer.writes(k));
                 let mut pass = encoder.begin_compute_pass(&ComputePassDescriptor { label: None, timestamp_writes });
                 for Dispatch { pipeline, bindings, parameters, grid, .. } in dispatches {
@@ -265,7 +290,7 @@ impl Stream {
                         pass.set_bind_group(0, bindings, &[(slot * self.slot_bytes) as u32]);
                     } else {
                         let words = bytemuck::cast_slice(&parameters.words[..parameters.len]);
-                        counts.bytes_parameters += words.len() as u64;
+                        bytes += words.len();
                         pass.set_bind_group(0, bindings, &[]);
                         pass.set_immediates(0, words);
                     }
@@ -273,11 +298,20 @@ impl Stream {
                     slot += 1;
                 }
             }
-            Ok(queue.submit([encoder.finish()]))
+            let staging = self.timer.as_ref().map(|timer| {
+                let staging = timer.staging(&self.context, kernels.len())?;
+                timer.resolve(&mut encoder, kernels.len(), &staging);
+                Ok::<_, SvdError>(staging)
+            });
+            let staging = staging.transpose()?;
+            let index = queue.submit([encoder.finish()]);
+            Ok((index.clone(), staging.map(|staging| Reading::begin(staging, index))))
         })?;
+        let counts = &mut self.state().counts;
+        counts.bytes_parameters += bytes as u64;
         counts.dispatches += dispatches.len() as u64;
-        self.state().counts = counts;
-        Ok(index)
+        let flops = dispatches.iter().map(|dispatch| dispatch.flops).sum();
+        Ok(Some(Submitted { index, flops, timed: reading.map(|reading| (kernels, reading)) }))
     }
 
     /// One pass, or, if kernels are timed, one for each run of dispatches of the same kernel.
@@ -286,33 +320,24 @@ impl Stream {
         dispatches.chunk_by(move |a, b| !timed || a.kernel == b.kernel)
     }
 
-    /// Submits `dispatches`. Completes when there is room for more.
-    async fn run(&self, dispatches: Vec<Dispatch>) -> Result<()> {
+    /// Submits the next dispatches of the queue. Completes when there is room for more; false if there were none.
+    async fn run(&self) -> Result<bool> {
         self.manner.watch.check()?;
-        let index = self.submit(&dispatches)?;
-        let flops = dispatches.iter().map(|dispatch| dispatch.flops).sum();
+        let Some(Submitted { index, flops, timed }) = self.submit()? else { return Ok(false) };
         self.submitted(index, flops).await?;
-        let Some(timer) = &self.timer else { return Ok(()) };
-        let kernels: Vec<Kernel> = self.passes(&dispatches).map(|pass| pass[0].kernel).collect();
-        let bytes = timer.bytes(kernels.len());
-        let read = |bytes: &[u8]| timer.seconds(self.context.queue(), bytes);
-        let seconds = self.copied(&timer.staging, bytes, |encoder| timer.resolve(encoder, kernels.len()), read).await?;
+        let (Some(timer), Some((kernels, reading))) = (&self.timer, timed) else { return Ok(true) };
+        let seconds = self.read(reading, timer.bytes(kernels.len()), |bytes| timer.seconds(self.context.queue(), bytes)).await?;
         let state = &mut *self.state();
         for (kernel, seconds) in kernels.into_iter().zip(seconds) {
             *state.kernel_seconds.entry(kernel).or_default() += seconds;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Submits all pending dispatches.
     async fn run_all(&self) -> Result<()> {
-        loop {
-            let dispatches = self.state().next(self.most_flops());
-            if dispatches.is_empty() {
-                return Ok(());
-            }
-            self.run(dispatches).await?;
-        }
+        while self.run().await? {}
+        Ok(())
     }
 
     /// Registers a submission. Completes when few enough are in flight.

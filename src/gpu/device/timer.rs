@@ -16,8 +16,6 @@ const STAMP: usize = 8;
 pub(crate) struct Timer {
     stamps: QuerySet,
     resolved: Buffer,
-    /// The buffer that timestamps are read back from.
-    pub staging: Buffer,
 }
 
 impl Timer {
@@ -31,7 +29,6 @@ impl Timer {
         Ok(Some(Timer {
             stamps: context.scoped("time stamps", || Ok(context.device().create_query_set(&descriptor)))?,
             resolved: buffer(context, "time stamps", bytes, BufferUsages::QUERY_RESOLVE | BufferUsages::COPY_SRC)?,
-            staging: buffer(context, "time stamps", bytes, BufferUsages::COPY_DST | BufferUsages::MAP_READ)?,
         }))
     }
 
@@ -49,10 +46,15 @@ impl Timer {
         (2 * passes * STAMP) as u64
     }
 
-    /// Copies the timestamps of `passes` passes to the staging buffer.
-    pub fn resolve(&self, encoder: &mut CommandEncoder, passes: usize) {
+    /// A buffer that the timestamps of `passes` passes are read back from.
+    pub fn staging(&self, context: &GpuContext, passes: usize) -> Result<Buffer> {
+        buffer(context, "time stamps", self.bytes(passes), BufferUsages::COPY_DST | BufferUsages::MAP_READ)
+    }
+
+    /// Copies the timestamps of `passes` passes to `staging`.
+    pub fn resolve(&self, encoder: &mut CommandEncoder, passes: usize, staging: &Buffer) {
         encoder.resolve_query_set(&self.stamps, 0..2 * passes as u32, &self.resolved, 0);
-        encoder.copy_buffer_to_buffer(&self.resolved, 0, &self.staging, 0, self.bytes(passes));
+        encoder.copy_buffer_to_buffer(&self.resolved, 0, staging, 0, self.bytes(passes));
     }
 
     /// Seconds of each pass, from the timestamps read back.

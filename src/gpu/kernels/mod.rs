@@ -426,6 +426,7 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         parameters.flags |= if op == Op::NoTrans { 0 } else { parameters::ADJOINT };
         let entries = (map.rows + map.blocks() * self.shape.ts) * self.shape.ts;
         let [x, y] = self.stream.fold(entries.div_ceil(LINEAR_THREADS as usize))?;
+        let _turn = a.turn();
         let work = Work::gather_reflectors::<S>(&self.shape, level).times(a.matrices);
         self.stream.dispatch(&gather.0, &gather.1, parameters, [x, y, a.matrices as u32], work)?;
         let whole = parameters::Level {

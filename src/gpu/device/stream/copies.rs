@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 use futures_channel::oneshot;
 use pollster::block_on;
-use wgpu::{Buffer, BufferSize, BufferUsages, CommandEncoder, CommandEncoderDescriptor, MapMode};
+use wgpu::{Buffer, BufferAsyncError, BufferSize, BufferUsages, CommandEncoderDescriptor, MapMode, SubmissionIndex};
 
 use super::{State, Stream, buffer};
 use crate::{
@@ -24,6 +24,25 @@ const SMALL_BYTES: usize = 64 << 10;
 /// in a cache when they are copied.
 const PIECE_BYTES: usize = 16 << 10;
 const PIECES_BYTES: usize = 1 << 20;
+
+/// A buffer that is being written by a submission, and then read.
+pub(super) struct Reading {
+    staging: Buffer,
+    index: SubmissionIndex,
+    told: oneshot::Receiver<std::result::Result<(), BufferAsyncError>>,
+}
+
+impl Reading {
+    /// Begins to read a buffer that the submission of this index writes.
+    pub(super) fn begin(staging: Buffer, index: SubmissionIndex) -> Reading {
+        let (tell, told) = oneshot::channel();
+        staging.map_async(MapMode::Read, .., move |mapped| {
+            // There is no receiver any more after an error elsewhere.
+            let _ = tell.send(mapped);
+        });
+        Reading { staging, index, told }
+    }
+}
 
 impl State {
     /// Whether an upload of so many bytes needs a submission of its own: because of those that have had none.
@@ -88,26 +107,22 @@ impl Stream {
         self.context.scoped("an upload", || Ok(self.context.queue().submit([]))).map(drop)
     }
 
-    /// What `read` makes of the first `bytes` bytes of `staging`, after `copy` has copied them there.
-    pub(super) async fn copied<R>(
-        &self,
-        staging: &Buffer,
-        bytes: u64,
-        copy: impl FnOnce(&mut CommandEncoder),
-        read: impl FnOnce(&[u8]) -> R,
-    ) -> Result<R> {
-        let (tell, told) = oneshot::channel();
-        let index = self.context.scoped("a read-back", || {
+    /// Begins to copy `bytes` bytes of `source`, from byte `from` on, to `staging`.
+    fn begin_copy(&self, source: &Buffer, from: u64, staging: &Buffer, bytes: u64) -> Result<Reading> {
+        let reading = self.context.scoped("a read-back", || {
             let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
-            copy(&mut encoder);
-            let index = self.context.queue().submit([encoder.finish()]);
-            staging.slice(..bytes).map_async(MapMode::Read, move |mapped| {
-                // There is no receiver any more after an error elsewhere.
-                let _ = tell.send(mapped);
-            });
-            Ok(index)
+            encoder.copy_buffer_to_buffer(source, from, staging, 0, bytes);
+            Ok(Reading::begin(staging.clone(), self.context.queue().submit([encoder.finish()])))
         })?;
-        self.state().counts.submissions += 1;
+        let counts = &mut self.state().counts;
+        counts.submissions += 1;
+        counts.bytes_read_back += bytes;
+        Ok(reading)
+    }
+
+    /// What `take` makes of the first `bytes` bytes.
+    pub(super) async fn read<R>(&self, reading: Reading, bytes: u64, take: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        let Reading { staging, index, told } = reading;
         self.context.done(index, self.manner.waits).await?;
         let unmapped = |reason: String| SvdError::Gpu { what: "a read-back", reason };
         // Another thread's poll may be about to run the callback.
@@ -118,7 +133,7 @@ impl Stream {
         }
         let result = {
             let view = staging.slice(..bytes).get_mapped_range().map_err(|e| unmapped(e.to_string()))?;
-            read(&view)
+            take(&view)
         };
         staging.unmap();
         Ok(result)
@@ -175,28 +190,47 @@ impl Stream {
         }
         let (size, chunk) = (size_of::<T>(), piece.min(len));
         self.run_all().await?;
-        let staging =
-            buffer(&self.context, "read-back", whole_words(chunk * size), BufferUsages::MAP_READ | BufferUsages::COPY_DST)?;
+        let staging = || {
+            let usage = BufferUsages::MAP_READ | BufferUsages::COPY_DST;
+            buffer(&self.context, "read-back", whole_words(chunk * size), usage)
+        };
+        // A piece is on its way while the one before is taken.
+        let mut free = if len > chunk { vec![staging()?, staging()?] } else { vec![staging()?] };
+        let mut on_its_way = None;
         for start in (0..len).step_by(chunk) {
             let count = chunk.min(len - start);
-            let bytes = whole_words(count * size);
-            let copy = |encoder: &mut CommandEncoder| {
-                encoder.copy_buffer_to_buffer(source, ((first + start) * size) as u64, &staging, 0, bytes);
-            };
-            let read = |view: &[u8]| {
-                // The mapping need not be aligned for T.
-                match bytemuck::try_cast_slice::<u8, T>(&view[..count * size]) {
-                    Ok(all) => take(start, all),
-                    Err(_) => {
-                        let all: Vec<T> = view.chunks_exact(size).take(count).map(bytemuck::pod_read_unaligned::<T>).collect();
-                        take(start, &all);
-                    }
-                }
-            };
-            self.copied(&staging, bytes, copy, read).await?;
-            self.state().counts.bytes_read_back += bytes;
+            let Some(staging) = free.pop() else { break };
+            let reading = self.begin_copy(source, ((first + start) * size) as u64, &staging, whole_words(count * size))?;
+            if let Some((start, count, reading, staging)) = on_its_way.replace((start, count, reading, staging)) {
+                self.taken((start, count), reading, &mut take).await?;
+                free.push(staging);
+            }
         }
-        Ok(())
+        match on_its_way {
+            Some((start, count, reading, _)) => self.taken((start, count), reading, &mut take).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Gives a piece of `count` elements, from `start` on, to `take`.
+    async fn taken<T: Pod + Send>(
+        &self,
+        (start, count): (usize, usize),
+        reading: Reading,
+        take: &mut (impl FnMut(usize, &[T]) + Send),
+    ) -> Result<()> {
+        let size = size_of::<T>();
+        let read = |view: &[u8]| {
+            // The mapping need not be aligned for T.
+            match bytemuck::try_cast_slice::<u8, T>(&view[..count * size]) {
+                Ok(all) => take(start, all),
+                Err(_) => {
+                    let all: Vec<T> = view.chunks_exact(size).take(count).map(bytemuck::pod_read_unaligned::<T>).collect();
+                    take(start, &all);
+                }
+            }
+        };
+        self.read(reading, whole_words(count * size), read).await
     }
 }
 

@@ -95,7 +95,10 @@ const UP: f64 = 4.0 / 5.0;
 const DOWN: f64 = 4.0 / 1.5;
 
 /// The model's nanoseconds an entry on an H100, and those of the copies, for as many numbers `down` as an entry has.
-fn modelled(cost: fn(usize, (usize, usize), &DeviceModel) -> svdvals_gpu::Result<Cost>, down: fn(usize) -> f64) -> Vec<(usize, f64)> {
+fn modelled(
+    cost: fn(usize, (usize, usize), &DeviceModel) -> svdvals_gpu::Result<Cost>,
+    down: fn(usize) -> f64,
+) -> Vec<(usize, f64)> {
     let device = DeviceModel::H100;
     let seconds = |n: usize| {
         let count = ENTRIES / (n * n);
