@@ -74,17 +74,33 @@ const AWAKE_FROM: usize = 192usize.pow(3);
 /// `on_pool` for a call on a matrix of this shape, with the other workers kept awake if it is large enough; but not if the caller is one of a
 /// pool that may have other work.
 pub(crate) fn on_pool_for<R: Send>((rows, cols): (usize, usize), body: impl FnOnce() -> R + Send) -> R {
-    if rows.saturating_mul(cols).saturating_mul(rows.min(cols)) < AWAKE_FROM {
+    on_pool_for_product((rows, cols, rows.min(cols)), body)
+}
+
+/// [`on_pool_for`] for a call with the work of a product of these three dimensions.
+pub(crate) fn on_pool_for_product<R: Send>((m, n, k): (usize, usize, usize), body: impl FnOnce() -> R + Send) -> R {
+    if m.saturating_mul(n).saturating_mul(k) < AWAKE_FROM {
         return on_pool(body);
     }
     if rayon::current_thread_index().is_some() {
-        let _awake = IN_OWN_POOL.get().then(Awake::new);
+        return if IN_OWN_POOL.get() { with_others_awake(body) } else { body() };
+    }
+    on_pool(|| with_others_awake(body))
+}
+
+/// Runs `body` with the other workers of this worker's pool kept awake. A call inside another one finds them so.
+fn with_others_awake<R>(body: impl FnOnce() -> R) -> R {
+    struct Here;
+    impl Drop for Here {
+        fn drop(&mut self) {
+            KEEPS_AWAKE.set(false);
+        }
+    }
+    if rayon::current_thread_index().is_none() || KEEPS_AWAKE.replace(true) {
         return body();
     }
-    on_pool(|| {
-        let _awake = Awake::new();
-        body()
-    })
+    let (_here, _awake) = (Here, Awake::new());
+    body()
 }
 
 type Panic = Box<dyn Any + Send>;
@@ -108,6 +124,9 @@ async fn outcome<R>(told: oneshot::Receiver<std::result::Result<R, Panic>>) -> R
 thread_local! {
     /// Whether this worker runs a call for which the pool was made.
     static IN_OWN_POOL: Cell<bool> = const { Cell::new(false) };
+
+    /// Whether this worker keeps the others awake.
+    static KEEPS_AWAKE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The idle pool of the last call with a given number of threads. The next call with the same number reuses it.

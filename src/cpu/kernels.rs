@@ -155,6 +155,8 @@ impl<S: Number> VectorKernels for CpuKernels<S> {
 }
 
 impl<S: Number> TileKernels for CpuKernels<S> {
+    const IN_POOL: bool = true;
+
     type Storage = S;
 
     fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Dense<S>> {

@@ -75,6 +75,10 @@ struct Blocks<K: RecursiveKernels> {
 }
 
 impl<S: Scalar, K: RecursiveKernels + Send> Unitary<S> for Blocks<K> {
+    fn is_in_pool(&self) -> bool {
+        K::IN_POOL
+    }
+
     fn apply(&self, op: Op, c: MatRef<'_, S>) -> Result<Mat<S>> {
         Ok(back(block_on(self.q.apply(op, single(c).as_ref()))?.as_ref()))
     }

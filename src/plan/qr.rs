@@ -239,6 +239,11 @@ pub(crate) fn on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<Sv
     if call.options.products != Products::Native {
         return products::on_cpu(call, reason);
     }
+    on_pool_for(call.a.shape(), || by_native_products(call, reason))
+}
+
+/// [`on_cpu`] in the pool.
+fn by_native_products<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
     let (a, shape) = (call.a, call.a.shape());
     let started = Started::new(call)?;
     let (scale, tuning, watch) = (started.scale, &started.tuning, &started.watch);
@@ -271,7 +276,7 @@ where
     S: Number<Real = T::Real, Scalar = T::Scalar>,
 {
     let kernels = CpuKernels::<S>::watched(tuning, watch.clone())?;
-    let (r, tree) = on_pool_for(a.shape(), || block_on(tree(kernels, |kernels| kernels.upload(a, scale), a.shape(), tuning)))?;
+    let (r, tree) = block_on(tree(kernels, |kernels| kernels.upload(a, scale), a.shape(), tuning))?;
     // Without the call's listeners.
     Ok((r, Box::new(Tree { kernels: CpuKernels::<S>::new(tuning)?, ..tree })))
 }
@@ -292,9 +297,11 @@ pub(crate) async fn tree<K: TileKernels>(
 
 /// R alone on the CPU.
 fn r_on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<Mat<T::Scalar>>> {
-    let started = Started::new(call)?;
-    let (r, route) = triangular(call.a, started.scale, &started.tuning, &started.watch)?;
-    Ok(started.end(call, reason, route, r))
+    on_pool_for(call.a.shape(), || {
+        let started = Started::new(call)?;
+        let (r, route) = triangular(call.a, started.scale, &started.tuning, &started.watch)?;
+        Ok(started.end(call, reason, route, r))
+    })
 }
 
 /// R of `a` on the CPU. `scale` brings its entries near 1.
@@ -316,11 +323,9 @@ pub(crate) fn triangular<T: Number>(
         }
     }
     let kernels = CpuKernels::<T::Scalar>::watched(tuning, watch.clone())?;
-    let r = on_pool_for((m, n), || {
-        let mut dense = kernels.upload(a, scale)?;
-        triangular_factor(&kernels, &mut dense, m, n, tuning)?;
-        block_on(kernels.download_rows(&dense, m.min(n)))
-    })?;
+    let mut dense = kernels.upload(a, scale)?;
+    triangular_factor(&kernels, &mut dense, m, n, tuning)?;
+    let r = block_on(kernels.download_rows(&dense, m.min(n)))?;
     Ok((unscaled(upper(r.as_ref()), scale)?, Orthogonal::Householder))
 }
 

@@ -34,7 +34,7 @@ use crate::{
         blas::{Op, Side},
         error::{Result, SvdError, room_for},
         number::{Number, Re, RealElement, Scalar},
-        pool::all_threads,
+        pool::{all_threads, on_pool_for_product},
         scale::scale_for,
     },
     cpu::tall::reconstruct::{Reflectors, reconstruct},
@@ -43,6 +43,11 @@ use crate::{
 
 /// A unitary m x m matrix that is kept in some form.
 pub(crate) trait Unitary<S>: Send + Sync {
+    /// Whether products are computed in the caller's rayon pool.
+    fn is_in_pool(&self) -> bool {
+        true
+    }
+
     /// op(Q) C, for C with m rows.
     fn apply(&self, op: Op, c: MatRef<'_, S>) -> Result<Mat<S>>;
 
@@ -76,6 +81,10 @@ where
     K::Storage: Number<Real = Re<S>, Scalar = S>,
     K::Dense: Sync,
 {
+    fn is_in_pool(&self) -> bool {
+        K::IN_POOL
+    }
+
     fn apply(&self, op: Op, c: MatRef<'_, S>) -> Result<Mat<S>> {
         // f16 holds entries near 1 only.
         let (one, (m, n)) = (Re::<S>::from_double(1.0), c.shape());
@@ -308,6 +317,11 @@ impl<S: Scalar> QrFactors<S> {
         check_r(self.r.as_ref())
     }
 
+    /// Runs `body`, which multiplies a matrix of this shape by Q, in the pool; or here if Q is on a device.
+    fn in_pool<R: Send>(&self, (rows, cols): (usize, usize), body: impl FnOnce() -> R + Send) -> R {
+        if self.q.is_in_pool() { on_pool_for_product((rows, cols, self.r.nrows()), body) } else { body() }
+    }
+
     /// C <- diag(D, I) C, or with the conjugate of D.
     fn turn(&self, conjugate: bool, c: MatMut<'_, S>) {
         let Some(phases) = &self.phases else { return };
@@ -360,12 +374,14 @@ impl<S: Scalar> Factors<S> for QrFactors<S> {
     fn q(&self, cols: usize) -> Result<Mat<S>> {
         let m = self.shape.0;
         room_for::<S>("Q", m, cols, 2)?;
-        if self.order.is_some() {
-            return self.apply_left(Op::NoTrans, Mat::<S>::identity(m, cols).as_ref());
-        }
-        let mut q = self.q.columns(cols)?;
-        self.turn(false, q.as_mut().transpose_mut());
-        Ok(q)
+        self.in_pool((m, cols), || {
+            if self.order.is_some() {
+                return self.apply_left(Op::NoTrans, Mat::<S>::identity(m, cols).as_ref());
+            }
+            let mut q = self.q.columns(cols)?;
+            self.turn(false, q.as_mut().transpose_mut());
+            Ok(q)
+        })
     }
 
     fn apply(&self, side: Side, op: Op, c: MatRef<'_, S>) -> Result<Mat<S>> {
@@ -375,7 +391,7 @@ impl<S: Scalar> Factors<S> for QrFactors<S> {
             return Err(SvdError::invalid("c", format!("{order} {name}, but Q is {m} x {m}")));
         }
         room_for::<S>("a product with Q", c.nrows(), c.ncols(), 3)?;
-        match (side, op) {
+        self.in_pool(c.shape(), || match (side, op) {
             (Side::Left, op) => self.apply_left(op, c),
             // C Q = (Q^T C^T)^T, C Q^T = (Q C^T)^T, C Q^H = (Q C^H)^H.
             (Side::Right, Op::NoTrans) => Ok(self.apply_left(Op::Trans, c.transpose())?.transpose().to_owned()),
@@ -383,14 +399,16 @@ impl<S: Scalar> Factors<S> for QrFactors<S> {
             (Side::Right, Op::ConjTrans) => {
                 Ok(self.apply_left(Op::NoTrans, c.adjoint().to_owned().as_ref())?.adjoint().to_owned())
             }
-        }
+        })
     }
 
     fn combine(&self, c: MatRef<'_, S>) -> Result<Mat<S>> {
-        if self.inner.is_some() || self.phases.is_some() {
-            return self.apply_left(Op::NoTrans, padded(c, self.shape.0).as_ref());
-        }
-        self.q.combine(c)
+        self.in_pool((self.shape.0, c.ncols()), || {
+            if self.inner.is_some() || self.phases.is_some() {
+                return self.apply_left(Op::NoTrans, padded(c, self.shape.0).as_ref());
+            }
+            self.q.combine(c)
+        })
     }
 
     fn order(&self) -> Option<&[usize]> {
@@ -414,9 +432,12 @@ impl<S: Scalar> Factors<S> for QrFactors<S> {
             }
             None => n,
         };
-        let mut c = self.project(b)?;
-        let r = self.r.as_ref().get(..rank, ..rank);
-        solve_upper_triangular_in_place(r, c.as_mut().subrows_mut(0, rank), all_threads());
+        let c = self.in_pool(b.shape(), || {
+            let mut c = self.project(b)?;
+            let r = self.r.as_ref().get(..rank, ..rank);
+            solve_upper_triangular_in_place(r, c.as_mut().subrows_mut(0, rank), all_threads());
+            Ok::<_, SvdError>(c)
+        })?;
         let mut x = Mat::zeros(n, cols);
         for (i, j) in (0..cols).flat_map(|j| (0..rank).map(move |i| (i, j))) {
             x[(self.order.as_ref().map_or(i, |order| order[i]), j)] = c[(i, j)];

@@ -6,7 +6,11 @@ use faer::{MatMut, MatRef};
 
 use crate::{
     algo::triangular::{Call, alpha_is_zero, check_diagonal},
-    base::{error::Result, number::Number, pool::on_threads},
+    base::{
+        error::Result,
+        number::Number,
+        pool::{on_pool_for_product, on_threads},
+    },
     cpu,
     plan::{backend::Place, options::SvdOptions, problem::Problem},
 };
@@ -45,6 +49,6 @@ pub(crate) fn on_host<T: Number>(call: Call<T>, a: MatRef<'_, T>, mut b: MatMut<
         #[cfg(not(feature = "gpu"))]
         let Place::Cpu(_) = Place::of::<T, T::Scalar>(options, problem)?;
         let tuning = options.tuning_for_cpu::<T::Scalar>(order)?;
-        cpu::triangular::triangular(&variant, alpha, a, b, tuning.triangle)
+        on_pool_for_product((order, order, cols), || cpu::triangular::triangular(&variant, alpha, a, b, tuning.triangle))
     })
 }

@@ -107,6 +107,9 @@ pub trait OneStageKernels: StageKernels {
 /// Methods that wait for the backend return a future, so that a caller can block or await (see `src/gpu/device/stream.rs`). The CPU's
 /// futures are ready at once.
 pub trait TileKernels: OneStageKernels + Sync {
+    /// Whether the kernels run in the caller's rayon pool.
+    const IN_POOL: bool = false;
+
     /// The storage type of matrices. Arithmetic is in its [`Scalar`](Number::Scalar).
     type Storage: Number;
 

@@ -147,6 +147,9 @@ pub(crate) struct Reflectors<M> {
 
 /// The operations of the recursion, in f32.
 pub(crate) trait RecursiveKernels: Sync {
+    /// Whether the operations run in the caller's rayon pool.
+    const IN_POOL: bool = false;
+
     /// A matrix in the backend's memory.
     type Matrix: Send + Sync;
 

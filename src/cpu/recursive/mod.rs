@@ -63,6 +63,8 @@ impl CpuRecursive {
 }
 
 impl RecursiveKernels for CpuRecursive {
+    const IN_POOL: bool = true;
+
     type Matrix = Mat<f32>;
 
     fn zeros(&self, rows: usize, cols: usize) -> Result<Mat<f32>> {

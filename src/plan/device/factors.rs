@@ -86,6 +86,10 @@ impl<S: Scalar> OnDevice<S> {
 }
 
 impl<S: Scalar> Unitary<S> for OnDevice<S> {
+    fn is_in_pool(&self) -> bool {
+        false
+    }
+
     fn apply(&self, op: Op, c: MatRef<'_, S>) -> Result<Mat<S>> {
         self.read_back(&self.0.applied(op, self.uploaded(c)?, false)?)
     }

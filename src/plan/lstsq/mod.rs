@@ -415,27 +415,28 @@ impl<'a, T: Number> Begun<'a, T> {
 fn on_cpu<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>, reason: Reason) -> Result<SvdReport<Fit<T>>> {
     let shape = call.a.shape();
     let tuning = call.options.tuning_for_cpu::<T::Scalar>(shape.0.min(shape.1))?;
-    let mut begun = Begun::new(call, b, &tuning, false)?;
-    let by_squares = if is_narrow(shape) { on_pool_for(shape, || begun.by_squares())? } else { None };
-    let found = match by_squares {
-        Some(found) => found,
-        None => {
-            let reduced = if begun.is_wide() {
-                let options = begun.inner_options();
-                let System { a, scale, ridge, .. } = begun.system;
-                begun.wide(if ridge == 0.0 {
-                    factors_on_cpu(&Call::new(a.transpose(), &options, false), reason.clone())?.values
-                } else {
-                    let stacked = with_ridge(a.transpose(), scale, ridge);
-                    factors_on_cpu(&Call::new(stacked.as_ref(), &options, false), reason.clone())?.values
-                })
-            } else {
-                let kernels = CpuKernels::<T::Scalar>::watched(&tuning, begun.system.watch.clone())?;
-                on_pool_for(shape, || block_on(begun.tall(&kernels, &tuning)))?
-            };
-            block_on(begun.completed(reduced))?
+    let found = on_pool_for(shape, || {
+        let mut begun = Begun::new(call, b, &tuning, false)?;
+        if is_narrow(shape)
+            && let Some(found) = begun.by_squares()?
+        {
+            return Ok(found);
         }
-    };
+        let reduced = if begun.is_wide() {
+            let options = begun.inner_options();
+            let System { a, scale, ridge, .. } = begun.system;
+            begun.wide(if ridge == 0.0 {
+                factors_on_cpu(&Call::new(a.transpose(), &options, false), reason.clone())?.values
+            } else {
+                let stacked = with_ridge(a.transpose(), scale, ridge);
+                factors_on_cpu(&Call::new(stacked.as_ref(), &options, false), reason.clone())?.values
+            })
+        } else {
+            let kernels = CpuKernels::<T::Scalar>::watched(&tuning, begun.system.watch.clone())?;
+            block_on(begun.tall(&kernels, &tuning))?
+        };
+        block_on(begun.completed(reduced))
+    })?;
     Ok(report_of(call, reason, tuning, found))
 }
 
