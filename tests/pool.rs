@@ -201,7 +201,7 @@ fn batches_on_more_threads() {
     let _alone = ALONE.lock();
     of_type::<f32>(100, 20);
     of_type::<Complex<f64>>(50, 20);
-    of_type::<f32>(9, 260);
+    of_type::<f32>(5, 260);
 }
 
 /// So is what blocks of rows leave, centred or not: A^H A of a block has parts that depend on its shape alone, of few columns and of many. A block
