@@ -13,9 +13,12 @@ use std::{
 use common::gaussian;
 use faer::Mat;
 use half::f16;
+use ndarray::Array3;
 use num_complex::Complex;
-use rayon::prelude::*;
-use svdvals_gpu::{Backend, Element, QrGpu, SvdGpu, SvdOptions, SvdValsGpu, Tuning};
+use rayon::{ThreadPoolBuilder, prelude::*};
+use svdvals_gpu::{
+    Backend, Element, LstsqGpu, QrGpu, Route, RowBlocks, Solver, SvdGpu, SvdOptions, SvdValsBatchGpu, SvdValsGpu, Tuning,
+};
 
 /// One test at a time.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -126,27 +129,104 @@ fn threads_are_kept() {
     assert!(threads_of(3, 10).len() <= 3);
 }
 
+/// Checks that `of` gives for more threads than the machine has cores what it gives for one, bit for bit.
+fn same_on_any<R: PartialEq>(what: &str, threads: impl IntoIterator<Item = usize>, of: impl Fn(usize) -> R) {
+    let one = of(1);
+    for threads in threads {
+        assert!(of(threads) == one, "{what}, {threads} threads");
+    }
+}
+
 /// With more threads than the machine has cores, and more than bulge chasing has work for, every result is bitwise that of one thread: a column's
 /// arithmetic depends on its place alone. Small matrices are sent through the band too.
 #[test]
 fn more_threads_than_cores() {
     fn of_type<T: Element>(n: usize) {
         let a = gaussian::<T>(n, n, 19);
-        let options = |threads| cpu().threads(threads).tuning(Tuning::for_cpu::<T>(n).direct_up_to(0));
-        let all = |threads| {
-            let svd = a.svd_gpu_with(&options(threads)).unwrap();
-            (a.svdvals_gpu_with(&options(threads)).unwrap(), svd.u, svd.v, a.qr_r_gpu_with(&options(threads)).unwrap())
-        };
-        let one = all(1);
-        for threads in [2, 5, 16, 64] {
-            assert!(all(threads) == one, "{}, n = {n}, {threads} threads", T::NAME);
-        }
+        same_on_any(&format!("{}, n = {n}", T::NAME), [2, 5, 16, 64], |threads| {
+            let options = cpu().threads(threads).tuning(Tuning::for_cpu::<T>(n).direct_up_to(0));
+            let svd = a.svd_gpu_with(&options).unwrap();
+            (a.svdvals_gpu_with(&options).unwrap(), svd.u, svd.v, a.qr_r_gpu_with(&options).unwrap())
+        });
     }
     let _alone = ALONE.lock();
     for n in [40, 130, 300] {
         of_type::<f32>(n);
         of_type::<Complex<f64>>(n);
     }
+}
+
+/// So is a least squares solution, with its residuals and its backward error, by each solver: sums over rows have parts that depend on the shape
+/// alone, and are added in order. One right-hand side takes products of vectors, ten take those of matrices.
+#[test]
+fn least_squares_on_more_threads() {
+    fn of_type<T: Element>(m: usize, n: usize, rank: usize, solver: Solver) {
+        let a = gaussian::<T>(m, n, 23);
+        // The columns from `rank` on are those before once more.
+        let a = Mat::from_fn(m, n, |i, j| a[(i, j % rank)]);
+        let what = format!("{}, {m} x {n} of rank {rank}", T::NAME);
+        for p in [1, 10] {
+            let b = gaussian::<T>(m, p, 29);
+            let route = a.lstsq_gpu_report(&b, &cpu()).unwrap().route;
+            assert!(route == Route::LeastSquares(solver), "{what}: {route}");
+            same_on_any(&what, [5, 64], |threads| a.lstsq_gpu_with(&b, &cpu().threads(threads)).unwrap());
+        }
+    }
+    let _alone = ALONE.lock();
+    for (m, n, rank, solver) in [
+        (9000, 20, 20, Solver::Cholesky),
+        (1400, 330, 330, Solver::Cholesky),
+        (300, 260, 260, Solver::Qr),
+        (300, 120, 40, Solver::Svd),
+    ] {
+        of_type::<f32>(m, n, rank, solver);
+        if n < 300 {
+            of_type::<Complex<f64>>(m, n, rank, solver);
+        }
+    }
+}
+
+/// So are the results of a batch: those of a single call, which are bitwise the same on any number of threads. Matrices of order 260 are computed
+/// side by side if there are four for each thread, and else one after the other, each on all threads.
+#[test]
+fn batches_on_more_threads() {
+    fn of_type<T: Element>(count: usize, n: usize) {
+        let all = gaussian::<T>(count * n, n, 31);
+        let stack = Array3::from_shape_fn((count, n, n), |(k, i, j)| all[(k * n + i, j)]);
+        same_on_any(&format!("{count} of {}, n = {n}", T::NAME), [2, 64], |threads| {
+            let svd = stack.svd_batch_gpu_with(&cpu().threads(threads)).unwrap();
+            (stack.svdvals_batch_gpu_with(&cpu().threads(threads)).unwrap(), svd.u, svd.s, svd.vt)
+        });
+    }
+    let _alone = ALONE.lock();
+    of_type::<f32>(100, 20);
+    of_type::<Complex<f64>>(50, 20);
+    of_type::<f32>(5, 260);
+}
+
+/// So is what blocks of rows leave, centred or not: A^H A of a block has parts that depend on its shape alone, of few columns and of many. A block
+/// of a few rows takes a QR factorisation.
+#[test]
+fn row_blocks_on_more_threads() {
+    fn of_type<T: Element>(n: usize, centred: bool) {
+        let blocks = [1500, 7, 700].map(|m| (gaussian::<T>(m, n, m as u64), gaussian::<T>(m, 2, 37)));
+        same_on_any(&format!("{}, {n} columns, centred: {centred}", T::NAME), [5, 64], |threads| {
+            let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                let rows = RowBlocks::<T>::with_right_sides(n, 2).unwrap();
+                let mut rows = if centred { rows.centred() } else { rows };
+                blocks.iter().for_each(|(a, b)| rows.push_with(a, b).unwrap());
+                let (svd, fit) = (rows.finish_faer().unwrap(), rows.solve_faer(None).unwrap());
+                (svd.s, svd.v, svd.r, svd.mean, fit.x, fit.intercept, fit.residuals)
+            })
+        });
+    }
+    let _alone = ALONE.lock();
+    for centred in [false, true] {
+        of_type::<f32>(20, centred);
+        of_type::<Complex<f64>>(20, centred);
+    }
+    of_type::<f32>(330, true);
 }
 
 /// Many calls at once, from threads outside of the pool and large enough to go there, give what they give alone, while the pool has other work

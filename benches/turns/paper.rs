@@ -1,18 +1,31 @@
 //! The stages on more threads than there are, on paper: the tasks of each stage, with the seconds that they take on one thread here, given to
-//! P threads in the order of the crate's own schedule. Memory and caches are as fast as for one thread, and a hand-over takes no time, so that
-//! this is what the dependences and the lengths of the tasks allow at most.
+//! P threads in the order of the crate's own schedule. Memory and caches are as fast as for one thread. Without hand-overs this is what the
+//! dependences and the lengths of the tasks allow at most. With them, as they are measured here between two threads:
+//!
+//! * a loop's tasks are halved log2 P times, each half is stolen by a thread that is awake, and its end is waited for;
+//! * a cycle of bulge chasing at the end of a lane gets columns from another core's cache.
 
-use std::hint::black_box;
+use std::{
+    hint::{black_box, spin_loop},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
 
+use rayon::{ThreadPoolBuilder, prelude::*};
 use svdvals_gpu::{Element, QrGpu, StageSeconds, SvdValsGpu, Tuning};
 
 use super::{median, on_cpu, random, take_turns};
 
-/// Milliseconds of the stages on more threads, on paper, beside those measured on one and on all.
+/// Passes of stage 3, each a loop over the values: 8 to 12 of n = 512 to 2048.
+const PASSES: f64 = 10.0;
+
+/// Milliseconds of the stages on more threads, on paper, beside those measured on one, two and all.
 pub fn print<T: Element>(sizes: &[usize]) {
+    let halving = halving();
     println!("\n{}: milliseconds on more threads, on paper (measured: *)", T::NAME);
     println!(
-        "{:>6} {:>8} {:>10} {:>10} {:>10} {:>10} {:>9}",
+        "{:>6} {:>8} {:>10} {:>10} {:>10} {:>10} {:>9}   without hand-overs",
         "n", "threads", "1 to_band", "2 to_bidi", "3 svdvals", "total", "speedup"
     );
     for &n in sizes {
@@ -41,16 +54,98 @@ pub fn print<T: Element>(sizes: &[usize]) {
             band_to_bidiag,
             svdvals,
         };
-        let row = |threads: &str, [first, second, third, all]: [f64; 4]| {
+        let row = |threads: &str, [first, second, third, all]: [f64; 4], free: f64| {
             let [first, second, third, ms] = [first, second, third, all].map(|seconds| 1e3 * seconds);
-            println!("{n:>6} {threads:>8} {first:>10.3} {second:>10.3} {third:>10.3} {ms:>10.3} {:>9.2}", total / all);
+            let speedup = total / all;
+            println!(
+                "{n:>6} {threads:>8} {first:>10.3} {second:>10.3} {third:>10.3} {ms:>10.3} {speedup:>9.2} {:>20.2}",
+                total / free
+            );
         };
-        row("1*", [to_band, band_to_bidiag, svdvals, total]);
-        row(&format!("{}*", rayon::current_num_threads()), measured(None));
-        for threads in [2, 4, 8, 16, 64] {
-            row(&threads.to_string(), on_threads(n, &tuning, &one, threads));
+        row("1*", [to_band, band_to_bidiag, svdvals, total], total);
+        row("2*", measured(Some(2)), f64::NAN);
+        if rayon::current_num_threads() > 2 {
+            row(&format!("{}*", rayon::current_num_threads()), measured(None), f64::NAN);
         }
+        let by = HandOver { halving, columns: columns(tuning.tile_size) };
+        for threads in [2, 4, 8, 16, 64] {
+            let [.., free] = on_threads(n, &tuning, &one, threads, HandOver::default());
+            row(&threads.to_string(), on_threads(n, &tuning, &one, threads, by), free);
+        }
+        println!("{n:>6}: half of a loop {:.2} microseconds, columns between lanes {:.2}", 1e6 * by.halving, 1e6 * by.columns);
     }
+}
+
+/// Seconds that passing work on takes.
+#[derive(Clone, Copy, Default)]
+struct HandOver {
+    /// Half of a loop's tasks to another thread, and its end back.
+    halving: f64,
+    /// The columns of a cycle that another core has written.
+    columns: f64,
+}
+
+/// What two cores that in turn read and write b x b numbers, those of a cycle beyond its own reflector, take more than one core alone.
+fn columns(b: usize) -> f64 {
+    const TURNS: usize = 2000;
+    let numbers: Vec<AtomicUsize> = (0..b * b).map(|_| AtomicUsize::new(0)).collect();
+    let turn = AtomicUsize::new(0);
+    let touch = || numbers.iter().for_each(|x| x.store(x.load(Ordering::Relaxed) + 1, Ordering::Relaxed));
+    let side = |own: usize| {
+        (own..TURNS).step_by(2).map(|k| {
+            let start = Instant::now();
+            while turn.load(Ordering::Acquire) != k {
+                spin_loop();
+            }
+            touch();
+            turn.store(k + 1, Ordering::Release);
+            // Of both sides.
+            start.elapsed().as_secs_f64() / 2.0
+        })
+    };
+    let in_turns = thread::scope(|scope| {
+        scope.spawn(|| side(1).for_each(drop));
+        median(side(0).collect())
+    });
+    let alone = (0..TURNS).map(|_| {
+        let start = Instant::now();
+        touch();
+        start.elapsed().as_secs_f64()
+    });
+    (in_turns - median(alone.collect())).max(0.0)
+}
+
+/// What a loop over two tasks takes more than one of them, while the other worker looks for work.
+fn halving() -> f64 {
+    const TASK: Duration = Duration::from_micros(10);
+    let ended = AtomicBool::new(false);
+    let loops = || {
+        let here = rayon::current_thread_index();
+        let seconds = (0..1000).map(|_| {
+            let start = Instant::now();
+            (0..2).into_par_iter().for_each(|_| {
+                let start = Instant::now();
+                while start.elapsed() < TASK {
+                    spin_loop();
+                }
+            });
+            (start.elapsed().as_secs_f64() - TASK.as_secs_f64()).max(0.0)
+        });
+        rayon::scope(|scope| {
+            scope.spawn_broadcast(|_, context| {
+                while Some(context.index()) != here && !ended.load(Ordering::Relaxed) {
+                    if rayon::yield_now() != Some(rayon::Yield::Executed) {
+                        (0..64).for_each(|_| spin_loop());
+                    }
+                }
+            });
+            let found = median(seconds.collect());
+            ended.store(true, Ordering::Relaxed);
+            found
+        })
+    };
+    let pool = ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
+    pool.install(loops)
 }
 
 /// Seconds on one thread, of an n x n matrix.
@@ -66,10 +161,17 @@ struct OnOne {
 }
 
 /// The seconds of stages 1, 2 and 3, and of all, on `threads`.
-fn on_threads(n: usize, tuning: &Tuning, one: &OnOne, threads: usize) -> [f64; 4] {
-    let stages =
-        [stage_one(n, tuning, one, threads), stage_two(n, tuning, one, threads), one.svdvals / at_once(n.div_ceil(16), threads)];
+fn on_threads(n: usize, tuning: &Tuning, one: &OnOne, threads: usize, by: HandOver) -> [f64; 4] {
+    let third = one.svdvals / at_once(n.div_ceil(16), threads) + PASSES * by.of_loop(threads);
+    let stages = [stage_one(n, tuning, one, threads, by), stage_two(n, tuning, one, threads, by), third];
     [stages[0], stages[1], stages[2], one.alone + stages.iter().sum::<f64>()]
+}
+
+impl HandOver {
+    /// A loop with work for all threads.
+    fn of_loop(self, threads: usize) -> f64 {
+        self.halving * f64::from(threads.next_power_of_two().ilog2())
+    }
 }
 
 /// How many times sooner `tasks` equal tasks are done by `threads` than by one.
@@ -86,7 +188,7 @@ fn panel(one: &OnOne, rows: usize) -> f64 {
 }
 
 /// Each sweep: the leaves of its panel, their updates, and so on up the tree, where a level's panel is factored beside the update before it.
-fn stage_one(n: usize, tuning: &Tuning, one: &OnOne, threads: usize) -> f64 {
+fn stage_one(n: usize, tuning: &Tuning, one: &OnOne, threads: usize, by: HandOver) -> f64 {
     let b = tuning.tile_size;
     // A sweep: rows of its panel, and columns right of it.
     let sweeps: Vec<(usize, usize)> = (0..n)
@@ -137,26 +239,31 @@ fn stage_one(n: usize, tuning: &Tuning, one: &OnOne, threads: usize) -> f64 {
                 Some(_) => update(levels[level], cols, 1) + factoring(level + 1, 1),
                 None => update(levels[level], cols, threads),
             };
+            seconds += if cols > 16 { by.of_loop(threads) } else { 0.0 };
         }
     }
     seconds
 }
 
-/// The lanes of bulge chasing, one sweep a group: step s of a sweep after step s + 2 of the sweep before.
-fn stage_two(n: usize, tuning: &Tuning, one: &OnOne, threads: usize) -> f64 {
+/// The lanes of bulge chasing, one sweep a group: step s of a sweep after step s + 2 of the sweep before. Short sweeps have fewer lanes.
+fn stage_two(n: usize, tuning: &Tuning, one: &OnOne, threads: usize, by: HandOver) -> f64 {
     let b = tuning.tile_size;
     let cycles: Vec<usize> = (0..n.saturating_sub(2)).map(|sweep| (n - 2 - sweep).div_ceil(b)).collect();
     let seconds = one.band_to_bidiag / cycles.iter().sum::<usize>().max(1) as f64;
-    let lanes = threads.min(cycles.first().map_or(0, |cycles| cycles / 3)).max(1);
+    let most = threads.min(cycles.first().map_or(0, |cycles| cycles / 3)).max(1);
     let mut before: Vec<f64> = Vec::new();
-    let mut lane_free = vec![0.0f64; lanes];
+    let mut lane_free = vec![0.0f64; most];
     for &steps in &cycles {
         let (mut ends, mut end) = (Vec::with_capacity(steps), 0.0f64);
-        for (lane, free) in lane_free.iter_mut().enumerate() {
+        let lanes = (steps / 3).clamp(1, most);
+        for (lane, free) in lane_free[most - lanes..].iter_mut().enumerate() {
             end = end.max(*free);
-            for s in steps * lane / lanes..steps * (lane + 1) / lanes {
+            let part = steps * lane / lanes..steps * (lane + 1) / lanes;
+            for s in part.clone() {
                 let awaited = before.get((s + 2).min(before.len().wrapping_sub(1))).copied().unwrap_or(0.0);
-                end = end.max(awaited) + seconds;
+                // The first cycle of a lane has columns of the lane before, the last one of the lane after.
+                let others = usize::from(lane > 0 && s == part.start) + usize::from(lane + 1 < lanes && s + 1 == part.end);
+                end = end.max(awaited) + seconds + others as f64 * by.columns;
                 ends.push(end);
             }
             *free = end;

@@ -133,9 +133,9 @@ impl<B: Number> WithSimd for One<'_, B> {
 /// What the threads of one reduction step share.
 ///
 /// Step s of a group runs cycle s - 3 j of the group's sweep j. It follows step s - 1 of its group, and step s + 3 G - 1 of the group before,
-/// where G is the number of sweeps in a group. A group's steps are cut into as many parts as there are lanes; a lane runs its parts in the order
-/// of the groups. As sweeps get shorter at their start, all parts move slowly towards the end of the band, so that a lane's columns stay in
-/// one core's cache, and two cores share only those between their parts.
+/// where G is the number of sweeps in a group. A group's steps are cut into parts, one for each lane, or for fewer if its sweeps are short
+/// ([`part`](Self::part)). A lane runs its parts in the order of the groups. As sweeps get shorter at their start, all parts move slowly towards
+/// the end of the band, so that a lane's columns stay in one core's cache, and two cores share only those between their parts.
 struct Schedule<'a, B: Number> {
     band: *mut B,
     layout: BandLayout,
@@ -189,6 +189,14 @@ impl<B: Number> Schedule<'_, B> {
     /// The steps of a group of these sweeps: cycles + 3 R grows with sweep R, so that the last one ends last.
     fn steps(&self, sweeps: &Range<usize>) -> usize {
         SWEEP_SEPARATION * (sweeps.len() - 1) + self.step.cycles(sweeps.end - 1)
+    }
+
+    /// The part of a lane in a group of so many steps. A part has at least 3 G steps, so that short sweeps leave the first lanes without one: with
+    /// fewer steps a lane and the next would take turns, and each step would fetch its columns from another core's cache.
+    fn part(&self, lane: usize, steps: usize) -> [usize; 2] {
+        let all = self.lanes.len();
+        let used = (steps / (SWEEP_SEPARATION * self.group)).clamp(1, all);
+        [lane, lane + 1].map(|cut| steps * (cut + used).saturating_sub(all) / used)
     }
 
     fn is_finished(&self) -> bool {
@@ -260,13 +268,13 @@ impl<B: Number, S: Simd, K: Keep<Wide<B>>> Run<'_, B, S, K> {
     /// Runs the steps of a lane for which all is done that they follow. Returns whether there were any.
     #[inline(always)]
     fn advance(&mut self, number: usize, lane: &mut Lane) -> bool {
-        let Schedule { band, layout, step, group, ref progress, ref lanes, watch } = *self.schedule;
+        let Schedule { band, layout, step, group, ref progress, watch, .. } = *self.schedule;
         let mut moved = false;
         while let Some(Progress(done)) = progress.get(lane.group) {
             let g = lane.group;
             let sweeps = self.schedule.sweeps(g);
             let steps = self.schedule.steps(&sweeps);
-            let [start, end] = [number, number + 1].map(|cut| steps * cut / lanes.len());
+            let [start, end] = self.schedule.part(number, steps);
             let first = lane.step.max(start);
             if first == start && done.load(Ordering::Acquire) < start {
                 return moved;

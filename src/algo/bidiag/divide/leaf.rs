@@ -103,10 +103,15 @@ fn rotation(f: f64, g: f64) -> (f64, f64, f64) {
     if r < f64::MIN_POSITIVE {
         return (1.0, 0.0, f);
     }
-    let (c, s) = (f / r, g / r);
-    // Roundings of r would add up in the lengths of the vectors.
+    let (c, s) = unit(f / r, g / r);
+    (c, s, r)
+}
+
+/// `(c, s)` with `c^2 + s^2 = 1`, from one that rounding has made a little longer or shorter: that would add up in the lengths of the vectors.
+#[inline(always)]
+fn unit(c: f64, s: f64) -> (f64, f64) {
     let short = 0.5 * s.mul_add(-s, c.mul_add(-c, 1.0));
-    (c + short * c, s + short * s, r)
+    (c + short * c, s + short * s)
 }
 
 /// Replaces the columns `x` and `y`, numbers `i < j` of the matrix with `n` rows, by `c x + s y` and `c y - s x`.
@@ -255,9 +260,11 @@ fn jacobi(d: &mut [f64], e: &[f64], left: &mut [f64], right: &mut [f64], (n, m):
                 rotated = true;
                 let zeta = (xx - yy) / (2.0 * xy);
                 let t = zeta.signum() / (zeta.abs() + zeta.hypot(1.0));
+                // `hypot` of glibc on aarch64 is too small by a quarter of `eps` on average if `t` is between 1e-8 and 1e-4.
                 let c = 1.0 / t.hypot(1.0);
-                rotate(&mut a, n, i, j, c, c * t);
-                rotate(right, m, i, j, c, c * t);
+                let (c, s) = unit(c, c * t);
+                rotate(&mut a, n, i, j, c, s);
+                rotate(right, m, i, j, c, s);
             }
         }
         if !rotated {
@@ -321,8 +328,11 @@ mod tests {
         (off.sqrt() / norm.sqrt().max(f64::MIN_POSITIVE) / unit, gap(&left, n).max(gap(&right, m)) / unit)
     }
 
-    /// The decomposition is accurate and its vectors are orthogonal, to `m eps` (each entry passes about `2 m` rotations, with independent
-    /// errors of less than `eps`), square and with an extra column, also for the fallback, for zeros and for tiny entries.
+    /// The decomposition is accurate and its vectors are orthogonal, square and with an extra column, also for the fallback, for zeros and for tiny
+    /// entries. An entry passes `k` rotations, each with an independent error of about `0.3 eps` times it (a rounding is off by `eps / 2` at most). So
+    /// a column of length 1 has an error of length `0.3 sqrt(k) eps`, whose product with each of the others is that over `sqrt(m)`: in the norm of
+    /// `m^2` products of two columns `0.3 sqrt(2 k m) eps`. With the QR algorithm `k` is about `2 m`, which makes `0.6 m eps`, and up to 1.5 for few
+    /// columns. The fallback has up to 15 passes of `m - 1` rotations of a column: `1.6 m eps`.
     #[test]
     fn accurate_and_orthogonal() {
         let mut random = crate::algo::bidiag::divide::tests::Random(1);
@@ -339,7 +349,7 @@ mod tests {
                 for e in [&e[..], &e[..n - 1]] {
                     for sweeps in [SWEEPS, 0] {
                         let (residual, orthogonality) = errors(&d, e, sweeps);
-                        let bound = if sweeps == 0 { 4.0 } else { 1.5 };
+                        let bound = if sweeps == 0 { 2.0 } else { 1.5 };
                         assert!(residual < bound && orthogonality < bound, "{n} {kind} {sweeps} {residual} {orthogonality}");
                     }
                 }
