@@ -210,8 +210,7 @@ impl<S: Scalar> Inner<S> {
         // faer's functions take as many rows as the reflectors have.
         let (k, block) = (self.reflectors.nrows(), self.factors.nrows());
         let c = c.subrows_mut(0, k);
-        let (v, t) = (self.reflectors.as_ref(), self.factors.as_ref());
-        let par = all_threads();
+        let (v, t, par) = (self.reflectors.as_ref(), self.factors.as_ref(), all_threads());
         if op == Op::NoTrans {
             let scratch = apply_block_householder_sequence_on_the_left_in_place_scratch::<S>(k, block, c.ncols());
             let mut memory = MemBuffer::new(scratch);
@@ -403,11 +402,9 @@ impl<S: Scalar> Factors<S> for QrFactors<S> {
     }
 
     fn combine(&self, c: MatRef<'_, S>) -> Result<Mat<S>> {
-        self.in_pool((self.shape.0, c.ncols()), || {
-            if self.inner.is_some() || self.phases.is_some() {
-                return self.apply_left(Op::NoTrans, padded(c, self.shape.0).as_ref());
-            }
-            self.q.combine(c)
+        self.in_pool((self.shape.0, c.ncols()), || match (&self.inner, &self.phases) {
+            (None, None) => self.q.combine(c),
+            _ => self.apply_left(Op::NoTrans, padded(c, self.shape.0).as_ref()),
         })
     }
 
