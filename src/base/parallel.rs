@@ -3,7 +3,7 @@
 //! rayon compiles its scheduler anew for each closure and each iterator. Here it is compiled once: closures go through a vtable, which costs a
 //! few nanoseconds a task, and the tasks are long. The iterators are ordinary ones, and the items of a loop are collected first.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use faer::MatMut;
 use rayon::prelude::*;
@@ -42,6 +42,17 @@ pub(crate) fn through<R: Send>(run: impl FnOnce(&mut (dyn FnMut() + Send)), body
     match result {
         Some(result) => result,
         None => unreachable!("it runs the closure"),
+    }
+}
+
+/// The value in `cell`, computed if there is none. Not within `get_or_init`: a worker that waits there may take up another call that needs the value.
+pub(crate) fn computed<R>(cell: &OnceLock<R>, compute: impl FnOnce() -> R) -> &R {
+    match cell.get() {
+        Some(value) => value,
+        None => {
+            let value = compute();
+            cell.get_or_init(|| value)
+        }
     }
 }
 

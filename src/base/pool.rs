@@ -74,14 +74,17 @@ const AWAKE_FROM: usize = 192usize.pow(3);
 /// `on_pool` for a call on a matrix of this shape, with the other workers kept awake if it is large enough; but not if the caller is one of a
 /// pool that may have other work.
 pub(crate) fn on_pool_for<R: Send>((rows, cols): (usize, usize), body: impl FnOnce() -> R + Send) -> R {
-    on_pool_for_product((rows, cols, rows.min(cols)), body)
+    let work = rows.saturating_mul(cols).saturating_mul(rows.min(cols));
+    if work < AWAKE_FROM { on_pool(body) } else { on_pool_awake(body) }
 }
 
-/// [`on_pool_for`] for a call with the work of a product of these three dimensions.
+/// [`on_pool_for`] for a call with the work of a product of these three dimensions. A small one stays on the calling thread.
 pub(crate) fn on_pool_for_product<R: Send>((m, n, k): (usize, usize, usize), body: impl FnOnce() -> R + Send) -> R {
-    if m.saturating_mul(n).saturating_mul(k) < AWAKE_FROM {
-        return on_pool(body);
-    }
+    let work = m.saturating_mul(n).saturating_mul(k);
+    if work < AWAKE_FROM { body() } else { on_pool_awake(body) }
+}
+
+fn on_pool_awake<R: Send>(body: impl FnOnce() -> R + Send) -> R {
     if rayon::current_thread_index().is_some() {
         return if IN_OWN_POOL.get() { with_others_awake(body) } else { body() };
     }

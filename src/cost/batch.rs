@@ -41,7 +41,7 @@ const SPILLED_BYTES: usize = 24 << 20;
 const SPILLED_LEAST: usize = 132;
 /// Maximum bytes of the entries of larger matrices that share dispatches: what the host packs at a time.
 pub(crate) const STACK_BYTES: u64 = 256 << 20;
-/// Maximum bytes of those with vectors: entries and a copy, reflectors of both stages, V, and what one matrix needs besides.
+/// Maximum bytes of those with vectors: entries and a copy, reflectors of both stages, V, and what those need whose vectors are computed together.
 pub(crate) const KEPT_BYTES: u64 = 4 * STACK_BYTES;
 /// Maximum threads per workgroup: WebGPU's limit.
 const MOST_THREADS: usize = 256;
@@ -256,8 +256,8 @@ impl Cost {
 }
 
 impl Cost {
-    /// [`batch`](Self::batch) of m x n matrices, m >= n, that fit no workgroup, or that of all their vectors.
-    pub(super) fn stacked<S: Number>(count: usize, (m, n): (usize, usize), device: &DeviceModel, call: Call) -> Result<Cost> {
+    /// [`batch`](Self::batch) of m x n matrices, m >= n, that workgroup memory does not hold, or that of all their vectors.
+    pub(super) fn stacked<S: Number>(count: usize, (m, n): (usize, usize), device: &DeviceModel, mut call: Call) -> Result<Cost> {
         let tuning = Cost::tuning_on::<S>(n, device);
         Cost::check((m.saturating_mul(count.max(1)), n), &tuning)?;
         let of_one = (m.next_multiple_of(4) * n * size_of::<S>()) as u64;
@@ -268,7 +268,8 @@ impl Cost {
             let square = (n.next_multiple_of(4) * n * size_of::<S>()) as u64;
             let kept = 2 * of_one + (steps + 1) * square;
             let later = later_bytes::<S>((m, n));
-            let of_some = later.saturating_mul(vectors_at_once::<S>((m, n)) as u64);
+            call.together = vectors_at_once::<S>((m, n));
+            let of_some = later.saturating_mul(call.together as u64);
             most = most.min(KEPT_BYTES.saturating_sub(of_some).checked_div(kept).unwrap_or(0));
         }
         let most = most as usize;
@@ -284,9 +285,9 @@ impl Cost {
 }
 
 impl Cost {
-    /// [`batch_svd`](Self::batch_svd) of m x n matrices, m >= n, that fit no workgroup.
+    /// [`batch_svd`](Self::batch_svd) of m x n matrices, m >= n, that workgroup memory does not hold.
     pub(super) fn stacked_svd<S: Number>(count: usize, of: (usize, usize), device: &DeviceModel) -> Result<Cost> {
-        Cost::stacked::<S>(count, of, device, Call::stacked_vectors(of.1, vectors_at_once::<S>(of)))
+        Cost::stacked::<S>(count, of, device, Call::stacked_vectors(of.1))
     }
 }
 

@@ -112,17 +112,19 @@ pub(super) struct Call {
     pub one_stage: bool,
     /// Whether stage 3 runs on the device.
     pub on_device: bool,
-    /// The number of singular vectors of either side, and of the matrices whose vectors are computed together.
-    pub vectors: Option<(usize, usize)>,
+    /// The number of singular vectors of either side.
+    pub vectors: Option<usize>,
+    /// The number of matrices, at least one, whose vectors are computed together.
+    pub together: usize,
 }
 
 impl Call {
     /// The singular values by two stages, all of them on the device.
-    pub(super) const STACKED: Call = Call { one_stage: false, on_device: true, vectors: None };
+    pub(super) const STACKED: Call = Call { one_stage: false, on_device: true, vectors: None, together: 1 };
 
-    /// The same, with `k` vectors, those of `at_once` matrices together.
-    pub(super) fn stacked_vectors(k: usize, at_once: usize) -> Call {
-        Call { vectors: Some((k, at_once)), ..Call::STACKED }
+    /// The same, with `k` vectors.
+    pub(super) fn stacked_vectors(k: usize) -> Call {
+        Call { vectors: Some(k), ..Call::STACKED }
     }
 }
 
@@ -184,12 +186,14 @@ pub(super) fn dispatches_of_call<S: Number>(
         Ok(())
     })?;
     all.stage_3::<S>(n, call.on_device);
-    let Some((k, at_once)) = call.vectors.filter(|_| n > 0) else { return Ok(all.into_work()) };
+    let Some(k) = call.vectors.filter(|_| n > 0) else { return Ok(all.into_work()) };
     note_copies::<S>(&mut all, (m, n));
     note_transformed_back::<S>(&mut all, (m, n), k, tuning, call.one_stage);
     let mut work = all.into_work();
-    let (rounds, rest) = (matrices / at_once, matrices % at_once);
-    for (times, matrices) in [(rounds, at_once), (1, rest)].into_iter().filter(|&(times, matrices)| times > 0 && matrices > 0) {
+    let (rounds, rest) = (matrices / call.together, matrices % call.together);
+    for (times, matrices) in
+        [(rounds, call.together), (1, rest)].into_iter().filter(|&(times, matrices)| times > 0 && matrices > 0)
+    {
         let mut round = Dispatches::shared_by(matrices);
         note_vectors::<S>(&mut round, (m, n), k, tuning);
         work.extend(round.into_work().into_iter().map(|(one, each)| (one, each * times as u64)));

@@ -169,7 +169,7 @@ impl Cost {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_stage3<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
-        Cost::of_call::<S>((m, n), tuning, Call { one_stage: false, on_device, vectors: None })
+        Cost::of_call::<S>((m, n), tuning, Call { one_stage: false, on_device, vectors: None, together: 1 })
     }
 
     /// [`with_stage3`](Self::with_stage3) of the [one-stage reduction](crate::Reduction::OneStage).
@@ -186,7 +186,7 @@ impl Cost {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn one_stage<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
-        Cost::of_call::<S>((m, n), tuning, Call { one_stage: true, on_device, vectors: None })
+        Cost::of_call::<S>((m, n), tuning, Call { one_stage: true, on_device, vectors: None, together: 1 })
     }
 
     /// The cost of the QR factorisation of an m x n matrix of any shape, stored as `S`: R, and the reflectors, which are kept.
@@ -233,7 +233,7 @@ impl Cost {
     /// As [`new`](Self::new).
     pub fn svd<S: Number>(m: usize, n: usize, k: usize, tuning: &Tuning) -> Result<Cost> {
         let on_device = m.min(n) >= BISECTION_WORTHWHILE;
-        Cost::of_call::<S>((m, n), tuning, Call { one_stage: false, on_device, vectors: Some((k, 1)) })
+        Cost::of_call::<S>((m, n), tuning, Call { one_stage: false, on_device, vectors: Some(k), together: 1 })
     }
 
     /// [`svd`](Self::svd) by the [one-stage reduction](crate::Reduction::OneStage).
@@ -251,17 +251,17 @@ impl Cost {
     /// As [`new`](Self::new).
     pub fn one_stage_svd<S: Number>(m: usize, n: usize, k: usize, tuning: &Tuning) -> Result<Cost> {
         let on_device = m.min(n) >= BISECTION_WORTHWHILE;
-        Cost::of_call::<S>((m, n), tuning, Call { one_stage: true, on_device, vectors: Some((k, 1)) })
+        Cost::of_call::<S>((m, n), tuning, Call { one_stage: true, on_device, vectors: Some(k), together: 1 })
     }
 
     /// [`svd`](Self::svd) with all vectors, and with stage 3 on the device or on the host.
     pub(crate) fn of_svd<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
-        Cost::of_call::<S>((m, n), tuning, Call { one_stage: false, on_device, vectors: Some((n, 1)) })
+        Cost::of_call::<S>((m, n), tuning, Call { one_stage: false, on_device, vectors: Some(n), together: 1 })
     }
 
     /// [`one_stage_svd`](Self::one_stage_svd) with all vectors, and with stage 3 on the device or on the host.
     pub(crate) fn of_one_stage_svd<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
-        Cost::of_call::<S>((m, n), tuning, Call { one_stage: true, on_device, vectors: Some((n, 1)) })
+        Cost::of_call::<S>((m, n), tuning, Call { one_stage: true, on_device, vectors: Some(n), together: 1 })
     }
 
     /// The cost of a call for an m x n matrix, or n x m.
@@ -272,7 +272,7 @@ impl Cost {
             // The flops of the vectors are at most 40 times those that are checked, and their sum is saturated nowhere else.
             Cost::check((m.saturating_mul(64), n), tuning)?;
         }
-        let call = Call { vectors: call.vectors.map(|(k, at_once)| (k.min(n), at_once)), ..call };
+        let call = Call { vectors: call.vectors.map(|k| k.min(n)), ..call };
         let work = dispatches_of_call::<S>(1, (m, n), tuning, call)?;
         Ok(Cost { work, double: size_of::<Re<S>>() == size_of::<f64>() })
     }

@@ -12,8 +12,8 @@
 //! | a larger one of a few | on the CPU one after the other, each on all threads |
 //!
 //! With [`Backend::Auto`] and a hardware GPU, the device computes in a workgroup each what the CPU would, if the batch has [`TOGETHER`] flops, and
-//! in shared dispatches those of one shape that may gain from a GPU as single ones, or that are not held by workgroup memory, are not tall or have more
-//! than 256 columns, and have [`STACKED`] flops, or [`STACKED_WITH_VECTORS`].
+//! in shared dispatches those of one shape that may gain from a GPU as single ones, or that have more than 64 columns, workgroup memory
+//! does not hold, are not tall or have more than 256 columns, and have [`STACKED`] flops together, or [`STACKED_WITH_VECTORS`].
 //!
 //! Every other matrix takes the route of a single call, and results do not depend on the number of threads, so they are those of single calls bit
 //! for bit. Those of workgroups depend on the matrix and the element type alone. Those of shared dispatches are those of a single call with
@@ -88,9 +88,12 @@ const TOGETHER: u64 = 1_000_000_000;
 const STACKED: u64 = 10_000_000_000;
 #[cfg(feature = "gpu")]
 const STACKED_WITH_VECTORS: u64 = 3 * STACKED;
-/// Order of the matrices from which on these are considered. Those of fewer columns may have a workgroup each, or are tall.
+/// Order of the matrices from which on these are considered, and the greatest of those that are not because most devices have a workgroup for each. In
+/// between they must not be tall, or have full vectors.
 #[cfg(feature = "gpu")]
 const STACKED_ORDER: usize = 257;
+#[cfg(feature = "gpu")]
+const IN_WORKGROUPS: usize = 64;
 
 /// The results of a batch, with what ran. `Display` prints everything but the results.
 ///
@@ -382,7 +385,9 @@ impl<T: Number> Of<'_, T> {
         let pays = |stack: &Vec<usize>| {
             let (m, n) = self.batch[stack[0]].shape();
             let least = if R::VECTORS { STACKED_WITH_VECTORS } else { STACKED };
-            let is_large = m.min(n) >= STACKED_ORDER || may_fit_buffer((m.max(n), m.min(n)));
+            let thin = self.options.vectors != Vectors::Full;
+            let is_large =
+                m.min(n) >= STACKED_ORDER || (thin && m.min(n) > IN_WORKGROUPS && may_fit_buffer((m.max(n), m.min(n))));
             let enough = || is_large && self.work_of(stack.iter().copied()) >= least;
             !auto || self.may_go_alone(stack[0]) || enough()
         };

@@ -34,6 +34,7 @@ use crate::{
         blas::{Op, Side},
         error::{Result, SvdError, room_for},
         number::{Number, Re, RealElement, Scalar},
+        parallel::computed,
         pool::{all_threads, on_pool_for_product},
         scale::scale_for,
     },
@@ -140,7 +141,7 @@ impl<S: Scalar> Explicit<S> {
 impl<S: Scalar> Unitary<S> for Explicit<S> {
     fn apply(&self, op: Op, c: MatRef<'_, S>) -> Result<Mat<S>> {
         room_for::<S>("reflectors", self.q.nrows(), self.q.ncols(), 2)?;
-        let reflectors = self.reflectors.get_or_init(|| reconstruct(self.q.as_ref()));
+        let reflectors = computed(&self.reflectors, || reconstruct(self.q.as_ref()));
         let mut c = c.to_owned();
         if op == Op::NoTrans {
             self.turn(reflectors, c.as_mut());
@@ -298,13 +299,12 @@ impl<S: Scalar> QrFactors<S> {
 
     /// Makes the diagonal of R real and nonnegative. [`SvdError::Overflow`] if the modulus of a complex entry exceeds its type.
     pub fn make_positive(&mut self) -> Result<()> {
-        let k = self.r.nrows();
         let phase = |x: S| match x.to_complex() {
             x if x.norm() == 0.0 => S::one_impl(),
             x if !S::IS_COMPLEX => S::from_complex(x.re.signum().into()),
             x => S::from_complex(x / x.norm()),
         };
-        let phases: Vec<S> = (0..k).map(|j| phase(self.r[(j, j)])).collect();
+        let phases: Vec<S> = (0..self.r.nrows()).map(|j| phase(self.r[(j, j)])).collect();
         for (column, j) in self.r.col_iter_mut().zip(0..) {
             for (i, (x, phase)) in column.iter_mut().zip(&phases).enumerate().take(j + 1) {
                 let turned = S::conj_impl(phase) * *x;
@@ -424,7 +424,7 @@ impl<S: Scalar> Factors<S> for QrFactors<S> {
         let rank = match &self.order {
             Some(_) => self.rank(),
             None if m < n => return Err(SvdError::RankDeficient { rank: self.rank().min(m), cols: n }),
-            None if *self.condition.get_or_init(|| condition(self.r.as_ref())) * self.tolerance >= 1.0 => {
+            None if *computed(&self.condition, || condition(self.r.as_ref())) * self.tolerance >= 1.0 => {
                 return Err(SvdError::RankDeficient { rank: self.rank().min(n.saturating_sub(1)), cols: n });
             }
             None => n,

@@ -24,8 +24,8 @@ use crate::{
 /// order in the batch share the dispatches of the two stages, in rounds of up to 256 MiB. Each has the result of a single call with
 /// [`Stage3::Device`](crate::Stage3), bit for bit: in `f32`, values below 2^-47 of the largest may be lost. So do smaller ones with
 /// [`Reduction::TwoStage`](crate::Reduction) and [`Stage3::Device`](crate::Stage3). Those that have no others of their shape have a workgroup each, up to
-/// about 256 x 256, in a buffer. The result of a matrix depends on its shape, on the device, and on whether there are others of its shape, but not on
-/// what they are. [`Backend::Gpu`](crate::Backend::Gpu) computes all others one after the other, and every matrix with another
+/// about 256 x 256, in a buffer. The result of a matrix depends on its shape and memory order, on the device, and on whether there are others like it,
+/// but not on what they are. [`Backend::Gpu`](crate::Backend::Gpu) computes all others one after the other, and every matrix with another
 /// [`Reduction`](crate::Reduction) or [`Stage3`](crate::Stage3).
 ///
 /// [`Backend::Auto`](crate::Backend::Auto) takes a hardware GPU for matrices that gain from it as single ones, for batches of small ones that would take
@@ -150,7 +150,7 @@ pub async fn svdvals_batch_each_async<T: Element>(
 /// those with full vectors ([`Vectors::Full`](crate::Vectors::Full)), share dispatches with others of their shape as at [`svdvals_batch`], in rounds of
 /// up to 256 MiB, or 1 GiB with all that they keep. Each has the result of a single
 /// call with [`Stage3::Device`](crate::Stage3), bit for bit. All others, and one whose columns are not orthogonal after 60 sweeps, are single calls one
-/// after the other. [`Backend::Auto`](crate::Backend::Auto) takes a hardware GPU for larger ones of one shape only if they gain from it as single ones.
+/// after the other. [`Backend::Auto`](crate::Backend::Auto) takes a hardware GPU as for the values.
 ///
 /// ```
 /// use svdvals_gpu::{SvdOptions, svd_batch};

@@ -6,6 +6,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     ops::Range,
     sync::{Mutex, MutexGuard, PoisonError},
+    thread::{ThreadId, current},
 };
 
 use copies::Reading;
@@ -62,6 +63,8 @@ impl Words {
 
 /// One dispatch.
 struct Dispatch {
+    /// The thread that has asked for it.
+    by: ThreadId,
     kernel: Kernel,
     pipeline: ComputePipeline,
     bindings: BindGroup,
@@ -114,6 +117,8 @@ struct State {
     pending: VecDeque<Dispatch>,
     /// The flops of the pending dispatches.
     flops: u64,
+    /// The errors of the submissions that another thread's dispatches were lost with, and that thread.
+    lost: Vec<(ThreadId, SvdError)>,
     /// Bytes uploaded since the last submission of an upload.
     unsubmitted: usize,
     /// Submissions that may not be done yet, with their flops.
@@ -220,7 +225,15 @@ impl Stream {
             state = self.state();
         }
         state.flops += flops;
-        state.pending.push_back(Dispatch { kernel, pipeline, bindings, parameters: Words::of(parameters), grid, flops });
+        state.pending.push_back(Dispatch {
+            by: current().id(),
+            kernel,
+            pipeline,
+            bindings,
+            parameters: Words::of(parameters),
+            grid,
+            flops,
+        });
         Ok(())
     }
 
@@ -268,7 +281,7 @@ impl Stream {
         }
         let kernels: Vec<Kernel> = self.passes(&dispatches).map(|pass| pass[0].kernel).collect();
         let mut bytes = 0;
-        let (index, reading) = self.context.scoped("a submission of kernels", || {
+        let submitted = self.context.scoped("a submission of kernels", || {
             let queue = self.context.queue();
             if let Some(uniforms) = &self.uniforms {
                 let mut slots = vec![0u8; dispatches.len() * self.slot_bytes];
@@ -306,12 +319,32 @@ impl Stream {
             let staging = staging.transpose()?;
             let index = queue.submit([encoder.finish()]);
             Ok((index.clone(), staging.map(|staging| Reading::begin(staging, index))))
-        })?;
+        });
+        let (index, reading) = submitted.inspect_err(|error| self.note_lost(&dispatches, error))?;
         let counts = &mut self.state().counts;
         counts.bytes_parameters += bytes as u64;
         counts.dispatches += dispatches.len() as u64;
         let flops = dispatches.iter().map(|dispatch| dispatch.flops).sum();
         Ok(Some(Submitted { index, flops, timed: reading.map(|reading| (kernels, reading)) }))
+    }
+
+    /// The error with which another thread has lost dispatches of this one, once.
+    fn found_lost(&self) -> Result<()> {
+        let lost = &mut self.state().lost;
+        match lost.iter().position(|(by, _)| *by == current().id()) {
+            Some(at) => Err(lost.swap_remove(at).1),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes the error of a submission for the other threads whose dispatches it had.
+    fn note_lost(&self, dispatches: &[Dispatch], error: &SvdError) {
+        let (this, lost) = (current().id(), &mut self.state().lost);
+        for by in dispatches.iter().map(|dispatch| dispatch.by).filter(|by| *by != this) {
+            if lost.iter().all(|(other, _)| *other != by) {
+                lost.push((by, error.clone()));
+            }
+        }
     }
 
     /// One pass, or, if kernels are timed, one for each run of dispatches of the same kernel.
@@ -323,7 +356,11 @@ impl Stream {
     /// Submits the next dispatches of the queue. Completes when there is room for more; false if there were none.
     async fn run(&self) -> Result<bool> {
         self.manner.watch.check()?;
-        let Some(Submitted { index, flops, timed }) = self.submit()? else { return Ok(false) };
+        self.found_lost()?;
+        let submitted = self.submit();
+        // Those that another thread has taken are submitted, or lost.
+        self.found_lost()?;
+        let Some(Submitted { index, flops, timed }) = submitted? else { return Ok(false) };
         self.submitted(index, flops).await?;
         let (Some(timer), Some((kernels, reading))) = (&self.timer, timed) else { return Ok(true) };
         let seconds = self.read(reading, timer.bytes(kernels.len()), |bytes| timer.seconds(self.context.queue(), bytes)).await?;
@@ -357,7 +394,7 @@ impl Stream {
         }
     }
 
-    /// Submits all pending dispatches. Completes when all submissions are done.
+    /// Submits all pending dispatches. Completes when all submissions are done, but for those that another thread which shares the stream waits for.
     pub async fn finish(&self) -> Result<()> {
         self.run_all().await?;
         let in_flight = std::mem::take(&mut self.state().in_flight);

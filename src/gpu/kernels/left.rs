@@ -115,13 +115,22 @@ impl<S: Number> GpuKernels<S> {
         let w = self.room_of_stack(a.matrices, m, k)?;
         self.multiply(whole(a)?, whole(v)?, whole(&w)?, false, To::Replaced, Extent::default())?;
         let large: Vec<usize> = values.iter().map(|values| large_values::<S>(values, k)).collect();
-        let u = self.orthonormal(&w, large.iter().copied().max().unwrap_or(0))?;
         let mut alike: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (matrix, &large) in large.iter().enumerate().filter(|&(_, &large)| large < k) {
             alike.entry(large).or_default().push(matrix);
         }
-        for (large, matrices) in alike {
-            self.complete(&w, &u, large, &matrices)?;
+        let tiny = alike.into_iter().map(|(large, matrices)| {
+            let y = self.room_of_stack(matrices.len(), m, k - large)?;
+            for (place, &matrix) in matrices.iter().enumerate() {
+                self.copy(whole(&w)?.of(matrix).columns(large, k - large), whole(&y)?.of(place), false)?;
+            }
+            Ok((large, matrices, y))
+        });
+        let tiny = tiny.collect::<Result<Vec<_>>>()?;
+        let u = self.orthonormal(&w, large.iter().copied().max().unwrap_or(0))?;
+        drop(w);
+        for (large, matrices, y) in tiny {
+            self.complete(y, &u, large, &matrices)?;
         }
         Ok(u)
     }
@@ -157,15 +166,10 @@ impl<S: Number> GpuKernels<S> {
     }
 
     /// Writes the columns of `u` from `first` on, of some of its `matrices`: orthonormal ones that are orthogonal to those before, which are orthonormal.
-    /// Each is near the direction that its column of `w` has, where it has one.
-    fn complete(&self, w: &Dense<S>, u: &Dense<S>, first: usize, matrices: &[usize]) -> Result<()> {
-        let (m, k) = u.size;
-        let [w, tiny] = [whole(w)?, whole(u)?].map(|of| of.columns(first, k - first));
-        let before = whole(u)?.columns(0, first);
-        let mut y = self.room_of_stack(matrices.len(), m, k - first)?;
-        for (place, &matrix) in matrices.iter().enumerate() {
-            self.copy(w.of(matrix), whole(&y)?.of(place), false)?;
-        }
+    /// Each is near the direction that its column of `y` has, where it has one.
+    fn complete(&self, mut y: Dense<S>, u: &Dense<S>, first: usize, matrices: &[usize]) -> Result<()> {
+        let (u, k) = (whole(u)?, u.size.1);
+        let (before, tiny) = (u.columns(0, first), u.columns(first, k - first));
         let before: Vec<Part<'_>> = matrices.iter().map(|&matrix| before.of(matrix)).collect();
         self.project(&before, &y)?;
         self.to_unit_length(whole(&y)?, true)?;
