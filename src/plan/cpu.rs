@@ -15,7 +15,7 @@ use crate::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
-        pool::on_pool_for,
+        pool::{on_pool_for, on_pool_for_product},
         scale::{first_non_finite, power_of_two_scale},
         view::by_lines,
         watch::{Stage, StageFlops, Watch},
@@ -108,7 +108,11 @@ where
         let (values, seconds) = rest(found)?;
         Ok((values, StageSeconds { scale: of_scale, ..seconds }, route))
     };
-    let found = if route.is_short() { compute() } else { on_pool_for(a.shape(), compute) };
+    let found = match (route.is_short(), wanted) {
+        (true, Some(_)) if call.room.is_none() => on_pool_for_product((a.nrows(), a.ncols(), a.ncols()), compute),
+        (true, _) => compute(),
+        (false, _) => on_pool_for(a.shape(), compute),
+    };
     let (values, seconds, route) = found.map_err(|error| match error {
         // The route found that a NaN or an infinity exists, but not where it is.
         SvdError::NonFinite { .. } if scale.is_none() && route.scales_on_the_way::<S>() => first_non_finite(call.a),
