@@ -4,14 +4,13 @@
 //! | --- | --- | --- | --- | --- |
 //! | registers, bytes of each | 32, 64 | 16, 32 | 32, 16 | |
 //! | `cache_bytes` | 1 MiB | 512 KiB | 1 MiB | the second-level cache of Zen 4 and 5; of Zen 2 and 3; of Neoverse N1 and V1 |
-//! | `panel_columns`, of complex numbers | 3, 2 | 1, 1 | 3, 2 | count: 8 sums a column, and the operands |
-//! | `group_rows` | 12 | 6 | 12 | count: 2 sums a row, and the operands |
+//! | `panel_columns`, of complex numbers | 3, 2 | 1, 1 | 3, 2 | count: 8 sums a column, and the operands. AVX2: 2 within 4% of 1 in stage 1, 3 up to 9% slower |
+//! | `group_rows` | 12 | 6 | 12 | count: 2 sums a row, and the operands. AVX2: 4 is 2 to 7% slower than 6 there, 8 takes half as long again |
 //! | `squares`, of complex numbers | 8 x 3, 4 x 2 | 4 x 3, 2 x 2 | 8 x 3, 4 x 2 | count |
 //! | `leaf_rows` | 512 | 256 | 128 | chains of 64 products: with 512 rows on AVX2, the errors of the sums were 2.7 times as large (simulated) |
-//! | `chase_rows` | 8 | 4 | 8 | count: a sum a register of rows, and a column |
 //! | `direct_up_to` | 224 | 256 | 256 | measured on Zen 4 at n = 256 (PERFORMANCE.md); NEON as AVX2 |
 //!
-//! NEON's are by count alone: no Arm processor has been measured. A processor with none of these has the choices of AVX2.
+//! AVX2's were measured on a Zen 4 without AVX-512, one thread, values of n = 512 to 2048 in f32 and f64. NEON's are by count alone: no Arm processor has been measured. A processor with none of these has the choices of AVX2.
 
 use faer::traits::ComplexField;
 use pulp::{Simd, WithSimd};
@@ -27,8 +26,6 @@ pub(crate) struct Choices {
     pub squares: [(usize, usize); 2],
     /// Rows of a leaf of A^H A: a whole number of registers in every type.
     pub leaf_rows: usize,
-    /// Registers of rows to which a reflector of bulge chasing is applied from the right at a time.
-    pub chase_rows: usize,
     /// Largest order that is reduced directly to bidiagonal form.
     pub direct_up_to: usize,
     /// Bytes of the second-level cache that a core is assumed to have.
@@ -45,7 +42,6 @@ impl Choices {
             group_rows: if many { 12 } else { 6 },
             squares: if many { [(8, 3), (4, 2)] } else { [(4, 3), (2, 2)] },
             leaf_rows: 64 * size_of::<S::f64s>() / size_of::<f64>(),
-            chase_rows: if many { 8 } else { 4 },
             direct_up_to: if wide { 224 } else { 256 },
             cache_bytes: if wide || many { 1 << 20 } else { 1 << 19 },
         }
