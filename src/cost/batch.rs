@@ -456,5 +456,9 @@ mod tests {
         println!("32 of 1024 x 1024: {many} s, one {one} s");
         assert!(many < 8.0 * one, "{many} s, {one} s for one");
         assert!(Cost::batch_svd::<f32>(9, (8192, 8192), &H100).is_err() && Cost::batch_svd::<f32>(1, (300, 300), &H100).is_err());
+        assert!(
+            Cost::batch_svd::<f32>(2, (usize::MAX, 5), &H100).is_err()
+                && Cost::batch_svd::<f32>(2, (1 << 45, 1 << 20), &H100).is_err()
+        );
     }
 }
