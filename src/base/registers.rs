@@ -6,11 +6,12 @@
 //! | `cache_bytes` | 1 MiB | 512 KiB | 1 MiB | the second-level cache of Zen 4 and 5; of Zen 2 and 3; of Neoverse N1 and V1 |
 //! | `panel_columns`, of complex numbers | 3, 2 | 1, 1 | 3, 2 | count: 8 sums a column, and the operands. AVX2: 2 within 4% of 1 in stage 1, 3 up to 9% slower |
 //! | `group_rows` | 12 | 6 | 12 | count: 2 sums a row, and the operands. AVX2: 4 is 2 to 7% slower than 6 there, 8 takes half as long again |
-//! | `squares`, of complex numbers | 8 x 3, 4 x 2 | 4 x 3, 2 x 2 | 8 x 3, 4 x 2 | count |
-//! | `leaf_rows` | 512 | 256 | 128 | chains of 64 products: with 512 rows on AVX2, the errors of the sums were 2.7 times as large (simulated) |
+//! | `squares_by_columns`, of complex numbers | 8 x 3, 4 x 2 | 4 x 3, 2 x 2 | 8 x 3, 4 x 2 | count: a sum a pair, and the operands. AVX-512: within 4% of the best of 6. AVX2: the best of 6 |
+//! | `squares_by_rows`, of complex numbers | 8 x 3, 4 x 2 | 6 x 2, 4 x 1 | 8 x 3, 4 x 2 | the same. AVX2: the best of 6; the compiler spills 4 x 3, which takes 1.7 to 2.0 times as long |
+//! | `leaf_rows` | 512 | 256 | 128 | chains of 64 products: with 512 rows on AVX2, the errors of the sums were 2.7 times as large (simulated), and the time 0 to 4% less; 128 take 6 to 10% more |
 //! | `direct_up_to` | 224 | 256 | 256 | measured on Zen 4 at n = 256 (PERFORMANCE.md); NEON as AVX2 |
 //!
-//! AVX2's were measured on a Zen 4 without AVX-512, one thread, values of n = 512 to 2048 in f32 and f64. NEON's are by count alone: no Arm processor has been measured. A processor with none of these has the choices of AVX2.
+//! AVX2's were measured on a Zen 4 without AVX-512, one thread: values of n = 512 to 2048 in f32 and f64, and of tall matrices of 16 to 192 columns in f32, f64, c32. NEON's are by count alone: no Arm processor has been measured. A processor with none of these has the choices of AVX2.
 
 use faer::traits::ComplexField;
 use pulp::{Simd, WithSimd};
@@ -22,8 +23,11 @@ pub(crate) struct Choices {
     pub panel_columns: [usize; 2],
     /// Rows of V that a strip is multiplied by at a time. Each has two sums.
     pub group_rows: usize,
-    /// Columns and registers of a tile of A^H A that is summed at a time; and complex ones, whose sums take two registers.
-    pub squares: [(usize, usize); 2],
+    /// Columns and registers of a tile of A^H A that is summed at a time, for contiguous columns; and complex ones, whose sums take two
+    /// registers.
+    pub squares_by_columns: [(usize, usize); 2],
+    /// The same for contiguous rows.
+    pub squares_by_rows: [(usize, usize); 2],
     /// Rows of a leaf of A^H A: a whole number of registers in every type.
     pub leaf_rows: usize,
     /// Largest order that is reduced directly to bidiagonal form.
@@ -40,7 +44,8 @@ impl Choices {
         Choices {
             panel_columns: if many { [3, 2] } else { [1, 1] },
             group_rows: if many { 12 } else { 6 },
-            squares: if many { [(8, 3), (4, 2)] } else { [(4, 3), (2, 2)] },
+            squares_by_columns: if many { [(8, 3), (4, 2)] } else { [(4, 3), (2, 2)] },
+            squares_by_rows: if many { [(8, 3), (4, 2)] } else { [(6, 2), (4, 1)] },
             leaf_rows: 64 * size_of::<S::f64s>() / size_of::<f64>(),
             direct_up_to: if wide { 224 } else { 256 },
             cache_bytes: if wide || many { 1 << 20 } else { 1 << 19 },

@@ -9,23 +9,31 @@ use faer::{Mat, MatRef};
 use pulp::{Simd, WithSimd};
 
 use crate::{
-    base::number::{Number, Scalar},
+    base::{
+        number::{Number, Scalar},
+        registers::Choices,
+    },
     cpu::{
         qr::body::{Body, PADDING},
         simd::{
             lanes::{Lane, Lanes},
             prefetch::Ahead,
         },
-        tall::{
-            leaves::padded_copy,
-            products::{WIDTH, at_once},
-        },
+        tall::leaves::padded_copy,
     },
 };
+
+/// Most columns of V in a group.
+const WIDTH: usize = 8;
 
 /// Columns that a leaf of `n` columns has in memory: a multiple of [`WIDTH`], so that V can be read in whole groups.
 pub(crate) fn padded_columns(n: usize) -> usize {
     n.next_multiple_of(WIDTH)
+}
+
+/// Columns of V and of X in a group.
+const fn at_once<W: Scalar, S: Simd>() -> (usize, usize) {
+    Choices::of::<S>().squares_by_columns[W::IS_COMPLEX as usize]
 }
 
 /// Adds the products of a leaf to the sums.

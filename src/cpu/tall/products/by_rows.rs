@@ -7,17 +7,24 @@ use faer::MatRef;
 use pulp::{Simd, WithSimd};
 
 use crate::{
-    base::number::{Number, Scalar},
+    base::{
+        number::{Number, Scalar},
+        registers::Choices,
+    },
     cpu::{
         simd::{lanes::Lanes, prefetch::Ahead},
-        tall::products::{LANES, WIDTH, at_once},
+        tall::products::LANES,
     },
 };
 
-/// Columns that a leaf of `n` columns, and its sums, have in memory: whole registers, and whole groups of V.
+/// Columns that a leaf of `n` columns, and its sums, have in memory: whole registers.
 pub(crate) fn padded_row(n: usize) -> usize {
-    const { assert!(LANES.is_multiple_of(WIDTH)) }
     n.next_multiple_of(LANES)
+}
+
+/// Columns of V and registers of X in a group.
+const fn at_once<W: Scalar, S: Simd>() -> (usize, usize) {
+    Choices::of::<S>().squares_by_rows[W::IS_COMPLEX as usize]
 }
 
 /// Adds the outer products of the rows of a leaf to the sums.
@@ -58,15 +65,16 @@ impl<T: Number, W: Scalar, F: Fn(T::Scalar) -> W> WithSimd for AddRows<'_, T, W,
             while x < cols {
                 let registers = at_once.min((cols - x) / n);
                 let group = Group { leaf, ld, v, x, sums, ahead: &mut ahead };
-                match (width, registers) {
-                    (WIDTH, 3) if !W::IS_COMPLEX => group.alone::<S, WIDTH, 3>(simd),
-                    (WIDTH, 2) if !W::IS_COMPLEX => group.alone::<S, WIDTH, 2>(simd),
-                    (WIDTH, _) if !W::IS_COMPLEX => group.alone::<S, WIDTH, 1>(simd),
-                    (4, 3) if !W::IS_COMPLEX => group.alone::<S, 4, 3>(simd),
+                match (width.min(cols - v), registers) {
+                    (8, 3) if !W::IS_COMPLEX => group.alone::<S, 8, 3>(simd),
+                    (8, 2) if !W::IS_COMPLEX => group.alone::<S, 8, 2>(simd),
+                    (8, _) if !W::IS_COMPLEX => group.alone::<S, 8, 1>(simd),
+                    (6, 2) if !W::IS_COMPLEX => group.alone::<S, 6, 2>(simd),
+                    (6, _) if !W::IS_COMPLEX => group.alone::<S, 6, 1>(simd),
+                    (2, 2) if !W::IS_COMPLEX => group.alone::<S, 2, 2>(simd),
+                    (2, _) if !W::IS_COMPLEX => group.alone::<S, 2, 1>(simd),
                     (4, 2) => group.alone::<S, 4, 2>(simd),
-                    (4, _) => group.alone::<S, 4, 1>(simd),
-                    (_, 2) => group.alone::<S, 2, 2>(simd),
-                    _ => group.alone::<S, 2, 1>(simd),
+                    _ => group.alone::<S, 4, 1>(simd),
                 }
                 x += registers * n;
             }

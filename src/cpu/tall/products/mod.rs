@@ -1,15 +1,10 @@
 //! X^H X over the rows of a leaf, with register blocking. [`by_columns`] is for contiguous columns, [`by_rows`] for contiguous rows.
 //!
 //! A group multiplies some columns V of X with columns of X at or right of them. On a machine with 32 registers, a real group is eight
-//! columns of V by three registers or columns of X: 24 accumulators, for eleven loads per register of rows or per row. Entries below the
-//! diagonal are unspecified.
+//! columns of V by three registers or columns of X: 24 accumulators, for eleven loads per register of rows or per row. A complex accumulator
+//! takes two registers, one for each part. Entries below the diagonal are unspecified.
 
-use pulp::Simd;
-
-use crate::{
-    base::{number::Scalar, registers::Choices},
-    cpu::simd::aligned::LINE_BYTES,
-};
+use crate::cpu::simd::aligned::LINE_BYTES;
 
 mod by_columns;
 mod by_rows;
@@ -17,28 +12,19 @@ mod by_rows;
 pub(crate) use by_columns::{AddColumns, padded_columns};
 pub(crate) use by_rows::{AddRows, padded_row};
 
-/// Most columns of V in a group.
-pub(crate) const WIDTH: usize = 8;
-
 /// Most lanes of a double-precision register.
 pub(crate) const LANES: usize = LINE_BYTES / size_of::<f64>();
-
-/// Columns of V and registers of X in a group: as many accumulators as leave registers for the operands. A complex accumulator takes two
-/// registers, one for each part.
-pub(crate) const fn at_once<W: Scalar, S: Simd>() -> (usize, usize) {
-    Choices::of::<S>().squares[W::IS_COMPLEX as usize]
-}
 
 #[cfg(test)]
 mod tests {
     use faer::{Mat, MatRef, traits::ComplexField};
     use half::f16;
     use num_complex::Complex;
-    use pulp::WithSimd;
+    use pulp::{Simd, WithSimd};
 
     use super::*;
     use crate::{
-        base::number::Number,
+        base::number::{Number, Scalar},
         cpu::{qr::body::PADDING, storage::leading_dimension},
     };
 
