@@ -2,7 +2,7 @@
 //!
 //! | matrix | on the CPU | on a GPU |
 //! | --- | --- | --- |
-//! | tall and narrow ([`is_narrow`]) | from A^H A: Cholesky for R alone, CholeskyQR2 for R and Q, preconditioned if A is ill-conditioned | CholeskyQR2 up to 256 columns unless A is ill-conditioned (`plan/device/cholesky.rs`) |
+//! | tall and narrow (`plan/route.rs`) | from A^H A: Cholesky for R alone, CholeskyQR2 for R and Q, preconditioned if A is ill-conditioned | CholeskyQR2 up to 256 columns unless A is ill-conditioned (`plan/device/cholesky.rs`) |
 //! | any other, or too ill-conditioned for that | Householder reflectors in panels, kept for Q | the same |
 //! | any, with products by low precision | recursively (`plan/products.rs`) | the same |
 
@@ -53,7 +53,7 @@ use crate::{
         products,
         qr_factors::{Explicit, Factors, Identity, QrFactors, Tree, Unitary, unscaled, upper},
         report::SvdReport,
-        route::{Orthogonal, Route, is_narrow, pivots_at_once},
+        route::{Orthogonal, Route, pivots_at_once, squares_for_q, squares_for_r},
         svdvals::Call,
     },
     tile::{kernels::TileKernels, products::Products, tuning::Tuning},
@@ -249,7 +249,7 @@ fn by_native_products<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<S
     let (scale, tuning, watch) = (started.scale, &started.tuning, &started.watch);
     let half = in_half::<T>(call.options);
     let pivoted_at_once = call.options.pivot && !half && pivots_at_once(shape);
-    let thin = if is_narrow(shape) && !half { orthogonal(a, scale, watch)? } else { None };
+    let thin = if squares_for_q::<T>(shape) && !half { orthogonal(a, scale, watch)? } else { None };
     let (factors, route) = match thin {
         None if pivoted_at_once => {
             let r = Mat::from_fn(shape.0, shape.1, |i, j| a[(i, j)].widen());
@@ -312,7 +312,7 @@ pub(crate) fn triangular<T: Number>(
     watch: &Watch,
 ) -> Result<(Mat<T::Scalar>, Orthogonal)> {
     let (m, n) = a.shape();
-    if is_narrow((m, n)) {
+    if squares_for_r::<T>((m, n)) {
         if let Some(r) = triangle(a, accurate::<T>(n), watch)? {
             let r = Mat::from_fn(n, n, |i, j| T::Scalar::from_wide(r[(i, j)]));
             return Ok((unscaled(r, Re::<T>::from_double(1.0))?, Orthogonal::Cholesky));

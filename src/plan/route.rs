@@ -15,7 +15,16 @@
 //! R is the Cholesky factor of A^H A if [`worth_cholesky`] holds and the matrix with normalised columns is well-conditioned. Otherwise it
 //! is that of a Householder QR.
 //!
-//! QR and least squares try A^H A for narrow matrices ([`is_narrow`]); `plan/qr.rs` and `plan/lstsq` have the routes that follow.
+//! QR and least squares of narrow matrices ([`is_narrow`]) try A^H A, on a CPU where its products, which are in double precision, take less time
+//! than panels do:
+//!
+//! | | f32, half types | c32 | f64 | c64 |
+//! | --- | --- | --- | --- | --- |
+//! | R alone, least squares ([`squares_for_r`]) | m >= 32 n | m >= 32 n | always | always |
+//! | Q and R ([`squares_for_q`]) | 8 m >= n^2 | m >= n^2 | 32 m >= n^2 | 8 m >= n^2 |
+//!
+//! Measured on a Zen 4, with AVX-512 and with AVX2 alone, one and two threads, n = 16 to 1024, m = 4 n to 256 n. `plan/qr.rs` and `plan/lstsq` have
+//! the routes that follow.
 
 use std::fmt;
 
@@ -338,10 +347,28 @@ fn worth_cholesky<S: Number>(m: usize, n: usize) -> bool {
     !few && n <= COLUMNS_OF_SQUARES && S::Scalar::IS_DOUBLE
 }
 
-/// Whether QR and least squares try A^H A: for few columns, and so many rows that its passes over them take less time than panels
+/// Whether QR and least squares may try A^H A: for few columns, and so many rows that its passes over them may take less time than panels
 /// do.
 pub(crate) fn is_narrow((m, n): (usize, usize)) -> bool {
     n > 0 && n <= COLUMNS_OF_SQUARES && m / 4 >= n && m.saturating_mul(n) >= 1 << 14
+}
+
+/// Whether A^H A of a matrix stored as `S` is tried on a CPU for R alone, or for the R of least squares: m n^2 flops in double precision, half of
+/// those of panels, which are in the type's own.
+pub(crate) fn squares_for_r<S: Number>(shape: (usize, usize)) -> bool {
+    is_narrow(shape) && (S::Scalar::IS_DOUBLE || shape.0 / 32 >= shape.1)
+}
+
+/// The same for Q and R. CholeskyQR2 has as many flops as panels and Q from them, 4 m n^2, half of them in double precision; but it has fewer passes
+/// over the rows, which count if there are few columns.
+pub(crate) fn squares_for_q<S: Number>(shape: (usize, usize)) -> bool {
+    let (m, n) = shape;
+    let factor = match (S::Scalar::IS_DOUBLE, S::Scalar::IS_COMPLEX) {
+        (true, false) => 32,
+        (true, true) | (false, false) => 8,
+        (false, true) => 1,
+    };
+    is_narrow(shape) && m.saturating_mul(factor) >= n * n
 }
 
 /// Whether a pivoted QR factorisation on a CPU has no factorisation without pivoting before it. Unless the matrix is tall, the first one saves
@@ -391,5 +418,22 @@ mod tests {
             }
         }
         assert_eq!([(9, 9), (900, 20)].map(|shape| Route::on_gpu(shape, Reduction::Auto)), [band, qr]);
+    }
+
+    /// The table of A^H A, on both sides of each limit, for 256 columns; and few rows or entries, for which it is never tried.
+    #[test]
+    fn squares_of_narrow_matrices() {
+        fn least<S: Number>(tried: fn((usize, usize)) -> bool) -> usize {
+            let least = (256..1 << 20).find(|&m| tried((m, 256))).unwrap();
+            assert!((least..least + 1000).all(|m| tried((m, 256))) && !tried((4 * 60, 60)), "{}", S::NAME);
+            least
+        }
+        assert_eq!([least::<f32>(squares_for_r::<f32>), least::<f32>(squares_for_q::<f32>)], [32 * 256, 256 * 256 / 8]);
+        assert_eq!([least::<f16>(squares_for_r::<f16>), least::<f16>(squares_for_q::<f16>)], [32 * 256, 256 * 256 / 8]);
+        assert_eq!([least::<f64>(squares_for_r::<f64>), least::<f64>(squares_for_q::<f64>)], [4 * 256, 256 * 256 / 32]);
+        type C = Complex<f32>;
+        assert_eq!([least::<C>(squares_for_r::<C>), least::<C>(squares_for_q::<C>)], [32 * 256, 256 * 256]);
+        type Z = Complex<f64>;
+        assert_eq!([least::<Z>(squares_for_r::<Z>), least::<Z>(squares_for_q::<Z>)], [4 * 256, 256 * 256 / 8]);
     }
 }

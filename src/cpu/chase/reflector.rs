@@ -125,18 +125,6 @@ impl<T: Scalar> Place<T> {
 }
 
 /// # Safety
-/// As for [`Lanes::load`], of `K` registers from `at` on.
-#[inline(always)]
-unsafe fn load<S: Simd, const K: usize>(lanes: Lanes<f64, S>, at: *const f64) -> [Lane<f64, S>; K] {
-    let mut registers = [lanes.zero(); K];
-    for (r, register) in registers.iter_mut().enumerate() {
-        // SAFETY: the caller's promise.
-        *register = unsafe { lanes.load(at.add(r * Lanes::<f64, S>::N)) };
-    }
-    registers
-}
-
-/// # Safety
 /// As for [`Lanes::store`], of `K` registers from `at` on.
 #[inline(always)]
 unsafe fn store<S: Simd, const K: usize>(lanes: Lanes<f64, S>, at: *mut f64, registers: [Lane<f64, S>; K]) {
@@ -200,7 +188,7 @@ unsafe fn right_rows<T: Scalar + Number<Real = f64>, S: Simd, const K: usize>(
     let (mut w, mut wi) = ([lanes.zero(); K], [lanes.zero(); K]);
     for (k, v) in v.reals().chunks_exact(parts).enumerate() {
         // SAFETY: column k of X.
-        let column: [_; K] = unsafe { load(lanes, x.add(k * next)) };
+        let column: [_; K] = unsafe { lanes.load_all(x.add(k * next)) };
         let re = lanes.splat(v[0]);
         for r in 0..K {
             w[r] = lanes.mul_add(re, column[r], w[r]);
@@ -231,7 +219,7 @@ unsafe fn right_rows<T: Scalar + Number<Real = f64>, S: Simd, const K: usize>(
         // SAFETY: column k of X.
         unsafe {
             let at = x.add(k * next);
-            let mut column: [_; K] = load(lanes, at);
+            let mut column = lanes.load_all::<K>(at);
             let re = lanes.splat(v[0]);
             for r in 0..K {
                 column[r] = lanes.mul_add(w[r], re, column[r]);
@@ -305,14 +293,14 @@ unsafe fn left_columns<T: Scalar + Number<Real = f64>, S: Simd, const K: usize>(
 ) {
     // SAFETY: there are zeros on either side of v and of i v.
     let (re, im): ([_; K], [_; K]) = unsafe {
-        let re = load(lanes, v.reals().as_ptr().sub(from));
-        (re, if T::IS_COMPLEX { load(lanes, v.reals_of_i_times().as_ptr().sub(from)) } else { [lanes.zero(); K] })
+        let re = lanes.load_all(v.reals().as_ptr().sub(from));
+        (re, if T::IS_COMPLEX { lanes.load_all(v.reals_of_i_times().as_ptr().sub(from)) } else { [lanes.zero(); K] })
     };
     for k in 0..cols {
         // SAFETY: column k of X.
         unsafe {
             let at = x.sub(from).add(k * next);
-            let mut column: [_; K] = load(lanes, at);
+            let mut column = lanes.load_all::<K>(at);
             // Re and Im of v^H x.
             let w = lanes.splat(-v.tau * dot(lanes, &re, &column));
             let wi = if T::IS_COMPLEX { lanes.splat(-v.tau * dot(lanes, &im, &column)) } else { lanes.zero() };

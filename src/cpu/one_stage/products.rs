@@ -11,7 +11,7 @@ use crate::{
         number::{Number, Scalar},
         parallel::{each, join},
     },
-    cpu::simd::lanes::Lanes,
+    cpu::simd::lanes::{Lane, Lanes},
 };
 
 /// Entries of a task.
@@ -92,30 +92,47 @@ impl<T: Scalar, const C: usize> WithSimd for Dots<'_, T, C> {
         let lanes = Lanes::<T, S>::new(simd);
         let (step, rows) = (Lanes::<T, S>::N, v.len());
         assert!(columns.iter().all(|column| column.len() == rows));
-        let mut sums = [[lanes.zero(); 2]; C];
+        let mut sums = [[lanes.zero(); C]; 2];
         let whole = rows / step * step;
-        let mut add = |i: usize, s: usize| {
-            // SAFETY: a whole register is left from i on, in v and in every column (asserted above).
-            unsafe {
-                let v = lanes.load(v.as_ptr().add(i));
-                for c in 0..C {
-                    sums[c][s] = lanes.conj_mul_add(v, lanes.load(columns[c].as_ptr().add(i)), sums[c][s]);
-                }
-            }
-        };
         let mut i = 0;
-        while i + 2 * step <= whole {
-            add(i, 0);
-            add(i + step, 1);
-            i += 2 * step;
+        // SAFETY: one or two whole registers are left from i on, in v and in every column (asserted above).
+        unsafe {
+            while i + 2 * step <= whole {
+                add(lanes, v, columns, i, &mut sums[0]);
+                add(lanes, v, columns, i + step, &mut sums[1]);
+                i += 2 * step;
+            }
+            if i < whole {
+                add(lanes, v, columns, i, &mut sums[0]);
+            }
         }
-        if i < whole {
-            add(i, 0);
-        }
-        std::array::from_fn(|c| {
+        let mut all = [T::zero_impl(); C];
+        for c in 0..C {
             let rest = v[whole..].iter().zip(&columns[c][whole..]).fold(T::zero_impl(), |sum, (v, x)| sum + T::conj_impl(v) * *x);
-            lanes.sum(lanes.add(sums[c][0], sums[c][1])) + rest
-        })
+            all[c] = lanes.sum(lanes.add(sums[0][c], sums[1][c])) + rest;
+        }
+        all
+    }
+}
+
+/// Adds the products of one register of v and of each column, from entry `i` on.
+///
+/// # Safety
+/// A whole register is left from i on in v and in every column.
+#[inline(always)]
+unsafe fn add<T: Scalar, S: Simd, const C: usize>(
+    lanes: Lanes<T, S>,
+    v: &[T],
+    columns: [&[T]; C],
+    i: usize,
+    sums: &mut [Lane<T, S>; C],
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let v = lanes.load(v.as_ptr().add(i));
+        for c in 0..C {
+            sums[c] = lanes.conj_mul_add(v, lanes.load(columns[c].as_ptr().add(i)), sums[c]);
+        }
     }
 }
 
@@ -150,7 +167,7 @@ impl<T: Scalar, const C: usize> WithSimd for Combination<'_, T, C> {
         let lanes = Lanes::<T, S>::new(simd);
         let (step, rows) = (Lanes::<T, S>::N, to.len());
         assert!(columns.iter().all(|column| column.len() == rows));
-        let factors: [_; C] = std::array::from_fn(|c| lanes.splat(T::conj_impl(&v[c])));
+        let factors = lanes.splat_all(v.map(|v| T::conj_impl(&v)));
         let whole = rows / step * step;
         let at = to.as_mut_ptr();
         for i in (0..whole).step_by(step) {

@@ -87,8 +87,7 @@ impl<T: Scalar> Update<'_, T> {
         // SAFETY: y and x have K registers from i on. Rows first + i to first + i + K N are within the task's rows, and so within
         // each of the columns of `before`, one for each z (asserted in `with_simd`).
         unsafe {
-            let mut ys: [_; K] = std::array::from_fn(|k| lanes.load(y.add(k * step)));
-            let mut xs: [_; K] = std::array::from_fn(|k| lanes.load(x.add(k * step)));
+            let (mut ys, mut xs) = (lanes.load_all::<K>(y), lanes.load_all::<K>(x));
             for (c, (&z, &pivot)) in self.z.iter().zip(self.pivots).enumerate() {
                 let p = self.before.as_ptr().add(c * self.ld + self.first + i);
                 let (z, pivot) = (lanes.splat(-z), lanes.splat(-pivot));

@@ -1,4 +1,7 @@
 //! SIMD over contiguous elements of every type. The instruction set is chosen at run time.
+//!
+//! A closure that uses these operations is marked `#[inline(always)]`, or is a loop or a function so marked. Others, such as those of
+//! `array::from_fn`, may be compiled without the instruction set, and each operation is then a call (`.ci/inlined.py` looks for them).
 
 use faer::traits::{ComplexField, IndexCore, SimdCtx};
 use pulp::Simd;
@@ -83,6 +86,30 @@ impl<T: ComplexField + Copy, S: Simd> Lanes<T, S> {
     pub unsafe fn load(self, from: *const T) -> Lane<T, S> {
         // SAFETY: a register is plain data of N elements with no stricter alignment (checked in `new`).
         self.ctx.load(unsafe { &*from.cast() })
+    }
+
+    /// `K` registers from `from` on.
+    ///
+    /// # Safety
+    /// `from` is valid for reading `K` times `N` elements.
+    #[inline(always)]
+    pub unsafe fn load_all<const K: usize>(self, from: *const T) -> [Lane<T, S>; K] {
+        let mut registers = [self.zero(); K];
+        for (k, register) in registers.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            *register = unsafe { self.load(from.add(k * Self::N)) };
+        }
+        registers
+    }
+
+    /// A register for each number, which all its lanes have.
+    #[inline(always)]
+    pub fn splat_all<const K: usize>(self, x: [T; K]) -> [Lane<T, S>; K] {
+        let mut registers = [self.zero(); K];
+        for (register, x) in registers.iter_mut().zip(x) {
+            *register = self.splat(x);
+        }
+        registers
     }
 
     /// # Safety

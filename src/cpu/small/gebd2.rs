@@ -148,7 +148,7 @@ impl<W: Scalar, S: Simd> Trailing<'_, W, S> {
         let Trailing { lanes, ref mut x, ld, first, rows } = *self;
         let (x, su, y) = (&mut x[c * ld..][..C * ld], &su[c..][..C], &mut y[c..][..C]);
         assert!(w.len() == rows && v.len() == rows && rows <= ld && (rows - first).is_multiple_of(MULTIPLE));
-        let factors: [_; C] = std::array::from_fn(|c| lanes.splat(-su[c]));
+        let factors = lanes.splat_all::<C>(std::array::from_fn(|c| -su[c]));
         let mut sums = [lanes.zero(); C];
         let x = x.as_mut_ptr();
         for i in (first..rows).step_by(Lanes::<W, S>::N) {
@@ -172,8 +172,8 @@ impl<W: Scalar, S: Simd> Trailing<'_, W, S> {
         let Trailing { lanes, ref mut x, ld, first, rows } = *self;
         let (x, y, u) = (&mut x[c * ld..][..C * ld], &y[c..][..C], &u[c..][..C]);
         assert!(w.len() == rows && v.len() == rows && rows <= ld && (rows - first).is_multiple_of(MULTIPLE));
-        let factors: [_; C] = std::array::from_fn(|c| lanes.splat(-y[c]));
-        let us: [_; C] = std::array::from_fn(|c| lanes.splat(u[c]));
+        let factors = lanes.splat_all::<C>(std::array::from_fn(|c| -y[c]));
+        let us = lanes.splat_all::<C>(std::array::from_fn(|c| u[c]));
         let (x, w) = (x.as_mut_ptr(), w.as_mut_ptr());
         for i in (first..rows).step_by(Lanes::<W, S>::N) {
             // SAFETY: as in `finish_and_multiply`.

@@ -22,12 +22,15 @@ pub(crate) fn trmm<T: Scalar, S: Simd>(lanes: Lanes<T, S>, triangle: &Packed<T>,
     let x = x.as_mut_ptr();
     for p in (0..triangle.ld).step_by(KERNEL_ROWS).rev() {
         let l = triangle.rows(p);
-        // SAFETY: rows 0..p + KERNEL_ROWS <= ld of `x` have `width` elements each (asserted above), REGISTERS registers of n.
-        let load = |row: usize, k: usize| unsafe { lanes.load(x.add(row * width + k * n)) };
-        let own: [[Lane<T, S>; REGISTERS]; KERNEL_ROWS] = std::array::from_fn(|r| std::array::from_fn(|k| load(p + r, k)));
+        let mut own = [[lanes.zero(); REGISTERS]; KERNEL_ROWS];
+        for (r, row) in own.iter_mut().enumerate() {
+            // SAFETY: rows 0..p + KERNEL_ROWS <= ld of `x` have `width` elements each (asserted above), REGISTERS registers of n.
+            *row = unsafe { lanes.load_all(x.add((p + r) * width)) };
+        }
         let mut sums = [[lanes.zero(); REGISTERS]; KERNEL_ROWS];
         for (q, l) in l.chunks_exact(KERNEL_ROWS).enumerate().take(p) {
-            let above: [Lane<T, S>; REGISTERS] = std::array::from_fn(|k| load(q, k));
+            // SAFETY: as above.
+            let above: [Lane<T, S>; REGISTERS] = unsafe { lanes.load_all(x.add(q * width)) };
             for r in 0..KERNEL_ROWS {
                 let l = lanes.splat(l[r]);
                 for k in 0..REGISTERS {
@@ -42,7 +45,7 @@ pub(crate) fn trmm<T: Scalar, S: Simd>(lanes: Lanes<T, S>, triangle: &Packed<T>,
                     *sum = lanes.mul_add(lanes.splat(l[(p + s) * KERNEL_ROWS + r]), own[k], *sum);
                 }
                 *sum = lanes.mul_add(diagonal, own[r][k], *sum);
-                // SAFETY: as for `load`.
+                // SAFETY: as above.
                 unsafe { lanes.store(x.add((p + r) * width + k * n), *sum) };
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! | matrix | solution |
 //! | --- | --- |
-//! | tall and narrow ([`is_narrow`]), on the CPU | R by A^H A and Cholesky's factorisation, with which CGLS iterates in double precision |
+//! | tall and narrow ([`squares_for_r`]), on the CPU | R by A^H A and Cholesky's factorisation, with which CGLS iterates in double precision |
 //! | any with m >= n, if a [`Preconditioner`] or [`Products`] ask for it | R by QR in lower precision ([`lower`]), with which CGLS iterates in double precision |
 //! | the same, [`Preconditioner::Resident`] | the products of that iteration are the GPU's, in fixed point ([`resident`]) |
 //! | any other with m >= n, and one for which that fails | \[A B\] to \[R C\] by Householder reflectors, X = R^-1 C |
@@ -45,7 +45,7 @@ use crate::{
         qr::on_cpu as factors_on_cpu,
         qr_factors::{default_tolerance, epsilon},
         report::SvdReport,
-        route::{Preconditioner, Route, Solver, is_narrow},
+        route::{Preconditioner, Route, Solver, squares_for_r},
         svdvals::{self, Call},
     },
     tile::{products::Products, tuning::Tuning},
@@ -417,7 +417,7 @@ fn on_cpu<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>, reason: Reason) -> Re
     let tuning = call.options.tuning_for_cpu::<T::Scalar>(shape.0.min(shape.1))?;
     let found = on_pool_for(shape, || {
         let mut begun = Begun::new(call, b, &tuning, false)?;
-        if is_narrow(shape)
+        if squares_for_r::<T>(shape)
             && let Some(found) = begun.by_squares()?
         {
             return Ok(found);
