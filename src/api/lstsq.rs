@@ -67,7 +67,7 @@ type SolutionOf<M, B> =
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
 ///
-/// On the CPU a tall, narrow matrix is solved by A^H A with iterations that restore the digits, others by Householder's QR factorisation:
+/// On the CPU a tall, narrow matrix (of half or single precision 32 times as tall as wide) is solved by A^H A with iterations that restore the digits, others by Householder's QR factorisation:
 /// see [`Solver`](crate::Solver).
 pub trait LstsqGpu: SvdValsGpu {
     /// The solution, with default options.
