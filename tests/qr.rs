@@ -33,7 +33,9 @@ fn none_of(errors: Vec<String>) {
 fn ratios_of_hard_matrices<T: Element>() {
     let (mut errors, mut worst) = (Vec::new(), 0.0f64);
     for kind in KINDS {
-        for (m, n) in [(1, 1), (5, 1), (1, 5), (3, 2), (40, 29), (29, 40), (100, 100), (233, 140), (140, 233), (700, 24), (256, 64)] {
+        for (m, n) in
+            [(1, 1), (5, 1), (1, 5), (3, 2), (40, 29), (29, 40), (100, 100), (233, 140), (140, 233), (700, 24), (256, 64)]
+        {
             match check(&format!("{} {kind} {m} x {n}", T::NAME), matrix::<T>(kind, m, n).as_ref(), &on_cpu()) {
                 Ok(ratio) => worst = worst.max(ratio),
                 Err(error) => errors.push(error),
