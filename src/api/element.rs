@@ -5,7 +5,7 @@ use num_complex::Complex;
 
 use crate::{
     base::number::{Number, RealElement, Scalar},
-    plan::drivers::{Drivers, Table},
+    plan::drivers::Drivers,
 };
 
 /// An element type of a matrix. Sealed.
@@ -34,7 +34,7 @@ use crate::{
 /// # #[cfg(feature = "faer")]
 /// assert_eq!(norm(&faer::mat![[Complex::new(0.0, 2.0f32)]]), 2.0);
 /// ```
-pub trait Element: Number<Real = <Self as Element>::Value, Scalar = <Self as Element>::Arithmetic> {
+pub trait Element: Drivers + Number<Real = <Self as Element>::Value, Scalar = <Self as Element>::Arithmetic> {
     /// [`Number::Real`], which is an element too.
     #[doc(hidden)]
     type Value: RealElement
@@ -45,10 +45,6 @@ pub trait Element: Number<Real = <Self as Element>::Value, Scalar = <Self as Ele
     type Arithmetic: Scalar
         + Element<Value = Self::Value, Arithmetic = Self::Arithmetic>
         + Number<Real = Self::Value, Scalar = Self::Arithmetic>;
-
-    /// The drivers, compiled in this crate. (Not inline: an inlined function is compiled by the caller, and the table with it.)
-    #[doc(hidden)]
-    fn drivers() -> &'static dyn Drivers<Self>;
 }
 
 macro_rules! elements {
@@ -56,11 +52,6 @@ macro_rules! elements {
         impl Element for $t {
             type Value = <$t as Number>::Real;
             type Arithmetic = <$t as Number>::Scalar;
-
-            #[inline(never)]
-            fn drivers() -> &'static dyn Drivers<Self> {
-                &Table
-            }
         }
     )*};
 }

@@ -94,7 +94,7 @@ pub(crate) fn col<R: Copy>(values: Vec<R>) -> Col<R> {
 }
 
 /// The factors in faer's matrices.
-pub(crate) fn mat_svd<T: Element>(Factors { u, s, v }: Factors<T>) -> MatSvd<T> {
+pub(crate) fn mat_svd<T: Element>(Factors { u, s, v }: Factors<T::Scalar>) -> MatSvd<T> {
     MatSvd { u, s: col(s), v }
 }
 
@@ -116,7 +116,7 @@ macro_rules! front_end {
         }
 
         impl<T: Element> svd::sealed::Decomposed<T, MatSvd<T>> for $matrix {
-            fn collect_svd(factors: Factors<T>) -> MatSvd<T> {
+            fn collect_svd(factors: Factors<T::Scalar>) -> MatSvd<T> {
                 mat_svd(factors)
             }
         }

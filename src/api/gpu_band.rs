@@ -30,7 +30,7 @@ use crate::{
 /// # }
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
-pub struct GpuBand<T: Element>(pub(crate) DeviceBand<T>);
+pub struct GpuBand<T: Element>(pub(crate) DeviceBand<T::Scalar>);
 
 impl<T: Element> GpuBand<T> {
     /// Copies a band to the device.
@@ -46,7 +46,7 @@ impl<T: Element> GpuBand<T> {
     /// # Errors
     /// As [`GpuMatrix::upload`](crate::GpuMatrix::upload).
     pub fn upload(context: &GpuContext, band: &Band<T>) -> Result<Self> {
-        Ok(GpuBand(T::drivers().on_device().upload_band(context, band)?))
+        Ok(GpuBand(T::upload_band(context, band)?))
     }
 
     /// Order n.
@@ -105,7 +105,7 @@ impl<T: Element> GpuBand<T> {
     /// [`SvdError::Overflow`](crate::SvdError::Overflow) if an entry is beyond the type's range; else as
     /// [`GpuMatrix::to_mat`](crate::GpuMatrix::to_mat).
     pub fn download(&self) -> Result<Band<T>> {
-        T::drivers().on_device().download_band(&self.0)
+        T::download_band(&self.0)
     }
 
     /// Stage 2 (see [`Band::band_to_bidiag`]) on the device. The bidiagonal is read back, and the band is unchanged.
@@ -121,7 +121,7 @@ impl<T: Element> GpuBand<T> {
     /// # Errors
     /// As [`GpuMatrix::to_band`](crate::GpuMatrix::to_band).
     pub fn band_to_bidiag(&self, options: &SvdOptions) -> Result<Bidiagonal<T::Real>> {
-        T::drivers().on_device().band_to_bidiag(&self.0, options)
+        T::device_band_to_bidiag(&self.0, options)
     }
 
     /// Stages 2 and 3: all n singular values, descending.
@@ -137,7 +137,7 @@ impl<T: Element> GpuBand<T> {
     /// # Errors
     /// As [`GpuMatrix::svdvals`](crate::GpuMatrix::svdvals).
     pub fn svdvals(&self, options: &SvdOptions) -> Result<Vec<T::Real>> {
-        T::drivers().on_device().svdvals_of_band(&self.0, options)
+        T::svdvals_of_device_band(&self.0, options)
     }
 }
 

@@ -35,7 +35,7 @@ use crate::{
 /// # }
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
-pub struct GpuMatrix<T>(pub(crate) DeviceMatrix<T>);
+pub struct GpuMatrix<T: Element>(pub(crate) DeviceMatrix<T::Scalar>);
 
 impl<T: Element> GpuMatrix<T> {
     /// Copies a matrix to the device, in its memory order.
@@ -55,7 +55,7 @@ impl<T: Element> GpuMatrix<T> {
     /// [`SvdError::UnsupportedElement`](crate::SvdError::UnsupportedElement) if the device cannot compute with `T`; [`SvdError::TooLarge`](crate::SvdError::TooLarge) if it cannot hold the matrix;
     /// [`SvdError::OutOfMemory`](crate::SvdError::OutOfMemory), [`SvdError::DeviceLost`](crate::SvdError::DeviceLost) and [`SvdError::Gpu`](crate::SvdError::Gpu), as the device reports them.
     pub fn upload<M: SvdValsGpu<Element = T>>(context: &GpuContext, a: &M) -> Result<Self> {
-        Ok(GpuMatrix(T::drivers().on_device().upload(context, a.as_faer())?))
+        Ok(GpuMatrix(T::upload(context, a.as_faer())?))
     }
 
     /// A matrix in a buffer of your own. A shader of yours has filled it, or will have filled it once the work that you have submitted is
@@ -93,7 +93,7 @@ impl<T: Element> GpuMatrix<T> {
         (rows, cols): (usize, usize),
         strides: (usize, usize),
     ) -> Result<Self> {
-        Ok(GpuMatrix(DeviceMatrix::from_buffer(context, buffer, (rows, cols), strides)?))
+        Ok(GpuMatrix(T::in_buffer(context, buffer, (rows, cols), strides)?))
     }
 
     /// The buffer of the entries, for shaders of your own. [`strides`](Self::strides) gives the positions.
@@ -194,7 +194,7 @@ impl<T: Element> GpuMatrix<T> {
     #[cfg(feature = "faer")]
     pub fn to_mat(&self) -> Result<faer::Mat<T>> {
         let mut b = faer::Mat::from_fn(self.nrows(), self.ncols(), |_, _| T::zeroed());
-        T::drivers().on_device().download(&self.0, b.as_mut())?;
+        T::download(&self.0, b.as_mut())?;
         Ok(b)
     }
 
@@ -213,7 +213,7 @@ impl<T: Element> GpuMatrix<T> {
     #[cfg(feature = "ndarray")]
     pub fn to_array2(&self) -> Result<ndarray::Array2<T>> {
         let mut b = ndarray::Array2::from_elem(self.0.size, T::zeroed());
-        T::drivers().on_device().download(&self.0, sealed::MatrixMut::as_faer_mut(&mut b))?;
+        T::download(&self.0, sealed::MatrixMut::as_faer_mut(&mut b))?;
         Ok(b)
     }
 
@@ -260,7 +260,7 @@ impl<T: Element> GpuMatrix<T> {
     /// # Errors
     /// As [`to_band`](Self::to_band), and [`SvdError::Overflow`](crate::SvdError::Overflow).
     pub fn svdvals(&self, options: &SvdOptions) -> Result<Vec<T::Real>> {
-        Ok(T::drivers().on_device().svdvals(&self.0, options, false)?.values)
+        Ok(T::device_svdvals(&self.0, options, false)?.values)
     }
 
     /// Like [`svdvals`](Self::svdvals), with a report of what ran and the seconds of each stage. The seconds of `upload` are those of the
@@ -281,7 +281,7 @@ impl<T: Element> GpuMatrix<T> {
     /// # Errors
     /// As [`svdvals`](Self::svdvals).
     pub fn svdvals_report(&self, options: &SvdOptions) -> Result<SvdReport<Vec<T::Real>>> {
-        T::drivers().on_device().svdvals(&self.0, options, true)
+        T::device_svdvals(&self.0, options, true)
     }
 
     /// Stage 1 as in [`to_band`](Self::to_band), but the band stays on the device.
@@ -300,7 +300,7 @@ impl<T: Element> GpuMatrix<T> {
     /// # Errors
     /// As [`to_band`](Self::to_band).
     pub fn to_gpu_band(&self, options: &SvdOptions) -> Result<GpuBand<T::Scalar>> {
-        Ok(GpuBand(T::drivers().on_device().to_band(&self.0, options)?))
+        Ok(GpuBand(T::device_to_band(&self.0, options)?))
     }
 }
 
@@ -318,6 +318,6 @@ impl<T: Element> TriangularGpu for GpuMatrix<T> {
 
 impl<T: Element> sealed::Operate<GpuMatrix<T>, T> for GpuMatrix<T> {
     fn operate(&mut self, call: Call<T>, a: &GpuMatrix<T>, options: &SvdOptions) -> Result<()> {
-        T::drivers().on_device().triangular(call, &a.0, &self.0, options)
+        T::device_triangular(call, &a.0, &self.0, options)
     }
 }

@@ -22,7 +22,7 @@ use crate::{
 /// # }
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
-pub struct GpuQr<T: Element>(Box<dyn Factorisation<T>>);
+pub struct GpuQr<T: Element>(Box<dyn Factorisation<T::Scalar>>);
 
 impl<T: Element> GpuMatrix<T> {
     /// The QR factorisation. Q and R stay on the device. Of a tall matrix of at most 256 columns two squares of R's size are read back for every 16384 rows,
@@ -67,7 +67,7 @@ impl<T: Element> GpuMatrix<T> {
     }
 
     fn factored(&self, options: &SvdOptions, timed: bool) -> Result<SvdReport<GpuQr<T>>> {
-        Ok(T::drivers().on_device().qr(&self.0, options, timed)?.map(GpuQr))
+        Ok(T::device_qr(&self.0, options, timed)?.map(GpuQr))
     }
 }
 

@@ -77,7 +77,7 @@ impl<T: Element> GpuMatrix<T> {
     }
 
     fn svd_reported(&self, options: &SvdOptions, timed: bool) -> Result<SvdReport<GpuSvd<T>>> {
-        let report = T::drivers().on_device().svd(&self.0, options, timed)?;
+        let report = T::device_svd(&self.0, options, timed)?;
         Ok(report.map(|DeviceSvd { u, s, v }| GpuSvd { u: GpuMatrix(u), s, v: GpuMatrix(v) }))
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     api::{element::Element, qr::sealed::RightSide, svdvals::SvdValsGpu},
     base::error::Result,
-    plan::{lstsq::Fit, options::SvdOptions, report::SvdReport},
+    plan::{drivers::Drivers, lstsq::Fit, options::SvdOptions, report::SvdReport},
 };
 
 /// The solution of a least squares problem, the result of [`LstsqGpu`]. `X` is a matrix or a vector of the caller's library, as B is, and `R`
@@ -108,7 +108,7 @@ pub trait LstsqGpu: SvdValsGpu {
     /// [`Preconditioner`](crate::Preconditioner) of a wide matrix, or one that the element type has not.
     /// [`SvdError::Overflow`](crate::SvdError::Overflow) if a result exceeds its type.
     fn lstsq_gpu_with<B: RightSide<Self::Element>>(&self, b: &B, options: &SvdOptions) -> Result<SolutionOf<Self, B>> {
-        Ok(solution::<_, B>(Self::Element::drivers().lstsq(self.as_faer(), b.as_columns(), options, false)?.values))
+        Ok(solution::<_, B>(Self::Element::lstsq(self.as_faer(), b.as_columns(), options, false)?.values))
     }
 
     /// Like [`lstsq_gpu_with`](Self::lstsq_gpu_with), with a report: what ran, why, and the seconds.
@@ -132,7 +132,7 @@ pub trait LstsqGpu: SvdValsGpu {
         b: &B,
         options: &SvdOptions,
     ) -> Result<SvdReport<SolutionOf<Self, B>>> {
-        Ok(Self::Element::drivers().lstsq(self.as_faer(), b.as_columns(), options, true)?.map(solution::<_, B>))
+        Ok(Self::Element::lstsq(self.as_faer(), b.as_columns(), options, true)?.map(solution::<_, B>))
     }
 
     /// [`lstsq_gpu_with`](Self::lstsq_gpu_with) for a task that must not block. What it does and where is described at
@@ -155,13 +155,13 @@ pub trait LstsqGpu: SvdValsGpu {
         b: &'a B,
         options: &'a SvdOptions,
     ) -> impl Future<Output = Result<SolutionOf<Self, B>>> + Send + 'a {
-        let fit = Self::Element::drivers().lstsq_async(self.as_faer(), b.as_columns(), options, false);
+        let fit = Self::Element::lstsq_async(self.as_faer(), b.as_columns(), options, false);
         async { Ok(solution::<_, B>(fit.await?.values)) }
     }
 }
 
 /// The solution in the caller's library.
-fn solution<T: Element, B: RightSide<T>>(fit: Fit<T>) -> Lstsq<B::Solution, T::Value> {
+fn solution<T: Element, B: RightSide<T>>(fit: Fit<T::Scalar>) -> Lstsq<B::Solution, T::Value> {
     let Fit { x, rank, residuals, singular_values, iterations, backward_error } = fit;
     Lstsq { x: B::collect(x), rank, residuals, singular_values, iterations, backward_error }
 }

@@ -124,7 +124,7 @@ pub(crate) fn extend_by_columns<T: Copy>(entries: &mut Vec<T>, a: &Mat<T>, f: im
 }
 
 /// The factors as arrays.
-pub(crate) fn array_svd<T: Element>(Factors { u, s, v }: Factors<T>) -> ArraySvd<T> {
+pub(crate) fn array_svd<T: Element>(Factors { u, s, v }: Factors<T::Scalar>) -> ArraySvd<T> {
     ArraySvd { u: array(&u), s: Array1::from_vec(s), vt: conjugate_transpose(&v) }
 }
 
@@ -162,7 +162,7 @@ where
     S: Data<Elem = T>,
     T: Element,
 {
-    fn collect_svd(factors: Factors<T>) -> ArraySvd<T> {
+    fn collect_svd(factors: Factors<T::Scalar>) -> ArraySvd<T> {
         array_svd(factors)
     }
 }

@@ -9,7 +9,10 @@ use crate::{
         triangular::{Op, Side, sealed::MatrixMut},
     },
     base::error::Result,
-    plan::{lstsq::scale_of_b, options::SvdOptions, qr::BoxedFactors, qr_factors::quotient_of_ends, report::SvdReport},
+    plan::{
+        drivers::Drivers, lstsq::scale_of_b, options::SvdOptions, qr::BoxedFactors, qr_factors::quotient_of_ends,
+        report::SvdReport,
+    },
 };
 
 /// QR factorisation of a matrix, on a GPU or on the CPU.
@@ -89,7 +92,7 @@ pub trait QrGpu: SvdValsGpu {
     /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for [`products`](SvdOptions::products) that there are not for the element type,
     /// or not on the GPU that was asked for.
     fn qr_gpu_with(&self, options: &SvdOptions) -> Result<Qr<Self::Element, Self::Matrix>> {
-        Ok(Qr::new(Self::Element::drivers().qr(self.as_faer(), options, false)?.values))
+        Ok(Qr::new(Self::Element::qr(self.as_faer(), options, false)?.values))
     }
 
     /// Like [`qr_gpu_with`](Self::qr_gpu_with), with a report: what ran, why, and the seconds.
@@ -108,7 +111,7 @@ pub trait QrGpu: SvdValsGpu {
     /// # Errors
     /// As [`qr_gpu_with`](Self::qr_gpu_with).
     fn qr_gpu_report(&self, options: &SvdOptions) -> Result<SvdReport<Qr<Self::Element, Self::Matrix>>> {
-        Ok(Self::Element::drivers().qr(self.as_faer(), options, true)?.map(Qr::new))
+        Ok(Self::Element::qr(self.as_faer(), options, true)?.map(Qr::new))
     }
 
     /// [`qr_gpu_with`](Self::qr_gpu_with) for a task that must not block. What it does and where is described at
@@ -130,7 +133,7 @@ pub trait QrGpu: SvdValsGpu {
         &'a self,
         options: &'a SvdOptions,
     ) -> impl Future<Output = Result<Qr<Self::Element, Self::Matrix>>> + Send + 'a {
-        let factors = Self::Element::drivers().qr_async(self.as_faer(), options, false);
+        let factors = Self::Element::qr_async(self.as_faer(), options, false);
         async { Ok(Qr::new(factors.await?.values)) }
     }
 
@@ -166,7 +169,7 @@ pub trait QrGpu: SvdValsGpu {
     /// # Errors
     /// As [`qr_gpu_with`](Self::qr_gpu_with).
     fn qr_r_gpu_with(&self, options: &SvdOptions) -> Result<Self::Matrix> {
-        let report = Self::Element::drivers().qr_r(self.as_faer(), options, false)?;
+        let report = Self::Element::qr_r(self.as_faer(), options, false)?;
         Ok(sealed::Dense::from_mat(report.values))
     }
 
@@ -184,7 +187,7 @@ pub trait QrGpu: SvdValsGpu {
     /// # Errors
     /// As [`qr_gpu_with`](Self::qr_gpu_with).
     fn qr_r_gpu_report(&self, options: &SvdOptions) -> Result<SvdReport<Self::Matrix>> {
-        let report = Self::Element::drivers().qr_r(self.as_faer(), options, true)?;
+        let report = Self::Element::qr_r(self.as_faer(), options, true)?;
         Ok(report.map(sealed::Dense::from_mat))
     }
 }
@@ -348,7 +351,7 @@ impl<T: Element, M: sealed::Dense<T::Arithmetic>> Qr<T, M> {
     /// # Errors
     /// As [`SvdValsGpu::svdvals_gpu`].
     pub fn svdvals(&self) -> Result<Vec<T::Real>> {
-        Ok(T::Arithmetic::drivers().svdvals(self.factors.r(), &SvdOptions::default(), false)?.values)
+        Ok(T::Arithmetic::svdvals(self.factors.r(), &SvdOptions::default(), false)?.values)
     }
 
     /// The condition number in the 2-norm: the ratio of the largest to the smallest singular value of A; infinite if the smallest is zero, and

@@ -79,7 +79,7 @@ use crate::{
 /// Several readers can have a state each, and merge them.
 #[derive(Clone, Debug)]
 pub struct RowBlocks<T: Element> {
-    state: State<T>,
+    state: State<T::Scalar>,
 }
 
 impl<T: Element> RowBlocks<T> {
@@ -178,7 +178,7 @@ impl<T: Element> RowBlocks<T> {
     /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for a wrong number of columns, or without the right-hand sides that there
     /// are. [`SvdError::OutOfMemory`](crate::SvdError::OutOfMemory). After an error the state is what it was.
     pub fn push<M: SvdValsGpu<Element = T>>(&mut self, block: &M) -> Result<()> {
-        T::drivers().push_rows(&mut self.state, block.as_faer(), None)
+        T::push_rows(&mut self.state, block.as_faer(), None)
     }
 
     /// Adds a block of rows of A, and of B beside them: a matrix, or a vector if there is one right-hand side.
@@ -202,7 +202,7 @@ impl<T: Element> RowBlocks<T> {
         M: SvdValsGpu<Element = T>,
         B: RightSide<T>,
     {
-        T::drivers().push_rows(&mut self.state, block.as_faer(), Some(right_sides.as_columns()))
+        T::push_rows(&mut self.state, block.as_faer(), Some(right_sides.as_columns()))
     }
 
     /// Adds all rows of another state. The result does not depend on the order of merging, up to rounding.
@@ -229,7 +229,7 @@ impl<T: Element> RowBlocks<T> {
     /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) if the numbers of columns or right-hand sides differ, or if one is centred
     /// and the other is not.
     pub fn merge(&mut self, other: RowBlocks<T>) -> Result<()> {
-        T::drivers().merge_rows(&mut self.state, other.state)
+        T::merge_rows(&mut self.state, other.state)
     }
 }
 
@@ -334,7 +334,7 @@ impl<T: Element> RowBlocks<T> {
     /// [`SvdError::Overflow`](crate::SvdError::Overflow) if a singular value is beyond the type's range.
     pub fn finish(&self) -> Result<ArrayRows<T>> {
         use crate::api::ndarray::{array, conjugate_transpose};
-        let found = T::drivers().finish_rows(&self.state)?;
+        let found = T::finish_rows(&self.state)?;
         Ok(ArrayRows {
             s: ndarray::Array1::from_vec(found.s),
             vt: conjugate_transpose(&found.v),
@@ -361,7 +361,7 @@ impl<T: Element> RowBlocks<T> {
     /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for a tolerance outside 0 to 1,
     /// [`SvdError::Overflow`](crate::SvdError::Overflow) if an entry of X is beyond the type's range.
     pub fn solve(&self, tolerance: Option<f64>) -> Result<ArrayFit<T>> {
-        let found = T::drivers().solve_rows(&self.state, tolerance)?;
+        let found = T::solve_rows(&self.state, tolerance)?;
         Ok(RowsFit {
             x: crate::api::ndarray::array(&found.x),
             intercept: found.intercept.map(ndarray::Array1::from_vec),
@@ -395,7 +395,7 @@ impl<T: Element> RowBlocks<T> {
     /// # Errors
     /// As [`finish`](Self::finish).
     pub fn finish_faer(&self) -> Result<MatRows<T>> {
-        let found = T::drivers().finish_rows(&self.state)?;
+        let found = T::finish_rows(&self.state)?;
         let mean = found.mean.map(crate::api::faer::col);
         Ok(MatRows { s: crate::api::faer::col(found.s), v: found.v, r: found.r, mean, rows: self.state.rows })
     }
@@ -414,7 +414,7 @@ impl<T: Element> RowBlocks<T> {
     /// As [`solve`](Self::solve).
     pub fn solve_faer(&self, tolerance: Option<f64>) -> Result<MatFit<T>> {
         use crate::api::faer::col;
-        let found = T::drivers().solve_rows(&self.state, tolerance)?;
+        let found = T::solve_rows(&self.state, tolerance)?;
         Ok(RowsFit { x: found.x, intercept: found.intercept.map(col), rank: found.rank, residuals: col(found.residuals) })
     }
 }

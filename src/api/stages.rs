@@ -28,7 +28,7 @@ impl<T: Element> Band<T> {
     /// # Errors
     /// As [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with).
     pub fn band_to_bidiag(&self, options: &SvdOptions) -> Result<Bidiagonal<T::Real>> {
-        T::drivers().band_to_bidiag(self, options)
+        T::band_to_bidiag(self, options)
     }
 
     /// The decomposition B = U diag(s) V^H of the n x n band, with the singular values that [`SvdOptions::keep`] and
@@ -49,7 +49,7 @@ impl<T: Element> Band<T> {
     /// As [`SvdGpu::svd_gpu_with`](crate::SvdGpu::svd_gpu_with).
     #[allow(clippy::type_complexity, reason = "three factors, as of Bidiagonal::svd")]
     pub fn svd(&self, options: &SvdOptions) -> Result<(Mat<T::Scalar>, Vec<T::Real>, Mat<T::Scalar>)> {
-        let Factors { u, s, v } = T::drivers().svd_of_band(self, options)?;
+        let Factors { u, s, v } = T::svd_of_band(self, options)?;
         Ok((u, s, v))
     }
 }

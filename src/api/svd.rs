@@ -1,9 +1,9 @@
 //! The trait that gives matrices their singular value decomposition.
 
 use crate::{
-    api::{element::Element, svdvals::SvdValsGpu},
+    api::svdvals::SvdValsGpu,
     base::error::Result,
-    plan::{options::SvdOptions, report::SvdReport},
+    plan::{drivers::Drivers, options::SvdOptions, report::SvdReport},
 };
 
 /// Singular value decomposition of a matrix with its vectors, on a GPU or on the CPU.
@@ -76,7 +76,7 @@ pub trait SvdGpu: SvdValsGpu + sealed::Decomposed<<Self as SvdValsGpu>::Element,
     /// As [`SvdValsGpu::svdvals_gpu_with`]. [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) also for a tolerance outside 0 to 1,
     /// and for `keep` or `tolerance` together with [`Vectors::Full`](crate::Vectors::Full).
     fn svd_gpu_with(&self, options: &SvdOptions) -> Result<Self::Svd> {
-        Ok(Self::collect_svd(Self::Element::drivers().svd(self.as_faer(), options, false)?.values))
+        Ok(Self::collect_svd(Self::Element::svd(self.as_faer(), options, false)?.values))
     }
 
     /// Like [`svd_gpu_with`](Self::svd_gpu_with), with a report: what ran, why, and the seconds of each stage. The decomposition is
@@ -96,7 +96,7 @@ pub trait SvdGpu: SvdValsGpu + sealed::Decomposed<<Self as SvdValsGpu>::Element,
     /// # Errors
     /// As [`svd_gpu_with`](Self::svd_gpu_with).
     fn svd_gpu_report(&self, options: &SvdOptions) -> Result<SvdReport<Self::Svd>> {
-        Ok(Self::Element::drivers().svd(self.as_faer(), options, true)?.map(Self::collect_svd))
+        Ok(Self::Element::svd(self.as_faer(), options, true)?.map(Self::collect_svd))
     }
 
     /// [`svd_gpu_with`](Self::svd_gpu_with) for a task that must not block. What it does and where is described at
@@ -119,7 +119,7 @@ pub trait SvdGpu: SvdValsGpu + sealed::Decomposed<<Self as SvdValsGpu>::Element,
     /// # Errors
     /// As [`svd_gpu_with`](Self::svd_gpu_with).
     fn svd_gpu_async<'a>(&'a self, options: &'a SvdOptions) -> impl Future<Output = Result<Self::Svd>> + Send + 'a {
-        let factors = Self::Element::drivers().svd_async(self.as_faer(), options, false);
+        let factors = Self::Element::svd_async(self.as_faer(), options, false);
         async { Ok(Self::collect_svd(factors.await?.values)) }
     }
 
@@ -142,7 +142,7 @@ pub trait SvdGpu: SvdValsGpu + sealed::Decomposed<<Self as SvdValsGpu>::Element,
         &'a self,
         options: &'a SvdOptions,
     ) -> impl Future<Output = Result<SvdReport<Self::Svd>>> + Send + 'a {
-        let report = Self::Element::drivers().svd_async(self.as_faer(), options, true);
+        let report = Self::Element::svd_async(self.as_faer(), options, true);
         async { Ok(report.await?.map(Self::collect_svd)) }
     }
 }
@@ -153,6 +153,6 @@ pub(crate) mod sealed {
     /// What a front end implements, besides [`crate::api::svdvals::sealed::Matrix`].
     pub trait Decomposed<T: Element, D> {
         /// The factors as matrices of the matrix's library.
-        fn collect_svd(factors: Factors<T>) -> D;
+        fn collect_svd(factors: Factors<T::Scalar>) -> D;
     }
 }

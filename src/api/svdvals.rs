@@ -3,7 +3,7 @@
 use crate::{
     api::element::Element,
     base::{error::Result, number::Number},
-    plan::{options::SvdOptions, report::SvdReport},
+    plan::{drivers::Drivers, options::SvdOptions, report::SvdReport},
     tile::band::Band,
 };
 
@@ -63,7 +63,7 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
     /// [`SvdError::NoAdapter`](crate::SvdError::NoAdapter), [`SvdError::UnsupportedElement`](crate::SvdError::UnsupportedElement), [`SvdError::TooLarge`](crate::SvdError::TooLarge), and the errors that a device reports while it
     /// runs ([`SvdError::DeviceLost`](crate::SvdError::DeviceLost), [`SvdError::OutOfMemory`](crate::SvdError::OutOfMemory), [`SvdError::Gpu`](crate::SvdError::Gpu)).
     fn svdvals_gpu_with(&self, options: &SvdOptions) -> Result<Self::Values> {
-        Ok(Self::collect(Self::Element::drivers().svdvals(self.as_faer(), options, false)?.values))
+        Ok(Self::collect(Self::Element::svdvals(self.as_faer(), options, false)?.values))
     }
 
     /// Like [`svdvals_gpu_with`](Self::svdvals_gpu_with), with a report: what ran, why, and the seconds of each stage.
@@ -82,7 +82,7 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
     /// # Errors
     /// As [`svdvals_gpu_with`](Self::svdvals_gpu_with).
     fn svdvals_gpu_report(&self, options: &SvdOptions) -> Result<SvdReport<Self::Values>> {
-        Ok(Self::Element::drivers().svdvals(self.as_faer(), options, true)?.map(Self::collect))
+        Ok(Self::Element::svdvals(self.as_faer(), options, true)?.map(Self::collect))
     }
 
     /// [`svdvals_gpu_with`](Self::svdvals_gpu_with) for a task that must not block. The task is not polled while a GPU computes. The CPU
@@ -108,7 +108,7 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
     /// # Errors
     /// As [`svdvals_gpu_with`](Self::svdvals_gpu_with).
     fn svdvals_gpu_async<'a>(&'a self, options: &'a SvdOptions) -> impl Future<Output = Result<Self::Values>> + Send + 'a {
-        let values = Self::Element::drivers().svdvals_async(self.as_faer(), options, false);
+        let values = Self::Element::svdvals_async(self.as_faer(), options, false);
         async { Ok(Self::collect(values.await?.values)) }
     }
 
@@ -132,7 +132,7 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
         &'a self,
         options: &'a SvdOptions,
     ) -> impl Future<Output = Result<SvdReport<Self::Values>>> + Send + 'a {
-        let report = Self::Element::drivers().svdvals_async(self.as_faer(), options, true);
+        let report = Self::Element::svdvals_async(self.as_faer(), options, true);
         async { Ok(report.await?.map(Self::collect)) }
     }
 
@@ -159,7 +159,7 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
     /// # Errors
     /// As [`svdvals_gpu_with`](Self::svdvals_gpu_with).
     fn to_band(&self, options: &SvdOptions) -> Result<Band<<Self::Element as Number>::Scalar>> {
-        Self::Element::drivers().to_band(self.as_faer(), options)
+        Self::Element::to_band(self.as_faer(), options)
     }
 }
 

@@ -227,7 +227,7 @@ pub(crate) mod sealed {
         B: MatrixMut<T>,
     {
         fn operate(&mut self, call: Call<T>, a: &A, options: &SvdOptions) -> Result<()> {
-            T::drivers().triangular(call, a.as_faer(), self.as_faer_mut(), options)
+            T::triangular(call, a.as_faer(), self.as_faer_mut(), options)
         }
     }
 }

@@ -41,9 +41,6 @@ pub trait Number: sealed::Sealed + Pod + PartialEq + Debug + Display + Send + Sy
     type Real: RealElement;
     /// The type of stage 1's arithmetic: `f32` for the half types, else the type itself.
     type Scalar: Scalar + Number<Real = Self::Real, Scalar = Self::Scalar>;
-    /// The storage type with [`HalfStorage::Half`](crate::HalfStorage): `f16` for the half types, else the type itself.
-    #[doc(hidden)]
-    type Compact: Number<Real = Self::Real, Scalar = Self::Scalar>;
     /// The type in which the CPU backend stores the band of a matrix of this storage type.
     #[doc(hidden)]
     type InBand: Number;
@@ -157,6 +154,9 @@ pub trait Scalar: Number<Scalar = Self> + ComplexField<Real = <Self as Number>::
     /// `f64` or `Complex<f64>`: the type of stage 2's arithmetic on the CPU.
     #[doc(hidden)]
     type Wide: Scalar<Wide = Self::Wide> + Number<Real = f64, Scalar = Self::Wide>;
+    /// The storage type with [`HalfStorage::Half`](crate::HalfStorage): `f16` for f32, which half types are computed in, else the type itself.
+    #[doc(hidden)]
+    type Compact: Number<Real = <Self as Number>::Real, Scalar = Self>;
     /// Whether the type is complex.
     #[doc(hidden)]
     const IS_COMPLEX: bool;
@@ -178,13 +178,12 @@ pub trait Scalar: Number<Scalar = Self> + ComplexField<Real = <Self as Number>::
 pub(crate) type Re<T> = <T as Number>::Real;
 
 macro_rules! real {
-    ($t:ident, $norm_scale:expr, $pivot:expr) => {
+    ($t:ident, $compact:ident, $norm_scale:expr, $pivot:expr) => {
         impl sealed::Sealed for $t {}
         impl Number for $t {
             const NAME: &'static str = stringify!($t);
             type Real = $t;
             type Scalar = $t;
-            type Compact = $t;
             type InBand = f64;
             fn to_complex(self) -> Complex<f64> {
                 Complex::new(self.into(), 0.0)
@@ -214,6 +213,7 @@ macro_rules! real {
         }
         impl Scalar for $t {
             type Wide = f64;
+            type Compact = $compact;
             const IS_COMPLEX: bool = false;
             fn to_wide(self) -> f64 {
                 self.into()
@@ -249,8 +249,8 @@ macro_rules! real {
 }
 
 // norm_scale and pivot as bit patterns: 2^80 and 2^-120 in f32, 2^700 and 2^-1000 in f64.
-real!(f32, f32::from_bits((80 + 127) << 23), f32::from_bits((127 - 120) << 23));
-real!(f64, f64::from_bits((700 + 1023) << 52), f64::from_bits((1023 - 1000) << 52));
+real!(f32, f16, f32::from_bits((80 + 127) << 23), f32::from_bits((127 - 120) << 23));
+real!(f64, f64, f64::from_bits((700 + 1023) << 52), f64::from_bits((1023 - 1000) << 52));
 
 macro_rules! complex {
     ($t:ident, $name:literal) => {
@@ -259,7 +259,6 @@ macro_rules! complex {
             const NAME: &'static str = $name;
             type Real = $t;
             type Scalar = Self;
-            type Compact = Self;
             type InBand = Complex<f64>;
             const MAX_EXPONENT: i32 = $t::MAX_EXP - 1;
             fn to_complex(self) -> Complex<f64> {
@@ -290,6 +289,7 @@ macro_rules! complex {
         }
         impl Scalar for Complex<$t> {
             type Wide = Complex<f64>;
+            type Compact = Self;
             const IS_COMPLEX: bool = true;
             fn to_wide(self) -> Complex<f64> {
                 Complex::new(self.re.into(), self.im.into())
@@ -335,7 +335,6 @@ macro_rules! half_float {
             const NAME: &'static str = stringify!($t);
             type Real = f32;
             type Scalar = f32;
-            type Compact = f16;
             type InBand = $in_band;
             const IS_HALF: bool = true;
             const MAX_EXPONENT: i32 = $t::MAX_EXP - 1;
@@ -406,7 +405,7 @@ impl fmt::Display for HalfStorage {
     }
 }
 
-/// Calls a function or a method with the storage type `S` that `$half` selects for the element type `$t`. This is the only place that
+/// Calls a function or a method with the storage type `S` that `$half` selects for the type of the arithmetic `$t`. This is the only place that
 /// matches on [`HalfStorage`].
 macro_rules! in_storage {
     ($half:expr, $t:ident => $function:ident::<_, S $(, $more:ty)?>($($argument:expr),* $(,)?) $(; $await:tt)?) => {
@@ -415,7 +414,7 @@ macro_rules! in_storage {
                 $function::<_, <$t as $crate::base::number::Number>::Scalar $(, $more)?>($($argument),*) $(.$await)?
             }
             $crate::base::number::HalfStorage::Half => {
-                $function::<_, <$t as $crate::base::number::Number>::Compact $(, $more)?>($($argument),*) $(.$await)?
+                $function::<_, <<$t as $crate::base::number::Number>::Scalar as $crate::base::number::Scalar>::Compact $(, $more)?>($($argument),*) $(.$await)?
             }
         }
     };
@@ -425,7 +424,7 @@ macro_rules! in_storage {
                 $object.$method::<<$t as $crate::base::number::Number>::Scalar>($($argument),*)
             }
             $crate::base::number::HalfStorage::Half => {
-                $object.$method::<<$t as $crate::base::number::Number>::Compact>($($argument),*)
+                $object.$method::<<<$t as $crate::base::number::Number>::Scalar as $crate::base::number::Scalar>::Compact>($($argument),*)
             }
         }
     };

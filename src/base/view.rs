@@ -3,7 +3,10 @@
 use bytemuck::Pod;
 use faer::{MatMut, MatRef};
 
-use crate::base::number::Number;
+use crate::base::{
+    number::Number,
+    parallel::{col_chunks, each, row_chunks},
+};
 
 /// Turns an empty matrix into a 0 x 0 one, so that no loop runs over its rows or columns.
 pub(crate) fn trimmed<T>(a: MatRef<'_, T>) -> MatRef<'_, T> {
@@ -44,6 +47,12 @@ pub(crate) fn by_lines<T>(a: MatRef<'_, T>) -> MatRef<'_, T> {
     if a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs() { a.transpose() } else { a }
 }
 
+/// Entries of a matrix that one thread copies in about the time that waking another takes; and columns of a larger one that a task copies, or
+/// rows where the columns are as few.
+const COPIED_BY_ONE: usize = 1 << 16;
+const TASK_COLUMNS: usize = 64;
+const TASK_ROWS: usize = 4096;
+
 /// Rows of a block in [`map_into`] if `from` is row-major.
 const COPIED_ROWS: usize = 16;
 
@@ -71,6 +80,23 @@ fn map_slice<T: Number, U: Pod>(from: &[T], to: &mut [U], f: impl Fn(T::Scalar) 
         #[inline(always)]
         || to.iter_mut().zip(from).for_each(|(to, &x)| *to = f(x.widen())),
     );
+}
+
+/// `to` <- the entries of a matrix of the same size, converted, by all threads if they are many.
+pub(crate) fn copy_entries<T: Number, U: Pod + Send>(
+    from: MatRef<'_, T>,
+    to: MatMut<'_, U>,
+    convert: impl Fn(T::Scalar) -> U + Sync,
+) {
+    if from.nrows() * from.ncols() <= COPIED_BY_ONE {
+        map_into(from, to, convert);
+    } else if from.ncols() <= TASK_COLUMNS {
+        let chunks = row_chunks(to, TASK_ROWS).enumerate();
+        each(chunks, |(k, to)| map_into(from.subrows(k * TASK_ROWS, to.nrows()), to, &convert));
+    } else {
+        let chunks = col_chunks(to, TASK_COLUMNS).enumerate();
+        each(chunks, |(k, to)| map_into(from.subcols(k * TASK_COLUMNS, to.ncols()), to, &convert));
+    }
 }
 
 #[cfg(test)]

@@ -17,9 +17,8 @@ use crate::{
         blas::Uplo,
         error::{Result, SvdError},
         number::{Number, RealElement},
-        parallel::{col_chunks, each, row_chunks},
         scale::{power_of_two_scale, scale_for},
-        view::map_into,
+        view::{copy_entries, map_into},
     },
     cost::work::{Kernel, LINEAR_THREADS, Work},
     gpu::{
@@ -33,12 +32,6 @@ use crate::{
         storage::{Dense, Lines},
     },
 };
-
-/// Entries of a matrix that one thread copies in about the time that waking another takes; and columns of a larger one that a task copies, or
-/// rows where the columns are as few.
-const COPIED_BY_ONE: usize = 1 << 16;
-const COPIED_COLUMNS: usize = 64;
-const COPIED_ROWS: usize = 4096;
 
 /// A dense matrix on the device, stored in the arithmetic type.
 pub struct DeviceMatrix<T> {
@@ -116,29 +109,12 @@ pub(crate) fn copy_lines<T: Number, S: Number>(
     }
 }
 
-/// `to` <- the entries of a matrix of the same size, converted, by all threads if they are many.
-pub(crate) fn copy_entries<T: Number, U: Pod + Send>(
-    from: MatRef<'_, T>,
-    to: MatMut<'_, U>,
-    convert: impl Fn(T::Scalar) -> U + Sync,
-) {
-    if from.nrows() * from.ncols() <= COPIED_BY_ONE {
-        map_into(from, to, convert);
-    } else if from.ncols() <= COPIED_COLUMNS {
-        let chunks = row_chunks(to, COPIED_ROWS).enumerate();
-        each(chunks, |(k, to)| map_into(from.subrows(k * COPIED_ROWS, to.nrows()), to, &convert));
-    } else {
-        let chunks = col_chunks(to, COPIED_COLUMNS).enumerate();
-        each(chunks, |(k, to)| map_into(from.subcols(k * COPIED_COLUMNS, to.ncols()), to, &convert));
-    }
-}
-
 impl<T: Number> DeviceMatrix<T> {
     /// Copies `a` to the device of `stream`, in its memory order. If only one triangle is `referenced`, all other entries are zero on the
     /// device.
     pub(crate) fn upload(stream: &Stream, a: MatRef<'_, T>, referenced: Option<Uplo>) -> Result<Self> {
         let context = stream.context();
-        context.require::<T, T::Scalar>()?;
+        context.require::<T::Scalar>()?;
         let by_rows = a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs();
         let bytes = matrix_bytes::<T>(context, a.shape(), by_rows)?;
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC;
@@ -187,7 +163,7 @@ impl<T: Number> DeviceMatrix<T> {
         (rows, cols): (usize, usize),
         strides: (usize, usize),
     ) -> Result<Self> {
-        context.require::<T, T::Scalar>()?;
+        context.require::<T::Scalar>()?;
         // The stride of a single line is arbitrary; it is set to the smallest valid one. strides.1 == 1 always means row-major.
         let strides = match strides {
             (ld, 1) if ld >= cols => (if rows > 1 { ld.max(1) } else { cols.max(1) }, 1),

@@ -38,21 +38,21 @@ pub(crate) struct OnGpu {
 }
 
 impl Place {
-    /// Where a problem of `T`, stored as `S`, is computed, and why.
+    /// where a problem stored as `S`, is computed, and why.
     #[cfg(feature = "gpu")]
-    pub fn of<T: Number, S: Number>(options: &SvdOptions, problem: Problem) -> Result<Place> {
-        Place::with_context::<T, S>(options, problem, || context_of(options))
+    pub fn of<S: Number>(options: &SvdOptions, problem: Problem) -> Result<Place> {
+        Place::with_context::<S>(options, problem, || context_of(options))
     }
 
     /// [`of`](Self::of), where `context` opens the device if it is needed.
     #[cfg(feature = "gpu")]
-    pub fn with_context<T: Number, S: Number>(
+    pub fn with_context<S: Number>(
         options: &SvdOptions,
         problem: Problem,
         context: impl FnOnce() -> Result<GpuContext>,
     ) -> Result<Place> {
         let check = |context: &GpuContext| -> Result<Tuning> {
-            context.require::<T, S>()?;
+            context.require::<S>()?;
             if options.products != Products::Native && matches!(problem, Problem::Qr { .. }) {
                 context.cooperative()?;
             }
@@ -96,7 +96,7 @@ impl Place {
         clippy::extra_unused_type_parameters,
         reason = "the types decide which GPU can be taken; callers name them either way"
     )]
-    pub fn of<T: Number, S: Number>(options: &SvdOptions, problem: Problem) -> Result<Place> {
+    pub fn of<S: Number>(options: &SvdOptions, problem: Problem) -> Result<Place> {
         match options.backend {
             Backend::Cpu => Ok(Place::Cpu("Backend::Cpu was asked for".into())),
             Backend::Gpu => Err(SvdError::NoAdapter { reason: "svdvals-gpu was built without its feature `gpu`".into() }),

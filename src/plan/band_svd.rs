@@ -60,7 +60,7 @@ struct Right<T: Number> {
 fn of_band<T: Number>(band: &Band<T>, options: &SvdOptions) -> Result<Factors<T>> {
     let (n, listen) = (band.n(), options.listen());
     let scale = scale_for::<T::Scalar>(band.largest(), n, n);
-    let place = Place::of::<T, T::Scalar>(options, Problem::Band { n, bandwidth: band.bandwidth() })?;
+    let place = Place::of::<T::Scalar>(options, Problem::Band { n, bandwidth: band.bandwidth() })?;
     place.has_stage3(options)?;
     #[cfg(feature = "gpu")]
     if let Place::Gpu(on) = place {

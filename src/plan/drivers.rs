@@ -1,17 +1,30 @@
-//! The drivers as one table of functions for an element type.
+//! What the public methods call: each driver as a function of an element type.
 //!
-//! The public methods are generic over the element type, and generic code is compiled in the crate that calls it. They go through this trait's
-//! object, so that the drivers and all below them are compiled in this crate, once for each type.
+//! The public methods are generic over the element type, and generic code is compiled in the crate that calls it. [`Drivers`] has a function a
+//! method, which is compiled in this crate, once for each type; and as they are functions, not one table of them, a program links those that it
+//! calls and no others.
+//!
+//! The element type ends here: matrices of f16 and bf16 become matrices of f32, and what is below knows the four
+//! [types of the arithmetic](crate::Scalar). With [`HalfStorage::Half`] a matrix of f32 is one of these, whose entries f16 holds
+//! during its reduction.
 
-use std::pin::Pin;
+use std::{any::Any, borrow::Cow, pin::Pin};
 
-use faer::{Mat, MatMut, MatRef};
+use faer::{Mat, MatMut, MatRef, prelude::ReborrowMut};
+use half::{bf16, f16};
+use num_complex::Complex;
+#[cfg(feature = "gpu")]
+use wgpu::Buffer;
 
 #[cfg(feature = "serde")]
 use crate::plan::row_blocks::Held;
 use crate::{
     algo::{bidiagonal::Bidiagonal, triangular::Call},
-    base::{error::Result, number::Number},
+    base::{
+        error::{Result, room_for},
+        number::{HalfStorage, Number},
+        view::copy_entries,
+    },
     plan::{
         band_svd,
         batch::{self, BatchReport, Each},
@@ -37,292 +50,445 @@ use crate::{
 /// The future of a call, which may move between threads.
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// The drivers of the public methods.
-pub trait Drivers<T: Number>: Sync {
-    /// Singular values.
-    fn svdvals(&self, a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<T::Real>>>;
-    /// The same for a caller that must not block.
-    fn svdvals_async<'a>(&self, a: MatRef<'a, T>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Vec<T::Real>>>;
-    /// The singular value decomposition.
-    fn svd(&self, a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<T>>>;
-    /// The same for a caller that must not block.
-    fn svd_async<'a>(&self, a: MatRef<'a, T>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Factors<T>>>;
-    /// The singular values of each matrix of a batch.
-    fn svdvals_batch(&self, batch: &[MatRef<'_, T>], options: &SvdOptions, timed: bool) -> OfBatch<Vec<T::Real>>;
-    /// The same for a caller that must not block.
-    fn svdvals_batch_async<'a>(
-        &self,
-        batch: &'a [MatRef<'a, T>],
-        options: &'a SvdOptions,
-        timed: bool,
-    ) -> Later<'a, BatchReport<Each<Vec<T::Real>>>>;
-    /// The decomposition of each matrix of a batch.
-    fn svd_batch(&self, batch: &[MatRef<'_, T>], options: &SvdOptions, timed: bool) -> OfBatch<Factors<T>>;
-    /// The same for a caller that must not block.
-    fn svd_batch_async<'a>(
-        &self,
-        batch: &'a [MatRef<'a, T>],
-        options: &'a SvdOptions,
-        timed: bool,
-    ) -> Later<'a, BatchReport<Each<Factors<T>>>>;
-    /// The methods of [`RowBlocks`](crate::RowBlocks).
-    fn push_rows(&self, rows: &mut State<T>, a: MatRef<'_, T>, b: Option<MatRef<'_, T>>) -> Result<()>;
-    fn merge_rows(&self, rows: &mut State<T>, other: State<T>) -> Result<()>;
-    fn finish_rows(&self, rows: &State<T>) -> Result<Finished<T>>;
-    fn solve_rows(&self, rows: &State<T>, tolerance: Option<f64>) -> Result<Solved<T>>;
-    #[cfg(feature = "serde")]
-    fn held_rows(&self, rows: &State<T>) -> Result<Held>;
-    #[cfg(feature = "serde")]
-    fn rows_of_held(&self, held: Held) -> std::result::Result<State<T>, String>;
-    /// The QR factorisation.
-    fn qr(&self, a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<BoxedFactors<T::Scalar>>>;
-    /// The same for a caller that must not block.
-    fn qr_async<'a>(
-        &self,
-        a: MatRef<'a, T>,
-        options: &'a SvdOptions,
-        timed: bool,
-    ) -> Later<'a, SvdReport<BoxedFactors<T::Scalar>>>;
-    /// R alone.
-    fn qr_r(&self, a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Mat<T::Scalar>>>;
-    /// Least squares.
-    fn lstsq(&self, a: MatRef<'_, T>, b: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Fit<T>>>;
-    /// The same for a caller that must not block.
-    fn lstsq_async<'a>(
-        &self,
-        a: MatRef<'a, T>,
-        b: MatRef<'a, T>,
-        options: &'a SvdOptions,
-        timed: bool,
-    ) -> Later<'a, SvdReport<Fit<T>>>;
-    /// Stage 1.
-    fn to_band(&self, a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T::Scalar>>;
-    /// Stage 2.
-    fn band_to_bidiag(&self, band: &Band<T>, options: &SvdOptions) -> Result<Bidiagonal<T::Real>>;
-    /// The decomposition of a band.
-    fn svd_of_band(&self, band: &Band<T>, options: &SvdOptions) -> Result<Factors<T>>;
-    /// Triangular multiply and solve.
-    fn triangular(&self, call: Call<T>, a: MatRef<'_, T>, b: MatMut<'_, T>, options: &SvdOptions) -> Result<()>;
-    /// Those of matrices on a device.
-    #[cfg(feature = "gpu")]
-    fn on_device(&self) -> &dyn DeviceDrivers<T>;
-}
-
 type OfBatch<V> = Result<BatchReport<Each<V>>>;
 
-/// The drivers of matrices that are on a device.
+/// A matrix in the type of its arithmetic: the caller's, or a copy of one of f16 or bf16.
+enum Wide<'a, T: Number> {
+    Here(MatRef<'a, T::Scalar>),
+    Copy {
+        lines: Mat<T::Scalar>,
+        /// How the view of the matrix comes from its lines, so that it has the memory order of the caller's: a route may depend on that.
+        rows_reversed: bool,
+        cols_reversed: bool,
+        transposed: bool,
+    },
+}
+
+impl<'a, T: Number> Wide<'a, T> {
+    fn of(a: MatRef<'a, T>) -> Result<Self> {
+        if let Some(here) = T::as_scalars_ref(a) {
+            return Ok(Wide::Here(here));
+        }
+        room_for::<T::Scalar>("a copy of the matrix", a.nrows(), a.ncols(), 1)?;
+        let transposed = a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs();
+        let from = if transposed { a.transpose() } else { a };
+        let (rows_reversed, cols_reversed) = (from.row_stride() < 0, from.col_stride() < 0);
+        let from = if rows_reversed { from.reverse_rows() } else { from };
+        let from = if cols_reversed { from.reverse_cols() } else { from };
+        let mut lines = Mat::zeros(from.nrows(), from.ncols());
+        copy_entries(from, lines.as_mut(), |x| x);
+        Ok(Wide::Copy { lines, rows_reversed, cols_reversed, transposed })
+    }
+
+    fn view(&self) -> MatRef<'_, T::Scalar> {
+        match *self {
+            Wide::Here(here) => here,
+            Wide::Copy { ref lines, rows_reversed, cols_reversed, transposed } => {
+                let a = lines.as_ref();
+                let a = if rows_reversed { a.reverse_rows() } else { a };
+                let a = if cols_reversed { a.reverse_cols() } else { a };
+                if transposed { a.transpose() } else { a }
+            }
+        }
+    }
+}
+
+/// [`Wide`] of each matrix.
+fn all_wide<'a, T: Number>(batch: &[MatRef<'a, T>]) -> Result<Vec<Wide<'a, T>>> {
+    batch.iter().map(|&a| Wide::of(a)).collect()
+}
+
+fn views<'a, T: Number>(batch: &'a [Wide<'_, T>]) -> Vec<MatRef<'a, T::Scalar>> {
+    batch.iter().map(|a| a.view()).collect()
+}
+
+/// The band in the type of its arithmetic.
+fn wide_band<T: Number>(band: &Band<T>) -> Result<Cow<'_, Band<T::Scalar>>> {
+    match (band as &dyn Any).downcast_ref() {
+        Some(band) => Ok(Cow::Borrowed(band)),
+        None => Ok(Cow::Owned(Band::from_fn(band.n(), band.bandwidth(), |i, j| band.get(i, j).widen())?)),
+    }
+}
+
+/// The options of a call on a matrix of `T`: only half types have the storage of half types.
+fn of_type<T: Number>(options: &SvdOptions) -> Cow<'_, SvdOptions> {
+    match options.half_storage {
+        HalfStorage::Half if !T::IS_HALF => Cow::Owned(options.clone().half_storage(HalfStorage::Single)),
+        _ => Cow::Borrowed(options),
+    }
+}
+
+/// Triangular multiply and solve. B is written only after all has succeeded.
+fn operate<T: Number>(call: Call<T>, a: MatRef<'_, T>, mut b: MatMut<'_, T>, options: &SvdOptions) -> Result<()> {
+    let Call { variant, alpha } = call;
+    let (call, a) = (Call { variant, alpha: alpha.widen() }, Wide::of(a)?);
+    if let Some(b) = T::as_scalars(b.rb_mut()) {
+        return triangular::on_host(call, a.view(), b, options);
+    }
+    let by_rows = b.col_stride().unsigned_abs() < b.row_stride().unsigned_abs();
+    let mut lines = if by_rows { b.transpose_mut() } else { b };
+    let mut wide = Mat::zeros(lines.nrows(), lines.ncols());
+    copy_entries(lines.as_ref(), wide.as_mut(), |x| x);
+    triangular::on_host(call, a.view(), if by_rows { wide.as_mut().transpose_mut() } else { wide.as_mut() }, options)?;
+    copy_entries(wide.as_ref(), lines.rb_mut(), T::narrow);
+    Ok(())
+}
+
+/// The band, rounded to nearest if the type is a half one.
 #[cfg(feature = "gpu")]
-pub trait DeviceDrivers<T: Number>: Sync {
-    /// Copies a matrix to the device.
-    fn upload(&self, context: &GpuContext, a: MatRef<'_, T>) -> Result<DeviceMatrix<T>>;
-    /// Reads a matrix back.
-    fn download(&self, a: &DeviceMatrix<T>, to: MatMut<'_, T>) -> Result<()>;
+fn narrow_band<T: Number>(band: Band<T::Scalar>) -> Result<Band<T>> {
+    Band::from_fn(band.n(), band.bandwidth(), |i, j| T::narrow(band.get(i, j)))
+}
+
+/// Reads a matrix back, rounded to nearest if the type is a half one.
+#[cfg(feature = "gpu")]
+fn download<T: Number>(a: &DeviceMatrix<T::Scalar>, mut to: MatMut<'_, T>) -> Result<()> {
+    let stream = Stream::new(&a.context)?;
+    if let Some(to) = T::as_scalars(to.rb_mut()) {
+        return a.download_by_pieces(&stream, to);
+    }
+    let mut wide = Mat::zeros(to.nrows(), to.ncols());
+    a.download_by_pieces(&stream, wide.as_mut())?;
+    copy_entries(wide.as_ref(), to, T::narrow);
+    Ok(())
+}
+
+/// The drivers of the public methods, of an element type.
+pub trait Drivers: Number {
     /// Singular values.
-    fn svdvals(&self, a: &DeviceMatrix<T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<T::Real>>>;
+    fn svdvals(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>>;
+    /// The same for a caller that must not block.
+    fn svdvals_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Vec<Self::Real>>>;
     /// The singular value decomposition.
-    fn svd(&self, a: &DeviceMatrix<T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceSvd<T>>>;
-    /// The QR factorisation.
-    fn qr(&self, a: &DeviceMatrix<T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Box<dyn Factorisation<T>>>>;
-    /// Least squares.
-    fn lstsq(
-        &self,
-        a: &DeviceMatrix<T>,
-        b: &DeviceMatrix<T>,
-        options: &SvdOptions,
-        timed: bool,
-    ) -> Result<SvdReport<DeviceFit<T>>>;
-    /// Triangular multiply and solve.
-    fn triangular(&self, call: Call<T>, a: &DeviceMatrix<T>, b: &DeviceMatrix<T>, options: &SvdOptions) -> Result<()>;
-    /// Stage 1.
-    fn to_band(&self, a: &DeviceMatrix<T>, options: &SvdOptions) -> Result<DeviceBand<T::Scalar>>;
-    /// Copies a band to the device.
-    fn upload_band(&self, context: &GpuContext, band: &Band<T>) -> Result<DeviceBand<T>>;
-    /// Reads a band back.
-    fn download_band(&self, band: &DeviceBand<T>) -> Result<Band<T>>;
-    /// Stage 2.
-    fn band_to_bidiag(&self, band: &DeviceBand<T>, options: &SvdOptions) -> Result<Bidiagonal<T::Real>>;
-    /// Stages 2 and 3.
-    fn svdvals_of_band(&self, band: &DeviceBand<T>, options: &SvdOptions) -> Result<Vec<T::Real>>;
-}
-
-/// The drivers of every type.
-pub struct Table;
-
-impl<T: Number> Drivers<T> for Table {
-    fn svdvals(&self, a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<T::Real>>> {
-        svdvals::svdvals(a, options, timed)
-    }
-
-    fn svdvals_async<'a>(&self, a: MatRef<'a, T>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Vec<T::Real>>> {
-        Box::pin(svdvals::svdvals_async(a, options, timed))
-    }
-
-    fn svd(&self, a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<T>>> {
-        svd::svd(a, options, timed)
-    }
-
-    fn svd_async<'a>(&self, a: MatRef<'a, T>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Factors<T>>> {
-        Box::pin(svd::svd_async(a, options, timed))
-    }
-
-    fn svdvals_batch(&self, batch: &[MatRef<'_, T>], options: &SvdOptions, timed: bool) -> OfBatch<Vec<T::Real>> {
-        batch::svdvals_batch(batch, options, timed)
-    }
-
+    fn svd(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<Self::Scalar>>>;
+    /// The same for a caller that must not block.
+    fn svd_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Factors<Self::Scalar>>>;
+    /// The singular values of each matrix of a batch.
+    fn svdvals_batch(batch: &[MatRef<'_, Self>], options: &SvdOptions, timed: bool) -> OfBatch<Vec<Self::Real>>;
+    /// The same for a caller that must not block.
     fn svdvals_batch_async<'a>(
-        &self,
-        batch: &'a [MatRef<'a, T>],
+        batch: &'a [MatRef<'a, Self>],
         options: &'a SvdOptions,
         timed: bool,
-    ) -> Later<'a, BatchReport<Each<Vec<T::Real>>>> {
-        Box::pin(batch::svdvals_batch_async(batch, options, timed))
-    }
-
-    fn svd_batch(&self, batch: &[MatRef<'_, T>], options: &SvdOptions, timed: bool) -> OfBatch<Factors<T>> {
-        batch::svd_batch(batch, options, timed)
-    }
-
+    ) -> Later<'a, BatchReport<Each<Vec<Self::Real>>>>;
+    /// The decomposition of each matrix of a batch.
+    fn svd_batch(batch: &[MatRef<'_, Self>], options: &SvdOptions, timed: bool) -> OfBatch<Factors<Self::Scalar>>;
+    /// The same for a caller that must not block.
     fn svd_batch_async<'a>(
-        &self,
-        batch: &'a [MatRef<'a, T>],
+        batch: &'a [MatRef<'a, Self>],
         options: &'a SvdOptions,
         timed: bool,
-    ) -> Later<'a, BatchReport<Each<Factors<T>>>> {
-        Box::pin(batch::svd_batch_async(batch, options, timed))
-    }
-
-    fn push_rows(&self, rows: &mut State<T>, a: MatRef<'_, T>, b: Option<MatRef<'_, T>>) -> Result<()> {
-        rows.push(a, b)
-    }
-
-    fn merge_rows(&self, rows: &mut State<T>, other: State<T>) -> Result<()> {
-        rows.merge(other)
-    }
-
-    fn finish_rows(&self, rows: &State<T>) -> Result<Finished<T>> {
-        rows.finish()
-    }
-
-    fn solve_rows(&self, rows: &State<T>, tolerance: Option<f64>) -> Result<Solved<T>> {
-        rows.solve(tolerance)
-    }
-
+    ) -> Later<'a, BatchReport<Each<Factors<Self::Scalar>>>>;
+    /// Adds rows to those of a [`RowBlocks`](crate::RowBlocks).
+    fn push_rows(rows: &mut State<Self::Scalar>, a: MatRef<'_, Self>, b: Option<MatRef<'_, Self>>) -> Result<()>;
+    /// Adds the rows of another one.
+    fn merge_rows(rows: &mut State<Self::Scalar>, other: State<Self::Scalar>) -> Result<()>;
+    /// Values, components and R.
+    fn finish_rows(rows: &State<Self::Scalar>) -> Result<Finished<Self::Scalar>>;
+    /// Least squares.
+    fn solve_rows(rows: &State<Self::Scalar>, tolerance: Option<f64>) -> Result<Solved<Self::Scalar>>;
+    /// What serde keeps.
     #[cfg(feature = "serde")]
-    fn held_rows(&self, rows: &State<T>) -> Result<Held> {
-        rows.held()
-    }
-
+    fn held_rows(rows: &State<Self::Scalar>) -> Result<Held>;
+    /// The rows that serde has kept.
     #[cfg(feature = "serde")]
-    fn rows_of_held(&self, held: Held) -> std::result::Result<State<T>, String> {
-        held.into_state()
-    }
-
-    fn qr(&self, a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
-        qr::qr(a, options, timed)
-    }
-
+    fn rows_of_held(held: Held) -> std::result::Result<State<Self::Scalar>, String>;
+    /// The QR factorisation.
+    fn qr(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<BoxedFactors<Self::Scalar>>>;
+    /// The same for a caller that must not block.
     fn qr_async<'a>(
-        &self,
-        a: MatRef<'a, T>,
+        a: MatRef<'a, Self>,
         options: &'a SvdOptions,
         timed: bool,
-    ) -> Later<'a, SvdReport<BoxedFactors<T::Scalar>>> {
-        Box::pin(qr::qr_async(a, options, timed))
-    }
-
-    fn qr_r(&self, a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Mat<T::Scalar>>> {
-        qr::qr_r(a, options, timed)
-    }
-
-    fn lstsq(&self, a: MatRef<'_, T>, b: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Fit<T>>> {
-        lstsq::lstsq(a, b, options, timed)
-    }
-
+    ) -> Later<'a, SvdReport<BoxedFactors<Self::Scalar>>>;
+    /// R alone.
+    fn qr_r(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Mat<Self::Scalar>>>;
+    /// Least squares.
+    fn lstsq(a: MatRef<'_, Self>, b: MatRef<'_, Self>, options: &SvdOptions, timed: bool)
+    -> Result<SvdReport<Fit<Self::Scalar>>>;
+    /// The same for a caller that must not block.
     fn lstsq_async<'a>(
-        &self,
-        a: MatRef<'a, T>,
-        b: MatRef<'a, T>,
+        a: MatRef<'a, Self>,
+        b: MatRef<'a, Self>,
         options: &'a SvdOptions,
         timed: bool,
-    ) -> Later<'a, SvdReport<Fit<T>>> {
-        Box::pin(lstsq::lstsq_async(a, b, options, timed))
-    }
-
-    fn to_band(&self, a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T::Scalar>> {
-        stages::to_band(a, options)
-    }
-
-    fn band_to_bidiag(&self, band: &Band<T>, options: &SvdOptions) -> Result<Bidiagonal<T::Real>> {
-        stages::band_to_bidiag(band, options)
-    }
-
-    fn svd_of_band(&self, band: &Band<T>, options: &SvdOptions) -> Result<Factors<T>> {
-        band_svd::svd_of_band(band, options)
-    }
-
-    fn triangular(&self, call: Call<T>, a: MatRef<'_, T>, b: MatMut<'_, T>, options: &SvdOptions) -> Result<()> {
-        triangular::on_host(call, a, b, options)
-    }
-
+    ) -> Later<'a, SvdReport<Fit<Self::Scalar>>>;
+    /// Stage 1.
+    fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>>;
+    /// Stage 2.
+    fn band_to_bidiag(band: &Band<Self>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>>;
+    /// The decomposition of a band.
+    fn svd_of_band(band: &Band<Self>, options: &SvdOptions) -> Result<Factors<Self::Scalar>>;
+    /// Triangular multiply and solve.
+    fn triangular(call: Call<Self>, a: MatRef<'_, Self>, b: MatMut<'_, Self>, options: &SvdOptions) -> Result<()>;
+    /// Copies a matrix to a device.
     #[cfg(feature = "gpu")]
-    fn on_device(&self) -> &dyn DeviceDrivers<T> {
-        self
-    }
-}
-
-#[cfg(feature = "gpu")]
-impl<T: Number> DeviceDrivers<T> for Table {
-    fn upload(&self, context: &GpuContext, a: MatRef<'_, T>) -> Result<DeviceMatrix<T>> {
-        DeviceMatrix::upload(&Stream::new(context)?, a, None)
-    }
-
-    fn download(&self, a: &DeviceMatrix<T>, to: MatMut<'_, T>) -> Result<()> {
-        a.download_by_pieces(&Stream::new(&a.context)?, to)
-    }
-
-    fn svdvals(&self, a: &DeviceMatrix<T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<T::Real>>> {
-        device::svdvals::svdvals(a, options, timed)
-    }
-
-    fn svd(&self, a: &DeviceMatrix<T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceSvd<T>>> {
-        device::svd::svd(a, options, timed)
-    }
-
-    fn qr(&self, a: &DeviceMatrix<T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Box<dyn Factorisation<T>>>> {
-        device::qr::qr(a, options, timed)
-    }
-
-    fn lstsq(
-        &self,
-        a: &DeviceMatrix<T>,
-        b: &DeviceMatrix<T>,
+    fn upload(context: &GpuContext, a: MatRef<'_, Self>) -> Result<DeviceMatrix<Self::Scalar>>;
+    /// The matrix in a caller's buffer.
+    #[cfg(feature = "gpu")]
+    fn in_buffer(
+        context: &GpuContext,
+        buffer: Buffer,
+        shape: (usize, usize),
+        strides: (usize, usize),
+    ) -> Result<DeviceMatrix<Self::Scalar>>;
+    /// Reads a matrix back.
+    #[cfg(feature = "gpu")]
+    fn download(a: &DeviceMatrix<Self::Scalar>, to: MatMut<'_, Self>) -> Result<()>;
+    /// Singular values of a matrix on a device.
+    #[cfg(feature = "gpu")]
+    fn device_svdvals(a: &DeviceMatrix<Self::Scalar>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>>;
+    /// The singular value decomposition of a matrix on a device.
+    #[cfg(feature = "gpu")]
+    fn device_svd(
+        a: &DeviceMatrix<Self::Scalar>,
         options: &SvdOptions,
         timed: bool,
-    ) -> Result<SvdReport<DeviceFit<T>>> {
-        device::lstsq::lstsq(a, b, options, timed)
-    }
-
-    fn triangular(&self, call: Call<T>, a: &DeviceMatrix<T>, b: &DeviceMatrix<T>, options: &SvdOptions) -> Result<()> {
-        device::triangular::operate(call, a, b, options)
-    }
-
-    fn to_band(&self, a: &DeviceMatrix<T>, options: &SvdOptions) -> Result<DeviceBand<T::Scalar>> {
-        device::band::to_band(a, options)
-    }
-
-    fn upload_band(&self, context: &GpuContext, band: &Band<T>) -> Result<DeviceBand<T>> {
-        DeviceBand::upload(context, band)
-    }
-
-    fn download_band(&self, band: &DeviceBand<T>) -> Result<Band<T>> {
-        band.download()
-    }
-
-    fn band_to_bidiag(&self, band: &DeviceBand<T>, options: &SvdOptions) -> Result<Bidiagonal<T::Real>> {
-        band.to_bidiagonal(options)
-    }
-
-    fn svdvals_of_band(&self, band: &DeviceBand<T>, options: &SvdOptions) -> Result<Vec<T::Real>> {
-        band.svdvals(options)
-    }
+    ) -> Result<SvdReport<DeviceSvd<Self::Scalar>>>;
+    /// The QR factorisation of a matrix on a device.
+    #[cfg(feature = "gpu")]
+    fn device_qr(
+        a: &DeviceMatrix<Self::Scalar>,
+        options: &SvdOptions,
+        timed: bool,
+    ) -> Result<SvdReport<Box<dyn Factorisation<Self::Scalar>>>>;
+    /// Least squares with matrices on a device.
+    #[cfg(feature = "gpu")]
+    fn device_lstsq(
+        a: &DeviceMatrix<Self::Scalar>,
+        b: &DeviceMatrix<Self::Scalar>,
+        options: &SvdOptions,
+        timed: bool,
+    ) -> Result<SvdReport<DeviceFit<Self::Scalar>>>;
+    /// Triangular multiply and solve with matrices on a device.
+    #[cfg(feature = "gpu")]
+    fn device_triangular(
+        call: Call<Self>,
+        a: &DeviceMatrix<Self::Scalar>,
+        b: &DeviceMatrix<Self::Scalar>,
+        options: &SvdOptions,
+    ) -> Result<()>;
+    /// Stage 1 of a matrix on a device.
+    #[cfg(feature = "gpu")]
+    fn device_to_band(a: &DeviceMatrix<Self::Scalar>, options: &SvdOptions) -> Result<DeviceBand<Self::Scalar>>;
+    /// Copies a band to a device.
+    #[cfg(feature = "gpu")]
+    fn upload_band(context: &GpuContext, band: &Band<Self>) -> Result<DeviceBand<Self::Scalar>>;
+    /// Reads a band back.
+    #[cfg(feature = "gpu")]
+    fn download_band(band: &DeviceBand<Self::Scalar>) -> Result<Band<Self>>;
+    /// Stage 2 of a band on a device.
+    #[cfg(feature = "gpu")]
+    fn device_band_to_bidiag(band: &DeviceBand<Self::Scalar>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>>;
+    /// Stages 2 and 3 of a band on a device.
+    #[cfg(feature = "gpu")]
+    fn svdvals_of_device_band(band: &DeviceBand<Self::Scalar>, options: &SvdOptions) -> Result<Vec<Self::Real>>;
 }
+
+// Not inline, so that they are compiled here.
+macro_rules! drivers {
+    ($($t:ty),*) => {$(
+        impl Drivers for $t {
+            #[inline(never)]
+            fn svdvals(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>> {
+                svdvals::svdvals(Wide::of(a)?.view(), &of_type::<Self>(options), timed)
+            }
+
+            #[inline(never)]
+            fn svdvals_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Vec<Self::Real>>> {
+                Box::pin(async move { svdvals::svdvals_async(Wide::of(a)?.view(), &of_type::<Self>(options), timed).await })
+            }
+
+            #[inline(never)]
+            fn svd(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<Self::Scalar>>> {
+                svd::svd(Wide::of(a)?.view(), options, timed)
+            }
+
+            #[inline(never)]
+            fn svd_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Factors<Self::Scalar>>> {
+                Box::pin(async move { svd::svd_async(Wide::of(a)?.view(), options, timed).await })
+            }
+
+            #[inline(never)]
+            fn svdvals_batch(batch: &[MatRef<'_, Self>], options: &SvdOptions, timed: bool) -> OfBatch<Vec<Self::Real>> {
+                batch::svdvals_batch(&views(&all_wide(batch)?), &of_type::<Self>(options), timed)
+            }
+
+            #[inline(never)]
+            fn svdvals_batch_async<'a>(batch: &'a [MatRef<'a, Self>], options: &'a SvdOptions, timed: bool) -> Later<'a, BatchReport<Each<Vec<Self::Real>>>> {
+                Box::pin(async move { batch::svdvals_batch_async(&views(&all_wide(batch)?), &of_type::<Self>(options), timed).await })
+            }
+
+            #[inline(never)]
+            fn svd_batch(batch: &[MatRef<'_, Self>], options: &SvdOptions, timed: bool) -> OfBatch<Factors<Self::Scalar>> {
+                batch::svd_batch(&views(&all_wide(batch)?), options, timed)
+            }
+
+            #[inline(never)]
+            fn svd_batch_async<'a>(batch: &'a [MatRef<'a, Self>], options: &'a SvdOptions, timed: bool) -> Later<'a, BatchReport<Each<Factors<Self::Scalar>>>> {
+                Box::pin(async move { batch::svd_batch_async(&views(&all_wide(batch)?), options, timed).await })
+            }
+
+            #[inline(never)]
+            fn push_rows(rows: &mut State<Self::Scalar>, a: MatRef<'_, Self>, b: Option<MatRef<'_, Self>>) -> Result<()> {
+                let (a, b) = (Wide::of(a)?, b.map(Wide::of).transpose()?);
+                rows.push(a.view(), b.as_ref().map(Wide::view))
+            }
+
+            #[inline(never)]
+            fn merge_rows(rows: &mut State<Self::Scalar>, other: State<Self::Scalar>) -> Result<()> {
+                rows.merge(other)
+            }
+
+            #[inline(never)]
+            fn finish_rows(rows: &State<Self::Scalar>) -> Result<Finished<Self::Scalar>> {
+                rows.finish()
+            }
+
+            #[inline(never)]
+            fn solve_rows(rows: &State<Self::Scalar>, tolerance: Option<f64>) -> Result<Solved<Self::Scalar>> {
+                rows.solve(tolerance)
+            }
+
+            #[cfg(feature = "serde")]
+            #[inline(never)]
+            fn held_rows(rows: &State<Self::Scalar>) -> Result<Held> {
+                rows.held(Self::NAME)
+            }
+
+            #[cfg(feature = "serde")]
+            #[inline(never)]
+            fn rows_of_held(held: Held) -> std::result::Result<State<Self::Scalar>, String> {
+                held.into_state(Self::NAME)
+            }
+
+            #[inline(never)]
+            fn qr(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<BoxedFactors<Self::Scalar>>> {
+                qr::qr(Wide::of(a)?.view(), &of_type::<Self>(options), timed)
+            }
+
+            #[inline(never)]
+            fn qr_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<BoxedFactors<Self::Scalar>>> {
+                Box::pin(async move { qr::qr_async(Wide::of(a)?.view(), &of_type::<Self>(options), timed).await })
+            }
+
+            #[inline(never)]
+            fn qr_r(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Mat<Self::Scalar>>> {
+                qr::qr_r(Wide::of(a)?.view(), &of_type::<Self>(options), timed)
+            }
+
+            #[inline(never)]
+            fn lstsq(a: MatRef<'_, Self>, b: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Fit<Self::Scalar>>> {
+                lstsq::lstsq(Wide::of(a)?.view(), Wide::of(b)?.view(), &of_type::<Self>(options), timed)
+            }
+
+            #[inline(never)]
+            fn lstsq_async<'a>(a: MatRef<'a, Self>, b: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Fit<Self::Scalar>>> {
+                Box::pin(async move {
+                    lstsq::lstsq_async(Wide::of(a)?.view(), Wide::of(b)?.view(), &of_type::<Self>(options), timed).await
+                })
+            }
+
+            #[inline(never)]
+            fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>> {
+                stages::to_band(Wide::of(a)?.view(), &of_type::<Self>(options))
+            }
+
+            #[inline(never)]
+            fn band_to_bidiag(band: &Band<Self>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>> {
+                stages::band_to_bidiag(&*wide_band(band)?, &of_type::<Self>(options))
+            }
+
+            #[inline(never)]
+            fn svd_of_band(band: &Band<Self>, options: &SvdOptions) -> Result<Factors<Self::Scalar>> {
+                band_svd::svd_of_band(&*wide_band(band)?, options)
+            }
+
+            #[inline(never)]
+            fn triangular(call: Call<Self>, a: MatRef<'_, Self>, b: MatMut<'_, Self>, options: &SvdOptions) -> Result<()> {
+                operate(call, a, b, options)
+            }
+
+            #[cfg(feature = "gpu")]
+            #[inline(never)]
+            fn upload(context: &GpuContext, a: MatRef<'_, Self>) -> Result<DeviceMatrix<Self::Scalar>> {
+                DeviceMatrix::upload(&Stream::new(context)?, Wide::of(a)?.view(), None)
+            }
+
+            #[cfg(feature = "gpu")]
+            #[inline(never)]
+            fn in_buffer(context: &GpuContext, buffer: Buffer, shape: (usize, usize), strides: (usize, usize)) -> Result<DeviceMatrix<Self::Scalar>> {
+                DeviceMatrix::from_buffer(context, buffer, shape, strides)
+            }
+
+            #[cfg(feature = "gpu")]
+            #[inline(never)]
+            fn download(a: &DeviceMatrix<Self::Scalar>, to: MatMut<'_, Self>) -> Result<()> {
+                download(a, to)
+            }
+
+            #[cfg(feature = "gpu")]
+            #[inline(never)]
+            fn device_svdvals(a: &DeviceMatrix<Self::Scalar>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>> {
+                device::svdvals::svdvals(a, &of_type::<Self>(options), timed)
+            }
+
+            #[cfg(feature = "gpu")]
+            #[inline(never)]
+            fn device_svd(a: &DeviceMatrix<Self::Scalar>, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceSvd<Self::Scalar>>> {
+                device::svd::svd(a, options, timed)
+            }
+
+            #[cfg(feature = "gpu")]
+            #[inline(never)]
+            fn device_qr(a: &DeviceMatrix<Self::Scalar>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Box<dyn Factorisation<Self::Scalar>>>> {
+                device::qr::qr(a, &of_type::<Self>(options), timed)
+            }
+
+            #[cfg(feature = "gpu")]
+            #[inline(never)]
+            fn device_lstsq(a: &DeviceMatrix<Self::Scalar>, b: &DeviceMatrix<Self::Scalar>, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceFit<Self::Scalar>>> {
+                device::lstsq::lstsq(a, b, &of_type::<Self>(options), timed)
+            }
+
+            #[cfg(feature = "gpu")]
+            #[inline(never)]
+            fn device_triangular(call: Call<Self>, a: &DeviceMatrix<Self::Scalar>, b: &DeviceMatrix<Self::Scalar>, options: &SvdOptions) -> Result<()> {
+                let Call { variant, alpha } = call;
+                device::triangular::operate(Call { variant, alpha: alpha.widen() }, a, b, options)
+            }
+
+            #[cfg(feature = "gpu")]
+            #[inline(never)]
+            fn device_to_band(a: &DeviceMatrix<Self::Scalar>, options: &SvdOptions) -> Result<DeviceBand<Self::Scalar>> {
+                device::band::to_band(a, &of_type::<Self>(options))
+            }
+
+            #[cfg(feature = "gpu")]
+            #[inline(never)]
+            fn upload_band(context: &GpuContext, band: &Band<Self>) -> Result<DeviceBand<Self::Scalar>> {
+                DeviceBand::upload(context, &*wide_band(band)?, Self::IS_HALF)
+            }
+
+            #[cfg(feature = "gpu")]
+            #[inline(never)]
+            fn download_band(band: &DeviceBand<Self::Scalar>) -> Result<Band<Self>> {
+                narrow_band(band.download()?)
+            }
+
+            #[cfg(feature = "gpu")]
+            #[inline(never)]
+            fn device_band_to_bidiag(band: &DeviceBand<Self::Scalar>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>> {
+                band.to_bidiagonal(&of_type::<Self>(options))
+            }
+
+            #[cfg(feature = "gpu")]
+            #[inline(never)]
+            fn svdvals_of_device_band(band: &DeviceBand<Self::Scalar>, options: &SvdOptions) -> Result<Vec<Self::Real>> {
+                band.svdvals(&of_type::<Self>(options))
+            }
+        }
+    )*};
+}
+
+drivers!(f16, bf16, f32, f64, Complex<f32>, Complex<f64>);

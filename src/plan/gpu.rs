@@ -225,7 +225,7 @@ impl GpuContext {
     /// # Errors
     /// As [`required_bytes`](Self::required_bytes).
     pub fn required_svd_bytes<T: Number>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
-        self.require::<T, T::Scalar>()?;
+        self.require::<T::Scalar>()?;
         let tuning = options.tuning_for_adapter::<T::Scalar>(self, m.min(n))?;
         let (size, full) = ((m.max(n), m.min(n)), options.vectors == Vectors::Full);
         let of = |by_rows| required_svd_bytes::<T::Scalar>(self, size, by_rows, full, &tuning);
@@ -241,7 +241,7 @@ fn bytes_stored_as<T: Number, S: Number>(
     n: usize,
     options: &SvdOptions,
 ) -> Result<u64> {
-    context.require::<T, S>()?;
+    context.require::<S>()?;
     let tuning = options.tuning_for_adapter::<S>(context, m.min(n))?;
     let shape = (m.max(n), m.min(n));
     let panels: u64 = match Route::on_gpu(shape, options.reduction).is_one_stage() {

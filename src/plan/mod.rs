@@ -11,7 +11,7 @@
 //! | `qr.rs`, `qr_factors.rs` | the driver of the QR factorisation; its factors, and what is computed from them |
 //! | `products.rs` | the QR factorisation with products by low precision |
 //! | `device/` | the drivers of matrices that are on a device, where their results stay |
-//! | `drivers.rs` | all drivers as one table of functions for an element type |
+//! | `drivers.rs` | the drivers of an element type: where the caller's type ends |
 //! | `batch.rs` | the driver of many matrices |
 //! | `row_blocks.rs` | a matrix of which only the triangular factor is kept |
 //! | `lstsq/` | the driver of least squares |

@@ -37,7 +37,7 @@ use crate::{
 
 /// [`SvdError::InvalidOption`] if there are no such products of `T`.
 pub(crate) fn check<T: Number>(options: &SvdOptions) -> Result<()> {
-    let as_f16 = T::IS_HALF && options.half_storage == HalfStorage::Half;
+    let as_f16 = options.half_storage == HalfStorage::Half;
     let other = T::Scalar::IS_COMPLEX || T::Scalar::IS_DOUBLE || as_f16;
     if options.products == Products::Native || !other {
         return Ok(());

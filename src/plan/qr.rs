@@ -121,13 +121,13 @@ pub(crate) fn qr_r<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: boo
 
 /// Where a matrix that is stored as `S` is factored.
 fn place_of<T: Number, S: Number>(call: &Call<'_, T>) -> Result<Place> {
-    Place::of::<T, S>(call.options, problem_of(call.a.shape()))
+    Place::of::<S>(call.options, problem_of(call.a.shape()))
 }
 
 /// [`place_of`], with a context that is open already, or opened by `opened`.
 #[cfg(feature = "gpu")]
 fn place<T: Number, S: Number>(call: &Call<'_, T>, opened: impl FnOnce() -> Result<GpuContext>) -> Result<Place> {
-    Place::with_context::<T, S>(call.options, problem_of(call.a.shape()), opened)
+    Place::with_context::<S>(call.options, problem_of(call.a.shape()), opened)
 }
 
 fn problem_of((m, n): (usize, usize)) -> Problem {
@@ -136,7 +136,7 @@ fn problem_of((m, n): (usize, usize)) -> Problem {
 
 /// Whether Q and R are stored as f16.
 fn in_half<T: Number>(options: &SvdOptions) -> bool {
-    T::IS_HALF && options.half_storage == HalfStorage::Half
+    !T::Scalar::IS_DOUBLE && options.half_storage == HalfStorage::Half
 }
 
 /// The tolerance for the rank, where the storage type gives another than the arithmetic.
@@ -230,7 +230,10 @@ impl<T: Number> Started<T> {
         self.watch.end();
         let seconds = StageSeconds { scale: self.scale_seconds, qr: self.clock.restart(), ..StageSeconds::default() };
         let report = report_of::<T::Scalar, V>(call.a.shape(), reason, route, self.tuning, seconds, values);
-        SvdReport { storage: if in_half::<T>(call.options) { T::Compact::NAME } else { report.storage }, ..report }
+        SvdReport {
+            storage: if in_half::<T>(call.options) { <T::Scalar as Scalar>::Compact::NAME } else { report.storage },
+            ..report
+        }
     }
 }
 

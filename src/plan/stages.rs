@@ -109,7 +109,7 @@ pub(crate) fn to_band<T: Number>(a: MatRef<'_, T>, options: &SvdOptions) -> Resu
         S: Number<Real = T::Real, Scalar = T::Scalar>,
     {
         let (listen, order) = (options.listen(), a.nrows().min(a.ncols()));
-        let place = Place::of::<T, S>(options, Problem::Dense { m: a.nrows(), n: a.ncols() })?;
+        let place = Place::of::<S>(options, Problem::Dense { m: a.nrows(), n: a.ncols() })?;
         let stage = ToBand { a: upright(a).0, scale: power_of_two_scale::<T, S>(a)? };
         on_chosen::<T, S, _>(&stage, options, &listen, place, order)
     }
@@ -167,7 +167,7 @@ pub(crate) fn band_to_bidiag<T: Number>(band: &Band<T>, options: &SvdOptions) ->
         S: Number<Real = T::Real, Scalar = T::Scalar>,
     {
         let (listen, n) = (options.listen(), band.n());
-        let place = Place::of::<T, S>(options, Problem::Band { n, bandwidth: band.bandwidth() })?;
+        let place = Place::of::<S>(options, Problem::Band { n, bandwidth: band.bandwidth() })?;
         let stage = BandToBidiag { band, scale: scale_for::<S>(band.largest(), n, n) };
         on_chosen::<T, S, _>(&stage, options, &listen, place, n)
     }

@@ -84,7 +84,7 @@ pub(crate) async fn svd_async<T: Number>(a: MatRef<'_, T>, options: &SvdOptions,
     };
     #[cfg(not(feature = "gpu"))]
     let reason = {
-        let place = Place::of::<T, T::Scalar>(options, problem_of(&call))?;
+        let place = Place::of::<T::Scalar>(options, problem_of(&call))?;
         place.has_stage3(options)?;
         let Place::Cpu(reason) = place;
         reason
@@ -133,7 +133,7 @@ fn finished<T: Number>(mut report: SvdReport<Factors<T>>, (m, n): (usize, usize)
 /// The decomposition on the backend that the options choose.
 fn svd_of<T: Number>(call: &Call<'_, T>) -> Result<SvdReport<Factors<T>>> {
     let wanted = |values: &[Re<T>]| call.options.kept(values);
-    let place = Place::of::<T, T::Scalar>(call.options, problem_of(call))?;
+    let place = Place::of::<T::Scalar>(call.options, problem_of(call))?;
     place.has_stage3(call.options)?;
     let on_the_cpu = |reason, scale| on_cpu::<T, T::Scalar, _>(call, reason, scale, Some(&wanted), |found| of_cpu(call, found));
     let report = match place {
@@ -160,7 +160,7 @@ async fn on_gpu_async<T: Number>(
     context: Option<Result<GpuContext>>,
 ) -> Result<std::result::Result<SvdReport<Factors<T>>, Reason>> {
     let opened = || context.unwrap_or_else(|| context_of(call.options));
-    let place = Place::with_context::<T, T::Scalar>(call.options, problem_of(call), opened)?;
+    let place = Place::with_context::<T::Scalar>(call.options, problem_of(call), opened)?;
     place.has_stage3(call.options)?;
     match place {
         Place::Cpu(reason) => Ok(Err(reason)),

@@ -115,7 +115,7 @@ where
     T: Number,
     S: Number<Real = T::Real, Scalar = T::Scalar>,
 {
-    let place = Place::of::<T, S>(call.options, call.problem())?;
+    let place = Place::of::<S>(call.options, call.problem())?;
     place.has_stage3(call.options)?;
     let report = match place {
         Place::Cpu(reason) => svdvals_on_cpu::<T, S>(call, reason, None)?,
@@ -168,7 +168,7 @@ where
     S: Number<Real = T::Real, Scalar = T::Scalar>,
 {
     let opened = || context.unwrap_or_else(|| crate::plan::backend::context_of(call.options));
-    let place = Place::with_context::<T, S>(call.options, call.problem(), opened)?;
+    let place = Place::with_context::<S>(call.options, call.problem(), opened)?;
     place.has_stage3(call.options)?;
     match place {
         Place::Cpu(reason) => Ok(Err(reason)),
@@ -186,7 +186,7 @@ where
 /// The reason why the CPU computes.
 #[cfg(not(feature = "gpu"))]
 fn reason_for_cpu<T: Number, S: Number>(call: &Call<'_, T>) -> Result<Reason> {
-    let place = Place::of::<T, S>(call.options, call.problem())?;
+    let place = Place::of::<S>(call.options, call.problem())?;
     place.has_stage3(call.options)?;
     let Place::Cpu(reason) = place;
     Ok(reason)

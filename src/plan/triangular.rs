@@ -39,7 +39,7 @@ pub(crate) fn on_host<T: Number>(call: Call<T>, a: MatRef<'_, T>, mut b: MatMut<
     let problem = Problem::Triangular { a: a.shape(), b: b.shape() };
     on_threads(options.threads, || {
         #[cfg(feature = "gpu")]
-        if let Place::Gpu(on) = Place::of::<T, T::Scalar>(options, problem)? {
+        if let Place::Gpu(on) = Place::of::<T::Scalar>(options, problem)? {
             let result = gpu::kernels::triangular::triangular(&on.context, &on.tuning, &variant, alpha, a, b.rb_mut());
             // B is unchanged if the device failed, because it is written only at the end.
             if or_fall_back(options, result)?.is_ok() {
@@ -47,7 +47,7 @@ pub(crate) fn on_host<T: Number>(call: Call<T>, a: MatRef<'_, T>, mut b: MatMut<
             }
         }
         #[cfg(not(feature = "gpu"))]
-        let Place::Cpu(_) = Place::of::<T, T::Scalar>(options, problem)?;
+        let Place::Cpu(_) = Place::of::<T::Scalar>(options, problem)?;
         let tuning = options.tuning_for_cpu::<T::Scalar>(order)?;
         on_pool_for_product((order, order, cols), || cpu::triangular::triangular(&variant, alpha, a, b, tuning.triangle))
     })

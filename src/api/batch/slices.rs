@@ -45,7 +45,7 @@ use crate::{
 /// [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with). [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) and
 /// [`SvdError::Cancelled`](crate::SvdError::Cancelled) are of the whole call.
 pub fn svdvals_batch<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> Result<Vec<Col<T::Real>>> {
-    Ok(cols(all(T::drivers().svdvals_batch(batch, options, false)?.values)?))
+    Ok(cols(all(T::svdvals_batch(batch, options, false)?.values)?))
 }
 
 /// [`svdvals_batch`] with a report: what ran, why, and the seconds.
@@ -61,7 +61,7 @@ pub fn svdvals_batch<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) 
 /// # Errors
 /// As [`svdvals_batch`].
 pub fn svdvals_batch_report<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> Result<BatchReport<Vec<Col<T::Real>>>> {
-    T::drivers().svdvals_batch(batch, options, true)?.try_map(|each| Ok(cols(all(each)?)))
+    T::svdvals_batch(batch, options, true)?.try_map(|each| Ok(cols(all(each)?)))
 }
 
 /// [`svdvals_batch`] with a result for each matrix, so that one bad matrix costs no other.
@@ -78,7 +78,7 @@ pub fn svdvals_batch_report<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOp
 /// # Errors
 /// Those of the options alone. An error of a matrix is in its place.
 pub fn svdvals_batch_each<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> Result<Vec<Result<Col<T::Real>>>> {
-    Ok(T::drivers().svdvals_batch(batch, options, false)?.values.into_iter().map(|values| values.map(col)).collect())
+    Ok(T::svdvals_batch(batch, options, false)?.values.into_iter().map(|values| values.map(col)).collect())
 }
 
 /// [`svdvals_batch`] for a task that must not block; see [`svdvals_gpu_async`](crate::SvdValsGpu::svdvals_gpu_async). On the CPU it computes from
@@ -98,7 +98,7 @@ pub fn svdvals_batch_each<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOpti
 /// # Errors
 /// As [`svdvals_batch`].
 pub async fn svdvals_batch_async<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> Result<Vec<Col<T::Real>>> {
-    Ok(cols(all(T::drivers().svdvals_batch_async(batch, options, false).await?.values)?))
+    Ok(cols(all(T::svdvals_batch_async(batch, options, false).await?.values)?))
 }
 
 /// [`svdvals_batch_report`] for a task that must not block; see [`svdvals_batch_async`].
@@ -117,7 +117,7 @@ pub async fn svdvals_batch_report_async<T: Element>(
     batch: &[MatRef<'_, T>],
     options: &SvdOptions,
 ) -> Result<BatchReport<Vec<Col<T::Real>>>> {
-    T::drivers().svdvals_batch_async(batch, options, true).await?.try_map(|each| Ok(cols(all(each)?)))
+    T::svdvals_batch_async(batch, options, true).await?.try_map(|each| Ok(cols(all(each)?)))
 }
 
 /// [`svdvals_batch_each`] for a task that must not block; see [`svdvals_batch_async`].
@@ -136,7 +136,7 @@ pub async fn svdvals_batch_each_async<T: Element>(
     batch: &[MatRef<'_, T>],
     options: &SvdOptions,
 ) -> Result<Vec<Result<Col<T::Real>>>> {
-    let each = T::drivers().svdvals_batch_async(batch, options, false).await?.values;
+    let each = T::svdvals_batch_async(batch, options, false).await?.values;
     Ok(each.into_iter().map(|values| values.map(col)).collect())
 }
 
@@ -164,7 +164,7 @@ pub async fn svdvals_batch_each_async<T: Element>(
 /// # Errors
 /// As [`svdvals_batch`], with the errors of [`svd_gpu_with`](crate::SvdGpu::svd_gpu_with).
 pub fn svd_batch<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> Result<Vec<MatSvd<T>>> {
-    Ok(all(T::drivers().svd_batch(batch, options, false)?.values)?.into_iter().map(mat_svd).collect())
+    Ok(all(T::svd_batch(batch, options, false)?.values)?.into_iter().map(mat_svd).collect())
 }
 
 /// [`svd_batch`] with a report: what ran, why, and the seconds.
@@ -180,7 +180,7 @@ pub fn svd_batch<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> R
 /// # Errors
 /// As [`svd_batch`].
 pub fn svd_batch_report<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> Result<BatchReport<Vec<MatSvd<T>>>> {
-    T::drivers().svd_batch(batch, options, true)?.try_map(|each| Ok(all(each)?.into_iter().map(mat_svd).collect()))
+    T::svd_batch(batch, options, true)?.try_map(|each| Ok(all(each)?.into_iter().map(mat_svd).collect()))
 }
 
 /// [`svd_batch`] with a result for each matrix.
@@ -196,7 +196,7 @@ pub fn svd_batch_report<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOption
 /// # Errors
 /// As [`svdvals_batch_each`].
 pub fn svd_batch_each<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> Result<Vec<Result<MatSvd<T>>>> {
-    let each: Each<_> = T::drivers().svd_batch(batch, options, false)?.values;
+    let each: Each<_> = T::svd_batch(batch, options, false)?.values;
     Ok(each.into_iter().map(|factors| factors.map(mat_svd)).collect())
 }
 
@@ -213,7 +213,7 @@ pub fn svd_batch_each<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions)
 /// # Errors
 /// As [`svd_batch`].
 pub async fn svd_batch_async<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> Result<Vec<MatSvd<T>>> {
-    Ok(all(T::drivers().svd_batch_async(batch, options, false).await?.values)?.into_iter().map(mat_svd).collect())
+    Ok(all(T::svd_batch_async(batch, options, false).await?.values)?.into_iter().map(mat_svd).collect())
 }
 
 /// [`svd_batch_report`] for a task that must not block; see [`svdvals_batch_async`].
@@ -232,7 +232,7 @@ pub async fn svd_batch_report_async<T: Element>(
     batch: &[MatRef<'_, T>],
     options: &SvdOptions,
 ) -> Result<BatchReport<Vec<MatSvd<T>>>> {
-    T::drivers().svd_batch_async(batch, options, true).await?.try_map(|each| Ok(all(each)?.into_iter().map(mat_svd).collect()))
+    T::svd_batch_async(batch, options, true).await?.try_map(|each| Ok(all(each)?.into_iter().map(mat_svd).collect()))
 }
 
 /// [`svd_batch_each`] for a task that must not block; see [`svdvals_batch_async`].
@@ -248,7 +248,7 @@ pub async fn svd_batch_report_async<T: Element>(
 /// # Errors
 /// As [`svdvals_batch_each`].
 pub async fn svd_batch_each_async<T: Element>(batch: &[MatRef<'_, T>], options: &SvdOptions) -> Result<Vec<Result<MatSvd<T>>>> {
-    let each = T::drivers().svd_batch_async(batch, options, false).await?.values;
+    let each = T::svd_batch_async(batch, options, false).await?.values;
     Ok(each.into_iter().map(|factors| factors.map(mat_svd)).collect())
 }
 

@@ -14,6 +14,7 @@ use crate::{
     },
     plan::{
         batch::{BatchReport, all},
+        drivers::Drivers,
         factors::Factors,
         options::{SvdOptions, Vectors},
     },
@@ -98,7 +99,7 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
     /// call.
     fn svdvals_batch_gpu_with(&self, options: &SvdOptions) -> Result<Array2<Real<Self::Element>>> {
         let (matrices, shape) = self.matrices();
-        stacked(&all(Self::Element::drivers().svdvals_batch(&matrices, options, false)?.values)?, shape.0.min(shape.1))
+        stacked(&all(Self::Element::svdvals_batch(&matrices, options, false)?.values)?, shape.0.min(shape.1))
     }
 
     /// Like [`svdvals_batch_gpu_with`](Self::svdvals_batch_gpu_with), with a report: what ran, why, and the seconds.
@@ -115,7 +116,7 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
     /// As [`svdvals_batch_gpu_with`](Self::svdvals_batch_gpu_with).
     fn svdvals_batch_gpu_report(&self, options: &SvdOptions) -> Result<BatchReport<Array2<Real<Self::Element>>>> {
         let (matrices, shape) = self.matrices();
-        let report = Self::Element::drivers().svdvals_batch(&matrices, options, true)?;
+        let report = Self::Element::svdvals_batch(&matrices, options, true)?;
         report.try_map(|each| stacked(&all(each)?, shape.0.min(shape.1)))
     }
 
@@ -134,7 +135,7 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
     /// Those of the options alone. An error of a matrix is in its place.
     #[expect(clippy::type_complexity, reason = "a result of results, of the crate's and the front end's own types")]
     fn svdvals_batch_gpu_each(&self, options: &SvdOptions) -> Result<Vec<Result<Array1<Real<Self::Element>>>>> {
-        let each = Self::Element::drivers().svdvals_batch(&self.matrices().0, options, false)?.values;
+        let each = Self::Element::svdvals_batch(&self.matrices().0, options, false)?.values;
         Ok(each.into_iter().map(|values| values.map(Array1::from_vec)).collect())
     }
 
@@ -156,7 +157,7 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
         options: &'a SvdOptions,
     ) -> impl Future<Output = Result<Array2<Real<Self::Element>>>> + Send + 'a {
         let (matrices, (m, n)) = self.matrices();
-        async move { stacked(&all(Self::Element::drivers().svdvals_batch_async(&matrices, options, false).await?.values)?, m.min(n)) }
+        async move { stacked(&all(Self::Element::svdvals_batch_async(&matrices, options, false).await?.values)?, m.min(n)) }
     }
 
     /// [`svdvals_batch_gpu_report`](Self::svdvals_batch_gpu_report) for a task that must not block; see
@@ -178,7 +179,7 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
     ) -> impl Future<Output = Result<BatchReport<Array2<Real<Self::Element>>>>> + Send + 'a {
         let (matrices, (m, n)) = self.matrices();
         async move {
-            let report = Self::Element::drivers().svdvals_batch_async(&matrices, options, true).await?;
+            let report = Self::Element::svdvals_batch_async(&matrices, options, true).await?;
             report.try_map(|each| stacked(&all(each)?, m.min(n)))
         }
     }
@@ -204,7 +205,7 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
     ) -> impl Future<Output = Result<Vec<Result<Array1<Real<Self::Element>>>>>> + Send + 'a {
         let (matrices, _) = self.matrices();
         async move {
-            let each = Self::Element::drivers().svdvals_batch_async(&matrices, options, false).await?.values;
+            let each = Self::Element::svdvals_batch_async(&matrices, options, false).await?.values;
             Ok(each.into_iter().map(|values| values.map(Array1::from_vec)).collect())
         }
     }
@@ -243,7 +244,7 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
     fn svd_batch_gpu_with(&self, options: &SvdOptions) -> Result<StackSvd<Self::Element>> {
         let (matrices, shape) = self.matrices();
         has_one_count(options)?;
-        StackSvd::new(all(Self::Element::drivers().svd_batch(&matrices, options, false)?.values)?, shape, options)
+        StackSvd::new(all(Self::Element::svd_batch(&matrices, options, false)?.values)?, shape, options)
     }
 
     /// Like [`svd_batch_gpu_with`](Self::svd_batch_gpu_with), with a report: what ran, why, and the seconds.
@@ -261,7 +262,7 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
     fn svd_batch_gpu_report(&self, options: &SvdOptions) -> Result<BatchReport<StackSvd<Self::Element>>> {
         let (matrices, shape) = self.matrices();
         has_one_count(options)?;
-        Self::Element::drivers().svd_batch(&matrices, options, true)?.try_map(|each| StackSvd::new(all(each)?, shape, options))
+        Self::Element::svd_batch(&matrices, options, true)?.try_map(|each| StackSvd::new(all(each)?, shape, options))
     }
 
     /// [`svd_batch_gpu_with`](Self::svd_batch_gpu_with) for a task that must not block; see
@@ -284,7 +285,7 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
         let (matrices, shape) = self.matrices();
         async move {
             has_one_count(options)?;
-            StackSvd::new(all(Self::Element::drivers().svd_batch_async(&matrices, options, false).await?.values)?, shape, options)
+            StackSvd::new(all(Self::Element::svd_batch_async(&matrices, options, false).await?.values)?, shape, options)
         }
     }
 
@@ -308,7 +309,7 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
         let (matrices, shape) = self.matrices();
         async move {
             has_one_count(options)?;
-            let report = Self::Element::drivers().svd_batch_async(&matrices, options, true).await?;
+            let report = Self::Element::svd_batch_async(&matrices, options, true).await?;
             report.try_map(|each| StackSvd::new(all(each)?, shape, options))
         }
     }
@@ -326,7 +327,7 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
     /// # Errors
     /// As [`svdvals_batch_gpu_each`](Self::svdvals_batch_gpu_each).
     fn svd_batch_gpu_each(&self, options: &SvdOptions) -> Result<Vec<Result<ArraySvd<Self::Element>>>> {
-        let each = Self::Element::drivers().svd_batch(&self.matrices().0, options, false)?.values;
+        let each = Self::Element::svd_batch(&self.matrices().0, options, false)?.values;
         Ok(each.into_iter().map(|factors| factors.map(array_svd)).collect())
     }
 
@@ -349,7 +350,7 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
     ) -> impl Future<Output = Result<Vec<Result<ArraySvd<Self::Element>>>>> + Send + 'a {
         let (matrices, _) = self.matrices();
         async move {
-            let each = Self::Element::drivers().svd_batch_async(&matrices, options, false).await?.values;
+            let each = Self::Element::svd_batch_async(&matrices, options, false).await?.values;
             Ok(each.into_iter().map(|factors| factors.map(array_svd)).collect())
         }
     }
@@ -367,7 +368,7 @@ fn stacked<R: Copy>(values: &[Vec<R>], k: usize) -> Result<Array2<R>> {
 }
 
 impl<T: Element> StackSvd<T> {
-    fn new(all: Vec<Factors<T>>, (m, n): (usize, usize), options: &SvdOptions) -> Result<Self> {
+    fn new(all: Vec<Factors<T::Scalar>>, (m, n): (usize, usize), options: &SvdOptions) -> Result<Self> {
         let k = options.keep.unwrap_or(usize::MAX).min(m).min(n);
         let (of_u, of_v) = match options.vectors {
             Vectors::Thin => (k, k),

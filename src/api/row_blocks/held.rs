@@ -26,13 +26,13 @@ use crate::{
 /// ```
 impl<T: Element> Serialize for RowBlocks<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        T::drivers().held_rows(&self.state).map_err(S::Error::custom)?.serialize(serializer)
+        T::held_rows(&self.state).map_err(S::Error::custom)?.serialize(serializer)
     }
 }
 
 impl<'de, T: Element> Deserialize<'de> for RowBlocks<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let state = T::drivers().rows_of_held(Held::deserialize(deserializer)?).map_err(D::Error::custom)?;
+        let state = T::rows_of_held(Held::deserialize(deserializer)?).map_err(D::Error::custom)?;
         Ok(RowBlocks { state })
     }
 }

@@ -48,7 +48,7 @@ impl<S: Number> Classes<S> {
     /// # Errors
     /// [`SvdError::UnsupportedElement`] if the device cannot compute with `S`.
     pub fn new(context: &GpuContext) -> Result<Self> {
-        context.require::<S, S>()?;
+        context.require::<S>()?;
         let largest = BatchShape::largest::<S>(&Bounds::of(context));
         Ok(Classes { context: context.clone(), largest, storage: PhantomData })
     }

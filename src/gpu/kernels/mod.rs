@@ -29,6 +29,7 @@ use crate::{
         blas::{Op, Side},
         error::{Result, SvdError},
         number::{Number, Re, Scalar},
+        view::copy_entries,
     },
     cost::{
         counts::Counts,
@@ -44,7 +45,7 @@ use crate::{
         },
         kernels::bisection::bisection_pipelines,
         limits::rows_at_once,
-        matrix::{copy_entries, copy_lines},
+        matrix::copy_lines,
         storage::{Banded, Dense},
     },
     tile::{
@@ -87,7 +88,7 @@ impl<S: Number> GpuKernels<S> {
 
     /// [`new`](Self::new), for a call that runs as `manner` says.
     pub(crate) fn running(context: &GpuContext, tuning: &Tuning, manner: Manner) -> Result<Self> {
-        context.require::<S, S>()?;
+        context.require::<S>()?;
         let shape = Shape::new::<S>(&Bounds::of(context), tuning)?;
         let (stage3_on_device, one_stage) = (manner.stage3_on_device, manner.one_stage);
         let stream = Stream::running(context, manner)?;

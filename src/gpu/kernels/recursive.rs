@@ -196,7 +196,7 @@ impl GpuRecursive {
 
 /// The slices and the scales of the rows of a matrix as `slice_lines` makes them, for tests. It needs f16, and no cooperative matrices.
 pub fn sliced_rows(context: &GpuContext, a: MatRef<'_, f32>, products: Products) -> Result<(Vec<Mat<f32>>, Vec<f32>)> {
-    context.require::<f16, f16>()?;
+    context.require::<f16>()?;
     let cooperative = Cooperative { order: 8, threads: 8 };
     let kernels = GpuRecursive::with(context, cooperative, &Tuning::for_adapter::<f32>(context, 100), Manner::default())?;
     let made = kernels.tiles.upload(a, 1.0)?;

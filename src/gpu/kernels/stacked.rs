@@ -6,6 +6,7 @@ use crate::{
     base::{
         error::{Result, SvdError},
         number::{Number, Re, Scalar},
+        view::copy_entries,
     },
     cost::{
         batch::{KEPT_BYTES, STACK_BYTES},
@@ -15,7 +16,7 @@ use crate::{
         device::context::GpuContext,
         kernels::GpuKernels,
         limits::{Reflectors, dense_sizes, fitting_bytes, svd_bytes},
-        matrix::{copy_entries, copy_lines},
+        matrix::copy_lines,
         storage::{Banded, Dense},
     },
     tile::{

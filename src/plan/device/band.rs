@@ -71,14 +71,17 @@ pub(crate) fn to_band<T: Number>(a: &DeviceMatrix<T>, options: &SvdOptions) -> R
 
 impl<T: Number> DeviceBand<T> {
     /// Copies a band to the device.
-    pub fn upload(context: &GpuContext, band: &Band<T>) -> Result<Self> {
-        context.require::<T, T::Scalar>()?;
+    pub fn upload(context: &GpuContext, band: &Band<T>, of_half: bool) -> Result<Self> {
+        context.require::<T::Scalar>()?;
         let (n, bandwidth, from) = (band.n(), band.bandwidth(), band.entries());
         let bytes = fitting_bytes::<T::Scalar>(context, "the band", Some(from.len()))?;
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC;
         let entries = buffer(context, "the band", bytes, usage)?;
         // The scale is valid for every storage type.
-        let scale = scale_for::<T::Compact>(band.largest(), n, n);
+        let scale = match of_half {
+            true => scale_for::<<T::Scalar as Scalar>::Compact>(band.largest(), n, n),
+            false => scale_for::<T::Scalar>(band.largest(), n, n),
+        };
         let stream = Stream::new(context)?;
         stream.upload(&entries, from.len(), |start, piece: &mut [T::Scalar]| {
             piece.iter_mut().zip(&from[start..]).for_each(|(to, x)| *to = x.widen().times(scale));

@@ -89,7 +89,7 @@ fn in_lower_precision<T: Number>(
     if !b.context.is_same(context) {
         return Err(SvdError::invalid("b", "it is on another device than A"));
     }
-    check_storage::<T>(options)?;
+    check_storage(options)?;
     if options.products != Products::Native {
         context.cooperative()?;
     }

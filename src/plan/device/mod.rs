@@ -43,8 +43,8 @@ fn check_options(here: &GpuContext, options: &SvdOptions) -> Result<()> {
 }
 
 /// An error for factors of half types that are stored as f16.
-fn check_storage<T: Number>(options: &SvdOptions) -> Result<()> {
-    if T::IS_HALF && options.half_storage == HalfStorage::Half {
+fn check_storage(options: &SvdOptions) -> Result<()> {
+    if options.half_storage == HalfStorage::Half {
         return Err(SvdError::invalid("half_storage", "Q and R would have three digits; they need HalfStorage::Single"));
     }
     Ok(())
@@ -52,7 +52,7 @@ fn check_storage<T: Number>(options: &SvdOptions) -> Result<()> {
 
 /// The matrix or its transpose, whichever is upright, and its hyperparameters, once it is known that the device has room for all stages.
 fn prepared<'a, T: Number, S: Number>(a: &'a DeviceMatrix<T>, options: &SvdOptions) -> Result<(Lines<'a>, Tuning)> {
-    a.context.require::<T, S>()?;
+    a.context.require::<S>()?;
     let lines = a.lines().upright();
     let (m, n) = lines.size();
     let tuning = options.tuning_for_adapter::<S>(&a.context, n)?;

@@ -122,9 +122,9 @@ impl<T: Number> DeviceQr<T> {
     pub fn of(a: &DeviceMatrix<T>, lines: Lines<'_>, ridge: f64, options: &SvdOptions, timed: bool) -> Result<SvdReport<Self>> {
         options.check_tolerance()?;
         products::check::<T>(options)?;
-        check_storage::<T>(options)?;
+        check_storage(options)?;
         let (context, shape) = (&a.context, lines.size());
-        context.require::<T, T::Scalar>()?;
+        context.require::<T::Scalar>()?;
         let tuning = options.tuning_for_adapter::<T::Scalar>(context, shape.0.min(shape.1))?;
         let (total, mut clock) = (Clock::new(timed), Clock::new(timed));
         let native = options.products == Products::Native;

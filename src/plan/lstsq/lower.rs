@@ -61,7 +61,7 @@ async fn converged<T: Number>(
     let resident = options.preconditioner == Preconditioner::Resident;
     if options.singular_values && !awaited {
         // They are those of A in its own precision: a device without that is an error before the work.
-        Place::of::<T, T::Scalar>(options, problem_of(call.a, b, options))?;
+        Place::of::<T::Scalar>(options, problem_of(call.a, b, options))?;
     }
     // R of A diag(2^-c), whose columns are near 1.
     let exponents = if resident { begun.column_exponents() } else { vec![0; n] };
@@ -73,13 +73,13 @@ async fn converged<T: Number>(
         _ if options.products != Products::Native => {
             let r = match factor {
                 Some(factor) => factor().map(|report| report.map(scaled)),
-                None => Box::pin(begun.r_in::<f32>(&exponents)).await,
+                None => Box::pin(begun.r_in::<f32>(&exponents, HalfStorage::Single)).await,
             };
             (options.products.epsilon(), r)
         }
-        (Preconditioner::Half, _) => (f64::from(f16::EPSILON), Box::pin(begun.r_in::<f16>(&exponents)).await),
-        (_, false) => (f64::from(f32::EPSILON), Box::pin(begun.r_in::<f32>(&exponents)).await),
-        (_, true) => (f64::from(f32::EPSILON), Box::pin(begun.r_in::<Complex<f32>>(&exponents)).await),
+        (Preconditioner::Half, _) => (f64::from(f16::EPSILON), Box::pin(begun.r_in::<f32>(&exponents, HalfStorage::Half)).await),
+        (_, false) => (f64::from(f32::EPSILON), Box::pin(begun.r_in::<f32>(&exponents, HalfStorage::Single)).await),
+        (_, true) => (f64::from(f32::EPSILON), Box::pin(begun.r_in::<Complex<f32>>(&exponents, HalfStorage::Single)).await),
     };
     let report = match of_r {
         // A ridge, or the norm of a column, may exceed the range of f16.
@@ -118,8 +118,8 @@ impl<T: Number> Begun<'_, T> {
         of_a.into_iter().map(|c| root.max(c.map(|c| c + scale)).unwrap_or(0)).collect()
     }
 
-    /// R of the scaled matrix and the rows of its ridge, with its columns divided by powers of two, factored as `P`.
-    async fn r_in<P: Number>(&self, exponents: &[i32]) -> Result<SvdReport<Mat<Wide<T>>>> {
+    /// R of the scaled matrix and the rows of its ridge, with its columns divided by powers of two, factored as `P`, or stored as f16.
+    async fn r_in<P: Scalar>(&self, exponents: &[i32], half_storage: HalfStorage) -> Result<SvdReport<Mat<Wide<T>>>> {
         let System { a, scale, ridge, .. } = self.system;
         let ((m, n), scale, root) = (a.shape(), scale.to_double(), ridge.sqrt());
         let rows = if ridge == 0.0 { m } else { m + n };
@@ -127,13 +127,16 @@ impl<T: Number> Begun<'_, T> {
             0 => x,
             c => Complex::new(times_power(x.re, -c), times_power(x.im, -c)),
         };
+        let rounded = |x: Complex<f64>| match half_storage {
+            HalfStorage::Single => P::from_complex(x),
+            HalfStorage::Half => P::from_complex(f16::from_complex(x).to_complex()),
+        };
         let copy = Mat::from_fn(rows, n, |i, j| match i {
-            i if i < m => P::from_complex(scaled(a[(i, j)].to_complex() * scale, j)),
-            i if i - m == j => P::from_complex(scaled(root.into(), j)),
+            i if i < m => rounded(scaled(a[(i, j)].to_complex() * scale, j)),
+            i if i - m == j => rounded(scaled(root.into(), j)),
             _ => P::zeroed(),
         });
-        let options =
-            SvdOptions { half_storage: HalfStorage::Half, products: self.call.options.products, ..self.inner_options() };
+        let options = SvdOptions { half_storage, products: self.call.options.products, ..self.inner_options() };
         let report = match self.awaited {
             true => qr_async(copy.as_ref(), &options, false).await?.map(|factors| factors.r().to_owned()),
             false => qr_r(copy.as_ref(), &options, false)?,

@@ -99,7 +99,7 @@ pub(crate) fn lstsq<T: Number>(
         if let Some(report) = block_on(lower::solution(&call, b, false, None))? {
             return Ok(call.complete(report));
         }
-        let report = match Place::of::<T, T::Scalar>(options, problem_of(a, b, options))? {
+        let report = match Place::of::<T::Scalar>(options, problem_of(a, b, options))? {
             Place::Cpu(reason) => on_cpu(&call, b, reason)?,
             #[cfg(feature = "gpu")]
             Place::Gpu(on) => match or_fall_back(options, block_on(on_gpu(&call, b, on, Waits::Blocking)))? {
@@ -129,7 +129,7 @@ pub(crate) async fn lstsq_async<T: Number>(
     #[cfg(feature = "gpu")]
     let reason = {
         let opened = || context.unwrap_or_else(|| context_of(options));
-        match Place::with_context::<T, T::Scalar>(options, problem_of(a, b, options), opened)? {
+        match Place::with_context::<T::Scalar>(options, problem_of(a, b, options), opened)? {
             Place::Cpu(reason) => reason,
             Place::Gpu(on) => match or_fall_back(options, on_gpu(&call, b, on, Waits::Awaited).await)? {
                 Ok(report) => return Ok(call.complete(report)),
@@ -138,7 +138,7 @@ pub(crate) async fn lstsq_async<T: Number>(
         }
     };
     #[cfg(not(feature = "gpu"))]
-    let Place::Cpu(reason) = Place::of::<T, T::Scalar>(options, problem_of(a, b, options))?;
+    let Place::Cpu(reason) = Place::of::<T::Scalar>(options, problem_of(a, b, options))?;
     let copy = |a: MatRef<'_, T>| Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]);
     let (a, b, options) = (copy(a), copy(b), options.clone().backend(Backend::Cpu));
     let report = on_pool_async(move || lstsq(a.as_ref(), b.as_ref(), &options, timed)).await??;
@@ -169,7 +169,7 @@ fn check<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<()> {
     let ((m, n), options) = (call.a.shape(), call.options);
     options.check_tolerance()?;
     options.check_ridge()?;
-    if T::IS_HALF && options.half_storage == HalfStorage::Half {
+    if options.half_storage == HalfStorage::Half {
         return Err(SvdError::invalid("half_storage", "solutions would have three digits; they need HalfStorage::Single"));
     }
     if b.nrows() != m {

@@ -49,7 +49,7 @@ impl Resident {
     /// A real matrix of finite entries, where the options say.
     fn new<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<Self> {
         let (a, options) = (call.a, call.options);
-        match Place::of::<f32, f32>(options, problem_of(a, b, options))? {
+        match Place::of::<f32>(options, problem_of(a, b, options))? {
             Place::Cpu(_) => {}
             #[cfg(feature = "gpu")]
             Place::Gpu(on) => {

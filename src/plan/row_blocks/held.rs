@@ -29,7 +29,7 @@ pub struct Held {
 }
 
 impl<T: Number> State<T> {
-    pub(crate) fn held(&self) -> Result<Held> {
+    pub(crate) fn held(&self, element: &str) -> Result<Held> {
         let Part { rows: r, exponent } = self.whole()?;
         let columns = self.columns();
         let parts = |x: Wide<T>| {
@@ -38,7 +38,7 @@ impl<T: Number> State<T> {
         };
         let triangle = (0..columns).flat_map(|j| (0..=j).map(move |i| (i, j))).flat_map(|at| parts(r[at])).collect();
         let mean = self.mean.as_ref().map(|mean| [&mean.shift, &mean.rest].map(|of| of.iter().flat_map(|&x| parts(x)).collect()));
-        let (element, right_sides) = (T::NAME.into(), self.p);
+        let (element, right_sides) = (element.into(), self.p);
         Ok(Held { element, columns: self.n, right_sides, rows: self.rows, blocks: self.blocks, mean, exponent, triangle })
     }
 }
@@ -48,10 +48,10 @@ impl Held {
     ///
     /// # Errors
     /// As text, if it is none of `T`.
-    pub(crate) fn into_state<T: Number>(self) -> std::result::Result<State<T>, String> {
+    pub(crate) fn into_state<T: Number>(self, name: &str) -> std::result::Result<State<T>, String> {
         let Held { element, columns: n, right_sides: p, rows, blocks, mean, exponent, triangle } = self;
-        if element != T::NAME {
-            return Err(format!("rows of {element}, not {}", T::NAME));
+        if element != name {
+            return Err(format!("rows of {element}, not {name}"));
         }
         let mut state = State::new(n, p, mean.is_some()).map_err(|error| error.to_string())?;
         let (columns, parts) = (state.columns(), 1 + usize::from(T::Scalar::IS_COMPLEX));
