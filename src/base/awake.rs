@@ -15,9 +15,9 @@ use std::{
     time::Duration,
 };
 
-use rayon::Yield;
 use web_time::Instant;
 
+use crate::base::parallel::{run_waiting_job, spawn_on_each, threads, worker};
 use apart::{Apart, Narrowed};
 
 /// Keeps the other workers of this worker's pool awake, until it is dropped. One that finds no work for [`IDLE`] goes to sleep.
@@ -39,17 +39,17 @@ impl Awake {
     pub fn new() -> Awake {
         let ended = Arc::new(AtomicBool::new(false));
         let mut on_one_core = None;
-        if let Some(here) = rayon::current_thread_index()
-            && (2..=MOST_AWAKE).contains(&rayon::current_num_threads())
+        if let Some(here) = worker()
+            && (2..=MOST_AWAKE).contains(&threads())
         {
             let (apart, narrowed) = Apart::new();
             on_one_core = Some(narrowed);
             let ended = ended.clone();
-            rayon::spawn_broadcast(move |context| {
-                if context.index() != here {
-                    stay_awake(&ended, &apart, context.index());
+            spawn_on_each(Box::new(move |index| {
+                if index != here {
+                    stay_awake(&ended, &apart, index);
                 }
-            });
+            }));
         }
         Awake { ended, _on_one_core: on_one_core }
     }
@@ -66,7 +66,7 @@ fn stay_awake(ended: &AtomicBool, apart: &Apart, index: usize) {
     let start = Instant::now();
     let (mut since, mut narrowed) = (start, Some(apart.arrived(index)));
     while !ended.load(Ordering::Relaxed) {
-        let executed = rayon::yield_now() == Some(Yield::Executed);
+        let executed = run_waiting_job();
         let now = Instant::now();
         if now - start > APART && narrowed.take().is_some() {
             apart.free_first();
@@ -99,6 +99,7 @@ mod apart {
         },
     };
 
+    use crate::base::parallel::threads;
     use libc::{
         CPU_CLR, CPU_COUNT, CPU_ISSET, CPU_SET, CPU_SETSIZE, CPU_ZERO, cpu_set_t, gettid, pid_t, sched_getaffinity, sched_getcpu,
         sched_setaffinity,
@@ -124,7 +125,7 @@ mod apart {
     impl Apart {
         /// Keeps this worker on its core, and those of its pool that have been met off it.
         pub fn new() -> (Self, Narrowed) {
-            let new = || (0..rayon::current_num_threads()).map(|_| AtomicI32::new(0)).collect();
+            let new = || (0..threads()).map(|_| AtomicI32::new(0)).collect();
             let workers = WORKERS.with(|workers| workers.get_or_init(new).clone());
             let first = this_thread();
             // SAFETY: it has no precondition.
@@ -232,21 +233,20 @@ mod apart {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use rayon::ThreadPoolBuilder;
-
     use super::{
         apart::{cores_of, this_thread},
         *,
     };
+    use crate::base::parallel::Pool;
 
     /// During a call its thread is on one core, of which the others are kept off once they have been met; after it all may run where they might
     /// before, whatever the order in which calls end and workers arrive.
     #[test]
     fn cores_come_back() {
-        let pool = ThreadPoolBuilder::new().num_threads(3).build().expect("a pool");
+        let pool = Pool::new(3).expect("a pool");
         // SAFETY: sets of cores are plain data.
         let count = || cores_of(this_thread()).map(|cores| unsafe { libc::CPU_COUNT(&cores) });
-        let before = pool.broadcast(|_| count());
+        let before = pool.on_each(count);
         for rest in [0, 0, 1, 5, 60] {
             let during = pool.install(|| {
                 let _awake = Awake::new();
@@ -257,6 +257,6 @@ mod tests {
             assert_eq!(during, Some(1));
         }
         // A broadcast comes after those of the calls.
-        assert_eq!(pool.broadcast(|_| count()), before);
+        assert_eq!(pool.on_each(count), before);
     }
 }

@@ -11,12 +11,11 @@ use std::{
 };
 
 use futures_channel::oneshot;
-use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::base::{
     awake::Awake,
     error::{Result, SvdError},
-    parallel::through,
+    parallel::{Body, Pool, on_worker, spawn, through, worker},
 };
 
 /// Runs `body` on a new thread. For work that blocks and does not compute.
@@ -33,7 +32,7 @@ pub(crate) async fn on_pool_async<R: Send + 'static>(body: impl FnOnce() -> R + 
         return Ok(body());
     }
     let (job, told) = job(body);
-    rayon::spawn(job);
+    spawn(job);
     outcome(told).await
 }
 
@@ -43,6 +42,12 @@ pub(crate) async fn on_pool_async<R: Send + 'static>(body: impl FnOnce() -> R + 
 /// Only one call at a time runs this way. A waiting rayon worker steals jobs, so a short call could end up running a whole long one. If
 /// another call is already on a worker, `body` stays on the calling thread, and each of its loops enters the pool separately.
 pub(crate) fn on_pool<R: Send>(body: impl FnOnce() -> R + Send) -> R {
+    through(in_pool, body)
+}
+
+// These functions take the closure through a vtable, and are compiled once.
+
+fn in_pool(body: Body<'_>) {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     struct Place;
     impl Drop for Place {
@@ -50,21 +55,11 @@ pub(crate) fn on_pool<R: Send>(body: impl FnOnce() -> R + Send) -> R {
             TAKEN.store(false, Ordering::Relaxed);
         }
     }
-    if rayon::current_thread_index().is_some() || TAKEN.swap(true, Ordering::Relaxed) {
+    if worker().is_some() || TAKEN.swap(true, Ordering::Relaxed) {
         return body();
     }
     let _place = Place;
-    through(in_scope, body)
-}
-
-// Below, and in `parallel`, functions that take closures through a vtable are compiled once.
-
-fn in_scope(body: &mut (dyn FnMut() + Send)) {
-    rayon::scope(|_| body());
-}
-
-fn installed(pool: &ThreadPool, body: &mut (dyn FnMut() + Send)) {
-    pool.install(body);
+    on_worker(body);
 }
 
 /// m n^2 of the smallest matrices for which the other workers are kept awake during a call. A worker comes up after 0.15 ms; a call of order 192
@@ -75,35 +70,35 @@ const AWAKE_FROM: usize = 192usize.pow(3);
 /// pool that may have other work.
 pub(crate) fn on_pool_for<R: Send>((rows, cols): (usize, usize), body: impl FnOnce() -> R + Send) -> R {
     let work = rows.saturating_mul(cols).saturating_mul(rows.min(cols));
-    if work < AWAKE_FROM { on_pool(body) } else { on_pool_awake(body) }
+    through(|body| if work < AWAKE_FROM { in_pool(body) } else { in_pool_awake(body) }, body)
 }
 
 /// [`on_pool_for`] for a call with the work of a product of these three dimensions. A small one stays on the calling thread.
 pub(crate) fn on_pool_for_product<R: Send>((m, n, k): (usize, usize, usize), body: impl FnOnce() -> R + Send) -> R {
     let work = m.saturating_mul(n).saturating_mul(k);
-    if work < AWAKE_FROM { body() } else { on_pool_awake(body) }
+    through(|body| if work < AWAKE_FROM { body() } else { in_pool_awake(body) }, body)
 }
 
-fn on_pool_awake<R: Send>(body: impl FnOnce() -> R + Send) -> R {
-    if rayon::current_thread_index().is_some() {
+fn in_pool_awake(body: Body<'_>) {
+    if worker().is_some() {
         return if IN_OWN_POOL.get() { with_others_awake(body) } else { body() };
     }
-    on_pool(|| with_others_awake(body))
+    in_pool(&mut || with_others_awake(body));
 }
 
 /// Runs `body` with the other workers of this worker's pool kept awake. A call inside another one finds them so.
-fn with_others_awake<R>(body: impl FnOnce() -> R) -> R {
+fn with_others_awake(body: Body<'_>) {
     struct Here;
     impl Drop for Here {
         fn drop(&mut self) {
             KEEPS_AWAKE.set(false);
         }
     }
-    if rayon::current_thread_index().is_none() || KEEPS_AWAKE.replace(true) {
+    if worker().is_none() || KEEPS_AWAKE.replace(true) {
         return body();
     }
     let (_here, _awake) = (Here, Awake::new());
-    body()
+    body();
 }
 
 type Panic = Box<dyn Any + Send>;
@@ -112,8 +107,23 @@ type Job = Box<dyn FnOnce() + Send>;
 
 fn job<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> (Job, oneshot::Receiver<std::result::Result<R, Panic>>) {
     let (tell, told) = oneshot::channel();
-    // The send fails if the task was dropped. Unwind safe: the panic resumes in `outcome`, and `body` has been consumed.
-    (Box::new(move || drop(tell.send(catch_unwind(AssertUnwindSafe(body))))), told)
+    let job = move || {
+        let (mut body, mut result) = (Some(body), None);
+        let ended = caught(&mut || result = body.take().map(|body| body()));
+        let outcome = match (ended, result) {
+            (Err(panic), _) => Err(panic),
+            (Ok(()), Some(result)) => Ok(result),
+            (Ok(()), None) => unreachable!("it runs the closure"),
+        };
+        // The send fails if the task was dropped.
+        drop(tell.send(outcome));
+    };
+    (Box::new(job), told)
+}
+
+fn caught(body: &mut dyn FnMut()) -> std::result::Result<(), Panic> {
+    // Unwind safe: the panic resumes in `outcome`, and `body` has been consumed.
+    catch_unwind(AssertUnwindSafe(body))
 }
 
 async fn outcome<R>(told: oneshot::Receiver<std::result::Result<R, Panic>>) -> Result<R> {
@@ -133,7 +143,7 @@ thread_local! {
 }
 
 /// The idle pool of the last call with a given number of threads. The next call with the same number reuses it.
-static SPARE: Mutex<Option<ThreadPool>> = Mutex::new(None);
+static SPARE: Mutex<Option<Pool>> = Mutex::new(None);
 
 struct OwnPool;
 
@@ -161,32 +171,40 @@ pub(crate) fn may_have(threads: Option<usize>) -> Result<()> {
 /// Runs `body` in a pool of `threads` threads, or on the calling thread for `None`.
 pub(crate) fn on_threads<R: Send>(threads: Option<usize>, body: impl FnOnce() -> Result<R> + Send) -> Result<R> {
     may_have(threads)?;
-    let Some(threads) = threads else { return body() };
+    let (mut body, mut result) = (Some(body), None);
+    in_pool_of(threads, &mut || result = body.take().map(|body| body()))?;
+    match result {
+        Some(result) => result,
+        None => unreachable!("it runs the closure"),
+    }
+}
+
+fn in_pool_of(threads: Option<usize>, body: Body<'_>) -> Result<()> {
+    let Some(threads) = threads else {
+        body();
+        return Ok(());
+    };
     let spare = || SPARE.lock().unwrap_or_else(PoisonError::into_inner);
-    let fitting = spare().take().filter(|pool| pool.current_num_threads() == threads);
+    let fitting = spare().take().filter(|pool| pool.threads() == threads);
     let pool = match fitting {
         Some(pool) => pool,
-        None => {
-            let pool = ThreadPoolBuilder::new().num_threads(threads).build();
-            pool.map_err(|error| SvdError::invalid("threads", format!("{threads}: {error}")))?
-        }
+        None => Pool::new(threads)?,
     };
-    let body = || {
+    pool.run(&mut || {
         let _own = OwnPool::enter();
-        body()
-    };
-    let result = through(|body| installed(&pool, body), body);
+        body();
+    });
     *spare() = Some(pool);
-    result
+    Ok(())
 }
 
 /// Runs `body` at the same time on `threads` new threads, or once on this one if there are none. Each is alone in a rayon pool of its own, so
 /// that the parallel loops in `body` stay on it.
-pub(crate) fn on_own_threads(threads: usize, body: impl Fn() + Sync) {
+pub(crate) fn on_own_threads(threads: usize, body: &(dyn Fn() + Sync)) {
     std::thread::scope(|scope| {
         for _ in 0..threads {
-            let alone = || match ThreadPoolBuilder::new().num_threads(1).build() {
-                Ok(pool) => pool.install(&body),
+            let alone = || match Pool::new(1) {
+                Ok(pool) => pool.run(&mut || body()),
                 Err(_) => body(),
             };
             if std::thread::Builder::new().name("svdvals-gpu".into()).spawn_scoped(scope, alone).is_err() {

@@ -2,11 +2,11 @@
 
 use faer::MatRef;
 use num_traits::Float;
-use rayon::prelude::*;
 
 use crate::base::{
     error::{Result, SvdError},
     number::{Number, Re, RealElement},
+    parallel::try_map,
     view::by_lines,
 };
 
@@ -26,13 +26,16 @@ where
 {
     let lines = by_lines(a);
     let lines_at_once = TASK / lines.nrows().max(1) + 1;
-    let zero = || Re::<T>::from_double(0.0);
+    let zero = Re::<T>::from_double(0.0);
     let largest = if lines.nrows().saturating_mul(lines.ncols()) <= SERIAL {
         largest(lines)
     } else {
-        let starts = (0..lines.ncols()).into_par_iter().step_by(lines_at_once);
-        let some = |start: usize| largest(lines.subcols(start, lines_at_once.min(lines.ncols() - start)));
-        starts.map(some).try_reduce(zero, |x, y| Some(Float::max(x, y)))
+        let some = |(): &mut (), k: usize| {
+            let start = k * lines_at_once;
+            largest(lines.subcols(start, lines_at_once.min(lines.ncols() - start))).ok_or(())
+        };
+        let all = try_map(lines.ncols().div_ceil(lines_at_once), || (), some);
+        all.ok().map(|all| all.into_iter().fold(zero, Float::max))
     };
     match largest {
         Some(largest) => Ok(scale_for::<S>(largest, a.nrows(), a.ncols())),
@@ -69,8 +72,14 @@ pub(crate) fn not_finite() -> SvdError {
 
 /// The error for the first entry of `a`, in row-major order, that is not finite.
 pub(crate) fn first_non_finite<T: Number>(a: MatRef<'_, T>) -> SvdError {
-    let in_row = |i: usize| (0..a.ncols()).find(|&j| a[(i, j)].magnitude().is_none()).map(|j| (i, j));
-    let (row, col) = (0..a.nrows()).into_par_iter().find_map_first(in_row).unwrap_or_default();
+    let (m, n) = a.shape();
+    let rows_at_once = TASK / n.max(1) + 1;
+    let in_row = |i: usize| (0..n).find(|&j| a[(i, j)].magnitude().is_none()).map(|j| (i, j));
+    let in_rows = |(): &mut (), k: usize| {
+        let first = k * rows_at_once;
+        (first..m.min(first + rows_at_once)).find_map(in_row).map_or(Ok(()), Err)
+    };
+    let (row, col) = try_map(m.div_ceil(rows_at_once), || (), in_rows).err().unwrap_or_default();
     SvdError::NonFinite { row, col, value: a[(row, col)].to_string() }
 }
 

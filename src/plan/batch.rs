@@ -31,7 +31,6 @@ use std::{
 use faer::MatRef;
 #[cfg(feature = "gpu")]
 use pollster::block_on;
-use rayon::prelude::*;
 
 #[cfg(feature = "gpu")]
 use crate::{
@@ -51,6 +50,7 @@ use crate::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError},
         number::Number,
+        parallel::{map_with, threads},
         pool::{on_own_threads, on_threads},
         watch::{Stage, Watch},
     },
@@ -323,15 +323,15 @@ impl<'a, T: Number> Of<'a, T> {
                 small.iter().for_each(|&index| results[index] = Some(compute(index, &on_cpu, Some(&room))));
             } else {
                 let in_task = (TASK / (of_small / small.len() as u64).max(1)).max(1) as usize;
-                let of = |room: &mut Room<T>, &index: &usize| (index, compute(index, &on_cpu, Some(room)));
-                let found: Vec<_> = small.par_iter().with_min_len(in_task).map_init(Room::<T>::default, of).collect();
-                found.into_iter().for_each(|(index, result)| results[index] = Some(result));
+                let of = |room: &mut Room<T>, k: usize| compute(small[k], &on_cpu, Some(room));
+                let found = map_with(small.len(), in_task, Room::<T>::default, of);
+                small.iter().zip(found).for_each(|(&index, result)| results[index] = Some(result));
             }
 
             // Larger ones, each on a thread of its own.
             if !groups.on_own_threads.is_empty() {
                 let (next, found) = (AtomicUsize::new(0), Mutex::new(&mut *results));
-                on_own_threads(rayon::current_num_threads(), || {
+                on_own_threads(threads(), &|| {
                     while let Some(&index) = groups.on_own_threads.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let result = Some(compute(index, &on_cpu, None));
                         if let Ok(mut found) = found.lock() {

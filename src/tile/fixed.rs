@@ -12,11 +12,15 @@
 //! f and g are rounded by 2^-57 at most, so that f g is at most 2^-55.6 off. The error of (A x)_i is at most n 2^-53.6 2^(r_i + e), or 1.4 n eps times the
 //! largest entry of row i of A diag(2^-c) and the largest of diag(2^c) x. A^T y likewise, with r and c interchanged. Sums are exact, in any order.
 
-use std::ops::Range;
+use std::{
+    ops::Range,
+    sync::{Mutex, PoisonError},
+};
 
-use rayon::prelude::*;
-
-use crate::base::error::Result;
+use crate::base::{
+    error::Result,
+    parallel::{each, pieces},
+};
 
 /// Bits of a digit, and digits of a number.
 const DIGIT: u32 = 14;
@@ -122,18 +126,23 @@ pub(crate) trait FixedKernels: Send + Sync {
     fn multiply_fixed(&self, vectors: &[Vec<Fixed>], transposed: bool) -> Result<Vec<Vec<i128>>>;
 }
 
-/// Runs of rows, which stay in the cache in any memory order.
-fn runs(m: usize) -> impl IndexedParallelIterator<Item = Range<usize>> {
-    const ROWS: usize = 256;
-    (0..m).into_par_iter().step_by(ROWS).map(move |first| first..m.min(first + ROWS))
-}
+/// Rows of a run: they stay in the cache in any memory order.
+const ROWS: usize = 256;
 
 /// For each column of an m x n matrix of finite entries the least c with all of them below 2^c; None for a column of zeros.
 pub(crate) fn column_exponents((m, n): (usize, usize), entry: impl Fn(usize, usize) -> f64 + Sync) -> Vec<Option<i32>> {
     let of_column = |run: Range<usize>, j: usize| run.filter_map(|i| exponent(entry(i, j))).max();
-    let of_run = |run: Range<usize>| -> Vec<Option<i32>> { (0..n).map(|j| of_column(run.clone(), j)).collect() };
-    let larger = |x: Vec<Option<i32>>, y: Vec<Option<i32>>| x.into_iter().zip(y).map(|(x, y)| x.max(y)).collect();
-    runs(m).map(of_run).reduce(|| vec![None; n], larger)
+    let all = Mutex::new(vec![None; n]);
+    pieces(m.div_ceil(ROWS), 1, &|runs| {
+        let mut largest = vec![None; n];
+        for first in runs.map(|run| run * ROWS) {
+            let run = first..m.min(first + ROWS);
+            largest.iter_mut().enumerate().for_each(|(j, c)| *c = (*c).max(of_column(run.clone(), j)));
+        }
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter_mut().zip(largest).for_each(|(all, c)| *all = (*all).max(c));
+    });
+    all.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The exponents r_i and c_j of a matrix; None for lines of zeros.
@@ -147,15 +156,14 @@ impl Exponents {
     /// Those of an m x n matrix of finite entries: c_j of its columns, and then r_i of the rows of A diag(2^-c).
     pub fn of((m, n): (usize, usize), entry: impl Fn(usize, usize) -> f64 + Sync) -> Self {
         let cols = column_exponents((m, n), &entry);
-        let of_run = |run: Range<usize>| {
-            let mut rows = vec![None; run.len()];
+        let mut rows = vec![None; m];
+        each(rows.chunks_mut(ROWS).enumerate(), |(run, rows)| {
             for (j, c) in cols.iter().enumerate().filter_map(|(j, c)| Some((j, (*c)?))) {
                 let larger = |(row, i): (&mut Option<i32>, usize)| *row = (*row).max(exponent(entry(i, j)).map(|e| e - c));
-                rows.iter_mut().zip(run.clone()).for_each(larger);
+                rows.iter_mut().zip(run * ROWS..).for_each(larger);
             }
-            rows
-        };
-        Exponents { rows: runs(m).flat_map_iter(of_run).collect(), cols }
+        });
+        Exponents { rows, cols }
     }
 
     /// f_ij

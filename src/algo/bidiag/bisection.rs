@@ -25,11 +25,9 @@
 //! the geometric mean if the ends are far apart, and to the arithmetic mean if they are close. At
 //! most 62 rounds reduce any interval to two adjacent floating-point numbers.
 
-use rayon::prelude::*;
-
 use super::FLOPS;
 use super::{Scaling, is_alone, structural_zeros};
-use crate::base::watch::Watch;
+use crate::base::{parallel::map_with, watch::Watch};
 
 /// Counts that are reported as one pass of Newton's method: a value needs about 60 counts, and about 6 passes of Newton's method.
 const COUNTS: u64 = 10;
@@ -150,7 +148,8 @@ fn count_at_middles(chain: &[f64], intervals: &[Interval]) -> Vec<usize> {
     let batches: Vec<[usize; LANES]> = if is_alone(chain.len()) {
         intervals.chunks(LANES).map(count).collect()
     } else {
-        intervals.par_chunks(LANES).with_min_len(batches_per_task).map(count).collect()
+        let batch = |k: usize| &intervals[k * LANES..intervals.len().min((k + 1) * LANES)];
+        map_with(intervals.len().div_ceil(LANES), batches_per_task, || (), |(), k| count(batch(k)))
     };
     batches.into_flattened()
 }

@@ -32,12 +32,12 @@ mod shift;
 mod sweep;
 
 use faer::Mat;
-use rayon::prelude::*;
 
 use crate::base::{
     blas::Side,
     error::{Result, room_for},
     number::RealElement,
+    parallel::{pieces_mut, worker},
     watch::Watch,
 };
 
@@ -143,7 +143,7 @@ pub(crate) const IN_POOL: usize = 400;
 /// Whether passes over this many rows run on this thread alone: it is not a rayon worker, and waking the pool for each pass would cost more
 /// than it gains. A pass has n rows, a refinement step about 2 n.
 fn is_alone(rows: usize) -> bool {
-    rows < 2 * IN_POOL && rayon::current_thread_index().is_none()
+    rows < 2 * IN_POOL && worker().is_none()
 }
 
 /// Runs `pass`, over `rows` rows, for every chunk of [`LANES`] of `values`, on this thread or on all.
@@ -151,7 +151,8 @@ fn in_lockstep<T: Send>(values: &mut [T], rows: usize, pass: impl Fn(&mut [T]) +
     if rows * values.len() < PARALLEL || is_alone(rows) {
         values.chunks_mut(LANES).for_each(pass);
     } else {
-        values.par_chunks_mut(LANES).with_min_len(PARALLEL / (4 * LANES * rows) + 1).for_each(pass);
+        let chunks_per_task = PARALLEL / (4 * LANES * rows) + 1;
+        pieces_mut(values, LANES, chunks_per_task, &|_, values| values.chunks_mut(LANES).for_each(&pass));
     }
 }
 

@@ -7,14 +7,13 @@
 use std::iter::once;
 
 use faer::{MatMut, prelude::ReborrowMut};
-use rayon::prelude::*;
 
 use crate::{
     base::{
         blas::{Op, Side},
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
-        parallel::each,
+        parallel::{each, pieces_mut, threads},
     },
     cpu::{
         chase::reflector::Reflector,
@@ -115,7 +114,7 @@ impl<B: Number> ChaseReflectors<B> {
         }
         // What is computed for a column depends neither on its place in a strip, nor on how many strips there are.
         let width = strips::registers::<S::Scalar>().unwrap_or(COLUMNS);
-        let share = all.div_ceil(2 * rayon::current_num_threads()).next_multiple_of(width);
+        let share = all.div_ceil(2 * threads()).next_multiple_of(width);
         let cols = share.clamp(width, COLUMNS.max(width));
         let mut copy = zeros::<S::Scalar>("copy of vectors", all.div_ceil(cols).saturating_mul(cols).saturating_mul(n))?;
         let mut blocks: Vec<_> = chunks(c, cols).into_iter().zip(copy.chunks_mut(n * cols)).collect();
@@ -127,9 +126,12 @@ impl<B: Number> ChaseReflectors<B> {
         let room = || Room::new(SWEEPS, cols);
         for i in 0..cycles {
             let i = if forward { cycles - 1 - i } else { i };
-            let set = |room: &mut _, (g, (first, diamond)): (usize, &mut (_, _))| *first = of.set(diamond, room, g, i);
-            diamonds.par_iter_mut().enumerate().for_each_init(room, set);
-            blocks.par_iter_mut().for_each_init(room, |room, (_, x)| {
+            pieces_mut(&mut diamonds, 1, 1, &|g, diamonds| {
+                let mut room = room();
+                let some = (g..).zip(diamonds);
+                some.for_each(|(g, (first, diamond))| *first = of.set(diamond, &mut room, g, i));
+            });
+            let apply = |room: &mut Room<_>, x: &mut [S::Scalar]| {
                 let mut x = MatMut::from_row_major_slice_mut(x, n, cols);
                 let at = |g: usize| if forward { g } else { (groups - 1).wrapping_sub(g) };
                 for g in 0..groups {
@@ -144,6 +146,10 @@ impl<B: Number> ChaseReflectors<B> {
                     let rows = x.rb_mut().subrows_mut(*first, diamond.rows());
                     diamond.apply(rows, forward, Ahead::Elements(&ahead), room);
                 }
+            };
+            pieces_mut(&mut blocks, 1, 1, &|_, blocks| {
+                let mut room = room();
+                blocks.iter_mut().for_each(|(_, x)| apply(&mut room, x));
             });
         }
         each(&mut blocks, |(c, x)| narrow_from_rows(x, cols, c.rb_mut()));

@@ -28,6 +28,7 @@ use crate::{
         blas::Side,
         error::Result,
         number::{Number, Scalar},
+        parallel::{beside, on_worker, threads},
         registers::Choices,
         watch::Watch,
     },
@@ -70,7 +71,7 @@ pub(crate) fn chase<B: Number>(
         return Ok(());
     }
     // As many lanes as there are sweeps at once.
-    let lanes = rayon::current_num_threads().min(step.cycles(0) / SWEEP_SEPARATION).max(1);
+    let lanes = threads().min(step.cycles(0) / SWEEP_SEPARATION).max(1);
     let column_bytes = (layout.ku + layout.kl + 1) * size_of::<B>();
     let cache = Choices::here().cache_bytes;
     let in_cache = cache / 4 * 3 / (SWEEP_SEPARATION * step.bandwidth * column_bytes);
@@ -173,12 +174,8 @@ unsafe impl<B: Number> Sync for Schedule<'_, B> {}
 impl<B: Number> Schedule<'_, B> {
     /// Runs the step on as many threads as there are lanes.
     fn run<K: Keep<Wide<B>>>(&self, keep: K) {
-        rayon::scope(|scope| {
-            for own in 1..self.lanes.len() {
-                scope.spawn(move |_| <Wide<B> as ComplexField>::Arch::default().dispatch(Worker { schedule: self, own, keep }));
-            }
-            <Wide<B> as ComplexField>::Arch::default().dispatch(Worker { schedule: self, own: 0, keep });
-        });
+        let work = |own| <Wide<B> as ComplexField>::Arch::default().dispatch(Worker { schedule: self, own, keep });
+        on_worker(&mut || beside(self.lanes.len() - 1, &|k| work(k + 1), || work(0)));
     }
 
     /// The sweeps of group `g`.

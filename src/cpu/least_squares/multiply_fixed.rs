@@ -3,11 +3,13 @@
 use std::ops::Range;
 
 use faer::{Mat, MatRef};
-use rayon::prelude::*;
 
 use crate::{
     algo::fixed::{FixedMatrix, Multiply},
-    base::error::{Result, room_for},
+    base::{
+        error::{Result, room_for},
+        parallel::{each, map, pieces_mut},
+    },
     tile::fixed::{DIGITS, Fixed, FixedKernels, Sum, digits},
 };
 
@@ -25,7 +27,10 @@ impl CpuFixed {
     /// The m x n matrix of these entries.
     pub fn new((m, n): (usize, usize), entry: impl Fn(usize, usize) -> Fixed + Sync) -> Result<Self> {
         room_for::<Fixed>("the matrix in fixed point", m, n, 1)?;
-        let entries = (0..m * n).into_par_iter().map(|at| entry(at % m, at / m)).collect();
+        let mut entries = vec![Fixed::default(); m * n];
+        pieces_mut(&mut entries, 1, 1, &|first, entries| {
+            entries.iter_mut().zip(first..).for_each(|(to, at)| *to = entry(at % m, at / m));
+        });
         Ok(CpuFixed { entries, rows: m, cols: n })
     }
 
@@ -33,13 +38,14 @@ impl CpuFixed {
         &self.entries[j * self.rows + rows.start..j * self.rows + rows.end]
     }
 
-    /// The sums of some rows.
-    fn rows(&self, x: &[[i32; DIGITS]], rows: Range<usize>) -> Vec<i128> {
+    /// The sums of the rows from `first` on, as many as `to` has.
+    fn rows(&self, x: &[[i32; DIGITS]], first: usize, to: &mut [i128]) {
+        let rows = first..first + to.len();
         let mut sums = vec![Sum::default(); rows.len()];
         for (j, &x) in x.iter().enumerate() {
             sums.iter_mut().zip(self.column(j, rows.clone())).for_each(|(sum, &f)| sum.add(digits(f), x));
         }
-        sums.into_iter().map(Sum::total).collect()
+        to.iter_mut().zip(sums).for_each(|(to, sum)| *to = sum.total());
     }
 
     /// The sum of a column.
@@ -60,10 +66,11 @@ impl FixedKernels for CpuFixed {
         let of = |x: &Vec<Fixed>| -> Vec<i128> {
             let x: Vec<[i32; DIGITS]> = x.iter().map(|&g| digits(g)).collect();
             if transposed {
-                return (0..self.cols).into_par_iter().map(|j| self.col(&x, j)).collect();
+                return map(self.cols, |j| self.col(&x, j));
             }
-            let runs = (0..self.rows).into_par_iter().step_by(ROWS);
-            runs.flat_map_iter(|start| self.rows(&x, start..self.rows.min(start + ROWS))).collect()
+            let mut sums = vec![0; self.rows];
+            each(sums.chunks_mut(ROWS).enumerate(), |(run, to)| self.rows(&x, run * ROWS, to));
+            sums
         };
         Ok(vectors.iter().map(of).collect())
     }

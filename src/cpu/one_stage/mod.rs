@@ -13,13 +13,12 @@ use faer::{
     prelude::{Reborrow, ReborrowMut},
     traits::ComplexField,
 };
-use rayon::prelude::*;
 
 use crate::{
     base::{
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
-        parallel::{col_chunks, each},
+        parallel::{col_chunks, each, pieces_mut},
     },
     cpu::{
         kernels::CpuKernels,
@@ -203,8 +202,11 @@ impl<T: Scalar> Panels<T> {
             let tau = if column[first + j] == T::zero_impl() { 0.0 } else { tau_of(&v[j..]) };
             Re::<T>::from_double(tau)
         });
-        let blocks: Vec<_> = col_chunks(c.subrows_mut(first + 1, n - first - 1), COLUMNS).collect();
-        blocks.into_par_iter().for_each_init(|| Room::new(width, COLUMNS), |room, x| block.apply(x, false, Ahead::Strip, room));
+        let mut blocks: Vec<_> = col_chunks(c.subrows_mut(first + 1, n - first - 1), COLUMNS).collect();
+        pieces_mut(&mut blocks, 1, 1, &|_, blocks| {
+            let mut room = Room::new(width, COLUMNS);
+            blocks.iter_mut().for_each(|x| block.apply(x.rb_mut(), false, Ahead::Strip, &mut room));
+        });
         Ok(())
     }
 }

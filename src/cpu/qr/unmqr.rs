@@ -26,7 +26,7 @@ use crate::{
     base::{
         blas::Op,
         number::{Number, Scalar},
-        parallel::each,
+        parallel::{each, threads},
     },
     tile::panel_tree::{Level, Stack},
 };
@@ -133,7 +133,7 @@ fn shares<T>(x: MatMut<'_, T>, strip: Option<usize>, cols_per_block: usize) -> V
 /// count, and at least twice that, for load balance. But tasks are not made narrower than 16 columns for that: narrower products are summed
 /// in another order, and values would depend on the thread count.
 fn tasks(cols: usize, cols_per_block: usize) -> usize {
-    let threads = rayon::current_num_threads();
+    let threads = threads();
     let least = cols.div_ceil(cols_per_block).max(1);
     least.max(2 * threads).next_multiple_of(threads).min(cols / 16).max(least)
 }

@@ -1,9 +1,11 @@
 //! The twin of `slice_lines.wgsl`: the lines of an operand, scaled and rounded, or cut into slices.
 
 use faer::{Mat, MatRef};
-use rayon::prelude::*;
 
-use crate::tile::products::{EXACT_TERMS, Products, exponent, power_of_two, rounded, slices};
+use crate::{
+    base::parallel::map,
+    tile::products::{EXACT_TERMS, Products, exponent, power_of_two, rounded, slices},
+};
 
 /// An operand of a product. Its lines are the rows of M, or the columns of X. Their entries are f16 numbers.
 pub(crate) struct Sliced {
@@ -22,8 +24,7 @@ pub fn sliced_rows(a: MatRef<'_, f32>, products: Products) -> (Vec<Mat<f32>>, Ve
 /// The slices of the rows of `lines`.
 pub(crate) fn slice_lines(lines: MatRef<'_, f32>, products: Products) -> Sliced {
     let (count, terms) = lines.shape();
-    let exponents: Vec<i32> =
-        (0..count).into_par_iter().map(|i| exponent((0..terms).map(|k| lines[(i, k)].abs()).fold(0.0, f32::max))).collect();
+    let exponents = map(count, |i| exponent((0..terms).map(|k| lines[(i, k)].abs()).fold(0.0, f32::max)));
     let columns = terms.next_multiple_of(EXACT_TERMS);
     let cut = |x: f32| if products == Products::Half { [rounded(x), 0.0, 0.0] } else { slices(x) };
     let slices = (0..products.slices())

@@ -1,11 +1,11 @@
 //! The norm of a matrix of one column, its only singular value.
 
 use faer::{MatMut, MatRef};
-use rayon::prelude::*;
 
 use crate::{
     base::{
         number::{Number, Re, RealElement},
+        parallel::map,
         view::map_into,
     },
     cpu::larfg::sum_of_squares,
@@ -23,7 +23,7 @@ pub(crate) fn norm<T: Number>(x: MatRef<'_, T>, scale: Re<T>) -> f64 {
     if x.nrows() <= TASK {
         return squares(0).sqrt();
     }
-    (0..x.nrows()).into_par_iter().step_by(TASK).map(squares).collect::<Vec<f64>>().into_iter().sum::<f64>().sqrt()
+    map(x.nrows().div_ceil(TASK), |k| squares(k * TASK)).into_iter().sum::<f64>().sqrt()
 }
 
 /// ||`scale` x||^2.

@@ -279,7 +279,7 @@ mod tests {
             let a = if turned { Mat::from_fn(n, m, |j, i| noise(i, j)) } else { Mat::from_fn(m, n, noise) };
             let a = if turned { a.transpose() } else { a.as_ref() };
             let factor_by = |threads| {
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                let pool = crate::base::parallel::Pool::new(threads).unwrap();
                 pool.install(|| factor_of(a)).unwrap()
             };
             let (r, scale) = factor_by(1);

@@ -4,12 +4,12 @@
 use std::ops::Range;
 
 use faer::{MatMut, MatRef, prelude::ReborrowMut};
-use rayon::prelude::*;
 
 use crate::{
     base::{
         error::Result,
         number::{Number, Scalar},
+        parallel::try_map,
         view::map_into,
     },
     cpu::{qr::body::PADDING, simd::aligned::Aligned},
@@ -28,8 +28,7 @@ pub(crate) fn in_runs<W: Send, R: Send>(
     if m <= in_run {
         return Ok(vec![run(&mut Aligned::default(), 0..m)?]);
     }
-    let starts: Vec<usize> = (0..m).step_by(in_run).collect();
-    starts.into_par_iter().map_init(Aligned::default, |work, start| run(work, start..m.min(start + in_run))).collect()
+    try_map(m.div_ceil(in_run), Aligned::default, |work, k| run(work, k * in_run..m.min((k + 1) * in_run)))
 }
 
 /// Copies `f` of the entries of `rows` to `work`, column-major with leading dimension `ld`, and pads them with zero rows to a multiple of

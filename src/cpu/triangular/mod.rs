@@ -15,7 +15,6 @@ use faer::{
 };
 use num_traits::{Float, Zero};
 use pulp::{Simd, WithSimd};
-use rayon::prelude::*;
 
 use std::ops::Range;
 
@@ -24,7 +23,7 @@ use crate::{
     base::{
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
-        parallel::{col_parts, each},
+        parallel::{col_parts, each, map_each, threads},
     },
     cpu::{
         simd::{
@@ -91,17 +90,18 @@ fn in_scalars<T: Scalar>(variant: &Variant, alpha: T, a: MatRef<'_, T>, b: MatMu
     let b = if variant.transposes_b() { b.transpose_mut() } else { b };
     let (order, cols) = b.shape();
     let base = base.min(order);
-    let threads = rayon::current_num_threads();
+    let threads = threads();
     let panels = (cols / COLUMNS).clamp(1, threads);
     // If there are too few columns for all threads, several threads share each product.
     #[cfg(not(target_arch = "wasm32"))]
     let par = if panels == threads { Par::Seq } else { Par::rayon(threads.div_ceil(panels)) };
     #[cfg(target_arch = "wasm32")]
     let par = Par::Seq;
-    col_parts(b, panels).collect::<Vec<_>>().into_par_iter().try_for_each(|b| {
+    let results = map_each(col_parts(b, panels), |b| {
         let mut kernels = CpuTriangular::new(variant, alpha, m, b, base, par)?;
         run(&mut kernels, variant, 0..order, base, Factor::Alpha)
-    })
+    });
+    results.into_iter().collect()
 }
 
 /// M, some columns of B, and workspace for the copies of the base kernels.

@@ -30,14 +30,13 @@ use faer::{
     traits::ComplexField,
 };
 use num_traits::Float;
-use rayon::prelude::*;
 
 use crate::{
     algo::vectors::large_values,
     base::{
         error::Result,
         number::{Number, Re, RealElement, Scalar},
-        parallel::{col_chunks, each},
+        parallel::{col_chunks, each, map},
         view::map_into,
         watch::Watch,
     },
@@ -149,8 +148,8 @@ fn upper_gram<T: Scalar>(w: MatRef<'_, T>) -> Mat<T> {
     // As many parts at a time as keep the threads busy, so that they take little memory.
     let mut sum = Mat::zeros(k, k);
     for first in (0..m).step_by(PARTS * ROWS_OF_SUM) {
-        let starts = (first..m.min(first + PARTS * ROWS_OF_SUM)).into_par_iter().step_by(ROWS_OF_SUM);
-        starts.map(of_rows).collect::<Vec<Mat<T>>>().into_iter().for_each(|part| sum += part);
+        let parts = (m - first).div_ceil(ROWS_OF_SUM).min(PARTS);
+        map(parts, |k| of_rows(first + k * ROWS_OF_SUM)).into_iter().for_each(|part| sum += part);
     }
     sum
 }
@@ -230,14 +229,15 @@ pub(crate) fn complete<T: Scalar>(u: MatMut<'_, T>, first: usize) {
 
 /// The largest entry of U^H Y, infinite if one is NaN.
 fn overlap<T: Scalar>(u: MatRef<'_, T>, y: MatRef<'_, T>) -> f64 {
-    let of_block = |first: usize| {
+    let of_block = |k: usize| {
+        let first = k * COLUMNS;
         let y = y.subcols(first, COLUMNS.min(y.ncols() - first));
         let mut inside = Mat::zeros(u.ncols(), y.ncols());
         matmul(inside.as_mut(), Accum::Replace, u.adjoint(), y, T::one_impl(), Par::Seq);
         let largest = inside.norm_max().to_double();
         if largest.is_nan() { f64::INFINITY } else { largest }
     };
-    (0..y.ncols()).into_par_iter().step_by(COLUMNS).map(of_block).reduce(|| 0.0, f64::max)
+    map(y.ncols().div_ceil(COLUMNS), of_block).into_iter().fold(0.0, f64::max)
 }
 
 /// Y <- Y - U (U^H Y).

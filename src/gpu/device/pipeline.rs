@@ -18,6 +18,7 @@ use crate::{
     base::{
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
+        parallel::beside,
     },
     cost::work::LINEAR_THREADS,
     gpu::device::{
@@ -321,16 +322,17 @@ impl GpuContext {
 
     /// Runs `meanwhile`, while other threads of the rayon pool compile the missing pipelines of `wanted` for matrices stored as `S`.
     pub(crate) fn prepare<S: Number, R>(&self, wanted: &[Wanted], meanwhile: impl FnOnce() -> R) -> R {
-        rayon::in_place_scope(|scope| {
-            for (shader, values, count) in wanted {
-                let key = (shader.name, shader.variant, *count, S::NAME, constants::<Re<S>>(values));
-                if !locked(&self.pipelines().cells).contains_key(&key) {
-                    // A failure here occurs again where the pipeline is used, and becomes the call's error there.
-                    scope.spawn(move |_| drop(self.pipeline::<S>(shader, values, *count)));
-                }
-            }
-            meanwhile()
-        })
+        let is_missing = |(shader, values, count): &&Wanted| {
+            let key = (shader.name, shader.variant, *count, S::NAME, constants::<Re<S>>(values));
+            !locked(&self.pipelines().cells).contains_key(&key)
+        };
+        let missing: Vec<_> = wanted.iter().filter(is_missing).collect();
+        let compile = |k: usize| {
+            let (shader, values, count) = missing[k];
+            // A failure here occurs again where the pipeline is used, and becomes the call's error there.
+            drop(self.pipeline::<S>(shader, values, *count));
+        };
+        beside(missing.len(), &compile, meanwhile)
     }
 
     fn compile(&self, shader: &Shader, count: u32, source: String) -> Pipeline {

@@ -4,14 +4,13 @@ use std::{marker::PhantomData, ops::Range};
 
 use faer::MatRef;
 use num_traits::Float;
-use rayon::prelude::*;
 use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     base::{
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
-        parallel::each,
+        parallel::{each, try_map},
     },
     cost::{
         batch::{BatchShape, leading_dimension},
@@ -240,7 +239,8 @@ impl<S: Number> GpuBatch<S> {
     /// The values of a round.
     async fn values_of(&self, Begun { placed, bounds, values, .. }: &Begun) -> Result<Vec<Vec<f64>>> {
         let bounds: Vec<Re<S>> = self.stream.read_back(bounds, *values).await?;
-        placed.par_iter().map(|placed| values_of::<Re<S>>(&bounds[placed.to..][..placed.bounds()])).collect()
+        let of = |(): &mut (), k: usize| values_of::<Re<S>>(&bounds[placed[k].to..][..placed[k].bounds()]);
+        try_map(placed.len(), || (), of)
     }
 
     /// The number of the matrices, at least one, of one dispatch.

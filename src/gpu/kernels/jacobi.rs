@@ -1,12 +1,12 @@
 //! Singular vectors of a batch on the device: one workgroup a matrix.
 
-use rayon::prelude::*;
 use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     base::{
         error::{Result, SvdError},
         number::Number,
+        parallel::map,
     },
     cost::{
         jacobi::{JacobiShape, MOST_SWEEPS, leading_dimension_of_w},
@@ -155,10 +155,10 @@ impl<S: Number> GpuBatch<S> {
     ) -> Result<Vec<Option<Rotated<S::Scalar>>>> {
         let done: Vec<u32> = self.stream.read_back(&done, placed.len()).await?;
         let all: Vec<S::Scalar> = self.stream.read_back(&vectors, len).await?;
-        let of_one = |(index, n, at, ld): (usize, usize, usize, usize)| match done[index] {
-            FINISHED => Some(Rotated { w: all[at..at + n * ld].to_vec(), ld }),
-            _ => None,
+        let of_one = |k: usize| {
+            let (index, n, at, ld) = placed[k];
+            (done[index] == FINISHED).then(|| Rotated { w: all[at..at + n * ld].to_vec(), ld })
         };
-        Ok(placed.into_par_iter().map(of_one).collect())
+        Ok(map(placed.len(), of_one))
     }
 }

@@ -1,7 +1,6 @@
 //! The vectors of the bidiagonal on the device: the tables of a [`Schedule`], level by level, with no read-back.
 
 use num_complex::Complex;
-use rayon::prelude::*;
 use wgpu::{Buffer, BufferUsages};
 
 use crate::{
@@ -17,6 +16,7 @@ use crate::{
     base::{
         error::{Result, SvdError},
         number::{Number, Re, RealElement},
+        parallel::map,
         pool::{on_pool, on_pool_async},
         watch::Watch,
     },
@@ -155,7 +155,7 @@ impl<S: Number> GpuKernels<S> {
     /// What the host plans for each of several bidiagonals, side by side, each with its number of vectors.
     pub(crate) async fn planned(&self, all: Vec<(ComplexBidiagonal, usize)>) -> Result<Vec<Planned>> {
         let watch = self.stream.watch().clone();
-        self.on_host(move || all.par_iter().map(|(c, k)| Planned::of(c, *k, &watch)).collect()).await
+        self.on_host(move || map(all.len(), |i| Planned::of(&all[i].0, all[i].1, &watch))).await
     }
 
     /// Writes the right vectors that the host has planned to `out`, n x k by rows each, of as many matrices.

@@ -9,6 +9,7 @@ use crate::{
         clock::StageSeconds,
         error::{Result, SvdError},
         number::{Number, in_storage},
+        parallel::threads,
         view::trimmed,
     },
     cost::counts::Counts,
@@ -179,7 +180,7 @@ impl Groups {
             last = Some((shape, is_short));
             if is_short { groups.small.push(index) } else { groups.on_own_threads.push(index) }
         }
-        if cfg!(target_family = "wasm") || groups.on_own_threads.len() < ROUNDS * rayon::current_num_threads() {
+        if cfg!(target_family = "wasm") || groups.on_own_threads.len() < ROUNDS * threads() {
             groups.in_turn.append(&mut groups.on_own_threads);
         }
         Ok(groups)

@@ -15,7 +15,6 @@ mod vectors;
 use std::collections::BTreeMap;
 
 use faer::MatRef;
-use rayon::prelude::*;
 
 use crate::{
     algo::{
@@ -27,6 +26,7 @@ use crate::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError},
         number::{Number, Re},
+        parallel::{map, map_each},
         scale::power_of_two_scale,
         view::{Turned, trimmed, upright},
         watch::{Listen, Stage, Watch},
@@ -225,7 +225,7 @@ where
     R: OfEach<T>,
 {
     let mut clock = Clock::new(driver.timed);
-    let scales: Vec<Result<Re<T>>> = round.par_iter().map(|&index| power_of_two_scale::<T, S>(batch[index])).collect();
+    let scales: Vec<Result<Re<T>>> = map(round.len(), |k| power_of_two_scale::<T, S>(batch[round[k]]));
     all.seconds.scale += clock.restart();
     let mut matrices = Vec::with_capacity(round.len());
     for (&index, scale) in round.iter().zip(scales) {
@@ -253,7 +253,7 @@ where
         values.sort_unstable_by(|x, y| y.total_cmp(x));
         unscaled(values, of.scale, "singular values")
     };
-    let values: Vec<Result<Vec<T::Real>>> = values.into_par_iter().zip(&matrices).map(descending).collect();
+    let values: Vec<Result<Vec<T::Real>>> = map_each(values.into_iter().zip(&matrices), descending);
     all.seconds.svdvals += clock.restart();
 
     R::of_stack(OnDevice { driver, options, matrices, reduced, copy, values }, all, did).await

@@ -5,7 +5,6 @@
 use std::collections::HashSet;
 
 use faer::MatRef;
-use rayon::prelude::*;
 
 use crate::{
     algo::{bidiagonal::Stage3, svdvals::unscaled},
@@ -13,6 +12,7 @@ use crate::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError},
         number::{Number, Re},
+        parallel::{map, map_each},
         scale::power_of_two_scale,
         view::{Turned, trimmed},
         watch::{Listen, Stage, Watch},
@@ -133,7 +133,7 @@ impl<T: Number> OfEach<T> for Vec<T::Real> {
     {
         let values = kernel.svdvals::<T>(&matrices(round)).await?;
         let unscale = |(values, of): (_, &Ready<'_, T>)| Some(unscaled(values, of.scale, "singular values"));
-        Ok(values.into_par_iter().zip(round).map(unscale).collect())
+        Ok(map_each(values.into_iter().zip(round), unscale))
     }
 
     fn may_be_stacked(_: (usize, usize), _: &SvdOptions) -> Result<()> {
@@ -177,7 +177,7 @@ impl<T: Number> OfEach<T> for Factors<T> {
         let factors = |((values, rotated), of): (OfWorkgroup<T>, &Ready<'_, T>)| {
             rotated.map(|rotated| factors_of(values, &rotated, of, options))
         };
-        Ok(found.into_par_iter().zip(round).map(factors).collect())
+        Ok(map_each(found.into_iter().zip(round), factors))
     }
 
     fn may_be_stacked(size: (usize, usize), options: &SvdOptions) -> Result<()> {
@@ -245,7 +245,7 @@ where
     let kernel = GpuBatch::<S>::running(classes, manner)?;
 
     let mut clock = Clock::new(timed);
-    let scales: Vec<Result<Re<T>>> = fitting.par_iter().map(|&index| power_of_two_scale::<T, S>(trimmed(batch[index]))).collect();
+    let scales: Vec<Result<Re<T>>> = map(fitting.len(), |k| power_of_two_scale::<T, S>(trimmed(batch[fitting[k]])));
     let mut seconds = StageSeconds { scale: clock.restart(), ..StageSeconds::default() };
 
     let mut results = Vec::with_capacity(fitting.len());

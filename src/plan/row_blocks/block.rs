@@ -1,12 +1,12 @@
 //! A block of rows: its squares, its mean, and its rows in double precision.
 
 use faer::{Mat, MatRef, traits::ComplexField};
-use rayon::prelude::*;
 
 use crate::{
     base::{
         error::{Result, SvdError},
         number::{Number, RealElement, Scalar},
+        parallel::{map, try_map},
         scale::power_of_two_scale,
         view::map_into,
         watch::Watch,
@@ -33,11 +33,13 @@ impl<T: Number> Block<'_, T> {
         (PIECE / columns).max(16 * columns).next_multiple_of(LEAF)
     }
 
-    fn starts(&self) -> impl IndexedParallelIterator<Item = usize> + '_ {
-        (0..self.a.nrows()).into_par_iter().step_by(self.piece())
+    fn pieces(&self) -> usize {
+        self.a.nrows().div_ceil(self.piece())
     }
 
-    fn some(&self, start: usize) -> Block<'_, T> {
+    /// Piece `k`.
+    fn some(&self, k: usize) -> Block<'_, T> {
+        let start = k * self.piece();
         let rows = self.piece().min(self.a.nrows() - start);
         Block { a: self.a.subrows(start, rows), b: self.b.subrows(start, rows) }
     }
@@ -117,8 +119,8 @@ impl<T: Number> Block<'_, T> {
         }
         let pieces: Vec<_> = match columns > NARROW {
             // Each is computed by all threads.
-            true => (0..self.a.nrows()).step_by(self.piece()).map(|start| one(self.some(start))).collect::<Result<_>>()?,
-            false => self.starts().map(|start| one(self.some(start))).collect::<Result<_>>()?,
+            true => (0..self.pieces()).map(|k| one(self.some(k))).collect::<Result<_>>()?,
+            false => try_map(self.pieces(), || (), |(), k| one(self.some(k)))?,
         };
         Ok(sum_of(pieces, |sum, piece| *sum += piece).unwrap_or_else(|| Mat::zeros(columns, columns)))
     }
@@ -152,15 +154,15 @@ impl<T: Number> Block<'_, T> {
             ),
         };
         let n = self.a.ncols();
-        let piece = |start: usize| {
-            let some = self.some(start);
+        let piece = |k: usize| {
+            let some = self.some(k);
             let mut sums = vec![Wide::<T>::zero_impl(); shift.len()];
             let (of_a, of_b) = sums.split_at_mut(n);
             add(some.a, &shift[..n], of_a);
             add(some.b, &shift[n..], of_b);
             sums
         };
-        let pieces: Vec<_> = self.starts().map(piece).collect();
+        let pieces = map(self.pieces(), piece);
         let add = |sums: &mut Vec<Wide<T>>, more: Vec<Wide<T>>| sums.iter_mut().zip(more).for_each(|(sum, x)| *sum += x);
         let mut rest = sum_of(pieces, add).unwrap_or_default();
         rest.iter_mut().for_each(|sum| *sum = sum.times(1.0 / count));

@@ -10,7 +10,8 @@
 //! used for which the roots are exact: then the vectors are orthogonal (Gu & Eisenstat, SIAM J. Matrix Anal. Appl. 16, 1995).
 
 use pulp::{Arch, Simd, WithSimd};
-use rayon::prelude::*;
+
+use crate::base::parallel::map_with;
 
 const EPS: f64 = f64::EPSILON;
 
@@ -39,12 +40,8 @@ pub(crate) struct Ends {
 }
 
 /// `f` for all the numbers below `count`, on several threads if it takes `count` operations or more for each.
-fn map<R: Send>(count: usize, f: impl Fn(usize) -> R + Sync + Send) -> Vec<R> {
-    if count * count < WORTH_SHARING {
-        (0..count).map(f).collect()
-    } else {
-        (0..count).into_par_iter().with_min_len(16).map(f).collect()
-    }
+fn map<R: Send>(count: usize, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
+    if count * count < WORTH_SHARING { (0..count).map(f).collect() } else { map_with(count, 16, || (), |(), k| f(k)) }
 }
 
 impl Roots {

@@ -238,7 +238,7 @@ fn leading_vectors_are_the_first() {
 fn same_bits() {
     for (name, b) in matrices(400).into_iter().take(2).chain(matrices(331).into_iter().skip(9).take(1)) {
         let run = |threads: usize| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+            let pool = crate::base::parallel::Pool::new(threads).expect("a pool");
             pool.install(|| {
                 let plan = plan(&b);
                 let wide = vectors::<f64>(&plan, Side::Left);
