@@ -1,4 +1,5 @@
-"""Every file of src/ imports its own layer and lower ones only, and every file of src/gpu/ lower rooms only. `python3 .ci/layers.py [ROOT]`; ROOT is
+"""Every file of src/ imports its own layer and lower ones only, and every file of src/gpu/ lower rooms only. src/base/parallel.rs alone names the crate
+rayon, tests included: what is generic in rayon is compiled there, once. `python3 .ci/layers.py [ROOT]`; ROOT is
 the crate's, and this one by default.
 
 A file's layer is the folder under src/ that it is in. Read are the paths that begin with `crate::` or `super::`, in `use` trees and in expressions;
@@ -40,6 +41,8 @@ NO_CODE = re.compile(
     re.DOTALL,
 )
 PATH = re.compile(r"(?<![\w:])(crate|super)\s*::\s*")
+# But not faer's Par::rayon(..).
+RAYON = re.compile(r"\brayon\b(?!\s*\()")
 
 
 def blank(text):
@@ -115,10 +118,19 @@ def imports(text, module):
             yield text.count("\n", 0, start) + 1, above + names
 
 
+def names_of_rayon(text):
+    """The lines of a file that name the crate."""
+    text = NO_CODE.sub(lambda found: blank(found[0]), text)
+    return [text.count("\n", 0, found.start()) + 1 for found in RAYON.finditer(text)]
+
+
 def check(root):
     wrong, files, seen = [], 0, 0
     for path in sorted((root / "src").rglob("*.rs")):
         place = path.relative_to(root / "src")
+        text = path.read_text()
+        if str(place) != "base/parallel.rs":
+            wrong += [f"src/{place}:{line}: names rayon, which only base/parallel.rs may" for line in names_of_rayon(text)]
         if str(place) == "lib.rs" or path.name == "tests.rs":
             continue
         files += 1
@@ -133,7 +145,7 @@ def check(root):
         module = [*place.with_suffix("").parts]
         if module[-1] == "mod":
             module.pop()
-        for line, names in imports(code_of(path.read_text()), module):
+        for line, names in imports(code_of(text), module):
             seen += 1
             there = names[0] if names else "*"
             if there not in RANK:
@@ -153,9 +165,10 @@ def check(root):
 TREE = "use crate::{gpu::A as B, base::{self, c::*}}; // crate::d\nmod e { use super::super::plan; }\n#[cfg(test)]\nmod tests { use crate::api; }"
 FOUND = [(1, ["gpu", "A"]), (1, ["base", "self"]), (1, ["base", "c", "*"]), (2, ["plan"])]
 assert [*imports(code_of(TREE), ["cpu"])] == FOUND
+assert names_of_rayon("// rayon::join\nPar::rayon(0);\nuse {faer, rayon};\n\"rayon\"; ::rayon::join(a, b)\n#[cfg(test)]\nuse rayon::*;") == [3, 4, 6]
 
 if __name__ == "__main__":
     root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent
     wrong, files, seen = check(root)
-    print(f"{files} files, {seen} paths; {len(wrong)} against the order of the layers: {' < '.join(ORDER.strip().split(chr(10)))}", *wrong, sep="\n  ")
+    print(f"{files} files, {seen} paths; {len(wrong)} against the order of the layers, or naming rayon: {' < '.join(ORDER.strip().split(chr(10)))}", *wrong, sep="\n  ")
     sys.exit(bool(wrong) or not files)
