@@ -1,6 +1,5 @@
 //! QR and least squares with products by cooperative matrices. `tests/run coop` runs this on a driver that has them, with `SVDVALS_GPU_COOP=1`;
 //! without, only their absence is tested.
-#![cfg(feature = "gpu")]
 
 #[path = "common/mod.rs"]
 mod common;

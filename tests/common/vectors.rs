@@ -71,7 +71,7 @@ pub fn matrix<T: Element>(kind: &str, m: usize, n: usize) -> Mat<T> {
 
 /// m x n matrices at the ends of a type's range, each with its name: entries so large that the norm is a part of the largest number, entries
 /// that are subnormal, and blocks of both.
-#[allow(dead_code)] // tests/lapack.rs has none
+#[allow(dead_code)] // tests/coop.rs has none
 pub fn ends_of_range<T: Element>(m: usize, n: usize) -> [(&'static str, Mat<T>); 3] {
     // Both parts of an entry are below 1, so the norm of the noise is below `size`. Values of half types are f32.
     let size = (2.0 * (m * n) as f64).sqrt();
@@ -146,7 +146,7 @@ pub fn ratios<T: Element>(a: MatRef<'_, T>, svd: &MatSvd<T>) -> [f64; 3] {
 /// * Shapes, and values that are, to the last bit, the first of `svdvals_gpu`.
 /// * The three ratios at most 1, with what `keep` and `tolerance` drop in the residual; and the rounding of the entries, 1 eps, for
 ///   max(m, n) = 1.
-#[allow(dead_code)] // tests/lapack.rs has its own bounds
+#[allow(dead_code)] // tests/coop.rs has its own bounds
 pub fn check<T: Element>(what: &str, a: MatRef<'_, T>, options: &SvdOptions) -> Result<[f64; 3], String> {
     check_within(what, a, options, 0.0)
 }

@@ -59,7 +59,7 @@ fn tunings<T: Element>(context: &GpuContext) -> [Tuning; 3] {
     [Tuning::for_adapter::<T>(context, 33), tuning(8, 16), tuning(5, 15).tree(PanelTree::Flat)]
 }
 
-/// Random problems of every kind, scale and memory order, as on the CPU (tests/properties.rs), and their bands.
+/// Random problems of every kind, scale and memory order, as on the CPU (tests/all/properties.rs), and their bands.
 ///
 /// Bound, for each value and relative to the largest: [`stable`], the backward error, by Weyl's theorem; twice that by stages.
 fn random_problems<T: Elements>(context: &GpuContext) -> Outcome {

@@ -1,5 +1,5 @@
 //! The triangular operations on the device, of matrices that travel and of such that stay there: the same properties as on the CPU
-//! (tests/triangular.rs), and the same numbers to a few roundings.
+//! (tests/all/triangular.rs), and the same numbers to a few roundings.
 
 use faer::Mat;
 use num_complex::Complex;

@@ -1,10 +1,9 @@
 //! Stage 2 one cycle at a time: the cycles are those of the paper, the bulges are where it says, and the end is that of the whole stage.
 
-mod common;
-
-use common::complex_noise;
 use num_complex::Complex;
 use svdvals_gpu::{Backend, Band, ChaseSteps, Element, Number, RealElement, SvdError, SvdOptions, Tuning};
+
+use crate::common::complex_noise;
 
 /// n, bandwidth, tile width: of one step and of several, narrower than the band and wider, with sweeps of one cycle and of many.
 const BANDS: [(usize, usize, usize); 12] = [

@@ -1,12 +1,5 @@
 //! Triangular multiply and solve on the CPU: every variant, element type, memory order, kind of triangle and base, and what is refused.
 
-mod common;
-
-use common::{
-    gaussian,
-    problems::{every_element, forall},
-    triangles::{Case, Kind, Variant, verify},
-};
 use faer::{Mat, MatRef};
 use half::{bf16, f16};
 use num_complex::Complex;
@@ -14,6 +7,12 @@ use proptest::sample::select;
 use svdvals_gpu::{
     Backend, Element, SvdError, SvdOptions, Tuning,
     triangular::{Diag, Op, Side, TriangularGpu, Uplo},
+};
+
+use crate::common::{
+    gaussian,
+    problems::{every_element, forall},
+    triangles::{Case, Kind, Variant, verify},
 };
 
 fn cpu(triangle: usize) -> SvdOptions {
@@ -30,7 +29,8 @@ fn random_problems<T: Element>() {
 fn all_variants<T: Element>() {
     for (seed, variant) in Variant::all().into_iter().enumerate() {
         for solve in [false, true] {
-            let layout = common::problems::Layout { by_rows: seed % 2 == 0, steps: (1, 1), padding: 0, reversed: (false, false) };
+            let layout =
+                crate::common::problems::Layout { by_rows: seed % 2 == 0, steps: (1, 1), padding: 0, reversed: (false, false) };
             let (kind, seed) = (Kind::Well, seed as u64);
             let case = Case { variant, solve, n: 150, k: 100, kind, alpha: -1.5, seed, of_a: layout, of_b: layout };
             case.check::<T>(&cpu(24).threads(3)).unwrap();
@@ -41,7 +41,8 @@ fn all_variants<T: Element>() {
 /// The number of threads does not change a bit.
 fn threads_do_not_matter<T: Element>() {
     let case = |side| Variant { side, uplo: Uplo::Lower, op: Op::NoTrans, diag: Diag::NonUnit };
-    let a = Mat::<T>::from_fn(130, 130, |i, j| T::from_complex((if i == j { 9.0 } else { common::noise(1, i, j) }).into()));
+    let a =
+        Mat::<T>::from_fn(130, 130, |i, j| T::from_complex((if i == j { 9.0 } else { crate::common::noise(1, i, j) }).into()));
     for side in [Side::Left, Side::Right] {
         for k in [1, 33, 200] {
             let (rows, cols) = case(side).shape(130, k);
@@ -149,7 +150,7 @@ fn extreme_diagonals() {
             let near = |x: T| x.to_complex() * power(-k / 2) * power(-(k - k / 2));
             let want = near(b) / near(d);
             let off = (x[(0, 0)].to_complex() - want).norm() / want.norm();
-            assert!(off <= 8.0 * common::eps::<T>(), "{} 2^{k}: {} of {want}, off by {off:e}", T::NAME, x[(0, 0)]);
+            assert!(off <= 8.0 * crate::common::eps::<T>(), "{} 2^{k}: {} of {want}, off by {off:e}", T::NAME, x[(0, 0)]);
         }
     }
     check::<f32>(-148..=126);

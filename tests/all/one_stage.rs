@@ -1,23 +1,21 @@
 //! The one-stage reduction on the CPU: blocks of columns and rows straight to bidiagonal form.
 
-#[path = "common/mod.rs"]
-mod common;
-#[path = "common/vectors.rs"]
-mod vectors;
-
 use std::sync::{Arc, Mutex};
 
-use common::{
-    Spectrum, complex_with_singular_values, eps, error, furthest, problems::every_element, rounded, row_major,
-    with_singular_values,
-};
 use faer::{Mat, MatRef};
 use num_complex::Complex;
 use svdvals_gpu::{
     Backend, CancelFlag, Element, First, HalfStorage, RealElement, Reduction, Route, Stage, SvdError, SvdGpu, SvdOptions,
     SvdValsGpu, Tuning,
 };
-use vectors::{KINDS, check, matrix};
+
+use crate::{
+    common::{
+        Spectrum, complex_with_singular_values, eps, error, furthest, problems::every_element, rounded, row_major,
+        with_singular_values,
+    },
+    vectors::{KINDS, check, matrix},
+};
 
 fn on_cpu() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu).reduction(Reduction::OneStage)

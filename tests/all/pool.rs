@@ -1,6 +1,5 @@
-//! Which thread works: a call goes to the rayon pool once, and one call at a time. (A process of its own, since other calls would be there, too.)
-
-mod common;
+//! Which thread works: a call goes to the rayon pool once, and one call at a time. Each test has a process of its own, since the calls of others
+//! would be in the pool, too.
 
 use std::{
     collections::HashSet,
@@ -10,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use common::gaussian;
 use faer::Mat;
 use half::f16;
 use ndarray::Array3;
@@ -20,8 +18,7 @@ use svdvals_gpu::{
     Backend, Element, LstsqGpu, QrGpu, Route, RowBlocks, Solver, SvdGpu, SvdOptions, SvdValsBatchGpu, SvdValsGpu, Tuning,
 };
 
-/// One test at a time.
-static ALONE: Mutex<()> = Mutex::new(());
+use crate::{common::gaussian, own_process::is_own};
 
 fn cpu() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu)
@@ -48,7 +45,9 @@ fn steps(n: usize, call: impl FnOnce(&Mat<f64>, &SvdOptions)) -> Vec<bool> {
 /// and keep the first one waiting.
 #[test]
 fn a_call_goes_to_the_pool_once_and_one_at_a_time() {
-    let _alone = ALONE.lock();
+    if !is_own("pool::a_call_goes_to_the_pool_once_and_one_at_a_time") {
+        return;
+    }
     let whole = |a: &Mat<f64>, options: &SvdOptions| _ = a.svdvals_gpu_with(options).unwrap();
     assert!(steps(400, whole).iter().all(|&inside| inside));
     assert!(steps(200, whole).iter().all(|&inside| !inside));
@@ -87,7 +86,9 @@ fn small_matrices_need_no_pool() {
         let a = gaussian::<T>(n, n, 13);
         a.svdvals_gpu_with(&cpu()).unwrap().nrows() + a.transpose().svdvals_gpu_with(&cpu()).unwrap().nrows()
     }
-    let _alone = ALONE.lock();
+    if !is_own("pool::small_matrices_need_no_pool") {
+        return;
+    }
     let gate = Arc::new(Mutex::new(()));
     let (tell, told) = mpsc::channel();
     let closed = gate.lock();
@@ -108,7 +109,9 @@ fn small_matrices_need_no_pool() {
 /// that was stopped by a panic, came between: new ones each time would be new threads, with nothing in their caches and no memory at hand.
 #[test]
 fn threads_are_kept() {
-    let _alone = ALONE.lock();
+    if !is_own("pool::threads_are_kept") {
+        return;
+    }
     let a = gaussian::<f64>(300, 300, 17);
     let threads_of = |threads: usize, calls: usize| {
         let seen = Arc::new(Mutex::new(HashSet::new()));
@@ -149,7 +152,9 @@ fn more_threads_than_cores() {
             (a.svdvals_gpu_with(&options).unwrap(), svd.u, svd.v, a.qr_r_gpu_with(&options).unwrap())
         });
     }
-    let _alone = ALONE.lock();
+    if !is_own("pool::more_threads_than_cores") {
+        return;
+    }
     for n in [40, 130, 300] {
         of_type::<f32>(n);
         of_type::<Complex<f64>>(n);
@@ -172,7 +177,9 @@ fn least_squares_on_more_threads() {
             same_on_any(&what, [5, 64], |threads| a.lstsq_gpu_with(&b, &cpu().threads(threads)).unwrap());
         }
     }
-    let _alone = ALONE.lock();
+    if !is_own("pool::least_squares_on_more_threads") {
+        return;
+    }
     for (m, n, rank, solver) in [
         (9000, 20, 20, Solver::Cholesky),
         (10_600, 330, 330, Solver::Cholesky),
@@ -198,7 +205,9 @@ fn batches_on_more_threads() {
             (stack.svdvals_batch_gpu_with(&cpu().threads(threads)).unwrap(), svd.u, svd.s, svd.vt)
         });
     }
-    let _alone = ALONE.lock();
+    if !is_own("pool::batches_on_more_threads") {
+        return;
+    }
     of_type::<f32>(100, 20);
     of_type::<Complex<f64>>(50, 20);
     of_type::<f32>(5, 260);
@@ -221,7 +230,9 @@ fn row_blocks_on_more_threads() {
             })
         });
     }
-    let _alone = ALONE.lock();
+    if !is_own("pool::row_blocks_on_more_threads") {
+        return;
+    }
     for centred in [false, true] {
         of_type::<f32>(20, centred);
         of_type::<Complex<f64>>(20, centred);
@@ -233,7 +244,9 @@ fn row_blocks_on_more_threads() {
 /// too. The larger ones keep its workers awake.
 #[test]
 fn many_calls_at_once() {
-    let _alone = ALONE.lock();
+    if !is_own("pool::many_calls_at_once") {
+        return;
+    }
     for (m, n, threads, calls) in [(300, 260, 32, 3), (540, 520, 6, 2)] {
         let a = gaussian::<f32>(m, n, 11);
         let alone = a.svdvals_gpu_with(&cpu().threads(2)).unwrap();

@@ -1,12 +1,11 @@
 //! Bad input: an error that says where, and a next call that works.
 
-mod common;
-
-use common::gaussian;
 use faer::Mat;
 use num_complex::Complex;
 use num_traits::Float;
 use svdvals_gpu::{Backend, Band, Bidiagonal, Element, RealElement, Stage3, SvdError, SvdOptions, SvdValsGpu, Tuning};
+
+use crate::common::gaussian;
 
 fn cpu() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu)
@@ -129,10 +128,10 @@ fn options_are_checked() {
 #[test]
 fn oversized_hyperparameters_work() {
     let a: Mat<f64> = gaussian(50, 50, 3);
-    let exact = common::reference(a.as_ref());
+    let exact = crate::common::reference(a.as_ref());
     let tuning = Tuning::for_cpu::<f64>(50).tile_size(1000).leaf(4000).tile_width(9999).cols_per_block(usize::MAX / 8);
     let s = a.svdvals_gpu_with(&cpu().tuning(tuning)).unwrap();
-    assert!(common::error(s.iter().copied(), &exact) <= common::stable::<f64>(50));
+    assert!(crate::common::error(s.iter().copied(), &exact) <= crate::common::stable::<f64>(50));
 }
 
 /// `Backend::Auto` on a small matrix takes the CPU and says why.

@@ -1,21 +1,17 @@
 //! QR and least squares with products by low precision, as the CPU computes them.
 
-#[path = "common/mod.rs"]
-mod common;
-#[path = "common/qr.rs"]
-mod qr;
-#[path = "common/vectors.rs"]
-mod vectors;
-
-use common::complex_noise;
 use faer::{Mat, MatRef};
 use half::{bf16, f16};
 use num_complex::Complex;
-use qr::check;
 use svdvals_gpu::{
     Backend, Element, HalfStorage, LstsqGpu, Orthogonal, Preconditioner, Products, QrGpu, Route, Solver, SvdError, SvdOptions,
 };
-use vectors::{KINDS, matrix};
+
+use crate::{
+    check_qr::check,
+    common::complex_noise,
+    vectors::{KINDS, matrix},
+};
 
 fn with(products: Products) -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu).products(products)

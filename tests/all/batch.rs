@@ -1,11 +1,7 @@
 //! Batches on the CPU: their results are those of single calls.
 
-#[path = "common/mod.rs"]
-mod common;
-
 use std::sync::{Arc, Mutex};
 
-use common::{complex_noise, problems::every_element};
 use faer::{Mat, MatRef};
 use ndarray::{Array3, Axis, s};
 use num_complex::Complex;
@@ -14,6 +10,8 @@ use svdvals_gpu::{
     Vectors, svd_batch, svd_batch_async, svd_batch_each, svd_batch_report, svdvals_batch, svdvals_batch_each,
     svdvals_batch_report, svdvals_batch_report_async,
 };
+
+use crate::common::{complex_noise, problems::every_element};
 
 fn on_cpu() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu)

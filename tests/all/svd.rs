@@ -1,20 +1,18 @@
 //! The singular value decomposition with vectors, on the CPU.
 
-#[path = "common/mod.rs"]
-mod common;
-#[path = "common/vectors.rs"]
-mod vectors;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use common::{eps, problems::every_element};
 use faer::{Col, Mat, MatRef};
 use num_complex::Complex;
 use svdvals_gpu::{
     Backend, Band, CancelFlag, Element, MatSvd, Number, RealElement, Reduction, Signs, Stage, SvdError, SvdGpu, SvdOptions,
     SvdValsGpu, Tuning, Vectors,
 };
-use vectors::{KINDS, check, ends_of_range, matrix, ratios};
+
+use crate::{
+    common::{eps, problems::every_element},
+    vectors::{KINDS, check, ends_of_range, matrix, ratios},
+};
 
 const STAGES: [Stage; 4] = [Stage::ToBand, Stage::BandToBidiag, Stage::Svdvals, Stage::Vectors];
 

@@ -1,24 +1,20 @@
 //! Least squares on the CPU.
 
-#[path = "common/mod.rs"]
-mod common;
-#[path = "common/lstsq.rs"]
-mod lstsq;
-#[path = "common/vectors.rs"]
-mod vectors;
-
 use std::sync::{Arc, Mutex};
 
-use common::{complex_noise, eps, problems::every_element, widen};
 use faer::{Col, Mat, MatRef, mat};
 use half::{bf16, f16};
-use lstsq::{check, right_sides};
 use num_complex::Complex;
 use svdvals_gpu::{
     Backend, CancelFlag, Element, HalfStorage, LstsqGpu, Preconditioner, RealElement, Route, Scalar, Solver, Stage, SvdError,
     SvdOptions, SvdValsGpu, Tuning,
 };
-use vectors::{KINDS, matrix};
+
+use crate::{
+    check_lstsq::{check, right_sides},
+    common::{complex_noise, eps, problems::every_element, widen},
+    vectors::{KINDS, matrix},
+};
 
 fn on_cpu() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu)
@@ -31,7 +27,7 @@ fn none_of(errors: Vec<String>) {
 
 every_element!(hard_matrices, with_ridge, routes, minimum_norm, powers_of_two, one_as_many, preconditioned);
 
-/// `lstsq::check` on hard matrices of all shapes, for one right-hand side and for many; in any memory order and by small tiles.
+/// `check_lstsq::check` on hard matrices of all shapes, for one right-hand side and for many; in any memory order and by small tiles.
 fn hard_matrices<T: Element>() {
     let (mut errors, mut worst) = (Vec::new(), 0.0f64);
     let small = on_cpu().tuning(Tuning::for_cpu::<T>(50).tile_size(8).leaf(24));
@@ -235,10 +231,10 @@ fn singular_values() {
     }
 }
 
-/// The problems of `lstsq::known_problems`.
+/// The problems of `check_lstsq::known_problems`.
 #[test]
 fn known_problems() {
-    lstsq::known_problems(&on_cpu(), true).unwrap();
+    crate::check_lstsq::known_problems(&on_cpu(), true).unwrap();
 }
 
 /// Kahan's matrix, whose smallest singular value no diagonal entry of R shows, and matrices of condition 10^2 to 10^16: the rank is that of the

@@ -1,20 +1,16 @@
 //! LAPACK beside this crate: `?gesdd` and `?gelsy` on the same dense matrices, `dbdsqr` and `dbdsdc` on the same bidiagonals.
 
-mod common;
-#[path = "common/lstsq.rs"]
-#[allow(dead_code)] // its check is for tests/lstsq.rs
-mod lstsq;
-#[path = "common/vectors.rs"]
-mod vectors;
-
-use common::{
-    Random, Spectrum, complex_with_singular_values, eps, error, hard, jacobi::exact, noise, widen, with_singular_values,
-};
 use faer::{Col, Mat, MatRef};
-use lstsq::right_sides;
 use num_complex::Complex;
 use svdvals_gpu::{Backend, Bidiagonal, Element, LstsqGpu, MatSvd, Number, RealElement, Stage3, SvdGpu, SvdOptions, SvdValsGpu};
-use vectors::{KINDS, matrix, ratios};
+
+use crate::{
+    check_lstsq::right_sides,
+    common::{
+        Random, Spectrum, complex_with_singular_values, eps, error, hard, jacobi::exact, noise, widen, with_singular_values,
+    },
+    vectors::{KINDS, matrix, ratios},
+};
 
 /// Element types of LAPACK.
 trait Lapack: Element {

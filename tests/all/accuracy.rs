@@ -1,12 +1,11 @@
 //! The accuracy that is promised: at least that of Table 1 of the unified-kernels paper, on the CPU.
 
-mod common;
-
-use common::{Spectrum, complex_with_singular_values, error, rounded, with_singular_values};
 use faer::Mat;
 use half::f16;
 use num_complex::Complex;
 use svdvals_gpu::{Backend, Element, HalfStorage, SvdOptions, SvdValsGpu, Tuning};
+
+use crate::common::{Spectrum, complex_with_singular_values, error, rounded, with_singular_values};
 
 /// The largest error over `matrices` matrices of each of the three spectra, also by way of a band where the default is without.
 fn worst<T: Element>(n: usize, matrices: u64, half: HalfStorage) -> f64 {

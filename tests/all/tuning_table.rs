@@ -1,10 +1,7 @@
 //! Hyperparameters from a table: which entry counts, before what, and what a file may not be. The reports say what was used.
 
-mod common;
+use std::{env, ffi::OsStr, fs, path::PathBuf};
 
-use std::{env, fs, path::PathBuf, process::Command};
-
-use common::gaussian;
 use faer::Mat;
 use half::f16;
 use num_complex::Complex;
@@ -12,6 +9,8 @@ use svdvals_gpu::{
     Backend, CancelFlag, Element, GpuContext, HalfStorage, PanelTree, PartialTuning, Signs, SvdError, SvdOptions, SvdReport,
     SvdValsGpu, Tuning, TuningTable, Vectors,
 };
+
+use crate::{common::gaussian, own_process};
 
 fn cpu() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu)
@@ -259,9 +258,6 @@ fn environment() {
     let (good, bad) = (File::new("good", good), File::new("ill", &good.replace("50", "\n\"many\"")));
     let cases = [("good", good.0.clone()), ("bad", bad.0.clone()), ("missing", "no/such/file".into()), ("empty", "".into())];
     for (case, path) in cases {
-        let mut again = Command::new(env::current_exe().unwrap());
-        let run = again.args(["--exact", "environment"]).env(CASE, case).env("SVDVALS_GPU_TUNING", path).output().unwrap();
-        let said = String::from_utf8_lossy(&run.stdout);
-        assert!(run.status.success() && said.contains("1 passed"), "{case}: {said}");
+        own_process::run("tuning_table::environment", [(CASE, OsStr::new(case)), ("SVDVALS_GPU_TUNING", path.as_os_str())]);
     }
 }

@@ -1,19 +1,18 @@
 //! Progress and cancellation on the CPU backend. (On the GPU: `tests/gpu/waits.rs`.)
 
-mod common;
-
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex},
 };
 
-use common::gaussian;
 use faer::Mat;
 use half::f16;
 use num_complex::Complex;
 use svdvals_gpu::{
     Backend, CancelFlag, Element, HalfStorage, Progress, Result, Stage, Stage3, SvdError, SvdOptions, SvdValsGpu, Tuning,
 };
+
+use crate::common::gaussian;
 
 fn cpu() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu)

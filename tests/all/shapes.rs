@@ -1,19 +1,18 @@
 //! Shapes and scales on the CPU backend: sizes around every boundary of tiles and leaves, empty, thin and huge ones, special structure,
 //! and both ends of every type's exponent range.
 
-mod common;
+use faer::{Mat, MatRef};
+use half::{bf16, f16};
+use num_complex::Complex;
+use svdvals_gpu::{Backend, Element, HalfStorage, PanelTree, RealElement, SvdOptions, SvdValsGpu, Tuning};
 
-use common::{
+use crate::common::{
     eps,
     jacobi::exact,
     noise,
     problems::{close, every_element, smallest},
     stable,
 };
-use faer::{Mat, MatRef};
-use half::{bf16, f16};
-use num_complex::Complex;
-use svdvals_gpu::{Backend, Element, HalfStorage, PanelTree, RealElement, SvdOptions, SvdValsGpu, Tuning};
 
 fn cpu() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu)

@@ -1,21 +1,17 @@
 //! The QR factorisation on the CPU.
 
-#[path = "common/mod.rs"]
-mod common;
-#[path = "common/qr.rs"]
-mod qr;
-#[path = "common/vectors.rs"]
-mod vectors;
-
-use common::{complex_noise, problems::every_element, widen};
 use faer::Mat;
 use half::{bf16, f16};
 use num_complex::Complex;
-use qr::{check, solves};
 use svdvals_gpu::{
     Backend, CancelFlag, Element, HalfStorage, Number, Orthogonal, QrGpu, Route, Scalar, Stage, SvdError, SvdOptions, Tuning,
 };
-use vectors::{KINDS, matrix};
+
+use crate::{
+    check_qr::{check, solves},
+    common::{complex_noise, problems::every_element, widen},
+    vectors::{KINDS, matrix},
+};
 
 fn on_cpu() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu)
@@ -28,7 +24,7 @@ fn none_of(errors: Vec<String>) {
     assert!(errors.is_empty(), "{} errors:\n{}", errors.len(), errors.join("\n"));
 }
 
-/// The ratios of `qr::check` on hard matrices of all shapes: a single row or column, square, tall, wide, several panels and leaves, and tall
+/// The ratios of `check_qr::check` on hard matrices of all shapes: a single row or column, square, tall, wide, several panels and leaves, and tall
 /// enough for A^H A.
 fn ratios_of_hard_matrices<T: Element>() {
     let (mut errors, mut worst) = (Vec::new(), 0.0f64);
@@ -59,7 +55,7 @@ fn kahan<T: Element>(n: usize) -> Mat<T> {
     })
 }
 
-/// The ratios of `qr::check`, which no condition number may enlarge: conditions 1 to 10^16, square, tall and tall enough for A^H A; and Kahan's
+/// The ratios of `check_qr::check`, which no condition number may enlarge: conditions 1 to 10^16, square, tall and tall enough for A^H A; and Kahan's
 /// matrix.
 fn conditions<T: Element>() {
     let mut errors = Vec::new();
@@ -106,7 +102,7 @@ fn options<T: Element>() {
     none_of(errors);
 }
 
-/// The route follows the shape and the condition number, and every route has the ratios of `qr::check`: Cholesky QR for well-conditioned columns
+/// The route follows the shape and the condition number, and every route has the ratios of `check_qr::check`: Cholesky QR for well-conditioned columns
 /// of any length, the preconditioned one where A^H A loses too much, reflectors where that fails too, and for other shapes.
 fn routes<T: Element>() {
     let mut errors = Vec::new();
@@ -231,7 +227,7 @@ fn bad_input() {
     assert!(a.qr_gpu_with(&on_cpu()).is_ok());
 }
 
-/// With Q and R stored as f16 the ratios of `qr::check` hold in units of f16's eps, for matrices of any scale; the report names the type, R alone
+/// With Q and R stored as f16 the ratios of `check_qr::check` hold in units of f16's eps, for matrices of any scale; the report names the type, R alone
 /// and the awaited factors are the same, and every digit but three is lost: the error exceeds that of storage in f32.
 fn half_storage<T: Element>() {
     let options = on_cpu().half_storage(HalfStorage::Half);

@@ -1,17 +1,16 @@
 //! What must not change singular values, and what may change them only so far; and the classical hard matrices. On the CPU backend.
 
-mod common;
+use faer::Mat;
+use num_complex::Complex;
+use svdvals_gpu::{Backend, Element, RealElement, SvdOptions, SvdValsGpu, Tuning};
 
-use common::{
+use crate::common::{
     hard,
     jacobi::exact,
     noise,
     problems::{close, every_element},
     stable,
 };
-use faer::Mat;
-use num_complex::Complex;
-use svdvals_gpu::{Backend, Element, RealElement, SvdOptions, SvdValsGpu, Tuning};
 
 /// Two ways through the algorithm: tiles of the sizes here, and the defaults (no band).
 fn options() -> [SvdOptions; 2] {
@@ -115,7 +114,7 @@ fn perturbations_move_values_as_far_as_weyl_allows<T: Element>() {
             let e = exact(difference(&a, &b).as_ref());
             let frobenius = e.iter().map(|x| x * x).sum::<f64>().sqrt();
             let moved: Vec<f64> = values(&b, &options).iter().zip(&before).map(|(x, y)| x - y).collect();
-            let (most, all) = (common::furthest(moved.iter().copied()), moved.iter().map(|x| x * x).sum::<f64>().sqrt());
+            let (most, all) = (crate::common::furthest(moved.iter().copied()), moved.iter().map(|x| x * x).sum::<f64>().sqrt());
             assert!(most <= e[0] + slack, "{size:e}: {most:.2e}, ||E|| = {:.2e}", e[0]);
             assert!(all <= frobenius + slack * (n as f64).sqrt(), "{size:e}: {all:.2e}, ||E||_F = {frobenius:.2e}");
         }

@@ -1,15 +1,14 @@
 //! Tall and wide matrices on the CPU backend: what one pass over the rows must find, keep and report.
 
-mod common;
+use faer::{Mat, MatRef};
+use num_complex::Complex;
+use svdvals_gpu::{Backend, Element, RealElement, SvdError, SvdOptions, SvdValsGpu};
 
-use common::{
+use crate::common::{
     eps, noise,
     problems::{close, every_element},
     stable,
 };
-use faer::{Mat, MatRef};
-use num_complex::Complex;
-use svdvals_gpu::{Backend, Element, RealElement, SvdError, SvdOptions, SvdValsGpu};
 
 fn cpu() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu)

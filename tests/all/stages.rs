@@ -2,17 +2,16 @@
 //! order; and the reflectors that the CPU's kernels keep, the contract of vectors and QR. (The GPU's are tested by the same code,
 //! tests/gpu/reflectors.rs.)
 
-mod common;
-#[path = "common/reflectors.rs"]
-mod kept;
-
-use common::{error, gaussian, reference, stable, stacked_identities};
 use faer::{Mat, MatRef};
 use half::f16;
-use kept::factors_give_the_matrix_back;
 use num_complex::Complex;
 use svdvals_gpu::internals::{CpuKernels, Level, StageKernels, TileKernels, levels};
 use svdvals_gpu::{Backend, Band, Element, PanelTree, RealElement, Stage3, SvdOptions, SvdValsGpu, Tuning};
+
+use crate::{
+    common::{error, gaussian, reference, stable, stacked_identities},
+    kept::factors_give_the_matrix_back,
+};
 
 fn cpu(tuning: Tuning) -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu).tuning(tuning)
@@ -269,7 +268,7 @@ fn degenerate_matrices() {
 /// The methods of stage 3 agree to the relative accuracy that each has: a few n units, here with 40 orders between the ends.
 #[test]
 fn stage_3_methods_agree() {
-    let mut random = common::Random(8);
+    let mut random = crate::common::Random(8);
     for grade in [0.0, -40.0 / 300.0, 40.0 / 300.0] {
         let mut entry = |i: usize| random.normal() * 10f64.powf(grade * i as f64);
         let (d, e): (Vec<f64>, Vec<f64>) = ((0..300).map(&mut entry).collect(), (0..299).map(&mut entry).collect());

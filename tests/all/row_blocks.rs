@@ -1,16 +1,13 @@
 //! Blocks of rows: whatever the blocks and the order of merging, the results are those of the whole matrix.
 
-#[path = "common/mod.rs"]
-mod common;
-#[path = "common/lstsq.rs"]
-#[allow(dead_code)]
-mod lstsq;
-
-use common::{complex_noise, eps, problems::every_element, reference, widen};
 use faer::{Mat, MatRef};
-use lstsq::right_sides;
 use num_complex::Complex;
 use svdvals_gpu::{Backend, Element, LstsqGpu, Number, RealElement, RowBlocks, Scalar, SvdError, SvdOptions, SvdValsGpu};
+
+use crate::{
+    check_lstsq::right_sides,
+    common::{complex_noise, eps, problems::every_element, reference, widen},
+};
 
 type Wide = Mat<Complex<f64>>;
 

@@ -1,20 +1,19 @@
 //! Properties of the CPU backend on random problems: every element type, shape, memory order, front end, scale and set of
 //! hyperparameters, against one-sided Jacobi in double-double arithmetic.
 
-mod common;
+use faer::Mat;
+use half::{bf16, f16};
+use num_complex::Complex;
+use proptest::{option, prelude::*, sample::select};
+use svdvals_gpu::{Backend, Band, Element, HalfStorage, RealElement, Stage3, SvdError, SvdOptions, SvdValsGpu, Tuning};
 
-use common::{
+use crate::common::{
     eps,
     jacobi::exact,
     noise,
     problems::{Entries, Layout, Problem, Stored, close, every_element, fail, forall, tunings},
     stable,
 };
-use faer::Mat;
-use half::{bf16, f16};
-use num_complex::Complex;
-use proptest::{option, prelude::*, sample::select};
-use svdvals_gpu::{Backend, Band, Element, HalfStorage, RealElement, Stage3, SvdError, SvdOptions, SvdValsGpu, Tuning};
 
 fn cpu(tuning: Option<Tuning>) -> SvdOptions {
     let options = SvdOptions::default().backend(Backend::Cpu);
@@ -40,7 +39,7 @@ fn values_are_right<T: Element>() {
 /// One stage at a time, and all of them with bisection as the last: the same values, and a band of the width asked for.
 ///
 /// Bounds: by stages, twice that of the whole, for the band and the bidiagonal are rounded on their way. Bisection and Newton's method see the same
-/// bidiagonal, and each is relatively right to 8 (n + 8) units of f64 (src/bidiag_svdvals), beside one rounding to the type returned.
+/// bidiagonal, and each is relatively right to 8 (n + 8) units of f64 (src/algo/bidiag), beside one rounding to the type returned.
 fn stages_agree<T: Element>() {
     forall(2000, (Problem::any(), tunings()), |(problem, tuning)| {
         let problem = Problem { scale: 0.0, ..problem };
