@@ -11,7 +11,7 @@ use svdvals_gpu::{
     svdvals_batch_report, svdvals_batch_report_async,
 };
 
-use crate::common::{complex_noise, problems::every_element};
+use crate::common::{complex_noise, problems::every_scalar};
 
 fn on_cpu() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu)
@@ -32,7 +32,7 @@ fn views<T: Element>(batch: &[Mat<T>]) -> Vec<MatRef<'_, T>> {
     batch.iter().map(|a| a.as_ref()).collect()
 }
 
-every_element!(values_of_mixed_shapes, decompositions_of_mixed_shapes, stacks);
+every_scalar!(values_of_mixed_shapes, decompositions_of_mixed_shapes, stacks);
 
 /// The values of each matrix are those of a single call, bit for bit, for one thread and for several, whatever the order in which workspace
 /// was used before.

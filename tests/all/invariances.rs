@@ -8,7 +8,7 @@ use crate::common::{
     hard,
     jacobi::exact,
     noise,
-    problems::{close, every_element},
+    problems::{close, every_scalar},
     stable,
 };
 
@@ -183,7 +183,7 @@ fn hard_matrices<T: Element>() {
     }
 }
 
-every_element!(
+every_scalar!(
     values_stay,
     perturbations_move_values_as_far_as_weyl_allows,
     values_interlace,

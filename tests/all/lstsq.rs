@@ -12,7 +12,7 @@ use svdvals_gpu::{
 
 use crate::{
     check_lstsq::{check, right_sides},
-    common::{complex_noise, eps, problems::every_element, widen},
+    common::{complex_noise, eps, problems::every_scalar, widen},
     vectors::{KINDS, matrix},
 };
 
@@ -25,7 +25,7 @@ fn none_of(errors: Vec<String>) {
     assert!(errors.is_empty(), "{} errors:\n{}", errors.len(), errors.join("\n"));
 }
 
-every_element!(hard_matrices, with_ridge, routes, minimum_norm, powers_of_two, one_as_many, preconditioned);
+every_scalar!(hard_matrices, with_ridge, routes, minimum_norm, powers_of_two, one_as_many, preconditioned);
 
 /// `check_lstsq::check` on hard matrices of all shapes, for one right-hand side and for many; in any memory order and by small tiles.
 fn hard_matrices<T: Element>() {

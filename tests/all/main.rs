@@ -22,6 +22,7 @@ mod accuracy;
 mod batch;
 mod chase_steps;
 mod errors;
+mod half_types;
 mod invariances;
 #[cfg(feature = "lapack-openblas")]
 mod lapack;

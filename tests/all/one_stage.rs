@@ -11,7 +11,7 @@ use svdvals_gpu::{
 
 use crate::{
     common::{
-        Spectrum, complex_with_singular_values, eps, error, furthest, problems::every_element, rounded, row_major,
+        Spectrum, complex_with_singular_values, eps, error, furthest, problems::every_scalar, rounded, row_major,
         with_singular_values,
     },
     vectors::{KINDS, check, matrix},
@@ -21,7 +21,7 @@ fn on_cpu() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu).reduction(Reduction::OneStage)
 }
 
-every_element!(ratios_of_hard_matrices, values_of_two_stages, powers_of_two);
+every_scalar!(ratios_of_hard_matrices, values_of_two_stages, powers_of_two);
 
 /// DESIGN 6's three ratios are at most 1 on hard matrices of all shapes: smaller and larger than a panel, with an incomplete last
 /// panel, square, wide, and tall with and without a QR factorisation first. Values are, to the last bit, those without vectors.

@@ -11,7 +11,7 @@ use crate::common::{
     eps,
     jacobi::exact,
     noise,
-    problems::{Entries, Layout, Problem, Stored, close, every_element, fail, forall, tunings},
+    problems::{Entries, Layout, Problem, Stored, close, every_element, every_scalar, fail, forall, tunings},
     stable,
 };
 
@@ -101,7 +101,9 @@ fn the_first_bad_entry_is_named<T: Element>() {
     .unwrap();
 }
 
-every_element!(values_are_right, stages_agree, bands_keep_their_values, the_first_bad_entry_is_named);
+every_element!(values_are_right, the_first_bad_entry_is_named);
+
+every_scalar!(stages_agree, bands_keep_their_values);
 
 /// Stored as f16: right to the roundings that every entry gets, each at most u = 2^-11 of it, or 2^-25 where f16 is subnormal (entries
 /// are scaled to be at most 1).

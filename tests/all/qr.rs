@@ -9,7 +9,7 @@ use svdvals_gpu::{
 
 use crate::{
     check_qr::{check, solves},
-    common::{complex_noise, problems::every_element, widen},
+    common::{complex_noise, problems::every_scalar, widen},
     vectors::{KINDS, matrix},
 };
 
@@ -17,7 +17,7 @@ fn on_cpu() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu)
 }
 
-every_element!(ratios_of_hard_matrices, conditions, options, routes, least_squares, powers_of_two);
+every_scalar!(ratios_of_hard_matrices, conditions, options, routes, least_squares, powers_of_two);
 
 /// Panics with all errors, if there are any.
 fn none_of(errors: Vec<String>) {

@@ -6,7 +6,7 @@ use svdvals_gpu::{Backend, Element, LstsqGpu, Number, RealElement, RowBlocks, Sc
 
 use crate::{
     check_lstsq::right_sides,
-    common::{complex_noise, eps, problems::every_element, reference, widen},
+    common::{complex_noise, eps, problems::every_scalar, reference, widen},
 };
 
 type Wide = Mat<Complex<f64>>;
@@ -106,7 +106,7 @@ fn check<T: Element>(what: &str, a: MatRef<'_, Complex<f64>>, rows: &RowBlocks<T
     off("A V", squares.norm_l2() / (largest * largest))
 }
 
-every_element!(every_split, least_squares, principal_components);
+every_scalar!(every_split, least_squares, principal_components);
 
 /// Every split and merge order: tall and wide matrices, few and many columns, columns of all sizes, dependent and zero ones, zero rows.
 fn every_split<T: Element>() {

@@ -10,7 +10,7 @@ use crate::common::{
     eps,
     jacobi::exact,
     noise,
-    problems::{close, every_element, smallest},
+    problems::{close, every_element, every_scalar, smallest},
     stable,
 };
 
@@ -223,15 +223,15 @@ fn powers_of_two_scale_exactly<T: Element>() {
     }
 }
 
-every_element!(
+every_element!(empty_matrices_have_no_values, powers_of_two_scale_exactly);
+
+every_scalar!(
     sides_around_every_boundary,
-    empty_matrices_have_no_values,
     a_million_rows,
     permuted_diagonals_are_relatively_right,
     structured_matrices,
     both_ways_agree,
     single_rows_and_columns,
-    powers_of_two_scale_exactly,
 );
 
 /// The ends of the ranges with full mantissas: entries near 1e-300 and 1e+300 in f64, 1e-37 and 1e+37 in f32, up to 65504 in f16; and

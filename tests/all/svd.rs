@@ -10,7 +10,7 @@ use svdvals_gpu::{
 };
 
 use crate::{
-    common::{eps, problems::every_element},
+    common::{eps, problems::every_scalar},
     vectors::{KINDS, check, ends_of_range, matrix, ratios},
 };
 
@@ -20,7 +20,7 @@ fn on_cpu() -> SvdOptions {
     SvdOptions::default().backend(Backend::Cpu)
 }
 
-every_element!(ratios_of_hard_matrices, every_option, any_strides, powers_of_two, ends_of_the_range, bands);
+every_scalar!(ratios_of_hard_matrices, every_option, any_strides, powers_of_two, ends_of_the_range, bands);
 
 /// Panics with all errors, if there are any.
 fn none_of(errors: Vec<String>) {

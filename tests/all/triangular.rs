@@ -11,7 +11,7 @@ use svdvals_gpu::{
 
 use crate::common::{
     gaussian,
-    problems::{every_element, forall},
+    problems::{every_element, every_scalar, forall},
     triangles::{Case, Kind, Variant, verify},
 };
 
@@ -119,7 +119,9 @@ fn empty<T: Element>() {
     }
 }
 
-every_element!(random_problems, all_variants, threads_do_not_matter, unfit_diagonals, shapes, empty);
+every_element!(random_problems, unfit_diagonals, shapes, empty);
+
+every_scalar!(all_variants, threads_do_not_matter);
 
 /// Diagonal entries from one end of the range to the other, subnormal numbers included, divide as they should: to a few units, where the
 /// quotient is a normal number.

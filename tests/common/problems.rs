@@ -40,27 +40,44 @@ macro_rules! every_element {
             fn bf16() {
                 super::$name::<half::bf16>();
             }
-            #[test]
-            fn f32() {
-                super::$name::<f32>();
-            }
-            #[test]
-            fn f64() {
-                super::$name::<f64>();
-            }
-            #[test]
-            fn c32() {
-                super::$name::<num_complex::Complex<f32>>();
-            }
-            #[test]
-            fn c64() {
-                super::$name::<num_complex::Complex<f64>>();
-            }
+            $crate::common::problems::of_scalars!($name);
         }
     )*};
 }
+
+/// The tests named, for every type of the arithmetic: where half types are their f32 (tests/all/half_types.rs).
+#[allow(unused_macros)]
+macro_rules! every_scalar {
+    ($($name:ident),* $(,)?) => {$(
+        mod $name {
+            $crate::common::problems::of_scalars!($name);
+        }
+    )*};
+}
+
+#[allow(unused_macros)]
+macro_rules! of_scalars {
+    ($name:ident) => {
+        #[test]
+        fn f32() {
+            super::$name::<f32>();
+        }
+        #[test]
+        fn f64() {
+            super::$name::<f64>();
+        }
+        #[test]
+        fn c32() {
+            super::$name::<num_complex::Complex<f32>>();
+        }
+        #[test]
+        fn c64() {
+            super::$name::<num_complex::Complex<f64>>();
+        }
+    };
+}
 #[allow(unused_imports)]
-pub(crate) use every_element;
+pub(crate) use {every_element, every_scalar, of_scalars};
 
 /// How the entries of a random matrix are made.
 #[derive(Clone, Copy, Debug)]
