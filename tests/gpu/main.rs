@@ -1,7 +1,7 @@
 //! The GPU backend, shader by shader against its CPU twin, on every kind of device that this machine can make: the adapter's own
 //! limits, WebGPU's default limits (parameters in a uniform buffer), and with the shaders' run-time checks on.
 //!
-//! Every property holds for every element type on the first kind of device. The other kinds differ in what no element type changes, so they
+//! Every property holds for every type of the arithmetic on the first kind of device. The other kinds differ in what no element type changes, so they
 //! run fewer types: see `of_kind`. Trials about the host's side of a call (`host`) run with the smallest and the largest numbers.
 //!
 //! Without an adapter the trials are listed as ignored; with `SVDVALS_GPU_REQUIRE=1` its absence is a failure.
@@ -23,6 +23,7 @@ mod batch;
 mod batch_vectors;
 mod dense;
 mod factors_resident;
+mod half_types;
 mod lstsq_in_fixed_point;
 mod lstsq_on_device;
 mod memory;
@@ -152,7 +153,8 @@ enum Kind {
 
 /// The trials of a kind of device, in lanes that share a context: those of one element type share pipelines.
 ///
-/// On the adapter's own limits every type has every trial. WebGPU's limits change how parameters travel, for all
+/// On the adapter's own limits every type of the arithmetic has every trial. Half types have those whose shaders read f16; held in f32 they have the
+/// results of f32, and the trials that conversion could fail. WebGPU's limits change how parameters travel, for all
 /// types alike (f32), and leave 16 KiB of workgroup memory, which is least for the numbers of 16 bytes (c64, with default hyperparameters).
 /// Trials that only say more about accuracy, in the same kernels, would compile them all again there.
 /// Run-time checks show an index out of bounds. Indices depend on the type only in how four neighbours are stored: as a vec4 (f32, f64:
@@ -161,19 +163,26 @@ fn of_kind(kind: Kind) -> Vec<Vec<Runs>> {
     let own = |of_type: Vec<Runs>, more: Vec<Runs>| [of_type, more].concat();
     match kind {
         Kind::Own => vec![
-            own(own(every::<f32>(), pieces::<f32>()), own(host::<f32>(), held_in_f32::<bf16>())),
+            [every::<f32>(), pieces::<f32>(), host::<f32>(), held_in_f32::<bf16>(), are_their_f32()].concat(),
             own(every::<Complex<f64>>(), own(pieces::<Complex<f64>>(), host::<Complex<f64>>())),
-            own(every::<f16>(), pieces::<f16>()),
+            own(stored_as_f16(), pieces::<f16>()),
             every::<f64>(),
             every::<Complex<f32>>(),
         ],
         Kind::WebGpu => vec![
             own(without_accuracy(every::<f32>()), own(pieces::<f32>(), host::<f32>())),
-            own(calls::<Complex<f64>>(), defaults::<Complex<f64>>()),
+            [calls::<Complex<f64>>(), properties_of::<Complex<f64>>(), defaults::<Complex<f64>>()].concat(),
             [defaults::<f64>(), defaults::<Complex<f32>>(), defaults::<f16>()].concat(),
         ],
         Kind::Checked => vec![
-            [kernels::<Complex<f32>>(), calls::<Complex<f32>>(), pieces::<Complex<f32>>(), resident::<Complex<f32>>()].concat(),
+            [
+                kernels::<Complex<f32>>(),
+                calls::<Complex<f32>>(),
+                properties_of::<Complex<f32>>(),
+                pieces::<Complex<f32>>(),
+                resident::<Complex<f32>>(),
+            ]
+            .concat(),
             kernels::<f16>(),
         ],
     }
@@ -191,6 +200,9 @@ fn without_accuracy(mut trials: Vec<Runs>) -> Vec<Runs> {
         "batch::ratios_of_hard_matrices",
         "batch::stacked_ratios",
         "batch::stacked_vectors_of_table_1",
+        "structured_matrices",
+        "scales",
+        "hard_matrices",
     ] {
         let (before, full) = (trials.len(), format!("f32::{name}"));
         trials.retain(|runs| runs.name != full);
@@ -217,17 +229,29 @@ fn stored<T: Elements>(bodies: Vec<(&str, Body)>) -> Vec<Runs> {
 
 /// The trials of one storage type, all but those of `pieces` and `host`.
 fn every<T: Elements>() -> Vec<Runs> {
-    let table_1 = stored::<T>(vec![
-        ("table_1", accuracy::table_1::<T>),
-        ("batch_stacked_table_1", batch::stacked_table_1::<T>),
-        ("batch_stacks", batch::stacks::<T>),
-    ]);
     let vectors = on_the_device::<T>("svd", [svd::trials::<T>(), one_stage::vectors::<T>()].concat());
     let many = on_the_device::<T>("batch", [batch_vectors::trials::<T>(), stacked_vectors::trials::<T>()].concat());
     let qr = on_the_device::<T>("qr", qr_on_device::trials::<T>());
     let lstsq = on_the_device::<T>("lstsq", lstsq_on_device::trials::<T>());
     let factors = on_the_device::<T>("factors_resident", factors_resident::trials::<T>());
-    [table_1, kernels::<T>(), calls::<T>(), defaults::<T>(), resident::<T>(), vectors, many, qr, lstsq, factors].concat()
+    [values::<T>(), properties_of::<T>(), resident::<T>(), vectors, many, qr, lstsq, factors].concat()
+}
+
+/// Singular values of matrices as they are stored.
+fn values<T: Elements>() -> Vec<Runs> {
+    let table_1 = stored::<T>(vec![
+        ("table_1", accuracy::table_1::<T>),
+        ("batch_stacked_table_1", batch::stacked_table_1::<T>),
+        ("batch_stacks", batch::stacks::<T>),
+    ]);
+    [table_1, kernels::<T>(), calls::<T>(), defaults::<T>()].concat()
+}
+
+/// The trials of f16 whose shaders read it, and those that conversion to f32 and back could fail.
+fn stored_as_f16() -> Vec<Runs> {
+    let properties = stored::<f16>(properties::of_half_types::<f16>());
+    let qr = on_the_device::<f16>("qr", qr_on_device::of_half_types::<f16>());
+    [values::<f16>(), properties, resident::<f16>(), qr].concat()
 }
 
 /// Kernel by kernel, against their twins and formulas.
@@ -268,8 +292,12 @@ fn calls<T: Elements>() -> Vec<Runs> {
         ("counts_are_linear", accuracy::counts_are_linear::<T>),
     ];
     bodies.extend(one_stage::calls::<T>());
-    bodies.extend(properties::trials::<T>());
     stored::<T>(bodies)
+}
+
+/// Properties of whole calls.
+fn properties_of<T: Elements>() -> Vec<Runs> {
+    stored::<T>(properties::trials::<T>())
 }
 
 /// Default hyperparameters.
@@ -302,6 +330,16 @@ fn host<T: Elements>() -> Vec<Runs> {
 fn resident<T: Elements>() -> Vec<Runs> {
     [on_the_device::<T>("triangular", triangular::trials::<T>()), on_the_device::<T>("resident", resident::trials::<T>())]
         .concat()
+}
+
+/// The results of half types are those of f32, whose pipelines they share.
+fn are_their_f32() -> Vec<Runs> {
+    let trial = |body: Body| vec![("are_their_f32", body)];
+    [
+        on_the_device::<f16>("half_types", trial(half_types::are_their_f32::<f16>)),
+        on_the_device::<bf16>("half_types", trial(half_types::are_their_f32::<bf16>)),
+    ]
+    .concat()
 }
 
 /// The trials of a half type that devices never have: the host makes f32 of it and back, and the shaders are those of f32.

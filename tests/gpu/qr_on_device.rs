@@ -21,6 +21,11 @@ pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
     ]
 }
 
+/// That of matrices stored as f16.
+pub fn of_half_types<T: Elements>() -> Vec<(&'static str, Body)> {
+    vec![("ratios", ratios::<T>)]
+}
+
 fn on(context: &GpuContext) -> SvdOptions {
     SvdOptions::default().context(context.clone()).backend(Backend::Gpu).tuning(tuning(8, 24).triangle(16))
 }
