@@ -328,16 +328,15 @@ fn stages<T: Peer>(sizes: &[usize]) {
 
 /// Stage 3 on the bidiagonal forms of random matrices, by each method.
 fn methods<T: Peer>(sizes: &[usize]) {
-    println!("\n{}: stage 3 alone, seconds\n{:>16} {:>12} {:>12} {:>12}", T::NAME, "n", "Newton", "Dqds", "Bisection");
+    println!("\n{}: stage 3 alone, seconds\n{:>16} {:>12} {:>12}", T::NAME, "n", "Newton", "Bisection");
     for &n in sizes {
         let band = random::<T>(n, n).to_band(&options()).expect("a finite matrix");
         let bidiagonal = band.band_to_bidiag(&options()).expect("a finite band");
         let by = |method| {
             black_box(bidiagonal.svdvals_by(method).expect("values in range"));
         };
-        let [newton, dqds, bisection] =
-            take_turns([&mut || by(Stage3::Newton), &mut || by(Stage3::Dqds), &mut || by(Stage3::Bisection)]).map(|t| t.median);
-        println!("{n:>16} {newton:>12.7} {dqds:>12.7} {bisection:>12.7}");
+        let [newton, bisection] = take_turns([&mut || by(Stage3::Newton), &mut || by(Stage3::Bisection)]).map(|t| t.median);
+        println!("{n:>16} {newton:>12.7} {bisection:>12.7}");
     }
 }
 

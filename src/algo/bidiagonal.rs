@@ -131,8 +131,8 @@ impl<R: RealElement> Bidiagonal<R> {
     /// ```
     /// use svdvals_gpu::{Bidiagonal, Stage3};
     /// let c = Bidiagonal::new(vec![1.0f64, 1e-20, 3.0], vec![0.5, 1e-10])?;
-    /// let (dqds, bisection) = (c.svdvals_by(Stage3::Dqds)?, c.svdvals_by(Stage3::Bisection)?);
-    /// assert!(dqds.iter().zip(&bisection).all(|(x, y)| (x - y).abs() <= 1e-14 * y));
+    /// let (newton, bisection) = (c.svdvals_by(Stage3::Newton)?, c.svdvals_by(Stage3::Bisection)?);
+    /// assert!(newton.iter().zip(&bisection).all(|(x, y)| (x - y).abs() <= 1e-14 * y));
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```
     ///
@@ -194,7 +194,6 @@ impl<R: RealElement> Bidiagonal<R> {
         let find = || {
             Ok(match method {
                 Stage3::Auto | Stage3::Newton => bidiag::svdvals(&diagonal, &superdiagonal, unit, watch),
-                Stage3::Dqds => bidiag::svdvals_by_dqds(&diagonal, &superdiagonal, watch),
                 Stage3::Bisection => bidiag::bisection::svdvals(&diagonal, &superdiagonal, watch),
                 Stage3::Device => {
                     return Err(SvdError::invalid("stage3", "Stage3::Device, but the bidiagonal is not on a GPU"));
@@ -226,7 +225,6 @@ fn widened<R: RealElement>(values: &[R]) -> Cow<'_, [f64]> {
 /// | --- | --- | --- |
 /// | `Auto` | `Device` on a hardware GPU for order 4096 and more, else `Newton` | |
 /// | `Newton` | about 6 n^2 rows of one division each, in parallel | relative, every value |
-/// | `Dqds` | about 2 n^2 rows of one division each | relative, every value |
 /// | `Bisection` | about 60 n^2, in parallel | relative, every value |
 /// | `Device` | 35 n^2 (f32), 66 n^2 (f64), one value a thread | some eps of the type, down to 2^-47 (f32), 2^-470 (f64) of max entry |
 /// | `Bdsqr` (feature `lapack`) | LAPACK `dbdsqr` without vectors, which calls `dlasq1` | relative, every value |
@@ -245,9 +243,6 @@ pub enum Stage3 {
     /// Newton's method in brackets from eigenvalue counts, for all values simultaneously in vector registers. From order 400 on, or on a
     /// rayon worker, it uses all threads.
     Newton,
-    /// Differential quotient-difference algorithm with shifts (Fernando and Parlett 1994; Parlett and Marques 2000), followed by one Newton
-    /// step for every value.
-    Dqds,
     /// Bisection on Sturm counts of the Golub-Kahan matrix (Demmel and Kahan 1990; Fernando 1998).
     Bisection,
     /// Bisection on Sturm counts on the GPU, in its arithmetic. An error if the bidiagonal is not on a GPU.
@@ -265,7 +260,6 @@ impl fmt::Display for Stage3 {
         f.pad(match self {
             Stage3::Auto => "auto",
             Stage3::Newton => "newton",
-            Stage3::Dqds => "dqds",
             Stage3::Bisection => "bisection",
             Stage3::Device => "device",
             #[cfg(feature = "lapack")]

@@ -315,7 +315,7 @@ fn bidiagonals_have_lapacks_values() {
         ];
         for (name, diagonal, superdiagonal) in kinds {
             let c = Bidiagonal::new(list(n, diagonal), list(n - 1, superdiagonal)).unwrap();
-            let ours = [Stage3::Newton, Stage3::Dqds, Stage3::Bisection].map(|method| c.svdvals_by(method).unwrap());
+            let ours = [Stage3::Newton, Stage3::Bisection].map(|method| c.svdvals_by(method).unwrap());
             let lapack = [Stage3::Bdsqr, Stage3::Bdsdc].map(|method| c.svdvals_by(method).unwrap());
             for (a, b) in ours.iter().flat_map(|a| lapack.iter().map(move |b| (a, b))) {
                 assert_eq!((a.len(), b.len()), (n, n), "{name}");

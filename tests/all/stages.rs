@@ -242,7 +242,7 @@ fn stage_3_methods_agree() {
         let (d, e): (Vec<f64>, Vec<f64>) = ((0..300).map(&mut entry).collect(), (0..299).map(&mut entry).collect());
         let c = svdvals_gpu::Bidiagonal::new(d, e).unwrap();
         let s = c.svdvals_by(Stage3::Newton).unwrap();
-        let mut others = vec![c.svdvals_by(Stage3::Dqds).unwrap(), c.svdvals_by(Stage3::Bisection).unwrap()];
+        let mut others = vec![c.svdvals_by(Stage3::Bisection).unwrap()];
         #[cfg(feature = "lapack-openblas")]
         others.extend([c.svdvals_by(Stage3::Bdsqr).unwrap(), c.svdvals_by(Stage3::Bdsdc).unwrap()]);
         others.iter_mut().for_each(|o| assert_eq!(o.len(), s.len()));

@@ -61,7 +61,7 @@ fn values_are_those_of_a_call<T: Elements>(context: &GpuContext) -> Outcome {
             (1.0, Stage3::Auto),
             (1.0, Stage3::Device),
             (largest, Stage3::Auto),
-            (1.0 / largest, Stage3::Dqds),
+            (1.0 / largest, Stage3::Bisection),
             (subnormal, Stage3::Auto),
         ] {
             let a = random::<T>((m, n), scale);

@@ -8,14 +8,12 @@
 //!
 //! * [`newton`]'s method in brackets finds all values simultaneously, in vector registers and on all
 //!   threads, and is the default;
-//! * [`dqds`], the differential quotient-difference algorithm with shifts, finds them one after the
-//!   other, in fewer operations;
-//! * [`bisection`] on Sturm counts is slower, but works for every matrix: it finishes the blocks for
-//!   which `dqds` does not converge, and the tests check both against it.
+//! * [`bisection`] on Sturm counts is slower, but does not square: it finds the smallest values of
+//!   steeply graded matrices, and the tests check Newton's method against it.
 //!
 //! *Scaling and range.* The entries are first scaled by a power of two that puts the largest in
-//! `[1, 2)`, and the results are scaled back; both are exact unless numbers underflow. The first two
-//! methods work with squares. Underflow of the squares changes a scaled singular value by at most
+//! `[1, 2)`, and the results are scaled back; both are exact unless numbers underflow. Newton's
+//! method works with squares. Underflow of the squares changes a scaled singular value by at most
 //! about `n 2^-537`, absolutely. Hence values above `2^-450` (`3e-136`) are relatively accurate.
 //! Smaller values are recomputed by bisection, which does not square. So every singular value has
 //! full relative accuracy if it, and every nonzero entry, is at least `1e-290` times
@@ -23,13 +21,10 @@
 
 pub(crate) mod bisection;
 pub(crate) mod divide;
-mod dqds;
 #[cfg(feature = "lapack")]
 pub(crate) mod lapack;
 mod newton;
 mod refine;
-mod shift;
-mod sweep;
 
 use faer::Mat;
 
@@ -59,11 +54,6 @@ pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64], unit: f64, watch: &Watch
     // Two thousand times smaller than the final rounding error.
     let tolerance = if full { f64::EPSILON } else { unit / 2048.0 };
     scaled(diagonal, superdiagonal, full, watch, |a, b| newton::svdvals(a, b, tolerance, watch))
-}
-
-/// [`svdvals`] by [`dqds`], in double precision.
-pub fn svdvals_by_dqds(diagonal: &[f64], superdiagonal: &[f64], watch: &Watch) -> Vec<f64> {
-    scaled(diagonal, superdiagonal, true, watch, |a, b| dqds::svdvals(a, b, watch))
 }
 
 /// The singular vectors of these sides that belong to the `k` largest values (n x k), of the upper bidiagonal matrix with the given diagonal
@@ -239,10 +229,8 @@ mod tests {
     use super::*;
 
     /// The maximum relative difference of two results. The error of bisection is at most `5 n eps` by
-    /// the theory in its module. `dqds` is allowed `3 n eps`: each sweep has rounding errors of
-    /// a few units in each entry, which add up over the rows like independent errors. (The maximum
-    /// over 68000 random matrices of 14 kinds is 13 `eps` up to `n = 120`, and `n eps / 10`
-    /// up to 4096. The additional 8 rows allow for the constants at small `n`.)
+    /// the theory in its module. Newton's method is allowed `3 n eps`: its last pass has rounding errors of
+    /// a few units in each entry. The additional 8 rows allow for the constants at small `n`.
     fn tolerance(n: usize) -> f64 {
         8.0 * (n + 8) as f64 * f64::EPSILON
     }
@@ -255,12 +243,9 @@ mod tests {
         x.iter().zip(y).map(relative).fold(0.0, f64::max)
     }
 
-    /// The values by the default method, after a comparison with dqds (within `tolerance`) and with the
-    /// values for single precision (within a 128th of a unit, plus `tolerance`).
+    /// The values by the default method, after a comparison with the values for single precision (within a 128th of a unit, plus `tolerance`).
     fn svdvals(a: &[f64], b: &[f64]) -> Vec<f64> {
         let values = super::svdvals(a, b, f64::EPSILON, &Watch::default());
-        let error = difference(&values, &svdvals_by_dqds(a, b, &Watch::default()));
-        assert!(error <= tolerance(a.len()), "dqds: n = {}, {error:.2e}", a.len());
         let unit = f64::from(f32::EPSILON);
         let error = difference(&values, &super::svdvals(a, b, unit, &Watch::default()));
         assert!(error <= unit / 128.0 + tolerance(a.len()), "single: n = {}, {error:.2e}", a.len());
@@ -320,7 +305,7 @@ mod tests {
     }
 
     /// Graded matrices, with entries over many orders of magnitude in any order, keep relative accuracy.
-    /// In the steep ones the squares of `dqds` underflow.
+    /// In the steep ones the squares underflow.
     #[test]
     fn graded_matrices_agree_with_bisection() {
         for (n, orders) in [(20, 40.0), (100, 40.0), (300, 40.0), (25, 130.0), (40, 200.0), (120, 270.0)] {

@@ -1,4 +1,4 @@
-//! One more Newton step for every value. It removes an error of a few units from the pivots of B^T B, or from a chain of dqds transforms.
+//! One more Newton step for every value. It removes an error of a few units from the pivots of B^T B.
 //!
 //! The singular values of `B` are the nonnegative eigenvalues of the Golub-Kahan matrix, tridiagonal of order `2n` with zeros on the
 //! diagonal and `z = a_1, b_1, a_2, ..., a_n` on the off-diagonals (Golub & Kahan, SIAM J. Numer. Anal. 2, 1965). With the pivots of its
