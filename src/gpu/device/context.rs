@@ -2,6 +2,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
     pin::Pin,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
@@ -9,7 +10,10 @@ use std::{
 
 use futures_channel::oneshot;
 use pollster::block_on;
-use wgpu::{AdapterInfo, Device, DeviceType, ErrorFilter, Features, PollError, PollType, Queue, SubmissionIndex};
+use wgpu::{
+    AdapterInfo, Buffer, BufferDescriptor, BufferUsages, Device, DeviceType, ErrorFilter, Features, PollError, PollType, Queue,
+    SubmissionIndex,
+};
 
 use crate::{
     base::{
@@ -17,7 +21,11 @@ use crate::{
         number::{HalfStorage, Number, Re},
         pool::on_thread,
     },
-    gpu::device::{adapter::AdapterChoice, cooperative::Found, pipeline::Pipelines, pipeline_cache::PipelineFile},
+    gpu::device::{
+        adapter::AdapterChoice,
+        cooperative::{Cooperative, Found},
+        pipeline_cache::{PipelineFile, Pipelines},
+    },
 };
 
 /// A GPU that is ready to compute: device, queue and compiled kernels. It is cheap to clone, and many threads may use it at once.
@@ -110,7 +118,10 @@ impl GpuContext {
         let (unchecked, cooperative) = (Mutex::default(), OnceLock::new());
         let inner = Inner { device, queue, info, limits, checked, lost, cooperative, pipelines, unchecked };
         let mut context = GpuContext(Arc::new(inner));
-        let file = choice.pipeline_directory().and_then(|directory| PipelineFile::open(&context, &directory));
+        let file = choice.pipeline_directory().and_then(|directory| {
+            let of = (context.device(), context.adapter_info());
+            PipelineFile::open(of, &directory, |create| context.scoped("a pipeline cache", || Ok(create())))
+        });
         if let Some(inner) = Arc::get_mut(&mut context.0) {
             inner.pipelines.file = file;
         }
@@ -251,6 +262,33 @@ impl GpuContext {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// The order of the device's cooperative matrices, 8 or 16, which [`Products`](crate::Products) by low precision use.
+    ///
+    /// ```
+    /// use svdvals_gpu::{AdapterChoice, GpuContext, SvdError};
+    /// if let Ok(context) = GpuContext::new(&AdapterChoice::default()) {
+    ///     let error = context.cooperative_matrices().unwrap_err(); // they are there on request only
+    ///     assert!(matches!(error, SvdError::InvalidOption { option: "products", .. }));
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`SvdError::InvalidOption`] if they were not [requested](crate::AdapterChoice::cooperative_matrices), the adapter has none, or its product was
+    /// wrong. A device of your own has them by [`from_wgpu_with_adapter`](Self::from_wgpu_with_adapter), and not by [`from_wgpu`](Self::from_wgpu).
+    pub fn cooperative_matrices(&self) -> Result<usize> {
+        Ok(self.cooperative()?.order)
+    }
+
+    /// [`cooperative_matrices`](Self::cooperative_matrices), with what the kernels need.
+    pub(crate) fn cooperative(&self) -> Result<Cooperative> {
+        let missing = |reason| Err(SvdError::invalid("products", format!("the context has no cooperative matrices: {reason}")));
+        match self.tested() {
+            Some(Ok(found)) => Ok(*found),
+            Some(Err(reason)) => missing(reason.as_str()),
+            None => missing("their self-test has not ended"),
+        }
+    }
+
     /// The cooperative matrices that have passed the self-test, or why there are none; None during that test.
     pub(crate) fn tested(&self) -> Option<&Found> {
         self.0.cooperative.get()
@@ -263,6 +301,21 @@ impl GpuContext {
 
     pub(crate) fn pipelines(&self) -> &Pipelines {
         &self.0.pipelines
+    }
+
+    /// Writes the pipelines compiled so far into the file of [`AdapterChoice::pipeline_cache`](crate::AdapterChoice::pipeline_cache), if
+    /// they are not there already. Every call does this at its end. Returns the file's path, or None if the context has no file or it
+    /// cannot be written; the log says why.
+    ///
+    /// ```
+    /// use svdvals_gpu::{AdapterChoice, GpuContext};
+    /// let directory = std::env::temp_dir().join("svdvals-gpu-doc");
+    /// if let Ok(context) = GpuContext::new(&AdapterChoice::default().pipeline_cache(&directory)) {
+    ///     println!("{:?}", context.store_pipelines());
+    /// }
+    /// ```
+    pub fn store_pipelines(&self) -> Option<&Path> {
+        self.0.pipelines.file.as_ref()?.stored()
     }
 
     /// Maximum bytes of a storage buffer.
@@ -357,6 +410,19 @@ impl GpuContext {
             Err(_) => Err(self.lost(|| "lost while waited for".into())),
         }
     }
+}
+
+/// Allocates a buffer, after checking its size against the device's limits.
+pub(crate) fn buffer(context: &GpuContext, what: &'static str, bytes: u64, usage: BufferUsages) -> Result<Buffer> {
+    let available =
+        if usage.contains(BufferUsages::STORAGE) { context.max_buffer_bytes() } else { context.limits().max_buffer_size };
+    // A binding must not be empty.
+    let size = bytes.max(16).checked_next_multiple_of(16).unwrap_or(u64::MAX);
+    if size > available {
+        return Err(SvdError::TooLarge { what, needed: bytes, available, adapter: context.adapter_name().to_owned() });
+    }
+    let descriptor = BufferDescriptor { label: Some(what), size, usage, mapped_at_creation: false };
+    context.scoped(what, || Ok(context.device().create_buffer(&descriptor)))
 }
 
 /// Whether threads must not block, as in a browser.

@@ -5,11 +5,6 @@
 
 use wgpu::{Adapter, AdapterInfo, CooperativeMatrixProperties, CooperativeScalarType, Features};
 
-use crate::{
-    base::error::{Result, SvdError},
-    gpu::device::context::GpuContext,
-};
-
 /// The cooperative matrices of a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cooperative {
@@ -54,35 +49,6 @@ impl Cooperative {
 
 /// Cooperative matrices, or why there are none.
 pub(crate) type Found = std::result::Result<Cooperative, String>;
-
-impl GpuContext {
-    /// The order of the device's cooperative matrices, 8 or 16, which [`Products`](crate::Products) by low precision use.
-    ///
-    /// ```
-    /// use svdvals_gpu::{AdapterChoice, GpuContext, SvdError};
-    /// if let Ok(context) = GpuContext::new(&AdapterChoice::default()) {
-    ///     let error = context.cooperative_matrices().unwrap_err(); // they are there on request only
-    ///     assert!(matches!(error, SvdError::InvalidOption { option: "products", .. }));
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    /// [`SvdError::InvalidOption`] if they were not [requested](crate::AdapterChoice::cooperative_matrices), the adapter has none, or its product was
-    /// wrong. A device of your own has them by [`from_wgpu_with_adapter`](Self::from_wgpu_with_adapter), and not by [`from_wgpu`](Self::from_wgpu).
-    pub fn cooperative_matrices(&self) -> Result<usize> {
-        Ok(self.cooperative()?.order)
-    }
-
-    /// [`cooperative_matrices`](Self::cooperative_matrices), with what the kernels need.
-    pub(crate) fn cooperative(&self) -> Result<Cooperative> {
-        let missing = |reason| Err(SvdError::invalid("products", format!("the context has no cooperative matrices: {reason}")));
-        match self.tested() {
-            Some(Ok(found)) => Ok(*found),
-            Some(Err(reason)) => missing(reason.as_str()),
-            None => missing("their self-test has not ended"),
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

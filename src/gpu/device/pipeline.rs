@@ -1,17 +1,15 @@
 //! Shader sources, the constants written into them, and the pipelines compiled from both.
 
 use std::{
-    collections::HashMap,
     fmt::Write,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use web_time::Instant;
 use wgpu::{
-    BindGroup, BindGroupDescriptor, BindGroupEntry, BindGroupLayout, BindGroupLayoutDescriptor, BindGroupLayoutEntry,
-    BindingType, Buffer, BufferBinding, BufferBindingType, BufferSize, ComputePipeline, ComputePipelineDescriptor, Features,
-    PipelineCompilationOptions, PipelineLayoutDescriptor, ShaderModuleDescriptor, ShaderRuntimeChecks, ShaderSource,
-    ShaderStages,
+    BindGroup, BindGroupDescriptor, BindGroupEntry, BindGroupLayoutDescriptor, BindGroupLayoutEntry, BindingType, Buffer,
+    BufferBinding, BufferBindingType, BufferSize, ComputePipelineDescriptor, Features, PipelineCompilationOptions,
+    PipelineLayoutDescriptor, ShaderModuleDescriptor, ShaderRuntimeChecks, ShaderSource, ShaderStages,
 };
 
 use crate::{
@@ -24,11 +22,12 @@ use crate::{
     gpu::device::{
         context::GpuContext,
         parameters::{self, Parameters},
-        pipeline_cache::PipelineFile,
         template::assemble,
     },
     tile::products::Products,
 };
+
+pub(crate) use crate::gpu::device::pipeline_cache::Pipeline;
 
 /// A shader. Its entry point has the file's name. It binds `buffers` storage buffers, then its `parameters` if there are no immediates,
 /// then the buffers of `package::dense` if it imports that.
@@ -175,26 +174,6 @@ const MODULES: [(&str, &str); 15] = [
     ("squares", include_str!("../../../shaders/shared/squares.wgsl")),
     ("sturm", include_str!("../../../shaders/shared/sturm.wgsl")),
 ];
-
-/// A compiled shader with its bind group layout.
-#[derive(Clone)]
-pub(crate) struct Pipeline {
-    pub compute: ComputePipeline,
-    layout: BindGroupLayout,
-    /// Names of the parameters.
-    pub parameters: &'static [&'static str],
-}
-
-/// The key of a pipeline: shader, its variant, number of the matrix's buffers, storage type and constants.
-type Key = (&'static str, Option<&'static str>, usize, &'static str, String);
-
-/// The pipelines compiled so far. Each has its own cell, so that different pipelines are compiled in parallel.
-#[derive(Default)]
-pub(crate) struct Pipelines {
-    cells: Mutex<HashMap<Key, Arc<Mutex<Option<Pipeline>>>>>,
-    /// The pipelines of earlier processes, to which this one adds.
-    pub(crate) file: Option<PipelineFile>,
-}
 
 /// A pipeline that a call will need: shader, constants, and number of the matrix's buffers.
 pub(crate) type Wanted = (&'static Shader, Vec<(&'static str, u32)>, usize);

@@ -1,14 +1,41 @@
-//! The driver's pipeline cache, kept in a file from process to process.
+//! The compiled pipelines of a device, and the driver's pipeline cache, kept in a file from process to process.
 
 use std::{
+    collections::HashMap,
     fs, io,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
-use wgpu::{Features, PipelineCache, PipelineCacheDescriptor, util::pipeline_cache_key};
+use wgpu::{
+    AdapterInfo, BindGroupLayout, ComputePipeline, Device, Features, PipelineCache, PipelineCacheDescriptor,
+    util::pipeline_cache_key,
+};
 
-use crate::{base::error::Result, gpu::device::context::GpuContext};
+use crate::base::error::Result;
+
+/// A compiled shader with its bind group layout.
+#[derive(Clone)]
+pub(crate) struct Pipeline {
+    pub compute: ComputePipeline,
+    pub(super) layout: BindGroupLayout,
+    /// Names of the parameters.
+    pub parameters: &'static [&'static str],
+}
+
+/// The key of a pipeline: shader, its variant, number of the matrix's buffers, storage type and constants.
+pub(super) type Key = (&'static str, Option<&'static str>, usize, &'static str, String);
+
+/// The pipelines compiled so far. Each has its own cell, so that different pipelines are compiled in parallel.
+#[derive(Default)]
+pub(crate) struct Pipelines {
+    pub(super) cells: Mutex<HashMap<Key, Arc<Mutex<Option<Pipeline>>>>>,
+    /// The pipelines of earlier processes, to which this one adds.
+    pub(super) file: Option<PipelineFile>,
+}
 
 /// A pipeline cache with its file.
 pub(crate) struct PipelineFile {
@@ -73,11 +100,16 @@ fn write(path: &Path, data: &[u8]) -> io::Result<()> {
 }
 
 impl PipelineFile {
-    /// The cache of `context`'s device in `directory`; None if the device has no pipeline caches.
-    pub(crate) fn open(context: &GpuContext, directory: &Path) -> Option<PipelineFile> {
-        let name = pipeline_cache_key(context.adapter_info());
-        let (true, Some(name)) = (context.device().features().contains(Features::PIPELINE_CACHE), name) else {
-            log::info!("svdvals-gpu: {} keeps no pipelines in files", context.adapter_name());
+    /// The cache of the device in `directory`; None if the device has no pipeline caches. `scoped` runs what it is given, and returns the errors
+    /// that the device reports meanwhile.
+    pub(super) fn open(
+        (device, info): (&Device, &AdapterInfo),
+        directory: &Path,
+        scoped: impl Fn(&dyn Fn() -> PipelineCache) -> Result<PipelineCache>,
+    ) -> Option<PipelineFile> {
+        let name = pipeline_cache_key(info);
+        let (true, Some(name)) = (device.features().contains(Features::PIPELINE_CACHE), name) else {
+            log::info!("svdvals-gpu: {} keeps no pipelines in files", info.name);
             return None;
         };
         let path = directory.join(name);
@@ -85,29 +117,28 @@ impl PipelineFile {
             log::warn!("svdvals-gpu: {} is not used: {error}", path.display());
             None
         });
+        let create = |data: Option<&[u8]>| {
+            scoped(&|| {
+                let descriptor = PipelineCacheDescriptor { label: Some("svdvals-gpu"), data, fallback: true };
+                // `data` must come from `PipelineCache::get_data`. `read` returns only what `write` has written completely, by magic, length
+                // and checksum, and `store_new` writes only what `get_data` returned. `AdapterChoice::pipeline_cache` requires that nobody else
+                // can write to the directory. wgpu compares adapter, driver and its own version before the driver sees the rest.
+                // SAFETY: by the argument above, the data, if any, is what `get_data` returned to an earlier `store_new`.
+                unsafe { device.create_pipeline_cache(&descriptor) }
+            })
+        };
         // Data of another device, driver or wgpu is an error or ignored; then the cache starts empty.
-        let made = Self::create(context, data.as_deref()).or_else(|error| {
+        let made = create(data.as_deref()).or_else(|error| {
             log::warn!("svdvals-gpu: {} is not used: {error}", path.display());
-            Self::create(context, None)
+            create(None)
         });
         match made {
             Ok(cache) => Some(PipelineFile { cache, path, new: AtomicBool::new(false), failed: AtomicBool::new(false) }),
             Err(error) => {
-                log::warn!("svdvals-gpu: {} makes no pipeline cache: {error}", context.adapter_name());
+                log::warn!("svdvals-gpu: {} makes no pipeline cache: {error}", info.name);
                 None
             }
         }
-    }
-
-    fn create(context: &GpuContext, data: Option<&[u8]>) -> Result<PipelineCache> {
-        context.scoped("a pipeline cache", || {
-            let descriptor = PipelineCacheDescriptor { label: Some("svdvals-gpu"), data, fallback: true };
-            // `data` must come from `PipelineCache::get_data`. `read` returns only what `write` has written completely, by magic, length
-            // and checksum, and `store_new` writes only what `get_data` returned. `AdapterChoice::pipeline_cache` requires that nobody else
-            // can write to the directory. wgpu compares adapter, driver and its own version before the driver sees the rest.
-            // SAFETY: by the argument above, the data, if any, is what `get_data` returned to an earlier `store_new`.
-            Ok(unsafe { context.device().create_pipeline_cache(&descriptor) })
-        })
     }
 
     /// Notes that the file has to be rewritten.
@@ -126,27 +157,14 @@ impl PipelineFile {
             self.failed.store(written.is_err(), Ordering::Release);
         }
     }
-}
 
-impl GpuContext {
-    /// Writes the pipelines compiled so far into the file of [`AdapterChoice::pipeline_cache`](crate::AdapterChoice::pipeline_cache), if
-    /// they are not there already. Every call does this at its end. Returns the file's path, or None if the context has no file or it
-    /// cannot be written; the log says why.
-    ///
-    /// ```
-    /// use svdvals_gpu::{AdapterChoice, GpuContext};
-    /// let directory = std::env::temp_dir().join("svdvals-gpu-doc");
-    /// if let Ok(context) = GpuContext::new(&AdapterChoice::default().pipeline_cache(&directory)) {
-    ///     println!("{:?}", context.store_pipelines());
-    /// }
-    /// ```
-    pub fn store_pipelines(&self) -> Option<&Path> {
-        let file = self.pipelines().file.as_ref()?;
-        if file.failed.load(Ordering::Acquire) {
-            file.note_new();
+    /// The file, with all pipelines compiled so far. None if it cannot be written.
+    pub(super) fn stored(&self) -> Option<&Path> {
+        if self.failed.load(Ordering::Acquire) {
+            self.note_new();
         }
-        file.store_new();
-        (!file.failed.load(Ordering::Acquire)).then_some(&file.path)
+        self.store_new();
+        (!self.failed.load(Ordering::Acquire)).then_some(&self.path)
     }
 }
 

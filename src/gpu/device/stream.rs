@@ -11,10 +11,7 @@ use std::{
 
 use copies::Reading;
 use pollster::block_on;
-use wgpu::{
-    BindGroup, Buffer, BufferDescriptor, BufferUsages, CommandEncoderDescriptor, ComputePassDescriptor, ComputePipeline,
-    SubmissionIndex,
-};
+use wgpu::{BindGroup, Buffer, BufferUsages, CommandEncoderDescriptor, ComputePassDescriptor, ComputePipeline, SubmissionIndex};
 
 use crate::{
     base::{
@@ -32,6 +29,8 @@ use crate::{
         timer::Timer,
     },
 };
+
+pub(crate) use crate::gpu::device::context::buffer;
 
 /// Maximum number of dispatches in a submission.
 const DISPATCHES: usize = 1024;
@@ -413,17 +412,4 @@ impl Drop for Stream {
             file.store_new();
         }
     }
-}
-
-/// Allocates a buffer, after checking its size against the device's limits.
-pub(crate) fn buffer(context: &GpuContext, what: &'static str, bytes: u64, usage: BufferUsages) -> Result<Buffer> {
-    let available =
-        if usage.contains(BufferUsages::STORAGE) { context.max_buffer_bytes() } else { context.limits().max_buffer_size };
-    // A binding must not be empty.
-    let size = bytes.max(16).checked_next_multiple_of(16).unwrap_or(u64::MAX);
-    if size > available {
-        return Err(SvdError::TooLarge { what, needed: bytes, available, adapter: context.adapter_name().to_owned() });
-    }
-    let descriptor = BufferDescriptor { label: Some(what), size, usage, mapped_at_creation: false };
-    context.scoped(what, || Ok(context.device().create_buffer(&descriptor)))
 }

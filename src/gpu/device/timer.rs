@@ -6,7 +6,7 @@ use wgpu::{
 
 use crate::{
     base::error::Result,
-    gpu::device::{context::GpuContext, stream::buffer},
+    gpu::device::context::{GpuContext, buffer},
 };
 
 /// Bytes of a timestamp.

@@ -5,9 +5,11 @@ use faer::linalg::matmul::matmul;
 use faer::prelude::{Mat, MatMut, MatRef, Par, ReborrowMut};
 use pulp::Arch;
 
-use crate::algo::bidiag::divide::replay::Factor;
 use crate::{
-    algo::bidiag::divide::plan::{Merge, Node},
+    algo::bidiag::divide::{
+        node::{Merge, Node},
+        replay::Factor,
+    },
     base::{
         blas::Side,
         number::RealElement,

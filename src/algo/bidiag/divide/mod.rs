@@ -8,6 +8,7 @@
 
 mod leading;
 mod leaf;
+mod node;
 mod plan;
 mod replay;
 #[cfg(any(feature = "gpu", test))]

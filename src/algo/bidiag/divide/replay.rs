@@ -8,7 +8,7 @@ use faer::prelude::{Mat, MatMut, MatRef, Par, Reborrow, ReborrowMut};
 use pulp::{Arch, Simd, WithSimd};
 
 use crate::{
-    algo::bidiag::divide::plan::{Merge, Node},
+    algo::bidiag::divide::node::{Merge, Node},
     base::{
         blas::Side,
         number::RealElement,
@@ -21,58 +21,6 @@ const WORTH_SHARING: usize = 256;
 
 /// The columns of a product that one thread computes.
 const BLOCK: usize = 128;
-
-impl Node {
-    /// The column of [`replay`]'s result that has the `i`-th smallest value.
-    pub(crate) fn column(&self, i: usize) -> usize {
-        match self {
-            Node::Leaf(_) => i,
-            Node::Merge(merge) => merge.order[i],
-        }
-    }
-
-    /// The rows of the vectors.
-    pub(crate) fn size(&self, side: Side) -> usize {
-        match self {
-            Node::Leaf(leaf) => {
-                if side == Side::Left {
-                    leaf.n
-                } else {
-                    leaf.m
-                }
-            }
-            Node::Merge(merge) => merge.rows[0] + merge.rows[1] + 1 + usize::from(side == Side::Right && merge.extra),
-        }
-    }
-}
-
-impl Merge {
-    /// The rows of the parts' vectors. The left vectors have one more row between them.
-    pub(crate) fn halves(&self, side: Side) -> [Range<usize>; 2] {
-        let [left, right] = [&self.left, &self.right].map(|part| part.size(side));
-        let start = self.rows[0] + 1;
-        [0..left, start..start + right]
-    }
-
-    /// The places whose vectors are not zero in the rows of the left and of the right part.
-    pub(crate) fn places(&self) -> [Range<usize>; 2] {
-        let [left, both, right] = self.kinds;
-        [0..left + both, left..left + both + right]
-    }
-
-    /// The place of source 0.
-    pub(crate) fn center(&self) -> usize {
-        self.kinds[0]
-    }
-
-    /// The weights of the places, in the columns of the product's second factor.
-    pub(crate) fn weights(&self, side: Side) -> Vec<f64> {
-        match side {
-            Side::Left => self.weights.iter().zip(&self.poles).map(|(z, d)| z * d).collect(),
-            Side::Right => self.weights.clone(),
-        }
-    }
-}
 
 /// Some columns, and of these some rows, of a product's second factor. `to` has them by columns, and determines how many columns it is.
 pub(crate) struct Factor<'a, T> {

@@ -17,7 +17,7 @@ use std::ops::Range;
 use crate::{
     algo::bidiag::divide::{
         leaf::Leaf,
-        plan::{Merge, Node, exponent, scaled},
+        node::{Merge, Node, exponent, scaled},
     },
     base::blas::Side,
 };
