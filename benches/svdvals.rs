@@ -7,9 +7,8 @@
 //!                                             against a LAPACK of your choice: the newest target/release/deps/svdvals-*
 //! cargo bench -- 1024                         square matrices no larger than 1024
 //! cargo bench -- 4096 2048                    and no smaller than 2048
-//! cargo bench -- square complex               some of: square, tall, complex, half, threads, stages, methods, progress, machine
-//! cargo bench -- sizes                        not of those: sizes in between, to see that none is slower
-//! cargo bench -- rest                         nor this: single calls after a rest, with one thread and with all; quartiles (rest complex: c32, c64 too)
+//! cargo bench -- square complex               some of: square, tall, complex, stages, methods, machine
+//! cargo bench -- rest                         not of those: single calls after a rest, with one thread and with all; quartiles (rest complex: c32, c64 too)
 //! cargo bench -- paper 4096 256                nor this: what 2 to 64 threads would take, by the lengths of the tasks on one
 //! OPENBLAS_CORETYPE=Haswell cargo bench --no-default-features --features ndarray,faer,gpu,lapack-openblas -- rest square
 //!                                             all three as on a processor with AVX2 alone
@@ -23,46 +22,16 @@
 mod shared;
 mod turns;
 
-use std::{
-    hint::black_box,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
-    time::{Duration, Instant},
-};
+use std::hint::black_box;
 
 use faer::{Mat, traits::ComplexField};
-use half::{bf16, f16};
 use num_complex::Complex;
 use rayon::prelude::*;
-use svdvals_gpu::{CancelFlag, Element, HalfStorage, RealElement, Stage3, StageSeconds, SvdOptions, SvdValsGpu};
+use svdvals_gpu::{Element, RealElement, Stage3, StageSeconds, SvdOptions, SvdValsGpu};
 
 use turns::{arguments::Arguments, lapack::or_dash, median, on_cpu as options, paper, random, rest, take_turns};
 
 const SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
-
-/// Orders on both sides of every limit, and rectangles from thin to nearly square: whether any is slower than the others'.
-const BETWEEN: [usize; 22] = [1, 3, 5, 7, 10, 13, 20, 33, 50, 80, 100, 150, 192, 200, 224, 225, 300, 400, 700, 1000, 1025, 1500];
-const RECTANGLES: [(usize, usize); 16] = [
-    (10, 1),
-    (10_000, 1),
-    (3, 2),
-    (10, 3),
-    (40, 5),
-    (10_000, 3),
-    (20, 10),
-    (60, 50),
-    (100, 60),
-    (1000, 100),
-    (220, 200),
-    (2000, 200),
-    (10, 300),
-    (600, 500),
-    (2000, 300),
-    (30_000, 50),
-];
 
 fn main() {
     let arguments = Arguments::read(usize::MAX);
@@ -89,23 +58,10 @@ fn main() {
             a
         });
     }
-    if arguments.named("sizes") {
-        let square = arguments.sizes(&BETWEEN).into_iter().map(|n| (n, n));
-        let shapes: Vec<_> = square.chain(RECTANGLES).collect();
-        compare::<f32>(&shapes, &random);
-        compare::<f64>(&shapes, &random);
-    }
     if wanted("complex") && !arguments.named("rest") {
         let some: Vec<_> = square.iter().copied().filter(|&(n, _)| [16, 64, 256, 1024].contains(&n)).collect();
         compare::<Complex<f32>>(&some, &random);
         compare::<Complex<f64>>(&some, &random);
-    }
-    if wanted("half") {
-        half(&sizes);
-    }
-    if wanted("threads") {
-        threads::<f32>(&sizes);
-        threads::<f64>(&sizes);
     }
     if arguments.named("rest") {
         at_rest::<f32>(&sizes);
@@ -126,10 +82,6 @@ fn main() {
     if wanted("methods") {
         methods::<f32>(&sizes);
         methods::<f64>(&sizes);
-    }
-    if wanted("progress") {
-        progress::<f32>(&sizes);
-        progress::<f64>(&sizes);
     }
     if wanted("machine") {
         bandwidth();
@@ -175,62 +127,6 @@ fn compare<T: Peer>(shapes: &[(usize, usize)], matrix: &dyn Fn(usize, usize) -> 
     }
 }
 
-/// Half types beside f32.
-fn half(sizes: &[usize]) {
-    println!("\nhalf types: seconds, and how many times longer f32 takes");
-    println!(
-        "{:>16} {:>12} {:>12} {:>12} {:>12} {:>9} {:>9} {:>9}",
-        "n", "f32", "f16", "bf16", "f16 stored", "f32/f16", "f32/bf16", "f32/st."
-    );
-    for &n in sizes {
-        // The same numbers, of so few bits that each type has them.
-        let brain = random::<bf16>(n, n);
-        let single = Mat::from_fn(n, n, |i, j| brain[(i, j)].to_f32());
-        let half = Mat::from_fn(n, n, |i, j| f16::from_f32(single[(i, j)]));
-        let (options, stored) = (options(), options().half_storage(HalfStorage::Half));
-        let [f32, f16, bf16, stored] = take_turns([
-            &mut || {
-                black_box(single.svdvals_gpu_with(&options).expect("a finite matrix"));
-            },
-            &mut || {
-                black_box(half.svdvals_gpu_with(&options).expect("a finite matrix"));
-            },
-            &mut || {
-                black_box(brain.svdvals_gpu_with(&options).expect("a finite matrix"));
-            },
-            &mut || {
-                black_box(half.svdvals_gpu_with(&stored).expect("a finite matrix"));
-            },
-        ])
-        .map(|timing| timing.median);
-        println!(
-            "{n:>16} {f32:>12.7} {f16:>12.7} {bf16:>12.7} {stored:>12.7} {:>9.2} {:>9.2} {:>9.2}",
-            f32 / f16,
-            f32 / bf16,
-            f32 / stored
-        );
-    }
-}
-
-/// One thread beside all.
-fn threads<T: Peer>(sizes: &[usize]) {
-    let all = rayon::current_num_threads();
-    println!("\n{}: one thread, {all}, and the quotient", T::NAME);
-    for &n in sizes {
-        let a = random::<T>(n, n);
-        let (one, many) = (options().threads(1), options());
-        let [one, many] = take_turns([
-            &mut || {
-                black_box(a.svdvals_gpu_with(&one).expect("a finite matrix"));
-            },
-            &mut || {
-                black_box(a.svdvals_gpu_with(&many).expect("a finite matrix"));
-            },
-        ]);
-        println!("{n:>16} {:>12.7} {:>12.7} {:>9.2}", one.median, many.median, one.median / many.median);
-    }
-}
-
 /// Calls after a rest.
 fn at_rest<T: Peer>(sizes: &[usize]) {
     rest::title(T::NAME, "gesdd");
@@ -239,41 +135,6 @@ fn at_rest<T: Peer>(sizes: &[usize]) {
         let (one, many) = (options().threads(1), options());
         let run = |options: &SvdOptions| _ = black_box(a.svdvals_gpu_with(options).expect("a finite matrix"));
         rest::row(&n.to_string(), [&mut || run(&one), &mut || run(&many), &mut || T::gesdd(&a)]);
-    }
-}
-
-/// What it costs to be told how far a call is, and how soon one that is cancelled comes back: the longest of several moments.
-fn progress<T: Peer>(sizes: &[usize]) {
-    println!("\n{}: with a progress callback, and seconds from cancelling to the error", T::NAME);
-    println!("{:>6} {:>12} {:>12} {:>8} {:>8} {:>12}", "n", "without", "with", "ratio", "calls", "cancelled");
-    for &n in sizes.iter().filter(|&&n| n >= 256) {
-        let a = random::<T>(n, n);
-        let calls = Arc::new(AtomicUsize::new(0));
-        let count = calls.clone();
-        let (without, with) = (options(), options().progress(move |_| _ = count.fetch_add(1, Ordering::Relaxed)));
-        let run = |options: &SvdOptions| black_box(a.svdvals_gpu_with(options).expect("finite entries"));
-        run(&with);
-        let calls = calls.load(Ordering::Relaxed);
-        let [plain, told] = take_turns([&mut || _ = run(&without), &mut || _ = run(&with)]);
-        let mut longest = 0.0f64;
-        for part in 1..20 {
-            let flag = CancelFlag::new();
-            let stopping = options().cancel(flag.clone());
-            let took = thread::scope(|scope| {
-                let call = scope.spawn(|| {
-                    let result = a.svdvals_gpu_with(&stopping);
-                    (result.is_err(), Instant::now())
-                });
-                thread::sleep(Duration::from_secs_f64(plain.median * f64::from(part) / 20.0));
-                let start = Instant::now();
-                flag.cancel();
-                let (cancelled, end) = call.join().expect("no panic");
-                if cancelled { (end - start).as_secs_f64() } else { 0.0 }
-            });
-            longest = longest.max(took);
-        }
-        let ratio = told.median / plain.median;
-        println!("{n:>6} {:>12.6} {:>12.6} {ratio:>8.4} {calls:>8} {longest:>12.4}", plain.median, told.median);
     }
 }
 

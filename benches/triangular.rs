@@ -5,11 +5,11 @@
 //! cargo bench --bench triangular                                 against faer
 //! cargo bench --bench triangular --features lapack-openblas      against faer and the system's OpenBLAS
 //! cargo bench --bench triangular -- 2048 512                     n no larger than 2048, and no smaller than 512
-//! cargo bench --bench triangular -- f64 left                     some of: f32, f64, c32, c64, left, right, bases
+//! cargo bench --bench triangular -- f64 left                     some of: f32, f64, c32, c64, left, right
 //! ```
 //!
 //! The programs take turns; a figure is the median of its turns. Each solves for (or multiplies) the same B, copied anew within its time;
-//! faer's product is not in place and needs no copy. `bases` compares values of `Tuning::triangle`. `RAYON_NUM_THREADS` sets the threads of
+//! faer's product is not in place and needs no copy. `RAYON_NUM_THREADS` sets the threads of
 //! this crate and of faer, `OPENBLAS_NUM_THREADS` those of OpenBLAS.
 
 #[path = "../examples/shared/mod.rs"]
@@ -27,14 +27,13 @@ use faer::{
 };
 use num_complex::Complex;
 use svdvals_gpu::{
-    Element, Scalar, SvdOptions, Tuning,
+    Element, Scalar, SvdOptions,
     triangular::{Diag, Op, Side, TriangularGpu, Uplo},
 };
 
 use turns::{arguments::Arguments, on_cpu, random, take_turns};
 
 const SIZES: [usize; 5] = [256, 512, 1024, 2048, 4096];
-const BASES: [usize; 5] = [16, 32, 64, 96, 128];
 
 fn main() {
     let arguments = Arguments::read(2048);
@@ -46,31 +45,28 @@ fn main() {
         .into_iter()
         .filter_map(|(name, side)| among(&["left", "right"], name).then_some(side))
         .collect();
-    let bases = arguments.named("bases");
     if among(&types, "f32") {
-        compare::<f32>(&sizes, &sides, bases);
+        compare::<f32>(&sizes, &sides);
     }
     if among(&types, "f64") {
-        compare::<f64>(&sizes, &sides, bases);
+        compare::<f64>(&sizes, &sides);
     }
     if among(&types, "c32") {
-        compare::<Complex<f32>>(&sizes, &sides, bases);
+        compare::<Complex<f32>>(&sizes, &sides);
     }
     if among(&types, "c64") {
-        compare::<Complex<f64>>(&sizes, &sides, bases);
+        compare::<Complex<f64>>(&sizes, &sides);
     }
 }
 
-fn compare<T: Peer>(sizes: &[usize], sides: &[Side], bases: bool) {
+fn compare<T: Peer>(sizes: &[usize], sides: &[Side]) {
     println!("\n{}: seconds, and how many times longer the others take", T::NAME);
     println!("{:>24} {:>11} {:>8} {:>8} {:>11} {:>8} {:>8} {:>6}", "B", "trsm", "faer", "BLAS", "trmm", "faer", "BLAS", "turns");
     for &side in sides {
         for &n in sizes {
             for k in [256, n] {
                 // Each problem once.
-                if bases {
-                    compare_bases::<T>(side, n, k);
-                } else if n != 256 || k != n || sizes.len() == 1 {
+                if n != 256 || k != n || sizes.len() == 1 {
                     compare_with_peers::<T>(side, n, k);
                 }
             }
@@ -88,10 +84,6 @@ fn problem<T: Peer>(side: Side, n: usize, k: usize) -> (Mat<T>, Mat<T>) {
     (a, b)
 }
 
-fn options<T: Element>(n: usize) -> (SvdOptions, Tuning) {
-    (on_cpu(), Tuning::for_cpu::<T>(n))
-}
-
 fn run<T: Peer>(solve: bool, side: Side, a: &Mat<T>, b: &mut Mat<T>, options: &SvdOptions) {
     let one = T::one_impl();
     let (uplo, op, diag) = (Uplo::Lower, Op::NoTrans, Diag::NonUnit);
@@ -105,7 +97,7 @@ fn run<T: Peer>(solve: bool, side: Side, a: &Mat<T>, b: &mut Mat<T>, options: &S
 
 fn compare_with_peers<T: Peer>(side: Side, n: usize, k: usize) {
     let (a, b) = problem::<T>(side, n, k);
-    let (options, _) = options::<T>(n);
+    let options = on_cpu();
     let x = RefCell::new(b.clone());
     let fresh = || {
         let mut x = x.borrow_mut();
@@ -133,21 +125,6 @@ fn compare_with_peers<T: Peer>(side: Side, n: usize, k: usize) {
         of_blas(format!("{:.2}", blas_multiply.median / multiply.median)),
         solve.turns,
     );
-}
-
-fn compare_bases<T: Peer>(side: Side, n: usize, k: usize) {
-    let (a, b) = problem::<T>(side, n, k);
-    let (options, tuning) = options::<T>(n);
-    let x = RefCell::new(b.clone());
-    let solve = |triangle| {
-        let mut x = x.borrow_mut();
-        x.copy_from(&b);
-        run(true, side, &a, &mut x, &options.clone().tuning(tuning.clone().triangle(triangle)));
-    };
-    let [b0, b1, b2, b3, b4] = BASES;
-    let timings = take_turns([&mut || solve(b0), &mut || solve(b1), &mut || solve(b2), &mut || solve(b3), &mut || solve(b4)]);
-    let times: Vec<String> = BASES.iter().zip(&timings).map(|(base, t)| format!("{base}: {:.6}", t.median)).collect();
-    println!("{side:?}, n = {n}, k = {k}: trsm by base: {}", times.join("  "));
 }
 
 /// On the right the same on transposes.

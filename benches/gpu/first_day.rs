@@ -55,7 +55,6 @@ fn steps(software: bool) -> Vec<Step> {
         Step::other("Accuracy", 60, "accuracy", format!("--table --backend gpu --matrices 1 {}", size("1024 4096", "64"))),
         Step::own("What a dispatch costs", 20, "--probe gap".into()),
         Step::own("Compiled kernels", 80, format!("--probe statistics --sizes {} --types f32,f64,c32", size("4096", "64"))),
-        Step::own("Bulge chasing with parts left out", 45, format!("--probe chase --sizes {}", size("4096,16384", "256"))),
     ];
     for (n, limit) in if software { vec![("64", 20)] } else { vec![("1024", 20), ("4096", 30), ("16384", 60)] } {
         steps.push(Step::other("Kernels beside the model", limit, "cost", format!("{n} f32 measure")));

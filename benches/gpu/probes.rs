@@ -5,7 +5,7 @@ use std::{error::Error, time::Instant};
 use faer::{Mat, MatRef};
 use svdvals_gpu::{Backend, Element, GpuContext, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning, wgpu};
 
-use crate::{Arguments, SEED, chase, matrix, median, shared::with_type, vulkan};
+use crate::{Arguments, SEED, matrix, median, shared::with_type, vulkan};
 
 /// Runs of the same input.
 const RUNS: usize = 20;
@@ -21,8 +21,6 @@ pub enum Probe {
     Repeat,
     /// Seconds of a dispatch that depends on the one before, by wgpu and with other barriers.
     Gap,
-    /// Seconds of `chase` with parts left out.
-    Chase,
     /// What the driver's compiler says of the kernels.
     Statistics,
     /// Seconds of bytes to the device by staging memory, with and without what fills it.
@@ -40,7 +38,6 @@ pub fn run(probe: Probe, context: &GpuContext, sizes: &[usize], arguments: &Argu
             Ok(())
         }
         Probe::Gap => gap(context),
-        Probe::Chase => chase::chase(context, sizes),
         Probe::Upload => upload(context),
         Probe::Statistics => vulkan::statistics(context, sizes, arguments),
         Probe::Grid => {
