@@ -10,7 +10,7 @@
 /// use svdvals_gpu::cost::DeviceModel;
 /// let mut boosted = DeviceModel::H100;
 /// boosted.clock_hz = 2.1e9;
-/// assert!(boosted.fills_at(32) > 50_000); // the bulge-chasing paper's Table I
+/// assert!(!boosted.is_filled(50_000, 32)); // the bulge-chasing paper's Table I
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -35,8 +35,6 @@ pub struct DeviceModel {
     pub bandwidth: f64,
     /// The part of it that kernels reach.
     pub bandwidth_reached: f64,
-    /// Bytes of memory.
-    pub memory: u64,
     /// Bytes of the largest cache that all multiprocessors share.
     pub cache: u64,
     /// Bytes of memory or of that cache that one multiprocessor reads or writes per cycle.
@@ -73,7 +71,6 @@ pub fn sweeps_at_once(n: usize, bandwidth: usize) -> usize {
     n / bandwidth.max(1).saturating_mul(3)
 }
 
-const GB: u64 = 1 << 30;
 const MB: u64 = 1 << 20;
 const KB: u64 = 1 << 10;
 
@@ -95,7 +92,6 @@ impl DeviceModel {
         matrix_reached: 0.6,
         bandwidth: 3.35e12,
         bandwidth_reached: 0.8,
-        memory: 80 * GB,
         cache: 50 * MB,
         bytes_per_cycle: 40.0,
         workgroup_memory: 228 * KB,
@@ -135,7 +131,7 @@ impl DeviceModel {
     ///
     /// ```
     /// use svdvals_gpu::cost::DeviceModel;
-    /// assert!(DeviceModel::RTX_4060.memory < DeviceModel::A100.memory);
+    /// assert!(DeviceModel::RTX_4060.bandwidth < DeviceModel::A100.bandwidth);
     /// ```
     pub const RTX_4060: DeviceModel = DeviceModel {
         name: "RTX 4060",
@@ -146,7 +142,6 @@ impl DeviceModel {
         f16_matrix_flops: 60e12,
         matrix_reached: 0.8,
         bandwidth: 272e9,
-        memory: 8 * GB,
         cache: 32 * MB,
         workgroup_memory: 100 * KB,
         threads: 1536,
@@ -158,7 +153,7 @@ impl DeviceModel {
     ///
     /// ```
     /// use svdvals_gpu::cost::DeviceModel;
-    /// assert!(DeviceModel::MI300X.memory > DeviceModel::H100.memory);
+    /// assert!(DeviceModel::MI300X.bandwidth > DeviceModel::H100.bandwidth);
     /// ```
     pub const MI300X: DeviceModel = DeviceModel {
         name: "MI300X",
@@ -171,7 +166,6 @@ impl DeviceModel {
         matrix_reached: 0.6,
         bandwidth: 5.3e12,
         bandwidth_reached: 0.75,
-        memory: 192 * GB,
         cache: 256 * MB,
         bytes_per_cycle: 40.0,
         workgroup_memory: 64 * KB,
@@ -202,7 +196,6 @@ impl DeviceModel {
         matrix_reached: 0.8,
         bandwidth: 67e9,
         bandwidth_reached: 0.85,
-        memory: 8 * GB,
         cache: 8 * MB,
         bytes_per_cycle: 40.0,
         workgroup_memory: 60 * KB,
@@ -226,16 +219,6 @@ impl DeviceModel {
     /// }
     /// ```
     pub const ALL: [DeviceModel; 5] = [Self::H100, Self::A100, Self::RTX_4060, Self::MI300X, Self::M1];
-
-    /// Smallest order n for which bulge chasing at this bandwidth has a concurrent sweep for each execution unit: n / (3 bandwidth) sweeps
-    /// are concurrent (bulge-chasing paper, equation 1 and Table I).
-    ///
-    /// ```
-    /// assert_eq!(svdvals_gpu::cost::DeviceModel::MI300X.fills_at(32), 29_184);
-    /// ```
-    pub fn fills_at(&self, bandwidth: usize) -> usize {
-        (3 * self.units * self.schedulers) as usize * bandwidth.max(1)
-    }
 
     /// Whether bulge chasing of order n at this bandwidth has a concurrent sweep for each execution unit: n / (3 bandwidth) >= units *
     /// schedulers (bulge-chasing paper, equation 1).

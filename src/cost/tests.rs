@@ -179,8 +179,7 @@ fn stage_3_is_quadratic() {
     assert_eq!((of(4095), of(4096)), (0, 1));
 }
 
-/// The schedule agrees with the paper's formula: n / (3 b) concurrent sweeps, up to one. `fills_at` is the smallest order that fills a
-/// device.
+/// The schedule agrees with the paper's formula: n / (3 b) concurrent sweeps, up to one.
 #[test]
 fn sweeps_at_once_are_the_schedules() {
     for (n, tile_size) in [(1000, 8), (4096, 16), (16384, 32)] {
@@ -189,10 +188,8 @@ fn sweeps_at_once_are_the_schedules() {
         let chase = Cost::new::<f32>(n, n, &tuning).unwrap().kernel(Kernel::Chase);
         assert!(chase.most_workgroups.abs_diff(sweeps_at_once(n, tile_size) as u64) <= 1, "n = {n}: {chase:?}");
     }
-    for device in DeviceModel::ALL {
-        let n = device.fills_at(32);
-        assert!(device.is_filled(n, 32) && !device.is_filled(n - 1, 32), "{}", device.name);
-    }
+    // Table I of the bulge-chasing paper.
+    assert!(DeviceModel::MI300X.is_filled(29_184, 32) && !DeviceModel::MI300X.is_filled(29_183, 32));
 }
 
 /// Complex arithmetic has four times the flops of real arithmetic. f16 moves half the bytes of f32 in kernels that access only storage.
