@@ -13,6 +13,7 @@ mod check_qr;
 mod common;
 #[path = "../common/reflectors.rs"]
 mod kept;
+#[allow(dead_code)] // without `ndarray` or `gpu`
 mod own_process;
 #[path = "../common/vectors.rs"]
 mod vectors;
