@@ -143,7 +143,7 @@ impl<R: RealElement> Bidiagonal<R> {
         let values: Vec<R> = self.svdvals_for::<R>(method, &Watch::default())?.into_iter().map(R::from_double).collect();
         // The values are descending, so the first is the largest.
         let finite = values.first().is_none_or(|&x| num_traits::Float::is_finite(x));
-        if finite { Ok(values) } else { Err(SvdError::overflow::<R>("singular values")) }
+        if finite { Ok(values) } else { Err(SvdError::overflow(R::KIND, "singular values")) }
     }
 
     /// The decomposition C = U S V^T with U and V n x n and orthogonal, by divide and conquer (Gu and Eisenstat 1995). It always ends. The values

@@ -9,11 +9,7 @@ use crate::{
         svdvals::{BIDIAGONAL, stage_one, tall_first},
         to_band::{to_band, triangular_factor},
     },
-    base::{
-        error::Result,
-        number::{Number, Scalar},
-        watch::StageFlops,
-    },
+    base::{element_kind::ElementKind, error::Result, watch::StageFlops},
     tile::{
         band_layout::BandLayout,
         chase_schedule::ReductionStep,
@@ -43,14 +39,14 @@ pub(crate) enum Asked<'a> {
 
 impl Asked<'_> {
     /// Flops of a call of stage 1 or of the one-stage reduction; stage 2 is counted by [`stage_2_flops`].
-    fn flops<S: Number>(&self) -> u64 {
+    fn flops(&self, kind: ElementKind) -> u64 {
         match *self {
-            Asked::Geqrt(level) => level.geqrt_flops::<S>(),
-            Asked::Unmqr(level, cols) => level.unmqr_flops::<S>(cols),
-            Asked::UnmqrAndGeqrt(level, cols, next) => level.unmqr_flops::<S>(cols).saturating_add(next.geqrt_flops::<S>()),
-            Asked::UpdateLine(line) => line.update_flops::<S>(),
-            Asked::MultiplyLine(line) => line.multiply_flops::<S>(),
-            Asked::UpdateTrailing(trailing) => trailing.flops::<S>(trailing.shape().1),
+            Asked::Geqrt(level) => level.geqrt_flops(kind),
+            Asked::Unmqr(level, cols) => level.unmqr_flops(kind, cols),
+            Asked::UnmqrAndGeqrt(level, cols, next) => level.unmqr_flops(kind, cols).saturating_add(next.geqrt_flops(kind)),
+            Asked::UpdateLine(line) => line.update_flops(kind),
+            Asked::MultiplyLine(line) => line.multiply_flops(kind),
+            Asked::UpdateTrailing(trailing) => trailing.flops(kind, trailing.shape().1),
             Asked::PackBand(..) | Asked::Chase(..) | Asked::Reduction => 0,
         }
     }
@@ -153,23 +149,23 @@ pub(crate) fn kernels_of_call(
 const FLOPS_OF_PAIR: u64 = 48;
 
 /// Flops of stage 1 of an m x n matrix, m >= n, stored as `S`.
-pub(crate) fn stage_1_flops<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Result<u64> {
-    sweep_flops::<S>(|note| {
+pub(crate) fn stage_1_flops(kind: ElementKind, (m, n): (usize, usize), tuning: &Tuning) -> Result<u64> {
+    sweep_flops(kind, |note| {
         let kernels = Counter { rows_at_once: usize::MAX, note: RefCell::new(note) };
         stage_one(&kernels, &mut (m, n), m, n, tuning)
     })
 }
 
 /// Flops of the QR factorisation of an m x n matrix stored as `S`, without Q.
-pub(crate) fn factor_flops<S: Number>(of: (usize, usize), tuning: &Tuning) -> Result<u64> {
-    sweep_flops::<S>(|note| kernels_of_qr(of, tuning, usize::MAX, note))
+pub(crate) fn factor_flops(kind: ElementKind, of: (usize, usize), tuning: &Tuning) -> Result<u64> {
+    sweep_flops(kind, |note| kernels_of_qr(of, tuning, usize::MAX, note))
 }
 
 /// Flops of the sweeps of a driver that passes its kernel calls to a function.
-fn sweep_flops<S: Number>(driver: impl FnOnce(&mut dyn FnMut(Asked<'_>) -> Result<()>) -> Result<()>) -> Result<u64> {
+fn sweep_flops(kind: ElementKind, driver: impl FnOnce(&mut dyn FnMut(Asked<'_>) -> Result<()>) -> Result<()>) -> Result<u64> {
     let mut flops = 0u64;
     driver(&mut |asked| {
-        flops = flops.saturating_add(asked.flops::<S>());
+        flops = flops.saturating_add(asked.flops(kind));
         Ok(())
     })?;
     Ok(flops)
@@ -187,9 +183,9 @@ pub(crate) fn kernels_of_qr(
 }
 
 /// Flops of stage 2 of a band of order n.
-pub(crate) fn stage_2_flops<S: Number>(n: usize, bandwidth: usize, tuning: &Tuning) -> u64 {
+pub(crate) fn stage_2_flops(kind: ElementKind, n: usize, bandwidth: usize, tuning: &Tuning) -> u64 {
     let steps = ReductionStep::all(n, bandwidth, tuning.tile_width);
-    steps.map(|step| step.flops::<S>(step.all_cycles())).fold(0, u64::saturating_add)
+    steps.map(|step| step.flops(kind, step.all_cycles())).fold(0, u64::saturating_add)
 }
 
 /// Flops of stage 3 of order n.
@@ -198,12 +194,12 @@ pub(crate) fn stage_3_flops(n: usize) -> u64 {
 }
 
 /// Flops of all stages of an m x n matrix, m >= n, stored as `S`, if it is reduced to a band first.
-pub(crate) fn flops_by_band<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Result<StageFlops> {
-    Ok([stage_1_flops::<S>((m, n), tuning)?, stage_2_flops::<S>(n, tuning.bandwidth(n), tuning), stage_3_flops(n), 0])
+pub(crate) fn flops_by_band(kind: ElementKind, (m, n): (usize, usize), tuning: &Tuning) -> Result<StageFlops> {
+    Ok([stage_1_flops(kind, (m, n), tuning)?, stage_2_flops(kind, n, tuning.bandwidth(n), tuning), stage_3_flops(n), 0])
 }
 
 /// Flops of all stages of an m x n matrix, m >= n, stored as `S`, by the one-stage reduction.
-pub(crate) fn flops_by_one_stage<S: Number>((m, n): (usize, usize), tuning: &Tuning) -> Result<StageFlops> {
+pub(crate) fn flops_by_one_stage(kind: ElementKind, (m, n): (usize, usize), tuning: &Tuning) -> Result<StageFlops> {
     let (mut tall, mut reduction) = (0u64, 0u64);
     kernels_of_call((m, n), tuning, true, usize::MAX, |asked| {
         let sum = if matches!(asked, Asked::Geqrt(_) | Asked::Unmqr(..) | Asked::UnmqrAndGeqrt(..)) {
@@ -211,7 +207,7 @@ pub(crate) fn flops_by_one_stage<S: Number>((m, n): (usize, usize), tuning: &Tun
         } else {
             &mut reduction
         };
-        *sum = sum.saturating_add(asked.flops::<S>());
+        *sum = sum.saturating_add(asked.flops(kind));
         Ok(())
     })?;
     Ok([tall, reduction, stage_3_flops(n), 0])
@@ -226,9 +222,9 @@ pub(crate) fn flops_directly((m, n): (usize, usize), tall: bool) -> StageFlops {
 
 /// Flops of the `k` leading singular vectors of an m x n matrix, m >= n: divide and conquer, back through stages 2 and 1, and the left ones.
 /// An estimate, for the share of the call in its progress.
-pub(crate) fn vectors_flops<S: Number>((m, n): (usize, usize), k: usize) -> u64 {
+pub(crate) fn vectors_flops(kind: ElementKind, (m, n): (usize, usize), k: usize) -> u64 {
     let [m, n, k] = [m, n, k].map(|x| x as f64);
-    let pair = if S::Scalar::IS_COMPLEX { 4.0 } else { 1.0 };
+    let pair = if kind.is_complex() { 4.0 } else { 1.0 };
     let of_bidiagonal = 2.0 * n * n * k;
     (of_bidiagonal + pair * k * (5.0 * n * n + 2.0 * m * n + 2.0 * m * k)) as u64
 }

@@ -10,7 +10,7 @@
 //! Or `one_stage` in place of stages 1 and 2: A = Q C P1^H.
 
 use faer::{Mat, MatMut, MatRef, prelude::ReborrowMut};
-use num_traits::{Float, One};
+use num_traits::One;
 
 use crate::{
     algo::{
@@ -25,6 +25,7 @@ use crate::{
     base::{
         blas::{Op, Side},
         clock::{Clock, StageSeconds},
+        element_kind::ElementKind,
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
         parallel::{col_chunks, each},
@@ -32,7 +33,7 @@ use crate::{
         watch::{Stage, Watch},
     },
     tile::{
-        kernels::{ComplexBidiagonal, HeldBy, StageKernels, TileKernels},
+        kernels::{ComplexBidiagonal, StageKernels, TileKernels, Transfers},
         tuning::Tuning,
     },
 };
@@ -41,20 +42,20 @@ use crate::{
 const TASK_ROWS: usize = 256;
 
 /// The input of a call: a matrix with m >= n that can be copied to a backend.
-pub(crate) trait Source<K: TileKernels> {
+pub(crate) trait Source<K: TileKernels>: Sync {
     /// Rows and columns.
     fn shape(&self) -> (usize, usize);
     /// Copies the matrix, multiplied by the power of two `scale`, to the backend.
-    fn upload(&self, kernels: &K, scale: Re<K::Storage>) -> Result<K::Dense>;
+    fn upload(&self, kernels: &K, scale: f64) -> Result<K::Dense>;
 }
 
-impl<T: HeldBy<K>, K: TileKernels> Source<K> for MatRef<'_, T> {
+impl<T: Scalar, K: Transfers<T>> Source<K> for MatRef<'_, T> {
     fn shape(&self) -> (usize, usize) {
         MatRef::shape(self)
     }
 
-    fn upload(&self, kernels: &K, scale: Re<T>) -> Result<K::Dense> {
-        kernels.upload(*self, scale)
+    fn upload(&self, kernels: &K, scale: f64) -> Result<K::Dense> {
+        kernels.upload(*self, Re::<T>::from_double(scale))
     }
 }
 
@@ -86,11 +87,11 @@ pub(crate) struct Reduced<K: TileKernels> {
 }
 
 /// How many of the values, descending, have vectors that are wanted.
-pub(crate) type Wanted<'a, R> = &'a (dyn Fn(&[R]) -> usize + Sync);
+pub(crate) type Wanted<'a> = &'a (dyn Fn(&[f64]) -> usize + Sync);
 
-/// The values, descending, with the right singular vectors that were wanted.
+/// The values, descending, rounded to the arithmetic's precision, with the right singular vectors that were wanted.
 pub(crate) struct Found<K: TileKernels> {
-    pub values: Vec<Re<K::Storage>>,
+    pub values: Vec<f64>,
     /// n x k, if any were asked for.
     pub right: Option<K::Dense>,
     /// The scaled matrix, if it was to be kept.
@@ -101,12 +102,7 @@ pub(crate) struct Found<K: TileKernels> {
 impl<K: VectorKernels> Driver<'_, K> {
     /// All singular values of `a`, and its right singular vectors V = P1 P2 D2 V_C if some are wanted, where C = D1 |C| D2^H and
     /// |C| = U_C S V_C^T. `scale` is the result of stage 0. The caller has reported the start of stage 1.
-    pub async fn svd(
-        &self,
-        a: &impl Source<K>,
-        scale: Re<K::Storage>,
-        wanted: Option<Wanted<'_, Re<K::Storage>>>,
-    ) -> Result<Found<K>> {
+    pub async fn svd(&self, a: &dyn Source<K>, scale: f64, wanted: Option<Wanted<'_>>) -> Result<Found<K>> {
         let mut clock = Clock::new(self.timed);
         let mut seconds = StageSeconds::default();
         let (m, n) = a.shape();
@@ -169,8 +165,8 @@ impl<K: VectorKernels> Driver<'_, K> {
     async fn svd_of_reduced(
         &self,
         reduced: Reduced<K>,
-        scale: Re<K::Storage>,
-        wanted: Option<Wanted<'_, Re<K::Storage>>>,
+        scale: f64,
+        wanted: Option<Wanted<'_>>,
         seconds: StageSeconds,
     ) -> Result<Found<K>> {
         let mut found = self.svd_of_bidiagonal(&reduced.band, scale, wanted).await?;
@@ -201,8 +197,8 @@ impl<K: VectorKernels> Driver<'_, K> {
         &self,
         mut dense: K::Dense,
         (m, n): (usize, usize),
-        scale: Re<K::Storage>,
-        wanted: Option<Wanted<'_, Re<K::Storage>>>,
+        scale: f64,
+        wanted: Option<Wanted<'_>>,
         mut seconds: StageSeconds,
     ) -> Result<Found<K>> {
         let mut clock = Clock::new(self.timed);
@@ -234,12 +230,7 @@ impl<K: VectorKernels> Driver<'_, K> {
     }
 
     /// Stages 2 and 3 of a scaled band in the backend's memory, of order `n` and the given bandwidth.
-    pub async fn svdvals_of_band(
-        &self,
-        band: K::Banded,
-        of: (usize, usize),
-        scale: Re<K::Storage>,
-    ) -> Result<(Vec<Re<K::Storage>>, StageSeconds)> {
+    pub async fn svdvals_of_band(&self, band: K::Banded, of: (usize, usize), scale: f64) -> Result<(Vec<f64>, StageSeconds)> {
         let Found { values, seconds, .. } = self.svd_of_band(band, of, scale, None).await?;
         Ok((values, seconds))
     }
@@ -249,8 +240,8 @@ impl<K: VectorKernels> Driver<'_, K> {
         &self,
         band: K::Banded,
         (n, bandwidth): (usize, usize),
-        scale: Re<K::Storage>,
-        wanted: Option<Wanted<'_, Re<K::Storage>>>,
+        scale: f64,
+        wanted: Option<Wanted<'_>>,
     ) -> Result<Found<K>> {
         let mut seconds = StageSeconds::default();
         let band = self.reduce_band(band, (n, bandwidth), wanted.is_some(), &mut seconds).await?;
@@ -259,12 +250,7 @@ impl<K: VectorKernels> Driver<'_, K> {
     }
 
     /// Stage 3 of a bidiagonal in band storage, with D2 V_C. The seconds of its read-back count as those of stage 2.
-    async fn svd_of_bidiagonal(
-        &self,
-        band: &K::Banded,
-        scale: Re<K::Storage>,
-        wanted: Option<Wanted<'_, Re<K::Storage>>>,
-    ) -> Result<Found<K>> {
+    async fn svd_of_bidiagonal(&self, band: &K::Banded, scale: f64, wanted: Option<Wanted<'_>>) -> Result<Found<K>> {
         let mut clock = Clock::new(self.timed);
         let mut seconds = StageSeconds::default();
         self.watch.begin(Stage::Svdvals)?;
@@ -276,12 +262,12 @@ impl<K: VectorKernels> Driver<'_, K> {
             (Some(method), Some(c)) => {
                 let (diagonal, superdiagonal) = c.moduli();
                 seconds.band_to_bidiag += self.lap(&mut clock).await?;
-                stage_three(diagonal, superdiagonal, scale, method, self.watch)?
+                stage_three(self.kernels.kind(), diagonal, superdiagonal, scale, method, self.watch)?
             }
             _ => {
                 let mut values = self.kernels.svdvals(band).await?;
                 values.sort_unstable_by(|x, y| y.total_cmp(x));
-                unscaled(values, scale, "singular values")?
+                unscaled(self.kernels.kind(), values, scale, "singular values")?
             }
         };
         seconds.svdvals = self.lap(&mut clock).await?;
@@ -362,21 +348,36 @@ pub(crate) fn right_of_bidiagonal<T: Scalar>(c: &ComplexBidiagonal, k: usize, wa
     Ok(turned)
 }
 
-/// Stage 3 on the host, for a bidiagonal in double precision that is scaled by `scale`.
-pub(crate) fn stage_three<R: RealElement>(
+/// Stage 3 on the host, for a bidiagonal in double precision that is scaled by `scale`: the values, rounded to this arithmetic's precision.
+pub(crate) fn stage_three(
+    kind: ElementKind,
     diagonal: Vec<f64>,
     superdiagonal: Vec<f64>,
-    scale: R,
+    scale: f64,
     method: Stage3,
     watch: &Watch,
-) -> Result<Vec<R>> {
-    let values = Bidiagonal::new(diagonal, superdiagonal)?.svdvals_for::<R>(method, watch)?;
-    unscaled(values, scale, "singular values")
+) -> Result<Vec<f64>> {
+    let bidiagonal = Bidiagonal::new(diagonal, superdiagonal)?;
+    let values = match kind.is_double() {
+        true => bidiagonal.svdvals_for::<f64>(method, watch)?,
+        false => bidiagonal.svdvals_for::<f32>(method, watch)?,
+    };
+    unscaled(kind, values, scale, "singular values")
 }
 
-/// `values / scale`, rounded to `R`.
-pub(crate) fn unscaled<R: RealElement>(values: Vec<f64>, scale: R, what: &'static str) -> Result<Vec<R>> {
-    let unscale = 1.0 / scale.to_double();
-    let values: Vec<R> = values.into_iter().map(|x| R::from_double(x * unscale)).collect();
-    if values.iter().any(|x| !Float::is_finite(*x)) { Err(SvdError::overflow::<R>(what)) } else { Ok(values) }
+/// `values / scale`, rounded to this arithmetic's precision.
+pub(crate) fn unscaled(kind: ElementKind, mut values: Vec<f64>, scale: f64, what: &'static str) -> Result<Vec<f64>> {
+    let unscale = 1.0 / scale;
+    for x in &mut values {
+        *x *= unscale;
+        if !kind.is_double() {
+            *x = f64::from(*x as f32);
+        }
+    }
+    if values.iter().all(|x| x.is_finite()) { Ok(values) } else { Err(SvdError::overflow(kind, what)) }
+}
+
+/// Values that have been rounded to `R`.
+pub(crate) fn narrowed<R: RealElement>(values: &[f64]) -> Vec<R> {
+    values.iter().map(|&x| R::from_double(x)).collect()
 }

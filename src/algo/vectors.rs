@@ -1,10 +1,7 @@
 //! What the driver of the decomposition with vectors needs of a backend, besides the tile kernels.
 
 use crate::{
-    base::{
-        error::Result,
-        number::{Number, Re, RealElement, Scalar},
-    },
+    base::{element_kind::ElementKind, error::Result, number::RealElement},
     tile::kernels::{ComplexBidiagonal, TileKernels},
 };
 
@@ -27,8 +24,8 @@ const LARGE: usize = 1000;
 /// Whether V (n x k) is made orthonormal once more. Thousands of reflectors leave a part of n eps, most of which one step removes: in complex
 /// arithmetic 0.8 to 1.1, in real arithmetic up to 1.1 for small n, and at most 0.75 (LAPACK's gesdd: 0.5) from [`LARGE`] on, where a step
 /// for all columns takes a seventh of the call.
-pub(crate) fn needs_step<T: Scalar>((n, k): (usize, usize)) -> bool {
-    T::IS_COMPLEX || n < LARGE || 4 * k <= n
+pub(crate) fn needs_step(kind: ElementKind, (n, k): (usize, usize)) -> bool {
+    kind.is_complex() || n < LARGE || 4 * k <= n
 }
 
 /// Columns of values down to this part of the largest are corrected by Gram-Schmidt. They lack a few eps divided by it in orthogonality, and
@@ -36,7 +33,7 @@ pub(crate) fn needs_step<T: Scalar>((n, k): (usize, usize)) -> bool {
 const LEAST: [f64; 2] = [1e-2, 1e-6];
 
 /// How many of the first k of the descending `values` are large enough that a Gram-Schmidt step makes the columns of A V orthogonal.
-pub(crate) fn large_values<T: Number>(values: &[Re<T>], k: usize) -> usize {
-    let least = LEAST[usize::from(T::Scalar::IS_DOUBLE)] * values.first().map_or(0.0, |s| s.to_double());
+pub(crate) fn large_values<R: RealElement>(kind: ElementKind, values: &[R], k: usize) -> usize {
+    let least = LEAST[usize::from(kind.is_double())] * values.first().map_or(0.0, |s| s.to_double());
     values.iter().take_while(|s| s.to_double() > 0.0 && s.to_double() >= least).count().min(k)
 }

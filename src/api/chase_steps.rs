@@ -5,13 +5,17 @@ use num_traits::Float;
 use crate::{
     algo::bidiagonal::Bidiagonal,
     api::element::Element,
-    base::{error::Result, number::Scalar, scale::scale_for},
+    base::{
+        error::Result,
+        number::{RealElement, Scalar},
+        scale::scale_for,
+    },
     cpu::kernels::CpuKernels,
-    plan::stages::unscaled_bidiagonal,
+    plan::{drivers::wide_band, stages::unscaled_bidiagonal},
     tile::{
         band::Band,
         chase_schedule::ReductionStep,
-        kernels::{StageKernels, TileKernels},
+        kernels::{StageKernels, Transfers},
         tuning::Tuning,
     },
 };
@@ -96,7 +100,7 @@ impl<T: Element> Band<T> {
         let (n, bandwidth) = (self.n(), self.bandwidth());
         let kernels = CpuKernels::<T::Scalar>::new(&Tuning::for_cpu::<T>(n).tile_width(tile_width))?;
         let scale = scale_for::<T::Scalar>(self.largest(), n, n);
-        let band = kernels.upload_band(self, scale, tile_width)?;
+        let band = kernels.upload_band(&*wide_band(self)?, scale, tile_width)?;
         let cycles_of = |step: ReductionStep| {
             (0..step.sweeps()).flat_map(move |sweep| (0..step.cycles(sweep)).map(move |index| (step, sweep, index)))
         };
@@ -148,7 +152,7 @@ impl<T: Element> ChaseSteps<T> {
     /// [`SvdError::Overflow`](crate::SvdError::Overflow) if an entry is beyond the type's range.
     pub fn finish(mut self) -> Result<Bidiagonal<T::Real>> {
         self.by_ref().for_each(drop);
-        unscaled_bidiagonal(&self.kernels, &self.band, self.scale)
+        unscaled_bidiagonal(&self.kernels, &self.band, self.scale.to_double())
     }
 }
 

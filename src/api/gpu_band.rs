@@ -1,5 +1,7 @@
 //! A band that stays on the device.
 
+use std::marker::PhantomData;
+
 use crate::{
     algo::bidiagonal::Bidiagonal,
     api::element::Element,
@@ -30,9 +32,14 @@ use crate::{
 /// # }
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
-pub struct GpuBand<T: Element>(pub(crate) DeviceBand<T::Scalar>);
+pub struct GpuBand<T: Element>(pub(crate) DeviceBand, PhantomData<T>);
 
 impl<T: Element> GpuBand<T> {
+    /// The typed wrapper.
+    pub(crate) fn of(band: DeviceBand) -> Self {
+        GpuBand(band, PhantomData)
+    }
+
     /// Copies a band to the device.
     ///
     /// ```
@@ -46,7 +53,7 @@ impl<T: Element> GpuBand<T> {
     /// # Errors
     /// As [`GpuMatrix::upload`](crate::GpuMatrix::upload).
     pub fn upload(context: &GpuContext, band: &Band<T>) -> Result<Self> {
-        Ok(GpuBand(T::upload_band(context, band)?))
+        Ok(GpuBand::of(T::upload_band(context, band)?))
     }
 
     /// Order n.

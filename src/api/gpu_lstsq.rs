@@ -87,7 +87,7 @@ impl<T: Element> GpuMatrix<T> {
     fn solved(&self, b: &GpuMatrix<T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<GpuLstsq<T>>> {
         let report = T::device_lstsq(&self.0, &b.0, options, timed)?;
         Ok(report.map(|DeviceFit { x, rank, residuals, singular_values }| GpuLstsq {
-            x: GpuMatrix(x),
+            x: GpuMatrix::of(x),
             rank,
             residuals,
             singular_values,

@@ -1,5 +1,7 @@
 //! A matrix that stays on the device between operations.
 
+use std::marker::PhantomData;
+
 use wgpu::Buffer;
 
 use crate::{
@@ -35,9 +37,14 @@ use crate::{
 /// # }
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
-pub struct GpuMatrix<T: Element>(pub(crate) DeviceMatrix<T::Scalar>);
+pub struct GpuMatrix<T: Element>(pub(crate) DeviceMatrix, PhantomData<T>);
 
 impl<T: Element> GpuMatrix<T> {
+    /// The typed wrapper.
+    pub(crate) fn of(matrix: DeviceMatrix) -> Self {
+        GpuMatrix(matrix, PhantomData)
+    }
+
     /// Copies a matrix to the device, in its memory order.
     ///
     /// ```
@@ -55,7 +62,7 @@ impl<T: Element> GpuMatrix<T> {
     /// [`SvdError::UnsupportedElement`](crate::SvdError::UnsupportedElement) if the device cannot compute with `T`; [`SvdError::TooLarge`](crate::SvdError::TooLarge) if it cannot hold the matrix;
     /// [`SvdError::OutOfMemory`](crate::SvdError::OutOfMemory), [`SvdError::DeviceLost`](crate::SvdError::DeviceLost) and [`SvdError::Gpu`](crate::SvdError::Gpu), as the device reports them.
     pub fn upload<M: SvdValsGpu<Element = T>>(context: &GpuContext, a: &M) -> Result<Self> {
-        Ok(GpuMatrix(T::upload(context, a.as_faer())?))
+        Ok(GpuMatrix::of(T::upload(context, a.as_faer())?))
     }
 
     /// A matrix in a buffer of your own. A shader of yours has filled it, or will have filled it once the work that you have submitted is
@@ -93,7 +100,7 @@ impl<T: Element> GpuMatrix<T> {
         (rows, cols): (usize, usize),
         strides: (usize, usize),
     ) -> Result<Self> {
-        Ok(GpuMatrix(T::in_buffer(context, buffer, (rows, cols), strides)?))
+        Ok(GpuMatrix::of(T::in_buffer(context, buffer, (rows, cols), strides)?))
     }
 
     /// The buffer of the entries, for shaders of your own. [`strides`](Self::strides) gives the positions.
@@ -300,7 +307,7 @@ impl<T: Element> GpuMatrix<T> {
     /// # Errors
     /// As [`to_band`](Self::to_band).
     pub fn to_gpu_band(&self, options: &SvdOptions) -> Result<GpuBand<T::Scalar>> {
-        Ok(GpuBand(T::device_to_band(&self.0, options)?))
+        Ok(GpuBand::of(T::device_to_band(&self.0, options)?))
     }
 }
 

@@ -89,7 +89,7 @@ impl<T: Element> GpuQr<T> {
     /// [`SvdError::TooLarge`](crate::SvdError::TooLarge) if one buffer cannot hold it; [`SvdError::Overflow`](crate::SvdError::Overflow) if an entry exceeds its type; [`SvdError::OutOfMemory`](crate::SvdError::OutOfMemory),
     /// [`SvdError::DeviceLost`](crate::SvdError::DeviceLost) and [`SvdError::Gpu`](crate::SvdError::Gpu), as the device reports them.
     pub fn r(&self) -> Result<GpuMatrix<T::Scalar>> {
-        Ok(GpuMatrix(self.0.r()?))
+        Ok(GpuMatrix::of(self.0.r()?))
     }
 
     /// The first k columns of Q, m x k.
@@ -132,7 +132,7 @@ impl<T: Element> GpuQr<T> {
     }
 
     fn q(&self, cols: usize) -> Result<GpuMatrix<T::Scalar>> {
-        Ok(GpuMatrix(self.0.q(cols)?))
+        Ok(GpuMatrix::of(self.0.q(cols)?))
     }
 
     /// op(Q) C, with the m x m matrix Q, which is not formed. C has m rows, and stays as it is.
@@ -175,7 +175,7 @@ impl<T: Element> GpuQr<T> {
     }
 
     fn apply(&self, c: &GpuMatrix<T::Scalar>, side: Side, op: Op) -> Result<GpuMatrix<T::Scalar>> {
-        Ok(GpuMatrix(self.0.apply(&c.0, side, op)?))
+        Ok(GpuMatrix::of(self.0.apply(&c.0, side, op)?))
     }
 
     /// The numerical rank: the number of diagonal entries of R above [`tolerance`](SvdOptions::tolerance) times the largest, by
@@ -271,7 +271,7 @@ impl<T: Element> GpuQr<T> {
     /// [`tolerance`](SvdOptions::tolerance) or more; [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) if B does not have m rows, has an entry that is NaN or infinite,
     /// or is on another device; [`SvdError::Overflow`](crate::SvdError::Overflow) if an entry of X exceeds its type; as [`r`](Self::r).
     pub fn solve_lstsq(&self, b: &GpuMatrix<T>) -> Result<GpuMatrix<T::Scalar>> {
-        Ok(GpuMatrix(self.0.solve(&b.0)?))
+        Ok(GpuMatrix::of(self.0.solve(&b.0)?))
     }
 }
 

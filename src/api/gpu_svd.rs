@@ -1,6 +1,7 @@
 //! The singular value decomposition of a matrix that is on the device.
 
 use crate::{
+    algo::svdvals::narrowed,
     api::{element::Element, gpu_matrix::GpuMatrix},
     base::error::Result,
     plan::{device::svd::DeviceSvd, options::SvdOptions, report::SvdReport},
@@ -78,6 +79,6 @@ impl<T: Element> GpuMatrix<T> {
 
     fn svd_reported(&self, options: &SvdOptions, timed: bool) -> Result<SvdReport<GpuSvd<T>>> {
         let report = T::device_svd(&self.0, options, timed)?;
-        Ok(report.map(|DeviceSvd { u, s, v }| GpuSvd { u: GpuMatrix(u), s, v: GpuMatrix(v) }))
+        Ok(report.map(|DeviceSvd { u, s, v }| GpuSvd { u: GpuMatrix::of(u), s: narrowed(&s), v: GpuMatrix::of(v) }))
     }
 }

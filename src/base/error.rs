@@ -1,8 +1,6 @@
 //! The crate's error type.
 
-use num_traits::Float;
-
-use crate::base::{number::RealElement, watch::Stage};
+use crate::base::{element_kind::ElementKind, watch::Stage};
 
 /// The error that every fallible public function returns.
 ///
@@ -175,9 +173,10 @@ impl SvdError {
         SvdError::InvalidOption { option, reason: reason.into() }
     }
 
-    /// The [`Overflow`](Self::Overflow) error for `what` in type `R`.
-    pub(crate) fn overflow<R: RealElement>(what: &'static str) -> Self {
-        SvdError::Overflow { what, element: R::NAME, largest: <R as Float>::max_value().to_double() }
+    /// The [`Overflow`](Self::Overflow) error for `what` in the real type of this arithmetic.
+    pub(crate) fn overflow(kind: ElementKind, what: &'static str) -> Self {
+        let largest = if kind.is_double() { f64::MAX } else { f32::MAX.into() };
+        SvdError::Overflow { what, element: kind.real().name(), largest }
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod awake;
 pub mod blas;
 pub mod clock;
+pub mod element_kind;
 pub mod error;
 pub(crate) mod first_of;
 pub mod number;

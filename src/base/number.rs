@@ -11,6 +11,8 @@ use half::{bf16, f16, slice::HalfFloatSliceExt};
 use num_complex::Complex;
 use num_traits::{Float, NumAssign};
 
+use crate::base::element_kind::ElementKind;
+
 mod sealed {
     pub trait Sealed {}
 }
@@ -45,6 +47,9 @@ pub trait Number: sealed::Sealed + Pod + PartialEq + Debug + Display + Send + Sy
     #[doc(hidden)]
     type InBand: Number;
 
+    /// The storage type of a matrix that keeps this type's digits.
+    #[doc(hidden)]
+    const KIND: ElementKind;
     /// Whether the type is `f16` or `bf16`.
     #[doc(hidden)]
     const IS_HALF: bool = false;
@@ -178,10 +183,12 @@ pub trait Scalar: Number<Scalar = Self> + ComplexField<Real = <Self as Number>::
 pub(crate) type Re<T> = <T as Number>::Real;
 
 macro_rules! real {
-    ($t:ident, $compact:ident, $norm_scale:expr, $pivot:expr) => {
+    ($t:ident, $kind:ident, $compact:ident, $norm_scale:expr, $pivot:expr) => {
         impl sealed::Sealed for $t {}
         impl Number for $t {
             const NAME: &'static str = stringify!($t);
+            const KIND: ElementKind = ElementKind::$kind;
+            const MAX_EXPONENT: i32 = $t::MAX_EXP - 1;
             type Real = $t;
             type Scalar = $t;
             type InBand = f64;
@@ -191,7 +198,6 @@ macro_rules! real {
             fn from_complex(value: Complex<f64>) -> $t {
                 value.re as $t
             }
-            const MAX_EXPONENT: i32 = $t::MAX_EXP - 1;
             fn magnitude(self) -> Option<$t> {
                 self.is_finite().then(|| Float::abs(self))
             }
@@ -249,18 +255,19 @@ macro_rules! real {
 }
 
 // norm_scale and pivot as bit patterns: 2^80 and 2^-120 in f32, 2^700 and 2^-1000 in f64.
-real!(f32, f16, f32::from_bits((80 + 127) << 23), f32::from_bits((127 - 120) << 23));
-real!(f64, f64, f64::from_bits((700 + 1023) << 52), f64::from_bits((1023 - 1000) << 52));
+real!(f32, F32, f16, f32::from_bits((80 + 127) << 23), f32::from_bits((127 - 120) << 23));
+real!(f64, F64, f64, f64::from_bits((700 + 1023) << 52), f64::from_bits((1023 - 1000) << 52));
 
 macro_rules! complex {
-    ($t:ident, $name:literal) => {
+    ($t:ident, $kind:ident, $name:literal) => {
         impl sealed::Sealed for Complex<$t> {}
         impl Number for Complex<$t> {
             const NAME: &'static str = $name;
+            const KIND: ElementKind = ElementKind::$kind;
+            const MAX_EXPONENT: i32 = $t::MAX_EXP - 1;
             type Real = $t;
             type Scalar = Self;
             type InBand = Complex<f64>;
-            const MAX_EXPONENT: i32 = $t::MAX_EXP - 1;
             fn to_complex(self) -> Complex<f64> {
                 self.to_wide()
             }
@@ -304,8 +311,8 @@ macro_rules! complex {
     };
 }
 
-complex!(f32, "c32");
-complex!(f64, "c64");
+complex!(f32, C32, "c32");
+complex!(f64, C64, "c64");
 
 /// [`f16::to_f32`] without a branch, so that loops over it vectorise.
 #[inline(always)]
@@ -333,11 +340,12 @@ macro_rules! half_float {
         impl sealed::Sealed for $t {}
         impl Number for $t {
             const NAME: &'static str = stringify!($t);
+            const KIND: ElementKind = ElementKind::F16;
+            const MAX_EXPONENT: i32 = $t::MAX_EXP - 1;
             type Real = f32;
             type Scalar = f32;
             type InBand = $in_band;
             const IS_HALF: bool = true;
-            const MAX_EXPONENT: i32 = $t::MAX_EXP - 1;
             fn to_complex(self) -> Complex<f64> {
                 Complex::new(self.to_f64(), 0.0)
             }
@@ -394,6 +402,16 @@ pub enum HalfStorage {
     /// results to f16, which gives the accuracy of the papers (a relative error of about 1e-3). `bf16` is stored as f16 too: after the
     /// scaling of stage 0, f16 has sufficient range, and three more bits. A CPU takes 3 to 15 times as long as with `Single`.
     Half,
+}
+
+impl HalfStorage {
+    /// The storage type of a matrix in this arithmetic type.
+    pub(crate) fn of(self, kind: ElementKind) -> ElementKind {
+        match self {
+            HalfStorage::Single => kind,
+            HalfStorage::Half => kind.compact(),
+        }
+    }
 }
 
 impl fmt::Display for HalfStorage {

@@ -3,11 +3,14 @@
 use faer::MatRef;
 use num_traits::Float;
 
-use crate::base::{
-    error::{Result, SvdError},
-    number::{Number, Re, RealElement},
-    parallel::try_map,
-    view::by_lines,
+use crate::{
+    base::element_kind::ElementKind,
+    base::{
+        error::{Result, SvdError},
+        number::{Number, Re, RealElement},
+        parallel::try_map,
+        view::by_lines,
+    },
 };
 
 /// Entries copied at a time from lines that are not contiguous.
@@ -18,12 +21,8 @@ const PIECE: usize = 64;
 const SERIAL: usize = 1 << 16;
 const TASK: usize = 1 << 14;
 
-/// Stage 0: the power of two that brings the largest entry into [1/2, 1), or the first entry that is not finite.
-pub(crate) fn power_of_two_scale<T, S>(a: MatRef<'_, T>) -> Result<Re<T>>
-where
-    T: Number,
-    S: Number<Real = T::Real, Scalar = T::Scalar>,
-{
+/// Stage 0: the power of two that brings the largest entry of a matrix, to be stored as `kind`, into [1/2, 1), or the first entry that is not finite.
+pub(crate) fn power_of_two_scale<T: Number>(kind: ElementKind, a: MatRef<'_, T>) -> Result<Re<T>> {
     let lines = by_lines(a);
     let lines_at_once = TASK / lines.nrows().max(1) + 1;
     let zero = Re::<T>::from_double(0.0);
@@ -38,7 +37,7 @@ where
         all.ok().map(|all| all.into_iter().fold(zero, Float::max))
     };
     match largest {
-        Some(largest) => Ok(scale_for::<S>(largest, a.nrows(), a.ncols())),
+        Some(largest) => Ok(Re::<T>::from_double(scale_of_kind(kind, largest.to_double(), a.nrows(), a.ncols()))),
         None => Err(first_non_finite(a)),
     }
 }
@@ -83,17 +82,22 @@ pub(crate) fn first_non_finite<T: Number>(a: MatRef<'_, T>) -> SvdError {
     SvdError::NonFinite { row, col, value: a[(row, col)].to_string() }
 }
 
-/// 2^k that brings `largest` into [1/2, 1); 1 if `largest` is zero. The target is lower if the norm of an m x n matrix of such entries
-/// could exceed `S`'s range. The result is clamped so that it and its reciprocal are normal numbers.
+/// [`scale_of_kind`] of a type.
 pub(crate) fn scale_for<S: Number>(largest: Re<S>, m: usize, n: usize) -> Re<S> {
-    if largest == Re::<S>::from_double(0.0) {
-        return Re::<S>::from_double(1.0);
+    Re::<S>::from_double(scale_of_kind(S::KIND, largest.to_double(), m, n))
+}
+
+/// 2^k that brings `largest` into [1/2, 1); 1 if `largest` is zero. The target is lower if the norm of an m x n matrix of such entries
+/// could exceed the storage type's range. The result is clamped so that it and its reciprocal are normal numbers of the arithmetic.
+pub(crate) fn scale_of_kind(kind: ElementKind, largest: f64, m: usize, n: usize) -> f64 {
+    if largest == 0.0 {
+        return 1.0;
     }
     let (mantissa, exponent, _) = Float::integer_decode(largest);
     let e = i32::from(exponent) + 64 - mantissa.leading_zeros() as i32;
     // ||A|| <= sqrt(m n) max |a_ij|, with a factor of 2 for complex entries and rounding.
     let growth = (m as f64 * n as f64).max(1.0).log2() / 2.0;
-    let target = (S::MAX_EXPONENT - 1 - growth.ceil() as i32).min(0);
-    let limit = Re::<S>::exponent_limit();
-    Re::<S>::from_double(2f64.powi((target - e).clamp(-limit, limit)))
+    let target = (kind.max_exponent() - 1 - growth.ceil() as i32).min(0);
+    let limit = if kind.is_double() { f64::exponent_limit() } else { f32::exponent_limit() };
+    2f64.powi((target - e).clamp(-limit, limit))
 }

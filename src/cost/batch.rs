@@ -2,8 +2,9 @@
 
 use crate::{
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::{Number, Re},
+        number::Number,
     },
     cost::{
         Cost,
@@ -15,7 +16,7 @@ use crate::{
             scalar_bytes,
         },
     },
-    tile::chase_schedule::ReductionStep,
+    tile::{chase_schedule::ReductionStep, tuning::Tuning},
 };
 
 /// Classes have columns in multiples of this, and the largest one as many as fit.
@@ -76,8 +77,8 @@ impl BatchShape {
     }
 
     /// The largest class that a device's workgroup memory holds for matrices stored as `S`.
-    pub fn largest<S: Number>(bounds: &Bounds<'_>) -> Option<BatchShape> {
-        let fits = |&order: &usize| BatchShape::of_order(order, bounds, false).bytes::<S>() <= bounds.bytes;
+    pub fn largest(kind: ElementKind, bounds: &Bounds<'_>) -> Option<BatchShape> {
+        let fits = |&order: &usize| BatchShape::of_order(order, bounds, false).bytes(kind) <= bounds.bytes;
         (1..=SPILLED_ORDER).take_while(fits).last().map(|order| BatchShape::of_order(order, bounds, false))
     }
 
@@ -112,15 +113,15 @@ impl BatchShape {
     }
 
     /// Bytes of workgroup memory that the shader declares.
-    pub fn bytes<S: Number>(&self) -> usize {
-        let matrix = if self.spilled { 0 } else { self.entries() * size_of::<S::Scalar>() };
-        matrix + 2 * self.order * size_of::<Re<S>>()
+    pub fn bytes(&self, kind: ElementKind) -> usize {
+        let matrix = if self.spilled { 0 } else { self.entries() * kind.scalar_bytes() };
+        matrix + 2 * self.order * kind.real_bytes()
     }
 
     /// Maximum number of matrices of one dispatch.
-    pub fn most<S: Number>(&self) -> usize {
+    pub fn most(&self, kind: ElementKind) -> usize {
         match self.spilled {
-            true => (SPILLED_BYTES / (self.entries() * size_of::<S::Scalar>())).max(SPILLED_LEAST),
+            true => (SPILLED_BYTES / (self.entries() * kind.scalar_bytes())).max(SPILLED_LEAST),
             false => usize::MAX,
         }
     }
@@ -130,7 +131,7 @@ impl BatchShape {
         // The loops take four entries at a time, and one at a time those that are left.
         let reflector = |lines: usize, count: usize| count / 4 + 4 + lines.div_ceil(self.threads) * (count / 2 + 8);
         let of_step = |j: usize| reflector(n - j - 1, m - j) + reflector(m - j - 1, n - j);
-        let passes = passes_of_bisection::<f64>() as usize;
+        let passes = passes_of_bisection(ElementKind::F64) as usize;
         let rest = (m * leading_dimension(n)).div_ceil(self.threads) + 3 * n + n.div_ceil(self.threads) * passes * (n + 1);
         (0..n).map(of_step).sum::<usize>() + rest
     }
@@ -138,13 +139,13 @@ impl BatchShape {
 
 impl Work {
     /// `batch` of matrices of these shapes, in workgroups of one class.
-    pub fn batch<S: Number>(shape: &BatchShape, shapes: impl Iterator<Item = (usize, usize)>) -> Work {
-        let (scalar, real, threads) = (scalar_bytes::<S>(), size_of::<Re<S>>() as u64, shape.threads as u64);
+    pub fn batch(kind: ElementKind, shape: &BatchShape, shapes: impl Iterator<Item = (usize, usize)>) -> Work {
+        let (scalar, real, threads) = (scalar_bytes(kind), kind.real_bytes() as u64, shape.threads as u64);
         let mut work = Work {
             kernel: Kernel::Batch,
             workgroups: 0,
             threads,
-            workgroup_memory: shape.bytes::<S>() as u64,
+            workgroup_memory: shape.bytes(kind) as u64,
             flops: 0,
             footprint: if shape.spilled { 0 } else { u64::MAX },
             again: Again::default(),
@@ -157,7 +158,7 @@ impl Work {
         for of in shapes {
             let one = match last {
                 Some((same, one)) if same == of => one,
-                _ => one_matrix::<S>(&work, shape.spilled, of, (scalar, real)),
+                _ => one_matrix(kind, &work, shape.spilled, of, (scalar, real)),
             };
             last = Some((of, one));
             work.workgroups += 1;
@@ -176,16 +177,16 @@ impl Work {
 }
 
 /// Bytes of global memory of one matrix: entries and its row of the table in, bounds out.
-fn bytes_of<S: Number>((m, n): (usize, usize)) -> u64 {
-    (m * leading_dimension(n) * size_of::<S>() + 16 + (2 * n + 1) * size_of::<Re<S>>()) as u64
+fn bytes_of(kind: ElementKind, (m, n): (usize, usize)) -> u64 {
+    (m * leading_dimension(n) * kind.bytes() + 16 + (2 * n + 1) * kind.real_bytes()) as u64
 }
 
 /// The work of one m x n matrix in a workgroup of `of`.
-fn one_matrix<S: Number>(of: &Work, spilled: bool, (m, n): (usize, usize), (scalar, real): (u64, u64)) -> Work {
-    let mut bytes = bytes_of::<S>((m, n));
+fn one_matrix(kind: ElementKind, of: &Work, spilled: bool, (m, n): (usize, usize), (scalar, real): (u64, u64)) -> Work {
+    let mut bytes = bytes_of(kind, (m, n));
     let footprint = (m * leading_dimension(n)) as u64 * scalar;
     let (m, n, threads) = (m as u64, n as u64, of.threads);
-    let passes = passes_of_bisection::<Re<S>>();
+    let passes = passes_of_bisection(kind);
     let (mut flops, mut read, mut issued, mut loads) = (Work::flops_of_bisection_passes(n, passes), 0, 0, 0);
     let mut bytes_of_a = 2 * footprint;
     for j in 0..n {
@@ -193,12 +194,12 @@ fn one_matrix<S: Number>(of: &Work, spilled: bool, (m, n): (usize, usize), (scal
         for (lines, count, access) in [(n - j - 1, m - j, scalar), (m - j - 1, n - j - 1, scalar.max(SECTOR))] {
             if count > 0 {
                 // A square, and two multiply-adds for each entry of a line.
-                flops += 2 * fmas::<S>().min(2) * count + 4 * fmas::<S>() * lines * count;
+                flops += 2 * fmas(kind).min(2) * count + 4 * fmas(kind) * lines * count;
                 read += threads * count * scalar + 5 * lines * count * scalar;
                 // A warp reads x once for each pass. Four entries are in flight at a time.
                 bytes_of_a += 3 * threads.div_ceil(WARP as u64) * count * SECTOR + 3 * lines * count * access;
                 loads += count.div_ceil(4) * (1 + 2 * lines.div_ceil(threads)) + 4;
-                let each = OF_SQUARE * fmas::<S>().min(2) + lines.div_ceil(threads) * (OF_ENTRY + 3 * (fmas::<S>() - 1));
+                let each = OF_SQUARE * fmas(kind).min(2) + lines.div_ceil(threads) * (OF_ENTRY + 3 * (fmas(kind) - 1));
                 issued += count * each + OF_REFLECTOR;
             }
         }
@@ -241,34 +242,45 @@ impl Cost {
     /// [`SvdError::InvalidOption`] for a matrix that is empty, or that would be computed alone (see [`new`](Self::new)): too large for a workgroup,
     /// and either the only one or more than half of 256 MiB. As [`new`](Self::new) for sizes that overflow.
     pub fn batch<S: Number>(count: usize, (m, n): (usize, usize), device: &DeviceModel) -> Result<Cost> {
-        let (bounds, of) = (Bounds::of_model(device), (m.max(n), m.min(n)));
-        let shape = BatchShape::of(BatchShape::largest::<S>(&bounds), &bounds, of).filter(|_| of.1 > 0);
-        let Some(shape) = shape.filter(|shape| !shape.spilled || count < 2) else {
-            return Cost::stacked::<S>(count, of, device, Call::STACKED);
-        };
-        let mut all = Dispatches::default();
-        let at_once = matrices_of_dispatch::<S>(&shape, of, SUBMISSION_FLOPS);
-        for first in (0..count).step_by(at_once) {
-            all.note(Work::batch::<S>(&shape, std::iter::repeat_n(of, at_once.min(count - first))));
-        }
-        Ok(Cost { work: all.into_work(), double: size_of::<Re<S>>() == size_of::<f64>() })
+        Cost::of_batch(S::KIND, count, (m, n), device)
     }
 }
 
 impl Cost {
+    /// [`batch`](Self::batch) of matrices stored as `kind`.
+    pub(super) fn of_batch(kind: ElementKind, count: usize, (m, n): (usize, usize), device: &DeviceModel) -> Result<Cost> {
+        let (bounds, of) = (Bounds::of_model(device), (m.max(n), m.min(n)));
+        let shape = BatchShape::of(BatchShape::largest(kind, &bounds), &bounds, of).filter(|_| of.1 > 0);
+        let Some(shape) = shape.filter(|shape| !shape.spilled || count < 2) else {
+            return Cost::stacked(kind, count, of, device, Call::STACKED);
+        };
+        let mut all = Dispatches::default();
+        let at_once = matrices_of_dispatch(kind, &shape, of, SUBMISSION_FLOPS);
+        for first in (0..count).step_by(at_once) {
+            all.note(Work::batch(kind, &shape, std::iter::repeat_n(of, at_once.min(count - first))));
+        }
+        Ok(Cost { work: all.into_work(), double: kind.is_double() })
+    }
+
     /// [`batch`](Self::batch) of m x n matrices, m >= n, that workgroup memory does not hold, or that of all their vectors.
-    pub(super) fn stacked<S: Number>(count: usize, (m, n): (usize, usize), device: &DeviceModel, mut call: Call) -> Result<Cost> {
-        let tuning = Cost::tuning_on::<S>(n, device);
+    pub(super) fn stacked(
+        kind: ElementKind,
+        count: usize,
+        (m, n): (usize, usize),
+        device: &DeviceModel,
+        mut call: Call,
+    ) -> Result<Cost> {
+        let tuning = Tuning::within(kind, &Bounds::of_model(device), n);
         Cost::check((m.saturating_mul(count.max(1)), n), &tuning)?;
-        let of_one = (m.next_multiple_of(4) * n * size_of::<S>()) as u64;
+        let of_one = (m.next_multiple_of(4) * n * kind.bytes()) as u64;
         let mut most = STACK_BYTES.checked_div(of_one).unwrap_or(0);
         if call.vectors.is_some() {
             // As `most_stacked` of a device, without the workspaces: A twice, the reflectors of stage 2, and V.
             let steps = ReductionStep::all(n, tuning.bandwidth(n), tuning.tile_width).count() as u64;
-            let square = (n.next_multiple_of(4) * n * size_of::<S>()) as u64;
+            let square = (n.next_multiple_of(4) * n * kind.bytes()) as u64;
             let kept = 2 * of_one + (steps + 1) * square;
-            let later = later_bytes::<S>((m, n));
-            call.together = vectors_at_once::<S>((m, n));
+            let later = later_bytes(kind, (m, n));
+            call.together = vectors_at_once(kind, (m, n));
             let of_some = later.saturating_mul(call.together as u64);
             most = most.min(KEPT_BYTES.saturating_sub(of_some).checked_div(kept).unwrap_or(0));
         }
@@ -278,35 +290,35 @@ impl Cost {
         }
         let (at_once, mut work) = (count.div_ceil(count.div_ceil(most)), Vec::new());
         for first in (0..count).step_by(at_once) {
-            work.extend(dispatches_of_call::<S>(at_once.min(count - first), (m, n), &tuning, call)?);
+            work.extend(dispatches_of_call(kind, at_once.min(count - first), (m, n), &tuning, call)?);
         }
-        Ok(Cost { work, double: size_of::<Re<S>>() == size_of::<f64>() })
+        Ok(Cost { work, double: kind.is_double() })
     }
 }
 
 impl Cost {
     /// [`batch_svd`](Self::batch_svd) of m x n matrices, m >= n, that workgroup memory does not hold.
-    pub(super) fn stacked_svd<S: Number>(count: usize, of: (usize, usize), device: &DeviceModel) -> Result<Cost> {
-        Cost::stacked::<S>(count, of, device, Call::stacked_vectors(of.1))
+    pub(super) fn stacked_svd(kind: ElementKind, count: usize, of: (usize, usize), device: &DeviceModel) -> Result<Cost> {
+        Cost::stacked(kind, count, of, device, Call::stacked_vectors(of.1))
     }
 }
 
 /// Bytes that the vectors of an m x n matrix need after the back-transformation: U and a copy, one of V, three matrices for divide and conquer, and two
 /// of products.
-fn later_bytes<S: Number>((m, n): (usize, usize)) -> u64 {
-    let of = |rows: usize| (rows.next_multiple_of(4) * n * size_of::<S>()) as u64;
+fn later_bytes(kind: ElementKind, (m, n): (usize, usize)) -> u64 {
+    let of = |rows: usize| (rows.next_multiple_of(4) * n * kind.bytes()) as u64;
     2 * of(m) + 6 * of(n)
 }
 
 /// The number of matrices whose vectors are computed together.
-fn vectors_at_once<S: Number>(of: (usize, usize)) -> usize {
-    (STACK_BYTES / later_bytes::<S>(of).max(1)).max(1) as usize
+fn vectors_at_once(kind: ElementKind, of: (usize, usize)) -> usize {
+    (STACK_BYTES / later_bytes(kind, of).max(1)).max(1) as usize
 }
 
 /// Matrices like this in one dispatch, limited by the flops of a submission.
-pub(crate) fn matrices_of_dispatch<S: Number>(shape: &BatchShape, of: (usize, usize), most_flops: u64) -> usize {
-    let flops = Work::batch::<S>(shape, std::iter::once(of)).flops.max(1);
-    usize::try_from(most_flops / flops).unwrap_or(usize::MAX).clamp(1, shape.most::<S>())
+pub(crate) fn matrices_of_dispatch(kind: ElementKind, shape: &BatchShape, of: (usize, usize), most_flops: u64) -> usize {
+    let flops = Work::batch(kind, shape, std::iter::once(of)).flops.max(1);
+    usize::try_from(most_flops / flops).unwrap_or(usize::MAX).clamp(1, shape.most(kind))
 }
 
 #[cfg(test)]
@@ -332,10 +344,11 @@ mod tests {
         assert_eq!(batch.workgroup_memory, 4 * 32 * 33 + 4 * 64);
         let reduction = |flops: u64, passes: u64, n: u64| (flops - passes * Work::flops_of_bisection(n as usize)) as f64;
         let of = |n: usize| Cost::batch::<f32>(1, (n, n), &H100).unwrap().kernel(Kernel::Batch).flops;
-        let ratio = reduction(of(80), passes_of_bisection::<f32>(), 80) / (8.0 / 3.0 * 80f64.powi(3));
+        let ratio = reduction(of(80), passes_of_bisection(ElementKind::F32), 80) / (8.0 / 3.0 * 80f64.powi(3));
         assert!((0.97..1.03).contains(&ratio), "{ratio}");
         let complex = Cost::batch::<Complex<f32>>(1, (40, 40), &H100).unwrap().kernel(Kernel::Batch).flops;
-        let ratio = reduction(complex, passes_of_bisection::<f32>(), 40) / reduction(of(40), passes_of_bisection::<f32>(), 40);
+        let ratio = reduction(complex, passes_of_bisection(ElementKind::F32), 40)
+            / reduction(of(40), passes_of_bisection(ElementKind::F32), 40);
         assert!((3.9..4.0).contains(&ratio), "{ratio}");
         let many = Cost::batch::<f32>(1_000_000, (32, 32), &H100).unwrap();
         assert_eq!(many.dispatches(), (1_000_000 * u64::from(of(32) as u32)).div_ceil(SUBMISSION_FLOPS / of(32) * of(32)));
@@ -345,10 +358,10 @@ mod tests {
     #[test]
     fn classes_hold_their_shapes() {
         let bounds = Bounds { bytes: 32 << 10, ..Bounds::of_model(&H100) };
-        let largest = BatchShape::largest::<f32>(&bounds).unwrap();
+        let largest = BatchShape::largest(ElementKind::F32, &bounds).unwrap();
         assert_eq!((largest.order, largest.threads), (89, 96));
-        assert!(largest.bytes::<f32>() <= bounds.bytes);
-        assert_eq!(BatchShape::largest::<f32>(&Bounds { bytes: 16 << 10, ..bounds }).unwrap().order, 63);
+        assert!(largest.bytes(ElementKind::F32) <= bounds.bytes);
+        assert_eq!(BatchShape::largest(ElementKind::F32, &Bounds { bytes: 16 << 10, ..bounds }).unwrap().order, 63);
         let bounds = Bounds { bytes: 32 << 10, ..Bounds::of_model(&H100) };
         let class = |size| BatchShape::of(Some(largest), &bounds, size).map(|shape| (shape.order, shape.spilled));
         for (size, order) in [((1, 1), 8), ((8, 8), 8), ((9, 8), 16), ((72, 1), 8), ((2000, 3), 80), ((89, 89), 89)] {
@@ -439,7 +452,7 @@ mod tests {
     fn larger_matrices_with_vectors() {
         for (m, n) in [(300, 300), (700, 257), (5000, 20)] {
             let each = Cost::svd::<f32>(m, n, n, &Cost::tuning::<f32>(n)).unwrap();
-            let five = Cost::stacked_svd::<f32>(5, (m, n), &H100).unwrap();
+            let five = Cost::stacked_svd(ElementKind::F32, 5, (m, n), &H100).unwrap();
             for kernel in
                 Kernel::ALL.into_iter().filter(|kernel| *kernel != Kernel::Bisect && *kernel != Kernel::SquareBidiagonal)
             {

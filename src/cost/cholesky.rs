@@ -1,13 +1,10 @@
 //! The dispatches of CholeskyQR2 on a device: sizes and work, for the GPU backend and for the model.
 
-use std::{marker::PhantomData, ops::Range};
+use std::ops::Range;
 
 use crate::{
     algo::triangular::{Factor, run},
-    base::{
-        error::Result,
-        number::{Number, Re, Scalar},
-    },
+    base::{element_kind::ElementKind, error::Result, number::Scalar},
     cost::{
         Cost, DeviceModel,
         count::Dispatches,
@@ -42,8 +39,8 @@ pub(crate) fn sums(entries: usize, count: usize) -> Vec<Extent> {
 }
 
 /// Flops of the last substitution.
-pub(crate) fn flops<S: Number>(m: usize, n: usize) -> u64 {
-    [of_pair::<S>(), m as u64, n as u64, n as u64].into_iter().fold(1, u64::saturating_mul)
+pub(crate) fn flops(kind: ElementKind, m: usize, n: usize) -> u64 {
+    [of_pair(kind), m as u64, n as u64, n as u64].into_iter().fold(1, u64::saturating_mul)
 }
 
 impl Cost {
@@ -61,10 +58,15 @@ impl Cost {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn cholesky_qr<S: Scalar>(m: usize, n: usize, tuning: &Tuning) -> Result<Cost> {
+        Cost::of_cholesky_qr(S::KIND, m, n, tuning, false)
+    }
+
+    /// [`cholesky_qr`](Self::cholesky_qr) for a report.
+    pub(crate) fn of_cholesky_qr(kind: ElementKind, m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
         Cost::check((m, n), tuning)?;
         let (tiles, mut all) = (Shape::of(tuning).products, Dispatches::default());
         let products = |all: &mut Dispatches, extents: &[Extent]| {
-            batches::<S>(&tiles, extents, MOST).1.into_iter().for_each(|batch| all.note(batch.work));
+            batches(kind, &tiles, extents, MOST).1.into_iter().for_each(|batch| all.note(batch.work));
         };
         let square = n * n.next_multiple_of(4);
         for _ in 0..2 {
@@ -72,23 +74,18 @@ impl Cost {
             products(&mut all, &extents);
             products(&mut all, &sums(square, parts(m).len()));
         }
-        let triangle = TriangleShape::new::<S>(&Bounds::of_model(&DeviceModel::H100), tuning)?;
+        let triangle = TriangleShape::new(kind, &Bounds::of_model(&DeviceModel::H100), tuning)?;
         let base = tuning.triangle.min(triangle.base);
         for _ in 0..2 {
-            let mut solve = Solve { all: &mut all, cols: m, tiles, triangle, element: PhantomData::<S> };
+            let mut solve = Solve { all: &mut all, cols: m, tiles, triangle, kind };
             run(&mut solve, &FROM_THE_RIGHT, 0..n, base, Factor::Alpha)?;
         }
         products(&mut all, &[Extent { rows: n, cols: n, inner: n, upper_c: false, upper_x: true }]);
-        Ok(Cost { work: all.into_work(), double: size_of::<Re<S>>() == size_of::<f64>() })
+        Ok(Cost { work: all.into_work(), double: kind.is_double() })
     }
 
     /// [`cholesky_qr`](Self::cholesky_qr) of the matrix or its transpose, whichever is tall, for the report of least squares.
-    pub(crate) fn of_cholesky_lstsq<S: Scalar>(m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
-        Cost::cholesky_qr::<S>(m.max(n), m.min(n), tuning)
-    }
-
-    /// [`cholesky_qr`](Self::cholesky_qr) for a report.
-    pub(crate) fn of_cholesky_qr<S: Scalar>(m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
-        Cost::cholesky_qr::<S>(m, n, tuning)
+    pub(crate) fn of_cholesky_lstsq(kind: ElementKind, m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
+        Cost::of_cholesky_qr(kind, m.max(n), m.min(n), tuning, false)
     }
 }

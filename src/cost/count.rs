@@ -3,8 +3,8 @@
 use crate::{
     algo::count::{Asked, kernels_of_call, kernels_of_qr},
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::{Number, Re},
     },
     cost::{
         one_stage::blocks_and_parts,
@@ -48,34 +48,34 @@ impl Dispatches {
     }
 
     /// `unmqr` of a level on `cols` columns, in as many dispatches as their flops need.
-    pub(super) fn unmqr<S: Number>(&mut self, shape: &Shape, level: &Level, cols: usize) {
-        let at_once = Work::unmqr_columns::<S>(shape, level, cols, self.most_flops());
-        (0..cols).step_by(at_once).for_each(|first| self.note(Work::unmqr::<S>(shape, level, at_once.min(cols - first))));
+    pub(super) fn unmqr(&mut self, kind: ElementKind, shape: &Shape, level: &Level, cols: usize) {
+        let at_once = Work::unmqr_columns(kind, shape, level, cols, self.most_flops());
+        (0..cols).step_by(at_once).for_each(|first| self.note(Work::unmqr(kind, shape, level, at_once.min(cols - first))));
     }
 
     /// `unmqr` of a level on `cols` columns, and `geqrt` of the `next` one: beside it if they run so and no reflectors are `kept`.
-    fn unmqr_and_geqrt<S: Number>(&mut self, shape: &Shape, level: &Level, cols: usize, next: &Level, kept: bool) {
-        match shape.beside::<S>().filter(|_| !kept && cols > 0 && shape.runs_beside::<S>(level, next)) {
+    fn unmqr_and_geqrt(&mut self, kind: ElementKind, shape: &Shape, level: &Level, cols: usize, next: &Level, kept: bool) {
+        match shape.beside(kind).filter(|_| !kept && cols > 0 && shape.runs_beside(kind, level, next)) {
             Some(beside) => {
-                let at_once = Work::unmqr_columns::<S>(&beside, level, cols, self.most_flops());
-                self.note(Work::unmqr_and_geqrt::<S>(&beside, level, at_once, next));
-                self.unmqr::<S>(shape, level, cols - at_once);
+                let at_once = Work::unmqr_columns(kind, &beside, level, cols, self.most_flops());
+                self.note(Work::unmqr_and_geqrt(kind, &beside, level, at_once, next));
+                self.unmqr(kind, shape, level, cols - at_once);
             }
             None => {
-                self.unmqr::<S>(shape, level, cols);
-                self.note(Work::geqrt::<S>(shape, next));
+                self.unmqr(kind, shape, level, cols);
+                self.note(Work::geqrt(kind, shape, next));
             }
         }
     }
 
     /// The read-back of a bidiagonal of order n, or stage 3 on the device.
-    fn stage_3<S: Number>(&mut self, n: usize, on_device: bool) {
+    fn stage_3(&mut self, kind: ElementKind, n: usize, on_device: bool) {
         if !on_device {
-            self.note(Work::unpack_band::<S>(n, 1, LINEAR_THREADS.into()));
+            self.note(Work::unpack_band(kind, n, 1, LINEAR_THREADS.into()));
         } else if n > 0 {
-            self.note(Work::square_bidiagonal::<S>(n, LINEAR_THREADS.into()));
-            for passes in passes_of_dispatches::<Re<S>>(n, self.most_flops(), usize::MAX).into_iter().flatten() {
-                self.note(Work::bisect::<S>(n, passes, BISECT_THREADS.into()));
+            self.note(Work::square_bidiagonal(kind, n, LINEAR_THREADS.into()));
+            for passes in passes_of_dispatches(kind, n, self.most_flops(), usize::MAX).into_iter().flatten() {
+                self.note(Work::bisect(kind, n, passes, BISECT_THREADS.into()));
             }
         }
     }
@@ -129,13 +129,13 @@ impl Call {
 }
 
 /// The dispatches of the QR factorisation of an m x n matrix of any shape, without Q, with or without `kept` reflectors.
-pub(super) fn dispatches_of_qr<S: Number>(of: (usize, usize), tuning: &Tuning, kept: bool) -> Result<Vec<(Work, u64)>> {
+pub(super) fn dispatches_of_qr(kind: ElementKind, of: (usize, usize), tuning: &Tuning, kept: bool) -> Result<Vec<(Work, u64)>> {
     let (shape, mut all) = (Shape::of(tuning), Dispatches::default());
     kernels_of_qr(of, tuning, ROWS_AT_ONCE, |asked| {
         match asked {
-            Asked::Geqrt(level) => all.note(Work::geqrt::<S>(&shape, level)),
-            Asked::Unmqr(level, cols) => all.unmqr::<S>(&shape, level, cols),
-            Asked::UnmqrAndGeqrt(level, cols, next) => all.unmqr_and_geqrt::<S>(&shape, level, cols, next, kept),
+            Asked::Geqrt(level) => all.note(Work::geqrt(kind, &shape, level)),
+            Asked::Unmqr(level, cols) => all.unmqr(kind, &shape, level, cols),
+            Asked::UnmqrAndGeqrt(level, cols, next) => all.unmqr_and_geqrt(kind, &shape, level, cols, next, kept),
             _ => {}
         }
         Ok(())
@@ -144,7 +144,8 @@ pub(super) fn dispatches_of_qr<S: Number>(of: (usize, usize), tuning: &Tuning, k
 }
 
 /// The dispatches of an m x n matrix, m >= n, stored as `S`, on a hardware device; or those of several `matrices`, which share most of them.
-pub(super) fn dispatches_of_call<S: Number>(
+pub(super) fn dispatches_of_call(
+    kind: ElementKind,
     matrices: usize,
     (m, n): (usize, usize),
     tuning: &Tuning,
@@ -161,41 +162,41 @@ pub(super) fn dispatches_of_call<S: Number>(
                 }
                 let schedule = step.schedule(cycles, team);
                 for time in 0..schedule.times() {
-                    all.note(Work::chase::<S>(&shape, &schedule, time, tuning.gpu.max_blocks));
+                    all.note(Work::chase(kind, &shape, &schedule, time, tuning.gpu.max_blocks));
                 }
             }
-            Asked::UpdateLine(line) => all.note(Work::update_line::<S>(&shape, line, parts)),
+            Asked::UpdateLine(line) => all.note(Work::update_line(kind, &shape, line, parts)),
             Asked::MultiplyLine(line) => {
-                all.note(Work::multiply_line::<S>(line));
+                all.note(Work::multiply_line(kind, line));
                 parts = blocks_and_parts(line).1;
             }
             Asked::UpdateTrailing(trailing) => {
-                all.note(Work::update_line::<S>(&shape, &trailing.last_line(), parts));
+                all.note(Work::update_line(kind, &shape, &trailing.last_line(), parts));
                 let (_, cols) = trailing.shape();
-                let at_once = Work::trailing_columns::<S>(&shape, trailing, SUBMISSION_FLOPS);
+                let at_once = Work::trailing_columns(kind, &shape, trailing, SUBMISSION_FLOPS);
                 for first in (0..cols).step_by(at_once) {
-                    all.note(Work::update_trailing::<S>(&shape, trailing, at_once.min(cols - first)));
+                    all.note(Work::update_trailing(kind, &shape, trailing, at_once.min(cols - first)));
                 }
             }
-            Asked::Geqrt(level) => all.note(Work::geqrt::<S>(&shape, level)),
-            Asked::Unmqr(level, cols) => all.unmqr::<S>(&shape, level, cols),
-            Asked::UnmqrAndGeqrt(level, cols, next) => all.unmqr_and_geqrt::<S>(&shape, level, cols, next, kept),
+            Asked::Geqrt(level) => all.note(Work::geqrt(kind, &shape, level)),
+            Asked::Unmqr(level, cols) => all.unmqr(kind, &shape, level, cols),
+            Asked::UnmqrAndGeqrt(level, cols, next) => all.unmqr_and_geqrt(kind, &shape, level, cols, next, kept),
             Asked::Reduction => kept = call.vectors.is_some(),
-            Asked::PackBand(layout, bandwidth) => all.note(Work::pack_band::<S>(layout, bandwidth, LINEAR_THREADS.into())),
+            Asked::PackBand(layout, bandwidth) => all.note(Work::pack_band(kind, layout, bandwidth, LINEAR_THREADS.into())),
         }
         Ok(())
     })?;
-    all.stage_3::<S>(n, call.on_device);
+    all.stage_3(kind, n, call.on_device);
     let Some(k) = call.vectors.filter(|_| n > 0) else { return Ok(all.into_work()) };
-    note_copies::<S>(&mut all, (m, n));
-    note_transformed_back::<S>(&mut all, (m, n), k, tuning, call.one_stage);
+    note_copies(kind, &mut all, (m, n));
+    note_transformed_back(kind, &mut all, (m, n), k, tuning, call.one_stage);
     let mut work = all.into_work();
     let (rounds, rest) = (matrices / call.together, matrices % call.together);
     for (times, matrices) in
         [(rounds, call.together), (1, rest)].into_iter().filter(|&(times, matrices)| times > 0 && matrices > 0)
     {
         let mut round = Dispatches::shared_by(matrices);
-        note_vectors::<S>(&mut round, (m, n), k, tuning);
+        note_vectors(kind, &mut round, (m, n), k, tuning);
         work.extend(round.into_work().into_iter().map(|(one, each)| (one, each * times as u64)));
     }
     Ok(work)

@@ -1,7 +1,7 @@
 //! The default hyperparameters of a GPU, from its limits.
 
 use crate::{
-    base::number::{Number, Scalar},
+    base::element_kind::ElementKind,
     cost::{
         device::DeviceModel,
         shape::{Bounds, Shape, TriangleShape},
@@ -14,12 +14,12 @@ use crate::{
 
 impl Tuning {
     /// Defaults for a GPU with these limits: see [`for_adapter`](Self::for_adapter).
-    pub(crate) fn within<T: Number>(bounds: &Bounds<'_>, n: usize) -> Tuning {
-        Tuning::apart_within::<T>(bounds, n).beside::<T>(bounds).with_products::<T>(bounds)
+    pub(crate) fn within(kind: ElementKind, bounds: &Bounds<'_>, n: usize) -> Tuning {
+        Tuning::apart_within(kind, bounds, n).beside(kind, bounds).with_products(kind, bounds)
     }
 
     /// [`within`](Self::within), each kernel in dispatches of its own.
-    fn apart_within<T: Number>(bounds: &Bounds<'_>, n: usize) -> Tuning {
+    fn apart_within(kind: ElementKind, bounds: &Bounds<'_>, n: usize) -> Tuning {
         let &Bounds { name, threads, bytes: memory, workgroups, software, fast_memory } = bounds;
         // NVIDIA's data-centre GPUs have a limit of 48 KiB a workgroup.
         let measured = fast_memory && memory <= 48 << 10;
@@ -54,14 +54,14 @@ impl Tuning {
         // of large matrices. Narrow tiles shorten the dependency chains of small matrices' panels. Leaves of 16 tiles
         // halve the memory traffic of the levels of long panels. With 4-byte numbers they make panels of up to 512 rows a single block: no
         // tree, and half the dispatches of stage 1.
-        let bytes = size_of::<T::Scalar>();
+        let bytes = kind.scalar_bytes();
         // (Not on Apple's, whose workgroup memory has room for too few workgroups with wide tiles.)
         let apple = name.split_whitespace().any(|word| word == "Apple" || word == DeviceModel::M1.name);
-        let wide = (n >= 8192 && size_of::<T>() == 4 && !fast_memory && !software && !apple).then_some((64, 8, 32));
+        let wide = (n >= 8192 && kind.bytes() == 4 && !fast_memory && !software && !apple).then_some((64, 8, 32));
         let narrow = match (software, fast_memory) {
             (true, _) => n <= 1024 && bytes == 8,
-            (_, true) => n <= 1024 || (n <= 2048 && T::Scalar::IS_COMPLEX),
-            _ => n <= 512 && bytes == 8 && T::Scalar::IS_COMPLEX,
+            (_, true) => n <= 1024 || (n <= 2048 && kind.is_complex()),
+            _ => n <= 512 && bytes == 8 && kind.is_complex(),
         };
         let narrow = (narrow && bytes <= 8).then_some((16, 8, 64));
         let deep = if bytes == 4 { n <= 512 || n >= if fast_memory { 10_000 } else { 4096 } } else { n >= 8192 };
@@ -77,25 +77,25 @@ impl Tuning {
             .chain(any.flat_map(|sizes| deeper(sizes).into_iter().chain([sizes])))
             // A matrix of at most 16 needs no larger tile.
             .map(|(tile_size, blocks, cols)| with(if n <= 16 { tile_size.min(16) } else { tile_size }, blocks, cols))
-            .find(|tuning| Shape::new::<T>(bounds, tuning).is_ok())
+            .find(|tuning| Shape::new(kind, bounds, tuning).is_ok())
             .unwrap_or_else(|| with(4, 2, 4));
         // Triangular operations have no panels, so they do not profit from narrow tiles.
         let triangle = chosen.clone().triangle(32);
-        let widened = n > 16 && narrow.is_some() && TriangleShape::new::<T::Scalar>(bounds, &triangle).is_ok();
+        let widened = n > 16 && narrow.is_some() && TriangleShape::new(kind.scalar(), bounds, &triangle).is_ok();
         if widened { triangle } else { chosen }
     }
 
     /// With `geqrt` beside `unmqr` where a device's workgroups have room for both. A software driver's dispatches cost little.
-    fn beside<T: Number>(self, bounds: &Bounds<'_>) -> Tuning {
+    fn beside(self, kind: ElementKind, bounds: &Bounds<'_>) -> Tuning {
         let with = |split| self.clone().split_beside(split);
         let mut fitting = [4, 2].into_iter().map(with).filter(|_| !bounds.software);
-        fitting.find(|tuning| Shape::new::<T>(bounds, tuning).is_ok()).unwrap_or(self.clone())
+        fitting.find(|tuning| Shape::new(kind, bounds, tuning).is_ok()).unwrap_or(self.clone())
     }
 
     /// With as many rows of C in a workgroup of the products as a device's workgroups have room for, up to 64: each row more saves reading X.
-    fn with_products<T: Number>(self, bounds: &Bounds<'_>) -> Tuning {
+    fn with_products(self, kind: ElementKind, bounds: &Bounds<'_>) -> Tuning {
         let with = |rows| self.clone().rows_per_block(rows);
         let mut fitting = [64].into_iter().filter(|&rows| rows > self.tile_size).map(with);
-        fitting.find(|tuning| Shape::new::<T>(bounds, tuning).is_ok()).unwrap_or(self.clone())
+        fitting.find(|tuning| Shape::new(kind, bounds, tuning).is_ok()).unwrap_or(self.clone())
     }
 }

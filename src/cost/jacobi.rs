@@ -1,10 +1,7 @@
 //! `jacobi`: classes of shapes, the work of a dispatch, and the cost of the decompositions of a batch.
 
 use crate::{
-    base::{
-        error::Result,
-        number::{Number, Re},
-    },
+    base::{element_kind::ElementKind, error::Result, number::Number},
     cost::{
         Cost,
         batch::leading_dimension,
@@ -64,14 +61,19 @@ impl JacobiShape {
     }
 
     /// The largest class that a device's workgroup memory holds for matrices stored as `S`.
-    pub fn largest<S: Number>(bounds: &Bounds<'_>) -> Option<JacobiShape> {
-        let fits = |&order: &usize| JacobiShape::of_order(order, bounds, false).bytes::<S>() <= bounds.bytes;
+    pub fn largest(kind: ElementKind, bounds: &Bounds<'_>) -> Option<JacobiShape> {
+        let fits = |&order: &usize| JacobiShape::of_order(order, bounds, false).bytes(kind) <= bounds.bytes;
         (1..=SPILLED_ORDER).take_while(fits).last().map(|order| JacobiShape::of_order(order, bounds, false))
     }
 
     /// The smallest class for an m x n matrix, m >= n, in workgroup memory none larger than `largest`. The result of a matrix does not depend on
     /// its class.
-    pub fn of<S: Number>(largest: Option<JacobiShape>, bounds: &Bounds<'_>, (m, n): (usize, usize)) -> Option<JacobiShape> {
+    pub fn of(
+        kind: ElementKind,
+        largest: Option<JacobiShape>,
+        bounds: &Bounds<'_>,
+        (m, n): (usize, usize),
+    ) -> Option<JacobiShape> {
         let shape = |order, spilled| JacobiShape::of_order(order, bounds, spilled);
         let holds = |shape: &JacobiShape| {
             let needed = m.checked_add(n).and_then(|_| n.checked_mul(leading_dimension_of_w((m, n))));
@@ -80,7 +82,7 @@ impl JacobiShape {
         let most = largest.map_or(0, |largest| largest.order);
         let inside = (STEP..most).step_by(STEP).chain((most > 0).then_some(most)).map(|order| shape(order, false));
         let in_buffers = (SPILLED_STEP..=SPILLED_ORDER).step_by(SPILLED_STEP).map(|order| shape(order, true));
-        let in_buffers = in_buffers.filter(|shape| shape.bytes::<S>() <= bounds.bytes);
+        let in_buffers = in_buffers.filter(|shape| shape.bytes(kind) <= bounds.bytes);
         inside.chain(in_buffers).find(holds)
     }
 
@@ -94,15 +96,15 @@ impl JacobiShape {
     }
 
     /// Bytes of workgroup memory that the shader declares.
-    pub fn bytes<S: Number>(&self) -> usize {
-        let w = if self.spilled { 0 } else { self.entries() * size_of::<S::Scalar>() };
-        w + 4 * self.threads * size_of::<Re<S>>() + size_of::<u32>()
+    pub fn bytes(&self, kind: ElementKind) -> usize {
+        let w = if self.spilled { 0 } else { self.entries() * kind.scalar_bytes() };
+        w + 4 * self.threads * kind.real_bytes() + size_of::<u32>()
     }
 
     /// Maximum number of matrices of one dispatch.
-    pub fn most<S: Number>(&self) -> usize {
+    pub fn most(&self, kind: ElementKind) -> usize {
         match self.spilled {
-            true => (SPILLED_BYTES / (self.entries() * size_of::<S::Scalar>())).max(SPILLED_LEAST),
+            true => (SPILLED_BYTES / (self.entries() * kind.scalar_bytes())).max(SPILLED_LEAST),
             false => usize::MAX,
         }
     }
@@ -122,12 +124,12 @@ impl JacobiShape {
 
 impl Work {
     /// `jacobi` of matrices of these shapes, in workgroups of one class, with as many sweeps as random matrices take.
-    pub fn jacobi<S: Number>(shape: &JacobiShape, shapes: impl Iterator<Item = (usize, usize)>) -> Work {
+    pub fn jacobi(kind: ElementKind, shape: &JacobiShape, shapes: impl Iterator<Item = (usize, usize)>) -> Work {
         let mut work = Work {
             kernel: Kernel::Jacobi,
             workgroups: 0,
             threads: shape.threads as u64,
-            workgroup_memory: shape.bytes::<S>() as u64,
+            workgroup_memory: shape.bytes(kind) as u64,
             flops: 0,
             footprint: if shape.spilled { 0 } else { u64::MAX },
             again: Again::default(),
@@ -140,7 +142,7 @@ impl Work {
         for of in shapes {
             let one = match last {
                 Some((same, one)) if same == of => one,
-                _ => one_matrix::<S>(&work, shape, of),
+                _ => one_matrix(kind, &work, shape, of),
             };
             last = Some((of, one));
             work.workgroups += 1;
@@ -159,17 +161,17 @@ impl Work {
 }
 
 /// The work of one m x n matrix in a workgroup of `of`.
-fn one_matrix<S: Number>(of: &Work, shape: &JacobiShape, (m, n): (usize, usize)) -> Work {
-    let (scalar, real) = (scalar_bytes::<S>(), size_of::<Re<S>>() as u64);
+fn one_matrix(kind: ElementKind, of: &Work, shape: &JacobiShape, (m, n): (usize, usize)) -> Work {
+    let (scalar, real) = (scalar_bytes(kind), kind.real_bytes() as u64);
     let w = (n * leading_dimension_of_w((m, n))) as u64 * scalar;
-    let a = (m * leading_dimension(n) * size_of::<S>()) as u64;
+    let a = (m * leading_dimension(n) * kind.bytes()) as u64;
     let rounds = shape.rounds(n) as u64;
     let (m, n, lanes, threads) = (m as u64, n as u64, LANES as u64, of.threads);
     let steps = n - 1 + n % 2;
     let (of_products, of_change) = (USUAL_SWEEPS * n * (n - 1) / 2 * m, USUAL_SWEEPS * n * (n - 1) / 2 * (m + n));
     // Two norms and a product; four multiply-adds, two of them by a real number.
-    let (norms, by_real) = (2 * fmas::<S>().min(2), 2 * fmas::<S>().min(2));
-    let (products, changes) = (norms + fmas::<S>(), by_real + 2 * fmas::<S>());
+    let (norms, by_real) = (2 * fmas(kind).min(2), 2 * fmas(kind).min(2));
+    let (products, changes) = (norms + fmas(kind), by_real + 2 * fmas(kind));
     let accesses = (2 * of_products + 4 * of_change) * scalar;
     let sums = USUAL_SWEEPS * steps * rounds * threads * (1 + lanes) * 4 * real;
     let of_step =
@@ -210,16 +212,16 @@ impl Cost {
     /// As [`batch`](Self::batch).
     pub fn batch_svd<S: Number>(count: usize, (m, n): (usize, usize), device: &DeviceModel) -> Result<Cost> {
         let (bounds, of) = (Bounds::of_model(device), (m.max(n), m.min(n)));
-        let shape = JacobiShape::of::<S>(JacobiShape::largest::<S>(&bounds), &bounds, of).filter(|_| of.1 > 0);
+        let shape = JacobiShape::of(S::KIND, JacobiShape::largest(S::KIND, &bounds), &bounds, of).filter(|_| of.1 > 0);
         let Some(shape) = shape.filter(|shape| !shape.spilled || count < 2) else {
-            return Cost::stacked_svd::<S>(count, of, device);
+            return Cost::stacked_svd(S::KIND, count, of, device);
         };
-        let mut cost = Cost::batch::<S>(count, (m, n), device)?;
+        let mut cost = Cost::of_batch(S::KIND, count, (m, n), device)?;
         let mut all = Dispatches::default();
-        let flops = Work::jacobi::<S>(&shape, std::iter::once(of)).flops.max(1);
-        let at_once = usize::try_from(SUBMISSION_FLOPS / flops).unwrap_or(usize::MAX).clamp(1, shape.most::<S>());
+        let flops = Work::jacobi(S::KIND, &shape, std::iter::once(of)).flops.max(1);
+        let at_once = usize::try_from(SUBMISSION_FLOPS / flops).unwrap_or(usize::MAX).clamp(1, shape.most(S::KIND));
         for first in (0..count).step_by(at_once) {
-            all.note(Work::jacobi::<S>(&shape, std::iter::repeat_n(of, at_once.min(count - first))));
+            all.note(Work::jacobi(S::KIND, &shape, std::iter::repeat_n(of, at_once.min(count - first))));
         }
         cost.work.extend(all.into_work());
         Ok(cost)
@@ -238,11 +240,11 @@ mod tests {
     #[test]
     fn classes_hold_their_shapes() {
         let of = |bytes| Bounds { bytes, ..Bounds::of_model(&H100) };
-        let largest = |bytes| JacobiShape::largest::<f32>(&of(bytes)).unwrap();
+        let largest = |bytes| JacobiShape::largest(ElementKind::F32, &of(bytes)).unwrap();
         assert_eq!([16 << 10, 48 << 10].map(|bytes| largest(bytes).order), [39, 74]);
-        assert!(largest(16 << 10).bytes::<f32>() <= 16 << 10);
+        assert!(largest(16 << 10).bytes(ElementKind::F32) <= 16 << 10);
         let class = |size| {
-            let shape = JacobiShape::of::<f32>(Some(largest(16 << 10)), &of(16 << 10), size);
+            let shape = JacobiShape::of(ElementKind::F32, Some(largest(16 << 10)), &of(16 << 10), size);
             shape.map(|shape| (shape.order, shape.spilled))
         };
         for (size, found) in [

@@ -39,8 +39,9 @@ pub use kernel::Kernel;
 
 use crate::{
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::{Number, Re},
+        number::Number,
     },
     cost::{
         count::{Call, dispatches_of_call, dispatches_of_qr},
@@ -70,6 +71,9 @@ pub struct Cost {
     /// Whether the arithmetic is f64.
     double: bool,
 }
+
+/// The cost of a call of a report: of a matrix stored as this type, m x n, with these hyperparameters, and with stage 3 on the device or on the host.
+pub(crate) type CostOf = fn(ElementKind, usize, usize, &Tuning, bool) -> Result<Cost>;
 
 /// The total work of all dispatches of one kernel.
 ///
@@ -154,7 +158,7 @@ impl Cost {
     /// # Errors
     /// [`SvdError::InvalidOption`] if [`Tuning::check`] rejects the hyperparameters, or if the sizes overflow.
     pub fn new<S: Number>(m: usize, n: usize, tuning: &Tuning) -> Result<Cost> {
-        Cost::with_stage3::<S>(m, n, tuning, m.min(n) >= BISECTION_WORTHWHILE)
+        Cost::of_values(S::KIND, m, n, tuning, m.min(n) >= BISECTION_WORTHWHILE)
     }
 
     /// [`new`](Self::new), with stage 3 on the device or on the host.
@@ -169,7 +173,12 @@ impl Cost {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_stage3<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
-        Cost::of_call::<S>((m, n), tuning, Call { one_stage: false, on_device, vectors: None, together: 1 })
+        Cost::of_values(S::KIND, m, n, tuning, on_device)
+    }
+
+    /// [`with_stage3`](Self::with_stage3) for a report.
+    pub(crate) fn of_values(kind: ElementKind, m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
+        Cost::of_call(kind, (m, n), tuning, Call { one_stage: false, on_device, vectors: None, together: 1 })
     }
 
     /// [`with_stage3`](Self::with_stage3) of the [one-stage reduction](crate::Reduction::OneStage).
@@ -186,7 +195,12 @@ impl Cost {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn one_stage<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
-        Cost::of_call::<S>((m, n), tuning, Call { one_stage: true, on_device, vectors: None, together: 1 })
+        Cost::of_one_stage(S::KIND, m, n, tuning, on_device)
+    }
+
+    /// [`one_stage`](Self::one_stage) for a report.
+    pub(crate) fn of_one_stage(kind: ElementKind, m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
+        Cost::of_call(kind, (m, n), tuning, Call { one_stage: true, on_device, vectors: None, together: 1 })
     }
 
     /// The cost of the QR factorisation of an m x n matrix of any shape, stored as `S`: R, and the reflectors, which are kept.
@@ -201,20 +215,20 @@ impl Cost {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn qr<S: Number>(m: usize, n: usize, tuning: &Tuning) -> Result<Cost> {
-        Cost::check((m.max(n), m.min(n)), tuning)?;
-        Ok(Cost { work: dispatches_of_qr::<S>((m, n), tuning, true)?, double: size_of::<Re<S>>() == size_of::<f64>() })
+        Cost::of_qr(S::KIND, m, n, tuning, false)
     }
 
     /// [`qr`](Self::qr) for a report.
-    pub(crate) fn of_qr<S: Number>(m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
-        Cost::qr::<S>(m, n, tuning)
+    pub(crate) fn of_qr(kind: ElementKind, m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
+        Cost::check((m.max(n), m.min(n)), tuning)?;
+        Ok(Cost { work: dispatches_of_qr(kind, (m, n), tuning, true)?, double: kind.is_double() })
     }
 
     /// [`qr`](Self::qr) of the matrix or its transpose, whichever is tall, without reflectors, for the report of least squares.
-    pub(crate) fn of_lstsq<S: Number>(m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
+    pub(crate) fn of_lstsq(kind: ElementKind, m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
         let (m, n) = (m.max(n), m.min(n));
         Cost::check((m, n), tuning)?;
-        Ok(Cost { work: dispatches_of_qr::<S>((m, n), tuning, false)?, double: size_of::<Re<S>>() == size_of::<f64>() })
+        Ok(Cost { work: dispatches_of_qr(kind, (m, n), tuning, false)?, double: kind.is_double() })
     }
 
     /// The cost of the decomposition with the `k` leading singular vectors of both sides, all of them if there are fewer. The matrix is one
@@ -233,7 +247,7 @@ impl Cost {
     /// As [`new`](Self::new).
     pub fn svd<S: Number>(m: usize, n: usize, k: usize, tuning: &Tuning) -> Result<Cost> {
         let on_device = m.min(n) >= BISECTION_WORTHWHILE;
-        Cost::of_call::<S>((m, n), tuning, Call { one_stage: false, on_device, vectors: Some(k), together: 1 })
+        Cost::of_call(S::KIND, (m, n), tuning, Call { one_stage: false, on_device, vectors: Some(k), together: 1 })
     }
 
     /// [`svd`](Self::svd) by the [one-stage reduction](crate::Reduction::OneStage).
@@ -251,21 +265,21 @@ impl Cost {
     /// As [`new`](Self::new).
     pub fn one_stage_svd<S: Number>(m: usize, n: usize, k: usize, tuning: &Tuning) -> Result<Cost> {
         let on_device = m.min(n) >= BISECTION_WORTHWHILE;
-        Cost::of_call::<S>((m, n), tuning, Call { one_stage: true, on_device, vectors: Some(k), together: 1 })
+        Cost::of_call(S::KIND, (m, n), tuning, Call { one_stage: true, on_device, vectors: Some(k), together: 1 })
     }
 
     /// [`svd`](Self::svd) with all vectors, and with stage 3 on the device or on the host.
-    pub(crate) fn of_svd<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
-        Cost::of_call::<S>((m, n), tuning, Call { one_stage: false, on_device, vectors: Some(n), together: 1 })
+    pub(crate) fn of_svd(kind: ElementKind, m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
+        Cost::of_call(kind, (m, n), tuning, Call { one_stage: false, on_device, vectors: Some(n), together: 1 })
     }
 
     /// [`one_stage_svd`](Self::one_stage_svd) with all vectors, and with stage 3 on the device or on the host.
-    pub(crate) fn of_one_stage_svd<S: Number>(m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
-        Cost::of_call::<S>((m, n), tuning, Call { one_stage: true, on_device, vectors: Some(n), together: 1 })
+    pub(crate) fn of_one_stage_svd(kind: ElementKind, m: usize, n: usize, tuning: &Tuning, on_device: bool) -> Result<Cost> {
+        Cost::of_call(kind, (m, n), tuning, Call { one_stage: true, on_device, vectors: Some(n), together: 1 })
     }
 
     /// The cost of a call for an m x n matrix, or n x m.
-    fn of_call<S: Number>((m, n): (usize, usize), tuning: &Tuning, call: Call) -> Result<Cost> {
+    fn of_call(kind: ElementKind, (m, n): (usize, usize), tuning: &Tuning, call: Call) -> Result<Cost> {
         let (m, n) = (m.max(n), m.min(n));
         Cost::check((m, n), tuning)?;
         if call.vectors.is_some() {
@@ -273,8 +287,8 @@ impl Cost {
             Cost::check((m.saturating_mul(64), n), tuning)?;
         }
         let call = Call { vectors: call.vectors.map(|k| k.min(n)), ..call };
-        let work = dispatches_of_call::<S>(1, (m, n), tuning, call)?;
-        Ok(Cost { work, double: size_of::<Re<S>>() == size_of::<f64>() })
+        let work = dispatches_of_call(kind, 1, (m, n), tuning, call)?;
+        Ok(Cost { work, double: kind.is_double() })
     }
 
     /// Checks the hyperparameters, and that no count of an m x n matrix, m >= n, overflows.
@@ -331,7 +345,7 @@ impl Cost {
     /// assert!(laptop.tile_size > data_centre.tile_size);
     /// ```
     pub fn tuning_on<S: Number>(n: usize, device: &DeviceModel) -> Tuning {
-        Tuning::within::<S>(&Bounds::of_model(device), n)
+        Tuning::within(S::KIND, &Bounds::of_model(device), n)
     }
 
     /// The total number of dispatches.

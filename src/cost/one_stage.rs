@@ -1,7 +1,7 @@
 //! The work of the kernels of the one-stage reduction.
 
 use crate::{
-    base::number::{Number, Re},
+    base::element_kind::ElementKind,
     cost::{
         shape::Shape,
         work::{Again, Beside, COMPENSATED, Chain, Kernel, LINEAR_THREADS, REFLECTOR, Work, fmas, scalar_bytes},
@@ -37,8 +37,8 @@ pub(crate) fn blocks_and_parts(line: &Line) -> (usize, usize) {
 
 impl Work {
     /// `update_line`, with products in `parts` parts: reads the panel, the line and the products, and writes two columns.
-    pub fn update_line<S: Number>(shape: &Shape, line: &Line, parts: usize) -> Work {
-        let (scalar, threads) = (scalar_bytes::<S>(), u64::from(LINEAR_THREADS));
+    pub fn update_line(kind: ElementKind, shape: &Shape, line: &Line, parts: usize) -> Work {
+        let (scalar, threads) = (scalar_bytes(kind), u64::from(LINEAR_THREADS));
         let [rows, done, parts] = [line.len(), line.done, parts].map(|x| x as u64);
         let workgroups = rows.div_ceil(threads);
         let read = done + parts + 1;
@@ -46,8 +46,8 @@ impl Work {
             kernel: Kernel::UpdateLine,
             workgroups,
             threads,
-            workgroup_memory: update_line_bytes::<S>(shape) as u64,
-            flops: line.update_flops::<S>(),
+            workgroup_memory: update_line_bytes(kind, shape) as u64,
+            flops: line.update_flops(kind),
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
@@ -58,15 +58,15 @@ impl Work {
                 barriers: 2 + 7,
                 round_trips: LINE_ROUND_TRIPS + done / 4,
                 steps: parts + 2 * done + 7 * 2 * COMPENSATED,
-                issued: (4 * parts + 8 * done) * fmas::<S>(),
+                issued: (4 * parts + 8 * done) * fmas(kind),
                 ..Chain::default()
             },
         }
     }
 
     /// `multiply_line`: reads the matrix and the panel once.
-    pub fn multiply_line<S: Number>(line: &Line) -> Work {
-        let scalar = scalar_bytes::<S>();
+    pub fn multiply_line(kind: ElementKind, line: &Line) -> Work {
+        let scalar = scalar_bytes(kind);
         let (blocks, parts) = blocks_and_parts(line);
         let threads = (LANES * LANES) as u64;
         let workgroups = (blocks * parts) as u64;
@@ -77,28 +77,28 @@ impl Work {
             kernel: Kernel::MultiplyLine,
             workgroups,
             threads,
-            workgroup_memory: multiply_line_bytes::<S>() as u64,
-            flops: line.multiply_flops::<S>(),
+            workgroup_memory: multiply_line_bytes(kind) as u64,
+            flops: line.multiply_flops(kind),
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
-            bytes: rows * cols * size_of::<S>() as u64 + (rows * done + 2 * rows + parts as u64 * (cols + done)) * scalar,
+            bytes: rows * cols * kind.bytes() as u64 + (rows * done + 2 * rows + parts as u64 * (cols + done)) * scalar,
             workgroup_bytes: workgroups * threads * 2 * scalar,
             chain: Chain {
                 barriers: 1,
                 // The squares, and then the loads of a thread, of which some are in flight at a time.
                 round_trips: LINE_ROUND_TRIPS + each.div_ceil(2),
                 steps: squares * 2 * COMPENSATED + 2 * REFLECTOR + LANES as u64,
-                issued: 10 * each * fmas::<S>(),
+                issued: 10 * each * fmas(kind),
                 ..Chain::default()
             },
         }
     }
 
     /// `update_trailing`, in `cols` columns: reads and writes them once, and the panels once for each workgroup.
-    pub fn update_trailing<S: Number>(shape: &Shape, trailing: &Trailing, cols: usize) -> Work {
-        let (scalar, shape) = (scalar_bytes::<S>(), &shape.products);
-        let flops = trailing.flops::<S>(cols);
+    pub fn update_trailing(kind: ElementKind, shape: &Shape, trailing: &Trailing, cols: usize) -> Work {
+        let (scalar, shape) = (scalar_bytes(kind), &shape.products);
+        let flops = trailing.flops(kind, cols);
         let [rows, cols, inner, depth] = [trailing.shape().0, cols, trailing.inner, shape.depth].map(|x| x as u64);
         let steps = inner.div_ceil(depth);
         let workgroups = rows.div_ceil(shape.rows as u64) * cols.div_ceil(shape.cols as u64);
@@ -106,32 +106,32 @@ impl Work {
             kernel: Kernel::UpdateTrailing,
             workgroups,
             threads: shape.threads() as u64,
-            workgroup_memory: shape.bytes::<S>() as u64,
+            workgroup_memory: shape.bytes(kind) as u64,
             flops,
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
-            bytes: 2 * rows * cols * size_of::<S>() as u64 + workgroups * shape.staged() * inner * scalar,
+            bytes: 2 * rows * cols * kind.bytes() as u64 + workgroups * shape.staged() * inner * scalar,
             workgroup_bytes: workgroups * shape.shared(steps) * scalar,
-            chain: shape.chain::<S>(steps),
+            chain: shape.chain(kind, steps),
         }
     }
 
     /// `larft` of one block of reflectors: reads its rows of V once, LARFT_ROWS at a time.
-    pub fn larft<S: Number>(shape: &Shape, level: &Level) -> Work {
-        let scalar = scalar_bytes::<S>();
+    pub fn larft(kind: ElementKind, shape: &Shape, level: &Level) -> Work {
+        let scalar = scalar_bytes(kind);
         let [ts, rows, threads, at_once] = [shape.ts, level.map.rows, LARFT_THREADS, LARFT_ROWS].map(|x| x as u64);
         let (steps, each) = (rows.div_ceil(at_once), (ts * ts).div_ceil(threads));
         Work {
             kernel: Kernel::Larft,
             workgroups: 1,
             threads,
-            workgroup_memory: larft_bytes::<S>(shape) as u64,
-            flops: level.larft_flops::<S>(),
+            workgroup_memory: larft_bytes(kind, shape) as u64,
+            flops: level.larft_flops(kind),
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
-            bytes: rows * level.width as u64 * size_of::<S>() as u64 + ts * ts * scalar,
+            bytes: rows * level.width as u64 * kind.bytes() as u64 + ts * ts * scalar,
             // For each row a thread reads two numbers for each of its products. A row of T reads those above it.
             workgroup_bytes: steps * at_once * (ts + 2 * each * threads) * scalar + ts * ts * (ts + 2) * scalar,
             chain: Chain {
@@ -144,26 +144,26 @@ impl Work {
     }
 
     /// Columns of one dispatch of `update_trailing`: whole chunks, with at most `most_flops` unless a chunk has more.
-    pub fn trailing_columns<S: Number>(shape: &Shape, trailing: &Trailing, most_flops: u64) -> usize {
-        let chunk = trailing.flops::<S>(shape.products.cols).max(1);
+    pub fn trailing_columns(kind: ElementKind, shape: &Shape, trailing: &Trailing, most_flops: u64) -> usize {
+        let chunk = trailing.flops(kind, shape.products.cols).max(1);
         let fitting = usize::try_from(most_flops / chunk).unwrap_or(usize::MAX).max(1);
         fitting.saturating_mul(shape.products.cols).min(trailing.shape().1).max(1)
     }
 }
 
 /// Bytes of workgroup memory of `update_line`: z, the pivots and a sum of squares for each thread.
-pub(crate) fn update_line_bytes<S: Number>(shape: &Shape) -> usize {
-    4 * shape.ts * size_of::<S::Scalar>() + 3 * LINEAR_THREADS as usize * size_of::<Re<S>>()
+pub(crate) fn update_line_bytes(kind: ElementKind, shape: &Shape) -> usize {
+    4 * shape.ts * kind.scalar_bytes() + 3 * LINEAR_THREADS as usize * kind.real_bytes()
 }
 
 /// Bytes of workgroup memory of `multiply_line`.
-pub(crate) fn multiply_line_bytes<S: Number>() -> usize {
-    LANES * (LANES + 1) * size_of::<S::Scalar>()
+pub(crate) fn multiply_line_bytes(kind: ElementKind) -> usize {
+    LANES * (LANES + 1) * kind.scalar_bytes()
 }
 
 /// Bytes of workgroup memory of `larft`, which are fewer than those of `geqrt`.
-pub(crate) fn larft_bytes<S: Number>(shape: &Shape) -> usize {
-    shape.ts * (shape.ts + LARFT_ROWS) * size_of::<S::Scalar>()
+pub(crate) fn larft_bytes(kind: ElementKind, shape: &Shape) -> usize {
+    shape.ts * (shape.ts + LARFT_ROWS) * kind.scalar_bytes()
 }
 
 impl Shape {

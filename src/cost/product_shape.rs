@@ -1,7 +1,7 @@
 //! Sizes of the kernels that multiply matrices tile by tile: `gemm`, `gemm_batch` and `update_trailing`.
 
 use crate::{
-    base::number::Number,
+    base::element_kind::ElementKind,
     cost::work::{Chain, READ, fmas},
     tile::tuning::Tuning,
 };
@@ -29,8 +29,8 @@ impl ProductShape {
     }
 
     /// Bytes of workgroup memory that the shaders declare.
-    pub fn bytes<T: Number>(&self) -> usize {
-        self.depth * (self.rows / 4 + 1 + self.cols / 4 + 1) * 4 * size_of::<T::Scalar>()
+    pub fn bytes(&self, kind: ElementKind) -> usize {
+        self.depth * (self.rows / 4 + 1 + self.cols / 4 + 1) * 4 * kind.scalar_bytes()
     }
 
     /// Loop iterations of a thread for each `depth` of the inner dimension: the product, staging, and the loops themselves.
@@ -64,7 +64,7 @@ impl ProductShape {
     }
 
     /// What a workgroup does one after the other.
-    pub fn chain<E: Number>(&self, steps: u64) -> Chain {
+    pub fn chain(&self, kind: ElementKind, steps: u64) -> Chain {
         let depth = self.depth as u64;
         // Instructions to stage a tile of each matrix, four entries at a time.
         let staged = 31 * (depth * self.staged() / 4).div_ceil(self.threads() as u64);
@@ -72,7 +72,7 @@ impl ProductShape {
             barriers: 2 * steps,
             round_trips: steps + 1,
             steps: steps * depth * READ,
-            issued: steps * (depth * (32 * fmas::<E>() + 5) + staged),
+            issued: steps * (depth * (32 * fmas(kind) + 5) + staged),
             ..Chain::default()
         }
     }

@@ -1,6 +1,6 @@
 //! The dispatches of products by low precision, and of the recursive QR factorisation: sizes, grids and work, for the GPU backend and for the model.
 
-use std::{marker::PhantomData, ops::Range};
+use std::ops::Range;
 
 use crate::{
     algo::{
@@ -9,8 +9,8 @@ use crate::{
     },
     base::{
         blas::{Diag, Op, Side, Uplo},
+        element_kind::ElementKind,
         error::Result,
-        number::Number,
     },
     cost::{
         Cost, DeviceModel,
@@ -125,22 +125,22 @@ const MODEL: (usize, usize) = (16, 32);
 pub(super) const FROM_THE_RIGHT: Variant =
     Variant { operation: Operation::Solve, side: Side::Right, uplo: Uplo::Upper, op: Op::NoTrans, diag: Diag::NonUnit };
 
-/// The kernels of that solve of `E` with `cols` columns, which are the rows of A.
-pub(super) struct Solve<'a, E> {
+/// The kernels of that solve with `cols` columns, which are the rows of A.
+pub(super) struct Solve<'a> {
     pub all: &'a mut Dispatches,
     pub cols: usize,
     pub tiles: ProductShape,
     pub triangle: TriangleShape,
-    pub element: PhantomData<E>,
+    pub kind: ElementKind,
 }
 
-impl<E: Number> TriangularKernels for Solve<'_, E> {
+impl TriangularKernels for Solve<'_> {
     fn gemm(&mut self, target: Range<usize>, source: Range<usize>, _: Factor, _: Factor) -> Result<()> {
         // In whole chunks of columns, and what is left.
         let whole = self.cols / self.tiles.cols * self.tiles.cols;
         for cols in [whole, self.cols - whole].into_iter().filter(|&cols| cols > 0) {
             let extent = Extent { rows: target.len(), cols, inner: source.len(), ..Extent::default() };
-            let made = batches::<E>(&self.tiles, &[extent], MOST).1;
+            let made = batches(self.kind, &self.tiles, &[extent], MOST).1;
             made.into_iter().for_each(|batch| self.all.note(Work { kernel: Kernel::Gemm, ..batch.work }));
         }
         Ok(())
@@ -157,13 +157,13 @@ impl<E: Number> TriangularKernels for Solve<'_, E> {
             kernel: Kernel::Trsm,
             workgroups: cols.div_ceil(4 * groups as u64),
             threads: (base * groups) as u64,
-            workgroup_memory: self.triangle.bytes::<E>() as u64,
-            flops: of_pair::<E>() * order * order * cols,
+            workgroup_memory: self.triangle.bytes(self.kind) as u64,
+            flops: of_pair(self.kind) * order * order * cols,
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
-            bytes: 2 * size_of::<E>() as u64 * order * cols,
-            workgroup_bytes: of_pair::<E>() * order * order * cols,
+            bytes: 2 * self.kind.bytes() as u64 * order * cols,
+            workgroup_bytes: of_pair(self.kind) * order * order * cols,
             chain: Chain { barriers: order, round_trips: 2, steps: 10 * order, ..Chain::default() },
         });
         Ok(())
@@ -174,7 +174,8 @@ impl<E: Number> TriangularKernels for Solve<'_, E> {
 fn dispatches((m, n): (usize, usize), products: Products, recursion: Recursion, tuning: &Tuning) -> Result<Vec<(Work, u64)>> {
     let mut all = Dispatches::default();
     let shape = CoopShape::of(MODEL.0, MODEL.1, products);
-    let (tiles, triangle) = (Shape::of(tuning), TriangleShape::new::<f32>(&Bounds::of_model(&DeviceModel::H100), tuning)?);
+    let (tiles, triangle) =
+        (Shape::of(tuning), TriangleShape::new(ElementKind::F32, &Bounds::of_model(&DeviceModel::H100), tuning)?);
     let copy = |rows: usize, cols: usize| Work::linear(Kernel::CopyWindow, rows * cols, 2, size_of::<f32>());
     // The first rows of a matrix by columns are gathered before they are read back.
     let read_back = |all: &mut Dispatches, of: usize, rows: usize, cols: usize| {
@@ -187,17 +188,17 @@ fn dispatches((m, n): (usize, usize), products: Products, recursion: Recursion, 
             let (rows, width) = (m - cols.start, cols.len());
             all.note(copy(rows, width));
             // The factorisation; then its Q, from as many reflectors on as many columns.
-            let factored = dispatches_of_qr::<f32>((rows, width), tuning, true)?;
+            let factored = dispatches_of_qr(ElementKind::F32, (rows, width), tuning, true)?;
             let identity = rows * width.next_multiple_of(4);
             factored.iter().for_each(|&(work, times)| (0..times).for_each(|_| all.note(work)));
             all.note(Work::linear(Kernel::IdentityColumns, identity, 1, size_of::<f32>()));
             let levels: Vec<_> = factor_levels(rows, width, tuning, ROWS_AT_ONCE).collect();
             for level in levels.iter().rev() {
-                all.note(Work::gather_reflectors::<f32>(&tiles, level));
-                all.unmqr::<f32>(&tiles, level, width - level.col);
+                all.note(Work::gather_reflectors(ElementKind::F32, &tiles, level));
+                all.unmqr(ElementKind::F32, &tiles, level, width - level.col);
             }
             let base = tuning.triangle.min(triangle.base);
-            let mut solve = Solve { all: &mut all, cols: rows, tiles: tiles.products, triangle, element: PhantomData::<f32> };
+            let mut solve = Solve { all: &mut all, cols: rows, tiles: tiles.products, triangle, kind: ElementKind::F32 };
             run(&mut solve, &FROM_THE_RIGHT, 0..width, base, Factor::Alpha)?;
             all.note(copy(rows, width));
             // R and Q's first rows to be read back, R, V and T when they come.
@@ -242,12 +243,12 @@ impl Cost {
     }
 
     /// [`qr_by`](Self::qr_by) with half products, for a report.
-    pub(crate) fn of_half_qr(m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
+    pub(crate) fn of_half_qr(_: ElementKind, m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
         Cost::qr_by(Products::Half, m, n, tuning)
     }
 
     /// [`qr_by`](Self::qr_by) with split products, for a report.
-    pub(crate) fn of_split_qr(m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
+    pub(crate) fn of_split_qr(_: ElementKind, m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
         Cost::qr_by(Products::Split, m, n, tuning)
     }
 }

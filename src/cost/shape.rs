@@ -2,8 +2,8 @@
 
 use crate::{
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::Number,
     },
     cost::{device::DeviceModel, product_shape::ProductShape},
     tile::{band_layout::BandLayout, chase_schedule::ReductionStep, panel_tree::Level, tuning::Tuning},
@@ -98,26 +98,26 @@ impl Shape {
 
     /// The sizes with which a dispatch runs `unmqr` of a level beside `geqrt` of the next one, if there are such dispatches for matrices stored
     /// as `T`. Both have as many threads.
-    pub fn beside<T: Number>(&self) -> Option<Shape> {
+    pub fn beside(&self, kind: ElementKind) -> Option<Shape> {
         let (ts, split) = (self.ts, self.split_beside);
         if split == 0 {
             return None;
         }
-        let slice = (MOST_BESIDE_BYTES / size_of::<T::Scalar>()).min(4 * (self.arity * ts).div_ceil(4 * split));
+        let slice = (MOST_BESIDE_BYTES / kind.scalar_bytes()).min(4 * (self.arity * ts).div_ceil(4 * split));
         Some(Shape { split, slice, cpb: 32 * split, held: 0, ..*self }).filter(|shape| shape.rows() >= 2 * ts)
     }
 
     /// Whether a dispatch runs `unmqr` of `level` beside `geqrt` of `next`: the next level of its tree, if its blocks are short and the matrix can be
     /// accessed in vectors.
-    pub fn runs_beside<T: Number>(&self, level: &Level, next: &Level) -> bool {
+    pub fn runs_beside(&self, kind: ElementKind, level: &Level, next: &Level) -> bool {
         let fits = |shape: Shape| next.map.block_rows.min(next.map.rows) <= shape.rows();
         let in_vectors = level.is_in_vectors() && next.is_in_vectors() && level.col.is_multiple_of(4);
-        in_vectors && level.is_before(next, self.arity) && self.beside::<T>().is_some_and(fits)
+        in_vectors && level.is_before(next, self.arity) && self.beside(kind).is_some_and(fits)
     }
 
     /// Bytes of workgroup memory of a shape of [`beside`](Self::beside).
-    pub fn beside_bytes<T: Number>(&self) -> usize {
-        self.product_bytes::<T>() + self.geqrt_bytes::<T>()
+    pub fn beside_bytes(&self, kind: ElementKind) -> usize {
+        self.product_bytes(kind) + self.geqrt_bytes(kind)
     }
 
     /// The constants of `unmqr` beside `geqrt`, for a shape of [`beside`](Self::beside).
@@ -145,30 +145,30 @@ impl Shape {
     }
 
     /// Bytes of workgroup memory that the shader of `geqrt` declares.
-    pub fn geqrt_bytes<T: Number>(&self) -> usize {
+    pub fn geqrt_bytes(&self, kind: ElementKind) -> usize {
         let Shape { ts, split, .. } = *self;
         let scalars = self.rows() + 1 + split * (ts + 4) + ts + ts * ts;
         let reals = 3 * split + 2;
-        scalars * size_of::<T::Scalar>() + reals * size_of::<T::Real>() + size_of::<u32>()
+        scalars * kind.scalar_bytes() + reals * kind.real_bytes() + size_of::<u32>()
     }
 
     /// Bytes of workgroup memory that the shader of `unmqr` declares.
-    pub fn unmqr_bytes<T: Number>(&self) -> usize {
-        self.product_bytes::<T>() + self.held * self.tile_bytes::<T>()
+    pub fn unmqr_bytes(&self, kind: ElementKind) -> usize {
+        self.product_bytes(kind) + self.held * self.tile_bytes(kind)
     }
 
     /// Bytes of a tile of `unmqr`'s columns.
-    fn tile_bytes<T: Number>(&self) -> usize {
-        self.ts * (self.cpb / 4 + 1) * 4 * size_of::<T::Scalar>()
+    fn tile_bytes(&self, kind: ElementKind) -> usize {
+        self.ts * (self.cpb / 4 + 1) * 4 * kind.scalar_bytes()
     }
 
     /// Bytes of workgroup memory for a product of a tile in `unmqr`.
-    pub fn product_bytes<T: Number>(&self) -> usize {
-        self.tiles().bytes::<T>()
+    pub fn product_bytes(&self, kind: ElementKind) -> usize {
+        self.tiles().bytes(kind)
     }
 
     /// The sizes for `tuning` and matrices stored as `T`, or an error for a hyperparameter that exceeds a limit of the device.
-    pub fn new<T: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Result<Shape> {
+    pub fn new(kind: ElementKind, bounds: &Bounds<'_>, tuning: &Tuning) -> Result<Shape> {
         tuning.check()?;
         let &Bounds { name, threads, bytes, .. } = bounds;
         // Checked before the products below, so that none of them overflows.
@@ -188,24 +188,25 @@ impl Shape {
         most("threads_per_block", tuning.gpu.threads_per_block, threads)?;
         most("split_beside", tuning.gpu.split_beside, threads / ts)?;
         most("sweeps_per_block", tuning.gpu.sweeps_per_block, tuning.gpu.threads_per_block)?;
-        most("leaf", tuning.leaf, tuning.gpu.split_k * MOST_SLICE.min(MOST_SLICE_BYTES / size_of::<T::Scalar>()))?;
+        most("leaf", tuning.leaf, tuning.gpu.split_k * MOST_SLICE.min(MOST_SLICE_BYTES / kind.scalar_bytes()))?;
         let shape = Shape::of(tuning);
         let memory = |option, needed: usize, kernel: &str| {
             if needed > bytes {
-                let reason = format!("{kernel} needs {needed} bytes of workgroup memory for {}, but {name} has {bytes}", T::NAME);
+                let reason =
+                    format!("{kernel} needs {needed} bytes of workgroup memory for {}, but {name} has {bytes}", kind.name());
                 Err(SvdError::invalid(option, reason))
             } else {
                 Ok(())
             }
         };
         let least = Shape { slice: 4 * (2 * tuning.tile_size).div_ceil(4 * shape.split), cpb: 8, ..shape };
-        memory("tile_size", least.geqrt_bytes::<T>().max(least.product_bytes::<T>()), "a tile")?;
-        memory("leaf", shape.geqrt_bytes::<T>(), "geqrt")?;
-        memory("cols_per_block", shape.product_bytes::<T>(), "unmqr")?;
-        memory("tiles_held", shape.unmqr_bytes::<T>(), "unmqr")?;
-        memory("rows_per_block", shape.products.bytes::<T>(), "gemm")?;
-        if let Some(beside) = shape.beside::<T>() {
-            memory("split_beside", beside.beside_bytes::<T>(), "unmqr beside geqrt")?;
+        memory("tile_size", least.geqrt_bytes(kind).max(least.product_bytes(kind)), "a tile")?;
+        memory("leaf", shape.geqrt_bytes(kind), "geqrt")?;
+        memory("cols_per_block", shape.product_bytes(kind), "unmqr")?;
+        memory("tiles_held", shape.unmqr_bytes(kind), "unmqr")?;
+        memory("rows_per_block", shape.products.bytes(kind), "gemm")?;
+        if let Some(beside) = shape.beside(kind) {
+            memory("split_beside", beside.beside_bytes(kind), "unmqr beside geqrt")?;
         }
         Ok(shape)
     }
@@ -296,22 +297,22 @@ impl ChaseShape {
     }
 
     /// Bytes of workgroup memory that the shader declares.
-    pub fn bytes<T: Number>(&self) -> usize {
+    pub fn bytes(&self, kind: ElementKind) -> usize {
         let shares = if self.parts > 1 { self.threads() } else { 1 };
         let block = if self.is_handed() { self.team * self.tail * (self.tail + 1) } else { 1 };
         let scalars = self.team * (2 * self.tail + 4) + block + 2 * shares;
-        scalars * size_of::<T::Scalar>() + self.team * (3 * GROUPS + 2) * size_of::<T::Real>()
+        scalars * kind.scalar_bytes() + self.team * (3 * GROUPS + 2) * kind.real_bytes()
     }
 
     /// The sizes for a band stored as `T`, or an error for a hyperparameter that exceeds a limit of the device.
-    pub fn new<T: Number>(bounds: &Bounds<'_>, layout: BandLayout, tuning: &Tuning) -> Result<ChaseShape> {
+    pub fn new(kind: ElementKind, bounds: &Bounds<'_>, layout: BandLayout, tuning: &Tuning) -> Result<ChaseShape> {
         let shape = ChaseShape::of(layout, tuning);
         let available = bounds.bytes;
         let least = ChaseShape { team: 1, lines: 1, parts: 1, ..shape };
         for (option, value, needed) in [
-            ("tile_width", layout.kl, least.bytes::<T>()),
-            ("sweeps_per_block", shape.team, ChaseShape { team: shape.team, ..least }.bytes::<T>()),
-            ("threads_per_block", tuning.gpu.threads_per_block, shape.bytes::<T>()),
+            ("tile_width", layout.kl, least.bytes(kind)),
+            ("sweeps_per_block", shape.team, ChaseShape { team: shape.team, ..least }.bytes(kind)),
+            ("threads_per_block", tuning.gpu.threads_per_block, shape.bytes(kind)),
         ] {
             if needed > available {
                 let reason = format!("{value} needs {needed} bytes of workgroup memory, but the device has {available}");
@@ -350,13 +351,13 @@ pub(crate) struct TriangleShape {
 
 impl TriangleShape {
     /// Bytes of workgroup memory of `trmm`; `trsm` needs no more.
-    pub fn bytes<T: Number>(&self) -> usize {
+    pub fn bytes(&self, kind: ElementKind) -> usize {
         let TriangleShape { base, groups } = *self;
-        (base * (base + 1) + 4 * groups * base.max(2)) * size_of::<T::Scalar>()
+        (base * (base + 1) + 4 * groups * base.max(2)) * kind.scalar_bytes()
     }
 
     /// The sizes for `tuning` and matrices stored as `T`, or an error if they exceed a limit of the device.
-    pub fn new<T: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Result<TriangleShape> {
+    pub fn new(kind: ElementKind, bounds: &Bounds<'_>, tuning: &Tuning) -> Result<TriangleShape> {
         tuning.check()?;
         let &Bounds { name, threads, bytes, .. } = bounds;
         let most = threads.min(MOST_TRIANGLE_THREADS) / 4 * 4;
@@ -365,10 +366,10 @@ impl TriangleShape {
         }
         let base = tuning.triangle.next_multiple_of(4);
         let fitting = (0..).map(|k| (most / base) >> k).take_while(|&groups| groups > 0);
-        let mut fitting = fitting.map(|groups| TriangleShape { base, groups }).filter(|shape| shape.bytes::<T>() <= bytes);
+        let mut fitting = fitting.map(|groups| TriangleShape { base, groups }).filter(|shape| shape.bytes(kind) <= bytes);
         fitting.next().ok_or_else(|| {
-            let needed = TriangleShape { base, groups: 1 }.bytes::<T>();
-            let reason = format!("{base} needs {needed} bytes of workgroup memory for {}, but {name} has {bytes}", T::NAME);
+            let needed = TriangleShape { base, groups: 1 }.bytes(kind);
+            let reason = format!("{base} needs {needed} bytes of workgroup memory for {}, but {name} has {bytes}", kind.name());
             SvdError::invalid("triangle", reason)
         })
     }
@@ -391,8 +392,8 @@ mod tests {
         let products = ProductShape { depth: 32, rows: 32, cols: 64 };
         let narrow = Shape { ts: 32, split: 8, slice: 16, cpb: 64, held: 0, split_beside: 0, arity: 4, products };
         let wide = Shape { ts: 16, ..narrow };
-        assert!(narrow.geqrt_bytes::<f32>().max(narrow.unmqr_bytes::<f32>()) <= bytes);
-        assert!(wide.geqrt_bytes::<f64>().max(wide.unmqr_bytes::<f64>()) <= bytes);
+        assert!(narrow.geqrt_bytes(ElementKind::F32).max(narrow.unmqr_bytes(ElementKind::F32)) <= bytes);
+        assert!(wide.geqrt_bytes(ElementKind::F64).max(wide.unmqr_bytes(ElementKind::F64)) <= bytes);
         for shape in [narrow, wide] {
             assert!(shape.geqrt_threads().max(shape.unmqr_threads()) <= threads);
         }

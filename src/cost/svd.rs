@@ -2,7 +2,7 @@
 
 use crate::{
     algo::{bidiag::divide::LEAF, one_stage::panel_rows, svdvals::qr_first, to_band::band_levels, vectors::needs_step},
-    base::number::{Number, Re},
+    base::element_kind::ElementKind,
     cost::{
         count::Dispatches,
         shape::Shape,
@@ -43,16 +43,16 @@ fn by_depth(n: usize, extra: bool, depth: usize, leaves: &mut Vec<usize>, merges
 
 /// Notes what precedes the vectors of an m x n matrix, n >= 1, stored as `S`: a copy of the matrix, and the bidiagonal, which is read back with stage 3
 /// on the device too.
-pub(super) fn note_copies<S: Number>(all: &mut Dispatches, (m, n): (usize, usize)) {
-    all.note(Work::linear(Kernel::CopyWindow, m * n, 2, size_of::<S::Scalar>()));
-    all.note_once(Work::unpack_band::<S>(n, 1, LINEAR_THREADS.into()));
+pub(super) fn note_copies(kind: ElementKind, all: &mut Dispatches, (m, n): (usize, usize)) {
+    all.note(Work::linear(Kernel::CopyWindow, m * n, 2, kind.scalar_bytes()));
+    all.note_once(Work::unpack_band(kind, n, 1, LINEAR_THREADS.into()));
 }
 
 /// Notes the dispatches for `k` singular vectors on both sides of an m x n matrix, m >= n >= 1, stored as `S`, on a hardware device, besides those of
 /// [`note_transformed_back`]: no weights and poles of the bidiagonal are negligible or equal, and no values are tiny.
-pub(super) fn note_vectors<S: Number>(each: &mut Dispatches, (m, n): (usize, usize), k: usize, tuning: &Tuning) {
+pub(super) fn note_vectors(kind: ElementKind, each: &mut Dispatches, (m, n): (usize, usize), k: usize, tuning: &Tuning) {
     let shape = Shape::of(tuning);
-    let (scalar, real) = (size_of::<S::Scalar>(), size_of::<Re<S>>());
+    let (scalar, real) = (kind.scalar_bytes(), kind.real_bytes());
     let (mut leaves, mut merges) = (Vec::new(), Vec::new());
     by_depth(n, false, 0, &mut leaves, &mut merges);
     let squares = |sizes: &mut dyn Iterator<Item = usize>| sizes.map(|size| size * size).sum::<usize>();
@@ -64,26 +64,27 @@ pub(super) fn note_vectors<S: Number>(each: &mut Dispatches, (m, n): (usize, usi
             let kept = merge.rows[0] + merge.rows[1] + 1;
             kept * cols(merge) + if merge.extra { merge.size() } else { 0 }
         });
-        each.note(Work::secular_vectors::<Re<S>>(places.sum()));
+        each.note(Work::secular_vectors(kind.real(), places.sum()));
         let products = merges.iter().flat_map(|merge| {
             let [nl, nr] = merge.rows;
             let of = |rows, inner| Extent { rows, cols: cols(merge), inner, ..Extent::default() };
             [of(nl + 1, nl + 1), of(nr + usize::from(merge.extra), nr + 1)]
         });
-        note_products::<Re<S>>(each, &shape, &products.collect::<Vec<_>>());
+        note_products(kind.real(), each, &shape, &products.collect::<Vec<_>>());
     }
     let padded = k.next_multiple_of(4).max(4);
     each.note(Work::linear(Kernel::TakeColumns, n * padded, 2, real.max(scalar)));
 
-    if needs_step::<S::Scalar>((n, k)) {
-        note_orthonormal::<S>(each, &shape, n, k);
+    if needs_step(kind, (n, k)) {
+        note_orthonormal(kind, each, &shape, n, k);
     }
-    note_products::<S>(each, &shape, &[Extent { rows: m, cols: k, inner: n, ..Extent::default() }]);
-    note_orthonormal::<S>(each, &shape, m, k);
+    note_products(kind, each, &shape, &[Extent { rows: m, cols: k, inner: n, ..Extent::default() }]);
+    note_orthonormal(kind, each, &shape, m, k);
 }
 
 /// Notes the reflectors of both stages, or of one, applied to the `k` vectors of the bidiagonal of an m x n matrix.
-pub(super) fn note_transformed_back<S: Number>(
+pub(super) fn note_transformed_back(
+    kind: ElementKind,
     all: &mut Dispatches,
     (m, n): (usize, usize),
     k: usize,
@@ -92,48 +93,55 @@ pub(super) fn note_transformed_back<S: Number>(
 ) {
     let shape = Shape::of(tuning);
     if one_stage {
-        note_rows_applied::<S>(all, &shape, n, k, tuning);
+        note_rows_applied(kind, all, &shape, n, k, tuning);
     } else {
-        note_stages_applied::<S>(all, &shape, (if qr_first(m, n) { n } else { m }, n), k, tuning);
+        note_stages_applied(kind, all, &shape, (if qr_first(m, n) { n } else { m }, n), k, tuning);
     }
 }
 
 /// The reflectors of stages 2 and 1 of an m x n matrix, applied to `k` columns.
-fn note_stages_applied<S: Number>(all: &mut Dispatches, shape: &Shape, (m, n): (usize, usize), k: usize, tuning: &Tuning) {
+fn note_stages_applied(
+    kind: ElementKind,
+    all: &mut Dispatches,
+    shape: &Shape,
+    (m, n): (usize, usize),
+    k: usize,
+    tuning: &Tuning,
+) {
     let steps: Vec<_> = ReductionStep::all(n, tuning.bandwidth(n), tuning.tile_width).collect();
     for step in steps.iter().rev() {
-        let chunk = Work::apply_chase::<S>(step, &Wave { first: 0, cycle: 0, count: 1 }, k).flops.max(1);
+        let chunk = Work::apply_chase(kind, step, &Wave { first: 0, cycle: 0, count: 1 }, k).flops.max(1);
         let fitting = usize::try_from(all.most_flops() / chunk).unwrap_or(usize::MAX).clamp(1, MOST.groups);
-        Wave::all(step, fitting).iter().for_each(|wave| all.note(Work::apply_chase::<S>(step, wave, k)));
+        Wave::all(step, fitting).iter().for_each(|wave| all.note(Work::apply_chase(kind, step, wave, k)));
     }
     let levels: Vec<_> = band_levels(m, n, tuning, ROWS_AT_ONCE).filter(|level| level.transposed).collect();
     for level in levels.iter().rev() {
-        all.note(Work::gather_reflectors::<S>(shape, level));
-        all.unmqr::<S>(shape, level, k);
+        all.note(Work::gather_reflectors(kind, shape, level));
+        all.unmqr(kind, shape, level, k);
     }
 }
 
 /// The reflectors of the rows of the one-stage reduction, applied to `k` columns.
-fn note_rows_applied<S: Number>(all: &mut Dispatches, shape: &Shape, n: usize, k: usize, tuning: &Tuning) {
+fn note_rows_applied(kind: ElementKind, all: &mut Dispatches, shape: &Shape, n: usize, k: usize, tuning: &Tuning) {
     let panels: Vec<_> = panel_rows(n, tuning).collect();
     for rows in panels.into_iter().rev() {
         let level = level_of_rows(&rows, n);
-        all.note(Work::larft::<S>(shape, &level));
-        all.note(Work::gather_reflectors::<S>(shape, &level));
-        all.unmqr::<S>(shape, &level, k);
+        all.note(Work::larft(kind, shape, &level));
+        all.note(Work::gather_reflectors(kind, shape, &level));
+        all.unmqr(kind, shape, &level, k);
     }
 }
 
 /// Orthonormal columns of an m x k matrix.
-fn note_orthonormal<S: Number>(all: &mut Dispatches, shape: &Shape, m: usize, k: usize) {
-    let scalar = size_of::<S::Scalar>();
-    note_products::<S>(all, shape, &[Extent { rows: k, cols: k, inner: m, upper_c: true, upper_x: false }]);
+fn note_orthonormal(kind: ElementKind, all: &mut Dispatches, shape: &Shape, m: usize, k: usize) {
+    let scalar = kind.scalar_bytes();
+    note_products(kind, all, shape, &[Extent { rows: k, cols: k, inner: m, upper_c: true, upper_x: false }]);
     all.note(Work::linear(Kernel::GramFactor, k.next_multiple_of(4) * k, 2, scalar));
-    note_products::<S>(all, shape, &[Extent { rows: m, cols: k, inner: k, upper_c: false, upper_x: true }]);
-    all.note(Work::unit_columns::<S>(m, k));
+    note_products(kind, all, shape, &[Extent { rows: m, cols: k, inner: k, upper_c: false, upper_x: true }]);
+    all.note(Work::unit_columns(kind, m, k));
 }
 
-fn note_products<E: Number>(all: &mut Dispatches, shape: &Shape, products: &[Extent]) {
+fn note_products(kind: ElementKind, all: &mut Dispatches, shape: &Shape, products: &[Extent]) {
     let products = products.repeat(all.matrices());
-    batches::<E>(&shape.products, &products, MOST).1.iter().for_each(|batch| all.note_of_all(batch.work));
+    batches(kind, &shape.products, &products, MOST).1.iter().for_each(|batch| all.note_of_all(batch.work));
 }

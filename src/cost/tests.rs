@@ -76,7 +76,7 @@ fn one_stage_has_closed_formulas() {
 #[test]
 fn two_stages_are_the_models_choice() {
     fn of_type<S: Number>() {
-        let double = size_of::<Re<S>>() == 8;
+        let double = S::KIND.is_double();
         let has_f64 = |device: &DeviceModel| !double || device.f64_flops > 0.1 * device.f32_flops;
         for device in DeviceModel::ALL.into_iter().filter(has_f64) {
             let ratio = |n| {
@@ -393,10 +393,10 @@ fn defaults_are_the_models() {
                 .map(|((tile, blocks, cols), split)| {
                     Cost::tuning::<S>(n).tile_size(tile).leaf(tile * blocks).cols_per_block(cols).split_k(split)
                 })
-                .filter(|tuning| Shape::new::<S>(&Bounds::of_model(&DeviceModel::H100), tuning).is_ok())
+                .filter(|tuning| Shape::new(S::KIND, &Bounds::of_model(&DeviceModel::H100), tuning).is_ok())
                 .map(|tuning| (tuning.clone(), cost(&tuning)))
                 .collect();
-            for device in DeviceModel::ALL.into_iter().filter(|device| size_of::<Re<S>>() == 4 || device.f64_flops > 0.0) {
+            for device in DeviceModel::ALL.into_iter().filter(|device| !S::KIND.is_double() || device.f64_flops > 0.0) {
                 let total = |cost: &Cost| cost.on(&device).iter().map(|kernel| kernel.total).sum::<f64>();
                 let default = Cost::tuning_on::<S>(n, &device);
                 let most = match (device.name, S::NAME, n) {
@@ -407,7 +407,7 @@ fn defaults_are_the_models() {
                 };
                 let chosen = total(&cost(&default));
                 // With `geqrt` beside `unmqr` as this device has room for it.
-                let fits = |tuning: &Tuning| Shape::new::<S>(&Bounds::of_model(&device), tuning).is_ok();
+                let fits = |tuning: &Tuning| Shape::new(S::KIND, &Bounds::of_model(&device), tuning).is_ok();
                 for (tuning, of_h100) in &others {
                     let narrower = || [2, 0].map(|split| tuning.clone().split_beside(split)).into_iter().find(fits);
                     let fitting = if fits(tuning) { None } else { narrower() };

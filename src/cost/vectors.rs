@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::{
-    base::number::{Number, Re, Scalar},
+    base::element_kind::ElementKind,
     cost::{
         product_shape::ProductShape,
         shape::Shape,
@@ -30,10 +30,10 @@ pub(crate) struct ApplyShape {
 }
 
 impl ApplyShape {
-    pub fn of<S: Number>(tile_width: usize) -> ApplyShape {
+    pub fn of(kind: ElementKind, tile_width: usize) -> ApplyShape {
         let reach = tile_width + 1;
         let reach4 = reach.div_ceil(4);
-        ApplyShape { reach, reach4, staged: (STAGED_BYTES / (4 * reach4 * size_of::<S::Scalar>())).clamp(1, 16) }
+        ApplyShape { reach, reach4, staged: (STAGED_BYTES / (4 * reach4 * kind.scalar_bytes())).clamp(1, 16) }
     }
 
     pub fn constants(&self) -> [(&'static str, u32); 3] {
@@ -41,8 +41,8 @@ impl ApplyShape {
     }
 
     /// Bytes of workgroup memory that the shader declares.
-    pub fn bytes<S: Number>(&self) -> usize {
-        self.staged * (4 * self.reach4 * size_of::<S::Scalar>() + size_of::<Re<S>>())
+    pub fn bytes(&self, kind: ElementKind) -> usize {
+        self.staged * (4 * self.reach4 * kind.scalar_bytes() + kind.real_bytes())
     }
 
     /// Upper bound of the loop iterations of a thread in one dispatch.
@@ -134,14 +134,14 @@ pub(crate) struct Most {
 
 /// The dispatches of independent products of `E`, and their pieces in order. A product is cut by columns if it has too many flops, and
 /// its inner dimension if that is too long; the parts of the sum are then in different dispatches.
-pub(crate) fn batches<E: Number>(shape: &ProductShape, products: &[Extent], most: Most) -> (Vec<Piece>, Vec<Batch>) {
+pub(crate) fn batches(kind: ElementKind, shape: &ProductShape, products: &[Extent], most: Most) -> (Vec<Piece>, Vec<Batch>) {
     let (mut pieces, mut batches) = (Vec::new(), Vec::new());
     let longest = products.iter().map(|of| of.inner).max().unwrap_or(0);
     for start in (0..longest).step_by(most.inner.max(1)) {
         let (mut first, mut flops) = (pieces.len(), 0u64);
         for (product, of) in products.iter().enumerate().filter(|(_, of)| start < of.inner && of.rows > 0 && of.cols > 0) {
             let inner = start..of.inner.min(start + most.inner.max(1));
-            let of_column = flops_of::<E>(of.rows, 1, inner.len());
+            let of_column = flops_of(kind, of.rows, 1, inner.len());
             let chunk = of_column.saturating_mul(shape.cols as u64).max(1);
             let at_once =
                 (usize::try_from(most.flops / chunk).unwrap_or(usize::MAX).clamp(1, most.groups)).saturating_mul(shape.cols);
@@ -151,7 +151,7 @@ pub(crate) fn batches<E: Number>(shape: &ProductShape, products: &[Extent], most
                 let inner = if of.upper_x { inner.start..inner.end.min(cols.end).max(inner.start) } else { inner.clone() };
                 let more = of_column.saturating_mul(cols.len() as u64);
                 if pieces.len() > first && (flops.saturating_add(more) > most.flops || pieces.len() - first >= most.groups) {
-                    batches.push(Batch::of::<E>(shape, products, &pieces, first));
+                    batches.push(Batch::of(kind, shape, products, &pieces, first));
                     (first, flops) = (pieces.len(), 0);
                 }
                 flops = flops.saturating_add(more);
@@ -159,21 +159,21 @@ pub(crate) fn batches<E: Number>(shape: &ProductShape, products: &[Extent], most
             }
         }
         if pieces.len() > first {
-            batches.push(Batch::of::<E>(shape, products, &pieces, first));
+            batches.push(Batch::of(kind, shape, products, &pieces, first));
         }
     }
     (pieces, batches)
 }
 
 /// Flops of a product.
-fn flops_of<E: Number>(rows: usize, cols: usize, inner: usize) -> u64 {
-    [rows, cols, inner].into_iter().fold(2 * of_pair::<E>(), |flops, x| flops.saturating_mul(x as u64))
+fn flops_of(kind: ElementKind, rows: usize, cols: usize, inner: usize) -> u64 {
+    [rows, cols, inner].into_iter().fold(2 * of_pair(kind), |flops, x| flops.saturating_mul(x as u64))
 }
 
 impl Batch {
     /// The dispatch of the pieces from `first` on.
-    fn of<E: Number>(shape: &ProductShape, products: &[Extent], pieces: &[Piece], first: usize) -> Batch {
-        let scalar = size_of::<E::Scalar>() as u64;
+    fn of(kind: ElementKind, shape: &ProductShape, products: &[Extent], pieces: &[Piece], first: usize) -> Batch {
+        let scalar = kind.scalar_bytes() as u64;
         let (mut workgroups, mut flops, mut bytes, mut workgroup_bytes, mut longest) = (0u64, 0u64, 0u64, 0u64, 0);
         let mut grid = [0, 0];
         for piece in &pieces[first..] {
@@ -188,19 +188,19 @@ impl Batch {
                 let steps = inner.div_ceil(shape.depth) as u64;
                 longest = longest.max(steps);
                 workgroups += tiles;
-                flops = flops.saturating_add(flops_of::<E>(rows, end - column, inner));
+                flops = flops.saturating_add(flops_of(kind, rows, end - column, inner));
                 bytes += (tiles * shape.staged() * inner as u64 + 2 * (rows * (end - column)) as u64) * scalar;
                 workgroup_bytes += tiles * shape.shared(steps) * scalar;
             }
         }
         // A workgroup reads its task first.
-        let chain = shape.chain::<E>(longest);
+        let chain = shape.chain(kind, longest);
         let chain = Chain { barriers: chain.barriers + 1, round_trips: chain.round_trips + 1, ..chain };
         let work = Work {
             kernel: Kernel::GemmBatch,
             workgroups,
             threads: shape.threads() as u64,
-            workgroup_memory: shape.bytes::<E>() as u64,
+            workgroup_memory: shape.bytes(kind) as u64,
             flops,
             footprint: u64::MAX,
             again: Again::default(),
@@ -220,8 +220,8 @@ impl Work {
     }
 
     /// `rotate_columns` of nodes with at most `longest` rotations, `rotations` in all, of `rows` rows in all.
-    pub fn rotate_columns<R: Number>(rows: usize, most: usize, rotations: usize, longest: usize) -> Work {
-        let real = size_of::<R>() as u64;
+    pub fn rotate_columns(kind: ElementKind, rows: usize, most: usize, rotations: usize, longest: usize) -> Work {
+        let real = kind.bytes() as u64;
         let each = (most * rotations) as u64;
         let chain = Chain { round_trips: 2 * longest as u64, steps: 4 * longest as u64, ..Chain::default() };
         let bytes = 4 * each * real;
@@ -229,40 +229,40 @@ impl Work {
     }
 
     /// `secular_vectors` of `places` entries, of which `roots` columns are computed.
-    pub fn secular_vectors<R: Number>(places: usize) -> Work {
+    pub fn secular_vectors(kind: ElementKind, places: usize) -> Work {
         // Two quotients of four flops, a product, and the sums; in pairs, five additions of six.
-        let flops = if R::Scalar::IS_DOUBLE { 16 } else { 42 };
+        let flops = if kind.is_double() { 16 } else { 42 };
         let chain = Chain { round_trips: 3, steps: flops, ..Chain::default() };
-        Work { flops: flops * places as u64, chain, ..Work::linear(Kernel::SecularVectors, places, 6, size_of::<R>()) }
+        Work { flops: flops * places as u64, chain, ..Work::linear(Kernel::SecularVectors, places, 6, kind.bytes()) }
     }
 
     /// `gather_reflectors` of a level.
-    pub fn gather_reflectors<S: Number>(shape: &Shape, level: &Level) -> Work {
+    pub fn gather_reflectors(kind: ElementKind, shape: &Shape, level: &Level) -> Work {
         let entries = (level.map.rows + level.map.blocks() * shape.ts) * shape.ts;
-        Work::linear(Kernel::GatherReflectors, entries, 2, size_of::<S::Scalar>())
+        Work::linear(Kernel::GatherReflectors, entries, 2, kind.scalar_bytes())
     }
 
     /// `unit_columns` of a rows x cols matrix.
-    pub fn unit_columns<S: Number>(rows: usize, cols: usize) -> Work {
+    pub fn unit_columns(kind: ElementKind, rows: usize, cols: usize) -> Work {
         let lanes = LINEAR_THREADS as usize / UNIT_COLUMNS;
-        let (entries, scalar) = ((rows * cols) as u64, size_of::<S::Scalar>() as u64);
+        let (entries, scalar) = ((rows * cols) as u64, kind.scalar_bytes() as u64);
         let each = rows.div_ceil(lanes) as u64;
-        let pair = if S::Scalar::IS_COMPLEX { 2 } else { 1 };
+        let pair = if kind.is_complex() { 2 } else { 1 };
         // Loads do not depend on one another.
         let chain = Chain { barriers: 1, round_trips: 4, steps: 6 * pair * (each + lanes as u64) + 2 * each, ..Chain::default() };
         Work {
             workgroups: cols.div_ceil(UNIT_COLUMNS) as u64,
             flops: 9 * pair * entries,
-            workgroup_memory: 2 * u64::from(LINEAR_THREADS) * size_of::<Re<S>>() as u64,
+            workgroup_memory: 2 * u64::from(LINEAR_THREADS) * kind.real_bytes() as u64,
             chain,
             ..Work::copy(Kernel::UnitColumns, entries, LINEAR_THREADS.into(), 3 * entries * scalar)
         }
     }
 
     /// `apply_chase`: a wave of the reflectors of a step on `cols` columns. Of C each workgroup reads and writes the rows of its sweeps once.
-    pub fn apply_chase<S: Number>(step: &ReductionStep, wave: &Wave, cols: usize) -> Work {
-        let shape = ApplyShape::of::<S>(step.tile_width);
-        let (reflectors, threads, scalar) = (wave.reflectors(step), u64::from(LINEAR_THREADS), size_of::<S::Scalar>() as u64);
+    pub fn apply_chase(kind: ElementKind, step: &ReductionStep, wave: &Wave, cols: usize) -> Work {
+        let shape = ApplyShape::of(kind, step.tile_width);
+        let (reflectors, threads, scalar) = (wave.reflectors(step), u64::from(LINEAR_THREADS), kind.scalar_bytes() as u64);
         let (chunks, columns, reach) = ((cols as u64).div_ceil(threads), cols as u64, shape.reach as u64);
         let staged = 4 * shape.reach4 as u64;
         let rows = reflectors + wave.count as u64 * reach;
@@ -272,12 +272,12 @@ impl Work {
             kernel: Kernel::ApplyChase,
             workgroups: chunks * wave.count as u64,
             threads,
-            workgroup_memory: shape.bytes::<S>() as u64,
-            flops: (4 * of_pair::<S>() * reach).saturating_mul(reflectors).saturating_mul(columns),
+            workgroup_memory: shape.bytes(kind) as u64,
+            flops: (4 * of_pair(kind) * reach).saturating_mul(reflectors).saturating_mul(columns),
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
-            bytes: 2 * rows * columns * size_of::<S>() as u64 + chunks * reflectors * reach * scalar,
+            bytes: 2 * rows * columns * kind.bytes() as u64 + chunks * reflectors * reach * scalar,
             // Every thread reads the reflector twice, four numbers at a time; all threads of a subgroup the same ones.
             workgroup_bytes: chunks * reflectors * staged * (2 * threads / 32 + 1) * scalar,
             chain: Chain {
@@ -340,7 +340,7 @@ mod tests {
         let of = |rows, cols, inner| Extent { rows, cols, inner, ..Extent::default() };
         let products = [of(40, 50, 30), of(7, 100, 64), of(0, 5, 5), of(3, 3, 1)];
         for (flops, inner, groups) in [(u64::MAX, usize::MAX, 1000), (20_000, 16, 1000), (1, 1000, 2)] {
-            let (pieces, batches) = batches::<f32>(&shape, &products, Most { flops, inner, groups });
+            let (pieces, batches) = batches(ElementKind::F32, &shape, &products, Most { flops, inner, groups });
             let all: u64 = batches.iter().map(|batch| batch.work.flops).sum();
             assert_eq!(all, products.iter().map(|of| 2 * (of.rows * of.cols * of.inner) as u64).sum::<u64>());
             for batch in &batches {
@@ -357,7 +357,8 @@ mod tests {
         // Half of a triangle, and of a product with one, but for the tiles on the diagonal.
         let upper_c = Extent { upper_c: true, ..of(256, 256, 100) };
         let upper_x = Extent { upper_x: true, ..of(100, 256, 256) };
-        let (_, whole) = batches::<f32>(&shape, &[upper_c, upper_x], Most { flops: u64::MAX, inner: usize::MAX, groups: 1000 });
+        let (_, whole) =
+            batches(ElementKind::F32, &shape, &[upper_c, upper_x], Most { flops: u64::MAX, inner: usize::MAX, groups: 1000 });
         let half = 2 * 2 * 256 * 100 * (256 + 16) / 2;
         assert_eq!(whole.iter().map(|batch| batch.work.flops).sum::<u64>(), half);
     }

@@ -3,7 +3,7 @@
 //! The GPU backend takes its grids and flops from here, so the counts are those of the actual dispatches.
 
 use crate::{
-    base::number::{Number, Re, RealElement, Scalar},
+    base::{element_kind::ElementKind, number::RealElement},
     cost::shape::{ChaseShape, Shape},
     tile::{band_layout::BandLayout, chase_schedule::Schedule, panel_tree::Level},
 };
@@ -96,9 +96,12 @@ fn steps(pivot: f64, epsilon: f64) -> u64 {
 const STEPS_OF_PASS: u64 = 3;
 const POINTS: u64 = 7;
 
-/// The passes of bisection in `R`'s arithmetic.
-pub(crate) fn passes_of_bisection<R: RealElement>() -> u64 {
-    steps(R::pivot().to_double(), R::epsilon().to_double()).div_ceil(STEPS_OF_PASS)
+/// The passes of bisection in this arithmetic.
+pub(crate) fn passes_of_bisection(kind: ElementKind) -> u64 {
+    fn passes<R: RealElement>() -> u64 {
+        steps(R::pivot().to_double(), R::epsilon().to_double()).div_ceil(STEPS_OF_PASS)
+    }
+    if kind.is_double() { passes::<f64>() } else { passes::<f32>() }
 }
 
 /// Instructions of a thread for a row of a pass: seven points, two loads and the loop.
@@ -106,14 +109,15 @@ pub(super) fn issued_by_row() -> u64 {
     POINTS * STURM_ROW + 6
 }
 
-/// The passes of each dispatch of `bisect` for n values in `R`'s arithmetic, limited by the flops of a submission and by the loop iterations
+/// The passes of each dispatch of `bisect` for n values in this arithmetic, limited by the flops of a submission and by the loop iterations
 /// of a thread. A pass has n iterations; None if that exceeds `most_iterations`.
-pub(crate) fn passes_of_dispatches<R: RealElement>(
+pub(crate) fn passes_of_dispatches(
+    kind: ElementKind,
     n: usize,
     most_flops: u64,
     most_iterations: usize,
 ) -> Option<impl Iterator<Item = u64>> {
-    let passes = passes_of_bisection::<R>();
+    let passes = passes_of_bisection(kind);
     let iterations = (most_iterations / n.max(1)) as u64;
     let at_once = (most_flops / Work::flops_of_bisection(n).max(1)).clamp(1, passes).min(iterations);
     (iterations > 0).then(|| (0..passes).step_by(at_once as usize).map(move |first| at_once.min(passes - first)))
@@ -138,40 +142,40 @@ const STURM_ROW: u64 = 27;
 const FLOPS_OF_STURM_ROW: u64 = 8;
 
 /// Bytes of a number of the arithmetic type.
-pub(super) fn scalar_bytes<S: Number>() -> u64 {
-    size_of::<S::Scalar>() as u64
+pub(super) fn scalar_bytes(kind: ElementKind) -> u64 {
+    kind.scalar_bytes() as u64
 }
 
 /// Real multiply-adds in a multiply-add of `S`'s arithmetic.
-pub(super) fn fmas<S: Number>() -> u64 {
-    if S::Scalar::IS_COMPLEX { 4 } else { 1 }
+pub(super) fn fmas(kind: ElementKind) -> u64 {
+    if kind.is_complex() { 4 } else { 1 }
 }
 
 impl Work {
     /// `geqrt` of a level: for each of w columns, v; v^H X for all columns; X - tau v u^H for those right of it. T is computed meanwhile.
-    pub fn geqrt<S: Number>(shape: &Shape, level: &Level) -> Work {
-        let scalar = scalar_bytes::<S>();
+    pub fn geqrt(kind: ElementKind, shape: &Shape, level: &Level) -> Work {
+        let scalar = scalar_bytes(kind);
         let [ts, split, width, rows] = [shape.ts, shape.split, level.width, level.map.rows].map(|x| x as u64);
         let (blocks, threads) = (level.map.blocks() as u64, shape.geqrt_threads() as u64);
         // Rows of a thread, in the longest block.
         let slice = 4 * (level.map.block_rows.min(level.map.rows).div_ceil(4 * shape.split)) as u64;
         // The threads of column j: a square and a maximum, then a product, a square and a store of four, and a comparison for each four. An H100
         // takes three times as many cycles as that has instructions.
-        let alone = slice * (18 + 8 * fmas::<S>().min(2)) + 40;
+        let alone = slice * (18 + 8 * fmas(kind).min(2)) + 40;
         // The others: twice a multiply-add, a load of four and a comparison for each four; columns left of j only once. By measurement too.
-        let issued = slice * (12 + 6 * fmas::<S>()) + 300;
+        let issued = slice * (12 + 6 * fmas(kind)) + 300;
         // The reflector, tau, and u_c, each from SPLIT sums.
         let steps = (READ + split + INVERSE + 8) + (READ + 2 * split + TAU) + (READ + split + COMPENSATED + 6);
         Work {
             kernel: Kernel::Geqrt,
             workgroups: blocks,
             threads,
-            workgroup_memory: shape.geqrt_bytes::<S>() as u64,
-            flops: level.geqrt_flops::<S>(),
+            workgroup_memory: shape.geqrt_bytes(kind) as u64,
+            flops: level.geqrt_flops(kind),
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
-            bytes: 2 * rows * width * size_of::<S>() as u64 + (rows * ts + blocks * ts * ts) * scalar,
+            bytes: 2 * rows * width * kind.bytes() as u64 + (rows * ts + blocks * ts * ts) * scalar,
             // A thread reads its slice of v at most twice, and the partial sums of its column.
             workgroup_bytes: blocks * threads * width * (2 * slice + 2 * split) * scalar,
             // A thread has about 18 instructions for the load of an entry, and as many for its store.
@@ -187,9 +191,9 @@ impl Work {
     }
 
     /// `unmqr` of a level, with `trailing` columns right of the panel: V^H X, T^H W, V W.
-    pub fn unmqr<S: Number>(shape: &Shape, level: &Level, trailing: usize) -> Work {
-        let scalar = scalar_bytes::<S>();
-        let flops = level.unmqr_flops::<S>(trailing);
+    pub fn unmqr(kind: ElementKind, shape: &Shape, level: &Level, trailing: usize) -> Work {
+        let scalar = scalar_bytes(kind);
+        let flops = level.unmqr_flops(kind, trailing);
         let [ts, cpb, rows, trailing] = [shape.ts, shape.cpb, level.map.rows, trailing].map(|x| x as u64);
         let (blocks, chunks) = (level.map.blocks() as u64, trailing.div_ceil(cpb));
         let (threads, workgroups) = (shape.unmqr_threads() as u64, blocks * chunks);
@@ -198,7 +202,7 @@ impl Work {
         let products = 2 * tiles + 1;
         // Of X, what is read in the second pass too.
         let again = tiles - (shape.held as u64).min(tiles);
-        let of_x = rows * trailing * size_of::<S>() as u64;
+        let of_x = rows * trailing * kind.bytes() as u64;
         let of_x_again = (u128::from(of_x) * u128::from(again) / u128::from(tiles.max(1))) as u64;
         // For each product of tiles, a thread reads 12 numbers for 32 multiply-adds, TS times. Tiles of V, T, X and W are stored once per
         // use.
@@ -208,10 +212,10 @@ impl Work {
             kernel: Kernel::Unmqr,
             workgroups,
             threads,
-            workgroup_memory: shape.unmqr_bytes::<S>() as u64,
+            workgroup_memory: shape.unmqr_bytes(kind) as u64,
             flops,
             footprint: u64::MAX,
-            again: Again { bytes: of_x_again, of_one: again * ts * cpb * size_of::<S>() as u64 },
+            again: Again { bytes: of_x_again, of_one: again * ts * cpb * kind.bytes() as u64 },
             beside: Beside::default(),
             bytes: 2 * of_x + of_x_again + (rows * ts + blocks * ts * ts) * scalar,
             workgroup_bytes: workgroups * (read + stored) * scalar,
@@ -221,7 +225,7 @@ impl Work {
                 barriers: 4 * tiles + 3,
                 round_trips: 3 * tiles + 1,
                 steps: products * ts * 2 * READ,
-                issued: products * (ts * (32 * fmas::<S>() + 5) + 30 * (ts * ts / 4).div_ceil(threads))
+                issued: products * (ts * (32 * fmas(kind) + 5) + 30 * (ts * ts / 4).div_ceil(threads))
                     + 250 * tiles * (ts * cpb / 16).div_ceil(threads)
                     + 600 * tiles,
                 ..Chain::default()
@@ -230,12 +234,12 @@ impl Work {
     }
 
     /// `unmqr` of a level, with `trailing` columns right of the panel, beside `geqrt` of the `next` one, for a shape of [`Shape::beside`].
-    pub fn unmqr_and_geqrt<S: Number>(shape: &Shape, level: &Level, trailing: usize, next: &Level) -> Work {
-        let (update, panel) = (Work::unmqr::<S>(shape, level, trailing), Work::geqrt::<S>(shape, next));
+    pub fn unmqr_and_geqrt(kind: ElementKind, shape: &Shape, level: &Level, trailing: usize, next: &Level) -> Work {
+        let (update, panel) = (Work::unmqr(kind, shape, level, trailing), Work::geqrt(kind, shape, next));
         Work {
             kernel: Kernel::UnmqrAndGeqrt,
             workgroups: update.workgroups + panel.workgroups,
-            workgroup_memory: shape.beside_bytes::<S>() as u64,
+            workgroup_memory: shape.beside_bytes(kind) as u64,
             flops: update.flops.saturating_add(panel.flops),
             bytes: update.bytes + panel.bytes,
             workgroup_bytes: update.workgroup_bytes + panel.workgroup_bytes,
@@ -246,30 +250,30 @@ impl Work {
 
     /// Columns of one dispatch of `unmqr` of a level: all `trailing` ones, or as many chunks as have at most `most_flops`, but at least one
     /// chunk.
-    pub fn unmqr_columns<S: Number>(shape: &Shape, level: &Level, trailing: usize, most_flops: u64) -> usize {
-        let chunk = level.unmqr_flops::<S>(shape.cpb).max(1);
+    pub fn unmqr_columns(kind: ElementKind, shape: &Shape, level: &Level, trailing: usize, most_flops: u64) -> usize {
+        let chunk = level.unmqr_flops(kind, shape.cpb).max(1);
         let fitting = usize::try_from(most_flops / chunk).unwrap_or(usize::MAX).max(1);
         fitting.saturating_mul(shape.cpb).min(trailing).max(1)
     }
 
     /// `pack_band`: writes every entry of the band storage, from the matrix.
-    pub fn pack_band<S: Number>(layout: BandLayout, bandwidth: usize, threads: u64) -> Work {
+    pub fn pack_band(kind: ElementKind, layout: BandLayout, bandwidth: usize, threads: u64) -> Work {
         let (places, copied) = ((layout.n * layout.ld()) as u64, (layout.n * (bandwidth + 1)) as u64);
-        Work::copy(Kernel::PackBand, places, threads, (places + copied) * size_of::<S>() as u64)
+        Work::copy(Kernel::PackBand, places, threads, (places + copied) * kind.bytes() as u64)
     }
 
     /// `unpack_band`: copies `bandwidth` + 1 entries of each column from the band.
-    pub fn unpack_band<S: Number>(n: usize, bandwidth: usize, threads: u64) -> Work {
+    pub fn unpack_band(kind: ElementKind, n: usize, bandwidth: usize, threads: u64) -> Work {
         let places = (n * (bandwidth + 1)) as u64;
-        Work::copy(Kernel::UnpackBand, places, threads, places * (size_of::<S>() + size_of::<S::Scalar>()) as u64)
+        Work::copy(Kernel::UnpackBand, places, threads, places * (kind.bytes() + kind.scalar_bytes()) as u64)
     }
 
     /// `square_bidiagonal` of order n: one workgroup reads the two diagonals twice.
-    pub fn square_bidiagonal<S: Number>(n: usize, threads: u64) -> Work {
-        let (n, real) = (n as u64, size_of::<Re<S>>() as u64);
+    pub fn square_bidiagonal(kind: ElementKind, n: usize, threads: u64) -> Work {
+        let (n, real) = (n as u64, kind.real_bytes() as u64);
         let rows = n.div_ceil(threads);
         // The multiplication by the scale factor, and the square.
-        let flops = if S::Scalar::IS_COMPLEX { 5 } else { 2 };
+        let flops = if kind.is_complex() { 5 } else { 2 };
         Work {
             kernel: Kernel::SquareBidiagonal,
             workgroups: 1,
@@ -279,7 +283,7 @@ impl Work {
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
-            bytes: 4 * n * size_of::<S>() as u64 + (2 * n + 1) * real,
+            bytes: 4 * n * kind.bytes() as u64 + (2 * n + 1) * real,
             workgroup_bytes: (threads + 1) * threads * real,
             chain: Chain { barriers: 1, round_trips: 2 * rows, steps: threads + 4 * rows, ..Chain::default() },
         }
@@ -297,8 +301,8 @@ impl Work {
 
     /// `bisect`: `passes` Sturm counts at seven points for each of n values, with one value per thread. All threads read the squares, which
     /// count once.
-    pub fn bisect<S: Number>(n: usize, passes: u64, threads: u64) -> Work {
-        let (values, real) = (n as u64, size_of::<Re<S>>() as u64);
+    pub fn bisect(kind: ElementKind, n: usize, passes: u64, threads: u64) -> Work {
+        let (values, real) = (n as u64, kind.real_bytes() as u64);
         Work {
             kernel: Kernel::Bisect,
             workgroups: values.div_ceil(threads),
@@ -357,10 +361,10 @@ impl Work {
     }
 
     /// `chase` of time step `time`, in at most `most` workgroups.
-    pub fn chase<S: Number>(shape: &ChaseShape, schedule: &Schedule, time: usize, most: usize) -> Work {
+    pub fn chase(kind: ElementKind, shape: &ChaseShape, schedule: &Schedule, time: usize, most: usize) -> Work {
         let (step, active) = (schedule.step(), schedule.active(time));
         let ticks = schedule.active_ticks(time) as u64;
-        let scalar = scalar_bytes::<S>();
+        let scalar = scalar_bytes(kind);
         let [tail, parts, bandwidth, tile] = [shape.tail, shape.parts, step.bandwidth, step.tile_width].map(|x| x as u64);
         let (lines, all) = (bandwidth + tile, schedule.active_cycles(time) as u64);
         let (threads, workgroups) = (shape.threads() as u64, active.len().min(most) as u64);
@@ -370,7 +374,7 @@ impl Work {
         // One side: eight groups' sums of squares; their sum, the reflector and tau, by one thread; w.
         let steps = COMPENSATED * tail / 8 + 3 * 8 + INVERSE + EXACT_PRODUCTS + TAU + 2 * READ + parts + COMPENSATED + 6;
         // The cycles of issue of an entry of a line: its load, twice a read and a multiply-add, its store; 55 on an H100, and 150 for the rest.
-        let issued = passes * (each * (53 + 2 * fmas::<S>()) + 2 * parts + 150);
+        let issued = passes * (each * (53 + 2 * fmas(kind)) + 2 * parts + 150);
         // Accesses that touch many sectors of memory at a time, because a column's neighbouring entries are in few threads.
         let scattered = 2 * lines * tail / (parts * parts);
         let one_after_the_other = active.len().div_ceil(most.max(1)) as u64 * ticks;
@@ -379,12 +383,12 @@ impl Work {
             kernel: Kernel::Chase,
             workgroups,
             threads,
-            workgroup_memory: shape.bytes::<S>() as u64,
-            flops: step.flops::<S>(all),
+            workgroup_memory: shape.bytes(kind) as u64,
+            flops: step.flops(kind, all),
             again: Again::default(),
             beside: Beside::default(),
-            footprint: (step.n as u64).saturating_mul(2 * (lines + 1) * size_of::<S>() as u64),
-            bytes: all * 2 * entries * size_of::<S>() as u64,
+            footprint: (step.n as u64).saturating_mul(2 * (lines + 1) * kind.bytes() as u64),
+            bytes: all * 2 * entries * kind.bytes() as u64,
             // Each line reads t twice, and the block is written and read.
             workgroup_bytes: all * (4 * (lines + 1) * (tile + 1) + 2 * tile * tile) * scalar,
             chain: Chain {

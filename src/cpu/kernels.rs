@@ -8,6 +8,7 @@ use crate::{
     algo::{svdvals::right_of_bidiagonal, vectors::VectorKernels},
     base::{
         blas::{Op, Side},
+        element_kind::ElementKind,
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
         parallel::{col_chunks, each, join},
@@ -25,7 +26,7 @@ use crate::{
     tile::{
         band::Band,
         chase_schedule::{Cycle, ReductionStep},
-        kernels::{ComplexBidiagonal, HeldBy, StageKernels, TileKernels},
+        kernels::{ComplexBidiagonal, StageKernels, TileKernels, Transfers},
         panel_tree::Level,
         tuning::Tuning,
     },
@@ -93,13 +94,13 @@ impl<S: Number> StageKernels for CpuKernels<S> {
         let (view, factors, pool) = a.parts(level.transposed);
         geqrt::geqrt(view, &mut factors[0], pool, level, keep);
         a.keep_t(level)?;
-        self.watch.did(level.geqrt_flops::<S>())
+        self.watch.did(level.geqrt_flops(S::KIND))
     }
 
     fn unmqr(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
         let (a, factors, pool) = a.parts(level.transposed);
         let trailing = a.get_mut(.., level.col + level.width..);
-        let done = level.unmqr_flops::<S>(trailing.ncols());
+        let done = level.unmqr_flops(S::KIND, trailing.ncols());
         let by = BlockReflectors { factors: &factors[0], level, adjoint: true };
         unmqr::unmqr(trailing, by, pool, self.tuning.cols_per_block);
         self.watch.did(done)
@@ -114,7 +115,7 @@ impl<S: Number> StageKernels for CpuKernels<S> {
         let keep = a.kept.is_some();
         let (view, [factors, of_next], pool) = a.parts(level.transposed);
         let (panel, right) = view.split_at_col_mut(level.col + level.width);
-        let done = level.unmqr_flops::<S>(right.ncols()) + next.geqrt_flops::<S>();
+        let done = level.unmqr_flops(S::KIND, right.ncols()) + next.geqrt_flops(S::KIND);
         let by = BlockReflectors { factors: &*factors, level, adjoint: true };
         join(|| geqrt::geqrt(panel, of_next, pool, next, keep), || unmqr::unmqr(right, by, pool, self.tuning.cols_per_block));
         a.factors.swap(0, 1);
@@ -154,46 +155,50 @@ impl<S: Number> VectorKernels for CpuKernels<S> {
     }
 }
 
-impl<S: Number> TileKernels for CpuKernels<S> {
-    const IN_POOL: bool = true;
-
-    type Storage = S;
-
-    fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Dense<S>> {
+impl<T: Scalar, S: Number<Real = Re<T>, Scalar = T>> Transfers<T> for CpuKernels<S> {
+    fn upload(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Dense<S>> {
         Dense::side_by_side(&[(source, scale)], &self.tuning)
     }
 
-    fn upload_beside<T: HeldBy<Self>>(&self, a: (MatRef<'_, T>, Re<T>), b: (MatRef<'_, T>, Re<T>)) -> Result<Dense<S>> {
+    fn upload_beside(&self, a: (MatRef<'_, T>, Re<T>), b: (MatRef<'_, T>, Re<T>)) -> Result<Dense<S>> {
         Dense::side_by_side(&[a, b], &self.tuning)
     }
 
-    fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Self::Banded> {
+    fn upload_band(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Self::Banded> {
         let mut held = Banded::zeros(band.n(), band.bandwidth(), tile_width)?;
         let layout = held.layout;
         let entries = &mut held.entries;
         for j in 0..band.n() {
             let (first, column) = band.column(j);
             let to = entries[layout.index(first, j)..].iter_mut();
-            to.zip(column).for_each(|(to, &x)| *to = S::InBand::from_complex(x.widen().times(scale).to_complex()));
+            to.zip(column).for_each(|(to, &x)| *to = S::InBand::from_complex(x.times(scale).to_complex()));
         }
         Ok(held)
     }
 
-    fn download(&self, a: &Dense<S>) -> Result<Mat<S::Scalar>> {
+    fn download(&self, a: &Dense<S>) -> Result<Mat<T>> {
         Ok(copied(a.view(false)))
     }
 
-    async fn download_rows(&self, a: &Dense<S>, rows: usize) -> Result<Mat<S::Scalar>> {
+    async fn download_rows(&self, a: &Dense<S>, rows: usize) -> Result<Mat<T>> {
         let a = a.view(false);
         Ok(copied(a.subrows(0, rows.min(a.nrows()))))
     }
 
-    async fn download_awaited(&self, a: &Dense<S>) -> Result<Mat<S::Scalar>> {
+    async fn download_awaited(&self, a: &Dense<S>) -> Result<Mat<T>> {
         self.download(a)
     }
 
-    fn download_band(&self, band: Self::Banded, bandwidth: usize, scale: Re<S>) -> Result<Band<S::Scalar>> {
-        Band::from_fn(band.layout.n, bandwidth, |i, j| S::Scalar::from_complex(band.get(i, j)).times(scale))
+    fn download_band(&self, band: Self::Banded, bandwidth: usize, scale: Re<T>) -> Result<Band<T>> {
+        Band::from_fn(band.layout.n, bandwidth, |i, j| T::from_complex(band.get(i, j)).times(scale))
+    }
+}
+
+impl<S: Number> TileKernels for CpuKernels<S> {
+    const IN_POOL: bool = true;
+
+    fn kind(&self) -> ElementKind {
+        S::KIND
     }
 
     async fn bidiagonal(&self, band: &Self::Banded) -> Result<ComplexBidiagonal> {
@@ -228,7 +233,7 @@ impl<S: Number> TileKernels for CpuKernels<S> {
         // U is I - V T V^H for a QR level, and its conjugate for an LQ level. op(U) is one of these, or the adjoint of one.
         let conjugate = transposed != (op == Op::Trans);
         let factors = geqrt::gather_reflectors(panel.subcols(col, width), t, level, conjugate)?;
-        let done = level.unmqr_flops::<S>(view.ncols());
+        let done = level.unmqr_flops(S::KIND, view.ncols());
         let by = BlockReflectors { factors: &factors, level, adjoint: op != Op::NoTrans };
         unmqr::unmqr(view, by, pool, self.tuning.cols_per_block);
         self.watch.did(done)
@@ -256,7 +261,8 @@ impl<S: Number> TileKernels for CpuKernels<S> {
         }
         let cols = view.ncols() as u64;
         kept.apply(view, side, op)?;
-        self.watch.did(step.flops::<S>(step.all_cycles()).saturating_mul(cols) / (2 * (step.bandwidth + step.tile_width)) as u64)
+        self.watch
+            .did(step.flops(S::KIND, step.all_cycles()).saturating_mul(cols) / (2 * (step.bandwidth + step.tile_width)) as u64)
     }
 
     fn apply_row_reflectors(&self, _: &Dense<S>, panels: &mut Self::Panels, rows: Range<usize>, c: &mut Dense<S>) -> Result<()> {
@@ -287,14 +293,14 @@ mod tests {
     /// trees, and a complex type.
     #[test]
     fn work_is_what_was_announced() {
-        fn check<S: Number<Scalar = S>>(m: usize, n: usize, tuning: &Tuning) {
+        fn check<S: Scalar>(m: usize, n: usize, tuning: &Tuning) {
             let listen = Listen::new(Some(ProgressFn::new(|_| ())), None);
-            let watch = Watch::new(&listen, || flops_by_band::<S>((m, n), tuning)).unwrap();
+            let watch = Watch::new(&listen, || flops_by_band(S::KIND, (m, n), tuning)).unwrap();
             let kernels = CpuKernels::<S>::watched(tuning, watch.clone()).unwrap();
             let a = faer::Mat::from_fn(m, n, |i, j| S::from_complex(((7 * i + 3 * j * j) as f64).sin().into()));
 
             watch.begin(Stage::ToBand).unwrap();
-            let mut dense = kernels.upload(a.as_ref(), S::Real::from_double(1.0)).unwrap();
+            let mut dense = kernels.upload(a.as_ref(), Re::<S>::from_double(1.0)).unwrap();
             stage_one(&kernels, &mut dense, m, n, tuning).unwrap();
             assert_eq!(watch.done(), watch.announced(Stage::ToBand), "stage 1 of {} {m} x {n}", S::NAME);
 

@@ -3,8 +3,9 @@
 use crate::{
     algo::{svdvals::qr_first, to_band::band_levels},
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::{Number, Re},
+        number::Number,
     },
     cost::{
         shape::{Bounds, ChaseShape, Shape, TriangleShape, has_fast_memory},
@@ -32,11 +33,11 @@ pub(crate) struct DenseSizes {
 const MOST_BUFFERS: usize = 64;
 
 /// The number of lines of `ld` elements in one buffer, of `outer` in total: all of them, or a multiple of four.
-fn lines_of_a_buffer<T>(context: &GpuContext, ld: Option<usize>, outer: usize) -> Result<usize> {
-    let line = ld.and_then(|ld| ld.checked_mul(size_of::<T>()));
+fn lines_of_a_buffer(kind: ElementKind, context: &GpuContext, ld: Option<usize>, outer: usize) -> Result<usize> {
+    let line = ld.and_then(|ld| ld.checked_mul(kind.bytes()));
     let needed = line.and_then(|line| line.checked_mul(outer)).map_or(u64::MAX, |bytes| bytes as u64);
     // Indices in shaders are u32.
-    let most = context.max_buffer_bytes().min(u64::from(u32::MAX) * size_of::<T>() as u64);
+    let most = context.max_buffer_bytes().min(u64::from(u32::MAX) * kind.bytes() as u64);
     if needed <= most {
         return Ok(outer.max(1));
     }
@@ -51,11 +52,11 @@ fn lines_of_a_buffer<T>(context: &GpuContext, ld: Option<usize>, outer: usize) -
     Err(SvdError::TooLarge { what: "the matrix", needed, available, adapter: context.adapter_name().to_owned() })
 }
 
-/// Bytes of `len` elements, if shaders can index them and one buffer can hold them.
-pub(crate) fn fitting_bytes<T>(context: &GpuContext, what: &'static str, len: Option<usize>) -> Result<u64> {
-    let needed = len.and_then(|len| len.checked_mul(size_of::<T>())).map_or(u64::MAX, |bytes| bytes as u64);
+/// Bytes of `len` elements of `each` bytes, if shaders can index them and one buffer can hold them.
+pub(crate) fn fitting_bytes(context: &GpuContext, what: &'static str, each: usize, len: Option<usize>) -> Result<u64> {
+    let needed = len.and_then(|len| len.checked_mul(each)).map_or(u64::MAX, |bytes| bytes as u64);
     // Indices in shaders are u32.
-    let available = context.max_buffer_bytes().min(u64::from(u32::MAX) * size_of::<T>() as u64);
+    let available = context.max_buffer_bytes().min(u64::from(u32::MAX) * each as u64);
     if needed > available {
         return Err(SvdError::TooLarge { what, needed, available, adapter: context.adapter_name().to_owned() });
     }
@@ -63,13 +64,14 @@ pub(crate) fn fitting_bytes<T>(context: &GpuContext, what: &'static str, len: Op
 }
 
 /// Maximum number of stacked rows of a level that are factored at once: as many as fit one buffer, up to [`ROWS_AT_ONCE`].
-pub(crate) fn rows_at_once<T: Number>(context: &GpuContext, shape: Shape) -> usize {
-    let row = (shape.ts * size_of::<T::Scalar>()) as u64;
+pub(crate) fn rows_at_once(kind: ElementKind, context: &GpuContext, shape: Shape) -> usize {
+    let row = (shape.ts * kind.scalar_bytes()) as u64;
     ROWS_AT_ONCE.min((context.max_buffer_bytes() / row) as usize)
 }
 
-/// The sizes of the buffers of `matrices` m x n matrices stored as `T`, and their total in bytes. Several matrices must fit one buffer.
-pub(crate) fn dense_sizes<T: Number>(
+/// The sizes of the buffers of `matrices` m x n matrices stored as `kind`, and their total in bytes. Several matrices must fit one buffer.
+pub(crate) fn dense_sizes(
+    kind: ElementKind,
     context: &GpuContext,
     matrices: usize,
     (m, n): (usize, usize),
@@ -81,63 +83,76 @@ pub(crate) fn dense_sizes<T: Number>(
     // At least four, so that the strides show the memory order of an empty matrix too.
     let ld = inner.max(1).checked_next_multiple_of(4);
     let outer = outer.saturating_mul(matrices);
-    let lines = lines_of_a_buffer::<T>(context, ld, outer)?;
+    let lines = lines_of_a_buffer(kind, context, ld, outer)?;
     if matrices > 1 {
-        fitting_bytes::<T>(context, "the matrices", ld.and_then(|ld| ld.checked_mul(outer)))?;
+        fitting_bytes(context, "the matrices", kind.bytes(), ld.and_then(|ld| ld.checked_mul(outer)))?;
     }
-    let a = ld.and_then(|ld| ld.checked_mul(outer)?.checked_mul(size_of::<T>())).unwrap_or(usize::MAX);
+    let a = ld.and_then(|ld| ld.checked_mul(outer)?.checked_mul(kind.bytes())).unwrap_or(usize::MAX);
     // The leaves of the longest panel have the most rows and the most blocks of all levels. A block of R factors stacks at least 2.
-    let at_once = rows_at_once::<T>(context, shape).max(shape.rows());
+    let at_once = rows_at_once(kind, context, shape).max(shape.rows());
     let longest = m.max(n).max(2 * shape.ts).min(at_once);
     let v = longest.checked_mul(shape.ts).and_then(|v| v.checked_mul(matrices));
     let t = longest.div_ceil(leaf.max(2)).checked_mul(shape.ts * shape.ts).and_then(|t| t.checked_mul(matrices));
     // A level above the leaves stacks at most as many rows as T of the leaves has.
-    let beside = if shape.beside::<T>().is_some() { t } else { Some(0) };
-    let of_beside = fitting_bytes::<T::Scalar>(context, "the reflectors", beside)?;
+    let beside = if shape.beside(kind).is_some() { t } else { Some(0) };
+    let of_beside = fitting_bytes(context, "the reflectors", kind.scalar_bytes(), beside)?;
     let bytes = (a as u64)
         .saturating_add(of_beside)
         .saturating_add(of_beside)
-        .saturating_add(fitting_bytes::<T::Scalar>(context, "the reflectors", v)?)
-        .saturating_add(fitting_bytes::<T::Scalar>(context, "the reflectors' triangular factors", t)?);
+        .saturating_add(fitting_bytes(context, "the reflectors", kind.scalar_bytes(), v)?)
+        .saturating_add(fitting_bytes(context, "the reflectors' triangular factors", kind.scalar_bytes(), t)?);
     let count = |len: Option<usize>| len.unwrap_or_default();
     Ok((DenseSizes { by_rows, ld: count(ld), outer, lines, v: count(v), t: count(t), beside: count(beside) }, bytes))
 }
 
-/// Bytes of the buffers of an m x n matrix stored as `T`.
-pub(crate) fn dense_bytes<T: Number>(context: &GpuContext, size: (usize, usize), by_rows: bool, tuning: &Tuning) -> Result<u64> {
-    let shape = Shape::new::<T>(&Bounds::of(context), tuning)?;
-    Ok(dense_sizes::<T>(context, 1, size, by_rows, shape, tuning.leaf)?.1)
+/// Bytes of the buffers of an m x n matrix stored as `kind`.
+pub(crate) fn dense_bytes(
+    kind: ElementKind,
+    context: &GpuContext,
+    size: (usize, usize),
+    by_rows: bool,
+    tuning: &Tuning,
+) -> Result<u64> {
+    let shape = Shape::new(kind, &Bounds::of(context), tuning)?;
+    Ok(dense_sizes(kind, context, 1, size, by_rows, shape, tuning.leaf)?.1)
 }
 
-/// Bytes of an m x n matrix stored as `T` on the device, including workspace and band.
+/// Bytes of an m x n matrix stored as `kind` on the device, including workspace and band.
 ///
 /// # Errors
 /// [`SvdError::TooLarge`] if one of the buffers exceeds the device's limits; [`SvdError::InvalidOption`] if the device cannot run with
 /// these hyperparameters.
-pub(crate) fn required_bytes<T: Number>(context: &GpuContext, m: usize, n: usize, tuning: &Tuning) -> Result<u64> {
-    required_bytes_of::<T>(context, (m, n), m < n, tuning)
+pub(crate) fn required_bytes(kind: ElementKind, context: &GpuContext, m: usize, n: usize, tuning: &Tuning) -> Result<u64> {
+    required_bytes_of(kind, context, (m, n), m < n, tuning)
 }
 
 /// [`required_bytes`] of a matrix that is row-major if `by_rows`, else column-major.
-pub(crate) fn required_bytes_of<T: Number>(
+pub(crate) fn required_bytes_of(
+    kind: ElementKind,
     context: &GpuContext,
     (m, n): (usize, usize),
     by_rows: bool,
     tuning: &Tuning,
 ) -> Result<u64> {
-    let shape = Shape::new::<T>(&Bounds::of(context), tuning)?;
-    let (_, dense) = dense_sizes::<T>(context, 1, (m, n), by_rows, shape, tuning.leaf)?;
+    let shape = Shape::new(kind, &Bounds::of(context), tuning)?;
+    let (_, dense) = dense_sizes(kind, context, 1, (m, n), by_rows, shape, tuning.leaf)?;
     let order = m.min(n);
-    let band = required_band_bytes::<T>(context, order, tuning.bandwidth(order), tuning)?;
+    let band = required_band_bytes(kind, context, order, tuning.bandwidth(order), tuning)?;
     Ok(dense.saturating_add(band))
 }
 
-/// Bytes of a band of order n, stored as `T`, on the device.
+/// Bytes of a band of order n, stored as `kind`, on the device.
 ///
 /// # Errors
 /// As [`required_bytes`].
-pub(crate) fn required_band_bytes<T: Number>(context: &GpuContext, n: usize, bandwidth: usize, tuning: &Tuning) -> Result<u64> {
-    fitting_bytes::<T>(context, "the band", BandLayout::new(n, bandwidth, tuning.tile_width).size().ok())
+pub(crate) fn required_band_bytes(
+    kind: ElementKind,
+    context: &GpuContext,
+    n: usize,
+    bandwidth: usize,
+    tuning: &Tuning,
+) -> Result<u64> {
+    fitting_bytes(context, "the band", kind.bytes(), BandLayout::new(n, bandwidth, tuning.tile_width).size().ok())
 }
 
 /// The kept reflectors of one matrix, in numbers.
@@ -150,59 +165,61 @@ pub(crate) struct Reflectors {
 }
 
 impl Reflectors {
-    /// Those of an m x n matrix stored as `T`, m >= n.
-    pub fn of<T: Number>(context: &GpuContext, (m, n): (usize, usize), tuning: &Tuning) -> Result<Reflectors> {
-        let shape = Shape::new::<T>(&Bounds::of(context), tuning)?;
+    /// Those of an m x n matrix stored as `kind`, m >= n.
+    pub fn of(kind: ElementKind, context: &GpuContext, (m, n): (usize, usize), tuning: &Tuning) -> Result<Reflectors> {
+        let shape = Shape::new(kind, &Bounds::of(context), tuning)?;
         let rows = if qr_first(m, n) { n } else { m };
-        let levels = band_levels(rows, n, tuning, rows_at_once::<T>(context, shape));
+        let levels = band_levels(rows, n, tuning, rows_at_once(kind, context, shape));
         let blocks = levels.map(|level| level.map.blocks()).fold(0, usize::saturating_add);
         let steps = ReductionStep::all(n, tuning.bandwidth(n), tuning.tile_width).count();
         Ok(Reflectors { t: blocks.saturating_mul(shape.ts * shape.ts), of_step: n.saturating_mul(n), steps })
     }
 
-    fn bytes<T: Number>(&self) -> u64 {
+    fn bytes(&self, kind: ElementKind) -> u64 {
         let numbers = self.of_step.saturating_mul(self.steps).saturating_add(self.t);
-        (numbers as u64).saturating_mul(size_of::<T::Scalar>() as u64)
+        (numbers as u64).saturating_mul(kind.scalar_bytes() as u64)
     }
 }
 
 /// Bytes of the decomposition with all vectors of an m x n matrix, m >= n, row-major if `by_rows`, else column-major. Some of it is freed before the
 /// rest is allocated.
-pub(crate) fn required_svd_bytes<T: Number>(
+pub(crate) fn required_svd_bytes(
+    kind: ElementKind,
     context: &GpuContext,
     (m, n): (usize, usize),
     by_rows: bool,
     full: bool,
     tuning: &Tuning,
 ) -> Result<u64> {
-    let (kept, later) = svd_bytes::<T>(context, (m, n), by_rows, full, tuning)?;
+    let (kept, later) = svd_bytes(kind, context, (m, n), by_rows, full, tuning)?;
     Ok(kept.saturating_add(later))
 }
 
 /// The summands of [`required_svd_bytes`]: first what all matrices of a stack have at a time (that of the values, the reflectors, the second copy of the
 /// matrix, and V), then what each of those that are computed together needs after that (three matrices for divide and conquer, a copy of V, U and a
 /// copy, and products of their columns).
-pub(crate) fn svd_bytes<T: Number>(
+pub(crate) fn svd_bytes(
+    kind: ElementKind,
     context: &GpuContext,
     (m, n): (usize, usize),
     by_rows: bool,
     full: bool,
     tuning: &Tuning,
 ) -> Result<(u64, u64)> {
-    let scalar = size_of::<T::Scalar>();
+    let scalar = kind.scalar_bytes();
     let square = |what: &'static str, of: usize| {
-        fitting_bytes::<u8>(context, what, n.next_multiple_of(4).checked_mul(n).and_then(|len| len.checked_mul(of)))
+        fitting_bytes(context, what, 1, n.next_multiple_of(4).checked_mul(n).and_then(|len| len.checked_mul(of)))
     };
-    let values = required_bytes_of::<T>(context, (m, n), by_rows, tuning)?;
-    let reflectors = Reflectors::of::<T>(context, (m, n), tuning)?;
-    fitting_bytes::<T::Scalar>(context, "the reflectors of stage 2", Some(reflectors.of_step))?;
-    let replay = square("vectors of the bidiagonal", size_of::<Re<T>>())?.saturating_mul(3);
-    let right = dense_bytes::<T>(context, (n, n), true, tuning)?;
-    let left = dense_bytes::<T>(context, (m, if full { m } else { n }), true, tuning)?;
-    let copy = dense_bytes::<T>(context, (m, n), by_rows, tuning)?;
+    let values = required_bytes_of(kind, context, (m, n), by_rows, tuning)?;
+    let reflectors = Reflectors::of(kind, context, (m, n), tuning)?;
+    fitting_bytes(context, "the reflectors of stage 2", kind.scalar_bytes(), Some(reflectors.of_step))?;
+    let replay = square("vectors of the bidiagonal", kind.real_bytes())?.saturating_mul(3);
+    let right = dense_bytes(kind, context, (n, n), true, tuning)?;
+    let left = dense_bytes(kind, context, (m, if full { m } else { n }), true, tuning)?;
+    let copy = dense_bytes(kind, context, (m, n), by_rows, tuning)?;
     let products = square("products of vectors", scalar)?.saturating_mul(2);
     let sum = |parts: &[u64]| parts.iter().copied().fold(0, u64::saturating_add);
-    Ok((sum(&[values, reflectors.bytes::<T>(), copy, right]), sum(&[replay, right, left, left, products])))
+    Ok((sum(&[values, reflectors.bytes(kind), copy, right]), sum(&[replay, right, left, left, products])))
 }
 
 impl Bounds<'_> {
@@ -231,10 +248,10 @@ impl Tuning {
     /// }
     /// ```
     pub fn for_adapter<T: Number>(context: &GpuContext, n: usize) -> Tuning {
-        Tuning::within::<T>(&Bounds::of(context), n)
+        Tuning::within(T::KIND, &Bounds::of(context), n)
     }
 
-    /// Checks that the device of `context` can run with these values, for matrices stored as `T` and no smaller than a tile. Every call
+    /// Checks that the device of `context` can run with these values, for matrices stored as `kind` and no smaller than a tile. Every call
     /// does this check.
     ///
     /// ```
@@ -249,10 +266,15 @@ impl Tuning {
     /// # Errors
     /// [`SvdError::InvalidOption`], with the hyperparameter and the device's limit.
     pub fn check_for_adapter<T: Number>(&self, context: &GpuContext) -> Result<()> {
+        self.check_for_kind(T::KIND, context)
+    }
+
+    /// [`check_for_adapter`](Self::check_for_adapter) of a storage type.
+    pub(crate) fn check_for_kind(&self, kind: ElementKind, context: &GpuContext) -> Result<()> {
         let bounds = Bounds::of(context);
-        Shape::new::<T>(&bounds, self)?;
+        Shape::new(kind, &bounds, self)?;
         // The order of the matrix does not matter, as long as it is at least the tile size.
-        ChaseShape::new::<T>(&bounds, BandLayout::new(self.tile_size, self.tile_size, self.tile_width), self)?;
-        TriangleShape::new::<T::Scalar>(&bounds, self).map(drop)
+        ChaseShape::new(kind, &bounds, BandLayout::new(self.tile_size, self.tile_size, self.tile_width), self)?;
+        TriangleShape::new(kind.scalar(), &bounds, self).map(drop)
     }
 }

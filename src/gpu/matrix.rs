@@ -1,23 +1,22 @@
 //! A dense matrix in device memory, which the caller keeps between operations.
 
 use std::{
-    marker::PhantomData,
     ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use bytemuck::Pod;
 use faer::{MatMut, MatRef};
-use num_traits::Float;
+use num_complex::Complex;
 use pollster::block_on;
 use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     base::{
         blas::Uplo,
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::{Number, RealElement},
-        scale::{power_of_two_scale, scale_for},
+        number::{Number, RealElement, Scalar},
+        scale::{first_non_finite, largest, scale_of_kind},
         view::{copy_entries, map_into},
     },
     cost::work::{Kernel, LINEAR_THREADS, Work},
@@ -34,13 +33,14 @@ use crate::{
 };
 
 /// A dense matrix on the device, stored in the arithmetic type.
-pub struct DeviceMatrix<T> {
+pub struct DeviceMatrix {
+    /// The arithmetic type.
+    pub kind: ElementKind,
     pub context: GpuContext,
     pub entries: Buffer,
     pub size: (usize, usize),
     /// Entry (i, j) is at i * strides.0 + j * strides.1.
     pub strides: (usize, usize),
-    element: PhantomData<T>,
 }
 
 /// Maximum number of workgroups that search for the largest entry.
@@ -74,9 +74,9 @@ fn layout(inner: usize, outer: usize) -> (usize, Option<usize>) {
 }
 
 /// Bytes of a rows x cols matrix of `T`, or the reason why the device cannot hold it.
-pub(crate) fn matrix_bytes<T: Number>(context: &GpuContext, (rows, cols): (usize, usize), by_rows: bool) -> Result<u64> {
+pub(crate) fn matrix_bytes(kind: ElementKind, context: &GpuContext, (rows, cols): (usize, usize), by_rows: bool) -> Result<u64> {
     let (_, len) = if by_rows { layout(cols, rows) } else { layout(rows, cols) };
-    fitting_bytes::<T::Scalar>(context, "the matrix", len)
+    fitting_bytes(context, "the matrix", kind.scalar_bytes(), len)
 }
 
 /// Fills `piece` with the entries from index `start` on of the matrix `lines`, whose columns are padded to `ld` entries. `convert` is
@@ -109,14 +109,14 @@ pub(crate) fn copy_lines<T: Number, S: Number>(
     }
 }
 
-impl<T: Number> DeviceMatrix<T> {
+impl DeviceMatrix {
     /// Copies `a` to the device of `stream`, in its memory order. If only one triangle is `referenced`, all other entries are zero on the
     /// device.
-    pub(crate) fn upload(stream: &Stream, a: MatRef<'_, T>, referenced: Option<Uplo>) -> Result<Self> {
-        let context = stream.context();
-        context.require::<T::Scalar>()?;
+    pub(crate) fn upload<T: Scalar>(stream: &Stream, a: MatRef<'_, T>, referenced: Option<Uplo>) -> Result<Self> {
+        let (kind, context) = (T::KIND, stream.context());
+        context.require(kind.scalar())?;
         let by_rows = a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs();
-        let bytes = matrix_bytes::<T>(context, a.shape(), by_rows)?;
+        let bytes = matrix_bytes(kind, context, a.shape(), by_rows)?;
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC;
         let entries = buffer(context, "the matrix", bytes, usage)?;
         let lines = if by_rows { a.transpose() } else { a };
@@ -129,26 +129,26 @@ impl<T: Number> DeviceMatrix<T> {
             Some(uplo) if (uplo == Uplo::Lower) == by_rows => 0..j + 1,
             Some(_) => j..inner,
         };
-        stream.upload(&entries, len.unwrap_or_default(), |start, piece: &mut [T::Scalar]| {
+        stream.upload(&entries, len.unwrap_or_default(), |start, piece: &mut [T]| {
             copy_lines(lines, ld, start, piece, wanted, |x| x);
         })?;
         // The caller keeps the matrix, and may compute nothing for long.
         stream.start_copies()?;
-        Ok(DeviceMatrix { context: context.clone(), entries, size: a.shape(), strides, element: PhantomData })
+        Ok(DeviceMatrix { kind, context: context.clone(), entries, size: a.shape(), strides })
     }
 
     /// The matrix of a call, in one buffer.
-    pub(crate) fn from_dense(context: &GpuContext, a: Dense<T>) -> Result<Self> {
+    pub(crate) fn from_dense(context: &GpuContext, a: Dense) -> Result<Self> {
         Self::view(context, &a, a.size)
     }
 
     /// The first rows and columns of the matrix of a call, in the same buffer.
-    pub(crate) fn view(context: &GpuContext, a: &Dense<T>, size: (usize, usize)) -> Result<Self> {
+    pub(crate) fn view(context: &GpuContext, a: &Dense, size: (usize, usize)) -> Result<Self> {
         let [entries] = &a.a[..] else {
             return Err(SvdError::invalid("matrix", format!("{} x {} entries are in several buffers", a.size.0, a.size.1)));
         };
         let (context, entries) = (context.clone(), entries.clone());
-        Ok(DeviceMatrix { context, entries, size, strides: a.strides, element: PhantomData })
+        Ok(DeviceMatrix { kind: a.kind.scalar(), context, entries, size, strides: a.strides })
     }
 
     /// The transpose, in the same buffer.
@@ -158,12 +158,13 @@ impl<T: Number> DeviceMatrix<T> {
 
     /// The matrix in a caller's buffer, after checking that operations can use it.
     pub(crate) fn from_buffer(
+        kind: ElementKind,
         context: &GpuContext,
         buffer: Buffer,
         (rows, cols): (usize, usize),
         strides: (usize, usize),
     ) -> Result<Self> {
-        context.require::<T::Scalar>()?;
+        context.require(kind.scalar())?;
         // The stride of a single line is arbitrary; it is set to the smallest valid one. strides.1 == 1 always means row-major.
         let strides = match strides {
             (ld, 1) if ld >= cols => (if rows > 1 { ld.max(1) } else { cols.max(1) }, 1),
@@ -178,14 +179,13 @@ impl<T: Number> DeviceMatrix<T> {
         if !missing.is_empty() {
             return Err(SvdError::invalid("buffer", format!("its usages lack {missing:?}")));
         }
-        let matrix =
-            DeviceMatrix { context: context.clone(), entries: buffer, size: (rows, cols), strides, element: PhantomData };
-        matrix.lines().check::<T::Scalar>()?;
+        let matrix = DeviceMatrix { kind, context: context.clone(), entries: buffer, size: (rows, cols), strides };
+        matrix.lines().check(kind.bytes())?;
         // The whole buffer is bound.
-        fitting_bytes::<u8>(context, "the buffer", usize::try_from(matrix.entries.size()).ok())?;
-        fitting_bytes::<T::Scalar>(context, "the matrix", matrix.lines().len())?;
+        fitting_bytes(context, "the buffer", 1, usize::try_from(matrix.entries.size()).ok())?;
+        fitting_bytes(context, "the matrix", kind.scalar_bytes(), matrix.lines().len())?;
         // wgpu compares the devices when it binds a buffer.
-        let pipeline = context.pipeline::<T::Scalar>(&LARGEST, &[], 0)?;
+        let pipeline = context.pipeline(kind.scalar(), &LARGEST, &[], 0)?;
         let stream = Stream::new(context)?;
         let bind = || stream.bind(&pipeline, &[&matrix.entries, &matrix.entries], &[]);
         // wgpu 30 panics if even the instances differ (wgpu-core/src/storage.rs, `Storage::get`). Unwind safe: the values on the stack
@@ -197,10 +197,12 @@ impl<T: Number> DeviceMatrix<T> {
         }
     }
 
-    /// The same entries as those of a matrix of the arithmetic type, in which they are stored.
-    pub(crate) fn arithmetic(&self) -> DeviceMatrix<T::Scalar> {
-        let (context, entries, &DeviceMatrix { size, strides, .. }) = (self.context.clone(), self.entries.clone(), self);
-        DeviceMatrix { context, entries, size, strides, element: PhantomData }
+    /// An error unless `T` is the type of the entries.
+    fn check_type<T: Scalar>(&self) -> Result<()> {
+        match self.kind == T::KIND {
+            true => Ok(()),
+            false => Err(SvdError::invalid("element", format!("{}, for a matrix of {}", T::NAME, self.kind.name()))),
+        }
     }
 
     pub(crate) fn window(&self) -> Window {
@@ -213,81 +215,94 @@ impl<T: Number> DeviceMatrix<T> {
         Lines { entries: &self.entries, by_rows, inner, outer, ld }
     }
 
-    /// Reads the entries back and rounds half types to nearest. `b` is written only after all entries have arrived.
-    pub(crate) fn download_to(&self, stream: &Stream, b: MatMut<'_, T>) -> Result<()> {
-        self.copy_back(stream, b, T::narrow)
+    /// Reads the entries back. `b` is written only after all entries have arrived.
+    pub(crate) fn download_to<T: Scalar>(&self, stream: &Stream, b: MatMut<'_, T>) -> Result<()> {
+        self.copy_back(stream, b)
     }
 
     /// [`download_to`](Self::download_to) of a caller that does not need `b` after an error.
-    pub(crate) fn download_by_pieces(&self, stream: &Stream, mut b: MatMut<'_, T>) -> Result<()> {
+    pub(crate) fn download_by_pieces<T: Scalar>(&self, stream: &Stream, mut b: MatMut<'_, T>) -> Result<()> {
+        self.check_type::<T>()?;
         let here = self.lines();
         let (m, n) = b.shape();
         if m * n == 0 {
             return Ok(());
         }
-        let take = |at: usize, entries: &[T::Scalar]| {
+        let take = |at: usize, entries: &[T]| {
             let (first, count) = (at / here.ld, entries.len().div_ceil(here.ld));
             let (from, to) = if here.by_rows {
                 (MatRef::from_row_major_slice_with_stride(entries, count, n, here.ld), b.as_mut().subrows_mut(first, count))
             } else {
                 (MatRef::from_column_major_slice_with_stride(entries, m, count, here.ld), b.as_mut().subcols_mut(first, count))
             };
-            copy_entries(from, to, T::narrow);
+            copy_entries(from, to, |x| x);
         };
         block_on(stream.read_back_in(&self.entries, (0, here.len().unwrap_or_default()), here.ld, take))
     }
 
-    /// `b` <- the entries, converted by `convert`.
-    fn copy_back<U: Pod + Send>(&self, stream: &Stream, b: MatMut<'_, U>, convert: impl Fn(T::Scalar) -> U + Sync) -> Result<()> {
+    /// `b` <- the entries.
+    fn copy_back<T: Scalar>(&self, stream: &Stream, b: MatMut<'_, T>) -> Result<()> {
+        self.check_type::<T>()?;
         let here = self.lines();
-        let entries: Vec<T::Scalar> = stream.read_back_now(&self.entries, here.len().unwrap_or_default())?;
+        let entries: Vec<T> = stream.read_back_now(&self.entries, here.len().unwrap_or_default())?;
         let (m, n) = b.shape();
         if m * n > 0 {
             let from = match here.by_rows {
                 true => MatRef::from_row_major_slice_with_stride(&entries, m, n, here.ld),
                 false => MatRef::from_column_major_slice_with_stride(&entries, m, n, here.ld),
             };
-            copy_entries(from, b, convert);
+            copy_entries(from, b, |x| x);
         }
         Ok(())
     }
 
-    /// Stage 0: the scale of the matrix.
-    pub(crate) fn scale<S: Number<Real = T::Real>>(&self) -> Result<T::Real> {
+    /// Stage 0: the scale of the matrix, for copies stored as `kind`.
+    pub(crate) fn scale(&self, kind: ElementKind) -> Result<f64> {
         let (m, n) = self.lines().upright().size();
-        Ok(scale_for::<S>(self.largest()?, m, n))
+        Ok(scale_of_kind(kind, self.largest()?, m, n))
     }
 
     /// The largest real or imaginary part in absolute value. The first entry that is not finite is an error.
-    fn largest(&self) -> Result<T::Real> {
+    fn largest(&self) -> Result<f64> {
         let stream = Stream::new(&self.context)?;
         let Lines { inner, outer, ld, .. } = self.lines();
         let len = inner * outer;
         let groups = len.div_ceil(LINEAR_THREADS as usize).clamp(1, LARGEST_GROUPS);
         let threads = groups * LINEAR_THREADS as usize;
-        let bytes = (threads * size_of::<T::Real>()) as u64;
+        let bytes = (threads * self.kind.real_bytes()) as u64;
         let found = buffer(&self.context, "largest entries", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
-        let pipeline = self.context.pipeline::<T::Scalar>(&LARGEST, &[], 0)?;
+        let pipeline = self.context.pipeline(self.kind.scalar(), &LARGEST, &[], 0)?;
         let bindings = stream.bind(&pipeline, &[&self.entries, &found], &[])?;
         let parameters =
             parameters::Largest { inner: inner as u32, ld: ld as u32, len: len as u32, each: len.div_ceil(threads) as u32 };
         stream.dispatch(&pipeline, &bindings, parameters, [groups as u32, 1, 1], Work::other(Kernel::Largest, 0))?;
-        let zero = T::Real::from_double(0.0);
-        let found: Vec<T::Real> = stream.read_back_now(&found, threads)?;
-        if found.iter().all(|&x| x >= zero) {
-            return Ok(found.into_iter().fold(zero, Float::max));
+        let found = stream.read_back_reals(self.kind, &found, threads);
+        let found = block_on(found)?;
+        if found.iter().all(|&x| x >= 0.0) {
+            return Ok(found.into_iter().fold(0.0, f64::max));
         }
-        let mut here = faer::Mat::<T::Scalar>::zeros(self.size.0, self.size.1);
-        self.copy_back(&stream, here.as_mut(), |x| x)?;
-        power_of_two_scale::<T::Scalar, T::Scalar>(here.as_ref())
+        match self.kind {
+            ElementKind::F16 | ElementKind::F32 => self.largest_on_host::<f32>(&stream),
+            ElementKind::F64 => self.largest_on_host::<f64>(&stream),
+            ElementKind::C32 => self.largest_on_host::<Complex<f32>>(&stream),
+            ElementKind::C64 => self.largest_on_host::<Complex<f64>>(&stream),
+        }
+    }
+
+    /// [`largest`](Self::largest) on the host.
+    fn largest_on_host<T: Scalar>(&self, stream: &Stream) -> Result<f64> {
+        let mut here = faer::Mat::<T>::zeros(self.size.0, self.size.1);
+        self.copy_back(stream, here.as_mut())?;
+        largest(here.as_ref()).map(|x| x.to_double()).ok_or_else(|| first_non_finite(here.as_ref()))
     }
 
     /// The diagonal entries (i, i).
-    pub(crate) fn diagonal(&self, stream: &Stream) -> Result<Vec<T::Scalar>> {
+    pub(crate) fn diagonal<T: Scalar>(&self, stream: &Stream) -> Result<Vec<T>> {
+        self.check_type::<T>()?;
         let n = self.size.0.min(self.size.1);
-        let bytes = (n * size_of::<T::Scalar>()) as u64;
+        let bytes = (n * self.kind.scalar_bytes()) as u64;
         let out = buffer(&self.context, "the diagonal", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
-        let pipeline = self.context.pipeline::<T::Scalar>(&DIAGONAL, &[], 0)?;
+        let pipeline = self.context.pipeline(self.kind.scalar(), &DIAGONAL, &[], 0)?;
         let bindings = stream.bind(&pipeline, &[&self.entries, &out], &[])?;
         let parameters = parameters::Diagonal { n: n as u32, stride: (self.strides.0 + self.strides.1) as u32 };
         let [x, y] = stream.fold(n.div_ceil(LINEAR_THREADS as usize))?;

@@ -3,7 +3,6 @@
 mod part;
 
 use std::{
-    marker::PhantomData,
     ops::Range,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
@@ -12,8 +11,8 @@ use wgpu::{BindGroup, Buffer, BufferUsages};
 
 use crate::{
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::Number,
     },
     cost::shape::{Bounds, ChaseShape, Shape},
     gpu::{
@@ -53,9 +52,10 @@ impl Bound {
     }
 }
 
-/// A dense matrix on the device, stored as `T` in its original memory order, with the V and T that `geqrt` leaves for `unmqr`. Or several of one
+/// A dense matrix on the device, stored as `kind` in its original memory order, with the V and T that `geqrt` leaves for `unmqr`. Or several of one
 /// shape and order, which the kernels of stages 1 and 2 compute side by side.
-pub struct Dense<T> {
+pub struct Dense {
+    pub(crate) kind: ElementKind,
     /// Entry (i, j) is at i * strides.0 + j * strides.1 of the concatenated buffers. Each buffer has `lines` lines (rows or columns,
     /// whichever are contiguous); the last buffer has the remaining ones.
     pub(crate) a: Vec<Buffer>,
@@ -79,7 +79,6 @@ pub struct Dense<T> {
     kernels: StageOne,
     shape: Shape,
     kept: Option<Kept>,
-    element: PhantomData<T>,
 }
 
 /// The kernels of stage 1, each with a bind group of v, t and a. The second ones have the V and T of [`Dense::beside`] in place of v and t, and the other
@@ -112,8 +111,9 @@ struct Kept {
     turn: Arc<Mutex<()>>,
 }
 
-/// A band on the device, stored as `T` in [`BandLayout`], or several of one layout, one after the other.
-pub struct Banded<T> {
+/// A band on the device, stored as `kind` in [`BandLayout`], or several of one layout, one after the other.
+pub struct Banded {
+    pub(crate) kind: ElementKind,
     pub(crate) band: Buffer,
     pub(crate) layout: BandLayout,
     /// The number of bands.
@@ -125,7 +125,6 @@ pub struct Banded<T> {
     kept: Option<Vec<(ReductionStep, Buffer)>>,
     /// The index of the first of them: not zero in a [`part`](Self::part) of several bands.
     pub(crate) first_kept: usize,
-    element: PhantomData<T>,
 }
 
 /// A view of a matrix in device memory: `outer` lines (rows or columns) of `inner` contiguous entries, with leading dimension `ld`.
@@ -152,11 +151,11 @@ impl Lines<'_> {
         self.outer.checked_sub(1).map_or(Some(0), |last| last.checked_mul(self.ld)?.checked_add(self.inner))
     }
 
-    /// Checks that the buffer holds the matrix, with entries of type `S`.
-    pub fn check<S>(&self) -> Result<()> {
-        let bytes = self.len().and_then(|len| len.max(1).checked_mul(size_of::<S>()));
+    /// Checks that the buffer holds the matrix, with entries of `each` bytes.
+    pub fn check(&self, each: usize) -> Result<()> {
+        let bytes = self.len().and_then(|len| len.max(1).checked_mul(each));
         if bytes.is_none_or(|bytes| bytes as u64 > self.entries.size()) {
-            let ((rows, cols), held, each) = (self.size(), self.entries.size(), size_of::<S>());
+            let ((rows, cols), held) = (self.size(), self.entries.size());
             let reason =
                 format!("{held} bytes, which do not hold {rows} x {cols} entries of {each} bytes, lines {} apart", self.ld);
             return Err(SvdError::invalid("buffer", reason));
@@ -174,14 +173,22 @@ impl Lines<'_> {
     }
 }
 
-impl<T: Number> Dense<T> {
+impl Dense {
     /// Allocates an m x n matrix, row-major if `by_rows`, else column-major.
-    pub(crate) fn new(context: &GpuContext, size: (usize, usize), by_rows: bool, shape: Shape, leaf: usize) -> Result<Self> {
-        Self::stacked(context, 1, size, by_rows, shape, leaf)
+    pub(crate) fn new(
+        kind: ElementKind,
+        context: &GpuContext,
+        size: (usize, usize),
+        by_rows: bool,
+        shape: Shape,
+        leaf: usize,
+    ) -> Result<Self> {
+        Self::stacked(kind, context, 1, size, by_rows, shape, leaf)
     }
 
     /// Allocates several matrices, at least one, of one shape and order.
     pub(crate) fn stacked(
+        kind: ElementKind,
         context: &GpuContext,
         matrices: usize,
         size: (usize, usize),
@@ -189,11 +196,11 @@ impl<T: Number> Dense<T> {
         shape: Shape,
         leaf: usize,
     ) -> Result<Self> {
-        let (sizes, _) = dense_sizes::<T>(context, matrices, size, by_rows, shape, leaf)?;
+        let (sizes, _) = dense_sizes(kind, context, matrices, size, by_rows, shape, leaf)?;
         let storage = |what, bytes: usize, more| buffer(context, what, bytes as u64, BufferUsages::STORAGE | more);
-        let scalar = size_of::<T::Scalar>();
+        let scalar = kind.scalar_bytes();
         let of_lines = |first: usize| {
-            let bytes = sizes.lines.min(sizes.outer - first) * sizes.ld * size_of::<T>();
+            let bytes = sizes.lines.min(sizes.outer - first) * sizes.ld * kind.bytes();
             storage("the matrix", bytes, BufferUsages::COPY_DST | BufferUsages::COPY_SRC)
         };
         // An empty matrix has a buffer too, because shaders bind one.
@@ -207,10 +214,10 @@ impl<T: Number> Dense<T> {
         });
         let strides = if sizes.by_rows { (sizes.ld, 1) } else { (1, sizes.ld) };
         let (beside, in_beside, kernels) = (beside.transpose()?, false, StageOne::default());
-        let (lines, kept, element) = (sizes.lines, None, PhantomData);
+        let (lines, kept) = (sizes.lines, None);
         let matrix = sizes.outer / matrices.max(1) * sizes.ld;
         let first = 0;
-        Ok(Dense { a, lines, v, t, size, strides, matrices, matrix, first, beside, in_beside, kernels, shape, kept, element })
+        Ok(Dense { kind, a, lines, v, t, size, strides, matrices, matrix, first, beside, in_beside, kernels, shape, kept })
     }
 
     /// From now on `geqrt` keeps the reflectors of `levels`. It must be called once for each of them, in this order.
@@ -224,7 +231,7 @@ impl<T: Number> Dense<T> {
         let square = self.shape.ts * self.shape.ts;
         let of_blocks = |blocks: usize| {
             let what = "the reflectors' triangular factors";
-            let bytes = fitting_bytes::<T::Scalar>(context, what, blocks.max(1).checked_mul(square))?;
+            let bytes = fitting_bytes(context, what, self.kind.scalar_bytes(), blocks.max(1).checked_mul(square))?;
             buffer(context, what, bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)
         };
         let matrices = self.matrices;
@@ -258,7 +265,7 @@ impl<T: Number> Dense<T> {
         context: &GpuContext,
         stream: &Stream,
         (k, level): (usize, &Level),
-        c: &Dense<T>,
+        c: &Dense,
     ) -> Result<(&Ready, parameters::Level, Ready)> {
         let missing = || SvdError::invalid("reflectors", format!("those of level {k} were not kept"));
         let kept = self.kept.as_ref().filter(|kept| k < kept.made).ok_or_else(missing)?;
@@ -272,12 +279,12 @@ impl<T: Number> Dense<T> {
         }
         let parameters = self.parameters_within(level, size, kept.at(k))?;
         let gather = kept.gather.get(|| {
-            let pipeline = context.pipeline::<T>(&GATHER_REFLECTORS, &[("TS", self.shape.ts as u32)], self.a.len())?;
+            let pipeline = context.pipeline(self.kind, &GATHER_REFLECTORS, &[("TS", self.shape.ts as u32)], self.a.len())?;
             let bindings = stream.bind(&pipeline, &[&self.v, &kept.t, &self.t], &self.a)?;
             Ok((pipeline, bindings))
         })?;
         let shader = self.unmqr_shader(&Level { transposed: false, col: 0, width: 0, map });
-        let pipeline = context.pipeline::<T>(shader, &self.shape.unmqr_constants(), c.a.len())?;
+        let pipeline = context.pipeline(self.kind, shader, &self.shape.unmqr_constants(), c.a.len())?;
         let bindings = stream.bind(&pipeline, &[&self.v, &kept.t], &c.a)?;
         Ok((gather, parameters, (pipeline, bindings)))
     }
@@ -308,7 +315,7 @@ impl<T: Number> Dense<T> {
 
     /// Whether a dispatch may run `unmqr` of this level beside `geqrt` of the next one. It has one buffer for the matrix, and no kept reflectors.
     pub(crate) fn runs_beside(&self, level: &Level, next: &Level) -> bool {
-        self.kept.is_none() && self.a.len() == 1 && self.beside.is_some() && self.shape.runs_beside::<T>(level, next)
+        self.kept.is_none() && self.a.len() == 1 && self.beside.is_some() && self.shape.runs_beside(self.kind, level, next)
     }
 
     /// `unmqr` of a level beside `geqrt` of the next one, with its bind group, for a shape of [`Shape::beside`]. The V and T of the next level are the
@@ -337,7 +344,7 @@ impl<T: Number> Dense<T> {
         buffers: &[&Buffer],
     ) -> Result<&'a Ready> {
         kernel.get(|| {
-            let pipeline = context.pipeline::<T>(shader, constants, self.a.len())?;
+            let pipeline = context.pipeline(self.kind, shader, constants, self.a.len())?;
             let bindings = stream.bind(&pipeline, buffers, &self.a)?;
             Ok((pipeline, bindings))
         })
@@ -376,7 +383,7 @@ impl<T: Number> Dense<T> {
         let &Level { transposed, col, width, map } = level;
         let (rs, cs) = if transposed { (self.strides.1, self.strides.0) } else { self.strides };
         let Shape { ts, .. } = self.shape;
-        let elements = |buffer: &Buffer| buffer.size() / size_of::<T::Scalar>() as u64;
+        let elements = |buffer: &Buffer| buffer.size() / self.kind.scalar_bytes() as u64;
         let [v, t] = self.last();
         // Rows ascend with the stacked index if groups do not overlap, so the last stacked row is the last row.
         let fits = width <= ts
@@ -418,19 +425,26 @@ impl<T: Number> Dense<T> {
     }
 }
 
-impl<T: Number> Banded<T> {
+impl Banded {
     /// Allocates a band in `layout`, for bulge chasing with `tuning`.
-    pub(crate) fn new(context: &GpuContext, layout: BandLayout, tuning: &Tuning) -> Result<Self> {
-        Self::stacked(context, 1, layout, tuning)
+    pub(crate) fn new(kind: ElementKind, context: &GpuContext, layout: BandLayout, tuning: &Tuning) -> Result<Self> {
+        Self::stacked(kind, context, 1, layout, tuning)
     }
 
     /// Allocates several bands, at least one.
-    pub(crate) fn stacked(context: &GpuContext, matrices: usize, layout: BandLayout, tuning: &Tuning) -> Result<Self> {
-        let bytes = fitting_bytes::<T>(context, "the band", layout.size().ok().and_then(|size| size.checked_mul(matrices)))?;
-        let shape = ChaseShape::new::<T>(&Bounds::of(context), layout, tuning)?;
+    pub(crate) fn stacked(
+        kind: ElementKind,
+        context: &GpuContext,
+        matrices: usize,
+        layout: BandLayout,
+        tuning: &Tuning,
+    ) -> Result<Self> {
+        let bytes =
+            fitting_bytes(context, "the band", kind.bytes(), layout.size().ok().and_then(|size| size.checked_mul(matrices)))?;
+        let shape = ChaseShape::new(kind, &Bounds::of(context), layout, tuning)?;
         let band = buffer(context, "the band", bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC)?;
-        let (chase, kept, element) = (Bound::default(), None, PhantomData);
-        Ok(Banded { band, layout, matrices, chase, shape, kept, first_kept: 0, element })
+        let (chase, kept) = (Bound::default(), None);
+        Ok(Banded { kind, band, layout, matrices, chase, shape, kept, first_kept: 0 })
     }
 
     /// From now on `chase` keeps its reflectors.
@@ -442,8 +456,12 @@ impl<T: Number> Banded<T> {
     pub(crate) fn keep_next(&mut self, context: &GpuContext, step: &ReductionStep) -> Result<()> {
         let Some(kept) = &mut self.kept else { return Ok(()) };
         let what = "the reflectors of stage 2";
-        let bytes =
-            fitting_bytes::<T::Scalar>(context, what, step.n.checked_mul(step.n).and_then(|len| len.checked_mul(self.matrices)))?;
+        let bytes = fitting_bytes(
+            context,
+            what,
+            self.kind.scalar_bytes(),
+            step.n.checked_mul(step.n).and_then(|len| len.checked_mul(self.matrices)),
+        )?;
         kept.push((*step, buffer(context, what, bytes, BufferUsages::STORAGE)?));
         self.chase = Bound::default();
         Ok(())
@@ -461,7 +479,7 @@ impl<T: Number> Banded<T> {
         self.chase.get(|| {
             let kept = self.kept.as_ref().and_then(|kept| kept.last()).map(|(_, reflectors)| reflectors);
             let shader = if kept.is_some() { &CHASE_KEPT } else { &CHASE };
-            let pipeline = context.pipeline::<T>(shader, &self.shape.constants(), 0)?;
+            let pipeline = context.pipeline(self.kind, shader, &self.shape.constants(), 0)?;
             let buffers: Vec<&Buffer> = [Some(&self.band), kept].into_iter().flatten().collect();
             let bindings = stream.bind(&pipeline, &buffers, &[])?;
             Ok((pipeline, bindings))

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use crate::{
     algo::bidiagonal::Stage3,
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::Number,
     },
     plan::{
         options::{Backend, SvdOptions},
@@ -38,26 +38,27 @@ pub(crate) struct OnGpu {
 }
 
 impl Place {
-    /// where a problem stored as `S`, is computed, and why.
+    /// where a problem stored as `kind`, is computed, and why.
     #[cfg(feature = "gpu")]
-    pub fn of<S: Number>(options: &SvdOptions, problem: Problem) -> Result<Place> {
-        Place::with_context::<S>(options, problem, || context_of(options))
+    pub fn of(kind: ElementKind, options: &SvdOptions, problem: Problem) -> Result<Place> {
+        Place::with_context(kind, options, problem, || context_of(options))
     }
 
     /// [`of`](Self::of), where `context` opens the device if it is needed.
     #[cfg(feature = "gpu")]
-    pub fn with_context<S: Number>(
+    pub fn with_context(
+        kind: ElementKind,
         options: &SvdOptions,
         problem: Problem,
         context: impl FnOnce() -> Result<GpuContext>,
     ) -> Result<Place> {
         let check = |context: &GpuContext| -> Result<Tuning> {
-            context.require::<S>()?;
+            context.require(kind)?;
             if options.products != Products::Native && matches!(problem, Problem::Qr { .. }) {
                 context.cooperative()?;
             }
-            let tuning = options.tuning_for_adapter::<S>(context, problem.order())?;
-            problem.required_bytes::<S>(context, &tuning)?;
+            let tuning = options.tuning_for_adapter(kind, context, problem.order())?;
+            problem.required_bytes(kind, context, &tuning)?;
             Ok(tuning)
         };
         match options.backend {
@@ -92,11 +93,7 @@ impl Place {
 
     /// The CPU, or an error if a GPU was asked for.
     #[cfg(not(feature = "gpu"))]
-    #[expect(
-        clippy::extra_unused_type_parameters,
-        reason = "the types decide which GPU can be taken; callers name them either way"
-    )]
-    pub fn of<S: Number>(options: &SvdOptions, problem: Problem) -> Result<Place> {
+    pub fn of(_: ElementKind, options: &SvdOptions, problem: Problem) -> Result<Place> {
         match options.backend {
             Backend::Cpu => Ok(Place::Cpu("Backend::Cpu was asked for".into())),
             Backend::Gpu => Err(SvdError::NoAdapter { reason: "svdvals-gpu was built without its feature `gpu`".into() }),

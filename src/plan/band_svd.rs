@@ -7,12 +7,12 @@ use crate::{
     algo::{
         bidiagonal::Stage3,
         count::{stage_2_flops, stage_3_flops, vectors_flops},
-        svdvals::{Driver, Found},
+        svdvals::{Driver, Found, narrowed},
         vectors::{VectorKernels, needs_step},
     },
     base::{
         error::Result,
-        number::{Number, Re},
+        number::{Re, RealElement, Scalar},
         pool::{on_pool_for, on_threads},
         scale::scale_for,
         watch::{Listen, Watch},
@@ -28,7 +28,7 @@ use crate::{
         problem::Problem,
         svd::{beside, check, needed},
     },
-    tile::{band::Band, kernels::HeldBy, tuning::Tuning},
+    tile::{band::Band, kernels::Transfers, tuning::Tuning},
 };
 #[cfg(feature = "gpu")]
 use crate::{
@@ -37,7 +37,7 @@ use crate::{
 };
 
 /// The decomposition of a band. The left vectors are the CPU's on either backend.
-pub(crate) fn svd_of_band<T: Number>(band: &Band<T>, options: &SvdOptions) -> Result<Factors<T>> {
+pub(crate) fn svd_of_band<T: Scalar>(band: &Band<T>, options: &SvdOptions) -> Result<Factors<T>> {
     let n = band.n();
     check::<T>((n, n), options)?;
     if n == 0 {
@@ -51,23 +51,23 @@ pub(crate) fn svd_of_band<T: Number>(band: &Band<T>, options: &SvdOptions) -> Re
 }
 
 /// The values and the right vectors, and the listeners of the call.
-struct Right<T: Number> {
-    values: Vec<T::Real>,
-    vectors: Mat<T::Scalar>,
+struct Right<T: Scalar> {
+    values: Vec<Re<T>>,
+    vectors: Mat<T>,
     watch: Watch,
 }
 
-fn of_band<T: Number>(band: &Band<T>, options: &SvdOptions) -> Result<Factors<T>> {
+fn of_band<T: Scalar>(band: &Band<T>, options: &SvdOptions) -> Result<Factors<T>> {
     let (n, listen) = (band.n(), options.listen());
-    let scale = scale_for::<T::Scalar>(band.largest(), n, n);
-    let place = Place::of::<T::Scalar>(options, Problem::Band { n, bandwidth: band.bandwidth() })?;
+    let scale = scale_for::<T>(band.largest(), n, n);
+    let place = Place::of(T::KIND, options, Problem::Band { n, bandwidth: band.bandwidth() })?;
     place.has_stage3(options)?;
     #[cfg(feature = "gpu")]
     if let Place::Gpu(on) = place {
         let on_gpu = || -> Result<Right<T>> {
             let watch = watch_of(band, &on.tuning, &listen)?;
             let manner = Manner { watch: watch.clone(), ..Manner::default() };
-            let kernels = GpuKernels::<T::Scalar>::running(&on.context, &on.tuning, manner)?;
+            let kernels = GpuKernels::running(T::KIND, &on.context, &on.tuning, manner)?;
             let stage3 = if options.stage3 == Stage3::Device { None } else { Some(options.stage3) };
             right_of_band(&kernels, band, scale, (options, &on.tuning, stage3), watch)
         };
@@ -77,26 +77,26 @@ fn of_band<T: Number>(band: &Band<T>, options: &SvdOptions) -> Result<Factors<T>
     }
     #[cfg(not(feature = "gpu"))]
     let _ = place;
-    let tuning = options.tuning_for_cpu::<T::Scalar>(n)?;
+    let tuning = options.tuning_for_cpu(T::KIND, n)?;
     let watch = watch_of(band, &tuning, &listen)?;
-    let kernels = CpuKernels::<T::Scalar>::watched(&tuning, watch.clone())?;
+    let kernels = CpuKernels::<T>::watched(&tuning, watch.clone())?;
     on_pool_for((n, n), || {
         let right = right_of_band(&kernels, band, scale, (options, &tuning, Some(options.stage3)), watch)?;
         factors(band, scale, options, right)
     })
 }
 
-fn watch_of<T: Number>(band: &Band<T>, tuning: &Tuning, listen: &Listen) -> Result<Watch> {
+fn watch_of<T: Scalar>(band: &Band<T>, tuning: &Tuning, listen: &Listen) -> Result<Watch> {
     let n = band.n();
     let flops = || {
-        let stage_2 = stage_2_flops::<T::Scalar>(n, band.bandwidth(), tuning);
-        Ok([0, stage_2, stage_3_flops(n), vectors_flops::<T::Scalar>((n, n), n)])
+        let stage_2 = stage_2_flops(T::KIND, n, band.bandwidth(), tuning);
+        Ok([0, stage_2, stage_3_flops(n), vectors_flops(T::KIND, (n, n), n)])
     };
     Watch::new(listen, flops)
 }
 
 /// The values and the right vectors that are wanted, by `kernels`.
-fn right_of_band<T: HeldBy<K>, K: VectorKernels>(
+fn right_of_band<T: Scalar, K: VectorKernels + Transfers<T>>(
     kernels: &K,
     band: &Band<T>,
     scale: Re<T>,
@@ -105,19 +105,20 @@ fn right_of_band<T: HeldBy<K>, K: VectorKernels>(
 ) -> Result<Right<T>> {
     let held = kernels.upload_band(band, scale, tuning.tile_width)?;
     let driver = Driver { kernels, tuning, watch: &watch, one_stage: false, stage3, timed: false, left: false };
-    let wanted = |values: &[Re<T>]| options.kept(values);
-    let Found { values, right, .. } = block_on(driver.svd_of_band(held, (band.n(), band.bandwidth()), scale, Some(&wanted)))?;
+    let wanted = |values: &[f64]| options.kept(values);
+    let Found { values, right, .. } =
+        block_on(driver.svd_of_band(held, (band.n(), band.bandwidth()), scale.to_double(), Some(&wanted)))?;
     let vectors = match right {
         Some(right) => kernels.download(&right)?,
         None => Mat::zeros(band.n(), 0),
     };
-    Ok(Right { values, vectors, watch })
+    Ok(Right { values: narrowed(&values), vectors, watch })
 }
 
 /// The factors, from the right vectors.
-fn factors<T: Number>(band: &Band<T>, scale: Re<T>, options: &SvdOptions, right: Right<T>) -> Result<Factors<T>> {
+fn factors<T: Scalar>(band: &Band<T>, scale: Re<T>, options: &SvdOptions, right: Right<T>) -> Result<Factors<T>> {
     let Right { mut values, vectors: mut v, watch } = right;
-    if needs_step::<T::Scalar>(v.shape()) {
+    if needs_step(T::KIND, v.shape()) {
         orthonormalise(v.as_mut());
     }
     values.truncate(v.ncols());

@@ -32,24 +32,11 @@ use faer::MatRef;
 #[cfg(feature = "gpu")]
 use pollster::block_on;
 
-#[cfg(feature = "gpu")]
-use crate::{
-    base::number::in_storage,
-    cost::batch::may_fit_buffer,
-    gpu::device::context::{GpuContext, Waits},
-    plan::{
-        backend::{context_of, logged},
-        batch::{
-            stacked::{may_be_stacked, stacks},
-            together::{OfEach, Run, may_be_together, together},
-        },
-    },
-};
 use crate::{
     base::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError},
-        number::Number,
+        number::{Re, Scalar},
         parallel::{map_with, threads},
         pool::{on_own_threads, on_threads},
         watch::{Stage, Watch},
@@ -63,6 +50,18 @@ use crate::{
         report::SvdReport,
         svd::svd_with_room,
         svdvals::{Room, svdvals_with_room},
+    },
+};
+#[cfg(feature = "gpu")]
+use crate::{
+    cost::batch::may_fit_buffer,
+    gpu::device::context::{GpuContext, Waits},
+    plan::{
+        backend::{context_of, logged},
+        batch::{
+            stacked::{may_be_stacked, stacks},
+            together::{OfEach, Run, may_be_together, together},
+        },
     },
 };
 
@@ -197,17 +196,17 @@ struct Together<R> {
 }
 
 /// The singular values of each matrix; the seconds of stages are zero unless `timed`.
-pub(crate) fn svdvals_batch<T: Number>(
+pub(crate) fn svdvals_batch<T: Scalar>(
     batch: &[MatRef<'_, T>],
     options: &SvdOptions,
     timed: bool,
-) -> Result<BatchReport<Each<Vec<T::Real>>>> {
+) -> Result<BatchReport<Each<Vec<Re<T>>>>> {
     let of = Of::values(batch, options, timed);
     of.compute(|a, options, room| svdvals_with_room(a, options, timed, room), |watch| of.on_device(watch))
 }
 
 /// The decomposition of each matrix.
-pub(crate) fn svd_batch<T: Number>(
+pub(crate) fn svd_batch<T: Scalar>(
     batch: &[MatRef<'_, T>],
     options: &SvdOptions,
     timed: bool,
@@ -249,7 +248,7 @@ struct Of<'a, T> {
     problem: fn((usize, usize), &SvdOptions) -> Problem,
 }
 
-impl<'a, T: Number> Of<'a, T> {
+impl<'a, T: Scalar> Of<'a, T> {
     fn values(batch: &'a [MatRef<'a, T>], options: &'a SvdOptions, timed: bool) -> Self {
         Of { batch, options, timed, stage: Stage::Svdvals, times: 1, problem: |(m, n), _| Problem::Dense { m, n } }
     }
@@ -366,7 +365,7 @@ impl Candidates {
 }
 
 #[cfg(feature = "gpu")]
-impl<T: Number> Of<'_, T> {
+impl<T: Scalar> Of<'_, T> {
     /// What a GPU may compute together, if there is enough work.
     fn candidates<R: OfEach<T>>(&self) -> Candidates {
         let mut candidates = Candidates::default();
@@ -431,7 +430,7 @@ impl<T: Number> Of<'_, T> {
         };
         let did = |indices: &[usize]| _ = watch.did(self.work_of(indices.iter().copied()));
         let run = Run { options, context, waits, timed };
-        let found = in_storage!(options.half_storage, T => together::<_, S, R>(batch, candidates, &run, &did); await);
+        let found = together::<_, R>(batch, candidates, &run, &did).await;
         let mut found = match found {
             Ok(found) => found,
             Err(error) => {
@@ -455,7 +454,7 @@ impl<T: Number> Of<'_, T> {
 }
 
 #[cfg(not(feature = "gpu"))]
-impl<T: Number> Of<'_, T> {
+impl<T: Scalar> Of<'_, T> {
     /// Nothing, without a GPU.
     fn on_device<R>(&self, _: &Watch) -> Option<Together<R>> {
         None

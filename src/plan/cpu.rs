@@ -2,17 +2,18 @@
 
 use std::sync::Mutex;
 
-use faer::{Mat, MatRef, traits::ComplexField};
+use faer::{Mat, MatRef};
 use pollster::block_on;
 
 use crate::{
     algo::{
         bidiagonal::Bidiagonal,
         count::{flops_by_band, flops_by_one_stage, flops_directly, vectors_flops},
-        svdvals::{Driver, Source, Wanted, right_of_bidiagonal, stage_three, unscaled},
+        svdvals::{Driver, Source, Wanted, narrowed, right_of_bidiagonal, stage_three, unscaled},
     },
     base::{
         clock::{Clock, StageSeconds},
+        element_kind::ElementKind,
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
         pool::{on_pool_for, on_pool_for_product},
@@ -39,17 +40,15 @@ use crate::{
         route::{First, Route, tall_qr},
         svdvals::Call,
     },
-    tile::{
-        kernels::{HeldBy, TileKernels},
-        tuning::Tuning,
-    },
+    tile::{kernels::Transfers, tuning::Tuning},
 };
 
 /// The result of a route.
-pub(crate) struct Found<T: Number> {
-    pub values: Vec<T::Real>,
+pub(crate) struct Found<T: Scalar> {
+    /// Rounded to `T`'s precision.
+    pub values: Vec<f64>,
     /// The right singular vectors that were wanted, n x k.
-    pub right: Option<Mat<T::Scalar>>,
+    pub right: Option<Mat<T>>,
     /// Whether they are those of the transpose, which has the same values.
     pub of_transpose: bool,
     /// The seconds of stages 1 to 3, and of the vectors.
@@ -60,19 +59,19 @@ pub(crate) struct Found<T: Number> {
     pub route: Route,
 }
 
-impl<T: Number> Found<T> {
-    fn new(values: Vec<T::Real>, right: Option<Mat<T::Scalar>>, seconds: StageSeconds, watch: Watch, route: Route) -> Self {
+impl<T: Scalar> Found<T> {
+    fn new(values: Vec<f64>, right: Option<Mat<T>>, seconds: StageSeconds, watch: Watch, route: Route) -> Self {
         Found { values, right, of_transpose: false, seconds, watch, route }
     }
 }
 
 /// The call on the CPU, with the `scale` of stage 0 if it is already known.
-pub(crate) fn svdvals_on_cpu<T, S>(call: &Call<'_, T>, reason: Reason, scale: Option<Re<T>>) -> Result<SvdReport<Vec<T::Real>>>
+pub(crate) fn svdvals_on_cpu<T, S>(call: &Call<'_, T>, reason: Reason, scale: Option<Re<T>>) -> Result<SvdReport<Vec<Re<T>>>>
 where
-    T: Number,
-    S: Number<Real = T::Real, Scalar = T::Scalar>,
+    T: Scalar,
+    S: Number<Real = Re<T>, Scalar = T>,
 {
-    on_cpu::<T, S, _>(call, reason, scale, None, |found| Ok((found.values, found.seconds)))
+    on_cpu::<T, S, _>(call, reason, scale, None, |found| Ok((narrowed(&found.values), found.seconds)))
 }
 
 /// The call on the CPU: the values, with the right vectors if some are `wanted`, and what `rest` makes of them in the same pool.
@@ -80,22 +79,22 @@ pub(crate) fn on_cpu<T, S, V: Send>(
     call: &Call<'_, T>,
     reason: Reason,
     scale: Option<Re<T>>,
-    wanted: Option<Wanted<'_, T::Real>>,
+    wanted: Option<Wanted<'_>>,
     rest: impl FnOnce(Found<T>) -> Result<(V, StageSeconds)> + Send,
 ) -> Result<SvdReport<V>>
 where
-    T: Number,
-    S: Number<Real = T::Real, Scalar = T::Scalar>,
+    T: Scalar,
+    S: Number<Real = Re<T>, Scalar = T>,
 {
     let a = call.upright();
-    let tuning = call.options.tuning_for_cpu::<S>(a.ncols())?;
+    let tuning = call.options.tuning_for_cpu(S::KIND, a.ncols())?;
     tuning.check()?;
-    let route = Route::on_cpu::<S>(a.shape(), call.options.reduction, &tuning);
+    let route = Route::on_cpu(S::KIND, a.shape(), call.options.reduction, &tuning);
     let compute = || {
         let (scale, of_scale) = match scale {
             Some(scale) => (scale, 0.0),
-            None if route.scales_on_the_way::<S>() => (Re::<T>::from_double(1.0), 0.0),
-            None => call.scale::<S>()?,
+            None if route.scales_on_the_way(S::KIND) => (Re::<T>::from_double(1.0), 0.0),
+            None => call.scale(S::KIND)?,
         };
         let found = match route {
             Route::Band(_) | Route::OneStage(_) | Route::Qr(_) | Route::LeastSquares(_) => {
@@ -115,7 +114,7 @@ where
     };
     let (values, seconds, route) = found.map_err(|error| match error {
         // The route found that a NaN or an infinity exists, but not where it is.
-        SvdError::NonFinite { .. } if scale.is_none() && route.scales_on_the_way::<S>() => first_non_finite(call.a),
+        SvdError::NonFinite { .. } if scale.is_none() && route.scales_on_the_way(S::KIND) => first_non_finite(call.a),
         error => error,
     })?;
     Ok(SvdReport {
@@ -131,19 +130,19 @@ where
         kernel_seconds: Vec::new(),
         shape: a.shape(),
         stage3_on_device: false,
-        cost: if route.is_one_stage() { Cost::one_stage::<S> } else { Cost::with_stage3::<S> },
+        cost: (S::KIND, if route.is_one_stage() { Cost::of_one_stage } else { Cost::of_values }),
     })
 }
 
 /// A matrix that is already multiplied by a power of two. The driver knows this factor as its scale.
 struct Scaled<'a, T>(MatRef<'a, T>);
 
-impl<T: HeldBy<K>, K: TileKernels> Source<K> for Scaled<'_, T> {
+impl<T: Scalar, K: Transfers<T>> Source<K> for Scaled<'_, T> {
     fn shape(&self) -> (usize, usize) {
         self.0.shape()
     }
 
-    fn upload(&self, kernels: &K, _: Re<T>) -> Result<K::Dense> {
+    fn upload(&self, kernels: &K, _: f64) -> Result<K::Dense> {
         kernels.upload(self.0, Re::<T>::from_double(1.0))
     }
 }
@@ -151,7 +150,7 @@ impl<T: HeldBy<K>, K: TileKernels> Source<K> for Scaled<'_, T> {
 /// The flops of each stage of an m x n matrix, of which those of stages 1 to 3 are given. How many vectors will be wanted is not known yet.
 fn with_vectors<S: Number>(flops: StageFlops, (m, n): (usize, usize), wanted: bool) -> StageFlops {
     let [to_band, band_to_bidiag, svdvals, _] = flops;
-    [to_band, band_to_bidiag, svdvals, if wanted { vectors_flops::<S>((m, n), n) } else { 0 }]
+    [to_band, band_to_bidiag, svdvals, if wanted { vectors_flops(S::KIND, (m, n), n) } else { 0 }]
 }
 
 /// Stages 1 to 3, or the one-stage reduction and stage 3, of the Cholesky factor if there is one, else of the matrix.
@@ -161,15 +160,16 @@ fn blocked<T, S>(
     scale: Re<T>,
     route: Route,
     tuning: &Tuning,
-    wanted: Option<Wanted<'_, T::Real>>,
+    wanted: Option<Wanted<'_>>,
 ) -> Result<Found<T>>
 where
-    T: Number,
-    S: Number<Real = T::Real, Scalar = T::Scalar>,
+    T: Scalar,
+    S: Number<Real = Re<T>, Scalar = T>,
 {
     let one_stage = route.is_one_stage();
     let flops = || {
-        let flops = if one_stage { flops_by_one_stage::<S>(a.shape(), tuning)? } else { flops_by_band::<S>(a.shape(), tuning)? };
+        let flops =
+            if one_stage { flops_by_one_stage(S::KIND, a.shape(), tuning)? } else { flops_by_band(S::KIND, a.shape(), tuning)? };
         Ok(with_vectors::<S>(flops, a.shape(), wanted.is_some()))
     };
     let watch = Watch::new(&call.listen, flops)?;
@@ -185,12 +185,12 @@ where
     let right_of = |right: Option<Dense<S>>| right.map(|x| kernels.download(&x)).transpose();
     let (mut found, right, first) = match factor {
         Some(SortedFactor { r, scale, order }) => {
-            let mut found = block_on(driver.svd(&Scaled(r.as_ref()), scale, wanted))?;
+            let mut found = block_on(driver.svd(&Scaled(r.as_ref()), scale.to_double(), wanted))?;
             let right = right_of(found.right.take())?.map(|v| unsorted(v.as_ref(), &order));
             (found, right, First::Cholesky)
         }
         None => {
-            let mut found = block_on(driver.svd(&a, scale, wanted))?;
+            let mut found = block_on(driver.svd(&a, scale.to_double(), wanted))?;
             let right = right_of(found.right.take())?;
             (found, right, tall_qr(a.nrows(), a.ncols()))
         }
@@ -208,12 +208,7 @@ fn unsorted<T: Scalar>(v: MatRef<'_, T>, order: &[usize]) -> Mat<T> {
 }
 
 /// The norm of a single column, which is its only singular value.
-fn of_column<T: Number>(
-    call: &Call<'_, T>,
-    a: MatRef<'_, T>,
-    scale: Re<T>,
-    wanted: Option<Wanted<'_, T::Real>>,
-) -> Result<Found<T>> {
+fn of_column<T: Scalar>(call: &Call<'_, T>, a: MatRef<'_, T>, scale: Re<T>, wanted: Option<Wanted<'_>>) -> Result<Found<T>> {
     let watch =
         Watch::new(&call.listen, || Ok(with_vectors::<T>(flops_directly(a.shape(), false), a.shape(), wanted.is_some())))?;
     let mut clock = Clock::new(call.timed);
@@ -222,12 +217,12 @@ fn of_column<T: Number>(
     let norm = norm(a, scale);
     let mut seconds = StageSeconds { band_to_bidiag: clock.restart(), ..StageSeconds::default() };
     watch.begin(Stage::Svdvals)?;
-    let values = stage_three(vec![norm], Vec::new(), scale, call.options.stage3, &watch)?;
+    let values = stage_three(T::KIND, vec![norm], Vec::new(), scale.to_double(), call.options.stage3, &watch)?;
     seconds.svdvals = clock.restart();
     let right = match wanted {
         Some(wanted) => {
             watch.begin(Stage::Vectors)?;
-            Some(Mat::from_fn(1, wanted(&values), |_, _| T::Scalar::one_impl()))
+            Some(Mat::from_fn(1, wanted(&values), |_, _| T::one_impl()))
         }
         None => {
             watch.end();
@@ -246,12 +241,12 @@ fn in_room<W, R>(room: Option<&Mutex<Aligned<W>>>, body: impl FnOnce(&mut Aligne
 }
 
 /// Direct reduction to bidiagonal form of the matrix, its triangular factor or A^H A.
-fn directly<T: Number>(
+fn directly<T: Scalar>(
     call: &Call<'_, T>,
     a: MatRef<'_, T>,
     scale: Re<T>,
     first: First,
-    wanted: Option<Wanted<'_, T::Real>>,
+    wanted: Option<Wanted<'_>>,
 ) -> Result<Found<T>> {
     let flops = || with_vectors::<T>(flops_directly(a.shape(), first != First::Nothing), a.shape(), wanted.is_some());
     let watch = Watch::new(&call.listen, || Ok(flops()))?;
@@ -267,7 +262,8 @@ fn directly<T: Number>(
             let lines = if a.nrows() == a.ncols() { by_lines(a) } else { a };
             let direct = in_room(call.room, |room| bidiagonal_directly(lines, scale, keep, room))?;
             seconds.band_to_bidiag = clock.restart();
-            let values = |diagonal, superdiagonal| stage_three(diagonal, superdiagonal, scale, stage3, &watch);
+            let values =
+                |diagonal, superdiagonal| stage_three(T::KIND, diagonal, superdiagonal, scale.to_double(), stage3, &watch);
             let found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values)?;
             Ok(Found { of_transpose: lines.row_stride() != a.row_stride(), ..found })
         }
@@ -275,13 +271,14 @@ fn directly<T: Number>(
             let (squares, order) = gram(a, &watch)?;
             seconds.to_band = clock.restart();
             watch.begin(Stage::BandToBidiag)?;
-            let scale = power_of_two_scale::<Wide<T>, Wide<T>>(squares.as_ref())?;
+            let scale = power_of_two_scale(<Wide<T>>::KIND, squares.as_ref())?;
             let direct = in_room(call.room, |room| bidiagonal_directly(squares.as_ref(), scale, keep, room))?;
             seconds.band_to_bidiag = clock.restart();
             let values = |diagonal, superdiagonal| {
                 let squares = Bidiagonal::new(diagonal, superdiagonal)?.svdvals_for::<f64>(stage3, &watch)?;
-                let values = unscaled(squares, scale, "eigenvalues of A^H A")?.into_iter().map(f64::sqrt).collect();
-                unscaled(values, Re::<T>::from_double(1.0), "singular values")
+                let values =
+                    unscaled(ElementKind::F64, squares, scale, "eigenvalues of A^H A")?.into_iter().map(f64::sqrt).collect();
+                unscaled(T::KIND, values, 1.0, "singular values")
             };
             let mut found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values)?;
             found.right = found.right.map(|v| unsorted(v.as_ref(), &order));
@@ -300,7 +297,8 @@ fn directly<T: Number>(
             watch.begin(Stage::BandToBidiag)?;
             let direct = in_room(call.room, |room| bidiagonal_directly(r.as_ref(), Re::<T>::from_double(1.0), keep, room))?;
             seconds.band_to_bidiag = clock.restart();
-            let values = |diagonal, superdiagonal| stage_three(diagonal, superdiagonal, scale, stage3, &watch);
+            let values =
+                |diagonal, superdiagonal| stage_three(T::KIND, diagonal, superdiagonal, scale.to_double(), stage3, &watch);
             let mut found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values)?;
             if let (Some(right), Some(order)) = (&mut found.right, order) {
                 *right = unsorted(right.as_ref(), &order);
@@ -311,14 +309,14 @@ fn directly<T: Number>(
 }
 
 /// Stage 3 by `values` of a direct reduction, and the right vectors.
-fn of_direct<T: Number>(
+fn of_direct<T: Scalar>(
     direct: Direct<Wide<T>>,
     mut seconds: StageSeconds,
     mut clock: Clock,
     watch: Watch,
     route: Route,
-    wanted: Option<Wanted<'_, T::Real>>,
-    values: impl FnOnce(Vec<f64>, Vec<f64>) -> Result<Vec<T::Real>>,
+    wanted: Option<Wanted<'_>>,
+    values: impl FnOnce(Vec<f64>, Vec<f64>) -> Result<Vec<f64>>,
 ) -> Result<Found<T>> {
     watch.begin(Stage::Svdvals)?;
     let Some(wanted) = wanted else {
@@ -335,10 +333,10 @@ fn of_direct<T: Number>(
     let mut right = right_of_bidiagonal::<Wide<T>>(&bidiagonal, wanted(&values), &watch)?;
     seconds.bidiagonal_vectors = clock.restart();
     direct.apply_p(right.as_mut().transpose_mut());
-    let right = Mat::from_fn(right.ncols(), right.nrows(), |i, j| T::Scalar::from_wide(right[(j, i)]));
+    let right = Mat::from_fn(right.ncols(), right.nrows(), |i, j| T::from_wide(right[(j, i)]));
     seconds.back_transformation = clock.restart();
     Ok(Found::new(values, Some(right), seconds, watch, route))
 }
 
 /// The type of the entries of A^H A, and of direct reductions.
-type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
+type Wide<T> = <T as Scalar>::Wide;

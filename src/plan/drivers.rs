@@ -18,6 +18,15 @@ use wgpu::Buffer;
 
 #[cfg(feature = "serde")]
 use crate::plan::row_blocks::Held;
+#[cfg(feature = "gpu")]
+use crate::{
+    algo::svdvals::narrowed,
+    gpu::{
+        device::{context::GpuContext, stream::Stream},
+        matrix::DeviceMatrix,
+    },
+    plan::device::{self, band::DeviceBand, lstsq::DeviceFit, qr::Factorisation, svd::DeviceSvd},
+};
 use crate::{
     algo::{bidiagonal::Bidiagonal, triangular::Call},
     base::{
@@ -37,14 +46,6 @@ use crate::{
         stages, svd, svdvals, triangular,
     },
     tile::band::Band,
-};
-#[cfg(feature = "gpu")]
-use crate::{
-    gpu::{
-        device::{context::GpuContext, stream::Stream},
-        matrix::DeviceMatrix,
-    },
-    plan::device::{self, band::DeviceBand, lstsq::DeviceFit, qr::Factorisation, svd::DeviceSvd},
 };
 
 /// The future of a call, which may move between threads.
@@ -103,7 +104,7 @@ fn views<'a, T: Number>(batch: &'a [Wide<'_, T>]) -> Vec<MatRef<'a, T::Scalar>> 
 }
 
 /// The band in the type of its arithmetic.
-fn wide_band<T: Number>(band: &Band<T>) -> Result<Cow<'_, Band<T::Scalar>>> {
+pub(crate) fn wide_band<T: Number>(band: &Band<T>) -> Result<Cow<'_, Band<T::Scalar>>> {
     match (band as &dyn Any).downcast_ref() {
         Some(band) => Ok(Cow::Borrowed(band)),
         None => Ok(Cow::Owned(Band::from_fn(band.n(), band.bandwidth(), |i, j| band.get(i, j).widen())?)),
@@ -142,12 +143,12 @@ fn narrow_band<T: Number>(band: Band<T::Scalar>) -> Result<Band<T>> {
 
 /// Reads a matrix back, rounded to nearest if the type is a half one.
 #[cfg(feature = "gpu")]
-fn download<T: Number>(a: &DeviceMatrix<T::Scalar>, mut to: MatMut<'_, T>) -> Result<()> {
+fn download<T: Number>(a: &DeviceMatrix, mut to: MatMut<'_, T>) -> Result<()> {
     let stream = Stream::new(&a.context)?;
     if let Some(to) = T::as_scalars(to.rb_mut()) {
         return a.download_by_pieces(&stream, to);
     }
-    let mut wide = Mat::zeros(to.nrows(), to.ncols());
+    let mut wide = Mat::<T::Scalar>::zeros(to.nrows(), to.ncols());
     a.download_by_pieces(&stream, wide.as_mut())?;
     copy_entries(wide.as_ref(), to, T::narrow);
     Ok(())
@@ -223,66 +224,48 @@ pub trait Drivers: Number {
     fn triangular(call: Call<Self>, a: MatRef<'_, Self>, b: MatMut<'_, Self>, options: &SvdOptions) -> Result<()>;
     /// Copies a matrix to a device.
     #[cfg(feature = "gpu")]
-    fn upload(context: &GpuContext, a: MatRef<'_, Self>) -> Result<DeviceMatrix<Self::Scalar>>;
+    fn upload(context: &GpuContext, a: MatRef<'_, Self>) -> Result<DeviceMatrix>;
     /// The matrix in a caller's buffer.
     #[cfg(feature = "gpu")]
-    fn in_buffer(
-        context: &GpuContext,
-        buffer: Buffer,
-        shape: (usize, usize),
-        strides: (usize, usize),
-    ) -> Result<DeviceMatrix<Self::Scalar>>;
+    fn in_buffer(context: &GpuContext, buffer: Buffer, shape: (usize, usize), strides: (usize, usize)) -> Result<DeviceMatrix>;
     /// Reads a matrix back.
     #[cfg(feature = "gpu")]
-    fn download(a: &DeviceMatrix<Self::Scalar>, to: MatMut<'_, Self>) -> Result<()>;
+    fn download(a: &DeviceMatrix, to: MatMut<'_, Self>) -> Result<()>;
     /// Singular values of a matrix on a device.
     #[cfg(feature = "gpu")]
-    fn device_svdvals(a: &DeviceMatrix<Self::Scalar>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>>;
+    fn device_svdvals(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>>;
     /// The singular value decomposition of a matrix on a device.
     #[cfg(feature = "gpu")]
-    fn device_svd(
-        a: &DeviceMatrix<Self::Scalar>,
-        options: &SvdOptions,
-        timed: bool,
-    ) -> Result<SvdReport<DeviceSvd<Self::Scalar>>>;
+    fn device_svd(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceSvd>>;
     /// The QR factorisation of a matrix on a device.
     #[cfg(feature = "gpu")]
-    fn device_qr(
-        a: &DeviceMatrix<Self::Scalar>,
-        options: &SvdOptions,
-        timed: bool,
-    ) -> Result<SvdReport<Box<dyn Factorisation<Self::Scalar>>>>;
+    fn device_qr(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<Box<dyn Factorisation<Self::Scalar>>>>;
     /// Least squares with matrices on a device.
     #[cfg(feature = "gpu")]
     fn device_lstsq(
-        a: &DeviceMatrix<Self::Scalar>,
-        b: &DeviceMatrix<Self::Scalar>,
+        a: &DeviceMatrix,
+        b: &DeviceMatrix,
         options: &SvdOptions,
         timed: bool,
     ) -> Result<SvdReport<DeviceFit<Self::Scalar>>>;
     /// Triangular multiply and solve with matrices on a device.
     #[cfg(feature = "gpu")]
-    fn device_triangular(
-        call: Call<Self>,
-        a: &DeviceMatrix<Self::Scalar>,
-        b: &DeviceMatrix<Self::Scalar>,
-        options: &SvdOptions,
-    ) -> Result<()>;
+    fn device_triangular(call: Call<Self>, a: &DeviceMatrix, b: &DeviceMatrix, options: &SvdOptions) -> Result<()>;
     /// Stage 1 of a matrix on a device.
     #[cfg(feature = "gpu")]
-    fn device_to_band(a: &DeviceMatrix<Self::Scalar>, options: &SvdOptions) -> Result<DeviceBand<Self::Scalar>>;
+    fn device_to_band(a: &DeviceMatrix, options: &SvdOptions) -> Result<DeviceBand>;
     /// Copies a band to a device.
     #[cfg(feature = "gpu")]
-    fn upload_band(context: &GpuContext, band: &Band<Self>) -> Result<DeviceBand<Self::Scalar>>;
+    fn upload_band(context: &GpuContext, band: &Band<Self>) -> Result<DeviceBand>;
     /// Reads a band back.
     #[cfg(feature = "gpu")]
-    fn download_band(band: &DeviceBand<Self::Scalar>) -> Result<Band<Self>>;
+    fn download_band(band: &DeviceBand) -> Result<Band<Self>>;
     /// Stage 2 of a band on a device.
     #[cfg(feature = "gpu")]
-    fn device_band_to_bidiag(band: &DeviceBand<Self::Scalar>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>>;
+    fn device_band_to_bidiag(band: &DeviceBand, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>>;
     /// Stages 2 and 3 of a band on a device.
     #[cfg(feature = "gpu")]
-    fn svdvals_of_device_band(band: &DeviceBand<Self::Scalar>, options: &SvdOptions) -> Result<Vec<Self::Real>>;
+    fn svdvals_of_device_band(band: &DeviceBand, options: &SvdOptions) -> Result<Vec<Self::Real>>;
 }
 
 // Not inline, so that they are compiled here.
@@ -411,81 +394,81 @@ macro_rules! drivers {
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
-            fn upload(context: &GpuContext, a: MatRef<'_, Self>) -> Result<DeviceMatrix<Self::Scalar>> {
+            fn upload(context: &GpuContext, a: MatRef<'_, Self>) -> Result<DeviceMatrix> {
                 DeviceMatrix::upload(&Stream::new(context)?, Wide::of(a)?.view(), None)
             }
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
-            fn in_buffer(context: &GpuContext, buffer: Buffer, shape: (usize, usize), strides: (usize, usize)) -> Result<DeviceMatrix<Self::Scalar>> {
-                DeviceMatrix::from_buffer(context, buffer, shape, strides)
+            fn in_buffer(context: &GpuContext, buffer: Buffer, shape: (usize, usize), strides: (usize, usize)) -> Result<DeviceMatrix> {
+                DeviceMatrix::from_buffer(Self::KIND.scalar(), context, buffer, shape, strides)
             }
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
-            fn download(a: &DeviceMatrix<Self::Scalar>, to: MatMut<'_, Self>) -> Result<()> {
+            fn download(a: &DeviceMatrix, to: MatMut<'_, Self>) -> Result<()> {
                 download(a, to)
             }
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
-            fn device_svdvals(a: &DeviceMatrix<Self::Scalar>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>> {
-                device::svdvals::svdvals(a, &of_type::<Self>(options), timed)
+            fn device_svdvals(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>> {
+                Ok(device::svdvals::svdvals(a, &of_type::<Self>(options), timed)?.map(|values| narrowed(&values)))
             }
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
-            fn device_svd(a: &DeviceMatrix<Self::Scalar>, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceSvd<Self::Scalar>>> {
+            fn device_svd(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceSvd>> {
                 device::svd::svd(a, options, timed)
             }
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
-            fn device_qr(a: &DeviceMatrix<Self::Scalar>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Box<dyn Factorisation<Self::Scalar>>>> {
+            fn device_qr(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<Box<dyn Factorisation<Self::Scalar>>>> {
                 device::qr::qr(a, &of_type::<Self>(options), timed)
             }
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
-            fn device_lstsq(a: &DeviceMatrix<Self::Scalar>, b: &DeviceMatrix<Self::Scalar>, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceFit<Self::Scalar>>> {
+            fn device_lstsq(a: &DeviceMatrix, b: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceFit<Self::Scalar>>> {
                 device::lstsq::lstsq(a, b, &of_type::<Self>(options), timed)
             }
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
-            fn device_triangular(call: Call<Self>, a: &DeviceMatrix<Self::Scalar>, b: &DeviceMatrix<Self::Scalar>, options: &SvdOptions) -> Result<()> {
+            fn device_triangular(call: Call<Self>, a: &DeviceMatrix, b: &DeviceMatrix, options: &SvdOptions) -> Result<()> {
                 let Call { variant, alpha } = call;
                 device::triangular::operate(Call { variant, alpha: alpha.widen() }, a, b, options)
             }
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
-            fn device_to_band(a: &DeviceMatrix<Self::Scalar>, options: &SvdOptions) -> Result<DeviceBand<Self::Scalar>> {
+            fn device_to_band(a: &DeviceMatrix, options: &SvdOptions) -> Result<DeviceBand> {
                 device::band::to_band(a, &of_type::<Self>(options))
             }
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
-            fn upload_band(context: &GpuContext, band: &Band<Self>) -> Result<DeviceBand<Self::Scalar>> {
+            fn upload_band(context: &GpuContext, band: &Band<Self>) -> Result<DeviceBand> {
                 DeviceBand::upload(context, &*wide_band(band)?, Self::IS_HALF)
             }
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
-            fn download_band(band: &DeviceBand<Self::Scalar>) -> Result<Band<Self>> {
+            fn download_band(band: &DeviceBand) -> Result<Band<Self>> {
                 narrow_band(band.download()?)
             }
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
-            fn device_band_to_bidiag(band: &DeviceBand<Self::Scalar>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>> {
+            fn device_band_to_bidiag(band: &DeviceBand, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>> {
                 band.to_bidiagonal(&of_type::<Self>(options))
             }
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
-            fn svdvals_of_device_band(band: &DeviceBand<Self::Scalar>, options: &SvdOptions) -> Result<Vec<Self::Real>> {
-                band.svdvals(&of_type::<Self>(options))
+            fn svdvals_of_device_band(band: &DeviceBand, options: &SvdOptions) -> Result<Vec<Self::Real>> {
+                Ok(narrowed(&band.svdvals(&of_type::<Self>(options))?))
             }
         }
     )*};

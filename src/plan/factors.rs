@@ -17,16 +17,16 @@ use crate::base::{
 
 /// A = U diag(s) V^H. A side that was not computed has no columns.
 #[derive(Clone, Debug)]
-pub struct Factors<T: Number> {
+pub struct Factors<T: Scalar> {
     /// U, m x k; m x m with [`Vectors::Full`](crate::Vectors::Full).
-    pub u: Mat<T::Scalar>,
+    pub u: Mat<T>,
     /// The k singular values, descending.
-    pub s: Vec<T::Real>,
+    pub s: Vec<Re<T>>,
     /// V, n x k; n x n with [`Vectors::Full`](crate::Vectors::Full).
-    pub v: Mat<T::Scalar>,
+    pub v: Mat<T>,
 }
 
-impl<T: Number> Factors<T> {
+impl<T: Scalar> Factors<T> {
     /// Makes the signs unique, for [`Signs::Largest`](crate::Signs::Largest). Each pair (u_j, v_j) is multiplied by one number of modulus
     /// 1, so that the largest entry of u_j, or of v_j without a U, becomes real and positive. Columns that belong to no singular value are
     /// multiplied on their own.
@@ -105,7 +105,7 @@ impl<T: Scalar> FactorsRef<'_, T> {
         self.check_sides()?;
         let inverses: Vec<f64> = self.s[..self.rank(tolerance)].iter().map(|s| s.to_double().recip()).collect();
         if inverses.iter().any(|&x| !Float::is_finite(Re::<T>::from_double(x))) {
-            return Err(SvdError::overflow::<Re<T>>("inverses of singular values"));
+            return Err(SvdError::overflow(T::KIND, "inverses of singular values"));
         }
         Ok(product((self.v, self.conj_v), &inverses, (self.u, Conj::No)))
     }
@@ -178,7 +178,7 @@ mod tests {
 
     type C = Complex<f64>;
 
-    fn view<T: Scalar>(factors: &Factors<T>) -> FactorsRef<'_, T::Scalar> {
+    fn view<T: Scalar>(factors: &Factors<T>) -> FactorsRef<'_, T> {
         FactorsRef { u: factors.u.as_ref(), s: factors.s.clone(), v: factors.v.as_ref(), conj_v: Conj::No }
     }
 

@@ -1,7 +1,5 @@
 //! The route on a GPU.
 
-use std::marker::PhantomData;
-
 use crate::{
     algo::{
         bidiagonal::Stage3,
@@ -11,8 +9,9 @@ use crate::{
     },
     base::{
         clock::Clock,
+        element_kind::ElementKind,
         error::Result,
-        number::{Number, Re, in_storage},
+        number::Number,
         watch::{Listen, Stage, Watch},
     },
     cost::{
@@ -47,21 +46,22 @@ pub(crate) fn bisects(context: &GpuContext, n: usize, method: Stage3) -> bool {
 }
 
 /// What a GPU has found.
-pub(crate) struct OnDevice<T: Number, S: Number> {
-    pub values: Vec<T::Real>,
+pub(crate) struct OnDevice {
+    /// Rounded to the arithmetic's precision.
+    pub values: Vec<f64>,
     /// The right singular vectors that were wanted, n x k.
-    pub right: Option<Dense<S>>,
+    pub right: Option<Dense>,
     /// The left ones, m x k, or m x m; None if they were not asked for, or if the device cannot hold what they need.
-    pub left: Option<Dense<S>>,
-    pub kernels: GpuKernels<S>,
+    pub left: Option<Dense>,
+    pub kernels: GpuKernels,
     /// The listeners. If vectors are wanted, the end of the call has not been reported to them.
     pub watch: Watch,
 }
 
 /// The singular vectors that a call wants of a matrix that is not wide.
 #[derive(Clone, Copy)]
-pub(crate) struct Needed<'a, R> {
-    pub count: Wanted<'a, R>,
+pub(crate) struct Needed<'a> {
+    pub count: Wanted<'a>,
     /// Whether the left ones are asked for, and a unitary U.
     pub left: bool,
     pub full: bool,
@@ -69,15 +69,15 @@ pub(crate) struct Needed<'a, R> {
 
 /// V, orthonormal, from the `right` vectors that the reflectors give; and U if there is a copy of the matrix, as a unitary one if `full`. Or those of
 /// several matrices, each with its values.
-pub(crate) fn both_sides<S: Number>(
-    kernels: &GpuKernels<S>,
-    copy: Option<&Dense<S>>,
-    values: &[&[Re<S>]],
-    right: Dense<S>,
+pub(crate) fn both_sides(
+    kernels: &GpuKernels,
+    copy: Option<&Dense>,
+    values: &[&[f64]],
+    right: Dense,
     full: bool,
-) -> Result<(Dense<S>, Option<Dense<S>>)> {
+) -> Result<(Dense, Option<Dense>)> {
     let cols = right.size.1;
-    let right = if needs_step::<S::Scalar>(right.size) { kernels.orthonormal(&right, cols)? } else { right };
+    let right = if needs_step(kernels.kind, right.size) { kernels.orthonormal(&right, cols)? } else { right };
     let left = copy.map(|a| kernels.left_vectors(a, values, &right)).transpose()?;
     let left = match left {
         Some(u) if full => Some(kernels.completed(&u)?),
@@ -87,26 +87,22 @@ pub(crate) fn both_sides<S: Number>(
 }
 
 /// Whether a call can compute the left vectors on the device: A, U and their copies are in one buffer each.
-fn holds_left<S: Number>(context: &GpuContext, (m, n): (usize, usize), full: bool) -> bool {
+fn holds_left(kind: ElementKind, context: &GpuContext, (m, n): (usize, usize), full: bool) -> bool {
     let cols = if full { m } else { n };
-    fitting_bytes::<S>(context, "vectors", m.checked_mul(cols.next_multiple_of(4))).is_ok()
+    fitting_bytes(context, "vectors", kind.bytes(), m.checked_mul(cols.next_multiple_of(4))).is_ok()
 }
 
-/// All singular values of `scale` times the m x n matrix `a`, m >= n, on a GPU. The report's shape is that of `a`. Its seconds lack those
-/// of stage 0 and the total.
-pub(crate) async fn svdvals_on_gpu<T, S, A>(
-    a: A,
-    scale: Re<T>,
+/// All singular values of `scale` times the m x n matrix `a`, m >= n, stored as `kind`, on a GPU. The report's shape is that of `a`. Its seconds
+/// lack those of stage 0 and the total.
+pub(crate) async fn svdvals_on_gpu(
+    kind: ElementKind,
+    a: &dyn Source<GpuKernels>,
+    scale: f64,
     of: Asked<'_>,
     on: OnGpu,
     waits: Waits,
-) -> Result<SvdReport<Vec<T::Real>>>
-where
-    T: Number,
-    S: Number<Real = T::Real, Scalar = T::Scalar>,
-    A: Source<GpuKernels<S>>,
-{
-    Ok(svd_on_gpu::<T, S, A>(a, scale, of, on, waits, None).await?.map(|found| found.values))
+) -> Result<SvdReport<Vec<f64>>> {
+    Ok(svd_on_gpu(kind, a, scale, of, on, waits, None).await?.map(|found| found.values))
 }
 
 /// The options of a call on a GPU, its listeners, and whether the seconds of each stage are needed.
@@ -117,38 +113,34 @@ pub(crate) struct Asked<'a> {
 }
 
 /// [`svdvals_on_gpu`], with the right singular vectors if some are `wanted`.
-pub(crate) async fn svd_on_gpu<T, S, A>(
-    a: A,
-    scale: Re<T>,
+pub(crate) async fn svd_on_gpu(
+    kind: ElementKind,
+    a: &dyn Source<GpuKernels>,
+    scale: f64,
     Asked { options, listen, timed }: Asked<'_>,
     OnGpu { context, tuning, reason }: OnGpu,
     waits: Waits,
-    needed: Option<Needed<'_, T::Real>>,
-) -> Result<SvdReport<OnDevice<T, S>>>
-where
-    T: Number,
-    S: Number<Real = T::Real, Scalar = T::Scalar>,
-    A: Source<GpuKernels<S>>,
-{
+    needed: Option<Needed<'_>>,
+) -> Result<SvdReport<OnDevice>> {
     let shape = a.shape();
     let route = Route::on_gpu(shape, options.reduction);
     let one_stage = route.is_one_stage();
     let wanted = needed.map(|needed| needed.count);
     let flops = || {
-        let of_route = if one_stage { flops_by_one_stage::<S> } else { flops_by_band::<S> };
-        let [to_band, band_to_bidiag, svdvals, _] = of_route(shape, &tuning)?;
-        Ok([to_band, band_to_bidiag, svdvals, if wanted.is_some() { vectors_flops::<S>(shape, shape.1) } else { 0 }])
+        let of_route = if one_stage { flops_by_one_stage } else { flops_by_band };
+        let [to_band, band_to_bidiag, svdvals, _] = of_route(kind, shape, &tuning)?;
+        Ok([to_band, band_to_bidiag, svdvals, if wanted.is_some() { vectors_flops(kind, shape, shape.1) } else { 0 }])
     };
     let watch = Watch::new(&listen, flops)?;
     let stage3_on_device = bisects(&context, shape.1, options.stage3);
     let (timed_kernels, stage3) = (options.time_kernels, Some(stage3_on_device));
     let manner = Manner { waits, timed: timed_kernels, stage3_on_device: stage3, one_stage, watch: watch.clone() };
-    let kernels = GpuKernels::<S>::running(&context, &tuning, manner)?;
+    let kernels = GpuKernels::running(kind, &context, &tuning, manner)?;
     watch.begin(Stage::ToBand)?;
     let stage3 = (!stage3_on_device).then_some(options.stage3);
-    let left = needed.is_some_and(|needed| needed.left && holds_left::<S>(&context, shape, needed.full));
+    let left = needed.is_some_and(|needed| needed.left && holds_left(kind, &context, shape, needed.full));
     let driver = Driver { kernels: &kernels, tuning: &tuning, watch: &watch, one_stage, stage3, timed, left };
-    let Found { values, right, copy, mut seconds } = driver.svd(&a, scale, wanted).await?;
+    let Found { values, right, copy, mut seconds } = driver.svd(a, scale, wanted).await?;
     let mut clock = Clock::new(timed);
     let full = needed.is_some_and(|needed| needed.full);
     let (right, left) = match right {
@@ -169,7 +161,7 @@ where
         reason,
         route,
         adapter: Some(context.adapter_name().to_owned()),
-        storage: S::NAME,
+        storage: kind.name(),
         tuning,
         seconds,
         counts,
@@ -177,10 +169,10 @@ where
         shape,
         stage3_on_device,
         cost: match (one_stage, needed) {
-            (true, Some(_)) => Cost::of_one_stage_svd::<S>,
-            (true, None) => Cost::one_stage::<S>,
-            (false, Some(_)) => Cost::of_svd::<S>,
-            (false, None) => Cost::with_stage3::<S>,
+            (true, Some(_)) => (kind, Cost::of_one_stage_svd),
+            (true, None) => (kind, Cost::of_one_stage),
+            (false, Some(_)) => (kind, Cost::of_svd),
+            (false, None) => (kind, Cost::of_values),
         },
     })
 }
@@ -204,7 +196,8 @@ impl GpuContext {
     /// Those of a call before it allocates: [`SvdError::TooLarge`](crate::SvdError::TooLarge), [`SvdError::UnsupportedElement`](crate::SvdError::UnsupportedElement), [`SvdError::InvalidOption`](crate::SvdError::InvalidOption), or
     /// [`SvdError::TuningFile`](crate::SvdError::TuningFile) if the environment names a file that cannot be read.
     pub fn required_bytes<T: Number>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
-        in_storage!(options.half_storage, T => bytes_stored_as::<_, S>(PhantomData::<T>, self, m, n, options))
+        let kind = if T::IS_HALF { options.half_storage.of(T::KIND.scalar()) } else { T::KIND };
+        bytes_stored_as(kind, self, m, n, options)
     }
 }
 
@@ -225,30 +218,25 @@ impl GpuContext {
     /// # Errors
     /// As [`required_bytes`](Self::required_bytes).
     pub fn required_svd_bytes<T: Number>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
-        self.require::<T::Scalar>()?;
-        let tuning = options.tuning_for_adapter::<T::Scalar>(self, m.min(n))?;
+        let kind = T::KIND.scalar();
+        self.require(kind)?;
+        let tuning = options.tuning_for_adapter(kind, self, m.min(n))?;
         let (size, full) = ((m.max(n), m.min(n)), options.vectors == Vectors::Full);
-        let of = |by_rows| required_svd_bytes::<T::Scalar>(self, size, by_rows, full, &tuning);
+        let of = |by_rows| required_svd_bytes(kind, self, size, by_rows, full, &tuning);
         Ok(of(false)?.max(of(true)?))
     }
 }
 
-/// [`GpuContext::required_bytes`] of a matrix of `T` stored as `S`.
-fn bytes_stored_as<T: Number, S: Number>(
-    _: PhantomData<T>,
-    context: &GpuContext,
-    m: usize,
-    n: usize,
-    options: &SvdOptions,
-) -> Result<u64> {
-    context.require::<S>()?;
-    let tuning = options.tuning_for_adapter::<S>(context, m.min(n))?;
+/// [`GpuContext::required_bytes`] of a matrix stored as `kind`.
+fn bytes_stored_as(kind: ElementKind, context: &GpuContext, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
+    context.require(kind)?;
+    let tuning = options.tuning_for_adapter(kind, context, m.min(n))?;
     let shape = (m.max(n), m.min(n));
     let panels: u64 = match Route::on_gpu(shape, options.reduction).is_one_stage() {
-        true => panel_bytes::<S>(context, shape, &Shape::new::<S>(&Bounds::of(context), &tuning)?)?.into_iter().sum(),
+        true => panel_bytes(kind, context, shape, &Shape::new(kind, &Bounds::of(context), &tuning)?)?.into_iter().sum(),
         false => 0,
     };
-    let required = |by_rows| Ok(required_bytes_of::<S>(context, shape, by_rows, &tuning)?.saturating_add(panels));
+    let required = |by_rows| Ok(required_bytes_of(kind, context, shape, by_rows, &tuning)?.saturating_add(panels));
     match [false, true].map(required) {
         [Ok(by_columns), Ok(by_rows)] => Ok(by_columns.max(by_rows)),
         // It fits in one of the two orders only.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 #[cfg(feature = "gpu")]
 use crate::{
-    base::{error::Result, number::Number},
+    base::{element_kind::ElementKind, error::Result},
     gpu::{
         device::context::GpuContext,
         kernels::triangular::required_triangular_bytes,
@@ -72,23 +72,23 @@ impl Problem {
         }
     }
 
-    /// Bytes on a device, stored as `S`; an error if the device cannot hold them.
+    /// Bytes on a device, stored as `kind`; an error if the device cannot hold them.
     #[cfg(feature = "gpu")]
-    pub fn required_bytes<S: Number>(&self, context: &GpuContext, tuning: &Tuning) -> Result<u64> {
+    pub fn required_bytes(&self, kind: ElementKind, context: &GpuContext, tuning: &Tuning) -> Result<u64> {
         match *self {
-            Problem::Dense { m, n } => required_bytes::<S>(context, m.max(n), m.min(n), tuning),
-            Problem::Svd { m, n, full } => required_svd_bytes::<S>(context, (m.max(n), m.min(n)), m < n, full, tuning),
-            Problem::Qr { m, n } => Ok(dense_bytes::<S>(context, (m, n), m < n, tuning)?.saturating_mul(2)),
+            Problem::Dense { m, n } => required_bytes(kind, context, m.max(n), m.min(n), tuning),
+            Problem::Svd { m, n, full } => required_svd_bytes(kind, context, (m.max(n), m.min(n)), m < n, full, tuning),
+            Problem::Qr { m, n } => Ok(dense_bytes(kind, context, (m, n), m < n, tuning)?.saturating_mul(2)),
             Problem::LeastSquares { m, n, p, ridge } if m >= n => {
                 let rows = if ridge { m.saturating_add(n) } else { m };
-                dense_bytes::<S>(context, (rows, n.saturating_add(p)), false, tuning)
+                dense_bytes(kind, context, (rows, n.saturating_add(p)), false, tuning)
             }
             Problem::LeastSquares { m, n, ridge, .. } => {
                 let rows = if ridge { m.saturating_add(n) } else { n };
-                Ok(dense_bytes::<S>(context, (rows, m), false, tuning)?.saturating_mul(2))
+                Ok(dense_bytes(kind, context, (rows, m), false, tuning)?.saturating_mul(2))
             }
-            Problem::Band { n, bandwidth } => required_band_bytes::<S>(context, n, bandwidth, tuning),
-            Problem::Triangular { a, b } => required_triangular_bytes::<S>(context, a, b, tuning),
+            Problem::Band { n, bandwidth } => required_band_bytes(kind, context, n, bandwidth, tuning),
+            Problem::Triangular { a, b } => required_triangular_bytes(kind, context, a, b, tuning),
         }
     }
 }

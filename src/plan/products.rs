@@ -8,12 +8,13 @@ use crate::{
     base::{
         blas::Op,
         clock::{Clock, StageSeconds},
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::{HalfStorage, Number, Re, Scalar},
+        number::{HalfStorage, Re, Scalar},
         pool::on_pool_for,
         watch::{Stage, Watch},
     },
-    cost::Cost,
+    cost::{Cost, CostOf},
     cpu::recursive::CpuRecursive,
     plan::{
         backend::Reason,
@@ -36,9 +37,9 @@ use crate::{
 };
 
 /// [`SvdError::InvalidOption`] if there are no such products of `T`.
-pub(crate) fn check<T: Number>(options: &SvdOptions) -> Result<()> {
+pub(crate) fn check<T: Scalar>(options: &SvdOptions) -> Result<()> {
     let as_f16 = options.half_storage == HalfStorage::Half;
-    let other = T::Scalar::IS_COMPLEX || T::Scalar::IS_DOUBLE || as_f16;
+    let other = T::IS_COMPLEX || T::IS_DOUBLE || as_f16;
     if options.products == Products::Native || !other {
         return Ok(());
     }
@@ -63,7 +64,7 @@ fn back<S: Scalar>(a: MatRef<'_, f32>) -> Mat<S> {
 }
 
 /// A scaled copy in f32.
-fn scaled<T: Number>(a: MatRef<'_, T>, scale: Re<T>) -> Mat<f32> {
+fn scaled<T: Scalar>(a: MatRef<'_, T>, scale: Re<T>) -> Mat<f32> {
     Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].widen().times(scale).to_complex().re as f32)
 }
 
@@ -99,16 +100,16 @@ impl<S: Scalar, K: RecursiveKernels + Send> Unitary<S> for Blocks<K> {
 }
 
 /// A factorisation in progress.
-struct Begun<T: Number> {
+struct Begun<T: Scalar> {
     scale: Re<T>,
     scale_seconds: f64,
     clock: Clock,
     watch: Watch,
 }
 
-impl<T: Number> Begun<T> {
+impl<T: Scalar> Begun<T> {
     fn new(call: &Call<'_, T>) -> Result<Self> {
-        let (scale, scale_seconds) = call.scale::<T::Scalar>()?;
+        let (scale, scale_seconds) = call.scale(T::KIND)?;
         let clock = Clock::new(call.timed);
         let watch = Watch::new(&call.listen, || Ok([flops(call.a.shape(), Recursion::DEFAULT), 0, 0, 0]))?;
         watch.begin(Stage::Qr)?;
@@ -116,7 +117,7 @@ impl<T: Number> Begun<T> {
     }
 
     /// The factorisation by `kernels`.
-    async fn factor<K>(&self, call: &Call<'_, T>, kernels: K) -> Result<(Mat<T::Scalar>, Blocks<K>)>
+    async fn factor<K>(&self, call: &Call<'_, T>, kernels: K) -> Result<(Mat<T>, Blocks<K>)>
     where
         K: RecursiveKernels,
     {
@@ -125,7 +126,7 @@ impl<T: Number> Begun<T> {
         Ok((unscaled(upper(back(r.as_ref()).as_ref()), self.scale)?, Blocks { q, order: call.a.nrows() }))
     }
 
-    fn factors(&self, call: &Call<'_, T>, r: Mat<T::Scalar>, q: Box<dyn Unitary<T::Scalar>>) -> Result<BoxedFactors<T::Scalar>> {
+    fn factors(&self, call: &Call<'_, T>, r: Mat<T>, q: Box<dyn Unitary<T>>) -> Result<BoxedFactors<T>> {
         finished(QrFactors::new(call.a.shape(), r, q, Some(tolerance(call.options, call.a.shape()))), call.options)
     }
 
@@ -137,25 +138,25 @@ impl<T: Number> Begun<T> {
 
 /// What the report of a factorisation has of its own.
 pub(crate) fn reported<V>(report: SvdReport<V>, products: Products) -> SvdReport<V> {
-    let cost = if products == Products::Half { Cost::of_half_qr } else { Cost::of_split_qr };
-    SvdReport { cost, route: Route::Qr(Orthogonal::Recursive(products)), ..report }
+    let cost: CostOf = if products == Products::Half { Cost::of_half_qr } else { Cost::of_split_qr };
+    SvdReport { cost: (ElementKind::F32, cost), route: Route::Qr(Orthogonal::Recursive(products)), ..report }
 }
 
 /// The factorisation on the CPU.
-pub(crate) fn on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+pub(crate) fn on_cpu<T: Scalar>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<BoxedFactors<T>>> {
     let shape = call.a.shape();
-    let tuning = call.options.tuning_for_cpu::<T::Scalar>(shape.0.min(shape.1))?;
+    let tuning = call.options.tuning_for_cpu(T::KIND, shape.0.min(shape.1))?;
     let mut begun = Begun::new(call)?;
     let kernels = CpuRecursive { tuning: tuning.clone() };
     let (r, q) = on_pool_for(shape, || block_on(begun.factor(call, kernels)))?;
     let factors = begun.factors(call, r, Box::new(q))?;
     let (products, seconds) = (call.options.products, begun.seconds());
-    Ok(reported(report_of::<T::Scalar, _>(shape, reason, Orthogonal::Recursive(products), tuning, seconds, factors), products))
+    Ok(reported(report_of(T::KIND, shape, reason, Orthogonal::Recursive(products), tuning, seconds, factors), products))
 }
 
 /// The factorisation on a GPU, where the reflectors stay.
 #[cfg(feature = "gpu")]
-pub(crate) async fn on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+pub(crate) async fn on_gpu<T: Scalar>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T>>> {
     let products = call.options.products;
     let mut begun = Begun::new(call)?;
     // The driver tells the watch; the stream only looks whether the call is cancelled.

@@ -13,10 +13,7 @@ use pollster::block_on;
 use crate::{
     algo::reflectors::form_factor,
     gpu::{
-        device::{
-            context::{GpuContext, Waits},
-            stream::Manner,
-        },
+        device::{context::Waits, stream::Manner},
         kernels::GpuKernels,
         storage::Dense,
     },
@@ -32,6 +29,7 @@ use crate::{
     algo::{count::factor_flops, reflectors::keep_factor, to_band::triangular_factor},
     base::{
         clock::{Clock, StageSeconds},
+        element_kind::ElementKind,
         error::{Result, room_for},
         number::{HalfStorage, Number, Re, RealElement, Scalar, in_storage},
         pool::{may_have, on_pool_async, on_pool_for, on_threads},
@@ -56,7 +54,7 @@ use crate::{
         route::{Orthogonal, Route, pivots_at_once, squares_for_q, squares_for_r},
         svdvals::Call,
     },
-    tile::{kernels::TileKernels, products::Products, tuning::Tuning},
+    tile::{kernels::Transfers, products::Products, tuning::Tuning},
 };
 
 /// R, and Q in some form.
@@ -66,16 +64,16 @@ type RAndQ<S> = (Mat<S>, Box<dyn Unitary<S>>);
 pub type BoxedFactors<S> = Box<dyn Factors<S>>;
 
 /// The QR factorisation, and the report; its seconds are zero unless `timed`.
-pub(crate) fn qr<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+pub(crate) fn qr<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<BoxedFactors<T>>> {
     on_threads(options.threads, || factors_of(&Call::new(a, options, timed)))
 }
 
 /// [`qr`] for a caller that must not block. The CPU computes in the rayon pool, from a copy of the matrix.
-pub(crate) async fn qr_async<T: Number>(
+pub(crate) async fn qr_async<T: Scalar>(
     a: MatRef<'_, T>,
     options: &SvdOptions,
     timed: bool,
-) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+) -> Result<SvdReport<BoxedFactors<T>>> {
     may_have(options.threads)?;
     #[cfg(feature = "gpu")]
     let context = context_of_async(options, problem_of(a.shape())).await;
@@ -84,7 +82,7 @@ pub(crate) async fn qr_async<T: Number>(
     #[cfg(feature = "gpu")]
     let reason = {
         let opened = || context.unwrap_or_else(|| context_of(options));
-        match in_storage!(options.half_storage, T => place::<_, S>(&call, opened))? {
+        match Place::with_context(options.half_storage.of(T::KIND), options, problem_of(a.shape()), opened)? {
             Place::Cpu(reason) => reason,
             Place::Gpu(on) => match or_fall_back(options, on_gpu(&call, on, Waits::Awaited).await)? {
                 Ok(report) => return Ok(call.complete(report)),
@@ -93,21 +91,21 @@ pub(crate) async fn qr_async<T: Number>(
         }
     };
     #[cfg(not(feature = "gpu"))]
-    let Place::Cpu(reason) = in_storage!(options.half_storage, T => place_of::<_, S>(&call))?;
+    let Place::Cpu(reason) = place_of(&call)?;
     let (copy, options) = (Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]), options.clone().backend(Backend::Cpu));
     let report = on_pool_async(move || qr(copy.as_ref(), &options, timed)).await??;
     Ok(call.complete(SvdReport { reason, ..report }))
 }
 
 /// The first min(m, n) rows of R, and the report.
-pub(crate) fn qr_r<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Mat<T::Scalar>>> {
+pub(crate) fn qr_r<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Mat<T>>> {
     on_threads(options.threads, || {
         let call = Call::new(a, options, timed);
         if options.pivot || options.positive_diagonal || options.products != Products::Native || in_half::<T>(options) {
             return Ok(factors_of(&call)?.map(|factors| factors.r().to_owned()));
         }
         check::<T>(&call)?;
-        let report = match in_storage!(options.half_storage, T => place_of::<_, S>(&call))? {
+        let report = match place_of(&call)? {
             Place::Cpu(reason) => r_on_cpu(&call, reason)?,
             #[cfg(feature = "gpu")]
             Place::Gpu(on) => match or_fall_back(options, block_on(r_on_gpu(&call, on, Waits::Blocking)))? {
@@ -119,15 +117,9 @@ pub(crate) fn qr_r<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: boo
     })
 }
 
-/// Where a matrix that is stored as `S` is factored.
-fn place_of<T: Number, S: Number>(call: &Call<'_, T>) -> Result<Place> {
-    Place::of::<S>(call.options, problem_of(call.a.shape()))
-}
-
-/// [`place_of`], with a context that is open already, or opened by `opened`.
-#[cfg(feature = "gpu")]
-fn place<T: Number, S: Number>(call: &Call<'_, T>, opened: impl FnOnce() -> Result<GpuContext>) -> Result<Place> {
-    Place::with_context::<S>(call.options, problem_of(call.a.shape()), opened)
+/// Where the matrix is factored.
+fn place_of<T: Scalar>(call: &Call<'_, T>) -> Result<Place> {
+    Place::of(call.options.half_storage.of(T::KIND), call.options, problem_of(call.a.shape()))
 }
 
 fn problem_of((m, n): (usize, usize)) -> Problem {
@@ -135,28 +127,28 @@ fn problem_of((m, n): (usize, usize)) -> Problem {
 }
 
 /// Whether Q and R are stored as f16.
-fn in_half<T: Number>(options: &SvdOptions) -> bool {
-    !T::Scalar::IS_DOUBLE && options.half_storage == HalfStorage::Half
+fn in_half<T: Scalar>(options: &SvdOptions) -> bool {
+    !T::IS_DOUBLE && options.half_storage == HalfStorage::Half
 }
 
 /// The tolerance for the rank, where the storage type gives another than the arithmetic.
-fn tolerance<T: Number>(call: &Call<'_, T>) -> Option<f64> {
+fn tolerance<T: Scalar>(call: &Call<'_, T>) -> Option<f64> {
     let (m, n) = call.a.shape();
     let of_half = || in_half::<T>(call.options).then(|| (m.max(n) as f64).sqrt() * f64::from(half::f16::EPSILON));
     call.options.tolerance.or_else(of_half)
 }
 
 /// Checks the options, and that there is memory for what is kept.
-fn check<T: Number>(call: &Call<'_, T>) -> Result<()> {
+fn check<T: Scalar>(call: &Call<'_, T>) -> Result<()> {
     let (m, n) = call.a.shape();
     call.options.check_tolerance()?;
     products::check::<T>(call.options)?;
-    room_for::<T::Scalar>("a QR factorisation", m, n, 2)
+    room_for::<T>("a QR factorisation", m, n, 2)
 }
 
-fn factors_of<T: Number>(call: &Call<'_, T>) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+fn factors_of<T: Scalar>(call: &Call<'_, T>) -> Result<SvdReport<BoxedFactors<T>>> {
     check::<T>(call)?;
-    let report = match in_storage!(call.options.half_storage, T => place_of::<_, S>(call))? {
+    let report = match place_of(call)? {
         Place::Cpu(reason) => on_cpu(call, reason)?,
         #[cfg(feature = "gpu")]
         Place::Gpu(on) => match or_fall_back(call.options, block_on(on_gpu(call, on, Waits::Blocking)))? {
@@ -168,7 +160,8 @@ fn factors_of<T: Number>(call: &Call<'_, T>) -> Result<SvdReport<BoxedFactors<T:
 }
 
 /// The report of a call on the CPU.
-pub(crate) fn report_of<S: Number, V>(
+pub(crate) fn report_of<V>(
+    kind: ElementKind,
     shape: (usize, usize),
     reason: Reason,
     route: Orthogonal,
@@ -182,14 +175,14 @@ pub(crate) fn report_of<S: Number, V>(
         reason,
         route: Route::Qr(route),
         adapter: None,
-        storage: <S as Number>::NAME,
+        storage: kind.name(),
         tuning,
         seconds,
         counts: Counts::default(),
         kernel_seconds: Vec::new(),
         shape,
         stage3_on_device: false,
-        cost: Cost::of_qr::<S>,
+        cost: (kind, Cost::of_qr),
     }
 }
 
@@ -205,7 +198,7 @@ pub(crate) fn finished<S: Scalar>(mut factors: QrFactors<S>, options: &SvdOption
 }
 
 /// A call on the CPU, from its start to its report.
-struct Started<T: Number> {
+struct Started<T: Scalar> {
     scale: Re<T>,
     scale_seconds: f64,
     tuning: Tuning,
@@ -213,14 +206,14 @@ struct Started<T: Number> {
     watch: Watch,
 }
 
-impl<T: Number> Started<T> {
+impl<T: Scalar> Started<T> {
     /// Stage 0 and the hyperparameters, then the start of [`Stage::Qr`].
     fn new(call: &Call<'_, T>) -> Result<Self> {
         let shape = call.a.shape();
-        let (scale, scale_seconds) = in_storage!(call.options.half_storage, T => call.scale::<S>())?;
-        let tuning = call.options.tuning_for_cpu::<T::Scalar>(shape.0.min(shape.1))?;
+        let (scale, scale_seconds) = call.scale(call.options.half_storage.of(T::KIND))?;
+        let tuning = call.options.tuning_for_cpu(T::KIND, shape.0.min(shape.1))?;
         let clock = Clock::new(call.timed);
-        let watch = Watch::new(&call.listen, || Ok([factor_flops::<T::Scalar>(shape, &tuning)?, 0, 0, 0]))?;
+        let watch = Watch::new(&call.listen, || Ok([factor_flops(T::KIND, shape, &tuning)?, 0, 0, 0]))?;
         watch.begin(Stage::Qr)?;
         Ok(Started { scale, scale_seconds, tuning, clock, watch })
     }
@@ -229,16 +222,13 @@ impl<T: Number> Started<T> {
     fn end<V>(mut self, call: &Call<'_, T>, reason: Reason, route: Orthogonal, values: V) -> SvdReport<V> {
         self.watch.end();
         let seconds = StageSeconds { scale: self.scale_seconds, qr: self.clock.restart(), ..StageSeconds::default() };
-        let report = report_of::<T::Scalar, V>(call.a.shape(), reason, route, self.tuning, seconds, values);
-        SvdReport {
-            storage: if in_half::<T>(call.options) { <T::Scalar as Scalar>::Compact::NAME } else { report.storage },
-            ..report
-        }
+        let report = report_of(T::KIND, call.a.shape(), reason, route, self.tuning, seconds, values);
+        SvdReport { storage: if in_half::<T>(call.options) { T::Compact::NAME } else { report.storage }, ..report }
     }
 }
 
 /// The factorisation on the CPU.
-pub(crate) fn on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+pub(crate) fn on_cpu<T: Scalar>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<BoxedFactors<T>>> {
     if call.options.products != Products::Native {
         return products::on_cpu(call, reason);
     }
@@ -246,13 +236,13 @@ pub(crate) fn on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<Sv
 }
 
 /// [`on_cpu`] in the pool.
-fn by_native_products<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+fn by_native_products<T: Scalar>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<BoxedFactors<T>>> {
     let (a, shape) = (call.a, call.a.shape());
     let started = Started::new(call)?;
     let (scale, tuning, watch) = (started.scale, &started.tuning, &started.watch);
     let half = in_half::<T>(call.options);
     let pivoted_at_once = call.options.pivot && !half && pivots_at_once(shape);
-    let thin = if squares_for_q::<T>(shape) && !half { orthogonal(a, scale, watch)? } else { None };
+    let thin = if squares_for_q(T::KIND, shape) && !half { orthogonal(a, scale, watch)? } else { None };
     let (factors, route) = match thin {
         None if pivoted_at_once => {
             let r = Mat::from_fn(shape.0, shape.1, |i, j| a[(i, j)].widen());
@@ -273,10 +263,10 @@ fn by_native_products<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<S
 }
 
 /// [`tree`] on the CPU, of a matrix that is stored as `S`.
-fn tree_on_cpu<T, S>(a: MatRef<'_, T>, scale: Re<T>, tuning: &Tuning, watch: &Watch) -> Result<RAndQ<T::Scalar>>
+fn tree_on_cpu<T, S>(a: MatRef<'_, T>, scale: Re<T>, tuning: &Tuning, watch: &Watch) -> Result<RAndQ<T>>
 where
-    T: Number,
-    S: Number<Real = T::Real, Scalar = T::Scalar>,
+    T: Scalar,
+    S: Number<Real = Re<T>, Scalar = T>,
 {
     let kernels = CpuKernels::<S>::watched(tuning, watch.clone())?;
     let (r, tree) = block_on(tree(kernels, |kernels| kernels.upload(a, scale), a.shape(), tuning))?;
@@ -285,12 +275,12 @@ where
 }
 
 /// Householder's factorisation by `kernels`: R of the uploaded matrix, and Q's reflectors.
-pub(crate) async fn tree<K: TileKernels>(
+pub(crate) async fn tree<S: Scalar, K: Transfers<S>>(
     kernels: K,
     upload: impl FnOnce(&K) -> Result<K::Dense>,
     shape: (usize, usize),
     tuning: &Tuning,
-) -> Result<(Mat<<K::Storage as Number>::Scalar>, Tree<K>)> {
+) -> Result<(Mat<S>, Tree<K>)> {
     let mut a = upload(&kernels)?;
     keep_factor(&kernels, &mut a, shape, tuning)?;
     triangular_factor(&kernels, &mut a, shape.0, shape.1, tuning)?;
@@ -299,7 +289,7 @@ pub(crate) async fn tree<K: TileKernels>(
 }
 
 /// R alone on the CPU.
-fn r_on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<Mat<T::Scalar>>> {
+fn r_on_cpu<T: Scalar>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<Mat<T>>> {
     on_pool_for(call.a.shape(), || {
         let started = Started::new(call)?;
         let (r, route) = triangular(call.a, started.scale, &started.tuning, &started.watch)?;
@@ -308,16 +298,16 @@ fn r_on_cpu<T: Number>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<M
 }
 
 /// R of `a` on the CPU. `scale` brings its entries near 1.
-pub(crate) fn triangular<T: Number>(
+pub(crate) fn triangular<T: Scalar>(
     a: MatRef<'_, T>,
     scale: Re<T>,
     tuning: &Tuning,
     watch: &Watch,
-) -> Result<(Mat<T::Scalar>, Orthogonal)> {
+) -> Result<(Mat<T>, Orthogonal)> {
     let (m, n) = a.shape();
-    if squares_for_r::<T>((m, n)) {
+    if squares_for_r(T::KIND, (m, n)) {
         if let Some(r) = triangle(a, accurate::<T>(n), watch)? {
-            let r = Mat::from_fn(n, n, |i, j| T::Scalar::from_wide(r[(i, j)]));
+            let r = Mat::from_fn(n, n, |i, j| T::from_wide(r[(i, j)]));
             return Ok((unscaled(r, Re::<T>::from_double(1.0))?, Orthogonal::Cholesky));
         }
         if n <= tuning.cpu.direct_up_to {
@@ -325,7 +315,7 @@ pub(crate) fn triangular<T: Number>(
             return Ok((unscaled(upper(r.as_ref()), scale)?, Orthogonal::Householder));
         }
     }
-    let kernels = CpuKernels::<T::Scalar>::watched(tuning, watch.clone())?;
+    let kernels = CpuKernels::<T>::watched(tuning, watch.clone())?;
     let mut dense = kernels.upload(a, scale)?;
     triangular_factor(&kernels, &mut dense, m, n, tuning)?;
     let r = block_on(kernels.download_rows(&dense, m.min(n)))?;
@@ -334,26 +324,26 @@ pub(crate) fn triangular<T: Number>(
 
 /// The kernels of a call on a GPU, and its watch.
 #[cfg(feature = "gpu")]
-fn gpu_kernels<T: Number, S: Number>(call: &Call<'_, T>, on: &OnGpu, waits: Waits) -> Result<(GpuKernels<S>, Watch)> {
+fn gpu_kernels<T: Scalar>(kind: ElementKind, call: &Call<'_, T>, on: &OnGpu, waits: Waits) -> Result<(GpuKernels, Watch)> {
     let shape = call.a.shape();
-    let watch = Watch::new(&call.listen, || Ok([factor_flops::<S>(shape, &on.tuning)?, 0, 0, 0]))?;
+    let watch = Watch::new(&call.listen, || Ok([factor_flops(kind, shape, &on.tuning)?, 0, 0, 0]))?;
     let manner = Manner { waits, timed: call.options.time_kernels, watch: watch.clone(), ..Manner::default() };
-    let kernels = GpuKernels::<S>::running(&on.context, &on.tuning, manner)?;
+    let kernels = GpuKernels::running(kind, &on.context, &on.tuning, manner)?;
     watch.begin(Stage::Qr)?;
     Ok((kernels, watch))
 }
 
 /// The report of a factorisation on a GPU.
 #[cfg(feature = "gpu")]
-pub(crate) fn report_of_gpu<S: Number, V>(
+pub(crate) fn report_of_gpu<V>(
     shape: (usize, usize),
     on: OnGpu,
-    kernels: &GpuKernels<S>,
+    kernels: &GpuKernels,
     seconds: StageSeconds,
     values: V,
 ) -> SvdReport<V> {
     let OnGpu { context, tuning, reason } = on;
-    let report = report_of::<S, V>(shape, reason, Orthogonal::Householder, tuning, seconds, values);
+    let report = report_of(kernels.kind, shape, reason, Orthogonal::Householder, tuning, seconds, values);
     let adapter = Some(context.adapter_name().to_owned());
     let (counts, kernel_seconds) = (kernels.counts(), kernels.kernel_seconds());
     SvdReport { backend: Backend::Gpu, adapter, counts, kernel_seconds, ..report }
@@ -361,34 +351,35 @@ pub(crate) fn report_of_gpu<S: Number, V>(
 
 /// The factorisation on a GPU. The reflectors stay there; R is read back.
 #[cfg(feature = "gpu")]
-pub(crate) async fn on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
+pub(crate) async fn on_gpu<T: Scalar>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T>>> {
     if call.options.products != Products::Native {
         return products::on_gpu(call, on, waits).await;
     }
     if is_worth(call.a.shape()) && !in_half::<T>(call.options) {
         return narrow_on_gpu(call, on, waits).await;
     }
-    let scaled = in_storage!(call.options.half_storage, T => call.scale::<S>())?;
-    in_storage!(call.options.half_storage, T => on_gpu_in::<_, S>(call, on, waits, scaled, None); await)
+    let kind = call.options.half_storage.of(T::KIND);
+    let scaled = call.scale(kind)?;
+    on_gpu_in(kind, call, on, waits, scaled, None).await
 }
 
 /// [`on_gpu`] of a narrow matrix, by CholeskyQR2 unless it is too ill-conditioned.
 #[cfg(feature = "gpu")]
-async fn narrow_on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T::Scalar>>> {
-    let (shape, scaled) = (call.a.shape(), call.scale::<T::Scalar>()?);
+async fn narrow_on_gpu<T: Scalar>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T>>> {
+    let (shape, scaled) = (call.a.shape(), call.scale(T::KIND)?);
     let mut clock = Clock::new(call.timed);
-    let upload = |kernels: &GpuKernels<T::Scalar>| kernels.upload(call.a, scaled.0);
-    let DeviceThin { q, r, kernels, watch, ran } = match cholesky_qr(upload, &on, call.options, waits, &call.listen).await? {
+    let upload = |kernels: &GpuKernels| kernels.upload(call.a, scaled.0);
+    let DeviceThin { q, r, kernels, watch, ran } = match cholesky_qr::<T>(upload, &on, call.options, waits, &call.listen).await? {
         Attempt::Factored(thin) => *thin,
         Attempt::Declined(a, ran) => {
-            let mut report = on_gpu_in::<T, T::Scalar>(call, on, waits, scaled, a.map(|a| *a)).await?;
+            let mut report = on_gpu_in(T::KIND, call, on, waits, scaled, a.map(|a| *a)).await?;
             ran.add_to(&mut report);
             report.seconds.qr = clock.restart();
             return Ok(report);
         }
     };
-    let r_on_host = upper(kernels.download_rows(&r, shape.1).await?.as_ref());
-    let q: Box<dyn Unitary<T::Scalar>> = match GpuKernels::running(&on.context, &on.tuning, Manner::default()) {
+    let r_on_host = upper::<T>(kernels.download_rows(&r, shape.1).await?.as_ref());
+    let q: Box<dyn Unitary<T>> = match GpuKernels::running(T::KIND, &on.context, &on.tuning, Manner::default()) {
         Ok(later) => Box::new(OnDevice::new(Box::new(ThinFactors::new((q, r), later, &on)))),
         // Where nothing may block (a browser), the host needs Q now.
         Err(_) => Box::new(Explicit::new(kernels.download_awaited(&q).await?)),
@@ -399,32 +390,29 @@ async fn narrow_on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -
     Ok(report_of_cholesky(shape, on, (&kernels, ran), seconds, factors))
 }
 
-/// [`on_gpu`] of a matrix that is stored as `S`, with its scale and the seconds that finding it took; of `uploaded`, if it is on the device
+/// [`on_gpu`] of a matrix that is stored as `kind`, with its scale and the seconds that finding it took; of `uploaded`, if it is on the device
 /// already.
 #[cfg(feature = "gpu")]
-async fn on_gpu_in<T, S>(
+async fn on_gpu_in<T: Scalar>(
+    kind: ElementKind,
     call: &Call<'_, T>,
     on: OnGpu,
     waits: Waits,
     (scale, seconds): (Re<T>, f64),
-    uploaded: Option<Dense<S>>,
-) -> Result<SvdReport<BoxedFactors<T::Scalar>>>
-where
-    T: Number,
-    S: Number<Real = T::Real, Scalar = T::Scalar>,
-{
+    uploaded: Option<Dense>,
+) -> Result<SvdReport<BoxedFactors<T>>> {
     let (a, shape) = (call.a, call.a.shape());
     let mut clock = Clock::new(call.timed);
-    let (kernels, watch) = gpu_kernels::<T, S>(call, &on, waits)?;
-    let upload = |kernels: &GpuKernels<S>| uploaded.map_or_else(|| kernels.upload(a, scale), Ok);
+    let (kernels, watch) = gpu_kernels(kind, call, &on, waits)?;
+    let upload = |kernels: &GpuKernels| uploaded.map_or_else(|| kernels.upload(a, scale), Ok);
     let (r, tree) = tree(kernels, upload, shape, &on.tuning).await?;
     let Tree { kernels, a, tuning, .. } = tree;
-    let q: Box<dyn Unitary<T::Scalar>> = match GpuKernels::running(&on.context, &on.tuning, Manner::default()) {
+    let q: Box<dyn Unitary<T>> = match GpuKernels::running(kind, &on.context, &on.tuning, Manner::default()) {
         // Without the call's listeners.
         Ok(later) => Box::new(Tree { kernels: later, a, shape, tuning }),
         // Where nothing may block (a browser), the host needs all of Q now.
         Err(_) => {
-            let identity = Mat::<T::Scalar>::identity(shape.0, shape.0.min(shape.1));
+            let identity = Mat::<T>::identity(shape.0, shape.0.min(shape.1));
             let mut q = kernels.upload(identity.as_ref(), Re::<T>::from_double(1.0))?;
             form_factor(&kernels, &a, shape, &tuning, &mut q)?;
             Box::new(Explicit::new(kernels.download_awaited(&q).await?))
@@ -438,17 +426,17 @@ where
 
 /// R alone on a GPU.
 #[cfg(feature = "gpu")]
-async fn r_on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<Mat<T::Scalar>>> {
+async fn r_on_gpu<T: Scalar>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<Mat<T>>> {
     let (m, n) = call.a.shape();
-    let (scale, seconds) = call.scale::<T::Scalar>()?;
+    let (scale, seconds) = call.scale(T::KIND)?;
     let mut clock = Clock::new(call.timed);
-    let upload = |kernels: &GpuKernels<T::Scalar>| kernels.upload(call.a, scale);
+    let upload = |kernels: &GpuKernels| kernels.upload(call.a, scale);
     let (mut uploaded, mut tried) = (None, None);
     if is_worth((m, n)) {
-        match cholesky_qr(upload, &on, call.options, waits, &call.listen).await? {
+        match cholesky_qr::<T>(upload, &on, call.options, waits, &call.listen).await? {
             Attempt::Factored(thin) => {
                 let DeviceThin { r, kernels, watch, ran, .. } = *thin;
-                let r = kernels.download_rows(&r, n).await?;
+                let r: Mat<T> = kernels.download_rows(&r, n).await?;
                 watch.end();
                 let seconds = StageSeconds { scale: seconds, qr: clock.restart(), ..StageSeconds::default() };
                 let r = unscaled(upper(r.as_ref()), scale)?;
@@ -457,10 +445,10 @@ async fn r_on_gpu<T: Number>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Res
             Attempt::Declined(a, ran) => (uploaded, tried) = (a, Some(ran)),
         }
     }
-    let (kernels, watch) = gpu_kernels::<T, T::Scalar>(call, &on, waits)?;
+    let (kernels, watch) = gpu_kernels(T::KIND, call, &on, waits)?;
     let mut dense = uploaded.map_or_else(|| upload(&kernels), |a| Ok(*a))?;
     triangular_factor(&kernels, &mut dense, m, n, &on.tuning)?;
-    let r = kernels.download_rows(&dense, m.min(n)).await?;
+    let r: Mat<T> = kernels.download_rows(&dense, m.min(n)).await?;
     watch.end();
     let seconds = StageSeconds { scale: seconds, qr: clock.restart(), ..StageSeconds::default() };
     let mut report = report_of_gpu((m, n), on, &kernels, seconds, unscaled(upper(r.as_ref()), scale)?);

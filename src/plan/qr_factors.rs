@@ -39,7 +39,10 @@ use crate::{
         scale::scale_for,
     },
     cpu::tall::reconstruct::{Reflectors, reconstruct},
-    tile::{kernels::TileKernels, tuning::Tuning},
+    tile::{
+        kernels::{TileKernels, Transfers},
+        tuning::Tuning,
+    },
 };
 
 /// A unitary m x m matrix that is kept in some form.
@@ -78,8 +81,7 @@ pub(crate) struct Tree<K: TileKernels> {
 
 impl<S: Scalar, K> Unitary<S> for Tree<K>
 where
-    K: TileKernels + Send,
-    K::Storage: Number<Real = Re<S>, Scalar = S>,
+    K: Transfers<S> + Send,
     K::Dense: Sync,
 {
     fn is_in_pool(&self) -> bool {
@@ -89,7 +91,7 @@ where
     fn apply(&self, op: Op, c: MatRef<'_, S>) -> Result<Mat<S>> {
         // f16 holds entries near 1 only.
         let (one, (m, n)) = (Re::<S>::from_double(1.0), c.shape());
-        let scale = if K::Storage::IS_HALF { scale_for::<K::Storage>(c.norm_max(), m, n) } else { one };
+        let scale = if self.kernels.kind().is_half() { scale_for::<S::Compact>(c.norm_max(), m, n) } else { one };
         let mut c = self.kernels.upload(c, scale)?;
         apply_factor(&self.kernels, &self.a, self.shape, &self.tuning, op, &mut c)?;
         let mut c = self.kernels.download(&c)?;
@@ -439,7 +441,7 @@ impl<S: Scalar> Factors<S> for QrFactors<S> {
         for (i, j) in (0..cols).flat_map(|j| (0..rank).map(move |i| (i, j))) {
             x[(self.order.as_ref().map_or(i, |order| order[i]), j)] = c[(i, j)];
         }
-        if x.norm_max().to_double().is_finite() { Ok(x) } else { Err(SvdError::overflow::<Re<S>>("entries of the solution")) }
+        if x.norm_max().to_double().is_finite() { Ok(x) } else { Err(SvdError::overflow(S::KIND, "entries of the solution")) }
     }
 
     fn householder(&self) -> Result<(Mat<S>, Vec<S>)> {
@@ -491,7 +493,7 @@ pub(crate) fn unscaled<S: Scalar>(mut r: Mat<S>, scale: Re<S>) -> Result<Mat<S>>
 
 /// [`SvdError::Overflow`] if an entry of R is not finite.
 fn check_r<S: Scalar>(r: MatRef<'_, S>) -> Result<()> {
-    if r.norm_max().to_double().is_finite() { Ok(()) } else { Err(SvdError::overflow::<Re<S>>("entries of R")) }
+    if r.norm_max().to_double().is_finite() { Ok(()) } else { Err(SvdError::overflow(S::KIND, "entries of R")) }
 }
 
 /// The upper triangle, with zeros below.

@@ -3,8 +3,8 @@
 use std::{borrow::Cow, convert::Infallible, fmt};
 
 use crate::{
-    base::{clock::StageSeconds, error::Result},
-    cost::{Cost, counts::Counts, work::Kernel},
+    base::{clock::StageSeconds, element_kind::ElementKind, error::Result},
+    cost::{Cost, CostOf, counts::Counts, work::Kernel},
     plan::{options::Backend, route::Route},
     tile::tuning::Tuning,
 };
@@ -53,9 +53,9 @@ pub struct SvdReport<V> {
     pub shape: (usize, usize),
     /// Whether a GPU ran stage 3 too.
     pub stage3_on_device: bool,
-    /// [`Cost::with_stage3`] for this storage type.
+    /// The storage type, and the cost of such a call.
     #[cfg_attr(feature = "serde", serde(skip))]
-    pub(crate) cost: fn(usize, usize, &Tuning, bool) -> Result<Cost>,
+    pub(crate) cost: (ElementKind, CostOf),
 }
 
 impl<V> SvdReport<V> {
@@ -74,7 +74,8 @@ impl<V> SvdReport<V> {
     /// # Errors
     /// As [`Cost::new`].
     pub fn cost(&self) -> Result<Cost> {
-        (self.cost)(self.shape.0, self.shape.1, &self.tuning, self.stage3_on_device)
+        let (kind, cost) = self.cost;
+        cost(kind, self.shape.0, self.shape.1, &self.tuning, self.stage3_on_device)
     }
 
     /// The same report with its values converted.

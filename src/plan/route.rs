@@ -30,7 +30,7 @@ use std::fmt;
 
 use crate::{
     algo::svdvals::qr_first,
-    base::number::{Number, Scalar},
+    base::element_kind::ElementKind,
     tile::{products::Products, tuning::Tuning},
 };
 
@@ -279,19 +279,19 @@ impl fmt::Display for Route {
 impl Route {
     /// The route of an m x n matrix, m >= n, stored as `S`, on the CPU. [`First::Cholesky`] is only attempted; an ill-conditioned matrix
     /// needs QR.
-    pub(crate) fn on_cpu<S: Number>((m, n): (usize, usize), reduction: Reduction, tuning: &Tuning) -> Route {
-        let cholesky = worth_cholesky::<S>(m, n);
+    pub(crate) fn on_cpu(kind: ElementKind, (m, n): (usize, usize), reduction: Reduction, tuning: &Tuning) -> Route {
+        let cholesky = worth_cholesky(kind, m, n);
         let first = if cholesky { First::Cholesky } else { tall_qr(m, n) };
         match reduction {
             Reduction::OneStage => return Route::OneStage(first),
             Reduction::TwoStage => return Route::Band(first),
-            Reduction::Auto if n > tuning.cpu.direct_up_to || S::IS_HALF => return Route::Band(first),
+            Reduction::Auto if n > tuning.cpu.direct_up_to || kind.is_half() => return Route::Band(first),
             Reduction::Auto => {}
         }
         match (n, worth_a_pass(m, n)) {
             (1, _) => Route::Norm,
             (_, false) => Route::Direct(First::Nothing),
-            (_, true) if !S::Scalar::IS_DOUBLE => Route::Direct(First::Gram),
+            (_, true) if !kind.is_double() => Route::Direct(First::Gram),
             (_, true) => Route::Direct(if cholesky { First::Cholesky } else { First::Qr }),
         }
     }
@@ -312,9 +312,9 @@ impl Route {
 
     /// Whether the CPU can omit stage 0 for a matrix stored as `S`. Either a pass over the rows comes first and includes it, or the
     /// following arithmetic is in double precision, whose range holds the squares of all entries.
-    pub(crate) fn scales_on_the_way<S: Number>(self) -> bool {
+    pub(crate) fn scales_on_the_way(self, kind: ElementKind) -> bool {
         match self {
-            Route::Norm | Route::Direct(First::Nothing) => !S::Scalar::IS_DOUBLE,
+            Route::Norm | Route::Direct(First::Nothing) => !kind.is_double(),
             Route::Direct(_) => true,
             Route::Band(_) | Route::OneStage(_) | Route::Qr(_) | Route::LeastSquares(_) => false,
         }
@@ -342,9 +342,9 @@ const COLUMNS_OF_SQUARES: usize = 1024;
 
 /// Whether Cholesky factorisation of A^H A is attempted for singular values: for matrices in double precision with so many rows a column, and so
 /// many rows and entries in total, that it pays.
-fn worth_cholesky<S: Number>(m: usize, n: usize) -> bool {
+fn worth_cholesky(kind: ElementKind, m: usize, n: usize) -> bool {
     let few = m / 8 < n || m < 4096 || m.saturating_mul(n) < 1 << 16;
-    !few && n <= COLUMNS_OF_SQUARES && S::Scalar::IS_DOUBLE
+    !few && n <= COLUMNS_OF_SQUARES && kind.is_double()
 }
 
 /// Whether QR and least squares may try A^H A: for few columns, and so many rows that its passes over them may take less time than panels
@@ -355,15 +355,15 @@ pub(crate) fn is_narrow((m, n): (usize, usize)) -> bool {
 
 /// Whether A^H A of a matrix stored as `S` is tried on a CPU for R alone, or for the R of least squares: m n^2 flops in double precision, half of
 /// those of panels, which are in the type's own.
-pub(crate) fn squares_for_r<S: Number>(shape: (usize, usize)) -> bool {
-    is_narrow(shape) && (S::Scalar::IS_DOUBLE || shape.0 / 32 >= shape.1)
+pub(crate) fn squares_for_r(kind: ElementKind, shape: (usize, usize)) -> bool {
+    is_narrow(shape) && (kind.is_double() || shape.0 / 32 >= shape.1)
 }
 
 /// The same for Q and R. CholeskyQR2 has as many flops as panels and Q from them, 4 m n^2, half of them in double precision; but it has fewer passes
 /// over the rows, which count if there are few columns.
-pub(crate) fn squares_for_q<S: Number>(shape: (usize, usize)) -> bool {
+pub(crate) fn squares_for_q(kind: ElementKind, shape: (usize, usize)) -> bool {
     let (m, n) = shape;
-    let factor = match (S::Scalar::IS_DOUBLE, S::Scalar::IS_COMPLEX) {
+    let factor = match (kind.is_double(), kind.is_complex()) {
         (true, false) => 32,
         (true, true) | (false, false) => 8,
         (false, true) => 1,
@@ -383,9 +383,10 @@ mod tests {
     use num_complex::Complex;
 
     use super::*;
+    use crate::base::number::Number;
 
     fn on_cpu<S: Number>(m: usize, n: usize) -> Route {
-        Route::on_cpu::<S>((m, n), Reduction::Auto, &Tuning::for_cpu::<S>(n))
+        Route::on_cpu(S::KIND, (m, n), Reduction::Auto, &Tuning::for_cpu::<S>(n))
     }
 
     /// Each row of the table above, on both sides of each limit.
@@ -413,7 +414,7 @@ mod tests {
         {
             let tuning = Tuning::for_cpu::<f64>(20);
             for (shape, first) in [((1, 1), First::Nothing), ((300, 20), First::Qr), ((9000, 20), First::Cholesky)] {
-                assert_eq!(Route::on_cpu::<f64>(shape, reduction, &tuning), route(first));
+                assert_eq!(Route::on_cpu(f64::KIND, shape, reduction, &tuning), route(first));
                 assert_eq!(Route::on_gpu(shape, reduction), route(tall_qr(shape.0, shape.1)));
             }
         }
@@ -423,17 +424,15 @@ mod tests {
     /// The table of A^H A, on both sides of each limit, for 256 columns; and few rows or entries, for which it is never tried.
     #[test]
     fn squares_of_narrow_matrices() {
-        fn least<S: Number>(tried: fn((usize, usize)) -> bool) -> usize {
-            let least = (256..1 << 20).find(|&m| tried((m, 256))).unwrap();
-            assert!((least..least + 1000).all(|m| tried((m, 256))) && !tried((4 * 60, 60)), "{}", S::NAME);
+        fn least(kind: ElementKind, tried: fn(ElementKind, (usize, usize)) -> bool) -> usize {
+            let least = (256..1 << 20).find(|&m| tried(kind, (m, 256))).unwrap();
+            assert!((least..least + 1000).all(|m| tried(kind, (m, 256))) && !tried(kind, (4 * 60, 60)), "{kind:?}");
             least
         }
-        assert_eq!([least::<f32>(squares_for_r::<f32>), least::<f32>(squares_for_q::<f32>)], [32 * 256, 256 * 256 / 8]);
-        assert_eq!([least::<f16>(squares_for_r::<f16>), least::<f16>(squares_for_q::<f16>)], [32 * 256, 256 * 256 / 8]);
-        assert_eq!([least::<f64>(squares_for_r::<f64>), least::<f64>(squares_for_q::<f64>)], [4 * 256, 256 * 256 / 32]);
-        type C = Complex<f32>;
-        assert_eq!([least::<C>(squares_for_r::<C>), least::<C>(squares_for_q::<C>)], [32 * 256, 256 * 256]);
-        type Z = Complex<f64>;
-        assert_eq!([least::<Z>(squares_for_r::<Z>), least::<Z>(squares_for_q::<Z>)], [4 * 256, 256 * 256 / 8]);
+        assert_eq!([least(ElementKind::F32, squares_for_r), least(ElementKind::F32, squares_for_q)], [32 * 256, 256 * 256 / 8]);
+        assert_eq!([least(ElementKind::F16, squares_for_r), least(ElementKind::F16, squares_for_q)], [32 * 256, 256 * 256 / 8]);
+        assert_eq!([least(ElementKind::F64, squares_for_r), least(ElementKind::F64, squares_for_q)], [4 * 256, 256 * 256 / 32]);
+        assert_eq!([least(ElementKind::C32, squares_for_r), least(ElementKind::C32, squares_for_q)], [32 * 256, 256 * 256]);
+        assert_eq!([least(ElementKind::C64, squares_for_r), least(ElementKind::C64, squares_for_q)], [4 * 256, 256 * 256 / 8]);
     }
 }

@@ -34,6 +34,7 @@ use faer::{Mat, MatRef, linalg::triangular_solve::solve_upper_triangular_in_plac
 use crate::{
     algo::condition::condition,
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError, room_for},
         number::{Number, Re, RealElement, Scalar},
         pool::all_threads,
@@ -60,7 +61,7 @@ pub use held::Held;
 const SUMS: usize = 16;
 /// The rows so far.
 #[derive(Clone, Debug)]
-pub struct State<T: Number> {
+pub struct State<T: Scalar> {
     pub(crate) n: usize,
     pub(crate) p: usize,
     pub(crate) rows: u64,
@@ -108,27 +109,27 @@ pub(crate) struct Part<W> {
 }
 
 /// What the rows are, once they are needed.
-pub struct Finished<T: Number> {
+pub struct Finished<T: Scalar> {
     /// min(m, n) singular values, descending.
-    pub s: Vec<T::Real>,
+    pub s: Vec<Re<T>>,
     /// The right singular vectors, n x min(m, n).
-    pub v: Mat<T::Scalar>,
+    pub v: Mat<T>,
     /// R, min(m, n) x n.
-    pub r: Mat<T::Scalar>,
-    pub mean: Option<Vec<T::Scalar>>,
+    pub r: Mat<T>,
+    pub mean: Option<Vec<T>>,
 }
 
 /// A solution of least squares.
-pub struct Solved<T: Number> {
+pub struct Solved<T: Scalar> {
     /// X, n x p.
-    pub x: Mat<T::Scalar>,
+    pub x: Mat<T>,
     /// The constant of each right-hand side, if rows are centred.
-    pub intercept: Option<Vec<T::Scalar>>,
+    pub intercept: Option<Vec<T>>,
     pub rank: usize,
-    pub residuals: Vec<T::Real>,
+    pub residuals: Vec<Re<T>>,
 }
 
-impl<T: Number> State<T> {
+impl<T: Scalar> State<T> {
     pub fn new(n: usize, p: usize, centred: bool) -> Result<Self> {
         let columns = n.checked_add(p).ok_or_else(|| SvdError::invalid("columns", "their number overflows"))?;
         room_for::<Wide<T>>("the triangle of the rows", columns, columns, 4)?;
@@ -226,7 +227,7 @@ impl<T: Number> State<T> {
         let weight = (old * (new / (old + new))).sqrt();
         let difference = mean.less(before);
         let row = Mat::from_fn(1, difference.len(), |_, j| difference[j]);
-        Some(power_of_two_scale::<Wide<T>, Wide<T>>(row.as_ref()).map(|scale| {
+        Some(power_of_two_scale(<Wide<T>>::KIND, row.as_ref()).map(|scale| {
             let rows = Mat::from_fn(1, difference.len(), |_, j| difference[j].times(scale).times(weight));
             Joint { difference, row: Part { rows, exponent: scale.log2() as i32 } }
         }))
@@ -271,7 +272,7 @@ impl<T: Number> State<T> {
         let factor = match &self.sum {
             None => None,
             // The factorisation has succeeded before.
-            Some((sum, _)) => Some(upper_cholesky(sum).ok_or_else(|| SvdError::overflow::<f64>("rows"))?),
+            Some((sum, _)) => Some(upper_cholesky(sum).ok_or_else(|| SvdError::overflow(ElementKind::F64, "rows"))?),
         };
         let factor = factor.map(|rows| Part { rows, exponent: 0 });
         let parts = [&self.triangle, &self.loose].into_iter().chain(&factor).chain(others);
@@ -312,13 +313,13 @@ impl<T: Number> State<T> {
         let r = r.get(..n, ..n);
         let Factors { s, v, .. } = sorted_svd(r, Vectors::Right)?;
         let s = s[..k].iter().map(|&s| unscaled_value::<T>(s, exponent)).collect::<Result<_>>()?;
-        let v = Mat::from_fn(n, k, |i, j| T::Scalar::from_wide(v[(i, j)]));
+        let v = Mat::from_fn(n, k, |i, j| T::from_wide(v[(i, j)]));
         let r = unscaled::<T>(r.get(..k, ..), exponent)?;
         Ok(Finished { s, v, r, mean: self.mean_of(0..n)? })
     }
 
     /// The means of some columns.
-    fn mean_of(&self, columns: std::ops::Range<usize>) -> Result<Option<Vec<T::Scalar>>> {
+    fn mean_of(&self, columns: std::ops::Range<usize>) -> Result<Option<Vec<T>>> {
         let mean = self.mean.as_ref().map(|mean| Mat::from_fn(columns.len(), 1, |i, _| mean.sum(columns.start + i)));
         Ok(mean.map(|mean| unscaled::<T>(mean.as_ref(), 0)).transpose()?.map(|mean| mean.col_as_slice(0).to_vec()))
     }
@@ -409,15 +410,15 @@ fn sorted_svd<W: Scalar>(r: MatRef<'_, W>, vectors: Vectors) -> Result<Factors<W
 }
 
 /// The value times 2^-`exponent`, rounded.
-fn unscaled_value<T: Number>(value: f64, exponent: i32) -> Result<T::Real> {
+fn unscaled_value<T: Scalar>(value: f64, exponent: i32) -> Result<Re<T>> {
     let value = Re::<T>::from_double(value * 2f64.powi(-exponent));
-    if num_traits::Float::is_finite(value) { Ok(value) } else { Err(SvdError::overflow::<T::Real>("singular values")) }
+    if num_traits::Float::is_finite(value) { Ok(value) } else { Err(SvdError::overflow(T::KIND, "singular values")) }
 }
 
 /// The matrix times 2^-`exponent`, rounded.
-fn unscaled<T: Number>(a: MatRef<'_, Wide<T>>, exponent: i32) -> Result<Mat<T::Scalar>> {
+fn unscaled<T: Scalar>(a: MatRef<'_, Wide<T>>, exponent: i32) -> Result<Mat<T>> {
     let scale = 2f64.powi(-exponent);
-    let rounded = Mat::from_fn(a.nrows(), a.ncols(), |i, j| T::Scalar::from_wide(a[(i, j)].times(scale)));
+    let rounded = Mat::from_fn(a.nrows(), a.ncols(), |i, j| T::from_wide(a[(i, j)].times(scale)));
     let finite = rounded.col_iter().all(|column| column.iter().all(|x| x.magnitude().is_some()));
-    if finite { Ok(rounded) } else { Err(SvdError::overflow::<T::Real>("entries of the result")) }
+    if finite { Ok(rounded) } else { Err(SvdError::overflow(T::KIND, "entries of the result")) }
 }

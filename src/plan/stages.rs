@@ -9,11 +9,12 @@ use crate::{
         band_to_bidiag::band_to_bidiag as reduce_band,
         bidiagonal::Bidiagonal,
         count::{stage_1_flops, stage_2_flops},
-        svdvals::{stage_one, unscaled},
+        svdvals::{narrowed, stage_one, unscaled},
     },
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::{Number, Re, RealElement, in_storage},
+        number::{Number, Re, RealElement, Scalar, in_storage},
         pool::{on_pool_for, on_threads},
         scale::{power_of_two_scale, scale_for},
         view::{trimmed, upright},
@@ -23,7 +24,7 @@ use crate::{
     plan::{backend::Place, options::SvdOptions, problem::Problem},
     tile::{
         band::Band,
-        kernels::{HeldBy, TileKernels},
+        kernels::{TileKernels, Transfers},
         tuning::Tuning,
     },
 };
@@ -34,31 +35,29 @@ use crate::{
 };
 
 /// A stage, on kernels of either backend that can hold `T`.
-trait OneStage<T: Number> {
+trait OneStage<T: Scalar> {
     const STAGE: Stage;
     /// The result of the stage.
     type Output: Send;
 
-    fn flops<S: Number>(&self, tuning: &Tuning) -> Result<StageFlops>;
-    fn run<K: TileKernels>(&self, kernels: &K, tuning: &Tuning) -> Result<Self::Output>
-    where
-        T: HeldBy<K>;
+    fn flops(&self, kind: ElementKind, tuning: &Tuning) -> Result<StageFlops>;
+    fn run<K: Transfers<T>>(&self, kernels: &K, tuning: &Tuning) -> Result<Self::Output>;
 }
 
 /// Runs one stage on the chosen backend, with `T` stored as `S`.
 fn on_chosen<T, S, O>(stage: &O, options: &SvdOptions, listen: &Listen, place: Place, order: usize) -> Result<O::Output>
 where
-    T: Number,
-    S: Number<Real = T::Real, Scalar = T::Scalar>,
+    T: Scalar,
+    S: Number<Real = Re<T>, Scalar = T>,
     O: OneStage<T> + Sync,
 {
     #[cfg(feature = "gpu")]
     if let Place::Gpu(on) = place {
         let on_gpu = || -> Result<O::Output> {
-            let watch = Watch::new(listen, || stage.flops::<S>(&on.tuning))?;
+            let watch = Watch::new(listen, || stage.flops(S::KIND, &on.tuning))?;
             watch.begin(O::STAGE)?;
             let manner = Manner { watch: watch.clone(), ..Manner::default() };
-            let output = stage.run(&GpuKernels::<S>::running(&on.context, &on.tuning, manner)?, &on.tuning)?;
+            let output = stage.run(&GpuKernels::running(S::KIND, &on.context, &on.tuning, manner)?, &on.tuning)?;
             watch.end();
             Ok(output)
         };
@@ -68,8 +67,8 @@ where
     }
     #[cfg(not(feature = "gpu"))]
     let _ = place;
-    let tuning = options.tuning_for_cpu::<S>(order)?;
-    let watch = Watch::new(listen, || stage.flops::<S>(&tuning))?;
+    let tuning = options.tuning_for_cpu(S::KIND, order)?;
+    let watch = Watch::new(listen, || stage.flops(S::KIND, &tuning))?;
     watch.begin(O::STAGE)?;
     let kernels = CpuKernels::<S>::watched(&tuning, watch.clone())?;
     let output = on_pool_for((order, order), || stage.run(&kernels, &tuning))?;
@@ -78,23 +77,20 @@ where
 }
 
 /// Stage 1 of an m x n matrix, m >= n, and its scale.
-struct ToBand<'a, T: Number> {
+struct ToBand<'a, T: Scalar> {
     a: MatRef<'a, T>,
     scale: Re<T>,
 }
 
-impl<T: Number> OneStage<T> for ToBand<'_, T> {
+impl<T: Scalar> OneStage<T> for ToBand<'_, T> {
     const STAGE: Stage = Stage::ToBand;
-    type Output = Band<T::Scalar>;
+    type Output = Band<T>;
 
-    fn flops<S: Number>(&self, tuning: &Tuning) -> Result<StageFlops> {
-        Ok([stage_1_flops::<S>(self.a.shape(), tuning)?, 0, 0, 0])
+    fn flops(&self, kind: ElementKind, tuning: &Tuning) -> Result<StageFlops> {
+        Ok([stage_1_flops(kind, self.a.shape(), tuning)?, 0, 0, 0])
     }
 
-    fn run<K: TileKernels>(&self, kernels: &K, tuning: &Tuning) -> Result<Band<T::Scalar>>
-    where
-        T: HeldBy<K>,
-    {
+    fn run<K: Transfers<T>>(&self, kernels: &K, tuning: &Tuning) -> Result<Band<T>> {
         let (a, bandwidth) = (kernels.upload(self.a, self.scale)?, tuning.bandwidth(self.a.ncols()));
         let band = packed_band(kernels, a, self.a.shape(), tuning)?;
         kernels.download_band(band, bandwidth, Float::recip(self.scale)).map_err(overflow_of_band::<Re<T>>)
@@ -102,15 +98,15 @@ impl<T: Number> OneStage<T> for ToBand<'_, T> {
 }
 
 /// Stage 1 alone.
-pub(crate) fn to_band<T: Number>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T::Scalar>> {
-    fn within<T, S>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T::Scalar>>
+pub(crate) fn to_band<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T>> {
+    fn within<T, S>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T>>
     where
-        T: Number,
-        S: Number<Real = T::Real, Scalar = T::Scalar>,
+        T: Scalar,
+        S: Number<Real = Re<T>, Scalar = T>,
     {
         let (listen, order) = (options.listen(), a.nrows().min(a.ncols()));
-        let place = Place::of::<S>(options, Problem::Dense { m: a.nrows(), n: a.ncols() })?;
-        let stage = ToBand { a: upright(a).0, scale: power_of_two_scale::<T, S>(a)? };
+        let place = Place::of(S::KIND, options, Problem::Dense { m: a.nrows(), n: a.ncols() })?;
+        let stage = ToBand { a: upright(a).0, scale: power_of_two_scale(S::KIND, a)? };
         on_chosen::<T, S, _>(&stage, options, &listen, place, order)
     }
     let a = trimmed(a);
@@ -131,43 +127,40 @@ pub(crate) fn packed_band<K: TileKernels>(
 /// Stage 1 of finite entries gives finite entries; only scaling them back can overflow.
 pub(crate) fn overflow_of_band<R: RealElement>(error: SvdError) -> SvdError {
     match error {
-        SvdError::NonFinite { .. } => SvdError::overflow::<R>("entries of the band"),
+        SvdError::NonFinite { .. } => SvdError::overflow(R::KIND, "entries of the band"),
         error => error,
     }
 }
 
 /// Stage 2 of a band, and its scale.
-struct BandToBidiag<'a, T: Number> {
+struct BandToBidiag<'a, T: Scalar> {
     band: &'a Band<T>,
     scale: Re<T>,
 }
 
-impl<T: Number> OneStage<T> for BandToBidiag<'_, T> {
+impl<T: Scalar> OneStage<T> for BandToBidiag<'_, T> {
     const STAGE: Stage = Stage::BandToBidiag;
-    type Output = Bidiagonal<T::Real>;
+    type Output = Bidiagonal<Re<T>>;
 
-    fn flops<S: Number>(&self, tuning: &Tuning) -> Result<StageFlops> {
-        Ok([0, stage_2_flops::<S>(self.band.n(), self.band.bandwidth(), tuning), 0, 0])
+    fn flops(&self, kind: ElementKind, tuning: &Tuning) -> Result<StageFlops> {
+        Ok([0, stage_2_flops(kind, self.band.n(), self.band.bandwidth(), tuning), 0, 0])
     }
 
-    fn run<K: TileKernels>(&self, kernels: &K, tuning: &Tuning) -> Result<Bidiagonal<T::Real>>
-    where
-        T: HeldBy<K>,
-    {
+    fn run<K: Transfers<T>>(&self, kernels: &K, tuning: &Tuning) -> Result<Bidiagonal<Re<T>>> {
         let band = kernels.upload_band(self.band, self.scale, tuning.tile_width)?;
-        bidiagonal_of(kernels, band, (self.band.n(), self.band.bandwidth()), self.scale, tuning)
+        bidiagonal_of(kernels, band, (self.band.n(), self.band.bandwidth()), self.scale.to_double(), tuning)
     }
 }
 
 /// Stage 2 alone.
-pub(crate) fn band_to_bidiag<T: Number>(band: &Band<T>, options: &SvdOptions) -> Result<Bidiagonal<T::Real>> {
-    fn within<T, S>(band: &Band<T>, options: &SvdOptions) -> Result<Bidiagonal<T::Real>>
+pub(crate) fn band_to_bidiag<T: Scalar>(band: &Band<T>, options: &SvdOptions) -> Result<Bidiagonal<Re<T>>> {
+    fn within<T, S>(band: &Band<T>, options: &SvdOptions) -> Result<Bidiagonal<Re<T>>>
     where
-        T: Number,
-        S: Number<Real = T::Real, Scalar = T::Scalar>,
+        T: Scalar,
+        S: Number<Real = Re<T>, Scalar = T>,
     {
         let (listen, n) = (options.listen(), band.n());
-        let place = Place::of::<S>(options, Problem::Band { n, bandwidth: band.bandwidth() })?;
+        let place = Place::of(S::KIND, options, Problem::Band { n, bandwidth: band.bandwidth() })?;
         let stage = BandToBidiag { band, scale: scale_for::<S>(band.largest(), n, n) };
         on_chosen::<T, S, _>(&stage, options, &listen, place, n)
     }
@@ -175,24 +168,24 @@ pub(crate) fn band_to_bidiag<T: Number>(band: &Band<T>, options: &SvdOptions) ->
 }
 
 /// Stage 2 of a scaled band of this order and bandwidth on the backend.
-pub(crate) fn bidiagonal_of<K: TileKernels>(
+pub(crate) fn bidiagonal_of<R: RealElement, K: TileKernels>(
     kernels: &K,
     mut band: K::Banded,
     (n, bandwidth): (usize, usize),
-    scale: Re<K::Storage>,
+    scale: f64,
     tuning: &Tuning,
-) -> Result<Bidiagonal<Re<K::Storage>>> {
+) -> Result<Bidiagonal<R>> {
     reduce_band(kernels, &mut band, n, bandwidth, tuning.tile_width)?;
     unscaled_bidiagonal(kernels, &band, scale)
 }
 
 /// Reads back a scaled band that is reduced to a bidiagonal, and undoes the scaling.
-pub(crate) fn unscaled_bidiagonal<K: TileKernels>(
+pub(crate) fn unscaled_bidiagonal<R: RealElement, K: TileKernels>(
     kernels: &K,
     band: &K::Banded,
-    scale: Re<K::Storage>,
-) -> Result<Bidiagonal<Re<K::Storage>>> {
+    scale: f64,
+) -> Result<Bidiagonal<R>> {
     let (diagonal, superdiagonal) = block_on(kernels.bidiagonal(band))?.moduli();
-    let unscale = |values| unscaled(values, scale, "entries of the bidiagonal");
+    let unscale = |values| Ok(narrowed(&unscaled(R::KIND, values, scale, "entries of the bidiagonal")?));
     Bidiagonal::new(unscale(diagonal)?, unscale(superdiagonal)?)
 }

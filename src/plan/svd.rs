@@ -5,11 +5,11 @@ use faer::{Mat, MatRef};
 use pollster::block_on;
 
 use crate::{
-    algo::vectors::needs_step,
+    algo::{svdvals::narrowed, vectors::needs_step},
     base::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError, room_for},
-        number::{HalfStorage, Number, Re, Scalar},
+        number::{HalfStorage, Re, Scalar},
         pool::{may_have, on_pool_async, on_threads},
         scale::power_of_two_scale,
         view::{Turned, trimmed, upright},
@@ -28,7 +28,7 @@ use crate::{
 };
 #[cfg(feature = "gpu")]
 use crate::{
-    base::pool::on_pool,
+    base::{number::RealElement, pool::on_pool},
     gpu::{
         device::context::{GpuContext, Waits},
         kernels::GpuKernels,
@@ -38,19 +38,19 @@ use crate::{
         backend::{OnGpu, Reason, context_of, context_of_async, or_fall_back},
         gpu::{Needed, OnDevice, svd_on_gpu},
     },
-    tile::kernels::TileKernels,
+    tile::kernels::Transfers,
 };
 
 /// What a call computes, by its size.
-fn problem_of<T: Number>(call: &Call<'_, T>) -> Problem {
+fn problem_of<T: Scalar>(call: &Call<'_, T>) -> Problem {
     Problem::Svd { m: call.a.nrows(), n: call.a.ncols(), full: call.options.vectors == Vectors::Full }
 }
 
 /// The type of the arithmetic of stage 2.
-type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
+type Wide<T> = <T as Scalar>::Wide;
 
 /// The singular value decomposition, and the report; its seconds are zero unless `timed`.
-pub(crate) fn svd<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<T>>> {
+pub(crate) fn svd<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<T>>> {
     check::<T>(a.shape(), options)?;
     let call = Call::new(trimmed(a), options, timed);
     let factors = on_threads(options.threads, || svd_of(&call))?;
@@ -58,7 +58,7 @@ pub(crate) fn svd<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool
 }
 
 /// [`svd`] in the caller's pool, with workspace that is reused from call to call.
-pub(crate) fn svd_with_room<T: Number>(
+pub(crate) fn svd_with_room<T: Scalar>(
     a: MatRef<'_, T>,
     options: &SvdOptions,
     timed: bool,
@@ -70,7 +70,7 @@ pub(crate) fn svd_with_room<T: Number>(
 }
 
 /// [`svd`] for a caller that must not block. The CPU computes in the rayon pool, from a copy of the matrix.
-pub(crate) async fn svd_async<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<T>>> {
+pub(crate) async fn svd_async<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<T>>> {
     check::<T>(a.shape(), options)?;
     may_have(options.threads)?;
     let of = trimmed(a);
@@ -84,7 +84,7 @@ pub(crate) async fn svd_async<T: Number>(a: MatRef<'_, T>, options: &SvdOptions,
     };
     #[cfg(not(feature = "gpu"))]
     let reason = {
-        let place = Place::of::<T::Scalar>(options, problem_of(&call))?;
+        let place = Place::of(T::KIND, options, problem_of(&call))?;
         place.has_stage3(options)?;
         let Place::Cpu(reason) = place;
         reason
@@ -97,13 +97,13 @@ pub(crate) async fn svd_async<T: Number>(a: MatRef<'_, T>, options: &SvdOptions,
 }
 
 /// Checks the options that only a decomposition with vectors has, and that there is memory for the vectors and what computes them.
-pub(crate) fn check<T: Number>((m, n): (usize, usize), options: &SvdOptions) -> Result<()> {
+pub(crate) fn check<T: Scalar>((m, n): (usize, usize), options: &SvdOptions) -> Result<()> {
     options.check_svd()?;
     let (longer, shorter) = (m.max(n), m.min(n));
     let kept = options.keep.unwrap_or(shorter).min(shorter);
     match options.vectors {
-        Vectors::Full => room_for::<T::Scalar>("full singular vectors", longer, longer, 3)?,
-        _ => room_for::<T::Scalar>("singular vectors", longer, kept, 2)?,
+        Vectors::Full => room_for::<T>("full singular vectors", longer, longer, 3)?,
+        _ => room_for::<T>("singular vectors", longer, kept, 2)?,
     }
     room_for::<Wide<T>>("reflectors", shorter, shorter, 2)?;
     match options.half_storage {
@@ -115,7 +115,7 @@ pub(crate) fn check<T: Number>((m, n): (usize, usize), options: &SvdOptions) -> 
 }
 
 /// Adds the vectors of an empty matrix, and the convention of signs.
-fn finished<T: Number>(mut report: SvdReport<Factors<T>>, (m, n): (usize, usize), options: &SvdOptions) -> SvdReport<Factors<T>> {
+fn finished<T: Scalar>(mut report: SvdReport<Factors<T>>, (m, n): (usize, usize), options: &SvdOptions) -> SvdReport<Factors<T>> {
     let factors = &mut report.values;
     if m == 0 || n == 0 {
         let side = |rows| match options.vectors {
@@ -131,16 +131,16 @@ fn finished<T: Number>(mut report: SvdReport<Factors<T>>, (m, n): (usize, usize)
 }
 
 /// The decomposition on the backend that the options choose.
-fn svd_of<T: Number>(call: &Call<'_, T>) -> Result<SvdReport<Factors<T>>> {
-    let wanted = |values: &[Re<T>]| call.options.kept(values);
-    let place = Place::of::<T::Scalar>(call.options, problem_of(call))?;
+fn svd_of<T: Scalar>(call: &Call<'_, T>) -> Result<SvdReport<Factors<T>>> {
+    let wanted = |values: &[f64]| call.options.kept(values);
+    let place = Place::of(T::KIND, call.options, problem_of(call))?;
     place.has_stage3(call.options)?;
-    let on_the_cpu = |reason, scale| on_cpu::<T, T::Scalar, _>(call, reason, scale, Some(&wanted), |found| of_cpu(call, found));
+    let on_the_cpu = |reason, scale| on_cpu::<T, T, _>(call, reason, scale, Some(&wanted), |found| of_cpu(call, found));
     let report = match place {
         Place::Cpu(reason) => on_the_cpu(reason, None)?,
         #[cfg(feature = "gpu")]
         Place::Gpu(on) => {
-            let (scale, seconds) = call.scale::<T::Scalar>()?;
+            let (scale, seconds) = call.scale(T::KIND)?;
             match or_fall_back(call.options, block_on(of_gpu(call, scale, on, Waits::Blocking)))? {
                 Ok(mut report) => {
                     report.seconds.scale = seconds;
@@ -155,17 +155,17 @@ fn svd_of<T: Number>(call: &Call<'_, T>) -> Result<SvdReport<Factors<T>>> {
 
 /// The report of a GPU, or the reason why the CPU computes.
 #[cfg(feature = "gpu")]
-async fn on_gpu_async<T: Number>(
+async fn on_gpu_async<T: Scalar>(
     call: &Call<'_, T>,
     context: Option<Result<GpuContext>>,
 ) -> Result<std::result::Result<SvdReport<Factors<T>>, Reason>> {
     let opened = || context.unwrap_or_else(|| context_of(call.options));
-    let place = Place::with_context::<T::Scalar>(call.options, problem_of(call), opened)?;
+    let place = Place::with_context(T::KIND, call.options, problem_of(call), opened)?;
     place.has_stage3(call.options)?;
     match place {
         Place::Cpu(reason) => Ok(Err(reason)),
         Place::Gpu(on) => {
-            let (scale, seconds) = call.scale::<T::Scalar>()?;
+            let (scale, seconds) = call.scale(T::KIND)?;
             let run = of_gpu(call, scale, on, Waits::Awaited).await;
             Ok(or_fall_back(call.options, run)?.map(|mut report| {
                 report.seconds.scale = seconds;
@@ -177,19 +177,20 @@ async fn on_gpu_async<T: Number>(
 
 /// The decomposition on a GPU. The factors are read back. If the device cannot hold what the left vectors need, the host computes them.
 #[cfg(feature = "gpu")]
-async fn of_gpu<T: Number>(call: &Call<'_, T>, scale: Re<T>, on: OnGpu, waits: Waits) -> Result<SvdReport<Factors<T>>> {
-    let count = |values: &[Re<T>]| call.options.kept(values);
+async fn of_gpu<T: Scalar>(call: &Call<'_, T>, scale: Re<T>, on: OnGpu, waits: Waits) -> Result<SvdReport<Factors<T>>> {
+    let count = |values: &[f64]| call.options.kept(values);
     let side = Sides { a: call.upright(), turned: upright(call.a).1, scale };
     let (left_is_needed, right_is_needed) = needed(call.options.vectors, side.turned.transposed);
     let full = call.options.vectors == Vectors::Full;
     let needed = Needed { count: &count, left: left_is_needed, full };
-    let report = svd_on_gpu::<T, T::Scalar, _>(call.upright(), scale, call.asked(), on, waits, Some(needed)).await?;
+    let report = svd_on_gpu(T::KIND, &side.a, scale.to_double(), call.asked(), on, waits, Some(needed)).await?;
     let mut found = None;
     let mut report = report.map(|on_device| found = Some(on_device));
-    let Some(OnDevice { mut values, right, left, kernels, watch }) = found else {
+    let Some(OnDevice { values, right, left, kernels, watch }) = found else {
         return Err(SvdError::Gpu { what: "the decomposition", reason: "it gave no result".into() });
     };
     let mut clock = Clock::new(call.timed);
+    let mut values = narrowed(&values);
     values.truncate(right.as_ref().map_or(0, |right| right.size.1));
     let factors = if left_is_needed && left.is_none() {
         let right = read_back(&kernels, right, side.a.ncols()).await?;
@@ -207,7 +208,7 @@ async fn of_gpu<T: Number>(call: &Call<'_, T>, scale: Re<T>, on: OnGpu, waits: W
 
 /// The vectors of one side, or none.
 #[cfg(feature = "gpu")]
-pub(crate) async fn read_back<S: Number>(kernels: &GpuKernels<S>, of: Option<Dense<S>>, rows: usize) -> Result<Mat<S::Scalar>> {
+pub(crate) async fn read_back<T: Scalar>(kernels: &GpuKernels, of: Option<Dense>, rows: usize) -> Result<Mat<T>> {
     match of {
         Some(of) => kernels.download_awaited(&of).await,
         None => Ok(Mat::zeros(rows, 0)),
@@ -215,36 +216,30 @@ pub(crate) async fn read_back<S: Number>(kernels: &GpuKernels<S>, of: Option<Den
 }
 
 /// The factors from what a route on the CPU has found.
-fn of_cpu<T: Number>(call: &Call<'_, T>, found: Found<T>) -> Result<(Factors<T>, StageSeconds)> {
+fn of_cpu<T: Scalar>(call: &Call<'_, T>, found: Found<T>) -> Result<(Factors<T>, StageSeconds)> {
     let (a, turned) = upright(call.a);
     let clock = Clock::new(call.timed);
-    let scale = power_of_two_scale::<T, T::Scalar>(call.a)?;
+    let scale = power_of_two_scale(T::KIND, call.a)?;
     let side = match found.of_transpose {
         true => Sides { a: a.transpose(), turned: turned.then_transposed(), scale },
         false => Sides { a, turned, scale },
     };
-    let factors = side.factors(call.options, found.values, found.right, &found.watch)?;
+    let factors = side.factors(call.options, narrowed(&found.values), found.right, &found.watch)?;
     Ok((factors, StageSeconds { left_vectors: clock.seconds(), ..found.seconds }))
 }
 
 /// The matrix whose right vectors are known, and how it came from the caller's.
-struct Sides<'a, T: Number> {
+struct Sides<'a, T: Scalar> {
     a: MatRef<'a, T>,
     turned: Turned,
     scale: Re<T>,
 }
 
-impl<T: Number> Sides<'_, T> {
+impl<T: Scalar> Sides<'_, T> {
     /// The factors of the caller's matrix, from all values and the right vectors of `self.a`.
-    fn factors(
-        &self,
-        options: &SvdOptions,
-        mut values: Vec<Re<T>>,
-        right: Option<Mat<T::Scalar>>,
-        watch: &Watch,
-    ) -> Result<Factors<T>> {
+    fn factors(&self, options: &SvdOptions, mut values: Vec<Re<T>>, right: Option<Mat<T>>, watch: &Watch) -> Result<Factors<T>> {
         let mut right = right.unwrap_or_else(|| Mat::zeros(self.a.ncols(), 0));
-        if needs_step::<T::Scalar>(right.shape()) {
+        if needs_step(T::KIND, right.shape()) {
             orthonormalise(right.as_mut());
         }
         values.truncate(right.ncols());
@@ -260,16 +255,16 @@ impl<T: Number> Sides<'_, T> {
 }
 
 /// The factors of the caller's matrix, from those of the matrix that it was turned to.
-pub(crate) fn factors_of_caller<T: Number>(
+pub(crate) fn factors_of_caller<T: Scalar>(
     turned: Turned,
     options: &SvdOptions,
     values: Vec<Re<T>>,
-    left: Mat<T::Scalar>,
-    right: Mat<T::Scalar>,
+    left: Mat<T>,
+    right: Mat<T>,
 ) -> Factors<T> {
     let Turned { transposed, rows_reversed, cols_reversed } = turned;
     let (needs_left, needs_right) = needed(options.vectors, transposed);
-    let side = |of: Mat<T::Scalar>, is_needed: bool, reversed: bool| {
+    let side = |of: Mat<T>, is_needed: bool, reversed: bool| {
         if is_needed { turned_back(of, reversed, transposed) } else { Mat::zeros(of.nrows(), 0) }
     };
     let (left, right) = (side(left, needs_left, rows_reversed), side(right, needs_right, cols_reversed));

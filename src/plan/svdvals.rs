@@ -7,11 +7,22 @@ use faer::{Mat, MatRef};
 #[cfg(feature = "gpu")]
 use pollster::block_on;
 
+#[cfg(feature = "gpu")]
+use crate::{
+    algo::svdvals::narrowed,
+    base::number::RealElement,
+    gpu::device::context::{GpuContext, Waits},
+    plan::{
+        backend::{Reason, context_of_async, or_fall_back},
+        gpu::{Asked, svdvals_on_gpu},
+    },
+};
 use crate::{
     base::{
         clock::Clock,
+        element_kind::ElementKind,
         error::Result,
-        number::{Number, Re, Scalar, in_storage},
+        number::{Re, Scalar, in_storage},
         pool::{may_have, on_pool_async, on_threads},
         scale::power_of_two_scale,
         view::{trimmed, upright},
@@ -19,24 +30,16 @@ use crate::{
     },
     cpu::simd::aligned::Aligned,
     plan::{
-        backend::{Place, Reason},
+        backend::Place,
         cpu::svdvals_on_cpu,
         options::{Backend, SvdOptions},
         problem::Problem,
         report::SvdReport,
     },
 };
-#[cfg(feature = "gpu")]
-use crate::{
-    gpu::device::context::{GpuContext, Waits},
-    plan::{
-        backend::{context_of_async, or_fall_back},
-        gpu::{Asked, svdvals_on_gpu},
-    },
-};
 
 /// A call for the singular values of a matrix.
-pub(crate) struct Call<'a, T: Number> {
+pub(crate) struct Call<'a, T: Scalar> {
     /// The caller's matrix.
     pub a: MatRef<'a, T>,
     pub options: &'a SvdOptions,
@@ -51,9 +54,9 @@ pub(crate) struct Call<'a, T: Number> {
 /// Workspace that calls of one thread share. The lock is never waited for.
 pub(crate) type Room<T> = Mutex<Aligned<Wide<T>>>;
 
-type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
+type Wide<T> = <T as Scalar>::Wide;
 
-impl<'a, T: Number> Call<'a, T> {
+impl<'a, T: Scalar> Call<'a, T> {
     pub fn new(a: MatRef<'a, T>, options: &'a SvdOptions, timed: bool) -> Self {
         Call { a, options, timed, listen: options.listen(), clock: Clock::new(timed), room: None }
     }
@@ -78,10 +81,10 @@ impl<'a, T: Number> Call<'a, T> {
         Asked { options: self.options, listen: self.listen.clone(), timed: self.timed }
     }
 
-    /// Stage 0, and its seconds.
-    pub fn scale<S: Number<Real = T::Real, Scalar = T::Scalar>>(&self) -> Result<(Re<T>, f64)> {
+    /// Stage 0 of the matrix, to be stored as `kind`, and its seconds.
+    pub fn scale(&self, kind: ElementKind) -> Result<(Re<T>, f64)> {
         let clock = Clock::new(self.timed);
-        Ok((power_of_two_scale::<T, S>(self.a)?, clock.seconds()))
+        Ok((power_of_two_scale(kind, self.a)?, clock.seconds()))
     }
 
     /// Adds to the report what only the driver knows.
@@ -93,39 +96,37 @@ impl<'a, T: Number> Call<'a, T> {
 }
 
 /// All singular values, descending, and the report; its seconds are zero unless `timed`.
-pub(crate) fn svdvals<T: Number>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<T::Real>>> {
+pub(crate) fn svdvals<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Re<T>>>> {
     let call = Call::new(trimmed(a), options, timed);
-    on_threads(options.threads, || in_storage!(options.half_storage, T => svdvals_in::<_, S>(&call)))
+    on_threads(options.threads, || svdvals_of(&call))
 }
 
 /// [`svdvals`] in the caller's pool, with workspace that is reused from call to call.
-pub(crate) fn svdvals_with_room<T: Number>(
+pub(crate) fn svdvals_with_room<T: Scalar>(
     a: MatRef<'_, T>,
     options: &SvdOptions,
     timed: bool,
     room: Option<&Room<T>>,
-) -> Result<SvdReport<Vec<T::Real>>> {
-    let call = Call::new(trimmed(a), options, timed).in_room(room);
-    in_storage!(options.half_storage, T => svdvals_in::<_, S>(&call))
+) -> Result<SvdReport<Vec<Re<T>>>> {
+    svdvals_of(&Call::new(trimmed(a), options, timed).in_room(room))
 }
 
-/// [`svdvals`] with the matrix stored as `S`.
-fn svdvals_in<T, S>(call: &Call<'_, T>) -> Result<SvdReport<Vec<T::Real>>>
-where
-    T: Number,
-    S: Number<Real = T::Real, Scalar = T::Scalar>,
-{
-    let place = Place::of::<S>(call.options, call.problem())?;
+/// The values on the backend that the options choose.
+fn svdvals_of<T: Scalar>(call: &Call<'_, T>) -> Result<SvdReport<Vec<Re<T>>>> {
+    let kind = call.options.half_storage.of(T::KIND);
+    let place = Place::of(kind, call.options, call.problem())?;
     place.has_stage3(call.options)?;
+    let on_the_cpu = |reason, scale| in_storage!(call.options.half_storage, T => svdvals_on_cpu::<_, S>(call, reason, scale));
     let report = match place {
-        Place::Cpu(reason) => svdvals_on_cpu::<T, S>(call, reason, None)?,
+        Place::Cpu(reason) => on_the_cpu(reason, None)?,
         #[cfg(feature = "gpu")]
         Place::Gpu(on) => {
-            let (scale, seconds) = call.scale::<S>()?;
-            let result = block_on(svdvals_on_gpu::<T, S, _>(call.upright(), scale, call.asked(), on, Waits::Blocking));
-            let mut report = match or_fall_back(call.options, result)? {
-                Ok(report) => report,
-                Err(reason) => svdvals_on_cpu::<T, S>(call, reason, Some(scale))?,
+            let (scale, seconds) = call.scale(kind)?;
+            let a = call.upright();
+            let run = svdvals_on_gpu(kind, &a, scale.to_double(), call.asked(), on, Waits::Blocking);
+            let mut report = match or_fall_back(call.options, block_on(run))? {
+                Ok(report) => report.map(|values| narrowed(&values)),
+                Err(reason) => on_the_cpu(reason, Some(scale))?,
             };
             report.seconds.scale = seconds;
             report
@@ -135,23 +136,28 @@ where
 }
 
 /// [`svdvals`] for a caller that must not block. The CPU computes in the rayon pool, from a copy of the matrix.
-pub(crate) async fn svdvals_async<T: Number>(
+pub(crate) async fn svdvals_async<T: Scalar>(
     a: MatRef<'_, T>,
     options: &SvdOptions,
     timed: bool,
-) -> Result<SvdReport<Vec<T::Real>>> {
+) -> Result<SvdReport<Vec<Re<T>>>> {
     may_have(options.threads)?;
     let a = trimmed(a);
     #[cfg(feature = "gpu")]
     let context = context_of_async(options, Problem::Dense { m: a.nrows(), n: a.ncols() }).await;
     let call = Call::new(a, options, timed);
     #[cfg(feature = "gpu")]
-    let reason = match in_storage!(options.half_storage, T => on_gpu_async::<_, S>(&call, context); await)? {
+    let reason = match on_gpu_async(&call, context).await? {
         Ok(report) => return Ok(report),
         Err(reason) => reason,
     };
     #[cfg(not(feature = "gpu"))]
-    let reason = in_storage!(options.half_storage, T => reason_for_cpu::<_, S>(&call))?;
+    let reason = {
+        let place = Place::of(options.half_storage.of(T::KIND), options, call.problem())?;
+        place.has_stage3(options)?;
+        let Place::Cpu(reason) = place;
+        reason
+    };
     let (copy, options) = (Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]), options.clone().backend(Backend::Cpu));
     let report = on_pool_async(move || svdvals(copy.as_ref(), &options, timed)).await??;
     Ok(call.complete(SvdReport { reason, ..report }))
@@ -159,35 +165,25 @@ pub(crate) async fn svdvals_async<T: Number>(
 
 /// The report of a GPU, or the reason why the CPU computes.
 #[cfg(feature = "gpu")]
-async fn on_gpu_async<T, S>(
+async fn on_gpu_async<T: Scalar>(
     call: &Call<'_, T>,
     context: Option<Result<GpuContext>>,
-) -> Result<std::result::Result<SvdReport<Vec<T::Real>>, Reason>>
-where
-    T: Number,
-    S: Number<Real = T::Real, Scalar = T::Scalar>,
-{
+) -> Result<std::result::Result<SvdReport<Vec<Re<T>>>, Reason>> {
+    let kind = call.options.half_storage.of(T::KIND);
     let opened = || context.unwrap_or_else(|| crate::plan::backend::context_of(call.options));
-    let place = Place::with_context::<S>(call.options, call.problem(), opened)?;
+    let place = Place::with_context(kind, call.options, call.problem(), opened)?;
     place.has_stage3(call.options)?;
     match place {
         Place::Cpu(reason) => Ok(Err(reason)),
         Place::Gpu(on) => {
-            let (scale, seconds) = call.scale::<S>()?;
-            let run = svdvals_on_gpu::<T, S, _>(call.upright(), scale, call.asked(), on, Waits::Awaited);
-            Ok(or_fall_back(call.options, run.await)?.map(|mut report| {
+            let (scale, seconds) = call.scale(kind)?;
+            let a = call.upright();
+            let run = svdvals_on_gpu(kind, &a, scale.to_double(), call.asked(), on, Waits::Awaited);
+            Ok(or_fall_back(call.options, run.await)?.map(|report| {
+                let mut report = report.map(|values| narrowed(&values));
                 report.seconds.scale = seconds;
                 call.complete(report)
             }))
         }
     }
-}
-
-/// The reason why the CPU computes.
-#[cfg(not(feature = "gpu"))]
-fn reason_for_cpu<T: Number, S: Number>(call: &Call<'_, T>) -> Result<Reason> {
-    let place = Place::of::<S>(call.options, call.problem())?;
-    place.has_stage3(call.options)?;
-    let Place::Cpu(reason) = place;
-    Ok(reason)
 }

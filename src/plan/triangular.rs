@@ -8,7 +8,7 @@ use crate::{
     algo::triangular::{Call, alpha_is_zero, check_diagonal},
     base::{
         error::Result,
-        number::Number,
+        number::Scalar,
         pool::{on_pool_for_product, on_threads},
     },
     cpu,
@@ -18,7 +18,7 @@ use crate::{
 use crate::{gpu, plan::backend::or_fall_back};
 
 /// The operation on matrices in host memory.
-pub(crate) fn on_host<T: Number>(call: Call<T>, a: MatRef<'_, T>, mut b: MatMut<'_, T>, options: &SvdOptions) -> Result<()> {
+pub(crate) fn on_host<T: Scalar>(call: Call<T>, a: MatRef<'_, T>, mut b: MatMut<'_, T>, options: &SvdOptions) -> Result<()> {
     let Call { variant, alpha } = call;
     variant.check_shapes(a.shape(), b.shape())?;
     if let Some(tuning) = &options.tuning {
@@ -39,7 +39,7 @@ pub(crate) fn on_host<T: Number>(call: Call<T>, a: MatRef<'_, T>, mut b: MatMut<
     let problem = Problem::Triangular { a: a.shape(), b: b.shape() };
     on_threads(options.threads, || {
         #[cfg(feature = "gpu")]
-        if let Place::Gpu(on) = Place::of::<T::Scalar>(options, problem)? {
+        if let Place::Gpu(on) = Place::of(T::KIND, options, problem)? {
             let result = gpu::kernels::triangular::triangular(&on.context, &on.tuning, &variant, alpha, a, b.rb_mut());
             // B is unchanged if the device failed, because it is written only at the end.
             if or_fall_back(options, result)?.is_ok() {
@@ -47,8 +47,8 @@ pub(crate) fn on_host<T: Number>(call: Call<T>, a: MatRef<'_, T>, mut b: MatMut<
             }
         }
         #[cfg(not(feature = "gpu"))]
-        let Place::Cpu(_) = Place::of::<T::Scalar>(options, problem)?;
-        let tuning = options.tuning_for_cpu::<T::Scalar>(order)?;
+        let Place::Cpu(_) = Place::of(T::KIND, options, problem)?;
+        let tuning = options.tuning_for_cpu(T::KIND, order)?;
         on_pool_for_product((order, order, cols), || cpu::triangular::triangular(&variant, alpha, a, b, tuning.triangle))
     })
 }

@@ -2,10 +2,9 @@
 
 use std::{borrow::Cow, sync::OnceLock};
 
-#[cfg(feature = "gpu")]
-use crate::gpu::device::context::GpuContext;
 use crate::{
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
         number::Number,
     },
@@ -15,6 +14,8 @@ use crate::{
         tuning::{Tuning, hyperparameters},
     },
 };
+#[cfg(feature = "gpu")]
+use crate::{cost::shape::Bounds, gpu::device::context::GpuContext};
 
 /// Hyperparameters for certain devices, element types and sizes, which take precedence over the crate's defaults.
 ///
@@ -209,7 +210,11 @@ impl TuningTable {
     /// assert!(table.find::<f32>("A GPU", 4001).is_none() && table.find::<f64>("A GPU", 1000).is_none());
     /// ```
     pub fn find<T: Number>(&self, adapter: &str, n: usize) -> Option<&TuningEntry> {
-        let fits = |entry: &&TuningEntry| entry.adapter == adapter && entry.element == T::NAME && n <= entry.n_up_to;
+        self.find_named(T::NAME, adapter, n)
+    }
+
+    fn find_named(&self, element: &str, adapter: &str, n: usize) -> Option<&TuningEntry> {
+        let fits = |entry: &&TuningEntry| entry.adapter == adapter && entry.element == element && n <= entry.n_up_to;
         self.entries.iter().filter(fits).min_by_key(|entry| entry.n_up_to)
     }
 
@@ -250,21 +255,22 @@ impl SvdOptions {
         self
     }
 
-    /// The hyperparameters for a matrix stored as `S` whose smaller side is `n`, on the CPU.
-    pub(crate) fn tuning_for_cpu<S: Number>(&self, n: usize) -> Result<Tuning> {
-        self.tuning_for::<S>(TuningTable::CPU, n, || Tuning::for_cpu::<S>(n), Tuning::check)
+    /// The hyperparameters for a matrix stored as `kind` whose smaller side is `n`, on the CPU.
+    pub(crate) fn tuning_for_cpu(&self, kind: ElementKind, n: usize) -> Result<Tuning> {
+        self.tuning_for(kind, TuningTable::CPU, n, || Tuning::for_cpu_of(kind, n), Tuning::check)
     }
 
-    /// The hyperparameters for a matrix stored as `S` whose smaller side is `n`, on a GPU.
+    /// The hyperparameters for a matrix stored as `kind` whose smaller side is `n`, on a GPU.
     #[cfg(feature = "gpu")]
-    pub(crate) fn tuning_for_adapter<S: Number>(&self, context: &GpuContext, n: usize) -> Result<Tuning> {
-        let defaults = || Tuning::for_adapter::<S>(context, n);
-        self.tuning_for::<S>(context.adapter_name(), n, defaults, |tuning| tuning.check_for_adapter::<S>(context))
+    pub(crate) fn tuning_for_adapter(&self, kind: ElementKind, context: &GpuContext, n: usize) -> Result<Tuning> {
+        let defaults = || Tuning::within(kind, &Bounds::of(context), n);
+        self.tuning_for(kind, context.adapter_name(), n, defaults, |tuning| tuning.check_for_kind(kind, context))
     }
 
     /// The hyperparameters of the options, else those of the table if `check` accepts them, else the defaults.
-    fn tuning_for<S: Number>(
+    fn tuning_for(
         &self,
+        kind: ElementKind,
         adapter: &str,
         n: usize,
         defaults: impl FnOnce() -> Tuning,
@@ -277,7 +283,7 @@ impl SvdOptions {
             Some(table) => Some(table),
             None => TuningTable::of_environment()?,
         };
-        let Some((table, entry)) = table.and_then(|table| Some((table, table.find::<S>(adapter, n)?))) else {
+        let Some((table, entry)) = table.and_then(|table| Some((table, table.find_named(kind.name(), adapter, n)?))) else {
             return Ok(defaults());
         };
         let tuning = entry.tuning.over(defaults());

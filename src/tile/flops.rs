@@ -1,7 +1,7 @@
 //! Flops of the tile kernels: the real additions and multiplications that the results need. Both backends and the cost model use these.
 
 use crate::{
-    base::number::{Number, Scalar},
+    base::element_kind::ElementKind,
     tile::{
         chase_schedule::ReductionStep,
         one_stage::{Line, Trailing},
@@ -10,8 +10,8 @@ use crate::{
 };
 
 /// Half the real flops of a multiplication and an addition in `S`'s arithmetic: 1 for real numbers, 4 for complex ones.
-pub(crate) fn of_pair<S: Number>() -> u64 {
-    if S::Scalar::IS_COMPLEX { 4 } else { 1 }
+pub(crate) fn of_pair(kind: ElementKind) -> u64 {
+    if kind.is_complex() { 4 } else { 1 }
 }
 
 /// The saturating product. A view with zero strides may have sides of any size.
@@ -21,49 +21,49 @@ fn counted<const N: usize>(factor: u64, of: [u64; N]) -> u64 {
 
 impl Level {
     /// Flops of `geqrt`: 3 r w^2 for the r rows of the blocks, and w^3 / 3 for each block's T.
-    pub(crate) fn geqrt_flops<S: Number>(&self) -> u64 {
+    pub(crate) fn geqrt_flops(&self, kind: ElementKind) -> u64 {
         let [width, rows, blocks] = [self.width, self.map.rows, self.map.blocks()].map(|x| x as u64);
         let of_t = counted(1, [width, width, width]) / 3;
-        counted(of_pair::<S>(), [3, rows, width, width]).saturating_add(counted(of_pair::<S>(), [blocks, of_t]))
+        counted(of_pair(kind), [3, rows, width, width]).saturating_add(counted(of_pair(kind), [blocks, of_t]))
     }
 
     /// Flops of `larft`: V^H V above its diagonal, r w^2 for the r rows of a block, and w^3 / 3 for T.
-    pub(crate) fn larft_flops<S: Number>(&self) -> u64 {
+    pub(crate) fn larft_flops(&self, kind: ElementKind) -> u64 {
         let [width, rows] = [self.width, self.map.rows].map(|x| x as u64);
-        counted(of_pair::<S>(), [rows, width, width]).saturating_add(of_pair::<S>() * (counted(1, [width, width, width]) / 3))
+        counted(of_pair(kind), [rows, width, width]).saturating_add(of_pair(kind) * (counted(1, [width, width, width]) / 3))
     }
 
     /// Flops of `unmqr` on `cols` columns: V^H X and V W over all rows, and T^H W for each block.
-    pub(crate) fn unmqr_flops<S: Number>(&self, cols: usize) -> u64 {
+    pub(crate) fn unmqr_flops(&self, kind: ElementKind, cols: usize) -> u64 {
         let [width, rows, blocks, cols] = [self.width, self.map.rows, self.map.blocks(), cols].map(|x| x as u64);
-        let pair = of_pair::<S>();
+        let pair = of_pair(kind);
         counted(pair, [4, rows, width, cols]).saturating_add(counted(pair, [2, blocks, width, width, cols]))
     }
 }
 
 impl ReductionStep {
     /// Flops of `cycles` cycles: each applies two reflectors of TW + 1 entries to BW + TW lines.
-    pub(crate) fn flops<S: Number>(&self, cycles: u64) -> u64 {
+    pub(crate) fn flops(&self, kind: ElementKind, cycles: u64) -> u64 {
         let [bandwidth, tile] = [self.bandwidth, self.tile_width].map(|x| x as u64);
-        counted(of_pair::<S>(), [cycles, 8, tile, bandwidth + tile])
+        counted(of_pair(kind), [cycles, 8, tile, bandwidth + tile])
     }
 }
 
 impl Line {
     /// Flops of `update_line`: two products with P.
-    pub(crate) fn update_flops<S: Number>(&self) -> u64 {
-        counted(of_pair::<S>(), [4, self.len() as u64, self.done as u64])
+    pub(crate) fn update_flops(&self, kind: ElementKind) -> u64 {
+        counted(of_pair(kind), [4, self.len() as u64, self.done as u64])
     }
 
     /// Flops of `multiply_line`: a product with A and one with P.
-    pub(crate) fn multiply_flops<S: Number>(&self) -> u64 {
-        counted(of_pair::<S>(), [2, self.len() as u64, (self.trailing().len() + self.done) as u64])
+    pub(crate) fn multiply_flops(&self, kind: ElementKind) -> u64 {
+        counted(of_pair(kind), [2, self.len() as u64, (self.trailing().len() + self.done) as u64])
     }
 }
 
 impl Trailing {
     /// Flops of `update_trailing` in `cols` columns: a product of rank `inner`.
-    pub(crate) fn flops<S: Number>(&self, cols: usize) -> u64 {
-        counted(of_pair::<S>(), [2, self.shape().0 as u64, cols as u64, self.inner as u64])
+    pub(crate) fn flops(&self, kind: ElementKind, cols: usize) -> u64 {
+        counted(of_pair(kind), [2, self.shape().0 as u64, cols as u64, self.inner as u64])
     }
 }

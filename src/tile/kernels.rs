@@ -11,8 +11,9 @@ use num_complex::Complex;
 use crate::{
     base::{
         blas::{Op, Side},
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::{Number, Re, RealElement, Scalar},
+        number::{Re, RealElement, Scalar},
     },
     tile::{
         band::Band,
@@ -21,16 +22,6 @@ use crate::{
         panel_tree::Level,
     },
 };
-
-/// Element types that a backend `K` can store: those with the arithmetic of its storage type.
-pub trait HeldBy<K: TileKernels + ?Sized>: Number<Real = Re<K::Storage>, Scalar = <K::Storage as Number>::Scalar> {}
-
-impl<K, T> HeldBy<K> for T
-where
-    K: TileKernels + ?Sized,
-    T: Number<Real = Re<K::Storage>, Scalar = <K::Storage as Number>::Scalar>,
-{
-}
 
 /// The kernels that the drivers of stages 1 and 2 call.
 ///
@@ -100,7 +91,7 @@ pub trait OneStageKernels: StageKernels {
     fn update_trailing(&self, a: &mut Self::Dense, panels: &mut Self::Panels, trailing: &Trailing) -> Result<()>;
 }
 
-/// The tile kernels of one backend on matrices stored as `Storage`, with uploads, downloads and kept reflectors.
+/// The tile kernels of one backend, with kept reflectors.
 ///
 /// A value of the implementing type is a backend ready to run: a thread pool, or a device with its pipelines.
 ///
@@ -110,55 +101,8 @@ pub trait TileKernels: OneStageKernels + Sync {
     /// Whether the kernels run in the caller's rayon pool.
     const IN_POOL: bool = false;
 
-    /// The storage type of matrices. Arithmetic is in its [`Scalar`](Number::Scalar).
-    type Storage: Number;
-
-    /// Copies `scale * source` to the backend in the memory order of `source`, rounded to `Storage`. `scale` is a power of two.
-    fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Self::Dense>;
-
-    /// Copies [`scale * a`, `b_scale * b`] to the backend as one matrix, in the memory order of `a`. Both have the same number of rows.
-    fn upload_beside<T: HeldBy<Self>>(
-        &self,
-        (a, scale): (MatRef<'_, T>, Re<T>),
-        (b, b_scale): (MatRef<'_, T>, Re<T>),
-    ) -> Result<Self::Dense> {
-        let (m, n) = a.shape();
-        let entry = |i: usize, j: usize| match j.checked_sub(n) {
-            None => a[(i, j)].widen().times(scale),
-            Some(j) => b[(i, j)].widen().times(b_scale),
-        };
-        let one = Re::<T>::from_double(1.0);
-        if a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs() {
-            let rows = Mat::from_fn(n + b.ncols(), m, |j, i| entry(i, j));
-            self.upload(rows.transpose(), one)
-        } else {
-            self.upload(Mat::from_fn(m, n + b.ncols(), entry).as_ref(), one)
-        }
-    }
-
-    /// Copies `scale * band` to the backend, with room for bulges of `tile_width`.
-    fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Self::Banded>;
-
-    /// Reads a dense matrix back.
-    fn download(&self, a: &Self::Dense) -> Result<Mat<<Self::Storage as Number>::Scalar>>;
-
-    /// Reads the first `rows` rows of a dense matrix back.
-    fn download_rows(
-        &self,
-        a: &Self::Dense,
-        rows: usize,
-    ) -> impl Future<Output = Result<Mat<<Self::Storage as Number>::Scalar>>> + Send;
-
-    /// [`download`](Self::download) for a call that must not block.
-    fn download_awaited(&self, a: &Self::Dense) -> impl Future<Output = Result<Mat<<Self::Storage as Number>::Scalar>>> + Send;
-
-    /// Reads the upper band back, multiplied by `scale`.
-    fn download_band(
-        &self,
-        band: Self::Banded,
-        bandwidth: usize,
-        scale: Re<Self::Storage>,
-    ) -> Result<Band<<Self::Storage as Number>::Scalar>>;
+    /// The storage type of matrices. Arithmetic is in its [`scalar`](ElementKind::scalar).
+    fn kind(&self) -> ElementKind;
 
     /// Reads the diagonal (n) and the superdiagonal (n - 1) back.
     fn bidiagonal(&self, band: &Self::Banded) -> impl Future<Output = Result<ComplexBidiagonal>> + Send;
@@ -224,6 +168,43 @@ pub trait TileKernels: OneStageKernels + Sync {
         rows: Range<usize>,
         c: &mut Self::Dense,
     ) -> Result<()>;
+}
+
+/// Copies of matrices of `T`, in the type of the arithmetic, between the host and a backend.
+pub trait Transfers<T: Scalar>: TileKernels {
+    /// Copies `scale * source` to the backend in the memory order of `source`, rounded to the storage type. `scale` is a power of two.
+    fn upload(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Self::Dense>;
+
+    /// Copies [`scale * a`, `b_scale * b`] to the backend as one matrix, in the memory order of `a`. Both have the same number of rows.
+    fn upload_beside(&self, (a, scale): (MatRef<'_, T>, Re<T>), (b, b_scale): (MatRef<'_, T>, Re<T>)) -> Result<Self::Dense> {
+        let (m, n) = a.shape();
+        let entry = |i: usize, j: usize| match j.checked_sub(n) {
+            None => a[(i, j)].times(scale),
+            Some(j) => b[(i, j)].times(b_scale),
+        };
+        let one = Re::<T>::from_double(1.0);
+        if a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs() {
+            let rows = Mat::from_fn(n + b.ncols(), m, |j, i| entry(i, j));
+            self.upload(rows.transpose(), one)
+        } else {
+            self.upload(Mat::from_fn(m, n + b.ncols(), entry).as_ref(), one)
+        }
+    }
+
+    /// Copies `scale * band` to the backend, with room for bulges of `tile_width`.
+    fn upload_band(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Self::Banded>;
+
+    /// Reads a dense matrix back.
+    fn download(&self, a: &Self::Dense) -> Result<Mat<T>>;
+
+    /// Reads the first `rows` rows of a dense matrix back.
+    fn download_rows(&self, a: &Self::Dense, rows: usize) -> impl Future<Output = Result<Mat<T>>> + Send;
+
+    /// [`download`](Self::download) for a call that must not block.
+    fn download_awaited(&self, a: &Self::Dense) -> impl Future<Output = Result<Mat<T>>> + Send;
+
+    /// Reads the upper band back, multiplied by `scale`.
+    fn download_band(&self, band: Self::Banded, bandwidth: usize, scale: Re<T>) -> Result<Band<T>>;
 }
 
 /// The diagonal and the superdiagonal of the bidiagonal matrix after stage 2: complex for complex types. It has the same singular values as

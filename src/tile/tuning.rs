@@ -4,8 +4,9 @@ use std::fmt;
 
 use crate::{
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::{Number, Scalar},
+        number::Number,
         registers::Choices,
     },
     tile::panel_tree::PanelTree,
@@ -173,9 +174,14 @@ impl Tuning {
     /// assert_eq!([1000, 4000].map(|n| Tuning::for_cpu::<f64>(n).tile_size), [32, 48]);
     /// ```
     pub fn for_cpu<T: Number>(n: usize) -> Tuning {
+        Tuning::for_cpu_of(T::KIND, n)
+    }
+
+    /// [`for_cpu`](Self::for_cpu) of a storage type.
+    pub(crate) fn for_cpu_of(kind: ElementKind, n: usize) -> Tuning {
         // Stage 2's work grows with the bandwidth; stage 1 moves less memory with wider tiles. For smaller n stage 2 dominates, and so it
         // does for complex numbers and f16, whose bulge chasing takes 1.5 to 2 times as long with 48 as with 32.
-        let wide = n > 1024 && !T::Scalar::IS_COMPLEX && !T::IS_HALF;
+        let wide = n > 1024 && !kind.is_complex() && !kind.is_half();
         let tile_size = if wide { 48 } else { 32.min(n.max(1)) };
         Tuning {
             tile_size,

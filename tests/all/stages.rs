@@ -5,7 +5,7 @@
 use faer::{Mat, MatRef};
 use half::f16;
 use num_complex::Complex;
-use svdvals_gpu::internals::{CpuKernels, Level, StageKernels, TileKernels, levels};
+use svdvals_gpu::internals::{CpuKernels, Level, StageKernels, Transfers, levels};
 use svdvals_gpu::{Backend, Band, Element, PanelTree, RealElement, Stage3, SvdOptions, SvdValsGpu, Tuning};
 
 use crate::{
@@ -71,6 +71,7 @@ fn side_by_side_changes_nothing<T: Element>() {
         (33, 12, 5, 2, PanelTree::Flat),
     ] {
         let a: Mat<T> = stacked_identities(3, m, n, b);
+        let a = Mat::from_fn(m, n, |i, j| a[(i, j)].widen());
         let kernels = CpuKernels::<T>::new(&tuning(b, arity, tree, b)).unwrap();
         let maps = levels(tree, 0, m, b, arity * b, arity);
         let sweep: Vec<Level> = maps.map(|map| Level { transposed: false, col: 0, width: b, map }).collect();

@@ -3,9 +3,9 @@
 use faer::{Mat, MatRef};
 use num_complex::Complex;
 use svdvals_gpu::{
-    Band, Element, Number, PanelTree, RealElement, Tuning,
+    Band, Element, PanelTree, RealElement, Scalar, Tuning,
     internals::{
-        Op, Phases, ReductionStep, Side, TileKernels, apply_stage_1, apply_stage_2, band_to_bidiag, keep_stage_1, to_band,
+        Op, Phases, ReductionStep, Side, Transfers, apply_stage_1, apply_stage_2, band_to_bidiag, keep_stage_1, to_band,
     },
 };
 
@@ -35,15 +35,12 @@ fn near(what: &str, found: &Mat<Complex<f64>>, want: &Mat<Complex<f64>>, bound: 
 }
 
 /// What a function makes of a matrix that it gets where the backend keeps one.
-fn on<K>(
+fn on<S: Scalar, K: Transfers<S>>(
     kernels: &K,
     c: &Mat<Complex<f64>>,
     f: impl FnOnce(&mut K::Dense) -> svdvals_gpu::Result<()>,
-) -> Result<Mat<Complex<f64>>, String>
-where
-    K: TileKernels<Storage: Element>,
-{
-    let c = Mat::<K::Storage>::from_fn(c.nrows(), c.ncols(), |i, j| Number::from_complex(c[(i, j)]));
+) -> Result<Mat<Complex<f64>>, String> {
+    let c = Mat::<S>::from_fn(c.nrows(), c.ncols(), |i, j| S::from_complex(c[(i, j)]));
     let mut c = kernels.upload(c.as_ref(), RealElement::from_double(1.0)).map_err(|e| e.to_string())?;
     f(&mut c).map_err(|e| e.to_string())?;
     Ok(widen(kernels.download(&c).map_err(|e| e.to_string())?.as_ref()))
@@ -60,7 +57,7 @@ pub fn factors_give_the_matrix_back<T, K>(
 ) -> Result<(), String>
 where
     T: Element,
-    K: TileKernels<Storage = T>,
+    K: Transfers<T::Scalar>,
 {
     let one = T::Real::from_double(1.0);
     for (m, n, tile, leaf, tree, tile_width) in CASES {
@@ -73,8 +70,8 @@ where
         let fail = |e: svdvals_gpu::SvdError| format!("{m} x {n}, {tuning}: {e}");
         let at = |what: &str| format!("{m} x {n}, {tuning}: {what}");
         let bound = m.max(n) as f64 * eps::<T>() + stored;
-        let a = Mat::<T>::from_fn(m, n, |i, j| T::from_complex(complex_noise(81, i, j)));
-        let turned = Mat::<T>::from_fn(n, m, |j, i| a[(i, j)]);
+        let a = Mat::from_fn(m, n, |i, j| T::from_complex(complex_noise(81, i, j)).widen());
+        let turned = Mat::from_fn(n, m, |j, i| a[(i, j)]);
         for (order, source) in [("columns", a.as_ref()), ("rows", turned.transpose())] {
             let at = |what: &str| at(&format!("by {order}, {what}"));
             let bandwidth = tile.min(n - 1);
@@ -93,7 +90,7 @@ where
                 return Err(at("the band differs where reflectors are kept"));
             }
             let stage_1 = |c: &Mat<Complex<f64>>, side, op| {
-                on(&kernels, c, |c| apply_stage_1(&kernels, &dense, (m, n), &tuning, side, op, c))
+                on::<T::Scalar, _>(&kernels, c, |c| apply_stage_1(&kernels, &dense, (m, n), &tuning, side, op, c))
             };
             let a = widen(a.as_ref());
             let b = Mat::from_fn(m, n, |i, j| band.get(i, j.min(n)).into_complex());
@@ -110,7 +107,7 @@ where
                 near(&at(&format!("{side:?}, transposed")), &found, &want, bound)?;
             }
         }
-        let band = Band::<T>::from_fn(n, tile, |i, j| T::from_complex(complex_noise(82, i, j))).map_err(fail)?;
+        let band = Band::from_fn(n, tile, |i, j| T::from_complex(complex_noise(82, i, j)).widen()).map_err(fail)?;
         let bandwidth = band.bandwidth();
         let chased = |keep: bool| -> svdvals_gpu::Result<_> {
             let mut there = kernels.upload_band(&band, one, tile_width)?;
@@ -126,7 +123,7 @@ where
             return Err(at("the bidiagonal differs where reflectors are kept"));
         }
         let stage_2 = |c: &Mat<Complex<f64>>, side, op| {
-            on(&kernels, c, |c| apply_stage_2(&kernels, &there, (n, bandwidth), &tuning, side, op, c))
+            on::<T::Scalar, _>(&kernels, c, |c| apply_stage_2(&kernels, &there, (n, bandwidth), &tuning, side, op, c))
         };
         let phases = Phases::of(&c.diagonal, &c.superdiagonal);
         let bidiagonal = Mat::from_fn(n, n, |i, j| match j.wrapping_sub(i) {

@@ -4,8 +4,8 @@ use faer::{Mat, linalg::solvers::Svd};
 use libtest_mimic::Failed;
 use num_complex::Complex;
 use svdvals_gpu::{
-    Band, GpuContext, Number, RealElement,
-    internals::{CpuKernels, GpuKernels, ReductionStep, StageKernels, TileKernels},
+    Band, GpuContext, Number, RealElement, Scalar,
+    internals::{CpuKernels, GpuKernels, ReductionStep, StageKernels, TileKernels, Transfers},
 };
 
 use crate::{
@@ -16,12 +16,12 @@ use crate::{
 
 /// Packing, unpacking, uploading and downloading bands copy entries, scaled by powers of two, exactly.
 pub fn bands_are_copied_exactly<T: Elements>(context: &GpuContext) -> Outcome {
-    let kernels = GpuKernels::<T>::new(context, &tuning(8, 16))?;
+    let kernels = GpuKernels::new::<T>(context, &tuning(8, 16))?;
     let [one, two, half] = [1.0, 2.0, 0.5].map(T::Real::from_double);
     for (m, n, bandwidth, tile_width) in
         [(1, 1, 0, 1), (2, 2, 1, 1), (5, 3, 2, 1), (40, 40, 8, 3), (300, 257, 7, 7), (20, 20, 19, 18)]
     {
-        let a = Mat::<T>::from_fn(m, n, |i, j| T::noise(9, i, j));
+        let a = Mat::<T::Scalar>::from_fn(m, n, |i, j| T::noise(9, i, j).widen());
         let want = Band::from_fn(n, bandwidth, |i, j| T::Scalar::from_complex(a[(i, j)].to_complex() * 2.0))?;
         let swapped = row_major(&a);
         for source in [a.as_ref(), swapped.as_ref().transpose()] {
@@ -74,7 +74,7 @@ pub fn chase_follows_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
         let ways = if T::NAME == "f32" { &WAYS[..] } else { &WAYS[number % WAYS.len()..][..1] };
         let band = |seed, size: f64| {
             let entry = |i, j| complex_noise(10, i, j) + complex_noise(seed, i, j) * size;
-            Band::<T>::from_fn(n, bandwidth, |i, j| T::from_complex(entry(i, j)))
+            Band::from_fn(n, bandwidth, |i, j| T::from_complex(entry(i, j)).widen())
         };
         let first = band(0, 0.0)?;
         let moved = [14, 15, 16].map(|seed| band(seed, MOVED * eps::<T>()));
@@ -83,7 +83,7 @@ pub fn chase_follows_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
             // Wide reflectors of several sweeps do not fit.
             let tuning = tuning.sweeps_per_block(if tile_width <= 8 { team } else { 1 });
             let tuning = tuning.tile_width(tile_width);
-            let (gpu, cpu) = (GpuKernels::<T>::new(context, &tuning)?, CpuKernels::<T>::new(&tuning)?);
+            let (gpu, cpu) = (GpuKernels::new::<T>(context, &tuning)?, CpuKernels::<T>::new(&tuning)?);
             let steps: Vec<_> = ReductionStep::all(n, bandwidth.min(n.saturating_sub(1)), tile_width).collect();
             for done in (1..=steps.len()).map(|count| &steps[..count]) {
                 let there = reduced(&gpu, &first, done)?;
@@ -106,17 +106,14 @@ pub fn chase_follows_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
 }
 
 /// What these steps leave of a band.
-fn reduced<K: TileKernels>(kernels: &K, band: &Band<K::Storage>, steps: &[ReductionStep]) -> Result<Mat<Scalar<K>>, Failed> {
-    let one = <K::Storage as Number>::Real::from_double(1.0);
+fn reduced<S: Scalar, K: Transfers<S>>(kernels: &K, band: &Band<S>, steps: &[ReductionStep]) -> Result<Mat<S>, Failed> {
+    let one = <S as Number>::Real::from_double(1.0);
     let mut there = kernels.upload_band(band, one, steps[0].tile_width)?;
     for step in steps {
         kernels.chase(&mut there, step)?;
     }
     Ok(kernels.download_band(there, steps[steps.len() - 1].target(), one)?.to_mat())
 }
-
-/// What a backend computes in.
-type Scalar<K> = <<K as TileKernels>::Storage as Number>::Scalar;
 
 /// A reduction keeps singular values, also where entries are zero, tiny, or the band is graded.
 ///
@@ -126,7 +123,7 @@ pub fn chase_keeps_singular_values<T: Elements>(context: &GpuContext) -> Outcome
     let tiny = if size_of::<T::Real>() == 4 { 1e-30 } else { 1e-250 };
     for (n, bandwidth, tile_width) in BANDS {
         let tuning = tuning(8, 16).tile_width(tile_width);
-        let kernels = GpuKernels::<T>::new(context, &tuning)?;
+        let kernels = GpuKernels::new::<T>(context, &tuning)?;
         let kinds: [Kind<'_>; 4] = [
             ("random", &|i, j| complex_noise(11, i, j)),
             ("zero", &|_, _| 0.0.into()),
@@ -134,7 +131,7 @@ pub fn chase_keeps_singular_values<T: Elements>(context: &GpuContext) -> Outcome
             ("tiny in places", &|i, j| complex_noise(13, i, j) * if (i + j) % 3 == 0 { 1.0 } else { tiny }),
         ];
         for (name, entry) in kinds {
-            let band = Band::<T>::from_fn(n, bandwidth, |i, j| T::from_complex(entry(i, j)))?;
+            let band = Band::from_fn(n, bandwidth, |i, j| T::from_complex(entry(i, j)).widen())?;
             let mut device = kernels.upload_band(&band, T::Real::from_double(1.0), tile_width)?;
             for step in ReductionStep::all(n, band.bandwidth(), tile_width) {
                 kernels.chase(&mut device, &step)?;

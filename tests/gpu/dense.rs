@@ -4,7 +4,7 @@ use faer::{Mat, MatRef};
 use num_complex::Complex;
 use svdvals_gpu::{
     GpuContext, Number, PanelTree, RealElement,
-    internals::{CpuKernels, GpuKernels, Level, StageKernels, TileKernels, levels},
+    internals::{CpuKernels, GpuKernels, Level, StageKernels, Transfers, levels},
 };
 
 use crate::{
@@ -16,9 +16,9 @@ use crate::{
 /// What comes back is what was sent, times the power of two: for both memory orders, for submatrices, for reversed and for skipping
 /// strides, and for sizes around the vector length and the chunk that is scaled at once.
 pub fn upload_is_exact<T: Elements>(context: &GpuContext) -> Outcome {
-    let kernels = GpuKernels::<T>::new(context, &tuning(8, 16))?;
+    let kernels = GpuKernels::new::<T>(context, &tuning(8, 16))?;
     for (m, n) in [(1, 1), (3, 1), (1, 5), (4, 4), (7, 13), (130, 70), (5000, 2)] {
-        let a = Mat::<T>::from_fn(2 * m + 3, 2 * n + 5, |i, j| T::noise(1, i, j));
+        let a = Mat::<T::Scalar>::from_fn(2 * m + 3, 2 * n + 5, |i, j| T::noise(1, i, j).widen());
         let plain = a.as_ref().submatrix(2, 3, m, n);
         let skipping = plain.reverse_rows();
         // SAFETY: rows 0, 2, .. and columns 0, 2, .. of a (2 m + 3) x (2 n + 5) matrix.
@@ -27,7 +27,7 @@ pub fn upload_is_exact<T: Elements>(context: &GpuContext) -> Outcome {
         let views = [plain, skipping, plain.reverse_cols(), plain.reverse_rows_and_cols(), strided, by_rows.as_ref().transpose()];
         for (k, view) in views.into_iter().enumerate() {
             let device = kernels.upload(view, T::Real::from_double(4.0))?;
-            let back = kernels.download(&device)?;
+            let back = Transfers::<T::Scalar>::download(&kernels, &device)?;
             for j in 0..n {
                 for i in 0..m {
                     check!(back[(i, j)].to_complex() == view[(i, j)].to_complex() * 4.0, "{m} x {n}, view {k}: entry ({i}, {j})");
@@ -71,19 +71,22 @@ pub fn geqrt_is_a_qr_factorisation<T: Elements>(context: &GpuContext) -> Outcome
         ("triangular", &|i, j| if i > j { 0.0.into() } else { complex_noise(6, i, j) }),
     ];
     for (m, n, start, col, width, tile, leaf) in PANELS.into_iter().filter(|panel| tile_fits::<T>(context, panel.5)) {
-        let kernels = GpuKernels::<T>::new(context, &tuning(tile, leaf))?;
+        let kernels = GpuKernels::new::<T>(context, &tuning(tile, leaf))?;
         let map = levels(PanelTree::Reduction, start, m - start, width, leaf, leaf / tile).next().ok_or("no level")?;
         for (name, entry) in kinds {
-            let a = Mat::<T>::from_fn(m, n, |i, j| T::from_complex(entry(i, j)));
+            let a = Mat::<T::Scalar>::from_fn(m, n, |i, j| T::from_complex(entry(i, j)).widen());
             let mut device = kernels.upload(a.as_ref(), T::Real::from_double(1.0))?;
             kernels.geqrt(&mut device, &Level { transposed: false, col, width, map })?;
-            let (after, v) = (widen(kernels.download(&device)?.as_ref()), widen(kernels.read_v(&device, map.rows)?.as_ref()));
+            let (after, v) = (
+                widen(Transfers::<T::Scalar>::download(&kernels, &device)?.as_ref()),
+                widen(kernels.read_v::<T::Scalar>(&device, map.rows)?.as_ref()),
+            );
             let before = widen(a.as_ref());
             for q in 0..map.blocks() {
                 let block = map.block(q);
                 let (rows, first) = (block.len(), map.row(block.start));
                 let at = format!("{name}, {m} x {n}, block {q}");
-                let t = widen(kernels.read_t(&device, q)?.as_ref());
+                let t = widen(kernels.read_t::<T::Scalar>(&device, q)?.as_ref());
                 let v = v.as_ref().subrows(block.start, rows);
                 let reflectors = rows.min(width);
                 for j in 0..v.ncols() {
@@ -125,22 +128,22 @@ pub fn unmqr_is_its_formula<T: Elements>(context: &GpuContext) -> Outcome {
     {
         // Three tiles of 32 x 32 c64 do not fit.
         let held = if tile * size_of::<T::Scalar>() < 512 { held } else { 0 };
-        let kernels = GpuKernels::<T>::new(context, &tuning(tile, leaf).tiles_held(held))?;
+        let kernels = GpuKernels::new::<T>(context, &tuning(tile, leaf).tiles_held(held))?;
         let map = levels(PanelTree::Reduction, start, m - start, width, leaf, leaf / tile).next().ok_or("no level")?;
         let level = Level { transposed: false, col, width, map };
-        let a = Mat::<T>::from_fn(m, n, |i, j| T::noise(7, i, j));
+        let a = Mat::<T::Scalar>::from_fn(m, n, |i, j| T::noise(7, i, j).widen());
         let swapped = row_major(&a);
         for source in [a.as_ref(), swapped.as_ref().transpose()] {
             let mut device = kernels.upload(source, T::Real::from_double(1.0))?;
             kernels.geqrt(&mut device, &level)?;
-            let before = widen(kernels.download(&device)?.as_ref());
+            let before = widen(Transfers::<T::Scalar>::download(&kernels, &device)?.as_ref());
             kernels.unmqr(&mut device, &level)?;
-            let after = widen(kernels.download(&device)?.as_ref());
-            let v = widen(kernels.read_v(&device, map.rows)?.as_ref());
+            let after = widen(Transfers::<T::Scalar>::download(&kernels, &device)?.as_ref());
+            let v = widen(kernels.read_v::<T::Scalar>(&device, map.rows)?.as_ref());
             let mut want = before.clone();
             for q in 0..map.blocks() {
                 let block = map.block(q);
-                let t = widen(kernels.read_t(&device, q)?.as_ref());
+                let t = widen(kernels.read_t::<T::Scalar>(&device, q)?.as_ref());
                 let v = v.as_ref().subrows(block.start, block.len());
                 let x = before.as_ref().submatrix(map.row(block.start), col + width, block.len(), n - col - width);
                 let new = x - v * (t.adjoint() * (v.adjoint() * x));
@@ -168,8 +171,9 @@ pub fn sweeps_follow_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
         }
         for tree in [PanelTree::Reduction, PanelTree::Flat] {
             let tuning = tuning(tile, leaf).tree(tree);
-            let (gpu, cpu) = (GpuKernels::<T>::new(context, &tuning)?, CpuKernels::<T>::new(&tuning)?);
+            let (gpu, cpu) = (GpuKernels::new::<T>(context, &tuning)?, CpuKernels::<T>::new(&tuning)?);
             let a = stacked_identities::<T>(8, m, n, tile);
+            let a = Mat::from_fn(m, n, |i, j| a[(i, j)].widen());
             let swapped = row_major(&a);
             for (order, source) in [("columns", a.as_ref()), ("rows", swapped.as_ref().transpose())] {
                 let one = T::Real::from_double(1.0);
@@ -186,11 +190,17 @@ pub fn sweeps_follow_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
                             let at = format!("{m} x {n} by {order}, {tree:?}, {level:?}");
                             gpu.geqrt(&mut there, &level)?;
                             cpu.geqrt(&mut here, &level)?;
-                            let found = distance(gpu.download(&there)?.as_ref(), cpu.download(&here)?.as_ref());
+                            let found = distance(
+                                Transfers::<T::Scalar>::download(&gpu, &there)?.as_ref(),
+                                Transfers::<T::Scalar>::download(&cpu, &here)?.as_ref(),
+                            );
                             check!(found <= bound, "geqrt, {at}: {found:.1e}, bound {bound:.1e}");
                             gpu.unmqr(&mut there, &level)?;
                             cpu.unmqr(&mut here, &level)?;
-                            let found = distance(gpu.download(&there)?.as_ref(), cpu.download(&here)?.as_ref());
+                            let found = distance(
+                                Transfers::<T::Scalar>::download(&gpu, &there)?.as_ref(),
+                                Transfers::<T::Scalar>::download(&cpu, &here)?.as_ref(),
+                            );
                             check!(found <= bound, "unmqr, {at}: {found:.1e}, bound {bound:.1e}");
                         }
                     }
@@ -209,8 +219,9 @@ pub fn panels_beside_updates_follow_the_twin<T: Elements>(context: &GpuContext) 
     // Sizes that fit 16 KiB with two threads a column.
     for (m, n, tile, leaf) in [(131, 150, 4, 8), (90, 61, 8, 24)] {
         let tuning = tuning(tile, leaf).split_beside(2);
-        let (gpu, cpu) = (GpuKernels::<T>::new(context, &tuning)?, CpuKernels::<T>::new(&tuning)?);
+        let (gpu, cpu) = (GpuKernels::new::<T>(context, &tuning)?, CpuKernels::<T>::new(&tuning)?);
         let a = stacked_identities::<T>(9, m, n, tile);
+        let a = Mat::from_fn(m, n, |i, j| a[(i, j)].widen());
         let swapped = row_major(&a);
         for (order, source) in [("columns", a.as_ref()), ("rows", swapped.as_ref().transpose())] {
             let one = T::Real::from_double(1.0);
@@ -230,12 +241,18 @@ pub fn panels_beside_updates_follow_the_twin<T: Elements>(context: &GpuContext) 
                 for pair in all.windows(2) {
                     gpu.unmqr_and_geqrt(&mut there, &pair[0], &pair[1])?;
                     cpu.unmqr_and_geqrt(&mut here, &pair[0], &pair[1])?;
-                    let found = distance(gpu.download(&there)?.as_ref(), cpu.download(&here)?.as_ref());
+                    let found = distance(
+                        Transfers::<T::Scalar>::download(&gpu, &there)?.as_ref(),
+                        Transfers::<T::Scalar>::download(&cpu, &here)?.as_ref(),
+                    );
                     check!(found <= bound, "{at}, {:?}: {found:.1e}, bound {bound:.1e}", pair[1]);
                 }
                 gpu.unmqr(&mut there, last)?;
                 cpu.unmqr(&mut here, last)?;
-                let found = distance(gpu.download(&there)?.as_ref(), cpu.download(&here)?.as_ref());
+                let found = distance(
+                    Transfers::<T::Scalar>::download(&gpu, &there)?.as_ref(),
+                    Transfers::<T::Scalar>::download(&cpu, &here)?.as_ref(),
+                );
                 check!(found <= bound, "{at}, the last update: {found:.1e}, bound {bound:.1e}");
                 let dispatches = gpu.counts().dispatches - before;
                 check!(dispatches == all.len() as u64 + 1, "{at}: {dispatches} dispatches of {} levels", all.len());

@@ -7,7 +7,7 @@ use svdvals_gpu::{
     Backend, GpuContext, HalfStorage, Number, RealElement, Reduction, Route, Stage, Stage3, SvdError, SvdGpu, SvdOptions,
     SvdValsGpu, Tuning,
     cost::Kernel,
-    internals::{CpuKernels, GpuKernels, Line, OneStageKernels, TileKernels, Trailing},
+    internals::{CpuKernels, GpuKernels, Line, OneStageKernels, Trailing, Transfers},
     wgpu::Features,
 };
 
@@ -47,8 +47,8 @@ fn lines_follow_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
             continue;
         }
         let tuning = tuning(width, 4 * width);
-        let (gpu, cpu) = (GpuKernels::<T>::new(context, &tuning)?, CpuKernels::<T>::new(&tuning)?);
-        let a = Mat::<T>::from_fn(m, n, |i, j| T::noise(61, i, j));
+        let (gpu, cpu) = (GpuKernels::new::<T>(context, &tuning)?, CpuKernels::<T>::new(&tuning)?);
+        let a = Mat::<T::Scalar>::from_fn(m, n, |i, j| T::noise(61, i, j).widen());
         let swapped = row_major(&a);
         for (order, source) in [("columns", a.as_ref()), ("rows", swapped.as_ref().transpose())] {
             let (mut on_gpu, mut on_cpu) = (gpu.upload(source, one)?, cpu.upload(source, one)?);
@@ -63,7 +63,7 @@ fn lines_follow_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
                         gpu.multiply_line(&mut on_gpu, &mut of_gpu, &line)?;
                         cpu.multiply_line(&mut on_cpu, &mut of_cpu, &line)?;
                         // Columns that are complete: P up to v, R up to the product before.
-                        let found = gpu.read_panels(&of_gpu, line.done + 1)?;
+                        let found = gpu.read_panels::<T::Scalar>(&of_gpu, line.done + 1)?;
                         let ld = found[0].len() / (line.done + 1);
                         let own = if line.transposed { 1 } else { 0 };
                         for side in [0, 1] {
@@ -86,7 +86,8 @@ fn lines_follow_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
                     gpu.update_trailing(&mut on_gpu, &mut of_gpu, &trailing)?;
                     cpu.update_trailing(&mut on_cpu, &mut of_cpu, &trailing)?;
                 }
-                let (got, want) = (gpu.download(&on_gpu)?, cpu.download(&on_cpu)?);
+                let (got, want) =
+                    (Transfers::<T::Scalar>::download(&gpu, &on_gpu)?, Transfers::<T::Scalar>::download(&cpu, &on_cpu)?);
                 let bidiagonal = |i: usize, j: usize| i == j || i + 1 == j;
                 let all = (0..n).flat_map(|j| (0..m).map(move |i| (i, j)));
                 let compared = all.filter(|&(i, j)| i.min(j) >= first || (bidiagonal(i, j) && i >= k));

@@ -2,8 +2,8 @@
 
 use faer::Mat;
 use svdvals_gpu::{
-    Backend, Band, Bidiagonal, GpuContext, HalfStorage, RealElement, Stage3, SvdError, SvdOptions, SvdValsGpu,
-    internals::{GpuKernels, TileKernels},
+    Backend, Band, Bidiagonal, GpuContext, HalfStorage, Number, RealElement, Stage3, SvdError, SvdOptions, SvdValsGpu,
+    internals::{GpuKernels, TileKernels, Transfers},
 };
 
 use crate::{
@@ -22,7 +22,7 @@ type Kind<'a> = (&'a str, usize, &'a dyn Fn(usize, usize) -> f64);
 /// changed by a few eps each, a division by 2.5 units in the last place among them; a value changes by a mean of those, weighted by its
 /// vectors, and what lies below a pivot's square root is lost. (Entries of f16 are numbers of f32.) n = 1000 takes several dispatches in f64.
 pub fn bisection_on_the_device<T: Elements>(context: &GpuContext) -> Outcome {
-    let kernels = GpuKernels::<T>::new(context, &tuning(8, 16))?;
+    let kernels = GpuKernels::new::<T>(context, &tuning(8, 16))?;
     let (small, lost) = if size_of::<T::Real>() == 4 { (-47, -58) } else { (-470, -490) };
     let (small, lost) = (2f64.powi(small), 2f64.powi(lost));
     let kinds: [Kind<'_>; 8] = [
@@ -36,7 +36,7 @@ pub fn bisection_on_the_device<T: Elements>(context: &GpuContext) -> Outcome {
         ("zero", 5, &|_, _| 0.0),
     ];
     for (name, n, entry) in kinds {
-        let band = Band::<T>::from_fn(n, 1, |i, j| T::real(entry(i, j)))?;
+        let band = Band::from_fn(n, 1, |i, j| T::real(entry(i, j)).widen())?;
         let of = |i, j| band.get(i, j).to_complex().norm();
         let bidiagonal = Bidiagonal::new((0..n).map(|i| of(i, i)).collect(), (1..n).map(|j| of(j - 1, j)).collect())?;
         let want: Vec<f64> = bidiagonal.svdvals()?;

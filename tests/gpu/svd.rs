@@ -5,7 +5,7 @@ use faer::{Col, Mat};
 use num_complex::Complex;
 use svdvals_gpu::{
     Backend, Band, GpuContext, GpuMatrix, MatSvd, RealElement, Scalar, Signs, SvdError, SvdGpu, SvdOptions, Tuning, Vectors,
-    internals::{ComplexBidiagonal, CpuKernels, GpuKernels, TileKernels, VectorKernels},
+    internals::{ComplexBidiagonal, CpuKernels, GpuKernels, Transfers, VectorKernels},
 };
 
 use crate::{
@@ -118,11 +118,11 @@ fn bidiagonals_follow_the_host<T: Elements>(context: &GpuContext) -> Outcome {
             };
             let entries = |count, from: usize| (0..count).map(|i| phase(i + from) * entry(i + from)).collect::<Vec<_>>();
             let c = ComplexBidiagonal { diagonal: entries(n, 0), superdiagonal: entries(n - 1, 500) };
-            let gpu = GpuKernels::<T>::new(context, &Tuning::for_adapter::<T>(context, n))?;
+            let gpu = GpuKernels::new::<T>(context, &Tuning::for_adapter::<T>(context, n))?;
             let cpu = CpuKernels::<T>::new(&Tuning::for_cpu::<T>(n))?;
             for k in [n, n.min(4)] {
-                let found = gpu.download(&pollster::block_on(gpu.right_of_bidiagonal(c.clone(), k))?)?;
-                let want = cpu.download(&pollster::block_on(cpu.right_of_bidiagonal(c.clone(), k))?)?;
+                let found = Transfers::<T::Scalar>::download(&gpu, &pollster::block_on(gpu.right_of_bidiagonal(c.clone(), k))?)?;
+                let want = Transfers::<T::Scalar>::download(&cpu, &pollster::block_on(cpu.right_of_bidiagonal(c.clone(), k))?)?;
                 check!(found.shape() == (n, k), "{kind}, n = {n}: {:?}", found.shape());
                 let off = (widen(found.as_ref()) - widen(want.as_ref())).norm_max();
                 let bound = n as f64 * eps::<T>() + T::stored(1);

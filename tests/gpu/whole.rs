@@ -16,7 +16,7 @@ use num_complex::Complex;
 use svdvals_gpu::{
     AdapterChoice, Backend, Band, DeviceLimits, GpuContext, HalfStorage, PanelTree, RealElement, Reduction, SvdError, SvdOptions,
     SvdValsGpu, Tuning,
-    internals::{GpuKernels, Level, StageKernels, TileKernels, levels},
+    internals::{GpuKernels, Level, StageKernels, Transfers, levels},
     wgpu,
 };
 
@@ -58,8 +58,8 @@ fn agrees_with_the_cpu<T: Elements>(context: &GpuContext, (m, n): (usize, usize)
 /// Matrices and hyperparameters that the device cannot have are refused by name, before anything is allocated, and the next call works.
 pub fn errors_leave_the_context_usable<T: Elements>(context: &GpuContext) -> Outcome {
     let good = tuning(8, 16);
-    let kernels = GpuKernels::<T>::new(context, &good)?;
-    let (entry, one) = (T::real(1.0), T::Real::from_double(1.0));
+    let kernels = GpuKernels::new::<T>(context, &good)?;
+    let (entry, one) = (T::real(1.0).widen(), T::Real::from_double(1.0));
     // SAFETY: every entry of this matrix of 2^20 x 2^20 is the one number behind the pointer.
     let huge = unsafe { MatRef::from_raw_parts(&entry, 1 << 20, 1 << 20, 0, 0) };
     match kernels.upload(huge, one).map(|_| ()) {
@@ -81,22 +81,22 @@ pub fn errors_leave_the_context_usable<T: Elements>(context: &GpuContext) -> Out
     ];
     if !tile_fits::<T>(context, 32) {
         let wide = good.clone().tile_size(32).leaf(64);
-        let refused = GpuKernels::<T>::new(context, &wide).map(|_| ());
+        let refused = GpuKernels::new::<T>(context, &wide).map(|_| ());
         check!(matches!(refused, Err(SvdError::InvalidOption { option: "tile_size", .. })), "{refused:?}");
     }
     for (option, tuning) in bad {
-        match GpuKernels::<T>::new(context, &tuning).map(|_| ()) {
+        match GpuKernels::new::<T>(context, &tuning).map(|_| ()) {
             Err(SvdError::InvalidOption { option: named, .. }) => check!(named == option, "{named}, not {option}"),
             other => return Err(format!("{option}: {other:?}").into()),
         }
     }
-    let wide = Band::<T>::from_fn(20_000, 15_000, |_, _| T::real(0.0))?;
+    let wide = Band::from_fn(20_000, 15_000, |_, _| T::real(0.0).widen())?;
     match kernels.upload_band(&wide, one, 14_999).map(|_| ()) {
         Err(SvdError::InvalidOption { option: "tile_width", .. } | SvdError::TooLarge { .. }) => {}
         other => return Err(format!("a tile width of 14999: {other:?}").into()),
     }
     // A level that reaches outside the matrix never gets to the device.
-    let mut device = kernels.upload(Mat::from_fn(20, 20, |i, j| T::noise(31, i, j)).as_ref(), one)?;
+    let mut device = kernels.upload(Mat::from_fn(20, 20, |i, j| T::noise(31, i, j).widen()).as_ref(), one)?;
     for map in levels(PanelTree::Reduction, 8, 20, 8, 16, 2) {
         check!(kernels.geqrt(&mut device, &Level { transposed: false, col: 0, width: 8, map }).is_err(), "{map:?} was taken");
     }
@@ -209,7 +209,7 @@ pub fn large_updates_in_pieces() -> Outcome {
 /// The default hyperparameters fit the device, whatever the size.
 pub fn defaults_fit<T: Elements>(context: &GpuContext) -> Outcome {
     for n in [0, 1, 100, 1000, 100_000] {
-        GpuKernels::<T>::new(context, &Tuning::for_adapter::<T>(context, n))?;
+        GpuKernels::new::<T>(context, &Tuning::for_adapter::<T>(context, n))?;
     }
     Ok(())
 }

@@ -309,7 +309,7 @@ impl<B: Number, S: Simd, K: Keep<Wide<B>>> Run<'_, B, S, K> {
                 done.store(usize::MAX, Ordering::Release);
                 // Reported after the group is finished: if the callback panics, no other thread waits for this group. Cancellation is
                 // checked above.
-                let _ = watch.did(step.flops::<B>(sweeps.map(|sweep| step.cycles(sweep) as u64).sum()));
+                let _ = watch.did(step.flops(B::KIND, sweeps.map(|sweep| step.cycles(sweep) as u64).sum()));
             }
         }
         moved

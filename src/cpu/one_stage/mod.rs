@@ -114,7 +114,7 @@ impl<S: Number> OneStageKernels for CpuKernels<S> {
         if line.done > 0 {
             update::update(left, line.first..line.rows, line.done, &z[..line.done - 1], &pivots, *tau);
         }
-        self.did(line.update_flops::<S>())
+        self.did(line.update_flops(S::KIND))
     }
 
     fn multiply_line(&self, a: &mut Dense<S>, panels: &mut Self::Panels, line: &Line) -> Result<()> {
@@ -146,7 +146,7 @@ impl<S: Number> OneStageKernels for CpuKernels<S> {
             u[at * *n + first..(at + 1) * *n].copy_from_slice(v);
         }
         *last_tau = tau;
-        self.did(line.multiply_flops::<S>())
+        self.did(line.multiply_flops(S::KIND))
     }
 
     fn update_trailing(&self, a: &mut Dense<S>, panels: &mut Self::Panels, trailing: &Trailing) -> Result<()> {
@@ -176,7 +176,7 @@ impl<S: Number> OneStageKernels for CpuKernels<S> {
                 }
             }
         });
-        self.did(trailing.flops::<S>(n - first))
+        self.did(trailing.flops(S::KIND, n - first))
     }
 }
 

@@ -23,7 +23,7 @@ use crate::{
         tall::reconstruct::{Reflectors as Reconstructed, reconstruct},
     },
     tile::{
-        kernels::TileKernels,
+        kernels::Transfers,
         products::{Block, Into, Operand, Panel, Products, RecursiveKernels, Reflectors},
         tuning::Tuning,
     },

@@ -69,7 +69,7 @@ pub(crate) fn cholesky_qr<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<
     let noise = |i: usize, j: usize| i < j && factor.upper(i, j).to_complex().norm() <= NOISE * factor.lengths[j];
     let r =
         Mat::from_fn(n, n, |i, j| if noise(i, j) { T::Scalar::zero_impl() } else { T::Scalar::from_wide(factor.upper(i, j)) });
-    let scale = power_of_two_scale::<T::Scalar, T::Scalar>(r.as_ref())?;
+    let scale = power_of_two_scale(T::KIND, r.as_ref())?;
     Ok(Some(SortedFactor { r: scaled(r, scale), scale, order: factor.order }))
 }
 

@@ -99,7 +99,7 @@ pub(crate) fn left_vectors_of_band<T: Number>(
 /// U from W = A V, in its place.
 fn to_left_vectors<T: Number>(mut w: MatMut<'_, T::Scalar>, values: &[Re<T>], watch: &Watch) -> Result<()> {
     watch.check()?;
-    let large = large_values::<T>(values, w.ncols());
+    let large = large_values(T::KIND, values, w.ncols());
     orthonormalise(w.rb_mut().subcols_mut(0, large));
     watch.check()?;
     if large < w.ncols() {

@@ -17,8 +17,9 @@ use wgpu::{
 
 use crate::{
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::{HalfStorage, Number, Re},
+        number::{HalfStorage, Number},
         pool::on_thread,
     },
     gpu::device::{
@@ -190,20 +191,20 @@ impl GpuContext {
     /// ```
     pub fn supports<T: Number>(&self, half: HalfStorage) -> bool {
         match half {
-            HalfStorage::Half if T::IS_HALF => self.require::<half::f16>().is_ok(),
-            _ => self.require::<T::Scalar>().is_ok(),
+            HalfStorage::Half if T::IS_HALF => self.require(ElementKind::F16).is_ok(),
+            _ => self.require(T::KIND.scalar()).is_ok(),
         }
     }
 
-    /// Checks that the device can compute with matrices stored as `S`. The error says what it lacks.
-    pub(crate) fn require<S: Number>(&self) -> Result<()> {
+    /// Checks that the device can compute with matrices stored as `kind`. The error says what it lacks.
+    pub(crate) fn require(&self, kind: ElementKind) -> Result<()> {
         let features = self.0.device.features();
         let lacks = |needed, feature: Features, name| (needed && !features.contains(feature)).then_some(name);
-        let f64 = lacks(size_of::<Re<S>>() == size_of::<f64>(), Features::SHADER_F64, "SHADER_F64");
-        let f16 = lacks(S::IS_HALF, Features::SHADER_F16, "SHADER_F16");
+        let f64 = lacks(kind.is_double(), Features::SHADER_F64, "SHADER_F64");
+        let f16 = lacks(kind.is_half(), Features::SHADER_F16, "SHADER_F16");
         match f64.or(f16) {
             Some(feature) => {
-                Err(SvdError::UnsupportedElement { element: S::NAME, feature, adapter: self.adapter_name().to_owned() })
+                Err(SvdError::UnsupportedElement { element: kind.name(), feature, adapter: self.adapter_name().to_owned() })
             }
             None => Ok(()),
         }

@@ -14,8 +14,9 @@ use wgpu::{
 
 use crate::{
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::{Number, Re, RealElement, Scalar},
+        number::RealElement,
         parallel::beside,
     },
     cost::work::LINEAR_THREADS,
@@ -182,10 +183,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The module `package::tuning`: the constants of a shader for arithmetic in `R`.
-fn constants<R: RealElement>(values: &[(&str, u32)]) -> String {
-    let mut text = String::new();
-    let real = [
+/// The constants of a real type.
+fn constants_of<R: RealElement>() -> [(&'static str, f64); 6] {
+    [
         ("NORM_FLOOR", R::norm_floor()),
         ("NORM_SCALE", R::norm_scale()),
         // Twice the largest entry of a vector whose sum of squares is below the floor.
@@ -193,9 +193,15 @@ fn constants<R: RealElement>(values: &[(&str, u32)]) -> String {
         ("SMALLEST_NORMAL", R::min_positive_value()),
         ("PIVOT", R::pivot()),
         ("EPSILON", R::epsilon()),
-    ];
-    for (name, value) in real {
-        let _ = writeln!(text, "const {name}: {} = {:e};", R::NAME, value.to_double());
+    ]
+    .map(|(name, value)| (name, value.to_double()))
+}
+
+/// The module `package::tuning`: the constants of a shader for this real type.
+fn constants(real: ElementKind, values: &[(&str, u32)]) -> String {
+    let mut text = String::new();
+    for (name, value) in if real.is_double() { constants_of::<f64>() } else { constants_of::<f32>() } {
+        let _ = writeln!(text, "const {name}: {} = {value:e};", real.name());
     }
     for (name, value) in values.iter().chain(&[("LINEAR_THREADS", LINEAR_THREADS)]) {
         let _ = writeln!(text, "const {name}: u32 = {value}u;");
@@ -232,17 +238,17 @@ struct Has {
     coherent: bool,
 }
 
-/// The shader's WGSL for matrices stored as `S` in `count` buffers, with imports resolved and constants written in.
-fn wgsl<S: Number>(shader: &Shader, count: usize, constants: &str, device: Has) -> Result<String> {
+/// The shader's WGSL for matrices stored as `kind` in `count` buffers, with imports resolved and constants written in.
+fn wgsl(kind: ElementKind, shader: &Shader, count: usize, constants: &str, device: Has) -> Result<String> {
     let beside = shader.variant == Some("beside");
     let vectors = beside || shader.variant == Some("vectors");
     let dense = dense(shader.buffers + 1, count, if vectors { "Stored4" } else { "Stored" });
     let modules: Vec<_> = MODULES.into_iter().chain([("tuning", constants), ("dense", &dense)]).collect();
     let spilled = shader.variant == Some("spilled");
     let conditions = [
-        ("f64", size_of::<Re<S>>() == size_of::<f64>()),
-        ("complex", S::Scalar::IS_COMPLEX),
-        ("f16", S::IS_HALF),
+        ("f64", kind.is_double()),
+        ("complex", kind.is_complex()),
+        ("f16", kind.is_half()),
         ("immediates", device.immediates),
         ("coherent", device.coherent),
         ("uniform", !device.immediates && !beside),
@@ -272,10 +278,10 @@ impl GpuContext {
         Has { immediates: self.immediates(), coherent: features.contains(Features::MEMORY_DECORATION_COHERENT) }
     }
 
-    /// The pipeline of `shader` with the constants `values`, for matrices stored as `S`. A dense matrix has `count` buffers (0: the shader
+    /// The pipeline of `shader` with the constants `values`, for matrices stored as `kind`. A dense matrix has `count` buffers (0: the shader
     /// binds none).
-    pub(crate) fn pipeline<S: Number>(&self, shader: &Shader, values: &[(&str, u32)], count: usize) -> Result<Pipeline> {
-        let key = (shader.name, shader.variant, count, S::NAME, constants::<Re<S>>(values));
+    pub(crate) fn pipeline(&self, kind: ElementKind, shader: &Shader, values: &[(&str, u32)], count: usize) -> Result<Pipeline> {
+        let key = (shader.name, shader.variant, count, kind.name(), constants(kind.real(), values));
         let cell = locked(&self.pipelines().cells).entry(key.clone()).or_default().clone();
         // Compiles under the cell's lock: threads that want the same pipeline wait for the thread that compiles it.
         let mut cell = locked(&cell);
@@ -283,33 +289,33 @@ impl GpuContext {
             return Ok(pipeline.clone());
         }
         let start = log::log_enabled!(log::Level::Debug).then(Instant::now);
-        let source = wgsl::<S>(shader, count, &key.4, self.has())?;
+        let source = wgsl(kind, shader, count, &key.4, self.has())?;
         let assembled = start.map(|start| start.elapsed());
         // `benches/gpu` asks the driver's compiler about this text.
         let variant = shader.variant.map(|variant| format!("-{variant}")).unwrap_or_default();
-        log::trace!(target: "svdvals_gpu::wgsl", "{}{variant} {}\n{source}", shader.name, S::NAME);
+        log::trace!(target: "svdvals_gpu::wgsl", "{}{variant} {}\n{source}", shader.name, kind.name());
         let pipeline = self.scoped("a compute pipeline", || Ok(self.compile(shader, count as u32, source)))?;
         if let Some(file) = &self.pipelines().file {
             file.note_new();
         }
         if let (Some(start), Some(assembled)) = (start, assembled) {
             let (name, all) = (shader.name, start.elapsed());
-            log::debug!("svdvals-gpu: {name} for {}: made in {all:.1?}, its WGSL in {assembled:.1?} of that", S::NAME);
+            log::debug!("svdvals-gpu: {name} for {}: made in {all:.1?}, its WGSL in {assembled:.1?} of that", kind.name());
         }
         Ok(cell.insert(pipeline).clone())
     }
 
-    /// Runs `meanwhile`, while other threads of the rayon pool compile the missing pipelines of `wanted` for matrices stored as `S`.
-    pub(crate) fn prepare<S: Number, R>(&self, wanted: &[Wanted], meanwhile: impl FnOnce() -> R) -> R {
+    /// Runs `meanwhile`, while other threads of the rayon pool compile the missing pipelines of `wanted` for matrices stored as `kind`.
+    pub(crate) fn prepare<R>(&self, kind: ElementKind, wanted: &[Wanted], meanwhile: impl FnOnce() -> R) -> R {
         let is_missing = |(shader, values, count): &&Wanted| {
-            let key = (shader.name, shader.variant, *count, S::NAME, constants::<Re<S>>(values));
+            let key = (shader.name, shader.variant, *count, kind.name(), constants(kind.real(), values));
             !locked(&self.pipelines().cells).contains_key(&key)
         };
         let missing: Vec<_> = wanted.iter().filter(is_missing).collect();
         let compile = |k: usize| {
             let (shader, values, count) = missing[k];
             // A failure here occurs again where the pipeline is used, and becomes the call's error there.
-            drop(self.pipeline::<S>(shader, values, *count));
+            drop(self.pipeline(kind, shader, values, *count));
         };
         beside(missing.len(), &compile, meanwhile)
     }

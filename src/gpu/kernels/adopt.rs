@@ -1,14 +1,10 @@
 //! Matrices and bands that are on the device already: copies that the kernels work on, and the band that they leave.
 
-use faer::traits::ComplexField;
 use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     algo::svdvals::Source,
-    base::{
-        error::{Result, SvdError},
-        number::{Number, Re},
-    },
+    base::error::{Result, SvdError},
     cost::work::{Kernel, LINEAR_THREADS, Work},
     gpu::{
         device::{
@@ -22,37 +18,36 @@ use crate::{
     tile::band_layout::BandLayout,
 };
 
-impl<S: Number> Source<GpuKernels<S>> for Lines<'_> {
+impl Source<GpuKernels> for Lines<'_> {
     fn shape(&self) -> (usize, usize) {
         self.size()
     }
 
-    fn upload(&self, kernels: &GpuKernels<S>, scale: S::Real) -> Result<Dense<S>> {
+    fn upload(&self, kernels: &GpuKernels, scale: f64) -> Result<Dense> {
         kernels.adopt(self, scale)
     }
 }
 
-impl<S: Number> GpuKernels<S> {
+impl GpuKernels {
     /// Like [`upload`](crate::tile::kernels::TileKernels::upload), for a matrix that is on the device already.
-    pub(crate) fn adopt(&self, from: &Lines<'_>, scale: Re<S>) -> Result<Dense<S>> {
+    pub(crate) fn adopt(&self, from: &Lines<'_>, scale: f64) -> Result<Dense> {
         self.scaled(from, scale, 0, from.size().0)
     }
 
     /// A scaled copy of a matrix on the device, or of its triangle that the `flags` of [`parameters::Scale`] say, and zeros below up to `rows` rows.
-    pub(super) fn scaled(&self, from: &Lines<'_>, scale: Re<S>, flags: u32, rows: usize) -> Result<Dense<S>> {
+    pub(super) fn scaled(&self, from: &Lines<'_>, scale: f64, flags: u32, rows: usize) -> Result<Dense> {
         let size = (rows.max(from.size().0), from.size().1);
-        let a = Dense::new(&self.context, size, from.by_rows, self.shape, self.tuning.leaf)?;
+        let a = Dense::new(self.kind, &self.context, size, from.by_rows, self.shape, self.tuning.leaf)?;
         let [out] = &a.a[..] else {
             return Err(SvdError::invalid("matrix", format!("{} x {} is more than one buffer holds", size.0, size.1)));
         };
-        from.check::<S::Scalar>()?;
+        from.check(self.kind.scalar_bytes())?;
         let len = from.outer * a.ld();
-        let factor = S::Scalar::from_real_impl(&scale);
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST;
-        let factors = buffer(&self.context, "factors", size_of_val(&factor) as u64, usage)?;
-        self.stream.upload(&factors, 1, |_, piece: &mut [S::Scalar]| piece.fill(factor))?;
+        let factors = buffer(&self.context, "factors", self.kind.scalar_bytes() as u64, usage)?;
+        self.stream.upload_numbers(&factors, self.kind, &[scale.into()])?;
         let wanted = if flags == 0 { self.wanted(size, a.a.len()) } else { Vec::new() };
-        let pipeline = self.context.prepare::<S, _>(&wanted, || self.context.pipeline::<S>(&SCALE, &[], 0))?;
+        let pipeline = self.context.prepare(self.kind, &wanted, || self.context.pipeline(self.kind, &SCALE, &[], 0))?;
         let bindings = self.stream.bind(&pipeline, &[from.entries, out, &factors], &[])?;
         let [x, y] = self.stream.fold(len.div_ceil(LINEAR_THREADS as usize))?;
         let (inner, from_ld, ld) = (from.inner as u32, from.ld as u32, a.ld() as u32);
@@ -62,13 +57,13 @@ impl<S: Number> GpuKernels<S> {
     }
 
     /// Like [`upload_band`](crate::tile::kernels::TileKernels::upload_band), for a band on the device in the layout of [`unpacked`](Self::unpacked).
-    pub(crate) fn adopt_band(&self, from: &Buffer, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded<S>> {
+    pub(crate) fn adopt_band(&self, from: &Buffer, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded> {
         let layout = BandLayout::new(n, bandwidth, tile_width);
-        let band = Banded::new(&self.context, layout, &self.tuning)?;
-        if ((n * (bandwidth + 1) * size_of::<S::Scalar>()) as u64) > from.size() {
+        let band = Banded::new(self.kind, &self.context, layout, &self.tuning)?;
+        if ((n * (bandwidth + 1) * self.kind.scalar_bytes()) as u64) > from.size() {
             return Err(SvdError::invalid("band", format!("{n} columns of {} in {} bytes", bandwidth + 1, from.size())));
         }
-        let pipeline = self.context.pipeline::<S>(&REPACK_BAND, &[], 0)?;
+        let pipeline = self.context.pipeline(self.kind, &REPACK_BAND, &[], 0)?;
         let bindings = self.stream.bind(&pipeline, &[from, &band.band], &[])?;
         let parameters =
             parameters::RepackBand { n: n as u32, ld: layout.ld() as u32, ku: layout.ku as u32, bandwidth: bandwidth as u32 };
@@ -79,21 +74,21 @@ impl<S: Number> GpuKernels<S> {
 
     /// The upper band in the layout of [`Band`](crate::tile::band::Band): columns of `bandwidth + 1` entries, with B(i, j) at j * (bandwidth + 1) + bandwidth + i -
     /// j. Those of several matrices one after the other.
-    pub(crate) fn unpacked(&self, band: &Banded<S>, bandwidth: usize) -> Result<Buffer> {
+    pub(crate) fn unpacked(&self, band: &Banded, bandwidth: usize) -> Result<Buffer> {
         let BandLayout { n, ku, .. } = band.layout;
         let of_one = n.checked_mul(bandwidth + 1);
         let len = of_one.and_then(|len| len.checked_mul(band.matrices)).filter(|&len| len <= u32::MAX as usize);
         let (Some(of_one), Some(len)) = (of_one, len) else {
             return Err(SvdError::invalid("bandwidth", format!("{n} x {} entries", bandwidth + 1)));
         };
-        let bytes = (len as u64).saturating_mul(size_of::<S::Scalar>() as u64);
+        let bytes = (len as u64).saturating_mul(self.kind.scalar_bytes() as u64);
         let out = buffer(&self.context, "the band to be read back", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
-        let pipeline = self.context.pipeline::<S>(&UNPACK_BAND, &[], 0)?;
+        let pipeline = self.context.pipeline(self.kind, &UNPACK_BAND, &[], 0)?;
         let bindings = self.stream.bind(&pipeline, &[&band.band, &out], &[])?;
         let parameters =
             parameters::UnpackBand { n: n as u32, ld: band.layout.ld() as u32, ku: ku as u32, bandwidth: bandwidth as u32 };
         let [x, y] = self.stream.fold(of_one.div_ceil(LINEAR_THREADS as usize))?;
-        let work = Work::unpack_band::<S>(n, bandwidth, LINEAR_THREADS.into()).times(band.matrices);
+        let work = Work::unpack_band(self.kind, n, bandwidth, LINEAR_THREADS.into()).times(band.matrices);
         self.stream.dispatch(&pipeline, &bindings, parameters, [x, y, band.matrices as u32], work)?;
         Ok(out)
     }

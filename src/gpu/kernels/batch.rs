@@ -1,15 +1,15 @@
 //! Batches on the device: one workgroup a matrix.
 
-use std::{marker::PhantomData, ops::Range};
+use std::ops::Range;
 
 use faer::MatRef;
-use num_traits::Float;
 use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::{Number, Re, RealElement, Scalar},
+        number::{Number, Re, Scalar},
         parallel::{each, try_map},
     },
     cost::{
@@ -36,26 +36,26 @@ const ROUND_BYTES: u64 = 64 << 20;
 /// Words of a matrix in the table.
 pub(super) const WORDS: usize = 4;
 
-/// The shapes that a device computes in one workgroup each, stored as `S`.
-pub(crate) struct Classes<S> {
+/// The shapes that a device computes in one workgroup each, stored as `kind`.
+pub(crate) struct Classes {
+    pub(super) kind: ElementKind,
     pub(super) context: GpuContext,
     largest: Option<BatchShape>,
-    storage: PhantomData<S>,
 }
 
-impl<S: Number> Classes<S> {
+impl Classes {
     /// # Errors
-    /// [`SvdError::UnsupportedElement`] if the device cannot compute with `S`.
-    pub fn new(context: &GpuContext) -> Result<Self> {
-        context.require::<S>()?;
-        let largest = BatchShape::largest::<S>(&Bounds::of(context));
-        Ok(Classes { context: context.clone(), largest, storage: PhantomData })
+    /// [`SvdError::UnsupportedElement`] if the device cannot compute with `kind`.
+    pub fn new(kind: ElementKind, context: &GpuContext) -> Result<Self> {
+        context.require(kind)?;
+        let largest = BatchShape::largest(kind, &Bounds::of(context));
+        Ok(Classes { kind, context: context.clone(), largest })
     }
 
     /// The class of an m x n matrix, m >= n >= 1, if it fits one.
     pub fn of(&self, (m, n): (usize, usize)) -> Option<BatchShape> {
         let shape = BatchShape::of(self.largest, &Bounds::of(&self.context), (m, n)).filter(|_| n > 0)?;
-        let bytes = (m * leading_dimension(n) * size_of::<S::Scalar>()) as u64;
+        let bytes = (m * leading_dimension(n) * self.kind.scalar_bytes()) as u64;
         let loops_end = !self.context.is_software() || shape.iterations((m, n)) <= SOFTWARE_ITERATIONS;
         (loops_end && bytes <= self.context.max_buffer_bytes()).then_some(shape)
     }
@@ -95,14 +95,21 @@ impl Placed {
     }
 }
 
-/// The kernel `batch`, for matrices stored as `S`, and the commands of one call.
-pub(crate) struct GpuBatch<S> {
-    pub(super) classes: Classes<S>,
+/// Copies the entries of a round, of so many in all, to a buffer.
+type Upload<'a> = &'a dyn Fn(&Buffer, &[Placed], usize) -> Result<()>;
+
+fn shapes_of<T: Scalar>(round: &[(MatRef<'_, T>, Re<T>)]) -> Vec<(usize, usize)> {
+    round.iter().map(|(a, _)| a.shape()).collect()
+}
+
+/// The kernel `batch`, and the commands of one call.
+pub(crate) struct GpuBatch {
+    pub(super) classes: Classes,
     pub(super) stream: Stream,
 }
 
-impl<S: Number> GpuBatch<S> {
-    pub fn running(classes: Classes<S>, manner: Manner) -> Result<Self> {
+impl GpuBatch {
+    pub fn running(classes: Classes, manner: Manner) -> Result<Self> {
         let stream = Stream::running(&classes.context, manner)?;
         Ok(GpuBatch { classes, stream })
     }
@@ -119,8 +126,8 @@ impl<S: Number> GpuBatch<S> {
 
     /// Matrices of these shapes, m >= n, in rounds that fit the device's buffers, with their `vectors` or without.
     pub fn rounds(&self, shapes: impl Iterator<Item = (usize, usize)>, vectors: bool) -> Vec<Range<usize>> {
-        let most =
-            (self.classes.context.max_buffer_bytes().min(ROUND_BYTES) / size_of::<S::Scalar>().max(4 * WORDS) as u64) as usize;
+        let most = (self.classes.context.max_buffer_bytes().min(ROUND_BYTES)
+            / self.classes.kind.scalar_bytes().max(4 * WORDS) as u64) as usize;
         let (mut rounds, mut start, mut len, mut end) = (Vec::new(), 0, 0usize, 0);
         for (k, (m, n)) in shapes.enumerate() {
             let w = if vectors { n.saturating_mul(leading_dimension_of_w((m, n))) } else { 0 };
@@ -154,35 +161,39 @@ impl<S: Number> GpuBatch<S> {
     ///
     /// One upload of all entries and one of the table, a dispatch for each class, or for as many matrices as have the flops of a submission, and
     /// one read-back.
-    pub async fn svdvals<T>(&self, round: &[(MatRef<'_, T>, Re<T>)]) -> Result<Vec<Vec<f64>>>
-    where
-        T: Number<Real = S::Real, Scalar = S::Scalar>,
-    {
-        match self.begin(round, Vec::new())? {
+    pub async fn svdvals<T: Scalar>(&self, round: &[(MatRef<'_, T>, Re<T>)]) -> Result<Vec<Vec<f64>>> {
+        match self.begin(&shapes_of(round), &|entries, placed, len| self.upload(round, entries, placed, len), Vec::new())? {
             Some(begun) => self.values_of(&begun).await,
             None => Ok(Vec::new()),
         }
     }
 
     /// The same values, and the W that `jacobi` leaves of each matrix, if its columns became orthogonal.
-    pub async fn svd<T>(&self, round: &[(MatRef<'_, T>, Re<T>)]) -> Result<Vec<(Vec<f64>, Option<Rotated<S::Scalar>>)>>
-    where
-        T: Number<Real = S::Real, Scalar = S::Scalar>,
-    {
+    pub async fn svd<T: Scalar>(&self, round: &[(MatRef<'_, T>, Re<T>)]) -> Result<Vec<(Vec<f64>, Option<Rotated<T>>)>> {
         let wanted = self.wanted_for_vectors(round.iter().map(|(a, _)| a.shape()))?;
-        let Some(begun) = self.begin(round, wanted)? else { return Ok(Vec::new()) };
+        let begun = self.begin(&shapes_of(round), &|entries, placed, len| self.upload(round, entries, placed, len), wanted)?;
+        let Some(begun) = begun else { return Ok(Vec::new()) };
         let vectors = self.rotate(&begun)?;
         let values = self.values_of(&begun).await?;
         Ok(values.into_iter().zip(self.rotated(vectors).await?).collect())
     }
 
-    /// Uploads a round and dispatches `batch`, while its pipelines and those of `others` are compiled. None if the round is empty.
-    fn begin<T>(&self, round: &[(MatRef<'_, T>, Re<T>)], others: Vec<Wanted>) -> Result<Option<Begun>>
-    where
-        T: Number<Real = S::Real, Scalar = S::Scalar>,
-    {
-        let (context, stream, real) = (&self.classes.context, &self.stream, size_of::<Re<S>>());
-        let placed = self.place(round.iter().map(|(a, _)| a.shape()))?;
+    /// Uploads the entries of a round, of so many in all.
+    fn upload<T: Scalar>(&self, round: &[(MatRef<'_, T>, Re<T>)], entries: &Buffer, placed: &[Placed], len: usize) -> Result<()> {
+        fn of<S: Number>(stream: &Stream, entries: &Buffer, packed: &[S]) -> Result<()> {
+            stream.upload(entries, packed.len(), |at, piece: &mut [S]| piece.copy_from_slice(&packed[at..at + piece.len()]))
+        }
+        match self.classes.kind.is_half() {
+            false => of(&self.stream, entries, &pack::<T, T>(round, placed, len)?),
+            true => of(&self.stream, entries, &pack::<T, T::Compact>(round, placed, len)?),
+        }
+    }
+
+    /// Dispatches `batch` for matrices of these shapes, which `upload` copies to a buffer, while its pipelines and those of `others` are compiled.
+    /// None if there are none.
+    fn begin(&self, shapes: &[(usize, usize)], upload: Upload<'_>, others: Vec<Wanted>) -> Result<Option<Begun>> {
+        let (context, stream, kind) = (&self.classes.context, &self.stream, self.classes.kind);
+        let placed = self.place(shapes.iter().copied())?;
         let Some(last) = placed.last() else { return Ok(None) };
         let (len, values) = (last.from + last.entries(), last.to + last.bounds());
 
@@ -193,20 +204,19 @@ impl<S: Number> GpuBatch<S> {
         let wanted: Vec<Wanted> = wanted.map(|shape| (shader(&shape), shape.constants().into(), 0)).chain(others).collect();
 
         let up = BufferUsages::STORAGE | BufferUsages::COPY_DST;
-        let entries = buffer(context, "the entries of a batch", (len * size_of::<S>()) as u64, up)?;
+        let entries = buffer(context, "the entries of a batch", (len * kind.bytes()) as u64, up)?;
         let table = buffer(context, "the table of a batch", (4 * WORDS * placed.len()) as u64, up)?;
         let down = BufferUsages::STORAGE | BufferUsages::COPY_SRC;
-        let bounds = buffer(context, "bounds of the singular values", (values * real) as u64, down)?;
+        let bounds = buffer(context, "bounds of the singular values", (values * kind.real_bytes()) as u64, down)?;
         // Laid out as the entries, but of the type of the arithmetic.
         let spilled = match order.last() {
             Some(&last) if placed[last].shape.spilled => {
-                Some(buffer(context, "matrices of a batch", (len * size_of::<S::Scalar>()) as u64, BufferUsages::STORAGE)?)
+                Some(buffer(context, "matrices of a batch", (len * kind.scalar_bytes()) as u64, BufferUsages::STORAGE)?)
             }
             _ => None,
         };
-        context.prepare::<S, _>(&wanted, || {
-            let packed = pack::<T, S>(round, &placed, len)?;
-            stream.upload(&entries, len, |at, piece: &mut [S]| piece.copy_from_slice(&packed[at..at + piece.len()]))?;
+        context.prepare(kind, &wanted, || {
+            upload(&entries, &placed, len)?;
             let words = order.iter().flat_map(|&k| {
                 let Placed { size: (m, n), from, to, .. } = placed[k];
                 [m as u32, n as u32, from as u32, to as u32]
@@ -218,14 +228,14 @@ impl<S: Number> GpuBatch<S> {
         let mut first = 0;
         for class in classes {
             let shape = placed[class[0]].shape;
-            let pipeline = context.pipeline::<S>(shader(&shape), &shape.constants(), 0)?;
+            let pipeline = context.pipeline(kind, shader(&shape), &shape.constants(), 0)?;
             let buffers = [&table, &entries, &bounds].into_iter().chain(spilled.as_ref().filter(|_| shape.spilled));
             let bindings = stream.bind(&pipeline, &buffers.collect::<Vec<_>>(), &[])?;
             let mut rest = class;
             while !rest.is_empty() {
                 let (some, others) = rest.split_at(self.at_once(&shape, rest, &placed));
-                let work = Work::batch::<S>(&shape, some.iter().map(|&k| placed[k].size));
-                let passes = passes_of_bisection::<Re<S>>() as u32;
+                let work = Work::batch(kind, &shape, some.iter().map(|&k| placed[k].size));
+                let passes = passes_of_bisection(kind) as u32;
                 let parameters = parameters::Batch { first, count: some.len() as u32, passes };
                 let [x, y] = stream.fold(some.len())?;
                 stream.dispatch(&pipeline, &bindings, parameters, [x, y, 1], work)?;
@@ -238,8 +248,9 @@ impl<S: Number> GpuBatch<S> {
 
     /// The values of a round.
     async fn values_of(&self, Begun { placed, bounds, values, .. }: &Begun) -> Result<Vec<Vec<f64>>> {
-        let bounds: Vec<Re<S>> = self.stream.read_back(bounds, *values).await?;
-        let of = |(): &mut (), k: usize| values_of::<Re<S>>(&bounds[placed[k].to..][..placed[k].bounds()]);
+        let kind = self.classes.kind;
+        let bounds = self.stream.read_back_reals(kind, bounds, *values).await?;
+        let of = |(): &mut (), k: usize| values_of(kind, &bounds[placed[k].to..][..placed[k].bounds()]);
         try_map(placed.len(), || (), of)
     }
 
@@ -247,10 +258,10 @@ impl<S: Number> GpuBatch<S> {
     fn at_once(&self, shape: &BatchShape, of_class: &[usize], placed: &[Placed]) -> usize {
         let mut flops = 0u64;
         let fits = |&&k: &&usize| {
-            flops = flops.saturating_add(Work::batch::<S>(shape, std::iter::once(placed[k].size)).flops);
+            flops = flops.saturating_add(Work::batch(self.classes.kind, shape, std::iter::once(placed[k].size)).flops);
             flops <= self.stream.most_flops()
         };
-        let most = self.stream.most_workgroups().saturating_pow(2).min(shape.most::<S>());
+        let most = self.stream.most_workgroups().saturating_pow(2).min(shape.most(self.classes.kind));
         of_class.iter().take(most).take_while(fits).count().max(1)
     }
 }
@@ -258,8 +269,8 @@ impl<S: Number> GpuBatch<S> {
 /// The scaled matrices, row by row, with zeros up to the leading dimension.
 fn pack<T, S>(round: &[(MatRef<'_, T>, Re<T>)], placed: &[Placed], len: usize) -> Result<Vec<S>>
 where
-    T: Number<Real = S::Real, Scalar = S::Scalar>,
-    S: Number,
+    T: Scalar,
+    S: Number<Scalar = T>,
 {
     let mut packed: Vec<S> = Vec::new();
     packed.try_reserve_exact(len).map_err(|e| SvdError::OutOfMemory { reason: format!("a batch: {e}") })?;
@@ -278,12 +289,12 @@ where
 }
 
 /// The singular values, descending, of a factor and bounds.
-fn values_of<R: RealElement>(bounds: &[R]) -> Result<Vec<f64>> {
-    if bounds.iter().any(|x| !Float::is_finite(*x)) {
+fn values_of(kind: ElementKind, bounds: &[f64]) -> Result<Vec<f64>> {
+    if bounds.iter().any(|x| !x.is_finite()) {
         return Err(SvdError::Gpu { what: "a matrix of a batch", reason: "it left numbers that are not finite".into() });
     }
-    let factor = bounds.first().map_or(1.0, |factor| factor.to_double());
-    let mut values: Vec<f64> = bounds[1..].chunks_exact(2).map(|of| value_between(of[0], of[1]) / factor).collect();
+    let factor = bounds.first().copied().unwrap_or(1.0);
+    let mut values: Vec<f64> = bounds[1..].chunks_exact(2).map(|of| value_between(kind, of[0], of[1]) / factor).collect();
     values.sort_unstable_by(|x, y| y.total_cmp(x));
     Ok(values)
 }

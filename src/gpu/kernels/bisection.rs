@@ -1,12 +1,12 @@
 //! Stage 3 on the device: bisection with Sturm counts, one singular value a thread.
 
-use num_traits::Float;
 use wgpu::BufferUsages;
 
 use crate::{
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::{Number, Re, RealElement},
+        number::RealElement,
     },
     cost::work::{BISECT_THREADS, LINEAR_THREADS, TOP, Work, passes_of_dispatches},
     gpu::{
@@ -25,7 +25,7 @@ pub(crate) fn bisection_pipelines() -> [Wanted; 2] {
     [(&SQUARE_BIDIAGONAL, Vec::new(), 0), (&BISECT, vec![("BISECT_THREADS", BISECT_THREADS), ("TOP", TOP)], 0)]
 }
 
-impl<S: Number> GpuKernels<S> {
+impl GpuKernels {
     /// The singular values of each bidiagonal in `band`, ascending. They are f64, but only as accurate as `S`'s arithmetic: each has a
     /// relative error of some eps, unless it is below 2^-47 (f32; f64: 2^-470) of the largest entry.
     ///
@@ -33,55 +33,56 @@ impl<S: Number> GpuKernels<S> {
     ///
     /// # Errors
     /// Those of the device.
-    pub(crate) async fn bisect(&self, band: &Banded<S>) -> Result<Vec<Result<Vec<f64>>>> {
+    pub(crate) async fn bisect(&self, band: &Banded) -> Result<Vec<Result<Vec<f64>>>> {
         let (n, matrices) = (band.layout.n, band.matrices);
         if n == 0 {
             return Ok((0..matrices).map(|_| Ok(Vec::new())).collect());
         }
         let (of_squares, of_bounds) = (2 * n + 1, 2 * n);
-        let (context, stream, real) = (&self.context, &self.stream, size_of::<Re<S>>());
+        let (context, stream, real) = (&self.context, &self.stream, self.kind.real_bytes());
         let storage = |what, len: usize| {
             buffer(context, what, (matrices * len * real) as u64, BufferUsages::STORAGE | BufferUsages::COPY_SRC)
         };
         let squares = storage("the bidiagonal's squares", of_squares)?;
         let bounds = storage("bounds of the singular values", of_bounds)?;
 
-        let [square, bisect] = bisection_pipelines().map(|(shader, values, count)| context.pipeline::<S>(shader, &values, count));
+        let [square, bisect] =
+            bisection_pipelines().map(|(shader, values, count)| context.pipeline(self.kind, shader, &values, count));
         let (square, bisect) = (square?, bisect?);
         let bindings = stream.bind(&square, &[&band.band, &squares], &[])?;
         let parameters = parameters::SquareBidiagonal { n: n as u32, ld: band.layout.ld() as u32, ku: band.layout.ku as u32 };
-        let work = Work::square_bidiagonal::<S>(n, LINEAR_THREADS.into()).times(matrices);
+        let work = Work::square_bidiagonal(self.kind, n, LINEAR_THREADS.into()).times(matrices);
         stream.dispatch(&square, &bindings, parameters, [1, 1, matrices as u32], work)?;
 
         let bindings = stream.bind(&bisect, &[&squares, &bounds], &[])?;
         let [x, y] = stream.fold(n.div_ceil(BISECT_THREADS as usize))?;
         let most_iterations = if context.is_software() { SOFTWARE_ITERATIONS } else { usize::MAX };
         let most_flops = stream.most_flops() / matrices.max(1) as u64;
-        let Some(dispatches) = passes_of_dispatches::<Re<S>>(n, most_flops, most_iterations) else {
+        let Some(dispatches) = passes_of_dispatches(self.kind.real(), n, most_flops, most_iterations) else {
             let reason = format!("Stage3::Device, but {} does not run loops of {n}", context.adapter_name());
             return Err(SvdError::invalid("stage3", reason));
         };
         for (k, passes) in dispatches.enumerate() {
             let parameters = parameters::Bisect { n: n as u32, passes: passes as u32, first: u32::from(k == 0) };
-            let work = Work::bisect::<S>(n, passes, BISECT_THREADS.into()).times(matrices);
+            let work = Work::bisect(self.kind, n, passes, BISECT_THREADS.into()).times(matrices);
             stream.dispatch(&bisect, &bindings, parameters, [x, y, matrices as u32], work)?;
         }
 
-        let squares: Vec<Re<S>> = stream.read_back(&squares, matrices * of_squares).await?;
-        let bounds: Vec<Re<S>> = stream.read_back(&bounds, matrices * of_bounds).await?;
-        let values = |(squares, bounds): (&[Re<S>], &[Re<S>])| {
-            if squares.iter().any(|x| !Float::is_finite(*x)) {
+        let squares = stream.read_back_reals(self.kind, &squares, matrices * of_squares).await?;
+        let bounds = stream.read_back_reals(self.kind, &bounds, matrices * of_bounds).await?;
+        let values = |(squares, bounds): (&[f64], &[f64])| {
+            if squares.iter().any(|x| !x.is_finite()) {
                 return Err(SvdError::Gpu { what: "stage 2", reason: "it left numbers that are not finite".into() });
             }
-            let factor = squares[0].to_double();
-            Ok(bounds.chunks_exact(2).map(|of| value_between::<Re<S>>(of[0], of[1]) / factor).collect())
+            let factor = squares[0];
+            Ok(bounds.chunks_exact(2).map(|of| value_between(self.kind, of[0], of[1]) / factor).collect())
         };
         Ok(squares.chunks_exact(of_squares).zip(bounds.chunks_exact(of_bounds)).map(values).collect())
     }
 }
 
 /// The singular value whose square is between these bounds. A square below the floor counts as zero.
-pub(crate) fn value_between<R: RealElement>(low: R, high: R) -> f64 {
-    let (low, high, floor) = (low.to_double(), high.to_double(), 8.0 * R::pivot().to_double());
+pub(crate) fn value_between(kind: ElementKind, low: f64, high: f64) -> f64 {
+    let floor = 8.0 * if kind.is_double() { f64::pivot() } else { f32::pivot().into() };
     if high <= floor { 0.0 } else { (0.5 * (low + high)).sqrt() }
 }

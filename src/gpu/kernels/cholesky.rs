@@ -10,6 +10,7 @@
 use std::ops::Range;
 
 use faer::Mat;
+use num_complex::Complex;
 use wgpu::{Buffer, BufferUsages};
 
 use crate::{
@@ -28,7 +29,7 @@ use crate::{
         kernels::{
             GpuKernels,
             left::{Part, Stack, whole},
-            products::{Products, Task, To, table_of},
+            products::{Products, Task, To, numbers_of},
             triangular::on_device,
         },
         limits::fitting_bytes,
@@ -46,23 +47,23 @@ pub(crate) struct Room {
     entries: usize,
 }
 
-impl<S: Scalar> GpuKernels<S> {
+impl GpuKernels {
     /// Room for products of so many `entries` of a matrix with m rows.
     pub(crate) fn room_for_parts(&self, m: usize, entries: usize) -> Result<Room> {
         let room = |count: usize| -> Result<Buffer> {
             let what = "products of columns";
-            let bytes = fitting_bytes::<S>(&self.context, what, entries.checked_mul(count))?;
+            let bytes = fitting_bytes(&self.context, what, self.kind.bytes(), entries.checked_mul(count))?;
             buffer(&self.context, what, bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)
         };
         let count = parts(m).len();
-        let ones = table_of(&self.stream, "ones", &[S::one_impl(); PARTS])?;
+        let ones = numbers_of(&self.stream, "ones", self.kind, &[Complex::ONE; PARTS])?;
         Ok(Room { parts: room(count)?, sums: room(count.div_ceil(PARTS))?, ones, entries })
     }
 
     /// The products of the parts, with these `tasks` for them.
     fn of_parts(&self, [m, x]: [&Buffer; 2], room: &Room, rows: usize, task: impl Fn(usize, Range<usize>) -> Task) -> Result<()> {
         let tasks = parts(rows).into_iter().enumerate().map(|(k, rows)| task(k * room.entries, rows)).collect();
-        Products::new::<S, S>(self, [m, x, &room.parts], &[tasks])?.run(&self.stream, 0)
+        Products::new(self, self.kind, [m, x, &room.parts], &[tasks])?.run(&self.stream, 0)
     }
 
     /// Sums of `PARTS` matrices each of `count`: products of them with a row of ones.
@@ -75,12 +76,12 @@ impl<S: Scalar> GpuKernels<S> {
             Task { extent, m: row(0), x, c, conjugated: false, to: To::Replaced }
         };
         let tasks = sums.into_iter().enumerate().map(task).collect();
-        Products::new::<S, S>(self, [&room.ones, from, to], &[tasks])?.run(&self.stream, 0)?;
+        Products::new(self, self.kind, [&room.ones, from, to], &[tasks])?.run(&self.stream, 0)?;
         Ok(number)
     }
 
     /// The upper triangle of A^H A, for a matrix in one buffer; below are other numbers. The room is for n x n.next_multiple_of(4) entries.
-    pub(crate) async fn squares(&self, a: &Dense<S>, room: &Room) -> Result<Mat<S::Wide>> {
+    pub(crate) async fn squares<S: Scalar>(&self, a: &Dense, room: &Room) -> Result<Mat<S::Wide>> {
         let ((m, n), a) = (a.size, whole(a)?);
         let ld = n.next_multiple_of(4);
         self.of_parts([a.buffer, a.buffer], room, m, |offset, rows| {
@@ -102,7 +103,7 @@ impl<S: Scalar> GpuKernels<S> {
     }
 
     /// A^H C for tall matrices A and C.
-    pub(crate) fn tall_product(&self, a: &Dense<S>, c: &Dense<S>) -> Result<Dense<S>> {
+    pub(crate) fn tall_product(&self, a: &Dense, c: &Dense) -> Result<Dense> {
         let ((m, n), p) = (a.size, c.size.1);
         let out = self.room(n, p)?;
         let (a, c, to) = (whole(a)?, whole(c)?, whole(&out)?);
@@ -126,15 +127,15 @@ impl<S: Scalar> GpuKernels<S> {
     }
 
     /// A R^-1 in place of A, for R in the upper triangle of the square matrix `r`. Neither may be empty.
-    pub(crate) fn solve_right(&self, r: &Dense<S>, a: &Dense<S>) -> Result<()> {
+    pub(crate) fn solve_right(&self, r: &Dense, a: &Dense) -> Result<()> {
         let (operation, op, diag) = (Operation::Solve, Op::NoTrans, Diag::NonUnit);
         let variant = Variant { operation, side: Side::Right, uplo: Uplo::Upper, op, diag };
         let (r, a) = (DeviceMatrix::view(&self.context, r, r.size)?, DeviceMatrix::view(&self.context, a, a.size)?);
-        on_device(&self.context, &self.stream, &self.tuning, &variant, S::one_impl(), &r, &a)
+        on_device(&self.context, &self.stream, &self.tuning, &variant, Complex::ONE, &r, &a)
     }
 
     /// A R, for an upper triangular matrix `r` with zeros below.
-    pub(crate) fn times_upper(&self, a: &Dense<S>, r: &Dense<S>) -> Result<Dense<S>> {
+    pub(crate) fn times_upper(&self, a: &Dense, r: &Dense) -> Result<Dense> {
         let out = self.room(a.size.0, r.size.1)?;
         let extent = Extent { upper_x: true, ..Extent::default() };
         self.multiply(whole(a)?, whole(r)?, whole(&out)?, false, To::Replaced, extent)?;
@@ -142,7 +143,7 @@ impl<S: Scalar> GpuKernels<S> {
     }
 
     /// M C, or M^H C, for a matrix `m` whose entries are conjugated first if asked for.
-    pub(crate) fn product(&self, m: &Dense<S>, op: Op, conjugated: bool, c: &Dense<S>) -> Result<Dense<S>> {
+    pub(crate) fn product(&self, m: &Dense, op: Op, conjugated: bool, c: &Dense) -> Result<Dense> {
         let m = if op == Op::NoTrans { whole(m)? } else { whole(m)?.transposed() };
         let out = self.room(m.rows, c.size.1)?;
         self.multiply(m, whole(c)?, whole(&out)?, (op == Op::ConjTrans) != conjugated, To::Replaced, Extent::default())?;
@@ -150,18 +151,18 @@ impl<S: Scalar> GpuKernels<S> {
     }
 
     /// C - M X in place of C, or with M^T or M^H.
-    pub(crate) fn subtract_product(&self, c: &Dense<S>, m: &Dense<S>, op: Op, x: &Dense<S>) -> Result<()> {
+    pub(crate) fn subtract_product(&self, c: &Dense, m: &Dense, op: Op, x: &Dense) -> Result<()> {
         let m = if op == Op::NoTrans { whole(m)? } else { whole(m)?.transposed() };
         self.multiply(m, whole(x)?, whole(c)?, op == Op::ConjTrans, To::Subtracted, Extent::default())
     }
 
     /// Divides each column by its length.
-    pub(crate) fn normalize(&self, a: &Dense<S>) -> Result<()> {
+    pub(crate) fn normalize(&self, a: &Dense) -> Result<()> {
         self.to_unit_length(whole(a)?, false)
     }
 
     /// A copy of the diagonal of a square matrix, as a column.
-    pub(crate) fn diagonal(&self, a: &Dense<S>) -> Result<Dense<S>> {
+    pub(crate) fn diagonal(&self, a: &Dense) -> Result<Dense> {
         let (n, from) = (a.size.1, whole(a)?);
         let out = self.room(n, 1)?;
         let window = Window { rs: from.window.rs + from.window.cs, ..from.window };
@@ -170,14 +171,14 @@ impl<S: Scalar> GpuKernels<S> {
     }
 
     /// A copy of the first `cols` columns.
-    pub(crate) fn first_columns(&self, a: &Dense<S>, cols: usize) -> Result<Dense<S>> {
+    pub(crate) fn first_columns(&self, a: &Dense, cols: usize) -> Result<Dense> {
         let out = self.room(a.size.0, cols)?;
         self.copy(whole(a)?.columns(0, cols), whole(&out)?, false)?;
         Ok(out)
     }
 
     /// A copy of the rows from `first` on.
-    pub(crate) fn rows_from(&self, a: &Dense<S>, first: usize) -> Result<Dense<S>> {
+    pub(crate) fn rows_from(&self, a: &Dense, first: usize) -> Result<Dense> {
         let rows = a.size.0.saturating_sub(first);
         let out = self.room(rows, a.size.1)?;
         if rows > 0 {

@@ -1,5 +1,7 @@
 //! The factors of a matrix that stays on the device.
 
+use num_complex::Complex;
+
 use crate::{
     algo::{
         reflectors::{apply_factor, form_factor},
@@ -8,7 +10,7 @@ use crate::{
     base::{
         blas::{Diag, Op, Side, Uplo},
         error::Result,
-        number::{Re, RealElement, Scalar},
+        number::RealElement,
     },
     cost::vectors::Extent,
     gpu::{
@@ -16,7 +18,7 @@ use crate::{
         kernels::{
             GpuKernels,
             left::{Part, Stack, whole},
-            products::{To, table_of},
+            products::{To, numbers_of},
             triangular::on_device,
         },
         matrix::{DeviceMatrix, Window},
@@ -25,24 +27,24 @@ use crate::{
 };
 
 /// A view of the first rows of a matrix that is in one buffer.
-fn lines<S: Scalar>(a: &Dense<S>, rows: usize) -> Result<Lines<'_>> {
+fn lines(a: &Dense, rows: usize) -> Result<Lines<'_>> {
     let by_rows = a.strides.1 == 1;
     let (inner, outer) = if by_rows { (a.size.1, rows) } else { (rows, a.size.1) };
     Ok(Lines { entries: whole(a)?.buffer, by_rows, inner, outer, ld: a.ld() })
 }
 
-impl<S: Scalar> GpuKernels<S> {
+impl GpuKernels {
     /// `scale` times the upper trapezoid of the first `rows` rows of `a`, with zeros below the diagonal.
-    pub(crate) fn upper(&self, a: &Dense<S>, rows: usize, scale: Re<S>) -> Result<Dense<S>> {
+    pub(crate) fn upper(&self, a: &Dense, rows: usize, scale: f64) -> Result<Dense> {
         let lines = lines(a, rows)?;
         self.scaled(&lines, scale, if lines.by_rows { FROM } else { UPTO }, rows)
     }
 
     /// [s A; root I] for the matrix A of `from`.
-    pub(crate) fn with_ridge(&self, from: &Lines<'_>, scale: Re<S>, root: Re<S>) -> Result<Dense<S>> {
+    pub(crate) fn with_ridge(&self, from: &Lines<'_>, scale: f64, root: f64) -> Result<Dense> {
         let (m, n) = from.size();
         let all = self.scaled(from, scale, 0, m.saturating_add(n))?;
-        let entry = table_of(&self.stream, "the ridge", &[S::from_real_impl(&root)])?;
+        let entry = numbers_of(&self.stream, "the ridge", self.kind, &[root.into()])?;
         let to = whole(&all)?;
         let Window { rs, cs, .. } = to.window;
         // The one entry, n times, to the diagonal of the last rows.
@@ -52,18 +54,18 @@ impl<S: Scalar> GpuKernels<S> {
     }
 
     /// 2^`exponent` times a matrix, though the type may not hold the power.
-    pub(crate) fn times_power(&self, mut a: Dense<S>, mut exponent: i32) -> Result<Dense<S>> {
-        let limit = Re::<S>::exponent_limit();
+    pub(crate) fn times_power(&self, mut a: Dense, mut exponent: i32) -> Result<Dense> {
+        let limit = if self.kind.is_double() { f64::exponent_limit() } else { f32::exponent_limit() };
         while exponent != 0 {
             let step = exponent.clamp(-limit, limit);
-            a = self.adopt(&lines(&a, a.size.0)?, Re::<S>::from_double(f64::from(step).exp2()))?;
+            a = self.adopt(&lines(&a, a.size.0)?, f64::from(step).exp2())?;
             exponent -= step;
         }
         Ok(a)
     }
 
     /// The first `cols` columns of Q, for the m x n matrix `a` that has kept the reflectors of its triangular factor.
-    pub(crate) fn columns_of_factor(&self, a: &Dense<S>, (m, n): (usize, usize), cols: usize) -> Result<Dense<S>> {
+    pub(crate) fn columns_of_factor(&self, a: &Dense, (m, n): (usize, usize), cols: usize) -> Result<Dense> {
         let mut q = self.identity(a, m, 0..cols, false)?;
         form_factor(self, a, (m, n), &self.tuning, &mut q)?;
         Ok(q)
@@ -72,20 +74,20 @@ impl<S: Scalar> GpuKernels<S> {
     /// op(Q) C, or conj(op(Q)) C, for a new matrix C.
     pub(crate) fn applied_factor(
         &self,
-        a: &Dense<S>,
+        a: &Dense,
         shape: (usize, usize),
         op: Op,
-        mut c: Dense<S>,
+        mut c: Dense,
         conjugated: bool,
-    ) -> Result<Dense<S>> {
-        let conjugate = |c: Dense<S>| if conjugated && S::IS_COMPLEX { self.conjugated(&c) } else { Ok(c) };
+    ) -> Result<Dense> {
+        let conjugate = |c: Dense| if conjugated && self.kind.is_complex() { self.conjugated(&c) } else { Ok(c) };
         c = conjugate(c)?;
         apply_factor(self, a, shape, &self.tuning, op, &mut c)?;
         conjugate(c)
     }
 
     /// diag(op(Q1), I) C, or with the conjugates of op(Q1), for a square Q1 with at most as many rows as C. A new matrix.
-    pub(crate) fn turned_rows(&self, q1: &Dense<S>, op: Op, conjugated: bool, c: &Dense<S>) -> Result<Dense<S>> {
+    pub(crate) fn turned_rows(&self, q1: &Dense, op: Op, conjugated: bool, c: &Dense) -> Result<Dense> {
         let (k, (rows, cols)) = (q1.size.0, c.size);
         let out = self.room(rows, cols)?;
         if cols == 0 {
@@ -102,7 +104,7 @@ impl<S: Scalar> GpuKernels<S> {
     }
 
     /// [C; 0] with this number of rows, or the first rows of C.
-    pub(crate) fn with_rows(&self, c: &Dense<S>, rows: usize) -> Result<Dense<S>> {
+    pub(crate) fn with_rows(&self, c: &Dense, rows: usize) -> Result<Dense> {
         let out = self.room(rows, c.size.1)?; // a new buffer has zeros
         let rows = rows.min(c.size.0);
         self.copy(Part { rows, ..whole(c)? }, Part { rows, ..whole(&out)? }, false)?;
@@ -110,10 +112,10 @@ impl<S: Scalar> GpuKernels<S> {
     }
 
     /// op(R)^-1 C in place of C, for R in the upper triangle of the first rows of `a`. C must not be empty.
-    pub(crate) fn solve_upper(&self, a: &Dense<S>, op: Op, c: &Dense<S>) -> Result<()> {
+    pub(crate) fn solve_upper(&self, a: &Dense, op: Op, c: &Dense) -> Result<()> {
         let variant = Variant { operation: Operation::Solve, side: Side::Left, uplo: Uplo::Upper, op, diag: Diag::NonUnit };
         let n = c.size.0;
         let (r, b) = (DeviceMatrix::view(&self.context, a, (n, n))?, DeviceMatrix::view(&self.context, c, c.size)?);
-        on_device(&self.context, &self.stream, &self.tuning, &variant, S::one_impl(), &r, &b)
+        on_device(&self.context, &self.stream, &self.tuning, &variant, Complex::ONE, &r, &b)
     }
 }

@@ -7,7 +7,10 @@ use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     algo::fixed::{Entries, FixedMatrix, Multiply},
-    base::error::{Result, SvdError},
+    base::{
+        element_kind::ElementKind,
+        error::{Result, SvdError},
+    },
     cost::{
         counts::Counts,
         fixed::{FixedShape, LINES, VECTORS, parts},
@@ -84,7 +87,7 @@ impl GpuFixed {
         let block = |first: usize| {
             let rows = first..m.min(first + at_once);
             let (what, count) = ("the matrix in fixed point", rows.len());
-            let bytes = fitting_bytes::<Fixed>(stream.context(), what, count.checked_mul(n))?;
+            let bytes = fitting_bytes(stream.context(), what, size_of::<Fixed>(), count.checked_mul(n))?;
             let entries = buffer(stream.context(), what, bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST)?;
             stream.upload(&entries, count * n, |start, piece: &mut [Fixed]| {
                 for (at, to) in (start..).zip(piece) {
@@ -126,17 +129,17 @@ impl GpuFixed {
         let (stream, context, count) = (&self.stream, self.stream.context(), vectors.len());
         let (terms, lines) = if transposed { (self.rows, self.cols) } else { (self.cols, self.rows) };
         let (places, words) = self.places(count, transposed);
-        let x_bytes = fitting_bytes::<Fixed>(context, "vectors", terms.checked_mul(count))?;
+        let x_bytes = fitting_bytes(context, "vectors", size_of::<Fixed>(), terms.checked_mul(count))?;
         let x = buffer(context, "vectors", x_bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST)?;
         stream.upload(&x, terms * count, |start, piece: &mut [Fixed]| {
             for (at, to) in (start..).zip(piece) {
                 *to = vectors[at / terms][at % terms];
             }
         })?;
-        let bytes = fitting_bytes::<u32>(context, "sums of products", Some(words))?;
+        let bytes = fitting_bytes(context, "sums of products", size_of::<u32>(), Some(words))?;
         let sums = buffer(context, "sums of products", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
         let shape = FixedShape::of(count);
-        let pipeline = context.pipeline::<f32>(&MULTIPLY_FIXED, &shape.constants(), 0)?;
+        let pipeline = context.pipeline(ElementKind::F32, &MULTIPLY_FIXED, &shape.constants(), 0)?;
         for (Block { rows, entries }, place) in self.blocks.iter().zip(&places) {
             let size = if transposed { (self.cols, rows.len()) } else { (rows.len(), self.cols) };
             let (line_stride, term_stride) = if transposed { (rows.len(), 1) } else { (1, rows.len()) };

@@ -5,7 +5,7 @@ use wgpu::{Buffer, BufferUsages};
 use crate::{
     base::{
         error::{Result, SvdError},
-        number::Number,
+        number::Scalar,
         parallel::map,
     },
     cost::{
@@ -49,12 +49,12 @@ fn shader(shape: &JacobiShape) -> &'static Shader {
     if shape.spilled { &JACOBI_SPILLED } else { &JACOBI }
 }
 
-impl<S: Number> Classes<S> {
+impl Classes {
     /// The class of an m x n matrix, m >= n >= 1, with vectors, if it fits one.
     pub fn of_vectors(&self, (m, n): (usize, usize)) -> Option<JacobiShape> {
         let bounds = Bounds::of(&self.context);
-        let shape = JacobiShape::of::<S>(JacobiShape::largest::<S>(&bounds), &bounds, (m, n)).filter(|_| n > 0)?;
-        let bytes = (n * leading_dimension_of_w((m, n)) * size_of::<S::Scalar>()) as u64;
+        let shape = JacobiShape::of(self.kind, JacobiShape::largest(self.kind, &bounds), &bounds, (m, n)).filter(|_| n > 0)?;
+        let bytes = (n * leading_dimension_of_w((m, n)) * self.kind.scalar_bytes()) as u64;
         let (outside, sweep) = shape.iterations((m, n));
         // The last sweep comes after another one, in a dispatch of its own if need be.
         let loops_end = !self.context.is_software() || outside + sweep <= SOFTWARE_ITERATIONS;
@@ -62,7 +62,7 @@ impl<S: Number> Classes<S> {
     }
 }
 
-impl<S: Number> GpuBatch<S> {
+impl GpuBatch {
     fn class_of_vectors(&self, size: (usize, usize)) -> Result<JacobiShape> {
         let unfit = || SvdError::invalid("matrix", format!("{} x {} does not fit a workgroup", size.0, size.1));
         self.classes.of_vectors(size).ok_or_else(unfit)
@@ -95,7 +95,7 @@ impl<S: Number> GpuBatch<S> {
             return Err(SvdError::invalid("matrix", "the vectors of a round exceed an index of 32 bits"));
         }
         let out = BufferUsages::STORAGE | BufferUsages::COPY_SRC;
-        let vectors = buffer(context, "vectors of a batch", (len * size_of::<S::Scalar>()) as u64, out)?;
+        let vectors = buffer(context, "vectors of a batch", (len * self.classes.kind.scalar_bytes()) as u64, out)?;
         let done = buffer(context, "what is done of a batch", (4 * order.len()) as u64, out)?;
         let table = BufferUsages::STORAGE | BufferUsages::COPY_DST;
         let table = buffer(context, "the table of the vectors of a batch", (4 * WORDS * order.len()) as u64, table)?;
@@ -104,13 +104,13 @@ impl<S: Number> GpuBatch<S> {
         let mut first = 0;
         for class in order.chunk_by(|&x, &y| classes[x] == classes[y]) {
             let shape = classes[class[0]];
-            let pipeline = context.pipeline::<S>(shader(&shape), &shape.constants(), 0)?;
+            let pipeline = context.pipeline(self.classes.kind, shader(&shape), &shape.constants(), 0)?;
             let bindings = stream.bind(&pipeline, &[&table, entries, &done, &vectors], &[])?;
             let mut rest = class;
             while !rest.is_empty() {
                 let sizes = |some: &[usize]| some.iter().map(|&k| of_round[k].size).collect::<Vec<_>>();
                 let (some, others) = rest.split_at(self.decomposed_at_once(&shape, &sizes(rest)));
-                let work = Work::jacobi::<S>(&shape, sizes(some).into_iter());
+                let work = Work::jacobi(self.classes.kind, &shape, sizes(some).into_iter());
                 let at_once = self.sweeps_at_once(&shape, &sizes(some));
                 for begun in (0..MOST_SWEEPS).step_by(at_once) {
                     let sweeps = at_once.min(MOST_SWEEPS - begun) as u32;
@@ -129,10 +129,10 @@ impl<S: Number> GpuBatch<S> {
     fn decomposed_at_once(&self, shape: &JacobiShape, sizes: &[(usize, usize)]) -> usize {
         let mut flops = 0u64;
         let fits = |&&size: &&(usize, usize)| {
-            flops = flops.saturating_add(Work::jacobi::<S>(shape, std::iter::once(size)).flops);
+            flops = flops.saturating_add(Work::jacobi(self.classes.kind, shape, std::iter::once(size)).flops);
             flops <= self.stream.most_flops()
         };
-        let most = self.stream.most_workgroups().saturating_pow(2).min(shape.most::<S>());
+        let most = self.stream.most_workgroups().saturating_pow(2).min(shape.most(self.classes.kind));
         sizes.iter().take(most).take_while(fits).count().max(1)
     }
 
@@ -149,12 +149,12 @@ impl<S: Number> GpuBatch<S> {
     }
 
     /// The W of each matrix; None if its columns are not orthogonal after [`MOST_SWEEPS`].
-    pub(super) async fn rotated(
+    pub(super) async fn rotated<T: Scalar>(
         &self,
         Rotating { vectors, done, placed, len }: Rotating,
-    ) -> Result<Vec<Option<Rotated<S::Scalar>>>> {
+    ) -> Result<Vec<Option<Rotated<T>>>> {
         let done: Vec<u32> = self.stream.read_back(&done, placed.len()).await?;
-        let all: Vec<S::Scalar> = self.stream.read_back(&vectors, len).await?;
+        let all: Vec<T> = self.stream.read_back(&vectors, len).await?;
         let of_one = |k: usize| {
             let (index, n, at, ld) = placed[k];
             (done[index] == FINISHED).then(|| Rotated { w: all[at..at + n * ld].to_vec(), ld })

@@ -14,6 +14,8 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
+use faer::Mat;
+use num_complex::Complex;
 use wgpu::{Buffer, BufferUsages};
 
 use crate::{
@@ -24,8 +26,8 @@ use crate::{
     },
     base::{
         blas::Op,
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::{Number, Re},
     },
     cost::{
         vectors::{Extent, UNIT_COLUMNS},
@@ -45,6 +47,7 @@ use crate::{
         matrix::Window,
         storage::{Dense, Ready},
     },
+    tile::kernels::Transfers,
 };
 
 /// A window of a matrix in one buffer, or of each of several matrices.
@@ -87,7 +90,7 @@ impl<'a> Part<'a> {
 }
 
 /// A matrix that is in one buffer, or several.
-pub(super) fn whole<S: Number>(a: &Dense<S>) -> Result<Part<'_>> {
+pub(super) fn whole(a: &Dense) -> Result<Part<'_>> {
     let [buffer] = &a.a[..] else {
         return Err(SvdError::invalid("matrix", format!("{} x {} entries are in several buffers", a.size.0, a.size.1)));
     };
@@ -96,25 +99,25 @@ pub(super) fn whole<S: Number>(a: &Dense<S>) -> Result<Part<'_>> {
     Ok(Part { buffer, window, rows: a.size.0, cols: a.size.1, stack })
 }
 
-impl<S: Number> GpuKernels<S> {
+impl GpuKernels {
     /// Room for a matrix by rows, in one buffer.
-    pub(crate) fn room(&self, rows: usize, cols: usize) -> Result<Dense<S>> {
+    pub(crate) fn room(&self, rows: usize, cols: usize) -> Result<Dense> {
         self.room_of_stack(1, rows, cols)
     }
 
     /// Room for several matrices by rows, at least one, in one buffer.
-    pub(crate) fn room_of_stack(&self, matrices: usize, rows: usize, cols: usize) -> Result<Dense<S>> {
+    pub(crate) fn room_of_stack(&self, matrices: usize, rows: usize, cols: usize) -> Result<Dense> {
         let len = rows.checked_mul(cols.next_multiple_of(4)).and_then(|len| len.checked_mul(matrices));
-        fitting_bytes::<S>(&self.context, "vectors", len)?;
-        Dense::stacked(&self.context, matrices, (rows, cols), true, self.shape, self.tuning.leaf)
+        fitting_bytes(&self.context, "vectors", self.kind.bytes(), len)?;
+        Dense::stacked(self.kind, &self.context, matrices, (rows, cols), true, self.shape, self.tuning.leaf)
     }
 
     /// U (m x k) of each `a` (m x n) for its k leading `values` and right vectors `v` (n x k), both on the device. `a` is scaled.
-    pub(crate) fn left_vectors(&self, a: &Dense<S>, values: &[&[Re<S>]], v: &Dense<S>) -> Result<Dense<S>> {
+    pub(crate) fn left_vectors(&self, a: &Dense, values: &[&[f64]], v: &Dense) -> Result<Dense> {
         let (m, k) = (a.size.0, v.size.1);
         let w = self.room_of_stack(a.matrices, m, k)?;
         self.multiply(whole(a)?, whole(v)?, whole(&w)?, false, To::Replaced, Extent::default())?;
-        let large: Vec<usize> = values.iter().map(|values| large_values::<S>(values, k)).collect();
+        let large: Vec<usize> = values.iter().map(|values| large_values(self.kind, values, k)).collect();
         let mut alike: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (matrix, &large) in large.iter().enumerate().filter(|&(_, &large)| large < k) {
             alike.entry(large).or_default().push(matrix);
@@ -136,7 +139,7 @@ impl<S: Number> GpuKernels<S> {
     }
 
     /// The first `cols` columns of `w`, which are nearly orthogonal, each corrected by those before it and divided by its length. The others are zero.
-    pub(crate) fn orthonormal(&self, w: &Dense<S>, cols: usize) -> Result<Dense<S>> {
+    pub(crate) fn orthonormal(&self, w: &Dense, cols: usize) -> Result<Dense> {
         let (matrices, (m, k)) = (w.matrices, w.size);
         let out = self.room_of_stack(matrices, m, k)?;
         if cols == 0 {
@@ -146,8 +149,12 @@ impl<S: Number> GpuKernels<S> {
         let ld = cols.next_multiple_of(4);
         let square = || {
             let what = "products of vectors";
-            let bytes =
-                fitting_bytes::<S::Scalar>(&self.context, what, ld.checked_mul(cols).and_then(|of| of.checked_mul(matrices)))?;
+            let bytes = fitting_bytes(
+                &self.context,
+                what,
+                self.kind.scalar_bytes(),
+                ld.checked_mul(cols).and_then(|of| of.checked_mul(matrices)),
+            )?;
             buffer(&self.context, what, bytes, BufferUsages::STORAGE)
         };
         let (g, f) = (square()?, square()?);
@@ -158,7 +165,7 @@ impl<S: Number> GpuKernels<S> {
         self.multiply(w.transposed(), w, gram, true, To::Replaced, Extent { upper_c: true, ..Extent::default() })?;
         let kernel = self.bound(&GRAM_FACTOR, &[&g, &f])?;
         let parameters = parameters::GramFactor { k: cols as u32, ld: ld as u32 };
-        let work = Work::linear(Kernel::GramFactor, ld * cols, 2, size_of::<S::Scalar>());
+        let work = Work::linear(Kernel::GramFactor, ld * cols, 2, self.kind.scalar_bytes());
         self.linear_of_stack(&kernel, parameters, (ld * cols, matrices), work)?;
         self.multiply(w, factor, to, false, To::Replaced, Extent { upper_x: true, ..Extent::default() })?;
         self.to_unit_length(to, false)?;
@@ -167,7 +174,7 @@ impl<S: Number> GpuKernels<S> {
 
     /// Writes the columns of `u` from `first` on, of some of its `matrices`: orthonormal ones that are orthogonal to those before, which are orthonormal.
     /// Each is near the direction that its column of `y` has, where it has one.
-    fn complete(&self, mut y: Dense<S>, u: &Dense<S>, first: usize, matrices: &[usize]) -> Result<()> {
+    fn complete(&self, mut y: Dense, u: &Dense, first: usize, matrices: &[usize]) -> Result<()> {
         let (u, k) = (whole(u)?, u.size.1);
         let (before, tiny) = (u.columns(0, first), u.columns(first, k - first));
         let before: Vec<Part<'_>> = matrices.iter().map(|&matrix| before.of(matrix)).collect();
@@ -184,7 +191,7 @@ impl<S: Number> GpuKernels<S> {
     }
 
     /// The m x m unitary matrix with the m x k orthonormal `u` as its first columns.
-    pub(crate) fn completed(&self, u: &Dense<S>) -> Result<Dense<S>> {
+    pub(crate) fn completed(&self, u: &Dense) -> Result<Dense> {
         let (matrices, (m, k)) = (u.matrices, u.size);
         let (all, copy) = (self.room_of_stack(matrices, m, m)?, self.room_of_stack(matrices, m, k)?);
         self.copy(whole(u)?, whole(&all)?.columns(0, k), false)?;
@@ -197,20 +204,20 @@ impl<S: Number> GpuKernels<S> {
     }
 
     /// A copy of the conjugates.
-    pub(crate) fn conjugated(&self, a: &Dense<S>) -> Result<Dense<S>> {
+    pub(crate) fn conjugated(&self, a: &Dense) -> Result<Dense> {
         let out = self.room(a.size.0, a.size.1)?;
         self.copy(whole(a)?, whole(&out)?, true)?;
         Ok(out)
     }
 
     /// A copy of a matrix, or of several, by rows or by columns as they are; None if it is in several buffers.
-    pub(super) fn copy_of(&self, a: &Dense<S>) -> Result<Option<Dense<S>>> {
+    pub(super) fn copy_of(&self, a: &Dense) -> Result<Option<Dense>> {
         let [buffer] = &a.a[..] else { return Ok(None) };
         let by_rows = a.strides.1 == 1;
-        let out = Dense::stacked(&self.context, a.matrices, a.size, by_rows, self.shape, self.tuning.leaf)?;
+        let out = Dense::stacked(self.kind, &self.context, a.matrices, a.size, by_rows, self.shape, self.tuning.leaf)?;
         let (rows, cols) = if by_rows { (a.size.1, a.size.0) } else { a.size };
         // Line by line.
-        let lines = |buffer, of: &Dense<S>| {
+        let lines = |buffer, of: &Dense| {
             let window = Window { offset: of.first, rs: 1, cs: of.ld() };
             let stack = Stack { matrices: of.matrices, distance: of.distance() as usize };
             Part { buffer, window, rows, cols, stack }
@@ -220,7 +227,7 @@ impl<S: Number> GpuKernels<S> {
     }
 
     /// A copy of the first `rows` rows of a matrix that is in one buffer.
-    pub(super) fn first_rows(&self, a: &Dense<S>, rows: usize) -> Result<Dense<S>> {
+    pub(super) fn first_rows(&self, a: &Dense, rows: usize) -> Result<Dense> {
         let out = self.room(rows, a.size.1)?;
         self.copy(Part { rows, ..whole(a)? }, whole(&out)?, false)?;
         Ok(out)
@@ -228,7 +235,7 @@ impl<S: Number> GpuKernels<S> {
 
     /// Columns `first..first + cols` of the m x m matrix Q of a QR factorisation of `a` (m x n, m >= n). Columns before n have the signs that give
     /// R a positive diagonal.
-    fn columns_of_q(&self, mut a: Dense<S>, first: usize, cols: usize) -> Result<Dense<S>> {
+    fn columns_of_q(&self, mut a: Dense, first: usize, cols: usize) -> Result<Dense> {
         let (m, n) = a.size;
         keep_factor(self, &mut a, (m, n), &self.tuning)?;
         triangular_factor(self, &mut a, m, n, &self.tuning)?;
@@ -237,8 +244,18 @@ impl<S: Number> GpuKernels<S> {
         Ok(q)
     }
 
+    /// The identity matrix of this order, from the host.
+    pub(crate) fn identity_of(&self, order: usize) -> Result<Dense> {
+        match self.kind.scalar() {
+            ElementKind::F16 | ElementKind::F32 => self.upload(Mat::<f32>::identity(order, order).as_ref(), 1.0),
+            ElementKind::F64 => self.upload(Mat::<f64>::identity(order, order).as_ref(), 1.0),
+            ElementKind::C32 => self.upload(Mat::<Complex<f32>>::identity(order, order).as_ref(), 1.0),
+            ElementKind::C64 => self.upload(Mat::<Complex<f64>>::identity(order, order).as_ref(), 1.0),
+        }
+    }
+
     /// Some columns of the identity with m rows; with `phases` the entries are the phases of a's diagonal.
-    pub(crate) fn identity(&self, a: &Dense<S>, m: usize, columns: Range<usize>, phases: bool) -> Result<Dense<S>> {
+    pub(crate) fn identity(&self, a: &Dense, m: usize, columns: Range<usize>, phases: bool) -> Result<Dense> {
         let (first, cols) = (columns.start, columns.len());
         let q = self.room_of_stack(a.matrices, m, cols)?;
         let kernel = self.bound(&IDENTITY_COLUMNS, &[whole(a)?.buffer, whole(&q)?.buffer])?;
@@ -252,13 +269,13 @@ impl<S: Number> GpuKernels<S> {
             flags: if phases { parameters::ON } else { 0 },
         };
         let places = m * q.ld();
-        let work = Work::linear(Kernel::IdentityColumns, places, 1, size_of::<S::Scalar>());
+        let work = Work::linear(Kernel::IdentityColumns, places, 1, self.kind.scalar_bytes());
         self.linear_of_stack(&kernel, parameters, (places, a.matrices), work)?;
         Ok(q)
     }
 
     /// Y <- Y - U (U^H Y) for each of several matrices Y and its U.
-    fn project(&self, u: &[Part<'_>], y: &Dense<S>) -> Result<()> {
+    fn project(&self, u: &[Part<'_>], y: &Dense) -> Result<()> {
         let cols = u.first().map_or(0, |u| u.cols);
         if cols == 0 {
             return Ok(());
@@ -297,7 +314,7 @@ impl<S: Number> GpuKernels<S> {
             let extent = Extent { rows: c.rows, cols: c.cols, inner: m.cols, ..triangles };
             Task { extent, m: m.window, x: x.window, c: c.window, conjugated, to }
         };
-        Products::new::<S, S>(self, buffers, &[each.iter().map(task).collect()])?.run(&self.stream, 0)
+        Products::new(self, self.kind, buffers, &[each.iter().map(task).collect()])?.run(&self.stream, 0)
     }
 
     /// Copies matrices of the same size, or their conjugates.
@@ -318,7 +335,7 @@ impl<S: Number> GpuKernels<S> {
             flags: if conjugated { parameters::ON } else { 0 },
         };
         let places = to.rows * to.cols;
-        let work = Work::linear(Kernel::CopyWindow, places, 2, size_of::<S::Scalar>());
+        let work = Work::linear(Kernel::CopyWindow, places, 2, self.kind.scalar_bytes());
         self.linear_of_stack(&kernel, parameters, (places, to.stack.matrices), work)
     }
 
@@ -335,13 +352,13 @@ impl<S: Number> GpuKernels<S> {
             flags: if noise { parameters::ON } else { 0 },
         };
         let [groups, more] = self.stream.fold(x.cols.div_ceil(UNIT_COLUMNS))?;
-        let work = Work::unit_columns::<S>(x.rows, x.cols).times(x.stack.matrices);
+        let work = Work::unit_columns(self.kind, x.rows, x.cols).times(x.stack.matrices);
         self.stream.dispatch(&kernel.0, &kernel.1, parameters, [groups, more, x.stack.matrices as u32], work)
     }
 
     /// A kernel without constants, with its buffers.
     fn bound(&self, shader: &Shader, buffers: &[&Buffer]) -> Result<Ready> {
-        let pipeline = self.context.pipeline::<S>(shader, &[], 0)?;
+        let pipeline = self.context.pipeline(self.kind, shader, &[], 0)?;
         let bindings = self.stream.bind(&pipeline, buffers, &[])?;
         Ok((pipeline, bindings))
     }

@@ -17,7 +17,7 @@ mod replay;
 pub(crate) mod stacked;
 pub(crate) mod triangular;
 
-use std::{marker::PhantomData, ops::Range};
+use std::ops::Range;
 
 use faer::{Mat, MatRef};
 use pollster::block_on;
@@ -27,6 +27,7 @@ use crate::{
     algo::svdvals::qr_first,
     base::{
         blas::{Op, Side},
+        element_kind::ElementKind,
         error::{Result, SvdError},
         number::{Number, Re, Scalar},
         view::copy_entries,
@@ -52,7 +53,7 @@ use crate::{
         band::Band,
         band_layout::BandLayout,
         chase_schedule::{ReductionStep, SWEEP_SEPARATION},
-        kernels::{ComplexBidiagonal, HeldBy, StageKernels, TileKernels},
+        kernels::{ComplexBidiagonal, StageKernels, TileKernels, Transfers},
         panel_tree::Level,
         tuning::Tuning,
     },
@@ -62,9 +63,10 @@ use crate::{
 /// in total.
 pub(crate) const SOFTWARE_ITERATIONS: usize = 60_000;
 
-/// The GPU backend of one call, for matrices stored as `S`: a context, hyperparameters that fit its device, and the commands not yet
+/// The GPU backend of one call, for matrices stored as `kind`: a context, hyperparameters that fit its device, and the commands not yet
 /// submitted.
-pub struct GpuKernels<S> {
+pub struct GpuKernels {
+    pub(crate) kind: ElementKind,
     pub(crate) context: GpuContext,
     tuning: Tuning,
     shape: Shape,
@@ -73,27 +75,26 @@ pub struct GpuKernels<S> {
     stage3_on_device: Option<bool>,
     /// Whether the reduction to bidiagonal form will have one stage.
     one_stage: bool,
-    storage: PhantomData<S>,
 }
 
-impl<S: Number> GpuKernels<S> {
-    /// The backend on `context` with these hyperparameters.
+impl GpuKernels {
+    /// The backend on `context` with these hyperparameters, for matrices stored as `S`.
     ///
     /// # Errors
     /// [`SvdError::UnsupportedElement`] if the device cannot compute with `S`; [`SvdError::InvalidOption`] for a hyperparameter that
     /// [`Tuning::check`] rejects or that exceeds the device's limits.
-    pub fn new(context: &GpuContext, tuning: &Tuning) -> Result<Self> {
-        Self::running(context, tuning, Manner::default())
+    pub fn new<S: Number>(context: &GpuContext, tuning: &Tuning) -> Result<Self> {
+        Self::running(S::KIND, context, tuning, Manner::default())
     }
 
     /// [`new`](Self::new), for a call that runs as `manner` says.
-    pub(crate) fn running(context: &GpuContext, tuning: &Tuning, manner: Manner) -> Result<Self> {
-        context.require::<S>()?;
-        let shape = Shape::new::<S>(&Bounds::of(context), tuning)?;
+    pub(crate) fn running(kind: ElementKind, context: &GpuContext, tuning: &Tuning, manner: Manner) -> Result<Self> {
+        context.require(kind)?;
+        let shape = Shape::new(kind, &Bounds::of(context), tuning)?;
         let (stage3_on_device, one_stage) = (manner.stage3_on_device, manner.one_stage);
         let stream = Stream::running(context, manner)?;
-        let (context, tuning, storage) = (context.clone(), tuning.clone(), PhantomData);
-        Ok(GpuKernels { context, tuning, shape, stream, stage3_on_device, one_stage, storage })
+        let (context, tuning) = (context.clone(), tuning.clone());
+        Ok(GpuKernels { kind, context, tuning, shape, stream, stage3_on_device, one_stage })
     }
 
     /// The pipelines that a call will need for an m x n matrix in `count` buffers.
@@ -110,7 +111,7 @@ impl<S: Number> GpuKernels<S> {
             if m.max(n) > self.tuning.tile_size {
                 wanted.push((unmqr, shape.unmqr_constants().into(), count));
             }
-            if let Some(beside) = shape.beside::<S>().filter(|_| in_vectors && count == 1 && m.max(n) > self.tuning.leaf) {
+            if let Some(beside) = shape.beside(self.kind).filter(|_| in_vectors && count == 1 && m.max(n) > self.tuning.leaf) {
                 wanted.push((&UNMQR_AND_GEQRT, beside.beside_constants(), count));
             }
         }
@@ -137,18 +138,18 @@ impl<S: Number> GpuKernels<S> {
 
     /// V of stacked rows `0..rows` of the last level (rows x tile size), for tests.
     #[doc(hidden)]
-    pub fn read_v(&self, a: &Dense<S>, rows: usize) -> Result<faer::Mat<S::Scalar>> {
+    pub fn read_v<S: Scalar>(&self, a: &Dense, rows: usize) -> Result<Mat<S>> {
         let ts = self.shape.ts;
-        let entries: Vec<S::Scalar> = self.stream.read_back_now(a.last()[0], rows * ts)?;
-        Ok(faer::Mat::from_fn(rows, ts, |i, j| entries[i * ts + j]))
+        let entries: Vec<S> = self.stream.read_back_now(a.last()[0], rows * ts)?;
+        Ok(Mat::from_fn(rows, ts, |i, j| entries[i * ts + j]))
     }
 
     /// T of block `q` of the last level (tile size x tile size), for tests.
     #[doc(hidden)]
-    pub fn read_t(&self, a: &Dense<S>, q: usize) -> Result<faer::Mat<S::Scalar>> {
+    pub fn read_t<S: Scalar>(&self, a: &Dense, q: usize) -> Result<Mat<S>> {
         let ts = self.shape.ts;
-        let entries: Vec<S::Scalar> = self.stream.read_back_now(a.last()[1], (q + 1) * ts * ts)?;
-        Ok(faer::Mat::from_fn(ts, ts, |i, j| entries[(q * ts + i) * ts + j]))
+        let entries: Vec<S> = self.stream.read_back_now(a.last()[1], (q + 1) * ts * ts)?;
+        Ok(Mat::from_fn(ts, ts, |i, j| entries[(q * ts + i) * ts + j]))
     }
 
     /// Dispatches `unmqr` for a level of each matrix and the `trailing` ones of the columns right of its panel, split into as many dispatches as
@@ -162,44 +163,38 @@ impl<S: Number> GpuKernels<S> {
         matrices: usize,
     ) -> Result<()> {
         let most_flops = self.stream.most_flops() / matrices.max(1) as u64;
-        let at_once = Work::unmqr_columns::<S>(&self.shape, level, trailing.len(), most_flops);
+        let at_once = Work::unmqr_columns(self.kind, &self.shape, level, trailing.len(), most_flops);
         for first in trailing.clone().step_by(at_once) {
             let columns = first..trailing.end.min(first + at_once);
-            let work = Work::unmqr::<S>(&self.shape, level, columns.len()).times(matrices);
+            let work = Work::unmqr(self.kind, &self.shape, level, columns.len()).times(matrices);
             let [x, y] = self.stream.fold(level.map.blocks() * columns.len().div_ceil(self.shape.cpb))?;
             self.stream.dispatch(pipeline, bindings, whole.of_columns(columns), [x, y, matrices as u32], work)?;
         }
         Ok(())
     }
-
-    /// Reads [`unpacked`](Self::unpacked) back.
-    async fn unpack_band(&self, band: &Banded<S>, bandwidth: usize) -> Result<Vec<S::Scalar>> {
-        let unpacked = self.unpacked(band, bandwidth)?;
-        self.stream.read_back(&unpacked, band.matrices * band.layout.n * (bandwidth + 1)).await
-    }
 }
 
-impl<S: Number> StageKernels for GpuKernels<S> {
-    type Dense = Dense<S>;
-    type Banded = Banded<S>;
+impl StageKernels for GpuKernels {
+    type Dense = Dense;
+    type Banded = Banded;
 
     fn rows_at_once(&self) -> usize {
-        rows_at_once::<S>(&self.context, self.shape)
+        rows_at_once(self.kind, &self.context, self.shape)
     }
 
-    fn geqrt(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
+    fn geqrt(&self, a: &mut Dense, level: &Level) -> Result<()> {
         a.keep_next(level)?;
         let parameters = a.parameters(level)?;
         let [x, y] = self.stream.fold(level.map.blocks())?;
         if level.map.rows == 0 || level.width == 0 {
             return Ok(());
         }
-        let work = Work::geqrt::<S>(&self.shape, level).times(a.matrices);
+        let work = Work::geqrt(self.kind, &self.shape, level).times(a.matrices);
         let (pipeline, bindings) = a.geqrt(&self.context, &self.stream)?;
         self.stream.dispatch(pipeline, bindings, parameters, [x, y, a.matrices as u32], work)
     }
 
-    fn unmqr(&self, a: &mut Dense<S>, level: &Level) -> Result<()> {
+    fn unmqr(&self, a: &mut Dense, level: &Level) -> Result<()> {
         let whole = a.parameters(level)?;
         let trailing = a.size(level.transposed).1 - level.col - level.width;
         if trailing == 0 || level.map.rows == 0 || level.width == 0 {
@@ -208,40 +203,40 @@ impl<S: Number> StageKernels for GpuKernels<S> {
         self.update(a.unmqr(&self.context, &self.stream, level)?, whole, level, 0..trailing, a.matrices)
     }
 
-    fn unmqr_and_geqrt(&self, a: &mut Dense<S>, level: &Level, next: &Level) -> Result<()> {
+    fn unmqr_and_geqrt(&self, a: &mut Dense, level: &Level, next: &Level) -> Result<()> {
         let trailing = a.size(level.transposed).1.saturating_sub(level.col + level.width);
-        let Some(shape) = self.shape.beside::<S>().filter(|_| trailing > 0 && a.runs_beside(level, next)) else {
+        let Some(shape) = self.shape.beside(self.kind).filter(|_| trailing > 0 && a.runs_beside(level, next)) else {
             self.unmqr(a, level)?;
             return self.geqrt(a, next);
         };
         let whole = a.parameters(level)?;
         let matrices = a.matrices;
-        let at_once = Work::unmqr_columns::<S>(&shape, level, trailing, self.stream.most_flops() / matrices.max(1) as u64);
+        let at_once = Work::unmqr_columns(self.kind, &shape, level, trailing, self.stream.most_flops() / matrices.max(1) as u64);
         let rest = if at_once < trailing { Some(a.unmqr(&self.context, &self.stream, level)?.clone()) } else { None };
         let (pipeline, bindings) = a.unmqr_and_geqrt(&self.context, &self.stream, &shape)?.clone();
         // Checks that V and T of the next level are within the buffers.
         a.parameters(next)?;
-        let work = Work::unmqr_and_geqrt::<S>(&shape, level, at_once, next).times(matrices);
+        let work = Work::unmqr_and_geqrt(self.kind, &shape, level, at_once, next).times(matrices);
         let count = next.map.blocks() + level.map.blocks() * at_once.div_ceil(shape.cpb);
         let [x, y] = self.stream.fold(count)?;
         self.stream.dispatch(&pipeline, &bindings, whole.of_columns(0..at_once), [x, y, matrices as u32], work)?;
         rest.map_or(Ok(()), |unmqr| self.update(&unmqr, whole, level, at_once..trailing, matrices))
     }
 
-    fn keep_rows(&self, a: &mut Dense<S>, rows: usize) {
+    fn keep_rows(&self, a: &mut Dense, rows: usize) {
         a.size.0 = rows.min(a.size.0);
     }
 
-    fn pack_band(&self, a: &Dense<S>, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded<S>> {
+    fn pack_band(&self, a: &Dense, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded> {
         if n > a.size.0.min(a.size.1) {
             return Err(SvdError::invalid("n", format!("{n}, of a {} x {} matrix", a.size.0, a.size.1)));
         }
         let layout = BandLayout::new(n, bandwidth, tile_width);
-        let band = Banded::stacked(&self.context, a.matrices, layout, &self.tuning)?;
+        let band = Banded::stacked(self.kind, &self.context, a.matrices, layout, &self.tuning)?;
         if n == 0 {
             return Ok(band);
         }
-        let pipeline = self.context.pipeline::<S>(&PACK_BAND, &[], a.a.len())?;
+        let pipeline = self.context.pipeline(self.kind, &PACK_BAND, &[], a.a.len())?;
         let bindings = self.stream.bind(&pipeline, &[&band.band], &a.a)?;
         let parameters = parameters::PackBand {
             n: n as u32,
@@ -254,12 +249,12 @@ impl<S: Number> StageKernels for GpuKernels<S> {
             matrix: a.distance(),
         };
         let [x, y] = self.stream.fold((n * layout.ld()).div_ceil(LINEAR_THREADS as usize))?;
-        let work = Work::pack_band::<S>(layout, bandwidth, LINEAR_THREADS.into()).times(a.matrices);
+        let work = Work::pack_band(self.kind, layout, bandwidth, LINEAR_THREADS.into()).times(a.matrices);
         self.stream.dispatch(&pipeline, &bindings, parameters, [x, y, a.matrices as u32], work)?;
         Ok(band)
     }
 
-    fn chase(&self, band: &mut Banded<S>, step: &ReductionStep) -> Result<()> {
+    fn chase(&self, band: &mut Banded, step: &ReductionStep) -> Result<()> {
         band.check(step)?;
         band.keep_next(&self.context, step)?;
         let most = self.tuning.gpu.max_blocks.min(self.context.limits().max_compute_workgroups_per_dimension as usize);
@@ -288,7 +283,7 @@ impl<S: Number> StageKernels for GpuKernels<S> {
                 count: active.len() as u32,
             };
             let grid = [active.len().min(most) as u32, 1, matrices as u32];
-            let work = Work::chase::<S>(&shape, &schedule, time, most).times(matrices);
+            let work = Work::chase(self.kind, &shape, &schedule, time, most).times(matrices);
             if self.context.is_software() && shape.iterations(step) * active.len().div_ceil(most) * cycles > SOFTWARE_ITERATIONS {
                 let reason = format!(
                     "{cycles}, with {} teams in {most} workgroups, loops longer than a software driver does",
@@ -302,14 +297,13 @@ impl<S: Number> StageKernels for GpuKernels<S> {
     }
 }
 
-impl<S: Number> TileKernels for GpuKernels<S> {
-    type Storage = S;
-
-    fn upload<T: HeldBy<Self>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Dense<S>> {
+impl GpuKernels {
+    /// Copies `source`, of entries with this kind's arithmetic, to the device. They are stored as `S`.
+    fn upload_as<T: Scalar, S: Number<Scalar = T>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Dense> {
         let by_rows = source.col_stride().unsigned_abs() < source.row_stride().unsigned_abs();
-        let a = Dense::new(&self.context, source.shape(), by_rows, self.shape, self.tuning.leaf)?;
+        let a = Dense::new(self.kind, &self.context, source.shape(), by_rows, self.shape, self.tuning.leaf)?;
         let source = if by_rows { source.transpose() } else { source };
-        self.context.prepare::<S, _>(&self.wanted(a.size, a.a.len()), || {
+        self.context.prepare(self.kind, &self.wanted(a.size, a.a.len()), || {
             a.lines_of().try_for_each(|(lines, buffer)| {
                 let source = source.subcols(lines.start, lines.len());
                 self.stream.upload(buffer, lines.len() * a.ld(), |start, piece: &mut [S]| {
@@ -320,51 +314,31 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         Ok(a)
     }
 
-    fn upload_band<T: HeldBy<Self>>(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Banded<S>> {
+    fn upload_band_as<T: Scalar, S: Number<Scalar = T>>(
+        &self,
+        band: &Band<T>,
+        scale: Re<T>,
+        tile_width: usize,
+    ) -> Result<Banded> {
         let layout = BandLayout::new(band.n(), band.bandwidth(), tile_width);
-        let device = Banded::new(&self.context, layout, &self.tuning)?;
+        let device = Banded::new(self.kind, &self.context, layout, &self.tuning)?;
         let ld = layout.ld();
         let wanted: [Wanted; 2] = [(&CHASE, device.shape.constants().into(), 0), (&UNPACK_BAND, Vec::new(), 0)];
         let size = layout.size()?;
-        self.context.prepare::<S, _>(&wanted, || {
+        self.context.prepare(self.kind, &wanted, || {
             self.stream.upload(&device.band, size, |start, piece: &mut [S]| {
                 for (place, to) in (start..).zip(piece) {
                     // Entry p of stored column j has row j + p - ku.
                     let (j, p) = (place / ld, place % ld);
                     let row = (j + p).checked_sub(layout.ku);
-                    *to = row.map_or_else(S::zeroed, |i| S::narrow(band.get(i, j).widen().times(scale)));
+                    *to = row.map_or_else(S::zeroed, |i| S::narrow(band.get(i, j).times(scale)));
                 }
             })
         })?;
         Ok(device)
     }
 
-    fn download(&self, a: &Dense<S>) -> Result<Mat<S::Scalar>> {
-        block_on(self.download_awaited(a))
-    }
-
-    async fn download_rows(&self, a: &Dense<S>, rows: usize) -> Result<Mat<S::Scalar>> {
-        let (m, n) = a.size;
-        let rows = rows.min(m);
-        let by_rows = a.strides.1 == 1;
-        if rows == m || (a.a.len() > 1 && !by_rows) {
-            let all = self.download_awaited(a).await?;
-            return Ok(all.subrows(0, rows).to_owned());
-        }
-        if !by_rows {
-            return self.download_awaited(&self.first_rows(a, rows)?).await;
-        }
-        let mut entries: Vec<S> = Vec::new();
-        for (lines, buffer) in a.lines_of() {
-            let wanted = rows.saturating_sub(lines.start).min(lines.len());
-            if wanted > 0 {
-                entries.extend(self.stream.read_back_from::<S>(buffer, a.first, wanted * a.ld()).await?);
-            }
-        }
-        Ok(Mat::from_fn(rows, n, |i, j| entries[i * a.strides.0 + j].widen()))
-    }
-
-    async fn download_awaited(&self, a: &Dense<S>) -> Result<Mat<S::Scalar>> {
+    async fn stored_as<S: Number>(&self, a: &Dense) -> Result<Mat<S::Scalar>> {
         let ((m, n), by_rows) = (a.size, a.strides.1 == 1);
         let mut to = Mat::<S::Scalar>::zeros(m, n);
         for (lines, buffer) in a.lines_of() {
@@ -383,23 +357,96 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         Ok(to)
     }
 
-    fn download_band(&self, band: Banded<S>, bandwidth: usize, scale: Re<S>) -> Result<Band<S::Scalar>> {
-        let bandwidth = bandwidth.min(band.layout.n.saturating_sub(1));
-        Band::from_entries(band.layout.n, bandwidth, &block_on(self.unpack_band(&band, bandwidth))?, |x| x.times(scale))
+    async fn rows_stored_as<S: Number>(&self, a: &Dense, rows: usize) -> Result<Mat<S::Scalar>> {
+        let mut entries: Vec<S> = Vec::new();
+        for (lines, buffer) in a.lines_of() {
+            let wanted = rows.saturating_sub(lines.start).min(lines.len());
+            if wanted > 0 {
+                entries.extend(self.stream.read_back_from::<S>(buffer, a.first, wanted * a.ld()).await?);
+            }
+        }
+        Ok(Mat::from_fn(rows, a.size.1, |i, j| entries[i * a.strides.0 + j].widen()))
     }
 
-    async fn bidiagonal(&self, band: &Banded<S>) -> Result<ComplexBidiagonal> {
+    /// An error unless `T` is the type of the arithmetic.
+    fn check_type<T: Scalar>(&self) -> Result<()> {
+        match self.kind.scalar() == T::KIND {
+            true => Ok(()),
+            false => Err(SvdError::invalid("element", format!("{}, for kernels of {}", T::NAME, self.kind.name()))),
+        }
+    }
+}
+
+impl<T: Scalar> Transfers<T> for GpuKernels {
+    fn upload(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Dense> {
+        self.check_type::<T>()?;
+        match self.kind.is_half() {
+            false => self.upload_as::<T, T>(source, scale),
+            true => self.upload_as::<T, T::Compact>(source, scale),
+        }
+    }
+
+    fn upload_band(&self, band: &Band<T>, scale: Re<T>, tile_width: usize) -> Result<Banded> {
+        self.check_type::<T>()?;
+        match self.kind.is_half() {
+            false => self.upload_band_as::<T, T>(band, scale, tile_width),
+            true => self.upload_band_as::<T, T::Compact>(band, scale, tile_width),
+        }
+    }
+
+    fn download(&self, a: &Dense) -> Result<Mat<T>> {
+        block_on(self.download_awaited(a))
+    }
+
+    async fn download_rows(&self, a: &Dense, rows: usize) -> Result<Mat<T>> {
+        self.check_type::<T>()?;
+        let rows = rows.min(a.size.0);
+        let by_rows = a.strides.1 == 1;
+        if rows == a.size.0 || (a.a.len() > 1 && !by_rows) {
+            let all: Mat<T> = self.download_awaited(a).await?;
+            return Ok(all.subrows(0, rows).to_owned());
+        }
+        match self.kind.is_half() {
+            _ if !by_rows => self.download_awaited(&self.first_rows(a, rows)?).await,
+            false => self.rows_stored_as::<T>(a, rows).await,
+            true => self.rows_stored_as::<T::Compact>(a, rows).await,
+        }
+    }
+
+    async fn download_awaited(&self, a: &Dense) -> Result<Mat<T>> {
+        self.check_type::<T>()?;
+        match self.kind.is_half() {
+            false => self.stored_as::<T>(a).await,
+            true => self.stored_as::<T::Compact>(a).await,
+        }
+    }
+
+    fn download_band(&self, band: Banded, bandwidth: usize, scale: Re<T>) -> Result<Band<T>> {
+        self.check_type::<T>()?;
+        let bandwidth = bandwidth.min(band.layout.n.saturating_sub(1));
+        let unpacked = self.unpacked(&band, bandwidth)?;
+        let entries: Vec<T> = self.stream.read_back_now(&unpacked, band.matrices * band.layout.n * (bandwidth + 1))?;
+        Band::from_entries(band.layout.n, bandwidth, &entries, |x| x.times(scale))
+    }
+}
+
+impl TileKernels for GpuKernels {
+    fn kind(&self) -> ElementKind {
+        self.kind
+    }
+
+    async fn bidiagonal(&self, band: &Banded) -> Result<ComplexBidiagonal> {
         // A band of a single call has one matrix.
         let empty = ComplexBidiagonal { diagonal: Vec::new(), superdiagonal: Vec::new() };
         Ok(self.bidiagonals(band).await?.into_iter().next().unwrap_or(empty))
     }
 
-    async fn svdvals(&self, band: &Banded<S>) -> Result<Vec<f64>> {
+    async fn svdvals(&self, band: &Banded) -> Result<Vec<f64>> {
         // A band of a single call has one matrix.
         self.bisect(band).await?.into_iter().next().unwrap_or_else(|| Ok(Vec::new()))
     }
 
-    fn apply_row_reflectors(&self, a: &Dense<S>, panels: &mut Self::Panels, rows: Range<usize>, c: &mut Dense<S>) -> Result<()> {
+    fn apply_row_reflectors(&self, a: &Dense, panels: &mut Self::Panels, rows: Range<usize>, c: &mut Dense) -> Result<()> {
         self.apply_rows(a, panels, rows, c)
     }
 
@@ -407,11 +454,11 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         self.stream.finish().await
     }
 
-    fn keep_reflectors(&self, a: &mut Dense<S>, levels: &mut dyn Iterator<Item = Level>) -> Result<()> {
+    fn keep_reflectors(&self, a: &mut Dense, levels: &mut dyn Iterator<Item = Level>) -> Result<()> {
         a.keep_reflectors(&self.context, levels)
     }
 
-    fn apply(&self, a: &Dense<S>, k: usize, level: &Level, op: Op, c: &mut Dense<S>, first: usize) -> Result<()> {
+    fn apply(&self, a: &Dense, k: usize, level: &Level, op: Op, c: &mut Dense, first: usize) -> Result<()> {
         let &Level { transposed, map, .. } = level;
         let (gather, mut parameters, unmqr) = a.applied(&self.context, &self.stream, (k, level), c)?;
         let last = map.rows.checked_sub(1).map_or(0, |last| map.row(last));
@@ -428,7 +475,7 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         let entries = (map.rows + map.blocks() * self.shape.ts) * self.shape.ts;
         let [x, y] = self.stream.fold(entries.div_ceil(LINEAR_THREADS as usize))?;
         let _turn = a.turn();
-        let work = Work::gather_reflectors::<S>(&self.shape, level).times(a.matrices);
+        let work = Work::gather_reflectors(self.kind, &self.shape, level).times(a.matrices);
         self.stream.dispatch(&gather.0, &gather.1, parameters, [x, y, a.matrices as u32], work)?;
         let whole = parameters::Level {
             rs: c.strides.0 as u32,
@@ -445,12 +492,12 @@ impl<S: Number> TileKernels for GpuKernels<S> {
         self.update(&unmqr, whole, level, 0..c.size.1 - first, a.matrices)
     }
 
-    fn keep_chase(&self, band: &mut Banded<S>, _: &[Side]) -> Result<()> {
+    fn keep_chase(&self, band: &mut Banded, _: &[Side]) -> Result<()> {
         band.keep_chase();
         Ok(())
     }
 
-    fn apply_chase(&self, band: &Banded<S>, k: usize, step: &ReductionStep, side: Side, op: Op, c: &mut Dense<S>) -> Result<()> {
+    fn apply_chase(&self, band: &Banded, k: usize, step: &ReductionStep, side: Side, op: Op, c: &mut Dense) -> Result<()> {
         self.apply_waves(band, k, step, side, op, c)
     }
 }

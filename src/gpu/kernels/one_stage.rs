@@ -6,8 +6,9 @@ use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::{Number, Re},
+        number::Scalar,
     },
     cost::{
         one_stage::{LARFT_ROWS, LARFT_THREADS, MOST_PARTS, blocks_and_parts},
@@ -50,12 +51,15 @@ pub struct Panels {
 }
 
 /// Bytes of the panels of an m x n matrix stored as `S`, and of their sums.
-pub(crate) fn panel_bytes<S: Number>(context: &GpuContext, (m, n): (usize, usize), shape: &Shape) -> Result<[u64; 2]> {
+pub(crate) fn panel_bytes(kind: ElementKind, context: &GpuContext, (m, n): (usize, usize), shape: &Shape) -> Result<[u64; 2]> {
     let (ld, pairs) = (m.max(n).max(1), 2 * shape.ts);
     let with_products = pairs.checked_add(ld).and_then(|row| row.checked_mul(MOST_PARTS));
     let panels = (2 * pairs + 1).checked_mul(ld).and_then(|len| len.checked_add(with_products?));
     let sums = ld.checked_mul(4).and_then(|len| len.checked_add(3 * ld.div_ceil(LINEAR_THREADS as usize)));
-    Ok([fitting_bytes::<S::Scalar>(context, "the panels", panels)?, fitting_bytes::<Re<S>>(context, "the panels' sums", sums)?])
+    Ok([
+        fitting_bytes(context, "the panels", kind.scalar_bytes(), panels)?,
+        fitting_bytes(context, "the panels' sums", kind.real_bytes(), sums)?,
+    ])
 }
 
 /// The pipelines of the reduction of a matrix in `count` buffers.
@@ -69,7 +73,7 @@ pub(super) fn pipelines(shape: &Shape, count: usize) -> [Wanted; 3] {
 
 impl Panels {
     /// Checks that the rows and columns from `first` on, and `done` columns of P and R, fit the matrix and the panels.
-    fn check<S>(&self, a: &Dense<S>, (m, n): (usize, usize), first: usize, done: usize) -> Result<()> {
+    fn check(&self, a: &Dense, (m, n): (usize, usize), first: usize, done: usize) -> Result<()> {
         let held = a.size.0 <= self.size.0 && a.size.1 <= self.size.1;
         let fits = held && m <= a.size.0 && n <= a.size.1 && first < m.min(n) && done <= self.pairs;
         let what = || format!("{done} columns of panels of {m} x {n} from {first} on do not fit {:?}", a.size);
@@ -87,7 +91,7 @@ impl Panels {
 }
 
 /// The parameters of `larft`, `gather_reflectors` and `unmqr` for the block of a [`level_of_rows`] of `a`.
-fn parameters_of_rows<S>(a: &Dense<S>, level: &Level) -> parameters::Level {
+fn parameters_of_rows(a: &Dense, level: &Level) -> parameters::Level {
     let RowMap { start, group, spacing, rows, block_rows, .. } = level.map;
     let [rs, cs, lines, cols] = [a.strides.1, a.strides.0, a.lines, a.size.0].map(|x| x as u32);
     let [col, width, start, group] = [level.col, level.width, start, group].map(|x| x as u32);
@@ -113,27 +117,27 @@ fn parameters_of_rows<S>(a: &Dense<S>, level: &Level) -> parameters::Level {
     }
 }
 
-impl<S: Number> GpuKernels<S> {
+impl GpuKernels {
     fn ready<'a>(&self, bound: &'a Bound, make: impl FnOnce(&GpuContext, &Stream) -> Result<Ready>) -> Result<&'a Ready> {
         bound.get(|| make(&self.context, &self.stream))
     }
 
     /// Dispatches `update_line`.
-    fn dispatch_line(&self, a: &Dense<S>, panels: &Panels, line: &Line, flags: u32) -> Result<()> {
+    fn dispatch_line(&self, a: &Dense, panels: &Panels, line: &Line, flags: u32) -> Result<()> {
         let (pipeline, bindings) = self.ready(&panels.update_line, |context, stream| {
-            let pipeline = context.pipeline::<S>(&UPDATE_LINE, &self.shape.line_constants(), a.a.len())?;
+            let pipeline = context.pipeline(self.kind, &UPDATE_LINE, &self.shape.line_constants(), a.a.len())?;
             let bindings = stream.bind(&pipeline, &[&panels.panels, &panels.sums], &a.a)?;
             Ok((pipeline, bindings))
         })?;
         let mut parameters = panels.parameters(line, a.strides, a.lines, panels.parts);
         parameters.flags |= flags;
-        let work = Work::update_line::<S>(&self.shape, line, panels.parts);
+        let work = Work::update_line(self.kind, &self.shape, line, panels.parts);
         let [x, y] = self.stream.fold(line.len().div_ceil(LINEAR_THREADS as usize))?;
         self.stream.dispatch(pipeline, bindings, parameters, [x, y, 1], work)
     }
 
     /// [`apply_row_reflectors`](crate::tile::kernels::TileKernels::apply_row_reflectors)
-    pub(super) fn apply_rows(&self, a: &Dense<S>, panels: &Panels, rows: Range<usize>, c: &mut Dense<S>) -> Result<()> {
+    pub(super) fn apply_rows(&self, a: &Dense, panels: &Panels, rows: Range<usize>, c: &mut Dense) -> Result<()> {
         let (n, ts) = (a.size.1, self.shape.ts);
         if !panels.keep || rows.is_empty() || rows.end >= n || rows.len() > ts {
             return Err(SvdError::invalid("reflectors", format!("those of rows {rows:?} were not kept")));
@@ -150,25 +154,25 @@ impl<S: Number> GpuKernels<S> {
             let reason = format!("{n}: reflectors of so many rows loop longer than a software driver does");
             return Err(SvdError::invalid("matrix", reason));
         }
-        let (v_bytes, t_bytes) = ((count * ts * size_of::<S::Scalar>()) as u64, (ts * ts * size_of::<S::Scalar>()) as u64);
+        let (v_bytes, t_bytes) = ((count * ts * self.kind.scalar_bytes()) as u64, (ts * ts * self.kind.scalar_bytes()) as u64);
         if a.v.size() < v_bytes || a.t.size() < t_bytes {
             return Err(SvdError::invalid("reflectors", format!("{count} rows of {ts} do not fit the workspace")));
         }
         let kept_t = buffer(&self.context, "the reflectors' triangular factor", t_bytes, BufferUsages::STORAGE)?;
 
-        let larft = self.context.pipeline::<S>(&LARFT, &self.shape.larft_constants(), a.a.len())?;
+        let larft = self.context.pipeline(self.kind, &LARFT, &self.shape.larft_constants(), a.a.len())?;
         let bindings = self.stream.bind(&larft, &[&panels.sums, &kept_t], &a.a)?;
-        self.stream.dispatch(&larft, &bindings, parameters, [1, 1, 1], Work::larft::<S>(&self.shape, &level))?;
+        self.stream.dispatch(&larft, &bindings, parameters, [1, 1, 1], Work::larft(self.kind, &self.shape, &level))?;
 
         // The reflectors of rows are those of columns of A^T, conjugated.
         parameters.flags = parameters::CONJUGATE;
-        let gather = self.context.pipeline::<S>(&GATHER_REFLECTORS, &[("TS", ts as u32)], a.a.len())?;
+        let gather = self.context.pipeline(self.kind, &GATHER_REFLECTORS, &[("TS", ts as u32)], a.a.len())?;
         let bindings = self.stream.bind(&gather, &[&a.v, &a.t, &kept_t], &a.a)?;
         let [x, y] = self.stream.fold(((count + ts) * ts).div_ceil(LINEAR_THREADS as usize))?;
-        let work = Work::gather_reflectors::<S>(&self.shape, &level);
+        let work = Work::gather_reflectors(self.kind, &self.shape, &level);
         self.stream.dispatch(&gather, &bindings, parameters, [x, y, 1], work)?;
 
-        let unmqr = self.context.pipeline::<S>(&UNMQR, &self.shape.unmqr_constants(), c.a.len())?;
+        let unmqr = self.context.pipeline(self.kind, &UNMQR, &self.shape.unmqr_constants(), c.a.len())?;
         let bindings = self.stream.bind(&unmqr, &[&a.v, &a.t], &c.a)?;
         let [rs, cs, lines] = [c.strides.0, c.strides.1, c.lines].map(|x| x as u32);
         let of_c = parameters::Level { rs, cs, lines, cols: c.size.1 as u32, col: 0, width: 0, ..parameters };
@@ -177,22 +181,22 @@ impl<S: Number> GpuKernels<S> {
 
     /// Columns `0..count` of P and R so far, of `ld` entries each, for tests.
     #[doc(hidden)]
-    pub fn read_panels(&self, panels: &Panels, count: usize) -> Result<[Vec<S::Scalar>; 2]> {
+    pub fn read_panels<S: Scalar>(&self, panels: &Panels, count: usize) -> Result<[Vec<S>; 2]> {
         let (ld, pairs) = (panels.ld, panels.pairs);
-        let all: Vec<S::Scalar> = self.stream.read_back_now(&panels.panels, 2 * pairs * ld)?;
+        let all: Vec<S> = self.stream.read_back_now(&panels.panels, 2 * pairs * ld)?;
         Ok([0, pairs].map(|first| all[first * ld..(first + count.min(pairs)) * ld].to_vec()))
     }
 }
 
-impl<S: Number> OneStageKernels for GpuKernels<S> {
+impl OneStageKernels for GpuKernels {
     type Panels = Panels;
 
-    fn panels(&self, a: &Dense<S>, width: usize, keep: bool) -> Result<Panels> {
+    fn panels(&self, a: &Dense, width: usize, keep: bool) -> Result<Panels> {
         let shape = &self.shape;
         if width > shape.ts {
             return Err(SvdError::invalid("tile_size", format!("{} holds no panels of {width} columns", shape.ts)));
         }
-        let [panels, sums] = panel_bytes::<S>(&self.context, a.size, shape)?;
+        let [panels, sums] = panel_bytes(self.kind, &self.context, a.size, shape)?;
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC;
         let (panels, sums) = (buffer(&self.context, "the panels", panels, usage)?, buffer(&self.context, "sums", sums, usage)?);
         let (update_line, multiply_line, update_trailing) = Default::default();
@@ -200,19 +204,19 @@ impl<S: Number> OneStageKernels for GpuKernels<S> {
         Ok(Panels { panels, sums, ld, pairs, size, keep, parts: 1, update_line, multiply_line, update_trailing })
     }
 
-    fn update_line(&self, a: &mut Dense<S>, panels: &mut Panels, line: &Line) -> Result<()> {
+    fn update_line(&self, a: &mut Dense, panels: &mut Panels, line: &Line) -> Result<()> {
         let size = if line.transposed { (line.cols, line.rows) } else { (line.rows, line.cols) };
         panels.check(a, size, line.line, line.done + 1)?;
         self.dispatch_line(a, panels, line, 0)
     }
 
-    fn multiply_line(&self, a: &mut Dense<S>, panels: &mut Panels, line: &Line) -> Result<()> {
+    fn multiply_line(&self, a: &mut Dense, panels: &mut Panels, line: &Line) -> Result<()> {
         let size = if line.transposed { (line.cols, line.rows) } else { (line.rows, line.cols) };
         panels.check(a, size, line.line, line.done + 1)?;
         let (blocks, parts) = blocks_and_parts(line);
         panels.parts = parts;
         let (pipeline, bindings) = self.ready(&panels.multiply_line, |context, stream| {
-            let pipeline = context.pipeline::<S>(&MULTIPLY_LINE, &self.shape.line_constants(), a.a.len())?;
+            let pipeline = context.pipeline(self.kind, &MULTIPLY_LINE, &self.shape.line_constants(), a.a.len())?;
             let bindings = stream.bind(&pipeline, &[&panels.panels, &panels.sums], &a.a)?;
             Ok((pipeline, bindings))
         })?;
@@ -223,20 +227,26 @@ impl<S: Number> OneStageKernels for GpuKernels<S> {
                 format!("{blocks} workgroups, of at most {}", self.stream.most_workgroups()),
             ));
         }
-        self.stream.dispatch(pipeline, bindings, parameters, [blocks as u32, parts as u32, 1], Work::multiply_line::<S>(line))
+        self.stream.dispatch(
+            pipeline,
+            bindings,
+            parameters,
+            [blocks as u32, parts as u32, 1],
+            Work::multiply_line(self.kind, line),
+        )
     }
 
-    fn update_trailing(&self, a: &mut Dense<S>, panels: &mut Panels, trailing: &Trailing) -> Result<()> {
+    fn update_trailing(&self, a: &mut Dense, panels: &mut Panels, trailing: &Trailing) -> Result<()> {
         let &Trailing { first, size, inner } = trailing;
         panels.check(a, size, first, inner)?;
         let (rows, cols) = trailing.shape();
         self.dispatch_line(a, panels, &trailing.last_line(), parameters::LAST)?;
         let (pipeline, bindings) = self.ready(&panels.update_trailing, |context, stream| {
-            let pipeline = context.pipeline::<S>(&UPDATE_TRAILING, &self.shape.trailing_constants(), a.a.len())?;
+            let pipeline = context.pipeline(self.kind, &UPDATE_TRAILING, &self.shape.trailing_constants(), a.a.len())?;
             let bindings = stream.bind(&pipeline, &[&panels.panels], &a.a)?;
             Ok((pipeline, bindings))
         })?;
-        let at_once = Work::trailing_columns::<S>(&self.shape, trailing, self.stream.most_flops());
+        let at_once = Work::trailing_columns(self.kind, &self.shape, trailing, self.stream.most_flops());
         let [y, z] = self.stream.fold(rows.div_ceil(self.shape.products.rows))?;
         for col in (0..cols).step_by(at_once) {
             let count = at_once.min(cols - col);
@@ -244,7 +254,7 @@ impl<S: Number> OneStageKernels for GpuKernels<S> {
             let [rows, cols, inner, ld] = [rows, count, inner, panels.ld].map(|x| x as u32);
             let parameters = parameters::UpdateTrailing { rs, cs, lines, row, col, rows, cols, inner, ld };
             let grid = [count.div_ceil(self.shape.products.cols) as u32, y, z];
-            let work = Work::update_trailing::<S>(&self.shape, trailing, count);
+            let work = Work::update_trailing(self.kind, &self.shape, trailing, count);
             self.stream.dispatch(pipeline, bindings, parameters, grid, work)?;
         }
         Ok(())

@@ -1,11 +1,12 @@
 //! `gemm_batch`: independent products of windows of three matrices, in as few dispatches as the flops allow.
 
+use num_complex::Complex;
 use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::Number,
     },
     cost::vectors::{Batch, Extent, Most, batches},
     gpu::{
@@ -53,12 +54,12 @@ fn last(window: Window, rows: usize, cols: usize) -> usize {
 }
 
 impl Products {
-    /// The `groups` of products on windows of the buffers `of`: M's, X's and C's, with entries of type `E`. A group's products are
+    /// The `groups` of products on windows of the buffers `of`: M's, X's and C's, with entries of kind `of_entries`. A group's products are
     /// independent.
-    pub fn new<E: Number, S: Number>(kernels: &GpuKernels<S>, of: [&Buffer; 3], groups: &[Vec<Task>]) -> Result<Products> {
+    pub fn new(kernels: &GpuKernels, of_entries: ElementKind, of: [&Buffer; 3], groups: &[Vec<Task>]) -> Result<Products> {
         let (context, stream, shape) = (&kernels.context, &kernels.stream, &kernels.shape.products);
         let fits =
-            |buffer: &Buffer, window, rows, cols| (last(window, rows, cols) as u64) < buffer.size() / size_of::<E>() as u64;
+            |buffer: &Buffer, window, rows, cols| (last(window, rows, cols) as u64) < buffer.size() / of_entries.bytes() as u64;
         for Task { extent: Extent { rows, cols, inner, .. }, m, x, c, .. } in groups.iter().flatten() {
             let fit = fits(of[0], *m, *rows, *inner) && fits(of[1], *x, *inner, *cols) && fits(of[2], *c, *rows, *cols);
             if rows * cols * inner > 0 && !fit {
@@ -74,7 +75,7 @@ impl Products {
         let (mut records, mut all) = (Vec::new(), Vec::new());
         for tasks in groups {
             let extents: Vec<Extent> = tasks.iter().map(|task| task.extent).collect();
-            let (pieces, mut batches) = batches::<E>(shape, &extents, most);
+            let (pieces, mut batches) = batches(of_entries, shape, &extents, most);
             for batch in &mut batches {
                 batch.pieces = batch.pieces.start + records.len()..batch.pieces.end + records.len();
                 if batch.grid.iter().any(|&size| size > stream.most_workgroups()) {
@@ -111,9 +112,8 @@ impl Products {
             all.push(batches);
         }
         let table = table(stream, "products", &records)?;
-        let one = E::Scalar::from_complex(1.0.into());
-        let factors = table_of(stream, "factors", &[one, -one])?;
-        let pipeline = context.pipeline::<E>(&GEMM_BATCH, &shape.constants(), 0)?;
+        let factors = numbers_of(stream, "factors", of_entries, &[1.0, -1.0].map(Complex::from))?;
+        let pipeline = context.pipeline(of_entries, &GEMM_BATCH, &shape.constants(), 0)?;
         let bindings = stream.bind(&pipeline, &[of[0], of[1], &factors, &table, of[2]], &[])?;
         Ok(Products { kernel: (pipeline, bindings), groups: all })
     }
@@ -133,6 +133,22 @@ impl Products {
 fn table<T: bytemuck::Pod>(stream: &Stream, what: &'static str, records: &[T]) -> Result<Buffer> {
     let words: &[u32] = bytemuck::cast_slice(records);
     table_of(stream, what, words)
+}
+
+/// A buffer with these numbers, rounded to the kind's arithmetic type.
+pub(super) fn numbers_of(stream: &Stream, what: &'static str, kind: ElementKind, numbers: &[Complex<f64>]) -> Result<Buffer> {
+    let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST;
+    let table = buffer(stream.context(), what, (numbers.len() * kind.scalar_bytes()) as u64, usage)?;
+    stream.upload_numbers(&table, kind, numbers)?;
+    Ok(table)
+}
+
+/// A buffer with these real numbers, rounded to the kind's real type.
+pub(super) fn reals_of(stream: &Stream, what: &'static str, kind: ElementKind, numbers: &[f64]) -> Result<Buffer> {
+    match kind.is_double() {
+        true => table_of(stream, what, numbers),
+        false => table_of(stream, what, &numbers.iter().map(|&x| x as f32).collect::<Vec<_>>()),
+    }
 }
 
 /// A buffer with these numbers.

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use faer::{Mat, MatRef};
 use half::f16;
+use num_complex::Complex;
 use wgpu::{Buffer, BufferUsages};
 
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
     },
     base::{
         blas::{Diag, Op, Side, Uplo},
+        element_kind::ElementKind,
         error::{Result, SvdError},
     },
     cost::{
@@ -39,7 +41,7 @@ use crate::{
         storage::Dense,
     },
     tile::{
-        kernels::TileKernels,
+        kernels::Transfers,
         products::{Block, EXACT_TERMS, Into, Operand, Panel, Products, RecursiveKernels, Reflectors},
         tuning::Tuning,
     },
@@ -70,14 +72,14 @@ impl Room {
 
 /// The operations on a device with cooperative matrices.
 pub(crate) struct GpuRecursive {
-    tiles: GpuKernels<f32>,
+    tiles: GpuKernels,
     cooperative: Cooperative,
     /// Slices of M, and of X.
     rooms: Mutex<[Room; 2]>,
 }
 
 /// A block of a matrix that is in one buffer.
-fn part<'a>(a: &'a Dense<f32>, block: Block) -> Result<Part<'a>> {
+fn part<'a>(a: &'a Dense, block: Block) -> Result<Part<'a>> {
     let all = whole(a)?;
     if block.row + block.rows > all.rows || block.col + block.cols > all.cols {
         return Err(SvdError::invalid("matrix", format!("{block:?} is not in {} x {}", all.rows, all.cols)));
@@ -98,11 +100,11 @@ impl GpuRecursive {
     }
 
     pub fn with(context: &GpuContext, cooperative: Cooperative, tuning: &Tuning, manner: Manner) -> Result<Self> {
-        let tiles = GpuKernels::running(context, tuning, manner)?;
+        let tiles = GpuKernels::running(ElementKind::F32, context, tuning, manner)?;
         Ok(GpuRecursive { tiles, cooperative, rooms: Mutex::default() })
     }
 
-    pub fn tiles(&self) -> &GpuKernels<f32> {
+    pub fn tiles(&self) -> &GpuKernels {
         &self.tiles
     }
 
@@ -111,8 +113,9 @@ impl GpuRecursive {
     }
 
     /// A matrix by columns, in one buffer.
-    fn by_columns(&self, rows: usize, cols: usize) -> Result<Dense<f32>> {
-        let made = Dense::new(&self.tiles.context, (rows, cols), false, self.tiles.shape, self.tiles.tuning.leaf)?;
+    fn by_columns(&self, rows: usize, cols: usize) -> Result<Dense> {
+        let made =
+            Dense::new(ElementKind::F32, &self.tiles.context, (rows, cols), false, self.tiles.shape, self.tiles.tuning.leaf)?;
         whole(&made)?;
         Ok(made)
     }
@@ -126,7 +129,7 @@ impl GpuRecursive {
             return Err(SvdError::invalid("matrix", format!("{padded} x {columns} slices are more than a shader can index")));
         }
         let (slices, scales) = room.of(context, entries, padded)?;
-        let pipeline = context.pipeline::<f32>(&SLICE, &[], 0)?;
+        let pipeline = context.pipeline(ElementKind::F32, &SLICE, &[], 0)?;
         let bindings = self.stream().bind(&pipeline, &[lines.buffer, &slices, &scales], &[])?;
         let Window { offset, rs, cs } = lines.window;
         let parameters = parameters::SliceLines {
@@ -158,7 +161,7 @@ impl GpuRecursive {
         let Cooperative { order, threads } = self.cooperative;
         let shape = CoopShape::of(order, threads, products);
         let (side, columns) = (shape.side(), terms.next_multiple_of(EXACT_TERMS));
-        let pipeline = self.tiles.context.pipeline::<f32>(COOP_GEMM.of(products, order), &shape.constants(), 0)?;
+        let pipeline = self.tiles.context.pipeline(ElementKind::F32, COOP_GEMM.of(products, order), &shape.constants(), 0)?;
         let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
         let [of_m, of_x] = &mut *rooms;
         let m_padded = rows.next_multiple_of(side);
@@ -196,7 +199,7 @@ impl GpuRecursive {
 
 /// The slices and the scales of the rows of a matrix as `slice_lines` makes them, for tests. It needs f16, and no cooperative matrices.
 pub fn sliced_rows(context: &GpuContext, a: MatRef<'_, f32>, products: Products) -> Result<(Vec<Mat<f32>>, Vec<f32>)> {
-    context.require::<f16>()?;
+    context.require(ElementKind::F16)?;
     let cooperative = Cooperative { order: 8, threads: 8 };
     let kernels = GpuRecursive::with(context, cooperative, &Tuning::for_adapter::<f32>(context, 100), Manner::default())?;
     let made = kernels.tiles.upload(a, 1.0)?;
@@ -209,13 +212,13 @@ pub fn sliced_rows(context: &GpuContext, a: MatRef<'_, f32>, products: Products)
 }
 
 impl RecursiveKernels for GpuRecursive {
-    type Matrix = Dense<f32>;
+    type Matrix = Dense;
 
-    fn zeros(&self, rows: usize, cols: usize) -> Result<Dense<f32>> {
+    fn zeros(&self, rows: usize, cols: usize) -> Result<Dense> {
         self.by_columns(rows, cols) // a new buffer has zeros
     }
 
-    fn upload(&self, a: MatRef<'_, f32>) -> Result<Dense<f32>> {
+    fn upload(&self, a: MatRef<'_, f32>) -> Result<Dense> {
         let copy;
         let by_columns = if a.row_stride() == 1 {
             a
@@ -228,19 +231,19 @@ impl RecursiveKernels for GpuRecursive {
         Ok(made)
     }
 
-    fn download(&self, a: &Dense<f32>, rows: usize) -> impl Future<Output = Result<Mat<f32>>> + Send {
+    fn download(&self, a: &Dense, rows: usize) -> impl Future<Output = Result<Mat<f32>>> + Send {
         self.tiles.download_rows(a, rows)
     }
 
     fn product(
         &self,
         products: Products,
-        m: Operand<'_, Dense<f32>>,
-        x: Operand<'_, Dense<f32>>,
-        (c, block): (&mut Dense<f32>, Block),
+        m: Operand<'_, Dense>,
+        x: Operand<'_, Dense>,
+        (c, block): (&mut Dense, Block),
         into: Into,
     ) -> Result<()> {
-        let of = |operand: &Operand<'_, Dense<f32>>| {
+        let of = |operand: &Operand<'_, Dense>| {
             let part = part(operand.of, operand.block)?;
             let turned = Part { window: part.window.transposed(), rows: part.cols, cols: part.rows, ..part };
             Ok::<_, SvdError>(if operand.transposed {
@@ -255,17 +258,11 @@ impl RecursiveKernels for GpuRecursive {
         self.multiply(products, m, x, part(c, block)?, into)
     }
 
-    fn copy(&self, from: (&Dense<f32>, Block), to: (&mut Dense<f32>, Block)) -> Result<()> {
+    fn copy(&self, from: (&Dense, Block), to: (&mut Dense, Block)) -> Result<()> {
         self.tiles.copy(part(from.0, from.1)?, part(to.0, to.1)?, false)
     }
 
-    async fn panel(
-        &self,
-        a: &mut Dense<f32>,
-        to: &mut Reflectors<Dense<f32>>,
-        Panel { cols, block }: &Panel,
-        rows: usize,
-    ) -> Result<()> {
+    async fn panel(&self, a: &mut Dense, to: &mut Reflectors<Dense>, Panel { cols, block }: &Panel, rows: usize) -> Result<()> {
         let (tiles, w) = (&self.tiles, cols.len());
         let below = Block::new(cols.start..rows, cols.clone());
         let square = Block { rows: w, ..below };
@@ -289,7 +286,7 @@ impl RecursiveKernels for GpuRecursive {
         let inverse =
             Variant { operation: Operation::Solve, side: Side::Right, uplo: Uplo::Upper, op: Op::NoTrans, diag: Diag::NonUnit };
         let of_q = DeviceMatrix::view(&tiles.context, &q, q.size)?;
-        on_device(&tiles.context, &tiles.stream, &tiles.tuning, &inverse, 1.0, &upper, &of_q)?;
+        on_device(&tiles.context, &tiles.stream, &tiles.tuning, &inverse, Complex::ONE, &upper, &of_q)?;
         tiles.copy(whole(&q)?, part(&to.v, below)?, false)?;
         let r = Mat::from_fn(w, w, |i, j| if i <= j { r[(i, j)] * signs[i] } else { 0.0 });
         let in_t = Block::new(cols.start - block..cols.end - block, cols.clone());

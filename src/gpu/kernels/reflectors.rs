@@ -4,7 +4,6 @@ use crate::{
     base::{
         blas::{Op, Side},
         error::{Result, SvdError},
-        number::Number,
     },
     cost::{
         vectors::{ApplyShape, CHUNK, Wave},
@@ -18,16 +17,16 @@ use crate::{
     tile::chase_schedule::ReductionStep,
 };
 
-impl<S: Number> GpuKernels<S> {
+impl GpuKernels {
     /// [`apply_chase`](crate::tile::kernels::TileKernels::apply_chase), a dispatch for each [`Wave`].
     pub(super) fn apply_waves(
         &self,
-        band: &Banded<S>,
+        band: &Banded,
         k: usize,
         step: &ReductionStep,
         side: Side,
         op: Op,
-        c: &mut Dense<S>,
+        c: &mut Dense,
     ) -> Result<()> {
         let kept = band.kept(k, step)?;
         let (rows, cols) = c.size;
@@ -37,19 +36,19 @@ impl<S: Number> GpuKernels<S> {
         if rows != step.n {
             return Err(SvdError::invalid("c", format!("{rows} rows, not {}", step.n)));
         }
-        let shape = ApplyShape::of::<S>(step.tile_width);
+        let shape = ApplyShape::of(self.kind, step.tile_width);
         let bytes = self.context.limits().max_compute_workgroup_storage_size as usize;
-        if shape.bytes::<S>() > bytes || (self.context.is_software() && shape.iterations() > SOFTWARE_ITERATIONS) {
+        if shape.bytes(self.kind) > bytes || (self.context.is_software() && shape.iterations() > SOFTWARE_ITERATIONS) {
             let reason = format!("{}: the device cannot apply reflectors of this length", step.tile_width);
             return Err(SvdError::invalid("tile_width", reason));
         }
-        let pipeline = self.context.pipeline::<S>(&APPLY_CHASE, &shape.constants(), c.a.len())?;
+        let pipeline = self.context.pipeline(self.kind, &APPLY_CHASE, &shape.constants(), c.a.len())?;
         let bindings = self.stream.bind(&pipeline, &[kept], &c.a)?;
         let [columns, more] = self.stream.fold(cols.div_ceil(LINEAR_THREADS as usize))?;
         if more > 1 {
             return Err(SvdError::invalid("c", format!("{cols} columns are more than a grid has")));
         }
-        let chunk = Work::apply_chase::<S>(step, &Wave { first: 0, cycle: 0, count: 1 }, cols);
+        let chunk = Work::apply_chase(self.kind, step, &Wave { first: 0, cycle: 0, count: 1 }, cols);
         let most_flops = self.stream.most_flops() / c.matrices.max(1) as u64;
         let fitting = usize::try_from(most_flops / chunk.flops.max(1)).unwrap_or(usize::MAX);
         let mut waves = Wave::all(step, fitting.clamp(1, self.stream.most_workgroups()));
@@ -77,7 +76,7 @@ impl<S: Number> GpuKernels<S> {
                 c: c.first as u32,
                 matrix: c.distance(),
             };
-            let work = Work::apply_chase::<S>(step, &wave, cols).times(c.matrices);
+            let work = Work::apply_chase(self.kind, step, &wave, cols).times(c.matrices);
             self.stream.dispatch(&pipeline, &bindings, parameters, [columns, wave.count as u32, c.matrices as u32], work)?;
         }
         Ok(())

@@ -14,8 +14,8 @@ use crate::{
         vectors::VectorKernels,
     },
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::{Number, Re, RealElement},
         parallel::map,
         pool::{on_pool, on_pool_async},
         watch::Watch,
@@ -33,13 +33,13 @@ use crate::{
         },
         kernels::{
             GpuKernels,
-            products::{Products, Task, To, table_of},
+            products::{Products, Task, To, numbers_of, reals_of, table_of},
         },
         limits::fitting_bytes,
         matrix::Window,
         storage::{Dense, Ready},
     },
-    tile::kernels::{ComplexBidiagonal, TileKernels},
+    tile::kernels::{ComplexBidiagonal, Transfers},
 };
 
 /// Words of a record of `gather_columns`, `rotate_columns` and `secular_vectors`, of which the first two are the same (shared/records.wgsl).
@@ -69,9 +69,10 @@ impl Planned {
 }
 
 /// The tables of a schedule, and where each kind begins.
-struct Tables<R> {
+struct Tables {
     words: Vec<u32>,
-    numbers: Vec<R>,
+    /// Rounded to the device's real type.
+    numbers: Vec<f64>,
     chains: usize,
     pairs: usize,
     found: usize,
@@ -80,20 +81,26 @@ struct Tables<R> {
     roots: usize,
 }
 
-/// The sum of three numbers of type `R` that is `x`, to the precision of the device's differences.
-fn parts<R: RealElement>(x: f64) -> [R; 3] {
-    let first = R::from_double(x);
-    let rest = x - first.to_double();
-    let second = R::from_double(rest);
-    [first, second, R::from_double(rest - second.to_double())]
+/// The number, rounded to this real type.
+fn rounded(real: ElementKind, x: f64) -> f64 {
+    if real.is_double() { x } else { f64::from(x as f32) }
 }
 
-impl<R: RealElement> Tables<R> {
-    fn of(schedule: &Schedule) -> Self {
-        let (mut words, mut numbers): (Vec<usize>, Vec<R>) = Default::default();
+/// The sum of three numbers of this real type that is `x`, to the precision of the device's differences.
+fn parts(real: ElementKind, x: f64) -> [f64; 3] {
+    let first = rounded(real, x);
+    let rest = x - first;
+    let second = rounded(real, rest);
+    [first, second, rounded(real, rest - second)]
+}
+
+impl Tables {
+    fn of(real: ElementKind, schedule: &Schedule) -> Self {
+        let (mut words, mut numbers): (Vec<usize>, Vec<f64>) = Default::default();
+        let rounded = |x| rounded(real, x);
         for g in &schedule.gathered {
             words.extend([g.lo, g.rows, g.column, g.middle, g.first, g.second]);
-            numbers.extend([g.factors.0, g.factors.1].map(R::from_double));
+            numbers.extend([g.factors.0, g.factors.1].map(rounded));
         }
         let chains = words.len();
         for chain in &schedule.chains {
@@ -102,7 +109,7 @@ impl<R: RealElement> Tables<R> {
         let (pairs, rotations) = (words.len(), numbers.len());
         for rotation in &schedule.rotations {
             words.extend([rotation.first, rotation.second]);
-            numbers.extend([rotation.c, rotation.s].map(R::from_double));
+            numbers.extend([rotation.c, rotation.s].map(rounded));
         }
         let found = words.len();
         for f in &schedule.found {
@@ -110,27 +117,27 @@ impl<R: RealElement> Tables<R> {
         }
         let places = numbers.len();
         for &(d, z) in &schedule.places {
-            numbers.extend(parts::<R>(d));
-            numbers.push(R::from_double(z));
+            numbers.extend(parts(real, d));
+            numbers.push(rounded(z));
         }
         let roots = numbers.len();
         for &(pole, offset, length) in &schedule.roots {
-            numbers.extend(parts::<R>(pole));
-            numbers.extend([offset, length].map(R::from_double));
+            numbers.extend(parts(real, pole));
+            numbers.extend([offset, length].map(rounded));
         }
         let words = words.into_iter().map(|word| word as u32).collect();
         Tables { words, numbers, chains, pairs, found, rotations, places, roots }
     }
 }
 
-impl<S: Number> VectorKernels for GpuKernels<S> {
+impl VectorKernels for GpuKernels {
     /// The plan is the host's: in the caller's pool, or in rayon's if the call must not block.
-    async fn right_of_bidiagonal(&self, c: ComplexBidiagonal, k: usize) -> Result<Dense<S>> {
+    async fn right_of_bidiagonal(&self, c: ComplexBidiagonal, k: usize) -> Result<Dense> {
         let watch = self.stream.watch().clone();
-        if S::IS_HALF {
+        if self.kind.is_half() {
             // Stored in half precision, the products would lose most of their digits.
-            let right = right_of_bidiagonal::<S::Scalar>(&c, k.min(c.diagonal.len()), &watch)?;
-            return self.upload(right.transpose(), Re::<S>::from_double(1.0));
+            let right = right_of_bidiagonal::<f32>(&c, k.min(c.diagonal.len()), &watch)?;
+            return self.upload(right.transpose(), 1.0);
         }
         let planned = self.on_host(move || Planned::of(&c, k, &watch)).await?;
         let out = self.room(planned.n, planned.k)?;
@@ -138,12 +145,12 @@ impl<S: Number> VectorKernels for GpuKernels<S> {
         Ok(out)
     }
 
-    fn copy(&self, a: &Dense<S>) -> Result<Option<Dense<S>>> {
+    fn copy(&self, a: &Dense) -> Result<Option<Dense>> {
         self.copy_of(a)
     }
 }
 
-impl<S: Number> GpuKernels<S> {
+impl GpuKernels {
     /// Runs `plan` in the caller's pool, or in rayon's if the call must not block.
     pub(super) async fn on_host<R: Send + 'static>(&self, plan: impl FnOnce() -> R + Send + 'static) -> Result<R> {
         match self.stream.waits() {
@@ -159,7 +166,7 @@ impl<S: Number> GpuKernels<S> {
     }
 
     /// Writes the right vectors that the host has planned to `out`, n x k by rows each, of as many matrices.
-    pub(crate) fn write_right(&self, planned: &[Planned], out: &Dense<S>) -> Result<()> {
+    pub(crate) fn write_right(&self, planned: &[Planned], out: &Dense) -> Result<()> {
         self.stream.watch().check()?;
         let fits = |of: &Planned| out.size == (of.n, of.k) && of.ld == out.size.0.next_multiple_of(4);
         if !planned.iter().all(fits) || out.strides.1 != 1 || out.a.len() != 1 || out.matrices != planned.len() {
@@ -183,37 +190,36 @@ impl<S: Number> GpuKernels<S> {
     }
 
     /// The right vectors of bidiagonal matrices with `phases` (n of each), by rows in `out`.
-    fn replay(&self, schedule: &Schedule, ld: usize, phases: &[Complex<f64>], out: &Dense<S>) -> Result<()> {
-        let (context, stream, n, real) = (&self.context, &self.stream, schedule.n, size_of::<Re<S>>());
-        let tables = Tables::<Re<S>>::of(schedule);
+    fn replay(&self, schedule: &Schedule, ld: usize, phases: &[Complex<f64>], out: &Dense) -> Result<()> {
+        let (context, stream, n, real) = (&self.context, &self.stream, schedule.n, self.kind.real_bytes());
+        let tables = Tables::of(self.kind.real(), schedule);
         let [words, order] = [("tables", &tables.words), ("order", &schedule.order.iter().map(|&j| j as u32).collect())]
             .map(|(what, of): (_, &Vec<u32>)| table_of(stream, what, of));
         let (words, order) = (words?, order?);
-        let numbers = table_of(stream, "tables", &tables.numbers)?;
-        let leaves: Vec<Re<S>> = schedule.leaves.iter().map(|&x| Re::<S>::from_double(x)).collect();
-        let leaves = table_of(stream, "vectors of the leaves", &leaves)?;
+        let numbers = reals_of(stream, "tables", self.kind, &tables.numbers)?;
+        let leaves = reals_of(stream, "vectors of the leaves", self.kind, &schedule.leaves)?;
         let matrix = || {
             let what = "vectors of the bidiagonal";
             let entries = ld.checked_mul(n).and_then(|entries| entries.checked_mul(schedule.matrices));
-            buffer(context, what, fitting_bytes::<Re<S>>(context, what, entries)?, BufferUsages::STORAGE)
+            buffer(context, what, fitting_bytes(context, what, self.kind.real_bytes(), entries)?, BufferUsages::STORAGE)
         };
         let x = matrix()?;
         {
             let (y, w) = (matrix()?, matrix()?);
             let gather = |from: &Buffer, to: &Buffer| -> Result<Ready> {
-                let pipeline = context.pipeline::<Re<S>>(&GATHER_COLUMNS, &[], 0)?;
+                let pipeline = context.pipeline(self.kind.real(), &GATHER_COLUMNS, &[], 0)?;
                 let bindings = stream.bind(&pipeline, &[from, to, &words, &numbers], &[])?;
                 Ok((pipeline, bindings))
             };
             let of_leaves = gather(&leaves, &x)?;
             self.gather(&of_leaves, &schedule.gathered[..schedule.of_leaves], 0, schedule.most_of_leaves, ld)?;
             let to_places = gather(&x, &y)?;
-            let rotate = context.pipeline::<Re<S>>(&ROTATE_COLUMNS, &[], 0)?;
+            let rotate = context.pipeline(self.kind.real(), &ROTATE_COLUMNS, &[], 0)?;
             let rotate = (rotate.clone(), stream.bind(&rotate, &[&y, &words, &numbers], &[])?);
-            let secular = context.pipeline::<Re<S>>(&SECULAR_VECTORS, &[], 0)?;
+            let secular = context.pipeline(self.kind.real(), &SECULAR_VECTORS, &[], 0)?;
             let secular = (secular.clone(), stream.bind(&secular, &[&w, &x, &y, &words, &numbers], &[])?);
             let groups: Vec<Vec<Task>> = schedule.levels.iter().map(|level| tasks(schedule, level, ld)).collect();
-            let products = Products::new::<Re<S>, S>(self, [&y, &w, &x], &groups)?;
+            let products = Products::new(self, self.kind.real(), [&y, &w, &x], &groups)?;
             for (k, level) in schedule.levels.iter().enumerate() {
                 self.gather(&to_places, &schedule.gathered[level.gathered.clone()], level.gathered.start, level.most, ld)?;
                 self.rotate(&rotate, schedule, level, &tables)?;
@@ -226,13 +232,17 @@ impl<S: Number> GpuKernels<S> {
                     ld: ld as u32,
                 };
                 let places = schedule.found[level.found.clone()].iter().map(|f| f.rows).sum();
-                self.linear(&secular, parameters, level.found.len() * level.most, Work::secular_vectors::<Re<S>>(places))?;
+                self.linear(
+                    &secular,
+                    parameters,
+                    level.found.len() * level.most,
+                    Work::secular_vectors(self.kind.real(), places),
+                )?;
                 products.run(stream, k)?;
             }
         }
-        let phases: Vec<S::Scalar> = phases.iter().map(|&phase| S::Scalar::from_complex(phase)).collect();
-        let phases = table_of(stream, "phases", &phases)?;
-        let take = context.pipeline::<S>(&TAKE_COLUMNS, &[], 0)?;
+        let phases = numbers_of(stream, "phases", self.kind, phases)?;
+        let take = context.pipeline(self.kind, &TAKE_COLUMNS, &[], 0)?;
         let take = (take.clone(), stream.bind(&take, &[&x, &phases, &order, &out.a[0]], &[])?);
         let parameters = parameters::TakeColumns {
             n: n as u32,
@@ -243,7 +253,7 @@ impl<S: Number> GpuKernels<S> {
             matrix: out.distance(),
         };
         let places = n * out.ld();
-        let work = Work::linear(Kernel::TakeColumns, places, 2, real.max(size_of::<S::Scalar>()));
+        let work = Work::linear(Kernel::TakeColumns, places, 2, real.max(self.kind.scalar_bytes()));
         self.linear_of_stack(&take, parameters, (places, out.matrices), work)
     }
 
@@ -257,12 +267,12 @@ impl<S: Number> GpuKernels<S> {
             ld: ld as u32,
         };
         let places = columns.iter().map(|column| column.rows).sum();
-        let work = Work::linear(Kernel::GatherColumns, places, 2, size_of::<Re<S>>());
+        let work = Work::linear(Kernel::GatherColumns, places, 2, self.kind.real_bytes());
         self.linear(kernel, parameters, columns.len() * most, work)
     }
 
     /// `rotate_columns` of a level, if it has rotations.
-    fn rotate(&self, kernel: &Ready, schedule: &Schedule, level: &Level, tables: &Tables<Re<S>>) -> Result<()> {
+    fn rotate(&self, kernel: &Ready, schedule: &Schedule, level: &Level, tables: &Tables) -> Result<()> {
         let chains = &schedule.chains[level.chains.clone()];
         if chains.is_empty() {
             return Ok(());
@@ -277,7 +287,7 @@ impl<S: Number> GpuKernels<S> {
         let rows = chains.iter().map(|chain| chain.rows).sum();
         let lengths = || chains.iter().map(|chain| chain.rotations.len());
         let longest = lengths().max().unwrap_or(0);
-        let work = Work::rotate_columns::<Re<S>>(rows, level.most, lengths().sum(), longest);
+        let work = Work::rotate_columns(self.kind.real(), rows, level.most, lengths().sum(), longest);
         self.linear(kernel, parameters, chains.len() * level.most, work)
     }
 

@@ -1,9 +1,11 @@
 //! Several matrices of one shape on the device, which share each dispatch of stages 1 to 3.
 
 use faer::{Mat, MatRef};
+use num_complex::Complex;
 
 use crate::{
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
         number::{Number, Re, Scalar},
         view::copy_entries,
@@ -19,28 +21,25 @@ use crate::{
         matrix::copy_lines,
         storage::{Banded, Dense},
     },
-    tile::{
-        band_layout::BandLayout,
-        kernels::{ComplexBidiagonal, HeldBy},
-        tuning::Tuning,
-    },
+    tile::{band_layout::BandLayout, kernels::ComplexBidiagonal, tuning::Tuning},
 };
 
 /// Maximum number of m x n matrices, m >= n, stored as `S`, of a stack: those whose entries are [`STACK_BYTES`], and that fit the device's buffers
 /// together. Zero if one of them does not. With `vectors` (true: full ones), [`KEPT_BYTES`] hold what all of them have at a time, and what some of them
 /// need after that ([`svd_bytes`]).
-pub(crate) fn most_stacked<S: Number>(
+pub(crate) fn most_stacked(
+    kind: ElementKind,
     context: &GpuContext,
     (m, n): (usize, usize),
     by_rows: bool,
     tuning: &Tuning,
     vectors: Option<bool>,
 ) -> Result<usize> {
-    let shape = Shape::new::<S>(&Bounds::of(context), tuning)?;
-    let (sizes, _) = dense_sizes::<S>(context, 1, (m, n), by_rows, shape, tuning.leaf)?;
+    let shape = Shape::new(kind, &Bounds::of(context), tuning)?;
+    let (sizes, _) = dense_sizes(kind, context, 1, (m, n), by_rows, shape, tuning.leaf)?;
     let band = BandLayout::new(n, tuning.bandwidth(n), tuning.tile_width).size()?;
     let entries = sizes.outer.saturating_mul(sizes.ld);
-    let (stored, scalar, real) = (size_of::<S>(), size_of::<S::Scalar>(), size_of::<Re<S>>());
+    let (stored, scalar, real) = (kind.bytes(), kind.scalar_bytes(), kind.real_bytes());
     let buffer = context.max_buffer_bytes();
     let mut fitting = vec![
         (entries, stored, buffer.min(STACK_BYTES)),
@@ -53,12 +52,12 @@ pub(crate) fn most_stacked<S: Number>(
     if let Some(full) = vectors {
         // U, like A, is in one buffer.
         let cols = if full { m } else { n };
-        fitting_bytes::<S>(context, "vectors", m.checked_mul(cols.next_multiple_of(4)))?;
-        let kept = Reflectors::of::<S>(context, (m, n), tuning)?;
+        fitting_bytes(context, "vectors", kind.bytes(), m.checked_mul(cols.next_multiple_of(4)))?;
+        let kept = Reflectors::of(kind, context, (m, n), tuning)?;
         let right = n.saturating_mul(n.next_multiple_of(4));
         fitting.extend([(kept.t, scalar, buffer), (kept.of_step, scalar, buffer), (right, stored, buffer)]);
-        let (of_each, later) = svd_bytes::<S>(context, (m, n), by_rows, full, tuning)?;
-        let at_once = vectors_at_once::<S>(context, (m, n), full, later)?;
+        let (of_each, later) = svd_bytes(kind, context, (m, n), by_rows, full, tuning)?;
+        let at_once = vectors_at_once(kind, context, (m, n), full, later)?;
         by_bytes = KEPT_BYTES.saturating_sub(later.saturating_mul(at_once as u64)) / of_each.max(1);
     }
     // Indices in shaders are u32.
@@ -69,9 +68,10 @@ pub(crate) fn most_stacked<S: Number>(
 
 /// The number of matrices, at least one, whose vectors are computed together after the back-transformation, which takes `later` bytes for each: those that
 /// [`STACK_BYTES`] hold, and whose vectors and products fit a buffer.
-fn vectors_at_once<S: Number>(context: &GpuContext, (m, n): (usize, usize), full: bool, later: u64) -> Result<usize> {
-    let bytes =
-        |rows: usize, cols: usize| fitting_bytes::<S::Scalar>(context, "vectors", rows.checked_mul(cols.next_multiple_of(4)));
+fn vectors_at_once(kind: ElementKind, context: &GpuContext, (m, n): (usize, usize), full: bool, later: u64) -> Result<usize> {
+    let bytes = |rows: usize, cols: usize| {
+        fitting_bytes(context, "vectors", kind.scalar_bytes(), rows.checked_mul(cols.next_multiple_of(4)))
+    };
     let largest = bytes(m, if full { m } else { n })?.max(bytes(n, n)?).max(1);
     let most = (STACK_BYTES / later.max(1)).min(context.max_buffer_bytes() / largest);
     Ok(usize::try_from(most).unwrap_or(usize::MAX).max(1))
@@ -82,15 +82,22 @@ pub(crate) fn is_by_rows<T>(a: MatRef<'_, T>) -> bool {
     a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs()
 }
 
-impl<S: Number> GpuKernels<S> {
+impl GpuKernels {
     /// [`vectors_at_once`] of m x n matrices, m >= n, with full vectors or thin ones.
     pub(crate) fn vectors_at_once(&self, size: (usize, usize), by_rows: bool, full: bool) -> Result<usize> {
-        let (_, later) = svd_bytes::<S>(&self.context, size, by_rows, full, &self.tuning)?;
-        vectors_at_once::<S>(&self.context, size, full, later)
+        let (_, later) = svd_bytes(self.kind, &self.context, size, by_rows, full, &self.tuning)?;
+        vectors_at_once(self.kind, &self.context, size, full, later)
     }
 
     /// Each of several matrices by rows.
-    pub(crate) async fn download_stack(&self, a: &Dense<S>) -> Result<Vec<Mat<S::Scalar>>> {
+    pub(crate) async fn download_stack<T: Scalar>(&self, a: &Dense) -> Result<Vec<Mat<T>>> {
+        match self.kind.is_half() {
+            false => self.stack_stored_as::<T>(a).await,
+            true => self.stack_stored_as::<T::Compact>(a).await,
+        }
+    }
+
+    async fn stack_stored_as<S: Number>(&self, a: &Dense) -> Result<Vec<Mat<S::Scalar>>> {
         let ((m, n), ld) = (a.size, a.ld());
         let [buffer] = &a.a[..] else {
             return Err(SvdError::invalid("matrix", format!("{} matrices in {} buffers", a.matrices, a.a.len())));
@@ -115,11 +122,12 @@ impl<S: Number> GpuKernels<S> {
     }
 
     /// The bidiagonal in each band.
-    pub(crate) async fn bidiagonals(&self, band: &Banded<S>) -> Result<Vec<ComplexBidiagonal>> {
+    pub(crate) async fn bidiagonals(&self, band: &Banded) -> Result<Vec<ComplexBidiagonal>> {
         // Pairs (B(j - 1, j), B(j, j)).
-        let pairs = self.unpack_band(band, 1).await?;
-        let bidiagonal = |pairs: &[S::Scalar]| {
-            let every_other = |first| pairs.iter().skip(first).step_by(2).map(|x| x.to_complex()).collect();
+        let unpacked = self.unpacked(band, 1)?;
+        let pairs = self.stream.read_back_numbers(self.kind, &unpacked, 2 * band.matrices * band.layout.n).await?;
+        let bidiagonal = |pairs: &[Complex<f64>]| {
+            let every_other = |first| pairs.iter().skip(first).step_by(2).copied().collect();
             ComplexBidiagonal { diagonal: every_other(1), superdiagonal: every_other(2) }
         };
         Ok(pairs.chunks_exact((2 * band.layout.n).max(1)).map(bidiagonal).collect())
@@ -127,7 +135,14 @@ impl<S: Number> GpuKernels<S> {
 
     /// Like [`upload`](crate::tile::kernels::TileKernels::upload), for matrices of one shape, each with its scale. The memory order is that of the
     /// first.
-    pub(crate) fn upload_stack<T: HeldBy<Self>>(&self, matrices: &[(MatRef<'_, T>, Re<T>)]) -> Result<Dense<S>> {
+    pub(crate) fn upload_stack<T: Scalar>(&self, matrices: &[(MatRef<'_, T>, Re<T>)]) -> Result<Dense> {
+        match self.kind.is_half() {
+            false => self.upload_stack_as::<T, T>(matrices),
+            true => self.upload_stack_as::<T, T::Compact>(matrices),
+        }
+    }
+
+    fn upload_stack_as<T: Scalar, S: Number<Scalar = T>>(&self, matrices: &[(MatRef<'_, T>, Re<T>)]) -> Result<Dense> {
         let Some(&(first, _)) = matrices.first() else {
             return Err(SvdError::invalid("batch", "a stack of no matrices"));
         };
@@ -135,8 +150,8 @@ impl<S: Number> GpuKernels<S> {
         if let Some((other, _)) = matrices.iter().find(|(a, _)| a.shape() != size) {
             return Err(SvdError::invalid("batch", format!("{:?} in a stack of {size:?}", other.shape())));
         }
-        let a = Dense::stacked(&self.context, matrices.len(), size, by_rows, self.shape, self.tuning.leaf)?;
-        self.context.prepare::<S, _>(&self.wanted(size, a.a.len()), || {
+        let a = Dense::stacked(self.kind, &self.context, matrices.len(), size, by_rows, self.shape, self.tuning.leaf)?;
+        self.context.prepare(self.kind, &self.wanted(size, a.a.len()), || {
             self.stream.upload(&a.a[0], matrices.len() * a.matrix, |start, piece: &mut [S]| {
                 let mut at = 0;
                 while at < piece.len() {

@@ -3,13 +3,15 @@
 use std::ops::Range;
 
 use faer::{MatMut, MatRef};
-use wgpu::{BindGroup, BufferUsages};
+use num_complex::Complex;
+use wgpu::BindGroup;
 
 use crate::{
     algo::triangular::{Factor, Operation, TriangularKernels, Variant, run},
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::Number,
+        number::Scalar,
     },
     cost::{
         product_shape::ProductShape,
@@ -21,17 +23,18 @@ use crate::{
             context::GpuContext,
             parameters,
             pipeline::{GEMM, Pipeline, TRMM, TRSM},
-            stream::{Stream, buffer},
+            stream::Stream,
         },
+        kernels::products::numbers_of,
         matrix::{DeviceMatrix, Window, matrix_bytes},
     },
     tile::{flops::of_pair, tuning::Tuning},
 };
 
 /// The shapes of the kernels for `T`, if the device can run with these hyperparameters.
-pub(crate) fn check<T: Number>(context: &GpuContext, tuning: &Tuning) -> Result<(Shape, TriangleShape)> {
+pub(crate) fn check(kind: ElementKind, context: &GpuContext, tuning: &Tuning) -> Result<(Shape, TriangleShape)> {
     let bounds = Bounds::of(context);
-    Ok((Shape::new::<T::Scalar>(&bounds, tuning)?, TriangleShape::new::<T::Scalar>(&bounds, tuning)?))
+    Ok((Shape::new(kind.scalar(), &bounds, tuning)?, TriangleShape::new(kind.scalar(), &bounds, tuning)?))
 }
 
 /// Bytes of A and B of these shapes on the device.
@@ -39,19 +42,20 @@ pub(crate) fn check<T: Number>(context: &GpuContext, tuning: &Tuning) -> Result<
 /// # Errors
 /// [`SvdError::TooLarge`] if one of them exceeds the device's limits; [`SvdError::InvalidOption`] if the device cannot run with these
 /// hyperparameters.
-pub(crate) fn required_triangular_bytes<T: Number>(
+pub(crate) fn required_triangular_bytes(
+    kind: ElementKind,
     context: &GpuContext,
     a: (usize, usize),
     b: (usize, usize),
     tuning: &Tuning,
 ) -> Result<u64> {
-    check::<T>(context, tuning)?;
-    let bytes = |size| Ok::<_, SvdError>(matrix_bytes::<T>(context, size, false)?.max(matrix_bytes::<T>(context, size, true)?));
+    check(kind, context, tuning)?;
+    let bytes = |size| Ok::<_, SvdError>(matrix_bytes(kind, context, size, false)?.max(matrix_bytes(kind, context, size, true)?));
     Ok(bytes(a)?.saturating_add(bytes(b)?))
 }
 
 /// The operation on matrices in host memory: uploads A and B, and reads B back. The shapes must match, and neither matrix may be empty.
-pub(crate) fn triangular<T: Number>(
+pub(crate) fn triangular<T: Scalar>(
     context: &GpuContext,
     tuning: &Tuning,
     variant: &Variant,
@@ -62,22 +66,22 @@ pub(crate) fn triangular<T: Number>(
     let stream = Stream::new(context)?;
     let a = DeviceMatrix::upload(&stream, a, Some(variant.uplo))?;
     let on_device_b = DeviceMatrix::upload(&stream, b.as_ref(), None)?;
-    on_device(context, &stream, tuning, variant, alpha, &a, &on_device_b)?;
+    on_device(context, &stream, tuning, variant, alpha.to_complex(), &a, &on_device_b)?;
     on_device_b.download_to(&stream, b)
 }
 
 /// The operation on device matrices, in place on `b`. The shapes must match, and neither matrix may be empty.
-pub(crate) fn on_device<T: Number>(
+pub(crate) fn on_device(
     context: &GpuContext,
     stream: &Stream,
     tuning: &Tuning,
     variant: &Variant,
-    alpha: T,
-    a: &DeviceMatrix<T>,
-    b: &DeviceMatrix<T>,
+    alpha: Complex<f64>,
+    a: &DeviceMatrix,
+    b: &DeviceMatrix,
 ) -> Result<()> {
     let order = a.size.0;
-    let mut kernels = GpuTriangular::new(context, stream, tuning, variant, alpha.widen(), a, b)?;
+    let mut kernels = GpuTriangular::new(context, stream, tuning, variant, alpha, a, b)?;
     let base = tuning.triangle.min(kernels.triangle.base);
     run(&mut kernels, variant, 0..order, base, Factor::Alpha)
 }
@@ -101,33 +105,31 @@ struct GpuTriangular<'a> {
 }
 
 impl<'a> GpuTriangular<'a> {
-    fn new<T: Number>(
+    fn new(
         context: &GpuContext,
         stream: &'a Stream,
         tuning: &Tuning,
         variant: &'a Variant,
-        alpha: T::Scalar,
-        a: &DeviceMatrix<T>,
-        b: &DeviceMatrix<T>,
+        alpha: Complex<f64>,
+        a: &DeviceMatrix,
+        b: &DeviceMatrix,
     ) -> Result<Self> {
         variant.check_shapes((a.size.0, a.size.1), (b.size.0, b.size.1))?;
-        let (shape, triangle) = check::<T>(context, tuning)?;
+        let kind = a.kind;
+        if b.kind != kind {
+            return Err(SvdError::invalid("b", format!("of {}, where A is of {}", b.kind.name(), kind.name())));
+        }
+        let (shape, triangle) = check(kind, context, tuning)?;
         let m = if variant.transposes_a() { a.window().transposed() } else { a.window() };
         let (window, cols) = if variant.transposes_b() { (b.window().transposed(), b.size.0) } else { (b.window(), b.size.1) };
 
-        let one = T::Scalar::from_complex(1.0.into());
-        let values = [one, -one, alpha];
-        let bytes = size_of_val(&values) as u64;
-        let factors = buffer(context, "factors", bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST)?;
-        stream.upload(&factors, values.len(), |start, piece: &mut [T::Scalar]| {
-            piece.copy_from_slice(&values[start..start + piece.len()]);
-        })?;
-        let gemm = context.pipeline::<T::Scalar>(&GEMM, &shape.products.constants(), 0)?;
+        let factors = numbers_of(stream, "factors", kind, &[Complex::ONE, -Complex::ONE, alpha])?;
+        let gemm = context.pipeline(kind, &GEMM, &shape.products.constants(), 0)?;
         let base = match variant.operation {
             Operation::Multiply => &TRMM,
             Operation::Solve => &TRSM,
         };
-        let base = context.pipeline::<T::Scalar>(base, &triangle.constants(), 0)?;
+        let base = context.pipeline(kind, base, &triangle.constants(), 0)?;
         let bind = |pipeline| stream.bind(pipeline, &[&a.entries, &b.entries, &factors], &[]);
         let (gemm_bindings, base_bindings) = (bind(&gemm)?, bind(&base)?);
         Ok(GpuTriangular {
@@ -139,7 +141,7 @@ impl<'a> GpuTriangular<'a> {
             cols,
             shape,
             triangle,
-            pair: of_pair::<T>(),
+            pair: of_pair(kind),
             gemm: (gemm, gemm_bindings),
             base: (base, base_bindings),
         })

@@ -3,10 +3,7 @@
 use std::ops::Range;
 
 use super::{Banded, Bound, Dense, Kept, StageOne};
-use crate::base::{
-    error::{Result, SvdError},
-    number::Number,
-};
+use crate::base::error::{Result, SvdError};
 
 impl Kept {
     /// The number of blocks of level `k` of one matrix.
@@ -31,7 +28,7 @@ fn check(part: &Range<usize>, matrices: usize) -> Result<()> {
     Ok(())
 }
 
-impl<T: Number> Dense<T> {
+impl Dense {
     /// Some of several matrices, at least one, in the same buffers, with the reflectors that stage 1 has kept. They have the workspace of all, so one
     /// part is computed after another.
     ///
@@ -55,7 +52,7 @@ impl<T: Number> Dense<T> {
     }
 }
 
-impl<T: Number> Banded<T> {
+impl Banded {
     /// Some of several bands, at least one, in the same buffers: the reflectors that stage 2 has kept.
     ///
     /// # Errors

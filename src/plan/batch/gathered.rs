@@ -2,13 +2,12 @@
 
 use std::borrow::Cow;
 
-use faer::MatRef;
-
 use crate::{
     base::{
         clock::StageSeconds,
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::{Number, in_storage},
+        number::Scalar,
         parallel::threads,
         view::trimmed,
     },
@@ -63,7 +62,7 @@ pub(super) struct Gathered<R> {
 }
 
 impl<R> Gathered<R> {
-    pub fn new<T: Number>(of: &Of<'_, T>, together: Option<Together<R>>) -> Self {
+    pub fn new<T: Scalar>(of: &Of<'_, T>, together: Option<Together<R>>) -> Self {
         let matrices = of.batch.len();
         let mut gathered = Gathered {
             results: (0..matrices).map(|_| None).collect(),
@@ -76,7 +75,7 @@ impl<R> Gathered<R> {
                 stacked: 0,
                 reason: Cow::Borrowed("an empty batch"),
                 adapter: None,
-                storage: T::Scalar::NAME,
+                storage: T::NAME,
                 seconds: StageSeconds::default(),
                 counts: Counts::default(),
                 kernel_seconds: Vec::new(),
@@ -148,10 +147,10 @@ impl<R> BatchReport<Each<R>> {
     }
 }
 
-/// Whether a single call computes `_a`, or its transpose, of this shape and stored as `S`, on one thread.
-fn is_short<T: Number, S: Number>(_a: MatRef<'_, T>, shape: (usize, usize), on_cpu: &SvdOptions) -> Result<bool> {
-    let tuning = on_cpu.tuning_for_cpu::<S>(shape.1)?;
-    Ok(Route::on_cpu::<S>(shape, on_cpu.reduction, &tuning).is_short())
+/// Whether a single call computes a matrix of this shape, or its transpose, stored as `kind`, on one thread.
+fn is_short(kind: ElementKind, shape: (usize, usize), on_cpu: &SvdOptions) -> Result<bool> {
+    let tuning = on_cpu.tuning_for_cpu(kind, shape.1)?;
+    Ok(Route::on_cpu(kind, shape, on_cpu.reduction, &tuning).is_short())
 }
 
 /// The indices of the matrices without a result, by the way that they are computed.
@@ -162,7 +161,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    pub fn new<T: Number, R>(of: &Of<'_, T>, on_cpu: &SvdOptions, results: &[Option<R>]) -> Result<Groups> {
+    pub fn new<T: Scalar, R>(of: &Of<'_, T>, on_cpu: &SvdOptions, results: &[Option<R>]) -> Result<Groups> {
         let mut groups = Groups { small: Vec::new(), on_own_threads: Vec::new(), in_turn: Vec::new() };
         let mut last = None;
         for (index, a) in of.batch.iter().enumerate().filter(|&(index, _)| results[index].is_none()) {
@@ -175,7 +174,7 @@ impl Groups {
             // Stacks have one shape.
             let is_short = match last {
                 Some((of, is_short)) if of == shape => is_short,
-                _ => in_storage!(on_cpu.half_storage, T => is_short::<_, S>(*a, shape, on_cpu))?,
+                _ => is_short(on_cpu.half_storage.of(T::KIND), shape, on_cpu)?,
             };
             last = Some((shape, is_short));
             if is_short { groups.small.push(index) } else { groups.on_own_threads.push(index) }

@@ -8,7 +8,7 @@ use crate::{
     base::{
         clock::Clock,
         error::Result,
-        number::Number,
+        number::{Re, Scalar},
         pool::{may_have, on_pool_async},
         watch::Watch,
     },
@@ -38,11 +38,11 @@ type One<T, R> = for<'b> fn(MatRef<'b, T>, &'b SvdOptions, bool) -> Later<'b, Re
 type OnCpu<T, R> = for<'b> fn(&[MatRef<'b, T>], &SvdOptions, bool) -> Result<BatchReport<Each<R>>>;
 
 /// [`svdvals_batch`] for a caller that must not block. The CPU computes in the rayon pool, from a copy of the matrices.
-pub(crate) async fn svdvals_batch_async<T: Number>(
+pub(crate) async fn svdvals_batch_async<T: Scalar>(
     batch: &[MatRef<'_, T>],
     options: &SvdOptions,
     timed: bool,
-) -> Result<BatchReport<Each<Vec<T::Real>>>> {
+) -> Result<BatchReport<Each<Vec<Re<T>>>>> {
     let of = Of::values(batch, options, timed);
     let watch = of.watch()?;
     let together = of.on_device_async(&watch).await;
@@ -50,7 +50,7 @@ pub(crate) async fn svdvals_batch_async<T: Number>(
 }
 
 /// [`svd_batch`] for a caller that must not block.
-pub(crate) async fn svd_batch_async<T: Number>(
+pub(crate) async fn svd_batch_async<T: Scalar>(
     batch: &[MatRef<'_, T>],
     options: &SvdOptions,
     timed: bool,
@@ -61,7 +61,7 @@ pub(crate) async fn svd_batch_async<T: Number>(
     of.rest_async(together, &watch, |a, options, timed| Box::pin(svd_async(a, options, timed)), svd_batch).await
 }
 
-impl<T: Number> Of<'_, T> {
+impl<T: Scalar> Of<'_, T> {
     /// What a device computes together.
     #[cfg(feature = "gpu")]
     async fn on_device_async<R: OfEach<T>>(&self, watch: &Watch) -> Option<Together<R>> {

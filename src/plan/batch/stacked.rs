@@ -19,13 +19,13 @@ use faer::MatRef;
 use crate::{
     algo::{
         bidiagonal::Stage3,
-        svdvals::{Driver, Reduced, unscaled},
+        svdvals::{Driver, Reduced, narrowed, unscaled},
         vectors::VectorKernels,
     },
     base::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError},
-        number::{Number, Re},
+        number::{Re, RealElement, Scalar},
         parallel::{map, map_each},
         scale::power_of_two_scale,
         view::{Turned, trimmed, upright},
@@ -103,7 +103,7 @@ impl<R> Stacked<R> {
 
 /// One of the matrices of a stack: its index, its shape with m >= n, and how it came from the caller's.
 #[derive(Clone, Copy)]
-pub(super) struct OfStack<'a, T: Number> {
+pub(super) struct OfStack<'a, T: Scalar> {
     pub index: usize,
     pub a: MatRef<'a, T>,
     pub turned: Turned,
@@ -111,39 +111,39 @@ pub(super) struct OfStack<'a, T: Number> {
 }
 
 /// The matrices of a stack on the device, after stages 1 to 3.
-pub(super) struct OnDevice<'a, T: Number, S: Number> {
-    pub driver: Driver<'a, GpuKernels<S>>,
+pub(super) struct OnDevice<'a, T: Scalar> {
+    pub driver: Driver<'a, GpuKernels>,
     pub options: &'a SvdOptions,
     pub matrices: Vec<OfStack<'a, T>>,
     /// The bidiagonals; with vectors, the kept reflectors.
-    pub reduced: Reduced<GpuKernels<S>>,
+    pub reduced: Reduced<GpuKernels>,
     /// The scaled matrices, if left vectors are wanted.
-    pub copy: Option<Dense<S>>,
+    pub copy: Option<Dense>,
     /// The values of each, descending.
-    pub values: Vec<Result<Vec<T::Real>>>,
+    pub values: Vec<Result<Vec<Re<T>>>>,
 }
 
 /// The results of the matrices of `stacks`. `did` is told the indices of those that ended. An error of the device is that of each matrix that it
 /// left. Missing are those that single calls have to compute: of a stack that the device cannot hold, or whose options have an error, and all that
 /// come after it has run out of memory.
-pub(super) async fn stacked<T, S, R>(
+pub(super) async fn stacked<T, R>(
     batch: &[MatRef<'_, T>],
     stacks: &[Vec<usize>],
     run: &Run<'_>,
     did: &(dyn Fn(&[usize]) + Sync),
 ) -> Stacked<R>
 where
-    T: Number,
-    S: Number<Real = T::Real, Scalar = T::Scalar>,
+    T: Scalar,
     R: OfEach<T>,
 {
     let mut all = Stacked::new();
     let mut failed: Option<SvdError> = None;
+    let kind = run.options.half_storage.of(T::KIND);
     let vectors = R::VECTORS.then_some(run.options.vectors == Vectors::Full);
     for stack in stacks {
         let (first, _) = upright(batch[stack[0]]);
-        let Ok(tuning) = run.options.tuning_for_adapter::<S>(&run.context, first.ncols()) else { continue };
-        let most = most_stacked::<S>(&run.context, first.shape(), is_by_rows(first), &tuning, vectors);
+        let Ok(tuning) = run.options.tuning_for_adapter(kind, &run.context, first.ncols()) else { continue };
+        let most = most_stacked(kind, &run.context, first.shape(), is_by_rows(first), &tuning, vectors);
         let Ok(most @ 2..) = most.and_then(|most| R::may_be_stacked(first.shape(), run.options).map(|()| most)) else { continue };
         // Rounds of about the same number of matrices.
         let rounds = stack.len().div_ceil(most);
@@ -151,7 +151,7 @@ where
             let first = all.results.len();
             let found = match &failed {
                 Some(error) => Err(error.clone()),
-                None => of_round::<T, S, R>(batch, round, run, &tuning, &mut all, did).await,
+                None => of_round::<T, R>(batch, round, run, &tuning, &mut all, did).await,
             };
             let full = matches!(found, Err(SvdError::OutOfMemory { .. } | SvdError::TooLarge { .. }));
             let refused = found.as_ref().is_err_and(|error| matches!(error, SvdError::InvalidOption { .. }));
@@ -181,7 +181,7 @@ where
 ///
 /// # Errors
 /// Of the device, or a cancellation. A matrix with a NaN, or whose values overflow, has an error of its own.
-async fn of_round<T, S, R>(
+async fn of_round<T, R>(
     batch: &[MatRef<'_, T>],
     round: &[usize],
     run: &Run<'_>,
@@ -190,8 +190,7 @@ async fn of_round<T, S, R>(
     did: &(dyn Fn(&[usize]) + Sync),
 ) -> Result<()>
 where
-    T: Number,
-    S: Number<Real = T::Real, Scalar = T::Scalar>,
+    T: Scalar,
     R: OfEach<T>,
 {
     let Run { options, ref context, waits, timed } = *run;
@@ -200,9 +199,9 @@ where
     watch.begin(Stage::ToBand)?;
     let manner =
         Manner { waits, timed: options.time_kernels, stage3_on_device: Some(true), one_stage: false, watch: watch.clone() };
-    let kernels = GpuKernels::<S>::running(context, tuning, manner)?;
+    let kernels = GpuKernels::running(options.half_storage.of(T::KIND), context, tuning, manner)?;
     let driver = Driver { kernels: &kernels, tuning, watch: &watch, one_stage: false, stage3: None, timed, left: R::VECTORS };
-    let found = with_driver::<T, S, R>(driver, batch, round, options, all, did).await;
+    let found = with_driver::<T, R>(driver, batch, round, options, all, did).await;
     all.counts.add(&kernels.counts());
     for (kernel, seconds) in kernels.kernel_seconds() {
         *all.kernel_seconds.entry(kernel).or_default() += seconds;
@@ -211,8 +210,8 @@ where
 }
 
 /// [`of_round`] by the kernels of this driver.
-async fn with_driver<T, S, R>(
-    driver: Driver<'_, GpuKernels<S>>,
+async fn with_driver<T, R>(
+    driver: Driver<'_, GpuKernels>,
     batch: &[MatRef<'_, T>],
     round: &[usize],
     options: &SvdOptions,
@@ -220,12 +219,11 @@ async fn with_driver<T, S, R>(
     did: &(dyn Fn(&[usize]) + Sync),
 ) -> Result<()>
 where
-    T: Number,
-    S: Number<Real = T::Real, Scalar = T::Scalar>,
+    T: Scalar,
     R: OfEach<T>,
 {
     let mut clock = Clock::new(driver.timed);
-    let scales: Vec<Result<Re<T>>> = map(round.len(), |k| power_of_two_scale::<T, S>(batch[round[k]]));
+    let scales: Vec<Result<Re<T>>> = map(round.len(), |k| power_of_two_scale(driver.kernels.kind, batch[round[k]]));
     all.seconds.scale += clock.restart();
     let mut matrices = Vec::with_capacity(round.len());
     for (&index, scale) in round.iter().zip(scales) {
@@ -251,9 +249,10 @@ where
     let descending = |(values, of): (Result<Vec<f64>>, &OfStack<'_, T>)| {
         let mut values = values?;
         values.sort_unstable_by(|x, y| y.total_cmp(x));
-        unscaled(values, of.scale, "singular values")
+        let values = unscaled(kernels.kind, values, of.scale.to_double(), "singular values")?;
+        Ok(narrowed(&values))
     };
-    let values: Vec<Result<Vec<T::Real>>> = map_each(values.into_iter().zip(&matrices), descending);
+    let values: Vec<Result<Vec<Re<T>>>> = map_each(values.into_iter().zip(&matrices), descending);
     all.seconds.svdvals += clock.restart();
 
     R::of_stack(OnDevice { driver, options, matrices, reduced, copy, values }, all, did).await

@@ -7,11 +7,14 @@ use std::collections::HashSet;
 use faer::MatRef;
 
 use crate::{
-    algo::{bidiagonal::Stage3, svdvals::unscaled},
+    algo::{
+        bidiagonal::Stage3,
+        svdvals::{narrowed, unscaled},
+    },
     base::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError},
-        number::{Number, Re},
+        number::{Re, RealElement, Scalar},
         parallel::{map, map_each},
         scale::power_of_two_scale,
         view::{Turned, trimmed},
@@ -72,67 +75,57 @@ impl Memory {
 }
 
 /// What a device computes of each matrix of a batch: its singular values, or its decomposition.
-pub(super) trait OfEach<T: Number>: Sized + Send {
+pub(super) trait OfEach<T: Scalar>: Sized + Send {
     /// Whether it has vectors.
     const VECTORS: bool;
 
     /// Where a workgroup of its own has an m x n matrix, m >= n, if the options and the device allow it to be computed so.
-    fn memory<S>(classes: &Classes<S>, size: (usize, usize), options: &SvdOptions) -> Option<Memory>
-    where
-        S: Number<Real = T::Real, Scalar = T::Scalar>;
+    fn memory(classes: &Classes, size: (usize, usize), options: &SvdOptions) -> Option<Memory>;
 
     /// The results of a round; None for a matrix that has to be computed alone.
-    fn of_round<S>(
-        kernel: &GpuBatch<S>,
+    fn of_round(
+        kernel: &GpuBatch,
         round: &[Ready<'_, T>],
         options: &SvdOptions,
-    ) -> impl Future<Output = Result<Vec<Option<Result<Self>>>>> + Send
-    where
-        S: Number<Real = T::Real, Scalar = T::Scalar>;
+    ) -> impl Future<Output = Result<Vec<Option<Result<Self>>>>> + Send;
 
     /// Checks that the options allow matrices of this shape to share dispatches. A single call has the error.
     fn may_be_stacked(size: (usize, usize), options: &SvdOptions) -> Result<()>;
 
     /// Adds the results of a stack to `all`, and tells `did` of them.
-    fn of_stack<S>(
-        stack: OnDevice<'_, T, S>,
+    fn of_stack(
+        stack: OnDevice<'_, T>,
         all: &mut Stacked<Self>,
         did: &(dyn Fn(&[usize]) + Sync),
-    ) -> impl Future<Output = Result<()>> + Send
-    where
-        S: Number<Real = T::Real, Scalar = T::Scalar>;
+    ) -> impl Future<Output = Result<()>> + Send;
 }
 
 /// A matrix with m >= n and its scale, and whether it is the transpose of the caller's.
 #[derive(Clone, Copy)]
-pub(super) struct Ready<'a, T: Number> {
+pub(super) struct Ready<'a, T: Scalar> {
     a: MatRef<'a, T>,
     scale: Re<T>,
     transposed: bool,
 }
 
 /// As the kernels take them.
-fn matrices<'a, T: Number>(round: &[Ready<'a, T>]) -> Vec<(MatRef<'a, T>, Re<T>)> {
+fn matrices<'a, T: Scalar>(round: &[Ready<'a, T>]) -> Vec<(MatRef<'a, T>, Re<T>)> {
     round.iter().map(|of| (of.a, of.scale)).collect()
 }
 
 /// The singular values.
-impl<T: Number> OfEach<T> for Vec<T::Real> {
+impl<T: Scalar> OfEach<T> for Vec<Re<T>> {
     const VECTORS: bool = false;
 
-    fn memory<S>(classes: &Classes<S>, size: (usize, usize), _: &SvdOptions) -> Option<Memory>
-    where
-        S: Number<Real = T::Real, Scalar = T::Scalar>,
-    {
+    fn memory(classes: &Classes, size: (usize, usize), _: &SvdOptions) -> Option<Memory> {
         classes.of(size).map(|class| Memory::of(class.spilled))
     }
 
-    async fn of_round<S>(kernel: &GpuBatch<S>, round: &[Ready<'_, T>], _: &SvdOptions) -> Result<Vec<Option<Result<Self>>>>
-    where
-        S: Number<Real = T::Real, Scalar = T::Scalar>,
-    {
+    async fn of_round(kernel: &GpuBatch, round: &[Ready<'_, T>], _: &SvdOptions) -> Result<Vec<Option<Result<Self>>>> {
         let values = kernel.svdvals::<T>(&matrices(round)).await?;
-        let unscale = |(values, of): (_, &Ready<'_, T>)| Some(unscaled(values, of.scale, "singular values"));
+        let unscale = |(values, of): (_, &Ready<'_, T>)| {
+            Some(unscaled(T::KIND, values, of.scale.to_double(), "singular values").map(|values| narrowed(&values)))
+        };
         Ok(map_each(values.into_iter().zip(round), unscale))
     }
 
@@ -140,10 +133,7 @@ impl<T: Number> OfEach<T> for Vec<T::Real> {
         Ok(())
     }
 
-    async fn of_stack<S>(stack: OnDevice<'_, T, S>, all: &mut Stacked<Self>, did: &(dyn Fn(&[usize]) + Sync)) -> Result<()>
-    where
-        S: Number<Real = T::Real, Scalar = T::Scalar>,
-    {
+    async fn of_stack(stack: OnDevice<'_, T>, all: &mut Stacked<Self>, did: &(dyn Fn(&[usize]) + Sync)) -> Result<()> {
         all.results.extend(stack.matrices.iter().map(|of| of.index).zip(stack.values));
         all.tell(did);
         Ok(())
@@ -151,16 +141,13 @@ impl<T: Number> OfEach<T> for Vec<T::Real> {
 }
 
 /// The values of a matrix, and its rotated columns, unless they did not become orthogonal.
-type OfWorkgroup<T> = (Vec<f64>, Option<Rotated<<T as Number>::Scalar>>);
+type OfWorkgroup<T> = (Vec<f64>, Option<Rotated<T>>);
 
 /// The thin decomposition: its values are those without vectors.
-impl<T: Number> OfEach<T> for Factors<T> {
+impl<T: Scalar> OfEach<T> for Factors<T> {
     const VECTORS: bool = true;
 
-    fn memory<S>(classes: &Classes<S>, size: (usize, usize), options: &SvdOptions) -> Option<Memory>
-    where
-        S: Number<Real = T::Real, Scalar = T::Scalar>,
-    {
+    fn memory(classes: &Classes, size: (usize, usize), options: &SvdOptions) -> Option<Memory> {
         // A single call has the error of options that are none.
         if options.vectors == Vectors::Full || check::<T>(size, options).is_err() {
             return None;
@@ -169,10 +156,7 @@ impl<T: Number> OfEach<T> for Factors<T> {
         Some(Memory::of(values.spilled || vectors.spilled))
     }
 
-    async fn of_round<S>(kernel: &GpuBatch<S>, round: &[Ready<'_, T>], options: &SvdOptions) -> Result<Vec<Option<Result<Self>>>>
-    where
-        S: Number<Real = T::Real, Scalar = T::Scalar>,
-    {
+    async fn of_round(kernel: &GpuBatch, round: &[Ready<'_, T>], options: &SvdOptions) -> Result<Vec<Option<Result<Self>>>> {
         let found = kernel.svd::<T>(&matrices(round)).await?;
         let factors = |((values, rotated), of): (OfWorkgroup<T>, &Ready<'_, T>)| {
             rotated.map(|rotated| factors_of(values, &rotated, of, options))
@@ -184,23 +168,15 @@ impl<T: Number> OfEach<T> for Factors<T> {
         check::<T>(size, options)
     }
 
-    async fn of_stack<S>(stack: OnDevice<'_, T, S>, all: &mut Stacked<Self>, did: &(dyn Fn(&[usize]) + Sync)) -> Result<()>
-    where
-        S: Number<Real = T::Real, Scalar = T::Scalar>,
-    {
+    async fn of_stack(stack: OnDevice<'_, T>, all: &mut Stacked<Self>, did: &(dyn Fn(&[usize]) + Sync)) -> Result<()> {
         decompositions(stack, all, did).await
     }
 }
 
 /// The factors of the caller's matrix, from the values and the rotated columns of `of`.
-fn factors_of<T: Number>(
-    values: Vec<f64>,
-    rotated: &Rotated<T::Scalar>,
-    of: &Ready<'_, T>,
-    options: &SvdOptions,
-) -> Result<Factors<T>> {
+fn factors_of<T: Scalar>(values: Vec<f64>, rotated: &Rotated<T>, of: &Ready<'_, T>, options: &SvdOptions) -> Result<Factors<T>> {
     let (m, n) = of.a.shape();
-    let mut s = unscaled::<T::Real>(values, of.scale, "singular values")?;
+    let mut s: Vec<Re<T>> = narrowed(&unscaled(T::KIND, values, of.scale.to_double(), "singular values")?);
     s.truncate(options.kept(&s));
     let w = MatRef::from_column_major_slice_with_stride(&rotated.w, m + n, n, rotated.ld);
     let (left, right) = vectors_of(w, m, s.len());
@@ -217,19 +193,19 @@ fn factors_of<T: Number>(
 /// # Errors
 /// Only before anything is computed. An error of the device is that of each matrix that it left; but where it cannot hold a stack, single calls
 /// compute the rest of the stacks, which is logged.
-pub(super) async fn together<T, S, R>(
+pub(super) async fn together<T, R>(
     batch: &[MatRef<'_, T>],
     candidates: &Candidates,
     run: &Run<'_>,
     did: &(dyn Fn(&[usize]) + Sync),
 ) -> Result<Together<R>>
 where
-    T: Number,
-    S: Number<Real = T::Real, Scalar = T::Scalar>,
+    T: Scalar,
     R: OfEach<T>,
 {
     let Run { options, ref context, waits, timed } = *run;
-    let classes = Classes::<S>::new(context)?;
+    let kind = options.half_storage.of(T::KIND);
+    let classes = Classes::new(kind, context)?;
     let memory = |index: usize| R::memory(&classes, tall(trimmed(batch[index])).shape(), options);
     let in_workgroups = |index: usize| candidates.in_workgroups.binary_search(&index).is_ok();
     let are_held = |stack: &Vec<usize>| memory(stack[0]) == Some(Memory::Workgroup) && in_workgroups(stack[0]);
@@ -242,10 +218,10 @@ where
     let watch = Watch::new(&Listen::new(None, options.cancel.clone()), || Ok([0; 4]))?;
     let _ = watch.begin(if R::VECTORS { Stage::Vectors } else { Stage::Svdvals });
     let manner = Manner { waits, timed: options.time_kernels, watch, ..Manner::default() };
-    let kernel = GpuBatch::<S>::running(classes, manner)?;
+    let kernel = GpuBatch::running(classes, manner)?;
 
     let mut clock = Clock::new(timed);
-    let scales: Vec<Result<Re<T>>> = map(fitting.len(), |k| power_of_two_scale::<T, S>(trimmed(batch[fitting[k]])));
+    let scales: Vec<Result<Re<T>>> = map(fitting.len(), |k| power_of_two_scale(kind, trimmed(batch[fitting[k]])));
     let mut seconds = StageSeconds { scale: clock.restart(), ..StageSeconds::default() };
 
     let mut results = Vec::with_capacity(fitting.len());
@@ -281,7 +257,7 @@ where
     }
     let of_stage = if R::VECTORS { &mut seconds.left_vectors } else { &mut seconds.svdvals };
     *of_stage = clock.seconds();
-    let of_stacks = stacked::<T, S, R>(batch, &stacks, run, did).await;
+    let of_stacks = stacked::<T, R>(batch, &stacks, run, did).await;
     seconds.add(&of_stacks.seconds);
     let reason = match options.backend {
         Backend::Gpu => "Backend::Gpu was asked for",
@@ -294,7 +270,7 @@ where
         results,
         stacked: of_stacks.results,
         adapter: context.adapter_name().to_owned(),
-        storage: S::NAME,
+        storage: kind.name(),
         reason: reason.into(),
         counts,
         kernel_seconds: kernel_seconds.into_iter().collect(),

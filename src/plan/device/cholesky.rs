@@ -48,7 +48,10 @@ use crate::{
         report::SvdReport,
         route::{Orthogonal, Route, is_narrow},
     },
-    tile::{kernels::TileKernels, tuning::Tuning},
+    tile::{
+        kernels::{TileKernels, Transfers},
+        tuning::Tuning,
+    },
 };
 
 /// Most columns: the host's Cholesky factorisation takes the cube of their number. On an H100, f32, entries of 2048 x 2048, R and Q by reflectors take 1.0 to 1.1 of
@@ -67,7 +70,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    fn of<S: Scalar>(kernels: &GpuKernels<S>) -> Ran {
+    fn of(kernels: &GpuKernels) -> Ran {
         Ran { counts: kernels.counts(), seconds: kernels.kernel_seconds() }
     }
 
@@ -84,47 +87,47 @@ impl Ran {
 }
 
 /// Q (m x n) and R (n x n), with the kernels that compute them, the call's listeners, and what has run before.
-pub(crate) struct DeviceThin<S: Scalar> {
-    pub q: Dense<S>,
-    pub r: Dense<S>,
-    pub kernels: GpuKernels<S>,
+pub(crate) struct DeviceThin {
+    pub q: Dense,
+    pub r: Dense,
+    pub kernels: GpuKernels,
     pub watch: Watch,
     pub ran: Ran,
 }
 
 /// The report of a factorisation, once its kernels have finished.
-pub(crate) fn report_of_cholesky<S: Scalar, V>(
+pub(crate) fn report_of_cholesky<V>(
     shape: (usize, usize),
     on: OnGpu,
-    (kernels, ran): (&GpuKernels<S>, Ran),
+    (kernels, ran): (&GpuKernels, Ran),
     seconds: StageSeconds,
     values: V,
 ) -> SvdReport<V> {
     let mut report = report_of_gpu(shape, on, kernels, seconds, values);
     ran.add_to(&mut report);
-    SvdReport { route: Route::Qr(Orthogonal::Cholesky), cost: Cost::of_cholesky_qr::<S>, ..report }
+    SvdReport { route: Route::Qr(Orthogonal::Cholesky), cost: (kernels.kind, Cost::of_cholesky_qr), ..report }
 }
 
 /// What has become of an attempt.
-pub(crate) enum Attempt<S: Scalar> {
-    Factored(Box<DeviceThin<S>>),
+pub(crate) enum Attempt {
+    Factored(Box<DeviceThin>),
     /// The columns are too ill-conditioned, or the device has no room. The matrix comes back if it is unchanged.
-    Declined(Option<Box<Dense<S>>>, Ran),
+    Declined(Option<Box<Dense>>, Ran),
 }
 
 /// Attempts the factorisation of the m x n matrix that `upload` brings to the device, m >= n >= 1, entries near 1. The listeners are told
 /// once it is certain: an attempt that fails is no part of the call's progress.
 pub(crate) async fn cholesky_qr<S: Scalar>(
-    upload: impl FnOnce(&GpuKernels<S>) -> Result<Dense<S>>,
+    upload: impl FnOnce(&GpuKernels) -> Result<Dense>,
     on: &OnGpu,
     options: &SvdOptions,
     waits: Waits,
     listen: &Listen,
-) -> Result<Attempt<S>> {
+) -> Result<Attempt> {
     let attempt = Watch::new(&Listen::new(None, options.cancel.clone()), || Ok([0; 4]))?;
     attempt.begin(Stage::Qr)?;
     let manner = |watch| Manner { waits, timed: options.time_kernels, watch, ..Manner::default() };
-    let first = GpuKernels::<S>::running(&on.context, &on.tuning, manner(attempt))?;
+    let first = GpuKernels::running(S::KIND, &on.context, &on.tuning, manner(attempt))?;
     let a = upload(&first)?;
     let (m, n) = a.size;
     if a.a.len() > 1 {
@@ -137,21 +140,21 @@ pub(crate) async fn cholesky_qr<S: Scalar>(
         }
         room => room?,
     };
-    let Some(r1) = triangle_of_squares::<S>(&first.squares(&a, &room).await?) else {
+    let Some(r1) = triangle_of_squares::<S>(&first.squares::<S>(&a, &room).await?) else {
         return Ok(Attempt::Declined(Some(Box::new(a)), Ran::of(&first)));
     };
 
     let one = Re::<S>::from_double(1.0);
     let r1 = first.upload(r1.as_ref(), one)?;
     first.solve_right(&r1, &a)?;
-    let Some(r2) = first_order::<S>(&first.squares(&a, &room).await?) else {
+    let Some(r2) = first_order::<S>(&first.squares::<S>(&a, &room).await?) else {
         return Ok(Attempt::Declined(None, Ran::of(&first)));
     };
     first.finish().await?;
 
-    let watch = Watch::new(listen, || Ok([flops::<S>(m, n), 0, 0, 0]))?;
+    let watch = Watch::new(listen, || Ok([flops(S::KIND, m, n), 0, 0, 0]))?;
     watch.begin(Stage::Qr)?;
-    let kernels = GpuKernels::<S>::running(&on.context, &on.tuning, manner(watch.clone()))?;
+    let kernels = GpuKernels::running(S::KIND, &on.context, &on.tuning, manner(watch.clone()))?;
     let r2 = kernels.upload(r2.as_ref(), one)?;
     kernels.solve_right(&r2, &a)?;
     let r = kernels.times_upper(&r2, &r1)?;
@@ -179,31 +182,31 @@ fn first_order<S: Scalar>(squares: &Mat<S::Wide>) -> Option<Mat<S>> {
 }
 
 /// Q as n orthonormal columns, completed to a unitary matrix on demand: with the QR factorisation Q = Q0 R0 by reflectors it is Q0 diag(R0, I).
-pub(crate) struct ThinFactors<S: Scalar> {
-    q: Dense<S>,
-    r: Dense<S>,
-    kernels: GpuKernels<S>,
+pub(crate) struct ThinFactors {
+    q: Dense,
+    r: Dense,
+    kernels: GpuKernels,
     on: (GpuContext, Tuning),
-    whole: OnceLock<Turned<S>>,
+    whole: OnceLock<Turned>,
 }
 
-impl<S: Scalar> ThinFactors<S> {
+impl ThinFactors {
     /// From Q and R. The kernels are those of what is computed from the factors, without the call's listeners.
-    pub fn new((q, r): (Dense<S>, Dense<S>), kernels: GpuKernels<S>, on: &OnGpu) -> Self {
+    pub fn new((q, r): (Dense, Dense), kernels: GpuKernels, on: &OnGpu) -> Self {
         ThinFactors { q, r, kernels, on: (on.context.clone(), on.tuning.clone()), whole: OnceLock::new() }
     }
 
     /// The unitary matrix.
-    fn whole(&self) -> Result<&Turned<S>> {
+    fn whole(&self) -> Result<&Turned> {
         if let Some(whole) = self.whole.get() {
             return Ok(whole);
         }
         let ((context, tuning), (m, n)) = (&self.on, self.q.size);
-        let kernels = GpuKernels::running(context, tuning, Manner::default())?;
+        let kernels = GpuKernels::running(self.kernels.kind, context, tuning, Manner::default())?;
         let mut a = kernels.first_columns(&self.q, n)?;
         keep_factor(&kernels, &mut a, (m, n), tuning)?;
         triangular_factor(&kernels, &mut a, m, n, tuning)?;
-        let q1 = kernels.upper(&a, n, Re::<S>::from_double(1.0))?;
+        let q1 = kernels.upper(&a, n, 1.0)?;
         let r = kernels.first_columns(&self.r, n)?;
         block_on(kernels.finish())?;
         let q0 = Box::new(Tree { kernels, a, shape: (m, n), tuning: tuning.clone() });
@@ -211,12 +214,12 @@ impl<S: Scalar> ThinFactors<S> {
     }
 }
 
-impl<S: Scalar> Resident<S> for ThinFactors<S> {
-    fn kernels(&self) -> &GpuKernels<S> {
+impl Resident for ThinFactors {
+    fn kernels(&self) -> &GpuKernels {
         &self.kernels
     }
 
-    fn r(&self) -> &Dense<S> {
+    fn r(&self) -> &Dense {
         &self.r
     }
 
@@ -224,7 +227,7 @@ impl<S: Scalar> Resident<S> for ThinFactors<S> {
         self.q.size
     }
 
-    fn columns(&self, cols: usize) -> Result<Dense<S>> {
+    fn columns(&self, cols: usize) -> Result<Dense> {
         if cols <= self.q.size.1 {
             return self.kernels.first_columns(&self.q, cols);
         }
@@ -234,7 +237,7 @@ impl<S: Scalar> Resident<S> for ThinFactors<S> {
         Ok(columns)
     }
 
-    fn applied(&self, op: Op, c: Dense<S>, conjugated: bool) -> Result<Dense<S>> {
+    fn applied(&self, op: Op, c: Dense, conjugated: bool) -> Result<Dense> {
         let whole = self.whole()?;
         // The two have queues of their own.
         block_on(self.kernels.finish())?;
@@ -243,13 +246,13 @@ impl<S: Scalar> Resident<S> for ThinFactors<S> {
         Ok(c)
     }
 
-    fn projected(&self, c: Dense<S>) -> Result<[Dense<S>; 2]> {
+    fn projected(&self, c: Dense) -> Result<[Dense; 2]> {
         let inside = self.kernels.tall_product(&self.q, &c)?;
         self.kernels.subtract_product(&c, &self.q, Op::NoTrans, &inside)?;
         Ok([inside, c])
     }
 
-    fn combined(&self, y: &Dense<S>, conjugated: bool) -> Result<Dense<S>> {
+    fn combined(&self, y: &Dense, conjugated: bool) -> Result<Dense> {
         self.kernels.product(&self.q, Op::NoTrans, conjugated, y)
     }
 }
@@ -261,25 +264,25 @@ pub(crate) fn by_kernels<S: Scalar>(
     on: OnGpu,
     options: &SvdOptions,
     timed: bool,
-) -> Result<SvdReport<Boxed<S>>> {
-    let (shape, mut clock) = (lines.size(), Clock::new(timed));
+) -> Result<SvdReport<Boxed>> {
+    let (shape, mut clock, scale) = (lines.size(), Clock::new(timed), scale.to_double());
     if !is_worth(shape) {
-        return by_tree(|kernels| kernels.adopt(lines, scale), shape, on, options, timed);
+        return by_tree(S::KIND, |kernels| kernels.adopt(lines, scale), shape, on, options, timed);
     }
     let waits = Manner::default().waits;
-    match block_on(cholesky_qr(|kernels| kernels.adopt(lines, scale), &on, options, waits, &options.listen()))? {
+    match block_on(cholesky_qr::<S>(|kernels| kernels.adopt(lines, scale), &on, options, waits, &options.listen()))? {
         Attempt::Factored(thin) => {
             let DeviceThin { q, r, kernels, watch, ran } = *thin;
             block_on(kernels.finish())?;
             watch.end();
             let seconds = StageSeconds { qr: clock.restart(), ..StageSeconds::default() };
-            let later = GpuKernels::running(&on.context, &on.tuning, Manner::default())?;
-            let factors: Boxed<S> = Box::new(ThinFactors::new((q, r), later, &on));
+            let later = GpuKernels::running(S::KIND, &on.context, &on.tuning, Manner::default())?;
+            let factors: Boxed = Box::new(ThinFactors::new((q, r), later, &on));
             Ok(report_of_cholesky(shape, on, (&kernels, ran), seconds, factors))
         }
         Attempt::Declined(a, ran) => {
-            let again = |kernels: &GpuKernels<S>| a.map_or_else(|| kernels.adopt(lines, scale), |a| Ok(*a));
-            let mut report = by_tree(again, shape, on, options, timed)?;
+            let again = |kernels: &GpuKernels| a.map_or_else(|| kernels.adopt(lines, scale), |a| Ok(*a));
+            let mut report = by_tree(S::KIND, again, shape, on, options, timed)?;
             ran.add_to(&mut report);
             report.seconds.qr = clock.restart();
             Ok(report)

@@ -1,7 +1,5 @@
 //! The QR factorisation of a matrix that is on the device, by either of two algorithms. R and Q stay there.
 
-use std::any::Any;
-
 use faer::{Mat, MatRef};
 use pollster::block_on;
 
@@ -15,7 +13,8 @@ use crate::{
     base::{
         blas::Op,
         clock::{Clock, StageSeconds},
-        error::{Result, SvdError},
+        element_kind::ElementKind,
+        error::Result,
         number::{Re, RealElement, Scalar},
         watch::{Stage, Watch},
     },
@@ -32,60 +31,63 @@ use crate::{
         qr_factors::{Tree, Unitary},
         report::SvdReport,
     },
-    tile::{kernels::TileKernels, products::Recursion},
+    tile::{
+        kernels::{TileKernels, Transfers},
+        products::Recursion,
+    },
 };
 
 /// A = Q R on a device. A is m x n, Q is m x m.
-pub(crate) trait Resident<S: Scalar>: Send + Sync {
+pub(crate) trait Resident: Send + Sync {
     /// The kernels of what is computed from the factors.
-    fn kernels(&self) -> &GpuKernels<S>;
+    fn kernels(&self) -> &GpuKernels;
 
     /// The matrix that has R in the upper trapezoid of its first min(m, n) rows, and anything below.
-    fn r(&self) -> &Dense<S>;
+    fn r(&self) -> &Dense;
 
     /// m and n.
     fn shape(&self) -> (usize, usize);
 
     /// The first `cols` columns of Q.
-    fn columns(&self, cols: usize) -> Result<Dense<S>>;
+    fn columns(&self, cols: usize) -> Result<Dense>;
 
     /// op(Q) C, or conj(op(Q)) C, for a new matrix C.
-    fn applied(&self, op: Op, c: Dense<S>, conjugated: bool) -> Result<Dense<S>>;
+    fn applied(&self, op: Op, c: Dense, conjugated: bool) -> Result<Dense>;
 
     /// The first min(m, n) rows of Q^H C, for a new matrix C; and a matrix whose columns are as long as those of the other rows.
-    fn projected(&self, c: Dense<S>) -> Result<[Dense<S>; 2]> {
+    fn projected(&self, c: Dense) -> Result<[Dense; 2]> {
         let (kernels, (m, n)) = (self.kernels(), self.shape());
         let c = self.applied(Op::ConjTrans, c, false)?;
         Ok([kernels.with_rows(&c, m.min(n))?, kernels.rows_from(&c, m.min(n))?])
     }
 
     /// Q [Y; 0], or with the conjugates of Q's entries, for a matrix Y of min(m, n) rows.
-    fn combined(&self, y: &Dense<S>, conjugated: bool) -> Result<Dense<S>> {
+    fn combined(&self, y: &Dense, conjugated: bool) -> Result<Dense> {
         self.applied(Op::NoTrans, self.kernels().with_rows(y, self.shape().0)?, conjugated)
     }
 }
 
 /// The factors by one of the algorithms.
-pub(crate) type Boxed<S> = Box<dyn Resident<S>>;
+pub(crate) type Boxed = Box<dyn Resident>;
 
 /// Q on a device, for factors of which the host has R.
-pub(crate) struct OnDevice<S: Scalar>(Boxed<S>);
+pub(crate) struct OnDevice(Boxed);
 
-impl<S: Scalar> OnDevice<S> {
-    pub fn new(factors: Boxed<S>) -> Self {
+impl OnDevice {
+    pub fn new(factors: Boxed) -> Self {
         OnDevice(factors)
     }
 
-    fn uploaded(&self, c: MatRef<'_, S>) -> Result<Dense<S>> {
+    fn uploaded<S: Scalar>(&self, c: MatRef<'_, S>) -> Result<Dense> {
         self.0.kernels().upload(c, Re::<S>::from_double(1.0))
     }
 
-    fn read_back(&self, c: &Dense<S>) -> Result<Mat<S>> {
+    fn read_back<S: Scalar>(&self, c: &Dense) -> Result<Mat<S>> {
         self.0.kernels().download(c)
     }
 }
 
-impl<S: Scalar> Unitary<S> for OnDevice<S> {
+impl<S: Scalar> Unitary<S> for OnDevice {
     fn is_in_pool(&self) -> bool {
         false
     }
@@ -108,12 +110,12 @@ impl<S: Scalar> Unitary<S> for OnDevice<S> {
     }
 }
 
-impl<S: Scalar> Resident<S> for Tree<GpuKernels<S>> {
-    fn kernels(&self) -> &GpuKernels<S> {
+impl Resident for Tree<GpuKernels> {
+    fn kernels(&self) -> &GpuKernels {
         &self.kernels
     }
 
-    fn r(&self) -> &Dense<S> {
+    fn r(&self) -> &Dense {
         &self.a
     }
 
@@ -121,11 +123,11 @@ impl<S: Scalar> Resident<S> for Tree<GpuKernels<S>> {
         self.shape
     }
 
-    fn columns(&self, cols: usize) -> Result<Dense<S>> {
+    fn columns(&self, cols: usize) -> Result<Dense> {
         self.kernels.columns_of_factor(&self.a, self.shape, cols)
     }
 
-    fn applied(&self, op: Op, c: Dense<S>, conjugated: bool) -> Result<Dense<S>> {
+    fn applied(&self, op: Op, c: Dense, conjugated: bool) -> Result<Dense> {
         self.kernels.applied_factor(&self.a, self.shape, op, c, conjugated)
     }
 }
@@ -133,15 +135,15 @@ impl<S: Scalar> Resident<S> for Tree<GpuKernels<S>> {
 /// The factors of the recursion.
 struct Recursed {
     q: Recursive<GpuRecursive>,
-    r: Dense<f32>,
+    r: Dense,
 }
 
-impl Resident<f32> for Recursed {
-    fn kernels(&self) -> &GpuKernels<f32> {
+impl Resident for Recursed {
+    fn kernels(&self) -> &GpuKernels {
         self.q.kernels.tiles()
     }
 
-    fn r(&self) -> &Dense<f32> {
+    fn r(&self) -> &Dense {
         &self.r
     }
 
@@ -149,12 +151,12 @@ impl Resident<f32> for Recursed {
         self.r.size
     }
 
-    fn columns(&self, cols: usize) -> Result<Dense<f32>> {
+    fn columns(&self, cols: usize) -> Result<Dense> {
         let identity = self.kernels().identity(&self.r, self.r.size.0, 0..cols, false)?;
         self.applied(Op::NoTrans, identity, false)
     }
 
-    fn applied(&self, op: Op, mut c: Dense<f32>, _: bool) -> Result<Dense<f32>> {
+    fn applied(&self, op: Op, mut c: Dense, _: bool) -> Result<Dense> {
         let cols = c.size.1;
         self.q.apply_in_place(op, &mut c, cols)?;
         Ok(c)
@@ -162,17 +164,18 @@ impl Resident<f32> for Recursed {
 }
 
 /// Factors the matrix of this shape that `upload` makes by the panel tree. Nothing is read back.
-pub(crate) fn by_tree<S: Scalar>(
-    upload: impl FnOnce(&GpuKernels<S>) -> Result<Dense<S>>,
+pub(crate) fn by_tree(
+    kind: ElementKind,
+    upload: impl FnOnce(&GpuKernels) -> Result<Dense>,
     shape: (usize, usize),
     on: OnGpu,
     options: &SvdOptions,
     timed: bool,
-) -> Result<SvdReport<Boxed<S>>> {
+) -> Result<SvdReport<Boxed>> {
     let (mut clock, tuning) = (Clock::new(timed), on.tuning.clone());
-    let watch = Watch::new(&options.listen(), || Ok([factor_flops::<S>(shape, &tuning)?, 0, 0, 0]))?;
+    let watch = Watch::new(&options.listen(), || Ok([factor_flops(kind, shape, &tuning)?, 0, 0, 0]))?;
     let manner = Manner { timed: options.time_kernels, watch: watch.clone(), ..Manner::default() };
-    let kernels = GpuKernels::<S>::running(&on.context, &tuning, manner)?;
+    let kernels = GpuKernels::running(kind, &on.context, &tuning, manner)?;
     watch.begin(Stage::Qr)?;
     let mut a = upload(&kernels)?;
     keep_factor(&kernels, &mut a, shape, &tuning)?;
@@ -181,8 +184,8 @@ pub(crate) fn by_tree<S: Scalar>(
     watch.end();
     let seconds = StageSeconds { qr: clock.restart(), ..StageSeconds::default() };
     // Without the call's listeners.
-    let later = GpuKernels::running(&on.context, &tuning, Manner::default())?;
-    let tree: Boxed<S> = Box::new(Tree { kernels: later, a, shape, tuning });
+    let later = GpuKernels::running(kind, &on.context, &tuning, Manner::default())?;
+    let tree: Boxed = Box::new(Tree { kernels: later, a, shape, tuning });
     Ok(report_of_gpu(shape, on, &kernels, seconds, tree))
 }
 
@@ -194,25 +197,18 @@ pub(crate) fn by_products(
     on: OnGpu,
     options: &SvdOptions,
     timed: bool,
-) -> Result<SvdReport<Boxed<f32>>> {
+) -> Result<SvdReport<Boxed>> {
     let (shape, mut clock, recursion) = (lines.size(), Clock::new(timed), Recursion::DEFAULT);
     let watch = Watch::new(&options.listen(), || Ok([flops(shape, recursion), 0, 0, 0]))?;
     // The driver tells the watch.
     let kernels = GpuRecursive::new(&on.context, &on.tuning, Manner { timed: options.time_kernels, ..Manner::default() })?;
     watch.begin(Stage::Qr)?;
-    let mut r = kernels.tiles().adopt(lines, scale)?;
+    let mut r = kernels.tiles().adopt(lines, scale.into())?;
     let q = block_on(Recursive::factor_in_place(kernels, (&mut r, shape), options.products, recursion, &watch))?;
     let (kernels, q) = q.with_kernels(GpuRecursive::new(&on.context, &on.tuning, Manner::default())?);
     block_on(kernels.tiles().finish())?;
     watch.end();
     let seconds = StageSeconds { qr: clock.restart(), ..StageSeconds::default() };
-    let factors: Boxed<f32> = Box::new(Recursed { q, r });
+    let factors: Boxed = Box::new(Recursed { q, r });
     Ok(reported(report_of_gpu(shape, on, kernels.tiles(), seconds, factors), options.products))
-}
-
-/// The factors of f32 as those of `S`, which must be f32.
-pub(crate) fn of_single<S: Scalar>(factors: Boxed<f32>) -> Result<Boxed<S>> {
-    let any: Box<dyn Any> = Box::new(factors);
-    let other = |_| SvdError::invalid("products", format!("they are of f32 matrices, not of {}", S::NAME));
-    any.downcast::<Boxed<S>>().map(|factors| *factors).map_err(other)
 }

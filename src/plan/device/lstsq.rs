@@ -3,14 +3,15 @@
 use faer::{Mat, MatRef};
 
 use crate::{
+    algo::svdvals::narrowed,
     base::{
         blas::Op,
         clock::{Clock, StageSeconds},
         error::{Result, SvdError},
-        number::{Number, Re, RealElement, Scalar},
+        number::{Re, RealElement, Scalar},
         pool::on_threads,
     },
-    cost::Cost,
+    cost::{Cost, CostOf},
     gpu::{
         device::stream::Stream,
         matrix::DeviceMatrix,
@@ -26,12 +27,12 @@ use crate::{
         svd::svd,
         svdvals::svdvals,
     },
-    tile::{kernels::TileKernels, products::Products},
+    tile::{kernels::Transfers, products::Products},
 };
 
 /// A solution, with X on the device.
-pub struct DeviceFit<T: Number> {
-    pub(crate) x: DeviceMatrix<T::Scalar>,
+pub struct DeviceFit<T: Scalar> {
+    pub(crate) x: DeviceMatrix,
     pub(crate) rank: usize,
     pub(crate) residuals: Vec<Re<T>>,
     pub(crate) singular_values: Option<Vec<Re<T>>>,
@@ -43,9 +44,9 @@ fn squares<S: Scalar>(c: MatRef<'_, S>) -> Vec<f64> {
 }
 
 /// The minimiser of ||A X - B|| of least norm.
-pub(crate) fn lstsq<T: Number>(
-    a: &DeviceMatrix<T>,
-    b: &DeviceMatrix<T>,
+pub(crate) fn lstsq<T: Scalar>(
+    a: &DeviceMatrix,
+    b: &DeviceMatrix,
     options: &SvdOptions,
     timed: bool,
 ) -> Result<SvdReport<DeviceFit<T>>> {
@@ -72,16 +73,16 @@ pub(crate) fn lstsq<T: Number>(
         report.counts.add(&report.values.factors.kernels().counts());
         let seconds = StageSeconds { solve: clock.seconds(), total: total.seconds(), ..report.seconds };
         let by_cholesky = report.route == Route::Qr(Orthogonal::Cholesky);
-        let cost = if by_cholesky { Cost::of_cholesky_lstsq::<T::Scalar> } else { Cost::of_lstsq::<T::Scalar> };
+        let cost: CostOf = if by_cholesky { Cost::of_cholesky_lstsq } else { Cost::of_lstsq };
         let route = Route::LeastSquares(solver);
-        Ok(SvdReport { seconds, route, cost, shape: (m, n), ..report.map(|_| fit) })
+        Ok(SvdReport { seconds, route, cost: (T::KIND, cost), shape: (m, n), ..report.map(|_| fit) })
     })
 }
 
 /// The solution by R in lower precision and an iteration on the host; None if that precision does not suffice.
-fn in_lower_precision<T: Number>(
-    a: &DeviceMatrix<T>,
-    b: &DeviceMatrix<T>,
+fn in_lower_precision<T: Scalar>(
+    a: &DeviceMatrix,
+    b: &DeviceMatrix,
     options: &SvdOptions,
     timed: bool,
 ) -> Result<Option<SvdReport<DeviceFit<T>>>> {
@@ -95,9 +96,9 @@ fn in_lower_precision<T: Number>(
     }
     let options = SvdOptions { backend: Backend::Gpu, context: Some(context.clone()), ..options.clone() };
     let stream = Stream::new(context)?;
-    let read = |of: &DeviceMatrix<T>| -> Result<Mat<T::Scalar>> {
+    let read = |of: &DeviceMatrix| -> Result<Mat<T>> {
         let mut here = Mat::zeros(of.size.0, of.size.1);
-        of.arithmetic().download_by_pieces(&stream, here.as_mut())?;
+        of.download_by_pieces(&stream, here.as_mut())?;
         Ok(here)
     };
     let (a_here, b_here) = (read(a)?, read(b)?);
@@ -110,9 +111,8 @@ fn in_lower_precision<T: Number>(
         Ok(report.map(|_| (r, scale)))
     };
     // With a ridge R is that of a copy with more rows.
-    let resident =
-        options.products != Products::Native && !T::Scalar::IS_DOUBLE && !T::Scalar::IS_COMPLEX && options.ridge == 0.0;
-    let found = lstsq_of_device::<T::Scalar>(a_here.as_ref(), b_here.as_ref(), &options, timed, resident.then_some(&factor))?;
+    let resident = options.products != Products::Native && !T::IS_DOUBLE && !T::IS_COMPLEX && options.ridge == 0.0;
+    let found = lstsq_of_device::<T>(a_here.as_ref(), b_here.as_ref(), &options, timed, resident.then_some(&factor))?;
     let Some(found) = found else { return Ok(None) };
     let mut report = found.try_map(|Fit { x, rank, residuals, singular_values, .. }| {
         let x = DeviceMatrix::upload(&stream, x.as_ref(), None)?;
@@ -125,21 +125,21 @@ fn in_lower_precision<T: Number>(
 }
 
 /// A problem of which A, or A^T if A is wide, has been factored, with the rows of the ridge if there is one.
-struct Solving<'a, T: Number> {
+struct Solving<'a, T: Scalar> {
     qr: &'a DeviceQr<T>,
-    a: &'a DeviceMatrix<T>,
-    b: &'a DeviceMatrix<T>,
+    a: &'a DeviceMatrix,
+    b: &'a DeviceMatrix,
     wide: bool,
     options: &'a SvdOptions,
 }
 
-impl<T: Number> Solving<'_, T> {
+impl<T: Scalar> Solving<'_, T> {
     fn solution(&self) -> Result<(DeviceFit<T>, Solver)> {
         let Solving { qr, a, b, wide, .. } = *self;
         let (kernels, (tall, k)) = (qr.factors.kernels(), qr.factors.shape());
         let ridge = self.options.ridge != 0.0;
         let b_scale = qr.check_b(b, a.size.0)?;
-        let c = kernels.adopt(&b.lines(), b_scale)?;
+        let c = kernels.adopt(&b.lines(), b_scale.to_double())?;
         let [c, outside] = if wide {
             let none = kernels.rows_from(&c, k)?;
             [c, none]
@@ -165,21 +165,21 @@ impl<T: Number> Solving<'_, T> {
         let left = if ridge || full && !wide {
             vec![0.0; b.size.1]
         } else {
-            kernels.subtract_product(&c, &kernels.upper(qr.factors.r(), k, one)?, op, &y)?;
-            squares(kernels.download(&c)?.as_ref())
+            kernels.subtract_product(&c, &kernels.upper(qr.factors.r(), k, 1.0)?, op, &y)?;
+            squares::<T>(kernels.download(&c)?.as_ref())
         };
         let x = if wide { self.combined(&y)? } else { y };
         let outside = if ridge { self.rest(&x, b_scale)? } else { outside };
-        let outside = squares(kernels.download(&outside)?.as_ref());
-        let length = |(inside, outside): (f64, f64)| T::Real::from_double((inside + outside).sqrt() / b_scale.to_double());
-        let residuals: Vec<T::Real> = left.into_iter().zip(outside).map(length).collect();
+        let outside = squares::<T>(kernels.download(&outside)?.as_ref());
+        let length = |(inside, outside): (f64, f64)| Re::<T>::from_double((inside + outside).sqrt() / b_scale.to_double());
+        let residuals: Vec<Re<T>> = left.into_iter().zip(outside).map(length).collect();
         if residuals.iter().any(|length| !length.to_double().is_finite()) {
-            return Err(SvdError::overflow::<Re<T>>("lengths of residuals"));
+            return Err(SvdError::overflow(T::KIND, "lengths of residuals"));
         }
         let singular_values = match values {
             // Those of R have the ridge.
             _ if ridge && (self.options.singular_values || !full) => {
-                Some(device_svdvals(a, &self.inner_options(), false)?.values)
+                Some(narrowed(&device_svdvals(a, &self.inner_options(), false)?.values))
             }
             values => values.map(|values| unscaled_values(values, qr.scale)).transpose()?,
         };
@@ -189,24 +189,24 @@ impl<T: Number> Solving<'_, T> {
     }
 
     /// conj(Q) Y for A^T = Q R, or the first rows of it for \[A^T; sqrt(ridge) I\] = Q R.
-    fn combined(&self, y: &Dense<T::Scalar>) -> Result<Dense<T::Scalar>> {
+    fn combined(&self, y: &Dense) -> Result<Dense> {
         let factors = &self.qr.factors;
         let x = factors.combined(y, true)?;
         if self.options.ridge == 0.0 { Ok(x) } else { factors.kernels().with_rows(&x, self.a.size.1) }
     }
 
     /// B - A X of the scaled problem.
-    fn rest(&self, x: &Dense<T::Scalar>, b_scale: Re<T>) -> Result<Dense<T::Scalar>> {
+    fn rest(&self, x: &Dense, b_scale: Re<T>) -> Result<Dense> {
         let kernels = self.qr.factors.kernels();
-        let rest = kernels.adopt(&self.b.lines(), b_scale)?;
+        let rest = kernels.adopt(&self.b.lines(), b_scale.to_double())?;
         if x.size.0 * x.size.1 * rest.size.0 > 0 {
-            kernels.subtract_product(&rest, &kernels.adopt(&self.a.lines(), self.qr.scale)?, Op::NoTrans, x)?;
+            kernels.subtract_product(&rest, &kernels.adopt(&self.a.lines(), self.qr.scale.to_double())?, Op::NoTrans, x)?;
         }
         Ok(rest)
     }
 
     /// The decomposition of R or its transpose.
-    fn factors_of(&self, r: MatRef<'_, T::Scalar>) -> Result<Factors<T::Scalar>> {
+    fn factors_of(&self, r: MatRef<'_, T>) -> Result<Factors<T>> {
         Ok(svd(r, &self.inner_options(), false)?.values)
     }
 

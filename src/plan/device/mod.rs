@@ -21,8 +21,9 @@ pub(crate) mod turned;
 
 use crate::{
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
-        number::{HalfStorage, Number},
+        number::HalfStorage,
     },
     gpu::{device::context::GpuContext, limits::required_bytes, matrix::DeviceMatrix, storage::Lines},
     plan::{
@@ -51,16 +52,16 @@ fn check_storage(options: &SvdOptions) -> Result<()> {
 }
 
 /// The matrix or its transpose, whichever is upright, and its hyperparameters, once it is known that the device has room for all stages.
-fn prepared<'a, T: Number, S: Number>(a: &'a DeviceMatrix<T>, options: &SvdOptions) -> Result<(Lines<'a>, Tuning)> {
-    a.context.require::<S>()?;
+fn prepared<'a>(kind: ElementKind, a: &'a DeviceMatrix, options: &SvdOptions) -> Result<(Lines<'a>, Tuning)> {
+    a.context.require(kind)?;
     let lines = a.lines().upright();
     let (m, n) = lines.size();
-    let tuning = options.tuning_for_adapter::<S>(&a.context, n)?;
-    required_bytes::<S>(&a.context, m, n, &tuning)?;
+    let tuning = options.tuning_for_adapter(kind, &a.context, n)?;
+    required_bytes(kind, &a.context, m, n, &tuning)?;
     Ok((lines, tuning))
 }
 
 /// Where a call with this matrix runs, for its report.
-fn on_its_device<T: Number>(a: &DeviceMatrix<T>, tuning: Tuning) -> OnGpu {
+fn on_its_device(a: &DeviceMatrix, tuning: Tuning) -> OnGpu {
     OnGpu { context: a.context.clone(), tuning, reason: "the matrix is on this GPU".into() }
 }

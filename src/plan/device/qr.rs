@@ -6,12 +6,15 @@ use faer::Mat;
 use pollster::block_on;
 
 use crate::{
-    algo::condition::{condition, estimate},
+    algo::{
+        condition::{condition, estimate},
+        svdvals::narrowed,
+    },
     base::{
         blas::{Op, Side},
         clock::Clock,
         error::{Result, SvdError},
-        number::{Number, Re, RealElement},
+        number::{Re, RealElement, Scalar},
         pool::on_threads,
     },
     gpu::{
@@ -24,7 +27,7 @@ use crate::{
         device::{
             check_options, check_storage,
             cholesky::by_kernels,
-            factors::{Boxed, by_products, by_tree, of_single},
+            factors::{Boxed, by_products, by_tree},
             on_its_device,
             svdvals::svdvals,
             turned::{Pivoted, turned},
@@ -34,26 +37,29 @@ use crate::{
         qr_factors::{default_tolerance, numerical_rank, upper},
         report::SvdReport,
     },
-    tile::{kernels::TileKernels, products::Products},
+    tile::{
+        kernels::{TileKernels, Transfers},
+        products::Products,
+    },
 };
 
 /// Up to this order R is read back for its condition number: that takes less time than the steps of the estimate take to and fro.
 const READ_BACK: usize = 256;
 
 /// What is computed from A = Q R on a device. A trait, so that it is compiled in this crate for each type.
-pub trait Factorisation<T: Number>: Send + Sync {
+pub trait Factorisation<T: Scalar>: Send + Sync {
     /// Rows and columns of A.
     fn shape(&self) -> (usize, usize);
     /// The device.
     fn context(&self) -> &GpuContext;
     /// The first min(m, n) rows of R, with zeros below the diagonal.
-    fn r(&self) -> Result<DeviceMatrix<T::Scalar>>;
+    fn r(&self) -> Result<DeviceMatrix>;
     /// The first `cols` columns of Q.
-    fn q(&self, cols: usize) -> Result<DeviceMatrix<T::Scalar>>;
+    fn q(&self, cols: usize) -> Result<DeviceMatrix>;
     /// op(Q) C, or C op(Q).
-    fn apply(&self, c: &DeviceMatrix<T::Scalar>, side: Side, op: Op) -> Result<DeviceMatrix<T::Scalar>>;
+    fn apply(&self, c: &DeviceMatrix, side: Side, op: Op) -> Result<DeviceMatrix>;
     /// The minimiser of ||A X - B||.
-    fn solve(&self, b: &DeviceMatrix<T>) -> Result<DeviceMatrix<T::Scalar>>;
+    fn solve(&self, b: &DeviceMatrix) -> Result<DeviceMatrix>;
     /// Column j of A P is column `order()[j]` of A.
     fn order(&self) -> Option<&[usize]>;
     /// The numerical rank by the diagonal of R.
@@ -63,8 +69,8 @@ pub trait Factorisation<T: Number>: Send + Sync {
 }
 
 /// The factors and what they are of.
-pub(super) struct DeviceQr<T: Number> {
-    pub factors: Boxed<T::Scalar>,
+pub(super) struct DeviceQr<T: Scalar> {
+    pub factors: Boxed,
     pub context: GpuContext,
     /// The power of two times which A was factored.
     pub scale: Re<T>,
@@ -76,11 +82,7 @@ pub(super) struct DeviceQr<T: Number> {
 }
 
 /// Factors a matrix.
-pub(crate) fn qr<T: Number>(
-    a: &DeviceMatrix<T>,
-    options: &SvdOptions,
-    timed: bool,
-) -> Result<SvdReport<Box<dyn Factorisation<T>>>> {
+pub(crate) fn qr<T: Scalar>(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<Box<dyn Factorisation<T>>>> {
     check_options(&a.context, options)?;
     on_threads(options.threads, || {
         let report = DeviceQr::new(a, a.lines(), options, timed)?;
@@ -89,7 +91,7 @@ pub(crate) fn qr<T: Number>(
 }
 
 /// The matrix of a call, in one buffer, without the padding.
-fn view<S: Number>(context: &GpuContext, a: &Dense<S>) -> Result<DeviceMatrix<S>> {
+fn view(context: &GpuContext, a: &Dense) -> Result<DeviceMatrix> {
     DeviceMatrix::view(context, a, a.size)
 }
 
@@ -112,35 +114,42 @@ fn with_ridge<R: RealElement>(scale: R, ridge: f64) -> Result<(R, R)> {
     Ok((scale, R::from_double(scaled)))
 }
 
-impl<T: Number> DeviceQr<T> {
+impl<T: Scalar> DeviceQr<T> {
     /// Factors the matrix of `lines`, which is `a` or its transpose.
-    pub fn new(a: &DeviceMatrix<T>, lines: Lines<'_>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Self>> {
+    pub fn new(a: &DeviceMatrix, lines: Lines<'_>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Self>> {
         Self::of(a, lines, 0.0, options, timed)
     }
 
     /// Factors the same with the rows of sqrt(`ridge`) I below it, unless the ridge is zero. Products by low precision are of matrices without a ridge.
-    pub fn of(a: &DeviceMatrix<T>, lines: Lines<'_>, ridge: f64, options: &SvdOptions, timed: bool) -> Result<SvdReport<Self>> {
+    pub fn of(a: &DeviceMatrix, lines: Lines<'_>, ridge: f64, options: &SvdOptions, timed: bool) -> Result<SvdReport<Self>> {
         options.check_tolerance()?;
         products::check::<T>(options)?;
         check_storage(options)?;
         let (context, shape) = (&a.context, lines.size());
-        context.require::<T::Scalar>()?;
-        let tuning = options.tuning_for_adapter::<T::Scalar>(context, shape.0.min(shape.1))?;
+        context.require(T::KIND)?;
+        let tuning = options.tuning_for_adapter(T::KIND, context, shape.0.min(shape.1))?;
         let (total, mut clock) = (Clock::new(timed), Clock::new(timed));
         let native = options.products == Products::Native;
         if !native {
             context.cooperative()?;
         }
-        let (scale, root) = with_ridge(a.scale::<T::Scalar>()?, ridge)?;
+        let (scale, root) = with_ridge(Re::<T>::from_double(a.scale(T::KIND)?), ridge)?;
         let of_scale = clock.restart();
         let on = on_its_device(a, tuning);
         let mut report = if native && ridge != 0.0 {
             let rows = shape.0.saturating_add(shape.1);
-            by_tree::<T::Scalar>(|kernels| kernels.with_ridge(&lines, scale, root), (rows, shape.1), on, options, timed)?
+            by_tree(
+                T::KIND,
+                |kernels| kernels.with_ridge(&lines, scale.to_double(), root.to_double()),
+                (rows, shape.1),
+                on,
+                options,
+                timed,
+            )?
         } else if native {
-            by_kernels::<T::Scalar>(&lines, scale, on, options, timed)?
+            by_kernels::<T>(&lines, scale, on, options, timed)?
         } else {
-            by_products(&lines, scale.to_double() as f32, on, options, timed)?.try_map(of_single::<T::Scalar>)?
+            by_products(&lines, scale.to_double() as f32, on, options, timed)?
         };
         report.seconds.scale = of_scale;
         let default = || if native { default_tolerance::<T>(shape) } else { products::tolerance(options, shape) };
@@ -165,12 +174,12 @@ impl<T: Number> DeviceQr<T> {
         Ok(DeviceQr { factors, pivoted, ..self })
     }
 
-    fn kernels(&self) -> &GpuKernels<T::Scalar> {
+    fn kernels(&self) -> &GpuKernels {
         self.factors.kernels()
     }
 
     /// The matrix, once the work on it is done.
-    fn finished(&self, a: &Dense<T::Scalar>) -> Result<DeviceMatrix<T::Scalar>> {
+    fn finished(&self, a: &Dense) -> Result<DeviceMatrix> {
         block_on(self.kernels().finish())?;
         view(&self.context, a)
     }
@@ -187,20 +196,20 @@ impl<T: Number> DeviceQr<T> {
 
     /// The estimate by products and solves on the device of a column that comes from the host and goes back after two steps of the power method.
     fn condition_there(&self) -> Result<f64> {
-        let (kernels, n, one) = (self.kernels(), self.factors.shape().1, T::Real::from_double(1.0));
-        let r = kernels.upper(self.factors.r(), n, one)?;
-        let diagonal = kernels.download(&kernels.diagonal(&r)?)?;
+        let (kernels, n, one) = (self.kernels(), self.factors.shape().1, Re::<T>::from_double(1.0));
+        let r = kernels.upper(self.factors.r(), n, 1.0)?;
+        let diagonal: Mat<T> = kernels.download(&kernels.diagonal(&r)?)?;
         if diagonal.col_iter().any(|column| column.iter().any(|x| x.to_complex().norm() == 0.0)) {
             return Ok(f64::INFINITY);
         }
-        let by_square = |x: &mut Mat<T::Scalar>| {
-            let by = |op, of: &Dense<T::Scalar>| kernels.product(&r, op, false, of);
+        let by_square = |x: &mut Mat<T>| {
+            let by = |op, of: &Dense| kernels.product(&r, op, false, of);
             let y = by(Op::ConjTrans, &by(Op::NoTrans, &kernels.upload(x.as_ref(), one)?)?)?;
             kernels.normalize(&y)?;
             *x = kernels.download(&by(Op::ConjTrans, &by(Op::NoTrans, &y)?)?)?;
             Ok(1.0)
         };
-        let by_inverse = |x: &mut Mat<T::Scalar>| {
+        let by_inverse = |x: &mut Mat<T>| {
             let y = kernels.upload(x.as_ref(), one)?;
             for op in [Op::ConjTrans, Op::NoTrans] {
                 kernels.solve_upper(&r, op, &y)?;
@@ -219,12 +228,12 @@ impl<T: Number> DeviceQr<T> {
     }
 
     /// Checks B's number of rows and its device, and returns its scale.
-    pub fn check_b(&self, b: &DeviceMatrix<T>, rows: usize) -> Result<Re<T>> {
+    pub fn check_b(&self, b: &DeviceMatrix, rows: usize) -> Result<Re<T>> {
         self.check_device("b", &b.context)?;
         if b.size.0 != rows {
             return Err(SvdError::invalid("b", format!("{} rows, but A has {rows}", b.size.0)));
         }
-        b.scale::<T::Scalar>().map_err(|error| match error {
+        b.scale(T::KIND).map(Re::<T>::from_double).map_err(|error| match error {
             SvdError::NonFinite { row, col, value } => SvdError::invalid("b", format!("entry ({row}, {col}) is {value}")),
             other => other,
         })
@@ -235,25 +244,26 @@ impl<T: Number> DeviceQr<T> {
     }
 
     /// The first k rows of the scaled R.
-    pub fn r_on_host(&self) -> Result<Mat<T::Scalar>> {
+    pub fn r_on_host(&self) -> Result<Mat<T>> {
         let (m, n) = self.factors.shape();
-        Ok(upper(block_on(self.kernels().download_rows(self.factors.r(), m.min(n)))?.as_ref()))
+        let r: Mat<T> = block_on(self.kernels().download_rows(self.factors.r(), m.min(n)))?;
+        Ok(upper(r.as_ref()))
     }
 
     /// op(R)^-1 C in place of C, with the scaled R.
-    pub fn solve_r(&self, op: Op, c: &Dense<T::Scalar>) -> Result<()> {
+    pub fn solve_r(&self, op: Op, c: &Dense) -> Result<()> {
         if c.size.0 == 0 || c.size.1 == 0 { Ok(()) } else { self.kernels().solve_upper(self.factors.r(), op, c) }
     }
 
     /// X of the caller's problem, from that of the scaled one.
-    pub fn unscaled(&self, x: Dense<T::Scalar>, b_scale: Re<T>) -> Result<DeviceMatrix<T::Scalar>> {
+    pub fn unscaled(&self, x: Dense, b_scale: Re<T>) -> Result<DeviceMatrix> {
         let exponent = |scale: Re<T>| scale.to_double().log2() as i32;
         let x = self.kernels().times_power(x, exponent(self.scale) - exponent(b_scale))?;
         finite(self.finished(&x)?, "entries of the solution")
     }
 }
 
-impl<T: Number> Factorisation<T> for DeviceQr<T> {
+impl<T: Scalar> Factorisation<T> for DeviceQr<T> {
     fn shape(&self) -> (usize, usize) {
         self.factors.shape()
     }
@@ -262,18 +272,18 @@ impl<T: Number> Factorisation<T> for DeviceQr<T> {
         &self.context
     }
 
-    fn r(&self) -> Result<DeviceMatrix<T::Scalar>> {
+    fn r(&self) -> Result<DeviceMatrix> {
         let (m, n) = self.factors.shape();
-        let inverse = T::Real::from_double(1.0 / self.scale.to_double());
+        let inverse = 1.0 / self.scale.to_double();
         let r = self.finished(&self.kernels().upper(self.factors.r(), m.min(n), inverse)?)?;
         finite(r, "entries of R")
     }
 
-    fn q(&self, cols: usize) -> Result<DeviceMatrix<T::Scalar>> {
+    fn q(&self, cols: usize) -> Result<DeviceMatrix> {
         self.finished(&self.factors.columns(cols)?)
     }
 
-    fn apply(&self, c: &DeviceMatrix<T::Scalar>, side: Side, op: Op) -> Result<DeviceMatrix<T::Scalar>> {
+    fn apply(&self, c: &DeviceMatrix, side: Side, op: Op) -> Result<DeviceMatrix> {
         let rows = self.factors.shape().0;
         let order = if side == Side::Left { c.size.0 } else { c.size.1 };
         if order != rows {
@@ -281,7 +291,7 @@ impl<T: Number> Factorisation<T> for DeviceQr<T> {
             return Err(SvdError::invalid("c", format!("{order} {of}, but Q is {rows} x {rows}")));
         }
         self.check_device("c", &c.context)?;
-        let (lines, one) = (c.lines(), T::Real::from_double(1.0));
+        let (lines, one) = (c.lines(), 1.0);
         if side == Side::Left {
             return self.finished(&self.factors.applied(op, self.kernels().adopt(&lines, one)?, false)?);
         }
@@ -292,7 +302,7 @@ impl<T: Number> Factorisation<T> for DeviceQr<T> {
         Ok(self.finished(&product)?.transposed())
     }
 
-    fn solve(&self, b: &DeviceMatrix<T>) -> Result<DeviceMatrix<T::Scalar>> {
+    fn solve(&self, b: &DeviceMatrix) -> Result<DeviceMatrix> {
         let (m, n) = self.factors.shape();
         let b_scale = self.check_b(b, m)?;
         let rank = match &self.pivoted {
@@ -302,12 +312,12 @@ impl<T: Number> Factorisation<T> for DeviceQr<T> {
             }
             None => n,
         };
-        let c = self.kernels().adopt(&b.lines(), b_scale)?;
+        let c = self.kernels().adopt(&b.lines(), b_scale.to_double())?;
         let [c, _] = self.factors.projected(c)?;
         let mut x = self.kernels().with_rows(&c, rank)?;
         self.solve_r(Op::NoTrans, &x)?;
         if let Some(pivoted) = &self.pivoted {
-            x = pivoted.permuted(self.kernels(), &x)?;
+            x = pivoted.permuted::<T>(self.kernels(), &x)?;
         }
         self.unscaled(x, b_scale)
     }
@@ -324,14 +334,14 @@ impl<T: Number> Factorisation<T> for DeviceQr<T> {
     }
 
     fn svdvals(&self) -> Result<Vec<Re<T>>> {
-        Ok(svdvals(&self.r()?, &SvdOptions::default(), false)?.values)
+        Ok(narrowed(&svdvals(&self.r()?, &SvdOptions::default(), false)?.values))
     }
 }
 
 /// The matrix, unless an entry has overflowed.
-fn finite<S: Number>(a: DeviceMatrix<S>, what: &'static str) -> Result<DeviceMatrix<S>> {
-    match a.scale::<S>() {
-        Err(SvdError::NonFinite { .. }) => Err(SvdError::overflow::<Re<S>>(what)),
+fn finite(a: DeviceMatrix, what: &'static str) -> Result<DeviceMatrix> {
+    match a.scale(a.kind) {
+        Err(SvdError::NonFinite { .. }) => Err(SvdError::overflow(a.kind, what)),
         Err(other) => Err(other),
         Ok(_) => Ok(a),
     }

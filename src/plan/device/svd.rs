@@ -1,13 +1,12 @@
 //! The singular value decomposition of a matrix that is on a device.
 
-use faer::Mat;
 use pollster::block_on;
 
 use crate::{
     base::{
         clock::Clock,
         error::{Result, SvdError},
-        number::{HalfStorage, Number, Re, RealElement, Scalar},
+        number::HalfStorage,
         pool::on_threads,
     },
     gpu::{device::context::Waits, matrix::DeviceMatrix, storage::Dense},
@@ -22,14 +21,15 @@ use crate::{
 };
 
 /// A = U diag(s) V^H, with U and V on the device.
-pub struct DeviceSvd<T: Number> {
-    pub(crate) u: DeviceMatrix<T::Scalar>,
-    pub(crate) s: Vec<Re<T>>,
-    pub(crate) v: DeviceMatrix<T::Scalar>,
+pub struct DeviceSvd {
+    pub(crate) u: DeviceMatrix,
+    /// Rounded to the arithmetic's precision.
+    pub(crate) s: Vec<f64>,
+    pub(crate) v: DeviceMatrix,
 }
 
 /// The decomposition that the options ask for.
-pub(crate) fn svd<T: Number>(a: &DeviceMatrix<T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceSvd<T>>> {
+pub(crate) fn svd(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceSvd>> {
     check_options(&a.context, options)?;
     options.check_svd()?;
     if options.signs == Signs::Largest {
@@ -41,33 +41,31 @@ pub(crate) fn svd<T: Number>(a: &DeviceMatrix<T>, options: &SvdOptions, timed: b
     on_threads(options.threads, || within(a, options, timed))
 }
 
-fn within<T: Number>(a: &DeviceMatrix<T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceSvd<T>>> {
+fn within(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceSvd>> {
     let (clock, listen) = (Clock::new(timed), options.listen());
-    let (lines, tuning) = prepared::<T, T::Scalar>(a, options)?;
+    let (lines, tuning) = prepared(a.kind, a, options)?;
     let (m, n) = a.size;
     let full = options.vectors == Vectors::Full;
     let transposed = m < n;
-    let scale = a.scale::<T::Scalar>()?;
+    let scale = a.scale(a.kind)?;
     let seconds = clock.seconds();
-    let count = |values: &[T::Real]| options.kept(values);
+    let count = |values: &[f64]| options.kept(values);
     let (left_is_needed, right_is_needed) = needed(options.vectors, transposed);
     let of = Needed { count: &count, left: left_is_needed, full };
     let mut ran = Default::default();
     let asked = Asked { options, listen, timed };
-    let run = svd_on_gpu::<T, T::Scalar, _>(lines, scale, asked, on_its_device(a, tuning), Waits::Blocking, Some(of));
+    let run = svd_on_gpu(a.kind, &lines, scale, asked, on_its_device(a, tuning), Waits::Blocking, Some(of));
     let mut report = block_on(run)?.try_map(|OnDevice { mut values, right, left, kernels, watch }| {
         values.truncate(right.as_ref().map_or(0, |right| right.size.1));
         if left_is_needed && left.is_none() {
             return Err(SvdError::invalid("matrix", format!("{m} x {n}: the left vectors do not fit one buffer")));
         }
         // Those of the transpose are the conjugates of the other side's.
-        let side = |of: Option<Dense<T::Scalar>>, is_needed: bool, rows: usize| {
+        let side = |of: Option<Dense>, is_needed: bool, rows: usize| {
             let of = match of.filter(|_| is_needed && m.min(n) > 0) {
-                Some(of) if transposed && T::Scalar::IS_COMPLEX => kernels.conjugated(&of)?,
+                Some(of) if transposed && a.kind.is_complex() => kernels.conjugated(&of)?,
                 Some(of) => of,
-                None if full && m.min(n) == 0 => {
-                    kernels.upload(Mat::<T::Scalar>::identity(rows, rows).as_ref(), T::Real::from_double(1.0))?
-                }
+                None if full && m.min(n) == 0 => kernels.identity_of(rows)?,
                 None => kernels.room(rows, 0)?,
             };
             DeviceMatrix::from_dense(&a.context, of)

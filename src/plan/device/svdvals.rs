@@ -3,12 +3,7 @@
 use pollster::block_on;
 
 use crate::{
-    base::{
-        clock::Clock,
-        error::Result,
-        number::{Number, in_storage},
-        pool::on_threads,
-    },
+    base::{clock::Clock, error::Result, pool::on_threads},
     gpu::{device::context::Waits, matrix::DeviceMatrix},
     plan::{
         device::{check_options, on_its_device, prepared},
@@ -18,24 +13,20 @@ use crate::{
     },
 };
 
-/// All singular values, descending.
-pub(crate) fn svdvals<T: Number>(a: &DeviceMatrix<T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<T::Real>>> {
-    fn within<T, S>(a: &DeviceMatrix<T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<T::Real>>>
-    where
-        T: Number,
-        S: Number<Real = T::Real, Scalar = T::Scalar>,
-    {
+/// All singular values, descending, rounded to the arithmetic's precision.
+pub(crate) fn svdvals(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<f64>>> {
+    check_options(&a.context, options)?;
+    on_threads(options.threads, || {
         let (clock, listen) = (Clock::new(timed), options.listen());
-        let (lines, tuning) = prepared::<T, S>(a, options)?;
-        let scale = a.scale::<S>()?;
+        let kind = options.half_storage.of(a.kind);
+        let (lines, tuning) = prepared(kind, a, options)?;
+        let scale = a.scale(kind)?;
         let seconds = clock.seconds();
         let asked = Asked { options, listen, timed };
-        let mut report = block_on(svdvals_on_gpu::<T, S, _>(lines, scale, asked, on_its_device(a, tuning), Waits::Blocking))?;
+        let mut report = block_on(svdvals_on_gpu(kind, &lines, scale, asked, on_its_device(a, tuning), Waits::Blocking))?;
         report.shape = a.size;
         report.seconds.scale = seconds;
         report.seconds.total = clock.seconds();
         Ok(report)
-    }
-    check_options(&a.context, options)?;
-    on_threads(options.threads, || in_storage!(options.half_storage, T => within::<_, S>(a, options, timed)))
+    })
 }

@@ -19,22 +19,22 @@ use crate::{
         qr::finished,
         qr_factors::{Identity, QrFactors},
     },
-    tile::kernels::TileKernels,
+    tile::kernels::Transfers,
 };
 
 /// See the [module](self).
-pub(crate) struct Turned<S: Scalar> {
-    pub q0: Boxed<S>,
-    pub q1: Dense<S>,
-    pub r: Dense<S>,
+pub(crate) struct Turned {
+    pub q0: Boxed,
+    pub q1: Dense,
+    pub r: Dense,
 }
 
-impl<S: Scalar> Resident<S> for Turned<S> {
-    fn kernels(&self) -> &GpuKernels<S> {
+impl Resident for Turned {
+    fn kernels(&self) -> &GpuKernels {
         self.q0.kernels()
     }
 
-    fn r(&self) -> &Dense<S> {
+    fn r(&self) -> &Dense {
         &self.r
     }
 
@@ -42,13 +42,13 @@ impl<S: Scalar> Resident<S> for Turned<S> {
         self.q0.shape()
     }
 
-    fn columns(&self, cols: usize) -> Result<Dense<S>> {
+    fn columns(&self, cols: usize) -> Result<Dense> {
         let identity = self.kernels().identity(&self.r, self.shape().0, 0..cols, false)?;
         self.applied(Op::NoTrans, identity, false)
     }
 
-    fn applied(&self, op: Op, c: Dense<S>, conjugated: bool) -> Result<Dense<S>> {
-        let turn = |c: &Dense<S>| self.kernels().turned_rows(&self.q1, op, conjugated, c);
+    fn applied(&self, op: Op, c: Dense, conjugated: bool) -> Result<Dense> {
+        let turn = |c: &Dense| self.kernels().turned_rows(&self.q1, op, conjugated, c);
         match op {
             Op::NoTrans => self.q0.applied(op, turn(&c)?, conjugated),
             _ => turn(&self.q0.applied(op, c, conjugated)?),
@@ -66,8 +66,8 @@ pub(super) struct Pivoted {
 
 impl Pivoted {
     /// P [Y; 0]: row j of Y becomes row `order[j]`. Y is read back.
-    pub fn permuted<S: Scalar>(&self, kernels: &GpuKernels<S>, y: &Dense<S>) -> Result<Dense<S>> {
-        let (y, n) = (kernels.download(y)?, self.order.len());
+    pub fn permuted<S: Scalar>(&self, kernels: &GpuKernels, y: &Dense) -> Result<Dense> {
+        let (y, n): (Mat<S>, _) = (kernels.download(y)?, self.order.len());
         room_for::<S>("the solution", n, y.ncols(), 1)?;
         let mut x = Mat::zeros(n, y.ncols());
         for (j, &to) in self.order.iter().enumerate().take(y.nrows()) {
@@ -78,12 +78,7 @@ impl Pivoted {
 }
 
 /// The factors that the options ask for, from those of the matrix and the first k rows of its R.
-pub(super) fn turned<S: Scalar>(
-    q0: Boxed<S>,
-    r: Mat<S>,
-    tolerance: f64,
-    options: &SvdOptions,
-) -> Result<(Boxed<S>, Option<Pivoted>)> {
+pub(super) fn turned<S: Scalar>(q0: Boxed, r: Mat<S>, tolerance: f64, options: &SvdOptions) -> Result<(Boxed, Option<Pivoted>)> {
     let ((k, n), one) = (r.shape(), Re::<S>::from_double(1.0));
     if k == 0 {
         return Ok((q0, options.pivot.then(|| Pivoted { order: (0..n).collect(), rank: 0 })));

@@ -3,14 +3,13 @@
 use faer::{
     Mat, MatRef,
     linalg::triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place},
-    traits::ComplexField,
 };
 
 use crate::{
     algo::to_band::triangular_factor,
     base::{
         error::{Result, SvdError},
-        number::{Number, Re, RealElement, Scalar},
+        number::{Re, RealElement, Scalar},
         pool::{all_threads, on_pool},
         watch::Stage,
     },
@@ -29,29 +28,26 @@ use crate::{
         route::Solver,
         svd,
     },
-    tile::{
-        kernels::{HeldBy, TileKernels},
-        tuning::Tuning,
-    },
+    tile::{kernels::Transfers, tuning::Tuning},
 };
 
 /// The part of the working precision from which on a backward error is lowered by a step of the corrected semi-normal equations (Björck 1987).
 const CORRECTED: f64 = 0.5;
 
 /// [s A; sqrt(ridge) I], for A of any shape.
-pub(super) fn with_ridge<T: Number>(a: MatRef<'_, T>, scale: Re<T>, ridge: f64) -> Mat<T::Scalar> {
+pub(super) fn with_ridge<T: Scalar>(a: MatRef<'_, T>, scale: Re<T>, ridge: f64) -> Mat<T> {
     let (m, n) = a.shape();
-    let root = T::Scalar::from_complex(ridge.sqrt().into());
+    let root = T::from_complex(ridge.sqrt().into());
     Mat::from_fn(m + n, n, |i, j| match i {
         i if i < m => a[(i, j)].widen().times(scale),
         i if i - m == j => root,
-        _ => T::Scalar::zero_impl(),
+        _ => T::zero_impl(),
     })
 }
 
 /// [t B; 0], with this number of rows.
-fn with_zeros<T: Number>(b: MatRef<'_, T>, scale: Re<T>, rows: usize) -> Mat<T::Scalar> {
-    let entry = |i: usize, j: usize| if i < b.nrows() { b[(i, j)].widen().times(scale) } else { T::Scalar::zero_impl() };
+fn with_zeros<T: Scalar>(b: MatRef<'_, T>, scale: Re<T>, rows: usize) -> Mat<T> {
+    let entry = |i: usize, j: usize| if i < b.nrows() { b[(i, j)].widen().times(scale) } else { T::zero_impl() };
     Mat::from_fn(rows, b.ncols(), entry)
 }
 
@@ -70,14 +66,9 @@ pub(super) struct Reduced<S: Scalar> {
     q: Option<BoxedFactors<S>>,
 }
 
-impl<T: Number> Begun<'_, T> {
+impl<T: Scalar> Begun<'_, T> {
     /// R and Q^H B of a tall matrix by Householder reflectors.
-    pub(super) async fn tall<K>(&self, kernels: &K, tuning: &Tuning) -> Result<Reduced<T::Scalar>>
-    where
-        K: TileKernels,
-        T: HeldBy<K>,
-        T::Scalar: HeldBy<K>,
-    {
+    pub(super) async fn tall<K: Transfers<T>>(&self, kernels: &K, tuning: &Tuning) -> Result<Reduced<T>> {
         let System { a, scale, b, b_scale, ridge, .. } = self.system;
         let ((m, n), p) = (a.shape(), b.ncols());
         let (rows, mut dense) = if ridge == 0.0 {
@@ -92,7 +83,7 @@ impl<T: Number> Begun<'_, T> {
     }
 
     /// The triangle of a wide matrix, from the factors of its transpose, which with a ridge are those of the scaled [`with_ridge`].
-    pub(super) fn wide(&self, q: BoxedFactors<T::Scalar>) -> Reduced<T::Scalar> {
+    pub(super) fn wide(&self, q: BoxedFactors<T>) -> Reduced<T> {
         let System { scale, b, b_scale, ridge, .. } = self.system;
         let (k, scale) = (b.nrows(), if ridge == 0.0 { scale } else { Re::<T>::from_double(1.0) });
         let r = Mat::from_fn(k, k, |i, j| q.r()[(i, j)].times(scale));
@@ -100,7 +91,7 @@ impl<T: Number> Begun<'_, T> {
     }
 
     /// The solution from the triangle.
-    pub(super) async fn completed(&mut self, Reduced { r, mut c, q }: Reduced<T::Scalar>) -> Result<Found<T>> {
+    pub(super) async fn completed(&mut self, Reduced { r, mut c, q }: Reduced<T>) -> Result<Found<T>> {
         let factor_seconds = self.clock.restart();
         self.system.watch.begin(Stage::Solve)?;
         let (k, wide) = (r.ncols(), self.is_wide());
@@ -128,8 +119,7 @@ impl<T: Number> Begun<'_, T> {
             None => c,
             // x = conj(Q) y = conj(Q conj(y)), and the rows of the ridge are left out.
             Some(q) => {
-                let conjugate =
-                    |x: MatRef<'_, T::Scalar>| Mat::from_fn(x.nrows(), x.ncols(), |i, j| T::Scalar::conj_impl(&x[(i, j)]));
+                let conjugate = |x: MatRef<'_, T>| Mat::from_fn(x.nrows(), x.ncols(), |i, j| T::conj_impl(&x[(i, j)]));
                 conjugate(q.combine(conjugate(c.as_ref()).as_ref())?.subrows(0, self.system.a.ncols()))
             }
         };
@@ -150,7 +140,7 @@ impl<T: Number> Begun<'_, T> {
         };
         let (narrow, of_x) = on_pool(|| {
             let (narrow, x, of_x, gradient) = judged(x)?;
-            if rank < k || wide || of_x.backward() <= CORRECTED * epsilon::<T::Scalar>() {
+            if rank < k || wide || of_x.backward() <= CORRECTED * epsilon::<T>() {
                 return Ok((narrow, of_x));
             }
             let (corrected, _, of_corrected, _) = judged(x + correction(r.as_ref(), gradient))?;

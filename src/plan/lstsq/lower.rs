@@ -11,7 +11,7 @@ use crate::{
         number::{HalfStorage, Number, Re, RealElement, Scalar},
         pool::on_pool,
     },
-    cost::Cost,
+    cost::{Cost, CostOf},
     cpu::{least_squares::passes::System, tall::gram::Wide},
     plan::{
         backend::Place,
@@ -29,11 +29,11 @@ use crate::{
 };
 
 /// R of a multiple of A, the multiple, and the report of the factorisation, by a function that has A where it is factored.
-pub type FactorOf<'a, T> = &'a (dyn Fn() -> Result<SvdReport<(Mat<<T as Number>::Scalar>, Re<T>)>> + Sync);
+pub type FactorOf<'a, T> = &'a (dyn Fn() -> Result<SvdReport<(Mat<T>, Re<T>)>> + Sync);
 
 /// The solution, if a [`Preconditioner`] or [`Products`] ask for it; None if R's condition number is 1 / eps of the lower precision or more, or the iteration
 /// does not converge.
-pub(super) async fn solution<T: Number>(
+pub(super) async fn solution<T: Scalar>(
     call: &Call<'_, T>,
     b: MatRef<'_, T>,
     awaited: bool,
@@ -50,26 +50,26 @@ pub(super) async fn solution<T: Number>(
     Ok(found)
 }
 
-async fn converged<T: Number>(
+async fn converged<T: Scalar>(
     call: &Call<'_, T>,
     b: MatRef<'_, T>,
     awaited: bool,
     factor: Option<FactorOf<'_, T>>,
 ) -> Result<Option<SvdReport<Fit<T>>>> {
     let (n, options) = (call.a.ncols(), call.options);
-    let mut begun = Begun::new(call, b, &options.tuning_for_cpu::<T::Scalar>(n)?, awaited)?;
+    let mut begun = Begun::new(call, b, &options.tuning_for_cpu(T::KIND, n)?, awaited)?;
     let resident = options.preconditioner == Preconditioner::Resident;
     if options.singular_values && !awaited {
         // They are those of A in its own precision: a device without that is an error before the work.
-        Place::of::<T::Scalar>(options, problem_of(call.a, b, options))?;
+        Place::of(T::KIND, options, problem_of(call.a, b, options))?;
     }
     // R of A diag(2^-c), whose columns are near 1.
     let exponents = if resident { begun.column_exponents() } else { vec![0; n] };
-    let scaled = |(r, scale): (Mat<T::Scalar>, Re<T>)| {
+    let scaled = |(r, scale): (Mat<T>, Re<T>)| {
         let by = begun.system.scale.to_double() / scale.to_double();
         Mat::from_fn(n, n, |i, j| Wide::<T>::from_complex(r[(i, j)].to_complex() * by))
     };
-    let (eps, of_r) = match (options.preconditioner, T::Scalar::IS_COMPLEX) {
+    let (eps, of_r) = match (options.preconditioner, T::IS_COMPLEX) {
         _ if options.products != Products::Native => {
             let r = match factor {
                 Some(factor) => factor().map(|report| report.map(scaled)),
@@ -105,11 +105,11 @@ async fn converged<T: Number>(
     };
     let Found { fit, solver, seconds } = begun.found(fit, solver, factor_seconds);
     let (route, report) = (Route::LeastSquares(solver), report.map(|_| fit));
-    let cost = if options.products == Products::Native { Cost::of_lstsq::<T::Scalar> } else { report.cost };
+    let cost = if options.products == Products::Native { (T::KIND, Cost::of_lstsq as CostOf) } else { report.cost };
     Ok(Some(SvdReport { route, cost, seconds, ..report }))
 }
 
-impl<T: Number> Begun<'_, T> {
+impl<T: Scalar> Begun<'_, T> {
     /// c of every column of the scaled real matrix and the rows of its ridge: entries below 2^c, the largest near that.
     fn column_exponents(&self) -> Vec<i32> {
         let System { a, scale, ridge, .. } = self.system;

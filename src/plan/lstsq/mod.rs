@@ -22,6 +22,7 @@ use crate::{
     algo::{condition::condition, count::factor_flops},
     base::{
         clock::{Clock, StageSeconds},
+        element_kind::ElementKind,
         error::{Result, SvdError, room_for},
         number::{HalfStorage, Number, Re, RealElement, Scalar},
         pool::{may_have, on_pool_async, on_pool_for, on_threads},
@@ -71,15 +72,15 @@ const TARGET: f64 = 0.25;
 
 /// A solution of least squares.
 #[derive(Clone, Debug)]
-pub struct Fit<T: Number> {
+pub struct Fit<T: Scalar> {
     /// X, n x p.
-    pub x: Mat<T::Scalar>,
+    pub x: Mat<T>,
     /// The numerical rank of A.
     pub rank: usize,
     /// ||b_j - A x_j||
-    pub residuals: Vec<T::Real>,
+    pub residuals: Vec<Re<T>>,
     /// The singular values of A, descending, if they were asked for or needed.
-    pub singular_values: Option<Vec<T::Real>>,
+    pub singular_values: Option<Vec<Re<T>>>,
     /// Iterations of CGLS.
     pub iterations: usize,
     /// A bound on the backward error, relative to ||A||_F.
@@ -87,7 +88,7 @@ pub struct Fit<T: Number> {
 }
 
 /// Least squares, and the report; its seconds are zero unless `timed`.
-pub(crate) fn lstsq<T: Number>(
+pub(crate) fn lstsq<T: Scalar>(
     a: MatRef<'_, T>,
     b: MatRef<'_, T>,
     options: &SvdOptions,
@@ -99,7 +100,7 @@ pub(crate) fn lstsq<T: Number>(
         if let Some(report) = block_on(lower::solution(&call, b, false, None))? {
             return Ok(call.complete(report));
         }
-        let report = match Place::of::<T::Scalar>(options, problem_of(a, b, options))? {
+        let report = match Place::of(T::KIND, options, problem_of(a, b, options))? {
             Place::Cpu(reason) => on_cpu(&call, b, reason)?,
             #[cfg(feature = "gpu")]
             Place::Gpu(on) => match or_fall_back(options, block_on(on_gpu(&call, b, on, Waits::Blocking)))? {
@@ -112,7 +113,7 @@ pub(crate) fn lstsq<T: Number>(
 }
 
 /// [`lstsq`] for a caller that must not block. The CPU computes in the rayon pool, from a copy of the matrices.
-pub(crate) async fn lstsq_async<T: Number>(
+pub(crate) async fn lstsq_async<T: Scalar>(
     a: MatRef<'_, T>,
     b: MatRef<'_, T>,
     options: &SvdOptions,
@@ -129,7 +130,7 @@ pub(crate) async fn lstsq_async<T: Number>(
     #[cfg(feature = "gpu")]
     let reason = {
         let opened = || context.unwrap_or_else(|| context_of(options));
-        match Place::with_context::<T::Scalar>(options, problem_of(a, b, options), opened)? {
+        match Place::with_context(T::KIND, options, problem_of(a, b, options), opened)? {
             Place::Cpu(reason) => reason,
             Place::Gpu(on) => match or_fall_back(options, on_gpu(&call, b, on, Waits::Awaited).await)? {
                 Ok(report) => return Ok(call.complete(report)),
@@ -138,7 +139,7 @@ pub(crate) async fn lstsq_async<T: Number>(
         }
     };
     #[cfg(not(feature = "gpu"))]
-    let Place::Cpu(reason) = Place::of::<T::Scalar>(options, problem_of(a, b, options))?;
+    let Place::Cpu(reason) = Place::of(T::KIND, options, problem_of(a, b, options))?;
     let copy = |a: MatRef<'_, T>| Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]);
     let (a, b, options) = (copy(a), copy(b), options.clone().backend(Backend::Cpu));
     let report = on_pool_async(move || lstsq(a.as_ref(), b.as_ref(), &options, timed)).await??;
@@ -148,7 +149,7 @@ pub(crate) async fn lstsq_async<T: Number>(
 /// The solution in lower precision that the options ask for, of matrices that have been read back from a device; None if it does not suffice, or the
 /// options ask for none. R comes from `factor`, if there is one.
 #[cfg(feature = "gpu")]
-pub(crate) fn lstsq_of_device<T: Number>(
+pub(crate) fn lstsq_of_device<T: Scalar>(
     a: MatRef<'_, T>,
     b: MatRef<'_, T>,
     options: &SvdOptions,
@@ -165,7 +166,7 @@ fn problem_of<T>(a: MatRef<'_, T>, b: MatRef<'_, T>, options: &SvdOptions) -> Pr
 }
 
 /// Checks the options, the shapes, and that there is memory for the copy of A and B.
-fn check<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<()> {
+fn check<T: Scalar>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<()> {
     let ((m, n), options) = (call.a.shape(), call.options);
     options.check_tolerance()?;
     options.check_ridge()?;
@@ -178,7 +179,7 @@ fn check<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<()> {
     if options.products != Products::Native {
         let reason = match options.preconditioner {
             _ if m < n => Some(format!("A is {m} x {n}: wide")),
-            _ if T::Scalar::IS_COMPLEX => Some(format!("Products::{:?} are products of real matrices", options.products)),
+            _ if T::IS_COMPLEX => Some(format!("Products::{:?} are products of real matrices", options.products)),
             Preconditioner::Half => Some("they are of f32 matrices, and Preconditioner::Half stores f16".into()),
             _ => None,
         };
@@ -189,7 +190,7 @@ fn check<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<()> {
     match options.preconditioner {
         Preconditioner::Full => {}
         _ if m < n => return Err(SvdError::invalid("preconditioner", format!("A is {m} x {n}: wide"))),
-        Preconditioner::Resident if !T::Scalar::IS_DOUBLE || T::Scalar::IS_COMPLEX => {
+        Preconditioner::Resident if !T::IS_DOUBLE || T::IS_COMPLEX => {
             let reason = format!("Preconditioner::Resident is of f64 matrices, and this one is of {}", T::NAME);
             return Err(SvdError::invalid("preconditioner", reason));
         }
@@ -197,7 +198,7 @@ fn check<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<()> {
             let reason = format!("Products::{:?}, but the R of Preconditioner::Resident has native ones", options.products);
             return Err(SvdError::invalid("products", reason));
         }
-        Preconditioner::Half if T::Scalar::IS_COMPLEX => {
+        Preconditioner::Half if T::IS_COMPLEX => {
             return Err(SvdError::invalid(
                 "preconditioner",
                 "Preconditioner::Half, but there are no complex numbers of that precision",
@@ -205,7 +206,7 @@ fn check<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<()> {
         }
         _ => {}
     }
-    room_for::<T::Scalar>("least squares", m.max(n), n.saturating_add(b.ncols()), 2)
+    room_for::<T>("least squares", m.max(n), n.saturating_add(b.ncols()), 2)
 }
 
 /// Whether an estimate of a condition number, which is rarely less than half of it, shows full rank.
@@ -218,43 +219,43 @@ pub(crate) fn is_full_rank(estimate: f64, tolerance: f64) -> bool {
 pub(crate) fn unscaled_values<R: RealElement>(values: Vec<R>, scale: R) -> Result<Vec<R>> {
     let values: Vec<R> = values.into_iter().map(|s| R::from_double(s.to_double() / scale.to_double())).collect();
     let finite = values.iter().all(|s| s.to_double().is_finite());
-    if finite { Ok(values) } else { Err(SvdError::overflow::<R>("singular values")) }
+    if finite { Ok(values) } else { Err(SvdError::overflow(R::KIND, "singular values")) }
 }
 
 /// The scale of B; an error for an entry that is not finite.
-pub(crate) fn scale_of_b<T: Number>(b: MatRef<'_, T>) -> Result<Re<T>> {
-    power_of_two_scale::<T, T::Scalar>(b).map_err(|_| match first_non_finite(b) {
+pub(crate) fn scale_of_b<T: Scalar>(b: MatRef<'_, T>) -> Result<Re<T>> {
+    power_of_two_scale(T::KIND, b).map_err(|_| match first_non_finite(b) {
         SvdError::NonFinite { row, col, value } => SvdError::invalid("b", format!("entry ({row}, {col}) is {value}")),
         other => other,
     })
 }
 
 /// The flops of the factorisation, and of a few passes over A.
-fn flops<T: Number>((m, n): (usize, usize), p: usize, tuning: &Tuning) -> Result<StageFlops> {
+fn flops(kind: ElementKind, (m, n): (usize, usize), p: usize, tuning: &Tuning) -> Result<StageFlops> {
     const PASSES: u64 = 4;
     let of_passes = [4, m as u64, n as u64, p as u64].into_iter().fold(PASSES, u64::saturating_mul);
-    Ok([factor_flops::<T::Scalar>((m.max(n), m.min(n)), tuning)?, of_passes, 0, 0])
+    Ok([factor_flops(kind, (m.max(n), m.min(n)), tuning)?, of_passes, 0, 0])
 }
 
 /// The caller's solution; for types in single precision also the scaled one that it is exactly.
-type Unscaled<T> = (Mat<<T as Number>::Scalar>, Option<Mat<Wide<T>>>);
+type Unscaled<T> = (Mat<T>, Option<Mat<Wide<T>>>);
 
 /// A solution by conjugate gradients.
-struct Iterated<T: Number> {
-    x: Mat<T::Scalar>,
+struct Iterated<T: Scalar> {
+    x: Mat<T>,
     of_x: Quality,
     iterations: usize,
 }
 
 /// A solution, and how it was found.
-struct Found<T: Number> {
+struct Found<T: Scalar> {
     fit: Fit<T>,
     solver: Solver,
     seconds: StageSeconds,
 }
 
 /// A call that has begun.
-struct Begun<'a, T: Number> {
+struct Begun<'a, T: Scalar> {
     call: &'a Call<'a, T>,
     system: System<'a, T>,
     /// Whether the thread must not block.
@@ -263,13 +264,13 @@ struct Begun<'a, T: Number> {
     clock: Clock,
 }
 
-impl<'a, T: Number> Begun<'a, T> {
+impl<'a, T: Scalar> Begun<'a, T> {
     /// Stage 0 of A and B, and the begin of the factorisation.
     fn new(call: &'a Call<'a, T>, b: MatRef<'a, T>, tuning: &Tuning, awaited: bool) -> Result<Self> {
-        let (scale, scale_seconds) = call.scale::<T::Scalar>()?;
+        let (scale, scale_seconds) = call.scale(T::KIND)?;
         let b_scale = scale_of_b(b)?;
         let clock = Clock::new(call.timed);
-        let watch = Watch::new(&call.listen, || flops::<T>(call.a.shape(), b.ncols(), tuning))?;
+        let watch = Watch::new(&call.listen, || flops(T::KIND, call.a.shape(), b.ncols(), tuning))?;
         watch.begin(Stage::Qr)?;
         let ridge = call.options.ridge * scale.to_double() * scale.to_double();
         Ok(Begun {
@@ -319,7 +320,7 @@ impl<'a, T: Number> Begun<'a, T> {
             return Ok(None);
         }
         let factor_seconds = self.clock.restart();
-        let narrow = Mat::from_fn(n, n, |i, j| T::Scalar::from_wide(r[(i, j)]));
+        let narrow = Mat::from_fn(n, n, |i, j| T::from_wide(r[(i, j)]));
         let Some(Iterated { x, of_x, iterations }) = self.iterated(r.as_ref())? else { return Ok(None) };
         let singular_values = block_on(self.values_of(narrow.as_ref()))?;
         let fit = self.fit(x, n, of_x, singular_values, iterations)?;
@@ -330,7 +331,7 @@ impl<'a, T: Number> Begun<'a, T> {
     fn iterated(&self, r: MatRef<'_, Wide<T>>) -> Result<Option<Iterated<T>>> {
         self.system.watch.begin(Stage::Solve)?;
         let ridge = self.system.ridge;
-        let solution = self.system.solve(r, TARGET * epsilon::<T::Scalar>())?;
+        let solution = self.system.solve(r, TARGET * epsilon::<T>())?;
         let Some(Solution { x, quality: of_x, iterations }) = solution else { return Ok(None) };
         let (x, rounded) = self.unscaled(x)?;
         let of_x = match rounded {
@@ -349,12 +350,12 @@ impl<'a, T: Number> Begun<'a, T> {
         let by = exponent(self.system.scale) - exponent(self.system.b_scale);
         // In two steps, because the factor itself may be out of range.
         let (some, others) = (2f64.powi(by / 2), 2f64.powi(by - by / 2));
-        let narrow = Mat::from_fn(x.nrows(), x.ncols(), |i, j| T::Scalar::from_wide(x[(i, j)].times(some).times(others)));
+        let narrow = Mat::from_fn(x.nrows(), x.ncols(), |i, j| T::from_wide(x[(i, j)].times(some).times(others)));
         if !narrow.norm_max().to_double().is_finite() {
-            return Err(SvdError::overflow::<Re<T>>("entries of the solution"));
+            return Err(SvdError::overflow(T::KIND, "entries of the solution"));
         }
-        let back = |x: T::Scalar| x.to_wide().times(1.0 / others).times(1.0 / some);
-        let rounded = (!T::Scalar::IS_DOUBLE).then(|| Mat::from_fn(x.nrows(), x.ncols(), |i, j| back(narrow[(i, j)])));
+        let back = |x: T| x.to_wide().times(1.0 / others).times(1.0 / some);
+        let rounded = (!T::IS_DOUBLE).then(|| Mat::from_fn(x.nrows(), x.ncols(), |i, j| back(narrow[(i, j)])));
         Ok((narrow, rounded))
     }
 
@@ -363,7 +364,7 @@ impl<'a, T: Number> Begun<'a, T> {
     }
 
     /// The singular values of A if they are asked for: those of R, or of A itself if R has the ridge.
-    async fn values_of(&self, r: MatRef<'_, T::Scalar>) -> Result<Option<Vec<Re<T>>>> {
+    async fn values_of(&self, r: MatRef<'_, T>) -> Result<Option<Vec<Re<T>>>> {
         let options = self.inner_options();
         Ok(match (self.call.options.singular_values, self.system.ridge == 0.0, self.awaited) {
             (false, ..) => None,
@@ -385,7 +386,7 @@ impl<'a, T: Number> Begun<'a, T> {
 
     fn fit(
         &self,
-        x: Mat<T::Scalar>,
+        x: Mat<T>,
         rank: usize,
         of_x: Quality,
         singular_values: Option<Vec<Re<T>>>,
@@ -394,7 +395,7 @@ impl<'a, T: Number> Begun<'a, T> {
         let (backward_error, scale) = (of_x.backward(), self.system.b_scale.to_double());
         let residuals: Vec<Re<T>> = of_x.residuals.iter().map(|length| Re::<T>::from_double(length / scale)).collect();
         if residuals.iter().any(|length| !length.to_double().is_finite()) {
-            return Err(SvdError::overflow::<Re<T>>("lengths of residuals"));
+            return Err(SvdError::overflow(T::KIND, "lengths of residuals"));
         }
         Ok(Fit { x, rank, residuals, singular_values, iterations, backward_error })
     }
@@ -412,12 +413,12 @@ impl<'a, T: Number> Begun<'a, T> {
 }
 
 /// The solution on the CPU.
-fn on_cpu<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>, reason: Reason) -> Result<SvdReport<Fit<T>>> {
+fn on_cpu<T: Scalar>(call: &Call<'_, T>, b: MatRef<'_, T>, reason: Reason) -> Result<SvdReport<Fit<T>>> {
     let shape = call.a.shape();
-    let tuning = call.options.tuning_for_cpu::<T::Scalar>(shape.0.min(shape.1))?;
+    let tuning = call.options.tuning_for_cpu(T::KIND, shape.0.min(shape.1))?;
     let found = on_pool_for(shape, || {
         let mut begun = Begun::new(call, b, &tuning, false)?;
-        if squares_for_r::<T>(shape)
+        if squares_for_r(T::KIND, shape)
             && let Some(found) = begun.by_squares()?
         {
             return Ok(found);
@@ -432,7 +433,7 @@ fn on_cpu<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>, reason: Reason) -> Re
                 factors_on_cpu(&Call::new(stacked.as_ref(), &options, false), reason.clone())?.values
             })
         } else {
-            let kernels = CpuKernels::<T::Scalar>::watched(&tuning, begun.system.watch.clone())?;
+            let kernels = CpuKernels::<T>::watched(&tuning, begun.system.watch.clone())?;
             block_on(begun.tall(&kernels, &tuning))?
         };
         block_on(begun.completed(reduced))
@@ -441,27 +442,27 @@ fn on_cpu<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>, reason: Reason) -> Re
 }
 
 /// The report of a call on the CPU.
-fn report_of<T: Number>(call: &Call<'_, T>, reason: Reason, tuning: Tuning, found: Found<T>) -> SvdReport<Fit<T>> {
+fn report_of<T: Scalar>(call: &Call<'_, T>, reason: Reason, tuning: Tuning, found: Found<T>) -> SvdReport<Fit<T>> {
     SvdReport {
         values: found.fit,
         backend: Backend::Cpu,
         reason,
         route: Route::LeastSquares(found.solver),
         adapter: None,
-        storage: <T::Scalar as Number>::NAME,
+        storage: <T as Number>::NAME,
         tuning,
         seconds: found.seconds,
         counts: Counts::default(),
         kernel_seconds: Vec::new(),
         shape: call.a.shape(),
         stage3_on_device: false,
-        cost: Cost::of_lstsq::<T::Scalar>,
+        cost: (T::KIND, Cost::of_lstsq),
     }
 }
 
 /// The solution with the factorisation on a GPU, and its triangle on the host.
 #[cfg(feature = "gpu")]
-async fn on_gpu<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<Fit<T>>> {
+async fn on_gpu<T: Scalar>(call: &Call<'_, T>, b: MatRef<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<Fit<T>>> {
     let OnGpu { context, tuning, reason } = on;
     let mut begun = Begun::new(call, b, &tuning, waits == Waits::Awaited)?;
     let (reduced, counts, kernel_seconds) = if begun.is_wide() {
@@ -478,7 +479,7 @@ async fn on_gpu<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>, on: OnGpu, wait
     } else {
         let watch = begun.system.watch.clone();
         let manner = Manner { waits, timed: call.options.time_kernels, watch, ..Manner::default() };
-        let kernels = GpuKernels::<T::Scalar>::running(&context, &tuning, manner)?;
+        let kernels = GpuKernels::running(T::KIND, &context, &tuning, manner)?;
         let reduced = begun.tall(&kernels, &tuning).await?;
         (reduced, kernels.counts(), kernels.kernel_seconds())
     };

@@ -7,6 +7,7 @@ use faer::{Mat, MatRef};
 use crate::{
     algo::fixed::{FixedMatrix, Multiply},
     base::{
+        element_kind::ElementKind,
         error::Result,
         number::{Number, Scalar},
         pool::on_pool,
@@ -47,9 +48,9 @@ struct Resident {
 
 impl Resident {
     /// A real matrix of finite entries, where the options say.
-    fn new<T: Number>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<Self> {
+    fn new<T: Scalar>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<Self> {
         let (a, options) = (call.a, call.options);
-        match Place::of::<f32>(options, problem_of(a, b, options))? {
+        match Place::of(ElementKind::F32, options, problem_of(a, b, options))? {
             Place::Cpu(_) => {}
             #[cfg(feature = "gpu")]
             Place::Gpu(on) => {
@@ -68,7 +69,7 @@ impl Resident {
         Resident::on_cpu(call)
     }
 
-    fn on_cpu<T: Number>(call: &Call<'_, T>) -> Result<Self> {
+    fn on_cpu<T: Scalar>(call: &Call<'_, T>) -> Result<Self> {
         let a = call.a;
         let entry = |i: usize, j: usize| a[(i, j)].widen().to_wide().to_complex().re;
         Ok(Resident {
@@ -115,7 +116,7 @@ impl Multiply for ByColumns {
 /// What the iteration finds, and the report of R and the iteration.
 type Reported<T> = (Option<Iterated<T>>, SvdReport<Mat<Wide<T>>>);
 
-impl<'a, T: Number> Begun<'a, T> {
+impl<'a, T: Scalar> Begun<'a, T> {
     /// The solution by CGLS with products in fixed point, from R of the matrix whose columns are divided by 2^`exponents`; None if the iteration does not
     /// converge, or if a column is so short beside others that it counts for the rank.
     ///
@@ -166,7 +167,7 @@ impl<'a, T: Number> Begun<'a, T> {
         let System { a, scale, b, b_scale, ridge, .. } = self.system;
         let watch = self.system.watch.clone();
         let system = System { a, scale, b, b_scale, ridge, watch, products: Some(Arc::new(columns)) };
-        let Some(Solution { x, iterations, .. }) = system.solve(normalised, TARGET * epsilon::<T::Scalar>())? else {
+        let Some(Solution { x, iterations, .. }) = system.solve(normalised, TARGET * epsilon::<T>())? else {
             return Ok(None);
         };
         let unscaled = |x: Wide<T>, i: usize| Wide::<T>::from_complex(times_power(x.to_complex().re, -exponents[i]).into());

@@ -4,6 +4,7 @@ use faer::{Mat, MatRef, traits::ComplexField};
 
 use crate::{
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
         number::{Number, RealElement, Scalar},
         parallel::{map, try_map},
@@ -21,12 +22,12 @@ const PIECE: usize = 1 << 16;
 const LEAF: usize = 512;
 
 /// Rows of A, and of B beside them.
-pub(super) struct Block<'a, T: Number> {
+pub(super) struct Block<'a, T: Scalar> {
     pub a: MatRef<'a, T>,
     pub b: MatRef<'a, T>,
 }
 
-impl<T: Number> Block<'_, T> {
+impl<T: Scalar> Block<'_, T> {
     /// Rows of a piece.
     fn piece(&self) -> usize {
         let columns = self.a.ncols() + self.b.ncols();
@@ -90,7 +91,7 @@ impl<T: Number> Block<'_, T> {
 
     /// [`wide`](Self::wide) with the largest entry of A or B near 1; an error for an entry that is not finite.
     pub fn scaled(&self, mean: Option<&Mean<Wide<T>>>) -> Result<Part<Wide<T>>> {
-        let of = |a| power_of_two_scale::<T, T::Scalar>(a).map(|scale| scale.to_double());
+        let of = |a: MatRef<'_, T>| power_of_two_scale(T::KIND, a).map(|scale| scale.to_double());
         // The scale of zeros says nothing.
         let a = of(self.a)?;
         let b = of(self.b).map_err(|error| match error {
@@ -168,7 +169,7 @@ impl<T: Number> Block<'_, T> {
         rest.iter_mut().for_each(|sum| *sum = sum.times(1.0 / count));
         if rest.iter().chain(&shift).any(|mean| mean.magnitude().is_none()) {
             self.scaled(None)?;
-            return Err(SvdError::overflow::<f64>("sums of columns"));
+            return Err(SvdError::overflow(ElementKind::F64, "sums of columns"));
         }
         Ok(Mean { shift, rest })
     }

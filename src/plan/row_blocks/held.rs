@@ -28,13 +28,13 @@ pub struct Held {
     triangle: Vec<f64>,
 }
 
-impl<T: Number> State<T> {
+impl<T: Scalar> State<T> {
     pub(crate) fn held(&self, element: &str) -> Result<Held> {
         let Part { rows: r, exponent } = self.whole()?;
         let columns = self.columns();
         let parts = |x: Wide<T>| {
             let x = x.to_complex();
-            [x.re, x.im].into_iter().take(1 + usize::from(T::Scalar::IS_COMPLEX))
+            [x.re, x.im].into_iter().take(1 + usize::from(T::IS_COMPLEX))
         };
         let triangle = (0..columns).flat_map(|j| (0..=j).map(move |i| (i, j))).flat_map(|at| parts(r[at])).collect();
         let mean = self.mean.as_ref().map(|mean| [&mean.shift, &mean.rest].map(|of| of.iter().flat_map(|&x| parts(x)).collect()));
@@ -48,13 +48,13 @@ impl Held {
     ///
     /// # Errors
     /// As text, if it is none of `T`.
-    pub(crate) fn into_state<T: Number>(self, name: &str) -> std::result::Result<State<T>, String> {
+    pub(crate) fn into_state<T: Scalar>(self, name: &str) -> std::result::Result<State<T>, String> {
         let Held { element, columns: n, right_sides: p, rows, blocks, mean, exponent, triangle } = self;
         if element != name {
             return Err(format!("rows of {element}, not {name}"));
         }
         let mut state = State::new(n, p, mean.is_some()).map_err(|error| error.to_string())?;
-        let (columns, parts) = (state.columns(), 1 + usize::from(T::Scalar::IS_COMPLEX));
+        let (columns, parts) = (state.columns(), 1 + usize::from(T::IS_COMPLEX));
         let numbers = |of: &[f64], count: usize, what| match of.len() == count * parts && of.iter().all(|x| x.is_finite()) {
             true => {
                 let number = |x: &[f64]| Wide::<T>::from_complex(num_complex::Complex::new(x[0], *x.get(1).unwrap_or(&0.0)));

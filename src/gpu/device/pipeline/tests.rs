@@ -2,8 +2,6 @@
 
 use std::{collections::BTreeSet, panic::catch_unwind};
 
-use half::f16;
-use num_complex::Complex;
 use wgpu::naga::{
     self, AddressSpace, Module, ShaderStage, StorageAccess, TypeInner, front,
     valid::{Capabilities, ModuleInfo, ValidationFlags, Validator},
@@ -38,48 +36,48 @@ struct Made {
 }
 
 /// All shaders and variants, as compiled for matrices stored as `S`.
-fn all<S: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
-    let shape = Shape::new::<S>(bounds, tuning).unwrap();
+fn all(kind: ElementKind, bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
+    let shape = Shape::new(kind, bounds, tuning).unwrap();
     let layout = BandLayout::new(1000, tuning.tile_size, tuning.tile_width);
-    let chase = ChaseShape::new::<S>(bounds, layout, tuning).unwrap();
-    let triangle = TriangleShape::new::<S::Scalar>(bounds, tuning).unwrap();
-    let apply = ApplyShape::of::<S>(tuning.tile_width.min(tuning.tile_size - 1));
-    let batch = BatchShape::largest::<S>(bounds).unwrap();
+    let chase = ChaseShape::new(kind, bounds, layout, tuning).unwrap();
+    let triangle = TriangleShape::new(kind.scalar(), bounds, tuning).unwrap();
+    let apply = ApplyShape::of(kind, tuning.tile_width.min(tuning.tile_size - 1));
+    let batch = BatchShape::largest(kind, bounds).unwrap();
     let spilled = BatchShape::of(Some(batch), bounds, (150, 130)).unwrap();
-    let jacobi = JacobiShape::largest::<S>(bounds).unwrap();
-    let large = JacobiShape::of::<S>(Some(jacobi), bounds, (150, 130)).unwrap();
+    let jacobi = JacobiShape::largest(kind, bounds).unwrap();
+    let large = JacobiShape::of(kind, Some(jacobi), bounds, (150, 130)).unwrap();
     let [(square, square_constants, _), (bisect, bisect_constants, _)] = bisection_pipelines();
 
     let made =
         |shader, constants: &[_], threads, bytes| Made { shader, constants: constants.into(), counts: &[0], threads, bytes };
     let dense = |made| Made { counts: &[1, 2, 5], ..made };
     let linear = |shader| made(shader, &[], LINEAR_THREADS as usize, 0);
-    let triangular = |shader| made(shader, &triangle.constants(), triangle.base * triangle.groups, triangle.bytes::<S>());
+    let triangular = |shader| made(shader, &triangle.constants(), triangle.base * triangle.groups, triangle.bytes(kind));
     let (unmqr, gemm) = (shape.unmqr_constants(), shape.products.constants());
-    let (of_unmqr, unmqr_bytes) = (shape.unmqr_threads(), shape.unmqr_bytes::<S>());
-    let (products, product_bytes) = (shape.products.threads(), shape.products.bytes::<S>());
+    let (of_unmqr, unmqr_bytes) = (shape.unmqr_threads(), shape.unmqr_bytes(kind));
+    let (products, product_bytes) = (shape.products.threads(), shape.products.bytes(kind));
     let mut all = vec![
-        dense(made(&GEQRT, &shape.geqrt_constants(), shape.geqrt_threads(), shape.geqrt_bytes::<S>())),
+        dense(made(&GEQRT, &shape.geqrt_constants(), shape.geqrt_threads(), shape.geqrt_bytes(kind))),
         dense(made(&UNMQR, &unmqr, of_unmqr, unmqr_bytes)),
         dense(made(&UNMQR_IN_VECTORS, &unmqr, of_unmqr, unmqr_bytes)),
-        dense(made(&GEQRT_KEPT, &shape.geqrt_constants(), shape.geqrt_threads(), shape.geqrt_bytes::<S>())),
+        dense(made(&GEQRT_KEPT, &shape.geqrt_constants(), shape.geqrt_threads(), shape.geqrt_bytes(kind))),
         dense(made(&GATHER_REFLECTORS, &[("TS", shape.ts as u32)], LINEAR_THREADS as usize, 0)),
-        dense(made(&UPDATE_LINE, &shape.line_constants(), LINEAR_THREADS as usize, update_line_bytes::<S>(&shape))),
-        dense(made(&MULTIPLY_LINE, &shape.line_constants(), LANES * LANES, multiply_line_bytes::<S>())),
+        dense(made(&UPDATE_LINE, &shape.line_constants(), LINEAR_THREADS as usize, update_line_bytes(kind, &shape))),
+        dense(made(&MULTIPLY_LINE, &shape.line_constants(), LANES * LANES, multiply_line_bytes(kind))),
         dense(made(&UPDATE_TRAILING, &shape.trailing_constants(), products, product_bytes)),
-        dense(made(&LARFT, &shape.larft_constants(), LARFT_THREADS, larft_bytes::<S>(&shape))),
-        dense(made(&APPLY_CHASE, &apply.constants(), LINEAR_THREADS as usize, apply.bytes::<S>())),
-        made(&CHASE_KEPT, &chase.constants(), chase.threads(), chase.bytes::<S>()),
+        dense(made(&LARFT, &shape.larft_constants(), LARFT_THREADS, larft_bytes(kind, &shape))),
+        dense(made(&APPLY_CHASE, &apply.constants(), LINEAR_THREADS as usize, apply.bytes(kind))),
+        made(&CHASE_KEPT, &chase.constants(), chase.threads(), chase.bytes(kind)),
         dense(linear(&PACK_BAND)),
         linear(&UNPACK_BAND),
         linear(&REPACK_BAND),
-        made(&CHASE, &chase.constants(), chase.threads(), chase.bytes::<S>()),
-        made(square, &square_constants, LINEAR_THREADS as usize, LINEAR_THREADS as usize * size_of::<Re<S>>()),
+        made(&CHASE, &chase.constants(), chase.threads(), chase.bytes(kind)),
+        made(square, &square_constants, LINEAR_THREADS as usize, LINEAR_THREADS as usize * kind.real_bytes()),
         made(bisect, &bisect_constants, BISECT_THREADS as usize, 0),
-        made(&BATCH, &batch.constants(), batch.threads, batch.bytes::<S>()),
-        made(&BATCH_SPILLED, &spilled.constants(), spilled.threads, spilled.bytes::<S>()),
-        made(&JACOBI, &jacobi.constants(), jacobi.threads, jacobi.bytes::<S>()),
-        made(&JACOBI_SPILLED, &large.constants(), large.threads, large.bytes::<S>()),
+        made(&BATCH, &batch.constants(), batch.threads, batch.bytes(kind)),
+        made(&BATCH_SPILLED, &spilled.constants(), spilled.threads, spilled.bytes(kind)),
+        made(&JACOBI, &jacobi.constants(), jacobi.threads, jacobi.bytes(kind)),
+        made(&JACOBI_SPILLED, &large.constants(), large.threads, large.bytes(kind)),
         made(&GEMM, &gemm, products, product_bytes),
         made(&GEMM_BATCH, &gemm, products, product_bytes),
         linear(&GATHER_COLUMNS),
@@ -87,7 +85,7 @@ fn all<S: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
         linear(&SECULAR_VECTORS),
         linear(&TAKE_COLUMNS),
         linear(&GRAM_FACTOR),
-        made(&UNIT_COLUMNS, &[], LINEAR_THREADS as usize, LINEAR_THREADS as usize * 2 * size_of::<Re<S>>()),
+        made(&UNIT_COLUMNS, &[], LINEAR_THREADS as usize, LINEAR_THREADS as usize * 2 * kind.real_bytes()),
         linear(&IDENTITY_COLUMNS),
         linear(&COPY_WINDOW),
         triangular(&TRMM),
@@ -96,14 +94,14 @@ fn all<S: Number>(bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
         linear(&LARGEST),
         linear(&SCALE),
     ];
-    let beside = |split| Shape::new::<S>(bounds, &tuning.clone().split_beside(split)).ok()?.beside::<S>();
+    let beside = |split| Shape::new(kind, bounds, &tuning.clone().split_beside(split)).ok()?.beside(kind);
     if let Some(beside) = [4, 2, 1].into_iter().find_map(beside) {
         assert_eq!(beside.unmqr_threads(), beside.geqrt_threads());
-        let (threads, bytes) = (beside.unmqr_threads(), beside.beside_bytes::<S>());
+        let (threads, bytes) = (beside.unmqr_threads(), beside.beside_bytes(kind));
         all.push(Made { counts: &[1], ..made(&UNMQR_AND_GEQRT, &beside.beside_constants(), threads, bytes) });
     }
     // Products by low precision are of f32 matrices.
-    if S::NAME == f32::NAME {
+    if kind == ElementKind::F32 {
         all.push(made(&SLICE_LINES, &[], LINEAR_THREADS as usize, LINEAR_THREADS as usize * size_of::<f32>()));
         for (products, order) in [(Products::Half, 8), (Products::Half, 16), (Products::Split, 8), (Products::Split, 16)] {
             let shape = CoopShape::of(order, 2 * order, products);
@@ -126,12 +124,12 @@ const BOUNDS: Bounds<'_> =
     Bounds { name: "WebGPU", threads: 256, bytes: 16 << 10, workgroups: 65535, software: false, fast_memory: false };
 
 /// Parses the WGSL and validates it with no more capabilities than the device `has` and `S` needs.
-fn parse<S: Number>(source: &str, has: Has) -> (Module, ModuleInfo) {
+fn parse(kind: ElementKind, source: &str, has: Has) -> (Module, ModuleInfo) {
     let module = front::wgsl::parse_str(source).unwrap_or_else(|e| panic!("{}", e.emit_to_string(source)));
     let mut capabilities = Capabilities::empty();
     capabilities.set(Capabilities::IMMEDIATES, has.immediates);
     capabilities.set(Capabilities::MEMORY_DECORATION_COHERENT, has.coherent);
-    capabilities.set(Capabilities::FLOAT64, size_of::<Re<S>>() == 8);
+    capabilities.set(Capabilities::FLOAT64, kind.is_double());
     capabilities.set(Capabilities::SHADER_FLOAT16, source.contains("enable f16;"));
     capabilities.set(Capabilities::COOPERATIVE_MATRIX, source.contains("enable wgpu_cooperative_matrix;"));
     let info = Validator::new(ValidationFlags::all(), capabilities).validate(&module);
@@ -141,31 +139,31 @@ fn parse<S: Number>(source: &str, has: Has) -> (Module, ModuleInfo) {
 
 macro_rules! for_all_types {
     ($function:ident) => {
-        $function::<f16>();
-        $function::<f32>();
-        $function::<f64>();
-        $function::<Complex<f32>>();
-        $function::<Complex<f64>>();
+        $function(ElementKind::F16);
+        $function(ElementKind::F32);
+        $function(ElementKind::F64);
+        $function(ElementKind::C32);
+        $function(ElementKind::C64);
     };
 }
 
 /// Every shader resolves to valid WGSL with one entry point: for every storage type, both ways of passing parameters, and for matrices in one buffer or several.
 #[test]
 fn sources_resolve() {
-    fn resolve<S: Number>() {
-        for Made { shader, constants: values, .. } in all::<S>(&BOUNDS, &Tuning::within::<S>(&BOUNDS, 1000)) {
+    fn resolve(kind: ElementKind) {
+        for Made { shader, constants: values, .. } in all(kind, &BOUNDS, &Tuning::within(kind, &BOUNDS, 1000)) {
             for (immediates, coherent, count) in [(false, false, 1), (true, false, 1), (true, true, 3)] {
                 let has = Has { immediates, coherent };
-                let source = wgsl::<S>(shader, count, &constants::<Re<S>>(&values), has).unwrap();
+                let source = wgsl(kind, shader, count, &constants(kind.real(), &values), has).unwrap();
                 let exchanges = shader.name == CHASE.name || shader.variant == BATCH_SPILLED.variant;
                 assert_eq!(source.matches("@compute").count(), 1, "{source}");
                 assert_eq!(source.contains("var<immediate>"), immediates);
                 assert_eq!(source.contains("@coherent"), has.coherent && exchanges, "{source}");
-                assert_eq!(source.contains("f64"), size_of::<Re<S>>() == 8, "{source}");
+                assert_eq!(source.contains("f64"), kind.is_double(), "{source}");
                 let own = enabled(shader.source);
-                assert_eq!(source.starts_with("enable f16;"), S::IS_HALF || own > 0, "{source}");
-                assert_eq!(source.matches("enable").count(), usize::from(S::IS_HALF) + own, "{source}");
-                let (module, _) = parse::<S>(&source, has);
+                assert_eq!(source.starts_with("enable f16;"), kind.is_half() || own > 0, "{source}");
+                assert_eq!(source.matches("enable").count(), usize::from(kind.is_half()) + own, "{source}");
+                let (module, _) = parse(kind, &source, has);
                 assert_eq!(module.entry_points.len(), 1);
                 assert_eq!(mixed_operators(&source), None, "{}: parentheses", shader.name);
             }
@@ -175,11 +173,11 @@ fn sources_resolve() {
 }
 
 /// Checks that the WGSL of a pipeline has the entry point, threads, workgroup memory, bindings and parameters that Rust assumes.
-fn check<S: Number>(made: &Made, count: usize, has: Has) {
+fn check(kind: ElementKind, made: &Made, count: usize, has: Has) {
     let Made { shader, threads, bytes, .. } = *made;
-    let what = format!("{} {:?} for {} in {count} buffers, {has:?}", shader.name, shader.variant, S::NAME);
-    let source = wgsl::<S>(shader, count, &constants::<Re<S>>(&made.constants), has).unwrap();
-    let (module, info) = parse::<S>(&source, has);
+    let what = format!("{} {:?} for {} in {count} buffers, {has:?}", shader.name, shader.variant, kind.name());
+    let source = wgsl(kind, shader, count, &constants(kind.real(), &made.constants), has).unwrap();
+    let (module, info) = parse(kind, &source, has);
 
     let [entry] = &module.entry_points[..] else { panic!("{what}: {} entry points", module.entry_points.len()) };
     assert_eq!((&*entry.name, entry.stage), (shader.name, ShaderStage::Compute), "{what}");
@@ -235,20 +233,20 @@ fn check<S: Number>(made: &Made, count: usize, has: Has) {
 /// buffers; for sizes of small and large devices and matrices, and odd hyperparameters.
 #[test]
 fn rust_and_wgsl_agree() {
-    fn agree<S: Number>() {
+    fn agree(kind: ElementKind) {
         let large = Bounds { name: "a large device", threads: 1024, bytes: 48 << 10, ..BOUNDS };
-        let odd = Tuning::within::<S>(&BOUNDS, 1000).tile_size(10).leaf(50).split_k(3).cols_per_block(20);
+        let odd = Tuning::within(kind, &BOUNDS, 1000).tile_size(10).leaf(50).split_k(3).cols_per_block(20);
         let odd = odd.tile_width(5).threads_per_block(24).triangle(6);
         let sizes = [(&BOUNDS, odd)].into_iter();
-        let sizes = sizes.chain([10, 1000, 20000].map(|n| (&BOUNDS, Tuning::within::<S>(&BOUNDS, n))));
-        let sizes = sizes.chain([1000, 20000].map(|n| (&large, Tuning::within::<S>(&large, n))));
+        let sizes = sizes.chain([10, 1000, 20000].map(|n| (&BOUNDS, Tuning::within(kind, &BOUNDS, n))));
+        let sizes = sizes.chain([1000, 20000].map(|n| (&large, Tuning::within(kind, &large, n))));
         for (k, (bounds, tuning)) in sizes.enumerate() {
-            for made in all::<S>(bounds, &tuning) {
-                check::<S>(&made, made.counts[0], Has { immediates: true, coherent: true });
+            for made in all(kind, bounds, &tuning) {
+                check(kind, &made, made.counts[0], Has { immediates: true, coherent: true });
                 // The sizes do not depend on these properties, which are therefore varied only once.
                 for &count in made.counts.iter().filter(|_| k == 0) {
                     for (immediates, coherent) in [(false, false), (false, true), (true, false), (true, true)] {
-                        check::<S>(&made, count, Has { immediates, coherent });
+                        check(kind, &made, count, Has { immediates, coherent });
                     }
                 }
             }
@@ -262,16 +260,16 @@ fn rust_and_wgsl_agree() {
 #[test]
 #[ignore = "writes files"]
 fn write_sources() {
-    fn write<S: Number>() {
+    fn write(kind: ElementKind) {
         let directory = std::env::var("SVDVALS_GPU_WGSL").unwrap();
         let bounds = Bounds::of_model(&DeviceModel::H100);
-        let all = all::<S>(&bounds, &Tuning::within::<S>(&bounds, 4096));
+        let all = all(kind, &bounds, &Tuning::within(kind, &bounds, 4096));
         // CUDA has no text of cooperative matrices.
         for Made { shader, constants: values, counts, .. } in all.into_iter().filter(|made| made.shader.name != "coop_gemm") {
             let has = Has { immediates: true, coherent: false };
-            let source = wgsl::<S>(shader, counts[0], &constants::<Re<S>>(&values), has).unwrap();
+            let source = wgsl(kind, shader, counts[0], &constants(kind.real(), &values), has).unwrap();
             let variant = shader.variant.map_or(String::new(), |variant| format!("-{variant}"));
-            std::fs::write(format!("{directory}/{}{variant}.{}.wgsl", shader.name, S::NAME), source).unwrap();
+            std::fs::write(format!("{directory}/{}{variant}.{}.wgsl", shader.name, kind.name()), source).unwrap();
         }
     }
     for_all_types!(write);
@@ -296,7 +294,8 @@ fn disagreements_are_found() {
         ("diagonal", "    stride: u32,", "    stride: i32,", "stride"),
     ] {
         let of_shader = |made: &Made| made.shader.name == name;
-        let made = all::<f32>(&BOUNDS, &Tuning::within::<f32>(&BOUNDS, 1000)).into_iter().find(of_shader).unwrap();
+        let made =
+            all(ElementKind::F32, &BOUNDS, &Tuning::within(ElementKind::F32, &BOUNDS, 1000)).into_iter().find(of_shader).unwrap();
         assert!(made.shader.source.contains(these), "{name}: {these}");
         let source = made
             .shader
@@ -305,7 +304,7 @@ fn disagreements_are_found() {
             .replace("* params.stride", "* u32(params.stride)");
         let shader = Box::leak(Box::new(Shader { source: source.leak(), ..*made.shader }));
         let (made, has) = (Made { shader, ..made }, Has { immediates: false, coherent: false });
-        let panic = catch_unwind(|| check::<f32>(&made, made.counts[0], has)).unwrap_err();
+        let panic = catch_unwind(|| check(ElementKind::F32, &made, made.counts[0], has)).unwrap_err();
         let message = panic.downcast_ref::<String>().unwrap();
         assert!(message.contains(found), "{name}, {others}: {message}");
     }
@@ -319,7 +318,7 @@ fn all_shaders_are_tested() {
         let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         names.filter_map(|name| name.strip_suffix(".wgsl").map(str::to_owned)).collect()
     };
-    let tested = all::<f32>(&BOUNDS, &Tuning::within::<f32>(&BOUNDS, 1000));
+    let tested = all(ElementKind::F32, &BOUNDS, &Tuning::within(ElementKind::F32, &BOUNDS, 1000));
     assert_eq!(names(""), tested.iter().map(|made| made.shader.name.to_owned()).collect());
     assert_eq!(names("/shared"), MODULES.iter().map(|(name, _)| (*name).to_owned()).collect());
 }
@@ -334,7 +333,7 @@ fn imports_are_declared_and_used() {
             .map(str::to_owned)
             .collect()
     };
-    let shaders = all::<f32>(&BOUNDS, &Tuning::within::<f32>(&BOUNDS, 1000));
+    let shaders = all(ElementKind::F32, &BOUNDS, &Tuning::within(ElementKind::F32, &BOUNDS, 1000));
     let dense = dense(0, 2, "Stored");
     let modules: Vec<_> = MODULES.into_iter().chain([("dense", &*dense)]).collect();
     for (importer, source) in shaders.iter().map(|made| (made.shader.name, made.shader.source)).chain(modules.clone()) {

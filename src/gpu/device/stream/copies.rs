@@ -2,13 +2,16 @@
 
 use bytemuck::Pod;
 use futures_channel::oneshot;
+use num_complex::Complex;
 use pollster::block_on;
 use wgpu::{Buffer, BufferAsyncError, BufferSize, BufferUsages, CommandEncoderDescriptor, MapMode, SubmissionIndex};
 
 use super::{State, Stream, buffer};
 use crate::{
     base::{
+        element_kind::ElementKind,
         error::{Result, SvdError},
+        number::Scalar,
         parallel::each as in_parallel,
     },
     gpu::device::context::Waits,
@@ -60,9 +63,16 @@ impl Stream {
     /// Fills the first `len` elements of a new buffer: `fill(at, piece)` writes those from `at` on. A call that must not block allocates
     /// staging memory for all of them at once. (Copies are whole words of four bytes, so an odd number of f16 is followed by a zero.)
     pub fn upload<T: Pod + Send>(&self, target: &Buffer, len: usize, fill: impl Fn(usize, &mut [T]) + Sync) -> Result<()> {
-        let size = size_of::<T>();
+        self.upload_bytes(target, (len, size_of::<T>()), &|at, piece| fill(at, bytemuck::cast_slice_mut(piece)))
+    }
+
+    /// [`upload`](Self::upload) of elements of `size` bytes, a power of two.
+    fn upload_bytes(&self, target: &Buffer, (len, size): (usize, usize), fill: Fill<'_>) -> Result<()> {
         let (chunk, each) = (UPLOAD_BYTES / size, PIECE_BYTES / size);
-        let mut pieces = vec![T::zeroed(); (PIECES_BYTES / size).min(len)];
+        // Aligned for every element.
+        let mut pieces = vec![0u128; PIECES_BYTES.min(len.saturating_mul(size)).div_ceil(size_of::<u128>())];
+        let pieces: &mut [u8] = bytemuck::cast_slice_mut(&mut pieces);
+        let most = (PIECES_BYTES / size).min(len);
         for start in (0..len).step_by(chunk) {
             let submits = self.state().submits(chunk.min(len - start) * size);
             let index = self.context.scoped("an upload", || {
@@ -71,16 +81,16 @@ impl Stream {
                 let view = bytes.and_then(|bytes| self.context.queue().write_buffer_with(target, (start * size) as u64, bytes));
                 // If there is no staging memory, the scope's out-of-memory error takes precedence over this one.
                 let mut view = view.ok_or_else(|| SvdError::DeviceLost { reason: "it takes no uploads".into() })?;
-                for at in (0..count).step_by(pieces.len()) {
-                    let left = (count - at).min(pieces.len());
-                    let pieces = &mut pieces[..left];
+                for at in (0..count).step_by(most) {
+                    let left = (count - at).min(most);
+                    let pieces = &mut pieces[..left * size];
                     if left <= each {
                         fill(start + at, pieces);
                     } else {
-                        let pieces = pieces.chunks_mut(each).enumerate();
+                        let pieces = pieces.chunks_mut(PIECE_BYTES).enumerate();
                         in_parallel(pieces, |(k, piece)| fill(start + at + k * each, piece));
                     }
-                    view.slice(at * size..(at + left) * size).copy_from_slice(bytemuck::cast_slice(pieces));
+                    view.slice(at * size..(at + left) * size).copy_from_slice(pieces);
                 }
                 let padding = whole_words(count * size) as usize - count * size;
                 view.slice(count * size..).copy_from_slice(&[0; 4][..padding]);
@@ -96,6 +106,34 @@ impl Stream {
         }
         self.state().counts.bytes_uploaded += (len * size) as u64;
         Ok(())
+    }
+
+    /// Fills a new buffer with these numbers, rounded to this kind's arithmetic type.
+    pub fn upload_numbers(&self, target: &Buffer, kind: ElementKind, numbers: &[Complex<f64>]) -> Result<()> {
+        let bytes = encoded(kind, numbers);
+        let each = kind.scalar_bytes();
+        self.upload_bytes(target, (numbers.len(), each), &|at, piece| {
+            piece.copy_from_slice(&bytes[at * each..][..piece.len()]);
+        })
+    }
+
+    /// The first `len` real numbers of this kind's arithmetic in `source`, after all earlier commands.
+    pub async fn read_back_reals(&self, kind: ElementKind, source: &Buffer, len: usize) -> Result<Vec<f64>> {
+        match kind.is_double() {
+            true => self.read_back(source, len).await,
+            false => Ok(self.read_back::<f32>(source, len).await?.into_iter().map(f64::from).collect()),
+        }
+    }
+
+    /// The first `len` numbers of this kind's arithmetic in `source`, after all earlier commands.
+    pub async fn read_back_numbers(&self, kind: ElementKind, source: &Buffer, len: usize) -> Result<Vec<Complex<f64>>> {
+        if !kind.is_complex() {
+            return Ok(self.read_back_reals(kind, source, len).await?.into_iter().map(Complex::from).collect());
+        }
+        match kind.is_double() {
+            true => self.read_back(source, len).await,
+            false => Ok(self.read_back::<Complex<f32>>(source, len).await?.into_iter().map(Scalar::to_wide).collect()),
+        }
     }
 
     /// Submits the uploads that wait for a submission.
@@ -153,8 +191,11 @@ impl Stream {
     pub async fn read_back_from<T: Pod + Send>(&self, source: &Buffer, first: usize, len: usize) -> Result<Vec<T>> {
         let mut result = Vec::new();
         result.try_reserve_exact(len).map_err(|e| SvdError::OutOfMemory { reason: format!("read-back: {e}") })?;
-        self.in_pieces(source, (first, len), READ_BACK_BYTES / size_of::<T>(), |_, piece| result.extend_from_slice(piece))
-            .await?;
+        let size = size_of::<T>();
+        self.in_pieces(source, (first, len, size), READ_BACK_BYTES / size, &mut |_, piece| {
+            elements(piece, &mut |all| result.extend_from_slice(all))
+        })
+        .await?;
         Ok(result)
     }
 
@@ -167,9 +208,13 @@ impl Stream {
         line: usize,
         mut take: impl FnMut(usize, &[T]) + Send,
     ) -> Result<()> {
-        let (most, line) = (READ_BACK_BYTES / size_of::<T>(), line.max(1));
+        let size = size_of::<T>();
+        let (most, line) = (READ_BACK_BYTES / size, line.max(1));
         if line <= most {
-            return self.in_pieces(source, (first, len), most / line * line, take).await;
+            let piece = most / line * line;
+            return self
+                .in_pieces(source, (first, len, size), piece, &mut |at, piece| elements(piece, &mut |all| take(at, all)))
+                .await;
         }
         for start in (0..len).step_by(line) {
             take(start, &self.read_back_from::<T>(source, first + start, line.min(len - start)).await?);
@@ -177,18 +222,18 @@ impl Stream {
         Ok(())
     }
 
-    /// [`read_back_in`](Self::read_back_in), in pieces of so many elements.
-    async fn in_pieces<T: Pod + Send>(
+    /// [`read_back_in`](Self::read_back_in) of elements of `size` bytes, in pieces of so many elements.
+    async fn in_pieces(
         &self,
         source: &Buffer,
-        (first, len): (usize, usize),
+        (first, len, size): (usize, usize, usize),
         piece: usize,
-        mut take: impl FnMut(usize, &[T]) + Send,
+        take: &mut (dyn FnMut(usize, &[u8]) + Send),
     ) -> Result<()> {
         if len == 0 {
             return Ok(());
         }
-        let (size, chunk) = (size_of::<T>(), piece.min(len));
+        let chunk = piece.min(len);
         self.run_all().await?;
         let staging = || {
             let usage = BufferUsages::MAP_READ | BufferUsages::COPY_DST;
@@ -202,35 +247,45 @@ impl Stream {
             let Some(staging) = free.pop() else { break };
             let reading = self.begin_copy(source, ((first + start) * size) as u64, &staging, whole_words(count * size))?;
             if let Some((start, count, reading, staging)) = on_its_way.replace((start, count, reading, staging)) {
-                self.taken((start, count), reading, &mut take).await?;
+                self.read(reading, whole_words(count * size), |view| take(start, &view[..count * size])).await?;
                 free.push(staging);
             }
         }
         match on_its_way {
-            Some((start, count, reading, _)) => self.taken((start, count), reading, &mut take).await,
+            Some((start, count, reading, _)) => {
+                self.read(reading, whole_words(count * size), |view| take(start, &view[..count * size])).await
+            }
             None => Ok(()),
         }
     }
+}
 
-    /// Gives a piece of `count` elements, from `start` on, to `take`.
-    async fn taken<T: Pod + Send>(
-        &self,
-        (start, count): (usize, usize),
-        reading: Reading,
-        take: &mut (impl FnMut(usize, &[T]) + Send),
-    ) -> Result<()> {
-        let size = size_of::<T>();
-        let read = |view: &[u8]| {
-            // The mapping need not be aligned for T.
-            match bytemuck::try_cast_slice::<u8, T>(&view[..count * size]) {
-                Ok(all) => take(start, all),
-                Err(_) => {
-                    let all: Vec<T> = view.chunks_exact(size).take(count).map(bytemuck::pod_read_unaligned::<T>).collect();
-                    take(start, &all);
-                }
-            }
-        };
-        self.read(reading, whole_words(count * size), read).await
+/// The numbers in this kind's arithmetic type, as bytes.
+pub(crate) fn encoded(kind: ElementKind, numbers: &[Complex<f64>]) -> Vec<u8> {
+    fn of<T: Scalar>(numbers: &[Complex<f64>]) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(size_of_val(numbers));
+        numbers.iter().for_each(|&x| bytes.extend_from_slice(bytemuck::bytes_of(&T::from_complex(x))));
+        bytes
+    }
+    match kind {
+        ElementKind::F16 | ElementKind::F32 => of::<f32>(numbers),
+        ElementKind::F64 => of::<f64>(numbers),
+        ElementKind::C32 => of::<Complex<f32>>(numbers),
+        ElementKind::C64 => of::<Complex<f64>>(numbers),
+    }
+}
+
+/// Fills a piece of elements from an index on.
+type Fill<'a> = &'a (dyn Fn(usize, &mut [u8]) + Sync);
+
+/// Gives the elements to `take`. The bytes need not be aligned for them.
+fn elements<T: Pod>(bytes: &[u8], take: &mut dyn FnMut(&[T])) {
+    match bytemuck::try_cast_slice(bytes) {
+        Ok(all) => take(all),
+        Err(_) => {
+            let all: Vec<T> = bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned::<T>).collect();
+            take(&all);
+        }
     }
 }
 

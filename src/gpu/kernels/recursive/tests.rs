@@ -115,7 +115,7 @@ fn coop_products_are_those_of_the_twin() {
                 let (m, x) = (sub(m.as_ref(), 0, turned[0]), sub(x.as_ref(), 1, turned[1]));
                 let to = c.as_mut().submatrix_mut(2, 3, rows, cols);
                 coop_gemm(&slice_lines(m.as_ref(), products), &slice_lines(x.transpose(), products), to, into);
-                let found = kernels.tiles.download(&dc).unwrap();
+                let found: Mat<f32> = kernels.tiles.download(&dc).unwrap();
                 for (i, j) in (0..rows + 3).flat_map(|i| (0..cols + 5).map(move |j| (i, j))) {
                     assert_eq!(found[(i, j)], c[(i, j)], "{what}: ({i}, {j})");
                 }

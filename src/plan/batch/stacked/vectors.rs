@@ -14,7 +14,7 @@ use crate::{
     base::{
         clock::Clock,
         error::{Result, SvdError},
-        number::Number,
+        number::{Re, RealElement, Scalar},
         watch::Stage,
     },
     gpu::{
@@ -31,15 +31,15 @@ use crate::{
 };
 
 /// A matrix that has values: its place in the stack, how many of them have vectors, and whether left and right ones are needed.
-struct Found<'a, T: Number> {
+struct Found<'a, T: Scalar> {
     place: usize,
     of: OfStack<'a, T>,
-    values: Vec<T::Real>,
+    values: Vec<Re<T>>,
     k: usize,
     needed: (bool, bool),
 }
 
-impl<T: Number> Found<'_, T> {
+impl<T: Scalar> Found<'_, T> {
     /// Whether this one and the `next` share dispatches.
     fn is_beside(&self, next: &Self) -> bool {
         self.place + 1 == next.place && (self.k, self.needed) == (next.k, next.needed)
@@ -50,15 +50,11 @@ impl<T: Number> Found<'_, T> {
 ///
 /// # Errors
 /// Of the device, or a cancellation. A matrix whose values have an error has that one.
-pub(in crate::plan::batch) async fn decompositions<T, S>(
-    stack: OnDevice<'_, T, S>,
+pub(in crate::plan::batch) async fn decompositions<T: Scalar>(
+    stack: OnDevice<'_, T>,
     all: &mut Stacked<Factors<T>>,
     did: &(dyn Fn(&[usize]) + Sync),
-) -> Result<()>
-where
-    T: Number,
-    S: Number<Real = T::Real, Scalar = T::Scalar>,
-{
+) -> Result<()> {
     let OnDevice { driver, options, matrices, reduced, copy, values } = stack;
     let (kernels, full) = (driver.kernels, options.vectors == Vectors::Full);
     driver.watch.begin(Stage::Vectors)?;
@@ -99,7 +95,8 @@ where
             let (needs_left, needs_right) = found[0].needed;
             let (first, place) = (some * at_once, found[0].place);
             let a = copy.as_ref().filter(|_| needs_left).map(|copy| copy.part(place..place + found.len())).transpose()?;
-            let values: Vec<&[T::Real]> = found.iter().map(|found| &found.values[..]).collect();
+            let values: Vec<Vec<f64>> = found.iter().map(|found| found.values.iter().map(|x| x.to_double()).collect()).collect();
+            let values: Vec<&[f64]> = values.iter().map(|values| &values[..]).collect();
             let (right, left) = both_sides(kernels, a.as_ref(), &values, right.part(first..first + found.len())?, full)?;
             if needs_left && left.is_none() {
                 return Err(SvdError::Gpu { what: "left vectors", reason: "the matrices of a stack have no copy".into() });
@@ -122,11 +119,7 @@ where
 }
 
 /// The vectors of one side of several matrices, or as many times none.
-async fn of_each<S: Number>(
-    kernels: &GpuKernels<S>,
-    of: Option<Dense<S>>,
-    (rows, matrices): (usize, usize),
-) -> Result<Vec<Mat<S::Scalar>>> {
+async fn of_each<T: Scalar>(kernels: &GpuKernels, of: Option<Dense>, (rows, matrices): (usize, usize)) -> Result<Vec<Mat<T>>> {
     match of {
         Some(of) => kernels.download_stack(&of).await,
         None => Ok(vec![Mat::zeros(rows, 0); matrices]),

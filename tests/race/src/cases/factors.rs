@@ -111,7 +111,7 @@ pub fn resident_factors<T: Element>(env: &Env, call: Call) -> Done {
 /// The reflectors of both stages, applied in both orders.
 pub fn reflectors(env: &Env) -> Done {
     let fits = |tuning: &Tuning| tuning.check_for_adapter::<f32>(&env.context).is_ok();
-    let kernels = |tuning: &Tuning| GpuKernels::<f32>::new(&env.context, tuning);
+    let kernels = |tuning: &Tuning| GpuKernels::new::<f32>(&env.context, tuning);
     kept::factors_give_the_matrix_back::<f32, _>(kernels, fits, 0.0).map_err(trouble)
 }
 
