@@ -384,7 +384,16 @@ mod tests {
             &|| each(0..100, fail_at),
             &|| _ = map(100, fail_at),
             &|| _ = map_each(0..100, fail_at),
-            &|| _ = try_map(100, || (), |(), k| if k == 77 { fail() } else { Ok::<_, ()>(k) }),
+            &|| {
+                _ = try_map(
+                    100,
+                    || (),
+                    |(), k| {
+                        fail_at(k);
+                        Ok::<_, ()>(())
+                    },
+                )
+            },
             &|| through(on_worker, fail),
         ];
         assert!(loops.into_iter().all(|of| message(of) == Some("seen")));

@@ -11,6 +11,19 @@
 //! | `leaf_rows` | 512 | 256 | 128 | chains of 64 products: with 512 rows on AVX2, the errors of the sums were 2.7 times as large (simulated), and the time 0 to 4% less; 128 take 6 to 10% more |
 //! | `direct_up_to` | 224 | 256 | 256 | measured on Zen 4 at n = 256 (PERFORMANCE.md); NEON as AVX2 |
 //!
+//! Widths that are const generics, so that their sums stay in registers. Each is compiled for four types of element, or two of double precision, and for each
+//! instruction set; those that an instruction set does not have are not compiled (conditions in `const { .. }`). Functions of scalars, and all that is done
+//! once for a panel or a leaf, take their widths at run time, or are compiled for all instruction sets at once.
+//!
+//! | widths | where | of |
+//! | --- | --- | --- |
+//! | 8, 4, 2, 1 columns; of 8 the 0th to 7th reflector, of 4 the 0th to 3rd, .. | `cpu::qr::panel::pass` | a pass over a panel |
+//! | 8, 4, 2, 1 columns by `panel_columns` or fewer | `cpu::qr::panel::products_of`, `apply_to` | a panel's reflectors, and the columns that they are applied to |
+//! | `group_rows`, or 8, 4, 2, 1 rows | `cpu::qr::strips` | rows of V |
+//! | `squares_by_columns` and `squares_by_rows`, or fewer | `cpu::tall::products` | tiles of A^H A |
+//! | 1 to 8 registers of rows, 1 to 13 of a column | `cpu::chase::reflector` | a reflector of stage 2 |
+//! | 4, 2, 1 columns; 4, 1 columns | `cpu::small::gebd2`; `cpu::one_stage` | columns that share a vector |
+//!
 //! AVX2's were measured on a Zen 4 without AVX-512, one thread: values of n = 512 to 2048 in f32 and f64, and of tall matrices of 16 to 192 columns in f32, f64, c32. NEON's are by count alone: no Arm processor has been measured. A processor with none of these has the choices of AVX2.
 
 use faer::traits::ComplexField;

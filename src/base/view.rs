@@ -68,7 +68,11 @@ pub(crate) fn map_into<T: Number, U: Pod>(from: MatRef<'_, T>, mut to: MatMut<'_
             let (from, mut to) = (from.col(j).subrows(first, rows), to.as_mut().col_mut(j).subrows_mut(first, rows));
             match (from.try_as_col_major(), to.as_mut().try_as_col_major_mut()) {
                 (Some(from), Some(to)) => map_slice(from.as_slice(), to.as_slice_mut(), &f),
-                _ => to.iter_mut().zip(from.iter()).for_each(|(to, &x)| *to = f(x.widen())),
+                _ => {
+                    for i in 0..rows {
+                        to[i] = f(from[i].widen());
+                    }
+                }
             }
         }
     }
@@ -78,7 +82,11 @@ pub(crate) fn map_into<T: Number, U: Pod>(from: MatRef<'_, T>, mut to: MatMut<'_
 fn map_slice<T: Number, U: Pod>(from: &[T], to: &mut [U], f: impl Fn(T::Scalar) -> U) {
     pulp::Arch::new().dispatch(
         #[inline(always)]
-        || to.iter_mut().zip(from).for_each(|(to, &x)| *to = f(x.widen())),
+        || {
+            for (to, &x) in to.iter_mut().zip(from) {
+                *to = f(x.widen());
+            }
+        },
     );
 }
 

@@ -170,8 +170,9 @@ impl<T: Scalar, S: Number<Real = Re<T>, Scalar = T>> Transfers<T> for CpuKernels
         let entries = &mut held.entries;
         for j in 0..band.n() {
             let (first, column) = band.column(j);
-            let to = entries[layout.index(first, j)..].iter_mut();
-            to.zip(column).for_each(|(to, &x)| *to = S::InBand::from_complex(x.times(scale).to_complex()));
+            for (to, &x) in entries[layout.index(first, j)..].iter_mut().zip(column) {
+                *to = S::InBand::from_complex(x.times(scale).to_complex());
+            }
         }
         Ok(held)
     }
@@ -203,8 +204,13 @@ impl<S: Number> TileKernels for CpuKernels<S> {
 
     async fn bidiagonal(&self, band: &Self::Banded) -> Result<ComplexBidiagonal> {
         let n = band.layout.n;
-        let diagonal = (0..n).map(|i| band.get(i, i)).collect();
-        let superdiagonal = (1..n).map(|j| band.get(j - 1, j)).collect();
+        let (mut diagonal, mut superdiagonal) = (Vec::with_capacity(n), Vec::with_capacity(n));
+        for j in 0..n {
+            diagonal.push(band.get(j, j));
+            if j > 0 {
+                superdiagonal.push(band.get(j - 1, j));
+            }
+        }
         Ok(ComplexBidiagonal { diagonal, superdiagonal })
     }
 

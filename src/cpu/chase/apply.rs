@@ -122,7 +122,10 @@ impl<B: Number> ChaseReflectors<B> {
 
         let (groups, cycles) = (self.step.sweeps().div_ceil(SWEEPS), self.step.cycles(0));
         let rows = (self.step.tile_width + SWEEPS).min(n);
-        let mut diamonds: Vec<_> = (0..groups).map(|_| (None, CompactWy::<S::Scalar>::new(rows, SWEEPS))).collect();
+        let mut diamonds = Vec::with_capacity(groups);
+        for _ in 0..groups {
+            diamonds.push((None, CompactWy::<S::Scalar>::new(rows, SWEEPS)));
+        }
         let room = || Room::new(SWEEPS, cols);
         for i in 0..cycles {
             let i = if forward { cycles - 1 - i } else { i };
@@ -199,7 +202,9 @@ impl<W: Scalar> Diamonds<'_, W> {
     fn read<T: Scalar>(self, sweep: usize, c0: usize, v: &mut [T]) -> f64 {
         let from = &self.entries[place(self.step.n, sweep, c0)..][..v.len()];
         let conj = |x: &W| if self.conjugate { W::conj_impl(x) } else { *x };
-        v.iter_mut().zip(from).for_each(|(v, x)| *v = T::from_complex(conj(x).to_complex()));
+        for (v, x) in v.iter_mut().zip(from) {
+            *v = T::from_complex(conj(x).to_complex());
+        }
         v[0] = T::one_impl();
         if from[0].to_complex().re == 0.0 { 0.0 } else { tau_of(v) }
     }

@@ -357,13 +357,18 @@ unsafe fn cycle_in_band<B: Number, S: Simd, K: Keep<Wide<B>>>(
         let rows = at.c1 - at.row + 1;
         let ld = (rows + ROOM).next_multiple_of(ROOM);
         copy.resize(copy.len().max(ROOM + ld * (at.last - at.c0 + 1)), Wide::<B>::zero_impl());
-        let entries = |j: usize| (if j <= at.c1 { 0 } else { at.c0 - at.row }..rows).map(move |i| (i, j - at.c0));
-        for (i, j) in (at.c0..=at.last).flat_map(entries) {
-            copy[ROOM + j * ld + i] = (*first.add(j * next + i)).widen().to_wide();
+        let columns = at.last - at.c0 + 1;
+        let first_row = |j: usize| if at.c0 + j <= at.c1 { 0 } else { at.c0 - at.row };
+        for j in 0..columns {
+            for i in first_row(j)..rows {
+                copy[ROOM + j * ld + i] = (*first.add(j * next + i)).widen().to_wide();
+            }
         }
         cycle(lanes, Place { at: copy[ROOM..].as_mut_ptr(), offset: 0, next: ld }, at, keep, v);
-        for (i, j) in (at.c0..=at.last).flat_map(entries) {
-            *first.add(j * next + i) = B::narrow(B::Scalar::from_wide(copy[ROOM + j * ld + i]));
+        for j in 0..columns {
+            for i in first_row(j)..rows {
+                *first.add(j * next + i) = B::narrow(B::Scalar::from_wide(copy[ROOM + j * ld + i]));
+            }
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::{
     },
     cpu::{
         least_squares::passes::{Pass, System},
+        simd::convert::from_entries,
         tall::gram::Wide,
     },
 };
@@ -134,7 +135,7 @@ impl<T: Number> System<'_, T> {
     pub fn residual_of(&self, x: MatRef<'_, Wide<T>>) -> Result<Pass<Wide<T>>> {
         let mut pass = self.residual(x)?;
         if self.ridge != 0.0 {
-            pass.gradient = Mat::from_fn(x.nrows(), x.ncols(), |i, j| pass.gradient[(i, j)] - x[(i, j)].times(self.ridge));
+            pass.gradient = from_entries(x.nrows(), x.ncols(), |i, j| pass.gradient[(i, j)] - x[(i, j)].times(self.ridge));
         }
         Ok(pass)
     }

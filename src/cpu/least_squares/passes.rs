@@ -21,12 +21,14 @@ use crate::{
     base::{
         error::Result,
         number::{Number, Re, RealElement, Scalar},
-        view::map_into,
         watch::Watch,
     },
     cpu::{
         one_stage::products::{combination, dots},
-        simd::aligned::Aligned,
+        simd::{
+            aligned::Aligned,
+            convert::{from_entries, scaled_to_wide},
+        },
         tall::{
             gram::Wide,
             leaves::{RUNS, in_runs},
@@ -108,15 +110,15 @@ impl<T: Number> System<'_, T> {
     fn pass_by(&self, products: &dyn Multiply, x: MatRef<'_, Wide<T>>, residual: bool) -> Result<Pass<Wide<T>>> {
         let ((m, n), p) = (self.a.shape(), x.ncols());
         let (exponent, b_scale) = (self.scale.to_double().log2() as i32, self.b_scale.to_double());
-        let x = Mat::from_fn(n, p, |i, j| x[(i, j)].to_complex().re);
+        let x = from_entries(n, p, |i, j| x[(i, j)].to_complex().re);
         let mut v = products.multiply(x.as_ref(), false, exponent)?;
         if residual {
-            v = Mat::from_fn(m, p, |i, j| self.b[(i, j)].to_complex().re * b_scale - v[(i, j)]);
+            v = from_entries(m, p, |i, j| self.b[(i, j)].to_complex().re * b_scale - v[(i, j)]);
         }
         let gradient = products.multiply(v.as_ref(), true, exponent)?;
         self.watch.did(4 * (m * n) as u64 * p as u64)?;
         Ok(Pass {
-            gradient: Mat::from_fn(n, p, |i, j| Wide::<T>::from_complex(gradient[(i, j)].into())),
+            gradient: from_entries(n, p, |i, j| Wide::<T>::from_complex(gradient[(i, j)].into())),
             squares: v.col_iter().map(|column| column.squared_norm_l2()).collect(),
         })
     }
@@ -150,7 +152,7 @@ impl<'a, T: Number> Work<'a, T> {
         };
         Work {
             system,
-            x: Mat::from_fn(n, p, entry),
+            x: from_entries(n, p, entry),
             residual,
             direct,
             block: if direct { Mat::zeros(0, 0) } else { Mat::zeros(rows, n) },
@@ -169,7 +171,7 @@ impl<'a, T: Number> Work<'a, T> {
         let a = a.subrows(rows.start, rows.len());
         let mut v = self.v.as_mut().subrows_mut(0, rows.len());
         if self.residual {
-            map_into(b.subrows(rows.start, rows.len()), v.rb_mut(), |x| x.to_wide().times(b_scale));
+            scaled_to_wide(b.subrows(rows.start, rows.len()), v.rb_mut(), b_scale);
         } else {
             v.fill(Wide::<T>::zero_impl());
         }
@@ -177,7 +179,7 @@ impl<'a, T: Number> Work<'a, T> {
             products_with::<T>(a, self.x.as_ref(), &mut self.product, v.rb_mut(), self.gradient.as_mut(), scale);
         } else {
             let mut block = self.block.as_mut().subrows_mut(0, rows.len());
-            map_into(a, block.rb_mut(), |x| x.to_wide().times(scale));
+            scaled_to_wide(a, block.rb_mut(), scale);
             let (block, one) = (block.rb(), Wide::<T>::one_impl());
             if p <= VECTORS {
                 products_with::<Wide<T>>(block, self.x.as_ref(), &mut self.product, v.rb_mut(), self.gradient.as_mut(), 1.0);

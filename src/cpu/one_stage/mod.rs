@@ -107,10 +107,15 @@ impl<S: Number> OneStageKernels for CpuKernels<S> {
         panels.check(line)?;
         let Panels { p, r, tau, z, .. } = panels;
         let (left, other) = if line.transposed { (r, p) } else { (p, r) };
-        let pivots: Vec<S::Scalar> = (1..line.done).map(|c| other.column(c - 1)[line.line]).collect();
+        let mut pivots = Vec::with_capacity(line.done);
+        for c in 1..line.done {
+            pivots.push(other.column(c - 1)[line.line]);
+        }
         let column = a.view(line.transposed).col(line.line);
         let to = &mut left.column_mut(line.done)[line.first..line.rows];
-        to.iter_mut().zip(line.first..).for_each(|(to, i)| *to = column[i].widen());
+        for (k, to) in to.iter_mut().enumerate() {
+            *to = column[line.first + k].widen();
+        }
         if line.done > 0 {
             update::update(left, line.first..line.rows, line.done, &z[..line.done - 1], &pivots, *tau);
         }
@@ -131,7 +136,9 @@ impl<S: Number> OneStageKernels for CpuKernels<S> {
             #[inline(always)]
             || larfg(*alpha, tail),
         );
-        tail.iter_mut().for_each(|x| *x *= scale);
+        for x in tail {
+            *x *= scale;
+        }
         *alpha = S::Scalar::one_impl();
         let (mut view, ..) = a.parts(transposed);
         view[(first, at)] = S::narrow(beta);

@@ -1,5 +1,7 @@
 //! The products of `multiply_line`: of a reflector's v with the trailing matrix, in either memory order, and with the panel.
 
+#![allow(clippy::needless_range_loop, reason = "loops of constant length over several arrays of registers, which are unrolled")]
+
 use faer::{
     MatRef,
     traits::{ComplexField, SimdArch},
@@ -59,8 +61,11 @@ fn line<'a, S: Number>(a: MatRef<'a, S>, j: usize, buffer: &'a mut Vec<S::Scalar
 
 /// The contiguous columns from `j` on.
 fn lines<'a, S: Number, const C: usize>(a: MatRef<'a, S>, j: usize, buffers: &'a mut [Vec<S::Scalar>]) -> [&'a [S::Scalar]; C] {
-    let mut buffers = buffers.iter_mut();
-    std::array::from_fn(|c| buffers.next().map_or(&[] as &[S::Scalar], |buffer| line(a, j + c, buffer)))
+    let mut lines = [&[] as &[S::Scalar]; C];
+    for (c, (to, buffer)) in lines.iter_mut().zip(buffers).enumerate() {
+        *to = line(a, j + c, buffer);
+    }
+    lines
 }
 
 /// to_j = v^H a_j for the contiguous columns a_j. Each sum has the same order whatever the task.
@@ -91,7 +96,9 @@ impl<T: Scalar, const C: usize> WithSimd for Dots<'_, T, C> {
         let Dots { columns, v } = self;
         let lanes = Lanes::<T, S>::new(simd);
         let (step, rows) = (Lanes::<T, S>::N, v.len());
-        assert!(columns.iter().all(|column| column.len() == rows));
+        for column in columns {
+            assert!(column.len() == rows);
+        }
         let mut sums = [[lanes.zero(); C]; 2];
         let whole = rows / step * step;
         let mut i = 0;
@@ -108,7 +115,10 @@ impl<T: Scalar, const C: usize> WithSimd for Dots<'_, T, C> {
         }
         let mut all = [T::zero_impl(); C];
         for c in 0..C {
-            let rest = v[whole..].iter().zip(&columns[c][whole..]).fold(T::zero_impl(), |sum, (v, x)| sum + T::conj_impl(v) * *x);
+            let mut rest = T::zero_impl();
+            for (v, x) in v[whole..].iter().zip(&columns[c][whole..]) {
+                rest += T::conj_impl(v) * *x;
+            }
             all[c] = lanes.sum(lanes.add(sums[0][c], sums[1][c])) + rest;
         }
         all
@@ -166,8 +176,13 @@ impl<T: Scalar, const C: usize> WithSimd for Combination<'_, T, C> {
         let Combination { columns, v, to } = self;
         let lanes = Lanes::<T, S>::new(simd);
         let (step, rows) = (Lanes::<T, S>::N, to.len());
-        assert!(columns.iter().all(|column| column.len() == rows));
-        let factors = lanes.splat_all(v.map(|v| T::conj_impl(&v)));
+        for column in columns {
+            assert!(column.len() == rows);
+        }
+        let mut factors = [lanes.zero(); C];
+        for c in 0..C {
+            factors[c] = lanes.splat(T::conj_impl(&v[c]));
+        }
         let whole = rows / step * step;
         let at = to.as_mut_ptr();
         for i in (0..whole).step_by(step) {
@@ -181,7 +196,11 @@ impl<T: Scalar, const C: usize> WithSimd for Combination<'_, T, C> {
             }
         }
         for i in whole..rows {
-            to[i] += columns.iter().zip(&v).fold(T::zero_impl(), |sum, (column, v)| sum + T::conj_impl(v) * column[i]);
+            let mut sum = T::zero_impl();
+            for c in 0..C {
+                sum += T::conj_impl(&v[c]) * columns[c][i];
+            }
+            to[i] += sum;
         }
     }
 }

@@ -17,7 +17,7 @@ use pulp::{Simd, WithSimd};
 use crate::cpu::{
     qr::{
         body::PADDING,
-        panel::{self, Panels},
+        panel::{self, Block, Panels},
     },
     simd::{
         aligned::{Aligned, zeros},
@@ -61,8 +61,13 @@ where
         }
         if keep && map.stack != Stack::Rows {
             // Below the diagonals of stacked triangles are reflectors of earlier levels, which are not part of the block.
-            let places = (0..width).flat_map(|j| (0..rows).map(move |i| (i, j)));
-            places.filter(|&(i, j)| map.is_below_triangle(i, j)).for_each(|at| v[at] = T::zero_impl());
+            for j in 0..width {
+                for i in 0..rows {
+                    if map.is_below_triangle(i, j) {
+                        v[(i, j)] = T::zero_impl();
+                    }
+                }
+            }
         }
         v.rb_mut().get_mut(rows.., ..).fill(T::zero_impl());
         t.fill(T::zero_impl());
@@ -102,10 +107,12 @@ where
         let r = MatRef::from_column_major_slice(&factors.r[q * width * width..(q + 1) * width * width], width, width);
         for (stacked, row) in map.runs(q) {
             let first = stacked.start - map.block(q).start;
-            for (i, j) in (0..width).flat_map(|j| (0..stacked.len()).map(move |i| (i, j))) {
-                let at = first + i;
-                if !map.is_below_triangle(at, j) {
-                    panel[(row + i, j)] = S::narrow(if at <= j { r[(at, j)] } else { v[(at, j)] });
+            for j in 0..width {
+                for i in 0..stacked.len() {
+                    let at = first + i;
+                    if !map.is_below_triangle(at, j) {
+                        panel[(row + i, j)] = S::narrow(if at <= j { r[(at, j)] } else { v[(at, j)] });
+                    }
                 }
             }
         }
@@ -127,18 +134,22 @@ where
         t: zeros("triangular factors", t.len())?,
         r: Aligned::default(),
     };
-    factors.t.iter_mut().zip(t).for_each(|(to, &x)| *to = conj(x));
+    for (to, &x) in factors.t.iter_mut().zip(t) {
+        *to = conj(x);
+    }
     for (q, v) in factors.v.chunks_exact_mut(ld * width).enumerate() {
         for (stacked, row) in map.runs(q) {
             let first = stacked.start - map.block(q).start;
-            for (i, j) in (0..width).flat_map(|j| (0..stacked.len()).map(move |i| (i, j))) {
-                let at = first + i;
-                v[j * ld + at] = match at.cmp(&j) {
-                    Ordering::Less => T::zero_impl(),
-                    Ordering::Equal => T::one_impl(),
-                    Ordering::Greater if map.is_below_triangle(at, j) => T::zero_impl(),
-                    Ordering::Greater => conj(panel[(row + i, j)].widen()),
-                };
+            for j in 0..width {
+                for i in 0..stacked.len() {
+                    let at = first + i;
+                    v[j * ld + at] = match at.cmp(&j) {
+                        Ordering::Less => T::zero_impl(),
+                        Ordering::Equal => T::one_impl(),
+                        Ordering::Greater if map.is_below_triangle(at, j) => T::zero_impl(),
+                        Ordering::Greater => conj(panel[(row + i, j)].widen()),
+                    };
+                }
             }
         }
     }
@@ -150,7 +161,7 @@ where
 fn factor<T: Scalar>(v: MatMut<'_, T>, t: MatMut<'_, T>, r: MatMut<'_, T>, work: &mut [T]) {
     let (rows, w) = v.shape();
     if w <= NARROW {
-        <T as ComplexField>::Arch::default().dispatch(Narrow { v, t, r, work });
+        <T as ComplexField>::Arch::default().dispatch(Narrow { v, t, r, work, block: Block::new(true) });
         return;
     }
     let w1 = (w / 2).next_multiple_of(panel::WIDTH).min(w - 1);
@@ -187,6 +198,7 @@ struct Narrow<'a, T> {
     t: MatMut<'a, T>,
     r: MatMut<'a, T>,
     work: &'a mut [T],
+    block: Block<T>,
 }
 
 impl<T: Scalar> WithSimd for Narrow<'_, T> {
@@ -194,36 +206,36 @@ impl<T: Scalar> WithSimd for Narrow<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        let lanes = Lanes::<T, S>::new(simd);
         let cols = self.v.ncols();
-        self.in_panels(lanes, cols);
+        self.in_panels(simd, cols);
     }
 }
 
 impl<T: Scalar> Panels<T> for Narrow<'_, T> {
     #[inline(always)]
-    fn eliminate<S: Simd, const K: usize>(&mut self, lanes: Lanes<T, S>, j: usize) {
-        let (top, body) = self.v.rb_mut().get_mut(j.., j..).split_at_row_mut(K);
+    fn eliminate<S: Simd>(&mut self, simd: S, j: usize, k: usize) {
+        let block = &mut self.block;
+        let (top, body) = self.v.rb_mut().get_mut(j.., j..).split_at_row_mut(k);
         let body_rows = body.nrows() / PADDING * PADDING;
-        let (mut v, body) = body.subrows_mut(0, body_rows).split_at_col_mut(K);
-        let (mut top, mut right) = top.split_at_col_mut(K);
-        let block = panel::factor::<T, S, K, true>(lanes, top.rb_mut(), v.rb_mut(), || ());
-        panel::apply::<T, S, K, true>(lanes, &block, v, right.rb_mut(), body, || ());
-        for c in 0..K {
-            for i in 0..K {
+        let (mut v, body) = body.subrows_mut(0, body_rows).split_at_col_mut(k);
+        let (mut top, mut right) = top.split_at_col_mut(k);
+        block.factor(simd, top.rb_mut(), v.rb_mut(), None);
+        block.apply(simd, v, right.rb_mut(), body, None);
+        for c in 0..k {
+            for i in 0..k {
                 let below = i > c;
                 self.r[(j + i, j + c)] = if below { T::zero_impl() } else { top[(i, c)] };
                 self.t[(j + i, j + c)] = if below { T::zero_impl() } else { block.t[c][i] };
                 top[(i, c)] = if below { block.l[c][i] } else { T::from_real_impl(&Re::<T>::from_double(f64::from(i == c))) };
             }
         }
-        self.r.rb_mut().get_mut(j..j + K, j + K..).copy_from(right.rb());
+        self.r.rb_mut().get_mut(j..j + k, j + k..).copy_from(right.rb());
         right.fill(T::zero_impl());
     }
 
     /// T12 = -T1 (V1^H V2) T2, where V2 has the `width` columns from j on, and V1 those before them.
     #[inline(always)]
-    fn eliminated<S: Simd>(&mut self, lanes: Lanes<T, S>, j: usize, width: usize) {
+    fn eliminated<S: Simd>(&mut self, simd: S, j: usize, width: usize) {
         if j == 0 {
             return;
         }
@@ -231,7 +243,8 @@ impl<T: Scalar> Panels<T> for Narrow<'_, T> {
         let rows = done.nrows() / PADDING * PADDING;
         let mut gram = MatMut::from_column_major_slice_mut(&mut self.work[..j * width], j, width);
         gram.fill(T::zero_impl());
-        panel::multiply(lanes, done.rb().subrows(0, rows), new.rb().subrows(0, rows), gram.rb_mut(), || ());
+        let lanes = Lanes::<T, S>::new(simd);
+        panel::multiply(lanes, done.rb().subrows(0, rows), new.rb().subrows(0, rows), gram.rb_mut());
         let (t1, mut t12, _, t2) = self.t.rb_mut().get_mut(..j + width, ..j + width).split_at_mut(j, j);
         matmul(t12.rb_mut(), Accum::Replace, t1.rb(), gram.rb(), -T::one_impl(), Par::Seq);
         matmul(gram.rb_mut(), Accum::Replace, t12.rb(), t2.rb(), T::one_impl(), Par::Seq);

@@ -22,7 +22,7 @@ use crate::{
     cpu::{
         larfg::{reflector, sum_of_squares},
         qr::body::{Body, PADDING},
-        simd::lanes::Lanes,
+        simd::{lanes::Lanes, prefetch::Ahead},
     },
 };
 
@@ -41,133 +41,232 @@ const fn columns_at_once<T: Scalar, S: Simd>() -> usize {
 
 /// A factorisation that reduces one panel at a time to triangular form, from left to right.
 pub(crate) trait Panels<T: Scalar> {
-    /// Reduces columns `j..j + K` to triangular form, and applies their reflectors to the columns right of them.
-    fn eliminate<S: Simd, const K: usize>(&mut self, lanes: Lanes<T, S>, j: usize);
+    /// Reduces the `k` columns from `j` on to triangular form, and applies their reflectors to the columns right of them.
+    fn eliminate<S: Simd>(&mut self, simd: S, j: usize, k: usize);
 
     /// Is called after columns `j..j + width` have been eliminated. Does nothing by default.
     #[inline(always)]
-    fn eliminated<S: Simd>(&mut self, lanes: Lanes<T, S>, j: usize, width: usize) {
-        _ = (lanes, j, width);
+    fn eliminated<S: Simd>(&mut self, simd: S, j: usize, width: usize) {
+        _ = (simd, j, width);
     }
 
     /// Eliminates all `cols` columns.
     #[inline(always)]
-    fn in_panels<S: Simd>(&mut self, lanes: Lanes<T, S>, cols: usize) {
+    fn in_panels<S: Simd>(&mut self, simd: S, cols: usize) {
         let mut j = 0;
         while j < cols {
             let width = width(cols - j);
-            match width {
-                8 => self.eliminate::<S, 8>(lanes, j),
-                4 => self.eliminate::<S, 4>(lanes, j),
-                2 => self.eliminate::<S, 2>(lanes, j),
-                _ => self.eliminate::<S, 1>(lanes, j),
-            }
-            self.eliminated(lanes, j, width);
+            self.eliminate(simd, j, width);
+            self.eliminated(simd, j, width);
             j += width;
         }
     }
 }
 
-/// I - V T V^H with V = [L; V2] of `K` columns: `l[k][i]` is L(i, k) below the diagonal, `t[j][k]` is T(k, j). V2 replaces the body.
-pub(crate) struct Block<T, const K: usize> {
-    pub l: [[T; K]; K],
-    pub t: [[T; K]; K],
+/// I - V T V^H with V = [L; V2] of k columns: `l[k][i]` is L(i, k) below the diagonal, `t[j][k]` is T(k, j). V2 replaces the body. The other
+/// entries have any value.
+pub(crate) struct Block<T> {
+    pub l: [[T; WIDTH]; WIDTH],
+    pub t: [[T; WIDTH]; WIDTH],
+    /// Whether the top is full, else it is upper triangular, and L is the identity.
+    full: bool,
 }
 
-/// QR of the `K` columns [top; body]. R replaces the top's upper triangle, and V2 the body. The top is full if `FULL`, else upper
-/// triangular. `meanwhile` is called once per reflector.
-#[inline(always)]
-pub(crate) fn factor<T: Scalar, S: Simd, const K: usize, const FULL: bool>(
-    lanes: Lanes<T, S>,
-    mut top: MatMut<'_, T>,
-    mut body: MatMut<'_, T>,
-    mut meanwhile: impl FnMut(),
-) -> Block<T, K> {
-    assert!(top.ncols() == K && body.ncols() == K && top.nrows() == K);
-    let zero = T::zero_impl();
-    let body = Body::of(&mut body);
-    let mut p = [[zero; K]; K];
-    for (c, p) in p.iter_mut().enumerate() {
-        p.iter_mut().enumerate().for_each(|(i, p)| *p = top[(i, c)]);
+impl<T: Scalar> Block<T> {
+    /// Room for the blocks of panels whose tops are all full or all triangular.
+    pub fn new(full: bool) -> Self {
+        Block { l: [[T::zero_impl(); WIDTH]; WIDTH], t: [[T::zero_impl(); WIDTH]; WIDTH], full }
     }
-    let mut t = [[T::Wide::zero_impl(); K]; K];
-    let mut last = (zero, [zero; K]);
-    for j in 0..K {
-        meanwhile();
-        // SAFETY: the body has K columns, and they are borrowed.
-        let mut sums = unsafe { pass_at::<T, S, K>(lanes, body, j, last) };
-        // SAFETY: likewise.
-        let mut column = unsafe { body.column(j) };
-        let mut square = square_below::<T, K, FULL>(&p[j], j, column, sums[j]);
-        // Products of a small column would lose digits, so it is scaled; v does not depend on the scale. A column so small that its
-        // squares underflow is scaled twice.
-        let mut units = [1.0; 2];
-        for (k, unit) in units.iter_mut().enumerate() {
-            let norm = square + p[j][j].to_complex().norm_sqr();
-            if norm >= SMALL_SQUARE.max(Re::<T>::norm_floor().to_double()) || norm == 0.0 && (k > 0 || !T::IS_DOUBLE) {
-                break;
-            }
-            let by = rescaling::<Re<T>>(norm);
-            *unit = by.to_double();
-            p[j][j..].iter_mut().chain(&mut *column).for_each(|x| *x = x.times(by));
-            for (c, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: the body has K columns, which are only read; `column` is not used during the call.
-                *sum = unsafe { lanes.dot(body.read_column(j), body.read_column(c)) };
-            }
-            // SAFETY: as above.
-            column = unsafe { body.column(j) };
-            square = square_below::<T, K, FULL>(&p[j], j, column, sums[j]);
+
+    /// QR of the k columns [top; body]. R replaces the top's upper triangle, and V2 the body. Prefetches `ahead` once per reflector.
+    pub fn factor<S: Simd>(&mut self, simd: S, top: MatMut<'_, T>, body: MatMut<'_, T>, ahead: Option<&mut Ahead<'_>>) {
+        match top.ncols() {
+            8 => factor::<T, S, 8>(simd, self, top, body, ahead),
+            4 => factor::<T, S, 4>(simd, self, top, body, ahead),
+            2 => factor::<T, S, 2>(simd, self, top, body, ahead),
+            _ => factor::<T, S, 1>(simd, self, top, body, ahead),
         }
+    }
+
+    /// [top; body] <- (I - V T^H V^H) [top; body], with V2 in `v`. Prefetches `ahead` once per group of columns.
+    pub fn apply<S: Simd>(
+        &self,
+        simd: S,
+        v: MatMut<'_, T>,
+        top: MatMut<'_, T>,
+        body: MatMut<'_, T>,
+        ahead: Option<&mut Ahead<'_>>,
+    ) {
+        match v.ncols() {
+            8 => apply::<T, S, 8>(simd, self, v, top, body, ahead),
+            4 => apply::<T, S, 4>(simd, self, v, top, body, ahead),
+            2 => apply::<T, S, 2>(simd, self, v, top, body, ahead),
+            _ => apply::<T, S, 1>(simd, self, v, top, body, ahead),
+        }
+    }
+}
+
+/// The top of a panel of `K` columns, column by column, and T in double precision. What is computed here takes no registers of elements, and is compiled
+/// once for all instruction sets.
+struct Top<T: Scalar, const K: usize> {
+    full: bool,
+    p: [[T; K]; K],
+    t: [[T::Wide; K]; K],
+}
+
+impl<T: Scalar, const K: usize> Top<T, K> {
+    fn of(top: MatRef<'_, T>, full: bool) -> Self {
+        let mut p = [[T::zero_impl(); K]; K];
+        for c in 0..K {
+            for i in 0..K {
+                p[c][i] = top[(i, c)];
+            }
+        }
+        Top { full, p, t: [[T::Wide::zero_impl(); K]; K] }
+    }
+
+    /// R goes to the top's upper triangle, L and T to `block`.
+    fn end(&self, mut top: MatMut<'_, T>, block: &mut Block<T>) {
+        for c in 0..K {
+            for i in 0..=c {
+                top[(i, c)] = self.p[c][i];
+            }
+            for i in c + 1..K {
+                block.l[c][i] = self.p[c][i];
+            }
+            for i in 0..K {
+                block.t[c][i] = T::from_wide(self.t[c][i]);
+            }
+        }
+    }
+
+    /// ||x||^2 of column j below the diagonal.
+    #[inline(always)]
+    fn square(&self, j: usize) -> f64 {
+        if self.full { sum_of_squares::<Re<T>>(bytemuck::cast_slice(&self.p[j][j + 1..]), 1.0) } else { 0.0 }
+    }
+
+    /// Products of a small column would lose digits, so it is scaled; v does not depend on the scale. Returns the scale where `square` is
+    /// ||x||^2 below the diagonal, or None if the column needs none. `again`: it has been scaled once.
+    #[inline(always)]
+    fn rescaling(&self, j: usize, square: f64, again: bool) -> Option<Re<T>> {
+        let norm = square + self.p[j][j].to_complex().norm_sqr();
+        let large = norm >= SMALL_SQUARE.max(Re::<T>::norm_floor().to_double()) || norm == 0.0 && (again || !T::IS_DOUBLE);
+        if large { None } else { Some(rescaling::<Re<T>>(norm)) }
+    }
+
+    /// Applies the reflector of column j to the top, and computes its column of T, from the body's products x^H y with all columns y, and from
+    /// ||x||^2 below the diagonal. x has been multiplied by `units`. Returns the scale of the body's x, and for each column right of it the factor of v
+    /// that is to be added.
+    #[inline(never)]
+    fn reflect(&mut self, j: usize, sums: &[T; K], square: f64, units: [f64; 2]) -> (T, [T; K]) {
+        let Top { full, ref mut p, ref mut t } = *self;
         let h = reflector(p[j][j], square, 1.0);
         let (scale, conj) = (h.scale.to_wide(), T::Wide::conj_impl(&h.scale.to_wide()));
         let tau = h.tau.to_double();
 
         // v^H y for the columns y right of v, in T's precision. They are updated here in the top, and by the next pass in the body.
-        let mut factors = [zero; K];
+        let mut factors = [T::zero_impl(); K];
         for c in j + 1..K {
-            let of_top = if FULL { products(&p[j][j + 1..], &p[c][j + 1..]) } else { T::Wide::zero_impl() };
+            let of_top = if full { products(&p[j], &p[c], j + 1) } else { T::Wide::zero_impl() };
             let product = p[c][j].to_wide() + conj * (of_top + sums[c].to_wide());
             factors[c] = T::from_wide(product.times(-tau));
         }
         // T(0..j, j) = -tau T(0..j, 0..j) (V(:, 0..j)^H v).
         let mut gram = [T::Wide::zero_impl(); K];
         for c in 0..j {
-            let of_top = if FULL { products(&p[c][j + 1..], &p[j][j + 1..]) } else { T::Wide::zero_impl() };
-            let unit_row = if FULL { T::Wide::conj_impl(&p[c][j].to_wide()) } else { T::Wide::zero_impl() };
+            let of_top = if full { products(&p[c], &p[j], j + 1) } else { T::Wide::zero_impl() };
+            let unit_row = if full { T::Wide::conj_impl(&p[c][j].to_wide()) } else { T::Wide::zero_impl() };
             gram[c] = unit_row + scale * (of_top + T::Wide::conj_impl(&sums[c].to_wide()));
         }
         for k in 0..j {
-            let sum = (k..j).fold(T::Wide::zero_impl(), |sum, l| sum + t[l][k] * gram[l]);
+            let mut sum = T::Wide::zero_impl();
+            for l in k..j {
+                sum += t[l][k] * gram[l];
+            }
             t[j][k] = sum.times(-tau);
         }
         t[j][j] = T::from_real_impl(&h.tau).to_wide();
 
         p[j][j] = T::from_wide(h.beta.to_wide().times(1.0 / units[0]).times(1.0 / units[1]));
-        if FULL {
-            p[j][j + 1..].iter_mut().for_each(|x| *x *= h.scale);
+        if full {
+            for i in j + 1..K {
+                p[j][i] *= h.scale;
+            }
         }
         for c in j + 1..K {
             p[c][j] += factors[c];
-            if FULL {
+            if full {
                 for i in j + 1..K {
                     let v = p[j][i];
                     p[c][i] += factors[c] * v;
                 }
             }
         }
-        last = (h.scale, factors);
+        (h.scale, factors)
+    }
+}
+
+/// [`Block::factor`] for `K` columns. In a function of its own, which all factorisations share.
+#[inline(never)]
+fn factor<T: Scalar, S: Simd, const K: usize>(
+    simd: S,
+    block: &mut Block<T>,
+    top: MatMut<'_, T>,
+    body: MatMut<'_, T>,
+    ahead: Option<&mut Ahead<'_>>,
+) {
+    simd.vectorize(
+        #[inline(always)]
+        || factor_columns::<T, S, K>(Lanes::new(simd), block, top, body, ahead),
+    );
+}
+
+#[inline(always)]
+fn factor_columns<T: Scalar, S: Simd, const K: usize>(
+    lanes: Lanes<T, S>,
+    block: &mut Block<T>,
+    top: MatMut<'_, T>,
+    mut body: MatMut<'_, T>,
+    mut ahead: Option<&mut Ahead<'_>>,
+) {
+    assert!(top.ncols() == K && body.ncols() == K && top.nrows() == K);
+    let body = Body::of(&mut body);
+    let mut of_top = Top::<T, K>::of(top.as_ref(), block.full);
+    let mut last = (T::zero_impl(), [T::zero_impl(); K]);
+    for j in 0..K {
+        if let Some(ahead) = &mut ahead {
+            ahead.ask();
+        }
+        // SAFETY: the body has K columns, and they are borrowed.
+        let mut sums = unsafe { pass_at::<T, S, K>(lanes, body, j, last) };
+        // SAFETY: likewise.
+        let mut column = unsafe { body.column(j) };
+        let mut square = of_top.square(j) + square_of_body(column, sums[j]);
+        // A column so small that its squares underflow is scaled twice.
+        let mut units = [1.0; 2];
+        for (k, unit) in units.iter_mut().enumerate() {
+            let Some(by) = of_top.rescaling(j, square, k > 0) else { break };
+            *unit = by.to_double();
+            for i in j..K {
+                of_top.p[j][i] = of_top.p[j][i].times(by);
+            }
+            for x in &mut *column {
+                *x = x.times(by);
+            }
+            for (c, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: the body has K columns, which are only read; `column` is not used during the call.
+                *sum = unsafe { lanes.dot(body.read_column(j), body.read_column(c)) };
+            }
+            // SAFETY: as above.
+            column = unsafe { body.column(j) };
+            square = of_top.square(j) + square_of_body(column, sums[j]);
+        }
+        last = of_top.reflect(j, &sums, square, units);
     }
     // SAFETY: as above.
-    unsafe { pass_at::<T, S, K>(lanes, body, K, last) };
-
-    let mut l = [[zero; K]; K];
-    for c in 0..K {
-        for i in 0..=c {
-            top[(i, c)] = p[c][i];
-        }
-        l[c][c + 1..].copy_from_slice(&p[c][c + 1..]);
-    }
-    Block { l, t: t.map(|t| t.map(T::from_wide)) }
+    lanes.scal(last.0, unsafe { body.column(K - 1) });
+    of_top.end(top, block);
 }
 
 /// A column is scaled if its squared norm is below this, or so small that squares lose digits.
@@ -182,46 +281,47 @@ fn rescaling<R: RealElement>(norm: f64) -> R {
     R::from_double(2f64.powi((-exponent / 2).min(R::exponent_limit())))
 }
 
-/// ||x||^2 below the diagonal in double precision: of column `p` of the top below row j, and of the body's column. `product` is the body's
-/// part in T's precision. If that is not double, the body's column is read once more.
+/// ||x||^2 of the body's column in double precision. `product` is x^H x in T's precision. If that is not double, the column is read once
+/// more.
 #[inline(always)]
-fn square_below<T: Scalar, const K: usize, const FULL: bool>(p: &[T; K], j: usize, body: &[T], product: T) -> f64 {
-    let of_top = if FULL { sum_of_squares::<Re<T>>(bytemuck::cast_slice(&p[j + 1..]), 1.0) } else { 0.0 };
-    let of_body = if T::IS_DOUBLE { product.to_complex().re } else { sum_of_squares::<Re<T>>(bytemuck::cast_slice(body), 1.0) };
-    of_top + of_body
+fn square_of_body<T: Scalar>(body: &[T], product: T) -> f64 {
+    if T::IS_DOUBLE { product.to_complex().re } else { sum_of_squares::<Re<T>>(bytemuck::cast_slice(body), 1.0) }
 }
 
-/// sum conj(x_i) y_i.
+/// sum conj(x_i) y_i from entry `first` on.
 #[inline(always)]
-fn products<T: Scalar>(x: &[T], y: &[T]) -> T::Wide {
-    x.iter().zip(y).fold(T::Wide::zero_impl(), |sum, (x, y)| sum + T::Wide::conj_impl(&x.to_wide()) * y.to_wide())
+fn products<T: Scalar, const K: usize>(x: &[T; K], y: &[T; K], first: usize) -> T::Wide {
+    let mut sum = T::Wide::zero_impl();
+    for i in first..K {
+        sum += T::Wide::conj_impl(&x[i].to_wide()) * y[i].to_wide();
+    }
+    sum
 }
 
-/// [`pass`] for column `j`.
+/// [`pass`] for column `j` < `K`.
 ///
 /// # Safety
 /// As for [`pass`].
 #[inline(always)]
 unsafe fn pass_at<T: Scalar, S: Simd, const K: usize>(lanes: Lanes<T, S>, body: Body<T>, j: usize, last: (T, [T; K])) -> [T; K] {
+    // The conditions keep columns that a panel has not from being compiled.
     // SAFETY: the caller's promise.
     unsafe {
         match j {
-            0 => pass::<T, S, K, 0>(lanes, body, last),
-            1 => pass::<T, S, K, 1>(lanes, body, last),
-            2 if K >= 2 => pass::<T, S, K, 2>(lanes, body, last),
-            3 if K >= 4 => pass::<T, S, K, 3>(lanes, body, last),
-            4 if K >= 4 => pass::<T, S, K, 4>(lanes, body, last),
-            5 if K >= 8 => pass::<T, S, K, 5>(lanes, body, last),
-            6 if K >= 8 => pass::<T, S, K, 6>(lanes, body, last),
-            7 if K >= 8 => pass::<T, S, K, 7>(lanes, body, last),
-            8 if K >= 8 => pass::<T, S, K, 8>(lanes, body, last),
-            _ => [T::zero_impl(); K],
+            1 if const { K > 1 } => pass::<T, S, K, 1>(lanes, body, last),
+            2 if const { K > 2 } => pass::<T, S, K, 2>(lanes, body, last),
+            3 if const { K > 3 } => pass::<T, S, K, 3>(lanes, body, last),
+            4 if const { K > 4 } => pass::<T, S, K, 4>(lanes, body, last),
+            5 if const { K > 5 } => pass::<T, S, K, 5>(lanes, body, last),
+            6 if const { K > 6 } => pass::<T, S, K, 6>(lanes, body, last),
+            7 if const { K > 7 } => pass::<T, S, K, 7>(lanes, body, last),
+            _ => pass::<T, S, K, 0>(lanes, body, last),
         }
     }
 }
 
 /// One pass over the body. Column J - 1 is scaled by `scale` to v, and every column y right of it becomes y + `factors` v. The pass returns
-/// the products x^H y of column J, x, with all columns y. For J = 0 nothing is updated, and for J = `K` no products are computed.
+/// the products x^H y of column J, x, with all columns y. For J = 0 nothing is updated.
 ///
 /// # Safety
 /// The body has `K` columns, and nobody else uses them during the call.
@@ -247,13 +347,10 @@ unsafe fn pass<T: Scalar, S: Simd, const K: usize, const J: usize>(
                 v = lanes.mul(scale, lanes.load(to));
                 lanes.store(to, v);
             }
-            if J == K {
-                continue;
-            }
             let to = at.add(J * ld + i);
             let mut x = lanes.load(to);
             if J > 0 {
-                x = lanes.mul_add(by[J % K], v, x);
+                x = lanes.mul_add(by[J], v, x);
                 lanes.store(to, x);
             }
             for c in 0..K {
@@ -279,36 +376,56 @@ unsafe fn pass<T: Scalar, S: Simd, const K: usize, const J: usize>(
     products
 }
 
-/// [top; body] <- (I - V T^H V^H) [top; body], with L and T in `block` and V2 in `v`. `meanwhile` is called once per group of columns.
+/// [`Block::apply`] of `K` columns. In a function of its own, which all factorisations share.
+#[inline(never)]
+fn apply<T: Scalar, S: Simd, const K: usize>(
+    simd: S,
+    block: &Block<T>,
+    v: MatMut<'_, T>,
+    top: MatMut<'_, T>,
+    body: MatMut<'_, T>,
+    ahead: Option<&mut Ahead<'_>>,
+) {
+    simd.vectorize(
+        #[inline(always)]
+        || apply_columns::<T, S, K>(Lanes::new(simd), block, v, top, body, ahead),
+    );
+}
+
 #[inline(always)]
-pub(crate) fn apply<T: Scalar, S: Simd, const K: usize, const FULL: bool>(
+fn apply_columns<T: Scalar, S: Simd, const K: usize>(
     lanes: Lanes<T, S>,
-    block: &Block<T, K>,
+    block: &Block<T>,
     mut v: MatMut<'_, T>,
     mut top: MatMut<'_, T>,
     mut body: MatMut<'_, T>,
-    mut meanwhile: impl FnMut(),
+    mut ahead: Option<&mut Ahead<'_>>,
 ) {
     assert!(v.ncols() == K && v.nrows() == body.nrows() && top.ncols() == body.ncols() && top.nrows() == K);
     let cols = body.ncols();
     let (v, x) = (Body::of(&mut v), Body::of(&mut body));
     let mut c = 0;
     while c < cols {
-        meanwhile();
+        if let Some(ahead) = &mut ahead {
+            ahead.ask();
+        }
         let left = cols - c;
         let x = Body { at: x.at.wrapping_add(c * x.ld), ..x };
         // SAFETY: V has K columns, X has those of each group, both have the same number of rows, and all are borrowed.
         unsafe {
-            let most = columns_at_once::<T, S>().min(left);
-            if most >= 3 {
-                apply_to::<T, S, K, 3, FULL>(lanes, block, v, top.rb_mut().subcols_mut(c, 3), x);
-                c += 3;
-            } else if most == 2 {
-                apply_to::<T, S, K, 2, FULL>(lanes, block, v, top.rb_mut().subcols_mut(c, 2), x);
-                c += 2;
-            } else {
-                apply_to::<T, S, K, 1, FULL>(lanes, block, v, top.rb_mut().subcols_mut(c, 1), x);
-                c += 1;
+            match left {
+                3.. if const { columns_at_once::<T, S>() >= 3 } => {
+                    apply_to::<T, S, K, 3>(lanes, block, v, top.rb_mut().subcols_mut(c, 3), x);
+                    c += 3;
+                }
+                2.. if const { columns_at_once::<T, S>() >= 2 } => {
+                    apply_to::<T, S, K, 2>(lanes, block, v, top.rb_mut().subcols_mut(c, 2), x);
+                    c += 2;
+                }
+                _ => {
+                    apply_to::<T, S, K, 1>(lanes, block, v, top.rb_mut().subcols_mut(c, 1), x);
+                    c += 1;
+                }
             }
         }
     }
@@ -346,15 +463,9 @@ unsafe fn products_of<T: Scalar, S: Simd, const K: usize, const C: usize>(
     products
 }
 
-/// `to` += V^H X over the rows of a body. `meanwhile` is called once per group of columns.
+/// `to` += V^H X over the rows of a body.
 #[inline(always)]
-pub(crate) fn multiply<T: Scalar, S: Simd>(
-    lanes: Lanes<T, S>,
-    v: MatRef<'_, T>,
-    x: MatRef<'_, T>,
-    mut to: MatMut<'_, T>,
-    mut meanwhile: impl FnMut(),
-) {
+pub(crate) fn multiply<T: Scalar, S: Simd>(lanes: Lanes<T, S>, v: MatRef<'_, T>, x: MatRef<'_, T>, mut to: MatMut<'_, T>) {
     assert!(v.nrows() == x.nrows() && to.nrows() == v.ncols() && to.ncols() == x.ncols());
     let (v, x) = (Body::read(v), Body::read(x));
     let mut at = 0;
@@ -363,7 +474,6 @@ pub(crate) fn multiply<T: Scalar, S: Simd>(
         let mut to = to.rb_mut().subrows_mut(at, width);
         let mut c = 0;
         while c < to.ncols() {
-            meanwhile();
             let cols = columns_at_once::<T, S>().min(to.ncols() - c);
             let (v, x) = (Body { at: v.at.wrapping_add(at * v.ld), ..v }, Body { at: x.at.wrapping_add(c * x.ld), ..x });
             let to = to.rb_mut().subcols_mut(c, cols);
@@ -388,68 +498,86 @@ pub(crate) fn multiply<T: Scalar, S: Simd>(
 /// # Safety
 /// As for [`products_of`].
 #[inline(always)]
-unsafe fn add_products<T: Scalar, S: Simd, const K: usize>(lanes: Lanes<T, S>, v: Body<T>, x: Body<T>, mut to: MatMut<'_, T>) {
-    let cols = to.ncols();
-    let mut add = |products: &[[T; K]]| {
-        for (c, products) in products.iter().enumerate() {
-            products.iter().enumerate().for_each(|(k, product)| to[(k, c)] += *product);
-        }
-    };
+unsafe fn add_products<T: Scalar, S: Simd, const K: usize>(lanes: Lanes<T, S>, v: Body<T>, x: Body<T>, to: MatMut<'_, T>) {
     // SAFETY: the caller's promise.
     unsafe {
-        match cols {
-            3 => add(&products_of::<T, S, K, 3>(lanes, v, x)),
-            2 => add(&products_of::<T, S, K, 2>(lanes, v, x)),
-            _ => add(&products_of::<T, S, K, 1>(lanes, v, x)),
+        match to.ncols() {
+            3 if const { columns_at_once::<T, S>() >= 3 } => add(&products_of::<T, S, K, 3>(lanes, v, x), to),
+            2 if const { columns_at_once::<T, S>() >= 2 } => add(&products_of::<T, S, K, 2>(lanes, v, x), to),
+            _ => add(&products_of::<T, S, K, 1>(lanes, v, x), to),
         }
     }
 }
 
-/// [`apply`] to `C` columns.
+/// `to` += `products`, column by column.
+#[inline(always)]
+fn add<T: Scalar, const K: usize>(products: &[[T; K]], mut to: MatMut<'_, T>) {
+    for c in 0..products.len() {
+        for k in 0..K {
+            to[(k, c)] += products[c][k];
+        }
+    }
+}
+
+/// What [`Block::apply`] does to column y of the top: y <- y - [I or L] T^H w, with w = V^H [y; x] from the body's part `sums` of it. Returns
+/// -T^H w, the factors of V2's columns in the body.
+#[inline(always)]
+fn apply_to_top<T: Scalar, const K: usize>(block: &Block<T>, sums: &[T; K], mut top: MatMut<'_, T>, c: usize) -> [T; K] {
+    let mut y = [T::zero_impl(); K];
+    for i in 0..K {
+        y[i] = top[(i, c)];
+    }
+    // W = V^H X, then T^H W.
+    let mut w = y;
+    for k in 0..K {
+        w[k] += sums[k];
+        if block.full {
+            for i in k + 1..K {
+                w[k] += T::conj_impl(&block.l[k][i]) * y[i];
+            }
+        }
+    }
+    let mut tw = [T::zero_impl(); K];
+    for j in 0..K {
+        for k in 0..=j {
+            tw[j] += T::conj_impl(&block.t[j][k]) * w[k];
+        }
+    }
+    for k in 0..K {
+        y[k] -= tw[k];
+        if block.full {
+            for i in k + 1..K {
+                y[i] -= block.l[k][i] * tw[k];
+            }
+        }
+    }
+    for k in 0..K {
+        top[(k, c)] = y[k];
+        tw[k] = -tw[k];
+    }
+    tw
+}
+
+/// [`Block::apply`] to `C` columns.
 ///
 /// # Safety
 /// `v` has `K` columns and `x` has `C`, of the same number of rows, and nobody else uses them during the call.
 #[inline(always)]
-unsafe fn apply_to<T: Scalar, S: Simd, const K: usize, const C: usize, const FULL: bool>(
+unsafe fn apply_to<T: Scalar, S: Simd, const K: usize, const C: usize>(
     lanes: Lanes<T, S>,
-    block: &Block<T, K>,
+    block: &Block<T>,
     v: Body<T>,
     mut top: MatMut<'_, T>,
     x: Body<T>,
 ) {
-    let zero = T::zero_impl();
     // SAFETY: the caller's promise.
     let sums = unsafe { products_of::<T, S, K, C>(lanes, v, x) };
     let mut factors = [[lanes.zero(); K]; C];
     for c in 0..C {
-        let mut y = [zero; K];
-        y.iter_mut().enumerate().for_each(|(i, y)| *y = top[(i, c)]);
-        // W = V^H X, then T^H W.
-        let mut w = y;
+        let of_top = apply_to_top(block, &sums[c], top.rb_mut(), c);
         for k in 0..K {
-            w[k] += sums[c][k];
-            if FULL {
-                for i in k + 1..K {
-                    w[k] += T::conj_impl(&block.l[k][i]) * y[i];
-                }
-            }
+            factors[c][k] = lanes.splat(of_top[k]);
         }
-        let mut tw = [zero; K];
-        for j in 0..K {
-            for k in 0..=j {
-                tw[j] += T::conj_impl(&block.t[j][k]) * w[k];
-            }
-        }
-        for k in 0..K {
-            y[k] -= tw[k];
-            factors[c][k] = lanes.splat(-tw[k]);
-            if FULL {
-                for i in k + 1..K {
-                    y[i] -= block.l[k][i] * tw[k];
-                }
-            }
-        }
-        y.iter().enumerate().for_each(|(i, y)| top[(i, c)] = *y);
     }
     for i in (0..x.rows).step_by(Lanes::<T, S>::N) {
         // SAFETY: as above.

@@ -12,9 +12,9 @@ use crate::{
 };
 
 /// A block reflector, with the rows of V in `runs`.
-#[derive(Clone)]
-pub(crate) struct BlockReflector<'a, T, I> {
-    pub runs: I,
+#[derive(Clone, Copy)]
+pub(crate) struct BlockReflector<'a, T> {
+    pub runs: &'a [Run<'a, T>],
     /// Upper triangular.
     pub t: MatRef<'a, T>,
     /// What is applied: the block reflector, its transpose or its adjoint.
@@ -26,7 +26,7 @@ pub(crate) fn workspace(strip: Option<usize>, reflectors: usize, cols: usize) ->
     strip.map_or(0, |width| strips::workspace(width, reflectors)).max(2 * reflectors * cols)
 }
 
-impl<'a, T: Scalar, I: Iterator<Item = Run<'a, T>> + Clone> BlockReflector<'a, T, I> {
+impl<T: Scalar> BlockReflector<'_, T> {
     /// Applies it to X. If `strip` is given and the rows of X are contiguous, so many columns at a time are updated in [`strips`], as far as
     /// they are whole; the transpose of complex reflectors never is. `work` has [`workspace`] elements.
     pub fn apply(self, x: MatMut<'_, T>, strip: Option<usize>, ahead: Ahead<'_, T>, work: &mut [T]) {
@@ -35,7 +35,7 @@ impl<'a, T: Scalar, I: Iterator<Item = Run<'a, T>> + Clone> BlockReflector<'a, T
         let inside = strip.filter(|_| by_rows).map_or(0, |width| x.ncols() - x.ncols() % width);
         let (whole, rest) = x.split_at_col_mut(inside);
         if inside > 0 {
-            strips::update(whole, runs.clone(), t, op != Op::NoTrans, ahead, work);
+            strips::update(whole, runs, t, op != Op::NoTrans, ahead, work);
         }
         if rest.ncols() > 0 {
             products(rest, runs, t, op, work);
@@ -44,16 +44,10 @@ impl<'a, T: Scalar, I: Iterator<Item = Run<'a, T>> + Clone> BlockReflector<'a, T
 }
 
 /// [`BlockReflector::apply`] by matrix products.
-fn products<'a, T: Scalar>(
-    mut x: MatMut<'_, T>,
-    runs: impl Iterator<Item = Run<'a, T>> + Clone,
-    t: MatRef<'_, T>,
-    op: Op,
-    work: &mut [T],
-) {
+fn products<T: Scalar>(mut x: MatMut<'_, T>, runs: &[Run<'_, T>], t: MatRef<'_, T>, op: Op, work: &mut [T]) {
     let (k, cols, one) = (t.ncols(), x.ncols(), T::one_impl());
     let (w, tw) = work[..2 * k * cols].split_at_mut(k * cols);
-    let [mut w, mut tw] = [w, tw].map(|work| MatMut::from_column_major_slice_mut(work, k, cols));
+    let (mut w, mut tw) = (MatMut::from_column_major_slice_mut(w, k, cols), MatMut::from_column_major_slice_mut(tw, k, cols));
     // (I - V T V^H)^T = I - conj(V) T^T V^T, and its adjoint is I - V T^H V^H.
     let (conj_v, conj_of_adjoint) = if op == Op::Trans { (Conj::Yes, Conj::No) } else { (Conj::No, Conj::Yes) };
     let (t, conj_t) = match op {
@@ -62,13 +56,13 @@ fn products<'a, T: Scalar>(
         Op::ConjTrans => (t.transpose(), Conj::Yes),
     };
     let mut accum = Accum::Replace;
-    for Run { v, row, .. } in runs.clone() {
+    for &Run { v, row, .. } in runs {
         let x = x.rb().subrows(row, v.nrows());
         matmul_with_conj(w.rb_mut(), accum, v.transpose(), conj_of_adjoint, x, Conj::No, one, Par::Seq);
         accum = Accum::Add;
     }
     matmul_with_conj(tw.rb_mut(), Accum::Replace, t, conj_t, w.rb(), Conj::No, one, Par::Seq);
-    for Run { v, row, .. } in runs {
+    for &Run { v, row, .. } in runs {
         let x = x.rb_mut().subrows_mut(row, v.nrows());
         matmul_with_conj(x, Accum::Add, v, conj_v, tw.rb(), Conj::No, -one, Par::Seq);
     }

@@ -58,7 +58,6 @@ pub(crate) fn workspace(width: usize, reflectors: usize) -> usize {
 }
 
 /// Some rows of V, unit lower trapezoidal.
-#[derive(Clone)]
 pub(crate) struct Run<'a, T> {
     /// The rows, column-major.
     pub v: MatRef<'a, T>,
@@ -81,9 +80,9 @@ pub(crate) enum Ahead<'a, T> {
 
 /// Applies I - V T^H V^H if `adjoint`, else I - V T V^H, to `x`, whose rows are contiguous and whose columns are whole strips. T is
 /// column-major. `work` has [`workspace`] elements.
-pub(crate) fn update<'a, T: Scalar>(
+pub(crate) fn update<T: Scalar>(
     x: MatMut<'_, T>,
-    runs: impl Iterator<Item = Run<'a, T>> + Clone,
+    runs: &[Run<'_, T>],
     t: MatRef<'_, T>,
     adjoint: bool,
     ahead: Ahead<'_, T>,
@@ -92,16 +91,16 @@ pub(crate) fn update<'a, T: Scalar>(
     <T as ComplexField>::Arch::default().dispatch(Update { x, runs, t, adjoint, ahead, work });
 }
 
-struct Update<'a, T, I> {
+struct Update<'a, T> {
     x: MatMut<'a, T>,
-    runs: I,
+    runs: &'a [Run<'a, T>],
     t: MatRef<'a, T>,
     adjoint: bool,
     ahead: Ahead<'a, T>,
     work: &'a mut [T],
 }
 
-impl<'v, T: Scalar, I: Iterator<Item = Run<'v, T>> + Clone> WithSimd for Update<'_, T, I> {
+impl<T: Scalar> WithSimd for Update<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -112,7 +111,7 @@ impl<'v, T: Scalar, I: Iterator<Item = Run<'v, T>> + Clone> WithSimd for Update<
         assert!(x.col_stride() == 1 && x.row_stride() >= 0 && x.ncols().is_multiple_of(width) && t.nrows() == reflectors);
         let column_major = |a: MatRef<'_, T>| (a.nrows() <= 1 || a.row_stride() == 1) && (a.ncols() <= 1 || a.col_stride() >= 0);
         assert!(column_major(t));
-        for Run { v, row, .. } in runs.clone() {
+        for &Run { v, row, .. } in runs {
             assert!(v.ncols() == reflectors && row + v.nrows() <= x.nrows() && column_major(v));
         }
         let lines = match ahead {
@@ -131,7 +130,7 @@ impl<'v, T: Scalar, I: Iterator<Item = Run<'v, T>> + Clone> WithSimd for Update<
             // SAFETY: the assertions: the strip's columns are inside X, its rows and V's are those of each run, and W has a row of `width`
             // elements for each reflector. All are borrowed, mutably where they are written.
             unsafe {
-                for Run { v, first, below, row } in runs.clone() {
+                for &Run { v, first, below, row } in runs {
                     for i in (0..v.nrows()).step_by(CHAIN_ROWS) {
                         let (x, v) = (strip.row(row + i), v.subrows(i, CHAIN_ROWS.min(v.nrows() - i)));
                         let v = Factor { v, lower: first + i, below: below.map(|below| below as isize - i as isize) };
@@ -146,7 +145,7 @@ impl<'v, T: Scalar, I: Iterator<Item = Run<'v, T>> + Clone> WithSimd for Update<
                     w.negate(reflectors, width);
                     Expand { x: tw, v: t, w }.all(lanes, reflectors);
                 }
-                for Run { v, first, below, row } in runs.clone() {
+                for &Run { v, first, below, row } in runs {
                     let v = Factor { v, lower: first, below: below.map(|below| below as isize) };
                     Expand { x: strip.row(row), v, w: tw }.all(lanes, v.v.nrows());
                 }
@@ -263,22 +262,23 @@ trait Groups<T: Scalar> {
     /// As for a group.
     #[inline(always)]
     unsafe fn all<S: Simd>(&self, lanes: Lanes<T, S>, count: usize) {
-        let widest = widest::<S>();
+        let most = widest::<S>();
         let mut first = 0;
         while first < count {
             let group = match count - first {
-                left if left >= widest => widest,
+                left if left >= most => most,
                 8.. => 8,
                 4.. => 4,
                 2.. => 2,
                 _ => 1,
             };
+            // The conditions keep groups that an instruction set does not have from being compiled.
             // SAFETY: the caller's promise.
             unsafe {
                 match group {
-                    12 => self.group::<S, 12>(lanes, first),
-                    8 => self.group::<S, 8>(lanes, first),
-                    6 => self.group::<S, 6>(lanes, first),
+                    12 if const { widest::<S>() == 12 } => self.group::<S, 12>(lanes, first),
+                    8 if const { widest::<S>() == 12 } => self.group::<S, 8>(lanes, first),
+                    6 if const { widest::<S>() == 6 } => self.group::<S, 6>(lanes, first),
                     4 => self.group::<S, 4>(lanes, first),
                     2 => self.group::<S, 2>(lanes, first),
                     _ => self.group::<S, 1>(lanes, first),
@@ -454,13 +454,13 @@ mod tests {
                 let v = v.subrows(first, run.min(rows - first));
                 Run { v, first, below: triangular.then_some(0), row: place(first) }
             });
+            let runs: Vec<_> = runs.collect();
             for adjoint in [true, false] {
-                let runs = runs.clone();
                 let mut by_rows = before.transpose().to_owned();
                 let mut work = vec![T::one_impl(); workspace(width, reflectors)];
                 let elements = [(work.as_ptr(), work.len()), (before.as_ptr(), 40)];
                 let ahead = if adjoint { Ahead::Strip } else { Ahead::Elements(&elements) };
-                update(by_rows.as_mut().transpose_mut(), runs, t.as_ref(), adjoint, ahead, &mut work);
+                update(by_rows.as_mut().transpose_mut(), &runs, t.as_ref(), adjoint, ahead, &mut work);
 
                 let wide = |a: MatRef<'_, T>| Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].to_complex());
                 let (v, t, x) = (wide(v.as_ref()), wide(t.as_ref()), wide(before.as_ref()));

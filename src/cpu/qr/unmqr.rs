@@ -4,8 +4,6 @@
 //! For every block of rows X:  X <- X - V (T^H (V^H X)),  or with T in place of T^H ([`BlockReflector`]). Real matrices with contiguous
 //! rows, and stacked triangles, are updated strip by strip ([`strips`]).
 
-use std::iter::once;
-
 use faer::{
     MatMut,
     prelude::{Reborrow, ReborrowMut},
@@ -45,22 +43,19 @@ impl<T> Clone for BlockReflectors<'_, T> {
 }
 impl<T> Copy for BlockReflectors<'_, T> {}
 
-impl<'a, T: Scalar> BlockReflectors<'a, T> {
-    /// That of block `q`. `row` gives the first row in X of a run, from its first row of V and its first row in the matrix that was factored.
-    fn of_block(
-        self,
-        q: usize,
-        row: impl Fn(usize, usize) -> usize + Clone,
-    ) -> BlockReflector<'a, T, impl Iterator<Item = Run<'a, T>> + Clone> {
+impl<T: Scalar> BlockReflectors<'_, T> {
+    /// Applies that of block `q` to X, as [`BlockReflector::apply`]. X has the rows of the matrix that was factored, or the block's alone if `stacked`.
+    fn apply(self, q: usize, stacked: bool, x: MatMut<'_, T>, strip: Option<usize>, work: &mut [T]) {
         let BlockReflectors { factors, level, .. } = self;
         let (v, t) = factors.of_block(level, q);
         let begin = level.map.block(q).start;
-        let below = (level.map.stack == Stack::Triangles).then_some(0);
-        let runs = level.map.runs(q).map(move |(stacked, from)| {
-            let first = stacked.start - begin;
-            Run { v: v.subrows(first, stacked.len()), first, below, row: row(first, from) }
-        });
-        BlockReflector { runs, t, op: self.op() }
+        let below = if level.map.stack == Stack::Triangles { Some(0) } else { None };
+        let mut runs = Vec::new();
+        for (of_run, from) in level.map.runs(q) {
+            let first = of_run.start - begin;
+            runs.push(Run { v: v.subrows(first, of_run.len()), first, below, row: if stacked { first } else { from } });
+        }
+        BlockReflector { runs: &runs, t, op: self.op() }.apply(x, strip, Ahead::Strip, work);
     }
 
     fn op(self) -> Op {
@@ -93,7 +88,7 @@ where
             each(shares(x, strip, cols_per_block), |mut x| {
                 with_buffer(pool, workspace(strip, level.width, x.ncols()), |work| {
                     for q in blocks.clone() {
-                        by.of_block(q, |_, row| row).apply(x.rb_mut(), strip, Ahead::Strip, work);
+                        by.apply(q, false, x.rb_mut(), strip, work);
                     }
                 })
             });
@@ -156,7 +151,7 @@ where
             widen_to_rows(x.rb().submatrix(row, first, rows, cols), &mut strip[stacked * width..], width);
         }
         let copy = MatMut::from_row_major_slice_mut(strip, rows, width);
-        by.of_block(q, |first, _| first).apply(copy, Some(width), Ahead::Strip, work);
+        by.apply(q, true, copy, Some(width), work);
         for (stacked, row, rows) in runs.clone() {
             narrow_from_rows(&strip[stacked * width..], width, x.rb_mut().submatrix_mut(row, first, rows, cols));
         }
@@ -179,7 +174,7 @@ where
     }
     // As one run: the sums have one order, whatever the level.
     let (v, t) = by.factors.of_block(level, q);
-    let runs = once(Run { v, first: 0, below: None, row: 0 });
+    let runs = &[Run { v, first: 0, below: None, row: 0 }];
     BlockReflector { runs, t, op: by.op() }.apply(copy.rb_mut(), None, Ahead::Strip, work);
     for (stacked, row) in level.map.runs(q) {
         let from = copy.rb().subrows(stacked.start - block.start, stacked.len());

@@ -54,18 +54,26 @@ fn first<T>(places: &[T]) -> usize {
     if first <= LINE_BYTES / size_of::<T>() { first } else { 0 }
 }
 
+/// The error of an allocation of `len` elements of `size` bytes.
+fn no_room(what: &'static str, len: usize, size: usize) -> SvdError {
+    SvdError::OutOfMemory { reason: format!("{what}: {len} elements of {size} bytes") }
+}
+
 /// `len` zeros, or an error if the allocation fails. The system maps the pages of a large allocation on first write (first touch).
 pub(crate) fn zeros<T: bytemuck::Zeroable>(what: &'static str, len: usize) -> Result<Aligned<T>> {
-    let no_room = || SvdError::OutOfMemory { reason: format!("{what}: {len} elements of {} bytes", size_of::<T>()) };
-    let line = LINE_BYTES / size_of::<T>();
-    let places = len.checked_add(line).ok_or_else(no_room)?;
+    let no_room = || no_room(what, len, size_of::<T>());
+    let Some(places) = len.checked_add(LINE_BYTES / size_of::<T>()) else { return Err(no_room()) };
     let places = if places.checked_mul(size_of::<T>()).is_some_and(|bytes| bytes < FRESH_BYTES) {
         let mut zeros = Vec::new();
-        zeros.try_reserve_exact(places).map_err(|_| no_room())?;
+        if zeros.try_reserve_exact(places).is_err() {
+            return Err(no_room());
+        }
         zeros.resize_with(places, T::zeroed);
         zeros
+    } else if let Ok(zeros) = bytemuck::try_zeroed_vec(places) {
+        zeros
     } else {
-        bytemuck::try_zeroed_vec(places).map_err(|()| no_room())?
+        return Err(no_room());
     };
     let first = first(&places);
     Ok(Aligned { places, used: first..first + len })

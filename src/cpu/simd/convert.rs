@@ -1,14 +1,44 @@
 //! Conversions between the storage type of a matrix and the type of the arithmetic.
 
-use faer::{MatMut, MatRef};
+use faer::{Mat, MatMut, MatRef, traits::ComplexField};
 
-use crate::base::number::Number;
+use crate::base::{
+    number::{Number, Re, Scalar},
+    view::map_into,
+};
 
 /// Elements converted at a time if they have to be gathered or scattered.
 const PIECE: usize = 64;
 
 /// Rows read together if rows are contiguous.
 const COPIED_ROWS: usize = 16;
+
+/// The m x n matrix with entries f(i, j). What `Mat::from_fn` is made of would be compiled for each `f`; this is one function for each.
+pub(crate) fn from_entries<T: ComplexField + Copy>(m: usize, n: usize, mut f: impl FnMut(usize, usize) -> T) -> Mat<T> {
+    let mut a = Mat::zeros(m, n);
+    for j in 0..n {
+        let column = a.col_as_slice_mut(j);
+        for (i, to) in column.iter_mut().enumerate() {
+            *to = f(i, j);
+        }
+    }
+    a
+}
+
+/// `to` <- `scale` times `from`. Both have the same shape, and `to` is column-major.
+pub(crate) fn scaled_into<S: Number>(from: MatRef<'_, S>, to: MatMut<'_, S::Scalar>, scale: Re<S>) {
+    map_into(from, to, |x| x.times(scale));
+}
+
+/// `to` <- `from` in double precision, as [`scaled_into`].
+pub(crate) fn to_wide<S: Number>(from: MatRef<'_, S>, to: MatMut<'_, <S::Scalar as Scalar>::Wide>) {
+    map_into(from, to, |x| x.to_wide());
+}
+
+/// `to` <- `scale` times `from` in double precision, as [`scaled_into`].
+pub(crate) fn scaled_to_wide<S: Number>(from: MatRef<'_, S>, to: MatMut<'_, <S::Scalar as Scalar>::Wide>, scale: f64) {
+    map_into(from, to, |x| x.to_wide().times(scale));
+}
 
 /// `to` <- `from`. Both have the same shape, and `to` is column-major.
 pub(crate) fn widen_into<S: Number>(from: MatRef<'_, S>, mut to: MatMut<'_, S::Scalar>) {
@@ -37,7 +67,9 @@ pub(crate) fn widen_into<S: Number>(from: MatRef<'_, S>, mut to: MatMut<'_, S::S
             }
             for j in start..end {
                 if let Some(to) = to.as_mut().col_mut(j).subrows_mut(first, rows).try_as_col_major_mut() {
-                    to.as_slice_mut().iter_mut().zip(&pieces).for_each(|(to, piece)| *to = piece[j - start]);
+                    for (to, piece) in to.as_slice_mut().iter_mut().zip(&pieces) {
+                        *to = piece[j - start];
+                    }
                 }
             }
         }
@@ -120,7 +152,6 @@ pub(crate) fn narrow_from_rows<S: Number>(from: &[S::Scalar], ld: usize, mut to:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faer::Mat;
     use half::f16;
 
     /// f16 to f32 is exact, and f32 to f16 rounds each entry to nearest, in every memory order. Some shapes exceed `PIECE` and `COPIED_ROWS`.

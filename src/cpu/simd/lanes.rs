@@ -102,16 +102,6 @@ impl<T: ComplexField + Copy, S: Simd> Lanes<T, S> {
         registers
     }
 
-    /// A register for each number, which all its lanes have.
-    #[inline(always)]
-    pub fn splat_all<const K: usize>(self, x: [T; K]) -> [Lane<T, S>; K] {
-        let mut registers = [self.zero(); K];
-        for (register, x) in registers.iter_mut().zip(x) {
-            *register = self.splat(x);
-        }
-        registers
-    }
-
     /// # Safety
     /// `to` is valid for writing `N` elements.
     #[inline(always)]

@@ -10,6 +10,8 @@
 //! Each product is computed in the same pass as the update before it. A step thus reads and writes the trailing matrix twice, not four
 //! times (Howell, Demmel, Fulton, Hammarling and Marmol 2008). Arithmetic is in double precision.
 
+#![allow(clippy::needless_range_loop, reason = "loops of constant length over several arrays of registers, which are unrolled")]
+
 use std::ops::Range;
 
 use faer::traits::{ComplexField, SimdArch};
@@ -119,7 +121,9 @@ impl<W: Scalar + Number<Real = f64>> WithSimd for Gebd2<'_, W> {
                 }
             }
             w[first..=j].fill(W::zero_impl());
-            su[j + 1..].iter_mut().zip(&u[j + 1..]).for_each(|(su, u)| *su = u.times(g.tau));
+            for c in j + 1..n {
+                su[c] = u[c].times(g.tau);
+            }
         }
         (d, e)
     }
@@ -148,7 +152,10 @@ impl<W: Scalar, S: Simd> Trailing<'_, W, S> {
         let Trailing { lanes, ref mut x, ld, first, rows } = *self;
         let (x, su, y) = (&mut x[c * ld..][..C * ld], &su[c..][..C], &mut y[c..][..C]);
         assert!(w.len() == rows && v.len() == rows && rows <= ld && (rows - first).is_multiple_of(MULTIPLE));
-        let factors = lanes.splat_all::<C>(std::array::from_fn(|c| -su[c]));
+        let mut factors = [lanes.zero(); C];
+        for c in 0..C {
+            factors[c] = lanes.splat(-su[c]);
+        }
         let mut sums = [lanes.zero(); C];
         let x = x.as_mut_ptr();
         for i in (first..rows).step_by(Lanes::<W, S>::N) {
@@ -163,7 +170,9 @@ impl<W: Scalar, S: Simd> Trailing<'_, W, S> {
                 }
             }
         }
-        y.iter_mut().zip(sums).for_each(|(y, sum)| *y = lanes.sum(sum));
+        for c in 0..C {
+            y[c] = lanes.sum(sums[c]);
+        }
     }
 
     /// X <- X - v y, w <- w + X conj(u), for the `C` columns from `c` on.
@@ -172,8 +181,10 @@ impl<W: Scalar, S: Simd> Trailing<'_, W, S> {
         let Trailing { lanes, ref mut x, ld, first, rows } = *self;
         let (x, y, u) = (&mut x[c * ld..][..C * ld], &y[c..][..C], &u[c..][..C]);
         assert!(w.len() == rows && v.len() == rows && rows <= ld && (rows - first).is_multiple_of(MULTIPLE));
-        let factors = lanes.splat_all::<C>(std::array::from_fn(|c| -y[c]));
-        let us = lanes.splat_all::<C>(std::array::from_fn(|c| u[c]));
+        let (mut factors, mut us) = ([lanes.zero(); C], [lanes.zero(); C]);
+        for c in 0..C {
+            (factors[c], us[c]) = (lanes.splat(-y[c]), lanes.splat(u[c]));
+        }
         let (x, w) = (x.as_mut_ptr(), w.as_mut_ptr());
         for i in (first..rows).step_by(Lanes::<W, S>::N) {
             // SAFETY: as in `finish_and_multiply`.

@@ -27,9 +27,12 @@ use crate::{
         scale::power_of_two_scale,
         watch::Watch,
     },
-    cpu::tall::{
-        gram::{Wide, sorted, upper_gram},
-        tsqr::scaled,
+    cpu::{
+        simd::convert::from_entries,
+        tall::{
+            gram::{Wide, sorted, upper_gram},
+            tsqr::scaled,
+        },
     },
 };
 
@@ -68,8 +71,8 @@ pub(crate) fn cholesky_qr<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<
     // columns to short ones, whose digits would be lost.
     let noise = |i: usize, j: usize| i < j && factor.upper(i, j).to_complex().norm() <= NOISE * factor.lengths[j];
     let r =
-        Mat::from_fn(n, n, |i, j| if noise(i, j) { T::Scalar::zero_impl() } else { T::Scalar::from_wide(factor.upper(i, j)) });
-    let scale = power_of_two_scale(T::KIND, r.as_ref())?;
+        from_entries(n, n, |i, j| if noise(i, j) { T::Scalar::zero_impl() } else { T::Scalar::from_wide(factor.upper(i, j)) });
+    let scale = power_of_two_scale(T::KIND.scalar(), r.as_ref())?;
     Ok(Some(SortedFactor { r: scaled(r, scale), scale, order: factor.order }))
 }
 
@@ -88,7 +91,7 @@ pub(crate) fn ridge_triangle<T: Number>(a: MatRef<'_, T>, ridge: f64, most: f64,
         (squares, (0..n).collect())
     };
     let factor = well_conditioned(a, most, ordered, watch)?;
-    Ok(factor.map(|factor| Mat::from_fn(n, n, |i, j| factor.upper(i, j))))
+    Ok(factor.map(|factor| from_entries(n, n, |i, j| factor.upper(i, j))))
 }
 
 /// The largest ||B^-1||^2 for which the triangular factor by A^H A is as accurate as that of QR.
@@ -133,7 +136,7 @@ impl<W: Scalar> Cholesky<W> {
 
 /// A Hermitian matrix from its upper triangle.
 fn whole<W: Scalar>(upper: &Mat<W>) -> Mat<W> {
-    Mat::from_fn(upper.nrows(), upper.ncols(), |i, j| if i <= j { upper[(i, j)] } else { W::conj_impl(&upper[(j, i)]) })
+    from_entries(upper.nrows(), upper.ncols(), |i, j| if i <= j { upper[(i, j)] } else { W::conj_impl(&upper[(j, i)]) })
 }
 
 /// The factorisation of P^T A^H A P, with P as the columns' order. None if a column's length is out of range, or if ||B^-1||^2 certainly
@@ -161,7 +164,7 @@ pub(crate) fn triangle_of_squares<S: Scalar>(upper: &Mat<S::Wide>) -> Option<Mat
         return None;
     }
     let factor = cholesky((whole(upper), Vec::new()), INVERSE_SQUARE.max(n as f64))?;
-    Some(Mat::from_fn(n, n, |i, j| S::from_wide(factor.upper(i, j))))
+    Some(from_entries(n, n, |i, j| S::from_wide(factor.upper(i, j))))
 }
 
 /// Whether the Cholesky factor of A^H A, whose upper triangle is given, has ||B^-1||^2 of at most `most`, and columns whose squares neither
@@ -182,14 +185,17 @@ fn in_place<W: Scalar>(l: &mut Mat<W>) -> Option<()> {
 pub(crate) fn upper_cholesky<W: Scalar>(upper: &Mat<W>) -> Option<Mat<W>> {
     let mut l = whole(upper);
     in_place(&mut l)?;
-    Some(Mat::from_fn(l.ncols(), l.ncols(), |i, j| if i <= j { W::conj_impl(&l[(j, i)]) } else { W::zero_impl() }))
+    Some(from_entries(l.ncols(), l.ncols(), |i, j| if i <= j { W::conj_impl(&l[(j, i)]) } else { W::zero_impl() }))
 }
 
 /// A bound on ||B^-1||^2, where the columns of B are those of the triangular factor `r`, normalised; None if one is zero.
 pub(crate) fn inverse_square_of<T: Scalar>(r: MatRef<'_, T>) -> Option<f64> {
     let n = r.ncols();
-    let l = Mat::from_fn(n, n, |i, j| if i >= j { T::Wide::conj_impl(&r[(j, i)].to_wide()) } else { T::Wide::zero_impl() });
-    let lengths = (0..n).map(|j| (0..=j).map(|i| r[(i, j)].to_complex().norm_sqr()).sum::<f64>().sqrt()).collect();
+    let l = from_entries(n, n, |i, j| if i >= j { T::Wide::conj_impl(&r[(j, i)].to_wide()) } else { T::Wide::zero_impl() });
+    let mut lengths = vec![0.0; n];
+    for (j, length) in lengths.iter_mut().enumerate() {
+        *length = (0..=j).map(|i| r[(i, j)].to_complex().norm_sqr()).sum::<f64>().sqrt();
+    }
     let square = inverse_square(&Cholesky { l, lengths, order: Vec::new() });
     square.is_finite().then_some(square)
 }

@@ -22,12 +22,14 @@ use crate::{
         number::{Number, Scalar},
         parallel::each,
         registers::Choices,
-        view::map_into,
         watch::Watch,
     },
     cpu::{
         qr::body::PADDING,
-        simd::aligned::{Aligned, zeros},
+        simd::{
+            aligned::{Aligned, zeros},
+            convert::{from_entries, to_wide},
+        },
         storage::leading_dimension,
         tall::{
             leaves::{RUNS, in_runs},
@@ -68,13 +70,23 @@ pub(crate) fn upper_gram<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<M
 /// P^T A^H A P with its diagonal descending, from [`upper_gram`], and P as a permutation of columns. A reduction that starts with the large
 /// columns keeps the digits of the small ones.
 pub(crate) fn sorted<W: Scalar>(upper: &Mat<W>) -> (Mat<W>, Vec<usize>) {
-    let mut order: Vec<usize> = (0..upper.ncols()).collect();
-    order.sort_by(|&i, &j| upper[(j, j)].to_complex().re.total_cmp(&upper[(i, i)].to_complex().re));
-    let sorted = Mat::from_fn(upper.nrows(), upper.ncols(), |i, j| match (order[i], order[j]) {
+    let mut diagonal = Vec::with_capacity(upper.ncols());
+    for j in 0..upper.ncols() {
+        diagonal.push(upper[(j, j)].to_complex().re);
+    }
+    let order = descending(&diagonal);
+    let sorted = from_entries(upper.nrows(), upper.ncols(), |i, j| match (order[i], order[j]) {
         (i, j) if i <= j => upper[(i, j)],
         (i, j) => W::conj_impl(&upper[(j, i)]),
     });
     (sorted, order)
+}
+
+/// The indices of `values` from the largest to the smallest.
+fn descending(values: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&i, &j| values[j].total_cmp(&values[i]));
+    order
 }
 
 /// P^T A^H A P with its diagonal descending, and P as a permutation of columns.
@@ -94,7 +106,7 @@ fn by_blocks<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<Mat<Wide<T>>>
         let rows = a.subrows(start, CHAIN_ROWS.min(m - start));
         each(copy.chunks_mut(ld * BLOCK).zip((0..n).step_by(BLOCK)), |(to, j)| {
             let to = MatMut::from_column_major_slice_with_stride_mut(to, rows.nrows(), cols(j), ld);
-            map_into(rows.subcols(j, cols(j)), to, |x| x.to_wide());
+            to_wide(rows.subcols(j, cols(j)), to);
         });
         let x = MatRef::from_column_major_slice_with_stride(&copy, rows.nrows(), n, ld);
         let (whole, one) = (BlockStructure::Rectangular, Wide::<T>::one_impl());
@@ -147,12 +159,11 @@ fn run<T: Number>(
     if work.is_empty() {
         *work = zeros("leaf in double precision", ld * padded_columns(n))?;
     }
-    let widen = |x: T::Scalar| x.to_wide();
     let mut sums = Mat::zeros(n, n);
     for start in rows.clone().step_by(leaf) {
         let end = rows.end.min(start + leaf);
         let (rows, next) = (a.subrows(start, end - start), a.subrows(end, leaf.min(m - end)));
-        <Wide<T> as ComplexField>::Arch::default().dispatch(AddColumns { rows, leaf: work, ld, sums: &mut sums, next, widen });
+        <Wide<T> as ComplexField>::Arch::default().dispatch(AddColumns { rows, leaf: work, ld, sums: &mut sums, next });
         watch.did(2 * (end - start) as u64 * (n as u64).pow(2))?;
     }
     Ok(sums)
@@ -174,16 +185,17 @@ fn run_by_rows<T: Number>(
     let (leaf, sums) = work.split_at_mut(ld * LEAF_ROWS);
     sums.fill(Wide::<T>::zero_impl());
     let (sums, of_some) = sums.split_at_mut(ld * cols);
-    let widen = |x: T::Scalar| x.to_wide();
     for some in rows.clone().step_by(LEAF_ROWS * LEAVES) {
         let end_of_some = rows.end.min(some + LEAF_ROWS * LEAVES);
         for start in (some..end_of_some).step_by(LEAF_ROWS) {
             let end = end_of_some.min(start + LEAF_ROWS);
             let (rows, next) = (a.subrows(start, end - start), a.subrows(end, LEAF_ROWS.min(m - end)));
-            <Wide<T> as ComplexField>::Arch::default().dispatch(AddRows { rows, leaf, ld, sums: of_some, next, widen });
+            <Wide<T> as ComplexField>::Arch::default().dispatch(AddRows { rows, leaf, ld, sums: of_some, next });
         }
-        sums.iter_mut().zip(&mut *of_some).for_each(|(sum, some)| *sum += std::mem::replace(some, Wide::<T>::zero_impl()));
+        for (sum, some) in sums.iter_mut().zip(&mut *of_some) {
+            *sum += std::mem::replace(some, Wide::<T>::zero_impl());
+        }
         watch.did(2 * (end_of_some - some) as u64 * (n as u64).pow(2))?;
     }
-    Ok(Mat::from_fn(n, n, |i, j| sums[i * ld + j]))
+    Ok(from_entries(n, n, |i, j| sums[i * ld + j]))
 }

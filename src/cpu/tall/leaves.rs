@@ -3,15 +3,10 @@
 
 use std::ops::Range;
 
-use faer::{MatMut, MatRef, prelude::ReborrowMut};
+use faer::{MatMut, prelude::ReborrowMut};
 
 use crate::{
-    base::{
-        error::Result,
-        number::{Number, Scalar},
-        parallel::try_map,
-        view::map_into,
-    },
+    base::{error::Result, number::Scalar, parallel::try_map},
     cpu::{qr::body::PADDING, simd::aligned::Aligned},
 };
 
@@ -31,17 +26,10 @@ pub(crate) fn in_runs<W: Send, R: Send>(
     try_map(m.div_ceil(in_run), Aligned::default, |work, k| run(work, k * in_run..m.min((k + 1) * in_run)))
 }
 
-/// Copies `f` of the entries of `rows` to `work`, column-major with leading dimension `ld`, and pads them with zero rows to a multiple of
-/// [`PADDING`].
-pub(crate) fn padded_copy<'a, T: Number, W: Scalar>(
-    rows: MatRef<'_, T>,
-    work: &'a mut [W],
-    ld: usize,
-    f: impl Fn(T::Scalar) -> W,
-) -> MatMut<'a, W> {
-    let (m, n) = rows.shape();
+/// The m x n matrix in `work`, column-major with leading dimension `ld`, padded with zero rows to a multiple of [`PADDING`]. The caller writes the
+/// first m rows.
+pub(crate) fn padded<W: Scalar>(work: &mut [W], (m, n): (usize, usize), ld: usize) -> MatMut<'_, W> {
     let mut body = MatMut::from_column_major_slice_with_stride_mut(work, m.next_multiple_of(PADDING), n, ld);
-    map_into(rows, body.rb_mut().subrows_mut(0, m), f);
     body.rb_mut().get_mut(m.., ..).fill(W::zero_impl());
     body
 }

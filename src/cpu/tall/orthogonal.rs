@@ -26,10 +26,10 @@ use crate::{
     base::{
         error::Result,
         number::{Number, Re, RealElement, Scalar},
-        view::map_into,
         watch::Watch,
     },
     cpu::{
+        simd::convert::{from_entries, scaled_into},
         tall::{
             cholesky_qr::{inverse_square_of, triangle, upper_cholesky},
             gram::{Wide, upper_gram},
@@ -63,7 +63,7 @@ pub(crate) fn orthogonal<T: Number>(a: MatRef<'_, T>, scale: Re<T>, watch: &Watc
     let r1 = match squares {
         Some(r) => {
             let scale = scale.to_double();
-            Mat::from_fn(n, n, |i, j| T::Scalar::from_wide(r[(i, j)].times(scale)))
+            from_entries(n, n, |i, j| T::Scalar::from_wide(r[(i, j)].times(scale)))
         }
         None => {
             let (r, by) = tsqr(a, watch)?;
@@ -73,12 +73,12 @@ pub(crate) fn orthogonal<T: Number>(a: MatRef<'_, T>, scale: Re<T>, watch: &Watc
             if inverse_square_of(r.as_ref()).is_none_or(|square| n as f64 * square * eps * eps > DEVIATION * DEVIATION) {
                 return Ok(None);
             }
-            Mat::from_fn(n, n, |i, j| r[(i, j)].times(factor))
+            from_entries(n, n, |i, j| r[(i, j)].times(factor))
         }
     };
     let mut q = Mat::<T::Scalar>::zeros(m, n);
     by_rows(q.as_mut(), |start, mut rows| {
-        map_into(a.subrows(start, rows.nrows()), rows.rb_mut(), |x| x.times(scale));
+        scaled_into(a.subrows(start, rows.nrows()), rows.rb_mut(), scale);
         solve_lower_triangular_in_place(r1.transpose(), rows.transpose_mut(), Par::Seq);
     });
     watch.did(passes(1))?;
@@ -91,7 +91,7 @@ pub(crate) fn orthogonal<T: Number>(a: MatRef<'_, T>, scale: Re<T>, watch: &Watc
     let Some(r2) = upper_cholesky(&gram) else { return Ok(None) };
     let mut inverse = Mat::<Wide<T>>::zeros(n, n);
     invert_upper_triangular(inverse.as_mut(), r2.as_ref(), Par::Seq);
-    let inverse = Mat::from_fn(n, n, |i, j| if i <= j { T::Scalar::from_wide(inverse[(i, j)]) } else { T::Scalar::zero_impl() });
+    let inverse = from_entries(n, n, |i, j| if i <= j { T::Scalar::from_wide(inverse[(i, j)]) } else { T::Scalar::zero_impl() });
     multiply_by_upper(q.as_mut(), inverse.as_ref());
     watch.did(passes(1))?;
     Ok(Some(Thin { q, r: product_of_triangles::<T>(r2.as_ref(), r1.as_ref()), preconditioned }))
@@ -100,10 +100,10 @@ pub(crate) fn orthogonal<T: Number>(a: MatRef<'_, T>, scale: Re<T>, watch: &Watc
 /// R2 R1, upper triangular, with the products in double precision.
 fn product_of_triangles<T: Number>(r2: MatRef<'_, Wide<T>>, r1: MatRef<'_, T::Scalar>) -> Mat<T::Scalar> {
     let n = r1.ncols();
-    let wide = Mat::from_fn(n, n, |i, j| r1[(i, j)].to_wide());
+    let wide = from_entries(n, n, |i, j| r1[(i, j)].to_wide());
     let mut product = Mat::<Wide<T>>::zeros(n, n);
     let upper = BlockStructure::TriangularUpper;
     let to: MatMut<'_, Wide<T>> = product.as_mut();
     triangular_matmul(to, upper, Accum::Replace, r2, upper, wide.as_ref(), upper, Wide::<T>::one_impl(), Par::Seq);
-    Mat::from_fn(n, n, |i, j| if i <= j { T::Scalar::from_wide(product[(i, j)]) } else { T::Scalar::zero_impl() })
+    from_entries(n, n, |i, j| if i <= j { T::Scalar::from_wide(product[(i, j)]) } else { T::Scalar::zero_impl() })
 }

@@ -1,7 +1,5 @@
 //! LAPACK's Householder form from an explicit Q: the formulas are those of `algo/reconstruct.rs`.
 
-use std::iter::once;
-
 use faer::{Mat, MatMut, MatRef, Par, linalg::triangular_solve::solve_lower_triangular_in_place};
 
 use crate::{
@@ -51,7 +49,7 @@ impl<T: Scalar> Reflectors<T> {
     pub fn apply(&self, op: Op, c: MatMut<'_, T>) {
         let (v, t) = (self.v.as_ref(), self.t.as_ref());
         let update = |c: MatMut<'_, T>| {
-            let runs = once(Run { v, first: 0, below: None, row: 0 });
+            let runs = &[Run { v, first: 0, below: None, row: 0 }];
             let mut work = vec![T::zero_impl(); workspace(None, v.ncols(), c.ncols())];
             BlockReflector { runs, t, op }.apply(c, None, Ahead::Strip, &mut work);
         };

@@ -23,15 +23,15 @@ use crate::{
     cpu::{
         qr::{
             body::PADDING,
-            panel::{self, Panels},
+            panel::{self, Block, Panels},
         },
         simd::{
             aligned::{Aligned, zeros},
-            lanes::Lanes,
+            convert::{from_entries, scaled_into},
             prefetch::Ahead,
         },
         storage::leading_dimension,
-        tall::leaves::{RUNS, in_runs, padded_copy},
+        tall::leaves::{RUNS, in_runs, padded},
     },
 };
 
@@ -59,16 +59,22 @@ pub(crate) fn tsqr<T: Number>(a: MatRef<'_, T>, watch: &Watch) -> Result<ScaledF
     let scale = factors.iter().filter_map(|(_, scale)| *scale).reduce(|x, y| if x < y { x } else { y });
     let scale = scale.unwrap_or_else(Re::<T>::one_impl);
     let by = |of: Option<Re<T>>| Re::<T>::from_double(scale.to_double() / of.unwrap_or(scale).to_double());
-    let scaled = factors.into_iter().map(|(r, of)| scaled(r, by(of))).collect();
-    Ok((joined(scaled, watch)?, scale))
+    let mut of_scale = Vec::with_capacity(factors.len());
+    for (r, of) in factors {
+        of_scale.push(scaled(r, by(of)));
+    }
+    Ok((joined(of_scale, watch)?, scale))
 }
 
 /// The triangular factor of stacked triangular factors.
 fn joined<T: Scalar>(mut factors: Vec<Mat<T>>, watch: &Watch) -> Result<Mat<T>> {
     while factors.len() > 1 {
         let n = factors[0].ncols();
-        let stacked = Mat::from_fn(factors.len() * n, n, |i, j| factors[i / n][(i % n, j)]);
-        factors = runs(stacked.as_ref(), watch, |_, _| Ok(Some(Re::<T>::one_impl())))?.into_iter().map(|(r, _)| r).collect();
+        let stacked = from_entries(factors.len() * n, n, |i, j| factors[i / n][(i % n, j)]);
+        factors.clear();
+        for (r, _) in runs(stacked.as_ref(), watch, |_, _| Ok(Some(Re::<T>::one_impl())))? {
+            factors.push(r);
+        }
     }
     Ok(factors.swap_remove(0))
 }
@@ -76,7 +82,11 @@ fn joined<T: Scalar>(mut factors: Vec<Mat<T>>, watch: &Watch) -> Result<Mat<T>> 
 /// `by` times `r`, exact except for underflow.
 pub(crate) fn scaled<T: Scalar>(mut r: Mat<T>, by: Re<T>) -> Mat<T> {
     if by != Re::<T>::one_impl() {
-        r.col_iter_mut().for_each(|column| column.iter_mut().for_each(|x| *x = x.times(by)));
+        for j in 0..r.ncols() {
+            for x in r.col_as_slice_mut(j) {
+                *x = x.times(by);
+            }
+        }
     }
     r
 }
@@ -124,8 +134,14 @@ fn run<T: Number>(
             r = scaled(r, Re::<T>::from_double(now.to_double() / before.to_double()));
         }
         if let Some(scale) = scale {
-            let body = padded_copy(rows, body, ld, |x| x.times(scale));
-            <T::Scalar as ComplexField>::Arch::default().dispatch(Join { r: r.as_mut(), body, ahead: &mut ahead });
+            let mut body = padded(body, rows.shape(), ld);
+            scaled_into(rows, body.rb_mut().subrows_mut(0, rows.nrows()), scale);
+            <T::Scalar as ComplexField>::Arch::default().dispatch(Join {
+                r: r.as_mut(),
+                body,
+                ahead: &mut ahead,
+                block: Block::new(false),
+            });
         }
         watch.did(2 * rows.nrows() as u64 * (n as u64).pow(2))?;
     }
@@ -133,29 +149,29 @@ fn run<T: Number>(
 }
 
 /// Replaces R by the triangular factor of [R; body].
-struct Join<'a, T, U> {
+struct Join<'a, 'b, T> {
     r: MatMut<'a, T>,
     body: MatMut<'a, T>,
-    ahead: &'a mut Ahead<'a, U>,
+    ahead: &'a mut Ahead<'b>,
+    block: Block<T>,
 }
 
-impl<T: Scalar, U> WithSimd for Join<'_, T, U> {
+impl<T: Scalar> WithSimd for Join<'_, '_, T> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        let lanes = Lanes::<T, S>::new(simd);
         let cols = self.body.ncols();
-        self.in_panels(lanes, cols);
+        self.in_panels(simd, cols);
     }
 }
 
-impl<T: Scalar, U> Panels<T> for Join<'_, T, U> {
+impl<T: Scalar> Panels<T> for Join<'_, '_, T> {
     #[inline(always)]
-    fn eliminate<S: Simd, const K: usize>(&mut self, lanes: Lanes<T, S>, j: usize) {
-        let (mut v, body) = self.body.rb_mut().get_mut(.., j..).split_at_col_mut(K);
-        let (mut top, right) = self.r.rb_mut().get_mut(j..j + K, j..).split_at_col_mut(K);
-        let block = panel::factor::<T, S, K, false>(lanes, top.rb_mut(), v.rb_mut(), || self.ahead.ask());
-        panel::apply::<T, S, K, false>(lanes, &block, v, right, body, || self.ahead.ask());
+    fn eliminate<S: Simd>(&mut self, simd: S, j: usize, k: usize) {
+        let (mut v, body) = self.body.rb_mut().get_mut(.., j..).split_at_col_mut(k);
+        let (mut top, right) = self.r.rb_mut().get_mut(j..j + k, j..).split_at_col_mut(k);
+        self.block.factor(simd, top.rb_mut(), v.rb_mut(), Some(self.ahead));
+        self.block.apply(simd, v, right, body, Some(self.ahead));
     }
 }

@@ -1,8 +1,6 @@
 //! Products of reflectors in compact WY form: H_0 H_1 .. = I - V T V^H, with V lower trapezoidal and T upper triangular (Schreiber and Van
 //! Loan 1989).
 
-use std::iter::once;
-
 use faer::{
     Accum, Mat, MatMut, Par,
     linalg::matmul::matmul,
@@ -103,7 +101,7 @@ impl<T: Scalar> CompactWy<T> {
     pub fn apply(&self, x: MatMut<'_, T>, adjoint: bool, ahead: Ahead<'_, T>, room: &mut Room<T>) {
         let (rows, width) = (self.rows, self.width);
         let (v, t) = (self.v.as_ref().get(..rows, ..width), self.t.as_ref().get(..width, ..width));
-        let runs = once(Run { v, first: 0, below: self.below, row: 0 });
+        let runs = &[Run { v, first: 0, below: self.below, row: 0 }];
         let op = if adjoint { Op::ConjTrans } else { Op::NoTrans };
         BlockReflector { runs, t, op }.apply(x, strips::registers::<T>(), ahead, &mut room.work);
     }

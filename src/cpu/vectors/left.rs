@@ -37,9 +37,9 @@ use crate::{
         error::Result,
         number::{Number, Re, RealElement, Scalar},
         parallel::{col_chunks, each, map},
-        view::map_into,
         watch::Watch,
     },
+    cpu::simd::convert::{from_entries, scaled_into},
     tile::band::Band,
 };
 
@@ -70,7 +70,7 @@ pub(crate) fn left_vectors<T: Number>(
     let mut u = Mat::<T::Scalar>::zeros(a.nrows(), v.ncols());
     by_rows(u.as_mut(), |start, rows| {
         let mut scaled = Mat::<T::Scalar>::zeros(rows.nrows(), a.ncols());
-        map_into(a.subrows(start, rows.nrows()), scaled.as_mut(), |x| x.times(scale));
+        scaled_into(a.subrows(start, rows.nrows()), scaled.as_mut(), scale);
         matmul(rows, Accum::Replace, scaled.as_ref(), v, T::Scalar::one_impl(), Par::Seq);
     });
     to_left_vectors::<T>(u.as_mut(), values, watch)?;
@@ -89,7 +89,7 @@ pub(crate) fn left_vectors_of_band<T: Number>(
     let mut u = Mat::<T::Scalar>::zeros(n, v.ncols());
     by_rows(u.as_mut(), |start, rows| {
         let cols = (rows.nrows() + band.bandwidth()).min(n - start);
-        let scaled = Mat::from_fn(rows.nrows(), cols, |i, j| band.get(start + i, start + j).widen().times(scale));
+        let scaled = from_entries(rows.nrows(), cols, |i, j| band.get(start + i, start + j).widen().times(scale));
         matmul(rows, Accum::Replace, scaled.as_ref(), v.subrows(start, cols), T::Scalar::one_impl(), Par::Seq);
     });
     to_left_vectors::<T>(u.as_mut(), values, watch)?;
@@ -276,7 +276,7 @@ fn normalise<T: Scalar>(mut y: MatMut<'_, T>) {
 /// factors of each panel's reflectors.
 fn qr<T: Scalar>(mut y: MatMut<'_, T>) -> Vec<Mat<T>> {
     let (m, k) = y.shape();
-    let factor_panel = |first: usize| {
+    let mut factor_panel = |first: usize| {
         let width = PANEL.min(k - first);
         let (mut panel, rest) = y.rb_mut().get_mut(first.., first..).split_at_col_mut(width);
         let block = recommended_block_size::<T>(m - first, width);
@@ -286,7 +286,11 @@ fn qr<T: Scalar>(mut y: MatMut<'_, T>) -> Vec<Mat<T>> {
         by_columns(rest, COLUMNS, |x| apply_panel(panel.rb(), factors.as_ref(), true, x));
         factors
     };
-    (0..k).step_by(PANEL).map(factor_panel).collect()
+    let mut factors = Vec::with_capacity(k.div_ceil(PANEL));
+    for first in (0..k).step_by(PANEL) {
+        factors.push(factor_panel(first));
+    }
+    factors
 }
 
 /// X <- Q X, with the Q of [`qr`].
@@ -324,7 +328,9 @@ fn to_q<T: Scalar>(mut y: MatMut<'_, T>) {
         let x = y[(j, j)].to_complex();
         if x.norm() > 0.0 {
             let phase = T::from_complex(x / x.norm());
-            q.col_as_slice_mut(j).iter_mut().for_each(|q| *q *= phase);
+            for q in q.col_as_slice_mut(j) {
+                *q *= phase;
+            }
         }
     }
     y.copy_from(&q);
@@ -335,7 +341,7 @@ pub(crate) fn complement<T: Scalar>(u: MatRef<'_, T>) -> Mat<T> {
     let (m, k) = u.shape();
     let mut reflectors = u.to_owned();
     let factors = qr(reflectors.as_mut());
-    let mut others = Mat::from_fn(m, m - k, |i, j| if i == k + j { T::one_impl() } else { T::zero_impl() });
+    let mut others = from_entries(m, m - k, |i, j| if i == k + j { T::one_impl() } else { T::zero_impl() });
     apply_q(reflectors.as_ref(), &factors, others.as_mut());
     others
 }

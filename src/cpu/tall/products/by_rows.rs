@@ -13,7 +13,7 @@ use crate::{
     },
     cpu::{
         simd::{lanes::Lanes, prefetch::Ahead},
-        tall::products::LANES,
+        tall::{gram::Wide, products::LANES},
     },
 };
 
@@ -28,35 +28,41 @@ const fn at_once<W: Scalar, S: Simd>() -> (usize, usize) {
 }
 
 /// Adds the outer products of the rows of a leaf to the sums.
-pub(crate) struct AddRows<'a, T, W, F> {
+pub(crate) struct AddRows<'a, T: Number> {
     pub rows: MatRef<'a, T>,
     /// `ld` elements for each row, at least a [`padded_row`]. Those beyond the columns of `rows` are zero.
-    pub leaf: &'a mut [W],
+    pub leaf: &'a mut [Wide<T>],
     pub ld: usize,
     /// X^H X, row-major with leading dimension `ld`, with as many rows as a [`padded_row`] has elements. Meaningful from the diagonal on.
-    pub sums: &'a mut [W],
+    pub sums: &'a mut [Wide<T>],
     /// The next rows, which are prefetched.
     pub next: MatRef<'a, T>,
-    /// Converts an element to the type of the sums.
-    pub widen: F,
 }
 
-impl<T: Number, W: Scalar, F: Fn(T::Scalar) -> W> WithSimd for AddRows<'_, T, W, F> {
+impl<T: Number> WithSimd for AddRows<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let AddRows { rows, leaf, ld, sums, next, widen } = self;
-        const { assert!(LANES.is_multiple_of(Lanes::<W, S>::N)) }
+        let AddRows { rows, leaf, ld, sums, next } = self;
+        const { assert!(LANES.is_multiple_of(Lanes::<Wide<T>, S>::N)) }
         let (leaf, cols) = (&mut leaf[..rows.nrows() * ld], padded_row(rows.ncols()));
-        for (to, i) in leaf.chunks_exact_mut(ld).zip(0..) {
-            let row = rows.row(i);
-            match row.transpose().try_as_col_major() {
-                Some(row) => to.iter_mut().zip(row.as_slice()).for_each(|(to, &x)| *to = widen(x.widen())),
-                None => to.iter_mut().zip(row.iter()).for_each(|(to, &x)| *to = widen(x.widen())),
+        for i in 0..rows.nrows() {
+            let (row, to) = (rows.row(i).transpose(), &mut leaf[i * ld..][..rows.ncols()]);
+            match row.try_as_col_major() {
+                Some(row) => {
+                    for (to, &x) in to.iter_mut().zip(row.as_slice()) {
+                        *to = x.widen().to_wide();
+                    }
+                }
+                None => {
+                    for (k, to) in to.iter_mut().enumerate() {
+                        *to = row[k].widen().to_wide();
+                    }
+                }
             }
         }
-        let (n, (width, at_once)) = (Lanes::<W, S>::N, at_once::<W, S>());
+        let (n, (width, at_once)) = (Lanes::<Wide<T>, S>::N, at_once::<Wide<T>, S>());
         let registers_from = |v: usize| cols / n - v / n;
         let groups: usize = (0..cols).step_by(width).map(|v| registers_from(v).div_ceil(at_once)).sum();
         let mut ahead = Ahead::of(next, groups * rows.nrows());
@@ -65,17 +71,7 @@ impl<T: Number, W: Scalar, F: Fn(T::Scalar) -> W> WithSimd for AddRows<'_, T, W,
             while x < cols {
                 let registers = at_once.min((cols - x) / n);
                 let group = Group { leaf, ld, v, x, sums, ahead: &mut ahead };
-                match (width.min(cols - v), registers) {
-                    (8, 3) if !W::IS_COMPLEX => group.alone::<S, 8, 3>(simd),
-                    (8, 2) if !W::IS_COMPLEX => group.alone::<S, 8, 2>(simd),
-                    (8, _) if !W::IS_COMPLEX => group.alone::<S, 8, 1>(simd),
-                    (6, 2) if !W::IS_COMPLEX => group.alone::<S, 6, 2>(simd),
-                    (6, _) if !W::IS_COMPLEX => group.alone::<S, 6, 1>(simd),
-                    (2, 2) if !W::IS_COMPLEX => group.alone::<S, 2, 2>(simd),
-                    (2, _) if !W::IS_COMPLEX => group.alone::<S, 2, 1>(simd),
-                    (4, 2) => group.alone::<S, 4, 2>(simd),
-                    _ => group.alone::<S, 4, 1>(simd),
-                }
+                group.in_registers(simd, width.min(cols - v), registers);
                 x += registers * n;
             }
         }
@@ -83,16 +79,37 @@ impl<T: Number, W: Scalar, F: Fn(T::Scalar) -> W> WithSimd for AddRows<'_, T, W,
 }
 
 /// Columns from `v` on as V, and registers from column `x` on.
-struct Group<'a, 'b, T, W> {
+struct Group<'a, 'b, W> {
     leaf: &'a [W],
     ld: usize,
     v: usize,
     x: usize,
     sums: &'a mut [W],
-    ahead: &'a mut Ahead<'b, T>,
+    ahead: &'a mut Ahead<'b>,
 }
 
-impl<T, W: Scalar> Group<'_, '_, T, W> {
+impl<W: Scalar> Group<'_, '_, W> {
+    /// `width` columns of V and so many registers. The conditions keep widths that an instruction set does not have from being compiled.
+    #[inline(always)]
+    fn in_registers<S: Simd>(self, simd: S, width: usize, registers: usize) {
+        match registers {
+            3 if const { at_once::<W, S>().1 >= 3 } => self.in_columns::<S, 3>(simd, width),
+            2 if const { at_once::<W, S>().1 >= 2 } => self.in_columns::<S, 2>(simd, width),
+            _ => self.in_columns::<S, 1>(simd, width),
+        }
+    }
+
+    /// A padded row is a multiple of eight, so that all groups of V have eight or four columns, or six and then two or four.
+    #[inline(always)]
+    fn in_columns<S: Simd, const C: usize>(self, simd: S, width: usize) {
+        match width {
+            _ if const { at_once::<W, S>().0 == 8 } => self.alone::<S, 8, C>(simd),
+            6 if const { at_once::<W, S>().0 == 6 } => self.alone::<S, 6, C>(simd),
+            2 if const { at_once::<W, S>().0 == 6 } => self.alone::<S, 2, C>(simd),
+            _ => self.alone::<S, 4, C>(simd),
+        }
+    }
+
     /// `K` columns of V and `C` registers, in a function of its own. If several were inlined into one function, compilers would spill
     /// registers.
     #[inline(never)]

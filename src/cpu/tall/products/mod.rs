@@ -24,30 +24,28 @@ mod tests {
 
     use super::*;
     use crate::{
-        base::number::{Number, Scalar},
-        cpu::{qr::body::PADDING, storage::leading_dimension},
+        base::number::Number,
+        cpu::{qr::body::PADDING, storage::leading_dimension, tall::gram::Wide},
     };
-
-    type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
 
     /// X^H X of `a`, leaf by leaf, by rows or by columns.
     fn squares<T: Number, S: Simd>(simd: S, a: MatRef<'_, T>, in_leaf: usize, by_rows: bool) -> Mat<Wide<T>> {
         let (m, n) = a.shape();
         let leaves = (0..m).step_by(in_leaf).map(|start| (start, m.min(start + in_leaf)));
         let leaves = leaves.map(|(start, end)| (a.subrows(start, end - start), a.subrows(end, in_leaf.min(m - end))));
-        let (zero, widen) = (Wide::<T>::zero_impl(), |x: T::Scalar| x.to_wide());
+        let zero = Wide::<T>::zero_impl();
         if by_rows {
             let ld = padded_row(n) + 8;
             let (mut leaf, mut sums) = (vec![zero; ld * in_leaf], vec![zero; ld * padded_row(n)]);
             leaves.for_each(|(rows, next)| {
-                AddRows { rows, leaf: &mut leaf, ld, sums: &mut sums, next, widen }.with_simd(simd);
+                AddRows { rows, leaf: &mut leaf, ld, sums: &mut sums, next }.with_simd(simd);
             });
             return Mat::from_fn(n, n, |i, j| sums[i * ld + j]);
         }
         let ld = leading_dimension::<Wide<T>>(in_leaf.next_multiple_of(PADDING)).unwrap();
         let (mut leaf, mut sums) = (vec![zero; ld * padded_columns(n)], Mat::zeros(n, n));
         leaves.for_each(|(rows, next)| {
-            AddColumns { rows, leaf: &mut leaf, ld, sums: &mut sums, next, widen }.with_simd(simd);
+            AddColumns { rows, leaf: &mut leaf, ld, sums: &mut sums, next }.with_simd(simd);
         });
         sums
     }
