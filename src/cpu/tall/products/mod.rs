@@ -24,7 +24,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        base::number::Number,
+        base::number::{Number, Scalar},
         cpu::{qr::body::PADDING, storage::leading_dimension, tall::gram::Wide},
     };
 
