@@ -70,6 +70,11 @@ impl<'a, T: Number> Wide<'a, T> {
         if let Some(here) = T::as_scalars_ref(a) {
             return Ok(Wide::Here(here));
         }
+        let (m, n) = a.shape();
+        if m == 0 || n == 0 {
+            // No loop runs over the other side, however long it is.
+            return Ok(Wide::Here(MatRef::from_column_major_slice(&[], m, n)));
+        }
         room_for::<T::Scalar>("a copy of the matrix", a.nrows(), a.ncols(), 1)?;
         let transposed = a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs();
         let from = if transposed { a.transpose() } else { a };
@@ -126,6 +131,10 @@ fn operate<T: Number>(call: Call<T>, a: MatRef<'_, T>, mut b: MatMut<'_, T>, opt
     if let Some(b) = T::as_scalars(b.rb_mut()) {
         return triangular::on_host(call, a.view(), b, options);
     }
+    let (m, n) = b.shape();
+    if m == 0 || n == 0 {
+        return triangular::on_host(call, a.view(), MatMut::from_column_major_slice_mut(&mut [], m, n), options);
+    }
     let by_rows = b.col_stride().unsigned_abs() < b.row_stride().unsigned_abs();
     let mut lines = if by_rows { b.transpose_mut() } else { b };
     let mut wide = Mat::zeros(lines.nrows(), lines.ncols());
@@ -147,6 +156,9 @@ fn download<T: Number>(a: &DeviceMatrix, mut to: MatMut<'_, T>) -> Result<()> {
     let stream = Stream::new(&a.context)?;
     if let Some(to) = T::as_scalars(to.rb_mut()) {
         return a.download_by_pieces(&stream, to);
+    }
+    if to.nrows() == 0 || to.ncols() == 0 {
+        return Ok(());
     }
     let mut wide = Mat::<T::Scalar>::zeros(to.nrows(), to.ncols());
     a.download_by_pieces(&stream, wide.as_mut())?;
