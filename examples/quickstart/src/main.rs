@@ -1,10 +1,10 @@
 //! The singular values of a photograph.
 //!
 //! ```text
-//! cargo run --example quickstart                      a hardware GPU if there is one, else the CPU
-//! cargo run --example quickstart -- gpu               a GPU, a software driver if that is all there is
-//! cargo run --example quickstart -- cpu               the CPU
-//! cargo run --release --example quickstart            longer to build, and the speed that programs have
+//! cargo run -p quickstart                      a hardware GPU if there is one, else the CPU
+//! cargo run -p quickstart -- gpu               a GPU, a software driver if that is all there is
+//! cargo run -p quickstart -- cpu               the CPU
+//! cargo run --release -p quickstart            longer to build, and the speed that programs have
 //! ```
 
 use std::{env, error::Error, fs, path::Path, process::ExitCode};
@@ -63,7 +63,7 @@ fn print_run(report: &SvdReport<Array1<f32>>) {
     let note = if report.backend == Backend::Gpu { "  (a first call: it compiles the shaders too)" } else { "" };
     println!("            total           {:9.4}{note}", seconds.total);
     if cfg!(debug_assertions) && report.backend == Backend::Cpu {
-        println!("          (not optimised: `cargo run --release --example quickstart` has the speed that programs have)");
+        println!("          (not optimised: `cargo run --release -p quickstart` has the speed that programs have)");
     }
     if report.backend == Backend::Gpu {
         let c = &report.counts;
@@ -106,7 +106,7 @@ fn eight_digits(x: f64) -> String {
 
 /// The entries of a `.npy` file of version 1, row by row: magic and version are 8 bytes, the header's length 2, then the header.
 fn read<T, const BYTES: usize>(name: &str, entry: fn([u8; BYTES]) -> T) -> Result<Vec<T>, Box<dyn Error>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data").join(name);
     let file = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let start = 10 + usize::from(u16::from_le_bytes([file[8], file[9]]));
     Ok(file[start..].as_chunks().0.iter().map(|&bytes| entry(bytes)).collect())
