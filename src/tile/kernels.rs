@@ -101,7 +101,7 @@ pub trait TileKernels: OneStageKernels + Sync {
     /// Whether the kernels run in the caller's rayon pool.
     const IN_POOL: bool = false;
 
-    /// The storage type of matrices. Arithmetic is in its [`scalar`](ElementKind::scalar).
+    /// The storage type of matrices.
     fn kind(&self) -> ElementKind;
 
     /// Reads the diagonal (n) and the superdiagonal (n - 1) back.

@@ -191,7 +191,7 @@ fn check<T: Scalar>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<()> {
         Preconditioner::Full => {}
         _ if m < n => return Err(SvdError::invalid("preconditioner", format!("A is {m} x {n}: wide"))),
         Preconditioner::Resident if !T::IS_DOUBLE || T::IS_COMPLEX => {
-            let reason = format!("Preconditioner::Resident is of f64 matrices, and this one is of {}", T::NAME);
+            let reason = format!("Preconditioner::Resident is of f64 matrices, and this one is computed in {}", T::NAME);
             return Err(SvdError::invalid("preconditioner", reason));
         }
         Preconditioner::Resident if options.products != Products::Native => {
