@@ -30,7 +30,7 @@ use crate::{
 use crate::{
     algo::{bidiagonal::Bidiagonal, triangular::Call},
     base::{
-        error::{Result, room_for},
+        error::{Result, SvdError, room_for},
         number::{HalfStorage, Number},
         view::copy_entries,
     },
@@ -122,6 +122,24 @@ fn of_type<T: Number>(options: &SvdOptions) -> Cow<'_, SvdOptions> {
         HalfStorage::Half if !T::IS_HALF => Cow::Owned(options.clone().half_storage(HalfStorage::Single)),
         _ => Cow::Borrowed(options),
     }
+}
+
+/// The result of a driver: an error about the storage of a half type names the caller's type.
+fn named<T: Number, R>(result: Result<R>) -> Result<R> {
+    result.map_err(|error| match error {
+        SvdError::UnsupportedElement { feature, adapter, .. } if T::IS_HALF => {
+            SvdError::UnsupportedElement { element: T::NAME, feature, adapter }
+        }
+        other => other,
+    })
+}
+
+/// [`named`] of each result of a batch.
+fn each_named<T: Number, R>(report: BatchReport<Each<R>>) -> BatchReport<Each<R>> {
+    if !T::IS_HALF {
+        return report;
+    }
+    BatchReport { values: report.values.into_iter().map(named::<T, R>).collect(), ..report }
 }
 
 /// Triangular multiply and solve. B is written only after all has succeeded.
@@ -286,12 +304,12 @@ macro_rules! drivers {
         impl Drivers for $t {
             #[inline(never)]
             fn svdvals(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>> {
-                svdvals::svdvals(Wide::of(a)?.view(), &of_type::<Self>(options), timed)
+                named::<Self, _>(svdvals::svdvals(Wide::of(a)?.view(), &of_type::<Self>(options), timed))
             }
 
             #[inline(never)]
             fn svdvals_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Vec<Self::Real>>> {
-                Box::pin(async move { svdvals::svdvals_async(Wide::of(a)?.view(), &of_type::<Self>(options), timed).await })
+                Box::pin(async move { named::<Self, _>(svdvals::svdvals_async(Wide::of(a)?.view(), &of_type::<Self>(options), timed).await) })
             }
 
             #[inline(never)]
@@ -306,12 +324,12 @@ macro_rules! drivers {
 
             #[inline(never)]
             fn svdvals_batch(batch: &[MatRef<'_, Self>], options: &SvdOptions, timed: bool) -> OfBatch<Vec<Self::Real>> {
-                batch::svdvals_batch(&views(&all_wide(batch)?), &of_type::<Self>(options), timed)
+                Ok(each_named::<Self, _>(batch::svdvals_batch(&views(&all_wide(batch)?), &of_type::<Self>(options), timed)?))
             }
 
             #[inline(never)]
             fn svdvals_batch_async<'a>(batch: &'a [MatRef<'a, Self>], options: &'a SvdOptions, timed: bool) -> Later<'a, BatchReport<Each<Vec<Self::Real>>>> {
-                Box::pin(async move { batch::svdvals_batch_async(&views(&all_wide(batch)?), &of_type::<Self>(options), timed).await })
+                Box::pin(async move { Ok(each_named::<Self, _>(batch::svdvals_batch_async(&views(&all_wide(batch)?), &of_type::<Self>(options), timed).await?)) })
             }
 
             #[inline(never)]
@@ -359,39 +377,39 @@ macro_rules! drivers {
 
             #[inline(never)]
             fn qr(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<BoxedFactors<Self::Scalar>>> {
-                qr::qr(Wide::of(a)?.view(), &of_type::<Self>(options), timed)
+                named::<Self, _>(qr::qr(Wide::of(a)?.view(), &of_type::<Self>(options), timed))
             }
 
             #[inline(never)]
             fn qr_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<BoxedFactors<Self::Scalar>>> {
-                Box::pin(async move { qr::qr_async(Wide::of(a)?.view(), &of_type::<Self>(options), timed).await })
+                Box::pin(async move { named::<Self, _>(qr::qr_async(Wide::of(a)?.view(), &of_type::<Self>(options), timed).await) })
             }
 
             #[inline(never)]
             fn qr_r(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Mat<Self::Scalar>>> {
-                qr::qr_r(Wide::of(a)?.view(), &of_type::<Self>(options), timed)
+                named::<Self, _>(qr::qr_r(Wide::of(a)?.view(), &of_type::<Self>(options), timed))
             }
 
             #[inline(never)]
             fn lstsq(a: MatRef<'_, Self>, b: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Fit<Self::Scalar>>> {
-                lstsq::lstsq(Wide::of(a)?.view(), Wide::of(b)?.view(), &of_type::<Self>(options), timed)
+                named::<Self, _>(lstsq::lstsq(Wide::of(a)?.view(), Wide::of(b)?.view(), &of_type::<Self>(options), timed))
             }
 
             #[inline(never)]
             fn lstsq_async<'a>(a: MatRef<'a, Self>, b: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Fit<Self::Scalar>>> {
                 Box::pin(async move {
-                    lstsq::lstsq_async(Wide::of(a)?.view(), Wide::of(b)?.view(), &of_type::<Self>(options), timed).await
+                    named::<Self, _>(lstsq::lstsq_async(Wide::of(a)?.view(), Wide::of(b)?.view(), &of_type::<Self>(options), timed).await)
                 })
             }
 
             #[inline(never)]
             fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>> {
-                stages::to_band(Wide::of(a)?.view(), &of_type::<Self>(options))
+                named::<Self, _>(stages::to_band(Wide::of(a)?.view(), &of_type::<Self>(options)))
             }
 
             #[inline(never)]
             fn band_to_bidiag(band: &Band<Self>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>> {
-                stages::band_to_bidiag(&*wide_band(band)?, &of_type::<Self>(options))
+                named::<Self, _>(stages::band_to_bidiag(&*wide_band(band)?, &of_type::<Self>(options)))
             }
 
             #[inline(never)]
@@ -425,7 +443,7 @@ macro_rules! drivers {
             #[cfg(feature = "gpu")]
             #[inline(never)]
             fn device_svdvals(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>> {
-                Ok(device::svdvals::svdvals(a, &of_type::<Self>(options), timed)?.map(|values| narrowed(&values)))
+                Ok(named::<Self, _>(device::svdvals::svdvals(a, &of_type::<Self>(options), timed))?.map(|values| narrowed(&values)))
             }
 
             #[cfg(feature = "gpu")]
@@ -456,7 +474,7 @@ macro_rules! drivers {
             #[cfg(feature = "gpu")]
             #[inline(never)]
             fn device_to_band(a: &DeviceMatrix, options: &SvdOptions) -> Result<DeviceBand> {
-                device::band::to_band(a, &of_type::<Self>(options))
+                named::<Self, _>(device::band::to_band(a, &of_type::<Self>(options)))
             }
 
             #[cfg(feature = "gpu")]
@@ -474,13 +492,13 @@ macro_rules! drivers {
             #[cfg(feature = "gpu")]
             #[inline(never)]
             fn device_band_to_bidiag(band: &DeviceBand, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>> {
-                band.to_bidiagonal(&of_type::<Self>(options))
+                named::<Self, _>(band.to_bidiagonal(&of_type::<Self>(options)))
             }
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
             fn svdvals_of_device_band(band: &DeviceBand, options: &SvdOptions) -> Result<Vec<Self::Real>> {
-                Ok(narrowed(&band.svdvals(&of_type::<Self>(options))?))
+                Ok(narrowed(&named::<Self, _>(band.svdvals(&of_type::<Self>(options)))?))
             }
         }
     )*};
