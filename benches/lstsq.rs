@@ -14,7 +14,7 @@ mod turns;
 use std::hint::black_box;
 
 use faer::{Mat, linalg::solvers::SolveLstsq};
-use svdvals_gpu::{Element, LstsqGpu};
+use svdvals_gpu::{Element, LstsqGpu, LstsqOptions};
 
 use turns::{lapack::or_dash, on_cpu, random, take_turns};
 
@@ -33,7 +33,7 @@ fn main() {
 
 fn compare<T: Peer>(m: usize, n: usize) {
     let (a, b) = (random::<T>(m, n), random::<T>(m, 1));
-    let options = on_cpu();
+    let options = LstsqOptions::from(on_cpu().run);
     let report = a.lstsq_gpu_report(&b, &options).expect("a finite matrix");
     let [ours, faer, lapack] = take_turns([
         &mut || drop(black_box(a.lstsq_gpu_with(&b, &options).expect("a finite matrix"))),

@@ -14,7 +14,7 @@ mod turns;
 use std::hint::black_box;
 
 use faer::Mat;
-use svdvals_gpu::{Element, QrGpu, SvdOptions};
+use svdvals_gpu::{Element, QrGpu, QrOptions};
 
 use turns::{arguments::Arguments, lapack::or_dash, on_cpu, random, rest, take_turns};
 
@@ -41,8 +41,8 @@ fn at_rest<T: Peer>() {
     rest::title(T::NAME, "LAPACK");
     for &(m, n) in &SHAPES {
         let a = random::<T>(m, n);
-        let (one, many) = (on_cpu().threads(1), on_cpu());
-        let run = |options: &SvdOptions| {
+        let (one, many) = (on_cpu().threads(1).run.into(), on_cpu().run.into());
+        let run = |options: &QrOptions| {
             let qr = a.qr_gpu_with(options).expect("a finite matrix");
             black_box((qr.r(), qr.thin_q().expect("room for Q")));
         };
@@ -52,7 +52,7 @@ fn at_rest<T: Peer>() {
 
 fn compare<T: Peer>(m: usize, n: usize) {
     let a = random::<T>(m, n);
-    let options = on_cpu();
+    let options = QrOptions::from(on_cpu().run);
     let route = a.qr_gpu_report(&options).expect("a finite matrix").route;
     for q in [false, true] {
         let [ours, faer, lapack] = take_turns([

@@ -147,8 +147,8 @@ fn stages<T: Peer>(sizes: &[usize]) {
     for &n in sizes {
         let a = random::<T>(n, n);
         let options = options();
-        let band = a.to_band(&options).expect("a finite matrix");
-        let bidiagonal = band.band_to_bidiag(&options).expect("a finite band");
+        let band = a.to_band(&options.run).expect("a finite matrix");
+        let bidiagonal = band.band_to_bidiag(&options.run).expect("a finite band");
         let (mut runs, mut count): (Vec<StageSeconds>, usize) = (Vec::new(), 0);
         let [_, first, second, third] = take_turns([
             &mut || {
@@ -162,10 +162,10 @@ fn stages<T: Peer>(sizes: &[usize]) {
                 count += 1;
             },
             &mut || {
-                black_box(a.to_band(&options).expect("a finite matrix"));
+                black_box(a.to_band(&options.run).expect("a finite matrix"));
             },
             &mut || {
-                black_box(band.band_to_bidiag(&options).expect("a finite band"));
+                black_box(band.band_to_bidiag(&options.run).expect("a finite band"));
             },
             &mut || {
                 black_box(bidiagonal.svdvals().expect("a finite bidiagonal"));
@@ -191,8 +191,8 @@ fn stages<T: Peer>(sizes: &[usize]) {
 fn methods<T: Peer>(sizes: &[usize]) {
     println!("\n{}: stage 3 alone, seconds\n{:>16} {:>12} {:>12}", T::NAME, "n", "Newton", "Bisection");
     for &n in sizes {
-        let band = random::<T>(n, n).to_band(&options()).expect("a finite matrix");
-        let bidiagonal = band.band_to_bidiag(&options()).expect("a finite band");
+        let band = random::<T>(n, n).to_band(&options().run).expect("a finite matrix");
+        let bidiagonal = band.band_to_bidiag(&options().run).expect("a finite band");
         let by = |method| {
             black_box(bidiagonal.svdvals_by(method).expect("values in range"));
         };

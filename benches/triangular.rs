@@ -27,7 +27,7 @@ use faer::{
 };
 use num_complex::Complex;
 use svdvals_gpu::{
-    Element, Scalar, SvdOptions,
+    Element, RunOptions, Scalar,
     triangular::{Diag, Op, Side, TriangularGpu, Uplo},
 };
 
@@ -84,7 +84,7 @@ fn problem<T: Peer>(side: Side, n: usize, k: usize) -> (Mat<T>, Mat<T>) {
     (a, b)
 }
 
-fn run<T: Peer>(solve: bool, side: Side, a: &Mat<T>, b: &mut Mat<T>, options: &SvdOptions) {
+fn run<T: Peer>(solve: bool, side: Side, a: &Mat<T>, b: &mut Mat<T>, options: &RunOptions) {
     let one = T::one_impl();
     let (uplo, op, diag) = (Uplo::Lower, Op::NoTrans, Diag::NonUnit);
     let result = if solve {
@@ -106,10 +106,10 @@ fn compare_with_peers<T: Peer>(side: Side, n: usize, k: usize) {
     };
     let blas = |solve| T::blas(solve, side, &a, &mut fresh());
     let [solve, faer_solve, blas_solve, multiply, faer_multiply, blas_multiply] = take_turns([
-        &mut || run(true, side, &a, &mut fresh(), &options),
+        &mut || run(true, side, &a, &mut fresh(), &options.run),
         &mut || faer_trsm(side, &a, fresh().as_mut()),
         &mut || blas(true),
-        &mut || run(false, side, &a, &mut fresh(), &options),
+        &mut || run(false, side, &a, &mut fresh(), &options.run),
         &mut || faer_trmm(side, &a, b.as_ref(), x.borrow_mut().as_mut()),
         &mut || blas(false),
     ]);

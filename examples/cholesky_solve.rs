@@ -10,7 +10,7 @@ use std::{env, error::Error, time::Instant};
 
 use faer::{Mat, Side as Half};
 use svdvals_gpu::{
-    Backend, GpuContext, GpuMatrix, SvdOptions,
+    Backend, GpuContext, GpuMatrix, RunOptions,
     triangular::{Diag, Op, Side, TriangularGpu, Uplo},
 };
 
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         x.trsm_gpu(Side::Left, lower, Op::ConjTrans, non_unit, 1.0, &l)?; // L^H X = Y
         x.to_mat()?
     } else {
-        let options = SvdOptions::default().backend(backend);
+        let options = RunOptions::default().backend(backend);
         let mut x = b.clone();
         x.trsm_gpu_with(Side::Left, lower, Op::NoTrans, non_unit, 1.0, &l, &options)?;
         x.trsm_gpu_with(Side::Left, lower, Op::ConjTrans, non_unit, 1.0, &l, &options)?;

@@ -117,7 +117,7 @@ fn factors<T: Element>((m, n): (usize, usize), measured: bool) -> Result<(), Box
         let (a, b) = (GpuMatrix::upload(&context, &a)?, GpuMatrix::upload(&context, &b)?);
         // The second run counts.
         for run in 0..2 {
-            let (qr, solved) = (a.qr_report(&options)?, a.lstsq_report(&b, &options)?);
+            let (qr, solved) = (a.qr_report(&options.run.clone().into())?, a.lstsq_report(&b, &options.run.clone().into())?);
             let start = Instant::now();
             qr.values.thin_q()?;
             if run > 0 {
@@ -131,7 +131,7 @@ fn factors<T: Element>((m, n): (usize, usize), measured: bool) -> Result<(), Box
 /// What a batch takes on this machine's GPU.
 fn measure_batch<T: Element>(n: usize, count: usize, vectors: bool) -> Result<(), Box<dyn Error>> {
     let half = if vectors { HalfStorage::Single } else { HalfStorage::Half };
-    let options = SvdOptions::default().backend(Backend::Gpu).half_storage(half).time_kernels(true);
+    let options = SvdOptions::default().backend(Backend::Gpu).half_storage(half.for_element::<T>()).time_kernels(true);
     let stack: Vec<Mat<T>> = (0..count).map(|k| random((n, n), k)).collect();
     let stack: Vec<_> = stack.iter().map(Mat::as_ref).collect();
     // The second run counts.
@@ -205,7 +205,7 @@ fn measure<T: Element>(
     let context = GpuContext::global()?;
     let tuning = changed(Tuning::for_adapter::<T>(&context, n), changes)?;
     let half = if vectors { HalfStorage::Single } else { HalfStorage::Half };
-    let options = SvdOptions::default().backend(Backend::Gpu).context(context).half_storage(half);
+    let options = SvdOptions::default().backend(Backend::Gpu).context(context).half_storage(half.for_element::<T>());
     let options = options.reduction(reduction).tuning(tuning).time_kernels(true);
     let a = random::<T>((n, n), 0);
     // The second run counts.

@@ -14,7 +14,8 @@
 //! ```
 //!
 //! [`SvdValsGpu`] gives matrices the method, [`SvdGpu`] the decomposition with singular vectors, [`QrGpu`] the QR factorisation, and
-//! [`LstsqGpu`] the solution of least squares problems. [`SvdOptions`] chooses the backend, the GPU and the hyperparameters. Every failure is an [`SvdError`]. [`svdvals_gpu_report`](SvdValsGpu::svdvals_gpu_report) says what ran, why, and how long each stage took.
+//! [`LstsqGpu`] the solution of least squares problems. [`SvdOptions`], [`QrOptions`] and [`LstsqOptions`] are their options, each with the [`RunOptions`] that choose the backend, the GPU and the
+//! hyperparameters. Every failure is an [`SvdError`]. [`svdvals_gpu_report`](SvdValsGpu::svdvals_gpu_report) says what ran, why, and how long each stage took.
 //!
 //! [`SvdValsBatchGpu`] and [`svdvals_batch`](fn@svdvals_batch) take many matrices in one call, and [`RowBlocks`] a matrix whose rows come block after
 //! block, and need not fit in memory.
@@ -227,7 +228,7 @@ pub use {
     cost::counts::Counts,
     plan::{
         batch::BatchReport,
-        options::{Backend, Signs, SvdOptions, Vectors},
+        options::{Backend, LstsqOptions, QrOptions, RunOptions, Signs, SvdOptions, Vectors},
         report::SvdReport,
         route::{First, Orthogonal, Preconditioner, Reduction, Route, Solver},
         tuning_table::{PartialTuning, TuningEntry, TuningTable},

@@ -15,8 +15,8 @@ use faer::Mat;
 use num_complex::Complex;
 use qr::check;
 use svdvals_gpu::{
-    AdapterChoice, Backend, Element, GpuContext, GpuMatrix, HalfStorage, LstsqGpu, Orthogonal, Products, QrGpu, Route, Solver,
-    SvdError, SvdOptions, SvdValsGpu, cost::Kernel, triangular::Op, wgpu,
+    AdapterChoice, Backend, Element, GpuContext, GpuMatrix, HalfStorage, LstsqGpu, LstsqOptions, Orthogonal, Products, QrGpu,
+    QrOptions, Route, Solver, SvdError, SvdOptions, SvdValsGpu, cost::Kernel, triangular::Op, wgpu,
 };
 use vectors::{KINDS, matrix};
 
@@ -49,8 +49,12 @@ fn cooperative() -> Option<GpuContext> {
     }
 }
 
-fn on_gpu(context: &GpuContext, products: Products) -> SvdOptions {
-    SvdOptions::default().context(context.clone()).backend(Backend::Gpu).products(products)
+fn on_gpu(context: &GpuContext, products: Products) -> QrOptions {
+    QrOptions::default().context(context.clone()).backend(Backend::Gpu).products(products)
+}
+
+fn lstsq_on_gpu(context: &GpuContext, products: Products) -> LstsqOptions {
+    LstsqOptions::default().context(context.clone()).backend(Backend::Gpu).products(products)
 }
 
 fn refused<T>(result: Result<T, SvdError>) -> bool {
@@ -68,7 +72,7 @@ fn a_context_without() {
     for context in without {
         for products in [Products::Half, Products::Split] {
             assert!(refused(a.qr_gpu_with(&on_gpu(&context, products)).map(drop)));
-            assert!(refused(a.lstsq_gpu_with(&a, &on_gpu(&context, products)).map(drop)));
+            assert!(refused(a.lstsq_gpu_with(&a, &lstsq_on_gpu(&context, products)).map(drop)));
         }
         assert!(a.qr_gpu_with(&on_gpu(&context, Products::Native)).is_ok());
     }
@@ -147,14 +151,14 @@ fn own_devices_with() {
 fn resident_refusals() {
     let Some(context) = context() else { return };
     let without = GpuContext::new(&AdapterChoice::default()).unwrap();
-    let options = SvdOptions::default().products(Products::Half);
+    let (of_qr, of_lstsq) = (QrOptions::default().products(Products::Half), LstsqOptions::default().products(Products::Half));
     let a = GpuMatrix::upload(&without, &matrix::<f32>("random", 30, 20)).unwrap();
-    assert!(refused(a.qr(&options).map(drop)) && refused(a.lstsq(&a, &options).map(drop)));
+    assert!(refused(a.qr(&of_qr).map(drop)) && refused(a.lstsq(&a, &of_lstsq).map(drop)));
     let complex = GpuMatrix::upload(&context, &matrix::<Complex<f32>>("random", 30, 20)).unwrap();
-    assert!(refused(complex.qr(&options).map(drop)) && refused(complex.lstsq(&complex, &options).map(drop)));
+    assert!(refused(complex.qr(&of_qr).map(drop)) && refused(complex.lstsq(&complex, &of_lstsq).map(drop)));
     let wide = GpuMatrix::upload(&context, &matrix::<f32>("random", 20, 30)).unwrap();
-    assert!(refused(wide.lstsq(&wide, &options).map(drop)));
-    assert!(a.qr(&SvdOptions::default()).is_ok() && wide.lstsq(&wide, &SvdOptions::default()).is_ok());
+    assert!(refused(wide.lstsq(&wide, &of_lstsq).map(drop)));
+    assert!(a.qr(&QrOptions::default()).is_ok() && wide.lstsq(&wide, &LstsqOptions::default()).is_ok());
 }
 
 /// The bytes that are read back for the panels of a matrix by columns or by rows: the first rows of R and of Q, whose lines are padded to four entries.
@@ -220,9 +224,9 @@ fn resident_least_squares() {
             let noise = matrix::<T>("random", m, n);
             let a = Mat::from_fn(m, n, |i, j| T::from_complex(noise[(i, j)].to_complex() * 2f64.powi(power)));
             let b = matrix::<T>("random", m, p);
-            let want = a.lstsq_gpu_report(&b, &options).unwrap();
+            let want = a.lstsq_gpu_report(&b, &options.run.clone().into()).unwrap();
             let [there, right] = [&a, &b].map(|a| GpuMatrix::upload(context, a).unwrap());
-            let report = there.lstsq_report(&right, &options).unwrap();
+            let report = there.lstsq_report(&right, &options.run.clone().into()).unwrap();
             let name = format!("{products} {} {m} x {n}", T::NAME);
             assert_eq!((&report.route, report.shape), (&want.route, (m, n)), "{name}");
             assert_eq!(report.route, Route::LeastSquares(Solver::Recursive(products)), "{name}");
@@ -249,7 +253,7 @@ fn resident_least_squares() {
     let a = Mat::from_fn(60, 20, |i, j| complex_noise(7, i, j).re as f32 * if j == 19 { 1e-5 } else { 1.0 });
     let [there, b] = [&a, &matrix::<f32>("random", 60, 1)].map(|a| GpuMatrix::upload(&context, a).unwrap());
     let [found, native] =
-        [Products::Half, Products::Native].map(|products| there.lstsq_report(&b, &on_gpu(&context, products)).unwrap());
+        [Products::Half, Products::Native].map(|products| there.lstsq_report(&b, &lstsq_on_gpu(&context, products)).unwrap());
     assert_eq!(found.route, Route::LeastSquares(Solver::Qr));
     assert_eq!(found.values.x.to_mat().unwrap(), native.values.x.to_mat().unwrap());
 }
@@ -305,11 +309,11 @@ fn least_squares() {
         let options = on_gpu(&context, products);
         let a = Mat::from_fn(200, 80, |i, j| complex_noise(3, i, j).re);
         let b = Mat::from_fn(200, 1, |i, j| complex_noise(5, i, j).re);
-        let double = a.lstsq_gpu_report(&b, &options).unwrap();
+        let double = a.lstsq_gpu_report(&b, &options.run.clone().into()).unwrap();
         assert_eq!(double.route, Route::LeastSquares(Solver::Recursive(products)));
         assert!(double.values.backward_error <= f64::EPSILON, "{products}: {}", double.values.backward_error);
         let single = |a: &Mat<f64>| Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)] as f32);
-        let found = single(&a).lstsq_gpu_report(&single(&b), &options).unwrap();
+        let found = single(&a).lstsq_gpu_report(&single(&b), &options.run.clone().into()).unwrap();
         assert_eq!(found.route, Route::LeastSquares(Solver::Recursive(products)));
         assert!(found.values.backward_error <= f64::from(f32::EPSILON));
     }
@@ -320,7 +324,7 @@ fn least_squares() {
 fn other_calls() {
     let Some(context) = cooperative() else { return };
     let a = matrix::<f32>("random", 120, 100);
-    let [with, cpu] = [on_gpu(&context, Products::Half), SvdOptions::default().backend(Backend::Cpu)]
+    let [with, cpu] = [on_gpu(&context, Products::Native).run.into(), SvdOptions::default().backend(Backend::Cpu)]
         .map(|options| a.svdvals_gpu_with(&options).unwrap());
     // n eps of the largest value.
     assert!((0..100).all(|k| (with[k] - cpu[k]).abs() <= 100.0 * f32::EPSILON * cpu[0]));

@@ -53,9 +53,9 @@ mod ndarray {
     fn stage_by_stage() {
         let a = Array2::from_shape_fn((50, 50), |(i, j)| 1.0 / (1.0 + i as f64 + 2.0 * j as f64));
         let options = SvdOptions::default().backend(Backend::Cpu);
-        let band = a.to_band(&options).unwrap();
+        let band = a.to_band(&options.run).unwrap();
         assert_eq!(band.to_array2()[(4, 7)], band.get(4, 7));
-        let sigma = band.band_to_bidiag(&options).unwrap().svdvals().unwrap();
+        let sigma = band.band_to_bidiag(&options.run).unwrap().svdvals().unwrap();
         assert!(close(&ndarray::Array1::from(sigma), &a.svdvals_gpu_with(&options).unwrap()));
     }
 }
@@ -87,9 +87,9 @@ mod faer {
     fn stage_by_stage() {
         let a = Mat::<f64>::from_fn(50, 60, |i, j| 1.0 / (1.0 + i as f64 + 2.0 * j as f64));
         let options = SvdOptions::default().backend(Backend::Cpu);
-        let band = SvdValsGpu::to_band(&a, &options).unwrap();
+        let band = SvdValsGpu::to_band(&a, &options.run).unwrap();
         assert_eq!(band.to_mat()[(4, 7)], band.get(4, 7));
-        let sigma = band.band_to_bidiag(&options).unwrap().svdvals().unwrap();
+        let sigma = band.band_to_bidiag(&options.run).unwrap().svdvals().unwrap();
         let want = a.svdvals_gpu_with(&options).unwrap();
         assert!((sigma[0] - want[0]).abs() <= 8.0 * 60.0 * f64::EPSILON * want[0]);
     }

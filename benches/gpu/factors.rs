@@ -17,7 +17,10 @@ use std::{error::Error, time::Instant};
 
 use faer::{Mat, MatRef};
 use num_complex::Complex;
-use svdvals_gpu::{Backend, Element, GpuContext, GpuMatrix, Products, Route, Solver, SvdError, SvdOptions, wgpu::PollType};
+use svdvals_gpu::{
+    Backend, Element, GpuContext, GpuMatrix, LstsqOptions, Products, QrOptions, Route, RunOptions, Solver, SvdError,
+    wgpu::PollType,
+};
 
 use crate::{
     Arguments, SEED, SEED_OF_RIGHT_HAND_SIDES, is_of_size, matrix, repeated,
@@ -108,7 +111,8 @@ fn time<T: Element>(
     arguments: &Arguments,
     row: &mut Row,
 ) -> Result<(), SvdError> {
-    let options = SvdOptions::default().backend(Backend::Gpu).context(context.clone()).products(products);
+    let run = RunOptions::default().backend(Backend::Gpu).context(context.clone());
+    let (of_qr, of_lstsq) = (QrOptions::from(run.clone()).products(products), LstsqOptions::from(run).products(products));
     let asked = Route::LeastSquares(Solver::Recursive(products));
     let run = || -> Result<([f64; 3], Run<T::Scalar>), SvdError> {
         let start = Instant::now();
@@ -119,12 +123,12 @@ fn time<T: Element>(
         // They return when the device is done.
         let (result, other) = match routine {
             "gels" => {
-                let report = on_device.lstsq_report(&right, &options)?;
+                let report = on_device.lstsq_report(&right, &of_lstsq)?;
                 let other = (products != Products::Native && report.route != asked).then_some(report.route);
                 (report.values.x, other)
             }
-            "qr" => (on_device.qr(&options)?.thin_q()?, None),
-            _ => (on_device.qr(&options)?.r()?, None),
+            "qr" => (on_device.qr(&of_qr)?.thin_q()?, None),
+            _ => (on_device.qr(&of_qr)?.r()?, None),
         };
         let computed = start.elapsed().as_secs_f64();
         let result = result.to_mat()?;

@@ -248,7 +248,8 @@ fn rows_of<T: Element>(
     blank: Row,
     table: &mut Table,
 ) -> Result<(), Box<dyn Error>> {
-    let options = SvdOptions::default().backend(Backend::Gpu).context(context.clone()).half_storage(HalfStorage::Half);
+    let options =
+        SvdOptions::default().backend(Backend::Gpu).context(context.clone()).half_storage(HalfStorage::Half.for_element::<T>());
     table.title(T::NAME);
     for &n in sizes {
         let mut row = Row { n, columns: n, ..blank.clone() };

@@ -31,7 +31,7 @@ fn open_and_call<T: Element>(choice: &AdapterChoice, n: usize) -> Result<[f64; 3
     let start = Instant::now();
     let context = GpuContext::new(choice)?;
     let opened = start.elapsed().as_secs_f64();
-    let options = SvdOptions::default().backend(Backend::Gpu).context(context).half_storage(HalfStorage::Half);
+    let options = SvdOptions::default().backend(Backend::Gpu).context(context).half_storage(HalfStorage::Half.for_element::<T>());
     let call = || a.svdvals_gpu_report(&options).map(|report| report.seconds.total);
     Ok([opened, call()?, call()?])
 }

@@ -8,7 +8,7 @@ use std::{error::Error, time::Instant};
 use faer::{Mat, MatRef};
 use rayon::prelude::*;
 use svdvals_gpu::{
-    Backend, Element, GpuContext, GpuMatrix, SvdError, SvdOptions,
+    Backend, Element, GpuContext, GpuMatrix, RunOptions, SvdError,
     triangular::{Diag, Op, Side, TriangularGpu, Uplo},
     wgpu::PollType,
 };
@@ -84,7 +84,7 @@ fn time<T: Element>(
     arguments: &Arguments,
     row: &mut Row,
 ) -> Result<(), SvdError> {
-    let options = SvdOptions::default().backend(Backend::Gpu).context(context.clone());
+    let options = RunOptions::default().backend(Backend::Gpu).context(context.clone());
     let one = T::from_complex(1.0.into());
     let (side, uplo, op, diag) = (Side::Left, Uplo::Lower, Op::NoTrans, Diag::NonUnit);
     let run = || -> Result<([f64; 3], Mat<T>), SvdError> {

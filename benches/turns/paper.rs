@@ -44,7 +44,8 @@ pub fn print<T: Element>(sizes: &[usize]) {
             (0..).map(|k| 64 << k).take_while(|&m| m < n.min(tuning.leaf)).chain([n.min(tuning.leaf)]).collect();
         let panels = rows.into_iter().map(|m| {
             let (panel, options) = (random::<T>(m, tuning.tile_size), on_cpu().threads(1).tuning(tuning.clone()));
-            let [once] = take_turns([&mut || _ = black_box(panel.qr_r_gpu_with(&options).expect("a finite matrix"))]);
+            let [once] =
+                take_turns([&mut || _ = black_box(panel.qr_r_gpu_with(&options.run.clone().into()).expect("a finite matrix"))]);
             (m, once.median)
         });
         let one = OnOne {

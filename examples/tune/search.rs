@@ -103,8 +103,8 @@ impl Place {
         }
     }
 
-    fn options(&self) -> SvdOptions {
-        let options = SvdOptions::default().half_storage(HalfStorage::Half);
+    fn options<T: Element>(&self) -> SvdOptions {
+        let options = SvdOptions::default().half_storage(HalfStorage::Half.for_element::<T>());
         match self {
             Place::Gpu(context) => options.backend(Backend::Gpu).context(context.clone()),
             Place::Cpu => options.backend(Backend::Cpu),
@@ -256,7 +256,7 @@ impl<'a, T: Element> Search<'a, T> {
                 "n = {n}: on the CPU a matrix this small goes straight to bidiagonal form; there is nothing to tune"
             ));
         }
-        Ok(Search { place, n, quick, repeat, a: gaussian(n, n, 1), options: place.options() })
+        Ok(Search { place, n, quick, repeat, a: gaussian(n, n, 1), options: place.options::<T>() })
     }
 
     pub fn place(&self) -> &Place {

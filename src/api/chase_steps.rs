@@ -80,7 +80,7 @@ impl<T: Element> Band<T> {
     /// to the last bit.
     ///
     /// ```
-    /// use svdvals_gpu::{Backend, Band, SvdOptions, Tuning};
+    /// use svdvals_gpu::{Backend, Band, RunOptions, Tuning};
     /// let band = Band::from_fn(30, 6, |i, j| 1.0 / (1 + i + j) as f64)?;
     /// let mut steps = band.chase_steps(3)?;
     /// let first = steps.next().unwrap();
@@ -88,7 +88,7 @@ impl<T: Element> Band<T> {
     /// assert_eq!((steps.get(0, 3) != 0.0, steps.get(0, 4)), (true, 0.0)); // the row is done
     /// assert!(steps.get(5, 4) != 0.0); // and below the diagonal there is a bulge
     /// let c = steps.finish()?;
-    /// let options = SvdOptions::default().backend(Backend::Cpu).tuning(Tuning::for_cpu::<f64>(30).tile_width(3));
+    /// let options = RunOptions::default().backend(Backend::Cpu).tuning(Tuning::for_cpu::<f64>(30).tile_width(3));
     /// assert_eq!(c, band.band_to_bidiag(&options)?);
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```

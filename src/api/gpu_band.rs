@@ -7,7 +7,10 @@ use crate::{
     api::element::Element,
     base::error::Result,
     gpu::device::context::GpuContext,
-    plan::{device::band::DeviceBand, options::SvdOptions},
+    plan::{
+        device::band::DeviceBand,
+        options::{RunOptions, SvdOptions},
+    },
     tile::band::Band,
 };
 
@@ -18,16 +21,16 @@ use crate::{
 ///
 /// ```
 /// # #[cfg(feature = "faer")] {
-/// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions, Tuning};
+/// use svdvals_gpu::{GpuContext, GpuMatrix, RunOptions, Tuning};
 /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
 /// let context = GpuContext::global()?;
 /// let a = GpuMatrix::upload(&context, &faer::Mat::from_fn(60, 40, |i, j| ((i * j) as f32).sin()))?;
-/// let narrow = SvdOptions::default().tuning(Tuning::for_adapter::<f32>(&context, 40).tile_size(8).leaf(16));
-/// let band = a.to_gpu_band(&narrow)?;
+/// let narrow = Tuning::for_adapter::<f32>(&context, 40).tile_size(8).leaf(16);
+/// let band = a.to_gpu_band(&RunOptions::default().tuning(narrow.clone()))?;
 /// assert_eq!((band.n(), band.bandwidth()), (40, 8));
 /// // Stage 2 by two tile widths, of one band that has stayed where it is.
-/// let by = |tile_width| narrow.clone().tuning(narrow.tuning.clone().unwrap_or_else(|| unreachable!()).tile_width(tile_width));
-/// let (two, seven) = (band.band_to_bidiag(&by(2))?.svdvals()?, band.svdvals(&by(7))?);
+/// let by = |tile_width| RunOptions::default().tuning(narrow.clone().tile_width(tile_width));
+/// let (two, seven) = (band.band_to_bidiag(&by(2))?.svdvals()?, band.svdvals(&by(7).into())?);
 /// assert!((two[0] - seven[0]).abs() < 1e-5 * two[0]);
 /// # }
 /// # Ok::<(), svdvals_gpu::SvdError>(())
@@ -118,16 +121,16 @@ impl<T: Element> GpuBand<T> {
     /// Stage 2 (see [`Band::band_to_bidiag`]) on the device. The bidiagonal is read back, and the band is unchanged.
     ///
     /// ```
-    /// use svdvals_gpu::{Band, GpuBand, GpuContext, SvdOptions};
+    /// use svdvals_gpu::{Band, GpuBand, GpuContext, RunOptions};
     /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
     /// let band = GpuBand::upload(&GpuContext::global()?, &Band::from_fn(50, 6, |i, j| 1.0 / (1 + i + j) as f32)?)?;
-    /// assert_eq!(band.band_to_bidiag(&SvdOptions::default())?.superdiagonal().len(), 49);
+    /// assert_eq!(band.band_to_bidiag(&RunOptions::default())?.superdiagonal().len(), 49);
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```
     ///
     /// # Errors
     /// As [`GpuMatrix::to_band`](crate::GpuMatrix::to_band).
-    pub fn band_to_bidiag(&self, options: &SvdOptions) -> Result<Bidiagonal<T::Real>> {
+    pub fn band_to_bidiag(&self, options: &RunOptions) -> Result<Bidiagonal<T::Real>> {
         T::device_band_to_bidiag(&self.0, options)
     }
 

@@ -14,7 +14,10 @@ use crate::{
     },
     base::error::Result,
     gpu::{device::context::GpuContext, matrix::DeviceMatrix},
-    plan::{options::SvdOptions, report::SvdReport},
+    plan::{
+        options::{RunOptions, SvdOptions},
+        report::SvdReport,
+    },
     tile::band::Band,
 };
 
@@ -229,10 +232,10 @@ impl<T: Element> GpuMatrix<T> {
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions, SvdValsGpu, Tuning};
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, RunOptions, SvdValsGpu, Tuning};
     /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
     /// let a = faer::Mat::from_fn(60, 40, |i, j| ((i * j) as f32).sin());
-    /// let options = SvdOptions::default();
+    /// let options = RunOptions::default();
     /// let band = GpuMatrix::upload(&GpuContext::global()?, &a)?.to_band(&options)?;
     /// let s = band.band_to_bidiag(&options)?.svdvals()?;
     /// assert!((s[0] - a.svdvals_gpu()?[0]).abs() < 1e-4);
@@ -243,7 +246,7 @@ impl<T: Element> GpuMatrix<T> {
     /// # Errors
     /// As [`svdvals_gpu_with`](SvdValsGpu::svdvals_gpu_with) with [`Backend::Gpu`](crate::Backend::Gpu); [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for [`Backend::Cpu`](crate::Backend::Cpu) and
     /// for another device.
-    pub fn to_band(&self, options: &SvdOptions) -> Result<Band<T::Scalar>> {
+    pub fn to_band(&self, options: &RunOptions) -> Result<Band<T::Scalar>> {
         self.to_gpu_band(options)?.download()
     }
 
@@ -295,10 +298,10 @@ impl<T: Element> GpuMatrix<T> {
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions};
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, RunOptions};
     /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
     /// let a = GpuMatrix::upload(&GpuContext::global()?, &faer::Mat::from_fn(60, 40, |i, j| ((i * j) as f32).sin()))?;
-    /// let options = SvdOptions::default();
+    /// let options = RunOptions::default();
     /// assert_eq!(a.to_gpu_band(&options)?.download()?, a.to_band(&options)?);
     /// # }
     /// # Ok::<(), svdvals_gpu::SvdError>(())
@@ -306,7 +309,7 @@ impl<T: Element> GpuMatrix<T> {
     ///
     /// # Errors
     /// As [`to_band`](Self::to_band).
-    pub fn to_gpu_band(&self, options: &SvdOptions) -> Result<GpuBand<T::Scalar>> {
+    pub fn to_gpu_band(&self, options: &RunOptions) -> Result<GpuBand<T::Scalar>> {
         Ok(GpuBand::of(T::device_to_band(&self.0, options)?))
     }
 }
@@ -324,7 +327,7 @@ impl<T: Element> TriangularGpu for GpuMatrix<T> {
 }
 
 impl<T: Element> sealed::Operate<GpuMatrix<T>, T> for GpuMatrix<T> {
-    fn operate(&mut self, call: Call<T>, a: &GpuMatrix<T>, options: &SvdOptions) -> Result<()> {
+    fn operate(&mut self, call: Call<T>, a: &GpuMatrix<T>, options: &RunOptions) -> Result<()> {
         T::device_triangular(call, &a.0, &self.0, options)
     }
 }

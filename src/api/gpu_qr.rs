@@ -6,17 +6,17 @@ use crate::{
         blas::{Op, Side},
         error::Result,
     },
-    plan::{device::qr::Factorisation, options::SvdOptions, qr_factors::quotient_of_ends, report::SvdReport},
+    plan::{device::qr::Factorisation, options::QrOptions, qr_factors::quotient_of_ends, report::SvdReport},
 };
 
 /// A = Q R, the result of [`GpuMatrix::qr`], which stays on the device. A is m x n, and k = min(m, n).
 ///
 /// ```
 /// # #[cfg(feature = "faer")] {
-/// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions};
+/// use svdvals_gpu::{GpuContext, GpuMatrix, QrOptions};
 /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
 /// let a = faer::mat![[3.0f32, 1.0], [4.0, 2.0], [0.0, 5.0]];
-/// let qr = GpuMatrix::upload(&GpuContext::global()?, &a)?.qr(&SvdOptions::default())?;
+/// let qr = GpuMatrix::upload(&GpuContext::global()?, &a)?.qr(&QrOptions::default())?;
 /// let (q, r) = (qr.thin_q()?.to_mat()?, qr.r()?.to_mat()?); // read back
 /// assert!((q * &r - a).norm_max() < 1e-5 && r[(1, 0)] == 0.0);
 /// # }
@@ -26,25 +26,25 @@ pub struct GpuQr<T: Element>(Box<dyn Factorisation<T::Scalar>>);
 
 impl<T: Element> GpuMatrix<T> {
     /// The QR factorisation. Q and R stay on the device. Of a tall matrix of at most 256 columns two squares of R's size are read back for every 16384 rows,
-    /// for CholeskyQR2; of others nothing is. With [`SvdOptions::products`] two squares of each panel are,
-    /// of 128 columns at most, in which the host finds the reflectors; with [`SvdOptions::pivot`] or [`SvdOptions::positive_diagonal`] R is, and what the
+    /// for CholeskyQR2; of others nothing is. With [`QrOptions::products`] two squares of each panel are,
+    /// of 128 columns at most, in which the host finds the reflectors; with [`QrOptions::pivot`] or [`QrOptions::positive_diagonal`] R is, and what the
     /// host finds is uploaded: a square factor of Q, and another R.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions};
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, QrOptions};
     /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
     /// let a = GpuMatrix::upload(&GpuContext::global()?, &faer::mat![[3.0f32], [4.0]])?;
-    /// let r = a.qr(&SvdOptions::default())?.r()?.to_mat()?;
+    /// let r = a.qr(&QrOptions::default())?.r()?.to_mat()?;
     /// assert!((r[(0, 0)].abs() - 5.0).abs() < 1e-5);
     /// # }
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```
     ///
     /// # Errors
-    /// As [`svdvals`](Self::svdvals). [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for [`HalfStorage::Half`](crate::HalfStorage::Half), and for [`SvdOptions::products`] of other types than in
+    /// As [`svdvals`](Self::svdvals). [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for [`HalfStorage::Half`](crate::HalfStorage::Half), and for [`QrOptions::products`] of other types than in
     /// [`Products`](crate::Products) or without [cooperative matrices](crate::GpuContext::cooperative_matrices).
-    pub fn qr(&self, options: &SvdOptions) -> Result<GpuQr<T>> {
+    pub fn qr(&self, options: &QrOptions) -> Result<GpuQr<T>> {
         Ok(self.factored(options, false)?.values)
     }
 
@@ -52,21 +52,21 @@ impl<T: Element> GpuMatrix<T> {
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions};
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, QrOptions};
     /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
     /// let a = GpuMatrix::upload(&GpuContext::global()?, &faer::Mat::<f32>::identity(100, 80))?;
-    /// assert_eq!(a.qr_report(&SvdOptions::default())?.counts.bytes_read_back, 0);
+    /// assert_eq!(a.qr_report(&QrOptions::default())?.counts.bytes_read_back, 0);
     /// # }
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```
     ///
     /// # Errors
     /// As [`qr`](Self::qr).
-    pub fn qr_report(&self, options: &SvdOptions) -> Result<SvdReport<GpuQr<T>>> {
+    pub fn qr_report(&self, options: &QrOptions) -> Result<SvdReport<GpuQr<T>>> {
         self.factored(options, true)
     }
 
-    fn factored(&self, options: &SvdOptions, timed: bool) -> Result<SvdReport<GpuQr<T>>> {
+    fn factored(&self, options: &QrOptions, timed: bool) -> Result<SvdReport<GpuQr<T>>> {
         Ok(T::device_qr(&self.0, options, timed)?.map(GpuQr))
     }
 }
@@ -76,10 +76,10 @@ impl<T: Element> GpuQr<T> {
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions};
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, QrOptions, SvdOptions};
     /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
     /// let a = GpuMatrix::upload(&GpuContext::global()?, &faer::mat![[3.0f32, 5.0], [4.0, 5.0]])?;
-    /// let s = a.qr(&SvdOptions::default())?.r()?.svdvals(&SvdOptions::default())?; // those of A
+    /// let s = a.qr(&QrOptions::default())?.r()?.svdvals(&SvdOptions::default())?; // those of A
     /// assert!((s[0] * s[1] - 5.0).abs() < 1e-5);
     /// # }
     /// # Ok::<(), svdvals_gpu::SvdError>(())
@@ -96,10 +96,10 @@ impl<T: Element> GpuQr<T> {
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions};
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, QrOptions};
     /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
     /// let a = GpuMatrix::upload(&GpuContext::global()?, &faer::mat![[3.0f32], [4.0]])?;
-    /// let q = a.qr(&SvdOptions::default())?.thin_q()?.to_mat()?;
+    /// let q = a.qr(&QrOptions::default())?.thin_q()?.to_mat()?;
     /// assert!((q[(0, 0)].abs() - 0.6).abs() < 1e-5 && q.ncols() == 1);
     /// # }
     /// # Ok::<(), svdvals_gpu::SvdError>(())
@@ -116,10 +116,10 @@ impl<T: Element> GpuQr<T> {
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions};
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, QrOptions};
     /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
     /// let a = GpuMatrix::upload(&GpuContext::global()?, &faer::mat![[3.0f32], [4.0]])?;
-    /// let q = a.qr(&SvdOptions::default())?.complete_q()?.to_mat()?;
+    /// let q = a.qr(&QrOptions::default())?.complete_q()?.to_mat()?;
     /// assert!((q[(0, 1)].abs() - 0.8).abs() < 1e-5);
     /// # }
     /// # Ok::<(), svdvals_gpu::SvdError>(())
@@ -139,10 +139,10 @@ impl<T: Element> GpuQr<T> {
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions, triangular::Op};
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, QrOptions, triangular::Op};
     /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
     /// let a = GpuMatrix::upload(&GpuContext::global()?, &faer::mat![[3.0f32], [4.0]])?;
-    /// let r = a.qr(&SvdOptions::default())?.apply_q(&a, Op::ConjTrans)?.to_mat()?;
+    /// let r = a.qr(&QrOptions::default())?.apply_q(&a, Op::ConjTrans)?.to_mat()?;
     /// assert!((r[(0, 0)].abs() - 5.0).abs() < 1e-5 && r[(1, 0)].abs() < 1e-5);
     /// # }
     /// # Ok::<(), svdvals_gpu::SvdError>(())
@@ -158,10 +158,10 @@ impl<T: Element> GpuQr<T> {
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions, triangular::Op};
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, QrOptions, triangular::Op};
     /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
     /// let context = GpuContext::global()?;
-    /// let qr = GpuMatrix::upload(&context, &faer::mat![[3.0f32], [4.0]])?.qr(&SvdOptions::default())?;
+    /// let qr = GpuMatrix::upload(&context, &faer::mat![[3.0f32], [4.0]])?.qr(&QrOptions::default())?;
     /// let c = qr.apply_q_right(&GpuMatrix::upload(&context, &faer::mat![[3.0f32, 4.0]])?, Op::NoTrans)?.to_mat()?;
     /// assert!((c[(0, 0)].abs() - 5.0).abs() < 1e-5 && c[(0, 1)].abs() < 1e-5);
     /// # }
@@ -178,15 +178,15 @@ impl<T: Element> GpuQr<T> {
         Ok(GpuMatrix::of(self.0.apply(&c.0, side, op)?))
     }
 
-    /// The numerical rank: the number of diagonal entries of R above [`tolerance`](SvdOptions::tolerance) times the largest, by
+    /// The numerical rank: the number of diagonal entries of R above [`tolerance`](QrOptions::tolerance) times the largest, by
     /// default sqrt(max(m, n)) eps. R is read back. Without pivoting this bounds the rank neither way: [`svdvals`](Self::svdvals) shows it.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions};
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, QrOptions};
     /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
     /// let a = GpuMatrix::upload(&GpuContext::global()?, &faer::mat![[3.0f32, 0.0], [4.0, 0.0]])?;
-    /// assert_eq!(a.qr(&SvdOptions::default())?.rank()?, 1);
+    /// assert_eq!(a.qr(&QrOptions::default())?.rank()?, 1);
     /// # }
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```
@@ -198,14 +198,14 @@ impl<T: Element> GpuQr<T> {
         self.0.rank()
     }
 
-    /// The permutation P of [`SvdOptions::pivot`]: column j of A P is column `order()[j]` of A. None without pivoting.
+    /// The permutation P of [`QrOptions::pivot`]: column j of A P is column `order()[j]` of A. None without pivoting.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions};
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, QrOptions};
     /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
     /// let a = GpuMatrix::upload(&GpuContext::global()?, &faer::mat![[1.0f32, 3.0], [0.0, 4.0]])?;
-    /// assert_eq!(a.qr(&SvdOptions::default().pivot(true))?.order(), Some(&[1, 0][..])); // the longer column first
+    /// assert_eq!(a.qr(&QrOptions::default().pivot(true))?.order(), Some(&[1, 0][..])); // the longer column first
     /// # }
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```
@@ -217,10 +217,10 @@ impl<T: Element> GpuQr<T> {
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions};
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, QrOptions};
     /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
     /// let a = GpuMatrix::upload(&GpuContext::global()?, &faer::mat![[3.0f32, 5.0], [4.0, 5.0]])?;
-    /// let s = a.qr(&SvdOptions::default())?.svdvals()?;
+    /// let s = a.qr(&QrOptions::default())?.svdvals()?;
     /// assert!((s[0] * s[1] - 5.0).abs() < 1e-5);
     /// # }
     /// # Ok::<(), svdvals_gpu::SvdError>(())
@@ -237,10 +237,10 @@ impl<T: Element> GpuQr<T> {
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions};
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, QrOptions};
     /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
     /// let a = GpuMatrix::upload(&GpuContext::global()?, &faer::mat![[6.0f32, 0.0], [0.0, 2.0]])?;
-    /// assert!((a.qr(&SvdOptions::default())?.condition()? - 3.0).abs() < 1e-5);
+    /// assert!((a.qr(&QrOptions::default())?.condition()? - 3.0).abs() < 1e-5);
     /// # }
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```
@@ -256,10 +256,10 @@ impl<T: Element> GpuQr<T> {
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, GpuMatrix, SvdOptions};
+    /// use svdvals_gpu::{GpuContext, GpuMatrix, QrOptions};
     /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
     /// let context = GpuContext::global()?;
-    /// let qr = GpuMatrix::upload(&context, &faer::mat![[1.0f32, 0.0], [1.0, 1.0], [1.0, 2.0]])?.qr(&SvdOptions::default())?;
+    /// let qr = GpuMatrix::upload(&context, &faer::mat![[1.0f32, 0.0], [1.0, 1.0], [1.0, 2.0]])?.qr(&QrOptions::default())?;
     /// let x = qr.solve_lstsq(&GpuMatrix::upload(&context, &faer::mat![[1.0f32], [3.0], [5.0]])?)?.to_mat()?;
     /// assert!((x - faer::mat![[1.0], [2.0]]).norm_max() < 1e-5);
     /// # }
@@ -268,7 +268,7 @@ impl<T: Element> GpuQr<T> {
     ///
     /// # Errors
     /// [`SvdError::RankDeficient`](crate::SvdError::RankDeficient) without pivoting, if A is wide or an estimate of its condition number is 1 /
-    /// [`tolerance`](SvdOptions::tolerance) or more; [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) if B does not have m rows, has an entry that is NaN or infinite,
+    /// [`tolerance`](QrOptions::tolerance) or more; [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) if B does not have m rows, has an entry that is NaN or infinite,
     /// or is on another device; [`SvdError::Overflow`](crate::SvdError::Overflow) if an entry of X exceeds its type; as [`r`](Self::r).
     pub fn solve_lstsq(&self, b: &GpuMatrix<T>) -> Result<GpuMatrix<T::Scalar>> {
         Ok(GpuMatrix::of(self.0.solve(&b.0)?))

@@ -3,7 +3,7 @@
 use crate::{
     api::{element::Element, qr::sealed::RightSide, svdvals::SvdValsGpu},
     base::error::Result,
-    plan::{drivers::Drivers, lstsq::Fit, options::SvdOptions, report::SvdReport},
+    plan::{drivers::Drivers, lstsq::Fit, options::LstsqOptions, report::SvdReport},
 };
 
 /// The solution of a least squares problem, the result of [`LstsqGpu`]. `X` is a matrix or a vector of the caller's library, as B is, and `R`
@@ -26,12 +26,12 @@ use crate::{
 pub struct Lstsq<X, R> {
     /// X, n x p, or a vector of n entries.
     pub x: X,
-    /// The numerical rank of A: the number of singular values above [`SvdOptions::tolerance`] times the largest. With a
-    /// [`ridge`](SvdOptions::ridge) it is that of A with the rows of sqrt(ridge) I.
+    /// The numerical rank of A: the number of singular values above [`LstsqOptions::tolerance`] times the largest. With a
+    /// [`ridge`](LstsqOptions::ridge) it is that of A with the rows of sqrt(ridge) I.
     pub rank: usize,
     /// ||b_j - A x_j||, one for each of the p right-hand sides, whatever the rank and the shape.
     pub residuals: Vec<R>,
-    /// The singular values of A, descending, if [`SvdOptions::singular_values`] asked for them or the rank was in doubt.
+    /// The singular values of A, descending, if [`LstsqOptions::singular_values`] asked for them or the rank was in doubt.
     pub singular_values: Option<Vec<R>>,
     /// Iterations of conjugate gradients, each a product with A and one with A^H. Zero for other [routes](crate::Solver).
     pub iterations: usize,
@@ -85,18 +85,18 @@ pub trait LstsqGpu: SvdValsGpu {
     /// # Errors
     /// As [`lstsq_gpu_with`](Self::lstsq_gpu_with).
     fn lstsq_gpu<B: RightSide<Self::Element>>(&self, b: &B) -> Result<SolutionOf<Self, B>> {
-        self.lstsq_gpu_with(b, &SvdOptions::default())
+        self.lstsq_gpu_with(b, &LstsqOptions::default())
     }
 
-    /// The solution, with options: [`ridge`](SvdOptions::ridge), [`tolerance`](SvdOptions::tolerance),
-    /// [`singular_values`](SvdOptions::singular_values), [`preconditioner`](SvdOptions::preconditioner).
+    /// The solution, with options: [`ridge`](LstsqOptions::ridge), [`tolerance`](LstsqOptions::tolerance),
+    /// [`singular_values`](LstsqOptions::singular_values), [`preconditioner`](LstsqOptions::preconditioner).
     ///
     /// ```
     /// # #[cfg(feature = "ndarray")] {
     /// use ndarray::array;
-    /// use svdvals_gpu::{LstsqGpu, SvdOptions};
+    /// use svdvals_gpu::{LstsqGpu, LstsqOptions};
     /// let a = array![[1.0f64, 0.0], [0.0, 1e-9]];
-    /// let fit = a.lstsq_gpu_with(&array![1.0, 1.0], &SvdOptions::default().tolerance(1e-6))?;
+    /// let fit = a.lstsq_gpu_with(&array![1.0, 1.0], &LstsqOptions::default().tolerance(1e-6))?;
     /// assert!(fit.rank == 1 && fit.x[1] == 0.0 && fit.residuals[0] == 1.0);
     /// # }
     /// # Ok::<(), svdvals_gpu::SvdError>(())
@@ -107,7 +107,7 @@ pub trait LstsqGpu: SvdValsGpu {
     /// is NaN or infinite, for a negative ridge, for a half-precision matrix with [`HalfStorage::Half`](crate::HalfStorage::Half), and for a
     /// [`Preconditioner`](crate::Preconditioner) of a wide matrix, or one that the element type has not.
     /// [`SvdError::Overflow`](crate::SvdError::Overflow) if a result exceeds its type.
-    fn lstsq_gpu_with<B: RightSide<Self::Element>>(&self, b: &B, options: &SvdOptions) -> Result<SolutionOf<Self, B>> {
+    fn lstsq_gpu_with<B: RightSide<Self::Element>>(&self, b: &B, options: &LstsqOptions) -> Result<SolutionOf<Self, B>> {
         Ok(solution::<_, B>(Self::Element::lstsq(self.as_faer(), b.as_columns(), options, false)?.values))
     }
 
@@ -115,10 +115,10 @@ pub trait LstsqGpu: SvdValsGpu {
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{LstsqGpu, SvdOptions};
+    /// use svdvals_gpu::{LstsqGpu, LstsqOptions};
     /// let a = faer::Mat::from_fn(9000, 20, |i, j| ((i * j) as f64).sin());
     /// let b = faer::Col::from_fn(9000, |i| (i as f64).sqrt());
-    /// let report = a.lstsq_gpu_report(&b, &SvdOptions::default())?;
+    /// let report = a.lstsq_gpu_report(&b, &LstsqOptions::default())?;
     /// println!("{report}, {} iterations", report.values.iterations);
     /// assert!(report.values.backward_error < 1e-15);
     /// # }
@@ -130,7 +130,7 @@ pub trait LstsqGpu: SvdValsGpu {
     fn lstsq_gpu_report<B: RightSide<Self::Element>>(
         &self,
         b: &B,
-        options: &SvdOptions,
+        options: &LstsqOptions,
     ) -> Result<SvdReport<SolutionOf<Self, B>>> {
         Ok(Self::Element::lstsq(self.as_faer(), b.as_columns(), options, true)?.map(solution::<_, B>))
     }
@@ -140,9 +140,9 @@ pub trait LstsqGpu: SvdValsGpu {
     ///
     /// ```
     /// # #[cfg(feature = "ndarray")] {
-    /// use svdvals_gpu::{LstsqGpu, SvdOptions};
+    /// use svdvals_gpu::{LstsqGpu, LstsqOptions};
     /// let (a, b) = (ndarray::array![[0.0f32, 2.0], [4.0, 0.0]], ndarray::array![2.0, 4.0]);
-    /// let fit = pollster::block_on(a.lstsq_gpu_async(&b, &SvdOptions::default()))?; // or whatever runs your tasks
+    /// let fit = pollster::block_on(a.lstsq_gpu_async(&b, &LstsqOptions::default()))?; // or whatever runs your tasks
     /// assert!((fit.x - ndarray::array![1.0, 1.0]).iter().all(|x| x.abs() < 1e-6));
     /// # }
     /// # Ok::<(), svdvals_gpu::SvdError>(())
@@ -153,7 +153,7 @@ pub trait LstsqGpu: SvdValsGpu {
     fn lstsq_gpu_async<'a, B: RightSide<Self::Element>>(
         &'a self,
         b: &'a B,
-        options: &'a SvdOptions,
+        options: &'a LstsqOptions,
     ) -> impl Future<Output = Result<SolutionOf<Self, B>>> + Send + 'a {
         let fit = Self::Element::lstsq_async(self.as_faer(), b.as_columns(), options, false);
         async { Ok(solution::<_, B>(fit.await?.values)) }

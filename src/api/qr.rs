@@ -10,7 +10,11 @@ use crate::{
     },
     base::error::Result,
     plan::{
-        drivers::Drivers, lstsq::scale_of_b, options::SvdOptions, qr::BoxedFactors, qr_factors::quotient_of_ends,
+        drivers::Drivers,
+        lstsq::scale_of_b,
+        options::{QrOptions, SvdOptions},
+        qr::BoxedFactors,
+        qr_factors::quotient_of_ends,
         report::SvdReport,
     },
 };
@@ -28,7 +32,7 @@ use crate::{
 ///
 /// | method | LAPACK |
 /// | --- | --- |
-/// | [`qr_gpu`](QrGpu::qr_gpu) | `geqrf`; `geqp3` with [`SvdOptions::pivot`] |
+/// | [`qr_gpu`](QrGpu::qr_gpu) | `geqrf`; `geqp3` with [`QrOptions::pivot`] |
 /// | [`Qr::thin_q`], [`Qr::complete_q`] | `orgqr`, `ungqr` |
 /// | [`Qr::apply_q`] | `ormqr`, `unmqr` |
 /// | [`Qr::solve_lstsq`] | `gels`; [`LstsqGpu`](crate::LstsqGpu) has `gelsd` |
@@ -69,18 +73,18 @@ pub trait QrGpu: SvdValsGpu {
     /// # Errors
     /// As [`qr_gpu_with`](Self::qr_gpu_with).
     fn qr_gpu(&self) -> Result<Qr<Self::Element, Self::Matrix>> {
-        self.qr_gpu_with(&SvdOptions::default())
+        self.qr_gpu_with(&QrOptions::default())
     }
 
-    /// The factorisation that `options` ask for ([`pivot`](SvdOptions::pivot), [`positive_diagonal`](SvdOptions::positive_diagonal),
-    /// [`tolerance`](SvdOptions::tolerance), [`products`](SvdOptions::products)).
+    /// The factorisation that `options` ask for ([`pivot`](QrOptions::pivot), [`positive_diagonal`](QrOptions::positive_diagonal),
+    /// [`tolerance`](QrOptions::tolerance), [`products`](QrOptions::products)).
     ///
     /// ```
     /// # #[cfg(feature = "ndarray")] {
     /// use ndarray::array;
-    /// use svdvals_gpu::{QrGpu, SvdOptions};
+    /// use svdvals_gpu::{QrGpu, QrOptions};
     /// let a = array![[1.0f64, 3.0], [0.0, 4.0]];
-    /// let qr = a.qr_gpu_with(&SvdOptions::default().pivot(true))?;
+    /// let qr = a.qr_gpu_with(&QrOptions::default().pivot(true))?;
     /// assert_eq!(qr.order(), Some(&[1, 0][..])); // the longer column first
     /// assert!((qr.r()[[0, 0]].abs() - 5.0).abs() < 1e-14);
     /// # }
@@ -89,9 +93,9 @@ pub trait QrGpu: SvdValsGpu {
     ///
     /// # Errors
     /// As [`SvdValsGpu::svdvals_gpu_with`]. [`SvdError::Overflow`](crate::SvdError::Overflow) if an entry of R exceeds its type.
-    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for [`products`](SvdOptions::products) that there are not for the element type,
+    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for [`products`](QrOptions::products) that there are not for the element type,
     /// or not on the GPU that was asked for.
-    fn qr_gpu_with(&self, options: &SvdOptions) -> Result<Qr<Self::Element, Self::Matrix>> {
+    fn qr_gpu_with(&self, options: &QrOptions) -> Result<Qr<Self::Element, Self::Matrix>> {
         Ok(Qr::new(Self::Element::qr(self.as_faer(), options, false)?.values))
     }
 
@@ -99,9 +103,9 @@ pub trait QrGpu: SvdValsGpu {
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{Orthogonal, QrGpu, Route, SvdOptions};
+    /// use svdvals_gpu::{Orthogonal, QrGpu, Route, QrOptions};
     /// let a = faer::Mat::from_fn(9000, 20, |i, j| ((i * j) as f64).sin());
-    /// let report = a.qr_gpu_report(&SvdOptions::default())?;
+    /// let report = a.qr_gpu_report(&QrOptions::default())?;
     /// println!("{report}");
     /// assert_eq!(report.values.r().shape(), (20, 20));
     /// # }
@@ -110,7 +114,7 @@ pub trait QrGpu: SvdValsGpu {
     ///
     /// # Errors
     /// As [`qr_gpu_with`](Self::qr_gpu_with).
-    fn qr_gpu_report(&self, options: &SvdOptions) -> Result<SvdReport<Qr<Self::Element, Self::Matrix>>> {
+    fn qr_gpu_report(&self, options: &QrOptions) -> Result<SvdReport<Qr<Self::Element, Self::Matrix>>> {
         Ok(Self::Element::qr(self.as_faer(), options, true)?.map(Qr::new))
     }
 
@@ -119,9 +123,9 @@ pub trait QrGpu: SvdValsGpu {
     ///
     /// ```
     /// # #[cfg(feature = "ndarray")] {
-    /// use svdvals_gpu::{QrGpu, SvdOptions};
+    /// use svdvals_gpu::{QrGpu, QrOptions};
     /// let a = ndarray::array![[0.0f32, 2.0], [4.0, 0.0]];
-    /// let qr = pollster::block_on(a.qr_gpu_async(&SvdOptions::default()))?; // or whatever runs your tasks
+    /// let qr = pollster::block_on(a.qr_gpu_async(&QrOptions::default()))?; // or whatever runs your tasks
     /// assert!((qr.r()[[0, 0]].abs() - 4.0).abs() < 1e-6);
     /// # }
     /// # Ok::<(), svdvals_gpu::SvdError>(())
@@ -131,7 +135,7 @@ pub trait QrGpu: SvdValsGpu {
     /// As [`qr_gpu_with`](Self::qr_gpu_with).
     fn qr_gpu_async<'a>(
         &'a self,
-        options: &'a SvdOptions,
+        options: &'a QrOptions,
     ) -> impl Future<Output = Result<Qr<Self::Element, Self::Matrix>>> + Send + 'a {
         let factors = Self::Element::qr_async(self.as_faer(), options, false);
         async { Ok(Qr::new(factors.await?.values)) }
@@ -152,15 +156,15 @@ pub trait QrGpu: SvdValsGpu {
     /// # Errors
     /// As [`qr_gpu_with`](Self::qr_gpu_with).
     fn qr_r_gpu(&self) -> Result<Self::Matrix> {
-        self.qr_r_gpu_with(&SvdOptions::default())
+        self.qr_r_gpu_with(&QrOptions::default())
     }
 
     /// R alone, with options.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{QrGpu, SvdOptions};
-    /// let r = faer::mat![[3.0f64], [4.0]].qr_r_gpu_with(&SvdOptions::default().positive_diagonal(true))?;
+    /// use svdvals_gpu::{QrGpu, QrOptions};
+    /// let r = faer::mat![[3.0f64], [4.0]].qr_r_gpu_with(&QrOptions::default().positive_diagonal(true))?;
     /// assert!((r[(0, 0)] - 5.0).abs() < 1e-14);
     /// # }
     /// # Ok::<(), svdvals_gpu::SvdError>(())
@@ -168,7 +172,7 @@ pub trait QrGpu: SvdValsGpu {
     ///
     /// # Errors
     /// As [`qr_gpu_with`](Self::qr_gpu_with).
-    fn qr_r_gpu_with(&self, options: &SvdOptions) -> Result<Self::Matrix> {
+    fn qr_r_gpu_with(&self, options: &QrOptions) -> Result<Self::Matrix> {
         let report = Self::Element::qr_r(self.as_faer(), options, false)?;
         Ok(sealed::Dense::from_mat(report.values))
     }
@@ -177,8 +181,8 @@ pub trait QrGpu: SvdValsGpu {
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{QrGpu, SvdOptions};
-    /// let report = faer::Mat::<f32>::identity(30, 20).qr_r_gpu_report(&SvdOptions::default())?;
+    /// use svdvals_gpu::{QrGpu, QrOptions};
+    /// let report = faer::Mat::<f32>::identity(30, 20).qr_r_gpu_report(&QrOptions::default())?;
     /// assert_eq!(report.values.shape(), (20, 20));
     /// # }
     /// # Ok::<(), svdvals_gpu::SvdError>(())
@@ -186,7 +190,7 @@ pub trait QrGpu: SvdValsGpu {
     ///
     /// # Errors
     /// As [`qr_gpu_with`](Self::qr_gpu_with).
-    fn qr_r_gpu_report(&self, options: &SvdOptions) -> Result<SvdReport<Self::Matrix>> {
+    fn qr_r_gpu_report(&self, options: &QrOptions) -> Result<SvdReport<Self::Matrix>> {
         let report = Self::Element::qr_r(self.as_faer(), options, true)?;
         Ok(report.map(sealed::Dense::from_mat))
     }
@@ -310,7 +314,7 @@ impl<T: Element, M: sealed::Dense<T::Arithmetic>> Qr<T, M> {
         Ok(())
     }
 
-    /// The permutation P of [`SvdOptions::pivot`]: column j of A P is column `order()[j]` of A. None without pivoting.
+    /// The permutation P of [`QrOptions::pivot`]: column j of A P is column `order()[j]` of A. None without pivoting.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -322,14 +326,14 @@ impl<T: Element, M: sealed::Dense<T::Arithmetic>> Qr<T, M> {
         self.factors.order()
     }
 
-    /// The number of diagonal entries of R above [`SvdOptions::tolerance`] times the largest, by default sqrt(max(m, n)) eps.
+    /// The number of diagonal entries of R above [`QrOptions::tolerance`] times the largest, by default sqrt(max(m, n)) eps.
     /// With pivoting this is the numerical rank; without, it bounds the rank neither way.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{QrGpu, SvdOptions};
+    /// use svdvals_gpu::{QrGpu, QrOptions};
     /// let a = faer::Mat::from_fn(9, 6, |i, j| ((i + 1) * (j % 2 + i * (j % 2) + 1)) as f64);
-    /// assert_eq!(a.qr_gpu_with(&SvdOptions::default().pivot(true))?.rank(), 2);
+    /// assert_eq!(a.qr_gpu_with(&QrOptions::default().pivot(true))?.rank(), 2);
     /// # }
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```
@@ -389,7 +393,7 @@ impl<T: Element, M: sealed::Dense<T::Arithmetic>> Qr<T, M> {
     ///
     /// # Errors
     /// [`SvdError::RankDeficient`](crate::SvdError::RankDeficient) without pivoting, if A is wide or an estimate of its condition number is
-    /// 1 / [`tolerance`](SvdOptions::tolerance) or more; [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) if B does not have m rows,
+    /// 1 / [`tolerance`](QrOptions::tolerance) or more; [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) if B does not have m rows,
     /// or an entry of B is NaN or infinite; [`SvdError::Overflow`](crate::SvdError::Overflow) if an entry of X exceeds its type.
     pub fn solve_lstsq<B: sealed::RightSide<T::Arithmetic>>(&self, b: &B) -> Result<B::Solution> {
         let b = b.as_columns();

@@ -8,7 +8,7 @@ use crate::base::number::Number;
 use crate::{
     api::{element::Element, qr::sealed::RightSide, svdvals::SvdValsGpu},
     base::{error::Result, number::RealElement},
-    plan::row_blocks::State,
+    plan::{options::RunOptions, row_blocks::State},
 };
 
 /// A matrix A of n columns and any number of rows, of which blocks are added as they come: from files, sockets or other threads. No row is kept.
@@ -22,7 +22,8 @@ use crate::{
 /// | [`finish`](Self::finish), [`finish_faer`](Self::finish_faer) | singular values, right singular vectors, R, and the mean: with [`centred`](Self::centred) rows a principal component analysis |
 /// | [`solve`](Self::solve), [`solve_faer`](Self::solve_faer) | least squares with the right-hand sides of [`push_with`](Self::push_with) |
 ///
-/// Everything is computed on the CPU, in the caller's rayon pool, and does not depend on the number of threads.
+/// Everything is computed on the CPU, in the caller's rayon pool or in the threads of [`with_run`](Self::with_run), and does not depend on their
+/// number.
 ///
 /// ```
 /// # #[cfg(feature = "ndarray")] {
@@ -132,6 +133,25 @@ impl<T: Element> RowBlocks<T> {
     pub fn centred(mut self) -> Self {
         self.state.centre();
         self
+    }
+
+    /// The same rows, with the threads, the hyperparameters and the flag for cancellation of `run` in every step to come.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{RowBlocks, RunOptions};
+    /// let mut rows = RowBlocks::<f64>::new(2)?.with_run(&RunOptions::default().threads(2))?;
+    /// rows.push(&faer::mat![[3.0, 0.0], [0.0, 4.0]])?;
+    /// assert_eq!(rows.finish_faer()?.s[0], 4.0);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for any other option: the rows are computed on the CPU, in double precision.
+    pub fn with_run(mut self, run: &RunOptions) -> Result<Self> {
+        T::set_run_of_rows(&mut self.state, run)?;
+        Ok(self)
     }
 
     /// The number n of columns.

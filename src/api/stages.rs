@@ -6,7 +6,10 @@ use crate::{
     algo::bidiagonal::Bidiagonal,
     api::element::Element,
     base::error::Result,
-    plan::{factors::Factors, options::SvdOptions},
+    plan::{
+        factors::Factors,
+        options::{RunOptions, SvdOptions},
+    },
     tile::band::Band,
 };
 
@@ -17,9 +20,9 @@ impl<T: Element> Band<T> {
     /// superdiagonals at a time.
     ///
     /// ```
-    /// use svdvals_gpu::{Backend, Band, SvdOptions, Tuning};
+    /// use svdvals_gpu::{Backend, Band, RunOptions, Tuning};
     /// let band = Band::from_fn(50, 6, |i, j| 1.0 / (1 + i + j) as f64)?;
-    /// let two_at_a_time = SvdOptions::default().backend(Backend::Cpu).tuning(Tuning::for_cpu::<f64>(50).tile_width(2));
+    /// let two_at_a_time = RunOptions::default().backend(Backend::Cpu).tuning(Tuning::for_cpu::<f64>(50).tile_width(2));
     /// let c = band.band_to_bidiag(&two_at_a_time)?;
     /// assert_eq!((c.diagonal().len(), c.superdiagonal().len()), (50, 49));
     /// # Ok::<(), svdvals_gpu::SvdError>(())
@@ -27,7 +30,7 @@ impl<T: Element> Band<T> {
     ///
     /// # Errors
     /// As [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with).
-    pub fn band_to_bidiag(&self, options: &SvdOptions) -> Result<Bidiagonal<T::Real>> {
+    pub fn band_to_bidiag(&self, options: &RunOptions) -> Result<Bidiagonal<T::Real>> {
         T::band_to_bidiag(self, options)
     }
 

@@ -101,7 +101,7 @@ pub trait SvdGpu: SvdValsGpu + sealed::Decomposed<<Self as SvdValsGpu>::Element,
 
     /// [`svd_gpu_with`](Self::svd_gpu_with) for a task that must not block. What it does and where is described at
     /// [`SvdValsGpu::svdvals_gpu_async`]. After a GPU's reduction, rayon's global pool makes the plan of divide and conquer, whatever
-    /// [`SvdOptions::threads`](crate::SvdOptions::threads) says.
+    /// [`RunOptions::threads`](crate::RunOptions::threads) says.
     ///
     /// ```
     /// # #[cfg(feature = "ndarray")] {

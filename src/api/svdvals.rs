@@ -3,7 +3,11 @@
 use crate::{
     api::element::Element,
     base::{error::Result, number::Number},
-    plan::{drivers::Drivers, options::SvdOptions, report::SvdReport},
+    plan::{
+        drivers::Drivers,
+        options::{RunOptions, SvdOptions},
+        report::SvdReport,
+    },
     tile::band::Band,
 };
 
@@ -145,9 +149,9 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
     /// ```
     /// # #[cfg(feature = "ndarray")] {
     /// use ndarray::Array2;
-    /// use svdvals_gpu::{SvdOptions, SvdValsGpu, Tuning};
+    /// use svdvals_gpu::{RunOptions, SvdValsGpu, Tuning};
     /// let a = Array2::from_shape_fn((60, 40), |(i, j)| ((i * j) as f64).sin());
-    /// let options = SvdOptions::default().tuning(Tuning::for_cpu::<f64>(40).tile_size(8).leaf(16));
+    /// let options = RunOptions::default().tuning(Tuning::for_cpu::<f64>(40).tile_size(8).leaf(16));
     /// let band = a.to_band(&options)?;
     /// assert_eq!((band.n(), band.bandwidth()), (40, 8));
     /// let s = band.band_to_bidiag(&options)?.svdvals()?;
@@ -158,7 +162,7 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
     ///
     /// # Errors
     /// As [`svdvals_gpu_with`](Self::svdvals_gpu_with).
-    fn to_band(&self, options: &SvdOptions) -> Result<Band<<Self::Element as Number>::Scalar>> {
+    fn to_band(&self, options: &RunOptions) -> Result<Band<<Self::Element as Number>::Scalar>> {
         Self::Element::to_band(self.as_faer(), options)
     }
 }

@@ -36,7 +36,7 @@ use crate::{
     algo::triangular::{Call, Operation, Variant},
     api::element::Element,
     base::error::Result,
-    plan::options::SvdOptions,
+    plan::options::RunOptions,
 };
 
 /// Triangular multiply and solve, in place, on a GPU or on the CPU.
@@ -45,7 +45,7 @@ use crate::{
 /// `faer::{Mat, MatMut}` (feature `faer`), over the types of [`Element`]. A is any matrix that has [`SvdValsGpu`](crate::SvdValsGpu), of
 /// either library. Also implemented for [`GpuMatrix`](crate::GpuMatrix) with A a `GpuMatrix`, without any transfer. Sealed.
 ///
-/// The backend is chosen as for singular values: [`SvdOptions::backend`](crate::SvdOptions::backend). [`Backend::Auto`](crate::Backend)
+/// The backend is chosen as for singular values: [`RunOptions::backend`](crate::RunOptions::backend). [`Backend::Auto`](crate::Backend)
 /// takes a hardware GPU for problems that are large enough to be worth the transfers, else the CPU. The log says why.
 ///
 /// ```
@@ -81,7 +81,7 @@ pub trait TriangularGpu: sealed::Sealed {
     where
         Self: sealed::Operate<A, Self::Element>,
     {
-        self.trmm_gpu_with(side, uplo, op, diag, alpha, a, &SvdOptions::default())
+        self.trmm_gpu_with(side, uplo, op, diag, alpha, a, &RunOptions::default())
     }
 
     /// B <- alpha op(A) B or B <- alpha B op(A) (BLAS: `?trmm`).
@@ -91,10 +91,10 @@ pub trait TriangularGpu: sealed::Sealed {
     /// ```
     /// # #[cfg(feature = "ndarray")] {
     /// use ndarray::array;
-    /// use svdvals_gpu::{Backend, SvdOptions, triangular::{Diag, Op, Side, TriangularGpu, Uplo}};
+    /// use svdvals_gpu::{Backend, RunOptions, triangular::{Diag, Op, Side, TriangularGpu, Uplo}};
     /// let a = array![[9.0f64, 0.0], [2.0, 9.0]]; // unit lower: 1, 0; 2, 1
     /// let mut b = array![[1.0, 2.0], [3.0, 4.0]];
-    /// let options = SvdOptions::default().backend(Backend::Cpu);
+    /// let options = RunOptions::default().backend(Backend::Cpu);
     /// b.trmm_gpu_with(Side::Left, Uplo::Lower, Op::Trans, Diag::Unit, 10.0, &a, &options)?; // 10 (1, 2; 0, 1) B
     /// assert_eq!(b, array![[70.0, 100.0], [30.0, 40.0]]);
     /// # }
@@ -116,7 +116,7 @@ pub trait TriangularGpu: sealed::Sealed {
         diag: Diag,
         alpha: Self::Element,
         a: &A,
-        options: &SvdOptions,
+        options: &RunOptions,
     ) -> Result<()>
     where
         Self: sealed::Operate<A, Self::Element>,
@@ -144,7 +144,7 @@ pub trait TriangularGpu: sealed::Sealed {
     where
         Self: sealed::Operate<A, Self::Element>,
     {
-        self.trsm_gpu_with(side, uplo, op, diag, alpha, a, &SvdOptions::default())
+        self.trsm_gpu_with(side, uplo, op, diag, alpha, a, &RunOptions::default())
     }
 
     /// B <- alpha op(A)^-1 B or B <- alpha B op(A)^-1 (BLAS: `?trsm`), by substitution. Each column is backward stable, whatever A's
@@ -155,11 +155,11 @@ pub trait TriangularGpu: sealed::Sealed {
     /// ```
     /// # #[cfg(feature = "faer")] {
     /// use num_complex::Complex;
-    /// use svdvals_gpu::{Backend, SvdError, SvdOptions, triangular::{Diag, Op, Side, TriangularGpu, Uplo}};
+    /// use svdvals_gpu::{Backend, SvdError, RunOptions, triangular::{Diag, Op, Side, TriangularGpu, Uplo}};
     /// let (one, i) = (Complex::new(1.0f32, 0.0), Complex::new(0.0, 1.0));
     /// let a = faer::mat![[i, one], [one, one]];
     /// let mut b = faer::mat![[one], [one]];
-    /// let options = SvdOptions::default().backend(Backend::Cpu);
+    /// let options = RunOptions::default().backend(Backend::Cpu);
     /// b.trsm_gpu_with(Side::Left, Uplo::Upper, Op::ConjTrans, Diag::NonUnit, one, &a, &options)?; // (-i, 0; 1, 1) X = B
     /// assert_eq!(b, faer::mat![[i], [one - i]]);
     ///
@@ -182,7 +182,7 @@ pub trait TriangularGpu: sealed::Sealed {
         diag: Diag,
         alpha: Self::Element,
         a: &A,
-        options: &SvdOptions,
+        options: &RunOptions,
     ) -> Result<()>
     where
         Self: sealed::Operate<A, Self::Element>,
@@ -197,7 +197,7 @@ pub(crate) mod sealed {
     use crate::{
         api::{element::Element, svdvals::SvdValsGpu},
         base::error::Result,
-        plan::options::SvdOptions,
+        plan::options::RunOptions,
     };
     use faer::MatMut;
 
@@ -217,7 +217,7 @@ pub(crate) mod sealed {
     )]
     pub trait Operate<A: ?Sized, T: Element> {
         /// The operation, in place.
-        fn operate(&mut self, call: Call<T>, a: &A, options: &SvdOptions) -> Result<()>;
+        fn operate(&mut self, call: Call<T>, a: &A, options: &RunOptions) -> Result<()>;
     }
 
     impl<A, B, T> Operate<A, T> for B
@@ -226,7 +226,7 @@ pub(crate) mod sealed {
         A: SvdValsGpu<Element = T>,
         B: MatrixMut<T>,
     {
-        fn operate(&mut self, call: Call<T>, a: &A, options: &SvdOptions) -> Result<()> {
+        fn operate(&mut self, call: Call<T>, a: &A, options: &RunOptions) -> Result<()> {
             T::triangular(call, a.as_faer(), self.as_faer_mut(), options)
         }
     }

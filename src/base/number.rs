@@ -405,6 +405,18 @@ pub enum HalfStorage {
 }
 
 impl HalfStorage {
+    /// This storage for f16 and bf16; `Single` for any other type, which a call refuses to store as f16.
+    ///
+    /// ```
+    /// use half::f16;
+    /// use svdvals_gpu::HalfStorage;
+    /// assert_eq!(HalfStorage::Half.for_element::<f16>(), HalfStorage::Half);
+    /// assert_eq!(HalfStorage::Half.for_element::<f32>(), HalfStorage::Single);
+    /// ```
+    pub fn for_element<T: Number>(self) -> Self {
+        if T::IS_HALF { self } else { HalfStorage::Single }
+    }
+
     /// The storage type of a matrix in this arithmetic type.
     pub(crate) fn of(self, kind: ElementKind) -> ElementKind {
         match self {

@@ -63,7 +63,7 @@ impl fmt::Display for Stage {
     }
 }
 
-/// The progress of a call, passed to the callback of [`SvdOptions::progress`](crate::SvdOptions::progress).
+/// The progress of a call, passed to the callback of [`RunOptions::progress`](crate::RunOptions::progress).
 ///
 /// Fractions are of the flops. A flop of stages 2 and 3 counts as four of stage 1, because it moves more data.
 ///
@@ -95,10 +95,10 @@ impl fmt::Display for Progress {
     }
 }
 
-/// A callback for [`SvdOptions::progress`](crate::SvdOptions::progress).
+/// A callback for [`RunOptions::progress`](crate::RunOptions::progress).
 ///
 /// ```
-/// let options = svdvals_gpu::SvdOptions::default().progress(|now| println!("{now:?}"));
+/// let options = svdvals_gpu::RunOptions::default().progress(|now| println!("{now:?}"));
 /// assert!(options.progress.is_some());
 /// ```
 #[derive(Clone)]
@@ -116,7 +116,7 @@ impl fmt::Debug for ProgressFn {
     }
 }
 
-/// A flag that cancels calls. Pass a clone to [`SvdOptions::cancel`](crate::SvdOptions::cancel), and set it from any thread.
+/// A flag that cancels calls. Pass a clone to [`RunOptions::cancel`](crate::RunOptions::cancel), and set it from any thread.
 ///
 /// ```
 /// # #[cfg(feature = "faer")] {

@@ -9,15 +9,12 @@ use crate::{
         error::{Result, SvdError},
     },
     plan::{
-        options::{Backend, SvdOptions},
+        options::{Backend, RunOptions, SvdOptions},
         problem::Problem,
     },
 };
 #[cfg(feature = "gpu")]
-use crate::{
-    gpu::device::context::GpuContext,
-    tile::{products::Products, tuning::Tuning},
-};
+use crate::{gpu::device::context::GpuContext, tile::tuning::Tuning};
 
 /// Why a backend was chosen. Most reasons allocate no memory, because some matrices take less than a microsecond.
 pub(crate) type Reason = Cow<'static, str>;
@@ -40,28 +37,28 @@ pub(crate) struct OnGpu {
 impl Place {
     /// where a problem stored as `kind`, is computed, and why.
     #[cfg(feature = "gpu")]
-    pub fn of(kind: ElementKind, options: &SvdOptions, problem: Problem) -> Result<Place> {
-        Place::with_context(kind, options, problem, || context_of(options))
+    pub fn of(kind: ElementKind, run: &RunOptions, problem: Problem) -> Result<Place> {
+        Place::with_context(kind, run, problem, || context_of(run))
     }
 
     /// [`of`](Self::of), where `context` opens the device if it is needed.
     #[cfg(feature = "gpu")]
     pub fn with_context(
         kind: ElementKind,
-        options: &SvdOptions,
+        run: &RunOptions,
         problem: Problem,
         context: impl FnOnce() -> Result<GpuContext>,
     ) -> Result<Place> {
         let check = |context: &GpuContext| -> Result<Tuning> {
             context.require(kind)?;
-            if options.products != Products::Native && matches!(problem, Problem::Qr { .. }) {
+            if problem.is_by_products() {
                 context.cooperative()?;
             }
-            let tuning = options.tuning_for_adapter(kind, context, problem.order())?;
+            let tuning = run.tuning_for_adapter(kind, context, problem.order())?;
             problem.required_bytes(kind, context, &tuning)?;
             Ok(tuning)
         };
-        match options.backend {
+        match run.backend {
             Backend::Cpu => Ok(Place::Cpu("Backend::Cpu was asked for".into())),
             Backend::Gpu => {
                 let context = context()?;
@@ -93,8 +90,8 @@ impl Place {
 
     /// The CPU, or an error if a GPU was asked for.
     #[cfg(not(feature = "gpu"))]
-    pub fn of(_: ElementKind, options: &SvdOptions, problem: Problem) -> Result<Place> {
-        match options.backend {
+    pub fn of(_: ElementKind, run: &RunOptions, problem: Problem) -> Result<Place> {
+        match run.backend {
             Backend::Cpu => Ok(Place::Cpu("Backend::Cpu was asked for".into())),
             Backend::Gpu => Err(SvdError::NoAdapter { reason: "svdvals-gpu was built without its feature `gpu`".into() }),
             Backend::Auto => {
@@ -103,22 +100,35 @@ impl Place {
         }
     }
 
-    /// Checks that stage 3 can run where the options ask for it.
-    pub fn has_stage3(&self, options: &SvdOptions) -> Result<()> {
+    /// Checks that what computes has what the options of the run ask for.
+    pub fn has_run(&self, run: &RunOptions) -> Result<()> {
+        match self {
+            Place::Cpu(reason) if run.time_kernels => {
+                Err(SvdError::invalid("time_kernels", format!("a GPU's kernels are timed, but the CPU computes: {reason}")))
+            }
+            #[cfg(feature = "gpu")]
+            Place::Gpu(on) if run.time_kernels => on.context.has_timestamps(),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for the options of singular values and vectors: that stage 3 can run where they ask for it.
+    pub fn has(&self, options: &SvdOptions) -> Result<()> {
         match self {
             Place::Cpu(reason) if options.stage3 == Stage3::Device => {
                 Err(SvdError::invalid("stage3", format!("Stage3::Device, but the CPU computes: {reason}")))
             }
-            _ => Ok(()),
+            _ => self.has_run(&options.run),
         }
     }
 }
 
-/// The result of a GPU. If the device failed and the options permit the CPU, the reason why the CPU computes instead.
+/// The result of a GPU. If the device failed and the options permit the CPU, the reason why the CPU computes instead. `bound` is whether other options than
+/// those of the run need the device.
 #[cfg(feature = "gpu")]
-pub(crate) fn or_fall_back<R>(options: &SvdOptions, result: Result<R>) -> Result<std::result::Result<R, Reason>> {
+pub(crate) fn or_fall_back<R>(run: &RunOptions, bound: bool, result: Result<R>) -> Result<std::result::Result<R, Reason>> {
     match result {
-        Err(error) if options.backend == Backend::Auto && options.stage3 != Stage3::Device && error.is_of_device() => {
+        Err(error) if run.backend == Backend::Auto && !bound && !run.time_kernels && error.is_of_device() => {
             Ok(Err(logged(format!("the GPU failed: {error}"))))
         }
         result => result.map(Ok),
@@ -132,17 +142,17 @@ pub(crate) fn logged(reason: String) -> Reason {
     reason.into()
 }
 
-/// The context of a call with `options`, if it computes on a GPU.
+/// The context of a call, if it computes on a GPU.
 #[cfg(feature = "gpu")]
-pub(crate) fn context_of(options: &SvdOptions) -> Result<GpuContext> {
-    options.context.clone().map_or_else(GpuContext::global, Ok)
+pub(crate) fn context_of(run: &RunOptions) -> Result<GpuContext> {
+    run.context.clone().map_or_else(GpuContext::global, Ok)
 }
 
 /// [`context_of`] for a caller that must not block. None if the call does not ask for a GPU.
 #[cfg(feature = "gpu")]
-pub(crate) async fn context_of_async(options: &SvdOptions, problem: Problem) -> Option<Result<GpuContext>> {
-    let asks = options.backend == Backend::Gpu || options.backend == Backend::Auto && problem.too_small().is_none();
-    match &options.context {
+pub(crate) async fn context_of_async(run: &RunOptions, problem: Problem) -> Option<Result<GpuContext>> {
+    let asks = run.backend == Backend::Gpu || run.backend == Backend::Auto && problem.too_small().is_none();
+    match &run.context {
         Some(context) => Some(Ok(context.clone())),
         None if asks => Some(GpuContext::global_async().await),
         None => None,

@@ -39,11 +39,12 @@ use crate::{
 /// The decomposition of a band. The left vectors are the CPU's on either backend.
 pub(crate) fn svd_of_band<T: Scalar>(band: &Band<T>, options: &SvdOptions) -> Result<Factors<T>> {
     let n = band.n();
+    options.check_of_band("Band::svd")?;
     check::<T>((n, n), options)?;
     if n == 0 {
         return Ok(Factors { u: Mat::new(), s: Vec::new(), v: Mat::new() });
     }
-    let mut factors = on_threads(options.threads, || of_band(band, options))?;
+    let mut factors = on_threads(options.run.threads, || of_band(band, options))?;
     if options.signs == Signs::Largest {
         factors.fix_signs();
     }
@@ -58,10 +59,10 @@ struct Right<T: Scalar> {
 }
 
 fn of_band<T: Scalar>(band: &Band<T>, options: &SvdOptions) -> Result<Factors<T>> {
-    let (n, listen) = (band.n(), options.listen());
+    let (n, listen) = (band.n(), options.run.listen());
     let scale = scale_for::<T>(band.largest(), n, n);
-    let place = Place::of(T::KIND, options, Problem::Band { n, bandwidth: band.bandwidth() })?;
-    place.has_stage3(options)?;
+    let place = Place::of(T::KIND, &options.run, Problem::Band { n, bandwidth: band.bandwidth() })?;
+    place.has(options)?;
     #[cfg(feature = "gpu")]
     if let Place::Gpu(on) = place {
         let on_gpu = || -> Result<Right<T>> {
@@ -71,13 +72,13 @@ fn of_band<T: Scalar>(band: &Band<T>, options: &SvdOptions) -> Result<Factors<T>
             let stage3 = if options.stage3 == Stage3::Device { None } else { Some(options.stage3) };
             right_of_band(&kernels, band, scale, (options, &on.tuning, stage3), watch)
         };
-        if let Ok(right) = or_fall_back(options, on_gpu())? {
+        if let Ok(right) = or_fall_back(&options.run, options.stage3 == Stage3::Device, on_gpu())? {
             return on_pool_for((n, n), || factors(band, scale, options, right));
         }
     }
     #[cfg(not(feature = "gpu"))]
     let _ = place;
-    let tuning = options.tuning_for_cpu(T::KIND, n)?;
+    let tuning = options.run.tuning_for_cpu(T::KIND, n)?;
     let watch = watch_of(band, &tuning, &listen)?;
     let kernels = CpuKernels::<T>::watched(&tuning, watch.clone())?;
     on_pool_for((n, n), || {

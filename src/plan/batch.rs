@@ -45,7 +45,7 @@ use crate::{
     plan::{
         batch::gathered::{Done, Gathered, Groups},
         factors::Factors,
-        options::{Backend, SvdOptions, Vectors},
+        options::{Backend, RunOptions, SvdOptions, Vectors},
         problem::Problem,
         report::SvdReport,
         svd::svd_with_room,
@@ -135,6 +135,8 @@ pub struct BatchReport<V> {
     pub counts: Counts,
     /// Seconds of the kernels of the matrices that were computed together or shared dispatches, as [`SvdReport::kernel_seconds`](crate::SvdReport).
     pub kernel_seconds: Vec<(Kernel, f64)>,
+    /// The options that were not their defaults, as in `keep 3, backend gpu`.
+    pub options: String,
 }
 
 impl<V> BatchReport<V> {
@@ -142,7 +144,7 @@ impl<V> BatchReport<V> {
     #[cfg_attr(not(any(feature = "ndarray", feature = "faer")), allow(dead_code, reason = "the front ends' results use it"))]
     pub(crate) fn try_map<W>(self, f: impl FnOnce(V) -> Result<W>) -> Result<BatchReport<W>> {
         let BatchReport { values, matrices, side_by_side, on_gpu, together, stacked, reason, .. } = self;
-        let BatchReport { adapter, storage, seconds, counts, kernel_seconds, .. } = self;
+        let BatchReport { adapter, storage, seconds, counts, kernel_seconds, options, .. } = self;
         let values = f(values)?;
         Ok(BatchReport {
             values,
@@ -157,6 +159,7 @@ impl<V> BatchReport<V> {
             seconds,
             counts,
             kernel_seconds,
+            options,
         })
     }
 }
@@ -173,7 +176,11 @@ impl<V> fmt::Display for BatchReport<V> {
         if *stacked > 0 {
             write!(f, ", {stacked} of them in shared dispatches")?;
         }
-        writeln!(f, " ({reason})\n{seconds}")?;
+        writeln!(f, " ({reason})")?;
+        if !self.options.is_empty() {
+            writeln!(f, "options: {}", self.options)?;
+        }
+        writeln!(f, "{seconds}")?;
         if *on_gpu > 0 { writeln!(f, "{}", self.counts) } else { Ok(()) }
     }
 }
@@ -268,7 +275,7 @@ impl<'a, T: Scalar> Of<'a, T> {
 
     /// Whether a matrix is computed on a GPU as a single one, if at all.
     fn may_go_alone(&self, index: usize) -> bool {
-        match self.options.backend {
+        match self.options.run.backend {
             Backend::Gpu => true,
             Backend::Cpu => false,
             Backend::Auto => (self.problem)(self.batch[index].shape(), self.options).too_small().is_none(),
@@ -279,18 +286,19 @@ impl<'a, T: Scalar> Of<'a, T> {
     fn watch(&self) -> Result<Watch> {
         let mut flops = [0; 4];
         flops[self.stage.place()] = self.work_of(0..self.batch.len());
-        let watch = Watch::new(&self.options.listen(), || Ok(flops))?;
+        let watch = Watch::new(&self.options.run.listen(), || Ok(flops))?;
         _ = watch.begin(self.stage);
         Ok(watch)
     }
 
     /// The options of a single call of the batch.
     fn single(&self) -> SvdOptions {
-        let backend = match self.options.backend {
+        let backend = match self.options.run.backend {
             Backend::Auto if !(0..self.batch.len()).any(|index| self.may_go_alone(index)) => Backend::Cpu,
             backend => backend,
         };
-        SvdOptions { threads: None, progress: None, backend, ..self.options.clone() }
+        let run = RunOptions { threads: None, progress: None, backend, ..self.options.run.clone() };
+        SvdOptions { run, ..self.options.clone() }
     }
 
     /// The results of `one` for each matrix that `on_device` left.
@@ -301,10 +309,10 @@ impl<'a, T: Scalar> Of<'a, T> {
     ) -> Result<BatchReport<Each<R>>> {
         let &Of { batch, options, timed, .. } = self;
         let clock = Clock::new(timed);
-        on_threads(options.threads, || {
+        on_threads(options.run.threads, || {
             let watch = self.watch()?;
             let single = self.single();
-            let on_cpu = SvdOptions { backend: Backend::Cpu, ..single.clone() };
+            let on_cpu = SvdOptions { run: RunOptions { backend: Backend::Cpu, ..single.run.clone() }, ..single.clone() };
             let compute = |index: usize, options: &SvdOptions, room: Option<&Room<T>>| {
                 // After a cancellation nothing is computed.
                 let result = watch.check().and_then(|()| one(batch[index], options, room)).map(|report| Done::new(report, timed));
@@ -369,7 +377,7 @@ impl<T: Scalar> Of<'_, T> {
     /// What a GPU may compute together, if there is enough work.
     fn candidates<R: OfEach<T>>(&self) -> Candidates {
         let mut candidates = Candidates::default();
-        let auto = match self.options.backend {
+        let auto = match self.options.run.backend {
             Backend::Cpu => return candidates,
             Backend::Gpu => false,
             Backend::Auto => true,
@@ -400,7 +408,7 @@ impl<T: Scalar> Of<'_, T> {
     /// [`together`](Self::together), for a caller that may block.
     fn on_device<R: OfEach<T>>(&self, watch: &Watch) -> Option<Together<R>> {
         let candidates = self.candidates::<R>();
-        let context = candidates.are_some().then(|| context_of(self.options));
+        let context = candidates.are_some().then(|| context_of(&self.options.run));
         block_on(self.together(&candidates, context, Waits::Blocking, watch))
     }
 
@@ -413,7 +421,7 @@ impl<T: Scalar> Of<'_, T> {
         watch: &Watch,
     ) -> Option<Together<R>> {
         let &Of { batch, options, timed, .. } = self;
-        let auto = options.backend == Backend::Auto;
+        let auto = options.run.backend == Backend::Auto;
         let context = match context? {
             Ok(context) if auto && context.is_software() => {
                 logged(format!("{} is a software rasteriser", context.adapter_name()));

@@ -87,7 +87,7 @@ where
     S: Number<Real = Re<T>, Scalar = T>,
 {
     let a = call.upright();
-    let tuning = call.options.tuning_for_cpu(S::KIND, a.ncols())?;
+    let tuning = call.run.tuning_for_cpu(S::KIND, a.ncols())?;
     tuning.check()?;
     let route = Route::on_cpu(S::KIND, a.shape(), call.options.reduction, &tuning);
     let compute = || {
@@ -130,6 +130,7 @@ where
         kernel_seconds: Vec::new(),
         shape: a.shape(),
         stage3_on_device: false,
+        options: String::new(),
         cost: (S::KIND, if route.is_one_stage() { Cost::of_one_stage } else { Cost::of_values }),
     })
 }

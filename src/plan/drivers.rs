@@ -31,7 +31,7 @@ use crate::{
     algo::{bidiagonal::Bidiagonal, triangular::Call},
     base::{
         error::{Result, SvdError, room_for},
-        number::{HalfStorage, Number},
+        number::Number,
         view::copy_entries,
     },
     plan::{
@@ -39,7 +39,7 @@ use crate::{
         batch::{self, BatchReport, Each},
         factors::Factors,
         lstsq::{self, Fit},
-        options::SvdOptions,
+        options::{LstsqOptions, Named, QrOptions, RunOptions, SvdOptions, Takes},
         qr::{self, BoxedFactors},
         report::SvdReport,
         row_blocks::{Finished, Solved, State},
@@ -116,12 +116,30 @@ pub(crate) fn wide_band<T: Number>(band: &Band<T>) -> Result<Cow<'_, Band<T::Sca
     }
 }
 
-/// The options of a call on a matrix of `T`: only half types have the storage of half types.
-fn of_type<T: Number>(options: &SvdOptions) -> Cow<'_, SvdOptions> {
-    match options.half_storage {
-        HalfStorage::Half if !T::IS_HALF => Cow::Owned(options.clone().half_storage(HalfStorage::Single)),
-        _ => Cow::Borrowed(options),
-    }
+/// Checks the options of a call for singular values alone, which returns a report or not.
+fn check_values<T: Number>(call: &'static str, options: &SvdOptions, reports: bool) -> Result<()> {
+    options.run.check(Takes::of::<T>(call, reports))?;
+    options.check_values(call)
+}
+
+/// Checks the options of the run of a stage, which returns no report.
+fn check_stage<T: Number>(call: &'static str, run: &RunOptions) -> Result<()> {
+    run.check(Takes::of::<T>(call, false))
+}
+
+/// Checks the options of the run of a triangular operation: it works in place, with the storage of the caller's type, and has no progress.
+fn check_in_place<T: Number>(run: &RunOptions) -> Result<()> {
+    run.check(Takes { listens: false, stores_half: false, ..Takes::of::<T>("a triangular operation", false) })
+}
+
+/// The report with the options that are not their defaults, if it is returned.
+fn told<V>(report: Result<SvdReport<V>>, options: &dyn Named, reports: bool) -> Result<SvdReport<V>> {
+    report.map(|report| if reports { SvdReport { options: options.changed(), ..report } } else { report })
+}
+
+/// [`told`] of a batch.
+fn told_of_batch<V>(report: OfBatch<V>, options: &dyn Named, reports: bool) -> OfBatch<V> {
+    report.map(|report| if reports { BatchReport { options: options.changed(), ..report } } else { report })
 }
 
 /// The result of a driver: an error about the storage of a half type names the caller's type.
@@ -143,7 +161,7 @@ fn each_named<T: Number, R>(report: BatchReport<Each<R>>) -> BatchReport<Each<R>
 }
 
 /// Triangular multiply and solve. B is written only after all has succeeded.
-fn operate<T: Number>(call: Call<T>, a: MatRef<'_, T>, mut b: MatMut<'_, T>, options: &SvdOptions) -> Result<()> {
+fn operate<T: Number>(call: Call<T>, a: MatRef<'_, T>, mut b: MatMut<'_, T>, options: &RunOptions) -> Result<()> {
     let Call { variant, alpha } = call;
     let (call, a) = (Call { variant, alpha: alpha.widen() }, Wide::of(a)?);
     if let Some(b) = T::as_scalars(b.rb_mut()) {
@@ -212,6 +230,8 @@ pub trait Drivers: Number {
     ) -> Later<'a, BatchReport<Each<Factors<Self::Scalar>>>>;
     /// Adds rows to those of a [`RowBlocks`](crate::RowBlocks).
     fn push_rows(rows: &mut State<Self::Scalar>, a: MatRef<'_, Self>, b: Option<MatRef<'_, Self>>) -> Result<()>;
+    /// Chooses how each step runs.
+    fn set_run_of_rows(rows: &mut State<Self::Scalar>, run: &RunOptions) -> Result<()>;
     /// Adds the rows of another one.
     fn merge_rows(rows: &mut State<Self::Scalar>, other: State<Self::Scalar>) -> Result<()>;
     /// Values, components and R.
@@ -225,33 +245,34 @@ pub trait Drivers: Number {
     #[cfg(feature = "serde")]
     fn rows_of_held(held: Held) -> std::result::Result<State<Self::Scalar>, String>;
     /// The QR factorisation.
-    fn qr(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<BoxedFactors<Self::Scalar>>>;
+    fn qr(a: MatRef<'_, Self>, options: &QrOptions, timed: bool) -> Result<SvdReport<BoxedFactors<Self::Scalar>>>;
     /// The same for a caller that must not block.
-    fn qr_async<'a>(
-        a: MatRef<'a, Self>,
-        options: &'a SvdOptions,
-        timed: bool,
-    ) -> Later<'a, SvdReport<BoxedFactors<Self::Scalar>>>;
+    fn qr_async<'a>(a: MatRef<'a, Self>, options: &'a QrOptions, timed: bool)
+    -> Later<'a, SvdReport<BoxedFactors<Self::Scalar>>>;
     /// R alone.
-    fn qr_r(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Mat<Self::Scalar>>>;
+    fn qr_r(a: MatRef<'_, Self>, options: &QrOptions, timed: bool) -> Result<SvdReport<Mat<Self::Scalar>>>;
     /// Least squares.
-    fn lstsq(a: MatRef<'_, Self>, b: MatRef<'_, Self>, options: &SvdOptions, timed: bool)
-    -> Result<SvdReport<Fit<Self::Scalar>>>;
+    fn lstsq(
+        a: MatRef<'_, Self>,
+        b: MatRef<'_, Self>,
+        options: &LstsqOptions,
+        timed: bool,
+    ) -> Result<SvdReport<Fit<Self::Scalar>>>;
     /// The same for a caller that must not block.
     fn lstsq_async<'a>(
         a: MatRef<'a, Self>,
         b: MatRef<'a, Self>,
-        options: &'a SvdOptions,
+        options: &'a LstsqOptions,
         timed: bool,
     ) -> Later<'a, SvdReport<Fit<Self::Scalar>>>;
     /// Stage 1.
-    fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>>;
+    fn to_band(a: MatRef<'_, Self>, options: &RunOptions) -> Result<Band<Self::Scalar>>;
     /// Stage 2.
-    fn band_to_bidiag(band: &Band<Self>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>>;
+    fn band_to_bidiag(band: &Band<Self>, options: &RunOptions) -> Result<Bidiagonal<Self::Real>>;
     /// The decomposition of a band.
     fn svd_of_band(band: &Band<Self>, options: &SvdOptions) -> Result<Factors<Self::Scalar>>;
     /// Triangular multiply and solve.
-    fn triangular(call: Call<Self>, a: MatRef<'_, Self>, b: MatMut<'_, Self>, options: &SvdOptions) -> Result<()>;
+    fn triangular(call: Call<Self>, a: MatRef<'_, Self>, b: MatMut<'_, Self>, options: &RunOptions) -> Result<()>;
     /// Copies a matrix to a device.
     #[cfg(feature = "gpu")]
     fn upload(context: &GpuContext, a: MatRef<'_, Self>) -> Result<DeviceMatrix>;
@@ -269,21 +290,21 @@ pub trait Drivers: Number {
     fn device_svd(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceSvd>>;
     /// The QR factorisation of a matrix on a device.
     #[cfg(feature = "gpu")]
-    fn device_qr(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<Box<dyn Factorisation<Self::Scalar>>>>;
+    fn device_qr(a: &DeviceMatrix, options: &QrOptions, timed: bool) -> Result<SvdReport<Box<dyn Factorisation<Self::Scalar>>>>;
     /// Least squares with matrices on a device.
     #[cfg(feature = "gpu")]
     fn device_lstsq(
         a: &DeviceMatrix,
         b: &DeviceMatrix,
-        options: &SvdOptions,
+        options: &LstsqOptions,
         timed: bool,
     ) -> Result<SvdReport<DeviceFit<Self::Scalar>>>;
     /// Triangular multiply and solve with matrices on a device.
     #[cfg(feature = "gpu")]
-    fn device_triangular(call: Call<Self>, a: &DeviceMatrix, b: &DeviceMatrix, options: &SvdOptions) -> Result<()>;
+    fn device_triangular(call: Call<Self>, a: &DeviceMatrix, b: &DeviceMatrix, options: &RunOptions) -> Result<()>;
     /// Stage 1 of a matrix on a device.
     #[cfg(feature = "gpu")]
-    fn device_to_band(a: &DeviceMatrix, options: &SvdOptions) -> Result<DeviceBand>;
+    fn device_to_band(a: &DeviceMatrix, options: &RunOptions) -> Result<DeviceBand>;
     /// Copies a band to a device.
     #[cfg(feature = "gpu")]
     fn upload_band(context: &GpuContext, band: &Band<Self>) -> Result<DeviceBand>;
@@ -292,7 +313,7 @@ pub trait Drivers: Number {
     fn download_band(band: &DeviceBand) -> Result<Band<Self>>;
     /// Stage 2 of a band on a device.
     #[cfg(feature = "gpu")]
-    fn device_band_to_bidiag(band: &DeviceBand, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>>;
+    fn device_band_to_bidiag(band: &DeviceBand, options: &RunOptions) -> Result<Bidiagonal<Self::Real>>;
     /// Stages 2 and 3 of a band on a device.
     #[cfg(feature = "gpu")]
     fn svdvals_of_device_band(band: &DeviceBand, options: &SvdOptions) -> Result<Vec<Self::Real>>;
@@ -304,63 +325,86 @@ macro_rules! drivers {
         impl Drivers for $t {
             #[inline(never)]
             fn svdvals(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>> {
-                named::<Self, _>(svdvals::svdvals(Wide::of(a)?.view(), &of_type::<Self>(options), timed))
+                check_values::<Self>("svdvals_gpu", options, timed)?;
+                told(named::<Self, _>(svdvals::svdvals(Wide::of(a)?.view(), options, timed)), options, timed)
             }
 
             #[inline(never)]
             fn svdvals_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Vec<Self::Real>>> {
-                Box::pin(async move { named::<Self, _>(svdvals::svdvals_async(Wide::of(a)?.view(), &of_type::<Self>(options), timed).await) })
+                Box::pin(async move {
+                    check_values::<Self>("svdvals_gpu", options, timed)?;
+                    told(named::<Self, _>(svdvals::svdvals_async(Wide::of(a)?.view(), options, timed).await), options, timed)
+                })
             }
 
             #[inline(never)]
             fn svd(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<Self::Scalar>>> {
-                svd::svd(Wide::of(a)?.view(), options, timed)
+                options.run.check(Takes::of::<Self>("svd_gpu", timed))?;
+                told(svd::svd(Wide::of(a)?.view(), options, timed), options, timed)
             }
 
             #[inline(never)]
             fn svd_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Factors<Self::Scalar>>> {
-                Box::pin(async move { svd::svd_async(Wide::of(a)?.view(), options, timed).await })
+                Box::pin(async move {
+                    options.run.check(Takes::of::<Self>("svd_gpu", timed))?;
+                    told(svd::svd_async(Wide::of(a)?.view(), options, timed).await, options, timed)
+                })
             }
 
             #[inline(never)]
             fn svdvals_batch(batch: &[MatRef<'_, Self>], options: &SvdOptions, timed: bool) -> OfBatch<Vec<Self::Real>> {
-                Ok(each_named::<Self, _>(batch::svdvals_batch(&views(&all_wide(batch)?), &of_type::<Self>(options), timed)?))
+                check_values::<Self>("a batch of singular values", options, timed)?;
+                let report = batch::svdvals_batch(&views(&all_wide(batch)?), options, timed).map(each_named::<Self, _>);
+                told_of_batch(report, options, timed)
             }
 
             #[inline(never)]
             fn svdvals_batch_async<'a>(batch: &'a [MatRef<'a, Self>], options: &'a SvdOptions, timed: bool) -> Later<'a, BatchReport<Each<Vec<Self::Real>>>> {
-                Box::pin(async move { Ok(each_named::<Self, _>(batch::svdvals_batch_async(&views(&all_wide(batch)?), &of_type::<Self>(options), timed).await?)) })
+                Box::pin(async move {
+                    check_values::<Self>("a batch of singular values", options, timed)?;
+                    let report = batch::svdvals_batch_async(&views(&all_wide(batch)?), options, timed).await.map(each_named::<Self, _>);
+                    told_of_batch(report, options, timed)
+                })
             }
 
             #[inline(never)]
             fn svd_batch(batch: &[MatRef<'_, Self>], options: &SvdOptions, timed: bool) -> OfBatch<Factors<Self::Scalar>> {
-                batch::svd_batch(&views(&all_wide(batch)?), options, timed)
+                options.run.check(Takes::of::<Self>("a batch of decompositions", timed))?;
+                told_of_batch(batch::svd_batch(&views(&all_wide(batch)?), options, timed), options, timed)
             }
 
             #[inline(never)]
             fn svd_batch_async<'a>(batch: &'a [MatRef<'a, Self>], options: &'a SvdOptions, timed: bool) -> Later<'a, BatchReport<Each<Factors<Self::Scalar>>>> {
-                Box::pin(async move { batch::svd_batch_async(&views(&all_wide(batch)?), options, timed).await })
+                Box::pin(async move {
+                    options.run.check(Takes::of::<Self>("a batch of decompositions", timed))?;
+                    told_of_batch(batch::svd_batch_async(&views(&all_wide(batch)?), options, timed).await, options, timed)
+                })
             }
 
             #[inline(never)]
             fn push_rows(rows: &mut State<Self::Scalar>, a: MatRef<'_, Self>, b: Option<MatRef<'_, Self>>) -> Result<()> {
                 let (a, b) = (Wide::of(a)?, b.map(Wide::of).transpose()?);
-                rows.push(a.view(), b.as_ref().map(Wide::view))
+                rows.step(|rows| rows.push(a.view(), b.as_ref().map(Wide::view)))
+            }
+
+            #[inline(never)]
+            fn set_run_of_rows(rows: &mut State<Self::Scalar>, run: &RunOptions) -> Result<()> {
+                rows.set_run(run, Takes { stores_half: false, ..Takes::of::<Self>("RowBlocks", false) })
             }
 
             #[inline(never)]
             fn merge_rows(rows: &mut State<Self::Scalar>, other: State<Self::Scalar>) -> Result<()> {
-                rows.merge(other)
+                rows.step(|rows| rows.merge(other))
             }
 
             #[inline(never)]
             fn finish_rows(rows: &State<Self::Scalar>) -> Result<Finished<Self::Scalar>> {
-                rows.finish()
+                rows.clone().step(|rows| rows.finish())
             }
 
             #[inline(never)]
             fn solve_rows(rows: &State<Self::Scalar>, tolerance: Option<f64>) -> Result<Solved<Self::Scalar>> {
-                rows.solve(tolerance)
+                rows.clone().step(|rows| rows.solve(tolerance))
             }
 
             #[cfg(feature = "serde")]
@@ -376,49 +420,62 @@ macro_rules! drivers {
             }
 
             #[inline(never)]
-            fn qr(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<BoxedFactors<Self::Scalar>>> {
-                named::<Self, _>(qr::qr(Wide::of(a)?.view(), &of_type::<Self>(options), timed))
+            fn qr(a: MatRef<'_, Self>, options: &QrOptions, timed: bool) -> Result<SvdReport<BoxedFactors<Self::Scalar>>> {
+                options.run.check(Takes::of::<Self>("qr_gpu", timed))?;
+                told(named::<Self, _>(qr::qr(Wide::of(a)?.view(), options, timed)), options, timed)
             }
 
             #[inline(never)]
-            fn qr_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<BoxedFactors<Self::Scalar>>> {
-                Box::pin(async move { named::<Self, _>(qr::qr_async(Wide::of(a)?.view(), &of_type::<Self>(options), timed).await) })
-            }
-
-            #[inline(never)]
-            fn qr_r(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Mat<Self::Scalar>>> {
-                named::<Self, _>(qr::qr_r(Wide::of(a)?.view(), &of_type::<Self>(options), timed))
-            }
-
-            #[inline(never)]
-            fn lstsq(a: MatRef<'_, Self>, b: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Fit<Self::Scalar>>> {
-                named::<Self, _>(lstsq::lstsq(Wide::of(a)?.view(), Wide::of(b)?.view(), &of_type::<Self>(options), timed))
-            }
-
-            #[inline(never)]
-            fn lstsq_async<'a>(a: MatRef<'a, Self>, b: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Fit<Self::Scalar>>> {
+            fn qr_async<'a>(a: MatRef<'a, Self>, options: &'a QrOptions, timed: bool) -> Later<'a, SvdReport<BoxedFactors<Self::Scalar>>> {
                 Box::pin(async move {
-                    named::<Self, _>(lstsq::lstsq_async(Wide::of(a)?.view(), Wide::of(b)?.view(), &of_type::<Self>(options), timed).await)
+                    options.run.check(Takes::of::<Self>("qr_gpu", timed))?;
+                    told(named::<Self, _>(qr::qr_async(Wide::of(a)?.view(), options, timed).await), options, timed)
                 })
             }
 
             #[inline(never)]
-            fn to_band(a: MatRef<'_, Self>, options: &SvdOptions) -> Result<Band<Self::Scalar>> {
-                named::<Self, _>(stages::to_band(Wide::of(a)?.view(), &of_type::<Self>(options)))
+            fn qr_r(a: MatRef<'_, Self>, options: &QrOptions, timed: bool) -> Result<SvdReport<Mat<Self::Scalar>>> {
+                options.run.check(Takes::of::<Self>("qr_r_gpu", timed))?;
+                options.check_r()?;
+                told(named::<Self, _>(qr::qr_r(Wide::of(a)?.view(), options, timed)), options, timed)
             }
 
             #[inline(never)]
-            fn band_to_bidiag(band: &Band<Self>, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>> {
-                named::<Self, _>(stages::band_to_bidiag(&*wide_band(band)?, &of_type::<Self>(options)))
+            fn lstsq(a: MatRef<'_, Self>, b: MatRef<'_, Self>, options: &LstsqOptions, timed: bool) -> Result<SvdReport<Fit<Self::Scalar>>> {
+                options.run.check(Takes::of::<Self>("lstsq_gpu", timed))?;
+                told(named::<Self, _>(lstsq::lstsq(Wide::of(a)?.view(), Wide::of(b)?.view(), options, timed)), options, timed)
+            }
+
+            #[inline(never)]
+            fn lstsq_async<'a>(a: MatRef<'a, Self>, b: MatRef<'a, Self>, options: &'a LstsqOptions, timed: bool) -> Later<'a, SvdReport<Fit<Self::Scalar>>> {
+                Box::pin(async move {
+                    options.run.check(Takes::of::<Self>("lstsq_gpu", timed))?;
+                    let report = lstsq::lstsq_async(Wide::of(a)?.view(), Wide::of(b)?.view(), options, timed).await;
+                    told(named::<Self, _>(report), options, timed)
+                })
+            }
+
+            #[inline(never)]
+            fn to_band(a: MatRef<'_, Self>, options: &RunOptions) -> Result<Band<Self::Scalar>> {
+                check_stage::<Self>("to_band", options)?;
+                named::<Self, _>(stages::to_band(Wide::of(a)?.view(), options))
+            }
+
+            #[inline(never)]
+            fn band_to_bidiag(band: &Band<Self>, options: &RunOptions) -> Result<Bidiagonal<Self::Real>> {
+                check_stage::<Self>("band_to_bidiag", options)?;
+                named::<Self, _>(stages::band_to_bidiag(&*wide_band(band)?, options))
             }
 
             #[inline(never)]
             fn svd_of_band(band: &Band<Self>, options: &SvdOptions) -> Result<Factors<Self::Scalar>> {
+                options.run.check(Takes::of::<Self>("Band::svd", false))?;
                 band_svd::svd_of_band(&*wide_band(band)?, options)
             }
 
             #[inline(never)]
-            fn triangular(call: Call<Self>, a: MatRef<'_, Self>, b: MatMut<'_, Self>, options: &SvdOptions) -> Result<()> {
+            fn triangular(call: Call<Self>, a: MatRef<'_, Self>, b: MatMut<'_, Self>, options: &RunOptions) -> Result<()> {
+                check_in_place::<Self>(options)?;
                 operate(call, a, b, options)
             }
 
@@ -443,38 +500,51 @@ macro_rules! drivers {
             #[cfg(feature = "gpu")]
             #[inline(never)]
             fn device_svdvals(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>> {
-                Ok(named::<Self, _>(device::svdvals::svdvals(a, &of_type::<Self>(options), timed))?.map(|values| narrowed(&values)))
+                device::check_options(&a.context, &options.run)?;
+                check_values::<Self>("GpuMatrix::svdvals", options, timed)?;
+                let report = named::<Self, _>(device::svdvals::svdvals(a, options, timed))?;
+                told(Ok(report.map(|values| narrowed(&values))), options, timed)
             }
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
             fn device_svd(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceSvd>> {
-                device::svd::svd(a, options, timed)
+                device::check_options(&a.context, &options.run)?;
+                options.run.check(Takes::of::<Self>("GpuMatrix::svd", timed))?;
+                told(device::svd::svd(a, options, timed), options, timed)
             }
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
-            fn device_qr(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<Box<dyn Factorisation<Self::Scalar>>>> {
-                device::qr::qr(a, &of_type::<Self>(options), timed)
+            fn device_qr(a: &DeviceMatrix, options: &QrOptions, timed: bool) -> Result<SvdReport<Box<dyn Factorisation<Self::Scalar>>>> {
+                device::check_options(&a.context, &options.run)?;
+                options.run.check(Takes::of::<Self>("GpuMatrix::qr", timed))?;
+                told(device::qr::qr(a, options, timed), options, timed)
             }
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
-            fn device_lstsq(a: &DeviceMatrix, b: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceFit<Self::Scalar>>> {
-                device::lstsq::lstsq(a, b, &of_type::<Self>(options), timed)
+            fn device_lstsq(a: &DeviceMatrix, b: &DeviceMatrix, options: &LstsqOptions, timed: bool) -> Result<SvdReport<DeviceFit<Self::Scalar>>> {
+                device::check_options(&a.context, &options.run)?;
+                options.run.check(Takes::of::<Self>("GpuMatrix::lstsq", timed))?;
+                told(device::lstsq::lstsq(a, b, options, timed), options, timed)
             }
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
-            fn device_triangular(call: Call<Self>, a: &DeviceMatrix, b: &DeviceMatrix, options: &SvdOptions) -> Result<()> {
+            fn device_triangular(call: Call<Self>, a: &DeviceMatrix, b: &DeviceMatrix, options: &RunOptions) -> Result<()> {
+                device::check_options(&b.context, options)?;
+                check_in_place::<Self>(options)?;
                 let Call { variant, alpha } = call;
                 device::triangular::operate(Call { variant, alpha: alpha.widen() }, a, b, options)
             }
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
-            fn device_to_band(a: &DeviceMatrix, options: &SvdOptions) -> Result<DeviceBand> {
-                named::<Self, _>(device::band::to_band(a, &of_type::<Self>(options)))
+            fn device_to_band(a: &DeviceMatrix, options: &RunOptions) -> Result<DeviceBand> {
+                device::check_options(&a.context, options)?;
+                check_stage::<Self>("GpuMatrix::to_band", options)?;
+                named::<Self, _>(device::band::to_band(a, options))
             }
 
             #[cfg(feature = "gpu")]
@@ -491,14 +561,19 @@ macro_rules! drivers {
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
-            fn device_band_to_bidiag(band: &DeviceBand, options: &SvdOptions) -> Result<Bidiagonal<Self::Real>> {
-                named::<Self, _>(band.to_bidiagonal(&of_type::<Self>(options)))
+            fn device_band_to_bidiag(band: &DeviceBand, options: &RunOptions) -> Result<Bidiagonal<Self::Real>> {
+                device::check_options(&band.context, options)?;
+                check_stage::<Self>("GpuBand::band_to_bidiag", options)?;
+                named::<Self, _>(band.to_bidiagonal(options))
             }
 
             #[cfg(feature = "gpu")]
             #[inline(never)]
             fn svdvals_of_device_band(band: &DeviceBand, options: &SvdOptions) -> Result<Vec<Self::Real>> {
-                Ok(narrowed(&named::<Self, _>(band.svdvals(&of_type::<Self>(options)))?))
+                device::check_options(&band.context, &options.run)?;
+                check_values::<Self>("GpuBand::svdvals", options, false)?;
+                options.check_of_band("GpuBand::svdvals")?;
+                Ok(narrowed(&named::<Self, _>(band.svdvals(options))?))
             }
         }
     )*};

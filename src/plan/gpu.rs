@@ -133,7 +133,7 @@ pub(crate) async fn svd_on_gpu(
     };
     let watch = Watch::new(&listen, flops)?;
     let stage3_on_device = bisects(&context, shape.1, options.stage3);
-    let (timed_kernels, stage3) = (options.time_kernels, Some(stage3_on_device));
+    let (timed_kernels, stage3) = (options.run.time_kernels, Some(stage3_on_device));
     let manner = Manner { waits, timed: timed_kernels, stage3_on_device: stage3, one_stage, watch: watch.clone() };
     let kernels = GpuKernels::running(kind, &context, &tuning, manner)?;
     watch.begin(Stage::ToBand)?;
@@ -168,6 +168,7 @@ pub(crate) async fn svd_on_gpu(
         kernel_seconds,
         shape,
         stage3_on_device,
+        options: String::new(),
         cost: match (one_stage, needed) {
             (true, Some(_)) => (kind, Cost::of_one_stage_svd),
             (true, None) => (kind, Cost::of_one_stage),
@@ -196,7 +197,7 @@ impl GpuContext {
     /// Those of a call before it allocates: [`SvdError::TooLarge`](crate::SvdError::TooLarge), [`SvdError::UnsupportedElement`](crate::SvdError::UnsupportedElement), [`SvdError::InvalidOption`](crate::SvdError::InvalidOption), or
     /// [`SvdError::TuningFile`](crate::SvdError::TuningFile) if the environment names a file that cannot be read.
     pub fn required_bytes<T: Number>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
-        let kind = if T::IS_HALF { options.half_storage.of(T::KIND.scalar()) } else { T::KIND };
+        let kind = if T::IS_HALF { options.run.half_storage.of(T::KIND.scalar()) } else { T::KIND };
         bytes_stored_as(kind, self, m, n, options)
     }
 }
@@ -220,7 +221,7 @@ impl GpuContext {
     pub fn required_svd_bytes<T: Number>(&self, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
         let kind = T::KIND.scalar();
         self.require(kind)?;
-        let tuning = options.tuning_for_adapter(kind, self, m.min(n))?;
+        let tuning = options.run.tuning_for_adapter(kind, self, m.min(n))?;
         let (size, full) = ((m.max(n), m.min(n)), options.vectors == Vectors::Full);
         let of = |by_rows| required_svd_bytes(kind, self, size, by_rows, full, &tuning);
         Ok(of(false)?.max(of(true)?))
@@ -230,7 +231,7 @@ impl GpuContext {
 /// [`GpuContext::required_bytes`] of a matrix stored as `kind`.
 fn bytes_stored_as(kind: ElementKind, context: &GpuContext, m: usize, n: usize, options: &SvdOptions) -> Result<u64> {
     context.require(kind)?;
-    let tuning = options.tuning_for_adapter(kind, context, m.min(n))?;
+    let tuning = options.run.tuning_for_adapter(kind, context, m.min(n))?;
     let shape = (m.max(n), m.min(n));
     let panels: u64 = match Route::on_gpu(shape, options.reduction).is_one_stage() {
         true => panel_bytes(kind, context, shape, &Shape::new(kind, &Bounds::of(context), &tuning)?)?.into_iter().sum(),

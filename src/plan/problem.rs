@@ -20,8 +20,8 @@ pub(crate) enum Problem {
     Dense { m: usize, n: usize },
     /// The decomposition of an m x n matrix with vectors, `full` ones if U or V is to be unitary.
     Svd { m: usize, n: usize, full: bool },
-    /// The QR factorisation of an m x n matrix.
-    Qr { m: usize, n: usize },
+    /// The QR factorisation of an m x n matrix, perhaps by products of low precision.
+    Qr { m: usize, n: usize, by_products: bool },
     /// Least squares with an m x n matrix and p right-hand sides, and perhaps the rows of a ridge.
     LeastSquares { m: usize, n: usize, p: usize, ridge: bool },
     /// Stage 2 of a band.
@@ -42,18 +42,28 @@ impl Problem {
     #[cfg(feature = "gpu")]
     pub fn order(&self) -> usize {
         match *self {
-            Problem::Dense { m, n } | Problem::Svd { m, n, .. } | Problem::Qr { m, n } | Problem::LeastSquares { m, n, .. } => {
-                m.min(n)
-            }
+            Problem::Dense { m, n }
+            | Problem::Svd { m, n, .. }
+            | Problem::Qr { m, n, .. }
+            | Problem::LeastSquares { m, n, .. } => m.min(n),
             Problem::Band { n, .. } => n,
             Problem::Triangular { a, .. } => a.0,
         }
     }
 
+    /// Whether the device multiplies by low precision.
+    #[cfg(feature = "gpu")]
+    pub fn is_by_products(&self) -> bool {
+        matches!(self, Problem::Qr { by_products: true, .. })
+    }
+
     /// The reason why a GPU gains nothing, if so. It allocates no memory if the problem may be short.
     pub fn too_small(&self) -> Option<Cow<'static, str>> {
         match *self {
-            Problem::Dense { m, n } | Problem::Svd { m, n, .. } | Problem::Qr { m, n } | Problem::LeastSquares { m, n, .. }
+            Problem::Dense { m, n }
+            | Problem::Svd { m, n, .. }
+            | Problem::Qr { m, n, .. }
+            | Problem::LeastSquares { m, n, .. }
                 if m.min(n) >= GPU_WORTHWHILE =>
             {
                 None
@@ -78,7 +88,7 @@ impl Problem {
         match *self {
             Problem::Dense { m, n } => required_bytes(kind, context, m.max(n), m.min(n), tuning),
             Problem::Svd { m, n, full } => required_svd_bytes(kind, context, (m.max(n), m.min(n)), m < n, full, tuning),
-            Problem::Qr { m, n } => Ok(dense_bytes(kind, context, (m, n), m < n, tuning)?.saturating_mul(2)),
+            Problem::Qr { m, n, .. } => Ok(dense_bytes(kind, context, (m, n), m < n, tuning)?.saturating_mul(2)),
             Problem::LeastSquares { m, n, p, ridge } if m >= n => {
                 let rows = if ridge { m.saturating_add(n) } else { m };
                 dense_bytes(kind, context, (rows, n.saturating_add(p)), false, tuning)

@@ -18,7 +18,7 @@ use crate::{
     cpu::recursive::CpuRecursive,
     plan::{
         backend::Reason,
-        options::SvdOptions,
+        options::QrOptions,
         qr::{BoxedFactors, finished, report_of},
         qr_factors::{QrFactors, Unitary, padded, unscaled, upper},
         report::SvdReport,
@@ -37,8 +37,8 @@ use crate::{
 };
 
 /// [`SvdError::InvalidOption`] if there are no such products of `T`.
-pub(crate) fn check<T: Scalar>(options: &SvdOptions) -> Result<()> {
-    let as_f16 = options.half_storage == HalfStorage::Half;
+pub(crate) fn check<T: Scalar>(options: &QrOptions) -> Result<()> {
+    let as_f16 = options.run.half_storage == HalfStorage::Half;
     let other = T::IS_COMPLEX || T::IS_DOUBLE || as_f16;
     if options.products == Products::Native || !other {
         return Ok(());
@@ -50,7 +50,7 @@ pub(crate) fn check<T: Scalar>(options: &SvdOptions) -> Result<()> {
 }
 
 /// The tolerance for the rank: sqrt(max(m, n)) eps, with the eps of the products.
-pub(crate) fn tolerance(options: &SvdOptions, (m, n): (usize, usize)) -> f64 {
+pub(crate) fn tolerance(options: &QrOptions, (m, n): (usize, usize)) -> f64 {
     options.tolerance.unwrap_or((m.max(n) as f64).sqrt() * options.products.epsilon())
 }
 
@@ -108,7 +108,7 @@ struct Begun<T: Scalar> {
 }
 
 impl<T: Scalar> Begun<T> {
-    fn new(call: &Call<'_, T>) -> Result<Self> {
+    fn new(call: &Call<'_, T, QrOptions>) -> Result<Self> {
         let (scale, scale_seconds) = call.scale(T::KIND)?;
         let clock = Clock::new(call.timed);
         let watch = Watch::new(&call.listen, || Ok([flops(call.a.shape(), Recursion::DEFAULT), 0, 0, 0]))?;
@@ -117,7 +117,7 @@ impl<T: Scalar> Begun<T> {
     }
 
     /// The factorisation by `kernels`.
-    async fn factor<K>(&self, call: &Call<'_, T>, kernels: K) -> Result<(Mat<T>, Blocks<K>)>
+    async fn factor<K>(&self, call: &Call<'_, T, QrOptions>, kernels: K) -> Result<(Mat<T>, Blocks<K>)>
     where
         K: RecursiveKernels,
     {
@@ -126,7 +126,7 @@ impl<T: Scalar> Begun<T> {
         Ok((unscaled(upper(back(r.as_ref()).as_ref()), self.scale)?, Blocks { q, order: call.a.nrows() }))
     }
 
-    fn factors(&self, call: &Call<'_, T>, r: Mat<T>, q: Box<dyn Unitary<T>>) -> Result<BoxedFactors<T>> {
+    fn factors(&self, call: &Call<'_, T, QrOptions>, r: Mat<T>, q: Box<dyn Unitary<T>>) -> Result<BoxedFactors<T>> {
         finished(QrFactors::new(call.a.shape(), r, q, Some(tolerance(call.options, call.a.shape()))), call.options)
     }
 
@@ -143,9 +143,9 @@ pub(crate) fn reported<V>(report: SvdReport<V>, products: Products) -> SvdReport
 }
 
 /// The factorisation on the CPU.
-pub(crate) fn on_cpu<T: Scalar>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<BoxedFactors<T>>> {
+pub(crate) fn on_cpu<T: Scalar>(call: &Call<'_, T, QrOptions>, reason: Reason) -> Result<SvdReport<BoxedFactors<T>>> {
     let shape = call.a.shape();
-    let tuning = call.options.tuning_for_cpu(T::KIND, shape.0.min(shape.1))?;
+    let tuning = call.run.tuning_for_cpu(T::KIND, shape.0.min(shape.1))?;
     let mut begun = Begun::new(call)?;
     let kernels = CpuRecursive { tuning: tuning.clone() };
     let (r, q) = on_pool_for(shape, || block_on(begun.factor(call, kernels)))?;
@@ -156,11 +156,15 @@ pub(crate) fn on_cpu<T: Scalar>(call: &Call<'_, T>, reason: Reason) -> Result<Sv
 
 /// The factorisation on a GPU, where the reflectors stay.
 #[cfg(feature = "gpu")]
-pub(crate) async fn on_gpu<T: Scalar>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T>>> {
+pub(crate) async fn on_gpu<T: Scalar>(
+    call: &Call<'_, T, QrOptions>,
+    on: OnGpu,
+    waits: Waits,
+) -> Result<SvdReport<BoxedFactors<T>>> {
     let products = call.options.products;
     let mut begun = Begun::new(call)?;
     // The driver tells the watch; the stream only looks whether the call is cancelled.
-    let manner = Manner { waits, timed: call.options.time_kernels, ..Manner::default() };
+    let manner = Manner { waits, timed: call.run.time_kernels, ..Manner::default() };
     let kernels = GpuRecursive::new(&on.context, &on.tuning, manner)?;
     let (r, Blocks { q, order }) = begun.factor(call, kernels).await?;
     let (kernels, q) = q.with_kernels(GpuRecursive::new(&on.context, &on.tuning, Manner::default())?);

@@ -13,7 +13,10 @@ use pollster::block_on;
 use crate::{
     algo::reflectors::form_factor,
     gpu::{
-        device::{context::Waits, stream::Manner},
+        device::{
+            context::{GpuContext, Waits},
+            stream::Manner,
+        },
         kernels::GpuKernels,
         storage::Dense,
     },
@@ -46,7 +49,7 @@ use crate::{
     },
     plan::{
         backend::{Place, Reason},
-        options::{Backend, SvdOptions},
+        options::{Backend, QrOptions, check_tolerance},
         problem::Problem,
         products,
         qr_factors::{Explicit, Factors, Identity, QrFactors, Tree, Unitary, unscaled, upper},
@@ -64,27 +67,27 @@ type RAndQ<S> = (Mat<S>, Box<dyn Unitary<S>>);
 pub type BoxedFactors<S> = Box<dyn Factors<S>>;
 
 /// The QR factorisation, and the report; its seconds are zero unless `timed`.
-pub(crate) fn qr<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<BoxedFactors<T>>> {
-    on_threads(options.threads, || factors_of(&Call::new(a, options, timed)))
+pub(crate) fn qr<T: Scalar>(a: MatRef<'_, T>, options: &QrOptions, timed: bool) -> Result<SvdReport<BoxedFactors<T>>> {
+    on_threads(options.run.threads, || factors_of(&Call::of(a, options, &options.run, timed)))
 }
 
 /// [`qr`] for a caller that must not block. The CPU computes in the rayon pool, from a copy of the matrix.
 pub(crate) async fn qr_async<T: Scalar>(
     a: MatRef<'_, T>,
-    options: &SvdOptions,
+    options: &QrOptions,
     timed: bool,
 ) -> Result<SvdReport<BoxedFactors<T>>> {
-    may_have(options.threads)?;
+    may_have(options.run.threads)?;
     #[cfg(feature = "gpu")]
-    let context = context_of_async(options, problem_of(a.shape())).await;
-    let call = Call::new(a, options, timed);
+    let context = context_of_async(&options.run, problem_of(a.shape(), options)).await;
+    let call = Call::of(a, options, &options.run, timed);
     check::<T>(&call)?;
     #[cfg(feature = "gpu")]
     let reason = {
-        let opened = || context.unwrap_or_else(|| context_of(options));
-        match Place::with_context(options.half_storage.of(T::KIND), options, problem_of(a.shape()), opened)? {
+        let opened = || context.unwrap_or_else(|| context_of(&options.run));
+        match placed(&call, opened)? {
             Place::Cpu(reason) => reason,
-            Place::Gpu(on) => match or_fall_back(options, on_gpu(&call, on, Waits::Awaited).await)? {
+            Place::Gpu(on) => match or_fall_back(&options.run, false, on_gpu(&call, on, Waits::Awaited).await)? {
                 Ok(report) => return Ok(call.complete(report)),
                 Err(reason) => reason,
             },
@@ -92,15 +95,16 @@ pub(crate) async fn qr_async<T: Scalar>(
     };
     #[cfg(not(feature = "gpu"))]
     let Place::Cpu(reason) = place_of(&call)?;
-    let (copy, options) = (Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]), options.clone().backend(Backend::Cpu));
+    let (copy, options) =
+        (Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]), QrOptions { run: options.run.on_cpu(), ..options.clone() });
     let report = on_pool_async(move || qr(copy.as_ref(), &options, timed)).await??;
     Ok(call.complete(SvdReport { reason, ..report }))
 }
 
 /// The first min(m, n) rows of R, and the report.
-pub(crate) fn qr_r<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Mat<T>>> {
-    on_threads(options.threads, || {
-        let call = Call::new(a, options, timed);
+pub(crate) fn qr_r<T: Scalar>(a: MatRef<'_, T>, options: &QrOptions, timed: bool) -> Result<SvdReport<Mat<T>>> {
+    on_threads(options.run.threads, || {
+        let call = Call::of(a, options, &options.run, timed);
         if options.pivot || options.positive_diagonal || options.products != Products::Native || in_half::<T>(options) {
             return Ok(factors_of(&call)?.map(|factors| factors.r().to_owned()));
         }
@@ -108,7 +112,7 @@ pub(crate) fn qr_r<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions, timed: boo
         let report = match place_of(&call)? {
             Place::Cpu(reason) => r_on_cpu(&call, reason)?,
             #[cfg(feature = "gpu")]
-            Place::Gpu(on) => match or_fall_back(options, block_on(r_on_gpu(&call, on, Waits::Blocking)))? {
+            Place::Gpu(on) => match or_fall_back(&options.run, false, block_on(r_on_gpu(&call, on, Waits::Blocking)))? {
                 Ok(report) => report,
                 Err(reason) => r_on_cpu(&call, reason)?,
             },
@@ -118,40 +122,51 @@ pub(crate) fn qr_r<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions, timed: boo
 }
 
 /// Where the matrix is factored.
-fn place_of<T: Scalar>(call: &Call<'_, T>) -> Result<Place> {
-    Place::of(call.options.half_storage.of(T::KIND), call.options, problem_of(call.a.shape()))
+fn place_of<T: Scalar>(call: &Call<'_, T, QrOptions>) -> Result<Place> {
+    let place = Place::of(call.run.half_storage.of(T::KIND), call.run, problem_of(call.a.shape(), call.options))?;
+    place.has_run(call.run)?;
+    Ok(place)
 }
 
-fn problem_of((m, n): (usize, usize)) -> Problem {
-    Problem::Qr { m, n }
+/// The same with the device that `context` opens.
+#[cfg(feature = "gpu")]
+fn placed<T: Scalar>(call: &Call<'_, T, QrOptions>, context: impl FnOnce() -> Result<GpuContext>) -> Result<Place> {
+    let problem = problem_of(call.a.shape(), call.options);
+    let place = Place::with_context(call.run.half_storage.of(T::KIND), call.run, problem, context)?;
+    place.has_run(call.run)?;
+    Ok(place)
+}
+
+fn problem_of((m, n): (usize, usize), options: &QrOptions) -> Problem {
+    Problem::Qr { m, n, by_products: options.products != Products::Native }
 }
 
 /// Whether Q and R are stored as f16.
-fn in_half<T: Scalar>(options: &SvdOptions) -> bool {
-    !T::IS_DOUBLE && options.half_storage == HalfStorage::Half
+fn in_half<T: Scalar>(options: &QrOptions) -> bool {
+    !T::IS_DOUBLE && options.run.half_storage == HalfStorage::Half
 }
 
 /// The tolerance for the rank, where the storage type gives another than the arithmetic.
-fn tolerance<T: Scalar>(call: &Call<'_, T>) -> Option<f64> {
+fn tolerance<T: Scalar>(call: &Call<'_, T, QrOptions>) -> Option<f64> {
     let (m, n) = call.a.shape();
     let of_half = || in_half::<T>(call.options).then(|| (m.max(n) as f64).sqrt() * f64::from(half::f16::EPSILON));
     call.options.tolerance.or_else(of_half)
 }
 
 /// Checks the options, and that there is memory for what is kept.
-fn check<T: Scalar>(call: &Call<'_, T>) -> Result<()> {
+fn check<T: Scalar>(call: &Call<'_, T, QrOptions>) -> Result<()> {
     let (m, n) = call.a.shape();
-    call.options.check_tolerance()?;
+    check_tolerance(call.options.tolerance)?;
     products::check::<T>(call.options)?;
     room_for::<T>("a QR factorisation", m, n, 2)
 }
 
-fn factors_of<T: Scalar>(call: &Call<'_, T>) -> Result<SvdReport<BoxedFactors<T>>> {
+fn factors_of<T: Scalar>(call: &Call<'_, T, QrOptions>) -> Result<SvdReport<BoxedFactors<T>>> {
     check::<T>(call)?;
     let report = match place_of(call)? {
         Place::Cpu(reason) => on_cpu(call, reason)?,
         #[cfg(feature = "gpu")]
-        Place::Gpu(on) => match or_fall_back(call.options, block_on(on_gpu(call, on, Waits::Blocking)))? {
+        Place::Gpu(on) => match or_fall_back(call.run, false, block_on(on_gpu(call, on, Waits::Blocking)))? {
             Ok(report) => report,
             Err(reason) => on_cpu(call, reason)?,
         },
@@ -182,12 +197,13 @@ pub(crate) fn report_of<V>(
         kernel_seconds: Vec::new(),
         shape,
         stage3_on_device: false,
+        options: String::new(),
         cost: (kind, Cost::of_qr),
     }
 }
 
 /// The factors with the pivoting and the signs that the options ask for.
-pub(crate) fn finished<S: Scalar>(mut factors: QrFactors<S>, options: &SvdOptions) -> Result<BoxedFactors<S>> {
+pub(crate) fn finished<S: Scalar>(mut factors: QrFactors<S>, options: &QrOptions) -> Result<BoxedFactors<S>> {
     if options.pivot {
         factors.pivot()?;
     }
@@ -208,10 +224,10 @@ struct Started<T: Scalar> {
 
 impl<T: Scalar> Started<T> {
     /// Stage 0 and the hyperparameters, then the start of [`Stage::Qr`].
-    fn new(call: &Call<'_, T>) -> Result<Self> {
+    fn new(call: &Call<'_, T, QrOptions>) -> Result<Self> {
         let shape = call.a.shape();
-        let (scale, scale_seconds) = call.scale(call.options.half_storage.of(T::KIND))?;
-        let tuning = call.options.tuning_for_cpu(T::KIND, shape.0.min(shape.1))?;
+        let (scale, scale_seconds) = call.scale(call.run.half_storage.of(T::KIND))?;
+        let tuning = call.run.tuning_for_cpu(T::KIND, shape.0.min(shape.1))?;
         let clock = Clock::new(call.timed);
         let watch = Watch::new(&call.listen, || Ok([factor_flops(T::KIND, shape, &tuning)?, 0, 0, 0]))?;
         watch.begin(Stage::Qr)?;
@@ -219,7 +235,7 @@ impl<T: Scalar> Started<T> {
     }
 
     /// The end of [`Stage::Qr`], and the report.
-    fn end<V>(mut self, call: &Call<'_, T>, reason: Reason, route: Orthogonal, values: V) -> SvdReport<V> {
+    fn end<V>(mut self, call: &Call<'_, T, QrOptions>, reason: Reason, route: Orthogonal, values: V) -> SvdReport<V> {
         self.watch.end();
         let seconds = StageSeconds { scale: self.scale_seconds, qr: self.clock.restart(), ..StageSeconds::default() };
         let report = report_of(T::KIND, call.a.shape(), reason, route, self.tuning, seconds, values);
@@ -228,7 +244,7 @@ impl<T: Scalar> Started<T> {
 }
 
 /// The factorisation on the CPU.
-pub(crate) fn on_cpu<T: Scalar>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<BoxedFactors<T>>> {
+pub(crate) fn on_cpu<T: Scalar>(call: &Call<'_, T, QrOptions>, reason: Reason) -> Result<SvdReport<BoxedFactors<T>>> {
     if call.options.products != Products::Native {
         return products::on_cpu(call, reason);
     }
@@ -236,7 +252,7 @@ pub(crate) fn on_cpu<T: Scalar>(call: &Call<'_, T>, reason: Reason) -> Result<Sv
 }
 
 /// [`on_cpu`] in the pool.
-fn by_native_products<T: Scalar>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<BoxedFactors<T>>> {
+fn by_native_products<T: Scalar>(call: &Call<'_, T, QrOptions>, reason: Reason) -> Result<SvdReport<BoxedFactors<T>>> {
     let (a, shape) = (call.a, call.a.shape());
     let started = Started::new(call)?;
     let (scale, tuning, watch) = (started.scale, &started.tuning, &started.watch);
@@ -254,7 +270,7 @@ fn by_native_products<T: Scalar>(call: &Call<'_, T>, reason: Reason) -> Result<S
             (QrFactors::new(shape, unscaled(r, scale)?, q, call.options.tolerance), route)
         }
         None => {
-            let (r, q) = in_storage!(call.options.half_storage, T => tree_on_cpu::<_, S>(a, scale, tuning, watch))?;
+            let (r, q) = in_storage!(call.run.half_storage, T => tree_on_cpu::<_, S>(a, scale, tuning, watch))?;
             (QrFactors::new(shape, unscaled(r, scale)?, q, tolerance(call)), Orthogonal::Householder)
         }
     };
@@ -289,7 +305,7 @@ pub(crate) async fn tree<S: Scalar, K: Transfers<S>>(
 }
 
 /// R alone on the CPU.
-fn r_on_cpu<T: Scalar>(call: &Call<'_, T>, reason: Reason) -> Result<SvdReport<Mat<T>>> {
+fn r_on_cpu<T: Scalar>(call: &Call<'_, T, QrOptions>, reason: Reason) -> Result<SvdReport<Mat<T>>> {
     on_pool_for(call.a.shape(), || {
         let started = Started::new(call)?;
         let (r, route) = triangular(call.a, started.scale, &started.tuning, &started.watch)?;
@@ -324,10 +340,15 @@ pub(crate) fn triangular<T: Scalar>(
 
 /// The kernels of a call on a GPU, and its watch.
 #[cfg(feature = "gpu")]
-fn gpu_kernels<T: Scalar>(kind: ElementKind, call: &Call<'_, T>, on: &OnGpu, waits: Waits) -> Result<(GpuKernels, Watch)> {
+fn gpu_kernels<T: Scalar>(
+    kind: ElementKind,
+    call: &Call<'_, T, QrOptions>,
+    on: &OnGpu,
+    waits: Waits,
+) -> Result<(GpuKernels, Watch)> {
     let shape = call.a.shape();
     let watch = Watch::new(&call.listen, || Ok([factor_flops(kind, shape, &on.tuning)?, 0, 0, 0]))?;
-    let manner = Manner { waits, timed: call.options.time_kernels, watch: watch.clone(), ..Manner::default() };
+    let manner = Manner { waits, timed: call.run.time_kernels, watch: watch.clone(), ..Manner::default() };
     let kernels = GpuKernels::running(kind, &on.context, &on.tuning, manner)?;
     watch.begin(Stage::Qr)?;
     Ok((kernels, watch))
@@ -351,21 +372,25 @@ pub(crate) fn report_of_gpu<V>(
 
 /// The factorisation on a GPU. The reflectors stay there; R is read back.
 #[cfg(feature = "gpu")]
-pub(crate) async fn on_gpu<T: Scalar>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T>>> {
+pub(crate) async fn on_gpu<T: Scalar>(
+    call: &Call<'_, T, QrOptions>,
+    on: OnGpu,
+    waits: Waits,
+) -> Result<SvdReport<BoxedFactors<T>>> {
     if call.options.products != Products::Native {
         return products::on_gpu(call, on, waits).await;
     }
     if is_worth(call.a.shape()) && !in_half::<T>(call.options) {
         return narrow_on_gpu(call, on, waits).await;
     }
-    let kind = call.options.half_storage.of(T::KIND);
+    let kind = call.run.half_storage.of(T::KIND);
     let scaled = call.scale(kind)?;
     on_gpu_in(kind, call, on, waits, scaled, None).await
 }
 
 /// [`on_gpu`] of a narrow matrix, by CholeskyQR2 unless it is too ill-conditioned.
 #[cfg(feature = "gpu")]
-async fn narrow_on_gpu<T: Scalar>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T>>> {
+async fn narrow_on_gpu<T: Scalar>(call: &Call<'_, T, QrOptions>, on: OnGpu, waits: Waits) -> Result<SvdReport<BoxedFactors<T>>> {
     let (shape, scaled) = (call.a.shape(), call.scale(T::KIND)?);
     let mut clock = Clock::new(call.timed);
     let upload = |kernels: &GpuKernels| kernels.upload(call.a, scaled.0);
@@ -395,7 +420,7 @@ async fn narrow_on_gpu<T: Scalar>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -
 #[cfg(feature = "gpu")]
 async fn on_gpu_in<T: Scalar>(
     kind: ElementKind,
-    call: &Call<'_, T>,
+    call: &Call<'_, T, QrOptions>,
     on: OnGpu,
     waits: Waits,
     (scale, seconds): (Re<T>, f64),
@@ -426,7 +451,7 @@ async fn on_gpu_in<T: Scalar>(
 
 /// R alone on a GPU.
 #[cfg(feature = "gpu")]
-async fn r_on_gpu<T: Scalar>(call: &Call<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<Mat<T>>> {
+async fn r_on_gpu<T: Scalar>(call: &Call<'_, T, QrOptions>, on: OnGpu, waits: Waits) -> Result<SvdReport<Mat<T>>> {
     let (m, n) = call.a.shape();
     let (scale, seconds) = call.scale(T::KIND)?;
     let mut clock = Clock::new(call.timed);

@@ -9,7 +9,7 @@ use crate::{
     tile::tuning::Tuning,
 };
 
-/// The result of a call, with what ran and how long each stage took. `Display` prints everything but the values, in two or three lines, and a table
+/// The result of a call, with what ran and how long each stage took. `Display` prints everything but the values, in two to four lines, and a table
 /// of kernels if those were timed.
 ///
 /// ```
@@ -46,13 +46,14 @@ pub struct SvdReport<V> {
     pub seconds: StageSeconds,
     /// Dispatches, submissions and bytes transferred; zeros on the CPU.
     pub counts: Counts,
-    /// Seconds of each kernel by the GPU's clock. Empty unless [`SvdOptions::time_kernels`](crate::SvdOptions) asked for them and the
-    /// device has timestamps.
+    /// Seconds of each kernel by the GPU's clock. Empty unless [`RunOptions::time_kernels`](crate::RunOptions) asked for them.
     pub kernel_seconds: Vec<(Kernel, f64)>,
     /// Rows and columns of the matrix.
     pub shape: (usize, usize),
     /// Whether a GPU ran stage 3 too.
     pub stage3_on_device: bool,
+    /// The options that were not their defaults, as in `keep 3, backend cpu`.
+    pub options: String,
     /// The storage type, and the cost of such a call.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) cost: (ElementKind, CostOf),
@@ -103,7 +104,7 @@ impl<V> SvdReport<V> {
         values: impl FnOnce(V) -> std::result::Result<W, E>,
     ) -> std::result::Result<SvdReport<W>, E> {
         let SvdReport { values: v, backend, reason, route, adapter, storage, tuning, seconds, .. } = self;
-        let SvdReport { counts, kernel_seconds, shape, stage3_on_device, cost, .. } = self;
+        let SvdReport { counts, kernel_seconds, shape, stage3_on_device, options, cost, .. } = self;
         let values = values(v)?;
         Ok(SvdReport {
             values,
@@ -118,6 +119,7 @@ impl<V> SvdReport<V> {
             kernel_seconds,
             shape,
             stage3_on_device,
+            options,
             cost,
         })
     }
@@ -129,6 +131,9 @@ impl<V> fmt::Display for SvdReport<V> {
         let ((m, n), storage, reason) = (self.shape, self.storage, &self.reason);
         let device = self.adapter.as_deref().unwrap_or("the CPU");
         writeln!(f, "{m} x {n}, held as {storage}, on {device} ({reason}), {}", self.route)?;
+        if !self.options.is_empty() {
+            writeln!(f, "options: {}", self.options)?;
+        }
         write!(f, "{}", self.seconds)?;
         if self.backend == Backend::Gpu {
             write!(f, "\n{}", self.counts)?;

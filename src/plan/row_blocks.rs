@@ -37,8 +37,9 @@ use crate::{
         element_kind::ElementKind,
         error::{Result, SvdError, room_for},
         number::{Number, Re, RealElement, Scalar},
-        pool::all_threads,
+        pool::{all_threads, on_threads},
         scale::power_of_two_scale,
+        watch::{Stage, Watch},
     },
     cpu::tall::{
         cholesky_qr::{accurate, is_well_conditioned, upper_cholesky},
@@ -46,7 +47,7 @@ use crate::{
     },
     plan::{
         factors::{Factors, MinimumNorm},
-        options::{Backend, SvdOptions, Vectors},
+        options::{Backend, RunOptions, SvdOptions, Takes, Vectors, check_tolerance},
         qr::qr_r,
         qr_factors::{default_tolerance, upper},
         svd,
@@ -73,6 +74,8 @@ pub struct State<T: Scalar> {
     sum: Option<(Mat<Wide<T>>, usize)>,
     /// Rows that are in neither.
     loose: Part<Wide<T>>,
+    /// How each step runs.
+    pub(crate) run: RunOptions,
 }
 
 /// The mean of each column as the sum of two numbers: an entry of that column, and the mean of the differences to it. So a mean that is large beside
@@ -135,7 +138,7 @@ impl<T: Scalar> State<T> {
         room_for::<Wide<T>>("the triangle of the rows", columns, columns, 4)?;
         let none = || Part { rows: Mat::zeros(0, columns), exponent: 0 };
         let mean = centred.then(|| Mean::zero(columns));
-        Ok(State { n, p, rows: 0, blocks: 0, mean, triangle: none(), sum: None, loose: none() })
+        Ok(State { n, p, rows: 0, blocks: 0, mean, triangle: none(), sum: None, loose: none(), run: RunOptions::default() })
     }
 
     fn columns(&self) -> usize {
@@ -147,7 +150,33 @@ impl<T: Scalar> State<T> {
         let columns = self.columns();
         let none = || Part { rows: Mat::zeros(0, columns), exponent: 0 };
         let mean = Some(Mean::zero(columns));
-        *self = State { n: self.n, p: self.p, rows: 0, blocks: 0, mean, triangle: none(), sum: None, loose: none() };
+        let run = std::mem::take(&mut self.run);
+        *self = State { n: self.n, p: self.p, rows: 0, blocks: 0, mean, triangle: none(), sum: None, loose: none(), run };
+    }
+
+    /// Chooses how each step runs: the CPU computes, and a step has no progress.
+    pub(crate) fn set_run(&mut self, run: &RunOptions, of: Takes) -> Result<()> {
+        let refused =
+            |option, reason: &str| Err(SvdError::invalid(option, format!("{reason}, but {} is computed on the CPU", of.call)));
+        run.check(of)?;
+        match run {
+            _ if run.backend == Backend::Gpu => refused("backend", "Backend::Gpu"),
+            #[cfg(feature = "gpu")]
+            RunOptions { context: Some(_), .. } => refused("context", "a GPU"),
+            _ if run.progress.is_some() => Err(SvdError::invalid("progress", "the number of blocks is not known")),
+            _ => {
+                run.tuning_for_cpu(T::KIND, self.n)?.check()?;
+                self.run = run.clone();
+                Ok(())
+            }
+        }
+    }
+
+    /// A step in the threads of the run.
+    pub fn step<R: Send>(&mut self, body: impl FnOnce(&mut Self) -> Result<R> + Send) -> Result<R> {
+        let watch = Watch::new(&self.run.listen(), || Ok([0; 4]))?;
+        watch.begin(Stage::Qr)?;
+        on_threads(self.run.threads, || body(self))
     }
 
     /// Adds a block of rows, with its right-hand sides. After an error the state is what it was.
@@ -191,7 +220,7 @@ impl<T: Scalar> State<T> {
         if !by_squares {
             let rows = block.scaled(mean.as_ref())?;
             if m >= 2 * columns {
-                let rows = Part { rows: triangle_of(rows.rows.as_ref())?, ..rows };
+                let rows = Part { rows: triangle_of(rows.rows.as_ref(), &self.run)?, ..rows };
                 self.fold(&[rows])?;
             } else {
                 self.loose.append(rows);
@@ -283,7 +312,7 @@ impl<T: Scalar> State<T> {
             stack = parts[0].clone();
         } else if !parts.is_empty() {
             parts.into_iter().for_each(|part| stack.append(part.clone()));
-            stack.rows = triangle_of(stack.rows.as_ref())?;
+            stack.rows = triangle_of(stack.rows.as_ref(), &self.run)?;
         }
         self.triangle = stack;
         self.loose.rows = Mat::zeros(0, columns);
@@ -311,7 +340,7 @@ impl<T: Scalar> State<T> {
         let (n, k) = (self.n, self.values());
         let Part { rows: r, exponent } = self.whole()?;
         let r = r.get(..n, ..n);
-        let Factors { s, v, .. } = sorted_svd(r, Vectors::Right)?;
+        let Factors { s, v, .. } = sorted_svd(r, Vectors::Right, &self.run)?;
         let s = s[..k].iter().map(|&s| unscaled_value::<T>(s, exponent)).collect::<Result<_>>()?;
         let v = Mat::from_fn(n, k, |i, j| T::from_wide(v[(i, j)]));
         let r = unscaled::<T>(r.get(..k, ..), exponent)?;
@@ -328,8 +357,7 @@ impl<T: Scalar> State<T> {
     /// largest count as zero.
     pub fn solve(&self, tolerance: Option<f64>) -> Result<Solved<T>> {
         let (n, p) = (self.n, self.p);
-        let options = SvdOptions { tolerance, ..SvdOptions::default() };
-        options.check_tolerance()?;
+        check_tolerance(tolerance)?;
         let shape = (usize::try_from(self.rows).unwrap_or(usize::MAX), n);
         let tolerance = tolerance.unwrap_or_else(|| default_tolerance::<T>(shape));
         let Part { rows: whole, exponent } = self.whole()?;
@@ -341,7 +369,7 @@ impl<T: Scalar> State<T> {
         } else {
             let c = x.clone();
             let MinimumNorm { x: least, rank: found, .. } =
-                MinimumNorm::new(sorted_svd(r, Vectors::Thin)?, c.as_ref(), tolerance);
+                MinimumNorm::new(sorted_svd(r, Vectors::Thin, &self.run)?, c.as_ref(), tolerance);
             (x, rank) = (least, found);
             let rest = &c - r * &x;
             outside.iter_mut().enumerate().for_each(|(j, square)| *square = rest.col(j).squared_norm_l2());
@@ -382,27 +410,28 @@ struct Joint<W> {
     row: Part<W>,
 }
 
-fn on_cpu() -> SvdOptions {
-    SvdOptions::default().backend(Backend::Cpu)
+/// How a part of a step runs.
+fn part(run: &RunOptions) -> RunOptions {
+    RunOptions { backend: Backend::Cpu, ..run.of_part() }
 }
 
 /// R of rows in double precision, N x N.
-fn triangle_of<W: Scalar>(rows: MatRef<'_, W>) -> Result<Mat<W>> {
+fn triangle_of<W: Scalar>(rows: MatRef<'_, W>, run: &RunOptions) -> Result<Mat<W>> {
     let (m, columns) = rows.shape();
     let padded = |i: usize, j: usize| if i < m { rows[(i, j)] } else { W::zero_impl() };
     let square = if m < columns { Some(Mat::from_fn(columns, columns, padded)) } else { None };
     let rows = square.as_ref().map_or(rows, |square| square.as_ref());
-    Ok(upper(qr_r::<W>(rows, &on_cpu(), false)?.values.as_ref()))
+    Ok(upper(qr_r::<W>(rows, &part(run).into(), false)?.values.as_ref()))
 }
 
 /// The decomposition of a triangle, in the order of its columns' lengths, so that the digits of short columns are kept.
-fn sorted_svd<W: Scalar>(r: MatRef<'_, W>, vectors: Vectors) -> Result<Factors<W>> {
+fn sorted_svd<W: Scalar>(r: MatRef<'_, W>, vectors: Vectors, run: &RunOptions) -> Result<Factors<W>> {
     let n = r.ncols();
     let lengths: Vec<f64> = r.col_iter().map(|column| column.norm_l2().to_double()).collect();
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|&i, &j| lengths[j].total_cmp(&lengths[i]));
     let sorted = Mat::from_fn(n, n, |i, j| r[(i, order[j])]);
-    let mut factors = svd::svd(sorted.as_ref(), &on_cpu().vectors(vectors), false)?.values;
+    let mut factors = svd::svd(sorted.as_ref(), &SvdOptions::from(part(run)).vectors(vectors), false)?.values;
     let mut v = factors.v.clone();
     order.iter().enumerate().for_each(|(sorted, &column)| v.as_mut().row_mut(column).copy_from(factors.v.row(sorted)));
     factors.v = v;

@@ -21,7 +21,7 @@ use crate::{
         watch::{Listen, Stage, StageFlops, Watch},
     },
     cpu::kernels::CpuKernels,
-    plan::{backend::Place, options::SvdOptions, problem::Problem},
+    plan::{backend::Place, options::RunOptions, problem::Problem},
     tile::{
         band::Band,
         kernels::{TileKernels, Transfers},
@@ -45,7 +45,7 @@ trait OneStage<T: Scalar> {
 }
 
 /// Runs one stage on the chosen backend, with `T` stored as `S`.
-fn on_chosen<T, S, O>(stage: &O, options: &SvdOptions, listen: &Listen, place: Place, order: usize) -> Result<O::Output>
+fn on_chosen<T, S, O>(stage: &O, run: &RunOptions, listen: &Listen, place: Place, order: usize) -> Result<O::Output>
 where
     T: Scalar,
     S: Number<Real = Re<T>, Scalar = T>,
@@ -61,13 +61,13 @@ where
             watch.end();
             Ok(output)
         };
-        if let Ok(output) = or_fall_back(options, on_gpu())? {
+        if let Ok(output) = or_fall_back(run, false, on_gpu())? {
             return Ok(output);
         }
     }
     #[cfg(not(feature = "gpu"))]
     let _ = place;
-    let tuning = options.tuning_for_cpu(S::KIND, order)?;
+    let tuning = run.tuning_for_cpu(S::KIND, order)?;
     let watch = Watch::new(listen, || stage.flops(S::KIND, &tuning))?;
     watch.begin(O::STAGE)?;
     let kernels = CpuKernels::<S>::watched(&tuning, watch.clone())?;
@@ -98,19 +98,19 @@ impl<T: Scalar> OneStage<T> for ToBand<'_, T> {
 }
 
 /// Stage 1 alone.
-pub(crate) fn to_band<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T>> {
-    fn within<T, S>(a: MatRef<'_, T>, options: &SvdOptions) -> Result<Band<T>>
+pub(crate) fn to_band<T: Scalar>(a: MatRef<'_, T>, run: &RunOptions) -> Result<Band<T>> {
+    fn within<T, S>(a: MatRef<'_, T>, run: &RunOptions) -> Result<Band<T>>
     where
         T: Scalar,
         S: Number<Real = Re<T>, Scalar = T>,
     {
-        let (listen, order) = (options.listen(), a.nrows().min(a.ncols()));
-        let place = Place::of(S::KIND, options, Problem::Dense { m: a.nrows(), n: a.ncols() })?;
+        let (listen, order) = (run.listen(), a.nrows().min(a.ncols()));
+        let place = Place::of(S::KIND, run, Problem::Dense { m: a.nrows(), n: a.ncols() })?;
         let stage = ToBand { a: upright(a).0, scale: power_of_two_scale(S::KIND, a)? };
-        on_chosen::<T, S, _>(&stage, options, &listen, place, order)
+        on_chosen::<T, S, _>(&stage, run, &listen, place, order)
     }
     let a = trimmed(a);
-    on_threads(options.threads, || in_storage!(options.half_storage, T => within::<_, S>(a, options)))
+    on_threads(run.threads, || in_storage!(run.half_storage, T => within::<_, S>(a, run)))
 }
 
 /// Stage 1 of a scaled m x n matrix, m >= n, on the backend: its band, without room for bulges.
@@ -153,18 +153,18 @@ impl<T: Scalar> OneStage<T> for BandToBidiag<'_, T> {
 }
 
 /// Stage 2 alone.
-pub(crate) fn band_to_bidiag<T: Scalar>(band: &Band<T>, options: &SvdOptions) -> Result<Bidiagonal<Re<T>>> {
-    fn within<T, S>(band: &Band<T>, options: &SvdOptions) -> Result<Bidiagonal<Re<T>>>
+pub(crate) fn band_to_bidiag<T: Scalar>(band: &Band<T>, run: &RunOptions) -> Result<Bidiagonal<Re<T>>> {
+    fn within<T, S>(band: &Band<T>, run: &RunOptions) -> Result<Bidiagonal<Re<T>>>
     where
         T: Scalar,
         S: Number<Real = Re<T>, Scalar = T>,
     {
-        let (listen, n) = (options.listen(), band.n());
-        let place = Place::of(S::KIND, options, Problem::Band { n, bandwidth: band.bandwidth() })?;
+        let (listen, n) = (run.listen(), band.n());
+        let place = Place::of(S::KIND, run, Problem::Band { n, bandwidth: band.bandwidth() })?;
         let stage = BandToBidiag { band, scale: scale_for::<S>(band.largest(), n, n) };
-        on_chosen::<T, S, _>(&stage, options, &listen, place, n)
+        on_chosen::<T, S, _>(&stage, run, &listen, place, n)
     }
-    on_threads(options.threads, || in_storage!(options.half_storage, T => within::<_, S>(band, options)))
+    on_threads(run.threads, || in_storage!(run.half_storage, T => within::<_, S>(band, run)))
 }
 
 /// Stage 2 of a scaled band of this order and bandwidth on the backend.

@@ -20,7 +20,7 @@ use crate::{
         backend::Place,
         cpu::{Found, on_cpu},
         factors::Factors,
-        options::{Backend, Signs, SvdOptions, Vectors},
+        options::{Signs, SvdOptions, Vectors},
         problem::Problem,
         report::SvdReport,
         svdvals::{Call, Room},
@@ -53,7 +53,7 @@ type Wide<T> = <T as Scalar>::Wide;
 pub(crate) fn svd<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<T>>> {
     check::<T>(a.shape(), options)?;
     let call = Call::new(trimmed(a), options, timed);
-    let factors = on_threads(options.threads, || svd_of(&call))?;
+    let factors = on_threads(options.run.threads, || svd_of(&call))?;
     Ok(finished(factors, a.shape(), options))
 }
 
@@ -72,10 +72,10 @@ pub(crate) fn svd_with_room<T: Scalar>(
 /// [`svd`] for a caller that must not block. The CPU computes in the rayon pool, from a copy of the matrix.
 pub(crate) async fn svd_async<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<T>>> {
     check::<T>(a.shape(), options)?;
-    may_have(options.threads)?;
+    may_have(options.run.threads)?;
     let of = trimmed(a);
     #[cfg(feature = "gpu")]
-    let context = context_of_async(options, problem_of(&Call::new(of, options, false))).await;
+    let context = context_of_async(&options.run, problem_of(&Call::new(of, options, false))).await;
     let call = Call::new(of, options, timed);
     #[cfg(feature = "gpu")]
     let reason = match on_gpu_async(&call, context).await? {
@@ -84,12 +84,13 @@ pub(crate) async fn svd_async<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions,
     };
     #[cfg(not(feature = "gpu"))]
     let reason = {
-        let place = Place::of(T::KIND, options, problem_of(&call))?;
-        place.has_stage3(options)?;
+        let place = Place::of(T::KIND, call.run, problem_of(&call))?;
+        place.has(options)?;
         let Place::Cpu(reason) = place;
         reason
     };
-    let (copy, options) = (Mat::from_fn(of.nrows(), of.ncols(), |i, j| of[(i, j)]), options.clone().backend(Backend::Cpu));
+    let (copy, options) =
+        (Mat::from_fn(of.nrows(), of.ncols(), |i, j| of[(i, j)]), SvdOptions { run: options.run.on_cpu(), ..options.clone() });
     let shape = a.shape();
     let report = on_pool_async(move || svd(copy.as_ref(), &options, timed).map(|report| (report, options))).await?;
     let (report, options) = report?;
@@ -106,7 +107,7 @@ pub(crate) fn check<T: Scalar>((m, n): (usize, usize), options: &SvdOptions) -> 
         _ => room_for::<T>("singular vectors", longer, kept, 2)?,
     }
     room_for::<Wide<T>>("reflectors", shorter, shorter, 2)?;
-    match options.half_storage {
+    match options.run.half_storage {
         HalfStorage::Single => Ok(()),
         HalfStorage::Half => {
             Err(SvdError::invalid("half_storage", "singular vectors would have three digits; they need HalfStorage::Single"))
@@ -133,15 +134,15 @@ fn finished<T: Scalar>(mut report: SvdReport<Factors<T>>, (m, n): (usize, usize)
 /// The decomposition on the backend that the options choose.
 fn svd_of<T: Scalar>(call: &Call<'_, T>) -> Result<SvdReport<Factors<T>>> {
     let wanted = |values: &[f64]| call.options.kept(values);
-    let place = Place::of(T::KIND, call.options, problem_of(call))?;
-    place.has_stage3(call.options)?;
+    let place = Place::of(T::KIND, call.run, problem_of(call))?;
+    place.has(call.options)?;
     let on_the_cpu = |reason, scale| on_cpu::<T, T, _>(call, reason, scale, Some(&wanted), |found| of_cpu(call, found));
     let report = match place {
         Place::Cpu(reason) => on_the_cpu(reason, None)?,
         #[cfg(feature = "gpu")]
         Place::Gpu(on) => {
             let (scale, seconds) = call.scale(T::KIND)?;
-            match or_fall_back(call.options, block_on(of_gpu(call, scale, on, Waits::Blocking)))? {
+            match or_fall_back(call.run, call.bound(), block_on(of_gpu(call, scale, on, Waits::Blocking)))? {
                 Ok(mut report) => {
                     report.seconds.scale = seconds;
                     report
@@ -159,15 +160,15 @@ async fn on_gpu_async<T: Scalar>(
     call: &Call<'_, T>,
     context: Option<Result<GpuContext>>,
 ) -> Result<std::result::Result<SvdReport<Factors<T>>, Reason>> {
-    let opened = || context.unwrap_or_else(|| context_of(call.options));
-    let place = Place::with_context(T::KIND, call.options, problem_of(call), opened)?;
-    place.has_stage3(call.options)?;
+    let opened = || context.unwrap_or_else(|| context_of(call.run));
+    let place = Place::with_context(T::KIND, call.run, problem_of(call), opened)?;
+    place.has(call.options)?;
     match place {
         Place::Cpu(reason) => Ok(Err(reason)),
         Place::Gpu(on) => {
             let (scale, seconds) = call.scale(T::KIND)?;
             let run = of_gpu(call, scale, on, Waits::Awaited).await;
-            Ok(or_fall_back(call.options, run)?.map(|mut report| {
+            Ok(or_fall_back(call.run, call.bound(), run)?.map(|mut report| {
                 report.seconds.scale = seconds;
                 call.complete(report)
             }))

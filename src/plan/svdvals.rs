@@ -9,7 +9,7 @@ use pollster::block_on;
 
 #[cfg(feature = "gpu")]
 use crate::{
-    algo::svdvals::narrowed,
+    algo::{bidiagonal::Stage3, svdvals::narrowed},
     base::number::RealElement,
     gpu::device::context::{GpuContext, Waits},
     plan::{
@@ -32,17 +32,19 @@ use crate::{
     plan::{
         backend::Place,
         cpu::svdvals_on_cpu,
-        options::{Backend, SvdOptions},
+        options::{RunOptions, SvdOptions},
         problem::Problem,
         report::SvdReport,
     },
 };
 
-/// A call for the singular values of a matrix.
-pub(crate) struct Call<'a, T: Scalar> {
+/// A call on a matrix, with the options of its decomposition.
+pub(crate) struct Call<'a, T: Scalar, O = SvdOptions> {
     /// The caller's matrix.
     pub a: MatRef<'a, T>,
-    pub options: &'a SvdOptions,
+    pub options: &'a O,
+    /// The part of them that says where and how it runs.
+    pub run: &'a RunOptions,
     /// Whether the seconds of each stage are needed. Reading clocks takes longer than some small matrices do.
     pub timed: bool,
     pub listen: Listen,
@@ -58,12 +60,18 @@ type Wide<T> = <T as Scalar>::Wide;
 
 impl<'a, T: Scalar> Call<'a, T> {
     pub fn new(a: MatRef<'a, T>, options: &'a SvdOptions, timed: bool) -> Self {
-        Call { a, options, timed, listen: options.listen(), clock: Clock::new(timed), room: None }
+        Call::of(a, options, &options.run, timed)
     }
 
     /// The call with the workspace of others.
     pub fn in_room(self, room: Option<&'a Room<T>>) -> Self {
         Call { room, ..self }
+    }
+
+    /// Whether the options bind the call to the device that they chose.
+    #[cfg(feature = "gpu")]
+    pub fn bound(&self) -> bool {
+        self.options.stage3 == Stage3::Device
     }
 
     pub fn problem(&self) -> Problem {
@@ -79,6 +87,13 @@ impl<'a, T: Scalar> Call<'a, T> {
     #[cfg(feature = "gpu")]
     pub fn asked(&self) -> Asked<'a> {
         Asked { options: self.options, listen: self.listen.clone(), timed: self.timed }
+    }
+}
+
+impl<'a, T: Scalar, O> Call<'a, T, O> {
+    /// A call that begins now. `run` is a part of the `options`.
+    pub fn of(a: MatRef<'a, T>, options: &'a O, run: &'a RunOptions, timed: bool) -> Self {
+        Call { a, options, run, timed, listen: run.listen(), clock: Clock::new(timed), room: None }
     }
 
     /// Stage 0 of the matrix, to be stored as `kind`, and its seconds.
@@ -98,7 +113,7 @@ impl<'a, T: Scalar> Call<'a, T> {
 /// All singular values, descending, and the report; its seconds are zero unless `timed`.
 pub(crate) fn svdvals<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Re<T>>>> {
     let call = Call::new(trimmed(a), options, timed);
-    on_threads(options.threads, || svdvals_of(&call))
+    on_threads(options.run.threads, || svdvals_of(&call))
 }
 
 /// [`svdvals`] in the caller's pool, with workspace that is reused from call to call.
@@ -113,10 +128,10 @@ pub(crate) fn svdvals_with_room<T: Scalar>(
 
 /// The values on the backend that the options choose.
 fn svdvals_of<T: Scalar>(call: &Call<'_, T>) -> Result<SvdReport<Vec<Re<T>>>> {
-    let kind = call.options.half_storage.of(T::KIND);
-    let place = Place::of(kind, call.options, call.problem())?;
-    place.has_stage3(call.options)?;
-    let on_the_cpu = |reason, scale| in_storage!(call.options.half_storage, T => svdvals_on_cpu::<_, S>(call, reason, scale));
+    let kind = call.options.run.half_storage.of(T::KIND);
+    let place = Place::of(kind, call.run, call.problem())?;
+    place.has(call.options)?;
+    let on_the_cpu = |reason, scale| in_storage!(call.options.run.half_storage, T => svdvals_on_cpu::<_, S>(call, reason, scale));
     let report = match place {
         Place::Cpu(reason) => on_the_cpu(reason, None)?,
         #[cfg(feature = "gpu")]
@@ -124,7 +139,7 @@ fn svdvals_of<T: Scalar>(call: &Call<'_, T>) -> Result<SvdReport<Vec<Re<T>>>> {
             let (scale, seconds) = call.scale(kind)?;
             let a = call.upright();
             let run = svdvals_on_gpu(kind, &a, scale.to_double(), call.asked(), on, Waits::Blocking);
-            let mut report = match or_fall_back(call.options, block_on(run))? {
+            let mut report = match or_fall_back(call.run, call.bound(), block_on(run))? {
                 Ok(report) => report.map(|values| narrowed(&values)),
                 Err(reason) => on_the_cpu(reason, Some(scale))?,
             };
@@ -141,10 +156,10 @@ pub(crate) async fn svdvals_async<T: Scalar>(
     options: &SvdOptions,
     timed: bool,
 ) -> Result<SvdReport<Vec<Re<T>>>> {
-    may_have(options.threads)?;
+    may_have(options.run.threads)?;
     let a = trimmed(a);
     #[cfg(feature = "gpu")]
-    let context = context_of_async(options, Problem::Dense { m: a.nrows(), n: a.ncols() }).await;
+    let context = context_of_async(&options.run, Problem::Dense { m: a.nrows(), n: a.ncols() }).await;
     let call = Call::new(a, options, timed);
     #[cfg(feature = "gpu")]
     let reason = match on_gpu_async(&call, context).await? {
@@ -153,12 +168,13 @@ pub(crate) async fn svdvals_async<T: Scalar>(
     };
     #[cfg(not(feature = "gpu"))]
     let reason = {
-        let place = Place::of(options.half_storage.of(T::KIND), options, call.problem())?;
-        place.has_stage3(options)?;
+        let place = Place::of(options.run.half_storage.of(T::KIND), call.run, call.problem())?;
+        place.has(options)?;
         let Place::Cpu(reason) = place;
         reason
     };
-    let (copy, options) = (Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]), options.clone().backend(Backend::Cpu));
+    let (copy, options) =
+        (Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]), SvdOptions { run: options.run.on_cpu(), ..options.clone() });
     let report = on_pool_async(move || svdvals(copy.as_ref(), &options, timed)).await??;
     Ok(call.complete(SvdReport { reason, ..report }))
 }
@@ -169,17 +185,17 @@ async fn on_gpu_async<T: Scalar>(
     call: &Call<'_, T>,
     context: Option<Result<GpuContext>>,
 ) -> Result<std::result::Result<SvdReport<Vec<Re<T>>>, Reason>> {
-    let kind = call.options.half_storage.of(T::KIND);
-    let opened = || context.unwrap_or_else(|| crate::plan::backend::context_of(call.options));
-    let place = Place::with_context(kind, call.options, call.problem(), opened)?;
-    place.has_stage3(call.options)?;
+    let kind = call.options.run.half_storage.of(T::KIND);
+    let opened = || context.unwrap_or_else(|| crate::plan::backend::context_of(call.run));
+    let place = Place::with_context(kind, call.run, call.problem(), opened)?;
+    place.has(call.options)?;
     match place {
         Place::Cpu(reason) => Ok(Err(reason)),
         Place::Gpu(on) => {
             let (scale, seconds) = call.scale(kind)?;
             let a = call.upright();
             let run = svdvals_on_gpu(kind, &a, scale.to_double(), call.asked(), on, Waits::Awaited);
-            Ok(or_fall_back(call.options, run.await)?.map(|report| {
+            Ok(or_fall_back(call.run, call.bound(), run.await)?.map(|report| {
                 let mut report = report.map(|values| narrowed(&values));
                 report.seconds.scale = seconds;
                 call.complete(report)

@@ -8,7 +8,7 @@ use crate::{
         error::{Result, SvdError},
         number::Number,
     },
-    plan::options::SvdOptions,
+    plan::options::RunOptions,
     tile::{
         panel_tree::PanelTree,
         tuning::{Tuning, hyperparameters},
@@ -19,10 +19,10 @@ use crate::{cost::shape::Bounds, gpu::device::context::GpuContext};
 
 /// Hyperparameters for certain devices, element types and sizes, which take precedence over the crate's defaults.
 ///
-/// A call looks for a table in [`SvdOptions::tuning_table`], then in the file that the environment variable `SVDVALS_GPU_TUNING` names
+/// A call looks for a table in [`RunOptions::tuning_table`], then in the file that the environment variable `SVDVALS_GPU_TUNING` names
 /// (feature `serde`; read once a process). It considers the entries for the adapter (or [`TuningTable::CPU`]) and for the storage type
 /// ([`SvdReport::storage`](crate::SvdReport::storage)). Of these it takes the one with the smallest [`n_up_to`](TuningEntry::n_up_to) that
-/// is not below the matrix's smaller side. Without such an entry it takes the defaults. [`SvdOptions::tuning`] takes precedence over any
+/// is not below the matrix's smaller side. Without such an entry it takes the defaults. [`RunOptions::tuning`] takes precedence over any
 /// table.
 ///
 /// ```
@@ -241,20 +241,7 @@ impl TuningEntry {
     }
 }
 
-impl SvdOptions {
-    /// Sets a table of hyperparameters. It takes precedence over the one of the environment variable `SVDVALS_GPU_TUNING`, which is then
-    /// not read, even if this table is empty.
-    ///
-    /// ```
-    /// use svdvals_gpu::{SvdOptions, TuningTable};
-    /// let options = SvdOptions::default().tuning_table(TuningTable::default());
-    /// assert!(options.tuning_table.is_some());
-    /// ```
-    pub fn tuning_table(mut self, table: TuningTable) -> Self {
-        self.tuning_table = Some(table);
-        self
-    }
-
+impl RunOptions {
     /// The hyperparameters for a matrix stored as `kind` whose smaller side is `n`, on the CPU.
     pub(crate) fn tuning_for_cpu(&self, kind: ElementKind, n: usize) -> Result<Tuning> {
         self.tuning_for(kind, TuningTable::CPU, n, || Tuning::for_cpu_of(kind, n), Tuning::check)

@@ -14,12 +14,12 @@ use crate::base::{
 /// makes one from given entries.
 ///
 /// ```
-/// use svdvals_gpu::{Band, SvdOptions};
+/// use svdvals_gpu::{Band, RunOptions};
 /// // 2 on the diagonal, -1 on two superdiagonals
 /// let band = Band::from_fn(100, 2, |i, j| if i == j { 2.0f64 } else { -1.0 })?;
 /// assert_eq!((band.n(), band.bandwidth(), band.get(3, 5), band.get(5, 3)), (100, 2, -1.0, 0.0));
 /// assert_eq!(format!("{band:?}"), "Band { n: 100, bandwidth: 2, diagonal: [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, ..], .. }");
-/// let sigma = band.band_to_bidiag(&SvdOptions::default())?.svdvals()?;
+/// let sigma = band.band_to_bidiag(&RunOptions::default())?.svdvals()?;
 /// assert_eq!(sigma.len(), 100);
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```

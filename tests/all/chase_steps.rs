@@ -1,7 +1,7 @@
 //! Stage 2 one cycle at a time: the cycles are those of the paper, the bulges are where it says, and the end is that of the whole stage.
 
 use num_complex::Complex;
-use svdvals_gpu::{Backend, Band, ChaseSteps, Element, Number, RealElement, SvdError, SvdOptions, Tuning};
+use svdvals_gpu::{Backend, Band, ChaseSteps, Element, Number, RealElement, RunOptions, SvdError, Tuning};
 
 use crate::common::complex_noise;
 
@@ -42,7 +42,7 @@ fn ends_as_the_stage_does<T: Element>() {
     for (n, bandwidth, tile_width) in BANDS {
         let band = band::<T>(n, bandwidth);
         let tuning = Tuning::for_cpu::<T>(n).tile_width(tile_width);
-        let want = band.band_to_bidiag(&SvdOptions::default().backend(Backend::Cpu).threads(2).tuning(tuning)).unwrap();
+        let want = band.band_to_bidiag(&RunOptions::default().backend(Backend::Cpu).threads(2).tuning(tuning)).unwrap();
         assert_eq!(band.chase_steps(tile_width).unwrap().finish().unwrap(), want, "{n}, {bandwidth} by {tile_width}");
         let mut steps = band.chase_steps(tile_width).unwrap();
         let cycles = steps.by_ref().count();

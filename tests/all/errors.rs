@@ -25,7 +25,7 @@ fn non_finite_entries_are_located() {
         expect(a.transpose().svdvals_gpu_with(&cpu()), col, row);
         expect(a.as_ref().reverse_rows().svdvals_gpu_with(&cpu()), 39 - row, col);
         expect(a.as_ref().transpose().reverse_cols().svdvals_gpu_with(&cpu()), col, 39 - row);
-        assert!(matches!(SvdValsGpu::to_band(&a, &cpu()), Err(SvdError::NonFinite { .. })));
+        assert!(matches!(SvdValsGpu::to_band(&a, &cpu().run), Err(SvdError::NonFinite { .. })));
         a[(row, col)] = 1.0;
         assert!(a.svdvals_gpu_with(&cpu()).is_ok());
     }
@@ -86,7 +86,7 @@ fn overflow_is_an_error() {
             let options = cpu().tuning(Tuning::for_cpu::<T>(2).direct_up_to(direct));
             assert!(overflows(a.svdvals_gpu_with(&options).err()), "{} direct {direct}", T::NAME);
         }
-        assert!(overflows(SvdValsGpu::to_band(&a, &cpu()).err()), "{}: band", T::NAME);
+        assert!(overflows(SvdValsGpu::to_band(&a, &cpu().run).err()), "{}: band", T::NAME);
         let c = Bidiagonal::new(vec![largest; 2], vec![largest]).unwrap();
         for method in [Stage3::Newton, Stage3::Bisection] {
             assert!(overflows(c.svdvals_by(method).err()), "{}: {method:?}", T::NAME);
@@ -150,13 +150,13 @@ fn auto_says_why() {
 fn threads_are_the_callers() {
     fn check<T: Element>(m: usize, n: usize) {
         let a: Mat<T> = gaussian(m, n, 5);
-        let (values, band) = (a.svdvals_gpu_with(&cpu()).unwrap(), SvdValsGpu::to_band(&a, &cpu()).unwrap());
+        let (values, band) = (a.svdvals_gpu_with(&cpu()).unwrap(), SvdValsGpu::to_band(&a, &cpu().run).unwrap());
         for threads in [1, 2, 3, 7] {
             let mut options = cpu().threads(threads);
             assert!(a.svdvals_gpu_with(&options).unwrap() == values, "{} {m} x {n}, {threads} threads", T::NAME);
-            assert!(SvdValsGpu::to_band(&a, &options).unwrap() == band, "{} {m} x {n}, band, {threads} threads", T::NAME);
+            assert!(SvdValsGpu::to_band(&a, &options.run).unwrap() == band, "{} {m} x {n}, band, {threads} threads", T::NAME);
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            options.threads = None;
+            options.run.threads = None;
             assert!(
                 pool.install(|| a.svdvals_gpu_with(&options)).unwrap() == values,
                 "{} {m} x {n}, a pool of {threads}",
@@ -166,7 +166,7 @@ fn threads_are_the_callers() {
     }
     // Tiles after which cache lines do not begin, in more than one block.
     let (odd, tuning) = (gaussian::<f32>(310, 300, 5), Tuning::for_cpu::<f32>(300).tile_size(10).tile_width(9).leaf(64));
-    let band = |threads| SvdValsGpu::to_band(&odd, &cpu().threads(threads).tuning(tuning.clone())).unwrap();
+    let band = |threads| SvdValsGpu::to_band(&odd, &cpu().threads(threads).tuning(tuning.clone()).run).unwrap();
     assert!([2, 3, 7].into_iter().all(|threads| band(threads) == band(1)));
     for (m, n) in [(230, 210), (240, 230), (225, 225), (700, 225), (1100, 1090), (1700, 1090)] {
         check::<f32>(m, n);
@@ -176,9 +176,9 @@ fn threads_are_the_callers() {
     let a: Mat<f32> = gaussian(9, 9, 5);
     let refused = |result| matches!(result, Err(SvdError::InvalidOption { option: "threads", .. }));
     assert!(refused(a.svdvals_gpu_with(&cpu().threads(0)).map(drop)));
-    assert!(refused(SvdValsGpu::to_band(&a, &cpu().threads(0)).map(drop)));
+    assert!(refused(SvdValsGpu::to_band(&a, &cpu().threads(0).run).map(drop)));
     let band = Band::from_fn(9, 3, |_, _| 1.0f64).unwrap();
-    assert!(refused(band.band_to_bidiag(&cpu().threads(0)).map(drop)));
+    assert!(refused(band.band_to_bidiag(&cpu().threads(0).run).map(drop)));
 }
 
 /// Eight threads calling at once get what one gets.

@@ -6,8 +6,8 @@ use faer::{Mat, MatRef};
 use half::{bf16, f16};
 use pollster::block_on;
 use svdvals_gpu::{
-    Backend, Band, Element, LstsqGpu, QrGpu, Reduction, RowBlocks, SvdGpu, SvdOptions, SvdValsGpu, Tuning, Vectors, svd_batch,
-    svdvals_batch,
+    Backend, Band, Element, LstsqGpu, LstsqOptions, QrGpu, QrOptions, Reduction, RowBlocks, SvdGpu, SvdOptions, SvdValsGpu,
+    Tuning, Vectors, svd_batch, svdvals_batch,
 };
 
 use crate::{
@@ -47,9 +47,9 @@ fn decompositions<T: InSingle>(a: MatRef<'_, T>) -> Vec<Found> {
     found.push(("svd of a batch", batch.iter().flat_map(|svd| entries(&[svd.u.as_ref(), svd.v.as_ref()])).collect()));
 
     let options = cpu.tuning(tiles);
-    found.push(("to_band", entries(&[SvdValsGpu::to_band(&a, &options).unwrap().to_mat().as_ref()])));
+    found.push(("to_band", entries(&[SvdValsGpu::to_band(&a, &options.run).unwrap().to_mat().as_ref()])));
     let band = Band::from_fn(n, 6.min(n - 1), |i, j| a[(i, j)]).unwrap();
-    found.push(("band_to_bidiag", band.band_to_bidiag(&options).unwrap().svdvals().unwrap()));
+    found.push(("band_to_bidiag", band.band_to_bidiag(&options.run).unwrap().svdvals().unwrap()));
     let (u, s, v) = band.svd(&options).unwrap();
     found.push(("band's svd", [entries(&[u.as_ref(), v.as_ref()]), s].concat()));
     found
@@ -58,14 +58,14 @@ fn decompositions<T: InSingle>(a: MatRef<'_, T>) -> Vec<Found> {
 /// By QR and least squares, of the whole matrix and by blocks of rows.
 fn factorisations<T: InSingle>(a: MatRef<'_, T>, b: &Mat<T>) -> Vec<Found> {
     let (m, n) = a.shape();
-    let cpu = SvdOptions::default().backend(Backend::Cpu);
-    let mut found = Vec::new();
+    let (cpu, mut found) = (QrOptions::default().backend(Backend::Cpu), Vec::new());
     for options in [cpu.clone(), cpu.clone().pivot(true).positive_diagonal(true)] {
         let qr = a.qr_gpu_with(&options).unwrap();
         found.push(("qr", entries(&[qr.thin_q().unwrap().as_ref(), qr.r().as_ref()])));
         found.push(("R alone", entries(&[a.qr_r_gpu_with(&options).unwrap().as_ref()])));
     }
     found.push(("qr awaited", entries(&[block_on(a.qr_gpu_async(&cpu)).unwrap().r().as_ref()])));
+    let cpu = LstsqOptions::default().backend(Backend::Cpu);
     for options in [cpu.clone(), cpu.clone().ridge(0.25)] {
         let fit = a.lstsq_gpu_with(b, &options).unwrap();
         found.push(("lstsq", [entries(&[fit.x.as_ref()]), fit.residuals].concat()));

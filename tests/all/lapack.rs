@@ -228,7 +228,7 @@ fn least_squares_no_worse_than_gelsy<T: Lapack>() {
         for (m, n) in [(40, 40), (150, 100), (100, 150), (400, 30), (3000, 20)] {
             let a = matrix::<T>(kind, m, n);
             let b = right_sides(a.as_ref(), 3);
-            let ours = a.lstsq_gpu_with(&b, &SvdOptions::default().backend(Backend::Cpu)).unwrap();
+            let ours = a.lstsq_gpu_with(&b, &SvdOptions::default().backend(Backend::Cpu).run.clone().into()).unwrap();
             let (rank, theirs) = T::gelsy(a.as_ref(), b.as_ref(), (m.max(n) as f64).sqrt() * eps::<T>());
             if ours.rank.min(rank) < m.min(n) {
                 continue;

@@ -6,8 +6,8 @@ use faer::{Col, Mat, MatRef, mat};
 use half::{bf16, f16};
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, CancelFlag, Element, HalfStorage, LstsqGpu, Preconditioner, RealElement, Route, Scalar, Solver, Stage, SvdError,
-    SvdOptions, SvdValsGpu, Tuning,
+    Backend, CancelFlag, Element, HalfStorage, LstsqGpu, LstsqOptions, Preconditioner, RealElement, Route, Scalar, Solver, Stage,
+    SvdError, SvdValsGpu, Tuning,
 };
 
 use crate::{
@@ -16,8 +16,8 @@ use crate::{
     vectors::{KINDS, matrix},
 };
 
-fn on_cpu() -> SvdOptions {
-    SvdOptions::default().backend(Backend::Cpu)
+fn on_cpu() -> LstsqOptions {
+    LstsqOptions::default().backend(Backend::Cpu)
 }
 
 /// Panics with all errors, if there are any.
@@ -220,7 +220,7 @@ fn singular_values() {
     ] {
         let a = matrix::<f64>(kind, m, n);
         let b = right_sides(a.as_ref(), 1);
-        let want = a.svdvals_gpu_with(&on_cpu()).unwrap();
+        let want = a.svdvals_gpu_with(&on_cpu().run.clone().into()).unwrap();
         let found = a.lstsq_gpu_with(&b, &on_cpu().singular_values(true).ridge(ridge)).unwrap().singular_values.unwrap();
         assert_eq!(found.len(), want.nrows());
         assert!(
@@ -252,7 +252,7 @@ fn ill_conditioned() {
             0.0
         }
     });
-    let values = kahan.svdvals_gpu_with(&on_cpu()).unwrap();
+    let values = kahan.svdvals_gpu_with(&on_cpu().run.clone().into()).unwrap();
     let rank = (0..n).filter(|&i| values[i] > (n as f64).sqrt() * f64::EPSILON * values[0]).count();
     let b = right_sides(kahan.as_ref(), 2);
     assert_eq!(kahan.lstsq_gpu_with(&b, &on_cpu()).unwrap().rank, rank);
@@ -277,7 +277,7 @@ fn ill_conditioned() {
 fn bad_input() {
     let mut a = matrix::<f64>("random", 50, 20);
     let mut b = Mat::<f64>::zeros(50, 2);
-    let option = |a: &Mat<f64>, b: MatRef<'_, f64>, options: SvdOptions| match a.lstsq_gpu_with(&b, &options) {
+    let option = |a: &Mat<f64>, b: MatRef<'_, f64>, options: LstsqOptions| match a.lstsq_gpu_with(&b, &options) {
         Err(SvdError::InvalidOption { option, reason }) => (option, reason),
         other => panic!("{other:?}"),
     };

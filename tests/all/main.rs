@@ -13,6 +13,8 @@ mod check_qr;
 mod common;
 #[path = "../common/reflectors.rs"]
 mod kept;
+#[path = "../common/options.rs"]
+mod options_of_calls;
 #[allow(dead_code)] // without `ndarray` or `gpu`
 mod own_process;
 #[path = "../common/vectors.rs"]
@@ -30,6 +32,7 @@ mod lapack;
 #[cfg(feature = "ndarray")]
 mod lstsq;
 mod one_stage;
+mod options;
 #[cfg(feature = "ndarray")]
 mod pool;
 mod products;

@@ -51,7 +51,7 @@ fn a_call_goes_to_the_pool_once_and_one_at_a_time() {
     let whole = |a: &Mat<f64>, options: &SvdOptions| _ = a.svdvals_gpu_with(options).unwrap();
     assert!(steps(400, whole).iter().all(|&inside| inside));
     assert!(steps(200, whole).iter().all(|&inside| !inside));
-    let stages = |a: &Mat<f64>, options: &SvdOptions| _ = a.to_band(options).unwrap().band_to_bidiag(options).unwrap();
+    let stages = |a: &Mat<f64>, options: &SvdOptions| _ = a.to_band(&options.run).unwrap().band_to_bidiag(&options.run).unwrap();
     assert!(steps(400, stages).iter().filter(|&&inside| !inside).count() <= 4, "the beginnings and ends of two stages");
 
     // The first call waits in its first step until the second one has told of its own. 250 x 250 entries are scaled on one thread, so that this
@@ -149,7 +149,7 @@ fn more_threads_than_cores() {
         same_on_any(&format!("{}, n = {n}", T::NAME), [2, 5, 16, 64], |threads| {
             let options = cpu().threads(threads).tuning(Tuning::for_cpu::<T>(n).direct_up_to(0));
             let svd = a.svd_gpu_with(&options).unwrap();
-            (a.svdvals_gpu_with(&options).unwrap(), svd.u, svd.v, a.qr_r_gpu_with(&options).unwrap())
+            (a.svdvals_gpu_with(&options).unwrap(), svd.u, svd.v, a.qr_r_gpu_with(&options.run.clone().into()).unwrap())
         });
     }
     if !is_own("pool::more_threads_than_cores") {
@@ -172,9 +172,9 @@ fn least_squares_on_more_threads() {
         let what = format!("{}, {m} x {n} of rank {rank}", T::NAME);
         for p in [1, 10] {
             let b = gaussian::<T>(m, p, 29);
-            let route = a.lstsq_gpu_report(&b, &cpu()).unwrap().route;
+            let route = a.lstsq_gpu_report(&b, &cpu().run.clone().into()).unwrap().route;
             assert!(route == Route::LeastSquares(solver), "{what}: {route}");
-            same_on_any(&what, [5, 64], |threads| a.lstsq_gpu_with(&b, &cpu().threads(threads)).unwrap());
+            same_on_any(&what, [5, 64], |threads| a.lstsq_gpu_with(&b, &cpu().threads(threads).run.clone().into()).unwrap());
         }
     }
     if !is_own("pool::least_squares_on_more_threads") {

@@ -4,7 +4,8 @@ use faer::{Mat, MatRef};
 use half::{bf16, f16};
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, Element, HalfStorage, LstsqGpu, Orthogonal, Preconditioner, Products, QrGpu, Route, Solver, SvdError, SvdOptions,
+    Backend, Element, HalfStorage, LstsqGpu, LstsqOptions, Orthogonal, Preconditioner, Products, QrGpu, QrOptions, Route, Solver,
+    SvdError,
 };
 
 use crate::{
@@ -13,8 +14,12 @@ use crate::{
     vectors::{KINDS, matrix},
 };
 
-fn with(products: Products) -> SvdOptions {
-    SvdOptions::default().backend(Backend::Cpu).products(products)
+fn with(products: Products) -> QrOptions {
+    QrOptions::default().backend(Backend::Cpu).products(products)
+}
+
+fn lstsq_with(products: Products) -> LstsqOptions {
+    LstsqOptions::default().backend(Backend::Cpu).products(products)
 }
 
 /// LAPACK's ratios with the eps of the products: 2^-10 for half, f32's for split. For hard matrices of all shapes, over several panels, over more
@@ -24,7 +29,7 @@ fn ratios() {
     let mut errors = Vec::new();
     for products in [Products::Half, Products::Split] {
         let mut worst = 0.0f64;
-        let mut note = |what: String, a: MatRef<'_, f32>, options: &SvdOptions| match check(&what, a, options) {
+        let mut note = |what: String, a: MatRef<'_, f32>, options: &QrOptions| match check(&what, a, &options) {
             Ok(ratio) => worst = worst.max(ratio),
             Err(error) => errors.push(error),
         };
@@ -84,17 +89,18 @@ fn refused<T>(result: Result<T, SvdError>) -> bool {
 /// Types and options that have no such products are errors, not another precision.
 #[test]
 fn what_there_is_not() {
-    fn of<T: Element>(options: &SvdOptions) -> bool {
+    fn of<T: Element>(options: &QrOptions) -> bool {
         let a = matrix::<T>("random", 9, 5);
         refused(a.qr_gpu_with(options).map(drop)) && refused(a.qr_r_gpu_with(options).map(drop))
     }
-    for options in [with(Products::Half), with(Products::Split)] {
+    for products in [Products::Half, Products::Split] {
+        let options = with(products);
         assert!(of::<f64>(&options) && of::<Complex<f32>>(&options) && of::<Complex<f64>>(&options));
         assert!(of::<f16>(&options.clone().half_storage(HalfStorage::Half)));
-        assert!(refused(matrix::<f32>("random", 5, 9).lstsq_gpu_with(&Mat::<f32>::zeros(5, 1), &options)));
+        assert!(refused(matrix::<f32>("random", 5, 9).lstsq_gpu_with(&Mat::<f32>::zeros(5, 1), &lstsq_with(products))));
         let complex = matrix::<Complex<f64>>("random", 9, 5);
-        assert!(refused(complex.lstsq_gpu_with(&Mat::<Complex<f64>>::zeros(9, 1), &options)));
-        let half = options.preconditioner(Preconditioner::Half);
+        assert!(refused(complex.lstsq_gpu_with(&Mat::<Complex<f64>>::zeros(9, 1), &lstsq_with(products))));
+        let half = lstsq_with(products).preconditioner(Preconditioner::Half);
         assert!(refused(matrix::<f64>("random", 9, 5).lstsq_gpu_with(&Mat::<f64>::zeros(9, 1), &half)));
     }
     // Non-finite entries are found as everywhere.
@@ -115,7 +121,7 @@ fn least_squares<T: Element>(limit: f64) {
         let a = &u * sigma * v.transpose();
         let a = Mat::from_fn(m, n, |i, j| T::from_complex(a[(i, j)].into()));
         let b = Mat::from_fn(m, 2, |i, j| T::from_complex(complex_noise(5, i, j).re.into()));
-        let report = a.lstsq_gpu_report(&b, &with(products)).unwrap();
+        let report = a.lstsq_gpu_report(&b, &lstsq_with(products)).unwrap();
         let what = format!("{} {condition:e} {products}: {}", T::NAME, report.route);
         let expected = report.route == Route::LeastSquares(Solver::Recursive(products));
         assert_eq!(expected, recursive, "{what}");

@@ -69,9 +69,9 @@ fn fractions_follow_the_work() {
     whole::<f64>(0, 5, cpu(), &[]);
 
     let a = gaussian::<f64>(400, 400, 7);
-    let (band, seen) = told(cpu().tuning(banded.clone()), |options| a.to_band(options));
+    let (band, seen) = told(cpu().tuning(banded.clone()), |options| a.to_band(&options.run));
     check_course("to_band", &seen, &[ToBand]);
-    let (bidiagonal, seen) = told(cpu().tuning(banded), |options| band.unwrap().band_to_bidiag(options));
+    let (bidiagonal, seen) = told(cpu().tuning(banded), |options| band.unwrap().band_to_bidiag(&options.run));
     bidiagonal.unwrap();
     check_course("band_to_bidiag", &seen, &[BandToBidiag]);
 }
@@ -127,9 +127,9 @@ fn a_cancelled_call_stops() {
     let cancelled = |error: SvdError| assert!(matches!(error, SvdError::Cancelled { .. }), "{error}");
     cancelled(small.svdvals_gpu_with(&cpu().cancel(flag.clone())).unwrap_err());
     cancelled(gaussian::<f32>(50_000, 8, 1).svdvals_gpu_with(&cpu().cancel(flag.clone())).unwrap_err());
-    cancelled(a.to_band(&cpu().cancel(flag.clone())).unwrap_err());
-    let band = a.to_band(&cpu()).unwrap();
-    cancelled(band.band_to_bidiag(&cpu().cancel(flag)).unwrap_err());
+    cancelled(a.to_band(&cpu().cancel(flag.clone()).run).unwrap_err());
+    let band = a.to_band(&cpu().run).unwrap();
+    cancelled(band.band_to_bidiag(&cpu().cancel(flag).run).unwrap_err());
 }
 
 /// A callback that panics takes its call with it, in stage 2 too, where threads wait for one another: none of them for ever, and the next call

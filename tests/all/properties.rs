@@ -46,9 +46,9 @@ fn stages_agree<T: Element>() {
         let (a, n) = (problem.matrix::<T>(), problem.rows.min(problem.cols));
         let options = cpu(Some(tuning.clone()));
         let values = a.svdvals_gpu_with(&options).map_err(fail)?;
-        let band: Band<T::Scalar> = SvdValsGpu::to_band(&a, &options).map_err(fail)?;
+        let band: Band<T::Scalar> = SvdValsGpu::to_band(&a, &options.run).map_err(fail)?;
         prop_assert_eq!((band.n(), band.bandwidth()), (n, tuning.tile_size.min(n.saturating_sub(1))));
-        let by_stages = band.band_to_bidiag(&options).and_then(|c| c.svdvals()).map_err(fail)?;
+        let by_stages = band.band_to_bidiag(&options.run).and_then(|c| c.svdvals()).map_err(fail)?;
         close(by_stages, &exact(a.as_ref()), 2.0 * stable::<T::Real>(problem.rows.max(problem.cols)))?;
         let bisected = a.svdvals_gpu_with(&options.stage3(Stage3::Bisection)).map_err(fail)?;
         let bound = 8.0 * (n + 8) as f64 * f64::EPSILON + eps::<T::Real>();
@@ -67,7 +67,7 @@ fn bands_keep_their_values<T: Element>() {
         let entry = |i, j| T::from_complex(Complex::new(noise(seed, i, j), noise(seed ^ 1, i, j)));
         let band = Band::from_fn(n, bandwidth, entry).map_err(fail)?;
         let dense = Mat::from_fn(n, n, |i, j| band.get(i, j));
-        let values = band.band_to_bidiag(&cpu(Some(tuning))).and_then(|c| c.svdvals()).map_err(fail)?;
+        let values = band.band_to_bidiag(&cpu(Some(tuning)).run).and_then(|c| c.svdvals()).map_err(fail)?;
         close(values, &exact(dense.as_ref()), stable::<T::Real>(n))
     })
     .unwrap();
@@ -90,7 +90,7 @@ fn the_first_bad_entry_is_named<T: Element>() {
         let results = [
             stored.faer().svdvals_gpu_with(&cpu(None)).err(),
             stored.ndarray().svdvals_gpu_with(&cpu(None)).err(),
-            SvdValsGpu::to_band(&stored.faer(), &cpu(None)).err(),
+            SvdValsGpu::to_band(&stored.faer(), &cpu(None).run).err(),
         ];
         for error in results {
             let Some(SvdError::NonFinite { row, col, .. }) = error else { return Err(fail(format!("{error:?}"))) };

@@ -4,7 +4,7 @@ use faer::Mat;
 use half::{bf16, f16};
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, CancelFlag, Element, HalfStorage, Number, Orthogonal, QrGpu, Route, Scalar, Stage, SvdError, SvdOptions, Tuning,
+    Backend, CancelFlag, Element, HalfStorage, Number, Orthogonal, QrGpu, QrOptions, Route, Scalar, Stage, SvdError, Tuning,
 };
 
 use crate::{
@@ -13,8 +13,8 @@ use crate::{
     vectors::{KINDS, matrix},
 };
 
-fn on_cpu() -> SvdOptions {
-    SvdOptions::default().backend(Backend::Cpu)
+fn on_cpu() -> QrOptions {
+    QrOptions::default().backend(Backend::Cpu)
 }
 
 every_scalar!(ratios_of_hard_matrices, conditions, options, routes, least_squares, powers_of_two);

@@ -174,7 +174,7 @@ fn least_squares<T: Element>() {
         if m > n {
             let mut rows = RowBlocks::with_right_sides(n, p).unwrap();
             rows.push_with(&a, &b).unwrap();
-            let (found, want) = (rows.solve_faer(None).unwrap(), a.lstsq_gpu_with(&b, &on_cpu()).unwrap());
+            let (found, want) = (rows.solve_faer(None).unwrap(), a.lstsq_gpu_with(&b, &on_cpu().run.clone().into()).unwrap());
             let distance = (widen(found.x.as_ref()) - widen(want.x.as_ref())).norm_l2();
             // Both are accurate to the condition number, which is below 4 on the range, times n eps.
             assert!(distance <= 16.0 * n as f64 * eps::<T>() * widen(want.x.as_ref()).norm_l2(), "{} {distance:e}", T::NAME);

@@ -56,7 +56,7 @@ fn empty_matrices_have_no_values<T: Element>() {
         // SAFETY: a matrix of no entries; nothing is read.
         let a = unsafe { MatRef::from_raw_parts(a.as_ptr(), m, n, 1, 0) };
         assert_eq!(a.svdvals_gpu_with(&cpu()).unwrap().nrows(), 0, "{m} x {n}");
-        assert_eq!(SvdValsGpu::to_band(&a, &cpu()).unwrap().n(), 0, "{m} x {n}");
+        assert_eq!(SvdValsGpu::to_band(&a, &cpu().run).unwrap().n(), 0, "{m} x {n}");
     }
 }
 

@@ -53,7 +53,7 @@ fn band_keeps_values<T: Element>() {
         for (tile, arity, tree) in
             [(8, 2, PanelTree::Reduction), (16, 4, PanelTree::Reduction), (5, 3, PanelTree::Reduction), (8, 2, PanelTree::Flat)]
         {
-            let band: Band<T::Scalar> = SvdValsGpu::to_band(&a, &cpu(tuning(tile, arity, tree, tile))).unwrap();
+            let band: Band<T::Scalar> = SvdValsGpu::to_band(&a, &cpu(tuning(tile, arity, tree, tile)).run).unwrap();
             assert_eq!((band.n(), band.bandwidth()), (m.min(n), tile.min(m.min(n) - 1)));
             let off = error(reference(band.to_mat().as_ref()), &exact);
             assert!(off <= stable::<T>(m.max(n)), "{m} x {n}, tile {tile}, {tree:?}: {off:.1e}");
@@ -132,7 +132,7 @@ fn bidiagonal_keeps_values<T: Element>() {
         let band = Band::from_fn(n, bandwidth, |i, j| dense[(i, j)]).unwrap();
         let exact = reference(band.to_mat().as_ref());
         for tile_width in [1, 2, 3, 8, 100] {
-            let c = band.band_to_bidiag(&cpu(tuning(8, 2, PanelTree::Reduction, tile_width))).unwrap();
+            let c = band.band_to_bidiag(&cpu(tuning(8, 2, PanelTree::Reduction, tile_width)).run).unwrap();
             assert_eq!((c.diagonal().len(), c.superdiagonal().len()), (n, n - 1));
             let dense = Mat::from_fn(n, n, |i, j| match j.wrapping_sub(i) {
                 0 => c.diagonal()[i].to_double(),
@@ -168,7 +168,7 @@ fn chase_does_not_depend_on_threads() {
     let band = Band::from_fn(700, 32, |i, j| dense[(i, j)]).unwrap();
     let on = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| band.band_to_bidiag(&cpu(tuning(32, 4, PanelTree::Reduction, 32)))).unwrap()
+        pool.install(|| band.band_to_bidiag(&cpu(tuning(32, 4, PanelTree::Reduction, 32)).run)).unwrap()
     };
     let one = on(1);
     for threads in [2, 3, 8] {

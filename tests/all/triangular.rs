@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use num_complex::Complex;
 use proptest::sample::select;
 use svdvals_gpu::{
-    Backend, Element, SvdError, SvdOptions, Tuning,
+    Backend, Element, RunOptions, SvdError, Tuning,
     triangular::{Diag, Op, Side, TriangularGpu, Uplo},
 };
 
@@ -15,8 +15,8 @@ use crate::common::{
     triangles::{Case, Kind, Variant, verify},
 };
 
-fn cpu(triangle: usize) -> SvdOptions {
-    SvdOptions::default().backend(Backend::Cpu).tuning(Tuning::for_cpu::<f32>(64).triangle(triangle))
+fn cpu(triangle: usize) -> RunOptions {
+    RunOptions::default().backend(Backend::Cpu).tuning(Tuning::for_cpu::<f32>(64).triangle(triangle))
 }
 
 /// Random problems of every variant, in every memory order, by both front ends: within [`verify`]'s bounds, and with NaN wherever

@@ -79,10 +79,13 @@ fn single_stages_use_it() {
     let mut table = TuningTable::default();
     table.set::<f64>(TuningTable::CPU, 50, PartialTuning::default().tile_size(7));
     let a: Mat<f64> = gaussian(50, 50, 1);
-    let band = SvdValsGpu::to_band(&a, &cpu().tuning_table(table.clone())).unwrap();
+    let band = SvdValsGpu::to_band(&a, &cpu().tuning_table(table.clone()).run).unwrap();
     assert_eq!(band.bandwidth(), 7);
     table.set::<f64>(TuningTable::CPU, 50, PartialTuning::default().tile_width(0));
-    assert!(matches!(band.band_to_bidiag(&cpu().tuning_table(table)), Err(SvdError::InvalidOption { option: "tile_width", .. })));
+    assert!(matches!(
+        band.band_to_bidiag(&cpu().tuning_table(table).run),
+        Err(SvdError::InvalidOption { option: "tile_width", .. })
+    ));
 }
 
 /// An entry that makes no sense with the defaults beside it, or for the device, is an error that names hyperparameter and entry.

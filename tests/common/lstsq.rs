@@ -2,7 +2,7 @@
 
 use faer::{Mat, MatRef, mat};
 use num_complex::Complex;
-use svdvals_gpu::{Element, LstsqGpu, RealElement, SvdOptions};
+use svdvals_gpu::{Element, LstsqGpu, LstsqOptions, RealElement};
 
 use crate::common::{complex_noise, eps, widen};
 
@@ -27,7 +27,7 @@ pub fn right_sides<T: Element>(a: MatRef<'_, T>, p: usize) -> Mat<T> {
 ///   once more for f64, hence max(m, n) eps (||B|| + ||A|| ||X||).
 /// * The bound on the backward error is at most 16 eps, for a matrix of full rank. (Householder's algorithm promises a multiple of n eps, and
 ///   mostly has fewer.) Not of a wide matrix with a ridge, where the bound is a weak one.
-pub fn check<T: Element>(what: &str, a: MatRef<'_, T>, b: MatRef<'_, T>, options: &SvdOptions) -> Result<f64, String> {
+pub fn check<T: Element>(what: &str, a: MatRef<'_, T>, b: MatRef<'_, T>, options: &LstsqOptions) -> Result<f64, String> {
     let ((m, n), p) = (a.shape(), b.ncols());
     let fit = a.lstsq_gpu_with(&b, options).map_err(|e| format!("{what}: {e}"))?;
     if (fit.x.shape(), fit.residuals.len()) != ((n, p), p) || fit.rank > m.min(n) {
@@ -79,7 +79,7 @@ pub fn check<T: Element>(what: &str, a: MatRef<'_, T>, b: MatRef<'_, T>, options
 
 /// pytorch issue 180157: columns that are dependent up to rounding, where a solver without rank gives another answer; and faer issue 265, a
 /// system whose solution is zero, if the backend has f64.
-pub fn known_problems(options: &SvdOptions, double: bool) -> Result<(), String> {
+pub fn known_problems(options: &LstsqOptions, double: bool) -> Result<(), String> {
     let of = |e: svdvals_gpu::SvdError| e.to_string();
     let a = mat![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]];
     let fit = a.lstsq_gpu_with(&a, options).map_err(of)?;

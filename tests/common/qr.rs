@@ -3,7 +3,7 @@
 use faer::{Mat, MatRef};
 use half::f16;
 use num_complex::Complex;
-use svdvals_gpu::{Element, HalfStorage, Products, QrGpu, Scalar, SvdError, SvdOptions, triangular::Op};
+use svdvals_gpu::{Element, HalfStorage, Products, QrGpu, QrOptions, Scalar, SvdError, triangular::Op};
 
 use crate::common::{complex_noise, eps, widen};
 
@@ -28,11 +28,11 @@ fn from_orthonormal(x: &Wide) -> f64 {
 /// * Q applied from either side, in each form, is the product with the complete Q (LAPACK's `dtsqr01`): at most 1 too, of ||C||.
 /// * LAPACK's form gives the same Q R.
 /// * With pivoting the diagonal descends; a positive diagonal is one.
-pub fn check<T: Element>(what: &str, a: MatRef<'_, T>, options: &SvdOptions) -> Result<f64, String> {
+pub fn check<T: Element>(what: &str, a: MatRef<'_, T>, options: &QrOptions) -> Result<f64, String> {
     let (m, n) = a.shape();
     let k = m.min(n);
     let fail = |e: SvdError| format!("{what}: {e}");
-    let half = T::IS_HALF && options.half_storage == HalfStorage::Half;
+    let half = T::IS_HALF && options.run.half_storage == HalfStorage::Half;
     let half = half || options.products == Products::Half;
     let unit = (m.max(n) as f64).max(4.0) * if half { f64::from(f16::EPSILON) } else { eps::<T>() };
     let qr = a.qr_gpu_with(options).map_err(fail)?;
@@ -118,7 +118,7 @@ fn apply<T: Element>(
 /// Least squares from the factors: the gradient A^H (A X - B) is that of rounding errors, ||A|| ||B|| max(m, n) eps, times the condition number
 /// for the solution's length, which is modest here (random A).
 #[allow(dead_code)] // the GPU tests have their own
-pub fn solves<T: Element>(what: &str, a: MatRef<'_, T>, options: &SvdOptions) -> Result<(), String> {
+pub fn solves<T: Element>(what: &str, a: MatRef<'_, T>, options: &QrOptions) -> Result<(), String> {
     let (m, n) = a.shape();
     let b = Mat::from_fn(m, 2, |i, j| <T::Scalar as svdvals_gpu::Number>::from_complex(complex_noise(9, i, j)));
     let x = a.qr_gpu_with(options).and_then(|qr| qr.solve_lstsq(&b)).map_err(|e| format!("{what}: {e}"))?;

@@ -6,7 +6,7 @@ use faer::{Mat, MatMut, MatRef};
 use num_complex::Complex;
 use proptest::{prelude::*, sample::select, test_runner::TestCaseError};
 use svdvals_gpu::{
-    Element, Result, SvdOptions,
+    Element, Result, RunOptions,
     triangular::{Diag, Op, Side, TriangularGpu, Uplo},
 };
 
@@ -65,7 +65,7 @@ impl Variant {
     }
 
     /// B <- alpha op(A) B and the like, or the solution.
-    pub fn apply<T, B>(&self, solve: bool, alpha: T, a: MatRef<'_, T>, b: &mut B, options: &SvdOptions) -> Result<()>
+    pub fn apply<T, B>(&self, solve: bool, alpha: T, a: MatRef<'_, T>, b: &mut B, options: &RunOptions) -> Result<()>
     where
         T: Element,
         B: TriangularGpu<Element = T> + Target<T>,
@@ -76,13 +76,13 @@ impl Variant {
 
 /// B's of both front ends.
 pub trait Target<T: Element> {
-    fn run(&mut self, v: &Variant, solve: bool, alpha: T, a: MatRef<'_, T>, options: &SvdOptions) -> Result<()>;
+    fn run(&mut self, v: &Variant, solve: bool, alpha: T, a: MatRef<'_, T>, options: &RunOptions) -> Result<()>;
 }
 
 macro_rules! target {
     ($matrix:ty) => {
         impl<T: Element> Target<T> for $matrix {
-            fn run(&mut self, v: &Variant, solve: bool, alpha: T, a: MatRef<'_, T>, options: &SvdOptions) -> Result<()> {
+            fn run(&mut self, v: &Variant, solve: bool, alpha: T, a: MatRef<'_, T>, options: &RunOptions) -> Result<()> {
                 if solve {
                     self.trsm_gpu_with(v.side, v.uplo, v.op, v.diag, alpha, &a, options)
                 } else {
@@ -174,7 +174,7 @@ impl Case {
     }
 
     /// Runs the case by both front ends and checks the answer: see [`verify`]. Nothing between the entries of B changes.
-    pub fn check<T: Element>(&self, options: &SvdOptions) -> std::result::Result<(), TestCaseError> {
+    pub fn check<T: Element>(&self, options: &RunOptions) -> std::result::Result<(), TestCaseError> {
         let half = T::NAME.contains("f16");
         if half && matches!(self.kind, Kind::Ill) && self.solve {
             return Ok(()); // beyond f16's range

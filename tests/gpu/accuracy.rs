@@ -105,7 +105,7 @@ pub fn memory_orders_do_not_matter<T: Elements>(context: &GpuContext) -> Outcome
 /// of the n / b panels and both its sweeps two a level of the tree, and 3n in stage 2's one reduction step. It is the cost model's number,
 /// for square, tall and wide matrices.
 pub fn counts_are_linear<T: Elements>(context: &GpuContext) -> Outcome {
-    let gpu = |context| gpu(context).half_storage(HalfStorage::Half);
+    let gpu = |context| gpu(context).half_storage(HalfStorage::Half.for_element::<T>());
     for n in [40, 80, 120] {
         let a: Mat<T> = gaussian(n, n, 23);
         let tuning = tuning(8, 16).tile_width(7);
@@ -140,7 +140,7 @@ pub fn counts_are_linear<T: Elements>(context: &GpuContext) -> Outcome {
 /// Timing the kernels changes no value, and gives each kernel a time where the device has a clock; together no more than the call took.
 pub fn kernels_are_timed<T: Elements>(context: &GpuContext) -> Outcome {
     let a: Mat<T> = gaussian(100, 100, 27);
-    let options = gpu(context).half_storage(HalfStorage::Half).tuning(tuning(8, 16));
+    let options = gpu(context).half_storage(HalfStorage::Half.for_element::<T>()).tuning(tuning(8, 16));
     let (plain, timed) = (a.svdvals_gpu_report(&options)?, a.svdvals_gpu_report(&options.time_kernels(true))?);
     check!(plain.values == timed.values && plain.kernel_seconds.is_empty(), "{:?}", plain.kernel_seconds);
     check!(plain.counts.dispatches == timed.counts.dispatches, "{:?} and {:?}", plain.counts, timed.counts);

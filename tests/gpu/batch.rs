@@ -15,8 +15,8 @@ use crate::{
     tuning,
 };
 
-fn gpu(context: &GpuContext) -> SvdOptions {
-    SvdOptions::default().context(context.clone()).backend(Backend::Gpu).half_storage(HalfStorage::Half)
+fn gpu<T: Elements>(context: &GpuContext) -> SvdOptions {
+    SvdOptions::default().context(context.clone()).backend(Backend::Gpu).half_storage(HalfStorage::Half.for_element::<T>())
 }
 
 fn random<T: Elements>(seed: u64, m: usize, n: usize) -> Mat<T> {
@@ -59,11 +59,11 @@ pub fn table_1<T: Elements>(context: &GpuContext) -> Outcome {
                 false => rounded(with_singular_values(sigma, seed).as_ref()),
             };
             let batch: Vec<Mat<T>> = sigmas.iter_mut().zip(0..).map(with).collect();
-            let report = svdvals_batch_report(&views(&batch), &gpu(context))?;
+            let report = svdvals_batch_report(&views(&batch), &gpu::<T>(context))?;
             let counts = (report.together, report.stacked, report.on_gpu);
             check!([(matrices, 0, matrices), (0, matrices, matrices)].contains(&counts), "n = {n}: {report}");
             check!(report.stacked == 0 || n >= 64, "n = {n}: {report}");
-            let alone = svdvals_batch_report(&[batch[0].as_ref()], &gpu(context))?;
+            let alone = svdvals_batch_report(&[batch[0].as_ref()], &gpu::<T>(context))?;
             check!(alone.together == 1, "n = {n}: {alone}");
             let of_all = report.values.iter().zip(&sigmas).chain(alone.values.iter().zip(&sigmas));
             let off = of_all.map(|(values, sigma)| error(doubles(values), sigma));
@@ -81,7 +81,7 @@ pub fn table_1<T: Elements>(context: &GpuContext) -> Outcome {
 pub fn stacks<T: Elements>(context: &GpuContext) -> Outcome {
     let shapes = [(264, 258), (9, 7), (3300, 21), (257, 257), (264, 258), (3300, 21), (9, 7), (3300, 21)];
     let mut batch: Vec<Mat<T>> = shapes.iter().zip(50..).map(|(&(m, n), k)| random(k, m, n)).collect();
-    let options = gpu(context).tuning(tuning(8, 24).split_beside(2));
+    let options = gpu::<T>(context).tuning(tuning(8, 24).split_beside(2));
     let report = svdvals_batch_report(&views(&batch), &options)?;
     check!((report.together, report.stacked, report.on_gpu) == (2, 5, 8), "{report}");
     check!(report.to_string().contains("5 of them in shared dispatches"), "{report}");
@@ -107,7 +107,7 @@ pub fn small_stacks<T: Elements>(context: &GpuContext) -> Outcome {
     let shapes = counts.into_iter().flat_map(|(shape, count)| std::iter::repeat_n(shape, count));
     let batch: Vec<Mat<T>> = shapes.zip(90..).map(|((m, n), k)| random(k, m, n)).collect();
     let two_stages = |tile_size, leaf, beside| {
-        let options = gpu(context).tuning(tuning(tile_size, leaf).split_beside(beside));
+        let options = gpu::<T>(context).tuning(tuning(tile_size, leaf).split_beside(beside));
         options.reduction(Reduction::TwoStage).stage3(Stage3::Device)
     };
     for options in [two_stages(4, 8, 2), two_stages(8, 24, 0), two_stages(5, 11, 0)] {
@@ -153,7 +153,7 @@ pub fn stacked_table_1<T: Elements>(context: &GpuContext) -> Outcome {
         false => rounded(with_singular_values(sigma, seed).as_ref()),
     };
     let batch: Vec<Mat<T>> = sigmas.iter_mut().zip(70..).map(with).collect();
-    let options = gpu(context).reduction(Reduction::TwoStage).stage3(Stage3::Device);
+    let options = gpu::<T>(context).reduction(Reduction::TwoStage).stage3(Stage3::Device);
     let report = svdvals_batch_report(&views(&batch), &options)?;
     check!((report.stacked, report.on_gpu) == (batch.len(), batch.len()), "{report}");
     for (k, (values, sigma)) in report.values.iter().zip(&sigmas).enumerate() {
@@ -177,7 +177,7 @@ fn shapes() -> Vec<(usize, usize)> {
 /// values in any batch: alone, and in the reverse order among the others.
 pub fn mixed_shapes<T: Elements>(context: &GpuContext) -> Outcome {
     let batch: Vec<Mat<T>> = shapes().into_iter().zip(0..).map(|((m, n), k)| random(k, m, n)).collect();
-    let report = svdvals_batch_report(&views(&batch), &gpu(context))?;
+    let report = svdvals_batch_report(&views(&batch), &gpu::<T>(context))?;
     let together = batch.iter().filter(|a| fits(a.shape())).count();
     check!((report.together, report.on_gpu) == (together, batch.len()) && together > 10, "{report}");
     check!(report.to_string().contains(&format!("{together} of them in a workgroup each")), "{report}");
@@ -188,10 +188,10 @@ pub fn mixed_shapes<T: Elements>(context: &GpuContext) -> Outcome {
         check!(values.iter().collect::<Vec<_>>().is_sorted_by(|x, y| x >= y), "{:?} descends", a.shape());
     }
     let backwards: Vec<MatRef<'_, T>> = batch.iter().rev().map(|a| a.as_ref()).collect();
-    let again = svdvals_batch_report(&backwards, &gpu(context))?;
+    let again = svdvals_batch_report(&backwards, &gpu::<T>(context))?;
     check!(again.values.iter().rev().eq(&report.values), "in reverse order");
     for (a, values) in batch.iter().zip(&report.values).filter(|(a, _)| fits(a.shape())).step_by(3) {
-        let alone = svdvals_batch_report(&[a.as_ref()], &gpu(context))?;
+        let alone = svdvals_batch_report(&[a.as_ref()], &gpu::<T>(context))?;
         check!((alone.together, &alone.values[0]) == (1, values), "{:?} alone", a.shape());
     }
     Ok(())
@@ -217,7 +217,7 @@ pub fn scales<T: Elements>(context: &GpuContext) -> Outcome {
     });
     let diagonal = |x: f64| Mat::from_fn(n, n, |i, j| T::real(if i == j { x } else { 0.0 }));
     let batch = [a.clone(), times(&a, low), times(&a, high), graded, one, diagonal(0.0), diagonal(1.0), huge];
-    let each = svdvals_batch_each(&views(&batch), &gpu(context))?;
+    let each = svdvals_batch_each(&views(&batch), &gpu::<T>(context))?;
     let values: Vec<Vec<f64>> =
         each[..7].iter().map(|values| values.as_ref().map(doubles)).collect::<Result<_, _>>().map_err(|e| e.clone())?;
     for (k, scaled) in [(low, &values[1]), (high, &values[2])] {
@@ -240,7 +240,7 @@ pub fn scales<T: Elements>(context: &GpuContext) -> Outcome {
 pub fn bad_matrices_and_strides<T: Elements>(context: &GpuContext) -> Outcome {
     let whole = Array3::from_shape_fn((24, 13, 9), |(k, i, j)| T::noise(k as u64, i, j));
     let stack = whole.slice(s![..;-2, 1..;2, ..;-1]);
-    let options = gpu(context);
+    let options = gpu::<T>(context);
     let report = stack.svdvals_batch_gpu_report(&options)?;
     check!((report.together, report.values.dim()) == (12, (12, 6)), "{report}");
     let dense: Vec<Mat<T>> = stack.axis_iter(Axis(0)).map(|a| Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)])).collect();
@@ -274,7 +274,7 @@ pub fn what_travels<T: Elements>(context: &GpuContext) -> Outcome {
         [(vec![(20, 20); 30], 1), (vec![(7, 7), (8, 5), (1, 1)], 1), (vec![(7, 7), (20, 20), (3, 2), (14, 10), (18, 18)], 3)]
     {
         let batch: Vec<Mat<T>> = shapes.iter().zip(0..).map(|(&(m, n), k)| random(k, m, n)).collect();
-        let report = svdvals_batch_report(&views(&batch), &gpu(context))?;
+        let report = svdvals_batch_report(&views(&batch), &gpu::<T>(context))?;
         let BatchReport { counts, together, .. } = &report;
         check!((*together, counts.dispatches) == (batch.len(), dispatches), "{report}");
         let entries: usize = shapes.iter().map(|&(m, n)| m * (n | 1)).sum();
@@ -289,7 +289,7 @@ pub fn what_travels<T: Elements>(context: &GpuContext) -> Outcome {
     }
     // The values of a two-stage reduction are those of single calls.
     let batch: Vec<Mat<T>> = (0..3).map(|k| random(k, 30, 25)).collect();
-    let options = gpu(context).reduction(Reduction::TwoStage);
+    let options = gpu::<T>(context).reduction(Reduction::TwoStage);
     let report = svdvals_batch_report(&views(&batch), &options)?;
     check!((report.together, report.on_gpu, report.side_by_side) == (0, 3, 0) && report.counts.dispatches > 3, "{report}");
     for (a, values) in batch.iter().zip(&report.values) {
@@ -300,7 +300,7 @@ pub fn what_travels<T: Elements>(context: &GpuContext) -> Outcome {
 
 /// The futures give what the blocking calls give, errors included; so do those of decompositions.
 pub fn futures<T: Elements>(context: &GpuContext) -> Outcome {
-    let options = gpu(context).half_storage(HalfStorage::Single);
+    let options = gpu::<T>(context).half_storage(HalfStorage::Single);
     let mut batch: Vec<Mat<T>> =
         [(40, 30), (0, 5), (20, 50), (1, 1), (300, 290)].into_iter().zip(0..).map(|((m, n), k)| random(k, m, n)).collect();
     let (here, there) = (
@@ -355,7 +355,7 @@ pub fn backends() -> Outcome {
     // Where a matrix is does not change its values: some of these exceed the workgroup memory of a device with WebGPU's limits alone.
     let webgpu = GpuContext::new(&AdapterChoice::default().limits(DeviceLimits::WebGpuDefault))?;
     let batch: Vec<Mat<f32>> = (60..68).map(|n| random(n as u64, n + 3, n)).collect();
-    let [here, there] = [&lent, &webgpu].map(|context| svdvals_batch_report(&views(&batch), &gpu(context)));
+    let [here, there] = [&lent, &webgpu].map(|context| svdvals_batch_report(&views(&batch), &gpu::<f32>(context)));
     let (here, there) = (here?, there?);
     check!((here.together, there.together) == (8, 8) && here.values == there.values, "{here}{there}");
     check!(here.counts.dispatches == 2, "the classes of 64 and 72 columns: {here}");

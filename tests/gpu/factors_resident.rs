@@ -3,8 +3,8 @@
 use faer::Mat;
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, GpuContext, GpuMatrix, LstsqGpu, Number, Preconditioner, QrGpu, RealElement, Route, Scalar, Solver, SvdError,
-    SvdOptions, triangular::Op,
+    Backend, GpuContext, GpuMatrix, LstsqGpu, LstsqOptions, Number, Preconditioner, QrGpu, QrOptions, RealElement, Route,
+    RunOptions, Scalar, Solver, SvdError, triangular::Op,
 };
 
 use crate::{
@@ -28,8 +28,8 @@ pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
     ]
 }
 
-fn on(context: &GpuContext) -> SvdOptions {
-    SvdOptions::default().context(context.clone()).backend(Backend::Gpu).tuning(tuning(8, 24).triangle(16))
+fn on(context: &GpuContext) -> RunOptions {
+    RunOptions::default().context(context.clone()).backend(Backend::Gpu).tuning(tuning(8, 24).triangle(16))
 }
 
 /// R, Q and their products are those of a call with a matrix on the host, to the last bit (the same kernels in the same order), for matrices
@@ -41,8 +41,8 @@ fn qr_is_that_of_a_call<T: Elements>(context: &GpuContext) -> Outcome {
         let turned = matrix::<T>("random", n, m);
         for (name, a) in [("by columns", a.as_ref()), ("by rows", turned.transpose())] {
             let name = format!("{m} x {n}, {name}");
-            let want = a.qr_gpu_with(&options)?;
-            let report = GpuMatrix::upload(context, &a)?.qr_report(&options)?;
+            let want = a.qr_gpu_with(&options.clone().into())?;
+            let report = GpuMatrix::upload(context, &a)?.qr_report(&options.clone().into())?;
             let squares = if m == 1100 { 2 * n * n * size_of::<T::Scalar>() } else { 0 };
             check!(report.counts.bytes_read_back == squares as u64 && report.shape == (m, n), "{name}: {:?}", report.counts);
             let found = report.values;
@@ -78,9 +78,11 @@ fn pivoted<T: Elements>(context: &GpuContext) -> Outcome {
         ("random", 0, 3),
         ("random", 3, 0),
     ] {
-        for options in
-            [on(context).pivot(true), on(context).positive_diagonal(true), on(context).pivot(true).positive_diagonal(true)]
-        {
+        for options in [
+            QrOptions::from(on(context)).pivot(true),
+            QrOptions::from(on(context)).positive_diagonal(true),
+            QrOptions::from(on(context)).pivot(true).positive_diagonal(true),
+        ] {
             let name = format!("{kind} {m} x {n}, pivot {}, positive {}", options.pivot, options.positive_diagonal);
             let a = matrix::<T>(kind, m, n);
             let want = a.qr_gpu_with(&options)?;
@@ -133,21 +135,21 @@ fn pivoted<T: Elements>(context: &GpuContext) -> Outcome {
 fn values_of_r<T: Elements>(context: &GpuContext) -> Outcome {
     let mut a = matrix::<T>("random", 60, 20);
     let exact = reference(a.as_ref());
-    let qr = GpuMatrix::upload(context, &a)?.qr(&on(context))?;
+    let qr = GpuMatrix::upload(context, &a)?.qr(&on(context).into())?;
     let s: Vec<f64> = qr.svdvals()?.iter().map(|s| s.to_double()).collect();
     let (off, bound) = (error(s.iter().copied(), &exact), 2.0 * stable::<T>(60));
     check!(s.len() == 20 && off <= bound, "{} values, {off:.1e} off, bound {bound:.1e}", s.len());
     check!(qr.condition()? == s[0] / s[19], "condition {}", qr.condition()?);
     check!(qr.rank()? == 20, "rank {}", qr.rank()?);
     a.col_mut(7).fill(T::real(0.0));
-    let rank = GpuMatrix::upload(context, &a)?.qr(&on(context))?.rank()?;
+    let rank = GpuMatrix::upload(context, &a)?.qr(&on(context).into())?.rank()?;
     check!(rank == 19, "rank {rank}");
     let wide = matrix::<T>("random", 20, 60);
-    let s = GpuMatrix::upload(context, &wide)?.qr(&on(context))?.svdvals()?;
+    let s = GpuMatrix::upload(context, &wide)?.qr(&on(context).into())?.svdvals()?;
     let off = error(s.iter().map(|s| s.to_double()), &reference(wide.as_ref()));
     check!(off <= bound, "a wide matrix: {off:.1e} off");
     for (m, n, condition) in [(30, 20, f64::INFINITY), (0, 4, f64::NAN)] {
-        let qr = GpuMatrix::upload(context, &matrix::<T>("zero", m, n))?.qr(&on(context))?;
+        let qr = GpuMatrix::upload(context, &matrix::<T>("zero", m, n))?.qr(&on(context).into())?;
         let (s, found) = (qr.svdvals()?, qr.condition()?);
         check!(s.len() == m.min(n) && s.iter().all(|s| s.to_double() == 0.0), "zeros: {s:?}");
         check!(qr.rank()? == 0 && found.total_cmp(&condition).is_eq(), "zeros: condition {found}");
@@ -173,9 +175,9 @@ fn least_squares<T: Elements>(context: &GpuContext) -> Outcome {
         let a = matrix::<T>(kind, m, n);
         let b = right_sides(a.as_ref(), p);
         let (right, values) = (b.clone(), reference(a.as_ref()));
-        let want = a.lstsq_gpu_with(&b, &options)?;
+        let want = a.lstsq_gpu_with(&b, &options.clone().into())?;
         let there = GpuMatrix::upload(context, &a)?;
-        let report = there.lstsq_report(&GpuMatrix::upload(context, &b)?, &options)?;
+        let report = there.lstsq_report(&GpuMatrix::upload(context, &b)?, &options.clone().into())?;
         let solver = if kind == "random" { Solver::Qr } else { Solver::Svd };
         check!(report.route == Route::LeastSquares(solver), "{kind} {m} x {n}: {}", report.route);
         let found = report.values;
@@ -188,7 +190,8 @@ fn least_squares<T: Elements>(context: &GpuContext) -> Outcome {
         check!(found.rank == want.rank, "{kind} {m} x {n}: rank {}, not {}", found.rank, want.rank);
         check!(x.norm_l2() <= y.norm_l2() * (1.0 + 128.0 * unit), "{kind} {m} x {n}: {} {}", x.norm_l2(), y.norm_l2());
         check!(found.residuals.len() == p && found.singular_values.is_some() == (solver == Solver::Svd), "{kind} {m} x {n}");
-        let asked = there.lstsq(&GpuMatrix::upload(context, &right)?, &options.clone().singular_values(true))?;
+        let asked =
+            there.lstsq(&GpuMatrix::upload(context, &right)?, &LstsqOptions::from(options.clone()).singular_values(true))?;
         let s = asked.singular_values.unwrap_or_default();
         let (off, bound) = (error(s.iter().map(|s| s.to_double()), &values), 2.0 * stable::<T>(m.max(n)));
         check!(s.len() == m.min(n) && off <= bound, "{kind} {m} x {n}: {} values, {off:.1e} off, bound {bound:.1e}", s.len());
@@ -197,7 +200,7 @@ fn least_squares<T: Elements>(context: &GpuContext) -> Outcome {
         }
         if kind == "random" && m >= n {
             let z = there
-                .qr(&options)?
+                .qr(&options.clone().into())?
                 .solve_lstsq(&GpuMatrix::upload(context, &Mat::from_fn(m, p, |i, j| T::from_complex(b[(i, j)])))?)?;
             check!(widen(z.to_mat()?.as_ref()) == x, "{kind} {m} x {n}: by the factors");
         }
@@ -208,11 +211,11 @@ fn least_squares<T: Elements>(context: &GpuContext) -> Outcome {
     let times = |a: &Mat<T>, by: f64| Mat::from_fn(a.nrows(), a.ncols(), |i, j| T::from_complex(a[(i, j)].to_complex() * by));
     let a = matrix::<T>("random", 30, 20);
     let b = right_sides(a.as_ref(), 1);
-    let x = a.lstsq_gpu_with(&b, &options)?.x;
+    let x = a.lstsq_gpu_with(&b, &options.clone().into())?.x;
     let power = f64::from(exponent).exp2();
     for (of_a, of_b, of_x) in [(power, power, 1.0), (1.0 / power, 1.0 / power, 1.0), (1.0, power / 16.0, power / 16.0)] {
-        let found =
-            GpuMatrix::upload(context, &times(&a, of_a))?.lstsq(&GpuMatrix::upload(context, &times(&b, of_b))?, &options)?;
+        let found = GpuMatrix::upload(context, &times(&a, of_a))?
+            .lstsq(&GpuMatrix::upload(context, &times(&b, of_b))?, &options.clone().into())?;
         let (got, want) = (widen(found.x.to_mat()?.as_ref()), widen(x.as_ref()) * faer::Scale(Complex::from(of_x)));
         let off = (&got - &want).norm_l2() / want.norm_l2();
         check!(off <= 1024.0 * eps::<T>(), "{of_a:e} {of_b:e}: {off:e}");
@@ -240,7 +243,7 @@ fn with_a_ridge<T: Elements>(context: &GpuContext) -> Outcome {
         let (b, turned) = (right_sides(a.as_ref(), p), a.transpose().to_owned());
         let (wide, right) = (widen(a.as_ref()), widen(b.as_ref()));
         for ridge in [1e-3, 0.25, 1e6] {
-            let options = on(context).ridge(ridge);
+            let options = LstsqOptions::from(on(context)).ridge(ridge);
             let want = a.lstsq_gpu_with(&b, &options)?;
             let y = widen(want.x.as_ref());
             for (order, there) in
@@ -269,7 +272,7 @@ fn with_a_ridge<T: Elements>(context: &GpuContext) -> Outcome {
     let (a, b) = (matrix::<T>("random", 30, 20), matrix::<T>("random", 30, 1));
     let there = GpuMatrix::upload(context, &a)?;
     let right = GpuMatrix::upload(context, &b)?;
-    let asked = there.lstsq(&right, &on(context).ridge(4.0).singular_values(true))?;
+    let asked = there.lstsq(&right, &LstsqOptions::from(on(context)).ridge(4.0).singular_values(true))?;
     let (s, bound) = (asked.singular_values.unwrap_or_default(), 2.0 * stable::<T>(30));
     let off = error(s.iter().map(|s| s.to_double()), &reference(a.as_ref()));
     check!(s.len() == 20 && off <= bound, "{} values, {off:.1e} off, bound {bound:.1e}", s.len());
@@ -280,12 +283,12 @@ fn with_a_ridge<T: Elements>(context: &GpuContext) -> Outcome {
         let power = f64::from(exponent).exp2();
         let times = |a: &Mat<T>| Mat::from_fn(a.nrows(), a.ncols(), |i, j| T::from_complex(a[(i, j)].to_complex() * power));
         let (a, b) = (GpuMatrix::upload(context, &times(&a))?, GpuMatrix::upload(context, &times(&b))?);
-        let found = a.lstsq(&b, &on(context).ridge(4.0 * power * power))?;
+        let found = a.lstsq(&b, &LstsqOptions::from(on(context)).ridge(4.0 * power * power))?;
         let x = widen(found.x.to_mat()?.as_ref());
         let off = (&x - &want).norm_l2() / want.norm_l2();
         check!(off <= 1024.0 * eps::<T>(), "2^{exponent}: {off:e}");
     }
-    let found = there.lstsq(&right, &on(context).ridge(1e200));
+    let found = there.lstsq(&right, &LstsqOptions::from(on(context)).ridge(1e200));
     match found {
         // X is nearly zero. Its error is that of a backward stable method: eps ||B|| / sqrt(ridge).
         Ok(fit) if <T::Scalar as Scalar>::IS_DOUBLE => {
@@ -307,12 +310,12 @@ fn condition_there<T: Elements>(context: &GpuContext) -> Outcome {
     let a = Mat::from_fn(m, n, |i, j| T::from_complex(T::noise(3, i, j).to_complex() + if i == j { 8.0 } else { 0.0 }));
     let b = right_sides(a.as_ref(), 1);
     let (there, right) = (GpuMatrix::upload(context, &a)?, GpuMatrix::upload(context, &b)?);
-    let report = there.lstsq_report(&right, &options)?;
+    let report = there.lstsq_report(&right, &options.clone().into())?;
     check!(report.route == Route::LeastSquares(Solver::Qr), "{}", report.route);
     let bytes = 66 * n * 4 * size_of::<T::Scalar>();
     let least = 8 * n * size_of::<T::Scalar>();
     check!((least as u64..=bytes as u64).contains(&report.counts.bytes_read_back), "{}", report.counts);
-    let (x, y) = (widen(report.values.x.to_mat()?.as_ref()), widen(a.lstsq_gpu_with(&b, &options)?.x.as_ref()));
+    let (x, y) = (widen(report.values.x.to_mat()?.as_ref()), widen(a.lstsq_gpu_with(&b, &options.clone().into())?.x.as_ref()));
     let (off, bound) = ((&x - &y).norm_l2() / y.norm_l2(), 1024.0 * m as f64 * eps::<T>());
     check!(off <= bound, "{off:.1e}, bound {bound:.1e}");
     // Columns that are multiples of others: one equal to another, one of zeros, and two more that are twice another, and one so short that solves with R
@@ -323,7 +326,7 @@ fn condition_there<T: Elements>(context: &GpuContext) -> Outcome {
             true => T::from_complex(a[(i, from)].to_complex() * by),
             false => a[(i, j)],
         });
-        let solved = GpuMatrix::upload(context, &dependent)?.qr(&options)?.solve_lstsq(&right);
+        let solved = GpuMatrix::upload(context, &dependent)?.qr(&options.clone().into())?.solve_lstsq(&right);
         check!(matches!(solved, Err(SvdError::RankDeficient { .. })), "{by}: {:?}", solved.map(drop));
     }
     Ok(())
@@ -337,7 +340,7 @@ fn in_lower_precision<T: Elements>(context: &GpuContext) -> Outcome {
     let (there, right) = (GpuMatrix::upload(context, &a)?, GpuMatrix::upload(context, &b)?);
     let wide = GpuMatrix::upload(context, &wide)?;
     for preconditioner in [Preconditioner::Single, Preconditioner::Half, Preconditioner::Resident] {
-        let options = on(context).preconditioner(preconditioner);
+        let options = LstsqOptions::from(on(context)).preconditioner(preconditioner);
         let refused =
             |found: Result<(), SvdError>| matches!(found, Err(SvdError::InvalidOption { option: "preconditioner", .. }));
         check!(refused(wide.lstsq(&wide, &options).map(drop)), "{preconditioner}: a wide matrix");
@@ -361,7 +364,7 @@ fn in_lower_precision<T: Elements>(context: &GpuContext) -> Outcome {
 /// Bad input is an error that names it.
 fn bad_input<T: Elements>(context: &GpuContext) -> Outcome {
     let a = GpuMatrix::upload(context, &matrix::<T>("random", 20, 10))?;
-    let qr = a.qr(&on(context))?;
+    let qr = a.qr(&on(context).into())?;
     let mut noise = matrix::<T>("random", 20, 1);
     let short = GpuMatrix::upload(context, &matrix::<T>("random", 19, 1))?;
     let option = |result: Result<(), SvdError>| match result {
@@ -376,20 +379,20 @@ fn bad_input<T: Elements>(context: &GpuContext) -> Outcome {
     let c = qr.apply_q(&GpuMatrix::upload(context, &c)?, Op::ConjTrans)?.to_mat()?;
     check!((0..20).all(|i| c[(i, 0)].to_complex().is_nan()), "a NaN in C: {c:?}");
     check!(option(qr.solve_lstsq(&short).map(drop)) == "b", "rows of B");
-    check!(option(a.lstsq(&short, &on(context)).map(drop)) == "b", "rows of B");
+    check!(option(a.lstsq(&short, &on(context).into()).map(drop)) == "b", "rows of B");
     noise[(7, 0)] = T::from_complex(f64::NAN.into());
     let bad = GpuMatrix::upload(context, &noise)?;
     check!(option(qr.solve_lstsq(&bad).map(drop)) == "b", "NaN in B");
-    check!(option(a.lstsq(&bad, &on(context).ridge(1.0)).map(drop)) == "b", "NaN in B, with a ridge");
+    check!(option(a.lstsq(&bad, &LstsqOptions::from(on(context)).ridge(1.0)).map(drop)) == "b", "NaN in B, with a ridge");
     for ridge in [-1.0, f64::NAN, f64::INFINITY] {
-        check!(option(a.lstsq(&bad, &on(context).ridge(ridge)).map(drop)) == "ridge", "ridge {ridge}");
+        check!(option(a.lstsq(&bad, &LstsqOptions::from(on(context)).ridge(ridge)).map(drop)) == "ridge", "ridge {ridge}");
     }
-    check!(option(a.qr(&on(context).backend(Backend::Cpu)).map(drop)) == "backend", "backend");
-    let dependent = GpuMatrix::upload(context, &matrix::<T>("equal columns", 20, 9))?.qr(&on(context))?;
+    check!(option(a.qr(&on(context).backend(Backend::Cpu).into()).map(drop)) == "backend", "backend");
+    let dependent = GpuMatrix::upload(context, &matrix::<T>("equal columns", 20, 9))?.qr(&on(context).into())?;
     let b = GpuMatrix::upload(context, &matrix::<T>("random", 20, 1))?;
     check!(matches!(dependent.solve_lstsq(&b), Err(SvdError::RankDeficient { cols: 9, .. })), "dependent columns");
-    let wide = GpuMatrix::upload(context, &matrix::<T>("random", 20, 30))?.qr(&on(context))?;
+    let wide = GpuMatrix::upload(context, &matrix::<T>("random", 20, 30))?.qr(&on(context).into())?;
     check!(matches!(wide.solve_lstsq(&b), Err(SvdError::RankDeficient { cols: 30, .. })), "a wide matrix");
-    check!(a.lstsq(&b, &on(context)).is_ok(), "the next call");
+    check!(a.lstsq(&b, &on(context).into()).is_ok(), "the next call");
     Ok(())
 }

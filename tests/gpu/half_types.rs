@@ -2,8 +2,8 @@
 
 use faer::{Mat, MatRef};
 use svdvals_gpu::{
-    Backend, GpuContext, GpuMatrix, LstsqGpu, QrGpu, Reduction, Result, Stage3, SvdGpu, SvdOptions, SvdValsGpu, svd_batch,
-    svdvals_batch,
+    Backend, GpuContext, GpuMatrix, LstsqGpu, LstsqOptions, QrGpu, QrOptions, Reduction, Result, RunOptions, Stage3, SvdGpu,
+    SvdOptions, SvdValsGpu, svd_batch, svdvals_batch,
 };
 
 use crate::{Elements, Outcome, check, common::row_major, lstsq::right_sides, tuning, vectors::matrix};
@@ -22,16 +22,17 @@ fn entries(of: &[MatRef<'_, f32>]) -> Vec<f32> {
 
 /// By every driver whose matrices travel, and by those of matrices that stay.
 fn by_every_driver<T: InSingle>(context: &GpuContext, a: MatRef<'_, T>, b: &Mat<T>) -> Result<Vec<Found>> {
-    let on = SvdOptions::default().context(context.clone()).backend(Backend::Gpu).tuning(tuning(8, 24).triangle(16));
+    let run = RunOptions::default().context(context.clone()).backend(Backend::Gpu).tuning(tuning(8, 24).triangle(16));
+    let (on, of_qr, of_lstsq): (SvdOptions, QrOptions, LstsqOptions) = (run.clone().into(), run.clone().into(), run.into());
     let mut found = Vec::new();
     for options in [on.clone().reduction(Reduction::TwoStage), on.clone().reduction(Reduction::OneStage)] {
         found.push(("values", a.svdvals_gpu_with(&options)?.iter().copied().collect()));
         let svd = a.svd_gpu_with(&options)?;
         found.push(("svd", [entries(&[svd.u.as_ref(), svd.v.as_ref()]), svd.s.iter().copied().collect()].concat()));
     }
-    let qr = a.qr_gpu_with(&on)?;
+    let qr = a.qr_gpu_with(&of_qr)?;
     found.push(("qr", entries(&[qr.r().as_ref(), qr.thin_q()?.as_ref()])));
-    let fit = a.lstsq_gpu_with(b, &on)?;
+    let fit = a.lstsq_gpu_with(b, &of_lstsq)?;
     found.push(("lstsq", [entries(&[fit.x.as_ref()]), fit.residuals].concat()));
     for options in [on.clone(), on.clone().reduction(Reduction::TwoStage).stage3(Stage3::Device)] {
         let values = svdvals_batch(&[a, a, a], &options)?;
@@ -43,11 +44,11 @@ fn by_every_driver<T: InSingle>(context: &GpuContext, a: MatRef<'_, T>, b: &Mat<
     let (a, b) = (GpuMatrix::upload(context, &a)?, GpuMatrix::upload(context, b)?);
     let svd = a.svd(&on)?;
     found.push(("svd there", entries(&[svd.u.to_mat()?.as_ref(), svd.v.to_mat()?.as_ref()])));
-    for options in [on.clone(), on.clone().pivot(true)] {
+    for options in [of_qr.clone(), of_qr.pivot(true)] {
         let qr = a.qr(&options)?;
         found.push(("qr there", entries(&[qr.r()?.to_mat()?.as_ref(), qr.thin_q()?.to_mat()?.as_ref()])));
     }
-    for options in [on.clone(), on.ridge(0.25)] {
+    for options in [of_lstsq.clone(), of_lstsq.ridge(0.25)] {
         let fit = a.lstsq(&b, &options)?;
         found.push(("lstsq there", [entries(&[fit.x.to_mat()?.as_ref()]), fit.residuals].concat()));
     }

@@ -3,8 +3,8 @@
 use faer::{Mat, MatRef};
 use num_complex::Complex;
 use svdvals_gpu::{
-    AdapterChoice, Backend, DeviceLimits, Element, GpuContext, LstsqGpu, Preconditioner, Products, Route, Solver, SvdError,
-    SvdOptions, cost::Kernel,
+    AdapterChoice, Backend, DeviceLimits, Element, GpuContext, LstsqGpu, LstsqOptions, Preconditioner, Products, Route, Solver,
+    SvdError, cost::Kernel,
 };
 
 use crate::{
@@ -54,7 +54,7 @@ fn backward(a: MatRef<'_, f64>, x: MatRef<'_, f64>, b: MatRef<'_, f64>) -> f64 {
 /// does it on the CPU.
 pub fn without_f64() -> Outcome {
     let context = GpuContext::new(&AdapterChoice::default().limits(DeviceLimits::Plain))?;
-    let options = SvdOptions::default().context(context).backend(Backend::Gpu).tuning(tuning(8, 24));
+    let options = LstsqOptions::default().context(context).backend(Backend::Gpu).tuning(tuning(8, 24));
     let resident = options.clone().preconditioner(Preconditioner::Resident);
     let lacks_f64 = |found: Result<(), SvdError>| {
         matches!(found, Err(SvdError::UnsupportedElement { element: "f64", feature: "SHADER_F64", .. }))
@@ -70,7 +70,7 @@ pub fn without_f64() -> Outcome {
             check!((report.backend, report.route) == (Backend::Gpu, Route::LeastSquares(Solver::Resident)), "{what}: {report}");
             let copies = (m * n * (size_of::<f64>() + size_of::<f32>())) as u64;
             check!(report.counts.bytes_uploaded >= copies, "{what}: {}", report.counts);
-            let want = a.lstsq_gpu_with(&b, &SvdOptions::default().backend(Backend::Cpu))?;
+            let want = a.lstsq_gpu_with(&b, &LstsqOptions::default().backend(Backend::Cpu))?;
             let of = |x: &Mat<f64>| backward(a.as_ref(), x.as_ref(), b.as_ref());
             let (found, host) = (of(&report.values.x), of(&want.x));
             check!(found <= (2.0 * host).max(f64::EPSILON), "{what}: backward error {found:.1e}, the host's {host:.1e}");
@@ -89,7 +89,7 @@ pub fn without_f64() -> Outcome {
 }
 
 /// Columns and rows of very different lengths, entries at the ends of the range, zeros, and a ridge.
-fn hard(resident: &SvdOptions) -> Outcome {
+fn hard(resident: &LstsqOptions) -> Outcome {
     let a = with_condition(90, 20, 100.0);
     let b = right_sides(a.as_ref(), 2);
     let scaled = |of: &dyn Fn(usize, usize) -> f64| Mat::from_fn(90, 20, |i, j| a[(i, j)] * of(i, j));
@@ -107,7 +107,7 @@ fn hard(resident: &SvdOptions) -> Outcome {
         check!(report.values.backward_error <= f64::EPSILON, "{name}: {:.1e}", report.values.backward_error);
         if !["large", "small"].contains(&name) {
             ratio_of(name, a.as_ref(), b.as_ref(), resident)?;
-            let host = a.lstsq_gpu_with(&b, &SvdOptions::default().backend(Backend::Cpu))?;
+            let host = a.lstsq_gpu_with(&b, &LstsqOptions::default().backend(Backend::Cpu))?;
             let of = |x: &Mat<f64>| backward(a.as_ref(), x.as_ref(), b.as_ref());
             let (found, host) = (of(&report.values.x), of(&host.x));
             check!(found <= (2.0 * host).max(f64::EPSILON), "{name}: backward error {found:.1e}, the host's {host:.1e}");
@@ -131,8 +131,8 @@ fn hard(resident: &SvdOptions) -> Outcome {
 }
 
 /// Other element types and wide matrices have errors that name the option; the CPU computes with the same arithmetic; kernels are timed.
-fn refusals(resident: &SvdOptions) -> Outcome {
-    fn option<T: Element>(m: usize, options: &SvdOptions) -> &'static str {
+fn refusals(resident: &LstsqOptions) -> Outcome {
+    fn option<T: Element>(m: usize, options: &LstsqOptions) -> &'static str {
         match matrix::<T>("random", m, 20).lstsq_gpu_with(&matrix::<T>("random", m, 1), options) {
             Err(SvdError::InvalidOption { option, .. }) => option,
             other => panic!("{other:?}"),

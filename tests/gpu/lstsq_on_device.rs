@@ -1,7 +1,7 @@
 //! Least squares on the device: what common/lstsq.rs asks of every backend, on every route, and what travels.
 
 use half::f16;
-use svdvals_gpu::{Backend, GpuContext, HalfStorage, LstsqGpu, Preconditioner, Route, Scalar, Solver, SvdOptions, cost::Cost};
+use svdvals_gpu::{Backend, GpuContext, HalfStorage, LstsqGpu, LstsqOptions, Preconditioner, Route, Scalar, Solver, cost::Cost};
 
 use crate::{
     Body, Elements, Outcome, check,
@@ -14,8 +14,8 @@ pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
     vec![("ratios", ratios::<T>), ("what_travels", what_travels::<T>)]
 }
 
-fn on(context: &GpuContext) -> SvdOptions {
-    SvdOptions::default().context(context.clone()).backend(Backend::Gpu).tuning(tuning(8, 24))
+fn on(context: &GpuContext) -> LstsqOptions {
+    LstsqOptions::default().context(context.clone()).backend(Backend::Gpu).tuning(tuning(8, 24))
 }
 
 /// The ratios of `lstsq::check`, of tall, square and wide matrices with full rank and without, in both memory orders, with a ridge; known

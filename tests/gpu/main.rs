@@ -362,7 +362,7 @@ fn on_the_device<T: Elements>(module: &str, bodies: Vec<(&str, Body)>) -> Vec<Ru
 /// Element types as matrices of them are stored: f16 stands for half precision stored as f16.
 trait Elements: Element {
     fn view_values(a: MatRef<'_, Self>, options: &SvdOptions) -> svdvals_gpu::Result<Vec<f64>> {
-        let values = a.svdvals_gpu_with(&options.clone().half_storage(HalfStorage::Half))?;
+        let values = a.svdvals_gpu_with(&options.clone().half_storage(HalfStorage::Half.for_element::<Self>()))?;
         Ok(values.iter().map(|s| s.to_double()).collect())
     }
 

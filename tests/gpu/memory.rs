@@ -110,7 +110,7 @@ pub fn memory_is_freed() -> Outcome {
         let resident = GpuMatrix::upload(&context, &a)?;
         check!(allocated(&context).is_some_and(|now| now >= before + 4 * 700 * 600), "the matrix is not on the device");
         resident.svdvals(&options)?;
-        resident.to_gpu_band(&options)?;
+        resident.to_gpu_band(&options.run)?;
     }
     after("a resident matrix")
 }

@@ -104,7 +104,7 @@ fn lines_follow_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
 ///
 /// Bound: 4 max(m, n) eps times the largest value, as for two stages. In f16 each of the n / 8 updates rounds every entry.
 fn agrees_with_two_stages<T: Elements>(context: &GpuContext) -> Outcome {
-    let on = on(context).half_storage(HalfStorage::Half);
+    let on = on(context).half_storage(HalfStorage::Half.for_element::<T>());
     for (m, n) in [(1, 1), (3, 2), (40, 40), (70, 61), (61, 70), (130, 33), (100, 97)] {
         let a = gaussian::<T>(m, n, 62);
         let swapped = row_major(&a);
@@ -147,7 +147,7 @@ fn agrees_with_two_stages<T: Elements>(context: &GpuContext) -> Outcome {
 /// 4 dispatches for each column, 2 for each panel, and no read-back but the bidiagonal's: the model's number, for square, tall
 /// and wide matrices.
 fn counts_are_the_models<T: Elements>(context: &GpuContext) -> Outcome {
-    let on = on(context).half_storage(HalfStorage::Half);
+    let on = on(context).half_storage(HalfStorage::Half.for_element::<T>());
     for (m, n) in [(1, 1), (2, 2), (50, 40), (20, 90), (70, 70)] {
         let report = gaussian::<T>(m, n, 63).svdvals_gpu_report(&on.clone().tuning(tuning(8, 24)))?;
         let (counts, want, k) = (report.counts, report.cost()?.dispatches(), m.min(n) as u64);

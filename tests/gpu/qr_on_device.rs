@@ -2,7 +2,7 @@
 
 use faer::Mat;
 use num_complex::Complex;
-use svdvals_gpu::{Backend, GpuContext, HalfStorage, Orthogonal, QrGpu, Route, Scalar, SvdOptions, cost::Cost, triangular::Op};
+use svdvals_gpu::{Backend, GpuContext, HalfStorage, Orthogonal, QrGpu, QrOptions, Route, Scalar, cost::Cost, triangular::Op};
 
 use crate::{
     Body, Elements, Outcome, check,
@@ -26,8 +26,8 @@ pub fn of_half_types<T: Elements>() -> Vec<(&'static str, Body)> {
     vec![("ratios", ratios::<T>)]
 }
 
-fn on(context: &GpuContext) -> SvdOptions {
-    SvdOptions::default().context(context.clone()).backend(Backend::Gpu).tuning(tuning(8, 24).triangle(16))
+fn on(context: &GpuContext) -> QrOptions {
+    QrOptions::default().context(context.clone()).backend(Backend::Gpu).tuning(tuning(8, 24).triangle(16))
 }
 
 /// The ratios of `qr::check`, of one panel and several, with one leaf and several, tall, square and wide, in both memory orders and reversed; with

@@ -101,8 +101,8 @@ fn bands_stay<T: Elements>(context: &GpuContext) -> Outcome {
             let there = GpuMatrix::upload(context, &a)?;
             for half in storages::<T>(context) {
                 let options = gpu(context).half_storage(half);
-                let band = there.to_gpu_band(&options)?;
-                let host = SvdValsGpu::to_band(&a, &options)?;
+                let band = there.to_gpu_band(&options.run)?;
+                let host = SvdValsGpu::to_band(&a, &options.run)?;
                 check!((band.n(), band.bandwidth()) == (host.n(), host.bandwidth()), "{band:?}");
                 check!(band.download()? == host, "{size:?}, {scale:e}, {half:?}: the band");
                 if half == HalfStorage::Half {
@@ -113,7 +113,7 @@ fn bands_stay<T: Elements>(context: &GpuContext) -> Outcome {
                     let name = format!("{size:?}, {scale:e}, {tile_width}");
                     let want: Vec<_> = a.svdvals_gpu_with(&options)?.iter().copied().collect();
                     check!(band.svdvals(&options)? == want, "{name}: values");
-                    let found = band.band_to_bidiag(&options)?.svdvals()?;
+                    let found = band.band_to_bidiag(&options.run)?.svdvals()?;
                     let bound = if T::NAME == "c32" { (band.n() as f64 + 1.0) * eps::<T>() } else { 0.0 };
                     let near = |(x, y): (&T::Real, &T::Real)| (x.to_double() - y.to_double()).abs() <= bound * y.to_double();
                     check!(found.len() == want.len() && found.iter().zip(&want).all(near), "{name}: by way of a bidiagonal");
@@ -128,8 +128,8 @@ fn bands_stay<T: Elements>(context: &GpuContext) -> Outcome {
         for half in storages::<T>(context) {
             for tile_width in [1, 4] {
                 let options = gpu(context).half_storage(half).tuning(tuning(8, 16).tile_width(tile_width));
-                let found = there.band_to_bidiag(&options)?;
-                check!(found == band.band_to_bidiag(&options)?, "{n}, {bandwidth}, {half:?}, {tile_width}: {found:?}");
+                let found = there.band_to_bidiag(&options.run)?;
+                check!(found == band.band_to_bidiag(&options.run)?, "{n}, {bandwidth}, {half:?}, {tile_width}: {found:?}");
             }
         }
     }
@@ -175,14 +175,14 @@ fn buffers_of_the_caller<T: Elements>(context: &GpuContext) -> Outcome {
             check!((own.nrows(), own.ncols()) == (m, n) && own.buffer() == &buffer, "{name}: {own:?}");
             check!(own.to_mat()? == a, "{name}: back");
             check!(own.svdvals(&options)? == there.svdvals(&options)?, "{name}: values");
-            check!(own.to_band(&options)? == there.to_band(&options)?, "{name}: band");
+            check!(own.to_band(&options.run)? == there.to_band(&options.run)?, "{name}: band");
             let triangle = GpuMatrix::upload(context, &Mat::<T>::from_fn(n, n, |i, j| T::noise(63, i, j)))?;
             let mut there = there;
             for x in [&mut own, &mut there] {
-                x.trmm_gpu_with(Side::Right, Uplo::Lower, Op::NoTrans, Diag::NonUnit, T::real(1.0), &triangle, &options)?;
+                x.trmm_gpu_with(Side::Right, Uplo::Lower, Op::NoTrans, Diag::NonUnit, T::real(1.0), &triangle, &options.run)?;
             }
             check!(own.to_mat()? == there.to_mat()?, "{name}: times a triangle");
-            own.trmm_gpu_with(Side::Right, Uplo::Lower, Op::NoTrans, Diag::NonUnit, T::real(0.0), &triangle, &options)?;
+            own.trmm_gpu_with(Side::Right, Uplo::Lower, Op::NoTrans, Diag::NonUnit, T::real(0.0), &triangle, &options.run)?;
             check!(own.to_mat()? == Mat::from_fn(m, n, |_, _| T::real(0.0)), "{name}: zero");
             // All of the buffer, as one line.
             let len = before.len();
@@ -210,7 +210,7 @@ fn entries_that_are_not_finite<T: Elements>(context: &GpuContext) -> Outcome {
                 let own = GpuMatrix::<T>::from_buffer(context, buffer, (m, n), strides)?;
                 let found = own.svdvals(&options);
                 check!(matches!(found, Err(SvdError::NonFinite { row: 17, col: 5, .. })), "{value}, {strides:?}: {found:?}");
-                let found = own.to_gpu_band(&options);
+                let found = own.to_gpu_band(&options.run);
                 check!(matches!(found, Err(SvdError::NonFinite { row: 17, col: 5, .. })), "{value}, {strides:?}: {found:?}");
             }
         }
@@ -236,7 +236,7 @@ pub fn refusals<T: Elements>(context: &GpuContext) -> Outcome {
     let there = GpuMatrix::upload(context, &a)?;
     let options = gpu(context);
     let want = there.svdvals(&options)?;
-    let band = there.to_gpu_band(&options)?;
+    let band = there.to_gpu_band(&options.run)?;
     let elsewhere = GpuContext::new(&AdapterChoice::default())?;
 
     let refused = |result: Result<usize, SvdError>, named: &str| -> Outcome {
@@ -248,9 +248,9 @@ pub fn refusals<T: Elements>(context: &GpuContext) -> Outcome {
     {
         refused(there.svdvals(&options).map(|s| s.len()), named)?;
         refused(there.svdvals_report(&options).map(|s| s.values.len()), named)?;
-        refused(there.to_gpu_band(&options).map(|b| b.n()), named)?;
+        refused(there.to_gpu_band(&options.run).map(|b| b.n()), named)?;
         refused(band.svdvals(&options).map(|s| s.len()), named)?;
-        refused(band.band_to_bidiag(&options).map(|b| b.diagonal().len()), named)?;
+        refused(band.band_to_bidiag(&options.run).map(|b| b.diagonal().len()), named)?;
     }
     refused(there.svdvals(&options.clone().tuning(tuning(8, 16).tile_size(0))).map(|s| s.len()), "tile_size")?;
     refused(band.svdvals(&options.clone().tuning(tuning(8, 16).tile_width(0))).map(|s| s.len()), "tile_width")?;

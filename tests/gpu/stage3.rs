@@ -64,7 +64,8 @@ pub fn bisection_on_the_device<T: Elements>(context: &GpuContext) -> Outcome {
 ///
 /// Bound: 4 sqrt(n) eps of the largest: the two differ in stage 3 alone.
 pub fn values_by_the_device<T: Elements>(context: &GpuContext) -> Outcome {
-    let options = SvdOptions::default().half_storage(HalfStorage::Half).context(context.clone()).tuning(tuning(8, 16));
+    let options =
+        SvdOptions::default().half_storage(HalfStorage::Half.for_element::<T>()).context(context.clone()).tuning(tuning(8, 16));
     for (m, n) in [(70, 70), (90, 31), (1, 1), (5, 0)] {
         let a = Mat::<T>::from_fn(m, n, |i, j| T::noise(44, i, j));
         let gpu = options.clone().backend(Backend::Gpu);

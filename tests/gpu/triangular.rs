@@ -5,7 +5,7 @@ use faer::Mat;
 use num_complex::Complex;
 use proptest::sample::select;
 use svdvals_gpu::{
-    Backend, GpuContext, GpuMatrix, HalfStorage, Number, SvdError, SvdOptions, SvdValsGpu, Tuning,
+    Backend, GpuContext, GpuMatrix, HalfStorage, Number, RunOptions, SvdError, SvdValsGpu, Tuning,
     triangular::{Diag, Op, Side, TriangularGpu, Uplo},
 };
 
@@ -29,8 +29,8 @@ pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
     ]
 }
 
-fn gpu(context: &GpuContext) -> SvdOptions {
-    SvdOptions::default().context(context.clone()).backend(Backend::Gpu)
+fn gpu(context: &GpuContext) -> RunOptions {
+    RunOptions::default().context(context.clone()).backend(Backend::Gpu)
 }
 
 /// Hyperparameters, for each of which the shaders are compiled anew: the device's defaults; tiles of 8, cut down to triangles of 6, with
@@ -118,7 +118,7 @@ fn refusals<T: Elements>(context: &GpuContext) -> Outcome {
     }
     let (narrow, mut x) = (GpuMatrix::upload(context, &gaussian::<T>(20, 19, 1))?, GpuMatrix::upload(context, &b)?);
     let Variant { side, uplo, op, diag } = Variant::all()[0];
-    let mut refused = |options: &SvdOptions, a: &GpuMatrix<T>| x.trmm_gpu_with(side, uplo, op, diag, one, a, options);
+    let mut refused = |options: &RunOptions, a: &GpuMatrix<T>| x.trmm_gpu_with(side, uplo, op, diag, one, a, options);
     check!(matches!(refused(&options, &narrow), Err(SvdError::Shapes { a: (20, 19), b: (20, 20), .. })), "a narrow A");
     let whole = GpuMatrix::upload(context, &b)?;
     let option = |result: svdvals_gpu::Result<()>| match result {

@@ -50,7 +50,8 @@ fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B, 
 /// The future gives what the blocking call gives, to the last bit, with stage 3 on the host and on the device; two of them on one thread
 /// run side by side, because neither blocks it; errors come as they do; and a future that is dropped half way leaves the context usable.
 pub fn futures_give_the_same_values<T: Elements>(context: &GpuContext) -> Outcome {
-    let options = SvdOptions::default().context(context.clone()).backend(Backend::Gpu).half_storage(HalfStorage::Half);
+    let options =
+        SvdOptions::default().context(context.clone()).backend(Backend::Gpu).half_storage(HalfStorage::Half.for_element::<T>());
     let options = options.tuning(tuning(8, 16));
     let (a, b) = (Mat::<T>::from_fn(90, 70, |i, j| T::noise(50, i, j)), Mat::<T>::from_fn(40, 100, |i, j| T::noise(51, i, j)));
     for stage3 in [Stage3::Newton, Stage3::Device] {
@@ -93,7 +94,8 @@ pub fn stopped_in(stage: Stage, options: &SvdOptions) -> SvdOptions {
 /// Fractions never fall, stages come in order, the last is 1; a call that is stopped in a stage says so, whether it blocks or not, and the
 /// next one works. Progress is that of submissions: of 200 columns stage 2 has more than one.
 pub fn progress_and_cancellation<T: Elements>(context: &GpuContext) -> Outcome {
-    let options = SvdOptions::default().context(context.clone()).backend(Backend::Gpu).half_storage(HalfStorage::Half);
+    let options =
+        SvdOptions::default().context(context.clone()).backend(Backend::Gpu).half_storage(HalfStorage::Half.for_element::<T>());
     let a = Mat::<T>::from_fn(200, 200, |i, j| T::noise(52, i, j));
     let options = options.tuning(tuning(8, 64));
     let want = a.svdvals_gpu_with(&options)?;

@@ -132,7 +132,11 @@ pub fn several_buffers<T: Elements>(context: &GpuContext) -> Outcome {
     let few = GpuContext::new(&AdapterChoice::default().checked(context.is_checked()).limits(limits).max_binding(most))?;
     check!(few.limits().max_storage_buffer_binding_size == most, "the limit is not set");
     let options = |context: &GpuContext, tuning| {
-        SvdOptions::default().backend(Backend::Gpu).half_storage(HalfStorage::Half).context(context.clone()).tuning(tuning)
+        SvdOptions::default()
+            .backend(Backend::Gpu)
+            .half_storage(HalfStorage::Half.for_element::<T>())
+            .context(context.clone())
+            .tuning(tuning)
     };
     let shapes = [
         ((150, 150), tuning(8, 16), Reduction::TwoStage),
@@ -244,8 +248,8 @@ pub fn small_calls_pass_large_ones() -> Outcome {
     let small = Mat::<f32>::from_fn(40, 40, |i, j| noise(35, i, j) as f32);
     let narrow = options.clone().tuning(tuning(32, 64).tile_width(1));
     let want = small.svdvals_gpu_with(&options)?;
-    let band = small.to_band(&narrow)?;
-    band.band_to_bidiag(&narrow)?;
+    let band = small.to_band(&narrow.run)?;
+    band.band_to_bidiag(&narrow.run)?;
     let (begun, done) = (AtomicBool::new(false), AtomicBool::new(false));
     let passed = thread::scope(|scope| -> Result<usize, Failed> {
         let long = scope.spawn(|| {

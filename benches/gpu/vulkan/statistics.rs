@@ -56,7 +56,7 @@ fn calls<T: Element>(context: &GpuContext, n: usize, of_model: bool) -> Outcome<
     };
     let (a, b) = (MatRef::from_column_major_slice(&a, n, n), MatRef::from_column_major_slice(&b, n, 1));
     let options = SvdOptions::default().backend(Backend::Gpu).context(context.clone()).tuning(tuning);
-    let values = options.clone().half_storage(HalfStorage::Half).stage3(Stage3::Device);
+    let values = options.clone().half_storage(HalfStorage::Half.for_element::<T>()).stage3(Stage3::Device);
     let small = a.submatrix(0, 0, n.min(32), n.min(32));
     let one = T::from_complex(1.0.into());
     let (side, uplo, op, diag) = (Side::Left, Uplo::Lower, Op::NoTrans, Diag::Unit);
@@ -70,16 +70,16 @@ fn calls<T: Element>(context: &GpuContext, n: usize, of_model: bool) -> Outcome<
             "QR and least squares",
             Box::new(|| {
                 let (a, b) = (GpuMatrix::upload(context, &a)?, GpuMatrix::upload(context, &b)?);
-                a.qr(&options)?.thin_q()?;
-                a.lstsq(&b, &options).map(drop)
+                a.qr(&options.run.clone().into())?.thin_q()?;
+                a.lstsq(&b, &options.run.clone().into()).map(drop)
             }),
         ),
         (
             "triangles",
             Box::new(|| {
                 let (t, mut x) = (GpuMatrix::upload(context, &a)?, GpuMatrix::upload(context, &b)?);
-                x.trsm_gpu_with(side, uplo, op, diag, one, &t, &options)?;
-                x.trmm_gpu_with(side, uplo, op, diag, one, &t, &options)
+                x.trsm_gpu_with(side, uplo, op, diag, one, &t, &options.run)?;
+                x.trmm_gpu_with(side, uplo, op, diag, one, &t, &options.run)
             }),
         ),
     ];

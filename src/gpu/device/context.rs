@@ -280,6 +280,14 @@ impl GpuContext {
         Ok(self.cooperative()?.order)
     }
 
+    /// The error for a device without time stamps.
+    pub(crate) fn has_timestamps(&self) -> Result<()> {
+        if self.device().features().contains(wgpu::Features::TIMESTAMP_QUERY) {
+            return Ok(());
+        }
+        Err(SvdError::invalid("time_kernels", format!("{} has no time stamps (TIMESTAMP_QUERY)", self.adapter_name())))
+    }
+
     /// [`cooperative_matrices`](Self::cooperative_matrices), with what the kernels need.
     pub(crate) fn cooperative(&self) -> Result<Cooperative> {
         let missing = |reason| Err(SvdError::invalid("products", format!("the context has no cooperative matrices: {reason}")));

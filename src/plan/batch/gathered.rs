@@ -79,8 +79,9 @@ impl<R> Gathered<R> {
                 seconds: StageSeconds::default(),
                 counts: Counts::default(),
                 kernel_seconds: Vec::new(),
+                options: String::new(),
             },
-            auto: of.options.backend == Backend::Auto && of.single().backend == Backend::Cpu,
+            auto: of.options.run.backend == Backend::Auto && of.single().run.backend == Backend::Cpu,
         };
         let Some(Together { results, stacked, adapter, storage, reason, counts, kernel_seconds, seconds }) = together else {
             return gathered;
@@ -149,7 +150,7 @@ impl<R> BatchReport<Each<R>> {
 
 /// Whether a single call computes a matrix of this shape, or its transpose, stored as `kind`, on one thread.
 fn is_short(kind: ElementKind, shape: (usize, usize), on_cpu: &SvdOptions) -> Result<bool> {
-    let tuning = on_cpu.tuning_for_cpu(kind, shape.1)?;
+    let tuning = on_cpu.run.tuning_for_cpu(kind, shape.1)?;
     Ok(Route::on_cpu(kind, shape, on_cpu.reduction, &tuning).is_short())
 }
 
@@ -174,7 +175,7 @@ impl Groups {
             // Stacks have one shape.
             let is_short = match last {
                 Some((of, is_short)) if of == shape => is_short,
-                _ => is_short(on_cpu.half_storage.of(T::KIND), shape, on_cpu)?,
+                _ => is_short(on_cpu.run.half_storage.of(T::KIND), shape, on_cpu)?,
             };
             last = Some((shape, is_short));
             if is_short { groups.small.push(index) } else { groups.on_own_threads.push(index) }

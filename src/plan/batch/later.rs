@@ -19,7 +19,7 @@ use crate::{
             svd_batch, svdvals_batch,
         },
         factors::Factors,
-        options::{Backend, SvdOptions},
+        options::{Backend, RunOptions, SvdOptions},
         report::SvdReport,
         svd::svd_async,
         svdvals::svdvals_async,
@@ -67,8 +67,8 @@ impl<T: Scalar> Of<'_, T> {
     async fn on_device_async<R: OfEach<T>>(&self, watch: &Watch) -> Option<Together<R>> {
         let candidates = self.candidates::<R>();
         let context = match candidates.are_some() {
-            true if self.options.context.is_none() => Some(GpuContext::global_async().await),
-            true => Some(context_of(self.options)),
+            true if self.options.run.context.is_none() => Some(GpuContext::global_async().await),
+            true => Some(context_of(&self.options.run)),
             false => None,
         };
         self.together(&candidates, context, Waits::Awaited, watch).await
@@ -90,7 +90,7 @@ impl<T: Scalar> Of<'_, T> {
     ) -> Result<BatchReport<Each<R>>> {
         let &Of { batch, options, timed, .. } = self;
         let clock = Clock::new(timed);
-        may_have(options.threads)?;
+        may_have(options.run.threads)?;
         let single = self.single();
         let mut gathered = Gathered::new(self, together);
         let rest: Vec<usize> = (0..batch.len()).filter(|&index| gathered.results[index].is_none()).collect();
@@ -107,8 +107,9 @@ impl<T: Scalar> Of<'_, T> {
             let copy = |&index: &usize| Mat::from_fn(batch[index].nrows(), batch[index].ncols(), |i, j| batch[index][(i, j)]);
             let copies: Vec<Mat<T>> = others.iter().map(copy).collect();
             // Its progress is that of the batch only if it is the whole batch.
-            let progress = options.progress.clone().filter(|_| others.len() == batch.len());
-            let options = SvdOptions { backend: Backend::Cpu, progress, ..options.clone() };
+            let progress = options.run.progress.clone().filter(|_| others.len() == batch.len());
+            let run = RunOptions { backend: Backend::Cpu, progress, ..options.run.clone() };
+            let options = SvdOptions { run, ..options.clone() };
             let report = on_pool_async(move || {
                 let views: Vec<MatRef<'_, T>> = copies.iter().map(|a| a.as_ref()).collect();
                 on_cpu(&views, &options, timed)

@@ -138,11 +138,11 @@ where
 {
     let mut all = Stacked::new();
     let mut failed: Option<SvdError> = None;
-    let kind = run.options.half_storage.of(T::KIND);
+    let kind = run.options.run.half_storage.of(T::KIND);
     let vectors = R::VECTORS.then_some(run.options.vectors == Vectors::Full);
     for stack in stacks {
         let (first, _) = upright(batch[stack[0]]);
-        let Ok(tuning) = run.options.tuning_for_adapter(kind, &run.context, first.ncols()) else { continue };
+        let Ok(tuning) = run.options.run.tuning_for_adapter(kind, &run.context, first.ncols()) else { continue };
         let most = most_stacked(kind, &run.context, first.shape(), is_by_rows(first), &tuning, vectors);
         let Ok(most @ 2..) = most.and_then(|most| R::may_be_stacked(first.shape(), run.options).map(|()| most)) else { continue };
         // Rounds of about the same number of matrices.
@@ -195,11 +195,11 @@ where
 {
     let Run { options, ref context, waits, timed } = *run;
     // The flops of the kernels are not those of the batch's progress.
-    let watch = Watch::new(&Listen::new(None, options.cancel.clone()), || Ok([0; 4]))?;
+    let watch = Watch::new(&Listen::new(None, options.run.cancel.clone()), || Ok([0; 4]))?;
     watch.begin(Stage::ToBand)?;
     let manner =
-        Manner { waits, timed: options.time_kernels, stage3_on_device: Some(true), one_stage: false, watch: watch.clone() };
-    let kernels = GpuKernels::running(options.half_storage.of(T::KIND), context, tuning, manner)?;
+        Manner { waits, timed: options.run.time_kernels, stage3_on_device: Some(true), one_stage: false, watch: watch.clone() };
+    let kernels = GpuKernels::running(options.run.half_storage.of(T::KIND), context, tuning, manner)?;
     let driver = Driver { kernels: &kernels, tuning, watch: &watch, one_stage: false, stage3: None, timed, left: R::VECTORS };
     let found = with_driver::<T, R>(driver, batch, round, options, all, did).await;
     all.counts.add(&kernels.counts());

@@ -204,7 +204,7 @@ where
     R: OfEach<T>,
 {
     let Run { options, ref context, waits, timed } = *run;
-    let kind = options.half_storage.of(T::KIND);
+    let kind = options.run.half_storage.of(T::KIND);
     let classes = Classes::new(kind, context)?;
     let memory = |index: usize| R::memory(&classes, tall(trimmed(batch[index])).shape(), options);
     let in_workgroups = |index: usize| candidates.in_workgroups.binary_search(&index).is_ok();
@@ -215,9 +215,9 @@ where
     fitting.retain(|index| !stacked_ones.contains(index) && memory(*index).is_some());
 
     // The flops of the kernels are not those of the batch's progress.
-    let watch = Watch::new(&Listen::new(None, options.cancel.clone()), || Ok([0; 4]))?;
+    let watch = Watch::new(&Listen::new(None, options.run.cancel.clone()), || Ok([0; 4]))?;
     let _ = watch.begin(if R::VECTORS { Stage::Vectors } else { Stage::Svdvals });
-    let manner = Manner { waits, timed: options.time_kernels, watch, ..Manner::default() };
+    let manner = Manner { waits, timed: options.run.time_kernels, watch, ..Manner::default() };
     let kernel = GpuBatch::running(classes, manner)?;
 
     let mut clock = Clock::new(timed);
@@ -259,7 +259,7 @@ where
     *of_stage = clock.seconds();
     let of_stacks = stacked::<T, R>(batch, &stacks, run, did).await;
     seconds.add(&of_stacks.seconds);
-    let reason = match options.backend {
+    let reason = match options.run.backend {
         Backend::Gpu => "Backend::Gpu was asked for",
         _ => "a hardware GPU, for a batch of this size",
     };

@@ -28,9 +28,9 @@ use crate::{
         storage::Banded,
     },
     plan::{
-        device::{check_options, prepared},
+        device::prepared,
         gpu::bisects,
-        options::SvdOptions,
+        options::{RunOptions, SvdOptions},
         stages::{bidiagonal_of, overflow_of_band, packed_band},
     },
     tile::{band::Band, tuning::Tuning},
@@ -48,10 +48,9 @@ pub struct DeviceBand {
 }
 
 /// Stage 1. The band stays on the device.
-pub(crate) fn to_band(a: &DeviceMatrix, options: &SvdOptions) -> Result<DeviceBand> {
-    check_options(&a.context, options)?;
-    let (listen, kind) = (options.listen(), options.half_storage.of(a.kind));
-    let (lines, tuning) = prepared(kind, a, options)?;
+pub(crate) fn to_band(a: &DeviceMatrix, run: &RunOptions) -> Result<DeviceBand> {
+    let (listen, kind) = (run.listen(), run.half_storage.of(a.kind));
+    let (lines, tuning) = prepared(kind, a, run)?;
     let scale = a.scale(kind)?;
     let watch = Watch::new(&listen, || Ok([stage_1_flops(kind, lines.size(), &tuning)?, 0, 0, 0]))?;
     let kernels = GpuKernels::running(kind, &a.context, &tuning, Manner { watch: watch.clone(), ..Manner::default() })?;
@@ -90,9 +89,8 @@ impl DeviceBand {
     }
 
     /// Stage 2.
-    pub fn to_bidiagonal<R: RealElement>(&self, options: &SvdOptions) -> Result<Bidiagonal<R>> {
-        check_options(&self.context, options)?;
-        let (kernels, band, tuning, watch) = self.prepared(options, 0)?;
+    pub fn to_bidiagonal<R: RealElement>(&self, run: &RunOptions) -> Result<Bidiagonal<R>> {
+        let (kernels, band, tuning, watch) = self.prepared(run, 0)?;
         watch.begin(Stage::BandToBidiag)?;
         let bidiagonal = bidiagonal_of(&kernels, band, (self.n, self.bandwidth), self.scale, &tuning)?;
         watch.end();
@@ -101,9 +99,9 @@ impl DeviceBand {
 
     /// Stages 2 and 3: the values, rounded to the arithmetic's precision.
     pub fn svdvals(&self, options: &SvdOptions) -> Result<Vec<f64>> {
-        check_options(&self.context, options)?;
-        on_threads(options.threads, || {
-            let (kernels, band, tuning, watch) = self.prepared(options, stage_3_flops(self.n))?;
+        let run = &options.run;
+        on_threads(run.threads, || {
+            let (kernels, band, tuning, watch) = self.prepared(run, stage_3_flops(self.n))?;
             let stage3 = (!bisects(&self.context, self.n, options.stage3)).then_some(options.stage3);
             let driver =
                 Driver { kernels: &kernels, tuning: &tuning, watch: &watch, one_stage: false, stage3, timed: false, left: false };
@@ -112,9 +110,9 @@ impl DeviceBand {
     }
 
     /// The kernels, a copy of the band with room for bulges, the hyperparameters, and the watch of stage 2 and of so many flops of stage 3.
-    fn prepared(&self, options: &SvdOptions, of_stage_3: u64) -> Result<(GpuKernels, Banded, Tuning, Watch)> {
-        let (listen, kind) = (options.listen(), options.half_storage.of(self.kind));
-        let tuning = options.tuning_for_adapter(kind, &self.context, self.n)?;
+    fn prepared(&self, run: &RunOptions, of_stage_3: u64) -> Result<(GpuKernels, Banded, Tuning, Watch)> {
+        let (listen, kind) = (run.listen(), run.half_storage.of(self.kind));
+        let tuning = run.tuning_for_adapter(kind, &self.context, self.n)?;
         required_band_bytes(kind, &self.context, self.n, self.bandwidth, &tuning)?;
         let watch = Watch::new(&listen, || Ok([0, stage_2_flops(kind, self.n, self.bandwidth, &tuning), of_stage_3, 0]))?;
         let kernels = GpuKernels::running(kind, &self.context, &tuning, Manner { watch: watch.clone(), ..Manner::default() })?;

@@ -42,7 +42,7 @@ use crate::{
             factors::{Boxed, Resident, by_tree},
             turned::Turned,
         },
-        options::SvdOptions,
+        options::QrOptions,
         qr::report_of_gpu,
         qr_factors::Tree,
         report::SvdReport,
@@ -120,13 +120,13 @@ pub(crate) enum Attempt {
 pub(crate) async fn cholesky_qr<S: Scalar>(
     upload: impl FnOnce(&GpuKernels) -> Result<Dense>,
     on: &OnGpu,
-    options: &SvdOptions,
+    options: &QrOptions,
     waits: Waits,
     listen: &Listen,
 ) -> Result<Attempt> {
-    let attempt = Watch::new(&Listen::new(None, options.cancel.clone()), || Ok([0; 4]))?;
+    let attempt = Watch::new(&Listen::new(None, options.run.cancel.clone()), || Ok([0; 4]))?;
     attempt.begin(Stage::Qr)?;
-    let manner = |watch| Manner { waits, timed: options.time_kernels, watch, ..Manner::default() };
+    let manner = |watch| Manner { waits, timed: options.run.time_kernels, watch, ..Manner::default() };
     let first = GpuKernels::running(S::KIND, &on.context, &on.tuning, manner(attempt))?;
     let a = upload(&first)?;
     let (m, n) = a.size;
@@ -262,7 +262,7 @@ pub(crate) fn by_kernels<S: Scalar>(
     lines: &Lines<'_>,
     scale: Re<S>,
     on: OnGpu,
-    options: &SvdOptions,
+    options: &QrOptions,
     timed: bool,
 ) -> Result<SvdReport<Boxed>> {
     let (shape, mut clock, scale) = (lines.size(), Clock::new(timed), scale.to_double());
@@ -270,7 +270,7 @@ pub(crate) fn by_kernels<S: Scalar>(
         return by_tree(S::KIND, |kernels| kernels.adopt(lines, scale), shape, on, options, timed);
     }
     let waits = Manner::default().waits;
-    match block_on(cholesky_qr::<S>(|kernels| kernels.adopt(lines, scale), &on, options, waits, &options.listen()))? {
+    match block_on(cholesky_qr::<S>(|kernels| kernels.adopt(lines, scale), &on, options, waits, &options.run.listen()))? {
         Attempt::Factored(thin) => {
             let DeviceThin { q, r, kernels, watch, ran } = *thin;
             block_on(kernels.finish())?;

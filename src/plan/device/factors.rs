@@ -25,7 +25,7 @@ use crate::{
     },
     plan::{
         backend::OnGpu,
-        options::SvdOptions,
+        options::QrOptions,
         products::reported,
         qr::report_of_gpu,
         qr_factors::{Tree, Unitary},
@@ -169,12 +169,12 @@ pub(crate) fn by_tree(
     upload: impl FnOnce(&GpuKernels) -> Result<Dense>,
     shape: (usize, usize),
     on: OnGpu,
-    options: &SvdOptions,
+    options: &QrOptions,
     timed: bool,
 ) -> Result<SvdReport<Boxed>> {
     let (mut clock, tuning) = (Clock::new(timed), on.tuning.clone());
-    let watch = Watch::new(&options.listen(), || Ok([factor_flops(kind, shape, &tuning)?, 0, 0, 0]))?;
-    let manner = Manner { timed: options.time_kernels, watch: watch.clone(), ..Manner::default() };
+    let watch = Watch::new(&options.run.listen(), || Ok([factor_flops(kind, shape, &tuning)?, 0, 0, 0]))?;
+    let manner = Manner { timed: options.run.time_kernels, watch: watch.clone(), ..Manner::default() };
     let kernels = GpuKernels::running(kind, &on.context, &tuning, manner)?;
     watch.begin(Stage::Qr)?;
     let mut a = upload(&kernels)?;
@@ -195,13 +195,13 @@ pub(crate) fn by_products(
     lines: &Lines<'_>,
     scale: f32,
     on: OnGpu,
-    options: &SvdOptions,
+    options: &QrOptions,
     timed: bool,
 ) -> Result<SvdReport<Boxed>> {
     let (shape, mut clock, recursion) = (lines.size(), Clock::new(timed), Recursion::DEFAULT);
-    let watch = Watch::new(&options.listen(), || Ok([flops(shape, recursion), 0, 0, 0]))?;
+    let watch = Watch::new(&options.run.listen(), || Ok([flops(shape, recursion), 0, 0, 0]))?;
     // The driver tells the watch.
-    let kernels = GpuRecursive::new(&on.context, &on.tuning, Manner { timed: options.time_kernels, ..Manner::default() })?;
+    let kernels = GpuRecursive::new(&on.context, &on.tuning, Manner { timed: options.run.time_kernels, ..Manner::default() })?;
     watch.begin(Stage::Qr)?;
     let mut r = kernels.tiles().adopt(lines, scale.into())?;
     let q = block_on(Recursive::factor_in_place(kernels, (&mut r, shape), options.products, recursion, &watch))?;

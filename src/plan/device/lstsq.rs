@@ -18,10 +18,10 @@ use crate::{
         storage::{Dense, Lines},
     },
     plan::{
-        device::{check_options, check_storage, qr::DeviceQr, svdvals::svdvals as device_svdvals},
+        device::{check_storage, qr::DeviceQr, svdvals::svdvals as device_svdvals},
         factors::{Factors, MinimumNorm},
         lstsq::{Fit, is_full_rank, lstsq_of_device, unscaled_values},
-        options::{Backend, SvdOptions},
+        options::{Backend, LstsqOptions, QrOptions, RunOptions, SvdOptions},
         report::SvdReport,
         route::{Orthogonal, Preconditioner, Route, Solver},
         svd::svd,
@@ -47,26 +47,22 @@ fn squares<S: Scalar>(c: MatRef<'_, S>) -> Vec<f64> {
 pub(crate) fn lstsq<T: Scalar>(
     a: &DeviceMatrix,
     b: &DeviceMatrix,
-    options: &SvdOptions,
+    options: &LstsqOptions,
     timed: bool,
 ) -> Result<SvdReport<DeviceFit<T>>> {
-    check_options(&a.context, options)?;
     options.check_ridge()?;
-    // The solution does not depend on them.
-    let options = &options.clone().pivot(false).positive_diagonal(false);
-    on_threads(options.threads, || {
+    on_threads(options.run.threads, || {
         let total = Clock::new(timed);
         let lower = options.products != Products::Native || options.preconditioner != Preconditioner::Full;
         if lower && let Some(mut report) = in_lower_precision(a, b, options, timed)? {
             report.seconds.total = total.seconds();
             return Ok(report);
         }
-        let options = &options.clone().products(Products::Native);
         let lines = a.lines();
         let (m, n) = lines.size();
         // Of the transpose, if A is wide.
         let lines = Lines { by_rows: lines.by_rows != (m < n), ..lines };
-        let mut report = DeviceQr::of(a, lines, options.ridge, options, timed)?;
+        let mut report = DeviceQr::of(a, lines, options.ridge, &factor_options(options, Products::Native), timed)?;
         let clock = Clock::new(timed);
         let of = Solving { qr: &report.values, a, b, wide: m < n, options };
         let (fit, solver) = of.solution()?;
@@ -83,18 +79,19 @@ pub(crate) fn lstsq<T: Scalar>(
 fn in_lower_precision<T: Scalar>(
     a: &DeviceMatrix,
     b: &DeviceMatrix,
-    options: &SvdOptions,
+    options: &LstsqOptions,
     timed: bool,
 ) -> Result<Option<SvdReport<DeviceFit<T>>>> {
     let context = &a.context;
     if !b.context.is_same(context) {
         return Err(SvdError::invalid("b", "it is on another device than A"));
     }
-    check_storage(options)?;
+    check_storage(&options.run)?;
     if options.products != Products::Native {
         context.cooperative()?;
     }
-    let options = SvdOptions { backend: Backend::Gpu, context: Some(context.clone()), ..options.clone() };
+    let run = RunOptions { backend: Backend::Gpu, context: Some(context.clone()), ..options.run.clone() };
+    let options = LstsqOptions { run, ..options.clone() };
     let stream = Stream::new(context)?;
     let read = |of: &DeviceMatrix| -> Result<Mat<T>> {
         let mut here = Mat::zeros(of.size.0, of.size.1);
@@ -104,7 +101,8 @@ fn in_lower_precision<T: Scalar>(
     let (a_here, b_here) = (read(a)?, read(b)?);
     let factor = || {
         // Without the call's listener, which has been told of the factorisation.
-        let options = SvdOptions { progress: None, ..options.clone() };
+        let run = RunOptions { progress: None, ..options.run.clone() };
+        let options = factor_options(&LstsqOptions { run, ..options.clone() }, options.products);
         let mut report = DeviceQr::new(a, a.lines(), &options, false)?;
         let (r, scale) = (report.values.r_on_host()?, report.values.scale);
         report.counts.add(&report.values.factors.kernels().counts());
@@ -124,13 +122,18 @@ fn in_lower_precision<T: Scalar>(
     Ok(Some(report))
 }
 
+/// The options of the factorisation of A, with these products.
+fn factor_options(options: &LstsqOptions, products: Products) -> QrOptions {
+    QrOptions { tolerance: options.tolerance, products, ..options.run.clone().into() }
+}
+
 /// A problem of which A, or A^T if A is wide, has been factored, with the rows of the ridge if there is one.
 struct Solving<'a, T: Scalar> {
     qr: &'a DeviceQr<T>,
     a: &'a DeviceMatrix,
     b: &'a DeviceMatrix,
     wide: bool,
-    options: &'a SvdOptions,
+    options: &'a LstsqOptions,
 }
 
 impl<T: Scalar> Solving<'_, T> {
@@ -212,8 +215,7 @@ impl<T: Scalar> Solving<'_, T> {
 
     /// The options for the triangle R.
     fn inner_options(&self) -> SvdOptions {
-        let SvdOptions { tuning, tuning_table, cancel, .. } = self.options.clone();
         let context = Some(self.qr.context.clone());
-        SvdOptions { backend: Backend::Gpu, context, tuning, tuning_table, cancel, ..SvdOptions::default() }
+        RunOptions { backend: Backend::Gpu, context, time_kernels: false, ..self.options.run.of_part() }.into()
     }
 }

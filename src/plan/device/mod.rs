@@ -28,35 +28,36 @@ use crate::{
     gpu::{device::context::GpuContext, limits::required_bytes, matrix::DeviceMatrix, storage::Lines},
     plan::{
         backend::OnGpu,
-        options::{Backend, SvdOptions},
+        options::{Backend, RunOptions},
     },
     tile::tuning::Tuning,
 };
 
 /// An error for options that ask for another place than the device.
-fn check_options(here: &GpuContext, options: &SvdOptions) -> Result<()> {
+pub(crate) fn check_options(here: &GpuContext, run: &RunOptions) -> Result<()> {
     let elsewhere = |option, what| Err(SvdError::invalid(option, format!("{what}, but what is on a device is computed there")));
-    match &options.context {
-        _ if options.backend == Backend::Cpu => elsewhere("backend", "Backend::Cpu"),
+    match &run.context {
+        _ if run.backend == Backend::Cpu => elsewhere("backend", "Backend::Cpu"),
         Some(context) if !context.is_same(here) => elsewhere("context", "another device"),
+        _ if run.time_kernels => here.has_timestamps(),
         _ => Ok(()),
     }
 }
 
 /// An error for factors of half types that are stored as f16.
-fn check_storage(options: &SvdOptions) -> Result<()> {
-    if options.half_storage == HalfStorage::Half {
+fn check_storage(run: &RunOptions) -> Result<()> {
+    if run.half_storage == HalfStorage::Half {
         return Err(SvdError::invalid("half_storage", "Q and R would have three digits; they need HalfStorage::Single"));
     }
     Ok(())
 }
 
 /// The matrix or its transpose, whichever is upright, and its hyperparameters, once it is known that the device has room for all stages.
-fn prepared<'a>(kind: ElementKind, a: &'a DeviceMatrix, options: &SvdOptions) -> Result<(Lines<'a>, Tuning)> {
+fn prepared<'a>(kind: ElementKind, a: &'a DeviceMatrix, run: &RunOptions) -> Result<(Lines<'a>, Tuning)> {
     a.context.require(kind)?;
     let lines = a.lines().upright();
     let (m, n) = lines.size();
-    let tuning = options.tuning_for_adapter(kind, &a.context, n)?;
+    let tuning = run.tuning_for_adapter(kind, &a.context, n)?;
     required_bytes(kind, &a.context, m, n, &tuning)?;
     Ok((lines, tuning))
 }

@@ -25,14 +25,14 @@ use crate::{
     },
     plan::{
         device::{
-            check_options, check_storage,
+            check_storage,
             cholesky::by_kernels,
             factors::{Boxed, by_products, by_tree},
             on_its_device,
             svdvals::svdvals,
             turned::{Pivoted, turned},
         },
-        options::SvdOptions,
+        options::{QrOptions, SvdOptions, check_tolerance},
         products,
         qr_factors::{default_tolerance, numerical_rank, upper},
         report::SvdReport,
@@ -82,9 +82,8 @@ pub(super) struct DeviceQr<T: Scalar> {
 }
 
 /// Factors a matrix.
-pub(crate) fn qr<T: Scalar>(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<Box<dyn Factorisation<T>>>> {
-    check_options(&a.context, options)?;
-    on_threads(options.threads, || {
+pub(crate) fn qr<T: Scalar>(a: &DeviceMatrix, options: &QrOptions, timed: bool) -> Result<SvdReport<Box<dyn Factorisation<T>>>> {
+    on_threads(options.run.threads, || {
         let report = DeviceQr::new(a, a.lines(), options, timed)?;
         Ok(report.map(|factors| -> Box<dyn Factorisation<T>> { Box::new(factors) }))
     })
@@ -116,18 +115,18 @@ fn with_ridge<R: RealElement>(scale: R, ridge: f64) -> Result<(R, R)> {
 
 impl<T: Scalar> DeviceQr<T> {
     /// Factors the matrix of `lines`, which is `a` or its transpose.
-    pub fn new(a: &DeviceMatrix, lines: Lines<'_>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Self>> {
+    pub fn new(a: &DeviceMatrix, lines: Lines<'_>, options: &QrOptions, timed: bool) -> Result<SvdReport<Self>> {
         Self::of(a, lines, 0.0, options, timed)
     }
 
     /// Factors the same with the rows of sqrt(`ridge`) I below it, unless the ridge is zero. Products by low precision are of matrices without a ridge.
-    pub fn of(a: &DeviceMatrix, lines: Lines<'_>, ridge: f64, options: &SvdOptions, timed: bool) -> Result<SvdReport<Self>> {
-        options.check_tolerance()?;
+    pub fn of(a: &DeviceMatrix, lines: Lines<'_>, ridge: f64, options: &QrOptions, timed: bool) -> Result<SvdReport<Self>> {
+        check_tolerance(options.tolerance)?;
         products::check::<T>(options)?;
-        check_storage(options)?;
+        check_storage(&options.run)?;
         let (context, shape) = (&a.context, lines.size());
         context.require(T::KIND)?;
-        let tuning = options.tuning_for_adapter(T::KIND, context, shape.0.min(shape.1))?;
+        let tuning = options.run.tuning_for_adapter(T::KIND, context, shape.0.min(shape.1))?;
         let (total, mut clock) = (Clock::new(timed), Clock::new(timed));
         let native = options.products == Products::Native;
         if !native {
@@ -168,7 +167,7 @@ impl<T: Scalar> DeviceQr<T> {
     }
 
     /// The factors with the pivoting and the signs that the options ask for. R is read back once.
-    fn turned(self, options: &SvdOptions) -> Result<Self> {
+    fn turned(self, options: &QrOptions) -> Result<Self> {
         let r = self.r_on_host()?;
         let (factors, pivoted) = turned(self.factors, r, self.tolerance, options)?;
         Ok(DeviceQr { factors, pivoted, ..self })

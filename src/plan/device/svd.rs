@@ -11,7 +11,7 @@ use crate::{
     },
     gpu::{device::context::Waits, matrix::DeviceMatrix, storage::Dense},
     plan::{
-        device::{check_options, on_its_device, prepared},
+        device::{on_its_device, prepared},
         gpu::{Asked, Needed, OnDevice, svd_on_gpu},
         options::{Signs, SvdOptions, Vectors},
         report::SvdReport,
@@ -30,20 +30,19 @@ pub struct DeviceSvd {
 
 /// The decomposition that the options ask for.
 pub(crate) fn svd(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceSvd>> {
-    check_options(&a.context, options)?;
     options.check_svd()?;
     if options.signs == Signs::Largest {
         return Err(SvdError::invalid("signs", "Signs::Largest, but the vectors stay on the device"));
     }
-    if options.half_storage == HalfStorage::Half {
+    if options.run.half_storage == HalfStorage::Half {
         return Err(SvdError::invalid("half_storage", "singular vectors need HalfStorage::Single"));
     }
-    on_threads(options.threads, || within(a, options, timed))
+    on_threads(options.run.threads, || within(a, options, timed))
 }
 
 fn within(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceSvd>> {
-    let (clock, listen) = (Clock::new(timed), options.listen());
-    let (lines, tuning) = prepared(a.kind, a, options)?;
+    let (clock, listen) = (Clock::new(timed), options.run.listen());
+    let (lines, tuning) = prepared(a.kind, a, &options.run)?;
     let (m, n) = a.size;
     let full = options.vectors == Vectors::Full;
     let transposed = m < n;

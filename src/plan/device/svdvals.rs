@@ -6,7 +6,7 @@ use crate::{
     base::{clock::Clock, error::Result, pool::on_threads},
     gpu::{device::context::Waits, matrix::DeviceMatrix},
     plan::{
-        device::{check_options, on_its_device, prepared},
+        device::{on_its_device, prepared},
         gpu::{Asked, svdvals_on_gpu},
         options::SvdOptions,
         report::SvdReport,
@@ -15,11 +15,10 @@ use crate::{
 
 /// All singular values, descending, rounded to the arithmetic's precision.
 pub(crate) fn svdvals(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<f64>>> {
-    check_options(&a.context, options)?;
-    on_threads(options.threads, || {
-        let (clock, listen) = (Clock::new(timed), options.listen());
-        let kind = options.half_storage.of(a.kind);
-        let (lines, tuning) = prepared(kind, a, options)?;
+    on_threads(options.run.threads, || {
+        let (clock, listen) = (Clock::new(timed), options.run.listen());
+        let kind = options.run.half_storage.of(a.kind);
+        let (lines, tuning) = prepared(kind, a, &options.run)?;
         let scale = a.scale(kind)?;
         let seconds = clock.seconds();
         let asked = Asked { options, listen, timed };

@@ -14,18 +14,17 @@ use crate::{
         matrix::DeviceMatrix,
         storage::Lines,
     },
-    plan::{device::check_options, options::SvdOptions},
+    plan::options::RunOptions,
 };
 
 /// Multiplies or solves in place of B.
-pub(crate) fn operate<T: Scalar>(call: Call<T>, a: &DeviceMatrix, b: &DeviceMatrix, options: &SvdOptions) -> Result<()> {
+pub(crate) fn operate<T: Scalar>(call: Call<T>, a: &DeviceMatrix, b: &DeviceMatrix, run: &RunOptions) -> Result<()> {
     let Call { variant, alpha } = call;
     variant.check_shapes(a.size, b.size)?;
-    check_options(&b.context, options)?;
     if !a.context.is_same(&b.context) {
         return Err(SvdError::invalid("a", "it is on another device than B"));
     }
-    let tuning = options.tuning_for_adapter(T::KIND, &b.context, a.size.0)?;
+    let tuning = run.tuning_for_adapter(T::KIND, &b.context, a.size.0)?;
     check(T::KIND, &b.context, &tuning)?;
     if b.size.0 == 0 || b.size.1 == 0 {
         return Ok(());

@@ -15,7 +15,7 @@ use crate::{
     gpu::{kernels::GpuKernels, storage::Dense},
     plan::{
         device::factors::{Boxed, Resident},
-        options::SvdOptions,
+        options::QrOptions,
         qr::finished,
         qr_factors::{Identity, QrFactors},
     },
@@ -78,7 +78,7 @@ impl Pivoted {
 }
 
 /// The factors that the options ask for, from those of the matrix and the first k rows of its R.
-pub(super) fn turned<S: Scalar>(q0: Boxed, r: Mat<S>, tolerance: f64, options: &SvdOptions) -> Result<(Boxed, Option<Pivoted>)> {
+pub(super) fn turned<S: Scalar>(q0: Boxed, r: Mat<S>, tolerance: f64, options: &QrOptions) -> Result<(Boxed, Option<Pivoted>)> {
     let ((k, n), one) = (r.shape(), Re::<S>::from_double(1.0));
     if k == 0 {
         return Ok((q0, options.pivot.then(|| Pivoted { order: (0..n).collect(), rank: 0 })));

@@ -15,8 +15,8 @@ use crate::{
     cpu::{least_squares::passes::System, tall::gram::Wide},
     plan::{
         backend::Place,
-        lstsq::{Begun, Fit, Found, Iterated, problem_of},
-        options::SvdOptions,
+        lstsq::{Begun, Fit, Found, Iterated, is_full_rank, problem_of},
+        options::{LstsqOptions, QrOptions, RunOptions},
         qr::{qr_async, qr_r},
         report::SvdReport,
         route::{Preconditioner, Route, Solver},
@@ -34,12 +34,12 @@ pub type FactorOf<'a, T> = &'a (dyn Fn() -> Result<SvdReport<(Mat<T>, Re<T>)>> +
 /// The solution, if a [`Preconditioner`] or [`Products`] ask for it; None if R's condition number is 1 / eps of the lower precision or more, or the iteration
 /// does not converge.
 pub(super) async fn solution<T: Scalar>(
-    call: &Call<'_, T>,
+    call: &Call<'_, T, LstsqOptions>,
     b: MatRef<'_, T>,
     awaited: bool,
     factor: Option<FactorOf<'_, T>>,
 ) -> Result<Option<SvdReport<Fit<T>>>> {
-    let SvdOptions { preconditioner, products, .. } = *call.options;
+    let LstsqOptions { preconditioner, products, .. } = *call.options;
     if preconditioner == Preconditioner::Full && products == Products::Native {
         return Ok(None);
     }
@@ -51,17 +51,17 @@ pub(super) async fn solution<T: Scalar>(
 }
 
 async fn converged<T: Scalar>(
-    call: &Call<'_, T>,
+    call: &Call<'_, T, LstsqOptions>,
     b: MatRef<'_, T>,
     awaited: bool,
     factor: Option<FactorOf<'_, T>>,
 ) -> Result<Option<SvdReport<Fit<T>>>> {
     let (n, options) = (call.a.ncols(), call.options);
-    let mut begun = Begun::new(call, b, &options.tuning_for_cpu(T::KIND, n)?, awaited)?;
+    let mut begun = Begun::new(call, b, &call.run.tuning_for_cpu(T::KIND, n)?, awaited)?;
     let resident = options.preconditioner == Preconditioner::Resident;
     if options.singular_values && !awaited {
         // They are those of A in its own precision: a device without that is an error before the work.
-        Place::of(T::KIND, options, problem_of(call.a, b, options))?;
+        Place::of(T::KIND, call.run, problem_of(call.a, b, options))?;
     }
     // R of A diag(2^-c), whose columns are near 1.
     let exponents = if resident { begun.column_exponents() } else { vec![0; n] };
@@ -86,7 +86,9 @@ async fn converged<T: Scalar>(
         Err(SvdError::NonFinite { .. } | SvdError::Overflow { .. }) => return Ok(None),
         other => other?,
     };
-    if condition(report.values.as_ref()) * eps >= 1.0 {
+    let found = condition(report.values.as_ref());
+    let deficient = |tolerance| !resident && !is_full_rank(found, tolerance);
+    if found * eps >= 1.0 || options.tolerance.is_some_and(deficient) {
         return Ok(None);
     }
     let factor_seconds = begun.clock.restart();
@@ -136,7 +138,8 @@ impl<T: Scalar> Begun<'_, T> {
             i if i - m == j => rounded(scaled(root.into(), j)),
             _ => P::zeroed(),
         });
-        let options = SvdOptions { half_storage, products: self.call.options.products, ..self.inner_options() };
+        let run = RunOptions { half_storage, ..self.call.run.of_part() };
+        let options = QrOptions { products: self.call.options.products, ..run.into() };
         let report = match self.awaited {
             true => qr_async(copy.as_ref(), &options, false).await?.map(|factors| factors.r().to_owned()),
             false => qr_r(copy.as_ref(), &options, false)?,

@@ -41,7 +41,7 @@ use crate::{
     plan::{
         backend::{Place, Reason},
         lstsq::direct::with_ridge,
-        options::{Backend, SvdOptions},
+        options::{Backend, LstsqOptions, QrOptions, RunOptions, SvdOptions, check_tolerance},
         problem::Problem,
         qr::on_cpu as factors_on_cpu,
         qr_factors::{default_tolerance, epsilon},
@@ -91,19 +91,19 @@ pub struct Fit<T: Scalar> {
 pub(crate) fn lstsq<T: Scalar>(
     a: MatRef<'_, T>,
     b: MatRef<'_, T>,
-    options: &SvdOptions,
+    options: &LstsqOptions,
     timed: bool,
 ) -> Result<SvdReport<Fit<T>>> {
-    on_threads(options.threads, || {
-        let call = Call::new(a, options, timed);
+    on_threads(options.run.threads, || {
+        let call = Call::of(a, options, &options.run, timed);
         check(&call, b)?;
         if let Some(report) = block_on(lower::solution(&call, b, false, None))? {
             return Ok(call.complete(report));
         }
-        let report = match Place::of(T::KIND, options, problem_of(a, b, options))? {
+        let report = match place_of(&call, b)? {
             Place::Cpu(reason) => on_cpu(&call, b, reason)?,
             #[cfg(feature = "gpu")]
-            Place::Gpu(on) => match or_fall_back(options, block_on(on_gpu(&call, b, on, Waits::Blocking)))? {
+            Place::Gpu(on) => match or_fall_back(&options.run, false, block_on(on_gpu(&call, b, on, Waits::Blocking)))? {
                 Ok(report) => report,
                 Err(reason) => on_cpu(&call, b, reason)?,
             },
@@ -116,32 +116,34 @@ pub(crate) fn lstsq<T: Scalar>(
 pub(crate) async fn lstsq_async<T: Scalar>(
     a: MatRef<'_, T>,
     b: MatRef<'_, T>,
-    options: &SvdOptions,
+    options: &LstsqOptions,
     timed: bool,
 ) -> Result<SvdReport<Fit<T>>> {
-    may_have(options.threads)?;
+    may_have(options.run.threads)?;
     #[cfg(feature = "gpu")]
-    let context = context_of_async(options, problem_of(a, b, options)).await;
-    let call = Call::new(a, options, timed);
+    let context = context_of_async(&options.run, problem_of(a, b, options)).await;
+    let call = Call::of(a, options, &options.run, timed);
     check(&call, b)?;
     if let Some(report) = lower::solution(&call, b, true, None).await? {
         return Ok(call.complete(report));
     }
     #[cfg(feature = "gpu")]
     let reason = {
-        let opened = || context.unwrap_or_else(|| context_of(options));
-        match Place::with_context(T::KIND, options, problem_of(a, b, options), opened)? {
+        let opened = || context.unwrap_or_else(|| context_of(&options.run));
+        let place = Place::with_context(T::KIND, call.run, problem_of(a, b, options), opened)?;
+        place.has_run(call.run)?;
+        match place {
             Place::Cpu(reason) => reason,
-            Place::Gpu(on) => match or_fall_back(options, on_gpu(&call, b, on, Waits::Awaited).await)? {
+            Place::Gpu(on) => match or_fall_back(&options.run, false, on_gpu(&call, b, on, Waits::Awaited).await)? {
                 Ok(report) => return Ok(call.complete(report)),
                 Err(reason) => reason,
             },
         }
     };
     #[cfg(not(feature = "gpu"))]
-    let Place::Cpu(reason) = Place::of(T::KIND, options, problem_of(a, b, options))?;
+    let Place::Cpu(reason) = place_of(&call, b)?;
     let copy = |a: MatRef<'_, T>| Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]);
-    let (a, b, options) = (copy(a), copy(b), options.clone().backend(Backend::Cpu));
+    let (a, b, options) = (copy(a), copy(b), LstsqOptions { run: options.run.on_cpu(), ..options.clone() });
     let report = on_pool_async(move || lstsq(a.as_ref(), b.as_ref(), &options, timed)).await??;
     Ok(call.complete(SvdReport { reason, ..report }))
 }
@@ -152,25 +154,32 @@ pub(crate) async fn lstsq_async<T: Scalar>(
 pub(crate) fn lstsq_of_device<T: Scalar>(
     a: MatRef<'_, T>,
     b: MatRef<'_, T>,
-    options: &SvdOptions,
+    options: &LstsqOptions,
     timed: bool,
     factor: Option<FactorOf<'_, T>>,
 ) -> Result<Option<SvdReport<Fit<T>>>> {
-    let call = Call::new(a, options, timed);
+    let call = Call::of(a, options, &options.run, timed);
     check(&call, b)?;
     block_on(lower::solution(&call, b, false, factor))
 }
 
-fn problem_of<T>(a: MatRef<'_, T>, b: MatRef<'_, T>, options: &SvdOptions) -> Problem {
+/// Where the problem is solved.
+fn place_of<T: Scalar>(call: &Call<'_, T, LstsqOptions>, b: MatRef<'_, T>) -> Result<Place> {
+    let place = Place::of(T::KIND, call.run, problem_of(call.a, b, call.options))?;
+    place.has_run(call.run)?;
+    Ok(place)
+}
+
+fn problem_of<T>(a: MatRef<'_, T>, b: MatRef<'_, T>, options: &LstsqOptions) -> Problem {
     Problem::LeastSquares { m: a.nrows(), n: a.ncols(), p: b.ncols(), ridge: options.ridge != 0.0 }
 }
 
 /// Checks the options, the shapes, and that there is memory for the copy of A and B.
-fn check<T: Scalar>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<()> {
+fn check<T: Scalar>(call: &Call<'_, T, LstsqOptions>, b: MatRef<'_, T>) -> Result<()> {
     let ((m, n), options) = (call.a.shape(), call.options);
-    options.check_tolerance()?;
+    check_tolerance(options.tolerance)?;
     options.check_ridge()?;
-    if options.half_storage == HalfStorage::Half {
+    if options.run.half_storage == HalfStorage::Half {
         return Err(SvdError::invalid("half_storage", "solutions would have three digits; they need HalfStorage::Single"));
     }
     if b.nrows() != m {
@@ -256,7 +265,7 @@ struct Found<T: Scalar> {
 
 /// A call that has begun.
 struct Begun<'a, T: Scalar> {
-    call: &'a Call<'a, T>,
+    call: &'a Call<'a, T, LstsqOptions>,
     system: System<'a, T>,
     /// Whether the thread must not block.
     awaited: bool,
@@ -266,7 +275,7 @@ struct Begun<'a, T: Scalar> {
 
 impl<'a, T: Scalar> Begun<'a, T> {
     /// Stage 0 of A and B, and the begin of the factorisation.
-    fn new(call: &'a Call<'a, T>, b: MatRef<'a, T>, tuning: &Tuning, awaited: bool) -> Result<Self> {
+    fn new(call: &'a Call<'a, T, LstsqOptions>, b: MatRef<'a, T>, tuning: &Tuning, awaited: bool) -> Result<Self> {
         let (scale, scale_seconds) = call.scale(T::KIND)?;
         let b_scale = scale_of_b(b)?;
         let clock = Clock::new(call.timed);
@@ -296,18 +305,13 @@ impl<'a, T: Scalar> Begun<'a, T> {
     }
 
     /// The options of a factorisation within this call.
+    fn factor_options(&self) -> QrOptions {
+        self.call.run.of_part().into()
+    }
+
+    /// The options of singular values, or of a decomposition, within this call; its kernels are not timed.
     fn inner_options(&self) -> SvdOptions {
-        let SvdOptions { backend, tuning, tuning_table, time_kernels, cancel, .. } = self.call.options.clone();
-        SvdOptions {
-            backend,
-            #[cfg(feature = "gpu")]
-            context: self.call.options.context.clone(),
-            tuning,
-            tuning_table,
-            time_kernels,
-            cancel,
-            ..SvdOptions::default()
-        }
+        RunOptions { time_kernels: false, ..self.call.run.of_part() }.into()
     }
 
     /// The solution by A^H A; None if that loses too many digits, or if the rank is in doubt.
@@ -413,9 +417,9 @@ impl<'a, T: Scalar> Begun<'a, T> {
 }
 
 /// The solution on the CPU.
-fn on_cpu<T: Scalar>(call: &Call<'_, T>, b: MatRef<'_, T>, reason: Reason) -> Result<SvdReport<Fit<T>>> {
+fn on_cpu<T: Scalar>(call: &Call<'_, T, LstsqOptions>, b: MatRef<'_, T>, reason: Reason) -> Result<SvdReport<Fit<T>>> {
     let shape = call.a.shape();
-    let tuning = call.options.tuning_for_cpu(T::KIND, shape.0.min(shape.1))?;
+    let tuning = call.run.tuning_for_cpu(T::KIND, shape.0.min(shape.1))?;
     let found = on_pool_for(shape, || {
         let mut begun = Begun::new(call, b, &tuning, false)?;
         if squares_for_r(T::KIND, shape)
@@ -424,13 +428,13 @@ fn on_cpu<T: Scalar>(call: &Call<'_, T>, b: MatRef<'_, T>, reason: Reason) -> Re
             return Ok(found);
         }
         let reduced = if begun.is_wide() {
-            let options = begun.inner_options();
+            let options = begun.factor_options();
             let System { a, scale, ridge, .. } = begun.system;
             begun.wide(if ridge == 0.0 {
-                factors_on_cpu(&Call::new(a.transpose(), &options, false), reason.clone())?.values
+                factors_on_cpu(&Call::of(a.transpose(), &options, &options.run, false), reason.clone())?.values
             } else {
                 let stacked = with_ridge(a.transpose(), scale, ridge);
-                factors_on_cpu(&Call::new(stacked.as_ref(), &options, false), reason.clone())?.values
+                factors_on_cpu(&Call::of(stacked.as_ref(), &options, &options.run, false), reason.clone())?.values
             })
         } else {
             let kernels = CpuKernels::<T>::watched(&tuning, begun.system.watch.clone())?;
@@ -442,7 +446,7 @@ fn on_cpu<T: Scalar>(call: &Call<'_, T>, b: MatRef<'_, T>, reason: Reason) -> Re
 }
 
 /// The report of a call on the CPU.
-fn report_of<T: Scalar>(call: &Call<'_, T>, reason: Reason, tuning: Tuning, found: Found<T>) -> SvdReport<Fit<T>> {
+fn report_of<T: Scalar>(call: &Call<'_, T, LstsqOptions>, reason: Reason, tuning: Tuning, found: Found<T>) -> SvdReport<Fit<T>> {
     SvdReport {
         values: found.fit,
         backend: Backend::Cpu,
@@ -456,29 +460,35 @@ fn report_of<T: Scalar>(call: &Call<'_, T>, reason: Reason, tuning: Tuning, foun
         kernel_seconds: Vec::new(),
         shape: call.a.shape(),
         stage3_on_device: false,
+        options: String::new(),
         cost: (T::KIND, Cost::of_lstsq),
     }
 }
 
 /// The solution with the factorisation on a GPU, and its triangle on the host.
 #[cfg(feature = "gpu")]
-async fn on_gpu<T: Scalar>(call: &Call<'_, T>, b: MatRef<'_, T>, on: OnGpu, waits: Waits) -> Result<SvdReport<Fit<T>>> {
+async fn on_gpu<T: Scalar>(
+    call: &Call<'_, T, LstsqOptions>,
+    b: MatRef<'_, T>,
+    on: OnGpu,
+    waits: Waits,
+) -> Result<SvdReport<Fit<T>>> {
     let OnGpu { context, tuning, reason } = on;
     let mut begun = Begun::new(call, b, &tuning, waits == Waits::Awaited)?;
     let (reduced, counts, kernel_seconds) = if begun.is_wide() {
-        let options = begun.inner_options();
+        let options = begun.factor_options();
         let System { a, scale, ridge, .. } = begun.system;
         let on = OnGpu { context: context.clone(), tuning: tuning.clone(), reason: reason.clone() };
         let report = if ridge == 0.0 {
-            factors_on_gpu(&Call::new(a.transpose(), &options, false), on, waits).await?
+            factors_on_gpu(&Call::of(a.transpose(), &options, &options.run, false), on, waits).await?
         } else {
             let stacked = with_ridge(a.transpose(), scale, ridge);
-            factors_on_gpu(&Call::new(stacked.as_ref(), &options, false), on, waits).await?
+            factors_on_gpu(&Call::of(stacked.as_ref(), &options, &options.run, false), on, waits).await?
         };
         (begun.wide(report.values), report.counts, report.kernel_seconds)
     } else {
         let watch = begun.system.watch.clone();
-        let manner = Manner { waits, timed: call.options.time_kernels, watch, ..Manner::default() };
+        let manner = Manner { waits, timed: call.run.time_kernels, watch, ..Manner::default() };
         let kernels = GpuKernels::running(T::KIND, &context, &tuning, manner)?;
         let reduced = begun.tall(&kernels, &tuning).await?;
         (reduced, kernels.counts(), kernels.kernel_seconds())

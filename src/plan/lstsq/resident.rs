@@ -24,6 +24,7 @@ use crate::{
     plan::{
         backend::Place,
         lstsq::{Begun, Iterated, TARGET, problem_of},
+        options::LstsqOptions,
         qr_factors::epsilon,
         report::SvdReport,
         svdvals::Call,
@@ -48,16 +49,16 @@ struct Resident {
 
 impl Resident {
     /// A real matrix of finite entries, where the options say.
-    fn new<T: Scalar>(call: &Call<'_, T>, b: MatRef<'_, T>) -> Result<Self> {
-        let (a, options) = (call.a, call.options);
-        match Place::of(ElementKind::F32, options, problem_of(a, b, options))? {
+    fn new<T: Scalar>(call: &Call<'_, T, LstsqOptions>, b: MatRef<'_, T>) -> Result<Self> {
+        let a = call.a;
+        match Place::of(ElementKind::F32, call.run, problem_of(a, b, call.options))? {
             Place::Cpu(_) => {}
             #[cfg(feature = "gpu")]
             Place::Gpu(on) => {
                 let entry = |i: usize, j: usize| a[(i, j)].widen().to_wide().to_complex().re;
-                let manner = Manner { timed: options.time_kernels, ..Manner::default() };
+                let manner = Manner { timed: call.run.time_kernels, ..Manner::default() };
                 let made = FixedMatrix::new(a.shape(), entry, |f| GpuFixed::new(&on.context, manner, a.shape(), f));
-                return match or_fall_back(options, made)? {
+                return match or_fall_back(call.run, false, made)? {
                     Ok(of_device) => {
                         let of_device = Arc::new(of_device);
                         Ok(Resident { products: of_device.clone(), of_device: Some(of_device), reason: None })
@@ -69,7 +70,7 @@ impl Resident {
         Resident::on_cpu(call)
     }
 
-    fn on_cpu<T: Scalar>(call: &Call<'_, T>) -> Result<Self> {
+    fn on_cpu<T: Scalar>(call: &Call<'_, T, LstsqOptions>) -> Result<Self> {
         let a = call.a;
         let entry = |i: usize, j: usize| a[(i, j)].widen().to_wide().to_complex().re;
         Ok(Resident {
@@ -139,7 +140,7 @@ impl<'a, T: Scalar> Begun<'a, T> {
         #[cfg(feature = "gpu")]
         let (resident, iterated) = match (resident.of_device.is_some(), iterated) {
             // The CPU's products have the same bits.
-            (true, iterated) => match or_fall_back(self.call.options, iterated)? {
+            (true, iterated) => match or_fall_back(self.call.run, false, iterated)? {
                 Ok(iterated) => (resident, Ok(iterated)),
                 Err(reason) => {
                     let resident = Resident { reason: Some(reason), ..on_pool(|| Resident::on_cpu(self.call))? };

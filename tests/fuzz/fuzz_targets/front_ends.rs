@@ -51,23 +51,23 @@ fn dense<T: Element>(input: &mut Unstructured) -> Result<()> {
     }
     // SAFETY: the same memory, shape and strides as the view's.
     let same = unsafe { MatRef::from_raw_parts(a.as_ptr(), m, n, a.strides()[0], a.strides()[1]) };
-    let options = options(input, m.max(n))?;
+    let options = options::<T>(input, m.max(n))?;
     let largest = a.iter().map(|x| x.to_complex()).fold(0.0, |most, x| f64::max(most, f64::max(x.re.abs(), x.im.abs())));
     let expected = Expected {
         count: m.min(n),
         bad: a.indexed_iter().find(|(_, x)| !x.to_complex().is_finite()).map(|(at, _)| at),
         norm: largest * a.iter().map(|x| (x.to_complex() / largest).norm_sqr()).sum::<f64>().sqrt(),
         tolerance: tolerance::<T>(&options, m.max(n)),
-        valid: options.tuning.as_ref().is_none_or(|tuning| tuning.check().is_ok()),
+        valid: options.run.tuning.as_ref().is_none_or(|tuning| tuning.check().is_ok()),
     };
     let values = expected.check(a.svdvals_gpu_with(&options).map(|s| s.to_vec()));
     let again = expected.check(same.svdvals_gpu_with(&options).map(|s| s.iter().copied().collect()));
     assert_eq!(values, again, "ndarray and faer");
-    let band = SvdValsGpu::to_band(&same, &options);
-    expected.check(band.and_then(|band| band.band_to_bidiag(&options)?.svdvals_by(options.stage3)));
+    let band = SvdValsGpu::to_band(&same, &options.run);
+    expected.check(band.and_then(|band| band.band_to_bidiag(&options.run)?.svdvals_by(options.stage3)));
     let expected = Expected { bad: None, norm: f64::NAN, ..expected };
     let band = Band::from_fn(n, m, |i, j| if i < m && expected.bad.is_none() { a[(i, j)] } else { T::from_complex(Complex::ONE) });
-    if let Ok(values) = band.and_then(|band| band.band_to_bidiag(&options)?.svdvals()) {
+    if let Ok(values) = band.and_then(|band| band.band_to_bidiag(&options.run)?.svdvals()) {
         Expected { count: n, ..expected }.check(Ok(values));
     }
     Ok(())
@@ -144,7 +144,7 @@ impl Expected {
 
 /// Backward error of the reductions: 4 n units, or with f16 storage 16 sqrt(n) units of f16, relative to the norm.
 fn tolerance<T: Element>(options: &SvdOptions, n: usize) -> f64 {
-    let half = options.half_storage == HalfStorage::Half && T::NAME.ends_with("f16");
+    let half = options.run.half_storage == HalfStorage::Half && T::NAME.ends_with("f16");
     if half { 16.0 * (n as f64).sqrt() * 2f64.powi(-11) } else { 4.0 * n.max(4) as f64 * unit::<T::Real>() }
 }
 
@@ -197,7 +197,7 @@ fn entries<T: Number + Debug>(input: &mut Unstructured, count: usize) -> Result<
         .collect())
 }
 
-fn options(input: &mut Unstructured, n: usize) -> Result<SvdOptions> {
+fn options<T: Element>(input: &mut Unstructured, n: usize) -> Result<SvdOptions> {
     let (flags, sizes) = input.arbitrary::<(u8, [u8; 7])>()?;
     // Small sizes, sizes near the matrix's, and absurd ones.
     let size = |k: usize| match sizes[k] {
@@ -211,7 +211,7 @@ fn options(input: &mut Unstructured, n: usize) -> Result<SvdOptions> {
     let tuning = base.tile_size(size(0)).leaf(leaf).tile_width(size(2)).cols_per_block(size(3)).split_k(size(4));
     let tuning = tuning.threads_per_block(size(5)).max_blocks(size(6));
     let options = SvdOptions::default().backend(if flags & 4 == 0 { Backend::Cpu } else { Backend::Auto });
-    let options = options.half_storage(if flags & 8 == 0 { HalfStorage::Single } else { HalfStorage::Half });
+    let options = options.half_storage(if flags & 8 == 0 { HalfStorage::Single } else { HalfStorage::Half.for_element::<T>() });
     let options = options.stage3(if flags & 16 == 0 { Stage3::Newton } else { Stage3::Bisection });
     Ok(if flags & 96 == 0 { options } else { options.tuning(tuning) })
 }

@@ -3,7 +3,7 @@
 use faer::{Col, Mat};
 use num_complex::Complex;
 use svdvals_gpu::{
-    Band, Element, GpuMatrix, GpuSvd, MatSvd, Number, Reduction, SvdGpu, SvdOptions, SvdValsGpu, Tuning, Vectors,
+    Band, Element, GpuMatrix, GpuSvd, MatSvd, Number, QrOptions, Reduction, SvdGpu, SvdOptions, SvdValsGpu, Tuning, Vectors,
     internals::GpuKernels,
 };
 
@@ -22,7 +22,7 @@ use crate::{
 /// Options, or why the device cannot have them.
 fn options<T: Element>(env: &Env, call: Call) -> Result<SvdOptions, Trouble> {
     let options = call.options::<T>(env);
-    if let Some(tuning) = &options.tuning {
+    if let Some(tuning) = &options.run.tuning {
         tuning.check_for_adapter::<T::Scalar>(&env.context)?;
     }
     Ok(options)
@@ -89,14 +89,14 @@ pub fn one_stage<T: Element>(env: &Env, call: Call) -> Done {
 
 /// A = Q R, and Q applied.
 pub fn orthogonal<T: Element>(env: &Env, call: Call, kind: &str, pivot: bool) -> Done {
-    let options = options::<T>(env, call)?.pivot(pivot);
+    let options = QrOptions::from(options::<T>(env, call)?.run).pivot(pivot);
     let a = matrix::<T>(kind, call.m, call.n);
     in_order(&a, call.by_rows, |a| qr::check(kind, a, &options).map(drop).map_err(trouble))
 }
 
 /// A = Q R of a matrix on the device, whose R is a triangle: the residual and the orthogonality are at most max(m, n) eps each.
 pub fn resident_factors<T: Element>(env: &Env, call: Call) -> Done {
-    let options = options::<T>(env, call)?;
+    let options = QrOptions::from(options::<T>(env, call)?.run);
     let a = matrix::<T>("random", call.m, call.n);
     let there = in_order(&a, call.by_rows, |a| GpuMatrix::upload(&env.context, &a))?.qr(&options)?;
     let (q, r) = (widen(there.thin_q()?.to_mat()?.as_ref()), widen(there.r()?.to_mat()?.as_ref()));

@@ -3,7 +3,7 @@
 use faer::Mat;
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, Element, GpuMatrix, HalfStorage, SvdOptions,
+    Backend, Element, GpuMatrix, HalfStorage, RunOptions,
     triangular::{Diag, Op, Side, TriangularGpu, Uplo},
 };
 
@@ -46,8 +46,8 @@ pub fn triangular<T: Element>(env: &Env, call: Call, variant: Variant, resident:
     let (rows, cols) = if side == Side::Left { (order, k) } else { (k, order) };
     let b = matrix::<T>(rows, cols, env.seed + 6);
     let alpha = T::from_complex(Complex::new(1.5, -0.5));
-    let options = call.options::<T>(env);
-    let cpu = SvdOptions::default().backend(Backend::Cpu);
+    let options = call.options::<T>(env).run;
+    let cpu = RunOptions::default().backend(Backend::Cpu);
     let mut wanted = b.clone();
     if solve {
         wanted.trsm_gpu_with(side, uplo, op, diag, alpha, &a, &cpu)?;

@@ -19,14 +19,15 @@ pub fn on_cpu<T: Element>(a: &Mat<T>) -> Result<Vec<f64>, SvdError> {
     Ok(doubles(a.svdvals_gpu_with(&SvdOptions::default().backend(Backend::Cpu))?.iter().copied()))
 }
 
-/// All stages. With an odd seed the call is awaited, not one that blocks.
+/// All stages. With an odd seed the call is awaited, not one that blocks; with an odd number of rows its kernels are timed, a pass each.
 pub fn svdvals<T: Element>(env: &Env, call: Call) -> Done {
     let a = matrix::<T>(call.m, call.n, env.seed);
-    let options = call.options::<T>(env);
+    let options = call.options::<T>(env).time_kernels(call.m % 2 == 1);
     let values = in_order(&a, call.by_rows, |a| match env.seed % 2 {
-        0 => a.svdvals_gpu_with(&options),
-        _ => pollster::block_on(a.svdvals_gpu_async(&options)),
-    })?;
+        0 => a.svdvals_gpu_report(&options),
+        _ => pollster::block_on(a.svdvals_gpu_report_async(&options)),
+    })?
+    .values;
     compare("singular values", &doubles(values.iter().copied()), &on_cpu(&a)?, tolerance::<T>(call.half))
 }
 
@@ -34,12 +35,12 @@ pub fn svdvals<T: Element>(env: &Env, call: Call) -> Done {
 pub fn stages<T: Element>(env: &Env, call: Call) -> Done {
     let a = matrix::<T>(call.m, call.n, env.seed);
     let options = call.options::<T>(env);
-    let band = in_order(&a, call.by_rows, |a| a.to_band(&options))?;
+    let band = in_order(&a, call.by_rows, |a| a.to_band(&options.run))?;
     let wanted = on_cpu(&a)?;
     let tolerance = tolerance::<T>(call.half);
     let dense = band.to_mat();
     compare("values of the band", &on_cpu(&dense)?, &wanted, tolerance)?;
-    let bidiagonal = band.band_to_bidiag(&options)?;
+    let bidiagonal = band.band_to_bidiag(&options.run)?;
     compare("values of the bidiagonal", &doubles(bidiagonal.svdvals()?), &wanted, tolerance)
 }
 
@@ -52,7 +53,7 @@ pub fn band<T: Element>(env: &Env, call: Call, bandwidth: usize) -> Done {
     let dense = Mat::from_fn(n, n, |i, j| if i <= j && j <= i + bandwidth { dense[(i, j)] } else { zero });
     let band = Band::from_fn(n, bandwidth, |i, j| dense[(i, j)])?;
     let options = call.options::<T>(env);
-    let values = band.band_to_bidiag(&options)?.svdvals()?;
+    let values = band.band_to_bidiag(&options.run)?.svdvals()?;
     let wanted = on_cpu(&dense)?;
     compare("values of the bidiagonal", &doubles(values), &wanted, tolerance::<T>(call.half))?;
     let there = GpuBand::upload(&env.context, &band)?;
@@ -67,9 +68,9 @@ pub fn resident<T: Element>(env: &Env, call: Call) -> Done {
     let tolerance = tolerance::<T>(call.half);
     let here = in_order(&a, call.by_rows, |a| GpuMatrix::upload(&env.context, &a))?;
     compare("resident values", &doubles(here.svdvals(&options)?), &wanted, tolerance)?;
-    let band = here.to_gpu_band(&options)?;
+    let band = here.to_gpu_band(&options.run)?;
     compare("values of the resident band", &doubles(band.svdvals(&options)?), &wanted, tolerance)?;
-    compare("values of its bidiagonal", &doubles(band.band_to_bidiag(&options)?.svdvals()?), &wanted, tolerance)?;
+    compare("values of its bidiagonal", &doubles(band.band_to_bidiag(&options.run)?.svdvals()?), &wanted, tolerance)?;
     let down = band.download()?.to_mat();
     compare("values of the band read back", &on_cpu(&down)?, &wanted, tolerance)
 }
@@ -96,7 +97,7 @@ pub fn own_buffer<T: Element>(env: &Env, call: Call) -> Done {
     let strides = if call.by_rows { (ld, 1) } else { (1, ld) };
     let here = GpuMatrix::<T>::from_buffer(&env.context, buffer, (m, n), strides)?;
     compare("values of an own buffer", &doubles(here.svdvals(&options)?), &on_cpu(&a)?, tolerance::<T>(call.half))?;
-    let band = here.to_band(&options)?.to_mat();
+    let band = here.to_band(&options.run)?.to_mat();
     compare("values of its band", &on_cpu(&band)?, &on_cpu(&a)?, tolerance::<T>(call.half))
 }
 

@@ -5,7 +5,7 @@ use std::error::Error;
 use faer::Mat;
 use half::f16;
 use indicatif::ProgressBar;
-use svdvals_gpu::{Backend, Band, Bidiagonal, Element, HalfStorage, RealElement, SvdError, SvdOptions, SvdValsGpu, Tuning};
+use svdvals_gpu::{Backend, Band, Bidiagonal, Element, HalfStorage, RealElement, RunOptions, SvdError, SvdValsGpu, Tuning};
 use svdvals_gpu_gallery::{
     draw::{BLUE, GREEN, GREY, ORANGE},
     plot::{Mark, Panel, Picture, Series, quartiles},
@@ -33,7 +33,7 @@ impl Sample {
         let mut sigma = spectrum.values(n);
         let a: Mat<f64> = with_singular_values(&mut sigma, seed);
         let tuning = Tuning::for_cpu::<f64>(n).tile_size(bandwidth).leaf(512.max(2 * bandwidth));
-        let band = a.to_band(&SvdOptions::default().backend(Backend::Cpu).tuning(tuning))?;
+        let band = a.to_band(&RunOptions::default().backend(Backend::Cpu).tuning(tuning))?;
         Ok(Sample { sigma, band })
     }
 
@@ -43,9 +43,10 @@ impl Sample {
     }
 
     /// Stage 2 in `T`, stage 3 in f64.
-    fn ours<T: Element>(&self, options: &SvdOptions) -> Result<f64, SvdError> {
+    fn ours<T: Element>(&self, options: &RunOptions) -> Result<f64, SvdError> {
         let band: Band<T> = Band::from_fn(self.band.n(), self.band.bandwidth(), |i, j| self.entry(i, j))?;
-        let reduced = band.band_to_bidiag(&options.clone().half_storage(HalfStorage::Half))?;
+        let reduced =
+            band.band_to_bidiag(&options.clone().half_storage(if T::IS_HALF { HalfStorage::Half } else { HalfStorage::Single }))?;
         let widen = |values: &[T::Real]| values.iter().map(|x| x.to_double()).collect();
         Ok(error(Bidiagonal::<f64>::new(widen(reduced.diagonal()), widen(reduced.superdiagonal()))?.svdvals()?, &self.sigma))
     }
@@ -72,7 +73,7 @@ fn bdsdc(bidiagonal: &Bidiagonal<f64>) -> Result<Vec<f64>, SvdError> {
     bidiagonal.svdvals()
 }
 
-type Ours = fn(&Sample, &SvdOptions) -> Result<f64, SvdError>;
+type Ours = fn(&Sample, &RunOptions) -> Result<f64, SvdError>;
 type Gbbrd = fn(&Sample) -> Result<Option<f64>, Box<dyn Error>>;
 
 struct Precision {
@@ -138,7 +139,7 @@ fn measure(places: &[Place], n: usize, bandwidth: usize, matrices: u64) -> Resul
             let sample = Sample::new(spectrum, n, bandwidth, seed)?;
             for (row, precision) in rows.iter_mut().zip(&PRECISIONS) {
                 for (ours, place) in row.ours.iter_mut().zip(places) {
-                    ours.extend(place.attempt(n, |options| (precision.ours)(&sample, options))?);
+                    ours.extend(place.attempt(n, |options| (precision.ours)(&sample, &options.clone().into()))?);
                 }
                 if let Some(gbbrd) = precision.gbbrd {
                     row.gbbrd.extend(gbbrd(&sample)?);

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use svdvals_gpu::{Backend, GpuContext, SvdError, SvdOptions};
+use svdvals_gpu::{Backend, GpuContext, RunOptions, SvdError};
 
 use crate::{arguments::Backends, shared::machine::cpu};
 
@@ -14,18 +14,18 @@ pub struct Place {
     pub name: &'static str,
     /// The machine behind it.
     pub machine: String,
-    pub options: SvdOptions,
+    pub options: RunOptions,
     largest: usize,
     remarks: RefCell<Vec<String>>,
 }
 
 impl Place {
-    fn new(name: &'static str, machine: String, options: SvdOptions, largest: usize) -> Place {
+    fn new(name: &'static str, machine: String, options: RunOptions, largest: usize) -> Place {
         Place { name, machine, options, largest, remarks: RefCell::default() }
     }
 
     /// What `compute` gives for order n; None, with a remark, where this backend is not asked or cannot.
-    pub fn attempt<R>(&self, n: usize, compute: impl FnOnce(&SvdOptions) -> Result<R, SvdError>) -> Result<Option<R>, SvdError> {
+    pub fn attempt<R>(&self, n: usize, compute: impl FnOnce(&RunOptions) -> Result<R, SvdError>) -> Result<Option<R>, SvdError> {
         if n > self.largest {
             self.remark(format!("a software driver is slow: `--backend {}` runs n > {}", self.name.to_lowercase(), self.largest));
             return Ok(None);
@@ -68,14 +68,14 @@ pub fn machines(places: &[Place]) -> String {
 pub fn places(asked: Option<Backends>) -> Result<Vec<Place>, SvdError> {
     let mut places = Vec::new();
     if asked != Some(Backends::Gpu) {
-        places.push(Place::new("CPU", cpu(), SvdOptions::default().backend(Backend::Cpu), usize::MAX));
+        places.push(Place::new("CPU", cpu(), RunOptions::default().backend(Backend::Cpu), usize::MAX));
     }
     if asked != Some(Backends::Cpu) {
         match GpuContext::global() {
             Ok(context) => {
                 let (name, through) = (context.adapter_name().to_owned(), context.backend());
                 let largest = if context.is_software() && asked.is_none() { SOFTWARE } else { usize::MAX };
-                let options = SvdOptions::default().backend(Backend::Gpu).context(context);
+                let options = RunOptions::default().backend(Backend::Gpu).context(context);
                 places.push(Place::new("GPU", format!("{name}, through {through:?}"), options, largest));
             }
             Err(error) if asked.is_none() => println!("GPU: {error}"),

@@ -8,7 +8,9 @@ use std::error::Error;
 
 use faer::Mat;
 use half::f16;
-use svdvals_gpu::{Element, HalfStorage, LstsqGpu, Preconditioner, Products, QrGpu, Route, Solver, SvdError, SvdOptions};
+use svdvals_gpu::{
+    Element, HalfStorage, LstsqGpu, LstsqOptions, Preconditioner, Products, QrGpu, QrOptions, Route, RunOptions, Solver, SvdError,
+};
 use svdvals_gpu_gallery::{
     draw::{BLUE, GREEN, ORANGE, PURPLE},
     plot::{Mark, Panel, Picture, Series, Shape},
@@ -55,18 +57,18 @@ fn orthogonality(q: &Mat<f64>) -> f64 {
 }
 
 /// A function such as [`errors`].
-type Errors<'a> = dyn Fn(&Mat<f64>, &SvdOptions) -> Result<[f64; 2], SvdError> + 'a;
+type Errors<'a> = dyn Fn(&Mat<f64>, &QrOptions) -> Result<[f64; 2], SvdError> + 'a;
 
 /// ||A - Q R||_F / ||A||_F and ||I - Q^T Q||_F / n of the matrix rounded to `T`. f16 is stored as such.
-fn errors<T: Element>(a: &Mat<f64>, options: &SvdOptions) -> Result<[f64; 2], SvdError> {
+fn errors<T: Element>(a: &Mat<f64>, options: &QrOptions) -> Result<[f64; 2], SvdError> {
     let a: Mat<T> = rounded(a.as_ref());
-    let qr = a.qr_gpu_with(&options.clone().half_storage(HalfStorage::Half))?;
+    let qr = a.qr_gpu_with(&options.clone().half_storage(if T::IS_HALF { HalfStorage::Half } else { HalfStorage::Single }))?;
     let (q, a) = (wide(&qr.thin_q()?), wide(&a));
     Ok([(&a - &q * wide(&qr.r())).norm_l2() / a.norm_l2(), orthogonality(&q)])
 }
 
 /// [`errors`] in f32 with these products.
-fn errors_by(products: Products) -> impl Fn(&Mat<f64>, &SvdOptions) -> Result<[f64; 2], SvdError> {
+fn errors_by(products: Products) -> impl Fn(&Mat<f64>, &QrOptions) -> Result<[f64; 2], SvdError> {
     move |a, options| errors::<f32>(a, &options.clone().products(products))
 }
 
@@ -125,7 +127,7 @@ fn table_4(places: &[Place], n: usize) -> Result<(), Box<dyn Error>> {
         let mut cells = [vec![name.to_owned(), "backward".into()], vec![name.to_owned(), "orthogonality".into()]];
         for place in places {
             for kind in KINDS {
-                let found = place.attempt(n, |options| errors(&of_kind(kind, n), options))?;
+                let found = place.attempt(n, |run| errors(&of_kind(kind, n), &run.clone().into()))?;
                 cells
                     .iter_mut()
                     .enumerate()
@@ -150,7 +152,7 @@ fn figure_9(places: &[Place], n: usize) -> Result<Panel, Box<dyn Error>> {
             ("half products", &half),
         ];
         for (name, errors) in rows {
-            let found = matrices.iter().map(|a| Ok(place.attempt(n, |options| errors(a, options))?.map(|both| both[1])));
+            let found = matrices.iter().map(|a| Ok(place.attempt(n, |run| errors(a, &run.clone().into()))?.map(|both| both[1])));
             lines.push((format!("{name}, {}", place.name), found.collect::<Result<_, SvdError>>()?));
         }
     }
@@ -195,8 +197,8 @@ fn figure_10(places: &[Place], n: usize) -> Result<(), Box<dyn Error>> {
         std::iter::once("R     ".to_owned()).chain(CONDITIONS.map(|c| format!("{c:.0e}       "))).collect();
     let table = Table::start(&headings);
     for place in places {
-        let by = |preconditioner| SvdOptions::default().preconditioner(preconditioner);
-        let with = |products| SvdOptions::default().products(products);
+        let by = |preconditioner| LstsqOptions::default().preconditioner(preconditioner);
+        let with = |products| LstsqOptions::default().products(products);
         let rows = [
             ("half", by(Preconditioner::Half)),
             ("single", by(Preconditioner::Single)),
@@ -205,14 +207,17 @@ fn figure_10(places: &[Place], n: usize) -> Result<(), Box<dyn Error>> {
             ("half products", with(Products::Half)),
             ("split products", with(Products::Split)),
         ];
-        for (name, SvdOptions { preconditioner, products, .. }) in rows {
+        for (name, LstsqOptions { preconditioner, products, .. }) in rows {
             let mut cells = vec![format!("{name}, {}", place.name)];
             for condition in CONDITIONS {
                 let a = of_condition(4 * n, n, condition, true);
                 let mut random = Random(31);
                 let b = &a * Mat::from_fn(n, 1, |_, _| random.normal()) + Mat::from_fn(4 * n, 1, |_, _| 1e-3 * random.normal());
-                let solve = |options: &SvdOptions| {
-                    let report = a.lstsq_gpu_report(&b, &options.clone().preconditioner(preconditioner).products(products))?;
+                let solve = |run: &RunOptions| {
+                    let report = a.lstsq_gpu_report(
+                        &b,
+                        &LstsqOptions::from(run.clone()).preconditioner(preconditioner).products(products),
+                    )?;
                     Ok((report.route, report.values.iterations, report.values.backward_error))
                 };
                 cells.push(told(place.attempt(n, solve)?));
@@ -230,7 +235,7 @@ mod tests {
     /// Gram-Schmidt in f16 loses orthogonality with the condition number, Householder's reflectors do not: the statement of Figure 9.
     #[test]
     fn gram_schmidt_degrades() {
-        let options = SvdOptions::default().backend(svdvals_gpu::Backend::Cpu);
+        let options = QrOptions::default().backend(svdvals_gpu::Backend::Cpu);
         let [well, ill] = [1e1, 1e4].map(|condition| of_condition(64, 32, condition, true));
         assert!(gram_schmidt(&ill) > 20.0 * gram_schmidt(&well));
         assert!(errors::<f16>(&ill, &options).unwrap()[1] < 2.0 * errors::<f16>(&well, &options).unwrap()[1]);

@@ -6,7 +6,7 @@ use faer::Mat;
 use half::{bf16, f16};
 use indicatif::ProgressBar;
 use num_complex::Complex;
-use svdvals_gpu::{Element, HalfStorage, Number, SvdError, SvdOptions, SvdValsGpu};
+use svdvals_gpu::{Element, HalfStorage, Number, RunOptions, SvdError, SvdOptions, SvdValsGpu};
 use svdvals_gpu_gallery::{
     draw::{BLACK, BLUE, GREEN, GREY, ORANGE},
     plot::{Mark, Panel, Picture, Series, Shape},
@@ -162,7 +162,7 @@ fn measure(places: &[Place], kinds: &[Kind], n: usize, matrices: u64) -> Result<
             for (row, kind) in rows.iter_mut().zip(kinds) {
                 bar.set_message(format!("n = {n}, {}", kind.name));
                 for (ours, place) in row.ours.iter_mut().zip(places) {
-                    let options = |options: &SvdOptions| options.clone().half_storage(kind.storage);
+                    let options = |run: &RunOptions| SvdOptions::from(run.clone()).half_storage(kind.storage);
                     ours.extend(place.attempt(n, |o| (kind.ours)(&sample, &options(o)))?);
                 }
                 if let Some((_, gesdd)) = kind.gesdd {

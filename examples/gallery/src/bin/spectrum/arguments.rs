@@ -49,14 +49,14 @@ impl Arguments {
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--backend" => {
-                    arguments.options.backend = match words.name(&word, &["auto", "cpu", "gpu"])? {
+                    arguments.options.run.backend = match words.name(&word, &["auto", "cpu", "gpu"])? {
                         "auto" => Backend::Auto,
                         "cpu" => Backend::Cpu,
                         _ => Backend::Gpu,
                     };
                 }
                 "--half-storage" => {
-                    arguments.options.half_storage = match words.name(&word, &["single", "half"])? {
+                    arguments.options.run.half_storage = match words.name(&word, &["single", "half"])? {
                         "single" => HalfStorage::Single,
                         _ => HalfStorage::Half,
                     };
@@ -91,7 +91,7 @@ mod tests {
     fn options_and_files() {
         let line = "a.npy --backend cpu --half-storage half b.png --match q*k --top 3 --out o.png --csv c --json j -- --top";
         let arguments = parse(line).unwrap();
-        assert_eq!((arguments.options.backend, arguments.options.half_storage), (Backend::Cpu, HalfStorage::Half));
+        assert_eq!((arguments.options.run.backend, arguments.options.run.half_storage), (Backend::Cpu, HalfStorage::Half));
         assert_eq!((arguments.pattern.as_deref(), arguments.top), (Some("q*k"), Some(3)));
         assert_eq!((arguments.out, arguments.csv, arguments.json), ("o.png".into(), Some("c".into()), Some("j".into())));
         assert_eq!(arguments.files, ["a.npy", "b.png", "--top"].map(PathBuf::from));

@@ -78,7 +78,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let options = SvdOptions::default().backend(Backend::Cpu).tuning(tuning.tile_width(arguments.tile_width));
 
     // Stage 1, and stage 2 cycle by cycle.
-    let band = a.to_band(&options)?;
+    let band = a.to_band(&options.run)?;
     let cycles: Vec<ChaseCycle> = band.chase_steps(arguments.tile_width)?.collect();
     let count = match arguments.cycle {
         Some(count) if count > cycles.len() => return Err(format!("--cycle {count}, of {} cycles", cycles.len()).into()),

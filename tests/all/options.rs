@@ -1,0 +1,60 @@
+//! On the CPU, every option of every call: see `tests/common/options.rs`.
+
+use half::f16;
+use svdvals_gpu::{Backend, Element, RunOptions, SvdError, SvdValsGpu, Tuning};
+
+use crate::options_of_calls::{calls, factor_options, row_blocks, runs, svd_options};
+
+fn cpu() -> RunOptions {
+    RunOptions::default().backend(Backend::Cpu)
+}
+
+/// Where and how a call runs.
+#[test]
+fn options_of_runs() {
+    fn of<T: Element>(half: bool) {
+        let mut all = calls::<T>();
+        all.push(row_blocks::<T>());
+        runs(&all, &cpu(), false, half, Tuning::for_cpu::<T>(24).tile_size(4).leaf(8));
+    }
+    of::<f32>(false);
+    of::<f64>(false);
+    of::<f16>(true);
+}
+
+/// The options of each decomposition.
+#[test]
+fn options_of_decompositions() {
+    svd_options(&cpu(), false);
+    factor_options(&cpu(), true);
+}
+
+/// A call on the CPU has no use for a GPU; rows in blocks take no other backend. Each error names the option and the call.
+#[test]
+#[cfg(feature = "gpu")]
+fn other_places_are_refused() {
+    let context = svdvals_gpu::GpuContext::global().unwrap();
+    let rows = row_blocks::<f32>();
+    for call in calls::<f32>().iter().chain([&rows]) {
+        let error = (call.run)(&cpu().context(context.clone())).map(drop).unwrap_err();
+        assert!(matches!(error, SvdError::InvalidOption { option: "context", .. }), "{}: {error}", call.name);
+    }
+    for (run, named) in
+        [(RunOptions::default().backend(Backend::Gpu), "backend"), (RunOptions::default().context(context), "context")]
+    {
+        let error = (rows.run)(&run).map(drop).unwrap_err();
+        assert!(matches!(error, SvdError::InvalidOption { option, .. } if option == named), "{error}");
+        assert!(error.to_string().contains("RowBlocks"), "{error}");
+    }
+}
+
+/// The report says which options were not their defaults, and nothing of those that were.
+#[test]
+fn reports_name_what_was_chosen() {
+    let a = faer::Mat::from_fn(9, 5, |i, j| ((i + 2 * j) % 4) as f64);
+    let report = a.svdvals_gpu_report(&svdvals_gpu::SvdOptions::default()).unwrap();
+    assert!(report.options.is_empty() && !report.to_string().contains("options"), "{report}");
+    let report = a.svdvals_gpu_report(&svdvals_gpu::SvdOptions::from(cpu().threads(1)).keep(2)).unwrap();
+    assert_eq!(report.options, "keep 2, backend cpu, threads 1");
+    assert!(report.to_string().contains("\noptions: keep 2, backend cpu, threads 1\n"), "{report}");
+}
