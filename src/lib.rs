@@ -70,8 +70,8 @@
 //! # Backends
 //!
 //! One driver runs over a small set of tile kernels with two implementations: WGSL shaders through `wgpu` (Vulkan, Metal, DX12, WebGPU),
-//! and CPU code with `rayon` and run-time SIMD dispatch. [`Backend::Auto`] takes a hardware GPU for large matrices if there is one, and the
-//! CPU otherwise. The log (crate `log`) says why.
+//! and CPU code with `rayon` and run-time SIMD dispatch. [`Backend::Auto`] takes a hardware GPU where it would
+//! take less time than the CPU, by estimates of both. The report and the log (crate `log`) say why.
 //!
 //! In a browser (`wasm32-unknown-unknown`), [`svdvals_gpu_async`](SvdValsGpu::svdvals_gpu_async) uses the GPU through WebGPU. The CPU
 //! backend computes on the only thread. There are no environment variables and no files. A crate that depends on `faer` too must turn off

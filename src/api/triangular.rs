@@ -46,7 +46,7 @@ use crate::{
 /// either library. Also implemented for [`GpuMatrix`](crate::GpuMatrix) with A a `GpuMatrix`, without any transfer. Sealed.
 ///
 /// The backend is chosen as for singular values: [`RunOptions::backend`](crate::RunOptions::backend). [`Backend::Auto`](crate::Backend)
-/// takes a hardware GPU for problems that are large enough to be worth the transfers, else the CPU. The log says why.
+/// takes a hardware GPU if that, with the transfers, would take less time than the CPU, else the CPU. The log says why.
 ///
 /// ```
 /// # #[cfg(feature = "faer")] {

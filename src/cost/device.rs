@@ -1,5 +1,7 @@
 //! The cost model's parameters of devices.
 
+use crate::cost::shape::has_fast_memory;
+
 /// The parameters of a device, for [`Cost::on`](super::Cost::on).
 ///
 /// The values of [`H100`](Self::H100) and the others are from the hardware tables of the two papers, completed from the vendors' data
@@ -210,6 +212,38 @@ impl DeviceModel {
         dispatch_seconds: 5e-6,
     };
 
+    /// A GPU beside the cores of a processor, by count and data sheets (Intel's Xe with 96 units): little arithmetic, and the host's memory.
+    pub(crate) const INTEGRATED: DeviceModel = DeviceModel {
+        name: "integrated",
+        units: 12,
+        f32_flops: 1.7e12,
+        f64_flops: 0.1e12,
+        bandwidth: 50e9,
+        dispatch_seconds: 8e-6,
+        ..Self::M1
+    };
+
+    /// The model of a device of this name: that of the nearest predefined one. wgpu tells of a device little but its name and whether it is
+    /// integrated.
+    #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "without a GPU there is no device at hand"))]
+    pub(crate) fn of_name(name: &str, integrated: bool) -> DeviceModel {
+        let has = |words: &[&str]| name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| words.contains(&word));
+        if has(&["H100", "H20", "H200", "H800", "GH200", "B100", "B200", "B300", "GB200", "GB300"]) {
+            return Self::H100;
+        }
+        if has(&["Instinct", "MI300X"]) {
+            return Self::MI300X;
+        }
+        if has(&["Apple"]) {
+            return Self::M1;
+        }
+        match (has_fast_memory(name), integrated) {
+            (true, _) => Self::A100,
+            (false, true) => Self::INTEGRATED,
+            (false, false) => Self::RTX_4060,
+        }
+    }
+
     /// All predefined devices.
     ///
     /// ```
@@ -229,5 +263,23 @@ impl DeviceModel {
     /// ```
     pub fn is_filled(&self, n: usize, bandwidth: usize) -> bool {
         sweeps_at_once(n, bandwidth) as u64 >= self.units * self.schedulers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name finds its model, or one of its kind.
+    #[test]
+    fn models_by_name() {
+        let of = |name, integrated| DeviceModel::of_name(name, integrated).name;
+        assert_eq!(of("NVIDIA H100 80GB HBM3", false), "H100");
+        assert_eq!(of("NVIDIA H200", false), "H100");
+        assert_eq!([of("NVIDIA A100-SXM4-80GB", false), of("Tesla V100-PCIE-16GB", false)], ["A100"; 2]);
+        assert_eq!(of("AMD Instinct MI300X (RADV GFX942)", false), "MI300X");
+        assert_eq!([of("Apple M1", true), of("Apple M4 Max", false)], ["M1"; 2]);
+        assert_eq!([of("NVIDIA GeForce RTX 4090", false), of("AMD Radeon RX 7900", false)], ["RTX 4060"; 2]);
+        assert_eq!([of("Intel(R) Iris(R) Xe Graphics", true), of("AMD Radeon 780M", true)], ["integrated"; 2]);
     }
 }

@@ -5,6 +5,7 @@
 //! | `kernels.rs` | [`CpuKernels`](kernels::CpuKernels), which implements the kernel traits |
 //! | `storage.rs` | the dense matrix and the band that the kernels work on |
 //! | `larfg.rs` | Householder reflectors |
+//! | `rate.rs` | the speed of a thread, for the choice of the backend |
 //! | `qr/` | stage 1: `geqrt` and `unmqr`, the twins of the shaders of these names |
 //! | `chase/` | stage 2: bulge chasing, the twin of `chase.wgsl` |
 //! | `one_stage/` | the one-stage reduction; its three kernels are twins of shaders |
@@ -22,6 +23,8 @@ pub(crate) mod larfg;
 pub(crate) mod least_squares;
 pub mod one_stage;
 pub(crate) mod qr;
+#[cfg(feature = "gpu")]
+pub(crate) mod rate;
 pub(crate) mod recursive;
 pub(crate) mod simd;
 pub(crate) mod small;

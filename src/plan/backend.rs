@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+#[cfg(not(feature = "gpu"))]
+use crate::plan::choice::{TOO_SMALL, is_too_small};
 use crate::{
-    algo::bidiagonal::Stage3,
     base::{
         element_kind::ElementKind,
         error::{Result, SvdError},
@@ -14,7 +15,11 @@ use crate::{
     },
 };
 #[cfg(feature = "gpu")]
-use crate::{gpu::device::context::GpuContext, tile::tuning::Tuning};
+use crate::{
+    gpu::device::context::GpuContext,
+    plan::choice::seconds::{any_may_gain, gains},
+    tile::tuning::Tuning,
+};
 
 /// Why a backend was chosen. Most reasons allocate no memory, because some matrices take less than a microsecond.
 pub(crate) type Reason = Cow<'static, str>;
@@ -35,17 +40,25 @@ pub(crate) struct OnGpu {
 }
 
 impl Place {
-    /// where a problem stored as `kind`, is computed, and why.
+    /// Where a problem stored as `kind` is computed, and why.
     #[cfg(feature = "gpu")]
     pub fn of(kind: ElementKind, run: &RunOptions, problem: Problem) -> Result<Place> {
-        Place::with_context(kind, run, problem, || context_of(run))
+        Place::with_context(kind, run, false, problem, || context_of(run))
     }
 
-    /// [`of`](Self::of), where `context` opens the device if it is needed.
+    /// The same for singular values and vectors, with stage 3 where the options ask for it.
+    #[cfg(feature = "gpu")]
+    pub fn of_svd(kind: ElementKind, options: &SvdOptions, problem: Problem) -> Result<Place> {
+        let opened = || context_of(&options.run);
+        Place::with_context(kind, &options.run, options.need_device(), problem, opened)?.with(options)
+    }
+
+    /// [`of`](Self::of), where `context` opens the device if it is needed. `bound` is whether the options ask for what a device alone has.
     #[cfg(feature = "gpu")]
     pub fn with_context(
         kind: ElementKind,
         run: &RunOptions,
+        bound: bool,
         problem: Problem,
         context: impl FnOnce() -> Result<GpuContext>,
     ) -> Result<Place> {
@@ -66,10 +79,14 @@ impl Place {
                 Ok(Place::Gpu(OnGpu { context, tuning, reason: "Backend::Gpu was asked for".into() }))
             }
             Backend::Auto => {
-                if let Some(reason) = problem.too_small() {
+                let on_cpu = |reason| {
                     log::debug!("svdvals-gpu computes on the CPU: {reason}");
-                    return Ok(Place::Cpu(reason));
-                }
+                    Ok(Place::Cpu(reason))
+                };
+                let cpu = match any_may_gain(kind, run, bound, problem) {
+                    Ok(cpu) => cpu,
+                    Err(reason) => return on_cpu(reason),
+                };
                 let context = match context() {
                     Ok(context) => context,
                     Err(error) => return Ok(Place::Cpu(logged(error.to_string()))),
@@ -77,10 +94,12 @@ impl Place {
                 if context.is_software() {
                     return Ok(Place::Cpu(logged(format!("{} is a software rasteriser", context.adapter_name()))));
                 }
+                let reason = match gains(cpu, (kind, problem), run, &context) {
+                    Ok(reason) => reason,
+                    Err(reason) => return on_cpu(reason),
+                };
                 match check(&context) {
-                    Ok(tuning) => {
-                        Ok(Place::Gpu(OnGpu { context, tuning, reason: "a hardware GPU that can hold the matrix".into() }))
-                    }
+                    Ok(tuning) => Ok(Place::Gpu(OnGpu { context, tuning, reason })),
                     Err(error) if error.is_of_device() || error.is_of_feature() => Ok(Place::Cpu(logged(error.to_string()))),
                     Err(error) => Err(error),
                 }
@@ -90,14 +109,19 @@ impl Place {
 
     /// The CPU, or an error if a GPU was asked for.
     #[cfg(not(feature = "gpu"))]
-    pub fn of(_: ElementKind, run: &RunOptions, problem: Problem) -> Result<Place> {
+    pub fn of(kind: ElementKind, run: &RunOptions, problem: Problem) -> Result<Place> {
         match run.backend {
             Backend::Cpu => Ok(Place::Cpu("Backend::Cpu was asked for".into())),
             Backend::Gpu => Err(SvdError::NoAdapter { reason: "svdvals-gpu was built without its feature `gpu`".into() }),
-            Backend::Auto => {
-                Ok(Place::Cpu(problem.too_small().unwrap_or("svdvals-gpu was built without its feature `gpu`".into())))
-            }
+            Backend::Auto if is_too_small(kind, problem) => Ok(Place::Cpu(TOO_SMALL.into())),
+            Backend::Auto => Ok(Place::Cpu("svdvals-gpu was built without its feature `gpu`".into())),
         }
+    }
+
+    /// The same for singular values and vectors.
+    #[cfg(not(feature = "gpu"))]
+    pub fn of_svd(kind: ElementKind, options: &SvdOptions, problem: Problem) -> Result<Place> {
+        Place::of(kind, &options.run, problem)?.with(options)
     }
 
     /// Checks that what computes has what the options of the run ask for.
@@ -112,13 +136,13 @@ impl Place {
         }
     }
 
-    /// The same for the options of singular values and vectors: that stage 3 can run where they ask for it.
-    pub fn has(&self, options: &SvdOptions) -> Result<()> {
-        match self {
-            Place::Cpu(reason) if options.stage3 == Stage3::Device => {
+    /// This place, if it has what the options of singular values and vectors ask for.
+    pub fn with(self, options: &SvdOptions) -> Result<Self> {
+        match &self {
+            Place::Cpu(reason) if options.need_device() => {
                 Err(SvdError::invalid("stage3", format!("Stage3::Device, but the CPU computes: {reason}")))
             }
-            _ => self.has_run(&options.run),
+            _ => self.has_run(&options.run).map(|()| self),
         }
     }
 }
@@ -150,8 +174,17 @@ pub(crate) fn context_of(run: &RunOptions) -> Result<GpuContext> {
 
 /// [`context_of`] for a caller that must not block. None if the call does not ask for a GPU.
 #[cfg(feature = "gpu")]
-pub(crate) async fn context_of_async(run: &RunOptions, problem: Problem) -> Option<Result<GpuContext>> {
-    let asks = run.backend == Backend::Gpu || run.backend == Backend::Auto && problem.too_small().is_none();
+pub(crate) async fn context_of_async(
+    kind: ElementKind,
+    run: &RunOptions,
+    bound: bool,
+    problem: Problem,
+) -> Option<Result<GpuContext>> {
+    let asks = match run.backend {
+        Backend::Gpu => true,
+        Backend::Auto => any_may_gain(kind, run, bound, problem).is_ok(),
+        Backend::Cpu => false,
+    };
     match &run.context {
         Some(context) => Some(Ok(context.clone())),
         None if asks => Some(GpuContext::global_async().await),

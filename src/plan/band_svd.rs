@@ -61,8 +61,7 @@ struct Right<T: Scalar> {
 fn of_band<T: Scalar>(band: &Band<T>, options: &SvdOptions) -> Result<Factors<T>> {
     let (n, listen) = (band.n(), options.run.listen());
     let scale = scale_for::<T>(band.largest(), n, n);
-    let place = Place::of(T::KIND, &options.run, Problem::Band { n, bandwidth: band.bandwidth() })?;
-    place.has(options)?;
+    let place = Place::of_svd(T::KIND, options, Problem::Band { n, bandwidth: band.bandwidth() })?;
     #[cfg(feature = "gpu")]
     if let Place::Gpu(on) = place {
         let on_gpu = || -> Result<Right<T>> {
@@ -72,7 +71,7 @@ fn of_band<T: Scalar>(band: &Band<T>, options: &SvdOptions) -> Result<Factors<T>
             let stage3 = if options.stage3 == Stage3::Device { None } else { Some(options.stage3) };
             right_of_band(&kernels, band, scale, (options, &on.tuning, stage3), watch)
         };
-        if let Ok(right) = or_fall_back(&options.run, options.stage3 == Stage3::Device, on_gpu())? {
+        if let Ok(right) = or_fall_back(&options.run, options.need_device(), on_gpu())? {
             return on_pool_for((n, n), || factors(band, scale, options, right));
         }
     }

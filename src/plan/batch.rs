@@ -6,14 +6,14 @@
 //! | with [`Backend::Gpu`], any other, by two stages, with others of its shape and memory order | on the device, in dispatches that these share (`batch/stacked.rs`) |
 //! | with [`Backend::Gpu`], any other, its values up to about 256 x 256, or its thin decomposition up to 192 x 192 | on the device, one workgroup each |
 //! | with [`Backend::Gpu`], any other | as a single call, one after the other |
-//! | that may gain from a GPU as a single one ([`Problem::too_small`]) | as a single call, one after the other |
+//! | that gains from a GPU as a single one (`choice/seconds.rs`) | as a single call, one after the other |
 //! | that a single call reduces on one thread (`Route::is_short`) | on the CPU beside others, in tasks of several matrices |
 //! | a larger one, of at least four for each thread | on the CPU beside others, on a thread of its own |
 //! | a larger one of a few | on the CPU one after the other, each on all threads |
 //!
-//! With [`Backend::Auto`] and a hardware GPU, the device computes in a workgroup each what the CPU would, if the batch has [`TOGETHER`] flops, and
-//! in shared dispatches those of one shape that may gain from a GPU as single ones, or that have more than 64 columns, workgroup memory
-//! does not hold, are not tall or have more than 256 columns, and have [`STACKED`] flops together, or [`STACKED_WITH_VECTORS`].
+//! With [`Backend::Auto`] and a hardware GPU, the device computes in a workgroup each what does not gain as a single one, if all of that together takes
+//! it less time than the CPU's threads; and in shared dispatches those of one shape that gain as single ones, or that have more than 64 columns,
+//! workgroup memory does not hold, are not tall or have more than 256 columns, and take it less time together.
 //!
 //! Every other matrix takes the route of a single call, and results do not depend on the number of threads, so they are those of single calls bit
 //! for bit. Those of workgroups depend on the matrix and the element type alone. Those of shared dispatches are those of a single call with
@@ -28,10 +28,8 @@ use std::{
     },
 };
 
-use faer::MatRef;
 #[cfg(feature = "gpu")]
-use pollster::block_on;
-
+use crate::plan::batch::chosen::Chosen;
 use crate::{
     base::{
         clock::{Clock, StageSeconds},
@@ -52,19 +50,10 @@ use crate::{
         svdvals::{Room, svdvals_with_room},
     },
 };
-#[cfg(feature = "gpu")]
-use crate::{
-    cost::batch::may_fit_buffer,
-    gpu::device::context::{GpuContext, Waits},
-    plan::{
-        backend::{context_of, logged},
-        batch::{
-            stacked::{may_be_stacked, stacks},
-            together::{OfEach, Run, may_be_together, together},
-        },
-    },
-};
+use faer::MatRef;
 
+#[cfg(feature = "gpu")]
+mod chosen;
 mod gathered;
 mod later;
 #[cfg(feature = "gpu")]
@@ -78,16 +67,7 @@ pub(crate) use later::{svd_batch_async, svdvals_batch_async};
 /// handing a task over 1 us. These are 100 us and 50 us.
 const SERIAL: u64 = 1_000_000;
 const TASK: u64 = 500_000;
-/// Work of a batch of small matrices that may gain from a GPU: about 90 ms of one core (PERFORMANCE: 10,000 matrices of 32 x 32 have 1.6e9).
-#[cfg(feature = "gpu")]
-const TOGETHER: u64 = 1_000_000_000;
-/// Work of matrices of one shape that may gain from a GPU though one of them does not, and with vectors: about 0.9 s of one core. The dispatches of one
-/// matrix take some 10 ms, and 20 with vectors.
-#[cfg(feature = "gpu")]
-const STACKED: u64 = 10_000_000_000;
-#[cfg(feature = "gpu")]
-const STACKED_WITH_VECTORS: u64 = 3 * STACKED;
-/// Order of the matrices from which on these are considered, and the greatest of those that are not because most devices have a workgroup for each. In
+/// Order of the matrices from which on stacks are considered, and the greatest of those that are not because most devices have a workgroup for each. In
 /// between they must not be tall, or have full vectors.
 #[cfg(feature = "gpu")]
 const STACKED_ORDER: usize = 257;
@@ -209,6 +189,8 @@ pub(crate) fn svdvals_batch<T: Scalar>(
     timed: bool,
 ) -> Result<BatchReport<Each<Vec<Re<T>>>>> {
     let of = Of::values(batch, options, timed);
+    #[cfg(feature = "gpu")]
+    let of = of.chosen::<Vec<Re<T>>>();
     of.compute(|a, options, room| svdvals_with_room(a, options, timed, room), |watch| of.on_device(watch))
 }
 
@@ -219,6 +201,8 @@ pub(crate) fn svd_batch<T: Scalar>(
     timed: bool,
 ) -> Result<BatchReport<Each<Factors<T>>>> {
     let of = Of::vectors(batch, options, timed);
+    #[cfg(feature = "gpu")]
+    let of = of.chosen::<Factors<T>>();
     of.compute(|a, options, room| svd_with_room(a, options, timed, room), |watch| of.on_device(watch))
 }
 
@@ -243,7 +227,6 @@ fn work((m, n): (usize, usize)) -> u64 {
 }
 
 /// A call for a batch.
-#[derive(Clone, Copy)]
 struct Of<'a, T> {
     batch: &'a [MatRef<'a, T>],
     options: &'a SvdOptions,
@@ -253,16 +236,37 @@ struct Of<'a, T> {
     /// A matrix takes this many times the work of its values.
     times: u64,
     problem: fn((usize, usize), &SvdOptions) -> Problem,
+    /// What the choice of the backend has found.
+    #[cfg(feature = "gpu")]
+    chosen: Chosen,
 }
 
 impl<'a, T: Scalar> Of<'a, T> {
     fn values(batch: &'a [MatRef<'a, T>], options: &'a SvdOptions, timed: bool) -> Self {
-        Of { batch, options, timed, stage: Stage::Svdvals, times: 1, problem: |(m, n), _| Problem::Dense { m, n } }
+        Of {
+            batch,
+            options,
+            timed,
+            stage: Stage::Svdvals,
+            times: 1,
+            problem: |(m, n), _| Problem::Dense { m, n },
+            #[cfg(feature = "gpu")]
+            chosen: Chosen::default(),
+        }
     }
 
     fn vectors(batch: &'a [MatRef<'a, T>], options: &'a SvdOptions, timed: bool) -> Self {
         let problem = |(m, n), options: &SvdOptions| Problem::Svd { m, n, full: options.vectors == Vectors::Full };
-        Of { batch, options, timed, stage: Stage::Vectors, times: 4, problem }
+        Of {
+            batch,
+            options,
+            timed,
+            stage: Stage::Vectors,
+            times: 4,
+            problem,
+            #[cfg(feature = "gpu")]
+            chosen: Chosen::default(),
+        }
     }
 
     fn work(&self, index: usize) -> u64 {
@@ -278,8 +282,19 @@ impl<'a, T: Scalar> Of<'a, T> {
         match self.options.run.backend {
             Backend::Gpu => true,
             Backend::Cpu => false,
-            Backend::Auto => (self.problem)(self.batch[index].shape(), self.options).too_small().is_none(),
+            Backend::Auto => self.gains_alone(index),
         }
+    }
+
+    /// Why the CPU computes the whole batch, if the backend was chosen so.
+    fn reason_for_cpu(&self) -> Option<Cow<'static, str>> {
+        if self.options.run.backend != Backend::Auto || self.single().run.backend != Backend::Cpu {
+            return None;
+        }
+        #[cfg(feature = "gpu")]
+        return Some(self.chosen.reason.clone());
+        #[cfg(not(feature = "gpu"))]
+        Some("svdvals-gpu was built without its feature `gpu`".into())
     }
 
     /// The watch of the batch. A cancellation is the result of each matrix.
@@ -357,112 +372,13 @@ impl<'a, T: Scalar> Of<'a, T> {
     }
 }
 
-/// What a GPU may compute together: the indices of matrices that have a workgroup each if they fit one, and of those that may share dispatches.
-#[cfg(feature = "gpu")]
-#[derive(Default)]
-struct Candidates {
-    in_workgroups: Vec<usize>,
-    stacks: Vec<Vec<usize>>,
-}
-
-#[cfg(feature = "gpu")]
-impl Candidates {
-    fn are_some(&self) -> bool {
-        !self.in_workgroups.is_empty() || !self.stacks.is_empty()
-    }
-}
-
-#[cfg(feature = "gpu")]
-impl<T: Scalar> Of<'_, T> {
-    /// What a GPU may compute together, if there is enough work.
-    fn candidates<R: OfEach<T>>(&self) -> Candidates {
-        let mut candidates = Candidates::default();
-        let auto = match self.options.run.backend {
-            Backend::Cpu => return candidates,
-            Backend::Gpu => false,
-            Backend::Auto => true,
-        };
-        let all = 0..self.batch.len();
-        if may_be_together(self.options) {
-            candidates.in_workgroups = all.clone().filter(|&index| !(auto && self.may_go_alone(index))).collect();
-            if auto && self.work_of(candidates.in_workgroups.iter().copied()) < TOGETHER {
-                candidates.in_workgroups.clear();
-            }
-        }
-        let pays = |stack: &Vec<usize>| {
-            let (m, n) = self.batch[stack[0]].shape();
-            let least = if R::VECTORS { STACKED_WITH_VECTORS } else { STACKED };
-            let thin = self.options.vectors != Vectors::Full;
-            let is_large =
-                m.min(n) >= STACKED_ORDER || (thin && m.min(n) > IN_WORKGROUPS && may_fit_buffer((m.max(n), m.min(n))));
-            let enough = || is_large && self.work_of(stack.iter().copied()) >= least;
-            !auto || self.may_go_alone(stack[0]) || enough()
-        };
-        if may_be_stacked(self.options) {
-            candidates.stacks = stacks(self.batch, all);
-            candidates.stacks.retain(pays);
-        }
-        candidates
-    }
-
-    /// [`together`](Self::together), for a caller that may block.
-    fn on_device<R: OfEach<T>>(&self, watch: &Watch) -> Option<Together<R>> {
-        let candidates = self.candidates::<R>();
-        let context = candidates.are_some().then(|| context_of(&self.options.run));
-        block_on(self.together(&candidates, context, Waits::Blocking, watch))
-    }
-
-    /// What the device computes together. With `Auto` that is nothing if it is no hardware or fails: the CPU then computes.
-    async fn together<R: OfEach<T>>(
-        &self,
-        candidates: &Candidates,
-        context: Option<Result<GpuContext>>,
-        waits: Waits,
-        watch: &Watch,
-    ) -> Option<Together<R>> {
-        let &Of { batch, options, timed, .. } = self;
-        let auto = options.run.backend == Backend::Auto;
-        let context = match context? {
-            Ok(context) if auto && context.is_software() => {
-                logged(format!("{} is a software rasteriser", context.adapter_name()));
-                return None;
-            }
-            Ok(context) => context,
-            // With `Gpu` a single call has the same error.
-            Err(error) => {
-                if auto {
-                    logged(error.to_string());
-                }
-                return None;
-            }
-        };
-        let did = |indices: &[usize]| _ = watch.did(self.work_of(indices.iter().copied()));
-        let run = Run { options, context, waits, timed };
-        let found = together::<_, R>(batch, candidates, &run, &did).await;
-        let mut found = match found {
-            Ok(found) => found,
-            Err(error) => {
-                if auto {
-                    logged(error.to_string());
-                }
-                return None;
-            }
-        };
-        if auto {
-            let of_device = |result: &Result<_>| result.as_ref().err().is_some_and(SvdError::is_of_device);
-            for results in [&mut found.results, &mut found.stacked] {
-                if let Some((_, Err(error))) = results.iter().find(|(_, result)| of_device(result)) {
-                    logged(format!("the GPU failed: {error}"));
-                }
-                results.retain(|(_, result)| !of_device(result));
-            }
-        }
-        Some(found)
-    }
-}
-
 #[cfg(not(feature = "gpu"))]
 impl<T: Scalar> Of<'_, T> {
+    /// No matrix gains without a GPU.
+    fn gains_alone(&self, _: usize) -> bool {
+        false
+    }
+
     /// Nothing, without a GPU.
     fn on_device<R>(&self, _: &Watch) -> Option<Together<R>> {
         None

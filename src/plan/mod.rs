@@ -3,7 +3,8 @@
 //! | file | what |
 //! | --- | --- |
 //! | `options/`, `tuning_table.rs` | what a caller may choose |
-//! | `problem.rs`, `backend.rs` | CPU or GPU, the reason, and the only fallback, from GPU to CPU |
+//! | `problem.rs`, `choice.rs` | what is to be computed, and its seconds on either backend |
+//! | `backend.rs` | CPU or GPU, the reason, and the only fallback, from GPU to CPU |
 //! | `route.rs` | the route of a matrix on its backend |
 //! | `svdvals.rs`, `cpu.rs`, `gpu.rs` | the driver, and the routes on either backend |
 //! | `stages.rs`, `triangular.rs` | a single stage; triangular multiply and solve |
@@ -20,6 +21,7 @@
 pub(crate) mod backend;
 pub(crate) mod band_svd;
 pub mod batch;
+pub(crate) mod choice;
 pub(crate) mod cpu;
 #[cfg(feature = "gpu")]
 pub mod device;

@@ -1,7 +1,5 @@
 //! The size of a problem, as far as the choice of the backend depends on it.
 
-use std::borrow::Cow;
-
 #[cfg(feature = "gpu")]
 use crate::{
     base::{element_kind::ElementKind, error::Result},
@@ -30,16 +28,9 @@ pub(crate) enum Problem {
     Triangular { a: (usize, usize), b: (usize, usize) },
 }
 
-/// Smaller sides below this do not pay on a GPU: its dispatches alone (about 3 n in stage 2) take longer than the CPU needs.
-const GPU_WORTHWHILE: usize = 1024;
-
-/// Minimum flops of a triangular operation on a GPU. From here on the transfers, about n^2 / 2 + 2 n k entries, take little time beside the
-/// CPU's computation, which is tens of milliseconds.
-const TRIANGULAR_WORTHWHILE: f64 = 2e9;
-
+#[cfg(feature = "gpu")]
 impl Problem {
     /// The order that determines the hyperparameters.
-    #[cfg(feature = "gpu")]
     pub fn order(&self) -> usize {
         match *self {
             Problem::Dense { m, n }
@@ -52,38 +43,11 @@ impl Problem {
     }
 
     /// Whether the device multiplies by low precision.
-    #[cfg(feature = "gpu")]
     pub fn is_by_products(&self) -> bool {
         matches!(self, Problem::Qr { by_products: true, .. })
     }
 
-    /// The reason why a GPU gains nothing, if so. It allocates no memory if the problem may be short.
-    pub fn too_small(&self) -> Option<Cow<'static, str>> {
-        match *self {
-            Problem::Dense { m, n }
-            | Problem::Svd { m, n, .. }
-            | Problem::Qr { m, n, .. }
-            | Problem::LeastSquares { m, n, .. }
-                if m.min(n) >= GPU_WORTHWHILE =>
-            {
-                None
-            }
-            Problem::Band { n, .. } if n >= GPU_WORTHWHILE => None,
-            Problem::Dense { .. }
-            | Problem::Svd { .. }
-            | Problem::Qr { .. }
-            | Problem::LeastSquares { .. }
-            | Problem::Band { .. } => Some("a smaller side below 1024 gains nothing on a GPU".into()),
-            Problem::Triangular { a: (order, _), b: (rows, cols) } => {
-                let flops = order as f64 * rows as f64 * cols as f64;
-                let limit = TRIANGULAR_WORTHWHILE;
-                (flops < limit).then(|| format!("{flops:.1e} flops gain nothing on a GPU (from {limit:.0e} on they do)").into())
-            }
-        }
-    }
-
     /// Bytes on a device, stored as `kind`; an error if the device cannot hold them.
-    #[cfg(feature = "gpu")]
     pub fn required_bytes(&self, kind: ElementKind, context: &GpuContext, tuning: &Tuning) -> Result<u64> {
         match *self {
             Problem::Dense { m, n } => required_bytes(kind, context, m.max(n), m.min(n), tuning),
@@ -100,20 +64,5 @@ impl Problem {
             Problem::Band { n, bandwidth } => required_band_bytes(kind, context, n, bandwidth, tuning),
             Problem::Triangular { a, b } => required_triangular_bytes(kind, context, a, b, tuning),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The message names the limit.
-    #[test]
-    fn the_reason_names_the_limit() {
-        let n = GPU_WORTHWHILE;
-        assert!(Problem::Dense { m: 2 * n, n }.too_small().is_none());
-        let reason = Problem::Dense { m: n - 1, n: 2 * n }.too_small();
-        assert!(reason.is_some_and(|reason| reason.contains(&format!("below {GPU_WORTHWHILE} "))));
-        assert!(Problem::Band { n: n - 1, bandwidth: 9 }.too_small().is_some());
     }
 }

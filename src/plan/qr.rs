@@ -79,7 +79,8 @@ pub(crate) async fn qr_async<T: Scalar>(
 ) -> Result<SvdReport<BoxedFactors<T>>> {
     may_have(options.run.threads)?;
     #[cfg(feature = "gpu")]
-    let context = context_of_async(&options.run, problem_of(a.shape(), options)).await;
+    let context =
+        context_of_async(options.run.half_storage.of(T::KIND), &options.run, false, problem_of(a.shape(), options)).await;
     let call = Call::of(a, options, &options.run, timed);
     check::<T>(&call)?;
     #[cfg(feature = "gpu")]
@@ -132,7 +133,7 @@ fn place_of<T: Scalar>(call: &Call<'_, T, QrOptions>) -> Result<Place> {
 #[cfg(feature = "gpu")]
 fn placed<T: Scalar>(call: &Call<'_, T, QrOptions>, context: impl FnOnce() -> Result<GpuContext>) -> Result<Place> {
     let problem = problem_of(call.a.shape(), call.options);
-    let place = Place::with_context(call.run.half_storage.of(T::KIND), call.run, problem, context)?;
+    let place = Place::with_context(call.run.half_storage.of(T::KIND), call.run, false, problem, context)?;
     place.has_run(call.run)?;
     Ok(place)
 }

@@ -20,7 +20,7 @@ use crate::{
 /// assert_eq!(report.values[0], 1.0);
 /// assert_eq!(report.backend, Backend::Cpu); // a 20 x 20 matrix gains nothing on a GPU
 /// println!("{report}");
-/// assert!(report.to_string().starts_with("20 x 20, held as f64, on the CPU (a smaller side below 1024"));
+/// assert!(report.to_string().starts_with("20 x 20, held as f64, on the CPU (too small to gain from any GPU"));
 /// # }
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```

@@ -75,7 +75,8 @@ pub(crate) async fn svd_async<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions,
     may_have(options.run.threads)?;
     let of = trimmed(a);
     #[cfg(feature = "gpu")]
-    let context = context_of_async(&options.run, problem_of(&Call::new(of, options, false))).await;
+    let context =
+        context_of_async(T::KIND, &options.run, options.need_device(), problem_of(&Call::new(of, options, false))).await;
     let call = Call::new(of, options, timed);
     #[cfg(feature = "gpu")]
     let reason = match on_gpu_async(&call, context).await? {
@@ -84,9 +85,7 @@ pub(crate) async fn svd_async<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions,
     };
     #[cfg(not(feature = "gpu"))]
     let reason = {
-        let place = Place::of(T::KIND, call.run, problem_of(&call))?;
-        place.has(options)?;
-        let Place::Cpu(reason) = place;
+        let Place::Cpu(reason) = Place::of_svd(T::KIND, options, problem_of(&call))?;
         reason
     };
     let (copy, options) =
@@ -134,8 +133,7 @@ fn finished<T: Scalar>(mut report: SvdReport<Factors<T>>, (m, n): (usize, usize)
 /// The decomposition on the backend that the options choose.
 fn svd_of<T: Scalar>(call: &Call<'_, T>) -> Result<SvdReport<Factors<T>>> {
     let wanted = |values: &[f64]| call.options.kept(values);
-    let place = Place::of(T::KIND, call.run, problem_of(call))?;
-    place.has(call.options)?;
+    let place = Place::of_svd(T::KIND, call.options, problem_of(call))?;
     let on_the_cpu = |reason, scale| on_cpu::<T, T, _>(call, reason, scale, Some(&wanted), |found| of_cpu(call, found));
     let report = match place {
         Place::Cpu(reason) => on_the_cpu(reason, None)?,
@@ -161,9 +159,7 @@ async fn on_gpu_async<T: Scalar>(
     context: Option<Result<GpuContext>>,
 ) -> Result<std::result::Result<SvdReport<Factors<T>>, Reason>> {
     let opened = || context.unwrap_or_else(|| context_of(call.run));
-    let place = Place::with_context(T::KIND, call.run, problem_of(call), opened)?;
-    place.has(call.options)?;
-    match place {
+    match Place::with_context(T::KIND, call.run, call.bound(), problem_of(call), opened)?.with(call.options)? {
         Place::Cpu(reason) => Ok(Err(reason)),
         Place::Gpu(on) => {
             let (scale, seconds) = call.scale(T::KIND)?;

@@ -9,7 +9,7 @@ use pollster::block_on;
 
 #[cfg(feature = "gpu")]
 use crate::{
-    algo::{bidiagonal::Stage3, svdvals::narrowed},
+    algo::svdvals::narrowed,
     base::number::RealElement,
     gpu::device::context::{GpuContext, Waits},
     plan::{
@@ -71,7 +71,7 @@ impl<'a, T: Scalar> Call<'a, T> {
     /// Whether the options bind the call to the device that they chose.
     #[cfg(feature = "gpu")]
     pub fn bound(&self) -> bool {
-        self.options.stage3 == Stage3::Device
+        self.options.need_device()
     }
 
     pub fn problem(&self) -> Problem {
@@ -129,8 +129,7 @@ pub(crate) fn svdvals_with_room<T: Scalar>(
 /// The values on the backend that the options choose.
 fn svdvals_of<T: Scalar>(call: &Call<'_, T>) -> Result<SvdReport<Vec<Re<T>>>> {
     let kind = call.options.run.half_storage.of(T::KIND);
-    let place = Place::of(kind, call.run, call.problem())?;
-    place.has(call.options)?;
+    let place = Place::of_svd(kind, call.options, call.problem())?;
     let on_the_cpu = |reason, scale| in_storage!(call.options.run.half_storage, T => svdvals_on_cpu::<_, S>(call, reason, scale));
     let report = match place {
         Place::Cpu(reason) => on_the_cpu(reason, None)?,
@@ -159,7 +158,13 @@ pub(crate) async fn svdvals_async<T: Scalar>(
     may_have(options.run.threads)?;
     let a = trimmed(a);
     #[cfg(feature = "gpu")]
-    let context = context_of_async(&options.run, Problem::Dense { m: a.nrows(), n: a.ncols() }).await;
+    let context = context_of_async(
+        options.run.half_storage.of(T::KIND),
+        &options.run,
+        options.need_device(),
+        Problem::Dense { m: a.nrows(), n: a.ncols() },
+    )
+    .await;
     let call = Call::new(a, options, timed);
     #[cfg(feature = "gpu")]
     let reason = match on_gpu_async(&call, context).await? {
@@ -168,9 +173,7 @@ pub(crate) async fn svdvals_async<T: Scalar>(
     };
     #[cfg(not(feature = "gpu"))]
     let reason = {
-        let place = Place::of(options.run.half_storage.of(T::KIND), call.run, call.problem())?;
-        place.has(options)?;
-        let Place::Cpu(reason) = place;
+        let Place::Cpu(reason) = Place::of_svd(options.run.half_storage.of(T::KIND), options, call.problem())?;
         reason
     };
     let (copy, options) =
@@ -187,9 +190,7 @@ async fn on_gpu_async<T: Scalar>(
 ) -> Result<std::result::Result<SvdReport<Vec<Re<T>>>, Reason>> {
     let kind = call.options.run.half_storage.of(T::KIND);
     let opened = || context.unwrap_or_else(|| crate::plan::backend::context_of(call.run));
-    let place = Place::with_context(kind, call.run, call.problem(), opened)?;
-    place.has(call.options)?;
-    match place {
+    match Place::with_context(kind, call.run, call.bound(), call.problem(), opened)?.with(call.options)? {
         Place::Cpu(reason) => Ok(Err(reason)),
         Place::Gpu(on) => {
             let (scale, seconds) = call.scale(kind)?;

@@ -1,4 +1,6 @@
-//! Hyperparameters from a table, by adapter, element type and size; and tables from files.
+//! Hyperparameters from a table, by adapter, element type and size; the rates by which the backend is chosen; and tables from files.
+
+mod rates;
 
 use std::{borrow::Cow, sync::OnceLock};
 
@@ -39,7 +41,9 @@ use crate::{cost::shape::Bounds, gpu::device::context::GpuContext};
 ///
 /// # Files
 /// A JSON object with the field `entries`: a list of objects with all fields of [`TuningEntry`]. Their `tuning` has any of the fields of
-/// [`Tuning`]; a missing field is the device's default for the matrix. Anything else is an error that names the line. `cargo run --release
+/// [`Tuning`]; a missing field is the device's default for the matrix. Two more fields, both optional, are the rates by which
+/// [`Backend::Auto`](crate::Backend::Auto) estimates seconds: `cpu_rates` (see [`set_cpu_rates`](Self::set_cpu_rates)) and `gpu_speeds`
+/// ([`set_gpu_speed`](Self::set_gpu_speed)). Anything else is an error that names the line. `cargo run --release
 /// --example tune` finds and writes such a file.
 ///
 /// ```
@@ -49,8 +53,9 @@ use crate::{cost::shape::Bounds, gpu::device::context::GpuContext};
 /// std::fs::write(&path, r#"{"entries": [
 ///     {"adapter": "NVIDIA H100", "element": "f32", "n_up_to": 4096, "tuning": {"tile_size": 32, "max_blocks": 264}},
 ///     {"adapter": "cpu", "element": "f64", "n_up_to": 1024, "tuning": {"leaf": 512, "tree": "reduction"}}
-/// ]}"#).unwrap();
+/// ], "cpu_rates": {"f32": 1.1e11, "f64": 5.2e10}, "gpu_speeds": {"NVIDIA H100": 0.8}}"#).unwrap();
 /// let table = TuningTable::load(&path)?;
+/// assert_eq!((table.cpu_rates(), table.gpu_speed("NVIDIA H100")), (Some((1.1e11, 5.2e10)), Some(0.8)));
 /// assert_eq!(table.find::<f32>("NVIDIA H100", 3000).unwrap().tuning.max_blocks, Some(264));
 ///
 /// std::fs::write(&path, r#"{"entries": [{"adapter": "cpu", "element": "f8"}]}"#).unwrap();
@@ -59,12 +64,22 @@ use crate::{cost::shape::Bounds, gpu::device::context::GpuContext};
 /// # }
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 #[non_exhaustive]
 pub struct TuningTable {
     #[cfg_attr(feature = "serde", serde(deserialize_with = "file::entries"))]
     entries: Vec<TuningEntry>,
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, deserialize_with = "rates::file::cpu_rates", skip_serializing_if = "Option::is_none")
+    )]
+    cpu_rates: Option<rates::CpuRates>,
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, deserialize_with = "rates::file::gpu_speeds", skip_serializing_if = "rates::Speeds::is_empty")
+    )]
+    gpu_speeds: rates::Speeds,
     /// The file that the table was read from.
     #[cfg_attr(feature = "serde", serde(skip))]
     path: Option<String>,
@@ -364,7 +379,8 @@ mod file {
             };
             let lines: std::result::Result<Vec<String>, _> = self.entries.iter().map(serde_json::to_string).collect();
             let lines = lines.map_err(|error| fail(error.to_string()))?;
-            let text = format!("{{\"entries\": [\n{}\n]}}\n", lines.join(",\n"));
+            let rates = self.lines_of_rates().map_err(|error| fail(error.to_string()))?;
+            let text = format!("{{\"entries\": [\n{}\n]{rates}}}\n", lines.join(",\n"));
             fs::write(path, text).map_err(|error| fail(error.to_string()))
         }
     }

@@ -182,7 +182,7 @@ fn reports() {
     let report = svdvals_batch_report(&views(&batch), &SvdOptions::default()).unwrap();
     assert_eq!((report.matrices, report.side_by_side, report.on_gpu, report.storage), (50, 50, 0, "f32"));
     let text = report.to_string();
-    assert!(text.starts_with("50 matrices, held as f32: 50 side by side, 0 on a GPU (no matrix is large enough"), "{text}");
+    assert!(text.starts_with("50 matrices, held as f32: 50 side by side, 0 on a GPU ("), "{text}");
     assert!(report.seconds.band_to_bidiag > 0.0 && report.seconds.total > 0.0);
     let report = svd_batch_report(&views(&batch), &on_cpu()).unwrap();
     assert_eq!(report.reason, "Backend::Cpu was asked for");

@@ -125,7 +125,8 @@ fn entries_are_checked() {
 fn bad_files_are_refused() {
     let key = r#""adapter": "cpu", "element": "f32", "n_up_to": 10"#;
     let entry = |tuning: &str| format!("{{\"entries\": [\n{{{key}, \"tuning\": {tuning}}}\n]}}");
-    let cases: [(&str, String, usize, Option<&str>, &str); 16] = [
+    let rates = |rates: &str| format!("{{\"entries\": [],\n{rates}}}");
+    let cases: [(&str, String, usize, Option<&str>, &str); 20] = [
         ("empty", String::new(), 1, None, "EOF"),
         ("not JSON", "{\n  entries\n}".into(), 2, None, "key must be a string"),
         ("cut off", "{\"entries\": [\n".into(), 2, Some("entries"), "EOF"),
@@ -147,6 +148,10 @@ fn bad_files_are_refused() {
             Some("entries[0].element"),
             "\"bf16\" is none of f16, f32, f64, c32, c64",
         ),
+        ("a rate of zero", rates(r#""cpu_rates": {"f32": 1e11, "f64": 0}"#), 2, Some("cpu_rates"), "a rate of 0"),
+        ("one rate", rates(r#""cpu_rates": {"f32": 1e11}"#), 2, Some("cpu_rates"), "missing field `f64`"),
+        ("a rate of f16", rates(r#""cpu_rates": {"f16": 1e11}"#), 2, Some("cpu_rates.f16"), "unknown field `f16`"),
+        ("a negative speed", rates(r#""gpu_speeds": {"A GPU": -0.5}"#), 2, Some("gpu_speeds"), "a rate of -0.5"),
         (
             "an entry twice",
             format!("{{\"entries\": [\n{{{key}, \"tuning\": {{}}}},\n{{{key}, \"tuning\": {{}}}}]}}"),
@@ -187,9 +192,21 @@ fn round_trips() {
     table.set::<f64>("a device, \"quoted\"\n", 1000, all.clone());
     table.set::<f16>(TuningTable::CPU, usize::MAX, PartialTuning::default());
     let file = File::new("saved", "");
-    table.save(&file.0).unwrap();
-    let loaded = TuningTable::load(&file.0).unwrap();
+    let loaded = |table: &TuningTable| {
+        table.save(&file.0).unwrap();
+        TuningTable::load(&file.0).unwrap()
+    };
+    assert_eq!((loaded(&table).cpu_rates(), loaded(&table).gpu_speed("a device, \"quoted\"\n")), (None, None));
+    table.set_cpu_rates(1.25e11, 5e10).unwrap();
+    table.set_gpu_speed("a device, \"quoted\"\n", 0.8).unwrap();
+    for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let errors = [table.set_cpu_rates(rate, 1e9), table.set_cpu_rates(1e9, rate), table.set_gpu_speed("A GPU", rate)];
+        assert!(errors.iter().all(|error| matches!(error, Err(SvdError::InvalidOption { option: "tuning_table", .. }))));
+    }
+    let loaded = loaded(&table);
     assert_eq!(loaded.entries(), table.entries());
+    assert_eq!((loaded.cpu_rates(), loaded.gpu_speed("A GPU")), (Some((1.25e11, 5e10)), None));
+    assert_eq!(loaded.gpu_speed("a device, \"quoted\"\n"), Some(0.8));
     assert_eq!(loaded.entries()[0].tuning.over(Tuning::for_cpu::<f64>(9)), all);
 
     let text = serde_json::to_string(&all).unwrap();

@@ -28,8 +28,8 @@ use crate::{
 /// but not on what they are. [`Backend::Gpu`](crate::Backend::Gpu) computes all others one after the other, and every matrix with another
 /// [`Reduction`](crate::Reduction) or [`Stage3`](crate::Stage3).
 ///
-/// [`Backend::Auto`](crate::Backend::Auto) takes a hardware GPU for matrices that gain from it as single ones, for batches of small ones that would take
-/// one core about 90 ms or more, and for larger ones of one shape that would take it about a second or more. Progress is that of the batch, whose only
+/// [`Backend::Auto`](crate::Backend::Auto) takes a hardware GPU for matrices that gain from it as single ones, and for small ones, and larger ones of
+/// one shape, that take it less time together than the CPU's threads. Progress is that of the batch, whose only
 /// stage is [`Stage::Svdvals`](crate::Stage::Svdvals).
 ///
 /// ```

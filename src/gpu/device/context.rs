@@ -22,6 +22,7 @@ use crate::{
         number::{HalfStorage, Number},
         pool::on_thread,
     },
+    cost::device::DeviceModel,
     gpu::device::{
         adapter::AdapterChoice,
         cooperative::{Cooperative, Found},
@@ -167,6 +168,12 @@ impl GpuContext {
     /// ```
     pub fn is_software(&self) -> bool {
         self.0.info.device_type == DeviceType::Cpu
+    }
+
+    /// The cost model's parameters of the nearest known device.
+    pub(crate) fn model(&self) -> DeviceModel {
+        let integrated = matches!(self.0.info.device_type, DeviceType::IntegratedGpu | DeviceType::Other);
+        DeviceModel::of_name(&self.0.info.name, integrated)
     }
 
     /// The device's limits.

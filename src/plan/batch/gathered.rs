@@ -22,8 +22,6 @@ use crate::{
 
 /// Larger matrices are computed side by side if there are this many for each thread: at the end some threads wait, for one matrix at most.
 const ROUNDS: usize = 4;
-/// The reason for the CPU if no matrix and not the batch gains from a GPU.
-const TOO_SMALL: &str = "no matrix is large enough to gain from a GPU, nor is the batch";
 
 /// The result of one matrix, and what ran if the caller wants to know. (A whole report takes more memory than a small matrix.)
 pub(super) struct Done<R> {
@@ -57,8 +55,8 @@ pub(super) struct Gathered<R> {
     pub results: Vec<Option<Result<Done<R>>>>,
     /// The report without results.
     report: BatchReport<Each<R>>,
-    /// Whether the backend was chosen for the batch as a whole.
-    auto: bool,
+    /// The reason for the CPU, if it was chosen for the batch as a whole.
+    of_batch: Option<Cow<'static, str>>,
 }
 
 impl<R> Gathered<R> {
@@ -81,7 +79,7 @@ impl<R> Gathered<R> {
                 kernel_seconds: Vec::new(),
                 options: String::new(),
             },
-            auto: of.options.run.backend == Backend::Auto && of.single().run.backend == Backend::Cpu,
+            of_batch: of.reason_for_cpu(),
         };
         let Some(Together { results, stacked, adapter, storage, reason, counts, kernel_seconds, seconds }) = together else {
             return gathered;
@@ -107,18 +105,18 @@ impl<R> Gathered<R> {
             self.results[index] = Some(result.map(Done::unreported));
         }
         if indices.len() == self.results.len() {
-            (self.report.storage, self.report.reason) = (storage, if self.auto { TOO_SMALL.into() } else { reason });
+            (self.report.storage, self.report.reason) = (storage, self.of_batch.clone().unwrap_or(reason));
         }
         self.report.seconds.add(&seconds);
     }
 
     /// The report of the whole batch.
     pub fn report(self, side_by_side: usize, total: f64) -> BatchReport<Each<R>> {
-        let Gathered { results, mut report, auto } = self;
+        let Gathered { results, mut report, of_batch } = self;
         report.side_by_side = side_by_side;
         for result in results {
             let lost = || Err(SvdError::OutOfMemory { reason: "a thread ended before its work".into() });
-            let result = result.unwrap_or_else(lost).map(|of_one| report.with(of_one, auto));
+            let result = result.unwrap_or_else(lost).map(|of_one| report.with(of_one, of_batch.as_ref()));
             report.values.push(result);
         }
         report.seconds.total = total;
@@ -128,14 +126,11 @@ impl<R> Gathered<R> {
 
 impl<R> BatchReport<Each<R>> {
     /// Adds the report of one matrix, and returns its result.
-    fn with(&mut self, Done { values, ran }: Done<R>, auto: bool) -> R {
+    fn with(&mut self, Done { values, ran }: Done<R>, of_batch: Option<&Cow<'static, str>>) -> R {
         let Some(ran) = ran.map(|ran| *ran) else { return values };
         let device = self.together + self.stacked > 0;
         if !device && self.values.iter().all(|result| result.is_err()) {
-            self.reason = match auto {
-                true => TOO_SMALL.into(),
-                false => ran.reason,
-            };
+            self.reason = of_batch.cloned().unwrap_or(ran.reason);
         }
         if !device {
             self.storage = ran.storage;

@@ -25,11 +25,6 @@ use crate::{
         svdvals::svdvals_async,
     },
 };
-#[cfg(feature = "gpu")]
-use crate::{
-    gpu::device::context::{GpuContext, Waits},
-    plan::{backend::context_of, batch::together::OfEach},
-};
 
 type Later<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
 /// A single call.
@@ -44,6 +39,8 @@ pub(crate) async fn svdvals_batch_async<T: Scalar>(
     timed: bool,
 ) -> Result<BatchReport<Each<Vec<Re<T>>>>> {
     let of = Of::values(batch, options, timed);
+    #[cfg(feature = "gpu")]
+    let of = of.chosen_async::<Vec<Re<T>>>().await;
     let watch = of.watch()?;
     let together = of.on_device_async(&watch).await;
     of.rest_async(together, &watch, |a, options, timed| Box::pin(svdvals_async(a, options, timed)), svdvals_batch).await
@@ -56,24 +53,14 @@ pub(crate) async fn svd_batch_async<T: Scalar>(
     timed: bool,
 ) -> Result<BatchReport<Each<Factors<T>>>> {
     let of = Of::vectors(batch, options, timed);
+    #[cfg(feature = "gpu")]
+    let of = of.chosen_async::<Factors<T>>().await;
     let watch = of.watch()?;
     let together = of.on_device_async(&watch).await;
     of.rest_async(together, &watch, |a, options, timed| Box::pin(svd_async(a, options, timed)), svd_batch).await
 }
 
 impl<T: Scalar> Of<'_, T> {
-    /// What a device computes together.
-    #[cfg(feature = "gpu")]
-    async fn on_device_async<R: OfEach<T>>(&self, watch: &Watch) -> Option<Together<R>> {
-        let candidates = self.candidates::<R>();
-        let context = match candidates.are_some() {
-            true if self.options.run.context.is_none() => Some(GpuContext::global_async().await),
-            true => Some(context_of(&self.options.run)),
-            false => None,
-        };
-        self.together(&candidates, context, Waits::Awaited, watch).await
-    }
-
     /// Nothing, without a GPU.
     #[cfg(not(feature = "gpu"))]
     async fn on_device_async<R>(&self, _: &Watch) -> Option<Together<R>> {

@@ -2,7 +2,7 @@
 //! workgroup memory does not hold follow as [stacks](super::stacked): by the cost model of an H100, 64 of 128 x 128 take
 //! half the time that they would in a workgroup each, and with vectors a twelfth.
 
-use std::collections::HashSet;
+use std::{borrow::Cow, collections::HashSet};
 
 use faer::MatRef;
 
@@ -33,7 +33,8 @@ use crate::{
     },
     plan::{
         batch::{
-            Candidates, Together,
+            Together,
+            chosen::Candidates,
             stacked::{OnDevice, Stacked, decompositions, stacked},
         },
         factors::Factors,
@@ -260,8 +261,8 @@ where
     let of_stacks = stacked::<T, R>(batch, &stacks, run, did).await;
     seconds.add(&of_stacks.seconds);
     let reason = match options.run.backend {
-        Backend::Gpu => "Backend::Gpu was asked for",
-        _ => "a hardware GPU, for a batch of this size",
+        Backend::Gpu => Cow::Borrowed("Backend::Gpu was asked for"),
+        _ => candidates.compared.to_string().into(),
     };
     let (mut counts, mut kernel_seconds) = (kernel.counts(), of_stacks.kernel_seconds);
     counts.add(&of_stacks.counts);
@@ -271,7 +272,7 @@ where
         stacked: of_stacks.results,
         adapter: context.adapter_name().to_owned(),
         storage: kind.name(),
-        reason: reason.into(),
+        reason,
         counts,
         kernel_seconds: kernel_seconds.into_iter().collect(),
         seconds,

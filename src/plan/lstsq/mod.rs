@@ -121,7 +121,7 @@ pub(crate) async fn lstsq_async<T: Scalar>(
 ) -> Result<SvdReport<Fit<T>>> {
     may_have(options.run.threads)?;
     #[cfg(feature = "gpu")]
-    let context = context_of_async(&options.run, problem_of(a, b, options)).await;
+    let context = context_of_async(T::KIND, &options.run, false, problem_of(a, b, options)).await;
     let call = Call::of(a, options, &options.run, timed);
     check(&call, b)?;
     if let Some(report) = lower::solution(&call, b, true, None).await? {
@@ -130,7 +130,7 @@ pub(crate) async fn lstsq_async<T: Scalar>(
     #[cfg(feature = "gpu")]
     let reason = {
         let opened = || context.unwrap_or_else(|| context_of(&options.run));
-        let place = Place::with_context(T::KIND, call.run, problem_of(a, b, options), opened)?;
+        let place = Place::with_context(T::KIND, call.run, false, problem_of(a, b, options), opened)?;
         place.has_run(call.run)?;
         match place {
             Place::Cpu(reason) => reason,

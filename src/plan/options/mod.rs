@@ -36,8 +36,8 @@ use crate::{
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Backend {
-    /// A hardware GPU if it can hold the matrix in its element type and the matrix is large enough to gain from it, else the CPU. Never a
-    /// software rasteriser. The log and the report say why the CPU was chosen.
+    /// A hardware GPU if it can hold the matrix in its element type and would take less time than the CPU, by estimates of both, else the CPU. Never a
+    /// software rasteriser. The report's reason has the seconds, or says what else decided.
     #[default]
     Auto,
     /// A GPU, a software rasteriser if there is no other, or an error.
@@ -235,6 +235,11 @@ impl SvdOptions {
     pub fn signs(mut self, signs: Signs) -> Self {
         self.signs = signs;
         self
+    }
+
+    /// Whether the options ask for what a device alone has.
+    pub(crate) fn need_device(&self) -> bool {
+        self.stage3 == Stage3::Device
     }
 
     /// Checks the options of a decomposition with vectors.
