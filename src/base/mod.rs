@@ -11,5 +11,6 @@ pub(crate) mod parallel;
 pub(crate) mod pool;
 pub(crate) mod registers;
 pub(crate) mod scale;
+pub(crate) mod spinning;
 pub(crate) mod view;
 pub mod watch;

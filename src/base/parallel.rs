@@ -5,10 +5,15 @@
 //! iterators do, in halves, as long as threads are idle.
 //!
 //! A panic in a closure goes on in the caller, when what runs beside it has ended.
+//!
+//! Where the system has no threads for rayon's global pool, the calling thread does all the work.
 
 use std::{
+    error::Error,
     mem::MaybeUninit,
+    num::NonZero,
     ops::Range,
+    panic::catch_unwind,
     sync::{
         OnceLock,
         atomic::{AtomicUsize, Ordering},
@@ -30,8 +35,10 @@ pub(crate) fn pieces(count: usize, least: usize, f: &(dyn Fn(Range<usize>) + Syn
         let half = (end - start) / 2;
         if half < least { (start..end, None) } else { (start..start + half, Some(start + half..end)) }
     };
-    if count > 0 {
+    if count > 0 && has_pool() {
         rayon::iter::split(0..count, halves).for_each(f);
+    } else if count > 0 {
+        f(0..count);
     }
 }
 
@@ -126,13 +133,21 @@ pub(crate) fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnc
 }
 
 fn both(a: Body<'_>, b: Body<'_>) {
-    rayon::join(a, b);
+    if has_pool() {
+        rayon::join(a, b);
+    } else {
+        (a(), b());
+    }
 }
 
 /// The result of `body`, which runs on this thread, while other threads of the pool run `task` for each number below `count`. It returns when
 /// all have ended.
 pub(crate) fn beside<R>(count: usize, task: &(dyn Fn(usize) + Sync), body: impl FnOnce() -> R) -> R {
     fn run(count: usize, task: &(dyn Fn(usize) + Sync), body: &mut dyn FnMut()) {
+        if !has_pool() {
+            body();
+            return (0..count).for_each(task);
+        }
         rayon::in_place_scope(|scope| {
             (0..count).for_each(|k| scope.spawn(move |_| task(k)));
             body();
@@ -161,9 +176,36 @@ pub(crate) fn through<R: Send>(run: impl FnOnce(Body<'_>), body: impl FnOnce() -
 
 // Pools and their workers.
 
+/// The processors that this process may use, at least one, as the system said when it was asked first. (A thread that is kept on one core, as by
+/// [`awake`](super::awake), is told of that one.)
+pub(crate) fn processors() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, NonZero::get))
+}
+
+/// Whether there is a pool: that of this worker, or rayon's global one, which is made if it has not been yet. Without the threads for it, it can never be.
+fn has_pool() -> bool {
+    static GLOBAL: OnceLock<bool> = OnceLock::new();
+    // On wasm rayon has a pool of the calling thread alone.
+    worker().is_some() || cfg!(target_family = "wasm") || *GLOBAL.get_or_init(has_global_pool)
+}
+
+fn has_global_pool() -> bool {
+    let Err(error) = rayon::ThreadPoolBuilder::new().build_global() else { return true };
+    let made = match error.source() {
+        Some(_) => false,
+        // Somebody else has tried to make it.
+        None => catch_unwind(rayon::current_num_threads).is_ok(),
+    };
+    if !made {
+        log::warn!("svdvals-gpu computes on the calling threads alone: rayon's global pool could not be made ({error})");
+    }
+    made
+}
+
 /// The number of threads of the caller's pool.
 pub(crate) fn threads() -> usize {
-    rayon::current_num_threads()
+    if has_pool() { rayon::current_num_threads() } else { 1 }
 }
 
 /// The index of this worker in its pool, or None on a thread that is no worker.
@@ -173,15 +215,15 @@ pub(crate) fn worker() -> Option<usize> {
 
 /// Runs `body` on a worker of the caller's pool: on this thread if it is one.
 pub(crate) fn on_worker(body: Body<'_>) {
-    rayon::scope(|_| body());
+    if has_pool() { rayon::scope(|_| body()) } else { body() }
 }
 
 /// Runs `job` on a worker of the caller's pool, later.
 pub(crate) fn spawn(job: Box<dyn FnOnce() + Send>) {
-    rayon::spawn(job);
+    if has_pool() { rayon::spawn(job) } else { job() }
 }
 
-/// Runs `job` on each worker of the caller's pool, later, with the worker's index.
+/// Runs `job` on each worker of this worker's pool, later, with the worker's index.
 pub(crate) fn spawn_on_each(job: Box<dyn Fn(usize) + Send + Sync>) {
     rayon::spawn_broadcast(move |context| job(context.index()));
 }
@@ -198,7 +240,7 @@ impl Pool {
     /// A pool of `threads` threads; an error if the system has no more of them.
     pub fn new(threads: usize) -> Result<Pool> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        pool.map(Pool).map_err(|error| SvdError::invalid("threads", format!("{threads}: {error}")))
+        pool.map(Pool).map_err(|error| SvdError::invalid("threads", format!("{threads} could not be made: {error}")))
     }
 
     /// The number of its threads.

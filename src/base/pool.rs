@@ -15,7 +15,7 @@ use futures_channel::oneshot;
 use crate::base::{
     awake::Awake,
     error::{Result, SvdError},
-    parallel::{Body, Pool, on_worker, spawn, through, worker},
+    parallel::{Body, Pool, on_worker, processors, spawn, threads, through, worker},
 };
 
 /// Runs `body` on a new thread. For work that blocks and does not compute.
@@ -160,12 +160,22 @@ impl Drop for OwnPool {
     }
 }
 
+/// Threads of a call, at most, for each processor; and as many as are allowed with few processors.
+const MOST_FOR_EACH: usize = 8;
+const ALWAYS_ALLOWED: usize = 64;
+
 /// Checks the requested number of threads.
 pub(crate) fn may_have(threads: Option<usize>) -> Result<()> {
-    match threads {
-        Some(0) => Err(SvdError::invalid("threads", "0, but it must be at least 1")),
-        _ => Ok(()),
+    let Some(threads) = threads else { return Ok(()) };
+    if threads == 0 {
+        return Err(SvdError::invalid("threads", "0, but it must be at least 1"));
     }
+    if threads > ALWAYS_ALLOWED && threads > MOST_FOR_EACH.saturating_mul(processors()) {
+        let most = ALWAYS_ALLOWED.max(MOST_FOR_EACH * processors());
+        let limit = format!("{MOST_FOR_EACH} for each of the {} processors, or {ALWAYS_ALLOWED} if that is more", processors());
+        return Err(SvdError::invalid("threads", format!("{threads}, but it must be at most {most}: {limit}")));
+    }
+    Ok(())
 }
 
 /// Runs `body` in a pool of `threads` threads, or on the calling thread for `None`.
@@ -198,11 +208,11 @@ fn in_pool_of(threads: Option<usize>, body: Body<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Runs `body` at the same time on `threads` new threads, or once on this one if there are none. Each is alone in a rayon pool of its own, so
-/// that the parallel loops in `body` stay on it.
-pub(crate) fn on_own_threads(threads: usize, body: &(dyn Fn() + Sync)) {
+/// Runs `body` at the same time on new threads, as many as this pool has, but no more than there are processors. Each is alone in a rayon pool of its
+/// own, so that the parallel loops in `body` stay on it. Then runs it on this thread, for what they have left if they could not be made.
+pub(crate) fn on_own_threads(body: &(dyn Fn() + Sync)) {
     std::thread::scope(|scope| {
-        for _ in 0..threads {
+        for _ in 0..threads().min(processors()) {
             let alone = || match Pool::new(1) {
                 Ok(pool) => pool.run(&mut || body()),
                 Err(_) => body(),
@@ -212,14 +222,13 @@ pub(crate) fn on_own_threads(threads: usize, body: &(dyn Fn() + Sync)) {
             }
         }
     });
-    // If no thread could be made, all of the work is left.
     body();
 }
 
-/// faer's name for all threads of the pool that the caller is in. A browser has one.
+/// faer's name for all threads of the pool that the caller is in, as far as there are processors: its threads spin while they wait. A browser has one.
 pub(crate) fn all_threads() -> faer::Par {
     #[cfg(not(target_arch = "wasm32"))]
-    return faer::Par::rayon(0);
+    return faer::Par::rayon(threads().min(processors()));
     #[cfg(target_arch = "wasm32")]
     faer::Par::Seq
 }

@@ -35,7 +35,7 @@ use crate::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError},
         number::{Re, Scalar},
-        parallel::{map_with, threads},
+        parallel::map_with,
         pool::{on_own_threads, on_threads},
         watch::{Stage, Watch},
     },
@@ -353,7 +353,7 @@ impl<'a, T: Scalar> Of<'a, T> {
             // Larger ones, each on a thread of its own.
             if !groups.on_own_threads.is_empty() {
                 let (next, found) = (AtomicUsize::new(0), Mutex::new(&mut *results));
-                on_own_threads(threads(), &|| {
+                on_own_threads(&|| {
                     while let Some(&index) = groups.on_own_threads.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let result = Some(compute(index, &on_cpu, None));
                         if let Ok(mut found) = found.lock() {

@@ -29,7 +29,11 @@ mod block;
 #[cfg(feature = "serde")]
 mod held;
 
-use faer::{Mat, MatRef, linalg::triangular_solve::solve_upper_triangular_in_place, traits::ComplexField};
+use faer::{
+    Accum, Mat, MatRef,
+    linalg::{matmul::matmul, triangular_solve::solve_upper_triangular_in_place},
+    traits::ComplexField,
+};
 
 use crate::{
     algo::condition::condition,
@@ -371,7 +375,9 @@ impl<T: Scalar> State<T> {
             let MinimumNorm { x: least, rank: found, .. } =
                 MinimumNorm::new(sorted_svd(r, Vectors::Thin, &self.run)?, c.as_ref(), tolerance);
             (x, rank) = (least, found);
-            let rest = &c - r * &x;
+            let mut product = Mat::zeros(n, p);
+            matmul(product.as_mut(), Accum::Replace, r, x.as_ref(), Wide::<T>::one_impl(), all_threads());
+            let rest = c - product;
             outside.iter_mut().enumerate().for_each(|(j, square)| *square = rest.col(j).squared_norm_l2());
         }
         // The rows of R below n are what is left of B.

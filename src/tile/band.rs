@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::base::{
-    error::{Result, SvdError},
+    error::{Result, SvdError, room_for},
     first_of::FirstOf,
     number::{Number, RealElement},
 };
@@ -56,13 +56,14 @@ impl<T: Number> Band<T> {
     ///
     /// # Errors
     /// [`SvdError::NonFinite`] with the indices of a NaN or infinite entry; [`SvdError::InvalidOption`] if n x (bandwidth + 1)
-    /// entries cannot be addressed.
+    /// entries cannot be addressed; [`SvdError::OutOfMemory`] if there is no memory for them.
     pub fn from_fn(n: usize, bandwidth: usize, mut entry: impl FnMut(usize, usize) -> T) -> Result<Band<T>> {
         let bandwidth = bandwidth.min(n.saturating_sub(1));
         let size =
             n.checked_mul(bandwidth + 1).filter(|s| s.checked_mul(size_of::<T>()).is_some_and(|b| b <= isize::MAX as usize));
         let size =
             size.ok_or_else(|| SvdError::invalid("n", format!("{n} x {} entries overflow the address space", bandwidth + 1)))?;
+        room_for::<T>("a band", n, bandwidth + 1, 1)?;
         let mut entries = vec![T::zeroed(); size];
         for j in 0..n {
             for i in j.saturating_sub(bandwidth)..=j {

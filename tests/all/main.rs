@@ -20,6 +20,7 @@ mod own_process;
 #[path = "../common/vectors.rs"]
 mod vectors;
 
+mod absurd;
 mod accuracy;
 #[cfg(feature = "ndarray")]
 mod batch;

@@ -30,6 +30,7 @@ use crate::{
         number::{Number, Scalar},
         parallel::{beside, on_worker, threads},
         registers::Choices,
+        spinning::Permit,
         watch::Watch,
     },
     cpu::{
@@ -220,7 +221,9 @@ impl<B: Number, K: Keep<Wide<B>>> WithSimd for Worker<'_, B, K> {
         let count = schedule.lanes.len();
         // Held until the end, so that no other thread enters the lane while this one is between two steps.
         let mut of_own = None;
-        let (mut k, mut looks, mut moved) = (0, 0, false);
+        let permit = Permit::take();
+        let at_once = if permit.is_some() { 0 } else { YIELDS };
+        let (mut k, mut looks, mut moved) = (0, at_once, false);
         while !schedule.is_finished() && !schedule.watch.is_cancelled() {
             let mut of_other = None;
             let lane = if k == 0 { &mut of_own } else { &mut of_other };
@@ -233,7 +236,7 @@ impl<B: Number, K: Keep<Wide<B>>> WithSimd for Worker<'_, B, K> {
             k = (k + 1) % count;
             if k == 0 {
                 if moved {
-                    looks = 0;
+                    looks = at_once;
                 } else {
                     wait(&mut looks);
                 }
@@ -316,12 +319,14 @@ impl<B: Number, S: Simd, K: Keep<Wide<B>>> Run<'_, B, S, K> {
     }
 }
 
+/// Calls of [`wait`] that spin, and those that spin or yield.
+const SPINS: u32 = 200;
+const YIELDS: u32 = 2000;
+
 /// Spins, after about the duration of a cycle yields the core to other threads, perhaps the awaited one, and after many of these sleeps: the awaited
-/// thread has no core, and gets one sooner the fewer others are awake. `looks` counts the calls.
+/// thread has no core, and gets one sooner the fewer others are awake. `looks` counts the calls. A thread without a [`Permit`] sleeps at once.
 #[inline(always)]
 fn wait(looks: &mut u32) {
-    const SPINS: u32 = 200;
-    const YIELDS: u32 = 2000;
     *looks = looks.saturating_add(1);
     match *looks {
         ..SPINS => std::hint::spin_loop(),

@@ -9,14 +9,18 @@
 //! differs from A by rounding errors.
 
 use faer::{
-    Mat, MatRef, Par,
-    linalg::triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place},
+    Accum, Mat, MatRef, Par,
+    linalg::{
+        matmul::matmul,
+        triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place},
+    },
 };
 
 use crate::{
     base::{
         error::Result,
         number::{Number, Scalar},
+        pool::all_threads,
     },
     cpu::{
         least_squares::passes::{Pass, System},
@@ -109,7 +113,11 @@ pub(crate) fn quality<W: Scalar>(pass: &Pass<W>, x: MatRef<'_, W>, inverse: Inve
     let (of_x, of_gradient) = (squares(x), squares(pass.gradient.as_ref()));
     let coordinates = match inverse {
         Inverse::Triangle(r) => adjoint_solved(r, pass.gradient.clone()),
-        Inverse::Values(v, _) => v.adjoint() * &pass.gradient,
+        Inverse::Values(v, _) => {
+            let mut product = Mat::zeros(v.ncols(), of_x.len());
+            matmul(product.as_mut(), Accum::Replace, v.adjoint(), pass.gradient.as_ref(), W::one_impl(), all_threads());
+            product
+        }
         Inverse::Unknown => Mat::zeros(0, of_x.len()),
     };
     let backward = |j: usize| {

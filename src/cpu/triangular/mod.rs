@@ -23,7 +23,7 @@ use crate::{
     base::{
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
-        parallel::{col_parts, each, map_each, threads},
+        parallel::{col_parts, each, map_each, processors, threads},
     },
     cpu::{
         simd::{
@@ -90,7 +90,8 @@ fn in_scalars<T: Scalar>(variant: &Variant, alpha: T, a: MatRef<'_, T>, b: MatMu
     let b = if variant.transposes_b() { b.transpose_mut() } else { b };
     let (order, cols) = b.shape();
     let base = base.min(order);
-    let threads = threads();
+    // faer's threads spin while they wait.
+    let threads = threads().min(processors());
     let panels = (cols / COLUMNS).clamp(1, threads);
     // If there are too few columns for all threads, several threads share each product.
     #[cfg(not(target_arch = "wasm32"))]

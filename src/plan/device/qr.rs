@@ -32,6 +32,7 @@ use crate::{
             svdvals::svdvals,
             turned::{Pivoted, turned},
         },
+        lstsq::ridge::with_ridge,
         options::{QrOptions, SvdOptions, check_tolerance},
         products,
         qr_factors::{default_tolerance, numerical_rank, upper},
@@ -92,25 +93,6 @@ pub(crate) fn qr<T: Scalar>(a: &DeviceMatrix, options: &QrOptions, timed: bool) 
 /// The matrix of a call, in one buffer, without the padding.
 fn view(context: &GpuContext, a: &Dense) -> Result<DeviceMatrix> {
     DeviceMatrix::view(context, a, a.size)
-}
-
-/// The largest sqrt(ridge) beside a matrix that is scaled by the smallest power of two, 2^60: its square, and sums of such, are within f32.
-const LARGEST_ROOT: f64 = f64::from_bits((1023 + 60) << 52);
-
-/// The power of two that brings both the matrix and the rows of sqrt(ridge) to at most about 1, and sqrt(ridge) times this power. `scale` is that of the
-/// matrix alone.
-fn with_ridge<R: RealElement>(scale: R, ridge: f64) -> Result<(R, R)> {
-    if ridge == 0.0 {
-        return Ok((scale, R::from_double(0.0)));
-    }
-    let (root, limit) = (ridge.sqrt(), R::exponent_limit());
-    let exponent = (-root.log2().ceil()).clamp(f64::from(-limit), f64::from(limit));
-    let scale = R::from_double(scale.to_double().min(exponent.exp2()));
-    let scaled = root * scale.to_double();
-    if scaled > LARGEST_ROOT {
-        return Err(SvdError::invalid("ridge", format!("{ridge:e} is too large beside a matrix of {}", R::NAME)));
-    }
-    Ok((scale, R::from_double(scaled)))
 }
 
 impl<T: Scalar> DeviceQr<T> {

@@ -14,6 +14,7 @@
 mod direct;
 pub mod lower;
 mod resident;
+pub(crate) mod ridge;
 
 use faer::{Mat, MatRef};
 use pollster::block_on;
@@ -277,6 +278,7 @@ impl<'a, T: Scalar> Begun<'a, T> {
     /// Stage 0 of A and B, and the begin of the factorisation.
     fn new(call: &'a Call<'a, T, LstsqOptions>, b: MatRef<'a, T>, tuning: &Tuning, awaited: bool) -> Result<Self> {
         let (scale, scale_seconds) = call.scale(T::KIND)?;
+        let scale = ridge::scale_beside(scale, call.options.ridge)?;
         let b_scale = scale_of_b(b)?;
         let clock = Clock::new(call.timed);
         let watch = Watch::new(&call.listen, || flops(T::KIND, call.a.shape(), b.ncols(), tuning))?;

@@ -1,0 +1,615 @@
+//! Absurd numbers: every numeric option and hyperparameter, at values that nobody can mean, gives the right answer or an error that names it, at once.
+
+use std::{
+    env, fs,
+    time::{Duration, Instant},
+};
+
+use faer::{Mat, MatRef};
+use num_complex::Complex;
+use svdvals_gpu::{
+    Backend, Band, Element, LstsqGpu, LstsqOptions, Number, PanelTree, Preconditioner, QrGpu, QrOptions, RealElement, Reduction, RowBlocks, SvdError,
+    SvdGpu, SvdOptions, SvdValsGpu, Tuning, TuningTable,
+    cost::{self, Cost, DeviceModel},
+    svd_batch, svdvals_batch,
+    triangular::{Diag, Op, Side, TriangularGpu, Uplo},
+};
+
+use crate::{
+    common::{eps, gaussian, widen},
+    own_process,
+};
+
+/// 2^20 + 7 is a prime.
+const NUMBERS: [usize; 7] = [0, 1, 7, 1 << 20, (1 << 20) + 7, 1 << 40, usize::MAX];
+const REALS: [f64; 9] = [-1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, f64::MAX, 5e-324, -0.0, -5e-324];
+
+type Set = fn(Tuning, usize) -> Tuning;
+
+/// Every numeric hyperparameter of the CPU, and of the GPU.
+const OF_CPU: [(&str, Set); 6] = [
+    ("tile_size", Tuning::tile_size),
+    ("leaf", Tuning::leaf),
+    ("cols_per_block", Tuning::cols_per_block),
+    ("tile_width", Tuning::tile_width),
+    ("triangle", Tuning::triangle),
+    ("direct_up_to", Tuning::direct_up_to),
+];
+const OF_GPU: [(&str, Set); 8] = [
+    ("split_k", Tuning::split_k),
+    ("threads_per_block", Tuning::threads_per_block),
+    ("sweeps_per_block", Tuning::sweeps_per_block),
+    ("cycles_per_dispatch", Tuning::cycles_per_dispatch),
+    ("max_blocks", Tuning::max_blocks),
+    ("tiles_held", Tuning::tiles_held),
+    ("split_beside", Tuning::split_beside),
+    ("rows_per_block", Tuning::rows_per_block),
+];
+
+fn cpu() -> SvdOptions {
+    SvdOptions::default().backend(Backend::Cpu)
+}
+
+/// The result of `body`, which takes less than a second. (Of several that share a core, and of a debug build, less than twenty.)
+fn at_once<R>(what: &str, body: impl FnOnce() -> R) -> R {
+    let (start, most) = (Instant::now(), if cfg!(debug_assertions) { 20 } else { 1 });
+    let result = body();
+    if start.elapsed() > Duration::from_millis(200) {
+        println!("{what}: {:?}", start.elapsed());
+    }
+    assert!(start.elapsed() < Duration::from_secs(most), "{what}: {:?}", start.elapsed());
+    result
+}
+
+/// The error names one of these options, and says more than its value.
+fn names(what: &str, error: &SvdError, options: &[&str]) {
+    match error {
+        SvdError::InvalidOption { option, reason } if options.contains(option) && reason.len() > 8 => {}
+        other => panic!("{what}: {other:?}"),
+    }
+}
+
+/// A matrix, and its singular values.
+struct Problem<T> {
+    a: Mat<T>,
+    exact: Vec<f64>,
+}
+
+impl<T: Element> Problem<T> {
+    fn new(m: usize, n: usize) -> Self {
+        let a = gaussian::<T>(m, n, 7);
+        Problem { exact: crate::common::reference(a.as_ref()), a }
+    }
+}
+
+/// How far a result is from the right one, in units of what is allowed: 16 max(m, n) eps of the norms.
+type Check<T> = (&'static str, fn(&Problem<T>, &SvdOptions) -> svdvals_gpu::Result<f64>);
+
+fn off<T: Element>(m: usize, n: usize, difference: f64, norm: f64) -> f64 {
+    difference / (16.0 * m.max(n) as f64 * eps::<T>() * norm)
+}
+
+fn checks<T: Element>() -> Vec<Check<T>> {
+    fn values_off<T: Element>(Problem { a, exact }: &Problem<T>, found: &[f64]) -> f64 {
+        assert_eq!(found.len(), exact.len());
+        let most = found.iter().zip(exact).map(|(x, y)| if x.is_finite() { (x - y).abs() } else { f64::INFINITY });
+        off::<T>(a.nrows(), a.ncols(), most.fold(0.0, f64::max), exact[0])
+    }
+    fn values<T: Element>(of: &Problem<T>, options: &SvdOptions) -> svdvals_gpu::Result<f64> {
+        let values: Vec<f64> = of.a.svdvals_gpu_with(options)?.iter().map(|s| s.to_double()).collect();
+        Ok(values_off(of, &values))
+    }
+    fn wide<T: Element>(of: &Problem<T>, options: &SvdOptions) -> svdvals_gpu::Result<f64> {
+        let values: Vec<f64> = of.a.transpose().svdvals_gpu_with(options)?.iter().map(|s| s.to_double()).collect();
+        Ok(values_off(of, &values))
+    }
+    fn one_stage<T: Element>(of: &Problem<T>, options: &SvdOptions) -> svdvals_gpu::Result<f64> {
+        values(of, &options.clone().reduction(Reduction::OneStage))
+    }
+    fn stages<T: Element>(of: &Problem<T>, options: &SvdOptions) -> svdvals_gpu::Result<f64> {
+        let band = SvdValsGpu::to_band(&of.a, &options.run)?;
+        let values: Vec<f64> = band.band_to_bidiag(&options.run)?.svdvals()?.iter().map(|s| s.to_double()).collect();
+        Ok(values_off(of, &values))
+    }
+    fn vectors<T: Element>(of: &Problem<T>, options: &SvdOptions) -> svdvals_gpu::Result<f64> {
+        let svd = of.a.svd_gpu_with(options)?;
+        let (u, v) = (widen(svd.u.as_ref()), widen(svd.v.as_ref()));
+        let us = Mat::from_fn(u.nrows(), u.ncols(), |i, j| u[(i, j)] * svd.s[j].to_double());
+        let a = widen(of.a.as_ref());
+        Ok(off::<T>(a.nrows(), a.ncols(), (&a - us * v.adjoint()).norm_l2(), a.norm_l2()))
+    }
+    fn qr<T: Element>(of: &Problem<T>, options: &SvdOptions) -> svdvals_gpu::Result<f64> {
+        let qr = of.a.qr_gpu_with(&options.run.clone().into())?;
+        let (q, r) = (widen(qr.thin_q()?.as_ref()), widen(qr.r().as_ref()));
+        let a = widen(of.a.as_ref());
+        Ok(off::<T>(a.nrows(), a.ncols(), (&a - q * r).norm_l2(), a.norm_l2()))
+    }
+    fn lstsq_of<T: Element>(a: MatRef<'_, T>, options: &LstsqOptions) -> svdvals_gpu::Result<f64> {
+        let b = gaussian::<T>(a.nrows(), 2, 41);
+        let fit = a.lstsq_gpu_with(&b, options)?;
+        let (a, b, x) = (widen(a), widen(b.as_ref()), widen(fit.x.as_ref()));
+        let rest = &b - &a * &x;
+        let gradient = a.adjoint() * &rest - faer::Scale(Complex::from(options.ridge)) * &x;
+        let norm = (a.squared_norm_l2() + options.ridge * a.ncols() as f64).sqrt();
+        // For a large ridge in two steps: the square overflows.
+        Ok(off::<T>(a.nrows(), a.ncols(), gradient.norm_l2() / norm, b.norm_l2() + norm * x.norm_l2()))
+    }
+    fn lstsq<T: Element>(of: &Problem<T>, options: &SvdOptions) -> svdvals_gpu::Result<f64> {
+        let options = LstsqOptions::from(options.run.clone());
+        Ok(lstsq_of(of.a.as_ref(), &options)?.max(lstsq_of(of.a.transpose(), &options)?))
+    }
+    fn batch<T: Element>(of: &Problem<T>, options: &SvdOptions) -> svdvals_gpu::Result<f64> {
+        let (a, mut most) = (of.a.as_ref(), 0.0f64);
+        for values in svdvals_batch(&[a, a], options)? {
+            let values: Vec<f64> = values.iter().map(|s| s.to_double()).collect();
+            most = most.max(values_off(of, &values));
+        }
+        for svd in svd_batch(&[a, a], options)? {
+            let values: Vec<f64> = svd.s.iter().map(|s| s.to_double()).collect();
+            most = most.max(values_off(of, &values));
+        }
+        Ok(most)
+    }
+    fn triangles<T: Element>(of: &Problem<T>, options: &SvdOptions) -> svdvals_gpu::Result<f64> {
+        let a = of.a.as_ref();
+        let n = a.ncols();
+        let entry = |i: usize, j: usize| if i == j { 9.0 } else { a[(i, j)].to_complex().re / n as f64 };
+        let triangle = Mat::from_fn(n, n, |i, j| T::from_complex(entry(i, j).into()));
+        let (one, mut x) = (T::from_complex(1.0.into()), Mat::from_fn(a.nrows(), n, |i, j| a[(i, j)]));
+        let (side, uplo, op, diag) = (Side::Right, Uplo::Upper, Op::NoTrans, Diag::NonUnit);
+        x.trmm_gpu_with(side, uplo, op, diag, one, &triangle, &options.run)?;
+        x.trsm_gpu_with(side, uplo, op, diag, one, &triangle, &options.run)?;
+        Ok(off::<T>(a.nrows(), n, (widen(x.as_ref()) - widen(a)).norm_l2(), widen(a).norm_l2()))
+    }
+    vec![
+        ("values", values),
+        ("wide", wide),
+        ("stages", stages),
+        ("one stage", one_stage),
+        ("vectors", vectors),
+        ("qr", qr),
+        ("least squares", lstsq),
+        ("batch", batch),
+        ("triangles", triangles),
+    ]
+}
+
+/// Runs a check: right to what is allowed, or an error that names one of `options`, at once. Whether it is right.
+fn is_right<T: Element>(what: &str, check: Check<T>, of: &Problem<T>, call: &SvdOptions, options: &[&str]) -> bool {
+    let what = format!("{what}, {} of {} {} x {}", check.0, T::NAME, of.a.nrows(), of.a.ncols());
+    match at_once(&what, || check.1(of, call)) {
+        Ok(off) => {
+            assert!(off <= 1.0, "{what}: off by {off}");
+            true
+        }
+        Err(error) => {
+            names(&what, &error, options);
+            false
+        }
+    }
+}
+
+/// The hyperparameters that the tests below go through are all that there are.
+#[test]
+fn all_are_tried() {
+    let listed: Vec<&str> = OF_CPU.iter().chain(&OF_GPU).map(|(name, _)| *name).collect();
+    let text = Tuning::for_cpu::<f32>(10).to_string();
+    let there: Vec<&str> = text.split(' ').filter_map(|word| word.split('=').next()).filter(|name| *name != "tree").collect();
+    assert_eq!(there.len(), listed.len(), "{text}");
+    assert!(there.iter().all(|name| listed.contains(name)), "{text}");
+}
+
+/// Each hyperparameter of the CPU alone, in both kinds of tree, for every operation, and all pairs of them. Those of a GPU are checked on the CPU too.
+#[test]
+fn hyperparameters() {
+    fn alone<T: Element>(m: usize, n: usize, values: &[usize]) {
+        let of = Problem::<T>::new(m, n);
+        for tree in [PanelTree::Reduction, PanelTree::Flat] {
+            let base = Tuning::for_cpu::<T>(n).direct_up_to(0).tree(tree);
+            for (check, &value) in checks::<T>().into_iter().flat_map(|check| values.iter().map(move |value| (check, value))) {
+                for (name, set) in OF_CPU {
+                    let what = format!("{name} = {value}, {tree}");
+                    let right = is_right(&what, check, &of, &cpu().tuning(set(base.clone(), value)), &[name, "leaf"]);
+                    // A leaf has at least two tiles.
+                    assert!(right || value == 0 || matches!(name, "leaf" | "tile_size"), "{what}, {}", check.0);
+                }
+            }
+            for (name, set) in OF_GPU {
+                for &value in values {
+                    let what = format!("{name} = {value}, {tree}");
+                    let call = cpu().tuning(set(base.clone(), value));
+                    assert!(is_right(&what, checks::<T>()[0], &of, &call, &[name]) || value == 0, "{what}");
+                }
+            }
+        }
+    }
+    fn pairs<T: Element>(m: usize, n: usize) {
+        let (of, base) = (Problem::<T>::new(m, n), Tuning::for_cpu::<T>(n).direct_up_to(0));
+        for (k, (first, set_first)) in OF_CPU.into_iter().enumerate() {
+            for (second, set_second) in OF_CPU.into_iter().take(k) {
+                for (x, y) in NUMBERS.into_iter().flat_map(|x| NUMBERS.into_iter().map(move |y| (x, y))) {
+                    let call = cpu().tuning(set_second(set_first(base.clone(), x), y));
+                    for check in checks::<T>().into_iter().filter(|check| ["values", "vectors", "qr"].contains(&check.0)) {
+                        is_right(&format!("{first} = {x}, {second} = {y}"), check, &of, &call, &[first, second, "leaf"]);
+                    }
+                }
+            }
+        }
+    }
+    alone::<f32>(40, 24, &NUMBERS);
+    alone::<f64>(40, 24, &[0, 1, usize::MAX]);
+    alone::<f32>(300, 200, &[7, usize::MAX]);
+    alone::<Complex<f64>>(90, 20, &[1, usize::MAX]);
+    pairs::<f32>(40, 24);
+}
+
+/// `keep` is cut to what there is, and 0 leaves nothing. A tolerance is between 0 and 1.
+#[test]
+fn keep_and_tolerance() {
+    fn of_type<T: Element>() {
+        let a = gaussian::<T>(40, 24, 7);
+        for keep in NUMBERS {
+            let svd = at_once("keep", || a.svd_gpu_with(&cpu().keep(keep))).unwrap();
+            assert_eq!((svd.u.ncols(), svd.s.nrows(), svd.v.ncols()), (keep.min(24), keep.min(24), keep.min(24)));
+            assert_eq!(svd_batch(&[a.as_ref()], &cpu().keep(keep)).unwrap()[0].s.nrows(), keep.min(24));
+        }
+        for tolerance in REALS {
+            let call = cpu().tolerance(tolerance);
+            let is_relative = (0.0..=1.0).contains(&tolerance);
+            let found = [
+                at_once("tolerance", || a.svd_gpu_with(&call).map(drop)),
+                at_once("tolerance", || a.qr_gpu_with(&QrOptions::from(call.run.clone()).tolerance(tolerance)).map(drop)),
+                at_once("tolerance", || {
+                    a.lstsq_gpu_with(&a, &LstsqOptions::from(call.run.clone()).tolerance(tolerance)).map(drop)
+                }),
+                at_once("tolerance", || svd_batch(&[a.as_ref()], &call).map(drop)),
+            ];
+            for found in found {
+                match found {
+                    Ok(()) => assert!(is_relative, "{tolerance}"),
+                    Err(error) => {
+                        assert!(!is_relative, "{tolerance}");
+                        names("tolerance", &error, &["tolerance"]);
+                    }
+                }
+            }
+            let rows = RowBlocks::<T>::with_right_sides(3, 1).unwrap();
+            assert_eq!(rows.solve_faer(Some(tolerance)).is_ok(), is_relative);
+        }
+    }
+    of_type::<f32>();
+    of_type::<f64>();
+}
+
+/// A ridge is right, or an error that names it, beside matrices at both ends of the range and on every route. Double precision has room for each.
+#[test]
+fn ridge() {
+    fn of_type<T: Element>(largest: f64) {
+        for (m, n) in [(40, 24), (300, 20), (9000, 12)] {
+            let one = gaussian::<T>(m, n, 7);
+            for size in [1.0, largest, 1.0 / largest] {
+                let a = Mat::from_fn(m, n, |i, j| T::from_complex(one[(i, j)].to_complex() * size));
+                let b = gaussian::<T>(m, 1, 9);
+                let c = gaussian::<T>(n, 1, 9);
+                for ridge in REALS.into_iter().chain([1e20, 1e60, 1e111, 1e113, 1e154, 1e308]) {
+                    for preconditioner in [Preconditioner::Full, Preconditioner::Single] {
+                        let what = format!("ridge {ridge:e}, {} {m} x {n} of {size:e}, {preconditioner}", T::NAME);
+                        let call = LstsqOptions::from(cpu().run).ridge(ridge).preconditioner(preconditioner);
+                        let tall = at_once(&what, || a.lstsq_gpu_with(&b, &call));
+                        let wide =
+                            at_once(&what, || a.transpose().lstsq_gpu_with(&c, &call.preconditioner(Preconditioner::Full)));
+                        for (a, b, fit) in [(a.as_ref(), &b, tall), (a.transpose(), &c, wide)] {
+                            let is_penalty = ridge.is_finite() && ridge >= 0.0;
+                            let has_room = is_penalty && (T::NAME == "f64" || ridge < 1e112);
+                            match fit {
+                                Ok(fit) => {
+                                    assert!(is_penalty, "{what}");
+                                    let x: Vec<f64> = fit.x.col(0).iter().map(|x| x.to_complex().re).collect();
+                                    // What remains where the ridge is all that counts: A^H B / ridge.
+                                    if ridge >= 1e20 && size == 1.0 {
+                                        let scaled = |j: usize| {
+                                            let sum: f64 = (0..a.nrows())
+                                                .map(|i| (a[(i, j)].to_complex() * b[(i, 0)].to_complex()).re)
+                                                .sum();
+                                            sum / ridge
+                                        };
+                                        for (j, x) in x.iter().enumerate() {
+                                            let smallest = if T::NAME == "f64" { 1e-300 } else { 1e-37 };
+                                            let off = (x - scaled(j)).abs();
+                                            // A backward stable method is off by eps ||B|| / sqrt(ridge).
+                                            let most = 1e-3 * scaled(j).abs()
+                                                + smallest
+                                                + 16.0 * eps::<T>() * widen(b.as_ref()).norm_l2() / ridge.sqrt();
+                                            assert!(off <= most, "{what}: {x:e} {:e}", scaled(j));
+                                        }
+                                    }
+                                    assert!(x.iter().all(|x| x.is_finite()), "{what}");
+                                }
+                                Err(error @ SvdError::InvalidOption { .. }) => {
+                                    names(&what, &error, &["ridge"]);
+                                    assert!(!has_room, "{what}: {error}");
+                                }
+                                // The solution without a ridge to speak of.
+                                Err(SvdError::Overflow { .. }) if size < 1.0 && ridge < 1.0 => {}
+                                other => panic!("{what}: {other:?}"),
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    of_type::<f32>(1e37);
+    of_type::<f64>(1e300);
+}
+
+/// The threads of this process.
+#[cfg(target_os = "linux")]
+fn threads_here() -> usize {
+    fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn threads_here() -> usize {
+    0
+}
+
+/// A number of threads beyond the limit is an error before any thread is made; up to it there are as many, and a few of other pools.
+#[test]
+fn threads() {
+    if !own_process::is_own("absurd::threads") {
+        return;
+    }
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let most = (8 * processors).max(64);
+    let a = gaussian::<f32>(300, 200, 3);
+    let band = SvdValsGpu::to_band(&a, &cpu().run).unwrap();
+    let before = threads_here();
+    for threads in [0, 20_000, 1_000_000, most + 1].into_iter().chain(NUMBERS).filter(|&count| count == 0 || count > most) {
+        for backend in [Backend::Cpu, Backend::Auto, Backend::Gpu] {
+            let call = SvdOptions::default().backend(backend).threads(threads);
+            let mut x = a.clone();
+            let (one, triangle) = (1.0, Mat::<f32>::identity(200, 200));
+            let (side, uplo, op, diag) = (Side::Right, Uplo::Upper, Op::NoTrans, Diag::NonUnit);
+            let found = [
+                at_once("values", || a.svdvals_gpu_with(&call).map(drop)),
+                at_once("awaited", || pollster::block_on(a.svdvals_gpu_async(&call)).map(drop)),
+                at_once("vectors", || a.svd_gpu_with(&call).map(drop)),
+                at_once("vectors awaited", || pollster::block_on(a.svd_gpu_async(&call)).map(drop)),
+                at_once("qr", || a.qr_gpu_with(&call.run.clone().into()).map(drop)),
+                at_once("r", || a.qr_r_gpu_with(&call.run.clone().into()).map(drop)),
+                at_once("qr awaited", || pollster::block_on(a.qr_gpu_async(&call.run.clone().into())).map(drop)),
+                at_once("least squares", || a.lstsq_gpu_with(&a, &call.run.clone().into()).map(drop)),
+                at_once("least squares awaited", || pollster::block_on(a.lstsq_gpu_async(&a, &call.run.clone().into())).map(drop)),
+                at_once("batch", || svdvals_batch(&[a.as_ref()], &call).map(drop)),
+                at_once("batch of vectors", || svd_batch(&[a.as_ref()], &call).map(drop)),
+                at_once("batch awaited", || pollster::block_on(svdvals_gpu::svdvals_batch_async(&[a.as_ref()], &call)).map(drop)),
+                at_once("stage 1", || SvdValsGpu::to_band(&a, &call.run).map(drop)),
+                at_once("stage 2", || band.band_to_bidiag(&call.run).map(drop)),
+                at_once("band", || band.svd(&call).map(drop)),
+                at_once("triangle", || x.trsm_gpu_with(side, uplo, op, diag, one, &triangle, &call.run)),
+            ];
+            for (k, found) in found.into_iter().enumerate() {
+                match found {
+                    Err(error @ SvdError::InvalidOption { .. }) => {
+                        names("threads", &error, &["threads"]);
+                        let says = error.to_string();
+                        assert!(
+                            threads == 0 || says.contains(&most.to_string()) && says.contains(&processors.to_string()),
+                            "{says}"
+                        );
+                    }
+                    // The search for a device comes first.
+                    Err(SvdError::NoAdapter { .. }) if backend == Backend::Gpu => {}
+                    other => panic!("{k}: {threads} threads, {backend}: {other:?}"),
+                }
+            }
+        }
+        if cfg!(not(feature = "gpu")) {
+            assert_eq!(threads_here(), before);
+        }
+    }
+    // Drivers of devices have their own.
+    let before = threads_here();
+    let exact = a.svdvals_gpu_with(&cpu()).unwrap();
+    let pools = threads_here() - before;
+    for threads in [1, 7, most] {
+        let call = cpu().threads(threads).tuning(Tuning::for_cpu::<f32>(200).direct_up_to(0));
+        let one = a.svdvals_gpu_with(&cpu().tuning(Tuning::for_cpu::<f32>(200).direct_up_to(0))).unwrap();
+        assert!(at_once("threads", || a.svdvals_gpu_with(&call)).unwrap() == one);
+        assert!(threads_here() <= before + pools + processors + threads, "{} threads for {threads}", threads_here());
+        let many = vec![a.as_ref(); 20];
+        assert!(at_once("batch", || svdvals_batch(&many, &cpu().threads(threads))).unwrap().iter().all(|found| *found == exact));
+    }
+}
+
+/// Where the system has no thread for a pool, a call that asks for one is an error, and others compute on their own thread.
+#[test]
+fn no_threads() {
+    const NAME: &str = "absurd::no_threads";
+    const CASE: &str = "SVDVALS_GPU_TEST_CASE";
+    if env::var(CASE).is_err() {
+        // No stack is that large, and with one thread for its tests a test program makes none.
+        let stack = (1u64 << 46).to_string();
+        return own_process::run(NAME, [(CASE, "none"), ("RUST_MIN_STACK", &stack), ("RUST_TEST_THREADS", "1")]);
+    }
+    assert!(std::thread::Builder::new().spawn(|| ()).is_err(), "a thread with a stack of 64 TiB");
+    let a = gaussian::<f64>(300, 260, 3);
+    names("2 threads", &a.svdvals_gpu_with(&cpu().threads(2)).unwrap_err(), &["threads"]);
+    // For the test's own products.
+    faer::set_global_parallelism(faer::Par::Seq);
+    for of in [Problem::<f64>::new(300, 260), Problem::new(3000, 20)] {
+        for check in checks::<f64>() {
+            assert!(is_right("on one thread", check, &of, &cpu(), &[]));
+        }
+    }
+    let awaited = pollster::block_on(a.svdvals_gpu_async(&cpu())).unwrap();
+    assert!(awaited == a.svdvals_gpu_with(&cpu()).unwrap());
+    let many: Vec<_> = (0..40).map(|_| a.as_ref().subcols(0, 230)).collect();
+    assert_eq!(svdvals_batch(&many, &cpu()).unwrap().len(), 40);
+    let mut rows = RowBlocks::<f64>::with_right_sides(20, 1).unwrap();
+    rows.push_with(&a.as_ref().subcols(0, 20), &a.as_ref().subcols(20, 1)).unwrap();
+    assert!(rows.solve_faer(None).is_ok() && rows.finish_faer().is_ok());
+}
+
+/// A caller's pool with more threads than there are processors.
+#[test]
+fn a_large_pool_of_the_caller() {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(200).build().unwrap();
+    let a = gaussian::<f32>(300, 260, 3);
+    let one = a.svdvals_gpu_with(&cpu()).unwrap();
+    assert!(at_once("a pool of 200", || pool.install(|| a.svdvals_gpu_with(&cpu()))).unwrap() == one);
+}
+
+/// The numbers of a file or a table of hyperparameters.
+#[test]
+fn tuning_files() {
+    let path = env::temp_dir().join(format!("svdvals-gpu-{}-absurd.json", std::process::id()));
+    let of = Problem::<f32>::new(40, 24);
+    let texts =
+        ["0", "1", "7", "1048576", "1099511627776", "18446744073709551615", "18446744073709551616", "-1", "1e300", "NaN", "1.5"];
+    for (name, set) in OF_CPU.iter().chain(&OF_GPU) {
+        for text in texts {
+            let what = format!("{name} = {text}");
+            let of_file = format!(
+                "{{\"entries\": [{{\"adapter\": \"cpu\", \"element\": \"f32\", \"n_up_to\": 100,\n\"tuning\": {{\"{name}\": {text}}}}}]}}"
+            );
+            fs::write(&path, of_file).unwrap();
+            match at_once(&what, || TuningTable::load(&path)) {
+                Ok(table) => {
+                    let value = text.parse().unwrap();
+                    let mut same = TuningTable::default();
+                    same.set::<f32>(TuningTable::CPU, 100, set(Tuning::for_cpu::<f32>(24), value));
+                    for table in [table, same] {
+                        is_right(&what, checks::<f32>()[0], &of, &cpu().tuning_table(table), &[*name, "leaf"]);
+                    }
+                }
+                Err(SvdError::TuningFile { line: Some(2), field: Some(field), reason, .. }) => {
+                    assert!(field.starts_with("entries[0].tuning") || text == "NaN", "{what}: {field}");
+                    assert!(field.ends_with(name) || reason.contains(name) || text == "NaN", "{what}: {field}, {reason}");
+                }
+                other => panic!("{what}: {other:?}"),
+            }
+        }
+    }
+    for n_up_to in ["-1", "1e300", "18446744073709551616"] {
+        let text = format!(
+            "{{\"entries\": [{{\"adapter\": \"cpu\", \"element\": \"f32\", \"n_up_to\": {n_up_to}, \"tuning\": {{}}}}]}}"
+        );
+        fs::write(&path, text).unwrap();
+        assert!(matches!(TuningTable::load(&path), Err(SvdError::TuningFile { line: Some(1), field: Some(_), .. })));
+    }
+    _ = fs::remove_file(&path);
+}
+
+/// A file that the environment names, with a number that is refused: the file, its line and the field, in every call.
+#[test]
+fn environment() {
+    const NAME: &str = "absurd::environment";
+    const CASE: &str = "SVDVALS_GPU_TEST_CASE";
+    let a = gaussian::<f32>(40, 24, 7);
+    match env::var(CASE).as_deref() {
+        Ok("refused") => {
+            for _ in 0..2 {
+                match a.svdvals_gpu_with(&cpu()) {
+                    Err(error @ SvdError::TuningFile { line: Some(3), .. }) => {
+                        assert!(error.to_string().contains("leaf"), "{error}")
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        Ok("large") => {
+            assert!(is_right("a file", checks::<f32>()[0], &Problem::new(40, 24), &cpu(), &[]));
+            names("a file", &gaussian::<f32>(60, 60, 7).svdvals_gpu_with(&cpu()).unwrap_err(), &["leaf"]);
+        }
+        _ => {
+            let entry = |n: usize, tuning: &str| {
+                format!("{{\"adapter\": \"cpu\", \"element\": \"f32\", \"n_up_to\": {n},\n\"tuning\": {{{tuning}}}}}")
+            };
+            let refused = entry(50, "\n\"leaf\": -1");
+            let large = [
+                entry(50, "\"tile_size\": 1, \"leaf\": 18446744073709551615, \"cols_per_block\": 18446744073709551615"),
+                entry(70, "\"tile_size\": 1099511627776"),
+            ];
+            for (case, entries) in [("refused", refused), ("large", large.join(","))] {
+                let path = env::temp_dir().join(format!("svdvals-gpu-{}-absurd-{case}.json", std::process::id()));
+                fs::write(&path, format!("{{\"entries\": [{entries}]}}")).unwrap();
+                own_process::run(NAME, [(CASE, case.as_ref()), ("SVDVALS_GPU_TUNING", path.as_os_str())]);
+                _ = fs::remove_file(&path);
+            }
+        }
+    }
+}
+
+/// The shapes and numbers that functions take beside options.
+#[test]
+fn arguments() {
+    for x in NUMBERS {
+        for y in NUMBERS {
+            let what = format!("{x}, {y}");
+            // What takes long is left out: to make entries in between.
+            let entries = x.saturating_mul(y.min(x).saturating_add(1));
+            if entries < 1 << 22 || entries >= 1 << 40 {
+                match at_once(&what, || Band::from_fn(x, y, |i, j| (i + j) as f32)) {
+                    Ok(band) => {
+                        for width in NUMBERS {
+                            let steps = at_once(&what, || band.chase_steps(width)).map(|steps| steps.n());
+                            assert!(steps.as_ref().is_ok_and(|n| *n == x) || width == 0, "{what}: {steps:?}");
+                        }
+                    }
+                    Err(error) => {
+                        assert!(matches!(error, SvdError::InvalidOption { .. } | SvdError::OutOfMemory { .. }), "{what}: {error}")
+                    }
+                }
+            }
+            match at_once(&what, || RowBlocks::<f64>::with_right_sides(x, y)) {
+                Ok(rows) => assert_eq!((rows.columns(), rows.right_sides()), (x, y)),
+                Err(error) => {
+                    assert!(matches!(error, SvdError::InvalidOption { .. } | SvdError::OutOfMemory { .. }), "{what}: {error}")
+                }
+            }
+        }
+    }
+    let a = gaussian::<f32>(40, 24, 7);
+    let c = SvdValsGpu::to_band(&a, &cpu().run).unwrap().band_to_bidiag(&cpu().run).unwrap();
+    for k in NUMBERS {
+        assert_eq!(at_once("k", || c.svd_leading(k)).unwrap().0.ncols(), k.min(24));
+        assert!(Tuning::for_cpu::<f64>(k).check().is_ok());
+    }
+}
+
+/// The model counts a call in a moment, or says what it cannot count.
+#[test]
+fn costs() {
+    let shapes = [(1 << 18, 1 << 18), (1 << 30, 1), (1 << 30, 7)];
+    let all = NUMBERS.into_iter().flat_map(|m| NUMBERS.into_iter().map(move |n| (m, n))).chain(shapes);
+    let counted = |what: &str, call: &dyn Fn() -> svdvals_gpu::Result<Cost>| match at_once(what, call) {
+        Ok(cost) => assert!(cost.on(&DeviceModel::H100).iter().all(|kernel| kernel.total >= 0.0), "{what}"),
+        Err(SvdError::InvalidOption { reason, .. }) => assert!(reason.len() > 8, "{what}"),
+        Err(error) => panic!("{what}: {error}"),
+    };
+    for (m, n) in all {
+        let tuning = at_once("tuning", || Cost::tuning::<f32>(n));
+        let what = format!("{m} x {n}");
+        counted(&what, &|| Cost::new::<f32>(m, n, &tuning));
+        counted(&what, &|| Cost::with_stage3::<Complex<f64>>(m, n, &tuning, true));
+        counted(&what, &|| Cost::qr::<f32>(m, n, &tuning));
+        counted(&what, &|| Cost::svd::<f32>(m, n, m, &tuning));
+        counted(&what, &|| Cost::one_stage::<f32>(m, n, &tuning, false));
+        counted(&what, &|| Cost::one_stage_svd::<f32>(m, n, n, &tuning));
+        assert!(cost::sweeps_at_once(m, n) <= m && DeviceModel::H100.is_filled(m, n) == (cost::sweeps_at_once(m, n) >= 528));
+    }
+    for &(name, set) in OF_CPU.iter().chain(&OF_GPU) {
+        for value in NUMBERS.into_iter().chain([1 << 10, 1 << 16]) {
+            for n in [40, 1000] {
+                let tuning = set(Cost::tuning::<f32>(n), value);
+                let what = format!("{name} = {value}, n = {n}");
+                counted(&what, &|| Cost::new::<f32>(n, n, &tuning));
+                counted(&what, &|| Cost::qr::<f32>(n, n, &tuning));
+                counted(&what, &|| Cost::svd::<f32>(n, n, n, &tuning));
+                counted(&what, &|| Cost::one_stage::<f32>(n, n, &tuning, true));
+            }
+        }
+    }
+}
