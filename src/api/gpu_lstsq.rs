@@ -60,7 +60,7 @@ impl<T: Element> GpuMatrix<T> {
     ///
     /// # Errors
     /// As [`qr`](Self::qr). [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) also if B does not have m rows, has an entry that is NaN or infinite, or is on another
-    /// device, for a ridge that is negative or not finite, or above 2^370 (10^111) where the arithmetic is f32, and, if A is wide, for [`LstsqOptions::products`] and [`LstsqOptions::preconditioner`]; [`SvdError::Overflow`](crate::SvdError::Overflow) if a result exceeds its type.
+    /// device, for a ridge that is negative or not finite, or above 2^372 (10^112) where the arithmetic is f32, and, if A is wide, for [`LstsqOptions::products`] and [`LstsqOptions::preconditioner`]; [`SvdError::Overflow`](crate::SvdError::Overflow) if a result exceeds its type.
     pub fn lstsq(&self, b: &GpuMatrix<T>, options: &LstsqOptions) -> Result<GpuLstsq<T>> {
         Ok(self.solved(b, options, false)?.values)
     }

@@ -23,6 +23,7 @@ pub(crate) mod device;
 pub(crate) mod fixed;
 pub(crate) mod jacobi;
 mod kernel;
+mod limit;
 pub(crate) mod one_stage;
 pub(crate) mod product_shape;
 pub(crate) mod recursive;
@@ -45,6 +46,7 @@ use crate::{
     },
     cost::{
         count::{Call, dispatches_of_call, dispatches_of_qr},
+        limit::check_dispatches,
         shape::Bounds,
         table::Measured,
         work::{Chain, Work},
@@ -156,7 +158,8 @@ impl Cost {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::InvalidOption`] if [`Tuning::check`] rejects the hyperparameters, or if the sizes overflow.
+    /// [`SvdError::InvalidOption`] if [`Tuning::check`] rejects the hyperparameters, if the sizes overflow, or if there are more dispatches than can be
+    /// counted in a moment: about a million.
     pub fn new<S: Number>(m: usize, n: usize, tuning: &Tuning) -> Result<Cost> {
         Cost::of_values(S::KIND, m, n, tuning, m.min(n) >= BISECTION_WORTHWHILE)
     }
@@ -284,15 +287,21 @@ impl Cost {
         Cost::check((m, n), tuning)?;
         if call.vectors.is_some() {
             // The flops of the vectors are at most 40 times those that are checked, and their sum is saturated nowhere else.
-            Cost::check((m.saturating_mul(64), n), tuning)?;
+            Cost::check_counts((m.saturating_mul(64), n), tuning)?;
         }
         let call = Call { vectors: call.vectors.map(|k| k.min(n)), ..call };
         let work = dispatches_of_call(kind, 1, (m, n), tuning, call)?;
         Ok(Cost { work, double: kind.is_double() })
     }
 
+    /// Checks the hyperparameters, and that an m x n matrix, m >= n, can be counted, in a moment.
+    fn check(shape: (usize, usize), tuning: &Tuning) -> Result<()> {
+        Cost::check_counts(shape, tuning)?;
+        check_dispatches(shape, tuning)
+    }
+
     /// Checks the hyperparameters, and that no count of an m x n matrix, m >= n, overflows.
-    fn check((m, n): (usize, usize), tuning: &Tuning) -> Result<()> {
+    fn check_counts((m, n): (usize, usize), tuning: &Tuning) -> Result<()> {
         tuning.check()?;
         // Far beyond any device. Below this limit no count overflows.
         const MOST: usize = 1 << 16;

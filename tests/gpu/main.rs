@@ -17,6 +17,7 @@ mod qr;
 #[path = "../common/vectors.rs"]
 mod vectors;
 
+mod absurd;
 mod accuracy;
 mod band;
 mod batch;
@@ -103,6 +104,8 @@ fn main() -> ExitCode {
     let mut singles = VecDeque::new();
     for (name, body) in [
         ("counts_at_1024", accuracy::counts_at_1024 as fn() -> Outcome),
+        ("absurd_hyperparameters", absurd::hyperparameters),
+        ("absurd_arguments", absurd::arguments),
         ("past_one_binding", whole::past_one_binding),
         ("large_updates_in_pieces", whole::large_updates_in_pieces),
         ("lost_device", whole::lost_device),

@@ -41,7 +41,7 @@ pub struct RunOptions {
     pub tuning_table: Option<TuningTable>,
     /// The storage type of half-precision matrices.
     pub half_storage: HalfStorage,
-    /// The number of CPU threads. None takes the rayon pool of the caller.
+    /// The number of CPU threads, at most 8 for each processor, or 64 if that is more. None takes the rayon pool of the caller.
     pub threads: Option<usize>,
     /// The callback for progress. Not serialized.
     #[cfg_attr(feature = "serde", serde(skip))]
@@ -97,9 +97,10 @@ impl RunOptions {
         self
     }
 
-    /// Sets the number of CPU threads, at least 1. The call has a rayon pool of its own, which is kept for the next call with the same
-    /// number. Without this option it uses the pool of the caller, by default rayon's global one. (A browser has a single thread, which
-    /// computes; there this option is [`SvdError::InvalidOption`](crate::SvdError::InvalidOption).)
+    /// Sets the number of CPU threads, at least 1 and at most 8 for each processor, or 64 if that is more: other numbers are
+    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption), before any thread is made. The call has a rayon pool of its own, which is kept for
+    /// the next call with the same number. Without this option it uses the pool of the caller, by default rayon's global one. (A browser has a single
+    /// thread, which computes; there this option is an error.)
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
