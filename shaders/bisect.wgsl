@@ -6,9 +6,9 @@
 //
 //   squares   of each matrix a factor, then n pairs (q_i, e_i), all at most 2
 //   bounds    of each matrix for each k a lower and an upper bound of the square of the k-th singular value, ascending, k = 0, 1, ...,
-//             in and out
+//             in and out; only for k = lowest, lowest + 1, ..., n - 1
 //
-// Thread = singular value. workgroup.z is the matrix. A pass does three steps of bisection: it counts below all seven points that they could
+// Thread = singular value, from `lowest` on. workgroup.z is the matrix. A pass does three steps of bisection: it counts below all seven points that they could
 // need, with one division for each row and point. A dispatch does `passes` passes. The first dispatch also sets the bounds. If the bounds are far
 // apart, the midpoint is their geometric mean.
 
@@ -20,6 +20,7 @@ struct Params {
     n: u32,
     passes: u32,
     first: u32,
+    lowest: u32,
 }
 
 @group(0) @binding(0) var<storage, read_write> squares: array<Real>;
@@ -42,7 +43,7 @@ fn bisect(
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let k = (workgroup.x + workgroup.y * workgroups.x) * BISECT_THREADS + thread;
+    let k = params.lowest + (workgroup.x + workgroup.y * workgroups.x) * BISECT_THREADS + thread;
     if k >= params.n {
         return;
     }

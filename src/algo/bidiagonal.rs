@@ -5,7 +5,7 @@ use std::{any::TypeId, borrow::Cow, fmt};
 use faer::Mat;
 
 use crate::{
-    algo::bidiag,
+    algo::{bidiag, leading::Leading},
     base::{
         blas::Side,
         error::{Result, SvdError},
@@ -15,6 +15,13 @@ use crate::{
         watch::Watch,
     },
 };
+
+/// Values up to which all are computed, whatever the tolerance: the largest one takes about as long as so many.
+const FEW: usize = 64;
+
+/// How much smaller than the tolerance a value may be, relatively, before it is rounded: more than the roundings to f32 of the largest value, of this one
+/// and of its square root if it is an eigenvalue of A^H A.
+const SLACK: f64 = 1e-6;
 
 /// A real upper bidiagonal matrix of order n.
 ///
@@ -140,7 +147,8 @@ impl<R: RealElement> Bidiagonal<R> {
     /// [`SvdError::Overflow`] if a value exceeds `R`'s range; [`SvdError::InvalidOption`] for `Stage3::Device`; with `Stage3::Bdsqr` or
     /// `Stage3::Bdsdc` (feature `lapack`) [`SvdError::NotConverged`] if LAPACK's iteration does not converge.
     pub fn svdvals_by(&self, method: Stage3) -> Result<Vec<R>> {
-        let values: Vec<R> = self.svdvals_for::<R>(method, &Watch::default())?.into_iter().map(R::from_double).collect();
+        let values: Vec<R> =
+            self.svdvals_for::<R>(method, Leading::ALL, &Watch::default())?.into_iter().map(R::from_double).collect();
         // The values are descending, so the first is the largest.
         let finite = values.first().is_none_or(|&x| num_traits::Float::is_finite(x));
         if finite { Ok(values) } else { Err(SvdError::overflow(R::KIND, "singular values")) }
@@ -187,21 +195,34 @@ impl<R: RealElement> Bidiagonal<R> {
         Ok((u, values, v))
     }
 
-    /// The values in f64, accurate enough for rounding to `T`. Values that overflow f64 are infinite.
-    pub(crate) fn svdvals_for<T: RealElement>(&self, method: Stage3, watch: &Watch) -> Result<Vec<f64>> {
+    /// The largest values in f64, accurate enough for rounding to `T`: at least as many as are wanted, unless rounding brings a value up to the
+    /// tolerance ([`Leading::select`]). A value has the same bits however many are wanted. Values that overflow f64 are infinite.
+    pub(crate) fn svdvals_for<T: RealElement>(&self, method: Stage3, leading: Leading, watch: &Watch) -> Result<Vec<f64>> {
         let (diagonal, superdiagonal) = (widened(&self.diagonal), widened(&self.superdiagonal));
         let unit = T::epsilon().to_double();
+        let some = |count: usize| match method {
+            Stage3::Bisection => bidiag::bisection::svdvals(&diagonal, &superdiagonal, count, watch),
+            _ => bidiag::svdvals(&diagonal, &superdiagonal, unit, count, watch),
+        };
         let find = || {
             Ok(match method {
-                Stage3::Auto | Stage3::Newton => bidiag::svdvals(&diagonal, &superdiagonal, unit, watch),
-                Stage3::Bisection => bidiag::bisection::svdvals(&diagonal, &superdiagonal, watch),
+                Stage3::Auto | Stage3::Newton | Stage3::Bisection => {
+                    let mut count = leading.most(diagonal.len());
+                    if leading.tolerance > 0.0 && count > FEW {
+                        let largest = some(1).first().copied().unwrap_or(0.0);
+                        let least = (1.0 - SLACK) * leading.tolerance * largest;
+                        // One more shows that no other is wanted.
+                        count = count.min(bidiag::count_from(&diagonal, &superdiagonal, least) + 1);
+                    }
+                    some(count)
+                }
                 Stage3::Device => {
                     return Err(SvdError::invalid("stage3", "Stage3::Device, but the bidiagonal is not on a GPU"));
                 }
                 #[cfg(feature = "lapack")]
-                Stage3::Bdsqr => bidiag::lapack::bdsqr(diagonal.into_owned(), superdiagonal.into_owned())?,
+                Stage3::Bdsqr => bidiag::lapack::bdsqr(diagonal.to_vec(), superdiagonal.to_vec())?,
                 #[cfg(feature = "lapack")]
-                Stage3::Bdsdc => bidiag::lapack::bdsdc(diagonal.into_owned(), superdiagonal.into_owned())?,
+                Stage3::Bdsdc => bidiag::lapack::bdsdc(diagonal.to_vec(), superdiagonal.to_vec())?,
             })
         };
         let values = if self.diagonal.len() < bidiag::IN_POOL { find()? } else { on_pool(find)? };

@@ -17,6 +17,7 @@ use crate::{
         band_to_bidiag::band_to_bidiag,
         bidiag,
         bidiagonal::{Bidiagonal, Stage3},
+        leading::Leading,
         one_stage::{apply_one_stage, one_stage},
         reflectors::{Phases, apply_stage_1, apply_stage_2, keep_stage_1},
         to_band::{to_band, triangular_factor},
@@ -68,6 +69,8 @@ pub(crate) struct Driver<'a, K> {
     pub one_stage: bool,
     /// The method of stage 3; None: on the backend, without a copy of the bidiagonal to the host.
     pub stage3: Option<Stage3>,
+    /// The values that the call wants.
+    pub leading: Leading,
     /// Whether to measure the seconds of each stage.
     pub timed: bool,
     /// Whether to keep a copy of the matrix for the left vectors, if the backend computes them.
@@ -89,7 +92,7 @@ pub(crate) struct Reduced<K: TileKernels> {
 /// How many of the values, descending, have vectors that are wanted.
 pub(crate) type Wanted<'a> = &'a (dyn Fn(&[f64]) -> usize + Sync);
 
-/// The values, descending, rounded to the arithmetic's precision, with the right singular vectors that were wanted.
+/// The wanted values, descending, rounded to the arithmetic's precision, with the right singular vectors that were wanted.
 pub(crate) struct Found<K: TileKernels> {
     pub values: Vec<f64>,
     /// n x k, if any were asked for.
@@ -100,7 +103,7 @@ pub(crate) struct Found<K: TileKernels> {
 }
 
 impl<K: VectorKernels> Driver<'_, K> {
-    /// All singular values of `a`, and its right singular vectors V = P1 P2 D2 V_C if some are wanted, where C = D1 |C| D2^H and
+    /// The wanted singular values of `a`, and its right singular vectors V = P1 P2 D2 V_C if some are wanted, where C = D1 |C| D2^H and
     /// |C| = U_C S V_C^T. `scale` is the result of stage 0. The caller has reported the start of stage 1.
     pub async fn svd(&self, a: &dyn Source<K>, scale: f64, wanted: Option<Wanted<'_>>) -> Result<Found<K>> {
         let mut clock = Clock::new(self.timed);
@@ -262,12 +265,14 @@ impl<K: VectorKernels> Driver<'_, K> {
             (Some(method), Some(c)) => {
                 let (diagonal, superdiagonal) = c.moduli();
                 seconds.band_to_bidiag += self.lap(&mut clock).await?;
-                stage_three(self.kernels.kind(), diagonal, superdiagonal, scale, method, self.watch)?
+                stage_three(self.kernels.kind(), (diagonal, superdiagonal), scale, method, self.leading, self.watch)?
             }
             _ => {
-                let mut values = self.kernels.svdvals(band).await?;
+                let mut values = self.kernels.svdvals(band, self.leading.count.max(1)).await?;
                 values.sort_unstable_by(|x, y| y.total_cmp(x));
-                unscaled(self.kernels.kind(), values, scale, "singular values")?
+                let mut values = unscaled(self.kernels.kind(), values, scale, "singular values")?;
+                values.truncate(self.leading.of(&values));
+                values
             }
         };
         seconds.svdvals = self.lap(&mut clock).await?;
@@ -348,21 +353,24 @@ pub(crate) fn right_of_bidiagonal<T: Scalar>(c: &ComplexBidiagonal, k: usize, wa
     Ok(turned)
 }
 
-/// Stage 3 on the host, for a bidiagonal in double precision that is scaled by `scale`: the values, rounded to this arithmetic's precision.
+/// Stage 3 on the host, for the diagonal and the superdiagonal of a bidiagonal in double precision that is scaled by `scale`: the wanted values,
+/// rounded to this arithmetic's precision.
 pub(crate) fn stage_three(
     kind: ElementKind,
-    diagonal: Vec<f64>,
-    superdiagonal: Vec<f64>,
+    (diagonal, superdiagonal): (Vec<f64>, Vec<f64>),
     scale: f64,
     method: Stage3,
+    leading: Leading,
     watch: &Watch,
 ) -> Result<Vec<f64>> {
     let bidiagonal = Bidiagonal::new(diagonal, superdiagonal)?;
-    let values = match kind.is_double() {
-        true => bidiagonal.svdvals_for::<f64>(method, watch)?,
-        false => bidiagonal.svdvals_for::<f32>(method, watch)?,
-    };
-    unscaled(kind, values, scale, "singular values")
+    leading.select(bidiagonal.diagonal().len(), &|leading| {
+        let values = match kind.is_double() {
+            true => bidiagonal.svdvals_for::<f64>(method, leading, watch)?,
+            false => bidiagonal.svdvals_for::<f32>(method, leading, watch)?,
+        };
+        unscaled(kind, values, scale, "singular values")
+    })
 }
 
 /// `values / scale`, rounded to this arithmetic's precision.

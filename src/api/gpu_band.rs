@@ -134,7 +134,8 @@ impl<T: Element> GpuBand<T> {
         T::device_band_to_bidiag(&self.0, options)
     }
 
-    /// Stages 2 and 3: all n singular values, descending.
+    /// Stages 2 and 3: the n singular values, descending, or the first of them that [`keep`](SvdOptions::keep) and
+    /// [`tolerance`](SvdOptions::tolerance) leave.
     ///
     /// ```
     /// use svdvals_gpu::{Band, GpuBand, GpuContext, SvdOptions};

@@ -250,7 +250,8 @@ impl<T: Element> GpuMatrix<T> {
         self.to_gpu_band(options)?.download()
     }
 
-    /// All min(m, n) singular values, descending. Every stage runs on the device, and only the bidiagonal or its singular values are read
+    /// The min(m, n) singular values, descending, or the first of them that [`keep`](SvdOptions::keep) and
+    /// [`tolerance`](SvdOptions::tolerance) leave. Every stage runs on the device, and only the bidiagonal or its singular values are read
     /// back.
     ///
     /// The values are bitwise those of [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with) for the same matrix in the same memory

@@ -49,7 +49,8 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
         self.svdvals_gpu_with(&SvdOptions::default())
     }
 
-    /// All min(m, n) singular values, descending.
+    /// The min(m, n) singular values, descending, or the first of them that [`keep`](SvdOptions::keep) and
+    /// [`tolerance`](SvdOptions::tolerance) leave.
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
@@ -62,7 +63,7 @@ pub trait SvdValsGpu: sealed::Matrix<<Self as SvdValsGpu>::Element, <Self as Svd
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::NonFinite`](crate::SvdError::NonFinite) for a NaN or an infinity, with its row and column; [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for a hyperparameter out of
+    /// [`SvdError::NonFinite`](crate::SvdError::NonFinite) for a NaN or an infinity, with its row and column; [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for a hyperparameter or a tolerance out of
     /// range; [`SvdError::Overflow`](crate::SvdError::Overflow) if entries are so large that a singular value is beyond the type's range. With [`Backend::Gpu`](crate::Backend::Gpu) also
     /// [`SvdError::NoAdapter`](crate::SvdError::NoAdapter), [`SvdError::UnsupportedElement`](crate::SvdError::UnsupportedElement), [`SvdError::TooLarge`](crate::SvdError::TooLarge), and the errors that a device reports while it
     /// runs ([`SvdError::DeviceLost`](crate::SvdError::DeviceLost), [`SvdError::OutOfMemory`](crate::SvdError::OutOfMemory), [`SvdError::Gpu`](crate::SvdError::Gpu)).

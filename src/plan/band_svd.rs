@@ -104,7 +104,16 @@ fn right_of_band<T: Scalar, K: VectorKernels + Transfers<T>>(
     watch: Watch,
 ) -> Result<Right<T>> {
     let held = kernels.upload_band(band, scale, tuning.tile_width)?;
-    let driver = Driver { kernels, tuning, watch: &watch, one_stage: false, stage3, timed: false, left: false };
+    let driver = Driver {
+        kernels,
+        tuning,
+        watch: &watch,
+        one_stage: false,
+        stage3,
+        leading: options.leading(),
+        timed: false,
+        left: false,
+    };
     let wanted = |values: &[f64]| options.kept(values);
     let Found { values, right, .. } =
         block_on(driver.svd_of_band(held, (band.n(), band.bandwidth()), scale.to_double(), Some(&wanted)))?;

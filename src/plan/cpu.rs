@@ -9,6 +9,7 @@ use crate::{
     algo::{
         bidiagonal::Bidiagonal,
         count::{flops_by_band, flops_by_one_stage, flops_directly, vectors_flops},
+        leading::Leading,
         svdvals::{Driver, Source, Wanted, narrowed, right_of_bidiagonal, stage_three, unscaled},
     },
     base::{
@@ -177,7 +178,8 @@ where
     let kernels = CpuKernels::<S>::watched(tuning, watch.clone())?;
     watch.begin(Stage::ToBand)?;
     let (kernels, stage3, timed) = (&kernels, Some(call.options.stage3), call.timed);
-    let driver = Driver { kernels, tuning, watch: &watch, one_stage, stage3, timed, left: false };
+    let leading = call.options.leading();
+    let driver = Driver { kernels, tuning, watch: &watch, one_stage, stage3, leading, timed, left: false };
 
     let clock = Clock::new(call.timed);
     let cholesky = matches!(route, Route::Band(First::Cholesky) | Route::OneStage(First::Cholesky));
@@ -218,7 +220,8 @@ fn of_column<T: Scalar>(call: &Call<'_, T>, a: MatRef<'_, T>, scale: Re<T>, want
     let norm = norm(a, scale);
     let mut seconds = StageSeconds { band_to_bidiag: clock.restart(), ..StageSeconds::default() };
     watch.begin(Stage::Svdvals)?;
-    let values = stage_three(T::KIND, vec![norm], Vec::new(), scale.to_double(), call.options.stage3, &watch)?;
+    let (stage3, leading) = (call.options.stage3, call.options.leading());
+    let values = stage_three(T::KIND, (vec![norm], Vec::new()), scale.to_double(), stage3, leading, &watch)?;
     seconds.svdvals = clock.restart();
     let right = match wanted {
         Some(wanted) => {
@@ -253,7 +256,7 @@ fn directly<T: Scalar>(
     let watch = Watch::new(&call.listen, || Ok(flops()))?;
     let mut clock = Clock::new(call.timed);
     let mut seconds = StageSeconds::default();
-    let (stage3, keep) = (call.options.stage3, wanted.is_some());
+    let (stage3, leading, keep) = (call.options.stage3, call.options.leading(), wanted.is_some());
     watch.begin(Stage::ToBand)?;
     match first {
         First::Nothing => {
@@ -263,8 +266,9 @@ fn directly<T: Scalar>(
             let lines = if a.nrows() == a.ncols() { by_lines(a) } else { a };
             let direct = in_room(call.room, |room| bidiagonal_directly(lines, scale, keep, room))?;
             seconds.band_to_bidiag = clock.restart();
-            let values =
-                |diagonal, superdiagonal| stage_three(T::KIND, diagonal, superdiagonal, scale.to_double(), stage3, &watch);
+            let values = |diagonal, superdiagonal| {
+                stage_three(T::KIND, (diagonal, superdiagonal), scale.to_double(), stage3, leading, &watch)
+            };
             let found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values)?;
             Ok(Found { of_transpose: lines.row_stride() != a.row_stride(), ..found })
         }
@@ -276,10 +280,14 @@ fn directly<T: Scalar>(
             let direct = in_room(call.room, |room| bidiagonal_directly(squares.as_ref(), scale, keep, room))?;
             seconds.band_to_bidiag = clock.restart();
             let values = |diagonal, superdiagonal| {
-                let squares = Bidiagonal::new(diagonal, superdiagonal)?.svdvals_for::<f64>(stage3, &watch)?;
-                let values =
-                    unscaled(ElementKind::F64, squares, scale, "eigenvalues of A^H A")?.into_iter().map(f64::sqrt).collect();
-                unscaled(T::KIND, values, 1.0, "singular values")
+                let bidiagonal = Bidiagonal::new(diagonal, superdiagonal)?;
+                leading.select(bidiagonal.diagonal().len(), &|leading| {
+                    let leading = Leading { tolerance: leading.tolerance.powi(2), ..leading };
+                    let squares = bidiagonal.svdvals_for::<f64>(stage3, leading, &watch)?;
+                    let values =
+                        unscaled(ElementKind::F64, squares, scale, "eigenvalues of A^H A")?.into_iter().map(f64::sqrt).collect();
+                    unscaled(T::KIND, values, 1.0, "singular values")
+                })
             };
             let mut found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values)?;
             found.right = found.right.map(|v| unsorted(v.as_ref(), &order));
@@ -298,8 +306,9 @@ fn directly<T: Scalar>(
             watch.begin(Stage::BandToBidiag)?;
             let direct = in_room(call.room, |room| bidiagonal_directly(r.as_ref(), Re::<T>::from_double(1.0), keep, room))?;
             seconds.band_to_bidiag = clock.restart();
-            let values =
-                |diagonal, superdiagonal| stage_three(T::KIND, diagonal, superdiagonal, scale.to_double(), stage3, &watch);
+            let values = |diagonal, superdiagonal| {
+                stage_three(T::KIND, (diagonal, superdiagonal), scale.to_double(), stage3, leading, &watch)
+            };
             let mut found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values)?;
             if let (Some(right), Some(order)) = (&mut found.right, order) {
                 *right = unsorted(right.as_ref(), &order);

@@ -92,7 +92,7 @@ fn holds_left(kind: ElementKind, context: &GpuContext, (m, n): (usize, usize), f
     fitting_bytes(context, "vectors", kind.bytes(), m.checked_mul(cols.next_multiple_of(4))).is_ok()
 }
 
-/// All singular values of `scale` times the m x n matrix `a`, m >= n, stored as `kind`, on a GPU. The report's shape is that of `a`. Its seconds
+/// The wanted singular values of `scale` times the m x n matrix `a`, m >= n, stored as `kind`, on a GPU. The report's shape is that of `a`. Its seconds
 /// lack those of stage 0 and the total.
 pub(crate) async fn svdvals_on_gpu(
     kind: ElementKind,
@@ -139,7 +139,8 @@ pub(crate) async fn svd_on_gpu(
     watch.begin(Stage::ToBand)?;
     let stage3 = (!stage3_on_device).then_some(options.stage3);
     let left = needed.is_some_and(|needed| needed.left && holds_left(kind, &context, shape, needed.full));
-    let driver = Driver { kernels: &kernels, tuning: &tuning, watch: &watch, one_stage, stage3, timed, left };
+    let driver =
+        Driver { kernels: &kernels, tuning: &tuning, watch: &watch, one_stage, stage3, leading: options.leading(), timed, left };
     let Found { values, right, copy, mut seconds } = driver.svd(a, scale, wanted).await?;
     let mut clock = Clock::new(timed);
     let full = needed.is_some_and(|needed| needed.full);

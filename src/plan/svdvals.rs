@@ -110,7 +110,7 @@ impl<'a, T: Scalar, O> Call<'a, T, O> {
     }
 }
 
-/// All singular values, descending, and the report; its seconds are zero unless `timed`.
+/// The singular values that the options keep, descending, and the report; its seconds are zero unless `timed`.
 pub(crate) fn svdvals<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Re<T>>>> {
     let call = Call::new(trimmed(a), options, timed);
     on_threads(options.run.threads, || svdvals_of(&call))

@@ -107,11 +107,12 @@ pub trait TileKernels: OneStageKernels + Sync {
     /// Reads the diagonal (n) and the superdiagonal (n - 1) back.
     fn bidiagonal(&self, band: &Self::Banded) -> impl Future<Output = Result<ComplexBidiagonal>> + Send;
 
-    /// Stage 3 on the backend: the singular values, in any order, of a band that has been reduced to a bidiagonal.
+    /// Stage 3 on the backend: the `count` largest singular values, or all if there are fewer, in any order, of a band that has been reduced to a
+    /// bidiagonal. A value has the same bits for every `count`.
     ///
     /// # Errors
     /// [`SvdError::InvalidOption`] if the backend leaves stage 3 to the host.
-    fn svdvals(&self, _band: &Self::Banded) -> impl Future<Output = Result<Vec<f64>>> + Send {
+    fn svdvals(&self, _band: &Self::Banded, _count: usize) -> impl Future<Output = Result<Vec<f64>>> + Send {
         let reason = "Stage3::Device, but the bidiagonal is not on a GPU";
         std::future::ready(Err(SvdError::invalid("stage3", reason)))
     }

@@ -8,8 +8,8 @@ use std::{
 use faer::{Mat, MatRef};
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, Band, Element, LstsqGpu, LstsqOptions, Number, PanelTree, Preconditioner, QrGpu, QrOptions, RealElement, Reduction, RowBlocks, SvdError,
-    SvdGpu, SvdOptions, SvdValsGpu, Tuning, TuningTable,
+    Backend, Band, Element, LstsqGpu, LstsqOptions, Number, PanelTree, Preconditioner, QrGpu, QrOptions, RealElement, Reduction,
+    RowBlocks, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning, TuningTable,
     cost::{self, Cost, DeviceModel},
     svd_batch, svdvals_batch,
     triangular::{Diag, Op, Side, TriangularGpu, Uplo},
@@ -380,7 +380,9 @@ fn threads() {
                 at_once("r", || a.qr_r_gpu_with(&call.run.clone().into()).map(drop)),
                 at_once("qr awaited", || pollster::block_on(a.qr_gpu_async(&call.run.clone().into())).map(drop)),
                 at_once("least squares", || a.lstsq_gpu_with(&a, &call.run.clone().into()).map(drop)),
-                at_once("least squares awaited", || pollster::block_on(a.lstsq_gpu_async(&a, &call.run.clone().into())).map(drop)),
+                at_once("least squares awaited", || {
+                    pollster::block_on(a.lstsq_gpu_async(&a, &call.run.clone().into())).map(drop)
+                }),
                 at_once("batch", || svdvals_batch(&[a.as_ref()], &call).map(drop)),
                 at_once("batch of vectors", || svd_batch(&[a.as_ref()], &call).map(drop)),
                 at_once("batch awaited", || pollster::block_on(svdvals_gpu::svdvals_batch_async(&[a.as_ref()], &call)).map(drop)),

@@ -30,6 +30,7 @@ mod half_types;
 mod invariances;
 #[cfg(feature = "lapack-openblas")]
 mod lapack;
+mod leading;
 #[cfg(feature = "ndarray")]
 mod lstsq;
 mod one_stage;

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use faer::Mat;
 use svdvals_gpu::{
-    Backend, GpuContext, GpuMatrix, LstsqGpu, QrGpu, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning, svdvals_batch,
+    Backend, GpuContext, GpuMatrix, LstsqGpu, LstsqOptions, QrGpu, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning,
+    svdvals_batch,
 };
 
 use crate::{
@@ -63,8 +64,8 @@ pub fn hyperparameters() -> Outcome {
             // Where the values run, so may all others; some of them need more of the device.
             found.push(soon(&what, || off(a.svd_gpu_with(&call).map(|svd| svd.s)))?);
             found.push(soon(&what, || off(svdvals_batch(&[a.as_ref()], &call).map(|mut all| all.remove(0))))?);
-            found.push(soon(&what, || a.qr_r_gpu_with(&call).map(|_| 0.0))?);
-            found.push(soon(&what, || a.lstsq_gpu_with(&b, &call).map(|_| 0.0))?);
+            found.push(soon(&what, || a.qr_r_gpu_with(&call.run.clone().into()).map(|_| 0.0))?);
+            found.push(soon(&what, || a.lstsq_gpu_with(&b, &call.run.clone().into()).map(|_| 0.0))?);
             for (k, found) in found.into_iter().enumerate() {
                 match found {
                     Ok(off) => check!(off <= stable::<f32>(40), "{what}, {k}: {off:.1e}"),
@@ -109,17 +110,17 @@ pub fn arguments() -> Outcome {
     for threads in [0, 20_000, 1_000_000, usize::MAX] {
         let on = on.clone().threads(threads);
         check!(option(a.svdvals_gpu_with(&on).map(drop)) == "threads", "{threads} threads");
-        check!(option(there.qr(&on).map(drop)) == "threads", "{threads} threads");
-        check!(option(there.lstsq(&b, &on).map(drop)) == "threads", "{threads} threads");
+        check!(option(there.qr(&on.run.clone().into()).map(drop)) == "threads", "{threads} threads");
+        check!(option(there.lstsq(&b, &on.run.clone().into()).map(drop)) == "threads", "{threads} threads");
     }
     let right = gaussian::<f32>(40, 1, 9);
     for ridge in [-1.0, f64::NAN, f64::INFINITY, 1e113, 1e300, f64::MAX] {
-        let on = on.clone().ridge(ridge);
+        let on = LstsqOptions::from(on.run.clone()).ridge(ridge);
         check!(option(there.lstsq(&b, &on).map(drop)) == "ridge", "{ridge:e}, on the device");
         check!(option(a.lstsq_gpu_with(&right, &on).map(drop)) == "ridge", "{ridge:e}");
     }
-    for ridge in [5e-324, 1e20, 1e60, 1e111] {
-        let on = on.clone().ridge(ridge);
+    for ridge in [5e-324f64, 1e20, 1e60, 1e111] {
+        let on = LstsqOptions::from(on.run.clone()).ridge(ridge);
         check!(option(there.lstsq(&b, &on).map(drop)).is_empty(), "{ridge:e}, on the device");
         let x = a.lstsq_gpu_with(&right, &on)?.x;
         // The error of a backward stable method, beside a solution of about 1 / ridge.

@@ -25,6 +25,7 @@ mod batch_vectors;
 mod dense;
 mod factors_resident;
 mod half_types;
+mod leading;
 mod lstsq_in_fixed_point;
 mod lstsq_on_device;
 mod memory;
@@ -269,6 +270,7 @@ fn kernels<T: Elements>() -> Vec<Runs> {
         ("bands_are_copied_exactly", band::bands_are_copied_exactly::<T>),
         ("chase_keeps_singular_values", band::chase_keeps_singular_values::<T>),
         ("bisection_on_the_device", stage3::bisection_on_the_device::<T>),
+        ("bisection_of_some", leading::bisection_of_some::<T>),
         ("batch_table_1", batch::table_1::<T>),
         ("batch_mixed_shapes", batch::mixed_shapes::<T>),
     ];
@@ -287,6 +289,8 @@ fn calls<T: Elements>() -> Vec<Runs> {
         ("values_agree_with_the_cpu", whole::values_agree_with_the_cpu::<T>),
         ("hyperparameters_do_not_change_values", accuracy::hyperparameters_do_not_change_values::<T>),
         ("values_by_the_device", stage3::values_by_the_device::<T>),
+        ("leading_of_single_calls", leading::of_single_calls::<T>),
+        ("leading_of_batches", leading::of_batches::<T>),
         ("memory_orders_do_not_matter", accuracy::memory_orders_do_not_matter::<T>),
         ("batch_scales", batch::scales::<T>),
         ("batch_bad_matrices_and_strides", batch::bad_matrices_and_strides::<T>),

@@ -41,7 +41,7 @@ pub fn bisection_on_the_device<T: Elements>(context: &GpuContext) -> Outcome {
         let bidiagonal = Bidiagonal::new((0..n).map(|i| of(i, i)).collect(), (1..n).map(|j| of(j - 1, j)).collect())?;
         let want: Vec<f64> = bidiagonal.svdvals()?;
         let device = kernels.upload_band(&band, T::Real::from_double(1.0), 1)?;
-        let mut got = pollster::block_on(kernels.svdvals(&device))?;
+        let mut got = pollster::block_on(kernels.svdvals(&device, n))?;
         got.sort_unstable_by(|x, y| y.total_cmp(x));
         check!(got.len() == n, "{name}: {} values", got.len());
         let largest = want[0];

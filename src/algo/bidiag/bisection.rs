@@ -25,6 +25,8 @@
 //! the geometric mean if the ends are far apart, and to the arithmetic mean if they are close. At
 //! most 62 rounds reduce any interval to two adjacent floating-point numbers.
 
+use std::ops::Range;
+
 use super::FLOPS;
 use super::{Scaling, is_alone, structural_zeros};
 use crate::base::{parallel::map_with, watch::Watch};
@@ -72,29 +74,33 @@ impl Interval {
     }
 }
 
-/// All singular values, in descending order, each with a relative error of about `5 n eps` (see the
+/// The `count` largest singular values, or all if there are fewer, in descending order, each with a relative error of about `5 n eps` (see the
 /// module's documentation). Signs are ignored; entries must be finite. If `watch` is cancelled, the values are meaningless.
-pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64], watch: &Watch) -> Vec<f64> {
-    let mut values = smallest(diagonal, superdiagonal, diagonal.len(), watch);
+///
+/// An interval's bisection depends on no other interval, so a value has the same bits however many are computed.
+pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64], count: usize, watch: &Watch) -> Vec<f64> {
+    let order = diagonal.len();
+    let mut values = in_places(diagonal, superdiagonal, order - count.min(order)..order, watch);
     values.reverse();
     values
 }
 
-/// The `wanted` smallest singular values, in ascending order; `watch` as in [`svdvals`].
-pub fn smallest(diagonal: &[f64], superdiagonal: &[f64], wanted: usize, watch: &Watch) -> Vec<f64> {
+/// The singular values in the places `wanted` of the ascending order; `watch` as in [`svdvals`].
+pub fn in_places(diagonal: &[f64], superdiagonal: &[f64], wanted: Range<usize>, watch: &Watch) -> Vec<f64> {
     let order = diagonal.len();
+    let wanted = wanted.start..wanted.end.min(order);
     let scaling = Scaling::of(diagonal, superdiagonal);
     let chain = golub_kahan(diagonal, superdiagonal, scaling);
     let zeros = structural_zeros(diagonal, superdiagonal);
-    let mut values = vec![0.0; wanted.min(order)];
+    let mut values = vec![0.0; wanted.len()];
     // Entries are below 2 after scaling, and no singular value exceeds max |a| + max |b|.
     let whole = Interval { low: 0, high: 4f64.to_bits(), below_low: zeros, below_high: order };
     let mut active = vec![whole];
     while !active.is_empty() {
         active.retain(|interval| {
-            let (first, end) = (interval.below_low, interval.below_high.min(wanted));
+            let (first, end) = (interval.below_low.max(wanted.start), interval.below_high.min(wanted.end));
             if first < end && interval.is_final() {
-                values[first..end].fill(scaling.undo(f64::from_bits(interval.low)));
+                values[first - wanted.start..end - wanted.start].fill(scaling.undo(f64::from_bits(interval.low)));
             }
             first < end && !interval.is_final()
         });
@@ -190,7 +196,7 @@ mod tests {
     #[test]
     fn diagonal_matrices_are_exact_to_one_unit() {
         let diagonal = [1e-280, 7.0, 0.3, -0.1, 1e-30, 0.0];
-        let values = svdvals(&diagonal, &[0.0; 5], &Watch::default());
+        let values = svdvals(&diagonal, &[0.0; 5], 6, &Watch::default());
         for (value, exact) in values.iter().zip([7.0, 0.3, 0.1, 1e-30, 1e-280, 0.0]) {
             assert!((value - exact).abs() <= 2.0 * f64::EPSILON * exact, "{value} for {exact}");
         }
@@ -203,19 +209,19 @@ mod tests {
     fn a_vanishing_pivot_does_not_mislead() {
         let diagonal = [1.0000000000024447, 1.0000000000026124, 1.0000000000023705];
         let superdiagonal = [3.1505687146543286e-9, 2.566591813099419e-9];
-        let middle = svdvals(&diagonal, &superdiagonal, &Watch::default())[1];
+        let middle = svdvals(&diagonal, &superdiagonal, 3, &Watch::default())[1];
         assert!((middle - 1.0000000000024).abs() <= 15.0 * f64::EPSILON, "{middle:e}");
     }
 
-    /// `smallest` returns the tail of all values.
+    /// Those in some places are a part of all values.
     #[test]
-    fn the_smallest_are_the_tail_of_all() {
+    fn some_are_a_part_of_all() {
         let diagonal: Vec<f64> = (1..40).map(|i| f64::from(i).sin()).collect();
         let superdiagonal: Vec<f64> = (1..39).map(|i| f64::from(i).cos()).collect();
-        let mut all = svdvals(&diagonal, &superdiagonal, &Watch::default());
+        let mut all = svdvals(&diagonal, &superdiagonal, 39, &Watch::default());
         all.reverse();
-        for wanted in [0, 1, 7, 39, 50] {
-            assert_eq!(smallest(&diagonal, &superdiagonal, wanted, &Watch::default()), all[..wanted.min(39)]);
+        for (first, end) in [(0, 0), (0, 1), (0, 7), (0, 39), (3, 50), (38, 39), (39, 39), (12, 13), (5, 20)] {
+            assert_eq!(in_places(&diagonal, &superdiagonal, first..end, &Watch::default()), all[first..end.min(39)]);
         }
     }
 }

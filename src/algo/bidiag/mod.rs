@@ -39,8 +39,9 @@ use crate::base::{
 /// Scaled singular values below this limit are recomputed by bisection.
 const SQUARES_RANGE: f64 = f64::from_bits((1023 - 450) << 52);
 
-/// The singular values, in descending order, of the upper bidiagonal matrix with the given
-/// diagonal and superdiagonal, by [`newton`]'s method.
+/// The `count` largest singular values, or all if there are fewer, in descending order, of the upper
+/// bidiagonal matrix with the given diagonal and superdiagonal, by [`newton`]'s method. A value has the
+/// same bits for every `count`.
 ///
 /// Entries must be finite; they may be negative or zero. The number of exact zeros among the values
 /// equals the rank deficiency of the matrix. A value above the largest finite number
@@ -49,11 +50,58 @@ const SQUARES_RANGE: f64 = f64::from_bits((1023 - 450) << 52);
 ///
 /// `unit` is the machine epsilon of the type that the values will be rounded to. If `watch` is
 /// cancelled, the values are meaningless.
-pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64], unit: f64, watch: &Watch) -> Vec<f64> {
+pub fn svdvals(diagonal: &[f64], superdiagonal: &[f64], unit: f64, count: usize, watch: &Watch) -> Vec<f64> {
     let full = unit <= f64::EPSILON;
     // Two thousand times smaller than the final rounding error.
     let tolerance = if full { f64::EPSILON } else { unit / 2048.0 };
-    scaled(diagonal, superdiagonal, full, watch, |a, b| newton::svdvals(a, b, tolerance, watch))
+    let superdiagonal = &superdiagonal[..superdiagonal.len().min(diagonal.len().saturating_sub(1))];
+    let scaling = Scaling::of(diagonal, superdiagonal);
+    let mut magnitudes = Vec::with_capacity(2 * diagonal.len());
+    magnitudes.extend(diagonal.iter().chain(superdiagonal).map(|entry| scaling.apply(entry.abs())));
+    magnitudes.resize((2 * diagonal.len()).saturating_sub(1), 0.0);
+    let (a, b) = magnitudes.split_at(diagonal.len());
+    let count = count.min(a.len());
+    let mut values = largest(a, b, tolerance, count, full, watch);
+    if watch.is_cancelled() {
+        return vec![0.0; count];
+    }
+    if full {
+        let head = values.partition_point(|&value| value >= SQUARES_RANGE);
+        refine::refine(a, b, &mut values[..head]);
+    }
+    values.truncate(count);
+    refine_tail(a, b, &mut values, watch);
+    for value in &mut values {
+        *value = scaling.undo(*value);
+    }
+    values
+}
+
+/// The `count` largest values of the scaled matrix in descending order, by [`newton`]'s method, and if they are going to be `refined` those behind
+/// them that may then be larger than one of them.
+fn largest(a: &[f64], b: &[f64], tolerance: f64, count: usize, refined: bool, watch: &Watch) -> Vec<f64> {
+    let n = a.len();
+    let mut found = if refined { n.min(count + 1) } else { count };
+    loop {
+        let mut values = newton::svdvals(a, b, tolerance, found, watch);
+        values.sort_unstable_by(|x, y| y.total_cmp(x));
+        values.truncate(found);
+        let (last, behind) = match values[..] {
+            [.., behind] if count > 0 => (values[count - 1], behind),
+            _ => return values,
+        };
+        // Values below the range of the squares are not refined.
+        let apart = last < SQUARES_RANGE || behind < last * (1.0 - 4.0 * refine::LONGEST);
+        if !refined || found == n || apart || watch.is_cancelled() {
+            return values;
+        }
+        found = n.min(2 * found + LANES);
+    }
+}
+
+/// The number of singular values of at least `x`, by one Sturm count.
+pub fn count_from(diagonal: &[f64], superdiagonal: &[f64], x: f64) -> usize {
+    diagonal.len() - bisection::count_below(diagonal, superdiagonal, x)
 }
 
 /// The singular vectors of these sides that belong to the `k` largest values (n x k), of the upper bidiagonal matrix with the given diagonal
@@ -87,36 +135,6 @@ pub(crate) fn vectors<R: RealElement, const SIDES: usize>(
     Ok(vectors)
 }
 
-/// The result of `method` for the scaled magnitudes, sorted and scaled back. If `full`, it is refined to a few units in the last place.
-fn scaled(
-    diagonal: &[f64],
-    superdiagonal: &[f64],
-    full: bool,
-    watch: &Watch,
-    method: impl Fn(&[f64], &[f64]) -> Vec<f64>,
-) -> Vec<f64> {
-    let superdiagonal = &superdiagonal[..superdiagonal.len().min(diagonal.len().saturating_sub(1))];
-    let scaling = Scaling::of(diagonal, superdiagonal);
-    let mut magnitudes = Vec::with_capacity(2 * diagonal.len());
-    magnitudes.extend(diagonal.iter().chain(superdiagonal).map(|entry| scaling.apply(entry.abs())));
-    magnitudes.resize((2 * diagonal.len()).saturating_sub(1), 0.0);
-    let (a, b) = magnitudes.split_at(diagonal.len());
-    let mut values = method(a, b);
-    if watch.is_cancelled() {
-        return vec![0.0; a.len()];
-    }
-    values.sort_unstable_by(|x, y| y.total_cmp(x));
-    if full {
-        let head = values.partition_point(|&value| value >= SQUARES_RANGE);
-        refine::refine(a, b, &mut values[..head]);
-    }
-    refine_tail(a, b, &mut values, watch);
-    for value in &mut values {
-        *value = scaling.undo(*value);
-    }
-    values
-}
-
 /// Flops of a row in a pass of Newton's method: additions, multiplications and divisions for the pivot and its derivative. The unit of
 /// stage 3's progress.
 const FLOPS: u64 = 8;
@@ -146,13 +164,16 @@ fn in_lockstep<T: Send>(values: &mut [T], rows: usize, pass: impl Fn(&mut [T]) +
     }
 }
 
-/// Replaces those of the descending `values` of the scaled matrix that are below `SQUARES_RANGE`: by
-/// zeros if all of them are structural zeros, else by the results of bisection.
+/// Replaces those of the `values` of the scaled matrix, the largest ones in descending order, that are below `SQUARES_RANGE`: by
+/// zeros if all values of the matrix below it are structural zeros, else by the results of bisection.
 fn refine_tail(a: &[f64], b: &[f64], values: &mut [f64], watch: &Watch) {
-    let head = values.partition_point(|&value| value >= SQUARES_RANGE);
-    let tail = values.len() - head;
+    let (n, head) = (a.len(), values.partition_point(|&value| value >= SQUARES_RANGE));
+    if head == values.len() {
+        return;
+    }
+    let tail = n - head;
     if tail > structural_zeros(a, b) {
-        let refined = bisection::smallest(a, b, tail, watch);
+        let refined = bisection::in_places(a, b, n - values.len()..tail, watch);
         for (value, &new) in values[head..].iter_mut().rev().zip(&refined) {
             *value = new;
         }
@@ -245,9 +266,9 @@ mod tests {
 
     /// The values by the default method, after a comparison with the values for single precision (within a 128th of a unit, plus `tolerance`).
     fn svdvals(a: &[f64], b: &[f64]) -> Vec<f64> {
-        let values = super::svdvals(a, b, f64::EPSILON, &Watch::default());
+        let values = super::svdvals(a, b, f64::EPSILON, a.len(), &Watch::default());
         let unit = f64::from(f32::EPSILON);
-        let error = difference(&values, &super::svdvals(a, b, unit, &Watch::default()));
+        let error = difference(&values, &super::svdvals(a, b, unit, a.len(), &Watch::default()));
         assert!(error <= unit / 128.0 + tolerance(a.len()), "single: n = {}, {error:.2e}", a.len());
         values
     }
@@ -256,7 +277,7 @@ mod tests {
     /// which is the determinant. In logarithms, `n` relative errors add up.
     fn check(name: &str, a: &[f64], b: &[f64]) {
         let (values, n) = (svdvals(a, b), a.len());
-        let error = difference(&values, &bisection::svdvals(a, b, &Watch::default()));
+        let error = difference(&values, &bisection::svdvals(a, b, n, &Watch::default()));
         assert!(error <= tolerance(n), "{name}: n = {n}, {error:.2e}");
         let logarithms = |x: &[f64]| x.iter().map(|x| x.abs().ln()).sum::<f64>();
         let scale = values.iter().map(|x| x.ln().abs()).sum::<f64>();
@@ -353,7 +374,7 @@ mod tests {
         for n in [1, 2, 5, 40] {
             let a = list(3 * n, |_| random());
             let b = list(3 * n - 1, |i| if i % 3 == 1 { 0.5 * a[i] } else { 0.0 });
-            let values = super::svdvals(&a, &b, f64::EPSILON, &Watch::default());
+            let values = super::svdvals(&a, &b, f64::EPSILON, a.len(), &Watch::default());
             for alone in a.iter().step_by(3) {
                 assert!(values.contains(alone), "{alone} of {n}");
             }

@@ -17,9 +17,12 @@
 //! and `x - p/p'` is a Newton step. One pass with one division per row computes both the count and the step. Passes for different `x` are
 //! independent: they share vector registers and run on different threads.
 //!
-//! The first round evaluates at least `n` points, evenly spaced as singular values. Intervals with more than one value are bisected. Once
+//! The first round evaluates at least `n` points, evenly spaced as singular values; if few values are wanted, those of these points that
+//! enclose them, found by sections. Intervals with more than one value are bisected. Once
 //! an interval contains a single value, Newton steps inside it take over. Spectra without clusters take about six passes per value. Values
 //! that cannot be separated share the passes of a bisection.
+
+use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
@@ -38,6 +41,9 @@ const CANCELLATION: f64 = 4.0 * f64::EPSILON;
 
 /// The lowest point. (At zero, a zero pivot would hide the rows after it.)
 const LOWEST: f64 = power_of_two(-950);
+
+/// The first round is by sections if at most one value of so many is wanted. A value takes about `log2` of that and two points there.
+const FEW: usize = 4;
 
 /// More rounds than the bisection of any two numbers takes. The limit ends the search if rounding errors give contradictory counts.
 const MAX_ROUNDS: usize = 400;
@@ -65,18 +71,19 @@ struct Bracket {
     last_step: f64,
 }
 
-/// The singular values, in no order, of the bidiagonal matrix with diagonal `a` and superdiagonal `b`. The entries are nonnegative, and the
-/// largest is in `[1, 2)`. The relative error is about `tolerance`, and four times that in a cluster, or of the order of rounding. Values
+/// Singular values, in no order, among them the `count` largest, of the bidiagonal matrix with diagonal `a` and superdiagonal `b`. The entries are
+/// nonnegative, and the largest is in `[1, 2)`. The relative error is about `tolerance`, and four times that in a cluster, or of the order of rounding. Values
 /// below `2^-450` are zero. Unless there are exactly two rows, a row with zero off-diagonals on both sides gives its entry as a value,
 /// exactly, however small.
 ///
-/// If `watch` is cancelled, the values are meaningless.
-pub fn svdvals(a: &[f64], b: &[f64], tolerance: f64, watch: &Watch) -> Vec<f64> {
-    count_passes(a, b, tolerance, watch).0
+/// A bracket depends on no other bracket, so a value has the same bits however many are wanted. If `watch` is cancelled, the values are
+/// meaningless.
+pub fn svdvals(a: &[f64], b: &[f64], tolerance: f64, count: usize, watch: &Watch) -> Vec<f64> {
+    count_passes(a, b, tolerance, count, watch).0
 }
 
 /// [`svdvals`], and the number of points evaluated.
-fn count_passes(a: &[f64], b: &[f64], tolerance: f64, watch: &Watch) -> (Vec<f64>, usize) {
+fn count_passes(a: &[f64], b: &[f64], tolerance: f64, count: usize, watch: &Watch) -> (Vec<f64>, usize) {
     let n = a.len();
     if let [a1, a2] = *a {
         let (large, small) = two_by_two(a1 * a1, a2 * a2, b[0] * b[0]);
@@ -100,26 +107,19 @@ fn count_passes(a: &[f64], b: &[f64], tolerance: f64, watch: &Watch) -> (Vec<f64
     if n == 0 {
         return (alone, 0);
     }
-    let bound = bound * (1.0 + 4.0 * f64::EPSILON);
+    let grid = Grid { rows: &rows, bound: bound * (1.0 + 4.0 * f64::EPSILON) };
 
-    let mut values = vec![0.0; n];
-    // LANES points cost hardly more than one.
-    let first = n.max(LANES);
-    let mut points = Vec::with_capacity(first + 1);
-    points.extend((0..first).map(|k| Point::new((bound * (k as f64 / first as f64)).powi(2).max(LOWEST))));
-    evaluate(&rows, &mut points);
-    let mut passes = first;
-    points.push(Point { below: n, ..Point::new(bound * bound) });
-    let mut below = 0;
-    for point in &mut points {
-        // Rounding errors can make the counts nonmonotonic; this restores the order.
-        below = point.below.clamp(below, n);
-        point.below = below;
-    }
-    let found = |ends: &[Point]| Bracket { low: ends[0], high: ends[1], next: f64::NAN, last_step: f64::INFINITY };
-    let (mut brackets, mut next) = (Vec::with_capacity(n), Vec::with_capacity(n));
-    brackets.extend(points.windows(2).filter(|ends| ends[0].below < ends[1].below).map(found));
-    let mut looked_at = first;
+    // The first wanted value, counted from the smallest.
+    let from = n - count.min(n);
+    let wanted = |bracket: &Bracket| bracket.count() > 0 && bracket.high.below > from;
+    let mut values = vec![0.0; n - from];
+    let (mut brackets, mut passes) = if count <= n / FEW { grid.sections(from) } else { grid.all() };
+    brackets.retain(wanted);
+    let (mut next, mut points) = (Vec::with_capacity(brackets.len()), Vec::with_capacity(brackets.len()));
+    let mut fill = |bracket: &Bracket, value: f64| {
+        values[bracket.low.below.max(from) - from..bracket.high.below - from].fill(value.sqrt());
+    };
+    let mut looked_at = passes;
     for _ in 0..MAX_ROUNDS {
         let going_on = watch.did(FLOPS * (looked_at * n) as u64).is_ok();
         if brackets.is_empty() || !going_on {
@@ -131,20 +131,102 @@ fn count_passes(a: &[f64], b: &[f64], tolerance: f64, watch: &Watch) -> (Vec<f64
         evaluate(&rows, &mut points);
         passes += points.len();
         for (bracket, &point) in brackets.iter().zip(&points) {
-            let range = bracket.low.below..bracket.high.below;
             match bracket.divide(point, tolerance) {
-                Divided::Found(value) => values[range].fill(value.sqrt()),
-                Divided::Halves(halves) => next.extend(halves.into_iter().filter(|half| half.count() > 0)),
+                Divided::Found(value) => fill(bracket, value),
+                Divided::Halves(halves) => next.extend(halves.into_iter().filter(wanted)),
             }
         }
         std::mem::swap(&mut brackets, &mut next);
         next.clear();
     }
     for bracket in brackets {
-        values[bracket.low.below..bracket.high.below].fill(bracket.high.at.sqrt());
+        fill(&bracket, bracket.high.at);
     }
     values.extend(alone);
     (values, passes)
+}
+
+/// The points of the first round, evenly spaced as singular values between zero and `bound`.
+struct Grid<'a> {
+    rows: &'a [[f64; 2]],
+    bound: f64,
+}
+
+impl Grid<'_> {
+    /// The number of intervals. (LANES points cost hardly more than one.)
+    fn len(&self) -> usize {
+        self.rows.len().max(LANES)
+    }
+
+    /// The point at the lower end of interval `k`, or at the upper end of the last one, not yet evaluated.
+    fn point(&self, k: usize) -> Point {
+        match k < self.len() {
+            true => Point::new((self.bound * (k as f64 / self.len() as f64)).powi(2).max(LOWEST)),
+            false => Point { below: self.rows.len(), ..Point::new(self.bound * self.bound) },
+        }
+    }
+
+    /// The intervals, as brackets, and the number of points evaluated.
+    fn all(&self) -> (Vec<Bracket>, usize) {
+        let n = self.rows.len();
+        let mut points = Vec::with_capacity(self.len() + 1);
+        points.extend((0..self.len()).map(|k| self.point(k)));
+        evaluate(self.rows, &mut points);
+        points.push(self.point(self.len()));
+        let mut below = 0;
+        for point in &mut points {
+            // Rounding errors can make the counts nonmonotonic; this restores the order.
+            below = point.below.clamp(below, n);
+            point.below = below;
+        }
+        (points.windows(2).map(|ends| Bracket::between(ends[0], ends[1])).collect(), self.len())
+    }
+
+    /// Those intervals that contain eigenvalues of `from..`, as the same brackets, and the number of points evaluated. An interval of the grid's
+    /// points that contains such an eigenvalue is divided until its ends are neighbours.
+    ///
+    /// The counts of the grid's points are monotonic: a count is that of entries with relative perturbations of a few eps, so it could differ
+    /// from the exact one only within `2n` times that of a value, and the points are `1 / n` of the bound apart.
+    fn sections(&self, from: usize) -> (Vec<Bracket>, usize) {
+        let mut lowest = [self.point(0)];
+        evaluate(self.rows, &mut lowest);
+        let mut intervals = vec![(0..self.len(), Bracket::between(lowest[0], self.point(self.len())))];
+        let (mut divided, mut points, mut passes) = (Vec::new(), Vec::new(), 1);
+        loop {
+            let wide = intervals.iter().filter(|(ends, _)| ends.len() > 1).count();
+            if wide == 0 {
+                return (intervals.into_iter().map(|(_, bracket)| bracket).collect(), passes);
+            }
+            let parts = (LANES / wide + 1).max(2);
+            let cut = |ends: &Range<usize>, part: usize| ends.start + ends.len() * part / parts.min(ends.len());
+            points.clear();
+            for (ends, _) in &intervals {
+                points.extend((1..parts.min(ends.len())).map(|part| self.point(cut(ends, part))));
+            }
+            evaluate(self.rows, &mut points);
+            passes += points.len();
+            let mut inner = points.iter();
+            for (ends, whole) in &intervals {
+                let (mut low, parts) = (whole.low, parts.min(ends.len()));
+                for part in 1..=parts {
+                    let high = match part < parts {
+                        true => inner.next().map_or(whole.high, |&point| Point {
+                            below: point.below.clamp(low.below, whole.high.below),
+                            ..point
+                        }),
+                        false => whole.high,
+                    };
+                    let bracket = Bracket::between(low, high);
+                    if bracket.count() > 0 && high.below > from {
+                        divided.push((cut(ends, part - 1)..cut(ends, part), bracket));
+                    }
+                    low = high;
+                }
+            }
+            std::mem::swap(&mut intervals, &mut divided);
+            divided.clear();
+        }
+    }
 }
 
 /// The larger and the smaller eigenvalue of `B^T B` for the 2 x 2 matrix with the squares `q1`,
@@ -175,6 +257,11 @@ impl Point {
 }
 
 impl Bracket {
+    /// A bracket without a Newton step.
+    fn between(low: Point, high: Point) -> Bracket {
+        Bracket { low, high, next: f64::NAN, last_step: f64::INFINITY }
+    }
+
     fn count(&self) -> usize {
         self.high.below - self.low.below
     }
@@ -336,7 +423,7 @@ mod tests {
         let wilkinson = |i: usize| ((i % 21) as f64 - 10.0).abs() / 8.0 + 0.125;
         let passes = |a: &dyn Fn(usize) -> f64, b: &dyn Fn(usize) -> f64| {
             let (a, b): (Vec<f64>, Vec<f64>) = ((0..n).map(a).collect(), (1..n).map(b).collect());
-            let (values, passes) = count_passes(&a, &b, f64::EPSILON, &Watch::default());
+            let (values, passes) = count_passes(&a, &b, f64::EPSILON, n, &Watch::default());
             assert_eq!(values.len(), n);
             passes as f64 / n as f64
         };
@@ -383,6 +470,9 @@ mod tests {
     /// The iteration ends even with entries that are not finite, although callers exclude these.
     #[test]
     fn it_ends_even_if_entries_are_not_finite() {
-        assert_eq!(svdvals(&[1.0, f64::NAN, 0.5, 1.0], &[1.0, 0.5, f64::INFINITY], f64::EPSILON, &Watch::default()).len(), 4);
+        let (a, b) = ([1.0, f64::NAN, 0.5, 1.0], [1.0, 0.5, f64::INFINITY]);
+        for count in [4, 1] {
+            assert_eq!(svdvals(&a, &b, f64::EPSILON, count, &Watch::default()).len(), count);
+        }
     }
 }

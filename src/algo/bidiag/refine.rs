@@ -14,7 +14,7 @@
 use super::{LANES, in_lockstep};
 
 /// A step longer than this, relative to the value, is not a correction of roundoff: the value is in a tight cluster, and is unchanged.
-const LONGEST: f64 = 256.0 * f64::EPSILON;
+pub const LONGEST: f64 = 256.0 * f64::EPSILON;
 
 /// A step of at most this relative length may be the rounding error of its own pivots: the value is unchanged, so that exact values stay
 /// exact. The bound is at least half a unit in the last place.

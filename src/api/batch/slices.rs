@@ -14,7 +14,8 @@ use crate::{
     },
 };
 
-/// The singular values of each matrix of a batch, descending. The matrices may have different shapes.
+/// The singular values of each matrix of a batch, descending, or the first of them that [`keep`](SvdOptions::keep) and
+/// [`tolerance`](SvdOptions::tolerance) leave. The matrices may have different shapes.
 ///
 /// On the CPU the results are those of [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with) bit for bit. Small matrices are computed side by
 /// side, one on each thread; a few large ones one after the other, each on all threads.

@@ -81,7 +81,8 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
         self.svdvals_batch_gpu_with(&SvdOptions::default())
     }
 
-    /// The min(m, n) singular values of each matrix, descending: batch x min(m, n).
+    /// The min(m, n) singular values of each matrix, descending, or the first of them that [`keep`](SvdOptions::keep) leaves: batch x min(m, n),
+    /// or fewer columns.
     ///
     /// ```
     /// use svdvals_gpu::{SvdError, SvdOptions, SvdValsBatchGpu};
@@ -96,10 +97,12 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
     /// # Errors
     /// [`SvdError::InBatch`] with the index of the first matrix that has an error, and that error, as of
     /// [`svdvals_gpu_with`](crate::SvdValsGpu::svdvals_gpu_with). [`SvdError::InvalidOption`] and [`SvdError::Cancelled`] are of the whole
-    /// call.
+    /// call. [`SvdError::InvalidOption`] too for a [`tolerance`](SvdOptions::tolerance), with which the number of values would differ from matrix to
+    /// matrix; [`svdvals_batch_gpu_each`](Self::svdvals_batch_gpu_each) takes one.
     fn svdvals_batch_gpu_with(&self, options: &SvdOptions) -> Result<Array2<Real<Self::Element>>> {
         let (matrices, shape) = self.matrices();
-        stacked(&all(Self::Element::svdvals_batch(&matrices, options, false)?.values)?, shape.0.min(shape.1))
+        has_one_count(options)?;
+        stacked(&all(Self::Element::svdvals_batch(&matrices, options, false)?.values)?, count(shape, options))
     }
 
     /// Like [`svdvals_batch_gpu_with`](Self::svdvals_batch_gpu_with), with a report: what ran, why, and the seconds.
@@ -116,8 +119,9 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
     /// As [`svdvals_batch_gpu_with`](Self::svdvals_batch_gpu_with).
     fn svdvals_batch_gpu_report(&self, options: &SvdOptions) -> Result<BatchReport<Array2<Real<Self::Element>>>> {
         let (matrices, shape) = self.matrices();
+        has_one_count(options)?;
         let report = Self::Element::svdvals_batch(&matrices, options, true)?;
-        report.try_map(|each| stacked(&all(each)?, shape.0.min(shape.1)))
+        report.try_map(|each| stacked(&all(each)?, count(shape, options)))
     }
 
     /// Like [`svdvals_batch_gpu_with`](Self::svdvals_batch_gpu_with), with a result for each matrix, so that one bad matrix costs no other.
@@ -156,8 +160,11 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
         &'a self,
         options: &'a SvdOptions,
     ) -> impl Future<Output = Result<Array2<Real<Self::Element>>>> + Send + 'a {
-        let (matrices, (m, n)) = self.matrices();
-        async move { stacked(&all(Self::Element::svdvals_batch_async(&matrices, options, false).await?.values)?, m.min(n)) }
+        let (matrices, shape) = self.matrices();
+        async move {
+            has_one_count(options)?;
+            stacked(&all(Self::Element::svdvals_batch_async(&matrices, options, false).await?.values)?, count(shape, options))
+        }
     }
 
     /// [`svdvals_batch_gpu_report`](Self::svdvals_batch_gpu_report) for a task that must not block; see
@@ -177,10 +184,11 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
         &'a self,
         options: &'a SvdOptions,
     ) -> impl Future<Output = Result<BatchReport<Array2<Real<Self::Element>>>>> + Send + 'a {
-        let (matrices, (m, n)) = self.matrices();
+        let (matrices, shape) = self.matrices();
         async move {
+            has_one_count(options)?;
             let report = Self::Element::svdvals_batch_async(&matrices, options, true).await?;
-            report.try_map(|each| stacked(&all(each)?, m.min(n)))
+            report.try_map(|each| stacked(&all(each)?, count(shape, options)))
         }
     }
 
@@ -358,8 +366,13 @@ pub trait SvdValsBatchGpu: sealed::Stack<<Self as SvdValsBatchGpu>::Element> {
 
 /// Checks that the options give every matrix of a stack as many values.
 fn has_one_count(options: &SvdOptions) -> Result<()> {
-    let reason = "the number of values would differ from matrix to matrix; svd_batch_gpu_each takes one";
+    let reason = "the number of values would differ from matrix to matrix; the methods for each matrix (_each) take one";
     if options.tolerance.is_some() { Err(SvdError::invalid("tolerance", reason)) } else { Ok(()) }
+}
+
+/// The number of values of each matrix of a stack.
+fn count((m, n): (usize, usize), options: &SvdOptions) -> usize {
+    options.keep.unwrap_or(usize::MAX).min(m).min(n)
 }
 
 /// The values of each matrix, `k` of them, as rows.
@@ -369,7 +382,7 @@ fn stacked<R: Copy>(values: &[Vec<R>], k: usize) -> Result<Array2<R>> {
 
 impl<T: Element> StackSvd<T> {
     fn new(all: Vec<Factors<T::Scalar>>, (m, n): (usize, usize), options: &SvdOptions) -> Result<Self> {
-        let k = options.keep.unwrap_or(usize::MAX).min(m).min(n);
+        let k = count((m, n), options);
         let (of_u, of_v) = match options.vectors {
             Vectors::Thin => (k, k),
             Vectors::Full => (m, n),

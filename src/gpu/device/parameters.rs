@@ -38,7 +38,7 @@ parameters! {
     Chase { n, ld, ku, bandwidth, tile_width, cycles, clock, first, count }
     ApplyChase { n, bandwidth, tile_width, chunk, first, cycle, cols, rs, cs, lines, flags, first_kept, c, matrix }
     SquareBidiagonal { n, ld, ku }
-    Bisect { n, passes, first }
+    Bisect { n, passes, first, lowest }
     Batch { first, count, passes }
     Jacobi { first, count, sweeps, begun }
     /// Parameters of `gemm`, and a task of `gemm_batch`.

@@ -26,16 +26,18 @@ pub(crate) fn bisection_pipelines() -> [Wanted; 2] {
 }
 
 impl GpuKernels {
-    /// The singular values of each bidiagonal in `band`, ascending. They are f64, but only as accurate as `S`'s arithmetic: each has a
-    /// relative error of some eps, unless it is below 2^-47 (f32; f64: 2^-470) of the largest entry.
+    /// The `count` largest singular values of each bidiagonal in `band`, or all if there are fewer, ascending. They are f64, but only as accurate as
+    /// `S`'s arithmetic: each has a relative error of some eps, unless it is below 2^-47 (f32; f64: 2^-470) of the largest entry. The dispatches are as
+    /// many for every `count`, with fewer workgroups.
     ///
     /// A bidiagonal has [`SvdError::Gpu`] if stage 2 left a number that is not finite, which never happens with finite entries.
     ///
     /// # Errors
     /// Those of the device.
-    pub(crate) async fn bisect(&self, band: &Banded) -> Result<Vec<Result<Vec<f64>>>> {
+    pub(crate) async fn bisect(&self, band: &Banded, count: usize) -> Result<Vec<Result<Vec<f64>>>> {
         let (n, matrices) = (band.layout.n, band.matrices);
-        if n == 0 {
+        let count = count.min(n);
+        if count == 0 {
             return Ok((0..matrices).map(|_| Ok(Vec::new())).collect());
         }
         let (of_squares, of_bounds) = (2 * n + 1, 2 * n);
@@ -55,7 +57,7 @@ impl GpuKernels {
         stream.dispatch(&square, &bindings, parameters, [1, 1, matrices as u32], work)?;
 
         let bindings = stream.bind(&bisect, &[&squares, &bounds], &[])?;
-        let [x, y] = stream.fold(n.div_ceil(BISECT_THREADS as usize))?;
+        let [x, y] = stream.fold(count.div_ceil(BISECT_THREADS as usize))?;
         let most_iterations = if context.is_software() { SOFTWARE_ITERATIONS } else { usize::MAX };
         let most_flops = stream.most_flops() / matrices.max(1) as u64;
         let Some(dispatches) = passes_of_dispatches(self.kind.real(), n, most_flops, most_iterations) else {
@@ -63,7 +65,8 @@ impl GpuKernels {
             return Err(SvdError::invalid("stage3", reason));
         };
         for (k, passes) in dispatches.enumerate() {
-            let parameters = parameters::Bisect { n: n as u32, passes: passes as u32, first: u32::from(k == 0) };
+            let lowest = (n - count) as u32;
+            let parameters = parameters::Bisect { n: n as u32, passes: passes as u32, first: u32::from(k == 0), lowest };
             let work = Work::bisect(self.kind, n, passes, BISECT_THREADS.into()).times(matrices);
             stream.dispatch(&bisect, &bindings, parameters, [x, y, matrices as u32], work)?;
         }
@@ -75,7 +78,8 @@ impl GpuKernels {
                 return Err(SvdError::Gpu { what: "stage 2", reason: "it left numbers that are not finite".into() });
             }
             let factor = squares[0];
-            Ok(bounds.chunks_exact(2).map(|of| value_between(self.kind, of[0], of[1]) / factor).collect())
+            let wanted = bounds.chunks_exact(2).skip(n - count);
+            Ok(wanted.map(|of| value_between(self.kind, of[0], of[1]) / factor).collect())
         };
         Ok(squares.chunks_exact(of_squares).zip(bounds.chunks_exact(of_bounds)).map(values).collect())
     }

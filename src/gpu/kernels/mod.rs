@@ -441,9 +441,9 @@ impl TileKernels for GpuKernels {
         Ok(self.bidiagonals(band).await?.into_iter().next().unwrap_or(empty))
     }
 
-    async fn svdvals(&self, band: &Banded) -> Result<Vec<f64>> {
+    async fn svdvals(&self, band: &Banded, count: usize) -> Result<Vec<f64>> {
         // A band of a single call has one matrix.
-        self.bisect(band).await?.into_iter().next().unwrap_or_else(|| Ok(Vec::new()))
+        self.bisect(band, count).await?.into_iter().next().unwrap_or_else(|| Ok(Vec::new()))
     }
 
     fn apply_row_reflectors(&self, a: &Dense, panels: &mut Self::Panels, rows: Range<usize>, c: &mut Dense) -> Result<()> {

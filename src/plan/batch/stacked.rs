@@ -119,7 +119,7 @@ pub(super) struct OnDevice<'a, T: Scalar> {
     pub reduced: Reduced<GpuKernels>,
     /// The scaled matrices, if left vectors are wanted.
     pub copy: Option<Dense>,
-    /// The values of each, descending.
+    /// The wanted values of each, descending.
     pub values: Vec<Result<Vec<Re<T>>>>,
 }
 
@@ -200,7 +200,8 @@ where
     let manner =
         Manner { waits, timed: options.run.time_kernels, stage3_on_device: Some(true), one_stage: false, watch: watch.clone() };
     let kernels = GpuKernels::running(options.run.half_storage.of(T::KIND), context, tuning, manner)?;
-    let driver = Driver { kernels: &kernels, tuning, watch: &watch, one_stage: false, stage3: None, timed, left: R::VECTORS };
+    let (leading, left) = (options.leading(), R::VECTORS);
+    let driver = Driver { kernels: &kernels, tuning, watch: &watch, one_stage: false, stage3: None, leading, timed, left };
     let found = with_driver::<T, R>(driver, batch, round, options, all, did).await;
     all.counts.add(&kernels.counts());
     for (kernel, seconds) in kernels.kernel_seconds() {
@@ -245,11 +246,12 @@ where
     let reduced = driver.reduce(dense, shape, R::VECTORS, &mut all.seconds).await?;
     clock.restart();
     driver.watch.begin(Stage::Svdvals)?;
-    let values = kernels.bisect(&reduced.band).await?;
+    let values = kernels.bisect(&reduced.band, driver.leading.count.max(1)).await?;
     let descending = |(values, of): (Result<Vec<f64>>, &OfStack<'_, T>)| {
         let mut values = values?;
         values.sort_unstable_by(|x, y| y.total_cmp(x));
-        let values = unscaled(kernels.kind, values, of.scale.to_double(), "singular values")?;
+        let mut values = unscaled(kernels.kind, values, of.scale.to_double(), "singular values")?;
+        values.truncate(driver.leading.of(&values));
         Ok(narrowed(&values))
     };
     let values: Vec<Result<Vec<Re<T>>>> = map_each(values.into_iter().zip(&matrices), descending);

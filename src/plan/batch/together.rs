@@ -122,10 +122,11 @@ impl<T: Scalar> OfEach<T> for Vec<Re<T>> {
         classes.of(size).map(|class| Memory::of(class.spilled))
     }
 
-    async fn of_round(kernel: &GpuBatch, round: &[Ready<'_, T>], _: &SvdOptions) -> Result<Vec<Option<Result<Self>>>> {
+    async fn of_round(kernel: &GpuBatch, round: &[Ready<'_, T>], options: &SvdOptions) -> Result<Vec<Option<Result<Self>>>> {
         let values = kernel.svdvals::<T>(&matrices(round)).await?;
         let unscale = |(values, of): (_, &Ready<'_, T>)| {
-            Some(unscaled(T::KIND, values, of.scale.to_double(), "singular values").map(|values| narrowed(&values)))
+            let values = unscaled(T::KIND, values, of.scale.to_double(), "singular values");
+            Some(values.map(|values| narrowed(&values[..options.kept(&values)])))
         };
         Ok(map_each(values.into_iter().zip(round), unscale))
     }

@@ -97,14 +97,23 @@ impl DeviceBand {
         Ok(bidiagonal)
     }
 
-    /// Stages 2 and 3: the values, rounded to the arithmetic's precision.
+    /// Stages 2 and 3: the wanted values, rounded to the arithmetic's precision.
     pub fn svdvals(&self, options: &SvdOptions) -> Result<Vec<f64>> {
         let run = &options.run;
         on_threads(run.threads, || {
             let (kernels, band, tuning, watch) = self.prepared(run, stage_3_flops(self.n))?;
             let stage3 = (!bisects(&self.context, self.n, options.stage3)).then_some(options.stage3);
-            let driver =
-                Driver { kernels: &kernels, tuning: &tuning, watch: &watch, one_stage: false, stage3, timed: false, left: false };
+            let (leading, watch) = (options.leading(), &watch);
+            let driver = Driver {
+                kernels: &kernels,
+                tuning: &tuning,
+                watch,
+                one_stage: false,
+                stage3,
+                leading,
+                timed: false,
+                left: false,
+            };
             Ok(block_on(driver.svdvals_of_band(band, (self.n, self.bandwidth), self.scale))?.0)
         })
     }

@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// All singular values, descending, rounded to the arithmetic's precision.
+/// The wanted singular values, descending, rounded to the arithmetic's precision.
 pub(crate) fn svdvals(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<f64>>> {
     on_threads(options.run.threads, || {
         let (clock, listen) = (Clock::new(timed), options.run.listen());

@@ -1,9 +1,5 @@
 use super::*;
-use crate::{
-    base::number::Number,
-    cost::Cost,
-    plan::tuning_table::TuningTable,
-};
+use crate::{base::number::Number, cost::Cost, plan::tuning_table::TuningTable};
 
 /// Two threads of a Zen 5, by PERFORMANCE's product rates; of a Zen 4 (106 GF/s in f64); and threads of a Sapphire Rapids Xeon (199 to 240 and 97 to
 /// 106 GF/s on two).
