@@ -136,7 +136,8 @@ fn both(a: Body<'_>, b: Body<'_>) {
     if has_pool() {
         rayon::join(a, b);
     } else {
-        (a(), b());
+        a();
+        b();
     }
 }
 
