@@ -139,7 +139,7 @@ fn measure(places: &[Place], n: usize, bandwidth: usize, matrices: u64) -> Resul
             let sample = Sample::new(spectrum, n, bandwidth, seed)?;
             for (row, precision) in rows.iter_mut().zip(&PRECISIONS) {
                 for (ours, place) in row.ours.iter_mut().zip(places) {
-                    ours.extend(place.attempt(n, |options| (precision.ours)(&sample, &options.clone().into()))?);
+                    ours.extend(place.attempt(n, |options| (precision.ours)(&sample, options))?);
                 }
                 if let Some(gbbrd) = precision.gbbrd {
                     row.gbbrd.extend(gbbrd(&sample)?);
