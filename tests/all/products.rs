@@ -29,7 +29,7 @@ fn ratios() {
     let mut errors = Vec::new();
     for products in [Products::Half, Products::Split] {
         let mut worst = 0.0f64;
-        let mut note = |what: String, a: MatRef<'_, f32>, options: &QrOptions| match check(&what, a, &options) {
+        let mut note = |what: String, a: MatRef<'_, f32>, options: &QrOptions| match check(&what, a, options) {
             Ok(ratio) => worst = worst.max(ratio),
             Err(error) => errors.push(error),
         };

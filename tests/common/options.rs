@@ -24,10 +24,13 @@ pub struct Seen {
     pub timed: bool,
 }
 
+/// A call with the options of its run.
+type Run<'a> = Box<dyn Fn(&RunOptions) -> Result<Seen> + 'a>;
+
 /// A call, and what it takes.
 pub struct Entry<'a> {
     pub name: &'static str,
-    pub run: Box<dyn Fn(&RunOptions) -> Result<Seen> + 'a>,
+    pub run: Run<'a>,
     /// Whether it has progress, and can be stopped.
     pub listens: bool,
     /// Whether it stores half types as f16, if it is asked to.
