@@ -58,3 +58,43 @@ fn reports_name_what_was_chosen() {
     assert_eq!(report.options, "keep 2, backend cpu, threads 1");
     assert!(report.to_string().contains("\noptions: keep 2, backend cpu, threads 1\n"), "{report}");
 }
+
+/// ndarray's methods hand the same options on: each is named in the report, or refused.
+#[test]
+#[cfg(feature = "ndarray")]
+fn options_of_arrays() {
+    use ndarray::{Array2, Array3};
+    use svdvals_gpu::{
+        LstsqGpu, LstsqOptions, QrGpu, QrOptions, Signs, SvdGpu, SvdOptions, SvdValsBatchGpu, Vectors,
+        triangular::{Diag, Op, Side, TriangularGpu, Uplo},
+    };
+
+    let a = Array2::from_shape_fn((12, 8), |(i, j)| ((i * 3 + j * j) % 7) as f32);
+    let stack = Array3::from_shape_fn((3, 9, 5), |(k, i, j)| ((k + i * 3 + j * j) % 7) as f32);
+    let told = cpu().threads(2);
+    let svd = SvdOptions::from(told.clone()).keep(2);
+    let (qr, lstsq) = (QrOptions::from(told.clone()).pivot(true), LstsqOptions::from(told.clone()).ridge(0.5));
+    let values = a.svdvals_gpu_report(&svd).unwrap();
+    assert_eq!((values.values.len(), values.options.as_str()), (2, "keep 2, backend cpu, threads 2"));
+    assert_eq!(a.svd_gpu_report(&svd).unwrap().options, "keep 2, backend cpu, threads 2");
+    assert_eq!(a.qr_gpu_report(&qr).unwrap().options, "pivot, backend cpu, threads 2");
+    assert_eq!(a.qr_r_gpu_report(&qr).unwrap().options, "pivot, backend cpu, threads 2");
+    assert_eq!(a.lstsq_gpu_report(&a, &lstsq).unwrap().options, "ridge 0.5, backend cpu, threads 2");
+    let values = stack.svdvals_batch_gpu_report(&svd).unwrap();
+    assert_eq!((values.values.dim(), values.options.as_str()), ((3, 2), "keep 2, backend cpu, threads 2"));
+    assert_eq!(stack.svd_batch_gpu_report(&svd).unwrap().options, "keep 2, backend cpu, threads 2");
+
+    let named = |error: Option<SvdError>, wanted: &str| match error {
+        Some(SvdError::InvalidOption { option, .. }) => assert_eq!(option, wanted),
+        other => panic!("{wanted}: {other:?}"),
+    };
+    named(a.svdvals_gpu_with(&SvdOptions::default().vectors(Vectors::Full)).err(), "vectors");
+    named(stack.svdvals_batch_gpu_with(&SvdOptions::default().signs(Signs::Largest)).err(), "signs");
+    named(stack.svdvals_batch_gpu_with(&SvdOptions::default().tolerance(0.1)).err(), "tolerance");
+    named(a.qr_gpu_with(&QrOptions::from(cpu()).time_kernels(true)).map(drop).err(), "time_kernels");
+    let mut x = a.clone();
+    let triangle = Array2::from_shape_fn((8, 8), |(i, j)| if i == j { 2.0 } else { 0.5 });
+    let run = cpu().progress(|_| {});
+    named(x.trmm_gpu_with(Side::Right, Uplo::Upper, Op::NoTrans, Diag::Unit, 1.0, &triangle, &run).err(), "progress");
+    assert_eq!(x, a);
+}

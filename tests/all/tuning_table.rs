@@ -6,8 +6,8 @@ use faer::Mat;
 use half::f16;
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, CancelFlag, Element, GpuContext, HalfStorage, PanelTree, PartialTuning, Signs, SvdError, SvdOptions, SvdReport,
-    SvdValsGpu, Tuning, TuningTable, Vectors,
+    Backend, CancelFlag, Element, GpuContext, HalfStorage, LstsqOptions, PanelTree, PartialTuning, QrOptions, RunOptions, Signs,
+    SvdError, SvdOptions, SvdReport, SvdValsGpu, Tuning, TuningTable, Vectors,
 };
 
 use crate::{common::gaussian, own_process};
@@ -222,7 +222,20 @@ fn round_trips() {
     let back: SvdOptions = serde_json::from_str(&text).unwrap();
     assert_eq!(format!("{back:?}"), format!("{options:?}"));
     assert_eq!(format!("{:?}", serde_json::from_str::<SvdOptions>("{}").unwrap()), format!("{:?}", SvdOptions::default()));
-    assert!(serde_json::from_str::<SvdOptions>(r#"{"thread": 2}"#).is_err());
+    // One object: the options of the run stand beside those of the decomposition. Those of another decomposition are refused by name.
+    let given: serde_json::Value = serde_json::from_str(&serde_json::to_string(&cpu().keep(3).threads(2)).unwrap()).unwrap();
+    assert_eq!((&given["keep"], &given["threads"], &given["backend"]), (&3.into(), &2.into(), &"cpu".into()));
+    let refused = |error: Option<serde_json::Error>, name: &str| {
+        let text = error.unwrap_or_else(|| panic!("{name} is no error")).to_string();
+        assert!(text.contains(&format!("unknown field `{name}`")), "{text}");
+    };
+    refused(serde_json::from_str::<SvdOptions>(r#"{"thread": 2}"#).err(), "thread");
+    refused(serde_json::from_str::<SvdOptions>(r#"{"backend": "cpu", "ridge": 2.0}"#).err(), "ridge");
+    refused(serde_json::from_str::<QrOptions>(r#"{"pivot": true, "keep": 3}"#).err(), "keep");
+    refused(serde_json::from_str::<LstsqOptions>(r#"{"ridge": 2.0, "pivot": true}"#).err(), "pivot");
+    refused(serde_json::from_str::<RunOptions>(r#"{"threads": 2, "vectors": "thin"}"#).err(), "vectors");
+    let ridge: LstsqOptions = serde_json::from_str(r#"{"ridge": 2.0, "threads": 3}"#).unwrap();
+    assert_eq!((ridge.ridge, ridge.run.threads), (2.0, Some(3)));
     assert!(all.to_string().starts_with("tile_size=2 leaf=5 tree=flat cols_per_block=4 tile_width=6 "), "{all}");
     let a: Mat<f64> = gaussian(5, 5, 1);
     let report: SvdReport<Vec<f64>> = a.svdvals_gpu_report(&cpu()).unwrap().map(|s| s.iter().copied().collect());

@@ -12,6 +12,8 @@ mod common;
 mod kept;
 #[path = "../common/lstsq.rs"]
 mod lstsq;
+#[path = "../common/options.rs"]
+mod options_of_calls;
 #[path = "../common/qr.rs"]
 mod qr;
 #[path = "../common/vectors.rs"]
@@ -30,6 +32,7 @@ mod lstsq_in_fixed_point;
 mod lstsq_on_device;
 mod memory;
 mod one_stage;
+mod options;
 mod properties;
 mod qr_on_device;
 mod reflectors;
@@ -330,7 +333,9 @@ fn host<T: Elements>() -> Vec<Runs> {
         ("batch_futures", batch::futures::<T>),
         ("svd_cancellation", svd_faults::cancellation::<T>),
     ]);
-    [trials, on_the_device::<T>("resident", vec![("refusals", resident::refusals::<T>)])].concat()
+    let options = vec![("of_runs", options::of_runs::<T> as Body), ("of_decompositions", options::of_decompositions)];
+    let refusals = on_the_device::<T>("resident", vec![("refusals", resident::refusals::<T>)]);
+    [trials, refusals, on_the_device::<T>("options", options)].concat()
 }
 
 /// What stays on the device.
