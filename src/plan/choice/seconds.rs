@@ -15,18 +15,18 @@
 //! | --- | --- | --- | --- | --- |
 //! | values | 1.17 F | 900 if direct, else 1500 | 5.8 | F |
 //! | with thin vectors | 1.17 F + V | 3900 | 17.2 | F + V |
-//! | QR | 1.25 Q | 250 | 0.95 | 3.84 Q |
-//! | least squares | 2.3 Q | 250 | 1.5 | 3.84 Q |
+//! | QR | 1.25 Q | 250 | 1.3 | 2 Q |
+//! | least squares | 2.3 Q | 250 | 1.85 | 2 Q |
 //! | band of b superdiagonals | | 25 b + 600 | 3.8 | |
 //! | triangle on k columns | 1.1 n^2 k | | 0.1 | n^2 k |
 //!
 //! F is 8/3 n^3, or 4 m n^2 - 4/3 n^3, or 2 m n^2 + 2 n^3 by a QR factorisation first; V is 22/3 n^3 + 4 m n^2; Q is 2 m n^2 - 2/3 n^3. Complex numbers have
 //! four times the flops.
 //!
-//! The CPU's constants are fitted to the tables of README (Zen 5 values, Zen 4 vectors), to PERFORMANCE's with AVX2, and to two cores of a Sapphire
-//! Rapids Xeon: values, vectors, square QR and least squares of n = 128 to 4096 within 1.35 of each, others within 2. S is fitted to PERFORMANCE's speed-ups of 2 to 16 threads,
-//! within 1.2 from n = 1024 on. The GPU's constants are fitted to PERFORMANCE's H100, within 1.3 for square matrices. For another device L, peak and
-//! bandwidth are those of its [`DeviceModel`], which are near what `Cost` says of it (test `near_the_model`). Rates of copies are an H100's.
+//! The CPU's constants are fitted to README's tables (Zen 5 values, Zen 4 vectors) and PERFORMANCE's two cores of a Xeon, within 1.35 from n = 256 on; other
+//! calls are within about 2. S is fitted to PERFORMANCE's speed-ups of 2 to 16 threads, within 1.2 from n = 1024 on. The GPU's constants are fitted
+//! to PERFORMANCE's H100, within 1.3 for square matrices. For another device L, peak and bandwidth are those of its [`DeviceModel`], and the result is
+//! near what `Cost` says of it (test `near_the_model`). Rates of copies are an H100's. A triangle's constants are of no measurement.
 
 use std::fmt;
 
@@ -178,8 +178,8 @@ fn work(kind: ElementKind, problem: Problem) -> Work {
             Work {
                 products: if squares { 2.5 } else { 1.25 } * q,
                 lines: 250.0 * s * s,
-                steps: 0.95 * s,
-                flops: 3.84 * q,
+                steps: 1.3 * s,
+                flops: 2.0 * q,
                 waits: 3e-3,
                 up: l * s * bytes,
                 down: s * n as f64 * bytes,
@@ -194,8 +194,8 @@ fn work(kind: ElementKind, problem: Problem) -> Work {
             Work {
                 products: 2.3 * q + 8.0 * l * s * p,
                 lines: 250.0 * s * s,
-                steps: 1.5 * s,
-                flops: 3.84 * q + 8.0 * l * s * p,
+                steps: 1.85 * s,
+                flops: 2.0 * q + 8.0 * l * s * p,
                 waits: 3e-3 + 1e-2 * (s / 512.0).min(1.0),
                 up: l * (s + p) * bytes,
                 down: s * (s + p) * bytes,

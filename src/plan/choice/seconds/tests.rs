@@ -157,7 +157,7 @@ fn near_the_model() {
 /// What is chosen takes at most 1.2 times the milliseconds of the better one.
 ///
 /// Of the H100 with 16 cores of a Xeon, PERFORMANCE has the GPU's calls and the CPU's speed-ups, not its milliseconds. They are those of two cores of such a Xeon
-/// (`the_cpus_seconds`) by the speed-ups where both are known, and else in bounds: at least an eighth of two cores' time, at most that of two cores, or of
+/// by the speed-ups where both are known, and else in bounds: at least an eighth of two cores' time, at most that of two cores, or of
 /// one. From 2048 to 4096 two cores take 6.7 times as long (README, Zen 5), and 7.5 after that, less than the flops. The other machines have both sides measured,
 /// but one here and one there: two cores of a Zen 4 or 5 beside an H100. QR and least squares of 4096, other tall matrices and triangles are left out: one side
 /// or both were not measured.
