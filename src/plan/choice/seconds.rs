@@ -108,9 +108,12 @@ impl Gpu {
         Gpu { speed, ..Gpu::of(&context.model()) }
     }
 
-    fn seconds_a_flop(&self, kind: ElementKind) -> f64 {
+    /// Seconds of this many flops.
+    fn throughput(&self, kind: ElementKind, flops: f64) -> f64 {
         let peak = if kind.is_double() { self.peak.f64 } else { self.peak.f32 };
-        1.0 / peak + BYTES * (kind.scalar_bytes() as f64 / 4.0) / of_pair(kind) / self.bandwidth
+        let bytes = BYTES * (kind.scalar_bytes() as f64 / 4.0) / of_pair(kind);
+        // Without flops a device without f64 takes no time for them.
+        if flops > 0.0 { flops * (1.0 / peak + bytes / self.bandwidth) } else { 0.0 }
     }
 }
 
@@ -285,7 +288,7 @@ impl Gpu {
     pub fn seconds(&self, kind: ElementKind, problem: Problem) -> f64 {
         let work = work(kind, problem);
         let copies = work.up / self.up + work.down / self.down;
-        self.scaled(work.waits * self.waits + work.steps * self.step + work.flops * self.seconds_a_flop(kind) + copies)
+        self.scaled(work.waits * self.waits + work.steps * self.step + self.throughput(kind, work.flops) + copies)
     }
 
     /// Seconds of `count` matrices of one shape that share dispatches. They are packed by the host: 32 of 1024 x 1024 at 2.9 GB/s on an H100, and
@@ -293,7 +296,7 @@ impl Gpu {
     pub fn seconds_of_stack(&self, kind: ElementKind, problem: Problem, count: usize) -> f64 {
         let (work, count) = (work(kind, problem), count as f64);
         let copies = work.up / (0.58 * self.up) + work.down / (0.33 * self.down);
-        let each = work.flops * self.seconds_a_flop(kind) + copies;
+        let each = self.throughput(kind, work.flops) + copies;
         self.scaled(work.waits * self.waits + work.steps * self.step + count * each)
     }
 
