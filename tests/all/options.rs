@@ -1,12 +1,23 @@
 //! On the CPU, every option of every call: see `tests/common/options.rs`.
 
+use faer::Mat;
 use half::f16;
-use svdvals_gpu::{Backend, Element, RunOptions, SvdError, SvdValsGpu, Tuning};
+use svdvals_gpu::{Backend, Element, RealElement, RowBlocks, RunOptions, SvdError, SvdValsGpu, Tuning};
 
-use crate::options_of_calls::{calls, factor_options, row_blocks, runs, svd_options};
+use crate::options_of_calls::{Entry, calls, factor_options, runs, svd_options, unreported};
 
 fn cpu() -> RunOptions {
     RunOptions::default().backend(Backend::Cpu)
+}
+
+/// A matrix of which only the triangle is kept, which is computed on the CPU.
+fn row_blocks<T: Element>() -> Entry<'static> {
+    let of = |run: &RunOptions| {
+        let mut rows = RowBlocks::<T>::new(6)?.with_run(run)?;
+        rows.push(&Mat::from_fn(30, 6, |i, j| T::from_complex((((i + 2 * j * i) % 7) as f64).into())))?;
+        unreported(rows.finish_faer()?.s.iter().map(|s| s.to_double()).collect())
+    };
+    Entry { on_gpu: false, ..Entry::new("RowBlocks", of) }
 }
 
 /// Where and how a call runs.

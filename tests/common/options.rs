@@ -8,8 +8,8 @@ use std::sync::{
 use faer::Mat;
 use svdvals_gpu::{
     Band, CancelFlag, Element, HalfStorage, LstsqGpu, LstsqOptions, Orthogonal, Preconditioner, Products, QrGpu, QrOptions,
-    RealElement, Reduction, Result, Route, RowBlocks, RunOptions, Signs, Solver, Stage3, SvdError, SvdGpu, SvdOptions,
-    SvdValsGpu, Tuning, TuningTable, Vectors, svd_batch_report, svdvals_batch, svdvals_batch_report,
+    RealElement, Reduction, Result, Route, RunOptions, Signs, Solver, Stage3, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning,
+    TuningTable, Vectors, svd_batch_report, svdvals_batch, svdvals_batch_report,
     triangular::{Diag, Op, Side, TriangularGpu, Uplo},
 };
 
@@ -165,16 +165,6 @@ pub fn calls<T: Element>() -> Vec<Entry<'static>> {
             })
         },
     ]
-}
-
-/// A matrix of which only the triangle is kept, which is computed on the CPU.
-pub fn row_blocks<T: Element>() -> Entry<'static> {
-    let of = |run: &RunOptions| {
-        let mut rows = RowBlocks::<T>::new(6)?.with_run(run)?;
-        rows.push(&Mat::from_fn(30, 6, |i, j| T::from_complex((((i + 2 * j * i) % 7) as f64).into())))?;
-        unreported(doubles(rows.finish_faer()?.s.iter().copied()))
-    };
-    Entry { on_gpu: false, ..Entry::new("RowBlocks", of) }
 }
 
 /// The name of the option that a call refused.
