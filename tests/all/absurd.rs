@@ -330,7 +330,8 @@ fn ridge() {
                                     assert!(!has_room, "{what}: {error}");
                                 }
                                 // The solution without a ridge to speak of.
-                                Err(SvdError::Overflow { .. }) if size < 1.0 && ridge < 1.0 => {}
+                                // The solution, or R of a wide matrix, without a ridge to speak of.
+                                Err(SvdError::Overflow { .. }) if size != 1.0 && ridge < 1.0 => {}
                                 other => panic!("{what}: {other:?}"),
                             }
                         }
