@@ -434,6 +434,18 @@ mod tests {
         assert!(ones <= 7.0 && gaussian <= 7.0 && glued <= 20.0 && graded <= 60.0, "{ones}, {gaussian}, {glued}, {graded}");
     }
 
+    /// Few values of many take few passes: those of the sections, at most `LANES` for each of the `log(n)` to the base `LANES` rounds if one value is wanted
+    /// and twice the binary logarithm for each of several, and about six in its bracket, or as many as a bisection for those at the end of a cluster.
+    #[test]
+    fn few_values_take_few_passes() {
+        let n = 2000;
+        let root = |i: usize| ((n - i) as f64 / n as f64).sqrt();
+        let (a, b): (Vec<f64>, Vec<f64>) = ((0..n).map(root).collect(), (1..n).map(root).collect());
+        let passes = |count: usize| count_passes(&a, &b, f64::EPSILON, count, &Watch::default()).1;
+        let (one, ten, hundred, all) = (passes(1), passes(10), passes(100), passes(n));
+        assert!(one <= 80 && ten <= 200 && hundred <= 1200 && all >= 5 * n, "{one}, {ten}, {hundred}, {all}");
+    }
+
     /// The error of a step is at most its doubt, and the doubt is small away from an eigenvalue of the leading submatrix, 0.7. Near it two
     /// large terms cancel, and the step may be pure rounding error. The eigenvalues of B^T B are those of [[0.7, r], [r, 1.2]] with r^2 =
     /// 0.21.
