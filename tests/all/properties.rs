@@ -132,12 +132,13 @@ fn half_storage_is_right_bf16() {
     half_storage_is_right::<bf16>();
 }
 
-/// Element types with more than 16 bits do not know of [`HalfStorage`].
+/// Element types with more than 16 bits are not stored as f16, and say so; [`HalfStorage::for_element`] asks for what the type has.
 #[test]
-fn half_storage_changes_no_other_type() {
+fn half_storage_is_refused_by_other_types() {
     let a: Mat<Complex<f32>> = Problem { rows: 20, cols: 13, entries: Entries::Uniform, seed: 5, scale: 0.0 }.matrix();
-    let values = |storage| a.svdvals_gpu_with(&cpu(None).half_storage(storage)).unwrap();
-    assert_eq!(values(HalfStorage::Half), values(HalfStorage::Single));
+    let values = |storage| a.svdvals_gpu_with(&cpu(None).half_storage(storage));
+    assert!(matches!(values(HalfStorage::Half), Err(SvdError::InvalidOption { option: "half_storage", .. })));
+    assert_eq!(values(HalfStorage::Half.for_element::<Complex<f32>>()), values(HalfStorage::Single));
 }
 
 /// Hyperparameters of any size: refused by name, or the values are right (to the backward error).

@@ -203,7 +203,7 @@ fn powers_of_two_scale_exactly<T: Element>() {
         _ => (-1074, 1015),
     };
     for storage in [HalfStorage::Single, HalfStorage::Half] {
-        let options = cpu().half_storage(storage);
+        let options = cpu().half_storage(storage.for_element::<T>());
         // Factors are at most 2^126: what is smaller than 2^-127 does not come up to 1/2, and nearer to f16's subnormal numbers.
         let low = if storage == HalfStorage::Half { low.max(-129) } else { low };
         // Integers up to 4, and singular values below 2^8.
@@ -265,7 +265,7 @@ fn the_largest_and_the_smallest_number() {
             let a: Mat<T> =
                 Mat::from_fn(m, n, |i, j| T::from_complex(Complex::from(if (i, j) == (m - 1, n / 2) { -x } else { 0.0 })));
             for storage in [HalfStorage::Single, HalfStorage::Half] {
-                let found = values(a.as_ref(), &cpu().half_storage(storage));
+                let found = values(a.as_ref(), &cpu().half_storage(storage.for_element::<T>()));
                 assert!(found[0] == x && found[1..].iter().all(|&s| s == 0.0), "{} {m} x {n}: {found:?}", T::NAME);
             }
         }

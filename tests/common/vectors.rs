@@ -156,8 +156,8 @@ pub fn check<T: Element>(what: &str, a: MatRef<'_, T>, options: &SvdOptions) -> 
 pub fn check_within<T: Element>(what: &str, a: MatRef<'_, T>, options: &SvdOptions, off: f64) -> Result<[f64; 3], String> {
     let (m, n) = a.shape();
     let fail = |e: svdvals_gpu::SvdError| format!("{what}: {e}");
-    let mut of_all = options.clone();
-    (of_all.keep, of_all.tolerance) = (None, None);
+    // All of them; without vectors, whose options they would refuse.
+    let of_all = SvdOptions::from(options.run.clone()).reduction(options.reduction).stage3(options.stage3);
     let values = a.svdvals_gpu_with(&of_all).map_err(fail)?;
     let svd = a.svd_gpu_with(options).map_err(fail)?;
     let k = svd.s.nrows();

@@ -30,7 +30,7 @@ use crate::{
 ///
 /// ```
 /// use svdvals_gpu::{Backend, SvdOptions};
-/// assert_eq!(SvdOptions::default().backend, Backend::Auto);
+/// assert_eq!(SvdOptions::default().run.backend, Backend::Auto);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
