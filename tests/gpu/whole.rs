@@ -300,7 +300,11 @@ pub fn device_without_optional_types() -> Outcome {
             }
             other => return Err(format!("{}: {other:?}", T::NAME).into()),
         }
-        check!(T::values(&a, &options)? == T::values(&a, &SvdOptions::default().backend(Backend::Cpu))?, "{} on the CPU", T::NAME);
+        check!(
+            T::values(&a, &options)? == T::values(&a, &SvdOptions::default().backend(Backend::Cpu))?,
+            "{} on the CPU",
+            T::NAME
+        );
         Ok(())
     }
     let adapter = AdapterChoice::default();
