@@ -26,7 +26,7 @@ fn options_of_runs() {
     fn of<T: Element>(half: bool) {
         let mut all = calls::<T>();
         all.push(row_blocks::<T>());
-        runs(&all, &cpu(), false, half, Tuning::for_cpu::<T>(24).tile_size(4).leaf(8));
+        runs(&all, &cpu(), (false, false), half, Tuning::for_cpu::<T>(24).tile_size(4).leaf(8));
     }
     of::<f32>(false);
     of::<f64>(false);

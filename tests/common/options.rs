@@ -178,8 +178,8 @@ fn refused(result: Result<Seen>) -> Option<&'static str> {
     }
 }
 
-/// Every option of a run, in calls that run as `base` says, on a GPU or not. `half` is whether their matrices are of a half type.
-pub fn runs(calls: &[Entry<'_>], base: &RunOptions, on_gpu: bool, half: bool, tuning: Tuning) {
+/// Every option of a run, in calls that run as `base` says, on a GPU or not, which has a clock or not. `half` is whether their matrices are of a half type.
+pub fn runs(calls: &[Entry<'_>], base: &RunOptions, (on_gpu, clock): (bool, bool), half: bool, tuning: Tuning) {
     for call in calls {
         let (name, run) = (call.name, |options: RunOptions| (call.run)(&options));
         let base = if call.on_gpu || !on_gpu { base.clone() } else { RunOptions::default() };
@@ -233,7 +233,7 @@ pub fn runs(calls: &[Entry<'_>], base: &RunOptions, on_gpu: bool, half: bool, tu
         }
 
         let timed = run(base.clone().time_kernels(true));
-        match on_gpu && reports {
+        match clock && reports {
             true => assert!(timed.unwrap_or_else(|error| panic!("{name}: {error}")).timed, "{name}: no seconds of kernels"),
             false => assert_eq!(refused(timed), Some("time_kernels"), "{name}"),
         }

@@ -219,11 +219,12 @@ pub fn progress<T: Elements>(context: &GpuContext) -> Outcome {
         check!(most > 0.99, "the reduction is told of up to {most}");
         let error = a.svdvals_gpu_with(&stopped_in(stage, &options)).err();
         check!(error == Some(SvdError::Cancelled { stage }), "{error:?}, not cancelled in {stage}");
-        let timed = a.svdvals_gpu_report(&options.clone().time_kernels(true))?;
-        check!(timed.values == want, "timing changes values");
-        let has_clock = context.device().features().contains(Features::TIMESTAMP_QUERY);
-        let kernels: Vec<Kernel> = timed.kernel_seconds.iter().map(|&(kernel, _)| kernel).collect();
-        check!(kernels.contains(&Kernel::MultiplyLine) == has_clock, "{kernels:?}");
+        if context.device().features().contains(Features::TIMESTAMP_QUERY) {
+            let timed = a.svdvals_gpu_report(&options.clone().time_kernels(true))?;
+            check!(timed.values == want, "timing changes values");
+            let kernels: Vec<Kernel> = timed.kernel_seconds.iter().map(|&(kernel, _)| kernel).collect();
+            check!(kernels.contains(&Kernel::MultiplyLine), "{kernels:?}");
+        }
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use svdvals_gpu::{
     Backend, Element, GpuContext, GpuMatrix, LstsqOptions, Preconditioner, Products, QrOptions, RunOptions, Signs, Stage3,
     SvdError, SvdOptions, Vectors,
     triangular::{Diag, Op, Side, TriangularGpu, Uplo},
+    wgpu::Features,
 };
 
 use crate::{
@@ -79,7 +80,8 @@ fn resident<T: Element>(context: &GpuContext) -> Vec<Entry<'_>> {
 /// Where and how a call runs.
 pub fn of_runs<T: Elements>(context: &GpuContext) -> Outcome {
     let all: Vec<Entry<'_>> = calls::<T>().into_iter().chain(resident::<T>(context)).collect();
-    runs(&all, &gpu(context), true, T::IS_HALF, tuning(4, 8));
+    let clock = context.device().features().contains(Features::TIMESTAMP_QUERY);
+    runs(&all, &gpu(context), (true, clock), T::IS_HALF, tuning(4, 8));
     Ok(())
 }
 

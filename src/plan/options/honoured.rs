@@ -39,6 +39,9 @@ impl RunOptions {
         let Takes { call, element, stores_half, listens, reports } = of;
         let refused = |option, reason: String| Err(SvdError::invalid(option, reason));
         may_have(self.threads)?;
+        if let Some(tuning) = &self.tuning {
+            tuning.check()?;
+        }
         if self.half_storage == HalfStorage::Half && !stores_half {
             return refused("half_storage", format!("HalfStorage::Half, but {call} does not store matrices of {element} as f16"));
         }
