@@ -81,7 +81,7 @@ fn resident<T: Element>(context: &GpuContext) -> Vec<Entry<'_>> {
 pub fn of_runs<T: Elements>(context: &GpuContext) -> Outcome {
     let all: Vec<Entry<'_>> = calls::<T>().into_iter().chain(resident::<T>(context)).collect();
     let clock = context.device().features().contains(Features::TIMESTAMP_QUERY);
-    runs(&all, &gpu(context), (true, clock), T::IS_HALF, tuning(4, 8));
+    runs(&all, &gpu(context), (true, clock), T::IS_HALF, tuning(4, 8).triangle(16));
     Ok(())
 }
 

@@ -258,6 +258,10 @@ impl<T: Scalar> Of<'_, T> {
         let auto = options.run.backend == Backend::Auto;
         // With `Gpu` a single call has the same error.
         let context = self.chosen.context.clone()?.ok()?;
+        if options.run.time_kernels && context.has_timestamps().is_err() {
+            // A single call has that error.
+            return None;
+        }
         let candidates = self.candidates::<R>();
         if !candidates.are_some() {
             return None;
