@@ -69,8 +69,8 @@ pub enum Route {
 ///
 /// ```
 /// # #[cfg(feature = "faer")] {
-/// use svdvals_gpu::{Backend, LstsqGpu, Route, Solver, SvdOptions};
-/// let options = SvdOptions::default().backend(Backend::Cpu);
+/// use svdvals_gpu::{Backend, LstsqGpu, LstsqOptions, Route, Solver};
+/// let options = LstsqOptions::default().backend(Backend::Cpu);
 /// let route = |m, n| {
 ///     let a = faer::Mat::from_fn(m, n, |i, j| (0.7 * (i * (j + 1)) as f64).sin());
 ///     a.lstsq_gpu_report(&a, &options).unwrap().route
@@ -160,8 +160,8 @@ impl fmt::Display for Preconditioner {
 ///
 /// ```
 /// # #[cfg(feature = "faer")] {
-/// use svdvals_gpu::{Backend, Orthogonal, QrGpu, Route, SvdOptions};
-/// let options = SvdOptions::default().backend(Backend::Cpu);
+/// use svdvals_gpu::{Backend, Orthogonal, QrGpu, QrOptions, Route};
+/// let options = QrOptions::default().backend(Backend::Cpu);
 /// let route = |m, n| faer::Mat::from_fn(m, n, |i, j| (0.7 * (i * (j + 1)) as f64).sin()).qr_gpu_report(&options).unwrap().route;
 /// assert_eq!(route(50, 50), Route::Qr(Orthogonal::Householder));
 /// assert_eq!(route(9000, 5), Route::Qr(Orthogonal::Cholesky));
