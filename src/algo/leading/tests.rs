@@ -47,12 +47,12 @@ const KINDS: [Kind; 16] = [
     ("all zero", |_, _| 0.0, |_, _| 0.0),
 ];
 
-/// A function that finds the wanted values.
-type Find<'a> = dyn Fn(Leading) -> Vec<f64> + 'a;
+/// What is checked of a name, a function that finds the wanted values, and all of them.
+type Check<'a> = dyn Fn(&str, &dyn Fn(Leading) -> Vec<f64>, &[f64]) + 'a;
 
 /// For bidiagonals of these kinds and orders, by these methods in both arithmetics, `check` has a name, a function that finds the wanted values, and all of
 /// them.
-fn for_all(kinds: &[Kind], orders: &[usize], methods: &[Stage3], check: &dyn Fn(&str, &Find<'_>, &[f64])) {
+fn for_all(kinds: &[Kind], orders: &[usize], methods: &[Stage3], check: &Check<'_>) {
     for (&n, &(name, diagonal, superdiagonal)) in orders.iter().flat_map(|n| kinds.iter().map(move |kind| (n, kind))) {
         let d: Vec<f64> = (0..n).map(|i| diagonal(n, i)).collect();
         let e: Vec<f64> = (1..n).map(|i| superdiagonal(n, i - 1)).collect();
