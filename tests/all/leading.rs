@@ -49,10 +49,11 @@ fn limited(options: &SvdOptions, (keep, tolerance): (Option<usize>, Option<f64>)
     options
 }
 
-/// Every limit of a matrix leaves the first of all values.
+/// Every limit of a matrix leaves the first of all values; of a large one some limits do.
 fn check<T: Element>(a: MatRef<'_, T>, options: &SvdOptions) {
     let all = values(a, options);
-    for limit in limits(&all) {
+    let step = if a.nrows() * a.ncols() > 10_000 { 5 } else { 1 };
+    for limit in limits(&all).into_iter().step_by(step) {
         let some = values(a, &limited(options, limit));
         assert_eq!(some, all[..kept(&all, limit.0, limit.1)], "{} {:?} {limit:?} {options:?}", T::NAME, a.shape());
     }
