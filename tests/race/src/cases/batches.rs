@@ -26,7 +26,7 @@ fn options(env: &Env, half: HalfStorage) -> SvdOptions {
 
 /// The values of matrices of these shapes, all of which the device must compute together.
 pub fn batch<T: Element>(env: &Env, call: Call, shapes: &[(usize, usize)]) -> Done {
-    let half = call.half;
+    let half = call.half.for_element::<T>();
     let of_all = shapes.iter().zip(0..).map(|(&(m, n), k)| matrix::<T>(m, n, env.seed + k));
     // And one whose reflectors are all the identity.
     let unit = Mat::from_fn(9, 6, |i, j| T::from_complex(Complex::from(if i == j { (1 + i) as f64 } else { 0.0 })));

@@ -91,7 +91,7 @@ impl Call {
         } else {
             Tuning::for_adapter::<T::Scalar>(&env.context, self.m.min(self.n))
         };
-        env.options().tuning(self.tune.apply(defaults)).half_storage(self.half).stage3(self.stage3)
+        env.options().tuning(self.tune.apply(defaults)).half_storage(self.half.for_element::<T>()).stage3(self.stage3)
     }
 }
 

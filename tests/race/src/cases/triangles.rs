@@ -46,7 +46,7 @@ pub fn triangular<T: Element>(env: &Env, call: Call, variant: Variant, resident:
     let (rows, cols) = if side == Side::Left { (order, k) } else { (k, order) };
     let b = matrix::<T>(rows, cols, env.seed + 6);
     let alpha = T::from_complex(Complex::new(1.5, -0.5));
-    let options = call.options::<T>(env).run;
+    let options = call.options::<T>(env).run.half_storage(HalfStorage::Single);
     let cpu = RunOptions::default().backend(Backend::Cpu);
     let mut wanted = b.clone();
     if solve {
