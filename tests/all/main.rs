@@ -4,6 +4,8 @@
 //!
 //! Tests share the process, its rayon pool and its environment. One that needs them for itself starts a process: [`own_process`].
 
+#[path = "../common/absurd.rs"]
+mod absurd_numbers;
 #[path = "../common/lstsq.rs"]
 #[allow(dead_code)] // without `ndarray`
 mod check_lstsq;

@@ -49,6 +49,11 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// A triangular operation: it has no progress, and is not stopped.
+pub fn in_place<'a>(name: &'static str, run: impl Fn(&RunOptions) -> Result<Seen> + 'a) -> Entry<'a> {
+    Entry { listens: false, ..Entry::new(name, run) }
+}
+
 /// What a call without a report gave.
 pub fn unreported(values: Vec<f64>) -> Result<Seen> {
     Ok(Seen { values, told: None, tuning: None, timed: false })
@@ -74,7 +79,7 @@ fn doubles<R: RealElement>(values: impl IntoIterator<Item = R>) -> Vec<f64> {
 
 /// The calls on a matrix of the host.
 pub fn calls<T: Element>() -> Vec<Entry<'static>> {
-    let (m, n) = (40, 24);
+    let ((m, n), one) = ((40, 24), T::from_complex(1.0.into()));
     let entry = |i: usize, j: usize| T::from_complex((((3 * i + 5 * j * j + i * j) % 17) as f64 / 8.0 - 1.0).into());
     let a = move || Mat::from_fn(m, n, entry);
     let b = move || Mat::from_fn(m, 2, move |i, j| entry(i, j + 3));
@@ -132,38 +137,16 @@ pub fn calls<T: Element>() -> Vec<Entry<'static>> {
         Entry::new("to_band", move |run| unreported(entries(&SvdValsGpu::to_band(&a(), run)?.to_mat()))).storing_half(),
         Entry::new("band_to_bidiag", move |run| unreported(doubles(band()?.band_to_bidiag(run)?.svdvals()?))).storing_half(),
         Entry::new("Band::svd", move |run| unreported(doubles(band()?.svd(&run.clone().into())?.1))),
-        Entry {
-            listens: false,
-            ..Entry::new("trmm_gpu", move |run| {
-                let mut x = a();
-                x.trmm_gpu_with(
-                    Side::Right,
-                    Uplo::Upper,
-                    Op::NoTrans,
-                    Diag::NonUnit,
-                    T::from_complex(1.0.into()),
-                    &triangle(),
-                    run,
-                )?;
-                unreported(entries(&x))
-            })
-        },
-        Entry {
-            listens: false,
-            ..Entry::new("trsm_gpu", move |run| {
-                let mut x = a();
-                x.trsm_gpu_with(
-                    Side::Right,
-                    Uplo::Upper,
-                    Op::NoTrans,
-                    Diag::NonUnit,
-                    T::from_complex(1.0.into()),
-                    &triangle(),
-                    run,
-                )?;
-                unreported(entries(&x))
-            })
-        },
+        in_place("trmm_gpu", move |run| {
+            let mut x = a();
+            x.trmm_gpu_with(Side::Right, Uplo::Upper, Op::NoTrans, Diag::NonUnit, one, &triangle(), run)?;
+            unreported(entries(&x))
+        }),
+        in_place("trsm_gpu", move |run| {
+            let mut x = a();
+            x.trsm_gpu_with(Side::Right, Uplo::Upper, Op::NoTrans, Diag::NonUnit, one, &triangle(), run)?;
+            unreported(entries(&x))
+        }),
     ]
 }
 

@@ -9,32 +9,12 @@ use svdvals_gpu::{
 };
 
 use crate::{
-    Outcome, check,
+    Outcome,
+    absurd_numbers::{NUMBERS, OF_CPU, OF_GPU},
+    check,
     common::{error, gaussian, reference, stable},
     tuning,
 };
-
-/// 2^20 + 7 is a prime.
-const NUMBERS: [usize; 7] = [0, 1, 7, 1 << 20, (1 << 20) + 7, 1 << 40, usize::MAX];
-
-type Set = fn(Tuning, usize) -> Tuning;
-
-const ALL: [(&str, Set); 14] = [
-    ("tile_size", Tuning::tile_size),
-    ("leaf", Tuning::leaf),
-    ("cols_per_block", Tuning::cols_per_block),
-    ("tile_width", Tuning::tile_width),
-    ("triangle", Tuning::triangle),
-    ("direct_up_to", Tuning::direct_up_to),
-    ("split_k", Tuning::split_k),
-    ("threads_per_block", Tuning::threads_per_block),
-    ("sweeps_per_block", Tuning::sweeps_per_block),
-    ("cycles_per_dispatch", Tuning::cycles_per_dispatch),
-    ("max_blocks", Tuning::max_blocks),
-    ("tiles_held", Tuning::tiles_held),
-    ("split_beside", Tuning::split_beside),
-    ("rows_per_block", Tuning::rows_per_block),
-];
 
 /// The result of `body`. A software driver compiles kernels for new hyperparameters, which takes most of the time that it is given.
 fn soon<R>(what: &str, body: impl FnOnce() -> R) -> Result<R, String> {
@@ -49,7 +29,7 @@ pub fn hyperparameters() -> Outcome {
     let a: Mat<f32> = gaussian(40, 24, 7);
     let (b, there) = (gaussian::<f32>(40, 1, 9), GpuMatrix::upload(&context, &a)?);
     let exact = reference(a.as_ref());
-    for (name, set) in ALL {
+    for (name, set) in OF_CPU.into_iter().chain(OF_GPU) {
         for value in NUMBERS {
             let what = format!("{name} = {value}");
             let with = set(tuning(8, 16), value);

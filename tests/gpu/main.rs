@@ -6,6 +6,8 @@
 //!
 //! Without an adapter the trials are listed as ignored; with `SVDVALS_GPU_REQUIRE=1` its absence is a failure.
 
+#[path = "../common/absurd.rs"]
+mod absurd_numbers;
 #[path = "../common/mod.rs"]
 mod common;
 #[path = "../common/reflectors.rs"]

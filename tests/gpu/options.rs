@@ -10,7 +10,7 @@ use svdvals_gpu::{
 
 use crate::{
     Elements, Outcome, check,
-    options_of_calls::{Entry, Seen, calls, factor_options, runs, svd_options, unreported},
+    options_of_calls::{Entry, Seen, calls, entries, factor_options, in_place, runs, svd_options, unreported},
     tuning,
 };
 
@@ -38,7 +38,7 @@ fn resident<T: Element>(context: &GpuContext) -> Vec<Entry<'_>> {
             Ok(Seen { values: $values(report.values)?, told: Some(told), tuning: Some(tuning), timed })
         }};
     }
-    let dense = |a: &GpuMatrix<T::Scalar>| Ok::<_, SvdError>(crate::options_of_calls::entries(&a.to_mat()?));
+    let dense = |a: &GpuMatrix<T::Scalar>| Ok::<_, SvdError>(entries(&a.to_mat()?));
     vec![
         Entry::new("GpuMatrix::svdvals", move |run| {
             seen!(a()?.svdvals_report(&run.clone().into())?, |s: Vec<T::Real>| Ok::<_, SvdError>(doubles(&s)))
@@ -55,8 +55,7 @@ fn resident<T: Element>(context: &GpuContext) -> Vec<Entry<'_>> {
         Entry::new("GpuMatrix::lstsq", move |run| {
             seen!(a()?.lstsq_report(&b()?, &run.clone().into())?, |fit: svdvals_gpu::GpuLstsq<T>| dense(&fit.x))
         }),
-        Entry::new("to_band", move |run| unreported(crate::options_of_calls::entries(&a()?.to_band(run)?.to_mat())))
-            .storing_half(),
+        Entry::new("to_band", move |run| unreported(entries(&a()?.to_band(run)?.to_mat()))).storing_half(),
         Entry::new("GpuBand::band_to_bidiag", move |run| {
             let band = a()?.to_gpu_band(&RunOptions::default().tuning(tuning(8, 16)))?;
             unreported(doubles(&band.band_to_bidiag(run)?.svdvals()?))
@@ -65,15 +64,11 @@ fn resident<T: Element>(context: &GpuContext) -> Vec<Entry<'_>> {
             let band = a()?.to_gpu_band(&RunOptions::default().tuning(tuning(8, 16)))?;
             unreported(doubles(&band.svdvals(&run.clone().into())?))
         }),
-        Entry {
-            listens: false,
-            ..Entry::new("GpuMatrix::trsm", move |run| {
-                let mut x = a()?;
-                let one = T::from_complex(1.0.into());
-                x.trsm_gpu_with(Side::Right, Uplo::Upper, Op::NoTrans, Diag::NonUnit, one, &triangle()?, run)?;
-                unreported(crate::options_of_calls::entries(&x.to_mat()?))
-            })
-        },
+        in_place("GpuMatrix::trsm", move |run| {
+            let (mut x, one) = (a()?, T::from_complex(1.0.into()));
+            x.trsm_gpu_with(Side::Right, Uplo::Upper, Op::NoTrans, Diag::NonUnit, one, &triangle()?, run)?;
+            unreported(entries(&x.to_mat()?))
+        }),
     ]
 }
 
