@@ -3,7 +3,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | `options/`, `tuning_table.rs` | what a caller may choose |
-//! | `problem.rs`, `choice.rs` | what is to be computed, and its seconds on either backend |
+//! | `problem.rs`, `choice/` | what is to be computed, and its seconds on either backend |
 //! | `backend.rs` | CPU or GPU, the reason, and the only fallback, from GPU to CPU |
 //! | `route.rs` | the route of a matrix on its backend |
 //! | `svdvals.rs`, `cpu.rs`, `gpu.rs` | the driver, and the routes on either backend |
@@ -12,7 +12,7 @@
 //! | `qr.rs`, `qr_factors.rs` | the driver of the QR factorisation; its factors, and what is computed from them |
 //! | `products.rs` | the QR factorisation with products by low precision |
 //! | `device/` | the drivers of matrices that are on a device, where their results stay |
-//! | `drivers.rs` | the drivers of an element type: where the caller's type ends |
+//! | `drivers.rs` | the drivers of an element type: where the caller's type ends, and where options are checked (`drivers/door.rs`) |
 //! | `batch.rs` | the driver of many matrices |
 //! | `row_blocks.rs` | a matrix of which only the triangular factor is kept |
 //! | `lstsq/` | the driver of least squares |

@@ -35,7 +35,7 @@ use crate::{
         element_kind::ElementKind,
         error::{Result, room_for},
         number::{HalfStorage, Number, Re, RealElement, Scalar, in_storage},
-        pool::{may_have, on_pool_async, on_pool_for, on_threads},
+        pool::{on_pool_async, on_pool_for, on_threads},
         watch::{Stage, Watch},
     },
     cost::{Cost, counts::Counts},
@@ -77,7 +77,6 @@ pub(crate) async fn qr_async<T: Scalar>(
     options: &QrOptions,
     timed: bool,
 ) -> Result<SvdReport<BoxedFactors<T>>> {
-    may_have(options.run.threads)?;
     #[cfg(feature = "gpu")]
     let context =
         context_of_async(options.run.half_storage.of(T::KIND), &options.run, false, problem_of(a.shape(), options)).await;

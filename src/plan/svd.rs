@@ -10,7 +10,7 @@ use crate::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError, room_for},
         number::{HalfStorage, Re, Scalar},
-        pool::{may_have, on_pool_async, on_threads},
+        pool::{on_pool_async, on_threads},
         scale::power_of_two_scale,
         view::{Turned, trimmed, upright},
         watch::Watch,
@@ -72,7 +72,6 @@ pub(crate) fn svd_with_room<T: Scalar>(
 /// [`svd`] for a caller that must not block. The CPU computes in the rayon pool, from a copy of the matrix.
 pub(crate) async fn svd_async<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<T>>> {
     check::<T>(a.shape(), options)?;
-    may_have(options.run.threads)?;
     let of = trimmed(a);
     #[cfg(feature = "gpu")]
     let context =

@@ -23,7 +23,7 @@ use crate::{
         element_kind::ElementKind,
         error::Result,
         number::{Re, Scalar, in_storage},
-        pool::{may_have, on_pool_async, on_threads},
+        pool::{on_pool_async, on_threads},
         scale::power_of_two_scale,
         view::{trimmed, upright},
         watch::Listen,
@@ -155,7 +155,6 @@ pub(crate) async fn svdvals_async<T: Scalar>(
     options: &SvdOptions,
     timed: bool,
 ) -> Result<SvdReport<Vec<Re<T>>>> {
-    may_have(options.run.threads)?;
     let a = trimmed(a);
     #[cfg(feature = "gpu")]
     let context = context_of_async(

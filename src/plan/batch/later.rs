@@ -9,7 +9,7 @@ use crate::{
         clock::Clock,
         error::Result,
         number::{Re, Scalar},
-        pool::{may_have, on_pool_async},
+        pool::on_pool_async,
         watch::Watch,
     },
     plan::{
@@ -77,7 +77,6 @@ impl<T: Scalar> Of<'_, T> {
     ) -> Result<BatchReport<Each<R>>> {
         let &Of { batch, options, timed, .. } = self;
         let clock = Clock::new(timed);
-        may_have(options.run.threads)?;
         let single = self.single();
         let mut gathered = Gathered::new(self, together);
         let rest: Vec<usize> = (0..batch.len()).filter(|&index| gathered.results[index].is_none()).collect();

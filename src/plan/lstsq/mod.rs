@@ -26,7 +26,7 @@ use crate::{
         element_kind::ElementKind,
         error::{Result, SvdError, room_for},
         number::{HalfStorage, Number, Re, RealElement, Scalar},
-        pool::{may_have, on_pool_async, on_pool_for, on_threads},
+        pool::{on_pool_async, on_pool_for, on_threads},
         scale::{first_non_finite, power_of_two_scale},
         watch::{Stage, StageFlops, Watch},
     },
@@ -120,7 +120,6 @@ pub(crate) async fn lstsq_async<T: Scalar>(
     options: &LstsqOptions,
     timed: bool,
 ) -> Result<SvdReport<Fit<T>>> {
-    may_have(options.run.threads)?;
     #[cfg(feature = "gpu")]
     let context = context_of_async(T::KIND, &options.run, false, problem_of(a, b, options)).await;
     let call = Call::of(a, options, &options.run, timed);

@@ -85,16 +85,23 @@ impl RunOptions {
 #[derive(Default)]
 struct Changed(String);
 
+/// The text of a value that is not its type's default.
+fn other<T: Default + PartialEq + Display>(value: T) -> Option<String> {
+    if value == T::default() { None } else { Some(value.to_string()) }
+}
+
+/// No text, for an option that is there or not.
+fn there(is: bool) -> Option<String> {
+    is.then(String::new)
+}
+
 impl Changed {
-    fn add(&mut self, name: &str, value: &dyn Display, changed: bool) {
-        if !changed {
-            return;
-        }
+    fn add(&mut self, name: &str, value: Option<String>) {
+        let Some(value) = value else { return };
         if !self.0.is_empty() {
             self.0.push_str(", ");
         }
         self.0.push_str(name);
-        let value = value.to_string();
         if !value.is_empty() {
             self.0.push(' ');
             self.0.push_str(&value);
@@ -102,18 +109,16 @@ impl Changed {
     }
 
     fn run(mut self, run: &RunOptions) -> String {
-        self.add("backend", &run.backend, run.backend != Backend::Auto);
+        self.add("backend", other(run.backend));
         #[cfg(feature = "gpu")]
-        if let Some(context) = &run.context {
-            self.add("context", &context.adapter_name(), true);
-        }
-        self.add("tuning", &"", run.tuning.is_some());
-        self.add("tuning_table", &"", run.tuning_table.is_some());
-        self.add("half_storage", &"half", run.half_storage == HalfStorage::Half);
-        self.add("threads", &run.threads.unwrap_or(0), run.threads.is_some());
-        self.add("progress", &"", run.progress.is_some());
-        self.add("cancel", &"", run.cancel.is_some());
-        self.add("time_kernels", &"", run.time_kernels);
+        self.add("context", run.context.as_ref().map(|context| context.adapter_name().to_owned()));
+        self.add("tuning", there(run.tuning.is_some()));
+        self.add("tuning_table", there(run.tuning_table.is_some()));
+        self.add("half_storage", other(run.half_storage));
+        self.add("threads", run.threads.map(|threads| threads.to_string()));
+        self.add("progress", there(run.progress.is_some()));
+        self.add("cancel", there(run.cancel.is_some()));
+        self.add("time_kernels", there(run.time_kernels));
         self.0
     }
 }
@@ -127,13 +132,12 @@ pub(crate) trait Named {
 impl Named for SvdOptions {
     fn changed(&self) -> String {
         let mut changed = Changed::default();
-        let default = SvdOptions::default();
-        changed.add("vectors", &self.vectors, self.vectors != default.vectors);
-        changed.add("keep", &self.keep.unwrap_or(0), self.keep.is_some());
-        changed.add("tolerance", &self.tolerance.unwrap_or(0.0), self.tolerance.is_some());
-        changed.add("signs", &self.signs, self.signs != default.signs);
-        changed.add("reduction", &self.reduction, self.reduction != default.reduction);
-        changed.add("stage3", &self.stage3, self.stage3 != default.stage3);
+        changed.add("vectors", other(self.vectors));
+        changed.add("keep", self.keep.map(|keep| keep.to_string()));
+        changed.add("tolerance", self.tolerance.map(|tolerance| tolerance.to_string()));
+        changed.add("signs", other(self.signs));
+        changed.add("reduction", other(self.reduction));
+        changed.add("stage3", other(self.stage3));
         changed.run(&self.run)
     }
 }
@@ -141,10 +145,10 @@ impl Named for SvdOptions {
 impl Named for QrOptions {
     fn changed(&self) -> String {
         let mut changed = Changed::default();
-        changed.add("pivot", &"", self.pivot);
-        changed.add("tolerance", &self.tolerance.unwrap_or(0.0), self.tolerance.is_some());
-        changed.add("positive_diagonal", &"", self.positive_diagonal);
-        changed.add("products", &self.products, self.products != QrOptions::default().products);
+        changed.add("pivot", there(self.pivot));
+        changed.add("tolerance", self.tolerance.map(|tolerance| tolerance.to_string()));
+        changed.add("positive_diagonal", there(self.positive_diagonal));
+        changed.add("products", other(self.products));
         changed.run(&self.run)
     }
 }
@@ -152,12 +156,11 @@ impl Named for QrOptions {
 impl Named for LstsqOptions {
     fn changed(&self) -> String {
         let mut changed = Changed::default();
-        let default = LstsqOptions::default();
-        changed.add("tolerance", &self.tolerance.unwrap_or(0.0), self.tolerance.is_some());
-        changed.add("ridge", &self.ridge, self.ridge != 0.0);
-        changed.add("singular_values", &"", self.singular_values);
-        changed.add("preconditioner", &self.preconditioner, self.preconditioner != default.preconditioner);
-        changed.add("products", &self.products, self.products != default.products);
+        changed.add("tolerance", self.tolerance.map(|tolerance| tolerance.to_string()));
+        changed.add("ridge", other(self.ridge));
+        changed.add("singular_values", there(self.singular_values));
+        changed.add("preconditioner", other(self.preconditioner));
+        changed.add("products", other(self.products));
         changed.run(&self.run)
     }
 }
