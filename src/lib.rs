@@ -213,6 +213,7 @@ pub use {
     api::{
         chase_steps::{ChaseCycle, ChaseSteps},
         element::Element,
+        leading::{LeadingError, LeadingSvd, leading_svd},
         lstsq::{Lstsq, LstsqGpu},
         qr::{Qr, QrGpu},
         row_blocks::{RowBlocks, RowsFit},
@@ -223,13 +224,14 @@ pub use {
         clock::StageSeconds,
         error::{Result, SvdError},
         number::{HalfStorage, Number, RealElement, Scalar},
+        operator::{LinearOperator, OperatorError},
         watch::{CancelFlag, Progress, ProgressFn, Stage},
     },
     cost::counts::Counts,
     plan::{
         batch::BatchReport,
         options::{Backend, LstsqOptions, QrOptions, RunOptions, Signs, SvdOptions, Vectors},
-        report::SvdReport,
+        report::{Iteration, SvdReport},
         route::{First, Orthogonal, Preconditioner, Reduction, Route, Solver},
         tuning_table::{PartialTuning, TuningEntry, TuningTable},
     },

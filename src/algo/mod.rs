@@ -6,6 +6,7 @@ pub mod bidiagonal;
 pub(crate) mod condition;
 pub(crate) mod count;
 pub(crate) mod fixed;
+pub(crate) mod krylov;
 pub(crate) mod leading;
 pub mod one_stage;
 pub(crate) mod reconstruct;

@@ -21,7 +21,7 @@ use crate::{
 /// ```
 /// use svdvals_gpu::{MatSvd, SvdGpu};
 /// let a = faer::Mat::from_fn(5, 3, |i, j| if i == j { 3.0 - j as f64 } else { 0.0 });
-/// let MatSvd { u, s, v } = a.svd_gpu()?;
+/// let MatSvd { u, s, v, .. } = a.svd_gpu()?;
 /// assert_eq!((u.shape(), s.nrows(), v.shape()), ((5, 3), 3, (3, 3)));
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
@@ -35,6 +35,8 @@ pub struct MatSvd<T: Element> {
     /// V, n x k: the right singular vectors are its columns. n x n with [`Vectors::Full`](crate::Vectors::Full), n x 0 with
     /// [`Vectors::Left`](crate::Vectors::Left).
     pub v: Mat<T::Scalar>,
+    /// max(||A v - s u||, ||A^H u - s v||) of each triple, measured, with [`SvdOptions::accuracy`](crate::SvdOptions::accuracy).
+    pub residuals: Option<Col<T::Real>>,
 }
 
 impl<T: Element> MatSvd<T> {
@@ -94,8 +96,8 @@ pub(crate) fn col<R: Copy>(values: Vec<R>) -> Col<R> {
 }
 
 /// The factors in faer's matrices.
-pub(crate) fn mat_svd<T: Element>(Factors { u, s, v }: Factors<T::Scalar>) -> MatSvd<T> {
-    MatSvd { u, s: col(s), v }
+pub(crate) fn mat_svd<T: Element>(Factors { u, s, v, residuals }: Factors<T::Scalar>) -> MatSvd<T> {
+    MatSvd { u, s: col(s), v, residuals: residuals.map(col) }
 }
 
 macro_rules! front_end {

@@ -14,7 +14,7 @@ use crate::{
 /// use svdvals_gpu::{GpuContext, GpuMatrix, GpuSvd, SvdOptions};
 /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
 /// let a = GpuMatrix::upload(&GpuContext::global()?, &faer::mat![[0.0f32, 2.0], [3.0, 0.0], [0.0, 0.0]])?;
-/// let GpuSvd { u, s, v } = a.svd(&SvdOptions::default())?;
+/// let GpuSvd { u, s, v, .. } = a.svd(&SvdOptions::default())?;
 /// assert_eq!((u.nrows(), u.ncols(), s.len(), v.nrows(), v.ncols()), (3, 2, 2, 2, 2));
 /// let u = u.to_mat()?; // a read-back
 /// assert!((s[0] - 3.0).abs() < 1e-5 && (u[(1, 0)].abs() - 1.0).abs() < 1e-5);
@@ -30,6 +30,8 @@ pub struct GpuSvd<T: Element> {
     /// V, n x k: the right singular vectors are its columns. n x n with [`Vectors::Full`](crate::Vectors::Full), n x 0 with
     /// [`Vectors::Left`](crate::Vectors::Left).
     pub v: GpuMatrix<T::Scalar>,
+    /// max(||A v - s u||, ||A^H u - s v||) of each triple, measured, on the host, with [`SvdOptions::accuracy`].
+    pub residuals: Option<Vec<T::Real>>,
 }
 
 impl<T: Element> GpuMatrix<T> {
@@ -79,6 +81,11 @@ impl<T: Element> GpuMatrix<T> {
 
     fn svd_reported(&self, options: &SvdOptions, timed: bool) -> Result<SvdReport<GpuSvd<T>>> {
         let report = T::device_svd(&self.0, options, timed)?;
-        Ok(report.map(|DeviceSvd { u, s, v }| GpuSvd { u: GpuMatrix::of(u), s: narrowed(&s), v: GpuMatrix::of(v) }))
+        Ok(report.map(|DeviceSvd { u, s, v, residuals }| GpuSvd {
+            u: GpuMatrix::of(u),
+            s: narrowed(&s),
+            v: GpuMatrix::of(v),
+            residuals: residuals.as_deref().map(narrowed),
+        }))
     }
 }

@@ -17,6 +17,7 @@ pub mod gpu_matrix;
 pub mod gpu_qr;
 #[cfg(feature = "gpu")]
 pub mod gpu_svd;
+pub mod leading;
 pub mod lstsq;
 #[cfg(feature = "ndarray")]
 pub mod ndarray;

@@ -23,7 +23,7 @@ use crate::{
 /// ```
 /// use svdvals_gpu::{ArraySvd, SvdGpu};
 /// let a = ndarray::Array2::from_shape_fn((5, 3), |(i, j)| if i == j { 3.0 - j as f64 } else { 0.0 });
-/// let ArraySvd { u, s, vt } = a.svd_gpu()?;
+/// let ArraySvd { u, s, vt, .. } = a.svd_gpu()?;
 /// assert_eq!((u.dim(), s.len(), vt.dim()), ((5, 3), 3, (3, 3)));
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
@@ -37,6 +37,8 @@ pub struct ArraySvd<T: Element> {
     /// V^H, k x n: its rows are the conjugates of the right singular vectors. n x n with [`Vectors::Full`](crate::Vectors::Full), 0 x n with
     /// [`Vectors::Left`](crate::Vectors::Left).
     pub vt: Array2<T::Scalar>,
+    /// max(||A v - s u||, ||A^H u - s v||) of each triple, measured, with [`SvdOptions::accuracy`](crate::SvdOptions::accuracy).
+    pub residuals: Option<Array1<T::Real>>,
 }
 
 impl<T: Element> ArraySvd<T> {
@@ -124,8 +126,8 @@ pub(crate) fn extend_by_columns<T: Copy>(entries: &mut Vec<T>, a: &Mat<T>, f: im
 }
 
 /// The factors as arrays.
-pub(crate) fn array_svd<T: Element>(Factors { u, s, v }: Factors<T::Scalar>) -> ArraySvd<T> {
-    ArraySvd { u: array(&u), s: Array1::from_vec(s), vt: conjugate_transpose(&v) }
+pub(crate) fn array_svd<T: Element>(Factors { u, s, v, residuals }: Factors<T::Scalar>) -> ArraySvd<T> {
+    ArraySvd { u: array(&u), s: Array1::from_vec(s), vt: conjugate_transpose(&v), residuals: residuals.map(Array1::from_vec) }
 }
 
 /// V^H in C order: the columns of V, conjugated, are its rows.

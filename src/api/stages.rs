@@ -52,7 +52,7 @@ impl<T: Element> Band<T> {
     /// As [`SvdGpu::svd_gpu_with`](crate::SvdGpu::svd_gpu_with).
     #[allow(clippy::type_complexity, reason = "three factors, as of Bidiagonal::svd")]
     pub fn svd(&self, options: &SvdOptions) -> Result<(Mat<T::Scalar>, Vec<T::Real>, Mat<T::Scalar>)> {
-        let Factors { u, s, v } = T::svd_of_band(self, options)?;
+        let Factors { u, s, v, .. } = T::svd_of_band(self, options)?;
         Ok((u, s, v))
     }
 }

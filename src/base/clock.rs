@@ -39,6 +39,8 @@ pub struct StageSeconds {
     /// The solution of [`lstsq_gpu`](crate::LstsqGpu) after its factorisation, whose seconds are `qr`: triangular solves or CGLS, the residuals,
     /// and singular values.
     pub solve: f64,
+    /// Products with blocks of columns, of a call with [`SvdOptions::accuracy`](crate::SvdOptions::accuracy), and what is computed from them.
+    pub iteration: f64,
     /// The whole call.
     pub total: f64,
 }
@@ -47,7 +49,7 @@ impl StageSeconds {
     /// Adds the seconds of another call.
     pub(crate) fn add(&mut self, other: &StageSeconds) {
         let StageSeconds { scale, upload, to_band, band_to_bidiag, svdvals, total, .. } = other;
-        let StageSeconds { bidiagonal_vectors, back_transformation, left_vectors, qr, solve, .. } = other;
+        let StageSeconds { bidiagonal_vectors, back_transformation, left_vectors, qr, solve, iteration, .. } = other;
         self.scale += scale;
         self.upload += upload;
         self.to_band += to_band;
@@ -58,6 +60,7 @@ impl StageSeconds {
         self.left_vectors += left_vectors;
         self.qr += qr;
         self.solve += solve;
+        self.iteration += iteration;
         self.total += total;
     }
 }
@@ -65,7 +68,10 @@ impl StageSeconds {
 impl fmt::Display for StageSeconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let StageSeconds { scale, upload, to_band, band_to_bidiag, svdvals, total, .. } = self;
-        let StageSeconds { bidiagonal_vectors, back_transformation, left_vectors, qr, solve, .. } = self;
+        let StageSeconds { bidiagonal_vectors, back_transformation, left_vectors, qr, solve, iteration, .. } = self;
+        if *iteration != 0.0 && *to_band == 0.0 && *band_to_bidiag == 0.0 {
+            return write!(f, "{total:.6} s: scale {scale:.6}, upload {upload:.6}, iteration {iteration:.6}");
+        }
         if *qr != 0.0 {
             write!(f, "{total:.6} s: scale {scale:.6}, qr {qr:.6}")?;
             return if *solve == 0.0 { Ok(()) } else { write!(f, ", solve {solve:.6}") };
@@ -78,6 +84,7 @@ impl fmt::Display for StageSeconds {
             ("bidiagonal_vectors", bidiagonal_vectors),
             ("back_transformation", back_transformation),
             ("left_vectors", left_vectors),
+            ("iteration", iteration),
         ];
         let mut computed = of_vectors.into_iter().filter(|&(_, &seconds)| seconds != 0.0);
         computed.try_for_each(|(stage, seconds)| write!(f, ", {stage} {seconds:.6}"))

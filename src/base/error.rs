@@ -137,6 +137,24 @@ pub enum SvdError {
         /// Number of superdiagonal entries that did not converge to zero.
         unreduced: usize,
     },
+    /// An operator's product failed, or is none: of [`leading_svd`](crate::leading_svd).
+    #[error("the operator's {call}: {reason}")]
+    Operator {
+        /// `shape`, `apply` or `apply_adjoint`.
+        call: &'static str,
+        /// Its error, or what is wrong with the product.
+        reason: String,
+    },
+    /// The leading triples of an operator are not as accurate as was asked for: of [`leading_svd`](crate::leading_svd), whose error has them.
+    #[error("the largest residual is {residual:.1e} of the largest value after {products} products with a block, but {accuracy:.1e} was asked for")]
+    NotReached {
+        /// The largest residual, relative to the largest singular value.
+        residual: f64,
+        /// What was asked for.
+        accuracy: f64,
+        /// Products with a block, by A and by A^H.
+        products: usize,
+    },
     /// The call's [`CancelFlag`](crate::CancelFlag) was set.
     #[error("cancelled in stage {stage}")]
     Cancelled {

@@ -7,6 +7,7 @@ pub mod element_kind;
 pub mod error;
 pub(crate) mod first_of;
 pub mod number;
+pub mod operator;
 pub(crate) mod parallel;
 pub(crate) mod pool;
 pub(crate) mod registers;

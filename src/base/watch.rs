@@ -34,15 +34,19 @@ pub enum Stage {
     Qr,
     /// The solution of [`LstsqGpu`](crate::LstsqGpu) after the factorisation.
     Solve,
+    /// Products with blocks of columns, with [`SvdOptions::accuracy`](crate::SvdOptions::accuracy) and of [`leading_svd`](crate::leading_svd). Its fraction is
+    /// that of the digits of the residuals. The stages of a reduction may follow.
+    Iteration,
 }
 
 impl Stage {
-    const ALL: [Stage; 6] = [Stage::ToBand, Stage::BandToBidiag, Stage::Svdvals, Stage::Vectors, Stage::Qr, Stage::Solve];
+    const ALL: [Stage; 7] =
+        [Stage::ToBand, Stage::BandToBidiag, Stage::Svdvals, Stage::Vectors, Stage::Qr, Stage::Solve, Stage::Iteration];
 
     /// The place of the stage in the order of its call, and in [`StageFlops`].
     pub(crate) fn place(self) -> usize {
         match self {
-            Stage::ToBand | Stage::Qr => 0,
+            Stage::ToBand | Stage::Qr | Stage::Iteration => 0,
             Stage::BandToBidiag | Stage::Solve => 1,
             Stage::Svdvals => 2,
             Stage::Vectors => 3,
@@ -59,6 +63,7 @@ impl fmt::Display for Stage {
             Stage::Vectors => "vectors",
             Stage::Qr => "qr",
             Stage::Solve => "solve",
+            Stage::Iteration => "iteration",
         })
     }
 }
@@ -107,6 +112,10 @@ pub struct ProgressFn(Arc<dyn Fn(Progress) + Send + Sync>);
 impl ProgressFn {
     pub(crate) fn new(callback: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         ProgressFn(Arc::new(callback))
+    }
+
+    pub(crate) fn tell(&self, now: Progress) {
+        (self.0)(now);
     }
 }
 

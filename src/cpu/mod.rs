@@ -19,6 +19,7 @@
 
 pub(crate) mod chase;
 pub mod kernels;
+pub(crate) mod krylov;
 pub(crate) mod larfg;
 pub(crate) mod least_squares;
 pub mod one_stage;

@@ -42,7 +42,7 @@ pub(crate) fn svd_of_band<T: Scalar>(band: &Band<T>, options: &SvdOptions) -> Re
     options.check_of_band("Band::svd")?;
     check::<T>((n, n), options)?;
     if n == 0 {
-        return Ok(Factors { u: Mat::new(), s: Vec::new(), v: Mat::new() });
+        return Ok(Factors::new(Mat::new(), Vec::new(), Mat::new()));
     }
     let mut factors = on_threads(options.run.threads, || of_band(band, options))?;
     if options.signs == Signs::Largest {
@@ -139,5 +139,5 @@ fn factors<T: Scalar>(band: &Band<T>, scale: Re<T>, options: &SvdOptions, right:
         Mat::zeros(band.n(), 0)
     };
     watch.end();
-    Ok(Factors { u, s: values, v: if needs_right { v } else { Mat::zeros(band.n(), 0) } })
+    Ok(Factors::new(u, values, if needs_right { v } else { Mat::zeros(band.n(), 0) }))
 }

@@ -98,7 +98,7 @@ where
             None => call.scale(S::KIND)?,
         };
         let found = match route {
-            Route::Band(_) | Route::OneStage(_) | Route::Qr(_) | Route::LeastSquares(_) => {
+            Route::Band(_) | Route::OneStage(_) | Route::Qr(_) | Route::LeastSquares(_) | Route::Krylov => {
                 blocked::<T, S>(call, a, scale, route, &tuning, wanted)?
             }
             Route::Direct(first) => directly(call, a, scale, first, wanted)?,
@@ -129,6 +129,7 @@ where
         seconds,
         counts: Counts::default(),
         kernel_seconds: Vec::new(),
+        iteration: None,
         shape: a.shape(),
         stage3_on_device: false,
         options: String::new(),

@@ -31,11 +31,16 @@ use crate::{
 };
 use crate::{
     algo::{bidiagonal::Bidiagonal, triangular::Call},
-    base::{error::Result, number::Number},
+    base::{
+        error::{Result, SvdError},
+        number::Number,
+        operator::LinearOperator,
+    },
     plan::{
         band_svd,
         batch::{self, BatchReport, Each},
         factors::Factors,
+        leading,
         lstsq::{self, Fit},
         options::{LstsqOptions, QrOptions, RunOptions, SvdOptions, Takes},
         qr::{self, BoxedFactors},
@@ -46,11 +51,11 @@ use crate::{
     tile::band::Band,
 };
 
-use door::{Wide, all_wide, check_in_place, check_stage, check_values, each_named, named, operate, told, told_of_batch, views};
+use door::{all_wide, check_in_place, check_stage, check_values, each_named, named, operate, told, told_of_batch, views};
 #[cfg(feature = "gpu")]
 use door::{download, narrow_band};
 
-pub(crate) use door::wide_band;
+pub(crate) use door::{Wide, wide_band};
 
 /// The future of a call, which may move between threads.
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -67,6 +72,12 @@ pub trait Drivers: Number {
     fn svd(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<Self::Scalar>>>;
     /// The same for a caller that must not block.
     fn svd_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Factors<Self::Scalar>>>;
+    /// Leading triples of an operator, and the error if they are not as accurate as was asked for.
+    fn leading(
+        operator: &dyn LinearOperator<Self::Scalar>,
+        count: usize,
+        options: &SvdOptions,
+    ) -> Result<(SvdReport<Factors<Self::Scalar>>, Option<SvdError>)>;
     /// The singular values of each matrix of a batch.
     fn svdvals_batch(batch: &[MatRef<'_, Self>], options: &SvdOptions, timed: bool) -> OfBatch<Vec<Self::Real>>;
     /// The same for a caller that must not block.
@@ -181,6 +192,9 @@ macro_rules! drivers {
             #[inline(never)]
             fn svdvals(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>> {
                 check_values::<Self>("svdvals_gpu", options, timed)?;
+                if options.accuracy.is_some() {
+                    return told(leading::svd(a, options, timed).map(|report| report.map(|svd| svd.s)), options, timed);
+                }
                 told(named::<Self, _>(svdvals::svdvals(Wide::of(a)?.view(), options, timed)), options, timed)
             }
 
@@ -188,6 +202,10 @@ macro_rules! drivers {
             fn svdvals_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Vec<Self::Real>>> {
                 Box::pin(async move {
                     check_values::<Self>("svdvals_gpu", options, timed)?;
+                    if options.accuracy.is_some() {
+                        let report = leading::svd_async(a, options, timed).await;
+                        return told(report.map(|report| report.map(|svd| svd.s)), options, timed);
+                    }
                     told(named::<Self, _>(svdvals::svdvals_async(Wide::of(a)?.view(), options, timed).await), options, timed)
                 })
             }
@@ -195,6 +213,9 @@ macro_rules! drivers {
             #[inline(never)]
             fn svd(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<Self::Scalar>>> {
                 options.run.check(Takes::of::<Self>("svd_gpu", timed))?;
+                if options.accuracy.is_some() {
+                    return told(leading::svd(a, options, timed), options, timed);
+                }
                 told(svd::svd(Wide::of(a)?.view(), options, timed), options, timed)
             }
 
@@ -202,13 +223,22 @@ macro_rules! drivers {
             fn svd_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Factors<Self::Scalar>>> {
                 Box::pin(async move {
                     options.run.check(Takes::of::<Self>("svd_gpu", timed))?;
+                    if options.accuracy.is_some() {
+                        return told(leading::svd_async(a, options, timed).await, options, timed);
+                    }
                     told(svd::svd_async(Wide::of(a)?.view(), options, timed).await, options, timed)
                 })
             }
 
             #[inline(never)]
+            fn leading(operator: &dyn LinearOperator<Self::Scalar>, count: usize, options: &SvdOptions) -> Result<(SvdReport<Factors<Self::Scalar>>, Option<SvdError>)> {
+                leading::operator::leading(operator, count, options)
+            }
+
+            #[inline(never)]
             fn svdvals_batch(batch: &[MatRef<'_, Self>], options: &SvdOptions, timed: bool) -> OfBatch<Vec<Self::Real>> {
                 check_values::<Self>("a batch of singular values", options, timed)?;
+                options.check_reduced("a batch of singular values")?;
                 let report = batch::svdvals_batch(&views(&all_wide(batch)?), options, timed).map(each_named::<Self, _>);
                 told_of_batch(report, options, timed)
             }
@@ -217,6 +247,7 @@ macro_rules! drivers {
             fn svdvals_batch_async<'a>(batch: &'a [MatRef<'a, Self>], options: &'a SvdOptions, timed: bool) -> Later<'a, BatchReport<Each<Vec<Self::Real>>>> {
                 Box::pin(async move {
                     check_values::<Self>("a batch of singular values", options, timed)?;
+                    options.check_reduced("a batch of singular values")?;
                     let report = batch::svdvals_batch_async(&views(&all_wide(batch)?), options, timed).await.map(each_named::<Self, _>);
                     told_of_batch(report, options, timed)
                 })
@@ -225,6 +256,7 @@ macro_rules! drivers {
             #[inline(never)]
             fn svd_batch(batch: &[MatRef<'_, Self>], options: &SvdOptions, timed: bool) -> OfBatch<Factors<Self::Scalar>> {
                 options.run.check(Takes::of::<Self>("a batch of decompositions", timed))?;
+                options.check_reduced("a batch of decompositions")?;
                 told_of_batch(batch::svd_batch(&views(&all_wide(batch)?), options, timed), options, timed)
             }
 
@@ -232,6 +264,7 @@ macro_rules! drivers {
             fn svd_batch_async<'a>(batch: &'a [MatRef<'a, Self>], options: &'a SvdOptions, timed: bool) -> Later<'a, BatchReport<Each<Factors<Self::Scalar>>>> {
                 Box::pin(async move {
                     options.run.check(Takes::of::<Self>("a batch of decompositions", timed))?;
+                    options.check_reduced("a batch of decompositions")?;
                     told_of_batch(batch::svd_batch_async(&views(&all_wide(batch)?), options, timed).await, options, timed)
                 })
             }

@@ -24,9 +24,16 @@ pub struct Factors<T: Scalar> {
     pub s: Vec<Re<T>>,
     /// V, n x k; n x n with [`Vectors::Full`](crate::Vectors::Full).
     pub v: Mat<T>,
+    /// max(||A v - s u||, ||A^H u - s v||) of each triple, if an accuracy was asked for.
+    pub residuals: Option<Vec<Re<T>>>,
 }
 
 impl<T: Scalar> Factors<T> {
+    /// Factors whose residuals are not known.
+    pub(crate) fn new(u: Mat<T>, s: Vec<Re<T>>, v: Mat<T>) -> Self {
+        Factors { u, s, v, residuals: None }
+    }
+
     /// Makes the signs unique, for [`Signs::Largest`](crate::Signs::Largest). Each pair (u_j, v_j) is multiplied by one number of modulus
     /// 1, so that the largest entry of u_j, or of v_j without a U, becomes real and positive. Columns that belong to no singular value are
     /// multiplied on their own.
@@ -158,7 +165,7 @@ pub(crate) struct MinimumNorm<S: Number> {
 
 impl<S: Scalar> MinimumNorm<S> {
     /// From the factors of M. Values up to `tolerance` times the largest count as zero.
-    pub fn new(Factors { u, s, v }: Factors<S>, c: MatRef<'_, S>, tolerance: f64) -> Self {
+    pub fn new(Factors { u, s, v, .. }: Factors<S>, c: MatRef<'_, S>, tolerance: f64) -> Self {
         let largest = s.first().map_or(0.0, |s| s.to_double());
         let rank = s.iter().take_while(|s| s.to_double() > tolerance * largest).count();
         let (mut inside, par, one) = (Mat::<S>::zeros(rank, c.ncols()), all_threads(), S::one_impl());
@@ -186,11 +193,7 @@ mod tests {
     fn example() -> Factors<C> {
         let (u0, v1) = (C::from_polar(1.0, 0.3), C::from_polar(1.0, -1.1));
         let (zero, one) = (C::ZERO, C::ONE);
-        Factors {
-            u: faer::mat![[u0, zero], [zero, -one], [zero, zero]],
-            s: vec![2.0, 0.5],
-            v: faer::mat![[zero, v1], [one, zero]],
-        }
+        Factors::new(faer::mat![[u0, zero], [zero, -one], [zero, zero]], vec![2.0, 0.5], faer::mat![[zero, v1], [one, zero]])
     }
 
     /// Entries with one factor of modulus 1 each and exact values: 4 eps for two products.
@@ -220,9 +223,9 @@ mod tests {
     /// A wide and a tall matrix take either order of the scaling; the transposed factors give the transposed products.
     #[test]
     fn either_side_is_scaled() {
-        let Factors { u, s, v } = example();
-        let tall: Factors<C> = Factors { u: u.clone(), s: s.clone(), v: v.clone() };
-        let wide: Factors<C> = Factors { u: v, s, v: u };
+        let Factors { u, s, v, .. } = example();
+        let tall: Factors<C> = Factors::new(u.clone(), s.clone(), v.clone());
+        let wide: Factors<C> = Factors::new(v, s, u);
         let adjoint = |a: Mat<C>| Mat::from_fn(a.ncols(), a.nrows(), |i, j| a[(j, i)].conj());
         assert!(near(&view(&wide).reconstruct().unwrap(), &adjoint(view(&tall).reconstruct().unwrap())));
         assert!(near(&view(&wide).pinv(None).unwrap(), &adjoint(view(&tall).pinv(None).unwrap())));
@@ -242,9 +245,9 @@ mod tests {
 
     #[test]
     fn a_missing_side_is_an_error() {
-        let Factors { u, s, v } = example();
+        let Factors { u, s, v, .. } = example();
         let none = |rows| Mat::from_fn(rows, 0, |_, _| C::ZERO);
-        for factors in [Factors::<C> { u: u.clone(), s: s.clone(), v: none(2) }, Factors::<C> { u: none(3), s, v }] {
+        for factors in [Factors::<C>::new(u.clone(), s.clone(), none(2)), Factors::<C>::new(none(3), s, v)] {
             let of = view(&factors);
             assert!(matches!(of.pinv(None), Err(SvdError::InvalidOption { option: "vectors", .. })));
             assert!(matches!(of.reconstruct(), Err(SvdError::InvalidOption { option: "vectors", .. })));
@@ -266,7 +269,7 @@ mod tests {
         assert_eq!((right.v[(1, 0)], right.v[(0, 1)]), (C::ONE, C::ONE));
 
         // 1 x 2, full: v_1 belongs to no value. Ties take the first entry, and real columns change by their sign alone.
-        let mut full = Factors::<f32> { u: faer::mat![[-1.0]], s: vec![2.0], v: faer::mat![[0.6, -0.5], [-0.8, 0.5]] };
+        let mut full = Factors::<f32>::new(faer::mat![[-1.0]], vec![2.0], faer::mat![[0.6, -0.5], [-0.8, 0.5]]);
         full.fix_signs();
         assert_eq!((full.u, full.v), (faer::mat![[1.0]], faer::mat![[-0.6, 0.5], [0.8, -0.5]]));
     }

@@ -167,6 +167,7 @@ pub(crate) async fn svd_on_gpu(
         seconds,
         counts,
         kernel_seconds,
+        iteration: None,
         shape,
         stage3_on_device,
         options: String::new(),

@@ -29,6 +29,7 @@ pub mod drivers;
 pub(crate) mod factors;
 #[cfg(feature = "gpu")]
 pub(crate) mod gpu;
+pub(crate) mod leading;
 pub mod lstsq;
 pub mod options;
 pub(crate) mod problem;

@@ -2,11 +2,13 @@
 
 #[cfg(feature = "gpu")]
 use crate::{
+    algo::krylov::Asked,
     base::{element_kind::ElementKind, error::Result},
     gpu::{
         device::context::GpuContext,
         kernels::triangular::required_triangular_bytes,
         limits::{dense_bytes, required_band_bytes, required_bytes, required_svd_bytes},
+        matrix::matrix_bytes,
     },
     tile::tuning::Tuning,
 };
@@ -18,6 +20,8 @@ pub(crate) enum Problem {
     Dense { m: usize, n: usize },
     /// The decomposition of an m x n matrix with vectors, `full` ones if U or V is to be unitary.
     Svd { m: usize, n: usize, full: bool },
+    /// `count` leading triples of an m x n matrix by so many steps of an iteration.
+    Leading { m: usize, n: usize, count: usize, steps: usize },
     /// The QR factorisation of an m x n matrix, perhaps by products of low precision.
     Qr { m: usize, n: usize, by_products: bool },
     /// Least squares with an m x n matrix and p right-hand sides, and perhaps the rows of a ridge.
@@ -35,6 +39,7 @@ impl Problem {
         match *self {
             Problem::Dense { m, n }
             | Problem::Svd { m, n, .. }
+            | Problem::Leading { m, n, .. }
             | Problem::Qr { m, n, .. }
             | Problem::LeastSquares { m, n, .. } => m.min(n),
             Problem::Band { n, .. } => n,
@@ -52,6 +57,11 @@ impl Problem {
         match *self {
             Problem::Dense { m, n } => required_bytes(kind, context, m.max(n), m.min(n), tuning),
             Problem::Svd { m, n, full } => required_svd_bytes(kind, context, (m.max(n), m.min(n)), m < n, full, tuning),
+            Problem::Leading { m, n, count, .. } => {
+                let [of_u, of_v] = Asked::new(count, (m, n), 1.0, 0).columns();
+                let all = [((m, n), m < n), ((m.max(n), of_u), true), ((m.min(n), of_v), true)];
+                all.into_iter().try_fold(0u64, |sum, (size, by_rows)| Ok(sum.saturating_add(matrix_bytes(kind, context, size, by_rows)?)))
+            }
             Problem::Qr { m, n, .. } => Ok(dense_bytes(kind, context, (m, n), m < n, tuning)?.saturating_mul(2)),
             Problem::LeastSquares { m, n, p, ridge } if m >= n => {
                 let rows = if ridge { m.saturating_add(n) } else { m };

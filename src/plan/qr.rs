@@ -195,6 +195,7 @@ pub(crate) fn report_of<V>(
         seconds,
         counts: Counts::default(),
         kernel_seconds: Vec::new(),
+        iteration: None,
         shape,
         stage3_on_device: false,
         options: String::new(),

@@ -48,6 +48,8 @@ pub struct SvdReport<V> {
     pub counts: Counts,
     /// Seconds of each kernel by the GPU's clock. Empty unless [`RunOptions::time_kernels`](crate::RunOptions) asked for them.
     pub kernel_seconds: Vec<(Kernel, f64)>,
+    /// The iteration of a call with [`SvdOptions::accuracy`](crate::SvdOptions::accuracy).
+    pub iteration: Option<Iteration>,
     /// Rows and columns of the matrix.
     pub shape: (usize, usize),
     /// Whether a GPU ran stage 3 too.
@@ -57,6 +59,47 @@ pub struct SvdReport<V> {
     /// The storage type, and the cost of such a call.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) cost: (ElementKind, CostOf),
+}
+
+/// What an iteration with blocks of columns did.
+///
+/// ```
+/// # #[cfg(feature = "faer")] {
+/// use svdvals_gpu::{Backend, SvdGpu, SvdOptions};
+/// let a = faer::Mat::from_fn(600, 500, |i, j| 1.0 / (1.0 + (i + 2 * j) as f64));
+/// let options = SvdOptions::default().keep(4).accuracy(1e-4).backend(Backend::Cpu);
+/// let iteration = a.svd_gpu_report(&options)?.iteration.unwrap();
+/// assert!(iteration.products >= 4 && iteration.residual <= 1e-4 && !iteration.reduced);
+/// # }
+/// # Ok::<(), svdvals_gpu::SvdError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Iteration {
+    /// Products with a block, by A and by A^H, those for the residuals included.
+    pub products: usize,
+    /// The columns of all these blocks.
+    pub columns: usize,
+    /// How often the bases were cut to their best columns.
+    pub restarts: usize,
+    /// The largest residual of the result, relative to the largest singular value.
+    pub residual: f64,
+    /// Whether the result is that of a reduction, which would take less time than an iteration, or than the rest of it.
+    pub reduced: bool,
+}
+
+/// For example `9 products with 666 columns, 1 restart, largest residual 3.1e-4`.
+impl fmt::Display for Iteration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let &Iteration { products, columns, restarts, residual, reduced } = self;
+        let plural = if restarts == 1 { "" } else { "s" };
+        write!(f, "{products} products with {columns} columns, {restarts} restart{plural}, ")?;
+        if reduced {
+            f.write_str("then a reduction, ")?;
+        }
+        write!(f, "largest residual {residual:.1e}")
+    }
 }
 
 impl<V> SvdReport<V> {
@@ -104,7 +147,7 @@ impl<V> SvdReport<V> {
         values: impl FnOnce(V) -> std::result::Result<W, E>,
     ) -> std::result::Result<SvdReport<W>, E> {
         let SvdReport { values: v, backend, reason, route, adapter, storage, tuning, seconds, .. } = self;
-        let SvdReport { counts, kernel_seconds, shape, stage3_on_device, options, cost, .. } = self;
+        let SvdReport { counts, kernel_seconds, iteration, shape, stage3_on_device, options, cost, .. } = self;
         let values = values(v)?;
         Ok(SvdReport {
             values,
@@ -117,6 +160,7 @@ impl<V> SvdReport<V> {
             seconds,
             counts,
             kernel_seconds,
+            iteration,
             shape,
             stage3_on_device,
             options,
@@ -133,6 +177,9 @@ impl<V> fmt::Display for SvdReport<V> {
         writeln!(f, "{m} x {n}, held as {storage}, on {device} ({reason}), {}", self.route)?;
         if !self.options.is_empty() {
             writeln!(f, "options: {}", self.options)?;
+        }
+        if let Some(iteration) = &self.iteration {
+            writeln!(f, "{iteration}")?;
         }
         write!(f, "{}", self.seconds)?;
         if self.backend == Backend::Gpu {

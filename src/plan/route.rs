@@ -63,6 +63,8 @@ pub enum Route {
     Qr(Orthogonal),
     /// Least squares ([`LstsqGpu`](crate::LstsqGpu)).
     LeastSquares(Solver),
+    /// Products with blocks of columns, until the leading triples are as accurate as [`SvdOptions::accuracy`](crate::SvdOptions::accuracy) asks.
+    Krylov,
 }
 
 /// How a least squares problem is solved.
@@ -272,6 +274,7 @@ impl fmt::Display for Route {
             Route::OneStage(first) => write!(f, "{first}, then in one stage"),
             Route::Qr(orthogonal) => write!(f, "{orthogonal}"),
             Route::LeastSquares(solver) => write!(f, "{solver}"),
+            Route::Krylov => f.pad("block Krylov iteration"),
         }
     }
 }
@@ -316,7 +319,7 @@ impl Route {
         match self {
             Route::Norm | Route::Direct(First::Nothing) => !kind.is_double(),
             Route::Direct(_) => true,
-            Route::Band(_) | Route::OneStage(_) | Route::Qr(_) | Route::LeastSquares(_) => false,
+            Route::Band(_) | Route::OneStage(_) | Route::Qr(_) | Route::LeastSquares(_) | Route::Krylov => false,
         }
     }
 

@@ -265,7 +265,7 @@ pub(crate) fn factors_of_caller<T: Scalar>(
     };
     let (left, right) = (side(left, needs_left, rows_reversed), side(right, needs_right, cols_reversed));
     let (u, v) = if transposed { (right, left) } else { (left, right) };
-    Factors { u, s: values, v }
+    Factors::new(u, values, v)
 }
 
 /// Whether the left and the right vectors of the caller's matrix, or of its transpose, are needed.

@@ -90,6 +90,7 @@ macro_rules! lapack {
                     u: Mat::from_fn(m, k, |i, j| u[i + j * m]),
                     s: Col::from_fn(least, |j| s[j]),
                     v: Mat::from_fn(n, k, |i, j| <$t>::from_complex(vt[j + i * k].to_complex().conj())),
+                    residuals: None,
                 }
             }
 

@@ -175,7 +175,7 @@ fn bands<T: Element>() {
             if s.iter().zip(&values).any(|(s, value)| (s.to_double() - value.to_double()).abs() > 4.0 * eps::<T>() * largest) {
                 errors.push(format!("{what}: values"));
             }
-            let svd = MatSvd { u, s: Col::from_fn(n, |j| s[j]), v };
+            let svd = MatSvd { u, s: Col::from_fn(n, |j| s[j]), v, residuals: None };
             let found = ratios(band.to_mat().as_ref(), &svd);
             // Of a few entries, each may be rounded by as much as n eps.
             if found.iter().any(|ratio| *ratio > if n <= 2 { 2.0 } else { 1.0 }) {

@@ -77,7 +77,7 @@ impl Decomposition {
     /// # Errors
     /// A larger rank.
     pub fn at_rank(&self, k: usize) -> Result<AtRank, JsError> {
-        let MatSvd { u, s, v } = &self.svd;
+        let MatSvd { u, s, v, .. } = &self.svd;
         let (height, width) = self.image.shape();
         if k > s.nrows() {
             return Err(JsError::new(&format!("rank {k}, but there are {} singular values", s.nrows())));

@@ -126,6 +126,29 @@ impl GpuKernels {
         Ok(out)
     }
 
+    /// X^H Y for tall matrices, column by column: sums of parts by the device, and of those in double precision.
+    pub(super) async fn inner_products(&self, x: Part<'_>, y: Part<'_>) -> Result<Vec<Complex<f64>>> {
+        let (rows, cols, tall) = (x.cols, y.cols, x.rows);
+        let entries = rows * cols;
+        if entries * tall == 0 {
+            return Ok(vec![Complex::ZERO; entries]);
+        }
+        let room = self.room_for_parts(tall, entries)?;
+        self.of_parts([x.buffer, y.buffer], &room, tall, |offset, part| {
+            let [m, x] = [x.window, y.window].map(|of| Window { offset: of.offset + part.start * of.rs, ..of });
+            let extent = Extent { rows, cols, inner: part.len(), ..Extent::default() };
+            let c = Window { offset, rs: 1, cs: rows };
+            Task { extent, m: m.transposed(), x, c, conjugated: true, to: To::Replaced }
+        })?;
+        let number = self.add([&room.parts, &room.sums], &room, parts(tall).len())?;
+        let found = self.stream.read_back_numbers(self.kind, &room.sums, number * entries).await?;
+        let mut sums = vec![Complex::ZERO; entries];
+        for one in found.chunks_exact(entries) {
+            sums.iter_mut().zip(one).for_each(|(sum, x)| *sum += x);
+        }
+        Ok(sums)
+    }
+
     /// A R^-1 in place of A, for R in the upper triangle of the square matrix `r`. Neither may be empty.
     pub(crate) fn solve_right(&self, r: &Dense, a: &Dense) -> Result<()> {
         let (operation, op, diag) = (Operation::Solve, Op::NoTrans, Diag::NonUnit);

@@ -8,6 +8,7 @@ pub(crate) mod cooperative;
 mod factor;
 pub(crate) mod fixed;
 pub(crate) mod jacobi;
+pub(crate) mod krylov;
 mod left;
 pub(crate) mod one_stage;
 mod products;

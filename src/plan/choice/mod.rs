@@ -19,6 +19,7 @@ pub(crate) fn is_too_small(kind: ElementKind, problem: Problem) -> bool {
     let (m, n, p) = match problem {
         Problem::Dense { m, n } | Problem::Svd { m, n, full: false } | Problem::Qr { m, n, .. } => (m.max(n), m.min(n), 0),
         Problem::Svd { m, n, full: true } => (m.max(n), m.max(n), 0),
+        Problem::Leading { m, n, count, .. } => (m.max(n), m.min(n), count.saturating_add(10)),
         Problem::LeastSquares { m, n, p, ridge } => (m.max(n) + if ridge { n } else { 0 }, m.min(n), p),
         Problem::Band { n, .. } => (n, n, 0),
         Problem::Triangular { a, b } => (b.0.max(b.1), a.0, 0),
@@ -27,6 +28,7 @@ pub(crate) fn is_too_small(kind: ElementKind, problem: Problem) -> bool {
     let (products, lines) = match problem {
         Problem::Dense { .. } => (4.0 * m * n * n, 900.0 * n * n),
         Problem::Svd { .. } => (15.0 * m * n * n, 3900.0 * n * n),
+        Problem::Leading { steps, .. } => (steps as f64 * (6.0 * m * n * p + 40.0 * m * p * p), 0.0),
         Problem::Qr { .. } | Problem::LeastSquares { .. } => (5.0 * m * n * n + 8.0 * m * n * p, 250.0 * n * n),
         Problem::Band { bandwidth, .. } => (0.0, (25.0 * bandwidth as f64 + 600.0) * n * n),
         Problem::Triangular { b, .. } => (n * b.0 as f64 * b.1 as f64, 0.0),

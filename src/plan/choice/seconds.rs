@@ -39,6 +39,7 @@ use crate::{
     plan::{
         backend::Reason,
         choice::{SMALL, TOO_SMALL, is_too_small, of_pair},
+        leading::estimate::Estimate,
         options::RunOptions,
         problem::Problem,
         route::{is_narrow, squares_for_q},
@@ -170,6 +171,22 @@ fn work(kind: ElementKind, problem: Problem) -> Work {
                 up: l * s * bytes,
                 down,
                 written: down,
+                order: (l * s).sqrt(),
+            }
+        }
+        Problem::Leading { m, n, count, steps } => {
+            let ((l, s), steps) = (sides(m, n), steps as f64);
+            let of_steps = steps * Estimate::new((m, n), count, count.saturating_add(10).min(m.min(n))).step;
+            Work {
+                products: of_steps,
+                lines: 0.0,
+                steps: 40.0 * steps,
+                flops: of_steps,
+                // Small matrices go to the host and back, which decomposes one a step.
+                waits: 2e-3 + 2e-3 * steps,
+                up: l * s * bytes,
+                down: (l + s) * count as f64 * bytes,
+                written: 0.0,
                 order: (l * s).sqrt(),
             }
         }

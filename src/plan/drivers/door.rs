@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// A matrix in the type of its arithmetic: the caller's, or a copy of one of f16 or bf16.
-pub(super) enum Wide<'a, T: Number> {
+pub(crate) enum Wide<'a, T: Number> {
     Here(MatRef<'a, T::Scalar>),
     Copy {
         lines: Mat<T::Scalar>,

@@ -459,6 +459,7 @@ fn report_of<T: Scalar>(call: &Call<'_, T, LstsqOptions>, reason: Reason, tuning
         seconds: found.seconds,
         counts: Counts::default(),
         kernel_seconds: Vec::new(),
+        iteration: None,
         shape: call.a.shape(),
         stage3_on_device: false,
         options: String::new(),

@@ -135,6 +135,8 @@ impl Named for SvdOptions {
         changed.add("vectors", other(self.vectors));
         changed.add("keep", self.keep.map(|keep| keep.to_string()));
         changed.add("tolerance", self.tolerance.map(|tolerance| tolerance.to_string()));
+        changed.add("accuracy", self.accuracy.map(|accuracy| accuracy.to_string()));
+        changed.add("seed", other(self.seed));
         changed.add("signs", other(self.signs));
         changed.add("reduction", other(self.reduction));
         changed.add("stage3", other(self.stage3));

@@ -21,7 +21,7 @@ use crate::{
     algo::{bidiagonal::Stage3, leading::Leading},
     base::{
         error::{Result, SvdError},
-        number::RealElement,
+        number::{HalfStorage, RealElement},
     },
     plan::route::Reduction,
 };
@@ -141,6 +141,10 @@ pub struct SvdOptions {
     pub keep: Option<usize>,
     /// The smallest singular value that a call returns, relative to the largest. None is 0.
     pub tolerance: Option<f64>,
+    /// The largest residual of a triple, relative to the largest singular value. None computes them to the precision of the arithmetic.
+    pub accuracy: Option<f64>,
+    /// Chooses the random columns that an iteration begins with.
+    pub seed: u64,
     /// The signs of the singular vectors.
     pub signs: Signs,
     /// The way to bidiagonal form.
@@ -228,6 +232,44 @@ impl SvdOptions {
         self
     }
 
+    /// Lets the triples that [`keep`](Self::keep) leaves have residuals ||A v - s u|| and ||A^H u - s v|| of up to `accuracy` times the largest singular
+    /// value. The values are then off by about the square of that, as long as the next ones are not too near. Where it takes less time than a reduction,
+    /// by an estimate, the call multiplies A and A^H by blocks of columns until the residuals are that small
+    /// ([`Route::Krylov`](crate::Route::Krylov)); where it turns out that it would take longer, it reduces the matrix after all. Either way the result has
+    /// measured `residuals`. The same `seed`, backend and matrix give the same bits. `accuracy` is above 0 and at most 1, and needs
+    /// [`keep`](Self::keep).
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{Backend, Route, SvdGpu, SvdOptions};
+    /// let a = faer::Mat::from_fn(600, 500, |i, j| 1.0 / (1.0 + (i + 2 * j) as f64));
+    /// let options = SvdOptions::default().keep(4).accuracy(1e-4).backend(Backend::Cpu);
+    /// let report = a.svd_gpu_report(&options)?;
+    /// assert_eq!(report.route, Route::Krylov);
+    /// println!("{report}"); // so many products, and the largest residual
+    /// let svd = report.values;
+    /// let residuals = svd.residuals.unwrap();
+    /// let of_first = (&a * svd.v.col(0) - svd.s[0] * svd.u.col(0)).norm_l2();
+    /// assert!(of_first <= residuals[0] + 1e-14 && residuals[0] <= 1e-4 * svd.s[0]);
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn accuracy(mut self, accuracy: f64) -> Self {
+        self.accuracy = Some(accuracy);
+        self
+    }
+
+    /// Chooses the random columns that the iteration of [`accuracy`](Self::accuracy) begins with. 0 without it.
+    ///
+    /// ```
+    /// use svdvals_gpu::SvdOptions;
+    /// assert_eq!(SvdOptions::default().keep(3).accuracy(1e-3).seed(7).seed, 7);
+    /// ```
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
     /// Chooses the signs of the singular vectors.
     ///
     /// ```
@@ -252,6 +294,7 @@ impl SvdOptions {
     /// Checks the options of a decomposition with vectors.
     pub(crate) fn check_svd(&self) -> Result<()> {
         check_tolerance(self.tolerance)?;
+        self.check_accuracy()?;
         let limit = self.keep.map(|_| "keep").or(self.tolerance.map(|_| "tolerance"));
         match limit {
             Some(option) if self.vectors == Vectors::Full => {
@@ -264,6 +307,10 @@ impl SvdOptions {
     /// Checks the options of `call`, which computes singular values alone.
     pub(crate) fn check_values(&self, call: &str) -> Result<()> {
         check_tolerance(self.tolerance)?;
+        self.check_accuracy()?;
+        if self.accuracy.is_some() && self.run.half_storage == HalfStorage::Half {
+            return Err(SvdError::invalid("half_storage", "HalfStorage::Half, but with an accuracy matrices are multiplied as they are"));
+        }
         let without = |option, value| Err(SvdError::invalid(option, format!("{value}, but {call} computes no vectors")));
         match (self.vectors, self.signs) {
             (Vectors::Thin, Signs::Free) => Ok(()),
@@ -272,8 +319,31 @@ impl SvdOptions {
         }
     }
 
+    /// Checks the options of leading triples.
+    fn check_accuracy(&self) -> Result<()> {
+        match self.accuracy {
+            Some(accuracy) if !(accuracy > 0.0 && accuracy <= 1.0) => {
+                Err(SvdError::invalid("accuracy", format!("{accuracy}, but it is relative: above 0 and at most 1")))
+            }
+            Some(_) if self.keep.is_none() => {
+                Err(SvdError::invalid("accuracy", "it is one of leading triples, and keep says how many; without it all are computed"))
+            }
+            None if self.seed != 0 => Err(SvdError::invalid("seed", "nothing is random without an accuracy")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that `call`, which reduces its matrices, is not asked for less than that.
+    pub(crate) fn check_reduced(&self, call: &str) -> Result<()> {
+        match self.accuracy {
+            Some(accuracy) => Err(SvdError::invalid("accuracy", format!("{accuracy}, but {call} is computed to full precision"))),
+            None => Ok(()),
+        }
+    }
+
     /// Checks the options of `call`, which begins with a band.
     pub(crate) fn check_of_band(&self, call: &str) -> Result<()> {
+        self.check_reduced(call)?;
         match self.reduction {
             Reduction::Auto | Reduction::TwoStage => Ok(()),
             reduction => Err(SvdError::invalid(

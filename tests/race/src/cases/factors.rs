@@ -62,8 +62,8 @@ pub fn resident_vectors<T: Element>(env: &Env, call: Call, reduction: Reduction)
     let options = options::<T>(env, call)?.reduction(reduction);
     let a = matrix::<T>("random", call.m, call.n);
     let there = in_order(&a, call.by_rows, |a| GpuMatrix::upload(&env.context, &a))?;
-    let GpuSvd { u, s, v } = there.svd(&options)?;
-    let svd = MatSvd { u: u.to_mat()?, s: Col::from_fn(s.len(), |j| s[j]), v: v.to_mat()? };
+    let GpuSvd { u, s, v, .. } = there.svd(&options)?;
+    let svd = MatSvd { u: u.to_mat()?, s: Col::from_fn(s.len(), |j| s[j]), v: v.to_mat()?, residuals: None };
     within("resident", ratios(a.as_ref(), &svd), call.m.max(call.n))
 }
 
@@ -76,7 +76,7 @@ pub fn band_vectors<T: Element>(env: &Env, call: Call, bandwidth: usize) -> Done
     let one = <T::Scalar as Number>::from_complex(Complex::new(1.0, 0.0));
     let band = Band::from_fn(n, bandwidth.min(n - 1), |i, j| if bandwidth == 1 { one } else { a[(i, j)] })?;
     let (u, s, v) = band.svd(&options)?;
-    within("band", ratios(band.to_mat().as_ref(), &MatSvd { u, s: Col::from_fn(s.len(), |j| s[j]), v }), n)
+    within("band", ratios(band.to_mat().as_ref(), &MatSvd { u, s: Col::from_fn(s.len(), |j| s[j]), v, residuals: None }), n)
 }
 
 /// Singular values by the one-stage reduction.

@@ -103,7 +103,7 @@ impl Sample {
         let mut ours = Vec::new();
         for place in places {
             let svd = place.attempt(n, |run| a.svd_gpu_with(&run.clone().into()))?;
-            ours.push(svd.map(|MatSvd { u, s, v }| {
+            ours.push(svd.map(|MatSvd { u, s, v, .. }| {
                 let s: Vec<f64> = s.iter().map(|s| s.to_double()).collect();
                 errors(&wide(a.as_ref()), &sigma, wide(u.as_ref()), &s, wide(v.as_ref()))
             }));

@@ -31,7 +31,7 @@ impl Analysis {
         // The signs are chosen, so that the picture is the same on every backend.
         let options = SvdOptions::default().backend(backend).keep(components).signs(Signs::Largest);
         let report = centred.svd_gpu_report(&options).map_err(|error| error.to_string())?;
-        let ArraySvd { u, s, vt } = report.values;
+        let ArraySvd { u, s, vt, .. } = report.values;
         let freedom = (m - 1) as f64;
         Ok(Analysis {
             mean,

@@ -1,0 +1,293 @@
+//! Leading triples of a matrix in memory.
+
+use faer::{Mat, MatRef};
+use pollster::block_on;
+
+use crate::{
+    algo::krylov::{Asked, Found, Progress, iterate, measured},
+    base::{
+        clock::Clock,
+        error::{Result, SvdError},
+        number::{HalfStorage, Number, Re, RealElement, Scalar},
+        pool::{on_pool_async, on_pool_for, on_threads},
+        scale::{first_non_finite, largest},
+        view::trimmed,
+        watch::{Listen, ProgressFn, Watch},
+    },
+    cost::counts::Counts,
+    cpu::krylov::{Dense, HostBlocks, scale_for_squares},
+    plan::{
+        backend::{Place, Reason},
+        drivers::Wide,
+        factors::Factors,
+        leading::{
+            asked_for,
+            estimate::{Estimate, Guard, UNITS, usual_steps},
+            iteration_of, no_cost, seconds_of, small_svd, values_of,
+        },
+        options::{Backend, RunOptions, Signs, SvdOptions, Vectors},
+        problem::Problem,
+        report::SvdReport,
+        route::Route,
+        svd::svd as full_svd,
+    },
+};
+#[cfg(feature = "gpu")]
+use crate::{
+    gpu::device::context::Waits,
+    plan::{
+        backend::{OnGpu, context_of, context_of_async, or_fall_back},
+        leading::device,
+        svd::svd_async as full_svd_async,
+    },
+};
+
+/// A call.
+struct Call<'a, T> {
+    a: MatRef<'a, T>,
+    options: &'a SvdOptions,
+    /// None: the matrix is reduced at once.
+    asked: Option<Asked>,
+    estimate: Estimate,
+    accuracy: f64,
+    timed: bool,
+    listen: Listen,
+    clock: Clock,
+}
+
+/// How an iteration ended.
+enum Ended<T: Scalar> {
+    Reached(Box<SvdReport<Factors<T>>>),
+    /// A reduction is to follow; so many of the units of the progress were told.
+    Left(Progress, u64),
+}
+
+/// Leading triples with residuals, and the report; its seconds are zero unless `timed`.
+pub(crate) fn svd<S: Scalar, T: Number<Scalar = S, Real = Re<S>>>(
+    a: MatRef<'_, T>,
+    options: &SvdOptions,
+    timed: bool,
+) -> Result<SvdReport<Factors<S>>> {
+    let call = Call::new(trimmed(a), options, timed)?;
+    on_threads(options.run.threads, || call.run())
+}
+
+/// [`svd`] for a caller that must not block. The CPU computes in the rayon pool, from a copy of the matrix.
+pub(crate) async fn svd_async<S: Scalar, T: Number<Scalar = S, Real = Re<S>>>(
+    a: MatRef<'_, T>,
+    options: &SvdOptions,
+    timed: bool,
+) -> Result<SvdReport<Factors<S>>> {
+    let call = Call::new(trimmed(a), options, timed)?;
+    let kind = S::KIND;
+    #[cfg(feature = "gpu")]
+    let reason = {
+        let bound = options.need_device();
+        let context = context_of_async(kind, &options.run, bound, call.problem()).await;
+        let opened = || context.unwrap_or_else(|| context_of(&options.run));
+        match Place::with_context(kind, &options.run, bound, call.problem(), opened)?.with(options)? {
+            Place::Gpu(on) => match call.on_gpu(on, Waits::Awaited).await? {
+                Ok(Ended::Reached(report)) => return Ok(call.complete(*report)),
+                Ok(Ended::Left(progress, told)) => {
+                    let wide = Wide::of(call.a)?;
+                    let report = full_svd_async(wide.view(), &call.reduction(told), timed).await?;
+                    return call.with_residuals(report, progress);
+                }
+                Err(reason) => reason,
+            },
+            Place::Cpu(reason) => reason,
+        }
+    };
+    #[cfg(not(feature = "gpu"))]
+    let reason = {
+        let Place::Cpu(reason) = Place::of_svd(kind, options, call.problem())?;
+        reason
+    };
+    let a = call.a;
+    let copy = Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]);
+    let on_cpu = SvdOptions { run: options.run.on_cpu(), ..options.clone() };
+    let report = on_pool_async(move || svd(copy.as_ref(), &on_cpu, timed)).await??;
+    Ok(call.complete(SvdReport { reason, ..report }))
+}
+
+impl<'a, S: Scalar, T: Number<Scalar = S, Real = Re<S>>> Call<'a, T> {
+    fn new(a: MatRef<'a, T>, options: &'a SvdOptions, timed: bool) -> Result<Self> {
+        options.check_svd()?;
+        if options.run.half_storage == HalfStorage::Half {
+            let reason = "singular vectors would have three digits; they need HalfStorage::Single";
+            return Err(SvdError::invalid("half_storage", reason));
+        }
+        let (accuracy, shape) = (options.accuracy.unwrap_or(1.0), a.shape());
+        let order = shape.0.min(shape.1);
+        let count = options.keep.unwrap_or(order).min(order);
+        let asked = Asked::new(count, shape, accuracy, options.seed);
+        let estimate = Estimate::new(shape, count, asked.block);
+        let least = 4.0 * <Re<S> as num_traits::Float>::epsilon().to_double();
+        let iterates = count > 0 && accuracy >= least && estimate.iterates(accuracy);
+        Ok(Call {
+            a,
+            options,
+            asked: iterates.then_some(asked),
+            estimate,
+            accuracy,
+            timed,
+            listen: options.run.listen(),
+            clock: Clock::new(timed),
+        })
+    }
+
+    fn problem(&self) -> Problem {
+        let (m, n) = self.a.shape();
+        match &self.asked {
+            Some(asked) => Problem::Leading { m, n, count: asked.count, steps: usual_steps(self.accuracy) },
+            None => Problem::Svd { m, n, full: false },
+        }
+    }
+
+    fn run(&self) -> Result<SvdReport<Factors<S>>> {
+        let ended = match Place::of_svd(S::KIND, self.options, self.problem())? {
+            _ if self.asked.is_none() => Ended::Left(Progress::default(), 0),
+            Place::Cpu(reason) => self.on_cpu(reason)?,
+            #[cfg(feature = "gpu")]
+            Place::Gpu(on) => match block_on(self.on_gpu(on, Waits::Blocking))? {
+                Ok(ended) => ended,
+                Err(reason) => self.on_cpu(reason)?,
+            },
+        };
+        match ended {
+            Ended::Reached(report) => Ok(self.complete(*report)),
+            Ended::Left(progress, told) => {
+                let wide = Wide::of(self.a)?;
+                let report = full_svd(wide.view(), &self.reduction(told), self.timed)?;
+                self.with_residuals(report, progress)
+            }
+        }
+    }
+
+    /// Adds to the report what only the driver knows.
+    fn complete(&self, mut report: SvdReport<Factors<S>>) -> SvdReport<Factors<S>> {
+        if self.options.signs == Signs::Largest {
+            report.values.fix_signs();
+        }
+        report.shape = self.a.shape();
+        report.seconds.total = self.clock.seconds();
+        report
+    }
+
+    /// The largest magnitude of an entry, or an error that names one that is not finite.
+    fn largest(&self) -> Result<Re<S>> {
+        largest(self.a).ok_or_else(|| first_non_finite(self.a))
+    }
+
+    fn guard(&self) -> Result<Guard> {
+        let watch = Watch::new(&self.listen, || Ok([UNITS, 0, 0, 0]))?;
+        Guard::new(watch, self.estimate, self.accuracy, usize::MAX)
+    }
+
+    /// The iteration on the CPU.
+    fn on_cpu(&self, reason: Reason) -> Result<Ended<S>> {
+        let Some(asked) = self.asked else { return Ok(Ended::Left(Progress::default(), 0)) };
+        on_pool_for(self.a.shape(), || {
+            let mut clock = Clock::new(self.timed);
+            let scale = scale_for_squares(self.largest()?);
+            let of_scale = clock.restart();
+            let (operator, mut guard) = (Dense(self.a), self.guard()?);
+            let watch = guard.watch.clone();
+            let mut blocks = HostBlocks::new(&operator, self.a.shape(), &asked, Some(scale), small_svd, watch)?;
+            let found = block_on(iterate(&mut blocks, asked, &mut |progress| guard.go_on(progress)))?;
+            if !found.reached {
+                return Ok(Ended::Left(found.progress, guard.told));
+            }
+            guard.watch.end();
+            let [s, residuals] = values_of::<S>(&found, blocks.scale())?;
+            let [u, v] = blocks.vectors(asked.count);
+            let factors = Factors { u, s, v, residuals: Some(residuals) };
+            Ok(Ended::Reached(Box::new(SvdReport {
+                values: asked_for(factors, self.options),
+                backend: Backend::Cpu,
+                reason,
+                route: Route::Krylov,
+                adapter: None,
+                storage: T::NAME,
+                tuning: self.options.run.tuning_for_cpu(S::KIND, self.a.nrows().min(self.a.ncols()))?,
+                seconds: seconds_of(of_scale, 0.0, clock.restart()),
+                counts: Counts::default(),
+                kernel_seconds: Vec::new(),
+                iteration: Some(iteration_of(&found.progress, false)),
+                shape: self.a.shape(),
+                stage3_on_device: false,
+                options: String::new(),
+                cost: (S::KIND, no_cost),
+            })))
+        })
+    }
+
+    /// The iteration on a GPU, or the reason why the CPU computes.
+    #[cfg(feature = "gpu")]
+    async fn on_gpu(&self, on: OnGpu, waits: Waits) -> Result<std::result::Result<Ended<S>, Reason>> {
+        let Some(asked) = self.asked else { return Ok(Ok(Ended::Left(Progress::default(), 0))) };
+        let mut clock = Clock::new(self.timed);
+        let scale = scale_for_squares(self.largest()?).to_double();
+        let (of_scale, wide) = (clock.restart(), Wide::of(self.a)?);
+        let mut guard = self.guard()?;
+        let run = device::on_device(wide.view(), scale, asked, &mut guard, on, (self.options, self.timed, waits)).await;
+        let ended = or_fall_back(&self.options.run, self.options.need_device(), run)?;
+        Ok(ended.and_then(|ran| match ran {
+            device::Ran { found, .. } if !found.reached => Ok(Ended::Left(found.progress, guard.told)),
+            device::Ran { mut report, .. } => {
+                guard.watch.end();
+                report.seconds.scale = of_scale;
+                Ok(Ended::Reached(Box::new(report.map(|factors| asked_for(factors, self.options)))))
+            }
+        }))
+    }
+
+    /// The options of the reduction, which tells the rest of the progress.
+    fn reduction(&self, told: u64) -> SvdOptions {
+        let part = told as f64 / UNITS as f64;
+        let progress = self.listen.progress.clone().map(|outer| {
+            ProgressFn::new(move |now| outer.tell(crate::base::watch::Progress { fraction: part + (1.0 - part) * now.fraction, ..now }))
+        });
+        let run = RunOptions { threads: None, progress, ..self.options.run.clone() };
+        SvdOptions { run, accuracy: None, seed: 0, tolerance: None, vectors: Vectors::Thin, signs: Signs::Free, ..self.options.clone() }
+    }
+
+    /// The triples of a reduction with their residuals.
+    fn with_residuals(
+        &self,
+        report: SvdReport<Factors<S>>,
+        progress: Progress,
+    ) -> Result<SvdReport<Factors<S>>> {
+        let mut progress = progress;
+        let report = report.try_map(|mut factors| {
+            let count = factors.s.len();
+            if count > 0 {
+                let found = on_pool_for(self.a.shape(), || self.residuals_of(&factors))?;
+                let most = found.residuals.iter().copied().fold(0.0, f64::max);
+                progress.residual = if most == 0.0 { 0.0 } else { most / found.values[0] };
+                factors.residuals = Some(values_of::<S>(&found, found.progress.residual)?[1].clone());
+            } else {
+                factors.residuals = Some(Vec::new());
+                progress.residual = 0.0;
+            }
+            progress.products += 2;
+            progress.columns += 2 * count;
+            Ok::<_, SvdError>(asked_for(factors, self.options))
+        })?;
+        Ok(self.complete(SvdReport { iteration: Some(iteration_of(&progress, true)), ..report }))
+    }
+
+    /// The residuals of triples, scaled; the scale is in the place of the progress's residual.
+    fn residuals_of(&self, factors: &Factors<S>) -> Result<Found> {
+        let count = factors.s.len();
+        let scale = scale_for_squares(self.largest()?);
+        let asked = Asked { count, block: count, most: 2 * count, accuracy: self.accuracy, seed: 0 };
+        let operator = Dense(self.a);
+        let mut blocks = HostBlocks::new(&operator, self.a.shape(), &asked, Some(scale), small_svd, Watch::default())?;
+        blocks.set_vectors(factors.u.as_ref(), factors.v.as_ref());
+        let values: Vec<f64> = factors.s.iter().map(|s| s.to_double() * scale.to_double()).collect();
+        let residuals = block_on(measured(&mut blocks, &values))?;
+        let progress = Progress { residual: scale.to_double(), ..Progress::default() };
+        Ok(Found { values, residuals, progress, reached: true })
+    }
+}

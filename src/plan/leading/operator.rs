@@ -1,0 +1,137 @@
+//! Leading triples of an operator, which has no entries that could be reduced.
+
+use pollster::block_on;
+
+use crate::{
+    algo::krylov::{Asked, iterate},
+    base::{
+        clock::Clock,
+        error::{Result, SvdError},
+        number::{HalfStorage, Number, Re, RealElement, Scalar},
+        operator::LinearOperator,
+        pool::{on_pool, on_threads},
+        watch::{Stage, Watch},
+    },
+    cost::counts::Counts,
+    cpu::krylov::HostBlocks,
+    plan::{
+        factors::Factors,
+        leading::{
+            asked_for,
+            estimate::{Estimate, Guard, UNITS},
+            iteration_of, no_cost, seconds_of, small_svd, values_of,
+        },
+        options::{Backend, Signs, SvdOptions, Takes, Vectors},
+        report::SvdReport,
+        route::{Reduction, Route},
+    },
+};
+use crate::algo::bidiagonal::Stage3;
+
+/// Products are given up after so many times the columns with which all of the matrix could be found.
+const MOST_TIMES: usize = 20;
+
+/// The digits that are found unless an accuracy is asked for: half of those that the type has.
+fn usual_accuracy<T: Scalar>() -> f64 {
+    <Re<T> as num_traits::Float>::epsilon().to_double().sqrt()
+}
+
+/// The leading triples, and whether they are as accurate as was asked for.
+pub(crate) fn leading<T: Scalar>(
+    operator: &dyn LinearOperator<T>,
+    count: usize,
+    options: &SvdOptions,
+) -> Result<(SvdReport<Factors<T>>, Option<SvdError>)> {
+    check(operator.shape(), count, options, Takes { stores_half: false, ..Takes::of::<T>("leading_svd", true) })?;
+    on_threads(options.run.threads, || on_pool(|| of_operator(operator, count, options)))
+}
+
+/// Checks the options, none of which may ask for a reduction or for a device.
+fn check((m, n): (usize, usize), count: usize, options: &SvdOptions, takes: Takes) -> Result<()> {
+    let refused = |option, reason: String| Err(SvdError::invalid(option, reason));
+    options.run.check(takes)?;
+    SvdOptions { keep: Some(count), accuracy: options.accuracy.or(Some(1.0)), ..options.clone() }.check_svd()?;
+    let call = takes.call;
+    if m.checked_mul(n).is_none() && m.max(n) > isize::MAX as usize / 64 {
+        return Err(SvdError::Operator { call: "shape", reason: format!("{m} x {n} vectors do not fit in memory") });
+    }
+    if let Some(keep) = options.keep.filter(|&keep| keep != count) {
+        return refused("keep", format!("{keep}, but {call} is asked for {count} triples"));
+    }
+    if options.vectors == Vectors::Full {
+        return refused("vectors", format!("Vectors::Full, but {call} computes {count} of them"));
+    }
+    if options.reduction != Reduction::Auto || options.stage3 != Stage3::Auto {
+        let option = if options.stage3 == Stage3::Auto { "reduction" } else { "stage3" };
+        return refused(option, format!("{call} multiplies, and reduces nothing"));
+    }
+    if options.run.tuning.is_some() || options.run.tuning_table.is_some() {
+        let option = if options.run.tuning.is_some() { "tuning" } else { "tuning_table" };
+        return refused(option, format!("{call} has no hyperparameters"));
+    }
+    if options.run.half_storage == HalfStorage::Half {
+        return refused("half_storage", format!("HalfStorage::Half, but {call} stores no matrix"));
+    }
+    if options.run.backend == Backend::Gpu || options.run.time_kernels {
+        let option = if options.run.time_kernels { "time_kernels" } else { "backend" };
+        return refused(option, format!("{call} multiplies by an operator, on the CPU"));
+    }
+    #[cfg(feature = "gpu")]
+    if options.run.context.is_some() {
+        return refused("context", format!("{call} multiplies by an operator, on the CPU"));
+    }
+    Ok(())
+}
+
+fn of_operator<T: Scalar>(
+    operator: &dyn LinearOperator<T>,
+    count: usize,
+    options: &SvdOptions,
+) -> Result<(SvdReport<Factors<T>>, Option<SvdError>)> {
+    let clock = Clock::new(true);
+    let shape = operator.shape();
+    let order = shape.0.min(shape.1);
+    let count = count.min(order);
+    let accuracy = options.accuracy.unwrap_or_else(usual_accuracy::<T>);
+    let tuning = options.run.tuning_for_cpu(T::KIND, order)?;
+    let report = |factors, iteration, seconds| SvdReport {
+        values: factors,
+        backend: Backend::Cpu,
+        reason: "an operator is multiplied by on the CPU".into(),
+        route: Route::Krylov,
+        adapter: None,
+        storage: <T as Number>::NAME,
+        tuning,
+        seconds,
+        counts: Counts::default(),
+        kernel_seconds: Vec::new(),
+        iteration: Some(iteration),
+        shape,
+        stage3_on_device: false,
+        options: String::new(),
+        cost: (T::KIND, no_cost),
+    };
+    if count == 0 {
+        let none = Factors { residuals: Some(Vec::new()), ..Factors::new(faer::Mat::zeros(shape.0, 0), Vec::new(), faer::Mat::zeros(shape.1, 0)) };
+        return Ok((report(none, Default::default(), seconds_of(0.0, 0.0, clock.seconds())), None));
+    }
+    let asked = Asked::new(count, shape, accuracy, options.seed);
+    let watch = Watch::new(&options.run.listen(), || Ok([UNITS, 0, 0, 0]))?;
+    watch.begin(Stage::Iteration)?;
+    let estimate = Estimate::new(shape, count, asked.block).without_reduction();
+    let mut guard = Guard::new(watch.clone(), estimate, accuracy, order.saturating_mul(MOST_TIMES).max(100 * asked.block))?;
+    let mut blocks = HostBlocks::new(operator, shape, &asked, None, small_svd, watch)?;
+    let found = block_on(iterate(&mut blocks, asked, &mut |progress| guard.go_on(progress)))?;
+    guard.watch.end();
+    let [s, residuals] = values_of::<T>(&found, blocks.scale())?;
+    let [u, v] = blocks.vectors(count);
+    let mut factors = asked_for(Factors { u, s, v, residuals: Some(residuals) }, options);
+    if options.signs == Signs::Largest {
+        factors.fix_signs();
+    }
+    let progress = found.progress;
+    let missed = (!found.reached).then_some(SvdError::NotReached { residual: progress.residual, accuracy, products: progress.products });
+    let mut seconds = seconds_of(0.0, 0.0, clock.seconds());
+    seconds.total = clock.seconds();
+    Ok((report(factors, iteration_of(&progress, false), seconds), missed))
+}
