@@ -213,7 +213,7 @@ pub use {
     api::{
         chase_steps::{ChaseCycle, ChaseSteps},
         element::Element,
-        leading::{LeadingError, LeadingSvd, leading_svd},
+        leading::{LeadingSvd, leading_svd},
         lstsq::{Lstsq, LstsqGpu},
         qr::{Qr, QrGpu},
         row_blocks::{RowBlocks, RowsFit},
@@ -222,7 +222,7 @@ pub use {
     },
     base::{
         clock::StageSeconds,
-        error::{Result, SvdError},
+        error::{Result, SvdError, Unfinished},
         number::{HalfStorage, Number, RealElement, Scalar},
         operator::{LinearOperator, OperatorError},
         watch::{CancelFlag, Progress, ProgressFn, Stage},

@@ -1,18 +1,17 @@
 //! Leading singular triples of operators.
 
-use std::fmt;
-
 use faer::Mat;
 
 use crate::{
     api::element::Element,
     base::{
-        error::SvdError,
+        error::{Result, SvdError, Unfinished},
         number::Scalar,
         operator::LinearOperator,
     },
     plan::{
         factors::Factors,
+        leading::operator::accuracy_of,
         options::SvdOptions,
         report::{Iteration, SvdReport},
     },
@@ -42,19 +41,22 @@ use crate::{
 /// ```
 ///
 /// # Errors
-/// [`LeadingError::NotReached`] holds the triples where the residuals do not become as small, after as many columns as would give the matrix twenty
-/// times. [`SvdError::Operator`] if a product fails, has a NaN or an infinity, or if `apply_adjoint` is not the adjoint of `apply`.
+/// [`SvdError::NotReached`] where the residuals do not become as small, after as many columns as would give the matrix twenty times;
+/// [`LeadingSvd::of_error`] has the triples with their residuals. [`SvdError::Operator`] if a product fails, has a NaN or an infinity, or if `apply_adjoint` is not the adjoint of `apply`.
 /// [`SvdError::InvalidOption`] for options that ask for a reduction, a GPU or hyperparameters.
 pub fn leading_svd<T: Element<Arithmetic = T> + Scalar, A: LinearOperator<T>>(
     operator: &A,
     k: usize,
     options: &SvdOptions,
-) -> std::result::Result<LeadingSvd<T>, LeadingError<T>> {
-    let (report, missed) = T::leading(operator, k, options)?;
+) -> Result<LeadingSvd<T>> {
+    let accuracy = options.accuracy;
+    let report = T::leading(operator, k, options)?;
     let svd = LeadingSvd::of(report);
-    match missed {
-        None => Ok(svd),
-        Some(error) => Err(LeadingError::NotReached { found: Box::new(svd), error }),
+    match svd.iteration {
+        Iteration { reached: false, residual, products, .. } => {
+            Err(SvdError::NotReached { residual, accuracy: accuracy_of::<T>(accuracy), products, found: Unfinished::new(svd) })
+        }
+        _ => Ok(svd),
     }
 }
 
@@ -77,49 +79,27 @@ pub struct LeadingSvd<T: Scalar> {
 }
 
 impl<T: Scalar> LeadingSvd<T> {
+    /// The triples of a [`SvdError::NotReached`], if T is the element type of its operator.
+    ///
+    /// ```
+    /// use svdvals_gpu::{LeadingSvd, SvdError, SvdOptions, leading_svd};
+    /// // No residual is smaller than what rounding leaves.
+    /// let a = faer::Mat::from_fn(60, 40, |i, j| ((i * j) as f64).sin());
+    /// let error = leading_svd(&a, 2, &SvdOptions::default().accuracy(1e-30)).unwrap_err();
+    /// assert!(matches!(error, SvdError::NotReached { .. }));
+    /// let svd = LeadingSvd::<f64>::of_error(&error).unwrap();
+    /// assert!(svd.residuals[0] < 1e-12 * svd.s[0]);
+    /// ```
+    pub fn of_error(error: &SvdError) -> Option<&Self> {
+        match error {
+            SvdError::NotReached { found, .. } => found.get(),
+            _ => None,
+        }
+    }
+
     fn of(report: SvdReport<Factors<T>>) -> Self {
         let Factors { u, s, v, residuals } = report.values;
         let (residuals, iteration) = (residuals.unwrap_or_default(), report.iteration.unwrap_or_default());
         LeadingSvd { u, s, v, residuals, iteration, seconds: report.seconds.total }
     }
 }
-
-/// The error of [`leading_svd`]. It becomes an [`SvdError`] by `?`.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum LeadingError<T: Scalar> {
-    /// The triples are there, but not as accurate as was asked for. Their residuals say how accurate each is.
-    NotReached {
-        /// The triples.
-        found: Box<LeadingSvd<T>>,
-        /// [`SvdError::NotReached`].
-        error: SvdError,
-    },
-    /// There is no result.
-    Failed(SvdError),
-}
-
-impl<T: Scalar> From<SvdError> for LeadingError<T> {
-    fn from(error: SvdError) -> Self {
-        LeadingError::Failed(error)
-    }
-}
-
-impl<T: Scalar> From<LeadingError<T>> for SvdError {
-    fn from(error: LeadingError<T>) -> Self {
-        match error {
-            LeadingError::NotReached { error, .. } | LeadingError::Failed(error) => error,
-        }
-    }
-}
-
-impl<T: Scalar> fmt::Display for LeadingError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LeadingError::NotReached { error, .. } | LeadingError::Failed(error) => error.fmt(f),
-        }
-    }
-}
-
-impl<T: Scalar> std::error::Error for LeadingError<T> {}
-

@@ -1,5 +1,7 @@
 //! The crate's error type.
 
+use std::{any::Any, fmt, sync::Arc};
+
 use crate::base::{element_kind::ElementKind, watch::Stage};
 
 /// The error that every fallible public function returns.
@@ -146,7 +148,9 @@ pub enum SvdError {
         reason: String,
     },
     /// The leading triples of an operator are not as accurate as was asked for: of [`leading_svd`](crate::leading_svd), whose error has them.
-    #[error("the largest residual is {residual:.1e} of the largest value after {products} products with a block, but {accuracy:.1e} was asked for")]
+    #[error(
+        "the largest residual is {residual:.1e} of the largest value after {products} products with a block, but {accuracy:.1e} was asked for"
+    )]
     NotReached {
         /// The largest residual, relative to the largest singular value.
         residual: f64,
@@ -154,6 +158,8 @@ pub enum SvdError {
         accuracy: f64,
         /// Products with a block, by A and by A^H.
         products: usize,
+        /// The triples: [`LeadingSvd::of_error`](crate::LeadingSvd::of_error) has them.
+        found: Unfinished,
     },
     /// The call's [`CancelFlag`](crate::CancelFlag) was set.
     #[error("cancelled in stage {stage}")]
@@ -184,6 +190,38 @@ pub enum SvdError {
         /// Why the value is invalid, and the allowed range.
         reason: String,
     },
+}
+
+/// What a call had found when it gave up, for a type that knows it.
+///
+/// ```
+/// # use svdvals_gpu::{LeadingSvd, SvdError};
+/// assert!(LeadingSvd::<f64>::of_error(&SvdError::InvalidOption { option: "keep", reason: String::new() }).is_none());
+/// ```
+#[derive(Clone)]
+pub struct Unfinished(Arc<dyn Any + Send + Sync>);
+
+impl Unfinished {
+    pub(crate) fn new<R: Any + Send + Sync>(found: R) -> Self {
+        Unfinished(Arc::new(found))
+    }
+
+    pub(crate) fn get<R: Any>(&self) -> Option<&R> {
+        self.0.downcast_ref()
+    }
+}
+
+/// The same result of the same call.
+impl PartialEq for Unfinished {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Unfinished")
+    }
 }
 
 impl SvdError {

@@ -263,7 +263,7 @@ impl DeviceMatrix {
     }
 
     /// The largest real or imaginary part in absolute value. The first entry that is not finite is an error.
-    fn largest(&self) -> Result<f64> {
+    pub(crate) fn largest(&self) -> Result<f64> {
         let stream = Stream::new(&self.context)?;
         let Lines { inner, outer, ld, .. } = self.lines();
         let len = inner * outer;

@@ -31,11 +31,7 @@ use crate::{
 };
 use crate::{
     algo::{bidiagonal::Bidiagonal, triangular::Call},
-    base::{
-        error::{Result, SvdError},
-        number::Number,
-        operator::LinearOperator,
-    },
+    base::{error::Result, number::Number, operator::LinearOperator},
     plan::{
         band_svd,
         batch::{self, BatchReport, Each},
@@ -72,12 +68,12 @@ pub trait Drivers: Number {
     fn svd(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<Self::Scalar>>>;
     /// The same for a caller that must not block.
     fn svd_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Factors<Self::Scalar>>>;
-    /// Leading triples of an operator, and the error if they are not as accurate as was asked for.
+    /// Leading triples of an operator.
     fn leading(
         operator: &dyn LinearOperator<Self::Scalar>,
         count: usize,
         options: &SvdOptions,
-    ) -> Result<(SvdReport<Factors<Self::Scalar>>, Option<SvdError>)>;
+    ) -> Result<SvdReport<Factors<Self::Scalar>>>;
     /// The singular values of each matrix of a batch.
     fn svdvals_batch(batch: &[MatRef<'_, Self>], options: &SvdOptions, timed: bool) -> OfBatch<Vec<Self::Real>>;
     /// The same for a caller that must not block.
@@ -231,7 +227,7 @@ macro_rules! drivers {
             }
 
             #[inline(never)]
-            fn leading(operator: &dyn LinearOperator<Self::Scalar>, count: usize, options: &SvdOptions) -> Result<(SvdReport<Factors<Self::Scalar>>, Option<SvdError>)> {
+            fn leading(operator: &dyn LinearOperator<Self::Scalar>, count: usize, options: &SvdOptions) -> Result<SvdReport<Factors<Self::Scalar>>> {
                 leading::operator::leading(operator, count, options)
             }
 
@@ -390,6 +386,10 @@ macro_rules! drivers {
             fn device_svdvals(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<Vec<Self::Real>>> {
                 device::check_options(&a.context, &options.run)?;
                 check_values::<Self>("GpuMatrix::svdvals", options, timed)?;
+                if options.accuracy.is_some() {
+                    let report = device::svd::svd(a, options, timed)?;
+                    return told(Ok(report.map(|svd| narrowed(&svd.s))), options, timed);
+                }
                 let report = named::<Self, _>(device::svdvals::svdvals(a, options, timed))?;
                 told(Ok(report.map(|values| narrowed(&values))), options, timed)
             }

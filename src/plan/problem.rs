@@ -60,7 +60,8 @@ impl Problem {
             Problem::Leading { m, n, count, .. } => {
                 let [of_u, of_v] = Asked::new(count, (m, n), 1.0, 0).columns();
                 let all = [((m, n), m < n), ((m.max(n), of_u), true), ((m.min(n), of_v), true)];
-                all.into_iter().try_fold(0u64, |sum, (size, by_rows)| Ok(sum.saturating_add(matrix_bytes(kind, context, size, by_rows)?)))
+                all.into_iter()
+                    .try_fold(0u64, |sum, (size, by_rows)| Ok(sum.saturating_add(matrix_bytes(kind, context, size, by_rows)?)))
             }
             Problem::Qr { m, n, .. } => Ok(dense_bytes(kind, context, (m, n), m < n, tuning)?.saturating_mul(2)),
             Problem::LeastSquares { m, n, p, ridge } if m >= n => {

@@ -85,6 +85,8 @@ pub struct Iteration {
     pub restarts: usize,
     /// The largest residual of the result, relative to the largest singular value.
     pub residual: f64,
+    /// Whether the residual is as small as was asked for. After a reduction it is as small as rounding errors allow.
+    pub reached: bool,
     /// Whether the result is that of a reduction, which would take less time than an iteration, or than the rest of it.
     pub reduced: bool,
 }
@@ -92,7 +94,7 @@ pub struct Iteration {
 /// For example `9 products with 666 columns, 1 restart, largest residual 3.1e-4`.
 impl fmt::Display for Iteration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let &Iteration { products, columns, restarts, residual, reduced } = self;
+        let &Iteration { products, columns, restarts, residual, reduced, .. } = self;
         let plural = if restarts == 1 { "" } else { "s" };
         write!(f, "{products} products with {columns} columns, {restarts} restart{plural}, ")?;
         if reduced {

@@ -186,6 +186,6 @@ pub(crate) fn unscaled_bidiagonal<R: RealElement, K: TileKernels>(
     scale: f64,
 ) -> Result<Bidiagonal<R>> {
     let (diagonal, superdiagonal) = block_on(kernels.bidiagonal(band))?.moduli();
-    let unscale = |values| Ok::<_, SvdError>(narrowed(&unscaled(R::KIND, values, scale, "entries of the bidiagonal")?));
+    let unscale = |values| Ok(narrowed(&unscaled(R::KIND, values, scale, "entries of the bidiagonal")?));
     Bidiagonal::new(unscale(diagonal)?, unscale(superdiagonal)?)
 }

@@ -156,7 +156,8 @@ fn vectors_stay<T: Elements>(context: &GpuContext) -> Outcome {
         let again = resident.svd(&options)?;
         check!(again.u.to_mat()? == u && again.v.to_mat()? == v, "{m} x {n}, {vectors}: other bits");
         if vectors == Vectors::Thin && m.min(n) > 0 {
-            let found = ratios_of::<T>(a.as_ref(), &MatSvd { u, s: Col::from_fn(there.s.len(), |i| there.s[i]), v, residuals: None });
+            let found =
+                ratios_of::<T>(a.as_ref(), &MatSvd { u, s: Col::from_fn(there.s.len(), |i| there.s[i]), v, residuals: None });
             check!(found.iter().all(|ratio| *ratio <= 1.0), "{m} x {n}: {found:?}");
         }
     }

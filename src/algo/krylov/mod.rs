@@ -52,7 +52,7 @@ pub(crate) struct Small<W: Scalar> {
 }
 
 /// The two bases on a backend, and the products by A, m x n, m >= n. Small matrices are on the host, in double precision.
-pub(crate) trait Blocks<W: Scalar>: Send {
+pub(crate) trait Blocks<W: Scalar>: Send + Sync {
     /// m and n.
     fn shape(&self) -> (usize, usize);
 
@@ -244,6 +244,9 @@ fn check_adjoint<W: Scalar>(b: &Mat<W>, new: Range<usize>, found: MatRef<'_, W>,
     if most <= epsilon.sqrt() * scale {
         return Ok(());
     }
-    let reason = format!("its products are not those of the adjoint of apply: x^H A y differs by {:.1e} of the largest value", most / scale);
+    let reason = format!(
+        "its products are not those of the adjoint of apply: x^H A y differs by {:.1e} of the largest value",
+        most / scale
+    );
     Err(SvdError::Operator { call: "apply_adjoint", reason })
 }

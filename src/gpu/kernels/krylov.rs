@@ -1,6 +1,6 @@
 //! The bases of a Krylov space on the device, and products by a matrix there (`algo/krylov`). Small matrices go to the host and back.
 
-use std::{marker::PhantomData, ops::Range};
+use std::ops::Range;
 
 use faer::{Mat, MatRef};
 use num_complex::Complex;
@@ -24,7 +24,6 @@ use crate::{
         matrix::{DeviceMatrix, Window},
         storage::Dense,
     },
-    tile::kernels::TileKernels,
 };
 
 /// The bases of a matrix on the device, or of its adjoint, with at least as many rows as columns.
@@ -36,7 +35,6 @@ pub(crate) struct DeviceBlocks<W: Scalar> {
     u: Dense,
     v: Dense,
     small: fn(Mat<W>, usize) -> Result<Small<W>>,
-    types: PhantomData<W>,
 }
 
 /// All of a matrix on the device.
@@ -57,7 +55,7 @@ impl<W: Scalar> DeviceBlocks<W> {
         let (m, n) = if adjoint { (a.size.1, a.size.0) } else { a.size };
         let [of_u, of_v] = asked.columns();
         let (u, v) = (kernels.room(m, of_u)?, kernels.room(n, of_v)?);
-        Ok(DeviceBlocks { kernels, a, adjoint, u, v, small, types: PhantomData })
+        Ok(DeviceBlocks { kernels, a, adjoint, u, v, small })
     }
 
     /// Copies of the first columns of the bases: the left and the right vectors of the matrix.
@@ -67,10 +65,10 @@ impl<W: Scalar> DeviceBlocks<W> {
     }
 
     /// Puts triples of the matrix into the first columns.
-    pub fn set_vectors(&mut self, left: &Dense, right: &Dense) -> Result<()> {
+    pub fn set_vectors(&mut self, left: &DeviceMatrix, right: &DeviceMatrix) -> Result<()> {
         let (u, v) = if self.adjoint { (right, left) } else { (left, right) };
         for (basis, vectors) in [(&self.u, u), (&self.v, v)] {
-            self.kernels.copy(whole(vectors)?, whole(basis)?.columns(0, vectors.size.1), false)?;
+            self.kernels.copy(all(vectors), whole(basis)?.columns(0, vectors.size.1), false)?;
         }
         Ok(())
     }

@@ -63,6 +63,6 @@ fn prepared<'a>(kind: ElementKind, a: &'a DeviceMatrix, run: &RunOptions) -> Res
 }
 
 /// Where a call with this matrix runs, for its report.
-fn on_its_device(a: &DeviceMatrix, tuning: Tuning) -> OnGpu {
+pub(crate) fn on_its_device(a: &DeviceMatrix, tuning: Tuning) -> OnGpu {
     OnGpu { context: a.context.clone(), tuning, reason: "the matrix is on this GPU".into() }
 }

@@ -13,6 +13,7 @@ use crate::{
     plan::{
         device::{on_its_device, prepared},
         gpu::{Asked, Needed, OnDevice, svd_on_gpu},
+        leading,
         options::{Signs, SvdOptions, Vectors},
         report::SvdReport,
         svd::needed,
@@ -26,6 +27,8 @@ pub struct DeviceSvd {
     /// Rounded to the arithmetic's precision.
     pub(crate) s: Vec<f64>,
     pub(crate) v: DeviceMatrix,
+    /// Those of the triples, if an accuracy was asked for.
+    pub(crate) residuals: Option<Vec<f64>>,
 }
 
 /// The decomposition that the options ask for.
@@ -37,10 +40,14 @@ pub(crate) fn svd(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result
     if options.run.half_storage == HalfStorage::Half {
         return Err(SvdError::invalid("half_storage", "singular vectors need HalfStorage::Single"));
     }
-    on_threads(options.run.threads, || within(a, options, timed))
+    on_threads(options.run.threads, || match options.accuracy {
+        Some(_) => leading::device::svd_there(a, options, timed),
+        None => within(a, options, timed),
+    })
 }
 
-fn within(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceSvd>> {
+/// The decomposition by a reduction.
+pub(crate) fn within(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdReport<DeviceSvd>> {
     let (clock, listen) = (Clock::new(timed), options.run.listen());
     let (lines, tuning) = prepared(a.kind, a, &options.run)?;
     let (m, n) = a.size;
@@ -75,7 +82,7 @@ fn within(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> Result<SvdRepo
         watch.end();
         ran = (kernels.counts(), kernels.kernel_seconds());
         let (u, v) = if transposed { (right, left) } else { (left, right) };
-        Ok(DeviceSvd { u, s: values, v })
+        Ok(DeviceSvd { u, s: values, v, residuals: None })
     })?;
     (report.counts, report.kernel_seconds) = ran;
     report.shape = (m, n);

@@ -37,7 +37,11 @@ impl Estimate {
         let (k, b) = (count as f64, block as f64);
         let d = (2.5 * b).min(s);
         let step = 5.2 * l * s * b + 8.0 * (l + s) * b * d + 80.0 * d.powi(3);
-        let f = if qr_first(m.max(n), m.min(n)) { 2.0 * l * s * s + 2.0 * s.powi(3) } else { 4.0 * l * s * s - 4.0 / 3.0 * s.powi(3) };
+        let f = if qr_first(m.max(n), m.min(n)) {
+            2.0 * l * s * s + 2.0 * s.powi(3)
+        } else {
+            4.0 * l * s * s - 4.0 / 3.0 * s.powi(3)
+        };
         let reduction = 1.17 * f + 22.0 / 3.0 * s * s * k + 4.0 * l * s * k + 7800.0 * s * s;
         Estimate { step, reduction }
     }

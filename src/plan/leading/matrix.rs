@@ -12,7 +12,7 @@ use crate::{
         pool::{on_pool_async, on_pool_for, on_threads},
         scale::{first_non_finite, largest},
         view::trimmed,
-        watch::{Listen, ProgressFn, Watch},
+        watch::{Listen, Watch},
     },
     cost::counts::Counts,
     cpu::krylov::{Dense, HostBlocks, scale_for_squares},
@@ -20,13 +20,8 @@ use crate::{
         backend::{Place, Reason},
         drivers::Wide,
         factors::Factors,
-        leading::{
-            asked_for,
-            estimate::{Estimate, Guard, UNITS, usual_steps},
-            iteration_of, no_cost, seconds_of, small_svd, values_of,
-        },
-        options::{Backend, RunOptions, Signs, SvdOptions, Vectors},
-        problem::Problem,
+        leading::{Plan, asked_for, iteration_of, no_cost, reduction, seconds_of, small_svd, values_of},
+        options::{Backend, Signs, SvdOptions},
         report::SvdReport,
         route::Route,
         svd::svd as full_svd,
@@ -46,10 +41,7 @@ use crate::{
 struct Call<'a, T> {
     a: MatRef<'a, T>,
     options: &'a SvdOptions,
-    /// None: the matrix is reduced at once.
-    asked: Option<Asked>,
-    estimate: Estimate,
-    accuracy: f64,
+    plan: Plan,
     timed: bool,
     listen: Listen,
     clock: Clock,
@@ -83,14 +75,14 @@ pub(crate) async fn svd_async<S: Scalar, T: Number<Scalar = S, Real = Re<S>>>(
     #[cfg(feature = "gpu")]
     let reason = {
         let bound = options.need_device();
-        let context = context_of_async(kind, &options.run, bound, call.problem()).await;
+        let context = context_of_async(kind, &options.run, bound, call.plan.problem()).await;
         let opened = || context.unwrap_or_else(|| context_of(&options.run));
-        match Place::with_context(kind, &options.run, bound, call.problem(), opened)?.with(options)? {
+        match Place::with_context(kind, &options.run, bound, call.plan.problem(), opened)?.with(options)? {
             Place::Gpu(on) => match call.on_gpu(on, Waits::Awaited).await? {
                 Ok(Ended::Reached(report)) => return Ok(call.complete(*report)),
                 Ok(Ended::Left(progress, told)) => {
                     let wide = Wide::of(call.a)?;
-                    let report = full_svd_async(wide.view(), &call.reduction(told), timed).await?;
+                    let report = full_svd_async(wide.view(), &reduction(options, told), timed).await?;
                     return call.with_residuals(report, progress);
                 }
                 Err(reason) => reason,
@@ -100,7 +92,7 @@ pub(crate) async fn svd_async<S: Scalar, T: Number<Scalar = S, Real = Re<S>>>(
     };
     #[cfg(not(feature = "gpu"))]
     let reason = {
-        let Place::Cpu(reason) = Place::of_svd(kind, options, call.problem())?;
+        let Place::Cpu(reason) = Place::of_svd(kind, options, call.plan.problem())?;
         reason
     };
     let a = call.a;
@@ -117,36 +109,13 @@ impl<'a, S: Scalar, T: Number<Scalar = S, Real = Re<S>>> Call<'a, T> {
             let reason = "singular vectors would have three digits; they need HalfStorage::Single";
             return Err(SvdError::invalid("half_storage", reason));
         }
-        let (accuracy, shape) = (options.accuracy.unwrap_or(1.0), a.shape());
-        let order = shape.0.min(shape.1);
-        let count = options.keep.unwrap_or(order).min(order);
-        let asked = Asked::new(count, shape, accuracy, options.seed);
-        let estimate = Estimate::new(shape, count, asked.block);
-        let least = 4.0 * <Re<S> as num_traits::Float>::epsilon().to_double();
-        let iterates = count > 0 && accuracy >= least && estimate.iterates(accuracy);
-        Ok(Call {
-            a,
-            options,
-            asked: iterates.then_some(asked),
-            estimate,
-            accuracy,
-            timed,
-            listen: options.run.listen(),
-            clock: Clock::new(timed),
-        })
-    }
-
-    fn problem(&self) -> Problem {
-        let (m, n) = self.a.shape();
-        match &self.asked {
-            Some(asked) => Problem::Leading { m, n, count: asked.count, steps: usual_steps(self.accuracy) },
-            None => Problem::Svd { m, n, full: false },
-        }
+        let plan = Plan::new(a.shape(), <Re<S> as num_traits::Float>::epsilon().to_double(), options);
+        Ok(Call { a, options, plan, timed, listen: options.run.listen(), clock: Clock::new(timed) })
     }
 
     fn run(&self) -> Result<SvdReport<Factors<S>>> {
-        let ended = match Place::of_svd(S::KIND, self.options, self.problem())? {
-            _ if self.asked.is_none() => Ended::Left(Progress::default(), 0),
+        let ended = match Place::of_svd(S::KIND, self.options, self.plan.problem())? {
+            _ if self.plan.asked.is_none() => Ended::Left(Progress::default(), 0),
             Place::Cpu(reason) => self.on_cpu(reason)?,
             #[cfg(feature = "gpu")]
             Place::Gpu(on) => match block_on(self.on_gpu(on, Waits::Blocking))? {
@@ -158,7 +127,7 @@ impl<'a, S: Scalar, T: Number<Scalar = S, Real = Re<S>>> Call<'a, T> {
             Ended::Reached(report) => Ok(self.complete(*report)),
             Ended::Left(progress, told) => {
                 let wide = Wide::of(self.a)?;
-                let report = full_svd(wide.view(), &self.reduction(told), self.timed)?;
+                let report = full_svd(wide.view(), &reduction(self.options, told), self.timed)?;
                 self.with_residuals(report, progress)
             }
         }
@@ -179,19 +148,14 @@ impl<'a, S: Scalar, T: Number<Scalar = S, Real = Re<S>>> Call<'a, T> {
         largest(self.a).ok_or_else(|| first_non_finite(self.a))
     }
 
-    fn guard(&self) -> Result<Guard> {
-        let watch = Watch::new(&self.listen, || Ok([UNITS, 0, 0, 0]))?;
-        Guard::new(watch, self.estimate, self.accuracy, usize::MAX)
-    }
-
     /// The iteration on the CPU.
     fn on_cpu(&self, reason: Reason) -> Result<Ended<S>> {
-        let Some(asked) = self.asked else { return Ok(Ended::Left(Progress::default(), 0)) };
+        let Some(asked) = self.plan.asked else { return Ok(Ended::Left(Progress::default(), 0)) };
         on_pool_for(self.a.shape(), || {
             let mut clock = Clock::new(self.timed);
             let scale = scale_for_squares(self.largest()?);
             let of_scale = clock.restart();
-            let (operator, mut guard) = (Dense(self.a), self.guard()?);
+            let (operator, mut guard) = (Dense(self.a), self.plan.guard(&self.listen)?);
             let watch = guard.watch.clone();
             let mut blocks = HostBlocks::new(&operator, self.a.shape(), &asked, Some(scale), small_svd, watch)?;
             let found = block_on(iterate(&mut blocks, asked, &mut |progress| guard.go_on(progress)))?;
@@ -213,7 +177,7 @@ impl<'a, S: Scalar, T: Number<Scalar = S, Real = Re<S>>> Call<'a, T> {
                 seconds: seconds_of(of_scale, 0.0, clock.restart()),
                 counts: Counts::default(),
                 kernel_seconds: Vec::new(),
-                iteration: Some(iteration_of(&found.progress, false)),
+                iteration: Some(iteration_of(&found.progress, self.plan.accuracy, false)),
                 shape: self.a.shape(),
                 stage3_on_device: false,
                 options: String::new(),
@@ -225,11 +189,11 @@ impl<'a, S: Scalar, T: Number<Scalar = S, Real = Re<S>>> Call<'a, T> {
     /// The iteration on a GPU, or the reason why the CPU computes.
     #[cfg(feature = "gpu")]
     async fn on_gpu(&self, on: OnGpu, waits: Waits) -> Result<std::result::Result<Ended<S>, Reason>> {
-        let Some(asked) = self.asked else { return Ok(Ok(Ended::Left(Progress::default(), 0))) };
+        let Some(asked) = self.plan.asked else { return Ok(Ok(Ended::Left(Progress::default(), 0))) };
         let mut clock = Clock::new(self.timed);
         let scale = scale_for_squares(self.largest()?).to_double();
         let (of_scale, wide) = (clock.restart(), Wide::of(self.a)?);
-        let mut guard = self.guard()?;
+        let mut guard = self.plan.guard(&self.listen)?;
         let run = device::on_device(wide.view(), scale, asked, &mut guard, on, (self.options, self.timed, waits)).await;
         let ended = or_fall_back(&self.options.run, self.options.need_device(), run)?;
         Ok(ended.and_then(|ran| match ran {
@@ -242,22 +206,8 @@ impl<'a, S: Scalar, T: Number<Scalar = S, Real = Re<S>>> Call<'a, T> {
         }))
     }
 
-    /// The options of the reduction, which tells the rest of the progress.
-    fn reduction(&self, told: u64) -> SvdOptions {
-        let part = told as f64 / UNITS as f64;
-        let progress = self.listen.progress.clone().map(|outer| {
-            ProgressFn::new(move |now| outer.tell(crate::base::watch::Progress { fraction: part + (1.0 - part) * now.fraction, ..now }))
-        });
-        let run = RunOptions { threads: None, progress, ..self.options.run.clone() };
-        SvdOptions { run, accuracy: None, seed: 0, tolerance: None, vectors: Vectors::Thin, signs: Signs::Free, ..self.options.clone() }
-    }
-
     /// The triples of a reduction with their residuals.
-    fn with_residuals(
-        &self,
-        report: SvdReport<Factors<S>>,
-        progress: Progress,
-    ) -> Result<SvdReport<Factors<S>>> {
+    fn with_residuals(&self, report: SvdReport<Factors<S>>, progress: Progress) -> Result<SvdReport<Factors<S>>> {
         let mut progress = progress;
         let report = report.try_map(|mut factors| {
             let count = factors.s.len();
@@ -274,14 +224,14 @@ impl<'a, S: Scalar, T: Number<Scalar = S, Real = Re<S>>> Call<'a, T> {
             progress.columns += 2 * count;
             Ok::<_, SvdError>(asked_for(factors, self.options))
         })?;
-        Ok(self.complete(SvdReport { iteration: Some(iteration_of(&progress, true)), ..report }))
+        Ok(self.complete(SvdReport { iteration: Some(iteration_of(&progress, self.plan.accuracy, true)), ..report }))
     }
 
     /// The residuals of triples, scaled; the scale is in the place of the progress's residual.
     fn residuals_of(&self, factors: &Factors<S>) -> Result<Found> {
         let count = factors.s.len();
         let scale = scale_for_squares(self.largest()?);
-        let asked = Asked { count, block: count, most: 2 * count, accuracy: self.accuracy, seed: 0 };
+        let asked = Asked { count, block: count, most: 2 * count, accuracy: 1.0, seed: 0 };
         let operator = Dense(self.a);
         let mut blocks = HostBlocks::new(&operator, self.a.shape(), &asked, Some(scale), small_svd, Watch::default())?;
         blocks.set_vectors(factors.u.as_ref(), factors.v.as_ref());

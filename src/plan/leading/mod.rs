@@ -9,25 +9,75 @@ pub(crate) mod device;
 
 use faer::Mat;
 
+use estimate::{Estimate, Guard, UNITS, usual_steps};
 pub(crate) use matrix::{svd, svd_async};
 
 use crate::{
-    algo::krylov::{Found, Progress, Small},
+    algo::krylov::{Asked, Found, Progress, Small},
     base::{
         clock::StageSeconds,
         element_kind::ElementKind,
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
+        watch::{self, Listen, ProgressFn, Watch},
     },
     cost::Cost,
     plan::{
         factors::Factors,
-        options::{Backend, SvdOptions, Vectors},
+        options::{Backend, RunOptions, Signs, SvdOptions, Vectors},
+        problem::Problem,
         report::Iteration,
         svd::svd as full_svd,
     },
     tile::tuning::Tuning,
 };
+
+/// What a call for leading triples of a matrix intends.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan {
+    /// None: the matrix is reduced at once.
+    pub asked: Option<Asked>,
+    pub estimate: Estimate,
+    pub accuracy: f64,
+    shape: (usize, usize),
+}
+
+impl Plan {
+    /// That of an m x n matrix whose arithmetic has rounding errors of `epsilon`.
+    pub fn new(shape: (usize, usize), epsilon: f64, options: &SvdOptions) -> Plan {
+        let (accuracy, order) = (options.accuracy.unwrap_or(1.0), shape.0.min(shape.1));
+        let count = options.keep.unwrap_or(order).min(order);
+        let asked = Asked::new(count, shape, accuracy, options.seed);
+        let estimate = Estimate::new(shape, count, asked.block);
+        // Residuals cannot be much smaller than rounding errors.
+        let iterates = count > 0 && accuracy >= 4.0 * epsilon && estimate.iterates(accuracy);
+        Plan { asked: iterates.then_some(asked), estimate, accuracy, shape }
+    }
+
+    pub fn problem(&self) -> Problem {
+        let (m, n) = self.shape;
+        match &self.asked {
+            Some(asked) => Problem::Leading { m, n, count: asked.count, steps: usual_steps(self.accuracy) },
+            None => Problem::Svd { m, n, full: false },
+        }
+    }
+
+    /// What watches the iteration.
+    pub fn guard(&self, listen: &Listen) -> Result<Guard> {
+        let watch = Watch::new(listen, || Ok([UNITS, 0, 0, 0]))?;
+        Guard::new(watch, self.estimate, self.accuracy, usize::MAX)
+    }
+}
+
+/// The options of the reduction in place of an iteration, or after one that told so many units of its progress.
+pub(crate) fn reduction(options: &SvdOptions, told: u64) -> SvdOptions {
+    let part = told as f64 / UNITS as f64;
+    let progress = options.run.progress.clone().map(|outer| {
+        ProgressFn::new(move |now| outer.tell(watch::Progress { fraction: part + (1.0 - part) * now.fraction, ..now }))
+    });
+    let run = RunOptions { threads: None, progress, ..options.run.clone() };
+    SvdOptions { run, accuracy: None, seed: 0, tolerance: None, vectors: Vectors::Thin, signs: Signs::Free, ..options.clone() }
+}
 
 /// The decomposition of a small matrix on the CPU, on the threads of the caller.
 pub(crate) fn small_svd<W: Scalar<Wide = W> + Number<Real = f64>>(a: Mat<W>, keep: usize) -> Result<Small<W>> {
@@ -37,9 +87,9 @@ pub(crate) fn small_svd<W: Scalar<Wide = W> + Number<Real = f64>>(a: Mat<W>, kee
 }
 
 /// What the report says of an iteration.
-pub(crate) fn iteration_of(progress: &Progress, reduced: bool) -> Iteration {
+pub(crate) fn iteration_of(progress: &Progress, accuracy: f64, reduced: bool) -> Iteration {
     let &Progress { products, columns, restarts, residual } = progress;
-    Iteration { products, columns, restarts, residual, reduced }
+    Iteration { products, columns, restarts, residual, reached: residual <= accuracy, reduced }
 }
 
 /// The number without the scale of its matrix, rounded.

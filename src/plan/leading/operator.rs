@@ -2,6 +2,7 @@
 
 use pollster::block_on;
 
+use crate::algo::bidiagonal::Stage3;
 use crate::{
     algo::krylov::{Asked, iterate},
     base::{
@@ -22,26 +23,25 @@ use crate::{
             iteration_of, no_cost, seconds_of, small_svd, values_of,
         },
         options::{Backend, Signs, SvdOptions, Takes, Vectors},
-        report::SvdReport,
+        report::{Iteration, SvdReport},
         route::{Reduction, Route},
     },
 };
-use crate::algo::bidiagonal::Stage3;
 
 /// Products are given up after so many times the columns with which all of the matrix could be found.
 const MOST_TIMES: usize = 20;
 
-/// The digits that are found unless an accuracy is asked for: half of those that the type has.
-fn usual_accuracy<T: Scalar>() -> f64 {
-    <Re<T> as num_traits::Float>::epsilon().to_double().sqrt()
+/// The accuracy that is asked for, by default half of the digits that the type has.
+pub(crate) fn accuracy_of<T: Scalar>(asked: Option<f64>) -> f64 {
+    asked.unwrap_or_else(|| <Re<T> as num_traits::Float>::epsilon().to_double().sqrt())
 }
 
-/// The leading triples, and whether they are as accurate as was asked for.
+/// The leading triples, as accurate as was asked for or not.
 pub(crate) fn leading<T: Scalar>(
     operator: &dyn LinearOperator<T>,
     count: usize,
     options: &SvdOptions,
-) -> Result<(SvdReport<Factors<T>>, Option<SvdError>)> {
+) -> Result<SvdReport<Factors<T>>> {
     check(operator.shape(), count, options, Takes { stores_half: false, ..Takes::of::<T>("leading_svd", true) })?;
     on_threads(options.run.threads, || on_pool(|| of_operator(operator, count, options)))
 }
@@ -83,16 +83,12 @@ fn check((m, n): (usize, usize), count: usize, options: &SvdOptions, takes: Take
     Ok(())
 }
 
-fn of_operator<T: Scalar>(
-    operator: &dyn LinearOperator<T>,
-    count: usize,
-    options: &SvdOptions,
-) -> Result<(SvdReport<Factors<T>>, Option<SvdError>)> {
+fn of_operator<T: Scalar>(operator: &dyn LinearOperator<T>, count: usize, options: &SvdOptions) -> Result<SvdReport<Factors<T>>> {
     let clock = Clock::new(true);
     let shape = operator.shape();
     let order = shape.0.min(shape.1);
     let count = count.min(order);
-    let accuracy = options.accuracy.unwrap_or_else(usual_accuracy::<T>);
+    let accuracy = accuracy_of::<T>(options.accuracy);
     let tuning = options.run.tuning_for_cpu(T::KIND, order)?;
     let report = |factors, iteration, seconds| SvdReport {
         values: factors,
@@ -112,8 +108,11 @@ fn of_operator<T: Scalar>(
         cost: (T::KIND, no_cost),
     };
     if count == 0 {
-        let none = Factors { residuals: Some(Vec::new()), ..Factors::new(faer::Mat::zeros(shape.0, 0), Vec::new(), faer::Mat::zeros(shape.1, 0)) };
-        return Ok((report(none, Default::default(), seconds_of(0.0, 0.0, clock.seconds())), None));
+        let none = Factors {
+            residuals: Some(Vec::new()),
+            ..Factors::new(faer::Mat::zeros(shape.0, 0), Vec::new(), faer::Mat::zeros(shape.1, 0))
+        };
+        return Ok(report(none, Iteration { reached: true, ..Iteration::default() }, seconds_of(0.0, 0.0, clock.seconds())));
     }
     let asked = Asked::new(count, shape, accuracy, options.seed);
     let watch = Watch::new(&options.run.listen(), || Ok([UNITS, 0, 0, 0]))?;
@@ -129,9 +128,7 @@ fn of_operator<T: Scalar>(
     if options.signs == Signs::Largest {
         factors.fix_signs();
     }
-    let progress = found.progress;
-    let missed = (!found.reached).then_some(SvdError::NotReached { residual: progress.residual, accuracy, products: progress.products });
     let mut seconds = seconds_of(0.0, 0.0, clock.seconds());
     seconds.total = clock.seconds();
-    Ok((report(factors, iteration_of(&progress, false), seconds), missed))
+    Ok(report(factors, iteration_of(&found.progress, accuracy, false), seconds))
 }

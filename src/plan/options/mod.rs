@@ -309,7 +309,10 @@ impl SvdOptions {
         check_tolerance(self.tolerance)?;
         self.check_accuracy()?;
         if self.accuracy.is_some() && self.run.half_storage == HalfStorage::Half {
-            return Err(SvdError::invalid("half_storage", "HalfStorage::Half, but with an accuracy matrices are multiplied as they are"));
+            return Err(SvdError::invalid(
+                "half_storage",
+                "HalfStorage::Half, but with an accuracy matrices are multiplied as they are",
+            ));
         }
         let without = |option, value| Err(SvdError::invalid(option, format!("{value}, but {call} computes no vectors")));
         match (self.vectors, self.signs) {
@@ -325,9 +328,10 @@ impl SvdOptions {
             Some(accuracy) if !(accuracy > 0.0 && accuracy <= 1.0) => {
                 Err(SvdError::invalid("accuracy", format!("{accuracy}, but it is relative: above 0 and at most 1")))
             }
-            Some(_) if self.keep.is_none() => {
-                Err(SvdError::invalid("accuracy", "it is one of leading triples, and keep says how many; without it all are computed"))
-            }
+            Some(_) if self.keep.is_none() => Err(SvdError::invalid(
+                "accuracy",
+                "it is one of leading triples, and keep says how many; without it all are computed",
+            )),
             None if self.seed != 0 => Err(SvdError::invalid("seed", "nothing is random without an accuracy")),
             _ => Ok(()),
         }

@@ -59,8 +59,12 @@ impl LowRank {
     pub fn of(a: &Matrix, request: &Request<'_>) -> Result<LowRank, String> {
         match a {
             // Vectors of half types are f32.
-            Matrix::F16(a) => low_rank::<f16, f64>(a, request, |ArraySvd { u, s, vt, residuals }| Factors::F32(ArraySvd { u, s, vt, residuals })),
-            Matrix::Bf16(a) => low_rank::<bf16, f64>(a, request, |ArraySvd { u, s, vt, residuals }| Factors::F32(ArraySvd { u, s, vt, residuals })),
+            Matrix::F16(a) => low_rank::<f16, f64>(a, request, |ArraySvd { u, s, vt, residuals }| {
+                Factors::F32(ArraySvd { u, s, vt, residuals })
+            }),
+            Matrix::Bf16(a) => low_rank::<bf16, f64>(a, request, |ArraySvd { u, s, vt, residuals }| {
+                Factors::F32(ArraySvd { u, s, vt, residuals })
+            }),
             Matrix::F32(a) => low_rank::<_, f64>(a, request, Factors::F32),
             Matrix::F64(a) => low_rank::<_, f64>(a, request, Factors::F64),
             Matrix::C32(a) => low_rank::<_, Complex<f64>>(a, request, Factors::C32),
