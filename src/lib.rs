@@ -215,6 +215,7 @@ pub use {
         element::Element,
         leading::{LeadingSvd, leading_svd},
         lstsq::{Lstsq, LstsqGpu},
+        operators::{Centered, ProductOf, RowsOf, Visit},
         qr::{Qr, QrGpu},
         row_blocks::{RowBlocks, RowsFit},
         svd::SvdGpu,

@@ -21,6 +21,7 @@ pub mod leading;
 pub mod lstsq;
 #[cfg(feature = "ndarray")]
 pub mod ndarray;
+pub mod operators;
 pub mod qr;
 pub mod row_blocks;
 mod stages;

@@ -32,6 +32,7 @@ use crate::{
 use crate::{
     algo::{bidiagonal::Bidiagonal, triangular::Call},
     base::{error::Result, number::Number, operator::LinearOperator},
+    cpu::krylov::Dense,
     plan::{
         band_svd,
         batch::{self, BatchReport, Each},
@@ -68,6 +69,8 @@ pub trait Drivers: Number {
     fn svd(a: MatRef<'_, Self>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<Self::Scalar>>>;
     /// The same for a caller that must not block.
     fn svd_async<'a>(a: MatRef<'a, Self>, options: &'a SvdOptions, timed: bool) -> Later<'a, SvdReport<Factors<Self::Scalar>>>;
+    /// Y <- op(A) X, or Y + op(A) X, where op(A) is A or A^H.
+    fn multiply(a: MatRef<'_, Self>, adjoint: bool, x: MatRef<'_, Self::Scalar>, y: MatMut<'_, Self::Scalar>, add: bool);
     /// Leading triples of an operator.
     fn leading(
         operator: &dyn LinearOperator<Self::Scalar>,
@@ -224,6 +227,11 @@ macro_rules! drivers {
                     }
                     told(svd::svd_async(Wide::of(a)?.view(), options, timed).await, options, timed)
                 })
+            }
+
+            #[inline(never)]
+            fn multiply(a: MatRef<'_, Self>, adjoint: bool, x: MatRef<'_, Self::Scalar>, y: MatMut<'_, Self::Scalar>, add: bool) {
+                Dense(a).multiply(adjoint, x, y, add);
             }
 
             #[inline(never)]

@@ -17,11 +17,12 @@ const LINES: usize = 128;
 pub(crate) struct Dense<'a, T: Number>(pub MatRef<'a, T>);
 
 impl<S: Scalar, T: Number<Scalar = S, Real = Re<S>>> Dense<'_, T> {
-    /// Y <- op(A) X, where op(A) is A or A^H.
-    fn multiply(&self, adjoint: bool, x: MatRef<'_, S>, y: MatMut<'_, S>) {
+    /// Y <- op(A) X, or Y + op(A) X, where op(A) is A or A^H.
+    pub fn multiply(&self, adjoint: bool, x: MatRef<'_, S>, y: MatMut<'_, S>, add: bool) {
+        let accum = if add { Accum::Add } else { Accum::Replace };
         let (a, conj) = if adjoint { (self.0.transpose(), Conj::Yes) } else { (self.0, Conj::No) };
         if let Some(a) = T::as_scalars_ref(a) {
-            return matmul_with_conj(y, Accum::Replace, a, conj, x, Conj::No, S::one_impl(), all_threads());
+            return matmul_with_conj(y, accum, a, conj, x, Conj::No, S::one_impl(), all_threads());
         }
         each(row_chunks(y, LINES).enumerate(), |(k, y)| {
             let rows = a.subrows(k * LINES, y.nrows());
@@ -31,7 +32,7 @@ impl<S: Scalar, T: Number<Scalar = S, Real = Re<S>>> Dense<'_, T> {
             let mut wide = Mat::<S>::zeros(lines.nrows(), lines.ncols());
             map_into(lines, wide.as_mut(), |x| x);
             let wide = if by_rows { wide.transpose() } else { wide.as_ref() };
-            matmul_with_conj(y, Accum::Replace, wide, conj, x, Conj::No, S::one_impl(), Par::Seq);
+            matmul_with_conj(y, accum, wide, conj, x, Conj::No, S::one_impl(), Par::Seq);
         });
     }
 }
@@ -44,14 +45,14 @@ impl<S: Scalar, T: Number<Scalar = S, Real = Re<S>>> LinearOperator<S> for Dense
     fn apply(&self, columns: usize, x: &[S], y: &mut [S]) -> Result<(), OperatorError> {
         let (m, n) = self.shape();
         let y = MatMut::from_column_major_slice_mut(y, m, columns);
-        self.multiply(false, MatRef::from_column_major_slice(x, n, columns), y);
+        self.multiply(false, MatRef::from_column_major_slice(x, n, columns), y, false);
         Ok(())
     }
 
     fn apply_adjoint(&self, columns: usize, x: &[S], y: &mut [S]) -> Result<(), OperatorError> {
         let (m, n) = self.shape();
         let y = MatMut::from_column_major_slice_mut(y, n, columns);
-        self.multiply(true, MatRef::from_column_major_slice(x, m, columns), y);
+        self.multiply(true, MatRef::from_column_major_slice(x, m, columns), y, false);
         Ok(())
     }
 }
