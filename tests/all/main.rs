@@ -15,6 +15,8 @@ mod check_qr;
 mod common;
 #[path = "../common/reflectors.rs"]
 mod kept;
+#[path = "../common/krylov.rs"]
+mod krylov_triples;
 #[path = "../common/options.rs"]
 mod options_of_calls;
 #[allow(dead_code)] // without `ndarray` or `gpu`
@@ -30,6 +32,7 @@ mod chase_steps;
 mod errors;
 mod half_types;
 mod invariances;
+mod krylov;
 #[cfg(feature = "lapack-openblas")]
 mod lapack;
 mod leading;

@@ -254,6 +254,23 @@ pub fn svd_options(base: &RunOptions, on_gpu: bool) {
         assert_eq!(named(vectors(&options).map(|svd| svd.values.s.nrows())), "tolerance");
     }
 
+    // A matrix of this size is reduced.
+    let three = with.clone().keep(3);
+    let (some, svd) = both(&three.clone().accuracy(0.01).seed(5), "keep 3, accuracy 0.01, seed 5");
+    assert!(some.iteration.is_some_and(|it| it.reduced) && svd.values.residuals.is_some());
+    assert!((0..3).all(|k| (some.values[k] - all[k]).abs() <= 0.01 * all[0]), "other values");
+    let refused =
+        [with.clone().accuracy(0.01), three.clone().accuracy(0.0), three.clone().accuracy(f64::NAN), three.clone().accuracy(1.5)];
+    for options in refused {
+        assert_eq!(named(values(&options).map(|s| s.values.nrows())), "accuracy");
+        assert_eq!(named(vectors(&options).map(|svd| svd.values.s.nrows())), "accuracy");
+    }
+    assert_eq!(named(vectors(&three.clone().seed(1)).map(|svd| svd.values.s.nrows())), "seed");
+    let options = three.accuracy(0.01);
+    assert_eq!(named(svdvals_batch(&[a.as_ref()], &options).map(|s| s.len())), "accuracy");
+    assert_eq!(named(svd_batch_report(&[a.as_ref()], &options).map(|svd| svd.values.len())), "accuracy");
+    assert_eq!(named(band.svd(&options).map(|svd| svd.1.len())), "accuracy");
+
     for (vectors_of, shapes) in [(Vectors::Full, (40, 24)), (Vectors::Left, (24, 0)), (Vectors::Right, (0, 24))] {
         let options = with.clone().vectors(vectors_of);
         let report = vectors(&options).unwrap();

@@ -12,6 +12,8 @@ mod absurd_numbers;
 mod common;
 #[path = "../common/reflectors.rs"]
 mod kept;
+#[path = "../common/krylov.rs"]
+mod krylov_triples;
 #[path = "../common/lstsq.rs"]
 mod lstsq;
 #[path = "../common/options.rs"]
@@ -29,6 +31,7 @@ mod batch_vectors;
 mod dense;
 mod factors_resident;
 mod half_types;
+mod krylov;
 mod leading;
 mod lstsq_in_fixed_point;
 mod lstsq_on_device;
@@ -243,7 +246,8 @@ fn every<T: Elements>() -> Vec<Runs> {
     let qr = on_the_device::<T>("qr", qr_on_device::trials::<T>());
     let lstsq = on_the_device::<T>("lstsq", lstsq_on_device::trials::<T>());
     let factors = on_the_device::<T>("factors_resident", factors_resident::trials::<T>());
-    [values::<T>(), properties_of::<T>(), resident::<T>(), vectors, many, qr, lstsq, factors].concat()
+    let krylov = on_the_device::<T>("krylov", krylov::trials::<T>());
+    [values::<T>(), properties_of::<T>(), resident::<T>(), vectors, many, qr, lstsq, factors, krylov].concat()
 }
 
 /// Singular values of matrices as they are stored.

@@ -196,12 +196,12 @@ impl<'a, S: Scalar, T: Number<Scalar = S, Real = Re<S>>> Call<'a, T> {
         let mut guard = self.plan.guard(&self.listen)?;
         let run = device::on_device(wide.view(), scale, asked, &mut guard, on, (self.options, self.timed, waits)).await;
         let ended = or_fall_back(&self.options.run, self.options.need_device(), run)?;
-        Ok(ended.and_then(|ran| match ran {
-            device::Ran { found, .. } if !found.reached => Ok(Ended::Left(found.progress, guard.told)),
+        Ok(ended.map(|ran| match ran {
+            device::Ran { found, .. } if !found.reached => Ended::Left(found.progress, guard.told),
             device::Ran { mut report, .. } => {
                 guard.watch.end();
                 report.seconds.scale = of_scale;
-                Ok(Ended::Reached(Box::new(report.map(|factors| asked_for(factors, self.options)))))
+                Ended::Reached(Box::new(report.map(|factors| asked_for(factors, self.options))))
             }
         }))
     }

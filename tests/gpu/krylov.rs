@@ -1,0 +1,87 @@
+//! Leading triples to an accuracy (`tests/common/krylov.rs`), of matrices on the host and on the device.
+
+use faer::{Col, Mat};
+use svdvals_gpu::{Backend, GpuContext, GpuMatrix, MatSvd, RealElement, Route, SvdError, SvdGpu, SvdOptions, Vectors};
+
+use crate::{
+    Body, Elements, Outcome, check,
+    common::eps,
+    krylov_triples::{SPECTRA, check_all, check_options, verify, with_spectrum},
+};
+
+pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
+    vec![
+        ("triples", triples::<T>),
+        ("options", options::<T>),
+        ("follows_the_host", follows_the_host::<T>),
+        ("triples_stay", triples_stay::<T>),
+    ]
+}
+
+fn on(context: &GpuContext) -> SvdOptions {
+    SvdOptions::default().context(context.clone()).backend(Backend::Gpu)
+}
+
+fn triples<T: Elements>(context: &GpuContext) -> Outcome {
+    Ok(check_all::<T>(&on(context), 200)?)
+}
+
+fn options<T: Elements>(context: &GpuContext) -> Outcome {
+    Ok(check_options::<T>(&on(context), 200)?)
+}
+
+/// From the same columns both backends take as many products, and find the same values up to their residuals' squares and rounding.
+fn follows_the_host<T: Elements>(context: &GpuContext) -> Outcome {
+    for (m, n) in [(230, 200), (200, 230)] {
+        let a = with_spectrum::<T>(m, n, SPECTRA[0].1);
+        let options = SvdOptions::default().keep(5).accuracy(1e-2);
+        let here = a.svd_gpu_report(&options.clone().backend(Backend::Cpu))?;
+        let there = a.svd_gpu_report(&options.context(context.clone()).backend(Backend::Gpu))?;
+        check!(there.route == Route::Krylov && there.adapter.is_some(), "{there}");
+        check!(here.iteration.map(|it| it.columns) == there.iteration.map(|it| it.columns), "{here}\n{there}");
+        for (x, y) in here.values.s.iter().zip(there.values.s.iter()) {
+            let off = (x.to_double() - y.to_double()).abs();
+            check!(off <= 1e-4 + m as f64 * eps::<T::Scalar>(), "{x} and {y}");
+        }
+    }
+    Ok(())
+}
+
+/// Triples of a matrix on the device stay there, whether they are iterated for or come from a reduction; values alone, one side, a tolerance; and
+/// what is read back is small.
+fn triples_stay<T: Elements>(context: &GpuContext) -> Outcome {
+    for ((m, n), spectrum, accuracy, reduced) in
+        [((230, 200), 2, 1e-2, false), ((200, 230), 0, 1e-2, false), ((210, 200), 6, 3e-6, true)]
+    {
+        let a = with_spectrum::<T>(m, n, SPECTRA[spectrum].1);
+        let there = GpuMatrix::upload(context, &a)?;
+        let options = SvdOptions::default().keep(5).accuracy(accuracy);
+        let report = there.svd_report(&options)?;
+        let iteration = report.iteration.ok_or("no iteration")?;
+        check!(iteration.reduced == reduced, "{report}");
+        let svd = report.values;
+        let col = |x: &[T::Real]| Col::from_fn(x.len(), |i| x[i]);
+        let read =
+            MatSvd::<T> { u: svd.u.to_mat()?, s: col(&svd.s), v: svd.v.to_mat()?, residuals: svd.residuals.as_deref().map(col) };
+        verify(a.as_ref(), &read, iteration, accuracy)?;
+        let values = there.svdvals(&options)?;
+        check!(values == svd.s, "{values:?}, not {:?}", svd.s);
+        let left = there.svd(&options.clone().vectors(Vectors::Left).tolerance(0.4))?;
+        let kept = svd.s.iter().filter(|s| s.to_double() >= 0.4 * svd.s[0].to_double()).count();
+        check!((left.u.ncols(), left.v.ncols(), left.s.len()) == (kept, 0, kept), "{} columns", left.u.ncols());
+        if !reduced {
+            let bytes = report.counts.bytes_read_back;
+            check!(bytes < (m * n * size_of::<T::Scalar>()) as u64, "{bytes} bytes");
+        }
+    }
+    let mut a = Mat::<T>::from_fn(200, 190, |i, j| T::noise(3, i, j));
+    a[(6, 4)] = T::from_complex(f64::NAN.into());
+    let options = SvdOptions::default().keep(2).accuracy(0.1);
+    for result in [
+        a.svd_gpu_with(&options.clone().context(context.clone()).backend(Backend::Gpu)).map(drop),
+        GpuMatrix::upload(context, &a)?.svd(&options).map(drop),
+    ] {
+        check!(matches!(result, Err(SvdError::NonFinite { row: 6, col: 4, .. })), "{result:?}");
+    }
+    Ok(())
+}
