@@ -17,6 +17,9 @@
 //! [`LstsqGpu`] the solution of least squares problems. [`SvdOptions`], [`QrOptions`] and [`LstsqOptions`] are their options, each with the [`RunOptions`] that choose the backend, the GPU and the
 //! hyperparameters. Every failure is an [`SvdError`]. [`svdvals_gpu_report`](SvdValsGpu::svdvals_gpu_report) says what ran, why, and how long each stage took.
 //!
+//! With [`SvdOptions::accuracy`] the leading triples of a large matrix come from products with it, and [`leading_svd`] finds those of a sparse, centred or
+//! other [`LinearOperator`].
+//!
 //! [`SvdValsBatchGpu`] and [`svdvals_batch`](fn@svdvals_batch) take many matrices in one call, and [`RowBlocks`] a matrix whose rows come block after
 //! block, and need not fit in memory.
 //!
@@ -155,6 +158,7 @@
 //! | `gpu` | yes | the GPU backend; without it wgpu is not compiled, and every call runs on the CPU (`Backend::Gpu` is an error) |
 //! | `avx512` | yes | on the CPU, AVX-512 on processors that have it; without it AVX2 at most, and a shorter build |
 //! | `serde` | no | [`TuningTable`]'s `load` and `save`, `SVDVALS_GPU_TUNING`; serde's traits on options, hyperparameters, reports |
+//! | `sprs` | no | [`LinearOperator`] for the sparse matrices of crate `sprs` |
 //! | `lapack` | no | LAPACK's `dbdsqr` and `dbdsdc` as stage 3 (`Stage3::Bdsqr`, `Stage3::Bdsdc`); the binary chooses its LAPACK |
 //! | `lapack-openblas` | no | the same, linked to the system's OpenBLAS |
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -11,7 +11,7 @@ use svdvals_gpu::{
     Backend, Band, Element, LstsqGpu, LstsqOptions, Number, PanelTree, Preconditioner, QrGpu, QrOptions, RealElement, Reduction,
     RowBlocks, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning, TuningTable,
     cost::{self, Cost, DeviceModel},
-    svd_batch, svdvals_batch,
+    leading_svd, svd_batch, svdvals_batch,
     triangular::{Diag, Op, Side, TriangularGpu, Uplo},
 };
 
@@ -224,6 +224,11 @@ fn hyperparameters() {
     pairs::<f32>(40, 24);
 }
 
+/// The matrix in the type of its arithmetic, as an operator.
+fn widened<T: Element>(a: &Mat<T>) -> Mat<f64> {
+    Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].to_complex().re)
+}
+
 /// `keep` is cut to what there is, and 0 leaves nothing. A tolerance is between 0 and 1.
 #[test]
 fn keep_and_tolerance() {
@@ -233,6 +238,10 @@ fn keep_and_tolerance() {
             let svd = at_once("keep", || a.svd_gpu_with(&cpu().keep(keep))).unwrap();
             assert_eq!((svd.u.ncols(), svd.s.nrows(), svd.v.ncols()), (keep.min(24), keep.min(24), keep.min(24)));
             assert_eq!(svd_batch(&[a.as_ref()], &cpu().keep(keep)).unwrap()[0].s.nrows(), keep.min(24));
+            let few = cpu().keep(keep).accuracy(0.1).seed(keep as u64);
+            assert_eq!(at_once("keep", || a.svd_gpu_with(&few)).unwrap().s.nrows(), keep.min(24));
+            let found = at_once("k", || leading_svd(&widened(&a), keep, &SvdOptions::default().accuracy(0.1))).unwrap();
+            assert_eq!(found.s.len(), keep.min(24));
         }
         for tolerance in REALS {
             let call = cpu().tolerance(tolerance);
@@ -251,6 +260,21 @@ fn keep_and_tolerance() {
                     Err(error) => {
                         assert!(!is_relative, "{tolerance}");
                         names("tolerance", &error, &["tolerance"]);
+                    }
+                }
+            }
+            let few = cpu().keep(3).accuracy(tolerance);
+            let operators = SvdOptions::default().accuracy(tolerance);
+            for found in [
+                at_once("accuracy", || a.svd_gpu_with(&few).map(drop)),
+                at_once("accuracy", || leading_svd(&widened(&a), 3, &operators).map(drop)),
+            ] {
+                match found {
+                    Ok(()) => assert!(tolerance > 0.0 && tolerance <= 1.0, "{tolerance}"),
+                    Err(SvdError::NotReached { .. }) => assert!(tolerance > 0.0 && tolerance < 1e-6, "{tolerance}"),
+                    Err(error) => {
+                        assert!(!(tolerance > 0.0 && tolerance <= 1.0), "{tolerance}");
+                        names("accuracy", &error, &["accuracy"]);
                     }
                 }
             }

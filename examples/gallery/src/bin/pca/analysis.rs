@@ -3,6 +3,9 @@
 use ndarray::{Array1, Array2, Axis};
 use svdvals_gpu::{ArraySvd, Backend, Signs, SvdGpu, SvdOptions};
 
+/// The residual of a component, relative to the largest singular value: its variance is off by about the square of that.
+const ACCURACY: f64 = 1e-8;
+
 /// X - 1 mean^T = U S V^T: column j of V is the j-th component, that of U S has the observations' coordinates along it.
 pub struct Analysis {
     pub mean: Array1<f64>,
@@ -29,7 +32,8 @@ impl Analysis {
         let mean = &first + (x - &first).mean_axis(Axis(0)).ok_or("no observations")?;
         let centred = x - &mean;
         // The signs are chosen, so that the picture is the same on every backend.
-        let options = SvdOptions::default().backend(backend).keep(components).signs(Signs::Largest);
+        // Of large inputs, a few components come from products with the matrix.
+        let options = SvdOptions::default().backend(backend).keep(components).accuracy(ACCURACY).signs(Signs::Largest);
         let report = centred.svd_gpu_report(&options).map_err(|error| error.to_string())?;
         let ArraySvd { u, s, vt, .. } = report.values;
         let freedom = (m - 1) as f64;

@@ -1,0 +1,77 @@
+//! Leading singular triples to an accuracy beside the whole reduction, on the CPU. `benches/leading_peers.py` times scikit-learn and SciPy on the same
+//! matrices.
+//!
+//! ```text
+//! cargo bench --bench leading
+//! ```
+//!
+//! Dense: C S C P for the Hartley matrix C, S = diag(1 / i) or diag(1 / sqrt(i)), and column j of P at 5 j + 3 modulo n. Sparse: 12 entries in each row i, at
+//! columns i^2 + 7919 t (i mod 97 + 1) modulo n, with values 1 / ((1 + t) sqrt(1 + i mod 1000)).
+
+#[path = "../examples/shared/mod.rs"]
+mod shared;
+mod turns;
+
+use std::hint::black_box;
+
+use faer::{
+    Mat,
+    sparse::{SparseColMat, Triplet},
+};
+use svdvals_gpu::{SvdGpu, SvdOptions, leading_svd};
+
+use turns::{on_cpu, take_turns};
+
+fn main() {
+    println!("{} threads; medians in seconds", rayon::current_num_threads());
+    for (n, k) in [(1024, 20), (2048, 20), (4096, 64)] {
+        for (name, power) in [("1/i", 1.0), ("1/sqrt i", 0.5)] {
+            let a = dense(n, power);
+            for accuracy in [1e-3, 1e-6] {
+                let few = on_cpu().keep(k).accuracy(accuracy);
+                let report = a.svd_gpu_report(&few).expect("a finite matrix");
+                let [ours, whole] =
+                    take_turns([&mut || drop(black_box(a.svd_gpu_with(&few).expect("a finite matrix"))), &mut || {
+                        drop(black_box(a.svd_gpu_with(&on_cpu().keep(k)).expect("a finite matrix")))
+                    }]);
+                println!(
+                    "f32 {n:>6} x {n:<6} k {k:<3} {name:<9} {accuracy:.0e} {:>9.6}   keep {:>6.2}   {}",
+                    ours.median,
+                    whole.median / ours.median,
+                    report.iteration.map(|iteration| iteration.to_string()).unwrap_or_default(),
+                );
+            }
+        }
+    }
+    for (m, n, k) in [(50_000, 20_000, 20), (200_000, 50_000, 50)] {
+        let a = sparse(m, n);
+        for accuracy in [1e-3, 1e-6] {
+            let options = SvdOptions::default().accuracy(accuracy);
+            let svd = leading_svd(&a, k, &options).expect("it converges");
+            let [ours] = take_turns([&mut || drop(black_box(leading_svd(&a, k, &options).expect("it converges")))]);
+            println!(
+                "f64 {m:>6} x {n:<6} k {k:<3} sparse    {accuracy:.0e} {:>9.6}                 {}",
+                ours.median, svd.iteration
+            );
+        }
+    }
+}
+
+fn dense(n: usize, power: f64) -> Mat<f32> {
+    let c = Mat::<f32>::from_fn(n, n, |i, j| {
+        let angle = std::f64::consts::TAU * ((i * j) % n) as f64 / n as f64;
+        ((angle.cos() + angle.sin()) / (n as f64).sqrt()) as f32
+    });
+    let scaled = Mat::from_fn(n, n, |i, j| c[(i, j)] / ((j + 1) as f64).powf(power) as f32);
+    let product = scaled * &c;
+    Mat::from_fn(n, n, |i, j| product[(i, (5 * j + 3) % n)])
+}
+
+fn sparse(m: usize, n: usize) -> SparseColMat<usize, f64> {
+    let entry = |i: usize, t: usize| {
+        let value = 1.0 / ((1 + t) as f64 * ((1 + i % 1000) as f64).sqrt());
+        Triplet::new(i, (i * i + 7919 * t * (i % 97 + 1)) % n, value)
+    };
+    let entries: Vec<_> = (0..m).flat_map(|i| (0..12).map(move |t| entry(i, t))).collect();
+    SparseColMat::try_new_from_triplets(m, n, &entries).expect("indices are inside")
+}
