@@ -42,24 +42,21 @@ pub(crate) fn leading<T: Scalar>(
     count: usize,
     options: &SvdOptions,
 ) -> Result<SvdReport<Factors<T>>> {
-    check(operator.shape(), count, options, Takes { stores_half: false, ..Takes::of::<T>("leading_svd", true) })?;
+    check(count, options, Takes { stores_half: false, ..Takes::of::<T>("leading_svd", true) })?;
     on_threads(options.run.threads, || on_pool(|| of_operator(operator, count, options)))
 }
 
 /// Checks the options, none of which may ask for a reduction or for a device.
-fn check((m, n): (usize, usize), count: usize, options: &SvdOptions, takes: Takes) -> Result<()> {
+fn check(count: usize, options: &SvdOptions, takes: Takes) -> Result<()> {
     let refused = |option, reason: String| Err(SvdError::invalid(option, reason));
     options.run.check(takes)?;
+    if options.vectors == Vectors::Full {
+        return refused("vectors", format!("Vectors::Full, but {} computes {count} of them", takes.call));
+    }
     SvdOptions { keep: Some(count), accuracy: options.accuracy.or(Some(1.0)), ..options.clone() }.check_svd()?;
     let call = takes.call;
-    if m.checked_mul(n).is_none() && m.max(n) > isize::MAX as usize / 64 {
-        return Err(SvdError::Operator { call: "shape", reason: format!("{m} x {n} vectors do not fit in memory") });
-    }
     if let Some(keep) = options.keep.filter(|&keep| keep != count) {
         return refused("keep", format!("{keep}, but {call} is asked for {count} triples"));
-    }
-    if options.vectors == Vectors::Full {
-        return refused("vectors", format!("Vectors::Full, but {call} computes {count} of them"));
     }
     if options.reduction != Reduction::Auto || options.stage3 != Stage3::Auto {
         let option = if options.stage3 == Stage3::Auto { "reduction" } else { "stage3" };

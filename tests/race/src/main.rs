@@ -27,6 +27,9 @@ mod vm;
 mod common;
 #[path = "../../common/reflectors.rs"]
 mod kept;
+#[path = "../../common/krylov.rs"]
+#[allow(dead_code)] // whole calls are the tests'
+mod krylov_triples;
 #[path = "../../common/qr.rs"]
 mod qr;
 #[allow(dead_code)]

@@ -15,7 +15,9 @@ use super::{
 };
 use crate::{
     common::{Spectrum, complex_with_singular_values, eps, error, rounded, widen, with_singular_values},
-    kept, qr,
+    kept,
+    krylov_triples::verify,
+    qr,
     vectors::{check, matrix, ratios},
 };
 
@@ -65,6 +67,17 @@ pub fn resident_vectors<T: Element>(env: &Env, call: Call, reduction: Reduction)
     let GpuSvd { u, s, v, .. } = there.svd(&options)?;
     let svd = MatSvd { u: u.to_mat()?, s: Col::from_fn(s.len(), |j| s[j]), v: v.to_mat()?, residuals: None };
     within("resident", ratios(a.as_ref(), &svd), call.m.max(call.n))
+}
+
+/// Leading triples to an accuracy, by products with blocks.
+pub fn leading<T: Element>(env: &Env, call: Call, kind: &str) -> Done {
+    let options = options::<T>(env, call)?.keep(2).accuracy(0.1);
+    let a = matrix::<T>(kind, call.m, call.n);
+    let report = in_order(&a, call.by_rows, |a| a.svd_gpu_report(&options))?;
+    match report.iteration {
+        Some(iteration) if !iteration.reduced => verify(a.as_ref(), &report.values, iteration, 0.1).map_err(Trouble::Wrong),
+        other => Err(Trouble::Wrong(format!("no iteration: {other:?}"))),
+    }
 }
 
 /// The same, of a band.

@@ -9,7 +9,8 @@ use super::{
     batches::{LARGE, MANY, SMALL, batch, batch_accuracy, batch_vectors, stacked, stacked_vectors},
     devices::{Dev, devices, little_memory, loose, narrow, software},
     factors::{
-        accuracy, band_vectors, decomposition, one_stage, orthogonal, reflectors, resident_factors, resident_vectors, rewritten,
+        accuracy, band_vectors, decomposition, leading, one_stage, orthogonal, reflectors, resident_factors, resident_vectors,
+        rewritten,
     },
     pairs::pairs,
     triangles::{Variant, triangular, variants},
@@ -311,6 +312,12 @@ impl List {
             let name = tell(&format!("vectors {side:?}, {reduction:?}, {kind}"));
             let body: Body = Box::new(move |env: &Env| for_wide_types!(k, decomposition, env, call, kind, side, reduction));
             self.add(name, &device, body);
+            if round % 4 == 0 {
+                let call = Call { m: [50, 33, 40][round / 4 % 3], n: [33, 50, 40][round / 4 % 3], ..call };
+                let kind = ["rank third", "zero", "graded", "one entry"][round / 4 % 4];
+                let name = tell(&format!("leading triples, {kind}, {} x {}", call.m, call.n));
+                self.add(name, &device, Box::new(move |env: &Env| for_wide_types!(k, leading, env, call, kind)));
+            }
             let device = self.device(matches!(k, 1 | 4), turn * 5 + 1);
             let stage3 = if round % 4 == 1 { Stage3::Device } else { Stage3::Auto };
             if round % 3 == 0 {
