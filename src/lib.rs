@@ -222,6 +222,7 @@ pub use {
         operators::{Centered, ProductOf, RowsOf, Visit},
         qr::{Qr, QrGpu},
         row_blocks::{RowBlocks, RowsFit},
+        row_sketch::{RowSketch, RowsSketched},
         svd::SvdGpu,
         svdvals::SvdValsGpu,
     },

@@ -24,6 +24,7 @@ pub mod ndarray;
 pub mod operators;
 pub mod qr;
 pub mod row_blocks;
+pub mod row_sketch;
 mod stages;
 pub mod svd;
 pub mod svdvals;

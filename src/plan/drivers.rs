@@ -31,7 +31,11 @@ use crate::{
 };
 use crate::{
     algo::{bidiagonal::Bidiagonal, triangular::Call},
-    base::{error::Result, number::Number, operator::LinearOperator},
+    base::{
+        error::Result,
+        number::{Number, Scalar},
+        operator::LinearOperator,
+    },
     cpu::krylov::Dense,
     plan::{
         band_svd,
@@ -43,6 +47,7 @@ use crate::{
         qr::{self, BoxedFactors},
         report::SvdReport,
         row_blocks::{Finished, Solved, State},
+        row_sketch::{Sketch, Sketched},
         stages, svd, svdvals,
     },
     tile::band::Band,
@@ -58,6 +63,9 @@ pub(crate) use door::{Wide, wide_band};
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 type OfBatch<V> = Result<BatchReport<Each<V>>>;
+
+/// The type in which small matrices of an element type are computed.
+type WideOf<T> = <<T as Number>::Scalar as Scalar>::Wide;
 
 /// The drivers of the public methods, of an element type.
 pub trait Drivers: Number {
@@ -109,6 +117,10 @@ pub trait Drivers: Number {
     /// The rows that serde has kept.
     #[cfg(feature = "serde")]
     fn rows_of_held(held: Held) -> std::result::Result<State<Self::Scalar>, String>;
+    /// Adds rows to those of a [`RowSketch`](crate::RowSketch).
+    fn push_sketch(sketch: &mut Sketch<WideOf<Self>>, a: MatRef<'_, Self>) -> Result<()>;
+    /// Values and right vectors.
+    fn finish_sketch(sketch: &Sketch<WideOf<Self>>) -> Result<Sketched<Self::Scalar>>;
     /// The QR factorisation.
     fn qr(a: MatRef<'_, Self>, options: &QrOptions, timed: bool) -> Result<SvdReport<BoxedFactors<Self::Scalar>>>;
     /// The same for a caller that must not block.
@@ -309,6 +321,16 @@ macro_rules! drivers {
             #[inline(never)]
             fn rows_of_held(held: Held) -> std::result::Result<State<Self::Scalar>, String> {
                 held.into_state(Self::NAME)
+            }
+
+            #[inline(never)]
+            fn push_sketch(sketch: &mut Sketch<WideOf<Self>>, a: MatRef<'_, Self>) -> Result<()> {
+                sketch.push(a)
+            }
+
+            #[inline(never)]
+            fn finish_sketch(sketch: &Sketch<WideOf<Self>>) -> Result<Sketched<Self::Scalar>> {
+                sketch.finish()
             }
 
             #[inline(never)]

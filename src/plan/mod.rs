@@ -39,6 +39,7 @@ pub mod qr_factors;
 pub mod report;
 pub mod route;
 pub mod row_blocks;
+pub mod row_sketch;
 pub(crate) mod stages;
 pub(crate) mod svd;
 pub(crate) mod svdvals;

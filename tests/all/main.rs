@@ -49,6 +49,7 @@ mod properties;
 mod qr;
 #[cfg(feature = "ndarray")]
 mod row_blocks;
+mod row_sketch;
 mod shapes;
 mod stages;
 mod svd;

@@ -30,6 +30,7 @@ use crate::base::{
     number::{Number, Scalar},
 };
 
+pub(crate) use orthonormal::uniform;
 use orthonormal::{Random, orthonormalise};
 
 /// What a backend returns later.

@@ -39,11 +39,14 @@ impl Random {
             Basis::V => blocks.shape().1,
         };
         let (of_block, length) = (mixed(self.seed ^ mixed(self.blocks)), (3.0 / rows.max(1) as f64).sqrt());
-        blocks.fill(of, cols, &|i, j| {
-            let bits = mixed(of_block.wrapping_add(mixed((i as u64) << 24 ^ j as u64)));
-            length * ((bits >> 11) as f64 * (2.0 / (1u64 << 53) as f64) - 1.0)
-        })
+        blocks.fill(of, cols, &|i, j| length * uniform(of_block, i, j))
     }
+}
+
+/// A number in \[-1, 1) for a place of a matrix.
+pub(crate) fn uniform(seed: u64, i: usize, j: usize) -> f64 {
+    let bits = mixed(seed.wrapping_add(mixed((i as u64) << 24 ^ j as u64)));
+    (bits >> 11) as f64 * (2.0 / (1u64 << 53) as f64) - 1.0
 }
 
 fn mixed(x: u64) -> u64 {

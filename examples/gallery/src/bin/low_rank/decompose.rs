@@ -123,8 +123,12 @@ where
     let seconds = [seconds.total, start.elapsed().as_secs_f64()];
 
     let widen = |x: T::Scalar| W::Scalar::from_complex(x.to_complex());
-    let wide =
-        ArraySvd::<W> { u: svd.u.mapv(widen), s: svd.s.mapv(|s| W::Real::from_double(s.to_double())), vt: svd.vt.mapv(widen) };
+    let wide = ArraySvd::<W> {
+        u: svd.u.mapv(widen),
+        s: svd.s.mapv(|s| W::Real::from_double(s.to_double())),
+        vt: svd.vt.mapv(widen),
+        residuals: None,
+    };
     let a_wide = a.mapv(|x| x.to_complex());
     let norm = frobenius(a_wide.iter().copied());
     let mut found = Vec::new();
@@ -133,6 +137,7 @@ where
             u: wide.u.slice(s![.., ..k]).to_owned(),
             s: wide.s.slice(s![..k]).to_owned(),
             vt: wide.vt.slice(s![..k, ..]).to_owned(),
+            residuals: None,
         };
         let at_rank: Array2<W::Scalar> = first.reconstruct().map_err(said)?;
         let distance = frobenius(a_wide.iter().zip(&at_rank).map(|(x, y)| x - y.to_complex()));
