@@ -6,6 +6,8 @@
 //   factors   alpha and beta, by their indices
 //   tasks     the products
 //
+// In the variant `mixed`, X and C are stored in the type of the arithmetic, whatever M is stored as.
+//
 // Workgroups and threads: shared/product.wgsl. Workgroup z has the task params.first + z.
 
 import package::tuning::{CPB, GEMM_THREADS};
@@ -17,10 +19,12 @@ struct Params {
 }
 
 @group(0) @binding(0) var<storage, read> a: array<Stored>;
-@group(0) @binding(1) var<storage, read> b: array<Stored>;
+@if(mixed) alias Other = Scalar;
+@else alias Other = Stored;
+@group(0) @binding(1) var<storage, read> b: array<Other>;
 @group(0) @binding(2) var<storage, read> factors: array<Scalar>;
 @group(0) @binding(3) var<storage, read> tasks: array<Product>;
-@group(0) @binding(4) var<storage, read_write> c: array<Stored>;
+@group(0) @binding(4) var<storage, read_write> c: array<Other>;
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(5) var<uniform> params: Params;
 
@@ -28,15 +32,24 @@ fn read_m(at: u32) -> Scalar {
     return load(a[at]);
 }
 
-fn read_x(at: u32) -> Scalar {
+@if(mixed) fn read_x(at: u32) -> Scalar {
+    return b[at];
+}
+@else fn read_x(at: u32) -> Scalar {
     return load(b[at]);
 }
 
-fn read_c(i: u32, j: u32) -> Scalar {
+@if(mixed) fn read_c(i: u32, j: u32) -> Scalar {
+    return c[product.c + i * product.c_rs + j * product.c_cs];
+}
+@else fn read_c(i: u32, j: u32) -> Scalar {
     return load(c[product.c + i * product.c_rs + j * product.c_cs]);
 }
 
-fn write_c(i: u32, j: u32, x: Scalar) {
+@if(mixed) fn write_c(i: u32, j: u32, x: Scalar) {
+    c[product.c + i * product.c_rs + j * product.c_cs] = x;
+}
+@else fn write_c(i: u32, j: u32, x: Scalar) {
     c[product.c + i * product.c_rs + j * product.c_cs] = store(x);
 }
 

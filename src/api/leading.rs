@@ -6,7 +6,7 @@ use crate::{
     api::element::Element,
     base::{
         error::{Result, SvdError, Unfinished},
-        number::Scalar,
+        number::{Number, Scalar},
         operator::LinearOperator,
     },
     plan::{
@@ -67,11 +67,11 @@ pub struct LeadingSvd<T: Scalar> {
     /// The left singular vectors, m x k.
     pub u: Mat<T>,
     /// The singular values, descending.
-    pub s: Vec<<T as crate::Number>::Real>,
+    pub s: Vec<<T as Number>::Real>,
     /// The right singular vectors, n x k.
     pub v: Mat<T>,
     /// max(||A v - s u||, ||A^H u - s v||) of each triple, measured.
-    pub residuals: Vec<<T as crate::Number>::Real>,
+    pub residuals: Vec<<T as Number>::Real>,
     /// The products.
     pub iteration: Iteration,
     /// Seconds of the call.

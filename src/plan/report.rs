@@ -38,7 +38,7 @@ pub struct SvdReport<V> {
     pub route: Route,
     /// The adapter's name, if a GPU ran.
     pub adapter: Option<String>,
-    /// The storage type of the matrix on the backend: `f16`, `f32`, `f64`, `c32` or `c64`.
+    /// The storage type of the matrix on the backend: `f16`, `bf16`, `f32`, `f64`, `c32` or `c64`.
     pub storage: &'static str,
     /// The hyperparameters used.
     pub tuning: Tuning,

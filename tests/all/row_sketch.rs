@@ -66,12 +66,13 @@ fn bounds_hold() {
     of::<bf16>();
 }
 
-/// Values that decrease fast are found to the accuracy of squares: what ten more columns leave of 0.5^i is 1e-5 of the eighth value.
+/// Values that decrease fast are found to the accuracy of squares: what ten more columns leave of 0.5^i is 4e-6, or 6e-4 of the eighth value, and a sketch misses a few
+/// times that.
 #[test]
 fn fast_decrease() {
     let a = with_spectrum::<f64>(300, 280, SPECTRA[1].1);
     let found = sketch(a.as_ref(), 8, 100, 0).finish().unwrap();
-    assert!(found.error < 1e-4 * found.s[7], "{}", found.error);
+    assert!(found.error < 1e-2 * found.s[7], "{}", found.error);
     assert!((0..8).all(|j| (found.s[j] - 0.5f64.powi(j as i32)).abs() < 1e-6), "{:?}", found.s);
 }
 

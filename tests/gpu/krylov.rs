@@ -2,7 +2,9 @@
 
 use faer::{Col, Mat};
 use half::{bf16, f16};
-use svdvals_gpu::{Backend, GpuContext, GpuMatrix, MatSvd, RealElement, Route, SvdError, SvdGpu, SvdOptions, Vectors};
+use svdvals_gpu::{
+    Backend, GpuContext, GpuMatrix, HalfStorage, MatSvd, RealElement, Route, SvdError, SvdGpu, SvdOptions, Vectors,
+};
 
 use crate::{
     Body, Elements, Outcome, check,
@@ -28,6 +30,13 @@ fn triples<T: Elements>(context: &GpuContext) -> Outcome {
     if T::NAME == "f32" {
         let options = on(context).keep(6).accuracy(1e-3);
         check_one("f16", with_spectrum::<f16>(220, 200, SPECTRA[0].1).as_ref(), &options)?;
+        let a = with_spectrum::<f16>(220, 200, SPECTRA[0].1);
+        let report = a.svd_gpu_report(&options)?;
+        let stored = if context.supports::<f16>(HalfStorage::Half) { "f16" } else { "f32" };
+        check!(report.storage == stored && report.route == Route::Krylov, "{report}");
+        // The matrix, and small ones of each step.
+        let most = 220 * 200 * if stored == "f16" { 2 } else { 4 } + 400_000;
+        check!(report.counts.bytes_uploaded <= most, "{report}");
         check_one("bf16", with_spectrum::<bf16>(200, 220, SPECTRA[2].1).as_ref(), &options)?;
     }
     Ok(())

@@ -121,6 +121,8 @@ pub(crate) const JACOBI: Shader = shader!("jacobi", 4, Jacobi, None, 2);
 pub(crate) const JACOBI_SPILLED: Shader = shader!("jacobi", 4, Jacobi, Some("spilled"), 2);
 pub(crate) const GEMM: Shader = shader!("gemm", 3, Product);
 pub(crate) const GEMM_BATCH: Shader = shader!("gemm_batch", 5, GemmBatch, None, 4);
+/// M is stored as f16, X and C are not.
+pub(crate) const GEMM_BATCH_MIXED: Shader = shader!("gemm_batch", 5, GemmBatch, Some("mixed"), 4);
 pub(crate) const GATHER_COLUMNS: Shader = shader!("gather_columns", 4, GatherColumns);
 pub(crate) const ROTATE_COLUMNS: Shader = shader!("rotate_columns", 3, RotateColumns);
 pub(crate) const SECULAR_VECTORS: Shader = shader!("secular_vectors", 5, SecularVectors);
@@ -256,6 +258,7 @@ fn wgsl(kind: ElementKind, shader: &Shader, count: usize, constants: &str, devic
         ("vectors", vectors),
         ("beside", beside),
         ("kept", shader.variant == Some("kept")),
+        ("mixed", shader.variant == Some("mixed")),
         ("spilled", spilled),
         ("spilled_coherent", spilled && device.coherent),
         ("spilled_plain", spilled && !device.coherent),

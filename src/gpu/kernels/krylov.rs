@@ -9,6 +9,7 @@ use wgpu::Buffer;
 use crate::{
     algo::krylov::{Asked, Basis, Blocks, Later, Small},
     base::{
+        element_kind::ElementKind,
         error::Result,
         number::{Number, Scalar},
         pool::on_pool_async,
@@ -29,8 +30,9 @@ use crate::{
 /// The bases of a matrix on the device, or of its adjoint, with at least as many rows as columns.
 pub(crate) struct DeviceBlocks<W: Scalar> {
     pub kernels: GpuKernels,
-    /// The matrix, in one buffer.
+    /// The matrix, in one buffer, and what it is stored as.
     a: DeviceMatrix,
+    stored: ElementKind,
     adjoint: bool,
     u: Dense,
     v: Dense,
@@ -47,7 +49,7 @@ impl<W: Scalar> DeviceBlocks<W> {
     /// Room for the bases of a matrix neither side of which is zero. It is multiplied as it lies.
     pub fn new(
         kernels: GpuKernels,
-        a: DeviceMatrix,
+        (a, stored): (DeviceMatrix, ElementKind),
         asked: &Asked,
         small: fn(Mat<W>, usize) -> Result<Small<W>>,
     ) -> Result<Self> {
@@ -55,7 +57,7 @@ impl<W: Scalar> DeviceBlocks<W> {
         let (m, n) = if adjoint { (a.size.1, a.size.0) } else { a.size };
         let [of_u, of_v] = asked.columns();
         let (u, v) = (kernels.room(m, of_u)?, kernels.room(n, of_v)?);
-        Ok(DeviceBlocks { kernels, a, adjoint, u, v, small })
+        Ok(DeviceBlocks { kernels, a, stored, adjoint, u, v, small })
     }
 
     /// Copies of the first columns of the bases: the left and the right vectors of the matrix.
@@ -109,7 +111,7 @@ impl<W: Scalar<Wide = W> + Number<Real = f64>> Blocks<W> for DeviceBlocks<W> {
         let (x, y) = (self.columns(source, from.clone())?, self.columns(to, at..at + from.len())?);
         let adjoint = (to == Basis::V) != self.adjoint;
         let a = if adjoint { all(&self.a).transposed() } else { all(&self.a) };
-        self.kernels.multiply(a, x, y, adjoint, To::Replaced, Extent::default())
+        self.kernels.multiply_mixed(self.stored, a, x, y, adjoint)
     }
 
     fn inner(&mut self, of: Basis, cols: Range<usize>) -> Later<'_, Mat<W>> {

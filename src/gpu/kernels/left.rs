@@ -307,6 +307,20 @@ impl GpuKernels {
         self.multiply_each(&each, conjugated, to, triangles)
     }
 
+    /// [`multiply`](Self::multiply) of single matrices, of which M is stored as `of_m`.
+    pub(super) fn multiply_mixed(
+        &self,
+        of_m: ElementKind,
+        m: Part<'_>,
+        x: Part<'_>,
+        c: Part<'_>,
+        conjugated: bool,
+    ) -> Result<()> {
+        let extent = Extent { rows: c.rows, cols: c.cols, inner: m.cols, ..Extent::default() };
+        let task = Task { extent, m: m.window, x: x.window, c: c.window, conjugated, to: To::Replaced };
+        Products::mixed(self, [of_m, self.kind], [m.buffer, x.buffer, c.buffer], &[vec![task]])?.run(&self.stream, 0)
+    }
+
     /// [`multiply`](Self::multiply) for parts [M, X, C] of three buffers.
     fn multiply_each(&self, each: &[[Part<'_>; 3]], conjugated: bool, to: To, triangles: Extent) -> Result<()> {
         let Some(buffers) = each.first().map(|of| of.map(|part| part.buffer)) else { return Ok(()) };

@@ -60,18 +60,19 @@ pub(crate) struct Triples {
     pub kernels: GpuKernels,
 }
 
-/// The iteration for a matrix on the device.
-pub(crate) async fn iterated(kernels: GpuKernels, a: DeviceMatrix, asked: Asked, guard: &mut Guard) -> Result<Triples> {
-    if a.kind.is_complex() {
-        of::<Complex<f64>>(kernels, a, asked, guard).await
-    } else {
-        of::<f64>(kernels, a, asked, guard).await
-    }
+/// The iteration for a matrix on the device that is stored as this kind.
+pub(crate) async fn iterated(
+    kernels: GpuKernels,
+    a: (DeviceMatrix, ElementKind),
+    asked: Asked,
+    guard: &mut Guard,
+) -> Result<Triples> {
+    if a.1.is_complex() { of::<Complex<f64>>(kernels, a, asked, guard).await } else { of::<f64>(kernels, a, asked, guard).await }
 }
 
 async fn of<W: Scalar<Wide = W> + Number<Real = f64>>(
     kernels: GpuKernels,
-    a: DeviceMatrix,
+    a: (DeviceMatrix, ElementKind),
     asked: Asked,
     guard: &mut Guard,
 ) -> Result<Triples> {
@@ -96,7 +97,8 @@ pub(crate) async fn residuals(
     ) -> Result<Vec<f64>> {
         let count = values.len();
         let asked = Asked { count, block: count, most: 2 * count, accuracy: 1.0, seed: 0 };
-        let mut blocks = DeviceBlocks::<W>::new(kernels, a, &asked, small_svd)?;
+        let kind = a.kind;
+        let mut blocks = DeviceBlocks::<W>::new(kernels, (a, kind), &asked, small_svd)?;
         blocks.set_vectors(left, right)?;
         measured(&mut blocks, values).await
     }
@@ -110,7 +112,7 @@ pub(crate) async fn residuals(
 /// The iteration for `scale` times a matrix of the host.
 pub(crate) async fn on_device<T: Scalar>(
     a: MatRef<'_, T>,
-    scale: f64,
+    (scale, as_f16): (f64, bool),
     asked: Asked,
     guard: &mut Guard,
     on: OnGpu,
@@ -118,10 +120,14 @@ pub(crate) async fn on_device<T: Scalar>(
 ) -> Result<Ran<T>> {
     let mut clock = Clock::new(timed);
     let kernels = kernels_of(T::KIND, &on, options, guard.watch.clone(), waits)?;
-    let there = kernels.upload(a, Re::<T>::from_double(scale))?;
+    // What f16 holds without rounding is stored as such.
+    let stored = if as_f16 { ElementKind::F16 } else { T::KIND };
+    let uploads = kernels_of(stored, &on, options, Watch::default(), waits)?;
+    let there = uploads.upload(a, Re::<T>::from_double(scale))?;
+    uploads.finish().await?;
     let there = DeviceMatrix::from_dense(&on.context, there)?;
     let of_upload = clock.restart();
-    let Triples { found, vectors: [left, right], kernels } = iterated(kernels, there, asked, guard).await?;
+    let Triples { found, vectors: [left, right], kernels } = iterated(kernels, (there, stored), asked, guard).await?;
     let factors = if found.reached {
         let (u, v) = (read_back(&kernels, Some(left), a.nrows()).await?, read_back(&kernels, Some(right), a.ncols()).await?);
         let [s, residuals] = values_of::<T>(&found, scale)?;
@@ -131,9 +137,9 @@ pub(crate) async fn on_device<T: Scalar>(
         Factors::new(faer::Mat::new(), Vec::new(), faer::Mat::new())
     };
     let seconds = seconds_of(0.0, of_upload, clock.restart());
-    let counts = (kernels.counts(), kernels.kernel_seconds());
-    let report =
-        report_of((T::KIND, <T as Number>::NAME), a.shape(), on, (&found.progress, asked.accuracy), seconds, counts, factors);
+    let mut counts = (kernels.counts(), kernels.kernel_seconds());
+    counts.0.add(&uploads.counts());
+    let report = report_of((T::KIND, stored.name()), a.shape(), on, (&found.progress, asked.accuracy), seconds, counts, factors);
     Ok(Ran { found, report })
 }
 
@@ -191,7 +197,7 @@ pub(crate) fn svd_there(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> 
         let mut clock = Clock::new(timed);
         let kernels = kernels_of(a.kind, &on, options, guard.watch.clone(), Waits::Blocking)?;
         let there = scaled(&kernels, a, scale)?;
-        let Triples { found, vectors, kernels } = block_on(iterated(kernels, there, asked, &mut guard))?;
+        let Triples { found, vectors, kernels } = block_on(iterated(kernels, (there, a.kind), asked, &mut guard))?;
         if found.reached {
             let of = |values: &[f64], what| unscaled(a.kind, values.to_vec(), scale, what);
             let (s, residuals) = (of(&found.values, "singular values")?, of(&found.residuals, "residuals")?);

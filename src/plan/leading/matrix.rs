@@ -29,6 +29,7 @@ use crate::{
 };
 #[cfg(feature = "gpu")]
 use crate::{
+    base::element_kind::ElementKind,
     gpu::device::context::Waits,
     plan::{
         backend::{OnGpu, context_of, context_of_async, or_fall_back},
@@ -194,7 +195,8 @@ impl<'a, S: Scalar, T: Number<Scalar = S, Real = Re<S>>> Call<'a, T> {
         let scale = scale_for_squares(self.largest()?).to_double();
         let (of_scale, wide) = (clock.restart(), Wide::of(self.a)?);
         let mut guard = self.plan.guard(&self.listen)?;
-        let run = device::on_device(wide.view(), scale, asked, &mut guard, on, (self.options, self.timed, waits)).await;
+        let as_f16 = T::NAME == "f16" && scale == 1.0 && on.context.require(ElementKind::F16).is_ok();
+        let run = device::on_device(wide.view(), (scale, as_f16), asked, &mut guard, on, (self.options, self.timed, waits)).await;
         let ended = or_fall_back(&self.options.run, self.options.need_device(), run)?;
         Ok(ended.map(|ran| match ran {
             device::Ran { found, .. } if !found.reached => Ended::Left(found.progress, guard.told),

@@ -80,6 +80,7 @@ fn all(kind: ElementKind, bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
         made(&JACOBI_SPILLED, &large.constants(), large.threads, large.bytes(kind)),
         made(&GEMM, &gemm, products, product_bytes),
         made(&GEMM_BATCH, &gemm, products, product_bytes),
+        made(&GEMM_BATCH_MIXED, &gemm, products, product_bytes),
         linear(&GATHER_COLUMNS),
         linear(&ROTATE_COLUMNS),
         linear(&SECULAR_VECTORS),
