@@ -53,6 +53,7 @@ mod tests {
                 Problem::Dense { m: k, n: k },
                 Problem::Svd { m: k, n: k, full: false },
                 Problem::Svd { m: k, n: k, full: true },
+                Problem::Leading { m: k, n: k, count: 1, steps: 5 },
                 Problem::Qr { m: k, n: k, by_products: false },
                 Problem::LeastSquares { m: k, n: k, p: 1, ridge: true },
                 Problem::Band { n: k, bandwidth: 4 },

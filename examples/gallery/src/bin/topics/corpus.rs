@@ -68,12 +68,12 @@ impl Corpus {
         Corpus { counts: Entries { rows, cols: words.len(), entries }, words }
     }
 
-    /// log(1 + count) log(m / documents with the word): words that all documents have say nothing of their subject.
+    /// log(1 + count) of the words that at most half of the documents have: the others say nothing of a subject.
     pub fn weighted(&self) -> Vec<(usize, usize, f64)> {
         let Entries { rows, cols, entries } = &self.counts;
+        let there = || entries.iter().filter(|(_, _, count)| *count > 0.0);
         let mut documents = vec![0usize; *cols];
-        entries.iter().filter(|(_, _, count)| *count > 0.0).for_each(|&(_, j, _)| documents[j] += 1);
-        let rarity = |j: usize| (*rows as f64 / documents[j] as f64).ln();
-        entries.iter().filter(|(_, _, count)| *count > 0.0).map(|&(i, j, count)| (i, j, count.ln_1p() * rarity(j))).collect()
+        there().for_each(|&(_, j, _)| documents[j] += 1);
+        there().filter(|&&(_, j, _)| 2 * documents[j] <= *rows).map(|&(i, j, count)| (i, j, count.ln_1p())).collect()
     }
 }

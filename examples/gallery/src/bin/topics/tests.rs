@@ -15,7 +15,7 @@ fn arguments(words: &[&str]) -> Arguments {
 }
 
 /// Each topic of the made documents is one of their subjects, in the order of how many there are, and so it is after the counts went through a file; there
-/// are more documents of a subject than of the next by a fifth or more, which separates the values.
+/// are more documents of a subject than of the next by a quarter or more, which separates the values.
 #[test]
 fn subjects_are_found() {
     let folder = std::env::temp_dir().join(format!("topics-{}", std::process::id()));
