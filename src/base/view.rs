@@ -82,11 +82,7 @@ pub(crate) fn map_into<T: Number, U: Pod>(from: MatRef<'_, T>, mut to: MatMut<'_
 fn map_slice<T: Number, U: Pod>(from: &[T], to: &mut [U], f: impl Fn(T::Scalar) -> U) {
     pulp::Arch::new().dispatch(
         #[inline(always)]
-        || {
-            for (to, &x) in to.iter_mut().zip(from) {
-                *to = f(x.widen());
-            }
-        },
+        || to.iter_mut().zip(from).for_each(|(to, &x)| *to = f(x.widen())),
     );
 }
 

@@ -5,17 +5,14 @@
 //! A^H A ~ C (G^H C)^-1 C^H     the result (Nystrom's approximation)
 //! ```
 //!
-//! With nu = sqrt(n) eps ||C||, C + nu G in place of C, and the Cholesky factor L of G^H (C + nu G), the right vectors are those of E = (C + nu G) L^-H on the
+//! With nu = sqrt(n) eps ||C||, C + nu G in place of C, and the Cholesky factor F^H F of G^H (C + nu G), the right vectors are those of E = (C + nu G) F^-1 on the
 //! left, and the squares of the values those of E less nu: Tropp, Yurtsever, Udell and Cevher, *Fixed-rank approximation of a positive-semidefinite matrix from
 //! streaming data* (2017), algorithm 3. The approximation is below A^H A, so that the sum of what is missing is known: ||A||_F^2 less the sum of all w squares.
 
-use faer::{
-    Accum, Conj, Mat, MatRef,
-    linalg::{matmul::matmul_with_conj, triangular_solve::solve_lower_triangular_in_place},
-};
+use faer::{Accum, Conj, Mat, MatRef, linalg::matmul::matmul_with_conj};
 
 use crate::{
-    algo::krylov::uniform,
+    algo::krylov::{cholesky, inverse_of_upper, uniform},
     base::{
         element_kind::ElementKind,
         error::{Result, SvdError, room_for},
@@ -35,6 +32,11 @@ const MORE: usize = 10;
 
 /// Entries of rows that are widened at a time.
 const AT_ONCE: usize = 1 << 21;
+
+/// The sum of the squares of the entries' moduli.
+fn squares_of<W: Scalar>(a: &Mat<W>) -> f64 {
+    a.col_iter().map(|column| column.iter().map(|x| x.to_complex().norm_sqr()).sum::<f64>()).sum()
+}
 
 /// The rows so far.
 #[derive(Clone, Debug)]
@@ -86,7 +88,7 @@ impl<W: Scalar<Wide = W> + Number<Real = f64>> Sketch<W> {
             for first in (0..m).step_by(at_once) {
                 let rows = a.subrows(first, at_once.min(m - first));
                 let wide = Mat::<W>::from_fn(rows.nrows(), n, |i, j| W::from_complex(rows[(i, j)].to_complex()));
-                squares += wide.squared_norm_l2();
+                squares += squares_of(&wide);
                 let mut y = Mat::<W>::zeros(rows.nrows(), c.ncols());
                 matmul_with_conj(y.as_mut(), Accum::Replace, wide.as_ref(), Conj::No, self.g.as_ref(), Conj::No, one, par);
                 matmul_with_conj(c.as_mut(), Accum::Add, wide.transpose(), Conj::Yes, y.as_ref(), Conj::No, one, par);
@@ -108,7 +110,9 @@ impl<W: Scalar<Wide = W> + Number<Real = f64>> Sketch<W> {
             let reason = format!("(columns, values, seed) are {:?} and {:?}", of(self), of(other));
             return Err(SvdError::invalid("sketch", reason));
         }
-        self.c += &other.c;
+        for (c, other) in self.c.as_mut().col_iter_mut().zip(other.c.col_iter()) {
+            c.iter_mut().zip(other.iter()).for_each(|(c, x)| *c += *x);
+        }
         self.squares += other.squares;
         self.rows = self.rows.saturating_add(other.rows);
         self.blocks += other.blocks;
@@ -120,28 +124,28 @@ impl<W: Scalar<Wide = W> + Number<Real = f64>> Sketch<W> {
         let (n, width) = self.c.shape();
         let (one, par) = (W::one_impl(), all_threads());
         let count = self.wanted.min(usize::try_from(self.rows).unwrap_or(usize::MAX));
-        let norm = self.c.norm_l2();
+        let norm = squares_of(&self.c).sqrt();
         if norm == 0.0 || count == 0 {
             let values = vec![Re::<T>::from_double(0.0); count];
             let v = Mat::from_fn(n, count, |i, j| if i == j { T::one_impl() } else { T::zero_impl() });
             return Ok(Sketched { values, v, error: 0.0, rest: 0.0 });
         }
-        let mut nu = (n as f64).sqrt() * f64::EPSILON * norm / self.g.norm_l2();
+        let mut nu = (n as f64).sqrt() * f64::EPSILON * norm / squares_of(&self.g).sqrt();
         let (e, nu) = loop {
             let shifted = Mat::from_fn(n, width, |i, j| self.c[(i, j)] + self.g[(i, j)].times(nu));
             let mut b = Mat::<W>::zeros(width, width);
             matmul_with_conj(b.as_mut(), Accum::Replace, self.g.transpose(), Conj::Yes, shifted.as_ref(), Conj::No, one, par);
             let b = Mat::from_fn(width, width, |i, j| (b[(i, j)] + W::conj_impl(&b[(j, i)])).times(0.5));
-            if let Ok(factor) = b.llt(faer::Side::Lower) {
-                // E^H = L^-1 (C + nu G)^H.
-                let mut e = Mat::from_fn(width, n, |i, j| W::conj_impl(&shifted[(j, i)]));
-                solve_lower_triangular_in_place(factor.L(), e.as_mut(), par);
+            if let Some(factor) = cholesky(&b, 0.0) {
+                let mut e = Mat::<W>::zeros(n, width);
+                let inverse = inverse_of_upper(&factor);
+                matmul_with_conj(e.as_mut(), Accum::Replace, shifted.as_ref(), Conj::No, inverse.as_ref(), Conj::No, one, par);
                 break (e, nu);
             }
             nu *= 8.0;
         };
-        let options = SvdOptions::default().backend(Backend::Cpu).vectors(Vectors::Right);
-        let Factors { s, v, .. } = svd::svd(e.as_ref(), &options, false)?.values;
+        let options = SvdOptions::default().backend(Backend::Cpu).vectors(Vectors::Left);
+        let Factors { s, u: v, .. } = svd::svd(e.as_ref(), &options, false)?.values;
         let squares: Vec<f64> = s.iter().map(|s| (s * s - nu).max(0.0)).collect();
         let root_of_rest = |count: usize| (self.squares - squares.iter().take(count).sum::<f64>()).max(0.0).sqrt();
         let count = count.min(s.len());

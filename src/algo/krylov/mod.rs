@@ -30,8 +30,8 @@ use crate::base::{
     number::{Number, Scalar},
 };
 
-pub(crate) use orthonormal::uniform;
 use orthonormal::{Random, orthonormalise};
+pub(crate) use orthonormal::{cholesky, inverse_of_upper, uniform};
 
 /// What a backend returns later.
 pub(crate) type Later<'a, R> = Pin<Box<dyn Future<Output = Result<R>> + Send + 'a>>;

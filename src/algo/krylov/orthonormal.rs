@@ -81,6 +81,13 @@ fn product<W: Scalar>(a: MatRef<'_, W>, adjoint: bool, b: MatRef<'_, W>) -> Mat<
     c
 }
 
+/// Adds a matrix of the same size.
+fn add_to<W: Scalar>(sum: &mut Mat<W>, other: Mat<W>) {
+    for (sum, other) in sum.as_mut().col_iter_mut().zip(other.col_iter()) {
+        sum.iter_mut().zip(other.iter()).for_each(|(sum, x)| *sum += *x);
+    }
+}
+
 /// Passes, at most: 2 for most blocks, 3 to 5 for those whose columns nearly depend on one another.
 const PASSES: usize = 12;
 
@@ -105,7 +112,7 @@ pub(crate) async fn orthonormalise<W: Scalar<Wide = W> + Number<Real = f64>>(
         if pass == 0 {
             *scale = scale.max(longest.sqrt());
         }
-        before = &before + product(c, false, r.as_ref());
+        add_to(&mut before, product(c, false, r.as_ref()));
         let of_c = product(c, true, c);
         let s = Mat::from_fn(now, now, |i, j| {
             let at = |i: usize, j: usize| squares[(i, j)].to_complex() - of_c[(i, j)].to_complex();
@@ -168,7 +175,7 @@ async fn factor<W: Scalar<Wide = W> + Number<Real = f64>>(
 }
 
 /// The upper triangular factor of a Hermitian matrix, if all its pivots are above `least`.
-fn cholesky<W: Scalar>(s: &Mat<W>, least: f64) -> Option<Mat<W>> {
+pub(crate) fn cholesky<W: Scalar>(s: &Mat<W>, least: f64) -> Option<Mat<W>> {
     let n = s.nrows();
     let mut f = Mat::<W>::zeros(n, n);
     for j in 0..n {
@@ -189,7 +196,7 @@ fn cholesky<W: Scalar>(s: &Mat<W>, least: f64) -> Option<Mat<W>> {
 }
 
 /// The inverse of an upper triangular matrix.
-fn inverse_of_upper<W: Scalar>(f: &Mat<W>) -> Mat<W> {
+pub(crate) fn inverse_of_upper<W: Scalar>(f: &Mat<W>) -> Mat<W> {
     let n = f.nrows();
     let mut x = Mat::<W>::zeros(n, n);
     for j in 0..n {
