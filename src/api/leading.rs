@@ -35,7 +35,8 @@ use crate::{
 /// let edges = (0..999usize).flat_map(|i| [Triplet::new(i, i + 1, 1.0), Triplet::new(i + 1, i, 1.0)]);
 /// let path = SparseColMat::<usize, f64>::try_new_from_triplets(1000, 1000, &edges.collect::<Vec<_>>()).unwrap();
 /// let svd = leading_svd(&path, 3, &SvdOptions::default().accuracy(1e-3))?;
-/// assert!((svd.s[0] - 2.0 * (std::f64::consts::PI / 1001.0).cos()).abs() < 1e-5);
+/// let largest = 2.0 * (std::f64::consts::PI / 1001.0).cos(); // the next is 2e-5 below
+/// assert!((svd.s[0] - largest).abs() <= svd.residuals[0]);
 /// println!("{} products, residuals {:?}", svd.iteration.products, svd.residuals);
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
