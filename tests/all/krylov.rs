@@ -251,6 +251,29 @@ fn faulty_operators() {
     told(Centered::with_mean(Mat::<f64>::zeros(2, 3), vec![0.0; 2]).map(drop).unwrap_err(), "shape", "2 means");
 }
 
+/// Blocks of other sizes than an operator has are an error of its products, not a panic; and so are those of an operator without rows.
+#[test]
+fn blocks_of_other_sizes() {
+    let (dense, triplets) = sparse::<f64>(12, 9);
+    let columns = SparseColMat::<usize, f64>::try_new_from_triplets(12, 9, &triplets).unwrap();
+    let rows = SparseRowMat::<usize, f64>::try_new_from_triplets(12, 9, &triplets).unwrap();
+    let centred = Centered::with_mean(&dense, vec![0.0; 9]).unwrap();
+    let product = ProductOf::<_, _, f64>::new(&dense, dense.transpose()).unwrap();
+    let source = RowsOf::new((12, 9), |visit| visit(&[0.0f64; 108]));
+    let all: [&dyn LinearOperator<f64>; 6] = [&dense, &columns, &rows, &centred, &product, &source];
+    for operator in all {
+        let (m, n) = operator.shape();
+        assert!(operator.apply(2, &vec![1.0; 2 * n], &mut vec![0.0; 2 * m]).is_ok());
+        assert!(operator.apply_adjoint(2, &vec![1.0; 2 * m], &mut vec![0.0; 2 * n]).is_ok());
+        for (columns, x, y) in [(2, 2 * n - 1, 2 * m), (2, 2 * n, 2 * m + 1), (3, 2 * n, 2 * m), (usize::MAX, 2 * n, 2 * m)] {
+            assert!(operator.apply(columns, &vec![1.0; x], &mut vec![0.0; y]).is_err());
+            assert!(operator.apply_adjoint(columns, &vec![1.0; y], &mut vec![0.0; x]).is_err());
+        }
+    }
+    let none = Centered::new(Centered::new(Mat::<f64>::zeros(0, 3)).unwrap()).unwrap();
+    assert_eq!(leading_svd(&none, 2, &SvdOptions::default()).unwrap().s.len(), 0);
+}
+
 /// Triples that are not accurate are in the error; those of an empty operator are none.
 #[test]
 fn unreached_and_empty() {

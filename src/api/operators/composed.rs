@@ -1,9 +1,12 @@
 //! Operators made of others.
 
-use crate::base::{
-    error::{Result, SvdError},
-    number::Scalar,
-    operator::{LinearOperator, OperatorError},
+use crate::{
+    api::operators::check,
+    base::{
+        error::{Result, SvdError},
+        number::Scalar,
+        operator::{LinearOperator, OperatorError},
+    },
 };
 
 /// A matrix less the mean of each column, A - 1 mu^T: what principal component analysis decomposes. No centred copy is made, so a sparse
@@ -83,8 +86,9 @@ impl<T: Scalar, A: LinearOperator<T>> LinearOperator<T> for Centered<A, T> {
 
     fn apply(&self, columns: usize, x: &[T], y: &mut [T]) -> std::result::Result<(), OperatorError> {
         let (m, n) = self.shape();
+        check(columns, (x, n), (y, m))?;
         self.of.apply(columns, x, y)?;
-        for (x, y) in x.chunks(n).zip(y.chunks_mut(m)) {
+        for (x, y) in x.chunks(n.max(1)).zip(y.chunks_mut(m.max(1))) {
             let along = x.iter().zip(&self.mean).fold(T::zero_impl(), |sum, (&x, &mean)| sum + x * mean);
             y.iter_mut().for_each(|y| *y -= along);
         }
@@ -93,8 +97,9 @@ impl<T: Scalar, A: LinearOperator<T>> LinearOperator<T> for Centered<A, T> {
 
     fn apply_adjoint(&self, columns: usize, x: &[T], y: &mut [T]) -> std::result::Result<(), OperatorError> {
         let (m, n) = self.shape();
+        check(columns, (x, m), (y, n))?;
         self.of.apply_adjoint(columns, x, y)?;
-        for (x, y) in x.chunks(m).zip(y.chunks_mut(n)) {
+        for (x, y) in x.chunks(m.max(1)).zip(y.chunks_mut(n.max(1))) {
             let sum = x.iter().fold(T::zero_impl(), |sum, &x| sum + x);
             y.iter_mut().zip(&self.mean).for_each(|(y, mean)| *y -= T::conj_impl(mean) * sum);
         }
@@ -144,12 +149,16 @@ impl<T: Scalar, A: LinearOperator<T>, B: LinearOperator<T>> LinearOperator<T> fo
     }
 
     fn apply(&self, columns: usize, x: &[T], y: &mut [T]) -> std::result::Result<(), OperatorError> {
+        let (m, n) = self.shape();
+        check(columns, (x, n), (y, m))?;
         let mut between = vec![T::zero_impl(); self.left.shape().1 * columns];
         self.right.apply(columns, x, &mut between)?;
         self.left.apply(columns, &between, y)
     }
 
     fn apply_adjoint(&self, columns: usize, x: &[T], y: &mut [T]) -> std::result::Result<(), OperatorError> {
+        let (m, n) = self.shape();
+        check(columns, (x, m), (y, n))?;
         let mut between = vec![T::zero_impl(); self.left.shape().1 * columns];
         self.left.apply_adjoint(columns, x, &mut between)?;
         self.right.apply_adjoint(columns, &between, y)

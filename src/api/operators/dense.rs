@@ -7,7 +7,7 @@ use faer::{MatMut, MatRef};
 use ndarray::{ArrayBase, Data, Ix2};
 
 use crate::{
-    api::element::Element,
+    api::{element::Element, operators::check},
     base::{
         number::Scalar,
         operator::{LinearOperator, OperatorError},
@@ -15,10 +15,18 @@ use crate::{
 };
 
 /// Y <- op(A) X, A or A^H.
-fn multiply<S: Scalar, T: Element<Arithmetic = S>>(a: MatRef<'_, T>, adjoint: bool, columns: usize, x: &[S], y: &mut [S]) {
+fn multiply<S: Scalar, T: Element<Arithmetic = S>>(
+    a: MatRef<'_, T>,
+    adjoint: bool,
+    columns: usize,
+    x: &[S],
+    y: &mut [S],
+) -> Result<(), OperatorError> {
     let (of_x, of_y) = if adjoint { (a.nrows(), a.ncols()) } else { (a.ncols(), a.nrows()) };
+    check(columns, (x, of_x), (y, of_y))?;
     let (x, y) = (MatRef::from_column_major_slice(x, of_x, columns), MatMut::from_column_major_slice_mut(y, of_y, columns));
     T::multiply(a, adjoint, x, y, false);
+    Ok(())
 }
 
 macro_rules! operator {
@@ -31,13 +39,11 @@ macro_rules! operator {
             }
 
             fn apply(&$self, columns: usize, x: &[S], y: &mut [S]) -> Result<(), OperatorError> {
-                multiply::<S, T>($view, false, columns, x, y);
-                Ok(())
+                multiply::<S, T>($view, false, columns, x, y)
             }
 
             fn apply_adjoint(&$self, columns: usize, x: &[S], y: &mut [S]) -> Result<(), OperatorError> {
-                multiply::<S, T>($view, true, columns, x, y);
-                Ok(())
+                multiply::<S, T>($view, true, columns, x, y)
             }
         }
     };

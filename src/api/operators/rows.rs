@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use faer::{MatMut, MatRef};
 
 use crate::{
-    api::element::Element,
+    api::{element::Element, operators::check},
     base::{
         number::Scalar,
         operator::{LinearOperator, OperatorError},
@@ -80,6 +80,7 @@ impl<S: Scalar, T: Element<Arithmetic = S>, F: Fn(&mut Visit<'_, T>) -> Result<(
 
     fn apply(&self, columns: usize, x: &[S], y: &mut [S]) -> Result<(), OperatorError> {
         let (m, n) = self.shape;
+        check(columns, (x, n), (y, m))?;
         let x = MatRef::from_column_major_slice(x, n, columns);
         let mut y = MatMut::from_column_major_slice_mut(y, m, columns);
         self.blocks(&mut |block, before| {
@@ -89,6 +90,7 @@ impl<S: Scalar, T: Element<Arithmetic = S>, F: Fn(&mut Visit<'_, T>) -> Result<(
 
     fn apply_adjoint(&self, columns: usize, x: &[S], y: &mut [S]) -> Result<(), OperatorError> {
         let (m, n) = self.shape;
+        check(columns, (x, m), (y, n))?;
         let x = MatRef::from_column_major_slice(x, m, columns);
         let mut y = MatMut::from_column_major_slice_mut(y, n, columns);
         self.blocks(&mut |block, before| {

@@ -6,7 +6,10 @@ use faer::{
 };
 
 use crate::{
-    api::operators::compressed::{Columns, apply, apply_adjoint},
+    api::operators::{
+        check,
+        compressed::{Columns, apply, apply_adjoint},
+    },
     base::{
         number::Scalar,
         operator::{LinearOperator, OperatorError},
@@ -34,12 +37,14 @@ macro_rules! operator {
             }
 
             fn apply(&$self, columns: usize, x: &[T], y: &mut [T]) -> Result<(), OperatorError> {
+                check(columns, (x, $self.ncols()), (y, $self.nrows()))?;
                 let a = OfFaer($columns);
                 if $transposed { apply_adjoint(&a, false, columns, x, y) } else { apply(&a, false, columns, x, y) }
                 Ok(())
             }
 
             fn apply_adjoint(&$self, columns: usize, x: &[T], y: &mut [T]) -> Result<(), OperatorError> {
+                check(columns, (x, $self.nrows()), (y, $self.ncols()))?;
                 let a = OfFaer($columns);
                 if $transposed { apply(&a, true, columns, x, y) } else { apply_adjoint(&a, true, columns, x, y) }
                 Ok(())

@@ -5,7 +5,10 @@ use std::ops::Deref;
 use sprs::{CsMatBase, SpIndex};
 
 use crate::{
-    api::operators::compressed::{Columns, apply, apply_adjoint},
+    api::operators::{
+        check,
+        compressed::{Columns, apply, apply_adjoint},
+    },
     base::{
         number::Scalar,
         operator::{LinearOperator, OperatorError},
@@ -53,6 +56,7 @@ where
     }
 
     fn apply(&self, columns: usize, x: &[T], y: &mut [T]) -> Result<(), OperatorError> {
+        check(columns, (x, self.cols()), (y, self.rows()))?;
         let a = OfSprs(self);
         if self.is_csr() {
             apply_adjoint(&a, false, columns, x, y)
@@ -63,6 +67,7 @@ where
     }
 
     fn apply_adjoint(&self, columns: usize, x: &[T], y: &mut [T]) -> Result<(), OperatorError> {
+        check(columns, (x, self.rows()), (y, self.cols()))?;
         let a = OfSprs(self);
         if self.is_csr() {
             apply(&a, true, columns, x, y)
