@@ -1,5 +1,7 @@
 //! What leading triples to an accuracy are on every backend.
 
+use std::sync::{Arc, Mutex};
+
 use faer::{Mat, MatRef};
 use num_complex::Complex;
 use svdvals_gpu::{Element, Iteration, MatSvd, Number, RealElement, Route, SvdGpu, SvdOptions, SvdReport, Vectors};
@@ -161,6 +163,15 @@ pub fn check_options<T: Element>(base: &SvdOptions, n: usize) -> Result<(), Stri
         if (side.u.ncols(), side.v.ncols()) != shapes || !kept || side.residuals != first.residuals {
             return Err(format!("{vectors} are other vectors"));
         }
+    }
+    // A step tells how many digits are there: more than at its begin, and not all.
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let told = seen.clone();
+    svd(&options.clone().accuracy(1e-3).progress(move |now| told.lock().unwrap().push(now.fraction)))?;
+    let seen = seen.lock().unwrap();
+    let between = seen.iter().filter(|&&fraction| fraction > 0.0 && fraction < 1.0).count();
+    if !seen.is_sorted() || seen.first() != Some(&0.0) || seen.last() != Some(&1.0) || between == 0 {
+        return Err(format!("progress {seen:?}"));
     }
     let cut = svd(&options.clone().tolerance(0.3))?;
     let of_awaited = pollster::block_on(a.as_ref().svd_gpu_async(&options)).map_err(|error| error.to_string())?;

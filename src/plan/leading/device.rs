@@ -119,7 +119,7 @@ pub(crate) async fn on_device<T: Scalar>(
     (options, timed, waits): (&SvdOptions, bool, Waits),
 ) -> Result<Ran<T>> {
     let mut clock = Clock::new(timed);
-    let kernels = kernels_of(T::KIND, &on, options, guard.watch.clone(), waits)?;
+    let kernels = kernels_of(T::KIND, &on, options, guard.quiet.clone(), waits)?;
     // What f16 holds without rounding is stored as such.
     let stored = if as_f16 { ElementKind::F16 } else { T::KIND };
     let uploads = kernels_of(stored, &on, options, Watch::default(), waits)?;
@@ -191,11 +191,11 @@ pub(crate) fn svd_there(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> 
     let scale = scale_for_squares(a.largest()?);
     let of_scale = clock.seconds();
     let on = on_its_device(a, tuning);
-    let mut guard = plan.guard(&options.run.listen())?;
-    let mut progress = Progress::default();
+    let (mut progress, mut told) = (Progress::default(), 0);
     if let Some(asked) = plan.asked {
+        let mut guard = plan.guard(&options.run.listen())?;
         let mut clock = Clock::new(timed);
-        let kernels = kernels_of(a.kind, &on, options, guard.watch.clone(), Waits::Blocking)?;
+        let kernels = kernels_of(a.kind, &on, options, guard.quiet.clone(), Waits::Blocking)?;
         let there = scaled(&kernels, a, scale)?;
         let Triples { found, vectors, kernels } = block_on(iterated(kernels, (there, a.kind), asked, &mut guard))?;
         if found.reached {
@@ -213,9 +213,9 @@ pub(crate) fn svd_there(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> 
             report.seconds.total = clock.seconds() + of_scale + seconds.iteration;
             return Ok(report);
         }
-        progress = found.progress;
+        (progress, told) = (found.progress, guard.told);
     }
-    let reduced = reduction(options, guard.told);
+    let reduced = reduction(options, told);
     let mut report = within(a, &reduced, timed)?;
     let kernels = kernels_of(a.kind, &on, options, Watch::default(), Waits::Blocking)?;
     let svd = &mut report.values;

@@ -14,7 +14,7 @@ use crate::{
     algo::{krylov::Progress, svdvals::qr_first},
     base::{
         error::Result,
-        watch::{Stage, Watch},
+        watch::{Listen, Stage, Watch},
     },
 };
 
@@ -63,6 +63,8 @@ pub(crate) const UNITS: u64 = 10_000;
 /// Watches an iteration: tells the listeners, and says when to end it.
 pub(crate) struct Guard {
     pub watch: Watch,
+    /// Knows whether the call is cancelled, and tells nobody of progress: for kernels, which would count flops.
+    pub quiet: Watch,
     pub estimate: Estimate,
     pub accuracy: f64,
     /// Columns of products, at most.
@@ -74,9 +76,13 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    pub fn new(watch: Watch, estimate: Estimate, accuracy: f64, most_columns: usize) -> Result<Guard> {
-        watch.begin(Stage::Iteration)?;
-        Ok(Guard { watch, estimate, accuracy, most_columns, residuals: Vec::new(), told: 0 })
+    pub fn new(listen: &Listen, estimate: Estimate, accuracy: f64, most_columns: usize) -> Result<Guard> {
+        let watch = Watch::new(listen, || Ok([UNITS, 0, 0, 0]))?;
+        let quiet = Watch::new(&Listen { progress: None, ..listen.clone() }, || Ok([0; 4]))?;
+        for watch in [&watch, &quiet] {
+            watch.begin(Stage::Iteration)?;
+        }
+        Ok(Guard { watch, quiet, estimate, accuracy, most_columns, residuals: Vec::new(), told: 0 })
     }
 
     /// Whether the iteration goes on after a step that did not end it.
@@ -129,7 +135,7 @@ mod tests {
     #[test]
     fn ends() {
         let estimate = Estimate { step: 1.0, reduction: 20.0 };
-        let guard = |estimate| Guard::new(Watch::default(), estimate, 1e-6, 1000).unwrap();
+        let guard = |estimate| Guard::new(&Listen::default(), estimate, 1e-6, 1000).unwrap();
         fn ended(guard: &mut Guard, mut residuals: impl Iterator<Item = f64>) -> Option<usize> {
             residuals.position(|residual| !guard.go_on(&progress(residual, 10)).unwrap())
         }

@@ -157,7 +157,7 @@ impl<'a, S: Scalar, T: Number<Scalar = S, Real = Re<S>>> Call<'a, T> {
             let scale = scale_for_squares(self.largest()?);
             let of_scale = clock.restart();
             let (operator, mut guard) = (Dense(self.a), self.plan.guard(&self.listen)?);
-            let watch = guard.watch.clone();
+            let watch = guard.quiet.clone();
             let mut blocks = HostBlocks::new(&operator, self.a.shape(), &asked, Some(scale), small_svd, watch)?;
             let found = block_on(iterate(&mut blocks, asked, &mut |progress| guard.go_on(progress)))?;
             if !found.reached {

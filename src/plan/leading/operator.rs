@@ -11,7 +11,6 @@ use crate::{
         number::{HalfStorage, Number, Re, RealElement, Scalar},
         operator::LinearOperator,
         pool::{on_pool, on_threads},
-        watch::{Stage, Watch},
     },
     cost::counts::Counts,
     cpu::krylov::HostBlocks,
@@ -19,7 +18,7 @@ use crate::{
         factors::Factors,
         leading::{
             asked_for,
-            estimate::{Estimate, Guard, UNITS},
+            estimate::{Estimate, Guard},
             iteration_of, no_cost, seconds_of, small_svd, values_of,
         },
         options::{Backend, Signs, SvdOptions, Takes, Vectors},
@@ -112,11 +111,10 @@ fn of_operator<T: Scalar>(operator: &dyn LinearOperator<T>, count: usize, option
         return Ok(report(none, Iteration { reached: true, ..Iteration::default() }, seconds_of(0.0, 0.0, clock.seconds())));
     }
     let asked = Asked::new(count, shape, accuracy, options.seed);
-    let watch = Watch::new(&options.run.listen(), || Ok([UNITS, 0, 0, 0]))?;
-    watch.begin(Stage::Iteration)?;
     let estimate = Estimate::new(shape, count, asked.block).without_reduction();
-    let mut guard = Guard::new(watch.clone(), estimate, accuracy, order.saturating_mul(MOST_TIMES).max(100 * asked.block))?;
-    let mut blocks = HostBlocks::new(operator, shape, &asked, None, small_svd, watch)?;
+    let mut guard =
+        Guard::new(&options.run.listen(), estimate, accuracy, order.saturating_mul(MOST_TIMES).max(100 * asked.block))?;
+    let mut blocks = HostBlocks::new(operator, shape, &asked, None, small_svd, guard.quiet.clone())?;
     let found = block_on(iterate(&mut blocks, asked, &mut |progress| guard.go_on(progress)))?;
     guard.watch.end();
     let [s, residuals] = values_of::<T>(&found, blocks.scale())?;
