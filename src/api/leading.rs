@@ -42,7 +42,7 @@ use crate::{
 /// ```
 ///
 /// # Errors
-/// [`SvdError::NotReached`] where the residuals do not become as small, after as many columns as would give the matrix twenty times;
+/// [`SvdError::NotReached`] where the residuals do not become as small, after products with twenty times as many columns as A has on its shorter side;
 /// [`LeadingSvd::of_error`] has the triples with their residuals. [`SvdError::Operator`] if a product fails, has a NaN or an infinity, or if `apply_adjoint` is not the adjoint of `apply`.
 /// [`SvdError::InvalidOption`] for options that ask for a reduction, a GPU or hyperparameters.
 pub fn leading_svd<T: Element<Arithmetic = T> + Scalar, A: LinearOperator<T>>(

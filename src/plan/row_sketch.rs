@@ -5,7 +5,7 @@
 //! A^H A ~ C (G^H C)^-1 C^H     the result (Nystrom's approximation)
 //! ```
 //!
-//! With nu = sqrt(n) eps ||C||, C + nu G in place of C, and the Cholesky factor F^H F of G^H (C + nu G), the right vectors are those of E = (C + nu G) F^-1 on the
+//! With nu = sqrt(n) eps ||C|| / ||G||, C + nu G in place of C, and the Cholesky factor F^H F of G^H (C + nu G), the right vectors are those of E = (C + nu G) F^-1 on the
 //! left, and the squares of the values those of E less nu: Tropp, Yurtsever, Udell and Cevher, *Fixed-rank approximation of a positive-semidefinite matrix from
 //! streaming data* (2017), algorithm 3. The approximation is below A^H A, so that the sum of what is missing is known: ||A||_F^2 less the sum of all w squares.
 
@@ -30,6 +30,10 @@ use crate::{
 /// Columns of the sketch beyond those that are wanted.
 const MORE: usize = 10;
 
+/// ||A||_F^2 at most, and the largest entry at least, so that fourth powers stay in the range of f64.
+const MOST: f64 = 1e140;
+const LEAST: f64 = 1e-70;
+
 /// Entries of rows that are widened at a time.
 const AT_ONCE: usize = 1 << 21;
 
@@ -50,6 +54,8 @@ pub struct Sketch<W: Scalar> {
     c: Mat<W>,
     /// ||A||_F^2.
     squares: f64,
+    /// The largest magnitude of an entry.
+    most: f64,
 }
 
 /// What a sketch gives.
@@ -68,7 +74,7 @@ impl<W: Scalar<Wide = W> + Number<Real = f64>> Sketch<W> {
         room_for::<W>("a sketch", columns, width, 2)?;
         let g = Mat::from_fn(columns, width, |i, j| W::from_complex(uniform(seed, i, j).into()));
         let c = Mat::zeros(columns, width);
-        Ok(Sketch { columns, wanted: wanted.min(columns), rows: 0, blocks: 0, seed, g, c, squares: 0.0 })
+        Ok(Sketch { columns, wanted: wanted.min(columns), rows: 0, blocks: 0, seed, g, c, squares: 0.0, most: 0.0 })
     }
 
     /// Adds rows.
@@ -79,9 +85,8 @@ impl<W: Scalar<Wide = W> + Number<Real = f64>> Sketch<W> {
             return Err(in_block(SvdError::invalid("block", format!("{n} columns, but the sketch has {}", self.columns))));
         }
         if m > 0 && n > 0 {
-            if largest(a).is_none() {
-                return Err(in_block(first_non_finite(a)));
-            }
+            let Some(most) = largest(a) else { return Err(in_block(first_non_finite(a))) };
+            let most = self.most.max(most.to_double());
             let (mut c, mut squares) = (self.c.clone(), self.squares);
             let at_once = (AT_ONCE / n).clamp(1, m);
             let (one, par) = (W::one_impl(), all_threads());
@@ -93,10 +98,10 @@ impl<W: Scalar<Wide = W> + Number<Real = f64>> Sketch<W> {
                 matmul_with_conj(y.as_mut(), Accum::Replace, wide.as_ref(), Conj::No, self.g.as_ref(), Conj::No, one, par);
                 matmul_with_conj(c.as_mut(), Accum::Add, wide.transpose(), Conj::Yes, y.as_ref(), Conj::No, one, par);
             }
-            if !squares.is_finite() || largest(c.as_ref()).is_none() {
+            if squares > MOST || largest(c.as_ref()).is_none() {
                 return Err(in_block(SvdError::overflow(ElementKind::F64, "squares of entries")));
             }
-            (self.c, self.squares) = (c, squares);
+            (self.c, self.squares, self.most) = (c, squares, most);
         }
         self.rows = self.rows.saturating_add(m as u64);
         self.blocks += 1;
@@ -105,6 +110,9 @@ impl<W: Scalar<Wide = W> + Number<Real = f64>> Sketch<W> {
 
     /// Adds the rows of another sketch.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
+        if self.squares + other.squares > MOST {
+            return Err(SvdError::overflow(ElementKind::F64, "squares of entries"));
+        }
         let of = |sketch: &Self| (sketch.columns, sketch.wanted, sketch.seed);
         if of(self) != of(other) {
             let reason = format!("(columns, values, seed) are {:?} and {:?}", of(self), of(other));
@@ -114,6 +122,7 @@ impl<W: Scalar<Wide = W> + Number<Real = f64>> Sketch<W> {
             c.iter_mut().zip(other.iter()).for_each(|(c, x)| *c += *x);
         }
         self.squares += other.squares;
+        self.most = self.most.max(other.most);
         self.rows = self.rows.saturating_add(other.rows);
         self.blocks += other.blocks;
         Ok(())
@@ -124,6 +133,10 @@ impl<W: Scalar<Wide = W> + Number<Real = f64>> Sketch<W> {
         let (n, width) = self.c.shape();
         let (one, par) = (W::one_impl(), all_threads());
         let count = self.wanted.min(usize::try_from(self.rows).unwrap_or(usize::MAX));
+        if self.most > 0.0 && self.most < LEAST {
+            let reason = format!("no entry is above {:e}, whose squares are lost; multiply them by a power of two", self.most);
+            return Err(SvdError::invalid("sketch", reason));
+        }
         let norm = squares_of(&self.c).sqrt();
         if norm == 0.0 || count == 0 {
             let values = vec![Re::<T>::from_double(0.0); count];
@@ -131,7 +144,8 @@ impl<W: Scalar<Wide = W> + Number<Real = f64>> Sketch<W> {
             return Ok(Sketched { values, v, error: 0.0, rest: 0.0 });
         }
         let mut nu = (n as f64).sqrt() * f64::EPSILON * norm / squares_of(&self.g).sqrt();
-        let (e, nu) = loop {
+        let mut found = None;
+        for _ in 0..64 {
             let shifted = Mat::from_fn(n, width, |i, j| self.c[(i, j)] + self.g[(i, j)].times(nu));
             let mut b = Mat::<W>::zeros(width, width);
             matmul_with_conj(b.as_mut(), Accum::Replace, self.g.transpose(), Conj::Yes, shifted.as_ref(), Conj::No, one, par);
@@ -140,18 +154,23 @@ impl<W: Scalar<Wide = W> + Number<Real = f64>> Sketch<W> {
                 let mut e = Mat::<W>::zeros(n, width);
                 let inverse = inverse_of_upper(&factor);
                 matmul_with_conj(e.as_mut(), Accum::Replace, shifted.as_ref(), Conj::No, inverse.as_ref(), Conj::No, one, par);
-                break (e, nu);
+                found = Some(e);
+                break;
             }
             nu *= 8.0;
-        };
+        }
+        let Some(e) = found else { return Err(SvdError::overflow(ElementKind::F64, "squares of entries")) };
         let options = SvdOptions::default().backend(Backend::Cpu).vectors(Vectors::Left);
         let Factors { s, u: v, .. } = svd::svd(e.as_ref(), &options, false)?.values;
         let squares: Vec<f64> = s.iter().map(|s| (s * s - nu).max(0.0)).collect();
         let root_of_rest = |count: usize| (self.squares - squares.iter().take(count).sum::<f64>()).max(0.0).sqrt();
         let count = count.min(s.len());
-        let values = squares[..count].iter().map(|square| Re::<T>::from_double(square.sqrt()));
+        let values: Vec<Re<T>> = squares[..count].iter().map(|square| Re::<T>::from_double(square.sqrt())).collect();
+        if values.iter().any(|&value| !num_traits::Float::is_finite(value)) {
+            return Err(SvdError::overflow(T::KIND, "singular values"));
+        }
         Ok(Sketched {
-            values: values.collect(),
+            values,
             v: Mat::from_fn(n, count, |i, j| T::from_wide(v[(i, j)])),
             error: root_of_rest(usize::MAX),
             rest: root_of_rest(count),

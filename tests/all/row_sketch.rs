@@ -97,4 +97,12 @@ fn merging_and_errors() {
     }
     assert_eq!(first.finish().unwrap().s, before);
     assert!(RowSketch::<f64>::new(usize::MAX, 3).is_err());
+    // Fourth powers beyond either end of the range, and values beyond that of f32.
+    let mut sketch = RowSketch::<f64>::new(3, 1).unwrap();
+    assert!(sketch.push(&faer::mat![[1e100, 0.0, 1e100]]).is_err());
+    sketch.push(&faer::mat![[1e-85, 0.0, 1e-85]]).unwrap();
+    assert!(matches!(sketch.finish(), Err(SvdError::InvalidOption { option: "sketch", .. })));
+    let mut sketch = RowSketch::<f32>::new(4, 1).unwrap();
+    sketch.push(&Mat::full(1, 4, 3e38f32)).unwrap();
+    assert!(matches!(sketch.finish(), Err(SvdError::Overflow { .. })));
 }

@@ -103,8 +103,8 @@ impl Asked {
 
     /// Columns of U's buffer and of V's: the bases, the newest block of V, and in the end the triples and their residuals.
     pub fn columns(&self) -> [usize; 2] {
-        let ended = 2 * self.count;
-        [self.most.max(ended), (self.most + self.block).max(ended)]
+        let ended = self.count.saturating_mul(2);
+        [self.most.max(ended), self.most.saturating_add(self.block).max(ended)]
     }
 
     /// The columns that a restart keeps: the wanted ones, and half of the room that is left beside a block.

@@ -25,6 +25,8 @@ pub(crate) type SmallSvd<W> = fn(Mat<W>, usize) -> Result<Small<W>>;
 /// Rows of a basis that one task multiplies. Products of columns are added over these in double precision, in the same order for any number of
 /// threads.
 const ROWS: usize = 512;
+/// Such products that are made side by side.
+const PARTS: usize = 32;
 
 /// Entries of a task that touches each once.
 const ENTRIES: usize = 1 << 16;
@@ -67,7 +69,7 @@ impl<'a, T: Scalar> HostBlocks<'a, T> {
         let adjoint = shape.0 < shape.1;
         let (m, n) = if adjoint { (shape.1, shape.0) } else { shape };
         let [of_u, of_v] = asked.columns();
-        room_for::<T>("bases of leading vectors", m, of_u + of_v, 1)?;
+        room_for::<T>("bases of leading vectors", m, of_u.saturating_add(of_v), 1)?;
         let zeros = |len| vec![T::zero_impl(); len];
         Ok(HostBlocks { operator, adjoint, shape: (m, n), u: zeros(m * of_u), v: zeros(n * of_v), scale, small, watch })
     }
@@ -130,9 +132,13 @@ impl<'a, T: Scalar> HostBlocks<'a, T> {
             c
         };
         let mut sums = Mat::<T::Wide>::zeros(x.ncols(), y.ncols());
-        for c in map(rows.div_ceil(ROWS), part) {
-            for (sums, c) in sums.as_mut().col_iter_mut().zip(c.col_iter()) {
-                sums.iter_mut().zip(c.iter()).for_each(|(sum, c)| *sum += c.to_wide());
+        // Some parts at a time, so that they take little memory.
+        let parts = rows.div_ceil(ROWS);
+        for first in (0..parts).step_by(PARTS) {
+            for c in map(PARTS.min(parts - first), |k| part(first + k)) {
+                for (sums, c) in sums.as_mut().col_iter_mut().zip(c.col_iter()) {
+                    sums.iter_mut().zip(c.iter()).for_each(|(sum, c)| *sum += c.to_wide());
+                }
             }
         }
         sums

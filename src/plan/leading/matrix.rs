@@ -83,7 +83,9 @@ pub(crate) async fn svd_async<S: Scalar, T: Number<Scalar = S, Real = Re<S>>>(
                 Ok(Ended::Reached(report)) => return Ok(call.complete(*report)),
                 Ok(Ended::Left(progress, told)) => {
                     let wide = Wide::of(call.a)?;
-                    let report = full_svd_async(wide.view(), &reduction(options, told), timed).await?;
+                    let mut reduction = reduction(options, told);
+                    reduction.run.threads = options.run.threads;
+                    let report = full_svd_async(wide.view(), &reduction, timed).await?;
                     return call.with_residuals(report, progress);
                 }
                 Err(reason) => reason,

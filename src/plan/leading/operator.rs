@@ -112,8 +112,12 @@ fn of_operator<T: Scalar>(operator: &dyn LinearOperator<T>, count: usize, option
     }
     let asked = Asked::new(count, shape, accuracy, options.seed);
     let estimate = Estimate::new(shape, count, asked.block).without_reduction();
-    let mut guard =
-        Guard::new(&options.run.listen(), estimate, accuracy, order.saturating_mul(MOST_TIMES).max(100 * asked.block))?;
+    let mut guard = Guard::new(
+        &options.run.listen(),
+        estimate,
+        accuracy,
+        order.saturating_mul(MOST_TIMES).max(asked.block.saturating_mul(100)),
+    )?;
     let mut blocks = HostBlocks::new(operator, shape, &asked, None, small_svd, guard.quiet.clone())?;
     let found = block_on(iterate(&mut blocks, asked, &mut |progress| guard.go_on(progress)))?;
     guard.watch.end();
