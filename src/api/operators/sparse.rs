@@ -16,16 +16,14 @@ use crate::{
     },
 };
 
-struct OfFaer<'a, I, T>(SparseColMatRef<'a, I, T>);
-
-impl<I: Index, T: Scalar> Columns<T> for OfFaer<'_, I, T> {
+impl<I: Index, T: Scalar> Columns<T> for SparseColMatRef<'_, I, T> {
     fn shape(&self) -> (usize, usize) {
-        self.0.shape()
+        (self.nrows(), self.ncols())
     }
 
     fn each_entry(&self, column: usize, mut entry: impl FnMut(usize, T)) {
-        let rows = self.0.symbolic().row_idx_of_col_raw(column);
-        rows.iter().zip(self.0.val_of_col(column)).for_each(|(row, &value)| entry(row.zx(), value));
+        let rows = self.symbolic().row_idx_of_col_raw(column);
+        rows.iter().zip(self.val_of_col(column)).for_each(|(row, &value)| entry(row.zx(), value));
     }
 }
 
@@ -38,14 +36,14 @@ macro_rules! operator {
 
             fn apply(&$self, columns: usize, x: &[T], y: &mut [T]) -> Result<(), OperatorError> {
                 check(columns, (x, $self.ncols()), (y, $self.nrows()))?;
-                let a = OfFaer($columns);
+                let a = $columns;
                 if $transposed { apply_adjoint(&a, false, columns, x, y) } else { apply(&a, false, columns, x, y) }
                 Ok(())
             }
 
             fn apply_adjoint(&$self, columns: usize, x: &[T], y: &mut [T]) -> Result<(), OperatorError> {
                 check(columns, (x, $self.nrows()), (y, $self.ncols()))?;
-                let a = OfFaer($columns);
+                let a = $columns;
                 if $transposed { apply(&a, true, columns, x, y) } else { apply_adjoint(&a, true, columns, x, y) }
                 Ok(())
             }
