@@ -1,4 +1,5 @@
-"""Every file of src/ imports its own layer and lower ones only, and every file of src/gpu/ lower rooms only. src/base/parallel.rs alone names the crate
+"""Every file of src/ imports its own layer and lower ones only, every file of src/gpu/ lower rooms only, and no files import each other in a circle (but for a
+module and those within it, where the one holds what the others share). src/base/parallel.rs alone names the crate
 rayon, tests included: what is generic in rayon is compiled there, once. `python3 .ci/layers.py [ROOT]`; ROOT is
 the crate's, and this one by default.
 
@@ -118,6 +119,55 @@ def imports(text, module):
             yield text.count("\n", 0, start) + 1, above + names
 
 
+def resolved(path, exported):
+    """The module that defines what the path names: the longest of its beginnings that is a module, or where that module takes the next name from."""
+    for _ in range(8):
+        length = next((k for k in range(len(path), 0, -1) if tuple(path[:k]) in exported), 0)
+        further = exported[tuple(path[:length])].get(path[length]) if 0 < length < len(path) else None
+        if further is None or further == path:
+            return tuple(path[:length])
+        path = further + path[length + 1 :]
+    return ()
+
+
+def taken(text, module):
+    """What a module's `use` declarations bring into it, by its name there."""
+    found = {}
+    for use in re.finditer(r"(?<!\w)use\s+", text):
+        for _, names in paths(text, use.end())[0]:
+            here = list(module)
+            while names[:1] in (["super"], ["self"]):
+                here, names = here[: len(here) - (names[0] == "super")], names[1:]
+            path = names[1:] if names[:1] == ["crate"] else here + names
+            path = path[:-1] if path[-1:] == ["self"] else path
+            if path:
+                found[path[-1]] = path
+    return found
+
+
+def circles(modules):
+    """Groups of modules (a dictionary of their code by path) that import each other, in order."""
+    exported = {module: taken(text, module) for module, text in modules.items()}
+    apart = lambda a, b: a != b[: len(a)] and b != a[: len(b)]
+    below = {}
+    for module, text in modules.items():
+        there = {resolved(path, exported) for _, path in imports(text, list(module))}
+        there |= {resolved(path, exported) for path in exported[module].values()}
+        below[module] = {other for other in there if other and apart(module, other)}
+
+    def reached(module):
+        seen, ahead = set(), [module]
+        while ahead:
+            new = below[ahead.pop()] - seen
+            seen |= new
+            ahead += new
+        return seen
+
+    reach = {module: reached(module) for module in modules}
+    groups = {tuple(sorted(other for other in reach[module] if module in reach[other])) for module in modules if module in reach[module]}
+    return sorted(groups)
+
+
 def names_of_rayon(text):
     """The lines of a file that name the crate."""
     text = NO_CODE.sub(lambda found: blank(found[0]), text)
@@ -125,7 +175,7 @@ def names_of_rayon(text):
 
 
 def check(root):
-    wrong, files, seen = [], 0, 0
+    wrong, files, seen, modules = [], 0, 0, {}
     for path in sorted((root / "src").rglob("*.rs")):
         place = path.relative_to(root / "src")
         text = path.read_text()
@@ -145,7 +195,8 @@ def check(root):
         module = [*place.with_suffix("").parts]
         if module[-1] == "mod":
             module.pop()
-        for line, names in imports(code_of(text), module):
+        modules[tuple(module)] = code_of(text)
+        for line, names in imports(modules[tuple(module)], module):
             seen += 1
             there = names[0] if names else "*"
             if there not in RANK:
@@ -159,6 +210,7 @@ def check(root):
             else:
                 continue
             wrong.append(f"src/{place}:{line}: imports crate::{'::'.join(names)}, {why}")
+    wrong += [f"import each other in a circle: {' '.join('::'.join(module) for module in group)}" for group in circles(modules)]
     return wrong, files, seen
 
 
@@ -166,9 +218,12 @@ TREE = "use crate::{gpu::A as B, base::{self, c::*}}; // crate::d\nmod e { use s
 FOUND = [(1, ["gpu", "A"]), (1, ["base", "self"]), (1, ["base", "c", "*"]), (2, ["plan"])]
 assert [*imports(code_of(TREE), ["cpu"])] == FOUND
 assert names_of_rayon("// rayon::join\nPar::rayon(0);\nuse {faer, rayon};\n\"rayon\"; ::rayon::join(a, b)\n#[cfg(test)]\nuse rayon::*;") == [3, 4, 6]
+# A circle of two through the name that their parent exports; a parent and its child are none.
+HOUSE = {("a",): "pub use b::B; use c::C;", ("a", "b"): "use super::c::C;", ("a", "c"): "use crate::a::B; use super::D;", ("e",): "use crate::a::c;"}
+assert circles(HOUSE) == [(("a", "b"), ("a", "c"))]
 
 if __name__ == "__main__":
     root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent
     wrong, files, seen = check(root)
-    print(f"{files} files, {seen} paths; {len(wrong)} against the order of the layers, or naming rayon: {' < '.join(ORDER.strip().split(chr(10)))}", *wrong, sep="\n  ")
+    print(f"{files} files, {seen} paths; {len(wrong)} against the order of the layers, in a circle, or naming rayon: {' < '.join(ORDER.strip().split(chr(10)))}", *wrong, sep="\n  ")
     sys.exit(bool(wrong) or not files)

@@ -231,7 +231,8 @@ pub use {
         error::{Result, SvdError, Unfinished},
         number::{HalfStorage, Number, RealElement, Scalar},
         operator::{LinearOperator, OperatorError},
-        watch::{CancelFlag, Progress, ProgressFn, Stage},
+        stage::Stage,
+        watch::{CancelFlag, Progress, ProgressFn},
     },
     cost::counts::Counts,
     plan::{

@@ -8,9 +8,9 @@ use crate::Arguments;
 
 const APART: &str = "does not apply: wgpu runs through Vulkan on Linux and Windows alone";
 
-pub fn gap(_: &GpuContext, _: &str) -> Result<(), Box<dyn Error>> {
+pub fn gap(_: &GpuContext, _: &str, _: [u32; 2], _: usize) -> Result<Vec<(&'static str, [f64; 2])>, Box<dyn Error>> {
     println!("{APART}");
-    Ok(())
+    Ok(Vec::new())
 }
 
 pub fn statistics(_: &GpuContext, _: &[usize], _: &Arguments) -> Result<(), Box<dyn Error>> {

@@ -10,9 +10,9 @@ use crate::{Arguments, SEED, matrix, median, shared::with_type, vulkan};
 /// Runs of the same input.
 const RUNS: usize = 20;
 /// Dispatches of the longer pass, and of the shorter one.
-pub const DISPATCHES: [u32; 2] = [5000, 100];
+const DISPATCHES: [u32; 2] = [5000, 100];
 /// Pairs of a longer and a shorter pass.
-pub const TURNS: usize = 5;
+const TURNS: usize = 5;
 
 /// A question.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,7 +77,7 @@ const STEP: &str = "@group(0) @binding(0) var<storage, read_write> count: array<
     @compute @workgroup_size(1) fn step() { count[0] += 1u; }";
 
 /// A row of `gap`'s table: seconds of a dispatch on the host, and from submission on.
-pub fn gap_row(title: &str, [recorded, ran]: [f64; 2]) {
+fn gap_row(title: &str, [recorded, ran]: [f64; 2]) {
     println!("| {title} | {:.2} | {:.2} |", 1e6 * recorded, 1e6 * ran);
 }
 
@@ -123,7 +123,10 @@ fn gap(context: &GpuContext) -> Result<(), Box<dyn Error>> {
     println!("{} dependent dispatches; the model's default is its devices' `dispatch_seconds`\n", DISPATCHES[0]);
     println!("| by | recorded, us each | ran, us each |\n| --- | --- | --- |");
     gap_row("wgpu", [0, 1].map(|k| median(runs.iter().map(|run: &[f64; 2]| run[k]).collect())));
-    vulkan::gap(context, STEP)
+    for (title, seconds) in vulkan::gap(context, STEP, DISPATCHES, TURNS)? {
+        gap_row(title, seconds);
+    }
+    Ok(())
 }
 
 /// Copies 256 MiB to the device in chunks: by new staging memory for each, by memory that stays mapped in turns, and with nothing written to it.

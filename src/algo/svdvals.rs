@@ -30,8 +30,9 @@ use crate::{
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
         parallel::{col_chunks, each},
+        stage::Stage,
         view::map_into,
-        watch::{Stage, Watch},
+        watch::Watch,
     },
     tile::{
         kernels::{ComplexBidiagonal, StageKernels, TileKernels, Transfers},

@@ -13,8 +13,8 @@ use crate::{
         drivers::Drivers,
         lstsq::scale_of_b,
         options::{QrOptions, SvdOptions},
-        qr::BoxedFactors,
         qr_factors::quotient_of_ends,
+        qr_report::BoxedFactors,
         report::SvdReport,
     },
 };

@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt, sync::Arc};
 
-use crate::base::{element_kind::ElementKind, watch::Stage};
+use crate::base::{element_kind::ElementKind, stage::Stage};
 
 /// The error that every fallible public function returns.
 ///

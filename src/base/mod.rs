@@ -13,5 +13,6 @@ pub(crate) mod pool;
 pub(crate) mod registers;
 pub(crate) mod scale;
 pub(crate) mod spinning;
+pub mod stage;
 pub(crate) mod view;
 pub mod watch;

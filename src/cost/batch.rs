@@ -8,13 +8,12 @@ use crate::{
     },
     cost::{
         Cost,
-        count::{Call, Dispatches, dispatches_of_call},
+        chain::{Chain, fmas},
+        count::{Call, dispatches_of_call},
         device::DeviceModel,
+        dispatches::Dispatches,
         shape::Bounds,
-        work::{
-            Again, Beside, Chain, Kernel, REFLECTOR, SUBMISSION_FLOPS, Work, fmas, issued_by_row, passes_of_bisection,
-            scalar_bytes,
-        },
+        work::{Again, Beside, Kernel, REFLECTOR, SUBMISSION_FLOPS, Work, issued_by_row, passes_of_bisection, scalar_bytes},
     },
     tile::{chase_schedule::ReductionStep, tuning::Tuning},
 };

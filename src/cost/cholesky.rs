@@ -7,7 +7,7 @@ use crate::{
     base::{element_kind::ElementKind, error::Result, number::Scalar},
     cost::{
         Cost, DeviceModel,
-        count::Dispatches,
+        dispatches::Dispatches,
         recursive::{FROM_THE_RIGHT, Solve},
         shape::{Bounds, Shape, TriangleShape},
         svd::MOST,

@@ -1,7 +1,5 @@
 //! The cost model's parameters of devices.
 
-use crate::cost::shape::has_fast_memory;
-
 /// The parameters of a device, for [`Cost::on`](super::Cost::on).
 ///
 /// The values of [`H100`](Self::H100) and the others are from the hardware tables of the two papers, completed from the vendors' data
@@ -71,6 +69,17 @@ pub struct DeviceModel {
 /// ```
 pub fn sweeps_at_once(n: usize, bandwidth: usize) -> usize {
     n / bandwidth.max(1).saturating_mul(3)
+}
+
+/// Words in the names of GPUs with high-bandwidth memory.
+const FAST_MEMORY: [&str; 22] = [
+    "P100", "V100", "V100S", "A30", "A100", "A800", "H20", "H100", "H200", "H800", "GH200", "B100", "B200", "B300", "GB200",
+    "GB300", "Instinct", "HBM2", "HBM2e", "HBM3", "HBM3e", "HBM",
+];
+
+/// Whether a GPU of this name has high-bandwidth memory. wgpu reports nothing else that would show it.
+pub(crate) fn has_fast_memory(name: &str) -> bool {
+    name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| FAST_MEMORY.contains(&word))
 }
 
 const MB: u64 = 1 << 20;
@@ -281,5 +290,20 @@ mod tests {
         assert_eq!([of("Apple M1", true), of("Apple M4 Max", false)], ["M1"; 2]);
         assert_eq!([of("NVIDIA GeForce RTX 4090", false), of("AMD Radeon RX 7900", false)], ["RTX 4060"; 2]);
         assert_eq!([of("Intel(R) Iris(R) Xe Graphics", true), of("AMD Radeon 780M", true)], ["integrated"; 2]);
+    }
+
+    /// Data-centre GPUs are recognised by whole words of their names, not by parts of words.
+    #[test]
+    fn fast_memory_is_known_by_name() {
+        for name in
+            ["NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", "Tesla V100-PCIE-16GB", "AMD Instinct MI300X (RADV GFX942)"]
+        {
+            assert!(has_fast_memory(name), "{name}");
+        }
+        for name in
+            ["NVIDIA GeForce RTX 4060 Laptop GPU", "NVIDIA RTX A3000 Laptop GPU", "Apple M1", "Intel(R) Arc(tm) A770", "llvmpipe"]
+        {
+            assert!(!has_fast_memory(name), "{name}");
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! The dispatches of products in fixed point: sizes, grids and work.
 
-use crate::cost::work::{Again, Beside, Chain, Kernel, Work};
+use crate::cost::{
+    chain::Chain,
+    work::{Again, Beside, Kernel, Work},
+};
 
 /// Lines of a workgroup of `multiply_fixed`, and threads of a line. A block of the matrix has as many rows as a grid has lines.
 pub(crate) const LINES: usize = 16;

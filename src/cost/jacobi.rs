@@ -5,10 +5,11 @@ use crate::{
     cost::{
         Cost,
         batch::leading_dimension,
-        count::Dispatches,
+        chain::{Chain, READ, fmas},
         device::DeviceModel,
+        dispatches::Dispatches,
         shape::Bounds,
-        work::{Again, Beside, Chain, Kernel, READ, SUBMISSION_FLOPS, Work, fmas, scalar_bytes},
+        work::{Again, Beside, Kernel, SUBMISSION_FLOPS, Work, scalar_bytes},
     },
 };
 

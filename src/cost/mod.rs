@@ -15,11 +15,13 @@
 //! ```
 
 pub(crate) mod batch;
+mod chain;
 pub(crate) mod cholesky;
 mod count;
 pub mod counts;
 mod defaults;
 pub(crate) mod device;
+mod dispatches;
 pub(crate) mod fixed;
 pub(crate) mod jacobi;
 mod kernel;
@@ -45,11 +47,12 @@ use crate::{
         number::Number,
     },
     cost::{
+        chain::Chain,
         count::{Call, dispatches_of_call, dispatches_of_qr},
         limit::check_dispatches,
         shape::Bounds,
         table::Measured,
-        work::{Chain, Work},
+        work::Work,
     },
     tile::tuning::{GpuTuning, Tuning},
 };

@@ -3,8 +3,9 @@
 use crate::{
     base::element_kind::ElementKind,
     cost::{
+        chain::{Chain, fmas},
         shape::Shape,
-        work::{Again, Beside, COMPENSATED, Chain, Kernel, LINEAR_THREADS, REFLECTOR, Work, fmas, scalar_bytes},
+        work::{Again, Beside, COMPENSATED, Kernel, LINEAR_THREADS, REFLECTOR, Work, scalar_bytes},
     },
     tile::{
         one_stage::{Line, Trailing},

@@ -2,7 +2,7 @@
 
 use crate::{
     base::element_kind::ElementKind,
-    cost::work::{Chain, READ, fmas},
+    cost::chain::{Chain, READ, fmas},
     tile::tuning::Tuning,
 };
 

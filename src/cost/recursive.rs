@@ -14,12 +14,14 @@ use crate::{
     },
     cost::{
         Cost, DeviceModel,
-        count::{Dispatches, dispatches_of_qr},
+        chain::Chain,
+        count::dispatches_of_qr,
+        dispatches::Dispatches,
         product_shape::ProductShape,
         shape::{Bounds, Shape, TriangleShape},
         svd::MOST,
         vectors::{Extent, batches},
-        work::{Again, Beside, Chain, Kernel, LINEAR_THREADS, ROWS_AT_ONCE, Work},
+        work::{Again, Beside, Kernel, LINEAR_THREADS, ROWS_AT_ONCE, Work},
     },
     tile::{
         flops::of_pair,

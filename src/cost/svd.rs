@@ -4,7 +4,7 @@ use crate::{
     algo::{bidiag::divide::LEAF, one_stage::panel_rows, svdvals::qr_first, to_band::band_levels, vectors::needs_step},
     base::element_kind::ElementKind,
     cost::{
-        count::Dispatches,
+        dispatches::Dispatches,
         shape::Shape,
         vectors::{Extent, Most, Wave, batches},
         work::{Kernel, LINEAR_THREADS, ROWS_AT_ONCE, SUBMISSION_FLOPS, Work},

@@ -5,9 +5,10 @@ use std::ops::Range;
 use crate::{
     base::element_kind::ElementKind,
     cost::{
+        chain::Chain,
         product_shape::ProductShape,
         shape::Shape,
-        work::{Again, Beside, Chain, Kernel, LINEAR_THREADS, Work},
+        work::{Again, Beside, Kernel, LINEAR_THREADS, Work},
     },
     tile::{chase_schedule::ReductionStep, flops::of_pair, panel_tree::Level},
 };

@@ -4,7 +4,10 @@
 
 use crate::{
     base::{element_kind::ElementKind, number::RealElement},
-    cost::shape::{ChaseShape, Shape},
+    cost::{
+        chain::{Chain, READ, fmas},
+        shape::{ChaseShape, Shape},
+    },
     tile::{band_layout::BandLayout, chase_schedule::Schedule, panel_tree::Level},
 };
 
@@ -49,24 +52,6 @@ pub(crate) struct Again {
     pub bytes: u64,
     /// Of one workgroup.
     pub of_one: u64,
-}
-
-/// What one workgroup does one after the other. A part of a shader is either bound by latency, and counts in `steps`, or by the instructions
-/// that its warps have to issue, and counts in `alone` or `issued`; parts add up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Chain {
-    /// Barriers of the workgroup.
-    pub barriers: u64,
-    /// Barriers that also make stores to global memory visible (`storageBarrier`).
-    pub storage_barriers: u64,
-    /// Dependent round trips to global memory.
-    pub round_trips: u64,
-    /// Dependent arithmetic operations.
-    pub steps: u64,
-    /// Instructions of one warp that the others wait for.
-    pub alone: u64,
-    /// Instructions that every thread issues.
-    pub issued: u64,
 }
 
 /// Maximum stacked rows of a level in the GPU backend's workspace: as many blocks as any device runs concurrently.
@@ -132,8 +117,6 @@ pub(super) const REFLECTOR: u64 = 210;
 const TAU: u64 = 100;
 /// Dependent operations in |g|^2 times a sum of squares, without rounding errors.
 const EXACT_PRODUCTS: u64 = 70;
-/// Dependent operations that a read of workgroup memory takes as long as.
-pub(super) const READ: u64 = 10;
 
 /// Instructions for a row and a point of a Sturm count: an addition, two comparisons, a selection, a counter, a product, a subtraction, and
 /// twenty of a division. They are more than the latency of a row's dependent operations.
@@ -144,11 +127,6 @@ const FLOPS_OF_STURM_ROW: u64 = 8;
 /// Bytes of a number of the arithmetic type.
 pub(super) fn scalar_bytes(kind: ElementKind) -> u64 {
     kind.scalar_bytes() as u64
-}
-
-/// Real multiply-adds in a multiply-add of `S`'s arithmetic.
-pub(super) fn fmas(kind: ElementKind) -> u64 {
-    if kind.is_complex() { 4 } else { 1 }
 }
 
 impl Work {

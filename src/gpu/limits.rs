@@ -8,7 +8,8 @@ use crate::{
         number::Number,
     },
     cost::{
-        shape::{Bounds, ChaseShape, Shape, TriangleShape, has_fast_memory},
+        device::has_fast_memory,
+        shape::{Bounds, ChaseShape, Shape, TriangleShape},
         work::ROWS_AT_ONCE,
     },
     gpu::device::context::GpuContext,

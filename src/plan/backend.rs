@@ -1,7 +1,5 @@
 //! Where a problem is computed, and why; and the only fallback, from a failed GPU to the CPU.
 
-use std::borrow::Cow;
-
 #[cfg(not(feature = "gpu"))]
 use crate::plan::choice::{TOO_SMALL, is_too_small};
 use crate::{
@@ -10,6 +8,7 @@ use crate::{
         error::{Result, SvdError},
     },
     plan::{
+        choice::Reason,
         options::{Backend, RunOptions, SvdOptions},
         problem::Problem,
     },
@@ -20,9 +19,6 @@ use crate::{
     plan::choice::seconds::{any_may_gain, gains},
     tile::tuning::Tuning,
 };
-
-/// Why a backend was chosen. Most reasons allocate no memory, because some matrices take less than a microsecond.
-pub(crate) type Reason = Cow<'static, str>;
 
 /// Where to compute, and why.
 pub(crate) enum Place {

@@ -37,23 +37,27 @@ use crate::{
         number::{Re, Scalar},
         parallel::map_with,
         pool::{on_own_threads, on_threads},
-        watch::{Stage, Watch},
+        stage::Stage,
+        watch::Watch,
     },
     cost::{counts::Counts, work::Kernel},
     plan::{
         batch::gathered::{Done, Gathered, Groups},
+        call::Room,
         factors::Factors,
         options::{Backend, RunOptions, SvdOptions, Vectors},
         problem::Problem,
         report::SvdReport,
         svd::svd_with_room,
-        svdvals::{Room, svdvals_with_room},
+        svdvals::svdvals_with_room,
     },
 };
 use faer::MatRef;
 
 #[cfg(feature = "gpu")]
 mod chosen;
+#[cfg(feature = "gpu")]
+mod each;
 mod gathered;
 mod later;
 #[cfg(feature = "gpu")]

@@ -19,8 +19,9 @@ use crate::{
         number::{Number, Re, RealElement, Scalar},
         pool::{on_pool_for, on_pool_for_product},
         scale::{first_non_finite, power_of_two_scale},
+        stage::Stage,
         view::by_lines,
-        watch::{Stage, StageFlops, Watch},
+        watch::{StageFlops, Watch},
     },
     cost::{Cost, counts::Counts},
     cpu::{
@@ -35,11 +36,11 @@ use crate::{
         },
     },
     plan::{
-        backend::Reason,
+        call::Call,
+        choice::Reason,
         options::Backend,
         report::SvdReport,
         route::{First, Route, tall_qr},
-        svdvals::Call,
     },
     tile::{kernels::Transfers, tuning::Tuning},
 };

@@ -12,7 +12,8 @@ use crate::{
         element_kind::ElementKind,
         error::Result,
         number::Number,
-        watch::{Listen, Stage, Watch},
+        stage::Stage,
+        watch::{Listen, Watch},
     },
     cost::{
         BISECTION_WORTHWHILE, Cost,

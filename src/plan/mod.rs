@@ -21,6 +21,7 @@
 pub(crate) mod backend;
 pub(crate) mod band_svd;
 pub mod batch;
+pub(crate) mod call;
 pub(crate) mod choice;
 pub(crate) mod cpu;
 #[cfg(feature = "gpu")]
@@ -36,6 +37,7 @@ pub(crate) mod problem;
 pub(crate) mod products;
 pub(crate) mod qr;
 pub mod qr_factors;
+pub(crate) mod qr_report;
 pub mod report;
 pub mod route;
 pub mod row_blocks;

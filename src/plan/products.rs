@@ -12,18 +12,21 @@ use crate::{
         error::{Result, SvdError},
         number::{HalfStorage, Re, Scalar},
         pool::on_pool_for,
-        watch::{Stage, Watch},
+        stage::Stage,
+        watch::Watch,
     },
     cost::{Cost, CostOf},
     cpu::recursive::CpuRecursive,
     plan::{
-        backend::Reason,
+        call::Call,
+        choice::Reason,
         options::QrOptions,
-        qr::{BoxedFactors, finished, report_of},
         qr_factors::{QrFactors, Unitary, padded, unscaled, upper},
+        qr_report::BoxedFactors,
+        qr_report::finished,
+        qr_report::report_of,
         report::SvdReport,
         route::{Orthogonal, Route},
-        svdvals::Call,
     },
     tile::products::{Products, Recursion, RecursiveKernels},
 };
@@ -33,7 +36,7 @@ use crate::{
         device::{context::Waits, stream::Manner},
         kernels::recursive::GpuRecursive,
     },
-    plan::{backend::OnGpu, qr::report_of_gpu},
+    plan::{backend::OnGpu, qr_report::report_of_gpu},
 };
 
 /// [`SvdError::InvalidOption`] if there are no such products of `T`.

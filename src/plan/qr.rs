@@ -12,6 +12,7 @@ use pollster::block_on;
 #[cfg(feature = "gpu")]
 use crate::{
     algo::reflectors::form_factor,
+    base::element_kind::ElementKind,
     gpu::{
         device::{
             context::{GpuContext, Waits},
@@ -26,19 +27,19 @@ use crate::{
             cholesky::{Attempt, DeviceThin, Ran, ThinFactors, cholesky_qr, is_worth, report_of_cholesky},
             factors::OnDevice,
         },
+        qr_report::report_of_gpu,
     },
 };
 use crate::{
     algo::{count::factor_flops, reflectors::keep_factor, to_band::triangular_factor},
     base::{
         clock::{Clock, StageSeconds},
-        element_kind::ElementKind,
         error::{Result, room_for},
         number::{HalfStorage, Number, Re, RealElement, Scalar, in_storage},
         pool::{on_pool_async, on_pool_for, on_threads},
-        watch::{Stage, Watch},
+        stage::Stage,
+        watch::Watch,
     },
-    cost::{Cost, counts::Counts},
     cpu::{
         kernels::CpuKernels,
         tall::{
@@ -48,23 +49,22 @@ use crate::{
         },
     },
     plan::{
-        backend::{Place, Reason},
-        options::{Backend, QrOptions, check_tolerance},
+        backend::Place,
+        call::Call,
+        choice::Reason,
+        options::{QrOptions, check_tolerance},
         problem::Problem,
         products,
-        qr_factors::{Explicit, Factors, Identity, QrFactors, Tree, Unitary, unscaled, upper},
+        qr_factors::{Explicit, Identity, QrFactors, Tree, Unitary, unscaled, upper},
+        qr_report::{BoxedFactors, finished, report_of},
         report::SvdReport,
-        route::{Orthogonal, Route, pivots_at_once, squares_for_q, squares_for_r},
-        svdvals::Call,
+        route::{Orthogonal, pivots_at_once, squares_for_q, squares_for_r},
     },
     tile::{kernels::Transfers, products::Products, tuning::Tuning},
 };
 
 /// R, and Q in some form.
 type RAndQ<S> = (Mat<S>, Box<dyn Unitary<S>>);
-
-/// The factors of a call.
-pub type BoxedFactors<S> = Box<dyn Factors<S>>;
 
 /// The QR factorisation, and the report; its seconds are zero unless `timed`.
 pub(crate) fn qr<T: Scalar>(a: MatRef<'_, T>, options: &QrOptions, timed: bool) -> Result<SvdReport<BoxedFactors<T>>> {
@@ -172,46 +172,6 @@ fn factors_of<T: Scalar>(call: &Call<'_, T, QrOptions>) -> Result<SvdReport<Boxe
         },
     };
     Ok(call.complete(report))
-}
-
-/// The report of a call on the CPU.
-pub(crate) fn report_of<V>(
-    kind: ElementKind,
-    shape: (usize, usize),
-    reason: Reason,
-    route: Orthogonal,
-    tuning: Tuning,
-    seconds: StageSeconds,
-    values: V,
-) -> SvdReport<V> {
-    SvdReport {
-        values,
-        backend: Backend::Cpu,
-        reason,
-        route: Route::Qr(route),
-        adapter: None,
-        storage: kind.name(),
-        tuning,
-        seconds,
-        counts: Counts::default(),
-        kernel_seconds: Vec::new(),
-        iteration: None,
-        shape,
-        stage3_on_device: false,
-        options: String::new(),
-        cost: (kind, Cost::of_qr),
-    }
-}
-
-/// The factors with the pivoting and the signs that the options ask for.
-pub(crate) fn finished<S: Scalar>(mut factors: QrFactors<S>, options: &QrOptions) -> Result<BoxedFactors<S>> {
-    if options.pivot {
-        factors.pivot()?;
-    }
-    if options.positive_diagonal {
-        factors.make_positive()?;
-    }
-    Ok(Box::new(factors))
 }
 
 /// A call on the CPU, from its start to its report.
@@ -353,22 +313,6 @@ fn gpu_kernels<T: Scalar>(
     let kernels = GpuKernels::running(kind, &on.context, &on.tuning, manner)?;
     watch.begin(Stage::Qr)?;
     Ok((kernels, watch))
-}
-
-/// The report of a factorisation on a GPU.
-#[cfg(feature = "gpu")]
-pub(crate) fn report_of_gpu<V>(
-    shape: (usize, usize),
-    on: OnGpu,
-    kernels: &GpuKernels,
-    seconds: StageSeconds,
-    values: V,
-) -> SvdReport<V> {
-    let OnGpu { context, tuning, reason } = on;
-    let report = report_of(kernels.kind, shape, reason, Orthogonal::Householder, tuning, seconds, values);
-    let adapter = Some(context.adapter_name().to_owned());
-    let (counts, kernel_seconds) = (kernels.counts(), kernels.kernel_seconds());
-    SvdReport { backend: Backend::Gpu, adapter, counts, kernel_seconds, ..report }
 }
 
 /// The factorisation on a GPU. The reflectors stay there; R is read back.

@@ -43,11 +43,12 @@ use crate::{
         number::{Number, Re, RealElement, Scalar},
         pool::{all_threads, on_threads},
         scale::power_of_two_scale,
-        watch::{Stage, Watch},
+        stage::Stage,
+        watch::Watch,
     },
     cpu::tall::{
         cholesky_qr::{accurate, is_well_conditioned, upper_cholesky},
-        gram::Wide,
+        leaves::Wide,
     },
     plan::{
         factors::{Factors, MinimumNorm},

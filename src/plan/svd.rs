@@ -18,12 +18,13 @@ use crate::{
     cpu::vectors::left::{complement, left_vectors, orthonormalise},
     plan::{
         backend::Place,
+        call::Call,
+        call::Room,
         cpu::{Found, on_cpu},
         factors::Factors,
         options::{Signs, SvdOptions, Vectors},
         problem::Problem,
         report::SvdReport,
-        svdvals::{Call, Room},
     },
 };
 #[cfg(feature = "gpu")]
@@ -35,7 +36,8 @@ use crate::{
         storage::Dense,
     },
     plan::{
-        backend::{OnGpu, Reason, context_of, context_of_async, or_fall_back},
+        backend::{OnGpu, context_of, context_of_async, or_fall_back},
+        choice::Reason,
         gpu::{Needed, OnDevice, svd_on_gpu},
     },
     tile::kernels::Transfers,

@@ -6,10 +6,7 @@ use ash::{Device, vk};
 use svdvals_gpu::GpuContext;
 
 use super::{Kernel, Outcome, Vulkan, elsewhere};
-use crate::{
-    median,
-    probes::{DISPATCHES, TURNS, gap_row},
-};
+use crate::median;
 
 /// What stands between two dispatches.
 #[derive(Clone, Copy, PartialEq)]
@@ -27,29 +24,28 @@ const BARRIERS: [(Barrier, &str); 3] = [
     (Barrier::None, "Vulkan, no barrier: nothing waits"),
 ];
 
-/// A row for each kind of barrier. The kernel, given as WGSL, adds 1 to the number in its only buffer.
-pub fn gap(context: &GpuContext, wgsl: &str) -> Outcome<()> {
+/// For each kind of barrier its title, and seconds of a dispatch on the host and from submission on: from the difference of two numbers of `dispatches`, the
+/// median of so many `turns`. The kernel, given as WGSL, adds 1 to the number in its only buffer.
+pub fn gap(context: &GpuContext, wgsl: &str, dispatches: [u32; 2], turns: usize) -> Outcome<Vec<(&'static str, [f64; 2])>> {
     if let Some(why) = elsewhere(context) {
         println!("\nOther barriers: {why}");
-        return Ok(());
+        return Ok(Vec::new());
     }
     let vulkan = Vulkan::beside(context, None)?;
     let kernel = vulkan.kernel(wgsl, vk::PipelineCreateFlags::empty())?;
     let counter = Counter::new(&kernel)?;
     let mut runs: [Vec<[f64; 2]>; BARRIERS.len()] = Default::default();
     // The first turn warms up.
-    for turn in 0..=TURNS {
+    for turn in 0..=turns {
         for ((barrier, _), runs) in BARRIERS.iter().zip(&mut runs) {
-            let [long, short] = [counter.seconds(*barrier, DISPATCHES[0])?, counter.seconds(*barrier, DISPATCHES[1])?];
+            let [long, short] = [counter.seconds(*barrier, dispatches[0])?, counter.seconds(*barrier, dispatches[1])?];
             if turn > 0 {
-                runs.push([0, 1].map(|k| (long[k] - short[k]) / f64::from(DISPATCHES[0] - DISPATCHES[1])));
+                runs.push([0, 1].map(|k| (long[k] - short[k]) / f64::from(dispatches[0] - dispatches[1])));
             }
         }
     }
-    for ((_, title), runs) in BARRIERS.iter().zip(&runs) {
-        gap_row(title, [0, 1].map(|k| median(runs.iter().map(|run| run[k]).collect())));
-    }
-    Ok(())
+    let median_of = |runs: &Vec<[f64; 2]>| [0, 1].map(|k| median(runs.iter().map(|run| run[k]).collect()));
+    Ok(BARRIERS.iter().zip(&runs).map(|(&(_, title), runs)| (title, median_of(runs))).collect())
 }
 
 /// The kernel's buffer on the device, another that the host reads, and what records and submits.

@@ -25,7 +25,7 @@ use crate::{
     cpu::{
         least_squares::passes::{Pass, System},
         simd::convert::from_entries,
-        tall::gram::Wide,
+        tall::leaves::Wide,
     },
 };
 

@@ -30,7 +30,7 @@ use crate::{
             convert::{from_entries, scaled_to_wide},
         },
         tall::{
-            gram::Wide,
+            leaves::Wide,
             leaves::{RUNS, in_runs},
         },
     },

@@ -30,7 +30,8 @@ use crate::{
     cpu::{
         simd::convert::from_entries,
         tall::{
-            gram::{Wide, sorted, upper_gram},
+            gram::{sorted, upper_gram},
+            leaves::Wide,
             tsqr::scaled,
         },
     },

@@ -32,14 +32,11 @@ use crate::{
         },
         storage::leading_dimension,
         tall::{
-            leaves::{RUNS, in_runs},
+            leaves::{RUNS, Wide, in_runs},
             products::{AddColumns, AddRows, padded_columns, padded_row},
         },
     },
 };
-
-/// The type of A^H A.
-pub(crate) type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
 
 /// A leaf has at most [`Choices::leaf_rows`] rows, so that eight real columns of it fit in the L1 cache, and at most `LEAF_BYTES`, half of an
 /// L2 cache of 1 MiB. The sum in a lane is a chain of as many products as a leaf has registers of rows. Then the leaves of a run are summed

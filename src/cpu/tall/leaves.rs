@@ -6,9 +6,16 @@ use std::ops::Range;
 use faer::{MatMut, prelude::ReborrowMut};
 
 use crate::{
-    base::{error::Result, number::Scalar, parallel::try_map},
+    base::{
+        error::Result,
+        number::{Number, Scalar},
+        parallel::try_map,
+    },
     cpu::{qr::body::PADDING, simd::aligned::Aligned},
 };
+
+/// The type of A^H A.
+pub(crate) type Wide<T> = <<T as Number>::Scalar as Scalar>::Wide;
 
 /// Most runs. Each has its own result.
 pub(crate) const RUNS: usize = 256;

@@ -32,7 +32,8 @@ use crate::{
         simd::convert::{from_entries, scaled_into},
         tall::{
             cholesky_qr::{inverse_square_of, triangle, upper_cholesky},
-            gram::{Wide, upper_gram},
+            gram::upper_gram,
+            leaves::Wide,
             tsqr::tsqr,
         },
         vectors::left::{by_rows, multiply_by_upper},

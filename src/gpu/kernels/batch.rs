@@ -26,7 +26,7 @@ use crate::{
             pipeline::{BATCH, BATCH_SPILLED, Shader, Wanted},
             stream::{Manner, Stream, buffer},
         },
-        kernels::{SOFTWARE_ITERATIONS, bisection::value_between, jacobi::Rotated},
+        kernels::{SOFTWARE_ITERATIONS, bisection::value_between},
         matrix::copy_lines,
     },
 };
@@ -106,6 +106,13 @@ fn shapes_of<T: Scalar>(round: &[(MatRef<'_, T>, Re<T>)]) -> Vec<(usize, usize)>
 pub(crate) struct GpuBatch {
     pub(super) classes: Classes,
     pub(super) stream: Stream,
+}
+
+/// W = [U diag(s); V] of one matrix, its columns in no order.
+pub(crate) struct Rotated<E> {
+    /// Column-major, with the leading dimension `ld`.
+    pub w: Vec<E>,
+    pub ld: usize,
 }
 
 impl GpuBatch {

@@ -21,20 +21,13 @@ use crate::{
         },
         kernels::{
             SOFTWARE_ITERATIONS,
-            batch::{Begun, Classes, GpuBatch, WORDS},
+            batch::{Begun, Classes, GpuBatch, Rotated, WORDS},
         },
     },
 };
 
 /// `done` of a matrix whose columns are orthogonal.
 const FINISHED: u32 = 2;
-
-/// W = [U diag(s); V] of one matrix, its columns in no order.
-pub(crate) struct Rotated<E> {
-    /// Column-major, with the leading dimension `ld`.
-    pub w: Vec<E>,
-    pub ld: usize,
-}
 
 /// The vectors of a round, being computed.
 pub(super) struct Rotating {

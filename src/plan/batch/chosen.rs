@@ -17,8 +17,9 @@ use crate::{
         backend::{context_of, logged},
         batch::{
             IN_WORKGROUPS, Of, STACKED_ORDER, Together,
+            each::{Candidates, OfEach, Run},
             stacked::{may_be_stacked, stacks},
-            together::{OfEach, Run, may_be_together, together},
+            together::{may_be_together, together},
         },
         choice::{
             TOO_SMALL, is_too_small,
@@ -47,21 +48,6 @@ pub(super) struct Chosen {
 impl Default for Chosen {
     fn default() -> Self {
         Chosen { devices: None, context: None, reason: TOO_SMALL.into() }
-    }
-}
-
-/// What a GPU may compute together: the indices of matrices that have a workgroup each if they fit one, and of those that may share dispatches.
-#[derive(Default)]
-pub(super) struct Candidates {
-    pub in_workgroups: Vec<usize>,
-    pub stacks: Vec<Vec<usize>>,
-    /// The seconds of all these, of `Backend::Auto`.
-    pub compared: Compared,
-}
-
-impl Candidates {
-    fn are_some(&self) -> bool {
-        !self.in_workgroups.is_empty() || !self.stacks.is_empty()
     }
 }
 

@@ -19,30 +19,29 @@ use faer::MatRef;
 use crate::{
     algo::{
         bidiagonal::Stage3,
-        svdvals::{Driver, Reduced, narrowed, unscaled},
+        svdvals::{Driver, narrowed, unscaled},
         vectors::VectorKernels,
     },
     base::{
-        clock::{Clock, StageSeconds},
+        clock::Clock,
         error::{Result, SvdError},
         number::{Re, RealElement, Scalar},
         parallel::{map, map_each},
         scale::power_of_two_scale,
-        view::{Turned, trimmed, upright},
-        watch::{Listen, Stage, Watch},
+        stage::Stage,
+        view::{trimmed, upright},
+        watch::{Listen, Watch},
     },
-    cost::{counts::Counts, work::Kernel},
     gpu::{
         device::stream::Manner,
         kernels::{
             GpuKernels,
             stacked::{is_by_rows, most_stacked},
         },
-        storage::Dense,
     },
     plan::{
         backend::logged,
-        batch::together::{OfEach, Run},
+        batch::each::{OfEach, OfStack, OnDevice, Run, Stacked},
         options::{SvdOptions, Vectors},
         route::Reduction,
         svd::needed,
@@ -70,57 +69,6 @@ pub(super) fn stacks<T>(batch: &[MatRef<'_, T>], indices: impl Iterator<Item = u
         }
     }
     all.into_values().filter(|stack| stack.len() > 1).collect()
-}
-
-/// The results of stacks, with what ran.
-pub(super) struct Stacked<R> {
-    /// The indices of the matrices, and their results.
-    pub results: Vec<(usize, Result<R>)>,
-    /// How many of them the listener has been told of.
-    told: usize,
-    pub counts: Counts,
-    pub kernel_seconds: BTreeMap<Kernel, f64>,
-    pub seconds: StageSeconds,
-}
-
-impl<R> Stacked<R> {
-    fn new() -> Self {
-        Stacked {
-            results: Vec::new(),
-            told: 0,
-            counts: Counts::default(),
-            kernel_seconds: BTreeMap::new(),
-            seconds: StageSeconds::default(),
-        }
-    }
-
-    /// Tells `did` the indices of the new results.
-    pub fn tell(&mut self, did: &(dyn Fn(&[usize]) + Sync)) {
-        did(&self.results[self.told..].iter().map(|&(index, _)| index).collect::<Vec<_>>());
-        self.told = self.results.len();
-    }
-}
-
-/// One of the matrices of a stack: its index, its shape with m >= n, and how it came from the caller's.
-#[derive(Clone, Copy)]
-pub(super) struct OfStack<'a, T: Scalar> {
-    pub index: usize,
-    pub a: MatRef<'a, T>,
-    pub turned: Turned,
-    pub scale: Re<T>,
-}
-
-/// The matrices of a stack on the device, after stages 1 to 3.
-pub(super) struct OnDevice<'a, T: Scalar> {
-    pub driver: Driver<'a, GpuKernels>,
-    pub options: &'a SvdOptions,
-    pub matrices: Vec<OfStack<'a, T>>,
-    /// The bidiagonals; with vectors, the kept reflectors.
-    pub reduced: Reduced<GpuKernels>,
-    /// The scaled matrices, if left vectors are wanted.
-    pub copy: Option<Dense>,
-    /// The wanted values of each, descending.
-    pub values: Vec<Result<Vec<Re<T>>>>,
 }
 
 /// The results of the matrices of `stacks`. `did` is told the indices of those that ended. An error of the device is that of each matrix that it

@@ -17,25 +17,20 @@ use crate::{
         number::{Re, RealElement, Scalar},
         parallel::{map, map_each},
         scale::power_of_two_scale,
+        stage::Stage,
         view::{Turned, trimmed},
-        watch::{Listen, Stage, Watch},
+        watch::{Listen, Watch},
     },
     cpu::vectors::rotated::vectors_of,
     gpu::{
-        device::{
-            context::{GpuContext, Waits},
-            stream::Manner,
-        },
-        kernels::{
-            batch::{Classes, GpuBatch},
-            jacobi::Rotated,
-        },
+        device::stream::Manner,
+        kernels::batch::{Classes, GpuBatch, Rotated},
     },
     plan::{
         batch::{
             Together,
-            chosen::Candidates,
-            stacked::{OnDevice, Stacked, decompositions, stacked},
+            each::{Candidates, Memory, OfEach, OnDevice, Ready, Run, Stacked},
+            stacked::{decompositions, stacked},
         },
         factors::Factors,
         options::{Backend, Signs, SvdOptions, Vectors},
@@ -52,61 +47,6 @@ pub(super) fn may_be_together(options: &SvdOptions) -> bool {
 /// The matrix or its transpose, whichever has m >= n. (Any strides are as good: the host copies the matrix row by row.)
 fn tall<T>(a: MatRef<'_, T>) -> MatRef<'_, T> {
     if a.nrows() < a.ncols() { a.transpose() } else { a }
-}
-
-/// How a call runs.
-pub(super) struct Run<'a> {
-    pub options: &'a SvdOptions,
-    pub context: GpuContext,
-    pub waits: Waits,
-    pub timed: bool,
-}
-
-/// Where a workgroup has its matrix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Memory {
-    Workgroup,
-    Buffer,
-}
-
-impl Memory {
-    fn of(spilled: bool) -> Memory {
-        if spilled { Memory::Buffer } else { Memory::Workgroup }
-    }
-}
-
-/// What a device computes of each matrix of a batch: its singular values, or its decomposition.
-pub(super) trait OfEach<T: Scalar>: Sized + Send {
-    /// Whether it has vectors.
-    const VECTORS: bool;
-
-    /// Where a workgroup of its own has an m x n matrix, m >= n, if the options and the device allow it to be computed so.
-    fn memory(classes: &Classes, size: (usize, usize), options: &SvdOptions) -> Option<Memory>;
-
-    /// The results of a round; None for a matrix that has to be computed alone.
-    fn of_round(
-        kernel: &GpuBatch,
-        round: &[Ready<'_, T>],
-        options: &SvdOptions,
-    ) -> impl Future<Output = Result<Vec<Option<Result<Self>>>>> + Send;
-
-    /// Checks that the options allow matrices of this shape to share dispatches. A single call has the error.
-    fn may_be_stacked(size: (usize, usize), options: &SvdOptions) -> Result<()>;
-
-    /// Adds the results of a stack to `all`, and tells `did` of them.
-    fn of_stack(
-        stack: OnDevice<'_, T>,
-        all: &mut Stacked<Self>,
-        did: &(dyn Fn(&[usize]) + Sync),
-    ) -> impl Future<Output = Result<()>> + Send;
-}
-
-/// A matrix with m >= n and its scale, and whether it is the transpose of the caller's.
-#[derive(Clone, Copy)]
-pub(super) struct Ready<'a, T: Scalar> {
-    a: MatRef<'a, T>,
-    scale: Re<T>,
-    transposed: bool,
 }
 
 /// As the kernels take them.

@@ -3,7 +3,12 @@
 #[cfg(feature = "gpu")]
 pub(crate) mod seconds;
 
+use std::borrow::Cow;
+
 use crate::{base::element_kind::ElementKind, plan::problem::Problem};
+
+/// Why a backend was chosen. Most reasons allocate no memory, because some matrices take less than a microsecond.
+pub(crate) type Reason = Cow<'static, str>;
 
 /// The reason for the CPU if the problem is so small that nothing is measured or opened. It allocates no memory: some matrices take less than a
 /// microsecond.

@@ -37,8 +37,7 @@ use crate::{
     cpu::rate::ProductRates,
     gpu::device::context::GpuContext,
     plan::{
-        backend::Reason,
-        choice::{SMALL, TOO_SMALL, is_too_small, of_pair},
+        choice::{Reason, SMALL, TOO_SMALL, is_too_small, of_pair},
         leading::estimate::Estimate,
         options::RunOptions,
         problem::Problem,

@@ -15,7 +15,8 @@ use crate::{
         number::{Re, RealElement, Scalar},
         pool::on_threads,
         scale::scale_of_kind,
-        watch::{Stage, Watch},
+        stage::Stage,
+        watch::Watch,
     },
     gpu::{
         device::{

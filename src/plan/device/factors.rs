@@ -16,7 +16,8 @@ use crate::{
         element_kind::ElementKind,
         error::Result,
         number::{Re, RealElement, Scalar},
-        watch::{Stage, Watch},
+        stage::Stage,
+        watch::Watch,
     },
     gpu::{
         device::stream::Manner,
@@ -27,8 +28,8 @@ use crate::{
         backend::OnGpu,
         options::QrOptions,
         products::reported,
-        qr::report_of_gpu,
         qr_factors::{Tree, Unitary},
+        qr_report::report_of_gpu,
         report::SvdReport,
     },
     tile::{

@@ -16,8 +16,8 @@ use crate::{
     plan::{
         device::factors::{Boxed, Resident},
         options::QrOptions,
-        qr::finished,
         qr_factors::{Identity, QrFactors},
+        qr_report::finished,
     },
     tile::kernels::Transfers,
 };

@@ -14,7 +14,8 @@ use crate::{
     algo::{krylov::Progress, svdvals::qr_first},
     base::{
         error::Result,
-        watch::{Listen, Stage, Watch},
+        stage::Stage,
+        watch::{Listen, Watch},
     },
 };
 

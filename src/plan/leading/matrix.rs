@@ -17,7 +17,8 @@ use crate::{
     cost::counts::Counts,
     cpu::krylov::{Dense, HostBlocks, scale_for_squares},
     plan::{
-        backend::{Place, Reason},
+        backend::Place,
+        choice::Reason,
         drivers::Wide,
         factors::Factors,
         leading::{Plan, asked_for, iteration_of, no_cost, reduction, seconds_of, small_svd, values_of},

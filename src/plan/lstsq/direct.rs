@@ -11,20 +11,20 @@ use crate::{
         error::{Result, SvdError},
         number::{Re, RealElement, Scalar},
         pool::{all_threads, on_pool},
-        watch::Stage,
+        stage::Stage,
     },
     cpu::{
         least_squares::{
             cgls::{Inverse, correction, quality},
             passes::System,
         },
-        tall::gram::Wide,
+        tall::leaves::Wide,
     },
     plan::{
         factors::MinimumNorm,
         lstsq::{Begun, Found},
-        qr::BoxedFactors,
         qr_factors::{epsilon, upper},
+        qr_report::BoxedFactors,
         route::Solver,
         svd,
     },

@@ -12,15 +12,15 @@ use crate::{
         pool::on_pool,
     },
     cost::{Cost, CostOf},
-    cpu::{least_squares::passes::System, tall::gram::Wide},
+    cpu::{least_squares::passes::System, tall::leaves::Wide},
     plan::{
         backend::Place,
+        call::Call,
         lstsq::{Begun, Fit, Found, Iterated, is_full_rank, problem_of},
         options::{LstsqOptions, QrOptions, RunOptions},
         qr::{qr_async, qr_r},
         report::SvdReport,
         route::{Preconditioner, Route, Solver},
-        svdvals::Call,
     },
     tile::{
         fixed::{column_exponents, exponent, times_power},

@@ -28,7 +28,8 @@ use crate::{
         number::{HalfStorage, Number, Re, RealElement, Scalar},
         pool::{on_pool_async, on_pool_for, on_threads},
         scale::{first_non_finite, power_of_two_scale},
-        watch::{Stage, StageFlops, Watch},
+        stage::Stage,
+        watch::{StageFlops, Watch},
     },
     cost::{Cost, counts::Counts},
     cpu::{
@@ -37,10 +38,12 @@ use crate::{
             cgls::{Inverse, Quality, Solution, quality},
             passes::System,
         },
-        tall::{cholesky_qr::ridge_triangle, gram::Wide},
+        tall::{cholesky_qr::ridge_triangle, leaves::Wide},
     },
     plan::{
-        backend::{Place, Reason},
+        backend::Place,
+        call::Call,
+        choice::Reason,
         lstsq::direct::with_ridge,
         options::{Backend, LstsqOptions, QrOptions, RunOptions, SvdOptions, check_tolerance},
         problem::Problem,
@@ -48,7 +51,7 @@ use crate::{
         qr_factors::{default_tolerance, epsilon},
         report::SvdReport,
         route::{Preconditioner, Route, Solver, squares_for_r},
-        svdvals::{self, Call},
+        svdvals,
     },
     tile::{products::Products, tuning::Tuning},
 };

@@ -11,7 +11,7 @@ use crate::{
         error::Result,
         number::{Number, Scalar},
         pool::on_pool,
-        watch::Stage,
+        stage::Stage,
     },
     cpu::{
         least_squares::{
@@ -19,22 +19,22 @@ use crate::{
             multiply_fixed::CpuFixed,
             passes::System,
         },
-        tall::gram::Wide,
+        tall::leaves::Wide,
     },
     plan::{
         backend::Place,
+        call::Call,
         lstsq::{Begun, Iterated, TARGET, problem_of},
         options::LstsqOptions,
         qr_factors::epsilon,
         report::SvdReport,
-        svdvals::Call,
     },
     tile::fixed::times_power,
 };
 #[cfg(feature = "gpu")]
 use crate::{
     gpu::{device::stream::Manner, kernels::fixed::GpuFixed},
-    plan::backend::{Reason, or_fall_back},
+    plan::{backend::or_fall_back, choice::Reason},
 };
 
 /// A in fixed point, and where it is.

@@ -2,7 +2,10 @@
 
 use crate::{
     base::error::{Result, SvdError},
-    plan::{options::RunOptions, route::Preconditioner},
+    plan::{
+        options::{RunOptions, run::run_methods},
+        route::Preconditioner,
+    },
     tile::products::Products,
 };
 
@@ -31,6 +34,8 @@ pub struct LstsqOptions {
     /// The products of the R with which the solution is iterated.
     pub products: Products,
 }
+
+run_methods!(LstsqOptions);
 
 impl LstsqOptions {
     /// Sets the largest singular value of A, relative to the largest of all, that counts as zero for the rank. `tolerance` is between 0 and 1.

@@ -153,6 +153,8 @@ pub struct SvdOptions {
     pub stage3: Stage3,
 }
 
+run::run_methods!(SvdOptions);
+
 impl SvdOptions {
     /// Chooses the way to bidiagonal form.
     ///

@@ -2,7 +2,7 @@
 
 use crate::{
     base::error::{Result, SvdError},
-    plan::options::RunOptions,
+    plan::options::{RunOptions, run::run_methods},
     tile::products::Products,
 };
 
@@ -29,6 +29,8 @@ pub struct QrOptions {
     /// The precision of the products of matrices.
     pub products: Products,
 }
+
+run_methods!(QrOptions);
 
 impl QrOptions {
     /// Makes [`qr_gpu`](crate::QrGpu) pivot: A P = Q R, with the moduli on R's diagonal descending (LAPACK's `geqp3`), down to

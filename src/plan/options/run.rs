@@ -7,10 +7,7 @@ use crate::{
         number::HalfStorage,
         watch::{CancelFlag, Listen, Progress, ProgressFn},
     },
-    plan::{
-        options::{Backend, LstsqOptions, QrOptions, SvdOptions},
-        tuning_table::TuningTable,
-    },
+    plan::{options::Backend, tuning_table::TuningTable},
     tile::tuning::Tuning,
 };
 
@@ -203,37 +200,37 @@ impl RunOptions {
     }
 }
 
-// The same methods on the options that hold these.
+// The same methods on options that hold these.
 macro_rules! run_methods {
-    ($($options:ty),*) => {$(
+    ($options:ty) => {
         impl $options {
             /// See [`RunOptions::backend`].
-            pub fn backend(mut self, backend: Backend) -> Self {
+            pub fn backend(mut self, backend: $crate::plan::options::Backend) -> Self {
                 self.run = self.run.backend(backend);
                 self
             }
 
             /// See [`RunOptions::context`].
             #[cfg(feature = "gpu")]
-            pub fn context(mut self, context: GpuContext) -> Self {
+            pub fn context(mut self, context: $crate::gpu::device::context::GpuContext) -> Self {
                 self.run = self.run.context(context);
                 self
             }
 
             /// See [`RunOptions::tuning`].
-            pub fn tuning(mut self, tuning: Tuning) -> Self {
+            pub fn tuning(mut self, tuning: $crate::tile::tuning::Tuning) -> Self {
                 self.run = self.run.tuning(tuning);
                 self
             }
 
             /// See [`RunOptions::tuning_table`].
-            pub fn tuning_table(mut self, table: TuningTable) -> Self {
+            pub fn tuning_table(mut self, table: $crate::plan::tuning_table::TuningTable) -> Self {
                 self.run = self.run.tuning_table(table);
                 self
             }
 
             /// See [`RunOptions::half_storage`].
-            pub fn half_storage(mut self, half_storage: HalfStorage) -> Self {
+            pub fn half_storage(mut self, half_storage: $crate::base::number::HalfStorage) -> Self {
                 self.run = self.run.half_storage(half_storage);
                 self
             }
@@ -245,13 +242,13 @@ macro_rules! run_methods {
             }
 
             /// See [`RunOptions::progress`].
-            pub fn progress(mut self, callback: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+            pub fn progress(mut self, callback: impl Fn($crate::base::watch::Progress) + Send + Sync + 'static) -> Self {
                 self.run = self.run.progress(callback);
                 self
             }
 
             /// See [`RunOptions::cancel`].
-            pub fn cancel(mut self, flag: CancelFlag) -> Self {
+            pub fn cancel(mut self, flag: $crate::base::watch::CancelFlag) -> Self {
                 self.run = self.run.cancel(flag);
                 self
             }
@@ -264,12 +261,12 @@ macro_rules! run_methods {
         }
 
         /// The defaults, run in this way.
-        impl From<RunOptions> for $options {
-            fn from(run: RunOptions) -> Self {
+        impl From<$crate::plan::options::RunOptions> for $options {
+            fn from(run: $crate::plan::options::RunOptions) -> Self {
                 Self { run, ..Self::default() }
             }
         }
-    )*};
+    };
 }
 
-run_methods!(SvdOptions, QrOptions, LstsqOptions);
+pub(super) use run_methods;

@@ -12,7 +12,10 @@ use crate::{
         view::map_into,
         watch::Watch,
     },
-    cpu::tall::gram::{NARROW, Wide, upper_gram},
+    cpu::tall::{
+        gram::{NARROW, upper_gram},
+        leaves::Wide,
+    },
     plan::row_blocks::{Mean, Part},
 };
 

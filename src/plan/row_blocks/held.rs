@@ -7,7 +7,7 @@ use crate::{
         error::Result,
         number::{Number, Scalar},
     },
-    cpu::tall::gram::Wide,
+    cpu::tall::leaves::Wide,
     plan::row_blocks::{Mean, Part, State},
 };
 

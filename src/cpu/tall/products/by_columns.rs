@@ -20,7 +20,7 @@ use crate::{
             lanes::{Lane, Lanes},
             prefetch::Ahead,
         },
-        tall::{gram::Wide, leaves::padded},
+        tall::{leaves::Wide, leaves::padded},
     },
 };
 

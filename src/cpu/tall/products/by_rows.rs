@@ -13,7 +13,7 @@ use crate::{
     },
     cpu::{
         simd::{lanes::Lanes, prefetch::Ahead},
-        tall::{gram::Wide, products::LANES},
+        tall::{leaves::Wide, products::LANES},
     },
 };
 

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
     use crate::{
         base::number::{Number, Scalar},
-        cpu::{qr::body::PADDING, storage::leading_dimension, tall::gram::Wide},
+        cpu::{qr::body::PADDING, storage::leading_dimension, tall::leaves::Wide},
     };
 
     /// X^H X of `a`, leaf by leaf, by rows or by columns.

@@ -15,14 +15,14 @@ use crate::{
         clock::Clock,
         error::{Result, SvdError},
         number::{Re, RealElement, Scalar},
-        watch::Stage,
+        stage::Stage,
     },
     gpu::{
         kernels::{GpuKernels, stacked::is_by_rows},
         storage::Dense,
     },
     plan::{
-        batch::stacked::{OfStack, OnDevice, Stacked},
+        batch::each::{OfStack, OnDevice, Stacked},
         factors::Factors,
         gpu::both_sides,
         options::{Signs, Vectors},
