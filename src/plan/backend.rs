@@ -49,9 +49,24 @@ impl Place {
         Place::with_context(kind, &options.run, options.need_device(), problem, opened)?.with(options)
     }
 
+    /// [`of`](Self::of) for a caller that must not block.
+    #[cfg(feature = "gpu")]
+    pub async fn of_async(kind: ElementKind, run: &RunOptions, problem: Problem) -> Result<Place> {
+        let context = context_of_async(kind, run, false, problem).await;
+        Place::with_context(kind, run, false, problem, || context.unwrap_or_else(|| context_of(run)))
+    }
+
+    /// [`of_svd`](Self::of_svd) for a caller that must not block.
+    #[cfg(feature = "gpu")]
+    pub async fn of_svd_async(kind: ElementKind, options: &SvdOptions, problem: Problem) -> Result<Place> {
+        let (run, bound) = (&options.run, options.need_device());
+        let context = context_of_async(kind, run, bound, problem).await;
+        Place::with_context(kind, run, bound, problem, || context.unwrap_or_else(|| context_of(run)))?.with(options)
+    }
+
     /// [`of`](Self::of), where `context` opens the device if it is needed. `bound` is whether the options ask for what a device alone has.
     #[cfg(feature = "gpu")]
-    pub fn with_context(
+    fn with_context(
         kind: ElementKind,
         run: &RunOptions,
         bound: bool,
@@ -120,6 +135,18 @@ impl Place {
         Place::of(kind, &options.run, problem)?.with(options)
     }
 
+    /// The same for a caller that must not block.
+    #[cfg(not(feature = "gpu"))]
+    pub async fn of_async(kind: ElementKind, run: &RunOptions, problem: Problem) -> Result<Place> {
+        Place::of(kind, run, problem)
+    }
+
+    /// The same for a caller that must not block.
+    #[cfg(not(feature = "gpu"))]
+    pub async fn of_svd_async(kind: ElementKind, options: &SvdOptions, problem: Problem) -> Result<Place> {
+        Place::of_svd(kind, options, problem)
+    }
+
     /// Checks that what computes has what the options of the run ask for.
     pub fn has_run(&self, run: &RunOptions) -> Result<()> {
         match self {
@@ -170,12 +197,7 @@ pub(crate) fn context_of(run: &RunOptions) -> Result<GpuContext> {
 
 /// [`context_of`] for a caller that must not block. None if the call does not ask for a GPU.
 #[cfg(feature = "gpu")]
-pub(crate) async fn context_of_async(
-    kind: ElementKind,
-    run: &RunOptions,
-    bound: bool,
-    problem: Problem,
-) -> Option<Result<GpuContext>> {
+async fn context_of_async(kind: ElementKind, run: &RunOptions, bound: bool, problem: Problem) -> Option<Result<GpuContext>> {
     let asks = match run.backend {
         Backend::Gpu => true,
         Backend::Auto => any_may_gain(kind, run, bound, problem).is_ok(),

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use faer::MatRef;
+use faer::{Mat, MatRef};
 
 #[cfg(feature = "gpu")]
 use crate::plan::gpu::Asked;
@@ -12,12 +12,14 @@ use crate::{
         element_kind::ElementKind,
         error::Result,
         number::{Re, Scalar},
+        pool::on_pool_async,
         scale::power_of_two_scale,
         view::upright,
         watch::Listen,
     },
     cpu::simd::aligned::Aligned,
     plan::{
+        choice::Reason,
         options::{RunOptions, SvdOptions},
         problem::Problem,
         report::SvdReport,
@@ -86,6 +88,17 @@ impl<'a, T: Scalar, O> Call<'a, T, O> {
     pub fn scale(&self, kind: ElementKind) -> Result<(Re<T>, f64)> {
         let clock = Clock::new(self.timed);
         Ok((power_of_two_scale(kind, self.a)?, clock.seconds()))
+    }
+
+    /// What `compute` reports of a copy of the matrix in the pool, for a caller that must not block. `reason` is why the CPU computes.
+    pub async fn in_pool<V: Send + 'static>(
+        &self,
+        reason: Reason,
+        compute: impl FnOnce(MatRef<'_, T>) -> Result<SvdReport<V>> + Send + 'static,
+    ) -> Result<SvdReport<V>> {
+        let copy = Mat::from_fn(self.a.nrows(), self.a.ncols(), |i, j| self.a[(i, j)]);
+        let report = on_pool_async(move || compute(copy.as_ref())).await??;
+        Ok(self.complete(SvdReport { reason, ..report }))
     }
 
     /// Adds to the report what only the driver knows.

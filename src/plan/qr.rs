@@ -14,15 +14,12 @@ use crate::{
     algo::reflectors::form_factor,
     base::element_kind::ElementKind,
     gpu::{
-        device::{
-            context::{GpuContext, Waits},
-            stream::Manner,
-        },
+        device::{context::Waits, stream::Manner},
         kernels::GpuKernels,
         storage::Dense,
     },
     plan::{
-        backend::{OnGpu, context_of, context_of_async, or_fall_back},
+        backend::{OnGpu, or_fall_back},
         device::{
             cholesky::{Attempt, DeviceThin, Ran, ThinFactors, cholesky_qr, is_worth, report_of_cholesky},
             factors::OnDevice,
@@ -36,7 +33,7 @@ use crate::{
         clock::{Clock, StageSeconds},
         error::{Result, room_for},
         number::{HalfStorage, Number, Re, RealElement, Scalar, in_storage},
-        pool::{on_pool_async, on_pool_for, on_threads},
+        pool::{on_pool_for, on_threads},
         stage::Stage,
         watch::Watch,
     },
@@ -77,28 +74,20 @@ pub(crate) async fn qr_async<T: Scalar>(
     options: &QrOptions,
     timed: bool,
 ) -> Result<SvdReport<BoxedFactors<T>>> {
-    #[cfg(feature = "gpu")]
-    let context =
-        context_of_async(options.run.half_storage.of(T::KIND), &options.run, false, problem_of(a.shape(), options)).await;
     let call = Call::of(a, options, &options.run, timed);
     check::<T>(&call)?;
-    #[cfg(feature = "gpu")]
-    let reason = {
-        let opened = || context.unwrap_or_else(|| context_of(&options.run));
-        match placed(&call, opened)? {
-            Place::Cpu(reason) => reason,
-            Place::Gpu(on) => match or_fall_back(&options.run, false, on_gpu(&call, on, Waits::Awaited).await)? {
-                Ok(report) => return Ok(call.complete(report)),
-                Err(reason) => reason,
-            },
-        }
+    let place = Place::of_async(options.run.half_storage.of(T::KIND), &options.run, problem_of(a.shape(), options)).await?;
+    place.has_run(&options.run)?;
+    let reason = match place {
+        Place::Cpu(reason) => reason,
+        #[cfg(feature = "gpu")]
+        Place::Gpu(on) => match or_fall_back(&options.run, false, on_gpu(&call, on, Waits::Awaited).await)? {
+            Ok(report) => return Ok(call.complete(report)),
+            Err(reason) => reason,
+        },
     };
-    #[cfg(not(feature = "gpu"))]
-    let Place::Cpu(reason) = place_of(&call)?;
-    let (copy, options) =
-        (Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]), QrOptions { run: options.run.on_cpu(), ..options.clone() });
-    let report = on_pool_async(move || qr(copy.as_ref(), &options, timed)).await??;
-    Ok(call.complete(SvdReport { reason, ..report }))
+    let options = QrOptions { run: options.run.on_cpu(), ..options.clone() };
+    call.in_pool(reason, move |a| qr(a, &options, timed)).await
 }
 
 /// The first min(m, n) rows of R, and the report.
@@ -124,15 +113,6 @@ pub(crate) fn qr_r<T: Scalar>(a: MatRef<'_, T>, options: &QrOptions, timed: bool
 /// Where the matrix is factored.
 fn place_of<T: Scalar>(call: &Call<'_, T, QrOptions>) -> Result<Place> {
     let place = Place::of(call.run.half_storage.of(T::KIND), call.run, problem_of(call.a.shape(), call.options))?;
-    place.has_run(call.run)?;
-    Ok(place)
-}
-
-/// The same with the device that `context` opens.
-#[cfg(feature = "gpu")]
-fn placed<T: Scalar>(call: &Call<'_, T, QrOptions>, context: impl FnOnce() -> Result<GpuContext>) -> Result<Place> {
-    let problem = problem_of(call.a.shape(), call.options);
-    let place = Place::with_context(call.run.half_storage.of(T::KIND), call.run, false, problem, context)?;
     place.has_run(call.run)?;
     Ok(place)
 }

@@ -10,7 +10,7 @@ use crate::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError, room_for},
         number::{HalfStorage, Re, Scalar},
-        pool::{on_pool_async, on_threads},
+        pool::on_threads,
         scale::power_of_two_scale,
         view::{Turned, trimmed, upright},
         watch::Watch,
@@ -30,13 +30,9 @@ use crate::{
 #[cfg(feature = "gpu")]
 use crate::{
     base::{number::RealElement, pool::on_pool},
-    gpu::{
-        device::context::{GpuContext, Waits},
-        kernels::GpuKernels,
-        storage::Dense,
-    },
+    gpu::{device::context::Waits, kernels::GpuKernels, storage::Dense},
     plan::{
-        backend::{OnGpu, context_of, context_of_async, or_fall_back},
+        backend::{OnGpu, or_fall_back},
         choice::Reason,
         gpu::{Needed, OnDevice, svd_on_gpu},
     },
@@ -75,26 +71,18 @@ pub(crate) fn svd_with_room<T: Scalar>(
 pub(crate) async fn svd_async<T: Scalar>(a: MatRef<'_, T>, options: &SvdOptions, timed: bool) -> Result<SvdReport<Factors<T>>> {
     check::<T>(a.shape(), options)?;
     let of = trimmed(a);
-    #[cfg(feature = "gpu")]
-    let context =
-        context_of_async(T::KIND, &options.run, options.need_device(), problem_of(&Call::new(of, options, false))).await;
     let call = Call::new(of, options, timed);
-    #[cfg(feature = "gpu")]
-    let reason = match on_gpu_async(&call, context).await? {
-        Ok(report) => return Ok(finished(report, a.shape(), options)),
-        Err(reason) => reason,
+    let reason = match Place::of_svd_async(T::KIND, options, problem_of(&call)).await? {
+        Place::Cpu(reason) => reason,
+        #[cfg(feature = "gpu")]
+        Place::Gpu(on) => match on_gpu(&call, on, Waits::Awaited).await? {
+            Ok(report) => return Ok(finished(call.complete(report), a.shape(), options)),
+            Err(reason) => reason,
+        },
     };
-    #[cfg(not(feature = "gpu"))]
-    let reason = {
-        let Place::Cpu(reason) = Place::of_svd(T::KIND, options, problem_of(&call))?;
-        reason
-    };
-    let (copy, options) =
-        (Mat::from_fn(of.nrows(), of.ncols(), |i, j| of[(i, j)]), SvdOptions { run: options.run.on_cpu(), ..options.clone() });
-    let shape = a.shape();
-    let report = on_pool_async(move || svd(copy.as_ref(), &options, timed).map(|report| (report, options))).await?;
-    let (report, options) = report?;
-    Ok(finished(call.complete(SvdReport { reason, ..report }), shape, &options))
+    let on_cpu = SvdOptions { run: options.run.on_cpu(), ..options.clone() };
+    let report = call.in_pool(reason, move |a| svd(a, &on_cpu, timed)).await?;
+    Ok(finished(report, a.shape(), options))
 }
 
 /// Checks the options that only a decomposition with vectors has, and that there is memory for the vectors and what computes them.
@@ -139,38 +127,27 @@ fn svd_of<T: Scalar>(call: &Call<'_, T>) -> Result<SvdReport<Factors<T>>> {
     let report = match place {
         Place::Cpu(reason) => on_the_cpu(reason, None)?,
         #[cfg(feature = "gpu")]
-        Place::Gpu(on) => {
-            let (scale, seconds) = call.scale(T::KIND)?;
-            match or_fall_back(call.run, call.bound(), block_on(of_gpu(call, scale, on, Waits::Blocking)))? {
-                Ok(mut report) => {
-                    report.seconds.scale = seconds;
-                    report
-                }
-                Err(reason) => on_the_cpu(reason, Some(scale))?,
-            }
-        }
+        Place::Gpu(on) => match block_on(on_gpu(call, on, Waits::Blocking))? {
+            Ok(report) => report,
+            Err(reason) => on_the_cpu(reason, None)?,
+        },
     };
     Ok(call.complete(report))
 }
 
 /// The report of a GPU, or the reason why the CPU computes.
 #[cfg(feature = "gpu")]
-async fn on_gpu_async<T: Scalar>(
+async fn on_gpu<T: Scalar>(
     call: &Call<'_, T>,
-    context: Option<Result<GpuContext>>,
+    on: OnGpu,
+    waits: Waits,
 ) -> Result<std::result::Result<SvdReport<Factors<T>>, Reason>> {
-    let opened = || context.unwrap_or_else(|| context_of(call.run));
-    match Place::with_context(T::KIND, call.run, call.bound(), problem_of(call), opened)?.with(call.options)? {
-        Place::Cpu(reason) => Ok(Err(reason)),
-        Place::Gpu(on) => {
-            let (scale, seconds) = call.scale(T::KIND)?;
-            let run = of_gpu(call, scale, on, Waits::Awaited).await;
-            Ok(or_fall_back(call.run, call.bound(), run)?.map(|mut report| {
-                report.seconds.scale = seconds;
-                call.complete(report)
-            }))
-        }
-    }
+    let (scale, seconds) = call.scale(T::KIND)?;
+    let run = of_gpu(call, scale, on, waits).await;
+    Ok(or_fall_back(call.run, call.bound(), run)?.map(|mut report| {
+        report.seconds.scale = seconds;
+        report
+    }))
 }
 
 /// The decomposition on a GPU. The factors are read back. If the device cannot hold what the left vectors need, the host computes them.

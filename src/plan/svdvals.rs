@@ -1,6 +1,6 @@
 //! The driver: the choice of the backend and of the route, and the report.
 
-use faer::{Mat, MatRef};
+use faer::MatRef;
 
 #[cfg(feature = "gpu")]
 use pollster::block_on;
@@ -9,19 +9,18 @@ use pollster::block_on;
 use crate::{
     algo::svdvals::narrowed,
     base::number::RealElement,
-    gpu::device::context::{GpuContext, Waits},
+    gpu::device::context::Waits,
     plan::{
-        backend::{context_of_async, or_fall_back},
+        backend::{OnGpu, or_fall_back},
         choice::Reason,
         gpu::svdvals_on_gpu,
-        problem::Problem,
     },
 };
 use crate::{
     base::{
         error::Result,
         number::{Re, Scalar, in_storage},
-        pool::{on_pool_async, on_threads},
+        pool::on_threads,
         view::trimmed,
     },
     plan::{
@@ -57,17 +56,10 @@ fn svdvals_of<T: Scalar>(call: &Call<'_, T>) -> Result<SvdReport<Vec<Re<T>>>> {
     let report = match place {
         Place::Cpu(reason) => on_the_cpu(reason, None)?,
         #[cfg(feature = "gpu")]
-        Place::Gpu(on) => {
-            let (scale, seconds) = call.scale(kind)?;
-            let a = call.upright();
-            let run = svdvals_on_gpu(kind, &a, scale.to_double(), call.asked(), on, Waits::Blocking);
-            let mut report = match or_fall_back(call.run, call.bound(), block_on(run))? {
-                Ok(report) => report.map(|values| narrowed(&values)),
-                Err(reason) => on_the_cpu(reason, Some(scale))?,
-            };
-            report.seconds.scale = seconds;
-            report
-        }
+        Place::Gpu(on) => match block_on(on_gpu(call, on, Waits::Blocking))? {
+            Ok(report) => report,
+            Err(reason) => on_the_cpu(reason, None)?,
+        },
     };
     Ok(call.complete(report))
 }
@@ -79,50 +71,33 @@ pub(crate) async fn svdvals_async<T: Scalar>(
     timed: bool,
 ) -> Result<SvdReport<Vec<Re<T>>>> {
     let a = trimmed(a);
-    #[cfg(feature = "gpu")]
-    let context = context_of_async(
-        options.run.half_storage.of(T::KIND),
-        &options.run,
-        options.need_device(),
-        Problem::Dense { m: a.nrows(), n: a.ncols() },
-    )
-    .await;
     let call = Call::new(a, options, timed);
-    #[cfg(feature = "gpu")]
-    let reason = match on_gpu_async(&call, context).await? {
-        Ok(report) => return Ok(report),
-        Err(reason) => reason,
+    let reason = match Place::of_svd_async(options.run.half_storage.of(T::KIND), options, call.problem()).await? {
+        Place::Cpu(reason) => reason,
+        #[cfg(feature = "gpu")]
+        Place::Gpu(on) => match on_gpu(&call, on, Waits::Awaited).await? {
+            Ok(report) => return Ok(call.complete(report)),
+            Err(reason) => reason,
+        },
     };
-    #[cfg(not(feature = "gpu"))]
-    let reason = {
-        let Place::Cpu(reason) = Place::of_svd(options.run.half_storage.of(T::KIND), options, call.problem())?;
-        reason
-    };
-    let (copy, options) =
-        (Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]), SvdOptions { run: options.run.on_cpu(), ..options.clone() });
-    let report = on_pool_async(move || svdvals(copy.as_ref(), &options, timed)).await??;
-    Ok(call.complete(SvdReport { reason, ..report }))
+    let options = SvdOptions { run: options.run.on_cpu(), ..options.clone() };
+    call.in_pool(reason, move |a| svdvals(a, &options, timed)).await
 }
 
 /// The report of a GPU, or the reason why the CPU computes.
 #[cfg(feature = "gpu")]
-async fn on_gpu_async<T: Scalar>(
+async fn on_gpu<T: Scalar>(
     call: &Call<'_, T>,
-    context: Option<Result<GpuContext>>,
+    on: OnGpu,
+    waits: Waits,
 ) -> Result<std::result::Result<SvdReport<Vec<Re<T>>>, Reason>> {
     let kind = call.options.run.half_storage.of(T::KIND);
-    let opened = || context.unwrap_or_else(|| crate::plan::backend::context_of(call.run));
-    match Place::with_context(kind, call.run, call.bound(), call.problem(), opened)?.with(call.options)? {
-        Place::Cpu(reason) => Ok(Err(reason)),
-        Place::Gpu(on) => {
-            let (scale, seconds) = call.scale(kind)?;
-            let a = call.upright();
-            let run = svdvals_on_gpu(kind, &a, scale.to_double(), call.asked(), on, Waits::Awaited);
-            Ok(or_fall_back(call.run, call.bound(), run.await)?.map(|report| {
-                let mut report = report.map(|values| narrowed(&values));
-                report.seconds.scale = seconds;
-                call.complete(report)
-            }))
-        }
-    }
+    let (scale, seconds) = call.scale(kind)?;
+    let a = call.upright();
+    let run = svdvals_on_gpu(kind, &a, scale.to_double(), call.asked(), on, waits).await;
+    Ok(or_fall_back(call.run, call.bound(), run)?.map(|report| {
+        let mut report = report.map(|values| narrowed(&values));
+        report.seconds.scale = seconds;
+        report
+    }))
 }

@@ -33,7 +33,7 @@ use crate::{
     base::element_kind::ElementKind,
     gpu::device::context::Waits,
     plan::{
-        backend::{OnGpu, context_of, context_of_async, or_fall_back},
+        backend::{OnGpu, or_fall_back},
         leading::device,
         svd::svd_async as full_svd_async,
     },
@@ -73,31 +73,20 @@ pub(crate) async fn svd_async<S: Scalar, T: Number<Scalar = S, Real = Re<S>>>(
     timed: bool,
 ) -> Result<SvdReport<Factors<S>>> {
     let call = Call::new(trimmed(a), options, timed)?;
-    let kind = S::KIND;
-    #[cfg(feature = "gpu")]
-    let reason = {
-        let bound = options.need_device();
-        let context = context_of_async(kind, &options.run, bound, call.plan.problem()).await;
-        let opened = || context.unwrap_or_else(|| context_of(&options.run));
-        match Place::with_context(kind, &options.run, bound, call.plan.problem(), opened)?.with(options)? {
-            Place::Gpu(on) => match call.on_gpu(on, Waits::Awaited).await? {
-                Ok(Ended::Reached(report)) => return Ok(call.complete(*report)),
-                Ok(Ended::Left(progress, told)) => {
-                    let wide = Wide::of(call.a)?;
-                    let mut reduction = reduction(options, told);
-                    reduction.run.threads = options.run.threads;
-                    let report = full_svd_async(wide.view(), &reduction, timed).await?;
-                    return call.with_residuals(report, progress);
-                }
-                Err(reason) => reason,
-            },
-            Place::Cpu(reason) => reason,
-        }
-    };
-    #[cfg(not(feature = "gpu"))]
-    let reason = {
-        let Place::Cpu(reason) = Place::of_svd(kind, options, call.plan.problem())?;
-        reason
+    let reason = match Place::of_svd_async(S::KIND, options, call.plan.problem()).await? {
+        Place::Cpu(reason) => reason,
+        #[cfg(feature = "gpu")]
+        Place::Gpu(on) => match call.on_gpu(on, Waits::Awaited).await? {
+            Ok(Ended::Reached(report)) => return Ok(call.complete(*report)),
+            Ok(Ended::Left(progress, told)) => {
+                let wide = Wide::of(call.a)?;
+                let mut reduction = reduction(options, told);
+                reduction.run.threads = options.run.threads;
+                let report = full_svd_async(wide.view(), &reduction, timed).await?;
+                return call.with_residuals(report, progress);
+            }
+            Err(reason) => reason,
+        },
     };
     let a = call.a;
     let copy = Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]);

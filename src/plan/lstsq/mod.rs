@@ -26,7 +26,7 @@ use crate::{
         element_kind::ElementKind,
         error::{Result, SvdError, room_for},
         number::{HalfStorage, Number, Re, RealElement, Scalar},
-        pool::{on_pool_async, on_pool_for, on_threads},
+        pool::{on_pool_for, on_threads},
         scale::{first_non_finite, power_of_two_scale},
         stage::Stage,
         watch::{StageFlops, Watch},
@@ -62,7 +62,7 @@ use crate::{
         kernels::GpuKernels,
     },
     plan::{
-        backend::{OnGpu, context_of, context_of_async, or_fall_back},
+        backend::{OnGpu, or_fall_back},
         lstsq::lower::FactorOf,
         qr::on_gpu as factors_on_gpu,
     },
@@ -123,32 +123,24 @@ pub(crate) async fn lstsq_async<T: Scalar>(
     options: &LstsqOptions,
     timed: bool,
 ) -> Result<SvdReport<Fit<T>>> {
-    #[cfg(feature = "gpu")]
-    let context = context_of_async(T::KIND, &options.run, false, problem_of(a, b, options)).await;
     let call = Call::of(a, options, &options.run, timed);
     check(&call, b)?;
     if let Some(report) = lower::solution(&call, b, true, None).await? {
         return Ok(call.complete(report));
     }
-    #[cfg(feature = "gpu")]
-    let reason = {
-        let opened = || context.unwrap_or_else(|| context_of(&options.run));
-        let place = Place::with_context(T::KIND, call.run, false, problem_of(a, b, options), opened)?;
-        place.has_run(call.run)?;
-        match place {
-            Place::Cpu(reason) => reason,
-            Place::Gpu(on) => match or_fall_back(&options.run, false, on_gpu(&call, b, on, Waits::Awaited).await)? {
-                Ok(report) => return Ok(call.complete(report)),
-                Err(reason) => reason,
-            },
-        }
+    let place = Place::of_async(T::KIND, call.run, problem_of(a, b, options)).await?;
+    place.has_run(call.run)?;
+    let reason = match place {
+        Place::Cpu(reason) => reason,
+        #[cfg(feature = "gpu")]
+        Place::Gpu(on) => match or_fall_back(&options.run, false, on_gpu(&call, b, on, Waits::Awaited).await)? {
+            Ok(report) => return Ok(call.complete(report)),
+            Err(reason) => reason,
+        },
     };
-    #[cfg(not(feature = "gpu"))]
-    let Place::Cpu(reason) = place_of(&call, b)?;
-    let copy = |a: MatRef<'_, T>| Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)]);
-    let (a, b, options) = (copy(a), copy(b), LstsqOptions { run: options.run.on_cpu(), ..options.clone() });
-    let report = on_pool_async(move || lstsq(a.as_ref(), b.as_ref(), &options, timed)).await??;
-    Ok(call.complete(SvdReport { reason, ..report }))
+    let b = Mat::from_fn(b.nrows(), b.ncols(), |i, j| b[(i, j)]);
+    let options = LstsqOptions { run: options.run.on_cpu(), ..options.clone() };
+    call.in_pool(reason, move |a| lstsq(a, b.as_ref(), &options, timed)).await
 }
 
 /// The solution in lower precision that the options ask for, of matrices that have been read back from a device; None if it does not suffice, or the
