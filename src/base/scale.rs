@@ -64,6 +64,19 @@ pub(crate) fn largest<T: Number>(a: MatRef<'_, T>) -> Option<Re<T>> {
     })
 }
 
+/// Whether every entry that is not zero has at least this magnitude.
+#[cfg(feature = "gpu")]
+pub(crate) fn none_below<T: Number>(a: MatRef<'_, T>, least: f64) -> bool {
+    let lines = by_lines(a);
+    let at_once = TASK / lines.nrows().max(1) + 1;
+    let is_below = |x: &T| x.magnitude().is_some_and(|x| x.to_double() > 0.0 && x.to_double() < least);
+    let some = |(): &mut (), k: usize| match lines.subcols(k * at_once, at_once.min(lines.ncols() - k * at_once)) {
+        some if some.col_iter().any(|line| line.iter().any(is_below)) => Err(()),
+        _ => Ok(()),
+    };
+    try_map(lines.ncols().div_ceil(at_once), || (), some).is_ok()
+}
+
 /// A placeholder error for an unknown entry that is not finite; [`first_non_finite`] finds its indices.
 pub(crate) fn not_finite() -> SvdError {
     SvdError::NonFinite { row: 0, col: 0, value: String::new() }

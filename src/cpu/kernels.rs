@@ -291,7 +291,10 @@ mod tests {
     use super::*;
     use crate::{
         algo::{band_to_bidiag::band_to_bidiag, count::flops_by_band, svdvals::stage_one},
-        base::watch::{Listen, ProgressFn, Stage},
+        base::{
+            stage::Stage,
+            watch::{Listen, ProgressFn},
+        },
         tile::panel_tree::PanelTree,
     };
 

@@ -4,6 +4,7 @@
 use crate::{
     algo::krylov::Asked,
     base::{element_kind::ElementKind, error::Result},
+    cost::cholesky::parts,
     gpu::{
         device::context::GpuContext,
         kernels::triangular::required_triangular_bytes,
@@ -58,8 +59,16 @@ impl Problem {
             Problem::Dense { m, n } => required_bytes(kind, context, m.max(n), m.min(n), tuning),
             Problem::Svd { m, n, full } => required_svd_bytes(kind, context, (m.max(n), m.min(n)), m < n, full, tuning),
             Problem::Leading { m, n, count, .. } => {
-                let [of_u, of_v] = Asked::new(count, (m, n), 1.0, 0).columns();
-                let all = [((m, n), m < n), ((m.max(n), of_u), true), ((m.min(n), of_v), true)];
+                let asked = Asked::new(count, (m, n), 1.0, 0);
+                let ([of_u, of_v], products) = (asked.columns(), parts(m.max(n)).len().saturating_mul(asked.block));
+                // The matrix, the bases, copies of their columns, and parts of products of columns.
+                let all = [
+                    ((m, n), m < n),
+                    ((m.max(n), of_u), true),
+                    ((m.min(n), of_v), true),
+                    ((m.max(n), asked.kept().max(asked.block)), true),
+                    ((of_v, products), true),
+                ];
                 all.into_iter()
                     .try_fold(0u64, |sum, (size, by_rows)| Ok(sum.saturating_add(matrix_bytes(kind, context, size, by_rows)?)))
             }

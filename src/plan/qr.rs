@@ -21,7 +21,7 @@ use crate::{
     plan::{
         backend::{OnGpu, or_fall_back},
         device::{
-            cholesky::{Attempt, DeviceThin, Ran, ThinFactors, cholesky_qr, is_worth, report_of_cholesky},
+            cholesky::{Attempt, DeviceThin, ThinFactors, cholesky_qr, is_worth, report_of_cholesky},
             factors::OnDevice,
         },
         qr_report::report_of_gpu,
@@ -402,6 +402,6 @@ async fn r_on_gpu<T: Scalar>(call: &Call<'_, T, QrOptions>, on: OnGpu, waits: Wa
     watch.end();
     let seconds = StageSeconds { scale: seconds, qr: clock.restart(), ..StageSeconds::default() };
     let mut report = report_of_gpu((m, n), on, &kernels, seconds, unscaled(upper(r.as_ref()), scale)?);
-    tried.into_iter().for_each(|ran: Ran| ran.add_to(&mut report));
+    tried.into_iter().for_each(|ran| ran.add_to(&mut report));
     Ok(report)
 }

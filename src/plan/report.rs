@@ -104,6 +104,28 @@ impl fmt::Display for Iteration {
     }
 }
 
+/// What a call ran before it took another way.
+#[derive(Debug, Default)]
+pub(crate) struct Ran {
+    pub seconds: StageSeconds,
+    pub counts: Counts,
+    pub kernel_seconds: Vec<(Kernel, f64)>,
+}
+
+impl Ran {
+    /// Adds it to the report of that way.
+    pub fn add_to<V>(self, report: &mut SvdReport<V>) {
+        report.seconds.add(&self.seconds);
+        report.counts.add(&self.counts);
+        for (kernel, seconds) in self.kernel_seconds {
+            match report.kernel_seconds.iter_mut().find(|(of, _)| *of == kernel) {
+                Some((_, sum)) => *sum += seconds,
+                None => report.kernel_seconds.push((kernel, seconds)),
+            }
+        }
+    }
+}
+
 impl<V> SvdReport<V> {
     /// The cost of this matrix on a GPU with these hyperparameters. For a call that ran on a hardware GPU, this is what it dispatched.
     ///

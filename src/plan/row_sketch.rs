@@ -89,6 +89,7 @@ impl<W: Scalar<Wide = W> + Number<Real = f64>> Sketch<W> {
             let most = self.most.max(most.to_double());
             let (mut c, mut squares) = (self.c.clone(), self.squares);
             let at_once = (AT_ONCE / n).clamp(1, m);
+            room_for::<W>("rows of a sketch", at_once, n.saturating_add(c.ncols()), 1).map_err(in_block)?;
             let (one, par) = (W::one_impl(), all_threads());
             for first in (0..m).step_by(at_once) {
                 let rows = a.subrows(first, at_once.min(m - first));
@@ -143,6 +144,7 @@ impl<W: Scalar<Wide = W> + Number<Real = f64>> Sketch<W> {
             let v = Mat::from_fn(n, count, |i, j| if i == j { T::one_impl() } else { T::zero_impl() });
             return Ok(Sketched { values, v, error: 0.0, rest: 0.0 });
         }
+        room_for::<W>("the result of a sketch", n, width, 4)?;
         let mut nu = (n as f64).sqrt() * f64::EPSILON * norm / squares_of(&self.g).sqrt();
         let mut found = None;
         for _ in 0..64 {

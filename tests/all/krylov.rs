@@ -68,6 +68,48 @@ fn ranges_and_orders() {
     assert!(matches!(error, SvdError::NonFinite { row: 7, col: 5, .. }), "{error}");
 }
 
+/// Operators whose entries are the largest or the smallest numbers that there are: the first product overflows, or has no digits, and is made again. Values of
+/// some 1e-42 are multiples of 1.4e-45.
+#[test]
+fn ranges_of_operators() {
+    let a = with_spectrum::<f64>(130, 120, SPECTRA[2].1);
+    for factor in [1e38, 3e37, 1e30, 1e-30, 1e-37] {
+        let scaled = Mat::<f32>::from_fn(130, 120, |i, j| (a[(i, j)] * factor) as f32);
+        is(&format!("times {factor:e}"), &scaled, &scaled, 3);
+    }
+    let tiny = Mat::<f32>::from_fn(130, 120, |i, j| (a[(i, j)] * 1e-41) as f32);
+    let svd = leading_svd(&tiny, 2, &SvdOptions::default().accuracy(1e-3)).unwrap();
+    for (j, s) in svd.s.iter().enumerate() {
+        let off = (f64::from(*s) / 1e-41 * (j + 1) as f64 - 1.0).abs();
+        assert!(off < 2e-2, "value {j} is {s:e}"); // roundings of 130 x 120 entries, 1.4e-45 each
+    }
+    assert!((svd.u.norm_l2() - 2f32.sqrt()).abs() < 1e-5);
+    let huge = By(
+        (9, 9),
+        |x: &[f64], y: &mut [f64]| {
+            y.iter_mut().zip(x).for_each(|(y, x)| *y = 1e300 * x * 1e300);
+            Ok(())
+        },
+        |_: &[f64], _: &mut [f64]| Ok(()),
+    );
+    let error = leading_svd(&huge, 1, &SvdOptions::default()).unwrap_err();
+    assert!(matches!(error, SvdError::Operator { call: "apply", .. }), "{error}");
+}
+
+/// A half-precision matrix with more columns than are widened at a time, in both memory orders.
+#[test]
+fn long_rows_of_halves() {
+    let a = with_spectrum::<f16>(50, 9001, SPECTRA[0].1);
+    let by_rows = Mat::from_fn(9001, 50, |i, j| a[(j, i)]);
+    for a in [a.as_ref(), by_rows.transpose()] {
+        let svd = leading_svd(&a, 3, &SvdOptions::default().accuracy(1e-4)).unwrap();
+        let iteration = svd.iteration;
+        let col = |x: &[f32]| faer::Col::from_fn(x.len(), |i| x[i]);
+        let found = MatSvd::<f16> { u: svd.u, s: col(&svd.s), v: svd.v, residuals: Some(col(&svd.residuals)) };
+        verify(a, &found, iteration, 1e-4).unwrap();
+    }
+}
+
 /// A residual that rounding does not allow ends with a reduction, and so do values that are too near to one another; the report says so.
 #[test]
 fn reductions_take_over() {
@@ -78,7 +120,10 @@ fn reductions_take_over() {
         assert!(iteration.reduced && iteration.reached == (iteration.residual <= accuracy), "{iteration}");
         assert!(iteration.residual < 300.0 * f64::EPSILON, "{iteration}");
         assert!(report.to_string().contains("then a reduction"), "{report}");
+        assert!(report.seconds.iteration > 0.0, "{report}");
     }
+    // More triples than are measured at a time.
+    assert!(check("many", a.as_ref(), &cpu().keep(150).accuracy(1e-9)).unwrap().reduced);
 }
 
 /// Progress rises to 1, through an iteration alone and through one that a reduction follows; a call is stopped in it.
@@ -102,6 +147,16 @@ fn progress_and_cancellation() {
     let flag = stop.clone();
     let options = cpu().keep(5).accuracy(1e-9).cancel(stop).progress(move |_| flag.cancel());
     assert_eq!(a.svd_gpu_with(&options).map(drop), Err(SvdError::Cancelled { stage: Stage::Iteration }));
+    // Or while the residuals of a reduction are measured.
+    let stop = CancelFlag::new();
+    let flag = stop.clone();
+    let late = move |now: Progress| {
+        if now.fraction > 0.94 {
+            flag.cancel()
+        }
+    };
+    let options = cpu().keep(150).accuracy(1e-9).cancel(stop).progress(late);
+    assert_eq!(a.svd_gpu_with(&options).map(drop), Err(SvdError::Cancelled { stage: Stage::Vectors }));
 }
 
 /// The triples as the result of a matrix, for [`verify`].
@@ -247,6 +302,14 @@ fn faulty_operators() {
     told(leading_svd(&torn, 1, &options).unwrap_err(), "apply", "a row has 2");
     let long = RowsOf::new((9, 2), |visit| visit(&[1.0f64; 20]));
     told(leading_svd(&long, 1, &options).unwrap_err(), "apply", "10 rows, but the matrix has 9");
+    let deaf = RowsOf::new((9, 2), |visit| {
+        let _ = visit(&[1.0f64; 5]);
+        visit(&[1.0f64; 18])
+    });
+    told(leading_svd(&deaf, 1, &options).unwrap_err(), "apply", "a row has 2");
+    told(Centered::new(By((50, 50), copy, nan)).map(drop).unwrap_err(), "apply_adjoint", "means");
+    let error = Centered::with_mean(Mat::<f64>::zeros(2, 3), vec![0.0, f64::NAN, 1.0]).map(drop).unwrap_err();
+    assert!(error.to_string().contains("column 1 is NaN"), "{error}");
     told(ProductOf::<_, _, f64>::new(Mat::<f64>::zeros(2, 3), Mat::<f64>::zeros(2, 3)).map(drop).unwrap_err(), "shape", "2 x 3");
     told(Centered::with_mean(Mat::<f64>::zeros(2, 3), vec![0.0; 2]).map(drop).unwrap_err(), "shape", "2 means");
 }

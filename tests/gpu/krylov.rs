@@ -3,7 +3,8 @@
 use faer::{Col, Mat};
 use half::{bf16, f16};
 use svdvals_gpu::{
-    Backend, GpuContext, GpuMatrix, HalfStorage, MatSvd, RealElement, Route, SvdError, SvdGpu, SvdOptions, Vectors,
+    AdapterChoice, Backend, DeviceLimits, GpuContext, GpuMatrix, HalfStorage, MatSvd, RealElement, Route, SvdError, SvdGpu,
+    SvdOptions, Vectors,
 };
 
 use crate::{
@@ -18,6 +19,7 @@ pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
         ("options", options::<T>),
         ("follows_the_host", follows_the_host::<T>),
         ("triples_stay", triples_stay::<T>),
+        ("in_several_buffers", in_several_buffers::<T>),
     ]
 }
 
@@ -37,6 +39,14 @@ fn triples<T: Elements>(context: &GpuContext) -> Outcome {
         // The matrix, and small ones of each step.
         let most = 220 * 200 * if stored == "f16" { 2 } else { 4 } + 400_000;
         check!(report.counts.bytes_uploaded <= most, "{report}");
+        // Numbers of f16 below the normal ones are held as others; where there are larger ones beside them than f16 has room for, as f32.
+        let small = Mat::from_fn(220, 200, |i, j| f16::from_f64(a[(i, j)].to_f64() / 16384.0));
+        check_one("small f16", small.as_ref(), &options)?;
+        let report = small.svd_gpu_report(&options)?;
+        check!(report.storage == stored, "{report}");
+        let wide = Mat::from_fn(220, 200, |i, j| if i == 3 && j == 4 { f16::MAX } else { small[(i, j)] });
+        let report = wide.svd_gpu_report(&options)?;
+        check!(report.storage == "f32" && report.route == Route::Krylov, "{report}");
         check_one("bf16", with_spectrum::<bf16>(200, 220, SPECTRA[2].1).as_ref(), &options)?;
     }
     Ok(())
@@ -61,6 +71,20 @@ fn follows_the_host<T: Elements>(context: &GpuContext) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// A matrix that needs two buffers cannot be iterated with on the device: it is reduced there.
+fn in_several_buffers<T: Elements>(context: &GpuContext) -> Outcome {
+    let a = with_spectrum::<T>(230, 200, SPECTRA[0].1);
+    let most = (230 * 200 * size_of::<T::Scalar>()) as u64 * 3 / 4;
+    let limits =
+        if context.limits() == &wgpu::Limits::defaults() { DeviceLimits::WebGpuDefault } else { DeviceLimits::default() };
+    let few = GpuContext::new(&AdapterChoice::default().checked(context.is_checked()).limits(limits).max_binding(most))?;
+    let report = a.svd_gpu_report(&on(&few).keep(5).accuracy(1e-2))?;
+    let iteration = report.iteration.ok_or("no iteration")?;
+    check!(iteration.reduced && report.backend == Backend::Gpu, "{report}");
+    check!(a.svd_gpu_report(&on(context).keep(5).accuracy(1e-2))?.route == Route::Krylov, "reduced anyway");
+    Ok(verify(a.as_ref(), &report.values, iteration, 1e-2)?)
 }
 
 /// Triples of a matrix on the device stay there, whether they are iterated for or come from a reduction; values alone, one side, a tolerance; and

@@ -108,7 +108,7 @@ impl Asked {
     }
 
     /// The columns that a restart keeps: the wanted ones, and half of the room that is left beside a block.
-    fn kept(&self) -> usize {
+    pub fn kept(&self) -> usize {
         let room = self.most.saturating_sub(self.count + self.block);
         (self.count + room / 2).min(self.most.saturating_sub(self.block))
     }

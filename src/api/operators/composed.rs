@@ -41,7 +41,7 @@ impl<T: Scalar, A: LinearOperator<T>> Centered<A, T> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::Operator`] if the product fails.
+    /// [`SvdError::Operator`] if the product fails, or a mean is not finite.
     pub fn new(of: A) -> Result<Self> {
         let (m, n) = of.shape();
         let part = T::from_complex((1.0 / m.max(1) as f64).into());
@@ -49,7 +49,12 @@ impl<T: Scalar, A: LinearOperator<T>> Centered<A, T> {
         let product = of.apply_adjoint(1, &ones, &mut mean);
         product.map_err(|error| SvdError::Operator { call: "apply_adjoint", reason: error.to_string() })?;
         mean.iter_mut().for_each(|x| *x = T::conj_impl(x) * part);
-        Ok(Centered { of, mean })
+        match mean.iter().position(|x| x.magnitude().is_none()) {
+            Some(j) => {
+                Err(SvdError::Operator { call: "apply_adjoint", reason: format!("the mean of column {j} is {}", mean[j]) })
+            }
+            None => Ok(Centered { of, mean }),
+        }
     }
 
     /// The operator less other numbers, one for each column.
@@ -64,11 +69,14 @@ impl<T: Scalar, A: LinearOperator<T>> Centered<A, T> {
     /// ```
     ///
     /// # Errors
-    /// [`SvdError::Operator`] unless there is one for each column.
+    /// [`SvdError::Operator`] unless there is one for each column, [`SvdError::InvalidOption`] if one is not finite.
     pub fn with_mean(of: A, mean: Vec<T>) -> Result<Self> {
         let (columns, numbers) = (of.shape().1, mean.len());
         if columns != numbers {
             return Err(SvdError::Operator { call: "shape", reason: format!("{columns} columns, but {numbers} means") });
+        }
+        if let Some(j) = mean.iter().position(|x| x.magnitude().is_none()) {
+            return Err(SvdError::invalid("mean", format!("that of column {j} is {}", mean[j])));
         }
         Ok(Centered { of, mean })
     }

@@ -54,20 +54,28 @@ impl<T: Element, F: Fn(&mut Visit<'_, T>) -> Result<(), OperatorError> + Sync> R
 
     /// Calls `product` with each block of rows and the number of rows before it.
     fn blocks(&self, product: &mut dyn FnMut(MatRef<'_, T>, usize)) -> Result<(), OperatorError> {
-        let ((m, n), mut before) = (self.shape, 0);
-        (self.source)(&mut |rows| {
+        let ((m, n), mut before, mut wrong) = (self.shape, 0, None);
+        let mut visit = |rows: &[T]| {
             let count = rows.len() / n.max(1);
-            if count * n != rows.len() {
-                return Err(format!("the source gave {} numbers, but a row has {n}", rows.len()).into());
-            }
-            if before + count > m {
-                return Err(format!("the source gave {} rows, but the matrix has {m}", before + count).into());
-            }
-            product(MatRef::from_row_major_slice(rows, count, n), before);
-            before += count;
-            Ok(())
-        })?;
-        if before < m { Err(format!("the source gave {before} rows, but the matrix has {m}").into()) } else { Ok(()) }
+            let reason = if count * n != rows.len() {
+                format!("the source gave {} numbers, but a row has {n}", rows.len())
+            } else if before + count > m {
+                format!("the source gave {} rows, but the matrix has {m}", before + count)
+            } else {
+                product(MatRef::from_row_major_slice(rows, count, n), before);
+                before += count;
+                return Ok(());
+            };
+            wrong.get_or_insert_with(|| reason.clone());
+            Err(reason.into())
+        };
+        (self.source)(&mut visit)?;
+        match wrong {
+            // Also where the source did not pass it on.
+            Some(reason) => Err(reason.into()),
+            None if before < m => Err(format!("the source gave {before} rows, but the matrix has {m}").into()),
+            None => Ok(()),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
-//! A matrix in memory as an operator. Entries of f16 and bf16 are widened some rows or columns at a time, as they are multiplied.
+//! A matrix in memory as an operator. Entries of f16 and bf16 are widened a tile at a time, as they are multiplied.
 
-use faer::{Accum, Conj, Mat, MatMut, MatRef, Par, linalg::matmul::matmul_with_conj};
+use faer::{Accum, Conj, Mat, MatMut, MatRef, Par, linalg::matmul::matmul_with_conj, prelude::ReborrowMut};
 
 use crate::base::{
     number::{Number, Re, Scalar},
@@ -10,8 +10,9 @@ use crate::base::{
     view::map_into,
 };
 
-/// Rows or columns that are widened at a time.
+/// Rows of a product that a task computes, and entries of each that are widened at a time.
 const LINES: usize = 128;
+const DEPTH: usize = 4096;
 
 /// A matrix in memory.
 pub(crate) struct Dense<'a, T: Number>(pub MatRef<'a, T>);
@@ -24,15 +25,22 @@ impl<S: Scalar, T: Number<Scalar = S, Real = Re<S>>> Dense<'_, T> {
         if let Some(a) = T::as_scalars_ref(a) {
             return matmul_with_conj(y, accum, a, conj, x, Conj::No, S::one_impl(), all_threads());
         }
-        each(row_chunks(y, LINES).enumerate(), |(k, y)| {
+        let inner = a.ncols();
+        each(row_chunks(y, LINES).enumerate(), |(k, mut y)| {
             let rows = a.subrows(k * LINES, y.nrows());
-            // In the memory order of A.
-            let by_rows = rows.col_stride().unsigned_abs() < rows.row_stride().unsigned_abs();
-            let lines = if by_rows { rows.transpose() } else { rows };
-            let mut wide = Mat::<S>::zeros(lines.nrows(), lines.ncols());
-            map_into(lines, wide.as_mut(), |x| x);
-            let wide = if by_rows { wide.transpose() } else { wide.as_ref() };
-            matmul_with_conj(y, accum, wide, conj, x, Conj::No, S::one_impl(), Par::Seq);
+            let mut wide = Mat::<S>::zeros(0, 0);
+            for first in (0..inner.max(1)).step_by(DEPTH) {
+                let depth = DEPTH.min(inner - first);
+                let part = rows.subcols(first, depth);
+                // In the memory order of A.
+                let by_rows = part.col_stride().unsigned_abs() < part.row_stride().unsigned_abs();
+                let lines = if by_rows { part.transpose() } else { part };
+                wide.resize_with(lines.nrows(), lines.ncols(), |_, _| S::zero_impl());
+                map_into(lines, wide.as_mut(), |x| x);
+                let wide = if by_rows { wide.transpose() } else { wide.as_ref() };
+                let accum = if first == 0 { accum } else { Accum::Add };
+                matmul_with_conj(y.rb_mut(), accum, wide, conj, x.subrows(first, depth), Conj::No, S::one_impl(), Par::Seq);
+            }
         });
     }
 }

@@ -46,14 +46,18 @@ pub(crate) struct HostBlocks<'a, T: Scalar> {
     watch: Watch,
 }
 
-/// The power of two by which numbers as large as this are multiplied, so that their squares stay in the range of the type: 1 for most.
+/// Binary exponents that numbers may have, so that their squares stay in the range of f32.
+const EXPONENTS: std::ops::RangeInclusive<i32> = -30..=30;
+
+/// The power of two by which numbers as large as this are multiplied, so that their squares stay in the range of the type: 1 for most, and no further from
+/// it than need be, because vectors are multiplied by it.
 pub(crate) fn scale_for_squares<R: RealElement>(largest: R) -> R {
-    let exponent = largest.to_double().log2().floor() as i32;
-    if largest.to_double() == 0.0 || exponent.abs() <= 30 {
+    if largest.to_double() == 0.0 {
         return R::from_double(1.0);
     }
-    let limit = R::exponent_limit();
-    R::from_double(2f64.powi((-exponent).clamp(-limit, limit)))
+    let (exponent, limit) = (largest.to_double().log2().floor() as i32, R::exponent_limit());
+    let by = exponent.clamp(*EXPONENTS.start(), *EXPONENTS.end()) - exponent;
+    R::from_double(2f64.powi(by.clamp(-limit, limit)))
 }
 
 impl<'a, T: Scalar> HostBlocks<'a, T> {
@@ -145,6 +149,60 @@ impl<'a, T: Scalar> HostBlocks<'a, T> {
     }
 }
 
+impl<W: Scalar<Wide = W> + Number<Real = f64>, T: Scalar<Wide = W>> HostBlocks<'_, T> {
+    /// The product with columns `from` times `scale`, and the largest magnitude of its entries, or the error that names one that is not finite.
+    fn product(&mut self, to: Basis, at: usize, from: Range<usize>, scale: Re<T>) -> Result<Result<Re<T>>> {
+        self.watch.check()?;
+        let ((m, n), columns) = (self.shape, from.len());
+        let (x, x_rows, y, y_rows) = match to {
+            Basis::U => (&mut self.v, n, &mut self.u, m),
+            Basis::V => (&mut self.u, m, &mut self.v, n),
+        };
+        let x = &mut x[x_rows * from.start..x_rows * from.end];
+        let y = &mut y[y_rows * at..y_rows * (at + columns)];
+        let one = Re::<T>::from_double(1.0);
+        if scale != one {
+            multiply(x, scale);
+        }
+        pieces_mut(y, 1, ENTRIES, &|_, y| y.fill(T::zero_impl()));
+        let (call, ended) = match (to == Basis::V) != self.adjoint {
+            false => ("apply", self.operator.apply(columns, x, y)),
+            true => ("apply_adjoint", self.operator.apply_adjoint(columns, x, y)),
+        };
+        ended.map_err(|error| SvdError::Operator { call, reason: error.to_string() })?;
+        if scale != one {
+            multiply(x, Re::<T>::from_double(scale.to_double().recip()));
+        }
+        Ok(T::largest(y).ok_or_else(|| {
+            let at = y.iter().position(|x| x.magnitude().is_none()).unwrap_or(0);
+            let reason = format!("entry ({}, {}) of the product is {}", at % y_rows, at / y_rows, y[at]);
+            SvdError::Operator { call, reason }
+        }))
+    }
+
+    /// The first product of all, which shows how large the entries are. Where they are near either end of the type's range, it is made again with smaller or
+    /// larger columns.
+    fn first_product(&mut self, to: Basis, at: usize, from: Range<usize>) -> Result<()> {
+        let of = |by: f64| Re::<T>::from_double(by);
+        let far = 2f64.powi(*EXPONENTS.end() + Re::<T>::exponent_limit() / 2);
+        let (mut by, mut largest) = (1.0, self.product(to, at, from.clone(), of(1.0))?);
+        let again = match &largest {
+            Err(_) => Some(far.recip()),
+            Ok(largest) => (largest.to_double() < far.recip()).then_some(far),
+        };
+        if let Some(other) = again {
+            (by, largest) = (other, self.product(to, at, from.clone(), of(other))?.or(largest));
+        }
+        let largest = largest?.to_double();
+        let scale = if largest == 0.0 { 1.0 } else { by * scale_for_squares(of(largest)).to_double() };
+        if scale != by {
+            self.product(to, at, from, of(scale))??;
+        }
+        self.scale = Some(of(scale));
+        Ok(())
+    }
+}
+
 /// Multiplies each entry.
 fn multiply<T: Scalar>(x: &mut [T], by: Re<T>) {
     pieces_mut(x, 1, ENTRIES, &|_, x| x.iter_mut().for_each(|x| *x = x.times(by)));
@@ -160,41 +218,8 @@ impl<W: Scalar<Wide = W> + Number<Real = f64>, T: Scalar<Wide = W>> Blocks<W> fo
     }
 
     fn multiply(&mut self, to: Basis, at: usize, from: Range<usize>) -> Result<()> {
-        self.watch.check()?;
-        let ((m, n), columns) = (self.shape, from.len());
-        let (x, x_rows, y, y_rows) = match to {
-            Basis::U => (&mut self.v, n, &mut self.u, m),
-            Basis::V => (&mut self.u, m, &mut self.v, n),
-        };
-        let x = &mut x[x_rows * from.start..x_rows * from.end];
-        let y = &mut y[y_rows * at..y_rows * (at + columns)];
-        let one = Re::<T>::from_double(1.0);
-        let scale = self.scale.unwrap_or(one);
-        if scale != one {
-            multiply(x, scale);
-        }
-        pieces_mut(y, 1, ENTRIES, &|_, y| y.fill(T::zero_impl()));
-        let (call, ended) = match (to == Basis::V) != self.adjoint {
-            false => ("apply", self.operator.apply(columns, x, y)),
-            true => ("apply_adjoint", self.operator.apply_adjoint(columns, x, y)),
-        };
-        ended.map_err(|error| SvdError::Operator { call, reason: error.to_string() })?;
-        if scale != one {
-            multiply(x, Re::<T>::from_double(scale.to_double().recip()));
-        }
-        let Some(largest) = T::largest(y) else {
-            let at = y.iter().position(|x| x.magnitude().is_none()).unwrap_or(0);
-            let reason = format!("entry ({}, {}) of the product is {}", at % y_rows, at / y_rows, y[at]);
-            return Err(SvdError::Operator { call, reason });
-        };
-        if self.scale.is_none() {
-            let scale = scale_for_squares(largest);
-            if scale != one {
-                multiply(y, scale);
-            }
-            self.scale = Some(scale);
-        }
-        Ok(())
+        let Some(scale) = self.scale else { return self.first_product(to, at, from) };
+        self.product(to, at, from, scale)?.map(|_| ())
     }
 
     fn inner(&mut self, of: Basis, cols: Range<usize>) -> Later<'_, Mat<W>> {

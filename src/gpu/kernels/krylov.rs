@@ -10,7 +10,7 @@ use crate::{
     algo::krylov::{Asked, Basis, Blocks, Later, Small},
     base::{
         element_kind::ElementKind,
-        error::Result,
+        error::{Result, SvdError},
         number::{Number, Scalar},
         pool::on_pool_async,
     },
@@ -66,11 +66,12 @@ impl<W: Scalar> DeviceBlocks<W> {
         Ok(if self.adjoint { [v, u] } else { [u, v] })
     }
 
-    /// Puts triples of the matrix into the first columns.
-    pub fn set_vectors(&mut self, left: &DeviceMatrix, right: &DeviceMatrix) -> Result<()> {
+    /// Puts some triples of the matrix into the first columns.
+    pub fn set_vectors(&mut self, left: &DeviceMatrix, right: &DeviceMatrix, some: Range<usize>) -> Result<()> {
         let (u, v) = if self.adjoint { (right, left) } else { (left, right) };
         for (basis, vectors) in [(&self.u, u), (&self.v, v)] {
-            self.kernels.copy(all(vectors), whole(basis)?.columns(0, vectors.size.1), false)?;
+            let vectors = all(vectors).columns(some.start, some.len());
+            self.kernels.copy(vectors, whole(basis)?.columns(0, some.len()), false)?;
         }
         Ok(())
     }
@@ -119,6 +120,9 @@ impl<W: Scalar<Wide = W> + Number<Real = f64>> Blocks<W> for DeviceBlocks<W> {
             let (x, y) = (self.columns(of, 0..cols.end)?, self.columns(of, cols)?);
             let (rows, cols) = (x.cols, y.cols);
             let found = self.kernels.inner_products(x, y).await?;
+            if !found.iter().all(|x| x.is_finite()) {
+                return Err(SvdError::Gpu { what: "products of columns", reason: "one is not finite".into() });
+            }
             Ok(Mat::from_fn(rows, cols, |i, j| W::from_complex(found[i + j * rows])))
         })
     }

@@ -27,7 +27,7 @@ use crate::{
         stage::Stage,
         watch::{Listen, Watch},
     },
-    cost::{Cost, cholesky::flops, counts::Counts, work::Kernel},
+    cost::{Cost, cholesky::flops},
     cpu::tall::cholesky_qr::triangle_of_squares,
     gpu::{
         device::{
@@ -46,7 +46,7 @@ use crate::{
         options::QrOptions,
         qr_factors::Tree,
         qr_report::report_of_gpu,
-        report::SvdReport,
+        report::{Ran, SvdReport},
         route::{Orthogonal, Route, is_narrow},
     },
     tile::{
@@ -65,26 +65,8 @@ pub(crate) fn is_worth((m, n): (usize, usize)) -> bool {
 }
 
 /// What has run on the device.
-pub(crate) struct Ran {
-    counts: Counts,
-    seconds: Vec<(Kernel, f64)>,
-}
-
-impl Ran {
-    fn of(kernels: &GpuKernels) -> Ran {
-        Ran { counts: kernels.counts(), seconds: kernels.kernel_seconds() }
-    }
-
-    /// Adds it to a report.
-    pub fn add_to<V>(self, report: &mut SvdReport<V>) {
-        report.counts.add(&self.counts);
-        for (kernel, seconds) in self.seconds {
-            match report.kernel_seconds.iter_mut().find(|(of, _)| *of == kernel) {
-                Some((_, sum)) => *sum += seconds,
-                None => report.kernel_seconds.push((kernel, seconds)),
-            }
-        }
-    }
+fn ran(kernels: &GpuKernels) -> Ran {
+    Ran { counts: kernels.counts(), kernel_seconds: kernels.kernel_seconds(), ..Ran::default() }
 }
 
 /// Q (m x n) and R (n x n), with the kernels that compute them, the call's listeners, and what has run before.
@@ -132,24 +114,24 @@ pub(crate) async fn cholesky_qr<S: Scalar>(
     let a = upload(&first)?;
     let (m, n) = a.size;
     if a.a.len() > 1 {
-        return Ok(Attempt::Declined(Some(Box::new(a)), Ran::of(&first)));
+        return Ok(Attempt::Declined(Some(Box::new(a)), ran(&first)));
     }
     let room = match first.room_for_parts(m, n * n.next_multiple_of(4)) {
         // Reflectors need no such room.
         Err(SvdError::OutOfMemory { .. } | SvdError::TooLarge { .. }) => {
-            return Ok(Attempt::Declined(Some(Box::new(a)), Ran::of(&first)));
+            return Ok(Attempt::Declined(Some(Box::new(a)), ran(&first)));
         }
         room => room?,
     };
     let Some(r1) = triangle_of_squares::<S>(&first.squares::<S>(&a, &room).await?) else {
-        return Ok(Attempt::Declined(Some(Box::new(a)), Ran::of(&first)));
+        return Ok(Attempt::Declined(Some(Box::new(a)), ran(&first)));
     };
 
     let one = Re::<S>::from_double(1.0);
     let r1 = first.upload(r1.as_ref(), one)?;
     first.solve_right(&r1, &a)?;
     let Some(r2) = first_order::<S>(&first.squares::<S>(&a, &room).await?) else {
-        return Ok(Attempt::Declined(None, Ran::of(&first)));
+        return Ok(Attempt::Declined(None, ran(&first)));
     };
     first.finish().await?;
 
@@ -159,7 +141,7 @@ pub(crate) async fn cholesky_qr<S: Scalar>(
     let r2 = kernels.upload(r2.as_ref(), one)?;
     kernels.solve_right(&r2, &a)?;
     let r = kernels.times_upper(&r2, &r1)?;
-    let ran = Ran::of(&first);
+    let ran = ran(&first);
     Ok(Attempt::Factored(Box::new(DeviceThin { q: a, r, kernels, watch, ran })))
 }
 

@@ -16,7 +16,6 @@ use crate::{
         number::{Number, Re, RealElement, Scalar},
         watch::Watch,
     },
-    cost::{counts::Counts, work::Kernel},
     cpu::krylov::scale_for_squares,
     gpu::{
         device::{context::Waits, stream::Manner},
@@ -31,20 +30,16 @@ use crate::{
             svd::{DeviceSvd, within},
         },
         factors::Factors,
-        leading::{Plan, estimate::Guard, iteration_of, no_cost, reduction, seconds_of, small_svd, values_of},
+        leading::{
+            Left, Plan, estimate::Guard, for_residuals, iteration_of, no_cost, seconds_of, small_svd, together, values_of,
+        },
         options::{Backend, SvdOptions, Vectors},
-        report::SvdReport,
+        report::{Ran, SvdReport},
         route::Route,
         svd::read_back,
     },
     tile::kernels::{TileKernels, Transfers},
 };
-
-/// How an iteration ended, and its triples in the report, if they are accurate.
-pub(crate) struct Ran<T: Scalar> {
-    pub found: Found,
-    pub report: SvdReport<Factors<T>>,
-}
 
 /// Kernels for the products of a call.
 pub(crate) fn kernels_of(kind: ElementKind, on: &OnGpu, options: &SvdOptions, watch: Watch, waits: Waits) -> Result<GpuKernels> {
@@ -82,34 +77,38 @@ async fn of<W: Scalar<Wide = W> + Number<Real = f64>>(
     Ok(Triples { found, vectors, kernels: blocks.kernels })
 }
 
-/// The residuals of triples of a matrix on the device, given as a matrix times these values.
-pub(crate) async fn residuals(
+/// The residuals of triples of a matrix on the device, given as a matrix times these values; some at a time.
+async fn residuals(
     kernels: GpuKernels,
     a: DeviceMatrix,
     values: &[f64],
     vectors: [&DeviceMatrix; 2],
-) -> Result<Vec<f64>> {
+    watch: &Watch,
+) -> Result<(Vec<f64>, GpuKernels)> {
     async fn of<W: Scalar<Wide = W> + Number<Real = f64>>(
         kernels: GpuKernels,
         a: DeviceMatrix,
         values: &[f64],
         [left, right]: [&DeviceMatrix; 2],
-    ) -> Result<Vec<f64>> {
-        let count = values.len();
-        let asked = Asked { count, block: count, most: 2 * count, accuracy: 1.0, seed: 0 };
-        let kind = a.kind;
-        let mut blocks = DeviceBlocks::<W>::new(kernels, (a, kind), &asked, small_svd)?;
-        blocks.set_vectors(left, right)?;
-        measured(&mut blocks, values).await
+        watch: &Watch,
+    ) -> Result<(Vec<f64>, GpuKernels)> {
+        let (kind, count) = (a.kind, values.len());
+        let mut blocks = DeviceBlocks::<W>::new(kernels, (a, kind), &for_residuals(count), small_svd)?;
+        let mut all = Vec::with_capacity(count);
+        for some in together(count) {
+            blocks.set_vectors(left, right, some.clone())?;
+            all.extend(measured(&mut blocks, &values[some.clone()]).await?);
+            watch.did(some.len() as u64)?;
+        }
+        Ok((all, blocks.kernels))
     }
-    if a.kind.is_complex() {
-        of::<Complex<f64>>(kernels, a, values, vectors).await
-    } else {
-        of::<f64>(kernels, a, values, vectors).await
+    match a.kind.is_complex() {
+        true => of::<Complex<f64>>(kernels, a, values, vectors, watch).await,
+        false => of::<f64>(kernels, a, values, vectors, watch).await,
     }
 }
 
-/// The iteration for `scale` times a matrix of the host.
+/// The iteration for `scale` times a matrix of the host, and its triples in the report, if they are accurate.
 pub(crate) async fn on_device<T: Scalar>(
     a: MatRef<'_, T>,
     (scale, as_f16): (f64, bool),
@@ -117,7 +116,7 @@ pub(crate) async fn on_device<T: Scalar>(
     guard: &mut Guard,
     on: OnGpu,
     (options, timed, waits): (&SvdOptions, bool, Waits),
-) -> Result<Ran<T>> {
+) -> Result<(Found, SvdReport<Factors<T>>)> {
     let mut clock = Clock::new(timed);
     let kernels = kernels_of(T::KIND, &on, options, guard.quiet.clone(), waits)?;
     // What f16 holds without rounding is stored as such.
@@ -137,19 +136,17 @@ pub(crate) async fn on_device<T: Scalar>(
         Factors::new(faer::Mat::new(), Vec::new(), faer::Mat::new())
     };
     let seconds = seconds_of(0.0, of_upload, clock.restart());
-    let mut counts = (kernels.counts(), kernels.kernel_seconds());
-    counts.0.add(&uploads.counts());
-    let report = report_of((T::KIND, stored.name()), a.shape(), on, (&found.progress, asked.accuracy), seconds, counts, factors);
-    Ok(Ran { found, report })
+    let mut report = report_of((T::KIND, stored.name()), a.shape(), on, seconds, &kernels, factors);
+    Ran { counts: uploads.counts(), kernel_seconds: uploads.kernel_seconds(), ..Ran::default() }.add_to(&mut report);
+    Ok((found, report))
 }
 
 fn report_of<V>(
     (kind, storage): (ElementKind, &'static str),
     shape: (usize, usize),
     on: OnGpu,
-    (progress, accuracy): (&Progress, f64),
     seconds: StageSeconds,
-    (counts, kernel_seconds): (Counts, Vec<(Kernel, f64)>),
+    kernels: &GpuKernels,
     values: V,
 ) -> SvdReport<V> {
     SvdReport {
@@ -161,9 +158,9 @@ fn report_of<V>(
         storage,
         tuning: on.tuning,
         seconds,
-        counts,
-        kernel_seconds,
-        iteration: Some(iteration_of(progress, accuracy, false)),
+        counts: kernels.counts(),
+        kernel_seconds: kernels.kernel_seconds(),
+        iteration: None,
         shape,
         stage3_on_device: false,
         options: String::new(),
@@ -191,56 +188,53 @@ pub(crate) fn svd_there(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> 
     let scale = scale_for_squares(a.largest()?);
     let of_scale = clock.seconds();
     let on = on_its_device(a, tuning);
-    let (mut progress, mut told) = (Progress::default(), 0);
+    let (listen, mut left) = (options.run.listen(), Left::default());
+    let told = |mut report: SvdReport<DeviceSvd>, kernels: &GpuKernels, progress: &Progress, reduced| {
+        report = report.try_map(|svd| asked_for_there(svd, kernels, options))?;
+        let DeviceSvd { s, residuals, .. } = &report.values;
+        report.iteration = Some(iteration_of(progress, (s, residuals.as_deref()), plan.accuracy, reduced));
+        report.seconds.total = clock.seconds();
+        Ok(report)
+    };
     if let Some(asked) = plan.asked {
-        let mut guard = plan.guard(&options.run.listen())?;
+        let mut guard = plan.guard(&listen)?;
         let mut clock = Clock::new(timed);
         let kernels = kernels_of(a.kind, &on, options, guard.quiet.clone(), Waits::Blocking)?;
         let there = scaled(&kernels, a, scale)?;
         let Triples { found, vectors, kernels } = block_on(iterated(kernels, (there, a.kind), asked, &mut guard))?;
+        block_on(kernels.finish())?;
+        let seconds = seconds_of(of_scale, 0.0, clock.restart());
         if found.reached {
             let of = |values: &[f64], what| unscaled(a.kind, values.to_vec(), scale, what);
             let (s, residuals) = (of(&found.values, "singular values")?, of(&found.residuals, "residuals")?);
             let [u, v] = vectors.map(|x| DeviceMatrix::from_dense(&a.context, x));
             let svd = DeviceSvd { u: u?, s, v: v?, residuals: Some(residuals) };
-            block_on(kernels.finish())?;
             guard.watch.end();
-            let counts = (kernels.counts(), kernels.kernel_seconds());
-            let seconds = seconds_of(of_scale, 0.0, clock.restart());
-            let mut report =
-                report_of((a.kind, a.kind.name()), shape, on, (&found.progress, plan.accuracy), seconds, counts, svd);
-            report.values = asked_for_there(report.values, &kernels, options)?;
-            report.seconds.total = clock.seconds() + of_scale + seconds.iteration;
-            return Ok(report);
+            let report = report_of((a.kind, a.kind.name()), shape, on, seconds, &kernels, svd);
+            return told(report, &kernels, &found.progress, false);
         }
-        (progress, told) = (found.progress, guard.told);
+        let ran = Ran { seconds, counts: kernels.counts(), kernel_seconds: kernels.kernel_seconds() };
+        left = Left::new(found.progress, &guard, ran);
     }
-    let reduced = reduction(options, told);
-    let mut report = within(a, &reduced, timed)?;
-    let kernels = kernels_of(a.kind, &on, options, Watch::default(), Waits::Blocking)?;
+    let mut report = within(a, &left.reduction(options, &listen), timed)?;
     let svd = &mut report.values;
-    progress.products += 2;
-    progress.columns += 2 * svd.s.len();
-    progress.residual = 0.0;
-    let mut found = Vec::new();
-    if let Some(&largest) = svd.s.first() {
+    let mut clock = Clock::new(timed);
+    let watch = left.measuring(&listen, svd.s.len())?;
+    let mut kernels = kernels_of(a.kind, &on, options, Watch::default(), Waits::Blocking)?;
+    left.progress.products += 2;
+    left.progress.columns += 2 * svd.s.len();
+    let mut measured = Vec::new();
+    if !svd.s.is_empty() {
         let values: Vec<f64> = svd.s.iter().map(|s| s * scale).collect();
         let there = scaled(&kernels, a, scale)?;
-        let measured = block_on(residuals(
-            kernels_of(a.kind, &on, options, Watch::default(), Waits::Blocking)?,
-            there,
-            &values,
-            [&svd.u, &svd.v],
-        ))?;
-        found = unscaled(a.kind, measured, scale, "residuals")?;
-        let most = found.iter().copied().fold(0.0, f64::max);
-        progress.residual = if most == 0.0 { 0.0 } else { most / largest };
+        (measured, kernels) = block_on(residuals(kernels, there, &values, [&svd.u, &svd.v], &watch))?;
     }
-    svd.residuals = Some(found);
-    report = report.try_map(|svd| asked_for_there(svd, &kernels, options))?;
-    report.iteration = Some(iteration_of(&progress, plan.accuracy, true));
-    report.seconds.total = clock.seconds();
-    Ok(report)
+    svd.residuals = Some(unscaled(a.kind, measured, scale, "residuals")?);
+    watch.end();
+    let seconds = seconds_of(0.0, 0.0, clock.restart());
+    Ran { seconds, counts: kernels.counts(), kernel_seconds: kernels.kernel_seconds() }.add_to(&mut report);
+    left.ran.add_to(&mut report);
+    told(report, &kernels, &left.progress, true)
 }
 
 /// The triples that the tolerance leaves, and the vectors that the options ask for, in the same buffers.

@@ -7,6 +7,8 @@ pub(crate) mod operator;
 #[cfg(feature = "gpu")]
 pub(crate) mod device;
 
+use std::ops::Range;
+
 use faer::Mat;
 
 use estimate::{Estimate, Guard, UNITS, usual_steps};
@@ -19,14 +21,15 @@ use crate::{
         element_kind::ElementKind,
         error::{Result, SvdError},
         number::{Number, Re, RealElement, Scalar},
-        watch::{self, Listen, ProgressFn},
+        stage::Stage,
+        watch::{self, Listen, ProgressFn, Watch},
     },
     cost::Cost,
     plan::{
         factors::Factors,
         options::{Backend, RunOptions, Signs, SvdOptions, Vectors},
         problem::Problem,
-        report::Iteration,
+        report::{Iteration, Ran},
         svd::svd as full_svd,
     },
     tile::tuning::Tuning,
@@ -68,14 +71,66 @@ impl Plan {
     }
 }
 
-/// The options of the reduction in place of an iteration, or after one that told so many units of its progress.
-pub(crate) fn reduction(options: &SvdOptions, told: u64) -> SvdOptions {
-    let part = told as f64 / UNITS as f64;
-    let progress = options.run.progress.clone().map(|outer| {
-        ProgressFn::new(move |now| outer.tell(watch::Progress { fraction: part + (1.0 - part) * now.fraction, ..now }))
-    });
-    let run = RunOptions { threads: None, progress, ..options.run.clone() };
-    SvdOptions { run, accuracy: None, seed: 0, tolerance: None, vectors: Vectors::Thin, signs: Signs::Free, ..options.clone() }
+/// The part of the progress of a call that the residuals of a reduction are.
+const OF_RESIDUALS: f64 = 0.05;
+
+/// Triples whose residuals are measured at a time: products with few columns read the matrix more often, and those with many take more memory.
+const TRIPLES: usize = 64;
+
+/// How an iteration ended for which a reduction follows.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    pub progress: Progress,
+    /// Units told of the progress of the call.
+    told: u64,
+    pub ran: Ran,
+}
+
+impl Left {
+    pub fn new(progress: Progress, guard: &Guard, ran: Ran) -> Left {
+        Left { progress, told: guard.told, ran }
+    }
+
+    /// The options of the reduction.
+    pub fn reduction(&self, options: &SvdOptions, listen: &Listen) -> SvdOptions {
+        let (part, listen) = (self.told as f64 / UNITS as f64, listen.clone());
+        let progress = listen.progress.clone().map(|outer| {
+            let rest = (1.0 - part) * (1.0 - OF_RESIDUALS);
+            let seconds = move || listen.start.map_or(0.0, |start| start.elapsed().as_secs_f64());
+            ProgressFn::new(move |now| {
+                outer.tell(watch::Progress { fraction: part + rest * now.fraction, seconds: seconds(), ..now });
+            })
+        });
+        let run = RunOptions { threads: None, progress, ..options.run.clone() };
+        SvdOptions {
+            run,
+            accuracy: None,
+            seed: 0,
+            tolerance: None,
+            vectors: Vectors::Thin,
+            signs: Signs::Free,
+            ..options.clone()
+        }
+    }
+
+    /// What watches the measuring of the residuals, which come last.
+    pub fn measuring(&self, listen: &Listen, of: usize) -> Result<Watch> {
+        let before = (of as f64 * (1.0 - OF_RESIDUALS) / OF_RESIDUALS) as u64;
+        let watch = Watch::new(listen, || Ok([before, 0, 0, of as u64]))?;
+        watch.begin(Stage::Vectors)?;
+        Ok(watch)
+    }
+}
+
+/// The ranges of triples whose residuals are measured together.
+pub(crate) fn together(count: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..count).step_by(TRIPLES).map(move |first| first..count.min(first + TRIPLES))
+}
+
+/// What is asked of the bases in which the residuals of so many triples are measured.
+pub(crate) fn for_residuals(count: usize) -> Asked {
+    let count = count.min(TRIPLES);
+    Asked { count, block: count, most: 2 * count, accuracy: 1.0, seed: 0 }
 }
 
 /// The decomposition of a small matrix on the CPU, on the threads of the caller.
@@ -85,22 +140,31 @@ pub(crate) fn small_svd<W: Scalar<Wide = W> + Number<Real = f64>>(a: Mat<W>, kee
     Ok(Small { u, s, v })
 }
 
-/// What the report says of an iteration.
-pub(crate) fn iteration_of(progress: &Progress, accuracy: f64, reduced: bool) -> Iteration {
-    let &Progress { products, columns, restarts, residual } = progress;
+/// What the report says of an iteration that gave triples with these values and residuals.
+pub(crate) fn iteration_of<R: RealElement>(
+    progress: &Progress,
+    of: (&[R], Option<&[R]>),
+    accuracy: f64,
+    reduced: bool,
+) -> Iteration {
+    let &Progress { products, columns, restarts, .. } = progress;
+    let most = of.1.unwrap_or_default().iter().map(|residual| residual.to_double()).fold(0.0, f64::max);
+    let residual = if most == 0.0 { 0.0 } else { most / of.0[0].to_double() };
     Iteration { products, columns, restarts, residual, reached: residual <= accuracy, reduced }
 }
 
-/// The number without the scale of its matrix, rounded.
-fn unscaled<R: RealElement>(kind: ElementKind, value: f64, scale: f64, what: &'static str) -> Result<R> {
-    let value = R::from_double(value / scale);
-    if num_traits::Float::is_finite(value) { Ok(value) } else { Err(SvdError::overflow(kind, what)) }
+/// Numbers without the scale of their matrix, rounded.
+pub(crate) fn unscaled<T: Scalar>(values: &[f64], scale: f64, what: &'static str) -> Result<Vec<Re<T>>> {
+    let of = |value: f64| {
+        let value = Re::<T>::from_double(value / scale);
+        if num_traits::Float::is_finite(value) { Ok(value) } else { Err(SvdError::overflow(T::KIND, what)) }
+    };
+    values.iter().copied().map(of).collect()
 }
 
 /// The values and their residuals, without the scale of their matrix.
 pub(crate) fn values_of<T: Scalar>(found: &Found, scale: f64) -> Result<[Vec<Re<T>>; 2]> {
-    let of = |values: &[f64], what| values.iter().map(|&value| unscaled(T::KIND, value, scale, what)).collect::<Result<_>>();
-    Ok([of(&found.values, "singular values")?, of(&found.residuals, "residuals")?])
+    Ok([unscaled::<T>(&found.values, scale, "singular values")?, unscaled::<T>(&found.residuals, scale, "residuals")?])
 }
 
 /// The triples that the tolerance leaves, and the vectors that the options ask for.

@@ -129,5 +129,6 @@ fn of_operator<T: Scalar>(operator: &dyn LinearOperator<T>, count: usize, option
     }
     let mut seconds = seconds_of(0.0, 0.0, clock.seconds());
     seconds.total = clock.seconds();
-    Ok(report(factors, iteration_of(&found.progress, accuracy, false), seconds))
+    let iteration = iteration_of(&found.progress, (&factors.s, factors.residuals.as_deref()), accuracy, false);
+    Ok(report(factors, iteration, seconds))
 }
