@@ -23,7 +23,7 @@ use crate::{
 /// | [`solve`](Self::solve), [`solve_faer`](Self::solve_faer) | least squares with the right-hand sides of [`push_with`](Self::push_with) |
 ///
 /// Everything is computed on the CPU, in the caller's rayon pool or in the threads of [`with_run`](Self::with_run), and does not depend on their
-/// number.
+/// number; or blocks are added [on a GPU](Self::with_run).
 ///
 /// ```
 /// # #[cfg(feature = "ndarray")] {
@@ -147,8 +147,24 @@ impl<T: Element> RowBlocks<T> {
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```
     ///
+    /// With a [context](RunOptions::context) and 256 columns or more, or with [`Backend::Gpu`](crate::Backend) and any number of them, a GPU adds the blocks. In
+    /// f64, if it has that, it does what the CPU does, for every element type. Otherwise, for types in single precision, it factors each block of at least
+    /// 2 n rows in f32, which leaves the errors of a QR factorisation in that, n eps. What [`finish`](Self::finish) and [`solve`](Self::solve) compute from the
+    /// triangle is computed on the CPU.
+    ///
+    /// ```no_run
+    /// # #[cfg(all(feature = "faer", feature = "gpu"))] {
+    /// use svdvals_gpu::{GpuContext, RowBlocks, RunOptions};
+    /// let gpu = RunOptions::default().context(GpuContext::global()?);
+    /// let mut rows = RowBlocks::<f32>::new(1000)?.with_run(&gpu)?;
+    /// rows.push(&faer::Mat::from_fn(20_000, 1000, |i, j| ((i * j) as f32).sin()))?;
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    ///
     /// # Errors
-    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for any other option: the rows are computed on the CPU, in double precision.
+    /// [`SvdError::InvalidOption`](crate::SvdError::InvalidOption) for progress, whose end is not known, and for half storage.
+    /// [`SvdError::NoAdapter`](crate::SvdError::NoAdapter) and [`SvdError::UnsupportedElement`](crate::SvdError::UnsupportedElement) with `Backend::Gpu`.
     pub fn with_run(mut self, run: &RunOptions) -> Result<Self> {
         T::set_run_of_rows(&mut self.state, run)?;
         Ok(self)

@@ -14,6 +14,8 @@
 //! | any other of at least 2 N rows | Householder QR in double precision, then that of \[R; R_block\] | 2 m N^2 |
 //! | fewer rows | they are kept until there are N of them, then QR of \[R; rows\] | 4 m N^2 |
 //!
+//! A device (`row_blocks/device.rs`) computes these where a context or [`Backend::Gpu`] asks for it.
+//!
 //! The limits on the condition are those of [`cholesky_qr`](crate::cpu::tall::cholesky_qr): with them the Cholesky factor is as accurate as that of
 //! QR, for columns of any lengths. In double precision they are strict. Products of single precision are exact in double precision, so that only
 //! nearly dependent columns need QR.
@@ -26,6 +28,8 @@
 //! ```
 
 mod block;
+#[cfg(feature = "gpu")]
+mod device;
 #[cfg(feature = "serde")]
 mod held;
 
@@ -159,22 +163,21 @@ impl<T: Scalar> State<T> {
         *self = State { n: self.n, p: self.p, rows: 0, blocks: 0, mean, triangle: none(), sum: None, loose: none(), run };
     }
 
-    /// Chooses how each step runs: the CPU computes, and a step has no progress.
+    /// Chooses how each step runs; a step has no progress.
     pub(crate) fn set_run(&mut self, run: &RunOptions, of: Takes) -> Result<()> {
-        let refused =
-            |option, reason: &str| Err(SvdError::invalid(option, format!("{reason}, but {} is computed on the CPU", of.call)));
         run.check(of)?;
-        match run {
-            _ if run.backend == Backend::Gpu => refused("backend", "Backend::Gpu"),
-            #[cfg(feature = "gpu")]
-            RunOptions { context: Some(_), .. } => refused("context", "a GPU"),
-            _ if run.progress.is_some() => Err(SvdError::invalid("progress", "the number of blocks is not known")),
-            _ => {
-                run.tuning_for_cpu(T::KIND, self.n)?.check()?;
-                self.run = run.clone();
-                Ok(())
-            }
+        if run.progress.is_some() {
+            return Err(SvdError::invalid("progress", "the number of blocks is not known"));
         }
+        run.tuning_for_cpu(T::KIND, self.n)?.check()?;
+        #[cfg(feature = "gpu")]
+        let run = &device::opened::<T>(run, self.columns())?;
+        #[cfg(not(feature = "gpu"))]
+        if run.backend == Backend::Gpu {
+            return Err(SvdError::NoAdapter { reason: "svdvals-gpu was built without its feature `gpu`".into() });
+        }
+        self.run = run.clone();
+        Ok(())
     }
 
     /// A step in the threads of the run.
@@ -221,12 +224,12 @@ impl<T: Scalar> State<T> {
             Some(mean) => Some(block.mean(mean.shift.clone())?),
         };
         let joint = mean.as_ref().and_then(|mean| self.joint(mean, m as u64)).transpose()?;
-        let by_squares = m >= 2 * columns && self.add_squares(&block, mean.as_ref())?;
+        let by_squares = m >= 2 * columns && self.takes_squares() && self.add_squares(&block, mean.as_ref())?;
         if !by_squares {
             let rows = block.scaled(mean.as_ref())?;
             if m >= 2 * columns {
-                let rows = Part { rows: triangle_of(rows.rows.as_ref(), &self.run)?, ..rows };
-                self.fold(&[rows])?;
+                let triangle = self.single_triangle(&rows)?.map_or_else(|| triangle_of(rows.rows.as_ref(), &self.run), Ok)?;
+                self.fold(&[Part { rows: triangle, ..rows }])?;
             } else {
                 self.loose.append(rows);
             }
@@ -239,7 +242,7 @@ impl<T: Scalar> State<T> {
 
     /// Adds A^H A of the block to that of the blocks before, unless the sum is too ill-conditioned.
     fn add_squares(&mut self, block: &Block<'_, T>, mean: Option<&Mean<Wide<T>>>) -> Result<bool> {
-        let mut squares = block.squares(mean)?;
+        let mut squares = self.squares_of(block, mean)?;
         let count = match &self.sum {
             None => 0,
             Some((sum, count)) => {
@@ -252,6 +255,25 @@ impl<T: Scalar> State<T> {
             self.sum = Some((squares, count + 1));
         }
         Ok(safe)
+    }
+
+    /// Whether blocks are added by A^H A, if they are well-conditioned.
+    fn takes_squares(&self) -> bool {
+        #[cfg(feature = "gpu")]
+        if let Some(context) = device::device_of::<T>(&self.run, self.columns()) {
+            return device::is_wide::<T>(context);
+        }
+        true
+    }
+
+    #[cfg(not(feature = "gpu"))]
+    fn squares_of(&self, block: &Block<'_, T>, mean: Option<&Mean<Wide<T>>>) -> Result<Mat<Wide<T>>> {
+        block.squares(mean)
+    }
+
+    #[cfg(not(feature = "gpu"))]
+    fn single_triangle(&self, _: &Part<Wide<T>>) -> Result<Option<Mat<Wide<T>>>> {
+        Ok(None)
     }
 
     /// What joins these rows and `m` others with the given mean: the difference of the means, and one more centred row. None for the first rows.
@@ -428,7 +450,16 @@ fn triangle_of<W: Scalar>(rows: MatRef<'_, W>, run: &RunOptions) -> Result<Mat<W
     let padded = |i: usize, j: usize| if i < m { rows[(i, j)] } else { W::zero_impl() };
     let square = if m < columns { Some(Mat::from_fn(columns, columns, padded)) } else { None };
     let rows = square.as_ref().map_or(rows, |square| square.as_ref());
-    Ok(upper(qr_r::<W>(rows, &part(run).into(), false)?.values.as_ref()))
+    let here = part(run);
+    #[cfg(feature = "gpu")]
+    if device::joining(run, rows) != Backend::Cpu {
+        let there = RunOptions { backend: Backend::Gpu, ..here.clone() };
+        let r = qr_r::<W>(rows, &there.into(), false);
+        if let Ok(report) = crate::plan::backend::or_fall_back(run, false, r)? {
+            return Ok(upper(report.values.as_ref()));
+        }
+    }
+    Ok(upper(qr_r::<W>(rows, &here.into(), false)?.values.as_ref()))
 }
 
 /// The decomposition of a triangle, in the order of its columns' lengths, so that the digits of short columns are kept.

@@ -42,6 +42,7 @@ mod properties;
 mod qr_on_device;
 mod reflectors;
 mod resident;
+mod row_blocks;
 mod stacked_vectors;
 mod stage3;
 mod startup;
@@ -134,6 +135,7 @@ fn main() -> ExitCode {
         ("pipelines_in_files", startup::pipelines_in_files),
         ("device_without_optional_types", whole::device_without_optional_types),
         ("lstsq_without_f64", lstsq_in_fixed_point::without_f64),
+        ("row_blocks_without_f64", row_blocks::without_f64),
     ] {
         if absent {
             left_out.push(name.to_owned());
@@ -247,7 +249,8 @@ fn every<T: Elements>() -> Vec<Runs> {
     let lstsq = on_the_device::<T>("lstsq", lstsq_on_device::trials::<T>());
     let factors = on_the_device::<T>("factors_resident", factors_resident::trials::<T>());
     let krylov = on_the_device::<T>("krylov", krylov::trials::<T>());
-    [values::<T>(), properties_of::<T>(), resident::<T>(), vectors, many, qr, lstsq, factors, krylov].concat()
+    let row_blocks = on_the_device::<T>("row_blocks", row_blocks::trials::<T>());
+    [values::<T>(), properties_of::<T>(), resident::<T>(), vectors, many, qr, lstsq, factors, krylov, row_blocks].concat()
 }
 
 /// Singular values of matrices as they are stored.

@@ -49,7 +49,7 @@ impl<T: Scalar> Block<'_, T> {
     }
 
     /// The rows times 2^`exponent`, less the mean, in double precision.
-    fn wide(&self, exponent: i32, mean: Option<&Mean<Wide<T>>>) -> Mat<Wide<T>> {
+    pub(super) fn wide(&self, exponent: i32, mean: Option<&Mean<Wide<T>>>) -> Mat<Wide<T>> {
         let (n, scale) = (self.a.ncols(), 2f64.powi(exponent));
         let mut rows = Mat::zeros(self.a.nrows(), n + self.b.ncols());
         let (left, right) = rows.as_mut().split_at_col_mut(n);
