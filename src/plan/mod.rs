@@ -6,15 +6,16 @@
 //! | `problem.rs`, `choice/` | what is to be computed, and its seconds on either backend |
 //! | `backend.rs` | CPU or GPU, the reason, and the only fallback, from GPU to CPU |
 //! | `route.rs` | the route of a matrix on its backend |
-//! | `svdvals.rs`, `cpu.rs`, `gpu.rs` | the driver, and the routes on either backend |
+//! | `call.rs`, `svdvals.rs`, `cpu.rs`, `gpu.rs` | a call; the driver, and the routes on either backend |
 //! | `stages.rs`, `triangular.rs` | a single stage; triangular multiply and solve |
 //! | `svd.rs`, `band_svd.rs`, `factors.rs` | the drivers with vectors; U, s and V, and what is computed from them |
-//! | `qr.rs`, `qr_factors.rs` | the driver of the QR factorisation; its factors, and what is computed from them |
+//! | `qr.rs`, `qr_factors.rs`, `qr_report.rs` | the driver of the QR factorisation; its factors, and what is computed from them; its reports |
 //! | `products.rs` | the QR factorisation with products by low precision |
 //! | `device/` | the drivers of matrices that are on a device, where their results stay |
 //! | `drivers.rs` | the drivers of an element type: where the caller's type ends, and where options are checked (`drivers/door.rs`) |
 //! | `batch.rs` | the driver of many matrices |
-//! | `row_blocks.rs` | a matrix of which only the triangular factor is kept |
+//! | `leading/` | the drivers of leading triples to an accuracy: of matrices and of operators |
+//! | `row_blocks.rs`, `row_sketch.rs` | a matrix of which only the triangular factor is kept, or a sketch |
 //! | `lstsq/` | the driver of least squares |
 //! | `report.rs` | what ran |
 

@@ -36,7 +36,10 @@ pub async fn spectrum(rgba: Vec<u8>, width: usize, height: usize, backend: Strin
     })
 }
 
-/// An image A = U S V^T, and what it is at low rank.
+/// Residuals of triples, relative to the largest value: far below what rounding to 256 shades does.
+const ACCURACY: f64 = 1e-4;
+
+/// Leading triples of an image, or all, and what it is at low rank.
 #[wasm_bindgen]
 pub struct Decomposition {
     image: Mat<f32>,
@@ -58,21 +61,36 @@ pub struct AtRank {
     pub error: f64,
 }
 
-/// The decomposition of an image; the arguments are those of [`spectrum`].
+/// The decomposition of an image; the first arguments are those of [`spectrum`]. Of few triples it is an iteration with products, as far as that takes less
+/// time.
 ///
 /// # Errors
 /// As [`spectrum`].
 #[wasm_bindgen]
-pub async fn decompose(rgba: Vec<u8>, width: usize, height: usize, backend: String) -> Result<Decomposition, JsError> {
+pub async fn decompose(
+    rgba: Vec<u8>,
+    width: usize,
+    height: usize,
+    backend: String,
+    triples: usize,
+) -> Result<Decomposition, JsError> {
     let image = grey(&rgba, width, height)?;
     let (backend, _) = choose(&backend).await?;
-    let report = image.svd_gpu_report_async(&SvdOptions::default().backend(backend)).await?;
+    let all = SvdOptions::default().backend(backend);
+    let options = if triples < width.min(height) { all.keep(triples).accuracy(ACCURACY) } else { all };
+    let report = image.svd_gpu_report_async(&options).await?;
     Ok(Decomposition { image, svd: report.values, seconds: report.seconds.total, backend: name_of(report.adapter) })
 }
 
 #[wasm_bindgen]
 impl Decomposition {
-    /// The image at rank `k`, at most the number of singular values.
+    /// The number of triples.
+    #[wasm_bindgen(getter)]
+    pub fn triples(&self) -> usize {
+        self.svd.s.nrows()
+    }
+
+    /// The image at rank `k`, at most the number of triples.
     ///
     /// # Errors
     /// A larger rank.
@@ -80,7 +98,7 @@ impl Decomposition {
         let MatSvd { u, s, v, .. } = &self.svd;
         let (height, width) = self.image.shape();
         if k > s.nrows() {
-            return Err(JsError::new(&format!("rank {k}, but there are {} singular values", s.nrows())));
+            return Err(JsError::new(&format!("rank {k}, but there are {} triples", s.nrows())));
         }
         let scaled = Mat::from_fn(height, k, |i, j| u[(i, j)] * s[j]);
         let low = scaled * v.get(.., ..k).transpose();
