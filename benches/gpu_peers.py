@@ -100,11 +100,11 @@ class Torch:
             self.singular_values[f"svdvals {driver}"] = lambda a, driver=driver: svdvals(a, driver=driver)
         if not rocm:
             try:
-                polar = PolarDecomposition(torch)
+                solver = CuSolver(torch)
             except OSError as problem:
                 print(f"Xgesvdp is left out: {first_line(problem)}")
             else:
-                self.singular_values["Xgesvdp"] = polar.svdvals
+                self.singular_values["Xgesvdp"] = solver.gesvdp
         self.solves = {"solve_triangular": lambda t, b: torch.linalg.solve_triangular(t, b, upper=False)}
         self.factors = {
             "geqrf": ("qr r", lambda a, b: torch.linalg.qr(a, mode="r").R),
@@ -129,8 +129,8 @@ class Torch:
         return isinstance(error, self.torch.cuda.OutOfMemoryError)
 
 
-class PolarDecomposition:
-    """cuSOLVER's Xgesvdp, by the polar decomposition, which torch and CuPy do not offer: called through ctypes, with torch's memory."""
+class CuSolver:
+    """cuSOLVER's routines that torch and CuPy do not offer: called through ctypes, with torch's memory."""
 
     def __init__(self, torch):
         self.torch = torch
@@ -146,39 +146,56 @@ class PolarDecomposition:
         self.handle, self.params = ctypes.c_void_p(), ctypes.c_void_p()
         self.check(self.library.cusolverDnCreate(ctypes.byref(self.handle)))
         self.check(self.library.cusolverDnCreateParams(ctypes.byref(self.params)))
+        # cudaDataType of a matrix and of its values: CUDA_R_32F, CUDA_R_64F, CUDA_C_32F, CUDA_C_64F.
+        self.types = {torch.float32: (0, 0), torch.float64: (1, 1), torch.complex64: (4, 0), torch.complex128: (5, 1)}
 
     @staticmethod
     def check(status):
         if status != 0:
             raise RuntimeError(f"cuSOLVER status {status}")
 
-    def svdvals(self, a):
+    def run(self, name, shape, more=()):
+        """A routine with these arguments before its workspace, `more` of which only the routine itself has behind it."""
+        size = ctypes.c_size_t
+        on_device, on_host = size(), size()
+        self.check(getattr(self.library, f"{name}_bufferSize")(*shape, ctypes.byref(on_device), ctypes.byref(on_host)))
+        device = self.torch.empty(max(on_device.value, 1), dtype=self.torch.uint8, device="cuda")
+        host = ctypes.create_string_buffer(max(on_host.value, 1))
+        info = self.torch.zeros(1, dtype=self.torch.int32, device="cuda")
+        work = (ctypes.c_void_p(device.data_ptr()), on_device, host, on_host, ctypes.c_void_p(info.data_ptr()))
+        self.torch.cuda.synchronize()
+        self.check(getattr(self.library, name)(*shape, *work, *more))
+        self.torch.cuda.synchronize()
+        if int(info.item()) != 0:
+            raise RuntimeError(f"{name}: info {int(info.item())}")
+
+    def gesvdr(self, a, k, more, iterations):
+        """The k leading triples U, s, V of an m x n matrix, by randomised subspace iteration with `more` columns."""
+        torch, pointer, count = self.torch, ctypes.c_void_p, ctypes.c_int64
+        of_a, of_s = self.types[a.dtype]
+        (m, n), a = a.shape, a.T.clone().T
+        columns = lambda rows: torch.empty((k, rows), dtype=a.dtype, device="cuda").T
+        s, u, v = torch.empty(k, dtype=torch.float64 if of_s else torch.float32, device="cuda"), columns(m), columns(n)
+        shape = (self.handle, self.params, ctypes.c_char(b"S"), ctypes.c_char(b"S"), count(m), count(n), count(k), count(more))
+        shape += (count(iterations), of_a, pointer(a.data_ptr()), count(m), of_s, pointer(s.data_ptr()))
+        shape += (of_a, pointer(u.data_ptr()), count(m), of_a, pointer(v.data_ptr()), count(n), of_a)
+        self.run("cusolverDnXgesvdr", shape)
+        return u, s, v
+
+    def gesvdp(self, a):
+        """Singular values by the polar decomposition."""
         torch, n = self.torch, a.shape[0]
-        # cudaDataType: CUDA_R_32F, CUDA_R_64F, CUDA_C_32F, CUDA_C_64F; the routine overwrites its matrix.
-        types = {torch.float32: (0, 0), torch.float64: (1, 1), torch.complex64: (4, 0), torch.complex128: (5, 1)}
-        if a.dtype not in types:
+        if a.dtype not in self.types:
             raise RuntimeError(f"no {a.dtype}")
-        of_a, of_s = types[a.dtype]
-        a = a.T.clone().T
+        of_a, of_s = self.types[a.dtype]
+        a = a.T.clone().T  # which the routine overwrites
         s = torch.empty(n, dtype=torch.float64 if of_s else torch.float32, device="cuda")
         u, v = torch.empty_like(a), torch.empty_like(a)
-        info = torch.zeros(1, dtype=torch.int32, device="cuda")
-        pointer, size = ctypes.c_void_p, ctypes.c_size_t
-        order = ctypes.c_int64(n)
+        pointer, order = ctypes.c_void_p, ctypes.c_int64(n)
         # jobz = CUSOLVER_EIG_MODE_NOVECTOR, econ = 0.
         shape = (self.handle, self.params, 0, 0, order, order, of_a, pointer(a.data_ptr()), order, of_s, pointer(s.data_ptr()))
         shape += (of_a, pointer(u.data_ptr()), order, of_a, pointer(v.data_ptr()), order, of_a)
-        on_device, on_host = size(), size()
-        self.check(self.library.cusolverDnXgesvdp_bufferSize(*shape, ctypes.byref(on_device), ctypes.byref(on_host)))
-        device = torch.empty(max(on_device.value, 1), dtype=torch.uint8, device="cuda")
-        host = ctypes.create_string_buffer(max(on_host.value, 1))
-        error = ctypes.c_double()
-        work = (pointer(device.data_ptr()), on_device, host, on_host, pointer(info.data_ptr()), ctypes.byref(error))
-        torch.cuda.synchronize()
-        self.check(self.library.cusolverDnXgesvdp(*shape, *work))
-        torch.cuda.synchronize()
-        if int(info.item()) != 0:
-            raise RuntimeError(f"Xgesvdp: info {int(info.item())}")
+        self.run("cusolverDnXgesvdp", shape, (ctypes.byref(ctypes.c_double()),))
         return s
 
 

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! cargo bench --bench leading
+//! cargo bench --bench leading -- gpu 4096 64       on a GPU: order and triples; from the host's memory, and from a matrix that is there
 //! ```
 //!
 //! Dense: C S C P for the Hartley matrix C, S = diag(1 / i) or diag(1 / sqrt(i)), and column j of P at 5 j + 3 modulo n. Sparse: 12 entries in each row i, at
@@ -12,17 +13,60 @@
 mod shared;
 mod turns;
 
-use std::hint::black_box;
+use std::{hint::black_box, process::ExitCode};
 
 use faer::{
     Mat,
     sparse::{SparseColMat, Triplet},
 };
-use svdvals_gpu::{SvdGpu, SvdOptions, leading_svd};
+use svdvals_gpu::{Backend, GpuContext, GpuMatrix, SvdGpu, SvdOptions, leading_svd};
 
 use turns::{on_cpu, take_turns};
 
-fn main() {
+/// The dense matrices on a GPU. Vectors of a matrix there stay there; a call returns when they are computed.
+fn on_gpu(n: usize, k: usize) -> svdvals_gpu::Result<()> {
+    let context = GpuContext::global()?;
+    println!("{}; medians in seconds: called on the host, on the device, and the whole reduction there", context.adapter_name());
+    for (name, power) in [("1/i", 1.0), ("1/sqrt i", 0.5)] {
+        let a = dense(n, power);
+        let there = GpuMatrix::upload(&context, &a)?;
+        for accuracy in [1e-3, 1e-6] {
+            let few = SvdOptions::default().backend(Backend::Gpu).context(context.clone()).keep(k).accuracy(accuracy);
+            let resident = SvdOptions::default().keep(k).accuracy(accuracy);
+            let report = a.svd_gpu_report(&few)?;
+            let [here, on_device, whole] = take_turns([
+                &mut || drop(black_box(a.svd_gpu_with(&few).expect("a finite matrix"))),
+                &mut || drop(black_box(there.svd(&resident).expect("a finite matrix"))),
+                &mut || drop(black_box(there.svd(&SvdOptions::default().keep(k)).expect("a finite matrix"))),
+            ]);
+            println!(
+                "f32 {n:>6} x {n:<6} k {k:<3} {name:<9} {accuracy:.0e} {:>9.6} {:>9.6} {:>9.6}   {}",
+                here.median,
+                on_device.median,
+                whole.median,
+                report.iteration.map(|iteration| iteration.to_string()).unwrap_or_default(),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    if words.first().is_some_and(|word| word == "gpu") {
+        let number = |at: usize, usual| words.get(at).map_or(Ok(usual), |word| word.parse());
+        let (Ok(n), Ok(k)) = (number(1, 4096), number(2, 64)) else {
+            eprintln!("usage: leading [gpu [N [K]]]");
+            return ExitCode::FAILURE;
+        };
+        return match on_gpu(n, k) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     println!("{} threads; medians in seconds", rayon::current_num_threads());
     for (n, k) in [(1024, 20), (2048, 20), (4096, 64)] {
         for (name, power) in [("1/i", 1.0), ("1/sqrt i", 0.5)] {
@@ -55,6 +99,7 @@ fn main() {
             );
         }
     }
+    ExitCode::SUCCESS
 }
 
 fn dense(n: usize, power: f64) -> Mat<f32> {

@@ -40,7 +40,7 @@ pub struct SvdReport<V> {
     pub adapter: Option<String>,
     /// The storage type of the matrix on the backend: `f16`, `bf16`, `f32`, `f64`, `c32` or `c64`.
     pub storage: &'static str,
-    /// The hyperparameters used.
+    /// The hyperparameters used. (An iteration on the CPU uses none, but a reduction that follows it does.)
     pub tuning: Tuning,
     /// Wall-clock seconds of each stage.
     pub seconds: StageSeconds,

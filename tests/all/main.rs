@@ -25,6 +25,7 @@ mod own_process;
 mod vectors;
 
 mod absurd;
+mod absurd_options;
 mod accuracy;
 #[cfg(feature = "ndarray")]
 mod batch;

@@ -75,8 +75,8 @@ fn follows_the_host<T: Elements>(context: &GpuContext) -> Outcome {
 
 /// A matrix that needs two buffers cannot be iterated with on the device: it is reduced there.
 fn in_several_buffers<T: Elements>(context: &GpuContext) -> Outcome {
-    let a = with_spectrum::<T>(230, 200, SPECTRA[0].1);
-    let most = (230 * 200 * size_of::<T::Scalar>()) as u64 * 3 / 4;
+    let a = with_spectrum::<T>(460, 200, SPECTRA[0].1);
+    let most = (460 * 200 * size_of::<T::Scalar>()) as u64 * 3 / 4;
     let limits =
         if context.limits() == &wgpu::Limits::defaults() { DeviceLimits::WebGpuDefault } else { DeviceLimits::default() };
     let few = GpuContext::new(&AdapterChoice::default().checked(context.is_checked()).limits(limits).max_binding(most))?;

@@ -115,7 +115,8 @@ impl Left {
 
     /// What watches the measuring of the residuals, which come last.
     pub fn measuring(&self, listen: &Listen, of: usize) -> Result<Watch> {
-        let before = (of as f64 * (1.0 - OF_RESIDUALS) / OF_RESIDUALS) as u64;
+        let rest = (1.0 - self.told as f64 / UNITS as f64) * OF_RESIDUALS;
+        let before = (of as f64 * (1.0 - rest) / rest).ceil() as u64;
         let watch = Watch::new(listen, || Ok([before, 0, 0, of as u64]))?;
         watch.begin(Stage::Vectors)?;
         Ok(watch)

@@ -238,7 +238,8 @@ impl SvdOptions {
     /// value. The values are then off by about the square of that, as long as the next ones are not too near. Where it takes less time than a reduction,
     /// by an estimate, the call multiplies A and A^H by blocks of columns until the residuals are that small
     /// ([`Route::Krylov`](crate::Route::Krylov)); where it turns out that it would take longer, it reduces the matrix after all. Either way the result has
-    /// measured `residuals`. [`reduction`](Self::reduction) and [`stage3`](Self::stage3) say how a reduction is done. The same `seed`, backend and matrix give the same bits. `accuracy` is above 0 and at most 1, and needs
+    /// measured `residuals`. [`reduction`](Self::reduction) and [`stage3`](Self::stage3) say how a reduction is done,
+    /// and so do hyperparameters, of which an iteration on the CPU has none. The same `seed`, backend and matrix give the same bits. `accuracy` is above 0 and at most 1, and needs
     /// [`keep`](Self::keep).
     ///
     /// ```

@@ -290,3 +290,12 @@ fn speeds_and_edges() {
         }
     }
 }
+
+/// By the model an H100 iterates for 64 triples of a matrix of order 16384 that is there within 60 ms: five steps, a bound that is an aim of the design.
+#[test]
+fn leading_triples_of_a_large_matrix() {
+    let there = Gpu { up: f64::INFINITY, down: f64::INFINITY, ..Gpu::of(&DeviceModel::H100) };
+    let of = |steps| 1e3 * there.seconds(F32, Problem::Leading { m: 16384, n: 16384, count: 64, steps });
+    println!("{:.1} ms, {:.1} ms", of(5), of(8));
+    assert!((30.0..60.0).contains(&of(5)) && of(8) < 1.7 * of(5), "{} ms, {} ms", of(5), of(8));
+}
