@@ -19,9 +19,8 @@ use crate::{
 /// Padding on either side of a column, in real numbers: a cache line. Registers reach over a column's ends by less than this.
 pub(crate) const ROOM: usize = LINE_BYTES / size_of::<f64>();
 
-/// Registers of rows to which a reflector is applied from the right at a time: a sum each. With the column's they are as many as AVX2 has, where 8 take 5 to
-/// 7% less of stage 2 than 4, and 6 are between (Zen 4, n = 512 to 2048).
-const MOST_REGISTERS: usize = 8;
+/// Registers of rows to which a reflector is applied from the right at a time: a sum each (`base/registers.rs`).
+const MOST_REGISTERS: usize = 4;
 
 /// I - tau v v^H, and i v if v is complex. With both, complex products are real products over interleaved (re, im, re, im, ..), which need
 /// no shuffles.
@@ -161,11 +160,7 @@ pub(crate) unsafe fn apply_right<T: Scalar + Number<Real = f64>, S: Simd>(
                 1 => right_rows::<T, S, 1>(lanes, x, next, range, v),
                 2 => right_rows::<T, S, 2>(lanes, x, next, range, v),
                 3 => right_rows::<T, S, 3>(lanes, x, next, range, v),
-                4 => right_rows::<T, S, 4>(lanes, x, next, range, v),
-                5 => right_rows::<T, S, 5>(lanes, x, next, range, v),
-                6 => right_rows::<T, S, 6>(lanes, x, next, range, v),
-                7 => right_rows::<T, S, 7>(lanes, x, next, range, v),
-                _ => right_rows::<T, S, 8>(lanes, x, next, range, v),
+                _ => right_rows::<T, S, 4>(lanes, x, next, range, v),
             }
         }
     }

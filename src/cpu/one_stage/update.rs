@@ -58,12 +58,8 @@ impl<T: Scalar> WithSimd for Update<'_, T> {
         let (step, rows) = (Lanes::<T, S>::N, self.y.len().min(self.x.len()));
         assert!(self.z.len() == self.pivots.len() && self.z.len() * self.ld <= self.before.len() && self.first + rows <= self.ld);
         let mut i = 0;
-        while i + 4 * step <= rows {
-            self.registers::<S, 4>(lanes, i);
-            i += 4 * step;
-        }
         while i + step <= rows {
-            self.registers::<S, 1>(lanes, i);
+            self.register(lanes, i);
             i += step;
         }
         for i in i..rows {
@@ -79,30 +75,23 @@ impl<T: Scalar> WithSimd for Update<'_, T> {
 }
 
 impl<T: Scalar> Update<'_, T> {
-    /// `K` registers of rows from `i` on, which are rows of the task.
+    /// A register of rows from `i` on, which are rows of the task.
     #[inline(always)]
-    fn registers<S: Simd, const K: usize>(&mut self, lanes: Lanes<T, S>, i: usize) {
+    fn register<S: Simd>(&mut self, lanes: Lanes<T, S>, i: usize) {
         let step = Lanes::<T, S>::N;
-        let (y, x) = (self.y[i..][..K * step].as_mut_ptr(), self.x[i..][..K * step].as_mut_ptr());
-        // SAFETY: y and x have K registers from i on. Rows first + i to first + i + K N are within the task's rows, and so within
-        // each of the columns of `before`, one for each z (asserted in `with_simd`).
+        let (to_y, to_x) = (self.y[i..][..step].as_mut_ptr(), self.x[i..][..step].as_mut_ptr());
+        // SAFETY: y and x have a register from i on. Rows first + i to first + i + N are within the task's rows, and so within each of the columns of
+        // `before`, one for each z (asserted in `with_simd`).
         unsafe {
-            let (mut ys, mut xs) = (lanes.load_all::<K>(y), lanes.load_all::<K>(x));
+            let (mut y, mut x) = (lanes.load(to_y), lanes.load(to_x));
             for (c, (&z, &pivot)) in self.z.iter().zip(self.pivots).enumerate() {
-                let p = self.before.as_ptr().add(c * self.ld + self.first + i);
-                let (z, pivot) = (lanes.splat(-z), lanes.splat(-pivot));
-                for k in 0..K {
-                    let p = lanes.load(p.add(k * step));
-                    ys[k] = lanes.mul_add(z, p, ys[k]);
-                    xs[k] = lanes.mul_add(pivot, p, xs[k]);
-                }
+                let p = lanes.load(self.before.as_ptr().add(c * self.ld + self.first + i));
+                y = lanes.mul_add(lanes.splat(-z), p, y);
+                x = lanes.mul_add(lanes.splat(-pivot), p, x);
             }
-            let (tau, minus) = (lanes.splat(T::from_real_impl(&self.tau)), lanes.splat(-T::one_impl()));
-            for k in 0..K {
-                let product = lanes.mul(tau, ys[k]);
-                lanes.store(y.add(k * step), product);
-                lanes.store(x.add(k * step), lanes.mul_add(minus, product, xs[k]));
-            }
+            let product = lanes.mul(lanes.splat(T::from_real_impl(&self.tau)), y);
+            lanes.store(to_y, product);
+            lanes.store(to_x, lanes.mul_add(lanes.splat(-T::one_impl()), product, x));
         }
     }
 }

@@ -239,7 +239,7 @@ fn factor_columns<T: Scalar, S: Simd, const K: usize>(
             ahead.ask();
         }
         // SAFETY: the body has K columns, and they are borrowed.
-        let mut sums = unsafe { pass_at::<T, S, K>(lanes, body, j, last) };
+        let mut sums = unsafe { pass::<T, S, K>(lanes, body, j, last) };
         // SAFETY: likewise.
         let mut column = unsafe { body.column(j) };
         let mut square = of_top.square(j) + square_of_body(column, sums[j]);
@@ -298,74 +298,52 @@ fn products<T: Scalar, const K: usize>(x: &[T; K], y: &[T; K], first: usize) -> 
     sum
 }
 
-/// [`pass`] for column `j` < `K`.
+/// One pass over the body for column x, the j-th of K. Column j - 1 is scaled by `scale` to v, and every column y right of it becomes y + `factors` v. The pass
+/// returns the products x^H y with all columns y. For j = 0 nothing is updated.
 ///
 /// # Safety
-/// As for [`pass`].
+/// The body has `K` > j columns, and nobody else uses them during the call.
 #[inline(always)]
-unsafe fn pass_at<T: Scalar, S: Simd, const K: usize>(lanes: Lanes<T, S>, body: Body<T>, j: usize, last: (T, [T; K])) -> [T; K] {
-    // The conditions keep columns that a panel has not from being compiled.
-    // SAFETY: the caller's promise.
-    unsafe {
-        match j {
-            1 if const { K > 1 } => pass::<T, S, K, 1>(lanes, body, last),
-            2 if const { K > 2 } => pass::<T, S, K, 2>(lanes, body, last),
-            3 if const { K > 3 } => pass::<T, S, K, 3>(lanes, body, last),
-            4 if const { K > 4 } => pass::<T, S, K, 4>(lanes, body, last),
-            5 if const { K > 5 } => pass::<T, S, K, 5>(lanes, body, last),
-            6 if const { K > 6 } => pass::<T, S, K, 6>(lanes, body, last),
-            7 if const { K > 7 } => pass::<T, S, K, 7>(lanes, body, last),
-            _ => pass::<T, S, K, 0>(lanes, body, last),
-        }
-    }
-}
-
-/// One pass over the body. Column J - 1 is scaled by `scale` to v, and every column y right of it becomes y + `factors` v. The pass returns
-/// the products x^H y of column J, x, with all columns y. For J = 0 nothing is updated.
-///
-/// # Safety
-/// The body has `K` columns, and nobody else uses them during the call.
-#[inline(always)]
-unsafe fn pass<T: Scalar, S: Simd, const K: usize, const J: usize>(
+unsafe fn pass<T: Scalar, S: Simd, const K: usize>(
     lanes: Lanes<T, S>,
     body: Body<T>,
+    j: usize,
     (scale, factors): (T, [T; K]),
 ) -> [T; K] {
     const { assert!(PADDING.is_multiple_of(Lanes::<T, S>::N)) }
     let Body { at, ld, rows } = body;
-    let (scale, mut by) = (lanes.splat(scale), [lanes.zero(); K]);
-    for c in 0..K {
-        by[c] = lanes.splat(factors[c]);
-    }
     let mut sums = [lanes.zero(); K];
-    for i in (0..rows).step_by(Lanes::<T, S>::N) {
-        // SAFETY: rows i .. of column c < K are inside the body.
-        unsafe {
-            let mut v = lanes.zero();
-            if J > 0 {
-                let to = at.add((J - 1) * ld + i);
-                v = lanes.mul(scale, lanes.load(to));
+    if j == 0 {
+        for i in (0..rows).step_by(Lanes::<T, S>::N) {
+            // SAFETY: rows i .. of column c < K are inside the body.
+            unsafe {
+                let x = lanes.load(at.add(i));
+                for c in 0..K {
+                    sums[c] = lanes.conj_mul_add(x, lanes.load(at.add(c * ld + i)), sums[c]);
+                }
+            }
+        }
+    } else {
+        let (scale, by_x, mut by) = (lanes.splat(scale), lanes.splat(factors[j]), [lanes.zero(); K]);
+        for c in 0..K {
+            by[c] = lanes.splat(factors[c]);
+        }
+        for i in (0..rows).step_by(Lanes::<T, S>::N) {
+            // SAFETY: as above.
+            unsafe {
+                let to = at.add((j - 1) * ld + i);
+                let v = lanes.mul(scale, lanes.load(to));
                 lanes.store(to, v);
-            }
-            let to = at.add(J * ld + i);
-            let mut x = lanes.load(to);
-            if J > 0 {
-                x = lanes.mul_add(by[J], v, x);
-                lanes.store(to, x);
-            }
-            for c in 0..K {
-                let mut y = x;
-                if c + 1 == J {
-                    y = v;
-                } else if c != J {
+                let x = lanes.mul_add(by_x, v, lanes.load(at.add(j * ld + i)));
+                for c in 0..K {
                     let to = at.add(c * ld + i);
-                    y = lanes.load(to);
-                    if J > 0 && c > J {
+                    let mut y = lanes.load(to);
+                    if c >= j {
                         y = lanes.mul_add(by[c], v, y);
                         lanes.store(to, y);
                     }
+                    sums[c] = lanes.conj_mul_add(x, y, sums[c]);
                 }
-                sums[c] = lanes.conj_mul_add(x, y, sums[c]);
             }
         }
     }
@@ -414,11 +392,11 @@ fn apply_columns<T: Scalar, S: Simd, const K: usize>(
         // SAFETY: V has K columns, X has those of each group, both have the same number of rows, and all are borrowed.
         unsafe {
             match left {
-                3.. if const { columns_at_once::<T, S>() >= 3 } => {
+                3.. if const { columns_at_once::<T, S>() == 3 } => {
                     apply_to::<T, S, K, 3>(lanes, block, v, top.rb_mut().subcols_mut(c, 3), x);
                     c += 3;
                 }
-                2.. if const { columns_at_once::<T, S>() >= 2 } => {
+                2.. if const { columns_at_once::<T, S>() == 2 } => {
                     apply_to::<T, S, K, 2>(lanes, block, v, top.rb_mut().subcols_mut(c, 2), x);
                     c += 2;
                 }
@@ -474,11 +452,12 @@ pub(crate) fn multiply<T: Scalar, S: Simd>(lanes: Lanes<T, S>, v: MatRef<'_, T>,
         let mut to = to.rb_mut().subrows_mut(at, width);
         let mut c = 0;
         while c < to.ncols() {
-            let cols = columns_at_once::<T, S>().min(to.ncols() - c);
+            let most = columns_at_once::<T, S>();
+            let cols = if to.ncols() - c >= most { most } else { 1 };
             let (v, x) = (Body { at: v.at.wrapping_add(at * v.ld), ..v }, Body { at: x.at.wrapping_add(c * x.ld), ..x });
             let to = to.rb_mut().subcols_mut(c, cols);
             // SAFETY: `width` columns of V from `at` on, and `cols` of X from c on, are borrowed; they are only read. `width` is 8, 4, 2
-            // or 1, and `cols` at most 3.
+            // or 1.
             unsafe {
                 match width {
                     8 => add_products::<T, S, 8>(lanes, v, x, to),
@@ -493,7 +472,7 @@ pub(crate) fn multiply<T: Scalar, S: Simd>(lanes: Lanes<T, S>, v: MatRef<'_, T>,
     }
 }
 
-/// [`multiply`] for `K` columns of V and at most three of X.
+/// [`multiply`] for `K` columns of V, and as many of X as are multiplied at a time or one.
 ///
 /// # Safety
 /// As for [`products_of`].
@@ -502,8 +481,8 @@ unsafe fn add_products<T: Scalar, S: Simd, const K: usize>(lanes: Lanes<T, S>, v
     // SAFETY: the caller's promise.
     unsafe {
         match to.ncols() {
-            3 if const { columns_at_once::<T, S>() >= 3 } => add(&products_of::<T, S, K, 3>(lanes, v, x), to),
-            2 if const { columns_at_once::<T, S>() >= 2 } => add(&products_of::<T, S, K, 2>(lanes, v, x), to),
+            3 if const { columns_at_once::<T, S>() == 3 } => add(&products_of::<T, S, K, 3>(lanes, v, x), to),
+            2 if const { columns_at_once::<T, S>() == 2 } => add(&products_of::<T, S, K, 2>(lanes, v, x), to),
             _ => add(&products_of::<T, S, K, 1>(lanes, v, x), to),
         }
     }

@@ -242,13 +242,13 @@ impl<T: Scalar> Strip<T> {
     }
 }
 
-/// Rows of the largest group. Each has two accumulators, which leaves some registers for the operands.
+/// Rows of a group. Each has two accumulators, which leaves some registers for the operands.
 #[inline(always)]
 const fn widest<S: Simd>() -> usize {
     Choices::of::<S>().group_rows
 }
 
-/// An operation on rows, in groups as large as the registers allow.
+/// An operation on rows, in groups, and the last ones one by one.
 trait Groups<T: Scalar> {
     /// The rows `first .. first + C`.
     ///
@@ -263,28 +263,21 @@ trait Groups<T: Scalar> {
     #[inline(always)]
     unsafe fn all<S: Simd>(&self, lanes: Lanes<T, S>, count: usize) {
         let most = widest::<S>();
-        let mut first = 0;
-        while first < count {
-            let group = match count - first {
-                left if left >= most => most,
-                8.. => 8,
-                4.. => 4,
-                2.. => 2,
-                _ => 1,
-            };
+        let whole = count / most * most;
+        for first in (0..whole).step_by(most) {
             // The conditions keep groups that an instruction set does not have from being compiled.
             // SAFETY: the caller's promise.
             unsafe {
-                match group {
-                    12 if const { widest::<S>() == 12 } => self.group::<S, 12>(lanes, first),
-                    8 if const { widest::<S>() == 12 } => self.group::<S, 8>(lanes, first),
+                match most {
                     6 if const { widest::<S>() == 6 } => self.group::<S, 6>(lanes, first),
-                    4 => self.group::<S, 4>(lanes, first),
-                    2 => self.group::<S, 2>(lanes, first),
-                    _ => self.group::<S, 1>(lanes, first),
+                    4 if const { widest::<S>() == 4 } => self.group::<S, 4>(lanes, first),
+                    _ => (first..first + most).for_each(|first| self.group::<S, 1>(lanes, first)),
                 }
             }
-            first += group;
+        }
+        for first in whole..count {
+            // SAFETY: likewise.
+            unsafe { self.group::<S, 1>(lanes, first) };
         }
     }
 }

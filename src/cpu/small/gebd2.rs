@@ -93,7 +93,6 @@ impl<W: Scalar + Number<Real = f64>> WithSimd for Gebd2<'_, W> {
                 let (y, su) = (&mut y[j + 1..], &su[j + 1..]);
                 match c.len() {
                     4 => trailing.finish_and_multiply::<4>(c.start, w, su, v, y),
-                    2 => trailing.finish_and_multiply::<2>(c.start, w, su, v, y),
                     _ => trailing.finish_and_multiply::<1>(c.start, w, su, v, y),
                 }
             }
@@ -116,7 +115,6 @@ impl<W: Scalar + Number<Real = f64>> WithSimd for Gebd2<'_, W> {
                 let (y, u) = (&y[j + 1..], &u[j + 1..]);
                 match c.len() {
                     4 => trailing.update_and_multiply::<4>(c.start, v, y, u, w),
-                    2 => trailing.update_and_multiply::<2>(c.start, v, y, u, w),
                     _ => trailing.update_and_multiply::<1>(c.start, v, y, u, w),
                 }
             }
@@ -129,11 +127,10 @@ impl<W: Scalar + Number<Real = f64>> WithSimd for Gebd2<'_, W> {
     }
 }
 
-/// `0..n` in groups of four, two and one columns. One pass handles a group, and reads the vectors that its columns share once.
+/// `0..n` in groups of four columns, and of one. One pass handles a group, and reads the vectors that its columns share once.
 fn groups(n: usize) -> impl Iterator<Item = Range<usize>> {
-    let (fours, twos) = (n / 4 * 4, n / 2 * 2);
-    let runs = |whole: Range<usize>, length: usize| whole.step_by(length).map(move |c| c..c + length);
-    runs(0..fours, 4).chain(runs(fours..twos, 2)).chain(runs(twos..n, 1))
+    let fours = n / 4 * 4;
+    (0..fours).step_by(4).map(|c| c..c + 4).chain((fours..n).map(|c| c..c + 1))
 }
 
 /// The trailing columns X, of `rows` rows each. Rows before `first` are done.

@@ -103,7 +103,6 @@ impl<W: Scalar> Add<'_, '_, W> {
     #[inline(always)]
     fn of_columns<S: Simd, const C: usize>(&mut self, simd: S, wanted: usize, v: usize, x: usize) {
         match wanted {
-            0..=2 if const { W::IS_COMPLEX } => self.alone::<S, 2, C>(simd, v, x),
             0..=3 if const { !W::IS_COMPLEX } => self.alone::<S, 3, C>(simd, v, x),
             4..=6 if const { at_once::<W, S>().0 == WIDTH } => self.alone::<S, 6, C>(simd, v, x),
             _ if const { at_once::<W, S>().0 == 4 } => self.alone::<S, 4, C>(simd, v, x),
