@@ -19,10 +19,10 @@
 //! | widths | where | of | longer without |
 //! | --- | --- | --- | --- |
 //! | 8, 4, 2, 1 columns | `cpu::qr::panel::pass` | a pass over a panel; which of them x is shows at run time | (their sums' order is part of the results) |
-//! | these by `panel_columns` or one | `cpu::qr::panel::products_of`, `apply_to` | a panel's reflectors, and the columns that they are applied to | 1.17, QR of 20000 x 150 in f64; 1.00 to 1.03 where products dominate |
-//! | `group_rows` rows, or one | `cpu::qr::strips` | rows of V | 1.3 |
+//! | these by `panel_columns` or one | `cpu::qr::panel::products_of`, `apply_to` | a panel's reflectors, and the columns that they are applied to | 1.17, values of an ill-conditioned 20000 x 150 in f64; 1.00 to 1.03 where products dominate |
+//! | `group_rows` rows, or one | `cpu::qr::strips` | rows of V | (alone a row loads a register for each product) |
 //! | `squares_by_columns` and `squares_by_rows`, or fewer; 6 and 3 columns of real ones | `cpu::tall::products` | tiles of A^H A | 1.5; 1.11, values of 20000 x 21 |
-//! | 1 to 4 registers of rows | `cpu::chase::reflector` | a reflector of stage 2 from the right | 1.09 with two; with up to eight no call is faster by 3% |
+//! | 1 to 4 registers of rows | `cpu::chase::reflector` | a reflector of stage 2 from the right | 1.09 with two; with up to eight no call is faster by more than 3% |
 //! | 1 to 13 registers of a column | `cpu::chase::reflector` | the same from the left | 1.18, values of 512 in c32 |
 //! | 4 columns, or one | `cpu::small::gebd2`, `cpu::one_stage` | columns that share a vector | 1.46, values of 150; 1.21, one stage at 500 |
 //! | 2 registers of points, or one | `algo::bidiag::newton` | points that share a pass | 1.31, values of 64 |
