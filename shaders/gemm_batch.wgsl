@@ -6,7 +6,8 @@
 //   factors   alpha and beta, by their indices
 //   tasks     the products
 //
-// In the variant `mixed`, X and C are stored in the type of the arithmetic, whatever M is stored as.
+// In the variant `mixed`, X and C are stored in the type of the arithmetic, whatever M is stored as; in the variant `bf16`, M is stored as that, two entries in
+// a number, and the arithmetic is f32.
 //
 // Workgroups and threads: shared/product.wgsl. Workgroup z has the task params.first + z.
 
@@ -18,7 +19,8 @@ struct Params {
     first: u32,
 }
 
-@group(0) @binding(0) var<storage, read> a: array<Stored>;
+@if(bf16) @group(0) @binding(0) var<storage, read> a: array<u32>;
+@else @group(0) @binding(0) var<storage, read> a: array<Stored>;
 @if(mixed) alias Other = Scalar;
 @else alias Other = Stored;
 @group(0) @binding(1) var<storage, read> b: array<Other>;
@@ -28,7 +30,12 @@ struct Params {
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(5) var<uniform> params: Params;
 
-fn read_m(at: u32) -> Scalar {
+@if(bf16) fn read_m(at: u32) -> Scalar {
+    // The upper halves of two numbers of f32: that of the first entry is below.
+    let pair = a[at / 2u];
+    return bitcast<f32>(select(pair << 16u, pair & 0xffff0000u, at % 2u == 1u));
+}
+@else fn read_m(at: u32) -> Scalar {
     return load(a[at]);
 }
 

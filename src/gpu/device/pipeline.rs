@@ -123,6 +123,8 @@ pub(crate) const GEMM: Shader = shader!("gemm", 3, Product);
 pub(crate) const GEMM_BATCH: Shader = shader!("gemm_batch", 5, GemmBatch, None, 4);
 /// M is stored as f16, X and C are not.
 pub(crate) const GEMM_BATCH_MIXED: Shader = shader!("gemm_batch", 5, GemmBatch, Some("mixed"), 4);
+/// M is stored as bf16, two entries in a number, X and C as f32.
+pub(crate) const GEMM_BATCH_BF16: Shader = shader!("gemm_batch", 5, GemmBatch, Some("bf16"), 4);
 pub(crate) const GATHER_COLUMNS: Shader = shader!("gather_columns", 4, GatherColumns);
 pub(crate) const ROTATE_COLUMNS: Shader = shader!("rotate_columns", 3, RotateColumns);
 pub(crate) const SECULAR_VECTORS: Shader = shader!("secular_vectors", 5, SecularVectors);
@@ -259,6 +261,7 @@ fn wgsl(kind: ElementKind, shader: &Shader, count: usize, constants: &str, devic
         ("beside", beside),
         ("kept", shader.variant == Some("kept")),
         ("mixed", shader.variant == Some("mixed")),
+        ("bf16", shader.variant == Some("bf16")),
         ("spilled", spilled),
         ("spilled_coherent", spilled && device.coherent),
         ("spilled_plain", spilled && !device.coherent),

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use faer::{Mat, MatRef};
 use num_complex::Complex;
-use wgpu::Buffer;
+use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     algo::krylov::{Asked, Basis, Blocks, Later, Small},
@@ -16,12 +16,13 @@ use crate::{
     },
     cost::vectors::Extent,
     gpu::{
-        device::context::Waits,
+        device::{context::Waits, stream::buffer},
         kernels::{
             GpuKernels,
             left::{Part, Stack, whole},
-            products::{To, numbers_of},
+            products::{Stored, To, numbers_of},
         },
+        limits::fitting_bytes,
         matrix::{DeviceMatrix, Window},
         storage::Dense,
     },
@@ -32,11 +33,31 @@ pub(crate) struct DeviceBlocks<W: Scalar> {
     pub kernels: GpuKernels,
     /// The matrix, in one buffer, and what it is stored as.
     a: DeviceMatrix,
-    stored: ElementKind,
+    stored: Stored,
     adjoint: bool,
     u: Dense,
     v: Dense,
     small: fn(Mat<W>, usize) -> Result<Small<W>>,
+}
+
+impl GpuKernels {
+    /// A real matrix on the device as [`Stored::Bf16`], in its memory order. What is not a number of bf16 is rounded towards zero.
+    pub(crate) fn upload_as_bf16<T: Scalar>(&self, a: MatRef<'_, T>) -> Result<DeviceMatrix> {
+        let by_rows = a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs();
+        let lines = if by_rows { a.transpose() } else { a };
+        let (len, pairs) = (lines.nrows(), lines.nrows().div_ceil(2));
+        let bytes = fitting_bytes(&self.context, "the matrix", size_of::<u32>(), pairs.checked_mul(lines.ncols()))?;
+        let entries = buffer(&self.context, "the matrix", bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST)?;
+        self.stream.upload(&entries, pairs * lines.ncols(), |start, piece: &mut [u32]| {
+            for (place, pair) in (start..).zip(piece) {
+                let (line, first) = (place / pairs, place % pairs * 2);
+                let half = |i: usize| if i < len { (lines[(i, line)].to_complex().re as f32).to_bits() >> 16 } else { 0 };
+                *pair = half(first) | half(first + 1) << 16;
+            }
+        })?;
+        let strides = if by_rows { (2 * pairs, 1) } else { (1, 2 * pairs) };
+        Ok(DeviceMatrix { kind: ElementKind::F32, context: self.context.clone(), entries, size: a.shape(), strides })
+    }
 }
 
 /// All of a matrix on the device.
@@ -49,7 +70,7 @@ impl<W: Scalar> DeviceBlocks<W> {
     /// Room for the bases of a matrix neither side of which is zero. It is multiplied as it lies.
     pub fn new(
         kernels: GpuKernels,
-        (a, stored): (DeviceMatrix, ElementKind),
+        (a, stored): (DeviceMatrix, Stored),
         asked: &Asked,
         small: fn(Mat<W>, usize) -> Result<Small<W>>,
     ) -> Result<Self> {

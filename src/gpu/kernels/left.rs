@@ -41,7 +41,7 @@ use crate::{
         },
         kernels::{
             GpuKernels,
-            products::{Products, Task, To},
+            products::{Products, Stored, Task, To},
         },
         limits::fitting_bytes,
         matrix::Window,
@@ -308,17 +308,10 @@ impl GpuKernels {
     }
 
     /// [`multiply`](Self::multiply) of single matrices, of which M is stored as `of_m`.
-    pub(super) fn multiply_mixed(
-        &self,
-        of_m: ElementKind,
-        m: Part<'_>,
-        x: Part<'_>,
-        c: Part<'_>,
-        conjugated: bool,
-    ) -> Result<()> {
+    pub(super) fn multiply_mixed(&self, of_m: Stored, m: Part<'_>, x: Part<'_>, c: Part<'_>, conjugated: bool) -> Result<()> {
         let extent = Extent { rows: c.rows, cols: c.cols, inner: m.cols, ..Extent::default() };
         let task = Task { extent, m: m.window, x: x.window, c: c.window, conjugated, to: To::Replaced };
-        Products::mixed(self, [of_m, self.kind], [m.buffer, x.buffer, c.buffer], &[vec![task]])?.run(&self.stream, 0)
+        Products::mixed(self, of_m, self.kind, [m.buffer, x.buffer, c.buffer], &[vec![task]])?.run(&self.stream, 0)
     }
 
     /// [`multiply`](Self::multiply) for parts [M, X, C] of three buffers.

@@ -11,7 +11,7 @@ pub(crate) mod jacobi;
 pub(crate) mod krylov;
 mod left;
 pub(crate) mod one_stage;
-mod products;
+pub(crate) mod products;
 pub(crate) mod recursive;
 mod reflectors;
 mod replay;

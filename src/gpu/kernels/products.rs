@@ -12,7 +12,7 @@ use crate::{
     gpu::{
         device::{
             parameters::{self, CONJUGATED, REPLACED, UPPER_C, UPPER_X},
-            pipeline::{GEMM_BATCH, GEMM_BATCH_MIXED},
+            pipeline::{GEMM_BATCH, GEMM_BATCH_BF16, GEMM_BATCH_MIXED},
             stream::{Stream, buffer},
         },
         kernels::{GpuKernels, SOFTWARE_ITERATIONS},
@@ -42,6 +42,30 @@ pub(crate) struct Task {
     pub to: To,
 }
 
+/// What the left matrix of a product is stored as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    As(ElementKind),
+    /// Two entries in a number, for arithmetic in f32.
+    Bf16,
+}
+
+impl Stored {
+    pub fn name(self) -> &'static str {
+        match self {
+            Stored::As(kind) => kind.name(),
+            Stored::Bf16 => "bf16",
+        }
+    }
+
+    fn bytes(self) -> usize {
+        match self {
+            Stored::As(kind) => kind.bytes(),
+            Stored::Bf16 => 2,
+        }
+    }
+}
+
 /// The products of some groups, ready to be dispatched group by group.
 pub(crate) struct Products {
     kernel: Ready,
@@ -57,24 +81,24 @@ impl Products {
     /// The `groups` of products on windows of the buffers `of`: M's, X's and C's, with entries of kind `of_entries`. A group's products are
     /// independent.
     pub fn new(kernels: &GpuKernels, of_entries: ElementKind, of: [&Buffer; 3], groups: &[Vec<Task>]) -> Result<Products> {
-        Products::mixed(kernels, [of_entries; 2], of, groups)
+        Products::mixed(kernels, Stored::As(of_entries), of_entries, of, groups)
     }
 
-    /// The same, where the entries of M may be of another kind with this arithmetic.
+    /// The same, where the entries of M may be stored otherwise, with this arithmetic.
     pub fn mixed(
         kernels: &GpuKernels,
-        [of_m, of_entries]: [ElementKind; 2],
+        of_m: Stored,
+        of_entries: ElementKind,
         of: [&Buffer; 3],
         groups: &[Vec<Task>],
     ) -> Result<Products> {
         let (context, stream, shape) = (&kernels.context, &kernels.stream, &kernels.shape.products);
-        let fits = |buffer: &Buffer, kind: ElementKind, window, rows, cols| {
-            (last(window, rows, cols) as u64) < buffer.size() / kind.bytes() as u64
-        };
+        let fits =
+            |buffer: &Buffer, bytes: usize, window, rows, cols| (last(window, rows, cols) as u64) < buffer.size() / bytes as u64;
         for Task { extent: Extent { rows, cols, inner, .. }, m, x, c, .. } in groups.iter().flatten() {
-            let fit = fits(of[0], of_m, *m, *rows, *inner)
-                && fits(of[1], of_entries, *x, *inner, *cols)
-                && fits(of[2], of_entries, *c, *rows, *cols);
+            let fit = fits(of[0], of_m.bytes(), *m, *rows, *inner)
+                && fits(of[1], of_entries.bytes(), *x, *inner, *cols)
+                && fits(of[2], of_entries.bytes(), *c, *rows, *cols);
             if rows * cols * inner > 0 && !fit {
                 return Err(SvdError::invalid(
                     "matrix",
@@ -126,8 +150,11 @@ impl Products {
         }
         let table = table(stream, "products", &records)?;
         let factors = numbers_of(stream, "factors", of_entries, &[1.0, -1.0].map(Complex::from))?;
-        let shader = if of_m == of_entries { &GEMM_BATCH } else { &GEMM_BATCH_MIXED };
-        let pipeline = context.pipeline(of_m, shader, &shape.constants(), 0)?;
+        let (kind, shader) = match of_m {
+            Stored::As(kind) => (kind, if kind == of_entries { &GEMM_BATCH } else { &GEMM_BATCH_MIXED }),
+            Stored::Bf16 => (of_entries, &GEMM_BATCH_BF16),
+        };
+        let pipeline = context.pipeline(kind, shader, &shape.constants(), 0)?;
         let bindings = stream.bind(&pipeline, &[of[0], of[1], &factors, &table, of[2]], &[])?;
         Ok(Products { kernel: (pipeline, bindings), groups: all })
     }

@@ -19,7 +19,7 @@ use crate::{
     cpu::krylov::scale_for_squares,
     gpu::{
         device::{context::Waits, stream::Manner},
-        kernels::{GpuKernels, krylov::DeviceBlocks},
+        kernels::{GpuKernels, krylov::DeviceBlocks, products::Stored},
         matrix::DeviceMatrix,
         storage::Dense,
     },
@@ -56,18 +56,17 @@ pub(crate) struct Triples {
 }
 
 /// The iteration for a matrix on the device that is stored as this kind.
-pub(crate) async fn iterated(
-    kernels: GpuKernels,
-    a: (DeviceMatrix, ElementKind),
-    asked: Asked,
-    guard: &mut Guard,
-) -> Result<Triples> {
-    if a.1.is_complex() { of::<Complex<f64>>(kernels, a, asked, guard).await } else { of::<f64>(kernels, a, asked, guard).await }
+pub(crate) async fn iterated(kernels: GpuKernels, a: (DeviceMatrix, Stored), asked: Asked, guard: &mut Guard) -> Result<Triples> {
+    if kernels.kind.is_complex() {
+        of::<Complex<f64>>(kernels, a, asked, guard).await
+    } else {
+        of::<f64>(kernels, a, asked, guard).await
+    }
 }
 
 async fn of<W: Scalar<Wide = W> + Number<Real = f64>>(
     kernels: GpuKernels,
-    a: (DeviceMatrix, ElementKind),
+    a: (DeviceMatrix, Stored),
     asked: Asked,
     guard: &mut Guard,
 ) -> Result<Triples> {
@@ -93,7 +92,7 @@ async fn residuals(
         watch: &Watch,
     ) -> Result<(Vec<f64>, GpuKernels)> {
         let (kind, count) = (a.kind, values.len());
-        let mut blocks = DeviceBlocks::<W>::new(kernels, (a, kind), &for_residuals(count), small_svd)?;
+        let mut blocks = DeviceBlocks::<W>::new(kernels, (a, Stored::As(kind)), &for_residuals(count), small_svd)?;
         let mut all = Vec::with_capacity(count);
         for some in together(count) {
             blocks.set_vectors(left, right, some.clone())?;
@@ -111,7 +110,7 @@ async fn residuals(
 /// The iteration for `scale` times a matrix of the host, and its triples in the report, if they are accurate.
 pub(crate) async fn on_device<T: Scalar>(
     a: MatRef<'_, T>,
-    (scale, as_f16): (f64, bool),
+    (scale, stored): (f64, Stored),
     asked: Asked,
     guard: &mut Guard,
     on: OnGpu,
@@ -119,12 +118,13 @@ pub(crate) async fn on_device<T: Scalar>(
 ) -> Result<(Found, SvdReport<Factors<T>>)> {
     let mut clock = Clock::new(timed);
     let kernels = kernels_of(T::KIND, &on, options, guard.quiet.clone(), waits)?;
-    // What f16 holds without rounding is stored as such.
-    let stored = if as_f16 { ElementKind::F16 } else { T::KIND };
-    let uploads = kernels_of(stored, &on, options, Watch::default(), waits)?;
-    let there = uploads.upload(a, Re::<T>::from_double(scale))?;
+    let of_uploads = if let Stored::As(kind) = stored { kind } else { T::KIND };
+    let uploads = kernels_of(of_uploads, &on, options, Watch::default(), waits)?;
+    let there = match stored {
+        Stored::As(_) => DeviceMatrix::from_dense(&on.context, uploads.upload(a, Re::<T>::from_double(scale))?)?,
+        Stored::Bf16 => uploads.upload_as_bf16(a)?,
+    };
     uploads.finish().await?;
-    let there = DeviceMatrix::from_dense(&on.context, there)?;
     let of_upload = clock.restart();
     let Triples { found, vectors: [left, right], kernels } = iterated(kernels, (there, stored), asked, guard).await?;
     let factors = if found.reached {
@@ -201,7 +201,7 @@ pub(crate) fn svd_there(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> 
         let mut clock = Clock::new(timed);
         let kernels = kernels_of(a.kind, &on, options, guard.quiet.clone(), Waits::Blocking)?;
         let there = scaled(&kernels, a, scale)?;
-        let Triples { found, vectors, kernels } = block_on(iterated(kernels, (there, a.kind), asked, &mut guard))?;
+        let Triples { found, vectors, kernels } = block_on(iterated(kernels, (there, Stored::As(a.kind)), asked, &mut guard))?;
         block_on(kernels.finish())?;
         let seconds = seconds_of(of_scale, 0.0, clock.restart());
         if found.reached {

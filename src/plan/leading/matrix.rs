@@ -33,7 +33,7 @@ use crate::{
 #[cfg(feature = "gpu")]
 use crate::{
     base::{element_kind::ElementKind, scale::none_below},
-    gpu::device::context::Waits,
+    gpu::{device::context::Waits, kernels::products::Stored},
     plan::{
         backend::{OnGpu, or_fall_back},
         leading::device,
@@ -242,12 +242,17 @@ impl<'a, S: Scalar, T: Number<Scalar = S, Real = Re<S>>> Call<'a, T> {
             && largest.to_double() > 0.0
             && on.context.require(ElementKind::F16).is_ok()
             && none_below(self.a, LEAST_OF_F16 / of_f16);
+        let stored = match T::NAME {
+            _ if as_f16 => Stored::As(ElementKind::F16),
+            "bf16" if scale == 1.0 => Stored::Bf16,
+            _ => Stored::As(S::KIND),
+        };
         if as_f16 {
             scale = of_f16;
         }
         let (of_scale, wide) = (clock.restart(), Wide::of(self.a)?);
         let mut guard = self.plan.guard(&self.listen)?;
-        let run = device::on_device(wide.view(), (scale, as_f16), asked, &mut guard, on, (self.options, self.timed, waits)).await;
+        let run = device::on_device(wide.view(), (scale, stored), asked, &mut guard, on, (self.options, self.timed, waits)).await;
         let ended = or_fall_back(&self.options.run, self.options.need_device(), run)?;
         Ok(ended.map(|(found, mut report)| {
             report.seconds.scale = of_scale;

@@ -103,6 +103,7 @@ fn all(kind: ElementKind, bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
     }
     // Products by low precision are of f32 matrices.
     if kind == ElementKind::F32 {
+        all.push(made(&GEMM_BATCH_BF16, &gemm, products, product_bytes));
         all.push(made(&SLICE_LINES, &[], LINEAR_THREADS as usize, LINEAR_THREADS as usize * size_of::<f32>()));
         for (products, order) in [(Products::Half, 8), (Products::Half, 16), (Products::Split, 8), (Products::Split, 16)] {
             let shape = CoopShape::of(order, 2 * order, products);
