@@ -11,10 +11,11 @@
 // Sweeps are in chunks of `chunk`. A workgroup has chunk g and cycle i of its sweeps, of which the reflectors begin at consecutive rows; i - g is
 // the same for all workgroups of a dispatch, which makes their rows disjoint. The chunks of the product come in descending order of g - i.
 //
-// Thread = column of C. It holds the rows of one reflector in a window of registers. From reflector to reflector the window moves by one row: a
-// row is read and written once a chunk. STAGED reflectors at a time are in workgroup memory, with zeros after their ends.
+// Thread = COLUMNS columns of C, LINEAR_THREADS apart. It holds the rows of one reflector in a window of registers a column. From reflector to reflector the
+// window moves by one row: a row is read and written once a chunk. STAGED reflectors at a time are in workgroup memory, with zeros after their ends; a
+// thread reads each once. Loops over the window are unrolled, because what has a variable index is in no register; but not those of very long reflectors.
 
-import package::tuning::{LINEAR_THREADS, REACH, REACH4, STAGED};
+import package::tuning::{COLUMNS, FOURS_UNROLLED, LINEAR_THREADS, REACH, REACH4, ROWS_LEFT, ROWS_UNROLLED, SPAN, STAGED};
 import package::dense::{read_entry, write_entry};
 import package::level::{Level, Place, ADJOINT, CONJUGATE, first_entry, place_of};
 import package::scalar::{Real, Scalar, Scalar4, Lanes, ONE, conjugate, join, lanes, load, multiply_add, real_part, store};
@@ -49,8 +50,12 @@ const RIGHT = 16u;
 /// Reflector q in vectors q REACH4 .. (q + 1) REACH4.
 var<workgroup> v: array<Scalar4, STAGED * REACH4>;
 var<workgroup> taus: array<Real, STAGED>;
-/// REACH rows of the thread's column, and room for one more. Rows after these meet zeros.
-var<private> window: array<Scalar, 4 * REACH4 + 1>;
+/// REACH rows of each of the thread's columns, and room for one more, SPAN apart. Rows after these meet zeros.
+var<private> window: array<Scalar, COLUMNS * SPAN>;
+/// The reflector, and for each column four parts of v^H x, then -tau v^H x.
+var<private> held: array<Scalar4, REACH4>;
+var<private> sums: array<Lanes, COLUMNS>;
+var<private> weights: array<Scalar, COLUMNS>;
 
 /// The index in `kept` of the matrix's reflectors.
 var<private> first_kept: u32;
@@ -109,41 +114,62 @@ fn stage(thread: u32, q: u32, sweep: u32, c0: u32) {
     }
 }
 
-/// -tau v^H x for reflector q and the x from window[at] on.
-fn weight(q: u32, at: u32) -> Scalar {
-    var sum = Lanes();
-    for (var p = 0u; p < REACH4; p++) {
-        let four = lanes(v[q * REACH4 + p]);
-        sum.x = multiply_add(conjugate(four.x), window[4u * p + at], sum.x);
-        sum.y = multiply_add(conjugate(four.y), window[4u * p + 1u + at], sum.y);
-        sum.z = multiply_add(conjugate(four.z), window[4u * p + 2u + at], sum.z);
-        sum.w = multiply_add(conjugate(four.w), window[4u * p + 3u + at], sum.w);
-    }
-    return -taus[q] * ((sum.x + sum.y) + (sum.z + sum.w));
-}
-
-/// x <- x + w v for the x from window[0] on, which moves to window[1].
-fn add_upwards(q: u32, w: Scalar) {
-    for (var p = REACH4; p > 0u; p--) {
-        let k = 4u * (p - 1u);
-        let four = lanes(v[q * REACH4 + p - 1u]);
-        window[k + 4u] = multiply_add(w, four.w, window[k + 3u]);
-        window[k + 3u] = multiply_add(w, four.z, window[k + 2u]);
-        window[k + 2u] = multiply_add(w, four.y, window[k + 1u]);
-        window[k + 1u] = multiply_add(w, four.x, window[k]);
+/// Part p of v^H x for the x from window[at] on.
+fn multiply_part(q: u32, p: u32, at: u32) {
+    held[p] = v[q * REACH4 + p];
+    let four = lanes(held[p]);
+    @repeat(C, COLUMNS) {
+        let k = C * SPAN + 4u * p + at;
+        sums[C].x = multiply_add(conjugate(four.x), window[k], sums[C].x);
+        sums[C].y = multiply_add(conjugate(four.y), window[k + 1u], sums[C].y);
+        sums[C].z = multiply_add(conjugate(four.z), window[k + 2u], sums[C].z);
+        sums[C].w = multiply_add(conjugate(four.w), window[k + 3u], sums[C].w);
     }
 }
 
-/// x <- x + w v for the x from window[1] on, which moves to window[0].
-fn add_downwards(q: u32, w: Scalar) {
-    for (var p = 0u; p < REACH4; p++) {
-        let k = 4u * p;
-        let four = lanes(v[q * REACH4 + p]);
-        window[k] = multiply_add(w, four.x, window[k + 1u]);
-        window[k + 1u] = multiply_add(w, four.y, window[k + 2u]);
-        window[k + 2u] = multiply_add(w, four.z, window[k + 3u]);
-        window[k + 3u] = multiply_add(w, four.w, window[k + 4u]);
+/// weights <- -tau v^H x for reflector q and the x from window[at] on.
+fn weigh(q: u32, at: u32) {
+    @repeat(C, COLUMNS) sums[C] = Lanes();
+    @repeat(P, FOURS_UNROLLED) multiply_part(q, P, at);
+    for (var p = FOURS_UNROLLED; p < REACH4; p++) {
+        multiply_part(q, p, at);
     }
+    let tau = taus[q];
+    @repeat(C, COLUMNS) weights[C] = -tau * ((sums[C].x + sums[C].y) + (sums[C].z + sums[C].w));
+}
+
+/// Part p of x <- x + w v for the x from window[0] on, which moves to window[1].
+fn add_part_upwards(p: u32) {
+    let four = lanes(held[p]);
+    @repeat(C, COLUMNS) {
+        let k = C * SPAN + 4u * p;
+        window[k + 4u] = multiply_add(weights[C], four.w, window[k + 3u]);
+        window[k + 3u] = multiply_add(weights[C], four.z, window[k + 2u]);
+        window[k + 2u] = multiply_add(weights[C], four.y, window[k + 1u]);
+        window[k + 1u] = multiply_add(weights[C], four.x, window[k]);
+    }
+}
+
+/// Part p of x <- x + w v for the x from window[1] on, which moves to window[0].
+fn add_part_downwards(p: u32) {
+    let four = lanes(held[p]);
+    @repeat(C, COLUMNS) {
+        let k = C * SPAN + 4u * p;
+        window[k] = multiply_add(weights[C], four.x, window[k + 1u]);
+        window[k + 1u] = multiply_add(weights[C], four.y, window[k + 2u]);
+        window[k + 2u] = multiply_add(weights[C], four.z, window[k + 3u]);
+        window[k + 3u] = multiply_add(weights[C], four.w, window[k + 4u]);
+    }
+}
+
+/// C[i, ..] to window[k], in the thread's columns from j on.
+fn read_rows(i: u32, j: u32, k: u32) {
+    @repeat(C, COLUMNS) window[C * SPAN + k] = read_row(i, j + C * LINEAR_THREADS);
+}
+
+/// window[k] to C[i, ..].
+fn write_rows(i: u32, j: u32, k: u32) {
+    @repeat(C, COLUMNS) write_row(i, j + C * LINEAR_THREADS, window[C * SPAN + k]);
 }
 
 @compute @workgroup_size(LINEAR_THREADS)
@@ -153,7 +179,7 @@ fn apply_chase(
 ) {
     first_entry = params.c + workgroup.z * params.matrix;
     first_kept = params.first_kept + workgroup.z * params.n * params.n;
-    let j = workgroup.x * LINEAR_THREADS + thread;
+    let j = workgroup.x * (COLUMNS * LINEAR_THREADS) + thread;
     let cycle = params.cycle + workgroup.y;
     let begin = (params.first + workgroup.y) * params.chunk;
     // Row of the first reflector of sweep 0 in this cycle, and the number of sweeps that have the cycle.
@@ -166,10 +192,18 @@ fn apply_chase(
     let ascending = (params.flags & ADJOINT) != 0u;
 
     let start = row + begin + select(count - 1u, 0u, ascending);
-    let at = u32(ascending);
-    for (var k = 0u; k < REACH; k++) {
-        window[k + at] = read_row(start + k, j);
+    if ascending {
+        @repeat(K, ROWS_UNROLLED) read_rows(start + K, j, K + 1u);
+        for (var k = ROWS_UNROLLED; k < REACH; k++) {
+            read_rows(start + k, j, k + 1u);
+        }
+    } else {
+        @repeat(K, ROWS_UNROLLED) read_rows(start + K, j, K);
+        for (var k = ROWS_UNROLLED; k < REACH; k++) {
+            read_rows(start + k, j, k);
+        }
     }
+    var next: array<Scalar, COLUMNS>;
     for (var done = 0u; done < count; done += STAGED) {
         let these = min(STAGED, count - done);
         // All threads have used the reflectors before others replace them.
@@ -184,22 +218,33 @@ fn apply_chase(
             let is_last = done + q + 1u == count;
             if ascending {
                 let c0 = row + begin + done + q;
-                // Read early: it arrives while the reflector is applied.
-                let next = read_row(select(c0 + REACH, params.n, is_last), j);
-                add_downwards(q, weight(q, 1u));
-                write_row(c0, j, window[0]);
-                window[REACH] = next;
+                // Read early: they arrive while the reflector is applied.
+                let at = select(c0 + REACH, params.n, is_last);
+                @repeat(C, COLUMNS) next[C] = read_row(at, j + C * LINEAR_THREADS);
+                weigh(q, 1u);
+                @repeat(P, FOURS_UNROLLED) add_part_downwards(P);
+                for (var p = FOURS_UNROLLED; p < REACH4; p++) {
+                    add_part_downwards(p);
+                }
+                write_rows(c0, j, 0u);
+                @repeat(C, COLUMNS) window[C * SPAN + REACH] = next[C];
             } else {
                 let c0 = row + begin + count - 1u - done - q;
-                let next = read_row(select(c0 - 1u, params.n, is_last), j);
-                add_upwards(q, weight(q, 0u));
-                write_row(c0 + REACH - 1u, j, window[REACH]);
-                window[0] = next;
+                let at = select(c0 - 1u, params.n, is_last);
+                @repeat(C, COLUMNS) next[C] = read_row(at, j + C * LINEAR_THREADS);
+                weigh(q, 0u);
+                for (var p = REACH4; p > FOURS_UNROLLED; p--) {
+                    add_part_upwards(p - 1u);
+                }
+                @repeat(P, FOURS_UNROLLED) add_part_upwards(FOURS_UNROLLED - 1u - P);
+                write_rows(c0 + REACH - 1u, j, REACH);
+                @repeat(C, COLUMNS) window[C * SPAN] = next[C];
             }
         }
     }
     let last = row + begin + select(0u, count - 1u, ascending);
-    for (var k = 1u; k < REACH; k++) {
-        write_row(last + select(k - 1u, k, ascending), j, window[k]);
+    @repeat(K, ROWS_LEFT) write_rows(last + select(K, K + 1u, ascending), j, K + 1u);
+    for (var k = ROWS_LEFT; k + 1u < REACH; k++) {
+        write_rows(last + select(k, k + 1u, ascending), j, k + 1u);
     }
 }

@@ -28,17 +28,41 @@ pub(crate) struct ApplyShape {
     pub reach4: usize,
     /// Reflectors in workgroup memory at a time.
     pub staged: usize,
+    /// Columns of C of a thread, of which each reads a reflector once for all.
+    pub columns: usize,
 }
 
+/// Most entries of a reflector, in vectors of four, for which a thread's rows of C have fixed places, so that they can be registers.
+const MOST_UNROLLED: usize = 16;
+
 impl ApplyShape {
-    pub fn of(kind: ElementKind, tile_width: usize) -> ApplyShape {
+    /// For `cols` columns of C.
+    pub fn of(kind: ElementKind, tile_width: usize, cols: usize) -> ApplyShape {
         let reach = tile_width + 1;
         let reach4 = reach.div_ceil(4);
-        ApplyShape { reach, reach4, staged: (STAGED_BYTES / (4 * reach4 * kind.scalar_bytes())).clamp(1, 16) }
+        // Rows and reflectors of two columns of numbers of four bytes are some 120 registers.
+        let columns = if kind.scalar_bytes() == 4 && reach4 <= 9 && cols > LINEAR_THREADS as usize { 2 } else { 1 };
+        ApplyShape { reach, reach4, staged: (STAGED_BYTES / (4 * reach4 * kind.scalar_bytes())).clamp(1, 16), columns }
     }
 
-    pub fn constants(&self) -> [(&'static str, u32); 3] {
-        [("REACH", self.reach as u32), ("REACH4", self.reach4 as u32), ("STAGED", self.staged as u32)]
+    /// Columns of C of a workgroup.
+    pub fn columns_of_workgroup(&self) -> usize {
+        self.columns * LINEAR_THREADS as usize
+    }
+
+    pub fn constants(&self) -> [(&'static str, u32); 8] {
+        let is_unrolled = self.reach4 <= MOST_UNROLLED;
+        let unrolled = |count: usize| if is_unrolled { count as u32 } else { 0 };
+        [
+            ("REACH", self.reach as u32),
+            ("REACH4", self.reach4 as u32),
+            ("STAGED", self.staged as u32),
+            ("COLUMNS", self.columns as u32),
+            ("SPAN", 4 * self.reach4 as u32 + 1),
+            ("ROWS_UNROLLED", unrolled(self.reach)),
+            ("ROWS_LEFT", unrolled(self.reach - 1)),
+            ("FOURS_UNROLLED", unrolled(self.reach4)),
+        ]
     }
 
     /// Bytes of workgroup memory that the shader declares.
@@ -48,7 +72,8 @@ impl ApplyShape {
 
     /// Upper bound of the loop iterations of a thread in one dispatch.
     pub fn iterations(&self) -> usize {
-        2 * self.reach + CHUNK * (3 + 2 * self.reach4 + self.reach4.div_ceil(LINEAR_THREADS as usize))
+        let of_reflector = if self.reach4 <= MOST_UNROLLED { 0 } else { 2 * self.reach4 };
+        2 * self.reach + CHUNK * (3 + of_reflector + self.reach4.div_ceil(LINEAR_THREADS as usize))
     }
 }
 
@@ -262,9 +287,9 @@ impl Work {
 
     /// `apply_chase`: a wave of the reflectors of a step on `cols` columns. Of C each workgroup reads and writes the rows of its sweeps once.
     pub fn apply_chase(kind: ElementKind, step: &ReductionStep, wave: &Wave, cols: usize) -> Work {
-        let shape = ApplyShape::of(kind, step.tile_width);
+        let shape = ApplyShape::of(kind, step.tile_width, cols);
         let (reflectors, threads, scalar) = (wave.reflectors(step), u64::from(LINEAR_THREADS), kind.scalar_bytes() as u64);
-        let (chunks, columns, reach) = ((cols as u64).div_ceil(threads), cols as u64, shape.reach as u64);
+        let (chunks, columns, reach) = (cols.div_ceil(shape.columns_of_workgroup()) as u64, cols as u64, shape.reach as u64);
         let staged = 4 * shape.reach4 as u64;
         let rows = reflectors + wave.count as u64 * reach;
         let sweeps = CHUNK.min(step.sweeps()) as u64;
@@ -279,8 +304,8 @@ impl Work {
             again: Again::default(),
             beside: Beside::default(),
             bytes: 2 * rows * columns * kind.bytes() as u64 + chunks * reflectors * reach * scalar,
-            // Every thread reads the reflector twice, four numbers at a time; all threads of a subgroup the same ones.
-            workgroup_bytes: chunks * reflectors * staged * (2 * threads / 32 + 1) * scalar,
+            // Every thread reads the reflector once, four numbers at a time; all threads of a subgroup the same ones.
+            workgroup_bytes: chunks * reflectors * staged * (threads / 32 + 1) * scalar,
             chain: Chain {
                 barriers: 2 * blocks,
                 round_trips: 1 + blocks,

@@ -239,7 +239,7 @@ fn factor_columns<T: Scalar, S: Simd, const K: usize>(
             ahead.ask();
         }
         // SAFETY: the body has K columns, and they are borrowed.
-        let mut sums = unsafe { pass::<T, S, K>(lanes, body, j, last) };
+        let mut sums = unsafe { pass_at::<T, S, K>(lanes, body, j, last) };
         // SAFETY: likewise.
         let mut column = unsafe { body.column(j) };
         let mut square = of_top.square(j) + square_of_body(column, sums[j]);
@@ -298,52 +298,74 @@ fn products<T: Scalar, const K: usize>(x: &[T; K], y: &[T; K], first: usize) -> 
     sum
 }
 
-/// One pass over the body for column x, the j-th of K. Column j - 1 is scaled by `scale` to v, and every column y right of it becomes y + `factors` v. The pass
-/// returns the products x^H y with all columns y. For j = 0 nothing is updated.
+/// [`pass`] for column `j` < `K`.
 ///
 /// # Safety
-/// The body has `K` > j columns, and nobody else uses them during the call.
+/// As for [`pass`].
 #[inline(always)]
-unsafe fn pass<T: Scalar, S: Simd, const K: usize>(
+unsafe fn pass_at<T: Scalar, S: Simd, const K: usize>(lanes: Lanes<T, S>, body: Body<T>, j: usize, last: (T, [T; K])) -> [T; K] {
+    // The conditions keep columns that a panel has not from being compiled.
+    // SAFETY: the caller's promise.
+    unsafe {
+        match j {
+            1 if const { K > 1 } => pass::<T, S, K, 1>(lanes, body, last),
+            2 if const { K > 2 } => pass::<T, S, K, 2>(lanes, body, last),
+            3 if const { K > 3 } => pass::<T, S, K, 3>(lanes, body, last),
+            4 if const { K > 4 } => pass::<T, S, K, 4>(lanes, body, last),
+            5 if const { K > 5 } => pass::<T, S, K, 5>(lanes, body, last),
+            6 if const { K > 6 } => pass::<T, S, K, 6>(lanes, body, last),
+            7 if const { K > 7 } => pass::<T, S, K, 7>(lanes, body, last),
+            _ => pass::<T, S, K, 0>(lanes, body, last),
+        }
+    }
+}
+
+/// One pass over the body. Column J - 1 is scaled by `scale` to v, and every column y right of it becomes y + `factors` v. The pass returns
+/// the products x^H y of column J, x, with all columns y. For J = 0 nothing is updated.
+///
+/// # Safety
+/// The body has `K` columns, and nobody else uses them during the call.
+#[inline(always)]
+unsafe fn pass<T: Scalar, S: Simd, const K: usize, const J: usize>(
     lanes: Lanes<T, S>,
     body: Body<T>,
-    j: usize,
     (scale, factors): (T, [T; K]),
 ) -> [T; K] {
     const { assert!(PADDING.is_multiple_of(Lanes::<T, S>::N)) }
     let Body { at, ld, rows } = body;
+    let (scale, mut by) = (lanes.splat(scale), [lanes.zero(); K]);
+    for c in 0..K {
+        by[c] = lanes.splat(factors[c]);
+    }
     let mut sums = [lanes.zero(); K];
-    if j == 0 {
-        for i in (0..rows).step_by(Lanes::<T, S>::N) {
-            // SAFETY: rows i .. of column c < K are inside the body.
-            unsafe {
-                let x = lanes.load(at.add(i));
-                for c in 0..K {
-                    sums[c] = lanes.conj_mul_add(x, lanes.load(at.add(c * ld + i)), sums[c]);
-                }
-            }
-        }
-    } else {
-        let (scale, by_x, mut by) = (lanes.splat(scale), lanes.splat(factors[j]), [lanes.zero(); K]);
-        for c in 0..K {
-            by[c] = lanes.splat(factors[c]);
-        }
-        for i in (0..rows).step_by(Lanes::<T, S>::N) {
-            // SAFETY: as above.
-            unsafe {
-                let to = at.add((j - 1) * ld + i);
-                let v = lanes.mul(scale, lanes.load(to));
+    for i in (0..rows).step_by(Lanes::<T, S>::N) {
+        // SAFETY: rows i .. of column c < K are inside the body.
+        unsafe {
+            let mut v = lanes.zero();
+            if J > 0 {
+                let to = at.add((J - 1) * ld + i);
+                v = lanes.mul(scale, lanes.load(to));
                 lanes.store(to, v);
-                let x = lanes.mul_add(by_x, v, lanes.load(at.add(j * ld + i)));
-                for c in 0..K {
+            }
+            let to = at.add(J * ld + i);
+            let mut x = lanes.load(to);
+            if J > 0 {
+                x = lanes.mul_add(by[J], v, x);
+                lanes.store(to, x);
+            }
+            for c in 0..K {
+                let mut y = x;
+                if c + 1 == J {
+                    y = v;
+                } else if c != J {
                     let to = at.add(c * ld + i);
-                    let mut y = lanes.load(to);
-                    if c >= j {
+                    y = lanes.load(to);
+                    if J > 0 && c > J {
                         y = lanes.mul_add(by[c], v, y);
                         lanes.store(to, y);
                     }
-                    sums[c] = lanes.conj_mul_add(x, y, sums[c]);
                 }
+                sums[c] = lanes.conj_mul_add(x, y, sums[c]);
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::{
     },
     cost::{
         vectors::{ApplyShape, CHUNK, Wave},
-        work::{LINEAR_THREADS, Work},
+        work::Work,
     },
     gpu::{
         device::{parameters, pipeline::APPLY_CHASE},
@@ -36,7 +36,7 @@ impl GpuKernels {
         if rows != step.n {
             return Err(SvdError::invalid("c", format!("{rows} rows, not {}", step.n)));
         }
-        let shape = ApplyShape::of(self.kind, step.tile_width);
+        let shape = ApplyShape::of(self.kind, step.tile_width, cols);
         let bytes = self.context.limits().max_compute_workgroup_storage_size as usize;
         if shape.bytes(self.kind) > bytes || (self.context.is_software() && shape.iterations() > SOFTWARE_ITERATIONS) {
             let reason = format!("{}: the device cannot apply reflectors of this length", step.tile_width);
@@ -44,7 +44,7 @@ impl GpuKernels {
         }
         let pipeline = self.context.pipeline(self.kind, &APPLY_CHASE, &shape.constants(), c.a.len())?;
         let bindings = self.stream.bind(&pipeline, &[kept], &c.a)?;
-        let [columns, more] = self.stream.fold(cols.div_ceil(LINEAR_THREADS as usize))?;
+        let [columns, more] = self.stream.fold(cols.div_ceil(shape.columns_of_workgroup()))?;
         if more > 1 {
             return Err(SvdError::invalid("c", format!("{cols} columns are more than a grid has")));
         }

@@ -41,7 +41,8 @@ fn all(kind: ElementKind, bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
     let layout = BandLayout::new(1000, tuning.tile_size, tuning.tile_width);
     let chase = ChaseShape::new(kind, bounds, layout, tuning).unwrap();
     let triangle = TriangleShape::new(kind.scalar(), bounds, tuning).unwrap();
-    let apply = ApplyShape::of(kind, tuning.tile_width.min(tuning.tile_size - 1));
+    let width = tuning.tile_width.min(tuning.tile_size - 1);
+    let [apply, apply_few] = [1000, 100].map(|cols| ApplyShape::of(kind, width, cols));
     let batch = BatchShape::largest(kind, bounds).unwrap();
     let spilled = BatchShape::of(Some(batch), bounds, (150, 130)).unwrap();
     let jacobi = JacobiShape::largest(kind, bounds).unwrap();
@@ -67,6 +68,7 @@ fn all(kind: ElementKind, bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
         dense(made(&UPDATE_TRAILING, &shape.trailing_constants(), products, product_bytes)),
         dense(made(&LARFT, &shape.larft_constants(), LARFT_THREADS, larft_bytes(kind, &shape))),
         dense(made(&APPLY_CHASE, &apply.constants(), LINEAR_THREADS as usize, apply.bytes(kind))),
+        dense(made(&APPLY_CHASE, &apply_few.constants(), LINEAR_THREADS as usize, apply_few.bytes(kind))),
         made(&CHASE_KEPT, &chase.constants(), chase.threads(), chase.bytes(kind)),
         dense(linear(&PACK_BAND)),
         linear(&UNPACK_BAND),
