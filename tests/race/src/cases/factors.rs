@@ -1,6 +1,7 @@
 //! Singular vectors, the one-stage reduction and QR, with the promises of the crate's own tests.
 
 use faer::{Col, Mat};
+use half::bf16;
 use num_complex::Complex;
 use svdvals_gpu::{
     Band, Element, GpuMatrix, GpuSvd, MatSvd, Number, QrOptions, Reduction, SvdGpu, SvdOptions, SvdValsGpu, Tuning, Vectors,
@@ -69,8 +70,11 @@ pub fn resident_vectors<T: Element>(env: &Env, call: Call, reduction: Reduction)
     within("resident", ratios(a.as_ref(), &svd), call.m.max(call.n))
 }
 
-/// Leading triples to an accuracy, by products with blocks.
+/// Leading triples to an accuracy, by products with blocks; both of the types that are held in two bytes.
 pub fn leading<T: Element>(env: &Env, call: Call, kind: &str) -> Done {
+    if T::NAME == "f16" {
+        leading::<bf16>(env, call, kind)?;
+    }
     let options = options::<T>(env, call)?.keep(2).accuracy(0.1);
     let a = matrix::<T>(kind, call.m, call.n);
     let report = in_order(&a, call.by_rows, |a| a.svd_gpu_report(&options))?;

@@ -30,7 +30,11 @@ pub const EDITS: &[(&str, &str, &str)] = &[
     ("chase", "matrix * params.n * params.n", "0u"),
     ("chase", "@coherent", ""),
     ("apply_chase", "i < params.n && j < params.cols", "i <= params.n && j < params.cols"),
-    ("apply_chase", "workgroup.x * (COLUMNS * LINEAR_THREADS) + thread", "workgroup.x * (COLUMNS * LINEAR_THREADS - 1u) + thread"),
+    (
+        "apply_chase",
+        "workgroup.x * (COLUMNS * LINEAR_THREADS) + thread",
+        "workgroup.x * (COLUMNS * LINEAR_THREADS - 1u) + thread",
+    ),
     ("apply_chase", "min(STAGED, count - done)", "STAGED"),
     ("apply_chase", "params.cycle + workgroup.y", "params.cycle"),
     ("apply_chase", "workgroup.z * params.matrix", "0u"),
