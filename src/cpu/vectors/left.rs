@@ -163,15 +163,34 @@ pub(crate) fn orthonormalise<T: Scalar>(mut w: MatMut<'_, T>) {
     // W <- W D (I - C), with the inverse lengths D, and C from G = D W^H W D.
     let mut factor = upper_gram(w.rb());
     let lengths: Vec<f64> = (0..k).map(|j| factor[(j, j)].to_complex().re.sqrt()).collect();
-    let real = |x: f64| T::from_real_impl(&Re::<T>::from_double(x));
-    for j in 0..k {
-        for i in 0..j {
-            factor[(i, j)] = -factor[(i, j)].times(Re::<T>::from_double(1.0 / (lengths[i] * lengths[i] * lengths[j])));
+    let squares: Vec<f64> = lengths.iter().map(|length| length * length).collect();
+    let scale = |first: usize, columns: MatMut<'_, T>| {
+        for (j, column) in (first..).zip(columns.col_iter_mut()) {
+            let Some(column) = column.try_as_col_major_mut() else { return };
+            let column = column.as_slice_mut();
+            negate_and_divide(&mut column[..j], &squares, lengths[j]);
+            column[j] = T::from_real_impl(&Re::<T>::from_double(1.0 / lengths[j]));
         }
-        factor[(j, j)] = real(1.0 / lengths[j]);
+    };
+    let at_once = SMALL.div_ceil(k);
+    match k <= at_once {
+        true => scale(0, factor.as_mut()),
+        false => each(col_chunks(factor.as_mut(), at_once).enumerate(), |(block, columns)| scale(block * at_once, columns)),
     }
     multiply_by_upper(w.rb_mut(), factor.as_ref());
     to_unit_length(w);
+}
+
+/// Each x becomes -x over its square and `length`.
+fn negate_and_divide<T: Scalar>(column: &mut [T], squares: &[f64], length: f64) {
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (x, square) in column.iter_mut().zip(squares) {
+                *x = -x.times(Re::<T>::from_double(1.0 / (square * length)));
+            }
+        },
+    );
 }
 
 /// W <- W F, with an upper triangular F.
