@@ -162,6 +162,10 @@
 //! | `lapack` | no | LAPACK's `dbdsqr` and `dbdsdc` as stage 3 (`Stage3::Bdsqr`, `Stage3::Bdsdc`); the binary chooses its LAPACK |
 //! | `lapack-openblas` | no | the same, linked to the system's OpenBLAS |
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(
+    not(feature = "gpu"),
+    allow(clippy::infallible_destructuring_match, reason = "a place has one more variant with a GPU")
+)]
 #![deny(missing_docs)]
 #![cfg_attr(
     not(feature = "gpu"),

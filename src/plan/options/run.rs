@@ -12,7 +12,8 @@ use crate::{
 };
 
 /// Where and how a call runs: a part of the options of every decomposition, and the only options of [stages](crate::SvdValsGpu::to_band),
-/// [triangular operations](crate::triangular) and [rows in blocks](crate::RowBlocks). [`SvdOptions`], [`QrOptions`] and [`LstsqOptions`] have the
+/// [triangular operations](crate::triangular) and [rows in blocks](crate::RowBlocks). [`SvdOptions`](crate::SvdOptions), [`QrOptions`](crate::QrOptions) and
+/// [`LstsqOptions`](crate::LstsqOptions) have the
 /// same methods.
 ///
 /// An option that a call cannot honour is an error: [`SvdError::InvalidOption`](crate::SvdError::InvalidOption).
