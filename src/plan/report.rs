@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, convert::Infallible, fmt};
 
+#[cfg(feature = "gpu")]
+use crate::gpu::kernels::GpuKernels;
 use crate::{
     base::{clock::StageSeconds, element_kind::ElementKind, error::Result},
     cost::{Cost, CostOf, counts::Counts, work::Kernel},
@@ -113,6 +115,12 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
+    /// What these kernels ran in so many seconds.
+    #[cfg(feature = "gpu")]
+    pub fn of(kernels: &GpuKernels, seconds: StageSeconds) -> Ran {
+        Ran { seconds, counts: kernels.counts(), kernel_seconds: kernels.kernel_seconds() }
+    }
+
     /// Adds it to the report of that way.
     pub fn add_to<V>(self, report: &mut SvdReport<V>) {
         report.seconds.add(&self.seconds);

@@ -64,11 +64,6 @@ pub(crate) fn is_worth((m, n): (usize, usize)) -> bool {
     n <= COLUMNS && is_narrow((m, n))
 }
 
-/// What has run on the device.
-fn ran(kernels: &GpuKernels) -> Ran {
-    Ran { counts: kernels.counts(), kernel_seconds: kernels.kernel_seconds(), ..Ran::default() }
-}
-
 /// Q (m x n) and R (n x n), with the kernels that compute them, the call's listeners, and what has run before.
 pub(crate) struct DeviceThin {
     pub q: Dense,
@@ -114,24 +109,24 @@ pub(crate) async fn cholesky_qr<S: Scalar>(
     let a = upload(&first)?;
     let (m, n) = a.size;
     if a.a.len() > 1 {
-        return Ok(Attempt::Declined(Some(Box::new(a)), ran(&first)));
+        return Ok(Attempt::Declined(Some(Box::new(a)), Ran::of(&first, StageSeconds::default())));
     }
     let room = match first.room_for_parts(m, n * n.next_multiple_of(4)) {
         // Reflectors need no such room.
         Err(SvdError::OutOfMemory { .. } | SvdError::TooLarge { .. }) => {
-            return Ok(Attempt::Declined(Some(Box::new(a)), ran(&first)));
+            return Ok(Attempt::Declined(Some(Box::new(a)), Ran::of(&first, StageSeconds::default())));
         }
         room => room?,
     };
     let Some(r1) = triangle_of_squares::<S>(&first.squares::<S>(&a, &room).await?) else {
-        return Ok(Attempt::Declined(Some(Box::new(a)), ran(&first)));
+        return Ok(Attempt::Declined(Some(Box::new(a)), Ran::of(&first, StageSeconds::default())));
     };
 
     let one = Re::<S>::from_double(1.0);
     let r1 = first.upload(r1.as_ref(), one)?;
     first.solve_right(&r1, &a)?;
     let Some(r2) = first_order::<S>(&first.squares::<S>(&a, &room).await?) else {
-        return Ok(Attempt::Declined(None, ran(&first)));
+        return Ok(Attempt::Declined(None, Ran::of(&first, StageSeconds::default())));
     };
     first.finish().await?;
 
@@ -141,7 +136,7 @@ pub(crate) async fn cholesky_qr<S: Scalar>(
     let r2 = kernels.upload(r2.as_ref(), one)?;
     kernels.solve_right(&r2, &a)?;
     let r = kernels.times_upper(&r2, &r1)?;
-    let ran = ran(&first);
+    let ran = Ran::of(&first, StageSeconds::default());
     Ok(Attempt::Factored(Box::new(DeviceThin { q: a, r, kernels, watch, ran })))
 }
 

@@ -137,7 +137,7 @@ pub(crate) async fn on_device<T: Scalar>(
     };
     let seconds = seconds_of(0.0, of_upload, clock.restart());
     let mut report = report_of((T::KIND, stored.name()), a.shape(), on, seconds, &kernels, factors);
-    Ran { counts: uploads.counts(), kernel_seconds: uploads.kernel_seconds(), ..Ran::default() }.add_to(&mut report);
+    Ran::of(&uploads, StageSeconds::default()).add_to(&mut report);
     Ok((found, report))
 }
 
@@ -213,16 +213,14 @@ pub(crate) fn svd_there(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> 
             let report = report_of((a.kind, a.kind.name()), shape, on, seconds, &kernels, svd);
             return told(report, &kernels, &found.progress, false);
         }
-        let ran = Ran { seconds, counts: kernels.counts(), kernel_seconds: kernels.kernel_seconds() };
-        left = Left::new(found.progress, &guard, ran);
+        left = Left::new(found.progress, &guard, Ran::of(&kernels, seconds));
     }
     let mut report = within(a, &left.reduction(options, &listen), timed)?;
     let svd = &mut report.values;
     let mut clock = Clock::new(timed);
     let watch = left.measuring(&listen, svd.s.len())?;
     let mut kernels = kernels_of(a.kind, &on, options, Watch::default(), Waits::Blocking)?;
-    left.progress.products += 2;
-    left.progress.columns += 2 * svd.s.len();
+    left.count_residuals(svd.s.len());
     let mut measured = Vec::new();
     if !svd.s.is_empty() {
         let values: Vec<f64> = svd.s.iter().map(|s| s * scale).collect();
@@ -232,7 +230,7 @@ pub(crate) fn svd_there(a: &DeviceMatrix, options: &SvdOptions, timed: bool) -> 
     svd.residuals = Some(unscaled(a.kind, measured, scale, "residuals")?);
     watch.end();
     let seconds = seconds_of(0.0, 0.0, clock.restart());
-    Ran { seconds, counts: kernels.counts(), kernel_seconds: kernels.kernel_seconds() }.add_to(&mut report);
+    Ran::of(&kernels, seconds).add_to(&mut report);
     left.ran.add_to(&mut report);
     told(report, &kernels, &left.progress, true)
 }

@@ -158,10 +158,9 @@ impl<'a, S: Scalar, T: Number<Scalar = S, Real = Re<S>>> Call<'a, T> {
     }
 
     /// The report of a reduction, with the iteration before it.
-    fn ended(&self, mut report: SvdReport<Factors<S>>, left: Left) -> SvdReport<Factors<S>> {
-        let Left { mut progress, ran, .. } = left;
-        progress.products += 2;
-        progress.columns += 2 * report.values.s.len();
+    fn ended(&self, mut report: SvdReport<Factors<S>>, mut left: Left) -> SvdReport<Factors<S>> {
+        left.count_residuals(report.values.s.len());
+        let Left { progress, ran, .. } = left;
         ran.add_to(&mut report);
         self.complete(self.told(report, &progress, true))
     }

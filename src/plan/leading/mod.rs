@@ -113,6 +113,12 @@ impl Left {
         }
     }
 
+    /// Counts the products that measure the residuals of so many triples.
+    pub fn count_residuals(&mut self, count: usize) {
+        self.progress.products += 2 * together(count).count();
+        self.progress.columns += 2 * count;
+    }
+
     /// What watches the measuring of the residuals, which come last.
     pub fn measuring(&self, listen: &Listen, of: usize) -> Result<Watch> {
         let rest = (1.0 - self.told as f64 / UNITS as f64) * OF_RESIDUALS;
