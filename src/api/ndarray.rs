@@ -1,5 +1,6 @@
 //! The `ndarray` front end.
 
+use bytemuck::Pod;
 use faer::{Conj, Mat, MatMut, MatRef};
 use ndarray::{Array1, Array2, ArrayBase, ArrayView2, Data, DataMut, Ix1, Ix2, ShapeBuilder};
 
@@ -12,7 +13,7 @@ use crate::{
         svdvals::{SvdValsGpu, sealed},
         triangular::{self, TriangularGpu},
     },
-    base::{error::Result, number::Scalar},
+    base::{error::Result, number::Scalar, zeros::columns},
     plan::factors::{Factors, FactorsRef},
 };
 
@@ -108,19 +109,12 @@ pub(crate) fn view<T>(a: ArrayView2<'_, T>) -> MatRef<'_, T> {
 }
 
 /// The matrix as an array in Fortran order. It is a copy, because faer pads columns.
-pub(crate) fn array<T: Copy>(a: &Mat<T>) -> Array2<T> {
+pub(crate) fn array<T: Pod + Send + Sync>(a: &Mat<T>) -> Array2<T> {
     let entries = columns(a, |x| x);
     Array2::from_shape_vec(a.shape().f(), entries).expect("an entry for each place")
 }
 
-/// The entries, converted by `f`, column after column.
-fn columns<T: Copy>(a: &Mat<T>, f: impl Fn(T) -> T) -> Vec<T> {
-    let mut entries = Vec::with_capacity(a.nrows() * a.ncols());
-    extend_by_columns(&mut entries, a, f);
-    entries
-}
-
-/// Appends [`columns`].
+/// Appends the entries, converted by `f`, column after column.
 pub(crate) fn extend_by_columns<T: Copy>(entries: &mut Vec<T>, a: &Mat<T>, f: impl Fn(T) -> T) {
     (0..a.ncols()).for_each(|j| entries.extend(a.col_as_slice(j).iter().map(|&x| f(x))));
 }

@@ -16,3 +16,4 @@ pub(crate) mod spinning;
 pub mod stage;
 pub(crate) mod view;
 pub mod watch;
+pub(crate) mod zeros;

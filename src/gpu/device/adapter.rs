@@ -62,6 +62,9 @@ pub enum DeviceLimits {
     Plain,
 }
 
+/// Bytes of the first block of device memory, from which small buffers come.
+const BLOCK_BYTES: u64 = 64 << 20;
+
 impl AdapterChoice {
     /// Requests an adapter whose name contains `name`.
     ///
@@ -222,8 +225,9 @@ impl AdapterChoice {
             required_features: (features & adapter.features()) | more,
             experimental_features,
             required_limits: limits,
-            // Buffers are few and large, so memory pools for small ones gain nothing.
-            memory_hints: wgpu::MemoryHints::MemoryUsage,
+            // Staging memory comes from blocks of half that size: eight pieces of a copy share one, which stays between calls. Blocks of a piece's
+            // size would be allocated, mapped and freed for each. Large buffers have memory of their own.
+            memory_hints: wgpu::MemoryHints::Manual { suballocated_device_memory_block_size: BLOCK_BYTES..4 * BLOCK_BYTES },
             ..Default::default()
         };
         let opened = adapter.request_device(&descriptor).await;
