@@ -3,7 +3,7 @@
 
     pip install nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cuda-nvdisasm      and g++
     cargo install naga-cli                                                     of the version of naga in Cargo.lock
-    python3 benches/registers.py                          geqrt, unmqr, chase, bisect, gemm and apply_chase in f32, f64 and c32
+    python3 benches/registers.py                          geqrt, unmqr, chase, chase_team, bisect, gemm and apply_chase in f32, f64, c32
     python3 benches/registers.py --types f64,c64 geqrt-kept trsm     others, by the names of their files, without f16
     python3 benches/registers.py --blocks unmqr           and their basic blocks
     python3 benches/registers.py --wgsl DIR               with the WGSL that is in DIR; --keep DIR keeps all files there
@@ -37,7 +37,7 @@ import sys
 import sysconfig
 import tempfile
 
-KERNELS = ("geqrt", "unmqr-vectors", "unmqr", "chase", "bisect", "gemm", "apply_chase")
+KERNELS = ("geqrt", "unmqr-vectors", "unmqr", "chase", "chase_team", "bisect", "gemm", "apply_chase")
 
 PRELUDE = r"""
 #include <type_traits>
@@ -72,6 +72,7 @@ using bool2 = Vector<bool, 2>; using bool3 = Vector<bool, 3>; using bool4 = Vect
     template <int N> FN Vector<float, N> f(Vector<float, N> a) { EACH(N) a[i] = f(a[i]); return a; }
 UNARY(abs, ::fabs) UNARY(sqrt, ::sqrt)
 FN uint max(uint a, uint b) { return ::max(a, b); }
+FN uint clz(uint a) { return __clz(a); }
 FN uint min(uint a, uint b) { return ::min(a, b); }
 FN float max(float a, float b) { return ::fmax(a, b); }
 FN float min(float a, float b) { return ::fmin(a, b); }

@@ -249,6 +249,7 @@ fn with_field(tuning: Tuning, name: &str, value: usize) -> Result<Tuning, String
         "tile_width" => tuning.tile_width(value),
         "threads_per_block" => tuning.threads_per_block(value),
         "sweeps_per_block" => tuning.sweeps_per_block(value),
+        "lines_per_thread" => tuning.lines_per_thread(value),
         "tiles_held" => tuning.tiles_held(value),
         "split_beside" => tuning.split_beside(value),
         "rows_per_block" => tuning.rows_per_block(value),

@@ -235,6 +235,10 @@ fn grid<T: Element>(context: &GpuContext, sizes: &[usize], arguments: &Arguments
         for sweeps in [1, 2, 4, 8] {
             row("sweeps_per_block", sweeps, default(n).sweeps_per_block(sweeps))?;
         }
+        for (lines, sweeps, cycles) in [(0, 1, 1), (1, 4, 4), (2, 1, 1), (2, 1, 4), (2, 2, 4), (2, 4, 4), (2, 4, 8), (2, 8, 8)] {
+            let tuning = default(n).lines_per_thread(lines).sweeps_per_block(sweeps).cycles_per_dispatch(cycles);
+            row(&format!("lines_per_thread, {sweeps} sweeps, {cycles} cycles"), lines, tuning)?;
+        }
         for cycles in [1, 2, 3, 4, 8] {
             row("cycles_per_dispatch", cycles, default(n).cycles_per_dispatch(cycles))?;
         }

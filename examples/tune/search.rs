@@ -48,6 +48,7 @@ axes! {
     TILE_WIDTH tile_width: tile_width,
     THREADS threads_per_block: gpu.threads_per_block,
     SWEEPS sweeps_per_block: gpu.sweeps_per_block,
+    LINES lines_per_thread: gpu.lines_per_thread,
     CYCLES cycles_per_dispatch: gpu.cycles_per_dispatch,
     MAX_BLOCKS max_blocks: gpu.max_blocks,
     HELD tiles_held: gpu.tiles_held,
@@ -97,7 +98,7 @@ impl Place {
     pub fn axes(&self, stage: usize) -> &'static [Axis] {
         match (self, stage) {
             (Place::Gpu(_), 0) => &[TILE_SIZE, LEAF, SPLIT_K, COLS_PER_BLOCK, HELD, BESIDE],
-            (Place::Gpu(_), _) => &[TILE_SIZE, MAX_BLOCKS, TILE_WIDTH, THREADS, SWEEPS, CYCLES],
+            (Place::Gpu(_), _) => &[TILE_SIZE, MAX_BLOCKS, TILE_WIDTH, THREADS, LINES, SWEEPS, CYCLES],
             (Place::Cpu, 0) => &[TILE_SIZE, LEAF, COLS_PER_BLOCK],
             (Place::Cpu, _) => &[TILE_SIZE, TILE_WIDTH],
         }
@@ -164,7 +165,8 @@ impl Place {
             ("threads_per_block", _, false) => &[16, 32, 64, 128, 256],
             ("sweeps_per_block", _, true) => &[1, 2],
             ("sweeps_per_block", _, false) => &[1, 2, 3, 4],
-            ("cycles_per_dispatch", _, true) => &[1, 2],
+            ("lines_per_thread", ..) => &[0, 1, 2],
+            ("cycles_per_dispatch", _, true) => &[1, 4],
             ("cycles_per_dispatch", _, false) => &[1, 2, 4, 8],
             ("tiles_held", ..) => &[0, 2, 4],
             ("split_beside", ..) => &[0, 4],

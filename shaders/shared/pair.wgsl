@@ -7,7 +7,7 @@
 // math does all of it, whatever statements and calls are in between. `opaque` prevents this: it is the identity, but compilers cannot prove it.
 // A formula below is correct under any such change if every rounding that it relies on is inside `opaque`.
 
-import package::scalar::{Real, Scalar};
+import package::scalar::{Real, Scalar, multiply_add, times};
 
 struct Pair {
     hi: Real,
@@ -101,6 +101,20 @@ fn exact_product(a: Real, b: Real) -> Pair {
     }
 }
 
+/// a b, with its rounding error if the device's fma has none of its own; else without.
+fn fused_product(a: Scalar, b: Scalar) -> ScalarPair {
+    @if(complex) {
+        let x = times(a, b);
+        let hi = Scalar(opaque(x.x), opaque(x.y));
+        let lo = multiply_add(a, b, -hi);
+        return ScalarPair(Pair(hi.x, lo.x), Pair(hi.y, lo.y));
+    }
+    @else {
+        let hi = opaque(a * b);
+        return Pair(hi, fma(a, b, -hi));
+    }
+}
+
 /// a b, with an error of a few roundings of its low part.
 fn pair_product(a: Pair, b: Pair) -> Pair {
     let leading = exact_product(a.hi, b.hi);
@@ -143,15 +157,19 @@ fn quotient(a: Real, b: Real) -> Real {
 
 /// 2 / (1 + q), to about twice the precision of its parts.
 fn two_over_one_plus(q: Pair) -> Pair {
-    let denominator = add(Pair(Real(1.0), q.lo), q.hi);
-    let hi = Real(2.0) / (denominator.hi + denominator.lo);
+    return two_over(add(Pair(Real(1.0), q.lo), q.hi));
+}
+
+/// 2 / d, to about twice the precision of its parts.
+fn two_over(d: Pair) -> Pair {
+    let hi = Real(2.0) / (d.hi + d.lo);
     @if(f64) {
         return Pair(hi, Real(0.0));
     }
     @else {
-        let back = exact_product(hi, denominator.hi);
-        // 1 / denominator = hi / 2, up to a rounding.
-        return Pair(hi, ((opaque(Real(2.0) - back.hi) - back.lo) - hi * denominator.lo) * (Real(0.5) * hi));
+        let back = exact_product(hi, d.hi);
+        // 1 / d = hi / 2, up to a rounding.
+        return Pair(hi, ((opaque(Real(2.0) - back.hi) - back.lo) - hi * d.lo) * (Real(0.5) * hi));
     }
 }
 

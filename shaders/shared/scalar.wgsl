@@ -115,6 +115,12 @@ fn add_conjugate_product4(sum: Scalar4, a: Scalar4, b: Scalar4) -> Scalar4 {
     @else return fma(a, b, sum);
 }
 
+/// x a, for the four entries of x, and a real a.
+fn scaled4(x: Scalar4, a: Real) -> Scalar4 {
+    @if(complex) return Scalar4(x.xy * a, x.zw * a);
+    @else return x * a;
+}
+
 /// x a, for the four entries of x.
 fn times4(x: Scalar4, a: Scalar) -> Scalar4 {
     @if(complex) {

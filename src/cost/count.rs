@@ -7,9 +7,10 @@ use crate::{
         error::{Result, SvdError},
     },
     cost::{
+        chase::{ChaseShape, TeamShape},
         dispatches::Dispatches,
         one_stage::blocks_and_parts,
-        shape::{ChaseShape, Shape},
+        shape::Shape,
         svd::{note_copies, note_transformed_back, note_vectors},
         work::{LINEAR_THREADS, ROWS_AT_ONCE, SUBMISSION_FLOPS, Work},
     },
@@ -67,13 +68,17 @@ pub(super) fn dispatches_of_call(
     kernels_of_call((m, n), tuning, call.one_stage, ROWS_AT_ONCE, |asked| {
         match asked {
             Asked::Chase(step, layout) => {
-                let shape = ChaseShape::of(layout, tuning);
+                let (shape, of_team) = (ChaseShape::of(layout, tuning), TeamShape::of(layout, step, tuning));
                 if (cycles + 3 * team).checked_mul(step.n).is_none() {
                     return Err(SvdError::invalid("cycles_per_dispatch", format!("{cycles} is too many for n = {}", step.n)));
                 }
                 let schedule = step.schedule(cycles, team);
                 for time in 0..schedule.times() {
-                    all.note(Work::chase(kind, &shape, &schedule, time, tuning.gpu.max_blocks));
+                    let most = tuning.gpu.max_blocks;
+                    all.note(match &of_team {
+                        Some(shape) => Work::chase_team(kind, shape, &schedule, time, most),
+                        None => Work::chase(kind, &shape, &schedule, time, most),
+                    });
                 }
             }
             Asked::UpdateLine(line) => all.note(Work::update_line(kind, &shape, line, parts)),

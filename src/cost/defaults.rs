@@ -3,19 +3,24 @@
 use crate::{
     base::element_kind::ElementKind,
     cost::{
+        chase::ChaseShape,
         device::DeviceModel,
         shape::{Bounds, Shape, TriangleShape},
     },
     tile::{
+        band_layout::BandLayout,
         panel_tree::PanelTree,
         tuning::{CpuTuning, GpuTuning, Tuning},
     },
 };
 
+/// Most numbers of 4 bytes of a line of stage 2 of which a thread holds two in registers.
+const MOST_OF_TWO_LINES: usize = 32;
+
 impl Tuning {
     /// Defaults for a GPU with these limits: see [`for_adapter`](Self::for_adapter).
     pub(crate) fn within(kind: ElementKind, bounds: &Bounds<'_>, n: usize) -> Tuning {
-        Tuning::apart_within(kind, bounds, n).beside(kind, bounds).with_products(kind, bounds)
+        Tuning::apart_within(kind, bounds, n).beside(kind, bounds).with_products(kind, bounds).with_teams(kind, bounds)
     }
 
     /// [`within`](Self::within), each kernel in dispatches of its own.
@@ -32,6 +37,7 @@ impl Tuning {
                 // gap between dispatches takes 2 us, a cycle 4.
                 threads_per_block: if software { 32 } else { 256 }.min(threads),
                 sweeps_per_block: 1,
+                lines_per_thread: 0,
                 cycles_per_dispatch: 1,
                 max_blocks: workgroups,
                 tiles_held: 0,
@@ -57,11 +63,11 @@ impl Tuning {
         let bytes = kind.scalar_bytes();
         // (Not on Apple's, whose workgroup memory has room for too few workgroups with wide tiles.)
         let apple = name.split_whitespace().any(|word| word == "Apple" || word == DeviceModel::M1.name);
-        let wide = (n >= 8192 && kind.bytes() == 4 && !fast_memory && !software && !apple).then_some((64, 8, 32));
+        let wide = (n >= 12_000 && kind.bytes() == 4 && !fast_memory && !software && !apple).then_some((64, 8, 32));
         let narrow = match (software, fast_memory) {
             (true, _) => n <= 1024 && bytes == 8,
-            (_, true) => n <= 1024 || (n <= 2048 && kind.is_complex()),
-            _ => n <= 512 && bytes == 8 && kind.is_complex(),
+            (_, true) => n <= 2048,
+            _ => n <= if kind.is_complex() { 1024 } else { 512 } && bytes == 8,
         };
         let narrow = (narrow && bytes <= 8).then_some((16, 8, 64));
         let deep = if bytes == 4 { n <= 512 || n >= if fast_memory { 10_000 } else { 4096 } } else { n >= 8192 };
@@ -97,5 +103,24 @@ impl Tuning {
         let with = |rows| self.clone().rows_per_block(rows);
         let mut fitting = [64].into_iter().filter(|&rows| rows > self.tile_size).map(with);
         fitting.find(|tuning| Shape::new(kind, bounds, tuning).is_ok()).unwrap_or(self.clone())
+    }
+
+    /// With the blocks of stage 2 in registers, if they fit, and as many sweeps in a workgroup as its memory has room for, up to four. A software
+    /// driver keeps no registers, and would compile unrolled text for long.
+    fn with_teams(self, kind: ElementKind, bounds: &Bounds<'_>) -> Tuning {
+        // Numbers of 4 bytes of a line. A thread holds two for each of its lines, of 255 registers.
+        let of_line = self.tile_size.min(self.tile_width) * kind.scalar_bytes() / 4;
+        let lines = if of_line <= MOST_OF_TWO_LINES { 2 } else { 1 };
+        if bounds.software || of_line > 2 * MOST_OF_TWO_LINES {
+            return self;
+        }
+        // A wider band has a step before, of one sweep and one cycle between dispatches.
+        if self.tile_size > self.tile_width {
+            return self.lines_per_thread(lines);
+        }
+        let layout = BandLayout::new(self.tile_size, self.tile_size, self.tile_width);
+        let with = |team| self.clone().lines_per_thread(lines).sweeps_per_block(team).cycles_per_dispatch(4);
+        let mut fitting = [4, 3, 2, 1].into_iter().map(with);
+        fitting.find(|tuning| ChaseShape::new(kind, bounds, layout, tuning).is_ok()).unwrap_or(self.clone())
     }
 }

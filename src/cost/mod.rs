@@ -16,6 +16,7 @@
 
 pub(crate) mod batch;
 mod chain;
+pub(crate) mod chase;
 pub(crate) mod cholesky;
 mod count;
 pub mod counts;
@@ -310,7 +311,7 @@ impl Cost {
         const MOST: usize = 1 << 16;
         let Tuning { tile_size, leaf, cols_per_block, ref gpu, .. } = *tuning;
         let GpuTuning { split_k, threads_per_block, sweeps_per_block, cycles_per_dispatch, .. } = *gpu;
-        let GpuTuning { split_beside, rows_per_block, .. } = *gpu;
+        let GpuTuning { split_beside, rows_per_block, lines_per_thread, .. } = *gpu;
         for (option, value) in [
             ("tile_size", tile_size),
             ("leaf", leaf),
@@ -321,6 +322,7 @@ impl Cost {
             ("cycles_per_dispatch", cycles_per_dispatch),
             ("split_beside", split_beside),
             ("rows_per_block", rows_per_block),
+            ("lines_per_thread", lines_per_thread),
         ] {
             if value > MOST {
                 return Err(SvdError::invalid(option, format!("{value}, but no device has more than {MOST}")));

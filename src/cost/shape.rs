@@ -6,7 +6,7 @@ use crate::{
         error::{Result, SvdError},
     },
     cost::{device::DeviceModel, product_shape::ProductShape},
-    tile::{band_layout::BandLayout, chase_schedule::ReductionStep, panel_tree::Level, tuning::Tuning},
+    tile::{panel_tree::Level, tuning::Tuning},
 };
 
 /// The limits of a device for the hyperparameters.
@@ -136,9 +136,8 @@ impl Shape {
     /// Bytes of workgroup memory that the shader of `geqrt` declares.
     pub fn geqrt_bytes(&self, kind: ElementKind) -> usize {
         let Shape { ts, split, .. } = *self;
-        let scalars = self.rows() + 1 + split * (ts + 4) + ts + ts * ts;
-        let reals = 3 * split + 2;
-        scalars * kind.scalar_bytes() + reals * kind.real_bytes() + size_of::<u32>()
+        let scalars = 2 * self.rows() + split * (ts + 4) + ts + ts * ts;
+        scalars * kind.scalar_bytes()
     }
 
     /// Bytes of workgroup memory that the shader of `unmqr` declares.
@@ -176,6 +175,7 @@ impl Shape {
         most("rows_per_block", tuning.gpu.rows_per_block, threads / (cols / 8) * 4)?;
         most("threads_per_block", tuning.gpu.threads_per_block, threads)?;
         most("split_beside", tuning.gpu.split_beside, threads / ts)?;
+        most("lines_per_thread", tuning.gpu.lines_per_thread, 2)?;
         most("sweeps_per_block", tuning.gpu.sweeps_per_block, tuning.gpu.threads_per_block)?;
         most("leaf", tuning.leaf, tuning.gpu.split_k * MOST_SLICE.min(MOST_SLICE_BYTES / kind.scalar_bytes()))?;
         let shape = Shape::of(tuning);
@@ -201,12 +201,16 @@ impl Shape {
     }
 
     /// The constants of the shader of `geqrt`.
-    pub fn geqrt_constants(&self) -> [(&'static str, u32); 6] {
+    pub fn geqrt_constants(&self) -> [(&'static str, u32); 8] {
+        // Four rows each, and those with a row of R.
+        let pieces = self.slice as u32 / 4;
+        let group = [4, 3, 2].into_iter().find(|&group| pieces.is_multiple_of(group)).unwrap_or(1);
         [
             ("TS", self.ts as u32),
             ("SPLIT", self.split as u32),
-            // Four rows each, and those with a row of R.
-            ("PIECES", self.slice as u32 / 4),
+            ("PIECES", pieces),
+            ("GROUP", group),
+            ("GROUPS", pieces / group),
             ("TOP_PIECES", self.ts.div_ceil(4 * self.split).min(self.slice / 4) as u32),
             ("ROWS", self.rows() as u32),
             ("GEQRT_THREADS", self.geqrt_threads() as u32),
@@ -228,100 +232,6 @@ impl Shape {
             ("I_LOW", 2 - ts4 % 2),
             ("J_LOW", if cpb4.is_multiple_of(4) { 4 } else { 2 }),
             ("UNMQR_THREADS", self.unmqr_threads() as u32),
-        ]
-    }
-}
-
-/// The sizes for which `chase` is compiled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ChaseShape {
-    /// Sweeps that step together.
-    pub team: usize,
-    /// Maximum entries of a reflector, rounded up.
-    pub tail: usize,
-    /// Lines of a sweep processed concurrently.
-    pub lines: usize,
-    /// Threads that share a line.
-    pub parts: usize,
-}
-
-/// Number of partial sums over a reflector's entries (`chase.wgsl`).
-const GROUPS: usize = 8;
-/// Most entries of a reflector with which the block that both sides of a cycle change stays in workgroup memory: at most 26 KiB.
-const MOST_HANDED: usize = 40;
-
-impl ChaseShape {
-    /// The sizes for a band, without checks against a device: all lines of a cycle concurrently if there are enough threads, and with more
-    /// threads up to eight per line.
-    pub fn of(layout: BandLayout, tuning: &Tuning) -> ChaseShape {
-        // A cycle applies reflectors of kl + 1 entries to at most ku lines.
-        let tail = (layout.kl + 1).next_multiple_of(8);
-        let team = tuning.gpu.sweeps_per_block;
-        let threads = (tuning.gpu.threads_per_block / team).max(1);
-        let parts = (threads / layout.ku.max(1).next_power_of_two()).clamp(1, 8);
-        let parts = 1 << parts.ilog2();
-        ChaseShape { team, tail, lines: threads / parts, parts }
-    }
-
-    /// Whether the block that both sides of a cycle change stays in workgroup memory in between.
-    pub fn is_handed(&self) -> bool {
-        self.tail <= MOST_HANDED
-    }
-
-    /// Threads of a cycle.
-    pub fn of_cycle(&self) -> usize {
-        self.lines * self.parts
-    }
-
-    pub fn threads(&self) -> usize {
-        self.team * self.of_cycle()
-    }
-
-    /// Upper bound of the loop iterations of a thread in one cycle.
-    pub fn iterations(&self, step: &ReductionStep) -> usize {
-        let threads = self.of_cycle();
-        let groups = GROUPS.div_ceil(threads) * (2 * self.tail.div_ceil(GROUPS) + 1) + GROUPS;
-        let lines = (step.bandwidth + step.tile_width).div_ceil(self.lines) * (self.parts + 1);
-        3 * self.tail.div_ceil(threads) + 2 * (groups + lines) + 2
-    }
-
-    /// Bytes of workgroup memory that the shader declares.
-    pub fn bytes(&self, kind: ElementKind) -> usize {
-        let shares = if self.parts > 1 { self.threads() } else { 1 };
-        let block = if self.is_handed() { self.team * self.tail * (self.tail + 1) } else { 1 };
-        let scalars = self.team * (2 * self.tail + 4) + block + 2 * shares;
-        scalars * kind.scalar_bytes() + self.team * (3 * GROUPS + 2) * kind.real_bytes()
-    }
-
-    /// The sizes for a band stored as `T`, or an error for a hyperparameter that exceeds a limit of the device.
-    pub fn new(kind: ElementKind, bounds: &Bounds<'_>, layout: BandLayout, tuning: &Tuning) -> Result<ChaseShape> {
-        let shape = ChaseShape::of(layout, tuning);
-        let available = bounds.bytes;
-        let least = ChaseShape { team: 1, lines: 1, parts: 1, ..shape };
-        for (option, value, needed) in [
-            ("tile_width", layout.kl, least.bytes(kind)),
-            ("sweeps_per_block", shape.team, ChaseShape { team: shape.team, ..least }.bytes(kind)),
-            ("threads_per_block", tuning.gpu.threads_per_block, shape.bytes(kind)),
-        ] {
-            if needed > available {
-                let reason = format!("{value} needs {needed} bytes of workgroup memory, but the device has {available}");
-                return Err(SvdError::invalid(option, reason));
-            }
-        }
-        Ok(shape)
-    }
-
-    /// The constants of the shader of `chase`.
-    pub fn constants(&self) -> [(&'static str, u32); 8] {
-        [
-            ("TEAM", self.team as u32),
-            ("HANDED", self.is_handed().into()),
-            ("TAIL", self.tail as u32),
-            ("LINES", self.lines as u32),
-            ("PARTS", self.parts as u32),
-            ("EACH", (self.tail / self.parts) as u32),
-            ("CYCLE_THREADS", self.of_cycle() as u32),
-            ("CHASE_THREADS", self.threads() as u32),
         ]
     }
 }

@@ -6,9 +6,9 @@ use crate::{
     base::{element_kind::ElementKind, number::RealElement},
     cost::{
         chain::{Chain, READ, fmas},
-        shape::{ChaseShape, Shape},
+        shape::Shape,
     },
-    tile::{band_layout::BandLayout, chase_schedule::Schedule, panel_tree::Level},
+    tile::{band_layout::BandLayout, panel_tree::Level},
 };
 
 pub use crate::cost::kernel::Kernel;
@@ -112,11 +112,11 @@ pub(crate) fn passes_of_dispatches(
 /// an H100's times.
 pub(super) const COMPENSATED: u64 = 14;
 /// Dependent operations in the computation of v's factor from sums, of beta in addition, and of tau from v^H v, with square roots and divisions.
-const INVERSE: u64 = 80;
+pub(super) const INVERSE: u64 = 80;
 pub(super) const REFLECTOR: u64 = 210;
-const TAU: u64 = 100;
+pub(super) const TAU: u64 = 100;
 /// Dependent operations in |g|^2 times a sum of squares, without rounding errors.
-const EXACT_PRODUCTS: u64 = 70;
+pub(super) const EXACT_PRODUCTS: u64 = 70;
 
 /// Instructions for a row and a point of a Sturm count: an addition, two comparisons, a selection, a counter, a product, a subtraction, and
 /// twenty of a division. They are more than the latency of a row's dependent operations.
@@ -137,13 +137,11 @@ impl Work {
         let (blocks, threads) = (level.map.blocks() as u64, shape.geqrt_threads() as u64);
         // Rows of a thread, in the longest block.
         let slice = 4 * (level.map.block_rows.min(level.map.rows).div_ceil(4 * shape.split)) as u64;
-        // The threads of column j: a square and a maximum, then a product, a square and a store of four, and a comparison for each four. An H100
-        // takes three times as many cycles as that has instructions.
-        let alone = slice * (18 + 8 * fmas(kind).min(2)) + 40;
-        // The others: twice a multiply-add, a load of four and a comparison for each four; columns left of j only once. By measurement too.
-        let issued = slice * (12 + 6 * fmas(kind)) + 300;
-        // The reflector, tau, and u_c, each from SPLIT sums.
-        let steps = (READ + split + INVERSE + 8) + (READ + 2 * split + TAU) + (READ + split + COMPENSATED + 6);
+        // Two passes over a column: a load of four, a multiply-add and a part of a branch for each four; and the reflector, by every thread.
+        let issued = slice * (4 + 3 * fmas(kind)) + 450;
+        // Two reads and the dot product, the sum of the shares, and the reflector, tau and w.
+        let sums = COMPENSATED * (split.div_ceil(4) + 1);
+        let steps = (3 * READ + 10 + sums) + (INVERSE + 65) + COMPENSATED + 6;
         Work {
             kernel: Kernel::Geqrt,
             workgroups: blocks,
@@ -154,14 +152,13 @@ impl Work {
             again: Again::default(),
             beside: Beside::default(),
             bytes: 2 * rows * width * kind.bytes() as u64 + (rows * ts + blocks * ts * ts) * scalar,
-            // A thread reads its slice of v at most twice, and the partial sums of its column.
+            // A thread reads its slice of a column at most twice, and the shares of two.
             workgroup_bytes: blocks * threads * width * (2 * slice + 2 * split) * scalar,
-            // A thread has about 18 instructions for the load of an entry, and as many for its store.
+            // A thread has about 18 instructions for the load of an entry, and as many for its store. A row of T has ts^2 / 2 products.
             chain: Chain {
-                barriers: 3 * width + 2,
+                barriers: 2 * width + 3,
                 round_trips: 2,
-                steps: width * steps + 3 * ts,
-                alone: width * alone,
+                steps: width * steps + ts * ts,
                 issued: width * issued + 36 * slice,
                 ..Chain::default()
             },
@@ -335,49 +332,6 @@ impl Work {
             bytes,
             workgroup_bytes: 0,
             chain,
-        }
-    }
-
-    /// `chase` of time step `time`, in at most `most` workgroups.
-    pub fn chase(kind: ElementKind, shape: &ChaseShape, schedule: &Schedule, time: usize, most: usize) -> Work {
-        let (step, active) = (schedule.step(), schedule.active(time));
-        let ticks = schedule.active_ticks(time) as u64;
-        let scalar = scalar_bytes(kind);
-        let [tail, parts, bandwidth, tile] = [shape.tail, shape.parts, step.bandwidth, step.tile_width].map(|x| x as u64);
-        let (lines, all) = (bandwidth + tile, schedule.active_cycles(time) as u64);
-        let (threads, workgroups) = (shape.threads() as u64, active.len().min(most) as u64);
-        let (passes, each) = (lines.div_ceil(shape.lines as u64), tail / parts);
-        // Entries that a cycle reads, and as many that it writes: of the lines of both sides, except what stays in workgroup memory, and x.
-        let entries = (2 * lines + 1 - tile) * (tile + 1);
-        // One side: eight groups' sums of squares; their sum, the reflector and tau, by one thread; w.
-        let steps = COMPENSATED * tail / 8 + 3 * 8 + INVERSE + EXACT_PRODUCTS + TAU + 2 * READ + parts + COMPENSATED + 6;
-        // The cycles of issue of an entry of a line: its load, twice a read and a multiply-add, its store; 55 on an H100, and 150 for the rest.
-        let issued = passes * (each * (53 + 2 * fmas(kind)) + 2 * parts + 150);
-        // Accesses that touch many sectors of memory at a time, because a column's neighbouring entries are in few threads.
-        let scattered = 2 * lines * tail / (parts * parts);
-        let one_after_the_other = active.len().div_ceil(most.max(1)) as u64 * ticks;
-        let sides_in_memory = if shape.is_handed() { 1 } else { 2 };
-        Work {
-            kernel: Kernel::Chase,
-            workgroups,
-            threads,
-            workgroup_memory: shape.bytes(kind) as u64,
-            flops: step.flops(kind, all),
-            again: Again::default(),
-            beside: Beside::default(),
-            footprint: (step.n as u64).saturating_mul(2 * (lines + 1) * kind.bytes() as u64),
-            bytes: all * 2 * entries * kind.bytes() as u64,
-            // Each line reads t twice, and the block is written and read.
-            workgroup_bytes: all * (4 * (lines + 1) * (tile + 1) + 2 * tile * tile) * scalar,
-            chain: Chain {
-                barriers: one_after_the_other * 6,
-                // None after the last tick.
-                storage_barriers: (one_after_the_other * sides_in_memory).saturating_sub(1),
-                round_trips: one_after_the_other * (passes + sides_in_memory),
-                steps: one_after_the_other * 2 * steps,
-                issued: one_after_the_other * 2 * issued,
-                alone: one_after_the_other * shape.team as u64 * scattered,
-            },
         }
     }
 }

@@ -8,8 +8,9 @@ use crate::{
         number::Number,
     },
     cost::{
+        chase::ChaseShape,
         device::has_fast_memory,
-        shape::{Bounds, ChaseShape, Shape, TriangleShape},
+        shape::{Bounds, Shape, TriangleShape},
         work::ROWS_AT_ONCE,
     },
     gpu::device::context::GpuContext,

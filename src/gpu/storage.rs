@@ -14,14 +14,17 @@ use crate::{
         element_kind::ElementKind,
         error::{Result, SvdError},
     },
-    cost::shape::{Bounds, ChaseShape, Shape},
+    cost::{
+        chase::{ChaseShape, TeamShape},
+        shape::{Bounds, Shape},
+    },
     gpu::{
         device::{
             context::GpuContext,
             parameters,
             pipeline::{
-                CHASE, CHASE_KEPT, GATHER_REFLECTORS, GEQRT, GEQRT_KEPT, Pipeline, Shader, UNMQR, UNMQR_AND_GEQRT,
-                UNMQR_IN_VECTORS,
+                CHASE, CHASE_KEPT, CHASE_TEAM, CHASE_TEAM_KEPT, GATHER_REFLECTORS, GEQRT, GEQRT_KEPT, Pipeline, Shader, UNMQR,
+                UNMQR_AND_GEQRT, UNMQR_IN_VECTORS,
             },
             stream::{Stream, buffer},
         },
@@ -118,8 +121,9 @@ pub struct Banded {
     pub(crate) layout: BandLayout,
     /// The number of bands.
     pub(crate) matrices: usize,
-    /// `chase` with its bind group, and the sizes it is compiled with.
+    /// `chase`, and `chase_team` of one step, with their bind groups, and the sizes that the first one is compiled with.
     chase: Bound,
+    chase_team: Bound,
     pub(crate) shape: ChaseShape,
     /// The reflectors of each reduction step so far, if they are kept: n x n entries a step, of several bands one after the other.
     kept: Option<Vec<(ReductionStep, Buffer)>>,
@@ -443,8 +447,8 @@ impl Banded {
             fitting_bytes(context, "the band", kind.bytes(), layout.size().ok().and_then(|size| size.checked_mul(matrices)))?;
         let shape = ChaseShape::new(kind, &Bounds::of(context), layout, tuning)?;
         let band = buffer(context, "the band", bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC)?;
-        let (chase, kept) = (Bound::default(), None);
-        Ok(Banded { kind, band, layout, matrices, chase, shape, kept, first_kept: 0 })
+        let (chase, chase_team, kept) = (Bound::default(), Bound::default(), None);
+        Ok(Banded { kind, band, layout, matrices, chase, chase_team, shape, kept, first_kept: 0 })
     }
 
     /// From now on `chase` keeps its reflectors.
@@ -463,7 +467,7 @@ impl Banded {
             step.n.checked_mul(step.n).and_then(|len| len.checked_mul(self.matrices)),
         )?;
         kept.push((*step, buffer(context, what, bytes, BufferUsages::STORAGE)?));
-        self.chase = Bound::default();
+        (self.chase, self.chase_team) = Default::default();
         Ok(())
     }
 
@@ -474,12 +478,17 @@ impl Banded {
         kept.map(|(_, reflectors)| reflectors).ok_or_else(missing)
     }
 
-    /// `chase` with its bind group.
-    pub(crate) fn chase(&self, context: &GpuContext, stream: &Stream) -> Result<&Ready> {
-        self.chase.get(|| {
+    /// `chase` with its bind group, or `chase_team` if the step has a shape for it: that of the band's last step.
+    pub(crate) fn chase(&self, context: &GpuContext, stream: &Stream, of_team: Option<&TeamShape>) -> Result<&Ready> {
+        let bound = if of_team.is_some() { &self.chase_team } else { &self.chase };
+        bound.get(|| {
             let kept = self.kept.as_ref().and_then(|kept| kept.last()).map(|(_, reflectors)| reflectors);
-            let shader = if kept.is_some() { &CHASE_KEPT } else { &CHASE };
-            let pipeline = context.pipeline(self.kind, shader, &self.shape.constants(), 0)?;
+            let pipeline = match (of_team, kept.is_some()) {
+                (None, kept) => context.pipeline(self.kind, if kept { &CHASE_KEPT } else { &CHASE }, &self.shape.constants(), 0),
+                (Some(shape), kept) => {
+                    context.pipeline(self.kind, if kept { &CHASE_TEAM_KEPT } else { &CHASE_TEAM }, &shape.constants(), 0)
+                }
+            }?;
             let buffers: Vec<&Buffer> = [Some(&self.band), kept].into_iter().flatten().collect();
             let bindings = stream.bind(&pipeline, &buffers, &[])?;
             Ok((pipeline, bindings))

@@ -73,6 +73,10 @@ pub struct GpuTuning {
     pub threads_per_block: usize,
     /// Consecutive sweeps s that step together in a `chase` workgroup, which share its threads. They take s times the workgroup memory.
     pub sweeps_per_block: usize,
+    /// Rows or columns of a cycle that a thread holds in registers, 1 or 2, in a reduction step from a bandwidth of at most 32, a multiple of 4, to
+    /// bidiagonal form. A sweep then has 2 bandwidth / lines_per_thread threads. 0, and for other steps: they are read and written on either side.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub lines_per_thread: usize,
     /// Consecutive cycles m of a sweep in one dispatch. Stage 2 then has about (m + 3 s - 1) n / (s m) dispatches, each m cycles long. Larger s
     /// and m pay off if a dispatch costs more than a cycle.
     pub cycles_per_dispatch: usize,
@@ -119,6 +123,8 @@ macro_rules! hyperparameters {
             threads_per_block in gpu: usize = 128,
             /// Sets the sweeps that step together in a `chase` workgroup (GPU).
             sweeps_per_block in gpu: usize = 4,
+            /// Sets the lines of a cycle that a thread holds in registers (GPU).
+            lines_per_thread in gpu: usize = 2,
             /// Sets the consecutive cycles of a sweep in one dispatch (GPU).
             cycles_per_dispatch in gpu: usize = 2,
             /// Sets the maximal `chase` workgroups of a dispatch (GPU).
@@ -198,6 +204,7 @@ impl Tuning {
                 split_k: 1,
                 threads_per_block: 1,
                 sweeps_per_block: 1,
+                lines_per_thread: 0,
                 cycles_per_dispatch: 1,
                 max_blocks: 1,
                 tiles_held: 0,

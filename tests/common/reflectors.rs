@@ -62,7 +62,10 @@ where
     let one = T::Real::from_double(1.0);
     for (m, n, tile, leaf, tree, tile_width) in CASES {
         let tuning = Tuning::for_cpu::<f32>(64).tile_size(tile).leaf(leaf).tree(tree).tile_width(tile_width).cols_per_block(12);
+        // Where one step of stage 2 is all, with its blocks in registers.
         let tuning = tuning.split_k(4).threads_per_block(32).max_blocks(100);
+        let tuning =
+            if tile_width < tile { tuning } else { tuning.lines_per_thread(2).sweeps_per_block(2).cycles_per_dispatch(3) };
         if !tunings(&tuning) {
             continue;
         }

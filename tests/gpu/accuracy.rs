@@ -117,8 +117,10 @@ pub fn counts_are_linear<T: Elements>(context: &GpuContext) -> Outcome {
         let bound = 4 * (n as u64).div_ceil(8) * levels + 3 * n as u64 + 2;
         check!(counts.dispatches <= bound, "n = {n}: {} dispatches, bound {bound}", counts.dispatches);
     }
-    for (m, n, sweeps, cycles) in [(70, 70, 1, 1), (61, 50, 4, 2), (130, 33, 1, 3), (20, 90, 2, 4), (1, 7, 3, 1)] {
-        let tuning = tuning(8, 24).sweeps_per_block(sweeps).cycles_per_dispatch(cycles);
+    for (m, n, sweeps, cycles, lines) in
+        [(70, 70, 1, 1, 0), (61, 50, 4, 2, 0), (61, 50, 4, 2, 2), (130, 33, 1, 3, 1), (20, 90, 2, 4, 0), (1, 7, 3, 1, 2)]
+    {
+        let tuning = tuning(8, 24).tile_width(8).sweeps_per_block(sweeps).cycles_per_dispatch(cycles).lines_per_thread(lines);
         let report = gaussian::<T>(m, n, 26).svdvals_gpu_report(&gpu(context).tuning(tuning))?;
         let (found, want) = (report.counts.dispatches, report.cost()?.dispatches());
         check!(found == want, "{m} x {n}: {found} dispatches, the model counts {want}");

@@ -67,17 +67,11 @@ const BANDS: [(usize, usize, usize); 11] = [
 /// How the cycles are shared out does not depend on the element type: f32 takes every way for every band, the others one for each band, by
 /// turns.
 pub fn chase_follows_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
-    const MOVED: f64 = 16.0;
     // Most workgroups, threads, sweeps of a team, cycles of a dispatch.
     const WAYS: [(usize, usize, usize, usize); 4] = [(1, 32, 1, 1), (2, 7, 3, 2), (1000, 64, 1, 5), (1000, 96, 2, 3)];
     for (number, (n, bandwidth, tile_width)) in BANDS.into_iter().enumerate() {
         let ways = if T::NAME == "f32" { &WAYS[..] } else { &WAYS[number % WAYS.len()..][..1] };
-        let band = |seed, size: f64| {
-            let entry = |i, j| complex_noise(10, i, j) + complex_noise(seed, i, j) * size;
-            Band::from_fn(n, bandwidth, |i, j| T::from_complex(entry(i, j)).widen())
-        };
-        let first = band(0, 0.0)?;
-        let moved = [14, 15, 16].map(|seed| band(seed, MOVED * eps::<T>()));
+        let (first, moved) = bands::<T>(n, bandwidth)?;
         for &(most, threads, team, cycles) in ways {
             let tuning = tuning(8, 16).max_blocks(most).threads_per_block(threads).cycles_per_dispatch(cycles);
             // Wide reflectors of several sweeps do not fit.
@@ -88,18 +82,80 @@ pub fn chase_follows_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
             for done in (1..=steps.len()).map(|count| &steps[..count]) {
                 let there = reduced(&gpu, &first, done)?;
                 let here = reduced(&cpu, &first, done)?;
-                let mut carried = 0f64;
-                for moved in &moved {
-                    let moved = reduced(&cpu, moved.as_ref().map_err(|error| error.to_string())?, done)?;
-                    carried = carried.max(distance(moved.as_ref(), here.as_ref()) / MOVED);
-                }
-                let (found, bound) = (distance(there.as_ref(), here.as_ref()), 32.0 * carried);
+                let found = distance(there.as_ref(), here.as_ref());
+                let bound = 32.0 * carried(&cpu, &moved, &here, done)?;
                 check!(
                     found <= bound,
                     "n {n}, {bandwidth} by {tile_width}, {} steps, {most} blocks, {threads} threads: {found:.1e}, bound {bound:.1e}",
                     done.len()
                 );
             }
+        }
+    }
+    Ok(())
+}
+
+/// How far the other bands of a comparison are moved, in eps.
+const MOVED: f64 = 16.0;
+
+/// A band of noise, and others that differ from it.
+type Bands<S> = (Band<S>, Vec<Band<S>>);
+
+/// A band of noise, and three that differ from it by noise of `MOVED` eps.
+fn bands<T: Elements>(n: usize, bandwidth: usize) -> Result<Bands<T::Scalar>, Failed> {
+    let band = |seed, size: f64| {
+        let entry = |i, j| complex_noise(10, i, j) + complex_noise(seed, i, j) * size;
+        Band::from_fn(n, bandwidth, |i, j| T::from_complex(entry(i, j)).widen())
+    };
+    let moved = [14, 15, 16].into_iter().map(|seed| band(seed, MOVED * eps::<T>()));
+    Ok((band(0, 0.0)?, moved.collect::<Result<_, _>>()?))
+}
+
+/// The largest distance from `here` of what the twin leaves of the other bands, in the unit of their distance.
+fn carried<T: Elements>(
+    cpu: &CpuKernels<T>,
+    moved: &[Band<T::Scalar>],
+    here: &Mat<T::Scalar>,
+    steps: &[ReductionStep],
+) -> Result<f64, Failed> {
+    let of = |band| Ok::<_, Failed>(distance(reduced(cpu, band, steps)?.as_ref(), here.as_ref()) / MOVED);
+    moved.iter().try_fold(0f64, |most, band| Ok(most.max(of(band)?)))
+}
+
+/// `chase_team`: with one and two lines of a thread, few and many sweeps in a workgroup, one and many cycles in a dispatch, and fewer workgroups than
+/// teams. All of these ways have the same bits, because a cycle's arithmetic does not depend on them; but for f16 the band is the twin's.
+///
+/// Bound: that of `chase_follows_the_twin`.
+///
+/// f32 takes every way for the narrow bands, which compile quickly; else there are two.
+pub fn chase_team_follows_the_twin<T: Elements>(context: &GpuContext) -> Outcome {
+    // Lines, sweeps of a team, cycles of a dispatch, most workgroups.
+    const WAYS: [(usize, usize, usize, usize); 5] =
+        [(1, 1, 1, 1000), (2, 4, 8, 1000), (1, 3, 2, 2), (2, 1, 3, 1000), (2, 2, 5, 1)];
+    for (n, bandwidth) in [(6, 4), (37, 4), (41, 8), (64, 16)] {
+        let (first, moved) = bands::<T>(n, bandwidth)?;
+        let step = [ReductionStep { n, bandwidth, tile_width: bandwidth - 1 }];
+        let mut known: Option<Mat<T::Scalar>> = None;
+        let ways = if T::NAME == "f32" && bandwidth <= 8 { &WAYS[..] } else { &WAYS[..2] };
+        for &(lines, team, cycles, most) in ways {
+            let team = if bandwidth > 8 { team.min(2) } else { team };
+            let tuning = tuning(8, 16).tile_width(bandwidth).max_blocks(most).sweeps_per_block(team).cycles_per_dispatch(cycles);
+            let tuning = tuning.lines_per_thread(lines);
+            let gpu = GpuKernels::new::<T>(context, &tuning)?;
+            let what = format!("n {n}, {bandwidth}, {lines} lines, {team} sweeps, {cycles} cycles");
+            let there = reduced(&gpu, &first, &step)?;
+            if let Some(known) = &known {
+                check!(there == *known, "{what}: other bits");
+                continue;
+            }
+            // In f16 a rounding grows by a factor in each of hundreds of cycles.
+            if T::NAME != "f16" {
+                let cpu = CpuKernels::<T>::new(&tuning)?;
+                let here = reduced(&cpu, &first, &step)?;
+                let (found, bound) = (distance(there.as_ref(), here.as_ref()), 32.0 * carried(&cpu, &moved, &here, &step)?);
+                check!(found <= bound, "{what}: {found:.1e}, bound {bound:.1e}");
+            }
+            known = Some(there);
         }
     }
     Ok(())
@@ -121,8 +177,14 @@ fn reduced<S: Scalar, K: Transfers<S>>(kernels: &K, band: &Band<S>, steps: &[Red
 /// each of the steps. In f16 the roundings of the single entries average out: 8 of them.
 pub fn chase_keeps_singular_values<T: Elements>(context: &GpuContext) -> Outcome {
     let tiny = if size_of::<T::Real>() == 4 { 1e-30 } else { 1e-250 };
-    for (n, bandwidth, tile_width) in BANDS {
-        let tuning = tuning(8, 16).tile_width(tile_width);
+    // Those that `chase_team` takes, and all with `chase`.
+    // (One type is enough for the widest, which compiles for long.)
+    let widest = if T::NAME == "f32" { 32 } else { 16 };
+    // The second one has a step before, and so a wider layout.
+    let teams = [(41, 8, 7, 2), (60, 12, 8, 2), (70, 4, 3, 1), (70, widest, widest - 1, 1)];
+    for (n, bandwidth, tile_width, lines) in BANDS.map(|(n, bandwidth, width)| (n, bandwidth, width, 0)).into_iter().chain(teams)
+    {
+        let tuning = tuning(8, 16).tile_width(tile_width).lines_per_thread(lines);
         let kernels = GpuKernels::new::<T>(context, &tuning)?;
         let kinds: [Kind<'_>; 4] = [
             ("random", &|i, j| complex_noise(11, i, j)),
@@ -145,7 +207,7 @@ pub fn chase_keeps_singular_values<T: Elements>(context: &GpuContext) -> Outcome
             let (got, want) = (singular_values(&bidiagonal)?, singular_values(&widen(band.to_mat().as_ref()))?);
             let found = furthest(got.iter().zip(&want).map(|(a, b)| a - b));
             let bound = (8.0 * n as f64 * eps::<T>() + T::stored(8)) * want[0];
-            check!(found <= bound, "{name}, n {n}, {bandwidth} by {tile_width}: {found:.1e}, bound {bound:.1e}");
+            check!(found <= bound, "{name}, n {n}, {bandwidth} by {tile_width}, {lines} lines: {found:.1e}, bound {bound:.1e}");
         }
     }
     Ok(())

@@ -281,6 +281,7 @@ fn kernels<T: Elements>() -> Vec<Runs> {
         ("factors_give_the_matrix_back", reflectors::factors_give_the_matrix_back::<T>),
         ("bands_are_copied_exactly", band::bands_are_copied_exactly::<T>),
         ("chase_keeps_singular_values", band::chase_keeps_singular_values::<T>),
+        ("chase_team_follows_the_twin", band::chase_team_follows_the_twin::<T>),
         ("bisection_on_the_device", stage3::bisection_on_the_device::<T>),
         ("bisection_of_some", leading::bisection_of_some::<T>),
         ("batch_table_1", batch::table_1::<T>),

@@ -76,6 +76,7 @@ pub fn errors_leave_the_context_usable<T: Elements>(context: &GpuContext) -> Out
         ("cols_per_block", good.clone().cols_per_block(1 << 20)),
         ("rows_per_block", good.clone().rows_per_block(1 << 20)),
         ("threads_per_block", good.clone().threads_per_block(1 << 20)),
+        ("lines_per_thread", good.clone().lines_per_thread(3)),
         ("cycles_per_dispatch", good.clone().cycles_per_dispatch(0)),
         ("tile_size", good.clone().tile_size(0)),
     ];

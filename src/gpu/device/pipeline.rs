@@ -110,6 +110,9 @@ pub(crate) const REPACK_BAND: Shader = shader!("repack_band", 2, RepackBand);
 pub(crate) const CHASE: Shader = shader!("chase", 1, Chase);
 /// Keeps the reflectors beside the band.
 pub(crate) const CHASE_KEPT: Shader = shader!("chase", 2, Chase, Some("kept"));
+/// For reduction steps to bidiagonal form, with the blocks of a cycle in registers.
+pub(crate) const CHASE_TEAM: Shader = shader!("chase_team", 1, Chase);
+pub(crate) const CHASE_TEAM_KEPT: Shader = shader!("chase_team", 2, Chase, Some("kept"));
 pub(crate) const APPLY_CHASE: Shader = shader!("apply_chase", 1, ApplyChase);
 pub(crate) const SQUARE_BIDIAGONAL: Shader = shader!("square_bidiagonal", 2, SquareBidiagonal);
 pub(crate) const BISECT: Shader = shader!("bisect", 2, Bisect);
@@ -162,7 +165,7 @@ impl CoopGemm {
 }
 
 /// The modules that shaders import.
-const MODULES: [(&str, &str); 15] = [
+const MODULES: [(&str, &str); 16] = [
     ("factor_block", include_str!("../../../shaders/shared/factor_block.wgsl")),
     ("pair", include_str!("../../../shaders/shared/pair.wgsl")),
     ("reflector", include_str!("../../../shaders/shared/reflector.wgsl")),
@@ -176,6 +179,7 @@ const MODULES: [(&str, &str); 15] = [
     ("tiles", include_str!("../../../shaders/shared/tiles.wgsl")),
     ("compact_wy", include_str!("../../../shaders/shared/compact_wy.wgsl")),
     ("band", include_str!("../../../shaders/shared/band.wgsl")),
+    ("whole_reflector", include_str!("../../../shaders/shared/whole_reflector.wgsl")),
     ("squares", include_str!("../../../shaders/shared/squares.wgsl")),
     ("sturm", include_str!("../../../shaders/shared/sturm.wgsl")),
 ];

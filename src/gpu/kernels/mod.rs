@@ -32,17 +32,21 @@ use crate::{
         error::{Result, SvdError},
         number::{Number, Re, Scalar},
         view::copy_entries,
+        zeros::zeros,
     },
     cost::{
+        chase::{ChaseShape, TeamShape},
         counts::Counts,
-        shape::{Bounds, ChaseShape, Shape},
+        shape::{Bounds, Shape},
         work::{Kernel, LINEAR_THREADS, Work},
     },
     gpu::{
         device::{
             context::GpuContext,
             parameters,
-            pipeline::{CHASE, GEQRT, PACK_BAND, Pipeline, UNMQR, UNMQR_AND_GEQRT, UNMQR_IN_VECTORS, UNPACK_BAND, Wanted},
+            pipeline::{
+                CHASE, CHASE_TEAM, GEQRT, PACK_BAND, Pipeline, UNMQR, UNMQR_AND_GEQRT, UNMQR_IN_VECTORS, UNPACK_BAND, Wanted,
+            },
             stream::{Manner, Stream},
         },
         kernels::bisection::bisection_pipelines,
@@ -118,13 +122,25 @@ impl GpuKernels {
         }
         if self.stage3_on_device.is_some() && !self.one_stage {
             let layout = BandLayout::new(order, self.tuning.bandwidth(order), self.tuning.tile_width);
-            wanted.push((&CHASE, ChaseShape::of(layout, &self.tuning).constants().into(), 0));
+            wanted.extend(self.chases(layout));
         }
         match self.stage3_on_device {
             Some(true) => wanted.extend(bisection_pipelines()),
             _ => wanted.push((&UNPACK_BAND, Vec::new(), 0)),
         }
         wanted
+    }
+
+    /// The pipelines of the reduction steps of a band.
+    fn chases(&self, layout: BandLayout) -> Vec<Wanted> {
+        let steps = ReductionStep::all(layout.n, layout.ku - layout.kl, layout.kl);
+        let of_step = |step: ReductionStep| match TeamShape::of(layout, &step, &self.tuning) {
+            Some(shape) => (&CHASE_TEAM, shape.constants().into(), 0),
+            None => (&CHASE, ChaseShape::of(layout, &self.tuning).constants().into(), 0),
+        };
+        let mut chases: Vec<Wanted> = steps.map(of_step).collect();
+        chases.dedup_by_key(|(shader, ..)| shader.name);
+        chases
     }
 
     /// Dispatches, submissions and bytes transferred so far.
@@ -269,7 +285,8 @@ impl StageKernels for GpuKernels {
         if ticks.is_none_or(|ticks| ticks > u32::MAX as usize) {
             return Err(SvdError::invalid("cycles_per_dispatch", format!("{cycles} is too many for n = {n}")));
         }
-        let (pipeline, bindings) = band.chase(&self.context, &self.stream)?;
+        let of_team = TeamShape::of(band.layout, step, &self.tuning);
+        let (pipeline, bindings) = band.chase(&self.context, &self.stream, of_team.as_ref())?;
         for time in 0..schedule.times() {
             let active = schedule.active(time);
             let parameters = parameters::Chase {
@@ -284,8 +301,12 @@ impl StageKernels for GpuKernels {
                 count: active.len() as u32,
             };
             let grid = [active.len().min(most) as u32, 1, matrices as u32];
-            let work = Work::chase(self.kind, &shape, &schedule, time, most).times(matrices);
-            if self.context.is_software() && shape.iterations(step) * active.len().div_ceil(most) * cycles > SOFTWARE_ITERATIONS {
+            let (work, iterations) = match &of_team {
+                Some(shape) => (Work::chase_team(self.kind, shape, &schedule, time, most), TeamShape::ITERATIONS),
+                None => (Work::chase(self.kind, &shape, &schedule, time, most), shape.iterations(step)),
+            };
+            let work = work.times(matrices);
+            if self.context.is_software() && iterations * active.len().div_ceil(most) * cycles > SOFTWARE_ITERATIONS {
                 let reason = format!(
                     "{cycles}, with {} teams in {most} workgroups, loops longer than a software driver does",
                     active.len()
@@ -324,7 +345,7 @@ impl GpuKernels {
         let layout = BandLayout::new(band.n(), band.bandwidth(), tile_width);
         let device = Banded::new(self.kind, &self.context, layout, &self.tuning)?;
         let ld = layout.ld();
-        let wanted: [Wanted; 2] = [(&CHASE, device.shape.constants().into(), 0), (&UNPACK_BAND, Vec::new(), 0)];
+        let wanted: Vec<Wanted> = self.chases(layout).into_iter().chain([(&UNPACK_BAND, Vec::new(), 0)]).collect();
         let size = layout.size()?;
         self.context.prepare(self.kind, &wanted, || {
             self.stream.upload(&device.band, size, |start, piece: &mut [S]| {
@@ -341,7 +362,7 @@ impl GpuKernels {
 
     async fn stored_as<S: Number>(&self, a: &Dense) -> Result<Mat<S::Scalar>> {
         let ((m, n), by_rows) = (a.size, a.strides.1 == 1);
-        let mut to = Mat::<S::Scalar>::zeros(m, n);
+        let mut to = zeros::<S::Scalar>(m, n);
         for (lines, buffer) in a.lines_of() {
             let ld = a.ld();
             let take = |at: usize, entries: &[S]| {

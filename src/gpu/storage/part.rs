@@ -63,6 +63,7 @@ impl Banded {
             band: self.band.clone(),
             matrices: part.len(),
             chase: Bound::default(),
+            chase_team: Bound::default(),
             kept: self.kept.clone(),
             first_kept: self.first_kept + part.start * self.layout.n * self.layout.n,
             ..*self

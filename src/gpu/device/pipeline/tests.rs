@@ -12,16 +12,21 @@ use crate::{
     cost::{
         DeviceModel,
         batch::BatchShape,
+        chase::{ChaseShape, TeamShape},
         fixed::FixedShape,
         jacobi::JacobiShape,
         one_stage::{LANES, LARFT_THREADS, larft_bytes, multiply_line_bytes, update_line_bytes},
         recursive::CoopShape,
-        shape::{Bounds, ChaseShape, Shape, TriangleShape},
+        shape::{Bounds, Shape, TriangleShape},
         vectors::ApplyShape,
         work::BISECT_THREADS,
     },
     gpu::{device::pipeline::grammar::mixed_operators, kernels::bisection::bisection_pipelines},
-    tile::{band_layout::BandLayout, tuning::Tuning},
+    tile::{
+        band_layout::BandLayout,
+        chase_schedule::ReductionStep,
+        tuning::{GpuTuning, Tuning},
+    },
 };
 
 /// A pipeline of the crate, with what Rust assumes about it.
@@ -103,6 +108,9 @@ fn all(kind: ElementKind, bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
         let (threads, bytes) = (beside.unmqr_threads(), beside.beside_bytes(kind));
         all.push(Made { counts: &[1], ..made(&UNMQR_AND_GEQRT, &beside.beside_constants(), threads, bytes) });
     }
+    for (width, lines, team) in [(8, 1, 3), (12, 2, 1)] {
+        all.extend(chase_team(kind, tuning, width, lines, team));
+    }
     // Products by low precision are of f32 matrices.
     if kind == ElementKind::F32 {
         all.push(made(&GEMM_BATCH_BF16, &gemm, products, product_bytes));
@@ -116,6 +124,21 @@ fn all(kind: ElementKind, bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
         }
     }
     all
+}
+
+/// `chase_team` for a band of this width, which is unrolled into long text.
+fn chase_team(kind: ElementKind, tuning: &Tuning, width: usize, lines: usize, team: usize) -> [Made; 2] {
+    let step = ReductionStep { n: 1000, bandwidth: width, tile_width: width - 1 };
+    let tuning = tuning.clone().lines_per_thread(lines).sweeps_per_block(team);
+    let shape = TeamShape::of(BandLayout::new(1000, width, width), &step, &tuning).unwrap();
+    let (threads, bytes) = (shape.threads(), shape.bytes(kind));
+    [&CHASE_TEAM, &CHASE_TEAM_KEPT].map(|shader| Made {
+        shader,
+        constants: shape.constants().into(),
+        counts: &[0],
+        threads,
+        bytes,
+    })
 }
 
 /// The `enable` directives that a shader has of its own.
@@ -159,7 +182,8 @@ fn sources_resolve() {
             for (immediates, coherent, count) in [(false, false, 1), (true, false, 1), (true, true, 3)] {
                 let has = Has { immediates, coherent };
                 let source = wgsl(kind, shader, count, &constants(kind.real(), &values), has).unwrap();
-                let exchanges = shader.name == CHASE.name || shader.variant == BATCH_SPILLED.variant;
+                let exchanges =
+                    shader.name == CHASE.name || shader.name == CHASE_TEAM.name || shader.variant == BATCH_SPILLED.variant;
                 assert_eq!(source.matches("@compute").count(), 1, "{source}");
                 assert_eq!(source.contains("var<immediate>"), immediates);
                 assert_eq!(source.contains("@coherent"), has.coherent && exchanges, "{source}");
@@ -267,9 +291,12 @@ fn write_sources() {
     fn write(kind: ElementKind) {
         let directory = std::env::var("SVDVALS_GPU_WGSL").unwrap();
         let bounds = Bounds::of_model(&DeviceModel::H100);
-        let all = all(kind, &bounds, &Tuning::within(kind, &bounds, 4096));
+        let tuning = Tuning::within(kind, &bounds, 4096);
+        let GpuTuning { lines_per_thread, sweeps_per_block, .. } = tuning.gpu;
+        let team = chase_team(kind, &tuning, tuning.tile_size, lines_per_thread, sweeps_per_block);
+        let all = all(kind, &bounds, &tuning).into_iter().chain(team);
         // CUDA has no text of cooperative matrices.
-        for Made { shader, constants: values, counts, .. } in all.into_iter().filter(|made| made.shader.name != "coop_gemm") {
+        for Made { shader, constants: values, counts, .. } in all.filter(|made| made.shader.name != "coop_gemm") {
             let has = Has { immediates: true, coherent: false };
             let source = wgsl(kind, shader, counts[0], &constants(kind.real(), &values), has).unwrap();
             let variant = shader.variant.map_or(String::new(), |variant| format!("-{variant}"));

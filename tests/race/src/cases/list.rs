@@ -100,6 +100,7 @@ pub fn all(seed: u64, quick: bool) -> Vec<Case> {
     list.arithmetic();
     list.chance();
     list.fixed_point();
+    list.in_registers();
     list.cases
 }
 
@@ -206,6 +207,15 @@ impl List {
                 let body: Body = Box::new(move |env: &Env| for_types!(k, batch_vectors, env, call, shapes));
                 self.add(format!("{kind}batch with vectors {name}"), &device, body);
             }
+        }
+    }
+
+    /// Stage 2 in registers, of several matrices with vectors in shared dispatches.
+    fn in_registers(&mut self) {
+        let call = Call { tune: self.tunings[14], m: 9, n: 8, by_rows: false, half: HalfStorage::Single, stage3: Stage3::Device };
+        for k in [1, 2] {
+            let body: Body = Box::new(move |env: &Env| for_types!(k, stacked_vectors, env, call));
+            self.add(format!("stack with vectors in registers {}", TYPES[k]), &self.of_type(k, 0), body);
         }
     }
 

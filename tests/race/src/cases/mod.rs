@@ -38,6 +38,10 @@ impl From<SvdError> for Trouble {
             SvdError::InvalidOption { .. } | SvdError::UnsupportedElement { .. } | SvdError::TooLarge { .. } => {
                 Trouble::Refused(error.to_string())
             }
+            SvdError::InBatch { index, source } => match Trouble::from(*source) {
+                Trouble::Refused(reason) => Trouble::Refused(format!("matrix {index}: {reason}")),
+                Trouble::Wrong(reason) => Trouble::Wrong(format!("matrix {index}: {reason}")),
+            },
             other => Trouble::Wrong(other.to_string()),
         }
     }

@@ -24,6 +24,7 @@ pub struct Knobs {
     held: usize,
     beside: usize,
     rows: usize,
+    lines: usize,
 }
 
 impl Tune {
@@ -44,7 +45,8 @@ impl Tune {
                 .triangle(k.triangle)
                 .tiles_held(k.held)
                 .split_beside(k.beside)
-                .rows_per_block(k.rows),
+                .rows_per_block(k.rows)
+                .lines_per_thread(k.lines),
         }
     }
 }
@@ -54,7 +56,7 @@ impl std::fmt::Display for Tune {
         let Some(k) = &self.0 else { return f.write_str("defaults") };
         write!(
             f,
-            "tile {} leaf {} {} split {} cols {} width {} threads {} sweeps {} cycles {} blocks {} triangle {} held {} beside {} rows {}",
+            "tile {} leaf {} {} split {} cols {} width {} threads {} sweeps {} cycles {} blocks {} triangle {} held {} beside {} rows {} lines {}",
             k.tile,
             k.leaf,
             k.tree,
@@ -68,7 +70,8 @@ impl std::fmt::Display for Tune {
             k.triangle,
             k.held,
             k.beside,
-            k.rows
+            k.rows,
+            k.lines
         )
     }
 }
@@ -76,8 +79,27 @@ impl std::fmt::Display for Tune {
 pub fn tunings() -> Vec<Tune> {
     use PanelTree::{Flat, Reduction};
     let knobs = |tile, leaf, tree, split, cols, width, threads, sweeps, cycles, blocks, triangle, held, beside, rows| {
-        Tune(Some(Knobs { tile, leaf, tree, split, cols, width, threads, sweeps, cycles, blocks, triangle, held, beside, rows }))
+        let lines = 0;
+        Tune(Some(Knobs {
+            tile,
+            leaf,
+            tree,
+            split,
+            cols,
+            width,
+            threads,
+            sweeps,
+            cycles,
+            blocks,
+            triangle,
+            held,
+            beside,
+            rows,
+            lines,
+        }))
     };
+    // Stage 2 in registers.
+    let with = |Tune(knobs), lines| Tune(knobs.map(|knobs| Knobs { lines, ..knobs }));
     vec![
         Tune(None),
         knobs(16, 64, Reduction, 8, 32, 32, 64, 2, 1, 1000, 16, 1, 4, 32),
@@ -93,6 +115,9 @@ pub fn tunings() -> Vec<Tune> {
         knobs(20, 160, Reduction, 8, 56, 4, 64, 2, 1, 1, 7, 2, 4, 64),
         // Reflectors so long that stage 2 passes nothing on in workgroup memory.
         knobs(48, 96, Reduction, 4, 16, 45, 64, 1, 2, 1000, 8, 1, 2, 16),
+        with(knobs(8, 24, Reduction, 4, 16, 8, 32, 4, 3, 1000, 8, 0, 0, 16), 2),
+        with(knobs(4, 16, Reduction, 4, 16, 4, 32, 3, 2, 2, 8, 0, 0, 16), 1),
+        with(knobs(16, 64, Reduction, 8, 32, 16, 64, 2, 4, 1000, 16, 0, 2, 32), 1),
     ]
 }
 
@@ -110,5 +135,22 @@ pub fn any_tune(rng: &mut Rng) -> Tune {
     let sweeps = up_to(1, 4).min(threads);
     let (held, beside) = (up_to(0, 3), up_to(0, 4));
     let rows = if up_to(0, 1) == 0 { 0 } else { 4 * up_to(1, 16) };
-    Tune(Some(Knobs { tile, leaf, tree, split, cols, width, threads, sweeps, cycles, blocks, triangle, held, beside, rows }))
+    let lines = up_to(0, 2);
+    Tune(Some(Knobs {
+        tile,
+        leaf,
+        tree,
+        split,
+        cols,
+        width,
+        threads,
+        sweeps,
+        cycles,
+        blocks,
+        triangle,
+        held,
+        beside,
+        rows,
+        lines,
+    }))
 }
