@@ -111,7 +111,8 @@ impl Tuning {
         // Numbers of 4 bytes of a line. A thread holds two for each of its lines, of 255 registers.
         let of_line = self.tile_size.min(self.tile_width) * kind.scalar_bytes() / 4;
         let lines = if of_line <= MOST_OF_TWO_LINES { 2 } else { 1 };
-        if bounds.software || of_line > 2 * MOST_OF_TWO_LINES {
+        // Browsers have `chase`: there `chase_team` has not run.
+        if bounds.software || cfg!(target_family = "wasm") || of_line > 2 * MOST_OF_TWO_LINES {
             return self;
         }
         // A wider band has a step before, of one sweep and one cycle between dispatches.
