@@ -66,11 +66,17 @@ impl Tuning {
         let wide = (n >= 12_000 && kind.bytes() == 4 && !fast_memory && !software && !apple).then_some((64, 8, 32));
         let narrow = match (software, fast_memory) {
             (true, _) => n <= 1024 && bytes == 8,
-            (_, true) => n <= 2048,
-            _ => n <= if kind.is_complex() { 1024 } else { 512 } && bytes == 8,
+            (_, true) => n <= if kind.is_complex() { 4096 } else { 2048 },
+            _ => n <= if kind.is_complex() { 1024 } else { 512 },
         };
         let narrow = (narrow && bytes <= 8).then_some((16, 8, 64));
-        let deep = if bytes == 4 { n <= 512 || n >= if fast_memory { 10_000 } else { 4096 } } else { n >= 8192 };
+        // (Stored as f16, long panels move half as much.)
+        let long = match (fast_memory, kind.is_half()) {
+            (false, _) => 4096,
+            (true, false) => 10_000,
+            (true, true) => usize::MAX,
+        };
+        let deep = if bytes == 4 { n <= 512 || n >= long } else { n >= 8192 };
         let any = [(32, 8, 64), (32, 4, 64), (32, 4, 32), (16, 8, 64), (16, 4, 32), (8, 4, 32), (4, 4, 16)];
         // Complex<f64> fits no larger block of a wide tile there.
         let any = any.into_iter().filter(|&(tile_size, ..)| bytes < 16 || !fast_memory || tile_size <= 16);
@@ -105,8 +111,8 @@ impl Tuning {
         fitting.find(|tuning| Shape::new(kind, bounds, tuning).is_ok()).unwrap_or(self.clone())
     }
 
-    /// With the blocks of stage 2 in registers, if they fit, and as many sweeps in a workgroup as its memory has room for, up to four. A software
-    /// driver keeps no registers, and would compile unrolled text for long.
+    /// With the blocks of stage 2 in registers, if they fit, and the sweeps of 128 threads in a workgroup, or as many as its memory has room for. A
+    /// software driver keeps no registers, and would compile unrolled text for long.
     fn with_teams(self, kind: ElementKind, bounds: &Bounds<'_>) -> Tuning {
         // Numbers of 4 bytes of a line. A thread holds two for each of its lines, of 255 registers.
         let of_line = self.tile_size.min(self.tile_width) * kind.scalar_bytes() / 4;
@@ -120,8 +126,13 @@ impl Tuning {
             return self.lines_per_thread(lines);
         }
         let layout = BandLayout::new(self.tile_size, self.tile_size, self.tile_width);
-        let with = |team| self.clone().lines_per_thread(lines).sweeps_per_block(team).cycles_per_dispatch(4);
-        let mut fitting = [4, 3, 2, 1].into_iter().map(with);
+        // An A100's multiprocessors, and those before, have half as many lanes: a warp more would wait for the others.
+        let half = DeviceModel::of_name(bounds.name, false).name == DeviceModel::A100.name;
+        let threads = if half { 64 } else { 128 };
+        let cycles = if half && self.tile_size > 16 { 2 } else { 4 };
+        let most = (threads * lines / (2 * self.tile_size.max(1))).clamp(1, 4);
+        let with = |team| self.clone().lines_per_thread(lines).sweeps_per_block(team).cycles_per_dispatch(cycles);
+        let mut fitting = (1..=most).rev().map(with);
         fitting.find(|tuning| ChaseShape::new(kind, bounds, layout, tuning).is_ok()).unwrap_or(self.clone())
     }
 }
