@@ -56,19 +56,28 @@ fn stack<T: Element, R>(env: &Env, call: Call, count: u64, body: impl FnOnce(&[M
 
 /// The decompositions of two matrices of one shape in shared dispatches of two stages: residual and orthogonality at most max(m, n) eps each.
 pub fn stacked_vectors<T: Element>(env: &Env, call: Call) -> Done {
-    stack::<T, _>(env, call, 2, |batch| {
-        let report = svd_batch_report(batch, &call.options::<T>(env).reduction(Reduction::TwoStage))?;
-        if report.stacked != batch.len() {
-            return Err(Trouble::Wrong(format!("{report}")));
+    stack::<T, _>(env, call, 2, |batch| vectors_of_stack(env, call, batch))
+}
+
+/// The same of matrices of rank 1, whose left vectors are completed.
+pub fn stacked_rank_1<T: Element>(env: &Env, call: Call) -> Done {
+    let entry = |k: usize, i: usize, j: usize| T::from_complex(Complex::from((1 + k + i) as f64 * (2 + j) as f64));
+    let batch: Vec<Mat<T>> = (0..2).map(|k| Mat::from_fn(call.m, call.n, |i, j| entry(k, i, j))).collect();
+    vectors_of_stack(env, call, &batch.iter().map(|a| a.as_ref()).collect::<Vec<_>>())
+}
+
+fn vectors_of_stack<T: Element>(env: &Env, call: Call, batch: &[MatRef<'_, T>]) -> Done {
+    let report = svd_batch_report(batch, &call.options::<T>(env).reduction(Reduction::TwoStage))?;
+    if report.stacked != batch.len() {
+        return Err(Trouble::Wrong(format!("{report}")));
+    }
+    for (&a, svd) in batch.iter().zip(&report.values) {
+        let found = ratios(a, svd);
+        if !found.iter().all(|ratio| *ratio <= 1.0) {
+            return Err(Trouble::Wrong(format!("{:?} of a stack: ratios {found:.3?}", a.shape())));
         }
-        for (&a, svd) in batch.iter().zip(&report.values) {
-            let found = ratios(a, svd);
-            if !found.iter().all(|ratio| *ratio <= 1.0) {
-                return Err(Trouble::Wrong(format!("{:?} of a stack: ratios {found:.3?}", a.shape())));
-            }
-        }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 /// The values of three matrices of one shape in shared dispatches of two stages.

@@ -6,7 +6,7 @@ use svdvals_gpu::{HalfStorage, Reduction, Stage3, Vectors, wgpu::Features};
 
 use super::{
     Body, Call, Case, Env,
-    batches::{LARGE, MANY, SMALL, batch, batch_accuracy, batch_vectors, stacked, stacked_vectors},
+    batches::{LARGE, MANY, SMALL, batch, batch_accuracy, batch_vectors, stacked, stacked_rank_1, stacked_vectors},
     devices::{Dev, devices, little_memory, loose, narrow, software},
     factors::{
         accuracy, band_vectors, decomposition, leading, one_stage, orthogonal, reflectors, resident_factors, resident_vectors,
@@ -100,7 +100,7 @@ pub fn all(seed: u64, quick: bool) -> Vec<Case> {
     list.arithmetic();
     list.chance();
     list.fixed_point();
-    list.in_registers();
+    list.more_stacks();
     list.cases
 }
 
@@ -210,13 +210,15 @@ impl List {
         }
     }
 
-    /// Stage 2 in registers, of several matrices with vectors in shared dispatches.
-    fn in_registers(&mut self) {
+    /// Several matrices with vectors in shared dispatches: with stage 2 in registers, and of rank 1.
+    fn more_stacks(&mut self) {
         let call = Call { tune: self.tunings[14], m: 9, n: 8, by_rows: false, half: HalfStorage::Single, stage3: Stage3::Device };
         for k in [1, 2] {
             let body: Body = Box::new(move |env: &Env| for_types!(k, stacked_vectors, env, call));
             self.add(format!("stack with vectors in registers {}", TYPES[k]), &self.of_type(k, 0), body);
         }
+        let body: Body = Box::new(move |env: &Env| stacked_rank_1::<f32>(env, call));
+        self.add("stack of rank 1 with vectors f32".into(), &self.of_type(0, 0), body);
     }
 
     /// Matrices of one shape in shared dispatches: small ones, with every tuning those of two types, and in folded grids.

@@ -91,9 +91,6 @@ fn look<'a>(mutation: &Mutation, probes: impl Iterator<Item = &'a Probe>) -> Out
         if !found.is_empty() {
             return Outcome::Noticed(found, probe.case.name.clone());
         }
-        if tried >= 40 {
-            break;
-        }
     }
     if tried == 0 { Outcome::NoSuchText } else { Outcome::NotNoticed(tried) }
 }
