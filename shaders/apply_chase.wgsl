@@ -203,7 +203,7 @@ fn apply_chase(
             read_rows(start + k, j, k);
         }
     }
-    var next: array<Scalar, COLUMNS>;
+    var next = array<Scalar, COLUMNS>();
     for (var done = 0u; done < count; done += STAGED) {
         let these = min(STAGED, count - done);
         // All threads have used the reflectors before others replace them.

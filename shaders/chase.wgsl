@@ -143,7 +143,7 @@ fn first_sums(side: Side) -> Scalar {
 
 /// The thread's share of t^H y.
 fn product_with_t(side: Side) -> Scalar {
-    var sums: array<Scalar, 4>;
+    var sums = array<Scalar, 4>();
     @repeat(E, EACH) sums[E % 4u] = multiply_add(conjugate(tails[side.tail + side.part + E * PARTS]), y[E], sums[E % 4u]);
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
@@ -224,8 +224,8 @@ fn cycles_of_tick(matrix: u32, member: u32, thread: u32, sweep: u32, runs: bool,
     let along_row = params.ld - 1u;
     let first_entry = matrix * params.n * params.ld;
     let first_kept = matrix * params.n * params.n;
-    var right: Side;
-    var left: Side;
+    var right = Side();
+    var left = Side();
     if runs {
         let c0 = sweep + params.bandwidth - params.tile_width + i * params.bandwidth;
         let c1 = min(c0 + params.tile_width, params.n - 1u);

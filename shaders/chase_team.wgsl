@@ -78,7 +78,7 @@ fn reflect(side: u32, thread: u32) -> WholeReflector {
     let h = whole_reflector(alphas[side]);
     @repeat(S, SETS) {
         // v^H y: that of t, and of the first entry.
-        var sums: array<Scalar, 4>;
+        var sums = array<Scalar, 4>();
         @repeat(Q, VECTORS) {
             let four = lanes(v[Q]);
             if Q > 0u { sums[0] = multiply_add(conjugate(four.x), y[S * B + 4u * Q], sums[0]); }

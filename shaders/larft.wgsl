@@ -31,8 +31,7 @@ fn entry_of_v(g: u32, c: u32, reflectors: u32) -> Scalar {
 @compute @workgroup_size(LARFT_THREADS)
 fn larft(@builtin(local_invocation_index) thread: u32) {
     let reflectors = min(level.rows, level.width);
-    var products: array<Scalar, LARFT_EACH>;
-    for (var e = 0u; e < LARFT_EACH; e++) { products[e] = Scalar(); }
+    var products = array<Scalar, LARFT_EACH>();
     for (var first = 0u; first < level.rows; first += LARFT_ROWS) {
         for (var e = thread; e < LARFT_ROWS * TS; e += LARFT_THREADS) {
             rows_of_v[e] = entry_of_v(first + e / TS, e % TS, reflectors);

@@ -86,12 +86,12 @@ fn multiply_fixed(
     let end = min(begin + each, params.terms);
     let vector = workgroup.z * VECTORS;
 
-    var sum: array<Sum, VECTORS>;
+    var sum = array<Sum, VECTORS>();
     if line < params.lines {
         var k = begin + lane;
         while k < end {
             // The sums of TERMS products are below 2^31.
-            var some: array<vec4<i32>, VECTORS>;
+            var some = array<vec4<i32>, VECTORS>();
             for (var t = 0u; t < TERMS && k < end; t++) {
                 let d = digits(a[line * params.line_stride + k * params.term_stride]);
                 @repeat(V, VECTORS) {

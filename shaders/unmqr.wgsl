@@ -220,8 +220,8 @@ fn apply_block(thread: u32, q: u32, chunk: u32, matrix: u32) {
         // The rows of V and the new W are complete before they are multiplied.
         workgroupBarrier();
         let product = transposed_product(Piece(), 0u, i, j);
-        var near: Tile;
-        var far: Tile;
+        var near = Tile();
+        var far = Tile();
         if after < HELD {
             let tile = tile_of_right(after);
             near = load_tile(tile, i, j);

@@ -14,38 +14,37 @@
 // (`vectors`), rows and columns start at multiples of four, and R goes out by way of workgroup memory.
 //
 // Thread (c, s) of TS x SPLIT holds column c of rows 4 (s + k SPLIT) .. + 4 in registers x[k]. Loops over k are repeated in
-// the text, so that every index of x is a constant, and pieces below the block's last row are skipped. The loops that load and store x run once
-// a block; they are loops that choose x[k], for a shorter text. Column by column:
+// the text, so that every index of x is a constant, and groups of pieces below the block's last row are skipped: a branch for each piece
+// would have the loads of a group wait for one another. The loops that load and store x run once
+// a block; they are loops that choose x[k], for a shorter text. Column by column, t is X[j + 1.., j] as it is, in workgroup memory:
 //
-//   v_j from X[j.., j], once;   u_c = v_j^H X[j.., c] for every c
-//   c > j:  X[j.., c] -= tau u_c v_j          c < j:  registers hold v_c, so conj(u_c) = (V^H V)_cj, which T needs
+//   first of all a power of two for each column, which v does not depend on and R is freed of
+//   d_c = t^H X[j + 1.., c] for every c, SPLIT shares each; d_j = ||t||^2
+//   every thread: H = I - tau v v^H with v = (1, g t), and u_c = v^H X[j.., c] = X[j, c] + conj(g) d_c
+//   c > j:  X[j.., c] -= tau u_c v          c < j:  registers hold v_c / g_c, so conj(g_c u_c) = (V^H V)_cj, which T needs
 //
-// The threads of column j are neighbours. While they compute v_j, threads of other columns compute column j - 1 of T.
+// Two barriers a column, and no thread waits while another computes. v = g t is formed where it is stored.
 
-import package::tuning::{TS, SPLIT, PIECES, TOP_PIECES, ROWS, GEQRT_THREADS, NORM_FLOOR};
+import package::tuning::{TS, SPLIT, PIECES, GROUP, GROUPS, TOP_PIECES, ROWS, GEQRT_THREADS, NORM_FLOOR};
 import package::scalar::{
-    Real, Scalar, Scalar4, ONE, add_conjugate_product4, add_product4, below, conjugate, lane, load, magnitudes4, sum_of_lanes,
-    sum_of_squares4, store, times4, with_lane
+    Real, Scalar, Scalar4, ONE, add_conjugate_product4, add_product4, below, conjugate, lane, load, magnitudes4, real_part,
+    scaled4, store, sum_of_lanes, times, with_lane
 };
-import package::reflector::{Squares, larfg, scaled_for_norm};
+import package::reflector::{Squares, larfg};
 import package::dense::{read_entry, write_entry};
 import package::level::{Level, is_below_triangle, matrix_row, place_of};
 @if(vectors) import package::level::{Place};
 @if(vectors) import package::tuning::{TS4};
-import package::pair::{Pair, zero, add, add_scalar, exactly, leading, product, two_over_one_plus};
-import package::compact_wy::{gram, make_entry_of_t, entry_of_t};
+import package::pair::{
+    Pair, zero, add, add_pair, add_scalar, exact_square, exactly, leading, pair_product, product, two_over_one_plus
+};
+import package::compact_wy::{gram, make_row_of_t, entry_of_t};
 @if(vectors) import package::scalar::{Lanes, join, load4, store4};
 
-/// Below row j v_j, above it zeros; and zero in row j itself, whose 1 is added apart.
-var<workgroup> column: array<Scalar4, ROWS / 4u>;
-/// X[j, j], the SPLIT partial sums of squares of X[j + 1.., j], and those of v_j below row j.
-var<workgroup> alpha: Scalar;
-var<workgroup> squares: array<Squares, SPLIT>;
-var<workgroup> lengths: array<Real, SPLIT>;
-/// Whether H is not the identity, and its tau.
-var<workgroup> reflects: u32;
-var<workgroup> tau: Pair;
-/// The SPLIT partial sums of u_c below row j, and X[j, c]. Rows are padded by four entries: 8 x 4 neighbours do not conflict in a bank.
+/// Below row j column j, above it zeros, and zero in row j itself: of odd and of even columns.
+const COLUMN = ROWS / 4u;
+var<workgroup> column: array<Scalar4, 2 * COLUMN>;
+/// The SPLIT shares of d_c, and X[j, c]. Rows are padded by four entries: 8 x 4 neighbours do not conflict in a bank.
 const SHARES_LD = TS + 4u;
 var<workgroup> shares: array<Scalar, SPLIT * SHARES_LD>;
 var<workgroup> top: array<Scalar, TS>;
@@ -94,6 +93,28 @@ fn write_in_vectors(level: Level, thread: u32, first: u32, rows: u32) {
     }
 }
 
+/// A power of two, and its reciprocal.
+struct ColumnScale {
+    up: Real,
+    down: Real,
+}
+
+/// What brings a column's largest entry near 1 (f64: far from where squares underflow). Then a tail whose squares underflow is negligible in its
+/// column.
+fn column_scale(largest: Real) -> ColumnScale {
+    @if(f64) {
+        if largest < TINY { return ColumnScale(Real(1.0) / TINY, TINY); }
+        return ColumnScale(Real(1.0), Real(1.0));
+    }
+    @else {
+        let exponent = clamp(bitcast<u32>(largest) >> 23u, 1u, 253u);
+        return ColumnScale(bitcast<f32>((254u - exponent) << 23u), bitcast<f32>(exponent << 23u));
+    }
+}
+
+/// 2^-400
+@if(f64) const TINY = Real(3.872591914849318e-121);
+
 /// b if `is_b`, else a.
 fn chosen4(a: Scalar4, b: Scalar4, is_b: bool) -> Scalar4 {
     @if(complex) return Scalar4(select(a.xy, b.xy, is_b), select(a.zw, b.zw, is_b));
@@ -109,139 +130,125 @@ fn factor_block(level: Level, thread: u32, q: u32, matrix: u32) {
     let rows = min(level.block_rows, level.rows - first);
     let reflectors = min(rows, level.width);
 
-    var x: array<Scalar4, PIECES>;
-    @repeat(K, PIECES) x[K] = Scalar4();
+    var x = array<Scalar4, PIECES>();
+    var largest = vec4<Real>();
     for (var k = 0u; 4u * SPLIT * k < rows; k++) {
         var piece = Scalar4();
         for (var i = 0u; i < 4u; i++) {
             piece = with_lane(piece, i, entry_of_block(level, first, rows, 4u * (s + k * SPLIT) + i, c));
         }
         @repeat(K, PIECES) x[K] = chosen4(x[K], piece, k == K);
+        largest = max(largest, magnitudes4(piece));
     }
+    shares[s * SHARES_LD + c] = max(max(largest.x, largest.y), max(largest.z, largest.w)) * ONE;
+    // The shares of every column's largest entry are complete before they are read.
+    workgroupBarrier();
+    var most = Real();
+    @repeat(P, SPLIT) most = max(most, real_part(shares[P * SHARES_LD + c]));
+    let scale = column_scale(most);
+    @repeat(K, PIECES) x[K] = scaled4(x[K], scale.up);
 
+    if c == 0u {
+        @repeat(G, GROUPS) {
+            if 4u * SPLIT * GROUP * G < rows {
+                @repeat(K, GROUP) {
+                    var tail = x[G * GROUP + K];
+                    if G * GROUP + K < TOP_PIECES { tail = below(tail, 4u * (s + (G * GROUP + K) * SPLIT), 0u); }
+                    column[s + (G * GROUP + K) * SPLIT] = tail;
+                }
+            }
+        }
+    }
+    // Of the thread's column.
+    var factor = Scalar();
     for (var j = 0u; j < reflectors; j++) {
-        if c == j {
-            var sums = vec4<Real>();
-            var largest = vec4<Real>();
-            @repeat(K, PIECES) {
-                if 4u * SPLIT * K < rows {
-                    var tail = x[K];
-                    if K < TOP_PIECES { tail = below(tail, 4u * (s + K * SPLIT), j); }
-                    sums = sum_of_squares4(sums, tail);
-                    largest = max(largest, magnitudes4(tail));
-                }
-            }
-            var sum = Squares((sums.x + sums.y) + (sums.z + sums.w), Real(0.0));
-            let most = max(max(largest.x, largest.y), max(largest.z, largest.w));
-            // Only squares that may have underflown need the scaled sum.
-            if sum.plain < NORM_FLOOR && most > Real(0.0) {
-                sums = vec4<Real>();
-                @repeat(K, PIECES) {
-                    if 4u * SPLIT * K < rows {
-                        var tail = x[K];
-                        if K < TOP_PIECES { tail = below(tail, 4u * (s + K * SPLIT), j); }
-                        sums = sum_of_squares4(sums, scaled_for_norm(tail));
-                    }
-                }
-                sum.scaled = (sums.x + sums.y) + (sums.z + sums.w);
-            }
-            squares[s] = sum;
-            @repeat(K, TOP_PIECES) {
-                let r = 4u * (s + K * SPLIT);
-                if r <= j && j < r + 4u { alpha = lane(x[K], j - r); }
-            }
-        }
-        // Sums and alpha are complete before they are read. All threads have read column j - 1, its products and its tau.
+        let t = (j % 2u) * COLUMN + s;
+        // Column j is complete, and all threads have read the shares of the column before.
         workgroupBarrier();
 
-        if c == j {
-            var sum = Squares();
-            for (var p = 0u; p < SPLIT; p++) {
-                sum.plain += squares[p].plain;
-                sum.scaled += squares[p].scaled;
-            }
-            let h = larfg(alpha, sum, Pair(sum.plain, Real(0.0)));
-            var sums = vec4<Real>();
-            @repeat(K, PIECES) {
-                if 4u * SPLIT * K < rows {
-                    var tail = times4(x[K], h.inverse);
-                    if K < TOP_PIECES {
-                        let r = 4u * (s + K * SPLIT);
-                        tail = below(tail, r, j);
-                        // Rows above j keep R.
-                        for (var i = 0u; i < 4u; i++) {
-                            if r + i == j { x[K] = with_lane(x[K], i, h.beta); }
-                            if r + i > j { x[K] = with_lane(x[K], i, lane(tail, i)); }
-                        }
-                    } else {
-                        x[K] = tail;
-                    }
-                    column[s + K * SPLIT] = tail;
-                    sums = sum_of_squares4(sums, tail);
-                }
-            }
-            lengths[s] = (sums.x + sums.y) + (sums.z + sums.w);
-            if s == 0u { reflects = select(0u, 1u, any(h.inverse != Scalar())); }
-        }
-        // The last or the first TS threads, whichever do not have column j.
-        if j > 0u { make_entry_of_t(select(thread, thread - (GEQRT_THREADS - TS), 2u * j < TS), j - 1u); }
-        // v_j and its sums are complete before they are read.
-        workgroupBarrier();
-
-        if c == j {
-            if s == 0u {
-                var square = Pair();
-                for (var p = 0u; p < SPLIT; p++) { square = add(square, lengths[p]); }
-                // tau = 2 / v^H v, or zero where H = I.
-                tau = Pair();
-                if reflects == 1u { tau = two_over_one_plus(square); }
-            }
-        } else {
-            var sums = Scalar4();
-            @repeat(K, PIECES) {
-                if 4u * SPLIT * K < rows { sums = add_conjugate_product4(sums, column[s + K * SPLIT], x[K]); }
-            }
-            shares[s * SHARES_LD + c] = sum_of_lanes(sums);
-            @repeat(K, TOP_PIECES) {
-                let r = 4u * (s + K * SPLIT);
-                if r <= j && j < r + 4u { top[c] = lane(x[K], j - r); }
+        var sums = Scalar4();
+        @repeat(G, GROUPS) {
+            if 4u * SPLIT * GROUP * G < rows {
+                @repeat(K, GROUP) sums = add_conjugate_product4(sums, column[t + (G * GROUP + K) * SPLIT], x[G * GROUP + K]);
             }
         }
-        // The shares of every u_c and tau are complete before they are read.
+        shares[s * SHARES_LD + c] = sum_of_lanes(sums);
+        @repeat(K, TOP_PIECES) {
+            let r = 4u * (s + K * SPLIT);
+            if r <= j && j < r + 4u { top[c] = lane(x[K], j - r); }
+        }
+        // The shares of every d_c are complete before they are added.
         workgroupBarrier();
 
-        if c == j {
+        // Four sums of each, which wait less for one another than one.
+        var dots = array<Scalar, 4>();
+        var squares = array<Pair, 4>();
+        @repeat(P, SPLIT) {
+            dots[P % 4u] += shares[P * SHARES_LD + c];
+            let square = real_part(shares[P * SHARES_LD + j]);
+            if P < 4u { squares[P % 4u] = Pair(square, Real(0.0)); } else { squares[P % 4u] = add(squares[P % 4u], square); }
+        }
+        let dot = (dots[0] + dots[1]) + (dots[2] + dots[3]);
+        var square = add_pair(squares[0], squares[1]);
+        if SPLIT > 2u { square = add_pair(square, add_pair(squares[2], squares[3])); }
+        // H = I where the rest of the column is negligible.
+        if square.hi < NORM_FLOOR { square = Pair(); }
+        let h = larfg(top[j], Squares(square.hi + square.lo, Real()), square);
+        // tau = 2 / v^H v, or zero where H = I.
+        var tau = Pair();
+        if any(h.inverse != Scalar()) { tau = two_over_one_plus(pair_product(square, exact_square(h.inverse))); }
+        let u = add_scalar(exactly(top[c]), times(conjugate(h.inverse), dot));
+        if c < j {
+            if s == 0u { gram[c * TS + j] = conjugate(times(factor, leading(u))); }
+        } else if c == j {
+            factor = h.inverse;
             if s == 0u { gram[j * TS + j] = tau.hi * ONE; }
+            @repeat(K, TOP_PIECES) {
+                let r = 4u * (s + K * SPLIT);
+                if r <= j && j < r + 4u { x[K] = with_lane(x[K], j - r, h.beta); }
+            }
         } else {
-            var sum = Scalar();
-            for (var p = 0u; p < SPLIT; p++) { sum += shares[p * SHARES_LD + c]; }
-            let dot = add_scalar(exactly(top[c]), sum);
-            if c < j {
-                if s == 0u { gram[c * TS + j] = conjugate(leading(dot)); }
-            } else {
-                let w = product(tau, dot);
-                @repeat(K, PIECES) {
-                    if 4u * SPLIT * K < rows { x[K] = add_product4(x[K], -w, column[s + K * SPLIT]); }
+            let w = product(tau, u);
+            let w_of_t = -times(w, h.inverse);
+            @repeat(G, GROUPS) {
+                if 4u * SPLIT * GROUP * G < rows {
+                    @repeat(K, GROUP) x[G * GROUP + K] = add_product4(x[G * GROUP + K], w_of_t, column[t + (G * GROUP + K) * SPLIT]);
                 }
-                @repeat(K, TOP_PIECES) {
-                    let r = 4u * (s + K * SPLIT);
-                    if r <= j && j < r + 4u { x[K] = with_lane(x[K], j - r, lane(x[K], j - r) - w); }
+            }
+            @repeat(K, TOP_PIECES) {
+                let r = 4u * (s + K * SPLIT);
+                if r <= j && j < r + 4u { x[K] = with_lane(x[K], j - r, lane(x[K], j - r) - w); }
+            }
+            if c == j + 1u && c < reflectors {
+                let next = (c % 2u) * COLUMN + s;
+                @repeat(G, GROUPS) {
+                    if 4u * SPLIT * GROUP * G < rows {
+                        @repeat(K, GROUP) {
+                            var tail = x[G * GROUP + K];
+                            if G * GROUP + K < TOP_PIECES { tail = below(tail, 4u * (s + (G * GROUP + K) * SPLIT), c); }
+                            column[next + (G * GROUP + K) * SPLIT] = tail;
+                        }
+                    }
                 }
             }
         }
     }
+
+    // The last column of V^H V is complete before T is computed from it, a row a thread, while other threads store.
+    workgroupBarrier();
+    if thread < TS { make_row_of_t(thread, reflectors); }
 
     for (var k = 0u; 4u * SPLIT * k < rows; k++) {
         var piece = Scalar4();
         @repeat(K, PIECES) piece = chosen4(piece, x[K], k == K);
         for (var i = 0u; i < 4u; i++) {
-            write_out(level, matrix, first, rows, reflectors, 4u * (s + k * SPLIT) + i, c, lane(piece, i));
+            let r = 4u * (s + k * SPLIT) + i;
+            let entry = lane(piece, i);
+            // Below the diagonal v = g t; the others are R, unscaled.
+            write_out(level, matrix, first, rows, reflectors, r, c, select(scale.down * entry, times(factor, entry), r > c));
         }
     }
 
-    // The last column of V^H V, which threads of all columns write, is complete before that of T is computed from it.
-    workgroupBarrier();
-    make_entry_of_t(thread, reflectors - 1u);
     // T is complete before the workgroup copies it out.
     workgroupBarrier();
     for (var e = thread; e < TS * TS; e += GEQRT_THREADS) {
@@ -254,7 +261,7 @@ fn factor_block(level: Level, thread: u32, q: u32, matrix: u32) {
         @repeat(K, TOP_PIECES) {
             for (var i = 0u; i < 4u; i++) {
                 let r = 4u * (s + K * SPLIT) + i;
-                if r < TS { gram[r * TS + c] = select(Scalar(), lane(x[K], i), r <= c); }
+                if r < TS { gram[r * TS + c] = select(Scalar(), scale.down * lane(x[K], i), r <= c); }
             }
         }
         // R is complete before it is written.

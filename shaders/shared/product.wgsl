@@ -49,7 +49,7 @@ var<private> product: Product;
 
 /// The conjugate of an entry of M^T's buffer or of what it is the conjugate of, or an entry of X's buffer.
 fn read_operand(of_m: bool, at: u32) -> Scalar {
-    var entry: Scalar;
+    var entry = Scalar();
     if of_m {
         entry = read_m(at);
         entry = select(conjugate(entry), entry, (product.flags & CONJUGATED) != 0u);

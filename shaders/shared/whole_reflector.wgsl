@@ -109,7 +109,7 @@ fn whole_reflector(alpha: Scalar) -> WholeReflector {
         let scale = select(0.0, bitcast<f32>((places - known) << 23u), exponent >= 20u);
         let back = bitcast<f32>((known + 254u - places) << 23u);
         // Four sums of few entries each, which wait less for one another than one.
-        var sums: array<Square, 4>;
+        var sums = array<Square, 4>();
         @repeat(Q, VECTORS) {
             v[Q] = scaled4(v[Q], scale);
             let four = lanes(v[Q]);

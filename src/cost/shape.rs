@@ -136,9 +136,8 @@ impl Shape {
     /// Bytes of workgroup memory that the shader of `geqrt` declares.
     pub fn geqrt_bytes(&self, kind: ElementKind) -> usize {
         let Shape { ts, split, .. } = *self;
-        let scalars = self.rows() + 1 + split * (ts + 4) + ts + ts * ts;
-        let reals = 3 * split + 2;
-        scalars * kind.scalar_bytes() + reals * kind.real_bytes() + size_of::<u32>()
+        let scalars = 2 * self.rows() + split * (ts + 4) + ts + ts * ts;
+        scalars * kind.scalar_bytes()
     }
 
     /// Bytes of workgroup memory that the shader of `unmqr` declares.
@@ -202,12 +201,16 @@ impl Shape {
     }
 
     /// The constants of the shader of `geqrt`.
-    pub fn geqrt_constants(&self) -> [(&'static str, u32); 6] {
+    pub fn geqrt_constants(&self) -> [(&'static str, u32); 8] {
+        // Four rows each, and those with a row of R.
+        let pieces = self.slice as u32 / 4;
+        let group = [4, 3, 2].into_iter().find(|&group| pieces.is_multiple_of(group)).unwrap_or(1);
         [
             ("TS", self.ts as u32),
             ("SPLIT", self.split as u32),
-            // Four rows each, and those with a row of R.
-            ("PIECES", self.slice as u32 / 4),
+            ("PIECES", pieces),
+            ("GROUP", group),
+            ("GROUPS", pieces / group),
             ("TOP_PIECES", self.ts.div_ceil(4 * self.split).min(self.slice / 4) as u32),
             ("ROWS", self.rows() as u32),
             ("GEQRT_THREADS", self.geqrt_threads() as u32),

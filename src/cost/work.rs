@@ -137,13 +137,11 @@ impl Work {
         let (blocks, threads) = (level.map.blocks() as u64, shape.geqrt_threads() as u64);
         // Rows of a thread, in the longest block.
         let slice = 4 * (level.map.block_rows.min(level.map.rows).div_ceil(4 * shape.split)) as u64;
-        // The threads of column j: a square and a maximum, then a product, a square and a store of four, and a comparison for each four. An H100
-        // takes three times as many cycles as that has instructions.
-        let alone = slice * (18 + 8 * fmas(kind).min(2)) + 40;
-        // The others: twice a multiply-add, a load of four and a comparison for each four; columns left of j only once. By measurement too.
-        let issued = slice * (12 + 6 * fmas(kind)) + 300;
-        // The reflector, tau, and u_c, each from SPLIT sums.
-        let steps = (READ + split + INVERSE + 8) + (READ + 2 * split + TAU) + (READ + split + COMPENSATED + 6);
+        // Two passes over a column: a load of four, a multiply-add and a part of a branch for each four; and the reflector, by every thread.
+        let issued = slice * (4 + 3 * fmas(kind)) + 450;
+        // Two reads and the dot product, the sum of the shares, and the reflector, tau and w.
+        let sums = COMPENSATED * (split.div_ceil(4) + 1);
+        let steps = (3 * READ + 10 + sums) + (INVERSE + 65) + COMPENSATED + 6;
         Work {
             kernel: Kernel::Geqrt,
             workgroups: blocks,
@@ -154,14 +152,13 @@ impl Work {
             again: Again::default(),
             beside: Beside::default(),
             bytes: 2 * rows * width * kind.bytes() as u64 + (rows * ts + blocks * ts * ts) * scalar,
-            // A thread reads its slice of v at most twice, and the partial sums of its column.
+            // A thread reads its slice of a column at most twice, and the shares of two.
             workgroup_bytes: blocks * threads * width * (2 * slice + 2 * split) * scalar,
-            // A thread has about 18 instructions for the load of an entry, and as many for its store.
+            // A thread has about 18 instructions for the load of an entry, and as many for its store. A row of T has ts^2 / 2 products.
             chain: Chain {
-                barriers: 3 * width + 2,
+                barriers: 2 * width + 3,
                 round_trips: 2,
-                steps: width * steps + 3 * ts,
-                alone: width * alone,
+                steps: width * steps + ts * ts,
                 issued: width * issued + 36 * slice,
                 ..Chain::default()
             },
