@@ -1,8 +1,8 @@
 //! Batches against faer and LAPACK's `gesdd` in a parallel loop, and blocks of rows against one call, on the CPU.
 //!
 //! ```text
-//! cargo bench --bench batch --features lapack-openblas                    values, vectors, sizes, rows
-//! cargo bench --bench batch --features lapack-openblas -- values rows     some of them
+//! cargo bench --bench batch                    values, vectors, sizes, rows
+//! cargo bench --bench batch -- values rows     some of them
 //! cargo bench --bench batch -- sizes --csv=sizes.csv                      with a table for `batch_times` of examples/gallery
 //! ```
 //!
@@ -21,15 +21,16 @@ use std::{
     io::{self, Write},
 };
 
-use faer::{Mat, MatRef, Par, set_global_parallelism};
+use faer::{Mat, MatRef, Par, set_global_parallelism, traits::ComplexField};
 use num_complex::Complex;
 use rayon::prelude::*;
 use svdvals_gpu::{Element, RowBlocks, SvdGpu, SvdValsGpu, svd_batch, svdvals_batch, svdvals_batch_report};
 
-use turns::{arguments::Arguments, lapack::or_dash, on_cpu, random, take_turns};
-
-#[cfg(feature = "lapack-openblas")]
-use openblas_src as _;
+use turns::{
+    arguments::Arguments,
+    lapack::{self, LIBRARIES, Lapack, Library},
+    on_cpu, random, take_turns,
+};
 
 /// Entries of the batches of all sizes.
 const ENTRIES: usize = 1 << 22;
@@ -37,7 +38,7 @@ const SIZES: [usize; 18] = [4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224
 
 fn main() {
     set_global_parallelism(Par::Seq);
-    one_blas_thread();
+    lapack::on_one_thread();
     let arguments = Arguments::read(usize::MAX);
     let wanted = |name| arguments.wanted(name);
     println!("{} threads, random matrices; medians in seconds", rayon::current_num_threads());
@@ -63,18 +64,6 @@ fn main() {
     }
 }
 
-/// OpenBLAS computes each matrix on the thread that calls it.
-fn one_blas_thread() {
-    #[cfg(feature = "lapack-openblas")]
-    {
-        unsafe extern "C" {
-            fn openblas_set_num_threads(threads: i32);
-        }
-        // SAFETY: OpenBLAS, to which this program is linked, defines the function. No other thread runs yet.
-        unsafe { openblas_set_num_threads(1) };
-    }
-}
-
 fn batch<T: Element>(count: usize, n: usize) -> Vec<Mat<T>> {
     let all = random::<T>(n, n * count);
     (0..count).map(|k| Mat::from_fn(n, n, |i, j| all[(i, k * n + j)])).collect()
@@ -84,42 +73,46 @@ fn views<T: Element>(batch: &[Mat<T>]) -> Vec<MatRef<'_, T>> {
     batch.iter().map(|a| a.as_ref()).collect()
 }
 
-fn values<T: Peer>(count: usize, n: usize) {
+fn values<T: Lapack + ComplexField>(count: usize, n: usize) {
     let (batch, options) = (batch::<T>(count, n), on_cpu());
     let views = views(&batch);
-    let [ours, single, faer, gesdd] = take_turns([
+    let [openblas, mkl] = &*LIBRARIES;
+    let [ours, single, of_faer, of_openblas, of_mkl] = take_turns([
         &mut || drop(black_box(svdvals_batch(&views, &options).expect("finite matrices"))),
         &mut || drop(black_box(batch.par_iter().map(|a| a.svdvals_gpu_with(&options)).collect::<Vec<_>>())),
-        &mut || drop(black_box(batch.par_iter().map(|a| T::faer(a, false)).collect::<Vec<_>>())),
-        &mut || drop(black_box(batch.par_iter().map(|a| T::gesdd(a, false)).collect::<Vec<_>>())),
+        &mut || drop(black_box(batch.par_iter().map(|a| faer(a, false)).collect::<Vec<_>>())),
+        &mut || gesdd(openblas, &batch, false),
+        &mut || gesdd(mkl, &batch, false),
     ]);
     println!(
-        "{:>4} {count:>6} of {n:>3} {:>10.6}   single calls in a loop {:.2}   faer {:.2}   gesdd {}   {} turns",
+        "{:>4} {count:>6} of {n:>3} {:>10.6}   single calls in a loop {:.2}   faer {:.2}   OpenBLAS, MKL{}   {} turns",
         T::NAME,
         ours.median,
         single.median / ours.median,
-        faer.median / ours.median,
-        or_dash(format!("{:.2}", gesdd.median / ours.median)),
+        of_faer.median / ours.median,
+        lapack::ratios([&of_openblas, &of_mkl], &ours),
         ours.turns,
     );
 }
 
-fn vectors<T: Peer>(count: usize, n: usize) {
+fn vectors<T: Lapack + ComplexField>(count: usize, n: usize) {
     let (batch, options) = (batch::<T>(count, n), on_cpu());
     let views = views(&batch);
-    let [ours, single, faer, gesdd] = take_turns([
+    let [openblas, mkl] = &*LIBRARIES;
+    let [ours, single, of_faer, of_openblas, of_mkl] = take_turns([
         &mut || drop(black_box(svd_batch(&views, &options).expect("finite matrices"))),
         &mut || drop(black_box(batch.par_iter().map(|a| a.svd_gpu_with(&options)).collect::<Vec<_>>())),
-        &mut || drop(black_box(batch.par_iter().map(|a| T::faer(a, true)).collect::<Vec<_>>())),
-        &mut || drop(black_box(batch.par_iter().map(|a| T::gesdd(a, true)).collect::<Vec<_>>())),
+        &mut || drop(black_box(batch.par_iter().map(|a| faer(a, true)).collect::<Vec<_>>())),
+        &mut || gesdd(openblas, &batch, true),
+        &mut || gesdd(mkl, &batch, true),
     ]);
     println!(
-        "{:>4} {count:>6} of {n:>3} with vectors {:>10.6}   single calls in a loop {:.2}   faer {:.2}   gesdd {}   {} turns",
+        "{:>4} {count:>6} of {n:>3} with vectors {:>10.6}   single calls in a loop {:.2}   faer {:.2}   OpenBLAS, MKL{}   {} turns",
         T::NAME,
         ours.median,
         single.median / ours.median,
-        faer.median / ours.median,
-        or_dash(format!("{:.2}", gesdd.median / ours.median)),
+        of_faer.median / ours.median,
+        lapack::ratios([&of_openblas, &of_mkl], &ours),
         ours.turns,
     );
 }
@@ -133,7 +126,7 @@ fn table() -> io::Result<Option<File>> {
 }
 
 /// Seconds at a constant number of entries.
-fn sizes<T: Peer>(table: &mut Option<File>) -> io::Result<()> {
+fn sizes<T: Element>(table: &mut Option<File>) -> io::Result<()> {
     println!("\n{}: {ENTRIES} entries", T::NAME);
     for n in SIZES {
         let count = (ENTRIES / (n * n)).max(1);
@@ -188,71 +181,19 @@ fn rows<T: Element>() {
     );
 }
 
-/// What this crate is compared with: decompositions with vectors (thin) or without.
-trait Peer: Element {
-    fn faer(a: &Mat<Self>, vectors: bool) -> Kept;
-    /// LAPACK's, of a copy. Nothing without LAPACK.
-    fn gesdd(a: &Mat<Self>, vectors: bool) -> Kept;
-}
-
 /// A result.
 type Kept = Box<dyn Any + Send>;
 
-macro_rules! peer {
-    ($t:ty, $real:ty, $gesdd:ident, ($($rwork:ident)?)) => {
-        impl Peer for $t {
-            fn faer(a: &Mat<$t>, vectors: bool) -> Kept {
-                if vectors {
-                    Box::new(a.thin_svd().expect("faer converges"))
-                } else {
-                    Box::new(a.singular_values().expect("faer converges"))
-                }
-            }
-
-            #[cfg(not(feature = "lapack"))]
-            fn gesdd(_: &Mat<$t>, _: bool) -> Kept {
-                Box::new(())
-            }
-
-            #[cfg(feature = "lapack")]
-            fn gesdd(a: &Mat<$t>, vectors: bool) -> Kept {
-                let (rows, cols) = a.shape();
-                let least = rows.min(cols);
-                let (mut copy, [m, n]) = turns::lapack::columns(a);
-                let (mut s, mut iwork) = (vec![<$real>::default(); least], vec![0; 8 * least]);
-                $(let mut $rwork = vec![<$real>::default(); if vectors { least * (7 * least + 7) } else { 7 * least }];)?
-                let of = |len: usize| vec![<$t>::default(); if vectors { len } else { 1 }];
-                let (mut u, mut vt) = (of(rows * least), of(least * cols));
-                let (ldu, ldvt) = if vectors { (m, least as i32) } else { (1, 1) };
-                turns::lapack::with_workspace(|work, lwork, info| {
-                    // SAFETY: the arrays have the sizes that gesdd asks for with jobz = 'S', or 'N' (u and vt are not used), `work` the one that
-                    // its query returned.
-                    unsafe {
-                        lapack::$gesdd(
-                            if vectors { b'S' } else { b'N' },
-                            m,
-                            n,
-                            &mut copy,
-                            m,
-                            &mut s,
-                            &mut u,
-                            ldu,
-                            &mut vt,
-                            ldvt,
-                            work,
-                            lwork,
-                            $(&mut $rwork,)?
-                            &mut iwork,
-                            info,
-                        );
-                    }
-                });
-                Box::new((s, u, vt))
-            }
-        }
-    };
+fn faer<T: ComplexField + 'static>(a: &Mat<T>, vectors: bool) -> Kept
+where
+    T::Real: 'static,
+{
+    if vectors { Box::new(a.thin_svd().expect("faer converges")) } else { Box::new(a.singular_values().expect("faer converges")) }
 }
 
-peer!(f32, f32, sgesdd, ());
-peer!(f64, f64, dgesdd, ());
-peer!(Complex<f32>, f32, cgesdd, (rwork));
+/// LAPACK's, of copies, which are all kept.
+fn gesdd<T: Lapack>(library: &Option<Library>, batch: &[Mat<T>], vectors: bool) {
+    if let Some(library) = library {
+        drop(black_box(batch.par_iter().map(|a| T::gesdd(library, a, vectors)).collect::<Vec<_>>()));
+    }
+}

@@ -1,16 +1,14 @@
 //! The CPU path against faer's `singular_values` and LAPACK's `gesdd` (no vectors), and each stage on its own.
 //!
 //! ```text
-//! cargo bench                                 everything, against faer
-//! cargo bench --features lapack-openblas      against faer and the system's OpenBLAS
-//! cargo rustc --release --bench svdvals --features lapack -- -C link-arg=PATH/liblapack.so
-//!                                             against a LAPACK of your choice: the newest target/release/deps/svdvals-*
+//! cargo bench                                 everything, against faer, and OpenBLAS and MKL where they are (`libopenblas-dev` on Debian; `pip install mkl`)
+//! MKL=PATH/libmkl_rt.so.3 cargo bench         against a library that the loader does not find (OPENBLAS likewise: any LAPACK)
 //! cargo bench -- 1024                         square matrices no larger than 1024
 //! cargo bench -- 4096 2048                    and no smaller than 2048
 //! cargo bench -- square complex               some of: square, tall, complex, stages, methods, machine
 //! cargo bench -- rest                         not of those: single calls after a rest, with one thread and with all; quartiles (rest complex: c32, c64 too)
 //! cargo bench -- paper 4096 256                nor this: what 2 to 64 threads would take, by the lengths of the tasks on one
-//! OPENBLAS_CORETYPE=Haswell cargo bench --no-default-features --features ndarray,faer,gpu,lapack-openblas -- rest square
+//! OPENBLAS_CORETYPE=Haswell cargo bench --no-default-features --features ndarray,faer,gpu -- rest square
 //!                                             all three as on a processor with AVX2 alone
 //! ```
 //!
@@ -29,7 +27,11 @@ use num_complex::Complex;
 use rayon::prelude::*;
 use svdvals_gpu::{Element, RealElement, Stage3, StageSeconds, SvdOptions, SvdValsGpu};
 
-use turns::{arguments::Arguments, lapack::or_dash, median, on_cpu as options, paper, random, rest, take_turns};
+use turns::{
+    arguments::Arguments,
+    lapack::{self, LIBRARIES, Lapack, Library},
+    median, on_cpu as options, paper, random, rest, take_turns,
+};
 
 const SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
@@ -37,11 +39,7 @@ fn main() {
     let arguments = Arguments::read(usize::MAX);
     let (wanted, sizes) = (|name| arguments.wanted(name), arguments.sizes(&SIZES));
     println!("{} threads, random matrices, all singular values and no vectors; medians in seconds", rayon::current_num_threads());
-    if !cfg!(feature = "lapack") {
-        println!(
-            "without LAPACK: `cargo bench --features lapack-openblas` adds it (system OpenBLAS, `libopenblas-dev` on Debian)"
-        );
-    }
+    println!("{}", lapack::present());
     let square: Vec<(usize, usize)> = sizes.iter().map(|&n| (n, n)).collect();
     if wanted("square") {
         compare::<f32>(&square, &random);
@@ -91,21 +89,27 @@ fn main() {
 }
 
 /// Matrices of these shapes, as `matrix` makes them.
-fn compare<T: Peer>(shapes: &[(usize, usize)], matrix: &dyn Fn(usize, usize) -> Mat<T>) {
+fn compare<T: Lapack + ComplexField>(shapes: &[(usize, usize)], matrix: &dyn Fn(usize, usize) -> Mat<T>) {
     println!("\n{}: the whole, and how many times longer the others take", T::NAME);
     println!(
-        "{:>16} {:>12} {:>12} {:>12} {:>11} {:>11} {:>6} {:>11} {:>7}",
-        "m x n", "this crate", "faer", "gesdd", "faer/this", "gesdd/this", "turns", "difference", "GB/s"
+        "{:>16} {:>12} {:>9}{} {:>6} {:>11} {:>7}",
+        "m x n",
+        "this crate",
+        "faer",
+        lapack::titles(),
+        "turns",
+        "difference",
+        "GB/s"
     );
+    let [openblas, mkl] = &*LIBRARIES;
     for &(m, n) in shapes {
         let a = matrix(m, n);
         let options = options();
-        let [ours, faer, gesdd] = take_turns([
-            &mut || {
-                black_box(a.svdvals_gpu_with(&options).expect("a finite matrix"));
-            },
-            &mut || T::faer(&a),
-            &mut || T::gesdd(&a),
+        let [ours, faer, of_openblas, of_mkl] = take_turns([
+            &mut || _ = black_box(a.svdvals_gpu_with(&options).expect("a finite matrix")),
+            &mut || _ = black_box(a.singular_values().expect("faer converges")),
+            &mut || gesdd(openblas, &a),
+            &mut || gesdd(mkl, &a),
         ]);
         let values = a.svdvals_gpu_with(&options).expect("a finite matrix");
         let reference = Mat::from_fn(m, n, |i, j| a[(i, j)].to_complex()).singular_values().expect("faer converges");
@@ -113,13 +117,11 @@ fn compare<T: Peer>(shapes: &[(usize, usize)], matrix: &dyn Fn(usize, usize) -> 
         let difference =
             values.iter().zip(&reference).fold(0f64, |sum, (ours, theirs)| sum.hypot(ours.to_double() - theirs)) / norm;
         println!(
-            "{:>16} {:>12.7} {:>12.7} {:>12} {:>11.2} {:>11} {:>6} {:>11.1e} {:>7.2}",
+            "{:>16} {:>12.7} {:>9.2}{} {:>6} {:>11.1e} {:>7.2}",
             format!("{m} x {n}"),
             ours.median,
-            faer.median,
-            or_dash(format!("{:.7}", gesdd.median)),
             faer.median / ours.median,
-            or_dash(format!("{:.2}", gesdd.median / ours.median)),
+            lapack::ratios([&of_openblas, &of_mkl], &ours),
             ours.turns,
             difference,
             (m * n * size_of::<T>()) as f64 / ours.median / 1e9,
@@ -127,18 +129,27 @@ fn compare<T: Peer>(shapes: &[(usize, usize)], matrix: &dyn Fn(usize, usize) -> 
     }
 }
 
+fn gesdd<T: Lapack>(library: &Option<Library>, a: &Mat<T>) {
+    if let Some(library) = library {
+        black_box(T::gesdd(library, a, false));
+    }
+}
+
 /// Calls after a rest.
-fn at_rest<T: Peer>(sizes: &[usize]) {
-    rest::title(T::NAME, "gesdd");
+fn at_rest<T: Lapack>(sizes: &[usize]) {
+    rest::title(T::NAME);
+    let [openblas, mkl] = &*LIBRARIES;
     for &n in sizes {
         let a = random::<T>(n, n);
         let (one, many) = (options().threads(1), options());
         let run = |options: &SvdOptions| _ = black_box(a.svdvals_gpu_with(options).expect("a finite matrix"));
-        rest::row(&n.to_string(), [&mut || run(&one), &mut || run(&many), &mut || T::gesdd(&a)]);
+        let programs: [&mut dyn FnMut(); 4] =
+            [&mut || run(&one), &mut || run(&many), &mut || gesdd(openblas, &a), &mut || gesdd(mkl, &a)];
+        rest::row(&n.to_string(), programs);
     }
 }
 
-fn stages<T: Peer>(sizes: &[usize]) {
+fn stages<T: Element>(sizes: &[usize]) {
     println!("\n{}: stage by stage, within one call and each alone", T::NAME);
     println!(
         "{:>6} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}   {:>10} {:>10} {:>10}",
@@ -188,7 +199,7 @@ fn stages<T: Peer>(sizes: &[usize]) {
 }
 
 /// Stage 3 on the bidiagonal forms of random matrices, by each method.
-fn methods<T: Peer>(sizes: &[usize]) {
+fn methods<T: Element>(sizes: &[usize]) {
     println!("\n{}: stage 3 alone, seconds\n{:>16} {:>12} {:>12}", T::NAME, "n", "Newton", "Bisection");
     for &n in sizes {
         let band = random::<T>(n, n).to_band(&options().run).expect("a finite matrix");
@@ -224,7 +235,7 @@ fn bandwidth() {
 
 /// The speed of faer's matrix product: of square matrices, and of the shapes of stage 1, each thread on its own, with X in a cache
 /// (the same again) or far off (a matrix of 4096 x 4096, piece by piece), and with X's columns or its rows contiguous.
-fn products<T: Peer + ComplexField>() {
+fn products<T: Element + ComplexField>() {
     use faer::{Accum, MatMut, Par, linalg::matmul::matmul, prelude::*};
     let one = T::one_impl();
     let threads = rayon::current_num_threads();
@@ -268,63 +279,3 @@ fn products<T: Peer + ComplexField>() {
     println!("    {rows} x {b} on {rows} x {cols}: columns contiguous {near:.0}, far {far_columns:.0}");
     println!("    {:>29}: rows contiguous {near_turned:.0}, far {far_rows:.0}", "");
 }
-
-/// The peers' singular values.
-trait Peer: Element {
-    fn faer(a: &Mat<Self>);
-    /// LAPACK's, of a copy of `a`.
-    fn gesdd(a: &Mat<Self>);
-}
-
-#[cfg(feature = "lapack-openblas")]
-use openblas_src as _;
-
-macro_rules! peer {
-    ($t:ty, $real:ty, $gesdd:ident, ($($rwork:ident)?)) => {
-        impl Peer for $t {
-            fn faer(a: &Mat<$t>) {
-                black_box(a.singular_values().expect("faer converges"));
-            }
-
-            #[cfg(not(feature = "lapack"))]
-            fn gesdd(_: &Mat<$t>) {}
-
-            #[cfg(feature = "lapack")]
-            fn gesdd(a: &Mat<$t>) {
-                let least = a.nrows().min(a.ncols());
-                let (mut copy, [m, n]) = turns::lapack::columns(a);
-                let (mut s, mut iwork) = (vec![<$real>::default(); least], vec![0; 8 * least]);
-                $(let mut $rwork = vec![<$real>::default(); 7 * least];)?
-                turns::lapack::with_workspace(|work, lwork, info| {
-                    // SAFETY: the arrays have the sizes that gesdd asks for with jobz = 'N' (u and vt are not used), `work` the one that
-                    // its query returned.
-                    unsafe {
-                        lapack::$gesdd(
-                            b'N',
-                            m,
-                            n,
-                            &mut copy,
-                            m,
-                            &mut s,
-                            &mut [],
-                            1,
-                            &mut [],
-                            1,
-                            work,
-                            lwork,
-                            $(&mut $rwork,)?
-                            &mut iwork,
-                            info,
-                        );
-                    }
-                });
-                black_box(s);
-            }
-        }
-    };
-}
-
-peer!(f32, f32, sgesdd, ());
-peer!(f64, f64, dgesdd, ());
-peer!(Complex<f32>, f32, cgesdd, (rwork));
-peer!(Complex<f64>, f64, zgesdd, (rwork));

@@ -1,11 +1,11 @@
 //! The decomposition with vectors (thin) against faer's `thin_svd` and LAPACK's `gesdd`, on the CPU.
 //!
 //! ```text
-//! cargo bench --bench vectors --features lapack-openblas                    square, tall, the leading vectors, and the share of each phase
-//! cargo bench --bench vectors --features lapack-openblas -- 512 64          square matrices no larger than 512, and no smaller than 64
-//! cargo bench --bench vectors --features lapack-openblas -- tall keep       some of: square, tall, keep, phases, stages
+//! cargo bench --bench vectors                    square, tall, the leading vectors, and the share of each phase
+//! cargo bench --bench vectors -- 512 64          square matrices no larger than 512, and no smaller than 64
+//! cargo bench --bench vectors -- tall keep       some of: square, tall, keep, phases, stages
 //! cargo bench --bench vectors -- stages 2048 256                             one stage beside two (only on request)
-//! cargo bench --bench vectors --features lapack-openblas -- rest             single calls after a rest, with one thread and with all (likewise)
+//! cargo bench --bench vectors -- rest             single calls after a rest, with one thread and with all (likewise)
 //! ```
 //!
 //! The programs take turns; a figure is the median of its turns. Errors are in units of max(m, n) eps: ||A - U S V^H|| / ||A||, ||I - U^H U|| and
@@ -17,14 +17,15 @@ mod turns;
 
 use std::hint::black_box;
 
-use faer::{Mat, MatRef};
+use faer::{Mat, MatRef, traits::ComplexField};
 use num_traits::Float;
 use svdvals_gpu::{Element, Number, RealElement, Reduction, SvdGpu, SvdOptions, SvdValsGpu};
 
-use turns::{arguments::Arguments, lapack::or_dash, on_cpu as options, random, rest, take_turns};
-
-#[cfg(feature = "lapack-openblas")]
-use openblas_src as _;
+use turns::{
+    arguments::Arguments,
+    lapack::{self, Factors, LIBRARIES, Lapack, Library},
+    on_cpu as options, random, rest, take_turns,
+};
 
 const SIZES: [usize; 10] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 const TALL: [(usize, usize); 4] = [(4096, 512), (512, 4096), (100_000, 64), (1000, 8)];
@@ -61,53 +62,71 @@ fn main() {
 }
 
 /// Matrices of these shapes.
-fn compare<T: Peer>(shapes: &[(usize, usize)]) {
-    println!("\n{}: the whole, and how many times longer the others take", T::NAME);
+fn compare<T: Lapack + ComplexField>(shapes: &[(usize, usize)]) {
+    println!("\n{}: the whole, and how many times longer the others take; errors of this crate and of the last of them", T::NAME);
     println!(
-        "{:>14} {:>11} {:>11} {:>11} {:>10} {:>10} {:>6} {:>20} {:>20}",
-        "m x n", "this crate", "faer", "gesdd", "faer/this", "gesdd/this", "turns", "errors", "gesdd's"
+        "{:>14} {:>11} {:>9}{} {:>6} {:>20} {:>20}",
+        "m x n",
+        "this crate",
+        "faer",
+        lapack::titles(),
+        "turns",
+        "errors",
+        "gesdd's"
     );
+    let [openblas, mkl] = &*LIBRARIES;
     for &(m, n) in shapes {
         let a = random::<T>(m, n);
-        let [ours, faer, gesdd] = take_turns([
-            &mut || {
-                black_box(a.svd_gpu_with(&options()).expect("a finite matrix"));
-            },
-            &mut || T::faer(&a),
-            &mut || {
-                black_box(T::gesdd(&a));
-            },
+        let [ours, faer, of_openblas, of_mkl] = take_turns([
+            &mut || _ = black_box(a.svd_gpu_with(&options()).expect("a finite matrix")),
+            &mut || _ = black_box(a.thin_svd().expect("faer converges")),
+            &mut || gesdd(openblas, &a),
+            &mut || gesdd(mkl, &a),
         ]);
         let svd = a.svd_gpu_with(&options()).expect("a finite matrix");
         let values: Vec<f64> = svd.s.iter().map(|s| s.to_double()).collect();
+        let theirs = LIBRARIES.iter().flatten().next_back().map_or("-".into(), |library| {
+            let Factors { s, u, vt } = T::gesdd(library, &a, true);
+            let values: Vec<f64> = s.iter().map(|s| s.to_double()).collect();
+            let u = MatRef::from_column_major_slice(&u, m, m.min(n));
+            let vt = MatRef::from_column_major_slice(&vt, m.min(n), n);
+            errors(a.as_ref(), u, &values, vt.transpose())
+        });
         println!(
-            "{:>14} {:>11.6} {:>11.6} {:>11} {:>10.2} {:>10} {:>6} {:>20} {:>20}",
+            "{:>14} {:>11.6} {:>9.2}{} {:>6} {:>20} {:>20}",
             format!("{m} x {n}"),
             ours.median,
-            faer.median,
-            or_dash(format!("{:.6}", gesdd.median)),
             faer.median / ours.median,
-            or_dash(format!("{:.2}", gesdd.median / ours.median)),
+            lapack::ratios([&of_openblas, &of_mkl], &ours),
             ours.turns,
             errors(a.as_ref(), svd.u.as_ref(), &values, svd.v.as_ref()),
-            T::gesdd(&a).map_or("-".into(), |(u, s, v)| errors(a.as_ref(), u.as_ref(), &s, v.as_ref())),
+            theirs,
         );
     }
 }
 
+fn gesdd<T: Lapack>(library: &Option<Library>, a: &Mat<T>) {
+    if let Some(library) = library {
+        black_box(T::gesdd(library, a, true));
+    }
+}
+
 /// Calls after a rest.
-fn at_rest<T: Peer>(sizes: &[usize]) {
-    rest::title(T::NAME, "gesdd");
+fn at_rest<T: Lapack>(sizes: &[usize]) {
+    rest::title(T::NAME);
+    let [openblas, mkl] = &*LIBRARIES;
     for &n in sizes {
         let a = random::<T>(n, n);
         let (one, many) = (options().threads(1), options());
         let run = |options: &SvdOptions| _ = black_box(a.svd_gpu_with(options).expect("a finite matrix"));
-        rest::row(&n.to_string(), [&mut || run(&one), &mut || run(&many), &mut || _ = black_box(T::gesdd(&a))]);
+        let programs: [&mut dyn FnMut(); 4] =
+            [&mut || run(&one), &mut || run(&many), &mut || gesdd(openblas, &a), &mut || gesdd(mkl, &a)];
+        rest::row(&n.to_string(), programs);
     }
 }
 
 /// The three errors; products in f64.
-fn errors<T: Element>(a: MatRef<'_, T>, u: MatRef<'_, T::Scalar>, s: &[f64], v: MatRef<'_, T::Scalar>) -> String {
+fn errors<T: Element, S: Number>(a: MatRef<'_, T>, u: MatRef<'_, S>, s: &[f64], v: MatRef<'_, S>) -> String {
     let unit = a.nrows().max(a.ncols()) as f64 * <T::Real as Float>::epsilon().to_double();
     let (a, u, v) = (wide(a), wide(u), wide(v));
     let us = Mat::from_fn(u.nrows(), u.ncols(), |i, j| u[(i, j)] * s[j]);
@@ -178,64 +197,3 @@ fn phases<T: Element>(sizes: &[usize]) {
         println!("{n:>6}{}", all.iter().map(|seconds| format!(" {:>10.3}", seconds * 1e3)).collect::<String>());
     }
 }
-
-/// U, S and V.
-type Factors<T> = (Mat<T>, Vec<f64>, Mat<T>);
-
-/// The peers' decompositions.
-trait Peer: Element {
-    fn faer(a: &Mat<Self>);
-    /// LAPACK's, of a copy of `a`. None without LAPACK.
-    fn gesdd(a: &Mat<Self>) -> Option<Factors<Self::Scalar>>;
-}
-
-macro_rules! peer {
-    ($t:ty, $gesdd:ident) => {
-        impl Peer for $t {
-            fn faer(a: &Mat<$t>) {
-                black_box(a.thin_svd().expect("faer converges"));
-            }
-
-            #[cfg(not(feature = "lapack"))]
-            fn gesdd(_: &Mat<$t>) -> Option<Factors<$t>> {
-                None
-            }
-
-            #[cfg(feature = "lapack")]
-            fn gesdd(a: &Mat<$t>) -> Option<Factors<$t>> {
-                let (rows, cols) = a.shape();
-                let least = rows.min(cols);
-                let (mut copy, [m, n]) = turns::lapack::columns(a);
-                let (mut s, mut iwork) = (vec![0.0; least], vec![0; 8 * least]);
-                let (mut u, mut vt) = (vec![0.0; rows * least], vec![0.0; least * cols]);
-                turns::lapack::with_workspace(|work, lwork, info| {
-                    // SAFETY: the arrays have the sizes that gesdd asks for with jobz = 'S', `work` the one that its query returned.
-                    unsafe {
-                        lapack::$gesdd(
-                            b'S',
-                            m,
-                            n,
-                            &mut copy,
-                            m,
-                            &mut s,
-                            &mut u,
-                            m,
-                            &mut vt,
-                            least as i32,
-                            work,
-                            lwork,
-                            &mut iwork,
-                            info,
-                        );
-                    }
-                });
-                let u = MatRef::from_column_major_slice(&u, rows, least).to_owned();
-                let v = MatRef::from_column_major_slice(&vt, least, cols).transpose().to_owned();
-                Some((u, s.iter().map(|&s| f64::from(s)).collect(), v))
-            }
-        }
-    };
-}
-
-peer!(f32, sgesdd);
-peer!(f64, dgesdd);

@@ -2,25 +2,31 @@
 
 use rayon::current_num_threads;
 
-use super::{Quartiles, lapack::or_dash, take_turns_at_rest};
+use super::{Quartiles, lapack::LIBRARIES, take_turns_at_rest};
 
 /// The head of a table.
-pub fn title(name: &str, peer: &str) {
+pub fn title(name: &str) {
     let all = format!("{} threads", current_num_threads());
     println!("\n{name}: calls after a rest, milliseconds (quartiles)");
-    println!("{:>14} {:>24} {all:>24} {peer:>24} {:>8} {:>10}", "matrix", "one thread", "one/all", format!("{peer}/all"));
+    println!(
+        "{:>14} {:>24} {all:>24} {:>24} {:>24} {:>8} {:>12} {:>8}",
+        "matrix", "one thread", "OpenBLAS", "MKL", "one/all", "OpenBLAS/all", "MKL/all"
+    );
 }
 
-/// Its row of a matrix: milliseconds of one thread, of all and of LAPACK, as first quartile, median and third.
-pub fn row(matrix: &str, programs: [&mut dyn FnMut(); 3]) {
-    let [one, many, peer] = take_turns_at_rest(programs);
+/// Its row of a matrix: milliseconds of one thread, of all, of OpenBLAS and of MKL, as first quartile, median and third.
+pub fn row(matrix: &str, programs: [&mut dyn FnMut(); 4]) {
+    let [one, many, openblas, mkl] = take_turns_at_rest(programs);
     let of = |q: &Quartiles| format!("{:.3} {:.3} {:.3}", 1e3 * q.first, 1e3 * q.median, 1e3 * q.third);
+    let or_dash = |k: usize, text: String| if LIBRARIES[k].is_some() { text } else { "-".into() };
     println!(
-        "{matrix:>14} {:>24} {:>24} {:>24} {:>8.2} {:>10}",
+        "{matrix:>14} {:>24} {:>24} {:>24} {:>24} {:>8.2} {:>12} {:>8}",
         of(&one),
         of(&many),
-        or_dash(of(&peer)),
+        or_dash(0, of(&openblas)),
+        or_dash(1, of(&mkl)),
         one.median / many.median,
-        or_dash(format!("{:.2}", peer.median / many.median)),
+        or_dash(0, format!("{:.2}", openblas.median / many.median)),
+        or_dash(1, format!("{:.2}", mkl.median / many.median)),
     );
 }
