@@ -13,18 +13,20 @@
 //! # Ok::<(), svdvals_gpu::SvdError>(())
 //! ```
 //!
-//! [`SvdValsGpu`] gives matrices the method, [`SvdGpu`] the decomposition with singular vectors, [`QrGpu`] the QR factorisation, and
-//! [`LstsqGpu`] the solution of least squares problems. [`SvdOptions`], [`QrOptions`] and [`LstsqOptions`] are their options, each with the [`RunOptions`] that choose the backend, the GPU and the
-//! hyperparameters. Every failure is an [`SvdError`]. [`svdvals_gpu_report`](SvdValsGpu::svdvals_gpu_report) says what ran, why, and how long each stage took.
+//! | what you want | of a matrix `a`, `ndarray`'s or `faer`'s | trait, with its options |
+//! | --- | --- | --- |
+//! | all singular values | [`a.svdvals_gpu()`](SvdValsGpu::svdvals_gpu) | [`SvdValsGpu`], [`SvdOptions`] |
+//! | singular vectors, approximations, rank, pseudoinverse | [`a.svd_gpu()`](SvdGpu::svd_gpu) | [`SvdGpu`], [`SvdOptions`] |
+//! | Q and R | [`a.qr_gpu()`](QrGpu::qr_gpu) | [`QrGpu`], [`QrOptions`] |
+//! | the solution of least squares | [`a.lstsq_gpu(&b)`](LstsqGpu::lstsq_gpu) | [`LstsqGpu`], [`LstsqOptions`] |
+//! | a few leading triples of a large, sparse or centred matrix | [`leading_svd(&a, k, &options)`](leading_svd) | [`LinearOperator`], [`SvdOptions::accuracy`] |
 //!
-//! With [`SvdOptions::accuracy`] the leading triples of a large matrix come from products with it, and [`leading_svd`] finds those of a sparse, centred or
-//! other [`LinearOperator`].
+//! The [`guide`] has tasks (principal components, compression, many matrices, endless rows, a GPU of your own, a browser), explains the two stages, GPU or CPU,
+//! reports, types, all options, tuning, long calls and limits, and has the corresponding names in LAPACK, torch, NumPy and `ndarray-linalg`.
 //!
-//! [`SvdValsBatchGpu`] and [`svdvals_batch`](fn@svdvals_batch) take many matrices in one call, and [`RowBlocks`] a matrix whose rows come block after
-//! block, and need not fit in memory.
-//!
-//! The [`guide`] teaches the rest: the two stages, GPU or CPU, reading a report, choosing a type, tuning, long calls, limits, and the
-//! corresponding names in LAPACK and torch.
+//! The options of each decomposition hold the [`RunOptions`] that choose the backend, the GPU and the hyperparameters. Every failure is an [`SvdError`].
+//! [`svdvals_gpu_report`](SvdValsGpu::svdvals_gpu_report) and its like say what ran, why, and how long each stage took. [`SvdValsBatchGpu`] and
+//! [`svdvals_batch`](fn@svdvals_batch) take many matrices in one call, and [`RowBlocks`] a matrix whose rows come block after block, and need not fit in memory.
 //!
 //! # The algorithm
 //!

@@ -13,7 +13,10 @@ function steps(low, high, count) {
 const SUPERSCRIPTS = { '-': '\u207b', 0: '\u2070', 1: '\u00b9', 2: '\u00b2', 3: '\u00b3', 4: '\u2074', 5: '\u2075', 6: '\u2076', 7: '\u2077', 8: '\u2078', 9: '\u2079' };
 const powerOfTen = (e) => `10${[...String(e)].map((c) => SUPERSCRIPTS[c]).join('')}`;
 
+// `colour` names one of the page's colours.
 export function plot(canvas, { title, values, k, logX = false, logY = false, colour }) {
+  const styles = getComputedStyle(document.documentElement);
+  const style = (name) => styles.getPropertyValue(name).trim();
   const ratio = devicePixelRatio;
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
   [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
@@ -32,8 +35,8 @@ export function plot(canvas, { title, values, k, logX = false, logY = false, col
   const y = (v) => bottom - ((bottom - top) * (v - low)) / (high - low);
 
   c.font = '13px system-ui, sans-serif';
-  c.fillStyle = '#57606a';
-  c.strokeStyle = '#e5e8eb';
+  c.fillStyle = style('--soft');
+  c.strokeStyle = style('--line');
   c.textAlign = 'right';
   c.textBaseline = 'middle';
   for (const t of steps(low, high, 7).filter((t) => !logY || Number.isInteger(t))) {
@@ -50,11 +53,11 @@ export function plot(canvas, { title, values, k, logX = false, logY = false, col
   for (const t of ticks) c.fillText(String(t), x(t), bottom + 6);
   c.fillText('k', (left + right) / 2, bottom + 23);
   c.textAlign = 'left';
-  c.fillStyle = '#1b1f24';
+  c.fillStyle = style('--text');
   c.font = '600 15px system-ui, sans-serif';
   c.fillText(title, left, 6);
 
-  c.strokeStyle = '#bf8700';
+  c.strokeStyle = style('--mark');
   c.setLineDash([4, 4]);
   c.beginPath();
   c.moveTo(x(k), top);
@@ -62,7 +65,7 @@ export function plot(canvas, { title, values, k, logX = false, logY = false, col
   c.stroke();
   c.setLineDash([]);
 
-  c.strokeStyle = colour;
+  c.strokeStyle = style(colour);
   c.lineWidth = 2;
   c.beginPath();
   heights.forEach((v, i) => c.lineTo(x(i + 1), y(v)));
@@ -70,7 +73,7 @@ export function plot(canvas, { title, values, k, logX = false, logY = false, col
   for (const i of n === 1 ? [1, k] : [k]) {
     c.beginPath();
     c.arc(x(i), y(heights[i - 1]), 4, 0, 2 * Math.PI);
-    c.fillStyle = colour;
+    c.fillStyle = style(colour);
     c.fill();
   }
 }

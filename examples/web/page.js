@@ -105,8 +105,8 @@ function draw() {
   if (!shown) return;
   const { values, energies } = shown;
   const k = Number(slider.value);
-  plot(byId('spectrum'), { title: 'Singular values', values, k, logY: true, colour: '#0969da' });
-  plot(byId('cumulated'), { title: 'Energy of the k largest, %', values: energies.map((e) => 100 * e), k, logX: true, colour: '#1a7f37' });
+  plot(byId('spectrum'), { title: 'Singular values', values, k, logY: true, colour: '--blue' });
+  plot(byId('cumulated'), { title: 'Energy of the k largest, %', values: energies.map((e) => 100 * e), k, logX: true, colour: '--green' });
   byId('energy').value = `${k} of ${values.length} values: ${(100 * energies[k - 1]).toFixed(3)} % of the energy`;
 }
 
@@ -121,10 +121,11 @@ function showRank({ rank, rgba, relative }, width, height) {
   const low = byId('lowImage');
   Object.assign(low, { width, height });
   low.getContext('2d').putImageData(new ImageData(new Uint8ClampedArray(rgba.buffer), width, height), 0, 0);
+  const { seconds, backend, colours } = shown.decomposed;
   const stored = (rank * (width + height + 1)) / (width * height);
-  byId('lowFacts').textContent = `Rank ${rank}: relative error ${(100 * relative).toFixed(3)} %, ${(100 * stored).toFixed(1)} % of the numbers`;
-  const { seconds, backend } = shown.decomposed;
-  byId('lowFacts').title = `The decomposition took ${seconds.toFixed(3)} s on ${backend}`;
+  const bytes = 4 * colours * rank * (width + height + 1);
+  byId('lowFacts').textContent = `Rank ${rank}: relative error ${(100 * relative).toFixed(3)} %, ${(100 * stored).toFixed(1)} % of the numbers, ${bytes < 1e6 ? `${Math.round(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`} in f32`;
+  byId('lowFacts').title = `${colours > 1 ? 'The decompositions of three colours' : 'The decomposition'} took ${seconds.toFixed(3)} s on ${backend}`;
   byId('low').dataset.rank = rank;
   byId('low').hidden = false;
   asked = null;
@@ -140,7 +141,7 @@ async function open(blob) {
   }
 }
 
-// Rings, a ramp, a checkerboard and noise: smooth parts, edges and texture.
+// Rings, ramps, a checkerboard and noise in colours of their own: smooth parts, edges and texture.
 function sample(width = 480, height = 360) {
   const image = new OffscreenCanvas(width, height);
   const pixels = new ImageData(width, height);
@@ -150,8 +151,8 @@ function sample(width = 480, height = 360) {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     const rings = 60 * Math.sin(((x - 150) ** 2 + (y - 180) ** 2) / 900);
     const board = x > 300 && y > 120 && y < 300 && ((x >> 4) + (y >> 4)) % 2 ? 70 : 0;
-    const grey = 70 + 0.2 * x + rings + board + (state >>> 28);
-    pixels.data.set([grey, grey, grey, 255], 4 * at);
+    const noise = state >>> 28;
+    pixels.data.set([90 + 0.2 * x + rings + noise, 70 + 0.25 * y + 0.5 * rings + board + noise, 110 - 0.1 * x + board + noise, 255], 4 * at);
   }
   image.getContext('2d').putImageData(pixels, 0, 0);
   return image;
@@ -162,6 +163,7 @@ byId('sample').onclick = () => compute(sample());
 byId('backend').onchange = () => drawn && compute(drawn);
 slider.oninput = () => { draw(); askRank(); };
 addEventListener('resize', draw);
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
 const drop = byId('drop');
 addEventListener('dragover', (event) => { event.preventDefault(); drop.classList.add('over'); });
 addEventListener('dragleave', () => drop.classList.remove('over'));
@@ -170,3 +172,5 @@ addEventListener('drop', (event) => {
   drop.classList.remove('over');
   open(event.dataTransfer.files[0]);
 });
+
+compute(sample());

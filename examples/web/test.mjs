@@ -30,12 +30,14 @@ const flags = ['--headless', '--no-sandbox', '--disable-quic', '--no-first-run',
 const SOFTWARE_GPU = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--enable-features=Vulkan'];
 const open = (name, args) => chromium.launchPersistentContext(join(scratch, name), { executablePath, args: [...flags, ...args], viewport: { width: 1200, height: 900 } });
 
-// The native singular values of these pixels.
-function reference(rgba, width, height) {
+const GREY = [0.299, 0.587, 0.114];
+
+// The native singular values of a sum of the colours of these pixels.
+function reference(rgba, width, height, parts = GREY) {
   const header = `{'descr': '<f4', 'fortran_order': False, 'shape': (${height}, ${width}), }`.padEnd(117) + '\n';
   const { fround } = Math;
   const grey = new Float32Array(width * height).map((_, i) => {
-    const [r, g, b] = [0.299, 0.587, 0.114].map((part, j) => fround(fround(part) * rgba[4 * i + j]));
+    const [r, g, b] = parts.map((part, j) => fround(fround(part) * rgba[4 * i + j]));
     return fround(fround(r + g) + b);
   });
   const [npy, json] = [join(scratch, 'image.npy'), join(scratch, 'image.json')];
@@ -89,7 +91,8 @@ try {
   await page.goto(address);
   await computes(page, 'cpu', 2 ** -24);
 
-  // The page, from its button to its slider.
+  // The page shows the sample at once. From its button to its slider:
+  await page.waitForSelector('#low', { state: 'visible', timeout: 120_000 });
   const fact = (name) => page.locator('#facts tr', { hasText: name }).locator('td').innerText();
   await page.click('#sample');
   await page.waitForSelector('#result', { state: 'visible' });
@@ -112,11 +115,13 @@ try {
     const [, percent] = (await page.innerText('#energy')).match(/: ([\d.]+) %/);
     assert.ok(Math.abs(percent - 100 * energies[k - 1]) < 1e-3, `${percent} % at ${k}`);
   }
-  // The image at rank k: the error beside it is that of the dropped values, to max(m, n) eps and half of the third decimal; and so is the
-  // error of its pixels, or less where they are cut to 0 to 255, to half a grey value each.
+  // The image at rank k: the error beside it is that of the dropped values of all colours, to max(m, n) eps and half of the third decimal; and so is
+  // the error of its pixels, or less where they are cut to 0 to 255, to half a shade each.
   const norm = (x) => Math.sqrt(x.reduce((sum, y) => sum + y * y, 0));
-  const dropped = values.map((_, k) => norm(values.slice(k + 1)) / norm(values));
-  const grey = Array.from({ length: width * height }, (_, i) => 0.299 * rgba[4 * i] + 0.587 * rgba[4 * i + 1] + 0.114 * rgba[4 * i + 2]);
+  const colours = [[1, 0, 0], [0, 1, 0], [0, 0, 1]].map((parts) => reference(rgba, width, height, parts));
+  const whole = norm(colours.flat());
+  const dropped = values.map((_, k) => norm(colours.flatMap((of) => of.slice(k + 1))) / whole);
+  const shades = rgba.filter((_, i) => i % 4 < 3);
   for (const k of [1, 10, rank, values.length]) {
     await page.fill('#k', String(k));
     await isShownAt(page, k);
@@ -124,11 +129,11 @@ try {
     assert.ok(Math.abs(percent - 100 * dropped[k - 1]) <= 100 * width * 2 ** -23 + 5e-4, `error ${percent} % at ${k}, not ${100 * dropped[k - 1]}`);
     const pixels = await page.evaluate(() => {
       const canvas = document.getElementById('lowImage');
-      return [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data].filter((_, i) => i % 4 === 0);
+      return [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data].filter((_, i) => i % 4 < 3);
     });
-    assert.equal(pixels.length, grey.length);
-    const error = norm(pixels.map((x, i) => x - grey[i])) / norm(values);
-    const rounding = 0.5 * Math.sqrt(grey.length) / norm(values);
+    assert.equal(pixels.length, shades.length);
+    const error = norm(pixels.map((x, i) => x - shades[i])) / whole;
+    const rounding = 0.5 * Math.sqrt(shades.length) / whole;
     assert.ok(error <= dropped[k - 1] + 1.01 * rounding, `the pixels err by ${error} at ${k}`);
   }
   // Moved again and again, the slider ends with the image of its last rank.
@@ -136,9 +141,17 @@ try {
   await page.waitForSelector('#low[data-rank="40"]');
   await page.fill('#k', String(rank));
   await isShownAt(page, rank);
+  // By keyboard: Tab reaches the slider, and an arrow moves it.
+  await page.focus('#backend');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('ArrowRight');
+  await isShownAt(page, rank + 1);
   console.log(`sample decomposed: ${await page.getAttribute('#lowFacts', 'title')}`);
   console.log(`sample: ${await fact('Seconds')} s on ${await fact('Computed by')}`);
   await page.screenshot({ path: join(folder, 'page.png'), fullPage: true });
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await page.screenshot({ path: join(folder, 'page_dark.png'), fullPage: true });
+  await page.emulateMedia({ colorScheme: 'light' });
 
   // A file that is larger than the page takes, and one that is no image.
   const root = new URL('../../', import.meta.url).pathname;
@@ -150,6 +163,20 @@ try {
   await page.setViewportSize({ width: 390, height: 844 });
   await page.screenshot({ path: join(folder, 'page_narrow.png'), fullPage: true });
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'a phone scrolls to the side');
+  // One pixel, and more pixels than the page takes.
+  for (const [width, height, size] of [[1, 1, '1 x 1'], [5000, 3000, '1024 x 614, from 5000 x 3000']]) {
+    const bytes = await page.evaluate(async ([width, height]) => {
+      const canvas = new OffscreenCanvas(width, height);
+      const context = canvas.getContext('2d');
+      context.fillStyle = '#4080c0';
+      context.fillRect(0, 0, width, height / 2 + 1);
+      return [...new Uint8Array(await (await canvas.convertToBlob()).arrayBuffer())];
+    }, [width, height]);
+    await page.setInputFiles('#file', { name: 'made.png', mimeType: 'image/png', buffer: Buffer.from(bytes) });
+    await page.waitForSelector(`#facts tr:has-text("${size}")`);
+    await page.waitForSelector('#low', { state: 'visible', timeout: 120_000 });
+    assert.equal(await page.innerText('#status'), '');
+  }
   await page.setInputFiles('#file', `${root}examples/data/camera.npy`);
   await page.waitForSelector('#status.error');
   assert.match(await page.innerText('#status'), /camera\.npy is no image/);

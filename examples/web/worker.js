@@ -19,7 +19,7 @@ async function computeAll(sent) {
   decomposition = undefined;
   postMessage({ id: sent.id, values, backend, reason, seconds });
   if (await has(sent.id, Math.min(FEW, values.length))) {
-    postMessage({ id: sent.id, decomposed: { seconds: decomposition.seconds, backend: decomposition.backend } });
+    postMessage({ id: sent.id, decomposed: { seconds: decomposition.seconds, backend: decomposition.backend, colours: decomposition.colours } });
   }
 }
 

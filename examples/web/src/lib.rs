@@ -39,12 +39,18 @@ pub async fn spectrum(rgba: Vec<u8>, width: usize, height: usize, backend: Strin
 /// Residuals of triples, relative to the largest value: far below what rounding to 256 shades does.
 const ACCURACY: f64 = 1e-4;
 
-/// Leading triples of an image, or all, and what it is at low rank.
-#[wasm_bindgen]
-pub struct Decomposition {
+/// A colour of an image, or its grey values, and its decomposition.
+struct Channel {
     image: Mat<f32>,
     svd: MatSvd<f32>,
-    /// Wall-clock seconds of the decomposition.
+}
+
+/// Leading triples of an image's colours, or all, and what it is at low rank.
+#[wasm_bindgen]
+pub struct Decomposition {
+    /// Red, green and blue; one where they are the same.
+    channels: Vec<Channel>,
+    /// Wall-clock seconds of the decompositions.
     #[wasm_bindgen(readonly)]
     pub seconds: f64,
     /// What ran, as in [`Spectrum`].
@@ -55,14 +61,14 @@ pub struct Decomposition {
 /// An image at a rank.
 #[wasm_bindgen(getter_with_clone)]
 pub struct AtRank {
-    /// Four bytes a pixel; grey values are rounded, and cut to 0 to 255.
+    /// Four bytes a pixel; values are rounded, and cut to 0 to 255.
     pub rgba: Vec<u8>,
-    /// ||A - U_k S_k V_k^T||_F / ||A||_F, before that.
+    /// ||A - U_k S_k V_k^T||_F / ||A||_F of the colours side by side, before that.
     pub error: f64,
 }
 
-/// The decomposition of an image; the first arguments are those of [`spectrum`]. Of few triples it is an iteration with products, as far as that takes less
-/// time.
+/// The decompositions of an image's colours; the first arguments are those of [`spectrum`]. Of few triples each is an iteration with products, as far as that
+/// takes less time.
 ///
 /// # Errors
 /// As [`spectrum`].
@@ -74,20 +80,34 @@ pub async fn decompose(
     backend: String,
     triples: usize,
 ) -> Result<Decomposition, JsError> {
-    let image = grey(&rgba, width, height)?;
+    check(&rgba, width, height)?;
     let (backend, _) = choose(&backend).await?;
     let all = SvdOptions::default().backend(backend);
     let options = if triples < width.min(height) { all.keep(triples).accuracy(ACCURACY) } else { all };
-    let report = image.svd_gpu_report_async(&options).await?;
-    Ok(Decomposition { image, svd: report.values, seconds: report.seconds.total, backend: name_of(report.adapter) })
+    let is_grey = rgba.chunks_exact(4).all(|pixel| pixel[0] == pixel[1] && pixel[1] == pixel[2]);
+    let mut found = Decomposition { channels: Vec::new(), seconds: 0.0, backend: String::new() };
+    for channel in 0..if is_grey { 1 } else { 3 } {
+        let image = of_pixels(&rgba, width, height, |pixel| f32::from(pixel[channel]));
+        let report = image.svd_gpu_report_async(&options).await?;
+        found.channels.push(Channel { image, svd: report.values });
+        found.seconds += report.seconds.total;
+        found.backend = name_of(report.adapter);
+    }
+    Ok(found)
 }
 
 #[wasm_bindgen]
 impl Decomposition {
-    /// The number of triples.
+    /// The number of triples of each colour.
     #[wasm_bindgen(getter)]
     pub fn triples(&self) -> usize {
-        self.svd.s.nrows()
+        self.channels.iter().map(|channel| channel.svd.s.nrows()).min().unwrap_or(0)
+    }
+
+    /// The number of decompositions: 3, or 1 of a grey image.
+    #[wasm_bindgen(getter)]
+    pub fn colours(&self) -> usize {
+        self.channels.len()
     }
 
     /// The image at rank `k`, at most the number of triples.
@@ -95,29 +115,46 @@ impl Decomposition {
     /// # Errors
     /// A larger rank.
     pub fn at_rank(&self, k: usize) -> Result<AtRank, JsError> {
-        let MatSvd { u, s, v, .. } = &self.svd;
-        let (height, width) = self.image.shape();
-        if k > s.nrows() {
-            return Err(JsError::new(&format!("rank {k}, but there are {} triples", s.nrows())));
+        if k > self.triples() {
+            return Err(JsError::new(&format!("rank {k}, but there are {} triples", self.triples())));
         }
-        let scaled = Mat::from_fn(height, k, |i, j| u[(i, j)] * s[j]);
-        let low = scaled * v.get(.., ..k).transpose();
-        let norm = self.image.norm_l2();
-        let distance = (&self.image - &low).norm_l2();
-        let shade = |i, j| low[(i, j)].round().clamp(0.0, 255.0) as u8;
-        let rgba = (0..height).flat_map(|i| (0..width).flat_map(move |j| [shade(i, j), shade(i, j), shade(i, j), 255])).collect();
-        Ok(AtRank { rgba, error: f64::from(if norm > 0.0 { distance / norm } else { distance }) })
+        let low = self.channels.iter().map(|Channel { svd: MatSvd { u, s, v, .. }, .. }| {
+            let scaled = Mat::from_fn(u.nrows(), k, |i, j| u[(i, j)] * s[j]);
+            scaled * v.get(.., ..k).transpose()
+        });
+        let low: Vec<Mat<f32>> = low.collect();
+        let (mut distance, mut norm) = (0f64, 0f64);
+        for (Channel { image, .. }, low) in self.channels.iter().zip(&low) {
+            distance = distance.hypot(f64::from((image - low).norm_l2()));
+            norm = norm.hypot(f64::from(image.norm_l2()));
+        }
+        let (height, width) = self.channels[0].image.shape();
+        let shade = |channel: usize, i, j| low[channel.min(low.len() - 1)][(i, j)].round().clamp(0.0, 255.0) as u8;
+        let pixel = |i, j| [shade(0, i, j), shade(1, i, j), shade(2, i, j), 255];
+        let rgba = (0..height).flat_map(|i| (0..width).map(move |j| (i, j))).flat_map(|(i, j)| pixel(i, j)).collect();
+        Ok(AtRank { rgba, error: if norm > 0.0 { distance / norm } else { distance } })
     }
+}
+
+/// An error unless there are so many pixels.
+fn check(rgba: &[u8], width: usize, height: usize) -> Result<(), JsError> {
+    match width.checked_mul(height).and_then(|pixels| pixels.checked_mul(4)) {
+        Some(bytes) if bytes == rgba.len() => Ok(()),
+        _ => Err(JsError::new(&format!("{} bytes are no {width} x {height} pixels", rgba.len()))),
+    }
+}
+
+/// A number of each pixel.
+fn of_pixels(rgba: &[u8], width: usize, height: usize, number: impl Fn(&[u8]) -> f32) -> Mat<f32> {
+    let numbers: Vec<f32> = rgba.chunks_exact(4).map(number).collect();
+    MatRef::from_row_major_slice(&numbers, height, width).to_owned()
 }
 
 /// The grey values of the pixels.
 fn grey(rgba: &[u8], width: usize, height: usize) -> Result<Mat<f32>, JsError> {
-    if width.checked_mul(height).and_then(|pixels| pixels.checked_mul(4)) != Some(rgba.len()) {
-        return Err(JsError::new(&format!("{} bytes are no {width} x {height} pixels", rgba.len())));
-    }
+    check(rgba, width, height)?;
     let luma = |pixel: &[u8]| 0.299 * f32::from(pixel[0]) + 0.587 * f32::from(pixel[1]) + 0.114 * f32::from(pixel[2]);
-    let grey: Vec<f32> = rgba.chunks_exact(4).map(luma).collect();
-    Ok(MatRef::from_row_major_slice(&grey, height, width).to_owned())
+    Ok(of_pixels(rgba, width, height, luma))
 }
 
 /// What ran: on this adapter, or on the CPU. Browsers may keep the adapter's name to themselves.

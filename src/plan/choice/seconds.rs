@@ -23,7 +23,7 @@
 //! F is 8/3 n^3, or 4 m n^2 - 4/3 n^3, or 2 m n^2 + 2 n^3 by a QR factorisation first; V is 22/3 n^3 + 4 m n^2; Q is 2 m n^2 - 2/3 n^3. Complex numbers have
 //! four times the flops.
 //!
-//! The CPU's constants are fitted to README's tables (Zen 5 values, Zen 4 vectors) and PERFORMANCE's two cores of a Xeon, within 1.35 from n = 256 on; other
+//! The CPU's constants are fitted to two cores of a Zen 5 (values), a Zen 4 (vectors) and a Xeon (test `the_cpus_seconds`), within 1.35 from n = 256 on; other
 //! calls are within about 2. S is fitted to PERFORMANCE's speed-ups of 2 to 16 threads, within 1.2 from n = 1024 on. The GPU's constants are fitted
 //! to PERFORMANCE's H100, within 1.3 for square matrices. For another device L, peak and bandwidth are those of its [`DeviceModel`], and the result is
 //! near what `Cost` says of it (test `near_the_model`). Rates of copies are an H100's. A triangle's constants are of no measurement.

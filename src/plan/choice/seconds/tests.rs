@@ -31,7 +31,7 @@ fn h100() -> Gpu {
 const F32: ElementKind = ElementKind::F32;
 const F64: ElementKind = ElementKind::F64;
 
-/// The CPU's formula beside milliseconds on two threads: README's tables (Zen 5, values; Zen 4, vectors), PERFORMANCE's complex values (Zen 4, AVX2), and
+/// The CPU's formula beside milliseconds on two threads: of values (Zen 5), vectors (Zen 4), complex values (Zen 4, AVX2), and
 /// calls on two cores of a Sapphire Rapids Xeon after 0.1 s of rest. Bound: 1.4; 1.7 for calls of less than a millisecond, and for complex ones.
 #[test]
 fn the_cpus_seconds() {
@@ -159,7 +159,7 @@ fn near_the_model() {
 ///
 /// Of the H100 with 16 cores of a Xeon, PERFORMANCE has the GPU's calls and the CPU's speed-ups, not its milliseconds. They are those of two cores of such a Xeon
 /// by the speed-ups where both are known, and else in bounds: at least an eighth of two cores' time, at most that of two cores, or of
-/// one. From 2048 to 4096 two cores take 6.7 times as long (README, Zen 5), and 7.5 after that, less than the flops. The other machines have both sides measured,
+/// one. From 2048 to 4096 two cores take 6.7 times as long (Zen 5), and 7.5 after that, less than the flops. The other machines have both sides measured,
 /// but one here and one there: two cores of a Zen 4 or 5 beside an H100. QR and least squares of 4096, other tall matrices and triangles are left out: one side
 /// or both were not measured.
 #[test]
