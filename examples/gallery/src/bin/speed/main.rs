@@ -139,7 +139,7 @@ fn on_gpu(rows: &[OfGpu]) -> Option<Panel> {
         }
     }
     let ours = lines.iter().position(|(label, _)| label.is_empty())?;
-    let (_, ours) = lines.swap_remove(ours);
+    let (_, ours) = lines.remove(ours);
     Some(panel(&format!("{device}, all singular values"), ours, lines))
 }
 
