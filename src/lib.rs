@@ -225,7 +225,7 @@ pub use {
         element::Element,
         leading::{LeadingSvd, leading_svd},
         lstsq::{Lstsq, LstsqGpu},
-        operators::{Centered, ProductOf, RowsOf, Visit},
+        operators::{Centered, ProductOf, RowVisitor, RowsOf},
         qr::{Qr, QrGpu},
         row_blocks::{RowBlocks, RowsFit},
         row_sketch::{RowSketch, RowsSketched},
@@ -245,7 +245,7 @@ pub use {
         batch::BatchReport,
         options::{Backend, LstsqOptions, QrOptions, RunOptions, Signs, SvdOptions, Vectors},
         report::{Iteration, SvdReport},
-        route::{First, Orthogonal, Preconditioner, Reduction, Route, Solver},
+        route::{Orthogonal, Preconditioner, Reduction, Route, Solver, TallReduction},
         tuning_table::{PartialTuning, TuningEntry, TuningTable},
     },
     tile::{

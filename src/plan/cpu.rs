@@ -40,7 +40,7 @@ use crate::{
         choice::Reason,
         options::Backend,
         report::SvdReport,
-        route::{First, Route, tall_qr},
+        route::{Route, TallReduction, tall_qr},
     },
     tile::{kernels::Transfers, tuning::Tuning},
 };
@@ -184,7 +184,7 @@ where
     let driver = Driver { kernels, tuning, watch: &watch, one_stage, stage3, leading, timed, left: false };
 
     let clock = Clock::new(call.timed);
-    let cholesky = matches!(route, Route::Band(First::Cholesky) | Route::OneStage(First::Cholesky));
+    let cholesky = matches!(route, Route::Band(TallReduction::Cholesky) | Route::OneStage(TallReduction::Cholesky));
     let factor = if cholesky { cholesky_qr(a, &watch)? } else { None };
     let factoring = clock.seconds();
     let right_of = |right: Option<Dense<S>>| right.map(|x| kernels.download(&x)).transpose();
@@ -192,7 +192,7 @@ where
         Some(SortedFactor { r, scale, order }) => {
             let mut found = block_on(driver.svd(&Scaled(r.as_ref()), scale.to_double(), wanted))?;
             let right = right_of(found.right.take())?.map(|v| unsorted(v.as_ref(), &order));
-            (found, right, First::Cholesky)
+            (found, right, TallReduction::Cholesky)
         }
         None => {
             let mut found = block_on(driver.svd(&a, scale.to_double(), wanted))?;
@@ -251,17 +251,17 @@ fn directly<T: Scalar>(
     call: &Call<'_, T>,
     a: MatRef<'_, T>,
     scale: Re<T>,
-    first: First,
+    first: TallReduction,
     wanted: Option<Wanted<'_>>,
 ) -> Result<Found<T>> {
-    let flops = || with_vectors::<T>(flops_directly(a.shape(), first != First::Nothing), a.shape(), wanted.is_some());
+    let flops = || with_vectors::<T>(flops_directly(a.shape(), first != TallReduction::Nothing), a.shape(), wanted.is_some());
     let watch = Watch::new(&call.listen, || Ok(flops()))?;
     let mut clock = Clock::new(call.timed);
     let mut seconds = StageSeconds::default();
     let (stage3, leading, keep) = (call.options.stage3, call.options.leading(), wanted.is_some());
     watch.begin(Stage::ToBand)?;
     match first {
-        First::Nothing => {
+        TallReduction::Nothing => {
             watch.begin(Stage::BandToBidiag)?;
             // A square matrix and its transpose have the same singular values; the one with contiguous columns is faster to read. Without
             // stage 0, a NaN reaches the bidiagonal; stage 3 rejects it.
@@ -274,7 +274,7 @@ fn directly<T: Scalar>(
             let found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values)?;
             Ok(Found { of_transpose: lines.row_stride() != a.row_stride(), ..found })
         }
-        First::Gram => {
+        TallReduction::Gram => {
             let (squares, order) = gram(a, &watch)?;
             seconds.to_band = clock.restart();
             watch.begin(Stage::BandToBidiag)?;
@@ -295,13 +295,13 @@ fn directly<T: Scalar>(
             found.right = found.right.map(|v| unsorted(v.as_ref(), &order));
             Ok(found)
         }
-        First::Cholesky | First::Qr => {
-            let cholesky = if first == First::Cholesky { cholesky_qr(a, &watch)? } else { None };
+        TallReduction::Cholesky | TallReduction::Qr => {
+            let cholesky = if first == TallReduction::Cholesky { cholesky_qr(a, &watch)? } else { None };
             let ((r, scale, order), first) = match cholesky {
-                Some(SortedFactor { r, scale, order }) => ((r, scale, Some(order)), First::Cholesky),
+                Some(SortedFactor { r, scale, order }) => ((r, scale, Some(order)), TallReduction::Cholesky),
                 None => {
                     let (r, scale) = tsqr(a, &watch)?;
-                    ((r, scale, None), First::Qr)
+                    ((r, scale, None), TallReduction::Qr)
                 }
             };
             seconds.to_band = clock.restart();

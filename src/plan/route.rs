@@ -38,12 +38,12 @@ use crate::{
 ///
 /// ```
 /// # #[cfg(feature = "faer")] {
-/// use svdvals_gpu::{Backend, First, Route, SvdOptions, SvdValsGpu};
+/// use svdvals_gpu::{Backend, TallReduction, Route, SvdOptions, SvdValsGpu};
 /// let options = SvdOptions::default().backend(Backend::Cpu);
 /// let route = |m, n| faer::Mat::from_fn(m, n, |i, j| ((i * n + j) as f32).sin()).svdvals_gpu_report(&options).unwrap().route;
-/// assert_eq!(route(50, 50), Route::Direct(First::Nothing));
-/// assert_eq!(route(900, 20), Route::Direct(First::Gram));
-/// assert_eq!(route(300, 300), Route::Band(First::Nothing));
+/// assert_eq!(route(50, 50), Route::Direct(TallReduction::Nothing));
+/// assert_eq!(route(900, 20), Route::Direct(TallReduction::Gram));
+/// assert_eq!(route(300, 300), Route::Band(TallReduction::Nothing));
 /// assert_eq!(route(600, 300).to_string(), "tall QR, then by a band");
 /// # }
 /// ```
@@ -54,11 +54,11 @@ pub enum Route {
     /// The norm of a single column.
     Norm,
     /// Directly to bidiagonal form (LAPACK's `gebd2`), on one thread of the CPU.
-    Direct(First),
+    Direct(TallReduction),
     /// To a band, then by bulge chasing to bidiagonal form: stages 1 and 2.
-    Band(First),
+    Band(TallReduction),
     /// Directly to bidiagonal form in blocks of columns and rows, on all threads or on a GPU (LAPACK's `gebrd`).
-    OneStage(First),
+    OneStage(TallReduction),
     /// A QR factorisation ([`QrGpu`](crate::QrGpu)).
     Qr(Orthogonal),
     /// Least squares ([`LstsqGpu`](crate::LstsqGpu)).
@@ -201,10 +201,10 @@ impl fmt::Display for Orthogonal {
 ///
 /// ```
 /// # #[cfg(feature = "faer")] {
-/// use svdvals_gpu::{Backend, First, Reduction, Route, SvdOptions, SvdValsGpu};
+/// use svdvals_gpu::{Backend, TallReduction, Reduction, Route, SvdOptions, SvdValsGpu};
 /// let a = faer::Mat::from_fn(300, 300, |i, j| ((i * j) as f64).sin());
 /// let options = SvdOptions::default().backend(Backend::Cpu).reduction(Reduction::OneStage);
-/// assert_eq!(a.svdvals_gpu_report(&options)?.route, Route::OneStage(First::Nothing));
+/// assert_eq!(a.svdvals_gpu_report(&options)?.route, Route::OneStage(TallReduction::Nothing));
 /// # }
 /// # Ok::<(), svdvals_gpu::SvdError>(())
 /// ```
@@ -234,12 +234,12 @@ impl fmt::Display for Reduction {
 /// The first reduction of a tall matrix.
 ///
 /// ```
-/// assert_eq!(svdvals_gpu::First::Gram.to_string(), "A^H A");
+/// assert_eq!(svdvals_gpu::TallReduction::Gram.to_string(), "A^H A");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
-pub enum First {
+pub enum TallReduction {
     /// None: the matrix itself is reduced.
     Nothing,
     /// A^H A in double precision, whose eigenvalues are the squares of the singular values.
@@ -250,13 +250,13 @@ pub enum First {
     Qr,
 }
 
-impl fmt::Display for First {
+impl fmt::Display for TallReduction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            First::Nothing => "nothing",
-            First::Gram => "A^H A",
-            First::Cholesky => "Cholesky's R",
-            First::Qr => "tall QR",
+            TallReduction::Nothing => "nothing",
+            TallReduction::Gram => "A^H A",
+            TallReduction::Cholesky => "Cholesky's R",
+            TallReduction::Qr => "tall QR",
         })
     }
 }
@@ -266,11 +266,11 @@ impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Route::Norm => f.pad("the norm of a column"),
-            Route::Direct(First::Nothing) => f.pad("directly"),
+            Route::Direct(TallReduction::Nothing) => f.pad("directly"),
             Route::Direct(first) => write!(f, "{first}, then directly"),
-            Route::Band(First::Nothing) => f.pad("by a band"),
+            Route::Band(TallReduction::Nothing) => f.pad("by a band"),
             Route::Band(first) => write!(f, "{first}, then by a band"),
-            Route::OneStage(First::Nothing) => f.pad("in one stage"),
+            Route::OneStage(TallReduction::Nothing) => f.pad("in one stage"),
             Route::OneStage(first) => write!(f, "{first}, then in one stage"),
             Route::Qr(orthogonal) => write!(f, "{orthogonal}"),
             Route::LeastSquares(solver) => write!(f, "{solver}"),
@@ -280,11 +280,11 @@ impl fmt::Display for Route {
 }
 
 impl Route {
-    /// The route of an m x n matrix, m >= n, stored as `S`, on the CPU. [`First::Cholesky`] is only attempted; an ill-conditioned matrix
+    /// The route of an m x n matrix, m >= n, stored as `S`, on the CPU. [`TallReduction::Cholesky`] is only attempted; an ill-conditioned matrix
     /// needs QR.
     pub(crate) fn on_cpu(kind: ElementKind, (m, n): (usize, usize), reduction: Reduction, tuning: &Tuning) -> Route {
         let cholesky = worth_cholesky(kind, m, n);
-        let first = if cholesky { First::Cholesky } else { tall_qr(m, n) };
+        let first = if cholesky { TallReduction::Cholesky } else { tall_qr(m, n) };
         match reduction {
             Reduction::OneStage => return Route::OneStage(first),
             Reduction::TwoStage => return Route::Band(first),
@@ -293,9 +293,9 @@ impl Route {
         }
         match (n, worth_a_pass(m, n)) {
             (1, _) => Route::Norm,
-            (_, false) => Route::Direct(First::Nothing),
-            (_, true) if !kind.is_double() => Route::Direct(First::Gram),
-            (_, true) => Route::Direct(if cholesky { First::Cholesky } else { First::Qr }),
+            (_, false) => Route::Direct(TallReduction::Nothing),
+            (_, true) if !kind.is_double() => Route::Direct(TallReduction::Gram),
+            (_, true) => Route::Direct(if cholesky { TallReduction::Cholesky } else { TallReduction::Qr }),
         }
     }
 
@@ -317,7 +317,7 @@ impl Route {
     /// following arithmetic is in double precision, whose range holds the squares of all entries.
     pub(crate) fn scales_on_the_way(self, kind: ElementKind) -> bool {
         match self {
-            Route::Norm | Route::Direct(First::Nothing) => !kind.is_double(),
+            Route::Norm | Route::Direct(TallReduction::Nothing) => !kind.is_double(),
             Route::Direct(_) => true,
             Route::Band(_) | Route::OneStage(_) | Route::Qr(_) | Route::LeastSquares(_) | Route::Krylov => false,
         }
@@ -330,8 +330,8 @@ impl Route {
 }
 
 /// The tall QR of stage 1, if it needs fewer flops.
-pub(crate) fn tall_qr(m: usize, n: usize) -> First {
-    if qr_first(m, n) { First::Qr } else { First::Nothing }
+pub(crate) fn tall_qr(m: usize, n: usize) -> TallReduction {
+    if qr_first(m, n) { TallReduction::Qr } else { TallReduction::Nothing }
 }
 
 /// Whether a small matrix gains from a reduction of its rows first. It does not if the columns are only a few registers long, or if there
@@ -395,28 +395,30 @@ mod tests {
     /// Each row of the table above, on both sides of each limit.
     #[test]
     fn every_limit() {
-        let (direct, band) = (Route::Direct(First::Nothing), Route::Band(First::Nothing));
+        let (direct, band) = (Route::Direct(TallReduction::Nothing), Route::Band(TallReduction::Nothing));
         assert_eq!([(1, 1), (1000, 1)].map(|(m, n)| on_cpu::<f32>(m, n)), [Route::Norm; 2]);
         let most = Tuning::for_cpu::<f64>(1000).cpu.direct_up_to; // by the processor
         assert_eq!([most, most + 1].map(|n| on_cpu::<f64>(n, n)), [direct, band]);
         // 5/3 n, and more than 64 rows.
-        assert_eq!([(166, 100), (167, 100)].map(|(m, n)| on_cpu::<f32>(m, n)), [direct, Route::Direct(First::Gram)]);
-        assert_eq!([(64, 10), (65, 10)].map(|(m, n)| on_cpu::<Complex<f32>>(m, n)), [direct, Route::Direct(First::Gram)]);
+        assert_eq!([(166, 100), (167, 100)].map(|(m, n)| on_cpu::<f32>(m, n)), [direct, Route::Direct(TallReduction::Gram)]);
+        assert_eq!([(64, 10), (65, 10)].map(|(m, n)| on_cpu::<Complex<f32>>(m, n)), [direct, Route::Direct(TallReduction::Gram)]);
         // In double precision: 8 n rows, 4096 rows, 65536 entries, 1024 columns.
-        let (qr, cholesky) = (Route::Direct(First::Qr), Route::Direct(First::Cholesky));
+        let (qr, cholesky) = (Route::Direct(TallReduction::Qr), Route::Direct(TallReduction::Cholesky));
         assert_eq!([(4000, 64), (4096, 64)].map(|(m, n)| on_cpu::<f64>(m, n)), [qr, cholesky]);
         assert_eq!([(6000, 4), (16384, 4)].map(|(m, n)| on_cpu::<Complex<f64>>(m, n)), [qr, cholesky]);
-        let (qr, cholesky) = (Route::Band(First::Qr), Route::Band(First::Cholesky));
+        let (qr, cholesky) = (Route::Band(TallReduction::Qr), Route::Band(TallReduction::Cholesky));
         assert_eq!([(4799, 600), (4800, 600), (9000, 1025)].map(|(m, n)| on_cpu::<f64>(m, n)), [qr, cholesky, qr]);
         assert_eq!([(9000, 600)].map(|(m, n)| on_cpu::<f32>(m, n)), [qr]);
         // Matrices stored as f16 always take the route by a band.
         assert_eq!([(1, 1), (900, 20)].map(|(m, n)| on_cpu::<f16>(m, n)), [band, qr]);
         // The option decides for every size.
         for (reduction, route) in
-            [(Reduction::TwoStage, Route::Band as fn(First) -> Route), (Reduction::OneStage, Route::OneStage)]
+            [(Reduction::TwoStage, Route::Band as fn(TallReduction) -> Route), (Reduction::OneStage, Route::OneStage)]
         {
             let tuning = Tuning::for_cpu::<f64>(20);
-            for (shape, first) in [((1, 1), First::Nothing), ((300, 20), First::Qr), ((9000, 20), First::Cholesky)] {
+            for (shape, first) in
+                [((1, 1), TallReduction::Nothing), ((300, 20), TallReduction::Qr), ((9000, 20), TallReduction::Cholesky)]
+            {
                 assert_eq!(Route::on_cpu(f64::KIND, shape, reduction, &tuning), route(first));
                 assert_eq!(Route::on_gpu(shape, reduction), route(tall_qr(shape.0, shape.1)));
             }

@@ -7,8 +7,8 @@ use faer::{Mat, MatRef};
 use num_complex::Complex;
 use pollster::block_on;
 use svdvals_gpu::{
-    Backend, CancelFlag, Element, First, HalfStorage, RealElement, Reduction, Route, Stage, Stage3, SvdError, SvdGpu, SvdOptions,
-    SvdValsGpu, Tuning, Vectors, svdvals_batch, svdvals_batch_async, svdvals_batch_each,
+    Backend, CancelFlag, Element, HalfStorage, RealElement, Reduction, Route, Stage, Stage3, SvdError, SvdGpu, SvdOptions,
+    SvdValsGpu, TallReduction, Tuning, Vectors, svdvals_batch, svdvals_batch_async, svdvals_batch_each,
 };
 
 use crate::common::{complex_noise, hard, problems::every_element, rounded};
@@ -100,12 +100,17 @@ fn every_route<T: Element>() {
         }
     }
     let double = size_of::<T::Real>() == 8;
-    let mut every = vec![Route::Norm, Route::Direct(First::Nothing), Route::Band(First::Nothing), Route::Band(First::Qr)];
-    every.extend([Route::OneStage(First::Nothing), Route::OneStage(First::Qr)]);
+    let mut every = vec![
+        Route::Norm,
+        Route::Direct(TallReduction::Nothing),
+        Route::Band(TallReduction::Nothing),
+        Route::Band(TallReduction::Qr),
+    ];
+    every.extend([Route::OneStage(TallReduction::Nothing), Route::OneStage(TallReduction::Qr)]);
     every.extend(if double {
-        vec![Route::Direct(First::Qr), Route::Band(First::Cholesky), Route::OneStage(First::Cholesky)]
+        vec![Route::Direct(TallReduction::Qr), Route::Band(TallReduction::Cholesky), Route::OneStage(TallReduction::Cholesky)]
     } else {
-        vec![Route::Direct(First::Gram)]
+        vec![Route::Direct(TallReduction::Gram)]
     });
     for route in every {
         assert!(seen.contains(&route), "{}: {route:?} is not among {seen:?}", T::NAME);

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use faer::{Mat, MatRef};
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, CancelFlag, Element, First, HalfStorage, RealElement, Reduction, Route, Stage, SvdError, SvdGpu, SvdOptions,
-    SvdValsGpu, Tuning,
+    Backend, CancelFlag, Element, HalfStorage, RealElement, Reduction, Route, Stage, SvdError, SvdGpu, SvdOptions, SvdValsGpu,
+    TallReduction, Tuning,
 };
 
 use crate::{
@@ -52,7 +52,7 @@ fn values_of_two_stages<T: Element>() {
             for width in [1, 7, 32, 300] {
                 let tuning = Tuning::for_cpu::<T>(n).tile_size(width).leaf(1024);
                 let report = view.svdvals_gpu_report(&on_cpu().tuning(tuning)).unwrap();
-                let first = if 3 * m.max(n) >= 5 * m.min(n) && m != n { First::Qr } else { First::Nothing };
+                let first = if 3 * m.max(n) >= 5 * m.min(n) && m != n { TallReduction::Qr } else { TallReduction::Nothing };
                 assert_eq!(report.route, Route::OneStage(first));
                 let off = furthest(want.iter().zip(report.values.iter()).map(|(x, y)| x.to_double() - y.to_double()));
                 let bound = 4.0 * m.max(n) as f64 * eps::<T>() * want[0].to_double();
@@ -180,7 +180,7 @@ fn reports() {
         let s = &report.seconds;
         assert!(s.band_to_bidiag > 0.0 && s.back_transformation > 0.0 && s.band_to_bidiag > s.upload, "{report}");
         assert!(report.to_string().contains("in one stage"), "{report}");
-        let qr = if m == n { First::Nothing } else { First::Qr };
-        assert_eq!((report.route, s.to_band > 1e-4), (Route::OneStage(qr), qr == First::Qr), "{report}");
+        let qr = if m == n { TallReduction::Nothing } else { TallReduction::Qr };
+        assert_eq!((report.route, s.to_band > 1e-4), (Route::OneStage(qr), qr == TallReduction::Qr), "{report}");
     }
 }

@@ -158,7 +158,7 @@ fn counts_are_the_models<T: Elements>(context: &GpuContext) -> Outcome {
             report.cost()?
         );
         check!(counts.bytes_read_back == 2 * k * size_of::<T::Scalar>() as u64, "{} bytes back", counts.bytes_read_back);
-        if report.route == Route::OneStage(svdvals_gpu::First::Nothing) {
+        if report.route == Route::OneStage(svdvals_gpu::TallReduction::Nothing) {
             let formula = 4 * k - 2 + 2 * (k.div_ceil(8) - 1) + 2;
             check!(counts.dispatches == formula, "{m} x {n}: {} dispatches, not {formula}", counts.dispatches);
         }

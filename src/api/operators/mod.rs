@@ -12,7 +12,7 @@ mod sparse;
 mod sprs;
 
 pub use composed::{Centered, ProductOf};
-pub use rows::{RowsOf, Visit};
+pub use rows::{RowVisitor, RowsOf};
 
 use crate::base::operator::OperatorError;
 

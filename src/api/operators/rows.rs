@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// What a source gives its rows to, some at a time.
-pub type Visit<'a, T> = dyn FnMut(&[T]) -> Result<(), OperatorError> + 'a;
+pub type RowVisitor<'a, T> = dyn FnMut(&[T]) -> Result<(), OperatorError> + 'a;
 
 /// A matrix whose rows come from a source that is read again for each product: a memory-mapped file, a database, a formula. Of it only the rows
 /// of one visit are in memory.
@@ -38,7 +38,7 @@ pub struct RowsOf<T, F> {
     types: PhantomData<fn() -> T>,
 }
 
-impl<T: Element, F: Fn(&mut Visit<'_, T>) -> Result<(), OperatorError> + Sync> RowsOf<T, F> {
+impl<T: Element, F: Fn(&mut RowVisitor<'_, T>) -> Result<(), OperatorError> + Sync> RowsOf<T, F> {
     /// An m x n matrix, whose rows `source` gives to the function that it is called with: any number of whole rows in each call, in order, m in all.
     ///
     /// ```
@@ -79,7 +79,7 @@ impl<T: Element, F: Fn(&mut Visit<'_, T>) -> Result<(), OperatorError> + Sync> R
     }
 }
 
-impl<S: Scalar, T: Element<Arithmetic = S>, F: Fn(&mut Visit<'_, T>) -> Result<(), OperatorError> + Sync> LinearOperator<S>
+impl<S: Scalar, T: Element<Arithmetic = S>, F: Fn(&mut RowVisitor<'_, T>) -> Result<(), OperatorError> + Sync> LinearOperator<S>
     for RowsOf<T, F>
 {
     fn shape(&self) -> (usize, usize) {
