@@ -193,7 +193,5 @@ where
 
 /// LAPACK's, of copies, which are all kept.
 fn gesdd<T: Lapack>(library: &Option<Library>, batch: &[Mat<T>], vectors: bool) {
-    if let Some(library) = library {
-        drop(black_box(batch.par_iter().map(|a| T::gesdd(library, a, vectors)).collect::<Vec<_>>()));
-    }
+    lapack::run(library, |library| batch.par_iter().map(|a| T::gesdd(library, a, vectors)).collect::<Vec<_>>());
 }

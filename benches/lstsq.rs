@@ -20,7 +20,7 @@ use faer::{
 use svdvals_gpu::{LstsqGpu, LstsqOptions};
 
 use turns::{
-    lapack::{self, LIBRARIES, Lapack, Library},
+    lapack::{self, LIBRARIES, Lapack},
     on_cpu, random, take_turns,
 };
 
@@ -38,11 +38,7 @@ fn compare<T: Lapack + ComplexField + Conjugate<Canonical = T>>(m: usize, n: usi
     let (a, b) = (random::<T>(m, n), random::<T>(m, 1));
     let options = LstsqOptions::from(on_cpu().run);
     let report = a.lstsq_gpu_report(&b, &options).expect("a finite matrix");
-    let gels = |library: &Option<Library>| {
-        if let Some(library) = library {
-            black_box(T::gels(library, &a, &b));
-        }
-    };
+    let gels = |library| lapack::run(library, |library| T::gels(library, &a, &b));
     let [openblas, mkl] = &*LIBRARIES;
     let [ours, faer, of_openblas, of_mkl] = take_turns([
         &mut || drop(black_box(a.lstsq_gpu_with(&b, &options).expect("a finite matrix"))),

@@ -34,7 +34,7 @@ use svdvals_gpu::{LstsqGpu, QrGpu, SvdGpu, SvdValsGpu};
 use turns::{
     Quartiles,
     arguments::Arguments,
-    lapack::{self, LIBRARIES, Lapack, Library},
+    lapack::{self, LIBRARIES, Lapack},
     on_cpu, random, take_turns_at_rest,
 };
 
@@ -77,15 +77,13 @@ where
     T: Lapack + ComplexField + Conjugate<Canonical = T>,
 {
     let (a, b) = (random::<T>(m, n), random::<T>(m, 1));
-    let of = |library: &Option<Library>| {
-        if let Some(library) = library {
-            match problem {
-                "values" => _ = black_box(T::gesdd(library, &a, false)),
-                "vectors" => _ = black_box(T::gesdd(library, &a, true)),
-                "qr" => _ = black_box(T::geqrf(library, &a, true)),
-                _ => _ = black_box(T::gels(library, &a, &b)),
-            }
-        }
+    let of = |library| {
+        lapack::run(library, |library| match problem {
+            "values" => _ = black_box(T::gesdd(library, &a, false)),
+            "vectors" => _ = black_box(T::gesdd(library, &a, true)),
+            "qr" => _ = black_box(T::geqrf(library, &a, true)),
+            _ => _ = black_box(T::gels(library, &a, &b)),
+        })
     };
     let [openblas, mkl] = &*LIBRARIES;
     let times =

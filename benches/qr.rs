@@ -93,7 +93,5 @@ fn faer<T: ComplexField>(a: &Mat<T>, q: bool) {
 }
 
 fn geqrf<T: Lapack>(library: &Option<Library>, a: &Mat<T>, q: bool) {
-    if let Some(library) = library {
-        black_box(T::geqrf(library, a, q));
-    }
+    lapack::run(library, |library| T::geqrf(library, a, q));
 }

@@ -25,11 +25,11 @@ use std::hint::black_box;
 use faer::{Mat, traits::ComplexField};
 use num_complex::Complex;
 use rayon::prelude::*;
-use svdvals_gpu::{Element, RealElement, Stage3, StageSeconds, SvdOptions, SvdValsGpu};
+use svdvals_gpu::{Element, RealElement, Stage3, StageSeconds, SvdValsGpu};
 
 use turns::{
     arguments::Arguments,
-    lapack::{self, LIBRARIES, Lapack, Library},
+    lapack::{self, LIBRARIES, Lapack},
     median, on_cpu as options, paper, random, rest, take_turns,
 };
 
@@ -105,11 +105,12 @@ fn compare<T: Lapack + ComplexField>(shapes: &[(usize, usize)], matrix: &dyn Fn(
     for &(m, n) in shapes {
         let a = matrix(m, n);
         let options = options();
+        let gesdd = |library| lapack::run(library, |library| T::gesdd(library, &a, false));
         let [ours, faer, of_openblas, of_mkl] = take_turns([
             &mut || _ = black_box(a.svdvals_gpu_with(&options).expect("a finite matrix")),
             &mut || _ = black_box(a.singular_values().expect("faer converges")),
-            &mut || gesdd(openblas, &a),
-            &mut || gesdd(mkl, &a),
+            &mut || gesdd(openblas),
+            &mut || gesdd(mkl),
         ]);
         let values = a.svdvals_gpu_with(&options).expect("a finite matrix");
         let reference = Mat::from_fn(m, n, |i, j| a[(i, j)].to_complex()).singular_values().expect("faer converges");
@@ -129,24 +130,9 @@ fn compare<T: Lapack + ComplexField>(shapes: &[(usize, usize)], matrix: &dyn Fn(
     }
 }
 
-fn gesdd<T: Lapack>(library: &Option<Library>, a: &Mat<T>) {
-    if let Some(library) = library {
-        black_box(T::gesdd(library, a, false));
-    }
-}
-
 /// Calls after a rest.
 fn at_rest<T: Lapack>(sizes: &[usize]) {
-    rest::title(T::NAME);
-    let [openblas, mkl] = &*LIBRARIES;
-    for &n in sizes {
-        let a = random::<T>(n, n);
-        let (one, many) = (options().threads(1), options());
-        let run = |options: &SvdOptions| _ = black_box(a.svdvals_gpu_with(options).expect("a finite matrix"));
-        let programs: [&mut dyn FnMut(); 4] =
-            [&mut || run(&one), &mut || run(&many), &mut || gesdd(openblas, &a), &mut || gesdd(mkl, &a)];
-        rest::row(&n.to_string(), programs);
-    }
+    rest::decompositions::<T>(sizes, false, |a, options| _ = black_box(a.svdvals_gpu_with(options).expect("a finite matrix")));
 }
 
 fn stages<T: Element>(sizes: &[usize]) {

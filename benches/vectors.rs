@@ -23,7 +23,7 @@ use svdvals_gpu::{Element, Number, RealElement, Reduction, SvdGpu, SvdOptions, S
 
 use turns::{
     arguments::Arguments,
-    lapack::{self, Factors, LIBRARIES, Lapack, Library},
+    lapack::{self, Factors, LIBRARIES, Lapack},
     on_cpu as options, random, rest, take_turns,
 };
 
@@ -77,11 +77,12 @@ fn compare<T: Lapack + ComplexField>(shapes: &[(usize, usize)]) {
     let [openblas, mkl] = &*LIBRARIES;
     for &(m, n) in shapes {
         let a = random::<T>(m, n);
+        let gesdd = |library| lapack::run(library, |library| T::gesdd(library, &a, true));
         let [ours, faer, of_openblas, of_mkl] = take_turns([
             &mut || _ = black_box(a.svd_gpu_with(&options()).expect("a finite matrix")),
             &mut || _ = black_box(a.thin_svd().expect("faer converges")),
-            &mut || gesdd(openblas, &a),
-            &mut || gesdd(mkl, &a),
+            &mut || gesdd(openblas),
+            &mut || gesdd(mkl),
         ]);
         let svd = a.svd_gpu_with(&options()).expect("a finite matrix");
         let values: Vec<f64> = svd.s.iter().map(|s| s.to_double()).collect();
@@ -105,24 +106,9 @@ fn compare<T: Lapack + ComplexField>(shapes: &[(usize, usize)]) {
     }
 }
 
-fn gesdd<T: Lapack>(library: &Option<Library>, a: &Mat<T>) {
-    if let Some(library) = library {
-        black_box(T::gesdd(library, a, true));
-    }
-}
-
 /// Calls after a rest.
 fn at_rest<T: Lapack>(sizes: &[usize]) {
-    rest::title(T::NAME);
-    let [openblas, mkl] = &*LIBRARIES;
-    for &n in sizes {
-        let a = random::<T>(n, n);
-        let (one, many) = (options().threads(1), options());
-        let run = |options: &SvdOptions| _ = black_box(a.svd_gpu_with(options).expect("a finite matrix"));
-        let programs: [&mut dyn FnMut(); 4] =
-            [&mut || run(&one), &mut || run(&many), &mut || gesdd(openblas, &a), &mut || gesdd(mkl, &a)];
-        rest::row(&n.to_string(), programs);
-    }
+    rest::decompositions::<T>(sizes, true, |a, options| _ = black_box(a.svd_gpu_with(options).expect("a finite matrix")));
 }
 
 /// The three errors; products in f64.

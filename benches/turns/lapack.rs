@@ -1,7 +1,7 @@
 //! LAPACK's routines, from the libraries that this machine has: OpenBLAS and Intel's MKL. They are loaded when the first of them is asked for, by the
 //! name that the loader knows (`LD_LIBRARY_PATH` adds folders) or that the environment variables `OPENBLAS` and `MKL` give, each with symbols of its own.
 
-use std::{env, mem::transmute_copy, sync::LazyLock};
+use std::{env, hint::black_box, mem::transmute_copy, sync::LazyLock};
 
 use faer::Mat;
 use libloading::Library as Loaded;
@@ -60,6 +60,13 @@ pub fn ratios(times: [&Timing; 2], ours: &Timing) -> String {
         None => format!(" {:>9}", "-"),
     };
     LIBRARIES.iter().zip(times).map(ratio).collect()
+}
+
+/// Calls a library's routine; nothing where the library is not there.
+pub fn run<R>(library: &Option<Library>, call: impl FnOnce(&Library) -> R) {
+    if let Some(library) = library {
+        black_box(call(library));
+    }
 }
 
 /// OpenBLAS computes each matrix on the thread that calls it, and so does MKL.

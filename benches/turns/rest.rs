@@ -1,8 +1,14 @@
 //! Calls after a rest, as a program calls that does something else in between: one thread, all of them, and LAPACK.
 
+use faer::Mat;
 use rayon::current_num_threads;
+use svdvals_gpu::SvdOptions;
 
-use super::{Quartiles, lapack::LIBRARIES, take_turns_at_rest};
+use super::{
+    Quartiles,
+    lapack::{self, LIBRARIES, Lapack},
+    on_cpu, random, take_turns_at_rest,
+};
 
 /// The head of a table.
 pub fn title(name: &str) {
@@ -29,4 +35,16 @@ pub fn row(matrix: &str, programs: [&mut dyn FnMut(); 4]) {
         or_dash(0, format!("{:.2}", openblas.median / many.median)),
         or_dash(1, format!("{:.2}", mkl.median / many.median)),
     );
+}
+
+/// A table of square matrices: `ours` beside `gesdd`.
+pub fn decompositions<T: Lapack>(sizes: &[usize], vectors: bool, ours: impl Fn(&Mat<T>, &SvdOptions)) {
+    title(T::NAME);
+    let [openblas, mkl] = &*LIBRARIES;
+    for &n in sizes {
+        let a = random::<T>(n, n);
+        let (one, many) = (on_cpu().threads(1), on_cpu());
+        let gesdd = |library| lapack::run(library, |library| T::gesdd(library, &a, vectors));
+        row(&n.to_string(), [&mut || ours(&a, &one), &mut || ours(&a, &many), &mut || gesdd(openblas), &mut || gesdd(mkl)]);
+    }
 }
