@@ -253,6 +253,7 @@ fn with_field(tuning: Tuning, name: &str, value: usize) -> Result<Tuning, String
         "tiles_held" => tuning.tiles_held(value),
         "split_beside" => tuning.split_beside(value),
         "rows_per_block" => tuning.rows_per_block(value),
+        "strips_per_thread" => tuning.strips_per_thread(value),
         "cycles_per_dispatch" => tuning.cycles_per_dispatch(value),
         "max_blocks" => tuning.max_blocks(value),
         other => return Err(format!("{other} is no hyperparameter")),

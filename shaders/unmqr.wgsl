@@ -11,14 +11,17 @@
 // In variant `beside` the first workgroups of the dispatch factor the next level of the panel's tree, whose columns are others
 // (shared/factor_block.wgsl): new_v and new_t take its V and T.
 //
-// Workgroup = (chunk of CPB columns, block, matrix). TS rows at a time are staged in workgroup memory. All three products are left^H right of
-// tiles there: V^H X, T^H W, and (conj(V)^T)^H W. Each of TS/4 x CPB/8 threads owns a 4 x 8 piece of every product. The last HELD tiles of X stay
-// in workgroup memory between V^H X and X - V W. The others are read again, the last of them first: caches are likeliest to have these still.
+// Workgroup = (chunk of CPB columns, block, matrix). All three products are left^H right of tiles in workgroup memory (shared/tiles.wgsl): V^H X, STEP
+// rows at a time, T^H W, and (conj(V)^T)^H W. Each of TS/(4 STRIPS) x CPB/8 threads owns a piece of every product. What comes next is loaded into
+// registers before a product and stored after it (`ahead`: not in c64, whose pieces fill the registers). The last HELD tiles of X stay in
+// workgroup memory between V^H X and X - V W. The others are read again, the last of them first: caches are likeliest to have these still.
 //
 // X is read and written in 4 x 4 blocks: in vectors of four adjacent entries (`vectors`) if rows and columns start at multiples of four,
 // else entry by entry. Vectors may extend beyond the last row or column of the matrix into its padding. This is zero, and stays zero.
 
-import package::tuning::{TS, TS4, CPB, CPB4, CPB8, HELD, I_LOW, J_LOW, UNMQR_THREADS};
+import package::tuning::{
+    TS, TS4, STEP, STRIPS, CPB, CPB4, CPB8, HELD, I_LOW, J_LOW, LEFT_LOADS, RIGHT_LOADS, TURNED_LOADS, UNMQR_THREADS
+};
 import package::dense::{read_entry, write_entry};
 import package::scalar::{Scalar4, Lanes, conjugate, difference4, join, lanes, load, load4, store, store4};
 import package::level::{Level, Place, first_entry, matrix_row, place_of};
@@ -27,7 +30,8 @@ import package::level::{Level, Place, first_entry, matrix_row, place_of};
 @if(beside) import package::level::{level_after};
 @if(beside) import package::factor_block::{factor_block};
 import package::tiles::{
-    Tile, Piece, left, LEFT_LD, RIGHT_TILE, load_tile, transposed, transposed_product, store_right, store_tile
+    Tile, Strip, Piece, left, LEFT_LD, LEFT_HALF, RIGHT_LD, RIGHT_HALF, THREADS_I, add_product, load_tile, place_of_piece, store_piece, store_tile,
+    transposed
 };
 
 @group(0) @binding(0) var<storage, read_write> v: array<Scalar4>;
@@ -115,38 +119,62 @@ fn write_row(g: u32, c: u32, four: Lanes) {
     if c + 3u < level.cols { write_entry(place_of(level, row, c + 3u), store(four.w)); }
 }
 
-/// Copies `count` rows of `v`, or of `t`, from row g on into `left`, with zeros below them.
-fn stage_left(thread: u32, g: u32, count: u32, from_t: bool) {
-    for (var e = thread; e < TS * TS4; e += UNMQR_THREADS) {
-        let r = e / TS4;
-        var four = Scalar4();
-        if r < count && from_t {
-            four = t[g * TS4 + e];
-        } else if r < count {
-            four = v[g * TS4 + e];
-        }
-        left[r * LEFT_LD + e % TS4] = four;
+/// A thread's part of STEP rows of `v` from row g on, of which the first `count` exist. The others are zeros.
+fn load_left(thread: u32, g: u32, count: u32) -> array<Scalar4, LEFT_LOADS> {
+    var fours = array<Scalar4, LEFT_LOADS>();
+    @repeat(K, LEFT_LOADS) {
+        let e = thread + K * UNMQR_THREADS;
+        if e < min(count, STEP) * TS4 { fours[K] = v[g * TS4 + e]; }
+    }
+    return fours;
+}
+
+/// Stores that part in the half of `left` that begins at `half`.
+fn store_left(thread: u32, half: u32, fours: array<Scalar4, LEFT_LOADS>) {
+    @repeat(K, LEFT_LOADS) {
+        let e = thread + K * UNMQR_THREADS;
+        if e < STEP * TS4 { left[half + e / TS4 * LEFT_LD + e % TS4] = fours[K]; }
     }
 }
 
-/// Copies conj(V)^T of `count` rows of `v` from row g on into `left`, with zeros right of them. A thread transposes 4 x 4 blocks.
-fn stage_left_transposed(thread: u32, g: u32, count: u32) {
-    for (var e = thread; e < TS4 * TS4; e += UNMQR_THREADS) {
+/// Copies T, whose first row in `t` is g, into `left`.
+fn copy_t(thread: u32, g: u32) {
+    for (var e = thread; e < TS * TS4; e += UNMQR_THREADS) {
+        left[e / TS4 * LEFT_LD + e % TS4] = t[g * TS4 + e];
+    }
+}
+
+/// A thread's part of conj(V)^T of TS rows of `v` from row g on, of which the first `count` exist: 4 x 4 blocks, transposed.
+fn load_turned(thread: u32, g: u32, count: u32) -> array<Tile, TURNED_LOADS> {
+    var blocks = array<Tile, TURNED_LOADS>();
+    @repeat(K, TURNED_LOADS) {
         // Neighbouring threads store adjacent vectors of a row of `left`.
-        let r = 4u * (e % TS4);
-        let k = e / TS4;
-        let at = (g + r) * TS4 + k;
-        var block = Tile();
-        if r < count { block.r0 = v[at]; }
-        if r + 1u < count { block.r1 = v[at + TS4]; }
-        if r + 2u < count { block.r2 = v[at + 2u * TS4]; }
-        if r + 3u < count { block.r3 = v[at + 3u * TS4]; }
-        let turned = transposed(block);
-        let to_row = 4u * k * LEFT_LD + e % TS4;
-        left[to_row] = conjugate4(turned.r0);
-        left[to_row + LEFT_LD] = conjugate4(turned.r1);
-        left[to_row + 2u * LEFT_LD] = conjugate4(turned.r2);
-        left[to_row + 3u * LEFT_LD] = conjugate4(turned.r3);
+        let e = thread + K * UNMQR_THREADS;
+        if e < TS4 * TS4 {
+            let r = 4u * (e % TS4);
+            let at = (g + r) * TS4 + e / TS4;
+            var block = Tile();
+            if r < count { block.r0 = v[at]; }
+            if r + 1u < count { block.r1 = v[at + TS4]; }
+            if r + 2u < count { block.r2 = v[at + 2u * TS4]; }
+            if r + 3u < count { block.r3 = v[at + 3u * TS4]; }
+            blocks[K] = transposed(block);
+        }
+    }
+    return blocks;
+}
+
+/// Stores that part in `left`.
+fn store_turned(thread: u32, blocks: array<Tile, TURNED_LOADS>) {
+    @repeat(K, TURNED_LOADS) {
+        let e = thread + K * UNMQR_THREADS;
+        if e < TS4 * TS4 {
+            let to_row = 4u * (e / TS4) * LEFT_LD + e % TS4;
+            left[to_row] = conjugate4(blocks[K].r0);
+            left[to_row + LEFT_LD] = conjugate4(blocks[K].r1);
+            left[to_row + 2u * LEFT_LD] = conjugate4(blocks[K].r2);
+            left[to_row + 3u * LEFT_LD] = conjugate4(blocks[K].r3);
+        }
     }
 }
 
@@ -156,21 +184,75 @@ fn conjugate4(four: Scalar4) -> Scalar4 {
     return join(Lanes(conjugate(each.x), conjugate(each.y), conjugate(each.z), conjugate(each.w)));
 }
 
-/// The place in `right` of the tile that is `after` tiles before the last one of its block: one that stays there, or the first.
-fn tile_of_right(after: u32) -> u32 {
-    return select(0u, (1u + after) * RIGHT_TILE, after < HELD);
+/// The half of `left` that has the rows of V from row g of a block on.
+fn half_of_left(g: u32) -> u32 {
+    return g / STEP % 2u * LEFT_HALF;
 }
 
-/// Copies rows of X from stacked row g on, columns `col` .. `col + CPB`, into `right` at `tile`, with zeros from row `end` on and outside the
-/// matrix.
-/// Neighbouring threads read adjacent memory. In column-major order I_LOW x J_LOW threads take as many blocks, which they store in
-/// different banks.
-fn stage_right(thread: u32, tile: u32, g: u32, end: u32, col: u32) {
-    for (var e = thread; e < TS4 * CPB4; e += UNMQR_THREADS) {
-        let by_rows = level.cs == 1u;
-        let i = select(e % I_LOW + I_LOW * (e / (I_LOW * J_LOW) % (TS4 / I_LOW)), e / CPB4, by_rows);
-        let j = select(e / I_LOW % J_LOW + J_LOW * (e / (J_LOW * TS4)), e % CPB4, by_rows);
-        store_tile(load_block(g + 4u * i, end, col + 4u * j), tile, i, j);
+/// The place in `right` of the rows from row g of a block of `tiles` tiles on: in a tile that stays there, or in the half that is free.
+fn place_in_right(tiles: u32, g: u32) -> u32 {
+    let after = tiles - 1u - g / TS;
+    return select(g / STEP % 2u * RIGHT_HALF, 2u * RIGHT_HALF + (after * TS + g % TS) * RIGHT_LD, after < HELD);
+}
+
+/// The row (x) and column (y) of the 4 x 4 block that a thread takes of STEP rows of X as its load k. Neighbouring threads read adjacent memory. In
+/// column-major order I_LOW x J_LOW threads take as many blocks, which they store in different banks.
+fn place_of_block(thread: u32, k: u32) -> vec2<u32> {
+    let e = thread + k * UNMQR_THREADS;
+    let by_rows = level.cs == 1u;
+    let i = select(e % I_LOW + I_LOW * (e / (I_LOW * J_LOW) % (STEP / 4u / I_LOW)), e / CPB4, by_rows);
+    let j = select(e / I_LOW % J_LOW + J_LOW * (e / (J_LOW * (STEP / 4u))), e % CPB4, by_rows);
+    return vec2<u32>(i, j);
+}
+
+/// A thread's part of STEP rows of X from stacked row g on, columns `col` .. `col + CPB`, with zeros from row `end` on and outside the matrix.
+fn load_right(thread: u32, g: u32, end: u32, col: u32) -> array<Tile, RIGHT_LOADS> {
+    var blocks = array<Tile, RIGHT_LOADS>();
+    @repeat(K, RIGHT_LOADS) {
+        let at = place_of_block(thread, K);
+        if at.x < STEP / 4u && at.y < CPB4 { blocks[K] = load_block(g + 4u * at.x, end, col + 4u * at.y); }
+    }
+    return blocks;
+}
+
+/// Stores that part in the rows of `right` from `to` on.
+fn store_right(thread: u32, to: u32, blocks: array<Tile, RIGHT_LOADS>) {
+    @repeat(K, RIGHT_LOADS) {
+        let at = place_of_block(thread, K);
+        if at.x < STEP / 4u && at.y < CPB4 { store_tile(blocks[K], to, at.x, at.y); }
+    }
+}
+
+/// Whether row g of a block of `tiles` tiles is in a tile that stays in workgroup memory.
+fn is_held(tiles: u32, g: u32) -> bool {
+    return tiles - 1u - g / TS < HELD;
+}
+
+/// The thread's piece of the rows of X from row g of the block on, whose first row is stacked row `first`.
+fn load_piece(tiles: u32, first: u32, g: u32, end: u32, col: u32, i: u32, j: u32) -> Piece {
+    var x = Piece();
+    let held = place_in_right(tiles, g);
+    @repeat(S, STRIPS) {
+        let at = i + S * THREADS_I;
+        let row = first + g + 4u * at;
+        if !is_held(tiles, g) {
+            x.strips[S] = Strip(load_block(row, end, col + 4u * j), load_block(row, end, col + 4u * (j + CPB8)));
+        } else if row < end {
+            x.strips[S] = Strip(load_tile(held, at, j), load_tile(held, at, j + CPB8));
+        }
+    }
+    return x;
+}
+
+/// X <- X - V W for the thread's piece of the rows from row g of the block on.
+fn subtract_product(tiles: u32, first: u32, g: u32, end: u32, col: u32, i: u32, j: u32) {
+    @if(ahead) let x = load_piece(tiles, first, g, end, col, i, j);
+    let product = add_product(Piece(), 0u, 0u, TS, i, j);
+    @if(!ahead) let x = load_piece(tiles, first, g, end, col, i, j);
+    @repeat(S, STRIPS) {
+        let row = first + g + 4u * (i + S * THREADS_I);
+        write_block(row, end, col + 4u * j, difference(x.strips[S].near, product.strips[S].near));
+        write_block(row, end, col + 4u * (j + CPB8), difference(x.strips[S].far, product.strips[S].far));
     }
 }
 
@@ -182,57 +264,61 @@ fn apply_block(thread: u32, q: u32, chunk: u32, matrix: u32) {
     let rows = min(level.block_rows, level.rows - first);
     let end = first + rows;
     let col = level.col + level.width + chunk * CPB;
-    // Neighbouring threads own entries that are adjacent in memory.
-    let by_rows = level.cs == 1u;
-    let i = select(thread % TS4, thread / CPB8, by_rows);
-    let j = select(thread / TS4, thread % CPB8, by_rows);
+    let at = place_of_piece(thread);
+    let i = at.x;
+    let j = at.y;
 
-    // W = V^H X
+    // W = V^H X. In each round the rows that are in one half are multiplied, and the next ones loaded and stored in the other one.
     let tiles = (rows + TS - 1u) / TS;
     var w = Piece();
-    for (var k = 0u; k < tiles; k++) {
-        let g = k * TS;
-        let tile = tile_of_right(tiles - 1u - k);
-        stage_left(thread, first_v + g, rows - g, false);
-        stage_right(thread, tile, first + g, end, col);
-        // Both tiles are complete before they are multiplied.
-        workgroupBarrier();
-        w = transposed_product(w, tile, i, j);
-        // All threads have read the tiles before they are overwritten.
+    for (var g = 0u; g < rows + STEP; g += STEP) {
+        var of_v = array<Scalar4, LEFT_LOADS>();
+        var of_x = array<Tile, RIGHT_LOADS>();
+        @if(ahead) {
+            if g < rows {
+                of_v = load_left(thread, first_v + g, rows - g);
+                of_x = load_right(thread, first + g, end, col);
+            }
+        }
+        if g > 0u { w = add_product(w, half_of_left(g - STEP), place_in_right(tiles, g - STEP), STEP, i, j); }
+        if g < rows {
+            @if(!ahead) {
+                of_v = load_left(thread, first_v + g, rows - g);
+                of_x = load_right(thread, first + g, end, col);
+            }
+            store_left(thread, half_of_left(g), of_v);
+            store_right(thread, place_in_right(tiles, g), of_x);
+        }
+        // These rows are complete before they are multiplied, and all threads have read the others before they are overwritten.
         workgroupBarrier();
     }
 
     // W <- T^H W
-    store_right(w, i, j);
-    stage_left(thread, (level.t_first + matrix * level.blocks + q) * TS, TS, true);
+    store_piece(w, i, j);
+    copy_t(thread, (level.t_first + matrix * level.blocks + q) * TS);
     // T and W are complete before they are multiplied.
     workgroupBarrier();
-    w = transposed_product(Piece(), 0u, i, j);
+    w = add_product(Piece(), 0u, 0u, TS, i, j);
     // All threads have read the old W and T before they are overwritten, and X before it is written.
     storageBarrier();
     workgroupBarrier();
-    store_right(w, i, j);
+    store_piece(w, i, j);
 
-    // X <- X - V W
-    for (var after = 0u; after < tiles; after++) {
-        let g = (tiles - 1u - after) * TS;
-        stage_left_transposed(thread, first_v + g, rows - g);
-        // The rows of V and the new W are complete before they are multiplied.
-        workgroupBarrier();
-        let product = transposed_product(Piece(), 0u, i, j);
-        var near = Tile();
-        var far = Tile();
-        if after < HELD {
-            let tile = tile_of_right(after);
-            near = load_tile(tile, i, j);
-            far = load_tile(tile, i, j + CPB8);
-        } else {
-            near = load_block(first + g + 4u * i, end, col + 4u * j);
-            far = load_block(first + g + 4u * i, end, col + 4u * (j + CPB8));
+    // X <- X - V W, in rounds as above, from the last rows on
+    for (var after = 0u; after <= tiles; after++) {
+        let g = (max(tiles - after, 1u) - 1u) * TS;
+        var turned = array<Tile, TURNED_LOADS>();
+        @if(ahead) {
+            if after < tiles { turned = load_turned(thread, first_v + g, rows - g); }
         }
-        write_block(first + g + 4u * i, end, col + 4u * j, difference(near, product.near));
-        write_block(first + g + 4u * i, end, col + 4u * (j + CPB8), difference(far, product.far));
-        // All threads have read these rows of V before they are overwritten.
+        if after > 0u { subtract_product(tiles, first, (tiles - after) * TS, end, col, i, j); }
+        // All threads have read the rows of V before they are overwritten.
+        workgroupBarrier();
+        if after < tiles {
+            @if(!ahead) turned = load_turned(thread, first_v + g, rows - g);
+            store_turned(thread, turned);
+        }
+        // The rows of V and the new W are complete before they are multiplied.
         workgroupBarrier();
     }
 }

@@ -53,6 +53,7 @@ axes! {
     MAX_BLOCKS max_blocks: gpu.max_blocks,
     HELD tiles_held: gpu.tiles_held,
     BESIDE split_beside: gpu.split_beside,
+    STRIPS strips_per_thread: gpu.strips_per_thread,
 }
 
 impl Axis {
@@ -156,7 +157,7 @@ impl Place {
             ("split_k", _, true) => &[4, 8],
             ("split_k", _, false) => &[1, 2, 4, 8, 16, 32],
             ("cols_per_block", false, true) => &[32, 64],
-            ("cols_per_block", false, false) => &[16, 32, 64, 128],
+            ("cols_per_block", false, false) => &[16, 32, 64, 128, 256],
             ("cols_per_block", true, true) => &[128, 256],
             ("cols_per_block", true, false) => &[64, 128, 256, 512],
             ("tile_width", _, true) => &[8, 16],
@@ -170,6 +171,7 @@ impl Place {
             ("cycles_per_dispatch", _, false) => &[1, 2, 4, 8],
             ("tiles_held", ..) => &[0, 2, 4],
             ("split_beside", ..) => &[0, 4],
+            ("strips_per_thread", ..) => &[1, 2],
             ("max_blocks", ..) => &[8, 32, 128, 512, 2048],
             _ => &[],
         };

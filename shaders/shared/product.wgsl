@@ -5,12 +5,15 @@
 //   The importer declares read_m and read_x, the entries of M's and X's buffers by index; read_c and write_c, the entries of C by row and
 //   column; and factor, alpha and beta by their indices.
 //
-// Workgroup = (chunk of CPB columns, chunk of RPB rows) of C. TS columns of M and TS rows of X at a time are staged in workgroup memory.
-// Each of RPB/4 x CPB/8 threads owns a 4 x 8 piece of C. Tiles are padded with zeros beyond the edges, so products need no bounds checks.
+// Workgroup = (chunk of CPB columns, chunk of RPB rows) of C. STEP columns of M and STEP rows of X at a time are staged in workgroup memory; the next
+// ones are on their way into registers while these are multiplied (`ahead`: not in c64, whose pieces fill the registers). Each of
+// RPB/(4 STRIPS) x CPB/8 threads owns a piece of C. Tiles are padded with zeros beyond the edges, so products need no bounds checks.
 
-import package::tuning::{TS, LEFT4, CPB4, CPB8, GEMM_THREADS};
-import package::scalar::{Scalar, Lanes, conjugate, join, lanes, multiply_add, times};
-import package::tiles::{Tile, Piece, left, right, LEFT_LD, RIGHT_LD, transposed_product};
+import package::tuning::{STEP, STRIPS, LEFT4, CPB4, CPB8, LEFT_LOADS, RIGHT_LOADS, GEMM_THREADS};
+import package::scalar::{Scalar, Scalar4, Lanes, conjugate, join, lanes, multiply_add, times};
+import package::tiles::{
+    Tile, Piece, left, right, LEFT_LD, LEFT_HALF, RIGHT_LD, RIGHT_HALF, THREADS_I, add_product, place_of_piece
+};
 
 /// Rows of C of a workgroup.
 const RPB = 4u * LEFT4;
@@ -59,57 +62,105 @@ fn read_operand(of_m: bool, at: u32) -> Scalar {
     return entry;
 }
 
-/// Copies TS rows from row k on, and as many columns as a tile has from column `col` on, of conj(M^T) into `left` or of X into `right`.
-/// Neighbouring threads read adjacent memory.
-fn stage(thread: u32, of_m: bool, k: u32, col: u32) {
+/// The row (x) and the vector of columns (y) that a thread takes of STEP rows of conj(M^T) or X as its load e. Neighbouring threads read adjacent memory.
+fn place_of_load(of_m: bool, e: u32) -> vec2<u32> {
     let width4 = select(CPB4, LEFT4, of_m);
+    let by_rows = select(product.x_cs, product.a_rs, of_m) == 1u;
+    return vec2<u32>(select(e % STEP, e / width4, by_rows), select(e / STEP, e % width4, by_rows));
+}
+
+/// Load e of the STEP rows from row k on, and of as many columns as a tile has from column `col` on, of conj(M^T) or of X.
+fn load_four(of_m: bool, e: u32, k: u32, col: u32) -> Scalar4 {
     let start = select(product.x, product.a, of_m);
     let rs = select(product.x_rs, product.a_cs, of_m);
     let cs = select(product.x_cs, product.a_rs, of_m);
     let cols = select(product.cols, product.rows, of_m);
-    for (var e = thread; e < TS * width4; e += GEMM_THREADS) {
-        let by_rows = cs == 1u;
-        let r = select(e % TS, e / width4, by_rows);
-        let c = select(e / TS, e % width4, by_rows);
-        let first = col + 4u * c;
-        let at = start + (k + r) * rs + first * cs;
-        var four = Lanes();
-        if k + r < product.inner {
-            // Inside the matrix there is one comparison for four entries.
-            if first + 3u < cols {
-                four.x = read_operand(of_m, at);
-                four.y = read_operand(of_m, at + cs);
-                four.z = read_operand(of_m, at + 2u * cs);
-                four.w = read_operand(of_m, at + 3u * cs);
-            } else {
-                if first < cols { four.x = read_operand(of_m, at); }
-                if first + 1u < cols { four.y = read_operand(of_m, at + cs); }
-                if first + 2u < cols { four.z = read_operand(of_m, at + 2u * cs); }
-            }
+    let place = place_of_load(of_m, e);
+    let first = col + 4u * place.y;
+    let at = start + (k + place.x) * rs + first * cs;
+    var four = Lanes();
+    if k + place.x < product.inner {
+        // Inside the matrix there is one comparison for four entries.
+        if first + 3u < cols {
+            four.x = read_operand(of_m, at);
+            four.y = read_operand(of_m, at + cs);
+            four.z = read_operand(of_m, at + 2u * cs);
+            four.w = read_operand(of_m, at + 3u * cs);
+        } else {
+            if first < cols { four.x = read_operand(of_m, at); }
+            if first + 1u < cols { four.y = read_operand(of_m, at + cs); }
+            if first + 2u < cols { four.z = read_operand(of_m, at + 2u * cs); }
         }
-        if of_m { left[r * LEFT_LD + c] = join(four); } else { right[r * RIGHT_LD + c] = join(four); }
+    }
+    return join(four);
+}
+
+/// A thread's part of the rows of conj(M^T) from row k on.
+fn load_left(thread: u32, k: u32, row: u32) -> array<Scalar4, LEFT_LOADS> {
+    var fours = array<Scalar4, LEFT_LOADS>();
+    @repeat(K, LEFT_LOADS) {
+        let e = thread + K * GEMM_THREADS;
+        if e < STEP * LEFT4 { fours[K] = load_four(true, e, k, row); }
+    }
+    return fours;
+}
+
+/// A thread's part of the rows of X from row k on.
+fn load_right(thread: u32, k: u32, col: u32) -> array<Scalar4, RIGHT_LOADS> {
+    var fours = array<Scalar4, RIGHT_LOADS>();
+    @repeat(K, RIGHT_LOADS) {
+        let e = thread + K * GEMM_THREADS;
+        if e < STEP * CPB4 { fours[K] = load_four(false, e, k, col); }
+    }
+    return fours;
+}
+
+/// Stores a thread's parts in a half of `left` and of `right`.
+fn store_step(thread: u32, half: u32, of_m: array<Scalar4, LEFT_LOADS>, of_x: array<Scalar4, RIGHT_LOADS>) {
+    @repeat(K, LEFT_LOADS) {
+        let e = thread + K * GEMM_THREADS;
+        let place = place_of_load(true, e);
+        if e < STEP * LEFT4 { left[half * LEFT_HALF + place.x * LEFT_LD + place.y] = of_m[K]; }
+    }
+    @repeat(K, RIGHT_LOADS) {
+        let e = thread + K * GEMM_THREADS;
+        let place = place_of_load(false, e);
+        if e < STEP * CPB4 { right[half * RIGHT_HALF + place.x * RIGHT_LD + place.y] = of_x[K]; }
     }
 }
 
 /// The product on one workgroup's chunk of C, from row `row` and column `col` on, with `inner` columns of M. They are the same for all
 /// threads of the workgroup.
 fn update_chunk(thread: u32, row: u32, col: u32, inner: u32) {
-    // The strides of C decide which of its entries a thread owns: neighbouring threads have entries that are adjacent in memory.
-    let by_rows = product.c_cs == 1u;
-    let i = select(thread % LEFT4, thread / CPB8, by_rows);
-    let j = select(thread / LEFT4, thread % CPB8, by_rows);
+    let place = place_of_piece(thread);
     var sum = Piece();
-    for (var k = 0u; k < inner; k += TS) {
-        stage(thread, true, k, row);
-        stage(thread, false, k, col);
-        // Both tiles are complete before they are multiplied.
-        workgroupBarrier();
-        sum = transposed_product(sum, 0u, i, j);
-        // All threads have read the tiles before they are overwritten.
+    // In each round what is in one half is multiplied, and what comes next is loaded and stored in the other one.
+    for (var k = 0u; k < inner + STEP; k += STEP) {
+        let half = k / STEP % 2u;
+        var of_m = array<Scalar4, LEFT_LOADS>();
+        var of_x = array<Scalar4, RIGHT_LOADS>();
+        @if(ahead) {
+            if k < inner {
+                of_m = load_left(thread, k, row);
+                of_x = load_right(thread, k, col);
+            }
+        }
+        if k > 0u { sum = add_product(sum, (1u - half) * LEFT_HALF, (1u - half) * RIGHT_HALF, STEP, place.x, place.y); }
+        if k < inner {
+            @if(!ahead) {
+                of_m = load_left(thread, k, row);
+                of_x = load_right(thread, k, col);
+            }
+            store_step(thread, half, of_m, of_x);
+        }
+        // This half is complete before it is multiplied, and all threads have read the other one before it is overwritten.
         workgroupBarrier();
     }
-    update_tile(row + 4u * i, col + 4u * j, sum.near);
-    update_tile(row + 4u * i, col + 4u * (j + CPB8), sum.far);
+    @repeat(S, STRIPS) {
+        let i = row + 4u * (place.x + S * THREADS_I);
+        update_tile(i, col + 4u * place.y, sum.strips[S].near);
+        update_tile(i, col + 4u * (place.y + CPB8), sum.strips[S].far);
+    }
 }
 
 /// `update_row` for the four rows from i on, at column j.

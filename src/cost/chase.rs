@@ -224,6 +224,7 @@ impl Work {
             flops: step.flops(kind, all),
             again: Again::default(),
             beside: Beside::default(),
+            two_strips: false,
             footprint: (step.n as u64).saturating_mul(2 * (lines + 1) * kind.bytes() as u64),
             bytes: all * 2 * entries * kind.bytes() as u64,
             // Each line reads t twice, and the block is written and read.
@@ -263,6 +264,7 @@ impl Work {
             flops: step.flops(kind, all),
             again: Again::default(),
             beside: Beside::default(),
+            two_strips: false,
             footprint: (step.n as u64).saturating_mul(4 * width * kind.bytes() as u64),
             // D and L are read, U and D written; and a sweep's first U in a dispatch and its last L.
             bytes: (4 * all + 2 * active.len() as u64 * shape.team as u64) * block * kind.bytes() as u64,

@@ -17,21 +17,27 @@ use crate::{
 /// Most numbers of 4 bytes of a line of stage 2 of which a thread holds two in registers.
 const MOST_OF_TWO_LINES: usize = 32;
 
+/// Whether it is an A100, or one before, whose multiprocessors have half as many lanes as an H100's.
+fn is_half_as_wide(bounds: &Bounds<'_>) -> bool {
+    DeviceModel::of_name(bounds.name, false).name == DeviceModel::A100.name
+}
+
 impl Tuning {
     /// Defaults for a GPU with these limits: see [`for_adapter`](Self::for_adapter).
     pub(crate) fn within(kind: ElementKind, bounds: &Bounds<'_>, n: usize) -> Tuning {
-        Tuning::apart_within(kind, bounds, n).beside(kind, bounds).with_products(kind, bounds).with_teams(kind, bounds)
+        Tuning::apart_within(kind, bounds, n)
+            .with_strips(kind, bounds, n)
+            .beside(kind, bounds)
+            .with_products(kind, bounds)
+            .with_teams(kind, bounds)
     }
 
     /// [`within`](Self::within), each kernel in dispatches of its own.
     fn apart_within(kind: ElementKind, bounds: &Bounds<'_>, n: usize) -> Tuning {
-        let &Bounds { name, threads, bytes: memory, workgroups, software, fast_memory } = bounds;
-        // NVIDIA's data-centre GPUs have a limit of 48 KiB a workgroup.
-        let measured = fast_memory && memory <= 48 << 10;
+        let &Bounds { name, threads, workgroups, software, fast_memory, .. } = bounds;
         let with = |tile_size: usize, blocks: usize, cols_per_block: usize| {
             let gpu = GpuTuning {
-                // On an H100 long blocks are best divided among more threads.
-                split_k: (threads / tile_size).clamp(1, if blocks >= 16 && measured { 16 } else { 8 }),
+                split_k: (threads / tile_size).clamp(1, 8),
                 // A cycle has about 2 tile_size rows, then columns, with four threads each, so that neighbouring entries of a column are in as
                 // many threads. A software driver gains nothing from more. One sweep, and one cycle, between dispatches is best: on an H100 the
                 // gap between dispatches takes 2 us, a cycle 4.
@@ -43,6 +49,7 @@ impl Tuning {
                 tiles_held: 0,
                 split_beside: 0,
                 rows_per_block: 0,
+                strips_per_thread: 1,
             };
             Tuning {
                 tile_size,
@@ -66,7 +73,7 @@ impl Tuning {
         let wide = (n >= 12_000 && kind.bytes() == 4 && !fast_memory && !software && !apple).then_some((64, 8, 32));
         let narrow = match (software, fast_memory) {
             (true, _) => n <= 1024 && bytes == 8,
-            (_, true) => n <= if kind.is_complex() { 4096 } else { 2048 },
+            (_, true) => n <= if kind.is_complex() || is_half_as_wide(bounds) { 4096 } else { 2048 },
             _ => n <= if kind.is_complex() { 1024 } else { 512 },
         };
         let narrow = (narrow && bytes <= 8).then_some((16, 8, 64));
@@ -78,11 +85,9 @@ impl Tuning {
         };
         let deep = if bytes == 4 { n <= 512 || n >= long } else { n >= 8192 };
         let any = [(32, 8, 64), (32, 4, 64), (32, 4, 32), (16, 8, 64), (16, 4, 32), (8, 4, 32), (4, 4, 16)];
-        // Complex<f64> fits no larger block of a wide tile there.
-        let any = any.into_iter().filter(|&(tile_size, ..)| bytes < 16 || !fast_memory || tile_size <= 16);
-        // `unmqr` of n = 16384 takes an H100 776 ms with 128 columns, 926 with 64.
-        let wider = |cols: usize| if bytes == 4 && measured && n > 512 { 2 * cols } else { cols };
-        let deeper = |(tile_size, blocks, cols)| (deep && blocks == 8).then_some((tile_size, 16, wider(cols)));
+        // Complex<f64> fits no large block of a wide tile.
+        let any = any.into_iter().filter(|&(tile_size, ..)| bytes < 16 || software || tile_size <= 16);
+        let deeper = |(tile_size, blocks, cols)| (deep && blocks == 8).then_some((tile_size, 16, cols));
         let chosen = wide
             .into_iter()
             .chain(narrow)
@@ -101,6 +106,21 @@ impl Tuning {
     fn beside(self, kind: ElementKind, bounds: &Bounds<'_>) -> Tuning {
         let with = |split| self.clone().split_beside(split);
         let mut fitting = [4, 2].into_iter().map(with).filter(|_| !bounds.software);
+        fitting.find(|tuning| Shape::new(kind, bounds, tuning).is_ok()).unwrap_or(self.clone())
+    }
+
+    /// With two strips a thread in products of numbers of four bytes, on NVIDIA's GPUs and those with high-bandwidth memory, and up to 128 columns, of
+    /// which a workgroup then has 64 threads with tiles of 32. With narrower tiles it has too few, unless there are many of them. Other devices'
+    /// registers may be too few, and browsers do not tell whose GPU it is.
+    fn with_strips(self, kind: ElementKind, bounds: &Bounds<'_>, n: usize) -> Tuning {
+        let is_word = |word: &str| ["NVIDIA", "GeForce", "RTX", "GTX", "Quadro", "Tesla"].contains(&word);
+        let known = bounds.fast_memory || bounds.name.split_whitespace().any(is_word);
+        let few = self.tile_size < 32 && n <= 2048;
+        if kind.scalar_bytes() > 4 || few || !known || bounds.software || cfg!(target_family = "wasm") {
+            return self;
+        }
+        let with = |cols| self.clone().strips_per_thread(2).cols_per_block(cols);
+        let mut fitting = [128, 64, self.cols_per_block].map(with).into_iter();
         fitting.find(|tuning| Shape::new(kind, bounds, tuning).is_ok()).unwrap_or(self.clone())
     }
 
@@ -126,8 +146,8 @@ impl Tuning {
             return self.lines_per_thread(lines);
         }
         let layout = BandLayout::new(self.tile_size, self.tile_size, self.tile_width);
-        // An A100's multiprocessors, and those before, have half as many lanes: a warp more would wait for the others.
-        let half = DeviceModel::of_name(bounds.name, false).name == DeviceModel::A100.name;
+        // A warp more would wait for the others.
+        let half = is_half_as_wide(bounds);
         let threads = if half { 64 } else { 128 };
         let cycles = if half && self.tile_size > 16 { 2 } else { 4 };
         let most = (threads * lines / (2 * self.tile_size.max(1))).clamp(1, 4);

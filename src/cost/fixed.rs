@@ -65,6 +65,7 @@ impl Work {
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
+            two_strips: false,
             // The matrix for each group of vectors; the vectors, which all workgroups read, once; and three words of each sum.
             bytes: 8 * lines * terms * groups + 8 * terms * count + 12 * lines * parts * count,
             workgroup_bytes: 2 * (FixedShape::BYTES as u64) * lines.div_ceil(LINES as u64) * parts * count,

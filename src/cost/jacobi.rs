@@ -135,6 +135,7 @@ impl Work {
             footprint: if shape.spilled { 0 } else { u64::MAX },
             again: Again::default(),
             beside: Beside::default(),
+            two_strips: false,
             bytes: 0,
             workgroup_bytes: 0,
             chain: Chain::default(),

@@ -311,7 +311,7 @@ impl Cost {
         const MOST: usize = 1 << 16;
         let Tuning { tile_size, leaf, cols_per_block, ref gpu, .. } = *tuning;
         let GpuTuning { split_k, threads_per_block, sweeps_per_block, cycles_per_dispatch, .. } = *gpu;
-        let GpuTuning { split_beside, rows_per_block, lines_per_thread, .. } = *gpu;
+        let GpuTuning { split_beside, rows_per_block, lines_per_thread, strips_per_thread, .. } = *gpu;
         for (option, value) in [
             ("tile_size", tile_size),
             ("leaf", leaf),
@@ -323,6 +323,7 @@ impl Cost {
             ("split_beside", split_beside),
             ("rows_per_block", rows_per_block),
             ("lines_per_thread", lines_per_thread),
+            ("strips_per_thread", strips_per_thread),
         ] {
             if value > MOST {
                 return Err(SvdError::invalid(option, format!("{value}, but no device has more than {MOST}")));
@@ -466,7 +467,7 @@ impl Cost {
         let filled = (threads / (lanes * units)).min(1.0);
         // Workgroups that are resident on the device at a time.
         let by_memory = device.workgroup_memory.checked_div(work.workgroup_memory).unwrap_or(u64::MAX);
-        let by_registers = device.registers / (work.kernel.registers() * work.threads).max(1);
+        let by_registers = device.registers / (work.registers() * work.threads).max(1);
         let held =
             (device.threads / work.threads.max(1)).min(by_memory).min(by_registers).min(device.workgroups).max(1) * device.units;
         let rounds = work.workgroups.div_ceil(held) as f64;
@@ -504,8 +505,10 @@ impl Cost {
         let latency = cycles(chain).max(cycles(beside.chain) / rounds.max(1.0)) / device.clock_hz;
         let overhead = device.dispatch_seconds;
         // Rounds overlap: the latency of one workgroup is hidden by the throughput of others. But a workgroup loads, then multiplies, and too
-        // few of them are resident to hide the one behind the other: on an H100 `unmqr` takes the sum.
-        let throughput = memory + workgroup_memory + arithmetic.max(issue);
+        // few of them are resident to hide the one behind the other: on an H100 `unmqr` took the sum, before it loaded what comes next while it
+        // multiplies. With two strips the loads are taken to be hidden, which is not measured.
+        let multiply = workgroup_memory + arithmetic.max(issue);
+        let throughput = if work.two_strips { memory.max(multiply) } else { memory + multiply };
         let total = overhead + throughput.max(latency * rounds.max(1.0));
         KernelSeconds { kernel: work.kernel, arithmetic, memory, workgroup_memory, issue, latency, overhead, total }
     }

@@ -52,6 +52,7 @@ impl Work {
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
+            two_strips: false,
             bytes: rows * (read + 2) * scalar + workgroups * (parts + 1) * done * scalar,
             workgroup_bytes: (2 * rows * done + threads * workgroups * 2) * scalar,
             // The sums of z, a row of the panel, whose loads do not depend on one another, and a sum of squares in a tree.
@@ -83,6 +84,7 @@ impl Work {
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
+            two_strips: false,
             bytes: rows * cols * kind.bytes() as u64 + (rows * done + 2 * rows + parts as u64 * (cols + done)) * scalar,
             workgroup_bytes: workgroups * threads * 2 * scalar,
             chain: Chain {
@@ -112,6 +114,7 @@ impl Work {
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
+            two_strips: shape.strips == 2,
             bytes: 2 * rows * cols * kind.bytes() as u64 + workgroups * shape.staged() * inner * scalar,
             workgroup_bytes: workgroups * shape.shared(steps) * scalar,
             chain: shape.chain(kind, steps),
@@ -132,6 +135,7 @@ impl Work {
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
+            two_strips: false,
             bytes: rows * level.width as u64 * kind.bytes() as u64 + ts * ts * scalar,
             // For each row a thread reads two numbers for each of its products. A row of T reads those above it.
             workgroup_bytes: steps * at_once * (ts + 2 * each * threads) * scalar + ts * ts * (ts + 2) * scalar,

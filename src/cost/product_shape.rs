@@ -14,41 +14,71 @@ pub(crate) struct ProductShape {
     /// Rows of C of a workgroup, a multiple of 4, and its columns, a multiple of 8.
     pub rows: usize,
     pub cols: usize,
+    /// Strips of 4 x 8 entries of a thread: 1, or 2 if they divide the rows.
+    pub strips: usize,
+}
+
+/// The strips of a thread that `tuning` asks for, if they divide the `rows` of a workgroup.
+pub(super) fn strips_of(tuning: &Tuning, rows: usize) -> usize {
+    if tuning.gpu.strips_per_thread == 2 && rows.is_multiple_of(8) { 2 } else { 1 }
 }
 
 impl ProductShape {
     pub fn of(tuning: &Tuning) -> ProductShape {
         let depth = tuning.tile_size.next_multiple_of(4);
         let rows = if tuning.gpu.rows_per_block == 0 { depth } else { tuning.gpu.rows_per_block.next_multiple_of(4) };
-        ProductShape { depth, rows, cols: tuning.cols_per_block.next_multiple_of(8) }
+        ProductShape { depth, rows, cols: tuning.cols_per_block.next_multiple_of(8), strips: strips_of(tuning, rows) }
     }
 
-    /// Threads of a workgroup, with a piece of 4 x 8 entries of C each.
+    /// Threads of a workgroup, with a piece of 4 `strips` x 8 entries of C each.
     pub fn threads(&self) -> usize {
-        self.rows / 4 * (self.cols / 8)
+        self.rows / 4 / self.strips * (self.cols / 8)
+    }
+
+    /// Rows of a half of the tiles in workgroup memory: while one is multiplied, the next one is loaded. Blocks of 4 rows cannot always be halved.
+    pub fn step(&self) -> usize {
+        if self.depth.is_multiple_of(8) { self.depth / 2 } else { self.depth }
     }
 
     /// Bytes of workgroup memory that the shaders declare.
     pub fn bytes(&self, kind: ElementKind) -> usize {
-        self.depth * (self.rows / 4 + 1 + self.cols / 4 + 1) * 4 * kind.scalar_bytes()
+        2 * self.step() * (self.rows / 4 + 1 + self.cols / 4 + 1) * 4 * kind.scalar_bytes()
     }
 
-    /// Loop iterations of a thread for each `depth` of the inner dimension: the product, staging, and the loops themselves.
+    /// Loop iterations of a thread for each `depth` of the inner dimension, at most: the product, and the loop around it.
     pub fn iterations(&self) -> usize {
-        let staged = |width: usize| (self.depth * width / 4).div_ceil(self.threads());
-        self.depth + staged(self.rows) + staged(self.cols) + 3
+        self.depth + 2
     }
 
     /// The constants of the shaders.
-    pub fn constants(&self) -> [(&'static str, u32); 7] {
+    pub fn constants(&self) -> Vec<(&'static str, u32)> {
+        let loads = |width: usize| ((self.step() * width / 4).div_ceil(self.threads())) as u32;
+        let of_gemm = [
+            ("LEFT_LOADS", loads(self.rows)),
+            ("RIGHT_LOADS", loads(self.cols)),
+            ("HELD", 0),
+            ("GEMM_THREADS", self.threads() as u32),
+        ];
+        self.tile_constants().into_iter().chain(of_gemm).collect()
+    }
+
+    /// The constants of tiles in workgroup memory and of the pieces of threads (shaders/shared/tiles.wgsl).
+    pub fn tile_constants(&self) -> [(&'static str, u32); 10] {
+        let rows_of_threads = self.rows / 4 / self.strips;
+        let cols8 = self.cols / 8;
         [
             ("TS", self.depth as u32),
+            ("STEP", self.step() as u32),
+            ("STRIPS", self.strips as u32),
+            // A piece of one strip is on devices whose compilers may be slow.
+            ("UNROLLED", if self.strips == 1 { 1 } else { 4 }),
             ("LEFT4", self.rows as u32 / 4),
             ("CPB", self.cols as u32),
             ("CPB4", self.cols as u32 / 4),
-            ("CPB8", self.cols as u32 / 8),
-            ("HELD", 0),
-            ("GEMM_THREADS", self.threads() as u32),
+            ("CPB8", cols8 as u32),
+            // 16 consecutive threads have 2 x 8 pieces, or the largest such grid that divides those of the workgroup.
+            ("I_PAIR", 2 - rows_of_threads as u32 % 2),
+            ("J_LANES", 1 << cols8.trailing_zeros().min(3)),
         ]
     }
 
@@ -57,10 +87,20 @@ impl ProductShape {
         (self.rows + self.cols) as u64
     }
 
-    /// Numbers that a workgroup writes to workgroup memory and reads from there, with `steps` times `depth` of the inner dimension. As in `unmqr`,
-    /// a thread reads 12 numbers for 32 multiply-adds.
+    /// Numbers that a thread reads from workgroup memory for a row of a product. With two strips each read has the same address in two threads, and
+    /// takes half the time.
+    pub fn read(&self) -> u64 {
+        if self.strips == 1 { 12 } else { 8 }
+    }
+
+    /// Numbers that a workgroup writes to workgroup memory and reads from there, with `steps` times `depth` of the inner dimension.
     pub fn shared(&self, steps: u64) -> u64 {
-        steps * self.depth as u64 * (12 * self.threads() as u64 + self.staged())
+        steps * self.depth as u64 * (self.read() * self.threads() as u64 + self.staged())
+    }
+
+    /// Instructions of a thread for a row of a product: multiply-adds, reads, and the loop's.
+    pub fn issued(&self, kind: ElementKind) -> u64 {
+        self.strips as u64 * 32 * fmas(kind) + 5
     }
 
     /// What a workgroup does one after the other.
@@ -72,7 +112,7 @@ impl ProductShape {
             barriers: 2 * steps,
             round_trips: steps + 1,
             steps: steps * depth * READ,
-            issued: steps * (depth * (32 * fmas(kind) + 5) + staged),
+            issued: steps * (depth * self.issued(kind) + staged),
             ..Chain::default()
         }
     }

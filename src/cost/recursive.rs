@@ -88,6 +88,7 @@ impl Work {
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
+            two_strips: false,
             // Each entry is read twice, and written as f16.
             bytes: (padded * (8 * terms + 2 * columns * products.slices())) as u64,
             workgroup_bytes: 0,
@@ -111,6 +112,7 @@ impl Work {
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
+            two_strips: false,
             // C, and each operand once: the workgroups that read it run at the same time.
             bytes: 8 * (rows as u64) * (cols as u64) + operand * (of_rows + of_cols) as u64,
             // Fragments come from the shared cache, at a third of the rate of workgroup memory.
@@ -164,6 +166,7 @@ impl TriangularKernels for Solve<'_> {
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
+            two_strips: false,
             bytes: 2 * self.kind.bytes() as u64 * order * cols,
             workgroup_bytes: of_pair(self.kind) * order * order * cols,
             chain: Chain { barriers: order, round_trips: 2, steps: 10 * order, ..Chain::default() },
@@ -291,10 +294,10 @@ mod tests {
         }
     }
 
-    /// On an H100 half products pay from n = 8192 on, split ones from 16384, by the model: the panels take the more time the smaller the matrix.
+    /// On an H100 half products pay from n = 32768 on, split ones later, by the model: the panels take the more time the smaller the matrix.
     #[test]
     fn crossovers() {
-        for (n, half, split) in [(4096, false, false), (8192, true, false), (16384, true, true), (32768, true, true)] {
+        for (n, half, split) in [(4096, false, false), (8192, false, false), (16384, false, false), (32768, true, false)] {
             let tuning = Cost::tuning::<f32>(n);
             let of = |products| seconds(&Cost::qr_by(products, n, n, &tuning).unwrap());
             let (native, of_half, of_split) = (of(Products::Native), of(Products::Half), of(Products::Split));

@@ -5,7 +5,10 @@ use crate::{
         element_kind::ElementKind,
         error::{Result, SvdError},
     },
-    cost::{device::DeviceModel, product_shape::ProductShape},
+    cost::{
+        device::DeviceModel,
+        product_shape::{ProductShape, strips_of},
+    },
     tile::{panel_tree::Level, tuning::Tuning},
 };
 
@@ -26,13 +29,13 @@ pub(crate) struct Bounds<'a> {
 }
 
 impl Bounds<'_> {
-    /// The limits of a modelled device, with 1024 threads and 32 KiB per workgroup, which nearly all devices have. Data-centre GPUs have 48, or
-    /// all of a multiprocessor's.
+    /// The limits of a modelled device, with 1024 threads and 32 KiB per workgroup, which nearly all devices have. NVIDIA's have 48, and other
+    /// data-centre GPUs all of a multiprocessor's.
     pub fn of_model(device: &DeviceModel) -> Bounds<'static> {
         // Models with high-bandwidth memory have at least 1.9e12 bytes per second, the others at most 0.3e12.
         let fast_memory = device.bandwidth > 1.2e12;
         let bytes = match device.workgroup_memory >> 10 {
-            160.. => 48 << 10,
+            100.. => 48 << 10,
             kib if fast_memory => (kib as usize) << 10,
             _ => 32 << 10,
         };
@@ -53,6 +56,8 @@ pub(crate) struct Shape {
     pub cpb: usize,
     /// Tiles of these columns that `unmqr` keeps in workgroup memory between its two passes, at most those of a block.
     pub held: usize,
+    /// Strips of 4 x 8 entries of a thread of `unmqr`, 1 or 2.
+    pub strips: usize,
     /// Threads that share a column in `geqrt` beside `unmqr`, and the R factors that a level above the leaves stacks at most. 0: they have
     /// dispatches of their own.
     pub split_beside: usize,
@@ -79,6 +84,7 @@ impl Shape {
             slice: 4 * rows.div_ceil(4 * tuning.gpu.split_k),
             cpb: tuning.cols_per_block.next_multiple_of(8),
             held: tuning.gpu.tiles_held.min(rows.div_ceil(ts)),
+            strips: strips_of(tuning, ts),
             split_beside: tuning.gpu.split_beside,
             arity: tuning.arity(),
             products: ProductShape::of(tuning),
@@ -93,7 +99,7 @@ impl Shape {
             return None;
         }
         let slice = (MOST_BESIDE_BYTES / kind.scalar_bytes()).min(4 * (self.arity * ts).div_ceil(4 * split));
-        Some(Shape { split, slice, cpb: 32 * split, held: 0, ..*self }).filter(|shape| shape.rows() >= 2 * ts)
+        Some(Shape { split, slice, cpb: 32 * split * self.strips, held: 0, ..*self }).filter(|shape| shape.rows() >= 2 * ts)
     }
 
     /// Whether a dispatch runs `unmqr` of `level` beside `geqrt` of `next`: the next level of its tree, if its blocks are short and the matrix can be
@@ -125,8 +131,8 @@ impl Shape {
     }
 
     /// The products in `unmqr`: of a tile with its columns.
-    fn tiles(&self) -> ProductShape {
-        ProductShape { depth: self.ts, rows: self.ts, cols: self.cpb }
+    pub(super) fn tiles(&self) -> ProductShape {
+        ProductShape { depth: self.ts, rows: self.ts, cols: self.cpb, strips: self.strips }
     }
 
     pub fn unmqr_threads(&self) -> usize {
@@ -170,9 +176,11 @@ impl Shape {
         most("tile_size", tuning.tile_size, threads / 4 * 4)?;
         let ts = tuning.tile_size.next_multiple_of(4);
         most("split_k", tuning.gpu.split_k, threads / ts)?;
-        most("cols_per_block", tuning.cols_per_block, threads / (ts / 4) * 8)?;
+        most("strips_per_thread", tuning.gpu.strips_per_thread, 2)?;
+        most("cols_per_block", tuning.cols_per_block, threads / (ts / 4 / strips_of(tuning, ts)) * 8)?;
         let cols = tuning.cols_per_block.next_multiple_of(8);
-        most("rows_per_block", tuning.gpu.rows_per_block, threads / (cols / 8) * 4)?;
+        let strips = strips_of(tuning, tuning.gpu.rows_per_block.min(threads * 8).next_multiple_of(4));
+        most("rows_per_block", tuning.gpu.rows_per_block, threads / (cols / 8) * 4 * strips)?;
         most("threads_per_block", tuning.gpu.threads_per_block, threads)?;
         most("split_beside", tuning.gpu.split_beside, threads / ts)?;
         most("lines_per_thread", tuning.gpu.lines_per_thread, 2)?;
@@ -218,21 +226,22 @@ impl Shape {
     }
 
     /// The constants of the shader of `unmqr`.
-    pub fn unmqr_constants(&self) -> [(&'static str, u32); 10] {
-        let (ts4, cpb4) = (self.ts as u32 / 4, self.cpb as u32 / 4);
-        [
-            ("TS", self.ts as u32),
-            ("TS4", ts4),
-            ("LEFT4", ts4),
-            ("CPB", self.cpb as u32),
-            ("CPB4", cpb4),
-            ("CPB8", self.cpb as u32 / 8),
+    pub fn unmqr_constants(&self) -> Vec<(&'static str, u32)> {
+        let (ts4, step4, cpb4) = (self.ts / 4, self.tiles().step() / 4, self.cpb / 4);
+        let loads = |of: usize| of.div_ceil(self.unmqr_threads()) as u32;
+        let of_unmqr = [
+            ("TS4", ts4 as u32),
             ("HELD", self.held as u32),
-            // Eight consecutive threads stage 2 x 4 vector blocks, or the largest such grid that divides a tile.
-            ("I_LOW", 2 - ts4 % 2),
+            // Eight consecutive threads stage 2 x 4 vector blocks, or the largest such grid that divides a step.
+            ("I_LOW", 2 - step4 as u32 % 2),
             ("J_LOW", if cpb4.is_multiple_of(4) { 4 } else { 2 }),
+            // Vectors of V and blocks of X of a thread in a step, and of V in a tile.
+            ("LEFT_LOADS", loads(4 * step4 * ts4)),
+            ("RIGHT_LOADS", loads(step4 * cpb4)),
+            ("TURNED_LOADS", loads(ts4 * ts4)),
             ("UNMQR_THREADS", self.unmqr_threads() as u32),
-        ]
+        ];
+        self.tiles().tile_constants().into_iter().chain(of_unmqr).collect()
     }
 }
 
@@ -288,8 +297,8 @@ mod tests {
     #[test]
     fn usual_sizes_fit_webgpu_defaults() {
         let (bytes, threads) = (16 << 10, 256);
-        let products = ProductShape { depth: 32, rows: 32, cols: 64 };
-        let narrow = Shape { ts: 32, split: 8, slice: 16, cpb: 64, held: 0, split_beside: 0, arity: 4, products };
+        let products = ProductShape { depth: 32, rows: 32, cols: 64, strips: 1 };
+        let narrow = Shape { ts: 32, split: 8, slice: 16, cpb: 64, held: 0, strips: 1, split_beside: 0, arity: 4, products };
         let wide = Shape { ts: 16, ..narrow };
         assert!(narrow.geqrt_bytes(ElementKind::F32).max(narrow.unmqr_bytes(ElementKind::F32)) <= bytes);
         assert!(wide.geqrt_bytes(ElementKind::F64).max(wide.unmqr_bytes(ElementKind::F64)) <= bytes);

@@ -231,6 +231,7 @@ impl Batch {
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
+            two_strips: shape.strips == 2,
             bytes,
             workgroup_bytes,
             chain,
@@ -303,6 +304,7 @@ impl Work {
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
+            two_strips: false,
             bytes: 2 * rows * columns * kind.bytes() as u64 + chunks * reflectors * reach * scalar,
             // Every thread reads the reflector once, four numbers at a time; all threads of a subgroup the same ones.
             workgroup_bytes: chunks * reflectors * staged * (threads / 32 + 1) * scalar,
@@ -362,7 +364,7 @@ mod tests {
     /// The pieces of products cover each entry of C and of the inner dimension once, and a dispatch has no two pieces of the same entries.
     #[test]
     fn pieces_are_the_products() {
-        let shape = ProductShape { depth: 8, rows: 16, cols: 16 };
+        let shape = ProductShape { depth: 8, rows: 16, cols: 16, strips: 1 };
         let of = |rows, cols, inner| Extent { rows, cols, inner, ..Extent::default() };
         let products = [of(40, 50, 30), of(7, 100, 64), of(0, 5, 5), of(3, 3, 1)];
         for (flops, inner, groups) in [(u64::MAX, usize::MAX, 1000), (20_000, 16, 1000), (1, 1000, 2)] {

@@ -36,6 +36,8 @@ pub(crate) struct Work {
     pub chain: Chain,
     /// Workgroups of another kernel, of the above.
     pub beside: Beside,
+    /// Whether a thread has two strips of a product (`Tuning::strips_per_thread`).
+    pub two_strips: bool,
 }
 
 /// Workgroups of a dispatch that run another kernel than the others.
@@ -130,6 +132,15 @@ pub(super) fn scalar_bytes(kind: ElementKind) -> u64 {
 }
 
 impl Work {
+    /// Registers of a thread in f32. With two strips: by NVIDIA's compiler (`benches/registers.py`).
+    pub fn registers(&self) -> u64 {
+        match (self.two_strips, self.kernel) {
+            (true, Kernel::Unmqr | Kernel::UnmqrAndGeqrt) => 208,
+            (true, _) => 150,
+            (false, kernel) => kernel.registers(),
+        }
+    }
+
     /// `geqrt` of a level: for each of w columns, v; v^H X for all columns; X - tau v u^H for those right of it. T is computed meanwhile.
     pub fn geqrt(kind: ElementKind, shape: &Shape, level: &Level) -> Work {
         let scalar = scalar_bytes(kind);
@@ -151,6 +162,7 @@ impl Work {
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
+            two_strips: false,
             bytes: 2 * rows * width * kind.bytes() as u64 + (rows * ts + blocks * ts * ts) * scalar,
             // A thread reads its slice of a column at most twice, and the shares of two.
             workgroup_bytes: blocks * threads * width * (2 * slice + 2 * split) * scalar,
@@ -179,9 +191,8 @@ impl Work {
         let again = tiles - (shape.held as u64).min(tiles);
         let of_x = rows * trailing * kind.bytes() as u64;
         let of_x_again = (u128::from(of_x) * u128::from(again) / u128::from(tiles.max(1))) as u64;
-        // For each product of tiles, a thread reads 12 numbers for 32 multiply-adds, TS times. Tiles of V, T, X and W are stored once per
-        // use.
-        let read = products * ts * 12 * threads;
+        // Each product of tiles has TS rows. Tiles of V, T, X and W are stored once per use.
+        let read = products * ts * shape.tiles().read() * threads;
         let stored = products * ts * ts + (tiles + 2) * ts * cpb;
         Work {
             kernel: Kernel::Unmqr,
@@ -192,15 +203,15 @@ impl Work {
             footprint: u64::MAX,
             again: Again { bytes: of_x_again, of_one: again * ts * cpb * kind.bytes() as u64 },
             beside: Beside::default(),
+            two_strips: shape.strips == 2,
             bytes: 2 * of_x + of_x_again + (rows * ts + blocks * ts * ts) * scalar,
             workgroup_bytes: workgroups * (read + stored) * scalar,
-            // A step of a product has 32 multiply-adds, three reads, for whose latency it waits twice, and two for the loop. A thread stages X in
-            // blocks of 16, V in vectors.
+            // A row of a product has the reads' latency twice. A thread stages X in blocks of 16, V in vectors.
             chain: Chain {
                 barriers: 4 * tiles + 3,
                 round_trips: 3 * tiles + 1,
                 steps: products * ts * 2 * READ,
-                issued: products * (ts * (32 * fmas(kind) + 5) + 30 * (ts * ts / 4).div_ceil(threads))
+                issued: products * (ts * shape.tiles().issued(kind) + 30 * (ts * ts / 4).div_ceil(threads))
                     + 250 * tiles * (ts * cpb / 16).div_ceil(threads)
                     + 600 * tiles,
                 ..Chain::default()
@@ -258,6 +269,7 @@ impl Work {
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
+            two_strips: false,
             bytes: 4 * n * kind.bytes() as u64 + (2 * n + 1) * real,
             workgroup_bytes: (threads + 1) * threads * real,
             chain: Chain { barriers: 1, round_trips: 2 * rows, steps: threads + 4 * rows, ..Chain::default() },
@@ -287,6 +299,7 @@ impl Work {
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
+            two_strips: false,
             bytes: (2 * values + 1 + 4 * values) * real,
             workgroup_bytes: 0,
             chain: Chain {
@@ -329,6 +342,7 @@ impl Work {
             footprint: u64::MAX,
             again: Again::default(),
             beside: Beside::default(),
+            two_strips: false,
             bytes,
             workgroup_bytes: 0,
             chain,

@@ -96,6 +96,10 @@ pub struct GpuTuning {
     /// workgroup memory, tile_size (rows_per_block + 4) numbers. 0: `tile_size`.
     #[cfg_attr(feature = "serde", serde(default))]
     pub rows_per_block: usize,
+    /// Strips of 4 x 8 entries of a product that a thread computes, in `unmqr` and in matrix products: 2 where they divide a workgroup's rows, otherwise
+    /// 1. Two read half as much workgroup memory for a multiplication, and take twice the registers.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub strips_per_thread: usize,
 }
 
 /// Passes all hyperparameters to another macro: the setter's docs, the name, the field of [`Tuning`] that contains it, the type and an
@@ -135,6 +139,8 @@ macro_rules! hyperparameters {
             split_beside in gpu: usize = 4,
             /// Sets the rows of a workgroup of a matrix product (GPU).
             rows_per_block in gpu: usize = 64,
+            /// Sets the strips of 4 x 8 entries of a product that a thread computes (GPU).
+            strips_per_thread in gpu: usize = 2,
         }
     };
 }
@@ -210,6 +216,7 @@ impl Tuning {
                 tiles_held: 0,
                 split_beside: 0,
                 rows_per_block: 0,
+                strips_per_thread: 1,
             },
         }
     }

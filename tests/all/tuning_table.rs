@@ -188,7 +188,8 @@ fn round_trips() {
         .tiles_held(10)
         .split_beside(11)
         .rows_per_block(12)
-        .lines_per_thread(1);
+        .lines_per_thread(1)
+        .strips_per_thread(2);
     let mut table = TuningTable::default();
     table.set::<f64>("a device, \"quoted\"\n", 1000, all.clone());
     table.set::<f16>(TuningTable::CPU, usize::MAX, PartialTuning::default());

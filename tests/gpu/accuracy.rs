@@ -2,7 +2,8 @@
 
 use faer::{Mat, MatRef};
 use svdvals_gpu::{
-    Backend, GpuContext, HalfStorage, PanelTree, Stage3, SvdError, SvdOptions, SvdValsGpu, Tuning, cost::Kernel, wgpu::Features,
+    Backend, GpuContext, HalfStorage, PanelTree, Stage3, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning, cost::Kernel,
+    wgpu::Features,
 };
 
 use crate::{
@@ -78,6 +79,27 @@ pub fn hyperparameters_do_not_change_values<T: Elements>(context: &GpuContext) -
         }
     }
     check!(fitting > 0, "none of the defaults' tiles fits");
+    Ok(())
+}
+
+/// A second strip of the products in each thread changes no bit of the values and vectors: a sum has the same terms in the same order. The sizes end
+/// within tiles, halves of tiles and strips, in both memory orders, with tiles of X that are held and panels beside updates.
+pub fn strips_keep_the_bits<T: Elements>(context: &GpuContext) -> Outcome {
+    let tall: Mat<T> = gaussian(150, 90, 23);
+    let by_rows = tall.transpose().to_owned();
+    let base = tuning(16, 48).cols_per_block(24).rows_per_block(32);
+    let two_levels = tuning(8, 24).cols_per_block(72).rows_per_block(16);
+    for tuning in [base.clone().tiles_held(1), base.split_beside(2), two_levels.tree(PanelTree::Flat)] {
+        if tuning.check_for_adapter::<T>(context).is_err() {
+            continue;
+        }
+        for a in [tall.as_ref(), by_rows.transpose()] {
+            let options = |strips| gpu(context).tuning(tuning.clone().strips_per_thread(strips));
+            let [one, two] = [1, 2].map(|strips| a.svd_gpu_with(&options(strips)));
+            let (one, two) = (one?, two?);
+            check!(one.u == two.u && one.s == two.s && one.v == two.v, "{tuning}: other bits");
+        }
+    }
     Ok(())
 }
 

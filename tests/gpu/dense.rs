@@ -118,7 +118,8 @@ pub fn geqrt_is_a_qr_factorisation<T: Elements>(context: &GpuContext) -> Outcome
     Ok(())
 }
 
-/// X after = X - V (T^H (V^H X)) with the V and T that are on the device, and nothing else changes, however many tiles of X are held.
+/// X after = X - V (T^H (V^H X)) with the V and T that are on the device, and nothing else changes, however many tiles of X are held,
+/// and with one or two strips of the products a thread.
 ///
 /// Bound: 4 (rows + 2 width) eps: three products of inner dimensions rows, width, width, of numbers of size up to 2. What is stored may
 /// be sqrt(rows) times as large, 16 at the most.
@@ -126,9 +127,11 @@ pub fn unmqr_is_its_formula<T: Elements>(context: &GpuContext) -> Outcome {
     for (held, (m, n, start, col, width, tile, leaf)) in
         [1, 2, 0].into_iter().cycle().zip(PANELS).filter(|(_, panel)| tile_fits::<T>(context, panel.5))
     {
+        // Two strips are long text, of which a software driver compiles each line for long.
+        let strips = if tile == 16 && size_of::<T::Scalar>() < 16 { 2 } else { 1 };
         // Three tiles of 32 x 32 c64 do not fit.
         let held = if tile * size_of::<T::Scalar>() < 512 { held } else { 0 };
-        let kernels = GpuKernels::new::<T>(context, &tuning(tile, leaf).tiles_held(held))?;
+        let kernels = GpuKernels::new::<T>(context, &tuning(tile, leaf).tiles_held(held).strips_per_thread(strips))?;
         let map = levels(PanelTree::Reduction, start, m - start, width, leaf, leaf / tile).next().ok_or("no level")?;
         let level = Level { transposed: false, col, width, map };
         let a = Mat::<T::Scalar>::from_fn(m, n, |i, j| T::noise(7, i, j).widen());

@@ -272,6 +272,7 @@ fn wgsl(kind: ElementKind, shader: &Shader, count: usize, constants: &str, devic
         ("split", shader.variant.is_some_and(|variant| variant.starts_with("split"))),
         ("sixteen", shader.variant.is_some_and(|variant| variant.ends_with("16"))),
         ("blocks", count > 1),
+        ("ahead", !(kind.is_double() && kind.is_complex())),
     ];
     assemble((shader.name, shader.source), &modules, &conditions)
         .map_err(|reason| SvdError::Gpu { what: "the source of a shader", reason })

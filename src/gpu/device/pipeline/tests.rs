@@ -263,7 +263,7 @@ fn check(kind: ElementKind, made: &Made, count: usize, has: Has) {
 fn rust_and_wgsl_agree() {
     fn agree(kind: ElementKind) {
         let large = Bounds { name: "a large device", threads: 1024, bytes: 48 << 10, ..BOUNDS };
-        let odd = Tuning::within(kind, &BOUNDS, 1000).tile_size(10).leaf(50).split_k(3).cols_per_block(20);
+        let odd = Tuning::within(kind, &BOUNDS, 1000).tile_size(13).leaf(50).split_k(3).split_beside(0).cols_per_block(20);
         let odd = odd.tile_width(5).threads_per_block(24).triangle(6);
         let sizes = [(&BOUNDS, odd)].into_iter();
         let sizes = sizes.chain([10, 1000, 20000].map(|n| (&BOUNDS, Tuning::within(kind, &BOUNDS, n))));

@@ -25,6 +25,7 @@ pub struct Knobs {
     beside: usize,
     rows: usize,
     lines: usize,
+    strips: usize,
 }
 
 impl Tune {
@@ -46,7 +47,8 @@ impl Tune {
                 .tiles_held(k.held)
                 .split_beside(k.beside)
                 .rows_per_block(k.rows)
-                .lines_per_thread(k.lines),
+                .lines_per_thread(k.lines)
+                .strips_per_thread(k.strips),
         }
     }
 }
@@ -56,7 +58,7 @@ impl std::fmt::Display for Tune {
         let Some(k) = &self.0 else { return f.write_str("defaults") };
         write!(
             f,
-            "tile {} leaf {} {} split {} cols {} width {} threads {} sweeps {} cycles {} blocks {} triangle {} held {} beside {} rows {} lines {}",
+            "tile {} leaf {} {} split {} cols {} width {} threads {} sweeps {} cycles {} blocks {} triangle {} held {} beside {} rows {} lines {} strips {}",
             k.tile,
             k.leaf,
             k.tree,
@@ -71,7 +73,8 @@ impl std::fmt::Display for Tune {
             k.held,
             k.beside,
             k.rows,
-            k.lines
+            k.lines,
+            k.strips
         )
     }
 }
@@ -79,7 +82,7 @@ impl std::fmt::Display for Tune {
 pub fn tunings() -> Vec<Tune> {
     use PanelTree::{Flat, Reduction};
     let knobs = |tile, leaf, tree, split, cols, width, threads, sweeps, cycles, blocks, triangle, held, beside, rows| {
-        let lines = 0;
+        let (lines, strips) = (0, 1);
         Tune(Some(Knobs {
             tile,
             leaf,
@@ -96,8 +99,11 @@ pub fn tunings() -> Vec<Tune> {
             beside,
             rows,
             lines,
+            strips,
         }))
     };
+    // Pieces of two strips.
+    let two = |Tune(knobs)| Tune(knobs.map(|knobs| Knobs { strips: 2, ..knobs }));
     // Stage 2 in registers.
     let with = |Tune(knobs), lines| Tune(knobs.map(|knobs| Knobs { lines, ..knobs }));
     vec![
@@ -118,6 +124,8 @@ pub fn tunings() -> Vec<Tune> {
         with(knobs(8, 24, Reduction, 4, 16, 8, 32, 4, 3, 1000, 8, 0, 0, 16), 2),
         with(knobs(4, 16, Reduction, 4, 16, 4, 32, 3, 2, 2, 8, 0, 0, 16), 1),
         with(knobs(16, 64, Reduction, 8, 32, 16, 64, 2, 4, 1000, 16, 0, 2, 32), 1),
+        two(knobs(16, 48, Reduction, 4, 64, 16, 64, 1, 1, 1000, 16, 1, 2, 32)),
+        two(knobs(8, 40, Flat, 4, 24, 8, 32, 1, 1, 1000, 8, 2, 0, 24)),
     ]
 }
 
@@ -135,7 +143,7 @@ pub fn any_tune(rng: &mut Rng) -> Tune {
     let sweeps = up_to(1, 4).min(threads);
     let (held, beside) = (up_to(0, 3), up_to(0, 4));
     let rows = if up_to(0, 1) == 0 { 0 } else { 4 * up_to(1, 16) };
-    let lines = up_to(0, 2);
+    let (lines, strips) = (up_to(0, 2), up_to(1, 2));
     Tune(Some(Knobs {
         tile,
         leaf,
@@ -152,5 +160,6 @@ pub fn any_tune(rng: &mut Rng) -> Tune {
         beside,
         rows,
         lines,
+        strips,
     }))
 }
