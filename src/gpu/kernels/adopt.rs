@@ -31,12 +31,12 @@ impl Source<GpuKernels> for Lines<'_> {
 impl GpuKernels {
     /// Like [`upload`](crate::tile::kernels::TileKernels::upload), for a matrix that is on the device already.
     pub(crate) fn adopt(&self, from: &Lines<'_>, scale: f64) -> Result<Dense> {
-        self.scaled(from, scale, 0, from.size().0)
+        self.scaled(from, scale, 0, from.size())
     }
 
-    /// A scaled copy of a matrix on the device, or of its triangle that the `flags` of [`parameters::Scale`] say, and zeros below up to `rows` rows.
-    pub(super) fn scaled(&self, from: &Lines<'_>, scale: f64, flags: u32, rows: usize) -> Result<Dense> {
-        let size = (rows.max(from.size().0), from.size().1);
+    /// A scaled copy of a matrix on the device, or of its triangle that the `flags` of [`parameters::Scale`] say, with zeros below and right of it up to
+    /// this size.
+    pub(super) fn scaled(&self, from: &Lines<'_>, scale: f64, flags: u32, size: (usize, usize)) -> Result<Dense> {
         let a = Dense::new(self.kind, &self.context, size, from.by_rows, self.shape, self.tuning.leaf)?;
         let [out] = &a.a[..] else {
             return Err(SvdError::invalid("matrix", format!("{} x {} is more than one buffer holds", size.0, size.1)));

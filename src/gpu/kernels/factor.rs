@@ -1,5 +1,7 @@
 //! The factors of a matrix that stays on the device.
 
+use std::ops::Range;
+
 use num_complex::Complex;
 
 use crate::{
@@ -37,20 +39,63 @@ impl GpuKernels {
     /// `scale` times the upper trapezoid of the first `rows` rows of `a`, with zeros below the diagonal.
     pub(crate) fn upper(&self, a: &Dense, rows: usize, scale: f64) -> Result<Dense> {
         let lines = lines(a, rows)?;
-        self.scaled(&lines, scale, if lines.by_rows { FROM } else { UPTO }, rows)
+        self.scaled(&lines, scale, if lines.by_rows { FROM } else { UPTO }, lines.size())
+    }
+
+    /// The upper triangle of the first n rows and columns of `a`, with zeros below the diagonal.
+    pub(crate) fn upper_square(&self, a: &Dense, n: usize) -> Result<Dense> {
+        let lines = Lines { inner: n, outer: n, ..lines(a, n)? };
+        self.scaled(&lines, 1.0, if lines.by_rows { FROM } else { UPTO }, (n, n))
     }
 
     /// [s A; root I] for the matrix A of `from`.
     pub(crate) fn with_ridge(&self, from: &Lines<'_>, scale: f64, root: f64) -> Result<Dense> {
         let (m, n) = from.size();
-        let all = self.scaled(from, scale, 0, m.saturating_add(n))?;
-        let entry = numbers_of(&self.stream, "the ridge", self.kind, &[root.into()])?;
-        let to = whole(&all)?;
-        let Window { rs, cs, .. } = to.window;
-        // The one entry, n times, to the diagonal of the last rows.
-        let one = Part { buffer: &entry, window: Window { offset: 0, rs: 0, cs: 0 }, rows: n, cols: 1, stack: Stack::ONE };
-        self.copy(one, Part { window: Window { offset: m * rs, rs: rs + cs, cs: 0 }, rows: n, cols: 1, ..to }, false)?;
+        let all = self.scaled(from, scale, 0, (m.saturating_add(n), n))?;
+        self.write_ridge(&all, (m, n), root)?;
         Ok(all)
+    }
+
+    /// [s A, t B; root I, 0] for the matrices of `a` and `b` and their scales, without the last rows if `root` is zero.
+    pub(crate) fn beside(&self, (a, scale): (&Lines<'_>, f64), (b, b_scale): (&Lines<'_>, f64), root: f64) -> Result<Dense> {
+        let ((m, n), p) = (a.size(), b.size().1);
+        let rows = if root == 0.0 { m } else { m.saturating_add(n) };
+        let all = self.scaled(a, scale, 0, (rows, n + p))?;
+        if root != 0.0 {
+            self.write_ridge(&all, (m, n), root)?;
+        }
+        if m > 0 && p > 0 {
+            let right = self.adopt(b, b_scale)?;
+            self.copy(whole(&right)?, Part { rows: m, ..whole(&all)?.columns(n, p) }, false)?;
+        }
+        Ok(all)
+    }
+
+    /// Writes `root` to the diagonal of n columns from row m on.
+    fn write_ridge(&self, all: &Dense, (m, n): (usize, usize), root: f64) -> Result<()> {
+        let entry = numbers_of(&self.stream, "the ridge", self.kind, &[root.into()])?;
+        let to = whole(all)?;
+        let Window { rs, cs, .. } = to.window;
+        // The one entry, n times.
+        let one = Part { buffer: &entry, window: Window { offset: 0, rs: 0, cs: 0 }, rows: n, cols: 1, stack: Stack::ONE };
+        self.copy(one, Part { window: Window { offset: m * rs, rs: rs + cs, cs: 0 }, rows: n, cols: 1, ..to }, false)
+    }
+
+    /// A copy of these rows and columns.
+    pub(crate) fn window(&self, a: &Dense, rows: Range<usize>, cols: Range<usize>) -> Result<Dense> {
+        let out = self.room(rows.len(), cols.len())?;
+        if !rows.is_empty() && !cols.is_empty() {
+            let columns = whole(a)?.columns(cols.start, cols.len());
+            self.copy(columns.transposed().columns(rows.start, rows.len()).transposed(), whole(&out)?, false)?;
+        }
+        Ok(out)
+    }
+
+    /// A column of n rows of no particular direction, the same each time.
+    pub(crate) fn noise(&self, n: usize) -> Result<Dense> {
+        let x = self.room(n, 1)?;
+        self.to_unit_length(whole(&x)?, true)?;
+        Ok(x)
     }
 
     /// 2^`exponent` times a matrix, though the type may not hold the power.

@@ -112,7 +112,7 @@ impl GpuKernels {
         if !self.one_stage || qr_first(m.max(n), order) {
             wanted.push((&GEQRT, shape.geqrt_constants().into(), count));
             if m.max(n) > self.tuning.tile_size {
-                wanted.push((unmqr, shape.unmqr_constants().into(), count));
+                wanted.push((unmqr, shape.unmqr_constants(), count));
             }
             if let Some(beside) = shape.beside(self.kind).filter(|_| in_vectors && count == 1 && m.max(n) > self.tuning.leaf) {
                 wanted.push((&UNMQR_AND_GEQRT, beside.beside_constants(), count));

@@ -40,7 +40,7 @@ use crate::{
     plan::{
         backend::OnGpu,
         device::{
-            factors::{Boxed, Resident, by_tree},
+            factors::{Boxed, Resident, Triangle, by_tree},
             turned::Turned,
         },
         options::QrOptions,
@@ -192,7 +192,7 @@ impl ThinFactors {
     }
 }
 
-impl Resident for ThinFactors {
+impl Triangle for ThinFactors {
     fn kernels(&self) -> &GpuKernels {
         &self.kernels
     }
@@ -204,7 +204,9 @@ impl Resident for ThinFactors {
     fn shape(&self) -> (usize, usize) {
         self.q.size
     }
+}
 
+impl Resident for ThinFactors {
     fn columns(&self, cols: usize) -> Result<Dense> {
         if cols <= self.q.size.1 {
             return self.kernels.first_columns(&self.q, cols);

@@ -38,9 +38,9 @@ use crate::{
     },
 };
 
-/// A = Q R on a device. A is m x n, Q is m x m.
-pub(crate) trait Resident: Send + Sync {
-    /// The kernels of what is computed from the factors.
+/// R of A = Q R on a device. A is m x n.
+pub(crate) trait Triangle: Send + Sync {
+    /// The kernels of what is computed from R.
     fn kernels(&self) -> &GpuKernels;
 
     /// The matrix that has R in the upper trapezoid of its first min(m, n) rows, and anything below.
@@ -48,7 +48,10 @@ pub(crate) trait Resident: Send + Sync {
 
     /// m and n.
     fn shape(&self) -> (usize, usize);
+}
 
+/// A = Q R on a device. Q is m x m.
+pub(crate) trait Resident: Triangle {
     /// The first `cols` columns of Q.
     fn columns(&self, cols: usize) -> Result<Dense>;
 
@@ -111,7 +114,7 @@ impl<S: Scalar> Unitary<S> for OnDevice {
     }
 }
 
-impl Resident for Tree<GpuKernels> {
+impl Triangle for Tree<GpuKernels> {
     fn kernels(&self) -> &GpuKernels {
         &self.kernels
     }
@@ -123,7 +126,9 @@ impl Resident for Tree<GpuKernels> {
     fn shape(&self) -> (usize, usize) {
         self.shape
     }
+}
 
+impl Resident for Tree<GpuKernels> {
     fn columns(&self, cols: usize) -> Result<Dense> {
         self.kernels.columns_of_factor(&self.a, self.shape, cols)
     }
@@ -139,7 +144,7 @@ struct Recursed {
     r: Dense,
 }
 
-impl Resident for Recursed {
+impl Triangle for Recursed {
     fn kernels(&self) -> &GpuKernels {
         self.q.kernels.tiles()
     }
@@ -151,7 +156,9 @@ impl Resident for Recursed {
     fn shape(&self) -> (usize, usize) {
         self.r.size
     }
+}
 
+impl Resident for Recursed {
     fn columns(&self, cols: usize) -> Result<Dense> {
         let identity = self.kernels().identity(&self.r, self.r.size.0, 0..cols, false)?;
         self.applied(Op::NoTrans, identity, false)

@@ -14,11 +14,21 @@ use crate::{
     cost::{Cost, CostOf},
     gpu::{
         device::stream::Stream,
+        limits::fitting_bytes,
         matrix::DeviceMatrix,
         storage::{Dense, Lines},
     },
     plan::{
-        device::{check_storage, qr::DeviceQr, svdvals::svdvals as device_svdvals},
+        device::{
+            check_storage,
+            cholesky::is_worth,
+            factors::{Boxed, Triangle},
+            on_its_device,
+            qr::{DeviceQr, Start},
+            reduced::{Reduced, Scaled, reduced},
+            scaled_r::ScaledR,
+            svdvals::svdvals as device_svdvals,
+        },
         factors::{Factors, MinimumNorm},
         lstsq::{Fit, is_full_rank, lstsq_of_device, unscaled_values},
         options::{Backend, LstsqOptions, QrOptions, RunOptions, SvdOptions},
@@ -62,17 +72,81 @@ pub(crate) fn lstsq<T: Scalar>(
         let (m, n) = lines.size();
         // Of the transpose, if A is wide.
         let lines = Lines { by_rows: lines.by_rows != (m < n), ..lines };
-        let mut report = DeviceQr::of(a, lines, options.ridge, &factor_options(options, Products::Native), timed)?;
+        let mut report = Begun::of(a, b, lines, options, timed)?;
         let clock = Clock::new(timed);
-        let of = Solving { qr: &report.values, a, b, wide: m < n, options };
+        let of = Solving { begun: &report.values, a, b, wide: m < n, options };
         let (fit, solver) = of.solution()?;
-        report.counts.add(&report.values.factors.kernels().counts());
+        report.counts.add(&report.values.of.triangle().kernels().counts());
         let seconds = StageSeconds { solve: clock.seconds(), total: total.seconds(), ..report.seconds };
         let by_cholesky = report.route == Route::Qr(Orthogonal::Cholesky);
         let cost: CostOf = if by_cholesky { Cost::of_cholesky_lstsq } else { Cost::of_lstsq };
         let route = Route::LeastSquares(solver);
         Ok(SvdReport { seconds, route, cost: (T::KIND, cost), shape: (m, n), ..report.map(|_| fit) })
     })
+}
+
+/// The R of a problem, and Q where it is needed.
+enum Held {
+    Reduced(Box<Reduced>),
+    Factors(Boxed),
+}
+
+impl Held {
+    fn triangle(&self) -> &dyn Triangle {
+        match self {
+            Held::Reduced(reduced) => &**reduced,
+            Held::Factors(factors) => &**factors,
+        }
+    }
+}
+
+/// A problem of which A, or A^T if A is wide, has been factored, with the rows of the ridge if there is one.
+struct Begun<T: Scalar> {
+    of: Held,
+    of_r: ScaledR<T>,
+    b_scale: Re<T>,
+    /// The first rows of Q^H B for a tall matrix, and a matrix whose columns are as long as those of its other rows; B for a wide one, and nothing.
+    projected: [Dense; 2],
+}
+
+impl<T: Scalar> Begun<T> {
+    /// Factors the matrix of `lines`, which is `a` or its transpose: with B beside it, unless Q is needed, or found by the way.
+    fn of(
+        a: &DeviceMatrix,
+        b: &DeviceMatrix,
+        lines: Lines<'_>,
+        options: &LstsqOptions,
+        timed: bool,
+    ) -> Result<SvdReport<Begun<T>>> {
+        let (wide, (m, n), ridge) = (a.size.0 < a.size.1, lines.size(), options.ridge);
+        let of_qr = factor_options(options, Products::Native);
+        let rows = if ridge == 0.0 { m } else { m.saturating_add(n) };
+        let entries = rows.next_multiple_of(4).saturating_mul(n.saturating_add(b.size.1).next_multiple_of(4));
+        let fits = fitting_bytes(&a.context, "A and B", T::KIND.scalar_bytes(), Some(entries)).is_ok();
+        if wide || !fits || ridge == 0.0 && is_worth((m, n)) {
+            let report = DeviceQr::of(a, lines, ridge, &of_qr, timed)?;
+            return report.try_map(|DeviceQr::<T> { factors, of_r, .. }| {
+                let (kernels, (tall, k)) = (factors.kernels(), factors.shape());
+                let b_scale: Re<T> = of_r.check_b(b, a.size.0)?;
+                let c = kernels.adopt(&b.lines(), b_scale.to_double())?;
+                let projected = if wide {
+                    let none = kernels.rows_from(&c, k)?;
+                    [c, none]
+                } else {
+                    factors.projected(if ridge == 0.0 { c } else { kernels.with_rows(&c, tall)? })?
+                };
+                Ok(Begun { of: Held::Factors(factors), of_r, b_scale, projected })
+            });
+        }
+        let mut clock = Clock::new(timed);
+        let Start { of_r, root, tuning } = Start::<T>::of(a, (m, n), ridge, &of_qr)?;
+        let b_scale = of_r.check_b(b, m)?;
+        let of_scale = clock.restart();
+        let of = Scaled { a: (&lines, of_r.scale.to_double()), b: (&b.lines(), b_scale.to_double()), root };
+        let mut report = reduced(T::KIND, &of, on_its_device(a, tuning), &options.run, timed)?;
+        report.seconds.scale = of_scale;
+        Ok(report.map(|(reduced, projected)| Begun { of: Held::Reduced(Box::new(reduced)), of_r, b_scale, projected }))
+    }
 }
 
 /// The solution by R in lower precision and an iteration on the host; None if that precision does not suffice.
@@ -104,7 +178,8 @@ fn in_lower_precision<T: Scalar>(
         let run = RunOptions { progress: None, ..options.run.clone() };
         let options = factor_options(&LstsqOptions { run, ..options.clone() }, options.products);
         let mut report = DeviceQr::new(a, a.lines(), &options, false)?;
-        let (r, scale) = (report.values.r_on_host()?, report.values.scale);
+        let DeviceQr { factors, of_r, .. } = &report.values;
+        let (r, scale) = (of_r.on_host(&**factors)?, of_r.scale);
         report.counts.add(&report.values.factors.kernels().counts());
         Ok(report.map(|_| (r, scale)))
     };
@@ -127,9 +202,8 @@ fn factor_options(options: &LstsqOptions, products: Products) -> QrOptions {
     QrOptions { tolerance: options.tolerance, products, ..options.run.clone().into() }
 }
 
-/// A problem of which A, or A^T if A is wide, has been factored, with the rows of the ridge if there is one.
 struct Solving<'a, T: Scalar> {
-    qr: &'a DeviceQr<T>,
+    begun: &'a Begun<T>,
     a: &'a DeviceMatrix,
     b: &'a DeviceMatrix,
     wide: bool,
@@ -138,42 +212,39 @@ struct Solving<'a, T: Scalar> {
 
 impl<T: Scalar> Solving<'_, T> {
     fn solution(&self) -> Result<(DeviceFit<T>, Solver)> {
-        let Solving { qr, a, b, wide, .. } = *self;
-        let (kernels, (tall, k)) = (qr.factors.kernels(), qr.factors.shape());
+        let Solving { begun, a, b, wide, .. } = *self;
+        let Begun { of_r, b_scale, projected: [c, outside], .. } = begun;
+        let triangle = begun.of.triangle();
+        let (kernels, (_, k)) = (triangle.kernels(), triangle.shape());
         let ridge = self.options.ridge != 0.0;
-        let b_scale = qr.check_b(b, a.size.0)?;
-        let c = kernels.adopt(&b.lines(), b_scale.to_double())?;
-        let [c, outside] = if wide {
-            let none = kernels.rows_from(&c, k)?;
-            [c, none]
-        } else {
-            qr.factors.projected(if ridge { kernels.with_rows(&c, tall)? } else { c })?
-        };
-        let (full, one, op) =
-            (is_full_rank(qr.condition()?, qr.tolerance), Re::<T>::from_double(1.0), if wide { Op::Trans } else { Op::NoTrans });
+        let op = if wide { Op::Trans } else { Op::NoTrans };
+        let full = is_full_rank(of_r.condition(triangle)?, of_r.tolerance);
         let (y, rank, values) = if full {
-            let y = kernels.with_rows(&c, k)?;
-            qr.solve_r(op, &y)?;
+            let y = kernels.with_rows(c, k)?;
+            of_r.solve(triangle, op, &y)?;
             let asked = self.options.singular_values && !ridge;
-            let values = asked.then(|| svdvals(qr.r_on_host()?.as_ref(), &self.inner_options(), false));
+            let values = asked.then(|| svdvals(of_r.on_host(triangle)?.as_ref(), &self.inner_options(), false));
             (y, k, values.transpose()?.map(|report| report.values))
         } else {
-            let r = qr.r_on_host()?;
+            let r = of_r.on_host(triangle)?;
             let factors = self.factors_of(if wide { r.transpose() } else { r.as_ref() })?;
-            let MinimumNorm { x, rank, values, .. } = MinimumNorm::new(factors, kernels.download(&c)?.as_ref(), qr.tolerance);
-            (kernels.upload(x.as_ref(), one)?, rank, Some(values))
+            let MinimumNorm { x, rank, values, .. } = MinimumNorm::new(factors, kernels.download(c)?.as_ref(), of_r.tolerance);
+            (kernels.upload(x.as_ref(), Re::<T>::from_double(1.0))?, rank, Some(values))
         };
         // What Q^H B leaves outside the range of Q, and inside it what the solution leaves: nothing, if A is tall and the rank is full. With a ridge it is what
         // A X leaves, because Q has the rows of the ridge too.
         let left = if ridge || full && !wide {
             vec![0.0; b.size.1]
         } else {
-            kernels.subtract_product(&c, &kernels.upper(qr.factors.r(), k, 1.0)?, op, &y)?;
-            squares::<T>(kernels.download(&c)?.as_ref())
+            kernels.subtract_product(c, &kernels.upper(triangle.r(), k, 1.0)?, op, &y)?;
+            squares::<T>(kernels.download(c)?.as_ref())
         };
-        let x = if wide { self.combined(&y)? } else { y };
-        let outside = if ridge { self.rest(&x, b_scale)? } else { outside };
-        let outside = squares::<T>(kernels.download(&outside)?.as_ref());
+        let x = match &begun.of {
+            Held::Factors(factors) if wide => self.combined(factors, &y)?,
+            _ => y,
+        };
+        let rest = if ridge { Some(self.rest(&x)?) } else { None };
+        let outside = squares::<T>(kernels.download(rest.as_ref().unwrap_or(outside))?.as_ref());
         let length = |(inside, outside): (f64, f64)| Re::<T>::from_double((inside + outside).sqrt() / b_scale.to_double());
         let residuals: Vec<Re<T>> = left.into_iter().zip(outside).map(length).collect();
         if residuals.iter().any(|length| !length.to_double().is_finite()) {
@@ -184,26 +255,26 @@ impl<T: Scalar> Solving<'_, T> {
             _ if ridge && (self.options.singular_values || !full) => {
                 Some(narrowed(&device_svdvals(a, &self.inner_options(), false)?.values))
             }
-            values => values.map(|values| unscaled_values(values, qr.scale)).transpose()?,
+            values => values.map(|values| unscaled_values(values, of_r.scale)).transpose()?,
         };
-        let x = qr.unscaled(x, b_scale)?;
+        let x = of_r.unscaled(kernels, x, *b_scale)?;
         let fit = DeviceFit { x, rank, residuals, singular_values };
         Ok((fit, if full { Solver::Qr } else { Solver::Svd }))
     }
 
     /// conj(Q) Y for A^T = Q R, or the first rows of it for \[A^T; sqrt(ridge) I\] = Q R.
-    fn combined(&self, y: &Dense) -> Result<Dense> {
-        let factors = &self.qr.factors;
+    fn combined(&self, factors: &Boxed, y: &Dense) -> Result<Dense> {
         let x = factors.combined(y, true)?;
         if self.options.ridge == 0.0 { Ok(x) } else { factors.kernels().with_rows(&x, self.a.size.1) }
     }
 
     /// B - A X of the scaled problem.
-    fn rest(&self, x: &Dense, b_scale: Re<T>) -> Result<Dense> {
-        let kernels = self.qr.factors.kernels();
+    fn rest(&self, x: &Dense) -> Result<Dense> {
+        let Begun { of, of_r, b_scale, .. } = self.begun;
+        let kernels = of.triangle().kernels();
         let rest = kernels.adopt(&self.b.lines(), b_scale.to_double())?;
         if x.size.0 * x.size.1 * rest.size.0 > 0 {
-            kernels.subtract_product(&rest, &kernels.adopt(&self.a.lines(), self.qr.scale.to_double())?, Op::NoTrans, x)?;
+            kernels.subtract_product(&rest, &kernels.adopt(&self.a.lines(), of_r.scale.to_double())?, Op::NoTrans, x)?;
         }
         Ok(rest)
     }
@@ -215,7 +286,7 @@ impl<T: Scalar> Solving<'_, T> {
 
     /// The options for the triangle R.
     fn inner_options(&self) -> SvdOptions {
-        let context = Some(self.qr.context.clone());
+        let context = Some(self.begun.of_r.context.clone());
         RunOptions { backend: Backend::Gpu, context, time_kernels: false, ..self.options.run.of_part() }.into()
     }
 }

@@ -4,9 +4,9 @@
 //! | --- | --- |
 //! | `svdvals.rs`, `band.rs` | singular values; the stages one by one |
 //! | `svd.rs` | singular vectors |
-//! | `factors.rs`, `cholesky.rs`, `qr.rs` | the QR factorisation by one of three algorithms; what is computed from its factors |
+//! | `factors.rs`, `cholesky.rs`, `qr.rs`, `scaled_r.rs` | the QR factorisation by one of three algorithms; what is computed from its factors, and from R alone |
 //! | `turned.rs` | the same with pivoted columns, or with a positive diagonal |
-//! | `lstsq.rs` | least squares |
+//! | `lstsq.rs`, `reduced.rs` | least squares; their triangle |
 //! | `triangular.rs` | triangular multiply and solve |
 
 pub mod band;
@@ -14,6 +14,8 @@ pub(crate) mod cholesky;
 pub(crate) mod factors;
 pub mod lstsq;
 pub mod qr;
+pub(crate) mod reduced;
+pub(crate) mod scaled_r;
 pub mod svd;
 pub(crate) mod svdvals;
 pub(crate) mod triangular;

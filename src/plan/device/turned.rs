@@ -14,7 +14,7 @@ use crate::{
     },
     gpu::{kernels::GpuKernels, storage::Dense},
     plan::{
-        device::factors::{Boxed, Resident},
+        device::factors::{Boxed, Resident, Triangle},
         options::QrOptions,
         qr_factors::{Identity, QrFactors},
         qr_report::finished,
@@ -29,7 +29,7 @@ pub(crate) struct Turned {
     pub r: Dense,
 }
 
-impl Resident for Turned {
+impl Triangle for Turned {
     fn kernels(&self) -> &GpuKernels {
         self.q0.kernels()
     }
@@ -41,7 +41,9 @@ impl Resident for Turned {
     fn shape(&self) -> (usize, usize) {
         self.q0.shape()
     }
+}
 
+impl Resident for Turned {
     fn columns(&self, cols: usize) -> Result<Dense> {
         let identity = self.kernels().identity(&self.r, self.shape().0, 0..cols, false)?;
         self.applied(Op::NoTrans, identity, false)

@@ -4,7 +4,7 @@ use bytemuck::Pod;
 use futures_channel::oneshot;
 use num_complex::Complex;
 use pollster::block_on;
-use wgpu::{Buffer, BufferAsyncError, BufferSize, BufferUsages, CommandEncoderDescriptor, MapMode, SubmissionIndex};
+use wgpu::{Buffer, BufferAsyncError, BufferSize, BufferUsages, CommandEncoderDescriptor, MapMode, SubmissionIndex, WriteOnly};
 
 use super::{State, Stream, buffer};
 use crate::{
@@ -23,10 +23,8 @@ const READ_BACK_BYTES: usize = 4 << 20;
 const UPLOAD_BYTES: usize = 4 << 20;
 /// Bytes of uploads, at most, that wait for another submission.
 const SMALL_BYTES: usize = 64 << 10;
-/// Bytes scaled on the host at a time, before they are copied to staging memory: by one thread each, and by all of them together. The latter are
-/// in a cache when they are copied.
+/// Bytes that a thread scales at a time, before it copies them to staging memory.
 const PIECE_BYTES: usize = 16 << 10;
-const PIECES_BYTES: usize = 1 << 20;
 
 /// A buffer that is being written by a submission, and then read.
 pub(super) struct Reading {
@@ -66,13 +64,10 @@ impl Stream {
         self.upload_bytes(target, (len, size_of::<T>()), &|at, piece| fill(at, bytemuck::cast_slice_mut(piece)))
     }
 
-    /// [`upload`](Self::upload) of elements of `size` bytes, a power of two.
+    /// [`upload`](Self::upload) of elements of `size` bytes, a power of two. All threads fill staging memory, which no cache may hold: each a part of
+    /// it, from memory of its own that is in its cache.
     fn upload_bytes(&self, target: &Buffer, (len, size): (usize, usize), fill: Fill<'_>) -> Result<()> {
-        let (chunk, each) = (UPLOAD_BYTES / size, PIECE_BYTES / size);
-        // Aligned for every element.
-        let mut pieces = vec![0u128; PIECES_BYTES.min(len.saturating_mul(size)).div_ceil(size_of::<u128>())];
-        let pieces: &mut [u8] = bytemuck::cast_slice_mut(&mut pieces);
-        let most = (PIECES_BYTES / size).min(len);
+        let (chunk, piece) = (UPLOAD_BYTES / size, PIECE_BYTES / size);
         for start in (0..len).step_by(chunk) {
             let submits = self.state().submits(chunk.min(len - start) * size);
             let index = self.context.scoped("an upload", || {
@@ -81,19 +76,19 @@ impl Stream {
                 let view = bytes.and_then(|bytes| self.context.queue().write_buffer_with(target, (start * size) as u64, bytes));
                 // If there is no staging memory, the scope's out-of-memory error takes precedence over this one.
                 let mut view = view.ok_or_else(|| SvdError::DeviceLost { reason: "it takes no uploads".into() })?;
-                for at in (0..count).step_by(most) {
-                    let left = (count - at).min(most);
-                    let pieces = &mut pieces[..left * size];
-                    if left <= each {
-                        fill(start + at, pieces);
-                    } else {
-                        let pieces = pieces.chunks_mut(PIECE_BYTES).enumerate();
-                        in_parallel(pieces, |(k, piece)| fill(start + at + k * each, piece));
-                    }
-                    view.slice(at * size..(at + left) * size).copy_from_slice(pieces);
+                let write = |k: usize, bytes: usize, mut part: WriteOnly<'_, [u8]>| {
+                    // Aligned for every element.
+                    let mut own = [0u128; PIECE_BYTES / size_of::<u128>()];
+                    let own: &mut [u8] = bytemuck::cast_slice_mut(&mut own);
+                    fill(start + k * piece, &mut own[..bytes]);
+                    part.copy_from_slice(&own[..part.len()]);
+                };
+                let (parts, rest) = view.slice(..).into_chunks::<PIECE_BYTES>();
+                let whole = parts.len();
+                in_parallel(parts.into_iter().enumerate(), |(k, part)| write(k, PIECE_BYTES, part.into()));
+                if count > whole * piece {
+                    write(whole, (count - whole * piece) * size, rest);
                 }
-                let padding = whole_words(count * size) as usize - count * size;
-                view.slice(count * size..).copy_from_slice(&[0; 4][..padding]);
                 drop(view);
                 // Starts the copy, and frees the staging memory after it. That of small ones waits for the next submission.
                 Ok(submits.then(|| self.context.queue().submit([])))
