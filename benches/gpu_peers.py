@@ -5,12 +5,13 @@
     python3 benches/gpu_peers.py --sizes 1024,4096 --types f32 --csv peers.csv
     python3 benches/gpu_peers.py --qr                         QR factorisations and least squares instead
     python3 benches/gpu_peers.py --qr --sweep --sizes 32768   from tall to square matrices, of as many entries each
+    python3 benches/gpu_peers.py --stacks --types f32         many small matrices in a call, values and vectors: those of `examples/cost.rs`, batch=K
     cargo run --release -p svdvals-gpu-gallery --bin gpu_times -- gpu.csv peers.csv      the two together, as a picture
 
 Needs numpy, and torch or CuPy or both; what is missing is said in one line. Seconds are wall-clock seconds between synchronisations of
 the device, medians of the runs that follow a first one. `total` starts and ends with the matrix and the values in the host's (pageable)
 memory; `resident` is the library's call alone, the matrix and the values on the device; `upload` is the matrix's way there. `error` is
-| ||s||_2 / ||A||_F - 1 | for singular values and ||T X - B||_F / ||B||_F of the first 16
+| ||s||_2 / ||A||_F - 1 | for singular values, of a stack all together, and ||T X - B||_F / ||B||_F of the first 16
 columns for solves, and for QR and least squares what `cargo bench --bench gpu -- --qr` says. A note stands in place of figures where the library ran out of memory, did not converge or refused.
 
 Entry (i, j) of a real n x m matrix is the (i + n j)-th number of SplitMix64 with seed 1 (right-hand sides: 2), of a complex one the numbers
@@ -36,6 +37,7 @@ COLUMNS = (
 TYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "c32": np.complex64, "c64": np.complex128}
 SEED, SEED_OF_RIGHT_HAND_SIDES = 1, 2
 BLOCK = 1 << 22  # numbers made at once
+STACKS = ((32, 10000), (64, 2000), (128, 1000), (512, 64))  # order and number of the matrices of a stack
 
 
 def splitmix64(seed, index):
@@ -105,6 +107,12 @@ class Torch:
                 print(f"Xgesvdp is left out: {first_line(problem)}")
             else:
                 self.singular_values["Xgesvdp"] = solver.gesvdp
+        # With vectors the values come back alone, as without. torch's gesvdj is cuSOLVER's gesvdjBatched up to n = 32, its gesvda is gesvdaStridedBatched.
+        svd = lambda a, **driver: torch.linalg.svd(a, full_matrices=False, **driver).S
+        self.stacks = {"svdvals": svdvals, "svd": svd}
+        for driver in () if rocm else ("gesvdj", "gesvda"):
+            self.stacks[f"svdvals {driver}"] = self.singular_values[f"svdvals {driver}"]
+            self.stacks[f"svd {driver}"] = lambda a, driver=driver: svd(a, driver=driver)
         self.solves = {"solve_triangular": lambda t, b: torch.linalg.solve_triangular(t, b, upper=False)}
         self.factors = {
             "geqrf": ("qr r", lambda a, b: torch.linalg.qr(a, mode="r").R),
@@ -113,6 +121,8 @@ class Torch:
         }
 
     def upload(self, a):
+        if a.ndim == 3:
+            return self.torch.from_numpy(a).to("cuda")
         # Transposed twice, so that the copy keeps the columns' order.
         return self.torch.from_numpy(a.T).to("cuda").T
 
@@ -216,6 +226,7 @@ class Cupy:
         runtime = cupy.cuda.runtime.runtimeGetVersion()
         self.backend = f"ROCm {runtime}" if cupy.cuda.runtime.is_hip else f"CUDA {runtime // 1000}.{runtime % 1000 // 10}"
         self.singular_values = {"svd": lambda a: cupy.linalg.svd(a, compute_uv=False)}
+        self.stacks = {"svdvals": self.singular_values["svd"], "svd": lambda a: cupy.linalg.svd(a, full_matrices=False)[1]}
         self.solves = {"solve_triangular": lambda t, b: cupyx.scipy.linalg.solve_triangular(t, b, lower=True)}
         self.factors = {
             "geqrf": ("qr r", lambda a, b: cupy.linalg.qr(a, mode="r")),
@@ -224,7 +235,7 @@ class Cupy:
         }
 
     def upload(self, a):
-        return self.cupy.asarray(a, order="F")
+        return self.cupy.asarray(a, order="C" if a.ndim == 3 else "F")
 
     def to_host(self, s):
         return self.cupy.asnumpy(s)
@@ -355,7 +366,17 @@ def compare(libraries, arguments):
                     of = (name, m // columns) if arguments.sweep else (name, columns == m)
                     push(library, routine, name, m, columns, figures_of(library, routine, of, m, [a, b], call, errors[kind]))
 
-    for name in () if arguments.qr else arguments.types:
+    for name in arguments.types if arguments.stacks else ():
+        table.title(f"{name}: stacks of so many (columns) n x n matrices")
+        for n, count in STACKS:
+            a, norm = matrix(n, n * count, TYPES[name])
+            stack = np.ascontiguousarray(a.T.reshape(count, n, n))  # the transposes of n columns each
+            error = lambda s: abs(float(np.linalg.norm(s.astype(np.float64))) / norm - 1)
+            for library in libraries:
+                for routine, call in library.stacks.items():
+                    push(library, routine, name, n, count, figures_of(library, routine, (name, n), n, [stack], call, error))
+
+    for name in () if arguments.qr or arguments.stacks else arguments.types:
         dtype = TYPES[name]
         table.title(f"{name}: all singular values of n x n matrices")
         for n in arguments.sizes:
@@ -416,9 +437,12 @@ def main():
     parser.add_argument("--no-solves", dest="solves", action="store_false", help="singular values only")
     parser.add_argument("--qr", action="store_true", help="QR factorisations and least squares in place of singular values and solves")
     parser.add_argument("--sweep", action="store_true", help="with --qr: from 256 n x n / 256 to n x n, the shapes of the paper on QR by tensor cores")
+    parser.add_argument("--stacks", action="store_true", help="many small matrices in a call instead, values alone and with vectors")
     arguments = parser.parse_args()
     if arguments.sweep and not arguments.qr:
         parser.error("--sweep is of --qr")
+    if arguments.stacks and arguments.qr:
+        parser.error("--stacks and --qr are two tables")
     print(generator_check())
     libraries = []
     for library in (Torch, Cupy):

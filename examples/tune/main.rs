@@ -12,7 +12,7 @@
 //! Writes everything that was tried as CSV, of which `trials` in examples/gallery draws the bulge-chasing paper's Figure 3.
 //!
 //! The search is a sum, not a product. A call's seconds are those of its stages, and besides the tile size, which is the bandwidth
-//! between them, no hyperparameter touches both: for every tile size, stage 1's (`leaf`, `split_k`, `cols_per_block`) are judged by
+//! between them, no hyperparameter touches both: for every tile size, stage 1's (`leaf`, `split_k`, `cols_per_block`, `strips_per_thread`, ..) are judged by
 //! the seconds of stage 1, and stage 2's (`tile_width`, `threads_per_block`, `sweeps_per_block`, `lines_per_thread`,
 //! `cycles_per_dispatch`, `max_blocks`) by those of stage 2.
 //! One call tries one combination of each.

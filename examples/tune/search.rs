@@ -98,7 +98,7 @@ impl Place {
     /// The hyperparameters of stage 1 and of stage 2. The tile size belongs to both.
     pub fn axes(&self, stage: usize) -> &'static [Axis] {
         match (self, stage) {
-            (Place::Gpu(_), 0) => &[TILE_SIZE, LEAF, SPLIT_K, COLS_PER_BLOCK, HELD, BESIDE],
+            (Place::Gpu(_), 0) => &[TILE_SIZE, LEAF, SPLIT_K, COLS_PER_BLOCK, HELD, BESIDE, STRIPS],
             (Place::Gpu(_), _) => &[TILE_SIZE, MAX_BLOCKS, TILE_WIDTH, THREADS, LINES, SWEEPS, CYCLES],
             (Place::Cpu, 0) => &[TILE_SIZE, LEAF, COLS_PER_BLOCK],
             (Place::Cpu, _) => &[TILE_SIZE, TILE_WIDTH],
@@ -169,7 +169,7 @@ impl Place {
             ("lines_per_thread", ..) => &[0, 1, 2],
             ("cycles_per_dispatch", _, true) => &[1, 4],
             ("cycles_per_dispatch", _, false) => &[1, 2, 4, 8],
-            ("tiles_held", ..) => &[0, 2, 4],
+            ("tiles_held", ..) => &[0, 2],
             ("split_beside", ..) => &[0, 4],
             ("strips_per_thread", ..) => &[1, 2],
             ("max_blocks", ..) => &[8, 32, 128, 512, 2048],
