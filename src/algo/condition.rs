@@ -1,14 +1,11 @@
 //! An estimate of a triangle's condition number in the 2-norm.
 
-use std::convert::Infallible;
-
 use faer::{
-    Accum, Mat, MatMut, MatRef, Par,
+    Accum, Mat, MatRef, Par,
     linalg::{
         matmul::matmul,
         triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place},
     },
-    traits::Conjugate,
 };
 
 use crate::base::{
@@ -27,6 +24,16 @@ const CHANGE: f64 = 0.02;
 ///
 /// The largest singular value is found by the power method for R^H R, the smallest by inverse iteration.
 pub(crate) fn condition<T: Scalar>(r: MatRef<'_, T>) -> f64 {
+    estimate(r, (*STEPS.start(), CHANGE))
+}
+
+/// [`condition`] by two steps: it may be too low by n^(1/6) for each of the two values, or by more if the start has far less than n^-1/2 of its vector.
+pub(crate) fn rough_condition<T: Scalar>(r: MatRef<'_, T>) -> f64 {
+    estimate(r, (2, 1.0))
+}
+
+/// [`condition`] with so many steps at least, until one changes the square of an estimate by less than a part `change`.
+fn estimate<T: Scalar>(r: MatRef<'_, T>, until: (usize, f64)) -> f64 {
     let n = r.ncols();
     if n == 0 {
         return 0.0;
@@ -43,55 +50,58 @@ pub(crate) fn condition<T: Scalar>(r: MatRef<'_, T>) -> f64 {
         scaled = Mat::from_fn(n, n, |i, j| r[(i, j)].times(scale));
         scaled.as_ref()
     };
-    let Ok(found) = estimate::<T, Infallible>(
-        (n, *STEPS.start(), CHANGE),
-        |x| {
-            multiply(r, x.as_mut());
-            let length = normalize(x);
-            multiply(r.adjoint(), x.as_mut());
-            Ok(length)
-        },
-        |x| {
-            solve_lower_triangular_in_place(r.adjoint(), x.as_mut(), Par::Seq);
-            let length = normalize(x);
-            solve_upper_triangular_in_place(r, x.as_mut(), Par::Seq);
-            Ok(length)
-        },
-    );
-    found
+    let by_square = |x: &mut Mat<T>| {
+        multiply_upper(r, x);
+        let length = normalize(x);
+        multiply_adjoint(r, x);
+        length
+    };
+    let by_inverse = |x: &mut Mat<T>| {
+        solve_lower_triangular_in_place(r.adjoint(), x.as_mut(), Par::Seq);
+        let length = normalize(x);
+        solve_upper_triangular_in_place(r, x.as_mut(), Par::Seq);
+        length
+    };
+    growth(n, until, by_square) * growth(n, until, by_inverse)
 }
 
-/// [`condition`] of a triangle of order n >= 1 by functions that multiply a column by R^H R and by its inverse, up to the factor that they return.
-/// Each is called so many times at `least`, and until a call changes the square of the estimate by less than the part `change`.
-pub(crate) fn estimate<T: Scalar, E>(
-    (n, least, change): (usize, usize, f64),
-    by_square: impl FnMut(&mut Mat<T>) -> Result<f64, E>,
-    by_inverse: impl FnMut(&mut Mat<T>) -> Result<f64, E>,
-) -> Result<f64, E> {
-    Ok(growth((n, least, change), by_square)? * growth((n, least, change), by_inverse)?)
+/// Columns of R that are multiplied at a time, without the zeros below them.
+const COLUMNS: usize = 64;
+
+/// x <- R x
+fn multiply_upper<T: Scalar>(r: MatRef<'_, T>, x: &mut Mat<T>) {
+    let copy = std::mem::replace(x, Mat::zeros(r.nrows(), 1));
+    for first in (0..r.ncols()).step_by(COLUMNS) {
+        let end = r.ncols().min(first + COLUMNS);
+        let (r, from) = (r.get(..end, first..end), copy.as_ref().subrows(first, end - first));
+        matmul(x.as_mut().subrows_mut(0, end), Accum::Add, r, from, T::one_impl(), Par::Seq);
+    }
 }
 
-/// x <- A x
-fn multiply<T: Scalar>(a: MatRef<'_, impl Conjugate<Canonical = T>>, x: MatMut<'_, T>) {
-    let copy = x.to_owned();
-    matmul(x, Accum::Replace, a, copy.as_ref(), T::one_impl(), Par::Seq);
+/// x <- R^H x
+fn multiply_adjoint<T: Scalar>(r: MatRef<'_, T>, x: &mut Mat<T>) {
+    let copy = x.clone();
+    for first in (0..r.ncols()).step_by(COLUMNS) {
+        let end = r.ncols().min(first + COLUMNS);
+        let to = x.as_mut().subrows_mut(first, end - first);
+        let r = r.get(..end, first..end);
+        matmul(to, Accum::Replace, r.adjoint(), copy.as_ref().subrows(0, end), T::one_impl(), Par::Seq);
+    }
 }
 
-/// The square root of the largest growth of a column that the power method finds; infinite if a norm is not finite.
-fn growth<T: Scalar, E>(
-    (n, least, enough): (usize, usize, f64),
-    mut multiply: impl FnMut(&mut Mat<T>) -> Result<f64, E>,
-) -> Result<f64, E> {
+/// The square root of the largest growth of a column that the power method finds, where `multiply` returns a factor that it has taken out; infinite if a
+/// norm is not finite.
+fn growth<T: Scalar>(n: usize, (least, enough): (usize, f64), mut multiply: impl FnMut(&mut Mat<T>) -> f64) -> f64 {
     // The low bits of the multiples of an irrational number, the golden ratio's: entries from -1 to 1 with no order that a matrix has.
     let entry = |i: usize| f64::from((i as u32 + 1).wrapping_mul(0x9E37_79B9)) / f64::from(1u32 << 31) - 1.0;
     let mut x = Mat::from_fn(n, 1, |i, _| T::from_complex(entry(i).into()));
     let mut square = 0.0;
     normalize(&mut x);
     for step in 1..=*STEPS.end() {
-        let first = multiply(&mut x)?;
+        let first = multiply(&mut x);
         let now = first * normalize(&mut x);
         if !now.is_finite() {
-            return Ok(f64::INFINITY);
+            return f64::INFINITY;
         }
         let change = now - square;
         square = now.max(square);
@@ -99,7 +109,7 @@ fn growth<T: Scalar, E>(
             break;
         }
     }
-    Ok(square.sqrt())
+    square.sqrt()
 }
 
 /// Divides x by its norm, which is returned.

@@ -12,16 +12,30 @@ const BY_ONE: usize = 1 << 20;
 /// The m x n matrix of zeros.
 #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "a GPU's results are copied to it"))]
 pub(crate) fn zeros<T: Number>(m: usize, n: usize) -> Mat<T> {
+    from_columns(m, n, &|_, _| ())
+}
+
+/// The m x n matrix of which `fill` writes columns, by their indices; what it leaves is zero.
+pub(crate) fn from_columns<T: Number>(m: usize, n: usize, fill: &(dyn Fn(usize, &mut [T]) + Sync)) -> Mat<T> {
     let bytes = m.saturating_mul(n).saturating_mul(size_of::<T>());
     if bytes < BY_ONE {
-        return Mat::from_fn(m, n, |_, _| T::zeroed());
+        let mut a = Mat::from_fn(m, n, |_, _| T::zeroed());
+        (0..n).for_each(|j| fill(j, a.col_as_slice_mut(j)));
+        return a;
     }
     let mut a = Mat::<T>::with_capacity(m, n);
     let ld = a.col_stride().unsigned_abs();
     let start = Start(a.as_ptr_mut());
     pieces(n, n.div_ceil(bytes / BY_ONE), &|columns| {
-        // SAFETY: the columns are within the capacity, which has `ld` rows, and no two pieces have a column in common. All bits zero are a `T`.
-        unsafe { start.at(columns.start * ld).write_bytes(0, columns.len() * ld) };
+        for j in columns {
+            let column = start.at(j * ld);
+            // SAFETY: the column is within the capacity, which has `ld` >= m rows, and no two pieces have a column in common. All bits zero are a `T`.
+            let column = unsafe {
+                column.write_bytes(0, ld);
+                std::slice::from_raw_parts_mut(column, m)
+            };
+            fill(j, column);
+        }
     });
     // SAFETY: the dimensions are within the capacity, and every entry has been written.
     unsafe { a.set_dims(m, n) };
@@ -72,6 +86,9 @@ mod tests {
             let a = zeros::<f32>(m, n);
             assert_eq!(a.shape(), (m, n));
             assert!((0..n).all(|j| a.col_as_slice(j).iter().all(|&x| x == 0.0)), "{m} x {n}");
+            let a = from_columns::<f32>(m, n, &|j, column| column.iter_mut().skip(1).for_each(|x| *x = j as f32));
+            let expected = |i: usize, j: usize| if i == 0 { 0.0 } else { j as f32 };
+            assert!((0..n).all(|j| (0..m).all(|i| a[(i, j)] == expected(i, j))), "{m} x {n}");
             let entry = |i: usize, j: usize| Complex::new(i as f32, j as f32);
             let b = Mat::from_fn(m, n, entry);
             let found = columns(&b, |x| x.conj());

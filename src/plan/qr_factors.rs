@@ -37,6 +37,7 @@ use crate::{
         parallel::computed,
         pool::{all_threads, on_pool_for_product},
         scale::scale_for,
+        zeros::from_columns,
     },
     cpu::tall::reconstruct::{Reflectors, reconstruct},
     tile::{
@@ -498,5 +499,7 @@ fn check_r<S: Scalar>(r: MatRef<'_, S>) -> Result<()> {
 
 /// The upper triangle, with zeros below.
 pub(crate) fn upper<S: Scalar>(r: MatRef<'_, S>) -> Mat<S> {
-    Mat::from_fn(r.nrows(), r.ncols(), |i, j| if i <= j { r[(i, j)] } else { S::zero_impl() })
+    from_columns(r.nrows(), r.ncols(), &|j, column| {
+        column.iter_mut().zip(r.col(j).iter()).take(j + 1).for_each(|(to, from)| *to = *from);
+    })
 }

@@ -12,6 +12,7 @@ use crate::{
         number::{Re, RealElement, Scalar},
         pool::{all_threads, on_pool},
         stage::Stage,
+        zeros::from_columns,
     },
     cpu::{
         least_squares::{
@@ -53,7 +54,9 @@ fn with_zeros<T: Scalar>(b: MatRef<'_, T>, scale: Re<T>, rows: usize) -> Mat<T> 
 
 /// The matrix in double precision.
 fn wide_of<S: Scalar>(a: MatRef<'_, S>) -> Mat<S::Wide> {
-    Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].to_wide())
+    from_columns(a.nrows(), a.ncols(), &|j, column| {
+        column.iter_mut().zip(a.col(j).iter()).for_each(|(to, from)| *to = from.to_wide());
+    })
 }
 
 /// The triangle of a problem, scaled as the [`System`] is.

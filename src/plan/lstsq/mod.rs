@@ -20,7 +20,10 @@ use faer::{Mat, MatRef};
 use pollster::block_on;
 
 use crate::{
-    algo::{condition::condition, count::factor_flops},
+    algo::{
+        condition::{condition, rough_condition},
+        count::factor_flops,
+    },
     base::{
         clock::{Clock, StageSeconds},
         element_kind::ElementKind,
@@ -297,7 +300,9 @@ impl<'a, T: Scalar> Begun<'a, T> {
     }
 
     fn has_full_rank<S: Scalar>(&self, r: MatRef<'_, S>) -> bool {
-        is_full_rank(condition(r), self.tolerance())
+        // Where a rough estimate is below by n times, a better one is too.
+        let rough = r.ncols() as f64 * rough_condition(r);
+        is_full_rank(rough, self.tolerance()) || is_full_rank(condition(r), self.tolerance())
     }
 
     /// The options of a factorisation within this call.
