@@ -27,7 +27,7 @@ pub(crate) fn condition<T: Scalar>(r: MatRef<'_, T>) -> f64 {
     estimate(r, (*STEPS.start(), CHANGE))
 }
 
-/// [`condition`] by two steps: it may be too low by n^(1/6) for each of the two values, or by more if the start has far less than n^-1/2 of its vector.
+/// [`condition`] by two steps: it may be too low by n^(1/8) for each of the two values, or by more if the start has far less than n^-1/2 of its vector.
 pub(crate) fn rough_condition<T: Scalar>(r: MatRef<'_, T>) -> f64 {
     estimate(r, (2, 1.0))
 }

@@ -202,6 +202,7 @@ fn factor_options(options: &LstsqOptions, products: Products) -> QrOptions {
     QrOptions { tolerance: options.tolerance, products, ..options.run.clone().into() }
 }
 
+/// What solves it.
 struct Solving<'a, T: Scalar> {
     begun: &'a Begun<T>,
     a: &'a DeviceMatrix,

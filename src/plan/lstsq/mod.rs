@@ -300,7 +300,7 @@ impl<'a, T: Scalar> Begun<'a, T> {
     }
 
     fn has_full_rank<S: Scalar>(&self, r: MatRef<'_, S>) -> bool {
-        // Where a rough estimate is below by n times, a better one is too.
+        // A rough estimate is too low by n^(1/4), so that n times leave much to spare.
         let rough = r.ncols() as f64 * rough_condition(r);
         is_full_rank(rough, self.tolerance()) || is_full_rank(condition(r), self.tolerance())
     }
