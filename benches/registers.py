@@ -3,7 +3,7 @@
 
     pip install nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cuda-nvdisasm      and g++
     cargo install naga-cli                                                     of the version of naga in Cargo.lock
-    python3 benches/registers.py                          geqrt, unmqr, chase, chase_team, bisect, gemm and apply_chase in f32, f64, c32
+    python3 benches/registers.py                          geqrt, unmqr, chase, chase_team, chase_team-subgroups, bisect, gemm and apply_chase in f32, f64, c32
     python3 benches/registers.py --types f64,c64 geqrt-kept trsm     others, by the names of their files, without f16
     python3 benches/registers.py --blocks unmqr           and their basic blocks
     python3 benches/registers.py --wgsl DIR               with the WGSL that is in DIR; --keep DIR keeps all files there
@@ -37,7 +37,7 @@ import sys
 import sysconfig
 import tempfile
 
-KERNELS = ("geqrt", "unmqr-vectors", "unmqr", "chase", "chase_team", "bisect", "gemm", "apply_chase")
+KERNELS = ("geqrt", "unmqr-vectors", "unmqr", "chase", "chase_team", "chase_team-subgroups", "bisect", "gemm", "apply_chase")
 
 PRELUDE = r"""
 #include <type_traits>
@@ -73,6 +73,11 @@ using bool2 = Vector<bool, 2>; using bool3 = Vector<bool, 3>; using bool4 = Vect
 UNARY(abs, ::fabs) UNARY(sqrt, ::sqrt)
 FN uint max(uint a, uint b) { return ::max(a, b); }
 FN uint clz(uint a) { return __clz(a); }
+FN uint simd_max(uint a) { return __reduce_max_sync(~0u, a); }
+FN uint simd_sum(uint a) { return __reduce_add_sync(~0u, a); }
+FN int simd_sum(int a) { return __reduce_add_sync(~0u, a); }
+FN float simd_shuffle(float a, uint lane) { return __shfl_sync(~0u, a, lane); }
+template <int N> FN Vector<float, N> simd_shuffle(Vector<float, N> a, uint lane) { EACH(N) a[i] = simd_shuffle(a[i], lane); return a; }
 FN uint min(uint a, uint b) { return ::min(a, b); }
 FN float max(float a, float b) { return ::fmax(a, b); }
 FN float min(float a, float b) { return ::fmin(a, b); }
@@ -94,6 +99,8 @@ BUILTINS = {
     "threadgroup_position_in_grid": "{blockIdx.x, blockIdx.y, blockIdx.z}",
     "threadgroups_per_grid": "{gridDim.x, gridDim.y, gridDim.z}",
     "thread_index_in_threadgroup": "threadIdx.x",
+    "simdgroup_index_in_threadgroup": "threadIdx.x / 32",
+    "thread_index_in_simdgroup": "threadIdx.x % 32",
 }
 
 

@@ -250,6 +250,7 @@ fn with_field(tuning: Tuning, name: &str, value: usize) -> Result<Tuning, String
         "threads_per_block" => tuning.threads_per_block(value),
         "sweeps_per_block" => tuning.sweeps_per_block(value),
         "lines_per_thread" => tuning.lines_per_thread(value),
+        "subgroup_threads" => tuning.subgroup_threads(value),
         "tiles_held" => tuning.tiles_held(value),
         "split_beside" => tuning.split_beside(value),
         "rows_per_block" => tuning.rows_per_block(value),

@@ -29,6 +29,7 @@ import package::band::{Layout, band_index};
 
 struct Params {
     n: u32,
+    columns: u32,
     ld: u32,
     ku: u32,
     bandwidth: u32,
@@ -222,7 +223,7 @@ fn cycles_of_tick(matrix: u32, member: u32, thread: u32, sweep: u32, runs: bool,
     let shape = Layout(params.n, params.ld, params.ku);
     // The stride along a row of A. Along a column it is 1.
     let along_row = params.ld - 1u;
-    let first_entry = matrix * params.n * params.ld;
+    let first_entry = matrix * params.columns * params.ld;
     let first_kept = matrix * params.n * params.n;
     var right = Side();
     var left = Side();

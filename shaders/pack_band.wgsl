@@ -1,6 +1,6 @@
 // Dense to band storage. Twin: src/cpu/qr/pack_band.rs.
 //
-//   B(i, j) = A(i, j) for j - bandwidth <= i <= j, else 0, for all n x ld elements of the band
+//   B(i, j) = A(i, j) for j - bandwidth <= i <= j, else 0, for all columns x ld elements of the band
 //
 //   package::dense   the matrix as stored, strides (rs, cs), of which the leading n x n part is read; several lie `matrix` entries apart
 //   band             B in band storage, entries as stored, out; those of several matrices one after the other
@@ -15,6 +15,7 @@ import package::scalar::{Stored};
 
 struct Params {
     n: u32,
+    columns: u32,
     ld: u32,
     ku: u32,
     bandwidth: u32,
@@ -36,12 +37,12 @@ fn pack_band(
 ) {
     let place = (workgroup.x + workgroup.y * workgroups.x) * LINEAR_THREADS + thread;
     let j = place / params.ld;
-    if j >= params.n {
+    if j >= params.columns {
         return;
     }
     let p = place % params.ld;
     var entry = Stored();
-    if is_of_band(p, j, params.ku, params.bandwidth) {
+    if j < params.n && is_of_band(p, j, params.ku, params.bandwidth) {
         var level = Level();
         level.rs = params.rs;
         level.cs = params.cs;
@@ -49,5 +50,5 @@ fn pack_band(
         first_entry = workgroup.z * params.matrix;
         entry = read_entry(place_of(level, j + p - params.ku, j));
     }
-    band[workgroup.z * params.n * params.ld + place] = entry;
+    band[workgroup.z * params.columns * params.ld + place] = entry;
 }

@@ -1,6 +1,6 @@
 // A packed upper band, as unpack_band leaves it, to band storage.
 //
-//   B(i, j) = packed[j (bandwidth + 1) + bandwidth + i - j] for j - bandwidth <= i <= j, else 0, for all n x ld elements of the band
+//   B(i, j) = packed[j (bandwidth + 1) + bandwidth + i - j] for j - bandwidth <= i <= j, else 0, for all columns x ld elements of the band
 //
 //   packed   Scalars, n columns of bandwidth + 1, in
 //   band     B in band storage, entries as stored, out
@@ -13,6 +13,7 @@ import package::scalar::{Scalar, Stored, store};
 
 struct Params {
     n: u32,
+    columns: u32,
     ld: u32,
     ku: u32,
     bandwidth: u32,
@@ -31,12 +32,12 @@ fn repack_band(
 ) {
     let place = (workgroup.x + workgroup.y * workgroups.x) * LINEAR_THREADS + thread;
     let j = place / params.ld;
-    if j >= params.n {
+    if j >= params.columns {
         return;
     }
     let p = place % params.ld;
     var entry = Stored();
-    if is_of_band(p, j, params.ku, params.bandwidth) {
+    if j < params.n && is_of_band(p, j, params.ku, params.bandwidth) {
         entry = store(packed[j * (params.bandwidth + 1u) + params.bandwidth + p - params.ku]);
     }
     band[place] = entry;

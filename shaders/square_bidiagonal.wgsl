@@ -15,6 +15,7 @@ import package::squares::{factor_for, largest_part, scaled_square};
 
 struct Params {
     n: u32,
+    columns: u32,
     ld: u32,
     ku: u32,
 }
@@ -30,7 +31,7 @@ var<workgroup> largest: array<Real, LINEAR_THREADS>;
 /// B(i, j) of a matrix, or zero outside the band.
 fn entry(matrix: u32, i: u32, j: u32) -> Scalar {
     if j < params.n && j <= i + params.ku {
-        return load(band[matrix * params.n * params.ld + band_index(Layout(params.n, params.ld, params.ku), i, j)]);
+        return load(band[matrix * params.columns * params.ld + band_index(Layout(params.n, params.ld, params.ku), i, j)]);
     }
     return Scalar();
 }

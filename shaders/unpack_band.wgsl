@@ -13,6 +13,7 @@ import package::band::{Layout, band_index};
 
 struct Params {
     n: u32,
+    columns: u32,
     ld: u32,
     ku: u32,
     bandwidth: u32,
@@ -37,7 +38,7 @@ fn unpack_band(
     let p = place % (params.bandwidth + 1u);
     var entry = Scalar();
     if j + p >= params.bandwidth && p + params.ku >= params.bandwidth {
-        let first = workgroup.z * params.n * params.ld;
+        let first = workgroup.z * params.columns * params.ld;
         entry = load(band[first + band_index(Layout(params.n, params.ld, params.ku), j + p - params.bandwidth, j)]);
     }
     out[workgroup.z * params.n * (params.bandwidth + 1u) + place] = entry;

@@ -1,6 +1,6 @@
 // Band storage. Twin: BandLayout in src/tile/band_layout.rs.
 
-/// Column-major with leading dimension `ld`. The diagonal entry of a column is at offset `ku`.
+/// Column-major with leading dimension `ld`. The diagonal entry of a column is at offset `ku`. After the n columns of a matrix there may be zeros.
 struct Layout {
     n: u32,
     ld: u32,

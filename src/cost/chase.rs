@@ -13,7 +13,7 @@ use crate::{
     },
     tile::{
         band_layout::BandLayout,
-        chase_schedule::{ReductionStep, Schedule},
+        chase_schedule::{ReductionStep, SWEEP_SEPARATION, Schedule},
         tuning::Tuning,
     },
 };
@@ -124,6 +124,8 @@ pub(crate) struct TeamShape {
     pub width: usize,
     /// Lines of a thread, 1 or 2.
     pub sets: usize,
+    /// Whether the threads of a sweep are a subgroup.
+    subgroup: bool,
     /// Leading dimension of the band, and superdiagonals stored.
     ld: usize,
     ku: usize,
@@ -140,7 +142,21 @@ impl TeamShape {
     pub fn of(layout: BandLayout, step: &ReductionStep, tuning: &Tuning) -> Option<TeamShape> {
         let (team, sets, width) = (tuning.gpu.sweeps_per_block, tuning.gpu.lines_per_thread.min(2), step.bandwidth);
         let narrow = width.is_multiple_of(4) && (4..=MOST_WIDTH).contains(&width);
-        (sets > 0 && narrow && step.target() == 1).then_some(TeamShape { team, width, sets, ld: layout.ld(), ku: layout.ku })
+        if sets == 0 || !narrow || step.target() != 1 {
+            return None;
+        }
+        let subgroup = tuning.gpu.subgroup_threads == 2 * width / sets;
+        Some(TeamShape { team, width, sets, subgroup, ld: layout.ld(), ku: layout.ku })
+    }
+
+    /// The lag of consecutive sweeps of a team: `chase_team` hands over what two of them share.
+    pub fn lag(of_team: Option<&TeamShape>) -> usize {
+        if of_team.is_some() { 2 } else { SWEEP_SEPARATION }
+    }
+
+    /// Whether the threads of a sweep share the work on a reflector. (In f64 there is little of it.)
+    pub fn shares(&self, kind: ElementKind) -> bool {
+        self.subgroup && !kind.is_double()
     }
 
     /// Threads of a sweep.
@@ -154,7 +170,8 @@ impl TeamShape {
 
     /// Bytes of workgroup memory that the shader declares.
     pub fn bytes(&self, kind: ElementKind) -> usize {
-        let of_sweep = 2 * self.width * (self.width + 1) + 2 * self.width + 2;
+        let row = self.width + if kind.scalar_bytes() == 4 { 4 } else { 1 };
+        let of_sweep = 2 * self.width * row + 3 * self.width + if self.shares(kind) { 0 } else { 2 };
         self.team.saturating_mul(of_sweep * kind.scalar_bytes())
     }
 
@@ -194,6 +211,14 @@ impl TeamShape {
             ("BAND_KU", self.ku as u32),
         ]
     }
+}
+
+/// The layout of a band on a device. `chase_team` reads the 2 B columns after the last one, and writes zeros to them.
+pub(crate) fn layout_on_device(n: usize, bandwidth: usize, tile_width: usize, tuning: &Tuning) -> BandLayout {
+    let layout = BandLayout::new(n, bandwidth, tile_width);
+    let steps = ReductionStep::all(n, layout.ku - layout.kl, layout.kl);
+    let widest = steps.filter_map(|step| TeamShape::of(layout, &step, tuning)).map(|shape| shape.width).max();
+    layout.followed_by(2 * widest.unwrap_or_default())
 }
 
 impl Work {
@@ -250,11 +275,18 @@ impl Work {
         let (all, workgroups) = (schedule.active_cycles(time) as u64, active.len().min(most) as u64);
         let dispatches_of_one = active.len().div_ceil(most.max(1)) as u64;
         let (block, ticks) = (width * width, dispatches_of_one * ticks);
-        // By the count of a compiler for sm_90: of a line's entry, and of either side, the part of the sum of squares, which is plain in f64; the dot
-        // product and update; its loads, stores and bounds, and two passes through workgroup memory.
-        let squares = if kind.is_double() { fmas(kind).min(2) } else { 14 * fmas(kind).min(2) };
-        let issued = width * (2 * squares + 4 * sets * fmas(kind) + 24 * sets) + 150;
-        // One side: the largest entry, 10, its scale, 5, the halves and their sums, 19, h, 16, its halves, 17, tau, 29; w.
+        // By the count of a compiler for sm_90: of a line's entry, and of either side, the part of the sum of squares, which is plain in f64, and is
+        // shared in a subgroup; the dot product and update; its loads and stores with their addresses, and two passes through workgroup memory,
+        // on two of which four entries are one access.
+        let squares = match (kind.is_double(), shape.shares(kind)) {
+            (true, _) => fmas(kind).min(2),
+            (false, true) => 0,
+            (false, false) => 13 * fmas(kind).min(2),
+        };
+        let moves = if scalar == 4 { 13 } else { 17 };
+        let issued = width * (2 * squares + 4 * sets * fmas(kind) + moves * sets) + 150;
+        // One side: the largest entry, 10, its scale, 5, the halves and their sums, 19, h, 16, its halves, 17, tau, 29; w. Three reductions over a
+        // subgroup are taken to be as long as the sums that they replace.
         let steps = if kind.is_double() { INVERSE } else { WHOLE_REFLECTOR } + 2 * READ + COMPENSATED + 6;
         Work {
             kernel: Kernel::Chase,
@@ -266,13 +298,15 @@ impl Work {
             beside: Beside::default(),
             two_strips: false,
             footprint: (step.n as u64).saturating_mul(4 * width * kind.bytes() as u64),
-            // D and L are read, U and D written; and a sweep's first U in a dispatch and its last L.
-            bytes: (4 * all + 2 * active.len() as u64 * shape.team as u64) * block * kind.bytes() as u64,
+            // L is read, and D by the first sweep of a team; U and D are written; and a sweep's first U in a dispatch and its last L.
+            bytes: (3 * all + all / shape.team as u64 + 2 * active.len() as u64 * shape.team as u64)
+                * block
+                * kind.bytes() as u64,
             workgroup_bytes: all * (8 * block + 4 * width * width / sets) * scalar,
             chain: Chain {
-                barriers: ticks * 3,
-                // None after the last tick.
-                storage_barriers: ticks.saturating_sub(1),
+                // One of them makes stores visible. They were made before the left side, and are taken to be done, which is not measured.
+                barriers: ticks * 4,
+                storage_barriers: 0,
                 // The first blocks; later ones are loaded while a side is applied.
                 round_trips: dispatches_of_one,
                 steps: ticks * 2 * steps,

@@ -72,7 +72,7 @@ pub(super) fn dispatches_of_call(
                 if (cycles + 3 * team).checked_mul(step.n).is_none() {
                     return Err(SvdError::invalid("cycles_per_dispatch", format!("{cycles} is too many for n = {}", step.n)));
                 }
-                let schedule = step.schedule(cycles, team);
+                let schedule = step.schedule(cycles, team, TeamShape::lag(of_team.as_ref()));
                 for time in 0..schedule.times() {
                     let most = tuning.gpu.max_blocks;
                     all.note(match &of_team {

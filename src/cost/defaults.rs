@@ -44,6 +44,7 @@ impl Tuning {
                 threads_per_block: if software { 32 } else { 256 }.min(threads),
                 sweeps_per_block: 1,
                 lines_per_thread: 0,
+                subgroup_threads: bounds.subgroup,
                 cycles_per_dispatch: 1,
                 max_blocks: workgroups,
                 tiles_held: 0,
@@ -131,12 +132,16 @@ impl Tuning {
         fitting.find(|tuning| Shape::new(kind, bounds, tuning).is_ok()).unwrap_or(self.clone())
     }
 
-    /// With the blocks of stage 2 in registers, if they fit, and the sweeps of 128 threads in a workgroup, or as many as its memory has room for. A
-    /// software driver keeps no registers, and would compile unrolled text for long.
+    /// With the blocks of stage 2 in registers, if they fit, and four sweeps in a workgroup where each is a subgroup, else those of 128 threads, or as many as
+    /// its memory has room for. A software driver keeps no registers, and would compile unrolled text for long.
     fn with_teams(self, kind: ElementKind, bounds: &Bounds<'_>) -> Tuning {
         // Numbers of 4 bytes of a line. A thread holds two for each of its lines, of 255 registers.
         let of_line = self.tile_size.min(self.tile_width) * kind.scalar_bytes() / 4;
-        let lines = if of_line <= MOST_OF_TWO_LINES { 2 } else { 1 };
+        let most = if of_line <= MOST_OF_TWO_LINES { 2 } else { 1 };
+        // A sweep is a subgroup if it can be.
+        let is_subgroup = |&lines: &usize| !kind.is_double() && 2 * self.tile_size == lines * bounds.subgroup;
+        let of_subgroup = (1..=most).find(is_subgroup);
+        let lines = of_subgroup.unwrap_or(most);
         // Browsers have `chase`: there `chase_team` has not run.
         if bounds.software || cfg!(target_family = "wasm") || of_line > 2 * MOST_OF_TWO_LINES {
             return self;
@@ -148,9 +153,11 @@ impl Tuning {
         let layout = BandLayout::new(self.tile_size, self.tile_size, self.tile_width);
         // A warp more would wait for the others.
         let half = is_half_as_wide(bounds);
-        let threads = if half { 64 } else { 128 };
         let cycles = if half && self.tile_size > 16 { 2 } else { 4 };
-        let most = (threads * lines / (2 * self.tile_size.max(1))).clamp(1, 4);
+        let most = match of_subgroup {
+            Some(_) => cycles,
+            None => ((if half { 64 } else { 128 }) * lines / (2 * self.tile_size.max(1))).clamp(1, 4),
+        };
         let with = |team| self.clone().lines_per_thread(lines).sweeps_per_block(team).cycles_per_dispatch(cycles);
         let mut fitting = (1..=most).rev().map(with);
         fitting.find(|tuning| ChaseShape::new(kind, bounds, layout, tuning).is_ok()).unwrap_or(self.clone())

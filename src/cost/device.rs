@@ -47,6 +47,8 @@ pub struct DeviceModel {
     pub registers: u64,
     /// Maximum resident threads of one multiprocessor.
     pub threads: u64,
+    /// Threads of a subgroup.
+    pub subgroup_threads: u64,
     /// Maximum resident workgroups of one multiprocessor: 32, and 24 on an RTX 4060; for other vendors' devices 32 is an assumption.
     pub workgroups: u64,
     /// Latency of a load that hits L2, in cycles.
@@ -109,6 +111,7 @@ impl DeviceModel {
         workgroup_bytes_per_cycle: 128.0,
         registers: 65536,
         threads: 2048,
+        subgroup_threads: 32,
         workgroups: 32,
         load_cycles: 700.0,
         step_cycles: 5.0,
@@ -156,6 +159,7 @@ impl DeviceModel {
         cache: 32 * MB,
         workgroup_memory: 100 * KB,
         threads: 1536,
+        subgroup_threads: 32,
         workgroups: 24,
         ..Self::H100
     };
@@ -183,6 +187,7 @@ impl DeviceModel {
         workgroup_bytes_per_cycle: 128.0,
         registers: 131072,
         threads: 2048,
+        subgroup_threads: 64,
         workgroups: 32,
         load_cycles: 200.0,
         step_cycles: 8.0,
@@ -213,6 +218,7 @@ impl DeviceModel {
         workgroup_bytes_per_cycle: 128.0,
         registers: 53248,
         threads: 1024,
+        subgroup_threads: 32,
         workgroups: 32,
         load_cycles: 300.0,
         step_cycles: 4.0,

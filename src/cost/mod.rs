@@ -311,7 +311,7 @@ impl Cost {
         const MOST: usize = 1 << 16;
         let Tuning { tile_size, leaf, cols_per_block, ref gpu, .. } = *tuning;
         let GpuTuning { split_k, threads_per_block, sweeps_per_block, cycles_per_dispatch, .. } = *gpu;
-        let GpuTuning { split_beside, rows_per_block, lines_per_thread, strips_per_thread, .. } = *gpu;
+        let GpuTuning { split_beside, rows_per_block, lines_per_thread, subgroup_threads, strips_per_thread, .. } = *gpu;
         for (option, value) in [
             ("tile_size", tile_size),
             ("leaf", leaf),
@@ -323,6 +323,7 @@ impl Cost {
             ("split_beside", split_beside),
             ("rows_per_block", rows_per_block),
             ("lines_per_thread", lines_per_thread),
+            ("subgroup_threads", subgroup_threads),
             ("strips_per_thread", strips_per_thread),
         ] {
             if value > MOST {

@@ -26,6 +26,8 @@ pub(crate) struct Bounds<'a> {
     pub software: bool,
     /// Whether it has high-bandwidth memory, as data-centre GPUs have.
     pub fast_memory: bool,
+    /// Threads of a subgroup; 0: kernels do without them.
+    pub subgroup: usize,
 }
 
 impl Bounds<'_> {
@@ -39,7 +41,15 @@ impl Bounds<'_> {
             kib if fast_memory => (kib as usize) << 10,
             _ => 32 << 10,
         };
-        Bounds { name: device.name, threads: 1024, bytes, workgroups: u16::MAX.into(), software: false, fast_memory }
+        Bounds {
+            name: device.name,
+            threads: 1024,
+            bytes,
+            workgroups: u16::MAX.into(),
+            software: false,
+            fast_memory,
+            subgroup: device.subgroup_threads as usize,
+        }
     }
 }
 
@@ -177,6 +187,13 @@ impl Shape {
         let ts = tuning.tile_size.next_multiple_of(4);
         most("split_k", tuning.gpu.split_k, threads / ts)?;
         most("strips_per_thread", tuning.gpu.strips_per_thread, 2)?;
+        if ![0, bounds.subgroup].contains(&tuning.gpu.subgroup_threads) {
+            let reason = format!(
+                "{}, but {} has {}, or subgroups of several sizes",
+                tuning.gpu.subgroup_threads, bounds.name, bounds.subgroup
+            );
+            return Err(SvdError::invalid("subgroup_threads", reason));
+        }
         most("cols_per_block", tuning.cols_per_block, threads / (ts / 4 / strips_of(tuning, ts)) * 8)?;
         let cols = tuning.cols_per_block.next_multiple_of(8);
         let strips = strips_of(tuning, tuning.gpu.rows_per_block.min(threads * 8).next_multiple_of(4));

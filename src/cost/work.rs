@@ -244,7 +244,7 @@ impl Work {
 
     /// `pack_band`: writes every entry of the band storage, from the matrix.
     pub fn pack_band(kind: ElementKind, layout: BandLayout, bandwidth: usize, threads: u64) -> Work {
-        let (places, copied) = ((layout.n * layout.ld()) as u64, (layout.n * (bandwidth + 1)) as u64);
+        let (places, copied) = ((layout.columns * layout.ld()) as u64, (layout.n * (bandwidth + 1)) as u64);
         Work::copy(Kernel::PackBand, places, threads, (places + copied) * kind.bytes() as u64)
     }
 

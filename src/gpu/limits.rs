@@ -8,7 +8,7 @@ use crate::{
         number::Number,
     },
     cost::{
-        chase::ChaseShape,
+        chase::{ChaseShape, layout_on_device},
         device::has_fast_memory,
         shape::{Bounds, Shape, TriangleShape},
         work::ROWS_AT_ONCE,
@@ -154,7 +154,7 @@ pub(crate) fn required_band_bytes(
     bandwidth: usize,
     tuning: &Tuning,
 ) -> Result<u64> {
-    fitting_bytes(context, "the band", kind.bytes(), BandLayout::new(n, bandwidth, tuning.tile_width).size().ok())
+    fitting_bytes(context, "the band", kind.bytes(), layout_on_device(n, bandwidth, tuning.tile_width, tuning).size().ok())
 }
 
 /// The kept reflectors of one matrix, in numbers.
@@ -235,6 +235,7 @@ impl Bounds<'_> {
             workgroups: limits.max_compute_workgroups_per_dimension as usize,
             software: context.is_software(),
             fast_memory: has_fast_memory(context.adapter_name()),
+            subgroup: context.subgroup_threads(),
         }
     }
 }

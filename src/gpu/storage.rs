@@ -26,8 +26,8 @@ use crate::{
             context::GpuContext,
             parameters,
             pipeline::{
-                CHASE, CHASE_KEPT, CHASE_TEAM, CHASE_TEAM_KEPT, GATHER_REFLECTORS, GEQRT, GEQRT_KEPT, Pipeline, Shader, UNMQR,
-                UNMQR_AND_GEQRT, UNMQR_IN_VECTORS,
+                CHASE, CHASE_KEPT, GATHER_REFLECTORS, GEQRT, GEQRT_KEPT, Pipeline, Shader, UNMQR, UNMQR_AND_GEQRT,
+                UNMQR_IN_VECTORS, chase_team,
             },
             stream::{Stream, buffer},
         },
@@ -443,7 +443,7 @@ impl Banded {
             let pipeline = match (of_team, kept.is_some()) {
                 (None, kept) => context.pipeline(self.kind, if kept { &CHASE_KEPT } else { &CHASE }, &self.shape.constants(), 0),
                 (Some(shape), kept) => {
-                    context.pipeline(self.kind, if kept { &CHASE_TEAM_KEPT } else { &CHASE_TEAM }, &shape.constants(), 0)
+                    context.pipeline(self.kind, chase_team(shape.shares(self.kind), kept), &shape.constants(), 0)
                 }
             }?;
             let buffers: Vec<&Buffer> = [Some(&self.band), kept].into_iter().flatten().collect();

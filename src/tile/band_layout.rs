@@ -11,6 +11,8 @@ pub struct BandLayout {
     pub ku: usize,
     /// Subdiagonals stored: the tile width.
     pub kl: usize,
+    /// Columns stored: those of the matrix, and zeros after them.
+    pub columns: usize,
     /// Leading dimension.
     ld: usize,
 }
@@ -20,12 +22,17 @@ impl BandLayout {
     pub fn new(n: usize, bandwidth: usize, tile_width: usize) -> Self {
         let kl = tile_width.min(bandwidth.saturating_sub(1));
         let ku = bandwidth + kl;
-        BandLayout { n, ku, kl, ld: ku + kl + 1 }
+        BandLayout { n, ku, kl, columns: n, ld: ku + kl + 1 }
     }
 
     /// The same layout padded with at least `spare` entries after each column, and with a row stride that is a multiple of `multiple`.
     pub fn spaced(self, spare: usize, multiple: usize) -> Self {
         BandLayout { ld: (self.ku + self.kl + spare).next_multiple_of(multiple) + 1, ..self }
+    }
+
+    /// The same layout with so many columns of zeros after the matrix.
+    pub fn followed_by(self, zeros: usize) -> Self {
+        BandLayout { columns: self.n.saturating_add(zeros), ..self }
     }
 
     /// Leading dimension: the entries of one column, padding included.
@@ -40,7 +47,9 @@ impl BandLayout {
 
     /// Number of entries in storage, or an error if it overflows.
     pub fn size(&self) -> Result<usize> {
-        self.n.checked_mul(self.ld()).ok_or_else(|| SvdError::invalid("matrix", "the band's size overflows the address space"))
+        self.columns
+            .checked_mul(self.ld())
+            .ok_or_else(|| SvdError::invalid("matrix", "the band's size overflows the address space"))
     }
 
     /// Index of entry (i, j); `j - ku <= i <= j + kl`.

@@ -77,33 +77,36 @@ impl ReductionStep {
         Cycle { row, c0, c1, last: (c1 + self.bandwidth).min(self.n - 1) }
     }
 
-    /// The schedule of the step's cycles, with `cycles` ticks (at least 1) in a time step and teams of `team` sweeps (at least 1).
-    pub fn schedule(self, cycles: usize, team: usize) -> Schedule {
-        Schedule { step: self, cycles, team }
+    /// The schedule of the step's cycles, with `cycles` ticks (at least 1) in a time step and teams of `team` sweeps (at least 1), each of which begins
+    /// `lag` ticks after the one before.
+    pub fn schedule(self, cycles: usize, team: usize, lag: usize) -> Schedule {
+        Schedule { step: self, cycles, team, lag }
     }
 }
 
 /// The cycles of a reduction step, grouped into time steps of `cycles` ticks of a clock. `team` consecutive sweeps are a team, which
 /// steps together: in a time step the teams are independent, and the cycles of one team run tick by tick.
 ///
-/// Sweep R of team t runs its cycle i at clock (`cycles` + 3 `team` - 1) t + 3 (R - `team` t) + i. If sweep R - 1 is of the same team, it
-/// has finished cycle i + 2 one tick before, else in an earlier time step.
+/// Sweep R of team t runs its cycle i at clock (`cycles` + `lag` (`team` - 1) + 2) t + `lag` (R - `team` t) + i. If sweep R - 1 is of another team, it
+/// has finished cycle i + 2 in an earlier time step. If it is of the same team, it has done so one tick before with a lag of
+/// [`SWEEP_SEPARATION`]. With a lag of 2 it runs cycle i + 2 in the same tick, and what the two share is handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     step: ReductionStep,
     cycles: usize,
     team: usize,
+    lag: usize,
 }
 
 impl Schedule {
     /// Ticks between the starts of consecutive teams.
     pub fn separation(&self) -> usize {
-        self.cycles + SWEEP_SEPARATION * self.team - 1
+        self.cycles + self.lag * (self.team - 1) + SWEEP_SEPARATION - 1
     }
 
     /// The tick of the first cycle of `sweep`, and the one after its last.
     fn ticks(&self, sweep: usize) -> Range<usize> {
-        let start = self.separation() * (sweep / self.team) + SWEEP_SEPARATION * (sweep % self.team);
+        let start = self.separation() * (sweep / self.team) + self.lag * (sweep % self.team);
         start..start + self.step.cycles(sweep)
     }
 
@@ -206,9 +209,10 @@ mod tests {
                 sweeps.push(chain.len());
             }
             assert_eq!(step.all_cycles(), sweeps.iter().sum::<usize>() as u64);
-            for (cycles, team) in [1, 2, 3, 7].into_iter().flat_map(|cycles| [1, 2, 3, 4].map(|team| (cycles, team))) {
-                let schedule = step.schedule(cycles, team);
-                let start = |sweep: usize| (cycles + 3 * team - 1) * (sweep / team) + 3 * (sweep % team);
+            let all = [1, 2, 3, 7].into_iter().flat_map(|cycles| [1, 2, 3, 4].map(|team| (cycles, team)));
+            for (cycles, team, lag) in all.flat_map(|(cycles, team)| [2, 3].map(|lag| (cycles, team, lag))) {
+                let schedule = step.schedule(cycles, team, lag);
+                let start = |sweep: usize| (cycles + lag * (team - 1) + 2) * (sweep / team) + lag * (sweep % team);
                 let ticks = (0..n).filter(|&s| sweeps[s] > 0).map(|s| start(s) + sweeps[s]).max().unwrap_or(0);
                 assert_eq!(schedule.times(), ticks.div_ceil(cycles));
                 for time in 0..schedule.times() + 2 {
@@ -222,11 +226,11 @@ mod tests {
                     for s in want {
                         let of_sweep = of_sweep(s);
                         assert_eq!(schedule.cycles(s, time).collect::<Vec<_>>(), of_sweep);
-                        // Sweep s - 1 has finished two more cycles, or all of its cycles: in earlier ticks if it is of the same team, else in
-                        // earlier time steps.
+                        // Sweep s - 1 has finished two more cycles, or all of its cycles: in earlier time steps, or if it is of the same team, one
+                        // less than the lag in earlier ticks.
                         for i in of_sweep.into_iter().filter(|_| s > 0) {
-                            let before = start(s - 1) + (i + 3).min(sweeps[s - 1]);
-                            let by = if s % team > 0 { start(s) + i } else { cycles * time };
+                            let (more, by) = if s % team > 0 { (lag, start(s) + i) } else { (3, cycles * time) };
+                            let before = start(s - 1) + (i + more).min(sweeps[s - 1]);
                             assert!(before <= by, "{step:?}, sweep {s}, cycle {i}");
                         }
                     }

@@ -77,8 +77,12 @@ pub struct GpuTuning {
     /// bidiagonal form. A sweep then has 2 bandwidth / lines_per_thread threads. 0, and for other steps: they are read and written on either side.
     #[cfg_attr(feature = "serde", serde(default))]
     pub lines_per_thread: usize,
-    /// Consecutive cycles m of a sweep in one dispatch. Stage 2 then has about (m + 3 s - 1) n / (s m) dispatches, each m cycles long. Larger s
-    /// and m pay off if a dispatch costs more than a cycle.
+    /// Threads of a subgroup, as on a device whose subgroups have one size. If a sweep with `lines_per_thread` has as many, they share the work on a
+    /// reflector in f32. 0: each does all of it.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub subgroup_threads: usize,
+    /// Consecutive cycles m of a sweep in one dispatch. Stage 2 then has about (m + 3 s - 1) n / (s m) dispatches, with `lines_per_thread`
+    /// (m + 2 s) n / (s m), each m cycles long. Larger s and m pay off if a dispatch costs more than a cycle.
     pub cycles_per_dispatch: usize,
     /// Maximal `chase` workgroups of one dispatch. If more sweeps are active, each workgroup runs several of them.
     pub max_blocks: usize,
@@ -129,6 +133,8 @@ macro_rules! hyperparameters {
             sweeps_per_block in gpu: usize = 4,
             /// Sets the lines of a cycle that a thread holds in registers (GPU).
             lines_per_thread in gpu: usize = 2,
+            /// Sets the threads of a subgroup that kernels count on (GPU).
+            subgroup_threads in gpu: usize = 32,
             /// Sets the consecutive cycles of a sweep in one dispatch (GPU).
             cycles_per_dispatch in gpu: usize = 2,
             /// Sets the maximal `chase` workgroups of a dispatch (GPU).
@@ -211,6 +217,7 @@ impl Tuning {
                 threads_per_block: 1,
                 sweeps_per_block: 1,
                 lines_per_thread: 0,
+                subgroup_threads: 0,
                 cycles_per_dispatch: 1,
                 max_blocks: 1,
                 tiles_held: 0,

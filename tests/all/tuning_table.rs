@@ -189,6 +189,7 @@ fn round_trips() {
         .split_beside(11)
         .rows_per_block(12)
         .lines_per_thread(1)
+        .subgroup_threads(32)
         .strips_per_thread(2);
     let mut table = TuningTable::default();
     table.set::<f64>("a device, \"quoted\"\n", 1000, all.clone());

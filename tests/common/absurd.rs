@@ -16,11 +16,12 @@ pub const OF_CPU: [(&str, Set); 6] = [
     ("triangle", Tuning::triangle),
     ("direct_up_to", Tuning::direct_up_to),
 ];
-pub const OF_GPU: [(&str, Set); 10] = [
+pub const OF_GPU: [(&str, Set); 11] = [
     ("split_k", Tuning::split_k),
     ("threads_per_block", Tuning::threads_per_block),
     ("sweeps_per_block", Tuning::sweeps_per_block),
     ("lines_per_thread", Tuning::lines_per_thread),
+    ("subgroup_threads", Tuning::subgroup_threads),
     ("cycles_per_dispatch", Tuning::cycles_per_dispatch),
     ("max_blocks", Tuning::max_blocks),
     ("tiles_held", Tuning::tiles_held),

@@ -4,7 +4,7 @@ use faer::{Mat, linalg::solvers::Svd};
 use libtest_mimic::Failed;
 use num_complex::Complex;
 use svdvals_gpu::{
-    Band, GpuContext, Number, RealElement, Scalar,
+    Band, GpuContext, Number, RealElement, Scalar, Tuning,
     internals::{CpuKernels, GpuKernels, ReductionStep, StageKernels, TileKernels, Transfers},
 };
 
@@ -122,8 +122,8 @@ fn carried<T: Elements>(
     moved.iter().try_fold(0f64, |most, band| Ok(most.max(of(band)?)))
 }
 
-/// `chase_team`: with one and two lines of a thread, few and many sweeps in a workgroup, one and many cycles in a dispatch, and fewer workgroups than
-/// teams. All of these ways have the same bits, because a cycle's arithmetic does not depend on them; but for f16 the band is the twin's.
+/// `chase_team`: with one and two lines of a thread, by threads alone and by subgroups (of 8 threads: the narrowest band with one line, and the next with
+/// two), few and many sweeps in a workgroup, one and many cycles in a dispatch, and fewer workgroups than teams. All of these ways have the same bits, because a cycle's arithmetic does not depend on them; but for f16 the band is the twin's.
 ///
 /// Bound: that of `chase_follows_the_twin`.
 ///
@@ -132,6 +132,7 @@ pub fn chase_team_follows_the_twin<T: Elements>(context: &GpuContext) -> Outcome
     // Lines, sweeps of a team, cycles of a dispatch, most workgroups.
     const WAYS: [(usize, usize, usize, usize); 5] =
         [(1, 1, 1, 1000), (2, 4, 8, 1000), (1, 3, 2, 2), (2, 1, 3, 1000), (2, 2, 5, 1)];
+    let subgroup = Tuning::for_adapter::<T>(context, 64).gpu.subgroup_threads;
     for (n, bandwidth) in [(6, 4), (37, 4), (41, 8), (64, 16)] {
         let (first, moved) = bands::<T>(n, bandwidth)?;
         let step = [ReductionStep { n, bandwidth, tile_width: bandwidth - 1 }];
@@ -140,7 +141,7 @@ pub fn chase_team_follows_the_twin<T: Elements>(context: &GpuContext) -> Outcome
         for &(lines, team, cycles, most) in ways {
             let team = if bandwidth > 8 { team.min(2) } else { team };
             let tuning = tuning(8, 16).tile_width(bandwidth).max_blocks(most).sweeps_per_block(team).cycles_per_dispatch(cycles);
-            let tuning = tuning.lines_per_thread(lines);
+            let tuning = tuning.lines_per_thread(lines).subgroup_threads(subgroup);
             let gpu = GpuKernels::new::<T>(context, &tuning)?;
             let what = format!("n {n}, {bandwidth}, {lines} lines, {team} sweeps, {cycles} cycles");
             let there = reduced(&gpu, &first, &step)?;
@@ -177,6 +178,7 @@ fn reduced<S: Scalar, K: Transfers<S>>(kernels: &K, band: &Band<S>, steps: &[Red
 /// each of the steps. In f16 the roundings of the single entries average out: 8 of them.
 pub fn chase_keeps_singular_values<T: Elements>(context: &GpuContext) -> Outcome {
     let tiny = if size_of::<T::Real>() == 4 { 1e-30 } else { 1e-250 };
+    let subgroup = Tuning::for_adapter::<T>(context, 64).gpu.subgroup_threads;
     // Those that `chase_team` takes, and all with `chase`.
     // (One type is enough for the widest, which compiles for long.)
     let widest = if T::NAME == "f32" { 32 } else { 16 };
@@ -184,7 +186,7 @@ pub fn chase_keeps_singular_values<T: Elements>(context: &GpuContext) -> Outcome
     let teams = [(41, 8, 7, 2), (60, 12, 8, 2), (70, 4, 3, 1), (70, widest, widest - 1, 1)];
     for (n, bandwidth, tile_width, lines) in BANDS.map(|(n, bandwidth, width)| (n, bandwidth, width, 0)).into_iter().chain(teams)
     {
-        let tuning = tuning(8, 16).tile_width(tile_width).lines_per_thread(lines);
+        let tuning = tuning(8, 16).tile_width(tile_width).lines_per_thread(lines).subgroup_threads(subgroup);
         let kernels = GpuKernels::new::<T>(context, &tuning)?;
         let kinds: [Kind<'_>; 4] = [
             ("random", &|i, j| complex_noise(11, i, j)),

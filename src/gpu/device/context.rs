@@ -241,6 +241,14 @@ impl GpuContext {
         &self.0.queue
     }
 
+    /// Threads of a subgroup, if they have one size and native shaders can use them; else 0. (WGSL in a browser needs a directive that naga does not
+    /// know.)
+    pub(crate) fn subgroup_threads(&self) -> usize {
+        let AdapterInfo { subgroup_min_size, subgroup_max_size, .. } = self.0.info;
+        let has = self.0.device.features().contains(Features::SUBGROUP) && !CANNOT_BLOCK;
+        if has && subgroup_min_size == subgroup_max_size { subgroup_min_size as usize } else { 0 }
+    }
+
     /// Whether shaders check their indices at run time.
     ///
     /// ```

@@ -32,12 +32,12 @@ parameters! {
     /// Parameters of `update_line` and `multiply_line`.
     Line { rs, cs, lines, line, first, rows, cols, done, parts, ld, flags }
     UpdateTrailing { rs, cs, lines, row, col, rows, cols, inner, ld }
-    PackBand { n, ld, ku, bandwidth, rs, cs, lines, matrix }
-    UnpackBand { n, ld, ku, bandwidth }
-    RepackBand { n, ld, ku, bandwidth }
-    Chase { n, ld, ku, bandwidth, tile_width, cycles, clock, first, count }
+    PackBand { n, columns, ld, ku, bandwidth, rs, cs, lines, matrix }
+    UnpackBand { n, columns, ld, ku, bandwidth }
+    RepackBand { n, columns, ld, ku, bandwidth }
+    Chase { n, columns, ld, ku, bandwidth, tile_width, cycles, clock, first, count }
     ApplyChase { n, bandwidth, tile_width, chunk, first, cycle, cols, rs, cs, lines, flags, first_kept, c, matrix }
-    SquareBidiagonal { n, ld, ku }
+    SquareBidiagonal { n, columns, ld, ku }
     Bisect { n, passes, first, lowest }
     Batch { first, count, passes }
     Jacobi { first, count, sweeps, begun }

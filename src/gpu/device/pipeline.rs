@@ -110,9 +110,17 @@ pub(crate) const REPACK_BAND: Shader = shader!("repack_band", 2, RepackBand);
 pub(crate) const CHASE: Shader = shader!("chase", 1, Chase);
 /// Keeps the reflectors beside the band.
 pub(crate) const CHASE_KEPT: Shader = shader!("chase", 2, Chase, Some("kept"));
-/// For reduction steps to bidiagonal form, with the blocks of a cycle in registers.
-pub(crate) const CHASE_TEAM: Shader = shader!("chase_team", 1, Chase);
-pub(crate) const CHASE_TEAM_KEPT: Shader = shader!("chase_team", 2, Chase, Some("kept"));
+/// For reduction steps to bidiagonal form, with the blocks of a cycle in registers; last those whose sweeps are subgroups.
+static CHASE_TEAM: [[Shader; 2]; 2] = [
+    [shader!("chase_team", 1, Chase), shader!("chase_team", 2, Chase, Some("kept"))],
+    [shader!("chase_team", 1, Chase, Some("subgroups")), shader!("chase_team", 2, Chase, Some("kept-subgroups"))],
+];
+
+/// `chase_team` by subgroups or not, with reflectors kept or not.
+pub(crate) fn chase_team(subgroups: bool, kept: bool) -> &'static Shader {
+    &CHASE_TEAM[usize::from(subgroups)][usize::from(kept)]
+}
+
 pub(crate) const APPLY_CHASE: Shader = shader!("apply_chase", 1, ApplyChase);
 pub(crate) const SQUARE_BIDIAGONAL: Shader = shader!("square_bidiagonal", 2, SquareBidiagonal);
 pub(crate) const BISECT: Shader = shader!("bisect", 2, Bisect);
@@ -253,6 +261,7 @@ fn wgsl(kind: ElementKind, shader: &Shader, count: usize, constants: &str, devic
     let dense = dense(shader.buffers + 1, count, if vectors { "Stored4" } else { "Stored" });
     let modules: Vec<_> = MODULES.into_iter().chain([("tuning", constants), ("dense", &dense)]).collect();
     let spilled = shader.variant == Some("spilled");
+    let subgroups = shader.variant.is_some_and(|variant| variant.ends_with("subgroups"));
     let conditions = [
         ("f64", kind.is_double()),
         ("complex", kind.is_complex()),
@@ -263,7 +272,12 @@ fn wgsl(kind: ElementKind, shader: &Shader, count: usize, constants: &str, devic
         ("uniform_beside", !device.immediates && beside),
         ("vectors", vectors),
         ("beside", beside),
-        ("kept", shader.variant == Some("kept")),
+        ("kept", shader.variant.is_some_and(|variant| variant.starts_with("kept"))),
+        ("subgroups", subgroups),
+        // A thread makes a reflector alone, of sums of integers.
+        ("alone", !subgroups && !kind.is_double()),
+        // Four numbers are a vector of 16 bytes.
+        ("fours", kind.scalar_bytes() == 4),
         ("mixed", shader.variant == Some("mixed")),
         ("bf16", shader.variant == Some("bf16")),
         ("spilled", spilled),

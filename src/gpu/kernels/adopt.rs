@@ -5,7 +5,10 @@ use wgpu::{Buffer, BufferUsages};
 use crate::{
     algo::svdvals::Source,
     base::error::{Result, SvdError},
-    cost::work::{Kernel, LINEAR_THREADS, Work},
+    cost::{
+        chase::layout_on_device,
+        work::{Kernel, LINEAR_THREADS, Work},
+    },
     gpu::{
         device::{
             parameters,
@@ -58,16 +61,21 @@ impl GpuKernels {
 
     /// Like [`upload_band`](crate::tile::kernels::TileKernels::upload_band), for a band on the device in the layout of [`unpacked`](Self::unpacked).
     pub(crate) fn adopt_band(&self, from: &Buffer, n: usize, bandwidth: usize, tile_width: usize) -> Result<Banded> {
-        let layout = BandLayout::new(n, bandwidth, tile_width);
+        let layout = layout_on_device(n, bandwidth, tile_width, &self.tuning);
         let band = Banded::new(self.kind, &self.context, layout, &self.tuning)?;
         if ((n * (bandwidth + 1) * self.kind.scalar_bytes()) as u64) > from.size() {
             return Err(SvdError::invalid("band", format!("{n} columns of {} in {} bytes", bandwidth + 1, from.size())));
         }
         let pipeline = self.context.pipeline(self.kind, &REPACK_BAND, &[], 0)?;
         let bindings = self.stream.bind(&pipeline, &[from, &band.band], &[])?;
-        let parameters =
-            parameters::RepackBand { n: n as u32, ld: layout.ld() as u32, ku: layout.ku as u32, bandwidth: bandwidth as u32 };
-        let [x, y] = self.stream.fold((n * layout.ld()).div_ceil(LINEAR_THREADS as usize))?;
+        let parameters = parameters::RepackBand {
+            n: n as u32,
+            columns: layout.columns as u32,
+            ld: layout.ld() as u32,
+            ku: layout.ku as u32,
+            bandwidth: bandwidth as u32,
+        };
+        let [x, y] = self.stream.fold(layout.size()?.div_ceil(LINEAR_THREADS as usize))?;
         self.stream.dispatch(&pipeline, &bindings, parameters, [x, y, 1], Work::other(Kernel::RepackBand, 0))?;
         Ok(band)
     }
@@ -85,8 +93,13 @@ impl GpuKernels {
         let out = buffer(&self.context, "the band to be read back", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
         let pipeline = self.context.pipeline(self.kind, &UNPACK_BAND, &[], 0)?;
         let bindings = self.stream.bind(&pipeline, &[&band.band, &out], &[])?;
-        let parameters =
-            parameters::UnpackBand { n: n as u32, ld: band.layout.ld() as u32, ku: ku as u32, bandwidth: bandwidth as u32 };
+        let parameters = parameters::UnpackBand {
+            n: n as u32,
+            columns: band.layout.columns as u32,
+            ld: band.layout.ld() as u32,
+            ku: ku as u32,
+            bandwidth: bandwidth as u32,
+        };
         let [x, y] = self.stream.fold(of_one.div_ceil(LINEAR_THREADS as usize))?;
         let work = Work::unpack_band(self.kind, n, bandwidth, LINEAR_THREADS.into()).times(band.matrices);
         self.stream.dispatch(&pipeline, &bindings, parameters, [x, y, band.matrices as u32], work)?;

@@ -52,7 +52,12 @@ impl GpuKernels {
             bisection_pipelines().map(|(shader, values, count)| context.pipeline(self.kind, shader, &values, count));
         let (square, bisect) = (square?, bisect?);
         let bindings = stream.bind(&square, &[&band.band, &squares], &[])?;
-        let parameters = parameters::SquareBidiagonal { n: n as u32, ld: band.layout.ld() as u32, ku: band.layout.ku as u32 };
+        let parameters = parameters::SquareBidiagonal {
+            n: n as u32,
+            columns: band.layout.columns as u32,
+            ld: band.layout.ld() as u32,
+            ku: band.layout.ku as u32,
+        };
         let work = Work::square_bidiagonal(self.kind, n, LINEAR_THREADS.into()).times(matrices);
         stream.dispatch(&square, &bindings, parameters, [1, 1, matrices as u32], work)?;
 

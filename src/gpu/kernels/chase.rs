@@ -9,7 +9,7 @@ use crate::{
     gpu::{
         device::{
             parameters,
-            pipeline::{CHASE, CHASE_TEAM, Wanted},
+            pipeline::{CHASE, Wanted, chase_team},
         },
         kernels::{GpuKernels, SOFTWARE_ITERATIONS},
         storage::Banded,
@@ -25,7 +25,7 @@ impl GpuKernels {
     pub(super) fn chases(&self, layout: BandLayout) -> Vec<Wanted> {
         let steps = ReductionStep::all(layout.n, layout.ku - layout.kl, layout.kl);
         let of_step = |step: ReductionStep| match TeamShape::of(layout, &step, &self.tuning) {
-            Some(shape) => (&CHASE_TEAM, shape.constants().into(), 0),
+            Some(shape) => (chase_team(shape.shares(self.kind), false), shape.constants().into(), 0),
             None => (&CHASE, ChaseShape::of(layout, &self.tuning).constants().into(), 0),
         };
         let mut chases: Vec<Wanted> = steps.map(of_step).collect();
@@ -41,19 +41,20 @@ impl GpuKernels {
         let &ReductionStep { n, bandwidth, tile_width } = step;
         let (shape, matrices) = (band.shape, band.matrices);
         let cycles = self.tuning.gpu.cycles_per_dispatch;
-        let schedule = step.schedule(cycles, shape.team);
+        let of_team = TeamShape::of(band.layout, step, &self.tuning);
+        let schedule = step.schedule(cycles, shape.team, TeamShape::lag(of_team.as_ref()));
         // The last clock tick must fit the shader's u32.
         let separation = cycles.checked_add(SWEEP_SEPARATION * shape.team);
         let ticks = separation.and_then(|separation| separation.checked_mul(n.checked_add(1)?));
         if ticks.is_none_or(|ticks| ticks > u32::MAX as usize) {
             return Err(SvdError::invalid("cycles_per_dispatch", format!("{cycles} is too many for n = {n}")));
         }
-        let of_team = TeamShape::of(band.layout, step, &self.tuning);
         let (pipeline, bindings) = band.chase(&self.context, &self.stream, of_team.as_ref())?;
         for time in 0..schedule.times() {
             let active = schedule.active(time);
             let parameters = parameters::Chase {
                 n: n as u32,
+                columns: band.layout.columns as u32,
                 ld: band.layout.ld() as u32,
                 ku: band.layout.ku as u32,
                 bandwidth: bandwidth as u32,

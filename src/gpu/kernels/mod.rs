@@ -36,6 +36,7 @@ use crate::{
         zeros::zeros,
     },
     cost::{
+        chase::layout_on_device,
         counts::Counts,
         shape::{Bounds, Shape},
         work::{Kernel, LINEAR_THREADS, Work},
@@ -54,7 +55,6 @@ use crate::{
     },
     tile::{
         band::Band,
-        band_layout::BandLayout,
         chase_schedule::ReductionStep,
         kernels::{ComplexBidiagonal, StageKernels, TileKernels, Transfers},
         panel_tree::Level,
@@ -119,7 +119,7 @@ impl GpuKernels {
             }
         }
         if self.stage3_on_device.is_some() && !self.one_stage {
-            let layout = BandLayout::new(order, self.tuning.bandwidth(order), self.tuning.tile_width);
+            let layout = layout_on_device(order, self.tuning.bandwidth(order), self.tuning.tile_width, &self.tuning);
             wanted.extend(self.chases(layout));
         }
         match self.stage3_on_device {
@@ -234,7 +234,7 @@ impl StageKernels for GpuKernels {
         if n > a.size.0.min(a.size.1) {
             return Err(SvdError::invalid("n", format!("{n}, of a {} x {} matrix", a.size.0, a.size.1)));
         }
-        let layout = BandLayout::new(n, bandwidth, tile_width);
+        let layout = layout_on_device(n, bandwidth, tile_width, &self.tuning);
         let band = Banded::stacked(self.kind, &self.context, a.matrices, layout, &self.tuning)?;
         if n == 0 {
             return Ok(band);
@@ -243,6 +243,7 @@ impl StageKernels for GpuKernels {
         let bindings = self.stream.bind(&pipeline, &[&band.band], &a.a)?;
         let parameters = parameters::PackBand {
             n: n as u32,
+            columns: layout.columns as u32,
             ld: layout.ld() as u32,
             ku: layout.ku as u32,
             bandwidth: bandwidth as u32,
@@ -251,7 +252,7 @@ impl StageKernels for GpuKernels {
             lines: a.lines as u32,
             matrix: a.distance(),
         };
-        let [x, y] = self.stream.fold((n * layout.ld()).div_ceil(LINEAR_THREADS as usize))?;
+        let [x, y] = self.stream.fold(layout.size()?.div_ceil(LINEAR_THREADS as usize))?;
         let work = Work::pack_band(self.kind, layout, bandwidth, LINEAR_THREADS.into()).times(a.matrices);
         self.stream.dispatch(&pipeline, &bindings, parameters, [x, y, a.matrices as u32], work)?;
         Ok(band)
@@ -285,7 +286,7 @@ impl GpuKernels {
         scale: Re<T>,
         tile_width: usize,
     ) -> Result<Banded> {
-        let layout = BandLayout::new(band.n(), band.bandwidth(), tile_width);
+        let layout = layout_on_device(band.n(), band.bandwidth(), tile_width, &self.tuning);
         let device = Banded::new(self.kind, &self.context, layout, &self.tuning)?;
         let ld = layout.ld();
         let wanted: Vec<Wanted> = self.chases(layout).into_iter().chain([(&UNPACK_BAND, Vec::new(), 0)]).collect();
@@ -295,7 +296,7 @@ impl GpuKernels {
                 for (place, to) in (start..).zip(piece) {
                     // Entry p of stored column j has row j + p - ku.
                     let (j, p) = (place / ld, place % ld);
-                    let row = (j + p).checked_sub(layout.ku);
+                    let row = (j + p).checked_sub(layout.ku).filter(|_| j < layout.n);
                     *to = row.map_or_else(S::zeroed, |i| S::narrow(band.get(i, j).times(scale)));
                 }
             })

@@ -12,6 +12,7 @@ use crate::{
     },
     cost::{
         batch::{KEPT_BYTES, STACK_BYTES},
+        chase::layout_on_device,
         shape::{Bounds, Shape},
     },
     gpu::{
@@ -21,7 +22,7 @@ use crate::{
         matrix::copy_lines,
         storage::{Banded, Dense},
     },
-    tile::{band_layout::BandLayout, kernels::ComplexBidiagonal, tuning::Tuning},
+    tile::{kernels::ComplexBidiagonal, tuning::Tuning},
 };
 
 /// Maximum number of m x n matrices, m >= n, stored as `S`, of a stack: those whose entries are [`STACK_BYTES`], and that fit the device's buffers
@@ -37,7 +38,7 @@ pub(crate) fn most_stacked(
 ) -> Result<usize> {
     let shape = Shape::new(kind, &Bounds::of(context), tuning)?;
     let (sizes, _) = dense_sizes(kind, context, 1, (m, n), by_rows, shape, tuning.leaf)?;
-    let band = BandLayout::new(n, tuning.bandwidth(n), tuning.tile_width).size()?;
+    let band = layout_on_device(n, tuning.bandwidth(n), tuning.tile_width, tuning).size()?;
     let entries = sizes.outer.saturating_mul(sizes.ld);
     let (stored, scalar, real) = (kind.bytes(), kind.scalar_bytes(), kind.real_bytes());
     let buffer = context.max_buffer_bytes();

@@ -108,8 +108,8 @@ fn all(kind: ElementKind, bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
         let (threads, bytes) = (beside.unmqr_threads(), beside.beside_bytes(kind));
         all.push(Made { counts: &[1], ..made(&UNMQR_AND_GEQRT, &beside.beside_constants(), threads, bytes) });
     }
-    for (width, lines, team) in [(8, 1, 3), (12, 2, 1)] {
-        all.extend(chase_team(kind, tuning, width, lines, team));
+    for (width, lines, team, subgroup) in [(8, 1, 3, 0), (12, 2, 1, 0), (8, 2, 2, 8)] {
+        all.extend(of_chase_team(kind, &tuning.clone().subgroup_threads(subgroup), width, lines, team));
     }
     // Products by low precision are of f32 matrices.
     if kind == ElementKind::F32 {
@@ -127,13 +127,13 @@ fn all(kind: ElementKind, bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
 }
 
 /// `chase_team` for a band of this width, which is unrolled into long text.
-fn chase_team(kind: ElementKind, tuning: &Tuning, width: usize, lines: usize, team: usize) -> [Made; 2] {
+fn of_chase_team(kind: ElementKind, tuning: &Tuning, width: usize, lines: usize, team: usize) -> [Made; 2] {
     let step = ReductionStep { n: 1000, bandwidth: width, tile_width: width - 1 };
     let tuning = tuning.clone().lines_per_thread(lines).sweeps_per_block(team);
     let shape = TeamShape::of(BandLayout::new(1000, width, width), &step, &tuning).unwrap();
     let (threads, bytes) = (shape.threads(), shape.bytes(kind));
-    [&CHASE_TEAM, &CHASE_TEAM_KEPT].map(|shader| Made {
-        shader,
+    [false, true].map(|kept| Made {
+        shader: chase_team(shape.shares(kind), kept),
         constants: shape.constants().into(),
         counts: &[0],
         threads,
@@ -147,8 +147,15 @@ fn enabled(source: &str) -> usize {
 }
 
 /// WebGPU's default limits.
-const BOUNDS: Bounds<'_> =
-    Bounds { name: "WebGPU", threads: 256, bytes: 16 << 10, workgroups: 65535, software: false, fast_memory: false };
+const BOUNDS: Bounds<'_> = Bounds {
+    name: "WebGPU",
+    threads: 256,
+    bytes: 16 << 10,
+    workgroups: 65535,
+    software: false,
+    fast_memory: false,
+    subgroup: 32,
+};
 
 /// Parses the WGSL and validates it with no more capabilities than the device `has` and `S` needs.
 fn parse(kind: ElementKind, source: &str, has: Has) -> (Module, ModuleInfo) {
@@ -157,6 +164,7 @@ fn parse(kind: ElementKind, source: &str, has: Has) -> (Module, ModuleInfo) {
     capabilities.set(Capabilities::IMMEDIATES, has.immediates);
     capabilities.set(Capabilities::MEMORY_DECORATION_COHERENT, has.coherent);
     capabilities.set(Capabilities::FLOAT64, kind.is_double());
+    capabilities.set(Capabilities::SUBGROUP, source.contains("subgroup"));
     capabilities.set(Capabilities::SHADER_FLOAT16, source.contains("enable f16;"));
     capabilities.set(Capabilities::COOPERATIVE_MATRIX, source.contains("enable wgpu_cooperative_matrix;"));
     let info = Validator::new(ValidationFlags::all(), capabilities).validate(&module);
@@ -182,8 +190,9 @@ fn sources_resolve() {
             for (immediates, coherent, count) in [(false, false, 1), (true, false, 1), (true, true, 3)] {
                 let has = Has { immediates, coherent };
                 let source = wgsl(kind, shader, count, &constants(kind.real(), &values), has).unwrap();
-                let exchanges =
-                    shader.name == CHASE.name || shader.name == CHASE_TEAM.name || shader.variant == BATCH_SPILLED.variant;
+                let exchanges = shader.name == CHASE.name
+                    || shader.name == chase_team(false, false).name
+                    || shader.variant == BATCH_SPILLED.variant;
                 assert_eq!(source.matches("@compute").count(), 1, "{source}");
                 assert_eq!(source.contains("var<immediate>"), immediates);
                 assert_eq!(source.contains("@coherent"), has.coherent && exchanges, "{source}");
@@ -293,8 +302,10 @@ fn write_sources() {
         let bounds = Bounds::of_model(&DeviceModel::H100);
         let tuning = Tuning::within(kind, &bounds, 4096);
         let GpuTuning { lines_per_thread, sweeps_per_block, .. } = tuning.gpu;
-        let team = chase_team(kind, &tuning, tuning.tile_size, lines_per_thread, sweeps_per_block);
-        let all = all(kind, &bounds, &tuning).into_iter().chain(team);
+        let team = [0, tuning.gpu.subgroup_threads].map(|subgroup| {
+            of_chase_team(kind, &tuning.clone().subgroup_threads(subgroup), tuning.tile_size, lines_per_thread, sweeps_per_block)
+        });
+        let all = all(kind, &bounds, &tuning).into_iter().chain(team.into_iter().flatten());
         // CUDA has no text of cooperative matrices.
         for Made { shader, constants: values, counts, .. } in all.filter(|made| made.shader.name != "coop_gemm") {
             let has = Has { immediates: true, coherent: false };

@@ -248,18 +248,40 @@ impl<'m> Cx<'m> {
                     G::ShuffleXor(h) => (Gather::Xor, Some(h)),
                     other => return Err(format!("subgroup operation {other:?}")),
                 };
-                let n = self.type_of(f, *argument)?.slots();
-                let a = self.full(f, *argument)?;
                 let index = index.map(|&h| self.reg(f, h)).transpose()?.unwrap_or(NONE);
-                let d = self.alloc(n);
-                let site = self.site(f, span, "", "subgroup operation");
-                let loops = self.loops.clone();
-                self.syncs.push(Sync { loops, site, workgroup: false, storage: false, gather: Some((mode, a, n, index, d)) });
-                self.push(Op::Sub { sync: self.syncs.len() as u32 - 1 });
-                f.vals[result.index()] = Some(V::Reg(d, false));
+                self.gather(f, (mode, index), *argument, *result, span)?;
+            }
+            S::SubgroupCollectiveOperation { op, collective_op: n::CollectiveOperation::Reduce, argument, result } => {
+                let of = self.type_of(f, *argument)?;
+                let mode = match (op, of) {
+                    (n::SubgroupOperation::Add, T::Scalar(n::Scalar::U32 | n::Scalar::I32)) => Gather::Sum,
+                    (n::SubgroupOperation::Max, T::Scalar(n::Scalar::U32)) => Gather::Max,
+                    (other, of) => return Err(format!("subgroup operation {other:?} of {of:?}")),
+                };
+                self.gather(f, (mode, NONE), *argument, *result, span)?;
             }
             other => return Err(format!("statement {other:?}")),
         }
+        Ok(())
+    }
+
+    /// A subgroup operation on `argument`.
+    fn gather(
+        &mut self,
+        f: &mut Frame<'m>,
+        (mode, index): (Gather, u32),
+        argument: n::Handle<n::Expression>,
+        result: n::Handle<n::Expression>,
+        span: n::Span,
+    ) -> Result<(), String> {
+        let slots = self.type_of(f, argument)?.slots();
+        let from = self.full(f, argument)?;
+        let to = self.alloc(slots);
+        let site = self.site(f, span, "", "subgroup operation");
+        let loops = self.loops.clone();
+        self.syncs.push(Sync { loops, site, workgroup: false, storage: false, gather: Some((mode, from, slots, index, to)) });
+        self.push(Op::Sub { sync: self.syncs.len() as u32 - 1 });
+        f.vals[result.index()] = Some(V::Reg(to, false));
         Ok(())
     }
 

@@ -34,6 +34,9 @@ pub enum Gather {
     Down,
     Up,
     Xor,
+    /// The sum of integers, and the largest one without a sign.
+    Sum,
+    Max,
 }
 
 /// Where threads wait for one another.

@@ -218,6 +218,8 @@ fn smalls() -> Vec<Small> {
         with(small("uniform load", 1, "if t == 3u { flag = 5u; } b[t] = workgroupUniformLoad(&flag);", &[]), |_| 5),
         small("division by zero", 1, "b[t] = 5u / (t - t);", &[Kind::DivisionByZero]),
         with(small("subgroups", 1, "b[t] = subgroupShuffleXor(t, 3u);", &[]), |t| t ^ 3),
+        with(small("a subgroup's sum", 1, "b[t] = subgroupAdd(t % 16u) + u32(subgroupAdd(i32(t % 16u) - 8));", &[]), |_| 112),
+        with(small("a subgroup's largest", 1, "b[t] = subgroupMax(t) - t;", &[]), |t| 15 - t % 16),
         small("a subgroup operation for some", 1, "if t % 2u == 0u { b[t] = subgroupShuffleXor(t, 2u); }", &[Kind::Subgroup]),
         with(
             small(

@@ -105,6 +105,12 @@ pub(super) fn workgroup(
                 });
             }
             let Some((mode, argument, n, index, result)) = info.gather else { unreachable!() };
+            // Of the subgroup, whatever a thread's lane.
+            let of_all = match mode {
+                Gather::Sum => Some(active.iter().fold(0u32, |sum, &k| sum.wrapping_add(regs[k * registers + argument as usize] as u32))),
+                Gather::Max => active.iter().map(|&k| regs[k * registers + argument as usize] as u32).max(),
+                _ => None,
+            };
             let first = subgroup.iter().copied().flatten().find(|k| active.contains(k));
             let results: Vec<(usize, Vec<u64>)> = active
                 .iter()
@@ -112,12 +118,15 @@ pub(super) fn workgroup(
                     let lane = lanes[k].1;
                     let i = if index == NONE { 0 } else { regs[k * registers + index as usize] as u32 };
                     let from = match mode {
-                        Gather::First => first,
+                        Gather::First | Gather::Sum | Gather::Max => first,
                         Gather::Broadcast | Gather::Shuffle => subgroup.get(i as usize).copied().flatten(),
                         Gather::Down => subgroup.get(lane.wrapping_add(i) as usize).copied().flatten(),
                         Gather::Up => subgroup.get(lane.wrapping_sub(i) as usize).copied().flatten(),
                         Gather::Xor => subgroup.get((lane ^ i) as usize).copied().flatten(),
                     };
+                    if let Some(value) = of_all {
+                        return (k, vec![value.into()]);
+                    }
                     let values = match from.filter(|from| active.contains(from)) {
                         Some(from) => {
                             let at = from * registers + argument as usize;
