@@ -62,8 +62,9 @@ fn run() -> Result<(), Box<dyn Error>> {
     if let Some(&(_, count)) = changes.iter().find(|(name, _)| name == "batch") {
         return with_type!(element, T => batch::<T>(n, count, (vectors, measured)));
     }
-    if let Some(&(_, rows)) = changes.iter().find(|(name, _)| name == "rows") {
-        return with_type!(element, T => factors::<T>((rows, n), measured));
+    if let Some(at) = changes.iter().position(|(name, _)| name == "rows") {
+        let (_, rows) = changes.remove(at);
+        return with_type!(element, T => factors::<T>((rows, n), &changes, measured));
     }
     with_type!(element, T => {
         let asked = (reduction, vectors);
@@ -97,22 +98,28 @@ fn batch<T: Element>(n: usize, count: usize, (vectors, measured): (bool, bool)) 
 }
 
 /// The QR factorisation, by reflectors and by CholeskyQR2; what it takes on this machine's GPU, and least squares with one right-hand side.
-fn factors<T: Element>((m, n): (usize, usize), measured: bool) -> Result<(), Box<dyn Error>> {
-    let tuning = Cost::tuning::<T::Scalar>(m.min(n));
-    let mut costs = vec![("by reflectors", Cost::qr::<T::Scalar>(m, n, &tuning)?)];
+fn factors<T: Element>((m, n): (usize, usize), changes: &[(String, usize)], measured: bool) -> Result<(), Box<dyn Error>> {
+    type Of = fn(usize, usize, &Tuning) -> OfCrate<Cost>;
+    let mut costs: Vec<(&str, Of)> = vec![("by reflectors", Cost::qr::<T::Scalar>)];
     if m >= 4 * n {
-        costs.push(("by CholeskyQR2 (up to 256 columns), with Q", Cost::cholesky_qr::<T::Scalar>(m, n, &tuning)?));
+        costs.push(("by CholeskyQR2 (up to 256 columns), with Q", Cost::cholesky_qr::<T::Scalar>));
     }
+    let tuning = changed(Cost::qr_tuning_on::<T::Scalar>(m.min(n), &DeviceModel::H100), changes)?;
     for (name, cost) in costs {
-        println!("{m} x {n}, {}, {name}\n\n{cost}", T::NAME);
+        println!("{m} x {n}, {}, {name}: {tuning}\n\n{}", T::NAME, cost(m, n, &tuning)?);
         for device in devices::<T>() {
-            println!("{}, milliseconds:", device.name);
-            print_seconds(&cost, &device);
+            let own = changed(Cost::qr_tuning_on::<T::Scalar>(m.min(n), &device), changes)?;
+            let other = if own == tuning { String::new() } else { format!(" with {own}") };
+            println!("{}{other}, milliseconds:", device.name);
+            print_seconds(&cost(m, n, &own)?, &device);
         }
     }
     if measured {
         let context = GpuContext::global()?;
-        let options = SvdOptions::default().backend(Backend::Gpu).context(context.clone()).time_kernels(true);
+        let mut options = SvdOptions::default().backend(Backend::Gpu).context(context.clone()).time_kernels(true);
+        if !changes.is_empty() {
+            options = options.tuning(changed(Tuning::for_adapter::<T>(&context, m.min(n)), changes)?);
+        }
         let (a, b) = (random::<T>((m, n), 0), random::<T>((m, 1), 1));
         let (a, b) = (GpuMatrix::upload(&context, &a)?, GpuMatrix::upload(&context, &b)?);
         // The second run counts.

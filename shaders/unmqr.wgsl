@@ -9,7 +9,7 @@
 // V and T of several matrices lie one after the other.
 //
 // In variant `beside` the first workgroups of the dispatch factor the next level of the panel's tree, whose columns are others
-// (shared/factor_block.wgsl): new_v and new_t take its V and T.
+// (shared/factor_block.wgsl): new_v and new_t take its V and T. If reflectors are kept (`kept`), new_t has the T of both levels, one after the other.
 //
 // Workgroup = (chunk of CPB columns, block, matrix). All three products are left^H right of tiles in workgroup memory (shared/tiles.wgsl): V^H X, STEP
 // rows at a time, T^H W, and (conj(V)^T)^H W. Each of TS/(4 STRIPS) x CPB/8 threads owns a piece of every product. What comes next is loaded into
@@ -35,12 +35,17 @@ import package::tiles::{
 };
 
 @group(0) @binding(0) var<storage, read_write> v: array<Scalar4>;
-@group(0) @binding(1) var<storage, read_write> t: array<Scalar4>;
-@if(beside) @group(0) @binding(2) var<storage, read_write> new_v: array<Scalar>;
-@if(beside) @group(0) @binding(3) var<storage, read_write> new_t: array<Scalar>;
+@if(!kept) @group(0) @binding(1) var<storage, read_write> t: array<Scalar4>;
+@if(two_t) @group(0) @binding(2) var<storage, read_write> new_v: array<Scalar>;
+@if(two_t) @group(0) @binding(3) var<storage, read_write> new_t: array<Scalar>;
+// Other threads of the workgroup read what one has stored.
+@if(kept_coherent) @group(0) @binding(1) @coherent var<storage, read_write> new_v: array<Scalar>;
+@if(kept_plain) @group(0) @binding(1) var<storage, read_write> new_v: array<Scalar>;
+@if(kept) @group(0) @binding(2) var<storage, read_write> new_t: array<Scalar>;
 @if(immediates) var<immediate> level: Level;
 @if(uniform) @group(0) @binding(2) var<uniform> level: Level;
 @if(uniform_beside) @group(0) @binding(4) var<uniform> level: Level;
+@if(uniform_kept) @group(0) @binding(3) var<uniform> level: Level;
 
 /// The 4 x 4 block of X at stacked row g and column c, zeros from row `end` and from the matrix's last column on.
 fn load_block(g: u32, end: u32, c: u32) -> Tile {
@@ -140,7 +145,10 @@ fn store_left(thread: u32, half: u32, fours: array<Scalar4, LEFT_LOADS>) {
 /// Copies T, whose first row in `t` is g, into `left`.
 fn copy_t(thread: u32, g: u32) {
     for (var e = thread; e < TS * TS4; e += UNMQR_THREADS) {
-        left[e / TS4 * LEFT_LD + e % TS4] = t[g * TS4 + e];
+        let at = g * TS4 + e;
+        @if(kept) let four = join(Lanes(new_t[4u * at], new_t[4u * at + 1u], new_t[4u * at + 2u], new_t[4u * at + 3u]));
+        @else let four = t[at];
+        left[e / TS4 * LEFT_LD + e % TS4] = four;
     }
 }
 
@@ -333,7 +341,8 @@ fn unmqr(
     let chunks = (level.cols - level.col - level.width + CPB - 1u) / CPB;
     let index = workgroup.x + workgroup.y * workgroups.x;
     @if(beside) {
-        let next = level_after(level, ARITY);
+        var next = level_after(level, ARITY);
+        @if(kept) next.t_first += workgroups.z * level.blocks;
         if index < next.blocks {
             factor_block(next, thread, index, workgroup.z);
         } else if index - next.blocks < chunks * level.blocks {

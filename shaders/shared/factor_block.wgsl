@@ -11,7 +11,7 @@
 //   Those of several matrices lie one after the other.
 //
 // If reflectors are kept (`kept`), V below its diagonal also goes to the matrix, in place of the zeros. If the matrix is bound in vectors
-// (`vectors`), rows and columns start at multiples of four, and R goes out by way of workgroup memory.
+// (`vectors`), rows and columns start at multiples of four, R goes out by way of workgroup memory, and V by way of new_v.
 //
 // Thread (c, s) of TS x SPLIT holds column c of rows 4 (s + k SPLIT) .. + 4 in registers x[k]. Loops over k are repeated in
 // the text, so that every index of x is a constant, and groups of pieces below the block's last row are skipped: a branch for each piece
@@ -40,6 +40,7 @@ import package::pair::{
 };
 import package::compact_wy::{gram, make_row_of_t, entry_of_t};
 @if(vectors) import package::scalar::{Lanes, join, load4, store4};
+@if(kept_in_vectors) import package::scalar::{lanes};
 
 /// Below row j column j, above it zeros, and zero in row j itself: of odd and of even columns.
 const COLUMN = ROWS / 4u;
@@ -72,9 +73,24 @@ fn write_out(level: Level, matrix: u32, first: u32, rows: u32, reflectors: u32, 
     }
 }
 
+/// Where the rows of V of a block are in new_v, and how many.
+@if(kept_in_vectors)
+struct Kept {
+    first: u32,
+    rows: u32,
+}
+
+/// What the matrix keeps in row r and column c of the block: the entry of R, or of V, or what `was` there below a triangle that the block stacks.
+@if(kept_in_vectors)
+fn kept_entry(level: Level, block: Kept, r: u32, c: u32, of_r: Scalar, was: Scalar) -> Scalar {
+    if is_below_triangle(level, r, c) { return was; }
+    if r <= c || r >= block.rows { return of_r; }
+    return new_v[(block.first + r) * TS + c];
+}
+
 /// Writes the R that is in `gram` over zeros to the block of the matrix, in vectors. Neighbouring threads write adjacent ones.
 @if(vectors)
-fn write_in_vectors(level: Level, thread: u32, first: u32, rows: u32) {
+fn write_in_vectors(level: Level, matrix: u32, thread: u32, first: u32, rows: u32) {
     let by_rows = level.cs == 1u;
     let rows4 = (rows + 3u) / 4u;
     for (var e = thread; e < rows4 * TS; e += GEQRT_THREADS) {
@@ -88,7 +104,18 @@ fn write_in_vectors(level: Level, thread: u32, first: u32, rows: u32) {
                 four = Lanes(gram[at], gram[at + step], gram[at + 2u * step], gram[at + 3u * step]);
             }
             let place = place_of(level, matrix_row(level, first + r), level.col + c);
-            write_entry(Place(place.buffer, place.at / 4u), store4(join(four)));
+            let vector = Place(place.buffer, place.at / 4u);
+            @if(kept_in_vectors) {
+                let was = lanes(load4(read_entry(vector)));
+                let down = select(1u, 0u, by_rows);
+                let right = 1u - down;
+                let block = Kept(matrix * level.rows + first, rows);
+                four.x = kept_entry(level, block, r, c, four.x, was.x);
+                four.y = kept_entry(level, block, r + down, c + right, four.y, was.y);
+                four.z = kept_entry(level, block, r + 2u * down, c + 2u * right, four.z, was.z);
+                four.w = kept_entry(level, block, r + 3u * down, c + 3u * right, four.w, was.w);
+            }
+            write_entry(vector, store4(join(four)));
         }
     }
 }
@@ -266,6 +293,6 @@ fn factor_block(level: Level, thread: u32, q: u32, matrix: u32) {
         }
         // R is complete before it is written.
         workgroupBarrier();
-        write_in_vectors(level, thread, first, rows);
+        write_in_vectors(level, matrix, thread, first, rows);
     }
 }

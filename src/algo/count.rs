@@ -33,8 +33,6 @@ pub(crate) enum Asked<'a> {
     UpdateLine(&'a Line),
     MultiplyLine(&'a Line),
     UpdateTrailing(&'a Trailing),
-    /// The reduction begins. What came before was the QR factorisation of a tall matrix.
-    Reduction,
 }
 
 impl Asked<'_> {
@@ -47,7 +45,7 @@ impl Asked<'_> {
             Asked::UpdateLine(line) => line.update_flops(kind),
             Asked::MultiplyLine(line) => line.multiply_flops(kind),
             Asked::UpdateTrailing(trailing) => trailing.flops(kind, trailing.shape().1),
-            Asked::PackBand(..) | Asked::Chase(..) | Asked::Reduction => 0,
+            Asked::PackBand(..) | Asked::Chase(..) => 0,
         }
     }
 }
@@ -134,7 +132,6 @@ pub(crate) fn kernels_of_call(
     let kernels = Counter { rows_at_once, note: RefCell::new(note) };
     let mut a = (m, n);
     let rows = tall_first(&kernels, &mut a, m, n, tuning)?;
-    kernels.note(Asked::Reduction)?;
     if in_one_stage {
         one_stage(&kernels, &mut a, (rows, n), tuning, false)?;
         return kernels.pack_band(&a, n, BIDIAGONAL, BIDIAGONAL).map(drop);

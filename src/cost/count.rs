@@ -40,14 +40,14 @@ impl Call {
     }
 }
 
-/// The dispatches of the QR factorisation of an m x n matrix of any shape, without Q, with or without `kept` reflectors.
-pub(super) fn dispatches_of_qr(kind: ElementKind, of: (usize, usize), tuning: &Tuning, kept: bool) -> Result<Vec<(Work, u64)>> {
+/// The dispatches of the QR factorisation of an m x n matrix of any shape, without Q.
+pub(super) fn dispatches_of_qr(kind: ElementKind, of: (usize, usize), tuning: &Tuning) -> Result<Vec<(Work, u64)>> {
     let (shape, mut all) = (Shape::of(tuning), Dispatches::default());
     kernels_of_qr(of, tuning, ROWS_AT_ONCE, |asked| {
         match asked {
             Asked::Geqrt(level) => all.note(Work::geqrt(kind, &shape, level)),
             Asked::Unmqr(level, cols) => all.unmqr(kind, &shape, level, cols),
-            Asked::UnmqrAndGeqrt(level, cols, next) => all.unmqr_and_geqrt(kind, &shape, level, cols, next, kept),
+            Asked::UnmqrAndGeqrt(level, cols, next) => all.unmqr_and_geqrt(kind, &shape, level, cols, next),
             _ => {}
         }
         Ok(())
@@ -63,7 +63,7 @@ pub(super) fn dispatches_of_call(
     tuning: &Tuning,
     call: Call,
 ) -> Result<Vec<(Work, u64)>> {
-    let (shape, mut all, mut parts, mut kept) = (Shape::of(tuning), Dispatches::shared_by(matrices), 1, false);
+    let (shape, mut all, mut parts) = (Shape::of(tuning), Dispatches::shared_by(matrices), 1);
     let (cycles, team) = (tuning.gpu.cycles_per_dispatch, tuning.gpu.sweeps_per_block);
     kernels_of_call((m, n), tuning, call.one_stage, ROWS_AT_ONCE, |asked| {
         match asked {
@@ -96,8 +96,7 @@ pub(super) fn dispatches_of_call(
             }
             Asked::Geqrt(level) => all.note(Work::geqrt(kind, &shape, level)),
             Asked::Unmqr(level, cols) => all.unmqr(kind, &shape, level, cols),
-            Asked::UnmqrAndGeqrt(level, cols, next) => all.unmqr_and_geqrt(kind, &shape, level, cols, next, kept),
-            Asked::Reduction => kept = call.vectors.is_some(),
+            Asked::UnmqrAndGeqrt(level, cols, next) => all.unmqr_and_geqrt(kind, &shape, level, cols, next),
             Asked::PackBand(layout, bandwidth) => all.note(Work::pack_band(kind, layout, bandwidth, LINEAR_THREADS.into())),
         }
         Ok(())

@@ -25,15 +25,23 @@ fn is_half_as_wide(bounds: &Bounds<'_>) -> bool {
 impl Tuning {
     /// Defaults for a GPU with these limits: see [`for_adapter`](Self::for_adapter).
     pub(crate) fn within(kind: ElementKind, bounds: &Bounds<'_>, n: usize) -> Tuning {
-        Tuning::apart_within(kind, bounds, n)
-            .with_strips(kind, bounds, n)
-            .beside(kind, bounds)
-            .with_products(kind, bounds)
-            .with_teams(kind, bounds)
+        Tuning::apart_within(kind, bounds, n, true).together(kind, bounds, n)
     }
 
-    /// [`within`](Self::within), each kernel in dispatches of its own.
-    fn apart_within(kind: ElementKind, bounds: &Bounds<'_>, n: usize) -> Tuning {
+    /// Those of a QR factorisation, also within least squares, of n columns. Narrow tiles are for stage 2, which it does not have: by the model tiles of 32 take 0.75 to
+    /// 0.92 of the time of 16 for n = 256 to 2048 on an H100 (test `factors_have_wide_tiles`).
+    pub(crate) fn of_factors(kind: ElementKind, bounds: &Bounds<'_>, n: usize) -> Tuning {
+        let narrow = bounds.software || is_half_as_wide(bounds) && (n <= 1024 || kind.bytes() > 4);
+        Tuning::apart_within(kind, bounds, n, narrow).together(kind, bounds, n)
+    }
+
+    /// With kernels that share dispatches and threads.
+    fn together(self, kind: ElementKind, bounds: &Bounds<'_>, n: usize) -> Tuning {
+        self.with_strips(kind, bounds, n).beside(kind, bounds).with_products(kind, bounds).with_teams(kind, bounds)
+    }
+
+    /// [`within`](Self::within), each kernel in dispatches of its own; narrow tiles for small matrices if they `may` be.
+    fn apart_within(kind: ElementKind, bounds: &Bounds<'_>, n: usize, may: bool) -> Tuning {
         let &Bounds { name, threads, workgroups, software, fast_memory, .. } = bounds;
         let with = |tile_size: usize, blocks: usize, cols_per_block: usize| {
             let gpu = GpuTuning {
@@ -77,7 +85,7 @@ impl Tuning {
             (_, true) => n <= if kind.is_complex() || is_half_as_wide(bounds) { 4096 } else { 2048 },
             _ => n <= if kind.is_complex() { 1024 } else { 512 },
         };
-        let narrow = (narrow && bytes <= 8).then_some((16, 8, 64));
+        let narrow = (may && narrow && bytes <= 8).then_some((16, 8, 64));
         // (Stored as f16, long panels move half as much.)
         let long = match (fast_memory, kind.is_half()) {
             (false, _) => 4096,
@@ -111,12 +119,11 @@ impl Tuning {
     }
 
     /// With two strips a thread in products of numbers of four bytes, on NVIDIA's GPUs and those with high-bandwidth memory, and up to 128 columns, of
-    /// which a workgroup then has 64 threads with tiles of 32. With narrower tiles it has too few, unless there are many of them. Other devices'
-    /// registers may be too few, and browsers do not tell whose GPU it is.
+    /// which a workgroup then has 64 threads with tiles of 32. A small matrix has too few of them. Other devices' registers may be too few, and browsers do not tell whose GPU it is.
     fn with_strips(self, kind: ElementKind, bounds: &Bounds<'_>, n: usize) -> Tuning {
         let is_word = |word: &str| ["NVIDIA", "GeForce", "RTX", "GTX", "Quadro", "Tesla"].contains(&word);
         let known = bounds.fast_memory || bounds.name.split_whitespace().any(is_word);
-        let few = self.tile_size < 32 && n <= 2048;
+        let few = n <= if bounds.fast_memory { 2048 } else { 512 };
         if kind.scalar_bytes() > 4 || few || !known || bounds.software || cfg!(target_family = "wasm") {
             return self;
         }

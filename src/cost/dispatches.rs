@@ -47,17 +47,9 @@ impl Dispatches {
         (0..cols).step_by(at_once).for_each(|first| self.note(Work::unmqr(kind, shape, level, at_once.min(cols - first))));
     }
 
-    /// `unmqr` of a level on `cols` columns, and `geqrt` of the `next` one: beside it if they run so and no reflectors are `kept`.
-    pub(super) fn unmqr_and_geqrt(
-        &mut self,
-        kind: ElementKind,
-        shape: &Shape,
-        level: &Level,
-        cols: usize,
-        next: &Level,
-        kept: bool,
-    ) {
-        match shape.beside(kind).filter(|_| !kept && cols > 0 && shape.runs_beside(kind, level, next)) {
+    /// `unmqr` of a level on `cols` columns, and `geqrt` of the `next` one: beside it if they run so.
+    pub(super) fn unmqr_and_geqrt(&mut self, kind: ElementKind, shape: &Shape, level: &Level, cols: usize, next: &Level) {
+        match shape.beside(kind).filter(|_| cols > 0 && shape.runs_beside(kind, level, next)) {
             Some(beside) => {
                 let at_once = Work::unmqr_columns(kind, &beside, level, cols, self.most_flops());
                 self.note(Work::unmqr_and_geqrt(kind, &beside, level, at_once, next));

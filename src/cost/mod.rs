@@ -213,8 +213,8 @@ impl Cost {
     /// The cost of the QR factorisation of an m x n matrix of any shape, stored as `S`: R, and the reflectors, which are kept.
     ///
     /// ```
-    /// use svdvals_gpu::cost::{Cost, Kernel};
-    /// let cost = Cost::qr::<f32>(4096, 1024, &Cost::tuning::<f32>(1024))?;
+    /// use svdvals_gpu::cost::{Cost, DeviceModel, Kernel};
+    /// let cost = Cost::qr::<f32>(4096, 1024, &Cost::qr_tuning_on::<f32>(1024, &DeviceModel::H100))?;
     /// assert!(cost.kernel(Kernel::Unmqr).flops > cost.kernel(Kernel::Geqrt).flops);
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```
@@ -228,14 +228,12 @@ impl Cost {
     /// [`qr`](Self::qr) for a report.
     pub(crate) fn of_qr(kind: ElementKind, m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
         Cost::check((m.max(n), m.min(n)), tuning)?;
-        Ok(Cost { work: dispatches_of_qr(kind, (m, n), tuning, true)?, double: kind.is_double() })
+        Ok(Cost { work: dispatches_of_qr(kind, (m, n), tuning)?, double: kind.is_double() })
     }
 
-    /// [`qr`](Self::qr) of the matrix or its transpose, whichever is tall, without reflectors, for the report of least squares.
-    pub(crate) fn of_lstsq(kind: ElementKind, m: usize, n: usize, tuning: &Tuning, _: bool) -> Result<Cost> {
-        let (m, n) = (m.max(n), m.min(n));
-        Cost::check((m, n), tuning)?;
-        Ok(Cost { work: dispatches_of_qr(kind, (m, n), tuning, false)?, double: kind.is_double() })
+    /// [`qr`](Self::qr) of the matrix or its transpose, whichever is tall, for the report of least squares.
+    pub(crate) fn of_lstsq(kind: ElementKind, m: usize, n: usize, tuning: &Tuning, own: bool) -> Result<Cost> {
+        Cost::of_qr(kind, m.max(n), m.min(n), tuning, own)
     }
 
     /// The cost of the decomposition with the `k` leading singular vectors of both sides, all of them if there are fewer. The matrix is one
@@ -362,6 +360,18 @@ impl Cost {
     /// ```
     pub fn tuning_on<S: Number>(n: usize, device: &DeviceModel) -> Tuning {
         Tuning::within(S::KIND, &Bounds::of_model(device), n)
+    }
+
+    /// [`tuning_on`](Self::tuning_on) of a QR factorisation, also within least squares, of `n` columns.
+    ///
+    /// ```
+    /// use svdvals_gpu::cost::{Cost, DeviceModel};
+    /// // Narrow tiles make stage 2 of a small matrix faster, which QR does not have.
+    /// let [values, qr] = [Cost::tuning_on::<f32>, Cost::qr_tuning_on::<f32>].map(|of| of(1024, &DeviceModel::H100));
+    /// assert!(values.tile_size < qr.tile_size);
+    /// ```
+    pub fn qr_tuning_on<S: Number>(n: usize, device: &DeviceModel) -> Tuning {
+        Tuning::of_factors(S::KIND, &Bounds::of_model(device), n)
     }
 
     /// The total number of dispatches.

@@ -193,7 +193,7 @@ fn dispatches((m, n): (usize, usize), products: Products, recursion: Recursion, 
             let (rows, width) = (m - cols.start, cols.len());
             all.note(copy(rows, width));
             // The factorisation; then its Q, from as many reflectors on as many columns.
-            let factored = dispatches_of_qr(ElementKind::F32, (rows, width), tuning, true)?;
+            let factored = dispatches_of_qr(ElementKind::F32, (rows, width), tuning)?;
             let identity = rows * width.next_multiple_of(4);
             factored.iter().for_each(|&(work, times)| (0..times).for_each(|_| all.note(work)));
             all.note(Work::linear(Kernel::IdentityColumns, identity, 1, size_of::<f32>()));

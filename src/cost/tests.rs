@@ -461,6 +461,31 @@ fn defaults_are_the_models() {
     of_type::<Complex<f64>>();
 }
 
+/// The defaults of QR have at most the time of those of singular values, and on an H100 from 256 to 2048 columns at most 0.92 of it. (Not on a
+/// device that has hardly any f64.)
+#[test]
+fn factors_have_wide_tiles() {
+    fn of_type<S: Number>() {
+        for device in
+            DeviceModel::ALL.into_iter().filter(|device| !S::KIND.is_double() || device.f64_flops > 0.1 * device.f32_flops)
+        {
+            for (m, n) in [64, 256, 1024, 2048, 4096].into_iter().flat_map(|n| [(n, n), (8 * n, n)]) {
+                let seconds = |tuning: Tuning| {
+                    Cost::qr::<S>(m, n, &tuning).unwrap().on(&device).iter().map(|kernel| kernel.total).sum::<f64>()
+                };
+                let [values, qr] = [Cost::tuning_on::<S>, Cost::qr_tuning_on::<S>].map(|of| seconds(of(n, &device)));
+                let least = device.name == "H100" && m == n && (256..=2048).contains(&n) && S::KIND.bytes() == 4;
+                let most = if least { 0.92 } else { 1.05 };
+                assert!(qr <= most * values, "{}, {}, {m} x {n}: {qr} s, {values}", device.name, S::NAME);
+            }
+        }
+    }
+    of_type::<f32>();
+    of_type::<f64>();
+    of_type::<Complex<f32>>();
+    of_type::<Complex<f64>>();
+}
+
 /// An empty matrix has no dispatches. A matrix whose flops overflow, and invalid hyperparameters, give an error without a panic. A wide
 /// matrix has the counts of its transpose.
 #[test]

@@ -27,7 +27,7 @@ use crate::{
             parameters,
             pipeline::{
                 CHASE, CHASE_KEPT, GATHER_REFLECTORS, GEQRT, GEQRT_KEPT, Pipeline, Shader, UNMQR, UNMQR_AND_GEQRT,
-                UNMQR_IN_VECTORS, chase_team,
+                UNMQR_AND_GEQRT_KEPT, UNMQR_IN_VECTORS, chase_team,
             },
             stream::{Stream, buffer},
         },
@@ -206,6 +206,10 @@ impl Dense {
     /// Checks that `level` is the next of the levels to keep. To be called before each call of `geqrt`, which leaves its V and T in `v` and `t`.
     pub(crate) fn keep_next(&mut self, level: &Level) -> Result<()> {
         self.in_beside = false;
+        self.keep(level)
+    }
+
+    fn keep(&mut self, level: &Level) -> Result<()> {
         let Some(kept) = &mut self.kept else { return Ok(()) };
         match kept.first.get(kept.made..kept.made + 2) {
             Some(&[first, next]) if next - first == level.map.blocks() => kept.made += 1,
@@ -266,27 +270,38 @@ impl Dense {
         self.bound(kernel, context, stream, shader, &self.shape.unmqr_constants(), &self.last())
     }
 
-    /// V and T of the last level.
+    /// V and T of the last level. Those T that are kept are in one buffer.
     pub(crate) fn last(&self) -> [&Buffer; 2] {
         match &self.beside {
+            Some([v, _]) if self.in_beside && self.kept.is_some() => [v, &self.t],
             Some([v, t]) if self.in_beside => [v, t],
             _ => [&self.v, &self.t],
         }
     }
 
-    /// Whether a dispatch may run `unmqr` of this level beside `geqrt` of the next one. It has one buffer for the matrix, and no kept reflectors.
+    /// Whether a dispatch may run `unmqr` of this level beside `geqrt` of the next one. It has one buffer for the matrix.
     pub(crate) fn runs_beside(&self, level: &Level, next: &Level) -> bool {
-        self.kept.is_none() && self.a.len() == 1 && self.beside.is_some() && self.shape.runs_beside(self.kind, level, next)
+        self.a.len() == 1 && self.beside.is_some() && self.shape.runs_beside(self.kind, level, next)
     }
 
-    /// `unmqr` of a level beside `geqrt` of the next one, with its bind group, for a shape of [`Shape::beside`]. The V and T of the next level are the
-    /// last ones from then on.
-    pub(crate) fn unmqr_and_geqrt(&mut self, context: &GpuContext, stream: &Stream, shape: &Shape) -> Result<&Ready> {
+    /// `unmqr` of a level beside `geqrt` of the `next` one, with its bind group, for a shape of [`Shape::beside`]. The V and T of the next level are the
+    /// last ones from then on, and it is kept if reflectors are.
+    pub(crate) fn unmqr_and_geqrt(
+        &mut self,
+        context: &GpuContext,
+        stream: &Stream,
+        shape: &Shape,
+        next: &Level,
+    ) -> Result<&Ready> {
         let from = usize::from(self.in_beside);
         let [v, t] = self.last().map(Buffer::clone);
         self.in_beside = !self.in_beside;
+        self.keep(next)?;
         let [next_v, next_t] = self.last();
         let (kernel, constants) = (&self.kernels.unmqr_and_geqrt[from], shape.beside_constants());
+        if self.kept.is_some() {
+            return self.bound(kernel, context, stream, &UNMQR_AND_GEQRT_KEPT, &constants, &[&v, next_v, next_t]);
+        }
         self.bound(kernel, context, stream, &UNMQR_AND_GEQRT, &constants, &[&v, &t, next_v, next_t])
     }
 

@@ -78,7 +78,7 @@ impl Place {
             if problem.is_by_products() {
                 context.cooperative()?;
             }
-            let tuning = run.tuning_for_adapter(kind, context, problem.order())?;
+            let tuning = problem.tuning(run, kind, context)?;
             problem.required_bytes(kind, context, &tuning)?;
             Ok(tuning)
         };

@@ -11,6 +11,7 @@ use crate::{
         limits::{dense_bytes, required_band_bytes, required_bytes, required_svd_bytes},
         matrix::matrix_bytes,
     },
+    plan::options::RunOptions,
     tile::tuning::Tuning,
 };
 
@@ -45,6 +46,14 @@ impl Problem {
             | Problem::LeastSquares { m, n, .. } => m.min(n),
             Problem::Band { n, .. } => n,
             Problem::Triangular { a, .. } => a.0,
+        }
+    }
+
+    /// The hyperparameters on a GPU.
+    pub fn tuning(&self, run: &RunOptions, kind: ElementKind, context: &GpuContext) -> Result<Tuning> {
+        match self {
+            Problem::Qr { .. } | Problem::LeastSquares { .. } => run.tuning_of_factors(kind, context, self.order()),
+            _ => run.tuning_for_adapter(kind, context, self.order()),
         }
     }
 

@@ -269,6 +269,13 @@ impl RunOptions {
         self.tuning_for(kind, context.adapter_name(), n, defaults, |tuning| tuning.check_for_kind(kind, context))
     }
 
+    /// Those of a QR factorisation, also within least squares.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn tuning_of_factors(&self, kind: ElementKind, context: &GpuContext, n: usize) -> Result<Tuning> {
+        let defaults = || Tuning::of_factors(kind, &Bounds::of(context), n);
+        self.tuning_for(kind, context.adapter_name(), n, defaults, |tuning| tuning.check_for_kind(kind, context))
+    }
+
     /// The hyperparameters of the options, else those of the table if `check` accepts them, else the defaults.
     fn tuning_for(
         &self,

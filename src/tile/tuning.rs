@@ -93,7 +93,7 @@ pub struct GpuTuning {
     pub tiles_held: usize,
     /// Threads that share one column where `geqrt` of a level of a panel's tree runs beside `unmqr` of the level before, in one dispatch. Then a
     /// workgroup has tile_size split_beside threads, and 32 split_beside columns for `unmqr`. 0: they have dispatches of their own, as they do
-    /// where reflectors are kept and in matrices of several buffers.
+    /// in matrices of several buffers.
     #[cfg_attr(feature = "serde", serde(default))]
     pub split_beside: usize,
     /// Rows of a workgroup of a matrix product, which has `cols_per_block` columns. More rows read the second matrix less often, and take more

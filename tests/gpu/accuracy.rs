@@ -2,7 +2,7 @@
 
 use faer::{Mat, MatRef};
 use svdvals_gpu::{
-    Backend, GpuContext, HalfStorage, PanelTree, Stage3, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning, cost::Kernel,
+    Backend, GpuContext, HalfStorage, PanelTree, QrGpu, Stage3, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning, cost::Kernel,
     wgpu::Features,
 };
 
@@ -98,6 +98,28 @@ pub fn strips_keep_the_bits<T: Elements>(context: &GpuContext) -> Outcome {
             let [one, two] = [1, 2].map(|strips| a.svd_gpu_with(&options(strips)));
             let (one, two) = (one?, two?);
             check!(one.u == two.u && one.s == two.s && one.v == two.v, "{tuning}: other bits");
+        }
+    }
+    Ok(())
+}
+
+/// Where `geqrt` of a level runs beside `unmqr` of the level before, and keeps its reflectors, no bit of the vectors, of Q and of R is another, and there
+/// are fewer dispatches. The panels have three levels, whose last blocks end within tiles and vectors, and the matrix lies in either memory order.
+pub fn kept_reflectors_beside_updates<T: Elements>(context: &GpuContext) -> Outcome {
+    let tall: Mat<T> = gaussian(150, 61, 29);
+    let by_rows = tall.transpose().to_owned();
+    for (tile, leaf) in [(8, 24), (4, 8)] {
+        let tuning = tuning(tile, leaf).split_k(2);
+        for a in [tall.as_ref(), by_rows.transpose()] {
+            let options = |split| gpu(context).tuning(tuning.clone().split_beside(split));
+            let [apart, beside] = [0, 2].map(|split| a.svd_gpu_report(&options(split)));
+            let (apart, beside) = (apart?, beside?);
+            check!(beside.counts.dispatches < apart.counts.dispatches, "{} dispatches", beside.counts.dispatches);
+            let (apart, beside) = (apart.values, beside.values);
+            check!(apart.u == beside.u && apart.s == beside.s && apart.v == beside.v, "{tuning}: other bits");
+            let [apart, beside] = [0, 2].map(|split| a.qr_gpu_with(&options(split).run.into()));
+            let (apart, beside) = (apart?, beside?);
+            check!(apart.r() == beside.r() && apart.thin_q()? == beside.thin_q()?, "{tuning}: other bits of QR");
         }
     }
     Ok(())

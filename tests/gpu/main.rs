@@ -301,6 +301,7 @@ fn calls<T: Elements>() -> Vec<Runs> {
     let mut bodies: Vec<(&str, Body)> = vec![
         ("values_agree_with_the_cpu", whole::values_agree_with_the_cpu::<T>),
         ("strips_keep_the_bits", accuracy::strips_keep_the_bits::<T>),
+        ("kept_reflectors_beside_updates", accuracy::kept_reflectors_beside_updates::<T>),
         ("hyperparameters_do_not_change_values", accuracy::hyperparameters_do_not_change_values::<T>),
         ("values_by_the_device", stage3::values_by_the_device::<T>),
         ("leading_of_single_calls", leading::of_single_calls::<T>),

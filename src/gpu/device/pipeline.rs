@@ -100,6 +100,8 @@ pub(crate) const UNMQR: Shader = shader!("unmqr", 2, Level);
 pub(crate) const UNMQR_IN_VECTORS: Shader = shader!("unmqr", 2, Level, Some("vectors"));
 /// The same, beside `geqrt` of the next level.
 pub(crate) const UNMQR_AND_GEQRT: Shader = shader!("unmqr", 4, Level, Some("beside"));
+/// Leaves the reflectors in the matrix.
+pub(crate) const UNMQR_AND_GEQRT_KEPT: Shader = shader!("unmqr", 3, Level, Some("beside-kept"));
 pub(crate) const UPDATE_LINE: Shader = shader!("update_line", 2, Line);
 pub(crate) const MULTIPLY_LINE: Shader = shader!("multiply_line", 2, Line);
 pub(crate) const UPDATE_TRAILING: Shader = shader!("update_trailing", 1, UpdateTrailing);
@@ -256,7 +258,8 @@ struct Has {
 
 /// The shader's WGSL for matrices stored as `kind` in `count` buffers, with imports resolved and constants written in.
 fn wgsl(kind: ElementKind, shader: &Shader, count: usize, constants: &str, device: Has) -> Result<String> {
-    let beside = shader.variant == Some("beside");
+    let variant = shader.variant.unwrap_or_default();
+    let (beside, kept) = (variant.starts_with("beside"), variant.starts_with("kept") || variant.ends_with("kept"));
     let vectors = beside || shader.variant == Some("vectors");
     let dense = dense(shader.buffers + 1, count, if vectors { "Stored4" } else { "Stored" });
     let modules: Vec<_> = MODULES.into_iter().chain([("tuning", constants), ("dense", &dense)]).collect();
@@ -269,10 +272,15 @@ fn wgsl(kind: ElementKind, shader: &Shader, count: usize, constants: &str, devic
         ("immediates", device.immediates),
         ("coherent", device.coherent),
         ("uniform", !device.immediates && !beside),
-        ("uniform_beside", !device.immediates && beside),
+        ("uniform_beside", !device.immediates && beside && !kept),
+        ("uniform_kept", !device.immediates && beside && kept),
         ("vectors", vectors),
         ("beside", beside),
-        ("kept", shader.variant.is_some_and(|variant| variant.starts_with("kept"))),
+        ("kept", kept),
+        ("two_t", beside && !kept),
+        ("kept_in_vectors", beside && kept),
+        ("kept_coherent", beside && kept && device.coherent),
+        ("kept_plain", beside && kept && !device.coherent),
         ("subgroups", subgroups),
         // A thread makes a reflector alone, of sums of integers.
         ("alone", !subgroups && !kind.is_double()),

@@ -216,7 +216,7 @@ impl StageKernels for GpuKernels {
         let matrices = a.matrices;
         let at_once = Work::unmqr_columns(self.kind, &shape, level, trailing, self.stream.most_flops() / matrices.max(1) as u64);
         let rest = if at_once < trailing { Some(a.unmqr(&self.context, &self.stream, level)?.clone()) } else { None };
-        let (pipeline, bindings) = a.unmqr_and_geqrt(&self.context, &self.stream, &shape)?.clone();
+        let (pipeline, bindings) = a.unmqr_and_geqrt(&self.context, &self.stream, &shape, next)?.clone();
         // Checks that V and T of the next level are within the buffers.
         a.parameters(next)?;
         let work = Work::unmqr_and_geqrt(self.kind, &shape, level, at_once, next).times(matrices);

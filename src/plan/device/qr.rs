@@ -79,7 +79,7 @@ impl<T: Scalar> Start<T> {
         products::check::<T>(options)?;
         check_storage(&options.run)?;
         a.context.require(T::KIND)?;
-        let tuning = options.run.tuning_for_adapter(T::KIND, &a.context, shape.0.min(shape.1))?;
+        let tuning = options.run.tuning_of_factors(T::KIND, &a.context, shape.0.min(shape.1))?;
         let native = options.products == Products::Native;
         if !native {
             a.context.cooperative()?;

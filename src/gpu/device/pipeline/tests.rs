@@ -106,7 +106,9 @@ fn all(kind: ElementKind, bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
     if let Some(beside) = [4, 2, 1].into_iter().find_map(beside) {
         assert_eq!(beside.unmqr_threads(), beside.geqrt_threads());
         let (threads, bytes) = (beside.unmqr_threads(), beside.beside_bytes(kind));
-        all.push(Made { counts: &[1], ..made(&UNMQR_AND_GEQRT, &beside.beside_constants(), threads, bytes) });
+        for shader in [&UNMQR_AND_GEQRT, &UNMQR_AND_GEQRT_KEPT] {
+            all.push(Made { counts: &[1], ..made(shader, &beside.beside_constants(), threads, bytes) });
+        }
     }
     for (width, lines, team, subgroup) in [(8, 1, 3, 0), (12, 2, 1, 0), (8, 2, 2, 8)] {
         all.extend(of_chase_team(kind, &tuning.clone().subgroup_threads(subgroup), width, lines, team));
@@ -190,9 +192,8 @@ fn sources_resolve() {
             for (immediates, coherent, count) in [(false, false, 1), (true, false, 1), (true, true, 3)] {
                 let has = Has { immediates, coherent };
                 let source = wgsl(kind, shader, count, &constants(kind.real(), &values), has).unwrap();
-                let exchanges = shader.name == CHASE.name
-                    || shader.name == chase_team(false, false).name
-                    || shader.variant == BATCH_SPILLED.variant;
+                let exchanges = [CHASE.name, chase_team(false, false).name].contains(&shader.name)
+                    || [BATCH_SPILLED.variant, UNMQR_AND_GEQRT_KEPT.variant].contains(&shader.variant);
                 assert_eq!(source.matches("@compute").count(), 1, "{source}");
                 assert_eq!(source.contains("var<immediate>"), immediates);
                 assert_eq!(source.contains("@coherent"), has.coherent && exchanges, "{source}");
