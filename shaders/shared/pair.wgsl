@@ -85,19 +85,22 @@ fn leading(x: ScalarPair) -> Scalar {
     @else return x.hi;
 }
 
-/// a b without a rounding error (f64: rounded), by Dekker's product of halves.
+/// a b without a rounding error (f64: rounded): with one fused operation where fma is known to be one, else by Dekker's product of halves.
 fn exact_product(a: Real, b: Real) -> Pair {
     @if(f64) return Pair(a * b, Real(0.0));
     @else {
         let hi = opaque(a * b);
-        let c = half(a);
-        let d = half(b);
-        let e = opaque(a - c);
-        let f = opaque(b - d);
-        var lo = opaque(c * d - hi);
-        lo = opaque(lo + c * f);
-        lo = opaque(lo + e * d);
-        return Pair(hi, opaque(lo + e * f));
+        @if(fused) return Pair(hi, fma(a, b, -hi));
+        @else {
+            let c = half(a);
+            let d = half(b);
+            let e = opaque(a - c);
+            let f = opaque(b - d);
+            var lo = opaque(c * d - hi);
+            lo = opaque(lo + c * f);
+            lo = opaque(lo + e * d);
+            return Pair(hi, opaque(lo + e * f));
+        }
     }
 }
 

@@ -134,8 +134,8 @@ pub(crate) struct TeamShape {
 /// Most entries of a reflector of `chase_team`: integers of 32 bits hold their sum of squares.
 const MOST_WIDTH: usize = 32;
 
-/// Dependent operations of the reflector of `chase_team` in f32, with tau, and with a division and a square root.
-const WHOLE_REFLECTOR: u64 = 96;
+/// Dependent operations of the reflector of `chase_team` in f32, with tau, and with a division and a square root, where fma rounds once.
+const WHOLE_REFLECTOR: u64 = 87;
 
 impl TeamShape {
     /// The sizes for a reduction step of a band, without checks against a device; None if `chase` runs the step.
@@ -285,7 +285,7 @@ impl Work {
         };
         let moves = if scalar == 4 { 13 } else { 17 };
         let issued = width * (2 * squares + 4 * sets * fmas(kind) + moves * sets) + 150;
-        // One side: the largest entry, 10, its scale, 5, the halves and their sums, 19, h, 16, its halves, 17, tau, 29; w. Three reductions over a
+        // One side: the largest entry, 10, its scale, 5, the halves and their sums, 19, h, 16, its halves, 17, tau, 20; w. Three reductions over a
         // subgroup are taken to be as long as the sums that they replace.
         let steps = if kind.is_double() { INVERSE } else { WHOLE_REFLECTOR } + 2 * READ + COMPENSATED + 6;
         Work {

@@ -43,6 +43,8 @@ pub enum Kernel {
     Diagonal,
     /// [`GpuMatrix`](crate::GpuMatrix): the largest entry.
     Largest,
+    /// Once a device: whether its `fma` rounds once. No part of a call.
+    Fused,
     /// [`GpuMatrix`](crate::GpuMatrix): the scaled copy that stage 1 works on.
     Scale,
     /// [`GpuBand`](crate::GpuBand): the buffer of [`UnpackBand`](Self::UnpackBand) to band storage.
@@ -154,6 +156,7 @@ impl fmt::Display for Kernel {
             Kernel::Trsm => "trsm",
             Kernel::Diagonal => "diagonal",
             Kernel::Largest => "largest",
+            Kernel::Fused => "fused",
             Kernel::Scale => "scale",
             Kernel::RepackBand => "repack_band",
             Kernel::Larft => "larft",

@@ -60,6 +60,8 @@ struct Inner {
     /// The driver's message when the device was lost.
     lost: Arc<OnceLock<String>>,
     cooperative: OnceLock<Found>,
+    /// Whether `fma` rounds once, once that is known.
+    fused: OnceLock<bool>,
     pipelines: Pipelines,
     /// In a browser: the results still to come of error scopes.
     unchecked: Mutex<Vec<(&'static str, Scope)>>,
@@ -117,8 +119,8 @@ impl GpuContext {
         lost: Arc<OnceLock<String>>,
     ) -> Self {
         let (limits, checked, pipelines) = (device.limits(), choice.is_checked(), Pipelines::default());
-        let (unchecked, cooperative) = (Mutex::default(), OnceLock::new());
-        let inner = Inner { device, queue, info, limits, checked, lost, cooperative, pipelines, unchecked };
+        let (unchecked, cooperative, fused) = (Mutex::default(), OnceLock::new(), OnceLock::new());
+        let inner = Inner { device, queue, info, limits, checked, lost, cooperative, fused, pipelines, unchecked };
         let mut context = GpuContext(Arc::new(inner));
         let file = choice.pipeline_directory().and_then(|directory| {
             let of = (context.device(), context.adapter_info());
@@ -321,6 +323,20 @@ impl GpuContext {
     /// What has come of the self-test. Of several calls, the first one holds.
     pub(crate) fn has_cooperative(&self, found: Found) {
         let _ = self.0.cooperative.set(found);
+    }
+
+    /// Whether `fma` is known to round once.
+    pub(crate) fn is_fused(&self) -> bool {
+        self.0.fused.get().is_some_and(|&fused| fused)
+    }
+
+    pub(crate) fn knows_fused(&self) -> bool {
+        self.0.fused.get().is_some()
+    }
+
+    /// Of several calls, the first one holds.
+    pub(crate) fn set_fused(&self, fused: bool) {
+        let _ = self.0.fused.set(fused);
     }
 
     pub(crate) fn pipelines(&self) -> &Pipelines {

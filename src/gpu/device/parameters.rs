@@ -58,6 +58,7 @@ parameters! {
     MultiplyFixed { lines, terms, line_stride, term_stride, parts, vectors, x, x_ld, out }
     CoopGemm { rows, cols, columns, m_padded, x_padded, c, c_rs, c_cs, flags }
     Diagonal { n, stride }
+    Fused { count }
     Largest { inner, ld, len, each }
     Scale { inner, from_ld, ld, len, flags }
 }

@@ -149,6 +149,7 @@ pub(crate) const COPY_WINDOW: Shader = shader!("copy_window", 2, CopyWindow);
 pub(crate) const TRMM: Shader = shader!("trmm", 3, Triangle);
 pub(crate) const TRSM: Shader = shader!("trsm", 3, Triangle);
 pub(crate) const DIAGONAL: Shader = shader!("diagonal", 2, Diagonal);
+pub(crate) const FUSED: Shader = shader!("fused", 1, Fused);
 pub(crate) const LARGEST: Shader = shader!("largest", 2, Largest);
 pub(crate) const SCALE: Shader = shader!("scale", 3, Scale);
 
@@ -254,6 +255,8 @@ struct Has {
     /// Bindings may be `@coherent`. Vulkan needs the attribute where a thread reads what another thread of its workgroup has stored in a
     /// buffer. wgpu has it on all its own backends; WGSL has no such attribute, and browsers need none.
     coherent: bool,
+    /// `fma` is known to round once.
+    fused: bool,
 }
 
 /// The shader's WGSL for matrices stored as `kind` in `count` buffers, with imports resolved and constants written in.
@@ -271,6 +274,7 @@ fn wgsl(kind: ElementKind, shader: &Shader, count: usize, constants: &str, devic
         ("f16", kind.is_half()),
         ("immediates", device.immediates),
         ("coherent", device.coherent),
+        ("fused", device.fused),
         ("uniform", !device.immediates && !beside),
         ("uniform_beside", !device.immediates && beside && !kept),
         ("uniform_kept", !device.immediates && beside && kept),
@@ -308,7 +312,8 @@ impl GpuContext {
 
     fn has(&self) -> Has {
         let features = self.device().features();
-        Has { immediates: self.immediates(), coherent: features.contains(Features::MEMORY_DECORATION_COHERENT) }
+        let coherent = features.contains(Features::MEMORY_DECORATION_COHERENT);
+        Has { immediates: self.immediates(), coherent, fused: self.is_fused() }
     }
 
     /// The pipeline of `shader` with the constants `values`, for matrices stored as `kind`. A dense matrix has `count` buffers (0: the shader
@@ -391,6 +396,7 @@ impl GpuContext {
         //                         `GpuFixed::new` with their sizes
         //   gemm, trmm, trsm      `GpuTriangular::new`, `check_rows` and `triangle`: the shapes match, rows are within M and B, and a
         //                         triangle has at most the base's order
+        //   fused                 `fused::errors`: the buffer is allocated there
         //   diagonal, largest     `DeviceMatrix::from_buffer`: the buffer holds the matrix's lines; `DeviceMatrix::upload` allocates it so
         //   scale                 `GpuKernels::adopt`: `Lines::check` of the source; the result is allocated there, with its size
         // Constants and workgroup arrays come from one `Shape`, `ChaseShape` or `TriangleShape`, which is checked when it is made.

@@ -26,6 +26,7 @@ use crate::{
             pipeline::{BATCH, BATCH_SPILLED, Shader, Wanted},
             stream::{Manner, Stream, buffer},
         },
+        kernels::fused::probe,
         kernels::{SOFTWARE_ITERATIONS, bisection::value_between},
         matrix::copy_lines,
     },
@@ -48,6 +49,9 @@ impl Classes {
     /// [`SvdError::UnsupportedElement`] if the device cannot compute with `kind`.
     pub fn new(kind: ElementKind, context: &GpuContext) -> Result<Self> {
         context.require(kind)?;
+        if !kind.is_double() {
+            probe(context);
+        }
         let largest = BatchShape::largest(kind, &Bounds::of(context));
         Ok(Classes { kind, context: context.clone(), largest })
     }

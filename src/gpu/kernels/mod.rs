@@ -8,6 +8,7 @@ mod cholesky;
 pub(crate) mod cooperative;
 mod factor;
 pub(crate) mod fixed;
+mod fused;
 pub(crate) mod jacobi;
 pub(crate) mod krylov;
 mod left;
@@ -94,6 +95,9 @@ impl GpuKernels {
     pub(crate) fn running(kind: ElementKind, context: &GpuContext, tuning: &Tuning, manner: Manner) -> Result<Self> {
         context.require(kind)?;
         let shape = Shape::new(kind, &Bounds::of(context), tuning)?;
+        if !kind.is_double() {
+            fused::probe(context);
+        }
         let (stage3_on_device, one_stage) = (manner.stage3_on_device, manner.one_stage);
         let stream = Stream::running(context, manner)?;
         let (context, tuning) = (context.clone(), tuning.clone());

@@ -100,6 +100,7 @@ fn all(kind: ElementKind, bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
         triangular(&TRSM),
         linear(&DIAGONAL),
         linear(&LARGEST),
+        linear(&FUSED),
         linear(&SCALE),
     ];
     let beside = |split| Shape::new(kind, bounds, &tuning.clone().split_beside(split)).ok()?.beside(kind);
@@ -190,7 +191,7 @@ fn sources_resolve() {
     fn resolve(kind: ElementKind) {
         for Made { shader, constants: values, .. } in all(kind, &BOUNDS, &Tuning::within(kind, &BOUNDS, 1000)) {
             for (immediates, coherent, count) in [(false, false, 1), (true, false, 1), (true, true, 3)] {
-                let has = Has { immediates, coherent };
+                let has = Has { immediates, coherent, fused: immediates };
                 let source = wgsl(kind, shader, count, &constants(kind.real(), &values), has).unwrap();
                 let exchanges = [CHASE.name, chase_team(false, false).name].contains(&shader.name)
                     || [BATCH_SPILLED.variant, UNMQR_AND_GEQRT_KEPT.variant].contains(&shader.variant);
@@ -280,11 +281,11 @@ fn rust_and_wgsl_agree() {
         let sizes = sizes.chain([1000, 20000].map(|n| (&large, Tuning::within(kind, &large, n))));
         for (k, (bounds, tuning)) in sizes.enumerate() {
             for made in all(kind, bounds, &tuning) {
-                check(kind, &made, made.counts[0], Has { immediates: true, coherent: true });
+                check(kind, &made, made.counts[0], Has { immediates: true, coherent: true, fused: true });
                 // The sizes do not depend on these properties, which are therefore varied only once.
                 for &count in made.counts.iter().filter(|_| k == 0) {
                     for (immediates, coherent) in [(false, false), (false, true), (true, false), (true, true)] {
-                        check(kind, &made, count, Has { immediates, coherent });
+                        check(kind, &made, count, Has { immediates, coherent, fused: coherent });
                     }
                 }
             }
@@ -309,7 +310,7 @@ fn write_sources() {
         let all = all(kind, &bounds, &tuning).into_iter().chain(team.into_iter().flatten());
         // CUDA has no text of cooperative matrices.
         for Made { shader, constants: values, counts, .. } in all.filter(|made| made.shader.name != "coop_gemm") {
-            let has = Has { immediates: true, coherent: false };
+            let has = Has { immediates: true, coherent: false, fused: true };
             let source = wgsl(kind, shader, counts[0], &constants(kind.real(), &values), has).unwrap();
             let variant = shader.variant.map_or(String::new(), |variant| format!("-{variant}"));
             std::fs::write(format!("{directory}/{}{variant}.{}.wgsl", shader.name, kind.name()), source).unwrap();
@@ -346,7 +347,7 @@ fn disagreements_are_found() {
             .replacen(these, &others.replace("$0", these), 1)
             .replace("* params.stride", "* u32(params.stride)");
         let shader = Box::leak(Box::new(Shader { source: source.leak(), ..*made.shader }));
-        let (made, has) = (Made { shader, ..made }, Has { immediates: false, coherent: false });
+        let (made, has) = (Made { shader, ..made }, Has { immediates: false, coherent: false, fused: false });
         let panic = catch_unwind(|| check(ElementKind::F32, &made, made.counts[0], has)).unwrap_err();
         let message = panic.downcast_ref::<String>().unwrap();
         assert!(message.contains(found), "{name}, {others}: {message}");
