@@ -25,9 +25,13 @@ fn number(k: u32) -> f32 {
 }
 
 @compute @workgroup_size(LINEAR_THREADS)
-fn fused(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
+fn fused(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
     zero = params.count >> 31u;
-    let k = workgroup.x * LINEAR_THREADS + thread;
+    let k = (workgroup.x + workgroup.y * workgroups.x) * LINEAR_THREADS + thread;
     if k < params.count {
         let a = number(2u * k);
         let b = number(2u * k + 1u);

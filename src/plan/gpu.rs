@@ -135,7 +135,8 @@ pub(crate) async fn svd_on_gpu(
     let watch = Watch::new(&listen, flops)?;
     let stage3_on_device = bisects(&context, shape.1, options.stage3);
     let (timed_kernels, stage3) = (options.run.time_kernels, Some(stage3_on_device));
-    let manner = Manner { waits, timed: timed_kernels, stage3_on_device: stage3, one_stage, watch: watch.clone() };
+    let kept = wanted.is_some();
+    let manner = Manner { waits, timed: timed_kernels, stage3_on_device: stage3, one_stage, kept, watch: watch.clone() };
     let kernels = GpuKernels::running(kind, &context, &tuning, manner)?;
     watch.begin(Stage::ToBand)?;
     let stage3 = (!stage3_on_device).then_some(options.stage3);

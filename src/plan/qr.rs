@@ -279,17 +279,18 @@ pub(crate) fn triangular<T: Scalar>(
     Ok((unscaled(upper(r.as_ref()), scale)?, Orthogonal::Householder))
 }
 
-/// The kernels of a call on a GPU, and its watch.
+/// The kernels of a call on a GPU, which keeps reflectors or not, and its watch.
 #[cfg(feature = "gpu")]
 fn gpu_kernels<T: Scalar>(
     kind: ElementKind,
     call: &Call<'_, T, QrOptions>,
     on: &OnGpu,
     waits: Waits,
+    kept: bool,
 ) -> Result<(GpuKernels, Watch)> {
     let shape = call.a.shape();
     let watch = Watch::new(&call.listen, || Ok([factor_flops(kind, shape, &on.tuning)?, 0, 0, 0]))?;
-    let manner = Manner { waits, timed: call.run.time_kernels, watch: watch.clone(), ..Manner::default() };
+    let manner = Manner { waits, timed: call.run.time_kernels, watch: watch.clone(), kept, ..Manner::default() };
     let kernels = GpuKernels::running(kind, &on.context, &on.tuning, manner)?;
     watch.begin(Stage::Qr)?;
     Ok((kernels, watch))
@@ -353,7 +354,7 @@ async fn on_gpu_in<T: Scalar>(
 ) -> Result<SvdReport<BoxedFactors<T>>> {
     let (a, shape) = (call.a, call.a.shape());
     let mut clock = Clock::new(call.timed);
-    let (kernels, watch) = gpu_kernels(kind, call, &on, waits)?;
+    let (kernels, watch) = gpu_kernels(kind, call, &on, waits, true)?;
     let upload = |kernels: &GpuKernels| uploaded.map_or_else(|| kernels.upload(a, scale), Ok);
     let (r, tree) = tree(kernels, upload, shape, &on.tuning).await?;
     let Tree { kernels, a, tuning, .. } = tree;
@@ -395,7 +396,7 @@ async fn r_on_gpu<T: Scalar>(call: &Call<'_, T, QrOptions>, on: OnGpu, waits: Wa
             Attempt::Declined(a, ran) => (uploaded, tried) = (a, Some(ran)),
         }
     }
-    let (kernels, watch) = gpu_kernels(T::KIND, call, &on, waits)?;
+    let (kernels, watch) = gpu_kernels(T::KIND, call, &on, waits, false)?;
     let mut dense = uploaded.map_or_else(|| upload(&kernels), |a| Ok(*a))?;
     triangular_factor(&kernels, &mut dense, m, n, &on.tuning)?;
     let r: Mat<T> = kernels.download_rows(&dense, m.min(n)).await?;

@@ -82,6 +82,8 @@ pub(crate) struct Manner {
     pub stage3_on_device: Option<bool>,
     /// Whether the reduction to bidiagonal form has one stage.
     pub one_stage: bool,
+    /// Whether reflectors will be kept: those pipelines are compiled first.
+    pub kept: bool,
     pub watch: Watch,
 }
 

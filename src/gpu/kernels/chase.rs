@@ -9,7 +9,7 @@ use crate::{
     gpu::{
         device::{
             parameters,
-            pipeline::{CHASE, Wanted, chase_team},
+            pipeline::{CHASE, CHASE_KEPT, Wanted, chase_team},
         },
         kernels::{GpuKernels, SOFTWARE_ITERATIONS},
         storage::Banded,
@@ -25,8 +25,8 @@ impl GpuKernels {
     pub(super) fn chases(&self, layout: BandLayout) -> Vec<Wanted> {
         let steps = ReductionStep::all(layout.n, layout.ku - layout.kl, layout.kl);
         let of_step = |step: ReductionStep| match TeamShape::of(layout, &step, &self.tuning) {
-            Some(shape) => (chase_team(shape.shares(self.kind), false), shape.constants().into(), 0),
-            None => (&CHASE, ChaseShape::of(layout, &self.tuning).constants().into(), 0),
+            Some(shape) => (chase_team(shape.shares(self.kind), self.kept), shape.constants().into(), 0),
+            None => (if self.kept { &CHASE_KEPT } else { &CHASE }, ChaseShape::of(layout, &self.tuning).constants().into(), 0),
         };
         let mut chases: Vec<Wanted> = steps.map(of_step).collect();
         chases.dedup_by_key(|(shader, ..)| shader.name);

@@ -47,8 +47,8 @@ fn errors(context: &GpuContext) -> Result<Vec<f32>> {
     let errors = buffer(context, "rounding errors", u64::from(COUNT) * size_of::<f32>() as u64, usage)?;
     let pipeline = context.pipeline(ElementKind::F32, &FUSED, &[], 0)?;
     let bindings = stream.bind(&pipeline, &[&errors], &[])?;
-    let grid = [COUNT.div_ceil(LINEAR_THREADS), 1, 1];
-    stream.dispatch(&pipeline, &bindings, parameters::Fused { count: COUNT }, grid, Work::other(Kernel::Fused, 0))?;
+    let [x, y] = stream.fold(COUNT.div_ceil(LINEAR_THREADS) as usize)?;
+    stream.dispatch(&pipeline, &bindings, parameters::Fused { count: COUNT }, [x, y, 1], Work::other(Kernel::Fused, 0))?;
     stream.read_back_now(&errors, COUNT as usize)
 }
 

@@ -46,7 +46,10 @@ use crate::{
         device::{
             context::GpuContext,
             parameters,
-            pipeline::{GEQRT, PACK_BAND, Pipeline, UNMQR, UNMQR_AND_GEQRT, UNMQR_IN_VECTORS, UNPACK_BAND, Wanted},
+            pipeline::{
+                GEQRT, GEQRT_KEPT, PACK_BAND, Pipeline, UNMQR, UNMQR_AND_GEQRT, UNMQR_AND_GEQRT_KEPT, UNMQR_IN_VECTORS,
+                UNPACK_BAND, Wanted,
+            },
             stream::{Manner, Stream},
         },
         kernels::bisection::bisection_pipelines,
@@ -79,6 +82,8 @@ pub struct GpuKernels {
     stage3_on_device: Option<bool>,
     /// Whether the reduction to bidiagonal form will have one stage.
     one_stage: bool,
+    /// Whether reflectors will be kept.
+    kept: bool,
 }
 
 impl GpuKernels {
@@ -98,10 +103,10 @@ impl GpuKernels {
         if !kind.is_double() {
             fused::probe(context);
         }
-        let (stage3_on_device, one_stage) = (manner.stage3_on_device, manner.one_stage);
+        let (stage3_on_device, one_stage, kept) = (manner.stage3_on_device, manner.one_stage, manner.kept);
         let stream = Stream::running(context, manner)?;
         let (context, tuning) = (context.clone(), tuning.clone());
-        Ok(GpuKernels { kind, context, tuning, shape, stream, stage3_on_device, one_stage })
+        Ok(GpuKernels { kind, context, tuning, shape, stream, stage3_on_device, one_stage, kept })
     }
 
     /// The pipelines that a call will need for an m x n matrix in `count` buffers.
@@ -114,12 +119,14 @@ impl GpuKernels {
             wanted.extend(one_stage::pipelines(shape, count));
         }
         if !self.one_stage || qr_first(m.max(n), order) {
-            wanted.push((&GEQRT, shape.geqrt_constants().into(), count));
+            // The factorisation of a tall matrix, which comes first, keeps none.
+            let kept = self.kept && !qr_first(m.max(n), order);
+            wanted.push((if kept { &GEQRT_KEPT } else { &GEQRT }, shape.geqrt_constants().into(), count));
             if m.max(n) > self.tuning.tile_size {
                 wanted.push((unmqr, shape.unmqr_constants(), count));
             }
             if let Some(beside) = shape.beside(self.kind).filter(|_| in_vectors && count == 1 && m.max(n) > self.tuning.leaf) {
-                wanted.push((&UNMQR_AND_GEQRT, beside.beside_constants(), count));
+                wanted.push((if kept { &UNMQR_AND_GEQRT_KEPT } else { &UNMQR_AND_GEQRT }, beside.beside_constants(), count));
             }
         }
         if self.stage3_on_device.is_some() && !self.one_stage {

@@ -145,8 +145,8 @@ where
     // The flops of the kernels are not those of the batch's progress.
     let watch = Watch::new(&Listen::new(None, options.run.cancel.clone()), || Ok([0; 4]))?;
     watch.begin(Stage::ToBand)?;
-    let manner =
-        Manner { waits, timed: options.run.time_kernels, stage3_on_device: Some(true), one_stage: false, watch: watch.clone() };
+    let (timed_kernels, stage3_on_device, kept) = (options.run.time_kernels, Some(true), R::VECTORS);
+    let manner = Manner { waits, timed: timed_kernels, stage3_on_device, kept, watch: watch.clone(), ..Manner::default() };
     let kernels = GpuKernels::running(options.run.half_storage.of(T::KIND), context, tuning, manner)?;
     let (leading, left) = (options.leading(), R::VECTORS);
     let driver = Driver { kernels: &kernels, tuning, watch: &watch, one_stage: false, stage3: None, leading, timed, left };

@@ -182,7 +182,7 @@ pub(crate) fn by_tree(
 ) -> Result<SvdReport<Boxed>> {
     let (mut clock, tuning) = (Clock::new(timed), on.tuning.clone());
     let watch = Watch::new(&options.run.listen(), || Ok([factor_flops(kind, shape, &tuning)?, 0, 0, 0]))?;
-    let manner = Manner { timed: options.run.time_kernels, watch: watch.clone(), ..Manner::default() };
+    let manner = Manner { timed: options.run.time_kernels, watch: watch.clone(), kept: true, ..Manner::default() };
     let kernels = GpuKernels::running(kind, &on.context, &tuning, manner)?;
     watch.begin(Stage::Qr)?;
     let mut a = upload(&kernels)?;

@@ -112,7 +112,7 @@ fn main() -> ExitCode {
     let seed = value("--seed").and_then(|s| s.parse().ok()).unwrap_or(1);
     let only = value("--only").unwrap_or_default();
     if flag("selftest") {
-        return selftest::run(seed, flag("quick"), flag("-v"));
+        return selftest::run(seed, flag("quick"), flag("-v"), &only);
     }
     let start = Instant::now();
     let mut cases = cases::all(seed, flag("quick"));

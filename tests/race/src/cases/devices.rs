@@ -97,10 +97,11 @@ pub fn unfused() -> Dev {
     dev
 }
 
-/// Arithmetic that a compiler has rewritten.
+/// Arithmetic that a compiler has rewritten, with `fma` that rounds once, or twice.
 pub fn loose(seed: u64) -> Dev {
     let mut dev = gpu(32, Mapping::Linear);
     dev.config.loose = Some(seed);
+    dev.config.fused = seed % 2 == 0;
     dev.name = format!("gpu, arithmetic {seed}");
     dev
 }

@@ -47,8 +47,8 @@ const MODULES: [(&str, &str); 3] = [
     ("tuning", ""),
 ];
 
-pub fn pairs(env: &Env, complex: bool) -> Done {
-    let conditions = [("f64", false), ("f16", false), ("complex", complex)];
+pub fn pairs(env: &Env, complex: bool, fused: bool) -> Done {
+    let conditions = [("f64", false), ("f16", false), ("complex", complex), ("fused", fused)];
     let source = assemble(("pairs", SHADER), &MODULES, &conditions).map_err(Trouble::Wrong)?;
     let mut rng = Rng(env.seed);
     for round in 0..8 {

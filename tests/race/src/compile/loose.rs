@@ -300,7 +300,7 @@ impl Cx<'_> {
                 if let Some(Node::Product(a, b)) = self.node(q.1) {
                     let a = if p.0 == q.0 { a } else { self.negative(t, a) };
                     let d = self.alloc(1);
-                    self.ops.push(Op::Tri { o: Tri::Fma, t, n: 1, sa: 0, sb: 0, sc: 0, d, a, b, c: p.1 });
+                    self.ops.push(Op::Tri { o: Tri::Contracted, t, n: 1, sa: 0, sb: 0, sc: 0, d, a, b, c: p.1 });
                     return (p.0, d);
                 }
             }

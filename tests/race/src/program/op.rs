@@ -74,6 +74,8 @@ pub enum Un {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tri {
     Fma,
+    /// A product that a compiler has fused into a sum: it rounds once, whatever `Fma` does.
+    Contracted,
     Clamp,
     Select,
 }

@@ -298,6 +298,8 @@ pub(super) fn run(
                 }
                 match (o, t) {
                     (Tri::Select, _) => each!(|x: u64, y: u64, c: u64| if c != 0 { x } else { y }),
+                    (Tri::Contracted, Ty::F32) => each!(|x, y, z| of_f32(f32_of(x).mul_add(f32_of(y), f32_of(z)))),
+                    (Tri::Contracted, Ty::F64) => each!(|x, y, z| of_f64(f64_of(x).mul_add(f64_of(y), f64_of(z)))),
                     (Tri::Fma, Ty::F32) if mem.fused => each!(|x, y, z| of_f32(f32_of(x).mul_add(f32_of(y), f32_of(z)))),
                     (Tri::Fma, Ty::F32) => each!(|x, y, z| of_f32(f32_of(x) * f32_of(y) + f32_of(z))),
                     (Tri::Fma, Ty::F64) if mem.fused => each!(|x, y, z| of_f64(f64_of(x).mul_add(f64_of(y), f64_of(z)))),

@@ -107,7 +107,9 @@ pub(super) fn workgroup(
             let Some((mode, argument, n, index, result)) = info.gather else { unreachable!() };
             // Of the subgroup, whatever a thread's lane.
             let of_all = match mode {
-                Gather::Sum => Some(active.iter().fold(0u32, |sum, &k| sum.wrapping_add(regs[k * registers + argument as usize] as u32))),
+                Gather::Sum => {
+                    Some(active.iter().fold(0u32, |sum, &k| sum.wrapping_add(regs[k * registers + argument as usize] as u32)))
+                }
                 Gather::Max => active.iter().map(|&k| regs[k * registers + argument as usize] as u32).max(),
                 _ => None,
             };
