@@ -101,7 +101,7 @@ pub fn unfused() -> Dev {
 pub fn loose(seed: u64) -> Dev {
     let mut dev = gpu(32, Mapping::Linear);
     dev.config.loose = Some(seed);
-    dev.config.fused = seed % 2 == 0;
+    dev.config.fused = seed.is_multiple_of(2);
     dev.name = format!("gpu, arithmetic {seed}");
     dev
 }
