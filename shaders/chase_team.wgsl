@@ -18,7 +18,7 @@
 // workgroup.z is the matrix. Workgroup g runs the active teams first + g, first + g + (number of workgroups), ... LANES threads run a sweep. Each
 // holds SETS of its 2 B lines: with one, lanes below B hold those of the first block, the others those of the second. With two, each lane holds one of
 // either. Lanes load and store neighbouring entries of a column. Where lines change from rows to columns, blocks go through workgroup memory. With
-// `subgroups`, a sweep's threads are a subgroup, and each squares one entry of x.
+// `subgroups`, a sweep's threads are a subgroup, and each squares one entry of x: the workgroup has whole subgroups, which devices fill.
 
 import package::tuning::{B, VECTORS, SETS, LANES, TEAM, TEAM_THREADS, BAND_LD, BAND_KU, SECOND};
 import package::scalar::{Lanes, Scalar, Stored, ONE, conjugate, load, multiply_add, store, times};

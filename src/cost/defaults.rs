@@ -28,8 +28,8 @@ impl Tuning {
         Tuning::apart_within(kind, bounds, n, true).together(kind, bounds, n)
     }
 
-    /// Those of a QR factorisation, also within least squares, of n columns. Narrow tiles are for stage 2, which it does not have: by the model tiles of 32 take 0.75 to
-    /// 0.92 of the time of 16 for n = 256 to 2048 on an H100 (test `factors_have_wide_tiles`).
+    /// Those of a QR factorisation, also within least squares, of n columns. Narrow tiles are for stage 2, which it does not have: by the model tiles of 32
+    /// take 0.75 to 0.92 of the time of 16 for n = 256 to 2048 on an H100 (test `factors_have_wide_tiles`).
     pub(crate) fn of_factors(kind: ElementKind, bounds: &Bounds<'_>, n: usize) -> Tuning {
         let narrow = bounds.software || is_half_as_wide(bounds) && (n <= 1024 || kind.bytes() > 4);
         Tuning::apart_within(kind, bounds, n, narrow).together(kind, bounds, n)
@@ -119,7 +119,8 @@ impl Tuning {
     }
 
     /// With two strips a thread in products of numbers of four bytes, on NVIDIA's GPUs and those with high-bandwidth memory, and up to 128 columns, of
-    /// which a workgroup then has 64 threads with tiles of 32. A small matrix has too few of them. Other devices' registers may be too few, and browsers do not tell whose GPU it is.
+    /// which a workgroup then has 64 threads with tiles of 32. A small matrix has too few of them. Other devices' registers may be too few, and browsers
+    /// do not tell whose GPU it is.
     fn with_strips(self, kind: ElementKind, bounds: &Bounds<'_>, n: usize) -> Tuning {
         let is_word = |word: &str| ["NVIDIA", "GeForce", "RTX", "GTX", "Quadro", "Tesla"].contains(&word);
         let known = bounds.fast_memory || bounds.name.split_whitespace().any(is_word);

@@ -119,8 +119,8 @@ impl GpuKernels {
             wanted.extend(one_stage::pipelines(shape, count));
         }
         if !self.one_stage || qr_first(m.max(n), order) {
-            // The factorisation of a tall matrix, which comes first, keeps none.
-            let kept = self.kept && !qr_first(m.max(n), order);
+            // Before stages 1 to 3 a tall matrix is factored, which keeps none.
+            let kept = self.kept && (self.stage3_on_device.is_none() || !qr_first(m.max(n), order));
             wanted.push((if kept { &GEQRT_KEPT } else { &GEQRT }, shape.geqrt_constants().into(), count));
             if m.max(n) > self.tuning.tile_size {
                 wanted.push((unmqr, shape.unmqr_constants(), count));
