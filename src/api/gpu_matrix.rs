@@ -119,6 +119,8 @@ impl<T: Element> GpuMatrix<T> {
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```
     pub fn buffer(&self) -> &Buffer {
+        // A copy of it may outlive the matrix.
+        self.0.entries.goes_back(false);
         &self.0.entries
     }
 

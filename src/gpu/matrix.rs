@@ -8,7 +8,6 @@ use std::{
 use faer::{MatMut, MatRef};
 use num_complex::Complex;
 use pollster::block_on;
-use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     base::{
@@ -22,10 +21,11 @@ use crate::{
     cost::work::{Kernel, LINEAR_THREADS, Work},
     gpu::{
         device::{
+            buffers::{Buffer, STORAGE, storage},
             context::GpuContext,
             parameters,
             pipeline::{DIAGONAL, LARGEST},
-            stream::{Stream, buffer},
+            stream::Stream,
         },
         limits::fitting_bytes,
         storage::{Dense, Lines},
@@ -37,7 +37,7 @@ pub struct DeviceMatrix {
     /// The arithmetic type.
     pub kind: ElementKind,
     pub context: GpuContext,
-    pub entries: Buffer,
+    pub(crate) entries: Buffer,
     pub size: (usize, usize),
     /// Entry (i, j) is at i * strides.0 + j * strides.1.
     pub strides: (usize, usize),
@@ -45,6 +45,11 @@ pub struct DeviceMatrix {
 
 /// Maximum number of workgroups that search for the largest entry.
 const LARGEST_GROUPS: usize = 256;
+
+/// The largest of what a search has found, unless an entry is not finite.
+pub(crate) fn finite_largest(found: impl Iterator<Item = f64>) -> Option<f64> {
+    found.fold(Some(0.0), |most, x| most.filter(|_| x >= 0.0).map(|most: f64| most.max(x)))
+}
 
 /// The position of a submatrix in a buffer: entry (i, j) is at `offset + i * rs + j * cs`.
 #[derive(Clone, Copy, Debug)]
@@ -117,8 +122,7 @@ impl DeviceMatrix {
         context.require(kind.scalar())?;
         let by_rows = a.col_stride().unsigned_abs() < a.row_stride().unsigned_abs();
         let bytes = matrix_bytes(kind, context, a.shape(), by_rows)?;
-        let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC;
-        let entries = buffer(context, "the matrix", bytes, usage)?;
+        let entries = storage(context, "the matrix", bytes)?;
         let lines = if by_rows { a.transpose() } else { a };
         let (inner, outer) = lines.shape();
         let (ld, len) = layout(inner, outer);
@@ -160,7 +164,7 @@ impl DeviceMatrix {
     pub(crate) fn from_buffer(
         kind: ElementKind,
         context: &GpuContext,
-        buffer: Buffer,
+        buffer: wgpu::Buffer,
         (rows, cols): (usize, usize),
         strides: (usize, usize),
     ) -> Result<Self> {
@@ -175,11 +179,12 @@ impl DeviceMatrix {
                 return Err(SvdError::invalid("strides", reason));
             }
         };
-        let missing = (BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST) - buffer.usage();
+        let missing = STORAGE - buffer.usage();
         if !missing.is_empty() {
             return Err(SvdError::invalid("buffer", format!("its usages lack {missing:?}")));
         }
-        let matrix = DeviceMatrix { kind, context: context.clone(), entries: buffer, size: (rows, cols), strides };
+        let matrix =
+            DeviceMatrix { kind, context: context.clone(), entries: Buffer::of_caller(buffer), size: (rows, cols), strides };
         matrix.lines().check(kind.bytes())?;
         // The whole buffer is bound.
         fitting_bytes(context, "the buffer", 1, usize::try_from(matrix.entries.size()).ok())?;
@@ -258,29 +263,65 @@ impl DeviceMatrix {
 
     /// Stage 0: the scale of the matrix, for copies stored as `kind`.
     pub(crate) fn scale(&self, kind: ElementKind) -> Result<f64> {
+        let [largest] = Self::largest_of([self])?;
+        self.scale_by(kind, largest)
+    }
+
+    /// The scale, from what [`largest_of`](Self::largest_of) has found.
+    pub(crate) fn scale_by(&self, kind: ElementKind, largest: Option<f64>) -> Result<f64> {
         let (m, n) = self.lines().upright().size();
-        Ok(scale_of_kind(kind, self.largest()?, m, n))
+        Ok(scale_of_kind(kind, self.known_largest(largest)?, m, n))
     }
 
     /// The largest real or imaginary part in absolute value. The first entry that is not finite is an error.
     pub(crate) fn largest(&self) -> Result<f64> {
-        let stream = Stream::new(&self.context)?;
+        let [largest] = Self::largest_of([self])?;
+        self.known_largest(largest)
+    }
+
+    /// The largest real or imaginary part of each matrix, in absolute value; None if an entry is not finite. All are on one device and of one type. One
+    /// copy brings what is found to the host.
+    pub(crate) fn largest_of<const K: usize>(all: [&Self; K]) -> Result<[Option<f64>; K]> {
+        let Some(first) = all.first() else { return Ok([None; K]) };
+        let stream = Stream::new(&first.context)?;
+        let mut found = Vec::with_capacity(K);
+        for matrix in all {
+            found.push(matrix.begin_largest(&stream)?);
+        }
+        let found: Vec<_> = found.iter().map(|(found, len)| (found, *len)).collect();
+        let read: Vec<Vec<f64>> = match first.kind.is_double() {
+            true => block_on(stream.read_back_several(&found))?,
+            false => block_on(stream.read_back_several::<f32>(&found))?
+                .into_iter()
+                .map(|one| one.into_iter().map(f64::from).collect())
+                .collect(),
+        };
+        Ok(std::array::from_fn(|k| finite_largest(read[k].iter().copied())))
+    }
+
+    /// Begins to search for the largest real or imaginary part. It is the largest of so many real numbers that the buffer will have, if all are finite and
+    /// none is negative; else an entry is not finite.
+    pub(crate) fn begin_largest(&self, stream: &Stream) -> Result<(Buffer, usize)> {
         let Lines { inner, outer, ld, .. } = self.lines();
         let len = inner * outer;
         let groups = len.div_ceil(LINEAR_THREADS as usize).clamp(1, LARGEST_GROUPS);
         let threads = groups * LINEAR_THREADS as usize;
         let bytes = (threads * self.kind.real_bytes()) as u64;
-        let found = buffer(&self.context, "largest entries", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
+        let found = storage(&self.context, "largest entries", bytes)?;
         let pipeline = self.context.pipeline(self.kind.scalar(), &LARGEST, &[], 0)?;
         let bindings = stream.bind(&pipeline, &[&self.entries, &found], &[])?;
         let parameters =
             parameters::Largest { inner: inner as u32, ld: ld as u32, len: len as u32, each: len.div_ceil(threads) as u32 };
         stream.dispatch(&pipeline, &bindings, parameters, [groups as u32, 1, 1], Work::other(Kernel::Largest, 0))?;
-        let found = stream.read_back_reals(self.kind, &found, threads);
-        let found = block_on(found)?;
-        if found.iter().all(|&x| x >= 0.0) {
-            return Ok(found.into_iter().fold(0.0, f64::max));
+        Ok((found, threads))
+    }
+
+    /// The largest part, if it is known; else the host finds it, or the entry that is not finite.
+    fn known_largest(&self, largest: Option<f64>) -> Result<f64> {
+        if let Some(largest) = largest {
+            return Ok(largest);
         }
+        let stream = Stream::new(&self.context)?;
         match self.kind {
             ElementKind::F16 | ElementKind::F32 => self.largest_on_host::<f32>(&stream),
             ElementKind::F64 => self.largest_on_host::<f64>(&stream),
@@ -301,7 +342,7 @@ impl DeviceMatrix {
         self.check_type::<T>()?;
         let n = self.size.0.min(self.size.1);
         let bytes = (n * self.kind.scalar_bytes()) as u64;
-        let out = buffer(&self.context, "the diagonal", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
+        let out = storage(&self.context, "the diagonal", bytes)?;
         let pipeline = self.context.pipeline(self.kind.scalar(), &DIAGONAL, &[], 0)?;
         let bindings = stream.bind(&pipeline, &[&self.entries, &out], &[])?;
         let parameters = parameters::Diagonal { n: n as u32, stride: (self.strides.0 + self.strides.1) as u32 };

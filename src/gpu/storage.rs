@@ -10,8 +10,6 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use wgpu::{BindGroup, Buffer, BufferUsages};
-
 use crate::{
     base::{
         element_kind::ElementKind,
@@ -23,13 +21,14 @@ use crate::{
     },
     gpu::{
         device::{
+            buffers::{Bindings, Buffer, storage},
             context::GpuContext,
             parameters,
             pipeline::{
                 CHASE, CHASE_KEPT, GATHER_REFLECTORS, GEQRT, GEQRT_KEPT, Pipeline, Shader, UNMQR, UNMQR_AND_GEQRT,
                 UNMQR_AND_GEQRT_KEPT, UNMQR_IN_VECTORS, chase_team,
             },
-            stream::{Stream, buffer},
+            stream::Stream,
         },
         limits::{dense_sizes, fitting_bytes},
     },
@@ -42,7 +41,7 @@ use crate::{
 };
 
 /// A kernel and its bindings, ready to be dispatched.
-pub(crate) type Ready = (Pipeline, BindGroup);
+pub(crate) type Ready = (Pipeline, Bindings);
 
 /// A pipeline with its bind group, created on first use.
 #[derive(Clone, Default)]
@@ -158,19 +157,18 @@ impl Dense {
         leaf: usize,
     ) -> Result<Self> {
         let (sizes, _) = dense_sizes(kind, context, matrices, size, by_rows, shape, leaf)?;
-        let storage = |what, bytes: usize, more| buffer(context, what, bytes as u64, BufferUsages::STORAGE | more);
         let scalar = kind.scalar_bytes();
         let of_lines = |first: usize| {
             let bytes = sizes.lines.min(sizes.outer - first) * sizes.ld * kind.bytes();
-            storage("the matrix", bytes, BufferUsages::COPY_DST | BufferUsages::COPY_SRC)
+            storage(context, "the matrix", bytes as u64)
         };
         // An empty matrix has a buffer too, because shaders bind one.
         let a = (0..sizes.outer.max(1)).step_by(sizes.lines).map(of_lines).collect::<Result<Vec<_>>>()?;
-        let v = storage("the reflectors", sizes.v * scalar, BufferUsages::COPY_SRC)?;
-        let t = storage("the reflectors' triangular factors", sizes.t * scalar, BufferUsages::COPY_SRC)?;
+        let v = storage(context, "the reflectors", (sizes.v * scalar) as u64)?;
+        let t = storage(context, "the reflectors' triangular factors", (sizes.t * scalar) as u64)?;
         // A level above the leaves has as many stacked rows as they have rows of T.
         let beside = (sizes.beside > 0).then(|| {
-            let of = |what| storage(what, sizes.beside * scalar, BufferUsages::COPY_SRC);
+            let of = |what| storage(context, what, (sizes.beside * scalar) as u64);
             Ok::<_, SvdError>([of("the reflectors")?, of("the reflectors' triangular factors")?])
         });
         let strides = if sizes.by_rows { (sizes.ld, 1) } else { (1, sizes.ld) };
@@ -193,7 +191,7 @@ impl Dense {
         let of_blocks = |blocks: usize| {
             let what = "the reflectors' triangular factors";
             let bytes = fitting_bytes(context, what, self.kind.scalar_bytes(), blocks.max(1).checked_mul(square))?;
-            buffer(context, what, bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)
+            storage(context, what, bytes)
         };
         let matrices = self.matrices;
         self.t = of_blocks(first.last().copied().unwrap_or_default().saturating_mul(matrices))?;
@@ -418,7 +416,7 @@ impl Banded {
         let bytes =
             fitting_bytes(context, "the band", kind.bytes(), layout.size().ok().and_then(|size| size.checked_mul(matrices)))?;
         let shape = ChaseShape::new(kind, &Bounds::of(context), layout, tuning)?;
-        let band = buffer(context, "the band", bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC)?;
+        let band = storage(context, "the band", bytes)?;
         let (chase, chase_team, kept) = (Bound::default(), Bound::default(), None);
         Ok(Banded { kind, band, layout, matrices, chase, chase_team, shape, kept, first_kept: 0 })
     }
@@ -438,7 +436,7 @@ impl Banded {
             self.kind.scalar_bytes(),
             step.n.checked_mul(step.n).and_then(|len| len.checked_mul(self.matrices)),
         )?;
-        kept.push((*step, buffer(context, what, bytes, BufferUsages::STORAGE)?));
+        kept.push((*step, storage(context, what, bytes)?));
         (self.chase, self.chase_team) = Default::default();
         Ok(())
     }

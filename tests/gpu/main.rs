@@ -120,6 +120,7 @@ fn main() -> ExitCode {
         ("large_updates_in_pieces", whole::large_updates_in_pieces),
         ("lost_device", whole::lost_device),
         ("memory_is_freed", memory::memory_is_freed),
+        ("buffers_are_used_again", memory::buffers_are_used_again),
         ("required_bytes", memory::required_bytes),
         ("what_travels", svd::what_travels),
         ("larger", svd::larger),

@@ -12,14 +12,20 @@ use faer::Mat;
 use half::f16;
 use num_complex::Complex;
 use svdvals_gpu::{
-    AdapterChoice, Backend, Element, GpuContext, GpuMatrix, HalfStorage, Stage, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning,
-    wgpu::PollType,
+    AdapterChoice, Backend, Element, GpuContext, GpuMatrix, HalfStorage, LstsqGpu, QrGpu, Stage, SvdError, SvdGpu, SvdOptions,
+    SvdValsGpu, Tuning, wgpu::PollType,
 };
 
 use crate::{Elements, Outcome, check, waits::stopped_in};
 
-/// Bytes that are allocated on the device, once it has let go of what was dropped; None where wgpu does not say.
+/// Bytes that are allocated on the device, once it has let go of what was dropped, and the context of what it keeps; None where wgpu does not say.
 fn allocated(context: &GpuContext) -> Option<u64> {
+    context.trim();
+    allocated_now(context)
+}
+
+/// [`allocated`], with what the context keeps.
+fn allocated_now(context: &GpuContext) -> Option<u64> {
     let _ = context.device().poll(PollType::wait_indefinitely());
     context.device().generate_allocator_report().map(|report| report.total_allocated_bytes)
 }
@@ -113,6 +119,53 @@ pub fn memory_is_freed() -> Outcome {
         resident.to_gpu_band(&options.run)?;
     }
     after("a resident matrix")
+}
+
+/// The bits of what is computed from a matrix: values, vectors, R and Q, and least squares, on the host and on the device.
+fn bits_of(context: &GpuContext, a: &Mat<f32>) -> svdvals_gpu::Result<Vec<u32>> {
+    let options = SvdOptions::default().context(context.clone()).backend(Backend::Gpu);
+    let values = a.svdvals_gpu_with(&options)?;
+    let mut bits: Vec<u32> = values.iter().map(|x| x.to_bits()).collect();
+    let mut add = |x: &Mat<f32>| bits.extend(x.col_iter().flat_map(|x| x.iter().map(|x| x.to_bits())));
+    let svd = a.svd_gpu_with(&options)?;
+    let qr = a.qr_gpu_with(&options.run.clone().into())?;
+    let b = a.submatrix(0, 0, a.nrows(), 3).to_owned();
+    let resident = GpuMatrix::upload(context, a)?.qr(&options.run.clone().into())?;
+    [&svd.u, &svd.v, &qr.r(), &qr.thin_q()?, &a.lstsq_gpu_with(&b, &options.run.clone().into())?.x]
+        .into_iter()
+        .for_each(&mut add);
+    add(&resident.thin_q()?.to_mat()?);
+    Ok(bits)
+}
+
+/// A second call takes the buffers of the first, and what those have held changes no bit: after calls for a matrix of 1e30, whose entries are far
+/// outside what padding may hold. `trim` gives them back, once, and then the bits are the same again. A buffer that a caller may hold is not
+/// kept. (Only the Vulkan and DX12 backends say what is allocated.)
+pub fn buffers_are_used_again() -> Outcome {
+    let context = GpuContext::new(&AdapterChoice::default())?;
+    let a = Mat::<f32>::from_fn(203, 130, |i, j| <f32 as Elements>::noise(61, i, j));
+    let large = Mat::<f32>::from_fn(203, 130, |i, j| 1e30 * <f32 as Elements>::noise(62, i, j));
+    let first = bits_of(&context, &a)?;
+    let after_one = allocated_now(&context);
+    bits_of(&context, &large)?;
+    check!(bits_of(&context, &a)? == first, "other bits in buffers that are used again");
+    check!(
+        allocated_now(&context) == after_one,
+        "{:?} bytes after three calls, {after_one:?} after one",
+        allocated_now(&context)
+    );
+    let kept = context.trim();
+    check!(kept > 203 * 130 * 4 && context.trim() == 0, "{kept} bytes were kept");
+    check!(bits_of(&context, &a)? == first, "other bits after `trim`");
+    let again = context.trim();
+    check!((203 * 130 * 4..=kept).contains(&again), "{again} bytes are kept of one matrix, {kept} of two");
+
+    let held = GpuMatrix::upload(&context, &a)?;
+    let buffer = held.buffer().clone();
+    drop(held);
+    let others = GpuMatrix::upload(&context, &large)?;
+    check!(*others.buffer() != buffer && context.trim() < buffer.size(), "a caller's buffer is used again");
+    Ok(())
 }
 
 /// The bytes by type of the README's table: of s bytes a number m n for the matrix, some 95 n for the band, and 32 m numbers of the arithmetic for

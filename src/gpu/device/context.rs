@@ -10,10 +10,7 @@ use std::{
 
 use futures_channel::oneshot;
 use pollster::block_on;
-use wgpu::{
-    AdapterInfo, Buffer, BufferDescriptor, BufferUsages, Device, DeviceType, ErrorFilter, Features, PollError, PollType, Queue,
-    SubmissionIndex,
-};
+use wgpu::{AdapterInfo, Device, DeviceType, ErrorFilter, Features, PollError, PollType, Queue, SubmissionIndex};
 
 use crate::{
     base::{
@@ -25,6 +22,7 @@ use crate::{
     cost::device::DeviceModel,
     gpu::device::{
         adapter::AdapterChoice,
+        buffers::Pool,
         cooperative::{Cooperative, Found},
         pipeline_cache::{PipelineFile, Pipelines},
     },
@@ -63,6 +61,7 @@ struct Inner {
     /// Whether `fma` rounds once, once that is known.
     fused: OnceLock<bool>,
     pipelines: Pipelines,
+    pool: Arc<Pool>,
     /// In a browser: the results still to come of error scopes.
     unchecked: Mutex<Vec<(&'static str, Scope)>>,
 }
@@ -120,7 +119,8 @@ impl GpuContext {
     ) -> Self {
         let (limits, checked, pipelines) = (device.limits(), choice.is_checked(), Pipelines::default());
         let (unchecked, cooperative, fused) = (Mutex::default(), OnceLock::new(), OnceLock::new());
-        let inner = Inner { device, queue, info, limits, checked, lost, cooperative, fused, pipelines, unchecked };
+        let pool = Pool::of(info.device_type);
+        let inner = Inner { device, queue, info, limits, checked, lost, cooperative, fused, pipelines, pool, unchecked };
         let mut context = GpuContext(Arc::new(inner));
         let file = choice.pipeline_directory().and_then(|directory| {
             let of = (context.device(), context.adapter_info());
@@ -343,6 +343,32 @@ impl GpuContext {
         &self.0.pipelines
     }
 
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.0.pool
+    }
+
+    /// Gives back the device memory that is kept for later calls, and returns its bytes. A call keeps its buffers, so that the next one of the same shape
+    /// does not allocate them again: up to 1 GiB on a device with memory of its own, 128 MiB on others, none in a browser; those of a size that has not
+    /// been asked for go first. If the device has no memory left, it is given back by itself.
+    ///
+    /// ```
+    /// # #[cfg(feature = "faer")] {
+    /// use svdvals_gpu::{GpuContext, SvdOptions, SvdValsGpu};
+    /// if let Ok(context) = GpuContext::global() {
+    ///     let options = SvdOptions::default().context(context.clone());
+    ///     let _ = faer::Mat::<f32>::identity(500, 500).svdvals_gpu_with(&options)?;
+    ///     println!("{} bytes", context.trim());
+    /// }
+    /// # }
+    /// # Ok::<(), svdvals_gpu::SvdError>(())
+    /// ```
+    pub fn trim(&self) -> u64 {
+        let bytes = self.0.pool.trim();
+        // What no submission uses any more is freed now, and not by the next call.
+        let _ = self.poll(PollType::Poll);
+        bytes
+    }
+
     /// Writes the pipelines compiled so far into the file of [`AdapterChoice::pipeline_cache`](crate::AdapterChoice::pipeline_cache), if
     /// they are not there already. Every call does this at its end. Returns the file's path, or None if the context has no file or it
     /// cannot be written; the log says why.
@@ -439,6 +465,11 @@ impl GpuContext {
         if self.is_lost() { Err(self.lost(String::new)) } else { result }
     }
 
+    /// Blocks until all submissions are done.
+    pub(crate) fn wait_for_all(&self) -> Result<()> {
+        self.poll(PollType::Wait { submission_index: None, timeout: Some(PATIENCE) })
+    }
+
     /// `Device::poll`, with its panic turned into an error. wgpu 30 panics there if the device is lost (backend/wgpu_core.rs,
     /// `handle_error_fatal`).
     fn poll(&self, poll: PollType) -> Result<()> {
@@ -450,19 +481,6 @@ impl GpuContext {
             Err(_) => Err(self.lost(|| "lost while waited for".into())),
         }
     }
-}
-
-/// Allocates a buffer, after checking its size against the device's limits.
-pub(crate) fn buffer(context: &GpuContext, what: &'static str, bytes: u64, usage: BufferUsages) -> Result<Buffer> {
-    let available =
-        if usage.contains(BufferUsages::STORAGE) { context.max_buffer_bytes() } else { context.limits().max_buffer_size };
-    // A binding must not be empty.
-    let size = bytes.max(16).checked_next_multiple_of(16).unwrap_or(u64::MAX);
-    if size > available {
-        return Err(SvdError::TooLarge { what, needed: bytes, available, adapter: context.adapter_name().to_owned() });
-    }
-    let descriptor = BufferDescriptor { label: Some(what), size, usage, mapped_at_creation: false };
-    context.scoped(what, || Ok(context.device().create_buffer(&descriptor)))
 }
 
 /// Whether threads must not block, as in a browser.

@@ -1,6 +1,7 @@
 //! The device: its adapter, its pipelines, and the data sent to it and back.
 
 pub mod adapter;
+pub(crate) mod buffers;
 pub mod context;
 pub(crate) mod cooperative;
 pub(crate) mod parameters;

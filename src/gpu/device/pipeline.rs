@@ -7,9 +7,9 @@ use std::{
 
 use web_time::Instant;
 use wgpu::{
-    BindGroup, BindGroupDescriptor, BindGroupEntry, BindGroupLayoutDescriptor, BindGroupLayoutEntry, BindingType, Buffer,
-    BufferBinding, BufferBindingType, BufferSize, ComputePipelineDescriptor, Features, PipelineCompilationOptions,
-    PipelineLayoutDescriptor, ShaderModuleDescriptor, ShaderRuntimeChecks, ShaderSource, ShaderStages,
+    BindGroup, BindGroupDescriptor, BindGroupEntry, BindGroupLayoutDescriptor, BindGroupLayoutEntry, BindingType, BufferBinding,
+    BufferBindingType, BufferSize, ComputePipelineDescriptor, Features, PipelineCompilationOptions, PipelineLayoutDescriptor,
+    ShaderModuleDescriptor, ShaderRuntimeChecks, ShaderSource, ShaderStages,
 };
 
 use crate::{
@@ -21,6 +21,7 @@ use crate::{
     },
     cost::work::LINEAR_THREADS,
     gpu::device::{
+        buffers::Buffer,
         context::GpuContext,
         parameters::{self, Parameters},
         template::assemble,

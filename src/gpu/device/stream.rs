@@ -11,7 +11,7 @@ use std::{
 
 use copies::Reading;
 use pollster::block_on;
-use wgpu::{BindGroup, Buffer, BufferUsages, CommandEncoderDescriptor, ComputePassDescriptor, ComputePipeline, SubmissionIndex};
+use wgpu::{BufferUsages, CommandEncoderDescriptor, ComputePassDescriptor, ComputePipeline, SubmissionIndex};
 
 use crate::{
     base::{
@@ -23,14 +23,13 @@ use crate::{
         work::{Kernel, SUBMISSION_FLOPS, Work},
     },
     gpu::device::{
+        buffers::{Bindings, Buffer, buffer},
         context::{GpuContext, Waits},
         parameters::Parameters,
         pipeline::Pipeline,
         timer::Timer,
     },
 };
-
-pub(crate) use crate::gpu::device::context::buffer;
 
 /// Maximum number of dispatches in a submission.
 const DISPATCHES: usize = 1024;
@@ -66,7 +65,7 @@ struct Dispatch {
     by: ThreadId,
     kernel: Kernel,
     pipeline: ComputePipeline,
-    bindings: BindGroup,
+    bindings: Bindings,
     parameters: Words,
     grid: [u32; 3],
     flops: u64,
@@ -197,8 +196,10 @@ impl Stream {
     }
 
     /// Binds `buffers`, the parameters, and the buffers of a dense matrix.
-    pub fn bind(&self, pipeline: &Pipeline, buffers: &[&Buffer], dense: &[Buffer]) -> Result<BindGroup> {
-        self.context.scoped("a bind group", || Ok(self.context.bind(pipeline, buffers, self.uniforms.as_ref(), dense)))
+    pub fn bind(&self, pipeline: &Pipeline, buffers: &[&Buffer], dense: &[Buffer]) -> Result<Bindings> {
+        let group =
+            self.context.scoped("a bind group", || Ok(self.context.bind(pipeline, buffers, self.uniforms.as_ref(), dense)))?;
+        Ok(Bindings::new(group, buffers.iter().copied().chain(&self.uniforms).chain(dense).cloned()))
     }
 
     /// Appends one dispatch of `grid` workgroups with the pipeline's parameters. Each dimension of the grid must be within the device's
@@ -206,7 +207,7 @@ impl Stream {
     pub fn dispatch<P: Parameters>(
         &self,
         pipeline: &Pipeline,
-        bindings: &BindGroup,
+        bindings: &Bindings,
         parameters: P,
         grid: [u32; 3],
         work: Work,
@@ -251,11 +252,14 @@ impl Stream {
     /// Zeroes these byte ranges of a buffer, after all earlier commands.
     pub fn clear(&self, target: &Buffer, bytes: impl Iterator<Item = Range<u64>>) -> Result<()> {
         block_on(self.run_all())?;
+        let zeroing = self.context.pool().zeroing();
         let index = self.context.scoped("clearing a buffer", || {
             let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
+            zeroing.encode(&mut encoder);
             bytes.for_each(|bytes| encoder.clear_buffer(target, bytes.start, Some(bytes.end - bytes.start)));
             Ok(self.context.queue().submit([encoder.finish()]))
         })?;
+        zeroing.end();
         block_on(self.submitted(index, 0))
     }
 
@@ -282,6 +286,7 @@ impl Stream {
         }
         let kernels: Vec<Kernel> = self.passes(&dispatches).map(|pass| pass[0].kernel).collect();
         let mut bytes = 0;
+        let zeroing = self.context.pool().zeroing();
         let submitted = self.context.scoped("a submission of kernels", || {
             let queue = self.context.queue();
             if let Some(uniforms) = &self.uniforms {
@@ -294,6 +299,7 @@ impl Stream {
                 queue.write_buffer(uniforms, 0, &slots);
             }
             let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
+            zeroing.encode(&mut encoder);
             let mut slot = 0;
             for (k, dispatches) in self.passes(&dispatches).enumerate() {
                 let timestamp_writes = self.timer.as_ref().map(|timer| timer.writes(k));
@@ -301,11 +307,11 @@ impl Stream {
                 for Dispatch { pipeline, bindings, parameters, grid, .. } in dispatches {
                     pass.set_pipeline(pipeline);
                     if self.uniforms.is_some() {
-                        pass.set_bind_group(0, bindings, &[(slot * self.slot_bytes) as u32]);
+                        pass.set_bind_group(0, &bindings.group, &[(slot * self.slot_bytes) as u32]);
                     } else {
                         let words = bytemuck::cast_slice(&parameters.words[..parameters.len]);
                         bytes += words.len();
-                        pass.set_bind_group(0, bindings, &[]);
+                        pass.set_bind_group(0, &bindings.group, &[]);
                         pass.set_immediates(0, words);
                     }
                     pass.dispatch_workgroups(grid[0], grid[1], grid[2]);
@@ -322,6 +328,7 @@ impl Stream {
             Ok((index.clone(), staging.map(|staging| Reading::begin(staging, index))))
         });
         let (index, reading) = submitted.inspect_err(|error| self.note_lost(&dispatches, error))?;
+        zeroing.end();
         let counts = &mut self.state().counts;
         counts.bytes_parameters += bytes as u64;
         counts.dispatches += dispatches.len() as u64;
@@ -373,7 +380,7 @@ impl Stream {
     }
 
     /// Submits all pending dispatches.
-    async fn run_all(&self) -> Result<()> {
+    pub async fn run_all(&self) -> Result<()> {
         while self.run().await? {}
         Ok(())
     }

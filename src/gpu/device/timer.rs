@@ -1,12 +1,13 @@
 //! GPU timestamps before and after each run of dispatches of one kernel.
 
-use wgpu::{
-    Buffer, BufferUsages, CommandEncoder, ComputePassTimestampWrites, Features, QuerySet, QuerySetDescriptor, QueryType, Queue,
-};
+use wgpu::{BufferUsages, CommandEncoder, ComputePassTimestampWrites, Features, QuerySet, QuerySetDescriptor, QueryType, Queue};
 
 use crate::{
     base::error::Result,
-    gpu::device::context::{GpuContext, buffer},
+    gpu::device::{
+        buffers::{Buffer, buffer},
+        context::GpuContext,
+    },
 };
 
 /// Bytes of a timestamp.

@@ -1,7 +1,5 @@
 //! Matrices and bands that are on the device already: copies that the kernels work on, and the band that they leave.
 
-use wgpu::{Buffer, BufferUsages};
-
 use crate::{
     algo::svdvals::Source,
     base::error::{Result, SvdError},
@@ -11,9 +9,9 @@ use crate::{
     },
     gpu::{
         device::{
+            buffers::{Buffer, storage},
             parameters,
             pipeline::{REPACK_BAND, SCALE, UNPACK_BAND},
-            stream::buffer,
         },
         kernels::GpuKernels,
         storage::{Banded, Dense, Lines},
@@ -46,8 +44,7 @@ impl GpuKernels {
         };
         from.check(self.kind.scalar_bytes())?;
         let len = from.outer * a.ld();
-        let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST;
-        let factors = buffer(&self.context, "factors", self.kind.scalar_bytes() as u64, usage)?;
+        let factors = storage(&self.context, "factors", self.kind.scalar_bytes() as u64)?;
         self.stream.upload_numbers(&factors, self.kind, &[scale.into()])?;
         let wanted = if flags == 0 { self.wanted(size, a.a.len()) } else { Vec::new() };
         let pipeline = self.context.prepare(self.kind, &wanted, || self.context.pipeline(self.kind, &SCALE, &[], 0))?;
@@ -90,7 +87,7 @@ impl GpuKernels {
             return Err(SvdError::invalid("bandwidth", format!("{n} x {} entries", bandwidth + 1)));
         };
         let bytes = (len as u64).saturating_mul(self.kind.scalar_bytes() as u64);
-        let out = buffer(&self.context, "the band to be read back", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
+        let out = storage(&self.context, "the band to be read back", bytes)?;
         let pipeline = self.context.pipeline(self.kind, &UNPACK_BAND, &[], 0)?;
         let bindings = self.stream.bind(&pipeline, &[&band.band, &out], &[])?;
         let parameters = parameters::UnpackBand {

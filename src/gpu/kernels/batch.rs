@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use faer::MatRef;
-use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     base::{
@@ -21,10 +20,11 @@ use crate::{
     },
     gpu::{
         device::{
+            buffers::{Buffer, storage},
             context::GpuContext,
             parameters,
             pipeline::{BATCH, BATCH_SPILLED, Shader, Wanted},
-            stream::{Manner, Stream, buffer},
+            stream::{Manner, Stream},
         },
         kernels::fused::probe,
         kernels::{SOFTWARE_ITERATIONS, bisection::value_between},
@@ -214,15 +214,13 @@ impl GpuBatch {
         let wanted = classes.clone().map(|class| placed[class[0]].shape);
         let wanted: Vec<Wanted> = wanted.map(|shape| (shader(&shape), shape.constants().into(), 0)).chain(others).collect();
 
-        let up = BufferUsages::STORAGE | BufferUsages::COPY_DST;
-        let entries = buffer(context, "the entries of a batch", (len * kind.bytes()) as u64, up)?;
-        let table = buffer(context, "the table of a batch", (4 * WORDS * placed.len()) as u64, up)?;
-        let down = BufferUsages::STORAGE | BufferUsages::COPY_SRC;
-        let bounds = buffer(context, "bounds of the singular values", (values * kind.real_bytes()) as u64, down)?;
+        let entries = storage(context, "the entries of a batch", (len * kind.bytes()) as u64)?;
+        let table = storage(context, "the table of a batch", (4 * WORDS * placed.len()) as u64)?;
+        let bounds = storage(context, "bounds of the singular values", (values * kind.real_bytes()) as u64)?;
         // Laid out as the entries, but of the type of the arithmetic.
         let spilled = match order.last() {
             Some(&last) if placed[last].shape.spilled => {
-                Some(buffer(context, "matrices of a batch", (len * kind.scalar_bytes()) as u64, BufferUsages::STORAGE)?)
+                Some(storage(context, "matrices of a batch", (len * kind.scalar_bytes()) as u64)?)
             }
             _ => None,
         };

@@ -1,7 +1,5 @@
 //! Stage 3 on the device: bisection with Sturm counts, one singular value a thread.
 
-use wgpu::BufferUsages;
-
 use crate::{
     base::{
         element_kind::ElementKind,
@@ -11,9 +9,9 @@ use crate::{
     cost::work::{BISECT_THREADS, LINEAR_THREADS, TOP, Work, passes_of_dispatches},
     gpu::{
         device::{
+            buffers::storage,
             parameters,
             pipeline::{BISECT, SQUARE_BIDIAGONAL, Wanted},
-            stream::buffer,
         },
         kernels::{GpuKernels, SOFTWARE_ITERATIONS},
         storage::Banded,
@@ -42,9 +40,7 @@ impl GpuKernels {
         }
         let (of_squares, of_bounds) = (2 * n + 1, 2 * n);
         let (context, stream, real) = (&self.context, &self.stream, self.kind.real_bytes());
-        let storage = |what, len: usize| {
-            buffer(context, what, (matrices * len * real) as u64, BufferUsages::STORAGE | BufferUsages::COPY_SRC)
-        };
+        let storage = |what, len: usize| storage(context, what, (matrices * len * real) as u64);
         let squares = storage("the bidiagonal's squares", of_squares)?;
         let bounds = storage("bounds of the singular values", of_bounds)?;
 

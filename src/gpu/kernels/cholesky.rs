@@ -11,7 +11,6 @@ use std::ops::Range;
 
 use faer::Mat;
 use num_complex::Complex;
-use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     algo::triangular::{Operation, Variant},
@@ -25,7 +24,7 @@ use crate::{
         vectors::Extent,
     },
     gpu::{
-        device::stream::buffer,
+        device::buffers::{Buffer, storage},
         kernels::{
             GpuKernels,
             left::{Part, Stack, whole},
@@ -53,7 +52,7 @@ impl GpuKernels {
         let room = |count: usize| -> Result<Buffer> {
             let what = "products of columns";
             let bytes = fitting_bytes(&self.context, what, self.kind.bytes(), entries.checked_mul(count))?;
-            buffer(&self.context, what, bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)
+            storage(&self.context, what, bytes)
         };
         let count = parts(m).len();
         let ones = numbers_of(&self.stream, "ones", self.kind, &[Complex::ONE; PARTS])?;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use faer::Mat;
 use num_complex::Complex;
 
 use crate::{
@@ -12,11 +13,14 @@ use crate::{
     base::{
         blas::{Diag, Op, Side, Uplo},
         error::Result,
-        number::RealElement,
+        number::{RealElement, Scalar},
     },
     cost::vectors::Extent,
     gpu::{
-        device::parameters::{FROM, UPTO},
+        device::{
+            buffers::Buffer,
+            parameters::{FROM, UPTO},
+        },
         kernels::{
             GpuKernels,
             left::{Part, Stack, whole},
@@ -154,6 +158,28 @@ impl GpuKernels {
         let rows = rows.min(c.size.0);
         self.copy(Part { rows, ..whole(c)? }, Part { rows, ..whole(&out)? }, false)?;
         Ok(out)
+    }
+
+    /// Matrices stored in their arithmetic type, and the first elements of a buffer if one is given, after all earlier commands: by one copy to the host, if they are few and
+    /// each is in one buffer.
+    pub(crate) async fn download_several<T: Scalar>(
+        &self,
+        matrices: &[&Dense],
+        first_of: Option<(&Buffer, usize)>,
+    ) -> Result<(Vec<Mat<T>>, Vec<T>)> {
+        self.check_type::<T>()?;
+        let parts = matrices.iter().map(|a| whole(a)).collect::<Result<Vec<_>>>()?;
+        let lengths = parts.iter().map(|part| match part.rows * part.cols {
+            0 => 0,
+            _ => part.window.at(part.rows - 1, part.cols - 1) as usize + 1,
+        });
+        let sources: Vec<_> = parts.iter().map(|part| part.buffer).zip(lengths).chain(first_of).collect();
+        let mut found: Vec<Vec<T>> = self.stream.read_back_several(&sources).await?;
+        let last = first_of.and_then(|_| found.pop()).unwrap_or_default();
+        let matrix = |(part, entries): (&Part<'_>, Vec<T>)| {
+            Mat::from_fn(part.rows, part.cols, |i, j| entries[part.window.at(i, j) as usize])
+        };
+        Ok((parts.iter().zip(found).map(matrix).collect(), last))
     }
 
     /// op(R)^-1 C in place of C, for R in the upper triangle of the first rows of `a`. C must not be empty.

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use faer::{Mat, MatRef};
-use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     algo::fixed::{Entries, FixedMatrix, Multiply},
@@ -18,10 +17,11 @@ use crate::{
     },
     gpu::{
         device::{
+            buffers::{Buffer, storage},
             context::GpuContext,
             parameters,
             pipeline::MULTIPLY_FIXED,
-            stream::{Manner, Stream, buffer},
+            stream::{Manner, Stream},
         },
         limits::fitting_bytes,
     },
@@ -88,7 +88,7 @@ impl GpuFixed {
             let rows = first..m.min(first + at_once);
             let (what, count) = ("the matrix in fixed point", rows.len());
             let bytes = fitting_bytes(stream.context(), what, size_of::<Fixed>(), count.checked_mul(n))?;
-            let entries = buffer(stream.context(), what, bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST)?;
+            let entries = storage(stream.context(), what, bytes)?;
             stream.upload(&entries, count * n, |start, piece: &mut [Fixed]| {
                 for (at, to) in (start..).zip(piece) {
                     *to = entry(first + at % count, at / count);
@@ -130,14 +130,14 @@ impl GpuFixed {
         let (terms, lines) = if transposed { (self.rows, self.cols) } else { (self.cols, self.rows) };
         let (places, words) = self.places(count, transposed);
         let x_bytes = fitting_bytes(context, "vectors", size_of::<Fixed>(), terms.checked_mul(count))?;
-        let x = buffer(context, "vectors", x_bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST)?;
+        let x = storage(context, "vectors", x_bytes)?;
         stream.upload(&x, terms * count, |start, piece: &mut [Fixed]| {
             for (at, to) in (start..).zip(piece) {
                 *to = vectors[at / terms][at % terms];
             }
         })?;
         let bytes = fitting_bytes(context, "sums of products", size_of::<u32>(), Some(words))?;
-        let sums = buffer(context, "sums of products", bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC)?;
+        let sums = storage(context, "sums of products", bytes)?;
         let shape = FixedShape::of(count);
         let pipeline = context.pipeline(ElementKind::F32, &MULTIPLY_FIXED, &shape.constants(), 0)?;
         for (Block { rows, entries }, place) in self.blocks.iter().zip(&places) {

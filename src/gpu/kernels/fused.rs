@@ -1,16 +1,15 @@
 //! `fused`: whether the device's `fma` rounds once, as hardware does and WGSL does not promise. Then a product's rounding error takes one operation
 //! (`shared/pair.wgsl`), and has the same bits.
 
-use wgpu::BufferUsages;
-
 use crate::{
     base::{element_kind::ElementKind, error::Result},
     cost::work::{Kernel, LINEAR_THREADS, Work},
     gpu::device::{
+        buffers::storage,
         context::{GpuContext, Waits},
         parameters,
         pipeline::FUSED,
-        stream::{Stream, buffer},
+        stream::Stream,
     },
 };
 
@@ -43,8 +42,7 @@ pub(super) fn probe(context: &GpuContext) {
 
 fn errors(context: &GpuContext) -> Result<Vec<f32>> {
     let stream = Stream::new(context)?;
-    let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC;
-    let errors = buffer(context, "rounding errors", u64::from(COUNT) * size_of::<f32>() as u64, usage)?;
+    let errors = storage(context, "rounding errors", u64::from(COUNT) * size_of::<f32>() as u64)?;
     let pipeline = context.pipeline(ElementKind::F32, &FUSED, &[], 0)?;
     let bindings = stream.bind(&pipeline, &[&errors], &[])?;
     let [x, y] = stream.fold(COUNT.div_ceil(LINEAR_THREADS) as usize)?;

@@ -1,7 +1,5 @@
 //! Singular vectors of a batch on the device: one workgroup a matrix.
 
-use wgpu::{Buffer, BufferUsages};
-
 use crate::{
     base::{
         error::{Result, SvdError},
@@ -15,9 +13,9 @@ use crate::{
     },
     gpu::{
         device::{
+            buffers::{Buffer, storage},
             parameters,
             pipeline::{JACOBI, JACOBI_SPILLED, Shader, Wanted},
-            stream::buffer,
         },
         kernels::{
             SOFTWARE_ITERATIONS,
@@ -87,11 +85,9 @@ impl GpuBatch {
             // Shaders count in u32.
             return Err(SvdError::invalid("matrix", "the vectors of a round exceed an index of 32 bits"));
         }
-        let out = BufferUsages::STORAGE | BufferUsages::COPY_SRC;
-        let vectors = buffer(context, "vectors of a batch", (len * self.classes.kind.scalar_bytes()) as u64, out)?;
-        let done = buffer(context, "what is done of a batch", (4 * order.len()) as u64, out)?;
-        let table = BufferUsages::STORAGE | BufferUsages::COPY_DST;
-        let table = buffer(context, "the table of the vectors of a batch", (4 * WORDS * order.len()) as u64, table)?;
+        let vectors = storage(context, "vectors of a batch", (len * self.classes.kind.scalar_bytes()) as u64)?;
+        let done = storage(context, "what is done of a batch", (4 * order.len()) as u64)?;
+        let table = storage(context, "the table of the vectors of a batch", (4 * WORDS * order.len()) as u64)?;
         stream.upload(&table, words.len(), |at, piece: &mut [u32]| piece.copy_from_slice(&words[at..at + piece.len()]))?;
 
         let mut first = 0;

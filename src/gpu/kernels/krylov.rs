@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use faer::{Mat, MatRef};
 use num_complex::Complex;
-use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     algo::krylov::{Asked, Basis, Blocks, Later, Small},
@@ -16,7 +15,10 @@ use crate::{
     },
     cost::vectors::Extent,
     gpu::{
-        device::{context::Waits, stream::buffer},
+        device::{
+            buffers::{Buffer, storage},
+            context::Waits,
+        },
         kernels::{
             GpuKernels,
             left::{Part, Stack, whole},
@@ -47,7 +49,7 @@ impl GpuKernels {
         let lines = if by_rows { a.transpose() } else { a };
         let (len, pairs) = (lines.nrows(), lines.nrows().div_ceil(2));
         let bytes = fitting_bytes(&self.context, "the matrix", size_of::<u32>(), pairs.checked_mul(lines.ncols()))?;
-        let entries = buffer(&self.context, "the matrix", bytes, BufferUsages::STORAGE | BufferUsages::COPY_DST)?;
+        let entries = storage(&self.context, "the matrix", bytes)?;
         self.stream.upload(&entries, pairs * lines.ncols(), |start, piece: &mut [u32]| {
             for (place, pair) in (start..).zip(piece) {
                 let (line, first) = (place / pairs, place % pairs * 2);

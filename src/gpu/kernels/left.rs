@@ -16,7 +16,6 @@ use std::{collections::BTreeMap, ops::Range};
 
 use faer::Mat;
 use num_complex::Complex;
-use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     algo::{
@@ -35,9 +34,9 @@ use crate::{
     },
     gpu::{
         device::{
+            buffers::{Buffer, storage},
             parameters,
             pipeline::{COPY_WINDOW, GRAM_FACTOR, IDENTITY_COLUMNS, Shader, UNIT_COLUMNS as UNIT},
-            stream::buffer,
         },
         kernels::{
             GpuKernels,
@@ -155,7 +154,7 @@ impl GpuKernels {
                 self.kind.scalar_bytes(),
                 ld.checked_mul(cols).and_then(|of| of.checked_mul(matrices)),
             )?;
-            buffer(&self.context, what, bytes, BufferUsages::STORAGE)
+            storage(&self.context, what, bytes)
         };
         let (g, f) = (square()?, square()?);
         let [gram, factor] = [&g, &f].map(|buffer| {

@@ -24,7 +24,6 @@ use std::ops::Range;
 
 use faer::{Mat, MatRef};
 use pollster::block_on;
-use wgpu::BindGroup;
 
 use crate::{
     algo::svdvals::qr_first,
@@ -44,6 +43,7 @@ use crate::{
     },
     gpu::{
         device::{
+            buffers::Bindings,
             context::GpuContext,
             parameters,
             pipeline::{
@@ -170,7 +170,7 @@ impl GpuKernels {
     /// necessary.
     fn update(
         &self,
-        (pipeline, bindings): &(Pipeline, BindGroup),
+        (pipeline, bindings): &(Pipeline, Bindings),
         whole: parameters::Level,
         level: &Level,
         trailing: Range<usize>,

@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use wgpu::{Buffer, BufferUsages};
-
 use crate::{
     base::{
         element_kind::ElementKind,
@@ -17,10 +15,11 @@ use crate::{
     },
     gpu::{
         device::{
+            buffers::{Buffer, storage},
             context::GpuContext,
             parameters,
             pipeline::{GATHER_REFLECTORS, LARFT, MULTIPLY_LINE, UNMQR, UPDATE_LINE, UPDATE_TRAILING, Wanted},
-            stream::{Stream, buffer},
+            stream::Stream,
         },
         kernels::{GpuKernels, SOFTWARE_ITERATIONS},
         limits::fitting_bytes,
@@ -158,7 +157,7 @@ impl GpuKernels {
         if a.v.size() < v_bytes || a.t.size() < t_bytes {
             return Err(SvdError::invalid("reflectors", format!("{count} rows of {ts} do not fit the workspace")));
         }
-        let kept_t = buffer(&self.context, "the reflectors' triangular factor", t_bytes, BufferUsages::STORAGE)?;
+        let kept_t = storage(&self.context, "the reflectors' triangular factor", t_bytes)?;
 
         let larft = self.context.pipeline(self.kind, &LARFT, &self.shape.larft_constants(), a.a.len())?;
         let bindings = self.stream.bind(&larft, &[&panels.sums, &kept_t], &a.a)?;
@@ -197,8 +196,7 @@ impl OneStageKernels for GpuKernels {
             return Err(SvdError::invalid("tile_size", format!("{} holds no panels of {width} columns", shape.ts)));
         }
         let [panels, sums] = panel_bytes(self.kind, &self.context, a.size, shape)?;
-        let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC;
-        let (panels, sums) = (buffer(&self.context, "the panels", panels, usage)?, buffer(&self.context, "sums", sums, usage)?);
+        let (panels, sums) = (storage(&self.context, "the panels", panels)?, storage(&self.context, "sums", sums)?);
         let (update_line, multiply_line, update_trailing) = Default::default();
         let (ld, pairs, size) = (a.size.0.max(a.size.1).max(1), 2 * shape.ts, a.size);
         Ok(Panels { panels, sums, ld, pairs, size, keep, parts: 1, update_line, multiply_line, update_trailing })

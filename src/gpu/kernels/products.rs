@@ -1,7 +1,6 @@
 //! `gemm_batch`: independent products of windows of three matrices, in as few dispatches as the flops allow.
 
 use num_complex::Complex;
-use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     base::{
@@ -11,9 +10,10 @@ use crate::{
     cost::vectors::{Batch, Extent, Most, batches},
     gpu::{
         device::{
+            buffers::{Buffer, storage},
             parameters::{self, CONJUGATED, REPLACED, UPPER_C, UPPER_X},
             pipeline::{GEMM_BATCH, GEMM_BATCH_BF16, GEMM_BATCH_MIXED},
-            stream::{Stream, buffer},
+            stream::Stream,
         },
         kernels::{GpuKernels, SOFTWARE_ITERATIONS},
         matrix::Window,
@@ -178,8 +178,7 @@ fn table<T: bytemuck::Pod>(stream: &Stream, what: &'static str, records: &[T]) -
 
 /// A buffer with these numbers, rounded to the kind's arithmetic type.
 pub(super) fn numbers_of(stream: &Stream, what: &'static str, kind: ElementKind, numbers: &[Complex<f64>]) -> Result<Buffer> {
-    let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST;
-    let table = buffer(stream.context(), what, (numbers.len() * kind.scalar_bytes()) as u64, usage)?;
+    let table = storage(stream.context(), what, (numbers.len() * kind.scalar_bytes()) as u64)?;
     stream.upload_numbers(&table, kind, numbers)?;
     Ok(table)
 }
@@ -194,8 +193,7 @@ pub(super) fn reals_of(stream: &Stream, what: &'static str, kind: ElementKind, n
 
 /// A buffer with these numbers.
 pub(super) fn table_of<T: bytemuck::Pod + Send + Sync>(stream: &Stream, what: &'static str, numbers: &[T]) -> Result<Buffer> {
-    let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST;
-    let table = buffer(stream.context(), what, size_of_val(numbers) as u64, usage)?;
+    let table = storage(stream.context(), what, size_of_val(numbers) as u64)?;
     stream.upload(&table, numbers.len(), |start, piece: &mut [T]| {
         piece.copy_from_slice(&numbers[start..start + piece.len()]);
     })?;

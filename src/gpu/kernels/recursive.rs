@@ -6,7 +6,6 @@ use std::sync::{Mutex, PoisonError};
 use faer::{Mat, MatRef};
 use half::f16;
 use num_complex::Complex;
-use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     algo::{
@@ -26,11 +25,12 @@ use crate::{
     },
     gpu::{
         device::{
+            buffers::{Buffer, storage},
             context::GpuContext,
             cooperative::Cooperative,
             parameters,
             pipeline::{COOP_GEMM, SLICE_LINES as SLICE},
-            stream::{Manner, Stream, buffer},
+            stream::{Manner, Stream},
         },
         kernels::{
             GpuKernels,
@@ -61,8 +61,7 @@ impl Room {
         match &self.0 {
             Some((slices, scales)) if slices.size() >= of_entries && scales.size() >= of_scales => {}
             _ => {
-                let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC;
-                let made = |bytes| buffer(context, "slices of an operand", bytes, usage);
+                let made = |bytes| storage(context, "slices of an operand", bytes);
                 self.0 = Some((made(of_entries)?, made(of_scales)?));
             }
         }

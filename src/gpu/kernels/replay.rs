@@ -1,7 +1,6 @@
 //! The vectors of the bidiagonal on the device: the tables of a [`Schedule`], level by level, with no read-back.
 
 use num_complex::Complex;
-use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     algo::{
@@ -26,10 +25,10 @@ use crate::{
     },
     gpu::{
         device::{
+            buffers::{Buffer, storage},
             context::Waits,
             parameters::{self, Parameters},
             pipeline::{GATHER_COLUMNS, ROTATE_COLUMNS, SECULAR_VECTORS, TAKE_COLUMNS},
-            stream::buffer,
         },
         kernels::{
             GpuKernels,
@@ -201,7 +200,7 @@ impl GpuKernels {
         let matrix = || {
             let what = "vectors of the bidiagonal";
             let entries = ld.checked_mul(n).and_then(|entries| entries.checked_mul(schedule.matrices));
-            buffer(context, what, fitting_bytes(context, what, self.kind.real_bytes(), entries)?, BufferUsages::STORAGE)
+            storage(context, what, fitting_bytes(context, what, self.kind.real_bytes(), entries)?)
         };
         let x = matrix()?;
         {

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use faer::{MatMut, MatRef};
 use num_complex::Complex;
-use wgpu::BindGroup;
 
 use crate::{
     algo::triangular::{Factor, Operation, TriangularKernels, Variant, run},
@@ -20,6 +19,7 @@ use crate::{
     },
     gpu::{
         device::{
+            buffers::Bindings,
             context::GpuContext,
             parameters,
             pipeline::{GEMM, Pipeline, TRMM, TRSM},
@@ -100,8 +100,8 @@ struct GpuTriangular<'a> {
     triangle: TriangleShape,
     /// Half the real flops of a multiplication and an addition.
     pair: u64,
-    gemm: (Pipeline, BindGroup),
-    base: (Pipeline, BindGroup),
+    gemm: (Pipeline, Bindings),
+    base: (Pipeline, Bindings),
 }
 
 impl<'a> GpuTriangular<'a> {

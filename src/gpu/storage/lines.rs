@@ -1,8 +1,9 @@
 //! A view of a matrix to be copied.
 
-use wgpu::Buffer;
-
-use crate::base::error::{Result, SvdError};
+use crate::{
+    base::error::{Result, SvdError},
+    gpu::device::buffers::Buffer,
+};
 
 /// A view of a matrix in device memory: `outer` lines (rows or columns) of `inner` contiguous entries, with leading dimension `ld`.
 #[derive(Clone, Copy)]

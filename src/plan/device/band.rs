@@ -1,7 +1,6 @@
 //! The stages of a matrix that is on a device, one by one, and the band between them.
 
 use pollster::block_on;
-use wgpu::{Buffer, BufferUsages};
 
 use crate::{
     algo::{
@@ -20,8 +19,9 @@ use crate::{
     },
     gpu::{
         device::{
+            buffers::{Buffer, storage},
             context::GpuContext,
-            stream::{Manner, Stream, buffer},
+            stream::{Manner, Stream},
         },
         kernels::GpuKernels,
         limits::{fitting_bytes, required_band_bytes},
@@ -70,8 +70,7 @@ impl DeviceBand {
         context.require(T::KIND)?;
         let (n, bandwidth, from) = (band.n(), band.bandwidth(), band.entries());
         let bytes = fitting_bytes(context, "the band", size_of::<T>(), Some(from.len()))?;
-        let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC;
-        let entries = buffer(context, "the band", bytes, usage)?;
+        let entries = storage(context, "the band", bytes)?;
         // The scale is valid for every storage type.
         let stored = if of_half { T::KIND.compact() } else { T::KIND };
         let scale = scale_of_kind(stored, band.largest().to_double(), n, n);

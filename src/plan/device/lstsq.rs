@@ -26,7 +26,7 @@ use crate::{
             on_its_device,
             qr::{DeviceQr, Start},
             reduced::{Reduced, Scaled, reduced},
-            scaled_r::ScaledR,
+            scaled_r::{ScaledR, Solved, scale_of_b},
             svdvals::svdvals as device_svdvals,
         },
         factors::{Factors, MinimumNorm},
@@ -39,6 +39,9 @@ use crate::{
     },
     tile::{kernels::Transfers, products::Products},
 };
+
+/// Bytes of what is outside A's range, at most, that are read back before it is known whether R has full rank.
+const OUTSIDE_BYTES: usize = 1 << 20;
 
 /// A solution, with X on the device.
 pub struct DeviceFit<T: Scalar> {
@@ -139,8 +142,8 @@ impl<T: Scalar> Begun<T> {
             });
         }
         let mut clock = Clock::new(timed);
-        let Start { of_r, root, tuning } = Start::<T>::of(a, (m, n), ridge, &of_qr)?;
-        let b_scale = of_r.check_b(b, m)?;
+        let Start { of_r, root, tuning, largest_of_b } = Start::<T>::of(a, Some(b), (m, n), ridge, &of_qr)?;
+        let b_scale = scale_of_b::<T>(b, largest_of_b)?;
         let of_scale = clock.restart();
         let of = Scaled { a: (&lines, of_r.scale.to_double()), b: (&b.lines(), b_scale.to_double()), root };
         let mut report = reduced(T::KIND, &of, on_its_device(a, tuning), &options.run, timed)?;
@@ -214,6 +217,9 @@ struct Solving<'a, T: Scalar> {
 impl<T: Scalar> Solving<'_, T> {
     fn solution(&self) -> Result<(DeviceFit<T>, Solver)> {
         let Solving { begun, a, b, wide, .. } = *self;
+        if let Some(found) = self.at_once()? {
+            return Ok(found);
+        }
         let Begun { of_r, b_scale, projected: [c, outside], .. } = begun;
         let triangle = begun.of.triangle();
         let (kernels, (_, k)) = (triangle.kernels(), triangle.shape());
@@ -224,8 +230,7 @@ impl<T: Scalar> Solving<'_, T> {
             let y = kernels.with_rows(c, k)?;
             of_r.solve(triangle, op, &y)?;
             let asked = self.options.singular_values && !ridge;
-            let values = asked.then(|| svdvals(of_r.on_host(triangle)?.as_ref(), &self.inner_options(), false));
-            (y, k, values.transpose()?.map(|report| report.values))
+            (y, k, asked.then(|| self.values_of(triangle)).transpose()?)
         } else {
             let r = of_r.on_host(triangle)?;
             let factors = self.factors_of(if wide { r.transpose() } else { r.as_ref() })?;
@@ -246,11 +251,7 @@ impl<T: Scalar> Solving<'_, T> {
         };
         let rest = if ridge { Some(self.rest(&x)?) } else { None };
         let outside = squares::<T>(kernels.download(rest.as_ref().unwrap_or(outside))?.as_ref());
-        let length = |(inside, outside): (f64, f64)| Re::<T>::from_double((inside + outside).sqrt() / b_scale.to_double());
-        let residuals: Vec<Re<T>> = left.into_iter().zip(outside).map(length).collect();
-        if residuals.iter().any(|length| !length.to_double().is_finite()) {
-            return Err(SvdError::overflow(T::KIND, "lengths of residuals"));
-        }
+        let residuals = self.lengths(left.into_iter().zip(outside).map(|(inside, outside)| inside + outside))?;
         let singular_values = match values {
             // Those of R have the ridge.
             _ if ridge && (self.options.singular_values || !full) => {
@@ -261,6 +262,42 @@ impl<T: Scalar> Solving<'_, T> {
         let x = of_r.unscaled(kernels, x, *b_scale)?;
         let fit = DeviceFit { x, rank, residuals, singular_values };
         Ok((fit, if full { Solver::Qr } else { Solver::Svd }))
+    }
+
+    /// The solution of a tall problem without a ridge, if R has full rank and what is outside A's range is small enough to travel with all else: all
+    /// that the host needs is read back at once.
+    fn at_once(&self) -> Result<Option<(DeviceFit<T>, Solver)>> {
+        let Begun { of, of_r, b_scale, projected: [c, outside] } = self.begun;
+        let bytes = outside.size.0.saturating_mul(outside.size.1).saturating_mul(size_of::<T>());
+        if self.wide || self.options.ridge != 0.0 || bytes > OUTSIDE_BYTES || outside.a.len() > 1 {
+            return Ok(None);
+        }
+        let triangle = of.triangle();
+        let Solved { condition, x, other } = of_r.solved(triangle, c, *b_scale, Some(outside))?;
+        if !is_full_rank(condition, of_r.tolerance) {
+            return Ok(None);
+        }
+        let residuals = self.lengths(other.iter().flat_map(|other| squares::<T>(other.as_ref())))?;
+        let singular_values = match self.options.singular_values {
+            true => Some(unscaled_values(self.values_of(triangle)?, of_r.scale)?),
+            false => None,
+        };
+        Ok(Some((DeviceFit { x: x?, rank: triangle.shape().1, residuals, singular_values }, Solver::Qr)))
+    }
+
+    /// Lengths from their squares for the scaled B.
+    fn lengths(&self, squares: impl Iterator<Item = f64>) -> Result<Vec<Re<T>>> {
+        let b_scale = self.begun.b_scale.to_double();
+        let lengths: Vec<Re<T>> = squares.map(|square| Re::<T>::from_double(square.sqrt() / b_scale)).collect();
+        if lengths.iter().any(|length| !length.to_double().is_finite()) {
+            return Err(SvdError::overflow(T::KIND, "lengths of residuals"));
+        }
+        Ok(lengths)
+    }
+
+    /// The singular values of R.
+    fn values_of(&self, triangle: &dyn Triangle) -> Result<Vec<Re<T>>> {
+        Ok(svdvals(self.begun.of_r.on_host(triangle)?.as_ref(), &self.inner_options(), false)?.values)
     }
 
     /// conj(Q) Y for A^T = Q R, or the first rows of it for \[A^T; sqrt(ridge) I\] = Q R.

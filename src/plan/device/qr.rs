@@ -21,7 +21,7 @@ use crate::{
             cholesky::by_kernels,
             factors::{Boxed, by_products, by_tree},
             on_its_device,
-            scaled_r::{ScaledR, finite},
+            scaled_r::{ScaledR, Solved, check_shape, finite},
             svdvals::svdvals,
             turned::{Pivoted, turned},
         },
@@ -70,11 +70,19 @@ pub(super) struct Start<T: Scalar> {
     /// The root of the scaled ridge.
     pub root: f64,
     pub tuning: Tuning,
+    /// The largest part of B, if that was asked for and is finite.
+    pub largest_of_b: Option<f64>,
 }
 
 impl<T: Scalar> Start<T> {
-    /// Checks the options, and scales the matrix of this shape, which is `a` or its transpose.
-    pub fn of(a: &DeviceMatrix, shape: (usize, usize), ridge: f64, options: &QrOptions) -> Result<Self> {
+    /// Checks the options, and scales the matrix of this shape, which is `a` or its transpose; and B, if it is to be looked at by the way.
+    pub fn of(
+        a: &DeviceMatrix,
+        b: Option<&DeviceMatrix>,
+        shape: (usize, usize),
+        ridge: f64,
+        options: &QrOptions,
+    ) -> Result<Self> {
         check_tolerance(options.tolerance)?;
         products::check::<T>(options)?;
         check_storage(&options.run)?;
@@ -84,10 +92,21 @@ impl<T: Scalar> Start<T> {
         if !native {
             a.context.cooperative()?;
         }
-        let (scale, root) = with_ridge(Re::<T>::from_double(a.scale(T::KIND)?), ridge)?;
+        let (largest, largest_of_b) = match b {
+            None => {
+                let [of_a] = DeviceMatrix::largest_of([a])?;
+                (of_a, None)
+            }
+            Some(b) => {
+                check_shape(b, &a.context, shape.0)?;
+                let [of_a, of_b] = DeviceMatrix::largest_of([a, b])?;
+                (of_a, of_b)
+            }
+        };
+        let (scale, root) = with_ridge(Re::<T>::from_double(a.scale_by(T::KIND, largest)?), ridge)?;
         let default = || if native { default_tolerance::<T>(shape) } else { products::tolerance(options, shape) };
         let tolerance = options.tolerance.unwrap_or_else(default);
-        Ok(Start { of_r: ScaledR::new(&a.context, scale, tolerance), root: root.to_double(), tuning })
+        Ok(Start { of_r: ScaledR::new(&a.context, scale, tolerance), root: root.to_double(), tuning, largest_of_b })
     }
 }
 
@@ -110,7 +129,7 @@ impl<T: Scalar> DeviceQr<T> {
         let shape = lines.size();
         let (total, mut clock) = (Clock::new(timed), Clock::new(timed));
         let native = options.products == Products::Native;
-        let Start { of_r, root, tuning } = Start::<T>::of(a, shape, ridge, options)?;
+        let Start { of_r, root, tuning, .. } = Start::<T>::of(a, None, shape, ridge, options)?;
         let (scale, of_scale) = (of_r.scale, clock.restart());
         let on = on_its_device(a, tuning);
         let mut report = if native && ridge != 0.0 {
@@ -161,8 +180,8 @@ impl<T: Scalar> Factorisation<T> for DeviceQr<T> {
     fn r(&self) -> Result<DeviceMatrix> {
         let (m, n) = self.factors.shape();
         let inverse = 1.0 / self.of_r.scale.to_double();
-        let r = self.finished(&self.kernels().upper(self.factors.r(), m.min(n), inverse)?)?;
-        finite(r, "entries of R")
+        let r = self.kernels().upper(self.factors.r(), m.min(n), inverse)?;
+        finite(self.kernels(), DeviceMatrix::from_dense(self.context(), r)?, "entries of R")
     }
 
     fn q(&self, cols: usize) -> Result<DeviceMatrix> {
@@ -191,20 +210,19 @@ impl<T: Scalar> Factorisation<T> for DeviceQr<T> {
     fn solve(&self, b: &DeviceMatrix) -> Result<DeviceMatrix> {
         let (m, n) = self.factors.shape();
         let b_scale = self.of_r.check_b(b, m)?;
-        let rank = match &self.pivoted {
-            Some(Pivoted { rank, .. }) => *rank,
-            None if m < n || self.of_r.condition(&*self.factors)? * self.of_r.tolerance >= 1.0 => {
-                return Err(SvdError::RankDeficient { rank: m.min(n.saturating_sub(1)), cols: n });
-            }
-            None => n,
-        };
+        let deficient = || Err(SvdError::RankDeficient { rank: m.min(n.saturating_sub(1)), cols: n });
+        if self.pivoted.is_none() && m < n {
+            return deficient();
+        }
         let c = self.kernels().adopt(&b.lines(), b_scale.to_double())?;
         let [c, _] = self.factors.projected(c)?;
-        let mut x = self.kernels().with_rows(&c, rank)?;
+        let Some(pivoted) = &self.pivoted else {
+            let Solved { condition, x, .. } = self.of_r.solved(&*self.factors, &c, b_scale, None)?;
+            return if condition * self.of_r.tolerance >= 1.0 { deficient() } else { x };
+        };
+        let x = self.kernels().with_rows(&c, pivoted.rank)?;
         self.of_r.solve(&*self.factors, Op::NoTrans, &x)?;
-        if let Some(pivoted) = &self.pivoted {
-            x = pivoted.permuted::<T>(self.kernels(), &x)?;
-        }
+        let x = pivoted.permuted::<T>(self.kernels(), &x)?;
         self.of_r.unscaled(self.kernels(), x, b_scale)
     }
 

@@ -70,7 +70,12 @@ pub(super) fn reduced(
     let r = kernels.upper_square(&both, n)?;
     let [inside, outside] = [0..n, n..rows].map(|rows| kernels.window(&both, rows, n..n + p));
     let projected = [inside?, outside?];
-    block_on(kernels.finish())?;
+    // Nothing waits for the factors but who is told of them, or of their seconds.
+    if timed || run.progress.is_some() {
+        block_on(kernels.finish())?;
+    } else {
+        block_on(kernels.stream.run_all())?;
+    }
     watch.end();
     let seconds = StageSeconds { qr: clock.restart(), ..StageSeconds::default() };
     // Without the call's listeners.

@@ -12,7 +12,12 @@ use crate::{
         error::{Result, SvdError},
         number::{Re, RealElement, Scalar},
     },
-    gpu::{device::context::GpuContext, kernels::GpuKernels, matrix::DeviceMatrix, storage::Dense},
+    gpu::{
+        device::context::GpuContext,
+        kernels::GpuKernels,
+        matrix::{DeviceMatrix, finite_largest},
+        storage::Dense,
+    },
     plan::{device::factors::Triangle, qr_factors::upper},
     tile::kernels::{TileKernels, Transfers},
 };
@@ -23,6 +28,34 @@ const READ_BACK: usize = 256;
 /// Steps of the power method on the device. A random start has a part of about n^-1/2 along each singular vector: after k steps the square of the
 /// estimate is at least n^(-1 / (2 k + 2)) of what it is of, 0.56 for n = 32768.
 const STEPS: usize = 8;
+
+/// What may overflow in a solution.
+const SOLUTION: &str = "entries of the solution";
+
+/// An estimate of R's condition number: known, or what it is computed from on the host.
+enum Estimate {
+    Known(f64),
+    OfR(Dense),
+    /// R^H R x and R^-1 R^-H y for the last columns of two power methods, and R's diagonal.
+    ByPowers([Dense; 3]),
+}
+
+impl Estimate {
+    fn matrices(&self) -> Vec<&Dense> {
+        match self {
+            Estimate::Known(_) => Vec::new(),
+            Estimate::OfR(r) => vec![r],
+            Estimate::ByPowers(all) => all.iter().collect(),
+        }
+    }
+}
+
+/// What [`ScaledR::solved`] finds.
+pub(super) struct Solved<T: Scalar> {
+    pub condition: f64,
+    pub x: Result<DeviceMatrix>,
+    pub other: Option<Mat<T>>,
+}
 
 /// The properties of a factorisation of `scale` times A, whose R a [`Triangle`] has.
 pub(super) struct ScaledR<T: Scalar> {
@@ -41,17 +74,41 @@ impl<T: Scalar> ScaledR<T> {
 
     /// The estimate of R's condition number. A small R is read back for it.
     pub fn condition(&self, of: &dyn Triangle) -> Result<f64> {
-        if let Some(&condition) = self.condition.get() {
+        let estimate = self.begin_condition(of)?;
+        if let Estimate::Known(condition) = estimate {
             return Ok(condition);
         }
-        let there = of.shape().1 > READ_BACK;
-        let found = if there { self.condition_there(of)? } else { condition(self.on_host(of)?.as_ref()) };
-        Ok(*self.condition.get_or_init(|| found))
+        let (matrices, _) = self.read(of, &estimate.matrices(), None)?;
+        Ok(self.end_condition(&estimate, &matrices))
     }
 
-    /// The estimate by products on the device with R and with its inverse. Two columns and the diagonal come back.
-    fn condition_there(&self, of: &dyn Triangle) -> Result<f64> {
+    /// These matrices, and the largest part of another one if it is finite.
+    fn read(&self, of: &dyn Triangle, matrices: &[&Dense], largest: Option<&DeviceMatrix>) -> Result<(Vec<Mat<T>>, Option<f64>)> {
+        let kernels = of.kernels();
+        let largest = largest.map(|x| x.begin_largest(&kernels.stream)).transpose()?;
+        // That many real numbers, an even one, are half as many complex ones.
+        let of_largest = largest.as_ref().map(|(found, reals)| (found, if T::IS_COMPLEX { reals / 2 } else { *reals }));
+        let (matrices, found) = block_on(kernels.download_several::<T>(matrices, of_largest))?;
+        let parts = found.iter().flat_map(|x| {
+            let x = x.to_complex();
+            [x.re, if T::IS_COMPLEX { x.im } else { 0.0 }]
+        });
+        Ok((matrices, finite_largest(parts)))
+    }
+
+    /// Begins the estimate, by products on the device with R and with its inverse if R is large. Infinite if a number overflows on its way.
+    fn begin_condition(&self, of: &dyn Triangle) -> Result<Estimate> {
         let (kernels, n) = (of.kernels(), of.shape().1);
+        if let Some(&known) = self.condition.get() {
+            return Ok(Estimate::Known(known));
+        }
+        if n == 0 {
+            return Ok(Estimate::Known(0.0));
+        }
+        let r = kernels.upper(of.r(), n, 1.0)?;
+        if n <= READ_BACK {
+            return Ok(Estimate::OfR(r));
+        }
         let power = |m: &Dense, first: Op, second: Op| {
             let by_square = |x: &Dense| kernels.product(m, second, false, &kernels.product(m, first, false, x)?);
             let mut x = kernels.noise(n)?;
@@ -61,40 +118,55 @@ impl<T: Scalar> ScaledR<T> {
             }
             by_square(&x)
         };
-        // Of a column that comes from one of length 1. Infinite if a number has overflowed on its way.
-        let length = |x: &Dense| {
-            let x: Mat<T> = kernels.download(x)?;
-            let squares: f64 = x.col(0).iter().map(|x| x.to_complex().norm_sqr()).sum();
-            Ok::<_, SvdError>(if squares > 0.0 && squares.is_finite() { squares.sqrt() } else { f64::INFINITY })
-        };
-        let (largest, diagonal) = {
-            let r = kernels.upper(of.r(), n, 1.0)?;
-            (power(&r, Op::NoTrans, Op::ConjTrans)?, kernels.diagonal(&r)?)
-        };
-        let diagonal: Mat<T> = kernels.download(&diagonal)?;
-        if diagonal.col(0).iter().any(|x| x.to_complex().norm() == 0.0) {
-            return Ok(f64::INFINITY);
-        }
+        let (largest, diagonal) = (power(&r, Op::NoTrans, Op::ConjTrans)?, kernels.diagonal(&r)?);
+        drop(r);
         let inverse = kernels.identity(of.r(), n, 0..n, false)?;
         kernels.solve_upper(of.r(), Op::NoTrans, &inverse)?;
-        let smallest = power(&inverse, Op::ConjTrans, Op::NoTrans)?;
-        Ok((length(&largest)? * length(&smallest)?).sqrt())
+        Ok(Estimate::ByPowers([largest, power(&inverse, Op::ConjTrans, Op::NoTrans)?, diagonal]))
+    }
+
+    /// The estimate, from the matrices of one that was begun.
+    fn end_condition(&self, estimate: &Estimate, matrices: &[Mat<T>]) -> f64 {
+        // Of a column that comes from one of length 1.
+        let length = |x: &Mat<T>| {
+            let squares: f64 = x.col(0).iter().map(|x| x.to_complex().norm_sqr()).sum();
+            if squares > 0.0 && squares.is_finite() { squares.sqrt() } else { f64::INFINITY }
+        };
+        let found = match (estimate, matrices) {
+            (Estimate::Known(known), _) => *known,
+            (Estimate::OfR(_), [r, ..]) => condition(r.as_ref()),
+            (Estimate::ByPowers(_), [_, _, diagonal, ..]) if diagonal.col(0).iter().any(|x| *x == T::zero_impl()) => {
+                f64::INFINITY
+            }
+            (Estimate::ByPowers(_), [largest, smallest, ..]) => (length(largest) * length(smallest)).sqrt(),
+            _ => f64::INFINITY,
+        };
+        *self.condition.get_or_init(|| found)
+    }
+
+    /// R^-1 C, unscaled, before it is known whether R's condition number allows it; and the entries of another matrix. All travels to the host at once.
+    pub fn solved(&self, of: &dyn Triangle, c: &Dense, b_scale: Re<T>, other: Option<&Dense>) -> Result<Solved<T>> {
+        let kernels = of.kernels();
+        let estimate = self.begin_condition(of)?;
+        let y = kernels.with_rows(c, of.shape().1)?;
+        self.solve(of, Op::NoTrans, &y)?;
+        let x = self.times_scales(kernels, y, b_scale)?;
+        let matrices: Vec<&Dense> = estimate.matrices().into_iter().chain(other).collect();
+        let (mut matrices, largest) = self.read(of, &matrices, Some(&x))?;
+        let condition = self.end_condition(&estimate, &matrices);
+        let other = other.and_then(|_| matrices.pop());
+        Ok(Solved { condition, x: if largest.is_some() { Ok(x) } else { Err(SvdError::overflow(T::KIND, SOLUTION)) }, other })
     }
 
     /// Checks B's number of rows and its device, and returns its scale.
     pub fn check_b(&self, b: &DeviceMatrix, rows: usize) -> Result<Re<T>> {
-        self.check_device("b", &b.context)?;
-        if b.size.0 != rows {
-            return Err(SvdError::invalid("b", format!("{} rows, but A has {rows}", b.size.0)));
-        }
-        b.scale(T::KIND).map(Re::<T>::from_double).map_err(|error| match error {
-            SvdError::NonFinite { row, col, value } => SvdError::invalid("b", format!("entry ({row}, {col}) is {value}")),
-            other => other,
-        })
+        check_shape(b, &self.context, rows)?;
+        let [largest] = DeviceMatrix::largest_of([b])?;
+        scale_of_b::<T>(b, largest)
     }
 
     pub fn check_device(&self, what: &'static str, context: &GpuContext) -> Result<()> {
-        if context.is_same(&self.context) { Ok(()) } else { Err(SvdError::invalid(what, "it is on another device than A")) }
+        check_device(what, context, &self.context)
     }
 
     /// The first min(m, n) rows of the scaled R.
@@ -111,9 +183,14 @@ impl<T: Scalar> ScaledR<T> {
 
     /// X of the caller's problem, from that of the scaled one.
     pub fn unscaled(&self, kernels: &GpuKernels, x: Dense, b_scale: Re<T>) -> Result<DeviceMatrix> {
+        finite(kernels, self.times_scales(kernels, x, b_scale)?, SOLUTION)
+    }
+
+    /// [`unscaled`](Self::unscaled), of which an entry may have overflowed.
+    fn times_scales(&self, kernels: &GpuKernels, x: Dense, b_scale: Re<T>) -> Result<DeviceMatrix> {
         let exponent = |scale: Re<T>| scale.to_double().log2() as i32;
         let x = kernels.times_power(x, exponent(self.scale) - exponent(b_scale))?;
-        finite(self.finished(kernels, &x)?, "entries of the solution")
+        DeviceMatrix::view(&self.context, &x, x.size)
     }
 
     /// The matrix in one buffer, without the padding, once the work on it is done.
@@ -123,8 +200,30 @@ impl<T: Scalar> ScaledR<T> {
     }
 }
 
-/// The matrix, unless an entry has overflowed.
-pub(super) fn finite(a: DeviceMatrix, what: &'static str) -> Result<DeviceMatrix> {
+fn check_device(what: &'static str, context: &GpuContext, of_a: &GpuContext) -> Result<()> {
+    if context.is_same(of_a) { Ok(()) } else { Err(SvdError::invalid(what, "it is on another device than A")) }
+}
+
+/// Checks B's number of rows and its device.
+pub(super) fn check_shape(b: &DeviceMatrix, of_a: &GpuContext, rows: usize) -> Result<()> {
+    check_device("b", &b.context, of_a)?;
+    match b.size.0 == rows {
+        true => Ok(()),
+        false => Err(SvdError::invalid("b", format!("{} rows, but A has {rows}", b.size.0))),
+    }
+}
+
+/// B's scale, from its largest part if that is known.
+pub(super) fn scale_of_b<T: Scalar>(b: &DeviceMatrix, largest: Option<f64>) -> Result<Re<T>> {
+    b.scale_by(T::KIND, largest).map(Re::<T>::from_double).map_err(|error| match error {
+        SvdError::NonFinite { row, col, value } => SvdError::invalid("b", format!("entry ({row}, {col}) is {value}")),
+        other => other,
+    })
+}
+
+/// The matrix, once the work on it is done, unless an entry has overflowed.
+pub(super) fn finite(kernels: &GpuKernels, a: DeviceMatrix, what: &'static str) -> Result<DeviceMatrix> {
+    block_on(kernels.stream.run_all())?;
     match a.scale(a.kind) {
         Err(SvdError::NonFinite { .. }) => Err(SvdError::overflow(a.kind, what)),
         Err(other) => Err(other),

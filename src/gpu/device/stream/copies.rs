@@ -1,12 +1,14 @@
 //! Copies between the host and the device.
 
+use std::ops::Range;
+
 use bytemuck::Pod;
 use futures_channel::oneshot;
 use num_complex::Complex;
 use pollster::block_on;
-use wgpu::{Buffer, BufferAsyncError, BufferSize, BufferUsages, CommandEncoderDescriptor, MapMode, SubmissionIndex, WriteOnly};
+use wgpu::{BufferAsyncError, BufferSize, BufferUsages, CommandEncoderDescriptor, MapMode, SubmissionIndex, WriteOnly};
 
-use super::{State, Stream, buffer};
+use super::{State, Stream};
 use crate::{
     base::{
         element_kind::ElementKind,
@@ -14,7 +16,10 @@ use crate::{
         number::Scalar,
         parallel::each as in_parallel,
     },
-    gpu::device::context::Waits,
+    gpu::device::{
+        buffers::{Buffer, buffer},
+        context::Waits,
+    },
 };
 
 /// Bytes read back at a time.
@@ -37,6 +42,7 @@ impl Reading {
     /// Begins to read a buffer that the submission of this index writes.
     pub(super) fn begin(staging: Buffer, index: SubmissionIndex) -> Reading {
         let (tell, told) = oneshot::channel();
+        staging.goes_back(false);
         staging.map_async(MapMode::Read, .., move |mapped| {
             // There is no receiver any more after an error elsewhere.
             let _ = tell.send(mapped);
@@ -59,7 +65,7 @@ impl State {
 
 impl Stream {
     /// Fills the first `len` elements of a new buffer: `fill(at, piece)` writes those from `at` on. A call that must not block allocates
-    /// staging memory for all of them at once. (Copies are whole words of four bytes, so an odd number of f16 is followed by a zero.)
+    /// staging memory for all of them at once. Zeros follow up to a multiple of 16 bytes.
     pub fn upload<T: Pod + Send>(&self, target: &Buffer, len: usize, fill: impl Fn(usize, &mut [T]) + Sync) -> Result<()> {
         self.upload_bytes(target, (len, size_of::<T>()), &|at, piece| fill(at, bytemuck::cast_slice_mut(piece)))
     }
@@ -68,15 +74,17 @@ impl Stream {
     /// it, from memory of its own that is in its cache.
     fn upload_bytes(&self, target: &Buffer, (len, size): (usize, usize), fill: Fill<'_>) -> Result<()> {
         let (chunk, piece) = (UPLOAD_BYTES / size, PIECE_BYTES / size);
+        self.zero_unless_covered(target, len * size)?;
         for start in (0..len).step_by(chunk) {
             let submits = self.state().submits(chunk.min(len - start) * size);
             let index = self.context.scoped("an upload", || {
                 let count = chunk.min(len - start);
-                let bytes = BufferSize::new(whole_words(count * size));
+                let bytes = BufferSize::new(padded(target, (start + count) * size) - (start * size) as u64);
                 let view = bytes.and_then(|bytes| self.context.queue().write_buffer_with(target, (start * size) as u64, bytes));
                 // If there is no staging memory, the scope's out-of-memory error takes precedence over this one.
                 let mut view = view.ok_or_else(|| SvdError::DeviceLost { reason: "it takes no uploads".into() })?;
-                let write = |k: usize, bytes: usize, mut part: WriteOnly<'_, [u8]>| {
+                let write = |k: usize, mut part: WriteOnly<'_, [u8]>| {
+                    let bytes = (count * size - k * PIECE_BYTES).min(PIECE_BYTES);
                     // Aligned for every element.
                     let mut own = [0u128; PIECE_BYTES / size_of::<u128>()];
                     let own: &mut [u8] = bytemuck::cast_slice_mut(&mut own);
@@ -85,9 +93,9 @@ impl Stream {
                 };
                 let (parts, rest) = view.slice(..).into_chunks::<PIECE_BYTES>();
                 let whole = parts.len();
-                in_parallel(parts.into_iter().enumerate(), |(k, part)| write(k, PIECE_BYTES, part.into()));
+                in_parallel(parts.into_iter().enumerate(), |(k, part)| write(k, part.into()));
                 if count > whole * piece {
-                    write(whole, (count - whole * piece) * size, rest);
+                    write(whole, rest);
                 }
                 drop(view);
                 // Starts the copy, and frees the staging memory after it. That of small ones waits for the next submission.
@@ -140,16 +148,44 @@ impl Stream {
         self.context.scoped("an upload", || Ok(self.context.queue().submit([]))).map(drop)
     }
 
-    /// Begins to copy `bytes` bytes of `source`, from byte `from` on, to `staging`.
-    fn begin_copy(&self, source: &Buffer, from: u64, staging: &Buffer, bytes: u64) -> Result<Reading> {
+    /// Zeroes the target of an upload if it is used again, unless all of it will be written.
+    fn zero_unless_covered(&self, target: &Buffer, bytes: usize) -> Result<()> {
+        let mut zeroing = self.context.pool().zeroing();
+        if padded(target, bytes) == target.size() {
+            zeroing.remove(target);
+        }
+        if !zeroing.contains(target) {
+            return Ok(());
+        }
+        self.state().counts.submissions += 1;
+        self.context.scoped("zeroing buffers", || {
+            let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
+            zeroing.encode(&mut encoder);
+            self.context.queue().submit([encoder.finish()]);
+            Ok(())
+        })?;
+        zeroing.end();
+        Ok(())
+    }
+
+    /// Begins to copy these bytes of each source to `staging`, one after the other.
+    fn begin_copies(&self, sources: &[(&Buffer, Range<u64>)], staging: &Buffer) -> Result<Reading> {
+        let zeroing = self.context.pool().zeroing();
         let reading = self.context.scoped("a read-back", || {
             let mut encoder = self.context.device().create_command_encoder(&CommandEncoderDescriptor::default());
-            encoder.copy_buffer_to_buffer(source, from, staging, 0, bytes);
+            zeroing.encode(&mut encoder);
+            let mut at = 0;
+            for (source, bytes) in sources {
+                let count = bytes.end - bytes.start;
+                encoder.copy_buffer_to_buffer(source, bytes.start, staging, at, count);
+                at += count;
+            }
             Ok(Reading::begin(staging.clone(), self.context.queue().submit([encoder.finish()])))
         })?;
+        zeroing.end();
         let counts = &mut self.state().counts;
         counts.submissions += 1;
-        counts.bytes_read_back += bytes;
+        counts.bytes_read_back += sources.iter().map(|(_, bytes)| bytes.end - bytes.start).sum::<u64>();
         Ok(reading)
     }
 
@@ -169,6 +205,7 @@ impl Stream {
             take(&view)
         };
         staging.unmap();
+        staging.goes_back(true);
         Ok(result)
     }
 
@@ -217,6 +254,39 @@ impl Stream {
         Ok(())
     }
 
+    fn staging(&self, bytes: u64) -> Result<Buffer> {
+        buffer(&self.context, "read-back", bytes, BufferUsages::MAP_READ | BufferUsages::COPY_DST)
+    }
+
+    /// The first elements of several buffers, of whole words each, after all earlier commands: by one copy, if they are few.
+    pub async fn read_back_several<T: Pod + Send>(&self, sources: &[(&Buffer, usize)]) -> Result<Vec<Vec<T>>> {
+        let size = size_of::<T>();
+        let all: usize = sources.iter().map(|(_, len)| len * size).sum();
+        let mut found = Vec::with_capacity(sources.len());
+        if all == 0 || all > READ_BACK_BYTES {
+            for (source, len) in sources {
+                found.push(self.read_back(source, *len).await?);
+            }
+            return Ok(found);
+        }
+        self.run_all().await?;
+        let ranges: Vec<_> =
+            sources.iter().filter(|(_, len)| *len > 0).map(|&(source, len)| (source, 0..(len * size) as u64)).collect();
+        let reading = self.begin_copies(&ranges, &self.staging(all as u64)?)?;
+        self.read(reading, all as u64, |bytes| {
+            let mut rest = bytes;
+            for (_, len) in sources {
+                let (these, others) = rest.split_at(len * size);
+                let mut elements_of = Vec::with_capacity(*len);
+                elements(these, &mut |all| elements_of.extend_from_slice(all));
+                found.push(elements_of);
+                rest = others;
+            }
+        })
+        .await?;
+        Ok(found)
+    }
+
     /// [`read_back_in`](Self::read_back_in) of elements of `size` bytes, in pieces of so many elements.
     async fn in_pieces(
         &self,
@@ -230,17 +300,15 @@ impl Stream {
         }
         let chunk = piece.min(len);
         self.run_all().await?;
-        let staging = || {
-            let usage = BufferUsages::MAP_READ | BufferUsages::COPY_DST;
-            buffer(&self.context, "read-back", whole_words(chunk * size), usage)
-        };
+        let staging = || self.staging(whole_words(chunk * size));
         // A piece is on its way while the one before is taken.
         let mut free = if len > chunk { vec![staging()?, staging()?] } else { vec![staging()?] };
         let mut on_its_way = None;
         for start in (0..len).step_by(chunk) {
             let count = chunk.min(len - start);
             let Some(staging) = free.pop() else { break };
-            let reading = self.begin_copy(source, ((first + start) * size) as u64, &staging, whole_words(count * size))?;
+            let from = ((first + start) * size) as u64;
+            let reading = self.begin_copies(&[(source, from..from + whole_words(count * size))], &staging)?;
             if let Some((start, count, reading, staging)) = on_its_way.replace((start, count, reading, staging)) {
                 self.read(reading, whole_words(count * size), |view| take(start, &view[..count * size])).await?;
                 free.push(staging);
@@ -282,6 +350,11 @@ fn elements<T: Pod>(bytes: &[u8], take: &mut dyn FnMut(&[T])) {
             take(&all);
         }
     }
+}
+
+/// The end of an upload that ends at byte `end`: the next multiple of 16, of which chunks and the crate's buffers are, within the target.
+fn padded(target: &Buffer, end: usize) -> u64 {
+    end.next_multiple_of(16).min(target.size() as usize / 4 * 4) as u64
 }
 
 /// Rounds up to words of four bytes, the unit of copies.
