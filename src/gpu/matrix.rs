@@ -47,8 +47,8 @@ pub struct DeviceMatrix {
 const LARGEST_GROUPS: usize = 256;
 
 /// The largest of what a search has found, unless an entry is not finite.
-pub(crate) fn finite_largest(found: impl Iterator<Item = f64>) -> Option<f64> {
-    found.fold(Some(0.0), |most, x| most.filter(|_| x >= 0.0).map(|most: f64| most.max(x)))
+pub(crate) fn finite_largest(found: impl IntoIterator<Item = f64>) -> Option<f64> {
+    found.into_iter().try_fold(0.0, |most: f64, x| if x >= 0.0 { Some(most.max(x)) } else { None })
 }
 
 /// The position of a submatrix in a buffer: entry (i, j) is at `offset + i * rs + j * cs`.

@@ -32,20 +32,18 @@ const STEPS: usize = 8;
 /// What may overflow in a solution.
 const SOLUTION: &str = "entries of the solution";
 
-/// An estimate of R's condition number: known, or what it is computed from on the host.
+/// An estimate of R's condition number: known, or from these matrices on the host.
 enum Estimate {
     Known(f64),
-    OfR(Dense),
-    /// R^H R x and R^-1 R^-H y for the last columns of two power methods, and R's diagonal.
-    ByPowers([Dense; 3]),
+    /// R; or R^H R x and R^-1 R^-H y, for the last columns x and y of two power methods, and R's diagonal.
+    From(Vec<Dense>),
 }
 
 impl Estimate {
-    fn matrices(&self) -> Vec<&Dense> {
+    fn matrices(&self) -> &[Dense] {
         match self {
-            Estimate::Known(_) => Vec::new(),
-            Estimate::OfR(r) => vec![r],
-            Estimate::ByPowers(all) => all.iter().collect(),
+            Estimate::Known(_) => &[],
+            Estimate::From(all) => all,
         }
     }
 }
@@ -78,7 +76,7 @@ impl<T: Scalar> ScaledR<T> {
         if let Estimate::Known(condition) = estimate {
             return Ok(condition);
         }
-        let (matrices, _) = self.read(of, &estimate.matrices(), None)?;
+        let (matrices, _) = self.read(of, &estimate.matrices().iter().collect::<Vec<_>>(), None)?;
         Ok(self.end_condition(&estimate, &matrices))
     }
 
@@ -107,7 +105,7 @@ impl<T: Scalar> ScaledR<T> {
         }
         let r = kernels.upper(of.r(), n, 1.0)?;
         if n <= READ_BACK {
-            return Ok(Estimate::OfR(r));
+            return Ok(Estimate::From(vec![r]));
         }
         let power = |m: &Dense, first: Op, second: Op| {
             let by_square = |x: &Dense| kernels.product(m, second, false, &kernels.product(m, first, false, x)?);
@@ -122,7 +120,7 @@ impl<T: Scalar> ScaledR<T> {
         drop(r);
         let inverse = kernels.identity(of.r(), n, 0..n, false)?;
         kernels.solve_upper(of.r(), Op::NoTrans, &inverse)?;
-        Ok(Estimate::ByPowers([largest, power(&inverse, Op::ConjTrans, Op::NoTrans)?, diagonal]))
+        Ok(Estimate::From(vec![largest, power(&inverse, Op::ConjTrans, Op::NoTrans)?, diagonal]))
     }
 
     /// The estimate, from the matrices of one that was begun.
@@ -134,11 +132,9 @@ impl<T: Scalar> ScaledR<T> {
         };
         let found = match (estimate, matrices) {
             (Estimate::Known(known), _) => *known,
-            (Estimate::OfR(_), [r, ..]) => condition(r.as_ref()),
-            (Estimate::ByPowers(_), [_, _, diagonal, ..]) if diagonal.col(0).iter().any(|x| *x == T::zero_impl()) => {
-                f64::INFINITY
-            }
-            (Estimate::ByPowers(_), [largest, smallest, ..]) => (length(largest) * length(smallest)).sqrt(),
+            (Estimate::From(all), [r, ..]) if all.len() == 1 => condition(r.as_ref()),
+            (_, [_, _, diagonal, ..]) if diagonal.col(0).iter().any(|x| *x == T::zero_impl()) => f64::INFINITY,
+            (_, [largest, smallest, ..]) => (length(largest) * length(smallest)).sqrt(),
             _ => f64::INFINITY,
         };
         *self.condition.get_or_init(|| found)
@@ -151,7 +147,7 @@ impl<T: Scalar> ScaledR<T> {
         let y = kernels.with_rows(c, of.shape().1)?;
         self.solve(of, Op::NoTrans, &y)?;
         let x = self.times_scales(kernels, y, b_scale)?;
-        let matrices: Vec<&Dense> = estimate.matrices().into_iter().chain(other).collect();
+        let matrices: Vec<&Dense> = estimate.matrices().iter().chain(other).collect();
         let (mut matrices, largest) = self.read(of, &matrices, Some(&x))?;
         let condition = self.end_condition(&estimate, &matrices);
         let other = other.and_then(|_| matrices.pop());
