@@ -102,7 +102,7 @@ fn factors<T: Element>((m, n): (usize, usize), changes: &[(String, usize)], meas
     type Of = fn(usize, usize, &Tuning) -> OfCrate<Cost>;
     let mut costs: Vec<(&str, Of)> = vec![("by reflectors", Cost::qr::<T::Scalar>)];
     if m >= 4 * n {
-        costs.push(("by CholeskyQR2 (up to 256 columns), with Q", Cost::cholesky_qr::<T::Scalar>));
+        costs.push(("by CholeskyQR2 (up to 512 columns), with Q", Cost::cholesky_qr::<T::Scalar>));
     }
     let tuning = changed(Cost::qr_tuning_on::<T::Scalar>(m.min(n), &DeviceModel::H100), changes)?;
     for (name, cost) in costs {

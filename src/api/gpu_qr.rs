@@ -25,8 +25,8 @@ use crate::{
 pub struct GpuQr<T: Element>(Box<dyn Factorisation<T::Scalar>>);
 
 impl<T: Element> GpuMatrix<T> {
-    /// The QR factorisation. Q and R stay on the device. Of a tall matrix of at most 256 columns two squares of R's size are read back for every 16384 rows,
-    /// for CholeskyQR2; of others nothing is. With [`QrOptions::products`] two squares of each panel are,
+    /// The QR factorisation. Q and R stay on the device. Nothing of them is read back; of a tall matrix of at most 512 columns, how far the first pass of
+    /// CholeskyQR2 leaves them from orthonormal. With [`QrOptions::products`] two squares of each panel are,
     /// of 128 columns at most, in which the host finds the reflectors; with [`QrOptions::pivot`] or [`QrOptions::positive_diagonal`] R is, and what the
     /// host finds is uploaded: a square factor of Q, and another R.
     ///

@@ -38,7 +38,7 @@ use crate::{
 /// | [`Qr::solve_lstsq`] | `gels`; [`LstsqGpu`](crate::LstsqGpu) has `gelsd` |
 /// | [`Qr::householder`] | `orhr_col`, `unhr_col` |
 ///
-/// A tall, narrow matrix (on a GPU up to 256 columns, on the CPU where it takes less time) is factored by CholeskyQR2 if its condition number allows
+/// A tall, narrow matrix (on a GPU up to 512 columns, on the CPU where it takes less time) is factored by CholeskyQR2 if its condition number allows
 /// it, and by Householder reflectors otherwise, as all other matrices are: see [`Orthogonal`](crate::Orthogonal).
 ///
 /// ```

@@ -67,6 +67,8 @@ pub enum Kernel {
     TakeColumns,
     /// Orthonormal vectors: the factor of a Gram-Schmidt step.
     GramFactor,
+    /// CholeskyQR2: Cholesky's factor of a diagonal block, and its inverse.
+    Cholesky,
     /// Orthonormal vectors: division by their lengths.
     UnitColumns,
     /// Orthonormal vectors: columns of the identity, for those of Q.
@@ -104,7 +106,7 @@ impl Kernel {
     /// use svdvals_gpu::cost::Kernel;
     /// assert_eq!(Kernel::ALL[0].to_string(), "geqrt");
     /// ```
-    pub const ALL: [Kernel; 29] = [
+    pub const ALL: [Kernel; 30] = [
         Kernel::Geqrt,
         Kernel::Unmqr,
         Kernel::UnmqrAndGeqrt,
@@ -125,6 +127,7 @@ impl Kernel {
         Kernel::Larft,
         Kernel::GatherReflectors,
         Kernel::GramFactor,
+        Kernel::Cholesky,
         Kernel::UnitColumns,
         Kernel::IdentityColumns,
         Kernel::CopyWindow,
@@ -168,6 +171,7 @@ impl fmt::Display for Kernel {
             Kernel::SecularVectors => "secular_vectors",
             Kernel::TakeColumns => "take_columns",
             Kernel::GramFactor => "gram_factor",
+            Kernel::Cholesky => "cholesky",
             Kernel::UnitColumns => "unit_columns",
             Kernel::IdentityColumns => "identity_columns",
             Kernel::CopyWindow => "copy_window",

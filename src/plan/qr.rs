@@ -2,7 +2,7 @@
 //!
 //! | matrix | on the CPU | on a GPU |
 //! | --- | --- | --- |
-//! | tall and narrow (`plan/route.rs`) | from A^H A: Cholesky for R alone, CholeskyQR2 for R and Q, preconditioned if A is ill-conditioned | CholeskyQR2 up to 256 columns unless A is ill-conditioned (`plan/device/cholesky.rs`) |
+//! | tall and narrow (`plan/route.rs`) | from A^H A: Cholesky for R alone, CholeskyQR2 for R and Q, preconditioned if A is ill-conditioned | CholeskyQR2 up to 512 columns unless A is ill-conditioned (`plan/device/cholesky.rs`) |
 //! | any other, or too ill-conditioned for that | Householder reflectors in panels, kept for Q | the same |
 //! | any, with products by low precision | recursively (`plan/products.rs`) | the same |
 

@@ -17,9 +17,6 @@ use faer::{
     traits::ComplexField,
 };
 
-#[cfg(feature = "gpu")]
-use num_traits::Float;
-
 use crate::{
     base::{
         error::Result,
@@ -151,21 +148,6 @@ fn cholesky<W: Scalar>((mut l, order): (Mat<W>, Vec<usize>), most: f64) -> Optio
     in_place(&mut l)?;
     let far = |(j, length): (usize, &f64)| most * l[(j, j)].to_complex().norm_sqr() >= length * length;
     lengths.iter().enumerate().all(far).then_some(Cholesky { l, lengths, order })
-}
-
-/// R with R^H R = A^H A, whose upper triangle is given, computed in the precision of `S`. None if a column is too short for that, or too close to the span
-/// of those before it. Whether the columns are well-conditioned, A R^-1 shows.
-#[cfg(feature = "gpu")]
-pub(crate) fn triangle_of_squares<S: Scalar>(upper: &Mat<S::Wide>) -> Option<Mat<S>> {
-    let n = upper.ncols();
-    // Squares of shorter columns would lose digits to underflow. The entries are near 1, so that none overflows.
-    let eps = <Re<S> as Float>::epsilon().to_double();
-    let shortest = <Re<S> as Float>::min_positive_value().to_double() / (eps * eps);
-    if !(0..n).all(|j| upper[(j, j)].to_complex().re >= shortest) {
-        return None;
-    }
-    let factor = cholesky((whole(upper), Vec::new()), INVERSE_SQUARE.max(n as f64))?;
-    Some(from_entries(n, n, |i, j| S::from_wide(factor.upper(i, j))))
 }
 
 /// Whether the Cholesky factor of A^H A, whose upper triangle is given, has ||B^-1||^2 of at most `most`, and columns whose squares neither

@@ -49,6 +49,8 @@ parameters! {
     SecularVectors { words, places, roots, count, most, ld }
     TakeColumns { n, cols, ld, out_ld, first, matrix }
     GramFactor { k, ld }
+    /// Parameters of `cholesky`.
+    Cholesky { order, g, g_rs, g_cs, r, r_rs, r_cs }
     UnitColumns { x, rows, cols, rs, cs, matrix, flags }
     IdentityColumns { first, rows, cols, ld, stride, matrix, flags }
     CopyWindow { rows, cols, f, f_rs, f_cs, f_matrix, t, t_rs, t_cs, t_matrix, flags }

@@ -144,6 +144,7 @@ pub(crate) const ROTATE_COLUMNS: Shader = shader!("rotate_columns", 3, RotateCol
 pub(crate) const SECULAR_VECTORS: Shader = shader!("secular_vectors", 5, SecularVectors);
 pub(crate) const TAKE_COLUMNS: Shader = shader!("take_columns", 4, TakeColumns);
 pub(crate) const GRAM_FACTOR: Shader = shader!("gram_factor", 2, GramFactor);
+pub(crate) const CHOLESKY: Shader = shader!("cholesky", 3, Cholesky);
 pub(crate) const UNIT_COLUMNS: Shader = shader!("unit_columns", 1, UnitColumns);
 pub(crate) const IDENTITY_COLUMNS: Shader = shader!("identity_columns", 2, IdentityColumns);
 pub(crate) const COPY_WINDOW: Shader = shader!("copy_window", 2, CopyWindow);
@@ -385,6 +386,7 @@ impl GpuContext {
         //   gemm_batch            `Products::new`: the last entry of every window is in its buffer
         //   gram_factor, unit_columns, identity_columns, copy_window   the callers in `gpu/kernels/left.rs` and `factor.rs` allocate what they write, and
         //                         `check_window` what they read
+        //   cholesky              `GpuKernels::cholesky`: the block is within G, and R and the inverse are allocated there
         //   square_bidiagonal, bisect   `GpuKernels::bisect`: squares and bounds are allocated there, for the band's n and matrices
         //   (of all these)        workgroup.z is below the number of matrices for which `Dense` and `Banded` were allocated, or that their
         //                         `part` has; `Dense::applied` and `GpuKernels::apply_waves`: C has as many

@@ -2,7 +2,10 @@
 //!
 //! ```text
 //! squares       A^H A                   sum of (A_k^H A_k), A_k: `ROWS` rows of A. The device adds `PARTS` of these, the host the sums, in f64
-//! tall_product  A^H C                   likewise, all on the device
+//! gram          A^H A                   likewise, all on the device
+//! tall_product  A^H C                   the same
+//! cholesky      R^H R = G               by blocks of `BLOCK` rows: R_kk, R_kl = R_kk^-H G_kl, G_ll <- G_ll - R_kl^H R_kl for the columns l > k
+//! distance      G - I                   its largest entry
 //! solve_right   A <- A R^-1             by substitution
 //! times_upper   A R
 //! ```
@@ -20,11 +23,16 @@ use crate::{
         number::Scalar,
     },
     cost::{
-        cholesky::{PARTS, parts, squares, sums},
+        cholesky::{BLOCK, PARTS, below_of, blocks, parts, right_of, squares, sums},
         vectors::Extent,
+        work::Work,
     },
     gpu::{
-        device::buffers::{Buffer, storage},
+        device::{
+            buffers::{Buffer, storage},
+            parameters,
+            pipeline::CHOLESKY,
+        },
         kernels::{
             GpuKernels,
             left::{Part, Stack, whole},
@@ -32,7 +40,7 @@ use crate::{
             triangular::on_device,
         },
         limits::fitting_bytes,
-        matrix::{DeviceMatrix, Window},
+        matrix::{DeviceMatrix, Window, finite_largest},
         storage::Dense,
     },
 };
@@ -103,6 +111,16 @@ impl GpuKernels {
 
     /// A^H C for tall matrices A and C.
     pub(crate) fn tall_product(&self, a: &Dense, c: &Dense) -> Result<Dense> {
+        self.product_of_parts(a, c, false)
+    }
+
+    /// A^H A for a tall matrix A, on and above the diagonal; below are other numbers.
+    pub(crate) fn gram(&self, a: &Dense) -> Result<Dense> {
+        self.product_of_parts(a, a, true)
+    }
+
+    /// A^H C, on and above the diagonal if that is asked for.
+    fn product_of_parts(&self, a: &Dense, c: &Dense, upper_c: bool) -> Result<Dense> {
         let ((m, n), p) = (a.size, c.size.1);
         let out = self.room(n, p)?;
         let (a, c, to) = (whole(a)?, whole(c)?, whole(&out)?);
@@ -113,7 +131,7 @@ impl GpuKernels {
         let whole = |offset| Window { offset, rs: p, cs: 1 };
         self.of_parts([a.buffer, c.buffer], &room, m, |offset, rows| {
             let [from, x] = [a.window, c.window].map(|of| Window { offset: of.offset + rows.start * of.rs, ..of });
-            let extent = Extent { rows: n, cols: p, inner: rows.len(), ..Extent::default() };
+            let extent = Extent { rows: n, cols: p, inner: rows.len(), upper_c, upper_x: false };
             Task { extent, m: from.transposed(), x, c: whole(offset), conjugated: true, to: To::Replaced }
         })?;
         let (mut count, mut buffers) = (parts(m).len(), [&room.parts, &room.sums]);
@@ -123,6 +141,59 @@ impl GpuKernels {
         }
         self.copy(Part { buffer: buffers[0], window: whole(0), rows: n, cols: p, stack: Stack::ONE }, to, false)?;
         Ok(out)
+    }
+
+    /// R, upper triangular, with R^H R = G, whose upper triangle is given and overwritten. Entries are not finite if G is not positive definite.
+    pub(crate) fn cholesky(&self, g: &Dense) -> Result<Dense> {
+        let (n, scalar) = (g.size.1, self.kind.scalar_bytes());
+        let r = self.room(n, n)?; // a new buffer has zeros
+        let inverse = storage(&self.context, "the inverse of a block", (BLOCK * BLOCK * scalar) as u64)?;
+        let (of_g, of_r) = (whole(g)?, whole(&r)?);
+        let pipeline = self.context.pipeline(self.kind, &CHOLESKY, &[("BLOCK", BLOCK as u32)], 0)?;
+        let bindings = self.stream.bind(&pipeline, &[of_g.buffer, of_r.buffer, &inverse], &[])?;
+        let at = |of: Part<'_>, i: usize, j: usize| Window { offset: of.window.at(i, j) as usize, ..of.window };
+        // The products to the right of each block and below.
+        let tasks = |of: fn(Range<usize>, usize) -> Extent, task: &dyn Fn(Range<usize>, Extent) -> Task| -> Vec<Vec<Task>> {
+            blocks(n).into_iter().map(|rows| vec![task(rows.clone(), of(rows, n))]).collect()
+        };
+        let right = tasks(right_of, &|rows, extent| {
+            let (x, c) = (at(of_g, rows.start, rows.end), at(of_r, rows.start, rows.end));
+            Task { extent, m: Window { offset: 0, rs: BLOCK, cs: 1 }, x, c, conjugated: false, to: To::Replaced }
+        });
+        let below = tasks(below_of, &|rows, extent| {
+            let (x, c) = (at(of_r, rows.start, rows.end), at(of_g, rows.end, rows.end));
+            Task { extent, m: x.transposed(), x, c, conjugated: true, to: To::Subtracted }
+        });
+        let right = Products::new(self, self.kind, [&inverse, of_g.buffer, of_r.buffer], &right)?;
+        let below = Products::new(self, self.kind, [of_r.buffer, of_r.buffer, of_g.buffer], &below)?;
+        for (k, rows) in blocks(n).into_iter().enumerate() {
+            let (g, r) = (at(of_g, rows.start, rows.start), at(of_r, rows.start, rows.start));
+            let parameters = parameters::Cholesky {
+                order: rows.len() as u32,
+                g: g.offset as u32,
+                g_rs: g.rs as u32,
+                g_cs: g.cs as u32,
+                r: r.offset as u32,
+                r_rs: r.rs as u32,
+                r_cs: r.cs as u32,
+            };
+            self.stream.dispatch(&pipeline, &bindings, parameters, [1, 1, 1], Work::cholesky(self.kind, rows.len()))?;
+            if rows.end < n {
+                right.run(&self.stream, k)?;
+                below.run(&self.stream, k)?;
+            }
+        }
+        Ok(r)
+    }
+
+    /// The largest real or imaginary part of G - I, of which the upper triangle of G is given; None if an entry is not finite.
+    pub(crate) async fn distance(&self, g: &Dense) -> Result<Option<f64>> {
+        let n = g.size.1;
+        let (upper, identity) = (self.upper_square(g, n)?, self.identity(g, n, 0..n, false)?);
+        self.subtract_product(&upper, &identity, Op::NoTrans, &identity)?;
+        let upper = DeviceMatrix::view(&self.context, &upper, upper.size)?;
+        let (found, reals) = upper.begin_largest(&self.stream)?;
+        Ok(finite_largest(self.stream.read_back_reals(self.kind, &found, reals).await?))
     }
 
     /// X^H Y for tall matrices, column by column: sums of parts by the device, and of those in double precision.

@@ -1,20 +1,19 @@
 //! CholeskyQR2 on a device, of tall matrices whose columns are well-conditioned (`cpu/tall/orthogonal.rs` has the CPU's, and the source).
 //!
 //! ```text
-//! R1^H R1 = A^H A      products on the device, Cholesky on the host
+//! R1^H R1 = A^H A      products, and Cholesky's factorisation by blocks
 //! X = A R1^-1          by substitution
-//! X^H X = I + E        E shows whether A is well-conditioned: it must be so small that Cholesky's factorisation is exact to first order,
-//! R2 = I + U           U: E above the diagonal, and half of it there;  U^H U is below eps
+//! X^H X = I + E        the largest entry of E is read back: ||E|| at most 1/8, or A is too ill-conditioned for R1 in this precision
+//! R2^H R2 = X^H X
 //! Q = X R2^-1,  R = R2 R1
 //! ```
 //!
-//! Two n x n matrices are read back for every 16384 rows. A preconditioned form would need R by Householder reflectors first, which on an H100 takes 0.7 of the time of R
+//! By then the condition number of X is at most (1 + 1/8)^1/2 / (1 - 1/8)^1/2, so that Q is orthonormal to rounding errors. In f32 that takes condition numbers of
+//! A up to about 400 for 256 columns. A preconditioned form would need R by Householder reflectors first, which on an H100 takes 0.7 of the time of R
 //! and Q by them (32768 x 512, f32).
 
-use std::{cmp::Ordering, sync::OnceLock};
+use std::sync::OnceLock;
 
-use faer::Mat;
-use num_traits::Float;
 use pollster::block_on;
 
 use crate::{
@@ -23,12 +22,11 @@ use crate::{
         blas::Op,
         clock::{Clock, StageSeconds},
         error::{Result, SvdError},
-        number::{Number, Re, RealElement, Scalar},
+        number::{Re, RealElement, Scalar},
         stage::Stage,
         watch::{Listen, Watch},
     },
     cost::{Cost, cholesky::flops},
-    cpu::tall::cholesky_qr::triangle_of_squares,
     gpu::{
         device::{
             context::{GpuContext, Waits},
@@ -49,15 +47,15 @@ use crate::{
         report::{Ran, SvdReport},
         route::{Orthogonal, Route, is_narrow},
     },
-    tile::{
-        kernels::{TileKernels, Transfers},
-        tuning::Tuning,
-    },
+    tile::{kernels::TileKernels, tuning::Tuning},
 };
 
-/// Most columns: the host's Cholesky factorisation takes the cube of their number. On an H100, f32, entries of 2048 x 2048, R and Q by reflectors take 1.0 to 1.1 of
-/// the time up to 32 columns, 1.6 with 64, 2.2 with 128, 2.1 with 256, and 1.1 with 512, where R alone is faster by reflectors.
-const COLUMNS: usize = 256;
+/// Most columns. By the model an H100 takes for R and Q of 8192 x 128, 32768 x 256 and 32768 x 512 0.34, 1.4 and 4.2 ms in f32, and for R alone by reflectors 1.0, 2.5
+/// and 5.5. Of 65536 x 512, and of more columns, R alone takes no longer by reflectors; on a GPU with slower memory, of 256 columns.
+const COLUMNS: usize = 512;
+
+/// Bound on ||X^H X - I||.
+const NEAR: f64 = 0.125;
 
 /// Whether CholeskyQR2 of a matrix is attempted.
 pub(crate) fn is_worth((m, n): (usize, usize)) -> bool {
@@ -111,52 +109,31 @@ pub(crate) async fn cholesky_qr<S: Scalar>(
     if a.a.len() > 1 {
         return Ok(Attempt::Declined(Some(Box::new(a)), Ran::of(&first, StageSeconds::default())));
     }
-    let room = match first.room_for_parts(m, n * n.next_multiple_of(4)) {
+    let r1 = match first.gram(&a) {
         // Reflectors need no such room.
         Err(SvdError::OutOfMemory { .. } | SvdError::TooLarge { .. }) => {
             return Ok(Attempt::Declined(Some(Box::new(a)), Ran::of(&first, StageSeconds::default())));
         }
-        room => room?,
+        squares => first.cholesky(&squares?)?,
     };
-    let Some(r1) = triangle_of_squares::<S>(&first.squares::<S>(&a, &room).await?) else {
-        return Ok(Attempt::Declined(Some(Box::new(a)), Ran::of(&first, StageSeconds::default())));
-    };
-
-    let one = Re::<S>::from_double(1.0);
-    let r1 = first.upload(r1.as_ref(), one)?;
     first.solve_right(&r1, &a)?;
-    let Some(r2) = first_order::<S>(&first.squares::<S>(&a, &room).await?) else {
+    let squares = first.gram(&a)?;
+    // The norm of E is at most n times its largest entry, and twice that if it is complex. An entry that is not finite is among what is looked at: a
+    // column of zeros, or R1 of a matrix that is not positive definite.
+    let bound = if S::IS_COMPLEX { 2.0 } else { 1.0 } * n as f64;
+    if !first.distance(&squares).await?.is_some_and(|most| bound * most <= NEAR) {
         return Ok(Attempt::Declined(None, Ran::of(&first, StageSeconds::default())));
-    };
+    }
     first.finish().await?;
 
     let watch = Watch::new(listen, || Ok([flops(S::KIND, m, n), 0, 0, 0]))?;
     watch.begin(Stage::Qr)?;
     let kernels = GpuKernels::running(S::KIND, &on.context, &on.tuning, manner(watch.clone()))?;
-    let r2 = kernels.upload(r2.as_ref(), one)?;
+    let r2 = kernels.cholesky(&squares)?;
     kernels.solve_right(&r2, &a)?;
     let r = kernels.times_upper(&r2, &r1)?;
     let ran = Ran::of(&first, StageSeconds::default());
     Ok(Attempt::Factored(Box::new(DeviceThin { q: a, r, kernels, watch, ran })))
-}
-
-/// R2 to first order, from the upper triangle of X^H X; None if that is too far from the identity.
-fn first_order<S: Scalar>(squares: &Mat<S::Wide>) -> Option<Mat<S>> {
-    let n = squares.ncols();
-    let at = |i: usize, j: usize| squares[(i, j)].to_complex();
-    let lengths: Vec<f64> = (0..n).map(|j| at(j, j).re.sqrt()).collect();
-    let off = |(i, j): (usize, usize)| (at(i, j) - if i == j { 1.0 } else { 0.0 }).norm_sqr();
-    let most = (0..n).flat_map(|j| (0..=j).map(move |i| (i, j))).map(off).fold(0.0, f64::max);
-    // The largest entry of U^H U, which is neglected, is at most n times the square of the largest of U. A NaN is among the lengths.
-    let near = n as f64 * most <= <Re<S> as Float>::epsilon().to_double();
-    if !near || !lengths.iter().all(|length| (0.5..2.0).contains(length)) {
-        return None;
-    }
-    Some(Mat::from_fn(n, n, |i, j| match i.cmp(&j) {
-        Ordering::Less => S::from_complex(at(i, j) / lengths[i]),
-        Ordering::Equal => S::from_complex(lengths[j].into()),
-        Ordering::Greater => S::zero_impl(),
-    }))
 }
 
 /// Q as n orthonormal columns, completed to a unitary matrix on demand: with the QR factorisation Q = Q0 R0 by reflectors it is Q0 diag(R0, I).

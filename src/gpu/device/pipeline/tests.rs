@@ -13,6 +13,7 @@ use crate::{
         DeviceModel,
         batch::BatchShape,
         chase::{ChaseShape, TeamShape},
+        cholesky::BLOCK,
         fixed::FixedShape,
         jacobi::JacobiShape,
         one_stage::{LANES, LARFT_THREADS, larft_bytes, multiply_line_bytes, update_line_bytes},
@@ -93,6 +94,7 @@ fn all(kind: ElementKind, bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
         linear(&SECULAR_VECTORS),
         linear(&TAKE_COLUMNS),
         linear(&GRAM_FACTOR),
+        made(&CHOLESKY, &[("BLOCK", BLOCK as u32)], LINEAR_THREADS as usize, BLOCK * BLOCK * kind.scalar_bytes()),
         made(&UNIT_COLUMNS, &[], LINEAR_THREADS as usize, LINEAR_THREADS as usize * 2 * kind.real_bytes()),
         linear(&IDENTITY_COLUMNS),
         linear(&COPY_WINDOW),
@@ -111,7 +113,7 @@ fn all(kind: ElementKind, bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
             all.push(Made { counts: &[1], ..made(shader, &beside.beside_constants(), threads, bytes) });
         }
     }
-    for (width, lines, team, subgroup) in [(8, 1, 3, 0), (12, 2, 1, 0), (8, 2, 2, 8)] {
+    for (width, lines, team, subgroup) in [(4, 1, 3, 0), (8, 2, 1, 0), (8, 2, 2, 8)] {
         all.extend(of_chase_team(kind, &tuning.clone().subgroup_threads(subgroup), width, lines, team));
     }
     // Products by low precision are of f32 matrices.

@@ -4,8 +4,8 @@ use faer::{Col, Mat};
 use half::bf16;
 use num_complex::Complex;
 use svdvals_gpu::{
-    Band, Element, GpuMatrix, GpuSvd, MatSvd, Number, QrOptions, Reduction, SvdGpu, SvdOptions, SvdValsGpu, Tuning, Vectors,
-    internals::GpuKernels,
+    Band, Element, GpuMatrix, GpuSvd, MatSvd, Number, Orthogonal, QrOptions, Reduction, Route, SvdGpu, SvdOptions, SvdValsGpu,
+    Tuning, Vectors, internals::GpuKernels,
 };
 
 use super::{
@@ -115,7 +115,13 @@ pub fn orthogonal<T: Element>(env: &Env, call: Call, kind: &str, pivot: bool) ->
 pub fn resident_factors<T: Element>(env: &Env, call: Call) -> Done {
     let options = QrOptions::from(options::<T>(env, call)?.run);
     let a = matrix::<T>("random", call.m, call.n);
-    let there = in_order(&a, call.by_rows, |a| GpuMatrix::upload(&env.context, &a))?.qr(&options)?;
+    let report = in_order(&a, call.by_rows, |a| GpuMatrix::upload(&env.context, &a))?.qr_report(&options)?;
+    // Else a wrong factor would be found to be far from orthonormal, and reflectors would take its place.
+    let route = if call.m > 10 * call.n { Orthogonal::Cholesky } else { Orthogonal::Householder };
+    if report.route != Route::Qr(route) {
+        return Err(Trouble::Wrong(format!("{}, not {route:?}", report.route)));
+    }
+    let there = report.values;
     let (q, r) = (widen(there.thin_q()?.to_mat()?.as_ref()), widen(there.r()?.to_mat()?.as_ref()));
     if let Some(j) = (0..r.ncols()).find(|&j| (j + 1..r.nrows()).any(|i| r[(i, j)] != Complex::ZERO)) {
         return Err(Trouble::Wrong(format!("R has entries below its diagonal in column {j}")));

@@ -344,6 +344,20 @@ impl List {
                 self.add(name, &device, Box::new(move |env: &Env| for_wide_types!(k, resident_factors, env, call)));
             }
         }
+        // By CholeskyQR2, of two blocks of columns, the second one shorter.
+        let every = if self.quick { 2 } else { 1 };
+        for k in (0..5).step_by(every) {
+            let call = Call {
+                tune: self.tunings[0],
+                m: 420,
+                n: 40,
+                by_rows: k % 2 == 1,
+                half: HalfStorage::Single,
+                stage3: Stage3::Auto,
+            };
+            let (name, device) = (format!("QR of a narrow matrix, {}", WIDE_TYPES[k]), self.device(matches!(k, 1 | 4), k));
+            self.add(name, &device, Box::new(move |env: &Env| for_wide_types!(k, resident_factors, env, call)));
+        }
     }
 
     /// Operands of products by low precision. The last grid is folded, with workgroups beyond the lines.

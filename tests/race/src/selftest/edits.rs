@@ -155,6 +155,10 @@ pub const EDITS: &[(&str, &str, &str)] = &[
     ("copy_window", "workgroup.z * params.t_matrix", "0u"),
     ("gram_factor", "if j >= params.k", "if j > params.k"),
     ("gram_factor", "workgroup.z * params.k * params.ld", "0u"),
+    ("cholesky", "if i > k && i < params.order", "if i >= k && i < params.order"),
+    ("cholesky", "if i <= j && j < params.order", "if i <= j && j <= params.order"),
+    ("cholesky", "(j <= k || j >= i)", "(j <= k || j > i)"),
+    ("cholesky", "i < params.order && j < params.order", "i < params.order"),
     ("unit_columns", "* COLUMNS + column", "* (COLUMNS - 1u) + column"),
     ("unit_columns", "workgroup.z * params.matrix", "0u"),
 ];
