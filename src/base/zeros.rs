@@ -10,7 +10,6 @@ use crate::base::{number::Number, parallel::pieces};
 const BY_ONE: usize = 1 << 20;
 
 /// The m x n matrix of zeros.
-#[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "a GPU's results are copied to it"))]
 pub(crate) fn zeros<T: Number>(m: usize, n: usize) -> Mat<T> {
     from_columns(m, n, &|_, _| ())
 }

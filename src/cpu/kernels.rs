@@ -13,6 +13,7 @@ use crate::{
         number::{Number, Re, RealElement, Scalar},
         parallel::{col_chunks, each, join},
         watch::Watch,
+        zeros::zeros,
     },
     cpu::{
         chase::{self, apply::ChaseReflectors},
@@ -66,7 +67,7 @@ const COLUMNS: usize = 128;
 
 /// A copy in the type of the arithmetic.
 fn copied<S: Number>(a: MatRef<'_, S>) -> Mat<S::Scalar> {
-    let mut copy = Mat::zeros(a.nrows(), a.ncols());
+    let mut copy = zeros(a.nrows(), a.ncols());
     let columns = |(block, to): (usize, MatMut<'_, S::Scalar>)| widen_into(a.subcols(block * COLUMNS, to.ncols()), to);
     each(col_chunks(copy.as_mut(), COLUMNS).enumerate(), columns);
     copy

@@ -205,8 +205,8 @@ fn by_native_products<T: Scalar>(call: &Call<'_, T, QrOptions>, reason: Reason) 
             let r = Mat::from_fn(shape.0, shape.1, |i, j| a[(i, j)].widen());
             (QrFactors::new(shape, r, Box::new(Identity { order: shape.0 }), call.options.tolerance), Orthogonal::Householder)
         }
-        Some(Thin { q, r, preconditioned }) => {
-            let q = Box::new(Explicit::new(q));
+        Some(Thin { x, inverse, r, preconditioned }) => {
+            let q = Box::new(Explicit::product(x, inverse));
             let route = if preconditioned { Orthogonal::Preconditioned } else { Orthogonal::Cholesky };
             (QrFactors::new(shape, unscaled(r, scale)?, q, call.options.tolerance), route)
         }

@@ -37,9 +37,12 @@ use crate::{
         parallel::computed,
         pool::{all_threads, on_pool_for_product},
         scale::scale_for,
-        zeros::from_columns,
+        zeros::{from_columns, zeros},
     },
-    cpu::tall::reconstruct::{Reflectors, reconstruct},
+    cpu::{
+        tall::reconstruct::{Reflectors, reconstruct},
+        vectors::left::times_upper,
+    },
     tile::{
         kernels::{TileKernels, Transfers},
         tuning::Tuning,
@@ -122,15 +125,32 @@ where
     }
 }
 
-/// Orthonormal columns (m x n), completed to a unitary matrix by reflectors on demand.
+/// Orthonormal columns Q (m x n), completed to a unitary matrix by reflectors on demand.
 pub(crate) struct Explicit<S> {
-    q: Mat<S>,
+    /// Q = X F, or X.
+    x: Mat<S>,
+    /// F, n x n, upper triangular.
+    factor: Option<Mat<S>>,
     reflectors: OnceLock<Reflectors<S>>,
 }
 
 impl<S: Scalar> Explicit<S> {
+    #[cfg(feature = "gpu")]
     pub fn new(q: Mat<S>) -> Self {
-        Explicit { q, reflectors: OnceLock::new() }
+        Explicit { x: q, factor: None, reflectors: OnceLock::new() }
+    }
+
+    /// The columns of X F, with a well-conditioned F.
+    pub fn product(x: Mat<S>, factor: Mat<S>) -> Self {
+        Explicit { x, factor: Some(factor), reflectors: OnceLock::new() }
+    }
+
+    /// Q.
+    fn all(&self) -> Mat<S> {
+        match &self.factor {
+            Some(factor) => times_upper(self.x.as_ref(), factor.as_ref()),
+            None => self.x.clone(),
+        }
     }
 
     /// C <- diag(S, I) C, with the signs of the reflectors.
@@ -143,8 +163,8 @@ impl<S: Scalar> Explicit<S> {
 
 impl<S: Scalar> Unitary<S> for Explicit<S> {
     fn apply(&self, op: Op, c: MatRef<'_, S>) -> Result<Mat<S>> {
-        room_for::<S>("reflectors", self.q.nrows(), self.q.ncols(), 2)?;
-        let reflectors = computed(&self.reflectors, || reconstruct(self.q.as_ref()));
+        room_for::<S>("reflectors", self.x.nrows(), self.x.ncols(), 2)?;
+        let reflectors = computed(&self.reflectors, || reconstruct(self.all()));
         let mut c = c.to_owned();
         if op == Op::NoTrans {
             self.turn(reflectors, c.as_mut());
@@ -157,25 +177,44 @@ impl<S: Scalar> Unitary<S> for Explicit<S> {
     }
 
     fn columns(&self, cols: usize) -> Result<Mat<S>> {
-        if cols == self.q.ncols() {
-            return Ok(self.q.clone());
+        if cols == self.x.ncols() {
+            return Ok(self.all());
         }
-        self.apply(Op::NoTrans, Mat::<S>::identity(self.q.nrows(), cols).as_ref())
+        self.apply(Op::NoTrans, Mat::<S>::identity(self.x.nrows(), cols).as_ref())
     }
 
     fn project(&self, c: MatRef<'_, S>, k: usize) -> Result<Mat<S>> {
         let mut inside = Mat::zeros(k, c.ncols());
-        let q = self.q.as_ref().subcols(0, k);
+        let x = self.x.as_ref().subcols(0, k);
         let one = S::one_impl();
-        matmul_with_conj(inside.as_mut(), Accum::Replace, q.transpose(), Conj::Yes, c, Conj::No, one, all_threads());
+        matmul_with_conj(inside.as_mut(), Accum::Replace, x.transpose(), Conj::Yes, c, Conj::No, one, all_threads());
+        if let Some(factor) = &self.factor {
+            // (F^H)_kk X_k^H C, because F is upper triangular.
+            let (factor, of_x) = (factor.as_ref().get(..k, ..k), inside.clone());
+            matmul_with_conj(
+                inside.as_mut(),
+                Accum::Replace,
+                factor.transpose(),
+                Conj::Yes,
+                of_x.as_ref(),
+                Conj::No,
+                one,
+                all_threads(),
+            );
+        }
         Ok(inside)
     }
 
     fn combine(&self, c: MatRef<'_, S>) -> Result<Mat<S>> {
-        let mut product = Mat::zeros(self.q.nrows(), c.ncols());
-        let (q, one) = (self.q.as_ref(), S::one_impl());
-        matmul_with_conj(product.as_mut(), Accum::Replace, q, Conj::No, c, Conj::No, one, all_threads());
-        Ok(product)
+        let times = |a: MatRef<'_, S>, c: MatRef<'_, S>| {
+            let mut product = zeros(a.nrows(), c.ncols());
+            matmul_with_conj(product.as_mut(), Accum::Replace, a, Conj::No, c, Conj::No, S::one_impl(), all_threads());
+            product
+        };
+        Ok(match &self.factor {
+            Some(factor) => times(self.x.as_ref(), times(factor.as_ref(), c).as_ref()),
+            None => times(self.x.as_ref(), c),
+        })
     }
 }
 
@@ -447,7 +486,7 @@ impl<S: Scalar> Factors<S> for QrFactors<S> {
 
     fn householder(&self) -> Result<(Mat<S>, Vec<S>)> {
         let ((m, n), k) = (self.shape, self.r.nrows());
-        let Reflectors { v, t, signs } = reconstruct(self.q(k)?.as_ref());
+        let Reflectors { v, t, signs } = reconstruct(self.q(k)?);
         let entry = |i: usize, j: usize| if i <= j { self.r[(i, j)] * signs[i] } else { v[(i, j)] };
         Ok((Mat::from_fn(m, n, entry), (0..k).map(|j| t[(j, j)]).collect()))
     }

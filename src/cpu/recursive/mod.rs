@@ -57,7 +57,7 @@ impl CpuRecursive {
         triangular_factor(&kernels, &mut a, m, w, &self.tuning)?;
         let mut q = kernels.upload(Mat::<f32>::identity(m, w).as_ref(), 1.0)?;
         form_factor(&kernels, &a, (m, w), &self.tuning, &mut q)?;
-        let (r, reflectors) = (kernels.download(&a)?, reconstruct(kernels.download(&q)?.as_ref()));
+        let (r, reflectors) = (kernels.download(&a)?, reconstruct(kernels.download(&q)?));
         Ok((Mat::from_fn(w, w, |i, j| if i <= j { r[(i, j)] * reflectors.signs[i] } else { 0.0 }), reflectors))
     }
 }

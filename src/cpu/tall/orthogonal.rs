@@ -4,7 +4,7 @@
 //! A   ~ R1^H R1 = A^H A        R1: n x n; or R1 from QR (tsqr), where A^H A would lose too many digits
 //! X   = A R1^-1                by substitution: A + E = X R1 with |E| <= n eps |X| |R1|, whatever A's condition
 //! R2^H R2 = X^H X              X is nearly orthonormal, which is checked
-//! Q   = X R2^-1,  R = R2 R1    A = Q R
+//! Q   = X R2^-1,  R = R2 R1    A = Q R. Q is multiplied out where its entries are asked for, not products with it
 //! ```
 //!
 //! The error of X is the condition number of R1 (with normalised columns) times eps. While that is below a half, R2 is well-conditioned,
@@ -27,6 +27,7 @@ use crate::{
         error::Result,
         number::{Number, Re, RealElement, Scalar},
         watch::Watch,
+        zeros::zeros,
     },
     cpu::{
         simd::convert::{from_entries, scaled_into},
@@ -36,7 +37,7 @@ use crate::{
             leaves::Wide,
             tsqr::tsqr,
         },
-        vectors::left::{by_rows, multiply_by_upper},
+        vectors::left::by_rows,
     },
 };
 
@@ -46,9 +47,12 @@ const WELL_CONDITIONED: f64 = (1u64 << 36) as f64;
 /// The largest deviation of X^H X from the identity (Frobenius norm).
 const DEVIATION: f64 = 0.5;
 
-/// Q (m x n) and R (n x n) of `scale` times a matrix.
+/// Q (m x n) and R (n x n) of `scale` times a matrix: Q is the product of two matrices.
 pub(crate) struct Thin<T: Number> {
-    pub q: Mat<T::Scalar>,
+    /// X, whose columns are nearly orthonormal.
+    pub x: Mat<T::Scalar>,
+    /// R2^-1.
+    pub inverse: Mat<T::Scalar>,
     pub r: Mat<T::Scalar>,
     /// Whether R1 came from QR.
     pub preconditioned: bool,
@@ -77,13 +81,13 @@ pub(crate) fn orthogonal<T: Number>(a: MatRef<'_, T>, scale: Re<T>, watch: &Watc
             from_entries(n, n, |i, j| r[(i, j)].times(factor))
         }
     };
-    let mut q = Mat::<T::Scalar>::zeros(m, n);
-    by_rows(q.as_mut(), |start, mut rows| {
+    let mut x = zeros::<T::Scalar>(m, n);
+    by_rows(x.as_mut(), |start, mut rows| {
         scaled_into(a.subrows(start, rows.nrows()), rows.rb_mut(), scale);
         solve_lower_triangular_in_place(r1.transpose(), rows.transpose_mut(), Par::Seq);
     });
     watch.did(passes(1))?;
-    let gram = upper_gram(q.as_ref(), watch)?;
+    let gram = upper_gram(x.as_ref(), watch)?;
     let deviation = |i: usize, j: usize| (gram[(i, j)].to_complex() - if i == j { 1.0 } else { 0.0 }).norm_sqr();
     let squares: f64 = (0..n).flat_map(|j| (0..=j).map(move |i| (i, j))).map(|(i, j)| deviation(i, j)).sum();
     if 2.0 * squares > DEVIATION * DEVIATION || squares.is_nan() {
@@ -93,9 +97,7 @@ pub(crate) fn orthogonal<T: Number>(a: MatRef<'_, T>, scale: Re<T>, watch: &Watc
     let mut inverse = Mat::<Wide<T>>::zeros(n, n);
     invert_upper_triangular(inverse.as_mut(), r2.as_ref(), Par::Seq);
     let inverse = from_entries(n, n, |i, j| if i <= j { T::Scalar::from_wide(inverse[(i, j)]) } else { T::Scalar::zero_impl() });
-    multiply_by_upper(q.as_mut(), inverse.as_ref());
-    watch.did(passes(1))?;
-    Ok(Some(Thin { q, r: product_of_triangles::<T>(r2.as_ref(), r1.as_ref()), preconditioned }))
+    Ok(Some(Thin { x, inverse, r: product_of_triangles::<T>(r2.as_ref(), r1.as_ref()), preconditioned }))
 }
 
 /// R2 R1, upper triangular, with the products in double precision.

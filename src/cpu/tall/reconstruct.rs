@@ -1,6 +1,6 @@
 //! LAPACK's Householder form from an explicit Q: the formulas are those of `algo/reconstruct.rs`.
 
-use faer::{Mat, MatMut, MatRef, Par, linalg::triangular_solve::solve_lower_triangular_in_place};
+use faer::{Mat, MatMut, Par, linalg::triangular_solve::solve_lower_triangular_in_place};
 
 use crate::{
     algo::reconstruct::Top,
@@ -32,10 +32,10 @@ pub(crate) struct Reflectors<T> {
 }
 
 /// The reflectors of a matrix with orthonormal columns (m x k, m >= k).
-pub(crate) fn reconstruct<T: Scalar>(q: MatRef<'_, T>) -> Reflectors<T> {
+pub(crate) fn reconstruct<T: Scalar>(q: Mat<T>) -> Reflectors<T> {
     let (m, k) = q.shape();
-    let Top { v, upper, t, signs } = Top::of(q.subrows(0, k));
-    let mut all = q.to_owned();
+    let Top { v, upper, t, signs } = Top::of(q.as_ref().subrows(0, k));
+    let mut all = q;
     let (mut top, below) = all.as_mut().split_at_row_mut(k);
     top.copy_from(&v);
     if m > k {
@@ -79,7 +79,7 @@ mod tests {
         if kind == 1 {
             q.as_mut().col_iter_mut().for_each(|column| column.iter_mut().for_each(|x| *x = -*x));
         }
-        let reflectors = reconstruct(q.as_ref());
+        let reflectors = reconstruct(q.clone());
         let bound = 4.0 * m as f64 * f64::EPSILON;
         for op in [Op::NoTrans, Op::Trans, Op::ConjTrans] {
             let mut all = Mat::<T>::identity(m, m);

@@ -38,6 +38,7 @@ use crate::{
         number::{Number, Re, RealElement, Scalar},
         parallel::{col_chunks, each, map},
         watch::Watch,
+        zeros::zeros,
     },
     cpu::simd::convert::{from_entries, scaled_into},
     tile::band::Band,
@@ -67,7 +68,7 @@ pub(crate) fn left_vectors<T: Number>(
     v: MatRef<'_, T::Scalar>,
     watch: &Watch,
 ) -> Result<Mat<T::Scalar>> {
-    let mut u = Mat::<T::Scalar>::zeros(a.nrows(), v.ncols());
+    let mut u = zeros::<T::Scalar>(a.nrows(), v.ncols());
     by_rows(u.as_mut(), |start, rows| {
         let mut scaled = Mat::<T::Scalar>::zeros(rows.nrows(), a.ncols());
         scaled_into(a.subrows(start, rows.nrows()), scaled.as_mut(), scale);
@@ -86,7 +87,7 @@ pub(crate) fn left_vectors_of_band<T: Number>(
     watch: &Watch,
 ) -> Result<Mat<T::Scalar>> {
     let n = band.n();
-    let mut u = Mat::<T::Scalar>::zeros(n, v.ncols());
+    let mut u = zeros::<T::Scalar>(n, v.ncols());
     by_rows(u.as_mut(), |start, rows| {
         let cols = (rows.nrows() + band.bandwidth()).min(n - start);
         let scaled = from_entries(rows.nrows(), cols, |i, j| band.get(start + i, start + j).widen().times(scale));
@@ -193,8 +194,19 @@ fn negate_and_divide<T: Scalar>(column: &mut [T], squares: &[f64], length: f64) 
     );
 }
 
+/// X F, with an upper triangular F.
+pub(crate) fn times_upper<T: Scalar>(x: MatRef<'_, T>, factor: MatRef<'_, T>) -> Mat<T> {
+    let (upper, whole) = (BlockStructure::TriangularUpper, BlockStructure::Rectangular);
+    let mut product = zeros::<T>(x.nrows(), factor.ncols());
+    by_rows(product.as_mut(), |start, rows| {
+        let x = x.subrows(start, rows.nrows());
+        triangular_matmul(rows, whole, Accum::Replace, x, whole, factor, upper, T::one_impl(), Par::Seq);
+    });
+    product
+}
+
 /// W <- W F, with an upper triangular F.
-pub(crate) fn multiply_by_upper<T: Scalar>(w: MatMut<'_, T>, factor: MatRef<'_, T>) {
+fn multiply_by_upper<T: Scalar>(w: MatMut<'_, T>, factor: MatRef<'_, T>) {
     let (upper, whole) = (BlockStructure::TriangularUpper, BlockStructure::Rectangular);
     by_rows(w, |_, rows| {
         let copy = rows.rb().to_owned();

@@ -7,7 +7,10 @@
 use faer::{Mat, MatRef};
 
 use crate::{
-    base::number::{Number, Re, RealElement, Scalar},
+    base::{
+        number::{Number, Re, RealElement, Scalar},
+        zeros::zeros,
+    },
     cpu::vectors::left::complete,
 };
 
@@ -30,7 +33,7 @@ pub(crate) fn vectors_of<T: Scalar>(w: MatRef<'_, T>, m: usize, k: usize) -> (Ma
         let again = 1.0 - 0.5 * ((0..rows.nrows()).map(|i| scaled(i).to_complex().norm_sqr()).sum::<f64>() - 1.0);
         column.iter_mut().enumerate().for_each(|(i, to)| *to = T::from_wide(scaled(i).times(again)));
     };
-    let (mut u, mut v) = (Mat::<T>::zeros(m, k), Mat::<T>::zeros(right.nrows(), k));
+    let (mut u, mut v) = (zeros::<T>(m, k), zeros::<T>(right.nrows(), k));
     for (to, &j) in order.iter().take(k).enumerate() {
         if to < large {
             unit(left, j, squares[j], u.col_as_slice_mut(to));
