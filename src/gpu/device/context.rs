@@ -22,9 +22,9 @@ use crate::{
     cost::device::DeviceModel,
     gpu::device::{
         adapter::AdapterChoice,
-        buffers::Pool,
         cooperative::{Cooperative, Found},
         pipeline_cache::{PipelineFile, Pipelines},
+        pool::Pool,
     },
 };
 

@@ -7,6 +7,7 @@ pub(crate) mod cooperative;
 pub(crate) mod parameters;
 pub(crate) mod pipeline;
 pub(crate) mod pipeline_cache;
+pub(crate) mod pool;
 pub(crate) mod stream;
 mod template;
 pub(crate) mod timer;

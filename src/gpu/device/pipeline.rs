@@ -21,9 +21,9 @@ use crate::{
     },
     cost::work::LINEAR_THREADS,
     gpu::device::{
-        buffers::Buffer,
         context::GpuContext,
         parameters::{self, Parameters},
+        pool::Buffer,
         template::assemble,
     },
     tile::products::Products,
