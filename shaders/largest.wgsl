@@ -1,9 +1,11 @@
-// The largest entry of a matrix: stage 0 of a matrix that is on the device.
+// The largest entry of a matrix, for stage 0 of a matrix that is on the device, and its norm.
 //
 //   found_t = max of |Re a_e| and |Im a_e| over e = t, t + T, t + 2 T, ... < len, T = number of threads;  -1 if one is NaN or infinite
 //
+//   found_(T + t) = sum of |a_e|^2 over the same
+//
 //   a         len entries in lines of `inner`, with leading dimension `ld`, in
-//   found     T real numbers, out
+//   found     2 T real numbers, out
 //
 // Thread t reads `each` entries.
 
@@ -48,17 +50,21 @@ fn largest(
 ) {
     let t = workgroup.x * LINEAR_THREADS + thread;
     var most = Real(0.0);
+    var squares = Real(0.0);
     for (var k = 0u; k < params.each; k++) {
         let e = t + k * workgroups.x * LINEAR_THREADS;
         if e < params.len {
             let x = a[e / params.inner * params.ld + e % params.inner];
             @if(complex) {
                 most = larger(larger(most, x.x), x.y);
+                squares = fma(x.x, x.x, fma(x.y, x.y, squares));
             }
             @else {
                 most = larger(most, x);
+                squares = fma(x, x, squares);
             }
         }
     }
     found[t] = most;
+    found[workgroups.x * LINEAR_THREADS + t] = squares;
 }

@@ -299,14 +299,14 @@ impl DeviceMatrix {
         Ok(std::array::from_fn(|k| finite_largest(read[k].iter().copied())))
     }
 
-    /// Begins to search for the largest real or imaginary part. It is the largest of so many real numbers that the buffer will have, if all are finite and
-    /// none is negative; else an entry is not finite.
+    /// Begins to search for the largest real or imaginary part. It is the largest of so many real numbers that the buffer will have, if none is negative; else
+    /// an entry is not finite. As many numbers after these will have the square of the Frobenius norm as their sum.
     pub(crate) fn begin_largest(&self, stream: &Stream) -> Result<(Buffer, usize)> {
         let Lines { inner, outer, ld, .. } = self.lines();
         let len = inner * outer;
         let groups = len.div_ceil(LINEAR_THREADS as usize).clamp(1, LARGEST_GROUPS);
         let threads = groups * LINEAR_THREADS as usize;
-        let bytes = (threads * self.kind.real_bytes()) as u64;
+        let bytes = (2 * threads * self.kind.real_bytes()) as u64;
         let found = storage(&self.context, "largest entries", bytes)?;
         let pipeline = self.context.pipeline(self.kind.scalar(), &LARGEST, &[], 0)?;
         let bindings = stream.bind(&pipeline, &[&self.entries, &found], &[])?;

@@ -301,10 +301,11 @@ fn with_a_ridge<T: Elements>(context: &GpuContext) -> Outcome {
     Ok(())
 }
 
-/// The condition number of a larger R is estimated on the device. What is read back, all at once, is R's diagonal, a column of each of two estimates, what B leaves
-/// outside the range of A, with lines of four numbers but for the last, and the largest entries that each of 384 threads has found in X: so the work after the
-/// factorisation is one submission of kernels and one of copies. B is beside A in the factorisation, which keeps no reflectors. The solution is the host's to max(m, n) eps times the condition number, at most 2^10 for this matrix. Equal columns, and one that is
-/// zero, are dependent.
+/// The condition number of a larger R is bounded on the device, which is enough for a well-conditioned one. What is read back, all at once, is what B leaves
+/// outside the range of A, with lines of four numbers but for the last, and the largest entries and sums of squares that each thread has found in R, in its inverse and in X: so the
+/// work after the factorisation is one submission of kernels and one of copies. B is beside A in the factorisation, which keeps no reflectors. The solution is the
+/// host's to max(m, n) eps times the condition number, at most 2^10 for this matrix. Equal columns, and one that is zero, are dependent; columns that nearly are take
+/// products with R and its inverse, whose results are read back too.
 fn condition_there<T: Elements>(context: &GpuContext) -> Outcome {
     let (m, n) = (276, 260);
     let options = on(context).tuning(tuning(32, 288).triangle(16));
@@ -313,12 +314,20 @@ fn condition_there<T: Elements>(context: &GpuContext) -> Outcome {
     let (there, right) = (GpuMatrix::upload(context, &a)?, GpuMatrix::upload(context, &b)?);
     let report = there.lstsq_report(&right, &options.clone().into())?;
     check!(report.route == Route::LeastSquares(Solver::Qr), "{}", report.route);
-    let columns = (4 * (3 * n + m - n) - 4 * 3) * size_of::<T::Scalar>();
-    let bytes = (columns + 384 * size_of::<T::Real>()) as u64;
+    let [outside, threads] = [4 * (m - n) - 3, 2 * 256 * 128 + 384];
+    let bytes = (outside * size_of::<T::Scalar>() + 2 * threads * size_of::<T::Real>()) as u64;
     check!(report.counts.bytes_read_back == bytes && report.counts.submissions == 3, "{}, not {bytes}", report.counts);
     let (x, y) = (widen(report.values.x.to_mat()?.as_ref()), widen(a.lstsq_gpu_with(&b, &options.clone().into())?.x.as_ref()));
     let (off, bound) = ((&x - &y).norm_l2() / y.norm_l2(), 1024.0 * m as f64 * eps::<T>());
     check!(off <= bound, "{off:.1e}, bound {bound:.1e}");
+    // The norms of R and its inverse are some 8 times the condition number, about a third of what the tolerance allows: two columns that differ by little.
+    let apart = 25.0 * 2.0 * (m as f64).sqrt() * eps::<T>();
+    let near = Mat::from_fn(m, n, |i, j| match j {
+        200 => T::from_complex(a[(i, 7)].to_complex() + apart * a[(i, 200)].to_complex()),
+        _ => a[(i, j)],
+    });
+    let report = GpuMatrix::upload(context, &near)?.lstsq_report(&right, &options.clone().into())?;
+    check!(report.route == Route::LeastSquares(Solver::Qr) && report.counts.bytes_read_back > bytes, "{report}");
     // Columns that are multiples of others: one equal to another, one of zeros, and two more that are twice another, and one so short that solves with R
     // overflow in single precision.
     let tiny = if T::Scalar::IS_DOUBLE { -90f64 } else { -40.0 };

@@ -235,11 +235,10 @@ impl GpuKernels {
         Ok(out)
     }
 
-    /// M C, or M^H C, for a matrix `m` whose entries are conjugated first if asked for.
-    pub(crate) fn product(&self, m: &Dense, op: Op, conjugated: bool, c: &Dense) -> Result<Dense> {
-        let m = if op == Op::NoTrans { whole(m)? } else { whole(m)?.transposed() };
-        let out = self.room(m.rows, c.size.1)?;
-        self.multiply(m, whole(c)?, whole(&out)?, (op == Op::ConjTrans) != conjugated, To::Replaced, Extent::default())?;
+    /// M C, with the conjugates of M's entries if asked for.
+    pub(crate) fn product(&self, m: &Dense, conjugated: bool, c: &Dense) -> Result<Dense> {
+        let out = self.room(m.size.0, c.size.1)?;
+        self.multiply(whole(m)?, whole(c)?, whole(&out)?, conjugated, To::Replaced, Extent::default())?;
         Ok(out)
     }
 
@@ -249,9 +248,26 @@ impl GpuKernels {
         self.multiply(m, whole(x)?, whole(c)?, op == Op::ConjTrans, To::Subtracted, Extent::default())
     }
 
-    /// Divides each column by its length.
-    pub(crate) fn normalize(&self, a: &Dense) -> Result<()> {
-        self.to_unit_length(whole(a)?, false)
+    /// M2 M1 x for the unit column x of so many steps of the power method for M2 M1, with M1, M2 = M, M^H or the other way round if `adjoint_first`; M is square.
+    pub(crate) fn power(&self, m: &Dense, adjoint_first: bool, steps: usize) -> Result<Dense> {
+        let n = m.size.1;
+        let (x, y) = (self.noise(n)?, self.room(n, 1)?);
+        let (m, of_x, of_y) = (whole(m)?, whole(&x)?, whole(&y)?);
+        let product = |adjoint: bool, from: Part<'_>, to: Part<'_>| {
+            let extent = Extent { rows: n, cols: 1, inner: n, ..Extent::default() };
+            let window = if adjoint { m.window.transposed() } else { m.window };
+            let task = Task { extent, m: window, x: from.window, c: to.window, conjugated: adjoint, to: To::Replaced };
+            Products::new(self, self.kind, [m.buffer, from.buffer, to.buffer], &[vec![task]])
+        };
+        let (first, second) = (product(adjoint_first, of_x, of_y)?, product(!adjoint_first, of_y, of_x)?);
+        for step in 0..=steps {
+            first.run(&self.stream, 0)?;
+            second.run(&self.stream, 0)?;
+            if step < steps {
+                self.to_unit_length(of_x, false)?;
+            }
+        }
+        Ok(x)
     }
 
     /// A copy of the diagonal of a square matrix, as a column.

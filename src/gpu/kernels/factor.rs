@@ -160,26 +160,26 @@ impl GpuKernels {
         Ok(out)
     }
 
-    /// Matrices stored in their arithmetic type, and the first elements of a buffer if one is given, after all earlier commands: by one copy to the host, if they are few and
-    /// each is in one buffer.
+    /// Matrices stored in their arithmetic type, and the first elements of some buffers, after all earlier commands: by one copy to the host, if they are few. Each
+    /// matrix is in one buffer.
     pub(crate) async fn download_several<T: Scalar>(
         &self,
         matrices: &[&Dense],
-        first_of: Option<(&Buffer, usize)>,
-    ) -> Result<(Vec<Mat<T>>, Vec<T>)> {
+        buffers: &[(&Buffer, usize)],
+    ) -> Result<(Vec<Mat<T>>, Vec<Vec<T>>)> {
         self.check_type::<T>()?;
         let parts = matrices.iter().map(|a| whole(a)).collect::<Result<Vec<_>>>()?;
         let lengths = parts.iter().map(|part| match part.rows * part.cols {
             0 => 0,
             _ => part.window.at(part.rows - 1, part.cols - 1) as usize + 1,
         });
-        let sources: Vec<_> = parts.iter().map(|part| part.buffer).zip(lengths).chain(first_of).collect();
+        let sources: Vec<_> = parts.iter().map(|part| part.buffer).zip(lengths).chain(buffers.iter().copied()).collect();
         let mut found: Vec<Vec<T>> = self.stream.read_back_several(&sources).await?;
-        let last = first_of.and_then(|_| found.pop()).unwrap_or_default();
+        let others = found.split_off(parts.len());
         let matrix = |(part, entries): (&Part<'_>, Vec<T>)| {
             Mat::from_fn(part.rows, part.cols, |i, j| entries[part.window.at(i, j) as usize])
         };
-        Ok((parts.iter().zip(found).map(matrix).collect(), last))
+        Ok((parts.iter().zip(found).map(matrix).collect(), others))
     }
 
     /// op(R)^-1 C in place of C, for R in the upper triangle of the first rows of `a`. C must not be empty.

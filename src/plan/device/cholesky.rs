@@ -210,7 +210,7 @@ impl Resident for ThinFactors {
     }
 
     fn combined(&self, y: &Dense, conjugated: bool) -> Result<Dense> {
-        self.kernels.product(&self.q, Op::NoTrans, conjugated, y)
+        self.kernels.product(&self.q, conjugated, y)
     }
 }
 

@@ -18,34 +18,36 @@ use crate::{
         matrix::{DeviceMatrix, finite_largest},
         storage::Dense,
     },
-    plan::{device::factors::Triangle, qr_factors::upper},
+    plan::{device::factors::Triangle, lstsq::is_full_rank, qr_factors::upper},
     tile::kernels::{TileKernels, Transfers},
 };
 
 /// Up to this order R is read back for its condition number: that takes less time than the steps of the estimate.
 const READ_BACK: usize = 256;
 
-/// Steps of the power method on the device. A random start has a part of about n^-1/2 along each singular vector: after k steps the square of the
+/// Steps of the power method on the device, where the norms of R and its inverse do not show that the rank is full. A random start has a part of about n^-1/2 along each singular vector: after k steps the square of the
 /// estimate is at least n^(-1 / (2 k + 2)) of what it is of, 0.56 for n = 32768.
 const STEPS: usize = 8;
 
 /// What may overflow in a solution.
 const SOLUTION: &str = "entries of the solution";
 
-/// An estimate of R's condition number: known, or from these matrices on the host.
-enum Estimate {
-    Known(f64),
-    /// R; or R^H R x and R^-1 R^-H y, for the last columns x and y of two power methods, and R's diagonal.
-    From(Vec<Dense>),
+/// What R's condition number is estimated from.
+struct Estimate {
+    known: Option<f64>,
+    /// R, if it is small; else R and its inverse.
+    matrices: Vec<Dense>,
 }
 
-impl Estimate {
-    fn matrices(&self) -> &[Dense] {
-        match self {
-            Estimate::Known(_) => &[],
-            Estimate::From(all) => all,
-        }
-    }
+/// What was read back.
+struct Found<T: Scalar> {
+    /// R, if it is small.
+    r: Option<Mat<T>>,
+    /// ||R|| ||R^-1|| in the Frobenius norm, an upper bound of the condition number, if R is large. It may not be finite.
+    bound: Option<f64>,
+    other: Option<Mat<T>>,
+    /// The largest part of X, if all its entries are finite.
+    largest: Option<f64>,
 }
 
 /// What [`ScaledR::solved`] finds.
@@ -70,74 +72,98 @@ impl<T: Scalar> ScaledR<T> {
         ScaledR { context: context.clone(), scale, tolerance, condition: OnceLock::new() }
     }
 
-    /// The estimate of R's condition number. A small R is read back for it.
+    /// An estimate of R's condition number, or an upper bound if that shows that the rank is full. A small R is read back for it.
     pub fn condition(&self, of: &dyn Triangle) -> Result<f64> {
         let estimate = self.begin_condition(of)?;
-        if let Estimate::Known(condition) = estimate {
-            return Ok(condition);
+        match estimate.known {
+            Some(known) => Ok(known),
+            None => self.end_condition(of, &estimate, &self.read(of, &estimate, None, None)?),
         }
-        let (matrices, _) = self.read(of, &estimate.matrices().iter().collect::<Vec<_>>(), None)?;
-        Ok(self.end_condition(&estimate, &matrices))
     }
 
-    /// These matrices, and the largest part of another one if it is finite.
-    fn read(&self, of: &dyn Triangle, matrices: &[&Dense], largest: Option<&DeviceMatrix>) -> Result<(Vec<Mat<T>>, Option<f64>)> {
-        let kernels = of.kernels();
-        let largest = largest.map(|x| x.begin_largest(&kernels.stream)).transpose()?;
-        // That many real numbers, an even one, are half as many complex ones.
-        let of_largest = largest.as_ref().map(|(found, reals)| (found, if T::IS_COMPLEX { reals / 2 } else { *reals }));
-        let (matrices, found) = block_on(kernels.download_several::<T>(matrices, of_largest))?;
-        let parts = found.iter().flat_map(|x| {
-            let x = x.to_complex();
-            [x.re, if T::IS_COMPLEX { x.im } else { 0.0 }]
-        });
-        Ok((matrices, finite_largest(parts)))
+    /// What the host needs for the estimate, another matrix, and whether the entries of X are finite.
+    fn read(&self, of: &dyn Triangle, estimate: &Estimate, other: Option<&Dense>, x: Option<&DeviceMatrix>) -> Result<Found<T>> {
+        let (kernels, all) = (of.kernels(), &estimate.matrices);
+        let (small, norms): (_, &[Dense]) = if all.len() == 1 { (all.first(), &[]) } else { (None, all) };
+        let mut searches = Vec::new();
+        for matrix in norms {
+            searches.push(DeviceMatrix::view(&self.context, matrix, matrix.size)?.begin_largest(&kernels.stream)?);
+        }
+        if let Some(x) = x {
+            searches.push(x.begin_largest(&kernels.stream)?);
+        }
+        // An even number of real numbers are half as many complex ones.
+        let numbers = |reals: usize| if T::IS_COMPLEX { reals / 2 } else { reals };
+        let buffers: Vec<_> = searches.iter().map(|(found, reals)| (found, numbers(2 * reals))).collect();
+        let matrices: Vec<&Dense> = small.into_iter().chain(other).collect();
+        let (mut matrices, found) = block_on(kernels.download_several::<T>(&matrices, &buffers))?;
+        let reals = |found: &[T]| -> Vec<f64> {
+            let parts = |x: &T| {
+                let x = x.to_complex();
+                [x.re, x.im].into_iter().take(if T::IS_COMPLEX { 2 } else { 1 })
+            };
+            found.iter().flat_map(parts).collect()
+        };
+        let halves: Vec<(Vec<f64>, f64)> = found
+            .iter()
+            .map(|found| {
+                let mut largest = reals(found);
+                let squares = largest.split_off(largest.len() / 2).into_iter().sum();
+                (largest, squares)
+            })
+            .collect();
+        let product: f64 = halves.iter().take(norms.len()).map(|(_, squares)| squares).product();
+        Ok(Found {
+            other: other.and_then(|_| matrices.pop()),
+            r: small.and_then(|_| matrices.pop()),
+            bound: (!norms.is_empty()).then(|| product.sqrt()),
+            largest: x.and(halves.into_iter().next_back()).and_then(|(largest, _)| finite_largest(largest)),
+        })
     }
 
-    /// Begins the estimate, by products on the device with R and with its inverse if R is large. Infinite if a number overflows on its way.
+    /// Begins the estimate. A large R is inverted on the device.
     fn begin_condition(&self, of: &dyn Triangle) -> Result<Estimate> {
         let (kernels, n) = (of.kernels(), of.shape().1);
-        if let Some(&known) = self.condition.get() {
-            return Ok(Estimate::Known(known));
+        let known = if n == 0 { Some(0.0) } else { self.condition.get().copied() };
+        if known.is_some() {
+            return Ok(Estimate { known, matrices: Vec::new() });
         }
-        if n == 0 {
-            return Ok(Estimate::Known(0.0));
+        let mut matrices = vec![kernels.upper(of.r(), n, 1.0)?];
+        if n > READ_BACK {
+            let inverse = kernels.identity(of.r(), n, 0..n, false)?;
+            kernels.solve_upper(of.r(), Op::NoTrans, &inverse)?;
+            matrices.push(inverse);
         }
-        let r = kernels.upper(of.r(), n, 1.0)?;
-        if n <= READ_BACK {
-            return Ok(Estimate::From(vec![r]));
-        }
-        let power = |m: &Dense, first: Op, second: Op| {
-            let by_square = |x: &Dense| kernels.product(m, second, false, &kernels.product(m, first, false, x)?);
-            let mut x = kernels.noise(n)?;
-            for _ in 0..STEPS {
-                x = by_square(&x)?;
-                kernels.normalize(&x)?;
-            }
-            by_square(&x)
-        };
-        let (largest, diagonal) = (power(&r, Op::NoTrans, Op::ConjTrans)?, kernels.diagonal(&r)?);
-        drop(r);
-        let inverse = kernels.identity(of.r(), n, 0..n, false)?;
-        kernels.solve_upper(of.r(), Op::NoTrans, &inverse)?;
-        Ok(Estimate::From(vec![largest, power(&inverse, Op::ConjTrans, Op::NoTrans)?, diagonal]))
+        Ok(Estimate { known, matrices })
     }
 
-    /// The estimate, from the matrices of one that was begun.
-    fn end_condition(&self, estimate: &Estimate, matrices: &[Mat<T>]) -> f64 {
-        // Of a column that comes from one of length 1.
+    /// The estimate, from what was read back for one that was begun.
+    fn end_condition(&self, of: &dyn Triangle, estimate: &Estimate, found: &Found<T>) -> Result<f64> {
+        let condition = match (estimate.known, &found.r, found.bound) {
+            (Some(known), ..) => known,
+            (_, Some(r), _) => condition(r.as_ref()),
+            // The sums have rounding errors, of less than a part in a thousand.
+            (_, _, Some(bound)) if is_full_rank(1.001 * bound, self.tolerance) => bound,
+            _ => self.by_powers(of, &estimate.matrices)?,
+        };
+        Ok(*self.condition.get_or_init(|| condition))
+    }
+
+    /// The estimate by products on the device with R and with its inverse. Two columns and the diagonal come back. Infinite if a number overflows on its way.
+    fn by_powers(&self, of: &dyn Triangle, matrices: &[Dense]) -> Result<f64> {
+        let ([r, inverse], kernels) = (matrices, of.kernels()) else { return Ok(f64::INFINITY) };
+        let parts = [kernels.diagonal(r)?, kernels.power(r, false, STEPS)?, kernels.power(inverse, true, STEPS)?];
+        let (found, _) = block_on(kernels.download_several::<T>(&parts.each_ref(), &[]))?;
+        let [diagonal, columns @ ..] = &found[..] else { return Ok(f64::INFINITY) };
+        if diagonal.col(0).iter().any(|x| *x == T::zero_impl()) {
+            return Ok(f64::INFINITY);
+        }
+        // Of columns that come from those of length 1.
         let length = |x: &Mat<T>| {
             let squares: f64 = x.col(0).iter().map(|x| x.to_complex().norm_sqr()).sum();
             if squares > 0.0 && squares.is_finite() { squares.sqrt() } else { f64::INFINITY }
         };
-        let found = match (estimate, matrices) {
-            (Estimate::Known(known), _) => *known,
-            (Estimate::From(all), [r, ..]) if all.len() == 1 => condition(r.as_ref()),
-            (_, [_, _, diagonal, ..]) if diagonal.col(0).iter().any(|x| *x == T::zero_impl()) => f64::INFINITY,
-            (_, [largest, smallest, ..]) => (length(largest) * length(smallest)).sqrt(),
-            _ => f64::INFINITY,
-        };
-        *self.condition.get_or_init(|| found)
+        Ok(columns.iter().map(length).product::<f64>().sqrt())
     }
 
     /// R^-1 C, unscaled, before it is known whether R's condition number allows it; and the entries of another matrix. All travels to the host at once.
@@ -147,11 +173,10 @@ impl<T: Scalar> ScaledR<T> {
         let y = kernels.with_rows(c, of.shape().1)?;
         self.solve(of, Op::NoTrans, &y)?;
         let x = self.times_scales(kernels, y, b_scale)?;
-        let matrices: Vec<&Dense> = estimate.matrices().iter().chain(other).collect();
-        let (mut matrices, largest) = self.read(of, &matrices, Some(&x))?;
-        let condition = self.end_condition(&estimate, &matrices);
-        let other = other.and_then(|_| matrices.pop());
-        Ok(Solved { condition, x: if largest.is_some() { Ok(x) } else { Err(SvdError::overflow(T::KIND, SOLUTION)) }, other })
+        let found = self.read(of, &estimate, other, Some(&x))?;
+        let condition = self.end_condition(of, &estimate, &found)?;
+        let overflow = || SvdError::overflow(T::KIND, SOLUTION);
+        Ok(Solved { condition, x: found.largest.map(|_| x).ok_or_else(overflow), other: found.other })
     }
 
     /// Checks B's number of rows and its device, and returns its scale.
