@@ -121,7 +121,7 @@ pub fn memory_is_freed() -> Outcome {
     after("a resident matrix")
 }
 
-/// The bits of what is computed from a matrix: values, vectors, R and Q, and least squares, on the host and on the device.
+/// The bits of what is computed from a matrix: values, vectors, R and Q, and least squares, tall and wide, on the host and on the device.
 fn bits_of(context: &GpuContext, a: &Mat<f32>) -> svdvals_gpu::Result<Vec<u32>> {
     let options = SvdOptions::default().context(context.clone()).backend(Backend::Gpu);
     let values = a.svdvals_gpu_with(&options)?;
@@ -135,6 +135,11 @@ fn bits_of(context: &GpuContext, a: &Mat<f32>) -> svdvals_gpu::Result<Vec<u32>> 
         .into_iter()
         .for_each(&mut add);
     add(&resident.thin_q()?.to_mat()?);
+    add(&resident.complete_q()?.to_mat()?);
+    // With Q [Y; 0] for a solution Y of R^H Y = B: zeros that a new buffer has.
+    let wide = GpuMatrix::upload(context, &a.transpose().to_owned())?;
+    let right = GpuMatrix::upload(context, &a.submatrix(0, 0, a.ncols(), 4).to_owned())?;
+    add(&wide.lstsq(&right, &options.run.clone().into())?.x.to_mat()?);
     Ok(bits)
 }
 
