@@ -1,23 +1,21 @@
-//! A device, its queue and its compiled pipelines. Its failures become values.
+//! A device, its queue and its compiled pipelines.
+
+mod outcome;
+
+pub(crate) use outcome::{CANNOT_BLOCK, Waits};
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
-    pin::Pin,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
-    time::Duration,
+    sync::{Arc, Mutex, OnceLock},
 };
 
-use futures_channel::oneshot;
-use pollster::block_on;
-use wgpu::{AdapterInfo, Device, DeviceType, ErrorFilter, Features, PollError, PollType, Queue, SubmissionIndex};
+use wgpu::{AdapterInfo, Device, DeviceType, Features, PollType, Queue};
 
 use crate::{
     base::{
         element_kind::ElementKind,
         error::{Result, SvdError},
         number::{HalfStorage, Number},
-        pool::on_thread,
     },
     cost::device::DeviceModel,
     gpu::device::{
@@ -63,24 +61,8 @@ struct Inner {
     pipelines: Pipelines,
     pool: Arc<Pool>,
     /// In a browser: the results still to come of error scopes.
-    unchecked: Mutex<Vec<(&'static str, Scope)>>,
+    unchecked: Mutex<Vec<(&'static str, outcome::Scope)>>,
 }
-
-/// The future result of an error scope.
-type Scope = Pin<Box<dyn Future<Output = Option<wgpu::Error>> + Send>>;
-
-/// How a call waits for the device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Waits {
-    /// The thread blocks.
-    #[default]
-    Blocking,
-    /// The task is woken.
-    Awaited,
-}
-
-/// Timeout for work that is bounded to about a second (see `stream.rs`). After it, the device is considered hung.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 impl GpuContext {
     /// A context on a device that you own. Request as many limits and features for it as possible. Kernels use its
@@ -353,12 +335,14 @@ impl GpuContext {
     ///
     /// ```
     /// # #[cfg(feature = "faer")] {
-    /// use svdvals_gpu::{GpuContext, SvdOptions, SvdValsGpu};
-    /// if let Ok(context) = GpuContext::global() {
-    ///     let options = SvdOptions::default().context(context.clone());
-    ///     let _ = faer::Mat::<f32>::identity(500, 500).svdvals_gpu_with(&options)?;
-    ///     println!("{} bytes", context.trim());
-    /// }
+    /// use svdvals_gpu::{AdapterChoice, Backend, GpuContext, SvdOptions, SvdValsGpu};
+    /// # let Ok(_) = GpuContext::global() else { return Ok::<(), svdvals_gpu::SvdError>(()) };
+    /// let context = GpuContext::new(&AdapterChoice::default())?;
+    /// let options = SvdOptions::default().backend(Backend::Gpu).context(context.clone());
+    /// let s = faer::Mat::<f32>::identity(500, 500).svdvals_gpu_with(&options)?;
+    /// assert!((s[499] - 1.0).abs() < 1e-6);
+    /// assert!(context.trim() >= 500 * 500 * 4); // the matrix, at least
+    /// assert_eq!(context.trim(), 0);
     /// # }
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```
@@ -388,111 +372,6 @@ impl GpuContext {
     pub(crate) fn max_buffer_bytes(&self) -> u64 {
         // Buffer sizes are multiples of 16 bytes.
         self.0.limits.max_buffer_size.min(self.0.limits.max_storage_buffer_binding_size) / 16 * 16
-    }
-
-    fn lost(&self, fallback: impl FnOnce() -> String) -> SvdError {
-        SvdError::DeviceLost { reason: self.0.lost.get().cloned().unwrap_or_else(fallback) }
-    }
-
-    /// Checks that a call may wait in this way.
-    pub(crate) fn may_wait(&self, waits: Waits) -> Result<()> {
-        if CANNOT_BLOCK && waits == Waits::Blocking {
-            return Err(SvdError::invalid("backend", "a GPU in a browser is waited for by `svdvals_gpu_async` alone"));
-        }
-        Ok(())
-    }
-
-    /// Runs `body`, which uses the device, and returns the errors that the device reports meanwhile. A browser reports them later, and
-    /// [`done`](Self::done) returns them there. (Error scopes are per thread.)
-    pub(crate) fn scoped<R>(&self, what: &'static str, body: impl FnOnce() -> Result<R>) -> Result<R> {
-        if self.is_lost() {
-            return Err(self.lost(String::new));
-        }
-        let filters = [ErrorFilter::Internal, ErrorFilter::Validation, ErrorFilter::OutOfMemory];
-        let mut scopes = Vec::from(filters.map(|filter| self.0.device.push_error_scope(filter)));
-        let result = body();
-        // Scopes are popped innermost first.
-        let errors = std::iter::from_fn(|| scopes.pop()).map(|scope| scope.pop());
-        if CANNOT_BLOCK {
-            let mut unchecked = self.0.unchecked.lock().unwrap_or_else(PoisonError::into_inner);
-            unchecked.extend(errors.map(|error| (what, Box::pin(error) as _)));
-            return result;
-        }
-        let errors: Vec<_> = errors.filter_map(block_on).collect();
-        if result.is_err() || !errors.is_empty() {
-            // Polling reveals that the device is lost, which explains any other error.
-            let _ = self.poll(PollType::Poll);
-        }
-        if self.is_lost() {
-            return Err(self.lost(String::new));
-        }
-        match errors.into_iter().next() {
-            None => result,
-            Some(error) => Err(error_of(what, error)),
-        }
-    }
-
-    /// Completes when `submission` is done.
-    pub(crate) async fn done(&self, submission: SubmissionIndex, waits: Waits) -> Result<()> {
-        if CANNOT_BLOCK {
-            let (tell, told) = oneshot::channel();
-            // There is no receiver any more if the call was dropped.
-            self.0.queue.on_submitted_work_done(move || {
-                let _ = tell.send(());
-            });
-            told.await.map_err(|never| self.lost(|| never.to_string()))?;
-            let unchecked = std::mem::take(&mut *self.0.unchecked.lock().unwrap_or_else(PoisonError::into_inner));
-            for (what, error) in unchecked {
-                if let Some(error) = error.await {
-                    return Err(error_of(what, error));
-                }
-            }
-            return Ok(());
-        }
-        match waits {
-            Waits::Blocking => self.wait(submission),
-            Waits::Awaited => {
-                // Some thread must poll the device: one that nothing else waits for.
-                let context = self.clone();
-                on_thread(move || context.wait(submission)).await?
-            }
-        }
-    }
-
-    /// Blocks until `submission` is done.
-    fn wait(&self, submission: SubmissionIndex) -> Result<()> {
-        let result = self.poll(PollType::Wait { submission_index: Some(submission), timeout: Some(PATIENCE) });
-        if self.is_lost() { Err(self.lost(String::new)) } else { result }
-    }
-
-    /// Blocks until all submissions are done.
-    pub(crate) fn wait_for_all(&self) -> Result<()> {
-        self.poll(PollType::Wait { submission_index: None, timeout: Some(PATIENCE) })
-    }
-
-    /// `Device::poll`, with its panic turned into an error. wgpu 30 panics there if the device is lost (backend/wgpu_core.rs,
-    /// `handle_error_fatal`).
-    fn poll(&self, poll: PollType) -> Result<()> {
-        // Unwind safe: of this crate, the stack below has only callbacks that send a message, and wgpu's locks do not poison.
-        match catch_unwind(AssertUnwindSafe(|| self.0.device.poll(poll))) {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(PollError::Timeout)) => Err(self.lost(|| format!("no answer for {} seconds", PATIENCE.as_secs()))),
-            Ok(Err(error)) => Err(self.lost(|| error.to_string())),
-            Err(_) => Err(self.lost(|| "lost while waited for".into())),
-        }
-    }
-}
-
-/// Whether threads must not block, as in a browser.
-pub(crate) const CANNOT_BLOCK: bool = cfg!(target_family = "wasm");
-
-fn error_of(what: &'static str, error: wgpu::Error) -> SvdError {
-    match error {
-        wgpu::Error::OutOfMemory { .. } => {
-            let reason = std::error::Error::source(&error).map_or(what.into(), |e| format!("{what}: {e}"));
-            SvdError::OutOfMemory { reason: format!("{reason}; Backend::Cpu takes the host's") }
-        }
-        error => SvdError::Gpu { what, reason: error.to_string() },
     }
 }
 
