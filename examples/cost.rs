@@ -262,6 +262,8 @@ fn with_field(tuning: Tuning, name: &str, value: usize) -> Result<Tuning, String
         "split_beside" => tuning.split_beside(value),
         "rows_per_block" => tuning.rows_per_block(value),
         "strips_per_thread" => tuning.strips_per_thread(value),
+        "deferred_columns" => tuning.deferred_columns(value),
+        "deferred_from" => tuning.deferred_from(value),
         "cycles_per_dispatch" => tuning.cycles_per_dispatch(value),
         "max_blocks" => tuning.max_blocks(value),
         other => return Err(format!("{other} is no hyperparameter")),

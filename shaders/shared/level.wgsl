@@ -77,6 +77,15 @@ struct Place {
     at: u32,
 }
 
+/// The place of an entry by its index in the concatenated buffers, of `lines` lines of ld entries each.
+fn place_at(at: u32, lines: u32, ld: u32) -> Place {
+    @if(blocks) {
+        let buffer = at / (lines * ld);
+        return Place(buffer, at - buffer * lines * ld);
+    }
+    @else return Place(0u, at);
+}
+
 /// The place of entry (i, j). The next entry of its line is at index at + 1, and that of the next line of its buffer at at + rs + cs - 1.
 fn place_of(level: Level, i: u32, j: u32) -> Place {
     @if(blocks) {

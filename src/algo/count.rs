@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use crate::{
     algo::{
         band_to_bidiag::band_to_bidiag,
+        deferred::to_band_deferred,
         one_stage::one_stage,
         svdvals::{BIDIAGONAL, stage_one, tall_first},
         to_band::{to_band, triangular_factor},
@@ -13,7 +14,8 @@ use crate::{
     tile::{
         band_layout::BandLayout,
         chase_schedule::ReductionStep,
-        kernels::{OneStageKernels, StageKernels},
+        deferred::{DeferredPanel, DeferredProduct},
+        kernels::{DeferredKernels, OneStageKernels, StageKernels},
         one_stage::{Line, Trailing},
         panel_tree::Level,
         tuning::Tuning,
@@ -33,6 +35,9 @@ pub(crate) enum Asked<'a> {
     UpdateLine(&'a Line),
     MultiplyLine(&'a Line),
     UpdateTrailing(&'a Trailing),
+    SubtractDeferred(&'a DeferredProduct),
+    JoinReflectors(&'a DeferredPanel, &'a [Level]),
+    MultiplyPanel(&'a DeferredPanel),
 }
 
 impl Asked<'_> {
@@ -45,6 +50,9 @@ impl Asked<'_> {
             Asked::UpdateLine(line) => line.update_flops(kind),
             Asked::MultiplyLine(line) => line.multiply_flops(kind),
             Asked::UpdateTrailing(trailing) => trailing.flops(kind, trailing.shape().1),
+            Asked::SubtractDeferred(product) => product.flops(kind, product.cols.len()),
+            Asked::JoinReflectors(panel, _) => panel.join_flops(kind),
+            Asked::MultiplyPanel(panel) => panel.multiply_flops(kind, panel.multiplied().len()),
             Asked::PackBand(..) | Asked::Chase(..) => 0,
         }
     }
@@ -53,6 +61,8 @@ impl Asked<'_> {
 /// Kernels that record their calls. A dense matrix is represented by its shape, a band by its layout.
 struct Counter<F> {
     rows_at_once: usize,
+    /// The columns of deferred updates in stage 1.
+    deferred: usize,
     note: RefCell<F>,
 }
 
@@ -84,6 +94,13 @@ impl<F: FnMut(Asked<'_>) -> Result<()>> StageKernels for Counter<F> {
         self.note(Asked::UnmqrAndGeqrt(level, cols - level.col - level.width, next))
     }
 
+    fn to_band_deferred(&self, a: &mut Self::Dense, size: (usize, usize), tuning: &Tuning) -> Result<bool> {
+        if self.deferred > 0 {
+            to_band_deferred(self, a, size, tuning, self.deferred)?;
+        }
+        Ok(self.deferred > 0)
+    }
+
     fn keep_rows(&self, a: &mut Self::Dense, rows: usize) {
         a.0 = rows;
     }
@@ -97,6 +114,24 @@ impl<F: FnMut(Asked<'_>) -> Result<()>> StageKernels for Counter<F> {
 
     fn chase(&self, band: &mut BandLayout, step: &ReductionStep) -> Result<()> {
         self.note(Asked::Chase(step, *band))
+    }
+}
+
+impl<F: FnMut(Asked<'_>) -> Result<()>> DeferredKernels for Counter<F> {
+    fn subtract_deferred(&self, _: &mut Self::Dense, product: &DeferredProduct) -> Result<()> {
+        self.note(Asked::SubtractDeferred(product))
+    }
+
+    fn factor_level(&self, _: &mut Self::Dense, _: usize, level: &Level) -> Result<()> {
+        self.note(Asked::Geqrt(level))
+    }
+
+    fn join_reflectors(&self, _: &mut Self::Dense, panel: &DeferredPanel, levels: &[Level]) -> Result<()> {
+        self.note(Asked::JoinReflectors(panel, levels))
+    }
+
+    fn multiply_panel(&self, _: &mut Self::Dense, panel: &DeferredPanel) -> Result<()> {
+        self.note(Asked::MultiplyPanel(panel))
     }
 }
 
@@ -121,15 +156,15 @@ impl<F: FnMut(Asked<'_>) -> Result<()>> OneStageKernels for Counter<F> {
 }
 
 /// Runs stages 1 and 2 of an m x n matrix, m >= n, or the one-stage reduction, on kernels that pass their calls to `note`. Levels are split
-/// into pieces of at most `rows_at_once` stacked rows.
+/// into pieces of at most `rows_at_once` stacked rows; L has `deferred` columns.
 pub(crate) fn kernels_of_call(
     (m, n): (usize, usize),
     tuning: &Tuning,
     in_one_stage: bool,
-    rows_at_once: usize,
+    (rows_at_once, deferred): (usize, usize),
     note: impl FnMut(Asked<'_>) -> Result<()>,
 ) -> Result<()> {
-    let kernels = Counter { rows_at_once, note: RefCell::new(note) };
+    let kernels = Counter { rows_at_once, deferred, note: RefCell::new(note) };
     let mut a = (m, n);
     let rows = tall_first(&kernels, &mut a, m, n, tuning)?;
     if in_one_stage {
@@ -145,10 +180,10 @@ pub(crate) fn kernels_of_call(
 /// Flops of stage 3 for each of the n^2 pairs of a value and a row: six passes of 8 flops.
 const FLOPS_OF_PAIR: u64 = 48;
 
-/// Flops of stage 1 of an m x n matrix, m >= n, stored as `S`.
-pub(crate) fn stage_1_flops(kind: ElementKind, (m, n): (usize, usize), tuning: &Tuning) -> Result<u64> {
+/// Flops of stage 1 of an m x n matrix, m >= n, stored as `S`, with `deferred` columns of L.
+pub(crate) fn stage_1_flops(kind: ElementKind, (m, n): (usize, usize), tuning: &Tuning, deferred: usize) -> Result<u64> {
     sweep_flops(kind, |note| {
-        let kernels = Counter { rows_at_once: usize::MAX, note: RefCell::new(note) };
+        let kernels = Counter { rows_at_once: usize::MAX, deferred, note: RefCell::new(note) };
         stage_one(&kernels, &mut (m, n), m, n, tuning)
     })
 }
@@ -175,7 +210,7 @@ pub(crate) fn kernels_of_qr(
     rows_at_once: usize,
     note: impl FnMut(Asked<'_>) -> Result<()>,
 ) -> Result<()> {
-    let kernels = Counter { rows_at_once, note: RefCell::new(note) };
+    let kernels = Counter { rows_at_once, deferred: 0, note: RefCell::new(note) };
     triangular_factor(&kernels, &mut (m, n), m, n, tuning)
 }
 
@@ -190,15 +225,15 @@ pub(crate) fn stage_3_flops(n: usize) -> u64 {
     FLOPS_OF_PAIR.saturating_mul((n as u64).saturating_mul(n as u64))
 }
 
-/// Flops of all stages of an m x n matrix, m >= n, stored as `S`, if it is reduced to a band first.
-pub(crate) fn flops_by_band(kind: ElementKind, (m, n): (usize, usize), tuning: &Tuning) -> Result<StageFlops> {
-    Ok([stage_1_flops(kind, (m, n), tuning)?, stage_2_flops(kind, n, tuning.bandwidth(n), tuning), stage_3_flops(n), 0])
+/// Flops of all stages of an m x n matrix, m >= n, stored as `S`, if it is reduced to a band first, with `deferred` columns of L.
+pub(crate) fn flops_by_band(kind: ElementKind, (m, n): (usize, usize), tuning: &Tuning, deferred: usize) -> Result<StageFlops> {
+    Ok([stage_1_flops(kind, (m, n), tuning, deferred)?, stage_2_flops(kind, n, tuning.bandwidth(n), tuning), stage_3_flops(n), 0])
 }
 
 /// Flops of all stages of an m x n matrix, m >= n, stored as `S`, by the one-stage reduction.
 pub(crate) fn flops_by_one_stage(kind: ElementKind, (m, n): (usize, usize), tuning: &Tuning) -> Result<StageFlops> {
     let (mut tall, mut reduction) = (0u64, 0u64);
-    kernels_of_call((m, n), tuning, true, usize::MAX, |asked| {
+    kernels_of_call((m, n), tuning, true, (usize::MAX, 0), |asked| {
         let sum = if matches!(asked, Asked::Geqrt(_) | Asked::Unmqr(..) | Asked::UnmqrAndGeqrt(..)) {
             &mut tall
         } else {

@@ -5,6 +5,7 @@ pub(crate) mod bidiag;
 pub mod bidiagonal;
 pub(crate) mod condition;
 pub(crate) mod count;
+pub(crate) mod deferred;
 pub(crate) mod fixed;
 pub(crate) mod krylov;
 pub(crate) mod leading;

@@ -20,7 +20,21 @@ use crate::{
 
 /// Reduces the m x n matrix `a` (m >= n) to an upper band with `tuning.tile_size` superdiagonals in its leading n x n part.
 pub fn to_band<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {
-    sweeps(kernels, a, band_levels(m, n, tuning, kernels.rows_at_once()))
+    if kernels.to_band_deferred(a, (m, n), tuning)? {
+        return Ok(());
+    }
+    rest_to_band(kernels, a, (m, n), 0, tuning)
+}
+
+/// [`to_band`] of what is left from diagonal entry `first` on, which begins a tile.
+pub(crate) fn rest_to_band<K: StageKernels>(
+    kernels: &K,
+    a: &mut K::Dense,
+    (m, n): (usize, usize),
+    first: usize,
+    tuning: &Tuning,
+) -> Result<()> {
+    sweeps(kernels, a, band_levels(m, n, tuning, kernels.rows_at_once()).skip_while(move |level| level.col < first))
 }
 
 /// The levels of [`to_band`], in order: those of a QR sweep and an LQ sweep for each diagonal tile.

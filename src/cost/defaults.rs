@@ -59,6 +59,8 @@ impl Tuning {
                 split_beside: 0,
                 rows_per_block: 0,
                 strips_per_thread: 1,
+                deferred_columns: 0,
+                deferred_from: 0,
             };
             Tuning {
                 tile_size,

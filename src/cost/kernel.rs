@@ -17,6 +17,14 @@ pub enum Kernel {
     Unmqr,
     /// Stage 1: `unmqr` of a level of a panel's tree, beside `geqrt` of the next level.
     UnmqrAndGeqrt,
+    /// Stage 1 with deferred updates: a product of L and R, subtracted from a part of the matrix.
+    SubtractDeferred,
+    /// Stage 1 with deferred updates: the reflectors of a panel's tree, joined into one block reflector.
+    JoinReflectors,
+    /// Stage 1 with deferred updates: the products of the matrix with a panel, in parts.
+    MultiplyPanel,
+    /// Stage 1 with deferred updates: the sums of these parts.
+    AddParts,
     /// One stage: a product of the last reflector, and the column or row that is eliminated next.
     UpdateLine,
     /// One stage: its reflector, and the reflector's products with the matrix and the panel.
@@ -93,6 +101,7 @@ impl Kernel {
         match self {
             Kernel::Geqrt | Kernel::UnmqrAndGeqrt => 128,
             Kernel::Unmqr | Kernel::GemmBatch => 96,
+            Kernel::SubtractDeferred | Kernel::MultiplyPanel | Kernel::JoinReflectors => 96,
             Kernel::Gemm | Kernel::UpdateTrailing | Kernel::ApplyChase | Kernel::Chase => 80,
             _ => 48,
         }
@@ -106,10 +115,14 @@ impl Kernel {
     /// use svdvals_gpu::cost::Kernel;
     /// assert_eq!(Kernel::ALL[0].to_string(), "geqrt");
     /// ```
-    pub const ALL: [Kernel; 30] = [
+    pub const ALL: [Kernel; 34] = [
         Kernel::Geqrt,
         Kernel::Unmqr,
         Kernel::UnmqrAndGeqrt,
+        Kernel::SubtractDeferred,
+        Kernel::JoinReflectors,
+        Kernel::MultiplyPanel,
+        Kernel::AddParts,
         Kernel::UpdateLine,
         Kernel::MultiplyLine,
         Kernel::UpdateTrailing,
@@ -146,6 +159,10 @@ impl fmt::Display for Kernel {
             Kernel::Geqrt => "geqrt",
             Kernel::Unmqr => "unmqr",
             Kernel::UnmqrAndGeqrt => "unmqr_and_geqrt",
+            Kernel::SubtractDeferred => "subtract_deferred",
+            Kernel::JoinReflectors => "join_reflectors",
+            Kernel::MultiplyPanel => "multiply_panel",
+            Kernel::AddParts => "add_parts",
             Kernel::UpdateLine => "update_line",
             Kernel::MultiplyLine => "multiply_line",
             Kernel::UpdateTrailing => "update_trailing",

@@ -23,7 +23,9 @@ fn dispatches((m, n): (usize, usize), tuning: &Tuning) -> u64 {
         PanelTree::Flat => m.div_ceil(tile.max(1)),
         PanelTree::Reduction => 2 * m.div_ceil(rows_at_once) + u64::from(m.max(1).ilog(tuning.arity() as u64)),
     };
-    let panels = (2 * n.div_ceil(tile.max(1))).saturating_mul(of_panel);
+    // With deferred updates a product before a panel's levels, and four kernels after them.
+    let deferred = if tuning.gpu.deferred_columns > 0 { 5 } else { 0 };
+    let panels = (2 * n.div_ceil(tile.max(1))).saturating_mul(of_panel.saturating_add(deferred));
     let cut = m.saturating_mul(n).saturating_mul(4 * n) / SUBMISSION_FLOPS;
     // Stage 2: each step has (m + 3 s - 1) n / (s m).
     let steps = (tuning.bandwidth(n as usize) as u64).saturating_sub(1).div_ceil((tuning.tile_width as u64).max(1));

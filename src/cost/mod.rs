@@ -21,6 +21,7 @@ pub(crate) mod cholesky;
 mod count;
 pub mod counts;
 mod defaults;
+pub(crate) mod deferred;
 pub(crate) mod device;
 mod dispatches;
 pub(crate) mod fixed;
@@ -310,6 +311,7 @@ impl Cost {
         let Tuning { tile_size, leaf, cols_per_block, ref gpu, .. } = *tuning;
         let GpuTuning { split_k, threads_per_block, sweeps_per_block, cycles_per_dispatch, .. } = *gpu;
         let GpuTuning { split_beside, rows_per_block, lines_per_thread, subgroup_threads, strips_per_thread, .. } = *gpu;
+        let deferred_columns = gpu.deferred_columns;
         for (option, value) in [
             ("tile_size", tile_size),
             ("leaf", leaf),
@@ -323,6 +325,7 @@ impl Cost {
             ("lines_per_thread", lines_per_thread),
             ("subgroup_threads", subgroup_threads),
             ("strips_per_thread", strips_per_thread),
+            ("deferred_columns", deferred_columns),
         ] {
             if value > MOST {
                 return Err(SvdError::invalid(option, format!("{value}, but no device has more than {MOST}")));

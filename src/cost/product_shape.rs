@@ -30,6 +30,14 @@ impl ProductShape {
         ProductShape { depth, rows, cols: tuning.cols_per_block.next_multiple_of(8), strips: strips_of(tuning, rows) }
     }
 
+    /// Products with a panel of at most `width` columns: C has as many, and each workgroup many rows of it.
+    pub fn of_panel(tuning: &Tuning, width: usize) -> ProductShape {
+        // Large pieces for few columns; four entries of a wide number, of which two halves of eight rows would take 32 KiB.
+        let strips = if tuning.gpu.strips_per_thread == 2 { 2 } else { 1 };
+        let depth = if width >= 32 { 16 } else { 8 };
+        ProductShape { depth, rows: 128 * strips, cols: width.next_multiple_of(8), strips }
+    }
+
     /// Threads of a workgroup, with a piece of 4 `strips` x 8 entries of C each.
     pub fn threads(&self) -> usize {
         self.rows / 4 / self.strips * (self.cols / 8)

@@ -72,8 +72,9 @@ pub(crate) struct Shape {
     /// dispatches of their own.
     pub split_beside: usize,
     pub arity: usize,
-    /// The sizes of the kernels that multiply.
+    /// The sizes of the kernels that multiply, and of those that multiply with a panel of deferred updates.
     pub products: ProductShape,
+    pub panels: ProductShape,
 }
 
 /// Bytes of a column in one thread's registers in `geqrt` beside `unmqr`, at most: with more, fewer workgroups of `unmqr` would run.
@@ -81,6 +82,8 @@ const MOST_BESIDE_BYTES: usize = 256;
 
 /// Maximum rows, and bytes, of a column in one thread's registers. Above this, registers spill and compile times grow.
 const MOST_SLICE: usize = 256;
+/// Most columns of deferred updates: the products with them are no longer small.
+const MOST_DEFERRED: usize = 8192;
 const MOST_SLICE_BYTES: usize = 2048;
 
 impl Shape {
@@ -98,6 +101,7 @@ impl Shape {
             split_beside: tuning.gpu.split_beside,
             arity: tuning.arity(),
             products: ProductShape::of(tuning),
+            panels: ProductShape::of_panel(tuning, ts),
         }
     }
 
@@ -219,6 +223,12 @@ impl Shape {
         memory("cols_per_block", shape.product_bytes(kind), "unmqr")?;
         memory("tiles_held", shape.unmqr_bytes(kind), "unmqr")?;
         memory("rows_per_block", shape.products.bytes(kind), "gemm")?;
+        if tuning.gpu.deferred_columns > 0 && !kind.is_half() {
+            most("deferred_columns", tuning.gpu.deferred_columns, MOST_DEFERRED)?;
+            most("deferred_columns", shape.panels.threads(), threads)?;
+            memory("deferred_columns", shape.panels.bytes(kind), "multiply_panel")?;
+            memory("deferred_columns", shape.join_bytes(kind), "join_reflectors")?;
+        }
         if let Some(beside) = shape.beside(kind) {
             memory("split_beside", beside.beside_bytes(kind), "unmqr beside geqrt")?;
         }
@@ -240,6 +250,17 @@ impl Shape {
             ("ROWS", self.rows() as u32),
             ("GEQRT_THREADS", self.geqrt_threads() as u32),
         ]
+    }
+
+    /// Bytes of workgroup memory that the shader of `join_reflectors` declares: five squares.
+    pub fn join_bytes(&self, kind: ElementKind) -> usize {
+        5 * self.ts * self.ts * kind.scalar_bytes()
+    }
+
+    /// The constants of the shader of `join_reflectors`.
+    pub fn join_constants(&self) -> [(&'static str, u32); 3] {
+        let [ts, threads] = [self.ts, self.geqrt_threads()].map(|x| x as u32);
+        [("TS", ts), ("TS4", ts / 4), ("GEQRT_THREADS", threads)]
     }
 
     /// The constants of the shader of `unmqr`.
@@ -315,7 +336,18 @@ mod tests {
     fn usual_sizes_fit_webgpu_defaults() {
         let (bytes, threads) = (16 << 10, 256);
         let products = ProductShape { depth: 32, rows: 32, cols: 64, strips: 1 };
-        let narrow = Shape { ts: 32, split: 8, slice: 16, cpb: 64, held: 0, strips: 1, split_beside: 0, arity: 4, products };
+        let narrow = Shape {
+            ts: 32,
+            split: 8,
+            slice: 16,
+            cpb: 64,
+            held: 0,
+            strips: 1,
+            split_beside: 0,
+            arity: 4,
+            products,
+            panels: products,
+        };
         let wide = Shape { ts: 16, ..narrow };
         assert!(narrow.geqrt_bytes(ElementKind::F32).max(narrow.unmqr_bytes(ElementKind::F32)) <= bytes);
         assert!(wide.geqrt_bytes(ElementKind::F64).max(wide.unmqr_bytes(ElementKind::F64)) <= bytes);

@@ -1,7 +1,7 @@
 //! What the limits of a device allow: the sizes of buffers in bytes, and hyperparameters.
 
 use crate::{
-    algo::{svdvals::qr_first, to_band::band_levels},
+    algo::{deferred::deferred_columns, svdvals::qr_first, to_band::band_levels},
     base::{
         element_kind::ElementKind,
         error::{Result, SvdError},
@@ -9,6 +9,7 @@ use crate::{
     },
     cost::{
         chase::{ChaseShape, layout_on_device},
+        deferred::numbers_of_panels,
         device::has_fast_memory,
         shape::{Bounds, Shape, TriangleShape},
         work::ROWS_AT_ONCE,
@@ -137,10 +138,14 @@ pub(crate) fn required_bytes_of(
     tuning: &Tuning,
 ) -> Result<u64> {
     let shape = Shape::new(kind, &Bounds::of(context), tuning)?;
-    let (_, dense) = dense_sizes(kind, context, 1, (m, n), by_rows, shape, tuning.leaf)?;
+    let deferred = deferred_columns(kind, (m.max(n), m.min(n)), tuning);
+    let size = (m.saturating_add(deferred), n.saturating_add(deferred));
+    let (_, dense) = dense_sizes(kind, context, 1, size, by_rows, shape, tuning.leaf)?;
     let order = m.min(n);
     let band = required_band_bytes(kind, context, order, tuning.bandwidth(order), tuning)?;
-    Ok(dense.saturating_add(band))
+    let panels = if deferred > 0 { numbers_of_panels(m.max(n), deferred, shape.ts) } else { [Some(0); 2] };
+    let of_panels = |len| fitting_bytes(context, "products with a panel", kind.scalar_bytes(), len);
+    Ok(dense.saturating_add(band).saturating_add(of_panels(panels[0])?).saturating_add(of_panels(panels[1])?))
 }
 
 /// Bytes of a band of order n, stored as `kind`, on the device.

@@ -1,8 +1,10 @@
 //! The matrices on the device: a dense one with the workspace of stage 1, a view of one to be copied, and a band.
 
+mod deferred;
 mod lines;
 mod part;
 
+pub(crate) use deferred::Deferred;
 pub(crate) use lines::Lines;
 
 use std::{
@@ -84,6 +86,9 @@ pub struct Dense {
     kernels: StageOne,
     shape: Shape,
     kept: Option<Kept>,
+    /// Rows and columns of memory beyond the matrix, for deferred updates.
+    pub(crate) room: usize,
+    pub(crate) deferred: Option<Deferred>,
 }
 
 /// The kernels of stage 1, each with a bind group of v, t and a. The second ones have the V and T of [`Dense::beside`] in place of v and t, and the other
@@ -176,7 +181,40 @@ impl Dense {
         let (lines, kept) = (sizes.lines, None);
         let matrix = sizes.outer / matrices.max(1) * sizes.ld;
         let first = 0;
-        Ok(Dense { kind, a, lines, v, t, size, strides, matrices, matrix, first, beside, in_beside, kernels, shape, kept })
+        let (room, deferred) = (0, None);
+        Ok(Dense {
+            kind,
+            a,
+            lines,
+            v,
+            t,
+            size,
+            strides,
+            matrices,
+            matrix,
+            first,
+            beside,
+            in_beside,
+            kernels,
+            shape,
+            kept,
+            room,
+            deferred,
+        })
+    }
+
+    /// [`new`](Self::new), with so many more rows and columns of memory.
+    pub(crate) fn with_room(
+        kind: ElementKind,
+        context: &GpuContext,
+        size: (usize, usize),
+        room: usize,
+        by_rows: bool,
+        shape: Shape,
+        leaf: usize,
+    ) -> Result<Self> {
+        let whole = (size.0.saturating_add(room), size.1.saturating_add(room));
+        Ok(Dense { size, room, ..Self::new(kind, context, whole, by_rows, shape, leaf)? })
     }
 
     /// From now on `geqrt` keeps the reflectors of `levels`. It must be called once for each of them, in this order.
@@ -353,12 +391,22 @@ impl Dense {
     }
 
     /// [`parameters`](Self::parameters) of a level in a matrix of `rows` x `cols`, whose first T has the index `t_first`.
-    fn parameters_within(&self, level: &Level, (rows, cols): (usize, usize), t_first: usize) -> Result<parameters::Level> {
+    fn parameters_within(&self, level: &Level, size: (usize, usize), t_first: usize) -> Result<parameters::Level> {
+        self.parameters_in(self.last(), level, size, t_first)
+    }
+
+    /// [`parameters_within`](Self::parameters_within), for these V and T.
+    fn parameters_in(
+        &self,
+        [v, t]: [&Buffer; 2],
+        level: &Level,
+        (rows, cols): (usize, usize),
+        t_first: usize,
+    ) -> Result<parameters::Level> {
         let &Level { transposed, col, width, map } = level;
         let (rs, cs) = if transposed { (self.strides.1, self.strides.0) } else { self.strides };
         let Shape { ts, .. } = self.shape;
         let elements = |buffer: &Buffer| buffer.size() / self.kind.scalar_bytes() as u64;
-        let [v, t] = self.last();
         // Rows ascend with the stacked index if groups do not overlap, so the last stacked row is the last row.
         let fits = width <= ts
             && col.checked_add(width).is_some_and(|end| end <= cols)

@@ -172,8 +172,11 @@ where
 {
     let one_stage = route.is_one_stage();
     let flops = || {
-        let flops =
-            if one_stage { flops_by_one_stage(S::KIND, a.shape(), tuning)? } else { flops_by_band(S::KIND, a.shape(), tuning)? };
+        let flops = if one_stage {
+            flops_by_one_stage(S::KIND, a.shape(), tuning)?
+        } else {
+            flops_by_band(S::KIND, a.shape(), tuning, 0)?
+        };
         Ok(with_vectors::<S>(flops, a.shape(), wanted.is_some()))
     };
     let watch = Watch::new(&call.listen, flops)?;

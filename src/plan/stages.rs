@@ -9,6 +9,7 @@ use crate::{
         band_to_bidiag::band_to_bidiag as reduce_band,
         bidiagonal::Bidiagonal,
         count::{stage_1_flops, stage_2_flops},
+        deferred::deferred_columns,
         svdvals::{narrowed, stage_one, unscaled},
     },
     base::{
@@ -41,7 +42,8 @@ trait OneStage<T: Scalar> {
     /// The result of the stage.
     type Output: Send;
 
-    fn flops(&self, kind: ElementKind, tuning: &Tuning) -> Result<StageFlops>;
+    /// Its flops; on a GPU updates may be deferred.
+    fn flops(&self, kind: ElementKind, tuning: &Tuning, on_gpu: bool) -> Result<StageFlops>;
     fn run<K: Transfers<T>>(&self, kernels: &K, tuning: &Tuning) -> Result<Self::Output>;
 }
 
@@ -55,9 +57,9 @@ where
     #[cfg(feature = "gpu")]
     if let Place::Gpu(on) = place {
         let on_gpu = || -> Result<O::Output> {
-            let watch = Watch::new(listen, || stage.flops(S::KIND, &on.tuning))?;
+            let watch = Watch::new(listen, || stage.flops(S::KIND, &on.tuning, true))?;
             watch.begin(O::STAGE)?;
-            let manner = Manner { watch: watch.clone(), ..Manner::default() };
+            let manner = Manner { watch: watch.clone(), deferred: true, ..Manner::default() };
             let output = stage.run(&GpuKernels::running(S::KIND, &on.context, &on.tuning, manner)?, &on.tuning)?;
             watch.end();
             Ok(output)
@@ -69,7 +71,7 @@ where
     #[cfg(not(feature = "gpu"))]
     let _ = place;
     let tuning = run.tuning_for_cpu(S::KIND, order)?;
-    let watch = Watch::new(listen, || stage.flops(S::KIND, &tuning))?;
+    let watch = Watch::new(listen, || stage.flops(S::KIND, &tuning, false))?;
     watch.begin(O::STAGE)?;
     let kernels = CpuKernels::<S>::watched(&tuning, watch.clone())?;
     let output = on_pool_for((order, order), || stage.run(&kernels, &tuning))?;
@@ -87,8 +89,9 @@ impl<T: Scalar> OneStage<T> for ToBand<'_, T> {
     const STAGE: Stage = Stage::ToBand;
     type Output = Band<T>;
 
-    fn flops(&self, kind: ElementKind, tuning: &Tuning) -> Result<StageFlops> {
-        Ok([stage_1_flops(kind, self.a.shape(), tuning)?, 0, 0, 0])
+    fn flops(&self, kind: ElementKind, tuning: &Tuning, on_gpu: bool) -> Result<StageFlops> {
+        let deferred = if on_gpu { deferred_columns(kind, self.a.shape(), tuning) } else { 0 };
+        Ok([stage_1_flops(kind, self.a.shape(), tuning, deferred)?, 0, 0, 0])
     }
 
     fn run<K: Transfers<T>>(&self, kernels: &K, tuning: &Tuning) -> Result<Band<T>> {
@@ -143,7 +146,7 @@ impl<T: Scalar> OneStage<T> for BandToBidiag<'_, T> {
     const STAGE: Stage = Stage::BandToBidiag;
     type Output = Bidiagonal<Re<T>>;
 
-    fn flops(&self, kind: ElementKind, tuning: &Tuning) -> Result<StageFlops> {
+    fn flops(&self, kind: ElementKind, tuning: &Tuning, _: bool) -> Result<StageFlops> {
         Ok([0, stage_2_flops(kind, self.band.n(), self.band.bandwidth(), tuning), 0, 0])
     }
 

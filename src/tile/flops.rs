@@ -4,6 +4,7 @@ use crate::{
     base::element_kind::ElementKind,
     tile::{
         chase_schedule::ReductionStep,
+        deferred::{DeferredPanel, DeferredProduct},
         one_stage::{Line, Trailing},
         panel_tree::Level,
     },
@@ -38,6 +39,26 @@ impl Level {
         let [width, rows, blocks, cols] = [self.width, self.map.rows, self.map.blocks(), cols].map(|x| x as u64);
         let pair = of_pair(kind);
         counted(pair, [4, rows, width, cols]).saturating_add(counted(pair, [2, blocks, width, width, cols]))
+    }
+}
+
+impl DeferredProduct {
+    /// Flops of `subtract_deferred` in `cols` columns.
+    pub(crate) fn flops(&self, kind: ElementKind, cols: usize) -> u64 {
+        counted(of_pair(kind), [2, self.rows.len() as u64, cols as u64, self.inner as u64])
+    }
+}
+
+impl DeferredPanel {
+    /// Flops of `join_reflectors`: two products with V, and the LU factorisation of a square with T.
+    pub(crate) fn join_flops(&self, kind: ElementKind) -> u64 {
+        let [rows, width] = [self.len(), self.width].map(|x| x as u64);
+        counted(of_pair(kind), [4, rows, width, width]).saturating_add(counted(of_pair(kind), [2, width, width, width]))
+    }
+
+    /// Flops of `multiply_panel` for `cols` columns.
+    pub(crate) fn multiply_flops(&self, kind: ElementKind, cols: usize) -> u64 {
+        counted(of_pair(kind), [2, self.len() as u64, cols as u64, self.width as u64])
     }
 }
 

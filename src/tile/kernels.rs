@@ -18,8 +18,10 @@ use crate::{
     tile::{
         band::Band,
         chase_schedule::ReductionStep,
+        deferred::{DeferredPanel, DeferredProduct},
         one_stage::{Line, Trailing},
         panel_tree::Level,
+        tuning::Tuning,
     },
 };
 
@@ -56,6 +58,12 @@ pub trait StageKernels {
         self.geqrt(a, next)
     }
 
+    /// Stage 1 of an m x n matrix, m >= n, with [deferred updates](DeferredKernels), if the backend and the hyperparameters have those for it. Otherwise
+    /// nothing is done, and the result is false.
+    fn to_band_deferred(&self, _a: &mut Self::Dense, _size: (usize, usize), _tuning: &Tuning) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Restricts all later operations to the first `rows` rows of `a`. The rows below are zero.
     fn keep_rows(&self, a: &mut Self::Dense, rows: usize);
 
@@ -64,6 +72,22 @@ pub trait StageKernels {
 
     /// Runs all cycles of one reduction step, in an order that [`ReductionStep`] allows.
     fn chase(&self, band: &mut Self::Banded, step: &ReductionStep) -> Result<()>;
+}
+
+/// The kernels of stage 1 with deferred updates (`algo/deferred.rs`), on a matrix [A, L; R, G].
+pub trait DeferredKernels: StageKernels {
+    /// C <- C - L R for a window C, with the rows of L and the columns of R that it has.
+    fn subtract_deferred(&self, a: &mut Self::Dense, product: &DeferredProduct) -> Result<()>;
+
+    /// [`geqrt`](StageKernels::geqrt) of level `k` of a panel, whose V and T stay until those of all levels are joined.
+    fn factor_level(&self, a: &mut Self::Dense, k: usize, level: &Level) -> Result<()>;
+
+    /// Joins the reflectors of a panel's levels to I - V T V^H, whose first columns are those of Q S, for a diagonal matrix S of signs, and the panel's R
+    /// to S R. V is appended to L, and V T stays for [`multiply_panel`](Self::multiply_panel).
+    fn join_reflectors(&self, a: &mut Self::Dense, panel: &DeferredPanel, levels: &[Level]) -> Result<()>;
+
+    /// (V T)^H A, for the columns right of the panel, appended to R, and (V T)^H L, in the same rows of G.
+    fn multiply_panel(&self, a: &mut Self::Dense, panel: &DeferredPanel) -> Result<()>;
 }
 
 /// The kernels of the one-stage reduction (`algo/one_stage.rs`).

@@ -6,6 +6,7 @@
 pub mod band;
 pub mod band_layout;
 pub mod chase_schedule;
+pub mod deferred;
 pub(crate) mod fixed;
 pub(crate) mod flops;
 pub mod kernels;

@@ -104,6 +104,15 @@ pub struct GpuTuning {
     /// 1. Two read half as much workgroup memory for a multiplication, and take twice the registers.
     #[cfg_attr(feature = "serde", serde(default))]
     pub strips_per_thread: usize,
+    /// Columns of reflectors of stage 1, and of their products, whose update of the trailing matrix is put off, until one product makes it: a multiple
+    /// of 2 `tile_size`, of which the rest has no effect. The trailing matrix is then read twice for each tile, and rarely written. They take as many rows
+    /// and columns of memory beside the matrix. 0: each level's reflectors are applied at once. So they are where reflectors are kept, in batches, in
+    /// matrices stored in half precision or in more buffers than a shader binds beside seven, and with [`PanelTree::Flat`].
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub deferred_columns: usize,
+    /// Least columns of a trailing matrix whose updates are put off.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub deferred_from: usize,
 }
 
 /// Passes all hyperparameters to another macro: the setter's docs, the name, the field of [`Tuning`] that contains it, the type and an
@@ -147,6 +156,10 @@ macro_rules! hyperparameters {
             rows_per_block in gpu: usize = 64,
             /// Sets the strips of 4 x 8 entries of a product that a thread computes (GPU).
             strips_per_thread in gpu: usize = 2,
+            /// Sets the columns whose updates of the trailing matrix are put off in stage 1 (GPU).
+            deferred_columns in gpu: usize = 256,
+            /// Sets the least columns of a trailing matrix whose updates are put off (GPU).
+            deferred_from in gpu: usize = 4096,
         }
     };
 }
@@ -224,6 +237,8 @@ impl Tuning {
                 split_beside: 0,
                 rows_per_block: 0,
                 strips_per_thread: 1,
+                deferred_columns: 0,
+                deferred_from: 0,
             },
         }
     }

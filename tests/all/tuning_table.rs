@@ -190,7 +190,9 @@ fn round_trips() {
         .rows_per_block(12)
         .lines_per_thread(1)
         .subgroup_threads(32)
-        .strips_per_thread(2);
+        .strips_per_thread(2)
+        .deferred_columns(13)
+        .deferred_from(14);
     let mut table = TuningTable::default();
     table.set::<f64>("a device, \"quoted\"\n", 1000, all.clone());
     table.set::<f16>(TuningTable::CPU, usize::MAX, PartialTuning::default());

@@ -16,7 +16,7 @@ pub const OF_CPU: [(&str, Set); 6] = [
     ("triangle", Tuning::triangle),
     ("direct_up_to", Tuning::direct_up_to),
 ];
-pub const OF_GPU: [(&str, Set); 11] = [
+pub const OF_GPU: [(&str, Set); 13] = [
     ("split_k", Tuning::split_k),
     ("threads_per_block", Tuning::threads_per_block),
     ("sweeps_per_block", Tuning::sweeps_per_block),
@@ -28,4 +28,6 @@ pub const OF_GPU: [(&str, Set); 11] = [
     ("split_beside", Tuning::split_beside),
     ("rows_per_block", Tuning::rows_per_block),
     ("strips_per_thread", Tuning::strips_per_thread),
+    ("deferred_columns", Tuning::deferred_columns),
+    ("deferred_from", Tuning::deferred_from),
 ];

@@ -28,6 +28,7 @@ mod accuracy;
 mod band;
 mod batch;
 mod batch_vectors;
+mod deferred;
 mod dense;
 mod factors_resident;
 mod half_types;
@@ -289,6 +290,10 @@ fn kernels<T: Elements>() -> Vec<Runs> {
         ("batch_mixed_shapes", batch::mixed_shapes::<T>),
     ];
     bodies.extend(one_stage::kernels::<T>());
+    // Half precision has no deferred updates.
+    if T::NAME != "f16" {
+        bodies.push(("deferred_updates", deferred::values_are_the_cpus::<T>));
+    }
     // In f16 a difference of one rounding between the twins grows by a factor in each of hundreds of cycles: what can be said is that
     // singular values are kept.
     if T::NAME != "f16" {

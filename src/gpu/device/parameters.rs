@@ -32,6 +32,10 @@ parameters! {
     /// Parameters of `update_line` and `multiply_line`.
     Line { rs, cs, lines, line, first, rows, cols, done, parts, ld, flags }
     UpdateTrailing { rs, cs, lines, row, col, rows, cols, inner, ld }
+    SubtractDeferred { rs, cs, lines, row, col, rows, cols, of_l, of_r, inner }
+    MultiplyPanel { rs, cs, lines, row, rows, col, cols, first, at_once, stride }
+    AddParts { rs, cs, lines, row, col, cols, stride, parts }
+    JoinReflectors { rs, cs, lines, row, col, rows, width, to, levels, leaf, rows_1, block_1, rows_2, block_2 }
     PackBand { n, columns, ld, ku, bandwidth, rs, cs, lines, matrix }
     UnpackBand { n, columns, ld, ku, bandwidth }
     RepackBand { n, columns, ld, ku, bandwidth }

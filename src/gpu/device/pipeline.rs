@@ -106,6 +106,10 @@ pub(crate) const UNMQR_AND_GEQRT_KEPT: Shader = shader!("unmqr", 3, Level, Some(
 pub(crate) const UPDATE_LINE: Shader = shader!("update_line", 2, Line);
 pub(crate) const MULTIPLY_LINE: Shader = shader!("multiply_line", 2, Line);
 pub(crate) const UPDATE_TRAILING: Shader = shader!("update_trailing", 1, UpdateTrailing);
+pub(crate) const SUBTRACT_DEFERRED: Shader = shader!("subtract_deferred", 0, SubtractDeferred);
+pub(crate) const MULTIPLY_PANEL: Shader = shader!("multiply_panel", 2, MultiplyPanel, None, 1);
+pub(crate) const ADD_PARTS: Shader = shader!("add_parts", 1, AddParts, None, 1);
+pub(crate) const JOIN_REFLECTORS: Shader = shader!("join_reflectors", 7, JoinReflectors, None, 6);
 pub(crate) const LARFT: Shader = shader!("larft", 2, Level);
 pub(crate) const PACK_BAND: Shader = shader!("pack_band", 1, PackBand);
 pub(crate) const UNPACK_BAND: Shader = shader!("unpack_band", 2, UnpackBand);
@@ -373,6 +377,8 @@ impl GpuContext {
         //   unmqr on C            `Dense::applied`, and `GpuKernels::apply`: the last stacked row is a row of C
         //   update_line, multiply_line, update_trailing   `Panels::check`: the line, and the rows and columns of an update, fit the
         //                         matrix and the panels, which are allocated with their sizes
+        //   subtract_deferred, multiply_panel, add_parts, join_reflectors   `Deferred::check`: the panel fits the matrix, for which and the levels of
+        //                         whose longest panel the buffers are allocated; `GpuKernels::subtract_deferred`: the windows are in the matrix with L and R
         //   larft                 `GpuKernels::apply_row_reflectors`: the rows are those of a panel of the matrix
         //   pack_band             `GpuKernels::pack_band`: n fits the matrix; the band is allocated there, with its layout's size
         //   unpack_band           `GpuKernels::unpacked`: the result is allocated there, with n columns of bandwidth + 1 entries

@@ -83,6 +83,8 @@ pub(crate) struct Manner {
     pub one_stage: bool,
     /// Whether reflectors will be kept: those pipelines are compiled first.
     pub kept: bool,
+    /// Whether stage 1 may defer updates: matrices have room for that.
+    pub deferred: bool,
     pub watch: Watch,
 }
 

@@ -38,7 +38,7 @@ impl GpuKernels {
     /// A scaled copy of a matrix on the device, or of its triangle that the `flags` of [`parameters::Scale`] say, with zeros below and right of it up to
     /// this size.
     pub(super) fn scaled(&self, from: &Lines<'_>, scale: f64, flags: u32, size: (usize, usize)) -> Result<Dense> {
-        let a = Dense::new(self.kind, &self.context, size, from.by_rows, self.shape, self.tuning.leaf)?;
+        let a = self.dense_of(size, from.by_rows)?;
         let [out] = &a.a[..] else {
             return Err(SvdError::invalid("matrix", format!("{} x {} is more than one buffer holds", size.0, size.1)));
         };

@@ -6,6 +6,7 @@ pub(crate) mod bisection;
 mod chase;
 mod cholesky;
 pub(crate) mod cooperative;
+mod deferred;
 mod factor;
 pub(crate) mod fixed;
 mod fused;
@@ -84,6 +85,8 @@ pub struct GpuKernels {
     one_stage: bool,
     /// Whether reflectors will be kept.
     kept: bool,
+    /// Whether stage 1 may defer updates.
+    deferred: bool,
 }
 
 impl GpuKernels {
@@ -103,10 +106,11 @@ impl GpuKernels {
         if !kind.is_double() {
             fused::probe(context);
         }
-        let (stage3_on_device, one_stage, kept) = (manner.stage3_on_device, manner.one_stage, manner.kept);
+        let (stage3_on_device, one_stage) = (manner.stage3_on_device, manner.one_stage);
+        let (kept, deferred) = (manner.kept, manner.deferred);
         let stream = Stream::running(context, manner)?;
         let (context, tuning) = (context.clone(), tuning.clone());
-        Ok(GpuKernels { kind, context, tuning, shape, stream, stage3_on_device, one_stage, kept })
+        Ok(GpuKernels { kind, context, tuning, shape, stream, stage3_on_device, one_stage, kept, deferred })
     }
 
     /// The pipelines that a call will need for an m x n matrix in `count` buffers.
@@ -124,6 +128,9 @@ impl GpuKernels {
             wanted.push((if kept { &GEQRT_KEPT } else { &GEQRT }, shape.geqrt_constants().into(), count));
             if m.max(n) > self.tuning.tile_size {
                 wanted.push((unmqr, shape.unmqr_constants(), count));
+            }
+            if self.room_for_deferred((m, n)) > 0 {
+                wanted.extend(deferred::pipelines(shape, count));
             }
             if let Some(beside) = shape.beside(self.kind).filter(|_| in_vectors && count == 1 && m.max(n) > self.tuning.leaf) {
                 wanted.push((if kept { &UNMQR_AND_GEQRT_KEPT } else { &UNMQR_AND_GEQRT }, beside.beside_constants(), count));
@@ -237,6 +244,10 @@ impl StageKernels for GpuKernels {
         rest.map_or(Ok(()), |unmqr| self.update(&unmqr, whole, level, at_once..trailing, matrices))
     }
 
+    fn to_band_deferred(&self, a: &mut Dense, size: (usize, usize), tuning: &Tuning) -> Result<bool> {
+        self.defer(a, size, tuning)
+    }
+
     fn keep_rows(&self, a: &mut Dense, rows: usize) {
         a.size.0 = rows.min(a.size.0);
     }
@@ -278,7 +289,7 @@ impl GpuKernels {
     /// Copies `source`, of entries with this kind's arithmetic, to the device. They are stored as `S`.
     fn upload_as<T: Scalar, S: Number<Scalar = T>>(&self, source: MatRef<'_, T>, scale: Re<T>) -> Result<Dense> {
         let by_rows = source.col_stride().unsigned_abs() < source.row_stride().unsigned_abs();
-        let a = Dense::new(self.kind, &self.context, source.shape(), by_rows, self.shape, self.tuning.leaf)?;
+        let a = self.dense_of(source.shape(), by_rows)?;
         let source = if by_rows { source.transpose() } else { source };
         self.context.prepare(self.kind, &self.wanted(a.size, a.a.len()), || {
             a.lines_of().try_for_each(|(lines, buffer)| {

@@ -47,6 +47,7 @@ impl Dense {
             in_beside: false,
             kernels: StageOne::default(),
             kept: self.kept.as_ref().map(|kept| Kept { matrix: kept.matrix + first, ..kept.clone() }),
+            deferred: None,
             ..*self
         })
     }

@@ -6,6 +6,7 @@ use crate::{
     algo::{
         bidiagonal::Bidiagonal,
         count::{stage_1_flops, stage_2_flops, stage_3_flops},
+        deferred::deferred_columns,
         svdvals::Driver,
     },
     base::{
@@ -53,8 +54,12 @@ pub(crate) fn to_band(a: &DeviceMatrix, run: &RunOptions) -> Result<DeviceBand> 
     let (listen, kind) = (run.listen(), run.half_storage.of(a.kind));
     let (lines, tuning) = prepared(kind, a, run)?;
     let scale = a.scale(kind)?;
-    let watch = Watch::new(&listen, || Ok([stage_1_flops(kind, lines.size(), &tuning)?, 0, 0, 0]))?;
-    let kernels = GpuKernels::running(kind, &a.context, &tuning, Manner { watch: watch.clone(), ..Manner::default() })?;
+    let watch = Watch::new(&listen, || {
+        let deferred = deferred_columns(kind, lines.size(), &tuning);
+        Ok([stage_1_flops(kind, lines.size(), &tuning, deferred)?, 0, 0, 0])
+    })?;
+    let manner = Manner { watch: watch.clone(), deferred: true, ..Manner::default() };
+    let kernels = GpuKernels::running(kind, &a.context, &tuning, manner)?;
     let (n, bandwidth) = (lines.size().1, tuning.bandwidth(lines.size().1));
     watch.begin(Stage::ToBand)?;
     let packed = packed_band(&kernels, kernels.adopt(&lines, scale)?, lines.size(), &tuning)?;

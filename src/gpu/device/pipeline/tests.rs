@@ -63,6 +63,7 @@ fn all(kind: ElementKind, bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
     let (unmqr, gemm) = (shape.unmqr_constants(), shape.products.constants());
     let (of_unmqr, unmqr_bytes) = (shape.unmqr_threads(), shape.unmqr_bytes(kind));
     let (products, product_bytes) = (shape.products.threads(), shape.products.bytes(kind));
+    let (panels, of_panels, panel_bytes) = (shape.panels.constants(), shape.panels.threads(), shape.panels.bytes(kind));
     let mut all = vec![
         dense(made(&GEQRT, &shape.geqrt_constants(), shape.geqrt_threads(), shape.geqrt_bytes(kind))),
         dense(made(&UNMQR, &unmqr, of_unmqr, unmqr_bytes)),
@@ -72,6 +73,10 @@ fn all(kind: ElementKind, bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
         dense(made(&UPDATE_LINE, &shape.line_constants(), LINEAR_THREADS as usize, update_line_bytes(kind, &shape))),
         dense(made(&MULTIPLY_LINE, &shape.line_constants(), LANES * LANES, multiply_line_bytes(kind))),
         dense(made(&UPDATE_TRAILING, &shape.trailing_constants(), products, product_bytes)),
+        dense(made(&SUBTRACT_DEFERRED, &panels, of_panels, panel_bytes)),
+        dense(made(&MULTIPLY_PANEL, &panels, of_panels, panel_bytes)),
+        dense(linear(&ADD_PARTS)),
+        dense(made(&JOIN_REFLECTORS, &shape.join_constants(), shape.geqrt_threads(), shape.join_bytes(kind))),
         dense(made(&LARFT, &shape.larft_constants(), LARFT_THREADS, larft_bytes(kind, &shape))),
         dense(made(&APPLY_CHASE, &apply.constants(), LINEAR_THREADS as usize, apply.bytes(kind))),
         dense(made(&APPLY_CHASE, &apply_few.constants(), LINEAR_THREADS as usize, apply_few.bytes(kind))),

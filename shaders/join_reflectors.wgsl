@@ -1,0 +1,292 @@
+// Stage 1 with deferred updates: the reflectors of a panel's levels, joined into one block reflector. See src/algo/deferred.rs.
+//
+//   Q = product of the levels' I - V_k T_k V_k^H, its first columns;  Q S - [1; 0] = -V T L^H,  V = [L; ..], L unit lower triangular
+//
+//   package::dense   the matrix [A, L; R, G] as stored, strides (rs, cs), or its transpose: the panel's R, whose rows get the signs S, and V, from row
+//                    `row` and column `to` on, out
+//   v0, t0, ..       V and T of the leaves and of up to two levels above them, as geqrt has left them, in
+//   x                the conjugate of V T, TS entries a row, out
+//
+// Workgroup = (leaf, chunk of rows). For its leaf, Q = [y; 0] - V_0 C with C = T_0 top^H y, for the part y of the levels above. Each workgroup finds, in
+// workgroup memory, Q's square part Q_1, that of the first leaf, and
+//
+//   Q_1 - S = L U by elimination, with s_k = -sign(Re pivot), so that no pivot is less than 1 (Ballard and others 2015)
+//   y U^-1 and C U^-1, eliminated along;    T = -U S L^-H, a column a step
+//
+// One barrier a step: step k changes columns k + 1 and on, and reads column k and row k, which no later step changes. Then each thread has a row of
+// V = y U^-1 - V_0 C U^-1 and of V T.
+
+import package::tuning::{TS, TS4, GEQRT_THREADS};
+import package::dense::{read_entry, write_entry};
+import package::level::{place_at};
+import package::scalar::{
+    Real, Scalar, Scalar4, Lanes, ONE, add_product4, conjugate, join, lanes, load, multiply_add, real_part, store, times
+};
+
+struct Params {
+    rs: u32,
+    cs: u32,
+    lines: u32,
+    /// First row and column, and size, of the panel.
+    row: u32,
+    col: u32,
+    rows: u32,
+    width: u32,
+    /// The column of V.
+    to: u32,
+    levels: u32,
+    /// Rows of a leaf, and stacked rows, and those of a block, of the levels above.
+    leaf: u32,
+    rows_1: u32,
+    block_1: u32,
+    rows_2: u32,
+    block_2: u32,
+}
+
+@group(0) @binding(0) var<storage, read> v0: array<Scalar>;
+@group(0) @binding(1) var<storage, read> t0: array<Scalar>;
+@group(0) @binding(2) var<storage, read> v1: array<Scalar>;
+@group(0) @binding(3) var<storage, read> t1: array<Scalar>;
+@group(0) @binding(4) var<storage, read> v2: array<Scalar>;
+@group(0) @binding(5) var<storage, read> t2: array<Scalar>;
+@group(0) @binding(6) var<storage, read_write> x: array<Scalar>;
+@if(immediates) var<immediate> params: Params;
+@else @group(0) @binding(7) var<uniform> params: Params;
+
+const SQUARE = TS * TS;
+/// Q_1, y and C, one after the other, of which the latter become y U^-1 and C U^-1.
+var<workgroup> s: array<Scalar, 3u * SQUARE>;
+/// A product with V; then T.
+var<workgroup> t: array<Scalar, SQUARE>;
+/// C U^-1, then that times T, by rows.
+var<workgroup> of_rows: array<Scalar4, TS * TS4>;
+
+/// Column c of stacked row g of a level's V; zero below the last row.
+fn entry_of_v(level: u32, g: u32, c: u32) -> Scalar {
+    switch level {
+        case 0u: {
+            if g < params.rows { return v0[g * TS + c]; }
+        }
+        case 1u: {
+            if g < params.rows_1 { return v1[g * TS + c]; }
+        }
+        default: {
+            if g < params.rows_2 { return v2[g * TS + c]; }
+        }
+    }
+    return Scalar();
+}
+
+fn entry_of_t(level: u32, block: u32, i: u32, c: u32) -> Scalar {
+    let at = (block * TS + i) * TS + c;
+    switch level {
+        case 0u: { return t0[at]; }
+        case 1u: { return t1[at]; }
+        default: { return t2[at]; }
+    }
+}
+
+fn rows_of_block(level: u32) -> u32 {
+    return select(select(params.block_2, params.block_1, level == 1u), params.leaf, level == 0u);
+}
+
+/// C = T top^H y, for a block of a level and the square y at `at` of s. All are complete afterwards.
+fn make_c(thread: u32, level: u32, block: u32, at: u32) {
+    workgroupBarrier();
+    let first = block * rows_of_block(level);
+    for (var e = thread; e < SQUARE; e += GEQRT_THREADS) {
+        var sum = Scalar();
+        for (var r = 0u; r < TS; r++) {
+            sum = multiply_add(conjugate(entry_of_v(level, first + r, e / TS)), s[at + r * TS + e % TS], sum);
+        }
+        t[e] = sum;
+    }
+    workgroupBarrier();
+    for (var e = thread; e < SQUARE; e += GEQRT_THREADS) {
+        var sum = Scalar();
+        for (var k = 0u; k < TS; k++) {
+            sum = multiply_add(entry_of_t(level, block, e / TS, k), t[k * TS + e % TS], sum);
+        }
+        s[2u * SQUARE + e] = sum;
+    }
+    workgroupBarrier();
+}
+
+/// The square at `at` of s <- itself, if the rows are a block's first, minus rows g, g + 1, .. of V times C. There are `width` of them.
+fn subtract_rows(thread: u32, level: u32, g: u32, is_first: bool, at: u32) {
+    for (var e = thread; e < SQUARE; e += GEQRT_THREADS) {
+        var entry = Scalar();
+        if e / TS < params.width {
+            if is_first { entry = s[at + e]; }
+            for (var k = 0u; k < TS; k++) {
+                entry = multiply_add(-entry_of_v(level, g + e / TS, k), s[2u * SQUARE + k * TS + e % TS], entry);
+            }
+        }
+        s[at + e] = entry;
+    }
+}
+
+/// The part y of a leaf's Q, at `at` of s.
+fn make_y(thread: u32, leaf: u32, at: u32) {
+    for (var e = thread; e < SQUARE; e += GEQRT_THREADS) {
+        s[at + e] = select(Scalar(), ONE, e / TS == e % TS);
+    }
+    // The block of the next level that stacks the leaf's R. Blocks stack `width` rows of each.
+    let arity = max(params.block_1 / params.width, 1u);
+    let above = leaf / arity;
+    if params.levels > 2u {
+        make_c(thread, 2u, 0u, at);
+        subtract_rows(thread, 2u, above * params.width, above == 0u, at);
+    }
+    if params.levels > 1u {
+        make_c(thread, 1u, above, at);
+        subtract_rows(thread, 1u, leaf * params.width, leaf == above * arity, at);
+    }
+}
+
+/// s_k, once the elimination has come to column k.
+fn sign_of(k: u32) -> Real {
+    return select(Real(-1.0), Real(1.0), real_part(s[k * TS + k]) < Real(0.0));
+}
+
+/// 1 / u_kk
+fn inverse_pivot(k: u32) -> Scalar {
+    let a = s[k * TS + k] - sign_of(k) * ONE;
+    @if(complex) return (Real(1.0) / (a.x * a.x + a.y * a.y)) * conjugate(a);
+    @else return Real(1.0) / a;
+}
+
+/// Entry (r, k) of Q_1, y and C, without s_k where it is one of the diagonal of Q's square part.
+fn without_sign(r: u32, k: u32, is_first: bool) -> Scalar {
+    let has_sign = r == k || (is_first && r == TS + k);
+    return s[r * TS + k] - select(Scalar(), sign_of(k) * ONE, has_sign);
+}
+
+/// Eliminates Q_1 - S from itself, y and C: L, y U^-1 and C U^-1 but for the division by the pivots, and U. In t, what T lacks of -U S.
+fn eliminate(thread: u32, reflectors: u32, is_first: bool) {
+    let j = thread % TS;
+    for (var k = 0u; k < reflectors; k++) {
+        // What the step before has changed is complete.
+        workgroupBarrier();
+        if j > k && j < reflectors {
+            let pivot = inverse_pivot(k);
+            let of_u = s[k * TS + j];
+            let of_l = conjugate(times(s[j * TS + k], pivot));
+            for (var r = thread / TS; r < 3u * TS; r += GEQRT_THREADS / TS) {
+                let entry = without_sign(r, k, is_first);
+                if r > k {
+                    s[r * TS + j] = multiply_add(-times(entry, pivot), of_u, s[r * TS + j]);
+                } else {
+                    t[r * TS + j] = multiply_add(sign_of(k) * entry - t[r * TS + k], of_l, t[r * TS + j]);
+                }
+            }
+        }
+    }
+    workgroupBarrier();
+}
+
+/// T, y U^-1 and C U^-1, with zeros in columns without a reflector.
+fn divide(thread: u32, reflectors: u32, is_first: bool) {
+    for (var e = thread; e < SQUARE; e += GEQRT_THREADS) {
+        let i = e / TS;
+        let k = e % TS;
+        var of_t = Scalar();
+        var of_y = Scalar();
+        var of_c = Scalar();
+        if k < reflectors {
+            let pivot = inverse_pivot(k);
+            of_y = times(without_sign(TS + i, k, is_first), pivot);
+            of_c = times(s[2u * SQUARE + e], pivot);
+            if i <= k { of_t = t[e] - sign_of(k) * without_sign(i, k, is_first); }
+        }
+        t[e] = of_t;
+        s[SQUARE + e] = of_y;
+        s[2u * SQUARE + e] = of_c;
+    }
+}
+
+/// Four entries of row i of the square at `at` of s, from column c on, times T or not.
+fn four_of_row(at: u32, i: u32, c: u32, times_t: bool) -> Lanes {
+    let row = at + i * TS;
+    if !times_t { return Lanes(s[row + c], s[row + c + 1u], s[row + c + 2u], s[row + c + 3u]); }
+    var four = Lanes();
+    for (var k = 0u; k < min(c + 4u, TS); k++) {
+        let entry = s[row + k];
+        four.x = multiply_add(entry, t[k * TS + c], four.x);
+        four.y = multiply_add(entry, t[k * TS + c + 1u], four.y);
+        four.z = multiply_add(entry, t[k * TS + c + 2u], four.z);
+        four.w = multiply_add(entry, t[k * TS + c + 3u], four.w);
+    }
+    return four;
+}
+
+/// Row g of the panel's V, or of V T, at columns c to c + 3.
+fn write_four(g: u32, c: u32, four: Lanes, of_vt: bool) {
+    if of_vt {
+        let at = g * TS + c;
+        x[at] = conjugate(four.x);
+        x[at + 1u] = conjugate(four.y);
+        x[at + 2u] = conjugate(four.z);
+        x[at + 3u] = conjugate(four.w);
+        return;
+    }
+    let at = (params.row + g) * params.rs + (params.to + c) * params.cs;
+    let ld = max(params.rs, params.cs);
+    write_entry(place_at(at, params.lines, ld), store(four.x));
+    write_entry(place_at(at + params.cs, params.lines, ld), store(four.y));
+    write_entry(place_at(at + 2u * params.cs, params.lines, ld), store(four.z));
+    write_entry(place_at(at + 3u * params.cs, params.lines, ld), store(four.w));
+}
+
+@compute @workgroup_size(GEQRT_THREADS)
+fn join_reflectors(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
+    let leaf = workgroup.x;
+    let is_first = leaf == 0u;
+    let reflectors = min(params.rows, params.width);
+    make_y(thread, 0u, 0u);
+    make_c(thread, 0u, 0u, 0u);
+    subtract_rows(thread, 0u, 0u, true, 0u);
+    make_y(thread, leaf, SQUARE);
+    make_c(thread, 0u, leaf, SQUARE);
+    for (var e = thread; e < SQUARE; e += GEQRT_THREADS) { t[e] = Scalar(); }
+    eliminate(thread, reflectors, is_first);
+    divide(thread, reflectors, is_first);
+    if is_first && workgroup.y == 0u {
+        for (var e = thread; e < reflectors * params.width; e += GEQRT_THREADS) {
+            let i = e / params.width;
+            let at = (params.row + i) * params.rs + (params.col + e % params.width) * params.cs;
+            let place = place_at(at, params.lines, max(params.rs, params.cs));
+            write_entry(place, store(sign_of(i) * load(read_entry(place))));
+        }
+    }
+    let r = workgroup.y * GEQRT_THREADS + thread;
+    let g = leaf * params.leaf + r;
+    for (var side = 0u; side < 2u; side++) {
+        let of_vt = side == 1u;
+        // T, y and C are complete, and all threads have read the rows of the side before.
+        workgroupBarrier();
+        for (var e = thread; e < TS * TS4; e += GEQRT_THREADS) {
+            of_rows[e] = join(four_of_row(2u * SQUARE, e / TS4, 4u * (e % TS4), of_vt));
+        }
+        // The rows are complete.
+        workgroupBarrier();
+        if r < params.leaf && g < params.rows {
+            var sum = array<Scalar4, TS4>();
+            for (var k = 0u; k < TS; k++) {
+                let v = entry_of_v(0u, g, k);
+                @repeat(J, TS4) sum[J] = add_product4(sum[J], -v, of_rows[k * TS4 + J]);
+            }
+            @repeat(J, TS4) {
+                var four = lanes(sum[J]);
+                if r < params.width {
+                    let top = four_of_row(SQUARE, r, 4u * J, of_vt);
+                    four.x += top.x;
+                    four.y += top.y;
+                    four.z += top.z;
+                    four.w += top.w;
+                }
+                write_four(g, 4u * J, four, of_vt);
+            }
+        }
+    }
+}

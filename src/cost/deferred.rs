@@ -1,0 +1,154 @@
+//! The dispatches of stage 1 with deferred updates: sizes and work, for the GPU backend and for the model.
+
+use crate::{
+    base::element_kind::ElementKind,
+    cost::{
+        chain::{Chain, READ, fmas},
+        product_shape::ProductShape,
+        shape::Shape,
+        work::{Again, Beside, Kernel, LINEAR_THREADS, Work, scalar_bytes},
+    },
+    tile::{
+        deferred::{DeferredPanel, DeferredProduct},
+        panel_tree::Level,
+    },
+};
+
+/// Rows that one workgroup of `multiply_panel` adds up, at least: errors of longer sums are larger. And most parts of a panel's rows.
+const PART: usize = 512;
+const MOST_PARTS: usize = 32;
+
+/// Columns of C in a dispatch, at most: the part of R that all workgroups read, 2 MiB of 256 rows of numbers of 4 bytes, stays in a cache.
+const MOST_COLUMNS: usize = 2048;
+
+/// Rows of each part of a panel of so many rows.
+pub(crate) fn part_of(rows: usize) -> usize {
+    rows.div_ceil(MOST_PARTS).next_multiple_of(16).max(PART)
+}
+
+/// Parts of a panel of so many rows.
+pub(crate) fn parts(rows: usize) -> usize {
+    rows.div_ceil(part_of(rows))
+}
+
+/// The numbers of V T of the longest panel, and of the parts of its products, for a matrix of so many rows, no fewer than columns, and with this room.
+pub(crate) fn numbers_of_panels(rows: usize, room: usize, stride: usize) -> [Option<usize>; 2] {
+    let of_parts = parts(rows).checked_mul(rows.saturating_add(room));
+    [rows.checked_mul(stride), of_parts.and_then(|of_parts| of_parts.checked_mul(stride))]
+}
+
+impl DeferredProduct {
+    /// The product, or its transpose if that is the one with few columns, and the sizes of its kernel.
+    pub(crate) fn upright(self, shape: &Shape) -> (DeferredProduct, ProductShape) {
+        let narrow = shape.panels.cols;
+        if self.cols.len() <= narrow {
+            (self, shape.panels)
+        } else if self.rows.len() <= narrow {
+            let (size, rows, cols) = ((self.size.1, self.size.0), self.cols, self.rows);
+            (DeferredProduct { transposed: !self.transposed, size, rows, cols, inner: self.inner }, shape.panels)
+        } else {
+            (self, shape.products)
+        }
+    }
+
+    /// Columns of a dispatch, whole workgroups of them, of at most so many flops.
+    pub(crate) fn columns(&self, kind: ElementKind, shape: &ProductShape, most_flops: u64) -> usize {
+        let of_workgroups = self.flops(kind, shape.cols).max(1);
+        let most = MOST_COLUMNS.next_multiple_of(shape.cols).min(self.cols.len().max(1));
+        ((most_flops / of_workgroups).max(1) as usize).saturating_mul(shape.cols).min(most)
+    }
+}
+
+impl DeferredPanel {
+    /// Columns of the matrix in a dispatch of `multiply_panel`, whole workgroups of them, of at most so many flops.
+    pub(crate) fn columns(&self, kind: ElementKind, shape: &Shape, most_flops: u64) -> usize {
+        let of_workgroups = self.multiply_flops(kind, shape.panels.rows).max(1);
+        ((most_flops / of_workgroups).max(1) as usize).saturating_mul(shape.panels.rows).min(self.multiplied().len().max(1))
+    }
+}
+
+impl Work {
+    /// A dispatch of products, of which each of the workgroups has `inner` rows of X. Of `once` bytes each is read or written once. What workgroups read
+    /// besides is in a cache: columns of C are few.
+    fn of_products(kind: ElementKind, kernel: Kernel, shape: &ProductShape, workgroups: u64, inner: usize, once: u64) -> Work {
+        let scalar = scalar_bytes(kind);
+        let (inner, steps) = (inner as u64, inner.div_ceil(shape.depth) as u64);
+        let read = workgroups * shape.staged() * inner * scalar;
+        Work {
+            kernel,
+            workgroups,
+            threads: shape.threads() as u64,
+            workgroup_memory: shape.bytes(kind) as u64,
+            flops: 0,
+            footprint: u64::MAX,
+            again: Again { bytes: read.saturating_sub(once), of_one: 1 },
+            beside: Beside::default(),
+            two_strips: shape.strips == 2,
+            bytes: read.max(once),
+            workgroup_bytes: workgroups * shape.shared(steps) * scalar,
+            chain: shape.chain(kind, steps),
+        }
+    }
+
+    /// `subtract_deferred` of so many columns.
+    pub fn subtract_deferred(kind: ElementKind, shape: &ProductShape, product: &DeferredProduct, cols: usize) -> Work {
+        let (rows, inner) = (product.rows.len(), product.inner);
+        let workgroups = (rows.div_ceil(shape.rows) * cols.div_ceil(shape.cols)) as u64;
+        let once = (2 * rows * cols + (rows + cols) * inner) as u64 * scalar_bytes(kind);
+        let products = Work::of_products(kind, Kernel::SubtractDeferred, shape, workgroups, inner, once);
+        Work { flops: product.flops(kind, cols), ..products }
+    }
+
+    /// `multiply_panel` for so many columns of the matrix, each of which is read once.
+    pub fn multiply_panel(kind: ElementKind, shape: &Shape, panel: &DeferredPanel, cols: usize) -> Work {
+        let (rows, of) = (panel.len(), &shape.panels);
+        let workgroups = (parts(rows) * cols.div_ceil(of.rows) * panel.stride.div_ceil(of.cols)) as u64;
+        let once = ((rows + parts(rows) * panel.stride) * cols + rows * panel.stride) as u64 * scalar_bytes(kind);
+        let products = Work::of_products(kind, Kernel::MultiplyPanel, of, workgroups, part_of(rows).min(rows), once);
+        Work { flops: panel.multiply_flops(kind, cols), ..products }
+    }
+
+    /// `add_parts` for the columns that a panel is multiplied with.
+    pub fn add_parts(kind: ElementKind, panel: &DeferredPanel) -> Work {
+        let (entries, parts) = (panel.multiplied().len() * panel.stride, parts(panel.len()));
+        let bytes = (entries * (parts + 1)) as u64 * scalar_bytes(kind);
+        let copied = Work::copy(Kernel::AddParts, entries as u64, LINEAR_THREADS.into(), bytes);
+        Work { chain: Chain { steps: 4 * parts as u64, ..copied.chain }, ..copied }
+    }
+
+    /// `join_reflectors` of a panel with these levels.
+    pub fn join_reflectors(kind: ElementKind, shape: &Shape, panel: &DeferredPanel, levels: &[Level]) -> Work {
+        let scalar = scalar_bytes(kind);
+        let [ts, threads, width, rows] = [shape.ts, shape.geqrt_threads(), panel.width, panel.len()].map(|x| x as u64);
+        let leaf = levels.first().map_or(1, |leaves| leaves.map.block_rows.min(leaves.map.rows).max(1)) as u64;
+        let workgroups = levels.first().map_or(0, |leaves| leaves.map.blocks() as u64) * leaf.div_ceil(threads);
+        // Twice a product with top^H, T and rows of V for each level, but for one with rows of the leaves.
+        let products = 6 * levels.len() as u64 - 1;
+        let each = (ts * ts).div_ceil(threads);
+        // Of a step, a third of the squares' rows in each of TS columns; and two products with a row of V, with the squares that they need.
+        let of_step = 3 * ts * ts / threads * (8 + fmas(kind)) + 60;
+        let of_row = 2 * ts * (6 + ts / 4 * (4 * fmas(kind) + 2));
+        let issued = products * each * ts * (8 + fmas(kind)) + width * of_step + of_row + 2 * each * ts * (3 + fmas(kind));
+        Work {
+            kernel: Kernel::JoinReflectors,
+            workgroups,
+            threads,
+            workgroup_memory: shape.join_bytes(kind) as u64,
+            flops: panel.join_flops(kind),
+            footprint: u64::MAX,
+            again: Again::default(),
+            beside: Beside::default(),
+            two_strips: false,
+            // V of the leaves twice, V and V T out; and the levels above and T of a workgroup's path.
+            bytes: (4 * rows * ts + workgroups * 4 * levels.len() as u64 * ts * ts) * scalar,
+            workgroup_bytes: workgroups * threads * (products * each * ts + width * 6 * ts * ts / threads + 2 * ts * ts) * scalar,
+            chain: Chain {
+                barriers: 3 * products + width + 6,
+                round_trips: products + 3,
+                steps: products * ts * READ / 4 + width * (4 * READ + 12),
+                issued,
+                ..Chain::default()
+            },
+        }
+    }
+}

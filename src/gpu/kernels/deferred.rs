@@ -1,0 +1,170 @@
+//! Stage 1 with deferred updates: `algo/deferred.rs`.
+
+use crate::{
+    algo::deferred::{deferred_columns, levels_of_longest, to_band_deferred},
+    base::error::Result,
+    cost::{
+        deferred::{part_of, parts},
+        shape::Shape,
+        work::{LINEAR_THREADS, Work},
+    },
+    gpu::{
+        device::{
+            parameters,
+            pipeline::{ADD_PARTS, JOIN_REFLECTORS, MULTIPLY_PANEL, SUBTRACT_DEFERRED, Wanted},
+        },
+        kernels::GpuKernels,
+        storage::{Deferred, Dense},
+    },
+    tile::{
+        deferred::{DeferredPanel, DeferredProduct},
+        kernels::DeferredKernels,
+        panel_tree::Level,
+        tuning::Tuning,
+    },
+};
+
+/// The pipelines for a matrix in `count` buffers.
+pub(super) fn pipelines(shape: &Shape, count: usize) -> [Wanted; 5] {
+    [
+        (&SUBTRACT_DEFERRED, shape.panels.constants(), count),
+        (&SUBTRACT_DEFERRED, shape.products.constants(), count),
+        (&JOIN_REFLECTORS, shape.join_constants().into(), count),
+        (&MULTIPLY_PANEL, shape.panels.constants(), count),
+        (&ADD_PARTS, Vec::new(), count),
+    ]
+}
+
+/// The strides of a matrix or its transpose, and the lines of a buffer.
+fn strides(a: &Dense, transposed: bool) -> [u32; 3] {
+    let (rs, cs) = if transposed { (a.strides.1, a.strides.0) } else { a.strides };
+    [rs, cs, a.lines].map(|x| x as u32)
+}
+
+impl GpuKernels {
+    /// Rows and columns of memory for deferred updates of an m x n matrix or n x m.
+    pub(super) fn room_for_deferred(&self, (m, n): (usize, usize)) -> usize {
+        if self.deferred { deferred_columns(self.kind, (m.max(n), m.min(n)), &self.tuning) } else { 0 }
+    }
+
+    /// A matrix for stage 1 of a call.
+    pub(super) fn dense_of(&self, size: (usize, usize), by_rows: bool) -> Result<Dense> {
+        let room = self.room_for_deferred(size);
+        Dense::with_room(self.kind, &self.context, size, room, by_rows, self.shape, self.tuning.leaf)
+    }
+
+    /// Stage 1 with deferred updates, if the matrix has room for that.
+    pub(super) fn defer(&self, a: &mut Dense, (m, n): (usize, usize), tuning: &Tuning) -> Result<bool> {
+        let most = deferred_columns(self.kind, (m, n), tuning).min(a.room);
+        let bound = JOIN_REFLECTORS.buffers as usize + a.a.len();
+        if most == 0 || a.size != (m, n) || bound > self.context.limits().max_storage_buffers_per_shader_stage as usize {
+            return Ok(false);
+        }
+        let levels = levels_of_longest((m, n), tuning);
+        a.deferred = Some(Deferred::new(self.kind, &self.context, (m, n), a.room, &self.shape, &levels)?);
+        to_band_deferred(self, a, (m, n), tuning, most)?;
+        a.deferred = None;
+        Ok(true)
+    }
+}
+
+impl DeferredKernels for GpuKernels {
+    fn subtract_deferred(&self, a: &mut Dense, product: &DeferredProduct) -> Result<()> {
+        let deferred = a.room_for_product(product)?;
+        let (product, shape) = product.clone().upright(&self.shape);
+        let bound = &deferred.subtract[usize::from(shape == self.shape.products)];
+        let (pipeline, bindings) = bound.get(|| {
+            let pipeline = self.context.pipeline(self.kind, &SUBTRACT_DEFERRED, &shape.constants(), a.a.len())?;
+            let bindings = self.stream.bind(&pipeline, &[], &a.a)?;
+            Ok((pipeline, bindings))
+        })?;
+        let DeferredProduct { transposed, size: (m, n), rows, cols, inner } = &product;
+        let [rs, cs, lines] = strides(a, *transposed);
+        let [y, z] = self.stream.fold(rows.len().div_ceil(shape.rows))?;
+        let at_once = product.columns(self.kind, &shape, self.stream.most_flops());
+        for col in cols.clone().step_by(at_once) {
+            let count = at_once.min(cols.end - col);
+            let [row, col, of_rows, of_cols] = [rows.start, col, rows.len(), count].map(|x| x as u32);
+            let [of_l, of_r, inner] = [*n, *m, *inner].map(|x| x as u32);
+            let parameters =
+                parameters::SubtractDeferred { rs, cs, lines, row, col, rows: of_rows, cols: of_cols, of_l, of_r, inner };
+            let work = Work::subtract_deferred(self.kind, &shape, &product, count);
+            self.stream.dispatch(pipeline, bindings, parameters, [count.div_ceil(shape.cols) as u32, y, z], work)?;
+        }
+        Ok(())
+    }
+
+    fn factor_level(&self, a: &mut Dense, k: usize, level: &Level) -> Result<()> {
+        let ((pipeline, bindings), parameters) = a.factor_level(&self.context, &self.stream, k, level)?;
+        let [x, y] = self.stream.fold(level.map.blocks())?;
+        self.stream.dispatch(pipeline, bindings, parameters, [x, y, 1], Work::geqrt(self.kind, &self.shape, level))
+    }
+
+    fn join_reflectors(&self, a: &mut Dense, panel: &DeferredPanel, levels: &[Level]) -> Result<()> {
+        let deferred = a.room_for_panel(panel)?;
+        let (pipeline, bindings) = deferred.join.get(|| {
+            let pipeline = self.context.pipeline(self.kind, &JOIN_REFLECTORS, &self.shape.join_constants(), a.a.len())?;
+            let [v0, t0, v1, t1, v2, t2] = a.of_levels(deferred);
+            let bindings = self.stream.bind(&pipeline, &[v0, t0, v1, t1, v2, t2, &deferred.x], &a.a)?;
+            Ok((pipeline, bindings))
+        })?;
+        let [rs, cs, lines] = strides(a, panel.transposed);
+        let of = |k: usize| levels.get(k).map_or([0, 0], |level| [level.map.rows, level.map.block_rows].map(|x| x as u32));
+        let ([_, leaf], [rows_1, block_1], [rows_2, block_2]) = (of(0), of(1), of(2));
+        let [row, col, rows, width] = [panel.row, panel.col, panel.len(), panel.width].map(|x| x as u32);
+        let [to, of_levels] = [panel.cols + panel.pending, levels.len()].map(|x| x as u32);
+        let parameters = parameters::JoinReflectors {
+            rs,
+            cs,
+            lines,
+            row,
+            col,
+            rows,
+            width,
+            to,
+            levels: of_levels,
+            leaf,
+            rows_1,
+            block_1,
+            rows_2,
+            block_2,
+        };
+        let chunks = leaf.min(rows).div_ceil(self.shape.geqrt_threads() as u32);
+        let work = Work::join_reflectors(self.kind, &self.shape, panel, levels);
+        self.stream.dispatch(pipeline, bindings, parameters, [rows.div_ceil(leaf.max(1)), chunks, 1], work)
+    }
+
+    fn multiply_panel(&self, a: &mut Dense, panel: &DeferredPanel) -> Result<()> {
+        let (deferred, shape) = (a.room_for_panel(panel)?, &self.shape.panels);
+        let [rs, cs, lines] = strides(a, panel.transposed);
+        let columns = panel.multiplied();
+        let (rows, at_once, count) = (panel.len(), part_of(panel.len()), parts(panel.len()) as u32);
+        let [row, rows, col, cols, at_once] = [panel.row, rows, columns.start, columns.len(), at_once].map(|x| x as u32);
+        let stride = panel.stride as u32;
+
+        let (pipeline, bindings) = deferred.multiply.get(|| {
+            let pipeline = self.context.pipeline(self.kind, &MULTIPLY_PANEL, &shape.constants(), a.a.len())?;
+            let bindings = self.stream.bind(&pipeline, &[&deferred.x, &deferred.parts], &a.a)?;
+            Ok((pipeline, bindings))
+        })?;
+        let of_dispatch = panel.columns(self.kind, &self.shape, self.stream.most_flops());
+        for first in (0..columns.len()).step_by(of_dispatch) {
+            let here = of_dispatch.min(columns.len() - first);
+            let first = first as u32;
+            let parameters = parameters::MultiplyPanel { rs, cs, lines, row, rows, col, cols, first, at_once, stride };
+            let grid = [panel.stride.div_ceil(shape.cols) as u32, here.div_ceil(shape.rows) as u32, count];
+            let work = Work::multiply_panel(self.kind, &self.shape, panel, here);
+            self.stream.dispatch(pipeline, bindings, parameters, grid, work)?;
+        }
+
+        let (pipeline, bindings) = deferred.add.get(|| {
+            let pipeline = self.context.pipeline(self.kind, &ADD_PARTS, &[], a.a.len())?;
+            let bindings = self.stream.bind(&pipeline, &[&deferred.parts], &a.a)?;
+            Ok((pipeline, bindings))
+        })?;
+        let row = (panel.rows + panel.pending) as u32;
+        let parameters = parameters::AddParts { rs, cs, lines, row, col, cols, stride, parts: count };
+        let [x, y] = self.stream.fold((columns.len() * panel.stride).div_ceil(LINEAR_THREADS as usize))?;
+        self.stream.dispatch(pipeline, bindings, parameters, [x, y, 1], Work::add_parts(self.kind, panel))
+    }
+}

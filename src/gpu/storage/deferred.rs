@@ -1,0 +1,143 @@
+//! The room of stage 1 with deferred updates.
+
+use super::{Bound, Dense, Ready};
+use crate::{
+    base::{
+        element_kind::ElementKind,
+        error::{Result, SvdError},
+    },
+    cost::{
+        deferred::{numbers_of_panels, parts},
+        shape::Shape,
+    },
+    gpu::{
+        device::{
+            buffers::{Buffer, storage},
+            context::GpuContext,
+            parameters,
+            pipeline::GEQRT,
+            stream::Stream,
+        },
+        limits::fitting_bytes,
+    },
+    tile::{
+        deferred::{DeferredPanel, DeferredProduct},
+        panel_tree::Level,
+    },
+};
+
+/// V and T of the levels of a panel above its leaves, what the matrix is multiplied with, and the parts of the products.
+pub(crate) struct Deferred {
+    /// V and T of the levels above the leaves.
+    above: [[Buffer; 2]; 2],
+    pub x: Buffer,
+    pub parts: Buffer,
+    /// Of the longest panel: its rows, and the columns of A and L.
+    rows: usize,
+    cols: usize,
+    factor: [Bound; 2],
+    /// For few columns, and for many.
+    pub subtract: [Bound; 2],
+    pub join: Bound,
+    pub multiply: Bound,
+    pub add: Bound,
+}
+
+impl Deferred {
+    /// The room for a matrix with these `levels` of its longest panel, and this room for L.
+    pub fn new(
+        kind: ElementKind,
+        context: &GpuContext,
+        size: (usize, usize),
+        room: usize,
+        shape: &Shape,
+        levels: &[Level],
+    ) -> Result<Self> {
+        let numbers = |what: &'static str, len: Option<usize>| {
+            storage(context, what, fitting_bytes(context, what, kind.scalar_bytes(), len)?)
+        };
+        let above = |k: usize| {
+            let (rows, blocks) = levels.get(k).map_or((0, 0), |level| (level.map.rows, level.map.blocks()));
+            let v = numbers("the reflectors", Some(rows * shape.ts))?;
+            Ok::<_, SvdError>([v, numbers("the reflectors' triangular factors", Some(blocks * shape.ts * shape.ts))?])
+        };
+        let (rows, cols) = (size.0.max(size.1), size.0.max(size.1).saturating_add(room));
+        let [of_x, of_parts] = numbers_of_panels(rows, room, shape.ts);
+        let (factor, subtract) = Default::default();
+        Ok(Deferred {
+            above: [above(1)?, above(2)?],
+            x: numbers("a panel", of_x)?,
+            parts: numbers("products with a panel", of_parts)?,
+            rows,
+            cols,
+            factor,
+            subtract,
+            join: Bound::default(),
+            multiply: Bound::default(),
+            add: Bound::default(),
+        })
+    }
+
+    /// Checks that a panel and what it is multiplied with fit.
+    fn fits(&self, panel: &DeferredPanel) -> bool {
+        panel.len() <= self.rows && panel.multiplied().end <= self.cols && parts(panel.len()) <= parts(self.rows)
+    }
+}
+
+impl Dense {
+    fn deferred(&self) -> Result<&Deferred> {
+        self.deferred.as_ref().ok_or_else(|| SvdError::invalid("matrix", "it has no room for deferred updates".to_owned()))
+    }
+
+    /// The room for deferred updates, after checking that a panel fits it and the matrix.
+    pub(crate) fn room_for_panel(&self, panel: &DeferredPanel) -> Result<&Deferred> {
+        let deferred = self.deferred()?;
+        let &DeferredPanel { row, rows, col, width, cols, pending, stride, .. } = panel;
+        let fits = (rows, cols) == self.size(panel.transposed)
+            && row < rows
+            && col.checked_add(width).is_some_and(|end| end <= cols)
+            && (1..=stride).contains(&width)
+            && stride == self.shape.ts
+            && pending.checked_add(stride).is_some_and(|pending| pending <= self.room)
+            && deferred.fits(panel);
+        if fits { Ok(deferred) } else { Err(SvdError::invalid("panel", format!("{panel:?} does not fit {:?}", self.size))) }
+    }
+
+    /// The room for deferred updates, after checking that a product's windows are in the matrix, L, R and G.
+    pub(crate) fn room_for_product(&self, product: &DeferredProduct) -> Result<&Deferred> {
+        let DeferredProduct { transposed, size: (m, n), rows, cols, inner } = product;
+        let fits = (*m, *n) == self.size(*transposed)
+            && *inner <= self.room
+            && rows.end <= m + self.room
+            && cols.end <= n + self.room
+            // C is none of its factors.
+            && (rows.end <= *m || rows.start >= m + inner)
+            && (cols.end <= *n || cols.start >= n + inner);
+        if fits { self.deferred() } else { Err(SvdError::invalid("window", format!("{product:?} is not in {:?}", self.size))) }
+    }
+
+    /// `geqrt` of level `k` of a panel, with its parameters. Those of all levels stay in buffers of their own.
+    pub(crate) fn factor_level(
+        &self,
+        context: &GpuContext,
+        stream: &Stream,
+        k: usize,
+        level: &Level,
+    ) -> Result<(&Ready, parameters::Level)> {
+        let Some(above) = k.checked_sub(1) else {
+            return Ok((self.geqrt(context, stream)?, self.parameters(level)?));
+        };
+        let deferred = self.deferred()?;
+        let (Some([v, t]), Some(factor)) = (deferred.above.get(above), deferred.factor.get(above)) else {
+            return Err(SvdError::invalid("level", format!("{k}, of at most {}", deferred.above.len())));
+        };
+        let parameters = self.parameters_in([v, t], level, self.size(level.transposed), 0)?;
+        Ok((self.bound(factor, context, stream, &GEQRT, &self.shape.geqrt_constants(), &[v, t])?, parameters))
+    }
+
+    /// V and T of the leaves and of the levels above them.
+    pub(crate) fn of_levels<'a>(&'a self, deferred: &'a Deferred) -> [&'a Buffer; 6] {
+        let [[v1, t1], [v2, t2]] = &deferred.above;
+        [&self.v, &self.t, v1, t1, v2, t2]
+    }
+}

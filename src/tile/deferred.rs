@@ -1,0 +1,90 @@
+//! The index arithmetic of stage 1 with deferred updates.
+//!
+//! ```text
+//!   [ A  L ]     the trailing matrix is A - L R. L has a column, and R a row, for each reflector since A was last written
+//!   [ R  G ]     G has room for products with L
+//! ```
+//!
+//! Of an m x n matrix A, L begins at column n, and R at row m. Each panel appends `stride` columns to L and rows to R: a panel of columns V to L and
+//! (V T)^H A to R, and one of rows likewise, with A, L and R transposed.
+
+use std::ops::Range;
+
+use crate::tile::panel_tree::Level;
+
+/// A panel of columns of A, or of its transpose, from its diagonal tile down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeferredPanel {
+    /// False: of A. True: of A^T, with swapped strides. Below A is A^T then.
+    pub transposed: bool,
+    /// First row, and rows of A.
+    pub row: usize,
+    pub rows: usize,
+    /// First column, columns of the panel, and columns of A.
+    pub col: usize,
+    pub width: usize,
+    pub cols: usize,
+    /// Columns of L before it.
+    pub pending: usize,
+    /// Columns that it appends: at least its own, the others are zero.
+    pub stride: usize,
+}
+
+/// A window C of the matrix [A, L; R, G], and what is subtracted from it: the part of L in its rows times the part of R in its columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeferredProduct {
+    /// Whether the window is one of the transpose.
+    pub transposed: bool,
+    /// Of A, as the window sees it.
+    pub size: (usize, usize),
+    /// Of C.
+    pub rows: Range<usize>,
+    pub cols: Range<usize>,
+    /// Columns of L.
+    pub inner: usize,
+}
+
+impl DeferredPanel {
+    /// Rows of the panel.
+    pub fn len(&self) -> usize {
+        self.rows - self.row
+    }
+
+    /// Whether it has no rows. No panel of a reduction is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The columns right of the panel.
+    pub fn trailing(&self) -> Range<usize> {
+        self.col + self.width..self.cols
+    }
+
+    /// The columns that are multiplied with the panel's reflectors: those right of it, and L.
+    pub fn multiplied(&self) -> Range<usize> {
+        self.col + self.width..self.cols + self.pending
+    }
+
+    fn product(&self, rows: Range<usize>, cols: Range<usize>) -> DeferredProduct {
+        DeferredProduct { transposed: self.transposed, size: (self.rows, self.cols), rows, cols, inner: self.pending }
+    }
+
+    /// What brings the panel up to date.
+    pub fn update(&self) -> DeferredProduct {
+        self.product(self.row..self.rows, self.col..self.col + self.width)
+    }
+
+    /// What makes (V T)^H (A - L R), in its rows of R, of (V T)^H A there and (V T)^H L in G.
+    pub fn correction(&self) -> DeferredProduct {
+        let first = self.rows + self.pending;
+        self.product(first..first + self.stride, self.trailing())
+    }
+}
+
+/// Whether these levels factor the panel: leaves, and at most two levels above them.
+pub(crate) fn joins(levels: &[Level]) -> bool {
+    (1..=MOST_LEVELS).contains(&levels.len()) && levels.last().is_some_and(|last| last.map.blocks() == 1)
+}
+
+/// Most levels of a panel's tree whose reflectors become one block reflector.
+pub(crate) const MOST_LEVELS: usize = 3;
