@@ -54,10 +54,11 @@ struct Params {
 @else @group(0) @binding(7) var<uniform> params: Params;
 
 const SQUARE = TS * TS;
-/// Q_1, y and C, one after the other, of which the latter become y U^-1 and C U^-1.
-var<workgroup> s: array<Scalar, 3u * SQUARE>;
-/// A product with V; then T.
-var<workgroup> t: array<Scalar, SQUARE>;
+/// Q_1 at 0, y and C, of which the latter become y U^-1 and C U^-1, and T, before that a product with V.
+var<workgroup> s: array<Scalar, 4u * SQUARE>;
+const Y = SQUARE;
+const C = 2u * SQUARE;
+const T = 3u * SQUARE;
 /// C U^-1, then that times T, by rows.
 var<workgroup> of_rows: array<Scalar4, TS * TS4>;
 
@@ -90,39 +91,65 @@ fn rows_of_block(level: u32) -> u32 {
     return select(select(params.block_2, params.block_1, level == 1u), params.leaf, level == 0u);
 }
 
+/// Four entries of row r of the square at `at` of s, from column c on.
+fn four_at(at: u32, r: u32, c: u32) -> Lanes {
+    let row = at + r * TS + c;
+    return Lanes(s[row], s[row + 1u], s[row + 2u], s[row + 3u]);
+}
+
+fn store_four(at: u32, r: u32, c: u32, four: Lanes) {
+    let row = at + r * TS + c;
+    s[row] = four.x;
+    s[row + 1u] = four.y;
+    s[row + 2u] = four.z;
+    s[row + 3u] = four.w;
+}
+
+/// sum + a four
+fn add_four(sum: Lanes, a: Scalar, four: Lanes) -> Lanes {
+    return Lanes(
+        multiply_add(a, four.x, sum.x),
+        multiply_add(a, four.y, sum.y),
+        multiply_add(a, four.z, sum.z),
+        multiply_add(a, four.w, sum.w),
+    );
+}
+
 /// C = T top^H y, for a block of a level and the square y at `at` of s. All are complete afterwards.
 fn make_c(thread: u32, level: u32, block: u32, at: u32) {
     workgroupBarrier();
     let first = block * rows_of_block(level);
-    for (var e = thread; e < SQUARE; e += GEQRT_THREADS) {
-        var sum = Scalar();
+    for (var e = thread; e < TS * TS4; e += GEQRT_THREADS) {
+        let c = 4u * (e % TS4);
+        var sum = Lanes();
         for (var r = 0u; r < TS; r++) {
-            sum = multiply_add(conjugate(entry_of_v(level, first + r, e / TS)), s[at + r * TS + e % TS], sum);
+            sum = add_four(sum, conjugate(entry_of_v(level, first + r, e / TS4)), four_at(at, r, c));
         }
-        t[e] = sum;
+        store_four(T, e / TS4, c, sum);
     }
     workgroupBarrier();
-    for (var e = thread; e < SQUARE; e += GEQRT_THREADS) {
-        var sum = Scalar();
+    for (var e = thread; e < TS * TS4; e += GEQRT_THREADS) {
+        let c = 4u * (e % TS4);
+        var sum = Lanes();
         for (var k = 0u; k < TS; k++) {
-            sum = multiply_add(entry_of_t(level, block, e / TS, k), t[k * TS + e % TS], sum);
+            sum = add_four(sum, entry_of_t(level, block, e / TS4, k), four_at(T, k, c));
         }
-        s[2u * SQUARE + e] = sum;
+        store_four(C, e / TS4, c, sum);
     }
     workgroupBarrier();
 }
 
 /// The square at `at` of s <- itself, if the rows are a block's first, minus rows g, g + 1, .. of V times C. There are `width` of them.
 fn subtract_rows(thread: u32, level: u32, g: u32, is_first: bool, at: u32) {
-    for (var e = thread; e < SQUARE; e += GEQRT_THREADS) {
-        var entry = Scalar();
-        if e / TS < params.width {
-            if is_first { entry = s[at + e]; }
-            for (var k = 0u; k < TS; k++) {
-                entry = multiply_add(-entry_of_v(level, g + e / TS, k), s[2u * SQUARE + k * TS + e % TS], entry);
-            }
+    for (var e = thread; e < TS * TS4; e += GEQRT_THREADS) {
+        let r = e / TS4;
+        let c = 4u * (e % TS4);
+        var four = Lanes();
+        if r < params.width {
+            if is_first { four = four_at(at, r, c); }
+            for (var k = 0u; k < TS; k++) { four = add_four(four, -entry_of_v(level, g + r, k), four_at(C, k, c)); }
         }
-        s[at + e] = entry;
+        store_four(at, r, c, four);
     }
 }
 
@@ -162,7 +189,7 @@ fn without_sign(r: u32, k: u32, is_first: bool) -> Scalar {
     return s[r * TS + k] - select(Scalar(), sign_of(k) * ONE, has_sign);
 }
 
-/// Eliminates Q_1 - S from itself, y and C: L, y U^-1 and C U^-1 but for the division by the pivots, and U. In t, what T lacks of -U S.
+/// Eliminates Q_1 - S from itself, y and C: L, y U^-1 and C U^-1 but for the division by the pivots, and U. In T, what it lacks of -U S.
 fn eliminate(thread: u32, reflectors: u32, is_first: bool) {
     let j = thread % TS;
     for (var k = 0u; k < reflectors; k++) {
@@ -177,7 +204,7 @@ fn eliminate(thread: u32, reflectors: u32, is_first: bool) {
                 if r > k {
                     s[r * TS + j] = multiply_add(-times(entry, pivot), of_u, s[r * TS + j]);
                 } else {
-                    t[r * TS + j] = multiply_add(sign_of(k) * entry - t[r * TS + k], of_l, t[r * TS + j]);
+                    s[T + r * TS + j] = multiply_add(sign_of(k) * entry - s[T + r * TS + k], of_l, s[T + r * TS + j]);
                 }
             }
         }
@@ -196,27 +223,20 @@ fn divide(thread: u32, reflectors: u32, is_first: bool) {
         if k < reflectors {
             let pivot = inverse_pivot(k);
             of_y = times(without_sign(TS + i, k, is_first), pivot);
-            of_c = times(s[2u * SQUARE + e], pivot);
-            if i <= k { of_t = t[e] - sign_of(k) * without_sign(i, k, is_first); }
+            of_c = times(s[C + e], pivot);
+            if i <= k { of_t = s[T + e] - sign_of(k) * without_sign(i, k, is_first); }
         }
-        t[e] = of_t;
-        s[SQUARE + e] = of_y;
-        s[2u * SQUARE + e] = of_c;
+        s[T + e] = of_t;
+        s[Y + e] = of_y;
+        s[C + e] = of_c;
     }
 }
 
-/// Four entries of row i of the square at `at` of s, from column c on, times T or not.
-fn four_of_row(at: u32, i: u32, c: u32, times_t: bool) -> Lanes {
-    let row = at + i * TS;
-    if !times_t { return Lanes(s[row + c], s[row + c + 1u], s[row + c + 2u], s[row + c + 3u]); }
+/// Four entries of row r of the square at `at` of s, from column c on, times T or not.
+fn four_of_row(at: u32, r: u32, c: u32, times_t: bool) -> Lanes {
+    if !times_t { return four_at(at, r, c); }
     var four = Lanes();
-    for (var k = 0u; k < min(c + 4u, TS); k++) {
-        let entry = s[row + k];
-        four.x = multiply_add(entry, t[k * TS + c], four.x);
-        four.y = multiply_add(entry, t[k * TS + c + 1u], four.y);
-        four.z = multiply_add(entry, t[k * TS + c + 2u], four.z);
-        four.w = multiply_add(entry, t[k * TS + c + 3u], four.w);
-    }
+    for (var k = 0u; k < min(c + 4u, TS); k++) { four = add_four(four, s[at + r * TS + k], four_at(T, k, c)); }
     return four;
 }
 
@@ -246,9 +266,9 @@ fn join_reflectors(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_i
     make_y(thread, 0u, 0u);
     make_c(thread, 0u, 0u, 0u);
     subtract_rows(thread, 0u, 0u, true, 0u);
-    make_y(thread, leaf, SQUARE);
-    make_c(thread, 0u, leaf, SQUARE);
-    for (var e = thread; e < SQUARE; e += GEQRT_THREADS) { t[e] = Scalar(); }
+    make_y(thread, leaf, Y);
+    make_c(thread, 0u, leaf, Y);
+    for (var e = thread; e < SQUARE; e += GEQRT_THREADS) { s[T + e] = Scalar(); }
     eliminate(thread, reflectors, is_first);
     divide(thread, reflectors, is_first);
     if is_first && workgroup.y == 0u {
@@ -266,7 +286,7 @@ fn join_reflectors(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_i
         // T, y and C are complete, and all threads have read the rows of the side before.
         workgroupBarrier();
         for (var e = thread; e < TS * TS4; e += GEQRT_THREADS) {
-            of_rows[e] = join(four_of_row(2u * SQUARE, e / TS4, 4u * (e % TS4), of_vt));
+            of_rows[e] = join(four_of_row(C, e / TS4, 4u * (e % TS4), of_vt));
         }
         // The rows are complete.
         workgroupBarrier();
@@ -279,7 +299,7 @@ fn join_reflectors(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_i
             @repeat(J, TS4) {
                 var four = lanes(sum[J]);
                 if r < params.width {
-                    let top = four_of_row(SQUARE, r, 4u * J, of_vt);
+                    let top = four_of_row(Y, r, 4u * J, of_vt);
                     four.x += top.x;
                     four.y += top.y;
                     four.z += top.z;

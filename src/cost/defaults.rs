@@ -37,12 +37,14 @@ impl Tuning {
 
     /// With kernels that share dispatches and threads.
     fn together(self, kind: ElementKind, bounds: &Bounds<'_>, n: usize) -> Tuning {
-        self.with_strips(kind, bounds, n).beside(kind, bounds).with_products(kind, bounds).with_teams(kind, bounds)
+        let together =
+            self.with_strips(kind, bounds, n).beside(kind, bounds).with_products(kind, bounds).with_teams(kind, bounds);
+        together.deferring(kind, bounds, n)
     }
 
     /// [`within`](Self::within), each kernel in dispatches of its own; narrow tiles for small matrices if they `may` be.
     fn apart_within(kind: ElementKind, bounds: &Bounds<'_>, n: usize, may: bool) -> Tuning {
-        let &Bounds { name, threads, workgroups, software, fast_memory, .. } = bounds;
+        let &Bounds { threads, workgroups, software, fast_memory, .. } = bounds;
         let with = |tile_size: usize, blocks: usize, cols_per_block: usize| {
             let gpu = GpuTuning {
                 split_k: (threads / tile_size).clamp(1, 8),
@@ -74,14 +76,10 @@ impl Tuning {
                 gpu,
             }
         };
-        // The optimum of the cost model (test `defaults_are_the_models`). With slow memory, twice the bandwidth halves the memory traffic
-        // of large matrices. Narrow tiles shorten the dependency chains of small matrices' panels. Leaves of 16 tiles
+        // The optimum of the cost model (test `defaults_are_the_models`). Narrow tiles shorten the dependency chains of small matrices' panels. Leaves of 16 tiles
         // halve the memory traffic of the levels of long panels. With 4-byte numbers they make panels of up to 512 rows a single block: no
         // tree, and half the dispatches of stage 1.
         let bytes = kind.scalar_bytes();
-        // (Not on Apple's, whose workgroup memory has room for too few workgroups with wide tiles.)
-        let apple = name.split_whitespace().any(|word| word == "Apple" || word == DeviceModel::M1.name);
-        let wide = (n >= 12_000 && kind.bytes() == 4 && !fast_memory && !software && !apple).then_some((64, 8, 32));
         let narrow = match (software, fast_memory) {
             (true, _) => n <= 1024 && bytes == 8,
             (_, true) => n <= if kind.is_complex() || is_half_as_wide(bounds) { 4096 } else { 2048 },
@@ -99,9 +97,8 @@ impl Tuning {
         // Complex<f64> fits no large block of a wide tile.
         let any = any.into_iter().filter(|&(tile_size, ..)| bytes < 16 || software || tile_size <= 16);
         let deeper = |(tile_size, blocks, cols)| (deep && blocks == 8).then_some((tile_size, 16, cols));
-        let chosen = wide
+        let chosen = narrow
             .into_iter()
-            .chain(narrow)
             .chain(any.flat_map(|sizes| deeper(sizes).into_iter().chain([sizes])))
             // A matrix of at most 16 needs no larger tile.
             .map(|(tile_size, blocks, cols)| with(if n <= 16 { tile_size.min(16) } else { tile_size }, blocks, cols))
@@ -118,6 +115,22 @@ impl Tuning {
         let with = |split| self.clone().split_beside(split);
         let mut fitting = [4, 2].into_iter().map(with).filter(|_| !bounds.software);
         fitting.find(|tuning| Shape::new(kind, bounds, tuning).is_ok()).unwrap_or(self.clone())
+    }
+
+    /// With deferred updates where memory bounds the others: from orders on that depend on its bandwidth. A software driver's memory is the host's, and
+    /// browsers keep what has run there.
+    fn deferring(self, kind: ElementKind, bounds: &Bounds<'_>, n: usize) -> Tuning {
+        let least = match (bounds.fast_memory, kind.scalar_bytes()) {
+            (true, ..=4) => 10_000,
+            (true, _) => 6000,
+            (false, _) => 4096,
+        };
+        if n < least || kind.is_half() || bounds.software || cfg!(target_family = "wasm") {
+            return self;
+        }
+        // By the model, a few percent around the optimum.
+        let deferring = self.clone().deferred_columns(256).deferred_from(3072);
+        if Shape::new(kind, bounds, &deferring).is_ok() { deferring } else { self }
     }
 
     /// With two strips a thread in products of numbers of four bytes, on NVIDIA's GPUs and those with high-bandwidth memory, and up to 128 columns, of

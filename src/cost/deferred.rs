@@ -124,11 +124,13 @@ impl Work {
         let workgroups = levels.first().map_or(0, |leaves| leaves.map.blocks() as u64) * leaf.div_ceil(threads);
         // Twice a product with top^H, T and rows of V for each level, but for one with rows of the leaves.
         let products = 6 * levels.len() as u64 - 1;
-        let each = (ts * ts).div_ceil(threads);
+        let each = (ts * ts / 4).div_ceil(threads);
         // Of a step, a third of the squares' rows in each of TS columns; and two products with a row of V, with the squares that they need.
         let of_step = 3 * ts * ts / threads * (8 + fmas(kind)) + 60;
         let of_row = 2 * ts * (6 + ts / 4 * (4 * fmas(kind) + 2));
-        let issued = products * each * ts * (8 + fmas(kind)) + width * of_step + of_row + 2 * each * ts * (3 + fmas(kind));
+        // Four entries of a product at a time.
+        let of_four = each * ts * (12 + 4 * fmas(kind));
+        let issued = products * of_four + width * of_step + of_row + 2 * of_four;
         Work {
             kernel: Kernel::JoinReflectors,
             workgroups,
@@ -141,7 +143,10 @@ impl Work {
             two_strips: false,
             // V of the leaves twice, V and V T out; and the levels above and T of a workgroup's path.
             bytes: (4 * rows * ts + workgroups * 4 * levels.len() as u64 * ts * ts) * scalar,
-            workgroup_bytes: workgroups * threads * (products * each * ts + width * 6 * ts * ts / threads + 2 * ts * ts) * scalar,
+            workgroup_bytes: workgroups
+                * threads
+                * (products * each * 4 * ts + width * 6 * ts * ts / threads + 2 * ts * ts)
+                * scalar,
             chain: Chain {
                 barriers: 3 * products + width + 6,
                 round_trips: products + 3,

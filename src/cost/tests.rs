@@ -7,14 +7,15 @@ use super::*;
 use crate::cost::work::SUBMISSION_FLOPS;
 
 mod defaults;
+mod deferred;
 
 fn cost(n: usize) -> Cost {
     Cost::new::<f32>(n, n, &Cost::tuning::<f32>(n)).unwrap()
 }
 
-/// [`cost`], each kernel in dispatches of its own.
+/// [`cost`], each kernel in dispatches of its own, and no updates deferred.
 fn apart(n: usize) -> Cost {
-    Cost::new::<f32>(n, n, &Cost::tuning::<f32>(n).split_beside(0)).unwrap()
+    Cost::new::<f32>(n, n, &Cost::tuning::<f32>(n).split_beside(0).deferred_columns(0)).unwrap()
 }
 
 /// Dispatches at n = 1024 with tiles of 32 and leaves of 256 rows. Stage 1 has two for each level of the trees of 32 QR and 31 LQ sweeps,
@@ -254,6 +255,7 @@ fn the_model_is_near_an_h100() {
             .lines_per_thread(0)
             .sweeps_per_block(1)
             .cycles_per_dispatch(1)
+            .deferred_columns(0)
     };
     let narrow = |n| base(n).tile_size(16).leaf(128).split_k(8);
     let wide = |n, leaf, split| base(n).tile_size(32).leaf(leaf).split_k(split);

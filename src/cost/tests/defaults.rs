@@ -25,6 +25,17 @@ fn defaults_are_the_models() {
                 // With `geqrt` beside `unmqr` as this device has room for it.
                 let fits = |tuning: &Tuning| Shape::new(S::KIND, &Bounds::of_model(&device), tuning).is_ok();
                 let strips = default.gpu.strips_per_thread;
+                let without = (default.gpu.deferred_columns > 0).then(|| default.clone().deferred_columns(0));
+                let with = default.clone().deferred_columns(256).deferred_from(3072);
+                for tuning in without.iter().chain(Some(&with).filter(|with| !S::KIND.is_half() && fits(with))) {
+                    let other = total(&cost(tuning));
+                    assert!(
+                        chosen <= 1.1 * other,
+                        "{}, {}, n = {n}: {chosen} s by {default}; {other} by {tuning}",
+                        device.name,
+                        S::NAME
+                    );
+                }
                 for (tuning, of_h100) in &others {
                     // Two strips a thread where this device has registers for them.
                     let one = (strips < tuning.gpu.strips_per_thread).then(|| tuning.clone().strips_per_thread(strips));
