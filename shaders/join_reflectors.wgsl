@@ -209,10 +209,9 @@ fn eliminate(thread: u32, reflectors: u32, is_first: bool) {
             }
         }
     }
-    workgroupBarrier();
 }
 
-/// T, y U^-1 and C U^-1, with zeros in columns without a reflector.
+/// T, y U^-1 and C U^-1, with zeros in columns without a reflector. A thread has the entries that it had before.
 fn divide(thread: u32, reflectors: u32, is_first: bool) {
     for (var e = thread; e < SQUARE; e += GEQRT_THREADS) {
         let i = e / TS;

@@ -45,8 +45,9 @@ fn read_x(at: u32) -> Scalar {
     return x[at];
 }
 
+/// C is replaced.
 fn read_c(i: u32, j: u32) -> Scalar {
-    return parts[(part * params.cols + i) * params.stride + j];
+    return Scalar();
 }
 
 fn write_c(i: u32, j: u32, entry: Scalar) {

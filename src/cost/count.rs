@@ -112,7 +112,7 @@ pub(super) fn dispatches_of_call(
                 for first in (0..cols).step_by(at_once) {
                     all.note(Work::multiply_panel(kind, &shape, panel, at_once.min(cols - first)));
                 }
-                all.note(Work::add_parts(kind, panel));
+                all.note(Work::add_parts(kind, &shape, panel));
             }
             Asked::Geqrt(level) => all.note(Work::geqrt(kind, &shape, level)),
             Asked::Unmqr(level, cols) => all.unmqr(kind, &shape, level, cols),

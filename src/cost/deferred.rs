@@ -14,26 +14,27 @@ use crate::{
     },
 };
 
-/// Rows that one workgroup of `multiply_panel` adds up, at least: errors of longer sums are larger. And most parts of a panel's rows.
-const PART: usize = 512;
+/// Most parts of a panel's rows.
 const MOST_PARTS: usize = 32;
 
 /// Columns of C in a dispatch, at most: the part of R that all workgroups read, 2 MiB of 256 rows of numbers of 4 bytes, stays in a cache.
 const MOST_COLUMNS: usize = 2048;
 
-/// Rows of each part of a panel of so many rows.
-pub(crate) fn part_of(rows: usize) -> usize {
-    rows.div_ceil(MOST_PARTS).next_multiple_of(16).max(PART)
+/// Rows of each part of a panel of so many rows, which one workgroup of `multiply_panel` adds up: those of a leaf, or more. Errors of longer sums are larger.
+pub(crate) fn part_of(rows: usize, shape: &Shape) -> usize {
+    rows.div_ceil(MOST_PARTS).next_multiple_of(16).max(shape.rows())
 }
 
 /// Parts of a panel of so many rows.
-pub(crate) fn parts(rows: usize) -> usize {
-    rows.div_ceil(part_of(rows))
+pub(crate) fn parts(rows: usize, shape: &Shape) -> usize {
+    rows.div_ceil(part_of(rows, shape))
 }
 
 /// The numbers of V T of the longest panel, and of the parts of its products, for a matrix of so many rows, no fewer than columns, and with this room.
-pub(crate) fn numbers_of_panels(rows: usize, room: usize, stride: usize) -> [Option<usize>; 2] {
-    let of_parts = parts(rows).checked_mul(rows.saturating_add(room));
+pub(crate) fn numbers_of_panels(rows: usize, room: usize, shape: &Shape) -> [Option<usize>; 2] {
+    // Shorter panels have no more parts than that.
+    let (stride, parts) = (shape.ts, rows.div_ceil(shape.rows()).min(MOST_PARTS));
+    let of_parts = parts.checked_mul(rows.saturating_add(room));
     [rows.checked_mul(stride), of_parts.and_then(|of_parts| of_parts.checked_mul(stride))]
 }
 
@@ -102,15 +103,16 @@ impl Work {
     /// `multiply_panel` for so many columns of the matrix, each of which is read once.
     pub fn multiply_panel(kind: ElementKind, shape: &Shape, panel: &DeferredPanel, cols: usize) -> Work {
         let (rows, of) = (panel.len(), &shape.panels);
-        let workgroups = (parts(rows) * cols.div_ceil(of.rows) * panel.stride.div_ceil(of.cols)) as u64;
-        let once = ((rows + parts(rows) * panel.stride) * cols + rows * panel.stride) as u64 * scalar_bytes(kind);
-        let products = Work::of_products(kind, Kernel::MultiplyPanel, of, workgroups, part_of(rows).min(rows), once);
+        let (parts, part) = (parts(rows, shape), part_of(rows, shape));
+        let workgroups = (parts * cols.div_ceil(of.rows) * panel.stride.div_ceil(of.cols)) as u64;
+        let once = ((rows + parts * panel.stride) * cols + rows * panel.stride) as u64 * scalar_bytes(kind);
+        let products = Work::of_products(kind, Kernel::MultiplyPanel, of, workgroups, part.min(rows), once);
         Work { flops: panel.multiply_flops(kind, cols), ..products }
     }
 
     /// `add_parts` for the columns that a panel is multiplied with.
-    pub fn add_parts(kind: ElementKind, panel: &DeferredPanel) -> Work {
-        let (entries, parts) = (panel.multiplied().len() * panel.stride, parts(panel.len()));
+    pub fn add_parts(kind: ElementKind, shape: &Shape, panel: &DeferredPanel) -> Work {
+        let (entries, parts) = (panel.multiplied().len() * panel.stride, parts(panel.len(), shape));
         let bytes = (entries * (parts + 1)) as u64 * scalar_bytes(kind);
         let copied = Work::copy(Kernel::AddParts, entries as u64, LINEAR_THREADS.into(), bytes);
         Work { chain: Chain { steps: 4 * parts as u64, ..copied.chain }, ..copied }

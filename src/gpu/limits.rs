@@ -143,7 +143,7 @@ pub(crate) fn required_bytes_of(
     let (_, dense) = dense_sizes(kind, context, 1, size, by_rows, shape, tuning.leaf)?;
     let order = m.min(n);
     let band = required_band_bytes(kind, context, order, tuning.bandwidth(order), tuning)?;
-    let panels = if deferred > 0 { numbers_of_panels(m.max(n), deferred, shape.ts) } else { [Some(0); 2] };
+    let panels = if deferred > 0 { numbers_of_panels(m.max(n), deferred, &shape) } else { [Some(0); 2] };
     let of_panels = |len| fitting_bytes(context, "products with a panel", kind.scalar_bytes(), len);
     Ok(dense.saturating_add(band).saturating_add(of_panels(panels[0])?).saturating_add(of_panels(panels[1])?))
 }

@@ -138,7 +138,7 @@ impl DeferredKernels for GpuKernels {
         let (deferred, shape) = (a.room_for_panel(panel)?, &self.shape.panels);
         let [rs, cs, lines] = strides(a, panel.transposed);
         let columns = panel.multiplied();
-        let (rows, at_once, count) = (panel.len(), part_of(panel.len()), parts(panel.len()) as u32);
+        let (rows, at_once, count) = (panel.len(), part_of(panel.len(), &self.shape), parts(panel.len(), &self.shape) as u32);
         let [row, rows, col, cols, at_once] = [panel.row, rows, columns.start, columns.len(), at_once].map(|x| x as u32);
         let stride = panel.stride as u32;
 
@@ -165,6 +165,6 @@ impl DeferredKernels for GpuKernels {
         let row = (panel.rows + panel.pending) as u32;
         let parameters = parameters::AddParts { rs, cs, lines, row, col, cols, stride, parts: count };
         let [x, y] = self.stream.fold((columns.len() * panel.stride).div_ceil(LINEAR_THREADS as usize))?;
-        self.stream.dispatch(pipeline, bindings, parameters, [x, y, 1], Work::add_parts(self.kind, panel))
+        self.stream.dispatch(pipeline, bindings, parameters, [x, y, 1], Work::add_parts(self.kind, &self.shape, panel))
     }
 }

@@ -6,10 +6,7 @@ use crate::{
         element_kind::ElementKind,
         error::{Result, SvdError},
     },
-    cost::{
-        deferred::{numbers_of_panels, parts},
-        shape::Shape,
-    },
+    cost::{deferred::numbers_of_panels, shape::Shape},
     gpu::{
         device::{
             buffers::{Buffer, storage},
@@ -62,7 +59,7 @@ impl Deferred {
             Ok::<_, SvdError>([v, numbers("the reflectors' triangular factors", Some(blocks * shape.ts * shape.ts))?])
         };
         let (rows, cols) = (size.0.max(size.1), size.0.max(size.1).saturating_add(room));
-        let [of_x, of_parts] = numbers_of_panels(rows, room, shape.ts);
+        let [of_x, of_parts] = numbers_of_panels(rows, room, shape);
         let (factor, subtract) = Default::default();
         Ok(Deferred {
             above: [above(1)?, above(2)?],
@@ -80,7 +77,7 @@ impl Deferred {
 
     /// Checks that a panel and what it is multiplied with fit.
     fn fits(&self, panel: &DeferredPanel) -> bool {
-        panel.len() <= self.rows && panel.multiplied().end <= self.cols && parts(panel.len()) <= parts(self.rows)
+        panel.len() <= self.rows && panel.multiplied().end <= self.cols
     }
 }
 

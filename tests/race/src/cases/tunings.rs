@@ -26,6 +26,7 @@ pub struct Knobs {
     rows: usize,
     lines: usize,
     strips: usize,
+    deferred: usize,
 }
 
 impl Tune {
@@ -48,7 +49,8 @@ impl Tune {
                 .split_beside(k.beside)
                 .rows_per_block(k.rows)
                 .lines_per_thread(k.lines)
-                .strips_per_thread(k.strips),
+                .strips_per_thread(k.strips)
+                .deferred_columns(k.deferred),
         }
     }
 }
@@ -58,7 +60,7 @@ impl std::fmt::Display for Tune {
         let Some(k) = &self.0 else { return f.write_str("defaults") };
         write!(
             f,
-            "tile {} leaf {} {} split {} cols {} width {} threads {} sweeps {} cycles {} blocks {} triangle {} held {} beside {} rows {} lines {} strips {}",
+            "tile {} leaf {} {} split {} cols {} width {} threads {} sweeps {} cycles {} blocks {} triangle {} held {} beside {} rows {} lines {} strips {} deferred {}",
             k.tile,
             k.leaf,
             k.tree,
@@ -74,7 +76,8 @@ impl std::fmt::Display for Tune {
             k.beside,
             k.rows,
             k.lines,
-            k.strips
+            k.strips,
+            k.deferred
         )
     }
 }
@@ -82,7 +85,7 @@ impl std::fmt::Display for Tune {
 pub fn tunings() -> Vec<Tune> {
     use PanelTree::{Flat, Reduction};
     let knobs = |tile, leaf, tree, split, cols, width, threads, sweeps, cycles, blocks, triangle, held, beside, rows| {
-        let (lines, strips) = (0, 1);
+        let (lines, strips, deferred) = (0, 1, 0);
         Tune(Some(Knobs {
             tile,
             leaf,
@@ -100,12 +103,15 @@ pub fn tunings() -> Vec<Tune> {
             rows,
             lines,
             strips,
+            deferred,
         }))
     };
     // Pieces of two strips.
     let two = |Tune(knobs)| Tune(knobs.map(|knobs| Knobs { strips: 2, ..knobs }));
     // Stage 2 in registers.
     let with = |Tune(knobs), lines| Tune(knobs.map(|knobs| Knobs { lines, ..knobs }));
+    // Updates deferred.
+    let deferring = |Tune(knobs), deferred| Tune(knobs.map(|knobs| Knobs { deferred, ..knobs }));
     vec![
         Tune(None),
         knobs(16, 64, Reduction, 8, 32, 32, 64, 2, 1, 1000, 16, 1, 4, 32),
@@ -125,6 +131,9 @@ pub fn tunings() -> Vec<Tune> {
         with(knobs(4, 16, Reduction, 4, 16, 4, 32, 3, 2, 2, 8, 0, 0, 16), 1),
         with(knobs(16, 64, Reduction, 8, 32, 16, 64, 2, 4, 1000, 16, 0, 2, 32), 1),
         two(knobs(16, 48, Reduction, 4, 64, 16, 64, 1, 1, 1000, 16, 1, 2, 32)),
+        deferring(knobs(8, 24, Reduction, 4, 16, 8, 32, 1, 1, 1000, 8, 0, 0, 16), 48),
+        deferring(two(knobs(5, 15, Reduction, 2, 16, 5, 32, 1, 1, 1000, 8, 0, 2, 16)), 16),
+        deferring(knobs(16, 64, Reduction, 8, 32, 16, 64, 1, 1, 1000, 16, 0, 2, 32), 1000),
         two(knobs(8, 40, Flat, 4, 24, 8, 32, 1, 1, 1000, 8, 2, 0, 24)),
     ]
 }
@@ -144,6 +153,7 @@ pub fn any_tune(rng: &mut Rng) -> Tune {
     let (held, beside) = (up_to(0, 3), up_to(0, 4));
     let rows = if up_to(0, 1) == 0 { 0 } else { 4 * up_to(1, 16) };
     let (lines, strips) = (up_to(0, 2), up_to(1, 2));
+    let deferred = if up_to(0, 2) == 0 { up_to(0, 200) } else { 0 };
     Tune(Some(Knobs {
         tile,
         leaf,
@@ -161,5 +171,6 @@ pub fn any_tune(rng: &mut Rng) -> Tune {
         rows,
         lines,
         strips,
+        deferred,
     }))
 }
