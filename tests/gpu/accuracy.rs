@@ -17,7 +17,8 @@ fn gpu(context: &GpuContext) -> SvdOptions {
 }
 
 /// Table 1 of the unified-kernels paper at n = 64 and 256, with the default hyperparameters: the bounds are the paper's figures, for f16
-/// stored as f16, and for complex numbers twice those of the real type. With stage 3 on the host, and, of three matrices, on the device.
+/// stored as f16, and for complex numbers twice those of the real type. With stage 3 on the host, and, of three matrices, on the device and with deferred
+/// updates, of panels of two levels. The bounds of these are a quarter larger: they are the default of larger matrices alone, whose bounds are larger too.
 pub fn table_1<T: Elements>(context: &GpuContext) -> Outcome {
     for (n, matrices, f16_bound, f32_bound, f64_bound) in [(64, 10, 4.3e-3, 9.6e-8, 5.8e-16), (256, 10, 3.3e-3, 8.1e-8, 8.3e-16)]
     {
@@ -29,7 +30,10 @@ pub fn table_1<T: Elements>(context: &GpuContext) -> Outcome {
             _ => f64_bound,
         };
         for spectrum in Spectrum::ALL {
-            let (mut worst, mut worst_on_device) = (0f64, 0f64);
+            let (mut worst, mut worst_on_device, mut worst_deferred) = (0f64, 0f64, 0f64);
+            let defaults = Tuning::for_adapter::<T>(context, n);
+            let tile = defaults.tile_size;
+            let deferring = gpu(context).tuning(defaults.leaf(4 * tile).deferred_columns(6 * tile).deferred_from(0));
             for seed in 0..matrices {
                 let mut sigma = spectrum.values(n);
                 let a: Mat<T> = if T::NAME.starts_with('c') {
@@ -40,13 +44,13 @@ pub fn table_1<T: Elements>(context: &GpuContext) -> Outcome {
                 worst = worst.max(error(T::values(&a, &gpu(context))?, &sigma));
                 if seed < 3 {
                     worst_on_device = worst_on_device.max(error(T::values(&a, &gpu(context).stage3(Stage3::Device))?, &sigma));
+                    worst_deferred = worst_deferred.max(error(T::values(&a, &deferring)?, &sigma));
                 }
             }
-            println!("GPU {} n = {n}, {spectrum:?}: {worst:.2e}, stage 3 on the device {worst_on_device:.2e}", T::NAME);
-            check!(
-                worst.max(worst_on_device) <= bound,
-                "n = {n}, {spectrum:?}: {worst:.2e}, {worst_on_device:.2e}, bound {bound:.1e}"
-            );
+            let found =
+                format!("{worst:.2e}, stage 3 on the device {worst_on_device:.2e}, deferred updates {worst_deferred:.2e}");
+            println!("GPU {} n = {n}, {spectrum:?}: {found}", T::NAME);
+            check!(worst.max(worst_on_device).max(0.8 * worst_deferred) <= bound, "n = {n}, {spectrum:?}: {found}, bound {bound:.1e}");
         }
     }
     Ok(())
