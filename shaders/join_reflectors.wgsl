@@ -7,6 +7,8 @@
 //   v0, t0, ..       V and T of the leaves and of up to two levels above them, as geqrt has left them, in
 //   x                the conjugate of V T, TS entries a row, out
 //
+// If reflectors are kept (`kept`), V below its diagonal also goes to the panel, below its R, and T to t0.
+//
 // Workgroup = (leaf, chunk of rows). For its leaf, Q = [y; 0] - V_0 C with C = T_0 top^H y, for the part y of the levels above. Each workgroup finds, in
 // workgroup memory, Q's square part Q_1, that of the first leaf, and
 //
@@ -41,14 +43,18 @@ struct Params {
     block_1: u32,
     rows_2: u32,
     block_2: u32,
+    /// The first T of the leaves in t0, and the T of the panel.
+    t_first: u32,
+    t_kept: u32,
 }
 
 @group(0) @binding(0) var<storage, read> v0: array<Scalar>;
-@group(0) @binding(1) var<storage, read> t0: array<Scalar>;
-@group(0) @binding(2) var<storage, read> v1: array<Scalar>;
-@group(0) @binding(3) var<storage, read> t1: array<Scalar>;
-@group(0) @binding(4) var<storage, read> v2: array<Scalar>;
-@group(0) @binding(5) var<storage, read> t2: array<Scalar>;
+@group(0) @binding(1) var<storage, read> v1: array<Scalar>;
+@group(0) @binding(2) var<storage, read> t1: array<Scalar>;
+@group(0) @binding(3) var<storage, read> v2: array<Scalar>;
+@group(0) @binding(4) var<storage, read> t2: array<Scalar>;
+@if(kept) @group(0) @binding(5) var<storage, read_write> t0: array<Scalar>;
+@else @group(0) @binding(5) var<storage, read> t0: array<Scalar>;
 @group(0) @binding(6) var<storage, read_write> x: array<Scalar>;
 @if(immediates) var<immediate> params: Params;
 @else @group(0) @binding(7) var<uniform> params: Params;
@@ -81,7 +87,7 @@ fn entry_of_v(level: u32, g: u32, c: u32) -> Scalar {
 fn entry_of_t(level: u32, block: u32, i: u32, c: u32) -> Scalar {
     let at = (block * TS + i) * TS + c;
     switch level {
-        case 0u: { return t0[at]; }
+        case 0u: { return t0[params.t_first * SQUARE + at]; }
         case 1u: { return t1[at]; }
         default: { return t2[at]; }
     }
@@ -212,7 +218,7 @@ fn eliminate(thread: u32, reflectors: u32, is_first: bool) {
 }
 
 /// T, y U^-1 and C U^-1, with zeros in columns without a reflector. A thread has the entries that it had before.
-fn divide(thread: u32, reflectors: u32, is_first: bool) {
+fn divide(thread: u32, reflectors: u32, is_first: bool, keeps_t: bool) {
     for (var e = thread; e < SQUARE; e += GEQRT_THREADS) {
         let i = e / TS;
         let k = e % TS;
@@ -226,6 +232,7 @@ fn divide(thread: u32, reflectors: u32, is_first: bool) {
             if i <= k { of_t = s[T + e] - sign_of(k) * without_sign(i, k, is_first); }
         }
         s[T + e] = of_t;
+        @if(kept) if keeps_t { t0[params.t_kept * SQUARE + e] = of_t; }
         s[Y + e] = of_y;
         s[C + e] = of_c;
     }
@@ -239,6 +246,16 @@ fn four_of_row(at: u32, r: u32, c: u32, times_t: bool) -> Lanes {
     return four;
 }
 
+/// Row g of the panel's V at column c.
+fn write_v(g: u32, c: u32, entry: Scalar) {
+    let ld = max(params.rs, params.cs);
+    let row = (params.row + g) * params.rs;
+    write_entry(place_at(row + (params.to + c) * params.cs, params.lines, ld), store(entry));
+    @if(kept) if c < params.width && g > c {
+        write_entry(place_at(row + (params.col + c) * params.cs, params.lines, ld), store(entry));
+    }
+}
+
 /// Row g of the panel's V, or of V T, at columns c to c + 3.
 fn write_four(g: u32, c: u32, four: Lanes, of_vt: bool) {
     if of_vt {
@@ -249,12 +266,10 @@ fn write_four(g: u32, c: u32, four: Lanes, of_vt: bool) {
         x[at + 3u] = conjugate(four.w);
         return;
     }
-    let at = (params.row + g) * params.rs + (params.to + c) * params.cs;
-    let ld = max(params.rs, params.cs);
-    write_entry(place_at(at, params.lines, ld), store(four.x));
-    write_entry(place_at(at + params.cs, params.lines, ld), store(four.y));
-    write_entry(place_at(at + 2u * params.cs, params.lines, ld), store(four.z));
-    write_entry(place_at(at + 3u * params.cs, params.lines, ld), store(four.w));
+    write_v(g, c, four.x);
+    write_v(g, c + 1u, four.y);
+    write_v(g, c + 2u, four.z);
+    write_v(g, c + 3u, four.w);
 }
 
 @compute @workgroup_size(GEQRT_THREADS)
@@ -269,8 +284,9 @@ fn join_reflectors(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_i
     make_c(thread, 0u, leaf, Y);
     for (var e = thread; e < SQUARE; e += GEQRT_THREADS) { s[T + e] = Scalar(); }
     eliminate(thread, reflectors, is_first);
-    divide(thread, reflectors, is_first);
-    if is_first && workgroup.y == 0u {
+    let has_top = is_first && workgroup.y == 0u;
+    divide(thread, reflectors, is_first, has_top);
+    if has_top {
         for (var e = thread; e < reflectors * params.width; e += GEQRT_THREADS) {
             let i = e / params.width;
             let at = (params.row + i) * params.rs + (params.col + e % params.width) * params.cs;

@@ -16,7 +16,7 @@
 //! vectors from tall-skinny QR" (2015), for the joining. Below `deferred_from` columns the rest is that of [`to_band`](crate::algo::to_band).
 
 use crate::{
-    algo::{svdvals::qr_first, to_band::rest_to_band},
+    algo::to_band::{band_levels, qr_first, rest_to_band},
     base::{element_kind::ElementKind, error::Result},
     tile::{
         deferred::{DeferredPanel, DeferredProduct, joins},
@@ -30,9 +30,17 @@ use crate::{
 const MOST_ROWS: usize = 1 << 17;
 const MOST_ENTRIES: u64 = 1 << 32;
 
-/// The columns of L in stage 1 of an m x n matrix, m >= n, stored as `kind`, by kernels that can put updates off; 0: none are.
+/// The columns of L in a call for an m x n matrix, m >= n, stored as `kind`, by kernels that can defer updates; 0: none are deferred. Of a tall matrix the
+/// triangular factor is reduced.
+pub(crate) fn deferred_columns_of_call(kind: ElementKind, (m, n): (usize, usize), tuning: &Tuning) -> usize {
+    let rows = if qr_first(m, n) { n } else { m };
+    let most = deferred_columns(kind, (rows, n), tuning);
+    let entries = (m.saturating_add(most + 3) as u64).saturating_mul((n + most + 3) as u64);
+    if entries < MOST_ENTRIES { most } else { 0 }
+}
+
+/// The columns of L in stage 1 of an m x n matrix, m >= n.
 pub(crate) fn deferred_columns(kind: ElementKind, (m, n): (usize, usize), tuning: &Tuning) -> usize {
-    let (whole, m) = (m, if qr_first(m, n) { n } else { m });
     let pair = 2 * stride(tuning);
     let most = tuning.gpu.deferred_columns.min(MOST_ROWS) / pair * pair;
     let fits = most > 0
@@ -41,7 +49,6 @@ pub(crate) fn deferred_columns(kind: ElementKind, (m, n): (usize, usize), tuning
         && n > tuning.tile_size
         && n >= tuning.gpu.deferred_from
         && m <= MOST_ROWS
-        && (whole.saturating_add(most + 3) as u64).saturating_mul((n + most + 3) as u64) < MOST_ENTRIES
         && joins(&levels_of_longest((m, n), tuning));
     if fits { most } else { 0 }
 }
@@ -65,6 +72,37 @@ fn levels_of(panel: &DeferredPanel, tuning: &Tuning) -> Vec<Level> {
     maps.map(|map| Level { transposed, col, width, map }).collect()
 }
 
+/// The diagonal entry with which the rest begins, whose updates are not deferred.
+fn first_of_rest(n: usize, tuning: &Tuning) -> usize {
+    let (b, from) = (tuning.tile_size, tuning.gpu.deferred_from.max(1));
+    (n + 1).saturating_sub(from).div_ceil(b) * b
+}
+
+/// The levels whose reflectors stage 1 of an m x n matrix, m >= n, keeps, in order. If updates are `deferred`, a panel's joined reflectors are a level of
+/// one block.
+pub(crate) fn kept_levels(
+    (m, n): (usize, usize),
+    tuning: &Tuning,
+    rows_at_once: usize,
+    deferred: bool,
+) -> impl Iterator<Item = Level> {
+    let rest = if deferred { first_of_rest(n, tuning) } else { 0 };
+    let joined =
+        (0..n).step_by(tuning.tile_size.max(1)).take_while(move |&k| k < rest).flat_map(move |k| panels((m, n), k, 0, tuning));
+    let joined = joined.flatten().map(|panel| panel.level());
+    joined.chain(band_levels(m, n, tuning, rows_at_once).skip_while(move |level| level.col < rest))
+}
+
+/// The panels of columns and of rows that begin at diagonal entry `k`.
+fn panels((m, n): (usize, usize), k: usize, pending: usize, tuning: &Tuning) -> [Option<DeferredPanel>; 2] {
+    let (b, stride) = (tuning.tile_size, stride(tuning));
+    let width = b.min(n - k);
+    let columns = DeferredPanel { transposed: false, row: k, rows: m, col: k, width, cols: n, pending, stride };
+    let of_rows =
+        DeferredPanel { transposed: true, row: k + b, rows: n, col: k, width, cols: m, pending: pending + stride, stride };
+    [Some(columns), (k + b < n).then_some(of_rows)]
+}
+
 /// Reduces an m x n matrix, m >= n, to an upper band as [`to_band`](crate::algo::to_band::to_band) does, with room for `most` columns of L.
 pub(crate) fn to_band_deferred<K: DeferredKernels>(
     kernels: &K,
@@ -73,21 +111,15 @@ pub(crate) fn to_band_deferred<K: DeferredKernels>(
     tuning: &Tuning,
     most: usize,
 ) -> Result<()> {
-    let (b, stride, from) = (tuning.tile_size, stride(tuning), tuning.gpu.deferred_from.max(1));
+    let (b, rest) = (tuning.tile_size, first_of_rest(n, tuning));
     let (mut k, mut pending) = (0, 0);
-    while n.saturating_sub(k) >= from {
-        let width = b.min(n - k);
-        let columns = DeferredPanel { transposed: false, row: k, rows: m, col: k, width, cols: n, pending, stride };
-        eliminate(kernels, a, &columns, tuning)?;
-        pending += stride;
-        if k + b < n {
-            let rows = DeferredPanel { transposed: true, row: k + b, rows: n, col: k, width, cols: m, pending, stride };
-            eliminate(kernels, a, &rows, tuning)?;
-            pending += stride;
+    while k < n.min(rest) {
+        for panel in panels((m, n), k, pending, tuning).into_iter().flatten() {
+            eliminate(kernels, a, &panel, tuning)?;
+            pending = panel.pending + panel.stride;
         }
         k += b;
-        let left = n.saturating_sub(k);
-        if left > 0 && (pending + 2 * stride > most || left < from) {
+        if k < n && (pending + 2 * stride(tuning) > most || k >= rest) {
             let all = DeferredProduct { transposed: false, size: (m, n), rows: k..m, cols: k..n, inner: pending };
             kernels.subtract_deferred(a, &all)?;
             pending = 0;
@@ -105,10 +137,10 @@ fn eliminate<K: DeferredKernels>(kernels: &K, a: &mut K::Dense, panel: &Deferred
     for (k, level) in levels.iter().enumerate() {
         kernels.factor_level(a, k, level)?;
     }
+    kernels.join_reflectors(a, panel, &levels)?;
     if panel.trailing().is_empty() {
         return Ok(());
     }
-    kernels.join_reflectors(a, panel, &levels)?;
     kernels.multiply_panel(a, panel)?;
     if panel.pending > 0 {
         kernels.subtract_deferred(a, &panel.correction())?;

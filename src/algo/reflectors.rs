@@ -9,7 +9,7 @@
 use num_complex::Complex;
 
 use crate::{
-    algo::to_band::{band_levels, factor_levels},
+    algo::{deferred::kept_levels, to_band::factor_levels},
     base::{
         blas::{Op, Side},
         error::Result,
@@ -20,7 +20,8 @@ use crate::{
 /// Makes the kernels keep the reflectors of stage 1 of an m x n matrix, m >= n, before its first panel is factored. It cannot be combined
 /// with a preceding QR factorisation of a tall matrix: both would store their reflectors in the same entries.
 pub fn keep_stage_1<K: TileKernels>(kernels: &K, a: &mut K::Dense, (m, n): (usize, usize), tuning: &Tuning) -> Result<()> {
-    kernels.keep_reflectors(a, &mut band_levels(m, n, tuning, kernels.rows_at_once()))
+    let deferred = kernels.deferred_columns(a, (m, n), tuning) > 0;
+    kernels.keep_reflectors(a, &mut kept_levels((m, n), tuning, kernels.rows_at_once(), deferred))
 }
 
 /// C <- op(Q1) C (`Side::Left`) or C <- op(P1) C (`Side::Right`), with the reflectors of stage 1 that the m x n matrix `a` has kept. C has
@@ -34,12 +35,13 @@ pub fn apply_stage_1<K: TileKernels>(
     op: Op,
     c: &mut K::Dense,
 ) -> Result<()> {
-    let levels = band_levels(m, n, tuning, kernels.rows_at_once()).enumerate();
+    let deferred = kernels.deferred_columns(a, (m, n), tuning) > 0;
+    let levels = kept_levels((m, n), tuning, kernels.rows_at_once(), deferred).enumerate();
     let mut levels: Vec<(usize, Level)> = levels.filter(|(_, level)| level.transposed == (side == Side::Right)).collect();
     if op == Op::NoTrans {
         levels.reverse();
     }
-    levels.into_iter().try_for_each(|(k, level)| kernels.apply(a, k, &level, op, c, 0))
+    kernels.apply_levels(a, &levels, op, c)
 }
 
 /// Makes the kernels keep the reflectors of [`triangular_factor`](crate::algo::to_band::triangular_factor) of an m x n matrix.

@@ -20,7 +20,7 @@ use crate::{
         leading::Leading,
         one_stage::{apply_one_stage, one_stage},
         reflectors::{Phases, apply_stage_1, apply_stage_2, keep_stage_1},
-        to_band::{to_band, triangular_factor},
+        to_band::{qr_first, to_band, triangular_factor},
         vectors::VectorKernels,
     },
     base::{
@@ -308,11 +308,6 @@ impl<K: VectorKernels> Driver<'_, K> {
 
 /// The bandwidth of a bidiagonal matrix.
 pub(crate) const BIDIAGONAL: usize = 1;
-
-/// Whether a QR factorisation first reduces the flops: for m >= 5/3 n (Chan 1982; LAPACK's `gesdd` uses 11/6).
-pub(crate) fn qr_first(m: usize, n: usize) -> bool {
-    m > n && 3 * m as u128 >= 5 * n as u128
-}
 
 /// Stage 1, preceded by a QR factorisation if the matrix is tall.
 pub(crate) fn stage_one<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {

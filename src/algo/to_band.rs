@@ -18,6 +18,11 @@ use crate::{
     },
 };
 
+/// Whether a QR factorisation first reduces the flops: for m >= 5/3 n (Chan 1982; LAPACK's `gesdd` uses 11/6).
+pub(crate) fn qr_first(m: usize, n: usize) -> bool {
+    m > n && 3 * m as u128 >= 5 * n as u128
+}
+
 /// Reduces the m x n matrix `a` (m >= n) to an upper band with `tuning.tile_size` superdiagonals in its leading n x n part.
 pub fn to_band<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usize, n: usize, tuning: &Tuning) -> Result<()> {
     if kernels.to_band_deferred(a, (m, n), tuning)? {

@@ -3,7 +3,7 @@
 use crate::{
     algo::{
         count::{Asked, kernels_of_call, kernels_of_qr},
-        deferred::deferred_columns,
+        deferred::deferred_columns_of_call,
     },
     base::{
         element_kind::ElementKind,
@@ -68,8 +68,8 @@ pub(super) fn dispatches_of_call(
 ) -> Result<Vec<(Work, u64)>> {
     let (shape, mut all, mut parts) = (Shape::of(tuning), Dispatches::shared_by(matrices), 1);
     let (cycles, team) = (tuning.gpu.cycles_per_dispatch, tuning.gpu.sweeps_per_block);
-    // Several matrices, and those with vectors, have none.
-    let deferred = if matrices > 1 || call.vectors.is_some() { 0 } else { deferred_columns(kind, (m, n), tuning) };
+    // Several matrices have none.
+    let deferred = if matrices > 1 { 0 } else { deferred_columns_of_call(kind, (m, n), tuning) };
     kernels_of_call((m, n), tuning, call.one_stage, (ROWS_AT_ONCE, deferred), |asked| {
         match asked {
             Asked::Chase(step, layout) => {
@@ -99,21 +99,9 @@ pub(super) fn dispatches_of_call(
                     all.note(Work::update_trailing(kind, &shape, trailing, at_once.min(cols - first)));
                 }
             }
-            Asked::SubtractDeferred(product) => {
-                let (product, of) = product.clone().upright(&shape);
-                let (cols, at_once) = (product.cols.len(), product.columns(kind, &of, all.most_flops()));
-                for first in (0..cols).step_by(at_once) {
-                    all.note(Work::subtract_deferred(kind, &of, &product, at_once.min(cols - first)));
-                }
-            }
+            Asked::SubtractDeferred(product) => all.subtract_deferred(kind, &shape, product.clone()),
             Asked::JoinReflectors(panel, levels) => all.note(Work::join_reflectors(kind, &shape, panel, levels)),
-            Asked::MultiplyPanel(panel) => {
-                let (cols, at_once) = (panel.multiplied().len(), panel.columns(kind, &shape, all.most_flops()));
-                for first in (0..cols).step_by(at_once) {
-                    all.note(Work::multiply_panel(kind, &shape, panel, at_once.min(cols - first)));
-                }
-                all.note(Work::add_parts(kind, &shape, panel));
-            }
+            Asked::MultiplyPanel(panel) => all.multiply_panel(kind, &shape, panel),
             Asked::Geqrt(level) => all.note(Work::geqrt(kind, &shape, level)),
             Asked::Unmqr(level, cols) => all.unmqr(kind, &shape, level, cols),
             Asked::UnmqrAndGeqrt(level, cols, next) => all.unmqr_and_geqrt(kind, &shape, level, cols, next),

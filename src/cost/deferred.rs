@@ -118,6 +118,15 @@ impl Work {
         Work { chain: Chain { steps: 4 * parts as u64, ..copied.chain }, ..copied }
     }
 
+    /// `spread_reflectors` of a panel: a row of V t is a product of V's with a square.
+    pub fn spread_reflectors(kind: ElementKind, shape: &Shape, panel: &DeferredPanel) -> Work {
+        let [ts, rows, all] = [shape.ts, panel.len(), panel.rows].map(|x| x as u64);
+        let bytes = (2 * rows + all) * ts * scalar_bytes(kind);
+        let copied = Work::copy(Kernel::SpreadReflectors, all * ts / 4, LINEAR_THREADS.into(), bytes);
+        let chain = Chain { issued: 4 * ts * (6 + fmas(kind)), ..copied.chain };
+        Work { flops: panel.multiply_flops(kind, shape.ts), chain, ..copied }
+    }
+
     /// `join_reflectors` of a panel with these levels.
     pub fn join_reflectors(kind: ElementKind, shape: &Shape, panel: &DeferredPanel, levels: &[Level]) -> Work {
         let scalar = scalar_bytes(kind);

@@ -6,7 +6,10 @@ use crate::{
         shape::Shape,
         work::{BISECT_THREADS, LINEAR_THREADS, SUBMISSION_FLOPS, Work, passes_of_dispatches},
     },
-    tile::panel_tree::Level,
+    tile::{
+        deferred::{DeferredPanel, DeferredProduct},
+        panel_tree::Level,
+    },
 };
 
 /// Dispatches in order, with the repetitions of consecutive equal ones. Each is noted as that of one matrix.
@@ -60,6 +63,22 @@ impl Dispatches {
                 self.note(Work::geqrt(kind, shape, next));
             }
         }
+    }
+
+    /// `subtract_deferred`, in as many dispatches as it takes.
+    pub(super) fn subtract_deferred(&mut self, kind: ElementKind, shape: &Shape, product: DeferredProduct) {
+        let (product, of) = product.upright(shape);
+        let (cols, at_once) = (product.cols.len(), product.columns(kind, &of, self.most_flops()));
+        let count = |first| at_once.min(cols - first);
+        (0..cols).step_by(at_once).for_each(|first| self.note(Work::subtract_deferred(kind, &of, &product, count(first))));
+    }
+
+    /// `multiply_panel`, in as many dispatches as its flops need, and the sums of its parts.
+    pub(super) fn multiply_panel(&mut self, kind: ElementKind, shape: &Shape, panel: &DeferredPanel) {
+        let (cols, at_once) = (panel.multiplied().len(), panel.columns(kind, shape, self.most_flops()));
+        let count = |first| at_once.min(cols - first);
+        (0..cols).step_by(at_once).for_each(|first| self.note(Work::multiply_panel(kind, shape, panel, count(first))));
+        self.note(Work::add_parts(kind, shape, panel));
     }
 
     /// The read-back of a bidiagonal of order n, or stage 3 on the device.

@@ -25,6 +25,8 @@ pub enum Kernel {
     MultiplyPanel,
     /// Stage 1 with deferred updates: the sums of these parts.
     AddParts,
+    /// Kept reflectors of stage 1, laid out for their deferred application.
+    SpreadReflectors,
     /// One stage: a product of the last reflector, and the column or row that is eliminated next.
     UpdateLine,
     /// One stage: its reflector, and the reflector's products with the matrix and the panel.
@@ -115,7 +117,7 @@ impl Kernel {
     /// use svdvals_gpu::cost::Kernel;
     /// assert_eq!(Kernel::ALL[0].to_string(), "geqrt");
     /// ```
-    pub const ALL: [Kernel; 34] = [
+    pub const ALL: [Kernel; 35] = [
         Kernel::Geqrt,
         Kernel::Unmqr,
         Kernel::UnmqrAndGeqrt,
@@ -123,6 +125,7 @@ impl Kernel {
         Kernel::JoinReflectors,
         Kernel::MultiplyPanel,
         Kernel::AddParts,
+        Kernel::SpreadReflectors,
         Kernel::UpdateLine,
         Kernel::MultiplyLine,
         Kernel::UpdateTrailing,
@@ -163,6 +166,7 @@ impl fmt::Display for Kernel {
             Kernel::JoinReflectors => "join_reflectors",
             Kernel::MultiplyPanel => "multiply_panel",
             Kernel::AddParts => "add_parts",
+            Kernel::SpreadReflectors => "spread_reflectors",
             Kernel::UpdateLine => "update_line",
             Kernel::MultiplyLine => "multiply_line",
             Kernel::UpdateTrailing => "update_trailing",

@@ -135,6 +135,11 @@ impl Shape {
         self.unmqr_constants().into_iter().chain(of_geqrt).chain([("ARITY", self.arity as u32)]).collect()
     }
 
+    /// Whether a kept level has the joined reflectors of a panel: one block, longer than any that `geqrt` factors.
+    pub fn is_joined(&self, level: &Level) -> bool {
+        level.map.blocks() == 1 && level.map.rows > self.rows()
+    }
+
     /// Maximum rows of a block.
     pub fn rows(&self) -> usize {
         self.split * self.slice
@@ -261,6 +266,11 @@ impl Shape {
     pub fn join_constants(&self) -> [(&'static str, u32); 3] {
         let [ts, threads] = [self.ts, self.geqrt_threads()].map(|x| x as u32);
         [("TS", ts), ("TS4", ts / 4), ("GEQRT_THREADS", threads)]
+    }
+
+    /// The constants of the shader of `spread_reflectors`.
+    pub fn spread_constants(&self) -> [(&'static str, u32); 2] {
+        [("TS", self.ts as u32), ("TS4", self.ts as u32 / 4)]
     }
 
     /// The constants of the shader of `unmqr`.

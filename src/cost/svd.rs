@@ -1,7 +1,13 @@
 //! The dispatches that singular vectors add to a call.
 
 use crate::{
-    algo::{bidiag::divide::LEAF, one_stage::panel_rows, svdvals::qr_first, to_band::band_levels, vectors::needs_step},
+    algo::{
+        bidiag::divide::LEAF,
+        deferred::{deferred_columns, kept_levels},
+        one_stage::panel_rows,
+        to_band::qr_first,
+        vectors::needs_step,
+    },
     base::element_kind::ElementKind,
     cost::{
         dispatches::Dispatches,
@@ -9,7 +15,13 @@ use crate::{
         vectors::{Extent, Most, Wave, batches},
         work::{Kernel, LINEAR_THREADS, ROWS_AT_ONCE, SUBMISSION_FLOPS, Work},
     },
-    tile::{chase_schedule::ReductionStep, one_stage::level_of_rows, tuning::Tuning},
+    tile::{
+        chase_schedule::ReductionStep,
+        deferred::{DeferredPanel, DeferredProduct},
+        one_stage::level_of_rows,
+        panel_tree::Level,
+        tuning::Tuning,
+    },
 };
 
 pub(super) const MOST: Most = Most { flops: SUBMISSION_FLOPS, inner: usize::MAX, groups: u16::MAX as usize };
@@ -114,11 +126,50 @@ fn note_stages_applied(
         let fitting = usize::try_from(all.most_flops() / chunk).unwrap_or(usize::MAX).clamp(1, MOST.groups);
         Wave::all(step, fitting).iter().for_each(|wave| all.note(Work::apply_chase(kind, step, wave, k)));
     }
-    let levels: Vec<_> = band_levels(m, n, tuning, ROWS_AT_ONCE).filter(|level| level.transposed).collect();
-    for level in levels.iter().rev() {
-        all.note(Work::gather_reflectors(kind, shape, level));
-        all.unmqr(kind, shape, level, k);
+    let most = if all.matrices() > 1 { 0 } else { deferred_columns(kind, (m, n), tuning) };
+    let levels: Vec<_> = kept_levels((m, n), tuning, ROWS_AT_ONCE, most > 0).filter(|level| level.transposed).collect();
+    let is_joined = |level: &Level| shape.is_joined(level);
+    let mut reversed: Vec<Level> = levels;
+    reversed.reverse();
+    for run in reversed.chunk_by(|x, y| is_joined(x) == is_joined(y)) {
+        if run.first().is_some_and(is_joined) {
+            note_joined(kind, all, shape, run, (n, k), most / shape.ts * shape.ts);
+            continue;
+        }
+        for level in run {
+            all.note(Work::gather_reflectors(kind, shape, level));
+            all.unmqr(kind, shape, level, k);
+        }
     }
+}
+
+/// The joined reflectors of panels, applied with deferred updates to a copy of k columns of n rows, with so much room.
+fn note_joined(kind: ElementKind, all: &mut Dispatches, shape: &Shape, levels: &[Level], (n, k): (usize, usize), room: usize) {
+    let copy = Work::linear(Kernel::CopyWindow, n * k, 2, kind.scalar_bytes());
+    let (mut pending, mut first) = (0, n);
+    all.note(copy);
+    for level in levels {
+        let whole = |first, inner| DeferredProduct { transposed: false, size: (n, k), rows: first..n, cols: 0..k, inner };
+        if pending + shape.ts > room {
+            all.subtract_deferred(kind, shape, whole(first, pending));
+            (pending, first) = (0, n);
+        }
+        let (row, stride) = (level.map.start, shape.ts);
+        let panel = DeferredPanel { transposed: false, row, rows: n, col: 0, width: 0, cols: k, pending, stride };
+        all.note(Work::gather_reflectors(kind, shape, level));
+        all.note(Work::spread_reflectors(kind, shape, &panel));
+        all.multiply_panel(kind, shape, &panel);
+        if pending > 0 {
+            all.subtract_deferred(kind, shape, panel.correction());
+        }
+        (pending, first) = (pending + stride, first.min(row));
+    }
+    all.subtract_deferred(
+        kind,
+        shape,
+        DeferredProduct { transposed: false, size: (n, k), rows: first..n, cols: 0..k, inner: pending },
+    );
+    all.note(copy);
 }
 
 /// The reflectors of the rows of the one-stage reduction, applied to `k` columns.

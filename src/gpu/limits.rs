@@ -1,7 +1,10 @@
 //! What the limits of a device allow: the sizes of buffers in bytes, and hyperparameters.
 
 use crate::{
-    algo::{deferred::deferred_columns, svdvals::qr_first, to_band::band_levels},
+    algo::{
+        deferred::{deferred_columns, deferred_columns_of_call, kept_levels},
+        to_band::qr_first,
+    },
     base::{
         element_kind::ElementKind,
         error::{Result, SvdError},
@@ -138,7 +141,7 @@ pub(crate) fn required_bytes_of(
     tuning: &Tuning,
 ) -> Result<u64> {
     let shape = Shape::new(kind, &Bounds::of(context), tuning)?;
-    let deferred = deferred_columns(kind, (m.max(n), m.min(n)), tuning);
+    let deferred = deferred_columns_of_call(kind, (m.max(n), m.min(n)), tuning);
     let size = (m.saturating_add(deferred), n.saturating_add(deferred));
     let (_, dense) = dense_sizes(kind, context, 1, size, by_rows, shape, tuning.leaf)?;
     let order = m.min(n);
@@ -176,8 +179,11 @@ impl Reflectors {
     pub fn of(kind: ElementKind, context: &GpuContext, (m, n): (usize, usize), tuning: &Tuning) -> Result<Reflectors> {
         let shape = Shape::new(kind, &Bounds::of(context), tuning)?;
         let rows = if qr_first(m, n) { n } else { m };
-        let levels = band_levels(rows, n, tuning, rows_at_once(kind, context, shape));
-        let blocks = levels.map(|level| level.map.blocks()).fold(0, usize::saturating_add);
+        let deferred = deferred_columns(kind, (rows, n), tuning) > 0;
+        let levels = kept_levels((rows, n), tuning, rows_at_once(kind, context, shape), deferred);
+        // And those of the longest panel's leaves, whose updates are deferred.
+        let leaves = if deferred { rows.div_ceil(tuning.leaf.max(2)) } else { 0 };
+        let blocks = leaves + levels.map(|level| level.map.blocks()).fold(0, usize::saturating_add);
         let steps = ReductionStep::all(n, tuning.bandwidth(n), tuning.tile_width).count();
         Ok(Reflectors { t: blocks.saturating_mul(shape.ts * shape.ts), of_step: n.saturating_mul(n), steps })
     }

@@ -1,16 +1,15 @@
 //! The matrices on the device: a dense one with the workspace of stage 1, a view of one to be copied, and a band.
 
 mod deferred;
+mod kept;
 mod lines;
 mod part;
 
 pub(crate) use deferred::Deferred;
+use kept::Kept;
 pub(crate) use lines::Lines;
 
-use std::{
-    ops::Range,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
-};
+use std::{ops::Range, sync::OnceLock};
 
 use crate::{
     base::{
@@ -27,8 +26,8 @@ use crate::{
             context::GpuContext,
             parameters,
             pipeline::{
-                CHASE, CHASE_KEPT, GATHER_REFLECTORS, GEQRT, GEQRT_KEPT, Pipeline, Shader, UNMQR, UNMQR_AND_GEQRT,
-                UNMQR_AND_GEQRT_KEPT, UNMQR_IN_VECTORS, chase_team,
+                CHASE, CHASE_KEPT, GEQRT, GEQRT_KEPT, Pipeline, Shader, UNMQR, UNMQR_AND_GEQRT, UNMQR_AND_GEQRT_KEPT,
+                UNMQR_IN_VECTORS, chase_team,
             },
             stream::Stream,
         },
@@ -99,26 +98,6 @@ struct StageOne {
     unmqr: [Bound; 2],
     unmqr_in_vectors: [Bound; 2],
     unmqr_and_geqrt: [Bound; 2],
-}
-
-/// Where the reflectors of a matrix are kept: V overwrites the entries that become zero, and `Dense::t` holds T of all levels in order.
-#[derive(Clone)]
-struct Kept {
-    /// The index of the first T of each level of one matrix, then the total number of its T. Those of a level of several matrices lie one after the
-    /// other.
-    first: Vec<usize>,
-    /// The number of matrices that share `Dense::t`, and the first of those that these are.
-    matrices: usize,
-    matrix: usize,
-    /// The number of levels factored so far.
-    made: usize,
-    /// The size of the whole matrix, before `keep_rows`.
-    size: (usize, usize),
-    /// T of a level that is being applied, in the order that `unmqr` expects, of all matrices.
-    t: Buffer,
-    gather: Bound,
-    /// Held while a level is applied: it is gathered to `t` and `Dense::v`, which the threads that share the reflectors have in common.
-    turn: Arc<Mutex<()>>,
 }
 
 /// A band on the device, stored as `kind` in [`BandLayout`], or several of one layout, one after the other.
@@ -215,79 +194,6 @@ impl Dense {
     ) -> Result<Self> {
         let whole = (size.0.saturating_add(room), size.1.saturating_add(room));
         Ok(Dense { size, room, ..Self::new(kind, context, whole, by_rows, shape, leaf)? })
-    }
-
-    /// From now on `geqrt` keeps the reflectors of `levels`. It must be called once for each of them, in this order.
-    pub(crate) fn keep_reflectors(&mut self, context: &GpuContext, levels: &mut dyn Iterator<Item = Level>) -> Result<()> {
-        let (mut first, mut most) = (vec![0], 0);
-        for level in levels {
-            let blocks = level.map.blocks();
-            most = most.max(blocks);
-            first.push(first.last().map_or(0, |sum: &usize| sum.saturating_add(blocks)));
-        }
-        let square = self.shape.ts * self.shape.ts;
-        let of_blocks = |blocks: usize| {
-            let what = "the reflectors' triangular factors";
-            let bytes = fitting_bytes(context, what, self.kind.scalar_bytes(), blocks.max(1).checked_mul(square))?;
-            storage(context, what, bytes)
-        };
-        let matrices = self.matrices;
-        self.t = of_blocks(first.last().copied().unwrap_or_default().saturating_mul(matrices))?;
-        self.kernels = StageOne::default();
-        let (t, gather) = (of_blocks(most.saturating_mul(matrices))?, Bound::default());
-        self.kept = Some(Kept { first, matrices, matrix: 0, made: 0, size: self.size, t, gather, turn: Arc::default() });
-        Ok(())
-    }
-
-    /// Checks that `level` is the next of the levels to keep. To be called before each call of `geqrt`, which leaves its V and T in `v` and `t`.
-    pub(crate) fn keep_next(&mut self, level: &Level) -> Result<()> {
-        self.in_beside = false;
-        self.keep(level)
-    }
-
-    fn keep(&mut self, level: &Level) -> Result<()> {
-        let Some(kept) = &mut self.kept else { return Ok(()) };
-        match kept.first.get(kept.made..kept.made + 2) {
-            Some(&[first, next]) if next - first == level.map.blocks() => kept.made += 1,
-            _ => return Err(SvdError::invalid("level", format!("{level:?} is not level {} of those to be kept", kept.made))),
-        }
-        Ok(())
-    }
-
-    /// Waits until no other thread applies a level of the kept reflectors.
-    pub(crate) fn turn(&self) -> Option<MutexGuard<'_, ()>> {
-        self.kept.as_ref().map(|kept| kept.turn.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// `gather_reflectors` of the kept level `k`, with its bind group and parameters, and the `unmqr` that applies these reflectors to `c`,
-    /// with its bind group.
-    pub(crate) fn applied(
-        &self,
-        context: &GpuContext,
-        stream: &Stream,
-        (k, level): (usize, &Level),
-        c: &Dense,
-    ) -> Result<(&Ready, parameters::Level, Ready)> {
-        let missing = || SvdError::invalid("reflectors", format!("those of level {k} were not kept"));
-        let kept = self.kept.as_ref().filter(|kept| k < kept.made).ok_or_else(missing)?;
-        let &Level { transposed, map, .. } = level;
-        let size = if transposed { (kept.size.1, kept.size.0) } else { kept.size };
-        if c.matrices != self.matrices {
-            return Err(SvdError::invalid("c", format!("{} matrices, for the reflectors of {}", c.matrices, self.matrices)));
-        }
-        if kept.blocks(k) != map.blocks() {
-            return Err(SvdError::invalid("level", format!("{level:?} is not the one that was kept")));
-        }
-        let parameters = self.parameters_within(level, size, kept.at(k))?;
-        let gather = kept.gather.get(|| {
-            let pipeline = context.pipeline(self.kind, &GATHER_REFLECTORS, &[("TS", self.shape.ts as u32)], self.a.len())?;
-            let bindings = stream.bind(&pipeline, &[&self.v, &kept.t, &self.t], &self.a)?;
-            Ok((pipeline, bindings))
-        })?;
-        let shader = self.unmqr_shader(&Level { transposed: false, col: 0, width: 0, map });
-        let pipeline = context.pipeline(self.kind, shader, &self.shape.unmqr_constants(), c.a.len())?;
-        let bindings = stream.bind(&pipeline, &[&self.v, &kept.t], &c.a)?;
-        Ok((gather, parameters, (pipeline, bindings)))
     }
 
     /// `geqrt` with its bind group.
@@ -392,16 +298,16 @@ impl Dense {
 
     /// [`parameters`](Self::parameters) of a level in a matrix of `rows` x `cols`, whose first T has the index `t_first`.
     fn parameters_within(&self, level: &Level, size: (usize, usize), t_first: usize) -> Result<parameters::Level> {
-        self.parameters_in(self.last(), level, size, t_first)
+        self.parameters_in(self.last(), level, size, (t_first, self.shape.rows()))
     }
 
-    /// [`parameters_within`](Self::parameters_within), for these V and T.
+    /// [`parameters_within`](Self::parameters_within), for these V and T, and blocks of at most so many rows.
     fn parameters_in(
         &self,
         [v, t]: [&Buffer; 2],
         level: &Level,
         (rows, cols): (usize, usize),
-        t_first: usize,
+        (t_first, most): (usize, usize),
     ) -> Result<parameters::Level> {
         let &Level { transposed, col, width, map } = level;
         let (rs, cs) = if transposed { (self.strides.1, self.strides.0) } else { self.strides };
@@ -412,7 +318,7 @@ impl Dense {
             && col.checked_add(width).is_some_and(|end| end <= cols)
             && map.group > 0
             && map.spacing >= map.group
-            && (1..=self.shape.rows()).contains(&map.block_rows)
+            && (1..=most).contains(&map.block_rows)
             && (map.rows == 0 || map.row(map.rows - 1) < rows)
             && (self.matrices * map.rows * ts) as u64 <= elements(v)
             && ((t_first + self.matrices * map.blocks()) * ts * ts) as u64 <= elements(t);

@@ -4,7 +4,7 @@ use crate::{
     algo::{
         bidiagonal::Stage3,
         count::{flops_by_band, flops_by_one_stage, vectors_flops},
-        deferred::deferred_columns,
+        deferred::deferred_columns_of_call,
         svdvals::{Driver, Found, Source, Wanted},
         vectors::needs_step,
     },
@@ -129,7 +129,7 @@ pub(crate) async fn svd_on_gpu(
     let one_stage = route.is_one_stage();
     let wanted = needed.map(|needed| needed.count);
     let flops = || {
-        let deferred = if wanted.is_some() { 0 } else { deferred_columns(kind, shape, &tuning) };
+        let deferred = deferred_columns_of_call(kind, shape, &tuning);
         let [to_band, band_to_bidiag, svdvals, _] = match one_stage {
             true => flops_by_one_stage(kind, shape, &tuning)?,
             false => flops_by_band(kind, shape, &tuning, deferred)?,
@@ -140,7 +140,7 @@ pub(crate) async fn svd_on_gpu(
     let stage3_on_device = bisects(&context, shape.1, options.stage3);
     let (timed_kernels, stage3) = (options.run.time_kernels, Some(stage3_on_device));
     let kept = wanted.is_some();
-    let deferred = !kept && !one_stage;
+    let deferred = !one_stage;
     let manner =
         Manner { waits, timed: timed_kernels, stage3_on_device: stage3, one_stage, kept, deferred, watch: watch.clone() };
     let kernels = GpuKernels::running(kind, &context, &tuning, manner)?;

@@ -29,7 +29,7 @@
 use std::fmt;
 
 use crate::{
-    algo::svdvals::qr_first,
+    algo::to_band::qr_first,
     base::element_kind::ElementKind,
     tile::{products::Products, tuning::Tuning},
 };

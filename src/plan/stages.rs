@@ -9,7 +9,7 @@ use crate::{
         band_to_bidiag::band_to_bidiag as reduce_band,
         bidiagonal::Bidiagonal,
         count::{stage_1_flops, stage_2_flops},
-        deferred::deferred_columns,
+        deferred::deferred_columns_of_call,
         svdvals::{narrowed, stage_one, unscaled},
     },
     base::{
@@ -90,7 +90,7 @@ impl<T: Scalar> OneStage<T> for ToBand<'_, T> {
     type Output = Band<T>;
 
     fn flops(&self, kind: ElementKind, tuning: &Tuning, on_gpu: bool) -> Result<StageFlops> {
-        let deferred = if on_gpu { deferred_columns(kind, self.a.shape(), tuning) } else { 0 };
+        let deferred = if on_gpu { deferred_columns_of_call(kind, self.a.shape(), tuning) } else { 0 };
         Ok([stage_1_flops(kind, self.a.shape(), tuning, deferred)?, 0, 0, 0])
     }
 

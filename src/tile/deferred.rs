@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use crate::tile::panel_tree::Level;
+use crate::tile::panel_tree::{Level, RowMap, Stack};
 
 /// A panel of columns of A, or of its transpose, from its diagonal tile down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,13 @@ impl DeferredPanel {
     /// Whether it has no rows. No panel of a reduction is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The panel's joined reflectors, as a level of one block.
+    pub fn level(&self) -> Level {
+        let (start, rows) = (self.row, self.len());
+        let map = RowMap { start, group: rows, spacing: rows, rows, block_rows: rows, stack: Stack::Rows };
+        Level { transposed: self.transposed, col: self.col, width: self.width, map }
     }
 
     /// The columns right of the panel.

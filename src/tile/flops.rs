@@ -58,7 +58,7 @@ impl DeferredPanel {
 
     /// Flops of `multiply_panel` for `cols` columns.
     pub(crate) fn multiply_flops(&self, kind: ElementKind, cols: usize) -> u64 {
-        counted(of_pair(kind), [2, self.len() as u64, cols as u64, self.width as u64])
+        counted(of_pair(kind), [2, self.len() as u64, cols as u64, self.stride as u64])
     }
 }
 

@@ -64,6 +64,11 @@ pub trait StageKernels {
         Ok(false)
     }
 
+    /// The columns of updates that stage 1 of this m x n matrix, m >= n, defers at most; 0: none are deferred.
+    fn deferred_columns(&self, _a: &Self::Dense, _size: (usize, usize), _tuning: &Tuning) -> usize {
+        0
+    }
+
     /// Restricts all later operations to the first `rows` rows of `a`. The rows below are zero.
     fn keep_rows(&self, a: &mut Self::Dense, rows: usize);
 
@@ -83,7 +88,8 @@ pub trait DeferredKernels: StageKernels {
     fn factor_level(&self, a: &mut Self::Dense, k: usize, level: &Level) -> Result<()>;
 
     /// Joins the reflectors of a panel's levels to I - V T V^H, whose first columns are those of Q S, for a diagonal matrix S of signs, and the panel's R
-    /// to S R. V is appended to L, and V T stays for [`multiply_panel`](Self::multiply_panel).
+    /// to S R. V is appended to L, and V T stays for [`multiply_panel`](Self::multiply_panel). If the matrix keeps its reflectors, V is also stored below the
+    /// panel's R, as that of a level with one block.
     fn join_reflectors(&self, a: &mut Self::Dense, panel: &DeferredPanel, levels: &[Level]) -> Result<()>;
 
     /// (V T)^H A, for the columns right of the panel, appended to R, and (V T)^H L, in the same rows of G.
@@ -158,6 +164,14 @@ pub trait TileKernels: OneStageKernels + Sync {
     /// # Errors
     /// [`SvdError::InvalidOption`] if the level was not kept, or C has too few rows.
     fn apply(&self, a: &Self::Dense, k: usize, level: &Level, op: Op, c: &mut Self::Dense, first: usize) -> Result<()>;
+
+    /// [`apply`](Self::apply) of several kept levels, each with its number, in this order, to all columns of C.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    fn apply_levels(&self, a: &Self::Dense, levels: &[(usize, Level)], op: Op, c: &mut Self::Dense) -> Result<()> {
+        levels.iter().try_for_each(|(k, level)| self.apply(a, *k, level, op, c, 0))
+    }
 
     /// Makes all later calls of [`chase`](StageKernels::chase) keep their reflectors of these sides, and perhaps of the other one, beside
     /// `band`. By default no reflectors are kept.

@@ -59,7 +59,6 @@ where
     T: Element,
     K: Transfers<T::Scalar>,
 {
-    let one = T::Real::from_double(1.0);
     for (m, n, tile, leaf, tree, tile_width) in CASES {
         let tuning = Tuning::for_cpu::<f32>(64).tile_size(tile).leaf(leaf).tree(tree).tile_width(tile_width).cols_per_block(12);
         // Where one step of stage 2 is all, with its blocks in registers.
@@ -70,81 +69,106 @@ where
             continue;
         }
         let kernels = kernels_with(&tuning).map_err(|e| e.to_string())?;
-        let fail = |e: svdvals_gpu::SvdError| format!("{m} x {n}, {tuning}: {e}");
-        let at = |what: &str| format!("{m} x {n}, {tuning}: {what}");
-        let bound = m.max(n) as f64 * eps::<T>() + stored;
-        let a = Mat::from_fn(m, n, |i, j| T::from_complex(complex_noise(81, i, j)).widen());
-        let turned = Mat::from_fn(n, m, |j, i| a[(i, j)]);
-        for (order, source) in [("columns", a.as_ref()), ("rows", turned.transpose())] {
-            let at = |what: &str| at(&format!("by {order}, {what}"));
-            let bandwidth = tile.min(n - 1);
-            let reduced = |keep: bool| -> svdvals_gpu::Result<(K::Dense, Band<T::Scalar>)> {
-                let mut dense = kernels.upload(source, one)?;
-                if keep {
-                    keep_stage_1(&kernels, &mut dense, (m, n), &tuning)?;
-                }
-                to_band(&kernels, &mut dense, m, n, &tuning)?;
-                let band = kernels.pack_band(&dense, n, bandwidth, 1)?;
-                let band = kernels.download_band(band, bandwidth, one)?;
-                Ok((dense, band))
-            };
-            let ((_, plain), (dense, band)) = (reduced(false).map_err(fail)?, reduced(true).map_err(fail)?);
-            if plain != band {
-                return Err(at("the band differs where reflectors are kept"));
-            }
-            let stage_1 = |c: &Mat<Complex<f64>>, side, op| {
-                on::<T::Scalar, _>(&kernels, c, |c| apply_stage_1(&kernels, &dense, (m, n), &tuning, side, op, c))
-            };
-            let a = widen(a.as_ref());
-            let b = Mat::from_fn(m, n, |i, j| band.get(i, j.min(n)).into_complex());
-            let left = stage_1(&b, Side::Left, Op::NoTrans)?;
-            let back = stage_1(&left.adjoint().to_owned(), Side::Right, Op::NoTrans)?.adjoint().to_owned();
-            near(&at("Q1 B P1^H"), &back, &a, bound)?;
-            let left = stage_1(&a, Side::Left, Op::ConjTrans)?;
-            let forth = stage_1(&left.adjoint().to_owned(), Side::Right, Op::ConjTrans)?.adjoint().to_owned();
-            near(&at("Q1^H A P1"), &forth, &b, bound)?;
-            // Q^T C is the conjugate of Q^H conj(C).
-            let conj = |c: &Mat<Complex<f64>>| Mat::from_fn(c.nrows(), c.ncols(), |i, j| c[(i, j)].conj());
-            for (side, c) in [(Side::Left, a.clone()), (Side::Right, a.adjoint().to_owned())] {
-                let (found, want) = (stage_1(&c, side, Op::Trans)?, conj(&stage_1(&conj(&c), side, Op::ConjTrans)?));
-                near(&at(&format!("{side:?}, transposed")), &found, &want, bound)?;
-            }
-        }
-        let band = Band::from_fn(n, tile, |i, j| T::from_complex(complex_noise(82, i, j)).widen()).map_err(fail)?;
-        let bandwidth = band.bandwidth();
-        let chased = |keep: bool| -> svdvals_gpu::Result<_> {
-            let mut there = kernels.upload_band(&band, one, tile_width)?;
+        stage_1_factors::<T, K>(&kernels, (m, n), &tuning, stored)?;
+        stage_2_factors::<T, K>(&kernels, (m, n), &tuning, stored)?;
+    }
+    Ok(())
+}
+
+/// Those of stage 1.
+pub fn stage_1_factors<T, K>(kernels: &K, (m, n): (usize, usize), tuning: &Tuning, stored: f64) -> Result<(), String>
+where
+    T: Element,
+    K: Transfers<T::Scalar>,
+{
+    let (one, tile) = (T::Real::from_double(1.0), tuning.tile_size);
+    let fail = |e: svdvals_gpu::SvdError| format!("{m} x {n}, {tuning}: {e}");
+    let at = |what: &str| format!("{m} x {n}, {tuning}: {what}");
+    let bound = m.max(n) as f64 * eps::<T>() + stored;
+    let a = Mat::from_fn(m, n, |i, j| T::from_complex(complex_noise(81, i, j)).widen());
+    let turned = Mat::from_fn(n, m, |j, i| a[(i, j)]);
+    for (order, source) in [("columns", a.as_ref()), ("rows", turned.transpose())] {
+        let at = |what: &str| at(&format!("by {order}, {what}"));
+        let bandwidth = tile.min(n - 1);
+        let reduced = |keep: bool| -> svdvals_gpu::Result<(K::Dense, Band<T::Scalar>)> {
+            let mut dense = kernels.upload(source, one)?;
             if keep {
-                kernels.keep_chase(&mut there, &[Side::Left, Side::Right])?;
+                keep_stage_1(kernels, &mut dense, (m, n), tuning)?;
             }
-            band_to_bidiag(&kernels, &mut there, n, bandwidth, tile_width)?;
-            let c = pollster::block_on(kernels.bidiagonal(&there))?;
-            Ok((there, c))
+            to_band(kernels, &mut dense, m, n, tuning)?;
+            let band = kernels.pack_band(&dense, n, bandwidth, 1)?;
+            let band = kernels.download_band(band, bandwidth, one)?;
+            Ok((dense, band))
         };
-        let ((_, plain), (there, c)) = (chased(false).map_err(fail)?, chased(true).map_err(fail)?);
-        if plain != c {
-            return Err(at("the bidiagonal differs where reflectors are kept"));
+        let ((_, plain), (dense, band)) = (reduced(false).map_err(fail)?, reduced(true).map_err(fail)?);
+        if plain != band {
+            return Err(at("the band differs where reflectors are kept"));
         }
-        let stage_2 = |c: &Mat<Complex<f64>>, side, op| {
-            on::<T::Scalar, _>(&kernels, c, |c| apply_stage_2(&kernels, &there, (n, bandwidth), &tuning, side, op, c))
+        let stage_1 = |c: &Mat<Complex<f64>>, side, op| {
+            on::<T::Scalar, _>(kernels, c, |c| apply_stage_1(kernels, &dense, (m, n), tuning, side, op, c))
         };
-        let phases = Phases::of(&c.diagonal, &c.superdiagonal);
-        let bidiagonal = Mat::from_fn(n, n, |i, j| match j.wrapping_sub(i) {
-            0 => phases.left[i] * phases.diagonal[i] * phases.right[i].conj(),
-            1 => phases.left[i] * phases.superdiagonal[i] * phases.right[j].conj(),
-            _ => Complex::ZERO,
-        });
-        let b = widen(band.to_mat().as_ref());
-        let left = stage_2(&bidiagonal, Side::Left, Op::NoTrans)?;
-        let back = stage_2(&left.adjoint().to_owned(), Side::Right, Op::NoTrans)?.adjoint().to_owned();
-        near(&at("Q2 C P2^H"), &back, &b, bound)?;
-        let left = stage_2(&b, Side::Left, Op::ConjTrans)?;
-        let forth = stage_2(&left.adjoint().to_owned(), Side::Right, Op::ConjTrans)?.adjoint().to_owned();
-        near(&at("Q2^H B P2"), &forth, &bidiagonal, bound)?;
-        let steps = ReductionStep::all(n, bandwidth, tile_width).count();
-        if bandwidth > 1 && steps == 0 {
-            return Err(at("there is nothing to keep"));
+        let a = widen(a.as_ref());
+        let b = Mat::from_fn(m, n, |i, j| band.get(i, j.min(n)).into_complex());
+        let left = stage_1(&b, Side::Left, Op::NoTrans)?;
+        let back = stage_1(&left.adjoint().to_owned(), Side::Right, Op::NoTrans)?.adjoint().to_owned();
+        near(&at("Q1 B P1^H"), &back, &a, bound)?;
+        let left = stage_1(&a, Side::Left, Op::ConjTrans)?;
+        let forth = stage_1(&left.adjoint().to_owned(), Side::Right, Op::ConjTrans)?.adjoint().to_owned();
+        near(&at("Q1^H A P1"), &forth, &b, bound)?;
+        // Q^T C is the conjugate of Q^H conj(C).
+        let conj = |c: &Mat<Complex<f64>>| Mat::from_fn(c.nrows(), c.ncols(), |i, j| c[(i, j)].conj());
+        for (side, c) in [(Side::Left, a.clone()), (Side::Right, a.adjoint().to_owned())] {
+            let (found, want) = (stage_1(&c, side, Op::Trans)?, conj(&stage_1(&conj(&c), side, Op::ConjTrans)?));
+            near(&at(&format!("{side:?}, transposed")), &found, &want, bound)?;
         }
+    }
+    Ok(())
+}
+
+/// Those of stage 2.
+fn stage_2_factors<T, K>(kernels: &K, (m, n): (usize, usize), tuning: &Tuning, stored: f64) -> Result<(), String>
+where
+    T: Element,
+    K: Transfers<T::Scalar>,
+{
+    let (one, tile, tile_width) = (T::Real::from_double(1.0), tuning.tile_size, tuning.tile_width);
+    let fail = |e: svdvals_gpu::SvdError| format!("{m} x {n}, {tuning}: {e}");
+    let at = |what: &str| format!("{m} x {n}, {tuning}: {what}");
+    let bound = m.max(n) as f64 * eps::<T>() + stored;
+    let band = Band::from_fn(n, tile, |i, j| T::from_complex(complex_noise(82, i, j)).widen()).map_err(fail)?;
+    let bandwidth = band.bandwidth();
+    let chased = |keep: bool| -> svdvals_gpu::Result<_> {
+        let mut there = kernels.upload_band(&band, one, tile_width)?;
+        if keep {
+            kernels.keep_chase(&mut there, &[Side::Left, Side::Right])?;
+        }
+        band_to_bidiag(kernels, &mut there, n, bandwidth, tile_width)?;
+        let c = pollster::block_on(kernels.bidiagonal(&there))?;
+        Ok((there, c))
+    };
+    let ((_, plain), (there, c)) = (chased(false).map_err(fail)?, chased(true).map_err(fail)?);
+    if plain != c {
+        return Err(at("the bidiagonal differs where reflectors are kept"));
+    }
+    let stage_2 = |c: &Mat<Complex<f64>>, side, op| {
+        on::<T::Scalar, _>(kernels, c, |c| apply_stage_2(kernels, &there, (n, bandwidth), tuning, side, op, c))
+    };
+    let phases = Phases::of(&c.diagonal, &c.superdiagonal);
+    let bidiagonal = Mat::from_fn(n, n, |i, j| match j.wrapping_sub(i) {
+        0 => phases.left[i] * phases.diagonal[i] * phases.right[i].conj(),
+        1 => phases.left[i] * phases.superdiagonal[i] * phases.right[j].conj(),
+        _ => Complex::ZERO,
+    });
+    let b = widen(band.to_mat().as_ref());
+    let left = stage_2(&bidiagonal, Side::Left, Op::NoTrans)?;
+    let back = stage_2(&left.adjoint().to_owned(), Side::Right, Op::NoTrans)?.adjoint().to_owned();
+    near(&at("Q2 C P2^H"), &back, &b, bound)?;
+    let left = stage_2(&b, Side::Left, Op::ConjTrans)?;
+    let forth = stage_2(&left.adjoint().to_owned(), Side::Right, Op::ConjTrans)?.adjoint().to_owned();
+    near(&at("Q2^H B P2"), &forth, &bidiagonal, bound)?;
+    let steps = ReductionStep::all(n, bandwidth, tile_width).count();
+    if bandwidth > 1 && steps == 0 {
+        return Err(at("there is nothing to keep"));
     }
     Ok(())
 }

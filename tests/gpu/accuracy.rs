@@ -50,7 +50,10 @@ pub fn table_1<T: Elements>(context: &GpuContext) -> Outcome {
             let found =
                 format!("{worst:.2e}, stage 3 on the device {worst_on_device:.2e}, deferred updates {worst_deferred:.2e}");
             println!("GPU {} n = {n}, {spectrum:?}: {found}", T::NAME);
-            check!(worst.max(worst_on_device).max(0.8 * worst_deferred) <= bound, "n = {n}, {spectrum:?}: {found}, bound {bound:.1e}");
+            check!(
+                worst.max(worst_on_device).max(0.8 * worst_deferred) <= bound,
+                "n = {n}, {spectrum:?}: {found}, bound {bound:.1e}"
+            );
         }
     }
     Ok(())

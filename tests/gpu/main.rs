@@ -293,6 +293,7 @@ fn kernels<T: Elements>() -> Vec<Runs> {
     // Half precision has no deferred updates.
     if T::NAME != "f16" {
         bodies.push(("deferred_updates", deferred::values_are_the_cpus::<T>));
+        bodies.push(("deferred_factors", reflectors::factors_of_deferred_updates::<T>));
     }
     // In f16 a difference of one rounding between the twins grows by a factor in each of hundreds of cycles: what can be said is that
     // singular values are kept.

@@ -35,7 +35,8 @@ parameters! {
     SubtractDeferred { rs, cs, lines, row, col, rows, cols, of_l, of_r, inner }
     MultiplyPanel { rs, cs, lines, row, rows, col, cols, first, at_once, stride }
     AddParts { rs, cs, lines, row, col, cols, stride, parts }
-    JoinReflectors { rs, cs, lines, row, col, rows, width, to, levels, leaf, rows_1, block_1, rows_2, block_2 }
+    JoinReflectors { rs, cs, lines, row, col, rows, width, to, levels, leaf, rows_1, block_1, rows_2, block_2, t_first, t_kept }
+    SpreadReflectors { rs, cs, lines, row, rows, to }
     PackBand { n, columns, ld, ku, bandwidth, rs, cs, lines, matrix }
     UnpackBand { n, columns, ld, ku, bandwidth }
     RepackBand { n, columns, ld, ku, bandwidth }

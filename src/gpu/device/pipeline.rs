@@ -110,6 +110,9 @@ pub(crate) const SUBTRACT_DEFERRED: Shader = shader!("subtract_deferred", 0, Sub
 pub(crate) const MULTIPLY_PANEL: Shader = shader!("multiply_panel", 2, MultiplyPanel, None, 1);
 pub(crate) const ADD_PARTS: Shader = shader!("add_parts", 1, AddParts, None, 1);
 pub(crate) const JOIN_REFLECTORS: Shader = shader!("join_reflectors", 7, JoinReflectors, None, 6);
+/// Leaves V in the matrix and T beside it.
+pub(crate) const JOIN_REFLECTORS_KEPT: Shader = shader!("join_reflectors", 7, JoinReflectors, Some("kept"), 5);
+pub(crate) const SPREAD_REFLECTORS: Shader = shader!("spread_reflectors", 3, SpreadReflectors, None, 2);
 pub(crate) const LARFT: Shader = shader!("larft", 2, Level);
 pub(crate) const PACK_BAND: Shader = shader!("pack_band", 1, PackBand);
 pub(crate) const UNPACK_BAND: Shader = shader!("unpack_band", 2, UnpackBand);
@@ -379,6 +382,7 @@ impl GpuContext {
         //                         matrix and the panels, which are allocated with their sizes
         //   subtract_deferred, multiply_panel, add_parts, join_reflectors   `Deferred::check`: the panel fits the matrix, for which and the levels of
         //                         whose longest panel the buffers are allocated; `GpuKernels::subtract_deferred`: the windows are in the matrix with L and R
+        //   spread_reflectors     `GpuKernels::apply_joined`: the reflectors are those of the level that is gathered there, and C has as many rows, and the room
         //   larft                 `GpuKernels::apply_row_reflectors`: the rows are those of a panel of the matrix
         //   pack_band             `GpuKernels::pack_band`: n fits the matrix; the band is allocated there, with its layout's size
         //   unpack_band           `GpuKernels::unpacked`: the result is allocated there, with n columns of bandwidth + 1 entries

@@ -1,7 +1,7 @@
 //! Stage 1 with deferred updates: `algo/deferred.rs`.
 
 use crate::{
-    algo::deferred::{deferred_columns, levels_of_longest, to_band_deferred},
+    algo::deferred::{deferred_columns, deferred_columns_of_call, levels_of_longest, to_band_deferred},
     base::error::Result,
     cost::{
         deferred::{part_of, parts},
@@ -11,7 +11,7 @@ use crate::{
     gpu::{
         device::{
             parameters,
-            pipeline::{ADD_PARTS, JOIN_REFLECTORS, MULTIPLY_PANEL, SUBTRACT_DEFERRED, Wanted},
+            pipeline::{ADD_PARTS, JOIN_REFLECTORS, JOIN_REFLECTORS_KEPT, MULTIPLY_PANEL, SUBTRACT_DEFERRED, Wanted},
         },
         kernels::GpuKernels,
         storage::{Deferred, Dense},
@@ -25,11 +25,12 @@ use crate::{
 };
 
 /// The pipelines for a matrix in `count` buffers.
-pub(super) fn pipelines(shape: &Shape, count: usize) -> [Wanted; 5] {
+pub(super) fn pipelines(shape: &Shape, count: usize, kept: bool) -> [Wanted; 5] {
+    let join = if kept { &JOIN_REFLECTORS_KEPT } else { &JOIN_REFLECTORS };
     [
         (&SUBTRACT_DEFERRED, shape.panels.constants(), count),
         (&SUBTRACT_DEFERRED, shape.products.constants(), count),
-        (&JOIN_REFLECTORS, shape.join_constants().into(), count),
+        (join, shape.join_constants().into(), count),
         (&MULTIPLY_PANEL, shape.panels.constants(), count),
         (&ADD_PARTS, Vec::new(), count),
     ]
@@ -44,7 +45,7 @@ fn strides(a: &Dense, transposed: bool) -> [u32; 3] {
 impl GpuKernels {
     /// Rows and columns of memory for deferred updates of an m x n matrix or n x m.
     pub(super) fn room_for_deferred(&self, (m, n): (usize, usize)) -> usize {
-        if self.deferred { deferred_columns(self.kind, (m.max(n), m.min(n)), &self.tuning) } else { 0 }
+        if self.deferred { deferred_columns_of_call(self.kind, (m.max(n), m.min(n)), &self.tuning) } else { 0 }
     }
 
     /// A matrix for stage 1 of a call.
@@ -53,11 +54,17 @@ impl GpuKernels {
         Dense::with_room(self.kind, &self.context, size, room, by_rows, self.shape, self.tuning.leaf)
     }
 
+    /// The columns of updates that stage 1 of a matrix defers at most: it has room for them, and a shader binds its buffers.
+    pub(super) fn columns_deferred(&self, a: &Dense, (m, n): (usize, usize), tuning: &Tuning) -> usize {
+        let bound = JOIN_REFLECTORS.buffers as usize + a.a.len();
+        let binds = bound <= self.context.limits().max_storage_buffers_per_shader_stage as usize;
+        if a.room > 0 && a.size == (m, n) && binds { deferred_columns(self.kind, (m, n), tuning).min(a.room) } else { 0 }
+    }
+
     /// Stage 1 with deferred updates, if the matrix has room for that.
     pub(super) fn defer(&self, a: &mut Dense, (m, n): (usize, usize), tuning: &Tuning) -> Result<bool> {
-        let most = deferred_columns(self.kind, (m, n), tuning).min(a.room);
-        let bound = JOIN_REFLECTORS.buffers as usize + a.a.len();
-        if most == 0 || a.size != (m, n) || bound > self.context.limits().max_storage_buffers_per_shader_stage as usize {
+        let most = self.columns_deferred(a, (m, n), tuning);
+        if most == 0 {
             return Ok(false);
         }
         let levels = levels_of_longest((m, n), tuning);
@@ -101,11 +108,13 @@ impl DeferredKernels for GpuKernels {
     }
 
     fn join_reflectors(&self, a: &mut Dense, panel: &DeferredPanel, levels: &[Level]) -> Result<()> {
-        let deferred = a.room_for_panel(panel)?;
+        let t_kept = a.keep_joined(panel)? as u32;
+        let (deferred, t_first) = (a.room_for_panel(panel)?, a.first_t_of_leaves() as u32);
         let (pipeline, bindings) = deferred.join.get(|| {
-            let pipeline = self.context.pipeline(self.kind, &JOIN_REFLECTORS, &self.shape.join_constants(), a.a.len())?;
-            let [v0, t0, v1, t1, v2, t2] = a.of_levels(deferred);
-            let bindings = self.stream.bind(&pipeline, &[v0, t0, v1, t1, v2, t2, &deferred.x], &a.a)?;
+            let shader = if a.keeps() { &JOIN_REFLECTORS_KEPT } else { &JOIN_REFLECTORS };
+            let pipeline = self.context.pipeline(self.kind, shader, &self.shape.join_constants(), a.a.len())?;
+            let [v0, v1, t1, v2, t2, t0] = a.of_levels(deferred);
+            let bindings = self.stream.bind(&pipeline, &[v0, v1, t1, v2, t2, t0, &deferred.x], &a.a)?;
             Ok((pipeline, bindings))
         })?;
         let [rs, cs, lines] = strides(a, panel.transposed);
@@ -128,6 +137,8 @@ impl DeferredKernels for GpuKernels {
             block_1,
             rows_2,
             block_2,
+            t_first,
+            t_kept,
         };
         let chunks = leaf.min(rows).div_ceil(self.shape.geqrt_threads() as u32);
         let work = Work::join_reflectors(self.kind, &self.shape, panel, levels);

@@ -11,6 +11,7 @@ mod factor;
 pub(crate) mod fixed;
 mod fused;
 pub(crate) mod jacobi;
+mod kept;
 pub(crate) mod krylov;
 mod left;
 pub(crate) mod one_stage;
@@ -27,7 +28,7 @@ use faer::{Mat, MatRef};
 use pollster::block_on;
 
 use crate::{
-    algo::svdvals::qr_first,
+    algo::to_band::qr_first,
     base::{
         blas::{Op, Side},
         element_kind::ElementKind,
@@ -96,7 +97,7 @@ impl GpuKernels {
     /// [`SvdError::UnsupportedElement`] if the device cannot compute with `S`; [`SvdError::InvalidOption`] for a hyperparameter that
     /// [`Tuning::check`] rejects or that exceeds the device's limits.
     pub fn new<S: Number>(context: &GpuContext, tuning: &Tuning) -> Result<Self> {
-        Self::running(S::KIND, context, tuning, Manner::default())
+        Self::running(S::KIND, context, tuning, Manner { deferred: true, ..Manner::default() })
     }
 
     /// [`new`](Self::new), for a call that runs as `manner` says.
@@ -130,7 +131,7 @@ impl GpuKernels {
                 wanted.push((unmqr, shape.unmqr_constants(), count));
             }
             if self.room_for_deferred((m, n)) > 0 {
-                wanted.extend(deferred::pipelines(shape, count));
+                wanted.extend(deferred::pipelines(shape, count, self.kept));
             }
             if let Some(beside) = shape.beside(self.kind).filter(|_| in_vectors && count == 1 && m.max(n) > self.tuning.leaf) {
                 wanted.push((if kept { &UNMQR_AND_GEQRT_KEPT } else { &UNMQR_AND_GEQRT }, beside.beside_constants(), count));
@@ -246,6 +247,10 @@ impl StageKernels for GpuKernels {
 
     fn to_band_deferred(&self, a: &mut Dense, size: (usize, usize), tuning: &Tuning) -> Result<bool> {
         self.defer(a, size, tuning)
+    }
+
+    fn deferred_columns(&self, a: &Dense, size: (usize, usize), tuning: &Tuning) -> usize {
+        self.columns_deferred(a, size, tuning)
     }
 
     fn keep_rows(&self, a: &mut Dense, rows: usize) {
@@ -447,37 +452,11 @@ impl TileKernels for GpuKernels {
     }
 
     fn apply(&self, a: &Dense, k: usize, level: &Level, op: Op, c: &mut Dense, first: usize) -> Result<()> {
-        let &Level { transposed, map, .. } = level;
-        let (gather, mut parameters, unmqr) = a.applied(&self.context, &self.stream, (k, level), c)?;
-        let last = map.rows.checked_sub(1).map_or(0, |last| map.row(last));
-        if last >= c.size.0 {
-            return Err(SvdError::invalid("c", format!("{} rows, of at least {}", c.size.0, last + 1)));
-        }
-        if first >= c.size.1 {
-            return Ok(());
-        }
-        // A QR level has U = I - V T V^H, an LQ level its conjugate. op(U) is one of these, or its adjoint.
-        let conjugate = transposed != (op == Op::Trans);
-        parameters.flags |= if conjugate { parameters::CONJUGATE } else { 0 };
-        parameters.flags |= if op == Op::NoTrans { 0 } else { parameters::ADJOINT };
-        let entries = (map.rows + map.blocks() * self.shape.ts) * self.shape.ts;
-        let [x, y] = self.stream.fold(entries.div_ceil(LINEAR_THREADS as usize))?;
-        let _turn = a.turn();
-        let work = Work::gather_reflectors(self.kind, &self.shape, level).times(a.matrices);
-        self.stream.dispatch(&gather.0, &gather.1, parameters, [x, y, a.matrices as u32], work)?;
-        let whole = parameters::Level {
-            rs: c.strides.0 as u32,
-            cs: c.strides.1 as u32,
-            lines: c.lines as u32,
-            cols: c.size.1 as u32,
-            col: first as u32,
-            width: 0,
-            t_first: 0,
-            matrix: c.distance(),
-            first: c.first as u32,
-            ..parameters
-        };
-        self.update(&unmqr, whole, level, 0..c.size.1 - first, a.matrices)
+        self.apply_level(a, (k, level), op, c, first)
+    }
+
+    fn apply_levels(&self, a: &Dense, levels: &[(usize, Level)], op: Op, c: &mut Dense) -> Result<()> {
+        self.apply_kept(a, levels, op, c)
     }
 
     fn keep_chase(&self, band: &mut Banded, _: &[Side]) -> Result<()> {

@@ -32,7 +32,7 @@ pub(crate) struct Deferred {
     /// Of the longest panel: its rows, and the columns of A and L.
     rows: usize,
     cols: usize,
-    factor: [Bound; 2],
+    factor: [Bound; 3],
     /// For few columns, and for many.
     pub subtract: [Bound; 2],
     pub join: Bound,
@@ -93,7 +93,7 @@ impl Dense {
         let fits = (rows, cols) == self.size(panel.transposed)
             && row < rows
             && col.checked_add(width).is_some_and(|end| end <= cols)
-            && (1..=stride).contains(&width)
+            && width <= stride
             && stride == self.shape.ts
             && pending.checked_add(stride).is_some_and(|pending| pending <= self.room)
             && deferred.fits(panel);
@@ -121,20 +121,20 @@ impl Dense {
         k: usize,
         level: &Level,
     ) -> Result<(&Ready, parameters::Level)> {
-        let Some(above) = k.checked_sub(1) else {
-            return Ok((self.geqrt(context, stream)?, self.parameters(level)?));
-        };
         let deferred = self.deferred()?;
-        let (Some([v, t]), Some(factor)) = (deferred.above.get(above), deferred.factor.get(above)) else {
-            return Err(SvdError::invalid("level", format!("{k}, of at most {}", deferred.above.len())));
+        let [[v1, t1], [v2, t2]] = &deferred.above;
+        let of_levels = [[&self.v, &self.t], [v1, t1], [v2, t2]];
+        let (Some([v, t]), Some(factor)) = (of_levels.get(k), deferred.factor.get(k)) else {
+            return Err(SvdError::invalid("level", format!("{k}, of at most {}", of_levels.len())));
         };
-        let parameters = self.parameters_in([v, t], level, self.size(level.transposed), 0)?;
+        let t_first = if k == 0 { self.first_t_of_leaves() } else { 0 };
+        let parameters = self.parameters_in([v, t], level, self.size(level.transposed), (t_first, self.shape.rows()))?;
         Ok((self.bound(factor, context, stream, &GEQRT, &self.shape.geqrt_constants(), &[v, t])?, parameters))
     }
 
-    /// V and T of the leaves and of the levels above them.
+    /// V of the leaves, V and T of the levels above them, and T of the leaves.
     pub(crate) fn of_levels<'a>(&'a self, deferred: &'a Deferred) -> [&'a Buffer; 6] {
         let [[v1, t1], [v2, t2]] = &deferred.above;
-        [&self.v, &self.t, v1, t1, v2, t2]
+        [&self.v, v1, t1, v2, t2, &self.t]
     }
 }

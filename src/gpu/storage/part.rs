@@ -5,21 +5,6 @@ use std::ops::Range;
 use super::{Banded, Bound, Dense, Kept, StageOne};
 use crate::base::error::{Result, SvdError};
 
-impl Kept {
-    /// The number of blocks of level `k` of one matrix.
-    pub(super) fn blocks(&self, k: usize) -> usize {
-        self.first[k + 1] - self.first[k]
-    }
-
-    /// The index in `Dense::t` of the first T of level `k`.
-    pub(super) fn at(&self, k: usize) -> usize {
-        match self.first.get(k + 1) {
-            Some(next) => self.matrices * self.first[k] + self.matrix * (next - self.first[k]),
-            None => 0,
-        }
-    }
-}
-
 /// Checks that these are of the matrices of a stack.
 fn check(part: &Range<usize>, matrices: usize) -> Result<()> {
     if part.is_empty() || part.end > matrices {

@@ -31,7 +31,7 @@
 use std::fmt;
 
 use crate::{
-    algo::svdvals::qr_first,
+    algo::to_band::qr_first,
     base::{element_kind::ElementKind, parallel::threads, registers::Choices},
     cost::device::DeviceModel,
     cpu::rate::ProductRates,

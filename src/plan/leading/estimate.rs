@@ -11,7 +11,7 @@
 //! F is that of `seconds.rs`. An iteration takes about 2 + log10(1 / accuracy) steps where the values decrease like 1 / i (NumPy: 5 and 8 for 1e-3 and 1e-6).
 
 use crate::{
-    algo::{krylov::Progress, svdvals::qr_first},
+    algo::{krylov::Progress, to_band::qr_first},
     base::{
         error::Result,
         stage::Stage,

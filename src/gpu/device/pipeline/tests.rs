@@ -77,6 +77,8 @@ fn all(kind: ElementKind, bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
         dense(made(&MULTIPLY_PANEL, &panels, of_panels, panel_bytes)),
         dense(linear(&ADD_PARTS)),
         dense(made(&JOIN_REFLECTORS, &shape.join_constants(), shape.geqrt_threads(), shape.join_bytes(kind))),
+        dense(made(&JOIN_REFLECTORS_KEPT, &shape.join_constants(), shape.geqrt_threads(), shape.join_bytes(kind))),
+        dense(made(&SPREAD_REFLECTORS, &shape.spread_constants(), LINEAR_THREADS as usize, 0)),
         dense(made(&LARFT, &shape.larft_constants(), LARFT_THREADS, larft_bytes(kind, &shape))),
         dense(made(&APPLY_CHASE, &apply.constants(), LINEAR_THREADS as usize, apply.bytes(kind))),
         dense(made(&APPLY_CHASE, &apply_few.constants(), LINEAR_THREADS as usize, apply_few.bytes(kind))),
