@@ -9,7 +9,7 @@ use svdvals_gpu::{
 use crate::{
     Elements, Outcome, check,
     common::{eps, furthest, row_major},
-    tuning,
+    tuning, vectors,
 };
 
 /// Hyperparameters and shapes: panels of one, two and three levels; widths that four does not divide, and wider than a matrix's last panel; with updates
@@ -54,6 +54,18 @@ pub fn values_are_the_cpus<T: Elements>(context: &GpuContext) -> Outcome {
             check!(counted.kernel(Kernel::JoinReflectors).dispatches > 0, "{m} x {n}, {tuning}: nothing is deferred");
             let [dispatches, by_model] = [report.counts.dispatches, counted.dispatches()];
             check!(dispatches == by_model, "{m} x {n}, {tuning}: {dispatches} dispatches, {by_model} by the model");
+        }
+    }
+    Ok(())
+}
+
+/// Decompositions are within the bounds of all others (`common/vectors.rs`), with all vectors and with some.
+pub fn vectors_are_within_bounds<T: Elements>(context: &GpuContext) -> Outcome {
+    for ((m, n), tuning) in cases().into_iter().take(3) {
+        let options = SvdOptions::default().context(context.clone()).backend(Backend::Gpu).tuning(tuning.clone());
+        let a = Mat::<T>::from_fn(m, n, |i, j| T::noise(74, i, j));
+        for options in [options.clone(), options.keep(9)] {
+            vectors::check(&format!("{m} x {n}, {tuning}"), a.as_ref(), &options)?;
         }
     }
     Ok(())

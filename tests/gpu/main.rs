@@ -294,6 +294,7 @@ fn kernels<T: Elements>() -> Vec<Runs> {
     if T::NAME != "f16" {
         bodies.push(("deferred_updates", deferred::values_are_the_cpus::<T>));
         bodies.push(("deferred_factors", reflectors::factors_of_deferred_updates::<T>));
+        bodies.push(("deferred_vectors", deferred::vectors_are_within_bounds::<T>));
     }
     // In f16 a difference of one rounding between the twins grows by a factor in each of hundreds of cycles: what can be said is that
     // singular values are kept.
