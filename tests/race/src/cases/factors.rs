@@ -138,6 +138,13 @@ pub fn reflectors(env: &Env) -> Done {
     kept::factors_give_the_matrix_back::<f32, _>(kernels, fits, 0.0).map_err(trouble)
 }
 
+/// Those of stage 1 with deferred updates, of panels of one to three levels.
+pub fn deferred_reflectors<T: Element>(env: &Env) -> Done {
+    let tuning = Tuning::for_cpu::<f32>(64).tile_size(8).leaf(16).split_k(4).cols_per_block(12).deferred_columns(32);
+    let kernels = GpuKernels::new::<T>(&env.context, &tuning).map_err(Trouble::from)?;
+    kept::stage_1_factors::<T, _>(&kernels, (43, 37), &tuning, 0.0).map_err(trouble)
+}
+
 /// Singular values with the errors of Table 1 of the unified-kernels paper, f32 and n = 64, and twice that for complex numbers.
 pub fn accuracy<T: Element>(env: &Env, call: Call) -> Done {
     let options = options::<T>(env, call)?;

@@ -9,8 +9,8 @@ use super::{
     batches::{LARGE, MANY, SMALL, batch, batch_accuracy, batch_vectors, stacked, stacked_rank_1, stacked_vectors},
     devices::{Dev, devices, little_memory, loose, narrow, software},
     factors::{
-        accuracy, band_vectors, decomposition, leading, one_stage, orthogonal, reflectors, resident_factors, resident_vectors,
-        rewritten,
+        accuracy, band_vectors, decomposition, deferred_reflectors, leading, one_stage, orthogonal, reflectors, resident_factors,
+        resident_vectors, rewritten,
     },
     pairs::pairs,
     triangles::{Variant, triangular, variants},
@@ -321,6 +321,8 @@ impl List {
         if !self.quick {
             self.add("reflectors f32".into(), &device, Box::new(reflectors));
         }
+        self.add("deferred reflectors f32".into(), &device, Box::new(deferred_reflectors::<f32>));
+        self.add("deferred reflectors c32".into(), &device, Box::new(deferred_reflectors::<Complex<f32>>));
         for (bandwidth, call) in [(4, columns), (1, rotations)] {
             let name = format!("vectors of a band of {bandwidth}, f32 {}", call.n);
             self.add(name, &device, Box::new(move |env: &Env| band_vectors::<f32>(env, call, bandwidth)));
