@@ -59,20 +59,21 @@ impl Asked<'_> {
 }
 
 /// Kernels that record their calls. A dense matrix is represented by its shape, a band by its layout.
-struct Counter<F> {
+struct Counter<'a> {
     rows_at_once: usize,
     /// The columns of deferred updates in stage 1.
     deferred: usize,
-    note: RefCell<F>,
+    /// Not of a type for each caller: the drivers would be compiled for all of them.
+    note: RefCell<&'a mut dyn FnMut(Asked<'_>) -> Result<()>>,
 }
 
-impl<F: FnMut(Asked<'_>) -> Result<()>> Counter<F> {
+impl Counter<'_> {
     fn note(&self, asked: Asked<'_>) -> Result<()> {
-        (*self.note.borrow_mut())(asked)
+        (self.note.borrow_mut())(asked)
     }
 }
 
-impl<F: FnMut(Asked<'_>) -> Result<()>> StageKernels for Counter<F> {
+impl StageKernels for Counter<'_> {
     type Dense = (usize, usize);
     type Banded = BandLayout;
 
@@ -117,7 +118,7 @@ impl<F: FnMut(Asked<'_>) -> Result<()>> StageKernels for Counter<F> {
     }
 }
 
-impl<F: FnMut(Asked<'_>) -> Result<()>> DeferredKernels for Counter<F> {
+impl DeferredKernels for Counter<'_> {
     fn subtract_deferred(&self, _: &mut Self::Dense, product: &DeferredProduct) -> Result<()> {
         self.note(Asked::SubtractDeferred(product))
     }
@@ -135,7 +136,7 @@ impl<F: FnMut(Asked<'_>) -> Result<()>> DeferredKernels for Counter<F> {
     }
 }
 
-impl<F: FnMut(Asked<'_>) -> Result<()>> OneStageKernels for Counter<F> {
+impl OneStageKernels for Counter<'_> {
     type Panels = ();
 
     fn panels(&self, _: &Self::Dense, _: usize, _: bool) -> Result<()> {
@@ -162,7 +163,7 @@ pub(crate) fn kernels_of_call(
     tuning: &Tuning,
     in_one_stage: bool,
     (rows_at_once, deferred): (usize, usize),
-    note: impl FnMut(Asked<'_>) -> Result<()>,
+    note: &mut dyn FnMut(Asked<'_>) -> Result<()>,
 ) -> Result<()> {
     let kernels = Counter { rows_at_once, deferred, note: RefCell::new(note) };
     let mut a = (m, n);
@@ -208,7 +209,7 @@ pub(crate) fn kernels_of_qr(
     (m, n): (usize, usize),
     tuning: &Tuning,
     rows_at_once: usize,
-    note: impl FnMut(Asked<'_>) -> Result<()>,
+    note: &mut dyn FnMut(Asked<'_>) -> Result<()>,
 ) -> Result<()> {
     let kernels = Counter { rows_at_once, deferred: 0, note: RefCell::new(note) };
     triangular_factor(&kernels, &mut (m, n), m, n, tuning)
@@ -233,7 +234,7 @@ pub(crate) fn flops_by_band(kind: ElementKind, (m, n): (usize, usize), tuning: &
 /// Flops of all stages of an m x n matrix, m >= n, stored as `S`, by the one-stage reduction.
 pub(crate) fn flops_by_one_stage(kind: ElementKind, (m, n): (usize, usize), tuning: &Tuning) -> Result<StageFlops> {
     let (mut tall, mut reduction) = (0u64, 0u64);
-    kernels_of_call((m, n), tuning, true, (usize::MAX, 0), |asked| {
+    kernels_of_call((m, n), tuning, true, (usize::MAX, 0), &mut |asked| {
         let sum = if matches!(asked, Asked::Geqrt(_) | Asked::Unmqr(..) | Asked::UnmqrAndGeqrt(..)) {
             &mut tall
         } else {

@@ -17,7 +17,11 @@
 
 use crate::{
     algo::to_band::{band_levels, qr_first, rest_to_band},
-    base::{element_kind::ElementKind, error::Result},
+    base::{
+        blas::{Op, Side},
+        element_kind::ElementKind,
+        error::Result,
+    },
     tile::{
         deferred::{DeferredPanel, DeferredProduct, joins},
         kernels::DeferredKernels,
@@ -80,17 +84,24 @@ fn first_of_rest(n: usize, tuning: &Tuning) -> usize {
 
 /// The levels whose reflectors stage 1 of an m x n matrix, m >= n, keeps, in order. If updates are `deferred`, a panel's joined reflectors are a level of
 /// one block.
-pub(crate) fn kept_levels(
-    (m, n): (usize, usize),
-    tuning: &Tuning,
-    rows_at_once: usize,
-    deferred: bool,
-) -> impl Iterator<Item = Level> {
+pub(crate) fn kept_levels((m, n): (usize, usize), tuning: &Tuning, rows_at_once: usize, deferred: bool) -> Vec<Level> {
     let rest = if deferred { first_of_rest(n, tuning) } else { 0 };
-    let joined =
-        (0..n).step_by(tuning.tile_size.max(1)).take_while(move |&k| k < rest).flat_map(move |k| panels((m, n), k, 0, tuning));
-    let joined = joined.flatten().map(|panel| panel.level());
-    joined.chain(band_levels(m, n, tuning, rows_at_once).skip_while(move |level| level.col < rest))
+    let mut levels = Vec::new();
+    for k in (0..n.min(rest)).step_by(tuning.tile_size.max(1)) {
+        levels.extend(panels((m, n), k, 0, tuning).iter().flatten().map(DeferredPanel::level));
+    }
+    levels.extend(band_levels(m, n, tuning, rows_at_once).skip_while(|level| level.col < rest));
+    levels
+}
+
+/// Those of one side with their numbers, in the order in which op(Q1) or op(P1) applies them.
+pub(crate) fn applied_levels(levels: Vec<Level>, side: Side, op: Op) -> Vec<(usize, Level)> {
+    let mut levels: Vec<_> = levels.into_iter().enumerate().collect();
+    levels.retain(|(_, level)| level.transposed == (side == Side::Right));
+    if op == Op::NoTrans {
+        levels.reverse();
+    }
+    levels
 }
 
 /// The panels of columns and of rows that begin at diagonal entry `k`.

@@ -9,7 +9,10 @@
 use num_complex::Complex;
 
 use crate::{
-    algo::{deferred::kept_levels, to_band::factor_levels},
+    algo::{
+        deferred::{applied_levels, kept_levels},
+        to_band::factor_levels,
+    },
     base::{
         blas::{Op, Side},
         error::Result,
@@ -21,7 +24,7 @@ use crate::{
 /// with a preceding QR factorisation of a tall matrix: both would store their reflectors in the same entries.
 pub fn keep_stage_1<K: TileKernels>(kernels: &K, a: &mut K::Dense, (m, n): (usize, usize), tuning: &Tuning) -> Result<()> {
     let deferred = kernels.deferred_columns(a, (m, n), tuning) > 0;
-    kernels.keep_reflectors(a, &mut kept_levels((m, n), tuning, kernels.rows_at_once(), deferred))
+    kernels.keep_reflectors(a, &mut kept_levels((m, n), tuning, kernels.rows_at_once(), deferred).into_iter())
 }
 
 /// C <- op(Q1) C (`Side::Left`) or C <- op(P1) C (`Side::Right`), with the reflectors of stage 1 that the m x n matrix `a` has kept. C has
@@ -36,11 +39,7 @@ pub fn apply_stage_1<K: TileKernels>(
     c: &mut K::Dense,
 ) -> Result<()> {
     let deferred = kernels.deferred_columns(a, (m, n), tuning) > 0;
-    let levels = kept_levels((m, n), tuning, kernels.rows_at_once(), deferred).enumerate();
-    let mut levels: Vec<(usize, Level)> = levels.filter(|(_, level)| level.transposed == (side == Side::Right)).collect();
-    if op == Op::NoTrans {
-        levels.reverse();
-    }
+    let levels = applied_levels(kept_levels((m, n), tuning, kernels.rows_at_once(), deferred), side, op);
     kernels.apply_levels(a, &levels, op, c)
 }
 

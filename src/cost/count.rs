@@ -46,7 +46,7 @@ impl Call {
 /// The dispatches of the QR factorisation of an m x n matrix of any shape, without Q.
 pub(super) fn dispatches_of_qr(kind: ElementKind, of: (usize, usize), tuning: &Tuning) -> Result<Vec<(Work, u64)>> {
     let (shape, mut all) = (Shape::of(tuning), Dispatches::default());
-    kernels_of_qr(of, tuning, ROWS_AT_ONCE, |asked| {
+    kernels_of_qr(of, tuning, ROWS_AT_ONCE, &mut |asked| {
         match asked {
             Asked::Geqrt(level) => all.note(Work::geqrt(kind, &shape, level)),
             Asked::Unmqr(level, cols) => all.unmqr(kind, &shape, level, cols),
@@ -70,7 +70,7 @@ pub(super) fn dispatches_of_call(
     let (cycles, team) = (tuning.gpu.cycles_per_dispatch, tuning.gpu.sweeps_per_block);
     // Several matrices have none.
     let deferred = if matrices > 1 { 0 } else { deferred_columns_of_call(kind, (m, n), tuning) };
-    kernels_of_call((m, n), tuning, call.one_stage, (ROWS_AT_ONCE, deferred), |asked| {
+    kernels_of_call((m, n), tuning, call.one_stage, (ROWS_AT_ONCE, deferred), &mut |asked| {
         match asked {
             Asked::Chase(step, layout) => {
                 let (shape, of_team) = (ChaseShape::of(layout, tuning), TeamShape::of(layout, step, tuning));

@@ -3,12 +3,15 @@
 use crate::{
     algo::{
         bidiag::divide::LEAF,
-        deferred::{deferred_columns, kept_levels},
+        deferred::{applied_levels, deferred_columns, kept_levels},
         one_stage::panel_rows,
         to_band::qr_first,
         vectors::needs_step,
     },
-    base::element_kind::ElementKind,
+    base::{
+        blas::{Op, Side},
+        element_kind::ElementKind,
+    },
     cost::{
         dispatches::Dispatches,
         shape::Shape,
@@ -127,11 +130,10 @@ fn note_stages_applied(
         Wave::all(step, fitting).iter().for_each(|wave| all.note(Work::apply_chase(kind, step, wave, k)));
     }
     let most = if all.matrices() > 1 { 0 } else { deferred_columns(kind, (m, n), tuning) };
-    let levels: Vec<_> = kept_levels((m, n), tuning, ROWS_AT_ONCE, most > 0).filter(|level| level.transposed).collect();
+    let levels = applied_levels(kept_levels((m, n), tuning, ROWS_AT_ONCE, most > 0), Side::Right, Op::NoTrans);
+    let levels: Vec<Level> = levels.into_iter().map(|(_, level)| level).collect();
     let is_joined = |level: &Level| shape.is_joined(level);
-    let mut reversed: Vec<Level> = levels;
-    reversed.reverse();
-    for run in reversed.chunk_by(|x, y| is_joined(x) == is_joined(y)) {
+    for run in levels.chunk_by(|x, y| is_joined(x) == is_joined(y)) {
         if run.first().is_some_and(is_joined) {
             note_joined(kind, all, shape, run, (n, k), most / shape.ts * shape.ts);
             continue;

@@ -183,7 +183,7 @@ impl Reflectors {
         let levels = kept_levels((rows, n), tuning, rows_at_once(kind, context, shape), deferred);
         // And those of the longest panel's leaves, whose updates are deferred.
         let leaves = if deferred { rows.div_ceil(tuning.leaf.max(2)) } else { 0 };
-        let blocks = leaves + levels.map(|level| level.map.blocks()).fold(0, usize::saturating_add);
+        let blocks = leaves + levels.iter().map(|level| level.map.blocks()).fold(0, usize::saturating_add);
         let steps = ReductionStep::all(n, tuning.bandwidth(n), tuning.tile_width).count();
         Ok(Reflectors { t: blocks.saturating_mul(shape.ts * shape.ts), of_step: n.saturating_mul(n), steps })
     }
