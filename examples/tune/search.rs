@@ -54,6 +54,7 @@ axes! {
     HELD tiles_held: gpu.tiles_held,
     BESIDE split_beside: gpu.split_beside,
     STRIPS strips_per_thread: gpu.strips_per_thread,
+    DEFERRED deferred_columns: gpu.deferred_columns,
 }
 
 impl Axis {
@@ -98,7 +99,7 @@ impl Place {
     /// The hyperparameters of stage 1 and of stage 2. The tile size belongs to both.
     pub fn axes(&self, stage: usize) -> &'static [Axis] {
         match (self, stage) {
-            (Place::Gpu(_), 0) => &[TILE_SIZE, LEAF, SPLIT_K, COLS_PER_BLOCK, HELD, BESIDE, STRIPS],
+            (Place::Gpu(_), 0) => &[TILE_SIZE, LEAF, SPLIT_K, COLS_PER_BLOCK, HELD, BESIDE, STRIPS, DEFERRED],
             (Place::Gpu(_), _) => &[TILE_SIZE, MAX_BLOCKS, TILE_WIDTH, THREADS, LINES, SWEEPS, CYCLES],
             (Place::Cpu, 0) => &[TILE_SIZE, LEAF, COLS_PER_BLOCK],
             (Place::Cpu, _) => &[TILE_SIZE, TILE_WIDTH],
@@ -172,6 +173,8 @@ impl Place {
             ("tiles_held", ..) => &[0, 2],
             ("split_beside", ..) => &[0, 4],
             ("strips_per_thread", ..) => &[1, 2],
+            ("deferred_columns", _, true) => &[0],
+            ("deferred_columns", _, false) => &[0, 256],
             ("max_blocks", ..) => &[8, 32, 128, 512, 2048],
             _ => &[],
         };

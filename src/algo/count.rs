@@ -58,13 +58,15 @@ impl Asked<'_> {
     }
 }
 
+/// What is told of a kernel call. Not a type for each caller: the drivers would be compiled for all of them.
+type Note<'a> = dyn FnMut(Asked<'_>) -> Result<()> + 'a;
+
 /// Kernels that record their calls. A dense matrix is represented by its shape, a band by its layout.
 struct Counter<'a> {
     rows_at_once: usize,
     /// The columns of deferred updates in stage 1.
     deferred: usize,
-    /// Not of a type for each caller: the drivers would be compiled for all of them.
-    note: RefCell<&'a mut dyn FnMut(Asked<'_>) -> Result<()>>,
+    note: RefCell<&'a mut Note<'a>>,
 }
 
 impl Counter<'_> {
@@ -163,7 +165,7 @@ pub(crate) fn kernels_of_call(
     tuning: &Tuning,
     in_one_stage: bool,
     (rows_at_once, deferred): (usize, usize),
-    note: &mut dyn FnMut(Asked<'_>) -> Result<()>,
+    note: &mut Note<'_>,
 ) -> Result<()> {
     let kernels = Counter { rows_at_once, deferred, note: RefCell::new(note) };
     let mut a = (m, n);
@@ -209,7 +211,7 @@ pub(crate) fn kernels_of_qr(
     (m, n): (usize, usize),
     tuning: &Tuning,
     rows_at_once: usize,
-    note: &mut dyn FnMut(Asked<'_>) -> Result<()>,
+    note: &mut Note<'_>,
 ) -> Result<()> {
     let kernels = Counter { rows_at_once, deferred: 0, note: RefCell::new(note) };
     triangular_factor(&kernels, &mut (m, n), m, n, tuning)

@@ -141,14 +141,21 @@ pub(crate) fn required_bytes_of(
     tuning: &Tuning,
 ) -> Result<u64> {
     let shape = Shape::new(kind, &Bounds::of(context), tuning)?;
-    let deferred = deferred_columns_of_call(kind, (m.max(n), m.min(n)), tuning);
-    let size = (m.saturating_add(deferred), n.saturating_add(deferred));
-    let (_, dense) = dense_sizes(kind, context, 1, size, by_rows, shape, tuning.leaf)?;
+    let of_matrix = |room: usize| {
+        let size = (m.saturating_add(room), n.saturating_add(room));
+        let (_, dense) = dense_sizes(kind, context, 1, size, by_rows, shape, tuning.leaf)?;
+        let panels = if room > 0 { numbers_of_panels(m.max(n), room, &shape) } else { [Some(0); 2] };
+        let of_panels = |len| fitting_bytes(context, "products with a panel", kind.scalar_bytes(), len);
+        Ok(dense.saturating_add(of_panels(panels[0])?).saturating_add(of_panels(panels[1])?))
+    };
+    // Without room for deferred updates it may fit.
+    let matrix = match of_matrix(deferred_columns_of_call(kind, (m.max(n), m.min(n)), tuning)) {
+        Err(SvdError::TooLarge { .. }) => of_matrix(0)?,
+        bytes => bytes?,
+    };
     let order = m.min(n);
     let band = required_band_bytes(kind, context, order, tuning.bandwidth(order), tuning)?;
-    let panels = if deferred > 0 { numbers_of_panels(m.max(n), deferred, &shape) } else { [Some(0); 2] };
-    let of_panels = |len| fitting_bytes(context, "products with a panel", kind.scalar_bytes(), len);
-    Ok(dense.saturating_add(band).saturating_add(of_panels(panels[0])?).saturating_add(of_panels(panels[1])?))
+    Ok(matrix.saturating_add(band))
 }
 
 /// Bytes of a band of order n, stored as `kind`, on the device.

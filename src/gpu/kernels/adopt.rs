@@ -38,7 +38,11 @@ impl GpuKernels {
     /// A scaled copy of a matrix on the device, or of its triangle that the `flags` of [`parameters::Scale`] say, with zeros below and right of it up to
     /// this size.
     pub(super) fn scaled(&self, from: &Lines<'_>, scale: f64, flags: u32, size: (usize, usize)) -> Result<Dense> {
-        let a = self.dense_of(size, from.by_rows)?;
+        let a = match self.dense_of(size, from.by_rows)? {
+            // With room for deferred updates it takes more than one buffer.
+            a if a.a.len() > 1 => Dense::new(self.kind, &self.context, size, from.by_rows, self.shape, self.tuning.leaf)?,
+            a => a,
+        };
         let [out] = &a.a[..] else {
             return Err(SvdError::invalid("matrix", format!("{} x {} is more than one buffer holds", size.0, size.1)));
         };

@@ -2,7 +2,7 @@
 
 use crate::{
     algo::deferred::{deferred_columns, deferred_columns_of_call, levels_of_longest, to_band_deferred},
-    base::error::Result,
+    base::error::{Result, SvdError},
     cost::{
         deferred::{part_of, parts},
         shape::Shape,
@@ -50,8 +50,12 @@ impl GpuKernels {
 
     /// A matrix for stage 1 of a call.
     pub(super) fn dense_of(&self, size: (usize, usize), by_rows: bool) -> Result<Dense> {
-        let room = self.room_for_deferred(size);
-        Dense::with_room(self.kind, &self.context, size, room, by_rows, self.shape, self.tuning.leaf)
+        let with = |room| Dense::with_room(self.kind, &self.context, size, room, by_rows, self.shape, self.tuning.leaf);
+        match with(self.room_for_deferred(size)) {
+            // Without room for that it may fit.
+            Err(SvdError::TooLarge { .. }) => with(0),
+            made => made,
+        }
     }
 
     /// The columns of updates that stage 1 of a matrix defers at most: it has room for them, and a shader binds its buffers.
