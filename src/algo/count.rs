@@ -207,12 +207,7 @@ fn sweep_flops(kind: ElementKind, driver: impl FnOnce(&mut dyn FnMut(Asked<'_>) 
 }
 
 /// [`kernels_of_call`] for the QR factorisation of an m x n matrix of any shape.
-pub(crate) fn kernels_of_qr(
-    (m, n): (usize, usize),
-    tuning: &Tuning,
-    rows_at_once: usize,
-    note: &mut Note<'_>,
-) -> Result<()> {
+pub(crate) fn kernels_of_qr((m, n): (usize, usize), tuning: &Tuning, rows_at_once: usize, note: &mut Note<'_>) -> Result<()> {
     let kernels = Counter { rows_at_once, deferred: 0, note: RefCell::new(note) };
     triangular_factor(&kernels, &mut (m, n), m, n, tuning)
 }

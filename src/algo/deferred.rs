@@ -158,3 +158,6 @@ fn eliminate<K: DeferredKernels>(kernels: &K, a: &mut K::Dense, panel: &Deferred
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
