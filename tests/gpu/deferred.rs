@@ -2,7 +2,7 @@
 
 use faer::Mat;
 use svdvals_gpu::{
-    Backend, GpuContext, SvdOptions, SvdValsGpu, Tuning,
+    Backend, GpuContext, GpuMatrix, SvdOptions, SvdValsGpu, Tuning,
     cost::{Cost, Kernel},
 };
 
@@ -52,6 +52,10 @@ pub fn values_are_the_cpus<T: Elements>(context: &GpuContext) -> Outcome {
             check!(found <= bound, "{m} x {n}, matrix {number}, {tuning}: {found:.1e}, bound {bound:.1e}");
             let counted = Cost::with_stage3::<T>(m, n, &tuning, false)?;
             check!(counted.kernel(Kernel::JoinReflectors).dispatches > 0, "{m} x {n}, {tuning}: nothing is deferred");
+            if number == 0 {
+                let there = GpuMatrix::upload(context, &random)?.svdvals(&options)?;
+                check!(there.iter().eq(report.values.iter()), "{m} x {n}, {tuning}: other values of a resident matrix");
+            }
             let [dispatches, by_model] = [report.counts.dispatches, counted.dispatches()];
             check!(dispatches == by_model, "{m} x {n}, {tuning}: {dispatches} dispatches, {by_model} by the model");
         }
