@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// Most rows whose levels are one piece, and most entries of an augmented matrix: more cannot be indexed.
+/// Most rows of a matrix, whose levels are then one piece each, and most entries with L, R and G: more cannot be indexed.
 const MOST_ROWS: usize = 1 << 17;
 const MOST_ENTRIES: u64 = 1 << 32;
 
@@ -45,7 +45,7 @@ pub(crate) fn deferred_columns_of_call(kind: ElementKind, (m, n): (usize, usize)
 
 /// The columns of L in stage 1 of an m x n matrix, m >= n.
 pub(crate) fn deferred_columns(kind: ElementKind, (m, n): (usize, usize), tuning: &Tuning) -> usize {
-    let pair = 2 * stride(tuning);
+    let pair = 2usize.saturating_mul(stride(tuning)).max(1);
     let most = tuning.gpu.deferred_columns.min(MOST_ROWS) / pair * pair;
     let fits = most > 0
         && tuning.tree == PanelTree::Reduction
@@ -59,7 +59,7 @@ pub(crate) fn deferred_columns(kind: ElementKind, (m, n): (usize, usize), tuning
 
 /// Columns of L that a panel appends.
 fn stride(tuning: &Tuning) -> usize {
-    tuning.tile_size.next_multiple_of(4)
+    tuning.tile_size.checked_next_multiple_of(4).unwrap_or(usize::MAX)
 }
 
 /// The levels of the first panel of an m x n matrix, m >= n, the longest one.
