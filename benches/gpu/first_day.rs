@@ -59,6 +59,8 @@ fn steps(software: bool) -> Vec<Step> {
     for (n, limit) in if software { vec![("64", 20)] } else { vec![("1024", 20), ("4096", 30), ("16384", 60)] } {
         steps.push(Step::other("Kernels beside the model", limit, "cost", format!("{n} f32 measure")));
     }
+    let large = size("16384 f32 measure deferred_columns=0", "64 f32 measure deferred_columns=0");
+    steps.push(Step::other("And without deferred updates", 60, "cost", large));
     steps.extend([
         Step::own(
             "Singular values",

@@ -229,6 +229,9 @@ fn grid<T: Element>(context: &GpuContext, sizes: &[usize], arguments: &Arguments
         for split in [0, 2, 4] {
             row("split_beside", split, default(n).split_beside(split))?;
         }
+        for columns in [0, 128, 256, 512] {
+            row("deferred_columns", columns, default(n).deferred_columns(columns).deferred_from(n / 5))?;
+        }
         for threads in [64, 128, 256] {
             row("threads_per_block", threads, default(n).threads_per_block(threads))?;
         }
