@@ -20,7 +20,7 @@ use crate::{
     },
     tile::{
         chase_schedule::ReductionStep,
-        deferred::{DeferredPanel, DeferredProduct},
+        deferred::{Applied, applied},
         one_stage::level_of_rows,
         panel_tree::Level,
         tuning::Tuning,
@@ -148,29 +148,20 @@ fn note_stages_applied(
 /// The joined reflectors of panels, applied with deferred updates to a copy of k columns of n rows, with so much room.
 fn note_joined(kind: ElementKind, all: &mut Dispatches, shape: &Shape, levels: &[Level], (n, k): (usize, usize), room: usize) {
     let copy = Work::linear(Kernel::CopyWindow, n * k, 2, kind.scalar_bytes());
-    let (mut pending, mut first) = (0, n);
     all.note(copy);
-    for level in levels {
-        let whole = |first, inner| DeferredProduct { transposed: false, size: (n, k), rows: first..n, cols: 0..k, inner };
-        if pending + shape.ts > room {
-            all.subtract_deferred(kind, shape, whole(first, pending));
-            (pending, first) = (0, n);
+    for step in applied(levels, (n, k), room, shape.ts) {
+        match step {
+            Applied::Update(product) => all.subtract_deferred(kind, shape, product),
+            Applied::Panel(at, panel) => {
+                all.note(Work::gather_reflectors(kind, shape, &levels[at]));
+                all.note(Work::spread_reflectors(kind, shape, &panel));
+                all.multiply_panel(kind, shape, &panel);
+                if panel.pending > 0 {
+                    all.subtract_deferred(kind, shape, panel.correction());
+                }
+            }
         }
-        let (row, stride) = (level.map.start, shape.ts);
-        let panel = DeferredPanel { transposed: false, row, rows: n, col: 0, width: 0, cols: k, pending, stride };
-        all.note(Work::gather_reflectors(kind, shape, level));
-        all.note(Work::spread_reflectors(kind, shape, &panel));
-        all.multiply_panel(kind, shape, &panel);
-        if pending > 0 {
-            all.subtract_deferred(kind, shape, panel.correction());
-        }
-        (pending, first) = (pending + stride, first.min(row));
     }
-    all.subtract_deferred(
-        kind,
-        shape,
-        DeferredProduct { transposed: false, size: (n, k), rows: first..n, cols: 0..k, inner: pending },
-    );
     all.note(copy);
 }
 

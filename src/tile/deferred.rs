@@ -88,6 +88,33 @@ impl DeferredPanel {
     }
 }
 
+/// What applies joined reflectors to a matrix with room for their updates, in order.
+pub(crate) enum Applied {
+    /// The reflectors of a level, by its place in the list.
+    Panel(usize, DeferredPanel),
+    /// The update by those before.
+    Update(DeferredProduct),
+}
+
+/// The application of the joined reflectors of `levels` to a matrix of this size, with `room` for columns of L.
+pub(crate) fn applied(levels: &[Level], size: (usize, usize), room: usize, stride: usize) -> Vec<Applied> {
+    let ((rows, cols), mut steps) = (size, Vec::new());
+    let (mut pending, mut first) = (0, rows);
+    let update =
+        |first, inner| Applied::Update(DeferredProduct { transposed: false, size, rows: first..rows, cols: 0..cols, inner });
+    for (k, level) in levels.iter().enumerate() {
+        if pending + stride > room {
+            steps.push(update(first, pending));
+            (pending, first) = (0, rows);
+        }
+        let row = level.map.start;
+        steps.push(Applied::Panel(k, DeferredPanel { transposed: false, row, rows, col: 0, width: 0, cols, pending, stride }));
+        (pending, first) = (pending + stride, first.min(row));
+    }
+    steps.push(update(first, pending));
+    steps
+}
+
 /// Whether these levels factor the panel: leaves, and at most two levels above them.
 pub(crate) fn joins(levels: &[Level]) -> bool {
     (1..=MOST_LEVELS).contains(&levels.len()) && levels.last().is_some_and(|last| last.map.blocks() == 1)

@@ -12,7 +12,7 @@ use crate::{
         storage::{Deferred, Dense},
     },
     tile::{
-        deferred::{DeferredPanel, DeferredProduct},
+        deferred::{Applied, DeferredPanel, applied},
         kernels::DeferredKernels,
         panel_tree::Level,
     },
@@ -75,35 +75,39 @@ impl GpuKernels {
 
     /// Applies the block reflectors of panels with deferred updates, to a copy of C with room for these. False if they are not in one buffer.
     fn apply_joined(&self, a: &Dense, levels: &[(usize, Level)], op: Op, c: &mut Dense) -> Result<bool> {
-        let ((rows, cols), stride) = (c.size, self.shape.ts);
-        let room = a.room / stride * stride;
-        let by_rows = c.strides.1 == 1;
-        let mut work = Dense::with_room(self.kind, &self.context, c.size, room, by_rows, self.shape, self.tuning.leaf)?;
-        if room == 0 || cols == 0 || c.matrices > 1 || work.a.len() > 1 || c.a.len() > 1 {
-            return Ok(cols == 0);
+        let stride = self.shape.ts;
+        let (room, by_rows) = (a.room / stride * stride, c.strides.1 == 1);
+        if room == 0 || c.size.1 == 0 || c.matrices > 1 || c.a.len() > 1 {
+            return Ok(false);
         }
+        let made = || {
+            let mut work = Dense::with_room(self.kind, &self.context, c.size, room, by_rows, self.shape, self.tuning.leaf)?;
+            work.deferred = Some(Deferred::new(self.kind, &self.context, c.size, room, &self.shape, &[])?);
+            Ok(work)
+        };
+        let mut work = match made() {
+            Ok(work) if work.a.len() == 1 => work,
+            Ok(_) | Err(SvdError::TooLarge { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        };
         self.copy(whole(c)?, whole(&work)?, false)?;
-        work.deferred = Some(Deferred::new(self.kind, &self.context, c.size, room, &self.shape, &[])?);
-        let (mut pending, mut first) = (0, rows);
-        for &(k, level) in levels {
-            if pending + stride > room {
-                self.subtract_deferred(&mut work, &all_of(c.size, first, pending))?;
-                (pending, first) = (0, rows);
+        let of: Vec<Level> = levels.iter().map(|&(_, level)| level).collect();
+        for step in applied(&of, c.size, room, stride) {
+            match step {
+                Applied::Update(product) => self.subtract_deferred(&mut work, &product)?,
+                Applied::Panel(k, panel) => {
+                    {
+                        let _turn = a.turn();
+                        self.gather_level(a, (levels[k].0, &levels[k].1), op, &work)?;
+                        self.spread(a, &panel, &work)?;
+                    }
+                    self.multiply_panel(&mut work, &panel)?;
+                    if panel.pending > 0 {
+                        self.subtract_deferred(&mut work, &panel.correction())?;
+                    }
+                }
             }
-            let row = level.map.start;
-            let panel = DeferredPanel { transposed: false, row, rows, col: 0, width: 0, cols, pending, stride };
-            {
-                let _turn = a.turn();
-                self.gather_level(a, (k, &level), op, &work)?;
-                self.spread(a, &panel, &work)?;
-            }
-            self.multiply_panel(&mut work, &panel)?;
-            if pending > 0 {
-                self.subtract_deferred(&mut work, &panel.correction())?;
-            }
-            (pending, first) = (pending + stride, first.min(row));
         }
-        self.subtract_deferred(&mut work, &all_of(c.size, first, pending))?;
         self.copy(whole(&work)?, whole(c)?, false)?;
         Ok(true)
     }
@@ -124,9 +128,4 @@ impl GpuKernels {
         let [x, y] = self.stream.fold(work.workgroups as usize)?;
         self.stream.dispatch(pipeline, bindings, parameters, [x, y, 1], work)
     }
-}
-
-/// The rows of C from `first` on, from which L R is subtracted.
-fn all_of(size: (usize, usize), first: usize, inner: usize) -> DeferredProduct {
-    DeferredProduct { transposed: false, size, rows: first..size.0, cols: 0..size.1, inner }
 }
