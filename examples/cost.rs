@@ -263,6 +263,7 @@ fn with_field(tuning: Tuning, name: &str, value: usize) -> Result<Tuning, String
         "rows_per_block" => tuning.rows_per_block(value),
         "strips_per_thread" => tuning.strips_per_thread(value),
         "deferred_columns" => tuning.deferred_columns(value),
+        "deferred_beside" => tuning.deferred_beside(value),
         "deferred_from" => tuning.deferred_from(value),
         "cycles_per_dispatch" => tuning.cycles_per_dispatch(value),
         "max_blocks" => tuning.max_blocks(value),

@@ -8,7 +8,7 @@
 
 import package::tuning::{CPB, GEMM_THREADS};
 import package::operands::{a, b, factors};
-import package::product::{Product, product, RPB, update_chunk};
+import package::product::{Product, this_product, RPB, update_chunk};
 import package::scalar::{Scalar, load, store};
 
 @if(immediates) var<immediate> params: Product;
@@ -44,6 +44,6 @@ fn gemm(
     if row >= params.rows {
         return;
     }
-    product = params;
+    this_product = params;
     update_chunk(thread, row, workgroup.x * CPB, params.inner);
 }

@@ -12,7 +12,7 @@
 // Workgroups and threads: shared/product.wgsl. Workgroup z has the task params.first + z.
 
 import package::tuning::{CPB, GEMM_THREADS};
-import package::product::{Product, product, RPB, UPPER_C, UPPER_X, update_chunk};
+import package::product::{Product, this_product, RPB, UPPER_C, UPPER_X, update_chunk};
 import package::scalar::{Scalar, Stored, load, store};
 
 struct Params {
@@ -47,17 +47,17 @@ struct Params {
 }
 
 @if(mixed) fn read_c(i: u32, j: u32) -> Scalar {
-    return c[product.c + i * product.c_rs + j * product.c_cs];
+    return c[this_product.c + i * this_product.c_rs + j * this_product.c_cs];
 }
 @else fn read_c(i: u32, j: u32) -> Scalar {
-    return load(c[product.c + i * product.c_rs + j * product.c_cs]);
+    return load(c[this_product.c + i * this_product.c_rs + j * this_product.c_cs]);
 }
 
 @if(mixed) fn write_c(i: u32, j: u32, x: Scalar) {
-    c[product.c + i * product.c_rs + j * product.c_cs] = x;
+    c[this_product.c + i * this_product.c_rs + j * this_product.c_cs] = x;
 }
 @else fn write_c(i: u32, j: u32, x: Scalar) {
-    c[product.c + i * product.c_rs + j * product.c_cs] = store(x);
+    c[this_product.c + i * this_product.c_rs + j * this_product.c_cs] = store(x);
 }
 
 fn factor(k: u32) -> Scalar {
@@ -71,7 +71,7 @@ fn gemm_batch(
 ) {
     // The same for all threads of the workgroup, as loops with barriers need it: it comes from what is only read.
     let task = tasks[params.first + workgroup.z];
-    product = task;
+    this_product = task;
     let row = workgroup.y * RPB;
     let col = workgroup.x * CPB;
     // The columns of the larger C up to the last of this workgroup.

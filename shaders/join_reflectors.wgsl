@@ -7,6 +7,8 @@
 //   v0, t0, ..       V and T of the leaves and of up to two levels above them, as geqrt has left them, in
 //   x                the conjugate of V T, TS entries a row, out
 //
+// The window of zero_rows x zero_cols entries from row zero_row and column zero_col on becomes zero, if there is one: by as many more workgroups.
+//
 // If reflectors are kept (`kept`), V below its diagonal also goes to the panel, below its R, and T to t0.
 //
 // Workgroup = (leaf, chunk of rows). For its leaf, Q = [y; 0] - V_0 C with C = T_0 top^H y, for the part y of the levels above. Each workgroup finds, in
@@ -46,6 +48,10 @@ struct Params {
     /// The first T of the leaves in t0, and the T of the panel.
     t_first: u32,
     t_kept: u32,
+    zero_row: u32,
+    zero_col: u32,
+    zero_rows: u32,
+    zero_cols: u32,
 }
 
 @group(0) @binding(0) var<storage, read> v0: array<Scalar>;
@@ -272,8 +278,27 @@ fn write_four(g: u32, c: u32, four: Lanes, of_vt: bool) {
     write_v(g, c + 3u, four.w);
 }
 
+/// Writes zeros to one of `parts` parts of the window.
+fn clear_part(thread: u32, part: u32, parts: u32) {
+    let ld = max(params.rs, params.cs);
+    let by_rows = params.cs == 1u;
+    for (var e = part * GEQRT_THREADS + thread; e < params.zero_rows * params.zero_cols; e += parts * GEQRT_THREADS) {
+        let i = select(e % params.zero_rows, e / params.zero_cols, by_rows);
+        let j = select(e / params.zero_rows, e % params.zero_cols, by_rows);
+        write_entry(place_at((params.zero_row + i) * params.rs + (params.zero_col + j) * params.cs, params.lines, ld), store(Scalar()));
+    }
+}
+
 @compute @workgroup_size(GEQRT_THREADS)
-fn join_reflectors(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
+fn join_reflectors(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    if workgroup.z > 0u {
+        clear_part(thread, workgroup.x + workgroup.y * workgroups.x, workgroups.x * workgroups.y);
+        return;
+    }
     let leaf = workgroup.x;
     let is_first = leaf == 0u;
     let reflectors = min(params.rows, params.width);

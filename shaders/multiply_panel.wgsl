@@ -12,7 +12,7 @@
 import package::tuning::{CPB, GEMM_THREADS};
 import package::dense::{read_entry};
 import package::level::{place_at};
-import package::product::{Product, product, RPB, REPLACED, update_chunk};
+import package::product::{Product, this_product, RPB, REPLACED, update_chunk};
 import package::scalar::{Scalar, ONE, load};
 
 struct Params {
@@ -66,16 +66,16 @@ fn multiply_panel(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_in
     if row >= params.cols || done >= params.rows {
         return;
     }
-    product = Product();
-    product.rows = params.cols;
-    product.cols = params.stride;
-    product.inner = min(params.at_once, params.rows - done);
-    product.a = (params.row + done) * params.rs + params.col * params.cs;
-    product.a_rs = params.cs;
-    product.a_cs = params.rs;
-    product.x = done * params.stride;
-    product.x_rs = params.stride;
-    product.x_cs = 1u;
-    product.flags = REPLACED;
+    this_product = Product();
+    this_product.rows = params.cols;
+    this_product.cols = params.stride;
+    this_product.inner = min(params.at_once, params.rows - done);
+    this_product.a = (params.row + done) * params.rs + params.col * params.cs;
+    this_product.a_rs = params.cs;
+    this_product.a_cs = params.rs;
+    this_product.x = done * params.stride;
+    this_product.x_rs = params.stride;
+    this_product.x_cs = 1u;
+    this_product.flags = REPLACED;
     update_chunk(thread, row, workgroup.x * CPB, min(params.at_once, params.rows - done));
 }

@@ -10,7 +10,7 @@
 import package::tuning::{CPB, PAIRS, GEMM_THREADS};
 import package::dense::{read_entry, write_entry};
 import package::level::{Level, Place, place_of};
-import package::product::{Product, product, RPB, update_chunk};
+import package::product::{Product, this_product, RPB, update_chunk};
 import package::scalar::{Scalar, ONE, load, store};
 
 struct Params {
@@ -72,18 +72,18 @@ fn update_trailing(
     if row >= params.rows {
         return;
     }
-    product = Product();
-    product.rows = params.rows;
-    product.cols = params.cols;
-    product.inner = params.inner;
+    this_product = Product();
+    this_product.rows = params.rows;
+    this_product.cols = params.cols;
+    this_product.inner = params.inner;
     // P from row `row` on, by columns; R^T from column `col` on, by rows.
-    product.a = params.row;
-    product.a_rs = 1u;
-    product.a_cs = params.ld;
-    product.x = PAIRS * params.ld + params.col;
-    product.x_rs = params.ld;
-    product.x_cs = 1u;
-    product.c_cs = params.cs;
-    product.flags = 256u * ALPHA + 65536u * BETA;
+    this_product.a = params.row;
+    this_product.a_rs = 1u;
+    this_product.a_cs = params.ld;
+    this_product.x = PAIRS * params.ld + params.col;
+    this_product.x_rs = params.ld;
+    this_product.x_cs = 1u;
+    this_product.c_cs = params.cs;
+    this_product.flags = 256u * ALPHA + 65536u * BETA;
     update_chunk(thread, row, workgroup.x * CPB, params.inner);
 }

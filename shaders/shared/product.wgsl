@@ -48,14 +48,14 @@ const UPPER_C = 4u;
 const UPPER_X = 8u;
 
 /// The product of this workgroup.
-var<private> product: Product;
+var<private> this_product: Product;
 
 /// The conjugate of an entry of M^T's buffer or of what it is the conjugate of, or an entry of X's buffer.
 fn read_operand(of_m: bool, at: u32) -> Scalar {
     var entry = Scalar();
     if of_m {
         entry = read_m(at);
-        entry = select(conjugate(entry), entry, (product.flags & CONJUGATED) != 0u);
+        entry = select(conjugate(entry), entry, (this_product.flags & CONJUGATED) != 0u);
     } else {
         entry = read_x(at);
     }
@@ -65,21 +65,21 @@ fn read_operand(of_m: bool, at: u32) -> Scalar {
 /// The row (x) and the vector of columns (y) that a thread takes of STEP rows of conj(M^T) or X as its load e. Neighbouring threads read adjacent memory.
 fn place_of_load(of_m: bool, e: u32) -> vec2<u32> {
     let width4 = select(CPB4, LEFT4, of_m);
-    let by_rows = select(product.x_cs, product.a_rs, of_m) == 1u;
+    let by_rows = select(this_product.x_cs, this_product.a_rs, of_m) == 1u;
     return vec2<u32>(select(e % STEP, e / width4, by_rows), select(e / STEP, e % width4, by_rows));
 }
 
 /// Load e of the STEP rows from row k on, and of as many columns as a tile has from column `col` on, of conj(M^T) or of X.
 fn load_four(of_m: bool, e: u32, k: u32, col: u32) -> Scalar4 {
-    let start = select(product.x, product.a, of_m);
-    let rs = select(product.x_rs, product.a_cs, of_m);
-    let cs = select(product.x_cs, product.a_rs, of_m);
-    let cols = select(product.cols, product.rows, of_m);
+    let start = select(this_product.x, this_product.a, of_m);
+    let rs = select(this_product.x_rs, this_product.a_cs, of_m);
+    let cs = select(this_product.x_cs, this_product.a_rs, of_m);
+    let cols = select(this_product.cols, this_product.rows, of_m);
     let place = place_of_load(of_m, e);
     let first = col + 4u * place.y;
     let at = start + (k + place.x) * rs + first * cs;
     var four = Lanes();
-    if k + place.x < product.inner {
+    if k + place.x < this_product.inner {
         // Inside the matrix there is one comparison for four entries.
         if first + 3u < cols {
             four.x = read_operand(of_m, at);
@@ -173,19 +173,19 @@ fn update_tile(i: u32, j: u32, tile: Tile) {
 
 /// C[i, j..j + 4] <- beta C[i, j..j + 4] + alpha four, for the entries that are inside C.
 fn update_row(i: u32, j: u32, four: Lanes) {
-    if i < product.rows {
-        if j < product.cols { update(i, j, four.x); }
-        if j + 1u < product.cols { update(i, j + 1u, four.y); }
-        if j + 2u < product.cols { update(i, j + 2u, four.z); }
-        if j + 3u < product.cols { update(i, j + 3u, four.w); }
+    if i < this_product.rows {
+        if j < this_product.cols { update(i, j, four.x); }
+        if j + 1u < this_product.cols { update(i, j + 1u, four.y); }
+        if j + 2u < this_product.cols { update(i, j + 2u, four.z); }
+        if j + 3u < this_product.cols { update(i, j + 3u, four.w); }
     }
 }
 
 /// C[i, j] <- beta C[i, j] + alpha x
 fn update(i: u32, j: u32, x: Scalar) {
     var old = Scalar();
-    if (product.flags & REPLACED) == 0u {
-        old = times(factor(product.flags >> 16u), read_c(i, j));
+    if (this_product.flags & REPLACED) == 0u {
+        old = times(factor(this_product.flags >> 16u), read_c(i, j));
     }
-    write_c(i, j, multiply_add(factor((product.flags >> 8u) & 255u), x, old));
+    write_c(i, j, multiply_add(factor((this_product.flags >> 8u) & 255u), x, old));
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use crate::{
     algo::{
         band_to_bidiag::band_to_bidiag,
-        deferred::to_band_deferred,
+        deferred::{Deferral, to_band_deferred},
         one_stage::one_stage,
         svdvals::{BIDIAGONAL, stage_one, tall_first},
         to_band::{to_band, triangular_factor},
@@ -36,6 +36,8 @@ pub(crate) enum Asked<'a> {
     MultiplyLine(&'a Line),
     UpdateTrailing(&'a Trailing),
     SubtractDeferred(&'a DeferredProduct),
+    /// A level, and what is subtracted beside it.
+    FactorLevel(&'a Level, Option<&'a DeferredProduct>),
     JoinReflectors(&'a DeferredPanel, &'a [Level]),
     MultiplyPanel(&'a DeferredPanel),
 }
@@ -51,6 +53,10 @@ impl Asked<'_> {
             Asked::MultiplyLine(line) => line.multiply_flops(kind),
             Asked::UpdateTrailing(trailing) => trailing.flops(kind, trailing.shape().1),
             Asked::SubtractDeferred(product) => product.flops(kind, product.cols.len()),
+            Asked::FactorLevel(level, beside) => {
+                let beside = beside.map_or(0, |product| product.flops(kind, product.cols.len()));
+                level.geqrt_flops(kind).saturating_add(beside)
+            }
             Asked::JoinReflectors(panel, _) => panel.join_flops(kind),
             Asked::MultiplyPanel(panel) => panel.multiply_flops(kind, panel.multiplied().len()),
             Asked::PackBand(..) | Asked::Chase(..) => 0,
@@ -64,8 +70,8 @@ type Note<'a> = dyn FnMut(Asked<'_>) -> Result<()> + 'a;
 /// Kernels that record their calls. A dense matrix is represented by its shape, a band by its layout.
 struct Counter<'a> {
     rows_at_once: usize,
-    /// The columns of deferred updates in stage 1.
-    deferred: usize,
+    /// Of stage 1.
+    deferred: Deferral,
     note: RefCell<&'a mut Note<'a>>,
 }
 
@@ -98,10 +104,11 @@ impl StageKernels for Counter<'_> {
     }
 
     fn to_band_deferred(&self, a: &mut Self::Dense, size: (usize, usize), tuning: &Tuning) -> Result<bool> {
-        if self.deferred > 0 {
+        let defers = self.deferred.columns > 0;
+        if defers {
             to_band_deferred(self, a, size, tuning, self.deferred)?;
         }
-        Ok(self.deferred > 0)
+        Ok(defers)
     }
 
     fn keep_rows(&self, a: &mut Self::Dense, rows: usize) {
@@ -125,11 +132,17 @@ impl DeferredKernels for Counter<'_> {
         self.note(Asked::SubtractDeferred(product))
     }
 
-    fn factor_level(&self, _: &mut Self::Dense, _: usize, level: &Level) -> Result<()> {
-        self.note(Asked::Geqrt(level))
+    fn factor_level(&self, _: &mut Self::Dense, _: usize, level: &Level, beside: Option<&DeferredProduct>) -> Result<()> {
+        self.note(Asked::FactorLevel(level, beside))
     }
 
-    fn join_reflectors(&self, _: &mut Self::Dense, panel: &DeferredPanel, levels: &[Level]) -> Result<()> {
+    fn join_reflectors(
+        &self,
+        _: &mut Self::Dense,
+        panel: &DeferredPanel,
+        levels: &[Level],
+        _: Option<&DeferredProduct>,
+    ) -> Result<()> {
         self.note(Asked::JoinReflectors(panel, levels))
     }
 
@@ -159,12 +172,12 @@ impl OneStageKernels for Counter<'_> {
 }
 
 /// Runs stages 1 and 2 of an m x n matrix, m >= n, or the one-stage reduction, on kernels that pass their calls to `note`. Levels are split
-/// into pieces of at most `rows_at_once` stacked rows; L has `deferred` columns.
+/// into pieces of at most `rows_at_once` stacked rows, and updates are `deferred`.
 pub(crate) fn kernels_of_call(
     (m, n): (usize, usize),
     tuning: &Tuning,
     in_one_stage: bool,
-    (rows_at_once, deferred): (usize, usize),
+    (rows_at_once, deferred): (usize, Deferral),
     note: &mut Note<'_>,
 ) -> Result<()> {
     let kernels = Counter { rows_at_once, deferred, note: RefCell::new(note) };
@@ -183,8 +196,8 @@ pub(crate) fn kernels_of_call(
 /// Flops of stage 3 for each of the n^2 pairs of a value and a row: six passes of 8 flops.
 const FLOPS_OF_PAIR: u64 = 48;
 
-/// Flops of stage 1 of an m x n matrix, m >= n, stored as `S`, with `deferred` columns of L.
-pub(crate) fn stage_1_flops(kind: ElementKind, (m, n): (usize, usize), tuning: &Tuning, deferred: usize) -> Result<u64> {
+/// Flops of stage 1 of an m x n matrix, m >= n, stored as `S`, with updates `deferred` so.
+pub(crate) fn stage_1_flops(kind: ElementKind, (m, n): (usize, usize), tuning: &Tuning, deferred: Deferral) -> Result<u64> {
     sweep_flops(kind, |note| {
         let kernels = Counter { rows_at_once: usize::MAX, deferred, note: RefCell::new(note) };
         stage_one(&kernels, &mut (m, n), m, n, tuning)
@@ -208,7 +221,7 @@ fn sweep_flops(kind: ElementKind, driver: impl FnOnce(&mut dyn FnMut(Asked<'_>) 
 
 /// [`kernels_of_call`] for the QR factorisation of an m x n matrix of any shape.
 pub(crate) fn kernels_of_qr((m, n): (usize, usize), tuning: &Tuning, rows_at_once: usize, note: &mut Note<'_>) -> Result<()> {
-    let kernels = Counter { rows_at_once, deferred: 0, note: RefCell::new(note) };
+    let kernels = Counter { rows_at_once, deferred: Deferral::default(), note: RefCell::new(note) };
     triangular_factor(&kernels, &mut (m, n), m, n, tuning)
 }
 
@@ -223,15 +236,20 @@ pub(crate) fn stage_3_flops(n: usize) -> u64 {
     FLOPS_OF_PAIR.saturating_mul((n as u64).saturating_mul(n as u64))
 }
 
-/// Flops of all stages of an m x n matrix, m >= n, stored as `S`, if it is reduced to a band first, with `deferred` columns of L.
-pub(crate) fn flops_by_band(kind: ElementKind, (m, n): (usize, usize), tuning: &Tuning, deferred: usize) -> Result<StageFlops> {
+/// Flops of all stages of an m x n matrix, m >= n, stored as `S`, if it is reduced to a band first, with updates `deferred` so.
+pub(crate) fn flops_by_band(
+    kind: ElementKind,
+    (m, n): (usize, usize),
+    tuning: &Tuning,
+    deferred: Deferral,
+) -> Result<StageFlops> {
     Ok([stage_1_flops(kind, (m, n), tuning, deferred)?, stage_2_flops(kind, n, tuning.bandwidth(n), tuning), stage_3_flops(n), 0])
 }
 
 /// Flops of all stages of an m x n matrix, m >= n, stored as `S`, by the one-stage reduction.
 pub(crate) fn flops_by_one_stage(kind: ElementKind, (m, n): (usize, usize), tuning: &Tuning) -> Result<StageFlops> {
     let (mut tall, mut reduction) = (0u64, 0u64);
-    kernels_of_call((m, n), tuning, true, (usize::MAX, 0), &mut |asked| {
+    kernels_of_call((m, n), tuning, true, (usize::MAX, Deferral::default()), &mut |asked| {
         let sum = if matches!(asked, Asked::Geqrt(_) | Asked::Unmqr(..) | Asked::UnmqrAndGeqrt(..)) {
             &mut tall
         } else {

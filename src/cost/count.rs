@@ -3,7 +3,7 @@
 use crate::{
     algo::{
         count::{Asked, kernels_of_call, kernels_of_qr},
-        deferred::deferred_columns_of_call,
+        deferred::Deferral,
     },
     base::{
         element_kind::ElementKind,
@@ -11,6 +11,7 @@ use crate::{
     },
     cost::{
         chase::{ChaseShape, TeamShape},
+        deferred::deferral,
         dispatches::Dispatches,
         one_stage::blocks_and_parts,
         shape::Shape,
@@ -69,7 +70,7 @@ pub(super) fn dispatches_of_call(
     let (shape, mut all, mut parts) = (Shape::of(tuning), Dispatches::shared_by(matrices), 1);
     let (cycles, team) = (tuning.gpu.cycles_per_dispatch, tuning.gpu.sweeps_per_block);
     // Several matrices have none.
-    let deferred = if matrices > 1 { 0 } else { deferred_columns_of_call(kind, (m, n), tuning) };
+    let deferred = if matrices > 1 { Deferral::default() } else { deferral(kind, (m, n), tuning) };
     kernels_of_call((m, n), tuning, call.one_stage, (ROWS_AT_ONCE, deferred), &mut |asked| {
         match asked {
             Asked::Chase(step, layout) => {
@@ -100,6 +101,7 @@ pub(super) fn dispatches_of_call(
                 }
             }
             Asked::SubtractDeferred(product) => all.subtract_deferred(kind, &shape, product.clone()),
+            Asked::FactorLevel(level, beside) => all.factor_level(kind, &shape, level, beside),
             Asked::JoinReflectors(panel, levels) => all.note(Work::join_reflectors(kind, &shape, panel, levels)),
             Asked::MultiplyPanel(panel) => all.multiply_panel(kind, &shape, panel),
             Asked::Geqrt(level) => all.note(Work::geqrt(kind, &shape, level)),

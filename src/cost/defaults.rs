@@ -63,6 +63,7 @@ impl Tuning {
                 strips_per_thread: 1,
                 deferred_columns: 0,
                 deferred_from: 0,
+                deferred_beside: 0,
             };
             Tuning {
                 tile_size,
@@ -120,16 +121,17 @@ impl Tuning {
     /// With deferred updates where memory bounds the others: from orders on that depend on its bandwidth. A software driver's memory is the host's, and
     /// browsers keep what has run there.
     fn deferring(self, kind: ElementKind, bounds: &Bounds<'_>, n: usize) -> Tuning {
-        let least = match (bounds.fast_memory, kind.scalar_bytes()) {
-            (true, ..=4) => 10_000,
-            (true, _) => 6000,
-            (false, _) => 4096,
+        let (least, columns, beside) = match (bounds.fast_memory, kind.scalar_bytes()) {
+            (true, ..=4) => (6000, 64, 1),
+            (true, 5..=8) => (5000, 128, 1),
+            (true, _) => (5000, 256, 0),
+            (false, _) => (4096, 256, 0),
         };
         if n < least || kind.is_half() || bounds.software || cfg!(target_family = "wasm") {
             return self;
         }
         // By the model, a few percent around the optimum.
-        let deferring = self.clone().deferred_columns(256).deferred_from(3072);
+        let deferring = self.clone().deferred_columns(columns).deferred_from(3072).deferred_beside(beside);
         if Shape::new(kind, bounds, &deferring).is_ok() { deferring } else { self }
     }
 

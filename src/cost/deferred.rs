@@ -1,6 +1,7 @@
 //! The dispatches of stage 1 with deferred updates: sizes and work, for the GPU backend and for the model.
 
 use crate::{
+    algo::deferred::{Deferral, deferral_of_call},
     base::element_kind::ElementKind,
     cost::{
         chain::{Chain, READ, fmas},
@@ -11,6 +12,7 @@ use crate::{
     tile::{
         deferred::{DeferredPanel, DeferredProduct},
         panel_tree::Level,
+        tuning::Tuning,
     },
 };
 
@@ -19,6 +21,11 @@ const MOST_PARTS: usize = 32;
 
 /// Columns of C in a dispatch, at most: the part of R that all workgroups read, 2 MiB of 256 rows of numbers of 4 bytes, stays in a cache.
 const MOST_COLUMNS: usize = 2048;
+
+/// How a call for an m x n matrix, m >= n, defers updates.
+pub(crate) fn deferral(kind: ElementKind, size: (usize, usize), tuning: &Tuning) -> Deferral {
+    deferral_of_call(kind, size, tuning, Shape::of(tuning).beside_levels(kind).is_some())
+}
 
 /// Rows of each part of a panel of so many rows, which one workgroup of `multiply_panel` adds up: those of a leaf, or more. Errors of longer sums are larger.
 pub(crate) fn part_of(rows: usize, shape: &Shape) -> usize {
@@ -46,7 +53,7 @@ impl DeferredProduct {
             (self, shape.panels)
         } else if self.rows.len() <= narrow {
             let (size, rows, cols) = ((self.size.1, self.size.0), self.cols, self.rows);
-            (DeferredProduct { transposed: !self.transposed, size, rows, cols, inner: self.inner }, shape.panels)
+            (DeferredProduct { transposed: !self.transposed, size, rows, cols, inner: self.inner.clone() }, shape.panels)
         } else {
             (self, shape.products)
         }
@@ -54,9 +61,13 @@ impl DeferredProduct {
 
     /// Columns of a dispatch, whole workgroups of them, of at most so many flops.
     pub(crate) fn columns(&self, kind: ElementKind, shape: &ProductShape, most_flops: u64) -> usize {
+        self.columns_beside(kind, shape, most_flops).min(MOST_COLUMNS.next_multiple_of(shape.cols))
+    }
+
+    /// The same beside a level, where C has few rows or few columns.
+    pub(crate) fn columns_beside(&self, kind: ElementKind, shape: &ProductShape, most_flops: u64) -> usize {
         let of_workgroups = self.flops(kind, shape.cols).max(1);
-        let most = MOST_COLUMNS.next_multiple_of(shape.cols).min(self.cols.len().max(1));
-        ((most_flops / of_workgroups).max(1) as usize).saturating_mul(shape.cols).min(most)
+        ((most_flops / of_workgroups).max(1) as usize).saturating_mul(shape.cols).min(self.cols.len().max(1))
     }
 }
 
@@ -93,11 +104,32 @@ impl Work {
 
     /// `subtract_deferred` of so many columns.
     pub fn subtract_deferred(kind: ElementKind, shape: &ProductShape, product: &DeferredProduct, cols: usize) -> Work {
-        let (rows, inner) = (product.rows.len(), product.inner);
+        let (rows, inner) = (product.rows.len(), product.inner.len());
         let workgroups = (rows.div_ceil(shape.rows) * cols.div_ceil(shape.cols)) as u64;
         let once = (2 * rows * cols + (rows + cols) * inner) as u64 * scalar_bytes(kind);
         let products = Work::of_products(kind, Kernel::SubtractDeferred, shape, workgroups, inner, once);
         Work { flops: product.flops(kind, cols), ..products }
+    }
+
+    /// `subtract_deferred` of so many columns, of this shape, beside `geqrt` of a level.
+    pub fn geqrt_and_subtract(
+        kind: ElementKind,
+        shape: &Shape,
+        (level, product): (&Level, &DeferredProduct),
+        of: &ProductShape,
+        cols: usize,
+    ) -> Work {
+        let (panel, update) = (Work::geqrt(kind, shape, level), Work::subtract_deferred(kind, of, product, cols));
+        Work {
+            kernel: Kernel::GeqrtAndSubtract,
+            workgroups: update.workgroups + panel.workgroups,
+            workgroup_memory: shape.levels_bytes(kind, of) as u64,
+            flops: update.flops.saturating_add(panel.flops),
+            bytes: update.bytes + panel.bytes,
+            workgroup_bytes: update.workgroup_bytes + panel.workgroup_bytes,
+            beside: Beside { workgroups: panel.workgroups, chain: panel.chain },
+            ..update
+        }
     }
 
     /// `multiply_panel` for so many columns of the matrix, each of which is read once.

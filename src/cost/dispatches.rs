@@ -73,6 +73,18 @@ impl Dispatches {
         (0..cols).step_by(at_once).for_each(|first| self.note(Work::subtract_deferred(kind, &of, &product, count(first))));
     }
 
+    /// `geqrt` of a level of a panel, beside a part of a product and before the rest of it.
+    pub(super) fn factor_level(&mut self, kind: ElementKind, shape: &Shape, level: &Level, product: Option<&DeferredProduct>) {
+        let Some((product, of)) = product.zip(shape.beside_levels(kind)) else {
+            return self.note(Work::geqrt(kind, shape, level));
+        };
+        let at_once = product.columns_beside(kind, &of, self.most_flops());
+        self.note(Work::geqrt_and_subtract(kind, shape, (level, product), &of, at_once));
+        if at_once < product.cols.len() {
+            self.subtract_deferred(kind, shape, product.after(at_once));
+        }
+    }
+
     /// `multiply_panel`, in as many dispatches as its flops need, and the sums of its parts.
     pub(super) fn multiply_panel(&mut self, kind: ElementKind, shape: &Shape, panel: &DeferredPanel) {
         let (cols, at_once) = (panel.multiplied().len(), panel.columns(kind, shape, self.most_flops()));

@@ -19,6 +19,8 @@ pub enum Kernel {
     UnmqrAndGeqrt,
     /// Stage 1 with deferred updates: a product of L and R, subtracted from a part of the matrix.
     SubtractDeferred,
+    /// Stage 1 with deferred updates: `geqrt` of a level of a panel's tree, beside a part of the update by earlier panels.
+    GeqrtAndSubtract,
     /// Stage 1 with deferred updates: the reflectors of a panel's tree, joined into one block reflector.
     JoinReflectors,
     /// Stage 1 with deferred updates: the products of the matrix with a panel, in parts.
@@ -101,7 +103,7 @@ impl Kernel {
     /// Registers of a thread in f32, by the compiler of NVIDIA's driver 580 for an H100 (`cargo bench --bench gpu -- --probe statistics`).
     pub(crate) fn registers(self) -> u64 {
         match self {
-            Kernel::Geqrt | Kernel::UnmqrAndGeqrt => 128,
+            Kernel::Geqrt | Kernel::UnmqrAndGeqrt | Kernel::GeqrtAndSubtract => 128,
             Kernel::Unmqr | Kernel::GemmBatch => 96,
             Kernel::SubtractDeferred | Kernel::MultiplyPanel | Kernel::JoinReflectors => 96,
             Kernel::Gemm | Kernel::UpdateTrailing | Kernel::ApplyChase | Kernel::Chase => 80,
@@ -117,11 +119,12 @@ impl Kernel {
     /// use svdvals_gpu::cost::Kernel;
     /// assert_eq!(Kernel::ALL[0].to_string(), "geqrt");
     /// ```
-    pub const ALL: [Kernel; 35] = [
+    pub const ALL: [Kernel; 36] = [
         Kernel::Geqrt,
         Kernel::Unmqr,
         Kernel::UnmqrAndGeqrt,
         Kernel::SubtractDeferred,
+        Kernel::GeqrtAndSubtract,
         Kernel::JoinReflectors,
         Kernel::MultiplyPanel,
         Kernel::AddParts,
@@ -163,6 +166,7 @@ impl fmt::Display for Kernel {
             Kernel::Unmqr => "unmqr",
             Kernel::UnmqrAndGeqrt => "unmqr_and_geqrt",
             Kernel::SubtractDeferred => "subtract_deferred",
+            Kernel::GeqrtAndSubtract => "geqrt_and_subtract",
             Kernel::JoinReflectors => "join_reflectors",
             Kernel::MultiplyPanel => "multiply_panel",
             Kernel::AddParts => "add_parts",

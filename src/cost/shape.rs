@@ -71,6 +71,8 @@ pub(crate) struct Shape {
     /// Threads that share a column in `geqrt` beside `unmqr`, and the R factors that a level above the leaves stacks at most. 0: they have
     /// dispatches of their own.
     pub split_beside: usize,
+    /// Whether updates that are deferred are made beside `geqrt`, if they can be.
+    pub deferred_beside: bool,
     pub arity: usize,
     /// The sizes of the kernels that multiply, and of those that multiply with a panel of deferred updates.
     pub products: ProductShape,
@@ -79,6 +81,10 @@ pub(crate) struct Shape {
 
 /// Bytes of a column in one thread's registers in `geqrt` beside `unmqr`, at most: with more, fewer workgroups of `unmqr` would run.
 const MOST_BESIDE_BYTES: usize = 256;
+
+/// Bytes of workgroup memory of `geqrt` beside products, at most, and the threads of either side of its workgroup.
+const MOST_BESIDE_LEVELS_BYTES: usize = 32 << 10;
+const MOST_SIDE: usize = 1024;
 
 /// Maximum rows, and bytes, of a column in one thread's registers. Above this, registers spill and compile times grow.
 const MOST_SLICE: usize = 256;
@@ -99,6 +105,7 @@ impl Shape {
             held: tuning.gpu.tiles_held.min(rows.div_ceil(ts)),
             strips: strips_of(tuning, ts),
             split_beside: tuning.gpu.split_beside,
+            deferred_beside: tuning.gpu.deferred_beside > 0,
             arity: tuning.arity(),
             products: ProductShape::of(tuning),
             panels: ProductShape::of_panel(tuning, ts),
@@ -122,6 +129,31 @@ impl Shape {
         let fits = |shape: Shape| next.map.block_rows.min(next.map.rows) <= shape.rows();
         let in_vectors = level.is_in_vectors() && next.is_in_vectors() && level.col.is_multiple_of(4);
         in_vectors && level.is_before(next, self.arity) && self.beside(kind).is_some_and(fits)
+    }
+
+    /// The sizes of products that a dispatch subtracts beside `geqrt` of a panel whose updates are deferred, if there are such dispatches for matrices
+    /// stored as `kind`. Both have as many threads, and together no more workgroup memory than nearly all devices have.
+    pub fn beside_levels(&self, kind: ElementKind) -> Option<ProductShape> {
+        let ProductShape { cols, strips, .. } = self.products;
+        // A device's limits bound the sizes of a call that is not only counted.
+        let small = self.deferred_beside && self.ts.max(self.split) <= MOST_SIDE && self.slice <= MOST_SLICE;
+        let rows = small.then(|| self.geqrt_threads() / (cols / 8).max(1) * 4 * strips)?;
+        let of_depth = |depth| ProductShape { depth, rows, cols, strips };
+        let fits = |of: &ProductShape| {
+            rows > 0 && of.threads() == self.geqrt_threads() && self.levels_bytes(kind, of) <= MOST_BESIDE_LEVELS_BYTES
+        };
+        [16, 8].map(of_depth).into_iter().find(fits)
+    }
+
+    /// Bytes of workgroup memory of `geqrt` beside these products.
+    pub fn levels_bytes(&self, kind: ElementKind, products: &ProductShape) -> usize {
+        self.geqrt_bytes(kind) + products.bytes(kind)
+    }
+
+    /// The constants of `geqrt` beside these products.
+    pub fn levels_constants(&self, products: &ProductShape) -> Vec<(&'static str, u32)> {
+        let of_products = products.constants().into_iter().filter(|&(name, _)| name != "TS");
+        self.geqrt_constants().into_iter().chain(of_products).collect()
     }
 
     /// Bytes of workgroup memory of a shape of [`beside`](Self::beside).
@@ -210,6 +242,7 @@ impl Shape {
         most("threads_per_block", tuning.gpu.threads_per_block, threads)?;
         most("split_beside", tuning.gpu.split_beside, threads / ts)?;
         most("lines_per_thread", tuning.gpu.lines_per_thread, 2)?;
+        most("deferred_beside", tuning.gpu.deferred_beside, 1)?;
         most("sweeps_per_block", tuning.gpu.sweeps_per_block, tuning.gpu.threads_per_block)?;
         most("leaf", tuning.leaf, tuning.gpu.split_k * MOST_SLICE.min(MOST_SLICE_BYTES / kind.scalar_bytes()))?;
         let shape = Shape::of(tuning);
@@ -233,6 +266,9 @@ impl Shape {
             most("deferred_columns", shape.panels.threads(), threads)?;
             memory("deferred_columns", shape.panels.bytes(kind), "multiply_panel")?;
             memory("deferred_columns", shape.join_bytes(kind), "join_reflectors")?;
+        }
+        if let Some(products) = shape.beside_levels(kind).filter(|_| tuning.gpu.deferred_columns > 0) {
+            memory("deferred_beside", shape.levels_bytes(kind, &products), "geqrt beside deferred updates")?;
         }
         if let Some(beside) = shape.beside(kind) {
             memory("split_beside", beside.beside_bytes(kind), "unmqr beside geqrt")?;
@@ -354,6 +390,7 @@ mod tests {
             held: 0,
             strips: 1,
             split_beside: 0,
+            deferred_beside: false,
             arity: 4,
             products,
             panels: products,

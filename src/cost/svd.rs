@@ -3,7 +3,7 @@
 use crate::{
     algo::{
         bidiag::divide::LEAF,
-        deferred::{applied_levels, deferred_columns, kept_levels},
+        deferred::{applied_levels, kept_levels},
         one_stage::panel_rows,
         to_band::qr_first,
         vectors::needs_step,
@@ -13,6 +13,7 @@ use crate::{
         element_kind::ElementKind,
     },
     cost::{
+        deferred::deferral,
         dispatches::Dispatches,
         shape::Shape,
         vectors::{Extent, Most, Wave, batches},
@@ -129,7 +130,7 @@ fn note_stages_applied(
         let fitting = usize::try_from(all.most_flops() / chunk).unwrap_or(usize::MAX).clamp(1, MOST.groups);
         Wave::all(step, fitting).iter().for_each(|wave| all.note(Work::apply_chase(kind, step, wave, k)));
     }
-    let most = if all.matrices() > 1 { 0 } else { deferred_columns(kind, (m, n), tuning) };
+    let most = if all.matrices() > 1 { 0 } else { deferral(kind, (m, n), tuning).applied() };
     let levels = applied_levels(kept_levels((m, n), tuning, ROWS_AT_ONCE, most > 0), Side::Right, Op::NoTrans);
     let levels: Vec<Level> = levels.into_iter().map(|(_, level)| level).collect();
     let is_joined = |level: &Level| shape.is_joined(level);
@@ -156,7 +157,7 @@ fn note_joined(kind: ElementKind, all: &mut Dispatches, shape: &Shape, levels: &
                 all.note(Work::gather_reflectors(kind, shape, &levels[at]));
                 all.note(Work::spread_reflectors(kind, shape, &panel));
                 all.multiply_panel(kind, shape, &panel);
-                if panel.pending > 0 {
+                if panel.is_outdated() {
                     all.subtract_deferred(kind, shape, panel.correction());
                 }
             }

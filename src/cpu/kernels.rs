@@ -291,7 +291,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        algo::{band_to_bidiag::band_to_bidiag, count::flops_by_band, svdvals::stage_one},
+        algo::{band_to_bidiag::band_to_bidiag, count::flops_by_band, deferred::Deferral, svdvals::stage_one},
         base::{
             stage::Stage,
             watch::{Listen, ProgressFn},
@@ -305,7 +305,7 @@ mod tests {
     fn work_is_what_was_announced() {
         fn check<S: Scalar>(m: usize, n: usize, tuning: &Tuning) {
             let listen = Listen::new(Some(ProgressFn::new(|_| ())), None);
-            let watch = Watch::new(&listen, || flops_by_band(S::KIND, (m, n), tuning, 0)).unwrap();
+            let watch = Watch::new(&listen, || flops_by_band(S::KIND, (m, n), tuning, Deferral::default())).unwrap();
             let kernels = CpuKernels::<S>::watched(tuning, watch.clone()).unwrap();
             let a = faer::Mat::from_fn(m, n, |i, j| S::from_complex(((7 * i + 3 * j * j) as f64).sin().into()));
 

@@ -2,7 +2,7 @@
 
 use crate::{
     algo::{
-        deferred::{deferred_columns, deferred_columns_of_call, kept_levels},
+        deferred::{deferred_columns, kept_levels},
         to_band::qr_first,
     },
     base::{
@@ -12,7 +12,7 @@ use crate::{
     },
     cost::{
         chase::{ChaseShape, layout_on_device},
-        deferred::numbers_of_panels,
+        deferred::{deferral, numbers_of_panels},
         device::has_fast_memory,
         shape::{Bounds, Shape, TriangleShape},
         work::ROWS_AT_ONCE,
@@ -149,7 +149,7 @@ pub(crate) fn required_bytes_of(
         Ok(dense.saturating_add(of_panels(panels[0])?).saturating_add(of_panels(panels[1])?))
     };
     // Without room for deferred updates it may fit.
-    let matrix = match of_matrix(deferred_columns_of_call(kind, (m.max(n), m.min(n)), tuning)) {
+    let matrix = match of_matrix(deferral(kind, (m.max(n), m.min(n)), tuning).room()) {
         Err(SvdError::TooLarge { .. }) => of_matrix(0)?,
         bytes => bytes?,
     };

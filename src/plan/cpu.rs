@@ -9,6 +9,7 @@ use crate::{
     algo::{
         bidiagonal::Bidiagonal,
         count::{flops_by_band, flops_by_one_stage, flops_directly, vectors_flops},
+        deferred::Deferral,
         leading::Leading,
         svdvals::{Driver, Source, Wanted, narrowed, right_of_bidiagonal, stage_three, unscaled},
     },
@@ -175,7 +176,7 @@ where
         let flops = if one_stage {
             flops_by_one_stage(S::KIND, a.shape(), tuning)?
         } else {
-            flops_by_band(S::KIND, a.shape(), tuning, 0)?
+            flops_by_band(S::KIND, a.shape(), tuning, Deferral::default())?
         };
         Ok(with_vectors::<S>(flops, a.shape(), wanted.is_some()))
     };

@@ -4,7 +4,6 @@ use crate::{
     algo::{
         bidiagonal::Stage3,
         count::{flops_by_band, flops_by_one_stage, vectors_flops},
-        deferred::deferred_columns_of_call,
         svdvals::{Driver, Found, Source, Wanted},
         vectors::needs_step,
     },
@@ -18,6 +17,7 @@ use crate::{
     },
     cost::{
         BISECTION_WORTHWHILE, Cost,
+        deferred::deferral,
         shape::{Bounds, Shape},
     },
     gpu::{
@@ -129,7 +129,7 @@ pub(crate) async fn svd_on_gpu(
     let one_stage = route.is_one_stage();
     let wanted = needed.map(|needed| needed.count);
     let flops = || {
-        let deferred = deferred_columns_of_call(kind, shape, &tuning);
+        let deferred = deferral(kind, shape, &tuning);
         let [to_band, band_to_bidiag, svdvals, _] = match one_stage {
             true => flops_by_one_stage(kind, shape, &tuning)?,
             false => flops_by_band(kind, shape, &tuning, deferred)?,

@@ -9,7 +9,7 @@ use crate::{
         band_to_bidiag::band_to_bidiag as reduce_band,
         bidiagonal::Bidiagonal,
         count::{stage_1_flops, stage_2_flops},
-        deferred::deferred_columns_of_call,
+        deferred::Deferral,
         svdvals::{narrowed, stage_one, unscaled},
     },
     base::{
@@ -22,6 +22,7 @@ use crate::{
         view::{trimmed, upright},
         watch::{Listen, StageFlops, Watch},
     },
+    cost::deferred::deferral,
     cpu::kernels::CpuKernels,
     plan::{backend::Place, options::RunOptions, problem::Problem},
     tile::{
@@ -90,7 +91,7 @@ impl<T: Scalar> OneStage<T> for ToBand<'_, T> {
     type Output = Band<T>;
 
     fn flops(&self, kind: ElementKind, tuning: &Tuning, on_gpu: bool) -> Result<StageFlops> {
-        let deferred = if on_gpu { deferred_columns_of_call(kind, self.a.shape(), tuning) } else { 0 };
+        let deferred = if on_gpu { deferral(kind, self.a.shape(), tuning) } else { Deferral::default() };
         Ok([stage_1_flops(kind, self.a.shape(), tuning, deferred)?, 0, 0, 0])
     }
 

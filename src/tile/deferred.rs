@@ -24,9 +24,12 @@ pub struct DeferredPanel {
     pub col: usize,
     pub width: usize,
     pub cols: usize,
-    /// Columns of L before it.
+    /// Columns of L that are in use before it, from `first` on and before `pending`.
+    pub first: usize,
     pub pending: usize,
-    /// Columns that it appends: at least its own, the others are zero.
+    /// Where it puts columns of L: behind those, or before them.
+    pub to: usize,
+    /// Columns that it puts there: at least its own, the others are zero.
     pub stride: usize,
 }
 
@@ -41,7 +44,7 @@ pub struct DeferredProduct {
     pub rows: Range<usize>,
     pub cols: Range<usize>,
     /// Columns of L.
-    pub inner: usize,
+    pub inner: Range<usize>,
 }
 
 impl DeferredPanel {
@@ -67,13 +70,18 @@ impl DeferredPanel {
         self.col + self.width..self.cols
     }
 
-    /// The columns that are multiplied with the panel's reflectors: those right of it, and L.
+    /// The columns that are multiplied with the panel's reflectors: those right of it, and L, up to its last column that is in use.
     pub fn multiplied(&self) -> Range<usize> {
         self.col + self.width..self.cols + self.pending
     }
 
     fn product(&self, rows: Range<usize>, cols: Range<usize>) -> DeferredProduct {
-        DeferredProduct { transposed: self.transposed, size: (self.rows, self.cols), rows, cols, inner: self.pending }
+        DeferredProduct { transposed: self.transposed, size: (self.rows, self.cols), rows, cols, inner: self.first..self.pending }
+    }
+
+    /// Whether columns of L are in use.
+    pub fn is_outdated(&self) -> bool {
+        self.first < self.pending
     }
 
     /// What brings the panel up to date.
@@ -83,8 +91,32 @@ impl DeferredPanel {
 
     /// What makes (V T)^H (A - L R), in its rows of R, of (V T)^H A there and (V T)^H L in G.
     pub fn correction(&self) -> DeferredProduct {
-        let first = self.rows + self.pending;
+        let first = self.rows + self.to;
         self.product(first..first + self.stride, self.trailing())
+    }
+
+    /// The update of the matrix's columns `of`, right of the panel, by these columns of L, while the panel is factored.
+    pub fn beside(&self, of: Range<usize>, inner: Range<usize>) -> DeferredProduct {
+        let (rows, cols) = if self.transposed { (of, self.trailing()) } else { (self.row..self.rows, of) };
+        DeferredProduct { inner, ..self.product(rows, cols) }
+    }
+
+    /// The first column of the matrix that `beside` can update: that right of a panel of columns, and of a panel of rows.
+    pub fn first_beside(&self) -> usize {
+        if self.transposed { self.row } else { self.col + self.width }
+    }
+}
+
+impl DeferredProduct {
+    /// The rows and columns, as the window sees them, of its part of R; of the transpose, of R^T.
+    pub fn part_of_r(&self) -> [Range<usize>; 2] {
+        let after = |size: usize| size + self.inner.start..size + self.inner.end;
+        if self.transposed { [self.rows.clone(), after(self.size.1)] } else { [after(self.size.0), self.cols.clone()] }
+    }
+
+    /// The product for the columns after the first `cols`.
+    pub fn after(&self, cols: usize) -> DeferredProduct {
+        DeferredProduct { cols: self.cols.start + cols..self.cols.end, ..self.clone() }
     }
 }
 
@@ -100,15 +132,19 @@ pub(crate) enum Applied {
 pub(crate) fn applied(levels: &[Level], size: (usize, usize), room: usize, stride: usize) -> Vec<Applied> {
     let ((rows, cols), mut steps) = (size, Vec::new());
     let (mut pending, mut first) = (0, rows);
-    let update =
-        |first, inner| Applied::Update(DeferredProduct { transposed: false, size, rows: first..rows, cols: 0..cols, inner });
+    let update = |first, inner| {
+        Applied::Update(DeferredProduct { transposed: false, size, rows: first..rows, cols: 0..cols, inner: 0..inner })
+    };
     for (k, level) in levels.iter().enumerate() {
         if pending + stride > room {
             steps.push(update(first, pending));
             (pending, first) = (0, rows);
         }
         let row = level.map.start;
-        steps.push(Applied::Panel(k, DeferredPanel { transposed: false, row, rows, col: 0, width: 0, cols, pending, stride }));
+        steps.push(Applied::Panel(
+            k,
+            DeferredPanel { transposed: false, row, rows, col: 0, width: 0, cols, first: 0, pending, to: pending, stride },
+        ));
         (pending, first) = (pending + stride, first.min(row));
     }
     steps.push(update(first, pending));

@@ -45,7 +45,7 @@ impl Level {
 impl DeferredProduct {
     /// Flops of `subtract_deferred` in `cols` columns.
     pub(crate) fn flops(&self, kind: ElementKind, cols: usize) -> u64 {
-        counted(of_pair(kind), [2, self.rows.len() as u64, cols as u64, self.inner as u64])
+        counted(of_pair(kind), [2, self.rows.len() as u64, cols as u64, self.inner.len() as u64])
     }
 }
 

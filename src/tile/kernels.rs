@@ -84,13 +84,20 @@ pub trait DeferredKernels: StageKernels {
     /// C <- C - L R for a window C, with the rows of L and the columns of R that it has.
     fn subtract_deferred(&self, a: &mut Self::Dense, product: &DeferredProduct) -> Result<()>;
 
-    /// [`geqrt`](StageKernels::geqrt) of level `k` of a panel, whose V and T stay until those of all levels are joined.
-    fn factor_level(&self, a: &mut Self::Dense, k: usize, level: &Level) -> Result<()>;
+    /// [`geqrt`](StageKernels::geqrt) of level `k` of a panel, whose V and T stay until those of all levels are joined, and `beside` it a product as in
+    /// [`subtract_deferred`](Self::subtract_deferred), outside the panel.
+    fn factor_level(&self, a: &mut Self::Dense, k: usize, level: &Level, beside: Option<&DeferredProduct>) -> Result<()>;
 
     /// Joins the reflectors of a panel's levels to I - V T V^H, whose first columns are those of Q S, for a diagonal matrix S of signs, and the panel's R
     /// to S R. V is appended to L, and V T stays for [`multiply_panel`](Self::multiply_panel). If the matrix keeps its reflectors, V is also stored below the
-    /// panel's R, as that of a level with one block.
-    fn join_reflectors(&self, a: &mut Self::Dense, panel: &DeferredPanel, levels: &[Level]) -> Result<()>;
+    /// panel's R, as that of a level with one block. Of the part of R in the product that was `beside` the levels there is none left: it becomes zero.
+    fn join_reflectors(
+        &self,
+        a: &mut Self::Dense,
+        panel: &DeferredPanel,
+        levels: &[Level],
+        beside: Option<&DeferredProduct>,
+    ) -> Result<()>;
 
     /// (V T)^H A, for the columns right of the panel, appended to R, and (V T)^H L, in the same rows of G.
     fn multiply_panel(&self, a: &mut Self::Dense, panel: &DeferredPanel) -> Result<()>;

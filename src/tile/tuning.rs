@@ -106,13 +106,17 @@ pub struct GpuTuning {
     pub strips_per_thread: usize,
     /// Columns of reflectors of stage 1, and of their products, whose update of the trailing matrix is put off, until one product makes it: a multiple
     /// of 2 `tile_size`, of which the rest has no effect. The trailing matrix is then read twice for each tile, and rarely written. They take as many rows
-    /// and columns of memory beside the matrix. 0: each level's reflectors are applied at once. So they are where reflectors are kept, in batches, in
-    /// matrices stored in half precision or in more buffers than a shader binds beside seven, and with [`PanelTree::Flat`].
+    /// and columns of memory beside the matrix. 0: each level's reflectors are applied at once. So they are in batches, in matrices stored in half precision
+    /// or in more buffers than a shader binds beside seven, and with [`PanelTree::Flat`].
     #[cfg_attr(feature = "serde", serde(default))]
     pub deferred_columns: usize,
     /// Least columns of a trailing matrix whose updates are put off.
     #[cfg_attr(feature = "serde", serde(default))]
     pub deferred_from: usize,
+    /// 1: that product is made beside `geqrt` of the panels that follow, a few columns in each dispatch, where a workgroup of as many threads has room for
+    /// both in 32 KiB. Panels, which few workgroups factor, then take no time of their own. It takes twice the rows and columns of memory. 0: it is not.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub deferred_beside: usize,
 }
 
 /// Passes all hyperparameters to another macro: the setter's docs, the name, the field of [`Tuning`] that contains it, the type and an
@@ -160,6 +164,8 @@ macro_rules! hyperparameters {
             deferred_columns in gpu: usize = 256,
             /// Sets the least columns of a trailing matrix whose updates are put off (GPU).
             deferred_from in gpu: usize = 4096,
+            /// Sets whether updates that are put off are made beside the panels that follow (GPU).
+            deferred_beside in gpu: usize = 1,
         }
     };
 }
@@ -239,6 +245,7 @@ impl Tuning {
                 strips_per_thread: 1,
                 deferred_columns: 0,
                 deferred_from: 0,
+                deferred_beside: 0,
             },
         }
     }

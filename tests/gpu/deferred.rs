@@ -13,14 +13,17 @@ use crate::{
 };
 
 /// Hyperparameters and shapes: panels of one, two and three levels; widths that four does not divide, and wider than a matrix's last panel; with updates
-/// made after each tile and after several; down to the last tile, or with a rest that is reduced at once; square, taller, tall and wide.
+/// made after each tile and after several, or beside the panels that follow, of which L has many turns; down to the last tile, or with a rest that is reduced at
+/// once; square, taller, tall and wide.
 fn cases() -> Vec<((usize, usize), Tuning)> {
     let narrow = tuning(5, 20).deferred_columns(40);
     vec![
-        ((130, 129), tuning(8, 32).deferred_columns(64).deferred_from(20)),
+        ((130, 129), tuning(8, 32).deferred_columns(32).deferred_from(20).deferred_beside(1)),
         ((61, 80), narrow.clone()),
-        ((200, 50), narrow.deferred_from(11)),
+        ((200, 50), narrow.clone().deferred_from(11)),
         ((34, 33), tuning(16, 32).deferred_columns(1000).strips_per_thread(2)),
+        ((60, 91), narrow.deferred_columns(16).deferred_beside(1)),
+        ((130, 129), tuning(8, 32).deferred_columns(64).deferred_from(20)),
     ]
 }
 
@@ -52,6 +55,8 @@ pub fn values_are_the_cpus<T: Elements>(context: &GpuContext) -> Outcome {
             check!(found <= bound, "{m} x {n}, matrix {number}, {tuning}: {found:.1e}, bound {bound:.1e}");
             let counted = Cost::with_stage3::<T>(m, n, &tuning, false)?;
             check!(counted.kernel(Kernel::JoinReflectors).dispatches > 0, "{m} x {n}, {tuning}: nothing is deferred");
+            let beside = counted.kernel(Kernel::GeqrtAndSubtract).dispatches > 0;
+            check!(beside == (tuning.gpu.deferred_beside > 0), "{m} x {n}, {tuning}: updates beside panels: {beside}");
             if number == 0 {
                 let there = GpuMatrix::upload(context, &random)?.svdvals(&options)?;
                 check!(there.iter().eq(report.values.iter()), "{m} x {n}, {tuning}: other values of a resident matrix");

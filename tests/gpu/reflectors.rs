@@ -15,9 +15,11 @@ pub fn factors_give_the_matrix_back<T: Elements>(context: &GpuContext) -> Outcom
 /// the application of the factors room for several panels, or for two.
 pub fn factors_of_deferred_updates<T: Elements>(context: &GpuContext) -> Outcome {
     let narrow = tuning(5, 20).deferred_columns(48);
-    for (size, tuning) in
-        [((64, 64), tuning(8, 16).deferred_columns(32)), ((60, 51), narrow.clone()), ((75, 61), narrow.deferred_from(30))]
-    {
+    for (size, tuning) in [
+        ((64, 64), tuning(8, 16).deferred_columns(16).deferred_beside(1)),
+        ((60, 51), narrow.clone()),
+        ((75, 61), narrow.deferred_from(30)),
+    ] {
         let kernels = GpuKernels::new::<T>(context, &tuning)?;
         kept::stage_1_factors::<T, _>(&kernels, size, &tuning, T::stored(130))?;
     }

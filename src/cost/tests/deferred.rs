@@ -9,7 +9,7 @@ use super::*;
 #[test]
 fn deferred_updates_at_8192() {
     let (n, b) = (8192usize, 32);
-    let tuning = Cost::tuning::<f32>(n).tile_size(b).leaf(512).deferred_columns(256).deferred_from(0);
+    let tuning = Cost::tuning::<f32>(n).tile_size(b).leaf(512).deferred_columns(256).deferred_from(0).deferred_beside(0);
     let cost = Cost::with_stage3::<f32>(n, n, &tuning, true).unwrap();
     let [geqrt, subtract, join, multiply, add] =
         [Kernel::Geqrt, Kernel::SubtractDeferred, Kernel::JoinReflectors, Kernel::MultiplyPanel, Kernel::AddParts]
@@ -29,6 +29,25 @@ fn deferred_updates_at_8192() {
     assert_eq!([join.dispatches, multiply.dispatches, add.dispatches], [joined, joined - 1, joined - 1]);
     let all = geqrt.dispatches + subtract.dispatches + join.dispatches + multiply.dispatches + add.dispatches;
     assert!(all <= 16 * panels as u64, "{all} dispatches");
+}
+
+/// With the updates beside the levels of the panels that follow, n = 8192, tiles of 32 and 64 columns of updates, those of a pair of panels: nearly all of the
+/// 4/3 n^3 flops of updates are there, in no more dispatches than the levels have. All have a part but those of the first pair and of the last tiles, right of which there is at most a chunk of columns.
+/// What is subtracted elsewhere is what panels need of 128 columns of L at most: three products with a panel of every n x b, for 2 n / b panels of n / 2 on
+/// average, 6 n^2 128 flops.
+#[test]
+fn updates_beside_panels_at_8192() {
+    let (n, b) = (8192usize, 32);
+    let tuning = Cost::tuning::<f32>(n).tile_size(b).leaf(512).deferred_columns(64).deferred_from(0);
+    let [apart, beside] = [0, 1].map(|k| Cost::with_stage3::<f32>(n, n, &tuning.clone().deferred_beside(k), true).unwrap());
+    let [levels, alone] = [Kernel::GeqrtAndSubtract, Kernel::Geqrt].map(|kernel| beside.kernel(kernel));
+    assert_eq!(levels.dispatches + alone.dispatches, apart.kernel(Kernel::Geqrt).dispatches);
+    assert!(alone.dispatches <= 16, "{} levels alone", alone.dispatches);
+    let of_updates = 4.0 / 3.0 * (n as f64).powi(3);
+    let off = (levels.flops as f64 / of_updates - 1.0).abs();
+    assert!(off < 0.02, "{:e} flops beside levels, not {of_updates:e}", levels.flops as f64);
+    let elsewhere = beside.kernel(Kernel::SubtractDeferred).flops as f64;
+    assert!(elsewhere < 6.0 * (n * n) as f64 * 128.0, "{elsewhere:e}");
 }
 
 /// Updates are not deferred where they cannot be: below `deferred_from`, in half precision, in trees of more than three levels, and without room for a tile.

@@ -33,9 +33,15 @@ parameters! {
     Line { rs, cs, lines, line, first, rows, cols, done, parts, ld, flags }
     UpdateTrailing { rs, cs, lines, row, col, rows, cols, inner, ld }
     SubtractDeferred { rs, cs, lines, row, col, rows, cols, of_l, of_r, inner }
+    /// The parameters of `geqrt`, without the last two, and of `subtract_deferred`, without the strides.
+    GeqrtAndSubtract {
+        rs, cs, lines, cols, col, width, start, group, spacing, rows, block_rows, blocks, t_first, flags, c_row, c_col, c_rows, c_cols, of_l, of_r, inner
+    }
     MultiplyPanel { rs, cs, lines, row, rows, col, cols, first, at_once, stride }
     AddParts { rs, cs, lines, row, col, cols, stride, parts }
-    JoinReflectors { rs, cs, lines, row, col, rows, width, to, levels, leaf, rows_1, block_1, rows_2, block_2, t_first, t_kept }
+    JoinReflectors {
+        rs, cs, lines, row, col, rows, width, to, levels, leaf, rows_1, block_1, rows_2, block_2, t_first, t_kept, zero_row, zero_col, zero_rows, zero_cols
+    }
     SpreadReflectors { rs, cs, lines, row, rows, to }
     PackBand { n, columns, ld, ku, bandwidth, rs, cs, lines, matrix }
     UnpackBand { n, columns, ld, ku, bandwidth }

@@ -24,6 +24,7 @@ use crate::{
         context::GpuContext,
         parameters::{self, Parameters},
         pool::Buffer,
+        stream::WORDS,
         template::assemble,
     },
     tile::products::Products,
@@ -107,6 +108,7 @@ pub(crate) const UPDATE_LINE: Shader = shader!("update_line", 2, Line);
 pub(crate) const MULTIPLY_LINE: Shader = shader!("multiply_line", 2, Line);
 pub(crate) const UPDATE_TRAILING: Shader = shader!("update_trailing", 1, UpdateTrailing);
 pub(crate) const SUBTRACT_DEFERRED: Shader = shader!("subtract_deferred", 0, SubtractDeferred);
+pub(crate) const GEQRT_AND_SUBTRACT: Shader = shader!("geqrt_and_subtract", 2, GeqrtAndSubtract);
 pub(crate) const MULTIPLY_PANEL: Shader = shader!("multiply_panel", 2, MultiplyPanel, None, 1);
 pub(crate) const ADD_PARTS: Shader = shader!("add_parts", 1, AddParts, None, 1);
 pub(crate) const JOIN_REFLECTORS: Shader = shader!("join_reflectors", 7, JoinReflectors, None, 6);
@@ -185,7 +187,7 @@ impl CoopGemm {
 }
 
 /// The modules that shaders import.
-const MODULES: [(&str, &str); 16] = [
+const MODULES: [(&str, &str); 17] = [
     ("factor_block", include_str!("../../../shaders/shared/factor_block.wgsl")),
     ("pair", include_str!("../../../shaders/shared/pair.wgsl")),
     ("reflector", include_str!("../../../shaders/shared/reflector.wgsl")),
@@ -200,6 +202,7 @@ const MODULES: [(&str, &str); 16] = [
     ("compact_wy", include_str!("../../../shaders/shared/compact_wy.wgsl")),
     ("band", include_str!("../../../shaders/shared/band.wgsl")),
     ("whole_reflector", include_str!("../../../shaders/shared/whole_reflector.wgsl")),
+    ("window", include_str!("../../../shaders/shared/window.wgsl")),
     ("squares", include_str!("../../../shaders/shared/squares.wgsl")),
     ("sturm", include_str!("../../../shaders/shared/sturm.wgsl")),
 ];
@@ -316,7 +319,7 @@ fn wgsl(kind: ElementKind, shader: &Shader, count: usize, constants: &str, devic
 impl GpuContext {
     /// Whether parameters are passed as immediates; otherwise in a uniform buffer.
     pub(crate) fn immediates(&self) -> bool {
-        self.device().features().contains(Features::IMMEDIATES) && self.limits().max_immediate_size >= 64
+        self.device().features().contains(Features::IMMEDIATES) && self.limits().max_immediate_size as usize >= 4 * WORDS
     }
 
     fn has(&self) -> Has {

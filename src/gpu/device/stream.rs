@@ -39,8 +39,8 @@ const FLOPS_SOFTWARE: u64 = 2_000_000_000;
 /// are few because the device runs submissions in order: a small call waits for these of each large call.
 const IN_FLIGHT: usize = 3;
 
-/// Maximum number of parameters of a kernel. They fit in 64 bytes.
-const WORDS: usize = 16;
+/// Maximum number of parameters of a kernel. Vulkan's, Metal's and DirectX's devices have room for 32.
+pub(super) const WORDS: usize = 24;
 
 /// The parameters of any kernel.
 #[derive(Clone, Copy)]

@@ -1,17 +1,22 @@
 //! Stage 1 with deferred updates: `algo/deferred.rs`.
 
 use crate::{
-    algo::deferred::{deferred_columns, deferred_columns_of_call, levels_of_longest, to_band_deferred},
-    base::error::{Result, SvdError},
+    algo::deferred::{Deferral, deferred_columns, levels_of_longest, to_band_deferred},
+    base::{
+        element_kind::ElementKind,
+        error::{Result, SvdError},
+    },
     cost::{
-        deferred::{part_of, parts},
+        deferred::{deferral, part_of, parts},
         shape::Shape,
         work::{LINEAR_THREADS, Work},
     },
     gpu::{
         device::{
             parameters,
-            pipeline::{ADD_PARTS, JOIN_REFLECTORS, JOIN_REFLECTORS_KEPT, MULTIPLY_PANEL, SUBTRACT_DEFERRED, Wanted},
+            pipeline::{
+                ADD_PARTS, GEQRT_AND_SUBTRACT, JOIN_REFLECTORS, JOIN_REFLECTORS_KEPT, MULTIPLY_PANEL, SUBTRACT_DEFERRED, Wanted,
+            },
         },
         kernels::GpuKernels,
         storage::{Deferred, Dense},
@@ -25,15 +30,18 @@ use crate::{
 };
 
 /// The pipelines for a matrix in `count` buffers.
-pub(super) fn pipelines(shape: &Shape, count: usize, kept: bool) -> [Wanted; 5] {
+pub(super) fn pipelines(kind: ElementKind, shape: &Shape, count: usize, kept: bool) -> Vec<Wanted> {
     let join = if kept { &JOIN_REFLECTORS_KEPT } else { &JOIN_REFLECTORS };
-    [
+    let beside = shape.beside_levels(kind).map(|products| (&GEQRT_AND_SUBTRACT, shape.levels_constants(&products), count));
+    let mut wanted = vec![
         (&SUBTRACT_DEFERRED, shape.panels.constants(), count),
         (&SUBTRACT_DEFERRED, shape.products.constants(), count),
         (join, shape.join_constants().into(), count),
         (&MULTIPLY_PANEL, shape.panels.constants(), count),
         (&ADD_PARTS, Vec::new(), count),
-    ]
+    ];
+    wanted.extend(beside);
+    wanted
 }
 
 /// The strides of a matrix or its transpose, and the lines of a buffer.
@@ -45,7 +53,7 @@ fn strides(a: &Dense, transposed: bool) -> [u32; 3] {
 impl GpuKernels {
     /// Rows and columns of memory for deferred updates of an m x n matrix or n x m.
     pub(super) fn room_for_deferred(&self, (m, n): (usize, usize)) -> usize {
-        if self.deferred { deferred_columns_of_call(self.kind, (m.max(n), m.min(n)), &self.tuning) } else { 0 }
+        if self.deferred { deferral(self.kind, (m.max(n), m.min(n)), &self.tuning).room() } else { 0 }
     }
 
     /// A matrix for stage 1 of a call.
@@ -58,22 +66,27 @@ impl GpuKernels {
         }
     }
 
-    /// The columns of updates that stage 1 of a matrix defers at most: it has room for them, and a shader binds its buffers.
-    pub(super) fn columns_deferred(&self, a: &Dense, (m, n): (usize, usize), tuning: &Tuning) -> usize {
+    /// How stage 1 of a matrix defers updates: it has room for them, and a shader binds its buffers.
+    pub(super) fn deferral(&self, a: &Dense, (m, n): (usize, usize), tuning: &Tuning) -> Deferral {
         let bound = JOIN_REFLECTORS.buffers as usize + a.a.len();
         let binds = bound <= self.context.limits().max_storage_buffers_per_shader_stage as usize;
-        if a.room > 0 && a.size == (m, n) && binds { deferred_columns(self.kind, (m, n), tuning).min(a.room) } else { 0 }
+        if a.room == 0 || a.size != (m, n) || !binds {
+            return Deferral::default();
+        }
+        let deferral = |beside| Deferral { columns: deferred_columns(self.kind, (m, n), tuning).min(a.room), beside };
+        let beside = self.shape.beside_levels(self.kind).is_some() && deferral(true).room() <= a.room;
+        deferral(beside)
     }
 
     /// Stage 1 with deferred updates, if the matrix has room for that.
     pub(super) fn defer(&self, a: &mut Dense, (m, n): (usize, usize), tuning: &Tuning) -> Result<bool> {
-        let most = self.columns_deferred(a, (m, n), tuning);
-        if most == 0 {
+        let deferral = self.deferral(a, (m, n), tuning);
+        if deferral.columns == 0 {
             return Ok(false);
         }
         let levels = levels_of_longest((m, n), tuning);
         a.deferred = Some(Deferred::new(self.kind, &self.context, (m, n), a.room, &self.shape, &levels)?);
-        to_band_deferred(self, a, (m, n), tuning, most)?;
+        to_band_deferred(self, a, (m, n), tuning, deferral)?;
         a.deferred = None;
         Ok(true)
     }
@@ -96,7 +109,7 @@ impl DeferredKernels for GpuKernels {
         for col in cols.clone().step_by(at_once) {
             let count = at_once.min(cols.end - col);
             let [row, col, of_rows, of_cols] = [rows.start, col, rows.len(), count].map(|x| x as u32);
-            let [of_l, of_r, inner] = [*n, *m, *inner].map(|x| x as u32);
+            let [of_l, of_r, inner] = [n + inner.start, m + inner.start, inner.len()].map(|x| x as u32);
             let parameters =
                 parameters::SubtractDeferred { rs, cs, lines, row, col, rows: of_rows, cols: of_cols, of_l, of_r, inner };
             let work = Work::subtract_deferred(self.kind, &shape, &product, count);
@@ -105,13 +118,70 @@ impl DeferredKernels for GpuKernels {
         Ok(())
     }
 
-    fn factor_level(&self, a: &mut Dense, k: usize, level: &Level) -> Result<()> {
-        let ((pipeline, bindings), parameters) = a.factor_level(&self.context, &self.stream, k, level)?;
-        let [x, y] = self.stream.fold(level.map.blocks())?;
-        self.stream.dispatch(pipeline, bindings, parameters, [x, y, 1], Work::geqrt(self.kind, &self.shape, level))
+    fn factor_level(&self, a: &mut Dense, k: usize, level: &Level, beside: Option<&DeferredProduct>) -> Result<()> {
+        let Some(product) = beside else {
+            let ((pipeline, bindings), parameters) = a.factor_level(&self.context, &self.stream, (k, level), None)?;
+            let [x, y] = self.stream.fold(level.map.blocks())?;
+            return self.stream.dispatch(pipeline, bindings, parameters, [x, y, 1], Work::geqrt(self.kind, &self.shape, level));
+        };
+        let shape = self.shape.beside_levels(self.kind).filter(|_| product.transposed == level.transposed);
+        let Some(shape) = shape else {
+            return Err(SvdError::invalid("window", format!("{product:?} cannot be updated beside {level:?}")));
+        };
+        a.room_for_product(product)?;
+        let ((pipeline, bindings), of_level) = a.factor_level(&self.context, &self.stream, (k, level), Some(&shape))?;
+        let at_once = product.columns_beside(self.kind, &shape, self.stream.most_flops());
+        let DeferredProduct { size: (m, n), rows, cols, inner, .. } = product;
+        let parameters::Level { rs, cs, lines, cols: of_matrix, col, width, start, group, spacing, .. } = of_level;
+        let parameters::Level { rows: stacked, block_rows, blocks, t_first, flags, .. } = of_level;
+        let [c_row, c_col, c_rows, c_cols] = [rows.start, cols.start, rows.len(), at_once].map(|x| x as u32);
+        let [of_l, of_r, inner] = [n + inner.start, m + inner.start, inner.len()].map(|x| x as u32);
+        let parameters = parameters::GeqrtAndSubtract {
+            rs,
+            cs,
+            lines,
+            cols: of_matrix,
+            col,
+            width,
+            start,
+            group,
+            spacing,
+            rows: stacked,
+            block_rows,
+            blocks,
+            t_first,
+            flags,
+            c_row,
+            c_col,
+            c_rows,
+            c_cols,
+            of_l,
+            of_r,
+            inner,
+        };
+        let work = Work::geqrt_and_subtract(self.kind, &self.shape, (level, product), &shape, at_once);
+        let [x, y] = self.stream.fold(work.workgroups as usize)?;
+        self.stream.dispatch(pipeline, bindings, parameters, [x, y, 1], work)?;
+        if at_once < cols.len() { self.subtract_deferred(a, &product.after(at_once)) } else { Ok(()) }
     }
 
-    fn join_reflectors(&self, a: &mut Dense, panel: &DeferredPanel, levels: &[Level]) -> Result<()> {
+    fn join_reflectors(
+        &self,
+        a: &mut Dense,
+        panel: &DeferredPanel,
+        levels: &[Level],
+        beside: Option<&DeferredProduct>,
+    ) -> Result<()> {
+        let zeros = match beside {
+            Some(product) if product.transposed != panel.transposed => {
+                return Err(SvdError::invalid("window", format!("{product:?} is not beside {panel:?}")));
+            }
+            Some(product) => {
+                a.room_for_product(product)?;
+                product.part_of_r()
+            }
+            None => [0..0, 0..0],
+        };
         let t_kept = a.keep_joined(panel)? as u32;
         let (deferred, t_first) = (a.room_for_panel(panel)?, a.first_t_of_leaves() as u32);
         let (pipeline, bindings) = deferred.join.get(|| {
@@ -125,7 +195,8 @@ impl DeferredKernels for GpuKernels {
         let of = |k: usize| levels.get(k).map_or([0, 0], |level| [level.map.rows, level.map.block_rows].map(|x| x as u32));
         let ([_, leaf], [rows_1, block_1], [rows_2, block_2]) = (of(0), of(1), of(2));
         let [row, col, rows, width] = [panel.row, panel.col, panel.len(), panel.width].map(|x| x as u32);
-        let [to, of_levels] = [panel.cols + panel.pending, levels.len()].map(|x| x as u32);
+        let [to, of_levels] = [panel.cols + panel.to, levels.len()].map(|x| x as u32);
+        let [(zero_row, zero_rows), (zero_col, zero_cols)] = zeros.map(|range| (range.start as u32, range.len() as u32));
         let parameters = parameters::JoinReflectors {
             rs,
             cs,
@@ -143,10 +214,15 @@ impl DeferredKernels for GpuKernels {
             block_2,
             t_first,
             t_kept,
+            zero_row,
+            zero_col,
+            zero_rows,
+            zero_cols,
         };
         let chunks = leaf.min(rows).div_ceil(self.shape.geqrt_threads() as u32);
         let work = Work::join_reflectors(self.kind, &self.shape, panel, levels);
-        self.stream.dispatch(pipeline, bindings, parameters, [rows.div_ceil(leaf.max(1)), chunks, 1], work)
+        let z = 1 + u32::from(beside.is_some());
+        self.stream.dispatch(pipeline, bindings, parameters, [rows.div_ceil(leaf.max(1)), chunks, z], work)
     }
 
     fn multiply_panel(&self, a: &mut Dense, panel: &DeferredPanel) -> Result<()> {
@@ -177,7 +253,7 @@ impl DeferredKernels for GpuKernels {
             let bindings = self.stream.bind(&pipeline, &[&deferred.parts], &a.a)?;
             Ok((pipeline, bindings))
         })?;
-        let row = (panel.rows + panel.pending) as u32;
+        let row = (panel.rows + panel.to) as u32;
         let parameters = parameters::AddParts { rs, cs, lines, row, col, cols, stride, parts: count };
         let [x, y] = self.stream.fold((columns.len() * panel.stride).div_ceil(LINEAR_THREADS as usize))?;
         self.stream.dispatch(pipeline, bindings, parameters, [x, y, 1], Work::add_parts(self.kind, &self.shape, panel))

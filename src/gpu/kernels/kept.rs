@@ -76,7 +76,7 @@ impl GpuKernels {
     /// Applies the block reflectors of panels with deferred updates, to a copy of C with room for these. False if they are not in one buffer.
     fn apply_joined(&self, a: &Dense, levels: &[(usize, Level)], op: Op, c: &mut Dense) -> Result<bool> {
         let stride = self.shape.ts;
-        let (room, by_rows) = (a.room / stride * stride, c.strides.1 == 1);
+        let (room, by_rows) = (self.deferral(a, a.size, &self.tuning).applied(), c.strides.1 == 1);
         if room == 0 || c.size.1 == 0 || c.matrices > 1 || c.a.len() > 1 {
             return Ok(false);
         }
@@ -102,7 +102,7 @@ impl GpuKernels {
                         self.spread(a, &panel, &work)?;
                     }
                     self.multiply_panel(&mut work, &panel)?;
-                    if panel.pending > 0 {
+                    if panel.is_outdated() {
                         self.subtract_deferred(&mut work, &panel.correction())?;
                     }
                 }
@@ -122,7 +122,7 @@ impl GpuKernels {
             Ok((pipeline, bindings))
         })?;
         let [rs, cs, lines] = [c.strides.0, c.strides.1, c.lines].map(|x| x as u32);
-        let [row, rows, to] = [panel.row, panel.len(), panel.cols + panel.pending].map(|x| x as u32);
+        let [row, rows, to] = [panel.row, panel.len(), panel.cols + panel.to].map(|x| x as u32);
         let parameters = parameters::SpreadReflectors { rs, cs, lines, row, rows, to };
         let work = Work::spread_reflectors(self.kind, shape, panel);
         let [x, y] = self.stream.fold(work.workgroups as usize)?;

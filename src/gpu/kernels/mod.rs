@@ -131,7 +131,7 @@ impl GpuKernels {
                 wanted.push((unmqr, shape.unmqr_constants(), count));
             }
             if self.room_for_deferred((m, n)) > 0 {
-                wanted.extend(deferred::pipelines(shape, count, self.kept));
+                wanted.extend(deferred::pipelines(self.kind, shape, count, self.kept));
             }
             if let Some(beside) = shape.beside(self.kind).filter(|_| in_vectors && count == 1 && m.max(n) > self.tuning.leaf) {
                 wanted.push((if kept { &UNMQR_AND_GEQRT_KEPT } else { &UNMQR_AND_GEQRT }, beside.beside_constants(), count));
@@ -250,7 +250,7 @@ impl StageKernels for GpuKernels {
     }
 
     fn deferred_columns(&self, a: &Dense, size: (usize, usize), tuning: &Tuning) -> usize {
-        self.columns_deferred(a, size, tuning)
+        self.deferral(a, size, tuning).columns
     }
 
     fn keep_rows(&self, a: &mut Dense, rows: usize) {

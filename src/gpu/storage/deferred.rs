@@ -6,13 +6,13 @@ use crate::{
         element_kind::ElementKind,
         error::{Result, SvdError},
     },
-    cost::{deferred::numbers_of_panels, shape::Shape},
+    cost::{deferred::numbers_of_panels, product_shape::ProductShape, shape::Shape},
     gpu::{
         device::{
             buffers::{Buffer, storage},
             context::GpuContext,
             parameters,
-            pipeline::GEQRT,
+            pipeline::{GEQRT, GEQRT_AND_SUBTRACT},
             stream::Stream,
         },
         limits::fitting_bytes,
@@ -33,6 +33,7 @@ pub(crate) struct Deferred {
     rows: usize,
     cols: usize,
     factor: [Bound; 3],
+    factor_beside: [Bound; 3],
     /// For few columns, and for many.
     pub subtract: [Bound; 2],
     pub join: Bound,
@@ -60,7 +61,7 @@ impl Deferred {
         };
         let (rows, cols) = (size.0.max(size.1), size.0.max(size.1).saturating_add(room));
         let [of_x, of_parts] = numbers_of_panels(rows, room, shape);
-        let (factor, subtract) = Default::default();
+        let (factor, factor_beside, subtract) = Default::default();
         Ok(Deferred {
             above: [above(1)?, above(2)?],
             x: numbers("a panel", of_x)?,
@@ -68,6 +69,7 @@ impl Deferred {
             rows,
             cols,
             factor,
+            factor_beside,
             subtract,
             join: Bound::default(),
             multiply: Bound::default(),
@@ -89,13 +91,14 @@ impl Dense {
     /// The room for deferred updates, after checking that a panel fits it and the matrix.
     pub(crate) fn room_for_panel(&self, panel: &DeferredPanel) -> Result<&Deferred> {
         let deferred = self.deferred()?;
-        let &DeferredPanel { row, rows, col, width, cols, pending, stride, .. } = panel;
+        let &DeferredPanel { row, rows, col, width, cols, pending, to, stride, .. } = panel;
         let fits = (rows, cols) == self.size(panel.transposed)
             && row < rows
             && col.checked_add(width).is_some_and(|end| end <= cols)
             && width <= stride
             && stride == self.shape.ts
-            && pending.checked_add(stride).is_some_and(|pending| pending <= self.room)
+            && pending <= self.room
+            && to.checked_add(stride).is_some_and(|end| end <= self.room)
             && deferred.fits(panel);
         if fits { Ok(deferred) } else { Err(SvdError::invalid("panel", format!("{panel:?} does not fit {:?}", self.size))) }
     }
@@ -104,32 +107,38 @@ impl Dense {
     pub(crate) fn room_for_product(&self, product: &DeferredProduct) -> Result<&Deferred> {
         let DeferredProduct { transposed, size: (m, n), rows, cols, inner } = product;
         let fits = (*m, *n) == self.size(*transposed)
-            && *inner <= self.room
+            && inner.start <= inner.end
+            && inner.end <= self.room
             && rows.end <= m + self.room
             && cols.end <= n + self.room
             // C is none of its factors.
-            && (rows.end <= *m || rows.start >= m + inner)
-            && (cols.end <= *n || cols.start >= n + inner);
+            && (rows.end <= m + inner.start || rows.start >= m + inner.end)
+            && (cols.end <= n + inner.start || cols.start >= n + inner.end);
         if fits { self.deferred() } else { Err(SvdError::invalid("window", format!("{product:?} is not in {:?}", self.size))) }
     }
 
-    /// `geqrt` of level `k` of a panel, with its parameters. Those of all levels stay in buffers of their own.
+    /// `geqrt` of level `k` of a panel, and products of this shape beside it, with its parameters. Those of all levels stay in buffers of their own.
     pub(crate) fn factor_level(
         &self,
         context: &GpuContext,
         stream: &Stream,
-        k: usize,
-        level: &Level,
+        (k, level): (usize, &Level),
+        products: Option<&ProductShape>,
     ) -> Result<(&Ready, parameters::Level)> {
         let deferred = self.deferred()?;
         let [[v1, t1], [v2, t2]] = &deferred.above;
         let of_levels = [[&self.v, &self.t], [v1, t1], [v2, t2]];
-        let (Some([v, t]), Some(factor)) = (of_levels.get(k), deferred.factor.get(k)) else {
+        let kernels = if products.is_some() { &deferred.factor_beside } else { &deferred.factor };
+        let (Some([v, t]), Some(factor)) = (of_levels.get(k), kernels.get(k)) else {
             return Err(SvdError::invalid("level", format!("{k}, of at most {}", of_levels.len())));
         };
         let t_first = if k == 0 { self.first_t_of_leaves() } else { 0 };
         let parameters = self.parameters_in([v, t], level, self.size(level.transposed), (t_first, self.shape.rows()))?;
-        Ok((self.bound(factor, context, stream, &GEQRT, &self.shape.geqrt_constants(), &[v, t])?, parameters))
+        let (shader, constants) = match products {
+            Some(products) => (&GEQRT_AND_SUBTRACT, self.shape.levels_constants(products)),
+            None => (&GEQRT, self.shape.geqrt_constants().into()),
+        };
+        Ok((self.bound(factor, context, stream, shader, &constants, &[v, t])?, parameters))
     }
 
     /// V of the leaves, V and T of the levels above them, and T of the leaves.

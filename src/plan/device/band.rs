@@ -6,7 +6,6 @@ use crate::{
     algo::{
         bidiagonal::Bidiagonal,
         count::{stage_1_flops, stage_2_flops, stage_3_flops},
-        deferred::deferred_columns_of_call,
         svdvals::Driver,
     },
     base::{
@@ -18,6 +17,7 @@ use crate::{
         stage::Stage,
         watch::Watch,
     },
+    cost::deferred::deferral,
     gpu::{
         device::{
             buffers::{Buffer, storage},
@@ -55,7 +55,7 @@ pub(crate) fn to_band(a: &DeviceMatrix, run: &RunOptions) -> Result<DeviceBand> 
     let (lines, tuning) = prepared(kind, a, run)?;
     let scale = a.scale(kind)?;
     let watch = Watch::new(&listen, || {
-        let deferred = deferred_columns_of_call(kind, lines.size(), &tuning);
+        let deferred = deferral(kind, lines.size(), &tuning);
         Ok([stage_1_flops(kind, lines.size(), &tuning, deferred)?, 0, 0, 0])
     })?;
     let manner = Manner { watch: watch.clone(), deferred: true, ..Manner::default() };

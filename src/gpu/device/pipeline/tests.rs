@@ -120,6 +120,12 @@ fn all(kind: ElementKind, bounds: &Bounds<'_>, tuning: &Tuning) -> Vec<Made> {
             all.push(Made { counts: &[1], ..made(shader, &beside.beside_constants(), threads, bytes) });
         }
     }
+    let with_levels = Shape::of(&tuning.clone().deferred_beside(1));
+    if let Some(of) = with_levels.beside_levels(kind) {
+        let (threads, bytes) = (of.threads(), with_levels.levels_bytes(kind, &of));
+        assert_eq!(threads, shape.geqrt_threads());
+        all.push(dense(made(&GEQRT_AND_SUBTRACT, &with_levels.levels_constants(&of), threads, bytes)));
+    }
     for (width, lines, team, subgroup) in [(4, 1, 3, 0), (8, 2, 1, 0), (8, 2, 2, 8)] {
         all.extend(of_chase_team(kind, &tuning.clone().subgroup_threads(subgroup), width, lines, team));
     }

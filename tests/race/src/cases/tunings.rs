@@ -50,7 +50,8 @@ impl Tune {
                 .rows_per_block(k.rows)
                 .lines_per_thread(k.lines)
                 .strips_per_thread(k.strips)
-                .deferred_columns(k.deferred),
+                .deferred_columns(k.deferred)
+                .deferred_beside((k.beside > 0).into()),
         }
     }
 }
@@ -132,6 +133,7 @@ pub fn tunings() -> Vec<Tune> {
         with(knobs(16, 64, Reduction, 8, 32, 16, 64, 2, 4, 1000, 16, 0, 2, 32), 1),
         two(knobs(16, 48, Reduction, 4, 64, 16, 64, 1, 1, 1000, 16, 1, 2, 32)),
         deferring(knobs(8, 24, Reduction, 4, 16, 8, 32, 1, 1, 1000, 8, 0, 0, 16), 48),
+        deferring(knobs(4, 16, Reduction, 2, 8, 4, 32, 1, 1, 1000, 8, 0, 1, 16), 8),
         deferring(two(knobs(5, 15, Reduction, 2, 16, 5, 32, 1, 1, 1000, 8, 0, 2, 16)), 16),
         deferring(knobs(16, 64, Reduction, 8, 32, 16, 64, 1, 1, 1000, 16, 0, 2, 32), 1000),
         two(knobs(8, 40, Flat, 4, 24, 8, 32, 1, 1, 1000, 8, 2, 0, 24)),
