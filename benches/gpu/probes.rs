@@ -229,8 +229,11 @@ fn grid<T: Element>(context: &GpuContext, sizes: &[usize], arguments: &Arguments
         for split in [0, 2, 4] {
             row("split_beside", split, default(n).split_beside(split))?;
         }
-        for columns in [0, 128, 256, 512] {
-            row("deferred_columns", columns, default(n).deferred_columns(columns).deferred_from(n / 5))?;
+        for columns in [0, 64, 128, 256, 512] {
+            for beside in [0, 1] {
+                let tuning = default(n).deferred_columns(columns).deferred_from(n / 5).deferred_beside(beside);
+                row(["deferred_columns", "deferred_columns, beside"][beside], columns, tuning)?;
+            }
         }
         for threads in [64, 128, 256] {
             row("threads_per_block", threads, default(n).threads_per_block(threads))?;

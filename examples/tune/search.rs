@@ -55,6 +55,8 @@ axes! {
     BESIDE split_beside: gpu.split_beside,
     STRIPS strips_per_thread: gpu.strips_per_thread,
     DEFERRED deferred_columns: gpu.deferred_columns,
+    FROM deferred_from: gpu.deferred_from,
+    UPDATES deferred_beside: gpu.deferred_beside,
 }
 
 impl Axis {
@@ -99,7 +101,7 @@ impl Place {
     /// The hyperparameters of stage 1 and of stage 2. The tile size belongs to both.
     pub fn axes(&self, stage: usize) -> &'static [Axis] {
         match (self, stage) {
-            (Place::Gpu(_), 0) => &[TILE_SIZE, LEAF, SPLIT_K, COLS_PER_BLOCK, HELD, BESIDE, STRIPS, DEFERRED],
+            (Place::Gpu(_), 0) => &[TILE_SIZE, LEAF, SPLIT_K, COLS_PER_BLOCK, HELD, BESIDE, STRIPS, DEFERRED, FROM, UPDATES],
             (Place::Gpu(_), _) => &[TILE_SIZE, MAX_BLOCKS, TILE_WIDTH, THREADS, LINES, SWEEPS, CYCLES],
             (Place::Cpu, 0) => &[TILE_SIZE, LEAF, COLS_PER_BLOCK],
             (Place::Cpu, _) => &[TILE_SIZE, TILE_WIDTH],
@@ -173,8 +175,10 @@ impl Place {
             ("tiles_held", ..) => &[0, 2],
             ("split_beside", ..) => &[0, 4],
             ("strips_per_thread", ..) => &[1, 2],
-            ("deferred_columns", _, true) => &[0],
-            ("deferred_columns", _, false) => &[0, 256],
+            ("deferred_columns", _, false) if n > 2048 => &[0, 64, 256],
+            ("deferred_columns", ..) => &[0],
+            ("deferred_from", ..) => &[3072],
+            ("deferred_beside", ..) => &[0, 1],
             ("max_blocks", ..) => &[8, 32, 128, 512, 2048],
             _ => &[],
         };
@@ -331,7 +335,8 @@ impl<'a, T: Element> Search<'a, T> {
                 all = all.iter().flat_map(|t| values.iter().map(|&value| (axis.set)(t.clone(), value))).collect();
             }
             let before = all.len();
-            all.retain(|tuning| self.place.check::<T>(tuning));
+            // Without deferred updates there are none beside panels.
+            all.retain(|tuning| self.place.check::<T>(tuning) && tuning.gpu.deferred_beside <= tuning.gpu.deferred_columns);
             *refused += before - all.len();
             all
         };

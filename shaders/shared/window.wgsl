@@ -9,7 +9,7 @@
 
 import package::dense::{read_entry, write_entry};
 import package::level::{Place, place_at};
-import package::product::{Product, this_product, RPB, update_chunk};
+import package::product::{Product, this_product, update_chunk};
 import package::scalar::{Scalar, ONE, load, store};
 
 struct Window {

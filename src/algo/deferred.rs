@@ -186,7 +186,8 @@ impl Updates {
 
     /// The products beside the `count` levels of a panel: equal shares of what is left of the old updates, whole chunks of workgroups, from the last columns on.
     fn beside(&mut self, panel: &DeferredPanel, count: usize, tuning: &Tuning) -> Vec<DeferredProduct> {
-        let first = panel.first_beside();
+        // The trailing matrix begins at this row, and this column.
+        let first = panel.trailing().start;
         let panels_left = (self.deferral.columns.saturating_sub(self.new.len()) / panel.stride + 1) * count;
         let share = self.until.saturating_sub(first).div_ceil(panels_left.max(1)).next_multiple_of(tuning.cols_per_block.max(1));
         let mut products = Vec::new();

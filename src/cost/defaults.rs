@@ -150,10 +150,12 @@ impl Tuning {
         fitting.find(|tuning| Shape::new(kind, bounds, tuning).is_ok()).unwrap_or(self.clone())
     }
 
-    /// With as many rows of C in a workgroup of the products as a device's workgroups have room for, up to 64: each row more saves reading X.
+    /// With as many rows of C in a workgroup of the products as a device's workgroups have room for, up to 64, or 128 of threads with two strips where memory
+    /// is slow: each row more saves reading X.
     fn with_products(self, kind: ElementKind, bounds: &Bounds<'_>) -> Tuning {
         let with = |rows| self.clone().rows_per_block(rows);
-        let mut fitting = [64].into_iter().filter(|&rows| rows > self.tile_size).map(with);
+        let most = if self.gpu.strips_per_thread == 2 && !bounds.fast_memory { 128 } else { 64 };
+        let mut fitting = [128, 64].into_iter().filter(|&rows| rows > self.tile_size && rows <= most).map(with);
         fitting.find(|tuning| Shape::new(kind, bounds, tuning).is_ok()).unwrap_or(self.clone())
     }
 

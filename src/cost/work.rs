@@ -136,6 +136,8 @@ impl Work {
     pub fn registers(&self) -> u64 {
         match (self.two_strips, self.kernel) {
             (true, Kernel::Unmqr | Kernel::UnmqrAndGeqrt) => 208,
+            // A compiler keeps within half of a multiprocessor's registers.
+            (true, _) if self.threads >= 256 => 128,
             (true, _) => 150,
             (false, kernel) => kernel.registers(),
         }

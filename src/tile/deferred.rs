@@ -100,11 +100,6 @@ impl DeferredPanel {
         let (rows, cols) = if self.transposed { (of, self.trailing()) } else { (self.row..self.rows, of) };
         DeferredProduct { inner, ..self.product(rows, cols) }
     }
-
-    /// The first column of the matrix that `beside` can update: that right of a panel of columns, and of a panel of rows.
-    pub fn first_beside(&self) -> usize {
-        if self.transposed { self.row } else { self.col + self.width }
-    }
 }
 
 impl DeferredProduct {

@@ -33,7 +33,9 @@ pub fn table_1<T: Elements>(context: &GpuContext) -> Outcome {
             let (mut worst, mut worst_on_device, mut worst_deferred) = (0f64, 0f64, 0f64);
             let defaults = Tuning::for_adapter::<T>(context, n);
             let tile = defaults.tile_size;
-            let deferring = gpu(context).tuning(defaults.leaf(4 * tile).deferred_columns(6 * tile).deferred_from(0));
+            let deferring = defaults.leaf(4 * tile).deferred_columns(6 * tile).deferred_from(0);
+            // Together, and beside the panels that follow.
+            let deferring = [deferring.clone(), deferring.deferred_columns(2 * tile).deferred_beside(1)];
             for seed in 0..matrices {
                 let mut sigma = spectrum.values(n);
                 let a: Mat<T> = if T::NAME.starts_with('c') {
@@ -44,6 +46,7 @@ pub fn table_1<T: Elements>(context: &GpuContext) -> Outcome {
                 worst = worst.max(error(T::values(&a, &gpu(context))?, &sigma));
                 if seed < 3 {
                     worst_on_device = worst_on_device.max(error(T::values(&a, &gpu(context).stage3(Stage3::Device))?, &sigma));
+                    let deferring = gpu(context).tuning(deferring[seed as usize % 2].clone());
                     worst_deferred = worst_deferred.max(error(T::values(&a, &deferring)?, &sigma));
                 }
             }

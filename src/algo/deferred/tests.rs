@@ -144,7 +144,8 @@ fn the_band_has_the_values() {
     for ((m, n), tile, columns) in
         [((40, 40), 8, 16), ((64, 60), 4, 16), ((41, 37), 5, 48), ((50, 33), 4, 40), ((33, 33), 16, 1000), ((19, 18), 6, 16)]
     {
-        let tuning = Tuning::for_cpu_of(ElementKind::F64, n).tile_size(tile).leaf(3 * tile).deferred_columns(columns);
+        let tuning =
+            Tuning::for_cpu_of(ElementKind::F64, n).tile_size(tile).leaf(3 * tile).cols_per_block(4).deferred_columns(columns);
         for (rank, beside) in [n, 3].into_iter().flat_map(|rank| [(rank, false), (rank, true)]) {
             let deferral = deferral_of_call(ElementKind::F64, (m, n), &tuning, beside);
             let room = deferral.room();
