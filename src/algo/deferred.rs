@@ -202,7 +202,10 @@ impl Updates {
     /// What is left to subtract when the new updates are `full` or the last: of the old ones, and, unless they become old ones, the new ones.
     fn subtracted(&mut self, (m, n): (usize, usize), k: usize, last: bool) -> Vec<DeferredProduct> {
         let product = |cols, inner| DeferredProduct { transposed: false, size: (m, n), rows: k..m, cols, inner };
-        let mut products = vec![product(k..self.until.max(k), self.old.clone())];
+        let mut products = Vec::new();
+        if self.until > k {
+            products.push(product(k..self.until, self.old.clone()));
+        }
         if self.deferral.beside && !last {
             (self.old, self.until) = (self.new.clone(), n);
             self.behind = self.old.start == 0;
@@ -212,7 +215,6 @@ impl Updates {
             products.push(product(k..n, self.new.clone()));
             *self = Updates::of(self.deferral);
         }
-        products.retain(|product| !product.cols.is_empty() && !product.inner.is_empty());
         products
     }
 }

@@ -136,13 +136,17 @@ impl Shape {
     pub fn beside_levels(&self, kind: ElementKind) -> Option<ProductShape> {
         let ProductShape { cols, strips, .. } = self.products;
         // A device's limits bound the sizes of a call that is not only counted.
-        let small = self.deferred_beside && self.ts.max(self.split) <= MOST_SIDE && self.slice <= MOST_SLICE;
-        let rows = small.then(|| self.geqrt_threads() / (cols / 8).max(1) * 4 * strips)?;
-        let of_depth = |depth| ProductShape { depth, rows, cols, strips };
-        let fits = |of: &ProductShape| {
-            rows > 0 && of.threads() == self.geqrt_threads() && self.levels_bytes(kind, of) <= MOST_BESIDE_LEVELS_BYTES
-        };
-        [16, 8].map(of_depth).into_iter().find(fits)
+        if !self.deferred_beside || self.ts.max(self.split) > MOST_SIDE || self.slice > MOST_SLICE {
+            return None;
+        }
+        let rows = self.geqrt_threads() / (cols / 8).max(1) * 4 * strips;
+        for depth in [16, 8] {
+            let of = ProductShape { depth, rows, cols, strips };
+            if of.threads() == self.geqrt_threads() && self.levels_bytes(kind, &of) <= MOST_BESIDE_LEVELS_BYTES {
+                return Some(of);
+            }
+        }
+        None
     }
 
     /// Bytes of workgroup memory of `geqrt` beside these products.

@@ -32,7 +32,6 @@ use crate::{
 /// The pipelines for a matrix in `count` buffers.
 pub(super) fn pipelines(kind: ElementKind, shape: &Shape, count: usize, kept: bool) -> Vec<Wanted> {
     let join = if kept { &JOIN_REFLECTORS_KEPT } else { &JOIN_REFLECTORS };
-    let beside = shape.beside_levels(kind).map(|products| (&GEQRT_AND_SUBTRACT, shape.levels_constants(&products), count));
     let mut wanted = vec![
         (&SUBTRACT_DEFERRED, shape.panels.constants(), count),
         (&SUBTRACT_DEFERRED, shape.products.constants(), count),
@@ -40,7 +39,9 @@ pub(super) fn pipelines(kind: ElementKind, shape: &Shape, count: usize, kept: bo
         (&MULTIPLY_PANEL, shape.panels.constants(), count),
         (&ADD_PARTS, Vec::new(), count),
     ];
-    wanted.extend(beside);
+    if let Some(products) = shape.beside_levels(kind) {
+        wanted.push((&GEQRT_AND_SUBTRACT, shape.levels_constants(&products), count));
+    }
     wanted
 }
 
@@ -134,8 +135,6 @@ impl DeferredKernels for GpuKernels {
         let DeferredProduct { size: (m, n), rows, cols, inner, .. } = product;
         let parameters::Level { rs, cs, lines, cols: of_matrix, col, width, start, group, spacing, .. } = of_level;
         let parameters::Level { rows: stacked, block_rows, blocks, t_first, flags, .. } = of_level;
-        let [c_row, c_col, c_rows, c_cols] = [rows.start, cols.start, rows.len(), at_once].map(|x| x as u32);
-        let [of_l, of_r, inner] = [n + inner.start, m + inner.start, inner.len()].map(|x| x as u32);
         let parameters = parameters::GeqrtAndSubtract {
             rs,
             cs,
@@ -151,13 +150,13 @@ impl DeferredKernels for GpuKernels {
             blocks,
             t_first,
             flags,
-            c_row,
-            c_col,
-            c_rows,
-            c_cols,
-            of_l,
-            of_r,
-            inner,
+            c_row: rows.start as u32,
+            c_col: cols.start as u32,
+            c_rows: rows.len() as u32,
+            c_cols: at_once as u32,
+            of_l: (n + inner.start) as u32,
+            of_r: (m + inner.start) as u32,
+            inner: inner.len() as u32,
         };
         let work = Work::geqrt_and_subtract(self.kind, &self.shape, (level, product), &shape, at_once);
         let [x, y] = self.stream.fold(work.workgroups as usize)?;
@@ -172,7 +171,7 @@ impl DeferredKernels for GpuKernels {
         levels: &[Level],
         beside: Option<&DeferredProduct>,
     ) -> Result<()> {
-        let zeros = match beside {
+        let [zero_rows, zero_cols] = match beside {
             Some(product) if product.transposed != panel.transposed => {
                 return Err(SvdError::invalid("window", format!("{product:?} is not beside {panel:?}")));
             }
@@ -196,7 +195,6 @@ impl DeferredKernels for GpuKernels {
         let ([_, leaf], [rows_1, block_1], [rows_2, block_2]) = (of(0), of(1), of(2));
         let [row, col, rows, width] = [panel.row, panel.col, panel.len(), panel.width].map(|x| x as u32);
         let [to, of_levels] = [panel.cols + panel.to, levels.len()].map(|x| x as u32);
-        let [(zero_row, zero_rows), (zero_col, zero_cols)] = zeros.map(|range| (range.start as u32, range.len() as u32));
         let parameters = parameters::JoinReflectors {
             rs,
             cs,
@@ -214,10 +212,10 @@ impl DeferredKernels for GpuKernels {
             block_2,
             t_first,
             t_kept,
-            zero_row,
-            zero_col,
-            zero_rows,
-            zero_cols,
+            zero_row: zero_rows.start as u32,
+            zero_col: zero_cols.start as u32,
+            zero_rows: zero_rows.len() as u32,
+            zero_cols: zero_cols.len() as u32,
         };
         let chunks = leaf.min(rows).div_ceil(self.shape.geqrt_threads() as u32);
         let work = Work::join_reflectors(self.kind, &self.shape, panel, levels);
