@@ -174,8 +174,8 @@ pub fn buffers_are_used_again() -> Outcome {
 }
 
 /// The bytes by type of the README's table: of s bytes a number m n for the matrix, some 95 n for the band, and 32 m numbers of the arithmetic for
-/// reflectors, m >= n; 1.08 GB for f32 at n = 16384, and 1.19 with deferred updates: 256 more rows and columns, 32 columns of V T, and up to 32 parts of
-/// products with them.
+/// reflectors, m >= n; 1.08 GB for f32 at n = 16384, 1.19 with deferred updates of 256 columns, and 1.17 with those of 64 beside panels: 256 or 128
+/// more rows and columns, 32 columns of V T, and up to 32 parts of products with them.
 ///
 /// Bound: 12% of what is not the matrix, with tiles of 32: the band has b + 2 TW + 1 = 97, V 32, and T 1024 for each leaf of 256 or 512 rows, which is
 /// another 2 or 4. With tiles of 16, where workgroup memory holds no wider, it is less.

@@ -140,10 +140,10 @@ pub fn several_buffers<T: Elements>(context: &GpuContext) -> Outcome {
             .tuning(tuning)
     };
     // WebGPU's shaders bind too few buffers for deferred updates of a matrix in several.
-    let deferred = if limits == DeviceLimits::WebGpuDefault { 0 } else { 32 };
+    let deferred = if limits == DeviceLimits::WebGpuDefault { 0 } else { 16 };
     let shapes = [
         ((150, 150), tuning(8, 16), Reduction::TwoStage),
-        ((130, 130), tuning(8, 40).deferred_columns(deferred), Reduction::TwoStage),
+        ((130, 130), tuning(8, 40).deferred_columns(deferred).deferred_beside(1), Reduction::TwoStage),
         ((400, 20), tuning(8, 16), Reduction::TwoStage),
         ((1537, 3), tuning(8, 16), Reduction::TwoStage),
         ((101, 203), tuning(5, 20).tree(PanelTree::Flat), Reduction::TwoStage),
