@@ -54,6 +54,7 @@ fn steps(software: bool) -> Vec<Step> {
         ),
         Step::other("Accuracy", 60, "accuracy", format!("--table --backend gpu --matrices 1 {}", size("1024 4096", "64"))),
         Step::own("What a dispatch costs", 20, "--probe gap".into()),
+        Step::own("What the host does", 20, format!("--probe host --sizes {} --types f32", size("1024,4096", "64"))),
         Step::own("Compiled kernels", 80, format!("--probe statistics --sizes {} --types f32,f64,c32", size("4096", "64"))),
     ];
     for (n, limit) in if software { vec![("64", 20)] } else { vec![("1024", 20), ("4096", 30), ("16384", 60)] } {

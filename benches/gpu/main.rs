@@ -63,7 +63,7 @@ use table::{Row, Table};
 const USAGE: &str = "\
 usage: cargo bench --bench gpu -- [--triangular | --qr [--sweep] [--products P,..]] [--sizes N,..] [--types T,..] [--repeat K] [--seconds S] [--csv FILE]
        cargo bench --bench gpu -- --startup [--sizes N] [--types T,..]
-       cargo bench --bench gpu -- --probe repeat|gap|statistics|upload|grid [--sizes N,..] [--types T,..] [--compiler A]
+       cargo bench --bench gpu -- --probe repeat|gap|statistics|upload|host|grid [--sizes N,..] [--types T,..] [--compiler A]
        cargo bench --bench gpu -- --first-day [--out DIR] [--beside DIR]
 
   --triangular   measures trsm and trmm, of n x 256 and n x n right-hand sides, in place of singular values
@@ -79,7 +79,7 @@ usage: cargo bench --bench gpu -- [--triangular | --qr [--sweep] [--products P,.
   --startup      the first and the second call of a new context, with no cache of pipelines, an empty and a filled one
   --probe P      repeat: 20 runs of the same input; gap: dependent dispatches, by wgpu and by Vulkan with other barriers;
                  statistics: registers, spills and instructions of the kernels, by the driver's compiler;
-                 upload: bytes to the device; grid: each hyperparameter on its own
+                 upload: bytes to the device; host: what the host does in a call with vectors; grid: each hyperparameter on its own
   --compiler A   statistics: by the driver of the Vulkan adapter whose name contains A, of the defaults for hardware. Mesa's for AMD needs no
                  GPU: RADV_FORCE_FAMILY=navi21 WGPU_ADAPTER_NAME=llvmpipe gpu --probe statistics --compiler navi21
   --first-day    all of it, within 20 minutes, with a report in Markdown
@@ -152,13 +152,15 @@ fn parse(words: &mut Words) -> Result<Arguments, String> {
             "--compiler" => arguments.compiler = Some(words.value(&word)?),
             "--startup" => arguments.of = Of::Startup,
             "--probe" => {
-                arguments.of = Of::Probe(match words.name(&word, &["repeat", "gap", "statistics", "upload", "grid"])? {
-                    "repeat" => Probe::Repeat,
-                    "gap" => Probe::Gap,
-                    "statistics" => Probe::Statistics,
-                    "upload" => Probe::Upload,
-                    _ => Probe::Grid,
-                });
+                arguments.of =
+                    Of::Probe(match words.name(&word, &["repeat", "gap", "statistics", "upload", "host", "grid"])? {
+                        "repeat" => Probe::Repeat,
+                        "gap" => Probe::Gap,
+                        "statistics" => Probe::Statistics,
+                        "upload" => Probe::Upload,
+                        "host" => Probe::Host,
+                        _ => Probe::Grid,
+                    });
             }
             "--first-day" => arguments.of = Of::FirstDay,
             "--out" => arguments.out = Some(words.value(&word)?.into()),

@@ -1,11 +1,11 @@
 //! What a first day on hardware asks besides seconds: whether results repeat, what a dispatch costs, and which hyperparameters are best.
 
-use std::{error::Error, time::Instant};
+use std::{collections::BTreeMap, error::Error, time::Instant};
 
 use faer::{Mat, MatRef};
 use svdvals_gpu::{Backend, Element, GpuContext, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning, wgpu};
 
-use crate::{Arguments, SEED, matrix, median, shared::with_type, vulkan};
+use crate::{Arguments, SEED, matrix, median, shared::with_type, sources, vulkan};
 
 /// Runs of the same input.
 const RUNS: usize = 20;
@@ -25,6 +25,8 @@ pub enum Probe {
     Statistics,
     /// Seconds of bytes to the device by staging memory, with and without what fills it.
     Upload,
+    /// What the host does in calls with thin vectors, and how long.
+    Host,
     /// Seconds over each hyperparameter, the others at their defaults.
     Grid,
 }
@@ -39,6 +41,13 @@ pub fn run(probe: Probe, context: &GpuContext, sizes: &[usize], arguments: &Argu
         }
         Probe::Gap => gap(context),
         Probe::Upload => upload(context),
+        Probe::Host => {
+            sources::keep_host()?;
+            for &name in &arguments.types {
+                with_type!(name, T => host::<T>(context, sizes))?;
+            }
+            Ok(())
+        }
         Probe::Statistics => vulkan::statistics(context, sizes, arguments),
         Probe::Grid => {
             for &name in &arguments.types {
@@ -70,6 +79,31 @@ fn repeat<T: Element>(context: &GpuContext, sizes: &[usize]) -> Result<(), Box<d
         differing += off[0] + off[1];
     }
     if differing > 0 { Err(format!("{differing} runs of the same input differ").into()) } else { Ok(()) }
+}
+
+/// The third call of its shape, which compiles nothing and allocates nothing on the device, without clocks between its stages. What is done by several threads, or
+/// within another part, counts in both, so that parts need not add up to the whole.
+fn host<T: Element>(context: &GpuContext, sizes: &[usize]) -> Result<(), Box<dyn Error>> {
+    let options = SvdOptions::default().backend(Backend::Gpu).context(context.clone());
+    for &n in sizes {
+        let a = held::<T>(n)?;
+        let a = MatRef::from_column_major_slice(&a, n, n);
+        let mut seconds = 0.0;
+        for _ in 0..3 {
+            sources::take_host();
+            let start = Instant::now();
+            drop(a.svd_gpu_with(&options)?);
+            seconds = start.elapsed().as_secs_f64();
+        }
+        let mut all: BTreeMap<String, (usize, f64)> = BTreeMap::new();
+        for (what, ms) in sources::take_host() {
+            let (count, sum) = all.entry(what).or_default();
+            (*count, *sum) = (*count + 1, *sum + ms);
+        }
+        println!("{} n = {n}, thin vectors: {:.3} ms", T::NAME, 1e3 * seconds);
+        all.iter().for_each(|(what, (count, ms))| println!("{ms:>12.3} ms  {count:>5} x {what}"));
+    }
+    Ok(())
 }
 
 /// The WGSL of `gap`.

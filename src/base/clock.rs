@@ -110,3 +110,24 @@ impl Clock {
         self.0.map_or(0.0, |start| start.elapsed().as_secs_f64())
     }
 }
+
+/// What the host does from here to the end of the scope, which goes to the log with its milliseconds (target `svdvals_gpu::host`, level trace).
+pub(crate) struct HostSpan(&'static str, Clock);
+
+/// The log's target.
+const HOST: &str = "svdvals_gpu::host";
+
+impl HostSpan {
+    pub(crate) fn of(what: &'static str) -> HostSpan {
+        HostSpan(what, Clock::new(log::log_enabled!(target: HOST, log::Level::Trace)))
+    }
+}
+
+impl Drop for HostSpan {
+    fn drop(&mut self) {
+        let HostSpan(what, clock) = self;
+        if clock.0.is_some() {
+            log::trace!(target: HOST, "{what}: {:.3} ms", 1e3 * clock.seconds());
+        }
+    }
+}

@@ -4,7 +4,7 @@
 use bytemuck::Pod;
 use faer::Mat;
 
-use crate::base::{number::Number, parallel::pieces};
+use crate::base::{clock::HostSpan, number::Number, parallel::pieces};
 
 /// Bytes below which a matrix is filled by one thread.
 const BY_ONE: usize = 1 << 20;
@@ -22,6 +22,7 @@ pub(crate) fn from_columns<T: Number>(m: usize, n: usize, fill: &(dyn Fn(usize, 
         (0..n).for_each(|j| fill(j, a.col_as_slice_mut(j)));
         return a;
     }
+    let _span = HostSpan::of("memory of a result");
     let mut a = Mat::<T>::with_capacity(m, n);
     let ld = a.col_stride().unsigned_abs();
     let start = Start(a.as_ptr_mut());

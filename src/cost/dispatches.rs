@@ -75,7 +75,7 @@ impl Dispatches {
 
     /// `geqrt` of a level of a panel, beside a part of a product and before the rest of it.
     pub(super) fn factor_level(&mut self, kind: ElementKind, shape: &Shape, level: &Level, product: Option<&DeferredProduct>) {
-        let Some((product, of)) = product.zip(shape.beside_levels(kind)) else {
+        let (Some(product), Some(of)) = (product, shape.beside_levels(kind)) else {
             return self.note(Work::geqrt(kind, shape, level));
         };
         let at_once = product.columns_beside(kind, &of, self.most_flops());

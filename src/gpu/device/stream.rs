@@ -15,6 +15,7 @@ use wgpu::{BufferUsages, CommandEncoderDescriptor, ComputePassDescriptor, Comput
 
 use crate::{
     base::{
+        clock::HostSpan,
         error::{Result, SvdError},
         watch::Watch,
     },
@@ -281,6 +282,7 @@ impl Stream {
 
     /// Submits the next dispatches of the queue, if there are any.
     fn submit(&self) -> Result<Option<Submitted>> {
+        let _span = HostSpan::of("submission");
         let _order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
         let dispatches = self.state().next(self.most_flops());
         if dispatches.is_empty() {

@@ -125,8 +125,7 @@ impl DeferredKernels for GpuKernels {
             let [x, y] = self.stream.fold(level.map.blocks())?;
             return self.stream.dispatch(pipeline, bindings, parameters, [x, y, 1], Work::geqrt(self.kind, &self.shape, level));
         };
-        let shape = self.shape.beside_levels(self.kind).filter(|_| product.transposed == level.transposed);
-        let Some(shape) = shape else {
+        let (Some(shape), true) = (self.shape.beside_levels(self.kind), product.transposed == level.transposed) else {
             return Err(SvdError::invalid("window", format!("{product:?} cannot be updated beside {level:?}")));
         };
         a.room_for_product(product)?;

@@ -13,6 +13,7 @@ use crate::{
         vectors::VectorKernels,
     },
     base::{
+        clock::HostSpan,
         element_kind::ElementKind,
         error::{Result, SvdError},
         parallel::map,
@@ -59,6 +60,7 @@ pub(crate) struct Planned {
 impl Planned {
     /// For the `k` largest values of a bidiagonal.
     pub fn of(c: &ComplexBidiagonal, k: usize, watch: &Watch) -> Planned {
+        let _span = HostSpan::of("plan of divide and conquer");
         let n = c.diagonal.len();
         let (k, ld) = (k.min(n), n.next_multiple_of(4));
         let phases = Phases::of(&c.diagonal, &c.superdiagonal);
@@ -95,6 +97,7 @@ fn parts(real: ElementKind, x: f64) -> [f64; 3] {
 
 impl Tables {
     fn of(real: ElementKind, schedule: &Schedule) -> Self {
+        let _span = HostSpan::of("tables of the plan");
         let (mut words, mut numbers): (Vec<usize>, Vec<f64>) = Default::default();
         let rounded = |x| rounded(real, x);
         for g in &schedule.gathered {

@@ -13,6 +13,7 @@ use wgpu::{ErrorFilter, PollError, PollType, SubmissionIndex};
 
 use super::GpuContext;
 use crate::base::{
+    clock::HostSpan,
     error::{Result, SvdError},
     pool::on_thread,
 };
@@ -108,6 +109,7 @@ impl GpuContext {
 
     /// Blocks until `submission` is done.
     fn wait(&self, submission: SubmissionIndex) -> Result<()> {
+        let _span = HostSpan::of("wait");
         let result = self.poll(PollType::Wait { submission_index: Some(submission), timeout: Some(PATIENCE) });
         if self.is_lost() { Err(self.lost(String::new)) } else { result }
     }

@@ -11,6 +11,7 @@ use wgpu::{BufferAsyncError, BufferSize, BufferUsages, CommandEncoderDescriptor,
 use super::{State, Stream};
 use crate::{
     base::{
+        clock::HostSpan,
         element_kind::ElementKind,
         error::{Result, SvdError},
         number::Scalar,
@@ -73,6 +74,7 @@ impl Stream {
     /// [`upload`](Self::upload) of elements of `size` bytes, a power of two. All threads fill staging memory, which no cache may hold: each a part of
     /// it, from memory of its own that is in its cache.
     fn upload_bytes(&self, target: &Buffer, (len, size): (usize, usize), fill: Fill<'_>) -> Result<()> {
+        let _span = HostSpan::of("upload, its waits included");
         let (chunk, piece) = (UPLOAD_BYTES / size, PIECE_BYTES / size);
         self.zero_unless_covered(target, len * size)?;
         for start in (0..len).step_by(chunk) {
@@ -201,6 +203,7 @@ impl Stream {
             Err(never) => return Err(unmapped(never.to_string())),
         }
         let result = {
+            let _span = HostSpan::of("copy of what is read back");
             let view = staging.slice(..bytes).get_mapped_range().map_err(|e| unmapped(e.to_string()))?;
             take(&view)
         };
