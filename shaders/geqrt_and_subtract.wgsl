@@ -76,6 +76,7 @@ fn geqrt_and_subtract(
         window = Window(
             params.rs, params.cs, params.lines, params.c_row, params.c_col, params.c_rows, params.c_cols, params.of_l, params.of_r, params.inner
         );
-        subtract_in_chunk(thread, chunk / chunks * RPB, chunk % chunks * CPB);
+        let row = chunk / chunks * RPB;
+        if row < params.c_rows { subtract_in_chunk(thread, row, chunk % chunks * CPB, params.inner); }
     }
 }

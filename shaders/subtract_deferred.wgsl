@@ -14,5 +14,6 @@ fn subtract_deferred(
     @builtin(local_invocation_index) thread: u32,
 ) {
     window = params;
-    subtract_in_chunk(thread, (workgroup.y + workgroup.z * workgroups.y) * RPB, workgroup.x * CPB);
+    let row = (workgroup.y + workgroup.z * workgroups.y) * RPB;
+    if row < params.rows { subtract_in_chunk(thread, row, workgroup.x * CPB, params.inner); }
 }

@@ -334,9 +334,10 @@ impl<'a, T: Element> Search<'a, T> {
                 let values = self.place.grid(axis, self.n, tile_size, self.quick);
                 all = all.iter().flat_map(|t| values.iter().map(|&value| (axis.set)(t.clone(), value))).collect();
             }
-            let before = all.len();
             // Without deferred updates there are none beside panels.
-            all.retain(|tuning| self.place.check::<T>(tuning) && tuning.gpu.deferred_beside <= tuning.gpu.deferred_columns);
+            all.retain(|tuning| tuning.gpu.deferred_beside <= tuning.gpu.deferred_columns);
+            let before = all.len();
+            all.retain(|tuning| self.place.check::<T>(tuning));
             *refused += before - all.len();
             all
         };

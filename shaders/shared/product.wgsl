@@ -1,4 +1,4 @@
-// Products of windows of matrices, tile by tile: what gemm, gemm_batch and update_trailing share.
+// Products of windows of matrices, tile by tile: what gemm, gemm_batch, update_trailing, multiply_panel, subtract_deferred and geqrt_and_subtract share.
 //
 //   C <- beta C + alpha M X     C rows x cols,  M rows x inner,  X inner x cols
 //

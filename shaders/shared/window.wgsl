@@ -25,7 +25,8 @@ struct Window {
     inner: u32,
 }
 
-/// The window of this workgroup.
+/// The window of this workgroup, for addresses. What its threads branch on together is an argument: the language takes what it reads from private
+/// variables for different in each of them.
 var<private> window: Window;
 
 fn place_in_matrix(at: u32) -> Place {
@@ -61,15 +62,13 @@ fn factor(k: u32) -> Scalar {
     return select(ONE, -ONE, k == ALPHA);
 }
 
-/// C <- C - L R on the chunk of a workgroup from row `row` and column `col` of C on, if C has it. The numbers are the same for all threads of the workgroup.
-fn subtract_in_chunk(thread: u32, row: u32, col: u32) {
-    if row >= window.rows {
-        return;
-    }
+/// C <- C - L R on the chunk of a workgroup from row `row` and column `col` of C on, with `inner` columns of L. They are the same for all threads of the
+/// workgroup.
+fn subtract_in_chunk(thread: u32, row: u32, col: u32, inner: u32) {
     this_product = Product();
     this_product.rows = window.rows;
     this_product.cols = window.cols;
-    this_product.inner = window.inner;
+    this_product.inner = inner;
     this_product.a = window.row * window.rs + window.of_l * window.cs;
     this_product.a_rs = window.rs;
     this_product.a_cs = window.cs;
@@ -77,5 +76,5 @@ fn subtract_in_chunk(thread: u32, row: u32, col: u32) {
     this_product.x_rs = window.rs;
     this_product.x_cs = window.cs;
     this_product.flags = 256u * ALPHA + 65536u * BETA;
-    update_chunk(thread, row, col, window.inner);
+    update_chunk(thread, row, col, inner);
 }

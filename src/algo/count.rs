@@ -38,7 +38,8 @@ pub(crate) enum Asked<'a> {
     SubtractDeferred(&'a DeferredProduct),
     /// A level, and what is subtracted beside it.
     FactorLevel(&'a Level, Option<&'a DeferredProduct>),
-    JoinReflectors(&'a DeferredPanel, &'a [Level]),
+    /// A panel, its levels, and what was subtracted beside them.
+    JoinReflectors(&'a DeferredPanel, &'a [Level], Option<&'a DeferredProduct>),
     MultiplyPanel(&'a DeferredPanel),
 }
 
@@ -57,7 +58,7 @@ impl Asked<'_> {
                 let beside = beside.map_or(0, |product| product.flops(kind, product.cols.len()));
                 level.geqrt_flops(kind).saturating_add(beside)
             }
-            Asked::JoinReflectors(panel, _) => panel.join_flops(kind),
+            Asked::JoinReflectors(panel, ..) => panel.join_flops(kind),
             Asked::MultiplyPanel(panel) => panel.multiply_flops(kind, panel.multiplied().len()),
             Asked::PackBand(..) | Asked::Chase(..) => 0,
         }
@@ -141,9 +142,9 @@ impl DeferredKernels for Counter<'_> {
         _: &mut Self::Dense,
         panel: &DeferredPanel,
         levels: &[Level],
-        _: Option<&DeferredProduct>,
+        beside: Option<&DeferredProduct>,
     ) -> Result<()> {
-        self.note(Asked::JoinReflectors(panel, levels))
+        self.note(Asked::JoinReflectors(panel, levels, beside))
     }
 
     fn multiply_panel(&self, _: &mut Self::Dense, panel: &DeferredPanel) -> Result<()> {

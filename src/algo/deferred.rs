@@ -1,8 +1,8 @@
 //! Stage 1 with deferred updates.
 //!
 //! A stays as it is while reflectors accumulate: the trailing matrix is A - L R, and each panel adds to L and R, as in LAPACK's `gebrd`, but by blocks. A is
-//! read twice for each tile, by products with a panel, and written once for several. A panel's tree of reflectors is joined into one block
-//! reflector I - V T V^H for that.
+//! read twice for each tile, by products with a panel, and once more and written when L is applied, every `deferred_columns` reflectors. A panel's tree of
+//! reflectors is joined into one block reflector I - V T V^H for that.
 //!
 //! ```text
 //! update      P <- P - L R                             the panel, brought up to date
@@ -55,9 +55,10 @@ impl Deferral {
         if self.beside { self.columns.saturating_mul(2) } else { self.columns }
     }
 
-    /// Columns of L whose product is subtracted at a time where kept reflectors are applied: nothing is beside it, so few products are best.
-    pub fn applied(self) -> usize {
-        if self.beside { self.columns.saturating_mul(4) } else { self.columns }
+    /// Columns of L whose product is subtracted at a time where kept reflectors are applied, `all` columns of them. Nothing is beside these products, so they
+    /// are few: of four times as many columns as in stage 1, or of all.
+    pub fn applied(self, all: usize) -> usize {
+        if self.beside { self.columns.saturating_mul(4).min(all.max(self.columns)) } else { self.columns }
     }
 }
 
@@ -65,10 +66,19 @@ impl Deferral {
 /// matrix the triangular factor is reduced.
 pub(crate) fn deferral_of_call(kind: ElementKind, (m, n): (usize, usize), tuning: &Tuning, beside: bool) -> Deferral {
     let rows = if qr_first(m, n) { n } else { m };
-    let deferral = Deferral { columns: deferred_columns(kind, (rows, n), tuning), beside };
-    let room = deferral.room();
-    let entries = (m.saturating_add(room + 3) as u64).saturating_mul((n + room + 3) as u64);
-    if entries < MOST_ENTRIES { deferral } else { Deferral::default() }
+    let columns = deferred_columns(kind, (rows, n), tuning);
+    let fits = |deferral: Deferral| {
+        let room = deferral.room();
+        (m.saturating_add(room + 3) as u64).saturating_mul((n + room + 3) as u64) < MOST_ENTRIES
+    };
+    let (wanted, narrower) = (Deferral { columns, beside }, Deferral { columns, beside: false });
+    if fits(wanted) {
+        wanted
+    } else if fits(narrower) {
+        narrower
+    } else {
+        Deferral::default()
+    }
 }
 
 /// The columns of L that are subtracted at a time in stage 1 of an m x n matrix, m >= n.
@@ -184,12 +194,13 @@ impl Updates {
         self.new.len() + 2 * stride(tuning) > self.deferral.columns
     }
 
-    /// The products beside the `count` levels of a panel: equal shares of what is left of the old updates, whole chunks of workgroups, from the last columns on.
+    /// The products beside the `count` levels of a panel: equal shares of what is left of the old updates, in multiples of a workgroup's columns, from the last
+    /// columns on.
     fn beside(&mut self, panel: &DeferredPanel, count: usize, tuning: &Tuning) -> Vec<DeferredProduct> {
         // The trailing matrix begins at this row, and this column.
         let first = panel.trailing().start;
-        let panels_left = (self.deferral.columns.saturating_sub(self.new.len()) / panel.stride + 1) * count;
-        let share = self.until.saturating_sub(first).div_ceil(panels_left.max(1)).next_multiple_of(tuning.cols_per_block.max(1));
+        let levels_left = (self.deferral.columns.saturating_sub(self.new.len()) / panel.stride + 1) * count;
+        let share = self.until.saturating_sub(first).div_ceil(levels_left.max(1)).next_multiple_of(tuning.cols_per_block.max(1));
         let mut products = Vec::new();
         while products.len() < count && self.until > first {
             let from = self.until.saturating_sub(share).max(first);

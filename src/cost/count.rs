@@ -102,7 +102,7 @@ pub(super) fn dispatches_of_call(
             }
             Asked::SubtractDeferred(product) => all.subtract_deferred(kind, &shape, product.clone()),
             Asked::FactorLevel(level, beside) => all.factor_level(kind, &shape, level, beside),
-            Asked::JoinReflectors(panel, levels) => all.note(Work::join_reflectors(kind, &shape, panel, levels)),
+            Asked::JoinReflectors(panel, levels, beside) => all.note(Work::join_reflectors(kind, &shape, panel, levels, beside)),
             Asked::MultiplyPanel(panel) => all.multiply_panel(kind, &shape, panel),
             Asked::Geqrt(level) => all.note(Work::geqrt(kind, &shape, level)),
             Asked::Unmqr(level, cols) => all.unmqr(kind, &shape, level, cols),

@@ -64,7 +64,7 @@ impl DeferredProduct {
         self.columns_beside(kind, shape, most_flops).min(MOST_COLUMNS.next_multiple_of(shape.cols))
     }
 
-    /// The same beside a level, where C has few rows or few columns.
+    /// The same beside a level, in any number of columns: few products are made at a time there, so that both factors are small.
     pub(crate) fn columns_beside(&self, kind: ElementKind, shape: &ProductShape, most_flops: u64) -> usize {
         let of_workgroups = self.flops(kind, shape.cols).max(1);
         ((most_flops / of_workgroups).max(1) as usize).saturating_mul(shape.cols).min(self.cols.len().max(1))
@@ -159,8 +159,18 @@ impl Work {
         Work { flops: panel.multiply_flops(kind, shape.ts), chain, ..copied }
     }
 
-    /// `join_reflectors` of a panel with these levels.
-    pub fn join_reflectors(kind: ElementKind, shape: &Shape, panel: &DeferredPanel, levels: &[Level]) -> Work {
+    /// `join_reflectors` of a panel with these levels, and zeros for R's part in the product that was beside them.
+    pub fn join_reflectors(
+        kind: ElementKind,
+        shape: &Shape,
+        panel: &DeferredPanel,
+        levels: &[Level],
+        beside: Option<&DeferredProduct>,
+    ) -> Work {
+        let zeros = match beside {
+            Some(product) => (product.inner.len() * if product.transposed { &product.rows } else { &product.cols }.len()) as u64,
+            None => 0,
+        };
         let scalar = scalar_bytes(kind);
         let [ts, threads, width, rows] = [shape.ts, shape.geqrt_threads(), panel.width, panel.len()].map(|x| x as u64);
         let leaf = levels.first().map_or(1, |leaves| leaves.map.block_rows.min(leaves.map.rows).max(1)) as u64;
@@ -185,7 +195,7 @@ impl Work {
             beside: Beside::default(),
             two_strips: false,
             // V of the leaves twice, V and V T out; and the levels above and T of a workgroup's path.
-            bytes: (4 * rows * ts + workgroups * 4 * levels.len() as u64 * ts * ts) * scalar,
+            bytes: (zeros + 4 * rows * ts + workgroups * 4 * levels.len() as u64 * ts * ts) * scalar,
             workgroup_bytes: workgroups
                 * threads
                 * (products * each * 4 * ts + width * 6 * ts * ts / threads + 2 * ts * ts)

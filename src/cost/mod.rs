@@ -358,7 +358,7 @@ impl Cost {
     /// ```
     /// use svdvals_gpu::cost::{Cost, DeviceModel};
     /// // Where memory is slow, deferred updates save passes over matrices of moderate size too.
-    /// let [laptop, data_centre] = [DeviceModel::RTX_4060, DeviceModel::H100].map(|device| Cost::tuning_on::<f32>(8192, &device));
+    /// let [laptop, data_centre] = [DeviceModel::RTX_4060, DeviceModel::H100].map(|device| Cost::tuning_on::<f32>(5000, &device));
     /// assert!(laptop.gpu.deferred_columns > data_centre.gpu.deferred_columns);
     /// ```
     pub fn tuning_on<S: Number>(n: usize, device: &DeviceModel) -> Tuning {

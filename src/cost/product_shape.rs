@@ -1,4 +1,4 @@
-//! Sizes of the kernels that multiply matrices tile by tile: `gemm`, `gemm_batch` and `update_trailing`.
+//! Sizes of the kernels that multiply matrices tile by tile (shaders/shared/product.wgsl).
 
 use crate::{
     base::element_kind::ElementKind,

@@ -271,7 +271,7 @@ impl Shape {
             memory("deferred_columns", shape.panels.bytes(kind), "multiply_panel")?;
             memory("deferred_columns", shape.join_bytes(kind), "join_reflectors")?;
         }
-        if let (Some(products), 1..) = (shape.beside_levels(kind), tuning.gpu.deferred_columns) {
+        if let (Some(products), 1.., false) = (shape.beside_levels(kind), tuning.gpu.deferred_columns, kind.is_half()) {
             memory("deferred_beside", shape.levels_bytes(kind, &products), "geqrt beside deferred updates")?;
         }
         if let Some(beside) = shape.beside(kind) {

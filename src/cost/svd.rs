@@ -3,7 +3,7 @@
 use crate::{
     algo::{
         bidiag::divide::LEAF,
-        deferred::{applied_levels, kept_levels},
+        deferred::{Deferral, applied_levels, kept_levels},
         one_stage::panel_rows,
         to_band::qr_first,
         vectors::needs_step,
@@ -130,13 +130,14 @@ fn note_stages_applied(
         let fitting = usize::try_from(all.most_flops() / chunk).unwrap_or(usize::MAX).clamp(1, MOST.groups);
         Wave::all(step, fitting).iter().for_each(|wave| all.note(Work::apply_chase(kind, step, wave, k)));
     }
-    let most = if all.matrices() > 1 { 0 } else { deferral(kind, (m, n), tuning).applied() };
-    let levels = applied_levels(kept_levels((m, n), tuning, ROWS_AT_ONCE, most > 0), Side::Right, Op::NoTrans);
+    let deferral = if all.matrices() > 1 { Deferral::default() } else { deferral(kind, (m, n), tuning) };
+    let levels = kept_levels((m, n), tuning, ROWS_AT_ONCE, deferral.columns > 0);
+    let levels = applied_levels(levels, Side::Right, Op::NoTrans);
     let levels: Vec<Level> = levels.into_iter().map(|(_, level)| level).collect();
     let is_joined = |level: &Level| shape.is_joined(level);
     for run in levels.chunk_by(|x, y| is_joined(x) == is_joined(y)) {
         if run.first().is_some_and(is_joined) {
-            note_joined(kind, all, shape, run, (n, k), most / shape.ts * shape.ts);
+            note_joined(kind, all, shape, run, (n, k), deferral.applied(run.len() * shape.ts));
             continue;
         }
         for level in run {

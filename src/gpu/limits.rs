@@ -148,11 +148,15 @@ pub(crate) fn required_bytes_of(
         let of_panels = |len| fitting_bytes(context, "products with a panel", kind.scalar_bytes(), len);
         Ok(dense.saturating_add(of_panels(panels[0])?).saturating_add(of_panels(panels[1])?))
     };
-    // Without room for deferred updates it may fit.
-    let matrix = match of_matrix(deferral(kind, (m.max(n), m.min(n)), tuning).room()) {
-        Err(SvdError::TooLarge { .. }) => of_matrix(0)?,
-        bytes => bytes?,
-    };
+    let deferral = deferral(kind, (m.max(n), m.min(n)), tuning);
+    let mut matrix = of_matrix(deferral.room());
+    // With less room for deferred updates, or none, it may fit.
+    for room in [deferral.columns, 0] {
+        if matches!(matrix, Err(SvdError::TooLarge { .. })) {
+            matrix = of_matrix(room);
+        }
+    }
+    let matrix = matrix?;
     let order = m.min(n);
     let band = required_band_bytes(kind, context, order, tuning.bandwidth(order), tuning)?;
     Ok(matrix.saturating_add(band))

@@ -1,12 +1,12 @@
 //! The index arithmetic of stage 1 with deferred updates.
 //!
 //! ```text
-//!   [ A  L ]     the trailing matrix is A - L R. L has a column, and R a row, for each reflector since A was last written
-//!   [ R  G ]     G has room for products with L
+//!   [ A  L ]     the trailing matrix is A - L R. L has a column, and R a row, for each reflector whose update A lacks, or has in part of its columns:
+//!   [ R  G ]     there R is zero. G has room for products with L
 //! ```
 //!
-//! Of an m x n matrix A, L begins at column n, and R at row m. Each panel appends `stride` columns to L and rows to R: a panel of columns V to L and
-//! (V T)^H A to R, and one of rows likewise, with A, L and R transposed.
+//! Of an m x n matrix A, L begins at column n, and R at row m. Each panel puts `stride` columns into L and rows into R, behind those in use or before them: a
+//! panel of columns V into L and (V T)^H A into R, and one of rows likewise, with A, L and R transposed.
 
 use std::ops::Range;
 
@@ -70,7 +70,8 @@ impl DeferredPanel {
         self.col + self.width..self.cols
     }
 
-    /// The columns that are multiplied with the panel's reflectors: those right of it, and L, up to its last column that is in use.
+    /// The columns that are multiplied with the panel's reflectors: those right of it, and L, up to its last column that is in use. (Products with columns before
+    /// the first one, of which there are at most half, are not used.)
     pub fn multiplied(&self) -> Range<usize> {
         self.col + self.width..self.cols + self.pending
     }

@@ -64,7 +64,7 @@ pub trait StageKernels {
         Ok(false)
     }
 
-    /// The columns of updates that stage 1 of this m x n matrix, m >= n, defers at most; 0: none are deferred.
+    /// The columns of updates that stage 1 of this m x n matrix, m >= n, makes at a time; 0: none are deferred.
     fn deferred_columns(&self, _a: &Self::Dense, _size: (usize, usize), _tuning: &Tuning) -> usize {
         0
     }
@@ -89,7 +89,7 @@ pub trait DeferredKernels: StageKernels {
     fn factor_level(&self, a: &mut Self::Dense, k: usize, level: &Level, beside: Option<&DeferredProduct>) -> Result<()>;
 
     /// Joins the reflectors of a panel's levels to I - V T V^H, whose first columns are those of Q S, for a diagonal matrix S of signs, and the panel's R
-    /// to S R. V is appended to L, and V T stays for [`multiply_panel`](Self::multiply_panel). If the matrix keeps its reflectors, V is also stored below the
+    /// to S R. V goes to L, and V T stays for [`multiply_panel`](Self::multiply_panel). If the matrix keeps its reflectors, V is also stored below the
     /// panel's R, as that of a level with one block. Of the part of R in the product that was `beside` the levels there is none left: it becomes zero.
     fn join_reflectors(
         &self,

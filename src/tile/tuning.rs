@@ -105,7 +105,7 @@ pub struct GpuTuning {
     #[cfg_attr(feature = "serde", serde(default))]
     pub strips_per_thread: usize,
     /// Columns of reflectors of stage 1, and of their products, whose update of the trailing matrix is put off, until one product makes it: a multiple
-    /// of 2 `tile_size`, of which the rest has no effect. The trailing matrix is then read twice for each tile, and rarely written. They take as many rows
+    /// of 2 `tile_size`, of which the rest has no effect. The trailing matrix is then read twice for each tile, and written once for so many. They take as many rows
     /// and columns of memory beside the matrix. 0: each level's reflectors are applied at once. So they are in batches, in matrices stored in half precision
     /// or in more buffers than a shader binds beside seven, and with [`PanelTree::Flat`].
     #[cfg_attr(feature = "serde", serde(default))]
@@ -113,8 +113,9 @@ pub struct GpuTuning {
     /// Least columns of a trailing matrix whose updates are put off.
     #[cfg_attr(feature = "serde", serde(default))]
     pub deferred_from: usize,
-    /// 1: that product is made beside `geqrt` of the panels that follow, a few columns in each dispatch, where a workgroup of as many threads has room for
-    /// both in 32 KiB. Panels, which few workgroups factor, then take no time of their own. It takes twice the rows and columns of memory. 0: it is not.
+    /// 1: that product is made beside `geqrt` of the panels that follow, some columns in each dispatch, so that the few workgroups that factor a panel do not
+    /// have the device for themselves. It takes twice the rows and columns of memory. It has no effect where `cols_per_block` / 8 does not divide the
+    /// tile_size split_k threads of `geqrt`, or both take more than 32 KiB of workgroup memory. 0: it is made on its own.
     #[cfg_attr(feature = "serde", serde(default))]
     pub deferred_beside: usize,
 }

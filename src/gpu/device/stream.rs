@@ -282,12 +282,12 @@ impl Stream {
 
     /// Submits the next dispatches of the queue, if there are any.
     fn submit(&self) -> Result<Option<Submitted>> {
-        let _span = HostSpan::of("submission");
         let _order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
         let dispatches = self.state().next(self.most_flops());
         if dispatches.is_empty() {
             return Ok(None);
         }
+        let _span = HostSpan::of("submission");
         let kernels: Vec<Kernel> = self.passes(&dispatches).map(|pass| pass[0].kernel).collect();
         let mut bytes = 0;
         let zeroing = self.context.pool().zeroing();

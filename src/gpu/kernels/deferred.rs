@@ -52,19 +52,23 @@ fn strides(a: &Dense, transposed: bool) -> [u32; 3] {
 }
 
 impl GpuKernels {
-    /// Rows and columns of memory for deferred updates of an m x n matrix or n x m.
-    pub(super) fn room_for_deferred(&self, (m, n): (usize, usize)) -> usize {
-        if self.deferred { deferral(self.kind, (m.max(n), m.min(n)), &self.tuning).room() } else { 0 }
+    /// How a call for an m x n matrix or n x m defers updates.
+    pub(super) fn deferral_of_call(&self, (m, n): (usize, usize)) -> Deferral {
+        if self.deferred { deferral(self.kind, (m.max(n), m.min(n)), &self.tuning) } else { Deferral::default() }
     }
 
     /// A matrix for stage 1 of a call.
     pub(super) fn dense_of(&self, size: (usize, usize), by_rows: bool) -> Result<Dense> {
         let with = |room| Dense::with_room(self.kind, &self.context, size, room, by_rows, self.shape, self.tuning.leaf);
-        match with(self.room_for_deferred(size)) {
-            // Without room for that it may fit.
-            Err(SvdError::TooLarge { .. }) => with(0),
-            made => made,
+        let deferral = self.deferral_of_call(size);
+        let mut made = with(deferral.room());
+        // With less room for that, or none, it may fit.
+        for room in [deferral.columns, 0] {
+            if matches!(made, Err(SvdError::TooLarge { .. })) {
+                made = with(room);
+            }
         }
+        made
     }
 
     /// How stage 1 of a matrix defers updates: it has room for them, and a shader binds its buffers.
@@ -217,7 +221,7 @@ impl DeferredKernels for GpuKernels {
             zero_cols: zero_cols.len() as u32,
         };
         let chunks = leaf.min(rows).div_ceil(self.shape.geqrt_threads() as u32);
-        let work = Work::join_reflectors(self.kind, &self.shape, panel, levels);
+        let work = Work::join_reflectors(self.kind, &self.shape, panel, levels, beside);
         let z = 1 + u32::from(beside.is_some());
         self.stream.dispatch(pipeline, bindings, parameters, [rows.div_ceil(leaf.max(1)), chunks, z], work)
     }

@@ -76,7 +76,8 @@ impl GpuKernels {
     /// Applies the block reflectors of panels with deferred updates, to a copy of C with room for these. False if they are not in one buffer.
     fn apply_joined(&self, a: &Dense, levels: &[(usize, Level)], op: Op, c: &mut Dense) -> Result<bool> {
         let stride = self.shape.ts;
-        let (room, by_rows) = (self.deferral(a, a.size, &self.tuning).applied(), c.strides.1 == 1);
+        let deferral = self.deferral(a, a.size, &self.tuning);
+        let (room, by_rows) = (deferral.applied(levels.len() * stride), c.strides.1 == 1);
         if room == 0 || c.size.1 == 0 || c.matrices > 1 || c.a.len() > 1 {
             return Ok(false);
         }

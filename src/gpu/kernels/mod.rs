@@ -130,7 +130,7 @@ impl GpuKernels {
             if m.max(n) > self.tuning.tile_size {
                 wanted.push((unmqr, shape.unmqr_constants(), count));
             }
-            if self.room_for_deferred((m, n)) > 0 {
+            if self.deferral_of_call((m, n)).columns > 0 {
                 wanted.extend(deferred::pipelines(self.kind, shape, count, self.kept));
             }
             if let Some(beside) = shape.beside(self.kind).filter(|_| in_vectors && count == 1 && m.max(n) > self.tuning.leaf) {

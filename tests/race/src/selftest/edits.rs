@@ -71,7 +71,7 @@ pub const EDITS: &[(&str, &str, &str)] = &[
     ("subtract_deferred", "window.of_r * window.rs", "(window.of_r + 1u) * window.rs"),
     ("geqrt_and_subtract", "if index < params.blocks {", "if index <= params.blocks {"),
     ("geqrt_and_subtract", "let chunk = index - params.blocks;", "let chunk = max(index - params.blocks, 1u) - 1u;"),
-    ("geqrt_and_subtract", "chunk / chunks * RPB, chunk % chunks * CPB", "chunk / chunks * RPB / 2u, chunk % chunks * CPB"),
+    ("geqrt_and_subtract", "let row = chunk / chunks * RPB;", "let row = chunk / chunks * RPB / 2u;"),
     ("geqrt_and_subtract", "window.of_l * window.cs", "(window.of_l + 1u) * window.cs"),
     ("join_reflectors", "e < params.zero_rows * params.zero_cols", "e < params.zero_rows"),
     ("join_reflectors", "(params.zero_col + j) * params.cs", "(params.zero_col + j + 1u) * params.cs"),
