@@ -62,7 +62,8 @@ fn factor(k: u32) -> Scalar {
 fn multiply_panel(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let row = params.first + workgroup.y * RPB;
     part = workgroup.z;
-    let done = part * params.at_once;
+    // Not by way of `part`: the language takes what is read from private variables for different in each thread, and there are barriers below.
+    let done = workgroup.z * params.at_once;
     if row >= params.cols || done >= params.rows {
         return;
     }

@@ -1,14 +1,14 @@
 // The page in headless Chromium: what it computes, against the native program; what it shows; pictures of it.
-//   test.mjs FOLDER (of the built page) SPECTRUM (the example, native) NODE_MODULES CHROMIUM
+//   test.mjs FOLDER (of the built page) SPECTRUM (the example, native) NODE_MODULES CHROMIUM [WGSL (a folder of texts that it is to compile)]
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, extname, join } from 'node:path';
 
-const [folder, native, modules, executablePath] = process.argv.slice(2);
+const [folder, native, modules, executablePath, sources] = process.argv.slice(2);
 const { chromium } = createRequire(`${modules}/`)('playwright-core');
 
 const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.wasm': 'application/wasm' };
@@ -54,6 +54,18 @@ function agree(got, want, eps) {
   const error = norm(got.map((x, i) => x - want[i])) / norm(want);
   assert.ok(error <= 4 * eps, `relative error ${error}`);
   return error;
+}
+
+// What Chromium's compiler has against these texts.
+async function compiles(page, texts) {
+  const found = await page.evaluate(async (texts) => {
+    const device = await (await navigator.gpu.requestAdapter()).requestDevice();
+    const infos = await Promise.all(texts.map(([, code]) => device.createShaderModule({ code }).getCompilationInfo()));
+    return infos.map(({ messages }) => messages.filter(({ type }) => type === 'error').map(({ lineNum, message }) => `line ${lineNum}: ${message}`));
+  }, texts);
+  assert.ok(texts.length > 0);
+  assert.deepEqual(texts.map(([name], i) => [name, found[i]]).filter(([, errors]) => errors.length > 0), []);
+  console.log(`${texts.length} shaders compile`);
 }
 
 // The program alone, on random pixels: on the small matrix's way (of the CPU), and by way of a band.
@@ -188,6 +200,7 @@ try {
   const other = await browser.newPage();
   other.on('pageerror', (error) => complaints.push(String(error)));
   await other.goto(address);
+  if (sources) await compiles(other, readdirSync(sources).map((name) => [name, readFileSync(join(sources, name), 'utf8')]));
   await computes(other, 'gpu', 2 ** -23);
   await other.click('#sample');
   await other.waitForSelector('#result', { state: 'visible', timeout: 120_000 });

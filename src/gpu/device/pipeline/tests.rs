@@ -310,7 +310,7 @@ fn rust_and_wgsl_agree() {
 }
 
 /// Writes the WGSL of all pipelines, with the defaults for an H100 and n = 4096, to the directory `SVDVALS_GPU_WGSL`, for
-/// `benches/registers.py`.
+/// `benches/registers.py`; and to `browsers` in it what browsers can be given of it, whose compilers refuse more (`examples/web/test.mjs`).
 #[test]
 #[ignore = "writes files"]
 fn write_sources() {
@@ -323,12 +323,20 @@ fn write_sources() {
             of_chase_team(kind, &tuning.clone().subgroup_threads(subgroup), tuning.tile_size, lines_per_thread, sweeps_per_block)
         });
         let all = all(kind, &bounds, &tuning).into_iter().chain(team.into_iter().flatten());
+        std::fs::create_dir_all(format!("{directory}/browsers")).unwrap();
         // CUDA has no text of cooperative matrices.
         for Made { shader, constants: values, counts, .. } in all.filter(|made| made.shader.name != "coop_gemm") {
-            let has = Has { immediates: true, coherent: false, fused: true };
-            let source = wgsl(kind, shader, counts[0], &constants(kind.real(), &values), has).unwrap();
+            let written = |immediates| {
+                let has = Has { immediates, coherent: false, fused: true };
+                wgsl(kind, shader, counts[0], &constants(kind.real(), &values), has).unwrap()
+            };
             let variant = shader.variant.map_or(String::new(), |variant| format!("-{variant}"));
-            std::fs::write(format!("{directory}/{}{variant}.{}.wgsl", shader.name, kind.name()), source).unwrap();
+            let name = format!("{}{variant}.{}.wgsl", shader.name, kind.name());
+            std::fs::write(format!("{directory}/{name}"), written(true)).unwrap();
+            let for_browsers = written(false);
+            if !kind.is_double() && enabled(&for_browsers) == 0 && !for_browsers.contains("subgroupMax") {
+                std::fs::write(format!("{directory}/browsers/{name}"), for_browsers).unwrap();
+            }
         }
     }
     for_all_types!(write);
