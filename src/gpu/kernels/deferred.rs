@@ -114,7 +114,7 @@ impl DeferredKernels for GpuKernels {
         for col in cols.clone().step_by(at_once) {
             let count = at_once.min(cols.end - col);
             let [row, col, of_rows, of_cols] = [rows.start, col, rows.len(), count].map(|x| x as u32);
-            let [of_l, of_r, inner] = [n + inner.start, m + inner.start, inner.len()].map(|x| x as u32);
+            let (of_l, of_r, inner) = ((n + inner.start) as u32, (m + inner.start) as u32, inner.len() as u32);
             let parameters =
                 parameters::SubtractDeferred { rs, cs, lines, row, col, rows: of_rows, cols: of_cols, of_l, of_r, inner };
             let work = Work::subtract_deferred(self.kind, &shape, &product, count);
@@ -197,7 +197,7 @@ impl DeferredKernels for GpuKernels {
         let of = |k: usize| levels.get(k).map_or([0, 0], |level| [level.map.rows, level.map.block_rows].map(|x| x as u32));
         let ([_, leaf], [rows_1, block_1], [rows_2, block_2]) = (of(0), of(1), of(2));
         let [row, col, rows, width] = [panel.row, panel.col, panel.len(), panel.width].map(|x| x as u32);
-        let [to, of_levels] = [panel.cols + panel.to, levels.len()].map(|x| x as u32);
+        let (to, of_levels) = ((panel.cols + panel.to) as u32, levels.len() as u32);
         let parameters = parameters::JoinReflectors {
             rs,
             cs,
