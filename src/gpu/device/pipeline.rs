@@ -383,8 +383,9 @@ impl GpuContext {
         //   unmqr on C            `Dense::applied`, and `GpuKernels::apply`: the last stacked row is a row of C
         //   update_line, multiply_line, update_trailing   `Panels::check`: the line, and the rows and columns of an update, fit the
         //                         matrix and the panels, which are allocated with their sizes
-        //   subtract_deferred, multiply_panel, add_parts, join_reflectors   `Deferred::check`: the panel fits the matrix, for which and the levels of
-        //                         whose longest panel the buffers are allocated; `GpuKernels::subtract_deferred`: the windows are in the matrix with L and R
+        //   subtract_deferred, geqrt_and_subtract, multiply_panel, add_parts, join_reflectors   `Dense::room_for_panel`: the panel fits the matrix, for
+        //                         which and the levels of whose longest panel the buffers are allocated; `Dense::room_for_product`: the windows are in the
+        //                         matrix with L and R
         //   spread_reflectors     `GpuKernels::apply_joined`: the reflectors are those of the level that is gathered there, and C has as many rows, and the room
         //   larft                 `GpuKernels::apply_row_reflectors`: the rows are those of a panel of the matrix
         //   pack_band             `GpuKernels::pack_band`: n fits the matrix; the band is allocated there, with its layout's size
