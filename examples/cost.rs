@@ -265,6 +265,7 @@ fn with_field(tuning: Tuning, name: &str, value: usize) -> Result<Tuning, String
         "deferred_columns" => tuning.deferred_columns(value),
         "deferred_beside" => tuning.deferred_beside(value),
         "deferred_from" => tuning.deferred_from(value),
+        "formed_beside" => tuning.formed_beside(value),
         "cycles_per_dispatch" => tuning.cycles_per_dispatch(value),
         "max_blocks" => tuning.max_blocks(value),
         other => return Err(format!("{other} is no hyperparameter")),

@@ -21,7 +21,7 @@ use crate::{
         one_stage::{apply_one_stage, one_stage},
         reflectors::{Phases, apply_stage_1, apply_stage_2, keep_stage_1},
         to_band::{qr_first, to_band, triangular_factor},
-        vectors::VectorKernels,
+        vectors::{Applied, VectorKernels},
     },
     base::{
         blas::{Op, Side},
@@ -98,6 +98,8 @@ pub(crate) struct Found<K: TileKernels> {
     pub values: Vec<f64>,
     /// n x k, if any were asked for.
     pub right: Option<K::Dense>,
+    /// Whether they are those of the matrix, not yet of its bidiagonal. (The drivers' results are.)
+    is_transformed: bool,
     /// The scaled matrix, if it was to be kept.
     pub copy: Option<K::Dense>,
     pub seconds: StageSeconds,
@@ -173,9 +175,11 @@ impl<K: VectorKernels> Driver<'_, K> {
         wanted: Option<Wanted<'_>>,
         seconds: StageSeconds,
     ) -> Result<Found<K>> {
-        let mut found = self.svd_of_bidiagonal(&reduced.band, scale, wanted).await?;
+        let apply = |x: &mut K::Dense| self.apply_reflectors(&reduced, x);
+        let q: Option<Applied<'_, K::Dense>> = if reduced.dense.is_some() { Some(&apply) } else { None };
+        let mut found = self.svd_of_bidiagonal(&reduced.band, scale, wanted, q).await?;
         found.seconds.add(&seconds);
-        if let Some(x) = &mut found.right {
+        if let (Some(x), false) = (&mut found.right, found.is_transformed) {
             self.transform_back(&reduced, x, &mut found.seconds).await?;
         }
         Ok(found)
@@ -184,15 +188,20 @@ impl<K: VectorKernels> Driver<'_, K> {
     /// X <- P1 P2 X, with the kept reflectors of a matrix, or of as many as X is; or P2 X for a band.
     pub async fn transform_back(&self, reduced: &Reduced<K>, x: &mut K::Dense, seconds: &mut StageSeconds) -> Result<()> {
         let mut clock = Clock::new(self.timed);
-        let &Reduced { ref dense, rows, ref band, n, bandwidth } = reduced;
-        apply_stage_2(self.kernels, band, (n, bandwidth), self.tuning, Side::Right, Op::NoTrans, x)?;
-        if let Some(dense) = dense {
-            apply_stage_1(self.kernels, dense, (rows, n), self.tuning, Side::Right, Op::NoTrans, x)?;
-        }
+        self.apply_reflectors(reduced, x)?;
         if self.timed {
             seconds.back_transformation += self.lap(&mut clock).await?;
         }
         Ok(())
+    }
+
+    fn apply_reflectors(&self, reduced: &Reduced<K>, x: &mut K::Dense) -> Result<()> {
+        let &Reduced { ref dense, rows, ref band, n, bandwidth } = reduced;
+        apply_stage_2(self.kernels, band, (n, bandwidth), self.tuning, Side::Right, Op::NoTrans, x)?;
+        match dense {
+            Some(dense) => apply_stage_1(self.kernels, dense, (rows, n), self.tuning, Side::Right, Op::NoTrans, x),
+            None => Ok(()),
+        }
     }
 
     /// The rest of [`svd`](Self::svd), by the one-stage reduction of a matrix on the backend. Its seconds count as those of stage
@@ -217,7 +226,7 @@ impl<K: VectorKernels> Driver<'_, K> {
         if self.timed || self.watch.is_on() {
             seconds.band_to_bidiag = self.lap(&mut clock).await?;
         }
-        let mut found = self.svd_of_bidiagonal(&band, scale, wanted).await?;
+        let mut found = self.svd_of_bidiagonal(&band, scale, wanted, None).await?;
         drop(band);
         if let (Some(x), Some(dense)) = (&mut found.right, kept) {
             let mut clock = Clock::new(self.timed);
@@ -253,8 +262,14 @@ impl<K: VectorKernels> Driver<'_, K> {
         self.svd_of_reduced(reduced, scale, wanted, seconds).await
     }
 
-    /// Stage 3 of a bidiagonal in band storage, with D2 V_C. The seconds of its read-back count as those of stage 2.
-    async fn svd_of_bidiagonal(&self, band: &K::Banded, scale: f64, wanted: Option<Wanted<'_>>) -> Result<Found<K>> {
+    /// Stage 3 of a bidiagonal in band storage, with D2 V_C, or Q D2 V_C. The seconds of its read-back count as those of stage 2.
+    async fn svd_of_bidiagonal(
+        &self,
+        band: &K::Banded,
+        scale: f64,
+        wanted: Option<Wanted<'_>>,
+        q: Option<Applied<'_, K::Dense>>,
+    ) -> Result<Found<K>> {
         let mut clock = Clock::new(self.timed);
         let mut seconds = StageSeconds::default();
         self.watch.begin(Stage::Svdvals)?;
@@ -277,21 +292,21 @@ impl<K: VectorKernels> Driver<'_, K> {
             }
         };
         seconds.svdvals = self.lap(&mut clock).await?;
-        let right = match (wanted, read_back) {
+        let (right, is_transformed) = match (wanted, read_back) {
             (Some(wanted), Some(c)) => {
                 self.watch.begin(Stage::Vectors)?;
-                let right = self.kernels.right_of_bidiagonal(c, wanted(&values)).await?;
+                let (right, is_transformed) = self.kernels.right_of_bidiagonal(c, wanted(&values), q).await?;
                 if self.timed {
                     seconds.bidiagonal_vectors = self.lap(&mut clock).await?;
                 }
-                Some(right)
+                (Some(right), is_transformed)
             }
             _ => {
                 self.watch.end();
-                None
+                (None, false)
             }
         };
-        Ok(Found { values, right, copy: None, seconds })
+        Ok(Found { values, right, is_transformed, copy: None, seconds })
     }
 
     /// [`lap`](Self::lap) if the seconds are needed.

@@ -2,14 +2,25 @@
 
 use crate::{
     base::{element_kind::ElementKind, error::Result, number::RealElement},
-    tile::kernels::{ComplexBidiagonal, TileKernels},
+    tile::{
+        kernels::{ComplexBidiagonal, TileKernels},
+        tuning::Tuning,
+    },
 };
+
+/// Applies the unitary matrix Q = P1 P2 of stages 1 and 2 to a matrix in the backend's memory: X <- Q X.
+pub type Applied<'a, D> = &'a (dyn Fn(&mut D) -> Result<()> + Sync);
 
 /// Kernels of singular vectors.
 pub trait VectorKernels: TileKernels {
     /// The right vectors D2 V_C of the `k` largest values of a bidiagonal matrix C = D1 |C| D2^H, |C| = U_C S V_C^T, in the backend's memory
-    /// (n x k), with descending values.
-    fn right_of_bidiagonal(&self, c: ComplexBidiagonal, k: usize) -> impl Future<Output = Result<Self::Dense>> + Send;
+    /// (n x k), with descending values; or Q D2 V_C, and true, from a backend that forms Q while it waits for a plan of the host.
+    fn right_of_bidiagonal(
+        &self,
+        c: ComplexBidiagonal,
+        k: usize,
+        q: Option<Applied<'_, Self::Dense>>,
+    ) -> impl Future<Output = Result<(Self::Dense, bool)>> + Send;
 
     /// A copy of a matrix in the backend's memory, for the left vectors. None if the backend computes these from the caller's matrix.
     ///
@@ -26,6 +37,11 @@ const LARGE: usize = 1000;
 /// for all columns takes a seventh of the call.
 pub(crate) fn needs_step(kind: ElementKind, (n, k): (usize, usize)) -> bool {
     kind.is_complex() || n < LARGE || 4 * k <= n
+}
+
+/// Whether Q of the reflectors (n x n) is formed while the host plans the k vectors of the bidiagonal, which it is then multiplied by.
+pub(crate) fn forms_beside(kind: ElementKind, (n, k): (usize, usize), tuning: &Tuning) -> bool {
+    tuning.gpu.formed_beside > 0 && k > 0 && k >= n.div_ceil(2) && !kind.is_half()
 }
 
 /// Columns of values down to this part of the largest are corrected by Gram-Schmidt. They lack a few eps divided by it in orthogonality, and

@@ -30,7 +30,8 @@ pub struct StageSeconds {
     /// Singular vectors of the bidiagonal, by divide and conquer. This and the next two are zero unless
     /// [`svd_gpu`](crate::SvdGpu) computes vectors.
     pub bidiagonal_vectors: f64,
-    /// Back-transformation of these vectors through stages 2 and 1.
+    /// Back-transformation of these vectors through stages 2 and 1. With [`formed_beside`](crate::GpuTuning::formed_beside) it is within the seconds of
+    /// the bidiagonal's vectors, and this is zero.
     pub back_transformation: f64,
     /// The left singular vectors from the right ones: the product A V, and its orthonormal columns. After a GPU, with the read-back of both sides.
     pub left_vectors: f64,

@@ -9,6 +9,8 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
+#[cfg(feature = "gpu")]
+use std::{future::poll_fn, pin::pin, task::Poll};
 
 use futures_channel::oneshot;
 
@@ -21,7 +23,7 @@ use crate::base::{
 /// Runs `body` on a new thread. For work that blocks and does not compute.
 pub(crate) async fn on_thread<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> Result<R> {
     let (job, told) = job(body);
-    let thread = std::thread::Builder::new().name("svdvals-gpu".into()).spawn(job);
+    let thread = named_thread().spawn(job);
     thread.map_err(|error| SvdError::OutOfMemory { reason: format!("a thread to wait on: {error}") })?;
     outcome(told).await
 }
@@ -101,11 +103,70 @@ fn with_others_awake(body: Body<'_>) {
     body();
 }
 
+/// The results of `waits`, on a new thread, and of `computes` on this one. For work that waits for a device beside work of the host. Without the thread, one
+/// after the other.
+#[cfg(feature = "gpu")]
+pub(crate) fn beside_waiting<A: Send, B>(waits: impl FnOnce() -> A + Send, computes: impl FnOnce() -> B) -> (A, B) {
+    let (mut of_waits, mut waits) = (None, Some(waits));
+    let mut wait = || {
+        if let Some(waits) = waits.take() {
+            of_waits = Some(waits());
+        }
+    };
+    let of_computes = std::thread::scope(|scope| {
+        let thread = named_thread().spawn_scoped(scope, Box::new(&mut wait) as Job<'_>);
+        let of_computes = computes();
+        if let Some(Err(panic)) = thread.ok().map(|thread| thread.join()) {
+            resume_unwind(panic);
+        }
+        of_computes
+    });
+    wait();
+    match of_waits {
+        Some(of_waits) => (of_waits, of_computes),
+        None => unreachable!("it runs the closure"),
+    }
+}
+
+/// The results of both futures, of which each goes on while the other waits.
+#[cfg(feature = "gpu")]
+pub(crate) async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
+    let (mut a, mut b) = (pin!(a), pin!(b));
+    let (mut of_a, mut of_b) = (None, None);
+    poll_fn(move |context| {
+        if of_a.is_none()
+            && let Poll::Ready(a) = a.as_mut().poll(context)
+        {
+            of_a = Some(a);
+        }
+        if of_b.is_none()
+            && let Poll::Ready(b) = b.as_mut().poll(context)
+        {
+            of_b = Some(b);
+        }
+        match (of_a.take(), of_b.take()) {
+            (Some(a), Some(b)) => Poll::Ready((a, b)),
+            (a, b) => {
+                (of_a, of_b) = (a, b);
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
 type Panic = Box<dyn Any + Send>;
 
-type Job = Box<dyn FnOnce() + Send>;
+/// What threads run: one type, so that the standard library's part is compiled once.
+type Job<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-fn job<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> (Job, oneshot::Receiver<std::result::Result<R, Panic>>) {
+fn named_thread() -> std::thread::Builder {
+    std::thread::Builder::new().name("svdvals-gpu".into())
+}
+
+fn job<R: Send + 'static>(
+    body: impl FnOnce() -> R + Send + 'static,
+) -> (Job<'static>, oneshot::Receiver<std::result::Result<R, Panic>>) {
     let (tell, told) = oneshot::channel();
     let job = move || {
         let (mut body, mut result) = (Some(body), None);
@@ -217,7 +278,7 @@ pub(crate) fn on_own_threads(body: &(dyn Fn() + Sync)) {
                 Ok(pool) => pool.run(&mut || body()),
                 Err(_) => body(),
             };
-            if std::thread::Builder::new().name("svdvals-gpu".into()).spawn_scoped(scope, alone).is_err() {
+            if named_thread().spawn_scoped(scope, Box::new(alone) as Job<'_>).is_err() {
                 break;
             }
         }

@@ -4,6 +4,7 @@ use crate::{
     algo::{
         count::{Asked, kernels_of_call, kernels_of_qr},
         deferred::Deferral,
+        vectors::forms_beside,
     },
     base::{
         element_kind::ElementKind,
@@ -16,7 +17,7 @@ use crate::{
         one_stage::blocks_and_parts,
         shape::Shape,
         svd::{note_copies, note_transformed_back, note_vectors},
-        work::{LINEAR_THREADS, ROWS_AT_ONCE, SUBMISSION_FLOPS, Work},
+        work::{Kernel, LINEAR_THREADS, ROWS_AT_ONCE, SUBMISSION_FLOPS, Work},
     },
     tile::tuning::Tuning,
 };
@@ -114,14 +115,18 @@ pub(super) fn dispatches_of_call(
     all.stage_3(kind, n, call.on_device);
     let Some(k) = call.vectors.filter(|_| n > 0) else { return Ok(all.into_work()) };
     note_copies(kind, &mut all, (m, n));
-    note_transformed_back(kind, &mut all, (m, n), k, tuning, call.one_stage);
+    let formed = matrices == 1 && !call.one_stage && forms_beside(kind, (n, k), tuning);
+    if formed {
+        all.note(Work::linear(Kernel::IdentityColumns, n * n.next_multiple_of(4), 1, kind.scalar_bytes()));
+    }
+    note_transformed_back(kind, &mut all, (m, n), if formed { n } else { k }, tuning, call.one_stage);
     let mut work = all.into_work();
     let (rounds, rest) = (matrices / call.together, matrices % call.together);
     for (times, matrices) in
         [(rounds, call.together), (1, rest)].into_iter().filter(|&(times, matrices)| times > 0 && matrices > 0)
     {
         let mut round = Dispatches::shared_by(matrices);
-        note_vectors(kind, &mut round, (m, n), k, tuning);
+        note_vectors(kind, &mut round, (m, n), k, tuning, formed);
         work.extend(round.into_work().into_iter().map(|(one, each)| (one, each * times as u64)));
     }
     Ok(work)

@@ -9,6 +9,7 @@ use crate::{
     },
     tile::{
         band_layout::BandLayout,
+        flops::of_pair,
         panel_tree::PanelTree,
         tuning::{CpuTuning, GpuTuning, Tuning},
     },
@@ -22,10 +23,22 @@ fn is_half_as_wide(bounds: &Bounds<'_>) -> bool {
     DeviceModel::of_name(bounds.name, false).name == DeviceModel::A100.name
 }
 
+/// Whether it is one of NVIDIA's GPUs, or has high-bandwidth memory.
+fn is_known(bounds: &Bounds<'_>) -> bool {
+    let is_word = |word: &str| ["NVIDIA", "GeForce", "RTX", "GTX", "Quadro", "Tesla"].contains(&word);
+    bounds.fast_memory || bounds.name.split_whitespace().any(is_word)
+}
+
+/// Seconds of the plan of divide and conquer, by n²: it took 51 to 60 ms on two cores of a Zen 4 at n = 4096, 187 to 210 at 8192.
+const PLAN_SECONDS: f64 = 3e-9;
+
+/// The part of a device's peak that products of large matrices reach.
+const PRODUCTS_REACH: f64 = 0.6;
+
 impl Tuning {
     /// Defaults for a GPU with these limits: see [`for_adapter`](Self::for_adapter).
     pub(crate) fn within(kind: ElementKind, bounds: &Bounds<'_>, n: usize) -> Tuning {
-        Tuning::apart_within(kind, bounds, n, true).together(kind, bounds, n)
+        Tuning::apart_within(kind, bounds, n, true).together(kind, bounds, n).forming(kind, bounds, n)
     }
 
     /// Those of a QR factorisation, also within least squares, of n columns. Narrow tiles are for stage 2, which it does not have: by the model tiles of 32
@@ -64,6 +77,7 @@ impl Tuning {
                 deferred_columns: 0,
                 deferred_from: 0,
                 deferred_beside: 0,
+                formed_beside: 0,
             };
             Tuning {
                 tile_size,
@@ -135,12 +149,25 @@ impl Tuning {
         if Shape::new(kind, bounds, &deferring).is_ok() { deferring } else { self }
     }
 
+    /// With the reflectors multiplied beside the host's plan, where the product with the right vectors that this takes is at most a quarter of a plan of two
+    /// cores, for a host that has more of them. Other devices are too many kinds to know their rate.
+    fn forming(self, kind: ElementKind, bounds: &Bounds<'_>, n: usize) -> Tuning {
+        let device = DeviceModel::of_name(bounds.name, false);
+        let peak = if kind.is_double() { device.f64_flops } else { device.f32_flops };
+        let order = n as f64;
+        let product = 2.0 * of_pair(kind) as f64 * order.powi(3) / (PRODUCTS_REACH * peak);
+        let forms = n >= 512 && product <= PLAN_SECONDS * order * order / 4.0;
+        if !forms || !is_known(bounds) || kind.is_half() || bounds.software || cfg!(target_family = "wasm") {
+            return self;
+        }
+        self.formed_beside(1)
+    }
+
     /// With two strips a thread in products of numbers of four bytes, on NVIDIA's GPUs and those with high-bandwidth memory, and up to 128 columns, of
     /// which a workgroup then has 64 threads with tiles of 32. A small matrix has too few of them. Other devices' registers may be too few, and browsers
     /// do not tell whose GPU it is.
     fn with_strips(self, kind: ElementKind, bounds: &Bounds<'_>, n: usize) -> Tuning {
-        let is_word = |word: &str| ["NVIDIA", "GeForce", "RTX", "GTX", "Quadro", "Tesla"].contains(&word);
-        let known = bounds.fast_memory || bounds.name.split_whitespace().any(is_word);
+        let known = is_known(bounds);
         let few = n <= if bounds.fast_memory { 2048 } else { 512 };
         if kind.scalar_bytes() > 4 || few || !known || bounds.software || cfg!(target_family = "wasm") {
             return self;

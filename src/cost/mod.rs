@@ -263,7 +263,7 @@ impl Cost {
     /// let tuning = Cost::tuning::<f32>(512);
     /// let [one, two] = [Cost::one_stage_svd::<f32>(512, 512, 512, &tuning)?, Cost::svd::<f32>(512, 512, 512, &tuning)?];
     /// assert_eq!(one.kernel(Kernel::ApplyChase).dispatches, 0);
-    /// assert_eq!(one.kernel(Kernel::GemmBatch), two.kernel(Kernel::GemmBatch));
+    /// assert_eq!(one.kernel(Kernel::SecularVectors), two.kernel(Kernel::SecularVectors));
     /// # Ok::<(), svdvals_gpu::SvdError>(())
     /// ```
     ///

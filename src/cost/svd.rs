@@ -65,8 +65,16 @@ pub(super) fn note_copies(kind: ElementKind, all: &mut Dispatches, (m, n): (usiz
 }
 
 /// Notes the dispatches for `k` singular vectors on both sides of an m x n matrix, m >= n >= 1, stored as `S`, on a hardware device, besides those of
-/// [`note_transformed_back`]: no weights and poles of the bidiagonal are negligible or equal, and no values are tiny.
-pub(super) fn note_vectors(kind: ElementKind, each: &mut Dispatches, (m, n): (usize, usize), k: usize, tuning: &Tuning) {
+/// [`note_transformed_back`]: no weights and poles of the bidiagonal are negligible or equal, and no values are tiny. The right ones are multiplied by the
+/// product of the reflectors if that has been `formed`.
+pub(super) fn note_vectors(
+    kind: ElementKind,
+    each: &mut Dispatches,
+    (m, n): (usize, usize),
+    k: usize,
+    tuning: &Tuning,
+    formed: bool,
+) {
     let shape = Shape::of(tuning);
     let (scalar, real) = (kind.scalar_bytes(), kind.real_bytes());
     let (mut leaves, mut merges) = (Vec::new(), Vec::new());
@@ -91,6 +99,9 @@ pub(super) fn note_vectors(kind: ElementKind, each: &mut Dispatches, (m, n): (us
     let padded = k.next_multiple_of(4).max(4);
     each.note(Work::linear(Kernel::TakeColumns, n * padded, 2, real.max(scalar)));
 
+    if formed {
+        note_products(kind, each, &shape, &[Extent { rows: n, cols: k, inner: n, ..Extent::default() }]);
+    }
     if needs_step(kind, (n, k)) {
         note_orthonormal(kind, each, &shape, n, k);
     }

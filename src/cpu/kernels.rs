@@ -5,7 +5,10 @@ use std::{marker::PhantomData, ops::Range};
 use faer::{Mat, MatMut, MatRef};
 
 use crate::{
-    algo::{svdvals::right_of_bidiagonal, vectors::VectorKernels},
+    algo::{
+        svdvals::right_of_bidiagonal,
+        vectors::{Applied, VectorKernels},
+    },
     base::{
         blas::{Op, Side},
         element_kind::ElementKind,
@@ -146,9 +149,14 @@ impl<S: Number> StageKernels for CpuKernels<S> {
 }
 
 impl<S: Number> VectorKernels for CpuKernels<S> {
-    async fn right_of_bidiagonal(&self, c: ComplexBidiagonal, k: usize) -> Result<Dense<S>> {
+    async fn right_of_bidiagonal(
+        &self,
+        c: ComplexBidiagonal,
+        k: usize,
+        _: Option<Applied<'_, Dense<S>>>,
+    ) -> Result<(Dense<S>, bool)> {
         let right = right_of_bidiagonal::<S::Scalar>(&c, k, &self.watch)?;
-        self.upload(right.transpose(), Re::<S>::from_double(1.0))
+        Ok((self.upload(right.transpose(), Re::<S>::from_double(1.0))?, false))
     }
 
     fn copy(&self, _: &Dense<S>) -> Result<Option<Dense<S>>> {

@@ -149,7 +149,7 @@ pub(crate) async fn svd_on_gpu(
     let left = needed.is_some_and(|needed| needed.left && holds_left(kind, &context, shape, needed.full));
     let driver =
         Driver { kernels: &kernels, tuning: &tuning, watch: &watch, one_stage, stage3, leading: options.leading(), timed, left };
-    let Found { values, right, copy, mut seconds } = driver.svd(a, scale, wanted).await?;
+    let Found { values, right, copy, mut seconds, .. } = driver.svd(a, scale, wanted).await?;
     let mut clock = Clock::new(timed);
     let full = needed.is_some_and(|needed| needed.full);
     let (right, left) = match right {

@@ -30,7 +30,7 @@ use crate::{
 /// The associated types are the backend's matrices. They own their workspace, so that no kernel allocates.
 pub trait StageKernels {
     /// A dense matrix in the backend's memory, with stage 1's workspace.
-    type Dense: Send;
+    type Dense: Send + Sync;
     /// A band in the backend's memory, with room for bulges.
     type Banded: Send + Sync;
 

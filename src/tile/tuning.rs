@@ -118,6 +118,11 @@ pub struct GpuTuning {
     /// tile_size split_k threads of `geqrt`, or both take more than 32 KiB of workgroup memory. 0: it is made on its own.
     #[cfg_attr(feature = "serde", serde(default))]
     pub deferred_beside: usize,
+    /// 1: while the host plans the vectors of the bidiagonal, the device multiplies the reflectors of both stages, and the right vectors are a product with
+    /// their product, where at least half of them are wanted. 0: the reflectors are applied to the vectors of the bidiagonal when these are there. So they
+    /// are in batches, and with [`Reduction::OneStage`](crate::Reduction::OneStage).
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub formed_beside: usize,
 }
 
 /// Passes all hyperparameters to another macro: the setter's docs, the name, the field of [`Tuning`] that contains it, the type and an
@@ -167,6 +172,8 @@ macro_rules! hyperparameters {
             deferred_from in gpu: usize = 4096,
             /// Sets whether updates that are put off are made beside the panels that follow (GPU).
             deferred_beside in gpu: usize = 1,
+            /// Sets whether reflectors are multiplied while the host plans the vectors that they are applied to (GPU).
+            formed_beside in gpu: usize = 1,
         }
     };
 }
@@ -247,6 +254,7 @@ impl Tuning {
                 deferred_columns: 0,
                 deferred_from: 0,
                 deferred_beside: 0,
+                formed_beside: 0,
             },
         }
     }

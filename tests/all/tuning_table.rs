@@ -193,7 +193,8 @@ fn round_trips() {
         .strips_per_thread(2)
         .deferred_columns(13)
         .deferred_from(14)
-        .deferred_beside(1);
+        .deferred_beside(1)
+        .formed_beside(1);
     let mut table = TuningTable::default();
     table.set::<f64>("a device, \"quoted\"\n", 1000, all.clone());
     table.set::<f16>(TuningTable::CPU, usize::MAX, PartialTuning::default());

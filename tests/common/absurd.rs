@@ -16,7 +16,7 @@ pub const OF_CPU: [(&str, Set); 6] = [
     ("triangle", Tuning::triangle),
     ("direct_up_to", Tuning::direct_up_to),
 ];
-pub const OF_GPU: [(&str, Set); 14] = [
+pub const OF_GPU: [(&str, Set); 15] = [
     ("split_k", Tuning::split_k),
     ("threads_per_block", Tuning::threads_per_block),
     ("sweeps_per_block", Tuning::sweeps_per_block),
@@ -31,4 +31,5 @@ pub const OF_GPU: [(&str, Set); 14] = [
     ("deferred_columns", Tuning::deferred_columns),
     ("deferred_from", Tuning::deferred_from),
     ("deferred_beside", Tuning::deferred_beside),
+    ("formed_beside", Tuning::formed_beside),
 ];

@@ -4,13 +4,15 @@
 use faer::{Col, Mat};
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, Band, GpuContext, GpuMatrix, MatSvd, RealElement, Scalar, Signs, SvdError, SvdGpu, SvdOptions, Tuning, Vectors,
+    Backend, Band, CancelFlag, GpuContext, GpuMatrix, MatSvd, RealElement, Scalar, Signs, Stage, SvdError, SvdGpu, SvdOptions,
+    Tuning, Vectors,
     internals::{ComplexBidiagonal, CpuKernels, GpuKernels, Transfers, VectorKernels},
 };
 
 use crate::{
     Body, Elements, Outcome, check,
     common::{complex_noise, eps, noise, widen},
+    tuning,
     vectors::{check, check_within, ends_of_range, matrix, ratios as ratios_of},
 };
 
@@ -25,6 +27,7 @@ pub fn trials<T: Elements>() -> Vec<(&'static str, Body)> {
     // Vectors are not stored in half precision.
     if T::NAME != "f16" {
         trials.push(("bidiagonals_follow_the_host", bidiagonals_follow_the_host::<T>));
+        trials.push(("formed_beside", formed_beside::<T>));
     }
     trials
 }
@@ -95,6 +98,58 @@ fn options<T: Elements>(context: &GpuContext) -> Outcome {
     Ok(())
 }
 
+/// With the reflectors multiplied while the host plans, the three ratios are at most 1: square, tall (first by QR) and wide matrices, with deferred updates
+/// and without, with columns of tiny values, and with half of the vectors. The bits are the same from a future, on one thread, not timed, and of a matrix on the
+/// device. Two dispatches are added, the identity and the product, as the model counts; and none where less than half of the vectors are wanted. Cancelled
+/// while the host plans, the call says so, and the next one works.
+fn formed_beside<T: Elements>(context: &GpuContext) -> Outcome {
+    let with = |tuning: &Tuning, formed| on(context).tuning(tuning.clone().formed_beside(formed));
+    let (wide, deferred) = (tuning(8, 32), tuning(8, 32).deferred_columns(32).deferred_from(20));
+    for (kind, (m, n), tuning) in [
+        ("random", (1, 1), &wide),
+        ("random", (70, 70), &wide),
+        ("random", (130, 50), &wide),
+        ("two clusters", (60, 91), &deferred),
+        ("rank third", (65, 64), &wide),
+        ("zero", (9, 12), &wide),
+    ] {
+        check(&format!("{kind} {m} x {n}"), matrix::<T>(kind, m, n).as_ref(), &with(tuning, 1))?;
+    }
+    let a = matrix::<T>("random", 70, 61);
+    check("half", a.as_ref(), &with(&wide, 1).keep(31))?;
+    check("right", a.as_ref(), &with(&wide, 1).vectors(Vectors::Right))?;
+
+    let options = with(&wide, 1);
+    let report = a.svd_gpu_report(&options)?;
+    let found = &report.values;
+    let (later, alone) = (pollster::block_on(a.svd_gpu_async(&options))?, a.svd_gpu_with(&options.clone().threads(1))?);
+    let untimed = a.svd_gpu_with(&options)?;
+    let there = GpuMatrix::upload(context, &a)?.svd(&options)?;
+    let there = MatSvd { u: there.u.to_mat()?, s: found.s.clone(), v: there.v.to_mat()?, residuals: None };
+    for (what, other) in [("awaited", later), ("on one thread", alone), ("untimed", untimed), ("on the device", there)] {
+        check!(found.u == other.u && found.s == other.s && found.v == other.v, "{what}");
+    }
+    let dispatches = |formed, keep| {
+        let report = a.svd_gpu_report(&with(&wide, formed).keep(keep));
+        report.map(|report| report.counts.dispatches)
+    };
+    check!(report.counts.dispatches == report.cost()?.dispatches(), "{} dispatches", report.counts.dispatches);
+    check!(report.counts.dispatches == dispatches(0, 61)? + 2, "{} dispatches", report.counts.dispatches);
+    check!(dispatches(1, 30)? == dispatches(0, 30)?, "less than half");
+
+    let stop = CancelFlag::new();
+    let vectors = stop.clone();
+    let stopped = options.clone().cancel(stop).progress(move |now| {
+        if now.stage == Stage::Vectors {
+            vectors.cancel();
+        }
+    });
+    let refused = a.svd_gpu_with(&stopped).err();
+    check!(matches!(refused, Some(SvdError::Cancelled { .. })), "{refused:?}");
+    check!(a.svd_gpu_with(&options)?.v == found.v, "after one that was cancelled");
+    Ok(())
+}
+
 /// A name, and the moduli of the entries.
 type Kind = (&'static str, fn(usize) -> f64);
 
@@ -121,8 +176,10 @@ fn bidiagonals_follow_the_host<T: Elements>(context: &GpuContext) -> Outcome {
             let gpu = GpuKernels::new::<T>(context, &Tuning::for_adapter::<T>(context, n))?;
             let cpu = CpuKernels::<T>::new(&Tuning::for_cpu::<T>(n))?;
             for k in [n, n.min(4)] {
-                let found = Transfers::<T::Scalar>::download(&gpu, &pollster::block_on(gpu.right_of_bidiagonal(c.clone(), k))?)?;
-                let want = Transfers::<T::Scalar>::download(&cpu, &pollster::block_on(cpu.right_of_bidiagonal(c.clone(), k))?)?;
+                let found =
+                    Transfers::<T::Scalar>::download(&gpu, &pollster::block_on(gpu.right_of_bidiagonal(c.clone(), k, None))?.0)?;
+                let want =
+                    Transfers::<T::Scalar>::download(&cpu, &pollster::block_on(cpu.right_of_bidiagonal(c.clone(), k, None))?.0)?;
                 check!(found.shape() == (n, k), "{kind}, n = {n}: {:?}", found.shape());
                 let off = (widen(found.as_ref()) - widen(want.as_ref())).norm_max();
                 let bound = n as f64 * eps::<T>() + T::stored(1);

@@ -83,3 +83,14 @@ fn factors_have_wide_tiles() {
     of_type::<Complex<f32>>();
     of_type::<Complex<f64>>();
 }
+
+/// Reflectors are multiplied beside the host's plan where the product takes at most a quarter of a plan, 3 n^2 ns; not on devices of unknown rates, and not for small matrices.
+#[test]
+fn reflectors_are_multiplied_beside_long_plans() {
+    let formed = |tuning: Tuning| tuning.gpu.formed_beside > 0;
+    assert_eq!([511, 512, 4096, 15_000, 15_200].map(|n| formed(Cost::tuning::<f32>(n))), [false, true, true, true, false]);
+    assert_eq!([4096, 16384].map(|n| formed(Cost::tuning::<f64>(n))), [true, false]);
+    let on = |device| [1024, 4096].map(|n| formed(Cost::tuning_on::<f32>(n, &device)));
+    assert_eq!([on(DeviceModel::RTX_4060), on(DeviceModel::M1)], [[true, false], [false, false]]);
+    assert!(!formed(Cost::tuning_on::<f64>(512, &DeviceModel::RTX_4060)) && !formed(Cost::tuning::<f16>(2048)));
+}

@@ -99,6 +99,11 @@ pub(crate) const FROM: u32 = 2;
 /// The flag of [`UnitColumns`]: add noise. That of [`IdentityColumns`]: phases. That of [`CopyWindow`]: conjugates.
 pub(crate) const ON: u32 = 1;
 
+/// A number of a shader: the driver has checked that it fits. (For arrays of them: a function, of which there is one, where each closure is one more.)
+pub(crate) fn word(x: usize) -> u32 {
+    x as u32
+}
+
 impl Level {
     /// The parameters for a range of the columns right of the panel. All columns before the range count as the panel's, and the matrix ends
     /// after it.

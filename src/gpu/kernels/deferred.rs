@@ -13,7 +13,7 @@ use crate::{
     },
     gpu::{
         device::{
-            parameters,
+            parameters::{self, word},
             pipeline::{
                 ADD_PARTS, GEQRT_AND_SUBTRACT, JOIN_REFLECTORS, JOIN_REFLECTORS_KEPT, MULTIPLY_PANEL, SUBTRACT_DEFERRED, Wanted,
             },
@@ -48,7 +48,7 @@ pub(super) fn pipelines(kind: ElementKind, shape: &Shape, count: usize, kept: bo
 /// The strides of a matrix or its transpose, and the lines of a buffer.
 fn strides(a: &Dense, transposed: bool) -> [u32; 3] {
     let (rs, cs) = if transposed { (a.strides.1, a.strides.0) } else { a.strides };
-    [rs, cs, a.lines].map(|x| x as u32)
+    [rs, cs, a.lines].map(word)
 }
 
 impl GpuKernels {
@@ -113,7 +113,7 @@ impl DeferredKernels for GpuKernels {
         let at_once = product.columns(self.kind, &shape, self.stream.most_flops());
         for col in cols.clone().step_by(at_once) {
             let count = at_once.min(cols.end - col);
-            let [row, col, of_rows, of_cols] = [rows.start, col, rows.len(), count].map(|x| x as u32);
+            let [row, col, of_rows, of_cols] = [rows.start, col, rows.len(), count].map(word);
             let (of_l, of_r, inner) = ((n + inner.start) as u32, (m + inner.start) as u32, inner.len() as u32);
             let parameters =
                 parameters::SubtractDeferred { rs, cs, lines, row, col, rows: of_rows, cols: of_cols, of_l, of_r, inner };
@@ -194,9 +194,9 @@ impl DeferredKernels for GpuKernels {
             Ok((pipeline, bindings))
         })?;
         let [rs, cs, lines] = strides(a, panel.transposed);
-        let of = |k: usize| levels.get(k).map_or([0, 0], |level| [level.map.rows, level.map.block_rows].map(|x| x as u32));
+        let of = |k: usize| levels.get(k).map_or([0, 0], |level| [level.map.rows, level.map.block_rows].map(word));
         let ([_, leaf], [rows_1, block_1], [rows_2, block_2]) = (of(0), of(1), of(2));
-        let [row, col, rows, width] = [panel.row, panel.col, panel.len(), panel.width].map(|x| x as u32);
+        let [row, col, rows, width] = [panel.row, panel.col, panel.len(), panel.width].map(word);
         let (to, of_levels) = ((panel.cols + panel.to) as u32, levels.len() as u32);
         let parameters = parameters::JoinReflectors {
             rs,
@@ -231,7 +231,7 @@ impl DeferredKernels for GpuKernels {
         let [rs, cs, lines] = strides(a, panel.transposed);
         let columns = panel.multiplied();
         let (rows, at_once, count) = (panel.len(), part_of(panel.len(), &self.shape), parts(panel.len(), &self.shape) as u32);
-        let [row, rows, col, cols, at_once] = [panel.row, rows, columns.start, columns.len(), at_once].map(|x| x as u32);
+        let [row, rows, col, cols, at_once] = [panel.row, rows, columns.start, columns.len(), at_once].map(word);
         let stride = panel.stride as u32;
 
         let (pipeline, bindings) = deferred.multiply.get(|| {

@@ -7,7 +7,10 @@ use crate::{
     },
     cost::work::{LINEAR_THREADS, Work},
     gpu::{
-        device::{parameters, pipeline::SPREAD_REFLECTORS},
+        device::{
+            parameters::{self, word},
+            pipeline::SPREAD_REFLECTORS,
+        },
         kernels::{GpuKernels, left::whole},
         storage::{Deferred, Dense},
     },
@@ -122,8 +125,8 @@ impl GpuKernels {
             let bindings = self.stream.bind(&pipeline, &[v, t, &deferred.x], &c.a)?;
             Ok((pipeline, bindings))
         })?;
-        let [rs, cs, lines] = [c.strides.0, c.strides.1, c.lines].map(|x| x as u32);
-        let [row, rows, to] = [panel.row, panel.len(), panel.cols + panel.to].map(|x| x as u32);
+        let [rs, cs, lines] = [c.strides.0, c.strides.1, c.lines].map(word);
+        let [row, rows, to] = [panel.row, panel.len(), panel.cols + panel.to].map(word);
         let parameters = parameters::SpreadReflectors { rs, cs, lines, row, rows, to };
         let work = Work::spread_reflectors(self.kind, shape, panel);
         let [x, y] = self.stream.fold(work.workgroups as usize)?;

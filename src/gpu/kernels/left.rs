@@ -104,6 +104,11 @@ impl GpuKernels {
         self.room_of_stack(1, rows, cols)
     }
 
+    /// Whether a matrix by rows is in one buffer.
+    pub(super) fn fits_one(&self, rows: usize, cols: usize) -> bool {
+        fitting_bytes(&self.context, "vectors", self.kind.bytes(), rows.checked_mul(cols.next_multiple_of(4))).is_ok()
+    }
+
     /// Room for several matrices by rows, at least one, in one buffer.
     pub(crate) fn room_of_stack(&self, matrices: usize, rows: usize, cols: usize) -> Result<Dense> {
         let len = rows.checked_mul(cols.next_multiple_of(4)).and_then(|len| len.checked_mul(matrices));

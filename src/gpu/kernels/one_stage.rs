@@ -17,7 +17,7 @@ use crate::{
         device::{
             buffers::{Buffer, storage},
             context::GpuContext,
-            parameters,
+            parameters::{self, word},
             pipeline::{GATHER_REFLECTORS, LARFT, MULTIPLY_LINE, UNMQR, UPDATE_LINE, UPDATE_TRAILING, Wanted},
             stream::Stream,
         },
@@ -82,8 +82,8 @@ impl Panels {
     /// The parameters of `update_line` and `multiply_line` in a matrix with these strides.
     fn parameters(&self, line: &Line, (rs, cs): (usize, usize), lines: usize, parts: usize) -> parameters::Line {
         let (rs, cs) = if line.transposed { (cs, rs) } else { (rs, cs) };
-        let [rs, cs, lines, at, first] = [rs, cs, lines, line.line, line.first].map(|x| x as u32);
-        let [rows, cols, done, parts, ld] = [line.rows, line.cols, line.done, parts, self.ld].map(|x| x as u32);
+        let [rs, cs, lines, at, first] = [rs, cs, lines, line.line, line.first].map(word);
+        let [rows, cols, done, parts, ld] = [line.rows, line.cols, line.done, parts, self.ld].map(word);
         let flags = if line.transposed { parameters::TRANSPOSED } else { 0 };
         parameters::Line { rs, cs, lines, line: at, first, rows, cols, done, parts, ld, flags }
     }
@@ -92,9 +92,9 @@ impl Panels {
 /// The parameters of `larft`, `gather_reflectors` and `unmqr` for the block of a [`level_of_rows`] of `a`.
 fn parameters_of_rows(a: &Dense, level: &Level) -> parameters::Level {
     let RowMap { start, group, spacing, rows, block_rows, .. } = level.map;
-    let [rs, cs, lines, cols] = [a.strides.1, a.strides.0, a.lines, a.size.0].map(|x| x as u32);
-    let [col, width, start, group] = [level.col, level.width, start, group].map(|x| x as u32);
-    let [spacing, rows, block_rows] = [spacing, rows, block_rows].map(|x| x as u32);
+    let [rs, cs, lines, cols] = [a.strides.1, a.strides.0, a.lines, a.size.0].map(word);
+    let [col, width, start, group] = [level.col, level.width, start, group].map(word);
+    let [spacing, rows, block_rows] = [spacing, rows, block_rows].map(word);
     let (blocks, t_first, flags, matrix, first) = (1, 0, 0, 0, 0);
     parameters::Level {
         rs,
@@ -173,7 +173,7 @@ impl GpuKernels {
 
         let unmqr = self.context.pipeline(self.kind, &UNMQR, &self.shape.unmqr_constants(), c.a.len())?;
         let bindings = self.stream.bind(&unmqr, &[&a.v, &a.t], &c.a)?;
-        let [rs, cs, lines] = [c.strides.0, c.strides.1, c.lines].map(|x| x as u32);
+        let [rs, cs, lines] = [c.strides.0, c.strides.1, c.lines].map(word);
         let of_c = parameters::Level { rs, cs, lines, cols: c.size.1 as u32, col: 0, width: 0, ..parameters };
         self.update(&(unmqr, bindings), of_c, &level, 0..c.size.1, 1)
     }
@@ -248,8 +248,8 @@ impl OneStageKernels for GpuKernels {
         let [y, z] = self.stream.fold(rows.div_ceil(self.shape.products.rows))?;
         for col in (0..cols).step_by(at_once) {
             let count = at_once.min(cols - col);
-            let [rs, cs, lines, row, col] = [a.strides.0, a.strides.1, a.lines, first, first + col].map(|x| x as u32);
-            let [rows, cols, inner, ld] = [rows, count, inner, panels.ld].map(|x| x as u32);
+            let [rs, cs, lines, row, col] = [a.strides.0, a.strides.1, a.lines, first, first + col].map(word);
+            let [rows, cols, inner, ld] = [rows, count, inner, panels.ld].map(word);
             let parameters = parameters::UpdateTrailing { rs, cs, lines, row, col, rows, cols, inner, ld };
             let grid = [count.div_ceil(self.shape.products.cols) as u32, y, z];
             let work = Work::update_trailing(self.kind, &self.shape, trailing, count);

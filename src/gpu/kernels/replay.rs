@@ -1,6 +1,7 @@
 //! The vectors of the bidiagonal on the device: the tables of a [`Schedule`], level by level, with no read-back.
 
 use num_complex::Complex;
+use pollster::block_on;
 
 use crate::{
     algo::{
@@ -10,14 +11,14 @@ use crate::{
         },
         reflectors::Phases,
         svdvals::right_of_bidiagonal,
-        vectors::VectorKernels,
+        vectors::{Applied, VectorKernels, forms_beside},
     },
     base::{
         clock::HostSpan,
         element_kind::ElementKind,
         error::{Result, SvdError},
         parallel::map,
-        pool::{on_pool, on_pool_async},
+        pool::{beside_waiting, both, on_pool, on_pool_async},
         watch::Watch,
     },
     cost::{
@@ -28,11 +29,12 @@ use crate::{
         device::{
             buffers::{Buffer, storage},
             context::Waits,
-            parameters::{self, Parameters},
+            parameters::{self, Parameters, word},
             pipeline::{GATHER_COLUMNS, ROTATE_COLUMNS, SECULAR_VECTORS, TAKE_COLUMNS},
         },
         kernels::{
             GpuKernels,
+            left::whole,
             products::{Products, Task, To, numbers_of, reals_of, table_of},
         },
         limits::fitting_bytes,
@@ -98,24 +100,27 @@ fn parts(real: ElementKind, x: f64) -> [f64; 3] {
 impl Tables {
     fn of(real: ElementKind, schedule: &Schedule) -> Self {
         let _span = HostSpan::of("tables of the plan");
-        let (mut words, mut numbers): (Vec<usize>, Vec<f64>) = Default::default();
+        let (gathered, pairs) = (schedule.gathered.len(), schedule.rotations.len());
+        let of_words = GATHERED * gathered + CHAIN * schedule.chains.len() + 2 * pairs + FOUND * schedule.found.len();
+        let of_numbers = 2 * (gathered + pairs) + 4 * schedule.places.len() + 5 * schedule.roots.len();
+        let (mut words, mut numbers) = (Vec::with_capacity(of_words), Vec::with_capacity(of_numbers));
         let rounded = |x| rounded(real, x);
         for g in &schedule.gathered {
-            words.extend([g.lo, g.rows, g.column, g.middle, g.first, g.second]);
+            words.extend([g.lo, g.rows, g.column, g.middle, g.first, g.second].map(word));
             numbers.extend([g.factors.0, g.factors.1].map(rounded));
         }
         let chains = words.len();
         for chain in &schedule.chains {
-            words.extend([chain.lo, chain.rows, chain.rotations.start, chain.rotations.len()]);
+            words.extend([chain.lo, chain.rows, chain.rotations.start, chain.rotations.len()].map(word));
         }
         let (pairs, rotations) = (words.len(), numbers.len());
         for rotation in &schedule.rotations {
-            words.extend([rotation.first, rotation.second]);
+            words.extend([rotation.first, rotation.second].map(word));
             numbers.extend([rotation.c, rotation.s].map(rounded));
         }
         let found = words.len();
         for f in &schedule.found {
-            words.extend([f.lo, f.rows, f.column, f.first, f.root.map_or(0, |root| root + 1)]);
+            words.extend([f.lo, f.rows, f.column, f.first, f.root.map_or(0, |root| root + 1)].map(word));
         }
         let places = numbers.len();
         for &(d, z) in &schedule.places {
@@ -127,24 +132,39 @@ impl Tables {
             numbers.extend(parts(real, pole));
             numbers.extend([offset, length].map(rounded));
         }
-        let words = words.into_iter().map(|word| word as u32).collect();
         Tables { words, numbers, chains, pairs, found, rotations, places, roots }
     }
 }
 
 impl VectorKernels for GpuKernels {
     /// The plan is the host's: in the caller's pool, or in rayon's if the call must not block.
-    async fn right_of_bidiagonal(&self, c: ComplexBidiagonal, k: usize) -> Result<Dense> {
+    async fn right_of_bidiagonal(&self, c: ComplexBidiagonal, k: usize, q: Option<Applied<'_, Dense>>) -> Result<(Dense, bool)> {
         let watch = self.stream.watch().clone();
+        let n = c.diagonal.len();
+        let k = k.min(n);
         if self.kind.is_half() {
             // Stored in half precision, the products would lose most of their digits.
-            let right = right_of_bidiagonal::<f32>(&c, k.min(c.diagonal.len()), &watch)?;
-            return self.upload(right.transpose(), 1.0);
+            let right = right_of_bidiagonal::<f32>(&c, k, &watch)?;
+            return Ok((self.upload(right.transpose(), 1.0)?, false));
         }
-        let planned = self.on_host(move || Planned::of(&c, k, &watch)).await?;
-        let out = self.room(planned.n, planned.k)?;
-        self.write_right(&[planned], &out)?;
-        Ok(out)
+        let plan = move || Planned::of(&c, k, &watch);
+        let (q, planned) = match q.filter(|_| forms_beside(self.kind, (n, k), &self.tuning) && self.fits_one(n, n)) {
+            Some(apply) => {
+                let form = || {
+                    let mut q = self.identity(&self.room(1, 1)?, n, 0..n, false)?;
+                    apply(&mut q).map(|()| q)
+                };
+                let (q, planned) = self.beside_host(form, plan).await?;
+                (Some(q), planned)
+            }
+            None => (None, self.on_host(plan).await?),
+        };
+        let x = self.room(n, k)?;
+        self.write_right(&[planned], &x)?;
+        let Some(q) = q else { return Ok((x, false)) };
+        let v = self.room(n, k)?;
+        self.multiply(whole(&q)?, whole(&x)?, whole(&v)?, false, To::Replaced, Extent::default())?;
+        Ok((v, true))
     }
 
     fn copy(&self, a: &Dense) -> Result<Option<Dense>> {
@@ -158,6 +178,31 @@ impl GpuKernels {
         match self.stream.waits() {
             Waits::Blocking => Ok(on_pool(plan)),
             Waits::Awaited => on_pool_async(plan).await,
+        }
+    }
+
+    /// What `form` has put into the stream, while it is submitted beside `plan` on the host.
+    async fn beside_host<D: Send, R: Send + 'static>(
+        &self,
+        form: impl FnOnce() -> Result<D> + Send,
+        plan: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<(D, R)> {
+        match self.stream.waits() {
+            Waits::Blocking => {
+                let run = || {
+                    let formed = form()?;
+                    block_on(self.stream.run_all())?;
+                    Ok(formed)
+                };
+                let (formed, planned) = beside_waiting(run, || on_pool(plan));
+                Ok((formed?, planned))
+            }
+            Waits::Awaited => {
+                let formed = form()?;
+                let (ran, planned) = both(self.stream.run_all(), on_pool_async(plan)).await;
+                ran?;
+                Ok((formed, planned?))
+            }
         }
     }
 

@@ -51,7 +51,8 @@ impl Tune {
                 .lines_per_thread(k.lines)
                 .strips_per_thread(k.strips)
                 .deferred_columns(k.deferred)
-                .deferred_beside((k.beside > 0).into()),
+                .deferred_beside((k.beside > 0).into())
+                .formed_beside((k.beside > 0).into()),
         }
     }
 }
