@@ -271,9 +271,10 @@ pub(crate) fn flops_directly((m, n): (usize, usize), tall: bool) -> StageFlops {
 
 /// Flops of the `k` leading singular vectors of an m x n matrix, m >= n: divide and conquer, back through stages 2 and 1, and the left ones.
 /// An estimate, for the share of the call in its progress.
-pub(crate) fn vectors_flops(kind: ElementKind, (m, n): (usize, usize), k: usize) -> u64 {
+pub(crate) fn vectors_flops(kind: ElementKind, (m, n): (usize, usize), k: usize, formed: bool) -> u64 {
     let [m, n, k] = [m, n, k].map(|x| x as f64);
     let pair = if kind.is_complex() { 4.0 } else { 1.0 };
     let of_bidiagonal = 2.0 * n * n * k;
-    (of_bidiagonal + pair * k * (5.0 * n * n + 2.0 * m * n + 2.0 * m * k)) as u64
+    let back = if formed { 7.0 } else { 5.0 };
+    (of_bidiagonal + pair * k * (back * n * n + 2.0 * m * n + 2.0 * m * k)) as u64
 }

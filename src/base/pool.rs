@@ -28,14 +28,23 @@ pub(crate) async fn on_thread<R: Send + 'static>(body: impl FnOnce() -> R + Send
     outcome(told).await
 }
 
-/// Runs `body` in the caller's rayon pool, or on the calling thread on targets without threads (wasm).
-pub(crate) async fn on_pool_async<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> Result<R> {
-    if cfg!(target_family = "wasm") {
-        return Ok(body());
-    }
+/// Runs `body` in the caller's rayon pool, from now on, or, on targets without threads (wasm), on the thread that awaits it.
+pub(crate) fn on_pool_async<R: Send + 'static>(
+    body: impl FnOnce() -> R + Send + 'static,
+) -> impl Future<Output = Result<R>> + Send {
     let (job, told) = job(body);
-    spawn(job);
-    outcome(told).await
+    let later = if cfg!(target_family = "wasm") {
+        Some(job)
+    } else {
+        spawn(job);
+        None
+    };
+    async move {
+        if let Some(job) = later {
+            job();
+        }
+        outcome(told).await
+    }
 }
 
 /// Runs `body` on a worker of the caller's rayon pool. Parallel loops start directly on a worker. Called from any other thread, each loop
@@ -292,4 +301,56 @@ pub(crate) fn all_threads() -> faer::Par {
     return faer::Par::rayon(threads().min(processors()));
     #[cfg(target_arch = "wasm32")]
     faer::Par::Seq
+}
+
+#[cfg(all(test, feature = "gpu"))]
+mod tests {
+    use std::{sync::mpsc::channel, time::Duration};
+
+    use pollster::block_on;
+
+    use super::*;
+
+    /// Each of the two needs a message of the other, so they run side by side; and a panic of either is the caller's.
+    #[test]
+    fn waiting_beside_computing() {
+        let ((tell, told), (answer, answered)) = (channel(), channel());
+        let long = Duration::from_secs(60);
+        let (x, y) = beside_waiting(
+            move || {
+                tell.send(3).expect("it is received");
+                answered.recv_timeout(long).expect("an answer")
+            },
+            || {
+                answer.send(4).expect("it is received");
+                told.recv_timeout(long).expect("a message")
+            },
+        );
+        assert_eq!((x, y), (4, 3));
+        for waits in [true, false] {
+            let of = |panics: bool| assert!(!panics, "on purpose");
+            let ended = catch_unwind(|| beside_waiting(|| of(waits), || of(!waits)));
+            let reason = ended.expect_err("one has panicked");
+            assert_eq!(reason.downcast_ref(), Some(&"on purpose"), "{waits}");
+        }
+    }
+
+    /// The first future waits for the second, which is not ready at once; and the other way round.
+    #[test]
+    fn both_go_on() {
+        async fn second(tell: oneshot::Sender<i32>) -> i32 {
+            let mut polled = false;
+            poll_fn(|context| {
+                context.waker().wake_by_ref();
+                if std::mem::replace(&mut polled, true) { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+            tell.send(5).expect("it is received");
+            6
+        }
+        let (tell, told) = oneshot::channel();
+        assert_eq!(block_on(both(told, second(tell))), (Ok(5), 6));
+        let (tell, told) = oneshot::channel();
+        assert_eq!(block_on(both(second(tell), told)), (6, Ok(5)));
+    }
 }

@@ -270,7 +270,7 @@ impl Cost {
         device: &DeviceModel,
         mut call: Call,
     ) -> Result<Cost> {
-        let tuning = Tuning::within(kind, &Bounds::of_model(device), n);
+        let tuning = Tuning::within(kind, &Bounds::of_model(device), n).formed_beside(0);
         Cost::check((m.saturating_mul(count.max(1)), n), &tuning)?;
         let of_one = (m.next_multiple_of(4) * n * kind.bytes()) as u64;
         let mut most = STACK_BYTES.checked_div(of_one).unwrap_or(0);
@@ -461,6 +461,9 @@ mod tests {
                 assert_eq!(5 * each.bytes, five.bytes, "{kernel}, {m} x {n}");
             }
         }
+        // Nothing is multiplied beside a plan, also of one that is left alone.
+        let three = Cost::batch_svd::<f32>(3, (4096, 4096), &H100).unwrap();
+        assert_eq!(three.kernel(Kernel::IdentityColumns).dispatches, 0);
         let seconds = |cost: Cost| cost.on(&H100).iter().map(|kernel| kernel.total).sum::<f64>();
         let (many, one) = (
             seconds(Cost::batch_svd::<f32>(32, (1024, 1024), &H100).unwrap()),

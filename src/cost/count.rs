@@ -115,7 +115,8 @@ pub(super) fn dispatches_of_call(
     all.stage_3(kind, n, call.on_device);
     let Some(k) = call.vectors.filter(|_| n > 0) else { return Ok(all.into_work()) };
     note_copies(kind, &mut all, (m, n));
-    let formed = matrices == 1 && !call.one_stage && forms_beside(kind, (n, k), tuning);
+    // (A device forms nothing that one buffer does not hold.)
+    let formed = !call.one_stage && forms_beside(kind, (n, k), tuning);
     if formed {
         all.note(Work::linear(Kernel::IdentityColumns, n * n.next_multiple_of(4), 1, kind.scalar_bytes()));
     }

@@ -239,7 +239,7 @@ impl Cost {
 
     /// The cost of the decomposition with the `k` leading singular vectors of both sides, all of them if there are fewer. The matrix is one
     /// without values that are tiny or equal, so that divide and conquer has no deflation. The plan of divide and conquer, on the host, is not
-    /// counted.
+    /// counted; the dispatches that run beside it are ([`formed_beside`](crate::GpuTuning::formed_beside)).
     ///
     /// ```
     /// use svdvals_gpu::cost::{Cost, Kernel};

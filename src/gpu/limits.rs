@@ -4,6 +4,7 @@ use crate::{
     algo::{
         deferred::{deferred_columns, kept_levels},
         to_band::qr_first,
+        vectors::forms_beside,
     },
     base::{
         element_kind::ElementKind,
@@ -206,7 +207,7 @@ impl Reflectors {
 }
 
 /// Bytes of the decomposition with all vectors of an m x n matrix, m >= n, row-major if `by_rows`, else column-major. Some of it is freed before the
-/// rest is allocated.
+/// rest is allocated. Where the reflectors are multiplied, their product and the vectors of the bidiagonal are beside V.
 pub(crate) fn required_svd_bytes(
     kind: ElementKind,
     context: &GpuContext,
@@ -216,7 +217,8 @@ pub(crate) fn required_svd_bytes(
     tuning: &Tuning,
 ) -> Result<u64> {
     let (kept, later) = svd_bytes(kind, context, (m, n), by_rows, full, tuning)?;
-    Ok(kept.saturating_add(later))
+    let formed = if forms_beside(kind, (n, n), tuning) { dense_bytes(kind, context, (n, n), true, tuning)? } else { 0 };
+    Ok(kept.saturating_add(later).saturating_add(formed).saturating_add(formed))
 }
 
 /// The summands of [`required_svd_bytes`]: first what all matrices of a stack have at a time (that of the values, the reflectors, the second copy of the

@@ -90,7 +90,7 @@ fn watch_of<T: Scalar>(band: &Band<T>, tuning: &Tuning, listen: &Listen) -> Resu
     let n = band.n();
     let flops = || {
         let stage_2 = stage_2_flops(T::KIND, n, band.bandwidth(), tuning);
-        Ok([0, stage_2, stage_3_flops(n), vectors_flops(T::KIND, (n, n), n)])
+        Ok([0, stage_2, stage_3_flops(n), vectors_flops(T::KIND, (n, n), n, false)])
     };
     Watch::new(listen, flops)
 }

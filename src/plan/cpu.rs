@@ -155,7 +155,7 @@ impl<T: Scalar, K: Transfers<T>> Source<K> for Scaled<'_, T> {
 /// The flops of each stage of an m x n matrix, of which those of stages 1 to 3 are given. How many vectors will be wanted is not known yet.
 fn with_vectors<S: Number>(flops: StageFlops, (m, n): (usize, usize), wanted: bool) -> StageFlops {
     let [to_band, band_to_bidiag, svdvals, _] = flops;
-    [to_band, band_to_bidiag, svdvals, if wanted { vectors_flops(S::KIND, (m, n), n) } else { 0 }]
+    [to_band, band_to_bidiag, svdvals, if wanted { vectors_flops(S::KIND, (m, n), n, false) } else { 0 }]
 }
 
 /// Stages 1 to 3, or the one-stage reduction and stage 3, of the Cholesky factor if there is one, else of the matrix.

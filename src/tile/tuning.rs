@@ -120,7 +120,7 @@ pub struct GpuTuning {
     pub deferred_beside: usize,
     /// 1: while the host plans the vectors of the bidiagonal, the device multiplies the reflectors of both stages, and the right vectors are a product with
     /// their product, where at least half of them are wanted. 0: the reflectors are applied to the vectors of the bidiagonal when these are there. So they
-    /// are in batches, and with [`Reduction::OneStage`](crate::Reduction::OneStage).
+    /// are in batches, of a band, after [`Reduction::OneStage`](crate::Reduction::OneStage), and where a buffer does not hold an n x n matrix.
     #[cfg_attr(feature = "serde", serde(default))]
     pub formed_beside: usize,
 }

@@ -102,11 +102,16 @@ pub fn memory_is_freed() -> Outcome {
         after("a call that was stopped")?;
     }
     let small = a.submatrix(0, 0, 260, 240);
-    let most = most_allocated(&context, before, || small.svd_gpu_with(&options).map(drop))?;
-    after("a call with vectors")?;
-    let all = context.required_svd_bytes::<f32>(260, 240, &options)? + 4 * 260 * 240 + (2 << 20);
-    let needed = context.required_bytes::<f32>(260, 240, &options)?;
-    check!((needed..=all).contains(&most), "{most} bytes at the most with vectors, {all} allowed");
+    let formed = options.clone().tuning(Tuning::for_adapter::<f32>(&context, 240).formed_beside(1));
+    for options in [&options, &formed] {
+        let most = most_allocated(&context, before, || small.svd_gpu_with(options).map(drop))?;
+        after("a call with vectors")?;
+        let all = context.required_svd_bytes::<f32>(260, 240, options)? + 4 * 260 * 240 + (2 << 20);
+        let needed = context.required_bytes::<f32>(260, 240, options)?;
+        check!((needed..=all).contains(&most), "{most} bytes at the most with vectors, {all} allowed");
+    }
+    let [bytes, more] = [&options, &formed].map(|options| context.required_svd_bytes::<f32>(260, 240, options));
+    check!(more? >= bytes? + 2 * 4 * 240 * 240, "without the product of the reflectors");
     {
         let mut task = pin!(a.svdvals_gpu_async(&options));
         check!(task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending(), "nothing to wait for");
@@ -128,6 +133,8 @@ fn bits_of(context: &GpuContext, a: &Mat<f32>) -> svdvals_gpu::Result<Vec<u32>> 
     let mut bits: Vec<u32> = values.iter().map(|x| x.to_bits()).collect();
     let mut add = |x: &Mat<f32>| bits.extend(x.col_iter().flat_map(|x| x.iter().map(|x| x.to_bits())));
     let svd = a.svd_gpu_with(&options)?;
+    let tuning = Tuning::for_adapter::<f32>(context, a.ncols()).formed_beside(1);
+    add(&a.svd_gpu_with(&options.clone().tuning(tuning))?.v);
     let qr = a.qr_gpu_with(&options.run.clone().into())?;
     let b = a.submatrix(0, 0, a.nrows(), 3).to_owned();
     let resident = GpuMatrix::upload(context, a)?.qr(&options.run.clone().into())?;

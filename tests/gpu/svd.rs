@@ -4,9 +4,8 @@
 use faer::{Col, Mat};
 use num_complex::Complex;
 use svdvals_gpu::{
-    Backend, Band, CancelFlag, GpuContext, GpuMatrix, MatSvd, RealElement, Scalar, Signs, Stage, SvdError, SvdGpu, SvdOptions,
-    Tuning, Vectors,
-    internals::{ComplexBidiagonal, CpuKernels, GpuKernels, Transfers, VectorKernels},
+    Backend, Band, GpuContext, GpuMatrix, MatSvd, RealElement, Scalar, Signs, SvdError, SvdGpu, SvdOptions, Tuning, Vectors,
+    internals::{Applied, ComplexBidiagonal, CpuKernels, GpuKernels, Transfers, VectorKernels},
 };
 
 use crate::{
@@ -100,8 +99,8 @@ fn options<T: Elements>(context: &GpuContext) -> Outcome {
 
 /// With the reflectors multiplied while the host plans, the three ratios are at most 1: square, tall (first by QR) and wide matrices, with deferred updates
 /// and without, with columns of tiny values, and with half of the vectors. The bits are the same from a future, on one thread, not timed, and of a matrix on the
-/// device. Two dispatches are added, the identity and the product, as the model counts; and none where less than half of the vectors are wanted. Cancelled
-/// while the host plans, the call says so, and the next one works.
+/// device. Two dispatches are added, the identity and the product, as the model counts; and none where less than half of the vectors are wanted. The identity
+/// in the place of the reflectors changes no bit, and after an error beside the plan the next call works.
 fn formed_beside<T: Elements>(context: &GpuContext) -> Outcome {
     let with = |tuning: &Tuning, formed| on(context).tuning(tuning.clone().formed_beside(formed));
     let (wide, deferred) = (tuning(8, 32), tuning(8, 32).deferred_columns(32).deferred_from(20));
@@ -137,16 +136,16 @@ fn formed_beside<T: Elements>(context: &GpuContext) -> Outcome {
     check!(report.counts.dispatches == dispatches(0, 61)? + 2, "{} dispatches", report.counts.dispatches);
     check!(dispatches(1, 30)? == dispatches(0, 30)?, "less than half");
 
-    let stop = CancelFlag::new();
-    let vectors = stop.clone();
-    let stopped = options.clone().cancel(stop).progress(move |now| {
-        if now.stage == Stage::Vectors {
-            vectors.cancel();
-        }
-    });
-    let refused = a.svd_gpu_with(&stopped).err();
-    check!(matches!(refused, Some(SvdError::Cancelled { .. })), "{refused:?}");
-    check!(a.svd_gpu_with(&options)?.v == found.v, "after one that was cancelled");
+    let n = 40;
+    let c = ComplexBidiagonal { diagonal: vec![Complex::from(2.0); n], superdiagonal: vec![Complex::from(-1.0); n - 1] };
+    let gpu = GpuKernels::new::<T>(context, &wide.formed_beside(1))?;
+    let right = |q: Option<Applied<'_, _>>| pollster::block_on(gpu.right_of_bidiagonal(c.clone(), n - 3, q));
+    let refused = right(Some(&|_| Err(SvdError::OutOfMemory { reason: "no room".into() }))).err();
+    check!(matches!(refused, Some(SvdError::OutOfMemory { .. })), "{refused:?}");
+    let (formed, apart) = (right(Some(&|_| Ok(())))?, right(None)?);
+    check!(formed.1 && !apart.1, "formed: {}, {}", formed.1, apart.1);
+    let [formed, apart] = [formed.0, apart.0].map(|x| Transfers::<T::Scalar>::download(&gpu, &x));
+    check!(formed? == apart?, "other bits by the identity");
     Ok(())
 }
 

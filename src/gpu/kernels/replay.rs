@@ -181,7 +181,7 @@ impl GpuKernels {
         }
     }
 
-    /// What `form` has put into the stream, while it is submitted beside `plan` on the host.
+    /// What `form` has put into the stream, while it is submitted beside `plan` on the host. An error of one is returned when both have ended.
     async fn beside_host<D: Send, R: Send + 'static>(
         &self,
         form: impl FnOnce() -> Result<D> + Send,
@@ -198,8 +198,9 @@ impl GpuKernels {
                 Ok((formed?, planned))
             }
             Waits::Awaited => {
+                let planned = on_pool_async(plan);
                 let formed = form()?;
-                let (ran, planned) = both(self.stream.run_all(), on_pool_async(plan)).await;
+                let (ran, planned) = both(self.stream.run_all(), planned).await;
                 ran?;
                 Ok((formed, planned?))
             }

@@ -134,7 +134,8 @@ impl RunOptions {
     }
 
     /// Calls `callback` with the progress of the call: at the beginning of each stage, after every thousandth of the work, and at the end.
-    /// The thread that has done the work makes the call, one call at a time. It waits for the callback, which should therefore return soon.
+    /// The thread that has done the work, or one that waits for a GPU, makes the call, one call at a time. It waits for the callback, which should therefore
+    /// return soon, and must not wait for rayon's threads.
     /// On a GPU the progress is that of the device, not of the submissions. The [triangular operations](crate::triangular) do not call it.
     ///
     /// ```
