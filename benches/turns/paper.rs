@@ -25,7 +25,7 @@ pub fn print<T: Element>(sizes: &[usize]) {
     let halving = halving();
     println!("\n{}: milliseconds on more threads, on paper (measured: *)", T::NAME);
     println!(
-        "{:>6} {:>8} {:>10} {:>10} {:>10} {:>10} {:>9}   without hand-overs",
+        "{:>6} {:>14} {:>10} {:>10} {:>10} {:>10} {:>9}   without hand-overs",
         "n", "threads", "1 to_band", "2 to_bidi", "3 svdvals", "total", "speedup"
     );
     for &n in sizes {
@@ -59,7 +59,7 @@ pub fn print<T: Element>(sizes: &[usize]) {
             let [first, second, third, ms] = [first, second, third, all].map(|seconds| 1e3 * seconds);
             let speedup = total / all;
             println!(
-                "{n:>6} {threads:>8} {first:>10.3} {second:>10.3} {third:>10.3} {ms:>10.3} {speedup:>9.2} {:>20.2}",
+                "{n:>6} {threads:>14} {first:>10.3} {second:>10.3} {third:>10.3} {ms:>10.3} {speedup:>9.2} {:>20.2}",
                 total / free
             );
         };
@@ -69,9 +69,10 @@ pub fn print<T: Element>(sizes: &[usize]) {
             row(&format!("{}*", rayon::current_num_threads()), measured(None), f64::NAN);
         }
         let by = HandOver { halving, columns: columns(tuning.tile_size) };
-        for threads in [2, 4, 8, 16, 64] {
-            let [.., free] = on_threads(n, &tuning, &one, threads, HandOver::default());
-            row(&threads.to_string(), on_threads(n, &tuning, &one, threads, by), free);
+        for (threads, ahead) in [2, 4, 8, 16, 64].into_iter().flat_map(|threads| [(threads, false), (threads, true)]) {
+            let [.., free] = on_threads(n, &tuning, &one, threads, HandOver::default(), ahead);
+            let name = format!("{threads}{}", if ahead { ", next first" } else { "" });
+            row(&name, on_threads(n, &tuning, &one, threads, by, ahead), free);
         }
         println!("{n:>6}: half of a loop {:.2} microseconds, columns between lanes {:.2}", 1e6 * by.halving, 1e6 * by.columns);
     }
@@ -162,9 +163,9 @@ struct OnOne {
 }
 
 /// The seconds of stages 1, 2 and 3, and of all, on `threads`.
-fn on_threads(n: usize, tuning: &Tuning, one: &OnOne, threads: usize, by: HandOver) -> [f64; 4] {
+fn on_threads(n: usize, tuning: &Tuning, one: &OnOne, threads: usize, by: HandOver, ahead: bool) -> [f64; 4] {
     let third = one.svdvals / at_once(n.div_ceil(16), threads) + PASSES * by.of_loop(threads);
-    let stages = [stage_one(n, tuning, one, threads, by), stage_two(n, tuning, one, threads, by), third];
+    let stages = [stage_one(n, tuning, one, threads, by, ahead), stage_two(n, tuning, one, threads, by), third];
     [stages[0], stages[1], stages[2], one.alone + stages.iter().sum::<f64>()]
 }
 
@@ -188,8 +189,10 @@ fn panel(one: &OnOne, rows: usize) -> f64 {
     fewer + (seconds - fewer) * (rows as f64 - less as f64) / (m - less) as f64
 }
 
-/// Each sweep: the leaves of its panel, their updates, and so on up the tree, where a level's panel is factored beside the update before it.
-fn stage_one(n: usize, tuning: &Tuning, one: &OnOne, threads: usize, by: HandOver) -> f64 {
+/// Each sweep: the leaves of its panel, their updates, and so on up the tree, where a level's panel is factored beside the update before it. With the next
+/// panel first (`ahead`), the second half of a sweep's last update is made beside that panel's leaves: they are rows, or columns, of all that is updated, which
+/// are known when all products with V^H are.
+fn stage_one(n: usize, tuning: &Tuning, one: &OnOne, threads: usize, by: HandOver, ahead: bool) -> f64 {
     let b = tuning.tile_size;
     // A sweep: rows of its panel, and columns right of it.
     let sweeps: Vec<(usize, usize)> = (0..n)
@@ -224,20 +227,29 @@ fn stage_one(n: usize, tuning: &Tuning, one: &OnOne, threads: usize, by: HandOve
         let tasks = least.max(2 * threads).next_multiple_of(threads).min(cols / 16).max(least);
         flops(level, cols) / rate / at_once(tasks, threads)
     };
-    let mut seconds = 0.0;
+    // What is left of the update of the sweep before, in seconds of one thread.
+    let (mut seconds, mut left) = (0.0, 0.0);
     for &(rows, cols) in &sweeps {
         let levels = levels(rows);
         let factoring = |level: usize, threads: usize| {
             let (blocks, height) = levels[level];
             blocks.div_ceil(threads) as f64 * panel(one, height)
         };
-        seconds += factoring(0, threads);
+        let leaves = factoring(0, threads);
+        let others = threads.saturating_sub(levels[0].0);
+        let beside = if others > 0 { left / others as f64 } else { f64::INFINITY };
+        seconds += if beside < leaves { leaves } else { (left + leaves * levels[0].0.min(threads) as f64) / threads as f64 };
+        left = 0.0;
         for level in 0..levels.len() {
             seconds += match levels.get(level + 1) {
                 Some(_) if threads > 1 => update(levels[level], cols, threads - 1)
                     .min(update(levels[level], cols, threads) + factoring(level + 1, 1))
                     .max(factoring(level + 1, 1)),
                 Some(_) => update(levels[level], cols, 1) + factoring(level + 1, 1),
+                None if ahead => {
+                    left = flops(levels[level], cols) / rate / 2.0;
+                    update(levels[level], cols, threads) / 2.0
+                }
                 None => update(levels[level], cols, threads),
             };
             seconds += if cols > 16 { by.of_loop(threads) } else { 0.0 };

@@ -15,7 +15,7 @@
 //! between them, no hyperparameter touches both: for every tile size, stage 1's (`leaf`, `split_k`, `cols_per_block`, `strips_per_thread`, ..) are judged by
 //! the seconds of stage 1, and stage 2's (`tile_width`, `threads_per_block`, `sweeps_per_block`, `lines_per_thread`,
 //! `cycles_per_dispatch`, `max_blocks`) by those of stage 2.
-//! One call tries one combination of each.
+//! One call tries one combination of each. Last, two calls with vectors decide `formed_beside`.
 
 mod search;
 #[path = "../shared/mod.rs"]
@@ -29,7 +29,7 @@ mod common;
 use std::{error::Error, path::PathBuf, process::ExitCode};
 
 use svdvals_gpu::{
-    Element, SvdError, TuningTable,
+    Element, PartialTuning, SvdError, TuningTable,
     cost::{DeviceModel, sweeps_at_once},
 };
 
@@ -105,8 +105,18 @@ fn run<T: Element>(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         println!("Trials: {}", trials.display());
         let faster = search.duel(&found.best)?;
         println!("The defaults take {:.6} s in stages 1 and 2, the best found {:.6} s.", faster.defaults, faster.found);
-        if faster.found < faster.defaults {
-            table.set::<T>(place.name(), n, place.partial(&found.best));
+        let is_faster = faster.found < faster.defaults;
+        let mut partial = if is_faster { place.partial(&found.best) } else { PartialTuning::default() };
+        let tuning = if is_faster { found.best.clone() } else { place.defaults::<T>(n) };
+        if let Some([apart, formed]) = search.with_vectors(&tuning)? {
+            println!(
+                "With vectors a call takes {apart:.6} s, or {formed:.6} s with reflectors multiplied beside the host's plan."
+            );
+            let formed = usize::from(formed < apart);
+            partial.formed_beside = (formed != tuning.gpu.formed_beside).then_some(formed);
+        }
+        if partial != PartialTuning::default() {
+            table.set::<T>(place.name(), n, partial);
             table.save(&file)?;
             println!("File: {}", file.display());
         } else {

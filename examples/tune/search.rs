@@ -1,10 +1,10 @@
 //! The grid, and the search over it.
 
-use std::error::Error;
+use std::{error::Error, time::Instant};
 
 use faer::Mat;
 use svdvals_gpu::{
-    Backend, Element, GpuContext, HalfStorage, PartialTuning, StageSeconds, SvdError, SvdOptions, SvdValsGpu, Tuning,
+    Backend, Element, GpuContext, HalfStorage, PartialTuning, StageSeconds, SvdError, SvdGpu, SvdOptions, SvdValsGpu, Tuning,
     TuningTable, cost::sweeps_at_once,
 };
 
@@ -385,6 +385,24 @@ impl<'a, T: Element> Search<'a, T> {
             }
         }
         Ok(Duel { defaults: least[0], found: least[1] })
+    }
+
+    /// The fewest seconds of a call with vectors, from the host to the host, with these hyperparameters, in turns without and with the reflectors multiplied
+    /// beside the host's plan. None where there is no such choice: on the CPU, and in half precision, which has no vectors.
+    pub fn with_vectors(&self, tuning: &Tuning) -> Result<Option<[f64; 2]>, SvdError> {
+        if matches!(self.place, Place::Cpu) || self.options.run.half_storage == HalfStorage::Half {
+            return Ok(None);
+        }
+        let mut least = [f64::INFINITY; 2];
+        for _ in 0..=self.repeat.max(2) {
+            for (formed, least) in least.iter_mut().enumerate() {
+                let options = self.options.clone().tuning(tuning.clone().formed_beside(formed));
+                let start = Instant::now();
+                self.a.svd_gpu_with(&options)?;
+                *least = least.min(start.elapsed().as_secs_f64());
+            }
+        }
+        Ok(Some(least))
     }
 
     /// The fewest seconds of the whole call from the matrix on the device on.
