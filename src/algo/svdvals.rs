@@ -98,7 +98,7 @@ pub(crate) struct Found<K: TileKernels> {
     pub values: Vec<f64>,
     /// n x k, if any were asked for.
     pub right: Option<K::Dense>,
-    /// Whether they are those of the matrix, not yet of its bidiagonal. (The drivers' results are.)
+    /// Whether the backend has found those of the matrix at once, not those of its bidiagonal, which reflectors are then applied to.
     is_transformed: bool,
     /// The scaled matrix, if it was to be kept.
     pub copy: Option<K::Dense>,

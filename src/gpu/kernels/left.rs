@@ -104,15 +104,15 @@ impl GpuKernels {
         self.room_of_stack(1, rows, cols)
     }
 
-    /// Whether a matrix by rows is in one buffer.
-    pub(super) fn fits_one(&self, rows: usize, cols: usize) -> bool {
-        fitting_bytes(&self.context, "vectors", self.kind.bytes(), rows.checked_mul(cols.next_multiple_of(4))).is_ok()
+    /// Bytes of the entries of several matrices by rows, if one buffer can hold them.
+    pub(super) fn bytes_of_room(&self, matrices: usize, rows: usize, cols: usize) -> Result<u64> {
+        let len = rows.checked_mul(cols.next_multiple_of(4)).and_then(|len| len.checked_mul(matrices));
+        fitting_bytes(&self.context, "vectors", self.kind.bytes(), len)
     }
 
     /// Room for several matrices by rows, at least one, in one buffer.
     pub(crate) fn room_of_stack(&self, matrices: usize, rows: usize, cols: usize) -> Result<Dense> {
-        let len = rows.checked_mul(cols.next_multiple_of(4)).and_then(|len| len.checked_mul(matrices));
-        fitting_bytes(&self.context, "vectors", self.kind.bytes(), len)?;
+        self.bytes_of_room(matrices, rows, cols)?;
         Dense::stacked(self.kind, &self.context, matrices, (rows, cols), true, self.shape, self.tuning.leaf)
     }
 

@@ -148,17 +148,19 @@ impl VectorKernels for GpuKernels {
             return Ok((self.upload(right.transpose(), 1.0)?, false));
         }
         let plan = move || Planned::of(&c, k, &watch);
-        let (q, planned) = match q.filter(|_| forms_beside(self.kind, (n, k), &self.tuning) && self.fits_one(n, n)) {
-            Some(apply) => {
-                let form = || {
-                    let mut q = self.identity(&self.room(1, 1)?, n, 0..n, false)?;
-                    apply(&mut q).map(|()| q)
-                };
-                let (q, planned) = self.beside_host(form, plan).await?;
-                (Some(q), planned)
-            }
-            None => (None, self.on_host(plan).await?),
-        };
+        let (q, planned) =
+            match q.filter(|_| forms_beside(self.kind, (n, k), &self.tuning) && self.bytes_of_room(1, n, n).is_ok()) {
+                Some(apply) => {
+                    let form = || {
+                        // Without phases nothing is read of the first matrix.
+                        let mut q = self.identity(&self.room(1, 1)?, n, 0..n, false)?;
+                        apply(&mut q).map(|()| q)
+                    };
+                    let (q, planned) = self.beside_host(form, plan).await?;
+                    (Some(q), planned)
+                }
+                None => (None, self.on_host(plan).await?),
+            };
         let x = self.room(n, k)?;
         self.write_right(&[planned], &x)?;
         let Some(q) = q else { return Ok((x, false)) };
