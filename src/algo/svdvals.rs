@@ -15,7 +15,7 @@ use num_traits::One;
 use crate::{
     algo::{
         band_to_bidiag::band_to_bidiag,
-        bidiag,
+        bidiag::{self, Known},
         bidiagonal::{Bidiagonal, Stage3},
         leading::Leading,
         one_stage::{apply_one_stage, one_stage},
@@ -295,7 +295,8 @@ impl<K: VectorKernels> Driver<'_, K> {
         let (right, is_transformed) = match (wanted, read_back) {
             (Some(wanted), Some(c)) => {
                 self.watch.begin(Stage::Vectors)?;
-                let (right, is_transformed) = self.kernels.right_of_bidiagonal(c, wanted(&values), q).await?;
+                let of_bidiagonal: Vec<f64> = values.iter().map(|value| value * scale).collect();
+                let (right, is_transformed) = self.kernels.right_of_bidiagonal(c, &of_bidiagonal, wanted(&values), q).await?;
                 if self.timed {
                     seconds.bidiagonal_vectors = self.lap(&mut clock).await?;
                 }
@@ -341,13 +342,13 @@ pub(crate) fn tall_first<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usiz
 }
 
 /// The `k` leading right singular vectors of a bidiagonal matrix with phases, transposed: (D2 V_C)^T, k x n. Their rows are contiguous where
-/// reflectors are applied to them. Divide and conquer in double precision, with products in that of `T`.
-pub(crate) fn right_of_bidiagonal<T: Scalar>(c: &ComplexBidiagonal, k: usize, watch: &Watch) -> Result<Mat<T>> {
+/// reflectors are applied to them. They are found in double precision, but for the products of divide and conquer, which are in that of `T`.
+pub(crate) fn right_of_bidiagonal<T: Scalar>(c: &ComplexBidiagonal, k: usize, known: Known<'_>, watch: &Watch) -> Result<Mat<T>> {
     let phases = Phases::of(&c.diagonal, &c.superdiagonal);
-    let [v] = bidiag::vectors::<Re<T>, 1>(&phases.diagonal, &phases.superdiagonal, [Side::Right], k, watch)?;
-    let mut turned = Mat::<T>::zeros(v.ncols(), v.nrows());
+    let v = bidiag::right_vectors::<Re<T>>(&phases.diagonal, &phases.superdiagonal, k, known, watch)?;
+    let mut turned = Mat::<T>::zeros(v.nrows(), v.ncols());
     let rows = |start: usize, mut to: MatMut<'_, T>| {
-        let from = v.subrows(start, to.ncols()).transpose();
+        let from = v.subcols(start, to.ncols());
         map_into(from, to.rb_mut(), |x| T::from_real_impl(&x));
         for (j, &phase) in (0..to.ncols()).zip(&phases.right[start..]) {
             let phase = T::Wide::from_complex(phase);
@@ -356,7 +357,7 @@ pub(crate) fn right_of_bidiagonal<T: Scalar>(c: &ComplexBidiagonal, k: usize, wa
             }
         }
     };
-    if v.nrows() <= TASK_ROWS {
+    if v.ncols() <= TASK_ROWS {
         rows(0, turned.as_mut());
     } else {
         each(col_chunks(turned.as_mut(), TASK_ROWS).enumerate(), |(block, to)| rows(block * TASK_ROWS, to));

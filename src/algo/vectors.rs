@@ -14,10 +14,11 @@ pub type Applied<'a, D> = &'a (dyn Fn(&mut D) -> Result<()> + Sync);
 /// Kernels of singular vectors.
 pub trait VectorKernels: TileKernels {
     /// The right vectors D2 V_C of the `k` largest values of a bidiagonal matrix C = D1 |C| D2^H, |C| = U_C S V_C^T, in the backend's memory
-    /// (n x k), with descending values; or Q D2 V_C, and true, from a backend that forms Q while it waits for a plan of the host.
+    /// (n x k), with descending values, of which a backend may use the approximations `values`; or Q D2 V_C, and true, from a backend that forms Q while it waits for a plan of the host.
     fn right_of_bidiagonal(
         &self,
         c: ComplexBidiagonal,
+        values: &[f64],
         k: usize,
         q: Option<Applied<'_, Self::Dense>>,
     ) -> impl Future<Output = Result<(Self::Dense, bool)>> + Send;
@@ -37,6 +38,13 @@ const LARGE: usize = 1000;
 /// for all columns takes a seventh of the call.
 pub(crate) fn needs_step(kind: ElementKind, (n, k): (usize, usize)) -> bool {
     kind.is_complex() || n < LARGE || 4 * k <= n
+}
+
+/// How far from orthogonal two right vectors of the bidiagonal may be, for V (n x k). One step leaves the square of that, and without a step it
+/// remains.
+pub(crate) fn drift(kind: ElementKind, shape: (usize, usize)) -> f64 {
+    let eps = if kind.is_double() { f64::EPSILON } else { f64::from(f32::EPSILON) };
+    if needs_step(kind, shape) { eps.sqrt() / 4.0 } else { eps / 16.0 }
 }
 
 /// Whether Q of the reflectors (n x n) is formed while the host plans the k vectors of the bidiagonal, which it is then multiplied by.

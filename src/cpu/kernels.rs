@@ -6,8 +6,9 @@ use faer::{Mat, MatMut, MatRef};
 
 use crate::{
     algo::{
+        bidiag::Known,
         svdvals::right_of_bidiagonal,
-        vectors::{Applied, VectorKernels},
+        vectors::{Applied, VectorKernels, drift},
     },
     base::{
         blas::{Op, Side},
@@ -152,10 +153,12 @@ impl<S: Number> VectorKernels for CpuKernels<S> {
     async fn right_of_bidiagonal(
         &self,
         c: ComplexBidiagonal,
+        values: &[f64],
         k: usize,
         _: Option<Applied<'_, Dense<S>>>,
     ) -> Result<(Dense<S>, bool)> {
-        let right = right_of_bidiagonal::<S::Scalar>(&c, k, &self.watch)?;
+        let known = Known { values, drift: drift(S::KIND, (c.diagonal.len(), k)) };
+        let right = right_of_bidiagonal::<S::Scalar>(&c, k, known, &self.watch)?;
         Ok((self.upload(right.transpose(), Re::<S>::from_double(1.0))?, false))
     }
 

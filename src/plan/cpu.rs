@@ -7,11 +7,13 @@ use pollster::block_on;
 
 use crate::{
     algo::{
+        bidiag::Known,
         bidiagonal::Bidiagonal,
         count::{flops_by_band, flops_by_one_stage, flops_directly, vectors_flops},
         deferred::Deferral,
         leading::Leading,
         svdvals::{Driver, Source, Wanted, narrowed, right_of_bidiagonal, stage_three, unscaled},
+        vectors::drift,
     },
     base::{
         clock::{Clock, StageSeconds},
@@ -275,7 +277,9 @@ fn directly<T: Scalar>(
             let values = |diagonal, superdiagonal| {
                 stage_three(T::KIND, (diagonal, superdiagonal), scale.to_double(), stage3, leading, &watch)
             };
-            let found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values)?;
+            let found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values, |value| {
+                value * scale.to_double()
+            })?;
             Ok(Found { of_transpose: lines.row_stride() != a.row_stride(), ..found })
         }
         TallReduction::Gram => {
@@ -295,7 +299,9 @@ fn directly<T: Scalar>(
                     unscaled(T::KIND, values, 1.0, "singular values")
                 })
             };
-            let mut found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values)?;
+            let mut found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values, |value| {
+                value * value * scale
+            })?;
             found.right = found.right.map(|v| unsorted(v.as_ref(), &order));
             Ok(found)
         }
@@ -315,7 +321,9 @@ fn directly<T: Scalar>(
             let values = |diagonal, superdiagonal| {
                 stage_three(T::KIND, (diagonal, superdiagonal), scale.to_double(), stage3, leading, &watch)
             };
-            let mut found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values)?;
+            let mut found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values, |value| {
+                value * scale.to_double()
+            })?;
             if let (Some(right), Some(order)) = (&mut found.right, order) {
                 *right = unsorted(right.as_ref(), &order);
             }
@@ -324,7 +332,7 @@ fn directly<T: Scalar>(
     }
 }
 
-/// Stage 3 by `values` of a direct reduction, and the right vectors.
+/// Stage 3 by `values` of a direct reduction, and the right vectors. `of_bidiagonal` is the value of the bidiagonal that belongs to one of them.
 fn of_direct<T: Scalar>(
     direct: Direct<Wide<T>>,
     mut seconds: StageSeconds,
@@ -333,6 +341,7 @@ fn of_direct<T: Scalar>(
     route: Route,
     wanted: Option<Wanted<'_>>,
     values: impl FnOnce(Vec<f64>, Vec<f64>) -> Result<Vec<f64>>,
+    of_bidiagonal: impl Fn(f64) -> f64,
 ) -> Result<Found<T>> {
     watch.begin(Stage::Svdvals)?;
     let Some(wanted) = wanted else {
@@ -346,7 +355,10 @@ fn of_direct<T: Scalar>(
     let values = values(diagonal, superdiagonal)?;
     seconds.svdvals = clock.restart();
     watch.begin(Stage::Vectors)?;
-    let mut right = right_of_bidiagonal::<Wide<T>>(&bidiagonal, wanted(&values), &watch)?;
+    let (n, k) = (bidiagonal.diagonal.len(), wanted(&values));
+    let of_bidiagonal: Vec<f64> = values.iter().map(|&value| of_bidiagonal(value)).collect();
+    let known = Known { values: &of_bidiagonal, drift: drift(T::KIND, (n, k)) };
+    let mut right = right_of_bidiagonal::<Wide<T>>(&bidiagonal, k, known, &watch)?;
     seconds.bidiagonal_vectors = clock.restart();
     direct.apply_p(right.as_mut().transpose_mut());
     let right = Mat::from_fn(right.ncols(), right.nrows(), |i, j| T::from_wide(right[(j, i)]));

@@ -139,7 +139,7 @@ fn formed_beside<T: Elements>(context: &GpuContext) -> Outcome {
     let n = 40;
     let c = ComplexBidiagonal { diagonal: vec![Complex::from(2.0); n], superdiagonal: vec![Complex::from(-1.0); n - 1] };
     let gpu = GpuKernels::new::<T>(context, &wide.formed_beside(1))?;
-    let right = |q: Option<Applied<'_, _>>| pollster::block_on(gpu.right_of_bidiagonal(c.clone(), n - 3, q));
+    let right = |q: Option<Applied<'_, _>>| pollster::block_on(gpu.right_of_bidiagonal(c.clone(), &[], n - 3, q));
     let refused = right(Some(&|_| Err(SvdError::OutOfMemory { reason: "no room".into() }))).err();
     check!(matches!(refused, Some(SvdError::OutOfMemory { .. })), "{refused:?}");
     let (formed, apart) = (right(Some(&|_| Ok(())))?, right(None)?);
@@ -175,10 +175,14 @@ fn bidiagonals_follow_the_host<T: Elements>(context: &GpuContext) -> Outcome {
             let gpu = GpuKernels::new::<T>(context, &Tuning::for_adapter::<T>(context, n))?;
             let cpu = CpuKernels::<T>::new(&Tuning::for_cpu::<T>(n))?;
             for k in [n, n.min(4)] {
-                let found =
-                    Transfers::<T::Scalar>::download(&gpu, &pollster::block_on(gpu.right_of_bidiagonal(c.clone(), k, None))?.0)?;
-                let want =
-                    Transfers::<T::Scalar>::download(&cpu, &pollster::block_on(cpu.right_of_bidiagonal(c.clone(), k, None))?.0)?;
+                let found = Transfers::<T::Scalar>::download(
+                    &gpu,
+                    &pollster::block_on(gpu.right_of_bidiagonal(c.clone(), &[], k, None))?.0,
+                )?;
+                let want = Transfers::<T::Scalar>::download(
+                    &cpu,
+                    &pollster::block_on(cpu.right_of_bidiagonal(c.clone(), &[], k, None))?.0,
+                )?;
                 check!(found.shape() == (n, k), "{kind}, n = {n}: {:?}", found.shape());
                 let off = (widen(found.as_ref()) - widen(want.as_ref())).norm_max();
                 let bound = n as f64 * eps::<T>() + T::stored(1);

@@ -25,6 +25,7 @@ pub(crate) mod divide;
 pub(crate) mod lapack;
 mod newton;
 mod refine;
+mod twisted;
 
 use faer::Mat;
 
@@ -102,6 +103,42 @@ fn largest(a: &[f64], b: &[f64], tolerance: f64, count: usize, refined: bool, wa
 /// The number of singular values of at least `x`, by one Sturm count.
 pub fn count_from(diagonal: &[f64], superdiagonal: &[f64], x: f64) -> usize {
     diagonal.len() - bisection::count_below(diagonal, superdiagonal, x)
+}
+
+/// Singular values that are known, and how far from orthogonal their vectors may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known<'a> {
+    /// Descending, as accurate as single precision is. Without as many as there are vectors, they are not used.
+    pub(crate) values: &'a [f64],
+    /// The product of two vectors, about.
+    pub(crate) drift: f64,
+}
+
+/// The right singular vectors of the `k` largest values as rows (k x n), of the upper bidiagonal matrix with the given diagonal and superdiagonal: by
+/// [twisted] factorisations at the `known` values where these are far enough apart, else by divide and conquer.
+///
+/// # Errors
+/// If `watch` is cancelled.
+pub(crate) fn right_vectors<R: RealElement>(
+    diagonal: &[f64],
+    superdiagonal: &[f64],
+    k: usize,
+    known: Known<'_>,
+    watch: &Watch,
+) -> Result<Mat<R>> {
+    let (n, k) = (diagonal.len(), k.min(diagonal.len()));
+    room_for::<R>("singular vectors of the bidiagonal", k, n, 1)?;
+    watch.check()?;
+    match twisted::vectors(diagonal, superdiagonal, known, k, &|| watch.is_cancelled()) {
+        Some(found) => {
+            watch.did((2 * n * n) as u64)?;
+            Ok(found)
+        }
+        None => {
+            let [found] = vectors::<R, 1>(diagonal, superdiagonal, [Side::Right], k, watch)?;
+            Ok(found.transpose().to_owned())
+        }
+    }
 }
 
 /// The singular vectors of these sides that belong to the `k` largest values (n x k), of the upper bidiagonal matrix with the given diagonal

@@ -5,13 +5,14 @@ use pollster::block_on;
 
 use crate::{
     algo::{
+        bidiag::Known,
         bidiag::divide::{
             Plan,
             schedule::{Gathered, Level, Schedule},
         },
         reflectors::Phases,
         svdvals::right_of_bidiagonal,
-        vectors::{Applied, VectorKernels, forms_beside},
+        vectors::{Applied, VectorKernels, drift, forms_beside},
     },
     base::{
         clock::HostSpan,
@@ -138,13 +139,20 @@ impl Tables {
 
 impl VectorKernels for GpuKernels {
     /// The plan is the host's: in the caller's pool, or in rayon's if the call must not block.
-    async fn right_of_bidiagonal(&self, c: ComplexBidiagonal, k: usize, q: Option<Applied<'_, Dense>>) -> Result<(Dense, bool)> {
+    async fn right_of_bidiagonal(
+        &self,
+        c: ComplexBidiagonal,
+        values: &[f64],
+        k: usize,
+        q: Option<Applied<'_, Dense>>,
+    ) -> Result<(Dense, bool)> {
         let watch = self.stream.watch().clone();
         let n = c.diagonal.len();
         let k = k.min(n);
         if self.kind.is_half() {
             // Stored in half precision, the products would lose most of their digits.
-            let right = right_of_bidiagonal::<f32>(&c, k, &watch)?;
+            let known = Known { values, drift: drift(self.kind, (n, k)) };
+            let right = right_of_bidiagonal::<f32>(&c, k, known, &watch)?;
             return Ok((self.upload(right.transpose(), 1.0)?, false));
         }
         let plan = move || Planned::of(&c, k, &watch);

@@ -15,6 +15,6 @@ mod replay;
 pub(crate) mod schedule;
 mod secular;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub(crate) use plan::{LEAF, Plan};

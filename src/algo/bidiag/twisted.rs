@@ -1,0 +1,404 @@
+//! Right singular vectors of known singular values, each by a twisted factorisation.
+//!
+//! For a value `sigma` and `x = sigma^2` the stationary and the progressive qd transform factorise `B^T B - x` from the top and from the bottom
+//! (Dhillon & Parlett, Linear Algebra Appl. 387, 2004; LAPACK's `dlar1v`). With the squares `q_1..q_n` of the diagonal `a` and `e_1..e_{n-1}` of
+//! the superdiagonal `b`,
+//!
+//! ```text
+//! down   d_i = q_i + s_i,        s_1 = -x,         s_{i+1} = e_i s_i / d_i - x
+//! up     d'_{i+1} = e_i + p_{i+1},   p_n = q_n - x,   p_i = q_i p_{i+1} / d'_{i+1} - x
+//! gamma_i = s_i + q_i p_{i+1} / d'_{i+1},   gamma_n = s_n + q_n
+//! ```
+//!
+//! Where they meet, at the row r with the smallest `|gamma|`, `(B^T B - x) z = gamma_r e_r` for
+//!
+//! ```text
+//! z_r = 1,    z_i = -a_i b_i z_{i+1} / d_i  above it,    z_{i+1} = -a_i b_i z_i / d'_{i+1}  below it.
+//! ```
+//!
+//! The rounding errors are equivalent to perturbations of the entries by a few `eps`, so that z lies within a few `eps` over the relative gap to the
+//! next value of the vector. That takes `O(n)` operations a vector, and no product. It is not for clusters: vectors are found where all values are
+//! apart, and otherwise [`divide`](super::divide) and conquer has to.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use faer::{Mat, MatMut, prelude::ReborrowMut};
+use pulp::{Simd, WithSimd};
+
+use super::{Known, PARALLEL, SQUARES_RANGE, Scaling, is_alone, power_of_two};
+use crate::base::{
+    number::RealElement,
+    parallel::{each, row_chunks},
+    zeros::zeros,
+};
+
+/// A pivot of smaller magnitude is replaced by `-SMALLEST_PIVOT`.
+const SMALLEST_PIVOT: f64 = power_of_two(-1000);
+
+/// The least distance of two values, relative to the larger one, that were rounded to single precision: a few such roundings.
+const APART: f64 = power_of_two(-21);
+
+/// A vector's part along that of the next value is at most about this many `eps`, over the relative distance of the values.
+const ROUNDINGS: f64 = 16.0;
+
+/// Corrections of a value. Each about squares its error relative to the gap.
+const CORRECTIONS: usize = 4;
+
+/// Registers of values in lockstep, so that one's division hides another's.
+const REGISTERS: usize = 2;
+
+/// Values of a task.
+const TASK: usize = 64;
+
+/// The vectors of the `k` largest values as rows (k x n), of the upper bidiagonal matrix with the diagonal `a` and the superdiagonal `b`.
+/// `None` if the values are not far enough apart for that, if they are too small to be squared, or if `cancelled` becomes true in time.
+pub(super) fn vectors<R: RealElement>(
+    a: &[f64],
+    b: &[f64],
+    Known { values, drift }: Known<'_>,
+    k: usize,
+    cancelled: &(dyn Fn() -> bool + Sync),
+) -> Option<Mat<R>> {
+    let n = a.len();
+    let scaling = Scaling::of(a, b);
+    let values: Vec<f64> = values.iter().take(k + 1).map(|&x| scaling.apply(x)).collect();
+    let gaps = gaps(&values, k, APART.max(ROUNDINGS * f64::EPSILON / drift))?;
+    let row = |i: usize| {
+        let (a, b) = (scaling.apply(a[i]), b.get(i).map_or(0.0, |&b| scaling.apply(b)));
+        Row { q: a * a, e: b * b, ab: -(a * b) }
+    };
+    let rows: Vec<Row> = (0..n).map(row).collect();
+    let mut v = zeros::<R>(k, n);
+    let (arch, is_found) = (pulp::Arch::new(), AtomicBool::new(true));
+    let find = |((values, gaps), to): ((&[f64], &[f64]), MatMut<'_, R>)| {
+        let found = !cancelled() && arch.dispatch(Find { rows: &rows, values, gaps, drift, to });
+        is_found.fetch_and(found, Ordering::Relaxed);
+    };
+    let tasks = values[..k].chunks(TASK).zip(gaps.chunks(TASK)).zip(row_chunks(v.as_mut(), TASK));
+    if n * k < PARALLEL || is_alone(n) {
+        tasks.for_each(find);
+    } else {
+        each(tasks, find);
+    }
+    is_found.into_inner().then_some(v)
+}
+
+/// The distance of each of the first `k` of the descending values from the nearest other one, relative to itself. `None` if one is less than `least`,
+/// if there are fewer values, or if one is out of the range of squares.
+fn gaps(values: &[f64], k: usize, least: f64) -> Option<Vec<f64>> {
+    let first = values.get(..k)?;
+    let between: Vec<f64> = values.windows(2).map(|pair| (pair[0] - pair[1]) / pair[0]).collect();
+    let of = |i: usize| {
+        let before = i.checked_sub(1).map_or(1.0, |i| between[i]);
+        before.min(between.get(i).copied().unwrap_or(1.0))
+    };
+    let gaps: Vec<f64> = (0..k).map(of).collect();
+    let is_apart = gaps.iter().all(|&gap| gap >= least) && first.iter().all(|&x| x >= SQUARES_RANGE && x.is_finite());
+    is_apart.then_some(gaps)
+}
+
+/// The squares of a row's entries, and the negative of their product.
+#[derive(Clone, Copy)]
+struct Row {
+    q: f64,
+    e: f64,
+    ab: f64,
+}
+
+/// Numbers of the values in lockstep.
+type Lanes<S> = [<S as Simd>::f64s; REGISTERS];
+
+/// The vectors of some values, to the rows of `to`. The result is whether they were found.
+struct Find<'a, R> {
+    rows: &'a [Row],
+    values: &'a [f64],
+    gaps: &'a [f64],
+    drift: f64,
+    to: MatMut<'a, R>,
+}
+
+impl<R: RealElement> WithSimd for Find<'_, R> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> bool {
+        let Find { rows, values, gaps, drift, mut to } = self;
+        let lanes = REGISTERS * S::F64_LANES;
+        let zero = [simd.splat_f64s(0.0); REGISTERS];
+        let (mut z, mut below) = (vec![zero; rows.len()], vec![zero; rows.len()]);
+        for (group, (values, gaps)) in values.chunks(lanes).zip(gaps.chunks(lanes)).enumerate() {
+            // Idle lanes do what the first does.
+            let fill = |from: &[f64]| {
+                let mut all = [simd.splat_f64s(from[0]); REGISTERS];
+                cast_slice_mut::<_, f64>(&mut all)[..from.len()].copy_from_slice(from);
+                all
+            };
+            let start = fill(values).map(|x| simd.mul_f64s(x, x));
+            let allowed: Lanes<S> = std::array::from_fn(|l| simd.mul_f64s(start[l], fill(gaps)[l]));
+            let Some(squares) = find(simd, rows, (&start, &allowed), drift, &mut z, &mut below) else { return false };
+            let squares: &[f64] = cast_slice(&squares);
+            let mut factors = fill(values);
+            let factors: &mut [f64] = cast_slice_mut(&mut factors);
+            factors.iter_mut().zip(squares).for_each(|(factor, square)| *factor = 1.0 / square.sqrt());
+            let to = to.rb_mut().subrows_mut(group * lanes, values.len());
+            for (z, to) in z.iter().zip(to.col_iter_mut()) {
+                let Some(to) = to.try_as_col_major_mut() else { return false };
+                for ((to, z), factor) in to.as_slice_mut().iter_mut().zip(cast_slice::<_, f64>(z)).zip(&*factors) {
+                    *to = R::from_double(z * factor);
+                }
+            }
+        }
+        true
+    }
+}
+
+/// The vectors in `z`, with the largest entries near 1, and the squares of their lengths. Values are corrected until the vectors are. `start` has the
+/// squares of the values, `allowed` their distances from the nearest other one, about.
+#[inline(always)]
+fn find<S: Simd>(
+    simd: S,
+    rows: &[Row],
+    (start, allowed): (&Lanes<S>, &Lanes<S>),
+    drift: f64,
+    z: &mut [Lanes<S>],
+    below: &mut [Lanes<S>],
+) -> Option<Lanes<S>> {
+    let mut x = *start;
+    for _ in 0..=CORRECTIONS {
+        let (place, gamma) = twist(simd, rows, &x, z, below);
+        let squares = unfold(simd, &place, z, below);
+        let (mut is_done, mut is_right) = (true, true);
+        let numbers = [&gamma, &squares, start, allowed].map(|lanes| cast_slice::<_, f64>(lanes));
+        for (l, x) in cast_slice_mut::<_, f64>(&mut x).iter_mut().enumerate() {
+            let [gamma, square, start, allowed] = numbers.map(|numbers| numbers[l]);
+            // An eigenvalue of B^T B lies within the residual of x. So two lanes do not have the same one.
+            let residual = gamma.abs() / square.sqrt();
+            is_right &= residual <= 0.25 * allowed && (*x - start).abs() <= 0.25 * allowed;
+            let correction = gamma / square;
+            if correction.abs() > drift.min(0.125) * allowed {
+                is_done = false;
+                *x += correction;
+            }
+        }
+        if is_done {
+            return is_right.then_some(squares);
+        }
+    }
+    None
+}
+
+/// Factorises `B^T B - x` from both ends. In `above` and `below` it leaves the quotients of neighbours in a vector above and below the row where the
+/// factorisations meet. Returns that row, and gamma there.
+#[inline(always)]
+fn twist<S: Simd>(simd: S, rows: &[Row], x: &Lanes<S>, above: &mut [Lanes<S>], below: &mut [Lanes<S>]) -> (Lanes<S>, Lanes<S>) {
+    let splat = |x: f64| simd.splat_f64s(x);
+    let (one, smallest, instead) = (splat(1.0), splat(SMALLEST_PIVOT), splat(-SMALLEST_PIVOT));
+    let inverse = |d: S::f64s| {
+        let is_small = simd.less_than_f64s(simd.abs_f64s(d), smallest);
+        simd.div_f64s(one, simd.select_f64s(is_small, instead, d))
+    };
+    let mut s = x.map(|x| simd.neg_f64s(x));
+    for ((row, above), below) in rows.iter().zip(above.iter_mut()).zip(below.iter_mut()) {
+        let (q, e, ab) = (splat(row.q), splat(row.e), splat(row.ab));
+        for l in 0..REGISTERS {
+            let inverse = inverse(simd.add_f64s(q, s[l]));
+            below[l] = s[l];
+            above[l] = simd.mul_f64s(ab, inverse);
+            s[l] = simd.sub_f64s(simd.mul_f64s(simd.mul_f64s(e, inverse), s[l]), x[l]);
+        }
+    }
+    let (Some((last, rows)), Some((at_last, below))) = (rows.split_last(), below.split_last_mut()) else {
+        return (s, s);
+    };
+    let last = splat(last.q);
+    let mut place = [splat(rows.len() as f64); REGISTERS];
+    let mut gamma = at_last.map(|s| simd.add_f64s(s, last));
+    let mut p = x.map(|x| simd.sub_f64s(last, x));
+    for (i, (row, below)) in rows.iter().zip(below.iter_mut()).enumerate().rev() {
+        let (q, e, ab, at) = (splat(row.q), splat(row.e), splat(row.ab), splat(i as f64));
+        for l in 0..REGISTERS {
+            let inverse = inverse(simd.add_f64s(e, p[l]));
+            let t = simd.mul_f64s(simd.mul_f64s(q, inverse), p[l]);
+            let here = simd.add_f64s(below[l], t);
+            below[l] = simd.mul_f64s(ab, inverse);
+            p[l] = simd.sub_f64s(t, x[l]);
+            let is_less = simd.less_than_f64s(simd.abs_f64s(here), simd.abs_f64s(gamma[l]));
+            gamma[l] = simd.select_f64s(is_less, here, gamma[l]);
+            place[l] = simd.select_f64s(is_less, at, place[l]);
+        }
+    }
+    (place, gamma)
+}
+
+/// Multiplies the quotients up: `z` has those above the `place` and becomes the vectors, with the entry 1 there. Returns the squares of their lengths.
+#[inline(always)]
+fn unfold<S: Simd>(simd: S, place: &Lanes<S>, z: &mut [Lanes<S>], below: &[Lanes<S>]) -> Lanes<S> {
+    let (zero, one) = (simd.splat_f64s(0.0), simd.splat_f64s(1.0));
+    let mut next = [zero; REGISTERS];
+    for (i, z) in z.iter_mut().enumerate().rev() {
+        let at = simd.splat_f64s(i as f64);
+        for l in 0..REGISTERS {
+            let above = simd.select_f64s(simd.less_than_f64s(at, place[l]), simd.mul_f64s(z[l], next[l]), zero);
+            next[l] = simd.select_f64s(simd.equal_f64s(at, place[l]), one, above);
+            z[l] = next[l];
+        }
+    }
+    let (mut squares, mut before) = ([zero; REGISTERS], [zero; REGISTERS]);
+    for (i, z) in z.iter_mut().enumerate() {
+        let at = simd.splat_f64s(i as f64);
+        let quotients = &below[i.saturating_sub(1)];
+        for l in 0..REGISTERS {
+            let is_below = simd.less_than_f64s(place[l], at);
+            before[l] = simd.select_f64s(is_below, simd.mul_f64s(quotients[l], before[l]), z[l]);
+            z[l] = before[l];
+            squares[l] = simd.add_f64s(squares[l], simd.mul_f64s(before[l], before[l]));
+        }
+    }
+    squares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        algo::bidiag::{self, divide::tests::Random},
+        base::watch::Watch,
+    };
+
+    type Kind = (&'static str, fn(usize, usize, &mut Random) -> (f64, f64));
+
+    /// Bidiagonals without clusters: entry and the one beside it, of row i of n.
+    const APART: [Kind; 6] = [
+        ("random", |_, _, random| (random.uniform(), random.uniform())),
+        ("signs", |_, _, random| (random.uniform() - 0.5, random.uniform() - 0.5)),
+        ("as of a random matrix", |i, n, random| {
+            let of = |k: usize, random: &mut Random| (k as f64).sqrt() + random.uniform() - 0.5;
+            (of(n - i, random), of(n - i - 1, random))
+        }),
+        ("Toeplitz", |_, _, _| (2.0, 1.0)),
+        ("graded", |i, n, _| (10f64.powf(-30.0 * i as f64 / n as f64), 0.5 * 10f64.powf(-30.0 * i as f64 / n as f64))),
+        ("graded upward", |i, n, _| {
+            (10f64.powf(-10.0 * (n - i) as f64 / n as f64), 0.5 * 10f64.powf(-10.0 * (n - i) as f64 / n as f64))
+        }),
+    ];
+
+    fn matrix(entries: Kind, n: usize) -> (Vec<f64>, Vec<f64>) {
+        let mut random = Random(n as u64);
+        let (a, mut b): (Vec<_>, Vec<_>) = (0..n).map(|i| entries.1(i, n, &mut random)).unzip();
+        b.truncate(n - 1);
+        (a, b)
+    }
+
+    fn values(a: &[f64], b: &[f64]) -> Vec<f64> {
+        bidiag::svdvals(a, b, f64::EPSILON, a.len(), &Watch::default())
+    }
+
+    fn found(a: &[f64], b: &[f64], values: &[f64], k: usize, drift: f64) -> Option<Mat<f64>> {
+        Some(vectors::<f64>(a, b, Known { values, drift }, k, &|| false)?.transpose().to_owned())
+    }
+
+    /// The largest entry of V^T V - I.
+    fn products(v: &Mat<f64>) -> f64 {
+        (v.transpose() * v - Mat::<f64>::identity(v.ncols(), v.ncols())).norm_max()
+    }
+
+    /// B v has the length of the value, to `n eps` of the largest one, and two vectors are orthogonal up to the drift: at the values as they are, and
+    /// at values that were rounded to single precision, where the corrections have to find them.
+    #[test]
+    fn vectors_belong_to_their_values() {
+        for kind in APART {
+            for n in [1, 2, 3, 7, 16, 17, 40, 131, 300] {
+                let (a, b) = matrix(kind, n);
+                let exact = values(&a, &b);
+                let rounded: Vec<f64> = exact.iter().map(|&x| f64::from(x as f32)).collect();
+                for (values, drift) in [(&exact, 1e-9), (&rounded, 1e-9), (&rounded, 1e-4)] {
+                    let v = found(&a, &b, values, n, drift).unwrap_or_else(|| panic!("{}, n = {n}: not found", kind.0));
+                    let off = products(&v);
+                    assert!(off <= drift, "{}, n = {n}: off by {off:e}", kind.0);
+                    for (j, value) in exact.iter().enumerate() {
+                        let row = |i: usize| a[i] * v[(i, j)] + if i + 1 < n { b[i] * v[(i + 1, j)] } else { 0.0 };
+                        let length = (0..n).map(|i| row(i).powi(2)).sum::<f64>().sqrt();
+                        let error = (length - value).abs() / exact[0];
+                        assert!(
+                            error <= (n as f64 * f64::EPSILON).max(drift.powi(2)),
+                            "{}, n = {n}, {j}: off by {error:e}",
+                            kind.0
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// Rounding leaves two vectors orthogonal to a few eps over the distance of their values, which `ROUNDINGS` bounds.
+    #[test]
+    fn roundings_are_bounded() {
+        for kind in APART {
+            for n in [40, 131, 300] {
+                let (a, b) = matrix(kind, n);
+                let values = values(&a, &b);
+                let v = found(&a, &b, &values, n, 1e-9).unwrap_or_else(|| panic!("{}, n = {n}: not found", kind.0));
+                let product = v.transpose() * &v;
+                for (i, j) in (0..n).flat_map(|i| (0..i).map(move |j| (i, j))) {
+                    let apart = (values[j] - values[i]) / values[j];
+                    let off = product[(i, j)].abs() * apart / f64::EPSILON;
+                    assert!(off <= ROUNDINGS, "{}, n = {n}, {i} and {j}: {off}", kind.0);
+                }
+            }
+        }
+    }
+
+    /// A vector has the same bits however many others are wanted: lanes and tasks do not depend on each other.
+    #[test]
+    fn each_vector_is_on_its_own() {
+        for n in [5, 40, 131] {
+            let (a, b) = matrix(APART[2], n);
+            let values: Vec<f64> = values(&a, &b).iter().map(|&x| f64::from(x as f32)).collect();
+            let all = found(&a, &b, &values, n, 1e-9).unwrap();
+            for k in [0, 1, 4, n - 1] {
+                assert_eq!(found(&a, &b, &values, k, 1e-9).unwrap(), all.subcols(0, k), "n = {n}, k = {k}");
+            }
+        }
+    }
+
+    /// None of what the vectors of one matrix are is guessed for another: values of a multiple of the matrix, equal ones, zeros and values that cannot be
+    /// squared are refused, and so are values that are next to each other for the drift.
+    #[test]
+    fn clusters_and_strange_values_are_refused() {
+        let (a, b) = matrix(APART[0], 40);
+        let right = values(&a, &b);
+        let multiple: Vec<f64> = right.iter().map(|x| 1.01 * x).collect();
+        assert!(found(&a, &b, &multiple, 40, 1e-9).is_none());
+        let mut twice = right.clone();
+        twice[7] = twice[6];
+        assert!(found(&a, &b, &twice, 40, 1e-9).is_none());
+        let mut near = right.clone();
+        near[7] = near[6] * (1.0 - 1e-9);
+        assert!(found(&a, &b, &near, 40, 1e-9).is_none());
+        assert!(found(&a, &b, &right, 40, f64::EPSILON).is_none());
+        assert!(found(&a, &b, &right[..39], 40, 1e-9).is_none() && found(&a, &b, &right[..39], 39, 1e-9).is_some());
+        let mut zero = right.clone();
+        zero[39] = 0.0;
+        assert!(found(&a, &b, &zero, 40, 1e-9).is_none() && found(&a, &b, &zero, 39, 1e-9).is_some());
+        for (a, b) in [(vec![1.0; 9], vec![0.0; 8]), (vec![0.0; 9], vec![1.0; 8]), (vec![0.0; 9], vec![0.0; 8])] {
+            assert!(found(&a, &b, &values(&a, &b), 9, 1e-9).is_none());
+        }
+        let small: Vec<f64> = (0..9).map(|i| 10f64.powi(-20 * i)).collect();
+        assert!(found(&small, &[0.0; 8], &values(&small, &[0.0; 8]), 9, 1e-9).is_none());
+        assert!(found(&small, &[0.0; 8], &values(&small, &[0.0; 8]), 5, 1e-9).is_some());
+        assert!(found(&[f64::NAN, 1.0], &[1.0], &[2.0, 1.0], 2, 1e-9).is_none());
+    }
+
+    /// The scale of the matrix does not matter, up to the limits of double precision.
+    #[test]
+    fn any_scale() {
+        let (a, b) = matrix(APART[2], 40);
+        let values = values(&a, &b);
+        let v = found(&a, &b, &values, 40, 1e-9).unwrap();
+        for power in [-1000, 1000] {
+            let scaled = |x: &[f64]| x.iter().map(|x| x * power_of_two(power)).collect::<Vec<_>>();
+            assert_eq!(found(&scaled(&a), &scaled(&b), &scaled(&values), 40, 1e-9).unwrap(), v, "2^{power}");
+        }
+    }
+}
