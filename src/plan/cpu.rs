@@ -48,12 +48,18 @@ use crate::{
     tile::{kernels::Transfers, tuning::Tuning},
 };
 
+/// Columns of a matrix in single precision up to which its left vectors are found in double precision, as its right ones are: that takes no longer, and the
+/// products' code is in the cache already.
+const WIDE_UP_TO: usize = 48;
+
 /// The result of a route.
 pub(crate) struct Found<T: Scalar> {
     /// Rounded to `T`'s precision.
     pub values: Vec<f64>,
     /// The right singular vectors that were wanted, n x k.
     pub right: Option<Mat<T>>,
+    /// The same of a small matrix in single precision, in that of the reduction; `right` is none then.
+    pub wide: Option<Mat<Wide<T>>>,
     /// Whether they are those of the transpose, which has the same values.
     pub of_transpose: bool,
     /// The seconds of stages 1 to 3, and of the vectors.
@@ -66,7 +72,7 @@ pub(crate) struct Found<T: Scalar> {
 
 impl<T: Scalar> Found<T> {
     fn new(values: Vec<f64>, right: Option<Mat<T>>, seconds: StageSeconds, watch: Watch, route: Route) -> Self {
-        Found { values, right, of_transpose: false, seconds, watch, route }
+        Found { values, right, wide: None, of_transpose: false, seconds, watch, route }
     }
 }
 
@@ -361,6 +367,11 @@ fn of_direct<T: Scalar>(
     let mut right = right_of_bidiagonal::<Wide<T>>(&bidiagonal, k, known, &watch)?;
     seconds.bidiagonal_vectors = clock.restart();
     direct.apply_p(right.as_mut().transpose_mut());
+    if route == Route::Direct(TallReduction::Nothing) && n <= WIDE_UP_TO && !T::KIND.is_double() {
+        let wide = Some(right.transpose().to_owned());
+        seconds.back_transformation = clock.restart();
+        return Ok(Found { wide, ..Found::new(values, None, seconds, watch, route) });
+    }
     let right = Mat::from_fn(right.ncols(), right.nrows(), |i, j| T::from_wide(right[(j, i)]));
     seconds.back_transformation = clock.restart();
     Ok(Found::new(values, Some(right), seconds, watch, route))

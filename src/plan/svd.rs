@@ -199,7 +199,16 @@ fn of_cpu<T: Scalar>(call: &Call<'_, T>, found: Found<T>) -> Result<(Factors<T>,
         true => Sides { a: a.transpose(), turned: turned.then_transposed(), scale },
         false => Sides { a, turned, scale },
     };
-    let factors = side.factors(call.options, narrowed(&found.values), found.right, &found.watch)?;
+    let factors = match found.wide {
+        Some(right) => {
+            let a = Mat::from_fn(side.a.nrows(), side.a.ncols(), |i, j| side.a[(i, j)].to_wide());
+            let wide = Sides::<Wide<T>> { a: a.as_ref(), turned: side.turned, scale: side.scale.to_double() };
+            let Factors { u, s, v, .. } = wide.factors(call.options, found.values, Some(right), &found.watch)?;
+            let [u, v] = [u, v].map(|of| Mat::from_fn(of.nrows(), of.ncols(), |i, j| T::from_wide(of[(i, j)])));
+            Factors::new(u, narrowed(&s), v)
+        }
+        None => side.factors(call.options, narrowed(&found.values), found.right, &found.watch)?,
+    };
     Ok((factors, StageSeconds { left_vectors: clock.seconds(), ..found.seconds }))
 }
 
