@@ -62,7 +62,8 @@
 //! The stages follow Ringoot, Alomairy, Churavy and Edelman, *Performant Unified GPU Kernels for Portable Singular Value
 //! Computation Across Hardware and Precision* (2025), and Ringoot, Alomairy and Edelman, *Accelerating Bidiagonalization of
 //! Banded Matrices through Memory-Aware Bulge-Chasing on GPUs* (2025), the one-stage reduction *Efficient GPU-Centered Singular
-//! Value Decomposition Using the Divide-and-Conquer Method*. The reduction tree of communication-avoiding QR (Demmel, Grigori,
+//! Value Decomposition Using the Divide-and-Conquer Method*. On the CPU, vectors of a bidiagonal whose values are apart come from twisted
+//! factorisations (Dhillon and Parlett, Linear Algebra Appl. 387, 2004). The reduction tree of communication-avoiding QR (Demmel, Grigori,
 //! Hoemmen and Langou 2012) replaces the panel's chain of tiles.
 //!
 //! # Triangles

@@ -269,7 +269,7 @@ pub(crate) fn flops_directly((m, n): (usize, usize), tall: bool) -> StageFlops {
     if tall { [householder(m, 2.0), householder(n, 4.0), stage_3, 0] } else { [0, householder(m, 4.0), stage_3, 0] }
 }
 
-/// Flops of the `k` leading singular vectors of an m x n matrix, m >= n: divide and conquer, back through stages 2 and 1, and the left ones.
+/// Flops of the `k` leading singular vectors of an m x n matrix, m >= n: those of the bidiagonal, back through stages 2 and 1, and the left ones.
 /// An estimate, for the share of the call in its progress.
 pub(crate) fn vectors_flops(kind: ElementKind, (m, n): (usize, usize), k: usize, formed: bool) -> u64 {
     let [m, n, k] = [m, n, k].map(|x| x as f64);

@@ -40,11 +40,11 @@ pub(crate) fn needs_step(kind: ElementKind, (n, k): (usize, usize)) -> bool {
     kind.is_complex() || n < LARGE || 4 * k <= n
 }
 
-/// How far from orthogonal two right vectors of the bidiagonal may be, for V (n x k). One step leaves the square of that, and without a step it
-/// remains.
-pub(crate) fn drift(kind: ElementKind, shape: (usize, usize)) -> f64 {
+/// How far from orthogonal two right vectors of the bidiagonal may be. If V is made orthonormal once `more`, the square of that is left, and else
+/// all of it.
+pub(crate) fn drift(kind: ElementKind, more: bool) -> f64 {
     let eps = if kind.is_double() { f64::EPSILON } else { f64::from(f32::EPSILON) };
-    if needs_step(kind, shape) { eps.sqrt() / 4.0 } else { eps / 16.0 }
+    if more { eps.sqrt() / 4.0 } else { eps / 16.0 }
 }
 
 /// Whether Q of the reflectors (n x n) is formed while the host plans the k vectors of the bidiagonal, which it is then multiplied by.

@@ -27,7 +27,7 @@ pub struct StageSeconds {
     pub band_to_bidiag: f64,
     /// Stage 3: singular values of the bidiagonal.
     pub svdvals: f64,
-    /// Singular vectors of the bidiagonal, by divide and conquer. This and the next two are zero unless
+    /// Singular vectors of the bidiagonal, by twisted factorisations (on the CPU, where its values are apart) or divide and conquer. This and the next two are zero unless
     /// [`svd_gpu`](crate::SvdGpu) computes vectors.
     pub bidiagonal_vectors: f64,
     /// Back-transformation of these vectors through stages 2 and 1. With [`formed_beside`](crate::GpuTuning::formed_beside) it is within the seconds of

@@ -8,7 +8,7 @@ use crate::{
     algo::{
         bidiag::Known,
         svdvals::right_of_bidiagonal,
-        vectors::{Applied, VectorKernels, drift},
+        vectors::{Applied, VectorKernels, drift, needs_step},
     },
     base::{
         blas::{Op, Side},
@@ -157,7 +157,7 @@ impl<S: Number> VectorKernels for CpuKernels<S> {
         k: usize,
         _: Option<Applied<'_, Dense<S>>>,
     ) -> Result<(Dense<S>, bool)> {
-        let known = Known { values, drift: drift(S::KIND, (c.diagonal.len(), k)) };
+        let known = Known { values, drift: drift(S::KIND, needs_step(S::KIND, (c.diagonal.len(), k))) };
         let right = right_of_bidiagonal::<S::Scalar>(&c, k, known, &self.watch)?;
         Ok((self.upload(right.transpose(), Re::<S>::from_double(1.0))?, false))
     }

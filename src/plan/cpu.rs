@@ -60,6 +60,8 @@ pub(crate) struct Found<T: Scalar> {
     pub right: Option<Mat<T>>,
     /// The same of a small matrix in single precision, in that of the reduction; `right` is none then.
     pub wide: Option<Mat<Wide<T>>>,
+    /// Whether they are orthonormal to the rounding of their entries, as what was computed in double precision for single precision is.
+    pub is_orthonormal: bool,
     /// Whether they are those of the transpose, which has the same values.
     pub of_transpose: bool,
     /// The seconds of stages 1 to 3, and of the vectors.
@@ -72,7 +74,7 @@ pub(crate) struct Found<T: Scalar> {
 
 impl<T: Scalar> Found<T> {
     fn new(values: Vec<f64>, right: Option<Mat<T>>, seconds: StageSeconds, watch: Watch, route: Route) -> Self {
-        Found { values, right, wide: None, of_transpose: false, seconds, watch, route }
+        Found { values, right, wide: None, is_orthonormal: false, of_transpose: false, seconds, watch, route }
     }
 }
 
@@ -363,18 +365,19 @@ fn of_direct<T: Scalar>(
     watch.begin(Stage::Vectors)?;
     let (n, k) = (bidiagonal.diagonal.len(), wanted(&values));
     let of_bidiagonal: Vec<f64> = values.iter().map(|&value| of_bidiagonal(value)).collect();
-    let known = Known { values: &of_bidiagonal, drift: drift(T::KIND, (n, k)) };
+    let known = Known { values: &of_bidiagonal, drift: drift(T::KIND, T::KIND.is_double()) };
     let mut right = right_of_bidiagonal::<Wide<T>>(&bidiagonal, k, known, &watch)?;
     seconds.bidiagonal_vectors = clock.restart();
     direct.apply_p(right.as_mut().transpose_mut());
-    if route == Route::Direct(TallReduction::Nothing) && n <= WIDE_UP_TO && !T::KIND.is_double() {
+    let is_orthonormal = !T::KIND.is_double();
+    if route == Route::Direct(TallReduction::Nothing) && n <= WIDE_UP_TO && is_orthonormal {
         let wide = Some(right.transpose().to_owned());
         seconds.back_transformation = clock.restart();
-        return Ok(Found { wide, ..Found::new(values, None, seconds, watch, route) });
+        return Ok(Found { wide, is_orthonormal, ..Found::new(values, None, seconds, watch, route) });
     }
     let right = Mat::from_fn(right.ncols(), right.nrows(), |i, j| T::from_wide(right[(j, i)]));
     seconds.back_transformation = clock.restart();
-    Ok(Found::new(values, Some(right), seconds, watch, route))
+    Ok(Found { is_orthonormal, ..Found::new(values, Some(right), seconds, watch, route) })
 }
 
 /// The type of the entries of A^H A, and of direct reductions.

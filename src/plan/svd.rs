@@ -169,7 +169,7 @@ async fn of_gpu<T: Scalar>(call: &Call<'_, T>, scale: Re<T>, on: OnGpu, waits: W
     values.truncate(right.as_ref().map_or(0, |right| right.size.1));
     let factors = if left_is_needed && left.is_none() {
         let right = read_back(&kernels, right, side.a.ncols()).await?;
-        on_pool(|| side.factors(call.options, values, Some(right), &watch))?
+        on_pool(|| side.factors(call.options, values, (Some(right), false), &watch))?
     } else {
         let right = read_back(&kernels, right.filter(|_| right_is_needed), side.a.ncols()).await?;
         let left = read_back(&kernels, left, side.a.nrows()).await?;
@@ -203,11 +203,12 @@ fn of_cpu<T: Scalar>(call: &Call<'_, T>, found: Found<T>) -> Result<(Factors<T>,
         Some(right) => {
             let a = Mat::from_fn(side.a.nrows(), side.a.ncols(), |i, j| side.a[(i, j)].to_wide());
             let wide = Sides::<Wide<T>> { a: a.as_ref(), turned: side.turned, scale: side.scale.to_double() };
-            let Factors { u, s, v, .. } = wide.factors(call.options, found.values, Some(right), &found.watch)?;
+            let Factors { u, s, v, .. } =
+                wide.factors(call.options, found.values, (Some(right), found.is_orthonormal), &found.watch)?;
             let [u, v] = [u, v].map(|of| Mat::from_fn(of.nrows(), of.ncols(), |i, j| T::from_wide(of[(i, j)])));
             Factors::new(u, narrowed(&s), v)
         }
-        None => side.factors(call.options, narrowed(&found.values), found.right, &found.watch)?,
+        None => side.factors(call.options, narrowed(&found.values), (found.right, found.is_orthonormal), &found.watch)?,
     };
     Ok((factors, StageSeconds { left_vectors: clock.seconds(), ..found.seconds }))
 }
@@ -220,10 +221,16 @@ struct Sides<'a, T: Scalar> {
 }
 
 impl<T: Scalar> Sides<'_, T> {
-    /// The factors of the caller's matrix, from all values and the right vectors of `self.a`.
-    fn factors(&self, options: &SvdOptions, mut values: Vec<Re<T>>, right: Option<Mat<T>>, watch: &Watch) -> Result<Factors<T>> {
+    /// The factors of the caller's matrix, from all values and the right vectors of `self.a`, and whether these are orthonormal.
+    fn factors(
+        &self,
+        options: &SvdOptions,
+        mut values: Vec<Re<T>>,
+        (right, is_orthonormal): (Option<Mat<T>>, bool),
+        watch: &Watch,
+    ) -> Result<Factors<T>> {
         let mut right = right.unwrap_or_else(|| Mat::zeros(self.a.ncols(), 0));
-        if needs_step(T::KIND, right.shape()) {
+        if !is_orthonormal && needs_step(T::KIND, right.shape()) {
             orthonormalise(right.as_mut());
         }
         values.truncate(right.ncols());

@@ -18,6 +18,8 @@
 //! Smaller values are recomputed by bisection, which does not square. So every singular value has
 //! full relative accuracy if it, and every nonzero entry, is at least `1e-290` times
 //! the largest entry; smaller values underflow gradually to zero.
+//!
+//! Vectors come from [`twisted`] factorisations, or by [divide] and conquer.
 
 pub(crate) mod bisection;
 pub(crate) mod divide;

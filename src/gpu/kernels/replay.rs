@@ -12,7 +12,7 @@ use crate::{
         },
         reflectors::Phases,
         svdvals::right_of_bidiagonal,
-        vectors::{Applied, VectorKernels, drift, forms_beside},
+        vectors::{Applied, VectorKernels, drift, forms_beside, needs_step},
     },
     base::{
         clock::HostSpan,
@@ -151,7 +151,7 @@ impl VectorKernels for GpuKernels {
         let k = k.min(n);
         if self.kind.is_half() {
             // Stored in half precision, the products would lose most of their digits.
-            let known = Known { values, drift: drift(self.kind, (n, k)) };
+            let known = Known { values, drift: drift(self.kind, needs_step(self.kind, (n, k))) };
             let right = right_of_bidiagonal::<f32>(&c, k, known, &watch)?;
             return Ok((self.upload(right.transpose(), 1.0)?, false));
         }
