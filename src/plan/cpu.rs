@@ -7,7 +7,7 @@ use pollster::block_on;
 
 use crate::{
     algo::{
-        bidiag::Known,
+        bidiag::{Known, scaled_powers},
         bidiagonal::Bidiagonal,
         count::{flops_by_band, flops_by_one_stage, flops_directly, vectors_flops},
         deferred::Deferral,
@@ -285,9 +285,8 @@ fn directly<T: Scalar>(
             let values = |diagonal, superdiagonal| {
                 stage_three(T::KIND, (diagonal, superdiagonal), scale.to_double(), stage3, leading, &watch)
             };
-            let found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values, |value| {
-                value * scale.to_double()
-            })?;
+            let found =
+                of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values, (scale.to_double(), 1))?;
             Ok(Found { of_transpose: lines.row_stride() != a.row_stride(), ..found })
         }
         TallReduction::Gram => {
@@ -307,9 +306,7 @@ fn directly<T: Scalar>(
                     unscaled(T::KIND, values, 1.0, "singular values")
                 })
             };
-            let mut found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values, |value| {
-                value * value * scale
-            })?;
+            let mut found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values, (scale, 2))?;
             found.right = found.right.map(|v| unsorted(v.as_ref(), &order));
             Ok(found)
         }
@@ -329,9 +326,8 @@ fn directly<T: Scalar>(
             let values = |diagonal, superdiagonal| {
                 stage_three(T::KIND, (diagonal, superdiagonal), scale.to_double(), stage3, leading, &watch)
             };
-            let mut found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values, |value| {
-                value * scale.to_double()
-            })?;
+            let mut found =
+                of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values, (scale.to_double(), 1))?;
             if let (Some(right), Some(order)) = (&mut found.right, order) {
                 *right = unsorted(right.as_ref(), &order);
             }
@@ -340,7 +336,7 @@ fn directly<T: Scalar>(
     }
 }
 
-/// Stage 3 by `values` of a direct reduction, and the right vectors. `of_bidiagonal` is the value of the bidiagonal that belongs to one of them.
+/// Stage 3 by `values` of a direct reduction, and the right vectors. Those of the bidiagonal are `scale` times their `power`.
 fn of_direct<T: Scalar>(
     direct: Direct<Wide<T>>,
     mut seconds: StageSeconds,
@@ -349,7 +345,7 @@ fn of_direct<T: Scalar>(
     route: Route,
     wanted: Option<Wanted<'_>>,
     values: impl FnOnce(Vec<f64>, Vec<f64>) -> Result<Vec<f64>>,
-    of_bidiagonal: impl Fn(f64) -> f64,
+    (scale, power): (f64, i32),
 ) -> Result<Found<T>> {
     watch.begin(Stage::Svdvals)?;
     let Some(wanted) = wanted else {
@@ -364,7 +360,7 @@ fn of_direct<T: Scalar>(
     seconds.svdvals = clock.restart();
     watch.begin(Stage::Vectors)?;
     let (n, k) = (bidiagonal.diagonal.len(), wanted(&values));
-    let of_bidiagonal: Vec<f64> = values.iter().map(|&value| of_bidiagonal(value)).collect();
+    let of_bidiagonal = scaled_powers(&values, scale, power);
     let known = Known { values: &of_bidiagonal, drift: drift(T::KIND, T::KIND.is_double()) };
     let mut right = right_of_bidiagonal::<Wide<T>>(&bidiagonal, k, known, &watch)?;
     seconds.bidiagonal_vectors = clock.restart();

@@ -14,8 +14,12 @@ use crate::{
         scale::power_of_two_scale,
         view::{Turned, trimmed, upright},
         watch::Watch,
+        zeros::zeros,
     },
-    cpu::vectors::left::{complement, left_vectors, orthonormalise},
+    cpu::{
+        simd::convert::{from_entries, to_wide},
+        vectors::left::{complement, left_vectors, orthonormalise},
+    },
     plan::{
         backend::Place,
         call::Call,
@@ -201,16 +205,21 @@ fn of_cpu<T: Scalar>(call: &Call<'_, T>, found: Found<T>) -> Result<(Factors<T>,
     };
     let factors = match found.wide {
         Some(right) => {
-            let a = Mat::from_fn(side.a.nrows(), side.a.ncols(), |i, j| side.a[(i, j)].to_wide());
+            let mut a = zeros::<Wide<T>>(side.a.nrows(), side.a.ncols());
+            to_wide(side.a, a.as_mut());
             let wide = Sides::<Wide<T>> { a: a.as_ref(), turned: side.turned, scale: side.scale.to_double() };
             let Factors { u, s, v, .. } =
                 wide.factors(call.options, found.values, (Some(right), found.is_orthonormal), &found.watch)?;
-            let [u, v] = [u, v].map(|of| Mat::from_fn(of.nrows(), of.ncols(), |i, j| T::from_wide(of[(i, j)])));
-            Factors::new(u, narrowed(&s), v)
+            Factors::new(from_wide(&u), narrowed(&s), from_wide(&v))
         }
         None => side.factors(call.options, narrowed(&found.values), (found.right, found.is_orthonormal), &found.watch)?,
     };
     Ok((factors, StageSeconds { left_vectors: clock.seconds(), ..found.seconds }))
+}
+
+/// The matrix, rounded.
+fn from_wide<T: Scalar>(a: &Mat<Wide<T>>) -> Mat<T> {
+    from_entries(a.nrows(), a.ncols(), |i, j| T::from_wide(a[(i, j)]))
 }
 
 /// The matrix whose right vectors are known, and how it came from the caller's.

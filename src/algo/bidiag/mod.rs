@@ -116,6 +116,11 @@ pub(crate) struct Known<'a> {
     pub(crate) drift: f64,
 }
 
+/// The values `scale` times `values` to a `power`.
+pub(crate) fn scaled_powers(values: &[f64], scale: f64, power: i32) -> Vec<f64> {
+    values.iter().map(|value| value.powi(power) * scale).collect()
+}
+
 /// The right singular vectors of the `k` largest values as rows (k x n), of the upper bidiagonal matrix with the given diagonal and superdiagonal: by
 /// [twisted] factorisations at the `known` values where these are far enough apart, else by divide and conquer.
 ///

@@ -22,7 +22,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytemuck::{cast_slice, cast_slice_mut};
 use faer::{Mat, MatMut, prelude::ReborrowMut};
 use pulp::{Simd, WithSimd};
 
@@ -48,6 +47,9 @@ const CORRECTIONS: usize = 4;
 /// Registers of values in lockstep, so that one's division hides another's.
 const REGISTERS: usize = 2;
 
+/// Most numbers in a register.
+const MOST_LANES: usize = 8;
+
 /// Values of a task.
 const TASK: usize = 64;
 
@@ -56,32 +58,69 @@ const TASK: usize = 64;
 pub(super) fn vectors<R: RealElement>(
     a: &[f64],
     b: &[f64],
-    Known { values, drift }: Known<'_>,
+    known: Known<'_>,
     k: usize,
     cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Option<Mat<R>> {
+    let problem = Problem::new(a, b, known, k)?;
     let n = a.len();
-    let scaling = Scaling::of(a, b);
-    let values: Vec<f64> = values.iter().take(k + 1).map(|&x| scaling.apply(x)).collect();
-    let gaps = gaps(&values, k, APART.max(ROUNDINGS * f64::EPSILON / drift))?;
-    let row = |i: usize| {
-        let (a, b) = (scaling.apply(a[i]), b.get(i).map_or(0.0, |&b| scaling.apply(b)));
-        Row { q: a * a, e: b * b, ab: -(a * b) }
-    };
-    let rows: Vec<Row> = (0..n).map(row).collect();
     let mut v = zeros::<R>(k, n);
-    let (arch, is_found) = (pulp::Arch::new(), AtomicBool::new(true));
-    let find = |((values, gaps), to): ((&[f64], &[f64]), MatMut<'_, R>)| {
-        let found = !cancelled() && arch.dispatch(Find { rows: &rows, values, gaps, drift, to });
-        is_found.fetch_and(found, Ordering::Relaxed);
+    let is_found = AtomicBool::new(true);
+    let find = |(task, mut to): (usize, MatMut<'_, R>)| {
+        // Of the values from `first` on: the rows of their vectors, one after the other, and the factors that bring them to unit length.
+        let mut store = |first: usize, z: &[f64], factors: &[f64]| {
+            let (lanes, width) = (z.len() / n, factors.len());
+            let mut to = to.rb_mut().subrows_mut(first, width);
+            for (i, z) in z.chunks_exact(lanes).enumerate() {
+                if let Some(to) = to.rb_mut().col_mut(i).try_as_col_major_mut() {
+                    for ((to, z), factor) in to.as_slice_mut().iter_mut().zip(z).zip(factors) {
+                        *to = R::from_double(z * factor);
+                    }
+                }
+            }
+        };
+        if cancelled() || !problem.find(task, &mut store) {
+            is_found.store(false, Ordering::Relaxed);
+        }
     };
-    let tasks = values[..k].chunks(TASK).zip(gaps.chunks(TASK)).zip(row_chunks(v.as_mut(), TASK));
+    let tasks = row_chunks(v.as_mut(), TASK).enumerate();
     if n * k < PARALLEL || is_alone(n) {
         tasks.for_each(find);
     } else {
         each(tasks, find);
     }
     is_found.into_inner().then_some(v)
+}
+
+/// A matrix, scaled, and those of its values whose vectors are wanted.
+struct Problem {
+    rows: Vec<Row>,
+    values: Vec<f64>,
+    /// The distance of each from the nearest other value, relative to itself.
+    gaps: Vec<f64>,
+    drift: f64,
+}
+
+impl Problem {
+    /// `None` if two of the values are too near to each other for the drift, or out of the range of squares, or if there are fewer than `k`.
+    fn new(a: &[f64], b: &[f64], Known { values, drift }: Known<'_>, k: usize) -> Option<Self> {
+        let scaling = Scaling::of(a, b);
+        let mut values: Vec<f64> = values.iter().take(k + 1).map(|&x| scaling.apply(x)).collect();
+        let gaps = gaps(&values, k, APART.max(ROUNDINGS * f64::EPSILON / drift))?;
+        values.truncate(k);
+        let row = |i: usize| {
+            let (a, b) = (scaling.apply(a[i]), b.get(i).map_or(0.0, |&b| scaling.apply(b)));
+            Row { q: a * a, e: b * b, ab: -(a * b) }
+        };
+        Some(Problem { rows: (0..a.len()).map(row).collect(), values, gaps, drift })
+    }
+
+    /// Gives `store` the vectors of a task, several at a time. The result is whether they were found.
+    fn find(&self, task: usize, store: Store<'_>) -> bool {
+        let values = task * TASK..self.values.len().min((task + 1) * TASK);
+        let (rows, drift) = (&self.rows, self.drift);
+        pulp::Arch::new().dispatch(Find { rows, values: &self.values[values.clone()], gaps: &self.gaps[values], drift, store })
+    }
 }
 
 /// The distance of each of the first `k` of the descending values from the nearest other one, relative to itself. `None` if one is less than `least`,
@@ -109,153 +148,182 @@ struct Row {
 /// Numbers of the values in lockstep.
 type Lanes<S> = [<S as Simd>::f64s; REGISTERS];
 
-/// The vectors of some values, to the rows of `to`. The result is whether they were found.
-struct Find<'a, R> {
+/// The same by values. Lanes that no register has are zero.
+type Numbers = [f64; REGISTERS * MOST_LANES];
+
+/// Takes vectors: the index of the first one's value, their entries by rows, a row for all lanes, and factors to unit length.
+type Store<'a> = &'a mut dyn FnMut(usize, &[f64], &[f64]);
+
+/// Finds the vectors of some values. The result is whether that succeeded.
+struct Find<'a> {
     rows: &'a [Row],
     values: &'a [f64],
     gaps: &'a [f64],
     drift: f64,
-    to: MatMut<'a, R>,
+    store: Store<'a>,
 }
 
-impl<R: RealElement> WithSimd for Find<'_, R> {
+impl WithSimd for Find<'_> {
     type Output = bool;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> bool {
-        let Find { rows, values, gaps, drift, mut to } = self;
+        let Find { rows, values, gaps, drift, store } = self;
         let lanes = REGISTERS * S::F64_LANES;
-        let zero = [simd.splat_f64s(0.0); REGISTERS];
-        let (mut z, mut below) = (vec![zero; rows.len()], vec![zero; rows.len()]);
-        for (group, (values, gaps)) in values.chunks(lanes).zip(gaps.chunks(lanes)).enumerate() {
-            // Idle lanes do what the first does.
-            let fill = |from: &[f64]| {
-                let mut all = [simd.splat_f64s(from[0]); REGISTERS];
-                cast_slice_mut::<_, f64>(&mut all)[..from.len()].copy_from_slice(from);
-                all
-            };
-            let start = fill(values).map(|x| simd.mul_f64s(x, x));
-            let allowed: Lanes<S> = std::array::from_fn(|l| simd.mul_f64s(start[l], fill(gaps)[l]));
-            let Some(squares) = find(simd, rows, (&start, &allowed), drift, &mut z, &mut below) else { return false };
-            let squares: &[f64] = cast_slice(&squares);
-            let mut factors = fill(values);
-            let factors: &mut [f64] = cast_slice_mut(&mut factors);
-            factors.iter_mut().zip(squares).for_each(|(factor, square)| *factor = 1.0 / square.sqrt());
-            let to = to.rb_mut().subrows_mut(group * lanes, values.len());
-            for (z, to) in z.iter().zip(to.col_iter_mut()) {
-                let Some(to) = to.try_as_col_major_mut() else { return false };
-                for ((to, z), factor) in to.as_slice_mut().iter_mut().zip(cast_slice::<_, f64>(z)).zip(&*factors) {
-                    *to = R::from_double(z * factor);
+        let (mut z, mut below) = (vec![0.0; lanes * rows.len()], vec![0.0; lanes * rows.len()]);
+        let mut first = 0;
+        while first < values.len() {
+            let width = lanes.min(values.len() - first);
+            let mut group = Group::new(&values[first..first + width], &gaps[first..first + width]);
+            loop {
+                let (place, gamma) =
+                    twist(simd, rows, &group.x, S::as_mut_simd_f64s(&mut z).0, S::as_mut_simd_f64s(&mut below).0);
+                let squares = unfold(simd, &place, S::as_mut_simd_f64s(&mut z).0, S::as_simd_f64s(&below).0);
+                match group.correct(&gamma, &squares, drift) {
+                    Verdict::Again => {}
+                    Verdict::Lost => return false,
+                    Verdict::Found(factors) => break store(first, &z, &factors[..width]),
                 }
             }
+            first += width;
         }
         true
     }
 }
 
-/// The vectors in `z`, with the largest entries near 1, and the squares of their lengths. Values are corrected until the vectors are. `start` has the
-/// squares of the values, `allowed` their distances from the nearest other one, about.
-#[inline(always)]
-fn find<S: Simd>(
-    simd: S,
-    rows: &[Row],
-    (start, allowed): (&Lanes<S>, &Lanes<S>),
-    drift: f64,
-    z: &mut [Lanes<S>],
-    below: &mut [Lanes<S>],
-) -> Option<Lanes<S>> {
-    let mut x = *start;
-    for _ in 0..=CORRECTIONS {
-        let (place, gamma) = twist(simd, rows, &x, z, below);
-        let squares = unfold(simd, &place, z, below);
+/// The values in lockstep.
+struct Group {
+    width: usize,
+    /// The squares of the values, as they are known now.
+    x: Numbers,
+    /// As they were at first.
+    start: Numbers,
+    /// Their distances from the nearest other one, about.
+    apart: Numbers,
+    corrections: usize,
+}
+
+/// What is to be done with vectors.
+enum Verdict {
+    /// The corrected values have better ones.
+    Again,
+    /// They are not those of these values.
+    Lost,
+    /// They are right, but for these factors.
+    Found(Numbers),
+}
+
+impl Group {
+    fn new(values: &[f64], gaps: &[f64]) -> Group {
+        // Idle lanes do what the first does.
+        let (mut start, mut apart) = ([values[0].powi(2); REGISTERS * MOST_LANES], [0.0; REGISTERS * MOST_LANES]);
+        for (l, (value, gap)) in values.iter().zip(gaps).enumerate() {
+            (start[l], apart[l]) = (value.powi(2), value.powi(2) * gap);
+        }
+        Group { width: values.len(), x: start, start, apart, corrections: 0 }
+    }
+
+    /// Corrects the values by what is left where the factorisations meet, and the squares of the vectors' lengths.
+    fn correct(&mut self, gamma: &Numbers, squares: &Numbers, drift: f64) -> Verdict {
         let (mut is_done, mut is_right) = (true, true);
-        let numbers = [&gamma, &squares, start, allowed].map(|lanes| cast_slice::<_, f64>(lanes));
-        for (l, x) in cast_slice_mut::<_, f64>(&mut x).iter_mut().enumerate() {
-            let [gamma, square, start, allowed] = numbers.map(|numbers| numbers[l]);
+        let mut factors = [0.0; REGISTERS * MOST_LANES];
+        for l in 0..self.width {
+            let (x, start, apart) = (&mut self.x[l], self.start[l], self.apart[l]);
             // An eigenvalue of B^T B lies within the residual of x. So two lanes do not have the same one.
-            let residual = gamma.abs() / square.sqrt();
-            is_right &= residual <= 0.25 * allowed && (*x - start).abs() <= 0.25 * allowed;
-            let correction = gamma / square;
-            if correction.abs() > drift.min(0.125) * allowed {
+            let residual = gamma[l].abs() / squares[l].sqrt();
+            is_right &= residual <= 0.25 * apart && (*x - start).abs() <= 0.25 * apart;
+            let correction = gamma[l] / squares[l];
+            if correction.abs() > drift.min(0.125) * apart {
                 is_done = false;
                 *x += correction;
             }
+            factors[l] = 1.0 / squares[l].sqrt();
         }
-        if is_done {
-            return is_right.then_some(squares);
+        self.corrections += 1;
+        match (is_done, is_right) {
+            (true, true) => Verdict::Found(factors),
+            (false, _) if self.corrections <= CORRECTIONS => Verdict::Again,
+            _ => Verdict::Lost,
         }
     }
-    None
 }
 
 /// Factorises `B^T B - x` from both ends. In `above` and `below` it leaves the quotients of neighbours in a vector above and below the row where the
 /// factorisations meet. Returns that row, and gamma there.
 #[inline(always)]
-fn twist<S: Simd>(simd: S, rows: &[Row], x: &Lanes<S>, above: &mut [Lanes<S>], below: &mut [Lanes<S>]) -> (Lanes<S>, Lanes<S>) {
-    let splat = |x: f64| simd.splat_f64s(x);
-    let (one, smallest, instead) = (splat(1.0), splat(SMALLEST_PIVOT), splat(-SMALLEST_PIVOT));
+fn twist<S: Simd>(simd: S, rows: &[Row], x: &Numbers, above: &mut [S::f64s], below: &mut [S::f64s]) -> (Lanes<S>, Numbers) {
+    let zero = simd.splat_f64s(0.0);
     let inverse = |d: S::f64s| {
-        let is_small = simd.less_than_f64s(simd.abs_f64s(d), smallest);
-        simd.div_f64s(one, simd.select_f64s(is_small, instead, d))
+        let is_small = simd.less_than_f64s(simd.abs_f64s(d), simd.splat_f64s(SMALLEST_PIVOT));
+        simd.div_f64s(simd.splat_f64s(1.0), simd.select_f64s(is_small, simd.splat_f64s(-SMALLEST_PIVOT), d))
     };
-    let mut s = x.map(|x| simd.neg_f64s(x));
-    for ((row, above), below) in rows.iter().zip(above.iter_mut()).zip(below.iter_mut()) {
-        let (q, e, ab) = (splat(row.q), splat(row.e), splat(row.ab));
+    let (mut at, mut s) = ([zero; REGISTERS], [zero; REGISTERS]);
+    for l in 0..REGISTERS {
+        at[l] = simd.partial_load_f64s(&x[l * S::F64_LANES..(l + 1) * S::F64_LANES]);
+        s[l] = simd.neg_f64s(at[l]);
+    }
+    for (i, &row) in rows.iter().enumerate() {
         for l in 0..REGISTERS {
-            let inverse = inverse(simd.add_f64s(q, s[l]));
-            below[l] = s[l];
-            above[l] = simd.mul_f64s(ab, inverse);
-            s[l] = simd.sub_f64s(simd.mul_f64s(simd.mul_f64s(e, inverse), s[l]), x[l]);
+            let inverse = inverse(simd.add_f64s(simd.splat_f64s(row.q), s[l]));
+            below[REGISTERS * i + l] = s[l];
+            above[REGISTERS * i + l] = simd.mul_f64s(simd.splat_f64s(row.ab), inverse);
+            s[l] = simd.sub_f64s(simd.mul_f64s(simd.mul_f64s(simd.splat_f64s(row.e), inverse), s[l]), at[l]);
         }
     }
-    let (Some((last, rows)), Some((at_last, below))) = (rows.split_last(), below.split_last_mut()) else {
-        return (s, s);
-    };
-    let last = splat(last.q);
-    let mut place = [splat(rows.len() as f64); REGISTERS];
-    let mut gamma = at_last.map(|s| simd.add_f64s(s, last));
-    let mut p = x.map(|x| simd.sub_f64s(last, x));
-    for (i, (row, below)) in rows.iter().zip(below.iter_mut()).enumerate().rev() {
-        let (q, e, ab, at) = (splat(row.q), splat(row.e), splat(row.ab), splat(i as f64));
+    let (mut place, mut gamma, mut p) = ([zero; REGISTERS], [simd.splat_f64s(f64::INFINITY); REGISTERS], [zero; REGISTERS]);
+    for (i, &row) in rows.iter().enumerate().rev() {
+        let is_last = i + 1 == rows.len();
         for l in 0..REGISTERS {
-            let inverse = inverse(simd.add_f64s(e, p[l]));
-            let t = simd.mul_f64s(simd.mul_f64s(q, inverse), p[l]);
-            let here = simd.add_f64s(below[l], t);
-            below[l] = simd.mul_f64s(ab, inverse);
-            p[l] = simd.sub_f64s(t, x[l]);
+            let inverse = inverse(simd.add_f64s(simd.splat_f64s(row.e), p[l]));
+            let q = simd.splat_f64s(row.q);
+            let t = if is_last { q } else { simd.mul_f64s(simd.mul_f64s(q, inverse), p[l]) };
+            let here = simd.add_f64s(below[REGISTERS * i + l], t);
+            below[REGISTERS * i + l] = simd.mul_f64s(simd.splat_f64s(row.ab), inverse);
+            p[l] = simd.sub_f64s(t, at[l]);
             let is_less = simd.less_than_f64s(simd.abs_f64s(here), simd.abs_f64s(gamma[l]));
             gamma[l] = simd.select_f64s(is_less, here, gamma[l]);
-            place[l] = simd.select_f64s(is_less, at, place[l]);
+            place[l] = simd.select_f64s(is_less, simd.splat_f64s(i as f64), place[l]);
         }
     }
-    (place, gamma)
+    (place, numbers(simd, &gamma))
 }
 
 /// Multiplies the quotients up: `z` has those above the `place` and becomes the vectors, with the entry 1 there. Returns the squares of their lengths.
 #[inline(always)]
-fn unfold<S: Simd>(simd: S, place: &Lanes<S>, z: &mut [Lanes<S>], below: &[Lanes<S>]) -> Lanes<S> {
-    let (zero, one) = (simd.splat_f64s(0.0), simd.splat_f64s(1.0));
-    let mut next = [zero; REGISTERS];
-    for (i, z) in z.iter_mut().enumerate().rev() {
+fn unfold<S: Simd>(simd: S, place: &Lanes<S>, z: &mut [S::f64s], below: &[S::f64s]) -> Numbers {
+    let zero = simd.splat_f64s(0.0);
+    let n = z.len() / REGISTERS;
+    let mut beside = [zero; REGISTERS];
+    for i in (0..n).rev() {
         let at = simd.splat_f64s(i as f64);
         for l in 0..REGISTERS {
-            let above = simd.select_f64s(simd.less_than_f64s(at, place[l]), simd.mul_f64s(z[l], next[l]), zero);
-            next[l] = simd.select_f64s(simd.equal_f64s(at, place[l]), one, above);
-            z[l] = next[l];
+            let product = simd.mul_f64s(z[REGISTERS * i + l], beside[l]);
+            let above = simd.select_f64s(simd.less_than_f64s(at, place[l]), product, zero);
+            beside[l] = simd.select_f64s(simd.equal_f64s(at, place[l]), simd.splat_f64s(1.0), above);
+            z[REGISTERS * i + l] = beside[l];
         }
     }
-    let (mut squares, mut before) = ([zero; REGISTERS], [zero; REGISTERS]);
-    for (i, z) in z.iter_mut().enumerate() {
+    let mut squares = [zero; REGISTERS];
+    for i in 0..n {
         let at = simd.splat_f64s(i as f64);
-        let quotients = &below[i.saturating_sub(1)];
         for l in 0..REGISTERS {
-            let is_below = simd.less_than_f64s(place[l], at);
-            before[l] = simd.select_f64s(is_below, simd.mul_f64s(quotients[l], before[l]), z[l]);
-            z[l] = before[l];
-            squares[l] = simd.add_f64s(squares[l], simd.mul_f64s(before[l], before[l]));
+            let product = simd.mul_f64s(below[REGISTERS * i.saturating_sub(1) + l], beside[l]);
+            beside[l] = simd.select_f64s(simd.less_than_f64s(place[l], at), product, z[REGISTERS * i + l]);
+            z[REGISTERS * i + l] = beside[l];
+            squares[l] = simd.add_f64s(squares[l], simd.mul_f64s(beside[l], beside[l]));
         }
     }
-    squares
+    numbers(simd, &squares)
+}
+
+/// The numbers of the lanes.
+#[inline(always)]
+fn numbers<S: Simd>(simd: S, lanes: &Lanes<S>) -> Numbers {
+    let mut all = [0.0; REGISTERS * MOST_LANES];
+    for (l, &lanes) in lanes.iter().enumerate() {
+        simd.partial_store_f64s(&mut all[l * S::F64_LANES..(l + 1) * S::F64_LANES], lanes);
+    }
+    all
 }
 
 #[cfg(test)]
