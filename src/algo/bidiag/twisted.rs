@@ -20,7 +20,10 @@
 //! next value of the vector. That takes `O(n)` operations a vector, and no product. It is not for clusters: vectors are found where all values are
 //! apart, and otherwise [`divide`](super::divide) and conquer has to.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use faer::{Mat, MatMut, prelude::ReborrowMut};
 use pulp::{Simd, WithSimd};
@@ -66,7 +69,8 @@ pub(super) fn vectors<R: RealElement>(
     let n = a.len();
     let mut v = zeros::<R>(k, n);
     let is_found = AtomicBool::new(true);
-    let find = |(task, mut to): (usize, MatMut<'_, R>)| {
+    let find = |start: usize, mut to: MatMut<'_, R>| {
+        let values = start..start + to.nrows();
         // Of the values from `first` on: the rows of their vectors, one after the other, and the factors that bring them to unit length.
         let mut store = |first: usize, z: &[f64], factors: &[f64]| {
             let (lanes, width) = (z.len() / n, factors.len());
@@ -79,15 +83,14 @@ pub(super) fn vectors<R: RealElement>(
                 }
             }
         };
-        if cancelled() || !problem.find(task, &mut store) {
+        if cancelled() || !problem.find(values, &mut store) {
             is_found.store(false, Ordering::Relaxed);
         }
     };
-    let tasks = row_chunks(v.as_mut(), TASK).enumerate();
     if n * k < PARALLEL || is_alone(n) {
-        tasks.for_each(find);
+        find(0, v.as_mut());
     } else {
-        each(tasks, find);
+        each(row_chunks(v.as_mut(), TASK).enumerate(), |(task, to)| find(task * TASK, to));
     }
     is_found.into_inner().then_some(v)
 }
@@ -115,9 +118,8 @@ impl Problem {
         Some(Problem { rows: (0..a.len()).map(row).collect(), values, gaps, drift })
     }
 
-    /// Gives `store` the vectors of a task, several at a time. The result is whether they were found.
-    fn find(&self, task: usize, store: Store<'_>) -> bool {
-        let values = task * TASK..self.values.len().min((task + 1) * TASK);
+    /// Gives `store` the vectors of these values, several at a time. The result is whether they were found.
+    fn find(&self, values: Range<usize>, store: Store<'_>) -> bool {
         let (rows, drift) = (&self.rows, self.drift);
         pulp::Arch::new().dispatch(Find { rows, values: &self.values[values.clone()], gaps: &self.gaps[values], drift, store })
     }
@@ -126,15 +128,21 @@ impl Problem {
 /// The distance of each of the first `k` of the descending values from the nearest other one, relative to itself. `None` if one is less than `least`,
 /// if there are fewer values, or if one is out of the range of squares.
 fn gaps(values: &[f64], k: usize, least: f64) -> Option<Vec<f64>> {
-    let first = values.get(..k)?;
-    let between: Vec<f64> = values.windows(2).map(|pair| (pair[0] - pair[1]) / pair[0]).collect();
-    let of = |i: usize| {
-        let before = i.checked_sub(1).map_or(1.0, |i| between[i]);
-        before.min(between.get(i).copied().unwrap_or(1.0))
-    };
-    let gaps: Vec<f64> = (0..k).map(of).collect();
-    let is_apart = gaps.iter().all(|&gap| gap >= least) && first.iter().all(|&x| x >= SQUARES_RANGE && x.is_finite());
-    is_apart.then_some(gaps)
+    let mut gaps = vec![1.0; values.len()];
+    for i in 1..values.len() {
+        let gap = (values[i - 1] - values[i]) / values[i - 1];
+        gaps[i] = gap;
+        gaps[i - 1] = gap.min(gaps[i - 1]);
+    }
+    gaps.truncate(k);
+    for (&gap, &x) in gaps.iter().zip(values) {
+        // NaN is not.
+        let is_apart = gap >= least && x >= SQUARES_RANGE && x.is_finite();
+        if !is_apart {
+            return None;
+        }
+    }
+    (gaps.len() == k).then_some(gaps)
 }
 
 /// The squares of a row's entries, and the negative of their product.
