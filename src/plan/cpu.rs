@@ -286,7 +286,7 @@ fn directly<T: Scalar>(
                 stage_three(T::KIND, (diagonal, superdiagonal), scale.to_double(), stage3, leading, &watch)
             };
             let found =
-                of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values, (scale.to_double(), 1))?;
+                of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, (values, scale.to_double(), 1))?;
             Ok(Found { of_transpose: lines.row_stride() != a.row_stride(), ..found })
         }
         TallReduction::Gram => {
@@ -306,7 +306,7 @@ fn directly<T: Scalar>(
                     unscaled(T::KIND, values, 1.0, "singular values")
                 })
             };
-            let mut found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values, (scale, 2))?;
+            let mut found = of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, (values, scale, 2))?;
             found.right = found.right.map(|v| unsorted(v.as_ref(), &order));
             Ok(found)
         }
@@ -327,7 +327,7 @@ fn directly<T: Scalar>(
                 stage_three(T::KIND, (diagonal, superdiagonal), scale.to_double(), stage3, leading, &watch)
             };
             let mut found =
-                of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, values, (scale.to_double(), 1))?;
+                of_direct(direct, seconds, clock, watch.clone(), Route::Direct(first), wanted, (values, scale.to_double(), 1))?;
             if let (Some(right), Some(order)) = (&mut found.right, order) {
                 *right = unsorted(right.as_ref(), &order);
             }
@@ -344,8 +344,7 @@ fn of_direct<T: Scalar>(
     watch: Watch,
     route: Route,
     wanted: Option<Wanted<'_>>,
-    values: impl FnOnce(Vec<f64>, Vec<f64>) -> Result<Vec<f64>>,
-    (scale, power): (f64, i32),
+    (values, scale, power): (impl FnOnce(Vec<f64>, Vec<f64>) -> Result<Vec<f64>>, f64, i32),
 ) -> Result<Found<T>> {
     watch.begin(Stage::Svdvals)?;
     let Some(wanted) = wanted else {

@@ -9,7 +9,7 @@ use crate::{
     base::{
         clock::{Clock, StageSeconds},
         error::{Result, SvdError, room_for},
-        number::{HalfStorage, Re, Scalar},
+        number::{HalfStorage, Re, RealElement, Scalar},
         pool::on_threads,
         scale::power_of_two_scale,
         view::{Turned, trimmed, upright},
@@ -33,7 +33,7 @@ use crate::{
 };
 #[cfg(feature = "gpu")]
 use crate::{
-    base::{number::RealElement, pool::on_pool},
+    base::pool::on_pool,
     gpu::{device::context::Waits, kernels::GpuKernels, storage::Dense},
     plan::{
         backend::{OnGpu, or_fall_back},
