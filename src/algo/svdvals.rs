@@ -295,7 +295,7 @@ impl<K: VectorKernels> Driver<'_, K> {
         let (right, is_transformed) = match (wanted, read_back) {
             (Some(wanted), Some(c)) => {
                 self.watch.begin(Stage::Vectors)?;
-                let of_bidiagonal = bidiag::scaled_powers(&values, scale, 1);
+                let of_bidiagonal = bidiag::scaled_powers(self.kernels.kind(), &values, scale, 1);
                 let (right, is_transformed) = self.kernels.right_of_bidiagonal(c, &of_bidiagonal, wanted(&values), q).await?;
                 if self.timed {
                     seconds.bidiagonal_vectors = self.lap(&mut clock).await?;

@@ -40,7 +40,7 @@ pub(crate) fn needs_step(kind: ElementKind, (n, k): (usize, usize)) -> bool {
     kind.is_complex() || n < LARGE || 4 * k <= n
 }
 
-/// How far from orthogonal two right vectors of the bidiagonal may be. If V is made orthonormal once `more`, the square of that is left, and else
+/// The largest product of two right vectors of the bidiagonal that is allowed. If V is made orthonormal once `more`, the square of that is left, and else
 /// all of it.
 pub(crate) fn drift(kind: ElementKind, more: bool) -> f64 {
     let eps = if kind.is_double() { f64::EPSILON } else { f64::from(f32::EPSILON) };

@@ -13,7 +13,7 @@ use crate::{
         deferred::Deferral,
         leading::Leading,
         svdvals::{Driver, Source, Wanted, narrowed, right_of_bidiagonal, stage_three, unscaled},
-        vectors::drift,
+        vectors::{drift, needs_step},
     },
     base::{
         clock::{Clock, StageSeconds},
@@ -359,8 +359,8 @@ fn of_direct<T: Scalar>(
     seconds.svdvals = clock.restart();
     watch.begin(Stage::Vectors)?;
     let (n, k) = (bidiagonal.diagonal.len(), wanted(&values));
-    let of_bidiagonal = scaled_powers(&values, scale, power);
-    let known = Known { values: &of_bidiagonal, drift: drift(T::KIND, T::KIND.is_double()) };
+    let of_bidiagonal = scaled_powers(T::KIND, &values, scale, power);
+    let known = Known { values: &of_bidiagonal, drift: drift(T::KIND, T::KIND.is_double() && needs_step(T::KIND, (n, k))) };
     let mut right = right_of_bidiagonal::<Wide<T>>(&bidiagonal, k, known, &watch)?;
     seconds.bidiagonal_vectors = clock.restart();
     direct.apply_p(right.as_mut().transpose_mut());

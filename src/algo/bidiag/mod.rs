@@ -33,6 +33,7 @@ use faer::Mat;
 
 use crate::base::{
     blas::Side,
+    element_kind::ElementKind,
     error::{Result, room_for},
     number::RealElement,
     parallel::{pieces_mut, worker},
@@ -112,13 +113,14 @@ pub fn count_from(diagonal: &[f64], superdiagonal: &[f64], x: f64) -> usize {
 pub(crate) struct Known<'a> {
     /// Descending, as accurate as single precision is. Without as many as there are vectors, they are not used.
     pub(crate) values: &'a [f64],
-    /// The product of two vectors, about.
+    /// The largest product of two vectors that is allowed.
     pub(crate) drift: f64,
 }
 
-/// The values `scale` times `values` to a `power`.
-pub(crate) fn scaled_powers(values: &[f64], scale: f64, power: i32) -> Vec<f64> {
-    values.iter().map(|value| value.powi(power) * scale).collect()
+/// `scale` times `values` to a `power`, from values of this kind; zero for those that are not normal numbers of it, and have lost digits.
+pub(crate) fn scaled_powers(kind: ElementKind, values: &[f64], scale: f64, power: i32) -> Vec<f64> {
+    let least = if kind.is_double() { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) };
+    values.iter().map(|&value| if value < least { 0.0 } else { value.powi(power) * scale }).collect()
 }
 
 /// The right singular vectors of the `k` largest values as rows (k x n), of the upper bidiagonal matrix with the given diagonal and superdiagonal: by

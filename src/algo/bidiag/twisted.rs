@@ -231,17 +231,21 @@ impl Group {
         Group { width: values.len(), x: start, start, apart, corrections: 0 }
     }
 
-    /// Corrects the values by what is left where the factorisations meet, and the squares of the vectors' lengths.
+    /// Corrects the values by what is left where the factorisations meet, and the squares of the vectors' lengths: until the residual says that a vector has
+    /// at most `drift` of its neighbours, or the value is as accurate as rounding lets it be.
     fn correct(&mut self, gamma: &Numbers, squares: &Numbers, drift: f64) -> Verdict {
         let (mut is_done, mut is_right) = (true, true);
+        let is_last = self.corrections == CORRECTIONS;
         let mut factors = [0.0; REGISTERS * MOST_LANES];
         for l in 0..self.width {
             let (x, start, apart) = (&mut self.x[l], self.start[l], self.apart[l]);
             // An eigenvalue of B^T B lies within the residual of x. So two lanes do not have the same one.
             let residual = gamma[l].abs() / squares[l].sqrt();
-            is_right &= residual <= 0.25 * apart && (*x - start).abs() <= 0.25 * apart;
-            let correction = gamma[l] / squares[l];
-            if correction.abs() > drift.min(0.125) * apart {
+            is_right &= residual <= 0.25 * apart && (*x - start).abs() <= 0.25 * apart && squares[l].is_finite();
+            let (correction, allowed) = (gamma[l] / squares[l], drift.min(0.125) * apart);
+            if residual <= allowed || correction.abs() <= 4.0 * f64::EPSILON * *x || is_last {
+                is_right &= correction.abs() <= allowed;
+            } else {
                 is_done = false;
                 *x += correction;
             }
@@ -249,9 +253,9 @@ impl Group {
         }
         self.corrections += 1;
         match (is_done, is_right) {
+            (false, _) => Verdict::Again,
             (true, true) => Verdict::Found(factors),
-            (false, _) if self.corrections <= CORRECTIONS => Verdict::Again,
-            _ => Verdict::Lost,
+            (true, false) => Verdict::Lost,
         }
     }
 }
@@ -339,7 +343,7 @@ mod tests {
     use super::*;
     use crate::{
         algo::bidiag::{self, divide::tests::Random},
-        base::watch::Watch,
+        base::{pool::on_pool, watch::Watch},
     };
 
     type Kind = (&'static str, fn(usize, usize, &mut Random) -> (f64, f64));
@@ -379,8 +383,9 @@ mod tests {
         (v.transpose() * v - Mat::<f64>::identity(v.ncols(), v.ncols())).norm_max()
     }
 
-    /// B v has the length of the value, to `n eps` of the largest one, and two vectors are orthogonal up to the drift: at the values as they are, and
-    /// at values that were rounded to single precision, where the corrections have to find them.
+    /// B v has the length of the value, and two vectors are orthogonal up to the drift: at the values as they are, and at values that were rounded to
+    /// single precision, where the corrections have to find them. A part of the drift along another vector changes the length by its square, and the
+    /// product is off by `n eps` of the largest value.
     #[test]
     fn vectors_belong_to_their_values() {
         for kind in APART {
@@ -425,7 +430,8 @@ mod tests {
         }
     }
 
-    /// A vector has the same bits however many others are wanted: lanes and tasks do not depend on each other.
+    /// Among the same values a vector has the same bits however many others are wanted: lanes do not depend on each other. Nor do tasks: on threads
+    /// of the pool, which share them, the bits are the same.
     #[test]
     fn each_vector_is_on_its_own() {
         for n in [5, 40, 131] {
@@ -436,10 +442,15 @@ mod tests {
                 assert_eq!(found(&a, &b, &values, k, 1e-9).unwrap(), all.subcols(0, k), "n = {n}, k = {k}");
             }
         }
+        let (n, (a, b)) = (300, matrix(APART[2], 300));
+        let values = values(&a, &b);
+        assert!(n * n >= PARALLEL && is_alone(n), "one task here, several in the pool");
+        let shared = on_pool(|| found(&a, &b, &values, n, 1e-9).unwrap());
+        assert_eq!(found(&a, &b, &values, n, 1e-9).unwrap(), shared);
     }
 
-    /// None of what the vectors of one matrix are is guessed for another: values of a multiple of the matrix, equal ones, zeros and values that cannot be
-    /// squared are refused, and so are values that are next to each other for the drift.
+    /// Refused are values of another matrix, equal ones, fewer than are wanted, zeros, values that cannot be squared, values that are too near to each other
+    /// for the drift, and vectors whose lengths overflow.
     #[test]
     fn clusters_and_strange_values_are_refused() {
         let (a, b) = matrix(APART[0], 40);
@@ -464,6 +475,7 @@ mod tests {
         assert!(found(&small, &[0.0; 8], &values(&small, &[0.0; 8]), 9, 1e-9).is_none());
         assert!(found(&small, &[0.0; 8], &values(&small, &[0.0; 8]), 5, 1e-9).is_some());
         assert!(found(&[f64::NAN, 1.0], &[1.0], &[2.0, 1.0], 2, 1e-9).is_none());
+        assert!(found(&[1.0; 3], &[1e-165; 2], &[1.0], 1, 1e-9).is_none_or(|v| (v.norm_l2() - 1.0).abs() < 1e-9));
     }
 
     /// The scale of the matrix does not matter, up to the limits of double precision.
