@@ -14,7 +14,7 @@
 //! | | products | lines / n^2 | steps / n | flops |
 //! | --- | --- | --- | --- | --- |
 //! | values | 1.17 F | 900 if direct, else 1500 | 5.8 | F |
-//! | with thin vectors | 1.17 F + V | 3900 | 17.2 | F + V |
+//! | with thin vectors | 1.17 F + V | 3200 | 17.2 | F + V |
 //! | QR | 1.25 Q | 250 | 1.3 | 2 Q |
 //! | least squares | 2.3 Q | 250 | 1.85 | 2 Q |
 //! | band of b superdiagonals | | 25 b + 600 | 3.8 | |
@@ -163,7 +163,7 @@ fn work(kind: ElementKind, problem: Problem) -> Work {
             let down = (l * rows + s * s) * bytes;
             Work {
                 products: 1.17 * f + v,
-                lines: 3900.0 * s * s,
+                lines: 3200.0 * s * s,
                 steps: 17.2 * s,
                 flops: f + v,
                 waits: 2e-3,
