@@ -14,7 +14,8 @@ pub type Applied<'a, D> = &'a (dyn Fn(&mut D) -> Result<()> + Sync);
 /// Kernels of singular vectors.
 pub trait VectorKernels: TileKernels {
     /// The right vectors D2 V_C of the `k` largest values of a bidiagonal matrix C = D1 |C| D2^H, |C| = U_C S V_C^T, in the backend's memory
-    /// (n x k), with descending values, of which a backend may use the approximations `values`; or Q D2 V_C, and true, from a backend that forms Q while it waits for a plan of the host.
+    /// (n x k), with descending values, of which a backend may use the approximations `values`; or Q D2 V_C, and true, from a backend that forms Q
+    /// while it waits for a plan of the host.
     fn right_of_bidiagonal(
         &self,
         c: ComplexBidiagonal,

@@ -336,7 +336,7 @@ fn directly<T: Scalar>(
     }
 }
 
-/// Stage 3 by `values` of a direct reduction, and the right vectors. Those of the bidiagonal are `scale` times their `power`.
+/// Stage 3 by `values` of a direct reduction, and the right vectors. The values of the bidiagonal are `scale` times those to a `power`.
 fn of_direct<T: Scalar>(
     direct: Direct<Wide<T>>,
     mut seconds: StageSeconds,

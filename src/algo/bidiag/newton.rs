@@ -31,7 +31,7 @@ use super::{in_lockstep, power_of_two};
 use crate::base::watch::Watch;
 
 /// A pivot of smaller magnitude is replaced by `-SMALLEST_PIVOT`.
-const SMALLEST_PIVOT: f64 = power_of_two(-1000);
+pub(super) const SMALLEST_PIVOT: f64 = power_of_two(-1000);
 
 /// Eigenvalues below this are returned as zero.
 const RANGE: f64 = power_of_two(-901);

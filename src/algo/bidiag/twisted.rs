@@ -28,15 +28,12 @@ use std::{
 use faer::{Mat, MatMut, prelude::ReborrowMut};
 use pulp::{Simd, WithSimd};
 
-use super::{Known, PARALLEL, SQUARES_RANGE, Scaling, is_alone, power_of_two};
+use super::{Known, PARALLEL, SQUARES_RANGE, Scaling, is_alone, newton::SMALLEST_PIVOT, power_of_two};
 use crate::base::{
     number::RealElement,
     parallel::{each, row_chunks},
     zeros::zeros,
 };
-
-/// A pivot of smaller magnitude is replaced by `-SMALLEST_PIVOT`.
-const SMALLEST_PIVOT: f64 = power_of_two(-1000);
 
 /// The least distance of two values, relative to the larger one, that were rounded to single precision: a few such roundings.
 const APART: f64 = power_of_two(-21);

@@ -5,10 +5,12 @@ use pollster::block_on;
 
 use crate::{
     algo::{
-        bidiag::Known,
-        bidiag::divide::{
-            Plan,
-            schedule::{Gathered, Level, Schedule},
+        bidiag::{
+            Known,
+            divide::{
+                Plan,
+                schedule::{Gathered, Level, Schedule},
+            },
         },
         reflectors::Phases,
         svdvals::right_of_bidiagonal,
