@@ -111,7 +111,8 @@ pub fn count_from(diagonal: &[f64], superdiagonal: &[f64], x: f64) -> usize {
 /// Singular values that are known, and how far from orthogonal their vectors may be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known<'a> {
-    /// Descending, as accurate as single precision is. Without as many as there are vectors, they are not used.
+    /// Descending, as accurate as single precision is, or as double if the drift is below `2^-38`. Without as many as there are vectors, they are
+    /// not used.
     pub(crate) values: &'a [f64],
     /// The largest product of two vectors that is allowed.
     pub(crate) drift: f64,

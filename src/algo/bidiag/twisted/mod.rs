@@ -17,8 +17,12 @@
 //! ```
 //!
 //! The rounding errors are equivalent to perturbations of the entries by a few `eps`, so that z lies within a few `eps` over the relative gap to the
-//! next value of the vector. That takes `O(n)` operations a vector, and no product. It is not for clusters: vectors are found where all values are
-//! apart, and otherwise [`divide`](super::divide) and conquer has to.
+//! next value of the vector. That takes `O(n)` operations a vector, and no product. Where so much of a neighbour is too much, the factorisations are in
+//! double-double [arithmetic], with the square of eps in place of eps, and quotients are rounded afterwards: vectors are then as orthogonal as
+//! rounding lets them be. It is not for clusters: vectors are found where all values are apart, and otherwise [`divide`](super::divide) and
+//! conquer has to.
+
+mod arithmetic;
 
 use std::{
     ops::Range,
@@ -28,6 +32,7 @@ use std::{
 use faer::{Mat, MatMut, prelude::ReborrowMut};
 use pulp::{Simd, WithSimd};
 
+use self::arithmetic::{Arithmetic, Double, DoubleDouble, is_fused, product, sum};
 use super::{Known, PARALLEL, SQUARES_RANGE, Scaling, is_alone, newton::SMALLEST_PIVOT, power_of_two};
 use crate::base::{
     number::RealElement,
@@ -38,8 +43,14 @@ use crate::base::{
 /// The least distance of two values, relative to the larger one, that were rounded to single precision: a few such roundings.
 const APART: f64 = power_of_two(-21);
 
+/// The same in double precision, in which values of a matrix of thousands of rows have errors of some roundings.
+const APART_IN_DOUBLE: f64 = power_of_two(-40);
+
 /// A vector's part along that of the next value is at most about this many `eps`, over the relative distance of the values.
 const ROUNDINGS: f64 = 16.0;
+
+/// The least distance, for vectors that are orthogonal up to a drift, from which on more digits are the better means.
+const DIGITS: f64 = power_of_two(-10);
 
 /// Corrections of a value. Each about squares its error relative to the gap.
 const CORRECTIONS: usize = 4;
@@ -99,6 +110,8 @@ struct Problem {
     /// The distance of each from the nearest other value, relative to itself.
     gaps: Vec<f64>,
     drift: f64,
+    /// Whether the arithmetic is double-double.
+    is_exact: bool,
 }
 
 impl Problem {
@@ -106,19 +119,28 @@ impl Problem {
     fn new(a: &[f64], b: &[f64], Known { values, drift }: Known<'_>, k: usize) -> Option<Self> {
         let scaling = Scaling::of(a, b);
         let mut values: Vec<f64> = values.iter().take(k + 1).map(|&x| scaling.apply(x)).collect();
-        let gaps = gaps(&values, k, APART.max(ROUNDINGS * f64::EPSILON / drift))?;
+        let least = ROUNDINGS * f64::EPSILON / drift;
+        let is_exact = least > DIGITS;
+        let gaps = gaps(&values, k, if is_exact { APART_IN_DOUBLE } else { APART.max(least) })?;
         values.truncate(k);
         let row = |i: usize| {
             let (a, b) = (scaling.apply(a[i]), b.get(i).map_or(0.0, |&b| scaling.apply(b)));
-            Row { q: a * a, e: b * b, ab: -(a * b) }
+            Row { q: product(a, a), e: product(b, b), ab: product(-a, b) }
         };
-        Some(Problem { rows: (0..a.len()).map(row).collect(), values, gaps, drift })
+        Some(Problem { rows: (0..a.len()).map(row).collect(), values, gaps, drift, is_exact })
     }
 
     /// Gives `store` the vectors of these values, several at a time. The result is whether they were found.
     fn find(&self, values: Range<usize>, store: Store<'_>) -> bool {
-        let (rows, drift) = (&self.rows, self.drift);
-        pulp::Arch::new().dispatch(Find { rows, values: &self.values[values.clone()], gaps: &self.gaps[values], drift, store })
+        let (rows, drift, is_exact) = (&self.rows, self.drift, self.is_exact);
+        pulp::Arch::new().dispatch(Find {
+            rows,
+            values: &self.values[values.clone()],
+            gaps: &self.gaps[values],
+            drift,
+            is_exact,
+            store,
+        })
     }
 }
 
@@ -142,12 +164,12 @@ fn gaps(values: &[f64], k: usize, least: f64) -> Option<Vec<f64>> {
     (gaps.len() == k).then_some(gaps)
 }
 
-/// The squares of a row's entries, and the negative of their product.
+/// The squares of a row's entries, and the negative of their product, as double-double numbers.
 #[derive(Clone, Copy)]
 struct Row {
-    q: f64,
-    e: f64,
-    ab: f64,
+    q: [f64; 2],
+    e: [f64; 2],
+    ab: [f64; 2],
 }
 
 /// Numbers of the values in lockstep.
@@ -165,6 +187,7 @@ struct Find<'a> {
     values: &'a [f64],
     gaps: &'a [f64],
     drift: f64,
+    is_exact: bool,
     store: Store<'a>,
 }
 
@@ -173,18 +196,30 @@ impl WithSimd for Find<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> bool {
-        let Find { rows, values, gaps, drift, store } = self;
+        match self.is_exact {
+            true => is_fused::<S>() && self.with::<S, DoubleDouble<S>>(simd),
+            false => self.with::<S, Double<S>>(simd),
+        }
+    }
+}
+
+impl Find<'_> {
+    #[inline(always)]
+    fn with<S: Simd, N: Arithmetic<S>>(self, simd: S) -> bool {
+        let Find { rows, values, gaps, drift, store, .. } = self;
         let lanes = REGISTERS * S::F64_LANES;
         let (mut z, mut below) = (vec![0.0; lanes * rows.len()], vec![0.0; lanes * rows.len()]);
+        let mut tails = vec![0.0; if N::HAS_TAIL { lanes * rows.len() } else { 0 }];
         let mut first = 0;
         while first < values.len() {
             let width = lanes.min(values.len() - first);
             let mut group = Group::new(&values[first..first + width], &gaps[first..first + width]);
             loop {
-                let (place, gamma) =
-                    twist(simd, rows, &group.x, S::as_mut_simd_f64s(&mut z).0, S::as_mut_simd_f64s(&mut below).0);
+                let (above, parts) =
+                    (S::as_mut_simd_f64s(&mut z).0, [S::as_mut_simd_f64s(&mut below).0, S::as_mut_simd_f64s(&mut tails).0]);
+                let (place, gamma) = twist::<S, N>(simd, rows, &group.x, above, parts);
                 let squares = unfold(simd, &place, S::as_mut_simd_f64s(&mut z).0, S::as_simd_f64s(&below).0);
-                match group.correct(&gamma, &squares, drift) {
+                match group.correct(&gamma, &squares, drift, N::EPSILON) {
                     Verdict::Again => {}
                     Verdict::Lost => return false,
                     Verdict::Found(factors) => break store(first, &z, &factors[..width]),
@@ -199,8 +234,8 @@ impl WithSimd for Find<'_> {
 /// The values in lockstep.
 struct Group {
     width: usize,
-    /// The squares of the values, as they are known now.
-    x: Numbers,
+    /// The squares of the values, as they are known now: double-double numbers.
+    x: [[f64; 2]; REGISTERS * MOST_LANES],
     /// As they were at first.
     start: Numbers,
     /// Their distances from the nearest other one, about.
@@ -221,16 +256,18 @@ enum Verdict {
 impl Group {
     fn new(values: &[f64], gaps: &[f64]) -> Group {
         // Idle lanes do what the first does.
-        let (mut start, mut apart) = ([values[0].powi(2); REGISTERS * MOST_LANES], [0.0; REGISTERS * MOST_LANES]);
-        for (l, (value, gap)) in values.iter().zip(gaps).enumerate() {
-            (start[l], apart[l]) = (value.powi(2), value.powi(2) * gap);
+        let mut x = [product(values[0], values[0]); REGISTERS * MOST_LANES];
+        let (mut start, mut apart) = ([0.0; REGISTERS * MOST_LANES], [0.0; REGISTERS * MOST_LANES]);
+        for (l, (&value, gap)) in values.iter().zip(gaps).enumerate() {
+            x[l] = product(value, value);
+            (start[l], apart[l]) = (x[l][0], x[l][0] * gap);
         }
-        Group { width: values.len(), x: start, start, apart, corrections: 0 }
+        Group { width: values.len(), x, start, apart, corrections: 0 }
     }
 
     /// Corrects the values by what is left where the factorisations meet, and the squares of the vectors' lengths: until the residual says that a vector has
     /// at most `drift` of its neighbours, or the value is as accurate as rounding lets it be.
-    fn correct(&mut self, gamma: &Numbers, squares: &Numbers, drift: f64) -> Verdict {
+    fn correct(&mut self, gamma: &Numbers, squares: &Numbers, drift: f64, epsilon: f64) -> Verdict {
         let (mut is_done, mut is_right) = (true, true);
         let is_last = self.corrections == CORRECTIONS;
         let mut factors = [0.0; REGISTERS * MOST_LANES];
@@ -238,13 +275,13 @@ impl Group {
             let (x, start, apart) = (&mut self.x[l], self.start[l], self.apart[l]);
             // An eigenvalue of B^T B lies within the residual of x. So two lanes do not have the same one.
             let residual = gamma[l].abs() / squares[l].sqrt();
-            is_right &= residual <= 0.25 * apart && (*x - start).abs() <= 0.25 * apart && squares[l].is_finite();
+            is_right &= residual <= 0.25 * apart && (x[0] - start).abs() <= 0.25 * apart && squares[l].is_finite();
             let (correction, allowed) = (gamma[l] / squares[l], drift.min(0.125) * apart);
-            if residual <= allowed || correction.abs() <= 4.0 * f64::EPSILON * *x || is_last {
+            if residual <= allowed || correction.abs() <= 4.0 * epsilon * x[0] || is_last {
                 is_right &= correction.abs() <= allowed;
             } else {
                 is_done = false;
-                *x += correction;
+                *x = sum(*x, correction);
             }
             factors[l] = 1.0 / squares[l].sqrt();
         }
@@ -260,41 +297,65 @@ impl Group {
 /// Factorises `B^T B - x` from both ends. In `above` and `below` it leaves the quotients of neighbours in a vector above and below the row where the
 /// factorisations meet. Returns that row, and gamma there.
 #[inline(always)]
-fn twist<S: Simd>(simd: S, rows: &[Row], x: &Numbers, above: &mut [S::f64s], below: &mut [S::f64s]) -> (Lanes<S>, Numbers) {
+fn twist<S: Simd, N: Arithmetic<S>>(
+    simd: S,
+    rows: &[Row],
+    x: &[[f64; 2]],
+    above: &mut [S::f64s],
+    [below, tails]: [&mut [S::f64s]; 2],
+) -> (Lanes<S>, Numbers) {
     let zero = simd.splat_f64s(0.0);
-    let inverse = |d: S::f64s| {
-        let is_small = simd.less_than_f64s(simd.abs_f64s(d), simd.splat_f64s(SMALLEST_PIVOT));
-        simd.div_f64s(simd.splat_f64s(1.0), simd.select_f64s(is_small, simd.splat_f64s(-SMALLEST_PIVOT), d))
-    };
-    let (mut at, mut s) = ([zero; REGISTERS], [zero; REGISTERS]);
+    let (mut minus_x, mut s) = ([N::splat(simd, [0.0; 2]); REGISTERS], [N::splat(simd, [0.0; 2]); REGISTERS]);
     for l in 0..REGISTERS {
-        at[l] = simd.partial_load_f64s(&x[l * S::F64_LANES..(l + 1) * S::F64_LANES]);
-        s[l] = simd.neg_f64s(at[l]);
+        let mut parts = [[0.0; MOST_LANES]; 2];
+        for (lane, x) in x[l * S::F64_LANES..(l + 1) * S::F64_LANES].iter().enumerate() {
+            (parts[0][lane], parts[1][lane]) = (-x[0], -x[1]);
+        }
+        let [head, tail] = [&parts[0], &parts[1]];
+        minus_x[l] = N::new(simd.partial_load_f64s(&head[..S::F64_LANES]), simd.partial_load_f64s(&tail[..S::F64_LANES]));
+        s[l] = minus_x[l];
     }
-    for (i, &row) in rows.iter().enumerate() {
+    for (i, row) in rows.iter().enumerate() {
         for l in 0..REGISTERS {
-            let inverse = inverse(simd.add_f64s(simd.splat_f64s(row.q), s[l]));
-            below[REGISTERS * i + l] = s[l];
-            above[REGISTERS * i + l] = simd.mul_f64s(simd.splat_f64s(row.ab), inverse);
-            s[l] = simd.sub_f64s(simd.mul_f64s(simd.mul_f64s(simd.splat_f64s(row.e), inverse), s[l]), at[l]);
+            let inverse = inverse_sum(simd, N::splat(simd, row.q), s[l]);
+            below[REGISTERS * i + l] = s[l].head();
+            if N::HAS_TAIL {
+                tails[REGISTERS * i + l] = s[l].tail(simd);
+            }
+            above[REGISTERS * i + l] = N::splat(simd, row.ab).times(simd, inverse).rounded(simd);
+            s[l] = N::splat(simd, row.e).times(simd, inverse).times(simd, s[l]).plus(simd, minus_x[l]);
         }
     }
-    let (mut place, mut gamma, mut p) = ([zero; REGISTERS], [simd.splat_f64s(f64::INFINITY); REGISTERS], [zero; REGISTERS]);
-    for (i, &row) in rows.iter().enumerate().rev() {
+    let (mut place, mut gamma, mut p) =
+        ([zero; REGISTERS], [simd.splat_f64s(f64::INFINITY); REGISTERS], [N::splat(simd, [0.0; 2]); REGISTERS]);
+    for (i, row) in rows.iter().enumerate().rev() {
         let is_last = i + 1 == rows.len();
         for l in 0..REGISTERS {
-            let inverse = inverse(simd.add_f64s(simd.splat_f64s(row.e), p[l]));
-            let q = simd.splat_f64s(row.q);
-            let t = if is_last { q } else { simd.mul_f64s(simd.mul_f64s(q, inverse), p[l]) };
-            let here = simd.add_f64s(below[REGISTERS * i + l], t);
-            below[REGISTERS * i + l] = simd.mul_f64s(simd.splat_f64s(row.ab), inverse);
-            p[l] = simd.sub_f64s(t, at[l]);
+            let inverse = inverse_sum(simd, N::splat(simd, row.e), p[l]);
+            let q = N::splat(simd, row.q);
+            let t = if is_last { q } else { q.times(simd, inverse).times(simd, p[l]) };
+            // What the heads' sum loses is a part of it: where they cancel it is exact.
+            let mut here = simd.add_f64s(below[REGISTERS * i + l], t.head());
+            if N::HAS_TAIL {
+                here = simd.add_f64s(here, simd.add_f64s(tails[REGISTERS * i + l], t.tail(simd)));
+            }
+            below[REGISTERS * i + l] = N::splat(simd, row.ab).times(simd, inverse).rounded(simd);
+            p[l] = t.plus(simd, minus_x[l]);
             let is_less = simd.less_than_f64s(simd.abs_f64s(here), simd.abs_f64s(gamma[l]));
             gamma[l] = simd.select_f64s(is_less, here, gamma[l]);
             place[l] = simd.select_f64s(is_less, simd.splat_f64s(i as f64), place[l]);
         }
     }
     (place, numbers(simd, &gamma))
+}
+
+/// The inverse of a pivot, which is the sum of these. It is not too small.
+#[inline(always)]
+fn inverse_sum<S: Simd, N: Arithmetic<S>>(simd: S, a: N, b: N) -> N {
+    let d = a.plus(simd, b);
+    let is_small = simd.less_than_f64s(simd.abs_f64s(d.head()), simd.splat_f64s(SMALLEST_PIVOT));
+    let head = simd.select_f64s(is_small, simd.splat_f64s(-SMALLEST_PIVOT), d.head());
+    N::new(head, simd.select_f64s(is_small, simd.splat_f64s(0.0), d.tail(simd))).inverse(simd)
 }
 
 /// Multiplies the quotients up: `z` has those above the `place` and becomes the vectors, with the entry 1 there. Returns the squares of their lengths.
@@ -336,154 +397,4 @@ fn numbers<S: Simd>(simd: S, lanes: &Lanes<S>) -> Numbers {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        algo::bidiag::{self, divide::tests::Random},
-        base::{pool::on_pool, watch::Watch},
-    };
-
-    type Kind = (&'static str, fn(usize, usize, &mut Random) -> (f64, f64));
-
-    /// Bidiagonals without clusters: entry and the one beside it, of row i of n.
-    const APART: [Kind; 6] = [
-        ("random", |_, _, random| (random.uniform(), random.uniform())),
-        ("signs", |_, _, random| (random.uniform() - 0.5, random.uniform() - 0.5)),
-        ("as of a random matrix", |i, n, random| {
-            let of = |k: usize, random: &mut Random| (k as f64).sqrt() + random.uniform() - 0.5;
-            (of(n - i, random), of(n - i - 1, random))
-        }),
-        ("Toeplitz", |_, _, _| (2.0, 1.0)),
-        ("graded", |i, n, _| (10f64.powf(-30.0 * i as f64 / n as f64), 0.5 * 10f64.powf(-30.0 * i as f64 / n as f64))),
-        ("graded upward", |i, n, _| {
-            (10f64.powf(-10.0 * (n - i) as f64 / n as f64), 0.5 * 10f64.powf(-10.0 * (n - i) as f64 / n as f64))
-        }),
-    ];
-
-    fn matrix(entries: Kind, n: usize) -> (Vec<f64>, Vec<f64>) {
-        let mut random = Random(n as u64);
-        let (a, mut b): (Vec<_>, Vec<_>) = (0..n).map(|i| entries.1(i, n, &mut random)).unzip();
-        b.truncate(n - 1);
-        (a, b)
-    }
-
-    fn values(a: &[f64], b: &[f64]) -> Vec<f64> {
-        bidiag::svdvals(a, b, f64::EPSILON, a.len(), &Watch::default())
-    }
-
-    fn found(a: &[f64], b: &[f64], values: &[f64], k: usize, drift: f64) -> Option<Mat<f64>> {
-        Some(vectors::<f64>(a, b, Known { values, drift }, k, &|| false)?.transpose().to_owned())
-    }
-
-    /// The largest entry of V^T V - I.
-    fn products(v: &Mat<f64>) -> f64 {
-        (v.transpose() * v - Mat::<f64>::identity(v.ncols(), v.ncols())).norm_max()
-    }
-
-    /// B v has the length of the value, and two vectors are orthogonal up to the drift: at the values as they are, and at values that were rounded to
-    /// single precision, where the corrections have to find them. A part of the drift along another vector changes the length by its square, and the
-    /// product is off by `n eps` of the largest value.
-    #[test]
-    fn vectors_belong_to_their_values() {
-        for kind in APART {
-            for n in [1, 2, 3, 7, 16, 17, 40, 131, 300] {
-                let (a, b) = matrix(kind, n);
-                let exact = values(&a, &b);
-                let rounded: Vec<f64> = exact.iter().map(|&x| f64::from(x as f32)).collect();
-                for (values, drift) in [(&exact, 1e-9), (&rounded, 1e-9), (&rounded, 1e-4)] {
-                    let v = found(&a, &b, values, n, drift).unwrap_or_else(|| panic!("{}, n = {n}: not found", kind.0));
-                    let off = products(&v);
-                    assert!(off <= drift, "{}, n = {n}: off by {off:e}", kind.0);
-                    for (j, value) in exact.iter().enumerate() {
-                        let row = |i: usize| a[i] * v[(i, j)] + if i + 1 < n { b[i] * v[(i + 1, j)] } else { 0.0 };
-                        let length = (0..n).map(|i| row(i).powi(2)).sum::<f64>().sqrt();
-                        let error = (length - value).abs() / exact[0];
-                        assert!(
-                            error <= (n as f64 * f64::EPSILON).max(drift.powi(2)),
-                            "{}, n = {n}, {j}: off by {error:e}",
-                            kind.0
-                        );
-                    }
-                }
-            }
-        }
-    }
-
-    /// Rounding leaves two vectors orthogonal to a few eps over the distance of their values, which `ROUNDINGS` bounds.
-    #[test]
-    fn roundings_are_bounded() {
-        for kind in APART {
-            for n in [40, 131, 300] {
-                let (a, b) = matrix(kind, n);
-                let values = values(&a, &b);
-                let v = found(&a, &b, &values, n, 1e-9).unwrap_or_else(|| panic!("{}, n = {n}: not found", kind.0));
-                let product = v.transpose() * &v;
-                for (i, j) in (0..n).flat_map(|i| (0..i).map(move |j| (i, j))) {
-                    let apart = (values[j] - values[i]) / values[j];
-                    let off = product[(i, j)].abs() * apart / f64::EPSILON;
-                    assert!(off <= ROUNDINGS, "{}, n = {n}, {i} and {j}: {off}", kind.0);
-                }
-            }
-        }
-    }
-
-    /// Among the same values a vector has the same bits however many others are wanted: lanes do not depend on each other. Nor do tasks: on threads
-    /// of the pool, which share them, the bits are the same.
-    #[test]
-    fn each_vector_is_on_its_own() {
-        for n in [5, 40, 131] {
-            let (a, b) = matrix(APART[2], n);
-            let values: Vec<f64> = values(&a, &b).iter().map(|&x| f64::from(x as f32)).collect();
-            let all = found(&a, &b, &values, n, 1e-9).unwrap();
-            for k in [0, 1, 4, n - 1] {
-                assert_eq!(found(&a, &b, &values, k, 1e-9).unwrap(), all.subcols(0, k), "n = {n}, k = {k}");
-            }
-        }
-        let (n, (a, b)) = (300, matrix(APART[2], 300));
-        let values = values(&a, &b);
-        assert!(n * n >= PARALLEL && is_alone(n), "one task here, several in the pool");
-        let shared = on_pool(|| found(&a, &b, &values, n, 1e-9).unwrap());
-        assert_eq!(found(&a, &b, &values, n, 1e-9).unwrap(), shared);
-    }
-
-    /// Refused are values of another matrix, equal ones, fewer than are wanted, zeros, values that cannot be squared, values that are too near to each other
-    /// for the drift, and vectors whose lengths overflow.
-    #[test]
-    fn clusters_and_strange_values_are_refused() {
-        let (a, b) = matrix(APART[0], 40);
-        let right = values(&a, &b);
-        let multiple: Vec<f64> = right.iter().map(|x| 1.01 * x).collect();
-        assert!(found(&a, &b, &multiple, 40, 1e-9).is_none());
-        let mut twice = right.clone();
-        twice[7] = twice[6];
-        assert!(found(&a, &b, &twice, 40, 1e-9).is_none());
-        let mut near = right.clone();
-        near[7] = near[6] * (1.0 - 1e-9);
-        assert!(found(&a, &b, &near, 40, 1e-9).is_none());
-        assert!(found(&a, &b, &right, 40, f64::EPSILON).is_none());
-        assert!(found(&a, &b, &right[..39], 40, 1e-9).is_none() && found(&a, &b, &right[..39], 39, 1e-9).is_some());
-        let mut zero = right.clone();
-        zero[39] = 0.0;
-        assert!(found(&a, &b, &zero, 40, 1e-9).is_none() && found(&a, &b, &zero, 39, 1e-9).is_some());
-        for (a, b) in [(vec![1.0; 9], vec![0.0; 8]), (vec![0.0; 9], vec![1.0; 8]), (vec![0.0; 9], vec![0.0; 8])] {
-            assert!(found(&a, &b, &values(&a, &b), 9, 1e-9).is_none());
-        }
-        let small: Vec<f64> = (0..9).map(|i| 10f64.powi(-20 * i)).collect();
-        assert!(found(&small, &[0.0; 8], &values(&small, &[0.0; 8]), 9, 1e-9).is_none());
-        assert!(found(&small, &[0.0; 8], &values(&small, &[0.0; 8]), 5, 1e-9).is_some());
-        assert!(found(&[f64::NAN, 1.0], &[1.0], &[2.0, 1.0], 2, 1e-9).is_none());
-        assert!(found(&[1.0; 3], &[1e-165; 2], &[1.0], 1, 1e-9).is_none_or(|v| (v.norm_l2() - 1.0).abs() < 1e-9));
-    }
-
-    /// The scale of the matrix does not matter, up to the limits of double precision.
-    #[test]
-    fn any_scale() {
-        let (a, b) = matrix(APART[2], 40);
-        let values = values(&a, &b);
-        let v = found(&a, &b, &values, 40, 1e-9).unwrap();
-        for power in [-1000, 1000] {
-            let scaled = |x: &[f64]| x.iter().map(|x| x * power_of_two(power)).collect::<Vec<_>>();
-            assert_eq!(found(&scaled(&a), &scaled(&b), &scaled(&values), 40, 1e-9).unwrap(), v, "2^{power}");
-        }
-    }
-}
+mod tests;
